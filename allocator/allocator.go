@@ -1,0 +1,145 @@
+// Package allocator decides which framework is offered which resources of which
+// agent. It holds the interface that every policy fills, the registry of names by
+// which a master finds one, and the bookkeeping that policies share.
+//
+// It is pure: no clock, lock, goroutine or randomness of its own. The same calls
+// give the same offers, byte for byte. One goroutine calls it.
+package allocator
+
+import (
+	"time"
+
+	"github.com/tenderhq/tender/api"
+)
+
+// Allocator is a policy with its books. The master's core tells it what there is
+// and what changes, then asks it to allocate once after each batch of events.
+//
+// The core keeps the ledger and checks every proposal (R25); what an allocator
+// proposes counts in its own books as taken at once. Identifiers that it does not
+// know are ignored, so that calls may come in any order after a failover.
+type Allocator interface {
+	// SetAgent adds an agent or replaces what is known of it. What is taken on it stays.
+	SetAgent(Agent)
+	// RemoveAgent forgets the agent and all that is taken on it.
+	RemoveAgent(api.AgentID)
+
+	// SetFramework adds a framework or replaces what is known of it. Going inactive
+	// forgets its filters; what it holds stays until it is returned.
+	SetFramework(Framework)
+	// RemoveFramework forgets the framework. The core returns what it held first.
+	RemoveFramework(api.FrameworkID)
+	// Suppress stops offers for the roles; none named = all of its roles.
+	Suppress(api.FrameworkID, []api.Role)
+	// Revive undoes Suppress and forgets the framework's filters in the roles.
+	Revive(api.FrameworkID, []api.Role)
+	// SetDemand replaces what the framework wants in the role. nil = it states no
+	// demand (as in Mesos, it may be offered anything); empty = it wants nothing.
+	// Constraints have been checked with [Compile] by the caller.
+	SetDemand(api.FrameworkID, api.Role, []api.Shape)
+
+	// SetRole replaces weight, priority and quota of a role. A role that was never
+	// set has weight 1, priority 0 and no quota.
+	SetRole(Role)
+	// Hold (R20) stops offers to roles under a limit, and preemption, while on.
+	Hold(on bool)
+
+	// Take books resources that are in use but were not proposed by Allocate: tasks
+	// that an agent reports after a failover, an executor, an operator's claim.
+	Take(Claim)
+	// Launch turns part of what an offer held into a task's claim. The amount in use
+	// does not change; a policy that preempts learns whom it could ask.
+	Launch(Claim)
+	// Return frees what was taken by a proposal, Take or Launch.
+	Return(Claim)
+	// Refuse leaves a filter: until then the framework is not offered this agent in
+	// this role, if the offer would hold no more than what was refused.
+	Refuse(claim Claim, until time.Time)
+	// Use says what an agent really uses, smoothed by the caller (R28).
+	Use(agent api.AgentID, used api.Resources)
+
+	// Allocate proposes offers for all that is free, wanted and allowed now. Its cost
+	// follows what changed since the last call.
+	Allocate(now time.Time) Allocation
+	// Wake is the next moment at which Allocate would propose something without any
+	// other call before (a filter ends); zero = never.
+	Wake() time.Time
+
+	// Explain says why the framework is not offered the agent, or, with agent "",
+	// what holds the framework back as a whole.
+	Explain(api.FrameworkID, api.AgentID, time.Time) Explanation
+	// Shares reports the dominant share of each framework and role that holds anything.
+	Shares() Shares
+}
+
+// Agent is what a policy needs to know of an agent.
+type Agent struct {
+	ID         api.AgentID
+	Hostname   string
+	Total      api.Resources
+	Attributes map[string]string
+	Region     string
+	Zone       string
+	// Offerable is false while the agent is not RUNNING or BUSY, or is marked; Why says so.
+	Offerable bool
+	Why       string
+}
+
+// Framework is what a policy needs to know of a framework.
+type Framework struct {
+	ID         api.FrameworkID
+	Name       string
+	Roles      []api.Role
+	Active     bool   // subscribed; an inactive one is offered nothing
+	Constraint string // checked with [Compile] by the caller
+	MinOffer   api.Resources
+	MaxOffer   api.Resources
+	Revocable  bool
+}
+
+// Role is what an operator says of a role.
+type Role struct {
+	Role      api.Role
+	Weight    float64       // > 0; 0 = 1
+	Priority  int           // the higher the sooner
+	Guarantee api.Resources // held back for it; plain, without labels
+	Limit     api.Resources // never more than that; a name that is missing is not limited
+}
+
+// Claim is resources of one agent that a framework holds in a role.
+type Claim struct {
+	Framework api.FrameworkID
+	Role      api.Role
+	Agent     api.AgentID
+	Resources api.Resources
+	Task      api.TaskID // "" for an offer or an executor
+	Since     time.Time  // of a task: when it was launched
+}
+
+// Allocation is what one run proposes.
+type Allocation struct {
+	// Offers to make. Each is booked as taken; what the core drops, it returns.
+	Offers []Claim
+	// Inverse asks for resources back; the core kills the tasks when the grace ends.
+	Inverse []Inverse
+}
+
+// Inverse is a proposal to ask resources back for a demand of higher priority (R27).
+type Inverse struct {
+	Victims []Claim         // tasks, the cheapest set
+	For     api.FrameworkID // whose demand it is
+	Role    api.Role
+	Agent   api.AgentID
+}
+
+// Explanation is why there is (not) an offer, in sentences for people, the
+// weightiest first. The words are those of the log: "f1 filtered a1 until 12s".
+type Explanation struct {
+	Reasons []string
+}
+
+// Shares are dominant shares, each from 0 to 1, divided by nothing.
+type Shares struct {
+	Frameworks map[api.FrameworkID]float64
+	Roles      map[api.Role]float64
+}

@@ -1,0 +1,50 @@
+package allocator
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// Config is what every policy is made from.
+type Config struct {
+	// MinOffer is the least worth offering to a framework that says nothing itself:
+	// any one of the two is enough. Default 0.01 cpus or 32 MB.
+	MinOffer []MinOffer
+	// Seed feeds the choices that must not always fall the same way.
+	Seed uint64
+}
+
+// MinOffer is one amount that is enough on its own.
+type MinOffer struct {
+	Name  string
+	Milli int64
+}
+
+// New makes a policy.
+type New func(Config) (Allocator, error)
+
+// news finds policies by name. Written by Register before anything runs, then read only.
+var news = map[string]New{}
+
+// Register adds a policy under a name, for use from a main function before anything
+// runs. It panics when the name is taken, which is a mistake in that function.
+func Register(name string, policy New) {
+	if _, taken := news[name]; taken {
+		panic(fmt.Sprintf("allocator %q is registered twice", name))
+	}
+	news[name] = policy
+}
+
+// Make makes the policy of that name. The error lists the names there are.
+func Make(name string, config Config) (Allocator, error) {
+	policy, ok := news[name]
+	if !ok {
+		return nil, fmt.Errorf("allocator %q is unknown; there are %s", name, strings.Join(Names(), ", "))
+	}
+	return policy(config)
+}
+
+// Names lists the registered names, sorted.
+func Names() []string { return slices.Sorted(maps.Keys(news)) }

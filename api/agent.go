@@ -1,0 +1,49 @@
+package api
+
+import "time"
+
+// Agent is what an agent says of itself when it registers.
+type Agent struct {
+	ID         AgentID
+	Hostname   string
+	Resources  Resources         // its total; reserved parts carry their role
+	Attributes map[string]string // what constraints see: rack, disk=ssd, ...
+	Region     string            // of failure; "" = unknown
+	Zone       string
+	Address    string // host:port of its HTTP listener (logs); "" = none
+	Version    string
+}
+
+// Usage is what something really used at one moment.
+type Usage struct {
+	At    time.Time
+	CPU   Milli         // cores in use since the last sample, in thousandths
+	CPUs  time.Duration // processor time used since its start
+	Mem   Milli         // resident memory, in MB like the resource "mem"
+	Procs int           // processes
+}
+
+// Mark is what an operator has put on an agent, beside its state.
+type Mark uint8
+
+// Marks are bits.
+const (
+	MarkDraining    Mark = 1 << iota // no offers; tasks are killed; launches DROPPED (AGENT_DRAINING)
+	MarkDrained                      // draining has come to its end (R31)
+	MarkDeactivated                  // no offers; tasks go on
+	MarkGone                         // will never come back
+)
+
+// Has reports whether all bits of other are set.
+func (m Mark) Has(other Mark) bool { return m&other == other }
+
+// Strings lists the marks by name.
+func (m Mark) Strings() []string {
+	var names []string
+	for i, name := range []string{"draining", "drained", "deactivated", "gone"} {
+		if m&(1<<i) != 0 {
+			names = append(names, name)
+		}
+	}
+	return names
+}

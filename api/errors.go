@@ -1,0 +1,101 @@
+package api
+
+import (
+	"errors"
+	"strings"
+)
+
+// Kind is what a caller switches on when a call fails. Kinds are stable across
+// the wire and between versions.
+type Kind uint8
+
+// The kinds of errors.
+const (
+	// Internal: our own mistake; the message helps us, not the caller.
+	Internal Kind = iota
+	// Invalid: the request can't be right, whenever it is sent.
+	Invalid
+	// NotFound: the subject does not exist.
+	NotFound
+	// Exists: the subject exists already, or another owns it.
+	Exists
+	// Stale: the subject was right once: an offer that is gone, an older version, term or session.
+	Stale
+	// Denied: the caller may not do this.
+	Denied
+	// Limit: a documented limit is reached.
+	Limit
+	// Unavailable: nobody can do it just now; try again.
+	Unavailable
+	// NotLeader: another master leads; the message or detail names it.
+	NotLeader
+	// Fenced: a newer instance of the same framework has taken over.
+	Fenced
+	// Removed: the framework or agent was removed; its identity will not be used again.
+	Removed
+	// Unknown: the outcome is unknown: it may have happened or may still happen.
+	Unknown
+	// Unsupported: this version, platform or allocator can't do it.
+	Unsupported
+)
+
+var kindNames = [...]string{
+	"internal", "invalid", "not found", "exists", "stale", "denied", "limit", "unavailable", "not leader",
+	"fenced", "removed", "unknown outcome", "unsupported",
+}
+
+func (k Kind) String() string {
+	if int(k) < len(kindNames) {
+		return kindNames[k]
+	}
+	return "internal"
+}
+
+// Error is an error with its operation, kind, subject and cause. Make one with [E].
+type Error struct {
+	Op      string // what was attempted, "offer.accept"
+	Kind    Kind   // what callers switch on
+	Subject string // what it was about: an identifier, an address, a flag
+	Err     error  // the cause, or nil
+}
+
+// E makes an error. Subject may be any identifier, or "". When err is an *Error
+// itself, the message does not repeat what both have in common.
+func E[S ~string](op string, kind Kind, subject S, err error) *Error {
+	return &Error{Op: op, Kind: kind, Subject: string(subject), Err: err}
+}
+
+// Error reads "offer.accept: offer-7-42: stale: the agent went away".
+func (e *Error) Error() string {
+	parts := make([]string, 0, 4)
+	add := func(part string) {
+		if part != "" {
+			parts = append(parts, part)
+		}
+	}
+	add(e.Op)
+	add(e.Subject)
+	var inner *Error
+	if !errors.As(e.Err, &inner) || inner.Kind != e.Kind {
+		add(e.Kind.String())
+	}
+	if e.Err != nil {
+		add(e.Err.Error())
+	}
+	return strings.Join(parts, ": ")
+}
+
+func (e *Error) Unwrap() error { return e.Err }
+
+// KindOf returns the kind of err: that of the outermost [Error] in its chain, and
+// Internal for any other error.
+func KindOf(err error) Kind {
+	var e *Error
+	if errors.As(err, &e) {
+		return e.Kind
+	}
+	return Internal
+}
+
+// Is reports whether err is of the kind; false for nil.
+func Is(err error, kind Kind) bool { return err != nil && KindOf(err) == kind }

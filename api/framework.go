@@ -1,0 +1,48 @@
+package api
+
+import "time"
+
+// Framework is what a scheduler says of itself when it subscribes.
+type Framework struct {
+	ID        FrameworkID // "" at the first subscription
+	Name      string      // for people; with Standby the identity (R6)
+	Principal string      // who it acts as; set by the master from its credentials
+	Roles     []Role      // at least one; [DefaultRole] when it names none
+
+	// FailoverTimeout is how long its tasks live on while no scheduler is
+	// subscribed. Default 10 min.
+	FailoverTimeout time.Duration
+	// Standby makes the name the identity: one instance is active, the others wait.
+	Standby bool
+	// Constraint is a CEL expression over an agent (see docs); only agents for
+	// which it is true are offered. "" = all.
+	Constraint string
+	// MinOffer is the least worth offering. Default cpus:0.01 or mem:32.
+	MinOffer Resources
+	// MaxOffer caps what one offer may hold, so that one framework does not hold
+	// what ten could use. Zero = the whole agent.
+	MaxOffer Resources
+	// Revocable says that offers of revocable resources are welcome.
+	Revocable bool
+
+	Labels    map[string]string
+	Endpoints map[string]string // name -> address, so that others find it
+}
+
+// Shape is one kind of task that a framework still wants to start: what each
+// needs, how many, and where.
+type Shape struct {
+	Resources  Resources // of one
+	Count      int64     // how many more; at least 1
+	Constraint string    // CEL, in addition to the framework's; "" = any agent
+	Preferred  []AgentID // offered first while they fit
+	// OnlyPreferred withholds all other agents (a scheduler that waits for locality).
+	OnlyPreferred bool
+}
+
+// Demand is what a framework still wants in a role. It replaces what it said
+// before for that role; no shapes at all mean that it wants nothing.
+type Demand struct {
+	Role   Role
+	Shapes []Shape
+}

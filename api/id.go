@@ -1,0 +1,154 @@
+package api
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"unicode"
+)
+
+// Identifiers are typed so that one is never taken for another. Masters mint
+// ClusterID, AgentID, FrameworkID and OfferID by counting; TaskID, ExecutorID and
+// OperationID are the framework's choice.
+type (
+	// ClusterID names one cluster for ever; minted once at bootstrap.
+	ClusterID string
+	// MasterID names a master inside its cluster, the operator's choice.
+	MasterID string
+	// AgentID names an agent, "agent-12"; minted when the agent is admitted.
+	AgentID string
+	// FrameworkID names a framework, "framework-3"; minted at the first subscription.
+	FrameworkID string
+	// ExecutorID names an executor of a framework on an agent.
+	ExecutorID string
+	// TaskID names a task within its framework and is never used twice.
+	TaskID string
+	// OfferID names an offer, "offer-7-42": number 42 of term 7. Inverse offers
+	// are "inverse-7-42".
+	OfferID string
+	// OperationID names an operation whose outcome a framework wants to hear of.
+	OperationID string
+	// VolumeID names a persistent volume on an agent.
+	VolumeID string
+	// Nonce is the random word by which a first contact is recognised when it is
+	// repeated (R7), and by which one instance of a scheduler is told from another.
+	Nonce string
+)
+
+// TaskRef addresses a task in the whole cluster, written FRAMEWORK/TASK.
+type TaskRef struct {
+	Framework FrameworkID
+	Task      TaskID
+}
+
+func (r TaskRef) String() string { return string(r.Framework) + "/" + string(r.Task) }
+
+// ExecutorRef addresses an executor on an agent, written FRAMEWORK/EXECUTOR.
+type ExecutorRef struct {
+	Framework FrameworkID
+	Executor  ExecutorID
+}
+
+func (r ExecutorRef) String() string { return string(r.Framework) + "/" + string(r.Executor) }
+
+// CheckID reports why id can't be an identifier, or nil. The rule holds for every
+// kind: 1 to 255 bytes, not "." or "..", without "/", "\", spaces and control
+// characters, so that an identifier is always good as a file name and a word.
+func CheckID(noun, id string) error {
+	switch {
+	case id == "":
+		return fmt.Errorf("%s is empty", noun)
+	case len(id) > IDBytesMax:
+		return fmt.Errorf("%s has %d bytes, at most %d are allowed", noun, len(id), IDBytesMax)
+	case id == "." || id == "..":
+		return fmt.Errorf("%s %q is a folder's name", noun, id)
+	}
+	for _, r := range id {
+		if r == '/' || r == '\\' || r == unicode.ReplacementChar || unicode.IsSpace(r) || unicode.IsControl(r) {
+			return fmt.Errorf("%s %q holds %q; letters, digits, '-', '_' and '.' are safe", noun, id, r)
+		}
+	}
+	return nil
+}
+
+// Term is the leadership number that every master message carries: nobody obeys
+// an older one (R1). The epoch grows when a snapshot is restored or a lost majority
+// recovered, the number with each election.
+type Term struct {
+	Epoch  uint64
+	Number uint64
+}
+
+// Compare returns -1, 0 or +1 as t is older than, the same as or newer than u.
+func (t Term) Compare(u Term) int {
+	switch {
+	case t == u:
+		return 0
+	case t.Epoch < u.Epoch, t.Epoch == u.Epoch && t.Number < u.Number:
+		return -1
+	}
+	return +1
+}
+
+// Before reports whether t is older than u.
+func (t Term) Before(u Term) bool { return t.Compare(u) < 0 }
+
+// String is "7", or "7e2" in a later epoch than the first.
+func (t Term) String() string {
+	number := strconv.FormatUint(t.Number, 10)
+	if t.Epoch == 0 {
+		return number
+	}
+	return number + "e" + strconv.FormatUint(t.Epoch, 10)
+}
+
+// MintOffer names offer number n of the term.
+func (t Term) MintOffer(n uint64) OfferID {
+	return OfferID("offer-" + t.String() + "-" + strconv.FormatUint(n, 10))
+}
+
+// MintInverse names inverse offer number n of the term.
+func (t Term) MintInverse(n uint64) OfferID {
+	return OfferID("inverse-" + t.String() + "-" + strconv.FormatUint(n, 10))
+}
+
+// Role is a node in the tree of roles, "eng/web". A framework subscribes to one
+// or more. The root is no role; the default role is "default".
+type Role string
+
+// DefaultRole is where a framework that names no role subscribes.
+const DefaultRole Role = "default"
+
+// Parent returns the role above, "" for a top-level role.
+func (r Role) Parent() Role {
+	if i := strings.LastIndexByte(string(r), '/'); i >= 0 {
+		return r[:i]
+	}
+	return ""
+}
+
+// Within reports whether r is above or lies in the subtree of above.
+func (r Role) Within(above Role) bool {
+	return r == above || above == "" || strings.HasPrefix(string(r), string(above)+"/")
+}
+
+// Check reports why r can't be a role, or nil: words joined by "/", each an
+// identifier that does not start with "-" and is not "*".
+func (r Role) Check() error {
+	if len(r) > IDBytesMax {
+		return fmt.Errorf("role has %d bytes, at most %d are allowed", len(r), IDBytesMax)
+	}
+	words := strings.Split(string(r), "/")
+	if len(words) > RoleDepthMax {
+		return fmt.Errorf("role %q is %d levels deep, at most %d are allowed", r, len(words), RoleDepthMax)
+	}
+	for _, word := range words {
+		if err := CheckID("a part of role "+strconv.Quote(string(r)), word); err != nil {
+			return err
+		}
+		if word == "*" || strings.HasPrefix(word, "-") {
+			return fmt.Errorf("role %q: a part may not be \"*\" or start with \"-\"", r)
+		}
+	}
+	return nil
+}

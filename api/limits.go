@@ -1,0 +1,34 @@
+package api
+
+// Limits that hold everywhere. Each names its unit and what happens beyond it.
+const (
+	// IDBytesMax: a longer identifier is refused (Invalid).
+	IDBytesMax = 255
+	// RoleDepthMax: a deeper role is refused (Invalid).
+	RoleDepthMax = 16
+	// MessageBytesMax: no message between Tender's parts is larger (R4); what can
+	// be longer comes in pages. A larger one closes the stream.
+	MessageBytesMax = 1 << 20
+	// TaskBytesMax bounds one task with its command, environment and data, so that
+	// every task fits a message. A larger one ends ERROR (TASK_INVALID).
+	TaskBytesMax = 256 << 10
+	// StatusDataBytesMax bounds what an executor may attach to a status. More is
+	// refused at the executor.
+	StatusDataBytesMax = 64 << 10
+	// StatusMessageBytesMax: a longer message of a status is cut off.
+	StatusMessageBytesMax = 4 << 10
+	// RolesPerFrameworkMax: a framework that names more is refused (Invalid).
+	RolesPerFrameworkMax = 64
+	// OffersPerAnswerMax: an answer that names more is refused (Invalid).
+	OffersPerAnswerMax = 1024
+	// ResourceNamesMax bounds the kinds of resources of one agent.
+	ResourceNamesMax = 64
+	// RangesMax bounds the ranges of one resource.
+	RangesMax = 4096
+	// LabelsMax bounds labels and attributes of one noun.
+	LabelsMax = 128
+	// DemandsPerRoleMax: a demand of more shapes is refused (Limit).
+	DemandsPerRoleMax = 256
+	// PageItemsMax bounds a page of a list; a request for more gets this many.
+	PageItemsMax = 1000
+)

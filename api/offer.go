@@ -1,0 +1,120 @@
+package api
+
+import "time"
+
+// Offer is resources of one agent, held by one framework in one role until it is
+// answered, expires or is rescinded.
+type Offer struct {
+	ID         OfferID
+	Framework  FrameworkID
+	Agent      AgentID
+	Role       Role
+	Resources  Resources
+	Hostname   string
+	Attributes map[string]string
+	Region     string
+	Zone       string
+	// Executors of the framework that run on the agent already.
+	Executors []ExecutorID
+	// Timeout is how long after its arrival the offer can be answered.
+	Timeout time.Duration
+	// Unavailable is the agent's next maintenance, or nil.
+	Unavailable *Window
+}
+
+// Window is a time in which something is not available.
+type Window struct {
+	Start    time.Time
+	Duration time.Duration // 0 = without end
+}
+
+// InverseOffer asks for resources back: by then they will be taken.
+type InverseOffer struct {
+	ID        OfferID
+	Framework FrameworkID
+	Agent     AgentID
+	Resources Resources // zero = all on that agent
+	Tasks     []TaskID  // what would be killed
+	Deadline  time.Time
+	Reason    Reason // PREEMPTED or AGENT_DRAINING
+}
+
+// Filter is what a decline leaves behind: for this long, no offer of this agent
+// that holds no more than what was refused.
+type Filter struct {
+	// Refuse is how long. 0 = the default of 5 s, at most a year; negative = no filter.
+	Refuse time.Duration
+}
+
+// DefaultRefuse is the life of a filter that names none.
+const DefaultRefuse = 5 * time.Second
+
+// NoFilter is a filter that leaves nothing behind.
+var NoFilter = Filter{Refuse: -1}
+
+// For returns how long the filter lives; 0 means not at all.
+func (f Filter) For() time.Duration {
+	switch {
+	case f.Refuse < 0:
+		return 0
+	case f.Refuse == 0:
+		return DefaultRefuse
+	}
+	return min(f.Refuse, 365*24*time.Hour)
+}
+
+// OperationKind says what an operation does.
+type OperationKind uint8
+
+// The kinds of operations.
+const (
+	OpLaunch    OperationKind = iota + 1 // start Tasks
+	OpReserve                            // reserve Resources for the offer's role
+	OpUnreserve                          // undo that
+	OpCreate                             // make a persistent Volume of reserved disk
+	OpDestroy                            // delete a persistent Volume with its data
+)
+
+func (k OperationKind) String() string {
+	names := [...]string{"unspecified", "launch", "reserve", "unreserve", "create", "destroy"}
+	if int(k) < len(names) {
+		return names[k]
+	}
+	return names[0]
+}
+
+// Operation is one thing that an answer asks for. Operations run in order, each
+// against what the ones before have left.
+type Operation struct {
+	ID        OperationID // optional: ask for an event with the outcome
+	Kind      OperationKind
+	Tasks     []Task    // OpLaunch
+	Resources Resources // OpReserve, OpUnreserve
+	Volume    VolumeID  // OpCreate, OpDestroy
+	Size      Milli     // OpCreate: of disk, in MB
+}
+
+// Answer is what a scheduler makes of offers of one agent and one role. Without
+// operations it is a decline. What the operations leave is declined with the filter.
+type Answer struct {
+	Offers     []OfferID
+	Operations []Operation
+	Filter     Filter
+	// Keep holds the offers for later: nothing is sent now; the scheduler answers
+	// through its client before they expire.
+	Keep bool
+}
+
+// Launch answers an offer with tasks; the rest is declined with the default filter.
+func Launch(offer Offer, tasks ...Task) Answer {
+	return Answer{Offers: []OfferID{offer.ID}, Operations: []Operation{{Kind: OpLaunch, Tasks: tasks}}}
+}
+
+// Decline gives an offer back and asks not to see that agent again for so long
+// (0 = the default filter, negative = none).
+func Decline(offer Offer, refuse time.Duration) Answer {
+	return Answer{Offers: []OfferID{offer.ID}, Filter: Filter{Refuse: refuse}}
+}
+
+// Keep holds an offer for an answer through the client.
+func Keep(offer Offer) Answer { return Answer{Offers: []OfferID{offer.ID}, Keep: true} }

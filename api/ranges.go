@@ -1,0 +1,202 @@
+package api
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Range holds the numbers from Begin to End, both included.
+type Range struct {
+	Begin, End uint64
+}
+
+// Ranges are sorted, do not touch and hold no empty range. Immutable.
+type Ranges []Range
+
+// NewRanges sorts and joins ranges of any order; those with End < Begin are empty.
+func NewRanges(ranges ...Range) Ranges {
+	sorted := slices.DeleteFunc(slices.Clone(ranges), func(r Range) bool { return r.End < r.Begin })
+	slices.SortFunc(sorted, func(a, b Range) int {
+		switch {
+		case a.Begin < b.Begin:
+			return -1
+		case a.Begin > b.Begin:
+			return +1
+		}
+		return 0
+	})
+	var joined Ranges
+	for _, r := range sorted {
+		last := len(joined) - 1
+		if last >= 0 && (r.Begin <= joined[last].End || r.Begin == joined[last].End+1) {
+			joined[last].End = max(joined[last].End, r.End)
+		} else {
+			joined = append(joined, r)
+		}
+	}
+	return joined
+}
+
+// Union returns the numbers of either.
+func (r Ranges) Union(s Ranges) Ranges {
+	switch {
+	case len(r) == 0:
+		return s
+	case len(s) == 0:
+		return r
+	}
+	return NewRanges(append(slices.Clone(r), s...)...)
+}
+
+// Minus returns the numbers of r that are not in s.
+func (r Ranges) Minus(s Ranges) Ranges {
+	if len(s) == 0 {
+		return r
+	}
+	var left Ranges
+	j := 0
+	for _, have := range r {
+		begin, done := have.Begin, false
+		for j < len(s) && s[j].End < begin {
+			j++
+		}
+		for k := j; k < len(s) && s[k].Begin <= have.End; k++ {
+			if s[k].Begin > begin {
+				left = append(left, Range{begin, s[k].Begin - 1})
+			}
+			if s[k].End >= have.End {
+				done = true
+				break
+			}
+			begin = s[k].End + 1
+		}
+		if !done {
+			left = append(left, Range{begin, have.End})
+		}
+	}
+	return left
+}
+
+// Intersect returns the numbers of both.
+func (r Ranges) Intersect(s Ranges) Ranges {
+	var both Ranges
+	for i, j := 0, 0; i < len(r) && j < len(s); {
+		if begin, end := max(r[i].Begin, s[j].Begin), min(r[i].End, s[j].End); begin <= end {
+			both = append(both, Range{begin, end})
+		}
+		if r[i].End < s[j].End {
+			i++
+		} else {
+			j++
+		}
+	}
+	return both
+}
+
+// Contains reports whether all numbers of s are in r.
+func (r Ranges) Contains(s Ranges) bool {
+	i := 0
+	for _, want := range s {
+		for i < len(r) && r[i].End < want.Begin {
+			i++
+		}
+		if i == len(r) || r[i].Begin > want.Begin || r[i].End < want.End {
+			return false
+		}
+	}
+	return true
+}
+
+// Len returns how many numbers there are.
+func (r Ranges) Len() uint64 {
+	var count uint64
+	for _, one := range r {
+		count += one.End - one.Begin + 1
+	}
+	return count
+}
+
+// First returns the n smallest numbers, fewer when there are not as many.
+func (r Ranges) First(n int) []uint64 {
+	var numbers []uint64
+	for _, one := range r {
+		for x := one.Begin; len(numbers) < n; x++ {
+			numbers = append(numbers, x)
+			if x == one.End {
+				break
+			}
+		}
+	}
+	return numbers
+}
+
+// String is "[31000-31009,32000]".
+func (r Ranges) String() string {
+	parts := make([]string, len(r))
+	for i, one := range r {
+		parts[i] = strconv.FormatUint(one.Begin, 10)
+		if one.End != one.Begin {
+			parts[i] += "-" + strconv.FormatUint(one.End, 10)
+		}
+	}
+	return "[" + strings.Join(parts, ",") + "]"
+}
+
+func (r Ranges) check(name string) error {
+	if len(r) > RangesMax {
+		return fmt.Errorf("%s has %d ranges, at most %d are allowed", name, len(r), RangesMax)
+	}
+	return nil
+}
+
+// Set holds words, sorted, each once. Immutable.
+type Set []string
+
+// NewSet sorts words and drops repeats.
+func NewSet(words ...string) Set {
+	sorted := slices.Clone(words)
+	slices.Sort(sorted)
+	return Set(slices.Compact(sorted))
+}
+
+// Union returns the words of either.
+func (s Set) Union(t Set) Set {
+	switch {
+	case len(s) == 0:
+		return t
+	case len(t) == 0:
+		return s
+	}
+	return NewSet(append(slices.Clone(s), t...)...)
+}
+
+// Minus returns the words of s that are not in t.
+func (s Set) Minus(t Set) Set {
+	return s.filter(func(word string) bool { return !t.has(word) })
+}
+
+// Intersect returns the words of both.
+func (s Set) Intersect(t Set) Set { return s.filter(t.has) }
+
+// Contains reports whether all words of t are in s.
+func (s Set) Contains(t Set) bool { return len(t.Minus(s)) == 0 }
+
+func (s Set) has(word string) bool {
+	_, found := slices.BinarySearch(s, word)
+	return found
+}
+
+func (s Set) filter(keep func(string) bool) Set {
+	var kept Set
+	for _, word := range s {
+		if keep(word) {
+			kept = append(kept, word)
+		}
+	}
+	return kept
+}
+
+// String is "{a,b}".
+func (s Set) String() string { return "{" + strings.Join(s, ",") + "}" }

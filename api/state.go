@@ -1,0 +1,181 @@
+package api
+
+import (
+	"fmt"
+	"strings"
+)
+
+// TaskState is one step in a task's life.
+type TaskState uint8
+
+// The states of a task. Terminal ones end it: its resources are free and no other
+// state follows. UNREACHABLE may come back. UNKNOWN is only ever an answer to a
+// reconciliation and never stored.
+const (
+	TaskUnspecified    TaskState = iota
+	TaskStaging                  // the leader has accepted the launch
+	TaskStarting                 // the agent prepares its executor or its files
+	TaskRunning                  // the executor says so
+	TaskKilling                  // a kill has reached the executor
+	TaskFinished                 // terminal: ended by itself, well
+	TaskFailed                   // terminal: ended by itself, badly
+	TaskKilled                   // terminal: ended because someone asked
+	TaskError                    // terminal: never started; the same task again will fail again
+	TaskDropped                  // terminal: never started; trying again is fine
+	TaskGone                     // terminal: ran, and is surely dead
+	TaskGoneByOperator           // terminal: an operator says that its agent never comes back
+	TaskUnreachable              // its agent is silent; it may come back
+	TaskUnknown                  // reconcile answers only: nobody knows it
+)
+
+var taskStateNames = [...]string{
+	"UNSPECIFIED", "STAGING", "STARTING", "RUNNING", "KILLING", "FINISHED", "FAILED", "KILLED",
+	"ERROR", "DROPPED", "GONE", "GONE_BY_OPERATOR", "UNREACHABLE", "UNKNOWN",
+}
+
+func (s TaskState) String() string {
+	if int(s) < len(taskStateNames) {
+		return taskStateNames[s]
+	}
+	return fmt.Sprintf("STATE_%d", s)
+}
+
+// ParseTaskState is the inverse of String; upper and lower case both do.
+func ParseTaskState(name string) (TaskState, error) {
+	for i, known := range taskStateNames {
+		if i > 0 && strings.EqualFold(name, known) {
+			return TaskState(i), nil
+		}
+	}
+	return 0, fmt.Errorf("task state %q is unknown; states are %s", name, strings.Join(taskStateNames[1:], ", "))
+}
+
+// Terminal reports whether the state ends the task.
+func (s TaskState) Terminal() bool { return s >= TaskFinished && s <= TaskGoneByOperator }
+
+// Mover is who may move a task from one state to another.
+type Mover uint8
+
+// The movers of tasks. They are bits, so that a row of the table can name several.
+const (
+	MoverMaster Mover = 1 << iota
+	MoverAgent
+	MoverExecutor
+)
+
+func (m Mover) String() string {
+	var names []string
+	for i, name := range []string{"master", "agent", "executor"} {
+		if m&(1<<i) != 0 {
+			names = append(names, name)
+		}
+	}
+	return strings.Join(names, "|")
+}
+
+// taskMoves is the one table of the legal moves: from, to, by whom.
+// Holds: nothing leaves a terminal state.
+var taskMoves = func() (table [TaskUnknown + 1][TaskUnknown + 1]Mover) {
+	const m, a, x = MoverMaster, MoverAgent, MoverExecutor
+	live := []TaskState{TaskStaging, TaskStarting, TaskRunning, TaskKilling}
+	for _, from := range live {
+		table[from][TaskFinished] = a | x // the agent for a stub that an executor left
+		table[from][TaskFailed] = a | x
+		table[from][TaskKilled] = m | a | x // the master for a framework that is removed
+		table[from][TaskGone] = m | a
+		table[from][TaskGoneByOperator] = m
+		table[from][TaskUnreachable] = m
+		table[from][TaskKilling] = a | x
+	}
+	table[TaskStaging][TaskStarting] = a | x
+	table[TaskStaging][TaskRunning] = x
+	table[TaskStaging][TaskError] = m | a
+	table[TaskStaging][TaskDropped] = m | a
+	table[TaskStarting][TaskStarting] = x
+	table[TaskStarting][TaskRunning] = x
+	table[TaskStarting][TaskDropped] = a
+	table[TaskStarting][TaskError] = a
+	table[TaskRunning][TaskRunning] = x // health and progress
+	for to := TaskStaging; to <= TaskGoneByOperator; to++ {
+		table[TaskUnreachable][to] = m // whatever its agent reports on coming back
+	}
+	return table
+}()
+
+// MayMove reports whether by may move a task from one state to the other.
+func MayMove(from, to TaskState, by Mover) bool {
+	return int(from) < len(taskMoves) && int(to) < len(taskMoves) && taskMoves[from][to]&by != 0
+}
+
+// AgentState is what a list shows of an agent.
+type AgentState uint8
+
+// The states of an agent (R30).
+const (
+	AgentUnspecified  AgentState = iota
+	AgentIniting                 // registered, no heartbeat yet; not offered
+	AgentRunning                 // alive, something left to offer
+	AgentBusy                    // alive, nothing left that could be offered
+	AgentDisconnected            // stream broken, heartbeats missed, or not yet back after a failover
+	AgentTombstone               // silent so long that it is taken for dead; may come back
+)
+
+var agentStateNames = [...]string{"UNSPECIFIED", "INITING", "RUNNING", "BUSY", "DISCONNECTED", "TOMBSTONE"}
+
+func (s AgentState) String() string {
+	if int(s) < len(agentStateNames) {
+		return agentStateNames[s]
+	}
+	return fmt.Sprintf("STATE_%d", s)
+}
+
+// Reason says why a status is what it is; a closed list.
+type Reason uint8
+
+// The reasons (PROTOCOL). The zero value means that the state speaks for itself.
+const (
+	ReasonNone Reason = iota
+	ReasonExecutorTerminated
+	ReasonExecutorRegistrationTimeout
+	ReasonLaunchFailed
+	ReasonFetchFailed
+	ReasonMemoryLimit
+	ReasonDiskLimit
+	ReasonPidsLimit
+	ReasonHealthCheckFailed
+	ReasonMaxCompletionTime
+	ReasonKilledByFramework
+	ReasonKilledByOperator
+	ReasonPreempted
+	ReasonRevoked
+	ReasonAgentDraining
+	ReasonAgentDisconnected
+	ReasonAgentRemoved
+	ReasonAgentRestarted
+	ReasonAgentRebooted
+	ReasonAgentGone
+	ReasonDiskFull
+	ReasonFrameworkRemoved
+	ReasonInvalidOffers
+	ReasonTaskInvalid
+	ReasonTaskUnauthorized
+	ReasonTaskDuplicate
+	ReasonReconciliation
+	ReasonAgentReregistered
+	ReasonTaskGroupFailed
+)
+
+var reasonNames = [...]string{
+	"", "EXECUTOR_TERMINATED", "EXECUTOR_REGISTRATION_TIMEOUT", "LAUNCH_FAILED", "FETCH_FAILED", "MEMORY_LIMIT",
+	"DISK_LIMIT", "PIDS_LIMIT", "HEALTH_CHECK_FAILED", "MAX_COMPLETION_TIME", "KILLED_BY_FRAMEWORK", "KILLED_BY_OPERATOR",
+	"PREEMPTED", "REVOKED", "AGENT_DRAINING", "AGENT_DISCONNECTED", "AGENT_REMOVED", "AGENT_RESTARTED", "AGENT_REBOOTED",
+	"AGENT_GONE", "DISK_FULL", "FRAMEWORK_REMOVED", "INVALID_OFFERS", "TASK_INVALID", "TASK_UNAUTHORIZED", "TASK_DUPLICATE",
+	"RECONCILIATION", "AGENT_REREGISTERED", "TASK_GROUP_FAILED",
+}
+
+func (r Reason) String() string {
+	if int(r) < len(reasonNames) {
+		return reasonNames[r]
+	}
+	return fmt.Sprintf("REASON_%d", r)
+}

@@ -1,0 +1,95 @@
+package api
+
+import (
+	"time"
+)
+
+// Task is what a framework asks to run. Everything but ID and Resources is optional.
+type Task struct {
+	ID        TaskID
+	Name      string // for people; default: its ID
+	Resources Resources
+	// Executor runs the task. nil: the built-in executor for commands, which asks
+	// for no resources of its own.
+	Executor *Executor
+	// Command is what the built-in executor starts.
+	Command *Command
+	// Data goes to the framework's own executor untouched.
+	Data []byte
+	// KillGrace is how long a killed task may take after SIGTERM before SIGKILL.
+	// Default 5 s.
+	KillGrace time.Duration
+	Labels    map[string]string
+	Ports     map[string]uint16 // named ports, taken from Resources
+}
+
+// DisplayName is the name, or the ID when there is none.
+func (t Task) DisplayName() string {
+	if t.Name != "" {
+		return t.Name
+	}
+	return string(t.ID)
+}
+
+// CommandExecutor is the ID of the built-in executor for commands.
+const CommandExecutor ExecutorID = "command"
+
+// ExecutorID names the executor that runs the task.
+func (t Task) ExecutorID() ExecutorID {
+	if t.Executor == nil {
+		return CommandExecutor
+	}
+	return t.Executor.ID
+}
+
+// Executor describes a framework's own executor. One of the same ID on the same
+// agent serves all tasks that name it, and must be described alike in all of them.
+type Executor struct {
+	ID        ExecutorID
+	Command   Command
+	Resources Resources // its own, held while it runs
+	Data      []byte
+	// ShutdownGrace is how long it may take to end before SIGKILL. Default 5 s.
+	ShutdownGrace time.Duration
+	Labels        map[string]string
+}
+
+// Command is a program to start. Exactly one of Argv and Shell is set.
+type Command struct {
+	Argv  []string          // program and arguments, no shell; found in PATH of the agent
+	Shell string            // a line for /bin/sh -c
+	Env   map[string]string // all that it gets beside TENDER_TASK_* (R33)
+	URIs  []URI             // fetched into the sandbox first
+}
+
+// URI is a file that the agent brings into the sandbox before the start.
+type URI struct {
+	Source     string // file path, file://, http:// or https://
+	Name       string // in the sandbox; default: the last part of Source
+	SHA256     string // lower-case hex; required for http and https
+	Executable bool
+	Extract    bool // tar, tar.gz, zip
+}
+
+// Status is one step in a task's life. Those of an agent are numbered per task,
+// stored before they are sent, and come again until they are acknowledged.
+type Status struct {
+	Framework FrameworkID
+	Task      TaskID
+	Agent     AgentID // "" when no agent ever had it
+	Executor  ExecutorID
+	// Number counts the statuses of the task at its agent from 1. 0: made by a
+	// master, which needs no acknowledgement.
+	Number   uint64
+	State    TaskState
+	Reason   Reason
+	Message  string // for people: what happened, and what would be right
+	Source   Mover  // who made it
+	At       time.Time
+	Data     []byte // from the executor
+	ExitCode *int   // of a command that has ended; 128+signal when a signal ended it
+	Healthy  *bool
+}
+
+// Ref addresses the task.
+func (s Status) Ref() TaskRef { return TaskRef{s.Framework, s.Task} }

@@ -1,0 +1,169 @@
+package protocol
+
+import (
+	"time"
+
+	"github.com/tenderhq/tender/api"
+)
+
+// AgentCall is one of the types below, up to VolumeDone.
+type AgentCall interface{ agentCall() }
+
+// The calls of agents.
+type (
+	RegisterAgent struct {
+		Cluster api.ClusterID
+		Version string
+		Agent   api.Agent
+		Nonce   api.Nonce
+		BootID  string
+	}
+	ReregisterAgent struct {
+		Cluster api.ClusterID
+		Term    api.Term
+		Version string
+		Agent   api.Agent
+		Nonce   api.Nonce
+		BootID  string
+	}
+	AgentReport struct {
+		Session    uint64
+		Tasks      []ReportedTask
+		Executors  []ReportedExecutor
+		Frameworks []api.Framework
+		Stubs      []TaskStub
+		Volumes    api.Resources
+		Usage      *UsageReport
+		Last       bool
+		Rebooted   bool
+	}
+	AgentHeartbeat struct{ Usage UsageReport }
+	StatusUpdate   struct{ Status api.Status }
+	ExecutorEnded  struct {
+		api.ExecutorRef
+		Message string
+	}
+	MessageFromExecutor struct {
+		api.ExecutorRef
+		Data []byte
+	}
+	KillTaken  struct{ api.TaskRef }
+	VolumeDone struct {
+		Volume api.VolumeID
+		Err    string
+	}
+)
+
+// ReportedTask is a task as its agent knows it.
+type ReportedTask struct {
+	Task         api.Task
+	Framework    api.FrameworkID
+	Role         api.Role
+	Resources    api.Resources // as carved, with labels
+	Status       api.Status    // the latest
+	LaunchTerm   api.Term
+	LaunchNumber uint64
+	Ended        bool // its terminal status awaits acknowledgement; its resources are free
+	LaunchedAt   time.Time
+}
+
+// ReportedExecutor is a running executor as its agent knows it.
+type ReportedExecutor struct {
+	Executor  api.Executor
+	Framework api.FrameworkID
+	Role      api.Role
+	Resources api.Resources
+}
+
+// TaskStub is what remains of a task after its end while its sandbox lives (R15).
+type TaskStub struct {
+	api.TaskRef
+	Name       string
+	Role       api.Role
+	Status     api.Status
+	LaunchedAt time.Time
+}
+
+// UsageReport is what an agent and all on it really used.
+type UsageReport struct {
+	Total     api.Usage
+	Executors map[api.ExecutorRef]api.Usage
+	Tasks     map[api.TaskRef]api.Usage
+}
+
+func (RegisterAgent) agentCall()       {}
+func (ReregisterAgent) agentCall()     {}
+func (AgentReport) agentCall()         {}
+func (AgentHeartbeat) agentCall()      {}
+func (StatusUpdate) agentCall()        {}
+func (ExecutorEnded) agentCall()       {}
+func (MessageFromExecutor) agentCall() {}
+func (KillTaken) agentCall()           {}
+func (VolumeDone) agentCall()          {}
+
+// AgentEvent is one of the types below. Term and session travel with the batch.
+type AgentEvent interface{ agentEvent() }
+
+// The events of agents.
+type (
+	AgentRegistered struct {
+		Cluster           api.ClusterID
+		Agent             api.AgentID
+		HeartbeatInterval time.Duration
+		SessionTimeout    time.Duration
+		Masters           []string
+	}
+	Reported   struct{}
+	LaunchTask struct {
+		Task              api.Task
+		Framework         api.Framework
+		Role              api.Role
+		Resources         api.Resources // as carved, with labels
+		ExecutorResources api.Resources // when this launch starts the executor
+		Number            uint64        // of the launch within the term
+	}
+	KillTask struct {
+		api.TaskRef
+		Grace  time.Duration // 0 = the task's own
+		Reason api.Reason
+	}
+	AcknowledgeStatus struct {
+		api.TaskRef
+		Number uint64
+	}
+	ShutdownAgentExecutor struct{ api.ExecutorRef }
+	MessageToExecutor     struct {
+		api.ExecutorRef
+		Data []byte
+	}
+	RemoveFramework struct{ Framework api.FrameworkID }
+	Drain           struct {
+		On    bool
+		Grace time.Duration
+	}
+	AgentGone     struct{ Why string }
+	CreateVolume  struct{ Volume api.Resource }
+	DestroyVolume struct{ Volume api.VolumeID }
+	AgentPong     struct{}
+)
+
+func (AgentRegistered) agentEvent()       {}
+func (Reported) agentEvent()              {}
+func (LaunchTask) agentEvent()            {}
+func (KillTask) agentEvent()              {}
+func (AcknowledgeStatus) agentEvent()     {}
+func (ShutdownAgentExecutor) agentEvent() {}
+func (MessageToExecutor) agentEvent()     {}
+func (RemoveFramework) agentEvent()       {}
+func (Drain) agentEvent()                 {}
+func (AgentGone) agentEvent()             {}
+func (CreateVolume) agentEvent()          {}
+func (DestroyVolume) agentEvent()         {}
+func (AgentPong) agentEvent()             {}
+
+// AgentEvents is a batch of one term and one session.
+type AgentEvents struct {
+	Term    api.Term
+	Session uint64
+	Events  []AgentEvent
+}

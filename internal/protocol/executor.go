@@ -1,0 +1,74 @@
+package protocol
+
+import (
+	"time"
+
+	"github.com/tenderhq/tender/api"
+)
+
+// ExecutorCall is one of the types below, up to ExecutorHeartbeat.
+type ExecutorCall interface{ executorCall() }
+
+// The calls of executors. ExecutorMessage is also an event.
+type (
+	SubscribeExecutor struct {
+		api.ExecutorRef
+		Token          string
+		Version        string
+		Tasks          []api.TaskID
+		Unacknowledged []ExecutorStatus
+	}
+	ExecutorStatus struct {
+		Task         api.TaskID
+		Number       uint64
+		State        api.TaskState
+		Reason       api.Reason
+		Message      string
+		Data         []byte
+		ExitCode     *int
+		Healthy      *bool
+		ProcessGroup int    // 0 = the executor's own
+		ProcessStart uint64 // clock ticks since boot
+	}
+	ExecutorMessage   struct{ Data []byte }
+	ExecutorHeartbeat struct{}
+)
+
+func (SubscribeExecutor) executorCall() {}
+func (ExecutorStatus) executorCall()    {}
+func (ExecutorMessage) executorCall()   {}
+func (ExecutorHeartbeat) executorCall() {}
+
+// ExecutorEvent is one of the types below, or ExecutorMessage.
+type ExecutorEvent interface{ executorEvent() }
+
+// The events of executors.
+type (
+	ExecutorSubscribed struct {
+		Agent           api.AgentID
+		Hostname        string
+		Executor        api.Executor
+		Framework       api.Framework
+		RecoveryTimeout time.Duration
+	}
+	ExecutorLaunch struct {
+		Task    api.Task
+		Sandbox string
+	}
+	ExecutorKill struct {
+		Task  api.TaskID
+		Grace time.Duration
+	}
+	ExecutorAcknowledged struct {
+		Task   api.TaskID
+		Number uint64
+	}
+	ExecutorShutdown struct{ Grace time.Duration }
+)
+
+func (ExecutorSubscribed) executorEvent()   {}
+func (ExecutorLaunch) executorEvent()       {}
+func (ExecutorKill) executorEvent()         {}
+func (ExecutorAcknowledged) executorEvent() {}
+func (ExecutorMessage) executorEvent()      {}
+func (ExecutorShutdown) executorEvent()     {}

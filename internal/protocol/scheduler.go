@@ -1,0 +1,171 @@
+package protocol
+
+import (
+	"time"
+
+	"github.com/tenderhq/tender/api"
+)
+
+// NumberedCall is a scheduler's call with its number within the session (R3).
+type NumberedCall struct {
+	Number uint64
+	Call   SchedulerCall
+}
+
+// SchedulerCall is one of the types below, up to Heartbeat.
+type SchedulerCall interface{ schedulerCall() }
+
+// The calls of schedulers.
+type (
+	Subscribe struct {
+		Cluster    api.ClusterID
+		Term       api.Term
+		Version    string
+		Framework  api.Framework
+		Instance   api.Nonce
+		Suppressed []api.Role
+	}
+	Unsettled struct {
+		Tasks []UnsettledTask
+		Last  bool
+	}
+	Accept struct {
+		Offers     []api.OfferID
+		Operations []api.Operation
+		Filter     api.Filter
+	}
+	Decline struct {
+		Offers []api.OfferID
+		Filter api.Filter
+	}
+	Kill struct {
+		Task  api.TaskID
+		Agent api.AgentID
+		Grace time.Duration // 0 = the task's own
+	}
+	Acknowledge struct{ Items []Acknowledgement }
+	Reconcile   struct{ Tasks []UnsettledTask }
+	Suppress    struct{ Roles []api.Role }
+	Revive      struct{ Roles []api.Role }
+	SetDemand   struct {
+		api.Demand
+		Unstated bool
+	}
+	MessageExecutor struct {
+		Agent    api.AgentID
+		Executor api.ExecutorID
+		Data     []byte
+	}
+	ShutdownExecutor struct {
+		Agent    api.AgentID
+		Executor api.ExecutorID
+	}
+	AnswerInverse struct {
+		Offers []api.OfferID
+		Accept bool
+	}
+	UpdateFramework    struct{ Framework api.Framework }
+	Teardown           struct{}
+	SchedulerHeartbeat struct{}
+)
+
+// UnsettledTask is a task that the SDK has launched or heard of and not seen end (R8).
+type UnsettledTask struct {
+	Task   api.TaskID
+	Agent  api.AgentID
+	Number uint64
+	State  api.TaskState
+}
+
+// Acknowledgement names a status that the scheduler has handled.
+type Acknowledgement struct {
+	Framework api.FrameworkID
+	Task      api.TaskID
+	Agent     api.AgentID
+	Number    uint64
+}
+
+func (Subscribe) schedulerCall()          {}
+func (Unsettled) schedulerCall()          {}
+func (Accept) schedulerCall()             {}
+func (Decline) schedulerCall()            {}
+func (Kill) schedulerCall()               {}
+func (Acknowledge) schedulerCall()        {}
+func (Reconcile) schedulerCall()          {}
+func (Suppress) schedulerCall()           {}
+func (Revive) schedulerCall()             {}
+func (SetDemand) schedulerCall()          {}
+func (MessageExecutor) schedulerCall()    {}
+func (ShutdownExecutor) schedulerCall()   {}
+func (AnswerInverse) schedulerCall()      {}
+func (UpdateFramework) schedulerCall()    {}
+func (Teardown) schedulerCall()           {}
+func (SchedulerHeartbeat) schedulerCall() {}
+
+// SchedulerEvent is one of the types below.
+type SchedulerEvent interface{ schedulerEvent() }
+
+// The events of schedulers.
+type (
+	Subscribed struct {
+		Cluster           api.ClusterID
+		Framework         api.FrameworkID
+		Session           uint64
+		HeartbeatInterval time.Duration
+		SessionTimeout    time.Duration
+		Master            api.MasterID
+		Masters           []string
+	}
+	Waiting struct{ ActiveInstance api.Nonce }
+	Offers  struct{ Offers []api.Offer }
+	Rescind struct {
+		Offers []api.OfferID
+		Why    string
+	}
+	Update  struct{ Status api.Status }
+	Refused struct {
+		Number uint64
+		Err    *api.Error
+	}
+	OperationResult struct {
+		ID    api.OperationID
+		Agent api.AgentID
+		Err   *api.Error // nil: done
+	}
+	InverseOffers  struct{ Offers []api.InverseOffer }
+	RescindInverse struct {
+		Offers []api.OfferID
+		Why    string
+	}
+	MessageFramework struct {
+		Agent    api.AgentID
+		Executor api.ExecutorID
+		Data     []byte
+	}
+	ExecutorLost struct {
+		Agent    api.AgentID
+		Executor api.ExecutorID
+		Message  string
+	}
+	AgentLost struct {
+		Agent api.AgentID
+		Why   string
+	}
+	MasterHeartbeat struct{}
+	Settled         struct{}
+)
+
+func (Subscribed) schedulerEvent()       {}
+func (Waiting) schedulerEvent()          {}
+func (Offers) schedulerEvent()           {}
+func (Rescind) schedulerEvent()          {}
+func (Update) schedulerEvent()           {}
+func (Refused) schedulerEvent()          {}
+func (OperationResult) schedulerEvent()  {}
+func (InverseOffers) schedulerEvent()    {}
+func (RescindInverse) schedulerEvent()   {}
+func (MessageFramework) schedulerEvent() {}
+func (ExecutorLost) schedulerEvent()     {}
+func (AgentLost) schedulerEvent()        {}
+func (MasterHeartbeat) schedulerEvent()  {}
+func (Settled) schedulerEvent()          {}

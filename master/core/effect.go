@@ -1,0 +1,69 @@
+package core
+
+import (
+	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/internal/protocol"
+	"github.com/tenderhq/tender/master/registry"
+)
+
+// Effect is what the shell is to do; one of the types below. The shell performs
+// them in order. What goes to one stream leaves in that order.
+type Effect interface{ effect() }
+
+// The effects.
+type (
+	// ToScheduler queues an event to a scheduler's stream. A stream whose queue is
+	// full is closed; SchedulerClosed follows.
+	ToScheduler struct {
+		Conn  Conn
+		Event protocol.SchedulerEvent
+	}
+	// CloseScheduler ends a stream after what is queued; Err is its status (nil: well).
+	CloseScheduler struct {
+		Conn Conn
+		Err  *api.Error
+	}
+	// ToAgent queues an event to an agent's stream, under the leader's term and the
+	// session.
+	ToAgent struct {
+		Conn    Conn
+		Session uint64
+		Event   protocol.AgentEvent
+	}
+	// CloseAgent ends a stream after what is queued.
+	CloseAgent struct {
+		Conn Conn
+		Err  *api.Error
+	}
+	// Propose asks the quorum to commit a command. Committed or ProposalLost follows.
+	Propose struct{ Command registry.Command }
+	// Reply answers an operator's request, once.
+	Reply struct {
+		ID     RequestID
+		Answer any // KillTaskAnswer, registry.Result or a sentence, by the action
+		Err    *api.Error
+	}
+	// Log reports one decision: identifiers as fields, the words of the transcripts.
+	Log struct {
+		Message string
+		Fields  []Field
+	}
+)
+
+// Field is one field of a log line.
+type Field struct{ Name, Value string }
+
+// KillTaskAnswer answers KillTask.
+type KillTaskAnswer struct {
+	Task    api.TaskRef
+	Pending bool          // the agent is away
+	Already api.TaskState // it had ended before, so
+}
+
+func (ToScheduler) effect()    {}
+func (CloseScheduler) effect() {}
+func (ToAgent) effect()        {}
+func (CloseAgent) effect()     {}
+func (Propose) effect()        {}
+func (Reply) effect()          {}
+func (Log) effect()            {}

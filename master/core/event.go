@@ -1,0 +1,134 @@
+package core
+
+import (
+	"time"
+
+	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/internal/protocol"
+	"github.com/tenderhq/tender/master/registry"
+)
+
+// Conn names one stream of a scheduler or an agent; the shell counts them. 0 is none.
+type Conn uint64
+
+// RequestID names an operator's request that waits for its Reply; the shell counts them.
+type RequestID uint64
+
+// Event is what the core steps: something that happened, and when.
+type Event struct {
+	At   time.Time // monotonic (R23)
+	What Happening
+}
+
+// Happening is one of the types below.
+type Happening interface{ happening() }
+
+// What can happen to the leader.
+type (
+	// SchedulerOpened brings a new scheduler stream with its first call. Principal is
+	// who the transport says it is.
+	SchedulerOpened struct {
+		Conn      Conn
+		Principal string
+		Subscribe protocol.Subscribe
+	}
+	// SchedulerCalled brings the calls that follow.
+	SchedulerCalled struct {
+		Conn  Conn
+		Calls []protocol.NumberedCall
+	}
+	// SchedulerClosed says that the stream is gone, by whoever's doing.
+	SchedulerClosed struct{ Conn Conn }
+
+	// AgentOpened brings a new agent stream with its first call: RegisterAgent or
+	// ReregisterAgent.
+	AgentOpened struct {
+		Conn  Conn
+		First protocol.AgentCall
+	}
+	// AgentCalled brings the calls that follow.
+	AgentCalled struct {
+		Conn  Conn
+		Calls []protocol.AgentCall
+	}
+	// AgentClosed says that the stream is gone, by whoever's doing.
+	AgentClosed struct{ Conn Conn }
+
+	// Committed brings commands that the quorum has committed, in the order of the
+	// log, whoever proposed them. The core applies them to its own copy of the registry.
+	Committed struct {
+		Index    uint64
+		Commands []registry.Command
+	}
+	// ProposalLost says that nobody knows yet what became of a command. The core asks
+	// again under the same identity, or lets the next leader find out (R17).
+	ProposalLost struct {
+		Counter uint64
+		Err     *api.Error
+	}
+
+	// Requested brings an operator's action.
+	Requested struct {
+		ID     RequestID
+		Action Action
+	}
+	// Woken comes at the moment that Wake asked for.
+	Woken struct{}
+	// Away says that the loop itself did not run for Gap: deadlines of liveness move (R23).
+	Away struct{ Gap time.Duration }
+)
+
+func (SchedulerOpened) happening() {}
+func (SchedulerCalled) happening() {}
+func (SchedulerClosed) happening() {}
+func (AgentOpened) happening()     {}
+func (AgentCalled) happening()     {}
+func (AgentClosed) happening()     {}
+func (Committed) happening()       {}
+func (ProposalLost) happening()    {}
+func (Requested) happening()       {}
+func (Woken) happening()           {}
+func (Away) happening()            {}
+
+// Action is what an operator asks for; one of the types below.
+type Action interface{ action() }
+
+// The actions.
+type (
+	// KillTask kills the one task that Task names: FRAMEWORK/TASK, TASK or a unique prefix.
+	KillTask struct {
+		Task  string
+		Grace time.Duration
+	}
+	// RemoveFramework removes a framework named by ID, unique prefix or unique name.
+	RemoveFramework struct{ Framework string }
+	// MarkAgent changes an agent's marks or removes it.
+	MarkAgent struct {
+		Agent  string // ID, unique prefix or hostname
+		Set    api.Mark
+		Clear  api.Mark
+		Remove bool
+		Grace  time.Duration
+		Force  bool
+	}
+	// SetRole changes weight, priority or quota; nil fields stay.
+	SetRole struct {
+		Role      api.Role
+		Weight    *float64
+		Priority  *int
+		Guarantee *api.Resources
+		Limit     *api.Resources
+	}
+	// StoreWrite writes or deletes a key of a framework's store.
+	StoreWrite struct {
+		Change  registry.Change // PutEntry or DeleteEntry
+		Client  string          // of the command: the scheduler's instance
+		Counter uint64
+	}
+)
+
+func (KillTask) action()        {}
+func (RemoveFramework) action() {}
+func (MarkAgent) action()       {}
+func (SetRole) action()         {}
+func (StoreWrite) action()      {}

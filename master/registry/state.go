@@ -1,0 +1,89 @@
+// Package registry is what the quorum replicates: the small, durable truth that is
+// left after any failover. State is a plain value; Apply changes it by one command.
+//
+// It is pure and deterministic: the same commands make the same state on every
+// master, at every index. Apply never panics and never fails: a command that can't
+// be done is answered by a typed refusal (R18). Encoding lives in raftlog.
+package registry
+
+import (
+	"time"
+
+	"github.com/tenderhq/tender/api"
+)
+
+// Format is the version of what is written to disk; a newer one is refused at start.
+const Format = 1
+
+// State is the registry. Values in its maps are replaced, never edited, so that
+// Clone is shallow and a snapshot does not stop Apply.
+type State struct {
+	Cluster api.ClusterID // "" until Bootstrap
+	Epoch   uint64        // first part of every term
+	Index   uint64        // of the last log entry applied
+
+	Masters    map[api.MasterID]Master
+	Agents     map[api.AgentID]Agent
+	Frameworks map[api.FrameworkID]Framework
+	Roles      map[api.Role]Role
+	Clients    map[string]Client // last result of each proposer (R17)
+
+	NextAgent     uint64 // numbers that were never given out
+	NextFramework uint64
+}
+
+// Master is what a master says of itself when it leads or joins.
+type Master struct {
+	GRPC      string // advertised addresses, host:port
+	HTTP      string
+	Raft      string
+	Version   string
+	Allocator string
+}
+
+// Agent is an admitted agent.
+type Agent struct {
+	Agent    api.Agent // with its ID
+	Nonce    api.Nonce // of its first contact (R7)
+	BootID   string
+	Marks    api.Mark
+	Grace    time.Duration // of the drain
+	Why      string        // of the marks
+	Admitted time.Time
+	// Dynamic reservations and volumes, labels included; what they are made of is
+	// missing from the unreserved total.
+	Reserved api.Resources
+}
+
+// Framework is a framework that may hold tasks, or a tombstone of one that was removed.
+type Framework struct {
+	Framework api.Framework // with its ID and principal
+	Instance  api.Nonce     // the active scheduler, or the last
+	Session   uint64        // raised by each takeover (R5)
+	Admitted  time.Time
+	Removed   time.Time // zero: alive
+	Why       string    // of the removal
+	Store     map[string]Entry
+	StoreSize int64 // bytes of keys and values
+}
+
+// Entry is one key of a framework's store.
+type Entry struct {
+	Value   []byte
+	Version uint64 // grows with each change
+}
+
+// Role is what operators say of a role.
+type Role struct {
+	Weight    float64
+	Priority  int
+	Guarantee api.Resources
+	Limit     api.Resources
+}
+
+// Client is the last command of a proposer, to answer a repeat with the same result.
+type Client struct {
+	Counter uint64
+	Result  Result
+	Seen    time.Time
+}
