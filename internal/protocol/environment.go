@@ -1,0 +1,32 @@
+package protocol
+
+// What an agent puts into the environment of what it starts (R33). Nothing of the
+// agent's own environment is passed on. docs lists these names for users.
+const (
+	// ExecutorSocketEnv is the path of the agent's unix socket for executors (R32).
+	ExecutorSocketEnv = "TENDER_EXECUTOR_SOCKET"
+	// ExecutorFrameworkIDEnv is the framework that the executor works for.
+	ExecutorFrameworkIDEnv = "TENDER_EXECUTOR_FRAMEWORK_ID"
+	// ExecutorIDEnv is the executor's ID within its framework.
+	ExecutorIDEnv = "TENDER_EXECUTOR_ID"
+	// ExecutorTokenFDEnv is the number of the inherited descriptor from which the
+	// executor reads its token, to the end, once, before it does anything else. It
+	// then closes it; tasks never inherit it.
+	ExecutorTokenFDEnv = "TENDER_EXECUTOR_TOKEN_FD"
+	// ExecutorSandboxEnv is the executor's own folder, also its working folder at start.
+	ExecutorSandboxEnv = "TENDER_EXECUTOR_SANDBOX"
+	// ExecutorRecoveryTimeoutEnv says how long the executor waits for an agent that
+	// went away, as time.Duration writes it ("15m0s"). "0s" = not at all.
+	ExecutorRecoveryTimeoutEnv = "TENDER_EXECUTOR_RECOVERY_TIMEOUT"
+
+	// TaskIDEnv and the names below are set for each task, by whoever starts its
+	// process; they win over what the task asks for.
+	TaskIDEnv          = "TENDER_TASK_ID"
+	TaskFrameworkIDEnv = "TENDER_TASK_FRAMEWORK_ID"
+	TaskSandboxEnv     = "TENDER_TASK_SANDBOX"
+	TaskAgentIDEnv     = "TENDER_TASK_AGENT_ID"
+	TaskHostnameEnv    = "TENDER_TASK_HOSTNAME"
+	// TaskPortEnvPrefix begins one variable for each named port of the task: the name
+	// in upper case, with '_' for whatever is not a letter or digit.
+	TaskPortEnvPrefix = "TENDER_TASK_PORT_"
+)
