@@ -1,0 +1,98 @@
+# Needs Go and make, nothing else. `make` is the contributor's loop, `make help` names the rest.
+
+# This folder is trusted by whoever runs make in it: git need not doubt its owner (root in CI), and go need not ask it.
+export GOFLAGS := $(shell go env GOFLAGS) -buildvcs=false
+VERSION = $(shell git -c safe.directory='$(CURDIR)' describe --tags --always --dirty 2>/dev/null || echo unknown)
+COMMIT  = $(shell git -c safe.directory='$(CURDIR)' rev-parse HEAD 2>/dev/null || echo unknown)
+STAMP   = -X github.com/tenderhq/tender/internal/version.Version=$(VERSION) \
+          -X github.com/tenderhq/tender/internal/version.Commit=$(COMMIT)
+
+# The race detector needs a C compiler; without one the tests still run.
+RACE = $(if $(shell command -v "$$(go env CC)"),-race)
+
+SHELL       := bash
+.SHELLFLAGS := -o pipefail -c
+
+.DEFAULT_GOAL := quick
+.PHONY: quick help build demo test test-long check format vet lint proto tidy-modules darwin \
+        generate rewrite bench sim chaos clean
+
+quick: build format vet ## Build, the quick checks, the unit tests: a minute, before every push
+	go test -short -timeout 5m ./...
+	@echo 'make: built, checked, tested'
+
+help: ## This list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+build: ## bin/tender
+	CGO_ENABLED=0 go build -trimpath -ldflags '$(STAMP)' -o bin/tender .
+
+demo: ## A cluster and a framework at work on this machine; CHAOS=1 kills parts of it meanwhile
+	CHAOS='$(CHAOS)' go run ./internal/demo
+
+test: ## What CI runs: every test, with the race detector
+	go test $(RACE) -timeout 15m ./...
+	@test -n "$(CI)" || echo 'test: every package passed$(if $(RACE),, (without the race detector: no C compiler here))'
+
+test-long: ## Every test in its long form, never from the cache
+	TENDER_TEST_LONG=1 go test $(RACE) -count=1 -timeout 2h ./...
+
+check: format vet lint proto tidy-modules darwin ## Everything that is checked without running the code
+	@echo 'check: all good'
+
+format:
+	@bad=$$(gofmt -l $$(find . -name '*.go' -not -path './.*')); \
+	test -z "$$bad" || { echo "not formatted; run gofmt -w on:"; echo "$$bad"; exit 1; }
+
+vet:
+	go vet ./...
+
+lint: .tools/golangci-lint
+	.tools/golangci-lint run
+
+# Also holds the committed generated code against a fresh one.
+proto: .tools/buf
+	.tools/buf lint
+	@rm -rf .tools/fresh; .tools/buf generate -o .tools/fresh
+	@for f in $$(cd .tools/fresh && find . -name '*.pb.go') $$(find api internal -name '*.pb.go'); do \
+		cmp -s $$f .tools/fresh/$$f || bad="$$bad $$f"; done; \
+	test -z "$$bad" || { echo "not what the .proto files say; run make generate, delete what has no .proto:$$bad"; exit 1; }
+
+tidy-modules:
+	@go mod tidy -diff || { echo 'go.mod or go.sum is not tidy; run go mod tidy'; exit 1; }
+
+# Tender runs on Linux; its CLI and SDK are developed on other machines too. Vet compiles the tests as well.
+darwin:
+	GOOS=darwin GOARCH=arm64 CGO_ENABLED=0 go vet ./...
+
+generate: .tools/buf ## The Go beside the .proto files
+	.tools/buf generate
+
+rewrite: ## Write the transcripts in testdata anew; then read the diff as its reviewer
+	go test -count=1 $$(go list -test -f '{{$$p := .}}{{range .Deps}}{{if eq . "github.com/cockroachdb/datadriven"}}{{$$p.ForTest}}{{end}}{{end}}' ./... | sort -u) -rewrite
+
+BENCH ?= .
+COUNT ?= 6
+bench: .tools/buf ## Benchmarks: BENCH=regexp COUNT=6; kept in bench.txt, compared with BASE=old.txt
+	go test -run '^$$' -bench '$(BENCH)' -benchmem -count $(COUNT) -timeout 2h ./... | tee bench.txt
+	.tools/benchstat $(BASE) bench.txt
+
+SEEDS ?= 1000
+sim: ## The simulator: SEEDS=10000 worlds, or SEED=… to replay one
+	go test -count=1 -timeout 0 $(if $(SEED),-v) ./internal/sim -run Sim -args $(if $(SEED),-seed '$(SEED)',-seeds '$(SEEDS)')
+
+chaos: build ## The real binary on loopback, with real kills, for a long while
+	TENDER_TEST_LONG=1 go test -count=1 -timeout 2h -v -run Chaos ./...
+
+clean: ## Remove what make made
+	rm -rf bin .tools bench.txt
+
+# Tools are built once, from the versions that tools/go.mod pins, and again when those change.
+# One rule builds all tools of a go.mod. golangci-lint has its own, so that its linters are the versions it was made with.
+.tools/buf: tools/go.mod tools/go.sum
+	go build -C tools -o ../.tools/ tool
+	@touch $@
+
+.tools/golangci-lint: tools/lint/go.mod tools/lint/go.sum
+	go build -C tools/lint -o ../../.tools/ tool
+	@touch $@

@@ -1,0 +1,115 @@
+package tidy
+
+// module is the prefix of every import of ours.
+const module = "github.com/tenderhq/tender"
+
+// A floor says which of our packages a package may import. In a list of packages "x/..." is x and all below it, "..."
+// is everything, and "!x" takes x out again. Where several rows fit a package, the most specific one counts alone.
+type floor struct{ pkg, may string }
+
+// values are what every floor above them may speak in: plain values without a will of their own.
+const values = "api internal/protocol internal/invariant "
+
+// shell is what each of master, agent and framework stands on. They never import each other.
+const shell = values + "api/v1 internal/wire internal/version "
+
+// public is what a user of Tender may import.
+const public = "api api/v1 allocator/... framework/... "
+
+// floors is DESIGN section 2 as data: imports only point down.
+var floors = []floor{
+	// Leaves.
+	{"api", ""},
+	{"api/v1", ""},
+	{"internal/invariant", ""},
+	{"internal/memnet", ""},
+	{"internal/tidy", ""},
+	{"internal/version", ""},
+
+	// Shared values, and their forms on the wire, on disk and in transcripts.
+	{"internal/protocol", "api"},
+	{"internal/logpb", "api/v1"},
+	{"internal/wire", "api api/v1 internal/protocol"},
+	{"internal/transcript", values},
+
+	// The pure ones.
+	{"allocator/...", values + "allocator/... !allocator/allocatortest !allocator/remote"},
+	{"master/registry/...", values + "master/registry/..."},
+	{"master/core/...", values + "master/core/... master/registry allocator/... !allocator/allocatortest !allocator/remote"},
+	{"agent/core/...", values + "agent/core/..."},
+
+	// Beside the pure ones: a suite for allocators, which knows none of them, and an allocator that is elsewhere.
+	{"allocator/allocatortest", values + "internal/transcript allocator"},
+	{"allocator/remote", shell + "allocator"},
+
+	// Shells.
+	{"master/...", shell + "allocator/... !allocator/allocatortest master/..."},
+	{"master/internal/raftlog", shell + "internal/logpb master/registry"},
+	{"agent/...", shell + "agent/..."},
+	{"agent/checkpoint", shell + "internal/logpb agent/core"},
+	{"framework/...", shell + "framework/... !framework/frameworktest"},
+
+	// Whole clusters in memory.
+	{"framework/frameworktest", shell + "internal/memnet allocator/... master/... agent/... framework/..."},
+	{"internal/sim/...", "... !framework/frameworktest !examples/... !internal/cli/... !internal/bench/... !internal/demo"},
+	{"internal/bench/...", "... !examples/... !internal/cli/... !internal/demo"},
+
+	// Programs.
+	{"examples/...", public + "examples/... !framework/frameworktest !allocator/allocatortest"},
+	{"internal/cli/...", shell + "allocator/... !allocator/allocatortest master/... agent/... framework/... !framework/frameworktest internal/cli/..."},
+	{"internal/demo", "... !internal/cli/..."},
+	{".", "internal/cli"},
+}
+
+// pure packages decide and do nothing else: the same events give the same effects, byte for byte. The values they
+// speak in are held to the same. Left out: the suite needs package testing, and the remote allocator is I/O by trade.
+const pure = "api internal/protocol master/core/... master/registry/... agent/core/... " +
+	"allocator/... !allocator/allocatortest !allocator/remote"
+
+// pureImports is what a pure package may import from elsewhere: packages that compute. None of them reads a clock,
+// starts a goroutine, holds a lock or does I/O, but for the names in impure.
+const pureImports = "bytes cmp container/heap container/list container/ring crypto/sha256 encoding encoding/base64 " +
+	"encoding/binary encoding/hex encoding/json errors fmt hash hash/crc32 hash/fnv hash/maphash iter maps math math/big math/bits " +
+	"math/rand/v2 path regexp slices sort strconv strings text/tabwriter time unicode unicode/utf8 unique"
+
+// impure are the names in pureImports that a pure package may not use all the same.
+var impure = map[string]names{
+	"fmt":          {ban: "Print Printf Println Scan Scanf Scanln"},
+	"hash/maphash": {ban: "MakeSeed Comparable"},
+	"math/rand/v2": {only: "New NewPCG NewChaCha8 NewZipf Rand Source PCG ChaCha8 Zipf"},
+	"time":         {ban: "Now Since Until Sleep After AfterFunc Tick Ticker NewTicker Timer NewTimer Local LoadLocation"},
+}
+
+// names of a package: all but some, or only some.
+type names struct{ ban, only string }
+
+// programs are where flags and the environment are read and where a process ends. Tests may too.
+const programs = ". internal/cli/... internal/demo"
+
+// exampleMains are programs as well, in their package main.
+const exampleMains = "examples/..."
+
+// process are the names by which a package reads flags and environment, takes signals, or ends the process; "" is
+// every name of it.
+var process = map[string]string{
+	"flag":                   "",
+	"github.com/spf13/cobra": "",
+	"github.com/spf13/pflag": "",
+	"os":                     "Args Clearenv Environ Exit Expand ExpandEnv Getenv LookupEnv Setenv Unsetenv",
+	"os/signal":              "",
+	"syscall":                "Clearenv Environ Exit Getenv Setenv Unsetenv",
+}
+
+// processAllowed are the exceptions, each with its reason.
+var processAllowed = map[string]string{
+	"framework/executor": "Getenv LookupEnv", // the agent speaks to it by TENDER_EXECUTOR_* (R33)
+}
+
+// wall is the SDK's: who imports one of sdk gets, through all of our packages, no third party but these.
+const (
+	sdk  = "api api/v1 framework/... !framework/frameworktest"
+	wall = "google.golang.org/grpc/... google.golang.org/protobuf/..."
+)
+
+// fileLinesMax is where a file has surely stopped holding one noun.
+const fileLinesMax = 600
