@@ -1,10 +1,122 @@
 package registry
 
-// New returns the empty registry.
-func New() *State { return &State{} }
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
 
-// Apply changes the state by one command and returns its result. It never panics.
-func (s *State) Apply(command Command) Result { return Result{} }
+	"github.com/tenderhq/tender/api"
+)
 
-// Clone returns a copy that later commands do not change.
-func (s *State) Clone() *State { return s }
+// Apply changes the state by one command and returns its result. It never panics. A
+// command that its client proposed before gets the result it had (R17).
+func (s *State) Apply(command Command) Result {
+	last, known := s.Clients[command.Client]
+	switch {
+	case command.Client == "": // nobody will ask again
+		return s.change(command.Change, command.At.Round(0).UTC())
+	case known && command.Counter == last.Counter:
+		return last.Result
+	case known && command.Counter < last.Counter:
+		return refuse("registry.apply", api.Stale, command.Client,
+			"number %d is behind this client's last one, %d, and its result is no longer kept", command.Counter, last.Counter)
+	}
+	at := command.At.Round(0).UTC()
+	result := s.change(command.Change, at)
+	// A fenced write did nothing and may be asked again under the session that is current.
+	if !isKind(result, api.Fenced) {
+		writable(&s.Clients, &s.shared.clients)[command.Client] = Client{command.Counter, result, at}
+		s.forgetClients()
+	}
+	return result
+}
+
+func isKind(result Result, kind api.Kind) bool { return result.Err != nil && result.Err.Kind == kind }
+
+func (s *State) change(change Change, at time.Time) Result {
+	switch change := change.(type) {
+	case Bootstrap:
+		return s.bootstrap(change)
+	case RaiseEpoch:
+		return s.raiseEpoch(change)
+	case SetMaster:
+		return s.applySetMaster(change)
+	case RemoveMaster:
+		return s.removeMaster(change)
+	case AdmitAgent:
+		return s.admitAgent(change, at)
+	case UpdateAgent:
+		return s.updateAgent(change)
+	case MarkAgent:
+		return s.markAgent(change)
+	case RemoveAgent:
+		return s.removeAgent(change)
+	case SetReserved:
+		return s.setReserved(change)
+	case Subscribe:
+		return s.subscribe(change, at)
+	case Readmit:
+		return s.readmit(change, at)
+	case UpdateFramework:
+		return s.updateFramework(change)
+	case RemoveFramework:
+		return s.removeFramework(change, at)
+	case SetRole:
+		return s.setRole(change)
+	case PutEntry:
+		return s.putEntry(change)
+	case DeleteEntry:
+		return s.deleteEntry(change)
+	case Expire:
+		return s.expire(change)
+	}
+	return refuse("registry.apply", api.Unsupported, "", "this version knows no change %T", change)
+}
+
+// refuse makes the result of a command that can't be done.
+func refuse[S ~string](op string, kind api.Kind, subject S, format string, args ...any) Result {
+	return Result{Err: api.E(op, kind, subject, fmt.Errorf(format, args...))}
+}
+
+// refuseID makes the result of a command with an impossible identifier; nil if it is good.
+func refuseID(op, noun, id string) *Result {
+	if err := api.CheckID(noun, id); err != nil {
+		return &Result{Err: api.E(op, api.Invalid, id, err)}
+	}
+	return nil
+}
+
+// number reads N of an identifier PREFIX-N that masters have minted.
+func number(id, prefix string) (uint64, error) {
+	digits, ok := strings.CutPrefix(id, prefix+"-")
+	n, err := strconv.ParseUint(digits, 10, 48)
+	if !ok || err != nil || n == 0 || strconv.FormatUint(n, 10) != digits {
+		return 0, errors.New("masters mint identifiers like " + prefix + "-12")
+	}
+	return n, nil
+}
+
+// mint gives out the next number.
+func mint(next *uint64) string {
+	n := max(*next, 1)
+	*next = n + 1
+	return strconv.FormatUint(n, 10)
+}
+
+// oldest returns the tenth of the keys whose time lies furthest back, at least one.
+func oldest[K ~string](times map[K]time.Time) []K {
+	keys := make([]K, 0, len(times))
+	for key := range times { // order: irrelevant because they are sorted below
+		keys = append(keys, key)
+	}
+	slices.SortFunc(keys, func(a, b K) int {
+		if order := times[a].Compare(times[b]); order != 0 {
+			return order
+		}
+		return strings.Compare(string(a), string(b))
+	})
+	return keys[:min(len(keys), len(keys)/10+1)]
+}

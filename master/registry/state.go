@@ -28,8 +28,12 @@ type State struct {
 	Roles      map[api.Role]Role
 	Clients    map[string]Client // last result of each proposer (R17)
 
-	NextAgent     uint64 // numbers that were never given out
+	NextAgent     uint64 // numbers that were never given out; 0 is read as 1
 	NextFramework uint64
+
+	shared shared   // maps that a clone sees too: copied before the next write
+	owner  *owner   // marks the stores that no clone sees
+	memory *indexes // what can be found faster than by walking; made again when nil
 }
 
 // Master is what a master says of itself when it leads or joins.
@@ -65,6 +69,11 @@ type Framework struct {
 	Why       string    // of the removal
 	Store     map[string]Entry
 	StoreSize int64 // bytes of keys and values
+	// StoreVersion is the version of the last change of any key, so that a key that
+	// is deleted and made again never has an old version.
+	StoreVersion uint64
+
+	storeOwner *owner // who may edit Store in place; nobody else sees it
 }
 
 // Entry is one key of a framework's store.

@@ -1,0 +1,137 @@
+package registry
+
+import (
+	"time"
+
+	"github.com/tenderhq/tender/api"
+)
+
+// admitAgent gives an ID to an agent that has none. One that names an ID which this
+// registry never gave out (it was restored from an older snapshot) keeps it.
+func (s *State) admitAgent(change AdmitAgent, at time.Time) Result {
+	const op = "agent.admit"
+	id := change.Agent.ID
+	if bad := refuseID(op, "nonce", string(change.Nonce)); bad != nil {
+		return *bad
+	}
+	if known, ok := s.index().agentOf[change.Nonce]; ok {
+		return s.admitAgain(s.Agents[known], change)
+	}
+	if old, ok := s.Agents[id]; ok {
+		return refuse(op, api.Exists, id, "the agent with this ID on %s registered with another nonce: a cloned data folder?", old.Agent.Hostname)
+	}
+	if len(s.Agents) >= AgentsMax {
+		return refuse(op, api.Limit, change.Agent.Hostname, "%d agents are admitted; remove those that are gone first", AgentsMax)
+	}
+	if id == "" {
+		change.Agent.ID = api.AgentID("agent-" + mint(&s.NextAgent))
+	} else if bad := s.takeAgentNumber(id); bad != nil {
+		return *bad
+	}
+	s.index().agentOf[change.Nonce] = change.Agent.ID
+	s.setAgent(Agent{Agent: change.Agent, Nonce: change.Nonce, BootID: change.BootID, Admitted: at})
+	return Result{Agent: change.Agent.ID}
+}
+
+func (s *State) takeAgentNumber(id api.AgentID) *Result {
+	n, err := number(string(id), "agent")
+	if err != nil {
+		return &Result{Err: api.E("agent.admit", api.Invalid, id, err)}
+	}
+	if n < s.NextAgent {
+		bad := refuse("agent.admit", api.Removed, id, "the agent was removed; with an empty data folder it registers as a new one")
+		return &bad
+	}
+	s.NextAgent = n + 1
+	return nil
+}
+
+// admitAgain answers a first contact whose answer was lost (R7).
+func (s *State) admitAgain(old Agent, change AdmitAgent) Result {
+	const op = "agent.admit"
+	id := old.Agent.ID
+	switch {
+	case change.Agent.ID != "" && change.Agent.ID != id:
+		return refuse(op, api.Exists, change.Agent.ID, "this nonce belongs to %s: a cloned data folder?", id)
+	case old.Marks.Has(api.MarkGone):
+		return refuse(op, api.Removed, id, "the agent was marked gone; with an empty data folder it registers as a new one")
+	}
+	old.Agent = change.Agent
+	old.Agent.ID = id
+	old.BootID = change.BootID
+	s.setAgent(old)
+	return Result{Agent: id}
+}
+
+func (s *State) updateAgent(change UpdateAgent) Result {
+	old, bad := s.agent("agent.update", change.Agent.ID)
+	if bad != nil {
+		return *bad
+	}
+	if old.Marks.Has(api.MarkGone) {
+		return refuse("agent.update", api.Removed, change.Agent.ID, "the agent was marked gone")
+	}
+	old.Agent = change.Agent
+	old.BootID = change.BootID
+	s.setAgent(old)
+	return Result{Agent: change.Agent.ID}
+}
+
+const allMarks = api.MarkDraining | api.MarkDrained | api.MarkDeactivated | api.MarkGone
+
+func (s *State) markAgent(change MarkAgent) Result {
+	const op = "agent.mark"
+	old, bad := s.agent(op, change.ID)
+	switch {
+	case bad != nil:
+		return *bad
+	case (change.Set|change.Clear)&^allMarks != 0:
+		return refuse(op, api.Unsupported, change.ID, "this version knows no such mark")
+	case old.Marks.Has(api.MarkGone) && change.Clear.Has(api.MarkGone):
+		return refuse(op, api.Removed, change.ID, "an agent that was marked gone never comes back; it may register as a new one")
+	}
+	old.Marks = old.Marks&^change.Clear | change.Set
+	if change.Set != 0 {
+		old.Why = change.Why
+	}
+	if change.Set.Has(api.MarkDraining) {
+		old.Grace = change.Grace
+	}
+	if old.Marks == 0 {
+		old.Grace, old.Why = 0, ""
+	}
+	s.setAgent(old)
+	return Result{Agent: change.ID}
+}
+
+func (s *State) removeAgent(change RemoveAgent) Result {
+	old, bad := s.agent("agent.remove", change.ID)
+	if bad != nil {
+		return *bad
+	}
+	delete(s.index().agentOf, old.Nonce)
+	delete(writable(&s.Agents, &s.shared.agents), change.ID)
+	return Result{Agent: change.ID}
+}
+
+func (s *State) setReserved(change SetReserved) Result {
+	old, bad := s.agent("agent.reserve", change.ID)
+	if bad != nil {
+		return *bad
+	}
+	if !old.Reserved.Equal(change.Saw) {
+		return refuse("agent.reserve", api.Stale, change.ID, "it has %v reserved by now", old.Reserved)
+	}
+	old.Reserved = change.Reserved
+	s.setAgent(old)
+	return Result{Agent: change.ID}
+}
+
+func (s *State) agent(op string, id api.AgentID) (Agent, *Result) {
+	agent, ok := s.Agents[id]
+	if !ok {
+		bad := refuse(op, api.NotFound, id, "no such agent is admitted")
+		return agent, &bad
+	}
+	return agent, nil
+}

@@ -1,0 +1,67 @@
+package registry
+
+import (
+	"maps"
+
+	"github.com/tenderhq/tender/api"
+)
+
+// shared says which maps a clone sees as well.
+type shared struct{ masters, agents, frameworks, roles, clients bool }
+
+// owner is compared by its address; it must not be of size zero.
+type owner struct{ _ byte }
+
+// New returns the empty registry.
+func New() *State { return &State{NextAgent: 1, NextFramework: 1} }
+
+// Clone returns a copy that later commands do not change. It costs nothing now; each
+// of the two copies a map when it first writes to it. Whoever may call Apply on a
+// state may call Clone; the clone then belongs to whoever gets it.
+func (s *State) Clone() *State {
+	s.shared = shared{true, true, true, true, true}
+	s.owner = nil
+	clone := *s
+	clone.memory = nil
+	return &clone
+}
+
+// writable returns a map that no clone sees.
+func writable[K comparable, V any](m *map[K]V, shared *bool) map[K]V {
+	switch {
+	case *m == nil:
+		*m = make(map[K]V)
+	case *shared:
+		*m = maps.Clone(*m)
+	}
+	*shared = false
+	return *m
+}
+
+func (s *State) setMaster(id api.MasterID, master Master) {
+	writable(&s.Masters, &s.shared.masters)[id] = master
+}
+
+func (s *State) setAgent(agent Agent) {
+	writable(&s.Agents, &s.shared.agents)[agent.Agent.ID] = agent
+}
+
+func (s *State) setFramework(framework Framework) {
+	writable(&s.Frameworks, &s.shared.frameworks)[framework.Framework.ID] = framework
+}
+
+// store returns the framework's store for writing, copied if a clone sees it. The
+// caller puts the framework back.
+func (s *State) store(framework *Framework) map[string]Entry {
+	if s.owner == nil {
+		s.owner = new(owner)
+	}
+	if framework.storeOwner != s.owner {
+		framework.Store = maps.Clone(framework.Store)
+		framework.storeOwner = s.owner
+	}
+	if framework.Store == nil {
+		framework.Store = make(map[string]Entry)
+	}
+	return framework.Store
+}

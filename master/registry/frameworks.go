@@ -1,0 +1,230 @@
+package registry
+
+import (
+	"slices"
+	"time"
+
+	"github.com/tenderhq/tender/api"
+)
+
+func (s *State) subscribe(change Subscribe, at time.Time) Result {
+	const op = "framework.subscribe"
+	wish := change.Framework
+	if bad := refuseID(op, "instance", string(change.Instance)); bad != nil {
+		return *bad
+	}
+	id, bad := s.identify(wish, change.Instance)
+	if bad != nil {
+		return *bad
+	}
+	// Holds: an instance is of one framework, so that the index of instances has one meaning.
+	if other, known := s.index().instanceOf[change.Instance]; known && other != id {
+		return refuse(op, api.Exists, other, "this instance is its scheduler already; each framework needs an instance of its own")
+	}
+	if id == "" {
+		return s.admitFramework(wish, change.Instance, at)
+	}
+	old := s.Frameworks[id]
+	switch {
+	case !old.Removed.IsZero():
+		return refuse(op, api.Removed, id, "it was removed at %s: %s", old.Removed.Format(time.RFC3339), old.Why)
+	case old.Framework.Principal != wish.Principal:
+		return refuse(op, api.Denied, id, "it belongs to principal %q, not to %q", old.Framework.Principal, wish.Principal)
+	}
+	old.Framework = keepIdentity(wish, old.Framework)
+	old.Instance = change.Instance
+	old.Session++
+	s.replace(old)
+	return Result{Framework: id, Session: old.Session}
+}
+
+// identify says which framework a subscription means: the one it names, the one its
+// instance got before (R7), or with Standby the one of its name (R6); "" is a new one.
+func (s *State) identify(wish api.Framework, instance api.Nonce) (api.FrameworkID, *Result) {
+	if wish.ID != "" {
+		_, known := s.Frameworks[wish.ID]
+		if known {
+			return wish.ID, nil
+		}
+		return "", s.takeFrameworkNumber(wish.ID)
+	}
+	if id, known := s.index().instanceOf[instance]; known {
+		return id, nil
+	}
+	if wish.Standby {
+		return s.index().standby[wish.Name], nil
+	}
+	return "", nil
+}
+
+// takeFrameworkNumber lets a framework keep an ID which this registry never gave out
+// (it was restored from an older snapshot).
+func (s *State) takeFrameworkNumber(id api.FrameworkID) *Result {
+	n, err := number(string(id), "framework")
+	if err != nil {
+		return &Result{Err: api.E("framework.subscribe", api.Invalid, id, err)}
+	}
+	if n < s.NextFramework {
+		bad := refuse("framework.subscribe", api.Removed, id, "it was removed, longer ago than is remembered")
+		return &bad
+	}
+	return nil
+}
+
+func (s *State) admitFramework(wish api.Framework, instance api.Nonce, at time.Time) Result {
+	const op = "framework.admit"
+	if wish.Standby && wish.Name == "" {
+		return refuse(op, api.Invalid, wish.ID, "with Standby the name is the identity; it must not be empty")
+	}
+	if len(s.Frameworks)-s.index().tombstones >= FrameworksMax {
+		return refuse(op, api.Limit, wish.Name, "%d frameworks are admitted; remove some first", FrameworksMax)
+	}
+	if other, taken := s.index().standby[wish.Name]; wish.Standby && taken {
+		return refuse(op, api.Exists, other, "it stands under the name %q already", wish.Name)
+	}
+	if wish.ID == "" {
+		wish.ID = api.FrameworkID("framework-" + mint(&s.NextFramework))
+	} else if n, err := number(string(wish.ID), "framework"); err != nil {
+		return Result{Err: api.E(op, api.Invalid, wish.ID, err)}
+	} else {
+		s.NextFramework = max(s.NextFramework, n+1)
+	}
+	s.replace(Framework{Framework: wish, Instance: instance, Session: 1, Admitted: at})
+	return Result{Framework: wish.ID, Session: 1}
+}
+
+// readmit takes a framework from an agent's copy, as disconnected; one that is known
+// stays as it is.
+func (s *State) readmit(change Readmit, at time.Time) Result {
+	id := change.Framework.ID
+	old, known := s.Frameworks[id]
+	switch {
+	case !known && id == "":
+		return refuse("framework.readmit", api.Invalid, id, "it has no ID")
+	case !known:
+		return s.admitFramework(change.Framework, "", at)
+	case !old.Removed.IsZero():
+		return refuse("framework.readmit", api.Removed, id, "it was removed at %s: %s", old.Removed.Format(time.RFC3339), old.Why)
+	}
+	return Result{Framework: id, Session: old.Session}
+}
+
+func (s *State) updateFramework(change UpdateFramework) Result {
+	old, bad := s.framework("framework.update", change.Framework.ID, change.Session)
+	if bad != nil {
+		return *bad
+	}
+	old.Framework = keepIdentity(change.Framework, old.Framework)
+	s.replace(old)
+	return Result{Framework: old.Framework.ID, Session: old.Session}
+}
+
+// keepIdentity returns what the framework says now as who it was.
+func keepIdentity(now, was api.Framework) api.Framework {
+	now.ID, now.Name, now.Principal, now.Standby = was.ID, was.Name, was.Principal, was.Standby
+	return now
+}
+
+// removeFramework leaves a tombstone: enough to refuse the identity and to say why.
+func (s *State) removeFramework(change RemoveFramework, at time.Time) Result {
+	const op = "framework.remove"
+	old, known := s.Frameworks[change.ID]
+	switch {
+	case !known:
+		return refuse(op, api.NotFound, change.ID, "no such framework")
+	case !old.Removed.IsZero():
+		return refuse(op, api.Removed, change.ID, "it was removed at %s: %s", old.Removed.Format(time.RFC3339), old.Why)
+	case change.Session != 0 && change.Session != old.Session:
+		return refuse(op, api.Stale, change.ID, "session %d is over; session %d goes on", change.Session, old.Session)
+	}
+	was := old.Framework
+	s.replace(Framework{
+		Framework: api.Framework{ID: was.ID, Name: was.Name, Principal: was.Principal, Roles: was.Roles, Standby: was.Standby},
+		Instance:  old.Instance,
+		Session:   old.Session,
+		Admitted:  old.Admitted,
+		Removed:   at,
+		Why:       change.Why,
+	})
+	s.forgetTombstones()
+	return Result{Framework: change.ID, Session: old.Session}
+}
+
+// framework returns a living framework if the session is its current one.
+func (s *State) framework(op string, id api.FrameworkID, session uint64) (Framework, *Result) {
+	old, known := s.Frameworks[id]
+	var bad Result
+	switch {
+	case !known:
+		bad = refuse(op, api.NotFound, id, "no such framework")
+	case !old.Removed.IsZero():
+		bad = refuse(op, api.Removed, id, "it was removed at %s: %s", old.Removed.Format(time.RFC3339), old.Why)
+	case session > old.Session:
+		bad = refuse(op, api.Invalid, id, "session %d was never given; the current one is %d", session, old.Session)
+	case session < old.Session:
+		bad = refuse(op, api.Fenced, id, "session %d is over; session %d has taken its place", session, old.Session)
+	default:
+		return old, nil
+	}
+	return old, &bad
+}
+
+// forgetTombstones holds TombstonesMax.
+func (s *State) forgetTombstones() {
+	if s.index().tombstones <= TombstonesMax {
+		return
+	}
+	removed := make(map[api.FrameworkID]time.Time, s.index().tombstones)
+	for id, framework := range s.Frameworks { // order: irrelevant because it fills a map
+		if !framework.Removed.IsZero() {
+			removed[id] = framework.Removed
+		}
+	}
+	s.forget(oldest(removed))
+}
+
+func (s *State) forget(ids []api.FrameworkID) {
+	frameworks := writable(&s.Frameworks, &s.shared.frameworks)
+	for _, id := range ids {
+		s.index().drop(frameworks[id])
+		delete(frameworks, id)
+	}
+}
+
+// expire forgets clients and tombstones that have not been seen since.
+func (s *State) expire(change Expire) Result {
+	var ids []api.FrameworkID
+	for id, framework := range s.Frameworks {
+		if !framework.Removed.IsZero() && framework.Removed.Before(change.Before) {
+			ids = append(ids, id)
+		}
+	}
+	slices.Sort(ids)
+	s.forget(ids)
+	s.expireClients(change)
+	return Result{}
+}
+
+func (s *State) expireClients(change Expire) {
+	clients := writable(&s.Clients, &s.shared.clients)
+	for name, client := range clients { // order: irrelevant because each is judged alone
+		if client.Seen.Before(change.Before) {
+			delete(clients, name)
+		}
+	}
+}
+
+// forgetClients holds ClientsMax.
+func (s *State) forgetClients() {
+	if len(s.Clients) <= ClientsMax {
+		return
+	}
+	seen := make(map[string]time.Time, len(s.Clients))
+	for name, client := range s.Clients { // order: irrelevant because it fills a map
+		seen[name] = client.Seen
+	}
+	clients := writable(&s.Clients, &s.shared.clients)
+	for _, name := range oldest(seen) {
+		delete(clients, name)
+	}
+}

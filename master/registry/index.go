@@ -1,0 +1,72 @@
+package registry
+
+import "github.com/tenderhq/tender/api"
+
+// indexes hold what can also be found by walking the maps, for Apply's speed. They
+// are no part of the state: neither written to disk nor hashed.
+type indexes struct {
+	agentOf    map[api.Nonce]api.AgentID     // by first contact
+	instanceOf map[api.Nonce]api.FrameworkID // by the active or last instance, tombstones too
+	standby    map[string]api.FrameworkID    // living ones with Standby, by name
+	tombstones int
+	storeSize  int64 // of all frameworks
+}
+
+// index returns the indexes, made anew for a state that came from disk or a clone.
+func (s *State) index() *indexes {
+	if s.memory != nil {
+		return s.memory
+	}
+	s.memory = &indexes{
+		agentOf:    make(map[api.Nonce]api.AgentID, len(s.Agents)),
+		instanceOf: make(map[api.Nonce]api.FrameworkID, len(s.Frameworks)),
+		standby:    make(map[string]api.FrameworkID),
+	}
+	// order: irrelevant because nonces of agents are distinct
+	for id, agent := range s.Agents {
+		s.memory.agentOf[agent.Nonce] = id
+	}
+	// order: irrelevant because instances, and names of living standbys, are distinct
+	for _, framework := range s.Frameworks {
+		s.memory.add(framework)
+	}
+	return s.memory
+}
+
+func (i *indexes) add(framework Framework) {
+	id := framework.Framework.ID
+	if framework.Instance != "" {
+		i.instanceOf[framework.Instance] = id
+	}
+	i.storeSize += framework.StoreSize
+	switch {
+	case !framework.Removed.IsZero():
+		i.tombstones++
+	case framework.Framework.Standby:
+		i.standby[framework.Framework.Name] = id
+	}
+}
+
+func (i *indexes) drop(framework Framework) {
+	id := framework.Framework.ID
+	if i.instanceOf[framework.Instance] == id {
+		delete(i.instanceOf, framework.Instance)
+	}
+	i.storeSize -= framework.StoreSize
+	switch {
+	case !framework.Removed.IsZero():
+		i.tombstones--
+	case framework.Framework.Standby && i.standby[framework.Framework.Name] == id:
+		delete(i.standby, framework.Framework.Name)
+	}
+}
+
+// replace puts a framework into the state and the indexes.
+func (s *State) replace(framework Framework) {
+	index := s.index()
+	if old, ok := s.Frameworks[framework.Framework.ID]; ok {
+		index.drop(old)
+	}
+	index.add(framework)
+	s.setFramework(framework)
+}

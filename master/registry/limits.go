@@ -1,0 +1,31 @@
+package registry
+
+// Limits of what the registry holds. Beyond them a command is refused (Limit),
+// where nothing else is said.
+const (
+	// MastersMax bounds the masters, those that have left included.
+	MastersMax = 64
+	// AgentsMax bounds the admitted agents.
+	AgentsMax = 100_000
+	// FrameworksMax bounds the frameworks that are not removed.
+	FrameworksMax = 100_000
+	// TombstonesMax bounds the removed frameworks; beyond it the oldest tenth is forgotten.
+	TombstonesMax = 100_000
+	// RolesMax bounds the roles of which an operator has said anything.
+	RolesMax = 10_000
+	// ClientsMax bounds the proposers whose last result is kept; beyond it the tenth
+	// that was silent longest is forgotten.
+	ClientsMax = 100_000
+
+	// StoreKeyBytesMax bounds a key of a framework's store.
+	StoreKeyBytesMax = 512
+	// StoreValueBytesMax bounds a value.
+	StoreValueBytesMax = 1 << 20
+	// StoreEntriesMax bounds the keys of one framework.
+	StoreEntriesMax = 100_000
+	// StoreFrameworkBytesMax bounds keys and values of one framework.
+	StoreFrameworkBytesMax = 64 << 20
+	// StoreBytesMax bounds keys and values of all frameworks. A master may be told to
+	// refuse earlier; this one is the same everywhere.
+	StoreBytesMax = 1 << 30
+)

@@ -1,0 +1,41 @@
+package registry
+
+import "github.com/tenderhq/tender/api"
+
+func (s *State) bootstrap(change Bootstrap) Result {
+	if bad := refuseID("registry.bootstrap", "cluster ID", string(change.Cluster)); bad != nil {
+		return *bad
+	}
+	if s.Cluster != "" && s.Cluster != change.Cluster {
+		return refuse("registry.bootstrap", api.Exists, s.Cluster, "the cluster has its name; it never gets another")
+	}
+	s.Cluster = change.Cluster
+	return Result{}
+}
+
+func (s *State) raiseEpoch(change RaiseEpoch) Result {
+	if change.Epoch <= s.Epoch {
+		return refuse("registry.epoch", api.Stale, "", "the epoch is %d already; it only grows", s.Epoch)
+	}
+	s.Epoch = change.Epoch
+	return Result{}
+}
+
+func (s *State) applySetMaster(change SetMaster) Result {
+	if bad := refuseID("master.set", "master ID", string(change.ID)); bad != nil {
+		return *bad
+	}
+	if _, known := s.Masters[change.ID]; !known && len(s.Masters) >= MastersMax {
+		return refuse("master.set", api.Limit, change.ID, "%d masters are known; remove those that have left first", MastersMax)
+	}
+	s.setMaster(change.ID, change.Master)
+	return Result{}
+}
+
+func (s *State) removeMaster(change RemoveMaster) Result {
+	if _, known := s.Masters[change.ID]; !known {
+		return refuse("master.remove", api.NotFound, change.ID, "no such master")
+	}
+	delete(writable(&s.Masters, &s.shared.masters), change.ID)
+	return Result{}
+}

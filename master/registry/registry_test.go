@@ -1,0 +1,396 @@
+package registry
+
+import (
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/tenderhq/tender/api"
+)
+
+var epoch = time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)
+
+// commands draws what leaders propose and what only a broken one would: few
+// identifiers, so that commands meet.
+func commands(t *rapid.T) []Command {
+	drawn := rapid.SliceOfN(rapid.Custom(drawChange), 1, 60).Draw(t, "changes")
+	made := make([]Command, len(drawn))
+	for i, change := range drawn {
+		made[i] = Command{
+			Client:  rapid.SampledFrom([]string{"", "m1/1", "m2/2", "instance-a"}).Draw(t, "client"),
+			Counter: uint64(rapid.IntRange(0, 20).Draw(t, "counter")),
+			At:      epoch.Add(time.Duration(i) * time.Second),
+			Change:  change,
+		}
+	}
+	return made
+}
+
+var (
+	agentIDs     = rapid.SampledFrom([]api.AgentID{"", "agent-1", "agent-2", "agent-9", "agent-x", "a/b"})
+	frameworkIDs = rapid.SampledFrom([]api.FrameworkID{"", "framework-1", "framework-2", "framework-9", "framework-0", "x"})
+	nonces       = rapid.SampledFrom([]api.Nonce{"", "n1", "n2", "n3"})
+	keys         = rapid.SampledFrom([]string{"", "a", "b", "\xff"})
+	roles        = rapid.SampledFrom([]api.Role{"", "web", "eng/web", "*"})
+	sessions     = rapid.Uint64Range(0, 4)
+	bundles      = rapid.SampledFrom([]api.Resources{{}, api.Scalars(1, 2), api.Scalars(4, 4096), api.Scalars(-1, 0)})
+)
+
+func drawFramework(t *rapid.T) api.Framework {
+	return api.Framework{
+		ID:        frameworkIDs.Draw(t, "framework"),
+		Name:      rapid.SampledFrom([]string{"", "batch", "web"}).Draw(t, "name"),
+		Principal: rapid.SampledFrom([]string{"", "eve"}).Draw(t, "principal"),
+		Standby:   rapid.Bool().Draw(t, "standby"),
+		Roles:     []api.Role{roles.Draw(t, "role")},
+	}
+}
+
+func drawVersion(t *rapid.T) *uint64 {
+	if rapid.Bool().Draw(t, "any version") {
+		return nil
+	}
+	version := sessions.Draw(t, "version")
+	return &version
+}
+
+func drawChange(t *rapid.T) Change {
+	agent := api.Agent{ID: agentIDs.Draw(t, "agent"), Hostname: "h", Resources: bundles.Draw(t, "resources")}
+	framework := drawFramework(t)
+	switch rapid.IntRange(0, 17).Draw(t, "kind") {
+	case 0:
+		return Bootstrap{Cluster: rapid.SampledFrom([]api.ClusterID{"", "c1", "c2"}).Draw(t, "cluster")}
+	case 1:
+		return RaiseEpoch{Epoch: sessions.Draw(t, "epoch")}
+	case 2:
+		return SetMaster{ID: api.MasterID(keys.Draw(t, "master")), Master: Master{GRPC: "g"}}
+	case 3:
+		return RemoveMaster{ID: api.MasterID(keys.Draw(t, "master"))}
+	case 4, 5:
+		return AdmitAgent{Agent: agent, Nonce: nonces.Draw(t, "nonce"), BootID: "b"}
+	case 6:
+		return UpdateAgent{Agent: agent, BootID: "b2"}
+	case 7:
+		return MarkAgent{ID: agent.ID, Set: api.Mark(rapid.Uint8().Draw(t, "set")), Clear: api.Mark(rapid.Uint8().Draw(t, "clear")), Why: "why"}
+	case 8:
+		return RemoveAgent{ID: agent.ID}
+	case 9:
+		return SetReserved{ID: agent.ID, Saw: bundles.Draw(t, "saw"), Reserved: bundles.Draw(t, "reserved")}
+	case 10, 11:
+		return Subscribe{Framework: framework, Instance: nonces.Draw(t, "instance")}
+	case 12:
+		return Readmit{Framework: framework}
+	case 13:
+		return UpdateFramework{Framework: framework, Session: sessions.Draw(t, "session")}
+	case 14:
+		return RemoveFramework{ID: framework.ID, Session: sessions.Draw(t, "session"), Why: "done"}
+	case 15:
+		return SetRole{Role: roles.Draw(t, "role"), Set: Role{Weight: rapid.Float64().Draw(t, "weight"), Limit: bundles.Draw(t, "limit")}}
+	case 16:
+		return PutEntry{framework.ID, sessions.Draw(t, "session"), keys.Draw(t, "key"), []byte("value"), drawVersion(t)}
+	default:
+		if rapid.Bool().Draw(t, "nothing") {
+			return nil
+		}
+		if rapid.Bool().Draw(t, "expire") {
+			return Expire{Before: epoch.Add(time.Duration(rapid.IntRange(0, 60).Draw(t, "before")) * time.Second)}
+		}
+		return DeleteEntry{framework.ID, sessions.Draw(t, "session"), keys.Draw(t, "key"), drawVersion(t)}
+	}
+}
+
+// check holds what must be true of every state.
+func check(t *rapid.T, s *State) {
+	nonces := map[api.Nonce]api.AgentID{}
+	for id, agent := range s.Agents {
+		n, err := number(string(id), "agent")
+		if err != nil || n >= s.NextAgent || agent.Agent.ID != id {
+			t.Fatalf("agent %s (%s) was never given out: next is %d, %v", id, agent.Agent.ID, s.NextAgent, err)
+		}
+		if other, twice := nonces[agent.Nonce]; twice {
+			t.Fatalf("nonce %s has two agents, %s and %s (R7)", agent.Nonce, id, other)
+		}
+		nonces[agent.Nonce] = id
+	}
+	checkFrameworks(t, s)
+	rebuilt := s.Clone()
+	if !reflect.DeepEqual(rebuilt.index(), s.index()) {
+		t.Fatalf("indexes drifted:\n%+v\n%+v", s.index(), rebuilt.index())
+	}
+}
+
+func checkFrameworks(t *rapid.T, s *State) {
+	standby, instances := map[string]bool{}, map[api.Nonce]bool{}
+	for id, framework := range s.Frameworks {
+		if n, err := number(string(id), "framework"); err != nil || n >= s.NextFramework || framework.Framework.ID != id {
+			t.Fatalf("framework %s was never given out: next is %d, %v", id, s.NextFramework, err)
+		}
+		if framework.Instance != "" && instances[framework.Instance] {
+			t.Fatalf("instance %s has two frameworks", framework.Instance)
+		}
+		instances[framework.Instance] = true
+		if framework.Framework.Standby && framework.Removed.IsZero() {
+			if standby[framework.Framework.Name] {
+				t.Fatalf("two stand under the name %q (R6)", framework.Framework.Name)
+			}
+			standby[framework.Framework.Name] = true
+		}
+		size := int64(0)
+		for key, entry := range framework.Store {
+			size += int64(len(key) + len(entry.Value))
+			if entry.Version > framework.StoreVersion {
+				t.Fatalf("key %s has version %d of %d", key, entry.Version, framework.StoreVersion)
+			}
+		}
+		if size != framework.StoreSize {
+			t.Fatalf("store of %s holds %d bytes, says %d", id, size, framework.StoreSize)
+		}
+	}
+}
+
+// TestApplyIsTotalAndDeterministic: R17, R18. Any commands give the same state and
+// results everywhere, also where a clone or a restart made the indexes anew.
+func TestApplyIsTotalAndDeterministic(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		one, other := New(), New()
+		for i, command := range commands(t) {
+			got, want := one.Apply(command), other.Apply(command)
+			if !reflect.DeepEqual(got, want) {
+				t.Fatalf("command %d %+v: %+v on one, %+v on the other", i, command, got, want)
+			}
+			if rapid.Bool().Draw(t, "clone") {
+				other = other.Clone()
+			}
+			check(t, one)
+		}
+		if one.Hash() != other.Hash() {
+			t.Fatalf("hashes differ:\n%+v\n%+v", one, other)
+		}
+	})
+}
+
+// TestRepeatsDoNothing: R17. A command that comes again changes nothing and gets its
+// result again.
+func TestRepeatsDoNothing(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := New()
+		for _, command := range commands(t) {
+			if command.Client == "" {
+				continue
+			}
+			first := s.Apply(command)
+			hash := s.Hash()
+			command.At = command.At.Add(time.Hour)
+			if again := s.Apply(command); !reflect.DeepEqual(again, first) {
+				t.Fatalf("%+v: first %+v, then %+v", command, first, again)
+			}
+			if s.Hash() != hash {
+				t.Fatalf("%+v changed the state when it came again", command)
+			}
+		}
+	})
+}
+
+// TestClonesStandApart: neither copy sees what is done to the other.
+func TestClonesStandApart(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := New()
+		type seen struct {
+			state *State
+			hash  string
+		}
+		var clones []seen
+		for _, command := range commands(t) {
+			s.Apply(command)
+			clones = append(clones, seen{s.Clone(), s.Hash()})
+			if rapid.Bool().Draw(t, "write the clone") {
+				clone := s.Clone()
+				clone.Apply(Command{Change: drawChange(t)})
+				clones = append(clones, seen{s.Clone(), s.Hash()})
+			}
+		}
+		for i, clone := range clones {
+			if got := clone.state.Hash(); got != clone.hash {
+				t.Fatalf("clone %d of %d was changed from outside", i, len(clones))
+			}
+		}
+	})
+}
+
+// TestHashSeesEveryField changes one field after the other of a full state.
+func TestHashSeesEveryField(t *testing.T) {
+	seen := map[string]string{}
+	for path := range leaves(reflect.ValueOf(Full()), "") {
+		s := Full()
+		change(reflect.ValueOf(s).Elem(), path)
+		hash := s.Hash()
+		if path == ".Index" {
+			if hash != Full().Hash() {
+				t.Error("the index is hashed; a restored snapshot has another one")
+			}
+			continue
+		}
+		if hash == Full().Hash() {
+			t.Errorf("%s is not hashed", path)
+		}
+		if other, twice := seen[hash]; twice {
+			t.Errorf("%s and %s have one hash", path, other)
+		}
+		seen[hash] = path
+	}
+	if len(seen) < 50 {
+		t.Errorf("only %d fields were changed: %v", len(seen), slices.Sorted(maps.Values(seen)))
+	}
+}
+
+func TestSubscribe(t *testing.T) {
+	s := New()
+	counter := uint64(0)
+	apply := func(change Change) Result {
+		counter++
+		return s.Apply(Command{Client: "m1/1", Counter: counter, At: epoch.Add(time.Duration(counter) * time.Second), Change: change})
+	}
+	want := func(what string, got Result, kind api.Kind, id api.FrameworkID, session uint64) {
+		t.Helper()
+		switch {
+		case id == "" && (got.Err == nil || got.Err.Kind != kind):
+			t.Errorf("%s: got %+v, want a refusal of kind %v", what, got, kind)
+		case id != "" && (got.Err != nil || got.Framework != id || got.Session != session):
+			t.Errorf("%s: got %+v, want %s session %d", what, got, id, session)
+		}
+	}
+	batch := api.Framework{Name: "batch", Roles: []api.Role{"web"}}
+	keeper := api.Framework{Name: "keeper", Standby: true, Principal: "ann"}
+	named := func(f api.Framework, id api.FrameworkID) api.Framework { f.ID = id; return f }
+	by := func(f api.Framework, principal string) api.Framework { f.Principal = principal; return f }
+
+	want("first contact", apply(Subscribe{batch, "i1"}), 0, "framework-1", 1)
+	want("its reply was lost (R7)", apply(Subscribe{batch, "i1"}), 0, "framework-1", 2)
+	want("the same name is no identity", apply(Subscribe{batch, "i2"}), 0, "framework-2", 1)
+	want("takeover by ID (R5)", apply(Subscribe{named(batch, "framework-1"), "i3"}), 0, "framework-1", 3)
+	want("of somebody else's", apply(Subscribe{named(by(batch, "eve"), "framework-1"), "i4"}), api.Denied, "", 0)
+	want("an instance of two frameworks", apply(Subscribe{named(batch, "framework-2"), "i3"}), api.Exists, "", 0)
+	want("standby", apply(Subscribe{keeper, "i5"}), 0, "framework-3", 1)
+	want("standby takes over by name (R6)", apply(Subscribe{keeper, "i6"}), 0, "framework-3", 2)
+	want("the name is bound to its principal", apply(Subscribe{by(keeper, "eve"), "i7"}), api.Denied, "", 0)
+	want("removal by an older session (R5)", apply(RemoveFramework{"framework-3", 1, "away too long"}), api.Stale, "", 0)
+	want("removal", apply(RemoveFramework{"framework-3", 2, "away too long"}), 0, "framework-3", 2)
+	want("a removed ID", apply(Subscribe{named(keeper, "framework-3"), "i6"}), api.Removed, "", 0)
+	want("the name is free again", apply(Subscribe{keeper, "i8"}), 0, "framework-4", 1)
+	want("an ID from a lost future", apply(Subscribe{named(batch, "framework-17"), "i9"}), 0, "framework-17", 1)
+	want("goes on behind it", apply(Subscribe{batch, "i10"}), 0, "framework-18", 1)
+	want("no such ID", apply(Subscribe{named(batch, "mine"), "i11"}), api.Invalid, "", 0)
+	want("known to an agent", apply(Readmit{named(batch, "framework-30")}), 0, "framework-30", 1)
+	apply(Expire{Before: epoch.Add(time.Hour)})
+	want("an expired tombstone", apply(Subscribe{named(keeper, "framework-3"), "i12"}), api.Removed, "", 0)
+	want("whose tasks live on (R21)", apply(Readmit{named(batch, "framework-3")}), 0, "framework-3", 1)
+}
+
+func TestAgents(t *testing.T) {
+	s := New()
+	apply := func(change Change) Result { return s.Apply(Command{At: epoch, Change: change}) }
+	want := func(what string, got Result, kind api.Kind, id api.AgentID) {
+		t.Helper()
+		if (id == "" && (got.Err == nil || got.Err.Kind != kind)) || (id != "" && (got.Err != nil || got.Agent != id)) {
+			t.Errorf("%s: got %+v, want %v or %q", what, got, kind, id)
+		}
+	}
+	want("first contact", apply(AdmitAgent{api.Agent{Hostname: "h1"}, "n1", "b1"}), 0, "agent-1")
+	want("again (R7)", apply(AdmitAgent{api.Agent{Hostname: "h1"}, "n1", "b1"}), 0, "agent-1")
+	want("another", apply(AdmitAgent{api.Agent{Hostname: "h2"}, "n2", "b1"}), 0, "agent-2")
+	want("a cloned folder", apply(AdmitAgent{api.Agent{ID: "agent-1"}, "n3", "b1"}), api.Exists, "")
+	want("a cloned nonce", apply(AdmitAgent{api.Agent{ID: "agent-2"}, "n1", "b1"}), api.Exists, "")
+	want("reserve", apply(SetReserved{"agent-1", api.Resources{}, api.Scalars(1, 1)}), 0, "agent-1")
+	want("by who saw less", apply(SetReserved{"agent-1", api.Resources{}, api.Scalars(2, 1)}), api.Stale, "")
+	want("gone", apply(MarkAgent{ID: "agent-1", Set: api.MarkGone, Why: "burnt"}), 0, "agent-1")
+	want("comes back", apply(MarkAgent{ID: "agent-1", Clear: api.MarkGone}), api.Removed, "")
+	want("registers", apply(AdmitAgent{api.Agent{}, "n1", "b2"}), api.Removed, "")
+	want("removed", apply(RemoveAgent{"agent-1"}), 0, "agent-1")
+	want("and comes back", apply(AdmitAgent{api.Agent{ID: "agent-1"}, "n1", "b2"}), api.Removed, "")
+	want("from a lost future", apply(AdmitAgent{api.Agent{ID: "agent-8"}, "n8", "b2"}), 0, "agent-8")
+	want("goes on behind it", apply(AdmitAgent{api.Agent{}, "n9", "b2"}), 0, "agent-9")
+}
+
+func TestStore(t *testing.T) {
+	s := New()
+	apply := func(change Change) Result { return s.Apply(Command{At: epoch, Change: change}) }
+	apply(Subscribe{Instance: "i1"})
+	version := func(v uint64) *uint64 { return &v }
+	steps := []struct {
+		what    string
+		change  Change
+		kind    api.Kind
+		version uint64
+	}{
+		{"new", PutEntry{"framework-1", 1, "a", []byte("1"), version(0)}, 0, 1},
+		{"new twice", PutEntry{"framework-1", 1, "a", []byte("1"), version(0)}, api.Stale, 1},
+		{"replace", PutEntry{"framework-1", 1, "a", []byte("2"), version(1)}, 0, 2},
+		{"delete the old one", DeleteEntry{"framework-1", 1, "a", version(1)}, api.Stale, 2},
+		{"delete", DeleteEntry{"framework-1", 1, "a", version(2)}, 0, 3},
+		{"delete nothing", DeleteEntry{"framework-1", 1, "a", nil}, 0, 0},
+		{"made again, never an old version", PutEntry{"framework-1", 1, "a", nil, version(0)}, 0, 4},
+		{"too large", PutEntry{"framework-1", 1, "b", make([]byte, StoreValueBytesMax+1), nil}, api.Invalid, 0},
+		{"fenced (R5)", PutEntry{"framework-1", 0, "a", nil, nil}, api.Fenced, 0},
+		{"from nowhere", PutEntry{"framework-2", 1, "a", nil, nil}, api.NotFound, 0},
+	}
+	for _, step := range steps {
+		got := apply(step.change)
+		if (step.kind == 0) != (got.Err == nil) || got.Err != nil && got.Err.Kind != step.kind || got.Version != step.version {
+			t.Errorf("%s: got %+v, want %v version %d", step.what, got, step.kind, step.version)
+		}
+	}
+	value := make([]byte, StoreValueBytesMax)
+	for i := range StoreFrameworkBytesMax / StoreValueBytesMax {
+		got := apply(PutEntry{"framework-1", 1, fmt.Sprint("big", i), value, nil})
+		if last := i == StoreFrameworkBytesMax/StoreValueBytesMax-1; last != (got.Err != nil && got.Err.Kind == api.Limit) {
+			t.Fatalf("value %d: %+v", i, got)
+		}
+	}
+	if s.StoreBytes() != s.Frameworks["framework-1"].StoreSize {
+		t.Errorf("all stores hold %d bytes", s.StoreBytes())
+	}
+	apply(RemoveFramework{ID: "framework-1"})
+	if s.StoreBytes() != 0 {
+		t.Errorf("a tombstone holds %d bytes", s.StoreBytes())
+	}
+}
+
+// TestFencedWritesMayComeAgain: the scheduler whose write met a session change asks
+// again under the new session with the same number.
+func TestFencedWritesMayComeAgain(t *testing.T) {
+	s := New()
+	s.Apply(Command{Change: Subscribe{Instance: "i1"}})
+	s.Apply(Command{Change: Subscribe{Instance: "i1"}})
+	put := func(session uint64) Result {
+		return s.Apply(Command{Client: "i1", Counter: 1, Change: PutEntry{Framework: "framework-1", Session: session, Key: "a"}})
+	}
+	if got := put(1); got.Err == nil || got.Err.Kind != api.Fenced {
+		t.Fatalf("an older session wrote: %+v", got)
+	}
+	if got := put(2); got.Err != nil || got.Version != 1 {
+		t.Fatalf("the new session did not: %+v", got)
+	}
+}
+
+func TestTombstonesAreBounded(t *testing.T) {
+	if testing.Short() {
+		t.Skip("100,000 frameworks")
+	}
+	s := New()
+	for i := range TombstonesMax + 1 {
+		at := epoch.Add(time.Duration(i) * time.Second)
+		got := s.Apply(Command{At: at, Change: Subscribe{Instance: api.Nonce(fmt.Sprint("i", i))}})
+		s.Apply(Command{At: at, Change: RemoveFramework{ID: got.Framework}})
+	}
+	if n := len(s.Frameworks); n != TombstonesMax+1-(TombstonesMax+1)/10-1 {
+		t.Errorf("%d tombstones are left", n)
+	}
+	if _, kept := s.Frameworks["framework-1"]; kept {
+		t.Error("the oldest was kept")
+	}
+}

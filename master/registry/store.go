@@ -1,0 +1,96 @@
+package registry
+
+import (
+	"errors"
+	"fmt"
+	"unicode/utf8"
+
+	"github.com/tenderhq/tender/api"
+)
+
+func (s *State) putEntry(change PutEntry) Result {
+	const op = "store.put"
+	framework, bad := s.framework(op, change.Framework, change.Session)
+	if bad != nil {
+		return *bad
+	}
+	if err := checkEntry(change.Key, change.Value); err != nil {
+		return Result{Err: api.E(op, api.Invalid, change.Key, err)}
+	}
+	old, exists := framework.Store[change.Key]
+	if bad := checkVersion(op, change.Key, change.IfVersion, old); bad != nil {
+		return *bad
+	}
+	growth := int64(len(change.Value) - len(old.Value))
+	if !exists {
+		growth += int64(len(change.Key))
+	}
+	if err := s.checkStore(framework, exists, growth); err != nil {
+		return Result{Err: api.E(op, api.Limit, change.Key, err), Version: old.Version}
+	}
+	framework.StoreVersion++
+	framework.StoreSize += growth
+	s.store(&framework)[change.Key] = Entry{Value: change.Value, Version: framework.StoreVersion}
+	s.replace(framework)
+	return Result{Version: framework.StoreVersion}
+}
+
+// deleteEntry deletes a key. One that does not exist is no error: version 0.
+func (s *State) deleteEntry(change DeleteEntry) Result {
+	const op = "store.delete"
+	framework, bad := s.framework(op, change.Framework, change.Session)
+	if bad != nil {
+		return *bad
+	}
+	old, exists := framework.Store[change.Key]
+	if bad := checkVersion(op, change.Key, change.IfVersion, old); bad != nil {
+		return *bad
+	}
+	if !exists {
+		return Result{}
+	}
+	framework.StoreVersion++
+	framework.StoreSize -= int64(len(change.Key) + len(old.Value))
+	delete(s.store(&framework), change.Key)
+	s.replace(framework)
+	return Result{Version: framework.StoreVersion}
+}
+
+func checkEntry(key string, value []byte) error {
+	switch {
+	case key == "":
+		return errors.New("the key is empty")
+	case len(key) > StoreKeyBytesMax:
+		return fmt.Errorf("the key has %d bytes, at most %d are allowed", len(key), StoreKeyBytesMax)
+	case !utf8.ValidString(key):
+		return errors.New("the key is not valid UTF-8")
+	case len(value) > StoreValueBytesMax:
+		return fmt.Errorf("the value has %d bytes, at most %d are allowed", len(value), StoreValueBytesMax)
+	}
+	return nil
+}
+
+// checkVersion refuses a write that expected another version; it tells the one there is.
+func checkVersion(op, key string, want *uint64, old Entry) *Result {
+	if want == nil || *want == old.Version {
+		return nil
+	}
+	bad := refuse(op, api.Stale, key, "it has version %d, not %d", old.Version, *want)
+	bad.Version = old.Version
+	return &bad
+}
+
+func (s *State) checkStore(framework Framework, exists bool, growth int64) error {
+	switch {
+	case growth > 0 && framework.StoreSize+growth > StoreFrameworkBytesMax:
+		return fmt.Errorf("the framework's store would hold more than %d bytes; delete what it needs no more", StoreFrameworkBytesMax)
+	case growth > 0 && s.index().storeSize+growth > StoreBytesMax:
+		return fmt.Errorf("the stores of all frameworks would hold more than %d bytes", StoreBytesMax)
+	case !exists && len(framework.Store) >= StoreEntriesMax:
+		return fmt.Errorf("the framework's store would hold more than %d keys", StoreEntriesMax)
+	}
+	return nil
+}
+
+// StoreBytes returns the bytes that all stores hold.
+func (s *State) StoreBytes() int64 { return s.index().storeSize }
