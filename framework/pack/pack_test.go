@@ -1,0 +1,169 @@
+package pack_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/framework/pack"
+)
+
+func offer(agent string, cpus, mem float64, rack string) api.Offer {
+	return api.Offer{
+		ID: api.OfferID("offer-" + agent), Agent: api.AgentID(agent), Resources: api.Scalars(cpus, mem),
+		Attributes: map[string]string{"rack": rack},
+	}
+}
+
+func task(id string, cpus, mem float64) api.Task {
+	return api.Task{ID: api.TaskID(id), Resources: api.Scalars(cpus, mem)}
+}
+
+// placed says which tasks went where: "a1: t1 t2".
+func placed(answers []api.Answer) []string {
+	var lines []string
+	for _, answer := range answers {
+		line := string(answer.Offers[0]) + ":"
+		for _, task := range answer.Operations[0].Tasks {
+			line += " " + string(task.ID)
+		}
+		lines = append(lines, line)
+	}
+	return lines
+}
+
+func TestStrategies(t *testing.T) {
+	offers := []api.Offer{offer("a1", 8, 8192, "r1"), offer("a2", 2, 2048, "r1"), offer("a3", 4, 4096, "r2")}
+	tasks := []api.Task{task("t1", 2, 2048), task("t2", 2, 2048), task("t3", 2, 2048)}
+	racks := pack.NewSpread(pack.ByAttribute("rack"))
+	one := pack.NewSpread(pack.ByAgent)
+	for _, test := range []struct {
+		name    string
+		options pack.Options
+		want    []string
+	}{
+		{"first fit", pack.Options{}, []string{"offer-a1: t1 t2 t3"}},
+		{"best fit", pack.Options{Rank: pack.BestFit}, []string{"offer-a2: t1", "offer-a3: t2 t3"}},
+		{"worst fit", pack.Options{Rank: pack.WorstFit}, []string{"offer-a1: t1 t2", "offer-a3: t3"}},
+		{"spread over racks", pack.Options{Rank: racks.Rank, Put: racks.Put}, []string{"offer-a1: t1 t3", "offer-a3: t2"}},
+		{"one an agent", pack.Options{Allow: one.AtMost(1), Put: one.Put}, []string{"offer-a1: t1", "offer-a2: t2", "offer-a3: t3"}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			answers, left := pack.Pack(offers, tasks, test.options)
+			if diff := cmp.Diff(test.want, placed(answers)); diff != "" || len(left) > 0 {
+				t.Errorf("left %v, placed (-want +got):\n%s", left, diff)
+			}
+		})
+	}
+}
+
+func TestNothingIsOversold(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var offers []api.Offer
+		for i := range rapid.IntRange(0, 5).Draw(t, "offers") {
+			o := offer(fmt.Sprint("a", i), float64(rapid.IntRange(1, 8).Draw(t, "cpus")), 1024, "r")
+			o.Resources = o.Resources.Plus(api.NewResources(api.Resource{
+				Label: api.Label{Name: "ports"}, Ranges: api.Ranges{{Begin: 31000, End: 31003}},
+			}))
+			offers = append(offers, o)
+		}
+		var tasks []api.Task
+		executor := &api.Executor{ID: "x", Resources: api.Scalars(0.5, 32)}
+		for i := range rapid.IntRange(0, 20).Draw(t, "tasks") {
+			next := task(fmt.Sprint("t", i), float64(rapid.IntRange(1, 4).Draw(t, "need")), 128)
+			if rapid.Bool().Draw(t, "executor") {
+				next.Executor = executor
+			}
+			tasks = append(tasks, next)
+		}
+		answers, left := pack.Pack(offers, tasks, pack.Options{Rank: pack.BestFit, Ports: []string{"http"}})
+		count := len(left)
+		for _, answer := range answers {
+			var used api.Resources
+			ports := map[uint16]bool{}
+			started := false
+			for _, task := range answer.Operations[0].Tasks {
+				count++
+				used = used.Plus(task.Resources)
+				if task.Executor != nil && !started {
+					started = true
+					used = used.Plus(task.Executor.Resources)
+				}
+				if port := task.Ports["http"]; port == 0 || ports[port] {
+					t.Fatalf("%s has port %d", task.ID, port)
+				} else {
+					ports[port] = true
+				}
+			}
+			for _, o := range offers {
+				if o.ID == answer.Offers[0] && !o.Resources.Contains(used) {
+					t.Fatalf("%s holds %v, %v are used", o.ID, o.Resources, used)
+				}
+			}
+		}
+		if count != len(tasks) {
+			t.Fatalf("%d tasks became %d", len(tasks), count)
+		}
+	})
+}
+
+func TestSpreadForgetsWhatEnded(t *testing.T) {
+	spread := pack.NewSpread(pack.ByZone)
+	o := api.Offer{Region: "eu", Zone: "a", Resources: api.Scalars(1, 1)}
+	bin := pack.Bins([]api.Offer{o})[0]
+	spread.Put(bin, task("t1", 1, 1))
+	spread.Put(bin, task("t1", 1, 1))
+	if got := spread.Count("eu/a"); got != 1 {
+		t.Errorf("one task counts %d", got)
+	}
+	spread.Ended("t1")
+	spread.Ended("t1")
+	if got := spread.Count("eu/a"); got != 0 {
+		t.Errorf("no task counts %d", got)
+	}
+}
+
+func TestPortsLeaveOutWhatIsNoPort(t *testing.T) {
+	resources := api.NewResources(
+		api.Resource{Label: api.Label{Name: "ports"}, Ranges: api.Ranges{{Begin: 0, End: 1}, {Begin: 65535, End: 70000}}},
+		api.Resource{Label: api.Label{Name: "ports", Revocable: true}, Ranges: api.Ranges{{Begin: 31000, End: 31009}}},
+	)
+	ports, ok := pack.Ports(resources, 2)
+	if diff := cmp.Diff([]uint16{1, 65535}, ports); diff != "" || !ok {
+		t.Errorf("%v (-want +got):\n%s", ok, diff)
+	}
+	if _, ok := pack.Ports(resources, 3); ok {
+		t.Error("three ports out of two")
+	}
+}
+
+func ExamplePack() {
+	offers := []api.Offer{
+		{ID: "offer-1-1", Agent: "agent-1", Resources: api.Scalars(2, 1024)},
+		{ID: "offer-1-2", Agent: "agent-2", Resources: api.Scalars(1, 1024)},
+	}
+	tasks := []api.Task{task("big", 2, 512), task("small", 1, 512), task("late", 1, 512)}
+	answers, left := pack.Pack(offers, tasks, pack.Options{Rank: pack.BestFit})
+	for _, answer := range answers {
+		fmt.Println(answer.Offers[0], "runs", answer.Operations[0].Tasks[0].ID)
+	}
+	fmt.Println("no room:", left[0].ID)
+	// Output:
+	// offer-1-1 runs big
+	// offer-1-2 runs small
+	// no room: late
+}
+
+func ExampleBin_PutWithPorts() {
+	resources, _ := api.ParseResources("cpus:4;mem:1024;ports:[31000-31009]")
+	bin := pack.Bins([]api.Offer{{ID: "offer-1-1", Resources: resources}})[0]
+	bin.PutWithPorts(task("web", 1, 256), "http", "admin")
+	fmt.Println(bin.Tasks[0].Ports["http"], bin.Tasks[0].Ports["admin"])
+	fmt.Println(bin.Left)
+	// Output:
+	// 31000 31001
+	// cpus:3;mem:768;ports:[31002-31009]
+}
