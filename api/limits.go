@@ -1,5 +1,7 @@
 package api
 
+import "time"
+
 // Limits that hold everywhere. Each names its unit and what happens beyond it.
 const (
 	// IDBytesMax: a longer identifier is refused (Invalid).
@@ -23,6 +25,8 @@ const (
 	OffersPerAnswerMax = 1024
 	// ResourceNamesMax bounds the kinds of resources of one agent.
 	ResourceNamesMax = 64
+	// ResourceLabelsMax bounds the items of one bundle: kinds times their labels.
+	ResourceLabelsMax = 1024
 	// RangesMax bounds the ranges of one resource.
 	RangesMax = 4096
 	// LabelsMax bounds labels and attributes of one noun.
@@ -31,4 +35,7 @@ const (
 	DemandsPerRoleMax = 256
 	// PageItemsMax bounds a page of a list; a request for more gets this many.
 	PageItemsMax = 1000
+	// DurationMax bounds every duration of a request, so that no deadline overflows.
+	// A longer one is refused (Invalid).
+	DurationMax = 100 * 365 * 24 * time.Hour
 )

@@ -148,6 +148,14 @@ func (r Ranges) check(name string) error {
 	if len(r) > RangesMax {
 		return fmt.Errorf("%s has %d ranges, at most %d are allowed", name, len(r), RangesMax)
 	}
+	for i, one := range r {
+		switch {
+		case one.End < one.Begin:
+			return fmt.Errorf("%s: range %d-%d ends before it begins", name, one.Begin, one.End)
+		case i > 0 && one.Begin <= r[i-1].End:
+			return fmt.Errorf("%s: ranges %v are not in order", name, r)
+		}
+	}
 	return nil
 }
 
@@ -200,3 +208,18 @@ func (s Set) filter(keep func(string) bool) Set {
 
 // String is "{a,b}".
 func (s Set) String() string { return "{" + strings.Join(s, ",") + "}" }
+
+func (s Set) check(name string) error {
+	if len(s) > RangesMax {
+		return fmt.Errorf("%s has %d words, at most %d are allowed", name, len(s), RangesMax)
+	}
+	for _, word := range s {
+		if err := CheckID("a word of "+name, word); err != nil {
+			return err
+		}
+		if strings.ContainsAny(word, ",;{}") {
+			return fmt.Errorf("%s: word %q may not hold ',', ';' or brackets", name, word)
+		}
+	}
+	return nil
+}

@@ -358,24 +358,30 @@ func (r Resource) amount() string {
 
 // Check reports why r can't be asked for or offered, or nil.
 func (r Resources) Check() error {
-	if len(r.items) > ResourceNamesMax {
-		return fmt.Errorf("%d kinds of resources, at most %d are allowed", len(r.items), ResourceNamesMax)
+	if len(r.items) > ResourceLabelsMax {
+		return fmt.Errorf("%d differently labelled resources, at most %d are allowed", len(r.items), ResourceLabelsMax)
 	}
-	kinds := make(map[string]int)
-	for _, item := range r.items {
-		if err := item.check(); err != nil {
+	names := 0
+	for i := range r.items {
+		item := &r.items[i]
+		if err := item.Check(); err != nil {
 			return err
 		}
-		kind := item.kind()
-		if known, ok := kinds[item.Name]; ok && known != kind {
-			return fmt.Errorf("%s is both a number and ranges or a set", item.Name)
+		switch {
+		case i == 0 || r.items[i-1].Name != item.Name:
+			names++
+		case r.items[i-1].kind() != item.kind():
+			return fmt.Errorf("%s is of two kinds; it is a number, ranges or a set everywhere", item.Name)
 		}
-		kinds[item.Name] = kind
+	}
+	if names > ResourceNamesMax {
+		return fmt.Errorf("%d kinds of resources, at most %d are allowed", names, ResourceNamesMax)
 	}
 	return nil
 }
 
-func (r Resource) kind() int {
+// kind is the one notation that the resource uses: 0 a number, 1 ranges, 2 a set.
+func (r *Resource) kind() int {
 	switch {
 	case len(r.Ranges) > 0:
 		return 1
@@ -385,7 +391,8 @@ func (r Resource) kind() int {
 	return 0
 }
 
-func (r Resource) check() error {
+// Check reports why r can't be asked for or offered, or nil.
+func (r *Resource) Check() error {
 	if err := CheckID("a resource's name", r.Name); err != nil {
 		return err
 	}
@@ -397,14 +404,39 @@ func (r Resource) check() error {
 		return fmt.Errorf("%s is %v; it must not be negative", r.Name, r.Scalar)
 	case r.Scalar > MilliMax:
 		return fmt.Errorf("%s is %v; at most %v is allowed", r.Name, r.Scalar, MilliMax)
-	case r.Reserved != "" && r.Reserved.Check() != nil:
-		return fmt.Errorf("%s: %w", r.Name, r.Reserved.Check())
-	case r.Volume != "" && (r.Name != "disk" || r.Reserved == ""):
-		return fmt.Errorf("%s: only reserved disk can be a volume", r.Label)
-	case r.Revocable && r.Reserved != "":
-		return fmt.Errorf("%s: revocable resources can't be reserved", r.Label)
+	case r.Scalar != 0 && len(r.Ranges) > 0, r.Scalar != 0 && len(r.Set) > 0, len(r.Ranges) > 0 && len(r.Set) > 0:
+		return fmt.Errorf("%s is of two kinds; it is a number, ranges or a set", r.Name)
+	}
+	if err := r.Label.check(); err != nil {
+		return err
+	}
+	if err := r.Set.check(r.Name); err != nil {
+		return err
 	}
 	return r.Ranges.check(r.Name)
+}
+
+func (l *Label) check() error {
+	if l.Reserved != "" {
+		if err := l.Reserved.Check(); err != nil {
+			return fmt.Errorf("%s: %w", l.Name, err)
+		}
+	}
+	if l.Volume != "" {
+		if l.Name != "disk" || l.Reserved == "" {
+			return fmt.Errorf("%v: only reserved disk can be a volume", l)
+		}
+		if err := CheckID("volume ID", string(l.Volume)); err != nil {
+			return err
+		}
+	}
+	switch {
+	case l.Revocable && l.Reserved != "":
+		return fmt.Errorf("%v: revocable resources can't be reserved", l)
+	case l.Dynamic && l.Reserved == "":
+		return fmt.Errorf("%v: only a reservation can be dynamic; name its role", l)
+	}
+	return nil
 }
 
 // MarshalJSON writes {"cpus":4,"mem":1024,"ports":"[31000-31009]","disk(eng)":100}.
@@ -418,4 +450,17 @@ func (r Resources) MarshalJSON() ([]byte, error) {
 		}
 	}
 	return json.Marshal(object)
+}
+
+// bytes is about how many bytes the bundle takes in a message, rather too many.
+func (r Resources) bytes() int {
+	size := 0
+	for i := range r.items {
+		item := &r.items[i]
+		size += len(item.Name) + len(item.Reserved) + len(item.Volume) + 40 + 24*len(item.Ranges)
+		for _, word := range item.Set {
+			size += len(word) + 4
+		}
+	}
+	return size
 }

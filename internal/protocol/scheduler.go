@@ -12,7 +12,7 @@ type NumberedCall struct {
 	Call   SchedulerCall
 }
 
-// SchedulerCall is one of the types below, up to Heartbeat.
+// SchedulerCall is one of the types below, up to Malformed.
 type SchedulerCall interface{ schedulerCall() }
 
 // The calls of schedulers.
@@ -67,6 +67,9 @@ type (
 	UpdateFramework    struct{ Framework api.Framework }
 	Teardown           struct{}
 	SchedulerHeartbeat struct{}
+	// Malformed stands for a call that could be numbered but not read. It is answered
+	// by Refused with Err and does nothing else.
+	Malformed struct{ Err *api.Error }
 )
 
 // UnsettledTask is a task that the SDK has launched or heard of and not seen end (R8).
@@ -101,6 +104,7 @@ func (AnswerInverse) schedulerCall()      {}
 func (UpdateFramework) schedulerCall()    {}
 func (Teardown) schedulerCall()           {}
 func (SchedulerHeartbeat) schedulerCall() {}
+func (Malformed) schedulerCall()          {}
 
 // SchedulerEvent is one of the types below.
 type SchedulerEvent interface{ schedulerEvent() }

@@ -1,0 +1,237 @@
+package api
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+)
+
+// Check reports why t can never be started, or nil: what is ERROR (TASK_INVALID),
+// whichever offer it names. Whoever takes tasks from others calls it.
+func (t *Task) Check() error {
+	if err := CheckID("task ID", string(t.ID)); err != nil {
+		return err
+	}
+	if err := t.Resources.Check(); err != nil {
+		return err
+	}
+	if err := t.checkExecutor(); err != nil {
+		return err
+	}
+	if err := checkDuration("kill grace", t.KillGrace); err != nil {
+		return err
+	}
+	if err := checkWords("labels", t.Labels); err != nil {
+		return err
+	}
+	if err := t.checkPorts(); err != nil {
+		return err
+	}
+	if !utf8.ValidString(t.Name) {
+		return fmt.Errorf("name %q is not UTF-8", t.Name)
+	}
+	if size := t.bytes(); size > TaskBytesMax {
+		return fmt.Errorf("the task has %d bytes with its command, environment and data, at most %d are allowed; "+
+			"bring more by a URI", size, TaskBytesMax)
+	}
+	return nil
+}
+
+func (t *Task) checkExecutor() error {
+	if t.Executor == nil && t.Command == nil {
+		return fmt.Errorf("neither command nor executor is set; set the one that runs the task")
+	}
+	if t.Command != nil { // a framework's own executor may make of it what it likes
+		if err := t.Command.Check(); err != nil {
+			return err
+		}
+	}
+	switch {
+	case t.Executor == nil:
+		return nil
+	case t.Executor.ID == CommandExecutor:
+		return fmt.Errorf("executor ID %q is the built-in one's; choose another, or leave the executor out", t.Executor.ID)
+	}
+	return t.Executor.Check()
+}
+
+func (t *Task) checkPorts() error {
+	if len(t.Ports) > LabelsMax {
+		return fmt.Errorf("%d named ports, at most %d are allowed", len(t.Ports), LabelsMax)
+	}
+	for _, name := range sortedKeys(t.Ports) {
+		if err := CheckID("a port's name", name); err != nil {
+			return err
+		}
+		if t.Ports[name] == 0 {
+			return fmt.Errorf("port %q must be a number from 1 to 65535", name)
+		}
+	}
+	return nil
+}
+
+// bytes is about how many bytes the task takes in a message, rather too many.
+func (t *Task) bytes() int {
+	size := len(t.ID) + len(t.Name) + len(t.Data) + wordsBytes(t.Labels) + t.Resources.bytes() + 64
+	for name := range t.Ports { // order: irrelevant because a sum is made
+		size += len(name) + 16
+	}
+	if t.Command != nil {
+		size += t.Command.bytes()
+	}
+	if t.Executor != nil {
+		size += len(t.Executor.ID) + len(t.Executor.Data) + wordsBytes(t.Executor.Labels) +
+			t.Executor.Resources.bytes() + t.Executor.Command.bytes() + 64
+	}
+	return size
+}
+
+// Check reports why e can't be an executor, or nil.
+func (e *Executor) Check() error {
+	if err := CheckID("executor ID", string(e.ID)); err != nil {
+		return err
+	}
+	if err := e.Command.Check(); err != nil {
+		return fmt.Errorf("executor %q: %w", e.ID, err)
+	}
+	if err := e.Resources.Check(); err != nil {
+		return fmt.Errorf("executor %q: %w", e.ID, err)
+	}
+	if err := checkDuration("shutdown grace", e.ShutdownGrace); err != nil {
+		return fmt.Errorf("executor %q: %w", e.ID, err)
+	}
+	return checkWords("labels", e.Labels)
+}
+
+// Check reports why c can't be started anywhere, or nil.
+func (c *Command) Check() error {
+	switch {
+	case len(c.Argv) == 0 && c.Shell == "":
+		return fmt.Errorf("the command is empty; set argv, or shell for a line of /bin/sh -c")
+	case len(c.Argv) > 0 && c.Shell != "":
+		return fmt.Errorf("the command has both argv and shell; set one of them")
+	case len(c.Argv) > 0 && c.Argv[0] == "":
+		return fmt.Errorf("the first word of argv is empty; it names the program")
+	}
+	for _, word := range c.Argv {
+		if err := checkWord("a word of argv", word); err != nil {
+			return err
+		}
+	}
+	if err := checkWord("shell", c.Shell); err != nil {
+		return err
+	}
+	if err := c.checkEnv(); err != nil {
+		return err
+	}
+	for i := range c.URIs {
+		if err := c.URIs[i].check(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *Command) checkEnv() error {
+	for _, name := range sortedKeys(c.Env) {
+		if name == "" || strings.Contains(name, "=") {
+			return fmt.Errorf("env: name %q is empty or holds '='", name)
+		}
+		if err := checkWord("env: a name", name); err != nil {
+			return err
+		}
+		if err := checkWord("env: "+name, c.Env[name]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *Command) bytes() int {
+	size := len(c.Shell) + wordsBytes(c.Env) + 16
+	for _, word := range c.Argv {
+		size += len(word) + 4
+	}
+	for _, uri := range c.URIs {
+		size += len(uri.Source) + len(uri.Name) + len(uri.SHA256) + 24
+	}
+	return size
+}
+
+func (u *URI) check() error {
+	if u.Source == "" {
+		return fmt.Errorf("a URI has no source")
+	}
+	for _, word := range []string{u.Source, u.Name, u.SHA256} {
+		if err := checkWord("URI "+u.Source, word); err != nil {
+			return err
+		}
+	}
+	if u.Name != "" {
+		if err := CheckID("a URI's name in the sandbox", u.Name); err != nil {
+			return err
+		}
+	}
+	remote := strings.HasPrefix(u.Source, "http://") || strings.HasPrefix(u.Source, "https://")
+	switch {
+	case u.SHA256 == "" && remote:
+		return fmt.Errorf("URI %s has no sha256; what comes over the network needs one", u.Source)
+	case u.SHA256 != "" && (len(u.SHA256) != 64 || strings.Trim(u.SHA256, "0123456789abcdef") != ""):
+		return fmt.Errorf("URI %s: sha256 %q is not 64 lower-case hexadecimal digits", u.Source, u.SHA256)
+	}
+	return nil
+}
+
+// checkWord refuses what no program can be given: text that is not UTF-8 or holds a zero byte.
+func checkWord(noun, word string) error {
+	if !utf8.ValidString(word) || strings.IndexByte(word, 0) >= 0 {
+		return fmt.Errorf("%s is %q; it must be UTF-8 without zero bytes", noun, word)
+	}
+	return nil
+}
+
+func checkWords(noun string, words map[string]string) error {
+	if len(words) > LabelsMax {
+		return fmt.Errorf("%d %s, at most %d are allowed", len(words), noun, LabelsMax)
+	}
+	for _, name := range sortedKeys(words) {
+		if name == "" {
+			return fmt.Errorf("%s: a name is empty", noun)
+		}
+		if err := checkWord(noun, name); err != nil {
+			return err
+		}
+		if err := checkWord(noun+": "+name, words[name]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func wordsBytes(words map[string]string) int {
+	size := 0
+	for name, word := range words { // order: irrelevant because a sum is made
+		size += len(name) + len(word) + 16
+	}
+	return size
+}
+
+func checkDuration(noun string, d time.Duration) error {
+	switch {
+	case d < 0:
+		return fmt.Errorf("%s is %v; it must not be negative", noun, d)
+	case d > DurationMax:
+		return fmt.Errorf("%s is %v; at most %v is allowed", noun, d, time.Duration(DurationMax))
+	}
+	return nil
+}
+
+func sortedKeys[V any](m map[string]V) []string {
+	if len(m) == 0 {
+		return nil
+	}
+	return slices.Sorted(maps.Keys(m))
+}

@@ -1,0 +1,44 @@
+package wire
+
+import (
+	"github.com/tenderhq/tender/api"
+	apiv1 "github.com/tenderhq/tender/api/v1"
+)
+
+// AgentToProto makes the message of an agent.
+func AgentToProto(agent api.Agent) *apiv1.Agent {
+	return &apiv1.Agent{
+		Id:         clean(agent.ID),
+		Hostname:   clean(agent.Hostname),
+		Resources:  ResourcesToProto(agent.Resources),
+		Attributes: cleanMap(agent.Attributes),
+		Region:     clean(agent.Region),
+		Zone:       clean(agent.Zone),
+		Address:    clean(agent.Address),
+		Version:    clean(agent.Version),
+	}
+}
+
+// AgentFromProto reads an agent and checks it. Its ID may be empty.
+func AgentFromProto(m *apiv1.Agent) (api.Agent, error) {
+	c := new(checker)
+	agent := c.agent(m)
+	return agent, c.error("wire.agent", m.GetId())
+}
+
+func (c *checker) agent(m *apiv1.Agent) api.Agent {
+	if m == nil {
+		c.fail("no agent is described")
+		return api.Agent{}
+	}
+	return api.Agent{
+		ID:         api.AgentID(c.optionalID("agent ID", m.Id)),
+		Hostname:   c.text("hostname", m.Hostname),
+		Resources:  c.resources("resources", m.Resources),
+		Attributes: c.words("attributes", m.Attributes),
+		Region:     c.text("region", m.Region),
+		Zone:       c.text("zone", m.Zone),
+		Address:    c.text("address", m.Address),
+		Version:    c.text("version", m.Version),
+	}
+}

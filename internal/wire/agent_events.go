@@ -1,0 +1,148 @@
+package wire
+
+import (
+	"github.com/tenderhq/tender/api"
+	apiv1 "github.com/tenderhq/tender/api/v1"
+	"github.com/tenderhq/tender/internal/protocol"
+)
+
+// AgentEventsToProto makes one message of all events; AgentEventBatches keeps below
+// the limit.
+func AgentEventsToProto(batch protocol.AgentEvents) *apiv1.AgentEvents {
+	m := &apiv1.AgentEvents{Term: TermToProto(batch.Term), Session: batch.Session,
+		Events: make([]*apiv1.AgentEvent, len(batch.Events))}
+	for i, event := range batch.Events {
+		m.Events[i] = agentEventToProto(event)
+	}
+	return m
+}
+
+// AgentEventsFromProto reads a batch. Events that this version does not know are left
+// out; an error means that the message can't be a master's.
+func AgentEventsFromProto(m *apiv1.AgentEvents) (protocol.AgentEvents, error) {
+	batch := protocol.AgentEvents{Term: TermFromProto(m.GetTerm()), Session: m.GetSession()}
+	if err := checkTerm("wire.agent", batch.Term); err != nil {
+		return batch, err
+	}
+	batch.Events = make([]protocol.AgentEvent, 0, len(m.GetEvents()))
+	for _, one := range m.GetEvents() {
+		if event := agentEventFromProto(one); event != nil {
+			batch.Events = append(batch.Events, event)
+		}
+	}
+	return batch, nil
+}
+
+func agentEventToProto(event protocol.AgentEvent) *apiv1.AgentEvent {
+	m := new(apiv1.AgentEvent)
+	switch event := event.(type) {
+	case protocol.AgentRegistered:
+		m.Event = &apiv1.AgentEvent_Registered{Registered: &apiv1.AgentRegistered{
+			ClusterId: clean(event.Cluster), AgentId: clean(event.Agent),
+			HeartbeatInterval: durationToProto(event.HeartbeatInterval),
+			SessionTimeout:    durationToProto(event.SessionTimeout), Masters: cleanAll(event.Masters)}}
+	case protocol.Reported:
+		m.Event = &apiv1.AgentEvent_Reported{Reported: &apiv1.Reported{}}
+	case protocol.LaunchTask:
+		m.Event = &apiv1.AgentEvent_Launch{Launch: LaunchToProto(event)}
+	case protocol.KillTask:
+		m.Event = &apiv1.AgentEvent_Kill{Kill: &apiv1.KillTask{
+			FrameworkId: clean(event.Framework), TaskId: clean(event.Task), Grace: durationToProto(event.Grace),
+			Reason: apiv1.Reason(event.Reason)}}
+	case protocol.AcknowledgeStatus:
+		m.Event = &apiv1.AgentEvent_Acknowledge{Acknowledge: &apiv1.AcknowledgeStatus{
+			FrameworkId: clean(event.Framework), TaskId: clean(event.Task), Number: event.Number}}
+	case protocol.ShutdownAgentExecutor:
+		m.Event = &apiv1.AgentEvent_ShutdownExecutor{ShutdownExecutor: &apiv1.ShutdownAgentExecutor{
+			FrameworkId: clean(event.Framework), ExecutorId: clean(event.Executor)}}
+	case protocol.MessageToExecutor:
+		m.Event = &apiv1.AgentEvent_Message{Message: &apiv1.MessageToExecutor{
+			FrameworkId: clean(event.Framework), ExecutorId: clean(event.Executor), Data: event.Data}}
+	case protocol.RemoveFramework:
+		m.Event = &apiv1.AgentEvent_RemoveFramework{RemoveFramework: &apiv1.RemoveFramework{
+			FrameworkId: clean(event.Framework)}}
+	case protocol.Drain:
+		m.Event = &apiv1.AgentEvent_Drain{Drain: &apiv1.Drain{On: event.On, Grace: durationToProto(event.Grace)}}
+	case protocol.AgentGone:
+		m.Event = &apiv1.AgentEvent_Gone{Gone: &apiv1.AgentGone{Why: clean(event.Why)}}
+	case protocol.CreateVolume:
+		m.Event = &apiv1.AgentEvent_CreateVolume{CreateVolume: &apiv1.CreateVolume{Volume: ResourceToProto(event.Volume)}}
+	case protocol.DestroyVolume:
+		m.Event = &apiv1.AgentEvent_DestroyVolume{DestroyVolume: &apiv1.DestroyVolume{Volume: clean(event.Volume)}}
+	case protocol.AgentPong:
+		m.Event = &apiv1.AgentEvent_Pong{Pong: &apiv1.AgentPong{}}
+	}
+	return m
+}
+
+// agentEventFromProto is nil for what this version does not know.
+func agentEventFromProto(m *apiv1.AgentEvent) protocol.AgentEvent {
+	c := trusting()
+	switch event := m.GetEvent().(type) {
+	case *apiv1.AgentEvent_Registered:
+		one := event.Registered
+		return protocol.AgentRegistered{Cluster: api.ClusterID(one.GetClusterId()), Agent: api.AgentID(one.GetAgentId()),
+			HeartbeatInterval: c.duration("", one.GetHeartbeatInterval()),
+			SessionTimeout:    c.duration("", one.GetSessionTimeout()), Masters: one.GetMasters()}
+	case *apiv1.AgentEvent_Reported:
+		return protocol.Reported{}
+	case *apiv1.AgentEvent_Launch:
+		return LaunchFromProto(event.Launch)
+	case *apiv1.AgentEvent_Kill:
+		one := event.Kill
+		return protocol.KillTask{TaskRef: c.taskRef(one.GetFrameworkId(), one.GetTaskId()),
+			Grace: c.duration("", one.GetGrace()), Reason: c.reason(one.GetReason())}
+	case *apiv1.AgentEvent_Acknowledge:
+		one := event.Acknowledge
+		return protocol.AcknowledgeStatus{TaskRef: c.taskRef(one.GetFrameworkId(), one.GetTaskId()), Number: one.GetNumber()}
+	case *apiv1.AgentEvent_ShutdownExecutor:
+		one := event.ShutdownExecutor
+		return protocol.ShutdownAgentExecutor{ExecutorRef: c.executorRef(one.GetFrameworkId(), one.GetExecutorId())}
+	case *apiv1.AgentEvent_Message:
+		one := event.Message
+		return protocol.MessageToExecutor{ExecutorRef: c.executorRef(one.GetFrameworkId(), one.GetExecutorId()), Data: one.GetData()}
+	case *apiv1.AgentEvent_RemoveFramework:
+		return protocol.RemoveFramework{Framework: api.FrameworkID(event.RemoveFramework.GetFrameworkId())}
+	case *apiv1.AgentEvent_Drain:
+		return protocol.Drain{On: event.Drain.GetOn(), Grace: c.duration("", event.Drain.GetGrace())}
+	case *apiv1.AgentEvent_Gone:
+		return protocol.AgentGone{Why: event.Gone.GetWhy()}
+	case *apiv1.AgentEvent_CreateVolume:
+		return protocol.CreateVolume{Volume: readResource(event.CreateVolume.GetVolume())}
+	case *apiv1.AgentEvent_DestroyVolume:
+		return protocol.DestroyVolume{Volume: api.VolumeID(event.DestroyVolume.GetVolume())}
+	case *apiv1.AgentEvent_Pong:
+		return protocol.AgentPong{}
+	}
+	return nil
+}
+
+// LaunchToProto makes the message of a launch.
+func LaunchToProto(launch protocol.LaunchTask) *apiv1.LaunchTask {
+	return &apiv1.LaunchTask{
+		Task:              TaskToProto(launch.Task),
+		FrameworkId:       clean(launch.Framework.ID),
+		Role:              clean(launch.Role),
+		Resources:         ResourcesToProto(launch.Resources),
+		ExecutorResources: ResourcesToProto(launch.ExecutorResources),
+		Number:            launch.Number,
+		Framework:         FrameworkToProto(launch.Framework),
+	}
+}
+
+// LaunchFromProto reads a launch as a master sends it.
+func LaunchFromProto(m *apiv1.LaunchTask) protocol.LaunchTask {
+	c := trusting()
+	launch := protocol.LaunchTask{
+		Task:              TaskFromProto(m.GetTask()),
+		Role:              api.Role(m.GetRole()),
+		Resources:         c.resources("", m.GetResources()),
+		ExecutorResources: c.resources("", m.GetExecutorResources()),
+		Number:            m.GetNumber(),
+		Framework:         c.framework(m.GetFramework()),
+	}
+	if launch.Framework.ID == "" {
+		launch.Framework.ID = api.FrameworkID(m.GetFrameworkId())
+	}
+	return launch
+}

@@ -1,0 +1,161 @@
+package wire
+
+import (
+	"github.com/tenderhq/tender/api"
+	apiv1 "github.com/tenderhq/tender/api/v1"
+	"github.com/tenderhq/tender/internal/protocol"
+)
+
+func reportToProto(report protocol.AgentReport) *apiv1.AgentReport {
+	m := &apiv1.AgentReport{
+		Session:  report.Session,
+		Volumes:  ResourcesToProto(report.Volumes),
+		Last:     report.Last,
+		Rebooted: report.Rebooted,
+	}
+	if report.Usage != nil {
+		m.Usage = UsageReportToProto(*report.Usage)
+	}
+	for _, task := range report.Tasks {
+		m.Tasks = append(m.Tasks, ReportedTaskToProto(task))
+	}
+	for _, executor := range report.Executors {
+		m.Executors = append(m.Executors, ReportedExecutorToProto(executor))
+	}
+	for _, framework := range report.Frameworks {
+		m.Frameworks = append(m.Frameworks, &apiv1.ReportedFramework{Framework: FrameworkToProto(framework)})
+	}
+	for _, stub := range report.Stubs {
+		m.Stubs = append(m.Stubs, TaskStubToProto(stub))
+	}
+	return m
+}
+
+func (c *checker) report(m *apiv1.AgentReport) protocol.AgentReport {
+	report := protocol.AgentReport{
+		Session:  m.GetSession(),
+		Volumes:  c.resources("volumes", m.GetVolumes()),
+		Last:     m.GetLast(),
+		Rebooted: m.GetRebooted(),
+	}
+	if m.GetUsage() != nil {
+		usage := c.usageReport(m.GetUsage())
+		report.Usage = &usage
+	}
+	for _, task := range m.GetTasks() {
+		report.Tasks = append(report.Tasks, c.reportedTask(task))
+	}
+	for _, executor := range m.GetExecutors() {
+		report.Executors = append(report.Executors, c.reportedExecutor(executor))
+	}
+	for _, framework := range m.GetFrameworks() {
+		one := c.framework(framework.GetFramework())
+		c.id("framework ID", string(one.ID))
+		report.Frameworks = append(report.Frameworks, one)
+	}
+	for _, stub := range m.GetStubs() {
+		report.Stubs = append(report.Stubs, c.taskStub(stub))
+	}
+	return report
+}
+
+// ReportedTaskToProto makes the message of a task as its agent knows it.
+func ReportedTaskToProto(task protocol.ReportedTask) *apiv1.ReportedTask {
+	return &apiv1.ReportedTask{
+		Task:         TaskToProto(task.Task),
+		FrameworkId:  clean(task.Framework),
+		Role:         clean(task.Role),
+		Resources:    ResourcesToProto(task.Resources),
+		Status:       StatusToProto(task.Status),
+		LaunchTerm:   TermToProto(task.LaunchTerm),
+		LaunchNumber: task.LaunchNumber,
+		Ended:        task.Ended,
+		LaunchedAt:   timeToProto(task.LaunchedAt),
+	}
+}
+
+// ReportedTaskFromProto reads a task as its agent knows it and checks it.
+func ReportedTaskFromProto(m *apiv1.ReportedTask) (protocol.ReportedTask, error) {
+	c := new(checker)
+	task := c.reportedTask(m)
+	return task, c.error("wire.task", m.GetTask().GetId())
+}
+
+// reportedTask checks what the master reckons with. The rest of the task was checked
+// when it was launched, maybe by an older master with other rules.
+func (c *checker) reportedTask(m *apiv1.ReportedTask) protocol.ReportedTask {
+	if m.GetTask() == nil {
+		c.fail("a reported task is not described")
+	}
+	task := protocol.ReportedTask{
+		Task:         TaskFromProto(m.GetTask()),
+		Framework:    api.FrameworkID(c.id("framework ID", m.GetFrameworkId())),
+		Role:         c.role(m.GetRole()),
+		Resources:    c.resources("resources of a task", m.GetResources()),
+		Status:       c.status(m.GetStatus()),
+		LaunchTerm:   TermFromProto(m.GetLaunchTerm()),
+		LaunchNumber: m.GetLaunchNumber(),
+		Ended:        m.GetEnded(),
+		LaunchedAt:   c.time("the launch of a task", m.GetLaunchedAt()),
+	}
+	c.id("task ID", string(task.Task.ID))
+	c.id("executor ID", string(task.Task.ExecutorID()))
+	c.bundle("resources of a task", task.Task.Resources)
+	if task.Task.Executor != nil {
+		c.bundle("resources of an executor", task.Task.Executor.Resources)
+	}
+	return task
+}
+
+// bundle checks resources that have been read without a check.
+func (c *checker) bundle(noun string, resources api.Resources) {
+	if err := resources.Check(); err != nil {
+		c.fail("%s: %w", noun, err)
+	}
+}
+
+// ReportedExecutorToProto makes the message of an executor as its agent knows it.
+func ReportedExecutorToProto(executor protocol.ReportedExecutor) *apiv1.ReportedExecutor {
+	return &apiv1.ReportedExecutor{
+		Executor:    ExecutorToProto(&executor.Executor),
+		FrameworkId: clean(executor.Framework),
+		Role:        clean(executor.Role),
+		Resources:   ResourcesToProto(executor.Resources),
+	}
+}
+
+func (c *checker) reportedExecutor(m *apiv1.ReportedExecutor) protocol.ReportedExecutor {
+	reported := protocol.ReportedExecutor{
+		Framework: api.FrameworkID(c.id("framework ID", m.GetFrameworkId())),
+		Role:      c.role(m.GetRole()),
+		Resources: c.resources("resources of an executor", m.GetResources()),
+	}
+	if executor := ExecutorFromProto(m.GetExecutor()); executor != nil {
+		reported.Executor = *executor
+	}
+	c.id("executor ID", string(reported.Executor.ID))
+	c.bundle("resources of an executor", reported.Executor.Resources)
+	return reported
+}
+
+// TaskStubToProto makes the message of a stub.
+func TaskStubToProto(stub protocol.TaskStub) *apiv1.TaskStub {
+	return &apiv1.TaskStub{
+		FrameworkId: clean(stub.Framework),
+		TaskId:      clean(stub.Task),
+		Name:        clean(stub.Name),
+		Role:        clean(stub.Role),
+		Status:      StatusToProto(stub.Status),
+		LaunchedAt:  timeToProto(stub.LaunchedAt),
+	}
+}
+
+func (c *checker) taskStub(m *apiv1.TaskStub) protocol.TaskStub {
+	return protocol.TaskStub{
+		TaskRef:    c.taskRef(m.GetFrameworkId(), m.GetTaskId()),
+		Name:       m.GetName(),
+		Role:       c.role(m.GetRole()),
+		Status:     c.status(m.GetStatus()),
+		LaunchedAt: c.time("the launch of a task", m.GetLaunchedAt()),
+	}
+}

@@ -1,0 +1,225 @@
+package wire
+
+import (
+	"fmt"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/tenderhq/tender/api"
+	apiv1 "github.com/tenderhq/tender/api/v1"
+	"github.com/tenderhq/tender/internal/protocol"
+)
+
+// What a message needs beside its items (term, session), and what each item needs
+// beside its own bytes (tag, length).
+const (
+	batchBytes = 64
+	itemBytes  = 8
+)
+
+// packer turns values into messages of a batch and splits what is too large.
+type packer[V any, M proto.Message] struct {
+	op    string
+	toMsg func(V) M
+	// split halves a value that holds a list; its result is nil when that can't be.
+	split func(V) []V
+}
+
+// pack makes batches of messages, in order, none above api.MessageBytesMax. What fits
+// in no message is left out, and the error names the first of it: the caller refuses
+// it, or closes its stream.
+func (p packer[V, M]) pack(values []V) (batches [][]M, err error) {
+	var batch []M
+	size := batchBytes
+	var add func(value V, left int)
+	add = func(value V, left int) {
+		m := p.toMsg(value)
+		bytes := proto.Size(m) + itemBytes
+		if bytes+batchBytes > api.MessageBytesMax {
+			parts := p.halve(value)
+			for _, part := range parts {
+				add(part, left)
+			}
+			if parts == nil && err == nil {
+				err = api.E(p.op, api.Limit, fmt.Sprintf("%T", value),
+					fmt.Errorf("%d bytes, at most %d fit in a message", bytes, api.MessageBytesMax-batchBytes))
+			}
+			return
+		}
+		if size+bytes > api.MessageBytesMax {
+			batches, batch, size = append(batches, batch), nil, batchBytes
+		}
+		if batch == nil {
+			batch = make([]M, 0, left)
+		}
+		batch, size = append(batch, m), size+bytes
+	}
+	for i, value := range values {
+		add(value, len(values)-i)
+	}
+	if len(batch) > 0 {
+		batches = append(batches, batch)
+	}
+	return batches, err
+}
+
+func (p packer[V, M]) halve(value V) []V {
+	if p.split == nil {
+		return nil
+	}
+	return p.split(value)
+}
+
+// SchedulerCallBatches makes messages that keep below the limit. Calls are numbered,
+// so none is split: who makes them keeps each below the limit (a page of
+// api.PageItemsMax identifiers always is) or sees it left out, by an error of kind
+// Limit.
+func SchedulerCallBatches(calls []protocol.NumberedCall) ([]*apiv1.SchedulerCalls, error) {
+	p := packer[protocol.NumberedCall, *apiv1.SchedulerCall]{"wire.scheduler", schedulerCallToProto, nil}
+	packed, err := p.pack(calls)
+	batches := make([]*apiv1.SchedulerCalls, len(packed))
+	for i, calls := range packed {
+		batches[i] = &apiv1.SchedulerCalls{Calls: calls}
+	}
+	return batches, err
+}
+
+// SchedulerEventBatches makes messages that keep below the limit. Events that hold
+// lists are split as needed.
+func SchedulerEventBatches(term api.Term, events []protocol.SchedulerEvent) ([]*apiv1.SchedulerEvents, error) {
+	p := packer[protocol.SchedulerEvent, *apiv1.SchedulerEvent]{"wire.scheduler", schedulerEventToProto, splitSchedulerEvent}
+	packed, err := p.pack(events)
+	batches := make([]*apiv1.SchedulerEvents, len(packed))
+	for i, events := range packed {
+		batches[i] = &apiv1.SchedulerEvents{Term: TermToProto(term), Events: events}
+	}
+	return batches, err
+}
+
+func splitSchedulerEvent(event protocol.SchedulerEvent) []protocol.SchedulerEvent {
+	switch event := event.(type) {
+	case protocol.Offers:
+		if a, b, ok := halves(event.Offers); ok {
+			return []protocol.SchedulerEvent{protocol.Offers{Offers: a}, protocol.Offers{Offers: b}}
+		}
+	case protocol.Rescind:
+		if a, b, ok := halves(event.Offers); ok {
+			return []protocol.SchedulerEvent{protocol.Rescind{Offers: a, Why: event.Why}, protocol.Rescind{Offers: b, Why: event.Why}}
+		}
+	case protocol.InverseOffers:
+		if a, b, ok := halves(event.Offers); ok {
+			return []protocol.SchedulerEvent{protocol.InverseOffers{Offers: a}, protocol.InverseOffers{Offers: b}}
+		}
+	case protocol.RescindInverse:
+		if a, b, ok := halves(event.Offers); ok {
+			return []protocol.SchedulerEvent{
+				protocol.RescindInverse{Offers: a, Why: event.Why}, protocol.RescindInverse{Offers: b, Why: event.Why}}
+		}
+	}
+	return nil
+}
+
+func halves[T any](list []T) (first, second []T, ok bool) {
+	return list[:len(list)/2], list[len(list)/2:], len(list) > 1
+}
+
+// AgentCallBatches makes messages that keep below the limit. A report that is too
+// large becomes pages, of which only the last is the last.
+func AgentCallBatches(calls []protocol.AgentCall) ([]*apiv1.AgentCalls, error) {
+	p := packer[protocol.AgentCall, *apiv1.AgentCall]{"wire.agent", agentCallToProto, splitAgentCall}
+	packed, err := p.pack(calls)
+	batches := make([]*apiv1.AgentCalls, len(packed))
+	for i, calls := range packed {
+		batches[i] = &apiv1.AgentCalls{Calls: calls}
+	}
+	return batches, err
+}
+
+// splitAgentCall halves the list of a report with the most items. What comes once
+// (volumes, usage, the end) goes with the second page.
+func splitAgentCall(call protocol.AgentCall) []protocol.AgentCall {
+	report, ok := call.(protocol.AgentReport)
+	if !ok {
+		return nil
+	}
+	first := protocol.AgentReport{Session: report.Session, Rebooted: report.Rebooted}
+	second := report
+	switch most := max(len(report.Tasks), len(report.Executors), len(report.Frameworks), len(report.Stubs)); {
+	case lists(report) > 1: // one list a page first, then halves
+		first.Frameworks, second.Frameworks = report.Frameworks, nil
+		if len(first.Frameworks) == 0 {
+			first.Executors, second.Executors = report.Executors, nil
+		}
+		if len(first.Frameworks) == 0 && len(first.Executors) == 0 {
+			first.Tasks, second.Tasks = report.Tasks, nil
+		}
+	case most > 1:
+		first.Tasks, second.Tasks, _ = halves(report.Tasks)
+		first.Executors, second.Executors, _ = halves(report.Executors)
+		first.Frameworks, second.Frameworks, _ = halves(report.Frameworks)
+		first.Stubs, second.Stubs, _ = halves(report.Stubs)
+	case most == 1 && (report.Usage != nil || !report.Volumes.IsZero()):
+		first.Tasks, first.Executors, first.Frameworks, first.Stubs = report.Tasks, report.Executors, report.Frameworks, report.Stubs
+		second.Tasks, second.Executors, second.Frameworks, second.Stubs = nil, nil, nil, nil
+	default:
+		return nil
+	}
+	return []protocol.AgentCall{first, second}
+}
+
+// lists counts the lists of the report that hold anything.
+func lists(report protocol.AgentReport) int {
+	count := 0
+	for _, n := range []int{len(report.Tasks), len(report.Executors), len(report.Frameworks), len(report.Stubs)} {
+		count += min(n, 1)
+	}
+	return count
+}
+
+// AgentEventBatches makes messages that keep below the limit.
+func AgentEventBatches(batch protocol.AgentEvents) ([]*apiv1.AgentEvents, error) {
+	p := packer[protocol.AgentEvent, *apiv1.AgentEvent]{"wire.agent", agentEventToProto, nil}
+	packed, err := p.pack(batch.Events)
+	batches := make([]*apiv1.AgentEvents, len(packed))
+	for i, events := range packed {
+		batches[i] = &apiv1.AgentEvents{Term: TermToProto(batch.Term), Session: batch.Session, Events: events}
+	}
+	return batches, err
+}
+
+// ExecutorCallBatches makes messages that keep below the limit. A Subscribe with too
+// many unacknowledged statuses is followed by the rest of them as calls of their own.
+func ExecutorCallBatches(calls []protocol.ExecutorCall) ([]*apiv1.ExecutorCalls, error) {
+	p := packer[protocol.ExecutorCall, *apiv1.ExecutorCall]{"wire.executor", executorCallToProto, splitExecutorCall}
+	packed, err := p.pack(calls)
+	batches := make([]*apiv1.ExecutorCalls, len(packed))
+	for i, calls := range packed {
+		batches[i] = &apiv1.ExecutorCalls{Calls: calls}
+	}
+	return batches, err
+}
+
+func splitExecutorCall(call protocol.ExecutorCall) []protocol.ExecutorCall {
+	subscribe, ok := call.(protocol.SubscribeExecutor)
+	if !ok || len(subscribe.Unacknowledged) == 0 {
+		return nil
+	}
+	statuses := subscribe.Unacknowledged
+	subscribe.Unacknowledged = nil
+	calls := []protocol.ExecutorCall{subscribe}
+	for _, status := range statuses {
+		calls = append(calls, status)
+	}
+	return calls
+}
+
+// ExecutorEventBatches makes messages that keep below the limit.
+func ExecutorEventBatches(events []protocol.ExecutorEvent) ([]*apiv1.ExecutorEvents, error) {
+	p := packer[protocol.ExecutorEvent, *apiv1.ExecutorEvent]{"wire.executor", executorEventToProto, nil}
+	packed, err := p.pack(events)
+	batches := make([]*apiv1.ExecutorEvents, len(packed))
+	for i, events := range packed {
+		batches[i] = &apiv1.ExecutorEvents{Events: events}
+	}
+	return batches, err
+}

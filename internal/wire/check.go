@@ -1,0 +1,262 @@
+package wire
+
+import (
+	"fmt"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/tenderhq/tender/api"
+	apiv1 "github.com/tenderhq/tender/api/v1"
+)
+
+// checker gathers the first thing that is wrong while a message is read. A lenient
+// one reads and finds nothing wrong.
+type checker struct {
+	lenient bool
+	kind    api.Kind
+	err     error
+}
+
+// trusting reads without judging.
+func trusting() *checker { return &checker{lenient: true} }
+
+func (c *checker) fail(format string, args ...any) {
+	c.failKind(api.Invalid, format, args...)
+}
+
+func (c *checker) failKind(kind api.Kind, format string, args ...any) {
+	if !c.lenient && c.err == nil {
+		c.kind, c.err = kind, fmt.Errorf(format, args...)
+	}
+}
+
+// refusal returns what was wrong as the error of the operation, or nil.
+func (c *checker) refusal(op, subject string) *api.Error {
+	if c.err == nil {
+		return nil
+	}
+	return api.E(op, c.kind, subject, c.err)
+}
+
+// error is refusal for whoever returns it as an error.
+func (c *checker) error(op, subject string) error {
+	if err := c.refusal(op, subject); err != nil {
+		return err
+	}
+	return nil
+}
+
+// id checks an identifier that must be there.
+func (c *checker) id(noun, id string) string {
+	if !c.lenient && c.err == nil {
+		if err := api.CheckID(noun, id); err != nil {
+			c.fail("%w", err)
+		}
+	}
+	return id
+}
+
+// optionalID checks an identifier that may be empty.
+func (c *checker) optionalID(noun, id string) string {
+	if id == "" {
+		return ""
+	}
+	return c.id(noun, id)
+}
+
+func (c *checker) role(name string) api.Role {
+	role := api.Role(name)
+	if !c.lenient && c.err == nil {
+		if err := role.Check(); err != nil {
+			c.fail("%w", err)
+		}
+	}
+	return role
+}
+
+func (c *checker) optionalRole(name string) api.Role {
+	if name == "" {
+		return ""
+	}
+	return c.role(name)
+}
+
+// text checks a short text for people: one line of at most api.IDBytesMax bytes.
+func (c *checker) text(noun, text string) string {
+	switch {
+	case c.lenient:
+	case len(text) > api.IDBytesMax:
+		c.fail("%s has %d bytes, at most %d are allowed", noun, len(text), api.IDBytesMax)
+	case strings.ContainsFunc(text, unicode.IsControl):
+		c.fail("%s %q holds a control character; write one line of text", noun, text)
+	}
+	return text
+}
+
+// words checks labels, attributes and their like.
+func (c *checker) words(noun string, words map[string]string) map[string]string {
+	if len(words) == 0 {
+		return nil
+	}
+	if len(words) > api.LabelsMax {
+		c.fail("%d %s, at most %d are allowed", len(words), noun, api.LabelsMax)
+	}
+	if _, empty := words[""]; empty {
+		c.fail("%s: a name is empty", noun)
+	}
+	return words
+}
+
+// count checks the length of a list.
+func (c *checker) count(noun string, n, limit int) {
+	if n > limit {
+		c.failKind(api.Limit, "%d %s, at most %d are allowed in one message", n, noun, limit)
+	}
+}
+
+// duration reads a duration that may not be negative; absent is 0.
+func (c *checker) duration(noun string, d *durationpb.Duration) time.Duration {
+	value := c.signedDuration(noun, d)
+	if value < 0 {
+		c.fail("%s is %v; it must not be negative", noun, value)
+	}
+	return value
+}
+
+func (c *checker) signedDuration(noun string, d *durationpb.Duration) time.Duration {
+	if d == nil {
+		return 0
+	}
+	value := d.AsDuration() // saturates
+	if value > api.DurationMax || value < -api.DurationMax {
+		c.fail("%s is %v; at most %v is allowed", noun, value, api.DurationMax)
+	}
+	return value
+}
+
+// time reads a moment; absent is the zero time.
+func (c *checker) time(noun string, t *timestamppb.Timestamp) time.Time {
+	if t == nil {
+		return time.Time{}
+	}
+	if err := t.CheckValid(); err != nil {
+		c.fail("%s is no moment between the years 1 and 9999", noun)
+		return time.Time{}
+	}
+	return t.AsTime()
+}
+
+func (c *checker) amount(noun string, milli int64) api.Milli {
+	switch amount := api.Milli(milli); {
+	case amount < 0:
+		c.fail("%s is %v; it must not be negative", noun, amount)
+	case amount > api.MilliMax:
+		c.fail("%s is %v; at most %v is allowed", noun, amount, api.MilliMax)
+	}
+	return api.Milli(milli)
+}
+
+func (c *checker) taskState(state apiv1.TaskState) api.TaskState {
+	if state <= apiv1.TaskState_TASK_STATE_UNSPECIFIED || state > apiv1.TaskState_UNKNOWN {
+		c.fail("task state %d is unknown", state)
+		return api.TaskUnspecified
+	}
+	return api.TaskState(state)
+}
+
+func (c *checker) reason(reason apiv1.Reason) api.Reason {
+	if reason < 0 || reason > apiv1.Reason_TASK_GROUP_FAILED {
+		c.fail("reason %d is unknown", reason)
+		return api.ReasonNone
+	}
+	return api.Reason(reason)
+}
+
+func durationToProto(d time.Duration) *durationpb.Duration {
+	if d == 0 {
+		return nil
+	}
+	return durationpb.New(d)
+}
+
+func timeToProto(t time.Time) *timestamppb.Timestamp {
+	if t.IsZero() {
+		return nil
+	}
+	return timestamppb.New(t)
+}
+
+// clean makes a text fit for protobuf, which refuses a whole message for one byte
+// that is not UTF-8.
+func clean[S ~string](text S) string {
+	if utf8.ValidString(string(text)) {
+		return string(text)
+	}
+	return strings.ToValidUTF8(string(text), "\uFFFD")
+}
+
+func cleanAll[S ~string](texts []S) []string {
+	if len(texts) == 0 {
+		return nil
+	}
+	all := make([]string, len(texts))
+	for i, text := range texts {
+		all[i] = clean(text)
+	}
+	return all
+}
+
+// cleanMap shares the map when all of it is fit.
+func cleanMap(words map[string]string) map[string]string {
+	for name, word := range words { // order: irrelevant because any unfit word decides
+		if !utf8.ValidString(name) || !utf8.ValidString(word) {
+			return cleanedMap(words)
+		}
+	}
+	return words
+}
+
+func cleanedMap(words map[string]string) map[string]string {
+	fit := make(map[string]string, len(words))
+	for name, word := range words { // order: irrelevant because a map is made
+		fit[clean(name)] = clean(word)
+	}
+	return fit
+}
+
+// cut shortens a text to at most limit bytes, between characters.
+func cut(text string, limit int) string {
+	if len(text) <= limit {
+		return text
+	}
+	for limit > 0 && !utf8.RuneStart(text[limit]) {
+		limit--
+	}
+	return text[:limit]
+}
+
+// typed turns strings into identifiers, checking each.
+func typed[S ~string](texts []string, check func(string) string) []S {
+	if len(texts) == 0 {
+		return nil
+	}
+	all := make([]S, len(texts))
+	for i, text := range texts {
+		all[i] = S(check(text))
+	}
+	return all
+}
+
+func (c *checker) ids(noun string) func(string) string {
+	return func(id string) string { return c.id(noun, id) }
+}
+
+func (c *checker) roles(names []string) []api.Role {
+	c.count("roles", len(names), api.RolesPerFrameworkMax)
+	return typed[api.Role](names, func(name string) string { return string(c.role(name)) })
+}

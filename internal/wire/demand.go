@@ -1,0 +1,65 @@
+package wire
+
+import (
+	"math"
+
+	"github.com/tenderhq/tender/api"
+	apiv1 "github.com/tenderhq/tender/api/v1"
+)
+
+// ShapeToProto makes the message of a shape.
+func ShapeToProto(shape api.Shape) *apiv1.Shape {
+	return &apiv1.Shape{
+		Resources:     ResourcesToProto(shape.Resources),
+		Count:         shape.Count,
+		Constraint:    clean(shape.Constraint),
+		Preferred:     cleanAll(shape.Preferred),
+		OnlyPreferred: shape.OnlyPreferred,
+	}
+}
+
+// ShapeFromProto reads a shape and checks it.
+func ShapeFromProto(m *apiv1.Shape) (api.Shape, error) {
+	c := new(checker)
+	shape := c.shape(m)
+	return shape, c.error("wire.shape", "")
+}
+
+func (c *checker) shape(m *apiv1.Shape) api.Shape {
+	if m.GetCount() < 1 || m.GetCount() > math.MaxInt32 {
+		c.fail("count of a shape is %d; it must be from 1 to %d", m.GetCount(), math.MaxInt32)
+	}
+	c.count("preferred agents of a shape", len(m.GetPreferred()), api.PageItemsMax)
+	return api.Shape{
+		Resources:     c.resources("resources of a shape", m.GetResources()),
+		Count:         m.GetCount(),
+		Constraint:    m.GetConstraint(),
+		Preferred:     typed[api.AgentID](m.GetPreferred(), c.ids("preferred agent's ID")),
+		OnlyPreferred: m.GetOnlyPreferred(),
+	}
+}
+
+// DemandToProto makes the message of a demand.
+func DemandToProto(demand api.Demand) *apiv1.SetDemand {
+	m := &apiv1.SetDemand{Role: clean(demand.Role)}
+	for _, shape := range demand.Shapes {
+		m.Shapes = append(m.Shapes, ShapeToProto(shape))
+	}
+	return m
+}
+
+// DemandFromProto reads a demand and checks it. An empty role is the framework's only one.
+func DemandFromProto(m *apiv1.SetDemand) (api.Demand, error) {
+	c := new(checker)
+	demand := c.demand(m)
+	return demand, c.error("wire.demand", m.GetRole())
+}
+
+func (c *checker) demand(m *apiv1.SetDemand) api.Demand {
+	c.count("shapes of a demand", len(m.GetShapes()), api.DemandsPerRoleMax)
+	demand := api.Demand{Role: c.optionalRole(m.GetRole())}
+	for _, shape := range m.GetShapes() {
+		demand.Shapes = append(demand.Shapes, c.shape(shape))
+	}
+	return demand
+}

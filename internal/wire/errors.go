@@ -1,0 +1,202 @@
+package wire
+
+import (
+	"context"
+	"errors"
+	"io"
+	"strings"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/tenderhq/tender/api"
+	apiv1 "github.com/tenderhq/tender/api/v1"
+)
+
+// errorBytesMax bounds each text of an error, so that it fits the trailer of a
+// stream. What is longer is cut off.
+const errorBytesMax = 1 << 10
+
+// leader is the cause of an error of kind NotLeader.
+type leader string
+
+func (l leader) Error() string {
+	if l == "" {
+		return "nobody leads yet that this master knows of; try again in a moment"
+	}
+	return "the leader is at " + string(l)
+}
+
+// NotLeader is what a master answers that does not lead. Address is the gRPC address
+// of who does, "" when nobody knows.
+func NotLeader(op, address string) *api.Error {
+	return api.E(op, api.NotLeader, "", leader(address))
+}
+
+// LeaderOf returns the leader's gRPC address that an error of kind NotLeader names,
+// "" when it names none.
+func LeaderOf(err error) string {
+	var l leader
+	errors.As(err, &l)
+	return string(l)
+}
+
+// ErrorToProto makes the message of an error; that of nil is nil.
+func ErrorToProto(err *api.Error) *apiv1.Error {
+	if err == nil {
+		return nil
+	}
+	return &apiv1.Error{
+		Kind:    apiv1.ErrorKind(err.Kind),
+		Op:      cut(clean(err.Op), errorBytesMax),
+		Subject: cut(clean(err.Subject), errorBytesMax),
+		Message: cut(clean(causeText(err)), errorBytesMax),
+		Leader:  clean(LeaderOf(err)),
+	}
+}
+
+// causeText is the text of the cause; one of the same kind does not say so again.
+func causeText(err *api.Error) string {
+	if err.Err == nil {
+		return ""
+	}
+	inner, ok := err.Err.(*api.Error) //nolint:errorlint // only the direct cause has a text of its own
+	if !ok || inner.Kind != err.Kind {
+		return err.Err.Error()
+	}
+	var parts []string
+	for _, part := range []string{inner.Op, inner.Subject, causeText(inner)} {
+		if part != "" {
+			parts = append(parts, part)
+		}
+	}
+	return strings.Join(parts, ": ")
+}
+
+// ErrorFromProto reads an error; absent is nil. A kind that this version does not
+// know is Internal.
+func ErrorFromProto(m *apiv1.Error) *api.Error {
+	if m == nil {
+		return nil
+	}
+	e := &api.Error{Op: m.Op, Kind: kindFromProto(m.Kind), Subject: m.Subject}
+	switch {
+	case e.Kind == api.NotLeader:
+		e.Err = leader(m.Leader)
+	case m.Message != "":
+		e.Err = errors.New(m.Message)
+	}
+	return e
+}
+
+func kindFromProto(kind apiv1.ErrorKind) api.Kind {
+	if kind < 0 || kind > apiv1.ErrorKind_UNSUPPORTED {
+		return api.Internal
+	}
+	return api.Kind(kind)
+}
+
+// kindCodes is the one place that maps kinds to gRPC codes.
+var kindCodes = [...]codes.Code{
+	api.Internal:    codes.Internal,
+	api.Invalid:     codes.InvalidArgument,
+	api.NotFound:    codes.NotFound,
+	api.Exists:      codes.AlreadyExists,
+	api.Stale:       codes.FailedPrecondition,
+	api.Denied:      codes.PermissionDenied,
+	api.Limit:       codes.ResourceExhausted,
+	api.Unavailable: codes.Unavailable,
+	api.NotLeader:   codes.Unavailable,
+	api.Fenced:      codes.Aborted,
+	api.Removed:     codes.FailedPrecondition,
+	api.Unknown:     codes.Unknown,
+	api.Unsupported: codes.Unimplemented,
+}
+
+// Status makes the error that a gRPC handler returns: the code by the kind, and the
+// error itself as a detail. nil stays nil; what is a gRPC status already stays as it is.
+func Status(err error) error {
+	if err == nil {
+		return nil
+	}
+	var e *api.Error
+	if !errors.As(err, &e) {
+		return foreignStatus(err)
+	}
+	code := codes.Internal
+	if int(e.Kind) < len(kindCodes) {
+		code = kindCodes[e.Kind]
+	}
+	answer := status.New(code, cut(clean(err.Error()), errorBytesMax))
+	if detailed, err := answer.WithDetails(ErrorToProto(e)); err == nil {
+		answer = detailed
+	}
+	return answer.Err()
+}
+
+func foreignStatus(err error) error {
+	if _, ok := status.FromError(err); ok {
+		return err
+	}
+	if code := status.FromContextError(err).Code(); code != codes.Unknown {
+		return status.Error(code, err.Error())
+	}
+	return status.Error(codes.Internal, cut(clean(err.Error()), errorBytesMax))
+}
+
+// Error is the inverse of Status, for whoever called: what the other side said, or
+// what the transport says as a sentence. nil for nil; mind that the result is a
+// pointer, which a variable of type error must not take unless it is set.
+func Error(err error) *api.Error {
+	if err == nil {
+		return nil
+	}
+	var e *api.Error
+	if errors.As(err, &e) {
+		return e
+	}
+	answer, ok := status.FromError(err)
+	if !ok {
+		return transportError(err)
+	}
+	for _, detail := range answer.Details() {
+		if m, ok := detail.(*apiv1.Error); ok {
+			return ErrorFromProto(m)
+		}
+	}
+	return bareStatus(answer)
+}
+
+// transportError is about an error that never was a gRPC status.
+func transportError(err error) *api.Error {
+	switch {
+	case errors.Is(err, io.EOF):
+		return api.E("call", api.Unavailable, "", errors.New("the other side has ended the stream"))
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		return api.E("call", api.Unknown, "", err)
+	}
+	return api.E("call", api.Unavailable, "", err)
+}
+
+// bareStatus is about a status that gRPC itself made, not Tender.
+func bareStatus(answer *status.Status) *api.Error {
+	text := errors.New(answer.Message())
+	switch answer.Code() {
+	case codes.InvalidArgument:
+		return api.E("call", api.Invalid, "", text)
+	case codes.PermissionDenied, codes.Unauthenticated:
+		return api.E("call", api.Denied, "", text)
+	case codes.ResourceExhausted:
+		return api.E("call", api.Limit, "", text)
+	case codes.Unimplemented:
+		return api.E("call", api.Unsupported, "", errors.New("the other side does not know this call; is it a Tender of this version? "+
+			answer.Message()))
+	case codes.DeadlineExceeded:
+		return api.E("call", api.Unknown, "", errors.New("no answer in time"))
+	case codes.Canceled:
+		return api.E("call", api.Unknown, "", errors.New("given up before the answer"))
+	case codes.Internal:
+		return api.E("call", api.Internal, "", text)
+	}
+	return api.E("call", api.Unavailable, "", errors.New("the other side can't be reached: "+answer.Message()))
+}

@@ -1,0 +1,202 @@
+package wire
+
+import (
+	"strconv"
+
+	"github.com/tenderhq/tender/api"
+	apiv1 "github.com/tenderhq/tender/api/v1"
+	"github.com/tenderhq/tender/internal/protocol"
+)
+
+// ExecutorCallsToProto makes one message of all calls; ExecutorCallBatches keeps below
+// the limit.
+func ExecutorCallsToProto(calls []protocol.ExecutorCall) *apiv1.ExecutorCalls {
+	m := &apiv1.ExecutorCalls{Calls: make([]*apiv1.ExecutorCall, len(calls))}
+	for i, call := range calls {
+		m.Calls[i] = executorCallToProto(call)
+	}
+	return m
+}
+
+// ExecutorCallsFromProto reads a batch and checks it. An error means that the stream
+// is not to go on; the calls before the wrong one are returned too.
+func ExecutorCallsFromProto(m *apiv1.ExecutorCalls) ([]protocol.ExecutorCall, error) {
+	calls := make([]protocol.ExecutorCall, 0, len(m.GetCalls()))
+	for i, one := range m.GetCalls() {
+		c := new(checker)
+		call := c.executorCall(one)
+		if err := c.refusal("wire.executor", ""); err != nil {
+			err.Subject = "call " + strconv.Itoa(i+1)
+			return calls, err
+		}
+		calls = append(calls, call)
+	}
+	return calls, nil
+}
+
+func executorCallToProto(call protocol.ExecutorCall) *apiv1.ExecutorCall {
+	m := new(apiv1.ExecutorCall)
+	switch call := call.(type) {
+	case protocol.SubscribeExecutor:
+		subscribe := &apiv1.SubscribeExecutor{
+			FrameworkId: clean(call.Framework), ExecutorId: clean(call.Executor),
+			Token: clean(call.Token), Version: clean(call.Version), Tasks: cleanAll(call.Tasks)}
+		for _, status := range call.Unacknowledged {
+			subscribe.Unacknowledged = append(subscribe.Unacknowledged, ExecutorStatusToProto(status))
+		}
+		m.Call = &apiv1.ExecutorCall_Subscribe{Subscribe: subscribe}
+	case protocol.ExecutorStatus:
+		m.Call = &apiv1.ExecutorCall_Status{Status: ExecutorStatusToProto(call)}
+	case protocol.ExecutorMessage:
+		m.Call = &apiv1.ExecutorCall_Message{Message: &apiv1.ExecutorMessage{Data: call.Data}}
+	case protocol.ExecutorHeartbeat:
+		m.Call = &apiv1.ExecutorCall_Heartbeat{Heartbeat: &apiv1.ExecutorHeartbeat{}}
+	}
+	return m
+}
+
+func (c *checker) executorCall(m *apiv1.ExecutorCall) protocol.ExecutorCall {
+	switch call := m.GetCall().(type) {
+	case *apiv1.ExecutorCall_Subscribe:
+		return c.subscribeExecutor(call.Subscribe)
+	case *apiv1.ExecutorCall_Status:
+		return c.executorStatus(call.Status)
+	case *apiv1.ExecutorCall_Message:
+		return protocol.ExecutorMessage{Data: call.Message.GetData()}
+	case *apiv1.ExecutorCall_Heartbeat:
+		return protocol.ExecutorHeartbeat{}
+	}
+	c.failKind(api.Unsupported, "a call of a kind that is unknown here; is the agent older than the executor?")
+	return nil
+}
+
+func (c *checker) subscribeExecutor(m *apiv1.SubscribeExecutor) protocol.SubscribeExecutor {
+	call := protocol.SubscribeExecutor{
+		ExecutorRef: c.executorRef(m.GetFrameworkId(), m.GetExecutorId()),
+		Token:       c.text("token", m.GetToken()),
+		Version:     c.text("version", m.GetVersion()),
+		Tasks:       typed[api.TaskID](m.GetTasks(), c.ids("task ID")),
+	}
+	for _, status := range m.GetUnacknowledged() {
+		call.Unacknowledged = append(call.Unacknowledged, c.executorStatus(status))
+	}
+	return call
+}
+
+// ExecutorStatusToProto makes the message of a status of an executor. A long message
+// is cut off.
+func ExecutorStatusToProto(status protocol.ExecutorStatus) *apiv1.ExecutorStatus {
+	return &apiv1.ExecutorStatus{
+		TaskId:       clean(status.Task),
+		Number:       status.Number,
+		State:        apiv1.TaskState(status.State),
+		Reason:       apiv1.Reason(status.Reason),
+		Message:      cut(clean(status.Message), api.StatusMessageBytesMax),
+		Data:         status.Data,
+		ExitCode:     exitToProto(status.ExitCode),
+		Healthy:      status.Healthy,
+		ProcessGroup: int32(status.ProcessGroup),
+		ProcessStart: status.ProcessStart,
+	}
+}
+
+func (c *checker) executorStatus(m *apiv1.ExecutorStatus) protocol.ExecutorStatus {
+	if m == nil {
+		c.fail("no status is there")
+		return protocol.ExecutorStatus{}
+	}
+	if size := len(m.GetData()); size > api.StatusDataBytesMax {
+		c.failKind(api.Limit, "data of a status has %d bytes, at most %d are allowed", size, api.StatusDataBytesMax)
+	}
+	if m.GetProcessGroup() < 0 || m.GetProcessGroup() == 1 {
+		c.fail("process group %d can't be a task's", m.GetProcessGroup())
+	}
+	if m.GetNumber() == 0 {
+		c.fail("a status of an executor has no number; they count from 1")
+	}
+	return protocol.ExecutorStatus{
+		Task:         api.TaskID(c.id("task ID", m.GetTaskId())),
+		Number:       m.GetNumber(),
+		State:        c.taskState(m.GetState()),
+		Reason:       c.reason(m.GetReason()),
+		Message:      cut(m.GetMessage(), api.StatusMessageBytesMax),
+		Data:         m.GetData(),
+		ExitCode:     exitFromProto(m.ExitCode),
+		Healthy:      m.Healthy,
+		ProcessGroup: int(m.GetProcessGroup()),
+		ProcessStart: m.GetProcessStart(),
+	}
+}
+
+// ExecutorEventsToProto makes one message of all events; ExecutorEventBatches keeps
+// below the limit.
+func ExecutorEventsToProto(events []protocol.ExecutorEvent) *apiv1.ExecutorEvents {
+	m := &apiv1.ExecutorEvents{Events: make([]*apiv1.ExecutorEvent, len(events))}
+	for i, event := range events {
+		m.Events[i] = executorEventToProto(event)
+	}
+	return m
+}
+
+// ExecutorEventsFromProto reads a batch. Events that this version does not know are
+// left out; there is no error yet that an agent's bytes could make.
+func ExecutorEventsFromProto(m *apiv1.ExecutorEvents) ([]protocol.ExecutorEvent, error) {
+	events := make([]protocol.ExecutorEvent, 0, len(m.GetEvents()))
+	for _, one := range m.GetEvents() {
+		if event := executorEventFromProto(one); event != nil {
+			events = append(events, event)
+		}
+	}
+	return events, nil
+}
+
+func executorEventToProto(event protocol.ExecutorEvent) *apiv1.ExecutorEvent {
+	m := new(apiv1.ExecutorEvent)
+	switch event := event.(type) {
+	case protocol.ExecutorSubscribed:
+		m.Event = &apiv1.ExecutorEvent_Subscribed{Subscribed: &apiv1.ExecutorSubscribed{
+			AgentId: clean(event.Agent), Hostname: clean(event.Hostname), Executor: ExecutorToProto(&event.Executor),
+			Framework: FrameworkToProto(event.Framework), RecoveryTimeout: durationToProto(event.RecoveryTimeout)}}
+	case protocol.ExecutorLaunch:
+		m.Event = &apiv1.ExecutorEvent_Launch{Launch: &apiv1.ExecutorLaunch{
+			Task: TaskToProto(event.Task), Sandbox: clean(event.Sandbox)}}
+	case protocol.ExecutorKill:
+		m.Event = &apiv1.ExecutorEvent_Kill{Kill: &apiv1.ExecutorKill{
+			TaskId: clean(event.Task), Grace: durationToProto(event.Grace)}}
+	case protocol.ExecutorAcknowledged:
+		m.Event = &apiv1.ExecutorEvent_Acknowledged{Acknowledged: &apiv1.ExecutorAcknowledged{
+			TaskId: clean(event.Task), Number: event.Number}}
+	case protocol.ExecutorMessage:
+		m.Event = &apiv1.ExecutorEvent_Message{Message: &apiv1.ExecutorMessage{Data: event.Data}}
+	case protocol.ExecutorShutdown:
+		m.Event = &apiv1.ExecutorEvent_Shutdown{Shutdown: &apiv1.ExecutorShutdown{Grace: durationToProto(event.Grace)}}
+	}
+	return m
+}
+
+// executorEventFromProto is nil for what this version does not know.
+func executorEventFromProto(m *apiv1.ExecutorEvent) protocol.ExecutorEvent {
+	c := trusting()
+	switch event := m.GetEvent().(type) {
+	case *apiv1.ExecutorEvent_Subscribed:
+		one := event.Subscribed
+		subscribed := protocol.ExecutorSubscribed{Agent: api.AgentID(one.GetAgentId()), Hostname: one.GetHostname(),
+			Framework: c.framework(one.GetFramework()), RecoveryTimeout: c.duration("", one.GetRecoveryTimeout())}
+		if executor := ExecutorFromProto(one.GetExecutor()); executor != nil {
+			subscribed.Executor = *executor
+		}
+		return subscribed
+	case *apiv1.ExecutorEvent_Launch:
+		return protocol.ExecutorLaunch{Task: TaskFromProto(event.Launch.GetTask()), Sandbox: event.Launch.GetSandbox()}
+	case *apiv1.ExecutorEvent_Kill:
+		return protocol.ExecutorKill{Task: api.TaskID(event.Kill.GetTaskId()), Grace: c.duration("", event.Kill.GetGrace())}
+	case *apiv1.ExecutorEvent_Acknowledged:
+		one := event.Acknowledged
+		return protocol.ExecutorAcknowledged{Task: api.TaskID(one.GetTaskId()), Number: one.GetNumber()}
+	case *apiv1.ExecutorEvent_Message:
+		return protocol.ExecutorMessage{Data: event.Message.GetData()}
+	case *apiv1.ExecutorEvent_Shutdown:
+		return protocol.ExecutorShutdown{Grace: c.duration("", event.Shutdown.GetGrace())}
+	}
+	return nil
+}

@@ -1,0 +1,68 @@
+package wire
+
+import (
+	"slices"
+
+	"github.com/tenderhq/tender/api"
+	apiv1 "github.com/tenderhq/tender/api/v1"
+)
+
+// FrameworkToProto makes the message of a framework.
+func FrameworkToProto(framework api.Framework) *apiv1.Framework {
+	return &apiv1.Framework{
+		Id:              clean(framework.ID),
+		Name:            clean(framework.Name),
+		Principal:       clean(framework.Principal),
+		Roles:           cleanAll(framework.Roles),
+		FailoverTimeout: durationToProto(framework.FailoverTimeout),
+		Standby:         framework.Standby,
+		Constraint:      clean(framework.Constraint),
+		MinOffer:        ResourcesToProto(framework.MinOffer),
+		MaxOffer:        ResourcesToProto(framework.MaxOffer),
+		Revocable:       framework.Revocable,
+		Labels:          cleanMap(framework.Labels),
+		Endpoints:       cleanMap(framework.Endpoints),
+	}
+}
+
+// FrameworkFromProto reads a framework and checks it. Its ID may be empty; so may its
+// roles, which then are the default one's.
+func FrameworkFromProto(m *apiv1.Framework) (api.Framework, error) {
+	c := new(checker)
+	framework := c.framework(m)
+	return framework, c.error("wire.framework", m.GetId())
+}
+
+// FrameworkOf reads a framework as it is, without judging it: what Tender itself has
+// written down or sent.
+func FrameworkOf(m *apiv1.Framework) api.Framework { return trusting().framework(m) }
+
+func (c *checker) framework(m *apiv1.Framework) api.Framework {
+	if m == nil {
+		c.fail("no framework is described")
+		return api.Framework{}
+	}
+	if m.Standby && m.Name == "" {
+		c.fail("a framework with standby needs a name; it is its identity")
+	}
+	framework := api.Framework{
+		ID:              api.FrameworkID(c.optionalID("framework ID", m.Id)),
+		Name:            c.text("name", m.Name),
+		Principal:       c.text("principal", m.Principal),
+		Roles:           c.roles(m.Roles),
+		FailoverTimeout: c.duration("failover timeout", m.FailoverTimeout),
+		Standby:         m.Standby,
+		Constraint:      m.Constraint,
+		MinOffer:        c.resources("min offer", m.MinOffer),
+		MaxOffer:        c.resources("max offer", m.MaxOffer),
+		Revocable:       m.Revocable,
+		Labels:          c.words("labels", m.Labels),
+		Endpoints:       c.words("endpoints", m.Endpoints),
+	}
+	for i, role := range framework.Roles {
+		if slices.Contains(framework.Roles[:i], role) {
+			c.fail("role %q is named twice", role)
+		}
+	}
+	return framework
+}

@@ -1,0 +1,61 @@
+package wire
+
+import (
+	"github.com/tenderhq/tender/api"
+	apiv1 "github.com/tenderhq/tender/api/v1"
+)
+
+// OperationToProto makes the message of an operation.
+func OperationToProto(operation api.Operation) *apiv1.Operation {
+	m := &apiv1.Operation{
+		Id:        clean(operation.ID),
+		Kind:      apiv1.OperationKind(operation.Kind),
+		Resources: ResourcesToProto(operation.Resources),
+		Volume:    clean(operation.Volume),
+		SizeMilli: int64(operation.Size),
+	}
+	if len(operation.Tasks) > 0 {
+		m.Tasks = make([]*apiv1.Task, len(operation.Tasks))
+		for i, task := range operation.Tasks {
+			m.Tasks[i] = TaskToProto(task)
+		}
+	}
+	return m
+}
+
+// OperationFromProto reads an operation and checks all of it but its tasks.
+func OperationFromProto(m *apiv1.Operation) (api.Operation, error) {
+	c := new(checker)
+	operation := c.operation(m)
+	return operation, c.error("wire.operation", m.GetId())
+}
+
+func (c *checker) operation(m *apiv1.Operation) api.Operation {
+	operation := api.Operation{
+		ID:        api.OperationID(c.optionalID("operation ID", m.GetId())),
+		Kind:      api.OperationKind(m.GetKind()),
+		Resources: c.resources("resources of an operation", m.GetResources()),
+		Volume:    api.VolumeID(c.optionalID("volume ID", m.GetVolume())),
+		Size:      c.amount("size of a volume", m.GetSizeMilli()),
+	}
+	if tasks := m.GetTasks(); len(tasks) > 0 {
+		operation.Tasks = make([]api.Task, len(tasks))
+		for i, task := range tasks {
+			operation.Tasks[i] = TaskFromProto(task)
+		}
+	}
+	switch m.GetKind() {
+	case apiv1.OperationKind_LAUNCH, apiv1.OperationKind_RESERVE, apiv1.OperationKind_UNRESERVE:
+	case apiv1.OperationKind_CREATE_VOLUME:
+		if operation.Volume == "" || operation.Size == 0 {
+			c.fail("creating a volume needs its ID and its size")
+		}
+	case apiv1.OperationKind_DESTROY_VOLUME:
+		if operation.Volume == "" {
+			c.fail("destroying a volume needs its ID")
+		}
+	default:
+		c.failKind(api.Unsupported, "operation of kind %d is unknown here", m.GetKind())
+	}
+	return operation
+}

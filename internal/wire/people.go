@@ -1,0 +1,89 @@
+package wire
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/structpb"
+
+	"github.com/tenderhq/tender/api"
+)
+
+// JSON writes a message for people and programs: the names of the .proto files, every
+// field present (so a list without items is []), two spaces of indentation, the same
+// bytes for the same message.
+func JSON(m proto.Message) ([]byte, error) {
+	compact, err := protojson.MarshalOptions{UseProtoNames: true, EmitUnpopulated: true}.Marshal(m)
+	if err != nil {
+		return nil, fmt.Errorf("wire.json: %w", err)
+	}
+	// protojson varies its spaces on purpose; they are made anew.
+	var tight, indented bytes.Buffer
+	if err := json.Compact(&tight, compact); err != nil {
+		return nil, fmt.Errorf("wire.json: %w", err)
+	}
+	if err := json.Indent(&indented, tight.Bytes(), "", "  "); err != nil {
+		return nil, fmt.Errorf("wire.json: %w", err)
+	}
+	indented.WriteByte('\n')
+	return indented.Bytes(), nil
+}
+
+// FromJSON reads a message as JSON writes it, or with fewer fields. The error names
+// what is wrong.
+func FromJSON(text []byte, m proto.Message) error {
+	if err := protojson.Unmarshal(text, m); err != nil {
+		return api.E("wire.json", api.Invalid, "", err)
+	}
+	return nil
+}
+
+// ResourcesStruct shows a bundle as people and programs read it:
+// {"cpus":4,"mem":1024,"ports":"[31000-31009]","disk(eng)":100}.
+func ResourcesStruct(resources api.Resources) *structpb.Struct {
+	items := resources.Items()
+	shown := &structpb.Struct{Fields: make(map[string]*structpb.Value, len(items))}
+	for i := range items {
+		item := &items[i]
+		switch name := clean(item.Label.String()); {
+		case len(item.Ranges) > 0:
+			shown.Fields[name] = structpb.NewStringValue(item.Ranges.String())
+		case len(item.Set) > 0:
+			shown.Fields[name] = structpb.NewStringValue(clean(item.Set.String()))
+		default:
+			shown.Fields[name] = structpb.NewNumberValue(item.Scalar.Float())
+		}
+	}
+	return shown
+}
+
+// ResourcesText is what ResourcesStruct shows in the notation of api.Resources.String,
+// for tables. "" when there is nothing.
+func ResourcesText(shown *structpb.Struct) string {
+	fields := shown.GetFields()
+	parts := make([]string, 0, len(fields))
+	for _, name := range slices.Sorted(maps.Keys(fields)) {
+		switch value := fields[name].GetKind().(type) {
+		case *structpb.Value_NumberValue:
+			parts = append(parts, name+":"+api.MilliOf(value.NumberValue).String())
+		case *structpb.Value_StringValue:
+			parts = append(parts, name+":"+value.StringValue)
+		}
+	}
+	return strings.Join(parts, ";")
+}
+
+// ResourcesFromStruct reads what ResourcesStruct shows.
+func ResourcesFromStruct(shown *structpb.Struct) (api.Resources, error) {
+	resources, err := api.ParseResources(ResourcesText(shown))
+	if err != nil {
+		return api.Resources{}, api.E("wire.resources", api.Invalid, "", err)
+	}
+	return resources, nil
+}

@@ -1,0 +1,140 @@
+package wire
+
+import (
+	"fmt"
+
+	"github.com/tenderhq/tender/api"
+	apiv1 "github.com/tenderhq/tender/api/v1"
+)
+
+// ResourcesToProto makes the messages of a bundle, in the order of its labels.
+func ResourcesToProto(resources api.Resources) []*apiv1.Resource {
+	items := resources.Items()
+	if len(items) == 0 {
+		return nil
+	}
+	slab := make([]apiv1.Resource, len(items)) // one allocation for all
+	all := make([]*apiv1.Resource, len(items))
+	for i := range items {
+		fillResource(&slab[i], &items[i])
+		all[i] = &slab[i]
+	}
+	return all
+}
+
+// ResourceToProto makes the message of one resource.
+func ResourceToProto(item api.Resource) *apiv1.Resource {
+	m := new(apiv1.Resource)
+	fillResource(m, &item)
+	return m
+}
+
+func fillResource(m *apiv1.Resource, item *api.Resource) {
+	m.Name = clean(item.Name)
+	m.Milli = int64(item.Scalar)
+	m.Reserved = clean(item.Reserved)
+	m.Dynamic = item.Dynamic
+	m.Volume = clean(item.Volume)
+	m.Revocable = item.Revocable
+	if len(item.Ranges) > 0 {
+		m.Ranges = rangesToProto(item.Ranges)
+	}
+	if len(item.Set) > 0 {
+		m.Set = cleanAll(item.Set)
+	}
+}
+
+func rangesToProto(ranges api.Ranges) []*apiv1.Range {
+	slab := make([]apiv1.Range, len(ranges))
+	all := make([]*apiv1.Range, len(ranges))
+	for i, one := range ranges {
+		slab[i].Begin, slab[i].End = one.Begin, one.End
+		all[i] = &slab[i]
+	}
+	return all
+}
+
+// ResourcesFromProto reads a bundle and checks it.
+func ResourcesFromProto(items []*apiv1.Resource) (api.Resources, error) {
+	c := new(checker)
+	resources := c.resources("resources", items)
+	return resources, c.error("wire.resources", "")
+}
+
+// ResourcesOf reads a bundle as it is, without judging it: api.Resources.Check does.
+func ResourcesOf(items []*apiv1.Resource) api.Resources {
+	return trusting().resources("", items)
+}
+
+func (c *checker) resources(noun string, items []*apiv1.Resource) api.Resources {
+	if len(items) == 0 {
+		return api.Resources{}
+	}
+	var room [8]api.Resource // most bundles are small: no allocation but that of the bundle
+	read := room[:0]
+	for _, item := range items {
+		read = append(read, readResource(item))
+	}
+	// Each item before the sum, so that no wrong one hides in it.
+	if !c.lenient && c.err == nil {
+		for i := range read {
+			if err := read[i].Check(); err != nil {
+				c.fail("%s: %w", noun, err)
+				return api.Resources{}
+			}
+		}
+	}
+	bundle := api.NewResources(read...)
+	if !c.lenient && c.err == nil {
+		if err := bundle.Check(); err != nil {
+			c.fail("%s: %w", noun, err)
+		}
+	}
+	return bundle
+}
+
+func readResource(m *apiv1.Resource) api.Resource {
+	item := api.Resource{
+		Label: api.Label{
+			Name:      m.GetName(),
+			Reserved:  api.Role(m.GetReserved()),
+			Dynamic:   m.GetDynamic(),
+			Volume:    api.VolumeID(m.GetVolume()),
+			Revocable: m.GetRevocable(),
+		},
+		Scalar: api.Milli(m.GetMilli()),
+	}
+	if len(m.GetRanges()) > 0 {
+		item.Ranges = readRanges(m.GetRanges())
+	}
+	if len(m.GetSet()) > 0 {
+		item.Set = api.NewSet(m.GetSet()...)
+	}
+	return item
+}
+
+// readRanges keeps a range that ends before it begins as it stands, for Check to find.
+func readRanges(ranges []*apiv1.Range) api.Ranges {
+	read := make([]api.Range, len(ranges))
+	wrong := false
+	for i, one := range ranges {
+		read[i] = api.Range{Begin: one.GetBegin(), End: one.GetEnd()}
+		wrong = wrong || one.GetEnd() < one.GetBegin()
+	}
+	if wrong {
+		return read
+	}
+	return api.NewRanges(read...)
+}
+
+// ResourceFromProto reads one resource and checks it.
+func ResourceFromProto(m *apiv1.Resource) (api.Resource, error) {
+	if m == nil {
+		return api.Resource{}, api.E("wire.resource", api.Invalid, "", fmt.Errorf("no resource is named"))
+	}
+	item := readResource(m)
+	if err := item.Check(); err != nil {
+		return api.Resource{}, api.E("wire.resource", api.Invalid, m.GetName(), err)
+	}
+	return item, nil
+}

@@ -1,0 +1,173 @@
+package wire
+
+import (
+	"github.com/tenderhq/tender/api"
+	apiv1 "github.com/tenderhq/tender/api/v1"
+	"github.com/tenderhq/tender/internal/protocol"
+)
+
+// SchedulerEventsToProto makes one message of all events; SchedulerEventBatches keeps
+// below the limit.
+func SchedulerEventsToProto(term api.Term, events []protocol.SchedulerEvent) *apiv1.SchedulerEvents {
+	m := &apiv1.SchedulerEvents{Term: TermToProto(term), Events: make([]*apiv1.SchedulerEvent, len(events))}
+	for i, event := range events {
+		m.Events[i] = schedulerEventToProto(event)
+	}
+	return m
+}
+
+// SchedulerEventsFromProto reads a batch. Events that this version does not know are
+// left out; an error means that the message can't be a master's.
+func SchedulerEventsFromProto(m *apiv1.SchedulerEvents) (api.Term, []protocol.SchedulerEvent, error) {
+	term := TermFromProto(m.GetTerm())
+	if err := checkTerm("wire.scheduler", term); err != nil {
+		return term, nil, err
+	}
+	events := make([]protocol.SchedulerEvent, 0, len(m.GetEvents()))
+	for _, one := range m.GetEvents() {
+		if event := schedulerEventFromProto(one); event != nil {
+			events = append(events, event)
+		}
+	}
+	return term, events, nil
+}
+
+func schedulerEventToProto(event protocol.SchedulerEvent) *apiv1.SchedulerEvent {
+	m := new(apiv1.SchedulerEvent)
+	switch event := event.(type) {
+	case protocol.Subscribed:
+		m.Event = &apiv1.SchedulerEvent_Subscribed{Subscribed: subscribedToProto(event)}
+	case protocol.Waiting:
+		m.Event = &apiv1.SchedulerEvent_Waiting{Waiting: &apiv1.Waiting{ActiveInstance: clean(event.ActiveInstance)}}
+	case protocol.Offers:
+		m.Event = &apiv1.SchedulerEvent_Offers{Offers: offersToProto(event)}
+	case protocol.Rescind:
+		m.Event = &apiv1.SchedulerEvent_Rescind{Rescind: &apiv1.Rescind{
+			OfferIds: cleanAll(event.Offers), Why: clean(event.Why)}}
+	case protocol.Update:
+		m.Event = &apiv1.SchedulerEvent_Update{Update: StatusToProto(event.Status)}
+	case protocol.Refused:
+		m.Event = &apiv1.SchedulerEvent_Refused{Refused: &apiv1.Refused{
+			Number: event.Number, Error: ErrorToProto(event.Err)}}
+	case protocol.OperationResult:
+		m.Event = &apiv1.SchedulerEvent_Operation{Operation: &apiv1.OperationResult{
+			Id: clean(event.ID), AgentId: clean(event.Agent), Error: ErrorToProto(event.Err)}}
+	case protocol.InverseOffers:
+		m.Event = &apiv1.SchedulerEvent_InverseOffers{InverseOffers: inverseOffersToProto(event)}
+	case protocol.RescindInverse:
+		m.Event = &apiv1.SchedulerEvent_RescindInverse{RescindInverse: &apiv1.Rescind{
+			OfferIds: cleanAll(event.Offers), Why: clean(event.Why)}}
+	case protocol.MessageFramework:
+		m.Event = &apiv1.SchedulerEvent_Message{Message: &apiv1.MessageFramework{
+			AgentId: clean(event.Agent), ExecutorId: clean(event.Executor), Data: event.Data}}
+	case protocol.ExecutorLost:
+		m.Event = &apiv1.SchedulerEvent_ExecutorLost{ExecutorLost: &apiv1.ExecutorLost{
+			AgentId: clean(event.Agent), ExecutorId: clean(event.Executor), Message: clean(event.Message)}}
+	case protocol.AgentLost:
+		m.Event = &apiv1.SchedulerEvent_AgentLost{AgentLost: &apiv1.AgentLost{
+			AgentId: clean(event.Agent), Why: clean(event.Why)}}
+	case protocol.MasterHeartbeat:
+		m.Event = &apiv1.SchedulerEvent_Heartbeat{Heartbeat: &apiv1.MasterHeartbeat{}}
+	case protocol.Settled:
+		m.Event = &apiv1.SchedulerEvent_Settled{Settled: &apiv1.Settled{}}
+	}
+	return m
+}
+
+// schedulerEventFromProto is nil for what this version does not know.
+func schedulerEventFromProto(m *apiv1.SchedulerEvent) protocol.SchedulerEvent {
+	switch event := m.GetEvent().(type) {
+	case *apiv1.SchedulerEvent_Subscribed:
+		return subscribedFromProto(event.Subscribed)
+	case *apiv1.SchedulerEvent_Waiting:
+		return protocol.Waiting{ActiveInstance: api.Nonce(event.Waiting.GetActiveInstance())}
+	case *apiv1.SchedulerEvent_Offers:
+		return offersFromProto(event.Offers)
+	case *apiv1.SchedulerEvent_Rescind:
+		return protocol.Rescind{Offers: names[api.OfferID](event.Rescind.GetOfferIds()), Why: event.Rescind.GetWhy()}
+	case *apiv1.SchedulerEvent_Update:
+		return protocol.Update{Status: trusting().status(event.Update)}
+	case *apiv1.SchedulerEvent_Refused:
+		return protocol.Refused{Number: event.Refused.GetNumber(), Err: ErrorFromProto(event.Refused.GetError())}
+	case *apiv1.SchedulerEvent_Operation:
+		result := event.Operation
+		return protocol.OperationResult{ID: api.OperationID(result.GetId()), Agent: api.AgentID(result.GetAgentId()),
+			Err: ErrorFromProto(result.GetError())}
+	case *apiv1.SchedulerEvent_InverseOffers:
+		return inverseOffersFromProto(event.InverseOffers)
+	case *apiv1.SchedulerEvent_RescindInverse:
+		rescind := event.RescindInverse
+		return protocol.RescindInverse{Offers: names[api.OfferID](rescind.GetOfferIds()), Why: rescind.GetWhy()}
+	case *apiv1.SchedulerEvent_Message:
+		return protocol.MessageFramework{Agent: api.AgentID(event.Message.GetAgentId()),
+			Executor: api.ExecutorID(event.Message.GetExecutorId()), Data: event.Message.GetData()}
+	case *apiv1.SchedulerEvent_ExecutorLost:
+		lost := event.ExecutorLost
+		return protocol.ExecutorLost{Agent: api.AgentID(lost.GetAgentId()),
+			Executor: api.ExecutorID(lost.GetExecutorId()), Message: lost.GetMessage()}
+	case *apiv1.SchedulerEvent_AgentLost:
+		return protocol.AgentLost{Agent: api.AgentID(event.AgentLost.GetAgentId()), Why: event.AgentLost.GetWhy()}
+	case *apiv1.SchedulerEvent_Heartbeat:
+		return protocol.MasterHeartbeat{}
+	case *apiv1.SchedulerEvent_Settled:
+		return protocol.Settled{}
+	}
+	return nil
+}
+
+func subscribedToProto(event protocol.Subscribed) *apiv1.Subscribed {
+	return &apiv1.Subscribed{
+		ClusterId:         clean(event.Cluster),
+		FrameworkId:       clean(event.Framework),
+		Session:           event.Session,
+		HeartbeatInterval: durationToProto(event.HeartbeatInterval),
+		SessionTimeout:    durationToProto(event.SessionTimeout),
+		MasterId:          clean(event.Master),
+		Masters:           cleanAll(event.Masters),
+	}
+}
+
+func subscribedFromProto(m *apiv1.Subscribed) protocol.Subscribed {
+	c := trusting()
+	return protocol.Subscribed{
+		Cluster:           api.ClusterID(m.GetClusterId()),
+		Framework:         api.FrameworkID(m.GetFrameworkId()),
+		Session:           m.GetSession(),
+		HeartbeatInterval: c.duration("", m.GetHeartbeatInterval()),
+		SessionTimeout:    c.duration("", m.GetSessionTimeout()),
+		Master:            api.MasterID(m.GetMasterId()),
+		Masters:           m.GetMasters(),
+	}
+}
+
+func offersToProto(event protocol.Offers) *apiv1.Offers {
+	m := &apiv1.Offers{Offers: make([]*apiv1.Offer, len(event.Offers))}
+	for i, offer := range event.Offers {
+		m.Offers[i] = OfferToProto(offer)
+	}
+	return m
+}
+
+func offersFromProto(m *apiv1.Offers) protocol.Offers {
+	event := protocol.Offers{Offers: make([]api.Offer, len(m.GetOffers()))}
+	for i, offer := range m.GetOffers() {
+		event.Offers[i] = OfferFromProto(offer)
+	}
+	return event
+}
+
+func inverseOffersToProto(event protocol.InverseOffers) *apiv1.InverseOffers {
+	m := &apiv1.InverseOffers{Offers: make([]*apiv1.InverseOffer, len(event.Offers))}
+	for i, offer := range event.Offers {
+		m.Offers[i] = InverseOfferToProto(offer)
+	}
+	return m
+}
+
+func inverseOffersFromProto(m *apiv1.InverseOffers) protocol.InverseOffers {
+	event := protocol.InverseOffers{Offers: make([]api.InverseOffer, len(m.GetOffers()))}
+	for i, offer := range m.GetOffers() {
+		event.Offers[i] = InverseOfferFromProto(offer)
+	}
+	return event
+}

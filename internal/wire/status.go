@@ -1,0 +1,84 @@
+package wire
+
+import (
+	"math"
+
+	"github.com/tenderhq/tender/api"
+	apiv1 "github.com/tenderhq/tender/api/v1"
+)
+
+// StatusToProto makes the message of a status. A long message is cut off.
+func StatusToProto(status api.Status) *apiv1.Status {
+	return &apiv1.Status{
+		FrameworkId: clean(status.Framework),
+		TaskId:      clean(status.Task),
+		AgentId:     clean(status.Agent),
+		ExecutorId:  clean(status.Executor),
+		Number:      status.Number,
+		State:       apiv1.TaskState(status.State),
+		Reason:      apiv1.Reason(status.Reason),
+		Message:     cut(clean(status.Message), api.StatusMessageBytesMax),
+		Source:      apiv1.Source(status.Source),
+		At:          timeToProto(status.At),
+		Data:        status.Data,
+		ExitCode:    exitToProto(status.ExitCode),
+		Healthy:     status.Healthy,
+	}
+}
+
+// StatusFromProto reads a status and checks it.
+func StatusFromProto(m *apiv1.Status) (api.Status, error) {
+	c := new(checker)
+	status := c.status(m)
+	return status, c.error("wire.status", m.GetTaskId())
+}
+
+func (c *checker) status(m *apiv1.Status) api.Status {
+	if m == nil {
+		c.fail("no status is there")
+		return api.Status{}
+	}
+	if len(m.Data) > api.StatusDataBytesMax {
+		c.failKind(api.Limit, "data of a status has %d bytes, at most %d are allowed", len(m.Data), api.StatusDataBytesMax)
+	}
+	return api.Status{
+		Framework: api.FrameworkID(c.id("framework ID", m.FrameworkId)),
+		Task:      api.TaskID(c.id("task ID", m.TaskId)),
+		Agent:     api.AgentID(c.optionalID("agent ID", m.AgentId)),
+		Executor:  api.ExecutorID(c.optionalID("executor ID", m.ExecutorId)),
+		Number:    m.Number,
+		State:     c.taskState(m.State),
+		Reason:    c.reason(m.Reason),
+		Message:   cut(m.Message, api.StatusMessageBytesMax),
+		Source:    c.source(m.Source),
+		At:        c.time("the time of a status", m.At),
+		Data:      m.Data,
+		ExitCode:  exitFromProto(m.ExitCode),
+		Healthy:   m.Healthy,
+	}
+}
+
+func (c *checker) source(source apiv1.Source) api.Mover {
+	switch source {
+	case apiv1.Source_SOURCE_UNSPECIFIED, apiv1.Source_MASTER, apiv1.Source_AGENT, apiv1.Source_EXECUTOR:
+		return api.Mover(source)
+	}
+	c.fail("source %d of a status is unknown", source)
+	return 0
+}
+
+func exitToProto(code *int) *int32 {
+	if code == nil {
+		return nil
+	}
+	narrow := int32(max(math.MinInt32, min(math.MaxInt32, *code)))
+	return &narrow
+}
+
+func exitFromProto(code *int32) *int {
+	if code == nil {
+		return nil
+	}
+	wide := int(*code)
+	return &wide
+}

@@ -1,0 +1,128 @@
+package wire
+
+import (
+	"github.com/tenderhq/tender/api"
+	apiv1 "github.com/tenderhq/tender/api/v1"
+)
+
+// TaskToProto makes the message of a task.
+func TaskToProto(task api.Task) *apiv1.Task {
+	return &apiv1.Task{
+		Id:        clean(task.ID),
+		Name:      clean(task.Name),
+		Resources: ResourcesToProto(task.Resources),
+		Executor:  ExecutorToProto(task.Executor),
+		Command:   CommandToProto(task.Command),
+		Data:      task.Data,
+		KillGrace: durationToProto(task.KillGrace),
+		Labels:    cleanMap(task.Labels),
+		Ports:     portsToProto(task.Ports),
+	}
+}
+
+// TaskFromProto reads a task as it is, without judging it: api.Task.Check does. A
+// port above 65535 becomes 0, which Check refuses too.
+func TaskFromProto(m *apiv1.Task) api.Task {
+	c := trusting()
+	return api.Task{
+		ID:        api.TaskID(m.GetId()),
+		Name:      m.GetName(),
+		Resources: c.resources("", m.GetResources()),
+		Executor:  ExecutorFromProto(m.GetExecutor()),
+		Command:   CommandFromProto(m.GetCommand()),
+		Data:      m.GetData(),
+		KillGrace: c.duration("", m.GetKillGrace()),
+		Labels:    m.GetLabels(),
+		Ports:     portsFromProto(m.GetPorts()),
+	}
+}
+
+// ExecutorToProto makes the message of an executor; that of nil is nil.
+func ExecutorToProto(executor *api.Executor) *apiv1.Executor {
+	if executor == nil {
+		return nil
+	}
+	return &apiv1.Executor{
+		Id:            clean(executor.ID),
+		Command:       CommandToProto(&executor.Command),
+		Resources:     ResourcesToProto(executor.Resources),
+		Data:          executor.Data,
+		ShutdownGrace: durationToProto(executor.ShutdownGrace),
+		Labels:        cleanMap(executor.Labels),
+	}
+}
+
+// ExecutorFromProto reads an executor as it is, without judging it:
+// api.Executor.Check does.
+func ExecutorFromProto(m *apiv1.Executor) *api.Executor {
+	if m == nil {
+		return nil
+	}
+	c := trusting()
+	executor := &api.Executor{
+		ID:            api.ExecutorID(m.GetId()),
+		Resources:     c.resources("", m.GetResources()),
+		Data:          m.GetData(),
+		ShutdownGrace: c.duration("", m.GetShutdownGrace()),
+		Labels:        m.GetLabels(),
+	}
+	if command := CommandFromProto(m.GetCommand()); command != nil {
+		executor.Command = *command
+	}
+	return executor
+}
+
+// CommandToProto makes the message of a command; that of nil is nil.
+func CommandToProto(command *api.Command) *apiv1.Command {
+	if command == nil {
+		return nil
+	}
+	m := &apiv1.Command{Argv: cleanAll(command.Argv), Shell: clean(command.Shell), Env: cleanMap(command.Env)}
+	for _, uri := range command.URIs {
+		m.Uris = append(m.Uris, &apiv1.URI{
+			Source: clean(uri.Source), Name: clean(uri.Name), Sha256: clean(uri.SHA256),
+			Executable: uri.Executable, Extract: uri.Extract,
+		})
+	}
+	return m
+}
+
+// CommandFromProto reads a command as it is, without judging it: api.Command.Check does.
+func CommandFromProto(m *apiv1.Command) *api.Command {
+	if m == nil {
+		return nil
+	}
+	command := &api.Command{Argv: m.GetArgv(), Shell: m.GetShell(), Env: m.GetEnv()}
+	for _, uri := range m.GetUris() {
+		command.URIs = append(command.URIs, api.URI{
+			Source: uri.GetSource(), Name: uri.GetName(), SHA256: uri.GetSha256(),
+			Executable: uri.GetExecutable(), Extract: uri.GetExtract(),
+		})
+	}
+	return command
+}
+
+func portsToProto(ports map[string]uint16) map[string]uint32 {
+	if len(ports) == 0 {
+		return nil
+	}
+	all := make(map[string]uint32, len(ports))
+	for name, port := range ports { // order: irrelevant because a map is made
+		all[clean(name)] = uint32(port)
+	}
+	return all
+}
+
+func portsFromProto(ports map[string]uint32) map[string]uint16 {
+	if len(ports) == 0 {
+		return nil
+	}
+	all := make(map[string]uint16, len(ports))
+	for name, port := range ports { // order: irrelevant because a map is made
+		if port > 65535 {
+			port = 0
+		}
+		all[name] = uint16(port)
+	}
+	return all
+}
