@@ -29,23 +29,142 @@ type Config struct {
 	RecoveryHold      time.Duration // R20. Default 10 s
 	FailoverTimeout   time.Duration // of frameworks that say none. Default 10 min
 	PreemptionGrace   time.Duration // between an inverse offer and the kill. Default 10 s
+
+	// Debug asks for the decisions of every day too: offers, launches, statuses. At
+	// thousands of tasks a second they cost more than the decisions. Default: not.
+	Debug bool
+}
+
+func (c Config) withDefaults() Config {
+	fill := func(field *time.Duration, value time.Duration) {
+		if *field == 0 {
+			*field = value
+		}
+	}
+	fill(&c.HeartbeatInterval, time.Second)
+	fill(&c.SessionTimeout, 5*time.Second)
+	fill(&c.TombstoneAfter, 30*time.Second)
+	fill(&c.GoneAfter, 7*24*time.Hour)
+	fill(&c.OfferTimeout, 30*time.Second)
+	fill(&c.RecoveryHold, 10*time.Second)
+	fill(&c.FailoverTimeout, 10*time.Minute)
+	fill(&c.PreemptionGrace, 10*time.Second)
+	if c.Client == "" {
+		c.Client = string(c.Master)
+	}
+	return c
 }
 
 // Core is the leader's mind for one term. Not safe for concurrent use: the shell's
 // loop owns it.
-type Core struct{}
+type Core struct {
+	config   Config
+	term     api.Term
+	registry *registry.State // own copy, as far as the commits it was told of
+	policy   allocator.Allocator
+
+	now   time.Time // of the event at hand
+	began time.Time // of this leadership
+	out   []Effect  // of the event at hand
+
+	agents     map[api.AgentID]*agent         // the admitted ones
+	links      map[Conn]*link                 // agents' streams
+	frameworks map[api.FrameworkID]*framework // until removed and nothing of them runs
+	standbys   map[string]api.FrameworkID     // living frameworks whose name is their identity (R6)
+	sessions   map[Conn]*session              // schedulers' streams
+	waiting    []*session                     // standbys in the order of their arrival
+	offers     map[api.OfferID]*offer         // open
+	expiring   []*offer                       // by deadline; answered ones are skipped
+	inverses   map[api.OfferID]*inverse       // open
+	owing      []*session                     // to whom something is still to be told
+	pending    map[proposalKey]*proposal      // proposed, outcome not known yet
+	deadlines  deadlines
+	awaited    map[api.AgentID]bool // for whom the recovery hold waits (R20)
+	hold       deadline
+	stubs      int // of all agents
+
+	proposals uint64 // counters of this term
+	opened    uint64
+	offered   uint64
+	launched  uint64
+}
 
 // New makes the core of a leader whose registry is as given (the core keeps its own
 // copy) and who leads in this term. Nothing is known yet but what the registry says.
 func New(config Config, state *registry.State, term api.Term, policy allocator.Allocator, now time.Time) *Core {
-	return &Core{}
+	c := &Core{
+		config:     config.withDefaults(),
+		term:       term,
+		registry:   state.Clone(),
+		policy:     policy,
+		now:        now,
+		began:      now,
+		agents:     make(map[api.AgentID]*agent),
+		links:      make(map[Conn]*link),
+		frameworks: make(map[api.FrameworkID]*framework),
+		standbys:   make(map[string]api.FrameworkID),
+		sessions:   make(map[Conn]*session),
+		offers:     make(map[api.OfferID]*offer),
+		inverses:   make(map[api.OfferID]*inverse),
+		pending:    make(map[proposalKey]*proposal),
+		awaited:    make(map[api.AgentID]bool),
+	}
+	c.recoverRoles()
+	c.recoverFrameworks()
+	c.recoverAgents()
+	c.beginHold()
+	c.out = nil
+	return c
 }
 
 // Step takes one event. The effects are performed before the next Allocate's.
-func (c *Core) Step(event Event) []Effect { return nil }
+func (c *Core) Step(event Event) []Effect {
+	c.now, c.out = event.At, nil
+	c.happen(event.What)
+	c.payOwed()
+	return c.out
+}
+
+func (c *Core) happen(what Happening) {
+	switch what := what.(type) {
+	case SchedulerOpened:
+		c.schedulerOpened(what)
+	case SchedulerCalled:
+		c.schedulerCalled(what)
+	case SchedulerClosed:
+		c.schedulerClosed(what)
+	case AgentOpened:
+		c.agentOpened(what)
+	case AgentCalled:
+		c.agentCalled(what)
+	case AgentClosed:
+		c.agentClosed(what)
+	case Committed:
+		c.committed(what)
+	case ProposalLost:
+		c.proposalLost(what)
+	case Requested:
+		c.requested(what)
+	case Woken:
+		c.woken()
+	case Away:
+		c.away(what.Gap)
+	}
+}
 
 // Allocate lets the policy run once after a batch of events, and returns the offers.
-func (c *Core) Allocate(now time.Time) []Effect { return nil }
+func (c *Core) Allocate(now time.Time) []Effect {
+	c.now, c.out = now, nil
+	allocation := c.policy.Allocate(now)
+	c.makeOffers(allocation.Offers)
+	c.askBack(allocation.Inverse)
+	return c.out
+}
 
 // Wake is when the core wants to be woken, zero for never. Asked after every batch.
-func (c *Core) Wake() time.Time { return time.Time{} }
+func (c *Core) Wake() time.Time {
+	return soonest(c.deadlines.next(), c.nextExpiry(), c.nextPay(), c.policy.Wake())
+}
+
+// emit adds an effect to those of the event at hand.
+func (c *Core) emit(effect Effect) { c.out = append(c.out, effect) }

@@ -44,9 +44,11 @@ type (
 		Err    *api.Error
 	}
 	// Log reports one decision: identifiers as fields, the words of the transcripts.
+	// Debug marks those of every day, which come only with Config.Debug.
 	Log struct {
 		Message string
 		Fields  []Field
+		Debug   bool
 	}
 )
 

@@ -61,8 +61,10 @@ type (
 		Commands []registry.Command
 	}
 	// ProposalLost says that nobody knows yet what became of a command. The core asks
-	// again under the same identity, or lets the next leader find out (R17).
+	// again under the same identity, or lets the next leader find out (R17). Client is
+	// the command's; "" is the core's own.
 	ProposalLost struct {
+		Client  string
 		Counter uint64
 		Err     *api.Error
 	}

@@ -108,25 +108,3 @@ type ExplainedAgent struct {
 	Hostname string
 	Why      string
 }
-
-// Agents returns a page of the admitted agents. Reads change nothing; they belong to
-// the shell's loop like Step.
-func (c *Core) Agents(query Query) Page[AgentView] { return Page[AgentView]{} }
-
-// Frameworks returns a page of the frameworks.
-func (c *Core) Frameworks(query Query) Page[FrameworkView] { return Page[FrameworkView]{} }
-
-// Tasks returns a page of the tasks.
-func (c *Core) Tasks(query Query) Page[TaskView] { return Page[TaskView]{} }
-
-// Offers returns a page of the open offers.
-func (c *Core) Offers(query Query) Page[OfferView] { return Page[OfferView]{} }
-
-// Roles returns a page of the roles that anybody has set, subscribed to or uses.
-func (c *Core) Roles(query Query) Page[RoleView] { return Page[RoleView]{} }
-
-// Explain says why a framework (ID, unique prefix or name) is not offered more; with
-// an agent (ID, unique prefix or hostname) only about that one.
-func (c *Core) Explain(framework, agent string, now time.Time) (ExplainView, error) {
-	return ExplainView{}, nil
-}

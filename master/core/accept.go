@@ -1,0 +1,97 @@
+package core
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/tenderhq/tender/allocator"
+	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/internal/protocol"
+)
+
+// acceptance is an accept at work: what is left of the offers as its operations run.
+type acceptance struct {
+	session *session
+	call    uint64
+	agent   *agent
+	role    api.Role
+	left    api.Resources
+}
+
+func (x *acceptance) claim(resources api.Resources) allocator.Claim {
+	return allocator.Claim{Framework: x.session.framework.id, Role: x.role, Agent: x.agent.id, Resources: resources}
+}
+
+// accept answers offers with operations. One stale offer refuses it whole (R3).
+func (c *Core) accept(s *session, number uint64, call protocol.Accept) {
+	offers, err := c.offersOf(s, call.Offers)
+	if err != nil {
+		c.refuse(s, number, err)
+		return
+	}
+	x := &acceptance{session: s, call: number, agent: offers[0].agent, role: offers[0].role}
+	for _, o := range offers {
+		c.closeOffer(o)
+		x.left = x.left.Plus(o.resources)
+	}
+	for _, operation := range call.Operations {
+		c.operate(x, operation)
+	}
+	if !x.left.IsZero() {
+		c.giveBack(x.claim(x.left), call.Filter)
+	}
+	c.restate(x.agent)
+}
+
+// offersOf finds the named offers: open, the framework's, of one agent and one role.
+func (c *Core) offersOf(s *session, ids []api.OfferID) ([]*offer, *api.Error) {
+	const op = "offer.accept"
+	switch {
+	case len(ids) == 0:
+		return nil, api.E(op, api.Invalid, "", errors.New("it names no offer"))
+	case len(ids) > api.OffersPerAnswerMax:
+		return nil, api.E(op, api.Invalid, "", fmt.Errorf("it names %d offers, at most %d are allowed", len(ids), api.OffersPerAnswerMax))
+	}
+	offers := make([]*offer, len(ids))
+	named := make(map[api.OfferID]bool, len(ids))
+	for i, id := range ids {
+		o := c.offers[id]
+		switch {
+		case o == nil || o.framework != s.framework:
+			return nil, api.E(op, api.Stale, id, errors.New("the offer is gone: answered, expired or rescinded"))
+		case named[id]:
+			return nil, api.E(op, api.Invalid, id, errors.New("it names the offer twice"))
+		case o.agent != c.offers[ids[0]].agent:
+			return nil, api.E(op, api.Invalid, id, fmt.Errorf("it is of agent %s, the first of %s; answer them one by one", o.agent.id, c.offers[ids[0]].agent.id))
+		case o.role != c.offers[ids[0]].role:
+			return nil, api.E(op, api.Invalid, id, fmt.Errorf("it is in role %s, the first in %s; answer them one by one", o.role, c.offers[ids[0]].role))
+		}
+		offers[i], named[id] = o, true
+	}
+	return offers, nil
+}
+
+// operate runs one operation against what the ones before have left.
+func (c *Core) operate(x *acceptance, operation api.Operation) {
+	switch operation.Kind {
+	case api.OpLaunch:
+		for _, task := range operation.Tasks {
+			c.launch(x, task)
+		}
+		c.operationDone(x, operation.ID, nil)
+	default:
+		c.operationDone(x, operation.ID, api.E("offer.accept", api.Unsupported, operation.ID,
+			fmt.Errorf("this version can't %s yet", operation.Kind)))
+	}
+}
+
+// operationDone answers an operation that wants to know. One without an ID that can't be
+// done is refused, which names the call.
+func (c *Core) operationDone(x *acceptance, id api.OperationID, err *api.Error) {
+	switch {
+	case id != "":
+		c.tell(x.session.framework, protocol.OperationResult{ID: id, Agent: x.agent.id, Err: err})
+	case err != nil:
+		c.refuse(x.session, x.call, err)
+	}
+}

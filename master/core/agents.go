@@ -1,0 +1,230 @@
+package core
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/tenderhq/tender/allocator"
+	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/internal/protocol"
+	"github.com/tenderhq/tender/master/registry"
+)
+
+// agent is an admitted agent as the leader sees it.
+type agent struct {
+	id   api.AgentID
+	info api.Agent
+	ledger
+
+	link    *link  // its stream; nil while it has none
+	session uint64 // of that stream (R2)
+	boot    string // boot ID and host of that stream (R7)
+	host    string
+	seen    time.Time // its last sign of life
+	clock   deadline  // session timeout, then TOMBSTONE, then gone
+	report  *report   // pages that have come so far; nil when none is awaited
+
+	// reported: its whole report of this session is in.
+	reported bool
+	// rebooted: what ran when it last reported a reboot is surely dead (R8).
+	rebooted bool
+	// beating: a heartbeat has come in this session, or it was here before.
+	beating   bool
+	tombstone bool
+
+	state     api.AgentState // as shown, with since when and why
+	since     time.Time
+	why       string
+	gone      string // why the stream is missing
+	offerable string // what the policy was told last: "" = may be offered
+
+	tasks     map[api.TaskRef]*task // all that it may run or still owes an end for
+	executors map[api.ExecutorRef]*executor
+	offers    map[api.OfferID]*offer
+	questions []asked // of frameworks, answered once it is back (R8)
+	stubs     []protocol.TaskStub
+
+	usage     protocol.UsageReport
+	smooth    smoothed
+	force     bool // drained without the acknowledgements of frameworks that are away (R31)
+	drainAsk  bool // MarkDrained is proposed
+	drainSent bool // the agent has been told to drain in this session
+}
+
+// newAgent makes the picture of an admitted agent that has not been heard of.
+func (c *Core) newAgent(id api.AgentID) *agent {
+	a := &agent{
+		id:        id,
+		state:     api.AgentDisconnected,
+		since:     c.now,
+		offerable: "new",
+		tasks:     make(map[api.TaskRef]*task),
+		executors: make(map[api.ExecutorRef]*executor),
+		offers:    make(map[api.OfferID]*offer),
+	}
+	a.clock.alive = true
+	a.clock.due = func() { c.agentDue(a) }
+	c.agents[id] = a
+	c.describeAgent(a)
+	return a
+}
+
+// recoverAgents takes the admitted agents from the registry: none is back yet.
+func (c *Core) recoverAgents() {
+	for _, id := range slices.Sorted(maps.Keys(c.registry.Agents)) {
+		a := c.newAgent(id)
+		a.gone = "not yet back after the failover"
+		if c.marks(a).Has(api.MarkGone) {
+			a.tombstone = true
+			c.restate(a)
+			continue
+		}
+		c.awaited[id] = true
+		c.deadlines.set(&a.clock, c.now.Add(c.config.TombstoneAfter))
+		c.restate(a)
+	}
+}
+
+// describeAgent takes over what the registry says of the agent.
+func (c *Core) describeAgent(a *agent) {
+	known := c.registry.Agents[a.id]
+	a.info = known.Agent
+	a.resize(totalOf(known))
+}
+
+// totalOf is what an agent has: its own, of which some has become dynamically reserved.
+func totalOf(known registry.Agent) api.Resources {
+	total := known.Agent.Resources
+	for _, item := range known.Reserved.Items() {
+		plain := item
+		plain.Label = api.Label{Name: item.Name}
+		total = total.Without(api.NewResources(plain))
+	}
+	return total.Plus(known.Reserved)
+}
+
+func (c *Core) marks(a *agent) api.Mark { return c.registry.Agents[a.id].Marks }
+
+// alive says that the agent is RUNNING or BUSY: it does what it is told.
+func (a *agent) alive() bool {
+	return a.link != nil && a.reported && a.beating
+}
+
+// agentAdmitted begins the picture of an agent that the registry has taken.
+func (c *Core) agentAdmitted(id api.AgentID) {
+	if c.agents[id] == nil {
+		a := c.newAgent(id)
+		a.gone = "admitted, no session yet"
+		c.deadlines.set(&a.clock, c.now.Add(c.config.TombstoneAfter))
+		c.info("agent admitted", field("agent", id), field("host", a.info.Hostname))
+	}
+	c.agentChanged(id)
+}
+
+// agentChanged follows a change of what an agent has or says of itself.
+func (c *Core) agentChanged(id api.AgentID) {
+	a := c.agents[id]
+	if a == nil {
+		return
+	}
+	before := a.total
+	c.describeAgent(a)
+	if !a.total.Equal(before) && a.over {
+		c.rescindAll(a.offers, "the agent's resources have changed")
+		a.recheck()
+	}
+	a.offerable = "changed"
+	c.restate(a)
+}
+
+// condition is the state that a list shows, and why.
+func (c *Core) condition(a *agent) (api.AgentState, string) {
+	switch {
+	case a.tombstone:
+		return api.AgentTombstone, a.gone
+	case a.link == nil:
+		return api.AgentDisconnected, a.gone
+	case !a.reported:
+		return api.AgentDisconnected, "back, its report is not yet in"
+	case !a.beating:
+		return api.AgentIniting, "registered, no heartbeat yet"
+	case exhausted(a.left()):
+		return api.AgentBusy, "nothing is left to offer"
+	}
+	return api.AgentRunning, ""
+}
+
+// exhausted says that less is left than is ever worth an offer.
+func exhausted(left api.Resources) bool {
+	return left.Scalar("cpus") < api.MilliOf(0.01) && left.Scalar("mem") < api.MilliOf(32)
+}
+
+// restate shows the agent as it now is, and tells the policy whether to offer it.
+func (c *Core) restate(a *agent) {
+	state, why := c.condition(a)
+	if state != a.state || why != a.why {
+		if state != a.state {
+			a.since = c.now
+			c.logState(a, state, why)
+		}
+		a.state, a.why = state, why
+	}
+	c.offerAgent(a)
+}
+
+func (c *Core) logState(a *agent, state api.AgentState, why string) {
+	both := state == api.AgentBusy && a.state == api.AgentRunning || state == api.AgentRunning && a.state == api.AgentBusy
+	if both { // with every task that comes and goes
+		return
+	}
+	fields := []Field{field("agent", a.id), field("state", state.String())}
+	if why != "" {
+		fields = append(fields, field("why", why))
+	}
+	c.info("agent state", fields...)
+}
+
+// withheld says why the agent is not offered, "" when it is.
+func (c *Core) withheld(a *agent) string {
+	marks := c.marks(a)
+	switch {
+	case marks.Has(api.MarkGone):
+		return "marked gone"
+	case a.state != api.AgentRunning && a.state != api.AgentBusy:
+		return a.state.String() + ": " + a.why
+	case marks.Has(api.MarkDraining):
+		return "draining"
+	case marks.Has(api.MarkDeactivated):
+		return "deactivated"
+	}
+	return ""
+}
+
+// offerAgent tells the policy when what it knows of the agent is no longer so.
+func (c *Core) offerAgent(a *agent) {
+	why := c.withheld(a)
+	if why == a.offerable {
+		return
+	}
+	a.offerable = why
+	if a.tombstone {
+		c.policy.RemoveAgent(a.id)
+		return
+	}
+	c.policy.SetAgent(allocator.Agent{
+		ID:         a.id,
+		Hostname:   a.info.Hostname,
+		Total:      a.total,
+		Attributes: a.info.Attributes,
+		Region:     a.info.Region,
+		Zone:       a.info.Zone,
+		Offerable:  why == "",
+		Why:        why,
+	})
+}
+
+// sortedTasks are the agent's tasks in the order of their names.
+func (a *agent) sortedTasks() []*task {
+	return slices.SortedFunc(maps.Values(a.tasks), func(x, y *task) int { return compareRefs(x.ref, y.ref) })
+}

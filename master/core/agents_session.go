@@ -1,0 +1,270 @@
+package core
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+
+	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/internal/protocol"
+	"github.com/tenderhq/tender/master/registry"
+)
+
+// link is an agent's stream.
+type link struct {
+	conn  Conn
+	agent *agent // nil until the session is open
+}
+
+// greeting is what a stream's first call says, whichever of the two it is.
+type greeting struct {
+	cluster api.ClusterID
+	term    api.Term
+	agent   api.Agent
+	nonce   api.Nonce
+	boot    string
+	first   bool // RegisterAgent: an agent without an ID
+}
+
+func (c *Core) agentOpened(event AgentOpened) {
+	l := &link{conn: event.Conn}
+	c.links[event.Conn] = l
+	var g greeting
+	switch first := event.First.(type) {
+	case protocol.RegisterAgent:
+		g = greeting{first.Cluster, api.Term{}, first.Agent, first.Nonce, first.BootID, true}
+	case protocol.ReregisterAgent:
+		g = greeting{first.Cluster, first.Term, first.Agent, first.Nonce, first.BootID, false}
+	default:
+		c.refuseAgent(l, "", api.Invalid, errors.New("the first call must be Register or Reregister"))
+		return
+	}
+	if kind, err := c.checkGreeting(g); err != nil {
+		c.refuseAgent(l, g.agent.ID, kind, err)
+		return
+	}
+	c.greet(l, g)
+}
+
+func (c *Core) checkGreeting(g greeting) (api.Kind, error) {
+	switch {
+	case g.cluster != "" && g.cluster != c.registry.Cluster:
+		return api.Denied, fmt.Errorf("this is cluster %s, the agent belongs to %s: a wrong master address or data folder", c.registry.Cluster, g.cluster)
+	case c.term.Before(g.term):
+		return api.Unavailable, fmt.Errorf("this master led in term %s, the agent has seen %s: a newer leader is there", c.term, g.term)
+	case g.nonce == "":
+		return api.Invalid, errors.New("the agent names no nonce")
+	case g.first != (g.agent.ID == ""):
+		return api.Invalid, errors.New("an agent registers without an ID and comes back with one")
+	}
+	if err := g.agent.Resources.Check(); err != nil {
+		return api.Invalid, fmt.Errorf("its resources: %w", err)
+	}
+	if len(g.agent.Attributes) > api.LabelsMax {
+		return api.Limit, fmt.Errorf("%d attributes, at most %d are allowed", len(g.agent.Attributes), api.LabelsMax)
+	}
+	return 0, nil
+}
+
+// greet opens the session, after the registry's word where that is new.
+func (c *Core) greet(l *link, g greeting) {
+	known, admitted := c.registry.Agents[g.agent.ID]
+	switch {
+	case g.first, !admitted:
+		change := registry.AdmitAgent{Agent: g.agent, Nonce: g.nonce, BootID: g.boot}
+		c.propose(change, func(result registry.Result) { c.greeted(l, g, result) })
+	case known.Nonce != g.nonce:
+		c.refuseAgent(l, g.agent.ID, api.Exists, fmt.Errorf("the agent with this ID on %s has another nonce: a cloned data folder?", known.Agent.Hostname))
+	case known.Marks.Has(api.MarkGone):
+		c.refuseGone(l, g.agent.ID, "it was marked gone: "+known.Why)
+	case c.cloned(g.agent.ID, g):
+		c.refuseClone(l, g.agent.ID)
+	case known.BootID != g.boot || !sameAgent(known.Agent, g.agent):
+		change := registry.UpdateAgent{Agent: g.agent, BootID: g.boot}
+		c.propose(change, func(result registry.Result) { c.greeted(l, g, result) })
+	default:
+		c.openAgent(l, c.agents[g.agent.ID], g)
+	}
+}
+
+// greeted goes on when the registry has answered.
+func (c *Core) greeted(l *link, g greeting, result registry.Result) {
+	switch {
+	case c.links[l.conn] != l: // closed meanwhile
+	case result.Err != nil && result.Err.Kind == api.Removed:
+		c.refuseGone(l, g.agent.ID, result.Err.Error())
+	case result.Err != nil:
+		c.refuseAgent(l, g.agent.ID, result.Err.Kind, result.Err)
+	case c.cloned(result.Agent, g):
+		c.refuseClone(l, result.Agent)
+	default:
+		c.openAgent(l, c.agents[result.Agent], g)
+	}
+}
+
+// cloned: the same ID from another boot or host, while the first is alive (R7).
+func (c *Core) cloned(id api.AgentID, g greeting) bool {
+	a := c.agents[id]
+	if a == nil || a.link == nil || c.now.Sub(a.seen) >= c.config.SessionTimeout {
+		return false
+	}
+	return a.boot != g.boot || a.host != g.agent.Hostname
+}
+
+func (c *Core) refuseClone(l *link, id api.AgentID) {
+	c.refuseAgent(l, id, api.Exists, fmt.Errorf("the agent with this ID is alive on %s: a cloned data folder?", c.agents[id].host))
+}
+
+// refuseAgent ends a stream that never became a session.
+func (c *Core) refuseAgent(l *link, id api.AgentID, kind api.Kind, err error) {
+	delete(c.links, l.conn)
+	c.info("agent refused", field("agent", id), field("why", err.Error()))
+	c.emit(CloseAgent{Conn: l.conn, Err: api.E("agent.register", kind, id, err)})
+}
+
+// refuseGone tells an agent that it was given up: it kills everything and registers as
+// a new one (R16).
+func (c *Core) refuseGone(l *link, id api.AgentID, why string) {
+	c.emit(ToAgent{Conn: l.conn, Event: protocol.AgentGone{Why: why}})
+	c.refuseAgent(l, id, api.Removed, errors.New(why))
+}
+
+// openAgent begins a session. An older stream of the same agent is closed: its end was
+// not noticed yet.
+func (c *Core) openAgent(l *link, a *agent, g greeting) {
+	if old := a.link; old != nil {
+		c.dropLink(a, "replaced by a newer stream")
+		c.emit(CloseAgent{Conn: old.conn, Err: api.E("agent.session", api.Stale, a.id, errors.New("a newer stream of the same agent has taken over"))})
+	}
+	c.opened++
+	l.agent, a.link, a.session = a, l, c.opened
+	a.boot, a.host = g.boot, g.agent.Hostname
+	a.seen, a.beating, a.report = c.now, !g.first, &report{}
+	c.deadlines.set(&a.clock, c.now.Add(c.config.SessionTimeout))
+	c.tellAgent(a, protocol.AgentRegistered{
+		Cluster:           c.registry.Cluster,
+		Agent:             a.id,
+		HeartbeatInterval: c.config.HeartbeatInterval,
+		SessionTimeout:    c.config.SessionTimeout,
+		Masters:           c.masters(),
+	})
+	c.info("agent registered", field("agent", a.id), field("host", a.info.Hostname))
+	if g.first { // it never had an ID, so it can't have tasks
+		c.reportDone(a)
+		return
+	}
+	c.restate(a)
+}
+
+// masters are the addresses that agents and schedulers are told.
+func (c *Core) masters() []string {
+	if len(c.config.Masters) > 0 {
+		return c.config.Masters
+	}
+	var addresses []string
+	for _, id := range sortedKeys(c.registry.Masters) {
+		if address := c.registry.Masters[id].GRPC; address != "" {
+			addresses = append(addresses, address)
+		}
+	}
+	return addresses
+}
+
+// tellAgent queues an event to an agent that has a stream.
+func (c *Core) tellAgent(a *agent, event protocol.AgentEvent) {
+	if a.link != nil {
+		c.emit(ToAgent{Conn: a.link.conn, Session: a.session, Event: event})
+	}
+}
+
+func (c *Core) agentCalled(event AgentCalled) {
+	for _, call := range event.Calls {
+		l := c.links[event.Conn]
+		if l == nil || l.agent == nil {
+			return // refused or replaced, or too early: nothing is owed
+		}
+		l.agent.seen = c.now
+		c.agentCall(l.agent, call)
+	}
+}
+
+func (c *Core) agentCall(a *agent, call protocol.AgentCall) {
+	switch call := call.(type) {
+	case protocol.AgentReport:
+		c.reportPage(a, call)
+	case protocol.AgentHeartbeat:
+		c.agentBeats(a, call)
+	case protocol.StatusUpdate:
+		c.statusUpdate(a, call.Status)
+	case protocol.ExecutorEnded:
+		c.executorEnded(a, call)
+	case protocol.MessageFromExecutor:
+		c.messageFromExecutor(a, call)
+	case protocol.KillTaken:
+		c.killTaken(a, call)
+	case protocol.VolumeDone:
+		c.volumeDone(a, call)
+	}
+}
+
+// agentBeats answers a heartbeat, so that both sides see a half-open stream.
+func (c *Core) agentBeats(a *agent, beat protocol.AgentHeartbeat) {
+	c.tellAgent(a, protocol.AgentPong{})
+	c.used(a, beat.Usage)
+	if !a.beating {
+		a.beating = true
+		c.restate(a)
+	}
+}
+
+func (c *Core) agentClosed(event AgentClosed) {
+	l := c.links[event.Conn]
+	delete(c.links, event.Conn)
+	if l != nil && l.agent != nil {
+		c.disconnectAgent(l.agent, "its stream is broken")
+	}
+}
+
+// disconnectAgent starts the TOMBSTONE clock (R30).
+func (c *Core) disconnectAgent(a *agent, why string) {
+	c.dropLink(a, why)
+	c.deadlines.set(&a.clock, c.now.Add(c.config.TombstoneAfter))
+	c.restate(a)
+}
+
+// dropLink ends the session: its offers are rescinded, its kills are pending.
+func (c *Core) dropLink(a *agent, why string) {
+	delete(c.links, a.link.conn)
+	a.link.agent, a.link, a.report = nil, nil, nil
+	a.reported, a.gone = false, why
+	a.smooth = smoothed{}
+	c.rescindAll(a.offers, "the agent is disconnected: "+why)
+	c.withdrawInverses(a, "the agent is disconnected")
+	for _, t := range a.sortedTasks() {
+		c.killPending(t)
+	}
+}
+
+// agentDue judges a silent agent: first its stream, then its life, then its place.
+func (c *Core) agentDue(a *agent) {
+	switch {
+	case a.link != nil:
+		if until := a.seen.Add(c.config.SessionTimeout); until.After(c.now) {
+			c.deadlines.set(&a.clock, until)
+			return
+		}
+		why := "no heartbeat for " + c.config.SessionTimeout.String()
+		c.emit(CloseAgent{Conn: a.link.conn, Err: api.E("agent.session", api.Unavailable, a.id, errors.New(why))})
+		c.disconnectAgent(a, why)
+	case !a.tombstone:
+		c.entomb(a)
+	default:
+		c.giveUp(a)
+	}
+}
+
+// sameAgent says that an agent says of itself what it said before.
+func sameAgent(a, b api.Agent) bool {
+	return a.ID == b.ID && a.Hostname == b.Hostname && a.Resources.Equal(b.Resources) && maps.Equal(a.Attributes, b.Attributes) &&
+		a.Region == b.Region && a.Zone == b.Zone && a.Address == b.Address && a.Version == b.Version
+}

@@ -1,0 +1,129 @@
+package core
+
+import (
+	"container/heap"
+	"time"
+)
+
+// deadline is one moment at which there is something to decide. It lives in its
+// owner; setting it again moves it.
+type deadline struct {
+	at    time.Time
+	order uint64 // of setting, so that equal moments come in that order
+	place int    // in the heap from 1; 0 = not set
+	alive bool   // judges someone's life: moves when the loop was away (R23)
+	due   func()
+}
+
+// deadlines are a heap by moment.
+type deadlines struct {
+	heap  deadlineHeap
+	count uint64
+}
+
+// set arms a deadline, or moves an armed one.
+func (d *deadlines) set(x *deadline, at time.Time) {
+	d.count++
+	x.at, x.order = at, d.count
+	if x.place == 0 {
+		heap.Push(&d.heap, x)
+	} else {
+		heap.Fix(&d.heap, x.place-1)
+	}
+}
+
+// clear disarms it; one that is not armed stays so.
+func (d *deadlines) clear(x *deadline) {
+	if x.place != 0 {
+		heap.Remove(&d.heap, x.place-1)
+	}
+}
+
+// next is the earliest moment, zero for none.
+func (d *deadlines) next() time.Time {
+	if len(d.heap) == 0 {
+		return time.Time{}
+	}
+	return d.heap[0].at
+}
+
+// shift moves all that judge someone's life.
+func (d *deadlines) shift(gap time.Duration) {
+	for _, x := range d.heap {
+		if x.alive {
+			x.at = x.at.Add(gap)
+		}
+	}
+	heap.Init(&d.heap)
+}
+
+type deadlineHeap []*deadline
+
+func (h deadlineHeap) Len() int { return len(h) }
+
+func (h deadlineHeap) Less(i, j int) bool {
+	if h[i].at.Equal(h[j].at) {
+		return h[i].order < h[j].order
+	}
+	return h[i].at.Before(h[j].at)
+}
+
+func (h deadlineHeap) Swap(i, j int) {
+	h[i], h[j] = h[j], h[i]
+	h[i].place, h[j].place = i+1, j+1
+}
+
+func (h *deadlineHeap) Push(x any) {
+	item, _ := x.(*deadline)
+	*h = append(*h, item)
+	item.place = len(*h)
+}
+
+func (h *deadlineHeap) Pop() any {
+	last := len(*h) - 1
+	item := (*h)[last]
+	(*h)[last] = nil
+	*h = (*h)[:last]
+	item.place = 0
+	return item
+}
+
+// soonest is the earliest of the moments that are not zero.
+func soonest(moments ...time.Time) time.Time {
+	var first time.Time
+	for _, at := range moments {
+		if !at.IsZero() && (first.IsZero() || at.Before(first)) {
+			first = at
+		}
+	}
+	return first
+}
+
+// woken decides all that is due. What it sets again for the same moment waits for the
+// next time, so that one step always ends.
+func (c *Core) woken() {
+	for range len(c.deadlines.heap) {
+		if next := c.deadlines.next(); next.IsZero() || next.After(c.now) {
+			break
+		}
+		x := c.deadlines.heap[0]
+		c.deadlines.clear(x)
+		x.due()
+	}
+	c.expireOffers()
+}
+
+// away moves whatever judges the life of others: the loop did not listen (R23).
+func (c *Core) away(gap time.Duration) {
+	c.deadlines.shift(gap)
+	for _, a := range c.agents { // order: irrelevant because each is moved alone
+		a.seen = a.seen.Add(gap)
+	}
+	for _, s := range c.sessions { // order: irrelevant because each is moved alone
+		s.seen = s.seen.Add(gap)
+	}
+	for _, fw := range c.frameworks { // order: irrelevant because each is moved alone
+		fw.place = fw.place.Add(gap)
+	}
+	c.info("loop was away", field("gap", gap.String()))
+}

@@ -1,0 +1,118 @@
+package core
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/internal/protocol"
+)
+
+// suppress stops offers for the roles; none named = all.
+func (c *Core) suppress(s *session, number uint64, roles []api.Role) {
+	fw := s.framework
+	if !c.haveRoles(s, number, "framework.suppress", roles) {
+		return
+	}
+	for _, role := range orAll(roles, fw) {
+		fw.suppressed[role] = true
+	}
+	c.policy.Suppress(fw.id, roles)
+}
+
+// revive brings offers back and forgets filters.
+func (c *Core) revive(s *session, number uint64, roles []api.Role) {
+	fw := s.framework
+	if !c.haveRoles(s, number, "framework.revive", roles) {
+		return
+	}
+	for _, role := range orAll(roles, fw) {
+		delete(fw.suppressed, role)
+	}
+	c.policy.Revive(fw.id, roles)
+}
+
+func orAll(roles []api.Role, fw *framework) []api.Role {
+	if len(roles) == 0 {
+		return fw.info.Roles
+	}
+	return roles
+}
+
+// haveRoles refuses a call that names a role which is not the framework's.
+func (c *Core) haveRoles(s *session, number uint64, op string, roles []api.Role) bool {
+	for _, role := range roles {
+		if !slices.Contains(s.framework.info.Roles, role) {
+			c.refuse(s, number, api.E(op, api.Invalid, role, fmt.Errorf("the framework has not subscribed to it, but to %v", s.framework.info.Roles)))
+			return false
+		}
+	}
+	return true
+}
+
+// startSuppressed begins a session with exactly these roles suppressed.
+func (c *Core) startSuppressed(fw *framework, roles []api.Role) {
+	clear(fw.suppressed)
+	c.policy.Revive(fw.id, nil)
+	if len(roles) == 0 {
+		return
+	}
+	for _, role := range roles {
+		fw.suppressed[role] = true
+	}
+	c.policy.Suppress(fw.id, roles)
+}
+
+// resetDemand forgets what another instance wanted: this one says it anew.
+func (c *Core) resetDemand(fw *framework, instance api.Nonce) {
+	if fw.demandFrom == instance {
+		return
+	}
+	fw.demandFrom = instance
+	for _, role := range sortedKeys(fw.demand) {
+		c.policy.SetDemand(fw.id, role, nil)
+	}
+	clear(fw.demand)
+}
+
+// setDemand replaces what the framework wants in the role.
+func (c *Core) setDemand(s *session, number uint64, call protocol.SetDemand) {
+	fw := s.framework
+	role := call.Role
+	if role == "" && len(fw.info.Roles) == 1 {
+		role = fw.info.Roles[0]
+	}
+	if !c.haveRoles(s, number, "framework.demand", []api.Role{role}) {
+		return
+	}
+	if kind, err := checkShapes(call.Shapes); err != nil {
+		c.refuse(s, number, api.E("framework.demand", kind, role, err))
+		return
+	}
+	if call.Unstated {
+		delete(fw.demand, role)
+		c.policy.SetDemand(fw.id, role, nil)
+		return
+	}
+	shapes := append([]api.Shape{}, call.Shapes...) // never nil: it is stated
+	fw.demand[role] = shapes
+	c.policy.SetDemand(fw.id, role, shapes)
+}
+
+func checkShapes(shapes []api.Shape) (api.Kind, error) {
+	if len(shapes) > api.DemandsPerRoleMax {
+		return api.Limit, fmt.Errorf("%d shapes, at most %d are allowed", len(shapes), api.DemandsPerRoleMax)
+	}
+	for i, shape := range shapes {
+		if err := shape.Resources.Check(); err != nil {
+			return api.Invalid, fmt.Errorf("shape %d: %w", i+1, err)
+		}
+		if shape.Resources.IsZero() || shape.Count < 1 {
+			return api.Invalid, fmt.Errorf("shape %d wants %d times %v; it must want at least one of something", i+1, shape.Count, shape.Resources)
+		}
+		if err := checkConstraint(shape.Constraint); err != nil {
+			return api.Invalid, fmt.Errorf("shape %d: %w", i+1, err)
+		}
+	}
+	return 0, nil
+}

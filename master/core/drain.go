@@ -1,0 +1,87 @@
+package core
+
+import (
+	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/internal/protocol"
+	"github.com/tenderhq/tender/master/registry"
+)
+
+// agentMarked follows the registry: offers go, the agent is told.
+func (c *Core) agentMarked(id api.AgentID) {
+	a := c.agents[id]
+	if a == nil {
+		return
+	}
+	marks := c.marks(a)
+	c.info("agent marked", field("agent", id), Field{"marks", marksText(marks)}, field("why", c.registry.Agents[id].Why))
+	if marks.Has(api.MarkGone) {
+		c.buryAgent(a, "marked gone: "+c.registry.Agents[id].Why)
+		return
+	}
+	if marks != 0 {
+		c.rescindAll(a.offers, "the agent is marked "+marksText(marks))
+	}
+	if !marks.Has(api.MarkDraining) {
+		a.force, a.drainAsk = false, false
+	}
+	if !marks.Has(api.MarkDrained) {
+		c.tellDrain(a)
+	}
+	c.restate(a)
+	c.checkDrained(a)
+}
+
+// tellDrain tells the agent to kill its tasks and refuse new ones, or to stop that.
+func (c *Core) tellDrain(a *agent) {
+	if a.link == nil || !a.reported {
+		return // told when it is back
+	}
+	on := c.marks(a).Has(api.MarkDraining)
+	if on || a.drainSent {
+		a.drainSent = on
+		c.tellAgent(a, protocol.Drain{On: on, Grace: c.registry.Agents[a.id].Grace})
+	}
+}
+
+// resendDrain tells an agent that is back; it may have missed either word.
+func (c *Core) resendDrain(a *agent) {
+	a.drainSent = c.marks(a).Has(api.MarkDraining)
+	c.tellAgent(a, protocol.Drain{On: a.drainSent, Grace: c.registry.Agents[a.id].Grace})
+}
+
+// checkDrained marks a draining agent drained once it has reported and nothing of it
+// runs or waits for an acknowledgement (R31).
+func (c *Core) checkDrained(a *agent) {
+	marks := c.marks(a)
+	if !marks.Has(api.MarkDraining) || marks.Has(api.MarkDrained) || !a.reported || a.drainAsk || !c.emptied(a) {
+		return
+	}
+	a.drainAsk = true
+	known := c.registry.Agents[a.id]
+	change := registry.MarkAgent{ID: a.id, Set: api.MarkDrained, Grace: known.Grace, Why: known.Why}
+	c.propose(change, func(registry.Result) { a.drainAsk = false })
+}
+
+func (c *Core) emptied(a *agent) bool {
+	if !a.force {
+		return len(a.tasks) == 0
+	}
+	for _, t := range a.tasks { // order: irrelevant because one is enough
+		if !t.status.State.Terminal() || t.framework.session != nil {
+			return false
+		}
+	}
+	return true
+}
+
+// agentRemoved follows the registry: the agent is forgotten.
+func (c *Core) agentRemoved(id api.AgentID) {
+	a := c.agents[id]
+	if a == nil {
+		return
+	}
+	delete(c.agents, id)
+	c.info("agent removed", field("agent", id))
+	c.buryAgent(a, "removed by an operator")
+	c.stubs -= len(a.stubs)
+}

@@ -1,0 +1,159 @@
+package core
+
+import (
+	"bytes"
+	"errors"
+	"maps"
+	"slices"
+
+	"github.com/tenderhq/tender/allocator"
+	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/internal/protocol"
+)
+
+// executor is one that runs, or is to be started by a launch, on an agent. It holds
+// its resources from its first launch until the agent says that it has ended.
+type executor struct {
+	ref       api.ExecutorRef
+	info      api.Executor
+	framework *framework
+	agent     *agent
+	role      api.Role
+	resources api.Resources
+}
+
+func (x *executor) claim() allocator.Claim {
+	return allocator.Claim{Framework: x.ref.Framework, Role: x.role, Agent: x.agent.id, Resources: x.resources}
+}
+
+// addExecutor puts an executor into the picture; its resources are booked by the caller.
+func (c *Core) addExecutor(x *executor) {
+	x.agent.executors[x.ref] = x
+	x.framework.executors[executorKey{x.agent.id, x.ref.Executor}] = x
+	x.framework.hold(x.role, x.resources)
+}
+
+// dropExecutor forgets an executor and gives its resources back.
+func (c *Core) dropExecutor(x *executor) {
+	delete(x.agent.executors, x.ref)
+	delete(x.framework.executors, executorKey{x.agent.id, x.ref.Executor})
+	x.agent.unuse(x.resources)
+	x.framework.release(x.role, x.resources)
+	if !x.resources.IsZero() {
+		c.policy.Return(x.claim())
+	}
+	c.forgetRemoved(x.framework)
+}
+
+// executorEnded: its processes are gone; its tasks' statuses come on their own.
+func (c *Core) executorEnded(a *agent, ended protocol.ExecutorEnded) {
+	x := a.executors[ended.ExecutorRef]
+	if x == nil || !a.reported {
+		return
+	}
+	c.executorLost(x, ended.Message)
+	c.restate(a)
+}
+
+func (c *Core) executorLost(x *executor, message string) {
+	c.dropExecutor(x)
+	if c.config.Debug {
+		c.debug("executor ended", field("executor", x.ref.String()), field("agent", x.agent.id), field("why", message))
+	}
+	c.tell(x.framework, protocol.ExecutorLost{Agent: x.agent.id, Executor: x.ref.Executor, Message: message})
+}
+
+// clearExecutors forgets the executors of an agent that is taken for dead.
+func (c *Core) clearExecutors(a *agent) {
+	for _, x := range sortedExecutors(a) {
+		c.dropExecutor(x)
+	}
+}
+
+func sortedExecutors(a *agent) []*executor {
+	return slices.SortedFunc(maps.Values(a.executors), func(x, y *executor) int {
+		return compareRefs(api.TaskRef{Framework: x.ref.Framework, Task: api.TaskID(x.ref.Executor)},
+			api.TaskRef{Framework: y.ref.Framework, Task: api.TaskID(y.ref.Executor)})
+	})
+}
+
+// takeExecutors makes the picture of the agent's executors what the agent reports.
+func (c *Core) takeExecutors(a *agent, r *report) {
+	reported := make(map[api.ExecutorRef]bool, len(r.executors))
+	for _, rx := range r.executors {
+		ref := api.ExecutorRef{Framework: rx.Framework, Executor: rx.Executor.ID}
+		if reported[ref] || rx.Resources.Check() != nil || api.CheckID("executor", string(ref.Executor)) != nil {
+			c.info("reported executor dropped", field("executor", ref.String()), field("agent", a.id))
+			continue
+		}
+		reported[ref] = true
+		if a.executors[ref] == nil {
+			c.adoptExecutor(a, ref, rx)
+		}
+	}
+	for _, x := range sortedExecutors(a) {
+		if !reported[x.ref] {
+			c.executorLost(x, "agent "+string(a.id)+" is back without it")
+		}
+	}
+}
+
+func (c *Core) adoptExecutor(a *agent, ref api.ExecutorRef, rx protocol.ReportedExecutor) {
+	fw := c.frameworks[rx.Framework]
+	if fw == nil {
+		fw = c.tombstoneOf(rx.Framework)
+	}
+	x := &executor{ref: ref, info: rx.Executor, framework: fw, agent: a, role: rx.Role, resources: rx.Resources}
+	a.take(rx.Resources)
+	c.addExecutor(x)
+	if !rx.Resources.IsZero() {
+		c.policy.Take(x.claim())
+	}
+}
+
+// messageFromExecutor carries bytes up, at most once.
+func (c *Core) messageFromExecutor(a *agent, message protocol.MessageFromExecutor) {
+	if fw := c.frameworks[message.Framework]; fw != nil {
+		c.tell(fw, protocol.MessageFramework{Agent: a.id, Executor: message.Executor, Data: message.Data})
+	}
+}
+
+// messageExecutor carries bytes down, at most once.
+func (c *Core) messageExecutor(s *session, number uint64, message protocol.MessageExecutor) {
+	x := c.executorOf(s, number, "executor.message", message.Agent, message.Executor)
+	if x != nil {
+		c.tellAgent(x.agent, protocol.MessageToExecutor{ExecutorRef: x.ref, Data: message.Data})
+	}
+}
+
+// shutdownExecutor ends an executor, and its tasks with it.
+func (c *Core) shutdownExecutor(s *session, number uint64, call protocol.ShutdownExecutor) {
+	x := c.executorOf(s, number, "executor.shutdown", call.Agent, call.Executor)
+	if x != nil {
+		c.info("executor shutdown", field("executor", x.ref.String()), field("agent", x.agent.id))
+		c.tellAgent(x.agent, protocol.ShutdownAgentExecutor{ExecutorRef: x.ref})
+	}
+}
+
+// executorOf finds a running executor that can be reached, or refuses the call.
+func (c *Core) executorOf(s *session, number uint64, op string, agentID api.AgentID, id api.ExecutorID) *executor {
+	x := s.framework.executors[executorKey{agentID, id}]
+	switch {
+	case x == nil:
+		c.refuse(s, number, api.E(op, api.NotFound, id, errors.New("no such executor runs on agent "+string(agentID))))
+	case !x.agent.alive():
+		c.refuse(s, number, api.E(op, api.Unavailable, id, errors.New("agent "+string(agentID)+" is "+x.agent.state.String()+": "+x.agent.why)))
+		return nil
+	}
+	return x
+}
+
+// sameExecutor says that two descriptions of one ID are alike.
+func sameExecutor(a, b api.Executor) bool {
+	return a.ID == b.ID && sameCommand(a.Command, b.Command) && a.Resources.Equal(b.Resources) && bytes.Equal(a.Data, b.Data) &&
+		a.ShutdownGrace == b.ShutdownGrace && maps.Equal(a.Labels, b.Labels)
+}
+
+func sameCommand(a, b api.Command) bool {
+	return slices.Equal(a.Argv, b.Argv) && a.Shell == b.Shell && maps.Equal(a.Env, b.Env) && slices.Equal(a.URIs, b.URIs)
+}

@@ -1,0 +1,301 @@
+package core
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/internal/protocol"
+	"github.com/tenderhq/tender/master/registry"
+)
+
+const (
+	// earlyCallsMax bounds the calls that wait for the session to open: a scheduler that
+	// sends more before it is answered loses its stream (Limit).
+	earlyCallsMax = 4096
+	// unsettledTasksMax bounds the tasks that one session asks for; beyond it the stream
+	// is closed (Limit).
+	unsettledTasksMax = 1_000_000
+)
+
+// session is a scheduler's stream. It is active once its framework is set.
+type session struct {
+	conn      Conn
+	principal string
+	subscribe protocol.Subscribe
+	framework *framework
+	number    uint64 // in the registry (R5)
+	last      uint64 // number of the last call (R3)
+	seen      time.Time
+	clock     deadline
+	early     []protocol.NumberedCall
+	waiting   bool   // told so (R6)
+	seek      string // the name for which a proposal is on its way
+
+	owed    []question
+	next    int  // of owed
+	owes    bool // is among those who are owed
+	turn    time.Time
+	budget  int                        // of events left in this turn
+	asked   int                        // unsettled tasks so far
+	absent  map[api.TaskID]api.AgentID // unsettled, and their agent is not back
+	allIn   bool
+	settled bool
+}
+
+func (c *Core) schedulerOpened(event SchedulerOpened) {
+	s := &session{conn: event.Conn, principal: event.Principal, subscribe: event.Subscribe, seen: c.now, absent: make(map[api.TaskID]api.AgentID)}
+	s.subscribe.Framework.Principal = event.Principal
+	s.clock.alive = true
+	s.clock.due = func() { c.sessionDue(s) }
+	c.sessions[s.conn] = s
+	c.deadlines.set(&s.clock, c.now.Add(c.config.SessionTimeout))
+	if kind, err := c.checkSubscribe(&s.subscribe); err != nil {
+		c.refuseSession(s, api.E("framework.subscribe", kind, who(s.subscribe.Framework), err))
+		return
+	}
+	c.seekSession(s)
+}
+
+// who names a framework for people, with whatever it has.
+func who(info api.Framework) string {
+	if info.ID != "" {
+		return string(info.ID)
+	}
+	return info.Name
+}
+
+// openSession asks the registry to admit the framework or to take it over (R5).
+func (c *Core) openSession(s *session) {
+	change := registry.Subscribe{Framework: s.subscribe.Framework, Instance: s.subscribe.Instance}
+	c.propose(change, func(result registry.Result) { c.subscribed(s, result) })
+}
+
+// subscribed goes on when the registry has answered.
+func (c *Core) subscribed(s *session, result registry.Result) {
+	c.seekDone(s)
+	open := c.sessions[s.conn] == s
+	if result.Err != nil {
+		if open {
+			c.refuseSession(s, api.E("framework.subscribe", result.Err.Kind, who(s.subscribe.Framework), result.Err.Err))
+		}
+		c.nextStandby(s.subscribe.Framework.Name)
+		return
+	}
+	fw := c.frameworks[result.Framework]
+	if old := fw.session; old != nil {
+		c.fence(fw, old)
+	}
+	if !open { // taken over by someone who has left again
+		c.goAway(fw, "its stream broke while it subscribed")
+		c.describeToPolicy(fw)
+		c.keepPlace(fw, s.seen)
+		return
+	}
+	c.activate(fw, s, result.Session)
+}
+
+// fence closes the stream of the instance that was active.
+func (c *Core) fence(fw *framework, old *session) {
+	c.rescindAll(fw.offers, "another instance has taken over")
+	c.endSession(old, api.E("framework.session", api.Fenced, fw.id, errors.New("another instance of the framework has subscribed")))
+	fw.session = nil
+}
+
+// activate makes the session the one that is offered and told.
+func (c *Core) activate(fw *framework, s *session, number uint64) {
+	s.framework, s.number = fw, number
+	fw.session, fw.since, fw.why = s, c.now, ""
+	c.deadlines.clear(&fw.failover)
+	c.deadlines.clear(&fw.turn)
+	c.tell(fw, protocol.Subscribed{
+		Cluster:           c.registry.Cluster,
+		Framework:         fw.id,
+		Session:           number,
+		HeartbeatInterval: c.config.HeartbeatInterval,
+		SessionTimeout:    c.config.SessionTimeout,
+		Master:            c.config.Master,
+		Masters:           c.masters(),
+	})
+	c.info("framework subscribed", field("framework", fw.id), field("name", fw.info.Name), field("session", fmt.Sprint(number)))
+	c.resetDemand(fw, s.subscribe.Instance)
+	c.describeToPolicy(fw)
+	c.startSuppressed(fw, s.subscribe.Suppressed)
+	for _, t := range fw.sortedTasks() {
+		c.tellTask(t, api.ReasonNone)
+	}
+	early := s.early
+	s.early = nil
+	c.calls(s, early)
+}
+
+func (c *Core) schedulerCalled(event SchedulerCalled) {
+	s := c.sessions[event.Conn]
+	if s == nil {
+		return // closed: whatever it still says is too late
+	}
+	s.seen = c.now
+	if s.framework != nil {
+		c.calls(s, event.Calls)
+		return
+	}
+	for _, call := range event.Calls {
+		if _, beat := call.Call.(protocol.SchedulerHeartbeat); beat {
+			c.emit(ToScheduler{Conn: s.conn, Event: protocol.MasterHeartbeat{}})
+		} else {
+			s.early = append(s.early, call)
+		}
+	}
+	if len(s.early) > earlyCallsMax {
+		c.refuseSession(s, api.E("framework.subscribe", api.Limit, who(s.subscribe.Framework),
+			fmt.Errorf("more than %d calls before the session is open", earlyCallsMax)))
+	}
+}
+
+// calls steps the calls of an active session; a repeated number is ignored (R3).
+func (c *Core) calls(s *session, calls []protocol.NumberedCall) {
+	for _, call := range calls {
+		if c.sessions[s.conn] != s {
+			return
+		}
+		if call.Number <= s.last {
+			continue
+		}
+		s.last = call.Number
+		c.call(s, call.Number, call.Call)
+	}
+}
+
+func (c *Core) call(s *session, number uint64, call protocol.SchedulerCall) {
+	switch call := call.(type) {
+	case protocol.Unsettled:
+		c.unsettled(s, call)
+	case protocol.Accept:
+		c.accept(s, number, call)
+	case protocol.Decline:
+		c.decline(s, call)
+	case protocol.Kill:
+		c.killCalled(s, call)
+	case protocol.Acknowledge:
+		c.acknowledged(s, call.Items)
+	case protocol.Reconcile:
+		c.reconcile(s, call)
+	case protocol.Suppress:
+		c.suppress(s, number, call.Roles)
+	case protocol.Revive:
+		c.revive(s, number, call.Roles)
+	case protocol.SetDemand:
+		c.setDemand(s, number, call)
+	case protocol.MessageExecutor:
+		c.messageExecutor(s, number, call)
+	case protocol.ShutdownExecutor:
+		c.shutdownExecutor(s, number, call)
+	case protocol.AnswerInverse:
+		c.answerInverse(s, call)
+	case protocol.UpdateFramework:
+		c.updateFramework(s, number, call)
+	case protocol.Teardown:
+		c.teardown(s, number)
+	case protocol.SchedulerHeartbeat:
+		c.tell(s.framework, protocol.MasterHeartbeat{})
+	default:
+		c.refuse(s, number, api.E("framework.call", api.Unsupported, "", fmt.Errorf("this master knows no call %T", call)))
+	}
+}
+
+// refuse answers a call that has done nothing.
+func (c *Core) refuse(s *session, number uint64, err *api.Error) {
+	c.info("call refused", field("framework", s.framework.id), field("why", err.Error()))
+	c.tell(s.framework, protocol.Refused{Number: number, Err: err})
+}
+
+func (c *Core) schedulerClosed(event SchedulerClosed) {
+	if s := c.sessions[event.Conn]; s != nil {
+		c.leave(s, "its stream is broken")
+	}
+}
+
+// sessionDue judges a silent scheduler.
+func (c *Core) sessionDue(s *session) {
+	if until := s.seen.Add(c.config.SessionTimeout); until.After(c.now) {
+		c.deadlines.set(&s.clock, until)
+		return
+	}
+	why := "no call for " + c.config.SessionTimeout.String()
+	c.emit(CloseScheduler{Conn: s.conn, Err: api.E("framework.session", api.Unavailable, who(s.subscribe.Framework), errors.New(why))})
+	c.leave(s, why)
+}
+
+// leave ends a session whose stream is gone: the framework is disconnected.
+func (c *Core) leave(s *session, why string) {
+	c.dropSession(s)
+	fw := s.framework
+	if fw == nil || fw.session != s {
+		return
+	}
+	fw.session = nil
+	c.rescindAll(fw.offers, "the framework is disconnected: "+why)
+	c.goAway(fw, why)
+	c.describeToPolicy(fw)
+	c.keepPlace(fw, s.seen)
+	c.info("framework disconnected", field("framework", fw.id), field("why", why))
+}
+
+// endSession closes a stream from our side.
+func (c *Core) endSession(s *session, err *api.Error) {
+	c.dropSession(s)
+	c.emit(CloseScheduler{Conn: s.conn, Err: err})
+}
+
+// refuseSession ends a stream that never became active.
+func (c *Core) refuseSession(s *session, err *api.Error) {
+	c.info("framework refused", field("framework", who(s.subscribe.Framework)), field("why", err.Error()))
+	c.endSession(s, err)
+}
+
+func (c *Core) dropSession(s *session) {
+	delete(c.sessions, s.conn)
+	c.deadlines.clear(&s.clock)
+	s.owed, s.early = nil, nil
+	c.stopWaiting(s)
+}
+
+// removalError is what a scheduler hears when its framework is removed: nothing when
+// it asked for that itself.
+func removalError(id api.FrameworkID, s *session, why string) *api.Error {
+	if why == tornDown {
+		return nil
+	}
+	return api.E("framework.session", api.Removed, id, errors.New(why))
+}
+
+// tornDown is why a framework is removed that wished so.
+const tornDown = "torn down by its scheduler"
+
+func (c *Core) teardown(s *session, number uint64) {
+	fw := s.framework
+	change := registry.RemoveFramework{ID: fw.id, Session: s.number, Why: tornDown}
+	c.propose(change, func(result registry.Result) {
+		if result.Err != nil && fw.session == s {
+			c.refuse(s, number, api.E("framework.teardown", result.Err.Kind, fw.id, result.Err.Err))
+		}
+	})
+}
+
+// updateFramework replaces what Subscribe said, but who it is.
+func (c *Core) updateFramework(s *session, number uint64, call protocol.UpdateFramework) {
+	fw := s.framework
+	wish := protocol.Subscribe{Framework: call.Framework}
+	wish.Framework.ID, wish.Framework.Name = fw.id, fw.info.Name
+	wish.Framework.Principal, wish.Framework.Standby = s.principal, fw.info.Standby
+	if kind, err := c.checkSubscribe(&wish); err != nil {
+		c.refuse(s, number, api.E("framework.update", kind, fw.id, err))
+		return
+	}
+	c.propose(registry.UpdateFramework{Framework: wish.Framework, Session: s.number}, func(result registry.Result) {
+		if result.Err != nil && fw.session == s {
+			c.refuse(s, number, api.E("framework.update", result.Err.Kind, fw.id, result.Err.Err))
+		}
+	})
+}

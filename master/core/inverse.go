@@ -1,0 +1,108 @@
+package core
+
+import (
+	"github.com/tenderhq/tender/allocator"
+	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/internal/protocol"
+)
+
+// inverse is an open inverse offer: resources that are taken at its deadline (R27).
+type inverse struct {
+	id        api.OfferID
+	framework *framework
+	agent     *agent
+	tasks     []*task
+	deadline  deadline
+}
+
+// askBack sends what the policy wants back, by framework.
+func (c *Core) askBack(wanted []allocator.Inverse) {
+	for _, want := range wanted {
+		c.askOne(want)
+	}
+}
+
+func (c *Core) askOne(want allocator.Inverse) {
+	a := c.agents[want.Agent]
+	if a == nil || !a.alive() {
+		return // R27: agents that do not listen hold no victims
+	}
+	victims := make(map[api.FrameworkID][]*task)
+	for _, claim := range want.Victims {
+		ref := api.TaskRef{Framework: claim.Framework, Task: claim.Task}
+		if t := a.tasks[ref]; t != nil && t.held && t.kill == nil {
+			victims[claim.Framework] = append(victims[claim.Framework], t)
+		}
+	}
+	for _, id := range sortedKeys(victims) {
+		c.openInverse(c.frameworks[id], a, victims[id], want)
+	}
+}
+
+func (c *Core) openInverse(fw *framework, a *agent, tasks []*task, want allocator.Inverse) {
+	c.offered++
+	x := &inverse{id: c.term.MintInverse(c.offered), framework: fw, agent: a, tasks: tasks}
+	x.deadline.due = func() { c.collect(x) }
+	c.inverses[x.id] = x
+	c.deadlines.set(&x.deadline, c.now.Add(c.config.PreemptionGrace))
+	c.info("inverse offer made", field("offer", x.id), field("framework", fw.id), field("agent", a.id), field("for", want.For))
+	c.tell(fw, protocol.InverseOffers{Offers: []api.InverseOffer{c.shownInverse(x)}})
+}
+
+func (c *Core) shownInverse(x *inverse) api.InverseOffer {
+	shown := api.InverseOffer{
+		ID:        x.id,
+		Framework: x.framework.id,
+		Agent:     x.agent.id,
+		Deadline:  x.deadline.at,
+		Reason:    api.ReasonPreempted,
+	}
+	for _, t := range x.tasks {
+		shown.Tasks = append(shown.Tasks, t.ref.Task)
+		shown.Resources = shown.Resources.Plus(t.resources)
+	}
+	return shown
+}
+
+// collect kills what was not given back in time. A task that has ended by itself keeps
+// that end.
+func (c *Core) collect(x *inverse) {
+	c.closeInverse(x)
+	for _, t := range x.tasks {
+		if t.held && !t.status.State.Terminal() {
+			c.info("task kill", field("task", t.ref.String()), field("agent", t.agent.id), field("reason", api.ReasonPreempted.String()))
+			c.wishKill(t, 0, api.ReasonPreempted)
+		}
+	}
+}
+
+func (c *Core) closeInverse(x *inverse) {
+	delete(c.inverses, x.id)
+	c.deadlines.clear(&x.deadline)
+}
+
+// answerInverse: a framework that agrees need not be waited for; one that does not has
+// until the deadline.
+func (c *Core) answerInverse(s *session, call protocol.AnswerInverse) {
+	for _, id := range call.Offers {
+		x := c.inverses[id]
+		if x != nil && x.framework == s.framework && call.Accept {
+			c.collect(x)
+		}
+	}
+}
+
+// withdrawInverses takes back what was asked of tasks on an agent that does not listen
+// any more. Those of a framework that goes away stand: its tasks still hold what others
+// need.
+func (c *Core) withdrawInverses(a *agent, why string) {
+	if len(c.inverses) == 0 {
+		return
+	}
+	for _, id := range sortedKeys(c.inverses) {
+		if x := c.inverses[id]; x.agent == a {
+			c.closeInverse(x)
+			c.tell(x.framework, protocol.RescindInverse{Offers: []api.OfferID{id}, Why: why})
+		}
+	}
+}

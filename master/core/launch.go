@@ -1,0 +1,77 @@
+package core
+
+import (
+	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/internal/protocol"
+)
+
+// launch starts one task of an accept, or ends it with a reason; the others go on.
+func (c *Core) launch(x *acceptance, wish api.Task) {
+	fw := x.session.framework
+	plan, fault := c.planLaunch(x, wish)
+	if fault != nil {
+		c.refuseTask(x, wish, fault)
+		return
+	}
+	x.left = plan.left
+	c.launched++
+	t := &task{
+		ref:       api.TaskRef{Framework: fw.id, Task: wish.ID},
+		task:      wish,
+		framework: fw,
+		agent:     x.agent,
+		role:      x.role,
+		resources: plan.task,
+		launch:    launchID{c.term, c.launched},
+		launched:  c.now,
+		held:      true,
+	}
+	t.status = api.Status{Framework: fw.id, Task: wish.ID, Agent: x.agent.id, Executor: wish.ExecutorID(),
+		State: api.TaskStaging, Source: api.MoverMaster, At: c.now}
+	fw.tasks[wish.ID], x.agent.tasks[t.ref] = t, t
+	x.agent.use(x.agent.id, plan.task)
+	fw.hold(x.role, plan.task)
+	c.policy.Launch(t.claim())
+	if plan.starts {
+		c.startExecutor(x, wish, plan.executor)
+	}
+	c.tellAgent(x.agent, protocol.LaunchTask{
+		Task:              wish,
+		Framework:         fw.info,
+		Role:              x.role,
+		Resources:         plan.task,
+		ExecutorResources: plan.executor,
+		Number:            t.launch.number,
+	})
+	if c.config.Debug {
+		c.debug("task launched", field("task", t.ref.String()), field("agent", x.agent.id), field("resources", plan.task.String()))
+	}
+}
+
+// startExecutor books the executor that the launch starts. The policy has its resources
+// as the offer's already.
+func (c *Core) startExecutor(x *acceptance, wish api.Task, resources api.Resources) {
+	info := api.Executor{ID: api.CommandExecutor}
+	if wish.Executor != nil {
+		info = *wish.Executor
+	}
+	fw := x.session.framework
+	x.agent.use(x.agent.id, resources)
+	c.addExecutor(&executor{
+		ref:       api.ExecutorRef{Framework: fw.id, Executor: info.ID},
+		info:      info,
+		framework: fw,
+		agent:     x.agent,
+		role:      x.role,
+		resources: resources,
+	})
+}
+
+// refuseTask ends a task that was never started.
+func (c *Core) refuseTask(x *acceptance, wish api.Task, fault *fault) {
+	fw := x.session.framework
+	c.info("task refused", field("task", string(fw.id)+"/"+string(wish.ID)), field("agent", x.agent.id),
+		field("reason", fault.reason.String()), field("why", fault.message))
+	c.tellStatus(fw, api.Status{Framework: fw.id, Task: wish.ID, Agent: x.agent.id, Executor: wish.ExecutorID(),
+		State: fault.state, Reason: fault.reason, Message: fault.message, Source: api.MoverMaster, At: c.now})
+}

@@ -1,0 +1,101 @@
+package core
+
+import (
+	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/internal/invariant"
+)
+
+// ledger is one agent's books: what tasks and executors use, what open offers hold.
+// Holds: used and offered together are within the total, unless the agent itself
+// reported more than it has (R25, promise 1).
+type ledger struct {
+	total   api.Resources
+	used    api.Resources // by tasks and executors
+	offered api.Resources // by open offers
+	// over: the agent reported more in use than it has; until enough of it ends,
+	// nothing is free and the books can't balance.
+	over bool
+}
+
+// free is what nobody uses or holds.
+func (l *ledger) free() api.Resources { return l.total.Without(l.used.Plus(l.offered)) }
+
+// left is what would be free without open offers.
+func (l *ledger) left() api.Resources { return l.total.Without(l.used) }
+
+// offer books what a new offer holds; false when it is not free.
+func (l *ledger) offer(resources api.Resources) bool {
+	if l.over || !l.free().Contains(resources) {
+		return false
+	}
+	l.offered = l.offered.Plus(resources)
+	return true
+}
+
+// unoffer books an offer's end.
+func (l *ledger) unoffer(id api.AgentID, resources api.Resources) {
+	rest, held := l.offered.Minus(resources)
+	if !held {
+		invariant.Check(false, "agent %s: an offer of %v ends, but only %v is offered", id, resources, l.offered)
+	}
+	l.offered = rest
+}
+
+// use books what a task or executor holds from a launch.
+func (l *ledger) use(id api.AgentID, resources api.Resources) {
+	l.used = l.used.Plus(resources)
+	l.balance(id)
+}
+
+// take books what an agent reported, which stands however much it is.
+func (l *ledger) take(resources api.Resources) {
+	l.used = l.used.Plus(resources)
+	l.recheck()
+}
+
+// unuse books an end.
+func (l *ledger) unuse(resources api.Resources) {
+	l.used = l.used.Without(resources)
+	l.recheck()
+}
+
+// resize replaces the total.
+func (l *ledger) resize(total api.Resources) {
+	l.total = total
+	l.recheck()
+}
+
+func (l *ledger) recheck() { l.over = !l.total.Contains(l.used.Plus(l.offered)) }
+
+func (l *ledger) balance(id api.AgentID) {
+	if !l.over && !l.total.Contains(l.used.Plus(l.offered)) {
+		invariant.Check(false, "agent %s oversold: %v used and %v offered of %v", id, l.used, l.offered, l.total)
+	}
+}
+
+// tally sums scalars over many agents, where ranges and sets can't be added up.
+type tally map[api.Label]api.Milli
+
+func (t tally) add(resources api.Resources) {
+	for _, item := range resources.Items() {
+		if item.Scalar != 0 {
+			t[item.Label] += item.Scalar
+		}
+	}
+}
+
+func (t tally) sub(resources api.Resources) {
+	for _, item := range resources.Items() {
+		if t[item.Label] -= item.Scalar; t[item.Label] == 0 {
+			delete(t, item.Label)
+		}
+	}
+}
+
+func (t tally) resources() api.Resources {
+	items := make([]api.Resource, 0, len(t))
+	for label, amount := range t { // order: irrelevant because NewResources sorts
+		items = append(items, api.Resource{Label: label, Scalar: amount})
+	}
+	return api.NewResources(items...)
+}

@@ -1,0 +1,15 @@
+package core
+
+// field makes one field of a log line; any identifier will do.
+func field[S ~string](name string, value S) Field { return Field{name, string(value)} }
+
+// info reports a decision.
+func (c *Core) info(message string, fields ...Field) {
+	c.emit(Log{Message: message, Fields: fields})
+}
+
+// debug reports a decision of every day. Callers ask for Config.Debug first: the
+// fields cost more than the decision.
+func (c *Core) debug(message string, fields ...Field) {
+	c.emit(Log{Message: message, Fields: fields, Debug: true})
+}

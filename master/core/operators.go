@@ -1,0 +1,141 @@
+package core
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/master/registry"
+)
+
+// requested answers an operator's action, at once or when the registry has.
+func (c *Core) requested(event Requested) {
+	switch action := event.Action.(type) {
+	case KillTask:
+		c.killRequested(event.ID, action)
+	case RemoveFramework:
+		c.removeRequested(event.ID, action)
+	case MarkAgent:
+		c.markRequested(event.ID, action)
+	case SetRole:
+		c.roleRequested(event.ID, action)
+	case StoreWrite:
+		c.storeRequested(event.ID, action)
+	default:
+		c.emit(Reply{ID: event.ID, Err: api.E("operator.action", api.Unsupported, "", fmt.Errorf("this master knows no action %T", action))})
+	}
+}
+
+// proposeFor asks the registry for an operator and replies with a sentence.
+func (c *Core) proposeFor(id RequestID, op, subject string, change registry.Change, done string) {
+	c.propose(change, func(result registry.Result) {
+		if result.Err != nil {
+			c.emit(Reply{ID: id, Err: api.E(op, result.Err.Kind, subject, result.Err.Err)})
+			return
+		}
+		c.emit(Reply{ID: id, Answer: done})
+	})
+}
+
+func (c *Core) removeRequested(id RequestID, action RemoveFramework) {
+	fw, err := c.findFramework("framework.remove", action.Framework)
+	if err != nil {
+		c.emit(Reply{ID: id, Err: err})
+		return
+	}
+	if fw.removed {
+		c.emit(Reply{ID: id, Answer: fmt.Sprintf("framework %s was removed before: %s", fw.id, fw.why)})
+		return
+	}
+	change := registry.RemoveFramework{ID: fw.id, Why: "removed by an operator"}
+	c.proposeFor(id, "framework.remove", string(fw.id), change, fmt.Sprintf("framework %s is removed; its %d tasks are killed", fw.id, len(fw.tasks)))
+}
+
+func (c *Core) markRequested(id RequestID, action MarkAgent) {
+	a, err := c.findAgent("agent.mark", action.Agent)
+	if err != nil {
+		c.emit(Reply{ID: id, Err: err})
+		return
+	}
+	if action.Remove {
+		c.removeAgentRequested(id, a, action.Force)
+		return
+	}
+	marks := c.marks(a)
+	if marks.Has(api.MarkGone) {
+		c.emit(Reply{ID: id, Err: api.E("agent.mark", api.Removed, a.id, errors.New("the agent was marked gone and never comes back"))})
+		return
+	}
+	a.force = action.Force && action.Set.Has(api.MarkDraining)
+	change := registry.MarkAgent{ID: a.id, Set: action.Set, Clear: action.Clear, Grace: action.Grace, Why: "by an operator"}
+	c.proposeFor(id, "agent.mark", string(a.id), change, c.markedSentence(a, action))
+}
+
+func (c *Core) markedSentence(a *agent, action MarkAgent) string {
+	switch {
+	case action.Set.Has(api.MarkGone):
+		return fmt.Sprintf("agent %s is marked gone; its tasks are GONE_BY_OPERATOR", a.id)
+	case action.Set.Has(api.MarkDraining):
+		return fmt.Sprintf("agent %s is draining; it has %d tasks", a.id, len(a.tasks))
+	case action.Set.Has(api.MarkDeactivated):
+		return fmt.Sprintf("agent %s is deactivated; its %d tasks go on", a.id, len(a.tasks))
+	}
+	return fmt.Sprintf("agent %s is offered again", a.id)
+}
+
+// removeAgentRequested forgets an agent that surely runs nothing any more.
+func (c *Core) removeAgentRequested(id RequestID, a *agent, force bool) {
+	marks := c.marks(a)
+	if !force && !a.tombstone && !marks.Has(api.MarkDrained) {
+		c.emit(Reply{ID: id, Err: api.E("agent.remove", api.Unavailable, a.id,
+			fmt.Errorf("the agent is %s and has %d tasks; drain it first, or use force", a.state, len(a.tasks)))})
+		return
+	}
+	c.proposeFor(id, "agent.remove", string(a.id), registry.RemoveAgent{ID: a.id}, fmt.Sprintf("agent %s is removed", a.id))
+}
+
+// roleRequested changes what is said of a role; what is not named stays.
+func (c *Core) roleRequested(id RequestID, action SetRole) {
+	set := c.registry.Roles[action.Role]
+	if action.Weight != nil {
+		if !(*action.Weight > 0) {
+			c.emit(Reply{ID: id, Err: api.E("role.set", api.Invalid, action.Role, fmt.Errorf("weight %v; it must be a number above 0", *action.Weight))})
+			return
+		}
+		set.Weight = *action.Weight
+	}
+	if action.Priority != nil {
+		set.Priority = *action.Priority
+	}
+	if action.Guarantee != nil {
+		set.Guarantee = action.Guarantee.Plain()
+	}
+	if action.Limit != nil {
+		set.Limit = action.Limit.Plain()
+	}
+	c.proposeFor(id, "role.set", string(action.Role), registry.SetRole{Role: action.Role, Set: set}, fmt.Sprintf("role %s is set", action.Role))
+}
+
+// storeRequested carries a framework's store write to the quorum (R5, R17).
+func (c *Core) storeRequested(id RequestID, action StoreWrite) {
+	switch action.Change.(type) {
+	case registry.PutEntry, registry.DeleteEntry:
+	default:
+		c.emit(Reply{ID: id, Err: api.E("store.write", api.Invalid, "", errors.New("only writes and deletes of a key are store writes"))})
+		return
+	}
+	done := func(result registry.Result) { c.emit(Reply{ID: id, Answer: result, Err: result.Err}) }
+	if action.Client == "" || action.Client == c.config.Client {
+		c.propose(action.Change, done)
+		return
+	}
+	c.proposeAs(action.Client, action.Counter, action.Change, done)
+}
+
+func marksText(marks api.Mark) string {
+	if marks == 0 {
+		return "nothing"
+	}
+	return strings.Join(marks.Strings(), ", ")
+}

@@ -1,0 +1,126 @@
+package core
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/internal/protocol"
+)
+
+// questionsPerAgentMax bounds the questions that wait for one agent; beyond it they are
+// dropped, and the SDK's periodic reconciliation asks again.
+const questionsPerAgentMax = 100_000
+
+// unsettled takes a page of the tasks that the scheduler has not seen end (R8). Those
+// that are known are told without asking.
+func (c *Core) unsettled(s *session, page protocol.Unsettled) {
+	s.asked += len(page.Tasks)
+	if s.asked > unsettledTasksMax {
+		fw := s.framework
+		c.emit(CloseScheduler{Conn: s.conn, Err: api.E("framework.unsettled", api.Limit, fw.id, fmt.Errorf("more than %d tasks", unsettledTasksMax))})
+		c.leave(s, "it asked for too many tasks")
+		return
+	}
+	for _, u := range page.Tasks {
+		if s.framework.tasks[u.Task] == nil {
+			c.owe(s, question{task: u.Task, agent: u.Agent, past: seenPast(u), reason: api.ReasonReconciliation})
+		}
+	}
+	if page.Last {
+		s.allIn = true
+		c.owes(s)
+	}
+}
+
+// seenPast says that the scheduler knows the task to have gone beyond STAGING.
+func seenPast(u protocol.UnsettledTask) bool {
+	return u.Number > 0 || u.State != api.TaskUnspecified && u.State != api.TaskStaging
+}
+
+// reconcile answers for the named tasks, or for all that are known.
+func (c *Core) reconcile(s *session, call protocol.Reconcile) {
+	if len(call.Tasks) == 0 {
+		for _, t := range s.framework.sortedTasks() {
+			c.owe(s, question{task: t.ref.Task, agent: t.agent.id, known: true, reason: api.ReasonReconciliation})
+		}
+		return
+	}
+	for _, u := range call.Tasks {
+		c.owe(s, question{task: u.Task, agent: u.Agent, past: seenPast(u), reason: api.ReasonReconciliation})
+	}
+}
+
+// answer tells the state of a task; false when there is nothing to tell, now or at all.
+func (c *Core) answer(s *session, q question) bool {
+	if t := s.framework.tasks[q.task]; t != nil {
+		c.tell(s.framework, protocol.Update{Status: toldStatus(t, q.reason)})
+		return true
+	}
+	if q.known {
+		return false
+	}
+	state, message := c.absent(q)
+	if state == api.TaskUnspecified {
+		a := c.agents[q.agent]
+		c.askLater(s, a, q)
+		return false
+	}
+	c.tell(s.framework, protocol.Update{Status: api.Status{
+		Framework: s.framework.id, Task: q.task, Agent: q.agent, State: state, Reason: api.ReasonReconciliation,
+		Message: message, Source: api.MoverMaster, At: c.now,
+	}})
+	return true
+}
+
+// askLater keeps the question for the agent's return. Until then its ID is in use.
+func (c *Core) askLater(s *session, a *agent, q question) {
+	if len(a.questions) < questionsPerAgentMax {
+		a.questions = append(a.questions, asked{s, q})
+		s.absent[q.task] = a.id
+	}
+}
+
+// absent is what has become of a task that the leader does not know (R8); unspecified
+// while its agent is not back.
+func (c *Core) absent(q question) (api.TaskState, string) {
+	a := c.agents[q.agent]
+	switch {
+	case a == nil && c.wasAgent(q.agent):
+		return api.TaskGoneByOperator, "agent " + string(q.agent) + " was removed"
+	case a == nil:
+		return api.TaskUnknown, "no such agent is admitted"
+	case c.marks(a).Has(api.MarkGone):
+		return api.TaskGoneByOperator, "agent " + string(q.agent) + " is gone"
+	case a.tombstone:
+		return api.TaskUnreachable, "agent " + string(q.agent) + " is " + a.gone
+	case !a.reported:
+		return api.TaskUnspecified, ""
+	case q.past || a.rebooted:
+		return api.TaskGone, "agent " + string(q.agent) + " does not have it any more"
+	}
+	return api.TaskDropped, "agent " + string(q.agent) + " never got it"
+}
+
+// wasAgent says that the registry gave out this ID once.
+func (c *Core) wasAgent(id api.AgentID) bool {
+	digits, minted := strings.CutPrefix(string(id), "agent-")
+	n, err := strconv.ParseUint(digits, 10, 48)
+	return minted && err == nil && n > 0 && n < c.registry.NextAgent
+}
+
+// answerQuestions answers what frameworks asked while the agent was away.
+func (c *Core) answerQuestions(a *agent) {
+	questions := a.questions
+	a.questions = nil
+	for _, q := range questions {
+		if c.sessions[q.session.conn] != q.session {
+			continue
+		}
+		delete(q.session.absent, q.task)
+		if q.session.framework.tasks[q.task] == nil { // else it was told when it was reported
+			c.owe(q.session, q.question)
+		}
+	}
+}

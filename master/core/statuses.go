@@ -1,0 +1,127 @@
+package core
+
+import (
+	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/internal/protocol"
+)
+
+// statusUpdate takes a status from an agent: it comes again until it is acknowledged.
+func (c *Core) statusUpdate(a *agent, status api.Status) {
+	if !a.reported {
+		return // comes again
+	}
+	status.Agent = a.id
+	ref := status.Ref()
+	t := a.tasks[ref]
+	if t == nil {
+		c.strayStatus(a, status)
+		return
+	}
+	if status.Number > t.number && !c.step(t, status) {
+		c.acknowledge(a, ref, status.Number) // it can never be handled; let it not come again
+		return
+	}
+	switch {
+	case t.duplicate || t.framework.removed:
+		c.acknowledge(a, ref, status.Number)
+		if t.status.State.Terminal() {
+			c.forgetTask(t)
+		}
+	default:
+		c.tellStatus(t.framework, status)
+	}
+}
+
+// step moves the task along the table; false when the table says no.
+func (c *Core) step(t *task, status api.Status) bool {
+	by := status.Source
+	if by != api.MoverExecutor {
+		by = api.MoverAgent
+	}
+	if !api.MayMove(t.status.State, status.State, by) {
+		c.info("status refused", field("task", t.ref.String()), field("agent", t.agent.id),
+			field("why", t.status.State.String()+" may not become "+status.State.String()))
+		return false
+	}
+	t.number = status.Number
+	t.status = status
+	if c.config.Debug {
+		c.debug("task status", field("task", t.ref.String()), field("agent", t.agent.id), field("state", status.State.String()))
+	}
+	if status.State.Terminal() { // R27: free at the end, not at its acknowledgement
+		c.releaseTask(t)
+		c.killOver(t)
+	}
+	return true
+}
+
+// strayStatus handles a status of a task that the leader does not know: its end was
+// acknowledged but the agent has not heard so, or its framework is no more.
+func (c *Core) strayStatus(a *agent, status api.Status) {
+	fw := c.frameworks[status.Framework]
+	if fw == nil || fw.removed {
+		c.acknowledge(a, status.Ref(), status.Number)
+		return
+	}
+	if first := fw.tasks[status.Task]; first != nil {
+		c.acknowledge(a, status.Ref(), status.Number) // R9: never overwrite the first one's
+		return
+	}
+	c.tellStatus(fw, status)
+}
+
+func (c *Core) acknowledge(a *agent, ref api.TaskRef, number uint64) {
+	if number > 0 {
+		c.tellAgent(a, protocol.AcknowledgeStatus{TaskRef: ref, Number: number})
+	}
+}
+
+// acknowledged carries a scheduler's word to the agent; a terminal status that was
+// handled is the last that anybody wants to know of the task.
+func (c *Core) acknowledged(s *session, items []protocol.Acknowledgement) {
+	for _, item := range items {
+		ref := api.TaskRef{Framework: s.framework.id, Task: item.Task}
+		a := c.agents[item.Agent]
+		if a == nil {
+			continue
+		}
+		c.acknowledge(a, ref, item.Number)
+		t := a.tasks[ref]
+		if t != nil && !t.duplicate && t.status.State.Terminal() && item.Number >= t.number {
+			c.forgetTask(t)
+		}
+	}
+}
+
+// tellStatus sends a status to the framework, if it listens. If not, it comes again
+// from the agent, or is told when the framework is back (R8).
+func (c *Core) tellStatus(fw *framework, status api.Status) {
+	c.tell(fw, protocol.Update{Status: status})
+}
+
+// tellTask owes the framework the task's state, as it will be when its turn comes. The
+// reason stands in place of the status's own, which the agent tells itself.
+func (c *Core) tellTask(t *task, reason api.Reason) {
+	if t.framework.session == nil || t.duplicate {
+		return
+	}
+	c.owe(t.framework.session, question{task: t.ref.Task, agent: t.agent.id, known: true, reason: reason})
+}
+
+// toldStatus is how a known task is told without being a step in its life. An end that
+// is not acknowledged is told as it is: it can be acknowledged at once.
+func toldStatus(t *task, reason api.Reason) api.Status {
+	status := t.status
+	if status.State == api.TaskUnreachable && reason != api.ReasonReconciliation {
+		return status
+	}
+	if status.State.Terminal() && reason != api.ReasonReconciliation {
+		return status
+	}
+	status.Number = 0
+	status.Reason = reason
+	if reason == api.ReasonNone {
+		status.Reason = api.ReasonReconciliation
+	}
+	return status
+}

@@ -1,0 +1,79 @@
+package core
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"unicode"
+
+	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/internal/protocol"
+)
+
+// checkSubscribe judges what a scheduler says of itself, and fills in what it left out.
+func (c *Core) checkSubscribe(subscribe *protocol.Subscribe) (api.Kind, error) {
+	info := &subscribe.Framework
+	if len(info.Roles) == 0 {
+		info.Roles = []api.Role{api.DefaultRole}
+	}
+	switch known := c.registry.Frameworks[info.ID]; {
+	case subscribe.Cluster != "" && subscribe.Cluster != c.registry.Cluster:
+		return api.Denied, fmt.Errorf("this is cluster %s, the scheduler belongs to %s: a wrong master address", c.registry.Cluster, subscribe.Cluster)
+	case c.term.Before(subscribe.Term):
+		return api.Unavailable, fmt.Errorf("this master led in term %s, the scheduler has seen %s: a newer leader is there", c.term, subscribe.Term)
+	case info.ID != "" && !known.Removed.IsZero():
+		return api.Removed, fmt.Errorf("the framework was removed (%s); subscribe without an ID to begin a new one", known.Why)
+	case info.FailoverTimeout < 0:
+		return api.Invalid, fmt.Errorf("failover timeout %v is negative", info.FailoverTimeout)
+	case len(info.Labels) > api.LabelsMax || len(info.Endpoints) > api.LabelsMax:
+		return api.Limit, fmt.Errorf("more than %d labels or endpoints", api.LabelsMax)
+	}
+	if err := checkName(info.Name); err != nil {
+		return api.Invalid, err
+	}
+	if err := checkRoles(info.Roles, subscribe.Suppressed); err != nil {
+		return api.Invalid, err
+	}
+	if err := info.MinOffer.Check(); err != nil {
+		return api.Invalid, fmt.Errorf("its least offer: %w", err)
+	}
+	if err := info.MaxOffer.Check(); err != nil {
+		return api.Invalid, fmt.Errorf("its largest offer: %w", err)
+	}
+	return api.Invalid, checkConstraint(info.Constraint)
+}
+
+func checkName(name string) error {
+	switch {
+	case name == "":
+		return errors.New("the framework has no name; people and standbys know it by that")
+	case len(name) > api.IDBytesMax:
+		return fmt.Errorf("the name has %d bytes, at most %d are allowed", len(name), api.IDBytesMax)
+	}
+	for _, r := range name {
+		if unicode.IsControl(r) || r == unicode.ReplacementChar {
+			return fmt.Errorf("the name %q holds the character %q", name, r)
+		}
+	}
+	return nil
+}
+
+func checkRoles(roles, suppressed []api.Role) error {
+	if len(roles) > api.RolesPerFrameworkMax {
+		return fmt.Errorf("%d roles, at most %d are allowed", len(roles), api.RolesPerFrameworkMax)
+	}
+	for i, role := range roles {
+		if err := role.Check(); err != nil {
+			return err
+		}
+		if slices.Contains(roles[:i], role) {
+			return fmt.Errorf("role %q is named twice", role)
+		}
+	}
+	for _, role := range suppressed {
+		if !slices.Contains(roles, role) {
+			return fmt.Errorf("role %q is suppressed but not one of the framework's", role)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,132 @@
+package core
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tenderhq/tender/allocator"
+	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/internal/protocol"
+)
+
+// launchID orders launches over all terms (R9).
+type launchID struct {
+	term   api.Term
+	number uint64
+}
+
+func (l launchID) before(m launchID) bool {
+	return cmp.Or(l.term.Compare(m.term), cmp.Compare(l.number, m.number)) < 0
+}
+
+// task is a task that runs, may run, or whose end is not acknowledged yet.
+type task struct {
+	ref       api.TaskRef
+	task      api.Task
+	framework *framework
+	agent     *agent
+	role      api.Role
+	resources api.Resources // as carved, with labels
+	launch    launchID
+	launched  time.Time
+
+	status api.Status // the latest
+	number uint64     // of the latest that its agent has made
+	held   bool       // its resources are in the books
+	// duplicate: another agent has the first launch of this ID. This one is killed and
+	// its statuses concern nobody (R9).
+	duplicate bool
+
+	kill    *kill       // asked for, until the task ends
+	waiters []RequestID // operators who wait for the agent to take the kill
+}
+
+// claim is what the policy knows of the task.
+func (t *task) claim() allocator.Claim {
+	return allocator.Claim{Framework: t.ref.Framework, Role: t.role, Agent: t.agent.id, Resources: t.resources, Task: t.ref.Task, Since: t.launched}
+}
+
+// releaseTask gives the task's resources back, once.
+func (c *Core) releaseTask(t *task) {
+	if !t.held {
+		return
+	}
+	t.held = false
+	t.agent.unuse(t.resources)
+	t.framework.release(t.role, t.resources)
+	c.policy.Return(t.claim())
+	if !t.agent.tombstone {
+		c.restate(t.agent)
+	}
+}
+
+// moveTask records a step that the leader itself makes.
+func (c *Core) moveTask(t *task, status api.Status) {
+	status.Framework, status.Task, status.Agent = t.ref.Framework, t.ref.Task, t.agent.id
+	status.Executor, status.Source, status.At = t.task.ExecutorID(), api.MoverMaster, c.now
+	t.status = status
+	if status.State.Terminal() {
+		c.killOver(t)
+	}
+	c.info("task "+strings.ToLower(status.State.String()), field("task", t.ref.String()), field("agent", t.agent.id),
+		field("reason", status.Reason.String()), field("why", status.Message))
+}
+
+// endTask ends a task by the leader's word: told once, and forgotten.
+func (c *Core) endTask(t *task, status api.Status) {
+	c.releaseTask(t)
+	c.moveTask(t, status)
+	c.tellStatus(t.framework, t.status)
+	c.forgetTask(t)
+}
+
+// forgetTask drops a task whose end is known to whom it concerns.
+func (c *Core) forgetTask(t *task) {
+	c.releaseTask(t)
+	c.killOver(t)
+	if t.agent.tasks[t.ref] != t {
+		return // forgotten before
+	}
+	delete(t.agent.tasks, t.ref)
+	if t.duplicate {
+		t.framework.duplicates--
+	}
+	if t.framework.tasks[t.ref.Task] == t {
+		delete(t.framework.tasks, t.ref.Task)
+		c.remember(t.agent, protocol.TaskStub{TaskRef: t.ref, Name: t.task.Name, Role: t.role, Status: t.status, LaunchedAt: t.launched})
+	}
+	c.forgetRemoved(t.framework)
+	c.checkDrained(t.agent)
+}
+
+// remember keeps a task's end for those who ask for it (R15).
+func (c *Core) remember(a *agent, stub protocol.TaskStub) {
+	if len(a.stubs) >= stubsPerAgentMax || c.stubs >= stubsMax {
+		if len(a.stubs) == 0 {
+			return
+		}
+		a.stubs = a.stubs[1:]
+		c.stubs--
+	}
+	stub.Status.Data = nil
+	a.stubs = append(a.stubs, stub)
+	c.stubs++
+}
+
+// duplicate kills the later of two launches of one ID (R9).
+func (c *Core) duplicate(t *task) {
+	t.duplicate = true
+	t.framework.duplicates++
+	c.info("task killed", field("task", t.ref.String()), field("agent", t.agent.id), field("why", "another agent has the first launch of this ID"))
+	c.wishKill(t, 0, api.ReasonTaskDuplicate)
+}
+
+func compareRefs(x, y api.TaskRef) int {
+	return cmp.Or(strings.Compare(string(x.Framework), string(y.Framework)), strings.Compare(string(x.Task), string(y.Task)))
+}
+
+// sortedKeys lists the keys of a map in order.
+func sortedKeys[K ~string, V any](m map[K]V) []K { return slices.Sorted(maps.Keys(m)) }

@@ -1,0 +1,87 @@
+package core
+
+import (
+	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/internal/protocol"
+	"github.com/tenderhq/tender/master/registry"
+)
+
+// entomb takes a silent agent for dead. Its tasks are UNREACHABLE: they may come back
+// with it.
+func (c *Core) entomb(a *agent) {
+	a.tombstone = true
+	a.gone = "silent for " + c.config.TombstoneAfter.String() + ": " + a.gone
+	for _, t := range a.sortedTasks() {
+		c.unreachable(a, t)
+	}
+	c.lost(a, a.gone)
+	c.clearExecutors(a)
+	c.settleHold(a)
+	c.restate(a)
+	c.answerQuestions(a)
+	if c.config.GoneAfter > 0 {
+		c.deadlines.set(&a.clock, c.now.Add(c.config.GoneAfter))
+	}
+}
+
+// unreachable gives the task's resources back and tells its framework.
+func (c *Core) unreachable(a *agent, t *task) {
+	c.releaseTask(t)
+	switch {
+	case t.duplicate, t.framework.removed:
+		c.forgetTask(t)
+	case t.status.State.Terminal(): // its end is known, only unacknowledged
+	default:
+		c.moveTask(t, api.Status{State: api.TaskUnreachable, Reason: api.ReasonAgentDisconnected,
+			Message: "agent " + string(a.id) + " is " + a.gone})
+		c.tellTask(t, api.ReasonNone)
+	}
+}
+
+// giveUp marks an agent gone that was TOMBSTONE for too long (R16).
+func (c *Core) giveUp(a *agent) {
+	why := "TOMBSTONE for " + c.config.GoneAfter.String()
+	c.propose(registry.MarkAgent{ID: a.id, Set: api.MarkGone, Why: why}, func(registry.Result) {})
+}
+
+// buryAgent ends all hope for an agent: it was marked gone or removed.
+func (c *Core) buryAgent(a *agent, why string) {
+	if l := a.link; l != nil {
+		c.dropLink(a, why)
+		c.emit(ToAgent{Conn: l.conn, Session: a.session, Event: protocol.AgentGone{Why: why}})
+		c.emit(CloseAgent{Conn: l.conn, Err: api.E("agent.session", api.Removed, a.id, nil)})
+	}
+	c.deadlines.clear(&a.clock)
+	a.tombstone, a.gone = true, why
+	for _, t := range a.sortedTasks() {
+		c.goneByOperator(a, t, why)
+	}
+	c.lost(a, why)
+	c.clearExecutors(a)
+	c.settleHold(a)
+	c.restate(a)
+	c.answerQuestions(a)
+}
+
+func (c *Core) goneByOperator(a *agent, t *task, why string) {
+	c.releaseTask(t)
+	if !t.duplicate && !t.status.State.Terminal() {
+		c.moveTask(t, api.Status{State: api.TaskGoneByOperator, Reason: api.ReasonAgentGone, Message: "agent " + string(a.id) + ": " + why})
+		c.tellStatus(t.framework, t.status)
+	}
+	c.forgetTask(t)
+}
+
+// lost tells the frameworks that have something on the agent.
+func (c *Core) lost(a *agent, why string) {
+	concerned := make(map[api.FrameworkID]*framework)
+	for _, t := range a.tasks { // order: irrelevant because it fills a map
+		concerned[t.framework.id] = t.framework
+	}
+	for _, x := range a.executors { // order: irrelevant because it fills a map
+		concerned[x.framework.id] = x.framework
+	}
+	for _, id := range sortedKeys(concerned) {
+		c.tell(concerned[id], protocol.AgentLost{Agent: a.id, Why: why})
+	}
+}

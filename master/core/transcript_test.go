@@ -1,0 +1,509 @@
+package core_test
+
+import (
+	"fmt"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/datadriven"
+
+	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/internal/protocol"
+	"github.com/tenderhq/tender/master/core"
+	"github.com/tenderhq/tender/master/registry"
+)
+
+// TestTranscripts plays the stories in testdata. Each line above the dashes is a verb of
+// the switch below; what the core does stands under them, with the names of the story.
+func TestTranscripts(t *testing.T) {
+	files, err := filepath.Glob("testdata/*.txt")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no stories in testdata: %v", err)
+	}
+	for _, file := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
+			w := newWorld(fairshare, core.Config{Debug: true})
+			w.lead()
+			datadriven.RunTest(t, file, func(t *testing.T, d *datadriven.TestData) string {
+				first := d.Cmd
+				for _, arg := range d.CmdArgs {
+					first += " " + arg.String()
+				}
+				for _, line := range append([]string{first}, strings.Split(d.Input, "\n")...) {
+					if line = strings.TrimSpace(line); line != "" {
+						w.line(t, d, line)
+					}
+				}
+				said := w.named(w.out.String())
+				w.out.Reset()
+				if said == "" {
+					return "nothing"
+				}
+				return said
+			})
+		})
+	}
+}
+
+// minted are the IDs that stories give names.
+var minted = regexp.MustCompile(`\b(agent|framework)-[0-9]+\b`)
+
+func (w *world) named(said string) string {
+	return minted.ReplaceAllStringFunc(said, func(id string) string {
+		if name, ok := w.aliases[id]; ok {
+			return name
+		}
+		return id
+	})
+}
+
+// words are a line's arguments.
+type words struct {
+	plain []string
+	keys  map[string]string
+}
+
+func split(line string) (string, words) {
+	fields := strings.Fields(line)
+	parsed := words{keys: make(map[string]string)}
+	for _, field := range fields[1:] {
+		if key, value, ok := strings.Cut(field, "="); ok {
+			parsed.keys[key] = strings.ReplaceAll(value, "_", " ")
+		} else {
+			parsed.plain = append(parsed.plain, field)
+		}
+	}
+	return fields[0], parsed
+}
+
+func (x words) at(i int) string {
+	if i < len(x.plain) {
+		return x.plain[i]
+	}
+	return ""
+}
+
+func (x words) duration(key string) time.Duration {
+	value, _ := time.ParseDuration(x.keys[key])
+	return value
+}
+
+func (w *world) line(t *testing.T, d *datadriven.TestData, line string) {
+	verb, args := split(line)
+	if !w.verbOfTime(verb, args) && !w.verbOfAgents(verb, args) && !w.verbOfFrameworks(verb, args) && !w.verbOfOperators(verb, args) && !w.verbOfViews(verb, args) {
+		d.Fatalf(t, "no verb %q", verb)
+	}
+}
+
+func (w *world) verbOfTime(verb string, args words) bool {
+	switch verb {
+	case "tick":
+		span, err := time.ParseDuration(args.at(0))
+		if err != nil {
+			panic(err)
+		}
+		w.pass(span)
+	case "away": // the loop did not run for so long
+		gap, _ := time.ParseDuration(args.at(0))
+		w.now = w.now.Add(gap)
+		w.step(core.Away{Gap: gap})
+		w.step(core.Woken{})
+	case "failover":
+		w.say("m1 leads in term %s", api.Term{Number: w.term.Number + 1})
+		w.lead()
+		w.settle()
+	case "quorum":
+		w.stopped = args.at(0) == "stops"
+		w.settle()
+	case "commit":
+		w.stopped = false
+		w.settle()
+		w.stopped = true
+	case "lose": // the outcome of the last proposal is not known
+		command := w.proposed[len(w.proposed)-1]
+		w.proposed = w.proposed[:len(w.proposed)-1]
+		w.step(core.ProposalLost{Counter: command.Counter, Err: api.E("registry.propose", api.Unknown, "", nil)})
+	default:
+		return false
+	}
+	return true
+}
+
+func (w *world) verbOfAgents(verb string, args words) bool {
+	a := w.agents[args.at(0)]
+	switch verb {
+	case "agent":
+		w.newAgent(args)
+	case "back":
+		w.agentBack(a, args)
+	case "report":
+		w.report(a)
+	case "cut":
+		conn := a.conn
+		a.conn = 0
+		w.step(core.AgentClosed{Conn: conn})
+	case "silence":
+		a.silent = true
+	case "wake":
+		a.silent = false
+	case "forget": // the agent loses a task
+		delete(a.tasks, w.ref(args.at(1)))
+	case "status":
+		w.statusLine(args)
+	case "executor-ends":
+		ref := api.ExecutorRef{Framework: w.frameworks[args.at(1)].info.ID, Executor: api.ExecutorID(args.at(2))}
+		delete(a.executors, ref)
+		w.agentSays(a, protocol.ExecutorEnded{ExecutorRef: ref, Message: "exit status 1"})
+	case "kill-taken":
+		w.agentSays(a, protocol.KillTaken{TaskRef: w.ref(args.at(1))})
+	default:
+		return false
+	}
+	return true
+}
+
+func (w *world) newAgent(args words) {
+	a := &fakeAgent{
+		name:      args.at(0),
+		nonce:     api.Nonce("nonce-" + args.at(0)),
+		boot:      "boot-1",
+		tasks:     make(map[api.TaskRef]*fakeTask),
+		executors: make(map[api.ExecutorRef]protocol.ReportedExecutor),
+		copies:    make(map[api.FrameworkID]api.Framework),
+	}
+	a.info = api.Agent{Hostname: "host-" + a.name, Resources: resourcesOf(args)}
+	if rack := args.keys["rack"]; rack != "" {
+		a.info.Attributes = map[string]string{"rack": rack}
+	}
+	w.agents[a.name] = a
+	w.register(a)
+	if a.conn != 0 && args.keys["beat"] != "no" {
+		w.agentSays(a, protocol.AgentHeartbeat{})
+	}
+}
+
+// resourcesOf reads the keys that are no other words: cpus=4 mem=1024 ports=[1-2].
+func resourcesOf(args words) api.Resources {
+	var parts []string
+	for _, name := range []string{"cpus", "mem", "disk", "ports", "gpus"} {
+		if amount := args.keys[name]; amount != "" {
+			parts = append(parts, name+":"+amount)
+		}
+	}
+	resources, err := api.ParseResources(strings.Join(parts, ";"))
+	if err != nil {
+		panic(err)
+	}
+	return resources
+}
+
+// agentBack opens a new stream of an agent and, unless told otherwise, reports.
+func (w *world) agentBack(a *fakeAgent, args words) {
+	a.silent = false
+	if boot := args.keys["boot"]; boot != "" {
+		a.boot, a.rebooted = boot, true
+	}
+	if host := args.keys["host"]; host != "" {
+		a.info.Hostname = host
+	}
+	if cpus := args.keys["cpus"]; cpus != "" {
+		a.info.Resources = resourcesOf(args)
+	}
+	before := a.conn
+	w.register(a)
+	if a.conn == 0 && args.keys["host"] != "" { // a clone: the first goes on
+		a.conn = before
+		return
+	}
+	if a.conn != 0 && args.keys["report"] != "no" {
+		w.agentSays(a, protocol.AgentHeartbeat{})
+		w.report(a)
+	}
+}
+
+// ref reads f1/t1.
+func (w *world) ref(text string) api.TaskRef {
+	framework, task, _ := strings.Cut(text, "/")
+	if f := w.frameworks[framework]; f != nil {
+		return api.TaskRef{Framework: f.info.ID, Task: api.TaskID(task)}
+	}
+	return api.TaskRef{Framework: api.FrameworkID(framework), Task: api.TaskID(task)}
+}
+
+func (w *world) statusLine(args words) {
+	ref := w.ref(args.at(1))
+	state, err := api.ParseTaskState(args.at(2))
+	if err != nil {
+		panic(err)
+	}
+	a := w.agents[args.at(0)]
+	if a.tasks[ref] == nil {
+		panic(fmt.Sprintf("%s has no task %s", a.name, ref))
+	}
+	var reason api.Reason
+	for r := api.ReasonExecutorTerminated; r <= api.ReasonTaskGroupFailed; r++ {
+		if r.String() == args.at(3) {
+			reason = r
+		}
+	}
+	w.status(a, ref, state, reason)
+}
+
+func (w *world) verbOfFrameworks(verb string, args words) bool {
+	f := w.frameworks[args.at(0)]
+	switch verb {
+	case "framework":
+		w.newFramework(args)
+	case "subscribe":
+		if instance := args.keys["instance"]; instance != "" {
+			f.instance = api.Nonce(instance)
+		}
+		if args.keys["memory"] == "no" {
+			f.tasks = make(map[api.TaskID]protocol.UnsettledTask)
+		}
+		w.subscribe(f)
+	case "leave":
+		conn := f.conn
+		f.hangUp()
+		w.step(core.SchedulerClosed{Conn: conn})
+	case "mute":
+		f.silent = true
+	case "accept":
+		w.acceptLine(f, args)
+	case "decline":
+		w.call(f, protocol.Decline{Offers: offerIDs(args.at(1)), Filter: filterOf(args)})
+	case "ack":
+		w.acknowledgeLine(f, args)
+	case "kill":
+		id := api.TaskID(args.at(1))
+		w.call(f, protocol.Kill{Task: id, Agent: f.tasks[id].Agent, Grace: args.duration("grace")})
+	case "reconcile":
+		w.reconcileLine(f, args)
+	case "suppress":
+		w.call(f, protocol.Suppress{})
+	case "revive":
+		w.call(f, protocol.Revive{})
+	case "demand":
+		w.demandLine(f, args)
+	case "message":
+		w.call(f, protocol.MessageExecutor{Agent: w.agents[args.at(1)].info.ID, Executor: api.ExecutorID(args.at(2)), Data: []byte("hello")})
+	case "shutdown":
+		w.call(f, protocol.ShutdownExecutor{Agent: w.agents[args.at(1)].info.ID, Executor: api.ExecutorID(args.at(2))})
+	case "update":
+		info := f.info
+		info.Roles = rolesOf(args)
+		w.call(f, protocol.UpdateFramework{Framework: info})
+	case "teardown":
+		w.call(f, protocol.Teardown{})
+	case "repeat": // the last call number comes again
+		f.call--
+		w.call(f, protocol.Decline{Offers: offerIDs(args.at(1))})
+	case "yield":
+		w.call(f, protocol.AnswerInverse{Offers: offerIDs(args.at(1)), Accept: true})
+	default:
+		return false
+	}
+	return true
+}
+
+func (w *world) newFramework(args words) {
+	f := &fakeFramework{name: args.at(0), instance: api.Nonce("instance-" + args.at(0)), tasks: make(map[api.TaskID]protocol.UnsettledTask)}
+	f.info = api.Framework{Name: f.name, Roles: rolesOf(args), FailoverTimeout: args.duration("failover"), Constraint: args.keys["constraint"]}
+	if name, ok := args.keys["name"]; ok {
+		f.info.Name = name
+	}
+	if id := args.keys["id"]; id != "" {
+		f.info.ID = api.FrameworkID(id)
+		if other := w.frameworks[id]; other != nil {
+			f.info.ID = other.info.ID
+		}
+	}
+	f.info.Standby = args.keys["standby"] == "yes"
+	f.info.Principal = args.keys["principal"]
+	w.frameworks[f.name] = f
+	var suppressed []api.Role
+	if args.keys["suppressed"] == "yes" {
+		suppressed = f.info.Roles
+	}
+	w.subscribe(f, suppressed...)
+}
+
+func rolesOf(args words) []api.Role {
+	var roles []api.Role
+	for role := range strings.SplitSeq(args.keys["role"], ",") {
+		if role != "" {
+			roles = append(roles, api.Role(role))
+		}
+	}
+	return roles
+}
+
+func offerIDs(text string) []api.OfferID {
+	var ids []api.OfferID
+	for id := range strings.SplitSeq(text, ",") {
+		ids = append(ids, api.OfferID(id))
+	}
+	return ids
+}
+
+func filterOf(args words) api.Filter { return api.Filter{Refuse: args.duration("refuse")} }
+
+// acceptLine reads: accept f1 offer-1-1 t1=cpus:1;mem:32 t2=cpus:2 exec=e1/cpus:0.5 op=launch1
+func (w *world) acceptLine(f *fakeFramework, args words) {
+	operation := api.Operation{Kind: api.OpLaunch, ID: api.OperationID(args.keys["op"])}
+	for _, name := range sortedNames(args.keys) {
+		if name == "refuse" || name == "exec" || name == "op" {
+			continue
+		}
+		operation.Tasks = append(operation.Tasks, taskOf(name, args))
+	}
+	w.call(f, protocol.Accept{Offers: offerIDs(args.at(1)), Operations: []api.Operation{operation}, Filter: filterOf(args)})
+}
+
+func taskOf(name string, args words) api.Task {
+	task := api.Task{ID: api.TaskID(name)}
+	resources, err := api.ParseResources(args.keys[name])
+	if err == nil {
+		task.Resources = resources
+	}
+	if args.keys[name] == "large" {
+		task.Data = make([]byte, api.TaskBytesMax+1)
+	}
+	executor, ask, own := strings.Cut(args.keys["exec"], "/")
+	if !own {
+		if executor != "none" {
+			task.Command = &api.Command{Shell: "sleep 1"}
+		}
+		return task
+	}
+	task.Executor = &api.Executor{ID: api.ExecutorID(executor), Command: api.Command{Argv: []string{"executor"}}}
+	task.Executor.Resources, _ = api.ParseResources(ask)
+	return task
+}
+
+func (w *world) acknowledgeLine(f *fakeFramework, args words) {
+	id := api.TaskID(args.at(1))
+	number, err := strconv.ParseUint(args.at(2), 10, 64)
+	if err != nil {
+		panic(err)
+	}
+	agent := w.agents[args.at(3)]
+	if agent == nil {
+		for _, name := range sortedNames(w.agents) {
+			if w.agents[name].tasks[api.TaskRef{Framework: f.info.ID, Task: id}] != nil {
+				agent = w.agents[name]
+			}
+		}
+	}
+	w.call(f, protocol.Acknowledge{Items: []protocol.Acknowledgement{{Framework: f.info.ID, Task: id, Agent: agent.info.ID, Number: number}}})
+}
+
+// reconcileLine reads: reconcile f1 t1@a1 t2@a9:RUNNING; no task names all.
+func (w *world) reconcileLine(f *fakeFramework, args words) {
+	var call protocol.Reconcile
+	for _, text := range args.plain[1:] {
+		task, place, _ := strings.Cut(text, "@")
+		name, state, _ := strings.Cut(place, ":")
+		u := protocol.UnsettledTask{Task: api.TaskID(task), Agent: api.AgentID(name)}
+		if a := w.agents[name]; a != nil {
+			u.Agent = a.info.ID
+		}
+		u.State, _ = api.ParseTaskState(state)
+		call.Tasks = append(call.Tasks, u)
+	}
+	w.call(f, call)
+}
+
+// demandLine reads: demand f1 role=web 3xcpus:1;mem:32 - without shapes it wants nothing.
+func (w *world) demandLine(f *fakeFramework, args words) {
+	call := protocol.SetDemand{Demand: api.Demand{Role: api.Role(args.keys["role"])}}
+	for _, text := range args.plain[1:] {
+		if text == "unstated" {
+			call.Unstated = true
+			continue
+		}
+		count, ask, _ := strings.Cut(text, "x")
+		n, _ := strconv.ParseInt(count, 10, 64)
+		resources, _ := api.ParseResources(ask)
+		call.Shapes = append(call.Shapes, api.Shape{Resources: resources, Count: n})
+	}
+	w.call(f, call)
+}
+
+func (w *world) verbOfOperators(verb string, args words) bool {
+	switch verb {
+	case "operator-kill":
+		w.request(core.KillTask{Task: w.said(args.at(0)), Grace: args.duration("grace")})
+	case "operator-remove":
+		w.request(core.RemoveFramework{Framework: w.said(args.at(0))})
+	case "mark":
+		w.request(markOf(w.said(args.at(0)), args))
+	case "role":
+		w.request(roleOf(args))
+	case "put":
+		f := w.frameworks[args.at(0)]
+		session, _ := strconv.ParseUint(args.keys["session"], 10, 64)
+		counter, _ := strconv.ParseUint(args.keys["write"], 10, 64)
+		w.request(core.StoreWrite{Client: string(f.instance), Counter: counter, Change: registry.PutEntry{
+			Framework: f.info.ID, Session: session, Key: args.at(1), Value: []byte(args.at(2))}})
+	default:
+		return false
+	}
+	return true
+}
+
+// said turns the names of the story into what an operator types.
+func (w *world) said(text string) string {
+	head, rest, both := strings.Cut(text, "/")
+	if f := w.frameworks[head]; f != nil {
+		head = string(f.info.ID)
+	} else if a := w.agents[head]; a != nil {
+		head = string(a.info.ID)
+	}
+	if both {
+		return head + "/" + rest
+	}
+	return head
+}
+
+func markOf(agent string, args words) core.MarkAgent {
+	action := core.MarkAgent{Agent: agent, Grace: args.duration("grace"), Force: args.keys["force"] == "yes"}
+	switch args.at(1) {
+	case "drain":
+		action.Set = api.MarkDraining
+	case "deactivate":
+		action.Set = api.MarkDeactivated
+	case "reactivate":
+		action.Clear = api.MarkDraining | api.MarkDrained | api.MarkDeactivated
+	case "gone":
+		action.Set = api.MarkGone
+	case "remove":
+		action.Remove = true
+	default:
+		panic("no mark " + args.at(1))
+	}
+	return action
+}
+
+func roleOf(args words) core.SetRole {
+	action := core.SetRole{Role: api.Role(args.at(0))}
+	if text, ok := args.keys["weight"]; ok {
+		weight, _ := strconv.ParseFloat(text, 64)
+		action.Weight = &weight
+	}
+	if text, ok := args.keys["priority"]; ok {
+		priority, _ := strconv.Atoi(text)
+		action.Priority = &priority
+	}
+	for key, field := range map[string]**api.Resources{"guarantee": &action.Guarantee, "limit": &action.Limit} {
+		if text, ok := args.keys[key]; ok {
+			resources, _ := api.ParseResources(text)
+			*field = &resources
+		}
+	}
+	return action
+}

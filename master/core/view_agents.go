@@ -1,0 +1,69 @@
+package core
+
+import "github.com/tenderhq/tender/api"
+
+// Agents returns a page of the admitted agents. Reads change nothing; they belong to
+// the shell's loop like Step.
+func (c *Core) Agents(query Query) Page[AgentView] {
+	var rows []*agent
+	for _, a := range c.agents { // order: irrelevant because paged sorts
+		if c.wantsAgent(query, a) {
+			rows = append(rows, a)
+		}
+	}
+	return paged(query, rows, func(a *agent) string { return string(a.id) }, c.showAgent)
+}
+
+func (c *Core) wantsAgent(query Query, a *agent) bool {
+	if query.Agent != "" && query.Agent != a.id || !query.wantsName(string(a.id), a.info.Hostname) || !query.wantsState(a.state.String()) {
+		return false
+	}
+	return query.Framework == "" || a.runs(query.Framework)
+}
+
+// runs says whether the agent has something of the framework.
+func (a *agent) runs(id api.FrameworkID) bool {
+	for ref := range a.tasks { // order: irrelevant because one is enough
+		if ref.Framework == id {
+			return true
+		}
+	}
+	for ref := range a.executors { // order: irrelevant because one is enough
+		if ref.Framework == id {
+			return true
+		}
+	}
+	return false
+}
+
+func (c *Core) showAgent(a *agent) AgentView {
+	known := c.registry.Agents[a.id]
+	free := a.free()
+	if a.tombstone {
+		free = api.Resources{}
+	}
+	return AgentView{
+		Agent:     a.info,
+		State:     a.state,
+		Since:     a.since,
+		Why:       a.why,
+		Marks:     known.Marks,
+		Allocated: a.ledger.used,
+		Offered:   a.ledger.offered,
+		Free:      free,
+		Tasks:     a.running(),
+		Usage:     a.usage,
+		Admitted:  known.Admitted,
+	}
+}
+
+// running counts the tasks that hold something.
+func (a *agent) running() int {
+	count := 0
+	for _, t := range a.tasks { // order: irrelevant because it counts
+		if t.held {
+			count++
+		}
+	}
+	return count
+}

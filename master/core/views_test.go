@@ -1,0 +1,93 @@
+package core_test
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/master/core"
+)
+
+func sortedNames[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
+
+func (w *world) verbOfViews(verb string, args words) bool {
+	query := core.Query{All: args.at(0) == "all", Prefix: args.keys["prefix"], After: w.said(args.keys["after"])}
+	fmt.Sscan(args.keys["limit"], &query.Limit)
+	if state := args.keys["state"]; state != "" {
+		query.States = strings.Split(state, ",")
+	}
+	next := ""
+	switch verb {
+	case "agents":
+		page := w.core.Agents(query)
+		for _, v := range page.Items {
+			w.say("%s %s%s%s total=%v allocated=%v offered=%v free=%v tasks=%d", v.Agent.ID, v.State, because(v.Why), markWords(v.Marks),
+				v.Agent.Resources, v.Allocated, v.Offered, v.Free, v.Tasks)
+		}
+		next = page.Next
+	case "frameworks":
+		page := w.core.Frameworks(query)
+		for _, v := range page.Items {
+			w.say("%s %s%s roles=%v session=%d allocated=%v offered=%v share=%.3f tasks=%d offers=%d", v.Framework.ID, v.State, because(v.Why),
+				v.Framework.Roles, v.Session, v.Allocated, v.Offered, v.DominantShare, v.Tasks, v.Offers)
+		}
+		next = page.Next
+	case "tasks":
+		page := w.core.Tasks(query)
+		for _, v := range page.Items {
+			w.say("%s/%s %s%s on %s with %v", v.Framework, v.Task.ID, v.Status.State, because(v.Status.Reason.String()), v.Agent, v.Resources)
+		}
+		next = page.Next
+	case "offers":
+		page := w.core.Offers(query)
+		for _, v := range page.Items {
+			w.say("%s to %s of %s: %v for %v", v.Offer.ID, v.Offer.Framework, v.Offer.Agent, v.Offer.Resources, v.Expires.Sub(w.now))
+		}
+		next = page.Next
+	case "roles":
+		page := w.core.Roles(query)
+		for _, v := range page.Items {
+			w.say("%s weight=%v priority=%d guarantee=%v limit=%v allocated=%v offered=%v share=%.3f frameworks=%d", v.Role, v.Weight, v.Priority,
+				v.Guarantee, v.Limit, v.Allocated, v.Offered, v.DominantShare, v.Frameworks)
+		}
+		next = page.Next
+	case "explain":
+		w.explainLine(args)
+	default:
+		return false
+	}
+	if next != "" {
+		w.say("more after %s", next)
+	}
+	return true
+}
+
+func (w *world) explainLine(args words) {
+	view, err := w.core.Explain(w.said(args.at(0)), w.said(args.at(1)), w.now)
+	if err != nil {
+		w.say("%v", err)
+		return
+	}
+	for _, reason := range view.Reasons {
+		w.say("%s", reason)
+	}
+	for _, agent := range view.Agents {
+		w.say("%s: %s", agent.Agent, agent.Why)
+	}
+}
+
+func because(why string) string {
+	if why == "" {
+		return ""
+	}
+	return " (" + why + ")"
+}
+
+func markWords(marks api.Mark) string {
+	if marks == 0 {
+		return ""
+	}
+	return " " + strings.Join(marks.Strings(), "+")
+}

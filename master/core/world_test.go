@@ -1,0 +1,290 @@
+package core_test
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tenderhq/tender/allocator"
+	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/internal/protocol"
+	"github.com/tenderhq/tender/master/core"
+	"github.com/tenderhq/tender/master/registry"
+)
+
+// world is what a core sees: a quorum, agents and schedulers, each as simple as can be.
+// Time moves only when told.
+type world struct {
+	core     *core.Core
+	config   core.Config
+	policy   func() allocator.Allocator
+	registry *registry.State
+	term     api.Term
+	now      time.Time
+
+	stopped  bool               // the quorum commits nothing for now
+	proposed []registry.Command // on their way
+	conns    core.Conn
+	requests core.RequestID
+
+	agents     map[string]*fakeAgent
+	frameworks map[string]*fakeFramework
+	aliases    map[string]string // minted IDs by the names of the story
+	quiet      bool
+	out        strings.Builder
+	onEffect   func(core.Effect)
+}
+
+// fakeAgent is an agent with its checkpoint.
+type fakeAgent struct {
+	name      string
+	info      api.Agent
+	nonce     api.Nonce
+	boot      string
+	conn      core.Conn // 0: away
+	session   uint64
+	term      api.Term
+	silent    bool
+	reported  bool
+	tasks     map[api.TaskRef]*fakeTask
+	executors map[api.ExecutorRef]protocol.ReportedExecutor
+	copies    map[api.FrameworkID]api.Framework
+	rebooted  bool
+	gone      bool
+}
+
+type fakeTask struct {
+	protocol.ReportedTask
+	kill bool
+}
+
+// fakeFramework is a scheduler with what its SDK remembers.
+type fakeFramework struct {
+	name     string
+	info     api.Framework
+	instance api.Nonce
+	conn     core.Conn
+	call     uint64
+	silent   bool
+	tasks    map[api.TaskID]protocol.UnsettledTask
+	offers   map[api.OfferID]api.Offer
+}
+
+func newWorld(policy func() allocator.Allocator, config core.Config) *world {
+	w := &world{
+		config:     config,
+		policy:     policy,
+		registry:   registry.New(),
+		now:        time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC),
+		agents:     make(map[string]*fakeAgent),
+		frameworks: make(map[string]*fakeFramework),
+		aliases:    make(map[string]string),
+	}
+	w.registry.Apply(registry.Command{Change: registry.Bootstrap{Cluster: "tender"}})
+	return w
+}
+
+// lead makes a new leader of what the registry says; all streams are gone.
+func (w *world) lead() {
+	w.term.Number++
+	w.config.Master = "m1"
+	w.config.Client = "m1/" + w.term.String()
+	w.proposed = nil
+	for _, a := range w.agents {
+		a.conn = 0
+	}
+	for _, f := range w.frameworks {
+		f.hangUp()
+	}
+	w.core = core.New(w.config, w.registry, w.term, w.policy(), w.now)
+}
+
+func (f *fakeFramework) hangUp() {
+	f.conn = 0
+	f.offers = make(map[api.OfferID]api.Offer)
+}
+
+// step steps one event and all that follows from it at once.
+func (w *world) step(what core.Happening) {
+	w.perform(w.core.Step(core.Event{At: w.now, What: what}))
+	w.settle()
+}
+
+// settle commits what is proposed and lets the allocator run, until nothing changes.
+func (w *world) settle() {
+	for {
+		w.commit()
+		effects := w.core.Allocate(w.now)
+		w.perform(effects)
+		if len(effects) == 0 && (w.stopped || len(w.proposed) == 0) {
+			return
+		}
+	}
+}
+
+func (w *world) commit() {
+	for len(w.proposed) > 0 && !w.stopped {
+		commands := w.proposed
+		w.proposed = nil
+		w.registry.Index++
+		for _, command := range commands {
+			w.registry.Apply(command)
+		}
+		w.perform(w.core.Step(core.Event{At: w.now, What: core.Committed{Index: w.registry.Index, Commands: commands}}))
+	}
+}
+
+// pass lets time go by: heartbeats every second, and the core's own deadlines.
+func (w *world) pass(span time.Duration) {
+	until := w.now.Add(span)
+	beat := w.now.Add(time.Second)
+	for {
+		next := beat
+		if wake := w.core.Wake(); !wake.IsZero() && wake.Before(next) {
+			next = wake
+		}
+		if next.After(until) {
+			w.now = until
+			return
+		}
+		if next.After(w.now) {
+			w.now = next
+		}
+		if w.now.Equal(beat) {
+			w.beat()
+			beat = beat.Add(time.Second)
+		}
+		w.step(core.Woken{})
+	}
+}
+
+func (w *world) beat() {
+	for _, name := range slices.Sorted(maps.Keys(w.agents)) {
+		if a := w.agents[name]; a.conn != 0 && !a.silent {
+			w.step(core.AgentCalled{Conn: a.conn, Calls: []protocol.AgentCall{protocol.AgentHeartbeat{}}})
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(w.frameworks)) {
+		if f := w.frameworks[name]; f.conn != 0 && !f.silent {
+			w.call(f, protocol.SchedulerHeartbeat{})
+		}
+	}
+}
+
+func (w *world) call(f *fakeFramework, calls ...protocol.SchedulerCall) {
+	var numbered []protocol.NumberedCall
+	for _, call := range calls {
+		f.call++
+		numbered = append(numbered, protocol.NumberedCall{Number: f.call, Call: call})
+	}
+	w.step(core.SchedulerCalled{Conn: f.conn, Calls: numbered})
+}
+
+// request asks as an operator.
+func (w *world) request(action core.Action) {
+	w.requests++
+	w.step(core.Requested{ID: w.requests, Action: action})
+}
+
+// register opens an agent's stream: as a new agent, or as one that has an ID.
+func (w *world) register(a *fakeAgent) {
+	if a.conn != 0 && !a.silent {
+		w.say("%s opens another stream", a.name)
+	}
+	w.conns++
+	a.conn, a.reported = w.conns, false
+	if a.info.ID == "" {
+		w.step(core.AgentOpened{Conn: a.conn, First: protocol.RegisterAgent{Agent: a.info, Nonce: a.nonce, BootID: a.boot}})
+		return
+	}
+	w.step(core.AgentOpened{Conn: a.conn, First: protocol.ReregisterAgent{Cluster: "tender", Term: a.term, Agent: a.info, Nonce: a.nonce, BootID: a.boot}})
+}
+
+// report sends what the agent has (R2).
+func (w *world) report(a *fakeAgent) {
+	page := protocol.AgentReport{Session: a.session, Last: true, Rebooted: a.rebooted}
+	if a.rebooted {
+		clear(a.tasks)
+		clear(a.executors)
+		a.rebooted = false
+	}
+	for _, ref := range a.refs() {
+		page.Tasks = append(page.Tasks, a.tasks[ref].ReportedTask)
+	}
+	for _, ref := range a.executorRefs() {
+		page.Executors = append(page.Executors, a.executors[ref])
+	}
+	for _, id := range slices.Sorted(maps.Keys(a.copies)) {
+		page.Frameworks = append(page.Frameworks, a.copies[id])
+	}
+	w.agentSays(a, page)
+}
+
+func (w *world) agentSays(a *fakeAgent, calls ...protocol.AgentCall) {
+	w.step(core.AgentCalled{Conn: a.conn, Calls: calls})
+}
+
+func (a *fakeAgent) refs() []api.TaskRef {
+	return slices.SortedFunc(maps.Keys(a.tasks), func(x, y api.TaskRef) int { return strings.Compare(x.String(), y.String()) })
+}
+
+func (a *fakeAgent) executorRefs() []api.ExecutorRef {
+	return slices.SortedFunc(maps.Keys(a.executors), func(x, y api.ExecutorRef) int { return strings.Compare(x.String(), y.String()) })
+}
+
+// status makes the next status of a task and sends it, if the agent has a stream.
+func (w *world) status(a *fakeAgent, ref api.TaskRef, state api.TaskState, reason api.Reason) {
+	t := a.tasks[ref]
+	t.Status.Number++
+	t.Status.State, t.Status.Reason, t.Status.Source, t.Status.At = state, reason, api.MoverExecutor, w.now
+	if reason != api.ReasonNone {
+		t.Status.Source = api.MoverAgent
+	}
+	t.Ended = state.Terminal()
+	if a.conn != 0 {
+		w.agentSays(a, protocol.StatusUpdate{Status: t.Status})
+	}
+}
+
+// subscribe opens a scheduler's stream and tells what its SDK has not seen end.
+func (w *world) subscribe(f *fakeFramework, suppressed ...api.Role) {
+	w.conns++
+	f.conn, f.call = w.conns, 1
+	f.offers = make(map[api.OfferID]api.Offer)
+	w.step(core.SchedulerOpened{Conn: f.conn, Principal: f.info.Principal,
+		Subscribe: protocol.Subscribe{Framework: f.info, Instance: f.instance, Suppressed: suppressed}})
+	if f.conn == 0 {
+		return
+	}
+	page := protocol.Unsettled{Last: true}
+	for _, id := range slices.Sorted(maps.Keys(f.tasks)) {
+		page.Tasks = append(page.Tasks, f.tasks[id])
+	}
+	w.call(f, page)
+}
+
+func (w *world) agentOn(conn core.Conn) *fakeAgent {
+	for _, a := range w.agents {
+		if a.conn == conn && conn != 0 {
+			return a
+		}
+	}
+	return nil
+}
+
+func (w *world) frameworkOn(conn core.Conn) *fakeFramework {
+	for _, f := range w.frameworks {
+		if f.conn == conn && conn != 0 {
+			return f
+		}
+	}
+	return nil
+}
+
+func (w *world) say(format string, args ...any) {
+	if !w.quiet {
+		fmt.Fprintf(&w.out, format+"\n", args...)
+	}
+}
