@@ -1,0 +1,210 @@
+// Package cli is the command line: the one place that reads flags, the environment and signals and ends the process.
+// It starts what a command names and says in sentences what came of it; it decides nothing about clusters.
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/tenderhq/tender/internal/cli/client"
+)
+
+// Main runs the command of this process and ends it.
+func Main() {
+	ctx, stop := interrupts()
+	app := &App{
+		Stdout: os.Stdout, Stderr: os.Stderr,
+		Lookup: os.LookupEnv, Now: time.Now,
+		Terminal: term.IsTerminal(int(os.Stderr.Fd())),
+		Stdin:    os.Stdin,
+	}
+	code := app.Run(ctx, os.Args[1:])
+	stop()
+	os.Exit(code)
+}
+
+// interrupts ends the context at the first signal to stop and the process at the second.
+func interrupts() (context.Context, func()) {
+	ctx, cancel := context.WithCancelCause(context.Background())
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	if !signal.Ignored(syscall.SIGHUP) { // nohup
+		signal.Notify(signals, syscall.SIGHUP)
+	}
+	go func() { // lives as long as the process
+		cancel(interrupted{<-signals})
+		second := <-signals
+		fmt.Fprintln(os.Stderr, "tender: left at once; what was still running may take a moment to notice")
+		os.Exit(signalCode(second))
+	}()
+	return ctx, func() { signal.Stop(signals) }
+}
+
+// interrupted is the cause of a context that a signal ended.
+type interrupted struct{ signal os.Signal }
+
+func (i interrupted) Error() string { return "interrupted (" + i.signal.String() + ")" }
+
+// signalCode is what shells show for a process that a signal ended.
+func signalCode(s os.Signal) int {
+	if number, ok := s.(syscall.Signal); ok {
+		return 128 + int(number)
+	}
+	return codeFailed
+}
+
+// App is what a command may touch of the world.
+type App struct {
+	Stdin          io.Reader
+	Stdout, Stderr io.Writer
+	Lookup         func(string) (string, bool) // the environment
+	Now            func() time.Time
+	Terminal       bool // whether Stderr is one
+	// Dial opens connections to masters. Default TCP.
+	Dial func(ctx context.Context, address string) (net.Conn, error)
+
+	masters []string // --master
+}
+
+// Run executes one command and returns the exit code. Errors have been printed.
+func (a *App) Run(ctx context.Context, args []string) int {
+	root := a.root()
+	root.SetArgs(args)
+	root.SetIn(a.Stdin)
+	root.SetOut(a.Stdout)
+	root.SetErr(a.Stderr)
+	err := root.ExecuteContext(ctx)
+	if err == nil {
+		return codeOK
+	}
+	if text := sentence(err); text != "" {
+		fmt.Fprintln(a.Stderr, "tender: "+text)
+	}
+	var stop interrupted
+	if cause := context.Cause(ctx); errors.As(cause, &stop) && codeOf(err) == codeFailed {
+		return signalCode(stop.signal)
+	}
+	return codeOf(err)
+}
+
+func (a *App) root() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "tender",
+		Short: "Share one cluster between many frameworks by resource offers",
+		Long: "Tender shares one cluster between many frameworks by resource offers.\n\n" +
+			"Start a whole cluster on this machine with 'tender dev'; then, in another shell,\n" +
+			"run a task on it with 'tender run -- hostname'.",
+		SilenceErrors:     true,
+		SilenceUsage:      true,
+		Args:              a.noSuchCommand,
+		RunE:              showHelp,
+		CompletionOptions: cobra.CompletionOptions{DisableDefaultCmd: true},
+	}
+	root.PersistentFlags().StringSliceVar(&a.masters, "master", nil,
+		"addresses of masters, HOST:PORT,... ($TENDER_MASTER; default "+client.DefaultMaster+")")
+	root.PersistentFlags().SortFlags = false
+	root.SetFlagErrorFunc(flagError)
+	root.SetHelpCommand(helpCommand())
+	root.AddGroup(
+		&cobra.Group{ID: groupWork, Title: "Work:"},
+		&cobra.Group{ID: groupLook, Title: "Look:"},
+		&cobra.Group{ID: groupOperate, Title: "Operate:"},
+	)
+	root.SetHelpCommandGroupID("")
+	add(root, groupWork, a.runCommand(), a.logsCommand(), a.killCommand())
+	add(root, groupLook, a.getCommand(), a.describeCommand(), a.explainCommand())
+	add(root, groupOperate, a.markCommands()...)
+	add(root, groupOperate, a.roleCommands()...)
+	add(root, groupOperate, a.raftCommand())
+	add(root, "", a.executorCommand(), a.versionCommand(), a.completionCommand(), exitCodesTopic())
+	return root
+}
+
+// The groups of the help text.
+const (
+	groupStart   = "start"
+	groupWork    = "work"
+	groupLook    = "look"
+	groupOperate = "operate"
+)
+
+func add(parent *cobra.Command, group string, commands ...*cobra.Command) {
+	for _, command := range commands {
+		command.GroupID = group
+		if command.Args == nil && command.HasSubCommands() {
+			command.Args = noSuchSubcommand
+			command.RunE = showHelp
+		}
+		parent.AddCommand(command)
+	}
+}
+
+func showHelp(command *cobra.Command, _ []string) error { return command.Help() }
+
+func helpCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "help [COMMAND]",
+		Short: "Help about any command",
+		RunE: func(command *cobra.Command, args []string) error {
+			found, rest, err := command.Root().Find(args)
+			if err != nil || found == nil || len(rest) > 0 {
+				return unknownWord("command", args[len(args)-max(1, len(rest))], commandNames(command.Root()))
+			}
+			return found.Help()
+		},
+	}
+}
+
+// client connects to the masters that --master or TENDER_MASTER name.
+func (a *App) client() (*client.Client, error) {
+	masters, err := a.mastersOr(nil)
+	if err != nil {
+		return nil, err
+	}
+	c, err := client.New(client.Config{Masters: masters, Dial: a.Dial})
+	if err != nil {
+		return nil, usage(err)
+	}
+	return c, nil
+}
+
+// mastersOr is what --master says, else the environment, else the default.
+func (a *App) mastersOr(otherwise []string) ([]string, error) {
+	masters, where := a.masters, "--master"
+	if len(masters) == 0 {
+		if text, ok := a.Lookup("TENDER_MASTER"); ok && text != "" {
+			masters, where = splitList(text), "TENDER_MASTER"
+		}
+	}
+	for _, address := range masters {
+		if err := client.CheckAddress(address); err != nil {
+			return nil, usage(fmt.Errorf("%s: %w", where, err))
+		}
+	}
+	if len(masters) == 0 {
+		return otherwise, nil
+	}
+	return masters, nil
+}
+
+// withClient runs a command against the leading master.
+func (a *App) withClient(run func(ctx context.Context, c *client.Client, args []string) error) func(*cobra.Command, []string) error {
+	return func(command *cobra.Command, args []string) (err error) {
+		c, err := a.client()
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, c.Close()) }()
+		return run(command.Context(), c, args)
+	}
+}

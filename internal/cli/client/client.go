@@ -1,0 +1,308 @@
+// Package client finds the leading master among those that it was told of, and calls it: one connection that follows
+// the leadership silently. It gives up after its patience, with one sentence that says which masters were tried and
+// why each failed. It reads no flags and prints nothing.
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/status"
+
+	"github.com/tenderhq/tender/api"
+	apiv1 "github.com/tenderhq/tender/api/v1"
+)
+
+// Config says which masters to try. The zero value is complete.
+type Config struct {
+	// Masters are gRPC addresses, host:port, of some or all masters. Default 127.0.0.1:5060.
+	Masters []string
+	// Patience is how long a call looks for a leader before it gives up. Default 4 s: an election takes one or two.
+	Patience time.Duration
+	// Dial opens connections. Default TCP.
+	Dial func(ctx context.Context, address string) (net.Conn, error)
+}
+
+// DefaultMaster is where a master listens when nobody says otherwise.
+const DefaultMaster = "127.0.0.1:5060"
+
+const (
+	// attemptMax bounds one attempt of a read, so that a master that hangs costs one turn and not all patience.
+	attemptMax = 1500 * time.Millisecond
+	// actionMax bounds one attempt of an action: it may wait for a quorum or an agent.
+	actionMax = 20 * time.Second
+	pauseMin  = 50 * time.Millisecond
+	pauseMax  = 500 * time.Millisecond
+	// followMax: so many redirects without an answer count as one failed round.
+	followMax = 4
+)
+
+// Client is a gRPC connection to whoever leads. It may be used from any goroutine.
+type Client struct {
+	config Config
+
+	mu     sync.Mutex
+	conns  map[string]*grpc.ClientConn
+	leader string            // the last that answered; tried first
+	refuse map[string]string // address -> why the last dial failed
+}
+
+// New checks the addresses; nothing is dialed before the first call.
+func New(config Config) (*Client, error) {
+	if len(config.Masters) == 0 {
+		config.Masters = []string{DefaultMaster}
+	}
+	if config.Patience == 0 {
+		config.Patience = 4 * time.Second
+	}
+	if config.Dial == nil {
+		config.Dial = func(ctx context.Context, address string) (net.Conn, error) {
+			return (&net.Dialer{}).DialContext(ctx, "tcp", address)
+		}
+	}
+	for _, address := range config.Masters {
+		if err := CheckAddress(address); err != nil {
+			return nil, api.E("master", api.Invalid, "", err)
+		}
+	}
+	return &Client{config: config, conns: map[string]*grpc.ClientConn{}, refuse: map[string]string{}}, nil
+}
+
+// CheckAddress reports why text can't be the address of a master, or nil.
+func CheckAddress(text string) error {
+	host, port, err := net.SplitHostPort(text)
+	if err != nil || host == "" || port == "" || strings.ContainsAny(text, " /") {
+		return fmt.Errorf("%q is not the address of a master; write HOST:PORT, such as %s", text, DefaultMaster)
+	}
+	return nil
+}
+
+// Operator is the service for people, at whoever leads.
+func (c *Client) Operator() apiv1.OperatorServiceClient { return apiv1.NewOperatorServiceClient(c) }
+
+// Raft is the service that changes the quorum, at whoever leads.
+func (c *Client) Raft() apiv1.RaftServiceClient { return apiv1.NewRaftServiceClient(c) }
+
+// Masters are the addresses that the client was told of.
+func (c *Client) Masters() []string { return slices.Clone(c.config.Masters) }
+
+// Close ends all connections.
+func (c *Client) Close() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var errs []error
+	for _, conn := range c.conns {
+		errs = append(errs, conn.Close())
+	}
+	clear(c.conns)
+	return errors.Join(errs...)
+}
+
+// Invoke calls the leader. It is what the generated clients call.
+func (c *Client) Invoke(ctx context.Context, method string, args, reply any, opts ...grpc.CallOption) error {
+	// An action may take long, so it does not look for the leader itself: a master that hangs would cost all its time.
+	if longest(method) > attemptMax && c.leaderNow() == "" {
+		if _, err := c.Operator().GetCluster(ctx, &apiv1.GetClusterRequest{}); err != nil {
+			return err
+		}
+	}
+	return c.follow(ctx, method, func(ctx context.Context, conn *grpc.ClientConn) error {
+		ctx, cancel := context.WithTimeout(ctx, longest(method))
+		defer cancel()
+		return conn.Invoke(ctx, method, args, reply, opts...)
+	})
+}
+
+// NewStream opens a stream to the leader; it finds the leader by a read first, because a stream is refused only when
+// it is first read.
+func (c *Client) NewStream(
+	ctx context.Context, desc *grpc.StreamDesc, method string, opts ...grpc.CallOption,
+) (stream grpc.ClientStream, err error) {
+	if _, err := c.Operator().GetCluster(ctx, &apiv1.GetClusterRequest{}); err != nil {
+		return nil, err
+	}
+	err = c.follow(ctx, method, func(ctx context.Context, conn *grpc.ClientConn) error {
+		stream, err = conn.NewStream(ctx, desc, method, opts...)
+		return err
+	})
+	return stream, err
+}
+
+// longest is how long one attempt may take.
+func longest(method string) time.Duration {
+	name := method[strings.LastIndexByte(method, '/')+1:]
+	for _, read := range []string{"List", "Get", "Explain", "StateHash"} {
+		if strings.HasPrefix(name, read) {
+			return attemptMax
+		}
+	}
+	return actionMax
+}
+
+// follow calls one master after the other until one answers as leader, or patience ends.
+func (c *Client) follow(ctx context.Context, method string, call func(context.Context, *grpc.ClientConn) error) error {
+	op := opOf(method)
+	search := newSearch(c.candidates())
+	deadline := time.Now().Add(c.config.Patience)
+	for pause := pauseMin; ; pause = min(2*pause, pauseMax) {
+		for address := search.first(c.candidates()); address != ""; address = search.next() {
+			err := c.attempt(ctx, address, call)
+			switch {
+			case err == nil:
+				c.setLeader(address)
+				return nil
+			case ctx.Err() != nil:
+				return api.E(op, api.Unavailable, "", context.Cause(ctx))
+			case !c.worthAnother(search, address, err):
+				return Error(err)
+			case time.Now().After(deadline):
+				return api.E(op, api.Unavailable, "", search.sentence())
+			}
+		}
+		if time.Now().Add(pause).After(deadline) {
+			return api.E(op, api.Unavailable, "", search.sentence())
+		}
+		if !wait(ctx, pause) {
+			return api.E(op, api.Unavailable, "", context.Cause(ctx))
+		}
+	}
+}
+
+func (c *Client) attempt(ctx context.Context, address string, call func(context.Context, *grpc.ClientConn) error) error {
+	conn, err := c.conn(address)
+	if err != nil {
+		return err
+	}
+	return call(ctx, conn)
+}
+
+// worthAnother notes a failure that another master, or a later attempt, may make good.
+func (c *Client) worthAnother(search *search, address string, err error) bool {
+	if detail := detailOf(err); detail != nil {
+		switch detail.GetKind() {
+		case apiv1.ErrorKind_NOT_LEADER:
+			search.redirect(address, detail.GetLeader())
+			return true
+		case apiv1.ErrorKind_UNAVAILABLE:
+			search.failed(address, detail.GetMessage())
+			return true
+		}
+		return false
+	}
+	switch status.Code(err) {
+	case codes.Unavailable:
+		search.failed(address, c.whyRefused(address, err))
+		return true
+	case codes.DeadlineExceeded:
+		search.failed(address, "does not answer")
+		return true
+	case codes.Unimplemented:
+		// Something else listens there, or a master of another version.
+		search.failed(address, "is not a Tender master of this version")
+		return true
+	}
+	return false
+}
+
+func wait(ctx context.Context, pause time.Duration) bool {
+	timer := time.NewTimer(pause)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// candidates are the last leader, then the masters as they were named.
+func (c *Client) candidates() []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.leader == "" {
+		return slices.Clone(c.config.Masters)
+	}
+	return slices.Concat([]string{c.leader}, c.config.Masters)
+}
+
+// leaderNow is the master that answered last, "" before the first answer.
+func (c *Client) leaderNow() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.leader
+}
+
+func (c *Client) setLeader(address string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.leader = address
+}
+
+func (c *Client) conn(address string) (*grpc.ClientConn, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if conn := c.conns[address]; conn != nil {
+		// A round comes at its own pace; gRPC's pause after a failure would outlast it.
+		conn.ResetConnectBackoff()
+		return conn, nil
+	}
+	conn, err := grpc.NewClient("passthrough:///"+address,
+		grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithContextDialer(c.dial),
+		grpc.WithNoProxy(),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(16*api.MessageBytesMax)),
+	)
+	if err == nil {
+		c.conns[address] = conn
+	}
+	return conn, err
+}
+
+// dial remembers why it failed in the words of the system; gRPC buries them.
+func (c *Client) dial(ctx context.Context, address string) (net.Conn, error) {
+	conn, err := c.config.Dial(ctx, address)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.refuse, address)
+	if err != nil {
+		c.refuse[address] = plain(err)
+	}
+	return conn, err
+}
+
+func (c *Client) whyRefused(address string, err error) string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if why := c.refuse[address]; why != "" {
+		return why
+	}
+	if s, ok := status.FromError(err); ok && !strings.Contains(s.Message(), "desc =") {
+		return s.Message()
+	}
+	return "the connection broke"
+}
+
+// plain is the innermost error of a dial: "connection refused", "no such host".
+func plain(err error) string {
+	if dns := (*net.DNSError)(nil); errors.As(err, &dns) {
+		return dns.Err
+	}
+	for {
+		inner := errors.Unwrap(err)
+		if inner == nil {
+			return err.Error()
+		}
+		err = inner
+	}
+}
+
+func opOf(method string) string { return method[strings.LastIndexByte(method, '/')+1:] }

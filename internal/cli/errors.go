@@ -1,0 +1,218 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/internal/cli/client"
+	"github.com/tenderhq/tender/internal/cli/settings"
+)
+
+// The exit codes; `tender help exit-codes` tells them to people.
+const (
+	codeOK      = 0
+	codeFailed  = 1
+	codeUsage   = 2 // also: what run asks for fits nowhere
+	codePending = 3
+)
+
+const exitCodes = `What the exit code of tender says:
+
+  0        done
+  1        failed; the sentence on stderr says what, where and what would be right
+  2        wrong usage; for run also: no agent is large enough for the task
+  3        kill: the agent is away; it is told as soon as it is back
+  130      stopped by Ctrl-C (128 + the number of the signal)
+
+'tender run' exits with the code of its task: its own, or 128 + the number of the
+signal that ended it. With several instances it is the first code that is not 0, in
+the order of the instances.`
+
+// exitCodesTopic is shown by `tender help exit-codes`.
+func exitCodesTopic() *cobra.Command {
+	return &cobra.Command{Use: "exit-codes", Short: "What exit codes say", Long: exitCodes}
+}
+
+// failure is an error with an exit code of its own. Without err nothing is printed.
+type failure struct {
+	code int
+	err  error
+}
+
+func (f failure) Error() string {
+	if f.err == nil {
+		return fmt.Sprintf("exit code %d", f.code)
+	}
+	return f.err.Error()
+}
+
+func (f failure) Unwrap() error { return f.err }
+
+// usage marks an error as the caller's.
+func usage(err error) error { return failure{codeUsage, err} }
+
+func usagef(format string, args ...any) error { return usage(fmt.Errorf(format, args...)) }
+
+func codeOf(err error) int {
+	if f := (failure{}); errors.As(err, &f) {
+		return f.code
+	}
+	if api.KindOf(err) == api.Invalid {
+		return codeUsage
+	}
+	return codeFailed
+}
+
+// sentence is an error as people read it: no operation, no kind that the words tell already.
+func sentence(err error) string {
+	if f := (failure{}); errors.As(err, &f) && f.err == nil {
+		return ""
+	}
+	if away := (*client.Unreachable)(nil); errors.As(err, &away) {
+		if away.Leaderless {
+			return away.Error() + "; a majority of them must be up"
+		}
+		return away.Error() + "; start a cluster with 'tender dev', or name the masters with --master or TENDER_MASTER"
+	}
+	var own *api.Error
+	if !errors.As(err, &own) || own != innermost(err) {
+		return oneLine(err.Error())
+	}
+	return oneLine(plainly(own))
+}
+
+// innermost strips what only carries a code.
+func innermost(err error) error {
+	for {
+		f, ok := err.(failure)
+		if !ok {
+			return err
+		}
+		err = f.err
+	}
+}
+
+func plainly(err *api.Error) string {
+	var inner *api.Error
+	switch {
+	case err.Err == nil && err.Subject == "":
+		return err.Kind.String()
+	case err.Err == nil:
+		return err.Subject + ": " + err.Kind.String()
+	case errors.As(err.Err, &inner) && inner == err.Err:
+		return plainly(inner)
+	case err.Subject == "" || strings.Contains(err.Err.Error(), err.Subject):
+		return err.Err.Error()
+	}
+	return err.Subject + ": " + err.Err.Error()
+}
+
+// oneLine joins the lines of joined errors.
+func oneLine(text string) string {
+	return strings.ReplaceAll(strings.TrimSpace(text), "\n", "; ")
+}
+
+// flagError turns what the flag parser says into a sentence with the closest flag.
+func flagError(command *cobra.Command, err error) error {
+	var missing *pflag.NotExistError
+	if errors.As(err, &missing) {
+		if short := missing.GetSpecifiedShortnames(); short != "" {
+			return usagef("'%s' has no flag -%s; see '%s --help'", command.CommandPath(), missing.GetSpecifiedName(), command.CommandPath())
+		}
+		return unknownFlag(command, missing.GetSpecifiedName())
+	}
+	var value *pflag.InvalidValueError
+	if errors.As(err, &value) {
+		return usagef("--%s: %q is wrong: %w", value.GetFlag().Name, value.GetValue(), cause(value))
+	}
+	return usagef("%w; see '%s --help'", err, command.CommandPath())
+}
+
+func unknownFlag(command *cobra.Command, name string) error {
+	var names []string
+	visit := func(f *pflag.Flag) {
+		if !f.Hidden {
+			names = append(names, f.Name)
+		}
+	}
+	command.Flags().VisitAll(visit)
+	command.InheritedFlags().VisitAll(visit)
+	if closest := settings.Closest(name, names); closest != "" {
+		return usagef("'%s' has no flag --%s; did you mean --%s?", command.CommandPath(), name, closest)
+	}
+	return usagef("'%s' has no flag --%s; see '%s --help'", command.CommandPath(), name, command.CommandPath())
+}
+
+// cause is the innermost error of a wrong value, without the name of the function that found it.
+func cause(err error) error {
+	for errors.Unwrap(err) != nil {
+		err = errors.Unwrap(err)
+	}
+	return err
+}
+
+// unknownWord says that word is none of the known ones, and which it may have been.
+func unknownWord(noun, word string, known []string) error {
+	if closest := settings.Closest(word, known); closest != "" {
+		return usagef("%s %q is unknown; did you mean %q?", noun, word, closest)
+	}
+	return usagef("%s %q is unknown; there are %s", noun, word, strings.Join(known, ", "))
+}
+
+func commandNames(command *cobra.Command) []string {
+	var names []string
+	for _, child := range command.Commands() {
+		if child.IsAvailableCommand() {
+			names = append(names, child.Name())
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+func (a *App) noSuchCommand(command *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	return unknownWord("command", args[0], commandNames(command))
+}
+
+func noSuchSubcommand(command *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	return unknownWord(command.CommandPath()+" command", args[0], commandNames(command))
+}
+
+// exactly checks the arguments against their names: "TASK", "FRAMEWORK".
+func exactly(names ...string) cobra.PositionalArgs { return between(len(names), names...) }
+
+// between wants at least so many of the named arguments and no more than all.
+func between(least int, names ...string) cobra.PositionalArgs {
+	return func(command *cobra.Command, args []string) error {
+		path := command.CommandPath()
+		switch {
+		case len(args) < least:
+			return usagef("'%s' needs %s; write '%s'", path, strings.Join(names[len(args):least], " and "), command.UseLine())
+		case len(args) > len(names):
+			return usagef("%q is one word too many for '%s'; write '%s'", args[len(names)], path, command.UseLine())
+		}
+		return nil
+	}
+}
+
+func splitList(text string) []string {
+	var parts []string
+	for part := range strings.SplitSeq(text, ",") {
+		if part = strings.TrimSpace(part); part != "" {
+			parts = append(parts, part)
+		}
+	}
+	return parts
+}

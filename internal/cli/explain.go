@@ -1,0 +1,61 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	apiv1 "github.com/tenderhq/tender/api/v1"
+	"github.com/tenderhq/tender/internal/cli/client"
+	"github.com/tenderhq/tender/internal/cli/show"
+)
+
+func (a *App) explainCommand() *cobra.Command {
+	var agent, format string
+	command := &cobra.Command{
+		Use:   "explain FRAMEWORK",
+		Short: "Say why a framework is offered what it is, or nothing",
+		Long:  "Say why a framework is offered what it is, or nothing: first for the framework as a whole, then for each agent.",
+		Example: "  tender explain framework-3\n" +
+			"  tender explain framework-3 --agent agent-1",
+		Args:              exactly("FRAMEWORK"),
+		ValidArgsFunction: a.completeIDs("frameworks"),
+	}
+	command.Flags().StringVar(&agent, "agent", "", "only for this agent")
+	command.Flags().StringVarP(&format, "output", "o", "text", "text or json")
+	a.completeFlags(command)
+	command.RunE = a.withClient(func(ctx context.Context, c *client.Client, args []string) error {
+		if err := checkFormat(format, "text", "json"); err != nil {
+			return err
+		}
+		answer, err := c.Operator().Explain(ctx, &apiv1.ExplainRequest{FrameworkId: args[0], AgentId: agent})
+		switch {
+		case err != nil:
+			return err
+		case format == "json":
+			return show.JSON(a.Stdout, answer)
+		}
+		return a.explained(answer)
+	})
+	return command
+}
+
+func (a *App) explained(answer *apiv1.ExplainResponse) error {
+	for _, line := range answer.GetFramework() {
+		if _, err := fmt.Fprintf(a.Stdout, "%s: %s\n", answer.GetFrameworkId(), show.Clean(line)); err != nil {
+			return err
+		}
+	}
+	var rows [][]string
+	for _, agent := range answer.GetAgents() {
+		rows = append(rows, []string{agent.GetAgentId(), agent.GetHostname(), agent.GetWhy()})
+	}
+	if len(rows) == 0 {
+		return nil
+	}
+	if len(answer.GetFramework()) > 0 {
+		fmt.Fprintln(a.Stdout)
+	}
+	return show.Table(a.Stdout, []string{"AGENT", "HOSTNAME", "WHY"}, rows)
+}

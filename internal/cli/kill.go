@@ -1,0 +1,55 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	apiv1 "github.com/tenderhq/tender/api/v1"
+	"github.com/tenderhq/tender/internal/cli/client"
+)
+
+func (a *App) killCommand() *cobra.Command {
+	var grace time.Duration
+	command := &cobra.Command{
+		Use:   "kill TASK",
+		Short: "End a task",
+		Long: "End a task: SIGTERM, then SIGKILL after the grace. TASK is FRAMEWORK/TASK, or any unique start of it or of the task's own ID.\n\n" +
+			"The exit code is 0 once the task's agent has stored the kill, and 3 when the agent is away: the kill is then\n" +
+			"kept, and told to the agent when it is back.",
+		Args:              exactly("TASK"),
+		ValidArgsFunction: a.completeIDs("tasks"),
+	}
+	command.Flags().DurationVar(&grace, "grace", 0, "time between SIGTERM and SIGKILL (0 = the task's own)")
+	command.RunE = a.withClient(func(ctx context.Context, c *client.Client, args []string) error {
+		if grace < 0 {
+			return usagef("--grace is %v; write a time such as 5s", grace)
+		}
+		request := &apiv1.KillTaskRequest{Task: args[0]}
+		if grace > 0 {
+			request.Grace = durationpb.New(grace)
+		}
+		answer, err := c.Operator().KillTask(ctx, request)
+		if err != nil {
+			return err
+		}
+		return a.killed(answer)
+	})
+	return command
+}
+
+func (a *App) killed(answer *apiv1.KillTaskResponse) error {
+	task := answer.GetFrameworkId() + "/" + answer.GetTaskId()
+	switch {
+	case answer.GetAlready() != "":
+		fmt.Fprintf(a.Stdout, "%s had ended before: %s\n", task, answer.GetAlready())
+	case answer.GetPending():
+		return failure{codePending, fmt.Errorf("the kill of %s is pending: its agent is away and is told when it is back", task)}
+	default:
+		fmt.Fprintf(a.Stdout, "%s is being killed\n", task)
+	}
+	return nil
+}

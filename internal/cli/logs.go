@@ -1,0 +1,138 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tenderhq/tender/api"
+	apiv1 "github.com/tenderhq/tender/api/v1"
+	"github.com/tenderhq/tender/internal/cli/client"
+	"github.com/tenderhq/tender/internal/cli/logtail"
+)
+
+const (
+	// logsPoll is how often `logs -f` asks whether the task has ended.
+	logsPoll = time.Second
+	// logsUnknownMax answers in a row without the task mean that it is forgotten. One may mean that its agent has not
+	// reported to a new leader yet.
+	logsUnknownMax = 15
+)
+
+func (a *App) logsCommand() *cobra.Command {
+	var follow, stderr bool
+	command := &cobra.Command{
+		Use:   "logs TASK",
+		Short: "Print the output of a task",
+		Long: "Print what a task has written to its stdout (or stderr), also after its end for as long as its agent keeps its folder.\n\n" +
+			"TASK is FRAMEWORK/TASK, or any unique start of it or of the task's own ID.",
+		Args:              exactly("TASK"),
+		ValidArgsFunction: a.completeIDs("tasks"),
+	}
+	command.Flags().BoolVarP(&follow, "follow", "f", false, "go on until the task has ended")
+	command.Flags().BoolVar(&stderr, "stderr", false, "its stderr instead of its stdout")
+	command.RunE = a.withClient(func(ctx context.Context, c *client.Client, args []string) error {
+		task, err := findTask(ctx, c, args[0])
+		if err != nil {
+			return err
+		}
+		if task.GetAgentId() == "" {
+			return fmt.Errorf("%s is %s and was never on an agent, so it has no output", taskRef(task), task.GetState())
+		}
+		stream := logtail.Stdout
+		if stderr {
+			stream = logtail.Stderr
+		}
+		return a.logs(ctx, c, task, stream, follow)
+	})
+	return command
+}
+
+func (a *App) logs(ctx context.Context, c *client.Client, task *apiv1.TaskView, stream logtail.Stream, follow bool) error {
+	source := &logtail.Source{
+		Task:    api.TaskRef{Framework: api.FrameworkID(task.GetFrameworkId()), Task: api.TaskID(task.GetId())},
+		Stream:  stream,
+		Address: agentAddress(c, task),
+	}
+	var err error
+	if follow && !ended(task) {
+		err = source.Follow(ctx, a.Stdout, watchEnd(ctx, c, source.Task))
+	} else {
+		err = source.Rest(ctx, a.Stdout)
+	}
+	if errors.Is(err, logtail.ErrNone) {
+		return fmt.Errorf("agent %s has no %s of %s: it has not started, or its folder was removed since it ended",
+			task.GetAgentId(), stream, source.Task)
+	}
+	return err
+}
+
+func ended(task *apiv1.TaskView) bool {
+	state, err := api.ParseTaskState(task.GetState())
+	return err == nil && state.Terminal()
+}
+
+// agentAddress asks where the task's agent listens; it may move when it restarts.
+func agentAddress(c *client.Client, task *apiv1.TaskView) func(context.Context) (string, error) {
+	known := task.GetAgentAddress()
+	return func(ctx context.Context) (string, error) {
+		if first := known; first != "" {
+			known = ""
+			return first, nil
+		}
+		agents, err := c.Operator().ListAgents(ctx, &apiv1.ListRequest{Prefix: task.GetAgentId()})
+		if err != nil {
+			return "", err
+		}
+		for _, agent := range agents.GetItems() {
+			if agent.GetId() == task.GetAgentId() {
+				return agent.GetAddress(), nil
+			}
+		}
+		return "", fmt.Errorf("agent %s is no more", task.GetAgentId())
+	}
+}
+
+// watchEnd closes the channel when the task has ended or is no more. It ends with ctx.
+func watchEnd(ctx context.Context, c *client.Client, task api.TaskRef) <-chan struct{} {
+	over := make(chan struct{})
+	go func() {
+		tick := time.NewTicker(logsPoll)
+		defer tick.Stop()
+		for unknown := 0; unknown < logsUnknownMax; {
+			end, known := hasEnded(ctx, c, task)
+			if end {
+				break
+			}
+			if known {
+				unknown = 0
+			} else {
+				unknown++
+			}
+			select {
+			case <-tick.C:
+			case <-ctx.Done():
+				return
+			}
+		}
+		close(over)
+	}()
+	return over
+}
+
+// hasEnded says whether the task has ended, and whether that is known: a master that does not answer says nothing.
+func hasEnded(ctx context.Context, c *client.Client, task api.TaskRef) (end, known bool) {
+	list, err := c.Operator().ListTasks(ctx, &apiv1.ListTasksRequest{Prefix: task.String(), All: true})
+	if err != nil {
+		return false, true
+	}
+	for _, item := range list.GetItems() {
+		if taskRef(item) == task.String() {
+			return ended(item), true
+		}
+	}
+	return false, false
+}

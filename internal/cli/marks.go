@@ -1,0 +1,98 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	apiv1 "github.com/tenderhq/tender/api/v1"
+	"github.com/tenderhq/tender/internal/cli/client"
+)
+
+// markCommands put marks on agents and take them away.
+func (a *App) markCommands() []*cobra.Command {
+	drain := a.markCommand("drain", apiv1.AgentAction_DRAIN, "Offer nothing of an agent any more and end its tasks",
+		"Offer nothing of an agent any more and end its tasks, each with its own grace. The mark 'drained' tells when it is\n"+
+			"empty; 'tender reactivate' takes it back into service.")
+	drain.Flags().Duration("grace", 0, "no task may take longer than this to end (0 = each its own)")
+	drain.Flags().Bool("force", false, "do not wait for frameworks that are away to hear of the end of their tasks")
+	gone := a.markCommand("gone", apiv1.AgentAction_MARK_GONE, "Declare that an agent never comes back",
+		"Declare that an agent never comes back: its tasks end as GONE_BY_OPERATOR, and frameworks may start them elsewhere.\n"+
+			"If it does come back, it is told to end everything and to register as a new one. This can't be undone.")
+	gone.Flags().Bool("force", false, "also when the agent is alive")
+	remove := a.markCommand("remove", apiv1.AgentAction_REMOVE, "Forget an agent that is gone or drained",
+		"Forget an agent that is gone or drained. This can't be undone.")
+	remove.Flags().Bool("force", false, "also when it still has tasks")
+	return []*cobra.Command{
+		drain,
+		a.markCommand("deactivate", apiv1.AgentAction_DEACTIVATE, "Offer nothing of an agent any more; its tasks go on",
+			"Offer nothing of an agent any more; its tasks go on. 'tender reactivate' takes it back into service."),
+		a.markCommand("reactivate", apiv1.AgentAction_REACTIVATE, "Take back drain and deactivate", "Take back drain and deactivate."),
+		gone, remove,
+	}
+}
+
+func (a *App) markCommand(name string, action apiv1.AgentAction, short, long string) *cobra.Command {
+	command := &cobra.Command{
+		Use: name + " AGENT", Short: short, Long: long,
+		Args: exactly("AGENT"), ValidArgsFunction: a.completeIDs("agents"),
+	}
+	command.RunE = func(command *cobra.Command, args []string) error {
+		request := &apiv1.MarkAgentRequest{Action: action}
+		if err := markFlags(command, request); err != nil {
+			return err
+		}
+		return a.withClient(func(ctx context.Context, c *client.Client, args []string) error {
+			agents, err := kindNamed("agents")
+			if err != nil {
+				return err
+			}
+			agent, err := agents.find(ctx, c, args[0])
+			if err != nil {
+				return err
+			}
+			request.AgentId = agent.id
+			answer, err := c.Operator().MarkAgent(ctx, request)
+			if err != nil {
+				return err
+			}
+			return a.said(answer)
+		})(command, args)
+	}
+	return command
+}
+
+func markFlags(command *cobra.Command, request *apiv1.MarkAgentRequest) error {
+	var grace time.Duration
+	var err, err2 error
+	if command.Flags().Lookup("grace") != nil {
+		grace, err = command.Flags().GetDuration("grace")
+	}
+	if command.Flags().Lookup("force") != nil {
+		request.Force, err2 = command.Flags().GetBool("force")
+	}
+	switch {
+	case grace < 0:
+		return usagef("--grace is %v; write a time such as 30s", grace)
+	case grace > 0:
+		request.Grace = durationpb.New(grace)
+	}
+	return errors.Join(err, err2)
+}
+
+// said prints what an action came to.
+func (a *App) said(answer *apiv1.ActionResponse) error {
+	_, err := fmt.Fprintf(a.Stdout, "%s: %s\n", answer.GetSubject(), orDone(answer.GetMessage()))
+	return err
+}
+
+func orDone(message string) string {
+	if message == "" {
+		return "done"
+	}
+	return message
+}

@@ -1,0 +1,165 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	apiv1 "github.com/tenderhq/tender/api/v1"
+	"github.com/tenderhq/tender/internal/cli/client"
+	"github.com/tenderhq/tender/internal/cli/show"
+)
+
+func (a *App) raftCommand() *cobra.Command {
+	raft := &cobra.Command{Use: "raft", Short: "Show and change the masters' quorum"}
+	snapshot := &cobra.Command{Use: "snapshot", Short: "Save what the quorum keeps"}
+	add(snapshot, "", a.snapshotSaveCommand())
+	add(raft, "", a.peersCommand(), a.addPeerCommand(), a.removePeerCommand(), a.transferCommand(), snapshot)
+	return raft
+}
+
+func (a *App) peersCommand() *cobra.Command {
+	var format string
+	command := &cobra.Command{Use: "peers", Short: "List the members of the quorum", Args: exactly()}
+	command.Flags().StringVarP(&format, "output", "o", "table", "table or json")
+	command.RunE = a.withClient(func(ctx context.Context, c *client.Client, _ []string) error {
+		if err := checkFormat(format, "table", "json"); err != nil {
+			return err
+		}
+		answer, err := c.Raft().ListPeers(ctx, &apiv1.ListPeersRequest{})
+		switch {
+		case err != nil:
+			return err
+		case format == "json":
+			return show.JSON(a.Stdout, answer)
+		}
+		var rows [][]string
+		for _, peer := range answer.GetItems() {
+			rows = append(rows, []string{peer.GetId(), peer.GetRole(), peer.GetRaftAddress()})
+		}
+		return show.Table(a.Stdout, []string{"MASTER", "ROLE", "RAFT"}, rows)
+	})
+	return command
+}
+
+func (a *App) addPeerCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "add MASTER RAFT-ADDRESS",
+		Short: "Let a master join the quorum",
+		Long: "Let a master join the quorum. It must run, with a fresh data folder; it follows without a vote until it has caught up.\n\n" +
+			"RAFT-ADDRESS is where the others reach it, HOST:PORT (port 5070 by default).",
+		Args: exactly("MASTER", "RAFT-ADDRESS"),
+		RunE: a.withClient(func(ctx context.Context, c *client.Client, args []string) error {
+			if client.CheckAddress(args[1]) != nil {
+				return usagef("%q is not an address; write HOST:PORT, such as 10.0.0.4:5070", args[1])
+			}
+			answer, err := c.Raft().AddPeer(ctx, &apiv1.AddPeerRequest{Id: args[0], RaftAddress: args[1]})
+			if err != nil {
+				return err
+			}
+			return a.said(answer)
+		}),
+	}
+}
+
+func (a *App) removePeerCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:               "remove MASTER",
+		Short:             "Take a master out of the quorum",
+		Args:              exactly("MASTER"),
+		ValidArgsFunction: a.completeIDs("masters"),
+		RunE: a.withClient(func(ctx context.Context, c *client.Client, args []string) error {
+			answer, err := c.Raft().RemovePeer(ctx, &apiv1.RemovePeerRequest{Id: args[0]})
+			if err != nil {
+				return err
+			}
+			return a.said(answer)
+		}),
+	}
+}
+
+func (a *App) transferCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:               "transfer-leader [MASTER]",
+		Short:             "Let another master lead",
+		Args:              between(0, "MASTER"),
+		ValidArgsFunction: a.completeIDs("masters"),
+		RunE: a.withClient(func(ctx context.Context, c *client.Client, args []string) error {
+			request := &apiv1.TransferLeaderRequest{}
+			if len(args) == 1 {
+				request.Id = args[0]
+			}
+			answer, err := c.Raft().TransferLeader(ctx, request)
+			if err != nil {
+				return err
+			}
+			return a.said(answer)
+		}),
+	}
+}
+
+func (a *App) snapshotSaveCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "save FILE",
+		Short: "Save a snapshot of the registry to a file",
+		Long:  "Save a snapshot of the registry to a file, which must not exist yet. FILE appears only when it is complete.",
+		Args:  exactly("FILE"),
+		RunE: a.withClient(func(ctx context.Context, c *client.Client, args []string) error {
+			if _, err := os.Lstat(args[0]); !errors.Is(err, fs.ErrNotExist) {
+				return fmt.Errorf("%s exists already; name a new file", args[0])
+			}
+			bytes, err := saveSnapshot(ctx, c, args[0])
+			if err != nil {
+				return err
+			}
+			_, err = fmt.Fprintln(a.Stdout, args[0]+": "+strconv.FormatInt(bytes, 10)+" bytes")
+			return err
+		}),
+	}
+}
+
+// saveSnapshot writes beside the file first: half a snapshot must not look like a whole one.
+func saveSnapshot(ctx context.Context, c *client.Client, name string) (bytes int64, err error) {
+	file, err := os.CreateTemp(filepath.Dir(name), ".snapshot-*")
+	if err != nil {
+		return 0, err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, os.Remove(file.Name()))
+		}
+	}()
+	bytes, err = receiveSnapshot(ctx, c, file)
+	if err = errors.Join(err, file.Sync(), file.Close()); err != nil {
+		return 0, err
+	}
+	return bytes, os.Rename(file.Name(), name)
+}
+
+func receiveSnapshot(ctx context.Context, c *client.Client, w io.Writer) (bytes int64, err error) {
+	stream, err := c.Raft().SaveSnapshot(ctx, &apiv1.SaveSnapshotRequest{})
+	if err != nil {
+		return 0, err
+	}
+	for {
+		chunk, err := stream.Recv()
+		switch {
+		case errors.Is(err, io.EOF):
+			return bytes, nil
+		case err != nil:
+			return bytes, client.Error(err)
+		}
+		n, err := w.Write(chunk.GetData())
+		bytes += int64(n)
+		if err != nil {
+			return bytes, err
+		}
+	}
+}

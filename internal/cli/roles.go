@@ -1,0 +1,138 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tenderhq/tender/api"
+	apiv1 "github.com/tenderhq/tender/api/v1"
+	"github.com/tenderhq/tender/internal/cli/client"
+	"github.com/tenderhq/tender/internal/cli/show"
+)
+
+// roleCommands show and change what a role is worth.
+func (a *App) roleCommands() []*cobra.Command {
+	weight := a.roleCommand("weight ROLE [WEIGHT]", "Show or set the weight of a role",
+		"Show or set the weight of a role: among its siblings it is due a share in proportion to it. Default 1.",
+		"WEIGHT", setWeight)
+	priority := a.roleCommand("priority ROLE [PRIORITY]", "Show or set the priority of a role",
+		"Show or set the priority of a role, for the allocator 'priority': the higher one is served first. Default 0.",
+		"PRIORITY", setPriority)
+	return []*cobra.Command{weight, priority, a.quotaCommand()}
+}
+
+func (a *App) roleCommand(
+	use, short, long, value string, set func(*apiv1.SetRoleRequest, string) error,
+) *cobra.Command {
+	return &cobra.Command{
+		Use: use, Short: short, Long: long,
+		Args: between(1, "ROLE", value), ValidArgsFunction: a.completeIDs("roles"),
+		RunE: func(command *cobra.Command, args []string) error {
+			request := &apiv1.SetRoleRequest{Role: args[0]}
+			if err := api.Role(args[0]).Check(); err != nil {
+				return usage(err)
+			}
+			if len(args) == 2 {
+				if err := set(request, args[1]); err != nil {
+					return usage(err)
+				}
+			}
+			return a.setRole(command, request, len(args) == 2)
+		},
+	}
+}
+
+func setWeight(request *apiv1.SetRoleRequest, text string) error {
+	weight, err := strconv.ParseFloat(text, 64)
+	if err != nil || !(weight > 0 && weight <= 1e6) {
+		return fmt.Errorf("weight %q is wrong; write a number above 0 and up to 1000000, such as 2 or 0.5", text)
+	}
+	request.Weight = &weight
+	return nil
+}
+
+func setPriority(request *apiv1.SetRoleRequest, text string) error {
+	number, err := strconv.ParseInt(text, 10, 32)
+	if err != nil {
+		return fmt.Errorf("priority %q is wrong; write a whole number, such as 10; the higher one is served first", text)
+	}
+	priority := int32(number)
+	request.Priority = &priority
+	return nil
+}
+
+func (a *App) quotaCommand() *cobra.Command {
+	var guarantee, limit string
+	command := &cobra.Command{
+		Use:   "quota ROLE",
+		Short: "Show or set the guarantee and the limit of a role",
+		Long: "Show or set the guarantee and the limit of a role and all below it. The guarantee is kept free for it; it never gets\n" +
+			"more than the limit. 'none' takes one away.",
+		Example: "  tender quota eng --guarantee 'cpus:8;mem:16384' --limit 'cpus:32'\n" +
+			"  tender quota eng --limit none",
+		Args: exactly("ROLE"), ValidArgsFunction: a.completeIDs("roles"),
+	}
+	command.Flags().StringVar(&guarantee, "guarantee", "", "resources such as 'cpus:8;mem:16384', or none")
+	command.Flags().StringVar(&limit, "limit", "", "resources such as 'cpus:32', or none")
+	command.RunE = func(command *cobra.Command, args []string) error {
+		request := &apiv1.SetRoleRequest{Role: args[0]}
+		err := errors.Join(
+			api.Role(args[0]).Check(),
+			setQuota(command, "guarantee", guarantee, &request.Guarantee),
+			setQuota(command, "limit", limit, &request.Limit),
+		)
+		if err != nil {
+			return usage(err)
+		}
+		return a.setRole(command, request, request.Guarantee != nil || request.Limit != nil)
+	}
+	return command
+}
+
+func setQuota(command *cobra.Command, name, text string, into **string) error {
+	if !command.Flags().Changed(name) {
+		return nil
+	}
+	if text != "none" {
+		resources, err := api.ParseResources(text)
+		if err != nil {
+			return fmt.Errorf("--%s: %w", name, err)
+		}
+		if resources.IsZero() {
+			return fmt.Errorf("--%s is empty; write resources such as 'cpus:8', or none to take it away", name)
+		}
+	}
+	*into = &text
+	return nil
+}
+
+// setRole changes the role, or only looks when there is nothing to change, and shows it.
+func (a *App) setRole(command *cobra.Command, request *apiv1.SetRoleRequest, change bool) error {
+	return a.withClient(func(ctx context.Context, c *client.Client, _ []string) error {
+		if change {
+			view, err := c.Operator().SetRole(ctx, request)
+			if err != nil {
+				return err
+			}
+			return show.Fields(a.Stdout, roleFields(view))
+		}
+		l, err := listRoles(ctx, c, query{prefix: request.GetRole()})
+		if err != nil {
+			return err
+		}
+		for _, item := range l.items {
+			if item.id == request.GetRole() {
+				return show.Fields(a.Stdout, roleFields(item.message.(*apiv1.RoleView)))
+			}
+		}
+		return fmt.Errorf("nobody uses role %q and nothing is set for it; weight 1, priority 0 and no quota hold", request.GetRole())
+	})(command, nil)
+}
+
+// quoted lists words for a sentence.
+func quoted(words []string) string { return "'" + strings.Join(words, "', '") + "'" }

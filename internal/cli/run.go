@@ -1,0 +1,202 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"path"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tenderhq/tender/api"
+	apiv1 "github.com/tenderhq/tender/api/v1"
+	"github.com/tenderhq/tender/internal/cli/client"
+	"github.com/tenderhq/tender/internal/cli/run"
+)
+
+// runFlags are what `tender run` is told.
+type runFlags struct {
+	name, role            string
+	cpus, mem, disk, gpus string
+	resources             string
+	instances             int
+	env, constraints      []string
+	labels                map[string]string
+	grace                 time.Duration
+	shell, retry, quiet   bool
+}
+
+func (a *App) runCommand() *cobra.Command {
+	var f runFlags
+	command := &cobra.Command{
+		Use:   "run [flags] -- COMMAND [ARGUMENT...]",
+		Short: "Run a command on the cluster, with its output and exit code here",
+		Long: "Run a command as one task or many. Their stdout and stderr appear here as they come, and the exit code is theirs\n" +
+			"(see 'tender help exit-codes'). Ctrl-C ends the tasks. A task gets the environment that --env gives it, and no other.",
+		Example: "  tender run -- sh -c 'echo out; echo err >&2; exit 3'\n" +
+			"  tender run --instances 50 --cpus 0.1 -- hostname\n" +
+			"  tender run --shell -- 'ls | wc -l'",
+		Args: func(command *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return usagef("'tender run' needs a command; write 'tender run -- COMMAND'")
+			}
+			return nil
+		},
+	}
+	flags := command.Flags()
+	flags.SortFlags = false
+	flags.SetInterspersed(false)
+	flags.StringVar(&f.name, "name", "", "name of the framework, and the start of the tasks' IDs (default: the command's)")
+	flags.IntVarP(&f.instances, "instances", "n", 1, "how many tasks run the command")
+	flags.StringVar(&f.cpus, "cpus", "0.1", "processors for each")
+	flags.StringVar(&f.mem, "mem", "32", "memory for each, in MB")
+	flags.StringVar(&f.disk, "disk", "0", "disk for each, in MB")
+	flags.StringVar(&f.gpus, "gpus", "0", "GPUs for each")
+	flags.StringVar(&f.resources, "resources", "", "further resources for each, such as 'licenses:1'")
+	flags.StringArrayVarP(&f.env, "env", "e", nil, "NAME=VALUE for the tasks; NAME alone passes it on from here; repeatable")
+	flags.StringVar(&f.role, "role", string(api.DefaultRole), "role whose share is used")
+	flags.StringArrayVar(&f.constraints, "constraint", nil, "only agents for which this is true, such as 'agent.attributes.rack == \"r1\"'; repeatable")
+	flags.StringToStringVar(&f.labels, "label", nil, "NAME=VALUE of the tasks; repeatable")
+	flags.DurationVar(&f.grace, "grace", 0, "time between SIGTERM and SIGKILL (default 5s)")
+	flags.BoolVar(&f.shell, "shell", false, "COMMAND is a line for /bin/sh")
+	flags.BoolVar(&f.retry, "retry", false, "start a task again whose agent was lost")
+	flags.BoolVarP(&f.quiet, "quiet", "q", false, "say nothing beside the tasks' output and errors")
+	a.completeFlags(command)
+	command.RunE = func(command *cobra.Command, args []string) error {
+		task, err := f.task(args, a.Lookup)
+		if err != nil {
+			return usage(err)
+		}
+		return a.withClient(func(ctx context.Context, c *client.Client, args []string) error {
+			return a.run(ctx, c, f, task)
+		})(command, args)
+	}
+	return command
+}
+
+func (a *App) run(ctx context.Context, c *client.Client, f runFlags, task api.Task) error {
+	// A cluster that is not there is told in a sentence, before anything is set up.
+	if _, err := c.Operator().GetCluster(ctx, &apiv1.GetClusterRequest{}); err != nil {
+		return err
+	}
+	code, err := run.Run(ctx, run.Config{
+		Masters: c.Masters(), Operator: c.Operator(), Name: task.Name, Role: api.Role(f.role), Task: task,
+		Instances: f.instances, Constraint: conjunction(f.constraints), Retry: f.retry,
+		Stdout: a.Stdout, Stderr: a.Stderr, Say: a.sayUnless(f.quiet), Progress: a.Terminal && !f.quiet,
+	})
+	var stop interrupted
+	switch tooLarge := (*run.TooLarge)(nil); {
+	case errors.As(err, &tooLarge):
+		return failure{codeUsage, err}
+	case err != nil:
+		return err
+	case errors.As(context.Cause(ctx), &stop):
+		return failure{signalCode(stop.signal), nil}
+	case code != 0:
+		return failure{code, nil}
+	}
+	return nil
+}
+
+func (a *App) sayUnless(quiet bool) func(string, ...any) {
+	w := a.Stderr
+	if quiet {
+		w = io.Discard
+	}
+	return func(format string, args ...any) { fmt.Fprintf(w, "tender: "+format+"\n", args...) }
+}
+
+// task is what each instance runs, or all that is wrong with the flags.
+func (f *runFlags) task(args []string, lookup func(string) (string, bool)) (api.Task, error) {
+	resources, err := f.allResources()
+	env, err2 := environment(f.env, lookup)
+	task := api.Task{Name: f.nameOr(args), Resources: resources, KillGrace: f.grace, Labels: f.labels}
+	task.Command = &api.Command{Argv: args, Env: env}
+	if f.shell {
+		task.Command = &api.Command{Shell: strings.Join(args, " "), Env: env}
+	}
+	return task, errors.Join(err, err2, api.Role(f.role).Check(), f.check(args))
+}
+
+func (f *runFlags) check(args []string) error {
+	switch {
+	case args[0] == "":
+		return errors.New("the command is empty; write 'tender run -- COMMAND'")
+	case f.instances < 1:
+		return fmt.Errorf("--instances is %d; write 1 or more", f.instances)
+	case f.grace < 0:
+		return fmt.Errorf("--grace is %v; write a time such as 5s", f.grace)
+	case f.name != "":
+		return api.CheckID("--name", f.name)
+	}
+	return nil
+}
+
+func (f *runFlags) allResources() (api.Resources, error) {
+	var all api.Resources
+	var errs []error
+	for _, flag := range []struct{ name, text string }{{"cpus", f.cpus}, {"mem", f.mem}, {"disk", f.disk}, {"gpus", f.gpus}} {
+		amount, err := api.ParseMilli(flag.text)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("--%s: %w", flag.name, err))
+		}
+		all = all.Plus(api.NewResources(api.Resource{Label: api.Label{Name: flag.name}, Scalar: amount}))
+	}
+	more, err := api.ParseResources(f.resources)
+	if err != nil {
+		errs = append(errs, fmt.Errorf("--resources: %w", err))
+	}
+	all = all.Plus(more)
+	if len(errs) == 0 && all.IsZero() {
+		errs = append(errs, errors.New("the task asks for no resources; give it at least --cpus 0.01"))
+	}
+	return all, errors.Join(errs...)
+}
+
+// environment reads NAME=VALUE, and NAME as what it is here.
+func environment(pairs []string, lookup func(string) (string, bool)) (map[string]string, error) {
+	env := map[string]string{}
+	for _, pair := range pairs {
+		name, value, given := strings.Cut(pair, "=")
+		if !given {
+			if value, given = lookup(name); !given {
+				return nil, fmt.Errorf("--env: %q is not set here; write %s=VALUE", name, name)
+			}
+		}
+		if name == "" || strings.ContainsAny(name, " \t\n\x00") || strings.ContainsRune(value, 0) {
+			return nil, fmt.Errorf("--env: %q is wrong; write NAME=VALUE", pair)
+		}
+		env[name] = value
+	}
+	return env, nil
+}
+
+// nameOr makes a name of the command: letters, digits, '-', '_' and '.' of its last part.
+func (f *runFlags) nameOr(args []string) string {
+	if f.name != "" {
+		return f.name
+	}
+	word, _, _ := strings.Cut(strings.TrimSpace(args[0]), " ")
+	name := strings.Trim(strings.Map(func(r rune) rune {
+		if r < unicode.MaxASCII && (unicode.IsLetter(r) || unicode.IsDigit(r) || strings.ContainsRune("-_.", r)) {
+			return r
+		}
+		return '-'
+	}, path.Base(word)), "-.")
+	if name == "" {
+		return "run"
+	}
+	return name[:min(len(name), 100)]
+}
+
+// conjunction joins constraints: all must hold.
+func conjunction(constraints []string) string {
+	if len(constraints) < 2 {
+		return strings.Join(constraints, "")
+	}
+	return "(" + strings.Join(constraints, ") && (") + ")"
+}

@@ -1,0 +1,116 @@
+package run
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"sync"
+
+	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/internal/cli/logtail"
+)
+
+// outputs joins the streams of all tasks into two. Of several tasks, lines stay whole and begin with their task.
+type outputs struct {
+	stdout, stderr io.Writer
+	prefixed       bool
+
+	mu     sync.Mutex // one write at a time, of both: they may be the same terminal
+	failed error      // the first error of a writer
+}
+
+func newOutputs(stdout, stderr io.Writer, prefixed bool) *outputs {
+	return &outputs{stdout: stdout, stderr: stderr, prefixed: prefixed}
+}
+
+func (o *outputs) err() error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.failed
+}
+
+func (o *outputs) write(w io.Writer, data []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	n, err := w.Write(data)
+	if err != nil && o.failed == nil {
+		o.failed = err
+	}
+	return n, err
+}
+
+// stream is one output of one task on its way here.
+type stream struct {
+	name   logtail.Stream
+	out    *outputs
+	to     io.Writer
+	prefix string // "" = bytes as they come
+	held   []byte // the begun line, when prefixed
+}
+
+func (o *outputs) streams(task string) []*stream {
+	prefix := ""
+	if o.prefixed {
+		prefix = task + " | "
+	}
+	return []*stream{
+		{name: logtail.Stdout, out: o, to: o.stdout, prefix: prefix},
+		{name: logtail.Stderr, out: o, to: o.stderr, prefix: prefix},
+	}
+}
+
+// heldBytesMax of a line are held; a longer one is cut into several.
+const heldBytesMax = 64 << 10
+
+// Write passes bytes on; of several tasks, whole lines.
+func (s *stream) Write(data []byte) (int, error) {
+	if s.prefix == "" {
+		return s.out.write(s.to, data)
+	}
+	s.held = append(s.held, data...)
+	end := bytes.LastIndexByte(s.held, '\n') + 1
+	if end == 0 && len(s.held) < heldBytesMax {
+		return len(data), nil
+	}
+	if end == 0 {
+		end = len(s.held)
+	}
+	lines := s.held[:end]
+	s.held = bytes.Clone(s.held[end:])
+	_, err := s.out.write(s.to, s.withPrefix(lines))
+	return len(data), err
+}
+
+func (s *stream) withPrefix(lines []byte) []byte {
+	var text []byte
+	for line := range bytes.Lines(lines) {
+		text = append(append(text, s.prefix...), line...)
+	}
+	if text[len(text)-1] != '\n' {
+		text = append(text, '\n')
+	}
+	return text
+}
+
+// flush writes the last line, should it lack its end.
+func (s *stream) flush() error {
+	if len(s.held) == 0 {
+		return nil
+	}
+	_, err := s.out.write(s.to, s.withPrefix(s.held))
+	s.held = nil
+	return err
+}
+
+// copy follows a task's stream to its end.
+func (s *stream) copy(
+	ctx context.Context, task api.TaskRef, address func(context.Context) (string, error), ended <-chan struct{},
+) error {
+	source := &logtail.Source{Task: task, Stream: s.name, Address: address, HTTP: httpClient}
+	err := source.Follow(ctx, s, ended)
+	if errors.Is(err, logtail.ErrNone) && source.Offset == 0 {
+		err = nil // it ended before it had any output
+	}
+	return errors.Join(err, s.flush())
+}

@@ -1,0 +1,161 @@
+package run
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"google.golang.org/protobuf/types/known/structpb"
+
+	"github.com/tenderhq/tender/api"
+	apiv1 "github.com/tenderhq/tender/api/v1"
+	"github.com/tenderhq/tender/internal/cli/client"
+	"github.com/tenderhq/tender/internal/cli/show"
+)
+
+const (
+	// patience is how long a task waits before anyone asks why.
+	patience = 2 * time.Second
+	// sureAfter looks in a row must find no agent large enough: one may be about to register.
+	sureAfter = 2
+	// repeatEvery says again why a run waits.
+	repeatEvery = 30 * time.Second
+	// lookMax bounds one look; a failover must not stop the run from hearing a Ctrl-C for longer.
+	lookMax = time.Second
+)
+
+// waiting is what a run that waits has found out.
+type waiting struct {
+	tooLarge int
+	why      said
+	progress said
+}
+
+// said is the last sentence of a kind.
+type said struct {
+	text string
+	at   time.Time
+}
+
+// look says why instances wait, and ends the run when they will for ever.
+func (r *runner) look(ctx context.Context) error {
+	now := time.Now()
+	if r.config.Progress && r.config.Instances > 1 {
+		r.say(&r.waiting.progress, r.job.summary(), now, time.Hour)
+	}
+	if r.job.idle(now) < patience {
+		r.waiting.tooLarge = 0
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, lookMax)
+	defer cancel()
+	agents, err := listAgents(ctx, r.config.Operator)
+	if err != nil {
+		return nil // no leader just now: the session says more, when there is more to say
+	}
+	if err := r.judge(agents); err != nil {
+		if r.waiting.tooLarge++; r.waiting.tooLarge >= sureAfter {
+			return err
+		}
+		return nil
+	}
+	r.waiting.tooLarge = 0
+	r.say(&r.waiting.why, r.reason(ctx, agents), now, repeatEvery)
+	return nil
+}
+
+// say repeats nothing within the time.
+func (r *runner) say(last *said, text string, now time.Time, repeat time.Duration) {
+	if text == last.text && now.Sub(last.at) < repeat {
+		return
+	}
+	*last = said{text, now}
+	r.config.Say("%s", text)
+}
+
+// judge returns a TooLarge when every agent is known and none could ever hold the task.
+func (r *runner) judge(agents []*apiv1.AgentView) error {
+	asked := r.config.Task.Resources
+	var largest api.Resources
+	for _, agent := range agents {
+		if agent.GetState() == api.AgentTombstone.String() || slices.Contains(agent.GetMarks(), "gone") {
+			continue
+		}
+		total, err := resourcesOf(agent.GetTotal())
+		if err != nil || total.IsZero() {
+			return nil // not known yet
+		}
+		usable := total.UsableBy(r.config.Role)
+		if _, _, fits := usable.Carve(asked); fits {
+			return nil
+		}
+		if share(usable, asked) > share(largest, asked) || largest.IsZero() {
+			largest = usable.Plain()
+		}
+	}
+	if largest.IsZero() {
+		return nil
+	}
+	return &TooLarge{Asked: words(asked), Largest: words(largest)}
+}
+
+// share is how much of what is asked an agent has, by the kind of which it has least.
+func share(has, asked api.Resources) float64 {
+	least := 1.0
+	for _, item := range asked.Items() {
+		if item.Scalar > 0 {
+			least = min(least, has.Scalar(item.Name).Float()/item.Scalar.Float())
+		}
+	}
+	return least
+}
+
+// reason is why the run waits, as the leader explains it.
+func (r *runner) reason(ctx context.Context, agents []*apiv1.AgentView) string {
+	if len(agents) == 0 {
+		return "waiting: no agent has registered yet"
+	}
+	answer, err := r.config.Operator.Explain(ctx, &apiv1.ExplainRequest{FrameworkId: string(r.job.ref("").Framework)})
+	text := "waiting for resources"
+	if err == nil && len(answer.GetFramework()) > 0 {
+		return text + ": " + show.Clean(answer.GetFramework()[0])
+	}
+	return text + ": every agent that is large enough is busy"
+}
+
+func listAgents(ctx context.Context, operator apiv1.OperatorServiceClient) ([]*apiv1.AgentView, error) {
+	agents, _, err := client.All(ctx, operator.ListAgents, 0, func(token string, limit int32) *apiv1.ListRequest {
+		return &apiv1.ListRequest{PageToken: token, Limit: limit}
+	})
+	return agents, err
+}
+
+// resourcesOf reads the form in which lists show resources.
+func resourcesOf(shown *structpb.Struct) (api.Resources, error) {
+	var parts []string
+	for _, name := range slices.Sorted(maps.Keys(shown.GetFields())) {
+		value := shown.GetFields()[name]
+		amount := value.GetStringValue()
+		if _, number := value.GetKind().(*structpb.Value_NumberValue); number {
+			amount = api.MilliOf(value.GetNumberValue()).String()
+		}
+		parts = append(parts, name+":"+amount)
+	}
+	return api.ParseResources(strings.Join(parts, ";"))
+}
+
+// words are resources as `get` shows them.
+func words(resources api.Resources) string {
+	parts := make([]string, 0, len(resources.Items()))
+	for _, item := range resources.Items() {
+		amount, ok := strings.CutPrefix(api.NewResources(item).String(), item.Label.String()+":")
+		if !ok {
+			amount = "?"
+		}
+		parts = append(parts, fmt.Sprintf("%s %s", item.Label, amount))
+	}
+	return strings.Join(parts, ", ")
+}

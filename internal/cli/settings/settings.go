@@ -1,0 +1,190 @@
+// Package settings merges what flags, the environment and a file say about a daemon. The flags are the one table: each
+// has a variable TENDER_NAME and a key name in the file, and a flag overrules the environment, which overrules the
+// file, which overrules the default. It reads no file and no environment itself.
+package settings
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/BurntSushi/toml"
+	"github.com/spf13/pflag"
+)
+
+// prefix of every variable of the environment.
+const prefix = "TENDER_"
+
+// Variable is the environment's name for a flag: TENDER_DATA_DIR for --data-dir.
+func Variable(flag string) string {
+	return prefix + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
+}
+
+// File is a configuration file that was read.
+type File struct {
+	Name string
+	Text string
+}
+
+// Merge sets every flag of names that was not given on the command line from the environment, else from the file.
+// An error names the variable, or the file, line and key, and what would be right.
+func Merge(flags *pflag.FlagSet, names []string, lookup func(string) (string, bool), file *File) error {
+	values, err := file.values(names)
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		flag := flags.Lookup(name)
+		if flag == nil || flag.Changed {
+			continue
+		}
+		if text, ok := lookup(Variable(name)); ok {
+			if err := set(flags, flag, []string{text}); err != nil {
+				return fmt.Errorf("%s: %w", Variable(name), err)
+			}
+			continue
+		}
+		if value, ok := values[name]; ok {
+			if err := set(flags, flag, value.texts); err != nil {
+				return fmt.Errorf("%s:%d: %s: %w", file.Name, value.line, name, err)
+			}
+		}
+	}
+	return nil
+}
+
+// set writes the texts into the flag: the first replaces the default, the others add to it.
+func set(flags *pflag.FlagSet, flag *pflag.Flag, texts []string) error {
+	if list, ok := flag.Value.(pflag.SliceValue); ok && len(texts) == 0 {
+		return list.Replace(nil)
+	}
+	for _, text := range texts {
+		if err := flag.Value.Set(text); err != nil {
+			return fmt.Errorf("%q is wrong: %w; write %s", text, err, wanted(flag))
+		}
+	}
+	flag.Changed = true
+	return nil
+}
+
+// wanted says in words what a flag takes.
+func wanted(flag *pflag.Flag) string {
+	switch flag.Value.Type() {
+	case "bool":
+		return "true or false"
+	case "int", "int32", "int64", "uint", "uint64":
+		return "a whole number"
+	case "float64":
+		return "a number"
+	case "duration":
+		return "a time such as 5s or 1m30s"
+	case "stringToString":
+		return "NAME=VALUE, separated by commas"
+	}
+	return "what --help shows for --" + flag.Name
+}
+
+// value is what the file says for a key.
+type value struct {
+	texts []string
+	line  int
+}
+
+func (f *File) values(names []string) (map[string]value, error) {
+	if f == nil {
+		return nil, nil
+	}
+	var table map[string]any
+	if _, err := toml.Decode(f.Text, &table); err != nil {
+		return nil, f.unreadable(err)
+	}
+	values := map[string]value{}
+	for _, key := range slices.Sorted(maps.Keys(table)) {
+		line := f.line(key)
+		if !slices.Contains(names, key) {
+			return nil, fmt.Errorf("%s:%d: key %q is unknown%s", f.Name, line, key, orClosest(key, names))
+		}
+		texts, err := textsOf(table[key])
+		if err != nil {
+			return nil, fmt.Errorf("%s:%d: %s: %w", f.Name, line, key, err)
+		}
+		values[key] = value{texts, line}
+	}
+	return values, nil
+}
+
+func (f *File) unreadable(err error) error {
+	if parse, ok := err.(toml.ParseError); ok {
+		return fmt.Errorf("%s:%d: %s; a line reads NAME = VALUE, as TOML does", f.Name, parse.Position.Line, parse.Message)
+	}
+	return fmt.Errorf("%s: %w", f.Name, err)
+}
+
+// line finds where a key stands; the decoder does not tell.
+func (f *File) line(key string) int {
+	number := 0
+	for line := range strings.Lines(f.Text) {
+		number++
+		word := strings.TrimLeft(line, " \t[")
+		word = strings.TrimLeft(word, `"'`)
+		rest, ok := strings.CutPrefix(word, key)
+		if ok && strings.HasPrefix(strings.TrimLeft(rest, `"' `+"\t"), "=") || ok && strings.HasPrefix(rest, "]") || ok && strings.HasPrefix(rest, ".") {
+			return number
+		}
+	}
+	return 1
+}
+
+// textsOf writes a value as a flag would have been given it.
+func textsOf(value any) ([]string, error) {
+	switch value := value.(type) {
+	case []any:
+		var texts []string
+		for _, item := range value {
+			text, err := textOf(item)
+			if err != nil {
+				return nil, err
+			}
+			texts = append(texts, text)
+		}
+		return texts, nil
+	case map[string]any:
+		var texts []string
+		for _, key := range slices.Sorted(maps.Keys(value)) {
+			text, err := textOf(value[key])
+			if err != nil {
+				return nil, err
+			}
+			texts = append(texts, key+"="+text)
+		}
+		return texts, nil
+	}
+	text, err := textOf(value)
+	return []string{text}, err
+}
+
+func textOf(value any) (string, error) {
+	switch value := value.(type) {
+	case string:
+		return value, nil
+	case bool:
+		return strconv.FormatBool(value), nil
+	case int64:
+		return strconv.FormatInt(value, 10), nil
+	case float64:
+		return strconv.FormatFloat(value, 'f', -1, 64), nil
+	case time.Time:
+		return "", fmt.Errorf("a date is no value here; write it in quotes")
+	}
+	return "", fmt.Errorf("a nested value is too much; write a text, a number, true, false, or a list of them")
+}
+
+func orClosest(key string, names []string) string {
+	if closest := Closest(strings.ReplaceAll(key, "_", "-"), names); closest != "" {
+		return fmt.Sprintf("; did you mean %q?", closest)
+	}
+	return "; keys are the names of the flags: " + strings.Join(slices.Sorted(slices.Values(names)), ", ")
+}

@@ -1,0 +1,151 @@
+package settings_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/tenderhq/tender/internal/cli/settings"
+)
+
+type daemon struct {
+	flags      *pflag.FlagSet
+	dataDir    string
+	heartbeat  time.Duration
+	masters    []string
+	attributes map[string]string
+	insecure   bool
+	weight     float64
+}
+
+var names = []string{"data-dir", "heartbeat", "master", "attributes", "insecure", "weight"}
+
+func newDaemon() *daemon {
+	d := &daemon{flags: pflag.NewFlagSet("daemon", pflag.ContinueOnError)}
+	d.flags.StringVar(&d.dataDir, "data-dir", "default", "")
+	d.flags.DurationVar(&d.heartbeat, "heartbeat", time.Second, "")
+	d.flags.StringSliceVar(&d.masters, "master", []string{"127.0.0.1:5060"}, "")
+	d.flags.StringToStringVar(&d.attributes, "attributes", nil, "")
+	d.flags.BoolVar(&d.insecure, "insecure", false, "")
+	d.flags.Float64Var(&d.weight, "weight", 1, "")
+	return d
+}
+
+func (d *daemon) merge(env map[string]string, file string) error {
+	lookup := func(name string) (string, bool) { value, ok := env[name]; return value, ok }
+	if file == "" {
+		return settings.Merge(d.flags, names, lookup, nil)
+	}
+	return settings.Merge(d.flags, names, lookup, &settings.File{Name: "t.toml", Text: file})
+}
+
+func TestFlagBeforeEnvironmentBeforeFileBeforeDefault(t *testing.T) {
+	env := map[string]string{"TENDER_DATA_DIR": "env"}
+	file := "data-dir = \"file\"\n"
+	for _, test := range []struct {
+		args []string
+		env  map[string]string
+		file string
+		want string
+	}{
+		{nil, nil, "", "default"},
+		{nil, nil, file, "file"},
+		{nil, env, file, "env"},
+		{nil, env, "", "env"},
+		{[]string{"--data-dir=flag"}, env, file, "flag"},
+		{[]string{"--data-dir="}, env, file, ""},
+	} {
+		d := newDaemon()
+		if err := d.flags.Parse(test.args); err != nil {
+			t.Fatal(err)
+		}
+		if err := d.merge(test.env, test.file); err != nil {
+			t.Fatal(err)
+		}
+		if d.dataDir != test.want {
+			t.Errorf("args %v, env %v, file %q: data-dir is %q, want %q", test.args, test.env, test.file, d.dataDir, test.want)
+		}
+	}
+}
+
+func TestEveryKindOfValueIsTheSameFromFileAndEnvironment(t *testing.T) {
+	file := newDaemon()
+	err := file.merge(nil, `
+heartbeat = "3s"
+master = ["a:1", "b:2"]
+insecure = true
+weight = 2.5
+[attributes]
+rack = "r1"
+gpus = 4
+`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	env := newDaemon()
+	err = env.merge(map[string]string{
+		"TENDER_HEARTBEAT": "3s", "TENDER_MASTER": "a:1,b:2", "TENDER_INSECURE": "true", "TENDER_WEIGHT": "2.5",
+		"TENDER_ATTRIBUTES": "rack=r1,gpus=4",
+	}, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, d := range []*daemon{file, env} {
+		if d.heartbeat != 3*time.Second || strings.Join(d.masters, " ") != "a:1 b:2" || !d.insecure || d.weight != 2.5 ||
+			d.attributes["rack"] != "r1" || d.attributes["gpus"] != "4" || len(d.attributes) != 2 {
+			t.Errorf("got %+v", d)
+		}
+	}
+}
+
+func TestAnEmptyListInTheFileTakesTheDefaultAway(t *testing.T) {
+	d := newDaemon()
+	if err := d.merge(nil, "master = []\n"); err != nil {
+		t.Fatal(err)
+	}
+	if len(d.masters) != 0 {
+		t.Errorf("masters are %v", d.masters)
+	}
+}
+
+func TestWrongSettingsAreNamedWithTheirPlace(t *testing.T) {
+	for _, test := range []struct {
+		env  map[string]string
+		file string
+		want []string
+	}{
+		{nil, "data-dir = \"x\"\n\nheartbaet = \"1s\"\n", []string{"t.toml:3", `"heartbaet"`, `"heartbeat"`}},
+		{nil, "data_dir = \"x\"\n", []string{"t.toml:1", `"data_dir"`, `"data-dir"`}},
+		{nil, "zebra = 1\n", []string{"t.toml:1", `"zebra"`, "attributes, data-dir"}},
+		{nil, "[zebra]\na = 1\n", []string{"t.toml:1", `"zebra"`}},
+		{nil, "\nheartbeat = 5\n", []string{"t.toml:2", "heartbeat", `"5"`, "such as 5s"}},
+		{nil, "heartbeat = [[1]]\n", []string{"t.toml:1", "heartbeat", "list"}},
+		{nil, "\n\nheartbeat = \n", []string{"t.toml:3", "NAME = VALUE"}},
+		{map[string]string{"TENDER_INSECURE": "perhaps"}, "", []string{"TENDER_INSECURE", `"perhaps"`, "true or false"}},
+		{map[string]string{"TENDER_WEIGHT": "heavy"}, "", []string{"TENDER_WEIGHT", `"heavy"`, "a number"}},
+	} {
+		err := newDaemon().merge(test.env, test.file)
+		if err == nil {
+			t.Errorf("%v %q: no error", test.env, test.file)
+			continue
+		}
+		for _, want := range test.want {
+			if !strings.Contains(err.Error(), want) {
+				t.Errorf("%v %q: %q does not say %q", test.env, test.file, err, want)
+			}
+		}
+	}
+}
+
+func TestClosest(t *testing.T) {
+	words := []string{"agents", "frameworks", "masters", "offers", "roles", "tasks"}
+	for word, want := range map[string]string{
+		"agnets": "agents", "task": "tasks", "tsaks": "tasks", "frame": "frameworks", "Masters": "masters", "bananas": "", "x": "",
+	} {
+		if got := settings.Closest(word, words); got != want {
+			t.Errorf("%q: got %q, want %q", word, got, want)
+		}
+	}
+}

@@ -1,0 +1,158 @@
+// Package show turns what masters answer into what people read: plain aligned tables, ages, amounts. The same input
+// gives the same text; the clock is an argument.
+package show
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"google.golang.org/protobuf/types/known/structpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
+)
+
+// gap is the space between two columns.
+const gap = 3
+
+// Table writes rows below a header, each column as wide as its widest cell. An empty cell is shown as "-".
+func Table(w io.Writer, header []string, rows [][]string) error {
+	widths := make([]int, len(header))
+	for _, row := range slices.Concat([][]string{header}, rows) {
+		for i, cell := range row {
+			widths[i] = max(widths[i], utf8.RuneCountInString(orDash(cell)))
+		}
+	}
+	var text strings.Builder
+	for _, row := range slices.Concat([][]string{header}, rows) {
+		var line strings.Builder
+		for i, cell := range row {
+			cell = orDash(cell)
+			line.WriteString(cell)
+			line.WriteString(strings.Repeat(" ", widths[i]-utf8.RuneCountInString(cell)+gap))
+		}
+		text.WriteString(strings.TrimRight(line.String(), " ") + "\n")
+	}
+	_, err := io.WriteString(w, text.String())
+	return err
+}
+
+// orDash keeps a cell on one line, free of what a terminal would obey, and visible.
+func orDash(cell string) string {
+	cell = strings.TrimSpace(Clean(cell))
+	if cell == "" {
+		return "-"
+	}
+	return cell
+}
+
+// Clean replaces control characters, so that no name or message can move a terminal's cursor.
+func Clean(text string) string {
+	return strings.Map(func(r rune) rune {
+		if r < ' ' || r == 0x7f || r >= 0x80 && r < 0xa0 {
+			return ' '
+		}
+		return r
+	}, text)
+}
+
+// Fields writes "Name:  value" lines with aligned values; those without a value are left out.
+func Fields(w io.Writer, fields [][2]string) error {
+	width := 0
+	for _, field := range fields {
+		if field[1] != "" {
+			width = max(width, utf8.RuneCountInString(field[0]))
+		}
+	}
+	var text strings.Builder
+	for _, field := range fields {
+		if field[1] == "" {
+			continue
+		}
+		pad := strings.Repeat(" ", width-utf8.RuneCountInString(field[0])+2)
+		lines := strings.Split(field[1], "\n")
+		fmt.Fprintf(&text, "%s:%s%s\n", field[0], pad, Clean(lines[0]))
+		for _, line := range lines[1:] {
+			fmt.Fprintf(&text, "%s%s\n", strings.Repeat(" ", width+3), Clean(line))
+		}
+	}
+	_, err := io.WriteString(w, text.String())
+	return err
+}
+
+// Age is how long ago a moment was: "12s", "3m", "5h", "9d"; "" for none.
+func Age(now time.Time, at *timestamppb.Timestamp) string {
+	if at == nil || at.AsTime().Unix() <= 0 {
+		return ""
+	}
+	return Span(now.Sub(at.AsTime()))
+}
+
+// Span is a length of time in its largest fitting unit. A clock that is behind shows as 0s.
+func Span(d time.Duration) string {
+	switch {
+	case d < 0:
+		return "0s"
+	case d < 2*time.Minute:
+		return strconv.Itoa(int(d/time.Second)) + "s"
+	case d < 2*time.Hour:
+		return strconv.Itoa(int(d/time.Minute)) + "m"
+	case d < 48*time.Hour:
+		return strconv.Itoa(int(d/time.Hour)) + "h"
+	}
+	return strconv.Itoa(int(d/(24*time.Hour))) + "d"
+}
+
+// Resources is "cpus 4, mem 4096": the well-known ones first, then by name.
+func Resources(resources *structpb.Struct) string {
+	fields := resources.GetFields()
+	names := slices.Sorted(maps.Keys(fields))
+	slices.SortStableFunc(names, func(a, b string) int { return rank(a) - rank(b) })
+	parts := make([]string, len(names))
+	for i, name := range names {
+		parts[i] = name + " " + amount(fields[name])
+	}
+	return strings.Join(parts, ", ")
+}
+
+func rank(name string) int {
+	name, _, _ = strings.Cut(name, "(")
+	known := []string{"cpus", "mem", "disk", "gpus", "ports"}
+	if i := slices.Index(known, name); i >= 0 {
+		return i
+	}
+	return len(known)
+}
+
+func amount(value *structpb.Value) string {
+	if text, ok := value.GetKind().(*structpb.Value_StringValue); ok {
+		return text.StringValue
+	}
+	return strconv.FormatFloat(value.GetNumberValue(), 'f', -1, 64)
+}
+
+// Percent is a share of 1: "33.3%".
+func Percent(share float64) string {
+	return strings.TrimSuffix(strconv.FormatFloat(100*share, 'f', 1, 64), ".0") + "%"
+}
+
+// Pairs is "a=1, b=2", by name.
+func Pairs[Value any](pairs map[string]Value) string {
+	parts := make([]string, 0, len(pairs))
+	for _, key := range slices.Sorted(maps.Keys(pairs)) {
+		parts = append(parts, fmt.Sprintf("%s=%v", key, pairs[key]))
+	}
+	return strings.Join(parts, ", ")
+}
+
+// Count is "1 task", "2 tasks".
+func Count(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return strconv.Itoa(n) + " " + noun + "s"
+}

@@ -1,0 +1,116 @@
+package cli_test
+
+import (
+	"context"
+	"net"
+	"strings"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// nobody refuses every connection.
+func nobody(context.Context, string) (net.Conn, error) {
+	return nil, &net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED}
+}
+
+func TestWrongInputIsToldInOneSentence(t *testing.T) {
+	for _, test := range []struct {
+		args string
+		env  map[string]string
+		want []string
+	}{
+		{args: "gte agents", want: []string{`command "gte"`, `"get"`}},
+		{args: "bananas", want: []string{`command "bananas"`, "describe, "}},
+		{args: "help gte", want: []string{`command "gte"`, `"get"`}},
+		{args: "get", want: []string{"needs KIND", "tender get KIND [ID]"}},
+		{args: "get agnets", want: []string{`kind "agnets"`, `"agents"`}},
+		{args: "get agents a b", want: []string{`"b" is one word too many`}},
+		{args: "get agents --ouptut json", want: []string{"no flag --ouptut", "--output"}},
+		{args: "get agents -z", want: []string{"no flag -z", "--help"}},
+		{args: "get agents -o yaml", want: []string{"-o", `"yaml"`, "table, wide, json, name"}},
+		{args: "get agents -o jsn", want: []string{`"jsn"`, `"json"`}},
+		{args: "get agents --limit x", want: []string{"--limit", `"x"`}},
+		{args: "get agents --limit -1", want: []string{"--limit is -1"}},
+		{args: "get agents --all", want: []string{"--all means nothing for agents"}},
+		{args: "get agents --master nonsense", want: []string{"--master", `"nonsense"`, "HOST:PORT"}},
+		{args: "get agents", env: map[string]string{"TENDER_MASTER": "a b:1"}, want: []string{"TENDER_MASTER", "HOST:PORT"}},
+		{args: "kill", want: []string{"needs TASK"}},
+		{args: "kill x --grace -3s", want: []string{"--grace is -3s"}},
+		{args: "kill x --grace 3", want: []string{"--grace", `"3"`}},
+		{args: "weight eng heavy", want: []string{`weight "heavy"`, "such as 2"}},
+		{args: "weight eng NaN", want: []string{`weight "NaN"`}},
+		{args: "weight eng 0", want: []string{`weight "0"`, "above 0"}},
+		{args: "weight /eng 1", want: []string{"/eng"}},
+		{args: "priority eng 1.5", want: []string{`priority "1.5"`, "whole number"}},
+		{args: "quota eng --limit cpus=4", want: []string{"--limit", "cpus=4", "cpus:4"}},
+		{args: "quota eng --limit=", want: []string{"--limit is empty", "none"}},
+		{args: "raft pers", want: []string{`command "pers"`, `"peers"`}},
+		{args: "raft add m2 nowhere", want: []string{`"nowhere"`, "HOST:PORT"}},
+		{args: "completion tcsh", want: []string{`shell "tcsh"`, "bash"}},
+		{args: "run", want: []string{"needs a command"}},
+		{args: "run --cpus -1 -- true", want: []string{"--cpus", "negative"}},
+		{args: "run --cpus NaN -- true", want: []string{"--cpus", "NaN", "0.5"}},
+		{args: "run --mem Inf -- true", want: []string{"--mem", "Inf"}},
+		{args: "run --cpus 0 --mem 0 -- true", want: []string{"no resources"}},
+		{args: "run --resources ports=1 -- true", want: []string{"--resources", "NAME:AMOUNT"}},
+		{args: "run --instances 0 -- true", want: []string{"--instances is 0"}},
+		{args: "run --env A=1 --env NOTSET -- true", want: []string{"NOTSET"}},
+		{args: "run --env =1 -- true", want: []string{"--env", "NAME=VALUE"}},
+		{args: "run --role a//b -- true", want: []string{"role", "a//b"}},
+		{args: "run --name a/b -- true", want: []string{"--name", "a/b"}},
+		{args: "run --grace -1s -- true", want: []string{"--grace"}},
+	} {
+		t.Run(test.args, func(t *testing.T) {
+			s := &shell{env: test.env, dial: nobody}
+			stdout, stderr, code := s.run(t, strings.Fields(test.args)...)
+			if code != 2 || stdout != "" {
+				t.Errorf("exit code %d, stdout %q", code, stdout)
+			}
+			if !strings.HasPrefix(stderr, "tender: ") || strings.Count(stderr, "\n") != 1 {
+				t.Errorf("not one line of tender's: %q", stderr)
+			}
+			for _, want := range test.want {
+				if !strings.Contains(stderr, want) {
+					t.Errorf("%q does not say %q", stderr, want)
+				}
+			}
+		})
+	}
+}
+
+// Every command that needs a master says within five seconds of the (virtual) clock that there is none.
+func TestUnreachableMasters(t *testing.T) {
+	for _, args := range []string{
+		"get agents", "get tasks -o json", "describe agent a", "kill t", "explain f", "drain a", "weight eng", "weight eng 2",
+		"raft peers", "raft snapshot save /tmp/never-written", "logs t", "run -- true",
+	} {
+		for why, dial := range map[string]func(context.Context, string) (net.Conn, error){
+			"connection refused": nobody,
+			"does not answer": func(ctx context.Context, _ string) (net.Conn, error) {
+				<-ctx.Done()
+				return nil, ctx.Err()
+			},
+		} {
+			t.Run(args+": "+why, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					s := &shell{dial: dial, env: map[string]string{"TENDER_MASTER": "m1:5060, m2:5060"}}
+					start := time.Now()
+					_, stderr, code := s.run(t, strings.Fields(args)...)
+					if took := time.Since(start); code != 1 || took > 5*time.Second {
+						t.Errorf("exit code %d after %v", code, took)
+					}
+					for _, want := range []string{"m1:5060 (" + why + ")", "m2:5060 (" + why + ")", "tender dev", "TENDER_MASTER"} {
+						if !strings.Contains(stderr, want) {
+							t.Errorf("%q does not say %q", stderr, want)
+						}
+					}
+					if strings.Count(stderr, "\n") != 1 {
+						t.Errorf("not one line: %q", stderr)
+					}
+				})
+			})
+		}
+	}
+}

@@ -1,0 +1,6 @@
+// Command tender is Tender, whole: masters, agents, and all that people type.
+package main
+
+import "github.com/tenderhq/tender/internal/cli"
+
+func main() { cli.Main() }
