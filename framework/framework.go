@@ -7,8 +7,7 @@ package framework
 
 import (
 	"context"
-	"log/slog"
-	"time"
+	"errors"
 
 	"github.com/tenderhq/tender/api"
 )
@@ -60,72 +59,32 @@ type AgentWatcher interface {
 	AgentLost(ctx context.Context, agent api.AgentID, why string)
 }
 
-// Config says who the framework is. The zero value is complete but for Name.
-type Config struct {
-	// Masters are gRPC addresses, host:port, of some or all masters. Default 127.0.0.1:5060.
-	Masters []string
-	// Name is for people; with Standby it is the identity.
-	Name string
-	// ID continues a framework that subscribed before. Default: a new one.
-	ID api.FrameworkID
-	// Roles to be offered resources in. Default [api.DefaultRole].
-	Roles []api.Role
-	// FailoverTimeout is how long tasks live on without a scheduler. Default 10 min.
-	FailoverTimeout time.Duration
-	// Standby: any number of instances run with the same Name; one is active (R6).
-	Standby bool
-	// Constraint, MinOffer, MaxOffer, Revocable: see [api.Framework].
-	Constraint string
-	MinOffer   api.Resources
-	MaxOffer   api.Resources
-	Revocable  bool
-	// Suppressed starts without offers until [Client.Revive] or [Client.SetDemand].
-	Suppressed bool
-	Labels     map[string]string
-	Endpoints  map[string]string
-	// TeardownAtEnd removes the framework with its tasks when Run's context ends.
-	TeardownAtEnd bool
-	// Logger takes what the SDK has to say. Default: discarded.
-	Logger *slog.Logger
+// OperationWatcher is a Scheduler that gives operations an ID and wants to hear what
+// became of them: err is nil when it is done.
+type OperationWatcher interface {
+	OperationDone(ctx context.Context, agent api.AgentID, operation api.OperationID, err error)
 }
 
+// RefusalWatcher is a Scheduler that wants to know which of its calls a master has
+// refused, say a demand with a broken constraint. What is refused has done nothing.
+// Refused launches need no watching: their tasks end DROPPED or ERROR through Update.
+type RefusalWatcher interface {
+	Refused(ctx context.Context, call string, err error)
+}
+
+// ErrFenced is why Run ends when a newer instance of the same framework has taken over
+// (R6): errors.Is(err, ErrFenced). The newer one has the tasks now; do not come back.
+var ErrFenced = errors.New("a newer instance of this framework has taken over")
+
 // Run subscribes and serves the scheduler until ctx ends (returns nil), the framework
-// is removed, fenced or refused (returns the reason as an *api.Error), or a Subscribed
-// callback fails. It reconnects to whoever leads, for as long as that takes.
-func Run(ctx context.Context, config Config, scheduler Scheduler) error { return nil }
-
-// Client acts outside of callbacks. All methods may be called from any goroutine, also
-// while there is no session: what makes sense later is sent in the next one.
-type Client struct{}
-
-// FrameworkID is the framework's ID.
-func (c *Client) FrameworkID() api.FrameworkID { return "" }
-
-// Answer answers offers that were kept.
-func (c *Client) Answer(answers ...api.Answer) error { return nil }
-
-// Kill asks for the end of a task, with the task's own grace. It is repeated until the
-// task has ended.
-func (c *Client) Kill(task api.TaskID) error { return nil }
-
-// Demand replaces what the framework wants in the role ("" = its only one).
-func (c *Client) Demand(demand api.Demand) error { return nil }
-
-// Suppress stops offers for the roles; none = all.
-func (c *Client) Suppress(roles ...api.Role) error { return nil }
-
-// Revive brings offers back, and forgets filters; none = all roles.
-func (c *Client) Revive(roles ...api.Role) error { return nil }
-
-// Message sends bytes to an executor, at most once.
-func (c *Client) Message(agent api.AgentID, executor api.ExecutorID, data []byte) error { return nil }
-
-// Shutdown ends an executor and its tasks.
-func (c *Client) Shutdown(agent api.AgentID, executor api.ExecutorID) error { return nil }
-
-// Reconcile asks for the state of the tasks; none = all. The SDK does it by itself at
-// the start of each session and periodically.
-func (c *Client) Reconcile(tasks ...api.TaskID) error { return nil }
-
-// Teardown removes the framework with its tasks, for ever; Run then returns nil.
-func (c *Client) Teardown() error { return nil }
+// is removed, fenced or refused (returns the reason as an *api.Error), or a callback
+// panics or a Subscribed callback fails. It reconnects to whoever leads, for as long as
+// that takes. When it returns, everything it started has ended; a callback that does
+// not heed its context holds it up.
+func Run(ctx context.Context, config Config, scheduler Scheduler) error {
+	config, err := config.complete()
+	if err != nil {
+		return err
+	}
+	return newLoop(config, scheduler).run(ctx)
+}

@@ -1,0 +1,203 @@
+package framework
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/internal/protocol"
+)
+
+// Client acts outside of callbacks. All methods may be called from any goroutine, also
+// while there is no session: what makes sense later is sent in the next one. They
+// return without waiting for a master; an error says that the call can't be right, or
+// that Run has ended.
+type Client struct {
+	loop  *loop
+	ended chan struct{} // closed when Run ends
+
+	mu      sync.Mutex
+	id      api.FrameworkID
+	session uint64
+}
+
+var errEnded = errors.New("Run has ended")
+
+// ask has the loop do something. Callbacks may use it: the loop never waits for them.
+func (c *Client) ask(op string, request func()) error {
+	select {
+	case <-c.ended:
+		return api.E(op, api.Unavailable, c.FrameworkID(), errEnded)
+	default:
+	}
+	select {
+	case c.loop.requests <- request:
+		return nil
+	case <-c.ended:
+		return api.E(op, api.Unavailable, c.FrameworkID(), errEnded)
+	}
+}
+
+func (c *Client) subscribed(id api.FrameworkID, session uint64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.id, c.session = id, session
+}
+
+// FrameworkID is the framework's ID.
+func (c *Client) FrameworkID() api.FrameworkID {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.id
+}
+
+// Answer answers offers that were kept. Tasks whose offers are gone end DROPPED
+// (INVALID_OFFERS), through Update.
+func (c *Client) Answer(answers ...api.Answer) error {
+	return c.ask("framework.answer", func() {
+		for _, answer := range answers {
+			c.loop.answer(answer)
+		}
+	})
+}
+
+// Kill asks for the end of a task, with the task's own grace. It is repeated until the
+// task has ended. Killing what has ended, or what nobody knows, does nothing.
+func (c *Client) Kill(task api.TaskID) error {
+	if err := api.CheckID("task", string(task)); err != nil {
+		return api.E("task.kill", api.Invalid, task, err)
+	}
+	return c.ask("task.kill", func() { c.loop.kill(task) })
+}
+
+func (l *loop) kill(id api.TaskID) {
+	if l.book.endings.has(id) {
+		return
+	}
+	t := l.book.get(id)
+	t.kill = true
+	if !t.over {
+		l.sendKill(t)
+	}
+}
+
+func (l *loop) sendKill(t *task) { l.send(protocol.Kill{Task: t.id, Agent: t.agent}) }
+
+// Demand replaces what the framework wants in the role ("" = its only one). A demand
+// of some shapes revives the role; one of none means that nothing is wanted.
+func (c *Client) Demand(demand api.Demand) error {
+	const op = "framework.demand"
+	wishes := c.loop.wishes // its roles never change
+	if demand.Role == "" && len(wishes.roles) == 1 {
+		demand.Role = wishes.roles[0]
+	}
+	if err := c.checkRoles(op, demand.Role); err != nil {
+		return err
+	}
+	if len(demand.Shapes) > api.DemandsPerRoleMax {
+		return api.E(op, api.Limit, demand.Role, fmt.Errorf("%d shapes, at most %d are allowed", len(demand.Shapes), api.DemandsPerRoleMax))
+	}
+	for i, shape := range demand.Shapes {
+		if err := shape.Resources.Check(); err != nil {
+			return api.E(op, api.Invalid, demand.Role, fmt.Errorf("shape %d: %w", i+1, err))
+		}
+		if shape.Count < 1 {
+			return api.E(op, api.Invalid, demand.Role, fmt.Errorf("shape %d: count is %d; it must be at least 1", i+1, shape.Count))
+		}
+	}
+	return c.ask(op, func() {
+		if wishes.demand(demand) {
+			c.loop.send(protocol.Revive{Roles: []api.Role{demand.Role}})
+		}
+		c.loop.send(protocol.SetDemand{Demand: demand})
+	})
+}
+
+func (c *Client) checkRoles(op string, roles ...api.Role) error {
+	for _, role := range roles {
+		if !c.loop.wishes.has(role) {
+			return api.E(op, api.Invalid, role, fmt.Errorf("the framework subscribed to the roles %v", c.loop.wishes.roles))
+		}
+	}
+	return nil
+}
+
+// Suppress stops offers for the roles; none = all.
+func (c *Client) Suppress(roles ...api.Role) error {
+	const op = "framework.suppress"
+	if err := c.checkRoles(op, roles...); err != nil {
+		return err
+	}
+	return c.ask(op, func() {
+		c.loop.wishes.suppress(roles)
+		c.loop.send(protocol.Suppress{Roles: roles})
+	})
+}
+
+// Revive brings offers back, and forgets filters; none = all roles.
+func (c *Client) Revive(roles ...api.Role) error {
+	const op = "framework.revive"
+	if err := c.checkRoles(op, roles...); err != nil {
+		return err
+	}
+	return c.ask(op, func() {
+		c.loop.wishes.revive(roles)
+		c.loop.send(protocol.Revive{Roles: roles})
+	})
+}
+
+// Message sends bytes to an executor, at most once.
+func (c *Client) Message(agent api.AgentID, executor api.ExecutorID, data []byte) error {
+	if len(data) > api.TaskBytesMax {
+		return api.E("executor.message", api.Limit, executor, fmt.Errorf("%d bytes, at most %d are allowed", len(data), api.TaskBytesMax))
+	}
+	return c.ask("executor.message", func() {
+		c.loop.send(protocol.MessageExecutor{Agent: agent, Executor: executor, Data: data})
+	})
+}
+
+// Shutdown ends an executor and its tasks.
+func (c *Client) Shutdown(agent api.AgentID, executor api.ExecutorID) error {
+	return c.ask("executor.shutdown", func() {
+		c.loop.send(protocol.ShutdownExecutor{Agent: agent, Executor: executor})
+	})
+}
+
+// AnswerInverse tells what the framework makes of inverse offers: true promises to
+// give the resources back in time.
+func (c *Client) AnswerInverse(accept bool, offers ...api.OfferID) error {
+	return c.ask("framework.inverse", func() {
+		c.loop.send(protocol.AnswerInverse{Offers: offers, Accept: accept})
+	})
+}
+
+// Reconcile asks for the state of the tasks; none = all. The SDK does it by itself at
+// the start of each session and periodically, and then tells only what is news; here
+// every task is told.
+func (c *Client) Reconcile(tasks ...api.TaskID) error {
+	return c.ask("framework.reconcile", func() { c.loop.reconcileAsked(tasks) })
+}
+
+func (l *loop) reconcileAsked(ids []api.TaskID) {
+	var asked []protocol.UnsettledTask
+	for _, id := range ids {
+		t := l.book.get(id)
+		l.book.endings.remove(id)
+		t.asked = true
+		asked = append(asked, t.unsettled())
+	}
+	if len(ids) == 0 {
+		for _, t := range l.book.tasks { // order: irrelevant because each is answered by itself
+			t.asked = true
+		}
+		l.send(protocol.Reconcile{})
+		asked = l.book.unsettled()
+	}
+	l.reconcile(asked)
+}
+
+// Teardown removes the framework with its tasks, for ever; Run then returns nil.
+func (c *Client) Teardown() error {
+	return c.ask("framework.teardown", func() { c.loop.tearDown() })
+}

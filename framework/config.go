@@ -1,0 +1,131 @@
+package framework
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"slices"
+	"time"
+
+	"github.com/tenderhq/tender/api"
+)
+
+// Defaults of [Config].
+const (
+	DefaultMaster          = "127.0.0.1:5060"
+	DefaultFailoverTimeout = 10 * time.Minute
+)
+
+// Config says who the framework is. The zero value is complete but for Name.
+type Config struct {
+	// Masters are gRPC addresses, host:port, of some or all masters. Default 127.0.0.1:5060.
+	Masters []string
+	// Name is for people; with Standby it is the identity.
+	Name string
+	// ID continues a framework that subscribed before. Default: a new one.
+	ID api.FrameworkID
+	// Roles to be offered resources in. Default [api.DefaultRole].
+	Roles []api.Role
+	// FailoverTimeout is how long tasks live on without a scheduler. Default 10 min.
+	FailoverTimeout time.Duration
+	// Standby: any number of instances run with the same Name; one is active (R6).
+	Standby bool
+	// Constraint, MinOffer, MaxOffer, Revocable: see [api.Framework].
+	Constraint string
+	MinOffer   api.Resources
+	MaxOffer   api.Resources
+	Revocable  bool
+	// Suppressed starts without offers until [Client.Revive] or [Client.Demand].
+	Suppressed bool
+	Labels     map[string]string
+	Endpoints  map[string]string
+	// TeardownAtEnd removes the framework with its tasks when Run's context ends.
+	TeardownAtEnd bool
+	// ConnectTimeout ends Run when the first session has not begun by then, with what
+	// stood in the way. Default: none; later sessions are awaited for ever in any case.
+	ConnectTimeout time.Duration
+	// Logger takes what the SDK has to say. Default: discarded.
+	Logger *slog.Logger
+	// Dialer opens connections to masters. Default: TCP.
+	Dialer func(ctx context.Context, address string) (net.Conn, error)
+}
+
+// complete fills in the defaults and reports all that is wrong together.
+func (c Config) complete() (Config, error) {
+	if len(c.Masters) == 0 {
+		c.Masters = []string{DefaultMaster}
+	}
+	if len(c.Roles) == 0 {
+		c.Roles = []api.Role{api.DefaultRole}
+	}
+	if c.FailoverTimeout == 0 {
+		c.FailoverTimeout = DefaultFailoverTimeout
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	if c.Dialer == nil {
+		c.Dialer = func(ctx context.Context, address string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, "tcp", address)
+		}
+	}
+	if err := errors.Join(c.faults()...); err != nil {
+		return c, api.E("framework.config", api.Invalid, c.Name, err)
+	}
+	return c, nil
+}
+
+func (c Config) faults() []error {
+	var faults []error
+	refuse := func(format string, args ...any) { faults = append(faults, fmt.Errorf(format, args...)) }
+	if c.Name == "" {
+		refuse("Name is empty; people find the framework by it")
+	}
+	if c.ID != "" {
+		if err := api.CheckID("ID", string(c.ID)); err != nil {
+			faults = append(faults, err)
+		}
+	}
+	if c.FailoverTimeout < 0 {
+		refuse("FailoverTimeout is %v; it must not be negative", c.FailoverTimeout)
+	}
+	for _, address := range c.Masters {
+		if _, _, err := net.SplitHostPort(address); err != nil {
+			refuse("master %q is no host:port: %w", address, err)
+		}
+	}
+	for i, role := range c.Roles {
+		if err := role.Check(); err != nil {
+			faults = append(faults, err)
+		}
+		if slices.Contains(c.Roles[:i], role) {
+			refuse("role %q is named twice", role)
+		}
+	}
+	if err := c.MinOffer.Check(); err != nil {
+		refuse("MinOffer: %w", err)
+	}
+	if err := c.MaxOffer.Check(); err != nil {
+		refuse("MaxOffer: %w", err)
+	}
+	return faults
+}
+
+// framework is what the masters are told.
+func (c Config) framework() api.Framework {
+	return api.Framework{
+		ID:              c.ID,
+		Name:            c.Name,
+		Roles:           c.Roles,
+		FailoverTimeout: c.FailoverTimeout,
+		Standby:         c.Standby,
+		Constraint:      c.Constraint,
+		MinOffer:        c.MinOffer,
+		MaxOffer:        c.MaxOffer,
+		Revocable:       c.Revocable,
+		Labels:          c.Labels,
+		Endpoints:       c.Endpoints,
+	}
+}

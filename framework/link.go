@@ -1,0 +1,231 @@
+package framework
+
+import (
+	"context"
+	"net"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/tenderhq/tender/api"
+	apiv1 "github.com/tenderhq/tender/api/v1"
+	"github.com/tenderhq/tender/internal/protocol"
+	"github.com/tenderhq/tender/internal/wire"
+)
+
+const (
+	// batchesMax bounds what was read and not yet taken by the loop; the reader waits.
+	batchesMax = 64
+	// messageBytesAim is where a message is full; a call is added whole.
+	messageBytesAim = api.MessageBytesMax / 2
+)
+
+// link is one stream to a master: a reader and a writer.
+type link struct {
+	address string
+	conn    *grpc.ClientConn
+	stream  grpc.BidiStreamingClient[apiv1.SchedulerCalls, apiv1.SchedulerEvents]
+	cancel  context.CancelCauseFunc
+	heard   chan heard // ends with an error
+	out     *outbox
+	running sync.WaitGroup
+}
+
+// heard is a message from the master, or why there will be no more.
+type heard struct {
+	term   api.Term
+	events []protocol.SchedulerEvent
+	err    error
+}
+
+// dial opens a stream. Context and timeout are for opening it; its life ends with close.
+func dial(opening context.Context, config Config, address string, timeout time.Duration) (*link, error) {
+	ctx, cancel := context.WithCancelCause(context.WithoutCancel(opening))
+	opening, opened := context.WithTimeoutCause(opening, timeout, api.E("framework.connect", api.Unavailable, address, errNoAnswer))
+	defer opened()
+	abort := context.AfterFunc(opening, func() { cancel(context.Cause(opening)) })
+	conn, err := grpc.NewClient("passthrough:///"+address,
+		grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return config.Dialer(ctx, address) }),
+		grpc.WithDisableServiceConfig(),
+	)
+	if err != nil {
+		cancel(nil)
+		return nil, api.E("framework.connect", api.Invalid, address, err)
+	}
+	stream, err := apiv1.NewSchedulerServiceClient(conn).Session(ctx)
+	if !abort() || err != nil {
+		if aborted := context.Cause(opening); aborted != nil {
+			err = aborted
+		}
+		cancel(nil)
+		conn.Close()
+		return nil, wire.Error(err)
+	}
+	l := &link{address: address, conn: conn, stream: stream, cancel: cancel, heard: make(chan heard, batchesMax), out: newOutbox()}
+	l.running.Go(func() { l.read(ctx) })
+	l.running.Go(func() { l.write(ctx) })
+	return l, nil
+}
+
+func (l *link) read(ctx context.Context) {
+	for {
+		message, err := l.stream.Recv()
+		var next heard
+		if err == nil {
+			next.term, next.events, err = wire.SchedulerEventsFromProto(message)
+		}
+		if err != nil {
+			next.err = wire.Error(err)
+		}
+		select {
+		case l.heard <- next:
+		case <-ctx.Done():
+			return
+		}
+		if next.err != nil {
+			return
+		}
+	}
+}
+
+// write sends what the outbox holds, as few messages as fit. The reader sees why a
+// stream has broken, so errors end here.
+func (l *link) write(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-l.out.wake:
+		}
+		calls, last := l.out.take()
+		if l.send(calls) != nil {
+			return
+		}
+		if last {
+			_ = l.stream.CloseSend()
+			return
+		}
+	}
+}
+
+func (l *link) send(calls []protocol.NumberedCall) error {
+	rest := wire.SchedulerCallsToProto(calls).GetCalls()
+	for len(rest) > 0 {
+		n := full(rest)
+		if err := l.stream.Send(&apiv1.SchedulerCalls{Calls: rest[:n]}); err != nil {
+			return err
+		}
+		rest = rest[n:]
+	}
+	return nil
+}
+
+// full is how many calls go into one message.
+func full(calls []*apiv1.SchedulerCall) int {
+	size := 0
+	for i, call := range calls {
+		if size += proto.Size(call); size >= messageBytesAim {
+			return max(i, 1)
+		}
+	}
+	return len(calls)
+}
+
+// close ends the stream and waits for reader and writer.
+func (l *link) close() {
+	l.cancel(nil)
+	l.conn.Close()
+	l.running.Wait()
+}
+
+// finish sends what is waiting and gives the master a moment to see it.
+func (l *link) finish() {
+	l.out.close()
+	late := time.NewTimer(finishTimeout)
+	defer late.Stop()
+	for open := true; open; {
+		select {
+		case next := <-l.heard:
+			open = next.err == nil
+		case <-late.C:
+			open = false
+		}
+	}
+	l.close()
+}
+
+// finishTimeout bounds the goodbye.
+const finishTimeout = 500 * time.Millisecond
+
+// outbox holds the calls that wait for the writer.
+type outbox struct {
+	wake chan struct{} // capacity 1: there is something
+
+	mu     sync.Mutex
+	calls  []protocol.NumberedCall
+	acks   []protocol.Acknowledgement // one call when the writer comes
+	number uint64
+	closed bool
+}
+
+func newOutbox() *outbox { return &outbox{wake: make(chan struct{}, 1)} }
+
+// put queues a call and returns its number (R3).
+func (o *outbox) put(call protocol.SchedulerCall) uint64 {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.number++
+	o.calls = append(o.calls, protocol.NumberedCall{Number: o.number, Call: call})
+	o.ring()
+	return o.number
+}
+
+func (o *outbox) acknowledge(ack protocol.Acknowledgement) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.acks = append(o.acks, ack)
+	o.ring()
+}
+
+func (o *outbox) close() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.closed = true
+	o.ring()
+}
+
+func (o *outbox) ring() {
+	select {
+	case o.wake <- struct{}{}:
+	default:
+	}
+}
+
+// waiting is how much the master has not taken yet.
+func (o *outbox) waiting() int {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return len(o.calls) + len(o.acks)
+}
+
+// take hands the writer everything; last says that nothing follows.
+func (o *outbox) take() (calls []protocol.NumberedCall, last bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	calls = o.calls
+	for acks := o.acks; len(acks) > 0; {
+		page := acks[:min(len(acks), acksPerCallMax)]
+		acks = acks[len(page):]
+		o.number++
+		calls = append(calls, protocol.NumberedCall{Number: o.number, Call: protocol.Acknowledge{Items: page}})
+	}
+	o.calls, o.acks = nil, nil
+	return calls, o.closed
+}
+
+// acksPerCallMax keeps a call far below the size of a message.
+const acksPerCallMax = 1000

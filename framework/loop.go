@@ -1,0 +1,267 @@
+package framework
+
+import (
+	"container/heap"
+	"context"
+	"crypto/rand"
+	"errors"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/internal/protocol"
+)
+
+const (
+	// requestsMax bounds what callers of the Client have asked and the loop has not
+	// taken; callers wait.
+	requestsMax = 1024
+	// callsMax bounds what the master has not taken; beyond it the session is closed.
+	callsMax = 1 << 16
+	// teardownTimeout bounds how long Run, at its end, waits for the framework's removal.
+	teardownTimeout = 5 * time.Second
+)
+
+// loop owns all state of a Run. Only its goroutine touches it, and it never blocks:
+// links, dials and callbacks have goroutines of their own and report by channel.
+type loop struct {
+	config    Config
+	scheduler Scheduler
+	log       *slog.Logger
+	client    *Client
+	requests  chan func() // from the Client
+
+	// What outlives sessions.
+	framework api.Framework
+	instance  api.Nonce
+	cluster   api.ClusterID
+	term      api.Term // the newest that was heard (R1)
+	book      *book
+	wishes    *wishes
+	tearing   bool // the user wants the framework removed
+	began     time.Time
+	greeted   bool  // a first session, or a place in the queue, was had
+	trouble   error // the latest reason why there is no session
+
+	masters   masters
+	nextDial  string // the master to dial at dialAt
+	dialAt    time.Time
+	dialed    chan dialResult    // one dial at a time
+	dialStop  context.CancelFunc // nil: no dial is going on
+	link      *link              // nil: none
+	session   session
+	offers    *offers
+	accepts   accepts
+	callbacks *callbacks
+	showing   bool // a job for Offers is queued
+	retries   retries
+	waiting   []*task // with held statuses, to be told in the next session
+
+	timer   *time.Timer
+	over    bool // Run is to end
+	err     error
+	cleanup sync.WaitGroup
+}
+
+type dialResult struct {
+	link *link
+	err  error
+}
+
+func newLoop(config Config, scheduler Scheduler) *loop {
+	l := &loop{
+		config:    config,
+		scheduler: scheduler,
+		log:       config.Logger.With("framework", config.Name),
+		requests:  make(chan func(), requestsMax),
+		framework: config.framework(),
+		instance:  api.Nonce(rand.Text()),
+		book:      newBook(),
+		wishes:    newWishes(config),
+		masters:   masters{configured: config.Masters},
+		dialed:    make(chan dialResult, 1),
+		offers:    newOffers(),
+		callbacks: newCallbacks(),
+		began:     time.Now(),
+		timer:     time.NewTimer(0),
+	}
+	l.client = &Client{loop: l, ended: make(chan struct{}), id: config.ID}
+	return l
+}
+
+// run is the loop.
+func (l *loop) run(ctx context.Context) error {
+	l.cleanup.Go(l.callbacks.run)
+	l.planDial(l.began)
+	for done := ctx.Done(); !l.over; {
+		now := time.Now()
+		l.advance(now)
+		l.callbacks.dispatch(l.callbackContext(ctx), l.session.phase == active && ctx.Err() == nil)
+		l.arm(now)
+		if l.over {
+			break
+		}
+		select {
+		case <-done:
+			done = nil
+			l.leave()
+		case next := <-l.heard():
+			l.hear(ctx, next, time.Now())
+		case result := <-l.callbacks.results:
+			l.called(result)
+		case request := <-l.requests:
+			request()
+		case dialed := <-l.dialed:
+			l.dialEnded(dialed, time.Now())
+		case <-l.timer.C:
+		}
+	}
+	l.end()
+	return l.err
+}
+
+func (l *loop) heard() <-chan heard {
+	if l.link == nil {
+		return nil
+	}
+	return l.link.heard
+}
+
+// callbackContext is the session's, and Run's between sessions.
+func (l *loop) callbackContext(ctx context.Context) context.Context {
+	if l.session.ctx != nil {
+		return l.session.ctx
+	}
+	return ctx
+}
+
+// called takes the results that are there.
+func (l *loop) called(next result) {
+	for {
+		l.callbacks.handed--
+		if errors.Is(next.err, errBroken) {
+			l.fail(api.E("framework.run", api.Internal, l.framework.ID, next.err))
+			return
+		}
+		next.job.done(next.err)
+		select {
+		case next = <-l.callbacks.results:
+		default:
+			return
+		}
+	}
+}
+
+// fail ends Run with a reason; the first one counts.
+func (l *loop) fail(err error) {
+	if !l.over {
+		l.over, l.err = true, err
+	}
+}
+
+// leave is what the end of Run's context asks for: remove the framework if its config
+// says so and it was ever known to a master, else go.
+func (l *loop) leave() {
+	if l.config.TeardownAtEnd && l.framework.ID != "" && l.session.phase != standing {
+		l.session.tearBy = time.Now().Add(teardownTimeout)
+		l.tearDown()
+		return
+	}
+	l.over = true
+}
+
+// end waits for all that was started.
+func (l *loop) end() {
+	l.timer.Stop()
+	if l.session.cancel != nil {
+		l.session.cancel()
+	}
+	if l.link != nil {
+		l.link.finish()
+	}
+	close(l.client.ended)
+	close(l.callbacks.jobs)
+	if l.dialStop != nil {
+		l.dialStop()
+		if dialed := <-l.dialed; dialed.link != nil {
+			dialed.link.close()
+		}
+	}
+	l.cleanup.Wait()
+}
+
+// advance does what is due.
+func (l *loop) advance(now time.Time) {
+	switch {
+	case l.link == nil:
+		l.awaitMaster(now)
+	case l.session.silent(now):
+		l.drop(api.E("framework.session", api.Unavailable, l.link.address, errSilent), now)
+	case l.link.out.waiting() > callsMax:
+		l.drop(api.E("framework.session", api.Limit, l.link.address, errSlowMaster), now)
+	default:
+		l.beat(now)
+	}
+	if due := l.offers.due; !due.IsZero() && !due.After(now) {
+		l.returnKept(now)
+	}
+	for len(l.retries) > 0 && !l.retries[0].at.After(now) {
+		l.resume(heap.Pop(&l.retries).(retry).task)
+	}
+	if by := l.session.tearBy; !by.IsZero() && !now.Before(by) {
+		l.fail(api.E("framework.teardown", api.Unavailable, l.framework.ID, errNotTornDown))
+	}
+}
+
+// arm sets the timer to the earliest thing that will be due.
+func (l *loop) arm(now time.Time) {
+	next := now.Add(time.Hour)
+	sooner := func(at time.Time) {
+		if !at.IsZero() && at.Before(next) {
+			next = at
+		}
+	}
+	if l.link == nil {
+		if l.dialStop == nil {
+			sooner(l.dialAt)
+		}
+		sooner(l.connectBy())
+	} else {
+		sooner(l.session.silentAt())
+		sooner(l.session.beatAt)
+	}
+	sooner(l.offers.due)
+	sooner(l.session.tearBy)
+	if len(l.retries) > 0 {
+		sooner(l.retries[0].at)
+	}
+	l.timer.Reset(max(next.Sub(now), 0))
+}
+
+// retry is a task whose first held status is to be tried again.
+type retry struct {
+	at   time.Time
+	task *task
+}
+
+type retries []retry
+
+func (r retries) Len() int           { return len(r) }
+func (r retries) Less(i, j int) bool { return r[i].at.Before(r[j].at) }
+func (r retries) Swap(i, j int)      { r[i], r[j] = r[j], r[i] }
+func (r *retries) Push(x any)        { *r = append(*r, x.(retry)) }
+func (r *retries) Pop() any {
+	old := *r
+	last := old[len(old)-1]
+	*r = old[:len(old)-1]
+	return last
+}
+
+// send puts a call into the session, if there is one; its number is 0 otherwise.
+func (l *loop) send(call protocol.SchedulerCall) uint64 {
+	if l.session.phase != active {
+		return 0
+	}
+	return l.link.out.put(call)
+}

@@ -1,0 +1,114 @@
+package framework
+
+import (
+	"time"
+
+	"github.com/tenderhq/tender/api"
+)
+
+// offer is an open offer: one that the framework may answer.
+type offer struct {
+	agent    api.AgentID
+	returnAt time.Time // when a kept one is given back: a little before the leader takes it
+	kept     bool
+}
+
+// returnMargin covers the way to the leader.
+const returnMargin = time.Second
+
+// offers holds the open offers of the session.
+type offers struct {
+	open  map[api.OfferID]offer
+	fresh []api.Offer // not yet shown to the scheduler
+	// due is not after the first kept offer has to be returned; zero: none is kept.
+	due time.Time
+}
+
+func newOffers() *offers { return &offers{open: make(map[api.OfferID]offer)} }
+
+func (o *offers) came(list []api.Offer, now time.Time) {
+	for _, one := range list {
+		o.open[one.ID] = offer{agent: one.Agent, returnAt: now.Add(one.Timeout - min(returnMargin, one.Timeout/5))}
+	}
+	o.fresh = append(o.fresh, list...)
+}
+
+// show hands out the offers that the scheduler has not seen and that are still open.
+func (o *offers) show() []api.Offer {
+	shown := make([]api.Offer, 0, len(o.fresh))
+	for _, one := range o.fresh {
+		if _, open := o.open[one.ID]; open {
+			shown = append(shown, one)
+		}
+	}
+	o.fresh = nil
+	return shown
+}
+
+// answered takes the offers out and splits them into those that were open and others.
+func (o *offers) answered(ids []api.OfferID) (open, gone []api.OfferID) {
+	for _, id := range ids {
+		if _, ok := o.open[id]; ok {
+			delete(o.open, id)
+			open = append(open, id)
+		} else {
+			gone = append(gone, id)
+		}
+	}
+	return open, gone
+}
+
+// keep marks offers as kept and returns those that are gone.
+func (o *offers) keep(ids []api.OfferID) (gone []api.OfferID) {
+	for _, id := range ids {
+		one, ok := o.open[id]
+		if !ok {
+			gone = append(gone, id)
+			continue
+		}
+		one.kept = true
+		o.open[id] = one
+		if o.due.IsZero() || one.returnAt.Before(o.due) {
+			o.due = one.returnAt
+		}
+	}
+	return gone
+}
+
+// rescinded takes offers out and returns those that were kept.
+func (o *offers) rescinded(ids []api.OfferID) (kept []api.OfferID) {
+	for _, id := range ids {
+		if o.open[id].kept {
+			kept = append(kept, id)
+		}
+		delete(o.open, id)
+	}
+	return kept
+}
+
+// overdue takes out the kept offers that have to be returned now.
+func (o *offers) overdue(now time.Time) (ids []api.OfferID) {
+	o.due = time.Time{}
+	for id, one := range o.open { // order: irrelevant because they are declined together
+		switch {
+		case !one.kept:
+		case !one.returnAt.After(now):
+			ids = append(ids, id)
+			delete(o.open, id)
+		case o.due.IsZero() || one.returnAt.Before(o.due):
+			o.due = one.returnAt
+		}
+	}
+	return ids
+}
+
+// drop forgets all offers, at the end of a session, and returns those that were kept.
+func (o *offers) drop() (kept []api.OfferID) {
+	for id, one := range o.open { // order: irrelevant because they go together
+		if one.kept {
+			kept = append(kept, id)
+		}
+	}
+	*o = *newOffers()
+	return kept
+}

@@ -1,0 +1,583 @@
+package framework
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/internal/protocol"
+	"github.com/tenderhq/tender/internal/wire"
+)
+
+func TestOneOfferEndToEnd(t *testing.T) {
+	story(t, func(t *testing.T, n *network) {
+		m := n.start("m1:1")
+		s := newScript()
+		s.offers = func(_ context.Context, offers []api.Offer) []api.Answer {
+			return []api.Answer{api.Launch(offers[0], taskOf("t1"))}
+		}
+		r := n.run(s, nil)
+		session := m.lead(1)
+		if session.subscribe.Framework.Name != "test" || session.subscribe.Instance == "" || len(session.unsettled) != 0 {
+			t.Errorf("subscribed with %+v, %v", session.subscribe, session.unsettled)
+		}
+		if id := next(t, s.clients).FrameworkID(); id != "framework-1" {
+			t.Errorf("framework ID %q", id)
+		}
+		session.send(protocol.Offers{Offers: []api.Offer{offerOf("offer-1-1"), offerOf("offer-1-2")}})
+		accept, _ := call[protocol.Accept](session)
+		if accept.Offers[0] != "offer-1-1" || accept.Operations[0].Tasks[0].ID != "t1" {
+			t.Errorf("accept %+v", accept)
+		}
+		decline, _ := call[protocol.Decline](session) // no answer
+		if len(decline.Offers) != 1 || decline.Offers[0] != "offer-1-2" {
+			t.Errorf("decline %+v", decline)
+		}
+		session.send(statusOf("t1", 1, api.TaskRunning), statusOf("t1", 2, api.TaskFinished))
+		for number, want := range []api.TaskState{api.TaskRunning, api.TaskFinished} {
+			if got := next(t, s.updates); got.State != want || got.Number != uint64(number+1) {
+				t.Errorf("update %v number %d", got.State, got.Number)
+			}
+		}
+		var acked []uint64
+		for len(acked) < 2 {
+			acks, _ := call[protocol.Acknowledge](session)
+			for _, ack := range acks.Items {
+				acked = append(acked, ack.Number)
+			}
+		}
+		if acked[0] != 1 || acked[1] != 2 {
+			t.Errorf("acknowledged %v", acked)
+		}
+		// The last acknowledgement was lost: it is repeated, the scheduler is not asked again.
+		session.send(statusOf("t1", 2, api.TaskFinished))
+		call[protocol.Acknowledge](session)
+		if len(s.updates) > 0 {
+			t.Errorf("told twice: %+v", <-s.updates)
+		}
+		r.end()
+	})
+}
+
+func TestFollowersRedirect(t *testing.T) {
+	story(t, func(t *testing.T, n *network) {
+		follower, leader := n.start("m1:1"), n.start("m2:1")
+		s := newScript()
+		began := time.Now()
+		r := n.run(s, nil)
+		follower.accept().close(wire.Status(wire.NotLeader("framework.subscribe", "m2:1")))
+		leader.lead(3)
+		next(t, s.clients)
+		if took := time.Since(began); took > 100*time.Millisecond {
+			t.Errorf("the redirect took %v", took)
+		}
+		r.end()
+	})
+}
+
+func TestFailoverMidAccept(t *testing.T) {
+	story(t, func(t *testing.T, n *network) {
+		m1 := n.start("m1:1")
+		s := newScript()
+		s.offers = func(_ context.Context, offers []api.Offer) []api.Answer {
+			return []api.Answer{api.Launch(offers[0], taskOf("t1"))}
+		}
+		r := n.run(s, func(c *Config) { c.Masters = []string{"m1:1", "m2:1"} })
+		session := m1.lead(1)
+		session.send(protocol.Offers{Offers: []api.Offer{offerOf("offer-1-1")}})
+		call[protocol.Accept](session)
+		m1.stop()
+		died := time.Now()
+		m2 := n.start("m2:1")
+		again := m2.lead(2)
+		if took := time.Since(died); took > time.Second {
+			t.Errorf("failover took %v", took)
+		}
+		if again.subscribe.Framework.ID != "framework-1" || again.subscribe.Cluster != "cluster" || again.subscribe.Term.Number != 1 {
+			t.Errorf("subscribed again with %+v", again.subscribe)
+		}
+		want := protocol.UnsettledTask{Task: "t1", Agent: "agent-1", State: api.TaskStaging}
+		if len(again.unsettled) != 1 || again.unsettled[0] != want {
+			t.Errorf("unsettled %+v, want %+v", again.unsettled, want)
+		}
+		again.quiet(10 * time.Second) // above all no second accept
+		dropped := statusOf("t1", 0, api.TaskDropped)
+		again.send(dropped)
+		if got := next(t, s.updates); got.State != api.TaskDropped {
+			t.Errorf("update %v", got.State)
+		}
+		r.end()
+	})
+}
+
+func TestStaleAcceptDropsItsTasks(t *testing.T) {
+	story(t, func(t *testing.T, n *network) {
+		m := n.start("m1:1")
+		s := newScript()
+		s.offers = func(_ context.Context, offers []api.Offer) []api.Answer {
+			answer := api.Launch(offers[0], taskOf("t1"), taskOf("t2"))
+			answer.Offers = append(answer.Offers, offers[1].ID)
+			return []api.Answer{answer}
+		}
+		r := n.run(s, nil)
+		session := m.lead(1)
+		session.send(protocol.Offers{Offers: []api.Offer{offerOf("offer-1-1"), offerOf("offer-1-2")}})
+		_, number := call[protocol.Accept](session)
+		session.send(protocol.Refused{Number: number, Err: api.E("offer.accept", api.Stale, "offer-1-2", errors.New("rescinded"))})
+		decline, _ := call[protocol.Decline](session) // what is left of it is not held
+		if len(decline.Offers) != 2 {
+			t.Errorf("decline %+v", decline)
+		}
+		for range 2 {
+			got := next(t, s.updates)
+			if got.State != api.TaskDropped || got.Reason != api.ReasonInvalidOffers || !strings.Contains(got.Message, "rescinded") {
+				t.Errorf("update %+v", got)
+			}
+		}
+		session.quiet(time.Second)
+		r.end()
+	})
+}
+
+func TestUpdateErrorComesAgain(t *testing.T) {
+	story(t, func(t *testing.T, n *network) {
+		m := n.start("m1:1")
+		s := newScript()
+		fails := 3
+		s.update = func(_ context.Context, status api.Status) error {
+			if status.Task == "t1" && fails > 0 {
+				fails--
+				return errors.New("the database is away")
+			}
+			return nil
+		}
+		r := n.run(s, nil)
+		session := m.lead(1)
+		began := time.Now()
+		session.send(statusOf("t1", 1, api.TaskRunning), statusOf("t1", 2, api.TaskFinished), statusOf("t2", 1, api.TaskRunning))
+		acks, _ := call[protocol.Acknowledge](session)
+		if acks.Items[0].Task != "t2" {
+			t.Errorf("first acknowledged %+v, want the other task", acks.Items[0])
+		}
+		session.send(statusOf("t1", 1, api.TaskRunning)) // its agent sends it again meanwhile
+		var told []uint64
+		for len(told) < 6 {
+			if got := next(t, s.updates); got.Task == "t1" {
+				told = append(told, got.Number)
+			} else {
+				told = append(told, 0)
+			}
+		}
+		want := []uint64{1, 0, 1, 1, 1, 2}
+		for i := range want {
+			if told[i] != want[i] {
+				t.Fatalf("told %v, want %v", told, want)
+			}
+		}
+		if took, want := time.Since(began), 700*time.Millisecond; took != want {
+			t.Errorf("three pauses took %v, want %v (100+200+400 ms)", took, want)
+		}
+		r.end()
+	})
+}
+
+func TestPanicEndsRunWithASentence(t *testing.T) {
+	for name, misdeed := range map[string]func(*script){
+		"Update panicked": func(s *script) { s.update = func(context.Context, api.Status) error { panic("no such key") } },
+		"Offers panicked": func(s *script) { s.offers = func(context.Context, []api.Offer) []api.Answer { panic("no such key") } },
+	} {
+		t.Run(name, func(t *testing.T) {
+			story(t, func(t *testing.T, n *network) {
+				m := n.start("m1:1")
+				s := newScript()
+				misdeed(s)
+				r := n.run(s, nil)
+				session := m.lead(1)
+				session.send(protocol.Offers{Offers: []api.Offer{offerOf("offer-1-1")}}, statusOf("t1", 1, api.TaskRunning))
+				err := r.wait()
+				if !api.Is(err, api.Internal) || !strings.Contains(err.Error(), name+": no such key") {
+					t.Errorf("Run returned %v", err)
+				}
+			})
+		})
+	}
+}
+
+func TestFenced(t *testing.T) {
+	story(t, func(t *testing.T, n *network) {
+		m := n.start("m1:1")
+		r := n.run(newScript(), nil)
+		session := m.lead(1)
+		session.close(wire.Status(api.E("framework.session", api.Fenced, "framework-1", errors.New("instance ABC subscribed"))))
+		err := r.wait()
+		if !errors.Is(err, ErrFenced) || !api.Is(err, api.Fenced) || !strings.Contains(err.Error(), "instance ABC") {
+			t.Errorf("Run returned %v", err)
+		}
+	})
+}
+
+func TestStandbyWaitsAgain(t *testing.T) {
+	story(t, func(t *testing.T, n *network) {
+		m := n.start("m1:1")
+		s := newScript()
+		r := n.run(s, func(c *Config) { c.Standby = true })
+		first := m.accept()
+		first.send(protocol.Waiting{ActiveInstance: "other"})
+		first.beat()
+		first.quiet(time.Minute)
+		first.activate()
+		next(t, s.clients)
+		first.send(statusOf("t1", 1, api.TaskRunning))
+		call[protocol.Acknowledge](first)
+		first.close(wire.Status(api.E("framework.session", api.Fenced, "framework-1", nil)))
+		second := m.accept()
+		if len(second.unsettled) != 0 {
+			t.Errorf("remembers %v, which are the other instance's now", second.unsettled)
+		}
+		second.send(protocol.Waiting{ActiveInstance: "other"})
+		second.beat()
+		second.quiet(time.Minute)
+		r.end()
+	})
+}
+
+func TestRemovedAndRefused(t *testing.T) {
+	for _, kind := range []api.Kind{api.Removed, api.Denied, api.Invalid} {
+		t.Run(kind.String(), func(t *testing.T) {
+			story(t, func(t *testing.T, n *network) {
+				m := n.start("m1:1")
+				r := n.run(newScript(), nil)
+				m.accept().close(wire.Status(api.E("framework.subscribe", kind, "framework-1", errors.New("an operator removed it"))))
+				if err := r.wait(); !api.Is(err, kind) || !strings.Contains(err.Error(), "an operator removed it") {
+					t.Errorf("Run returned %v", err)
+				}
+			})
+		})
+	}
+}
+
+func TestSilenceEndsTheSession(t *testing.T) {
+	story(t, func(t *testing.T, n *network) {
+		m := n.start("m1:1")
+		s := newScript()
+		canceled := make(chan time.Time, 1)
+		s.offers = func(ctx context.Context, offers []api.Offer) []api.Answer {
+			<-ctx.Done()
+			canceled <- time.Now()
+			return []api.Answer{api.Launch(offers[0], taskOf("t1"))}
+		}
+		r := n.run(s, nil)
+		session := m.lead(1)
+		session.stopBeat()
+		session.send(protocol.Offers{Offers: []api.Offer{offerOf("offer-1-1")}})
+		last := time.Now()
+		if silent := next(t, canceled).Sub(last); silent < 3*time.Second || silent > 3400*time.Millisecond {
+			t.Errorf("callbacks were stopped after %v, want two thirds of 5 s", silent)
+		}
+		again := m.lead(2)
+		if got := next(t, s.updates); got.State != api.TaskDropped || got.Reason != api.ReasonInvalidOffers {
+			t.Errorf("update %+v", got)
+		}
+		if len(again.unsettled) != 0 {
+			t.Errorf("unsettled %+v of an accept that was never sent", again.unsettled)
+		}
+		r.end()
+	})
+}
+
+func TestOffersThatTakesAMinute(t *testing.T) {
+	story(t, func(t *testing.T, n *network) {
+		m := n.start("m1:1")
+		s := newScript()
+		s.offers = func(ctx context.Context, offers []api.Offer) []api.Answer {
+			select {
+			case <-time.After(time.Minute):
+			case <-ctx.Done():
+				t.Error("canceled")
+			}
+			return []api.Answer{api.Launch(offers[0], taskOf("t1"))}
+		}
+		r := n.run(s, nil)
+		session := m.lead(1)
+		session.send(protocol.Offers{Offers: []api.Offer{offerOf("offer-1-1")}})
+		<-time.After(30 * time.Second)
+		session.send(protocol.Rescind{Offers: []api.OfferID{"offer-1-1"}, Why: "expired"})
+		if got := next(t, s.updates); got.State != api.TaskDropped || got.Reason != api.ReasonInvalidOffers {
+			t.Errorf("update %+v", got)
+		}
+		session.quiet(time.Second) // the session is the same
+		r.end()
+	})
+}
+
+func TestKeptOffers(t *testing.T) {
+	story(t, func(t *testing.T, n *network) {
+		m := n.start("m1:1")
+		s := newScript()
+		s.offers = func(_ context.Context, offers []api.Offer) (answers []api.Answer) {
+			for _, offer := range offers {
+				answers = append(answers, api.Keep(offer))
+			}
+			return answers
+		}
+		r := n.run(s, nil)
+		session := m.lead(1)
+		client := next(t, s.clients)
+		began := time.Now()
+		session.send(protocol.Offers{Offers: []api.Offer{offerOf("offer-1-1"), offerOf("offer-1-2"), offerOf("offer-1-3")}})
+		session.quiet(10 * time.Second)
+		client.Answer(api.Launch(offerOf("offer-1-1"), taskOf("t1")))
+		call[protocol.Accept](session)
+		session.send(protocol.Rescind{Offers: []api.OfferID{"offer-1-2"}, Why: "agent lost"})
+		if lost := next(t, s.lost); lost[0] != "offer-1-2" {
+			t.Errorf("lost %v", lost)
+		}
+		call[protocol.Decline](session)
+		if lost, after := next(t, s.lost), time.Since(began); lost[0] != "offer-1-3" || after < 28*time.Second || after > 30*time.Second {
+			t.Errorf("lost %v after %v", lost, after)
+		}
+		session.send(protocol.Offers{Offers: []api.Offer{offerOf("offer-1-4")}})
+		session.quiet(time.Second)
+		m.stop()
+		if lost := next(t, s.lost); lost[0] != "offer-1-4" {
+			t.Errorf("lost %v", lost)
+		}
+		r.end()
+	})
+}
+
+func TestKillIsRepeated(t *testing.T) {
+	story(t, func(t *testing.T, n *network) {
+		m := n.start("m1:1")
+		s := newScript()
+		r := n.run(s, nil)
+		session := m.lead(1)
+		client := next(t, s.clients)
+		session.send(statusOf("t1", 1, api.TaskRunning))
+		call[protocol.Acknowledge](session)
+		client.Kill("t1")
+		if kill, _ := call[protocol.Kill](session); kill.Task != "t1" || kill.Agent != "agent-1" {
+			t.Errorf("%+v", kill)
+		}
+		session.close(errors.New("restart"))
+		session = m.lead(2)
+		call[protocol.Kill](session)
+		session.send(statusOf("t1", 2, api.TaskKilled))
+		call[protocol.Acknowledge](session)
+		session.close(errors.New("restart"))
+		session = m.lead(3)
+		session.quiet(time.Minute)
+		r.end()
+	})
+}
+
+func TestDemandAndSuppressionOutliveSessions(t *testing.T) {
+	story(t, func(t *testing.T, n *network) {
+		m := n.start("m1:1")
+		s := newScript()
+		r := n.run(s, func(c *Config) { c.Roles = []api.Role{"a", "b"}; c.Suppressed = true })
+		session := m.lead(1)
+		if got := session.subscribe.Suppressed; len(got) != 2 {
+			t.Errorf("starts suppressed in %v", got)
+		}
+		client := next(t, s.clients)
+		if err := client.Demand(api.Demand{}); !api.Is(err, api.Invalid) {
+			t.Errorf("a demand without its role: %v", err)
+		}
+		want := api.Demand{Role: "b", Shapes: []api.Shape{{Resources: api.Scalars(1, 1), Count: 3}}}
+		if err := client.Demand(want); err != nil {
+			t.Error(err)
+		}
+		call[protocol.Revive](session)
+		call[protocol.SetDemand](session)
+		session.close(errors.New("restart"))
+		session = m.lead(2)
+		if got := session.subscribe.Suppressed; len(got) != 1 || got[0] != "a" {
+			t.Errorf("suppressed in %v", got)
+		}
+		if got, _ := call[protocol.SetDemand](session); got.Role != "b" || got.Shapes[0].Count != 3 {
+			t.Errorf("demand %+v", got)
+		}
+		r.end()
+	})
+}
+
+func TestOlderTermAndOtherClusterAreLeft(t *testing.T) {
+	story(t, func(t *testing.T, n *network) {
+		m := n.start("m1:1")
+		s := newScript()
+		r := n.run(s, nil)
+		first := m.lead(5)
+		next(t, s.clients)
+		first.close(errors.New("restart"))
+		old := m.accept()
+		old.term = api.Term{Number: 4}
+		old.send(protocol.Subscribed{Cluster: "cluster", Framework: "framework-1", Session: 2})
+		strange := m.accept()
+		strange.term = api.Term{Number: 9}
+		strange.send(protocol.Subscribed{Cluster: "another", Framework: "framework-1", Session: 2})
+		m.lead(10)
+		next(t, s.clients)
+		r.end()
+	})
+}
+
+func TestMastersAwayForAnHour(t *testing.T) {
+	story(t, func(t *testing.T, n *network) {
+		m := n.start("m1:1")
+		s := newScript()
+		r := n.run(s, nil)
+		m.lead(1)
+		next(t, s.clients)
+		m.stop()
+		<-time.After(time.Hour)
+		back := time.Now()
+		n.start("m1:1").lead(2)
+		next(t, s.clients)
+		if took := time.Since(back); took > 2*time.Second {
+			t.Errorf("came back after %v", took)
+		}
+		r.end()
+	})
+}
+
+func TestConnectTimeout(t *testing.T) {
+	story(t, func(t *testing.T, n *network) {
+		began := time.Now()
+		r := n.run(newScript(), func(c *Config) { c.ConnectTimeout = 5 * time.Second })
+		err := r.wait()
+		if !api.Is(err, api.Unavailable) || !strings.Contains(err.Error(), "m1:1") || !strings.Contains(err.Error(), "connection refused") {
+			t.Errorf("Run returned %v", err)
+		}
+		if took := time.Since(began); took != 5*time.Second {
+			t.Errorf("after %v", took)
+		}
+	})
+}
+
+func TestTeardown(t *testing.T) {
+	removed := wire.Status(api.E("framework.session", api.Removed, "framework-1", nil))
+	t.Run("by the client", func(t *testing.T) {
+		story(t, func(t *testing.T, n *network) {
+			m := n.start("m1:1")
+			s := newScript()
+			r := n.run(s, nil)
+			session := m.lead(1)
+			next(t, s.clients).Teardown()
+			call[protocol.Teardown](session)
+			session.close(removed)
+			if err := r.wait(); err != nil {
+				t.Errorf("Run returned %v", err)
+			}
+		})
+	})
+	t.Run("at the end, over a failover", func(t *testing.T) {
+		story(t, func(t *testing.T, n *network) {
+			m := n.start("m1:1")
+			s := newScript()
+			r := n.run(s, func(c *Config) { c.TeardownAtEnd = true })
+			session := m.lead(1)
+			next(t, s.clients)
+			r.stop()
+			call[protocol.Teardown](session)
+			session.close(errors.New("restart"))
+			session = m.lead(2)
+			call[protocol.Teardown](session)
+			session.close(removed)
+			if err := r.wait(); err != nil {
+				t.Errorf("Run returned %v", err)
+			}
+		})
+	})
+	t.Run("without a master", func(t *testing.T) {
+		story(t, func(t *testing.T, n *network) {
+			m := n.start("m1:1")
+			s := newScript()
+			r := n.run(s, func(c *Config) { c.TeardownAtEnd = true })
+			m.lead(1)
+			next(t, s.clients)
+			m.stop()
+			r.stop()
+			if err := r.wait(); !api.Is(err, api.Unavailable) {
+				t.Errorf("Run returned %v", err)
+			}
+		})
+	})
+}
+
+func TestUsedTaskID(t *testing.T) {
+	story(t, func(t *testing.T, n *network) {
+		m := n.start("m1:1")
+		s := newScript()
+		s.offers = func(_ context.Context, offers []api.Offer) []api.Answer {
+			return []api.Answer{api.Launch(offers[0], taskOf("t1"), taskOf("t2"))}
+		}
+		r := n.run(s, nil)
+		session := m.lead(1)
+		session.send(protocol.Offers{Offers: []api.Offer{offerOf("offer-1-1")}})
+		call[protocol.Accept](session)
+		dropped := statusOf("t2", 0, api.TaskDropped)
+		session.send(dropped) // never started: may be tried again
+		next(t, s.updates)
+		session.send(protocol.Offers{Offers: []api.Offer{offerOf("offer-1-2")}})
+		accept, _ := call[protocol.Accept](session)
+		if tasks := accept.Operations[0].Tasks; len(tasks) != 1 || tasks[0].ID != "t2" {
+			t.Errorf("launched %v", tasks)
+		}
+		if got := next(t, s.updates); got.Task != "t1" || got.State != api.TaskError || got.Reason != api.ReasonTaskDuplicate {
+			t.Errorf("update %+v", got)
+		}
+		session.send(statusOf("t1", 1, api.TaskRunning)) // the one that has the ID goes on
+		if got := next(t, s.updates); got.State != api.TaskRunning {
+			t.Errorf("update %+v", got)
+		}
+		r.end()
+	})
+}
+
+func TestSubscribedFails(t *testing.T) {
+	story(t, func(t *testing.T, n *network) {
+		m := n.start("m1:1")
+		s := newScript()
+		s.greet = func(context.Context) error { return errors.New("my store is empty") }
+		r := n.run(s, nil)
+		m.lead(1)
+		if err := r.wait(); err == nil || !strings.Contains(err.Error(), "my store is empty") {
+			t.Errorf("Run returned %v", err)
+		}
+	})
+}
+
+func TestReconcile(t *testing.T) {
+	story(t, func(t *testing.T, n *network) {
+		m := n.start("m1:1")
+		s := newScript()
+		r := n.run(s, nil)
+		session := m.lead(1)
+		client := next(t, s.clients)
+		session.send(statusOf("t1", 1, api.TaskRunning))
+		next(t, s.updates)
+		call[protocol.Acknowledge](session)
+		ask, _ := call[protocol.Reconcile](session) // by itself, within half an hour
+		if len(ask.Tasks) != 1 || ask.Tasks[0].Number != 1 {
+			t.Errorf("asks about %+v", ask.Tasks)
+		}
+		answer := statusOf("t1", 1, api.TaskRunning)
+		answer.Status.Reason = api.ReasonReconciliation
+		session.send(answer)
+		call[protocol.Acknowledge](session) // no news: the scheduler is not told
+		client.Reconcile("t1")
+		call[protocol.Reconcile](session)
+		if len(s.updates) > 0 {
+			t.Errorf("told %+v", <-s.updates)
+		}
+		session.send(answer)
+		if got := next(t, s.updates); got.Reason != api.ReasonReconciliation {
+			t.Errorf("update %+v", got)
+		}
+		r.end()
+	})
+}
