@@ -1,0 +1,212 @@
+package memnet
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+)
+
+// Everybody stands for all other hosts in Cut, Heal and Break.
+const Everybody = "*"
+
+// Net is a network. All methods may be called from any goroutine.
+type Net struct {
+	mu        sync.Mutex
+	changed   *sync.Cond // something was healed, or a listener came
+	listeners map[string]*listener
+	conns     map[*conn]bool // both ends of each connection
+	cuts      map[[2]string]bool
+	port      int // the last one minted
+}
+
+// New makes a network without listeners. Inside a bubble, make it there.
+func New() *Net {
+	n := &Net{
+		listeners: make(map[string]*listener),
+		conns:     make(map[*conn]bool),
+		cuts:      make(map[[2]string]bool),
+		port:      40000,
+	}
+	n.changed = sync.NewCond(&n.mu)
+	return n
+}
+
+// Listen takes the address, HOST:PORT; port 0 means any free one.
+func (n *Net) Listen(address string) (net.Listener, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	host, port, err := net.SplitHostPort(address)
+	if err != nil {
+		return nil, &net.OpError{Op: "listen", Net: "mem", Addr: addr(address), Err: err}
+	}
+	if port == "0" {
+		n.port++
+		address = net.JoinHostPort(host, strconv.Itoa(n.port))
+	}
+	if n.listeners[address] != nil {
+		return nil, &net.OpError{Op: "listen", Net: "mem", Addr: addr(address), Err: syscall.EADDRINUSE}
+	}
+	l := &listener{net: n, address: address}
+	l.arrived = sync.NewCond(&n.mu)
+	n.listeners[address] = l
+	return l, nil
+}
+
+// Dial connects a host without a name, which no Cut separates but Cut(host, Everybody).
+func (n *Net) Dial(ctx context.Context, address string) (net.Conn, error) {
+	return n.From("").Dial(ctx, address)
+}
+
+// Host is a place on the network from which one dials.
+type Host struct {
+	net  *Net
+	name string
+}
+
+// From is the host of that name. It need not listen anywhere.
+func (n *Net) From(name string) Host { return Host{n, hostOf(name)} }
+
+// Dial connects to a listener. Nobody listening is refused at once; a listener behind
+// a Cut answers nothing, so Dial waits for Heal or the end of ctx.
+func (h Host) Dial(ctx context.Context, address string) (net.Conn, error) {
+	c, err := h.net.dial(ctx, h.name, address)
+	if err != nil {
+		return nil, &net.OpError{Op: "dial", Net: "mem", Addr: addr(address), Err: err}
+	}
+	return c, nil
+}
+
+func (n *Net) dial(ctx context.Context, from, address string) (*conn, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	defer context.AfterFunc(ctx, func() {
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		n.changed.Broadcast()
+	})()
+	for ctx.Err() == nil && n.cut(from, hostOf(address)) {
+		n.changed.Wait()
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	l := n.listeners[address]
+	if l == nil {
+		return nil, syscall.ECONNREFUSED
+	}
+	if len(l.waiting) >= backlogConnsMax {
+		return nil, fmt.Errorf("%d connections wait to be accepted: %w", backlogConnsMax, syscall.ECONNREFUSED)
+	}
+	n.port++
+	near, far := n.pair(net.JoinHostPort(from, strconv.Itoa(n.port)), address)
+	l.waiting = append(l.waiting, far)
+	l.arrived.Signal()
+	return near, nil
+}
+
+// Cut silences two hosts to each other: what is sent waits, dials wait, nothing fails
+// by itself. Cutting what is cut changes nothing.
+func (n *Net) Cut(a, b string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.cuts[pairOf(a, b)] = true
+	n.update()
+}
+
+// Heal undoes the Cut of the same two; what waited arrives.
+func (n *Net) Heal(a, b string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	delete(n.cuts, pairOf(a, b))
+	n.update()
+}
+
+// HealAll undoes every Cut.
+func (n *Net) HealAll() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	clear(n.cuts)
+	n.update()
+}
+
+// update tells every connection and every dialer what is cut now.
+func (n *Net) update() {
+	for c := range n.conns { // order: irrelevant because each is told the same
+		c.in.setCut(n.cut(hostOf(c.local), hostOf(c.remote)))
+	}
+	n.changed.Broadcast()
+}
+
+// Break resets the connections between two hosts: both ends fail at once, even when
+// they are cut. New ones can be made.
+func (n *Net) Break(a, b string) {
+	n.mu.Lock()
+	var broken []*conn
+	for c := range n.conns { // order: irrelevant because all of them are reset
+		if matches(a, b, hostOf(c.local), hostOf(c.remote)) {
+			broken = append(broken, c)
+		}
+	}
+	n.mu.Unlock()
+	for _, c := range broken {
+		c.in.reset()
+		c.out.reset()
+		n.forget(c)
+	}
+}
+
+// Conns counts the open connections between two hosts.
+func (n *Net) Conns(a, b string) int {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	ends := 0
+	for c := range n.conns { // order: irrelevant because they are counted
+		if matches(a, b, hostOf(c.local), hostOf(c.remote)) {
+			ends++
+		}
+	}
+	return (ends + 1) / 2
+}
+
+func (n *Net) cut(a, b string) bool {
+	if a == b {
+		return false
+	}
+	return n.cuts[pairOf(a, b)] || n.cuts[pairOf(a, Everybody)] || n.cuts[pairOf(b, Everybody)]
+}
+
+func (n *Net) forget(c *conn) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	delete(n.conns, c)
+}
+
+func matches(a, b, local, remote string) bool {
+	a, b = hostOf(a), hostOf(b)
+	is := func(want, have string) bool { return want == Everybody || want == have }
+	return is(a, local) && is(b, remote) || is(a, remote) && is(b, local)
+}
+
+func pairOf(a, b string) [2]string {
+	a, b = hostOf(a), hostOf(b)
+	if b < a {
+		a, b = b, a
+	}
+	return [2]string{a, b}
+}
+
+func hostOf(address string) string {
+	if i := strings.LastIndexByte(address, ':'); i >= 0 {
+		return address[:i]
+	}
+	return address
+}
+
+type addr string
+
+func (a addr) Network() string { return "mem" }
+func (a addr) String() string  { return string(a) }
