@@ -35,6 +35,13 @@ type instance struct {
 	code     int           // phaseOver
 }
 
+// session is what the job asks of the SDK.
+type session interface {
+	FrameworkID() api.FrameworkID
+	Demand(demand api.Demand) error
+	Kill(task api.TaskID) error
+}
+
 // job is the scheduler. The SDK calls it from one goroutine, the runner from another.
 type job struct {
 	config Config
@@ -43,7 +50,7 @@ type job struct {
 	over   chan struct{}   // closed when every instance is over
 
 	mu        sync.Mutex
-	client    *framework.Client
+	client    session // nil before the first session
 	instances []*instance
 	byID      map[api.TaskID]*instance // current attempts
 	killing   bool
@@ -81,13 +88,17 @@ func (j *job) enter(i *instance) {
 
 // Subscribed is called at the start of each session.
 func (j *job) Subscribed(_ context.Context, client *framework.Client) error {
+	j.begin(client)
+	return nil
+}
+
+func (j *job) begin(client session) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if j.client == nil {
 		j.client, j.launched = client, time.Now()
 	}
 	j.demand()
-	return nil
 }
 
 // demand says what still waits, so that offers fit it. An allocator that knows no demand makes plain offers.
@@ -170,7 +181,8 @@ func (j *job) Update(_ context.Context, status api.Status) error {
 	switch {
 	case status.State.Terminal():
 		j.ended(i, status)
-	case status.State == api.TaskUnreachable && before != status.State:
+	case before == status.State:
+	case status.State == api.TaskUnreachable:
 		j.config.Say("%s: agent %s is silent; waiting for it to come back", i.id, i.agent)
 	case before == api.TaskUnreachable:
 		j.config.Say("%s: agent %s is back", i.id, i.agent)

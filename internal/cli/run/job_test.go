@@ -1,0 +1,262 @@
+package run
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"google.golang.org/protobuf/types/known/structpb"
+
+	"github.com/tenderhq/tender/api"
+	apiv1 "github.com/tenderhq/tender/api/v1"
+)
+
+// asked notes what the job asks of the SDK.
+type asked struct {
+	demands []string
+	kills   []api.TaskID
+}
+
+func (a *asked) FrameworkID() api.FrameworkID { return "framework-1" }
+
+func (a *asked) Demand(d api.Demand) error {
+	text := "nothing"
+	for _, shape := range d.Shapes {
+		text = fmt.Sprintf("%d x %v", shape.Count, shape.Resources)
+	}
+	a.demands = append(a.demands, text)
+	return nil
+}
+
+func (a *asked) Kill(task api.TaskID) error {
+	a.kills = append(a.kills, task)
+	return nil
+}
+
+// story is a job with its surroundings.
+type story struct {
+	*job
+	asked
+	followed []string
+	said     []string
+}
+
+func tell(instances int, change func(*Config)) *story {
+	s := &story{}
+	config := Config{Name: "hello", Role: api.DefaultRole, Instances: instances, Task: api.Task{Resources: api.Scalars(1, 100)}}
+	config.Say = func(format string, args ...any) { s.said = append(s.said, fmt.Sprintf(format, args...)) }
+	if change != nil {
+		change(&config)
+	}
+	s.job = newJob(config, func(i *instance) { s.followed = append(s.followed, string(i.id)+"@"+string(i.agent)) })
+	s.begin(&s.asked)
+	return s
+}
+
+// offer makes an offer and returns the IDs of the tasks that it was answered with.
+func (s *story) offer(cpus float64) (ids []string) {
+	offer := api.Offer{ID: "offer-1-1", Agent: "agent-1", Role: api.DefaultRole, Resources: api.Scalars(cpus, 1000)}
+	for _, answer := range s.Offers(context.Background(), []api.Offer{offer}) {
+		for _, operation := range answer.Operations {
+			for _, task := range operation.Tasks {
+				ids = append(ids, string(task.ID))
+			}
+		}
+	}
+	return ids
+}
+
+func (s *story) update(t *testing.T, task string, state api.TaskState, code ...int) {
+	t.Helper()
+	status := api.Status{Task: api.TaskID(task), Agent: "agent-1", State: state}
+	if len(code) > 0 {
+		status.ExitCode = &code[0]
+	}
+	if err := s.Update(t.Context(), status); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func same(t *testing.T, got []string, want ...string) {
+	t.Helper()
+	if !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+func TestOffersAreFilledAndDemandShrinks(t *testing.T) {
+	s := tell(3, nil)
+	same(t, s.offer(0.5))
+	same(t, s.offer(2), "hello.0", "hello.1")
+	same(t, s.offer(2), "hello.2")
+	same(t, s.offer(2))
+	same(t, slices.Compact(s.demands), "3 x cpus:1;mem:100", "1 x cpus:1;mem:100", "nothing")
+}
+
+func TestOutputIsFollowedOnceFromTheAgentThatHasTheTask(t *testing.T) {
+	s := tell(1, nil)
+	s.offer(1)
+	s.update(t, "hello.0", api.TaskStaging)
+	same(t, s.followed)
+	s.update(t, "hello.0", api.TaskStarting)
+	s.update(t, "hello.0", api.TaskRunning)
+	s.update(t, "hello.0", api.TaskFinished, 0)
+	same(t, s.followed, "hello.0@agent-1")
+	if !s.allOver() || s.code() != 0 {
+		t.Errorf("over %v, code %d", s.allOver(), s.code())
+	}
+	same(t, s.said)
+}
+
+func TestTheExitCodeIsTheFirstThatIsNotZero(t *testing.T) {
+	s := tell(4, nil)
+	s.offer(4)
+	s.update(t, "hello.3", api.TaskFailed, 9)
+	s.update(t, "hello.0", api.TaskFinished, 0)
+	s.update(t, "hello.2", api.TaskFailed, 137)
+	if s.allOver() {
+		t.Error("over too early")
+	}
+	s.update(t, "hello.1", api.TaskFinished, 0)
+	if !s.allOver() || s.code() != 137 {
+		t.Errorf("over %v, code %d", s.allOver(), s.code())
+	}
+	same(t, s.said, "hello.3 ended FAILED: exit code 9", "hello.2 ended FAILED: exit code 137")
+}
+
+func TestADroppedTaskIsTriedAgainUnderANewID(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := tell(1, nil)
+		same(t, s.offer(1), "hello.0")
+		s.update(t, "hello.0", api.TaskDropped)
+		same(t, s.offer(1)) // it rests first
+		<-time.After(restMin + 1)
+		same(t, s.offer(1), "hello.0.again1")
+		s.update(t, "hello.0", api.TaskGone) // late news of the attempt before
+		s.update(t, "hello.0.again1", api.TaskFinished, 0)
+		if !s.allOver() || s.code() != 0 {
+			t.Errorf("over %v, code %d", s.allOver(), s.code())
+		}
+	})
+}
+
+func TestALostTaskIsAFailureUnlessRetryIsWanted(t *testing.T) {
+	s := tell(1, nil)
+	s.offer(1)
+	s.update(t, "hello.0", api.TaskRunning)
+	s.update(t, "hello.0", api.TaskGone)
+	if !s.allOver() || s.code() != 1 || !strings.Contains(s.said[0], "GONE") {
+		t.Errorf("over %v, code %d, said %q", s.allOver(), s.code(), s.said)
+	}
+	s = tell(1, func(c *Config) { c.Retry = true })
+	s.offer(1)
+	s.update(t, "hello.0", api.TaskRunning)
+	s.update(t, "hello.0", api.TaskGone)
+	if s.allOver() {
+		t.Error("over instead of tried again")
+	}
+}
+
+func TestASilentAgentIsAwaited(t *testing.T) {
+	s := tell(1, nil)
+	s.offer(1)
+	s.update(t, "hello.0", api.TaskRunning)
+	s.update(t, "hello.0", api.TaskUnreachable)
+	s.update(t, "hello.0", api.TaskUnreachable)
+	s.update(t, "hello.0", api.TaskRunning)
+	same(t, s.said, "hello.0: agent agent-1 is silent; waiting for it to come back", "hello.0: agent agent-1 is back")
+}
+
+func TestAnInterruptKillsWhatRunsAndForgetsWhatWaits(t *testing.T) {
+	s := tell(3, nil)
+	s.offer(2)
+	if n := s.killAll(); n != 2 || !slices.Equal(s.kills, []api.TaskID{"hello.0", "hello.1"}) {
+		t.Errorf("awaits %d, killed %v", n, s.kills)
+	}
+	same(t, s.offer(2))
+	s.update(t, "hello.0", api.TaskKilled, 143)
+	s.update(t, "hello.1", api.TaskDropped) // it never started: not tried again
+	if !s.allOver() || s.code() != 143 {
+		t.Errorf("over %v, code %d", s.allOver(), s.code())
+	}
+}
+
+func TestAnInterruptBeforeAnythingRunsEndsAtOnce(t *testing.T) {
+	s := tell(2, nil)
+	if n := s.killAll(); n != 0 || !s.allOver() {
+		t.Errorf("awaits %d, over %v", n, s.allOver())
+	}
+}
+
+func agent(state string, total map[string]any) *apiv1.AgentView {
+	fields, err := structpb.NewStruct(total)
+	if err != nil {
+		panic(err)
+	}
+	return &apiv1.AgentView{Id: "a", State: state, Total: fields}
+}
+
+func TestATaskLargerThanAnyAgentIsJudgedByWhatIsSurelyKnown(t *testing.T) {
+	small := agent("RUNNING", map[string]any{"cpus": 4, "mem": 4096})
+	other := agent("BUSY", map[string]any{"cpus": 16, "mem": 64, "ports": "[1-9]"})
+	big := map[string]any{"cpus": 32, "mem": 65536}
+	r := &runner{config: Config{Role: api.DefaultRole, Task: api.Task{Resources: api.Scalars(8, 100)}}}
+	for _, test := range []struct {
+		name   string
+		agents []*apiv1.AgentView
+		want   string
+	}{
+		{"nobody", nil, ""},
+		{"too small", []*apiv1.AgentView{small}, "no agent is large enough: the largest has cpus 4, mem 4096; the task asks for cpus 8, mem 100"},
+		{"the nearest is named", []*apiv1.AgentView{small, other}, "cpus 16, mem 64, ports [1-9]"},
+		{"one fits", []*apiv1.AgentView{small, agent("BUSY", big)}, ""},
+		{"one may come back", []*apiv1.AgentView{small, agent("DISCONNECTED", big)}, ""},
+		{"one is not known yet", []*apiv1.AgentView{small, agent("INITING", nil)}, ""},
+		{"the large one is dead", []*apiv1.AgentView{small, agent("TOMBSTONE", big)}, "cpus 4"},
+		{"the large one is another's", []*apiv1.AgentView{agent("RUNNING", map[string]any{"cpus(eng)": 32, "cpus": 2, "mem": 128})}, "cpus 2, mem 128"},
+	} {
+		err := r.judge(test.agents)
+		if (err == nil) != (test.want == "") || err != nil && !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%s: got %v, want %q", test.name, err, test.want)
+		}
+	}
+}
+
+func TestLinesOfSeveralTasksStayWhole(t *testing.T) {
+	var stdout, stderr strings.Builder
+	out := newOutputs(&stdout, &stderr, true)
+	a, b := out.streams("t.0")[0], out.streams("t.1")[0]
+	for _, step := range []struct {
+		s    *stream
+		text string
+	}{{a, "one\ntw"}, {b, "1\n"}, {a, "o\nthr"}, {b, "2"}, {a, "ee"}} {
+		if n, err := step.s.Write([]byte(step.text)); n != len(step.text) || err != nil {
+			t.Fatal(n, err)
+		}
+	}
+	for _, s := range []*stream{a, b} {
+		if err := s.flush(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if want := "t.0 | one\nt.1 | 1\nt.0 | two\nt.0 | three\nt.1 | 2\n"; stdout.String() != want {
+		t.Errorf("got %q, want %q", stdout.String(), want)
+	}
+}
+
+func TestTheBytesOfOneTaskPassUntouched(t *testing.T) {
+	var stdout, stderr strings.Builder
+	streams := newOutputs(&stdout, &stderr, false).streams("t.0")
+	for i, text := range []string{"out \x00\r no end", "err"} {
+		if _, err := streams[i].Write([]byte(text)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if stdout.String() != "out \x00\r no end" || stderr.String() != "err" {
+		t.Errorf("got %q and %q", stdout.String(), stderr.String())
+	}
+}
