@@ -68,6 +68,7 @@ func (x *AgentCalls) GetCalls() []*AgentCall {
 	return nil
 }
 
+// AgentCall is sent by the agent.
 type AgentCall struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Types that are valid to be assigned to Call:
@@ -540,6 +541,7 @@ func (x *AgentReport) GetRebooted() bool {
 	return false
 }
 
+// ReportedTask is a task that the agent has, or has not been told is over.
 type ReportedTask struct {
 	state       protoimpl.MessageState `protogen:"open.v1"`
 	Task        *Task                  `protobuf:"bytes,1,opt,name=task,proto3" json:"task,omitempty"`
@@ -652,6 +654,7 @@ func (x *ReportedTask) GetLaunchedAt() *timestamppb.Timestamp {
 	return nil
 }
 
+// ReportedExecutor is an executor that runs on the agent.
 type ReportedExecutor struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Executor      *Executor              `protobuf:"bytes,1,opt,name=executor,proto3" json:"executor,omitempty"`
@@ -896,6 +899,7 @@ func (x *AgentHeartbeat) GetUsage() *UsageReport {
 	return nil
 }
 
+// UsageReport is what the agent, and each executor and task on it, really used.
 type UsageReport struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Total         *Usage                 `protobuf:"bytes,1,opt,name=total,proto3" json:"total,omitempty"`
@@ -956,6 +960,7 @@ func (x *UsageReport) GetTasks() []*TaskUsage {
 	return nil
 }
 
+// ExecutorUsage is what one executor used, without its tasks.
 type ExecutorUsage struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	FrameworkId   string                 `protobuf:"bytes,1,opt,name=framework_id,json=frameworkId,proto3" json:"framework_id,omitempty"`
@@ -1016,6 +1021,7 @@ func (x *ExecutorUsage) GetUsage() *Usage {
 	return nil
 }
 
+// TaskUsage is what one task used.
 type TaskUsage struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	FrameworkId   string                 `protobuf:"bytes,1,opt,name=framework_id,json=frameworkId,proto3" json:"framework_id,omitempty"`
@@ -1137,6 +1143,7 @@ func (x *ExecutorEnded) GetMessage() string {
 	return ""
 }
 
+// MessageFromExecutor carries bytes from an executor to its scheduler, at most once.
 type MessageFromExecutor struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	FrameworkId   string                 `protobuf:"bytes,1,opt,name=framework_id,json=frameworkId,proto3" json:"framework_id,omitempty"`
@@ -1365,6 +1372,7 @@ func (x *AgentEvents) GetEvents() []*AgentEvent {
 	return nil
 }
 
+// AgentEvent is sent by the master. One that an agent does not know is ignored.
 type AgentEvent struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Types that are valid to be assigned to Event:
@@ -1833,6 +1841,8 @@ func (x *LaunchTask) GetFramework() *Framework {
 	return nil
 }
 
+// KillTask ends a task. The agent stores it and answers KillTaken, each time that it comes
+// (R12). Absent grace: the task's own.
 type KillTask struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	FrameworkId   string                 `protobuf:"bytes,1,opt,name=framework_id,json=frameworkId,proto3" json:"framework_id,omitempty"`
@@ -1962,6 +1972,7 @@ func (x *AcknowledgeStatus) GetNumber() uint64 {
 	return 0
 }
 
+// ShutdownAgentExecutor ends an executor and with it its tasks. A second copy does nothing.
 type ShutdownAgentExecutor struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	FrameworkId   string                 `protobuf:"bytes,1,opt,name=framework_id,json=frameworkId,proto3" json:"framework_id,omitempty"`
@@ -2014,6 +2025,7 @@ func (x *ShutdownAgentExecutor) GetExecutorId() string {
 	return ""
 }
 
+// MessageToExecutor carries bytes from a scheduler to an executor, at most once.
 type MessageToExecutor struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	FrameworkId   string                 `protobuf:"bytes,1,opt,name=framework_id,json=frameworkId,proto3" json:"framework_id,omitempty"`
@@ -2218,6 +2230,7 @@ func (x *AgentGone) GetWhy() string {
 	return ""
 }
 
+// CreateVolume makes the folder of a persistent volume. A second copy does nothing.
 type CreateVolume struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Volume        *Resource              `protobuf:"bytes,1,opt,name=volume,proto3" json:"volume,omitempty"`
@@ -2262,6 +2275,7 @@ func (x *CreateVolume) GetVolume() *Resource {
 	return nil
 }
 
+// DestroyVolume deletes a persistent volume with its data; VolumeDone answers it (R22).
 type DestroyVolume struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Volume        string                 `protobuf:"bytes,1,opt,name=volume,proto3" json:"volume,omitempty"`
@@ -2306,6 +2320,7 @@ func (x *DestroyVolume) GetVolume() string {
 	return ""
 }
 
+// AgentPong answers AgentHeartbeat, so that the agent knows that it is heard.
 type AgentPong struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields

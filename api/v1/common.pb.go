@@ -32,6 +32,8 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+// One step in a task's life. FINISHED to GONE_BY_OPERATOR are terminal; UNREACHABLE may
+// come back; UNKNOWN only answers a Reconcile.
 type TaskState int32
 
 const (

@@ -22,6 +22,7 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+// ExecutorCalls is a batch of calls, in order.
 type ExecutorCalls struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Calls         []*ExecutorCall        `protobuf:"bytes,1,rep,name=calls,proto3" json:"calls,omitempty"`
@@ -66,6 +67,7 @@ func (x *ExecutorCalls) GetCalls() []*ExecutorCall {
 	return nil
 }
 
+// ExecutorCall is sent by the executor.
 type ExecutorCall struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Types that are valid to be assigned to Call:
@@ -388,6 +390,7 @@ func (x *ExecutorStatus) GetProcessStart() uint64 {
 	return 0
 }
 
+// ExecutorMessage carries bytes between an executor and its scheduler, at most once.
 type ExecutorMessage struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Data          []byte                 `protobuf:"bytes,1,opt,name=data,proto3" json:"data,omitempty"`
@@ -432,6 +435,7 @@ func (x *ExecutorMessage) GetData() []byte {
 	return nil
 }
 
+// ExecutorHeartbeat keeps the session.
 type ExecutorHeartbeat struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -468,6 +472,7 @@ func (*ExecutorHeartbeat) Descriptor() ([]byte, []int) {
 	return file_api_v1_executor_proto_rawDescGZIP(), []int{5}
 }
 
+// ExecutorEvents is a batch of events, in order.
 type ExecutorEvents struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Events        []*ExecutorEvent       `protobuf:"bytes,1,rep,name=events,proto3" json:"events,omitempty"`
@@ -512,6 +517,7 @@ func (x *ExecutorEvents) GetEvents() []*ExecutorEvent {
 	return nil
 }
 
+// ExecutorEvent is sent by the agent. One that an executor does not know is ignored.
 type ExecutorEvent struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Types that are valid to be assigned to Event:
@@ -789,6 +795,7 @@ func (x *ExecutorLaunch) GetSandbox() string {
 	return ""
 }
 
+// ExecutorKill ends a task within the grace. A second copy does nothing.
 type ExecutorKill struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	TaskId        string                 `protobuf:"bytes,1,opt,name=task_id,json=taskId,proto3" json:"task_id,omitempty"`

@@ -24,6 +24,7 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+// What an operator does to an agent. A second copy changes nothing more.
 type AgentAction int32
 
 const (

@@ -48,12 +48,19 @@ const (
 // Resources are shown as an object: {"cpus":4,"mem":1024,"ports":"[31000-31009]"};
 // labels stand in brackets behind the name: "disk(eng,volume=v1)".
 type OperatorServiceClient interface {
+	// GetCluster says who leads, in which term, under which allocator.
 	GetCluster(ctx context.Context, in *GetClusterRequest, opts ...grpc.CallOption) (*ClusterView, error)
+	// ListMasters lists the masters of the quorum and how each does.
 	ListMasters(ctx context.Context, in *ListRequest, opts ...grpc.CallOption) (*ListMastersResponse, error)
+	// ListAgents lists the admitted agents.
 	ListAgents(ctx context.Context, in *ListRequest, opts ...grpc.CallOption) (*ListAgentsResponse, error)
+	// ListFrameworks lists the frameworks, also those that are disconnected.
 	ListFrameworks(ctx context.Context, in *ListRequest, opts ...grpc.CallOption) (*ListFrameworksResponse, error)
+	// ListTasks lists the tasks that have not ended; with all, also those that have.
 	ListTasks(ctx context.Context, in *ListTasksRequest, opts ...grpc.CallOption) (*ListTasksResponse, error)
+	// ListOffers lists the open offers.
 	ListOffers(ctx context.Context, in *ListRequest, opts ...grpc.CallOption) (*ListOffersResponse, error)
+	// ListRoles lists the roles that anybody has set, subscribed to or uses.
 	ListRoles(ctx context.Context, in *ListRequest, opts ...grpc.CallOption) (*ListRolesResponse, error)
 	// Explain says why a framework is (not) offered what; with an agent, why (not) that one.
 	Explain(ctx context.Context, in *ExplainRequest, opts ...grpc.CallOption) (*ExplainResponse, error)
@@ -211,12 +218,19 @@ func (c *operatorServiceClient) SetRole(ctx context.Context, in *SetRoleRequest,
 // Resources are shown as an object: {"cpus":4,"mem":1024,"ports":"[31000-31009]"};
 // labels stand in brackets behind the name: "disk(eng,volume=v1)".
 type OperatorServiceServer interface {
+	// GetCluster says who leads, in which term, under which allocator.
 	GetCluster(context.Context, *GetClusterRequest) (*ClusterView, error)
+	// ListMasters lists the masters of the quorum and how each does.
 	ListMasters(context.Context, *ListRequest) (*ListMastersResponse, error)
+	// ListAgents lists the admitted agents.
 	ListAgents(context.Context, *ListRequest) (*ListAgentsResponse, error)
+	// ListFrameworks lists the frameworks, also those that are disconnected.
 	ListFrameworks(context.Context, *ListRequest) (*ListFrameworksResponse, error)
+	// ListTasks lists the tasks that have not ended; with all, also those that have.
 	ListTasks(context.Context, *ListTasksRequest) (*ListTasksResponse, error)
+	// ListOffers lists the open offers.
 	ListOffers(context.Context, *ListRequest) (*ListOffersResponse, error)
+	// ListRoles lists the roles that anybody has set, subscribed to or uses.
 	ListRoles(context.Context, *ListRequest) (*ListRolesResponse, error)
 	// Explain says why a framework is (not) offered what; with an agent, why (not) that one.
 	Explain(context.Context, *ExplainRequest) (*ExplainResponse, error)
@@ -587,10 +601,13 @@ const (
 //
 // RaftService changes the masters' quorum.
 type RaftServiceClient interface {
+	// ListPeers lists the members of the quorum as Raft knows them.
 	ListPeers(ctx context.Context, in *ListPeersRequest, opts ...grpc.CallOption) (*ListPeersResponse, error)
 	// AddPeer joins a master as a non-voter and makes it a voter when it has caught up.
 	AddPeer(ctx context.Context, in *AddPeerRequest, opts ...grpc.CallOption) (*ActionResponse, error)
+	// RemovePeer takes a master out of the quorum.
 	RemovePeer(ctx context.Context, in *RemovePeerRequest, opts ...grpc.CallOption) (*ActionResponse, error)
+	// TransferLeader hands leadership to another voter.
 	TransferLeader(ctx context.Context, in *TransferLeaderRequest, opts ...grpc.CallOption) (*ActionResponse, error)
 	// SaveSnapshot streams a snapshot of the registry.
 	SaveSnapshot(ctx context.Context, in *SaveSnapshotRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[SnapshotChunk], error)
@@ -681,10 +698,13 @@ func (c *raftServiceClient) StateHash(ctx context.Context, in *StateHashRequest,
 //
 // RaftService changes the masters' quorum.
 type RaftServiceServer interface {
+	// ListPeers lists the members of the quorum as Raft knows them.
 	ListPeers(context.Context, *ListPeersRequest) (*ListPeersResponse, error)
 	// AddPeer joins a master as a non-voter and makes it a voter when it has caught up.
 	AddPeer(context.Context, *AddPeerRequest) (*ActionResponse, error)
+	// RemovePeer takes a master out of the quorum.
 	RemovePeer(context.Context, *RemovePeerRequest) (*ActionResponse, error)
+	// TransferLeader hands leadership to another voter.
 	TransferLeader(context.Context, *TransferLeaderRequest) (*ActionResponse, error)
 	// SaveSnapshot streams a snapshot of the registry.
 	SaveSnapshot(*SaveSnapshotRequest, grpc.ServerStreamingServer[SnapshotChunk]) error
@@ -893,11 +913,14 @@ const (
 // StoreService keeps small values for frameworks in the registry: linearizable,
 // versioned. Every call carries the session that the caller holds (R5).
 type StoreServiceClient interface {
+	// Get reads a key. One that does not exist has version 0.
 	Get(ctx context.Context, in *StoreGetRequest, opts ...grpc.CallOption) (*StoreEntry, error)
 	// Put stores the value. With if_version it refuses (STALE) unless the key has that
 	// version; 0 = the key must not exist.
 	Put(ctx context.Context, in *StorePutRequest, opts ...grpc.CallOption) (*StoreEntry, error)
+	// Delete removes a key, with if_version only at that version (else STALE).
 	Delete(ctx context.Context, in *StoreDeleteRequest, opts ...grpc.CallOption) (*StoreEntry, error)
+	// List reads the entries under a prefix, in pages, in the order of the keys.
 	List(ctx context.Context, in *StoreListRequest, opts ...grpc.CallOption) (*StoreListResponse, error)
 	// Watch sends the entries under a prefix, then every change.
 	Watch(ctx context.Context, in *StoreWatchRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[StoreEntry], error)
@@ -977,11 +1000,14 @@ type StoreService_WatchClient = grpc.ServerStreamingClient[StoreEntry]
 // StoreService keeps small values for frameworks in the registry: linearizable,
 // versioned. Every call carries the session that the caller holds (R5).
 type StoreServiceServer interface {
+	// Get reads a key. One that does not exist has version 0.
 	Get(context.Context, *StoreGetRequest) (*StoreEntry, error)
 	// Put stores the value. With if_version it refuses (STALE) unless the key has that
 	// version; 0 = the key must not exist.
 	Put(context.Context, *StorePutRequest) (*StoreEntry, error)
+	// Delete removes a key, with if_version only at that version (else STALE).
 	Delete(context.Context, *StoreDeleteRequest) (*StoreEntry, error)
+	// List reads the entries under a prefix, in pages, in the order of the keys.
 	List(context.Context, *StoreListRequest) (*StoreListResponse, error)
 	// Watch sends the entries under a prefix, then every change.
 	Watch(*StoreWatchRequest, grpc.ServerStreamingServer[StoreEntry]) error

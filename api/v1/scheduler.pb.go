@@ -23,6 +23,7 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+// What an operation does. A kind that the master does not know refuses the accept.
 type OperationKind int32
 
 const (
@@ -587,6 +588,7 @@ func (x *Unsettled) GetLast() bool {
 	return false
 }
 
+// UnsettledTask names a task and the last that the scheduler knows of it.
 type UnsettledTask struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
 	TaskId  string                 `protobuf:"bytes,1,opt,name=task_id,json=taskId,proto3" json:"task_id,omitempty"`
@@ -966,6 +968,7 @@ func (x *Acknowledge) GetItems() []*Acknowledgement {
 	return nil
 }
 
+// Acknowledgement names one status by the number that its agent gave it.
 type Acknowledgement struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	FrameworkId   string                 `protobuf:"bytes,1,opt,name=framework_id,json=frameworkId,proto3" json:"framework_id,omitempty"`
@@ -1232,6 +1235,8 @@ func (x *SetDemand) GetUnstated() bool {
 	return false
 }
 
+// Shape is one kind of task that the framework still wants to start: what each needs,
+// how many more, and where.
 type Shape struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Resources     []*Resource            `protobuf:"bytes,1,rep,name=resources,proto3" json:"resources,omitempty"`
@@ -1647,6 +1652,7 @@ func (x *SchedulerEvents) GetEvents() []*SchedulerEvent {
 	return nil
 }
 
+// SchedulerEvent is sent by the master. One that a scheduler does not know is ignored.
 type SchedulerEvent struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Types that are valid to be assigned to Event:
@@ -2062,6 +2068,8 @@ func (x *Waiting) GetActiveInstance() string {
 	return ""
 }
 
+// Offer is resources of one agent, the framework's until it answers, the timeout ends or
+// the master rescinds it.
 type Offer struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
@@ -2194,6 +2202,7 @@ func (x *Offer) GetUnavailable() *Window {
 	return nil
 }
 
+// Window is a time in which an agent is not available; without duration it has no end.
 type Window struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Start         *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=start,proto3" json:"start,omitempty"`
@@ -2246,6 +2255,7 @@ func (x *Window) GetDuration() *durationpb.Duration {
 	return nil
 }
 
+// Offers brings new offers, each once.
 type Offers struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Offers        []*Offer               `protobuf:"bytes,1,rep,name=offers,proto3" json:"offers,omitempty"`
@@ -2458,6 +2468,7 @@ func (x *OperationResult) GetError() *Error {
 	return nil
 }
 
+// InverseOffer asks for resources back; what is not given back by the deadline is taken.
 type InverseOffer struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
@@ -2542,6 +2553,7 @@ func (x *InverseOffer) GetReason() Reason {
 	return Reason_REASON_NONE
 }
 
+// InverseOffers brings new inverse offers, each once.
 type InverseOffers struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Offers        []*InverseOffer        `protobuf:"bytes,1,rep,name=offers,proto3" json:"offers,omitempty"`
@@ -2761,6 +2773,7 @@ func (x *AgentLost) GetWhy() string {
 	return ""
 }
 
+// MasterHeartbeat answers SchedulerHeartbeat, so that the scheduler knows that it is heard.
 type MasterHeartbeat struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
