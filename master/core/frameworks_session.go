@@ -199,6 +199,8 @@ func (c *Core) call(s *session, number uint64, call protocol.SchedulerCall) {
 		c.teardown(s, number)
 	case protocol.SchedulerHeartbeat:
 		c.tell(s.framework, protocol.MasterHeartbeat{})
+	case protocol.Malformed:
+		c.refuse(s, number, call.Err)
 	default:
 		c.refuse(s, number, api.E("framework.call", api.Unsupported, "", fmt.Errorf("this master knows no call %T", call)))
 	}
