@@ -77,7 +77,9 @@ func (c *Core) reportDone(a *agent) {
 	c.resendKills(a)
 	c.resendDrain(a)
 	c.settleHold(a)
-	c.info("agent reported", field("agent", a.id), field("tasks", fmt.Sprint(len(r.tasks))))
+	if a.beating { // else it is its first contact, and there is nothing to report
+		c.info("agent reported", field("agent", a.id), field("tasks", fmt.Sprint(len(r.tasks))))
+	}
 	if a.over {
 		c.info("agent holds more than it has", field("agent", a.id), field("used", a.used.String()), field("total", a.total.String()))
 	}

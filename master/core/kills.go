@@ -12,7 +12,6 @@ import (
 type kill struct {
 	grace  time.Duration
 	reason api.Reason
-	taken  bool // the agent has stored it
 }
 
 // killCalled is a scheduler's wish. The SDK repeats it in every session until the task
@@ -62,7 +61,6 @@ func (c *Core) killTaken(a *agent, taken protocol.KillTaken) {
 	if t == nil || t.kill == nil {
 		return
 	}
-	t.kill.taken = true
 	c.replyKill(t, KillTaskAnswer{Task: t.ref})
 }
 

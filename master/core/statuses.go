@@ -17,6 +17,10 @@ func (c *Core) statusUpdate(a *agent, status api.Status) {
 		c.strayStatus(a, status)
 		return
 	}
+	if status.Number == 0 {
+		c.neverWas(t, status)
+		return
+	}
 	if status.Number > t.number && !c.step(t, status) {
 		c.acknowledge(a, ref, status.Number) // it can never be handled; let it not come again
 		return
@@ -30,6 +34,18 @@ func (c *Core) statusUpdate(a *agent, status api.Status) {
 	default:
 		c.tellStatus(t.framework, status)
 	}
+}
+
+// neverWas takes the refusal of a launch that made no task of its own at the agent: it
+// knows the ID from before (R9). Nothing is acknowledged, and nothing comes again.
+func (c *Core) neverWas(t *task, status api.Status) {
+	if t.number > 0 || !status.State.Terminal() || !c.step(t, status) {
+		return
+	}
+	if !t.duplicate && !t.framework.removed {
+		c.tellStatus(t.framework, status)
+	}
+	c.forgetTask(t)
 }
 
 // step moves the task along the table; false when the table says no.

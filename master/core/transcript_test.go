@@ -1,7 +1,6 @@
 package core_test
 
 import (
-	"fmt"
 	"path/filepath"
 	"regexp"
 	"strconv"
@@ -114,6 +113,11 @@ func (w *world) verbOfTime(verb string, args words) bool {
 		w.step(core.Woken{})
 	case "failover":
 		w.say("m1 leads in term %s", api.Term{Number: w.term.Number + 1})
+		w.lead()
+		w.settle()
+	case "restore": // an empty snapshot of the same cluster
+		w.registry = registry.New()
+		w.registry.Apply(registry.Command{Change: registry.Bootstrap{Cluster: "tender"}})
 		w.lead()
 		w.settle()
 	case "quorum":
@@ -242,7 +246,8 @@ func (w *world) statusLine(args words) {
 	}
 	a := w.agents[args.at(0)]
 	if a.tasks[ref] == nil {
-		panic(fmt.Sprintf("%s has no task %s", a.name, ref))
+		w.say("NO TASK %s on %s", ref, a.name)
+		return
 	}
 	var reason api.Reason
 	for r := api.ReasonExecutorTerminated; r <= api.ReasonTaskGroupFailed; r++ {
@@ -398,6 +403,10 @@ func (w *world) acknowledgeLine(f *fakeFramework, args words) {
 				agent = w.agents[name]
 			}
 		}
+	}
+	if agent == nil {
+		w.say("NO AGENT has task %s", id)
+		return
 	}
 	w.call(f, protocol.Acknowledge{Items: []protocol.Acknowledgement{{Framework: f.info.ID, Task: id, Agent: agent.info.ID, Number: number}}})
 }
