@@ -35,7 +35,7 @@ type Allocator interface {
 	Revive(api.FrameworkID, []api.Role)
 	// SetDemand replaces what the framework wants in the role. nil = it states no
 	// demand (as in Mesos, it may be offered anything); empty = it wants nothing.
-	// Constraints have been checked with [Compile] by the caller.
+	// Constraints have been checked with constraint.Compile by the caller.
 	SetDemand(api.FrameworkID, api.Role, []api.Shape)
 
 	// SetRole replaces weight, priority and quota of a role. A role that was never
@@ -91,7 +91,7 @@ type Framework struct {
 	Name       string
 	Roles      []api.Role
 	Active     bool   // subscribed; an inactive one is offered nothing
-	Constraint string // checked with [Compile] by the caller
+	Constraint string // CEL, checked with constraint.Compile by the caller
 	MinOffer   api.Resources
 	MaxOffer   api.Resources
 	Revocable  bool

@@ -49,6 +49,9 @@ var floors = []floor{
 	{"agent/checkpoint", shell + "internal/logpb agent/core"},
 	{"framework/...", shell + "framework/... !framework/frameworktest"},
 
+	// The built-in executor: a user of the executors' SDK.
+	{"internal/commandexecutor", values + "framework/executor"},
+
 	// Whole clusters in memory.
 	{"framework/frameworktest", shell + "internal/memnet allocator/... master/... agent/... framework/..."},
 	{"internal/sim/...", "... !framework/frameworktest !examples/... !internal/cli/... !internal/bench/... !internal/demo"},
@@ -68,7 +71,8 @@ const pure = "api internal/protocol master/core/... master/registry/... agent/co
 
 // pureImports is what a pure package may import from elsewhere: packages that compute. None of them reads a clock,
 // starts a goroutine, holds a lock or does I/O, but for the names in impure.
-const pureImports = "bytes cmp container/heap container/list container/ring crypto/sha256 encoding encoding/base64 " +
+const pureImports = "bytes cel.dev/cel-go/cel cel.dev/cel-go/common/ast cel.dev/cel-go/common/types cel.dev/cel-go/common/types/ref cel.dev/cel-go/ext " +
+	"cmp container/heap container/list container/ring crypto/sha256 encoding encoding/base64 " +
 	"encoding/binary encoding/hex encoding/json errors fmt hash hash/crc32 hash/fnv hash/maphash iter maps math math/big math/bits " +
 	"math/rand/v2 path regexp slices sort strconv strings text/tabwriter time unicode unicode/utf8 unique"
 

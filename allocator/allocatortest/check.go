@@ -1,0 +1,173 @@
+package allocatortest
+
+import (
+	"slices"
+
+	"github.com/tenderhq/tender/allocator"
+	"github.com/tenderhq/tender/api"
+)
+
+// check holds a proposal against the ledger: the rules that every policy keeps.
+func (c *Cluster) check(o allocator.Claim) {
+	c.Helper()
+	words := c.Words([]allocator.Claim{o})
+	a, known := c.Agents[o.Agent]
+	f, subscribed := c.Frameworks[o.Framework]
+	switch {
+	case !known || !a.Offerable:
+		c.Fatalf("offered an agent that is away: %s", words)
+	case !subscribed || !f.Active || !slices.Contains(f.Roles, o.Role):
+		c.Fatalf("offered to a framework that is not subscribed in role %s: %s", o.Role, words)
+	case c.suppressed[key(o.Framework, o.Role)]:
+		c.Fatalf("offered to a framework that suppressed: %s", words)
+	case o.Resources.IsZero():
+		c.Fatalf("offered nothing: %s", words)
+	case o.Task != "":
+		c.Fatalf("an offer is no task: %s", words)
+	case !c.Free(o.Agent).Contains(o.Resources):
+		c.Fatalf("offered what is not free: %s; free is %s", words, c.Free(o.Agent))
+	case !o.Resources.UsableBy(o.Role).Equal(o.Resources):
+		c.Fatalf("offered what is reserved for others than %s: %s", o.Role, words)
+	case c.held && c.limited(o.Role):
+		c.Fatalf("offered to a role under a limit during the recovery hold: %s", words)
+	}
+	c.checkFilters(o, words)
+	c.checkDemand(o, words)
+	c.checkCap(f, o, words)
+	c.checkLimits(o, words)
+}
+
+// Free is what nobody holds on the agent.
+func (c *Cluster) Free(id api.AgentID) api.Resources {
+	free := c.Agents[id].Total
+	for _, claim := range slices.Concat(c.Offers, c.Tasks) {
+		if claim.Agent == id {
+			free = free.Without(claim.Resources)
+		}
+	}
+	return free
+}
+
+func (c *Cluster) limited(role api.Role) bool {
+	for ; role != ""; role = role.Parent() {
+		if !c.Roles[role].Limit.IsZero() {
+			return true
+		}
+	}
+	return false
+}
+
+func (c *Cluster) checkFilters(o allocator.Claim, words string) {
+	c.Helper()
+	for _, f := range c.filters {
+		if f.claim.Framework == o.Framework && f.claim.Role == o.Role && f.claim.Agent == o.Agent &&
+			c.Now.Before(f.until) && f.claim.Resources.Contains(o.Resources) {
+			c.Fatalf("offered what was refused (%s) and is filtered: %s", f.claim.Resources, words)
+		}
+	}
+}
+
+func (c *Cluster) checkDemand(o allocator.Claim, words string) {
+	c.Helper()
+	shapes, stated := c.demand[key(o.Framework, o.Role)]
+	if !stated {
+		return
+	}
+	var most api.Resources
+	fits := false
+	for _, s := range shapes {
+		if s.Count <= 0 || s.OnlyPreferred && !slices.Contains(s.Preferred, o.Agent) {
+			continue
+		}
+		if _, _, ok := o.Resources.Plain().Carve(s.Resources.Plain()); ok {
+			fits = true
+		}
+		for range min(s.Count, 100) {
+			most = most.Plus(s.Resources.Plain())
+		}
+	}
+	if !fits {
+		c.Fatalf("offered what fits none of the stated shapes: %s", words)
+	}
+	if !most.Contains(o.Resources.Plain()) {
+		c.Fatalf("offered more than the stated shapes want (%s): %s", most, words)
+	}
+}
+
+func (c *Cluster) checkCap(f allocator.Framework, o allocator.Claim, words string) {
+	c.Helper()
+	for _, item := range f.MaxOffer.Items() {
+		if o.Resources.Scalar(item.Name) > item.Scalar {
+			c.Fatalf("offered more than the framework's offers may hold (%s): %s", f.MaxOffer, words)
+		}
+	}
+}
+
+// checkLimits counts the offer with what the roles hold and have reserved.
+func (c *Cluster) checkLimits(o allocator.Claim, words string) {
+	c.Helper()
+	for role := o.Role; role != ""; role = role.Parent() {
+		for _, limit := range c.Roles[role].Limit.Items() {
+			used, more := c.Used(role, limit.Name), amount(o.Resources, limit.Name, func(l api.Label) bool {
+				return l.Reserved == "" || !l.Reserved.Within(role)
+			})
+			if more > 0 && used+more > size(limit) {
+				c.Fatalf("offered beyond the limit of role %s, %s of which %d are used: %s", role, limit.Label, used, words)
+			}
+		}
+	}
+}
+
+// Used is what the role and those below hold or have reserved of a resource.
+func (c *Cluster) Used(role api.Role, name string) int64 {
+	var used int64
+	for _, claim := range slices.Concat(c.Offers, c.Tasks) {
+		if claim.Role.Within(role) {
+			used += amount(claim.Resources, name, func(l api.Label) bool { return l.Reserved == "" || !l.Reserved.Within(role) })
+		}
+	}
+	for _, a := range c.Agents { // order: irrelevant because it is a sum
+		used += amount(a.Total, name, func(l api.Label) bool { return l.Reserved != "" && l.Reserved.Within(role) })
+	}
+	return used
+}
+
+func amount(r api.Resources, name string, keep func(api.Label) bool) int64 {
+	var sum int64
+	for _, item := range r.Items() {
+		if item.Name == name && keep(item.Label) {
+			sum += size(item)
+		}
+	}
+	return sum
+}
+
+func size(item api.Resource) int64 {
+	if item.Scalar != 0 {
+		return int64(item.Scalar)
+	}
+	return 1000 * int64(item.Ranges.Len()+uint64(len(item.Set)))
+}
+
+// checkInverse: victims run there, once each, and nobody's demand is its own victim.
+func (c *Cluster) checkInverse(inverse allocator.Inverse) {
+	c.Helper()
+	if len(inverse.Victims) == 0 {
+		c.Fatalf("an inverse offer without victims for %s", inverse.For)
+	}
+	for _, victim := range inverse.Victims {
+		running := slices.ContainsFunc(c.Tasks, func(t allocator.Claim) bool {
+			return t.Task == victim.Task && t.Framework == victim.Framework && t.Agent == inverse.Agent
+		})
+		if !running {
+			c.Fatalf("asked %s of %s back, which does not run on %s", victim.Task, victim.Framework, inverse.Agent)
+		}
+		for _, other := range c.Inverse {
+			for _, before := range other.Victims {
+				if before.Task == victim.Task {
+					c.Fatalf("asked %s back twice", victim.Task)
+				}
+			}
+		}
+	}
+}

@@ -1,0 +1,328 @@
+package allocatortest
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tenderhq/tender/allocator"
+	"github.com/tenderhq/tender/api"
+)
+
+// T is what of *testing.T and *rapid.T the suite needs.
+type T interface {
+	Helper()
+	Fatalf(format string, args ...any)
+	Logf(format string, args ...any)
+}
+
+// Cluster plays the master's core and the frameworks around an allocator: it keeps its
+// own ledger and fails the test as soon as the allocator breaks a rule. Time passes
+// only by Sleep.
+type Cluster struct {
+	T
+	Policy allocator.Allocator
+	Now    time.Time
+
+	Agents     map[api.AgentID]allocator.Agent
+	Frameworks map[api.FrameworkID]allocator.Framework
+	Roles      map[api.Role]allocator.Role
+	Offers     []allocator.Claim // open, in the order in which they were made
+	Tasks      []allocator.Claim // running
+	Inverse    []allocator.Inverse
+
+	suppressed map[string]bool
+	filters    []filter
+	demand     map[string][]api.Shape
+	tasks      int
+	held       bool
+}
+
+type filter struct {
+	claim allocator.Claim
+	until time.Time
+}
+
+// NewCluster makes an empty cluster around the policy.
+func NewCluster(t T, policy allocator.Allocator) *Cluster {
+	return &Cluster{
+		T: t, Policy: policy, Now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC),
+		Agents:     make(map[api.AgentID]allocator.Agent),
+		Frameworks: make(map[api.FrameworkID]allocator.Framework),
+		Roles:      make(map[api.Role]allocator.Role),
+		suppressed: make(map[string]bool),
+		demand:     make(map[string][]api.Shape),
+	}
+}
+
+// R parses resources; a mistake fails the test.
+func (c *Cluster) R(text string) api.Resources {
+	c.Helper()
+	resources, err := api.ParseResources(text)
+	if err != nil {
+		c.Fatalf("%v", err)
+	}
+	return resources
+}
+
+// Agent adds an agent, or changes its total.
+func (c *Cluster) Agent(id api.AgentID, total string) {
+	c.Helper()
+	c.SetAgent(allocator.Agent{ID: id, Hostname: string(id) + ".example.com", Total: c.R(total), Offerable: true})
+}
+
+// SetAgent adds or changes an agent. When it is not offered any more, its offers are
+// rescinded, as the core does.
+func (c *Cluster) SetAgent(a allocator.Agent) {
+	c.Agents[a.ID] = a
+	c.Policy.SetAgent(a)
+	if !a.Offerable {
+		c.rescind(func(o allocator.Claim) bool { return o.Agent == a.ID })
+	}
+	c.dropFilters(func(f filter) bool { return false })
+}
+
+// RemoveAgent forgets an agent with all on it.
+func (c *Cluster) RemoveAgent(id api.AgentID) {
+	on := func(claim allocator.Claim) bool { return claim.Agent == id }
+	c.Offers = slices.DeleteFunc(c.Offers, on)
+	c.Tasks = slices.DeleteFunc(c.Tasks, on)
+	c.dropFilters(func(f filter) bool { return f.claim.Agent == id })
+	delete(c.Agents, id)
+	c.Policy.RemoveAgent(id)
+}
+
+// Framework subscribes a framework in the roles.
+func (c *Cluster) Framework(id api.FrameworkID, roles ...api.Role) {
+	c.SetFramework(allocator.Framework{ID: id, Name: string(id), Roles: roles, Active: true})
+}
+
+// SetFramework adds or changes a framework. When it goes inactive its offers are
+// rescinded and its filters forgotten.
+func (c *Cluster) SetFramework(f allocator.Framework) {
+	was := c.Frameworks[f.ID]
+	c.Frameworks[f.ID] = f
+	c.Policy.SetFramework(f)
+	gone := func(claim allocator.Claim) bool {
+		return claim.Framework == f.ID && (!f.Active || !slices.Contains(f.Roles, claim.Role))
+	}
+	c.rescind(gone)
+	c.dropFilters(func(one filter) bool {
+		return gone(one.claim) || one.claim.Framework == f.ID && was.Active && !f.Active
+	})
+}
+
+// RemoveFramework ends a framework; what it held is returned first.
+func (c *Cluster) RemoveFramework(id api.FrameworkID) {
+	c.rescind(func(o allocator.Claim) bool { return o.Framework == id })
+	for _, task := range slices.Clone(c.Tasks) {
+		if task.Framework == id {
+			c.Finish(task)
+		}
+	}
+	c.Policy.RemoveFramework(id)
+	for _, role := range c.Frameworks[id].Roles {
+		delete(c.demand, key(id, role))
+		delete(c.suppressed, key(id, role))
+	}
+	c.dropFilters(func(f filter) bool { return f.claim.Framework == id })
+	delete(c.Frameworks, id)
+}
+
+// Role sets weight, priority and quota.
+func (c *Cluster) Role(r allocator.Role) {
+	c.Roles[r.Role] = r
+	c.Policy.SetRole(r)
+}
+
+// Suppress and Revive are the framework's calls.
+func (c *Cluster) Suppress(id api.FrameworkID, roles ...api.Role) {
+	for _, role := range c.rolesOf(id, roles) {
+		c.suppressed[key(id, role)] = true
+	}
+	c.Policy.Suppress(id, roles)
+}
+
+// Revive undoes Suppress and forgets filters.
+func (c *Cluster) Revive(id api.FrameworkID, roles ...api.Role) {
+	for _, role := range c.rolesOf(id, roles) {
+		delete(c.suppressed, key(id, role))
+		c.dropFilters(func(f filter) bool { return f.claim.Framework == id && f.claim.Role == role })
+	}
+	c.Policy.Revive(id, roles)
+}
+
+func (c *Cluster) rolesOf(id api.FrameworkID, roles []api.Role) []api.Role {
+	if len(roles) == 0 {
+		return c.Frameworks[id].Roles
+	}
+	return roles
+}
+
+// Demand states what the framework wants in the role; no shapes = nothing.
+func (c *Cluster) Demand(id api.FrameworkID, role api.Role, shapes ...api.Shape) {
+	if shapes == nil {
+		shapes = []api.Shape{}
+	}
+	c.demand[key(id, role)] = shapes
+	c.Policy.SetDemand(id, role, shapes)
+}
+
+// NoDemand takes back what was stated.
+func (c *Cluster) NoDemand(id api.FrameworkID, role api.Role) {
+	delete(c.demand, key(id, role))
+	c.Policy.SetDemand(id, role, nil)
+}
+
+// Hold is R20.
+func (c *Cluster) Hold(on bool) {
+	c.held = on
+	c.Policy.Hold(on)
+}
+
+// Shape is a shape of demand.
+func (c *Cluster) Shape(resources string, count int64) api.Shape {
+	c.Helper()
+	return api.Shape{Resources: c.R(resources), Count: count}
+}
+
+func key(id api.FrameworkID, role api.Role) string { return string(id) + " " + string(role) }
+
+// Sleep lets time pass.
+func (c *Cluster) Sleep(d time.Duration) { c.Now = c.Now.Add(d) }
+
+// Allocate runs the policy once, checks every proposal and returns the new offers.
+func (c *Cluster) Allocate() []allocator.Claim {
+	c.Helper()
+	allocation := c.Policy.Allocate(c.Now)
+	for _, offer := range allocation.Offers {
+		c.check(offer)
+		c.Offers = append(c.Offers, offer)
+	}
+	for _, inverse := range allocation.Inverse {
+		c.checkInverse(inverse)
+	}
+	c.Inverse = append(c.Inverse, allocation.Inverse...)
+	return allocation.Offers
+}
+
+// Words writes offers as "f1 a1 cpus:4;mem:4096", with the role if it is another than
+// the framework's only one.
+func (c *Cluster) Words(offers []allocator.Claim) string {
+	var words []string
+	for _, o := range offers {
+		words = append(words, fmt.Sprintf("%s %s %s", o.Framework, o.Agent, o.Resources))
+	}
+	return strings.Join(words, "\n")
+}
+
+// Expect runs the policy and compares its offers.
+func (c *Cluster) Expect(want ...string) {
+	c.Helper()
+	if got := c.Words(c.Allocate()); got != strings.Join(want, "\n") {
+		c.Fatalf("offers:\n%s\nwant:\n%s", got, strings.Join(want, "\n"))
+	}
+}
+
+// Offer finds the framework's open offer of the agent.
+func (c *Cluster) Offer(id api.FrameworkID, agent api.AgentID) allocator.Claim {
+	c.Helper()
+	for _, o := range c.Offers {
+		if o.Framework == id && o.Agent == agent {
+			return o
+		}
+	}
+	c.Fatalf("%s has no offer of %s; there are:\n%s", id, agent, c.Words(c.Offers))
+	return allocator.Claim{}
+}
+
+// Accept launches tasks from the offer and declines the rest with a filter for so long
+// (0 = none). It returns the tasks.
+func (c *Cluster) Accept(offer allocator.Claim, refuse time.Duration, tasks ...api.Resources) []allocator.Claim {
+	c.Helper()
+	c.close(offer)
+	var launched []allocator.Claim
+	rest := offer.Resources
+	for _, ask := range tasks {
+		taken, left, ok := rest.Carve(ask)
+		if !ok {
+			c.Fatalf("%s does not fit %s", ask, rest)
+		}
+		c.tasks++
+		task := offer
+		task.Resources, task.Task, task.Since = taken, api.TaskID(fmt.Sprintf("t%d", c.tasks)), c.Now
+		c.Policy.Launch(task)
+		c.Tasks = append(c.Tasks, task)
+		launched = append(launched, task)
+		rest = left
+	}
+	if !rest.IsZero() {
+		offer.Resources = rest
+		c.Policy.Return(offer)
+		if refuse > 0 {
+			c.refuse(offer, refuse)
+		}
+	}
+	return launched
+}
+
+// Decline gives the offer back, with a filter for so long (0 = none).
+func (c *Cluster) Decline(offer allocator.Claim, refuse time.Duration) {
+	c.Helper()
+	c.Accept(offer, refuse)
+}
+
+func (c *Cluster) refuse(offer allocator.Claim, refuse time.Duration) {
+	until := c.Now.Add(refuse)
+	c.filters = append(c.filters, filter{offer, until})
+	c.Policy.Refuse(offer, until)
+}
+
+// Finish ends a task.
+func (c *Cluster) Finish(task allocator.Claim) {
+	c.Helper()
+	before := len(c.Tasks)
+	c.Tasks = slices.DeleteFunc(c.Tasks, func(t allocator.Claim) bool { return t.Task == task.Task })
+	if len(c.Tasks) == before {
+		c.Fatalf("%s is not running", task.Task)
+	}
+	c.Policy.Return(task)
+}
+
+func (c *Cluster) close(offer allocator.Claim) {
+	c.Helper()
+	for i, o := range c.Offers {
+		if o.Framework == offer.Framework && o.Role == offer.Role && o.Agent == offer.Agent && o.Resources.Equal(offer.Resources) {
+			c.Offers = slices.Delete(c.Offers, i, i+1)
+			return
+		}
+	}
+	c.Fatalf("there is no such offer: %s", c.Words([]allocator.Claim{offer}))
+}
+
+func (c *Cluster) rescind(which func(allocator.Claim) bool) {
+	for _, o := range slices.Clone(c.Offers) {
+		if which(o) {
+			c.close(o)
+			c.Policy.Return(o)
+		}
+	}
+}
+
+func (c *Cluster) dropFilters(which func(filter) bool) {
+	c.filters = slices.DeleteFunc(c.filters, func(f filter) bool { return which(f) || !c.Now.Before(f.until) })
+}
+
+// Reasons are the words of Explain, joined.
+func (c *Cluster) Reasons(id api.FrameworkID, agent api.AgentID) string {
+	return strings.Join(c.Policy.Explain(id, agent, c.Now).Reasons, "\n")
+}
+
+// Because checks that Explain says this among its reasons.
+func (c *Cluster) Because(id api.FrameworkID, agent api.AgentID, want string) {
+	c.Helper()
+	if got := c.Reasons(id, agent); !strings.Contains(got, want) {
+		c.Fatalf("%s on %q: explained by %q, want %q in it", id, agent, got, want)
+	}
+}

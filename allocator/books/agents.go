@@ -1,0 +1,167 @@
+package books
+
+import (
+	"slices"
+
+	"github.com/tenderhq/tender/allocator"
+	"github.com/tenderhq/tender/api"
+)
+
+// agent is what the books know of an agent.
+type agent struct {
+	number int32
+	spec   allocator.Agent
+	look   *look
+	// plain: nothing of it is reserved or revocable, so that all may use all of it.
+	plain bool
+
+	free     api.Resources // held by nobody
+	open     api.Resources // of that, what may be offered: not what is used beyond requests
+	counted  amounts       // open, without what is revocable
+	spare    amounts       // its part of promises.spare
+	oversold bool          // more is held than there is
+	held     []holding
+	use      *use // nil: nothing is said of its use
+
+	filters map[int32]filter // by member number
+	pending []int32          // members that may take something of it again
+	dirty   bool             // everybody may
+	waiting bool             // it stands in dirty.pending
+	looked  uint64           // the round in which it was last looked at
+	last    int32            // member of its last offer; -1 = none
+	keep    *keep            // what preemption frees here is kept for somebody
+	tasks   []*task          // by launch; only if the policy preempts
+}
+
+// SetAgent adds an agent or replaces what is known of it.
+func (b *Books) SetAgent(spec allocator.Agent) {
+	a := b.agentOf(spec.ID)
+	if a == nil {
+		a = b.newAgent(spec.ID)
+	}
+	before := a.spec
+	a.spec = spec
+	b.relook(a)
+	if !before.Total.Equal(spec.Total) {
+		b.setTotal(a, before.Total, spec.Total)
+	}
+	if before.Offerable != spec.Offerable {
+		b.countSpare(a)
+	}
+	b.loosen()
+	b.dirty.agent(b, a)
+	b.keeps.stale = true
+}
+
+func (b *Books) newAgent(id api.AgentID) *agent {
+	a := &agent{last: -1, plain: true}
+	if last := len(b.agentHoles) - 1; last >= 0 {
+		a.number = b.agentHoles[last]
+		b.agentHoles = b.agentHoles[:last]
+		b.agents[a.number] = a
+	} else {
+		a.number = int32(len(b.agents))
+		b.agents = append(b.agents, a)
+	}
+	b.agentNumbers[id] = a.number
+	return a
+}
+
+// setTotal moves the agent from one total to another; what is held on it stays.
+func (b *Books) setTotal(a *agent, from, to api.Resources) {
+	b.counted = b.kinds.count(b.counted, from, nil)
+	b.total.sub(b.counted)
+	b.counted = b.kinds.count(b.counted, to, nil)
+	b.total.add(b.counted)
+	b.dirty.touched.all = true
+
+	b.reserve(a, from, -1)
+	free := to
+	for _, h := range a.held {
+		free = free.Without(h.held)
+	}
+	a.plain = !slices.ContainsFunc(to.Items(), func(item api.Resource) bool { return item.Reserved != "" || item.Revocable })
+	b.setFree(a, free, nil)
+	b.reserve(a, to, +1)
+}
+
+// reserve counts reservations as taken by their roles, whether used or not: adds them
+// (sign +1) or takes them away. What members hold of them is counted with the members
+// (see charge), so that both together count each thing once.
+func (b *Books) reserve(a *agent, total api.Resources, sign int64) {
+	for _, item := range total.Items() {
+		if item.Reserved == "" || item.Revocable {
+			continue
+		}
+		r := b.roleOf(item.Reserved)
+		amount := sign * size(item)
+		kind := b.kinds.number(item.Name)
+		b.idle(r, kind, amount)
+		if sign < 0 {
+			b.uncut(r)
+		}
+		b.prune(r)
+	}
+}
+
+// idle adds to what is reserved for the role and not held.
+func (b *Books) idle(r *role, kind int, amount int64) {
+	r.idle.addAt(kind, amount)
+	for above := r; above != nil; above = above.parent {
+		above.taken.addAt(kind, amount)
+		b.touchRole(above)
+	}
+	if r.promise.near {
+		b.recountNeed(r)
+	}
+}
+
+// setFree replaces what is held by nobody. counted is its amounts when they are known.
+func (b *Books) setFree(a *agent, free api.Resources, counted amounts) {
+	a.free, a.open = free, free
+	if a.use != nil {
+		a.open, counted = b.unused(a), nil
+	}
+	switch {
+	case a.open.IsZero():
+		a.counted = a.counted[:0]
+	case counted != nil:
+		a.counted.set(counted)
+	default:
+		a.counted = b.kinds.count(a.counted, a.open, nil)
+	}
+	b.countSpare(a)
+}
+
+// RemoveAgent forgets the agent and all that is taken on it.
+func (b *Books) RemoveAgent(id api.AgentID) {
+	a := b.agentOf(id)
+	if a == nil {
+		return
+	}
+	for len(a.held) > 0 {
+		h := &a.held[len(a.held)-1]
+		m := b.members[h.member]
+		b.dropTasks(a, m)
+		b.giveBack(a, m, h.held)
+		b.touchMember(m)
+		b.leave(m)
+	}
+	a.spec.Offerable = false
+	b.setTotal(a, a.spec.Total, api.Resources{})
+	b.filters.forgetAgent(b, a)
+	b.keeps.drop(a)
+	b.unlook(a)
+	delete(b.agentNumbers, id)
+	b.agents[a.number] = nil
+	b.agentHoles = append(b.agentHoles, a.number)
+	b.keeps.stale = true
+}
+
+func (b *Books) agentOf(id api.AgentID) *agent {
+	number, known := b.agentNumbers[id]
+	if !known {
+		return nil
+	}
+	return b.agents[number]
+}

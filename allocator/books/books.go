@@ -1,0 +1,121 @@
+package books
+
+import (
+	"time"
+
+	"github.com/tenderhq/tender/allocator"
+	"github.com/tenderhq/tender/api"
+)
+
+// Options are what policies differ in.
+type Options struct {
+	// Ranked serves roles of higher priority first. A role without a priority has its
+	// parent's. Otherwise priorities mean nothing.
+	Ranked bool
+	// Preempts asks tasks of lower priority back for stated demand that nothing else
+	// can meet.
+	Preempts bool
+}
+
+// Books fill the Allocator interface for a policy.
+type Books struct {
+	options Options
+	least   []least // worth offering to who says nothing itself
+	kinds   kinds
+
+	agents       []*agent // by number; nil = free number
+	agentNumbers map[api.AgentID]int32
+	agentHoles   []int32
+	total        amounts // of all agents
+
+	frameworks  map[api.FrameworkID]*framework
+	members     []*member // by number; nil = free number
+	memberHoles []int32
+	generations []uint32 // of each member number's filters; only ever grow
+
+	roles    map[api.Role]*role
+	top      []*role // without a parent, by name
+	promises promises
+	hold     bool
+
+	gates     map[gateKey]*gate
+	looks     map[string]*look
+	lookHoles []int32
+
+	preferred map[api.AgentID]int // by how many shapes
+
+	tasks   map[taskKey]*task // only if the policy preempts
+	filters filters
+	all     *order // of all members that may be offered something
+	few     *order // of the members that agents which nobody else wanted are looked at for
+	dirty   dirty
+	turn    turn
+	yields  yields
+	keeps   keeps
+
+	epoch time.Time // what times are counted from; zero = no time seen yet
+	now   instant
+	// offers counts proposals, so that equals take turns.
+	offers uint64
+	// round counts the calls of Allocate that had something to do.
+	round uint64
+
+	counted amounts // scratch: of the claim at hand
+}
+
+// least is one amount of a kind that makes an offer worth making.
+type least struct {
+	kind   int
+	amount int64
+	words  string
+}
+
+// New makes empty books.
+func New(config allocator.Config, options Options) *Books {
+	b := &Books{
+		options:      options,
+		kinds:        kinds{numbers: make(map[string]int)},
+		agentNumbers: make(map[api.AgentID]int32),
+		frameworks:   make(map[api.FrameworkID]*framework),
+		roles:        make(map[api.Role]*role),
+		gates:        make(map[gateKey]*gate),
+		looks:        make(map[string]*look),
+		preferred:    make(map[api.AgentID]int),
+		tasks:        make(map[taskKey]*task),
+	}
+	b.all, b.few = newOrder(b, 0), newOrder(b, 1)
+	minimum := config.MinOffer
+	if len(minimum) == 0 {
+		minimum = []allocator.MinOffer{{Name: "cpus", Milli: 10}, {Name: "mem", Milli: 32_000}}
+	}
+	for _, m := range minimum {
+		words := m.Name + ":" + api.Milli(m.Milli).String()
+		b.least = append(b.least, least{b.kinds.number(m.Name), m.Milli, words})
+	}
+	return b
+}
+
+// instant is a time as nanoseconds since the books first saw one, compact in filters.
+type instant int64
+
+// instantOf converts a time; the first one seen becomes the epoch. Differences of
+// times keep their monotonic part (R23).
+func (b *Books) instantOf(t time.Time) instant {
+	if b.epoch.IsZero() {
+		b.epoch = t
+	}
+	return instant(t.Sub(b.epoch))
+}
+
+func (b *Books) timeOf(i instant) time.Time { return b.epoch.Add(time.Duration(i)) }
+
+// Hold stops offers to roles under a limit, and preemption, while on (R20).
+func (b *Books) Hold(on bool) {
+	if b.hold == on {
+		return
+	}
+	b.hold = on
+	if !on {
+		b.dirty.everything(b)
+	}
+}

@@ -1,0 +1,225 @@
+package books
+
+import (
+	"slices"
+
+	"github.com/tenderhq/tender/api"
+)
+
+// bounded cuts the offer down to what limits, guarantees and a capped offer allow.
+func (b *Books) bounded(m *member, a *agent, offer api.Resources, owed bool) (api.Resources, refusal) {
+	r, most := m.role, m.framework.most
+	if !r.limited && b.promises.count == 0 && most == nil {
+		return offer, granted
+	}
+	whole := offer
+	if r.limited {
+		offer = b.withinLimits(r, offer)
+		if b.starved(whole, offer) {
+			return offer, overLimit
+		}
+	}
+	if b.promises.count > 0 {
+		before := offer
+		offer = b.withinPromises(r, offer, owed)
+		if !same(before, offer) {
+			b.promises.blocked = true
+		}
+		if b.starved(before, offer) {
+			return offer, isPromised
+		}
+	}
+	if most != nil {
+		offer = b.withinMost(m, a, offer)
+		if offer.IsZero() {
+			return offer, overMost
+		}
+	}
+	return offer, granted
+}
+
+// starved reports whether the cut took away what every task needs: then the rest is not
+// worth offering.
+func (b *Books) starved(before, after api.Resources) bool {
+	if same(before, after) {
+		return false
+	}
+	for _, name := range []string{"cpus", "mem"} {
+		if before.Scalar(name) > 0 && after.Scalar(name) == 0 {
+			return true
+		}
+	}
+	return after.IsZero()
+}
+
+// withinLimits cuts the offer to the room under the limits of the role and those above.
+// What is reserved for a role counts there and above whether it is used or not, so that
+// using it needs room only below.
+func (b *Books) withinLimits(r *role, offer api.Resources) api.Resources {
+	rooms := b.turn.rooms[:0]
+	for above := r; above != nil; above = above.parent {
+		if above.limit != nil {
+			rooms = append(rooms, room{role: above})
+		}
+	}
+	for i := range rooms {
+		rooms[i].left = rooms[i].role.limit.clone()
+		for kind := range rooms[i].left {
+			if rooms[i].left[kind] != unbounded {
+				rooms[i].left[kind] = max(0, rooms[i].left[kind]-rooms[i].role.taken.at(kind))
+			}
+		}
+	}
+	b.turn.rooms = rooms
+	return b.cut(offer, func(item api.Resource) int64 {
+		if item.Revocable {
+			return unbounded
+		}
+		x := int64(unbounded)
+		kind := b.kinds.number(item.Name)
+		for i := range rooms {
+			if rooms[i].bounds(item.Label, kind) {
+				x = min(x, rooms[i].left[kind])
+			}
+		}
+		x = min(x, size(item))
+		for i := range rooms {
+			if rooms[i].bounds(item.Label, kind) {
+				rooms[i].left[kind] -= x
+				if x < size(item) {
+					rooms[i].role.cut = true
+				}
+			}
+		}
+		return x
+	})
+}
+
+// room is what is left under the limit of a role.
+type room struct {
+	role *role
+	left amounts
+}
+
+// bounds reports whether the limit bounds resources of the label at all.
+func (r *room) bounds(label api.Label, kind int) bool {
+	if kind >= len(r.left) || r.left[kind] == unbounded {
+		return false
+	}
+	return label.Reserved == "" || r.role.name != label.Reserved && r.role.name.Within(label.Reserved)
+}
+
+// withinPromises leaves what is spare but promised to others. owed: only what is
+// promised to the role, of the kinds of which something is.
+func (b *Books) withinPromises(r *role, offer api.Resources, owed bool) api.Resources {
+	b.turn.relief = b.relief(r, b.turn.relief)
+	relief := b.turn.relief
+	taken := &b.turn.rest
+	taken.set(nil)
+	return b.cut(offer, func(item api.Resource) int64 {
+		kind := b.kinds.number(item.Name)
+		need := b.promises.need.at(kind)
+		if !unreserved(item.Label) || need == 0 {
+			return unbounded
+		}
+		mine := relief.at(kind)
+		most := mine + max(0, b.promises.spare.at(kind)-need)
+		if owed && mine > 0 {
+			most = mine
+		}
+		x := min(size(item), max(0, most-taken.at(kind)))
+		taken.addAt(kind, x)
+		return x
+	})
+}
+
+// withinMost caps the offer, less what the member has open of the agent already.
+func (b *Books) withinMost(m *member, a *agent, offer api.Resources) api.Resources {
+	left := &b.turn.rest
+	left.set(m.framework.most)
+	if at := a.holdingOf(m); at >= 0 {
+		for kind, x := range a.held[at].offered {
+			if kind < len(*left) && (*left)[kind] != unbounded {
+				(*left)[kind] = max(0, (*left)[kind]-x)
+			}
+		}
+	}
+	cut := b.cut(offer, func(item api.Resource) int64 {
+		kind := b.kinds.number(item.Name)
+		if kind >= len(*left) || (*left)[kind] == unbounded {
+			return unbounded
+		}
+		x := min(size(item), (*left)[kind])
+		(*left)[kind] -= x
+		return x
+	})
+	if b.starved(offer, cut) {
+		return api.Resources{}
+	}
+	return cut
+}
+
+// cut keeps of each item what most allows, asked in the order reserved before
+// unreserved. An offer that is not cut is returned as it is.
+func (b *Books) cut(offer api.Resources, most func(api.Resource) int64) api.Resources {
+	items := offer.Items()
+	var kept []api.Resource
+	keep := func(i int) {
+		item := items[i]
+		x := most(item)
+		if x >= size(item) && kept == nil {
+			return
+		}
+		if kept == nil {
+			kept = slices.Clone(items)
+		}
+		kept[i] = shrunk(item, x)
+	}
+	for i := range items {
+		if items[i].Reserved != "" {
+			keep(i)
+		}
+	}
+	for i := range items {
+		if items[i].Reserved == "" {
+			keep(i)
+		}
+	}
+	if kept == nil {
+		return offer
+	}
+	return api.NewResources(kept...)
+}
+
+// shrunk is at most so much of an item: the first numbers of ranges, the first words of
+// a set. A volume is not divided.
+func shrunk(item api.Resource, most int64) api.Resource {
+	switch {
+	case most >= size(item):
+		return item
+	case item.Volume != "":
+		return api.Resource{Label: item.Label}
+	case len(item.Ranges) > 0:
+		item.Ranges = firstOf(item.Ranges, uint64(most/1000))
+	case len(item.Set) > 0:
+		item.Set = item.Set[:most/1000]
+	default:
+		item.Scalar = api.Milli(most)
+	}
+	return item
+}
+
+func firstOf(ranges api.Ranges, n uint64) api.Ranges {
+	var kept api.Ranges
+	for _, r := range ranges {
+		if n == 0 {
+			break
+		}
+		if r.End-r.Begin >= n {
+			r.End = r.Begin + n - 1
+		}
+		kept = append(kept, r)
+		n -= r.End - r.Begin + 1
+	}
+	return kept
+}

@@ -1,0 +1,107 @@
+package books
+
+import (
+	"github.com/tenderhq/tender/api"
+)
+
+// refusal is why a member is not offered an agent. The zero value is no refusal.
+type refusal uint8
+
+const (
+	granted refusal = iota
+	isHeld          // the role is under a limit until the agents are back (R20)
+	failsConstraint
+	nothingLeft
+	isKept      // what is free is kept for a preemption's demand
+	overLimit   // of the role or one above
+	isPromised  // what is free is held back for guarantees
+	overMost    // its capped offer of this agent is open
+	tooLittle   // less than the least worth offering
+	nothingFits // none of the shapes that are wanted
+	notNear     // a shape fits, but waits for other agents
+	isFiltered
+)
+
+// portion is what the member may be offered of what the agent has open now, and why
+// not if that is nothing. owed: only up to what its roles are guaranteed and lack.
+func (b *Books) portion(m *member, a *agent, owed bool) (api.Resources, refusal) {
+	if b.hold && m.role.limited {
+		return api.Resources{}, isHeld
+	}
+	if m.gate != nil && !b.passes(m.gate, a) {
+		return api.Resources{}, failsConstraint
+	}
+	offer, why := b.usable(m, a)
+	if why == granted {
+		offer, why = b.bounded(m, a, offer, owed)
+	}
+	if why == granted {
+		offer, why = b.wanted(m, a, offer)
+	}
+	if why != granted {
+		return api.Resources{}, why
+	}
+	if len(a.filters) > 0 {
+		if _, is := b.filtered(a, m, offer); is {
+			return api.Resources{}, isFiltered
+		}
+	}
+	return offer, granted
+}
+
+// usable is the part of the agent that the member's role gives it access to.
+func (b *Books) usable(m *member, a *agent) (api.Resources, refusal) {
+	offer := a.open
+	if !a.plain {
+		role, revocable := m.role.name, m.framework.spec.Revocable
+		offer = offer.Filter(func(l api.Label) bool {
+			return (l.Reserved == "" || role.Within(l.Reserved)) && (revocable || !l.Revocable)
+		})
+	}
+	if offer.IsZero() {
+		return offer, nothingLeft
+	}
+	if a.keep != nil && a.keep.member != m.number {
+		offer = offer.Without(a.keep.need)
+		if offer.IsZero() {
+			return offer, isKept
+		}
+	}
+	return offer, granted
+}
+
+// wanted cuts the offer to what the member wants of it: whole shapes of its demand, or
+// all that is worth offering.
+func (b *Books) wanted(m *member, a *agent, offer api.Resources) (api.Resources, refusal) {
+	if m.demand != nil {
+		return b.sized(m, a, offer)
+	}
+	if !b.worth(m, a, offer) {
+		return offer, tooLittle
+	}
+	return offer, granted
+}
+
+// worth reports whether the offer is at least what is worth offering.
+func (b *Books) worth(m *member, a *agent, offer api.Resources) bool {
+	counted := a.counted
+	if !same(offer, a.open) {
+		b.turn.offer = b.kinds.count(b.turn.offer, offer, everything)
+		counted = b.turn.offer
+	} else if !a.plain {
+		b.turn.offer = b.kinds.count(b.turn.offer, offer, everything)
+		counted = b.turn.offer
+	}
+	if minimum := m.framework.minimum; minimum != nil {
+		return counted.holds(minimum)
+	}
+	for _, l := range b.least {
+		if counted.at(l.kind) >= l.amount {
+			return true
+		}
+	}
+	return false
+}
+
+// everything picks revocable resources too.
+func everything(api.Label) bool { return true }

@@ -1,0 +1,166 @@
+package books
+
+import "slices"
+
+// promises are the guarantees of roles: what is held back for them, and whom they let
+// go first. A guarantee is met by what the role holds or has reserved; until then as
+// much of the cluster's spare resources as is missing is offered to nobody else.
+// Guarantees of roles below count towards those above.
+type promises struct {
+	roles   []*role // with a guarantee, by number; nil = free number
+	owed    list    // those that lack something and have members to give it to
+	need    amounts // what all roles together lack
+	spare   amounts // unreserved and unheld on agents that are offered
+	blocked bool    // somebody got less because of need since all were last looked at
+	count   int     // of roles
+}
+
+// promise is a role's part of it.
+type promise struct {
+	number int32
+	near   bool    // a guarantee here or above: what is taken here changes need
+	need   amounts // what this subtree lacks
+	below  amounts // what the roles below lack, each for itself
+	owed   bool
+	key    entry
+}
+
+// promisesChanged follows a change of r's guarantee.
+func (b *Books) promisesChanged(r *role) {
+	p := &b.promises
+	listed := int(r.promise.number) < len(p.roles) && p.roles[r.promise.number] == r
+	switch {
+	case r.guarantee != nil && !listed:
+		r.promise.number = int32(len(p.roles))
+		if hole := slices.Index(p.roles, nil); hole >= 0 {
+			r.promise.number = int32(hole)
+			p.roles[hole] = r
+		} else {
+			p.roles = append(p.roles, r)
+		}
+		p.count++
+		if p.count == 1 {
+			b.recountSpare()
+		}
+	case r.guarantee == nil && listed:
+		b.unowe(r)
+		p.roles[r.promise.number] = nil
+		p.count--
+	case r.guarantee == nil:
+		return
+	}
+	b.markNear(r)
+	b.recountNeed(r)
+	b.dirty.everything(b)
+}
+
+func (b *Books) markNear(r *role) {
+	r.promise.near = r.guarantee != nil || r.parent != nil && r.parent.promise.near
+	for _, child := range r.children {
+		b.markNear(child)
+	}
+}
+
+// recountSpare counts what is spare when the first guarantee is given.
+func (b *Books) recountSpare() {
+	b.promises.spare = b.promises.spare[:0]
+	for _, a := range b.agents {
+		if a != nil {
+			a.spare = a.spare[:0]
+			b.countSpare(a)
+		}
+	}
+}
+
+// countSpare replaces what the agent adds to the cluster's spare resources.
+func (b *Books) countSpare(a *agent) {
+	if b.promises.count == 0 {
+		return
+	}
+	b.promises.spare.sub(a.spare)
+	a.spare = a.spare[:0]
+	if a.spec.Offerable {
+		a.spare = b.kinds.count(a.spare, a.open, unreserved)
+	}
+	b.promises.spare.add(a.spare)
+}
+
+// recountNeed follows a change of what r's subtree holds, up to the root.
+func (b *Books) recountNeed(r *role) {
+	change := b.turn.change[:0]
+	for ; r != nil; r = r.parent {
+		change = change[:0]
+		for kind := range b.kinds.names {
+			need := max(r.unmet(kind), r.promise.below.at(kind))
+			if delta := need - r.promise.need.at(kind); delta != 0 {
+				change.addAt(kind, delta)
+			}
+		}
+		r.promise.need.add(change)
+		if r.parent != nil {
+			r.parent.promise.below.add(change)
+		} else {
+			b.promises.need.add(change)
+		}
+	}
+	b.turn.change = change
+}
+
+// unmet is what the role itself lacks of a kind.
+func (r *role) unmet(kind int) int64 { return max(0, r.guarantee.at(kind)-r.taken.at(kind)) }
+
+// relief is by how much the cluster's need would fall if the role's members were given
+// all they could take: that much of what is spare is theirs.
+func (b *Books) relief(r *role, into amounts) amounts {
+	into = into[:0]
+	for kind := range b.kinds.names {
+		fall := r.promise.need.at(kind) - r.promise.below.at(kind)
+		for above := r.parent; above != nil; above = above.parent {
+			fall = above.promise.need.at(kind) - max(0, above.promise.below.at(kind)-fall)
+		}
+		if fall > 0 {
+			into.addAt(kind, fall)
+		}
+	}
+	return into
+}
+
+// oweRole puts the role into the list of those that lack something, or takes it out.
+func (b *Books) oweRole(r *role) {
+	if r.guarantee == nil {
+		return
+	}
+	owed := false
+	if r.listed > 0 {
+		for kind := range r.guarantee {
+			owed = owed || r.unmet(kind) > 0
+		}
+	}
+	if !owed {
+		b.unowe(r)
+		return
+	}
+	key := entry{b.share(r), r.served, r.promise.number}
+	switch {
+	case !r.promise.owed:
+		b.promises.owed.insert(key)
+	case key != r.promise.key:
+		b.promises.owed.move(r.promise.key, key)
+	}
+	r.promise.owed, r.promise.key = true, key
+}
+
+func (b *Books) unowe(r *role) {
+	if r.promise.owed {
+		b.promises.owed.remove(r.promise.key)
+		r.promise.owed = false
+	}
+}
+
+func (b *Books) oweAll() {
+	for _, r := range b.promises.roles {
+		if r != nil {
+			b.oweRole(r)
+		}
+	}
+}

@@ -1,0 +1,158 @@
+package books
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/tenderhq/tender/allocator"
+	"github.com/tenderhq/tender/api"
+)
+
+// role is a node of the tree of roles. It is there while an operator has set it,
+// something is subscribed, held or reserved in it, or a role below is there.
+type role struct {
+	name     api.Role
+	parent   *role
+	children []*role // by name
+	members  []*member
+
+	set       bool // by an operator
+	weight    float64
+	priority  int
+	guarantee amounts // nil = none
+	limit     amounts // by kind, unbounded = none; nil = no limit at all
+	spoken    allocator.Role
+
+	taken amounts // held by members in the subtree, and what is reserved for it and not held
+	idle  amounts // reserved for exactly this role, and not held
+
+	limited bool // there is a limit here or above
+	cut     bool // somebody got less because of the limit since it was last looked at
+	promise promise
+	asked   amounts // by preemption under way, for members in the subtree
+
+	listed  int    // members of the subtree that may be offered something
+	served  uint64 // number of the last offer in the subtree
+	own     uint64 // and of the last to a member of exactly this role
+	places  [2][]*place
+	touched bool
+}
+
+// roleOf finds or makes the node and those above it.
+func (b *Books) roleOf(name api.Role) *role {
+	if r := b.roles[name]; r != nil {
+		return r
+	}
+	r := &role{name: name, weight: 1}
+	siblings := &b.top
+	if above := name.Parent(); above != "" {
+		r.parent = b.roleOf(above)
+		r.limited = r.parent.limited
+		r.promise.near = r.parent.promise.near
+		siblings = &r.parent.children
+	}
+	at, _ := slices.BinarySearchFunc(*siblings, name, byName)
+	*siblings = slices.Insert(*siblings, at, r)
+	b.roles[name] = r
+	b.touchRole(r.parent) // its own members are a sibling leaf from now on
+	return r
+}
+
+func byName(r *role, name api.Role) int { return cmp.Compare(r.name, name) }
+
+// prune forgets the node if nothing needs it, and then those above likewise.
+func (b *Books) prune(r *role) {
+	for r != nil && !r.set && len(r.members) == 0 && len(r.children) == 0 && r.taken.zero() && r.idle.zero() {
+		b.all.forget(r)
+		b.few.forget(r)
+		delete(b.roles, r.name)
+		siblings := &b.top
+		if r.parent != nil {
+			siblings = &r.parent.children
+		}
+		if at, found := slices.BinarySearchFunc(*siblings, r.name, byName); found {
+			*siblings = slices.Delete(*siblings, at, at+1)
+		}
+		r = r.parent
+	}
+}
+
+// SetRole replaces what an operator says of a role.
+func (b *Books) SetRole(spoken allocator.Role) {
+	r := b.roleOf(spoken.Role)
+	r.spoken = spoken
+	r.weight = spoken.Weight
+	if !(r.weight > 0) {
+		r.weight = 1
+	}
+	reranked := r.priority != spoken.Priority
+	r.priority = spoken.Priority
+	r.limit, r.guarantee = nil, nil
+	if !spoken.Limit.IsZero() {
+		r.limit = b.kinds.bounds(spoken.Limit)
+	}
+	if !spoken.Guarantee.IsZero() {
+		r.guarantee = b.kinds.count(nil, spoken.Guarantee, nil)
+	}
+	r.set = r.weight != 1 || r.priority != 0 || r.limit != nil || r.guarantee != nil
+	b.limitsChanged(r)
+	b.promisesChanged(r)
+	b.subtree(r, func(m *member) {
+		if reranked && b.options.Ranked {
+			b.unlist(m)
+			b.list(m)
+		}
+		b.dirty.member(b, m)
+	})
+	b.touchRole(r)
+	b.keeps.stale = true
+	b.prune(r)
+}
+
+// limitsChanged carries the mark "limited" down the tree.
+func (b *Books) limitsChanged(r *role) {
+	r.limited = r.limit != nil || r.parent != nil && r.parent.limited
+	for _, child := range r.children {
+		b.limitsChanged(child)
+	}
+}
+
+// subtree visits the members of r and of all roles below, in order of names.
+func (b *Books) subtree(r *role, visit func(*member)) {
+	for _, m := range slices.Clone(r.members) {
+		visit(m)
+	}
+	for _, child := range r.children {
+		b.subtree(child, visit)
+	}
+}
+
+// rank is the priority that counts for the role: its own, or the nearest one above.
+func (b *Books) rank(r *role) int {
+	if !b.options.Ranked {
+		return 0
+	}
+	for ; r != nil; r = r.parent {
+		if r.priority != 0 {
+			return r.priority
+		}
+	}
+	return 0
+}
+
+// share is the role's dominant share over its weight.
+func (b *Books) share(r *role) float64 { return r.taken.dominant(b.total) / r.weight }
+
+// ownShare is the dominant share of the members of exactly this role, who stand
+// beside the roles below it as one leaf of weight 1.
+func (b *Books) ownShare(r *role) float64 {
+	if len(r.children) == 0 {
+		return 0 // it stands alone: nothing to compare with
+	}
+	b.turn.own.set(r.taken)
+	b.turn.own.sub(r.idle)
+	for _, child := range r.children {
+		b.turn.own.sub(child.taken)
+	}
+	return b.turn.own.dominant(b.total)
+}

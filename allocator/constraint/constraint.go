@@ -1,0 +1,120 @@
+// Package constraint compiles and evaluates offer constraints: CEL expressions over
+// what is known of an agent, such as
+//
+//	attributes["rack"] == "r1" && !("spot" in attributes)
+//	attributes.?rack.orValue("none") != "r1"
+//	region == "eu" && hostname.matches("^gpu-[0-9]+")
+//	number(attributes["kernel"]) >= 5.4
+//
+// They are type-checked once and bounded in size and cost, so that no expression of a
+// framework can hold up the master. It never reads anything but the agent it is given.
+package constraint
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"cel.dev/cel-go/cel"
+	"cel.dev/cel-go/common/ast"
+)
+
+// Limits of an expression. A longer one is refused; one that costs more is false for
+// the agent, with an error that says so.
+const (
+	BytesMax = 4096
+	// costMax counts steps of evaluation, about 10 ns each.
+	costMax = 10_000
+)
+
+// Agent is what an expression sees, each field a variable of the same name in lower case.
+type Agent struct {
+	Attributes map[string]string
+	Hostname   string
+	Region     string
+	Zone       string
+	ID         string
+	Role       string // in which the offer would be made
+}
+
+// Program is a compiled expression. The zero value can't be used; see [Compile].
+type Program struct {
+	expr string
+	run  cel.Program
+	uses map[string]bool // variables that the expression names
+}
+
+// Compile checks an expression. It must say yes or no of an agent. The error tells
+// what is wrong and where, and which variables there are.
+func Compile(expr string) (*Program, error) {
+	if len(expr) > BytesMax {
+		return nil, fmt.Errorf("constraint has %d bytes, at most %d are allowed", len(expr), BytesMax)
+	}
+	if strings.TrimSpace(expr) == "" {
+		return nil, errors.New(`constraint is empty; write one such as attributes["rack"] == "r1"`)
+	}
+	env := environment()
+	checked, issues := env.Compile(expr)
+	if issues.Err() != nil {
+		return nil, explained(expr, issues.Err())
+	}
+	if kind := checked.OutputType(); !kind.IsExactType(cel.BoolType) {
+		return nil, fmt.Errorf("constraint %q is a %s; it must be true or false, such as attributes[\"rack\"] == \"r1\"", expr, kind)
+	}
+	run, err := env.Program(checked, cel.CostLimit(costMax), cel.EvalOptions(cel.OptOptimize))
+	if err != nil {
+		return nil, explained(expr, err)
+	}
+	return &Program{expr: expr, run: run, uses: variablesIn(checked)}, nil
+}
+
+// String is the expression.
+func (p *Program) String() string { return p.expr }
+
+// Uses reports whether the expression names the variable. One that names neither id
+// nor hostname nor role says the same of all agents with equal attributes and place.
+func (p *Program) Uses(variable string) bool { return p.uses[variable] }
+
+// Holds evaluates the expression. An error (an attribute that the agent lacks, a number
+// that is none, too much cost) means that it does not hold, and why.
+func (p *Program) Holds(agent Agent) (bool, error) {
+	attributes := agent.Attributes
+	if attributes == nil {
+		attributes = map[string]string{}
+	}
+	result, _, err := p.run.Eval(map[string]any{
+		"attributes": attributes, "hostname": agent.Hostname, "region": agent.Region,
+		"zone": agent.Zone, "id": agent.ID, "role": agent.Role,
+	})
+	if err != nil {
+		return false, err
+	}
+	holds, ok := result.Value().(bool)
+	return ok && holds, nil
+}
+
+// explained adds to the compiler's own words what would be right.
+func explained(expr string, err error) error {
+	hint := "variables are " + strings.Join(variableNames, ", ")
+	switch text := err.Error(); {
+	case strings.Contains(text, "found no matching overload"):
+		hint = `attributes are texts: compare them with "text", or as numbers with number(attributes["name"]) >= 4`
+	case strings.Contains(text, "token recognition error"), strings.Contains(text, "Syntax error"):
+		hint = `write, for example, attributes["rack"] == "r1" && !("spot" in attributes)`
+	}
+	return fmt.Errorf("constraint %q: %w; %s", expr, err, hint)
+}
+
+// variablesIn names the variables that a checked expression refers to.
+func variablesIn(checked *cel.Ast) map[string]bool {
+	uses := make(map[string]bool)
+	visit := ast.NewExprVisitor(func(e ast.Expr) {
+		if e.Kind() == ast.IdentKind && slices.Contains(variableNames, e.AsIdent()) {
+			uses[e.AsIdent()] = true
+		}
+	})
+	ast.PreOrderVisit(checked.NativeRep().Expr(), visit)
+	return maps.Clone(uses)
+}
