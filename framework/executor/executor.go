@@ -3,38 +3,63 @@
 //
 //	executor.Run(ctx, func(ctx context.Context, task *executor.Task) error { … })
 //
-// Sessions with the agent, repeats until acknowledged, the agent's restarts and the
-// order to end are the package's business.
+// An executor that keeps state between tasks, or runs them in its own way, implements
+// [Handler] and calls [Serve]. Sessions with the agent, repeats until acknowledged, the
+// agent's restarts and the order to end are the package's business.
 package executor
 
 import (
 	"context"
+	"fmt"
+	"os"
+	"path/filepath"
 
 	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/internal/protocol"
 )
-
-// Task is a task in the executor's hands.
-type Task struct {
-	api.Task
-	// Sandbox is the task's own folder.
-	Sandbox string
-}
-
-// Progress reports RUNNING again with data and a message for the scheduler.
-func (t *Task) Progress(data []byte, message string) {}
-
-// SetResult attaches data to the terminal status that follows the function's return.
-func (t *Task) SetResult(data []byte) {}
 
 // Run serves the agent that started this process until it is told to shut down. The
 // function runs once per task, many at once, each in its own goroutine: nil is
-// FINISHED, an error FAILED with its text, and when its context has ended KILLED.
-func Run(ctx context.Context, run func(ctx context.Context, task *Task) error) error { return nil }
+// FINISHED, an error FAILED with its text, and when its context has ended KILLED. A
+// panic is FAILED too and ends no other task.
+//
+// Run returns nil after the agent's order to shut down or the end of ctx, and an error
+// when the agent stayed away for longer than the recovery timeout or refuses this
+// executor; in each case its tasks have been killed.
+func Run(ctx context.Context, run func(ctx context.Context, task *Task) error) error {
+	config, err := Environment()
+	if err != nil {
+		return err
+	}
+	return Serve(ctx, config, Functions(run))
+}
+
+// Main lets one binary be scheduler and executor: where an agent started it as an
+// executor it runs tasks, elsewhere it schedules.
+func Main(ctx context.Context, run func(ctx context.Context, task *Task) error, schedule func(ctx context.Context) error) error {
+	if Active() {
+		return Run(ctx, run)
+	}
+	return schedule(ctx)
+}
 
 // Active reports whether this process was started by an agent as an executor, so that
 // one binary can be scheduler and executor.
-func Active() bool { return false }
+func Active() bool { return os.Getenv(protocol.ExecutorSocketEnv) != "" }
 
 // Self describes this very binary as an executor of the given ID, started with the
-// arguments; where Active then is true.
-func Self(id api.ExecutorID, args ...string) (*api.Executor, error) { return nil, nil }
+// arguments; where [Active] then is true. The agents must find the binary under the
+// same path.
+func Self(id api.ExecutorID, args ...string) (*api.Executor, error) {
+	if err := api.CheckID("executor", string(id)); err != nil {
+		return nil, api.E("executor.self", api.Invalid, id, err)
+	}
+	path, err := os.Executable()
+	if err == nil {
+		path, err = filepath.EvalSymlinks(path)
+	}
+	if err != nil {
+		return nil, api.E("executor.self", api.Unsupported, id, fmt.Errorf("this program's own path is not known: %w", err))
+	}
+	return &api.Executor{ID: id, Command: api.Command{Argv: append([]string{path}, args...)}}, nil
+}

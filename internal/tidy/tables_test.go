@@ -59,7 +59,7 @@ var floors = []floor{
 
 	// Programs.
 	{"examples/...", public + "examples/... !framework/frameworktest !allocator/allocatortest"},
-	{"internal/cli/...", shell + "allocator/... !allocator/allocatortest master/... agent/... framework/... !framework/frameworktest internal/cli/..."},
+	{"internal/cli/...", shell + "internal/commandexecutor allocator/... !allocator/allocatortest master/... agent/... framework/... !framework/frameworktest internal/cli/..."},
 	{"internal/demo", "... !internal/cli/..."},
 	{".", "internal/cli"},
 }

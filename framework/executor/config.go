@@ -1,0 +1,117 @@
+package executor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"strconv"
+	"time"
+
+	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/internal/protocol"
+)
+
+// DefaultRecoveryTimeout is how long an executor awaits its agent when neither the
+// environment nor the agent says otherwise.
+const DefaultRecoveryTimeout = 15 * time.Minute
+
+// Config says which executor this is and where its agent listens. [Environment] fills
+// it in a process that an agent started.
+type Config struct {
+	// Socket is the path of the agent's unix socket.
+	Socket string
+	// Framework and ID name the executor.
+	Framework api.FrameworkID
+	ID        api.ExecutorID
+	// Token proves that the agent started this process (R32).
+	Token string
+	// Sandbox is the executor's own folder.
+	Sandbox string
+	// RecoveryTimeout is how long an agent may stay away before the tasks are killed.
+	// The agent's own word, once heard, counts. Default 15 min; negative: not at all.
+	RecoveryTimeout time.Duration
+	// Logger takes what the SDK has to say. Default: discarded.
+	Logger *slog.Logger
+	// Dialer opens the connection to the agent. Default: the unix socket.
+	Dialer func(ctx context.Context) (net.Conn, error)
+}
+
+// Environment reads what the agent has put into the environment and into the inherited
+// descriptor. It can be called once: the token is gone from the process afterwards.
+func Environment() (Config, error) {
+	c := Config{
+		Socket:    os.Getenv(protocol.ExecutorSocketEnv),
+		Framework: api.FrameworkID(os.Getenv(protocol.ExecutorFrameworkIDEnv)),
+		ID:        api.ExecutorID(os.Getenv(protocol.ExecutorIDEnv)),
+		Sandbox:   os.Getenv(protocol.ExecutorSandboxEnv),
+	}
+	if c.Socket == "" {
+		return c, api.E("executor.run", api.Invalid, protocol.ExecutorSocketEnv, errors.New("the variable is not set; executors are started by an agent, not by hand"))
+	}
+	if text := os.Getenv(protocol.ExecutorRecoveryTimeoutEnv); text != "" {
+		timeout, err := time.ParseDuration(text)
+		if err != nil {
+			return c, api.E("executor.run", api.Invalid, protocol.ExecutorRecoveryTimeoutEnv, err)
+		}
+		c.RecoveryTimeout = timeout
+		if timeout == 0 {
+			c.RecoveryTimeout = -1
+		}
+	}
+	token, err := readToken(os.Getenv(protocol.ExecutorTokenFDEnv))
+	if err != nil {
+		return c, api.E("executor.run", api.Invalid, protocol.ExecutorTokenFDEnv, err)
+	}
+	c.Token = token
+	return c, nil
+}
+
+// tokenBytesMax bounds what is read as a token.
+const tokenBytesMax = 4096
+
+// readToken reads the inherited descriptor and closes it, so that no task inherits it.
+func readToken(number string) (string, error) {
+	if number == "" {
+		return "", nil
+	}
+	fd, err := strconv.Atoi(number)
+	if err != nil || fd < 3 {
+		return "", fmt.Errorf("%q is no inherited descriptor", number)
+	}
+	file := os.NewFile(uintptr(fd), "token")
+	if file == nil {
+		return "", fmt.Errorf("descriptor %d is not open", fd)
+	}
+	defer file.Close()
+	token, err := io.ReadAll(io.LimitReader(file, tokenBytesMax))
+	if err != nil {
+		return "", fmt.Errorf("the token can't be read: %w", err)
+	}
+	return string(token), nil
+}
+
+func (c Config) complete() (Config, error) {
+	if err := api.CheckID("executor", string(c.ID)); err != nil {
+		return c, api.E("executor.run", api.Invalid, c.ID, err)
+	}
+	if err := api.CheckID("framework", string(c.Framework)); err != nil {
+		return c, api.E("executor.run", api.Invalid, c.ID, err)
+	}
+	if c.RecoveryTimeout == 0 {
+		c.RecoveryTimeout = DefaultRecoveryTimeout
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	if c.Dialer == nil {
+		socket := c.Socket
+		c.Dialer = func(ctx context.Context) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, "unix", socket)
+		}
+	}
+	return c, nil
+}

@@ -1,0 +1,95 @@
+package executor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"runtime/debug"
+	"sync"
+	"time"
+
+	"github.com/tenderhq/tender/api"
+)
+
+// Handler is an executor that keeps state between tasks or runs them in its own way.
+// Its methods, and that of [Messenger], are called one at a time and must return soon:
+// while one runs, nothing is heard from the agent.
+type Handler interface {
+	// Launch hands over a task, once. The handler reports its life by [Task.Report];
+	// the first report is RUNNING or a terminal state.
+	Launch(task *Task)
+	// Kill asks for the task's end within the grace (0 = the default of 5 s). The agent
+	// has told of KILLING; a terminal report is to follow. It may come again.
+	Kill(task *Task, grace time.Duration)
+}
+
+// Messenger is a Handler that hears from its scheduler, at most once per message.
+type Messenger interface {
+	Message(data []byte)
+}
+
+// DefaultGrace is how long a task or an executor may take to end.
+const DefaultGrace = 5 * time.Second
+
+var errKilled = errors.New("the task was killed")
+
+// Functions makes a Handler of one function; see [Run].
+func Functions(run func(ctx context.Context, task *Task) error) Handler {
+	return &functions{run: run, cancels: make(map[api.TaskID]context.CancelCauseFunc)}
+}
+
+type functions struct {
+	run func(ctx context.Context, task *Task) error
+
+	mu      sync.Mutex
+	cancels map[api.TaskID]context.CancelCauseFunc // of tasks that have not returned
+}
+
+func (f *functions) Launch(task *Task) {
+	ctx, cancel := context.WithCancelCause(context.Background())
+	f.mu.Lock()
+	f.cancels[task.ID] = cancel
+	f.mu.Unlock()
+	_ = task.Report(Report{State: api.TaskRunning})
+	go f.serve(ctx, cancel, task)
+}
+
+// Kill ends the task's context. A function that does not heed it goes on until the
+// process ends.
+func (f *functions) Kill(task *Task, _ time.Duration) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if cancel := f.cancels[task.ID]; cancel != nil {
+		cancel(errKilled)
+	}
+}
+
+func (f *functions) serve(ctx context.Context, cancel context.CancelCauseFunc, task *Task) {
+	err := errors.New("the task's function ended its goroutine (runtime.Goexit)")
+	defer func() {
+		if cause := recover(); cause != nil {
+			err = fmt.Errorf("the task's function panicked: %v", cause)
+			fmt.Fprintf(os.Stderr, "task %s: %v\n%s", task.ID, err, debug.Stack())
+		}
+		killed := ctx.Err() != nil
+		cancel(nil)
+		f.mu.Lock()
+		delete(f.cancels, task.ID)
+		f.mu.Unlock()
+		task.end(outcome(err, killed))
+	}()
+	err = f.run(ctx, task)
+}
+
+func outcome(err error, killed bool) Report {
+	switch {
+	case killed && (err == nil || errors.Is(err, context.Canceled)):
+		return Report{State: api.TaskKilled}
+	case killed:
+		return Report{State: api.TaskKilled, Message: err.Error()}
+	case err != nil:
+		return Report{State: api.TaskFailed, Message: err.Error()}
+	}
+	return Report{State: api.TaskFinished}
+}

@@ -1,0 +1,122 @@
+package executor
+
+import (
+	"context"
+	"errors"
+	"net"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/tenderhq/tender/api"
+	apiv1 "github.com/tenderhq/tender/api/v1"
+	"github.com/tenderhq/tender/internal/protocol"
+	"github.com/tenderhq/tender/internal/wire"
+)
+
+const (
+	// dialTimeout bounds the opening of a stream to a process on the same machine.
+	dialTimeout = 5 * time.Second
+	// heartbeatInterval keeps the stream from looking forgotten.
+	heartbeatInterval = 15 * time.Second
+	// messageBytesAim is where a message is full; a call is added whole.
+	messageBytesAim = api.MessageBytesMax / 2
+)
+
+var errNoAnswer = errors.New("no answer in time; does the agent run?")
+
+// link is one stream to the agent.
+type link struct {
+	conn   *grpc.ClientConn
+	stream grpc.BidiStreamingClient[apiv1.ExecutorCalls, apiv1.ExecutorEvents]
+	ctx    context.Context
+	cancel context.CancelFunc
+}
+
+func dial(ctx context.Context, config Config) (*link, error) {
+	conn, err := grpc.NewClient("passthrough:///agent",
+		grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return config.Dialer(ctx) }),
+		grpc.WithDisableServiceConfig(),
+	)
+	if err != nil {
+		return nil, api.E("executor.connect", api.Invalid, config.Socket, err)
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	late := time.AfterFunc(dialTimeout, cancel)
+	stream, err := apiv1.NewExecutorServiceClient(conn).Session(ctx)
+	if !late.Stop() && err == nil {
+		err = errNoAnswer
+	}
+	if err != nil {
+		cancel()
+		conn.Close()
+		return nil, api.E("executor.connect", api.Unavailable, config.Socket, err)
+	}
+	return &link{conn: conn, stream: stream, ctx: ctx, cancel: cancel}, nil
+}
+
+// read gives every event to hear until the stream ends.
+func (l *link) read(hear func(protocol.ExecutorEvent)) error {
+	for {
+		message, err := l.stream.Recv()
+		if err != nil {
+			return wire.Error(err)
+		}
+		events, err := wire.ExecutorEventsFromProto(message)
+		if err != nil {
+			return err
+		}
+		for _, event := range events {
+			hear(event)
+		}
+	}
+}
+
+// write sends what the ledger has until the stream ends; the reader sees why.
+func (l *link) write(ledger *ledger) {
+	beat := time.NewTicker(heartbeatInterval)
+	defer beat.Stop()
+	for {
+		select {
+		case <-l.ctx.Done():
+			return
+		case <-ledger.wake:
+		case <-beat.C:
+			ledger.send(protocol.ExecutorHeartbeat{})
+		}
+		if l.send(ledger.take()) != nil {
+			return
+		}
+	}
+}
+
+func (l *link) send(calls []protocol.ExecutorCall) error {
+	rest := wire.ExecutorCallsToProto(calls).GetCalls()
+	for len(rest) > 0 {
+		n := full(rest)
+		if err := l.stream.Send(&apiv1.ExecutorCalls{Calls: rest[:n]}); err != nil {
+			return err
+		}
+		rest = rest[n:]
+	}
+	return nil
+}
+
+// full is how many calls go into one message.
+func full(calls []*apiv1.ExecutorCall) int {
+	size := 0
+	for i, call := range calls {
+		if size += proto.Size(call); size >= messageBytesAim {
+			return max(i, 1)
+		}
+	}
+	return len(calls)
+}
+
+func (l *link) close() {
+	l.cancel()
+	l.conn.Close()
+}

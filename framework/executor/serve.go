@@ -1,0 +1,232 @@
+package executor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/internal/protocol"
+	"github.com/tenderhq/tender/internal/version"
+)
+
+const (
+	// backoffBase and backoffMax bound the pause between two tries to reach the agent.
+	backoffBase = 20 * time.Millisecond
+	backoffMax  = time.Second
+	// settleTimeout bounds how long the end waits for the agent's acknowledgements.
+	settleTimeout = 2 * time.Second
+	// endMargin is what an end may take beyond the grace.
+	endMargin = time.Second
+)
+
+// Serve runs an executor until its agent orders the end, ctx ends (both return nil) or
+// the agent is lost or refuses it. Before it returns, every task was killed and had its
+// grace, and the agent had a moment to hear of the ends.
+func Serve(ctx context.Context, config Config, handler Handler) error {
+	config, err := config.complete()
+	if err != nil {
+		return err
+	}
+	s := &server{
+		config:   config,
+		handler:  handler,
+		log:      config.Logger,
+		ledger:   newLedger(),
+		order:    make(chan time.Duration, 1),
+		recovery: config.RecoveryTimeout,
+	}
+	return s.run(ctx)
+}
+
+// server is one executor.
+type server struct {
+	config  Config
+	handler Handler
+	log     *slog.Logger
+	ledger  *ledger
+	order   chan time.Duration // the agent's order to end, with its grace; capacity 1
+
+	// The session goroutine's only.
+	recovery time.Duration
+	greeted  protocol.ExecutorSubscribed
+	online   bool // the agent has answered in this session
+
+	calls   sync.Mutex // held while the handler is called: one at a time
+	closing bool       // no launches any more; guarded by calls
+}
+
+func (s *server) run(ctx context.Context) error {
+	sessions, stop := context.WithCancel(context.WithoutCancel(ctx))
+	lost := make(chan error, 1)
+	go func() { lost <- s.sessions(sessions) }()
+
+	grace := DefaultGrace
+	var reason error
+	select {
+	case <-ctx.Done():
+	case grace = <-s.order:
+	case reason = <-lost:
+	}
+	stuck := s.killAll(grace)
+	if reason == nil {
+		settle, done := context.WithTimeout(sessions, settleTimeout)
+		s.ledger.await(settle, s.ledger.settled)
+		done()
+		stop()
+		<-lost
+	}
+	stop()
+	return errors.Join(reason, stuck)
+}
+
+// killAll ends all tasks and waits for it, within the grace.
+func (s *server) killAll(grace time.Duration) error {
+	if grace <= 0 {
+		grace = DefaultGrace
+	}
+	s.calls.Lock()
+	s.closing = true
+	s.calls.Unlock()
+	for _, task := range s.ledger.alive() {
+		s.kill(task, grace)
+	}
+	late, done := context.WithTimeout(context.Background(), grace+endMargin)
+	defer done()
+	if s.ledger.await(late, s.ledger.ended) {
+		return nil
+	}
+	left := s.ledger.alive()
+	if len(left) == 0 {
+		return nil
+	}
+	return api.E("executor.shutdown", api.Internal, left[0].ID, fmt.Errorf("%d tasks did not end within %v; do they heed their context?", len(left), grace))
+}
+
+func (s *server) kill(task *Task, grace time.Duration) {
+	s.ledger.killing(task.ID)
+	s.calls.Lock()
+	defer s.calls.Unlock()
+	s.handler.Kill(task, grace)
+}
+
+// sessions holds one session after the other until ctx ends (nil), the agent refuses
+// this executor or has been away for too long.
+func (s *server) sessions(ctx context.Context) error {
+	seen := time.Now()
+	for tries := 0; ; tries++ {
+		began := time.Now()
+		err := s.session(ctx)
+		if ctx.Err() != nil {
+			return nil
+		}
+		if final(err) {
+			return err
+		}
+		now := time.Now()
+		if s.online {
+			s.online, seen = false, now
+			if now.Sub(began) > backoffMax {
+				tries = 0
+			}
+		}
+		s.log.Info("agent lost", "error", err)
+		if away := now.Sub(seen); away >= s.recovery {
+			return api.E("executor.session", api.Unavailable, s.config.Socket, fmt.Errorf("the agent was away for %v: %w", away.Round(time.Millisecond), err))
+		}
+		pause := rand.N(min(backoffBase<<min(tries, 10), backoffMax)) + 1
+		select {
+		case <-time.After(min(pause, s.recovery-now.Sub(seen))):
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// final reports whether the agent will never take this executor.
+func final(err error) bool {
+	switch api.KindOf(err) {
+	case api.Invalid, api.NotFound, api.Denied, api.Fenced, api.Removed, api.Unsupported:
+		return true
+	}
+	return false
+}
+
+// session holds one session to its end.
+func (s *server) session(ctx context.Context) error {
+	link, err := dial(ctx, s.config)
+	if err != nil {
+		return err
+	}
+	s.ledger.subscribe(protocol.SubscribeExecutor{
+		ExecutorRef: api.ExecutorRef{Framework: s.config.Framework, Executor: s.config.ID},
+		Token:       s.config.Token,
+		Version:     version.String(),
+	})
+	var writer sync.WaitGroup
+	writer.Go(func() { link.write(s.ledger) })
+	err = link.read(s.hear)
+	s.ledger.offline()
+	link.close()
+	writer.Wait()
+	return err
+}
+
+// hear takes one event.
+func (s *server) hear(event protocol.ExecutorEvent) {
+	switch event := event.(type) {
+	case protocol.ExecutorSubscribed:
+		s.greet(event)
+	case protocol.ExecutorLaunch:
+		s.launch(event)
+	case protocol.ExecutorKill:
+		if task := s.ledger.get(event.Task); task != nil {
+			s.kill(task, event.Grace)
+		}
+	case protocol.ExecutorAcknowledged:
+		s.ledger.acknowledged(event.Task, event.Number)
+	case protocol.ExecutorMessage:
+		if messenger, ok := s.handler.(Messenger); ok {
+			s.calls.Lock()
+			defer s.calls.Unlock()
+			messenger.Message(event.Data)
+		}
+	case protocol.ExecutorShutdown:
+		select {
+		case s.order <- event.Grace:
+		default: // it ends already
+		}
+	}
+}
+
+func (s *server) greet(event protocol.ExecutorSubscribed) {
+	s.greeted, s.online = event, true
+	if event.RecoveryTimeout > 0 {
+		s.recovery = event.RecoveryTimeout
+	}
+	s.log.Info("subscribed", "agent", event.Agent)
+}
+
+func (s *server) launch(event protocol.ExecutorLaunch) {
+	task := &Task{
+		Task:      event.Task,
+		Sandbox:   event.Sandbox,
+		Framework: s.config.Framework,
+		Agent:     s.greeted.Agent,
+		Hostname:  s.greeted.Hostname,
+	}
+	if !s.ledger.launch(task) {
+		return // a second copy
+	}
+	s.calls.Lock()
+	defer s.calls.Unlock()
+	if s.closing {
+		_ = task.Report(Report{State: api.TaskKilled, Reason: api.ReasonExecutorTerminated, Message: "its executor was shutting down"})
+		return
+	}
+	s.handler.Launch(task)
+}

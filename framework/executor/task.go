@@ -1,0 +1,93 @@
+package executor
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/internal/protocol"
+)
+
+// Task is a task in the executor's hands. Its methods may be called from any goroutine.
+type Task struct {
+	api.Task
+	// Sandbox is the task's own folder.
+	Sandbox string
+	// Framework, Agent and Hostname say whose it is and where it runs.
+	Framework api.FrameworkID
+	Agent     api.AgentID
+	Hostname  string
+
+	ledger *ledger
+	result []byte // guarded by ledger.mu
+}
+
+// Report is a step in a task's life, as an executor tells it.
+type Report struct {
+	State    api.TaskState
+	Reason   api.Reason
+	Message  string // for people; cut off after 4 KiB
+	Data     []byte // for the scheduler; at most 64 KiB
+	ExitCode *int
+	Healthy  *bool
+	// ProcessGroup runs the task, since ProcessStart (clock ticks since boot), so that
+	// the agent can account for it and end it. 0: the executor itself runs it.
+	ProcessGroup int
+	ProcessStart uint64
+}
+
+// Report tells the agent, and through it the scheduler. It is stored and repeated until
+// the agent has it. An error means that it will not be told: the task has ended, can't
+// move to this state, or the data is too long.
+func (t *Task) Report(report Report) error {
+	if len(report.Data) > api.StatusDataBytesMax {
+		return api.E("task.report", api.Limit, t.ID, fmt.Errorf("data has %d bytes, at most %d are allowed; put more into a file in the sandbox", len(report.Data), api.StatusDataBytesMax))
+	}
+	if err := t.ledger.report(t.ID, report); err != nil {
+		return api.E("task.report", api.Invalid, t.ID, err)
+	}
+	return nil
+}
+
+// Progress reports RUNNING again with data and a message for the scheduler. What can't
+// be told is left out: when the task has ended, the data is longer than 64 KiB, or many
+// reports before it are not taken yet.
+func (t *Task) Progress(data []byte, message string) {
+	_ = t.Report(Report{State: api.TaskRunning, Data: data, Message: message})
+}
+
+// SetResult attaches data to the terminal status that follows the function's return:
+// at most 64 KiB, or the task is FAILED instead.
+func (t *Task) SetResult(data []byte) {
+	t.ledger.mu.Lock()
+	defer t.ledger.mu.Unlock()
+	t.result = data
+}
+
+// end reports a terminal state with the result.
+func (t *Task) end(report Report) {
+	t.ledger.mu.Lock()
+	report.Data = t.result
+	t.ledger.mu.Unlock()
+	err := t.Report(report)
+	if api.Is(err, api.Limit) {
+		_ = t.Report(Report{State: api.TaskFailed, Message: "the result can't be told: " + err.Error()})
+	}
+}
+
+func (r Report) status(task api.TaskID, number uint64) protocol.ExecutorStatus {
+	message := r.Message
+	if len(message) > api.StatusMessageBytesMax {
+		message = strings.ToValidUTF8(message[:api.StatusMessageBytesMax], "")
+	}
+	return protocol.ExecutorStatus{
+		Task: task, Number: number, State: r.State, Reason: r.Reason, Message: message, Data: r.Data,
+		ExitCode: r.ExitCode, Healthy: r.Healthy, ProcessGroup: r.ProcessGroup, ProcessStart: r.ProcessStart,
+	}
+}
+
+var (
+	errEnded  = errors.New("the task has ended")
+	errBehind = errors.New("too many reports before it are not taken yet")
+)

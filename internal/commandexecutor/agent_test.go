@@ -1,0 +1,132 @@
+package commandexecutor
+
+import (
+	"context"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"google.golang.org/grpc"
+
+	"github.com/tenderhq/tender/api"
+	apiv1 "github.com/tenderhq/tender/api/v1"
+	"github.com/tenderhq/tender/framework/executor"
+	"github.com/tenderhq/tender/internal/protocol"
+	"github.com/tenderhq/tender/internal/wire"
+)
+
+// agent is played by the test, over a real unix socket, for one executor in this very
+// process. Tests do not run in parallel: an executor waits for all children.
+type agent struct {
+	apiv1.UnimplementedExecutorServiceServer
+	t        testing.TB
+	folder   string
+	out      chan []protocol.ExecutorEvent
+	statuses chan protocol.ExecutorStatus
+	done     chan error
+}
+
+func start(t testing.TB) *agent {
+	folder, err := os.MkdirTemp("", "tender-") // t.TempDir can be too long for a socket
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := &agent{
+		t: t, folder: folder,
+		out: make(chan []protocol.ExecutorEvent, 1<<16), statuses: make(chan protocol.ExecutorStatus, 1<<16), done: make(chan error, 1),
+	}
+	socket := filepath.Join(folder, "s")
+	listener, err := net.Listen("unix", socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := grpc.NewServer()
+	apiv1.RegisterExecutorServiceServer(server, a)
+	go server.Serve(listener)
+	go func() {
+		a.done <- Serve(context.Background(), executor.Config{Socket: socket, Framework: "framework-1", ID: api.CommandExecutor})
+	}()
+	t.Cleanup(func() {
+		a.send(protocol.ExecutorShutdown{})
+		if err := <-a.done; err != nil {
+			t.Errorf("Serve returned %v", err)
+		}
+		server.Stop()
+		os.RemoveAll(folder)
+	})
+	return a
+}
+
+func (a *agent) Session(stream grpc.BidiStreamingServer[apiv1.ExecutorCalls, apiv1.ExecutorEvents]) error {
+	_ = stream.Send(wire.ExecutorEventsToProto([]protocol.ExecutorEvent{protocol.ExecutorSubscribed{Agent: "agent-1", Hostname: "host"}}))
+	go func() {
+		for {
+			select {
+			case events := <-a.out:
+				_ = stream.Send(wire.ExecutorEventsToProto(events))
+			case <-stream.Context().Done():
+				return
+			}
+		}
+	}()
+	for {
+		message, err := stream.Recv()
+		if err != nil {
+			return nil
+		}
+		calls, err := wire.ExecutorCallsFromProto(message)
+		if err != nil {
+			a.t.Errorf("the executor sent what an agent refuses: %v", err)
+		}
+		var acks []protocol.ExecutorEvent
+		for _, call := range calls {
+			if status, ok := call.(protocol.ExecutorStatus); ok {
+				acks = append(acks, protocol.ExecutorAcknowledged{Task: status.Task, Number: status.Number})
+				a.statuses <- status
+			}
+		}
+		a.send(acks...)
+	}
+}
+
+func (a *agent) send(events ...protocol.ExecutorEvent) { a.out <- events }
+
+// sandbox makes a task's folder.
+func (a *agent) sandbox(id api.TaskID) string {
+	path := filepath.Join(a.folder, string(id))
+	if err := os.MkdirAll(path, 0o755); err != nil {
+		a.t.Fatal(err)
+	}
+	return path
+}
+
+func (a *agent) launch(task api.Task) {
+	a.send(protocol.ExecutorLaunch{Task: task, Sandbox: a.sandbox(task.ID)})
+}
+
+// shell launches a line.
+func (a *agent) shell(id api.TaskID, line string) {
+	a.launch(api.Task{ID: id, Command: &api.Command{Shell: line}})
+}
+
+// want waits for the task's next status, which must have the state.
+func (a *agent) want(id api.TaskID, state api.TaskState) protocol.ExecutorStatus {
+	a.t.Helper()
+	status := <-a.statuses
+	if status.Task != id || status.State != state {
+		a.t.Fatalf("%s is %v %v (%s), want %s %v", status.Task, status.State, status.Reason, status.Message, id, state)
+	}
+	return status
+}
+
+// read returns a file of the task's sandbox.
+func (a *agent) read(id api.TaskID, name string) string {
+	a.t.Helper()
+	text, err := os.ReadFile(filepath.Join(a.folder, string(id), name))
+	if err != nil {
+		a.t.Error(err)
+	}
+	return strings.TrimSuffix(string(text), "\n")
+}

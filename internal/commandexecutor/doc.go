@@ -1,0 +1,19 @@
+// Package commandexecutor is the built-in executor, `tender executor`: it runs tasks
+// that are commands. One process serves all such tasks of a framework on an agent and
+// outlives the agent's restart.
+//
+// Each task is a child in its own process group, with its sandbox as working folder,
+// and files stdout and stderr there. Its environment is what the task asks for and
+// TENDER_TASK_*; PATH is [DefaultPath] when the task sets none, so that programs are
+// found. A task is RUNNING once its program was executed, FINISHED when it exits with
+// 0 and FAILED otherwise, but never before every process of its group is gone: what
+// the command leaves behind is killed with it (R11).
+//
+// Should this process die, its tasks must die too, and the agent does that. No journal
+// is needed for it: every child stays in the session that the agent made for this
+// executor, which the kernel notes at the fork itself, so nothing can be missing when
+// the executor was killed at a bad moment; a file would cost each start a write and
+// could be late. RUNNING names the process group and when it started as well.
+//
+// The package starts programs and nothing else: files are fetched by the agent before.
+package commandexecutor

@@ -1,0 +1,239 @@
+package commandexecutor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/framework/executor"
+)
+
+// Run serves the agent that started this process; see [executor.Run].
+func Run(ctx context.Context) error {
+	config, err := executor.Environment()
+	if err != nil {
+		return err
+	}
+	return Serve(ctx, config)
+}
+
+// Serve runs the executor of the config.
+func Serve(ctx context.Context, config executor.Config) error {
+	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+	if err != nil {
+		return api.E("executor.run", api.Internal, os.DevNull, err)
+	}
+	defer null.Close()
+	adoptOrphans()
+	x := newCommands(null)
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	var running sync.WaitGroup
+	for range starters() {
+		running.Go(x.start)
+	}
+	running.Go(x.reap)
+	running.Go(func() { x.sweep(ctx) })
+	err = executor.Serve(ctx, config, x)
+	stop()
+	x.close()
+	running.Wait()
+	return err
+}
+
+// starters is how many tasks are started at once. A start mostly waits for the kernel.
+func starters() int { return max(2, runtime.GOMAXPROCS(0)) }
+
+// commands is the handler: it starts, watches and kills processes.
+type commands struct {
+	null *os.File
+
+	mu       sync.Mutex
+	changed  sync.Cond // something is in starts, or a child exists, or closing
+	tasks    map[api.TaskID]*process
+	leaders  map[int]*process // started, its first process not reaped
+	leftover map[int]*process // its first process is reaped, others of its group are not gone
+	starts   []*process       // wait for a starter; bounded by the agent's tasks
+	inFlight int              // starts whose pid is not known yet
+	sequence uint64           // of starts
+	early    map[int]early    // reaped before their pid was known
+	closing  bool
+	sweeping chan struct{} // capacity 1: leftover is not empty
+}
+
+// process is a task.
+type process struct {
+	task     *executor.Task
+	pid      int // and process group; 0: not started
+	status   syscall.WaitStatus
+	killed   bool // the agent asked
+	deadline *time.Timer
+}
+
+// early is the end of a process that no one knew at that moment; only a start that had
+// begun by then can be its own.
+type early struct {
+	status   syscall.WaitStatus
+	sequence uint64
+}
+
+func newCommands(null *os.File) *commands {
+	x := &commands{
+		null:     null,
+		tasks:    make(map[api.TaskID]*process),
+		leaders:  make(map[int]*process),
+		leftover: make(map[int]*process),
+		early:    make(map[int]early),
+		sweeping: make(chan struct{}, 1),
+	}
+	x.changed.L = &x.mu
+	return x
+}
+
+// Launch queues the start.
+func (x *commands) Launch(task *executor.Task) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	p := &process{task: task}
+	x.tasks[task.ID] = p
+	x.starts = append(x.starts, p)
+	x.changed.Broadcast()
+}
+
+// Kill sends SIGTERM to the task's group, and SIGKILL when the grace is over.
+func (x *commands) Kill(task *executor.Task, grace time.Duration) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	p := x.tasks[task.ID]
+	if p == nil || p.killed {
+		return
+	}
+	p.killed = true
+	if grace <= 0 {
+		grace = executor.DefaultGrace
+	}
+	p.deadline = time.AfterFunc(grace, func() { x.killNow(p) })
+	if p.pid != 0 {
+		_ = syscall.Kill(-p.pid, syscall.SIGTERM)
+	}
+}
+
+// killNow ends a group whose grace is over. Holds: a group in tasks is not yet gone, so
+// its number is no other's.
+func (x *commands) killNow(p *process) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.tasks[p.task.ID] == p && p.pid != 0 {
+		_ = syscall.Kill(-p.pid, syscall.SIGKILL)
+	}
+}
+
+func (x *commands) close() {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.closing = true
+	x.changed.Broadcast()
+}
+
+// start is a goroutine that starts one task after the other.
+func (x *commands) start() {
+	for {
+		p, sequence := x.next()
+		if p == nil {
+			return
+		}
+		pid, err := spawn(p.task, x.null)
+		x.started(p, sequence, pid, err)
+	}
+}
+
+// next waits for a task to start; nil: no more.
+func (x *commands) next() (*process, uint64) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	for {
+		for len(x.starts) == 0 && !x.closing {
+			x.changed.Wait()
+		}
+		if x.closing {
+			return nil, 0
+		}
+		p := x.starts[0]
+		x.starts = x.starts[1:]
+		if p.killed {
+			x.end(p, executor.Report{State: api.TaskKilled, Message: "killed before it was started"})
+			continue
+		}
+		x.inFlight++
+		x.sequence++
+		return p, x.sequence
+	}
+}
+
+// started notes a new process and tells that it runs; it may have ended already.
+func (x *commands) started(p *process, sequence uint64, pid int, err error) {
+	var since uint64
+	if err == nil {
+		since = startTime(pid)
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.inFlight--
+	ended, found := x.early[pid]
+	delete(x.early, pid)
+	if x.inFlight == 0 {
+		clear(x.early)
+	}
+	if err != nil {
+		x.end(p, executor.Report{State: api.TaskFailed, Reason: api.ReasonLaunchFailed, Message: err.Error()})
+		return
+	}
+	p.pid = pid
+	_ = p.task.Report(executor.Report{State: api.TaskRunning, ProcessGroup: pid, ProcessStart: since})
+	if found && ended.sequence >= sequence {
+		p.status = ended.status
+		_ = syscall.Kill(-pid, syscall.SIGKILL)
+		x.leaderGone(p)
+		return
+	}
+	x.leaders[pid] = p
+	if p.killed {
+		_ = syscall.Kill(-pid, syscall.SIGTERM)
+	}
+	x.changed.Broadcast()
+}
+
+// end tells the end of a task and forgets it. Under mu.
+func (x *commands) end(p *process, report executor.Report) {
+	if p.deadline != nil {
+		p.deadline.Stop()
+	}
+	delete(x.tasks, p.task.ID)
+	_ = p.task.Report(report)
+}
+
+// outcome says how a task has ended.
+func (p *process) outcome() executor.Report {
+	code := p.status.ExitStatus()
+	message := fmt.Sprintf("exited with %d", code)
+	if p.status.Signaled() {
+		code = 128 + int(p.status.Signal())
+		message = fmt.Sprintf("ended by signal %d (%v)", int(p.status.Signal()), p.status.Signal())
+	}
+	report := executor.Report{State: api.TaskFailed, ExitCode: &code, Message: message}
+	switch {
+	case p.killed:
+		report.State = api.TaskKilled
+	case code == 0:
+		report.State, report.Message = api.TaskFinished, ""
+	}
+	return report
+}
+
+var errNoCommand = errors.New("the task has no command, and the built-in executor runs nothing else")

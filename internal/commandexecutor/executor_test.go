@@ -1,0 +1,266 @@
+package commandexecutor
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/internal/protocol"
+)
+
+func TestOutcomes(t *testing.T) {
+	a := start(t)
+	for i, test := range []struct {
+		line  string
+		state api.TaskState
+		code  int
+	}{
+		{"true", api.TaskFinished, 0},
+		{"exit 3", api.TaskFailed, 3},
+		{"kill -9 $$", api.TaskFailed, 137},
+	} {
+		id := api.TaskID(fmt.Sprint("t", i))
+		a.shell(id, test.line)
+		running := a.want(id, api.TaskRunning)
+		if running.ProcessGroup < 2 {
+			t.Errorf("process group %d", running.ProcessGroup)
+		}
+		if got := a.want(id, test.state); got.ExitCode == nil || *got.ExitCode != test.code {
+			t.Errorf("%s: %+v", test.line, got)
+		}
+	}
+}
+
+func TestSandboxOutputAndEnvironment(t *testing.T) {
+	t.Setenv("SECRET_OF_THE_AGENT", "1")
+	a := start(t)
+	a.launch(api.Task{
+		ID:      "t1",
+		Command: &api.Command{Shell: "pwd; cat; env >&2", Env: map[string]string{"A": "b c", "TENDER_TASK_ID": "forged"}},
+		Ports:   map[string]uint16{"http-admin": 31001},
+	})
+	a.want("t1", api.TaskRunning)
+	a.want("t1", api.TaskFinished)
+	sandbox, err := filepath.EvalSymlinks(filepath.Join(a.folder, "t1"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := a.read("t1", "stdout"); got != sandbox {
+		t.Errorf("stdout %q, want %q", got, sandbox)
+	}
+	env := "\n" + a.read("t1", "stderr") + "\n"
+	for _, line := range []string{
+		"A=b c", "PATH=" + DefaultPath, "TENDER_TASK_ID=t1", "TENDER_TASK_FRAMEWORK_ID=framework-1", "TENDER_TASK_AGENT_ID=agent-1",
+		"TENDER_TASK_HOSTNAME=host", "TENDER_TASK_PORT_HTTP_ADMIN=31001", "TENDER_TASK_SANDBOX=" + filepath.Join(a.folder, "t1"),
+	} {
+		if !strings.Contains(env, "\n"+line+"\n") {
+			t.Errorf("no %q in %s", line, env)
+		}
+	}
+	if strings.Contains(env, "SECRET") || strings.Contains(env, "forged") {
+		t.Errorf("too much in %s", env)
+	}
+}
+
+func TestPrograms(t *testing.T) {
+	a := start(t)
+	sandbox := a.sandbox("t3")
+	write := func(name, text string, mode os.FileMode) {
+		if err := os.WriteFile(filepath.Join(sandbox, name), []byte(text), mode); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("own", "#!/bin/sh\necho mine\n", 0o755)
+	a.launch(api.Task{ID: "t3", Command: &api.Command{Argv: []string{"./own"}}})
+	a.want("t3", api.TaskRunning)
+	a.want("t3", api.TaskFinished)
+	a.launch(api.Task{ID: "t3-path", Command: &api.Command{Argv: []string{"own"}, Env: map[string]string{"PATH": sandbox}}})
+	a.want("t3-path", api.TaskRunning)
+	a.want("t3-path", api.TaskFinished)
+	write("text", "no program", 0o644)
+	for i, test := range []struct{ argv0, sentence string }{
+		{"nosuch", "nosuch: no such program in PATH (/usr/local/sbin:"},
+		{"./nosuch", "no such file in the sandbox"},
+		{"/nosuch", "/nosuch: no such file on this agent"},
+		{filepath.Join(sandbox, "text"), "not an executable file"},
+		{"", "the task has no command"},
+	} {
+		id := api.TaskID(fmt.Sprint("bad", i))
+		a.launch(api.Task{ID: id, Command: &api.Command{Argv: []string{test.argv0}}})
+		got := a.want(id, api.TaskFailed)
+		if got.Reason != api.ReasonLaunchFailed || !strings.Contains(got.Message, test.sentence) {
+			t.Errorf("%q: %v %q, want %q", test.argv0, got.Reason, got.Message, test.sentence)
+		}
+	}
+}
+
+func TestKillWithinTheGrace(t *testing.T) {
+	a := start(t)
+	a.shell("t1", `trap 'echo bye; exit 0' TERM; touch ready; while :; do sleep 0.01; done`)
+	a.want("t1", api.TaskRunning)
+	a.await("t1", "ready")
+	a.send(protocol.ExecutorKill{Task: "t1", Grace: time.Minute}, protocol.ExecutorKill{Task: "t1", Grace: time.Minute})
+	a.want("t1", api.TaskKilled)
+	if got := a.read("t1", "stdout"); got != "bye" {
+		t.Errorf("said %q", got)
+	}
+}
+
+func TestKillWhenTheGraceIsOver(t *testing.T) {
+	a := start(t)
+	a.shell("t1", `trap '' TERM; touch ready; while :; do sleep 0.01; done`)
+	a.want("t1", api.TaskRunning)
+	a.await("t1", "ready")
+	a.send(protocol.ExecutorKill{Task: "t1", Grace: 50 * time.Millisecond})
+	if got := a.want("t1", api.TaskKilled); *got.ExitCode != 137 {
+		t.Errorf("%+v", got)
+	}
+}
+
+// R11: no terminal status before all processes of the task are gone.
+func TestRestOfTheGroupEndsFirst(t *testing.T) {
+	a := start(t)
+	a.shell("t1", `trap '' TERM; sh -c 'sleep 1000 & echo $! >grandchild; wait' & sleep 1000 & echo $! >child
+		while [ ! -s grandchild ]; do sleep 0.01; done; exit 5`)
+	a.want("t1", api.TaskRunning)
+	if got := a.want("t1", api.TaskFailed); *got.ExitCode != 5 {
+		t.Errorf("%+v", got)
+	}
+	for _, name := range []string{"child", "grandchild"} {
+		pid, err := strconv.Atoi(a.read("t1", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := syscall.Kill(pid, 0); err != syscall.ESRCH {
+			t.Errorf("the %s lives on: %v", name, err)
+		}
+	}
+}
+
+// What left its group belongs to no task any more, but its end is waited for: nothing
+// stays a zombie.
+func TestOrphansAreWaitedFor(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("only Linux has subreapers")
+	}
+	a := start(t)
+	a.shell("t1", `set -m; sh -c 'echo $$ >orphan; while [ ! -e go ]; do sleep 0.01; done' & while [ ! -s orphan ]; do sleep 0.01; done`)
+	a.want("t1", api.TaskRunning)
+	a.want("t1", api.TaskFinished)
+	pid, err := strconv.Atoi(a.read("t1", "orphan"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(a.folder, "t1", "go"), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for syscall.Kill(pid, 0) == nil {
+		runtime.Gosched()
+	}
+}
+
+func TestManyTasks(t *testing.T) {
+	a := start(t)
+	const n = 300
+	for i := range n {
+		a.launch(api.Task{ID: api.TaskID(fmt.Sprint("t", i)), Command: &api.Command{Argv: []string{"true"}}})
+	}
+	states := map[api.TaskID]api.TaskState{}
+	groups := map[int]bool{}
+	for range 2 * n {
+		status := <-a.statuses
+		switch {
+		case status.State == api.TaskRunning && states[status.Task] == 0:
+			groups[status.ProcessGroup] = true
+		case status.State == api.TaskFinished && states[status.Task] == api.TaskRunning:
+		default:
+			t.Fatalf("%s is %v (%s) after %v", status.Task, status.State, status.Message, states[status.Task])
+		}
+		states[status.Task] = status.State
+	}
+	if len(states) != n || len(groups) != n {
+		t.Errorf("%d tasks in %d groups, want %d", len(states), len(groups), n)
+	}
+}
+
+func TestShutdownKillsTasks(t *testing.T) {
+	a := start(t)
+	for i := range 10 {
+		a.shell(api.TaskID(fmt.Sprint("t", i)), "sleep 1000")
+	}
+	for range 10 {
+		if got := <-a.statuses; got.State != api.TaskRunning {
+			t.Fatalf("%+v", got)
+		}
+	}
+	a.send(protocol.ExecutorShutdown{Grace: time.Minute})
+	for range 10 {
+		if got := <-a.statuses; got.State != api.TaskKilled {
+			t.Errorf("%+v", got)
+		}
+	}
+}
+
+func TestParseStartTime(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("no /proc")
+	}
+	mine := startTime(os.Getpid())
+	if mine == 0 || startTime(1<<22+1) != 0 {
+		t.Errorf("started at %d", mine)
+	}
+}
+
+// await returns once the task has made the file.
+func (a *agent) await(id api.TaskID, name string) {
+	for {
+		if _, err := os.Stat(filepath.Join(a.folder, string(id), name)); err == nil {
+			return
+		}
+		runtime.Gosched()
+	}
+}
+
+// BenchmarkTasks is lives of /bin/true through this executor, to be held against
+// BenchmarkSpawn, the same program by package os alone.
+func BenchmarkTasks(b *testing.B) {
+	a := start(b)
+	sandboxes := make([]string, b.N)
+	for i := range b.N {
+		sandboxes[i] = a.sandbox(api.TaskID(fmt.Sprint("t", i)))
+	}
+	b.ResetTimer()
+	go func() {
+		for i := range b.N {
+			task := api.Task{ID: api.TaskID(fmt.Sprint("t", i)), Command: &api.Command{Argv: []string{"/bin/true"}}}
+			a.send(protocol.ExecutorLaunch{Task: task, Sandbox: sandboxes[i]})
+		}
+	}()
+	for ended := 0; ended < b.N; {
+		if status := <-a.statuses; status.State.Terminal() {
+			ended++
+		}
+	}
+}
+
+func BenchmarkSpawn(b *testing.B) {
+	b.SetParallelism(1)
+	b.RunParallel(func(pb *testing.PB) {
+		for pb.Next() {
+			p, err := os.StartProcess("/bin/true", []string{"/bin/true"}, &os.ProcAttr{})
+			if err != nil {
+				b.Fatal(err)
+			}
+			if _, err := p.Wait(); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+}

@@ -1,0 +1,122 @@
+package commandexecutor
+
+import (
+	"context"
+	"syscall"
+	"time"
+)
+
+// reap is the goroutine that waits for children, one for all of them: tasks, and what
+// their processes have orphaned.
+func (x *commands) reap() {
+	for {
+		pid, ok := awaitChild()
+		switch {
+		case ok:
+			x.childEnded(pid)
+		case !x.awaitStart():
+			return
+		}
+	}
+}
+
+// awaitStart waits until there may be a child again; false: there will be none.
+func (x *commands) awaitStart() bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	for len(x.leaders) == 0 && !x.closing {
+		x.changed.Wait()
+	}
+	return len(x.leaders) > 0
+}
+
+// childEnded reaps a child. While the first process of a group is not reaped, the
+// group's number can't become another's: only until then is killing the rest safe.
+func (x *commands) childEnded(pid int) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	p := x.leaders[pid]
+	if p != nil {
+		_ = syscall.Kill(-pid, syscall.SIGKILL)
+	}
+	var status syscall.WaitStatus
+	if !collect(pid, &status) {
+		return // someone else did: a start that has failed
+	}
+	switch {
+	case p != nil:
+		delete(x.leaders, pid)
+		p.status = status
+		x.leaderGone(p)
+	case x.inFlight > 0:
+		x.early[pid] = early{status, x.sequence}
+	}
+	if len(x.leftover) > 0 {
+		x.sweepOnce()
+	}
+}
+
+// collect takes the status of a child that has ended, which frees its number.
+func collect(pid int, status *syscall.WaitStatus) bool {
+	for {
+		got, err := syscall.Wait4(pid, status, 0, nil)
+		if err != syscall.EINTR {
+			return err == nil && got == pid
+		}
+	}
+}
+
+// leaderGone ends the task, or waits for the rest of its group. Under mu.
+func (x *commands) leaderGone(p *process) {
+	if groupGone(p.pid) {
+		x.end(p, p.outcome())
+		return
+	}
+	x.leftover[p.pid] = p
+	select {
+	case x.sweeping <- struct{}{}:
+	default:
+	}
+}
+
+func groupGone(pid int) bool { return syscall.Kill(-pid, 0) == syscall.ESRCH }
+
+// sweepOnce ends the tasks whose groups have gone meanwhile. Under mu.
+func (x *commands) sweepOnce() {
+	for pid, p := range x.leftover { // order: irrelevant because tasks do not depend on each other
+		if groupGone(pid) {
+			delete(x.leftover, pid)
+			x.end(p, p.outcome())
+		}
+	}
+}
+
+const (
+	sweepPauseMin = 5 * time.Millisecond
+	sweepPauseMax = time.Second
+)
+
+// sweep looks again at groups of which something is left, until nothing is: not every
+// process that was killed is our child, so no one tells us when it is gone.
+func (x *commands) sweep(ctx context.Context) {
+	pause := sweepPauseMin
+	timer := time.NewTimer(pause)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-x.sweeping:
+			pause = sweepPauseMin
+		case <-timer.C:
+			pause = min(2*pause, sweepPauseMax)
+		}
+		x.mu.Lock()
+		x.sweepOnce()
+		left := len(x.leftover)
+		x.mu.Unlock()
+		if left > 0 {
+			timer.Reset(pause)
+		}
+	}
+}

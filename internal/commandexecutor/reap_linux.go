@@ -1,0 +1,63 @@
+package commandexecutor
+
+import (
+	"bytes"
+	"strconv"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// adoptOrphans makes this process the parent of what its tasks orphan, so that it can
+// wait for them; no init need do it, and none may be there.
+func adoptOrphans() { _ = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) }
+
+// awaitChild blocks until a child has ended and names it, without reaping it. false:
+// there is no child.
+func awaitChild() (pid int, ok bool) {
+	for {
+		var info unix.Siginfo
+		switch err := unix.Waitid(unix.P_ALL, 0, &info, unix.WEXITED|unix.WNOWAIT, nil); err {
+		case nil:
+			return int(siginfoPID(&info)), true
+		case unix.EINTR:
+		default:
+			return 0, false
+		}
+	}
+}
+
+// siginfoPID reads si_pid, which follows the three numbers of the head at the
+// alignment of a pointer (siginfo_t of the kernel).
+func siginfoPID(info *unix.Siginfo) int32 {
+	const head = 3 * unsafe.Sizeof(int32(0))
+	const align = unsafe.Sizeof(uintptr(0))
+	return *(*int32)(unsafe.Add(unsafe.Pointer(info), (head+align-1)/align*align))
+}
+
+// startTime is when the process started, in clock ticks since boot: field 22 of its
+// stat. 0: it has ended and was reaped.
+func startTime(pid int) uint64 {
+	fd, err := unix.Open("/proc/"+strconv.Itoa(pid)+"/stat", unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return 0
+	}
+	defer unix.Close(fd)
+	var buffer [1024]byte
+	n, err := unix.Read(fd, buffer[:])
+	if err != nil {
+		return 0
+	}
+	return parseStartTime(buffer[:n])
+}
+
+// parseStartTime reads field 22. Field 2 is the program's name in brackets and may hold
+// anything, so fields are counted after the last bracket.
+func parseStartTime(stat []byte) uint64 {
+	fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
+	if len(fields) < 20 {
+		return 0
+	}
+	ticks, _ := strconv.ParseUint(string(fields[19]), 10, 64)
+	return ticks
+}

@@ -1,0 +1,152 @@
+package commandexecutor
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"github.com/tenderhq/tender/framework/executor"
+	"github.com/tenderhq/tender/internal/protocol"
+)
+
+// DefaultPath is PATH for a task that sets none.
+const DefaultPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+// spawn starts the task's program in its own process group and returns its pid. When
+// it returns without an error the program was executed. It goes below package os/exec
+// because a start is what this process does most.
+func spawn(task *executor.Task, null *os.File) (int, error) {
+	if task.Command == nil {
+		return 0, errNoCommand
+	}
+	argv := task.Command.Argv
+	if task.Command.Shell != "" {
+		argv = []string{"/bin/sh", "-c", task.Command.Shell}
+	}
+	if len(argv) == 0 || argv[0] == "" {
+		return 0, errNoCommand
+	}
+	env, path := environment(task)
+	program, err := find(argv[0], path, task.Sandbox)
+	if err != nil {
+		return 0, err
+	}
+	stdout, err := output(task, "stdout")
+	if err != nil {
+		return 0, err
+	}
+	defer syscall.Close(stdout)
+	stderr, err := output(task, "stderr")
+	if err != nil {
+		return 0, err
+	}
+	defer syscall.Close(stderr)
+	pid, err := syscall.ForkExec(program, argv, &syscall.ProcAttr{
+		Dir:   task.Sandbox,
+		Env:   env,
+		Files: []uintptr{null.Fd(), uintptr(stdout), uintptr(stderr)},
+		Sys:   &syscall.SysProcAttr{Setpgid: true},
+	})
+	if err != nil {
+		return 0, explain(program, task.Sandbox, err)
+	}
+	return pid, nil
+}
+
+// output opens a file for what the task writes. A start that is repeated appends.
+func output(task *executor.Task, name string) (int, error) {
+	path := filepath.Join(task.Sandbox, name)
+	fd, err := syscall.Open(path, syscall.O_WRONLY|syscall.O_CREAT|syscall.O_APPEND|syscall.O_CLOEXEC, 0o644)
+	if err != nil {
+		return 0, fmt.Errorf("%s can't be opened for its output: %w", path, err)
+	}
+	return fd, nil
+}
+
+// find returns the program's path: one with a slash is taken from the sandbox, another
+// is looked for in PATH.
+func find(name, path, sandbox string) (string, error) {
+	if strings.Contains(name, "/") {
+		return name, nil
+	}
+	for folder := range strings.SplitSeq(path, ":") {
+		if folder == "" {
+			folder = "."
+		}
+		candidate := filepath.Join(folder, name)
+		full := candidate
+		if !filepath.IsAbs(full) {
+			full = filepath.Join(sandbox, candidate)
+		}
+		if info, err := os.Stat(full); err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0 {
+			return full, nil
+		}
+	}
+	return "", fmt.Errorf("%s: no such program in PATH (%s); name its full path, or set PATH in the task's environment", name, path)
+}
+
+// explain turns a refusal of the kernel into a sentence.
+func explain(program, sandbox string, err error) error {
+	switch {
+	case errors.Is(err, fs.ErrNotExist) && !filepath.IsAbs(program):
+		return fmt.Errorf("%s: no such file in the sandbox %s, or what its first line names is missing: %w", program, sandbox, err)
+	case errors.Is(err, fs.ErrNotExist):
+		return fmt.Errorf("%s: no such file on this agent, or what its first line names is missing: %w", program, err)
+	case errors.Is(err, fs.ErrPermission):
+		return fmt.Errorf("%s: not an executable file: %w", program, err)
+	case errors.Is(err, syscall.ENOEXEC):
+		return fmt.Errorf("%s: not a program for this machine (a script needs a first line like #!/bin/sh): %w", program, err)
+	case errors.Is(err, syscall.E2BIG):
+		return fmt.Errorf("%s: arguments and environment are too long: %w", program, err)
+	}
+	return fmt.Errorf("%s can't be started: %w", program, err)
+}
+
+// environment is what the task asks for and TENDER_TASK_*, which win.
+func environment(task *executor.Task) (env []string, path string) {
+	own := map[string]string{
+		protocol.TaskIDEnv:          string(task.ID),
+		protocol.TaskFrameworkIDEnv: string(task.Framework),
+		protocol.TaskSandboxEnv:     task.Sandbox,
+		protocol.TaskAgentIDEnv:     string(task.Agent),
+		protocol.TaskHostnameEnv:    task.Hostname,
+	}
+	for name, port := range task.Ports {
+		own[portEnv(name)] = strconv.Itoa(int(port))
+	}
+	path = DefaultPath
+	if asked, ok := task.Command.Env["PATH"]; ok {
+		path = asked
+	} else {
+		own["PATH"] = path
+	}
+	for name, value := range own {
+		env = append(env, name+"="+value)
+	}
+	for name, value := range task.Command.Env {
+		if _, taken := own[name]; !taken {
+			env = append(env, name+"="+value)
+		}
+	}
+	slices.Sort(env)
+	return env, path
+}
+
+// portEnv names the variable of a named port.
+func portEnv(name string) string {
+	return protocol.TaskPortEnvPrefix + strings.Map(func(r rune) rune {
+		switch {
+		case r >= 'a' && r <= 'z':
+			return r - 'a' + 'A'
+		case r >= 'A' && r <= 'Z', r >= '0' && r <= '9':
+			return r
+		}
+		return '_'
+	}, name)
+}
