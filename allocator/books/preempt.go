@@ -188,7 +188,7 @@ func (b *Books) ask(m *member, s *shape, a *agent, victims []*task) allocator.In
 	}
 	inverse := allocator.Inverse{For: m.framework.spec.ID, Role: m.role.name, Agent: a.spec.ID}
 	for _, t := range victims {
-		t.asked = true
+		b.leaving(t, +1)
 		inverse.Victims = append(inverse.Victims, t.claim)
 	}
 	return inverse
@@ -324,12 +324,12 @@ func (b *Books) unpromised(candidates []*task) []*task {
 	if b.promises.count == 0 {
 		return candidates
 	}
-	gone := make(map[*role]amounts)
+	gone := make(map[*role]amounts) // with the candidates that stand before
 	return slices.DeleteFunc(candidates, func(t *task) bool {
 		b.counted = b.kinds.count(b.counted, t.claim.Resources, nil)
 		for r := t.member.role; r != nil; r = r.parent {
 			for kind, x := range r.guarantee {
-				if taken := b.counted.at(kind); taken > 0 && r.taken.at(kind)-gone[r].at(kind)-taken < x {
+				if taken := b.counted.at(kind); taken > 0 && r.taken.at(kind)-r.leaving.at(kind)-gone[r].at(kind)-taken < x {
 					return true
 				}
 			}

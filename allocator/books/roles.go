@@ -29,6 +29,7 @@ type role struct {
 	limited bool // there is a limit here or above
 	cut     bool // somebody got less because of the limit since it was last looked at
 	promise promise
+	leaving amounts // held by tasks in the subtree that were asked back
 	asked   amounts // by preemption under way, for members in the subtree
 
 	listed  int    // members of the subtree that may be offered something

@@ -5,7 +5,7 @@ import "github.com/tenderhq/tender/api"
 // helpings is into how many parts, at least, an agent is divided between members with
 // demand: each is given one part (at least one task) before the order is looked at
 // again, so that shares stay level on one agent too.
-const helpings = 8
+const helpings = 16
 
 // sized is one helping of whole shapes that the member wants and the offer can hold.
 func (b *Books) sized(m *member, a *agent, offer api.Resources) (api.Resources, refusal) {

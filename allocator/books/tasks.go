@@ -43,12 +43,24 @@ func (b *Books) removeTask(a *agent, m *member, id api.TaskID) {
 	if t == nil {
 		return
 	}
+	if t.asked {
+		b.leaving(t, -1)
+	}
 	t.gone = true
 	delete(b.tasks, key)
 	if a != nil {
 		a.tasks = slices.DeleteFunc(a.tasks, func(other *task) bool { return other == t })
 	}
 	b.keeps.stale = true
+}
+
+// leaving counts a task as asked back (n +1), or no more (-1).
+func (b *Books) leaving(t *task, n int64) {
+	t.asked = n > 0
+	b.counted = b.kinds.count(b.counted, t.claim.Resources, nil)
+	for r := t.member.role; r != nil; r = r.parent {
+		r.leaving.subTimes(b.counted, -n)
+	}
 }
 
 // dropTasks forgets the member's tasks on the agent.
