@@ -82,8 +82,9 @@ func (c *Cluster) checkDemand(o allocator.Claim, words string) {
 		if _, _, ok := o.Resources.Plain().Carve(s.Resources.Plain()); ok {
 			fits = true
 		}
-		for range min(s.Count, 100) {
-			most = most.Plus(s.Resources.Plain())
+		for _, item := range s.Resources.Plain().Items() {
+			item.Scalar *= api.Milli(s.Count)
+			most = most.Plus(api.NewResources(item))
 		}
 	}
 	if !fits {

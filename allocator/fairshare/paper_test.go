@@ -81,17 +81,17 @@ func TestPaperWithCappedOffers(t *testing.T) {
 	}
 }
 
-// Weighted (section 4.3): with weights 3 and 1 the shares settle at three to one. 16 cpus
-// and 16 GB, A takes <1, 0.5>, B <0.5, 1>: A's dominant resource is cpus, B's memory.
+// Weighted (section 4.3): with weights 3 and 1 the shares settle at three to one. 160 cpus
+// and 160 GB, A takes <1, 0.5>, B <0.5, 1>: A's dominant resource is cpus, B's memory.
 func TestPaperWeighted(t *testing.T) {
 	c := cluster(t)
 	tasks := map[api.FrameworkID]api.Resources{"A": c.R("cpus:1;mem:512"), "B": c.R("cpus:0.5;mem:1024")}
 	c.Role(allocator.Role{Role: "a", Weight: 3})
 	c.Framework("A", "a")
 	c.Framework("B", "b")
-	c.Demand("A", "a", c.Shape("cpus:1;mem:512", 100))
-	c.Demand("B", "b", c.Shape("cpus:0.5;mem:1024", 100))
-	c.Agent("s1", "cpus:16;mem:16384")
+	c.Demand("A", "a", c.Shape("cpus:1;mem:512", 1000))
+	c.Demand("B", "b", c.Shape("cpus:0.5;mem:1024", 1000))
+	c.Agent("s1", "cpus:160;mem:163840")
 	launchAll(c, tasks)
 	shares := c.Policy.Shares().Frameworks
 	if shares["A"] < 2.5*shares["B"] || shares["A"] > 3.5*shares["B"] {
