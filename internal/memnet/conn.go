@@ -22,7 +22,7 @@ type conn struct {
 
 // pair makes both ends; the caller holds n.mu.
 func (n *Net) pair(near, far string) (*conn, *conn) {
-	there, back := newPipe(), newPipe()
+	there, back := newPipe(n.delay), newPipe(n.delay)
 	a := &conn{net: n, local: near, remote: far, in: back, out: there}
 	b := &conn{net: n, local: far, remote: near, in: there, out: back}
 	n.conns[a], n.conns[b] = true, true
@@ -78,16 +78,18 @@ type pipe struct {
 	mu      sync.Mutex
 	changed *sync.Cond
 	bytes   []byte
-	cut     bool // nothing arrives, not even the end
-	ended   bool // the writer has closed
-	gone    bool // the reader has closed
-	broken  bool // reset: both fail
+	arrived int                  // of bytes; all of them without a delay
+	delay   func() time.Duration // nil: none
+	cut     bool                 // nothing arrives, not even the end
+	ended   bool                 // the writer has closed
+	gone    bool                 // the reader has closed
+	broken  bool                 // reset: both fail
 	reading deadline
 	writing deadline
 }
 
-func newPipe() *pipe {
-	p := new(pipe)
+func newPipe(delay func() time.Duration) *pipe {
+	p := &pipe{delay: delay}
 	p.changed = sync.NewCond(&p.mu)
 	return p
 }
@@ -106,12 +108,13 @@ func (p *pipe) read(into []byte) (int, error) {
 		case len(into) == 0:
 			return 0, nil
 		case p.cut:
-		case len(p.bytes) > 0:
-			n := copy(into, p.bytes)
+		case p.arrived > 0:
+			n := copy(into, p.bytes[:p.arrived])
 			p.bytes = p.bytes[:copy(p.bytes, p.bytes[n:])]
+			p.arrived -= n
 			p.changed.Broadcast()
 			return n, nil
-		case p.ended:
+		case p.ended && len(p.bytes) == 0:
 			return 0, io.EOF
 		}
 		p.changed.Wait()
@@ -138,11 +141,26 @@ func (p *pipe) write(from []byte) (int, error) {
 			n := min(len(from), pipeBytesMax-len(p.bytes))
 			p.bytes = append(p.bytes, from[:n]...)
 			from, written = from[n:], written+n
-			p.changed.Broadcast()
+			p.send(n)
 		default:
 			p.changed.Wait()
 		}
 	}
+}
+
+// send has the n bytes that were written last arrive. Arrivals are counted, so bytes keep
+// their order whatever their delays. The caller holds p.mu.
+func (p *pipe) send(n int) {
+	var delay time.Duration
+	if p.delay != nil {
+		delay = p.delay()
+	}
+	if delay <= 0 {
+		p.arrived += n
+		p.changed.Broadcast()
+		return
+	}
+	time.AfterFunc(delay, func() { p.change(func() { p.arrived += n }) })
 }
 
 // change makes a change that who waits must see.

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"syscall"
+	"time"
 )
 
 // Everybody stands for all other hosts in Cut, Heal and Break.
@@ -20,7 +21,9 @@ type Net struct {
 	listeners map[string]*listener
 	conns     map[*conn]bool // both ends of each connection
 	cuts      map[[2]string]bool
-	port      int // the last one minted
+	mutes     map[[2]string]bool   // one direction: from, to
+	delay     func() time.Duration // nil: none
+	port      int                  // the last one minted
 }
 
 // New makes a network without listeners. Inside a bubble, make it there.
@@ -29,6 +32,7 @@ func New() *Net {
 		listeners: make(map[string]*listener),
 		conns:     make(map[*conn]bool),
 		cuts:      make(map[[2]string]bool),
+		mutes:     make(map[[2]string]bool),
 		port:      40000,
 	}
 	n.changed = sync.NewCond(&n.mu)
@@ -88,7 +92,8 @@ func (n *Net) dial(ctx context.Context, from, address string) (*conn, error) {
 		defer n.mu.Unlock()
 		n.changed.Broadcast()
 	})()
-	for ctx.Err() == nil && n.cut(from, hostOf(address)) {
+	to := hostOf(address)
+	for ctx.Err() == nil && (n.silent(from, to) || n.silent(to, from)) {
 		n.changed.Wait()
 	}
 	if err := ctx.Err(); err != nil {
@@ -125,18 +130,45 @@ func (n *Net) Heal(a, b string) {
 	n.update()
 }
 
-// HealAll undoes every Cut.
+// Mute silences one direction: what from sends to the other waits, while it hears what
+// the other sends. No new connection can be made between them.
+func (n *Net) Mute(from, to string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.mutes[[2]string{hostOf(from), hostOf(to)}] = true
+	n.update()
+}
+
+// Unmute undoes the Mute of the same direction.
+func (n *Net) Unmute(from, to string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	delete(n.mutes, [2]string{hostOf(from), hostOf(to)})
+	n.update()
+}
+
+// Delay has everything that is written on connections made from now on take as long as
+// delay says, each write by itself; a connection keeps its order. delay must not use
+// the network.
+func (n *Net) Delay(delay func() time.Duration) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.delay = delay
+}
+
+// HealAll undoes every Cut and Mute.
 func (n *Net) HealAll() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	clear(n.cuts)
+	clear(n.mutes)
 	n.update()
 }
 
 // update tells every connection and every dialer what is cut now.
 func (n *Net) update() {
 	for c := range n.conns { // order: irrelevant because each is told the same
-		c.in.setCut(n.cut(hostOf(c.local), hostOf(c.remote)))
+		c.in.setCut(n.silent(hostOf(c.remote), hostOf(c.local)))
 	}
 	n.changed.Broadcast()
 }
@@ -172,11 +204,13 @@ func (n *Net) Conns(a, b string) int {
 	return (ends + 1) / 2
 }
 
-func (n *Net) cut(a, b string) bool {
-	if a == b {
+// silent reports whether what from sends does not arrive.
+func (n *Net) silent(from, to string) bool {
+	if from == to {
 		return false
 	}
-	return n.cuts[pairOf(a, b)] || n.cuts[pairOf(a, Everybody)] || n.cuts[pairOf(b, Everybody)]
+	return n.mutes[[2]string{from, to}] ||
+		n.cuts[pairOf(from, to)] || n.cuts[pairOf(from, Everybody)] || n.cuts[pairOf(to, Everybody)]
 }
 
 func (n *Net) forget(c *conn) {

@@ -277,3 +277,63 @@ func errorText(err error) string {
 	}
 	return err.Error()
 }
+
+func TestMuteSilencesOneDirection(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := memnet.New()
+		near, far := connect(t, n)
+		n.Mute("a1", "m1")
+		if _, err := near.Write([]byte("late")); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := far.Write([]byte("soon")); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.ReadFull(near, make([]byte, 4)); err != nil {
+			t.Fatalf("the other direction: %v", err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		for _, host := range []string{"a1", "m1"} {
+			if _, err := n.From(host).Dial(ctx, map[string]string{"a1": "m1:5060", "m1": "a1:1"}[host]); !errors.Is(err, context.DeadlineExceeded) {
+				t.Fatalf("%s dials: %v", host, err)
+			}
+		}
+		start := time.Now()
+		time.AfterFunc(time.Hour, func() { n.Unmute("a1", "m1") })
+		got := make([]byte, 4)
+		if _, err := io.ReadFull(far, got); err != nil || string(got) != "late" || time.Since(start) != time.Hour {
+			t.Fatalf("%q after %v: %v", got, time.Since(start), err)
+		}
+	})
+}
+
+func TestDelayKeepsTheOrder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := memnet.New()
+		delays := 0
+		n.Delay(func() time.Duration {
+			delays++
+			return time.Duration(delays*7%50) * time.Millisecond
+		})
+		near, far := connect(t, n)
+		sent := make([]byte, 300_000)
+		for i := range sent {
+			sent[i] = byte(i * i >> 8)
+		}
+		start := time.Now()
+		go func() {
+			for part := sent; len(part) > 0; part = part[min(len(part), 1000):] {
+				_, _ = near.Write(part[:min(len(part), 1000)])
+			}
+			_ = near.Close()
+		}()
+		got, err := io.ReadAll(far)
+		if err != nil || !bytes.Equal(got, sent) {
+			t.Fatalf("read %d of %d bytes, or in another order: %v", len(got), len(sent), err)
+		}
+		if took := time.Since(start); took < 49*time.Millisecond || delays < 300 {
+			t.Fatalf("took %v with %d delays", took, delays)
+		}
+	})
+}
