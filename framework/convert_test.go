@@ -9,7 +9,7 @@ import (
 	"github.com/tenderhq/tender/internal/wire"
 )
 
-func callsFromProto(t *testing.T, m *apiv1.SchedulerCalls) []protocol.NumberedCall {
+func callsFromProto(t testing.TB, m *apiv1.SchedulerCalls) []protocol.NumberedCall {
 	calls, err := wire.SchedulerCallsFromProto(m)
 	if err != nil {
 		t.Errorf("the SDK sent what a master refuses: %v", err)

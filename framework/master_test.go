@@ -19,7 +19,7 @@ import (
 
 // network is where fake masters listen, in memory.
 type network struct {
-	t       *testing.T
+	t       testing.TB
 	mu      sync.Mutex
 	masters map[string]*fakeMaster
 }
@@ -72,7 +72,7 @@ func (m *fakeMaster) stop() {
 
 // fakeSession is a scheduler's stream at a fake master.
 type fakeSession struct {
-	t         *testing.T
+	t         testing.TB
 	term      api.Term
 	stream    grpc.BidiStreamingServer[apiv1.SchedulerCalls, apiv1.SchedulerEvents]
 	subscribe protocol.Subscribe
@@ -269,7 +269,7 @@ func (s *script) Rescinded(_ context.Context, offers []api.OfferID, _ string) { 
 
 // running is a Run in the background.
 type running struct {
-	t    *testing.T
+	t    testing.TB
 	stop context.CancelFunc
 	done chan error
 }
