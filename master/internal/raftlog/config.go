@@ -1,0 +1,156 @@
+package raftlog
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/tenderhq/tender/api"
+)
+
+// Peer is a master of the quorum: its ID and where its Raft listener is reached.
+type Peer struct {
+	ID   api.MasterID `json:"id"`
+	Addr string       `json:"addr"`
+}
+
+// ParsePeer reads ID=HOST:PORT.
+func ParsePeer(text string) (Peer, error) {
+	id, addr, ok := strings.Cut(text, "=")
+	if !ok {
+		return Peer{}, fmt.Errorf("peer %q: write ID=HOST:PORT, such as m1=10.0.0.1:5070", text)
+	}
+	if err := api.CheckID("a master's ID", id); err != nil {
+		return Peer{}, err
+	}
+	if host, port, err := net.SplitHostPort(addr); err != nil || host == "" || port == "" {
+		return Peer{}, fmt.Errorf("peer %q: %q is no HOST:PORT", text, addr)
+	}
+	return Peer{api.MasterID(id), addr}, nil
+}
+
+// Profile is a set of Raft's times.
+type Profile string
+
+// The profiles. All masters of a quorum use the same.
+const (
+	// ProfileLAN is for masters of one site, the default. A dead leader is replaced
+	// within about half a second. A master that the machine keeps from running for
+	// 300 ms may cause an election; twice the pause of a bad garbage collection or of
+	// a slow disk's fsync on a busy machine, which we have seen at up to 100 ms.
+	ProfileLAN Profile = "lan"
+	// ProfileFast is for tests and for machines that are never short of processors.
+	ProfileFast Profile = "fast"
+	// ProfileWAN has the library's times, for masters that are far from each other.
+	ProfileWAN Profile = "wan"
+)
+
+type timing struct {
+	heartbeat, election, lease, commit time.Duration
+}
+
+var timings = map[Profile]timing{
+	ProfileLAN:  {300 * time.Millisecond, 300 * time.Millisecond, 250 * time.Millisecond, 50 * time.Millisecond},
+	ProfileFast: {50 * time.Millisecond, 50 * time.Millisecond, 50 * time.Millisecond, 5 * time.Millisecond},
+	ProfileWAN:  {time.Second, time.Second, 500 * time.Millisecond, 50 * time.Millisecond},
+}
+
+// Check reports why p is no profile, or nil. "" is the default.
+func (p Profile) Check() error {
+	if _, ok := timings[p.orDefault()]; !ok {
+		return fmt.Errorf("profile %q is unknown; there are lan, fast and wan", p)
+	}
+	return nil
+}
+
+func (p Profile) orDefault() Profile {
+	if p == "" {
+		return ProfileLAN
+	}
+	return p
+}
+
+// Config says who we are, where our files are and how the others are reached.
+type Config struct {
+	// Dir holds the settings and Raft's files. The caller holds its lock.
+	Dir string
+	// Memory takes the place of Dir in tests and for clusters in memory: what is
+	// written to it survives Run, not the process.
+	Memory *Memory
+	// ID of this master. Default: what the folder says.
+	ID api.MasterID
+	// Peers are all founders, ourselves included, alike on each of them; or, to join a
+	// quorum that exists, any of its masters without ourselves. Used once, by an empty
+	// folder. None: a quorum of one.
+	Peers []Peer
+	// Listener accepts Raft's connections. Run closes it.
+	Listener net.Listener
+	// Advertise is where others reach the listener. Default: the listener's address.
+	Advertise string
+	// Dial connects to another master's Raft listener. Default: TCP.
+	Dial func(addr string, timeout time.Duration) (net.Conn, error)
+	// Profile of times. Default lan.
+	Profile Profile
+	// SnapshotEntries is how many entries of the log make a snapshot due. Default 8192.
+	SnapshotEntries uint64
+	Logger          zerolog.Logger
+	// Committed, if set, is told how long a batch of our own commands took to commit.
+	Committed func(commands int, took time.Duration)
+}
+
+func (c Config) withDefaults() (Config, error) {
+	if c.Dial == nil {
+		c.Dial = func(addr string, timeout time.Duration) (net.Conn, error) {
+			return net.DialTimeout("tcp", addr, timeout)
+		}
+	}
+	if c.Advertise == "" && c.Listener != nil {
+		c.Advertise = c.Listener.Addr().String()
+	}
+	if c.SnapshotEntries == 0 {
+		c.SnapshotEntries = 8192
+	}
+	c.Profile = c.Profile.orDefault()
+	return c, c.check()
+}
+
+func (c Config) check() error {
+	var bad []error
+	if c.Listener == nil {
+		bad = append(bad, errors.New("no Raft listener is given"))
+	}
+	if (c.Dir == "") == (c.Memory == nil) {
+		bad = append(bad, errors.New("exactly one of a data folder and a memory must be given"))
+	}
+	bad = append(bad, c.Profile.Check(), c.checkPeers())
+	return errors.Join(bad...)
+}
+
+func (c Config) checkPeers() error {
+	ids, addrs := map[api.MasterID]bool{}, map[string]bool{}
+	for _, peer := range c.Peers {
+		if ids[peer.ID] || addrs[peer.Addr] {
+			return fmt.Errorf("peer %s=%s repeats an ID or an address", peer.ID, peer.Addr)
+		}
+		ids[peer.ID], addrs[peer.Addr] = true, true
+	}
+	// A master that its peers do not name joins a quorum that exists.
+	if n := len(c.Peers); ids[c.ID] && n%2 == 0 || n > 7 {
+		return fmt.Errorf("%d founders are named; take 1, 3 or 5", n)
+	}
+	return nil
+}
+
+func peerList(peers []Peer) string {
+	words := make([]string, len(peers))
+	for i, peer := range peers {
+		words[i] = string(peer.ID) + "=" + peer.Addr
+	}
+	slices.Sort(words)
+	return strings.Join(words, ",")
+}

@@ -1,0 +1,301 @@
+package raftlog
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/hashicorp/raft"
+
+	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/master/registry"
+)
+
+// snapshotCheckEvery is how often a leader makes sure that its newest snapshot can be
+// read: one that can't keeps every follower that has fallen behind out for ever (P10).
+const snapshotCheckEvery = time.Minute
+
+// lead opens and shuts the gate of leadership until ctx ends, the master is removed or
+// something is wrong. again asks for a new life of Raft.
+func (l *Log) lead(ctx context.Context, r *raft.Raft) (again bool, err error) {
+	defer func() { l.endLeadership("raft ends") }()
+	check := time.NewTicker(snapshotCheckEvery)
+	defer check.Stop()
+	lonely := time.NewTicker(lonelyCheckEvery)
+	defer lonely.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			l.resign(r)
+			return false, ctx.Err()
+		case err := <-l.fatal:
+			return false, api.E("raft.run", api.Internal, string(l.id()), err)
+		case <-check.C:
+			err = l.checkLeader(r)
+		case <-lonely.C:
+			err = l.checkMembership(r)
+		case request := <-l.requests:
+			request(r)
+		case <-l.look:
+			again, err = l.lookAt(ctx, r)
+		}
+		if again || err != nil {
+			return again, err
+		}
+	}
+}
+
+// lookAt compares what Raft says with what we made of it. Signals of changes may have
+// been missed, so only what holds now counts (P11).
+func (l *Log) lookAt(ctx context.Context, r *raft.Raft) (again bool, err error) {
+	state, term := r.State(), r.CurrentTerm()
+	current := l.current()
+	if current != nil && (state != raft.Leader || current.Term.Number != term) {
+		l.endLeadership("another term has begun")
+		current = nil
+	}
+	switch {
+	case state == raft.Shutdown:
+		return false, l.removed()
+	case state != raft.Leader:
+		return false, nil
+	case current != nil && !current.ended():
+		return false, nil
+	case l.unusable != nil && l.unusable.Term.Number == term:
+		return l.stepDown(r)
+	}
+	return l.openGate(ctx, r, term)
+}
+
+func (l *Log) current() *Leadership {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.leading
+}
+
+func (l *Log) endLeadership(why string) {
+	l.mu.Lock()
+	current := l.leading
+	l.leading = nil
+	l.mu.Unlock()
+	if current != nil {
+		current.end(why)
+		<-current.stopped
+	}
+}
+
+// openGate makes sure that our registry is complete and that a majority still follows
+// us, then delivers the leadership (P1, P2).
+func (l *Log) openGate(ctx context.Context, r *raft.Raft, term uint64) (again bool, err error) {
+	began := time.Now()
+	for {
+		err := l.prepare(ctx, r)
+		if err == nil {
+			break
+		}
+		if ctx.Err() != nil || r.State() != raft.Leader || r.CurrentTerm() != term {
+			return false, nil // somebody else leads; we will hear of the next change
+		}
+		if errors.Is(err, raft.ErrLeadershipTransferInProgress) && time.Since(began) > 5*timings[l.config.Profile].election {
+			return false, l.wedged()
+		}
+		if fatal := (*api.Error)(nil); errors.As(err, &fatal) {
+			return false, err
+		}
+		wait(ctx, timings[l.config.Profile].election/2)
+	}
+	if r.State() != raft.Leader || r.CurrentTerm() != term {
+		return false, nil
+	}
+	current := l.newLeadership(r, term)
+	l.mu.Lock()
+	l.leading = current
+	l.mu.Unlock()
+	l.unusable = current
+	l.config.Logger.Info().Stringer("term", current.Term).Uint64("index", current.State.Index).
+		Dur("took", time.Since(began)).Msg("leading")
+	l.deliver(current)
+	return false, nil
+}
+
+// deliver replaces a leadership that nobody took: it is over.
+func (l *Log) deliver(current *Leadership) {
+	for {
+		select {
+		case l.leaderships <- current:
+			return
+		default:
+		}
+		select {
+		case <-l.leaderships:
+		default:
+		}
+	}
+}
+
+// prepare brings our registry up to the begin of this leadership.
+func (l *Log) prepare(ctx context.Context, r *raft.Raft) error {
+	if err := await(ctx, r.Barrier(0)); err != nil {
+		return err
+	}
+	if err := l.settle(ctx, r); err != nil {
+		return err
+	}
+	return await(ctx, r.VerifyLeader())
+}
+
+// settle names the cluster in a new registry, raises the epoch after a recovery, and
+// refuses a registry of another cluster.
+func (l *Log) settle(ctx context.Context, r *raft.Raft) error {
+	self, state := &l.folder.settings, l.machine.show()
+	if state.Cluster == "" {
+		return l.apply(ctx, r, registry.Bootstrap{Cluster: self.Cluster})
+	}
+	if state.Cluster != self.Cluster {
+		return api.E("raft.run", api.Invalid, string(self.Cluster),
+			fmt.Errorf("the folder's registry is of %s; its files were mixed up", state.Cluster))
+	}
+	if self.Epoch > state.Epoch {
+		return l.apply(ctx, r, registry.RaiseEpoch{Epoch: self.Epoch})
+	}
+	return nil
+}
+
+func (l *Log) apply(ctx context.Context, r *raft.Raft, change registry.Change) error {
+	m, _, err := encodeCommand(registry.Command{At: time.Now(), Change: change})
+	if err != nil {
+		return err
+	}
+	data, err := encodeEntry(oneCommand(m))
+	if err != nil {
+		return err
+	}
+	return await(ctx, r.Apply(data, 0))
+}
+
+// await waits for a future or the end of ctx. The future ends when Raft does.
+func await(ctx context.Context, future raft.Future) error {
+	done := make(chan error, 1)
+	go func() { done <- future.Error() }()
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func wait(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-timer.C:
+	}
+}
+
+// wedged is hashicorp/raft#696: after a transfer that went wrong the library refuses
+// every write for ever. Only a new process helps (P3).
+func (l *Log) wedged() error {
+	return api.E("raft.run", api.Internal, string(l.id()),
+		errors.New("raft leads but refuses writes because of a leadership transfer that has long ended (hashicorp/raft#696); restart this master"))
+}
+
+// stepDown leaves a leadership that we may not use: to another voter, or by a new life
+// of Raft, which begins as a follower.
+func (l *Log) stepDown(r *raft.Raft) (again bool, err error) {
+	l.endLeadership("stepping down")
+	if l.resign(r) {
+		return false, nil
+	}
+	wait(context.Background(), timings[l.config.Profile].election)
+	return true, nil
+}
+
+// resign hands leadership to whoever is most up to date, if we lead and nobody tried
+// in this term. A second transfer within one term can wedge the library (P3).
+func (l *Log) resign(r *raft.Raft) bool {
+	if r.State() != raft.Leader || !l.mayTransfer(r) {
+		return false
+	}
+	l.endLeadership("handing over")
+	return r.LeadershipTransfer().Error() == nil
+}
+
+func (l *Log) mayTransfer(r *raft.Raft) bool {
+	voters := 0
+	for _, server := range r.GetConfiguration().Configuration().Servers {
+		if server.Suffrage == raft.Voter {
+			voters++
+		}
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	term := r.CurrentTerm()
+	if voters < 2 || l.transferred == term {
+		return false
+	}
+	l.transferred = term
+	return true
+}
+
+// lonelyCheckEvery is how often a master without a leader asks the others whether it is
+// still one of them.
+const lonelyCheckEvery = 2 * time.Second
+
+func isMember(list []member, id api.MasterID) bool {
+	return slices.ContainsFunc(list, func(m member) bool { return m.ID == id })
+}
+
+// checkMembership finds out about our removal. The library stops a leader that was
+// removed, and leaves a follower to itself, which may not even have heard of it (P6).
+// Our own log does not tell: while it is replayed to a master that joins, it holds
+// quorums of the past. Another master that has applied all that we have does.
+func (l *Log) checkMembership(r *raft.Raft) error {
+	if addr, _ := r.LeaderWithID(); addr != "" {
+		return nil
+	}
+	for _, peer := range members(r.GetConfiguration().Configuration().Servers) {
+		if peer.ID == l.id() {
+			continue
+		}
+		answer, err := l.network.ask(peer.Addr, timings[l.config.Profile].election)
+		if err == nil && answer.Cluster == l.folder.settings.Cluster && answer.Applied >= r.LastIndex() &&
+			len(answer.Members) > 0 && !isMember(answer.Members, l.id()) {
+			return l.removed()
+		}
+	}
+	return nil
+}
+
+func (l *Log) removed() error {
+	return api.E("raft.run", api.Removed, string(l.id()), errors.New(
+		"this master was removed from the quorum; to bring it back, empty its folder, start it with --peers naming the others, and run `tender raft add`"))
+}
+
+// checkLeader reads a leader's newest snapshot, and takes one when the log has grown
+// by many bytes rather than many entries.
+func (l *Log) checkLeader(r *raft.Raft) error {
+	if l.machine.grown() > snapshotBytes {
+		go func() { _ = r.Snapshot().Error() }() // ends with Raft at the latest
+	}
+	if r.State() != raft.Leader {
+		return nil
+	}
+	if err := l.folder.checkSnapshot(); err != nil {
+		return api.E("raft.run", api.Unavailable, l.config.Dir,
+			fmt.Errorf("a leader must be able to read its snapshots: %w; mend or empty the folder", err))
+	}
+	return nil
+}
+
+// snapshotBytes of log make a snapshot due, whatever the number of entries.
+const snapshotBytes = 256 << 20
+
+func (m *machine) grown() uint64 {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.bytes
+}

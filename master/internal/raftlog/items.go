@@ -1,0 +1,33 @@
+package raftlog
+
+import (
+	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/internal/logpb"
+	"github.com/tenderhq/tender/internal/wire"
+	"github.com/tenderhq/tender/master/registry"
+)
+
+func agentItem(m *logpb.AgentItem) registry.Agent {
+	return registry.Agent{
+		Agent:    agentFromLog(m.Agent),
+		Nonce:    api.Nonce(m.Nonce),
+		BootID:   m.BootId,
+		Marks:    api.Mark(m.Marks),
+		Grace:    m.Grace.AsDuration(),
+		Why:      m.Why,
+		Admitted: timeFromLog(m.Admitted),
+		Reserved: wire.ResourcesOf(m.Reserved),
+	}
+}
+
+func frameworkItem(m *logpb.FrameworkItem) registry.Framework {
+	return registry.Framework{
+		Framework:    frameworkFromLog(m.Framework),
+		Instance:     api.Nonce(m.Instance),
+		Session:      m.Session,
+		Admitted:     timeFromLog(m.Admitted),
+		Removed:      timeFromLog(m.Removed),
+		Why:          m.Why,
+		StoreVersion: m.StoreVersion,
+	}
+}

@@ -1,0 +1,292 @@
+package raftlog
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/raft"
+
+	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/internal/logpb"
+	"github.com/tenderhq/tender/master/registry"
+)
+
+// Proposal is a command on its way to the quorum.
+type Proposal struct {
+	Command registry.Command
+	// Done, if set, is told the outcome, once, and must not wait. The error's kind is
+	// NotLeader: it surely was not committed · Unknown: nobody can tell (P7) ·
+	// Invalid: it can't be written.
+	Done func(registry.Result, error)
+}
+
+func (p Proposal) done(result registry.Result, err error) {
+	if p.Done != nil {
+		p.Done(result, err)
+	}
+}
+
+const (
+	// proposalsMax and proposalBytesMax bound what waits for the next entry. Full:
+	// Propose refuses; the leader's loop takes nothing from outside until there is room.
+	proposalsMax     = 16384
+	proposalBytesMax = 64 << 20
+	// entriesInFlightMax bounds entries between us and the quorum. While so many are
+	// under way, proposals gather for the next.
+	entriesInFlightMax = 4
+)
+
+// Leadership is one term in which this master leads.
+type Leadership struct {
+	Term api.Term
+	// State is the registry at the begin of the leadership; the receiver owns it.
+	State *registry.State
+
+	log        *Log
+	raft       *raft.Raft
+	subscriber *subscriber
+	over       chan struct{} // closed when the gate shuts
+	stopped    chan struct{} // closed when nothing of it runs any more
+
+	mu    sync.Mutex
+	why   string    // of the end; guarded by mu
+	shut  bool      // guarded by mu
+	queue []waiting // guarded by mu
+	bytes int       // in queue; guarded by mu
+	wake  chan struct{}
+}
+
+// waiting is a proposal in the form in which it is written.
+type waiting struct {
+	Proposal
+	message *logpb.Command
+	size    int
+}
+
+func (l *Log) newLeadership(r *raft.Raft, term uint64) *Leadership {
+	lead := &Leadership{
+		log:     l,
+		raft:    r,
+		over:    make(chan struct{}),
+		stopped: make(chan struct{}),
+		wake:    make(chan struct{}, 1),
+	}
+	lead.State, lead.subscriber = l.machine.subscribe(lead.End)
+	lead.Term = api.Term{Epoch: lead.State.Epoch, Number: term}
+	go lead.propose()
+	return lead
+}
+
+// Commits delivers everything that is committed behind State, in order.
+func (l *Leadership) Commits() <-chan Commit { return l.subscriber.commits }
+
+// Done is closed when the leadership is over. Commits may hold more; they are no
+// longer ours to act on.
+func (l *Leadership) Done() <-chan struct{} { return l.over }
+
+// Why says why the leadership is over.
+func (l *Leadership) Why() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.why
+}
+
+func (l *Leadership) ended() bool {
+	select {
+	case <-l.over:
+		return true
+	default:
+		return false
+	}
+}
+
+// End gives the leadership up: the core is broken, or its loop can't keep up. This
+// master steps down and may be elected again, in another term (R18).
+func (l *Leadership) End(why string) {
+	l.end(why)
+	l.log.lookAgain()
+}
+
+func (l *Leadership) end(why string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.shut {
+		return
+	}
+	l.shut, l.why = true, why
+	close(l.over)
+}
+
+// Verify asks a majority whether we still lead: what we have read before it returns
+// nil was the truth at some moment since it was called.
+func (l *Leadership) Verify(ctx context.Context) error {
+	if err := await(ctx, l.raft.VerifyLeader()); err != nil || l.ended() {
+		return api.E("raft.verify", api.NotLeader, l.log.ID(), errors.New("the leadership is over"))
+	}
+	return nil
+}
+
+// Propose hands a command to the quorum and returns at once; the order of calls is
+// the order in the log. It returns false, and has taken nothing, when too much waits.
+func (l *Leadership) Propose(proposal Proposal) bool {
+	message, size, err := encodeCommand(proposal.Command)
+	if err != nil {
+		proposal.done(registry.Result{}, api.E("raft.propose", api.Invalid, proposal.Command.Client, err))
+		return true
+	}
+	l.mu.Lock()
+	if l.shut {
+		l.mu.Unlock()
+		proposal.done(registry.Result{}, l.notLeader())
+		return true
+	}
+	if len(l.queue) >= proposalsMax || l.bytes+size > proposalBytesMax {
+		l.mu.Unlock()
+		return false
+	}
+	l.queue = append(l.queue, waiting{proposal, message, size})
+	l.bytes += size
+	l.mu.Unlock()
+	select {
+	case l.wake <- struct{}{}:
+	default:
+	}
+	return true
+}
+
+// Waiting is how many proposals wait for the next entry.
+func (l *Leadership) Waiting() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.queue)
+}
+
+func (l *Leadership) notLeader() error {
+	return api.E("raft.propose", api.NotLeader, l.log.ID(), errors.New("the leadership is over"))
+}
+
+// entry is one log entry under way.
+type entry struct {
+	proposals []waiting
+	future    raft.ApplyFuture
+	began     time.Time
+}
+
+// propose writes what waits, several commands to one entry, until the leadership ends.
+func (l *Leadership) propose() {
+	defer close(l.stopped)
+	flying := make(chan entry, entriesInFlightMax-1)
+	resolved := make(chan struct{})
+	go func() {
+		defer close(resolved)
+		for e := range flying {
+			l.resolve(e)
+		}
+	}()
+	for l.waitForProposals() {
+		if batch := l.take(); len(batch) > 0 {
+			flying <- l.write(batch)
+		}
+	}
+	close(flying)
+	<-resolved
+	l.log.machine.unsubscribe(l.subscriber)
+	for _, p := range l.takeAll() {
+		p.done(registry.Result{}, l.notLeader())
+	}
+}
+
+func (l *Leadership) waitForProposals() bool {
+	select {
+	case <-l.over:
+		return false
+	case <-l.wake:
+		return !l.ended()
+	}
+}
+
+// take removes from the queue what fits one entry.
+func (l *Leadership) take() []waiting {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	n, size := 0, 0
+	for n < len(l.queue) && (n == 0 || size+l.queue[n].size <= entryBytesMax) {
+		size += l.queue[n].size
+		n++
+	}
+	batch := l.queue[:n:n]
+	l.queue = l.queue[n:]
+	l.bytes -= size
+	if len(l.queue) > 0 {
+		select {
+		case l.wake <- struct{}{}:
+		default:
+		}
+	}
+	return batch
+}
+
+func (l *Leadership) takeAll() []waiting {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	all := l.queue
+	l.queue, l.bytes = nil, 0
+	return all
+}
+
+func (l *Leadership) write(batch []waiting) entry {
+	messages := make([]*logpb.Command, len(batch))
+	for i, p := range batch {
+		messages[i] = p.message
+	}
+	data, err := encodeEntry(messages)
+	if err != nil { // each was encoded before
+		l.End("an entry can't be encoded: " + err.Error())
+		return entry{proposals: batch}
+	}
+	return entry{batch, l.raft.Apply(data, 0), time.Now()}
+}
+
+func oneCommand(m *logpb.Command) []*logpb.Command { return []*logpb.Command{m} }
+
+// resolve waits for an entry and tells its proposers. Any failure ends the leadership:
+// what follows in the queue must not overtake what failed.
+func (l *Leadership) resolve(e entry) {
+	err := l.outcome(e)
+	if err != nil {
+		l.End("an entry was not committed: " + err.Error())
+		for _, p := range e.proposals {
+			p.done(registry.Result{}, err)
+		}
+		return
+	}
+	if told := l.log.config.Committed; told != nil {
+		told(len(e.proposals), time.Since(e.began))
+	}
+	results, ok := e.future.Response().([]registry.Result)
+	for i, p := range e.proposals {
+		if !ok || i >= len(results) { // this master can't apply the log; others can
+			p.done(registry.Result{}, api.E("raft.propose", api.Unknown, l.log.ID(), errors.New("this master can't apply the log")))
+			continue
+		}
+		p.done(results[i], nil)
+	}
+}
+
+// outcome sorts the library's errors into those that surely left nothing behind and
+// those that may be committed yet (P7).
+func (l *Leadership) outcome(e entry) error {
+	if e.future == nil {
+		return l.notLeader()
+	}
+	err := e.future.Error()
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, raft.ErrNotLeader), errors.Is(err, raft.ErrLeadershipTransferInProgress):
+		return api.E("raft.propose", api.NotLeader, l.log.ID(), err)
+	}
+	return api.E("raft.propose", api.Unknown, l.log.ID(), err)
+}

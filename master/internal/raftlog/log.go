@@ -1,0 +1,310 @@
+package raftlog
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/raft"
+
+	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/master/registry"
+)
+
+// Log is a master's part in the replicated log. Open, then Run once.
+type Log struct {
+	config      Config
+	folder      *folder // Run's goroutine only
+	network     *network
+	machine     *machine
+	leaderships chan *Leadership
+	fatal       chan error            // the process can't go on
+	look        chan struct{}         // something about leadership changed: look again (P11)
+	requests    chan func(*raft.Raft) // to do between two looks
+	unusable    *Leadership           // Run's goroutine only: the last one; its term is used up
+
+	mu      sync.Mutex
+	said    about       // what settings say to others; guarded by mu
+	voted   bool        // guarded by mu
+	raft    *raft.Raft  // nil while none runs; guarded by mu
+	leading *Leadership // guarded by mu
+	// transferred is the last term in which leadership was handed over, or was tried to be (P3).
+	transferred uint64 // guarded by mu
+}
+
+// Open reads and checks the folder and opens Raft's files. It starts nothing.
+func Open(config Config) (*Log, error) {
+	config, err := config.withDefaults()
+	if err != nil {
+		return nil, api.E("raft.open", api.Invalid, config.Dir, err)
+	}
+	l := &Log{
+		config:      config,
+		folder:      &folder{dir: config.Dir, memory: config.Memory},
+		leaderships: make(chan *Leadership, 1),
+		fatal:       make(chan error, 1),
+		look:        make(chan struct{}, 1),
+		requests:    make(chan func(*raft.Raft)),
+	}
+	l.machine = newMachine(l.fail)
+	if err := l.openFolder(); err != nil {
+		return nil, err
+	}
+	l.network = newNetwork(l.config, l.aboutUs)
+	return l, nil
+}
+
+func (l *Log) openFolder() error {
+	err := l.folder.load()
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		err = l.newFolder()
+	case err == nil:
+		err = l.knownFolder()
+	}
+	if err == nil {
+		err = l.save()
+	}
+	if err != nil {
+		return wrap("raft.open", l.config.Dir, err)
+	}
+	return wrap("raft.open", l.config.Dir, l.folder.open(raftLogger{log: l.config.Logger}))
+}
+
+// wrap makes an *api.Error of any error, once.
+func wrap(op, subject string, err error) error {
+	var known *api.Error
+	if err == nil || errors.As(err, &known) {
+		return err
+	}
+	return api.E(op, api.Unavailable, subject, err)
+}
+
+func (l *Log) newFolder() error {
+	if l.config.ID == "" {
+		return api.E("raft.open", api.Invalid, l.config.Dir, errors.New("the folder is new: the master needs an ID"))
+	}
+	if err := api.CheckID("a master's ID", string(l.config.ID)); err != nil {
+		return api.E("raft.open", api.Invalid, string(l.config.ID), err)
+	}
+	l.folder.settings = settings{
+		Format: registry.Format, ID: l.config.ID, Advertise: l.config.Advertise,
+		Incarnation: mintIncarnation(), Peers: l.config.Peers,
+	}
+	return nil
+}
+
+func (l *Log) knownFolder() error {
+	self := &l.folder.settings
+	if l.config.ID != "" && l.config.ID != self.ID {
+		return api.E("raft.open", api.Exists, l.config.Dir,
+			fmt.Errorf("the folder is master %s's, not %s's; each master has a folder of its own", self.ID, l.config.ID))
+	}
+	if self.Cluster == "" && len(l.config.Peers) > 0 {
+		self.Peers = l.config.Peers // not founded yet: a mended list may help
+	}
+	self.Advertise = l.config.Advertise
+	return nil
+}
+
+// save writes the settings, then lets others hear of them.
+func (l *Log) save() error {
+	if err := l.folder.save(); err != nil {
+		return err
+	}
+	s := l.folder.settings
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.voted = s.Voted
+	l.said = about{
+		ID: s.ID, Cluster: s.Cluster, Incarnation: s.Incarnation,
+		Peers: append([]Peer(nil), s.Peers...), Founders: append([]founder(nil), s.Founders...),
+	}
+	return nil
+}
+
+// ID is this master's.
+func (l *Log) ID() api.MasterID {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.said.ID
+}
+
+// Cluster is whose folder this is; "" until it is founded or joined.
+func (l *Log) Cluster() api.ClusterID {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.said.Cluster
+}
+
+// Leaderships delivers each leadership of this master once its gate is open: the
+// registry is complete up to the leadership's begin and a majority has confirmed it.
+func (l *Log) Leaderships() <-chan *Leadership { return l.leaderships }
+
+// Registry returns the state as far as this master has applied it. Read only, by any
+// number of readers.
+func (l *Log) Registry() *registry.State { return l.machine.show() }
+
+// Leader is who leads as far as this master knows: "" when it does not.
+func (l *Log) Leader() (api.MasterID, string) {
+	r := l.running()
+	if r == nil {
+		return "", ""
+	}
+	addr, id := r.LeaderWithID()
+	return api.MasterID(id), string(addr)
+}
+
+func (l *Log) running() *raft.Raft {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.raft
+}
+
+// fail stops Run with the error.
+func (l *Log) fail(err error) {
+	select {
+	case l.fatal <- err:
+	default: // one is enough
+	}
+}
+
+// Run takes part in the quorum until ctx ends, this master is removed, or it can't go
+// on. It closes files and listener, and all it started has ended when it returns.
+func (l *Log) Run(ctx context.Context) error {
+	l.network.start()
+	err := l.live(ctx)
+	l.network.close()
+	close(l.leaderships)
+	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
+		err = nil
+	}
+	return errors.Join(err, l.folder.close())
+}
+
+func (l *Log) live(ctx context.Context) error {
+	if err := l.admit(ctx); err != nil {
+		return err
+	}
+	for {
+		if again, err := l.runRaft(ctx); !again {
+			return err
+		}
+		l.config.Logger.Warn().Msg("raft starts anew")
+	}
+}
+
+// transportTimeout bounds one exchange between masters; a snapshot gets more by size.
+const transportTimeout = 10 * time.Second
+
+func (l *Log) raftConfig() *raft.Config {
+	times := timings[l.config.Profile]
+	config := raft.DefaultConfig()
+	config.LocalID = raft.ServerID(l.id())
+	config.HeartbeatTimeout = times.heartbeat
+	config.ElectionTimeout = times.election
+	config.LeaderLeaseTimeout = times.lease
+	config.CommitTimeout = times.commit
+	config.SnapshotThreshold = l.config.SnapshotEntries
+	config.SnapshotInterval = 30 * time.Second
+	config.TrailingLogs = l.config.SnapshotEntries + l.config.SnapshotEntries/4
+	config.Logger = raftLogger{log: l.config.Logger}
+	return config
+}
+
+// runRaft is one life of the library. again asks for another one.
+func (l *Log) runRaft(ctx context.Context) (again bool, err error) {
+	config := l.raftConfig()
+	transport := raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{
+		Stream:                  l.network.stream(),
+		MaxPool:                 3,
+		Timeout:                 transportTimeout,
+		Logger:                  config.Logger,
+		MsgpackUseNewTimeFormat: true,
+	})
+	if err := l.bootstrap(config, transport); err != nil {
+		return false, errors.Join(wrap("raft.bootstrap", l.config.Dir, err), transport.Close())
+	}
+	r, err := raft.NewRaft(config, l.machine, l.folder.logs, l.folder.stable, l.folder.snapshots, transport)
+	if err != nil {
+		return false, errors.Join(wrap("raft.start", l.config.Dir, err), transport.Close())
+	}
+	unwatch := l.watch(r)
+	l.setRaft(r)
+	again, err = l.lead(ctx, r)
+	unwatch()
+	l.setRaft(nil)
+	return again, errors.Join(err, l.shutdown(r))
+}
+
+func (l *Log) setRaft(r *raft.Raft) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.raft = r
+}
+
+// watch makes every change of Raft's state or leader a reason to look again.
+func (l *Log) watch(r *raft.Raft) (stop func()) {
+	changes := make(chan raft.Observation, 16)
+	over := make(chan struct{})
+	observer := raft.NewObserver(changes, false, func(o *raft.Observation) bool {
+		switch o.Data.(type) {
+		case raft.RaftState, raft.LeaderObservation:
+			return true
+		}
+		return false
+	})
+	r.RegisterObserver(observer)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		for {
+			select {
+			case <-changes:
+				l.lookAgain()
+			case <-over:
+				return
+			}
+		}
+	}()
+	l.lookAgain()
+	return func() {
+		r.DeregisterObserver(observer)
+		close(over)
+		<-ended
+	}
+}
+
+func (l *Log) lookAgain() {
+	select {
+	case l.look <- struct{}{}:
+	default: // somebody will look
+	}
+}
+
+// shutdownTimeout is when a library that does not end is given up: the process has to.
+const shutdownTimeout = 10 * time.Second
+
+func (l *Log) shutdown(r *raft.Raft) error {
+	if !within(shutdownTimeout, func() { _ = r.Shutdown().Error() }) {
+		return api.E("raft.stop", api.Internal, string(l.id()), errors.New("raft does not end; this process must"))
+	}
+	return nil
+}
+
+// within runs do and says whether it ended in time.
+func within(limit time.Duration, do func()) bool {
+	done := make(chan struct{})
+	go func() { defer close(done); do() }()
+	timer := time.NewTimer(limit)
+	defer timer.Stop()
+	select {
+	case <-done:
+		return true
+	case <-timer.C:
+		return false
+	}
+}

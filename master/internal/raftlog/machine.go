@@ -1,0 +1,153 @@
+package raftlog
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+
+	"github.com/hashicorp/raft"
+
+	"github.com/tenderhq/tender/master/registry"
+)
+
+// Commit is one entry of the log that the quorum has committed.
+type Commit struct {
+	Index    uint64
+	Commands []registry.Command
+	Results  []registry.Result // what our own registry made of them
+}
+
+// Commits that the leader's loop has not taken yet. Full: the leadership ends; a
+// leader that is so far behind can't decide anything.
+const commitsMax = 4096
+
+// machine is the registry as Raft sees it. Raft calls it from one goroutine.
+type machine struct {
+	fail func(error) // what was committed can't be applied: the process must stop
+
+	mu         sync.Mutex
+	state      *registry.State // guarded by mu
+	term       uint64          // of the last entry applied; guarded by mu
+	broken     bool            // guarded by mu
+	subscriber *subscriber     // guarded by mu
+	shown      *registry.State // a clone of state, until the next entry; guarded by mu
+	bytes      uint64          // applied since the last snapshot; guarded by mu
+}
+
+// subscriber is a leadership that hears of every commit behind its start.
+type subscriber struct {
+	commits chan Commit
+	lost    func(why string) // called once, when a commit could not be delivered
+	over    bool
+}
+
+func newMachine(fail func(error)) *machine {
+	return &machine{fail: fail, state: registry.New()}
+}
+
+// Apply is called with every committed entry in order. An entry that can't be read
+// stops this master (P9): going on would make its registry another one.
+func (m *machine) Apply(entry *raft.Log) any {
+	commands, err := decodeEntry(entry.Data)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if err != nil || m.broken {
+		if !m.broken {
+			m.broken = true
+			m.fail(fmt.Errorf("entry %d of the log can't be applied: %w", entry.Index, err))
+		}
+		return errors.New("this master has stopped to apply the log")
+	}
+	results := make([]registry.Result, len(commands))
+	for i, command := range commands {
+		results[i] = m.state.Apply(command)
+	}
+	m.state.Index, m.term, m.shown = entry.Index, entry.Term, nil
+	m.bytes += uint64(len(entry.Data))
+	m.publish(Commit{entry.Index, commands, results})
+	return results
+}
+
+func (m *machine) publish(commit Commit) {
+	s := m.subscriber
+	if s == nil || s.over {
+		return
+	}
+	select {
+	case s.commits <- commit:
+	default:
+		s.over = true
+		s.lost(fmt.Sprintf("%d commits wait for the leader's loop", commitsMax))
+	}
+}
+
+// subscribe returns the state as it is now and every commit that follows.
+func (m *machine) subscribe(lost func(why string)) (*registry.State, *subscriber) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.subscriber = &subscriber{commits: make(chan Commit, commitsMax), lost: lost}
+	return m.state.Clone(), m.subscriber
+}
+
+func (m *machine) unsubscribe(s *subscriber) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	s.over = true
+	if m.subscriber == s {
+		m.subscriber = nil
+	}
+}
+
+// show returns the state as it is now, for readers that change nothing.
+func (m *machine) show() *registry.State {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.shown == nil {
+		m.shown = m.state.Clone()
+	}
+	return m.shown
+}
+
+// Snapshot is called between two Applies; writing happens beside them.
+func (m *machine) Snapshot() (raft.FSMSnapshot, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.broken {
+		return nil, errors.New("this master has stopped to apply the log")
+	}
+	m.bytes = 0
+	return &picture{m.state.Clone(), m.term}, nil
+}
+
+// Restore replaces the state by a snapshot: at start, or when we had fallen behind.
+func (m *machine) Restore(source io.ReadCloser) error {
+	defer source.Close()
+	state, head, err := ReadSnapshot(source)
+	if err != nil {
+		return err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.state, m.term, m.shown, m.bytes = state, head.Term, nil, 0
+	if s := m.subscriber; s != nil && !s.over {
+		s.over = true
+		s.lost("a snapshot replaced the registry")
+	}
+	return nil
+}
+
+// picture is a state that nobody changes any more.
+type picture struct {
+	state *registry.State
+	term  uint64
+}
+
+func (p *picture) Persist(sink raft.SnapshotSink) error {
+	if err := WriteSnapshot(sink, p.state, p.term); err != nil {
+		return errors.Join(err, sink.Cancel())
+	}
+	return sink.Close()
+}
+
+func (p *picture) Release() {}

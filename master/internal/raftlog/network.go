@@ -1,0 +1,320 @@
+package raftlog
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/raft"
+
+	"github.com/tenderhq/tender/api"
+)
+
+// Every connection between masters begins with a greeting and its answer, so that
+// masters of two clusters never exchange a Raft message (R19), and so that masters
+// that are not yet part of a quorum can ask each other who they are.
+
+const (
+	greetingMagic    = "TNDR1"
+	greetingBytesMax = 64 << 10
+	greetingTimeout  = 5 * time.Second
+	// greetingsMax bounds connections that have not greeted yet; more wait in the
+	// listener's queue.
+	greetingsMax = 64
+)
+
+// greeting opens a connection.
+type greeting struct {
+	For     string        `json:"for"` // raft or ask
+	Cluster api.ClusterID `json:"cluster"`
+	From    api.MasterID  `json:"from"`
+}
+
+// about answers a greeting: who we are.
+type about struct {
+	Refused     string        `json:"refused,omitempty"`
+	ID          api.MasterID  `json:"id"`
+	Cluster     api.ClusterID `json:"cluster"`
+	Incarnation string        `json:"incarnation"`
+	Peers       []Peer        `json:"peers,omitempty"`
+	Founders    []founder     `json:"founders,omitempty"`
+	Members     []member      `json:"members,omitempty"`
+	Applied     uint64        `json:"applied"`
+}
+
+type member struct {
+	Peer
+	Voter bool `json:"voter"`
+}
+
+// network owns the listener and every connection between masters.
+type network struct {
+	config Config
+	about  func() about
+	ready  chan net.Conn // greeted connections for Raft
+
+	mu     sync.Mutex
+	conns  map[net.Conn]bool // guarded by mu
+	open   bool              // Raft is there to take connections; guarded by mu
+	closed bool              // guarded by mu
+	busy   sync.WaitGroup
+}
+
+func newNetwork(config Config, about func() about) *network {
+	return &network{config: config, about: about, ready: make(chan net.Conn), conns: make(map[net.Conn]bool)}
+}
+
+// serve accepts connections until close.
+func (n *network) serve() {
+	defer n.busy.Done()
+	tickets := make(chan struct{}, greetingsMax)
+	for {
+		tickets <- struct{}{}
+		conn, err := n.config.Listener.Accept()
+		if err != nil {
+			if n.isClosed() || errors.Is(err, net.ErrClosed) {
+				return
+			}
+			// Out of descriptors, for example: others end, and it goes on.
+			n.config.Logger.Warn().Err(err).Msg("raft listener accepts no connection")
+			time.Sleep(100 * time.Millisecond)
+			<-tickets
+			continue
+		}
+		n.busy.Add(1)
+		go func() {
+			defer n.busy.Done()
+			n.greeted(conn)
+			<-tickets
+		}()
+	}
+}
+
+func (n *network) start() {
+	n.busy.Add(1)
+	go n.serve()
+}
+
+// greeted answers a connection's greeting and hands it to Raft, or closes it.
+func (n *network) greeted(conn net.Conn) {
+	if !n.track(conn) {
+		return
+	}
+	_ = conn.SetDeadline(time.Now().Add(greetingTimeout))
+	var hello greeting
+	if err := readGreeting(conn, &hello); err != nil {
+		n.drop(conn)
+		return
+	}
+	answer := n.about()
+	wanted := hello.For == "raft"
+	if wanted {
+		answer.Refused = n.refusal(hello, answer)
+	}
+	err := writeGreeting(conn, answer)
+	if err != nil || !wanted || answer.Refused != "" {
+		n.drop(conn)
+		return
+	}
+	_ = conn.SetDeadline(time.Time{})
+	timer := time.NewTimer(greetingTimeout)
+	defer timer.Stop()
+	select {
+	case n.ready <- conn:
+	case <-timer.C: // Raft has just gone; the other side dials again
+		n.drop(conn)
+	}
+}
+
+func (n *network) refusal(hello greeting, self about) string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	switch {
+	case self.Cluster == "" || !n.open:
+		return fmt.Sprintf("master %s is not ready", self.ID)
+	case hello.Cluster != self.Cluster:
+		return fmt.Sprintf("wrong cluster: %s is of %s and master %s is of %s", hello.From, hello.Cluster, self.ID, self.Cluster)
+	}
+	return ""
+}
+
+// ask learns who listens at an address.
+func (n *network) ask(addr string, timeout time.Duration) (about, error) {
+	conn, answer, err := n.greet(addr, "ask", timeout)
+	if err == nil {
+		n.drop(conn)
+	}
+	return answer, err
+}
+
+func (n *network) greet(addr, purpose string, timeout time.Duration) (net.Conn, about, error) {
+	if timeout <= 0 || timeout > greetingTimeout {
+		timeout = greetingTimeout
+	}
+	self := n.about()
+	conn, err := n.config.Dial(addr, timeout)
+	if err != nil {
+		return nil, about{}, err
+	}
+	if !n.track(conn) {
+		return nil, about{}, net.ErrClosed
+	}
+	_ = conn.SetDeadline(time.Now().Add(timeout))
+	var answer about
+	err = writeGreeting(conn, greeting{For: purpose, Cluster: self.Cluster, From: self.ID})
+	if err == nil {
+		err = readGreeting(conn, &answer)
+	}
+	if err == nil && answer.Refused != "" {
+		err = errors.New(answer.Refused)
+	}
+	if err != nil {
+		n.drop(conn)
+		return nil, about{}, err
+	}
+	_ = conn.SetDeadline(time.Time{})
+	return conn, answer, nil
+}
+
+func writeGreeting(w io.Writer, value any) error {
+	data, err := json.Marshal(value)
+	if err != nil {
+		return err
+	}
+	if len(data) > greetingBytesMax {
+		return errors.New("the greeting is too long")
+	}
+	message := binary.BigEndian.AppendUint32([]byte(greetingMagic), uint32(len(data)))
+	_, err = w.Write(append(message, data...))
+	return err
+}
+
+// readGreeting reads not a byte more than the greeting.
+func readGreeting(r io.Reader, value any) error {
+	var head [len(greetingMagic) + 4]byte
+	if _, err := io.ReadFull(r, head[:]); err != nil {
+		return err
+	}
+	size := binary.BigEndian.Uint32(head[len(greetingMagic):])
+	if string(head[:len(greetingMagic)]) != greetingMagic || size > greetingBytesMax {
+		return errors.New("who listens there is no master of Tender")
+	}
+	data := make([]byte, size)
+	if _, err := io.ReadFull(r, data); err != nil {
+		return err
+	}
+	return json.Unmarshal(data, value)
+}
+
+// track remembers a connection, so that close ends whoever waits on it.
+func (n *network) track(conn net.Conn) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.closed {
+		_ = conn.Close()
+		return false
+	}
+	n.conns[conn] = true
+	return true
+}
+
+func (n *network) drop(conn net.Conn) {
+	n.mu.Lock()
+	delete(n.conns, conn)
+	n.mu.Unlock()
+	_ = conn.Close()
+}
+
+func (n *network) isClosed() bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.closed
+}
+
+// close ends the listener and every connection, and returns when all is over.
+func (n *network) close() {
+	n.mu.Lock()
+	n.closed = true
+	n.mu.Unlock()
+	_ = n.config.Listener.Close()
+	n.dropAll()
+	n.busy.Wait()
+}
+
+func (n *network) dropAll() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for conn := range n.conns {
+		_ = conn.Close()
+	}
+	clear(n.conns)
+}
+
+// stream is the network as one life of Raft sees it.
+type stream struct {
+	network *network
+	over    chan struct{}
+	once    sync.Once
+}
+
+func (n *network) stream() *stream {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.open = true
+	return &stream{network: n, over: make(chan struct{})}
+}
+
+// Accept returns the next connection that has greeted.
+func (s *stream) Accept() (net.Conn, error) {
+	select {
+	case conn := <-s.network.ready:
+		return tracked{conn, s.network}, nil
+	case <-s.over:
+		return nil, net.ErrClosed
+	}
+}
+
+// Dial connects to another master.
+func (s *stream) Dial(address raft.ServerAddress, timeout time.Duration) (net.Conn, error) {
+	conn, _, err := s.network.greet(string(address), "raft", timeout)
+	if err != nil {
+		return nil, err
+	}
+	return tracked{conn, s.network}, nil
+}
+
+// Close ends the stream with all its connections, not the listener.
+func (s *stream) Close() error {
+	s.once.Do(func() {
+		s.network.mu.Lock()
+		s.network.open = false
+		s.network.mu.Unlock()
+		close(s.over)
+		s.network.dropAll()
+	})
+	return nil
+}
+
+// Addr is what the others know us by.
+func (s *stream) Addr() net.Addr { return address(s.network.config.Advertise) }
+
+// tracked forgets the connection when it is closed.
+type tracked struct {
+	net.Conn
+	network *network
+}
+
+func (t tracked) Close() error {
+	t.network.drop(t.Conn)
+	return nil
+}
+
+type address string
+
+func (a address) Network() string { return "tcp" }
+func (a address) String() string  { return string(a) }

@@ -1,0 +1,239 @@
+package raftlog
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/hashicorp/raft"
+
+	"github.com/tenderhq/tender/api"
+)
+
+// Status is what this master knows of the quorum.
+type Status struct {
+	ID        api.MasterID
+	State     string // leader, follower, candidate, starting
+	Leader    api.MasterID
+	Term      uint64
+	Applied   uint64
+	Committed uint64
+	Last      uint64
+	Members   []Member
+}
+
+// Member is one master of the quorum.
+type Member struct {
+	Peer
+	Role string // leader, voter or non-voter
+}
+
+// Status reads what Raft says now.
+func (l *Log) Status() Status {
+	status := Status{ID: l.ID(), State: "starting"}
+	r := l.running()
+	if r == nil {
+		return status
+	}
+	_, leader := r.LeaderWithID()
+	status.Leader = api.MasterID(leader)
+	status.Term = r.CurrentTerm()
+	status.Applied, status.Committed, status.Last = r.AppliedIndex(), r.CommitIndex(), r.LastIndex()
+	switch r.State() {
+	case raft.Leader:
+		status.State = "leader"
+	case raft.Candidate:
+		status.State = "candidate"
+	default:
+		status.State = "follower"
+	}
+	for _, server := range r.GetConfiguration().Configuration().Servers {
+		role := "voter"
+		switch {
+		case server.ID == leader:
+			role = "leader"
+		case server.Suffrage != raft.Voter:
+			role = "non-voter"
+		}
+		status.Members = append(status.Members, Member{Peer{api.MasterID(server.ID), string(server.Address)}, role})
+	}
+	return status
+}
+
+// leader returns Raft if this master leads.
+func (l *Log) leader(op string) (*raft.Raft, error) {
+	if r := l.running(); r != nil && r.State() == raft.Leader {
+		return r, nil
+	}
+	return nil, api.E(op, api.NotLeader, l.ID(), errors.New("another master leads"))
+}
+
+// caughtUpWithin is how many entries a new master may be behind when it becomes a voter.
+const caughtUpWithin = 64
+
+// AddPeer joins a master that waits at its address as a non-voter, and makes it a
+// voter once it has caught up. When ctx ends before that, it stays a non-voter, and
+// the same call goes on where this one stopped.
+func (l *Log) AddPeer(ctx context.Context, peer Peer) error {
+	const op = "raft.add"
+	r, err := l.leader(op)
+	if err != nil {
+		return err
+	}
+	if err := l.checkNewPeer(ctx, peer); err != nil {
+		return api.E(op, api.KindOf(err), peer.ID, err)
+	}
+	if err := await(ctx, r.AddNonvoter(raft.ServerID(peer.ID), raft.ServerAddress(peer.Addr), 0, 0)); err != nil {
+		return l.changed(op, peer.ID, err)
+	}
+	for {
+		answer, err := l.network.ask(peer.Addr, askTimeout)
+		if err == nil && answer.ID == peer.ID && answer.Applied+caughtUpWithin >= r.CommitIndex() {
+			break
+		}
+		if wait(ctx, askAgainAfter); ctx.Err() != nil {
+			return api.E(op, api.Unavailable, peer.ID,
+				fmt.Errorf("it is a non-voter and has not caught up yet (%d of %d entries, %v); run the same command again",
+					answer.Applied, r.CommitIndex(), err))
+		}
+	}
+	return l.changed(op, peer.ID, await(ctx, r.AddVoter(raft.ServerID(peer.ID), raft.ServerAddress(peer.Addr), 0, 0)))
+}
+
+func (l *Log) checkNewPeer(ctx context.Context, peer Peer) error {
+	for _, m := range l.Status().Members {
+		switch {
+		case m.ID == peer.ID && m.Addr == peer.Addr && m.Role == "non-voter":
+			return nil // an earlier call did not come to its end
+		case m.ID == peer.ID || m.Addr == peer.Addr:
+			return api.E("", api.Exists, m.ID, fmt.Errorf("it is a %s at %s already", m.Role, m.Addr))
+		}
+	}
+	answer, err := l.network.ask(peer.Addr, askTimeout)
+	for tries := 0; err == nil && answer.Cluster == "" && tries < joinTriesMax; tries++ {
+		wait(ctx, askAgainAfter) // it is just asking around
+		answer, err = l.network.ask(peer.Addr, askTimeout)
+	}
+	switch {
+	case err != nil:
+		return api.E("", api.Unavailable, peer.Addr,
+			fmt.Errorf("no master answers there; start it first with --peers naming this cluster's masters: %w", err))
+	case answer.ID != peer.ID:
+		return api.E("", api.Invalid, peer.Addr, fmt.Errorf("master %s listens there", answer.ID))
+	case answer.Cluster != l.Cluster():
+		return api.E("", api.Invalid, peer.Addr, fmt.Errorf("it belongs to cluster %q, not to %s", answer.Cluster, l.Cluster()))
+	}
+	return nil
+}
+
+// joinTriesMax times askAgainAfter is how long a new master may take to find us.
+const joinTriesMax = 50
+
+// RemovePeer takes a master out of the quorum; its process ends when it hears of it.
+func (l *Log) RemovePeer(ctx context.Context, id api.MasterID) error {
+	const op = "raft.remove"
+	r, err := l.leader(op)
+	if err != nil {
+		return err
+	}
+	known, voters := false, 0
+	for _, m := range l.Status().Members {
+		known = known || m.ID == id
+		if m.Role != "non-voter" {
+			voters++
+		}
+	}
+	switch {
+	case !known:
+		return api.E(op, api.NotFound, id, errors.New("no such master is in the quorum"))
+	case id == l.ID() && voters == 1:
+		return api.E(op, api.Invalid, id, errors.New("it is the only voter; without it there is no cluster"))
+	}
+	return l.changed(op, id, await(ctx, r.RemoveServer(raft.ServerID(id), 0, 0)))
+}
+
+func (l *Log) changed(op string, id api.MasterID, err error) error {
+	switch {
+	case err == nil:
+		l.config.Logger.Info().Str("master", string(id)).Msg(op)
+		return nil
+	case errors.Is(err, raft.ErrNotLeader):
+		return api.E(op, api.NotLeader, id, err)
+	}
+	return api.E(op, api.Unknown, id, err)
+}
+
+// TransferLeader hands leadership to another voter ("" = whoever is most up to date).
+// Once in a term only (P3).
+func (l *Log) TransferLeader(ctx context.Context, to api.MasterID) error {
+	const op = "raft.transfer"
+	if _, err := l.leader(op); err != nil {
+		return err
+	}
+	answer := make(chan error, 1)
+	request := func(r *raft.Raft) { answer <- l.transfer(r, to) }
+	select {
+	case l.requests <- request:
+	case <-ctx.Done():
+		return api.E(op, api.Unavailable, to, ctx.Err())
+	}
+	select {
+	case err := <-answer:
+		return err
+	case <-ctx.Done():
+		return api.E(op, api.Unknown, to, ctx.Err())
+	}
+}
+
+func (l *Log) transfer(r *raft.Raft, to api.MasterID) error {
+	const op = "raft.transfer"
+	addr := ""
+	for _, m := range l.Status().Members {
+		if m.ID == to && m.Role == "voter" {
+			addr = m.Addr
+		}
+	}
+	switch {
+	case r.State() != raft.Leader:
+		return api.E(op, api.NotLeader, to, errors.New("another master leads"))
+	case to == l.id():
+		return nil
+	case to != "" && addr == "":
+		return api.E(op, api.NotFound, to, errors.New("no such voter is in the quorum"))
+	case !l.mayTransfer(r):
+		return api.E(op, api.Unavailable, to, errors.New("there is no other voter, or a transfer was tried in this term already"))
+	}
+	l.endLeadership("handing over")
+	future := r.LeadershipTransfer
+	if to != "" {
+		future = func() raft.Future { return r.LeadershipTransferToServer(raft.ServerID(to), raft.ServerAddress(addr)) }
+	}
+	if err := future().Error(); err != nil {
+		l.lookAgain() // we still lead, in a term that is used up
+		return api.E(op, api.Unavailable, to, err)
+	}
+	return nil
+}
+
+// Snapshot writes the registry as it is now on this master.
+func (l *Log) Snapshot(w io.Writer) error {
+	l.machine.mu.Lock()
+	state, term := l.machine.state.Clone(), l.machine.term
+	l.machine.shown = nil
+	l.machine.mu.Unlock()
+	return WriteSnapshot(w, state, term)
+}
+
+// Compact makes Raft take a snapshot now.
+func (l *Log) Compact() error {
+	r := l.running()
+	if r == nil {
+		return api.E("raft.compact", api.Unavailable, l.ID(), errors.New("raft is not running"))
+	}
+	err := r.Snapshot().Error()
+	if errors.Is(err, raft.ErrNothingNewToSnapshot) {
+		return nil
+	}
+	return wrap("raft.compact", string(l.ID()), err)
+}

@@ -1,0 +1,299 @@
+package raftlog
+
+import (
+	"bufio"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"maps"
+	"slices"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/internal/logpb"
+	"github.com/tenderhq/tender/internal/wire"
+	"github.com/tenderhq/tender/master/registry"
+)
+
+// The form of a snapshot is told at logpb.SnapshotHead.
+
+const snapshotMagic = "TENDER-REGISTRY\n"
+
+// frameBytesMax bounds what a damaged length can make us read at once.
+const frameBytesMax = commandBytesMax + 1<<20
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// Head is what a snapshot says of itself.
+type Head struct {
+	Cluster api.ClusterID
+	Epoch   uint64
+	Index   uint64
+	Term    uint64
+	Hash    string
+	Items   uint64
+}
+
+// WriteSnapshot writes the state, which nobody may change meanwhile: a clone.
+func WriteSnapshot(w io.Writer, state *registry.State, term uint64) error {
+	out := &frameWriter{crc: crc32.New(castagnoli)}
+	buffered := bufio.NewWriterSize(io.MultiWriter(w, out.crc), 64<<10)
+	out.w = buffered
+	out.bytes([]byte(snapshotMagic))
+	out.frame(&logpb.SnapshotHead{
+		Format:        registry.Format,
+		ClusterId:     string(state.Cluster),
+		Epoch:         state.Epoch,
+		Index:         state.Index,
+		Term:          term,
+		NextAgent:     state.NextAgent,
+		NextFramework: state.NextFramework,
+		Hash:          state.Hash(),
+		Items:         countItems(state),
+	})
+	writeItems(out, state)
+	out.bytes([]byte{0})
+	if out.err == nil {
+		out.err = buffered.Flush()
+	}
+	if out.err != nil {
+		return out.err
+	}
+	_, err := w.Write(binary.LittleEndian.AppendUint32(nil, out.crc.Sum32()))
+	return err
+}
+
+func countItems(state *registry.State) uint64 {
+	n := len(state.Masters) + len(state.Agents) + len(state.Frameworks) + len(state.Roles) + len(state.Clients)
+	for _, framework := range state.Frameworks {
+		n += len(framework.Store)
+	}
+	return uint64(n)
+}
+
+func writeItems(out *frameWriter, state *registry.State) {
+	for _, id := range slices.Sorted(maps.Keys(state.Masters)) {
+		out.frame(&logpb.SnapshotItem{Item: &logpb.SnapshotItem_Master{Master: &logpb.MasterItem{Id: string(id), Master: masterToLog(state.Masters[id])}}})
+	}
+	for _, id := range slices.Sorted(maps.Keys(state.Agents)) {
+		a := state.Agents[id]
+		out.frame(&logpb.SnapshotItem{Item: &logpb.SnapshotItem_Agent{Agent: &logpb.AgentItem{
+			Agent: agentToLog(a.Agent), Nonce: string(a.Nonce), BootId: a.BootID, Marks: uint32(a.Marks),
+			Grace: durationToLog(a.Grace), Why: a.Why, Admitted: timeToLog(a.Admitted), Reserved: wire.ResourcesToProto(a.Reserved),
+		}}})
+	}
+	for _, id := range slices.Sorted(maps.Keys(state.Frameworks)) {
+		writeFramework(out, state.Frameworks[id])
+	}
+	for _, role := range slices.Sorted(maps.Keys(state.Roles)) {
+		out.frame(&logpb.SnapshotItem{Item: &logpb.SnapshotItem_Role{Role: &logpb.RoleItem{Role: string(role), Set: roleToLog(state.Roles[role])}}})
+	}
+	for _, name := range slices.Sorted(maps.Keys(state.Clients)) {
+		c := state.Clients[name]
+		out.frame(&logpb.SnapshotItem{Item: &logpb.SnapshotItem_Client{Client: &logpb.ClientItem{
+			Name: name, Counter: c.Counter, Seen: timeToLog(c.Seen), Result: resultToLog(c.Result),
+		}}})
+	}
+}
+
+func writeFramework(out *frameWriter, f registry.Framework) {
+	out.frame(&logpb.SnapshotItem{Item: &logpb.SnapshotItem_Framework{Framework: &logpb.FrameworkItem{
+		Framework: frameworkToLog(f.Framework), Instance: string(f.Instance), Session: f.Session,
+		Admitted: timeToLog(f.Admitted), Removed: timeToLog(f.Removed), Why: f.Why, StoreVersion: f.StoreVersion,
+	}}})
+	for _, key := range slices.Sorted(maps.Keys(f.Store)) {
+		entry := f.Store[key]
+		out.frame(&logpb.SnapshotItem{Item: &logpb.SnapshotItem_Store{Store: &logpb.StoreItem{Key: key, Value: entry.Value, Version: entry.Version}}})
+	}
+}
+
+// frameWriter keeps the first error.
+type frameWriter struct {
+	w   io.Writer
+	crc interface {
+		io.Writer
+		Sum32() uint32
+	}
+	buffer []byte
+	err    error
+}
+
+func (f *frameWriter) bytes(data []byte) {
+	if f.err == nil {
+		_, f.err = f.w.Write(data)
+	}
+}
+
+func (f *frameWriter) frame(m proto.Message) {
+	if f.err != nil {
+		return
+	}
+	f.buffer = binary.AppendUvarint(f.buffer[:0], uint64(proto.Size(m)))
+	f.buffer, f.err = proto.MarshalOptions{Deterministic: true}.MarshalAppend(f.buffer, m)
+	f.bytes(f.buffer)
+}
+
+// ReadHead reads what a snapshot says of itself, and nothing else.
+func ReadHead(r io.Reader) (Head, error) {
+	head, err := newFrameReader(r).head()
+	return headOf(head), err
+}
+
+func headOf(m *logpb.SnapshotHead) Head {
+	return Head{
+		Cluster: api.ClusterID(m.GetClusterId()), Epoch: m.GetEpoch(), Index: m.GetIndex(), Term: m.GetTerm(),
+		Hash: m.GetHash(), Items: m.GetItems(),
+	}
+}
+
+// ReadSnapshot reads a whole snapshot; it believes it only if length, checksum and
+// the state's hash are right.
+func ReadSnapshot(r io.Reader) (*registry.State, Head, error) {
+	in := newFrameReader(r)
+	m, err := in.head()
+	if err != nil {
+		return nil, Head{}, err
+	}
+	state := registry.New()
+	state.Cluster = api.ClusterID(m.ClusterId)
+	state.Epoch, state.Index = m.Epoch, m.Index
+	state.NextAgent, state.NextFramework = m.NextAgent, m.NextFramework
+	items, err := readItems(in, state)
+	if err == nil {
+		err = in.sum()
+	}
+	switch {
+	case err != nil:
+		return nil, Head{}, fmt.Errorf("the snapshot is damaged: %w", err)
+	case items != m.Items:
+		return nil, Head{}, fmt.Errorf("the snapshot is damaged: it holds %d items and says %d", items, m.Items)
+	case state.Hash() != m.Hash:
+		return nil, Head{}, errors.New("the snapshot is damaged: its hash is wrong")
+	}
+	return state, headOf(m), nil
+}
+
+type frameReader struct {
+	r   *bufio.Reader
+	crc uint32
+}
+
+func newFrameReader(r io.Reader) *frameReader {
+	return &frameReader{r: bufio.NewReaderSize(r, 64<<10)}
+}
+
+func (f *frameReader) ReadByte() (byte, error) {
+	b, err := f.r.ReadByte()
+	if err == nil {
+		f.crc = crc32.Update(f.crc, castagnoli, []byte{b})
+	}
+	return b, err
+}
+
+func (f *frameReader) full(data []byte) error {
+	_, err := io.ReadFull(f.r, data)
+	f.crc = crc32.Update(f.crc, castagnoli, data)
+	return err
+}
+
+func (f *frameReader) head() (*logpb.SnapshotHead, error) {
+	magic := make([]byte, len(snapshotMagic))
+	if err := f.full(magic); err != nil || string(magic) != snapshotMagic {
+		return nil, errors.New("this is no snapshot of a registry")
+	}
+	m := &logpb.SnapshotHead{}
+	if _, err := f.frame(m); err != nil {
+		return nil, fmt.Errorf("the snapshot is damaged: %w", err)
+	}
+	if m.Format != registry.Format {
+		return nil, fmt.Errorf("the snapshot has format %d and this version reads format %d; "+
+			"start a version that wrote it, or a newer one", m.Format, registry.Format)
+	}
+	return m, nil
+}
+
+// frame reads the next message; more is false at the end.
+func (f *frameReader) frame(m proto.Message) (more bool, err error) {
+	size, err := binary.ReadUvarint(f)
+	switch {
+	case err != nil:
+		return false, err
+	case size == 0:
+		return false, nil
+	case size > frameBytesMax:
+		return false, fmt.Errorf("a frame of %d bytes", size)
+	}
+	data := make([]byte, size)
+	if err := f.full(data); err != nil {
+		return false, err
+	}
+	return true, proto.Unmarshal(data, m)
+}
+
+func (f *frameReader) sum() error {
+	want := f.crc
+	var data [4]byte
+	if _, err := io.ReadFull(f.r, data[:]); err != nil {
+		return err
+	}
+	if binary.LittleEndian.Uint32(data[:]) != want {
+		return errors.New("its checksum is wrong")
+	}
+	return nil
+}
+
+func readItems(in *frameReader, state *registry.State) (count uint64, err error) {
+	state.Masters = make(map[api.MasterID]registry.Master)
+	state.Agents = make(map[api.AgentID]registry.Agent)
+	state.Frameworks = make(map[api.FrameworkID]registry.Framework)
+	state.Roles = make(map[api.Role]registry.Role)
+	state.Clients = make(map[string]registry.Client)
+	var owner api.FrameworkID // of the store items that follow
+	for ; ; count++ {
+		m := &logpb.SnapshotItem{}
+		more, err := in.frame(m)
+		if err != nil || !more {
+			return count, err
+		}
+		if owner, err = readItem(state, m, owner); err != nil {
+			return count, err
+		}
+	}
+}
+
+func readItem(state *registry.State, m *logpb.SnapshotItem, owner api.FrameworkID) (api.FrameworkID, error) {
+	switch item := m.Item.(type) {
+	case *logpb.SnapshotItem_Master:
+		state.Masters[api.MasterID(item.Master.Id)] = masterFromLog(item.Master.Master)
+	case *logpb.SnapshotItem_Agent:
+		agent := agentItem(item.Agent)
+		state.Agents[agent.Agent.ID] = agent
+	case *logpb.SnapshotItem_Framework:
+		framework := frameworkItem(item.Framework)
+		owner = framework.Framework.ID
+		state.Frameworks[owner] = framework
+	case *logpb.SnapshotItem_Store:
+		framework, ok := state.Frameworks[owner]
+		if !ok {
+			return owner, errors.New("a store without its framework")
+		}
+		if framework.Store == nil {
+			framework.Store = make(map[string]registry.Entry)
+		}
+		framework.Store[item.Store.Key] = registry.Entry{Value: item.Store.Value, Version: item.Store.Version}
+		framework.StoreSize += int64(len(item.Store.Key) + len(item.Store.Value))
+		state.Frameworks[owner] = framework
+	case *logpb.SnapshotItem_Role:
+		state.Roles[api.Role(item.Role.Role)] = roleFromLog(item.Role.Set)
+	case *logpb.SnapshotItem_Client:
+		state.Clients[item.Client.Name] = registry.Client{
+			Counter: item.Client.Counter, Seen: timeFromLog(item.Client.Seen), Result: resultFromLog(item.Client.Result),
+		}
+	default:
+		return owner, errors.New("an item of a kind that this version does not know")
+	}
+	return owner, nil
+}
