@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"sync"
 
+	"google.golang.org/grpc"
+
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/internal/protocol"
 )
@@ -20,6 +22,9 @@ type Client struct {
 	mu      sync.Mutex
 	id      api.FrameworkID
 	session uint64
+	writes  uint64           // to the store, so far
+	conn    *grpc.ClientConn // to the leader; nil between sessions
+	changed chan struct{}    // closed and replaced when a session begins or ends
 }
 
 var errEnded = errors.New("Run has ended")
@@ -37,12 +42,6 @@ func (c *Client) ask(op string, request func()) error {
 	case <-c.ended:
 		return api.E(op, api.Unavailable, c.FrameworkID(), errEnded)
 	}
-}
-
-func (c *Client) subscribed(id api.FrameworkID, session uint64) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.id, c.session = id, session
 }
 
 // FrameworkID is the framework's ID.

@@ -86,7 +86,7 @@ func newLoop(config Config, scheduler Scheduler) *loop {
 		began:     time.Now(),
 		timer:     time.NewTimer(0),
 	}
-	l.client = &Client{loop: l, ended: make(chan struct{}), id: config.ID}
+	l.client = &Client{loop: l, ended: make(chan struct{}), changed: make(chan struct{}), id: config.ID}
 	return l
 }
 

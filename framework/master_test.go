@@ -22,6 +22,7 @@ type network struct {
 	t       testing.TB
 	mu      sync.Mutex
 	masters map[string]*fakeMaster
+	store   apiv1.StoreServiceServer // of all masters; nil: none
 }
 
 func newNetwork(t *testing.T) *network {
@@ -51,6 +52,9 @@ type fakeMaster struct {
 func (n *network) start(address string) *fakeMaster {
 	m := &fakeMaster{n: n, address: address, listener: bufconn.Listen(1 << 16), server: grpc.NewServer(), sessions: make(chan *fakeSession)}
 	apiv1.RegisterSchedulerServiceServer(m.server, m)
+	if n.store != nil {
+		apiv1.RegisterStoreServiceServer(m.server, n.store)
+	}
 	n.mu.Lock()
 	n.masters[address] = m
 	n.mu.Unlock()

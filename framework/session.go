@@ -145,7 +145,7 @@ func (l *loop) subscribe() {
 func (l *loop) start(ctx context.Context, event protocol.Subscribed, now time.Time) {
 	l.cluster = event.Cluster
 	l.framework.ID = event.Framework
-	l.client.subscribed(event.Framework, event.Session)
+	l.client.subscribed(event.Framework, event.Session, l.link.conn)
 	l.masters.found(l.link.address, event.Masters)
 	l.greeted, l.trouble = true, nil
 
@@ -222,6 +222,7 @@ func (l *loop) drop(err error, now time.Time) {
 	if s.cancel != nil {
 		s.cancel()
 	}
+	l.client.dropped()
 	link := l.link
 	l.link = nil
 	l.cleanup.Go(link.close)
@@ -249,12 +250,14 @@ func (l *loop) judgeEnd(err error, reached phase, now time.Time) {
 		l.over = true
 	case kind == api.Removed:
 		l.fail(api.E("framework.run", api.Removed, l.framework.ID, err))
-	case reached == subscribing && final(kind):
+	case reached == subscribing && !l.greeted && final(kind):
 		l.fail(api.E("framework.subscribe", kind, l.config.Name, err))
 	}
 }
 
-// final reports whether a refused subscription is refused by any master at any time.
+// final reports whether a first subscription that is refused will be refused by any
+// master at any time. Later on a refusal may as well come from an address that has
+// become another cluster's, so the search goes on.
 func final(kind api.Kind) bool {
 	switch kind {
 	case api.Invalid, api.NotFound, api.Exists, api.Denied, api.Unsupported:

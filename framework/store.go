@@ -1,0 +1,228 @@
+package framework
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"google.golang.org/grpc"
+
+	"github.com/tenderhq/tender/api"
+	apiv1 "github.com/tenderhq/tender/api/v1"
+	"github.com/tenderhq/tender/internal/wire"
+)
+
+// Store keeps small values of the framework on a majority of the masters: what the next
+// instance of the scheduler must know. Reads and writes are linearizable. An instance
+// that was fenced can't write any more (R5).
+//
+// Its methods wait for a session and for the leader, over failovers, until their
+// context ends; a repeated write is applied once. They may be called from callbacks.
+type Store struct{ client *Client }
+
+// Store is the framework's store.
+func (c *Client) Store() *Store { return &Store{c} }
+
+// Entry is a key of the store.
+type Entry struct {
+	Key   string
+	Value []byte
+	// Version grows with each change of the key. 0: there is no such key.
+	Version uint64
+	// Deleted is only seen by Watch.
+	Deleted bool
+}
+
+// AnyVersion lets a write go through whatever is there.
+const AnyVersion = ^uint64(0)
+
+// Get reads a key. One that does not exist has version 0 and is no error.
+func (s *Store) Get(ctx context.Context, key string) (Entry, error) {
+	var entry *apiv1.StoreEntry
+	err := s.client.atLeader(ctx, "store.get", key, func(ctx context.Context, p place) (err error) {
+		entry, err = p.store.Get(ctx, &apiv1.StoreGetRequest{Session: p.session, Key: key})
+		return err
+	})
+	return entryFromProto(entry), err
+}
+
+// Put writes a value if the key has the version: 0 = it must not exist, [AnyVersion] =
+// in any case. Otherwise the error's kind is [api.Stale] and nothing has changed.
+func (s *Store) Put(ctx context.Context, key string, value []byte, version uint64) (Entry, error) {
+	write := s.client.nextWrite()
+	var entry *apiv1.StoreEntry
+	err := s.client.atLeader(ctx, "store.put", key, func(ctx context.Context, p place) (err error) {
+		entry, err = p.store.Put(ctx, &apiv1.StorePutRequest{
+			Session: p.session, Key: key, Value: value, IfVersion: condition(version), Write: write,
+		})
+		return err
+	})
+	return entryFromProto(entry), err
+}
+
+// Delete removes a key if it has the version, as in [Store.Put].
+func (s *Store) Delete(ctx context.Context, key string, version uint64) error {
+	write := s.client.nextWrite()
+	return s.client.atLeader(ctx, "store.delete", key, func(ctx context.Context, p place) error {
+		_, err := p.store.Delete(ctx, &apiv1.StoreDeleteRequest{Session: p.session, Key: key, IfVersion: condition(version), Write: write})
+		return err
+	})
+}
+
+// List reads all entries under a prefix, in the order of their keys. Entries that
+// change meanwhile are as they were or as they are.
+func (s *Store) List(ctx context.Context, prefix string) ([]Entry, error) {
+	var entries []Entry
+	for token := ""; ; {
+		var page *apiv1.StoreListResponse
+		err := s.client.atLeader(ctx, "store.list", prefix, func(ctx context.Context, p place) (err error) {
+			page, err = p.store.List(ctx, &apiv1.StoreListRequest{Session: p.session, Prefix: prefix, PageToken: token})
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+		for _, entry := range page.GetItems() {
+			entries = append(entries, entryFromProto(entry))
+		}
+		if token = page.GetNextPageToken(); token == "" {
+			return entries, nil
+		}
+	}
+}
+
+// Watch calls see with the entries under a prefix and then with every change, until ctx
+// ends or see fails, whose error it returns. After a failover the entries come again.
+func (s *Store) Watch(ctx context.Context, prefix string, see func(Entry) error) error {
+	var stopped error
+	err := s.client.atLeader(ctx, "store.watch", prefix, func(ctx context.Context, p place) error {
+		stream, err := p.store.Watch(ctx, &apiv1.StoreWatchRequest{Session: p.session, Prefix: prefix})
+		for err == nil {
+			var entry *apiv1.StoreEntry
+			if entry, err = stream.Recv(); err != nil {
+				break
+			}
+			if stopped = see(entryFromProto(entry)); stopped != nil {
+				return stopped
+			}
+		}
+		if errors.Is(err, io.EOF) {
+			return api.E("store.watch", api.Unavailable, prefix, errors.New("the master has ended the watch"))
+		}
+		return err
+	})
+	if stopped != nil {
+		return stopped
+	}
+	return err
+}
+
+func condition(version uint64) *uint64 {
+	if version == AnyVersion {
+		return nil
+	}
+	return &version
+}
+
+func entryFromProto(m *apiv1.StoreEntry) Entry {
+	return Entry{Key: m.GetKey(), Value: m.GetValue(), Version: m.GetVersion(), Deleted: m.GetDeleted()}
+}
+
+// place is where the leader is and what proves our session to it.
+type place struct {
+	store   apiv1.StoreServiceClient
+	session *apiv1.StoreSession
+}
+
+// unaryPauseMin and unaryPauseMax bound the pause before a call is repeated in the
+// same session.
+const (
+	unaryPauseMin = 50 * time.Millisecond
+	unaryPauseMax = time.Second
+)
+
+// atLeader repeats a call from session to session until it has an outcome.
+func (c *Client) atLeader(ctx context.Context, op, subject string, call func(ctx context.Context, p place) error) error {
+	var last error
+	for tries := 0; ; tries++ {
+		p, changed, err := c.place(ctx)
+		if err != nil {
+			if last != nil {
+				err = fmt.Errorf("%w; the last answer: %w", err, last)
+			}
+			return api.E(op, api.Unavailable, subject, err)
+		}
+		err = call(ctx, p)
+		if err == nil {
+			return nil
+		}
+		switch answer := wire.Error(err); answer.Kind {
+		case api.NotLeader, api.Unavailable, api.Unknown, api.Fenced:
+			last = answer // of this session; the next one may do
+		default:
+			return answer
+		}
+		pause := time.NewTimer(min(unaryPauseMin<<min(tries, 10), unaryPauseMax))
+		select {
+		case <-changed:
+		case <-pause.C:
+		case <-ctx.Done():
+		case <-c.ended:
+		}
+		pause.Stop()
+	}
+}
+
+// place waits for a session; changed closes at its end.
+func (c *Client) place(ctx context.Context) (place, <-chan struct{}, error) {
+	for {
+		c.mu.Lock()
+		conn, changed := c.conn, c.changed
+		session := &apiv1.StoreSession{FrameworkId: string(c.id), Session: c.session, Instance: string(c.loop.instance)}
+		c.mu.Unlock()
+		select {
+		case <-ctx.Done():
+			return place{}, nil, context.Cause(ctx)
+		case <-c.ended:
+			return place{}, nil, errEnded
+		default:
+		}
+		if conn != nil {
+			return place{apiv1.NewStoreServiceClient(conn), session}, changed, nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+		case <-c.ended:
+		}
+	}
+}
+
+// nextWrite numbers the writes of this instance (R17).
+func (c *Client) nextWrite() uint64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.writes++
+	return c.writes
+}
+
+// subscribed and dropped are told by the loop.
+func (c *Client) subscribed(id api.FrameworkID, session uint64, conn *grpc.ClientConn) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.id, c.session, c.conn = id, session, conn
+	close(c.changed)
+	c.changed = make(chan struct{})
+}
+
+func (c *Client) dropped() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.conn != nil {
+		c.conn = nil
+		close(c.changed)
+		c.changed = make(chan struct{})
+	}
+}

@@ -1,0 +1,186 @@
+package framework
+
+import (
+	"context"
+	"errors"
+	"sort"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+
+	"github.com/tenderhq/tender/api"
+	apiv1 "github.com/tenderhq/tender/api/v1"
+	"github.com/tenderhq/tender/internal/wire"
+)
+
+// fakeStore is a master's store, shared by fake masters.
+type fakeStore struct {
+	apiv1.UnimplementedStoreServiceServer
+	mu      sync.Mutex
+	entries map[string]*apiv1.StoreEntry
+	done    map[uint64]*apiv1.StoreEntry // by write number
+	lose    int                          // replies to lose
+	fail    error
+}
+
+func (f *fakeStore) Get(_ context.Context, r *apiv1.StoreGetRequest) (*apiv1.StoreEntry, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.fail != nil {
+		return nil, wire.Status(f.fail)
+	}
+	if entry := f.entries[r.Key]; entry != nil {
+		return entry, nil
+	}
+	return &apiv1.StoreEntry{Key: r.Key}, nil
+}
+
+func (f *fakeStore) Put(_ context.Context, r *apiv1.StorePutRequest) (*apiv1.StoreEntry, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if r.Session.FrameworkId != "framework-1" || r.Session.Session != 1 || r.Session.Instance == "" {
+		return nil, wire.Status(api.E("store.put", api.Fenced, r.Key, nil))
+	}
+	entry := f.done[r.Write]
+	if entry == nil {
+		version := f.entries[r.Key].GetVersion()
+		if r.IfVersion != nil && *r.IfVersion != version {
+			return nil, wire.Status(api.E("store.put", api.Stale, r.Key, errors.New("it has another version")))
+		}
+		entry = &apiv1.StoreEntry{Key: r.Key, Value: r.Value, Version: version + 1}
+		f.entries[r.Key], f.done[r.Write] = entry, entry
+	}
+	if f.lose > 0 {
+		f.lose--
+		return nil, wire.Status(api.E("store.put", api.Unknown, r.Key, errors.New("leadership was lost")))
+	}
+	return entry, nil
+}
+
+func (f *fakeStore) Delete(_ context.Context, r *apiv1.StoreDeleteRequest) (*apiv1.StoreEntry, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.entries, r.Key)
+	return &apiv1.StoreEntry{Key: r.Key, Deleted: true}, nil
+}
+
+func (f *fakeStore) List(_ context.Context, r *apiv1.StoreListRequest) (*apiv1.StoreListResponse, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var keys []string
+	for key := range f.entries {
+		if strings.HasPrefix(key, r.Prefix) && key > r.PageToken {
+			keys = append(keys, key)
+		}
+	}
+	sort.Strings(keys)
+	page := &apiv1.StoreListResponse{}
+	if len(keys) > 0 {
+		page.Items = append(page.Items, f.entries[keys[0]])
+	}
+	if len(keys) > 1 {
+		page.NextPageToken = keys[0]
+	}
+	return page, nil
+}
+
+func (f *fakeStore) Watch(r *apiv1.StoreWatchRequest, stream grpc.ServerStreamingServer[apiv1.StoreEntry]) error {
+	if err := stream.Send(&apiv1.StoreEntry{Key: r.Prefix + "1", Version: 7}); err != nil {
+		return err
+	}
+	<-stream.Context().Done()
+	return nil
+}
+
+func TestStore(t *testing.T) {
+	story(t, func(t *testing.T, n *network) {
+		store := &fakeStore{entries: map[string]*apiv1.StoreEntry{}, done: map[uint64]*apiv1.StoreEntry{}, lose: 2}
+		n.store = store
+		m := n.start("m1:1")
+		s := newScript()
+		r := n.run(s, nil)
+		m.lead(1)
+		kept := next(t, s.clients).Store()
+		ctx := context.Background()
+
+		if entry, err := kept.Get(ctx, "job/1"); err != nil || entry.Version != 0 {
+			t.Errorf("an unknown key: %+v, %v", entry, err)
+		}
+		entry, err := kept.Put(ctx, "job/1", []byte("a"), 0) // two replies are lost
+		if err != nil || entry.Version != 1 {
+			t.Errorf("put: %+v, %v", entry, err)
+		}
+		if _, err := kept.Put(ctx, "job/1", []byte("b"), 0); !api.Is(err, api.Stale) {
+			t.Errorf("put of what exists: %v", err)
+		}
+		if entry, err := kept.Put(ctx, "job/1", []byte("b"), AnyVersion); err != nil || entry.Version != 2 {
+			t.Errorf("put: %+v, %v", entry, err)
+		}
+		if _, err := kept.Put(ctx, "job/2", nil, AnyVersion); err != nil {
+			t.Error(err)
+		}
+		if entries, err := kept.List(ctx, "job/"); err != nil || len(entries) != 2 || string(entries[0].Value) != "b" {
+			t.Errorf("list: %+v, %v", entries, err)
+		}
+		if err := kept.Delete(ctx, "job/1", AnyVersion); err != nil {
+			t.Error(err)
+		}
+
+		m.stop() // a call waits for the next leader
+		got := make(chan Entry, 1)
+		go func() {
+			entry, err := kept.Get(ctx, "job/2")
+			if err != nil {
+				t.Error(err)
+			}
+			got <- entry
+		}()
+		<-time.After(time.Minute)
+		m = n.start("m1:1")
+		m.lead(2)
+		if entry := next(t, got); entry.Version != 1 {
+			t.Errorf("after the failover: %+v", entry)
+		}
+
+		late, stop := context.WithTimeout(ctx, time.Second)
+		defer stop()
+		store.mu.Lock()
+		store.fail = api.E("store.get", api.Unavailable, "job/2", errors.New("no quorum"))
+		store.mu.Unlock()
+		if _, err := kept.Get(late, "job/2"); !api.Is(err, api.Unavailable) || !strings.Contains(err.Error(), "no quorum") {
+			t.Errorf("without a quorum: %v", err)
+		}
+
+		seen := make(chan Entry)
+		enough := errors.New("enough")
+		watched := make(chan error)
+		go func() {
+			watched <- kept.Watch(ctx, "job/", func(entry Entry) error {
+				seen <- entry
+				if entry.Version == 8 {
+					return enough
+				}
+				return nil
+			})
+		}()
+		if entry := next(t, seen); entry.Version != 7 {
+			t.Errorf("watch: %+v", entry)
+		}
+		m.stop()
+		m = n.start("m1:1")
+		m.lead(3)
+		if entry := next(t, seen); entry.Version != 7 {
+			t.Errorf("watch after the failover: %+v", entry)
+		}
+		r.end()
+		if err := next(t, watched); !api.Is(err, api.Unavailable) {
+			t.Errorf("watch at the end: %v", err)
+		}
+		if _, err := kept.Get(ctx, "job/2"); !api.Is(err, api.Unavailable) {
+			t.Errorf("after the end: %v", err)
+		}
+	})
+}
