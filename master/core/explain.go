@@ -48,22 +48,28 @@ func (c *Core) explainFramework(fw *framework, now time.Time) []string {
 		reasons = append(reasons, fmt.Sprintf("%s is not subscribed: %s; it is removed in %v", fw.id, fw.why, left))
 	}
 	reasons = append(reasons, c.tooLarge(fw)...)
-	if held := c.heldBy(fw); held != "" {
-		reasons = append(reasons, held)
-	}
-	if c.holding() {
+	if c.holding() && c.limited(fw) {
 		reasons = append(reasons, fmt.Sprintf("the leader is new: roles under a limit wait until %d agents are back, at most %v",
 			len(c.awaited), c.hold.at.Sub(now).Round(time.Second)))
 	}
-	return append(reasons, c.policy.Explain(fw.id, "", now).Reasons...)
+	for _, reason := range c.policy.Explain(fw.id, "", now).Reasons {
+		if !slices.Contains(reasons, reason) {
+			reasons = append(reasons, reason)
+		}
+	}
+	return reasons
 }
 
-// heldBy says what the framework has not answered yet.
-func (c *Core) heldBy(fw *framework) string {
-	if len(fw.offers) == 0 {
-		return ""
+// limited says whether a role of the framework, or one above it, is under a limit.
+func (c *Core) limited(fw *framework) bool {
+	for _, role := range fw.info.Roles {
+		limited := false
+		upwards(role, func(r api.Role) { limited = limited || !c.registry.Roles[r].Limit.IsZero() })
+		if limited {
+			return true
+		}
 	}
-	return fmt.Sprintf("%s holds %d offers that it has not answered", fw.id, len(fw.offers))
+	return false
 }
 
 // tooLarge names the demands that no agent could meet if it were empty: waiting for

@@ -62,10 +62,12 @@ func (c *Core) answer(s *session, q question) bool {
 		return false
 	}
 	state, message := c.absent(q)
-	if state == api.TaskUnspecified {
-		a := c.agents[q.agent]
-		c.askLater(s, a, q)
+	switch state {
+	case api.TaskUnspecified:
+		c.askLater(s, c.agents[q.agent], q)
 		return false
+	case api.TaskUnreachable:
+		c.askLater(s, c.agents[q.agent], q) // its agent may come back without it
 	}
 	c.tell(s.framework, protocol.Update{Status: api.Status{
 		Framework: s.framework.id, Task: q.task, Agent: q.agent, State: state, Reason: api.ReasonReconciliation,
@@ -76,7 +78,7 @@ func (c *Core) answer(s *session, q question) bool {
 
 // askLater keeps the question for the agent's return. Until then its ID is in use.
 func (c *Core) askLater(s *session, a *agent, q question) {
-	if len(a.questions) < questionsPerAgentMax {
+	if _, waits := s.absent[q.task]; !waits && len(a.questions) < questionsPerAgentMax {
 		a.questions = append(a.questions, asked{s, q})
 		s.absent[q.task] = a.id
 	}
@@ -87,6 +89,8 @@ func (c *Core) askLater(s *session, a *agent, q question) {
 func (c *Core) absent(q question) (api.TaskState, string) {
 	a := c.agents[q.agent]
 	switch {
+	case q.agent == "":
+		return api.TaskUnknown, "no such task is known; say its agent to learn more"
 	case a == nil && c.wasAgent(q.agent):
 		return api.TaskGoneByOperator, "agent " + string(q.agent) + " was removed"
 	case a == nil:

@@ -1,6 +1,8 @@
 package core
 
 import (
+	"errors"
+
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/internal/protocol"
 	"github.com/tenderhq/tender/master/registry"
@@ -49,7 +51,7 @@ func (c *Core) buryAgent(a *agent, why string) {
 	if l := a.link; l != nil {
 		c.dropLink(a, why)
 		c.emit(ToAgent{Conn: l.conn, Session: a.session, Event: protocol.AgentGone{Why: why}})
-		c.emit(CloseAgent{Conn: l.conn, Err: api.E("agent.session", api.Removed, a.id, nil)})
+		c.emit(CloseAgent{Conn: l.conn, Err: api.E("agent.session", api.Removed, a.id, errors.New(why))})
 	}
 	c.deadlines.clear(&a.clock)
 	a.tombstone, a.gone = true, why

@@ -1,0 +1,98 @@
+package core
+
+import (
+	"fmt"
+
+	"github.com/tenderhq/tender/api"
+)
+
+// CheckBooks adds up what every agent's tasks, executors and offers hold, and compares
+// that with its ledger and its total (promises 1 and 2).
+func (c *Core) CheckBooks() error {
+	offers, unheld := 0, 0
+	for _, id := range sortedKeys(c.agents) {
+		a := c.agents[id]
+		if err := checkAgent(a); err != nil {
+			return fmt.Errorf("agent %s: %w", id, err)
+		}
+		offers += len(a.offers)
+		for _, t := range a.tasks {
+			if t.framework.tasks[t.ref.Task] != t && !t.duplicate {
+				unheld++
+			}
+		}
+	}
+	switch {
+	case offers != len(c.offers):
+		return fmt.Errorf("agents have %d offers, the core has %d", offers, len(c.offers))
+	case unheld > 0:
+		return fmt.Errorf("%d tasks are known to their agents but not to their frameworks", unheld)
+	case len(c.expiring) > 0 && len(c.offers) == 0 && c.expiring[0].open:
+		return fmt.Errorf("an open offer is not in the books")
+	}
+	return c.checkFrameworks()
+}
+
+func checkAgent(a *agent) error {
+	var used, offered api.Resources
+	for _, t := range a.sortedTasks() {
+		if t.held {
+			used = used.Plus(t.resources)
+		}
+		if t.held && t.status.State.Terminal() {
+			return fmt.Errorf("task %s has ended and still holds %v", t.ref, t.resources)
+		}
+	}
+	for _, x := range sortedExecutors(a) {
+		used = used.Plus(x.resources)
+	}
+	for _, o := range sortedOffers(a.offers) {
+		if a.offerable != "" {
+			return fmt.Errorf("offer %s is open though the agent is %s", o.id, a.offerable)
+		}
+		offered = offered.Plus(o.resources)
+	}
+	switch {
+	case !used.Equal(a.used):
+		return fmt.Errorf("%v is used, its ledger says %v", used, a.used)
+	case !offered.Equal(a.offered):
+		return fmt.Errorf("%v is offered, its ledger says %v", offered, a.offered)
+	case !a.over && !a.total.Contains(used.Plus(offered)):
+		return fmt.Errorf("oversold: %v used, %v offered of %v", used, offered, a.total)
+	}
+	return nil
+}
+
+func (c *Core) checkFrameworks() error {
+	for _, id := range sortedKeys(c.frameworks) {
+		fw := c.frameworks[id]
+		used, offered := tally{}, tally{}
+		duplicates := 0
+		for _, a := range c.agents {
+			for _, t := range a.tasks {
+				if t.framework == fw && t.held {
+					used.add(t.resources)
+				}
+				if t.framework == fw && t.duplicate {
+					duplicates++
+				}
+			}
+		}
+		for _, x := range fw.executors {
+			used.add(x.resources)
+		}
+		for _, o := range fw.offers {
+			offered.add(o.resources)
+		}
+		sumUsed, sumOffered := fw.sums()
+		switch {
+		case !used.resources().Equal(sumUsed) || !offered.resources().Equal(sumOffered):
+			return fmt.Errorf("framework %s uses %v and is offered %v, its books say %v and %v", id, used.resources(), offered.resources(), sumUsed, sumOffered)
+		case duplicates != fw.duplicates:
+			return fmt.Errorf("framework %s has %d duplicates, it counts %d", id, duplicates, fw.duplicates)
+		case fw.session == nil && len(fw.offers) > 0:
+			return fmt.Errorf("framework %s is away and holds %d offers", id, len(fw.offers))
+		}
+	}
+	return nil
+}
