@@ -1,0 +1,213 @@
+// Package dev is a whole cluster on this machine for as long as one command runs: masters and agents in one process
+// (or the masters in processes of their own), on loopback, with data in one folder. It leaves nothing behind but a
+// folder that was asked for. How a master or an agent is run, its caller says.
+package dev
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	apiv1 "github.com/tenderhq/tender/api/v1"
+)
+
+// Config says what to bring up. All but Dir and Processes must be set.
+type Config struct {
+	Masters, Agents int
+	// Dir keeps the data. Default: a temporary folder, removed at the end.
+	Dir string
+	// Processes: each master is a child process, so that it can be killed alone.
+	Processes bool
+	// RunMaster and RunAgent run one until the context ends.
+	RunMaster func(context.Context, Master) error
+	RunAgent  func(context.Context, Agent) error
+	// Binary and MasterArgs start a master as a child; it must end with its standard input.
+	Binary     string
+	MasterArgs func(Master) []string
+	// Operator connects to the masters that are named.
+	Operator func(masters []string) (apiv1.OperatorServiceClient, io.Closer, error)
+	// Say tells people what happens; Ready is called once when everything is up.
+	Say   func(format string, args ...any)
+	Ready func(Cluster)
+}
+
+// Cluster is what runs, as dev.json shows it to programs.
+type Cluster struct {
+	Dir       string   `json:"dir"`
+	Temporary bool     `json:"temporary"`
+	PID       int      `json:"pid"`
+	Masters   []Master `json:"masters"`
+	Agents    []Agent  `json:"agents"`
+	// Took is the time from the start until all was up.
+	Took time.Duration `json:"-"`
+}
+
+// Master is one master. The PID is dev's own unless it is a process.
+type Master struct {
+	ID   string `json:"id"`
+	PID  int    `json:"pid"`
+	GRPC string `json:"grpc"`
+	HTTP string `json:"http"`
+	Raft string `json:"raft"`
+	Dir  string `json:"dir"`
+	// Peers are all masters, itself too; only of a cluster's first start.
+	Peers []Peer `json:"-"`
+}
+
+// Peer is a member of the quorum.
+type Peer struct{ ID, Raft string }
+
+// Agent is one agent; its ID is the cluster's choice.
+type Agent struct {
+	ID   string `json:"id"`
+	PID  int    `json:"pid"`
+	HTTP string `json:"http"`
+	Dir  string `json:"dir"`
+	// Number counts the agents from 0.
+	Number int `json:"-"`
+	// Masters are the gRPC addresses of all masters.
+	Masters []string `json:"-"`
+}
+
+// JSONFile is the name of the file in the folder that describes the cluster once it is ready.
+const JSONFile = "dev.json"
+
+// Run brings the cluster up and takes it down when ctx ends. It returns when all of it has ended.
+func Run(ctx context.Context, config Config) (err error) {
+	start := time.Now()
+	dir, temporary, err := folder(config.Dir)
+	if err != nil {
+		return err
+	}
+	if temporary {
+		defer func() { err = errors.Join(err, removeAll(dir)) }()
+	}
+	cluster, err := plan(dir, config.Masters, config.Agents)
+	if err != nil {
+		return err
+	}
+	cluster.Temporary = temporary
+	defer func() { err = errors.Join(err, ignoreMissing(os.Remove(filepath.Join(dir, JSONFile)))) }()
+	h := &house{config: config, cluster: cluster, start: start, failed: make(chan error, config.Masters+config.Agents)}
+	return h.run(ctx)
+}
+
+// folder is where the data goes, as an absolute path without links, so that processes can be recognised by it.
+func folder(named string) (dir string, temporary bool, err error) {
+	if named == "" {
+		if dir, err = os.MkdirTemp("", "tender-dev-"); err != nil {
+			return "", false, err
+		}
+	} else if err = os.MkdirAll(named, 0o700); err != nil {
+		return "", false, err
+	} else {
+		dir = named
+	}
+	if dir, err = filepath.Abs(dir); err == nil {
+		dir, err = filepath.EvalSymlinks(dir)
+	}
+	return dir, named == "", err
+}
+
+// house is the cluster while it runs.
+type house struct {
+	config  Config
+	cluster Cluster
+	start   time.Time
+	failed  chan error // of masters and agents in this process; one slot for each
+	masters sync.WaitGroup
+	agents  sync.WaitGroup
+}
+
+func (h *house) run(ctx context.Context) error {
+	// Each floor ends after the one above it: agents first, what they started, then masters.
+	base := context.WithoutCancel(ctx)
+	mastersCtx, stopMasters := context.WithCancel(base)
+	defer h.masters.Wait()
+	defer stopMasters()
+	if err := h.startMasters(mastersCtx); err != nil {
+		return err
+	}
+	agentsCtx, stopAgents := context.WithCancel(base)
+	defer func() {
+		stopAgents()
+		h.agents.Wait()
+		h.awaitTasks(base)
+	}()
+	h.startAgents(agentsCtx)
+	watched, stopWatching := context.WithCancel(ctx)
+	defer stopWatching()
+	ready := make(chan error, 1)
+	go func() { ready <- h.awaitReady(watched) }()
+	defer func() {
+		stopWatching()
+		if ready != nil {
+			<-ready
+		}
+	}()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case err := <-h.failed:
+			return err
+		case err := <-ready:
+			ready = nil
+			if err != nil && ctx.Err() == nil {
+				return err
+			}
+		}
+	}
+}
+
+func (h *house) startMasters(ctx context.Context) error {
+	for i := range h.cluster.Masters {
+		master := &h.cluster.Masters[i]
+		if h.config.Processes {
+			if err := h.startProcess(ctx, master); err != nil {
+				return err
+			}
+			continue
+		}
+		master.PID = os.Getpid()
+		h.masters.Go(func() { h.part(ctx, "master "+master.ID, func() error { return h.config.RunMaster(ctx, *master) }) })
+	}
+	return nil
+}
+
+func (h *house) startAgents(ctx context.Context) {
+	for i := range h.cluster.Agents {
+		agent := &h.cluster.Agents[i]
+		agent.PID = os.Getpid()
+		started := *agent
+		h.agents.Go(func() {
+			h.part(ctx, fmt.Sprintf("agent %d", started.Number+1), func() error { return h.config.RunAgent(ctx, started) })
+		})
+	}
+}
+
+// part runs a master or an agent; its end before it was told to is a failure of the whole.
+func (h *house) part(ctx context.Context, name string, run func() error) {
+	err := run()
+	switch {
+	case ctx.Err() != nil && (err == nil || errors.Is(err, context.Canceled)):
+	case ctx.Err() != nil:
+		h.config.Say("%s ended badly: %v", name, err)
+	case err == nil:
+		h.failed <- fmt.Errorf("%s ended by itself", name)
+	default:
+		h.failed <- fmt.Errorf("%s: %w", name, err)
+	}
+}
+
+func ignoreMissing(err error) error {
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,190 @@
+package dev_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"google.golang.org/grpc"
+
+	apiv1 "github.com/tenderhq/tender/api/v1"
+	"github.com/tenderhq/tender/internal/cli/dev"
+)
+
+// theatre runs masters and agents that only note their comings and goings.
+type theatre struct {
+	apiv1.OperatorServiceClient
+	mu     sync.Mutex
+	events []string
+	agents []string // addresses that are up
+	breaks string   // the part that fails at its start
+	ready  chan dev.Cluster
+	said   []string
+}
+
+func (th *theatre) note(format string, args ...any) {
+	th.mu.Lock()
+	defer th.mu.Unlock()
+	th.events = append(th.events, fmt.Sprintf(format, args...))
+}
+
+func (th *theatre) config(masters, agents int, dir string) dev.Config {
+	th.ready = make(chan dev.Cluster, 1)
+	return dev.Config{
+		Masters: masters, Agents: agents, Dir: dir,
+		RunMaster: func(ctx context.Context, m dev.Master) error { return th.part(ctx, "master "+m.ID) },
+		RunAgent: func(ctx context.Context, a dev.Agent) error {
+			th.mu.Lock()
+			th.agents = append(th.agents, a.HTTP)
+			th.mu.Unlock()
+			return th.part(ctx, fmt.Sprintf("agent %d", a.Number))
+		},
+		Operator: func([]string) (apiv1.OperatorServiceClient, io.Closer, error) { return th, io.NopCloser(nil), nil },
+		Say:      func(format string, args ...any) { th.said = append(th.said, fmt.Sprintf(format, args...)) },
+		Ready:    func(c dev.Cluster) { th.ready <- c },
+	}
+}
+
+func (th *theatre) part(ctx context.Context, name string) error {
+	if name == th.breaks {
+		return errors.New("its port is taken")
+	}
+	th.note("%s comes", name)
+	<-ctx.Done()
+	th.note("%s goes", name)
+	return nil
+}
+
+func (th *theatre) ListAgents(context.Context, *apiv1.ListRequest, ...grpc.CallOption) (*apiv1.ListAgentsResponse, error) {
+	th.mu.Lock()
+	defer th.mu.Unlock()
+	answer := &apiv1.ListAgentsResponse{}
+	for i, address := range th.agents {
+		answer.Items = append(answer.Items, &apiv1.AgentView{Id: fmt.Sprintf("agent-%d", i+7), Address: address, State: "RUNNING"})
+	}
+	return answer, nil
+}
+
+func TestAClusterComesUpIsDescribedAndGoesInOrder(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
+	th := &theatre{}
+	ctx, stop := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	config := th.config(3, 2, "")
+	go func() { done <- dev.Run(ctx, config) }()
+	cluster := <-th.ready
+	var file dev.Cluster
+	data, err := os.ReadFile(filepath.Join(cluster.Dir, dev.JSONFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(data, &file); err != nil {
+		t.Fatal(err)
+	}
+	if len(file.Masters) != 3 || len(file.Agents) != 2 || file.Masters[2].ID != "m3" || file.Masters[0].PID != os.Getpid() ||
+		!strings.HasPrefix(file.Agents[1].ID, "agent-") || !file.Temporary {
+		t.Errorf("dev.json is %s", data)
+	}
+	addresses := map[string]bool{}
+	for _, master := range cluster.Masters {
+		addresses[master.GRPC], addresses[master.HTTP], addresses[master.Raft] = true, true, true
+		if len(master.Peers) != 3 {
+			t.Errorf("master %s has peers %v", master.ID, master.Peers)
+		}
+	}
+	for _, agent := range cluster.Agents {
+		addresses[agent.HTTP] = true
+	}
+	if len(addresses) != 11 {
+		t.Errorf("addresses are not apart: %v", addresses)
+	}
+	stop()
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(cluster.Dir); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the folder is left: %v", err)
+	}
+	lastAgent := slices.IndexFunc(th.events, func(e string) bool { return strings.HasPrefix(e, "master") && strings.HasSuffix(e, "goes") })
+	if len(th.events) != 10 || lastAgent != 7 {
+		t.Errorf("went in the order %q", th.events)
+	}
+}
+
+func TestAPartThatFailsEndsTheWhole(t *testing.T) {
+	for _, part := range []string{"master m2", "agent 0"} {
+		t.Setenv("TMPDIR", t.TempDir())
+		th := &theatre{breaks: part}
+		err := dev.Run(t.Context(), th.config(2, 2, ""))
+		if err == nil || !strings.Contains(err.Error(), "its port is taken") {
+			t.Errorf("%s: got %v", part, err)
+		}
+		if left, err := os.ReadDir(os.TempDir()); err != nil || len(left) > 0 {
+			t.Errorf("%s: left %v, %v", part, left, err)
+		}
+	}
+}
+
+// once brings a cluster up in the folder, and down again.
+func once(t *testing.T, masters, agents int, dir string) (dev.Cluster, error) {
+	t.Helper()
+	th := &theatre{}
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	done := make(chan error, 1)
+	config := th.config(masters, agents, dir)
+	go func() { done <- dev.Run(ctx, config) }()
+	select {
+	case cluster := <-th.ready:
+		stop()
+		return cluster, <-done
+	case err := <-done:
+		return dev.Cluster{}, err
+	}
+}
+
+func TestAKeptFolderKeepsItsAddresses(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "data")
+	first, err := once(t, 3, 1, dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	second, err := once(t, 3, 2, dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range first.Masters {
+		if first.Masters[i].Raft != second.Masters[i].Raft || first.Masters[i].GRPC != second.Masters[i].GRPC {
+			t.Errorf("master %d moved from %v to %v", i, first.Masters[i], second.Masters[i])
+		}
+	}
+	if len(second.Agents) != 2 || first.Agents[0].HTTP != second.Agents[0].HTTP || len(second.Masters[0].Peers) != 3 {
+		t.Errorf("agents were %v and are %v", first.Agents, second.Agents)
+	}
+	if _, err := os.Stat(filepath.Join(dir, dev.JSONFile)); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("dev.json outlives the cluster: %v", err)
+	}
+	if _, err := once(t, 1, 1, dir); err == nil || !strings.Contains(err.Error(), "--masters 3") {
+		t.Errorf("another number of masters: %v", err)
+	}
+	listener, err := net.Listen("tcp", first.Masters[1].Raft)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = once(t, 3, 1, dir)
+	if err == nil || !strings.Contains(err.Error(), first.Masters[1].Raft) || !strings.Contains(err.Error(), "address already in use") {
+		t.Errorf("a taken port: %v", err)
+	}
+	if err := listener.Close(); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,179 @@
+package dev
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"syscall"
+)
+
+const (
+	loopback = "127.0.0.1"
+	// planFile keeps the addresses of a folder: masters of a quorum know each other by them.
+	planFile = "dev-addresses.json"
+)
+
+// The default ports, which commands use when nobody names a master.
+const (
+	masterGRPC = 5060
+	masterHTTP = 5050
+	masterRaft = 5070
+	agentHTTP  = 5051
+)
+
+// Free ports are looked for below the range from which systems take the ports of outgoing connections, so that none
+// is lost between the look and the use.
+const (
+	portMin = 20000
+	portMax = 32000
+)
+
+// plan names the parts and their addresses: those that the folder was used with, else fresh ones.
+func plan(dir string, masters, agents int) (Cluster, error) {
+	cluster := Cluster{Dir: dir, PID: os.Getpid()}
+	err := readJSON(filepath.Join(dir, planFile), &cluster)
+	switch {
+	case err == nil && len(cluster.Masters) != masters:
+		return cluster, fmt.Errorf("%s holds a cluster of %d masters, not %d; say --masters %d or name another folder",
+			dir, len(cluster.Masters), masters, len(cluster.Masters))
+	case err == nil:
+		err = checkFree(cluster)
+	case errors.Is(err, os.ErrNotExist):
+		cluster.Masters, err = planMasters(dir, masters)
+	}
+	if err != nil {
+		return cluster, err
+	}
+	if cluster.Agents, err = planAgents(cluster, agents); err != nil {
+		return cluster, err
+	}
+	return cluster, writeJSON(filepath.Join(dir, planFile), cluster)
+}
+
+func planMasters(dir string, count int) ([]Master, error) {
+	masters := make([]Master, count)
+	var peers []Peer
+	for i := range masters {
+		id := "m" + strconv.Itoa(i+1)
+		ports, err := freePorts(3)
+		if err != nil {
+			return nil, err
+		}
+		if i == 0 && free(masterGRPC) && free(masterHTTP) {
+			ports[0], ports[1] = masterGRPC, masterHTTP
+			if free(masterRaft) {
+				ports[2] = masterRaft
+			}
+		}
+		masters[i] = Master{ID: id, GRPC: at(ports[0]), HTTP: at(ports[1]), Raft: at(ports[2]), Dir: filepath.Join(dir, "master-"+id)}
+		peers = append(peers, Peer{id, masters[i].Raft})
+	}
+	for i := range masters {
+		masters[i].Peers = peers
+	}
+	return masters, nil
+}
+
+// planAgents keeps the known agents and adds fresh ones.
+func planAgents(cluster Cluster, count int) ([]Agent, error) {
+	agents := cluster.Agents[:min(count, len(cluster.Agents))]
+	var masters []string
+	for _, master := range cluster.Masters {
+		masters = append(masters, master.GRPC)
+	}
+	for i := range count {
+		if i == len(agents) {
+			ports, err := freePorts(1)
+			if err != nil {
+				return nil, err
+			}
+			if i == 0 && cluster.Masters[0].HTTP == at(masterHTTP) && free(agentHTTP) {
+				ports[0] = agentHTTP
+			}
+			agents = append(agents, Agent{HTTP: at(ports[0]), Dir: filepath.Join(cluster.Dir, "agent-"+strconv.Itoa(i+1))})
+		}
+		agents[i].Number, agents[i].Masters, agents[i].ID = i, masters, ""
+	}
+	return agents, nil
+}
+
+// checkFree says which address of a kept folder is taken.
+func checkFree(cluster Cluster) error {
+	for i := range cluster.Masters {
+		master := &cluster.Masters[i]
+		master.PID = 0
+		for _, other := range cluster.Masters {
+			master.Peers = append(master.Peers, Peer{other.ID, other.Raft})
+		}
+		for _, address := range []string{master.GRPC, master.HTTP, master.Raft} {
+			if err := tryListen(address); err != nil {
+				return fmt.Errorf("%s was used with master %s at %s, which is taken: %w; end what listens there, or name another folder",
+					cluster.Dir, master.ID, address, err)
+			}
+		}
+	}
+	for _, agent := range cluster.Agents {
+		if err := tryListen(agent.HTTP); err != nil {
+			return fmt.Errorf("%s was used with an agent at %s, which is taken: %w; end what listens there, or name another folder",
+				cluster.Dir, agent.HTTP, err)
+		}
+	}
+	return nil
+}
+
+func at(port int) string { return net.JoinHostPort(loopback, strconv.Itoa(port)) }
+
+func free(port int) bool { return tryListen(at(port)) == nil }
+
+func tryListen(address string) error {
+	listener, err := net.Listen("tcp", address)
+	if err != nil {
+		if errors.Is(err, syscall.EADDRINUSE) {
+			return syscall.EADDRINUSE
+		}
+		return err
+	}
+	return listener.Close()
+}
+
+// freePorts finds ports that nobody listens on. Two commands that look at the same moment look in different places.
+func freePorts(count int) ([]int, error) {
+	var ports []int
+	for port, tries := portMin+rand.IntN(portMax-portMin), 0; len(ports) < count; port, tries = port+1, tries+1 {
+		if tries > portMax-portMin {
+			return nil, fmt.Errorf("no free port between %d and %d on %s", portMin, portMax, loopback)
+		}
+		if candidate := portMin + (port-portMin)%(portMax-portMin); free(candidate) {
+			ports = append(ports, candidate)
+		}
+	}
+	return ports, nil
+}
+
+func readJSON(name string, into any) error {
+	data, err := os.ReadFile(name)
+	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal(data, into); err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	return nil
+}
+
+// writeJSON replaces the file whole: whoever reads it sees the old or the new.
+func writeJSON(name string, value any) error {
+	data, err := json.MarshalIndent(value, "", "  ")
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(name+".new", append(data, '\n'), 0o600); err != nil {
+		return err
+	}
+	return os.Rename(name+".new", name)
+}

@@ -1,0 +1,62 @@
+package dev
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"syscall"
+	"time"
+)
+
+// childEndMax is how long a child may take to end before it is killed.
+const childEndMax = 10 * time.Second
+
+// startProcess starts a master as a child. It ends when its standard input does, so also when this process is killed:
+// no signal of ours has to reach it.
+func (h *house) startProcess(ctx context.Context, master *Master) error {
+	child := exec.Command(h.config.Binary, h.config.MasterArgs(*master)...)
+	child.Stderr = os.Stderr
+	// Its own group: a Ctrl-C of the terminal is ours, and we end the cluster in order.
+	child.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	stdin, err := child.StdinPipe()
+	if err != nil {
+		return err
+	}
+	if err := child.Start(); err != nil {
+		return fmt.Errorf("master %s: %w", master.ID, err)
+	}
+	master.PID = child.Process.Pid
+	id, ended := master.ID, make(chan struct{})
+	h.masters.Go(func() {
+		defer close(ended)
+		err := child.Wait()
+		if ctx.Err() == nil {
+			// Someone may have killed it on purpose, to see what happens: the others go on.
+			h.config.Say("master %s (process %d) ended: %v", id, child.Process.Pid, orExited(err))
+		}
+	})
+	h.masters.Go(func() {
+		select {
+		case <-ended:
+			return
+		case <-ctx.Done():
+		}
+		_ = stdin.Close() // it may have ended already
+		timer := time.NewTimer(childEndMax)
+		defer timer.Stop()
+		select {
+		case <-ended:
+		case <-timer.C:
+			_ = child.Process.Kill() // the same
+		}
+	})
+	return nil
+}
+
+func orExited(err error) any {
+	if err == nil {
+		return "exit status 0"
+	}
+	return err
+}

@@ -1,0 +1,85 @@
+package dev
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"time"
+
+	"github.com/tenderhq/tender/api"
+	apiv1 "github.com/tenderhq/tender/api/v1"
+)
+
+const (
+	readyPoll = 20 * time.Millisecond
+	// slowAfter: later than this people are told what is missing, and then again each time it passes.
+	slowAfter = 5 * time.Second
+)
+
+// awaitReady returns when a master leads and every agent has reported, and tells the world.
+func (h *house) awaitReady(ctx context.Context) (err error) {
+	operator, closer, err := h.config.Operator(h.cluster.masterAddresses())
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, closer.Close()) }()
+	tick := time.NewTicker(readyPoll)
+	defer tick.Stop()
+	told := h.start
+	for {
+		missing := h.missing(ctx, operator)
+		if missing == "" {
+			return h.ready()
+		}
+		if time.Since(told) > slowAfter {
+			told = time.Now()
+			h.config.Say("still starting: %s", missing)
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+func (h *house) ready() error {
+	h.cluster.Took = time.Since(h.start)
+	if err := writeJSON(filepath.Join(h.cluster.Dir, JSONFile), h.cluster); err != nil {
+		return err
+	}
+	h.config.Ready(h.cluster)
+	return nil
+}
+
+// missing says what is not up yet, "" when all is. It learns the agents' IDs by their addresses.
+func (h *house) missing(ctx context.Context, operator apiv1.OperatorServiceClient) string {
+	answer, err := operator.ListAgents(ctx, &apiv1.ListRequest{})
+	if err != nil {
+		return fmt.Sprintf("no master leads yet (%v)", err)
+	}
+	up := 0
+	for i := range h.cluster.Agents {
+		agent := &h.cluster.Agents[i]
+		for _, item := range answer.GetItems() {
+			works := item.GetState() == api.AgentRunning.String() || item.GetState() == api.AgentBusy.String()
+			if item.GetAddress() == agent.HTTP && works {
+				agent.ID = item.GetId()
+				up++
+			}
+		}
+	}
+	if up < len(h.cluster.Agents) {
+		return fmt.Sprintf("%d of %d agents are up", up, len(h.cluster.Agents))
+	}
+	return ""
+}
+
+func (c Cluster) masterAddresses() []string {
+	var addresses []string
+	for _, master := range c.Masters {
+		addresses = append(addresses, master.GRPC)
+	}
+	return addresses
+}

@@ -1,0 +1,42 @@
+package dev
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strconv"
+
+	"github.com/tenderhq/tender/internal/protocol"
+)
+
+// startedBelow lists the executors and tasks whose sandbox lies in the folder: their environment says so (R33). A
+// shell that merely stands in the folder is none.
+func startedBelow(dir string) []int {
+	entries, err := os.ReadDir("/proc")
+	if err != nil {
+		return nil
+	}
+	var pids []int
+	for _, entry := range entries {
+		pid, err := strconv.Atoi(entry.Name())
+		if err != nil {
+			continue
+		}
+		environment, err := os.ReadFile(filepath.Join("/proc", entry.Name(), "environ"))
+		if err == nil && hasSandbox(environment, dir) { // else it has ended, or is another user's
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
+
+func hasSandbox(environment []byte, dir string) bool {
+	for pair := range bytes.SplitSeq(environment, []byte{0}) {
+		for _, name := range []string{protocol.ExecutorSandboxEnv, protocol.TaskSandboxEnv} {
+			if bytes.HasPrefix(pair, []byte(name+"="+dir+"/")) {
+				return true
+			}
+		}
+	}
+	return false
+}
