@@ -15,6 +15,9 @@ func (t *Task) Check() error {
 	if err := CheckID("task ID", string(t.ID)); err != nil {
 		return err
 	}
+	if t.Resources.IsZero() {
+		return fmt.Errorf("the task asks for no resources; it must ask for some, such as cpus:0.1")
+	}
 	if err := t.Resources.Check(); err != nil {
 		return err
 	}
@@ -62,12 +65,17 @@ func (t *Task) checkPorts() error {
 	if len(t.Ports) > LabelsMax {
 		return fmt.Errorf("%d named ports, at most %d are allowed", len(t.Ports), LabelsMax)
 	}
+	asked := t.Resources.RangesOf("ports")
 	for _, name := range sortedKeys(t.Ports) {
+		number := uint64(t.Ports[name])
 		if err := CheckID("a port's name", name); err != nil {
 			return err
 		}
-		if t.Ports[name] == 0 {
+		switch {
+		case number == 0:
 			return fmt.Errorf("port %q must be a number from 1 to 65535", name)
+		case !asked.Contains(Ranges{{number, number}}):
+			return fmt.Errorf("port %q is %d, which is not among the task's resources; ask for ports:[%d]", name, number, number)
 		}
 	}
 	return nil
