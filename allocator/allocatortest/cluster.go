@@ -35,6 +35,7 @@ type Cluster struct {
 	suppressed map[string]bool
 	filters    []filter
 	demand     map[string][]api.Shape
+	launched   map[string]int64 // since the demand was stated
 	tasks      int
 	held       bool
 }
@@ -53,6 +54,7 @@ func NewCluster(t T, policy allocator.Allocator) *Cluster {
 		Roles:      make(map[api.Role]allocator.Role),
 		suppressed: make(map[string]bool),
 		demand:     make(map[string][]api.Shape),
+		launched:   make(map[string]int64),
 	}
 }
 
@@ -75,6 +77,7 @@ func (c *Cluster) Agent(id api.AgentID, total string) {
 // SetAgent adds or changes an agent. When it is not offered any more, its offers are
 // rescinded, as the core does.
 func (c *Cluster) SetAgent(a allocator.Agent) {
+	c.Logf("agent %s %s zone=%s offerable=%v", a.ID, a.Total, a.Zone, a.Offerable)
 	c.Agents[a.ID] = a
 	c.Policy.SetAgent(a)
 	if !a.Offerable {
@@ -85,6 +88,7 @@ func (c *Cluster) SetAgent(a allocator.Agent) {
 
 // RemoveAgent forgets an agent with all on it.
 func (c *Cluster) RemoveAgent(id api.AgentID) {
+	c.Logf("remove agent %s", id)
 	on := func(claim allocator.Claim) bool { return claim.Agent == id }
 	c.Offers = slices.DeleteFunc(c.Offers, on)
 	c.Tasks = slices.DeleteFunc(c.Tasks, on)
@@ -101,6 +105,7 @@ func (c *Cluster) Framework(id api.FrameworkID, roles ...api.Role) {
 // SetFramework adds or changes a framework. When it goes inactive its offers are
 // rescinded and its filters forgotten.
 func (c *Cluster) SetFramework(f allocator.Framework) {
+	c.Logf("framework %+v", f)
 	was := c.Frameworks[f.ID]
 	c.Frameworks[f.ID] = f
 	c.Policy.SetFramework(f)
@@ -115,6 +120,7 @@ func (c *Cluster) SetFramework(f allocator.Framework) {
 
 // RemoveFramework ends a framework; what it held is returned first.
 func (c *Cluster) RemoveFramework(id api.FrameworkID) {
+	c.Logf("remove framework %s", id)
 	c.rescind(func(o allocator.Claim) bool { return o.Framework == id })
 	for _, task := range slices.Clone(c.Tasks) {
 		if task.Framework == id {
@@ -123,6 +129,7 @@ func (c *Cluster) RemoveFramework(id api.FrameworkID) {
 	}
 	c.Policy.RemoveFramework(id)
 	for _, role := range c.Frameworks[id].Roles {
+		delete(c.launched, key(id, role))
 		delete(c.demand, key(id, role))
 		delete(c.suppressed, key(id, role))
 	}
@@ -132,12 +139,14 @@ func (c *Cluster) RemoveFramework(id api.FrameworkID) {
 
 // Role sets weight, priority and quota.
 func (c *Cluster) Role(r allocator.Role) {
+	c.Logf("role %+v", r)
 	c.Roles[r.Role] = r
 	c.Policy.SetRole(r)
 }
 
 // Suppress and Revive are the framework's calls.
 func (c *Cluster) Suppress(id api.FrameworkID, roles ...api.Role) {
+	c.Logf("suppress %s %v", id, roles)
 	for _, role := range c.rolesOf(id, roles) {
 		c.suppressed[key(id, role)] = true
 	}
@@ -146,6 +155,7 @@ func (c *Cluster) Suppress(id api.FrameworkID, roles ...api.Role) {
 
 // Revive undoes Suppress and forgets filters.
 func (c *Cluster) Revive(id api.FrameworkID, roles ...api.Role) {
+	c.Logf("revive %s %v", id, roles)
 	for _, role := range c.rolesOf(id, roles) {
 		delete(c.suppressed, key(id, role))
 		c.dropFilters(func(f filter) bool { return f.claim.Framework == id && f.claim.Role == role })
@@ -155,28 +165,34 @@ func (c *Cluster) Revive(id api.FrameworkID, roles ...api.Role) {
 
 func (c *Cluster) rolesOf(id api.FrameworkID, roles []api.Role) []api.Role {
 	if len(roles) == 0 {
-		return c.Frameworks[id].Roles
+		roles = c.Frameworks[id].Roles
 	}
 	return roles
 }
 
 // Demand states what the framework wants in the role; no shapes = nothing.
 func (c *Cluster) Demand(id api.FrameworkID, role api.Role, shapes ...api.Shape) {
+	c.Logf("demand %s %s %+v", id, role, shapes)
 	if shapes == nil {
 		shapes = []api.Shape{}
 	}
-	c.demand[key(id, role)] = shapes
+	if !slices.Contains(c.Frameworks[id].Roles, role) {
+		return
+	}
+	c.demand[key(id, role)], c.launched[key(id, role)] = shapes, 0
 	c.Policy.SetDemand(id, role, shapes)
 }
 
 // NoDemand takes back what was stated.
 func (c *Cluster) NoDemand(id api.FrameworkID, role api.Role) {
+	c.Logf("no demand %s %s", id, role)
 	delete(c.demand, key(id, role))
 	c.Policy.SetDemand(id, role, nil)
 }
 
 // Hold is R20.
 func (c *Cluster) Hold(on bool) {
+	c.Logf("hold %v", on)
 	c.held = on
 	c.Policy.Hold(on)
 }
@@ -190,12 +206,16 @@ func (c *Cluster) Shape(resources string, count int64) api.Shape {
 func key(id api.FrameworkID, role api.Role) string { return string(id) + " " + string(role) }
 
 // Sleep lets time pass.
-func (c *Cluster) Sleep(d time.Duration) { c.Now = c.Now.Add(d) }
+func (c *Cluster) Sleep(d time.Duration) {
+	c.Logf("sleep %s", d)
+	c.Now = c.Now.Add(d)
+}
 
 // Allocate runs the policy once, checks every proposal and returns the new offers.
 func (c *Cluster) Allocate() []allocator.Claim {
 	c.Helper()
 	allocation := c.Policy.Allocate(c.Now)
+	c.Logf("allocate: %s; %d inverse", strings.ReplaceAll(c.Words(allocation.Offers), "\n", ", "), len(allocation.Inverse))
 	for _, offer := range allocation.Offers {
 		c.check(offer)
 		c.Offers = append(c.Offers, offer)
@@ -241,6 +261,7 @@ func (c *Cluster) Offer(id api.FrameworkID, agent api.AgentID) allocator.Claim {
 // (0 = none). It returns the tasks.
 func (c *Cluster) Accept(offer allocator.Claim, refuse time.Duration, tasks ...api.Resources) []allocator.Claim {
 	c.Helper()
+	c.Logf("accept %s %s %s %s: %s, filter %s", offer.Framework, offer.Role, offer.Agent, offer.Resources, tasks, refuse)
 	c.close(offer)
 	var launched []allocator.Claim
 	rest := offer.Resources
@@ -253,6 +274,7 @@ func (c *Cluster) Accept(offer allocator.Claim, refuse time.Duration, tasks ...a
 		task := offer
 		task.Resources, task.Task, task.Since = taken, api.TaskID(fmt.Sprintf("t%d", c.tasks)), c.Now
 		c.Policy.Launch(task)
+		c.launched[key(task.Framework, task.Role)]++
 		c.Tasks = append(c.Tasks, task)
 		launched = append(launched, task)
 		rest = left
@@ -282,6 +304,7 @@ func (c *Cluster) refuse(offer allocator.Claim, refuse time.Duration) {
 // Finish ends a task.
 func (c *Cluster) Finish(task allocator.Claim) {
 	c.Helper()
+	c.Logf("finish %s of %s: %s on %s", task.Task, task.Framework, task.Resources, task.Agent)
 	before := len(c.Tasks)
 	c.Tasks = slices.DeleteFunc(c.Tasks, func(t allocator.Claim) bool { return t.Task == task.Task })
 	if len(c.Tasks) == before {

@@ -23,14 +23,14 @@ type agent struct {
 	held     []holding
 	use      *use // nil: nothing is said of its use
 
-	filters map[int32]filter // by member number
-	pending []int32          // members that may take something of it again
-	dirty   bool             // everybody may
-	waiting bool             // it stands in dirty.pending
-	looked  uint64           // the round in which it was last looked at
-	last    int32            // member of its last offer; -1 = none
-	keep    *keep            // what preemption frees here is kept for somebody
-	tasks   []*task          // by launch; only if the policy preempts
+	filters map[int32]*filter // by member number
+	pending []int32           // members that may take something of it again
+	dirty   bool              // everybody may
+	waiting bool              // it stands in dirty.pending
+	looked  uint64            // the round in which it was last looked at
+	last    int32             // member of its last offer; -1 = none
+	keep    *keep             // what preemption frees here is kept for somebody
+	tasks   []*task           // by launch; only if the policy preempts
 }
 
 // SetAgent adds an agent or replaces what is known of it.
@@ -155,6 +155,7 @@ func (b *Books) RemoveAgent(id api.AgentID) {
 	delete(b.agentNumbers, id)
 	b.agents[a.number] = nil
 	b.agentHoles = append(b.agentHoles, a.number)
+	b.loosen()
 	b.keeps.stale = true
 }
 

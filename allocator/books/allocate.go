@@ -39,11 +39,29 @@ func (b *Books) Allocate(now time.Time) allocator.Allocation {
 	b.round++
 	b.yield()
 	b.settle()
-	b.serveAll()
-	b.serveFew()
+	for again := true; again; again = b.metOnTheWay() || len(b.dirty.agents) > 0 {
+		b.serveAll()
+		b.serveFew()
+	}
 	allocation := allocator.Allocation{Inverse: b.preempt()}
 	allocation.Offers = b.claims()
 	return allocation
+}
+
+// metOnTheWay reports whether an offer has met (part of) a guarantee after somebody got
+// less for its sake: then all is looked at once more. Each time something was offered,
+// so that this ends.
+func (b *Books) metOnTheWay() bool {
+	p := &b.promises
+	if !p.met || !p.blocked {
+		p.met = false
+		return false
+	}
+	p.met, p.blocked = false, false
+	b.round++
+	b.dirty.everything(b)
+	b.settle()
+	return true
 }
 
 // serveAll looks at the agents that have more to give, for all members.
@@ -118,9 +136,19 @@ func (b *Books) serveIdleAgent(a *agent) {
 		a.looked = b.round
 		if a.waiting {
 			b.servePending(a)
-			return
+		} else {
+			b.serveOthers(a)
 		}
-		b.serve(a, b.few)
+	}
+}
+
+// serveOthers looks at an agent for the few. Where some took part of what is reserved,
+// another may now be offered what its filter did not hide: then all are asked again.
+func (b *Books) serveOthers(a *agent) {
+	before := len(b.turn.proposals)
+	b.serve(a, b.few)
+	if !a.plain && len(a.filters) > 0 && len(b.turn.proposals) > before {
+		b.dirty.agent(b, a)
 	}
 }
 
@@ -135,7 +163,7 @@ func (b *Books) servePending(a *agent) {
 	}
 	b.turn.guests = guests
 	a.waiting, a.pending = false, a.pending[:0]
-	b.serve(a, b.few)
+	b.serveOthers(a)
 	for _, m := range guests {
 		b.few.remove(m)
 	}
@@ -202,7 +230,7 @@ func (b *Books) servePlace(a *agent, o *order, p *place, owed bool) bool {
 				b.propose(a, m, offer, o)
 				return true
 			}
-			if !owed {
+			if !owed && (a.plain || why != isFiltered) { // else another cut may not be hidden
 				m.passed = b.turn.number
 			}
 		}
@@ -228,7 +256,18 @@ func (b *Books) propose(a *agent, m *member, offer api.Resources, o *order) {
 	if m.demand != nil {
 		b.plan(m, h)
 	}
+	b.promises.met = b.promises.met || m.role.promise.near
 	b.reorder(m, o)
+}
+
+// proposed is what this turn has given the member already.
+func (b *Books) proposed(m *member) api.Resources {
+	for _, p := range b.turn.proposals[min(b.turn.first, len(b.turn.proposals)):] {
+		if b.turn.on && p.member == m {
+			return p.resources
+		}
+	}
+	return api.Resources{}
 }
 
 func (b *Books) join(a *agent, m *member, offer api.Resources) {

@@ -22,6 +22,8 @@ type Books struct {
 	options Options
 	least   []least // worth offering to who says nothing itself
 	kinds   kinds
+	cpus    int // the kinds that every task needs
+	mem     int
 
 	agents       []*agent // by number; nil = free number
 	agentNumbers map[api.AgentID]int32
@@ -84,6 +86,7 @@ func New(config allocator.Config, options Options) *Books {
 		tasks:        make(map[taskKey]*task),
 	}
 	b.all, b.few = newOrder(b, 0), newOrder(b, 1)
+	b.cpus, b.mem = b.kinds.number("cpus"), b.kinds.number("mem")
 	minimum := config.MinOffer
 	if len(minimum) == 0 {
 		minimum = []allocator.MinOffer{{Name: "cpus", Milli: 10}, {Name: "mem", Milli: 32_000}}

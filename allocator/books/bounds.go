@@ -12,10 +12,9 @@ func (b *Books) bounded(m *member, a *agent, offer api.Resources, owed bool) (ap
 	if !r.limited && b.promises.count == 0 && most == nil {
 		return offer, granted
 	}
-	whole := offer
 	if r.limited {
 		offer = b.withinLimits(r, offer)
-		if b.starved(whole, offer) {
+		if offer.IsZero() {
 			return offer, overLimit
 		}
 	}
@@ -25,7 +24,7 @@ func (b *Books) bounded(m *member, a *agent, offer api.Resources, owed bool) (ap
 		if !same(before, offer) {
 			b.promises.blocked = true
 		}
-		if b.starved(before, offer) {
+		if offer.IsZero() {
 			return offer, isPromised
 		}
 	}
@@ -38,19 +37,9 @@ func (b *Books) bounded(m *member, a *agent, offer api.Resources, owed bool) (ap
 	return offer, granted
 }
 
-// starved reports whether the cut took away what every task needs: then the rest is not
-// worth offering.
-func (b *Books) starved(before, after api.Resources) bool {
-	if same(before, after) {
-		return false
-	}
-	for _, name := range []string{"cpus", "mem"} {
-		if before.Scalar(name) > 0 && after.Scalar(name) == 0 {
-			return true
-		}
-	}
-	return after.IsZero()
-}
+// essential reports whether every task needs the kind: who may have no more of it is
+// offered nothing unreserved at all, for what is left would only be declined.
+func (b *Books) essential(kind int) bool { return kind == b.cpus || kind == b.mem }
 
 // withinLimits cuts the offer to the room under the limits of the role and those above.
 // What is reserved for a role counts there and above whether it is used or not, so that
@@ -71,9 +60,20 @@ func (b *Books) withinLimits(r *role, offer api.Resources) api.Resources {
 		}
 	}
 	b.turn.rooms = rooms
+	full := false
+	for i := range rooms {
+		for kind, left := range rooms[i].left {
+			if left == 0 && b.essential(kind) {
+				full, rooms[i].role.cut = true, true
+			}
+		}
+	}
 	return b.cut(offer, func(item api.Resource) int64 {
 		if item.Revocable {
 			return unbounded
+		}
+		if full && item.Reserved == "" {
+			return 0
 		}
 		x := int64(unbounded)
 		kind := b.kinds.number(item.Name)
@@ -116,18 +116,27 @@ func (b *Books) withinPromises(r *role, offer api.Resources, owed bool) api.Reso
 	relief := b.turn.relief
 	taken := &b.turn.rest
 	taken.set(nil)
-	return b.cut(offer, func(item api.Resource) int64 {
-		kind := b.kinds.number(item.Name)
+	most := func(kind int) int64 {
 		need := b.promises.need.at(kind)
-		if !unreserved(item.Label) || need == 0 {
+		if need == 0 {
 			return unbounded
 		}
 		mine := relief.at(kind)
-		most := mine + max(0, b.promises.spare.at(kind)-need)
 		if owed && mine > 0 {
-			most = mine
+			return mine
 		}
-		x := min(size(item), max(0, most-taken.at(kind)))
+		return mine + max(0, b.promises.spare.at(kind)-need)
+	}
+	full := most(b.cpus) == 0 || most(b.mem) == 0
+	return b.cut(offer, func(item api.Resource) int64 {
+		kind := b.kinds.number(item.Name)
+		switch {
+		case !unreserved(item.Label):
+			return unbounded
+		case full:
+			return 0
+		}
+		x := min(size(item), max(0, most(kind)-taken.at(kind)))
 		taken.addAt(kind, x)
 		return x
 	})
@@ -141,10 +150,13 @@ func (b *Books) withinMost(m *member, a *agent, offer api.Resources) api.Resourc
 		for kind, x := range a.held[at].offered {
 			if kind < len(*left) && (*left)[kind] != unbounded {
 				(*left)[kind] = max(0, (*left)[kind]-x)
+				if (*left)[kind] == 0 {
+					return api.Resources{}
+				}
 			}
 		}
 	}
-	cut := b.cut(offer, func(item api.Resource) int64 {
+	return b.cut(offer, func(item api.Resource) int64 {
 		kind := b.kinds.number(item.Name)
 		if kind >= len(*left) || (*left)[kind] == unbounded {
 			return unbounded
@@ -153,10 +165,6 @@ func (b *Books) withinMost(m *member, a *agent, offer api.Resources) api.Resourc
 		(*left)[kind] -= x
 		return x
 	})
-	if b.starved(offer, cut) {
-		return api.Resources{}
-	}
-	return cut
 }
 
 // cut keeps of each item what most allows, asked in the order reserved before

@@ -146,7 +146,7 @@ func (b *Books) launched(m *member, h *holding, task amounts) {
 		}
 	}
 	for _, s := range m.demand.shapes {
-		if s.known && s.count > 0 && equal(s.ask, task) {
+		if ask, known := b.askOf(s); known && s.count > 0 && equal(ask, task) {
 			s.count--
 			b.relist(m)
 			return

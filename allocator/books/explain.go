@@ -88,7 +88,7 @@ func (b *Books) whyAgent(m *member, a *agent) string {
 	case isKept:
 		return fmt.Sprintf("what is free of %s is kept for %s, for which tasks were preempted", on, a.keep.of.framework.spec.ID)
 	case overLimit:
-		return b.whyLimit(m, a)
+		return b.whyLimit(m)
 	case isPromised:
 		return fmt.Sprintf("what is free of %s is held back for guarantees: %s", on, b.whyPromises(m.role))
 	case overMost:
@@ -100,10 +100,21 @@ func (b *Books) whyAgent(m *member, a *agent) string {
 	case notNear:
 		return fmt.Sprintf("%s waits for the agents that it prefers; %s is none of them", id, on)
 	case isFiltered:
-		until, _ := b.filtered(a, m, api.Resources{})
-		return fmt.Sprintf("%s filtered %s until %s from now, for offers of no more than %s", id, on, span(until-b.now), a.filters[m.number].refused)
+		return b.whyFiltered(m, a)
 	}
 	return fmt.Sprintf("nothing: the next allocation offers %s of %s to %s in role %s", offer, on, id, role)
+}
+
+// whyFiltered names the filter that ends last.
+func (b *Books) whyFiltered(m *member, a *agent) string {
+	var last *filter
+	for one := a.filters[m.number]; one != nil; one = one.next {
+		if b.inForce(one, m) && (last == nil || one.until > last.until) {
+			last = one
+		}
+	}
+	return fmt.Sprintf("%s filtered %s until %s from now, for offers of no more than %s",
+		m.framework.spec.ID, a.spec.ID, span(last.until-b.now), last.refused)
 }
 
 // span is a time for people: whole seconds when it is longer than a few.
@@ -212,11 +223,11 @@ func parted(r, s *role) (*role, *role) {
 // ratio writes a share with three decimals.
 func ratio(share float64) string { return fmt.Sprintf("%.3g", share) }
 
-func (b *Books) whyLimit(m *member, a *agent) string {
+func (b *Books) whyLimit(m *member) string {
 	for r := m.role; r != nil; r = r.parent {
 		for _, item := range r.spoken.Limit.Items() {
 			kind := b.kinds.number(item.Name)
-			if a.counted.at(kind) > 0 && r.taken.at(kind) >= r.limit.at(kind) {
+			if r.taken.at(kind) >= r.limit.at(kind) {
 				over := "at"
 				if r.taken.at(kind) > r.limit.at(kind) {
 					over = "above"

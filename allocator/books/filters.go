@@ -1,6 +1,8 @@
 package books
 
 import (
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/tenderhq/tender/allocator"
@@ -12,13 +14,15 @@ import (
 type filter struct {
 	refused    api.Resources
 	until      instant
-	generation uint32 // of the member's filters; an older one is forgotten
+	generation uint32  // of the member's filters; an older one is forgotten
+	next       *filter // of the same member and agent, neither within the other
 }
 
 // filters know when each filter ends.
 type filters struct {
 	ends  []end // a heap, the soonest first
 	stale int   // ends whose filter is forgotten or replaced
+	spare *filter
 }
 
 type end struct {
@@ -26,8 +30,15 @@ type end struct {
 	agent, member int32
 }
 
-// staleMax is how many stale ends are kept before they are swept, beside half of all.
-const staleMax = 1024
+const (
+	// staleMax is how many stale ends are kept before they are swept, beside half of all.
+	staleMax = 1024
+	// filtersMax bounds the filters of one member and agent. One more replaces the
+	// oldest: the member may see the agent again too soon.
+	filtersMax = 8
+	// filtersSlab is how many are allocated together.
+	filtersSlab = 64
+)
 
 // Refuse leaves a filter.
 func (b *Books) Refuse(claim allocator.Claim, until time.Time) {
@@ -40,37 +51,96 @@ func (b *Books) Refuse(claim allocator.Claim, until time.Time) {
 	if claim.Resources.IsZero() || i <= b.now {
 		return
 	}
-	old, known := a.filters[m.number]
-	known = known && old.generation == b.generations[m.number]
-	switch {
-	case known && old.until >= i && covers(old.refused, claim.Resources):
+	if !b.filters.admit(b, a, m, claim.Resources, i) {
 		return
-	case known:
-		b.filters.stale++
-	default:
-		m.filters++
 	}
+	f := b.filters.fresh()
+	*f = filter{claim.Resources, i, b.generations[m.number], a.filters[m.number]}
 	if a.filters == nil {
-		a.filters = make(map[int32]filter)
+		a.filters = make(map[int32]*filter)
 	}
-	a.filters[m.number] = filter{claim.Resources, i, b.generations[m.number]}
+	a.filters[m.number] = f
+	m.filters++
 	b.filters.push(end{i, a.number, m.number})
 	b.filters.sweep(b)
 }
 
-// filtered reports whether an offer of these resources is filtered, and until when.
-func (b *Books) filtered(a *agent, m *member, offer api.Resources) (instant, bool) {
-	if len(a.filters) == 0 || m.filters == 0 {
-		return 0, false
+// admit drops the filters that a new one makes needless, and reports whether it is
+// needed itself.
+func (f *filters) admit(b *Books, a *agent, m *member, refused api.Resources, until instant) bool {
+	count := 0
+	for one := a.filters[m.number]; one != nil; one = one.next {
+		count++
+		if b.inForce(one, m) && one.until >= until && covers(one.refused, refused) {
+			return false
+		}
 	}
-	f, known := a.filters[m.number]
-	if !known || f.generation != b.generations[m.number] || f.until <= b.now {
-		return 0, false
-	}
-	return f.until, covers(f.refused, offer)
+	f.drop(b, a, m, func(one *filter) bool {
+		count--
+		return !b.inForce(one, m) || one.until <= until && covers(refused, one.refused) || count >= filtersMax-1
+	})
+	return true
 }
 
-// forget drops all filters of a member at once.
+func (b *Books) inForce(f *filter, m *member) bool {
+	return f.generation == b.generations[m.number] && f.until > b.now
+}
+
+// drop forgets those filters of the member on the agent that which picks.
+func (f *filters) drop(b *Books, a *agent, m *member, which func(*filter) bool) {
+	first := a.filters[m.number]
+	if first == nil {
+		return
+	}
+	for at := &first; *at != nil; {
+		one := *at
+		if !which(one) {
+			at = &one.next
+			continue
+		}
+		if one.generation == b.generations[m.number] {
+			m.filters--
+			f.stale++
+		}
+		*at = one.next
+		f.recycle(one)
+	}
+	if first == nil {
+		delete(a.filters, m.number)
+	} else {
+		a.filters[m.number] = first
+	}
+}
+
+func (f *filters) fresh() *filter {
+	if f.spare == nil {
+		slab := make([]filter, filtersSlab)
+		for i := range slab {
+			slab[i].next, f.spare = f.spare, &slab[i]
+		}
+	}
+	one := f.spare
+	f.spare = one.next
+	return one
+}
+
+func (f *filters) recycle(one *filter) { *one, f.spare = filter{next: f.spare}, one }
+
+// filtered is the filter that hides such an offer, or nil.
+func (b *Books) filtered(a *agent, m *member, offer api.Resources) *filter {
+	if m.filters == 0 {
+		return nil
+	}
+	for one := a.filters[m.number]; one != nil; one = one.next {
+		if b.inForce(one, m) && covers(one.refused, offer) {
+			return one
+		}
+	}
+	return nil
+}
+
+// forget drops all filters of a member at once; their memory is freed by a sweep, or
+// when the member refuses the agent again.
 func (f *filters) forget(b *Books, m *member) {
 	f.stale += m.filters
 	m.filters = 0
@@ -79,51 +149,59 @@ func (f *filters) forget(b *Books, m *member) {
 }
 
 func (f *filters) forgetAgent(b *Books, a *agent) {
-	// order: irrelevant because it only counts
-	for number, one := range a.filters {
-		if one.generation == b.generations[number] {
-			b.members[number].filters--
-			f.stale++
-		}
+	for _, number := range slices.Sorted(maps.Keys(a.filters)) {
+		f.drop(b, a, b.memberNumbered(number), func(*filter) bool { return true })
 	}
 	a.filters = nil
+}
+
+// memberNumbered stands in for a member that is gone: its filters are of an older generation.
+func (b *Books) memberNumbered(number int32) *member {
+	if m := b.members[number]; m != nil {
+		return m
+	}
+	return &member{number: number}
 }
 
 // expire ends the filters whose time has come; their members may take the agents again.
 func (f *filters) expire(b *Books) {
 	for len(f.ends) > 0 && f.ends[0].until <= b.now {
 		e := f.pop()
-		if a, m := b.ended(e); m != nil {
-			delete(a.filters, e.member)
-			m.filters--
-			b.dirty.pair(b, a, m)
-		} else {
-			f.stale--
+		a, one := b.ended(e)
+		f.stale-- // it was pushed once; drop counts it as stale
+		if one == nil {
+			continue
 		}
+		m := b.members[e.member]
+		f.drop(b, a, m, func(other *filter) bool { return other == one })
+		b.dirty.pair(b, a, m)
 	}
+	f.stale = max(f.stale, 0)
 }
 
-// ended returns whose filter ends then; nil when it is forgotten or replaced.
-func (b *Books) ended(e end) (*agent, *member) {
+// ended returns the filter that ends then, with its agent; nil when it is forgotten or
+// replaced.
+func (b *Books) ended(e end) (*agent, *filter) {
 	a := b.agents[e.agent]
 	if a == nil {
 		return nil, nil
 	}
-	one, known := a.filters[e.member]
-	if !known || one.until != e.until || one.generation != b.generations[e.member] {
-		return a, nil
+	for one := a.filters[e.member]; one != nil; one = one.next {
+		if one.until == e.until && one.generation == b.generations[e.member] {
+			return a, one
+		}
 	}
-	return a, b.members[e.member]
+	return a, nil
 }
 
 // next is when the first filter ends.
 func (f *filters) next(b *Books) (instant, bool) {
 	for len(f.ends) > 0 {
-		if _, m := b.ended(f.ends[0]); m != nil {
+		if _, one := b.ended(f.ends[0]); one != nil {
 			return f.ends[0].until, true
 		}
 		f.pop()
-		f.stale--
+		f.stale = max(f.stale-1, 0)
 	}
 	return 0, false
 }
@@ -134,18 +212,17 @@ func (f *filters) sweep(b *Books) {
 		return
 	}
 	ends := f.ends
-	f.ends, f.stale = make([]end, 0, len(ends)-f.stale), 0
+	f.ends = make([]end, 0, len(ends)/2)
 	for _, e := range ends {
-		a, m := b.ended(e)
-		switch {
-		case m != nil:
+		a, one := b.ended(e)
+		if one != nil {
 			f.push(e)
-		case a != nil:
-			if one, known := a.filters[e.member]; known && one.generation != b.generations[e.member] {
-				delete(a.filters, e.member)
-			}
+		} else if a != nil {
+			m := b.memberNumbered(e.member)
+			f.drop(b, a, m, func(one *filter) bool { return one.generation != b.generations[e.member] })
 		}
 	}
+	f.stale = 0
 }
 
 func (e end) before(f end) bool {

@@ -130,6 +130,7 @@ func (b *Books) RemoveFramework(id api.FrameworkID) {
 		b.leave(m)
 	}
 	delete(b.frameworks, id)
+	b.loosen()
 	b.keeps.stale = true
 }
 

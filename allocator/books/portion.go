@@ -41,11 +41,6 @@ func (b *Books) portion(m *member, a *agent, owed bool) (api.Resources, refusal)
 	if why != granted {
 		return api.Resources{}, why
 	}
-	if len(a.filters) > 0 {
-		if _, is := b.filtered(a, m, offer); is {
-			return api.Resources{}, isFiltered
-		}
-	}
 	return offer, granted
 }
 
@@ -78,6 +73,9 @@ func (b *Books) wanted(m *member, a *agent, offer api.Resources) (api.Resources,
 	}
 	if !b.worth(m, a, offer) {
 		return offer, tooLittle
+	}
+	if len(a.filters) > 0 && b.filtered(a, m, offer.Plus(b.proposed(m))) != nil {
+		return offer, isFiltered
 	}
 	return offer, granted
 }

@@ -113,12 +113,22 @@ func (b *Books) serveKeep(a *agent, o *order) {
 	if k == nil {
 		return
 	}
-	if !k.useful() {
+	if !k.useful() || !b.mayRun(k.of, k.shape, a) {
 		b.keeps.end(b, k)
 		return
 	}
+	if b.hold && k.of.role.limited {
+		return
+	}
 	offer, why := b.usable(k.of, a)
+	if why == granted {
+		offer, why = b.bounded(k.of, a, offer, false)
+	}
 	part, _, fits := offer.Carve(k.need)
+	if fits && b.filtered(a, k.of, part) != nil {
+		b.keeps.end(b, k)
+		return
+	}
 	switch {
 	case why == granted && fits:
 		b.keeps.end(b, k)
@@ -201,6 +211,11 @@ func (b *Books) mayTake(m *member, s *shape) bool {
 	if !known {
 		return false
 	}
+	for kind, x := range ask {
+		if most := m.framework.most; kind < len(most) && x > most[kind] {
+			return false
+		}
+	}
 	for r := m.role; r != nil; r = r.parent {
 		for kind, x := range ask {
 			if kind < len(r.limit) && r.limit[kind] != unbounded && r.taken.at(kind)+r.asked.at(kind)+x > r.limit[kind] {
@@ -263,10 +278,7 @@ func (b *Books) mayRun(m *member, s *shape, a *agent) bool {
 	if !a.spec.Offerable || !b.passes(m.gate, a) || !b.passes(s.gate, a) || s.spec.OnlyPreferred && !s.isNear(a) {
 		return false
 	}
-	if f, known := a.filters[m.number]; known && f.generation == b.generations[m.number] && f.until > b.now && covers(f.refused, s.spec.Resources) {
-		return false
-	}
-	return true
+	return b.filtered(a, m, s.spec.Resources) == nil
 }
 
 func (b *Books) costOf(victims []*task) cost {

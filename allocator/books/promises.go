@@ -12,6 +12,7 @@ type promises struct {
 	need    amounts // what all roles together lack
 	spare   amounts // unreserved and unheld on agents that are offered
 	blocked bool    // somebody got less because of need since all were last looked at
+	met     bool    // somebody was offered something that counts for one in this round
 	count   int     // of roles
 }
 

@@ -99,7 +99,7 @@ func (b *Books) SetRole(spoken allocator.Role) {
 	b.limitsChanged(r)
 	b.promisesChanged(r)
 	b.subtree(r, func(m *member) {
-		if reranked && b.options.Ranked {
+		if reranked && b.options.Ranked && m.listed {
 			b.unlist(m)
 			b.list(m)
 		}

@@ -20,41 +20,70 @@ func (b *Books) sized(m *member, a *agent, offer api.Resources) (api.Resources, 
 			}
 			continue
 		}
-		part, n := b.helping(s, a, offer)
-		if n == 0 {
-			continue
-		}
 		if s.spec.OnlyPreferred && !s.isNear(a) {
-			why = notNear
+			if n := b.fit(s, offer); n > 0 {
+				why = notNear
+			}
 			continue
 		}
-		b.turn.plan = planned{s, n}
-		return part, granted
+		part, n, hidden := b.helping(m, s, a, offer)
+		if n > 0 {
+			b.turn.plan = planned{s, n}
+			return part, granted
+		}
+		if hidden {
+			why = isFiltered
+		}
 	}
 	return api.Resources{}, why
 }
 
-// helping is as many of the shape as are given at once, and how many that are.
-func (b *Books) helping(s *shape, a *agent, offer api.Resources) (api.Resources, int64) {
+// helping is as many of the shape as are given at once, and how many that are. Where a
+// filter hides so little, it is as many as there can be; hidden if even that is too little.
+func (b *Books) helping(m *member, s *shape, a *agent, offer api.Resources) (part api.Resources, n int64, hidden bool) {
+	most := min(b.fit(s, offer), s.left())
+	if most == 0 {
+		return part, 0, false
+	}
+	n = min(most, b.step(s, a))
+	for {
+		part, _, fits := offer.Carve(times(s.spec.Resources, n))
+		switch {
+		case !fits:
+			return part, 0, false
+		case len(a.filters) == 0 || b.filtered(a, m, part.Plus(b.proposed(m))) == nil:
+			return part, n, false
+		case n == most:
+			return part, 0, true
+		}
+		n = most
+	}
+}
+
+// step is the size of a helping where nothing else counts.
+func (b *Books) step(s *shape, a *agent) int64 {
+	if !s.simple {
+		return 1
+	}
+	b.turn.offer = b.kinds.count(b.turn.offer, a.spec.Total, notVolume)
+	return max(1, b.turn.offer.fit(s.ask)/helpings)
+}
+
+// fit is how many of the shape the offer holds; of shapes that name numbers or labels
+// at most one.
+func (b *Books) fit(s *shape, offer api.Resources) int64 {
 	ask, known := b.askOf(s)
 	if !known || s.spec.Resources.IsZero() {
-		return api.Resources{}, 0
+		return 0
 	}
-	n := int64(1)
 	if s.simple {
 		b.turn.offer = b.kinds.count(b.turn.offer, offer, notVolume)
-		fit := b.turn.offer.fit(ask)
-		if fit == 0 {
-			return api.Resources{}, 0
-		}
-		b.turn.offer = b.kinds.count(b.turn.offer, a.spec.Total, notVolume)
-		n = min(fit, s.left(), max(1, b.turn.offer.fit(ask)/helpings))
+		return b.turn.offer.fit(ask)
 	}
-	part, _, fits := offer.Carve(times(s.spec.Resources, n))
-	if !fits {
-		return api.Resources{}, 0
+	if _, _, fits := offer.Carve(s.spec.Resources); fits {
+		return 1
 	}
-	return part, n
+	return 0
 }
 
 // notVolume picks what unlabelled asks may be met from.
