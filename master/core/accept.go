@@ -3,6 +3,7 @@ package core
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/tenderhq/tender/allocator"
 	"github.com/tenderhq/tender/api"
@@ -11,11 +12,19 @@ import (
 
 // acceptance is an accept at work: what is left of the offers as its operations run.
 type acceptance struct {
-	session *session
-	call    uint64
-	agent   *agent
-	role    api.Role
-	left    api.Resources
+	session    *session
+	call       uint64
+	agent      *agent
+	role       api.Role
+	operations []api.Operation
+	filter     api.Filter
+	left       api.Resources
+
+	// While it waits for the registry (R26):
+	held   api.Resources // booked as offered
+	after  api.Resources // what is left when the registry agrees
+	faults []*api.Error  // of operations that can't be done, by their place
+	lost   bool          // the agent was taken for dead meanwhile: the policy forgot it
 }
 
 func (x *acceptance) claim(resources api.Resources) allocator.Claim {
@@ -29,17 +38,16 @@ func (c *Core) accept(s *session, number uint64, call protocol.Accept) {
 		c.refuse(s, number, err)
 		return
 	}
-	x := &acceptance{session: s, call: number, agent: offers[0].agent, role: offers[0].role}
+	x := &acceptance{session: s, call: number, agent: offers[0].agent, role: offers[0].role, operations: call.Operations, filter: call.Filter}
 	for _, o := range offers {
 		c.closeOffer(o)
 		x.left = x.left.Plus(o.resources)
 	}
-	for _, operation := range call.Operations {
-		c.operate(x, operation)
+	if slices.ContainsFunc(call.Operations, func(operation api.Operation) bool { return operation.Kind != api.OpLaunch }) {
+		c.waitForRegistry(x)
+		return
 	}
-	if !x.left.IsZero() {
-		c.giveBack(x.claim(x.left), call.Filter)
-	}
+	c.runOperations(x)
 	c.restate(x.agent)
 }
 
@@ -71,17 +79,25 @@ func (c *Core) offersOf(s *session, ids []api.OfferID) ([]*offer, *api.Error) {
 	return offers, nil
 }
 
-// operate runs one operation against what the ones before have left.
-func (c *Core) operate(x *acceptance, operation api.Operation) {
-	switch operation.Kind {
-	case api.OpLaunch:
-		for _, task := range operation.Tasks {
-			c.launch(x, task)
+// runOperations does what is asked for, in order, each against what the ones before
+// have left; then the rest goes back.
+func (c *Core) runOperations(x *acceptance) {
+	for i, operation := range x.operations {
+		switch {
+		case operation.Kind == api.OpLaunch:
+			for _, task := range operation.Tasks {
+				c.launch(x, task)
+			}
+			c.operationDone(x, operation.ID, nil)
+		case x.faults[i] != nil:
+			c.operationDone(x, operation.ID, x.faults[i])
+		default:
+			c.volumeEvent(x, operation)
+			c.operationDone(x, operation.ID, nil)
 		}
-		c.operationDone(x, operation.ID, nil)
-	default:
-		c.operationDone(x, operation.ID, api.E("offer.accept", api.Unsupported, operation.ID,
-			fmt.Errorf("this version can't %s yet", operation.Kind)))
+	}
+	if !x.left.IsZero() {
+		c.giveBack(x.claim(x.left), x.filter)
 	}
 }
 

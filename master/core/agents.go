@@ -42,7 +42,8 @@ type agent struct {
 	tasks     map[api.TaskRef]*task // all that it may run or still owes an end for
 	executors map[api.ExecutorRef]*executor
 	offers    map[api.OfferID]*offer
-	questions []asked // of frameworks, answered once it is back (R8)
+	accepts   []*acceptance // that wait for the registry, one after the other (R26)
+	questions []asked       // of frameworks, answered once it is back (R8)
 	stubs     []protocol.TaskStub
 
 	usage     protocol.UsageReport
@@ -149,15 +150,15 @@ func (c *Core) condition(a *agent) (api.AgentState, string) {
 		return api.AgentDisconnected, "back, its report is not yet in"
 	case !a.beating:
 		return api.AgentIniting, "registered, no heartbeat yet"
-	case exhausted(a.left()):
+	case a.exhausted():
 		return api.AgentBusy, "nothing is left to offer"
 	}
 	return api.AgentRunning, ""
 }
 
 // exhausted says that less is left than is ever worth an offer.
-func exhausted(left api.Resources) bool {
-	return left.Scalar("cpus") < api.MilliOf(0.01) && left.Scalar("mem") < api.MilliOf(32)
+func (a *agent) exhausted() bool {
+	return a.left("cpus") < api.MilliOf(0.01) && a.left("mem") < api.MilliOf(32)
 }
 
 // restate shows the agent as it now is, and tells the policy whether to offer it.

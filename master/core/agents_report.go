@@ -73,6 +73,7 @@ func (c *Core) reportDone(a *agent) {
 	c.takeExecutors(a, r)
 	c.takeTasks(a, r)
 	c.takeStubs(a, r)
+	c.checkVolumes(a, r)
 	c.tellAgent(a, protocol.Reported{})
 	c.resendKills(a)
 	c.resendDrain(a)

@@ -72,6 +72,7 @@ type Core struct {
 	frameworks map[api.FrameworkID]*framework // until removed and nothing of them runs
 	standbys   map[string]api.FrameworkID     // living frameworks whose name is their identity (R6)
 	sessions   map[Conn]*session              // schedulers' streams
+	seekers    map[string]*session            // standbys whose proposal is on its way, by name
 	waiting    []*session                     // standbys in the order of their arrival
 	offers     map[api.OfferID]*offer         // open
 	expiring   []*offer                       // by deadline; answered ones are skipped
@@ -104,6 +105,7 @@ func New(config Config, state *registry.State, term api.Term, policy allocator.A
 		frameworks: make(map[api.FrameworkID]*framework),
 		standbys:   make(map[string]api.FrameworkID),
 		sessions:   make(map[Conn]*session),
+		seekers:    make(map[string]*session),
 		offers:     make(map[api.OfferID]*offer),
 		inverses:   make(map[api.OfferID]*inverse),
 		pending:    make(map[proposalKey]*proposal),

@@ -52,6 +52,9 @@ func checkAgent(a *agent) error {
 		}
 		offered = offered.Plus(o.resources)
 	}
+	for _, x := range a.accepts {
+		offered = offered.Plus(x.held)
+	}
 	switch {
 	case !used.Equal(a.used):
 		return fmt.Errorf("%v is used, its ledger says %v", used, a.used)

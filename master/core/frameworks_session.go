@@ -30,8 +30,7 @@ type session struct {
 	seen      time.Time
 	clock     deadline
 	early     []protocol.NumberedCall
-	waiting   bool   // told so (R6)
-	seek      string // the name for which a proposal is on its way
+	waiting   bool // told so (R6)
 
 	owed    []question
 	next    int  // of owed

@@ -20,8 +20,8 @@ type ledger struct {
 // free is what nobody uses or holds.
 func (l *ledger) free() api.Resources { return l.total.Without(l.used.Plus(l.offered)) }
 
-// left is what would be free without open offers.
-func (l *ledger) left() api.Resources { return l.total.Without(l.used) }
+// left is how much of a scalar would be free without open offers.
+func (l *ledger) left(name string) api.Milli { return l.total.Scalar(name) - l.used.Scalar(name) }
 
 // offer books what a new offer holds; false when it is not free.
 func (l *ledger) offer(resources api.Resources) bool {
@@ -55,8 +55,14 @@ func (l *ledger) take(resources api.Resources) {
 
 // unuse books an end.
 func (l *ledger) unuse(resources api.Resources) {
-	l.used = l.used.Without(resources)
-	l.recheck()
+	rest, held := l.used.Minus(resources)
+	if !held { // more than it has was reported, some of it twice
+		rest = l.used.Without(resources)
+	}
+	l.used = rest
+	if l.over {
+		l.recheck()
+	}
 }
 
 // resize replaces the total.
@@ -65,12 +71,31 @@ func (l *ledger) resize(total api.Resources) {
 	l.recheck()
 }
 
-func (l *ledger) recheck() { l.over = !l.total.Contains(l.used.Plus(l.offered)) }
+func (l *ledger) recheck() { l.over = !holdsBoth(l.total, l.used, l.offered) }
 
 func (l *ledger) balance(id api.AgentID) {
-	if !l.over && !l.total.Contains(l.used.Plus(l.offered)) {
+	if !l.over && !holdsBoth(l.total, l.used, l.offered) {
 		invariant.Check(false, "agent %s oversold: %v used and %v offered of %v", id, l.used, l.offered, l.total)
 	}
+}
+
+// holdsBoth says that total contains a and b together. It is asked with every launch,
+// so it makes no sum.
+func holdsBoth(total, a, b api.Resources) bool {
+	if !total.Contains(a) || !total.Contains(b) {
+		return false
+	}
+	for _, x := range a.Items() {
+		y, both := b.Find(x.Label)
+		if !both {
+			continue
+		}
+		all, _ := total.Find(x.Label)
+		if all.Scalar < x.Scalar+y.Scalar || len(x.Ranges.Intersect(y.Ranges)) > 0 || len(x.Set.Intersect(y.Set)) > 0 {
+			return false
+		}
+	}
+	return true
 }
 
 // tally sums scalars over many agents, where ranges and sets can't be added up.

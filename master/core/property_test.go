@@ -147,7 +147,12 @@ func (x *chaos) acceptSome(pick int) {
 		operation.Tasks = append(operation.Tasks, task)
 		f.tasks[task.ID] = protocol.UnsettledTask{Task: task.ID, Agent: offer.Agent, State: api.TaskStaging}
 	}
-	x.call(f, protocol.Accept{Offers: []api.OfferID{offer.ID}, Operations: []api.Operation{operation}})
+	operations := []api.Operation{operation}
+	if pick%4 == 0 {
+		kinds := []api.OperationKind{api.OpReserve, api.OpUnreserve}
+		operations = append([]api.Operation{{Kind: kinds[pick/4%2], Resources: api.Scalars(0.2, 16)}}, operations...)
+	}
+	x.call(f, protocol.Accept{Offers: []api.OfferID{offer.ID}, Operations: operations})
 }
 
 func (x *chaos) declineSome(pick int) {

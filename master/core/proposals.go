@@ -96,7 +96,7 @@ func (c *Core) applied(change registry.Change, result registry.Result) {
 	case registry.UpdateAgent:
 		c.agentChanged(change.Agent.ID)
 	case registry.SetReserved:
-		c.agentChanged(change.ID)
+		c.reservationApplied(change.ID)
 	case registry.MarkAgent:
 		c.agentMarked(change.ID)
 	case registry.RemoveAgent:

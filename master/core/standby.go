@@ -23,7 +23,7 @@ func (c *Core) seekSession(s *session) {
 	}
 	c.openSession(s)
 	if s.subscribe.Framework.Standby {
-		c.seeking(s)
+		c.seekers[s.subscribe.Framework.Name] = s
 	}
 }
 
@@ -42,10 +42,8 @@ func (c *Core) standbyOf(s *session) *framework {
 
 // ahead is the instance that has the place, or may still come back to it; "" = free.
 func (c *Core) ahead(s *session, fw *framework) api.Nonce {
-	for _, other := range c.sessions { // order: irrelevant because at most one seeks a name at a time
-		if other != s && other.seek != "" && other.seek == s.subscribe.Framework.Name && s.subscribe.Framework.Standby {
-			return other.subscribe.Instance
-		}
+	if other := c.seekers[s.subscribe.Framework.Name]; other != nil && other != s && s.subscribe.Framework.Standby {
+		return other.subscribe.Instance
 	}
 	if fw == nil {
 		return ""
@@ -76,10 +74,12 @@ func (c *Core) stopWaiting(s *session) {
 	c.waiting = slices.DeleteFunc(c.waiting, func(other *session) bool { return other == s })
 }
 
-// seeking marks that a proposal for the name is on its way.
-func (c *Core) seeking(s *session) { s.seek = s.subscribe.Framework.Name }
-
-func (c *Core) seekDone(s *session) { s.seek = "" }
+// seekDone: the proposal of a standby has come to its end.
+func (c *Core) seekDone(s *session) {
+	if name := s.subscribe.Framework.Name; c.seekers[name] == s {
+		delete(c.seekers, name)
+	}
+}
 
 // keepPlace keeps the place of an instance that was seen last at that time.
 func (c *Core) keepPlace(fw *framework, seen time.Time) {

@@ -16,6 +16,7 @@ func (c *Core) entomb(a *agent) {
 	for _, t := range a.sortedTasks() {
 		c.unreachable(a, t)
 	}
+	c.loseAccepts(a)
 	c.lost(a, a.gone)
 	c.clearExecutors(a)
 	c.settleHold(a)
@@ -58,6 +59,7 @@ func (c *Core) buryAgent(a *agent, why string) {
 	for _, t := range a.sortedTasks() {
 		c.goneByOperator(a, t, why)
 	}
+	c.loseAccepts(a)
 	c.lost(a, why)
 	c.clearExecutors(a)
 	c.settleHold(a)
@@ -72,6 +74,13 @@ func (c *Core) goneByOperator(a *agent, t *task, why string) {
 		c.tellStatus(t.framework, t.status)
 	}
 	c.forgetTask(t)
+}
+
+// loseAccepts: the policy is about to forget the agent, with what waiting accepts hold.
+func (c *Core) loseAccepts(a *agent) {
+	for _, x := range a.accepts {
+		x.lost = true
+	}
 }
 
 // lost tells the frameworks that have something on the agent.

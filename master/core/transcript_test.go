@@ -359,6 +359,10 @@ func filterOf(args words) api.Filter { return api.Filter{Refuse: args.duration("
 
 // acceptLine reads: accept f1 offer-1-1 t1=cpus:1;mem:32 t2=cpus:2 exec=e1/cpus:0.5 op=launch1
 func (w *world) acceptLine(f *fakeFramework, args words) {
+	var operations []api.Operation
+	for _, text := range args.plain[2:] { // such as reserve:cpus:1;mem:32 or create:v1:100
+		operations = append(operations, operationOf(text))
+	}
 	operation := api.Operation{Kind: api.OpLaunch, ID: api.OperationID(args.keys["op"])}
 	for _, name := range sortedNames(args.keys) {
 		if name == "refuse" || name == "exec" || name == "op" {
@@ -366,7 +370,30 @@ func (w *world) acceptLine(f *fakeFramework, args words) {
 		}
 		operation.Tasks = append(operation.Tasks, taskOf(name, args))
 	}
-	w.call(f, protocol.Accept{Offers: offerIDs(args.at(1)), Operations: []api.Operation{operation}, Filter: filterOf(args)})
+	if len(operation.Tasks) > 0 {
+		operations = append(operations, operation)
+	}
+	w.call(f, protocol.Accept{Offers: offerIDs(args.at(1)), Operations: operations, Filter: filterOf(args)})
+}
+
+func operationOf(text string) api.Operation {
+	kind, rest, _ := strings.Cut(text, ":")
+	operation := api.Operation{ID: api.OperationID(kind)}
+	switch kind {
+	case "reserve", "unreserve":
+		operation.Kind = api.OpReserve
+		if kind == "unreserve" {
+			operation.Kind = api.OpUnreserve
+		}
+		operation.Resources, _ = api.ParseResources(rest)
+	case "create":
+		volume, size, _ := strings.Cut(rest, ":")
+		operation.Kind, operation.Volume = api.OpCreate, api.VolumeID(volume)
+		operation.Size, _ = api.ParseMilli(size)
+	case "destroy":
+		operation.Kind, operation.Volume = api.OpDestroy, api.VolumeID(rest)
+	}
+	return operation
 }
 
 func taskOf(name string, args words) api.Task {

@@ -42,8 +42,10 @@ func (c *Core) showAgent(a *agent) AgentView {
 	if a.tombstone {
 		free = api.Resources{}
 	}
+	info := a.info
+	info.Resources = a.total // with what has become reserved
 	return AgentView{
-		Agent:     a.info,
+		Agent:     info,
 		State:     a.state,
 		Since:     a.since,
 		Why:       a.why,

@@ -49,8 +49,8 @@ func (w *world) verbOfViews(verb string, args words) bool {
 	case "roles":
 		page := w.core.Roles(query)
 		for _, v := range page.Items {
-			w.say("%s weight=%v priority=%d guarantee=%v limit=%v allocated=%v offered=%v share=%.3f frameworks=%d", v.Role, v.Weight, v.Priority,
-				v.Guarantee, v.Limit, v.Allocated, v.Offered, v.DominantShare, v.Frameworks)
+			w.say("%s weight=%v priority=%d guarantee=%v limit=%v allocated=%v offered=%v reserved=%v share=%.3f frameworks=%d", v.Role, v.Weight, v.Priority,
+				v.Guarantee, v.Limit, v.Allocated, v.Offered, v.Reserved, v.DominantShare, v.Frameworks)
 		}
 		next = page.Next
 	case "explain":

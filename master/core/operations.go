@@ -1,0 +1,194 @@
+package core
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/internal/protocol"
+	"github.com/tenderhq/tender/master/registry"
+)
+
+// waitForRegistry holds an accept with reservations or volumes until the quorum has
+// them; then it launches (R26). Those of one agent go one after the other, for each
+// says what it saw. What it waits with stays booked as offered.
+func (c *Core) waitForRegistry(x *acceptance) {
+	a := x.agent
+	x.held = x.left
+	a.offered = a.offered.Plus(x.held)
+	a.accepts = append(a.accepts, x)
+	if len(a.accepts) == 1 {
+		c.reserve(x)
+	}
+}
+
+// reserve turns the operations into one change of what is reserved.
+func (c *Core) reserve(x *acceptance) {
+	saw := c.registry.Agents[x.agent.id].Reserved
+	after := conversion{x.role, x.held, saw}
+	x.faults = make([]*api.Error, len(x.operations))
+	for i, operation := range x.operations {
+		if operation.Kind == api.OpLaunch {
+			continue
+		}
+		if err := after.apply(operation); err != nil {
+			x.faults[i] = api.E("offer."+operation.Kind.String(), api.Invalid, operation.ID, err)
+		}
+	}
+	if after.reserved.Equal(saw) {
+		c.reserved(x, registry.Result{})
+		return
+	}
+	x.after = after.left
+	change := registry.SetReserved{ID: x.agent.id, Saw: saw, Reserved: after.reserved}
+	c.propose(change, func(result registry.Result) { c.reserved(x, result) })
+}
+
+// reservationApplied changes the labels of what the accept holds, in all books, with
+// those of the agent's total.
+func (c *Core) reservationApplied(id api.AgentID) {
+	a := c.agents[id]
+	if a == nil || len(a.accepts) == 0 || a.accepts[0].after.IsZero() {
+		c.agentChanged(id)
+		return
+	}
+	x := a.accepts[0]
+	a.unoffer(id, x.held)
+	if !x.lost {
+		c.policy.Return(x.claim(x.held))
+	}
+	c.agentChanged(id)
+	x.held, x.left = x.after, x.after
+	a.offered = a.offered.Plus(x.held)
+	a.recheck()
+	if !x.lost {
+		c.policy.Take(x.claim(x.held))
+	}
+}
+
+// reserved goes on when the registry has answered.
+func (c *Core) reserved(x *acceptance, result registry.Result) {
+	a := x.agent
+	a.accepts = a.accepts[1:]
+	a.unoffer(a.id, x.held)
+	for i, operation := range x.operations {
+		if result.Err != nil && operation.Kind != api.OpLaunch && x.faults[i] == nil {
+			x.faults[i] = api.E("offer."+operation.Kind.String(), result.Err.Kind, operation.ID, result.Err.Err)
+		}
+	}
+	if fw := x.session.framework; fw.session == x.session && !x.lost {
+		c.runOperations(x)
+	} else if !x.lost { // who asked has left: it hears of its tasks when it asks (R8)
+		c.policy.Return(x.claim(x.left))
+	}
+	c.restate(a)
+	if len(a.accepts) > 0 {
+		c.reserve(a.accepts[0])
+	}
+}
+
+// volumeEvent tells the agent of a volume that the registry has or has no more.
+func (c *Core) volumeEvent(x *acceptance, operation api.Operation) {
+	switch operation.Kind {
+	case api.OpCreate:
+		volume := api.Resource{Label: x.label("disk", operation.Volume), Scalar: operation.Size}
+		c.tellAgent(x.agent, protocol.CreateVolume{Volume: volume})
+	case api.OpDestroy:
+		c.tellAgent(x.agent, protocol.DestroyVolume{Volume: operation.Volume})
+	}
+	c.info("operation done", Field{"operation", operation.Kind.String()}, field("agent", x.agent.id), field("role", x.role),
+		field("resources", operation.Resources.String()), field("volume", operation.Volume))
+}
+
+func (x *acceptance) label(name string, volume api.VolumeID) api.Label {
+	return api.Label{Name: name, Reserved: x.role, Dynamic: true, Volume: volume}
+}
+
+// conversion is what is left of the offers and what is reserved on the agent, as
+// operations change both.
+type conversion struct {
+	role     api.Role
+	left     api.Resources
+	reserved api.Resources
+}
+
+func (v *conversion) label(name string, volume api.VolumeID) api.Label {
+	return api.Label{Name: name, Reserved: v.role, Dynamic: true, Volume: volume}
+}
+
+func (v *conversion) apply(operation api.Operation) error {
+	switch operation.Kind {
+	case api.OpReserve:
+		return v.reserve(operation.Resources, false)
+	case api.OpUnreserve:
+		return v.reserve(operation.Resources, true)
+	case api.OpCreate:
+		return v.create(operation.Volume, operation.Size)
+	case api.OpDestroy:
+		return v.destroy(operation.Volume)
+	}
+	return fmt.Errorf("there is no operation %v", operation.Kind)
+}
+
+// reserve moves plain resources under the role's label, or back.
+func (v *conversion) reserve(wanted api.Resources, back bool) error {
+	if err := wanted.Check(); err != nil {
+		return err
+	}
+	free := wanted.Plain()
+	items := slices.Clone(free.Items())
+	for i := range items {
+		items[i].Label = v.label(items[i].Name, "")
+	}
+	ours := api.NewResources(items...)
+	if free.IsZero() {
+		return fmt.Errorf("it names no resources")
+	}
+	if back {
+		return v.exchange(ours, free, ours, api.Resources{})
+	}
+	return v.exchange(free, ours, api.Resources{}, ours)
+}
+
+// create makes a volume of disk that is reserved for the role.
+func (v *conversion) create(id api.VolumeID, size api.Milli) error {
+	if err := api.CheckID("volume", string(id)); err != nil {
+		return err
+	}
+	if size <= 0 || size > api.MilliMax {
+		return fmt.Errorf("a volume of %v MB can't be made", size)
+	}
+	for _, item := range v.reserved.Items() {
+		if item.Volume == id {
+			return fmt.Errorf("the agent has a volume %s already", id)
+		}
+	}
+	disk := api.NewResources(api.Resource{Label: v.label("disk", ""), Scalar: size})
+	volume := api.NewResources(api.Resource{Label: v.label("disk", id), Scalar: size})
+	return v.exchange(disk, volume, disk, volume)
+}
+
+// destroy makes reserved disk of a volume again.
+func (v *conversion) destroy(id api.VolumeID) error {
+	item, found := v.left.Find(v.label("disk", id))
+	if !found || id == "" {
+		return fmt.Errorf("the offers hold no volume %q", id)
+	}
+	volume := api.NewResources(item)
+	disk := api.NewResources(api.Resource{Label: v.label("disk", ""), Scalar: item.Scalar})
+	return v.exchange(volume, disk, volume, disk)
+}
+
+// exchange gives one for the other, in the offers and in what is reserved; all or nothing.
+func (v *conversion) exchange(give, get, unreserve, reserve api.Resources) error {
+	left, ok := v.left.Minus(give)
+	if !ok {
+		return fmt.Errorf("it needs %v, but of the offers only %v is left", give, v.left)
+	}
+	reserved, ok := v.reserved.Minus(unreserve)
+	if !ok {
+		return fmt.Errorf("%v is not reserved on the agent", unreserve)
+	}
+	v.left, v.reserved = left.Plus(get), reserved.Plus(reserve)
+	return nil
+}
