@@ -1,0 +1,291 @@
+package agent
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/rs/zerolog"
+
+	"github.com/tenderhq/tender/agent/proc"
+	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/framework/executor"
+	"github.com/tenderhq/tender/internal/commandexecutor"
+	"github.com/tenderhq/tender/internal/protocol"
+	"github.com/tenderhq/tender/internal/wire"
+)
+
+// TestMain is the built-in executor when an agent of these tests starts this program.
+func TestMain(m *testing.M) {
+	if executor.Active() {
+		if err := commandexecutor.Run(context.Background()); err != nil {
+			os.Stderr.WriteString(err.Error() + "\n")
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+// running is an agent in a test.
+type running struct {
+	*Agent
+	t    *testing.T
+	stop context.CancelFunc
+	done chan error
+}
+
+func testConfig(t *testing.T, masters ...string) Config {
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	log := zerolog.New(zerolog.NewTestWriter(t)).Level(zerolog.InfoLevel)
+	return Config{
+		Masters: masters, DataDir: filepath.Join(t.TempDir(), "agent"), Hostname: "h1", Port: -1, Logger: log,
+		Resources: api.Scalars(4, 4096), CommandExecutor: []string{self}, RecoveryTimeout: -1,
+	}
+}
+
+func run(t *testing.T, config Config) *running {
+	agent, err := New(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	r := &running{Agent: agent, t: t, stop: cancel, done: make(chan error, 1)}
+	go func() { r.done <- agent.Run(ctx) }()
+	t.Cleanup(func() { r.end() })
+	return r
+}
+
+// end stops the agent and waits for it.
+func (r *running) end() {
+	r.stop()
+	if err, first := <-r.done; first && err != nil {
+		r.t.Errorf("the agent ended with %v", err)
+	}
+	select {
+	case <-r.done:
+	default:
+		close(r.done)
+	}
+}
+
+func command(id api.TaskID, shell string) api.Task {
+	return api.Task{ID: id, Resources: api.Scalars(1, 32), Command: &api.Command{Shell: shell}}
+}
+
+func TestLifeOfACommand(t *testing.T) {
+	master := newScript(t)
+	config := testConfig(t, master.address)
+	a := run(t, config)
+	first := await(master, "registration", func(protocol.RegisterAgent) bool { return true })
+	if first.Nonce == "" || first.Agent.Hostname != "h1" {
+		t.Errorf("the first contact was %+v", first)
+	}
+	await(master, "heartbeat", func(protocol.AgentHeartbeat) bool { return true })
+
+	master.launch(command("t1", "echo out; echo err >&2; exit 3"))
+	master.status("t1", api.TaskRunning)
+	status := master.status("t1", api.TaskFailed)
+	if status.ExitCode == nil || *status.ExitCode != 3 {
+		t.Errorf("the exit code is %v", status.ExitCode)
+	}
+	sandbox := filepath.Join(config.DataDir, "sandboxes/f1/command/tasks/t1")
+	for name, want := range map[string]string{"stdout": "out\n", "stderr": "err\n"} {
+		if got, err := os.ReadFile(filepath.Join(sandbox, name)); err != nil || string(got) != want {
+			t.Errorf("%s is %q, %v", name, got, err)
+		}
+	}
+
+	master.launch(command("t2", "exec sleep 1000"))
+	running := master.status("t2", api.TaskRunning)
+	master.say(protocol.KillTask{TaskRef: running.Ref(), Reason: api.ReasonKilledByFramework})
+	await(master, "kill taken", func(c protocol.KillTaken) bool { return c.Task == "t2" })
+	if killed := master.status("t2", api.TaskKilled); killed.Reason != api.ReasonKilledByFramework {
+		t.Errorf("killed for %v", killed.Reason)
+	}
+	a.end()
+}
+
+func TestDuplicateAndReconnect(t *testing.T) {
+	master := newScript(t)
+	run(t, testConfig(t, master.address))
+	await(master, "registration", func(protocol.RegisterAgent) bool { return true })
+	master.silent.Store(true)
+	master.launch(command("t1", "exec sleep 1000"))
+	master.status("t1", api.TaskRunning)
+	master.silent.Store(false)
+	master.forget()
+	master.drop()
+	await(master, "reregistration", func(c protocol.ReregisterAgent) bool { return c.Agent.ID == "agent-1" })
+	report := await(master, "report", func(c protocol.AgentReport) bool { return c.Last })
+	if len(report.Tasks) != 1 || report.Tasks[0].Status.State != api.TaskRunning {
+		t.Errorf("the report is %+v", report)
+	}
+	master.status("t1", api.TaskRunning) // again, at once
+	master.launch(command("t1", "exit 1"))
+	await(master, "refusal", func(c protocol.StatusUpdate) bool { return c.Status.Reason == api.ReasonTaskDuplicate })
+}
+
+// The agent's end and return leave what runs alone.
+func TestRestartKeepsTasks(t *testing.T) {
+	master := newScript(t)
+	config := testConfig(t, master.address)
+	config.RecoveryTimeout = 0
+	first := run(t, config)
+	await(master, "registration", func(protocol.RegisterAgent) bool { return true })
+	flag := filepath.Join(t.TempDir(), "flag")
+	master.launch(command("t1", "echo before; until test -e "+flag+"; do sleep 0.02; done; echo after"))
+	master.status("t1", api.TaskRunning)
+	executors := first.core // read only after the end
+	first.end()
+	started := executors.Runs()
+	if len(started) != 1 || !proc.Alive(started[0].Process.PID, started[0].Process.Start) {
+		t.Fatalf("the executor did not outlive its agent: %+v", started)
+	}
+	t.Cleanup(func() { syscall.Kill(-started[0].Process.PID, syscall.SIGKILL) })
+	master.forget()
+
+	second := run(t, config)
+	report := await(master, "report", func(c protocol.AgentReport) bool { return c.Last })
+	if len(report.Tasks) != 1 || report.Tasks[0].Ended {
+		t.Fatalf("the report is %+v", report)
+	}
+	if err := os.WriteFile(flag, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	master.status("t1", api.TaskFinished)
+	output, err := os.ReadFile(filepath.Join(config.DataDir, "sandboxes/f1/command/tasks/t1/stdout"))
+	if string(output) != "before\nafter\n" {
+		t.Errorf("the output is %q, %v", output, err)
+	}
+	master.say(protocol.ShutdownAgentExecutor{ExecutorRef: api.ExecutorRef{Framework: "f1", Executor: api.CommandExecutor}})
+	await(master, "executor's end", func(protocol.ExecutorEnded) bool { return true })
+	second.end()
+}
+
+// An executor's death takes its tasks with it, and is told only when they are gone (R11).
+func TestExecutorDies(t *testing.T) {
+	master := newScript(t)
+	a := run(t, testConfig(t, master.address))
+	await(master, "registration", func(protocol.RegisterAgent) bool { return true })
+	pidFile := filepath.Join(t.TempDir(), "pid")
+	master.launch(command("t1", "echo $$ > "+pidFile+".new; mv "+pidFile+".new "+pidFile+"; trap '' TERM; while :; do sleep 1; done"))
+	master.status("t1", api.TaskRunning)
+	runs := a.runs.all()
+	if len(runs) != 1 {
+		t.Fatalf("%d executors", len(runs))
+	}
+	group := await(master, "usage", func(c protocol.AgentHeartbeat) bool { return len(c.Usage.Tasks) == 1 })
+	if use := group.Usage.Tasks[api.TaskRef{Framework: "f1", Task: "t1"}]; use.Procs == 0 || use.Mem == 0 {
+		t.Errorf("the task's usage is %+v", use)
+	}
+	if err := syscall.Kill(runs[0].process.ID().PID, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	status := master.status("t1", api.TaskFailed)
+	if status.Reason != api.ReasonExecutorTerminated {
+		t.Errorf("the reason is %v", status.Reason)
+	}
+	text, err := os.ReadFile(pidFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range processes(t) {
+		if !p.Dead && strings.TrimSpace(string(text)) == itoa(p.PID) {
+			t.Errorf("the task's process %d lives", p.PID)
+		}
+	}
+}
+
+func TestLogsFollowATask(t *testing.T) {
+	master := newScript(t)
+	config := testConfig(t, master.address)
+	config.Listener = loopback(t)
+	a := run(t, config)
+	await(master, "registration", func(protocol.RegisterAgent) bool { return true })
+	flag := filepath.Join(t.TempDir(), "flag")
+	master.launch(command("t1", "echo one; until test -e "+flag+"; do sleep 0.02; done; echo two"))
+	master.status("t1", api.TaskRunning)
+	<-a.Ready()
+	url := "http://" + a.Address() + "/v1/logs/f1/t1/stdout"
+	response := get(t, url+"?follow=1")
+	defer response.Body.Close()
+	buffer := make([]byte, 4)
+	if _, err := io.ReadFull(response.Body, buffer); err != nil || string(buffer) != "one\n" {
+		t.Fatalf("%q, %v", buffer, err)
+	}
+	if err := os.WriteFile(flag, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	rest, err := io.ReadAll(response.Body)
+	if err != nil || string(rest) != "two\n" {
+		t.Errorf("%q, %v", rest, err)
+	}
+	master.status("t1", api.TaskFinished)
+	whole := get(t, url+"?offset=-4")
+	defer whole.Body.Close()
+	if text, err := io.ReadAll(whole.Body); err != nil || string(text) != "two\n" {
+		t.Errorf("%q, %v", text, err)
+	}
+	unknown := get(t, "http://"+a.Address()+"/v1/logs/f1/nope/stdout")
+	defer unknown.Body.Close()
+	if unknown.StatusCode != http.StatusNotFound {
+		t.Errorf("an unknown task answers %s", unknown.Status)
+	}
+	for _, path := range []string{"/healthz", "/metrics", "/v1/files/f1/t1/"} {
+		answer := get(t, "http://"+a.Address()+path)
+		if answer.Body.Close(); answer.StatusCode != http.StatusOK {
+			t.Errorf("%s answers %s", path, answer.Status)
+		}
+	}
+}
+
+// A follower's word leads to the leader.
+func TestRedirect(t *testing.T) {
+	leader, follower := newScript(t), newScript(t)
+	follower.refuse = wire.NotLeader("agent.session", leader.address)
+	run(t, testConfig(t, follower.address))
+	await(leader, "registration", func(protocol.RegisterAgent) bool { return true })
+}
+
+func TestMistakesAreSentences(t *testing.T) {
+	taken := loopback(t)
+	defer taken.Close()
+	config := testConfig(t, "127.0.0.1:1")
+	config.Port = port(taken)
+	if err := start(t, config); !api.Is(err, api.Exists) || !strings.Contains(err.Error(), "the port is in use") {
+		t.Errorf("a port in use: %v", err)
+	}
+	config.Port = -1
+	first := run(t, config)
+	<-first.Ready()
+	locked := start(t, config)
+	if !api.Is(locked, api.Exists) || !strings.Contains(locked.Error(), "another agent works on this data folder") {
+		t.Errorf("a folder in use: %v", locked)
+	}
+	if _, err := New(Config{Masters: []string{"nowhere"}, Port: 70000}); err == nil || strings.Count(err.Error(), "\n") != 2 {
+		t.Errorf("three mistakes: %v", err)
+	}
+	master := newScript(t)
+	master.refuse = api.E("agent.register", api.Denied, "agent-1", io.ErrUnexpectedEOF)
+	if err := start(t, testConfig(t, master.address)); !api.Is(err, api.Denied) {
+		t.Errorf("a refusal: %v", err)
+	}
+}
+
+// start runs an agent that is expected to end by itself.
+func start(t *testing.T, config Config) error {
+	agent, err := New(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return agent.Run(t.Context())
+}

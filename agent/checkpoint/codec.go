@@ -1,0 +1,282 @@
+package checkpoint
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/tenderhq/tender/agent/core"
+	"github.com/tenderhq/tender/api"
+	apiv1 "github.com/tenderhq/tender/api/v1"
+	"github.com/tenderhq/tender/internal/logpb"
+	"github.com/tenderhq/tender/internal/protocol"
+	"github.com/tenderhq/tender/internal/wire"
+)
+
+// identity is what the file of that name holds: the records that survive the machine.
+type identity struct {
+	generation uint64
+	core.Identity
+	volumes map[api.VolumeID]api.Resource
+}
+
+// take applies a record that belongs into this file.
+func (i *identity) take(record core.Record) (mine bool) {
+	switch r := record.(type) {
+	case core.Identity:
+		i.Identity = r
+	case core.VolumeKept:
+		i.volumes[r.Volume.Volume] = r.Volume
+	case core.VolumeForgotten:
+		delete(i.volumes, r.Volume)
+	default:
+		return false
+	}
+	return true
+}
+
+// records give it back.
+func (i *identity) records() []core.Record {
+	records := []core.Record{i.Identity}
+	for _, id := range slices.Sorted(maps.Keys(i.volumes)) {
+		records = append(records, core.VolumeKept{Volume: i.volumes[id]})
+	}
+	return records
+}
+
+func encodeIdentity(i identity) ([]byte, error) {
+	m := &logpb.AgentIdentity{
+		Generation: i.generation, Nonce: string(i.Nonce), ClusterId: string(i.Cluster), AgentId: string(i.Agent),
+		Term: wire.TermToProto(i.Term), BootId: i.BootID, Rebooted: i.Rebooted, Draining: i.Draining,
+		DrainGrace: durationpb.New(i.DrainGrace), Gone: i.Gone,
+	}
+	for _, id := range slices.Sorted(maps.Keys(i.volumes)) {
+		m.Volumes = append(m.Volumes, wire.ResourceToProto(i.volumes[id]))
+	}
+	return proto.Marshal(m)
+}
+
+func decodeIdentity(payload []byte) (identity, error) {
+	var m logpb.AgentIdentity
+	if err := proto.Unmarshal(payload, &m); err != nil {
+		return identity{}, err
+	}
+	i := identity{
+		generation: m.Generation,
+		Identity: core.Identity{
+			Nonce: api.Nonce(m.Nonce), Cluster: api.ClusterID(m.ClusterId), Agent: api.AgentID(m.AgentId), Term: wire.TermFromProto(m.Term),
+			BootID: m.BootId, Rebooted: m.Rebooted, Draining: m.Draining, DrainGrace: m.DrainGrace.AsDuration(), Gone: m.Gone,
+		},
+		volumes: map[api.VolumeID]api.Resource{},
+	}
+	for _, volume := range wire.ResourcesOf(m.Volumes).Items() {
+		i.volumes[volume.Volume] = volume
+	}
+	return i, nil
+}
+
+// encode appends the bytes of a record to buffer.
+func encode(buffer []byte, record core.Record) ([]byte, error) {
+	m := new(logpb.AgentRecord)
+	switch r := record.(type) {
+	case core.FrameworkKept:
+		m.Record = &logpb.AgentRecord_FrameworkKept{FrameworkKept: wire.FrameworkToProto(r.Framework)}
+	case core.FrameworkRemoved:
+		m.Record = &logpb.AgentRecord_FrameworkRemoved{FrameworkRemoved: string(r.Framework)}
+	case core.FrameworkForgotten:
+		m.Record = &logpb.AgentRecord_FrameworkForgotten{FrameworkForgotten: string(r.Framework)}
+	case core.ExecutorStarting:
+		m.Record = &logpb.AgentRecord_ExecutorStarting{ExecutorStarting: &logpb.ExecutorStarting{
+			Run: runToProto(r.Run), Executor: wire.ExecutorToProto(&r.Executor), Role: string(r.Role),
+			Resources: wire.ResourcesToProto(r.Resources), Builtin: r.Builtin,
+		}}
+	case core.ExecutorStarted:
+		m.Record = &logpb.AgentRecord_ExecutorStarted{ExecutorStarted: &logpb.ExecutorStarted{
+			Run: runToProto(r.Run), Process: processToProto(r.Process), TokenHash: r.TokenHash,
+		}}
+	case core.ExecutorForgotten:
+		m.Record = &logpb.AgentRecord_ExecutorForgotten{ExecutorForgotten: runToProto(r.Run)}
+	case core.StubKept:
+		m.Record = &logpb.AgentRecord_StubKept{StubKept: stubToProto(r.Stub)}
+	case core.StubForgotten:
+		m.Record = &logpb.AgentRecord_StubForgotten{StubForgotten: refToProto(r.Task)}
+	default:
+		if err := encodeTask(m, record); err != nil {
+			return buffer, err
+		}
+	}
+	return proto.MarshalOptions{}.MarshalAppend(buffer, m)
+}
+
+func encodeTask(m *logpb.AgentRecord, record core.Record) error {
+	switch r := record.(type) {
+	case core.TaskLaunched:
+		m.Record = &logpb.AgentRecord_TaskLaunched{TaskLaunched: &logpb.TaskLaunched{
+			Task: wire.TaskToProto(r.Task), FrameworkId: string(r.Framework), Role: string(r.Role),
+			Resources: wire.ResourcesToProto(r.Resources), ExecutorResources: wire.ResourcesToProto(r.ExecutorResources),
+			Term: wire.TermToProto(r.Term), Number: r.Number, At: moment(r.At),
+		}}
+	case core.TaskKilled:
+		m.Record = &logpb.AgentRecord_TaskKilled{TaskKilled: &logpb.TaskKilled{
+			Task: refToProto(r.Task), Grace: durationpb.New(r.Grace), Reason: apiv1.Reason(r.Reason),
+		}}
+	case core.TaskGroup:
+		m.Record = &logpb.AgentRecord_TaskGroup{TaskGroup: &logpb.TaskGroup{Task: refToProto(r.Task), Group: processToProto(r.Group)}}
+	case core.TaskStatus:
+		m.Record = &logpb.AgentRecord_TaskStatus{TaskStatus: &logpb.TaskStatus{
+			Status: wire.StatusToProto(r.Status), ExecutorNumber: r.ExecutorNumber, Group: processToProto(r.Group),
+		}}
+	case core.TaskAcknowledged:
+		m.Record = &logpb.AgentRecord_TaskAcknowledged{TaskAcknowledged: &logpb.TaskAcknowledged{Task: refToProto(r.Task), Number: r.Number}}
+	default:
+		return fmt.Errorf("record %T has no form on disk", record)
+	}
+	return nil
+}
+
+// decode reads a record that encode has written. A record of a kind that this version
+// does not know is an error: to leave it out could forget a task.
+func decode(payload []byte) (core.Record, error) {
+	m := new(logpb.AgentRecord)
+	if err := proto.Unmarshal(payload, m); err != nil {
+		return nil, err
+	}
+	switch r := m.Record.(type) {
+	case *logpb.AgentRecord_FrameworkKept:
+		f := wire.FrameworkOf(r.FrameworkKept)
+		return core.FrameworkKept{Framework: f}, nil
+	case *logpb.AgentRecord_FrameworkRemoved:
+		return core.FrameworkRemoved{Framework: api.FrameworkID(r.FrameworkRemoved)}, nil
+	case *logpb.AgentRecord_FrameworkForgotten:
+		return core.FrameworkForgotten{Framework: api.FrameworkID(r.FrameworkForgotten)}, nil
+	case *logpb.AgentRecord_ExecutorStarting:
+		return startingFromProto(r.ExecutorStarting), nil
+	case *logpb.AgentRecord_ExecutorStarted:
+		s := r.ExecutorStarted
+		return core.ExecutorStarted{Run: runFromProto(s.GetRun()), Process: processFromProto(s.GetProcess()), TokenHash: s.GetTokenHash()}, nil
+	case *logpb.AgentRecord_ExecutorForgotten:
+		return core.ExecutorForgotten{Run: runFromProto(r.ExecutorForgotten)}, nil
+	case *logpb.AgentRecord_StubKept:
+		return core.StubKept{Stub: stubFromProto(r.StubKept)}, nil
+	case *logpb.AgentRecord_StubForgotten:
+		return core.StubForgotten{Task: refFromProto(r.StubForgotten)}, nil
+	}
+	return decodeTask(m)
+}
+
+func decodeTask(m *logpb.AgentRecord) (core.Record, error) {
+	switch r := m.Record.(type) {
+	case *logpb.AgentRecord_TaskLaunched:
+		l := r.TaskLaunched
+		return core.TaskLaunched{
+			Task: wire.TaskFromProto(l.GetTask()), Framework: api.FrameworkID(l.GetFrameworkId()), Role: api.Role(l.GetRole()),
+			Resources: wire.ResourcesOf(l.GetResources()), ExecutorResources: wire.ResourcesOf(l.GetExecutorResources()),
+			Term: wire.TermFromProto(l.GetTerm()), Number: l.GetNumber(), At: fromMoment(l.GetAt()),
+		}, nil
+	case *logpb.AgentRecord_TaskKilled:
+		k := r.TaskKilled
+		return core.TaskKilled{Task: refFromProto(k.GetTask()), Grace: k.GetGrace().AsDuration(), Reason: api.Reason(k.GetReason())}, nil
+	case *logpb.AgentRecord_TaskGroup:
+		return core.TaskGroup{Task: refFromProto(r.TaskGroup.GetTask()), Group: processFromProto(r.TaskGroup.GetGroup())}, nil
+	case *logpb.AgentRecord_TaskStatus:
+		status, err := wire.StatusFromProto(r.TaskStatus.GetStatus())
+		return core.TaskStatus{
+			Status: status, ExecutorNumber: r.TaskStatus.GetExecutorNumber(), Group: processFromProto(r.TaskStatus.GetGroup()),
+		}, err
+	case *logpb.AgentRecord_TaskAcknowledged:
+		return core.TaskAcknowledged{Task: refFromProto(r.TaskAcknowledged.GetTask()), Number: r.TaskAcknowledged.GetNumber()}, nil
+	}
+	return nil, fmt.Errorf("a record of a kind that this version does not know; was a newer one here before?")
+}
+
+func startingFromProto(m *logpb.ExecutorStarting) core.ExecutorStarting {
+	starting := core.ExecutorStarting{
+		Run: runFromProto(m.GetRun()), Role: api.Role(m.GetRole()), Resources: wire.ResourcesOf(m.GetResources()), Builtin: m.GetBuiltin(),
+	}
+	if executor := wire.ExecutorFromProto(m.GetExecutor()); executor != nil {
+		starting.Executor = *executor
+	}
+	return starting
+}
+
+func stubToProto(stub protocol.TaskStub) *apiv1.TaskStub {
+	return &apiv1.TaskStub{
+		FrameworkId: string(stub.Framework), TaskId: string(stub.Task), Name: stub.Name, Role: string(stub.Role),
+		Status: wire.StatusToProto(stub.Status), LaunchedAt: moment(stub.LaunchedAt),
+	}
+}
+
+// stubFromProto reads leniently: a stub is only for people.
+func stubFromProto(m *apiv1.TaskStub) protocol.TaskStub {
+	status, _ := wire.StatusFromProto(m.GetStatus())
+	return protocol.TaskStub{
+		TaskRef: api.TaskRef{Framework: api.FrameworkID(m.GetFrameworkId()), Task: api.TaskID(m.GetTaskId())},
+		Name:    m.GetName(), Role: api.Role(m.GetRole()), Status: status, LaunchedAt: fromMoment(m.GetLaunchedAt()),
+	}
+}
+
+func refToProto(ref api.TaskRef) *logpb.TaskRef {
+	return &logpb.TaskRef{FrameworkId: string(ref.Framework), TaskId: string(ref.Task)}
+}
+
+func refFromProto(m *logpb.TaskRef) api.TaskRef {
+	return api.TaskRef{Framework: api.FrameworkID(m.GetFrameworkId()), Task: api.TaskID(m.GetTaskId())}
+}
+
+func runToProto(run core.Run) *logpb.ExecutorRun {
+	return &logpb.ExecutorRun{FrameworkId: string(run.Executor.Framework), ExecutorId: string(run.Executor.Executor), Number: run.Number}
+}
+
+func runFromProto(m *logpb.ExecutorRun) core.Run {
+	return core.Run{
+		Executor: api.ExecutorRef{Framework: api.FrameworkID(m.GetFrameworkId()), Executor: api.ExecutorID(m.GetExecutorId())},
+		Number:   m.GetNumber(),
+	}
+}
+
+// processToProto leaves out what is not there: most tasks have one status with a group.
+func processToProto(p core.Process) *logpb.Process {
+	if p == (core.Process{}) {
+		return nil
+	}
+	return &logpb.Process{Pid: int32(p.PID), Start: p.Start}
+}
+
+func processFromProto(m *logpb.Process) core.Process {
+	return core.Process{PID: int(m.GetPid()), Start: m.GetStart()}
+}
+
+func moment(t time.Time) *timestamppb.Timestamp {
+	if t.IsZero() {
+		return nil
+	}
+	return timestamppb.New(t)
+}
+
+func fromMoment(m *timestamppb.Timestamp) time.Time {
+	if m == nil {
+		return time.Time{}
+	}
+	return m.AsTime()
+}
+
+// order sorts the identity's records before all others, and keeps the rest as they are.
+func order(records []core.Record) []core.Record {
+	rank := func(record core.Record) int {
+		switch record.(type) {
+		case core.Identity:
+			return 0
+		case core.VolumeKept:
+			return 1
+		}
+		return 2
+	}
+	slices.SortStableFunc(records, func(a, b core.Record) int { return cmp.Compare(rank(a), rank(b)) })
+	return records
+}

@@ -1,0 +1,116 @@
+package checkpoint
+
+import (
+	"encoding/binary"
+	"fmt"
+	"hash/crc32"
+
+	"github.com/tenderhq/tender/agent/core"
+)
+
+// A log is a header and frames:
+//
+//	header  magic (8 bytes) generation (8)
+//	frame   crc (4) length (4) sequence (8) payload (length)
+//
+// All numbers are little-endian. The crc is CRC-32C over everything in the frame
+// behind it and the generation, so that a frame is right only in its own place: the
+// sequence counts from 1 and leaves no number out.
+const (
+	logMagic     = "TNDRCKP1"
+	headerBytes  = 16
+	frameBytes   = 16
+	payloadBytes = 4 << 20 // no record is larger; a larger length is damage
+)
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+func appendHeader(buffer []byte, generation uint64) []byte {
+	buffer = append(buffer, logMagic...)
+	return binary.LittleEndian.AppendUint64(buffer, generation)
+}
+
+// appendFrame appends one record.
+func appendFrame(buffer []byte, generation, sequence uint64, record core.Record) ([]byte, error) {
+	start := len(buffer)
+	buffer = append(buffer, make([]byte, frameBytes)...)
+	buffer, err := encode(buffer, record)
+	if err != nil {
+		return buffer[:start], err
+	}
+	frame := buffer[start:]
+	binary.LittleEndian.PutUint32(frame[4:], uint32(len(frame)-frameBytes))
+	binary.LittleEndian.PutUint64(frame[8:], sequence)
+	binary.LittleEndian.PutUint32(frame, sum(frame[4:], generation))
+	return buffer, nil
+}
+
+func sum(frame []byte, generation uint64) uint32 {
+	var salt [8]byte
+	binary.LittleEndian.PutUint64(salt[:], generation)
+	return crc32.Update(crc32.Checksum(salt[:], castagnoli), castagnoli, frame)
+}
+
+// cutFrame returns the payload of the frame that data begins with, and its whole length.
+func cutFrame(data []byte, generation, sequence uint64) (payload []byte, length int, ok bool) {
+	if len(data) < frameBytes {
+		return nil, 0, false
+	}
+	size := binary.LittleEndian.Uint32(data[4:])
+	length = frameBytes + int(size)
+	if size > payloadBytes || len(data) < length || binary.LittleEndian.Uint64(data[8:]) != sequence ||
+		binary.LittleEndian.Uint32(data) != sum(data[4:length], generation) {
+		return nil, 0, false
+	}
+	return data[frameBytes:length], length, true
+}
+
+// damage says that a log holds what nobody wrote.
+type damage struct {
+	at   int
+	what string
+}
+
+func (d *damage) Error() string { return fmt.Sprintf("%s at byte %d", d.what, d.at) }
+
+// parse reads a log. good is how many bytes hold records; what is behind is a torn
+// tail, or damage when a record stands behind it or when the tail can't be one.
+func parse(data []byte, generation uint64) (records []core.Record, good int, err error) {
+	if len(data) < headerBytes {
+		return nil, 0, nil // the process died before the header was there, so before any record
+	}
+	if string(data[:8]) != logMagic || binary.LittleEndian.Uint64(data[8:]) != generation {
+		return nil, 0, &damage{0, "a wrong header"}
+	}
+	good = headerBytes
+	for sequence := uint64(1); good < len(data); sequence++ {
+		payload, length, ok := cutFrame(data[good:], generation, sequence)
+		if !ok {
+			return records, good, tail(data, good, generation, sequence)
+		}
+		record, err := decode(payload)
+		if err != nil {
+			return records, good, &damage{good, "a record that can't be read: " + err.Error()}
+		}
+		records = append(records, record)
+		good += length
+	}
+	return records, good, nil
+}
+
+// tail tells a torn tail from damage: a process that was killed in the middle of a
+// write leaves the beginning of what it wrote and nothing behind it. So a whole record
+// anywhere behind the first bad byte means that something else happened.
+func tail(data []byte, good int, generation, sequence uint64) error {
+	const ahead = 1 << 20 // records that a damaged part may have hidden
+	for at := good + 1; at+frameBytes <= len(data); at++ {
+		next := binary.LittleEndian.Uint64(data[at+8:])
+		if next < sequence || next-sequence > ahead {
+			continue
+		}
+		if _, _, ok := cutFrame(data[at:], generation, next); ok {
+			return &damage{good, "damage in the middle of the log"}
+		}
+	}
+	return nil
+}

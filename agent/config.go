@@ -1,0 +1,180 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"github.com/rs/zerolog"
+	"google.golang.org/grpc/credentials"
+
+	"github.com/tenderhq/tender/agent/checkpoint"
+	"github.com/tenderhq/tender/agent/executor"
+	"github.com/tenderhq/tender/agent/usage"
+	"github.com/tenderhq/tender/api"
+)
+
+// Config says what an agent is and where it works. Zero fields mean the defaults.
+type Config struct {
+	// Masters are gRPC addresses of masters; any of them will do. Default 127.0.0.1:5060.
+	Masters []string
+	// DataDir is the agent's folder: checkpoint, socket, sandboxes, volumes. Required.
+	// Two agents never share one.
+	DataDir string
+
+	// Hostname is the agent's name for people and constraints. Default: the machine's.
+	Hostname string
+	// Bind and Port are where logs and metrics are served by HTTP. Default
+	// 127.0.0.1:5051; a negative port serves none.
+	Bind string
+	Port int
+	// Advertise is the host, or host:port, by which others reach the HTTP listener.
+	// Default: where it is bound.
+	Advertise string
+
+	// Resources are what the agent offers. Default: what the machine has, less a reserve.
+	Resources  api.Resources
+	Attributes map[string]string
+	Region     string
+	Zone       string
+
+	// CommandExecutor is how the built-in executor for commands is started: this very
+	// program and the word "executor". Without it tasks of commands FAIL.
+	CommandExecutor []string
+	// Path is where programs are looked for, and the PATH of executors and tasks that ask
+	// for none: nothing of the agent's own environment is passed on (R33). Default
+	// /usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin.
+	Path string
+	// RecoveryTimeout is how long executors wait for an agent that went away. Default
+	// 15 min; negative: not at all, and Run then ends them before it returns.
+	RecoveryTimeout time.Duration
+	// ExecutorTimeout is how long an executor may take to subscribe. Default 1 min.
+	ExecutorTimeout time.Duration
+	// ExecutorIdle is how long a built-in executor stays without a task. Default 1 min.
+	ExecutorIdle time.Duration
+	// SandboxAge is how long the sandbox of an ended task is kept. Default 7 days.
+	SandboxAge time.Duration
+	// SandboxesMax is how many ended tasks, with their sandboxes, are kept. Default 1000.
+	SandboxesMax int
+
+	// Logger takes one line per decision. Default: discarded.
+	Logger zerolog.Logger
+
+	// What follows is for clusters in memory and for tests; the defaults are the real
+	// things.
+
+	// Listener serves HTTP instead of Bind and Port.
+	Listener net.Listener
+	// ExecutorListener serves executors instead of the socket in DataDir.
+	ExecutorListener net.Listener
+	// Dial reaches masters. Default: TCP.
+	Dial func(ctx context.Context, address string) (net.Conn, error)
+	// Credentials are those of the connection to masters. Default: none, plain text.
+	Credentials credentials.TransportCredentials
+	// Launcher starts executors. Default: as processes.
+	Launcher executor.Launcher
+	// Store is the checkpoint. Default: in DataDir, which is then not required.
+	Store checkpoint.Store
+	// Sampler measures usage. Default: the process table.
+	Sampler usage.Sampler
+	// BootID tells one boot of the machine from another. Default: the kernel's.
+	BootID string
+	// Random is where nonces and tokens come from. Default: the system.
+	Random func() string
+}
+
+// DefaultPath is the Path of agents that are given none.
+const DefaultPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+// withDefaults fills in what is not said and reports all that is wrong together.
+func (c Config) withDefaults() (Config, error) {
+	var wrong []error
+	if len(c.Masters) == 0 {
+		c.Masters = []string{"127.0.0.1:5060"}
+	}
+	for _, master := range c.Masters {
+		if _, _, err := net.SplitHostPort(master); err != nil {
+			wrong = append(wrong, fmt.Errorf("master %q is no address; write host:port, such as 127.0.0.1:5060", master))
+		}
+	}
+	wrong = append(wrong, c.defaultPlace()...)
+	if c.Hostname == "" {
+		name, err := os.Hostname()
+		if err != nil {
+			wrong = append(wrong, fmt.Errorf("the machine does not know its name; set a hostname: %w", err))
+		}
+		c.Hostname = name
+	}
+	if c.Path == "" {
+		c.Path = DefaultPath
+	}
+	if c.BootID == "" {
+		id, err := bootID()
+		if err != nil {
+			wrong = append(wrong, fmt.Errorf("the machine does not say when it was booted: %w", err))
+		}
+		c.BootID = id
+	}
+	if c.Random == nil {
+		c.Random = random
+	}
+	if c.Dial == nil {
+		c.Dial = dialTCP
+	}
+	if err := c.Resources.Check(); err != nil {
+		wrong = append(wrong, err)
+	}
+	if c.Resources.IsZero() && len(wrong) == 0 {
+		c.Resources = Detect(c.DataDir)
+	}
+	return c, errors.Join(wrong...)
+}
+
+// defaultPlace is about folder and listeners.
+func (c *Config) defaultPlace() (wrong []error) {
+	if c.DataDir == "" && (c.Store == nil || c.Launcher == nil || c.ExecutorListener == nil) {
+		wrong = append(wrong, errors.New("no data folder is named; it keeps what the agent must remember"))
+	}
+	if c.DataDir != "" {
+		absolute, err := filepath.Abs(c.DataDir)
+		if err != nil {
+			wrong = append(wrong, err)
+		}
+		c.DataDir = absolute
+	}
+	if c.Bind == "" {
+		c.Bind = "127.0.0.1"
+	}
+	if c.Port == 0 {
+		c.Port = 5051
+	}
+	if c.Port > 65535 {
+		wrong = append(wrong, fmt.Errorf("port %d does not exist; the highest is 65535", c.Port))
+	}
+	return wrong
+}
+
+// address is what the agent tells others of its HTTP listener.
+func (c Config) address(listener net.Addr) string {
+	bound := listener.String()
+	if c.Advertise == "" {
+		return bound
+	}
+	if _, _, err := net.SplitHostPort(c.Advertise); err == nil {
+		return c.Advertise
+	}
+	_, port, err := net.SplitHostPort(bound)
+	if err != nil {
+		port = strconv.Itoa(c.Port)
+	}
+	return net.JoinHostPort(c.Advertise, port)
+}
+
+func dialTCP(ctx context.Context, address string) (net.Conn, error) {
+	return new(net.Dialer).DialContext(ctx, "tcp", address)
+}

@@ -1,0 +1,153 @@
+package core
+
+import (
+	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/internal/protocol"
+)
+
+// Effect is what the shell is to do; one of the types below. The shell performs them
+// in order. What goes to one stream leaves in that order.
+type Effect interface{ effect() }
+
+// The effects.
+type (
+	// Checkpoint writes a record behind those before it. Checkpointed follows once it
+	// survives this process; one Checkpointed may answer many. Sync: survive the
+	// machine too.
+	Checkpoint struct {
+		Number uint64
+		Record Record
+		Sync   bool
+	}
+
+	// ToLeader queues a call to the leader's stream. A stream whose queue is full is
+	// closed; LeaderClosed follows.
+	ToLeader struct {
+		Conn Conn
+		Call protocol.AgentCall
+	}
+	// CloseLeader ends the stream; the shell looks for the leader again.
+	CloseLeader struct {
+		Conn Conn
+		Why  string
+	}
+
+	// ToExecutor queues an event to an executor's stream. A stream whose queue is full
+	// is closed; ExecutorClosed follows and the executor comes back.
+	ToExecutor struct {
+		Conn  Conn
+		Event protocol.ExecutorEvent
+	}
+	// HandOver makes the task's folder, then queues ExecutorLaunch to the stream.
+	HandOver struct {
+		Conn   Conn
+		Task   api.TaskRef
+		Launch protocol.ExecutorLaunch
+	}
+	// CloseExecutor ends a stream after what is queued; Err is its status.
+	CloseExecutor struct {
+		Conn Conn
+		Err  *api.Error
+	}
+
+	// StartExecutor makes the executor's folder, fetches its files and forks a child
+	// that waits at a gate. ExecutorForked or ExecutorFailed follows.
+	StartExecutor struct {
+		Run       Run
+		Executor  api.Executor
+		Framework api.Framework
+		Builtin   bool // the agent's own for commands: Executor.Command is empty
+		Sandbox   string
+	}
+	// ReleaseExecutor opens the gate: the child becomes the executor. ExecutorExited
+	// follows one day.
+	ReleaseExecutor struct{ Run Run }
+	// AbandonExecutor ends a start that is no longer wanted, however far it has come.
+	// Of a child at the gate ExecutorExited follows, before that ExecutorFailed.
+	AbandonExecutor struct{ Run Run }
+	// KillGroups sends SIGKILL to the executor with all its session and to the process
+	// groups, until nothing of them is left. GroupsGone follows.
+	KillGroups struct {
+		Run    Run
+		Leader Process // the zero value: it never had one
+		Groups []Process
+	}
+	// KillGroup sends SIGKILL to one task's process group. Nothing follows: its
+	// executor will say that the task has ended.
+	KillGroup struct {
+		Task  api.TaskRef
+		Group Process
+	}
+
+	// PrepareTask makes the task's folder and fetches its files. TaskPrepared follows.
+	PrepareTask struct {
+		Task    api.TaskRef
+		URIs    []api.URI
+		Sandbox string
+	}
+	// TaskEnded says that the task has ended, to whoever reads its output.
+	TaskEnded struct{ Task api.TaskRef }
+	// RemoveFolder deletes a sandbox. Reused: the same path may be made again at once,
+	// so it is moved out of the way before the next effect.
+	RemoveFolder struct {
+		Path   string
+		Reused bool
+	}
+
+	// CreateVolume makes a volume's folder, if it is not there.
+	CreateVolume struct{ Volume api.VolumeID }
+	// DestroyVolume deletes a volume with its data (R22). VolumeDestroyed follows.
+	DestroyVolume struct{ Volume api.VolumeID }
+
+	// Sample asks what the executors and tasks really use. Sampled follows.
+	Sample struct{ Targets []Target }
+
+	// Forget ends this core's life: the shell empties the checkpoint and begins a new
+	// agent with a new nonce (R16).
+	Forget struct{ Why string }
+	// Stop ends the daemon with an error that a person has to read. Executors live on.
+	Stop struct{ Err *api.Error }
+	// Log reports one decision: identifiers as fields, the words of the transcripts.
+	Log struct {
+		Message string
+		Fields  []Field
+	}
+)
+
+// Field is one field of a log line.
+type Field struct{ Name, Value string }
+
+// Target is what Sample measures: an executor and those of its tasks that have a
+// process group of their own.
+type Target struct {
+	Executor api.ExecutorRef
+	Leader   Process
+	Tasks    []TargetTask
+}
+
+// TargetTask is one task of a Target.
+type TargetTask struct {
+	Task  api.TaskID
+	Group Process
+}
+
+func (Checkpoint) effect()      {}
+func (ToLeader) effect()        {}
+func (CloseLeader) effect()     {}
+func (ToExecutor) effect()      {}
+func (HandOver) effect()        {}
+func (CloseExecutor) effect()   {}
+func (StartExecutor) effect()   {}
+func (ReleaseExecutor) effect() {}
+func (AbandonExecutor) effect() {}
+func (KillGroups) effect()      {}
+func (KillGroup) effect()       {}
+func (PrepareTask) effect()     {}
+func (TaskEnded) effect()       {}
+func (RemoveFolder) effect()    {}
+func (CreateVolume) effect()    {}
+func (DestroyVolume) effect()   {}
+func (Sample) effect()          {}
+func (Forget) effect()          {}
+func (Stop) effect()            {}
+func (Log) effect()             {}

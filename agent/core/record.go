@@ -1,0 +1,126 @@
+package core
+
+import (
+	"time"
+
+	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/internal/protocol"
+)
+
+// Record is one durable step of an agent. The checkpoint keeps records in order, and
+// a core that is made from them stands where the one that wrote them stood.
+type Record interface{ record() }
+
+// The records. Those about the agent itself and its volumes survive a crash of the
+// machine (Sync), the others a crash of the agent's process.
+type (
+	// Identity is who the agent is; the last one counts.
+	Identity struct {
+		Nonce   api.Nonce
+		Cluster api.ClusterID
+		Agent   api.AgentID
+		// Term is the newest that this agent has obeyed (R1).
+		Term   api.Term
+		BootID string
+		// Rebooted holds from a start with another boot ID until a leader has our report (R13).
+		Rebooted   bool
+		Draining   bool
+		DrainGrace time.Duration
+		// Gone holds from AgentGone until everything has been killed (R16).
+		Gone bool
+	}
+	// VolumeKept holds from before a volume's folder is made.
+	VolumeKept struct{ Volume api.Resource }
+	// VolumeForgotten follows the deletion of its folder.
+	VolumeForgotten struct{ Volume api.VolumeID }
+
+	// FrameworkKept is the agent's copy of a framework (R21); the last one counts.
+	FrameworkKept struct{ Framework api.Framework }
+	// FrameworkRemoved says that its statuses need no acknowledgement any more.
+	FrameworkRemoved struct{ Framework api.FrameworkID }
+	// FrameworkForgotten says that nothing of it is left.
+	FrameworkForgotten struct{ Framework api.FrameworkID }
+
+	// ExecutorStarting precedes every start. Without its ExecutorStarted nothing ran (R10).
+	ExecutorStarting struct {
+		Run       Run
+		Executor  api.Executor
+		Role      api.Role
+		Resources api.Resources
+		Builtin   bool
+	}
+	// ExecutorStarted precedes the opening of the gate.
+	ExecutorStarted struct {
+		Run       Run
+		Process   Process
+		TokenHash string
+	}
+	// ExecutorForgotten says that no process of it and its tasks is left.
+	ExecutorForgotten struct{ Run Run }
+
+	// TaskLaunched is a launch as the leader sent it.
+	TaskLaunched struct {
+		Task              api.Task
+		Framework         api.FrameworkID
+		Role              api.Role
+		Resources         api.Resources
+		ExecutorResources api.Resources
+		Term              api.Term
+		Number            uint64
+		At                time.Time
+	}
+	// TaskKilled precedes every act of a kill (R12).
+	TaskKilled struct {
+		Task   api.TaskRef
+		Grace  time.Duration
+		Reason api.Reason
+	}
+	// TaskGroup is the process group of a task, when no status could carry it.
+	TaskGroup struct {
+		Task  api.TaskRef
+		Group Process
+	}
+	// TaskStatus precedes every sending of a status, and its acknowledgement to the
+	// executor. ExecutorNumber is the executor's number of it; 0 = the agent's own.
+	TaskStatus struct {
+		Status         api.Status
+		ExecutorNumber uint64
+		Group          Process
+	}
+	// TaskAcknowledged settles statuses up to Number. With the terminal one the task
+	// becomes a stub (R15).
+	TaskAcknowledged struct {
+		Task   api.TaskRef
+		Number uint64
+	}
+	// StubKept is a stub, in a compacted checkpoint.
+	StubKept struct{ Stub protocol.TaskStub }
+	// StubForgotten says that its sandbox is to go.
+	StubForgotten struct{ Task api.TaskRef }
+)
+
+func (Identity) record()           {}
+func (VolumeKept) record()         {}
+func (VolumeForgotten) record()    {}
+func (FrameworkKept) record()      {}
+func (FrameworkRemoved) record()   {}
+func (FrameworkForgotten) record() {}
+func (ExecutorStarting) record()   {}
+func (ExecutorStarted) record()    {}
+func (ExecutorForgotten) record()  {}
+func (TaskLaunched) record()       {}
+func (TaskKilled) record()         {}
+func (TaskGroup) record()          {}
+func (TaskStatus) record()         {}
+func (TaskAcknowledged) record()   {}
+func (StubKept) record()           {}
+func (StubForgotten) record()      {}
+
+// synced says whether a record has to survive the machine.
+func synced(record Record) bool {
+	switch record.(type) {
+	case Identity, VolumeKept, VolumeForgotten:
+		return true
+	}
+	return false
+}

@@ -1,0 +1,129 @@
+package core
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+
+	"github.com/tenderhq/tender/api"
+)
+
+// start begins this process's life on what the one before has left on disk.
+func (c *Core) start(w Started) {
+	rebooted := c.settleIdentity(w)
+	for _, t := range c.state.tasksInOrder() {
+		c.recoverTask(t)
+	}
+	alive := map[uint64]bool{}
+	for _, run := range w.Alive {
+		alive[run.Number] = true
+	}
+	for _, e := range c.state.executorsInOrder() {
+		c.recoverExecutor(e, rebooted, alive[e.run().Number])
+	}
+	for _, t := range c.state.tasksInOrder() {
+		if !t.ended() && c.state.executors[t.executor] == nil && !c.state.identity.Gone {
+			c.recoverAlone(t, rebooted)
+		}
+	}
+	c.recoverStubs()
+	for _, id := range slices.Sorted(maps.Keys(c.state.volumes)) {
+		c.emit(CreateVolume{id})
+	}
+	c.resume()
+}
+
+// resume goes on with what was stored and may not have been carried out.
+func (c *Core) resume() {
+	for _, id := range slices.Sorted(maps.Keys(c.state.frameworks)) {
+		if c.state.frameworks[id].removed {
+			c.clearFramework(id)
+		}
+	}
+	if c.state.identity.Draining {
+		c.killForDrain()
+	}
+	if c.state.identity.Gone {
+		c.clearAll()
+	}
+}
+
+// settleIdentity makes the identity of a first start, or notes a reboot.
+func (c *Core) settleIdentity(w Started) (rebooted bool) {
+	who := c.state.identity
+	rebooted = who.BootID != "" && who.BootID != w.BootID
+	who.Nonce = cmp.Or(who.Nonce, w.Nonce)
+	who.BootID = w.BootID
+	who.Rebooted = who.Rebooted || rebooted && who.Agent != ""
+	if who != c.state.identity {
+		c.put(who)
+	}
+	return rebooted
+}
+
+// recoverTask: what was read from the disk is on the disk.
+func (c *Core) recoverTask(t *task) {
+	t.durable, t.killable, t.stored = true, t.kill != nil, t.latest.Number
+	if e := c.state.executors[t.executor]; e != nil && !t.ended() {
+		e.tasks[t.ref.Task] = t
+		t.handed = e.started.Process.PID != 0 // it may have been; the executor will say
+	}
+	if t.ended() {
+		return
+	}
+	if command := t.launch.Task.Command; command == nil || len(command.URIs) == 0 || t.handed {
+		t.files = filesReady
+	}
+}
+
+func (c *Core) recoverExecutor(e *executor, rebooted, alive bool) {
+	switch {
+	case rebooted:
+		c.endLost(e, api.TaskGone, api.ReasonAgentRebooted, "the machine was booted again")
+	case e.started.Process.PID == 0:
+		// Its child, if there was one, never passed the gate (R10).
+		c.endLost(e, api.TaskDropped, api.ReasonAgentRestarted, "the agent was restarted before its executor was started")
+	case alive:
+		e.phase, e.subscribed = phaseRunning, true
+		c.patience(e, c.now.Add(c.config.ExecutorTimeout))
+		c.log("executor found alive", field("executor", e.ref().String()))
+	default:
+		c.executorExited(ExecutorExited{Run: e.run(), Message: "it ended while the agent was away"})
+	}
+}
+
+// endLost settles the tasks of a run of which no process can be left.
+func (c *Core) endLost(e *executor, state api.TaskState, reason api.Reason, why string) {
+	tasks := e.tasksInOrder()
+	c.put(ExecutorForgotten{e.run()})
+	for _, t := range tasks {
+		c.endUnstarted(t, state, reason, why)
+	}
+	c.sweepFolder(e.ref())
+	c.leaveFramework(e.ref().Framework)
+}
+
+// endUnstarted ends a task as asked, where the table allows it: what has been further
+// than STARTING can't be DROPPED.
+func (c *Core) endUnstarted(t *task, state api.TaskState, reason api.Reason, why string) {
+	switch {
+	case t.kill != nil && state != api.TaskGone:
+		state, reason = api.TaskKilled, t.kill.Reason
+	case !api.MayMove(t.latest.State, state, api.MoverAgent):
+		state = api.TaskFailed
+	}
+	c.setStatus(t, state, reason, why)
+}
+
+// recoverAlone goes on with a task whose executor was not even being started.
+func (c *Core) recoverAlone(t *task, rebooted bool) {
+	switch {
+	case rebooted:
+		c.setStatus(t, api.TaskGone, api.ReasonAgentRebooted, "the machine was booted again")
+	case t.kill != nil:
+		c.actOnKill(t)
+	default:
+		c.place(t)
+		c.prepare(t)
+	}
+}

@@ -1,0 +1,221 @@
+package core
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+
+	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/internal/protocol"
+)
+
+// state is what records make. Only apply changes it, in a core that lives as in one
+// that is restored, so both can't differ.
+type state struct {
+	identity   Identity
+	frameworks map[api.FrameworkID]*framework
+	executors  map[api.ExecutorRef]*executor
+	tasks      map[api.TaskRef]*task
+	stubs      []protocol.TaskStub // oldest end first; at most Config.StubsMax
+	stubbed    map[api.TaskRef]struct{}
+	volumes    map[api.VolumeID]api.Resource
+	runs       uint64 // the highest number of a run
+	launches   uint64 // how many were stepped; orders tasks
+}
+
+func newState() *state {
+	return &state{
+		frameworks: map[api.FrameworkID]*framework{},
+		executors:  map[api.ExecutorRef]*executor{},
+		tasks:      map[api.TaskRef]*task{},
+		stubbed:    map[api.TaskRef]struct{}{},
+		volumes:    map[api.VolumeID]api.Resource{},
+	}
+}
+
+// framework is the agent's copy of a framework that has something here.
+type framework struct {
+	api.Framework
+	removed bool
+	// users counts its executors and tasks. The copy is forgotten with the last one.
+	users int
+}
+
+// apply takes one record. A record about something unknown changes nothing: a torn
+// tail may have cut off what came before it only together with itself, but a
+// checkpoint is input, and no input may stop the process.
+func (s *state) apply(record Record) {
+	switch r := record.(type) {
+	case Identity:
+		s.identity = r
+	case VolumeKept:
+		s.volumes[r.Volume.Volume] = r.Volume
+	case VolumeForgotten:
+		delete(s.volumes, r.Volume)
+	case FrameworkKept, FrameworkRemoved, FrameworkForgotten:
+		s.applyFramework(r)
+	case ExecutorStarting, ExecutorStarted, ExecutorForgotten:
+		s.applyExecutor(r)
+	case StubKept:
+		s.addStub(r.Stub)
+	case StubForgotten:
+		s.dropStub(r.Task)
+	default:
+		s.applyTask(r)
+	}
+}
+
+func (s *state) applyFramework(record Record) {
+	switch r := record.(type) {
+	case FrameworkKept:
+		if known := s.frameworks[r.Framework.ID]; known != nil {
+			known.Framework = r.Framework
+			return
+		}
+		s.frameworks[r.Framework.ID] = &framework{Framework: r.Framework}
+	case FrameworkRemoved:
+		if known := s.frameworks[r.Framework]; known != nil {
+			known.removed = true
+		}
+	case FrameworkForgotten:
+		delete(s.frameworks, r.Framework)
+	}
+}
+
+func (s *state) applyExecutor(record Record) {
+	switch r := record.(type) {
+	case ExecutorStarting:
+		ref := r.Run.Executor
+		if s.executors[ref] == nil {
+			s.use(ref.Framework, +1)
+		}
+		s.executors[ref] = &executor{starting: r, tasks: map[api.TaskID]*task{}}
+		s.runs = max(s.runs, r.Run.Number)
+	case ExecutorStarted:
+		if e := s.run(r.Run); e != nil {
+			e.started = r
+		}
+	case ExecutorForgotten:
+		if e := s.run(r.Run); e != nil {
+			delete(s.executors, r.Run.Executor)
+			s.use(r.Run.Executor.Framework, -1)
+		}
+	}
+}
+
+func (s *state) applyTask(record Record) {
+	switch r := record.(type) {
+	case TaskLaunched:
+		t := newTask(r, s.identity.Agent)
+		if s.tasks[t.ref] != nil {
+			return
+		}
+		s.launches++
+		t.order = s.launches
+		s.tasks[t.ref] = t
+		s.use(r.Framework, +1)
+	case TaskKilled:
+		if t := s.tasks[r.Task]; t != nil {
+			t.kill = &r
+		}
+	case TaskGroup:
+		if t := s.tasks[r.Task]; t != nil {
+			t.group = r.Group
+		}
+	case TaskStatus:
+		if t := s.tasks[r.Status.Ref()]; t != nil {
+			t.take(r)
+		}
+	case TaskAcknowledged:
+		if t := s.tasks[r.Task]; t != nil {
+			s.acknowledge(t, r.Number)
+		}
+	}
+}
+
+// acknowledge settles statuses; a task whose end is settled becomes a stub.
+func (s *state) acknowledge(t *task, number uint64) {
+	t.unacked = slices.DeleteFunc(t.unacked, func(status api.Status) bool { return status.Number <= number })
+	if !t.ended() || len(t.unacked) > 0 {
+		return
+	}
+	delete(s.tasks, t.ref)
+	s.use(t.ref.Framework, -1)
+	s.addStub(protocol.TaskStub{
+		TaskRef: t.ref, Name: t.launch.Task.DisplayName(), Role: t.launch.Role, Status: t.latest, LaunchedAt: t.launch.At,
+	})
+}
+
+func (s *state) addStub(stub protocol.TaskStub) {
+	if _, known := s.stubbed[stub.TaskRef]; known {
+		return
+	}
+	s.stubbed[stub.TaskRef] = struct{}{}
+	s.stubs = append(s.stubs, stub)
+}
+
+func (s *state) dropStub(ref api.TaskRef) {
+	delete(s.stubbed, ref)
+	i := slices.IndexFunc(s.stubs, func(stub protocol.TaskStub) bool { return stub.TaskRef == ref })
+	switch {
+	case i == 0: // nearly always: the oldest goes first
+		s.stubs[0] = protocol.TaskStub{}
+		s.stubs = s.stubs[1:]
+	case i > 0:
+		s.stubs = slices.Delete(s.stubs, i, i+1)
+	}
+}
+
+func (s *state) use(id api.FrameworkID, change int) {
+	if f := s.frameworks[id]; f != nil {
+		f.users += change
+	}
+}
+
+// run is the executor of that very run, or nil.
+func (s *state) run(run Run) *executor {
+	if e := s.executors[run.Executor]; e != nil && e.starting.Run.Number == run.Number {
+		return e
+	}
+	return nil
+}
+
+// tasksInOrder are the tasks as they were launched.
+func (s *state) tasksInOrder() []*task {
+	return slices.SortedFunc(maps.Values(s.tasks), func(a, b *task) int { return cmp.Compare(a.order, b.order) })
+}
+
+func (s *state) executorsInOrder() []*executor {
+	return slices.SortedFunc(maps.Values(s.executors), func(a, b *executor) int {
+		return cmp.Compare(a.starting.Run.Number, b.starting.Run.Number)
+	})
+}
+
+// records say the same as all records so far, in as few as it takes.
+func (s *state) records() []Record {
+	records := []Record{s.identity}
+	for _, id := range slices.Sorted(maps.Keys(s.volumes)) {
+		records = append(records, VolumeKept{s.volumes[id]})
+	}
+	for _, id := range slices.Sorted(maps.Keys(s.frameworks)) {
+		records = append(records, FrameworkKept{s.frameworks[id].Framework})
+		if s.frameworks[id].removed {
+			records = append(records, FrameworkRemoved{id})
+		}
+	}
+	for _, e := range s.executorsInOrder() {
+		records = append(records, e.starting)
+		if e.started.Process.PID != 0 {
+			records = append(records, e.started)
+		}
+	}
+	for _, t := range s.tasksInOrder() {
+		if !t.refused {
+			records = append(records, t.records()...)
+		}
+	}
+	for _, stub := range s.stubs {
+		records = append(records, StubKept{stub})
+	}
+	return records
+}

@@ -1,0 +1,186 @@
+package core
+
+import (
+	"strconv"
+
+	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/internal/protocol"
+)
+
+// status is the agent's own next word about a task.
+func (c *Core) status(t *task, state api.TaskState, reason api.Reason, message string) api.Status {
+	return api.Status{
+		Framework: t.ref.Framework, Task: t.ref.Task, Agent: c.state.identity.Agent, Executor: t.executor.Executor,
+		Number: t.next(), State: state, Reason: reason, Message: message, Source: api.MoverAgent, At: c.now,
+	}
+}
+
+func (c *Core) setStatus(t *task, state api.TaskState, reason api.Reason, message string) {
+	c.storeStatus(t, TaskStatus{Status: c.status(t, state, reason, message)})
+}
+
+// storeStatus makes a status durable, then sends it. It returns the record's number.
+func (c *Core) storeStatus(t *task, record TaskStatus) uint64 {
+	number := c.put(record)
+	if t.ended() {
+		c.ended(t)
+	}
+	c.after(number, func() {
+		t.stored = max(t.stored, record.Status.Number)
+		c.sendStatus(t)
+	})
+	return number
+}
+
+// ended takes the task off its executor.
+func (c *Core) ended(t *task) {
+	c.emit(TaskEnded{t.ref})
+	e := c.state.executors[t.executor]
+	if e == nil || e.tasks[t.ref.Task] != t {
+		return
+	}
+	delete(e.tasks, t.ref.Task)
+	c.idle(e)
+}
+
+// sendStatus sends the task's oldest status, if it is on disk and not under way. One
+// of a task at a time: a framework that missed one never hears the next before it.
+func (c *Core) sendStatus(t *task) {
+	if !c.leader.registered || len(t.unacked) == 0 || c.state.tasks[t.ref] != t {
+		return
+	}
+	status := t.unacked[0]
+	if status.Number > t.stored {
+		return
+	}
+	if f := c.state.frameworks[t.ref.Framework]; f != nil && f.removed {
+		c.sendUnasked(t)
+		return
+	}
+	if t.sent == status.Number && t.sentIn == c.leader.conn {
+		return
+	}
+	if c.leader.flying >= flyingMax {
+		c.leader.backlog = append(c.leader.backlog, t.ref)
+		return
+	}
+	c.leader.flying++
+	t.sent, t.sentIn, t.pause = status.Number, c.leader.conn, c.config.ResendMin
+	c.tell(protocol.StatusUpdate{Status: status})
+	c.in(t.pause, timer{kind: timerResend, conn: t.sentIn, task: t.ref, number: t.sent})
+}
+
+// sendUnasked tells what is stored of a removed framework's task, and settles it.
+func (c *Core) sendUnasked(t *task) {
+	if t.sent > 0 && t.sentIn == c.leader.conn {
+		c.landed(t)
+	}
+	for _, status := range t.unacked {
+		if status.Number <= t.stored {
+			c.tell(protocol.StatusUpdate{Status: status})
+		}
+	}
+	c.settle(t, t.stored)
+}
+
+// landed: the status under way has reached its end, so another may go.
+func (c *Core) landed(t *task) {
+	t.sent, t.sentIn = 0, 0
+	c.leader.flying--
+	for len(c.leader.backlog) > 0 && c.leader.flying < flyingMax {
+		next := c.state.tasks[c.leader.backlog[0]]
+		c.leader.backlog = c.leader.backlog[1:]
+		if next != nil {
+			c.sendStatus(next)
+		}
+	}
+}
+
+func (c *Core) resendDue(ref api.TaskRef, number uint64, conn Conn) {
+	t := c.state.tasks[ref]
+	if t == nil || t.sent != number || t.sentIn != conn || conn != c.leader.conn || len(t.unacked) == 0 {
+		return
+	}
+	c.tell(protocol.StatusUpdate{Status: t.unacked[0]})
+	t.pause = min(2*t.pause, c.config.ResendMax)
+	c.in(t.pause, timer{kind: timerResend, conn: conn, task: ref, number: number})
+}
+
+// acknowledged settles the oldest status. Any other number is of a status that was
+// settled before.
+func (c *Core) acknowledged(e protocol.AcknowledgeStatus) {
+	t := c.state.tasks[e.TaskRef]
+	if t == nil || len(t.unacked) == 0 || t.unacked[0].Number != e.Number || e.Number > t.stored {
+		return
+	}
+	if t.sent == e.Number && t.sentIn == c.leader.conn {
+		c.landed(t)
+	}
+	c.settle(t, e.Number)
+	c.sendStatus(t)
+}
+
+// settle forgets statuses up to number, and the task with its last one.
+func (c *Core) settle(t *task, number uint64) {
+	if t.refused {
+		delete(c.state.tasks, t.ref)
+		return
+	}
+	c.put(TaskAcknowledged{t.ref, number})
+	if c.state.tasks[t.ref] == nil {
+		c.stubMade(t)
+		c.leaveFramework(t.ref.Framework)
+	}
+}
+
+// executorStatus takes a status from an executor. It is acknowledged when it is on
+// disk, and at once when there is nothing to store.
+func (c *Core) executorStatus(conn Conn, ref api.ExecutorRef, s protocol.ExecutorStatus) {
+	answer := ToExecutor{conn, protocol.ExecutorAcknowledged{Task: s.Task, Number: s.Number}}
+	t := c.state.tasks[api.TaskRef{Framework: ref.Framework, Task: s.Task}]
+	if t == nil || t.executor != ref || t.refused || t.ended() || s.Number <= max(t.heard, t.ignored) {
+		c.after(c.written, func() { c.emit(answer) }) // an earlier copy may be on its way to the disk
+		return
+	}
+	t.handed = true
+	group := Process{PID: s.ProcessGroup, Start: s.ProcessStart}
+	state, reason, message, ok := c.judge(t, s)
+	if !ok {
+		t.ignored = s.Number
+		if group.PID != 0 && group != t.group {
+			c.put(TaskGroup{t.ref, group})
+		}
+		c.after(c.written, func() { c.emit(answer) })
+		return
+	}
+	status := api.Status{
+		Framework: t.ref.Framework, Task: t.ref.Task, Agent: c.state.identity.Agent, Executor: ref.Executor,
+		Number: t.next(), State: state, Reason: reason, Message: message, Source: api.MoverExecutor, At: c.now,
+		Data: s.Data, ExitCode: s.ExitCode, Healthy: s.Healthy,
+	}
+	number := c.storeStatus(t, TaskStatus{Status: status, ExecutorNumber: s.Number, Group: group})
+	c.after(number, func() { c.emit(answer) })
+}
+
+// judge says what an executor's word makes of a task, by the table of moves. A wrong
+// move is dropped, but for an end: the executor has no such task any more, so a wrong
+// end is FAILED.
+func (c *Core) judge(t *task, s protocol.ExecutorStatus) (api.TaskState, api.Reason, string, bool) {
+	from := t.latest.State
+	if from == api.TaskKilling && s.State == api.TaskKilling {
+		return 0, 0, "", false // the agent has said so
+	}
+	if api.MayMove(from, s.State, api.MoverExecutor) {
+		reason := s.Reason
+		if s.State == api.TaskKilled && reason == api.ReasonNone && t.kill != nil {
+			reason = t.kill.Reason
+		}
+		return s.State, reason, s.Message, true
+	}
+	c.log("executor's status is no legal move", field("task", t.ref.String()), field("from", from.String()),
+		field("to", s.State.String()), field("number", strconv.FormatUint(s.Number, 10)))
+	if s.State.Terminal() {
+		return api.TaskFailed, s.Reason, "its executor ended it as " + s.State.String() + " from " + from.String() + ": " + s.Message, true
+	}
+	return 0, 0, "", false
+}

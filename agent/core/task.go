@@ -1,0 +1,103 @@
+package core
+
+import (
+	"time"
+
+	"github.com/tenderhq/tender/api"
+)
+
+// task is one task that has not been forgotten. The upper part is what records make
+// of it; the lower part is this process's business and begins anew with it.
+type task struct {
+	ref      api.TaskRef
+	executor api.ExecutorRef
+	launch   TaskLaunched
+	order    uint64       // of the launch among all
+	latest   api.Status   // number 0 and STAGING until the first one of this agent
+	unacked  []api.Status // oldest first; only the first one is under way
+	// heard is the executor's highest number. A status is taken once.
+	heard uint64
+	group Process // the task's own process group; 0 = none, or not known yet
+	kill  *TaskKilled
+
+	// refused holds for a launch that never was: nothing of it is on disk. Should it be
+	// lost, the leader concludes DROPPED from its absence (R8).
+	refused  bool
+	durable  bool   // its launch is on disk
+	killable bool   // its kill is on disk
+	handed   bool   // to the executor, or it may have been by an earlier process
+	ignored  uint64 // the executor's highest number that was no legal move
+	files    files
+	stored   uint64        // the highest status on disk
+	sent     uint64        // the status under way in the session sentIn
+	sentIn   Conn          // 0 = none
+	pause    time.Duration // until it is sent again
+	nudges   int           // how often the kill was repeated
+	pressed  time.Duration // pause before the next nudge
+}
+
+// files says whether the task's files are there.
+type files uint8
+
+const (
+	filesAbsent files = iota
+	filesComing
+	filesReady
+)
+
+// unackedMax is how many statuses of one task wait for acknowledgement. Beyond it the
+// newest RUNNING takes the place of the one before: progress in between is lost, no
+// other state ever is.
+const unackedMax = 64
+
+func newTask(launch TaskLaunched, agent api.AgentID) *task {
+	t := &task{
+		ref:      api.TaskRef{Framework: launch.Framework, Task: launch.Task.ID},
+		executor: api.ExecutorRef{Framework: launch.Framework, Executor: launch.Task.ExecutorID()},
+		launch:   launch,
+	}
+	t.latest = api.Status{
+		Framework: launch.Framework, Task: launch.Task.ID, Agent: agent, Executor: t.executor.Executor,
+		State: api.TaskStaging, Source: api.MoverMaster, At: launch.At,
+	}
+	return t
+}
+
+func (t *task) ended() bool { return t.latest.State.Terminal() }
+
+// take adds a status.
+func (t *task) take(r TaskStatus) {
+	t.heard = max(t.heard, r.ExecutorNumber)
+	if r.Group.PID != 0 {
+		t.group = r.Group
+	}
+	last := len(t.unacked) - 1
+	merges := last >= unackedMax && r.Status.State == api.TaskRunning && t.unacked[last].State == api.TaskRunning
+	t.latest = r.Status
+	if merges {
+		t.unacked[last] = r.Status
+		return
+	}
+	t.unacked = append(t.unacked, r.Status)
+}
+
+// next is the number of the status to come.
+func (t *task) next() uint64 { return t.latest.Number + 1 }
+
+// records say what the task is, for a compacted checkpoint.
+func (t *task) records() []Record {
+	records := []Record{t.launch}
+	if t.kill != nil {
+		records = append(records, *t.kill)
+	}
+	if t.group.PID != 0 {
+		records = append(records, TaskGroup{t.ref, t.group})
+	}
+	if len(t.unacked) == 0 && t.latest.Number > 0 {
+		records = append(records, TaskStatus{Status: t.latest, ExecutorNumber: t.heard}, TaskAcknowledged{t.ref, t.latest.Number})
+	}
+	for _, status := range t.unacked {
+		records = append(records, TaskStatus{Status: status, ExecutorNumber: t.heard})
+	}
+	return records
+}

@@ -1,0 +1,112 @@
+package core
+
+import (
+	"container/heap"
+	"time"
+
+	"github.com/tenderhq/tender/api"
+)
+
+// timer is a moment to look at something again. Whoever looks decides whether it is
+// still due: nothing is ever taken out of the heap early.
+type timer struct {
+	at     time.Time
+	order  uint64
+	kind   timerKind
+	conn   Conn
+	task   api.TaskRef
+	run    Run
+	number uint64
+}
+
+type timerKind uint8
+
+const (
+	timerHeartbeat timerKind = iota
+	timerSession
+	timerResend
+	timerKill
+	timerExecutor
+	timerIdle
+	timerSandbox
+)
+
+// timers is a heap by time; what is due at one moment fires in the order of its making.
+type timers struct {
+	heap  timerHeap
+	count uint64
+}
+
+func (t *timers) first() time.Time {
+	if len(t.heap) == 0 {
+		return time.Time{}
+	}
+	return t.heap[0].at
+}
+
+func (t *timers) add(entry timer) {
+	t.count++
+	entry.order = t.count
+	heap.Push(&t.heap, entry)
+}
+
+type timerHeap []timer
+
+func (h timerHeap) Len() int      { return len(h) }
+func (h timerHeap) Swap(i, j int) { h[i], h[j] = h[j], h[i] }
+func (h *timerHeap) Push(x any)   { *h = append(*h, x.(timer)) }
+
+func (h timerHeap) Less(i, j int) bool {
+	if !h[i].at.Equal(h[j].at) {
+		return h[i].at.Before(h[j].at)
+	}
+	return h[i].order < h[j].order
+}
+
+func (h *timerHeap) Pop() any {
+	last := len(*h) - 1
+	entry := (*h)[last]
+	(*h)[last] = timer{}
+	*h = (*h)[:last]
+	return entry
+}
+
+func (c *Core) in(pause time.Duration, entry timer) { c.at(c.now.Add(pause), entry) }
+
+func (c *Core) at(when time.Time, entry timer) {
+	entry.at = when
+	c.timers.add(entry)
+}
+
+// fire does what is due. What it adds is due later, so it ends.
+func (c *Core) fire() {
+	for len(c.timers.heap) > 0 && !c.timers.heap[0].at.After(c.now) {
+		entry := heap.Pop(&c.timers.heap).(timer)
+		switch entry.kind {
+		case timerHeartbeat:
+			c.heartbeatDue(entry.conn)
+		case timerSession:
+			c.sessionDue(entry.conn)
+		case timerResend:
+			c.resendDue(entry.task, entry.number, entry.conn)
+		case timerKill:
+			c.killDue(entry.task)
+		case timerExecutor:
+			c.executorDue(entry.run)
+		case timerIdle:
+			c.idleDue(entry.run)
+		case timerSandbox:
+			c.sandboxDue()
+		}
+	}
+}
+
+// away moves the deadlines of liveness: a loop that did not run heard nobody (R23).
+func (c *Core) away(gap time.Duration) {
+	c.leader.heard = c.leader.heard.Add(gap)
+	for _, e := range c.state.executorsInOrder() {
+		if !e.deadline.IsZero() {
+			c.patience(e, e.deadline.Add(gap))
+		}
+	}
+}

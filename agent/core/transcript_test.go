@@ -1,0 +1,525 @@
+package core
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/datadriven"
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/internal/protocol"
+)
+
+// TestTranscripts plays testdata. Each line of a block is one event; below stands what
+// the core made of it. "auto" stores records at once.
+func TestTranscripts(t *testing.T) {
+	files, err := filepath.Glob("testdata/*.txt")
+	if err != nil || len(files) == 0 {
+		t.Fatal("no transcripts", err)
+	}
+	for _, file := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
+			w := newWorld(t)
+			datadriven.RunTest(t, file, func(t *testing.T, d *datadriven.TestData) string {
+				w.t, w.out = t, &strings.Builder{}
+				for _, line := range strings.Split(d.Input, "\n") {
+					w.line(line)
+				}
+				if w.out.Len() == 0 {
+					return "nothing\n"
+				}
+				return w.out.String()
+			})
+		})
+	}
+}
+
+// world is a core with a clock and a disk of records.
+type world struct {
+	t      *testing.T
+	out    *strings.Builder
+	core   *Core
+	config Config
+	now    time.Time
+	auto   bool
+	quiet  bool     // no records shown
+	log    []Record // as asked to be written
+	conn   Conn     // the leader's
+	term   api.Term
+	sess   uint64
+}
+
+var epoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+
+func newWorld(t *testing.T) *world {
+	w := &world{t: t, now: epoch, auto: true, quiet: true, term: api.Term{Number: 1}, sess: 1}
+	w.config = Config{Agent: api.Agent{Hostname: "h1", Resources: api.Scalars(4, 4096)}, Version: "v1", Sandboxes: "/s"}
+	w.core = New(w.config, nil)
+	return w
+}
+
+// args are the words of a line: the first one, bare ones, and name=value.
+type args struct {
+	bare  []string
+	named map[string]string
+}
+
+func parse(line string) args {
+	a := args{named: map[string]string{}}
+	for _, word := range strings.Fields(line) {
+		if name, value, ok := strings.Cut(word, "="); ok {
+			a.named[name] = value
+		} else {
+			a.bare = append(a.bare, word)
+		}
+	}
+	return a
+}
+
+func (a args) word(i int) string {
+	if i < len(a.bare) {
+		return a.bare[i]
+	}
+	return ""
+}
+
+func (a args) number(name string) uint64 {
+	n, _ := strconv.ParseUint(a.named[name], 10, 64)
+	return n
+}
+
+func (w *world) duration(text string) time.Duration {
+	if text == "" {
+		return 0
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return d
+}
+
+func (w *world) line(line string) {
+	a := parse(line)
+	switch a.word(0) {
+	case "auto":
+		w.auto, w.quiet = a.word(1) != "off", a.word(1) != "off"
+	case "config":
+		w.reconfigure(a)
+	case "tick":
+		w.tick(w.duration(a.word(1)))
+	case "restart":
+		w.restart(a)
+	case "stored":
+		number := w.core.written
+		if n := a.number("to"); n > 0 {
+			number = n
+		}
+		w.step(Checkpointed{number})
+	default:
+		w.step(w.happening(a, line))
+	}
+}
+
+func (w *world) reconfigure(a args) {
+	if n := a.number("stubs"); n > 0 {
+		w.config.StubsMax = int(n)
+	}
+	w.config.RecoveryTimeout = w.duration(a.named["recovery"])
+	w.core = New(w.config, w.log)
+}
+
+// tick moves the clock, waking the core at each moment that it asked for.
+func (w *world) tick(d time.Duration) {
+	end := w.now.Add(d)
+	for wake := w.core.Wake(); !wake.IsZero() && !wake.After(end); wake = w.core.Wake() {
+		if wake.After(w.now) {
+			w.now = wake
+		}
+		w.step(Woken{})
+	}
+	w.now = end
+}
+
+// restart kills the agent: what was not stored is lost unless it says "all".
+func (w *world) restart(a args) {
+	if w.auto || a.word(1) == "all" {
+		w.core.stored = w.core.written
+	}
+	lost := int(w.core.written - w.core.stored)
+	w.log = w.log[:len(w.log)-lost]
+	if a.word(1) == "compacted" {
+		w.log = w.core.Records()
+	}
+	w.core = New(w.config, w.log)
+	started := Started{BootID: a.named["boot"], Nonce: "nonce-2"}
+	for _, name := range strings.Split(a.named["alive"], ",") {
+		for _, run := range w.core.Runs() {
+			if run.Run.Executor.String() == name {
+				started.Alive = append(started.Alive, run.Run)
+			}
+		}
+	}
+	w.step(started)
+}
+
+func (w *world) step(what Happening) {
+	effects := w.core.Step(Event{w.now, what})
+	for _, effect := range effects {
+		if c, is := effect.(Checkpoint); is {
+			w.log = append(w.log, c.Record)
+		}
+		if text := w.show(effect); text != "" {
+			fmt.Fprintf(w.out, "%6s  %s\n", w.now.Sub(epoch), text)
+		}
+	}
+	w.restorable()
+	if w.auto && w.core.stored < w.core.written {
+		w.step(Checkpointed{w.core.written})
+	}
+}
+
+// restorable: a core made from the log stands where this one stands, and one made
+// from its compaction too.
+func (w *world) restorable() {
+	want := w.core.Records()
+	if diff := cmp.Diff(want, New(w.config, w.log).Records(), opts); diff != "" {
+		w.t.Fatalf("restored from the log it differs (-live +restored):\n%s", diff)
+	}
+	if diff := cmp.Diff(want, New(w.config, want).Records(), opts); diff != "" {
+		w.t.Fatalf("restored from the compaction it differs (-live +restored):\n%s", diff)
+	}
+}
+
+var opts = cmp.Comparer(func(a, b api.Resources) bool { return a.Equal(b) })
+
+func (w *world) ref(name string) api.TaskRef {
+	f, task, _ := strings.Cut(name, "/")
+	return api.TaskRef{Framework: api.FrameworkID(f), Task: api.TaskID(task)}
+}
+
+func (w *world) xref(name string) api.ExecutorRef {
+	f, e, _ := strings.Cut(name, "/")
+	return api.ExecutorRef{Framework: api.FrameworkID(f), Executor: api.ExecutorID(e)}
+}
+
+// run names a run as F/E#N; without #N the one of that executor.
+func (w *world) run(name string) Run {
+	name, number, _ := strings.Cut(name, "#")
+	if n, err := strconv.ParseUint(number, 10, 64); err == nil {
+		return Run{w.xref(name), n}
+	}
+	if e := w.core.state.executors[w.xref(name)]; e != nil {
+		return e.run()
+	}
+	return Run{w.xref(name), 0}
+}
+
+func (w *world) happening(a args, line string) Happening {
+	message := a.named["message"]
+	switch a.word(0) {
+	case "started":
+		return Started{BootID: a.named["boot"], Nonce: "nonce-1"}
+	case "open":
+		w.conn++
+		return LeaderOpened{w.conn}
+	case "closed":
+		return LeaderClosed{Conn: w.conn}
+	case "leader":
+		return w.leaderSaid(a)
+	case "forked":
+		hash := sha256.Sum256([]byte("token"))
+		return ExecutorForked{w.run(a.word(1)), Process{int(a.number("pid")), 100}, hex.EncodeToString(hash[:])}
+	case "failed":
+		return ExecutorFailed{w.run(a.word(1)), api.ReasonFetchFailed, message}
+	case "exited":
+		return ExecutorExited{w.run(a.word(1)), message}
+	case "groupsgone":
+		return GroupsGone{w.run(a.word(1))}
+	case "subscribe":
+		return w.subscribe(a)
+	case "status":
+		return ExecutorCalled{Conn(a.number("conn")), []protocol.ExecutorCall{w.execStatus(a.bare[1:], a)}}
+	case "hangup":
+		return ExecutorClosed{Conn(a.number("conn"))}
+	case "prepared":
+		return TaskPrepared{Task: w.ref(a.word(1))}
+	case "unprepared":
+		return TaskPrepared{Task: w.ref(a.word(1)), Reason: api.ReasonFetchFailed, Message: message}
+	case "disk":
+		return DiskRoom{Full: a.word(1) == "full"}
+	case "destroyed":
+		return VolumeDestroyed{Volume: api.VolumeID(a.word(1))}
+	case "away":
+		return Away{w.duration(a.word(1))}
+	}
+	w.t.Fatalf("unknown event %q", line)
+	return nil
+}
+
+func (w *world) subscribe(a args) Happening {
+	s := protocol.SubscribeExecutor{ExecutorRef: w.xref(a.word(1)), Token: "token"}
+	if token := a.named["token"]; token != "" {
+		s.Token = token
+	}
+	for _, task := range strings.FieldsFunc(a.named["tasks"], func(r rune) bool { return r == ',' }) {
+		s.Tasks = append(s.Tasks, api.TaskID(task))
+	}
+	if len(a.bare) > 2 {
+		s.Unacknowledged = append(s.Unacknowledged, w.execStatus(a.bare[2:], a))
+	}
+	return ExecutorOpened{Conn(a.number("conn")), s}
+}
+
+// execStatus reads "TASK STATE [n=] [group=] [exit=]".
+func (w *world) execStatus(words []string, a args) protocol.ExecutorStatus {
+	state, err := api.ParseTaskState(words[1])
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	s := protocol.ExecutorStatus{Task: api.TaskID(words[0]), State: state, Number: a.number("n"), ProcessGroup: int(a.number("group"))}
+	if s.ProcessGroup != 0 {
+		s.ProcessStart = 200
+	}
+	if text, ok := a.named["exit"]; ok {
+		code, _ := strconv.Atoi(text)
+		s.ExitCode = &code
+	}
+	return s
+}
+
+// leaderSaid reads "leader WHAT ... [term=] [session=] [conn=]".
+func (w *world) leaderSaid(a args) Happening {
+	batch := protocol.AgentEvents{Term: w.term, Session: w.sess}
+	if n := a.number("term"); n > 0 {
+		batch.Term = api.Term{Number: n}
+	}
+	if n := a.number("session"); n > 0 {
+		batch.Session = n
+	}
+	conn := w.conn
+	if n := a.number("conn"); n > 0 {
+		conn = Conn(n)
+	}
+	batch.Events = []protocol.AgentEvent{w.agentEvent(a, &batch)}
+	return LeaderSaid{conn, batch}
+}
+
+func (w *world) agentEvent(a args, batch *protocol.AgentEvents) protocol.AgentEvent {
+	switch a.word(1) {
+	case "registered":
+		w.term, w.sess = batch.Term, batch.Session
+		cluster := "c1"
+		if a.named["cluster"] != "" {
+			cluster = a.named["cluster"]
+		}
+		return protocol.AgentRegistered{Cluster: api.ClusterID(cluster), Agent: "agent-1", HeartbeatInterval: time.Minute, SessionTimeout: 5 * time.Minute}
+	case "reported":
+		return protocol.Reported{}
+	case "pong":
+		return protocol.AgentPong{}
+	case "launch":
+		return w.launch(a)
+	case "kill":
+		return protocol.KillTask{TaskRef: w.ref(a.word(2)), Grace: w.duration(a.named["grace"]), Reason: api.ReasonKilledByFramework}
+	case "ack":
+		return protocol.AcknowledgeStatus{TaskRef: w.ref(a.word(2)), Number: a.number("n")}
+	case "shutdown":
+		return protocol.ShutdownAgentExecutor{ExecutorRef: w.xref(a.word(2))}
+	case "remove":
+		return protocol.RemoveFramework{Framework: api.FrameworkID(a.word(2))}
+	case "drain":
+		return protocol.Drain{On: a.word(2) == "on", Grace: w.duration(a.named["grace"])}
+	case "gone":
+		return protocol.AgentGone{Why: "operator"}
+	case "volume":
+		return protocol.CreateVolume{Volume: api.Resource{Label: api.Label{Name: "disk", Reserved: "r", Volume: api.VolumeID(a.word(2))}, Scalar: 1000}}
+	case "destroy":
+		return protocol.DestroyVolume{Volume: api.VolumeID(a.word(2))}
+	}
+	w.t.Fatalf("the leader can't say %v", a)
+	return nil
+}
+
+func (w *world) launch(a args) protocol.AgentEvent {
+	ref := w.ref(a.word(2))
+	task := api.Task{ID: ref.Task, Resources: api.Scalars(1, 32), Command: &api.Command{Shell: "true"}}
+	if uri := a.named["uri"]; uri != "" {
+		task.Command.URIs = []api.URI{{Source: uri}}
+	}
+	launch := protocol.LaunchTask{
+		Framework: api.Framework{ID: ref.Framework, Name: "fw"}, Role: "default", Resources: task.Resources, Number: a.number("number"),
+	}
+	if own := a.named["executor"]; own != "" {
+		task.Executor = &api.Executor{ID: api.ExecutorID(own), Command: api.Command{Argv: []string{"x"}}}
+		if a.named["resources"] != "" {
+			task.Executor.Resources = api.Scalars(0.1, 32)
+		}
+		if a.named["resources"] == "new" {
+			launch.ExecutorResources = task.Executor.Resources
+		}
+	}
+	launch.Task = task
+	return launch
+}
+
+// show writes an effect as one line.
+func (w *world) show(effect Effect) string {
+	switch e := effect.(type) {
+	case Checkpoint:
+		if w.quiet {
+			return ""
+		}
+		return fmt.Sprintf("write %d %s", e.Number, showRecord(e.Record))
+	case ToLeader:
+		return fmt.Sprintf("leader %d < %s", e.Conn, showCall(e.Call))
+	case CloseLeader:
+		return fmt.Sprintf("leader %d closed: %s", e.Conn, e.Why)
+	case ToExecutor:
+		return fmt.Sprintf("executor %d < %s", e.Conn, showExecutorEvent(e.Event))
+	case HandOver:
+		return fmt.Sprintf("executor %d < launch %s in %s", e.Conn, e.Task, e.Launch.Sandbox)
+	case CloseExecutor:
+		if e.Err == nil {
+			return fmt.Sprintf("executor %d closed", e.Conn)
+		}
+		return fmt.Sprintf("executor %d closed: %v", e.Conn, e.Err)
+	case StartExecutor:
+		return fmt.Sprintf("start %s in %s", showRun(e.Run), e.Sandbox)
+	case ReleaseExecutor:
+		return "release " + showRun(e.Run)
+	case AbandonExecutor:
+		return "abandon " + showRun(e.Run)
+	case KillGroups:
+		return fmt.Sprintf("kill all of %s: leader %d, groups %v", showRun(e.Run), e.Leader.PID, e.Groups)
+	case KillGroup:
+		return fmt.Sprintf("kill group %d of %s", e.Group.PID, e.Task)
+	case PrepareTask:
+		return fmt.Sprintf("fetch %s for %s", e.URIs[0].Source, e.Task)
+	case TaskEnded, Sample:
+		return ""
+	case RemoveFolder:
+		return "remove " + e.Path
+	case CreateVolume:
+		return "create volume " + string(e.Volume)
+	case DestroyVolume:
+		return "destroy volume " + string(e.Volume)
+	case Forget:
+		return "forget: " + e.Why
+	case Stop:
+		return "stop: " + e.Err.Error()
+	case Log:
+		var words []string
+		for _, f := range e.Fields {
+			words = append(words, f.Name+"="+strconv.Quote(f.Value))
+		}
+		return strings.TrimSpace("# " + e.Message + " " + strings.Join(words, " "))
+	}
+	return fmt.Sprintf("%T", effect)
+}
+
+func showRun(run Run) string { return fmt.Sprintf("%s#%d", run.Executor, run.Number) }
+
+func showStatus(s api.Status) string {
+	text := fmt.Sprintf("%s number %d %s", s.Ref(), s.Number, s.State)
+	if s.Reason != api.ReasonNone {
+		text += " " + s.Reason.String()
+	}
+	if s.ExitCode != nil {
+		text += fmt.Sprintf(" exit %d", *s.ExitCode)
+	}
+	if s.Message != "" {
+		text += ": " + s.Message
+	}
+	return text
+}
+
+func showRecord(record Record) string {
+	switch r := record.(type) {
+	case Identity:
+		return fmt.Sprintf("identity %s cluster=%s agent=%s term=%s boot=%s", r.Nonce, r.Cluster, r.Agent, r.Term, r.BootID)
+	case TaskStatus:
+		return "status " + showStatus(r.Status)
+	case TaskLaunched:
+		return fmt.Sprintf("launched %s/%s number %d", r.Framework, r.Task.ID, r.Number)
+	case ExecutorStarting:
+		return "starting " + showRun(r.Run)
+	case ExecutorStarted:
+		return fmt.Sprintf("started %s pid %d", showRun(r.Run), r.Process.PID)
+	case FrameworkKept:
+		return "framework " + string(r.Framework.ID)
+	}
+	return fmt.Sprintf("%T %+v", record, record)
+}
+
+func showCall(call protocol.AgentCall) string {
+	switch c := call.(type) {
+	case protocol.RegisterAgent:
+		return fmt.Sprintf("register nonce=%s boot=%s", c.Nonce, c.BootID)
+	case protocol.ReregisterAgent:
+		return fmt.Sprintf("reregister %s cluster=%s term=%s boot=%s", c.Agent.ID, c.Cluster, c.Term, c.BootID)
+	case protocol.AgentReport:
+		return showReport(c)
+	case protocol.AgentHeartbeat:
+		return "heartbeat"
+	case protocol.StatusUpdate:
+		return "status " + showStatus(c.Status)
+	case protocol.KillTaken:
+		return "kill of " + c.TaskRef.String() + " taken"
+	case protocol.ExecutorEnded:
+		return fmt.Sprintf("executor %s ended: %s", c.ExecutorRef, c.Message)
+	}
+	return fmt.Sprintf("%T %+v", call, call)
+}
+
+func showReport(r protocol.AgentReport) string {
+	var words []string
+	for _, f := range r.Frameworks {
+		words = append(words, string(f.ID))
+	}
+	for _, e := range r.Executors {
+		words = append(words, fmt.Sprintf("executor %s/%s", e.Framework, e.Executor.ID))
+	}
+	for _, t := range r.Tasks {
+		mark := ""
+		if t.Ended {
+			mark = " ended"
+		}
+		words = append(words, fmt.Sprintf("task %s %s%s (launch %s.%d)", t.Status.Ref(), t.Status.State, mark, t.LaunchTerm, t.LaunchNumber))
+	}
+	for _, s := range r.Stubs {
+		words = append(words, fmt.Sprintf("stub %s %s", s.TaskRef, s.Status.State))
+	}
+	if !r.Volumes.IsZero() {
+		words = append(words, r.Volumes.String())
+	}
+	if r.Rebooted {
+		words = append(words, "rebooted")
+	}
+	if r.Last {
+		words = append(words, "last")
+	}
+	return fmt.Sprintf("report session=%d: %s", r.Session, strings.Join(slices.Clip(words), ", "))
+}
+
+func showExecutorEvent(event protocol.ExecutorEvent) string {
+	switch e := event.(type) {
+	case protocol.ExecutorSubscribed:
+		return fmt.Sprintf("subscribed agent=%s recovery=%s", e.Agent, e.RecoveryTimeout)
+	case protocol.ExecutorKill:
+		return fmt.Sprintf("kill %s grace=%s", e.Task, e.Grace)
+	case protocol.ExecutorAcknowledged:
+		return fmt.Sprintf("acknowledged %s number %d", e.Task, e.Number)
+	case protocol.ExecutorShutdown:
+		return fmt.Sprintf("shutdown grace=%s", e.Grace)
+	}
+	return fmt.Sprintf("%T %+v", event, event)
+}

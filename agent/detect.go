@@ -1,0 +1,48 @@
+package agent
+
+import (
+	"path/filepath"
+	"runtime"
+	"syscall"
+
+	"github.com/tenderhq/tender/api"
+)
+
+const megabyte = 1 << 20
+
+// Detect says what this machine has to offer: all processors, memory less a reserve for
+// the system (a tenth, at least 512 MB, at most half), the room on the folder's disk
+// less a reserve (a tenth, at least 5 GB, at most half), and ports 31000 to 32000.
+func Detect(folder string) api.Resources {
+	items := []api.Resource{
+		{Label: api.Label{Name: "cpus"}, Scalar: api.Milli(runtime.NumCPU()) * 1000},
+		{Label: api.Label{Name: "ports"}, Ranges: api.Ranges{{Begin: 31000, End: 32000}}},
+	}
+	if total := memoryBytes(); total > 0 {
+		items = append(items, megabytes("mem", total, 512*megabyte))
+	}
+	if total := diskBytes(folder); total > 0 {
+		items = append(items, megabytes("disk", total, 5<<30))
+	}
+	return api.NewResources(items...)
+}
+
+func megabytes(name string, total, reserveMin uint64) api.Resource {
+	reserve := min(max(total/10, reserveMin), total/2)
+	return api.Resource{Label: api.Label{Name: name}, Scalar: min(api.Milli((total-reserve)/megabyte)*1000, api.MilliMax)}
+}
+
+func diskBytes(folder string) uint64 {
+	var s syscall.Statfs_t
+	if folder == "" {
+		return 0
+	}
+	for syscall.Statfs(folder, &s) != nil { // it may not be there yet
+		parent := filepath.Dir(folder)
+		if parent == folder {
+			return 0
+		}
+		folder = parent
+	}
+	return s.Bavail * uint64(s.Bsize)
+}

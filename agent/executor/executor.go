@@ -1,0 +1,100 @@
+// Package executor starts executors and clears away what they leave: the interface, and
+// what all its kinds share. Package process does it with real processes, package fake
+// with functions, for clusters in memory.
+package executor
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/tenderhq/tender/agent/core"
+	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/internal/protocol"
+)
+
+// Start says what to start.
+type Start struct {
+	Run api.ExecutorRef
+	// Command is what becomes of the child; for the built-in executor the agent has
+	// filled it in.
+	Command api.Command
+	Sandbox string
+	Socket  string
+	// Token goes to the child by a descriptor, never by its environment (R32).
+	Token           string
+	RecoveryTimeout time.Duration
+	// Path is where programs are looked for, and PATH of an executor that asks for none.
+	Path string
+}
+
+// Launcher starts executors. Its methods may run together.
+type Launcher interface {
+	// Fork makes the executor's folder, fetches its files and forks a child that waits.
+	// An error that wraps a *FetchError is about the files.
+	Fork(ctx context.Context, start Start) (Process, error)
+	// Find returns a process that an earlier agent has started, or nil when it is gone.
+	Find(id core.Process) Process
+	// KillAll sends SIGKILL to the leader's session and to the groups until nothing of
+	// them is left, or the context ends.
+	KillAll(ctx context.Context, leader core.Process, groups []core.Process) error
+	// Kill sends SIGKILL to a process group and does not wait.
+	Kill(group core.Process) error
+	// Prepare makes a task's folder and fetches files into it.
+	Prepare(ctx context.Context, sandbox string, uris []api.URI) error
+	// Remove deletes a folder. With reused the path is free when it returns, and the
+	// rest is done by and by.
+	Remove(path string, reused bool) error
+}
+
+// Process is a child from its fork to its end.
+type Process interface {
+	ID() core.Process
+	// Release opens the gate. Abandon ends a child that waits at it; later it does nothing.
+	Release() error
+	Abandon()
+	// Wait blocks until the process has ended, or the context, and says how. Done is
+	// false when only the context has ended.
+	Wait(ctx context.Context) (message string, done bool)
+}
+
+// FetchError says that a file could not be brought into a sandbox.
+type FetchError struct{ Err error }
+
+func (e *FetchError) Error() string { return e.Err.Error() }
+func (e *FetchError) Unwrap() error { return e.Err }
+
+// Reason is the reason of the status that a failed start or preparation ends in.
+func Reason(err error) api.Reason {
+	var fetch *FetchError
+	if errors.As(err, &fetch) {
+		return api.ReasonFetchFailed
+	}
+	return api.ReasonLaunchFailed
+}
+
+// TokenFD is the descriptor from which an executor reads its token.
+const TokenFD = "4"
+
+// Environment is all that an executor gets (R33): what its command asks for, a PATH
+// where that names none, and TENDER_EXECUTOR_*, which win.
+func (s Start) Environment() []string {
+	values := map[string]string{}
+	if s.Path != "" {
+		values["PATH"] = s.Path
+	}
+	maps.Copy(values, s.Command.Env)
+	values[protocol.ExecutorSocketEnv] = s.Socket
+	values[protocol.ExecutorFrameworkIDEnv] = string(s.Run.Framework)
+	values[protocol.ExecutorIDEnv] = string(s.Run.Executor)
+	values[protocol.ExecutorTokenFDEnv] = TokenFD
+	values[protocol.ExecutorSandboxEnv] = s.Sandbox
+	values[protocol.ExecutorRecoveryTimeoutEnv] = s.RecoveryTimeout.String()
+	environment := make([]string, 0, len(values))
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		environment = append(environment, name+"="+values[name])
+	}
+	return environment
+}

@@ -1,0 +1,137 @@
+// Package fake runs executors as functions, for clusters in memory: a fake process
+// outlives its agent as a real one would, and ends when its function returns or when it
+// is killed. It touches no disk and no real process.
+package fake
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"sync"
+
+	"github.com/tenderhq/tender/agent/core"
+	"github.com/tenderhq/tender/agent/executor"
+	"github.com/tenderhq/tender/api"
+)
+
+// Launcher is the executor.Launcher of functions. Agents that follow one another on
+// the same checkpoint share it.
+type Launcher struct {
+	// Run is the executor: it works until it is done or its context ends, which is
+	// SIGKILL. Its error is how the process ended.
+	Run func(ctx context.Context, start executor.Start) error
+
+	mutex     sync.Mutex
+	last      int
+	processes map[int]*process
+}
+
+// ErrKilled is the cause of the end of a killed executor's context.
+var ErrKilled = errors.New("killed")
+
+type process struct {
+	launcher *Launcher
+	id       core.Process
+	start    executor.Start
+	context  context.Context
+	kill     context.CancelCauseFunc
+	open     sync.Once // the gate: released or abandoned, once
+	ended    chan struct{}
+	err      error // read after ended
+}
+
+// Fork makes a process that waits.
+func (l *Launcher) Fork(_ context.Context, start executor.Start) (executor.Process, error) {
+	l.mutex.Lock()
+	defer l.mutex.Unlock()
+	if l.processes == nil {
+		l.processes = map[int]*process{}
+	}
+	l.last++
+	p := &process{launcher: l, id: core.Process{PID: 1000 + l.last, Start: uint64(l.last)}, start: start, ended: make(chan struct{})}
+	p.context, p.kill = context.WithCancelCause(context.Background())
+	l.processes[p.id.PID] = p
+	return p, nil
+}
+
+func (p *process) ID() core.Process { return p.id }
+
+func (p *process) Release() error {
+	err := errors.New("the gate was abandoned")
+	p.open.Do(func() {
+		err = nil
+		go func() { p.end(p.launcher.Run(p.context, p.start)) }()
+	})
+	return err
+}
+
+func (p *process) Abandon() { p.open.Do(func() { p.end(errors.New("abandoned at its gate")) }) }
+
+func (p *process) end(err error) {
+	p.launcher.mutex.Lock()
+	delete(p.launcher.processes, p.id.PID)
+	p.launcher.mutex.Unlock()
+	p.err = err
+	p.kill(ErrKilled)
+	close(p.ended)
+}
+
+func (p *process) Wait(ctx context.Context) (string, bool) {
+	select {
+	case <-p.ended:
+		if p.err == nil {
+			return "exited with 0", true
+		}
+		return p.err.Error(), true
+	case <-ctx.Done():
+		return "", false
+	}
+}
+
+// Find returns a process that still runs.
+func (l *Launcher) Find(id core.Process) executor.Process {
+	l.mutex.Lock()
+	defer l.mutex.Unlock()
+	if p := l.processes[id.PID]; p != nil && p.id == id {
+		return p
+	}
+	return nil
+}
+
+// KillAll ends the process. Its tasks are its own goroutines; groups mean nothing here.
+func (l *Launcher) KillAll(ctx context.Context, leader core.Process, _ []core.Process) error {
+	l.mutex.Lock()
+	p := l.processes[leader.PID]
+	l.mutex.Unlock()
+	if p == nil || p.id != leader {
+		return nil
+	}
+	p.Abandon()
+	p.kill(ErrKilled)
+	if _, done := p.Wait(ctx); !done {
+		return ctx.Err()
+	}
+	return nil
+}
+
+// KillEverything ends all processes, as the end of the machine would.
+func (l *Launcher) KillEverything(ctx context.Context) error {
+	l.mutex.Lock()
+	all := slices.Collect(maps.Values(l.processes))
+	l.mutex.Unlock()
+	var err error
+	for _, p := range all {
+		err = errors.Join(err, l.KillAll(ctx, p.id, nil))
+	}
+	return err
+}
+
+// Kill does nothing: a task has no process group here.
+func (l *Launcher) Kill(core.Process) error { return nil }
+
+// Prepare does nothing: there are no folders.
+func (l *Launcher) Prepare(context.Context, string, []api.URI) error { return nil }
+
+// Remove does nothing: there are no folders.
+func (l *Launcher) Remove(string, bool) error { return nil }

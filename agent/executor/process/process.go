@@ -1,0 +1,309 @@
+// Package process runs executors as processes: each in a session of its own, behind a
+// gate that opens when its agent has written down who it is, with a folder, two files
+// for its output, and no environment but its own. It kills whole sessions and process
+// groups and knows when nothing of them is left. It never touches a process that it
+// can't prove to be of its agent.
+package process
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+
+	"github.com/tenderhq/tender/agent/core"
+	"github.com/tenderhq/tender/agent/executor"
+	"github.com/tenderhq/tender/agent/fetch"
+	"github.com/tenderhq/tender/agent/proc"
+	"github.com/tenderhq/tender/api"
+)
+
+// Launcher is the executor.Launcher of real processes. The zero value is ready.
+type Launcher struct {
+	// Trash is where folders wait to be deleted, on the disk of the sandboxes. Default:
+	// they are deleted at once.
+	Trash string
+	// Fetch brings files into sandboxes.
+	Fetch fetch.Fetcher
+
+	removed sync.Mutex // one folder of the trash at a time
+	count   int        // of folders that were moved to the trash; under removed
+}
+
+// gate waits for one line on descriptor 3 and then becomes the executor; when the
+// agent dies first, the line never comes (R10). The shell's own variables go away.
+const gate = `IFS= read -r _ <&3 || exit 1; unset PWD OLDPWD SHLVL; exec "$@" 3<&-`
+
+// Fork forks a child that waits at the gate.
+func (l *Launcher) Fork(ctx context.Context, start executor.Start) (executor.Process, error) {
+	if err := l.Prepare(ctx, start.Sandbox, start.Command.URIs); err != nil {
+		return nil, err
+	}
+	argv, err := arguments(start)
+	if err != nil {
+		return nil, err
+	}
+	child := &exec.Cmd{
+		Path:        "/bin/sh",
+		Args:        append([]string{"sh", "-c", gate, "gate"}, argv...),
+		Dir:         start.Sandbox,
+		Env:         start.Environment(),
+		SysProcAttr: &syscall.SysProcAttr{Setsid: true},
+	}
+	return l.fork(child, start)
+}
+
+func (l *Launcher) fork(child *exec.Cmd, start executor.Start) (executor.Process, error) {
+	var files closers
+	defer files.close()
+	child.Stdout = files.output(start.Sandbox, "stdout")
+	child.Stderr = files.output(start.Sandbox, "stderr")
+	gateEnd, opener := files.pipe()
+	tokenEnd, token := files.pipe()
+	if files.err != nil {
+		return nil, files.err
+	}
+	child.ExtraFiles = []*os.File{gateEnd, tokenEnd}
+	if _, err := token.WriteString(start.Token); err != nil { // it fits the pipe
+		return nil, err
+	}
+	if err := child.Start(); err != nil {
+		return nil, fmt.Errorf("the executor can't be started: %w", err)
+	}
+	p := &forked{child: child, opener: opener, ended: make(chan struct{})}
+	files.keep(opener)
+	stat, err := proc.Read(child.Process.Pid)
+	if err != nil {
+		p.Abandon()
+		return nil, errors.Join(fmt.Errorf("the executor's child is not in the process table: %w", err), child.Wait())
+	}
+	p.start = stat.Start
+	go p.wait()
+	return p, nil
+}
+
+// arguments finds the program: with a slash in the sandbox (or where the path is
+// absolute), else in PATH.
+func arguments(start executor.Start) ([]string, error) {
+	command := start.Command
+	if command.Shell != "" {
+		return []string{"/bin/sh", "-c", command.Shell}, nil
+	}
+	if len(command.Argv) == 0 {
+		return nil, errors.New("the executor's command is empty; set argv or shell")
+	}
+	program := command.Argv[0]
+	if strings.Contains(program, "/") {
+		if !filepath.IsAbs(program) {
+			program = filepath.Join(start.Sandbox, program)
+		}
+		if err := runnable(program); err != nil {
+			return nil, err
+		}
+		return append([]string{program}, command.Argv[1:]...), nil
+	}
+	path := start.Path
+	if own, ok := command.Env["PATH"]; ok {
+		path = own
+	}
+	for _, folder := range filepath.SplitList(path) {
+		if candidate := filepath.Join(folder, program); filepath.IsAbs(candidate) && runnable(candidate) == nil {
+			return append([]string{candidate}, command.Argv[1:]...), nil
+		}
+	}
+	return nil, fmt.Errorf("program %q is not in PATH %q; name it with its folder", program, path)
+}
+
+func runnable(program string) error {
+	info, err := os.Stat(program)
+	switch {
+	case err != nil:
+		return fmt.Errorf("the executor's program: %w", err)
+	case info.IsDir() || info.Mode()&0o111 == 0:
+		return fmt.Errorf("the executor's program %s is not executable", program)
+	}
+	return nil
+}
+
+// closers are files to close, and the first thing that went wrong.
+type closers struct {
+	files []*os.File
+	err   error
+}
+
+func (c *closers) add(file *os.File, err error) *os.File {
+	if err != nil {
+		c.err = errors.Join(c.err, err)
+		return nil
+	}
+	c.files = append(c.files, file)
+	return file
+}
+
+func (c *closers) output(sandbox, name string) *os.File {
+	return c.add(os.OpenFile(filepath.Join(sandbox, name), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o644))
+}
+
+func (c *closers) pipe() (reads, writes *os.File) {
+	reads, writes, err := os.Pipe()
+	if err != nil {
+		c.err = errors.Join(c.err, err)
+		return nil, nil
+	}
+	c.files = append(c.files, reads, writes)
+	return reads, writes
+}
+
+// keep leaves one open.
+func (c *closers) keep(file *os.File) {
+	for i := range c.files {
+		if c.files[i] == file {
+			c.files[i] = nil
+		}
+	}
+}
+
+func (c *closers) close() {
+	for _, file := range c.files {
+		if file != nil {
+			file.Close() //nolint:errcheck // nothing was written that has not been read
+		}
+	}
+}
+
+// forked is a child of this agent.
+type forked struct {
+	child *exec.Cmd
+	start uint64
+
+	mutex  sync.Mutex
+	opener *os.File // nil once the gate is open or abandoned
+
+	ended   chan struct{}
+	message string // how; read after ended
+}
+
+func (p *forked) ID() core.Process { return core.Process{PID: p.child.Process.Pid, Start: p.start} }
+
+func (p *forked) Release() error {
+	p.mutex.Lock()
+	defer p.mutex.Unlock()
+	if p.opener == nil {
+		return errors.New("the gate was abandoned")
+	}
+	_, err := p.opener.WriteString("go\n")
+	err = errors.Join(err, p.opener.Close())
+	p.opener = nil
+	return err
+}
+
+func (p *forked) Abandon() {
+	p.mutex.Lock()
+	defer p.mutex.Unlock()
+	if p.opener != nil {
+		p.opener.Close() //nolint:errcheck // the child sees the end of the pipe
+		p.opener = nil
+	}
+}
+
+func (p *forked) wait() {
+	p.message = ending(p.child.Wait())
+	p.Abandon()
+	close(p.ended)
+}
+
+func ending(err error) string {
+	if err == nil {
+		return "exited with 0"
+	}
+	return err.Error()
+}
+
+func (p *forked) Wait(ctx context.Context) (string, bool) {
+	select {
+	case <-p.ended:
+		return p.message, true
+	case <-ctx.Done():
+		return "", false
+	}
+}
+
+// Prepare makes a folder and fetches files into it.
+func (l *Launcher) Prepare(ctx context.Context, sandbox string, uris []api.URI) error {
+	if err := os.MkdirAll(sandbox, 0o755); err != nil {
+		return err
+	}
+	if len(uris) == 0 {
+		return nil
+	}
+	if err := l.Fetch.Fetch(ctx, sandbox, uris); err != nil {
+		return &executor.FetchError{Err: err}
+	}
+	return nil
+}
+
+// Remove deletes a folder; one whose path may be made again is moved away first.
+func (l *Launcher) Remove(path string, reused bool) error {
+	if !reused || l.Trash == "" {
+		return removeAll(path)
+	}
+	away, err := l.move(path)
+	if err != nil || away == "" {
+		return err
+	}
+	go removeAll(away) //nolint:errcheck // what is left in the trash goes with the next start
+	return nil
+}
+
+func (l *Launcher) move(path string) (string, error) {
+	l.removed.Lock()
+	defer l.removed.Unlock()
+	if err := os.MkdirAll(l.Trash, 0o700); err != nil {
+		return "", err
+	}
+	l.count++
+	away := filepath.Join(l.Trash, fmt.Sprintf("%d-%d", os.Getpid(), l.count))
+	err := os.Rename(path, away)
+	if errors.Is(err, os.ErrNotExist) {
+		return "", nil
+	}
+	return away, err
+}
+
+// removeAll also deletes what a task has made unreadable for itself.
+func removeAll(path string) error {
+	err := os.RemoveAll(path)
+	if err == nil || !errors.Is(err, os.ErrPermission) {
+		return err
+	}
+	root, err := os.OpenRoot(path)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	walkOpen(root, ".", 64)
+	return os.RemoveAll(path)
+}
+
+// walkOpen makes folders writable, never outside of the root.
+func walkOpen(root *os.Root, name string, depth int) {
+	if depth == 0 || root.Chmod(name, 0o700) != nil {
+		return
+	}
+	folder, err := root.Open(name)
+	if err != nil {
+		return
+	}
+	defer folder.Close()
+	entries, _ := folder.ReadDir(-1) //nolint:errcheck // what can't be listed stays
+	for _, entry := range entries {
+		if entry.IsDir() {
+			walkOpen(root, filepath.Join(name, entry.Name()), depth-1)
+		}
+	}
+}

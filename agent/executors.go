@@ -1,0 +1,162 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"google.golang.org/grpc"
+
+	"github.com/tenderhq/tender/agent/core"
+	"github.com/tenderhq/tender/agent/executor"
+	"github.com/tenderhq/tender/api"
+	apiv1 "github.com/tenderhq/tender/api/v1"
+	"github.com/tenderhq/tender/internal/protocol"
+	"github.com/tenderhq/tender/internal/wire"
+)
+
+// executorEventsMax: an executor that takes so little loses its stream; it comes back
+// and is told anew.
+const executorEventsMax = 1 << 16
+
+// outgoing is an event for an executor. With a folder it is a launch: the folder is
+// made first, by the stream's writer, so that neither loop nor other executors wait.
+type outgoing struct {
+	event  protocol.ExecutorEvent
+	task   api.TaskRef
+	folder string
+}
+
+// executorLink is one executor's stream.
+type executorLink struct {
+	conn   core.Conn
+	out    *outbox[outgoing]
+	cancel context.CancelFunc
+}
+
+// executorServer answers executors.
+type executorServer struct {
+	apiv1.UnimplementedExecutorServiceServer
+	agent *Agent
+	ctx   context.Context // of the agent's life
+}
+
+// serveExecutors serves the socket until the context ends.
+func (a *Agent) serveExecutors(ctx context.Context) {
+	server := grpc.NewServer(
+		grpc.MaxRecvMsgSize(api.MessageBytesMax+messageSlackBytes),
+		grpc.WaitForHandlers(true),
+	)
+	apiv1.RegisterExecutorServiceServer(server, &executorServer{agent: a, ctx: ctx})
+	stop := context.AfterFunc(ctx, server.Stop)
+	defer stop()
+	if err := server.Serve(a.sockets.during(ctx)); err != nil && ctx.Err() == nil {
+		a.fail(api.E("agent.executors", api.Internal, a.socket, err))
+	}
+	server.Stop()
+}
+
+// Session serves one stream from its first call to its end.
+func (s *executorServer) Session(stream grpc.BidiStreamingServer[apiv1.ExecutorCalls, apiv1.ExecutorEvents]) error {
+	calls, err := receive(stream)
+	if err != nil {
+		return wire.Status(err)
+	}
+	var first protocol.SubscribeExecutor
+	ok := len(calls) > 0
+	if ok {
+		first, ok = calls[0].(protocol.SubscribeExecutor)
+	}
+	if !ok {
+		return wire.Status(api.E("executor.subscribe", api.Invalid, "", errors.New("the first call of a session is SubscribeExecutor")))
+	}
+	ctx, cancel := context.WithCancel(stream.Context())
+	defer cancel()
+	defer context.AfterFunc(s.ctx, cancel)()
+	link := &executorLink{conn: s.agent.nextConn(), out: newOutbox[outgoing](executorEventsMax), cancel: cancel}
+	if !s.agent.post(ctx, item{what: core.ExecutorOpened{Conn: link.conn, Subscribe: first}, executor: link}) {
+		return wire.Status(ctx.Err())
+	}
+	if len(calls) > 1 {
+		s.agent.happened(ctx, core.ExecutorCalled{Conn: link.conn, Calls: calls[1:]})
+	}
+	// The reader ends with the stream, which ends when this handler returns.
+	s.agent.start(func() { s.read(ctx, cancel, link.conn, stream) })
+	err = s.write(ctx, link, stream)
+	cancel()
+	return wire.Status(err)
+}
+
+func receive(stream grpc.BidiStreamingServer[apiv1.ExecutorCalls, apiv1.ExecutorEvents]) ([]protocol.ExecutorCall, error) {
+	message, err := stream.Recv()
+	if err != nil {
+		return nil, err
+	}
+	return wire.ExecutorCallsFromProto(message)
+}
+
+// read ends with ExecutorClosed, after everything that the executor has said.
+func (s *executorServer) read(ctx context.Context, cancel context.CancelFunc, conn core.Conn, stream grpc.BidiStreamingServer[apiv1.ExecutorCalls, apiv1.ExecutorEvents]) {
+	defer cancel()
+	defer s.agent.happened(s.ctx, core.ExecutorClosed{Conn: conn})
+	for {
+		calls, err := receive(stream)
+		if len(calls) > 0 && !s.agent.happened(s.ctx, core.ExecutorCalled{Conn: conn, Calls: calls}) {
+			return
+		}
+		if err != nil {
+			if ctx.Err() == nil && api.KindOf(err) == api.Invalid {
+				s.agent.log.Warn().Err(err).Msg("an executor's call is wrong; its stream is closed")
+			}
+			return
+		}
+	}
+}
+
+// write sends what gathers, as batches, until the outbox is closed or the stream ends.
+func (s *executorServer) write(ctx context.Context, link *executorLink, stream grpc.BidiStreamingServer[apiv1.ExecutorCalls, apiv1.ExecutorEvents]) error {
+	for {
+		items, more := link.out.take(ctx)
+		events := make([]protocol.ExecutorEvent, 0, len(items))
+		for _, out := range items {
+			if out.folder == "" || s.prepared(ctx, out) {
+				events = append(events, out.event)
+			}
+		}
+		batches, err := wire.ExecutorEventBatches(events)
+		if err != nil {
+			s.agent.log.Error().Err(err).Msg("an event for an executor does not fit a message and was left out")
+		}
+		for _, batch := range batches {
+			if err := stream.Send(batch); err != nil {
+				return err
+			}
+		}
+		if !more {
+			return s.ending(ctx, link)
+		}
+	}
+}
+
+// ending is the stream's status: the core's word, or that the agent goes away.
+func (s *executorServer) ending(ctx context.Context, link *executorLink) error {
+	if err := link.out.reason(); err != nil {
+		return err
+	}
+	if s.ctx.Err() != nil || ctx.Err() != nil {
+		return api.E("executor.session", api.Unavailable, "", errors.New("the agent goes away; come back when it is there again"))
+	}
+	return nil
+}
+
+// prepared makes the folder of a task; a failure ends the task.
+func (s *executorServer) prepared(ctx context.Context, out outgoing) bool {
+	err := s.agent.launcher.Prepare(ctx, out.folder, nil)
+	if err == nil {
+		return true
+	}
+	s.agent.happened(s.ctx, core.TaskPrepared{
+		Task: out.task, Reason: executor.Reason(err), Message: fmt.Sprintf("its folder can't be made: %v", err),
+	})
+	return false
+}

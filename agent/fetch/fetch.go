@@ -1,0 +1,196 @@
+// Package fetch brings files into sandboxes: from a path, by file://, http:// or
+// https://, checked by SHA-256, made executable or unpacked where asked. Whatever a name
+// or an archive says, nothing is written outside of the sandbox.
+package fetch
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/tenderhq/tender/api"
+)
+
+// Fetcher fetches. The zero value has the defaults.
+type Fetcher struct {
+	// HTTP is the client for http and https. Default: one that gives up when a server
+	// is silent for 30 s.
+	HTTP *http.Client
+	// BytesMax bounds one file, and what one archive unpacks to. Default 64 GiB.
+	BytesMax int64
+	// EntriesMax bounds the entries of one archive. Default 1,000,000.
+	EntriesMax int
+	// Timeout bounds all files of one sandbox. Default 1 h.
+	Timeout time.Duration
+}
+
+func (f Fetcher) withDefaults() Fetcher {
+	if f.HTTP == nil {
+		transport := http.DefaultTransport.(*http.Transport).Clone()
+		transport.ResponseHeaderTimeout = 30 * time.Second
+		f.HTTP = &http.Client{Transport: transport}
+	}
+	if f.BytesMax == 0 {
+		f.BytesMax = 64 << 30
+	}
+	if f.EntriesMax == 0 {
+		f.EntriesMax = 1_000_000
+	}
+	if f.Timeout == 0 {
+		f.Timeout = time.Hour
+	}
+	return f
+}
+
+// Fetch brings all files into the sandbox, one after the other; the first failure ends
+// it. A file that is there already is replaced.
+func (f Fetcher) Fetch(ctx context.Context, sandbox string, uris []api.URI) error {
+	f = f.withDefaults()
+	ctx, cancel := context.WithTimeout(ctx, f.Timeout)
+	defer cancel()
+	defer f.HTTP.CloseIdleConnections()
+	root, err := os.OpenRoot(sandbox)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	for _, uri := range uris {
+		if err := f.one(ctx, root, uri); err != nil {
+			return fmt.Errorf("fetching %s: %w", uri.Source, err)
+		}
+	}
+	return nil
+}
+
+func (f Fetcher) one(ctx context.Context, root *os.Root, uri api.URI) error {
+	name, err := nameOf(uri)
+	if err != nil {
+		return err
+	}
+	source, err := f.open(ctx, uri)
+	if err != nil {
+		return err
+	}
+	defer source.Close()
+	if err := f.store(root, name, source, uri); err != nil {
+		return err
+	}
+	if uri.Extract {
+		return f.extract(ctx, root, name)
+	}
+	return nil
+}
+
+// nameOf is where the file goes in the sandbox.
+func nameOf(uri api.URI) (string, error) {
+	name := uri.Name
+	if name == "" {
+		rest := uri.Source
+		if parsed, err := url.Parse(rest); err == nil && parsed.Scheme != "" {
+			rest = parsed.Path
+		}
+		name = path.Base(rest)
+	}
+	if name == "." || name == "/" || !filepath.IsLocal(name) {
+		return "", fmt.Errorf("%q is no name inside a sandbox; give the file a name", name)
+	}
+	return filepath.Clean(name), nil
+}
+
+func (f Fetcher) open(ctx context.Context, uri api.URI) (io.ReadCloser, error) {
+	parsed, err := url.Parse(uri.Source)
+	switch {
+	case filepath.IsAbs(uri.Source):
+		return openFile(uri.Source)
+	case err != nil:
+		return nil, err
+	case parsed.Scheme == "file":
+		if parsed.Host != "" && parsed.Host != "localhost" || !filepath.IsAbs(parsed.Path) {
+			return nil, errors.New("a file URI names an absolute path on the agent: file:///path")
+		}
+		return openFile(parsed.Path)
+	case parsed.Scheme == "http" || parsed.Scheme == "https":
+		return f.get(ctx, uri)
+	}
+	return nil, errors.New("not an absolute path, file://, http:// or https://")
+}
+
+func openFile(name string) (io.ReadCloser, error) {
+	info, err := os.Stat(name)
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() { // a pipe or a device may never end
+		return nil, errors.New("not a regular file")
+	}
+	return os.Open(name)
+}
+
+func (f Fetcher) get(ctx context.Context, uri api.URI) (io.ReadCloser, error) {
+	if uri.SHA256 == "" {
+		return nil, errors.New("a file from the network needs its sha256")
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, uri.Source, nil)
+	if err != nil {
+		return nil, err
+	}
+	response, err := f.HTTP.Do(request)
+	if err != nil {
+		return nil, err
+	}
+	if response.StatusCode != http.StatusOK {
+		return nil, errors.Join(fmt.Errorf("the server answered %s", response.Status), response.Body.Close())
+	}
+	return response.Body, nil
+}
+
+// store writes the file beside its place and puts it there only if it is right.
+func (f Fetcher) store(root *os.Root, name string, source io.Reader, uri api.URI) error {
+	if folder := filepath.Dir(name); folder != "." {
+		if err := root.MkdirAll(folder, 0o755); err != nil {
+			return err
+		}
+	}
+	temporary := name + ".fetching"
+	if err := root.RemoveAll(temporary); err != nil {
+		return err
+	}
+	mode := os.FileMode(0o644)
+	if uri.Executable {
+		mode = 0o755
+	}
+	sum := sha256.New()
+	if err := f.write(root, temporary, io.TeeReader(source, sum), mode, f.BytesMax); err != nil {
+		return errors.Join(err, root.RemoveAll(temporary))
+	}
+	if got := hex.EncodeToString(sum.Sum(nil)); uri.SHA256 != "" && !strings.EqualFold(got, uri.SHA256) {
+		return errors.Join(fmt.Errorf("its sha256 is %s, not %s", got, uri.SHA256), root.RemoveAll(temporary))
+	}
+	return root.Rename(temporary, name)
+}
+
+// write makes a new file with at most limit bytes.
+func (f Fetcher) write(root *os.Root, name string, source io.Reader, mode os.FileMode, limit int64) error {
+	file, err := root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
+	if err != nil {
+		return err
+	}
+	n, err := io.Copy(file, io.LimitReader(source, limit+1))
+	if err == nil && n > limit {
+		err = fmt.Errorf("larger than %d bytes", limit)
+	}
+	if err == nil {
+		err = file.Chmod(mode) // whatever the umask
+	}
+	return errors.Join(err, file.Close())
+}

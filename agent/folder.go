@@ -1,0 +1,269 @@
+package agent
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"github.com/tenderhq/tender/agent/checkpoint"
+	"github.com/tenderhq/tender/agent/core"
+	"github.com/tenderhq/tender/api"
+)
+
+// The data folder:
+//
+//	lock             held as long as the agent runs
+//	identity, checkpoint.log, reserve
+//	socket           the path of the executors' socket, when it is elsewhere
+//	executors.sock   else that socket
+//	sandboxes/FRAMEWORK/EXECUTOR/{stdout,stderr,tasks/TASK/}
+//	volumes/VOLUME/
+//	trash/           sandboxes that are being deleted
+
+// trashItemsMax: more folders to delete than that, and they stay until the next start.
+const trashItemsMax = 1 << 16
+
+func (a *Agent) path(name string) string {
+	if a.config.DataDir == "" {
+		return "/" + name // of a cluster in memory: only a name
+	}
+	return filepath.Join(a.config.DataDir, name)
+}
+
+// lockFolder makes sure that no other agent works on the folder.
+func (a *Agent) lockFolder() (unlock func(), err error) {
+	if a.config.DataDir == "" {
+		return func() {}, nil
+	}
+	if err := os.MkdirAll(a.config.DataDir, 0o755); err != nil {
+		return nil, api.E("agent.start", api.Invalid, a.config.DataDir, err)
+	}
+	lock, err := os.OpenFile(a.path("lock"), os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, api.E("agent.start", api.Invalid, a.config.DataDir, err)
+	}
+	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		lock.Close() //nolint:errcheck // nothing was written
+		return nil, api.E("agent.start", api.Exists, a.config.DataDir,
+			errors.New("another agent works on this data folder; stop it, or name another folder"))
+	}
+	return func() { lock.Close() }, nil //nolint:errcheck // closing unlocks
+}
+
+// openFolder opens the checkpoint.
+func (a *Agent) openFolder() error {
+	if a.store == nil {
+		a.store = checkpoint.NewDisk(checkpoint.Config{Folder: a.config.DataDir, BootID: a.config.BootID})
+	}
+	return nil
+}
+
+func (a *Agent) tellRepairs() {
+	if disk, is := a.store.(*checkpoint.Disk); is && disk.Repaired() != "" {
+		a.log.Warn().Str("what", disk.Repaired()).Msg("checkpoint repaired")
+	}
+}
+
+// listen opens the HTTP listener and the executors' socket.
+func (a *Agent) listen() error {
+	switch {
+	case a.config.Listener != nil:
+		a.http = newDoor(a.config.Listener)
+	case a.config.Port > 0:
+		listener, err := listenTCP(net.JoinHostPort(a.config.Bind, strconv.Itoa(a.config.Port)))
+		if err != nil {
+			return err
+		}
+		a.http = newDoor(listener)
+	}
+	if a.config.ExecutorListener != nil {
+		a.sockets, a.socket = newDoor(a.config.ExecutorListener), a.config.ExecutorListener.Addr().String()
+		return nil
+	}
+	listener, err := a.listenSocket()
+	if err != nil {
+		return api.E("agent.start", api.Internal, a.config.DataDir, err)
+	}
+	a.sockets = newDoor(listener)
+	return nil
+}
+
+func listenTCP(address string) (net.Listener, error) {
+	listener, err := net.Listen("tcp", address)
+	switch {
+	case errors.Is(err, syscall.EADDRINUSE):
+		return nil, api.E("agent.listen", api.Exists, address,
+			errors.New("the port is in use, perhaps by another agent on this machine; choose another one"))
+	case err != nil:
+		return nil, api.E("agent.listen", api.Invalid, address, err)
+	}
+	return listener, nil
+}
+
+// socketBytesMax is what every system takes as the path of a unix socket (R32).
+const socketBytesMax = 100
+
+// listenSocket binds the same path as the agent before: its executors come back there.
+// The folder's lock is held, so a socket that is there is nobody's.
+func (a *Agent) listenSocket() (net.Listener, error) {
+	path, err := a.socketPath()
+	if err != nil {
+		return nil, err
+	}
+	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nil, err
+	}
+	listener, err := net.Listen("unix", path)
+	if err != nil {
+		return nil, err
+	}
+	a.socket = path
+	return listener, os.Chmod(path, 0o600)
+}
+
+// socketPath is in the data folder, or in a short runtime folder that the data folder
+// names.
+func (a *Agent) socketPath() (string, error) {
+	if named, err := os.ReadFile(a.path("socket")); err == nil {
+		path := strings.TrimSpace(string(named))
+		return path, runtimeFolder(filepath.Dir(path))
+	}
+	path := a.path("executors.sock")
+	if len(path) <= socketBytesMax {
+		return path, nil
+	}
+	sum := sha256.Sum256([]byte(a.config.DataDir))
+	path = filepath.Join("/tmp", fmt.Sprintf("tender-%d-%s", os.Getuid(), hex.EncodeToString(sum[:6])), "executors.sock")
+	if err := runtimeFolder(filepath.Dir(path)); err != nil {
+		return "", err
+	}
+	return path, os.WriteFile(a.path("socket"), []byte(path+"\n"), 0o600)
+}
+
+// runtimeFolder makes a folder that is ours alone; one that others could have prepared
+// is refused.
+func runtimeFolder(folder string) error {
+	if err := os.Mkdir(folder, 0o700); err != nil && !errors.Is(err, os.ErrExist) {
+		return err
+	}
+	info, err := os.Lstat(folder)
+	if err != nil {
+		return err
+	}
+	owner, ok := info.Sys().(*syscall.Stat_t)
+	if !info.IsDir() || info.Mode().Perm() != 0o700 || ok && int(owner.Uid) != os.Getuid() {
+		return fmt.Errorf("the runtime folder %s is not this user's alone; remove it", folder)
+	}
+	return nil
+}
+
+// removeFolder deletes a sandbox; the loop only waits for the renaming of one whose path
+// may be made again.
+func (a *Agent) removeFolder(e core.RemoveFolder) {
+	if e.Reused {
+		if err := a.launcher.Remove(e.Path, true); err != nil {
+			a.log.Error().Err(err).Str("folder", e.Path).Msg("a sandbox was not deleted")
+		}
+		return
+	}
+	if !a.trash.put(e.Path) {
+		a.log.Warn().Str("folder", e.Path).Msg("too many sandboxes to delete at once; this one goes with the next start")
+	}
+}
+
+// emptyTrash deletes folders one after the other.
+func (a *Agent) emptyTrash(ctx context.Context) {
+	for {
+		paths, more := a.trash.take(ctx)
+		for _, path := range paths {
+			if err := a.launcher.Remove(path, false); err != nil {
+				a.log.Error().Err(err).Str("folder", path).Msg("a sandbox was not deleted")
+			}
+		}
+		if !more {
+			return
+		}
+	}
+}
+
+// sweepFolders gives to the trash what an earlier agent did not come to delete: its
+// trash, and sandboxes that nobody knows any more.
+func (a *Agent) sweepFolders() {
+	if a.config.DataDir == "" {
+		return
+	}
+	for _, path := range list(a.path("trash")) {
+		a.trash.put(path)
+	}
+	known := a.core.Folders()
+	for _, framework := range list(a.path("sandboxes")) {
+		for _, executor := range list(framework) {
+			if !known[executor] {
+				a.trash.put(executor)
+				continue
+			}
+			for _, task := range list(filepath.Join(executor, "tasks")) {
+				if !known[task] {
+					a.trash.put(task)
+				}
+			}
+		}
+	}
+}
+
+// list names what is in a folder; nothing when it is not there.
+func list(folder string) []string {
+	entries, err := os.ReadDir(folder)
+	if err != nil {
+		return nil
+	}
+	paths := make([]string, len(entries))
+	for i, entry := range entries {
+		paths[i] = filepath.Join(folder, entry.Name())
+	}
+	return paths
+}
+
+// Volumes keep their data through everything but DestroyVolume (R22). They are few, so
+// the loop makes their folders itself.
+
+func (a *Agent) createVolume(id api.VolumeID) {
+	if a.config.DataDir == "" {
+		return
+	}
+	if err := os.MkdirAll(filepath.Join(a.path("volumes"), string(id)), 0o755); err != nil {
+		a.log.Error().Err(err).Str("volume", string(id)).Msg("a volume's folder was not made")
+	}
+}
+
+func (a *Agent) destroyVolume(id api.VolumeID) {
+	a.start(func() {
+		done := core.VolumeDestroyed{Volume: id}
+		if a.config.DataDir != "" {
+			if err := os.RemoveAll(filepath.Join(a.path("volumes"), string(id))); err != nil {
+				done.Err = err.Error()
+			}
+		}
+		a.happened(a.context, done)
+	})
+}
+
+// freePercent is the room on the sandboxes' disk.
+func (a *Agent) freePercent() int {
+	if a.config.DataDir == "" {
+		return 100
+	}
+	var s syscall.Statfs_t
+	if err := syscall.Statfs(a.config.DataDir, &s); err != nil || s.Blocks == 0 {
+		return 100
+	}
+	return int(s.Bavail * 100 / s.Blocks)
+}

@@ -1,0 +1,238 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"net"
+	"slices"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/keepalive"
+
+	"github.com/tenderhq/tender/agent/core"
+	"github.com/tenderhq/tender/api"
+	apiv1 "github.com/tenderhq/tender/api/v1"
+	"github.com/tenderhq/tender/internal/protocol"
+	"github.com/tenderhq/tender/internal/wire"
+)
+
+const (
+	// leaderCallsMax: a master that takes so little loses the stream; the next report
+	// says all that was queued.
+	leaderCallsMax = 1 << 16
+	// messageSlackBytes is what gRPC may add to a message of the largest size.
+	messageSlackBytes = 4 << 10
+
+	seekPauseMin = 50 * time.Millisecond
+	seekPauseMax = 2 * time.Second
+	// openTimeout bounds the opening of a stream; a master that accepts and says nothing
+	// is left by the core's session timeout.
+	openTimeout = 5 * time.Second
+)
+
+// leaderLink is one stream to a master.
+type leaderLink struct {
+	conn   core.Conn
+	out    *outbox[protocol.AgentCall]
+	cancel context.CancelFunc
+
+	mutex sync.Mutex
+	why   string // this side has ended it
+}
+
+func (l *leaderLink) close(why string) {
+	l.mutex.Lock()
+	l.why = why
+	l.mutex.Unlock()
+	l.cancel()
+}
+
+func (l *leaderLink) reason() string {
+	l.mutex.Lock()
+	defer l.mutex.Unlock()
+	return l.why
+}
+
+// seeker is where the leader is looked for.
+type seeker struct {
+	masters []string // as configured, then those that a leader has named
+	next    int
+	hint    string // where a follower says that the leader is
+	pause   time.Duration
+	follows int // hints followed in a row
+}
+
+// address is whom to try now.
+func (s *seeker) address() string {
+	if hint := s.hint; hint != "" {
+		s.hint = ""
+		return hint
+	}
+	address := s.masters[s.next%len(s.masters)]
+	s.next++
+	return address
+}
+
+// learn adds masters that a leader has named.
+func (s *seeker) learn(masters []string) {
+	for _, master := range masters {
+		if master != "" && !slices.Contains(s.masters, master) && len(s.masters) < 64 {
+			s.masters = append(s.masters, master)
+		}
+	}
+}
+
+// failed decides how long to wait. A follower's hint is followed at once, but not round
+// and round; each other failure doubles the pause, which is jittered, so that a
+// thousand agents do not come as one.
+func (s *seeker) failed(err error) time.Duration {
+	const followsMax = 3
+	if leader := wire.LeaderOf(err); leader != "" && s.follows < followsMax {
+		s.hint = leader
+		s.follows++
+		return 0
+	}
+	s.follows = 0
+	s.pause = min(max(2*s.pause, seekPauseMin), seekPauseMax)
+	return s.pause/2 + rand.N(s.pause/2)
+}
+
+// seekLeader holds one session after another, with whoever leads.
+func (a *Agent) seekLeader(ctx context.Context) {
+	s := &seeker{masters: slices.Clone(a.config.Masters)}
+	s.next = rand.N(len(s.masters)) // agents spread over the masters
+	for ctx.Err() == nil {
+		address := s.address()
+		heard, err := a.session(ctx, s, address)
+		if ctx.Err() != nil {
+			return
+		}
+		if heard {
+			s.pause, s.follows = 0, 0
+		}
+		if a.hopeless(err) {
+			a.fail(api.E("agent.register", api.KindOf(err), address, err))
+			return
+		}
+		pause := s.failed(err)
+		if pause > 0 {
+			a.log.Info().Str("master", address).AnErr("why", err).Dur("pause", pause).Msg("no leader there")
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+		}
+	}
+}
+
+// hopeless: before the first session a refusal is a mistake in the configuration that a
+// person should see at once; later it may pass.
+func (a *Agent) hopeless(err error) bool {
+	if a.registered.Load() {
+		return false
+	}
+	switch api.KindOf(err) {
+	case api.Invalid, api.Denied, api.Exists, api.Unsupported:
+		return true
+	}
+	return false
+}
+
+// session holds one stream from its opening to its end. heard: it was the leader's.
+func (a *Agent) session(ctx context.Context, s *seeker, address string) (heard bool, err error) {
+	life := ctx
+	ctx, cancel := context.WithCancel(life)
+	defer cancel()
+	connection, err := a.connect(address)
+	if err != nil {
+		return false, api.E("agent.connect", api.Invalid, address, err)
+	}
+	defer connection.Close()
+	late := time.AfterFunc(openTimeout, cancel)
+	stream, err := apiv1.NewAgentServiceClient(connection).Session(ctx)
+	if !late.Stop() && err == nil {
+		err = errors.New("no answer in time")
+	}
+	if err != nil {
+		return false, wire.Error(err)
+	}
+	link := &leaderLink{conn: a.nextConn(), out: newOutbox[protocol.AgentCall](leaderCallsMax), cancel: cancel}
+	if !a.post(ctx, item{what: core.LeaderOpened{Conn: link.conn}, leader: link}) {
+		return false, ctx.Err()
+	}
+	written := make(chan struct{})
+	go func() {
+		defer close(written)
+		a.writeLeader(ctx, link, stream)
+	}()
+	heard, err = a.readLeader(ctx, s, link, stream)
+	cancel()
+	<-written
+	a.happened(life, core.LeaderClosed{Conn: link.conn, Removed: api.Is(err, api.Removed)})
+	if why := link.reason(); why != "" {
+		err = api.E("agent.session", api.Unavailable, address, errors.New(why))
+	}
+	return heard, err
+}
+
+func (a *Agent) connect(address string) (*grpc.ClientConn, error) {
+	credentials := a.config.Credentials
+	if credentials == nil {
+		credentials = insecure.NewCredentials()
+	}
+	return grpc.NewClient("passthrough:///"+address,
+		grpc.WithTransportCredentials(credentials),
+		grpc.WithContextDialer(func(ctx context.Context, address string) (net.Conn, error) { return a.config.Dial(ctx, address) }),
+		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 10 * time.Second, Timeout: 5 * time.Second}),
+		grpc.WithConnectParams(grpc.ConnectParams{Backoff: backoff.DefaultConfig, MinConnectTimeout: openTimeout}),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(api.MessageBytesMax+messageSlackBytes)),
+		grpc.WithDisableServiceConfig(),
+	)
+}
+
+func (a *Agent) readLeader(ctx context.Context, s *seeker, link *leaderLink, stream grpc.BidiStreamingClient[apiv1.AgentCalls, apiv1.AgentEvents]) (heard bool, err error) {
+	for {
+		message, err := stream.Recv()
+		if err != nil {
+			return heard, wire.Error(err)
+		}
+		batch, err := wire.AgentEventsFromProto(message)
+		if err != nil {
+			return heard, err
+		}
+		for _, event := range batch.Events {
+			if opening, is := event.(protocol.AgentRegistered); is {
+				heard = true
+				s.learn(opening.Masters)
+			}
+		}
+		if !a.happened(ctx, core.LeaderSaid{Conn: link.conn, Batch: batch}) {
+			return heard, ctx.Err()
+		}
+	}
+}
+
+// writeLeader sends what gathers, as batches. A failed write ends the stream; its
+// reader says why.
+func (a *Agent) writeLeader(ctx context.Context, link *leaderLink, stream grpc.BidiStreamingClient[apiv1.AgentCalls, apiv1.AgentEvents]) {
+	for {
+		calls, more := link.out.take(ctx)
+		batches, err := wire.AgentCallBatches(calls)
+		if err != nil {
+			a.log.Error().Err(err).Msg("a call to the master does not fit a message and was left out")
+		}
+		for _, batch := range batches {
+			if stream.Send(batch) != nil {
+				return
+			}
+		}
+		if !more {
+			return
+		}
+	}
+}

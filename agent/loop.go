@@ -1,0 +1,221 @@
+package agent
+
+import (
+	"context"
+	"time"
+
+	"github.com/tenderhq/tender/agent/core"
+	"github.com/tenderhq/tender/internal/protocol"
+)
+
+// awayMin is how late the loop's own timer may be before the loop counts as having been
+// away, so that nobody is judged by a silence that was its own (R23).
+const awayMin = time.Second
+
+// loop takes everything that is waiting, steps it, and sends: batching under load, no
+// delay without. again: the core has ended its life by Forget.
+func (a *Agent) loop(ctx context.Context) (again bool, err error) {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		due := a.core.Wake()
+		if !due.IsZero() {
+			timer.Reset(time.Until(due))
+		}
+		select {
+		case <-ctx.Done():
+			return false, nil
+		case err := <-a.failed:
+			return false, err
+		case look := <-a.asks:
+			look(a.core)
+			continue
+		case it := <-a.inbox:
+			now := a.back(due)
+			if a.step(now, it) || a.drainInbox(now) {
+				return true, nil
+			}
+		case <-timer.C:
+			now := a.back(due)
+			if due.IsZero() || now.Before(due) {
+				continue
+			}
+			if a.perform(a.core.Step(core.Event{At: now, What: core.Woken{}})) {
+				return true, nil
+			}
+		}
+		a.flush()
+	}
+}
+
+// back is the time now, after telling the core if the loop was away.
+func (a *Agent) back(due time.Time) time.Time {
+	now := time.Now()
+	if gap := now.Sub(due); !due.IsZero() && gap > awayMin {
+		a.log.Warn().Dur("gap", gap).Msg("the agent itself did not run; its deadlines move")
+		a.perform(a.core.Step(core.Event{At: due, What: core.Away{Gap: gap}}))
+	}
+	return now
+}
+
+func (a *Agent) drainInbox(now time.Time) (again bool) {
+	for range inboxItemsMax {
+		select {
+		case it := <-a.inbox:
+			if a.step(now, it) {
+				return true
+			}
+		default:
+			return false
+		}
+	}
+	return false
+}
+
+// step takes one item: streams are known before the core hears of them.
+func (a *Agent) step(now time.Time, it item) (again bool) {
+	switch what := it.what.(type) {
+	case core.LeaderOpened:
+		a.leader = it.leader
+	case core.ExecutorOpened:
+		a.executors[what.Conn] = it.executor
+	case core.ExecutorClosed:
+		delete(a.executors, what.Conn)
+	case core.LeaderClosed:
+		if a.leader != nil && a.leader.conn == what.Conn {
+			a.leader = nil
+		}
+	}
+	a.metrics.events.Add(1)
+	return a.perform(a.core.Step(core.Event{At: now, What: it.what}))
+}
+
+// flush hands over what the batch has gathered.
+func (a *Agent) flush() {
+	if a.disk.bloated() {
+		a.log.Info().Msg("checkpoint compacted")
+		a.disk.compact(a.core.Records())
+	}
+	a.disk.kick()
+	a.metrics.look(a.core)
+}
+
+// perform carries out effects in their order. again: the last one was Forget.
+func (a *Agent) perform(effects []core.Effect) (again bool) {
+	for _, effect := range effects {
+		switch e := effect.(type) {
+		case core.Checkpoint:
+			a.disk.add(e.Number, e.Record)
+		case core.ToLeader:
+			a.toLeader(e)
+		case core.CloseLeader:
+			if a.leader != nil && a.leader.conn == e.Conn {
+				a.leader.close(e.Why)
+			}
+		case core.ToExecutor:
+			a.toExecutor(e.Conn, outgoing{event: e.Event})
+		case core.HandOver:
+			a.toExecutor(e.Conn, outgoing{event: e.Launch, task: e.Task, folder: e.Launch.Sandbox})
+		case core.CloseExecutor:
+			if link := a.executors[e.Conn]; link != nil {
+				link.out.close(e.Err)
+			}
+		case core.Forget:
+			a.log.Warn().Str("why", e.Why).Msg("a new agent begins")
+			return true
+		case core.Stop:
+			a.fail(e.Err)
+		case core.Log:
+			a.tellLog(e)
+		default:
+			a.performWork(effect)
+		}
+	}
+	return false
+}
+
+// performWork carries out what concerns processes and folders.
+func (a *Agent) performWork(effect core.Effect) {
+	switch e := effect.(type) {
+	case core.StartExecutor:
+		a.startRun(e)
+	case core.ReleaseExecutor:
+		a.release(e.Run)
+	case core.AbandonExecutor:
+		a.abandon(e.Run)
+	case core.KillGroups:
+		a.killGroups(e)
+	case core.KillGroup:
+		a.killGroup(e)
+	case core.PrepareTask:
+		a.prepare(e)
+	case core.TaskEnded:
+		for _, reader := range a.readers[e.Task] {
+			close(reader)
+		}
+		delete(a.readers, e.Task)
+		a.metrics.ended.Add(1)
+	case core.RemoveFolder:
+		a.removeFolder(e)
+	case core.CreateVolume:
+		a.createVolume(e.Volume)
+	case core.DestroyVolume:
+		a.destroyVolume(e.Volume)
+	case core.Sample:
+		select {
+		case a.samples <- e.Targets:
+		default: // one is waiting already; the core asks for one at a time
+		}
+	}
+}
+
+func (a *Agent) toLeader(e core.ToLeader) {
+	if a.leader == nil || a.leader.conn != e.Conn {
+		return
+	}
+	if _, is := e.Call.(protocol.AgentReport); is {
+		a.registered.Store(true)
+	}
+	if !a.leader.out.put(e.Call) {
+		a.leader.close("the master takes nothing any more")
+	}
+}
+
+func (a *Agent) toExecutor(conn core.Conn, out outgoing) {
+	link := a.executors[conn]
+	if link != nil && !link.out.put(out) {
+		link.cancel()
+	}
+}
+
+func (a *Agent) tellLog(e core.Log) {
+	line := a.log.Info()
+	for _, f := range e.Fields {
+		line = line.Str(f.Name, f.Value)
+	}
+	line.Msg(e.Message)
+}
+
+// closeLinks ends all streams, without a word: this agent's executors wait for the next.
+func (a *Agent) closeLinks() {
+	if a.leader != nil {
+		a.leader.cancel()
+	}
+	for _, link := range a.executors {
+		link.cancel()
+	}
+	a.leader, a.executors = nil, map[core.Conn]*executorLink{}
+	for _, readers := range a.readers {
+		for _, reader := range readers {
+			close(reader)
+		}
+	}
+	clear(a.readers)
+	for { // what came too late belongs to nobody
+		select {
+		case <-a.inbox:
+		default:
+			return
+		}
+	}
+}

@@ -1,0 +1,176 @@
+package agent
+
+import (
+	"context"
+	"net"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+
+	"github.com/tenderhq/tender/api"
+	apiv1 "github.com/tenderhq/tender/api/v1"
+	"github.com/tenderhq/tender/internal/protocol"
+	"github.com/tenderhq/tender/internal/wire"
+)
+
+// script is a master that says what the test tells it to. It answers what every master
+// answers: a registration, a report, a heartbeat.
+type script struct {
+	apiv1.UnimplementedAgentServiceServer
+	t       *testing.T
+	address string
+	server  *grpc.Server
+	// refuse ends every stream at once with this error, if it is set.
+	refuse error
+	silent atomic.Bool // no status is acknowledged
+
+	mutex    sync.Mutex
+	changed  chan struct{}
+	heard    []protocol.AgentCall
+	stream   grpc.BidiStreamingServer[apiv1.AgentCalls, apiv1.AgentEvents]
+	hangup   context.CancelFunc
+	session  uint64
+	term     api.Term
+	launches uint64
+}
+
+// newScript serves on loopback until the test ends.
+func newScript(t *testing.T) *script {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return serveScript(t, listener)
+}
+
+func serveScript(t *testing.T, listener net.Listener) *script {
+	s := &script{t: t, address: listener.Addr().String(), changed: make(chan struct{}), term: api.Term{Number: 1}, server: grpc.NewServer()}
+	apiv1.RegisterAgentServiceServer(s.server, s)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		s.server.Serve(listener)
+	}()
+	t.Cleanup(func() {
+		s.server.Stop()
+		<-ended
+	})
+	return s
+}
+
+func (s *script) Session(stream grpc.BidiStreamingServer[apiv1.AgentCalls, apiv1.AgentEvents]) error {
+	if s.refuse != nil {
+		return wire.Status(s.refuse)
+	}
+	ctx, cancel := context.WithCancel(stream.Context())
+	defer cancel()
+	s.mutex.Lock()
+	s.stream, s.hangup = stream, cancel
+	s.session++
+	s.mutex.Unlock()
+	go func() {
+		defer cancel()
+		for {
+			message, err := stream.Recv()
+			if err != nil {
+				return
+			}
+			calls, err := wire.AgentCallsFromProto(message)
+			if err != nil {
+				s.t.Errorf("the agent said something wrong: %v", err)
+				return
+			}
+			for _, call := range calls {
+				s.hear(call)
+			}
+		}
+	}()
+	<-ctx.Done()
+	return nil
+}
+
+func (s *script) hear(call protocol.AgentCall) {
+	s.mutex.Lock()
+	s.heard = append(s.heard, call)
+	close(s.changed)
+	s.changed = make(chan struct{})
+	s.mutex.Unlock()
+	switch call := call.(type) {
+	case protocol.RegisterAgent, protocol.ReregisterAgent:
+		s.say(protocol.AgentRegistered{Cluster: "c1", Agent: "agent-1", HeartbeatInterval: time.Second, SessionTimeout: 5 * time.Second})
+	case protocol.StatusUpdate:
+		if !s.silent.Load() && call.Status.Number > 0 {
+			s.say(protocol.AcknowledgeStatus{TaskRef: call.Status.Ref(), Number: call.Status.Number})
+		}
+	case protocol.AgentHeartbeat:
+		s.say(protocol.AgentPong{})
+	case protocol.AgentReport:
+		if call.Last {
+			s.say(protocol.Reported{})
+		}
+	}
+}
+
+// say sends events to the agent that is connected.
+func (s *script) say(events ...protocol.AgentEvent) {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	s.stream.Send(wire.AgentEventsToProto(protocol.AgentEvents{Term: s.term, Session: s.session, Events: events}))
+}
+
+// launch sends a launch.
+func (s *script) launch(task api.Task) {
+	s.mutex.Lock()
+	s.launches++
+	number := s.launches
+	s.mutex.Unlock()
+	s.say(protocol.LaunchTask{
+		Task: task, Framework: api.Framework{ID: "f1", Name: "fw", Roles: []api.Role{"default"}}, Role: "default",
+		Resources: task.Resources, Number: number,
+	})
+}
+
+func (s *script) drop() {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	s.hangup()
+}
+
+// await waits for a call that matches, from the beginning of all that was heard.
+func await[C protocol.AgentCall](s *script, what string, matches func(C) bool) C {
+	s.t.Helper()
+	for {
+		s.mutex.Lock()
+		heard, changed := slices.Clone(s.heard), s.changed
+		s.mutex.Unlock()
+		for _, call := range heard {
+			if c, is := call.(C); is && matches(c) {
+				return c
+			}
+		}
+		select {
+		case <-changed:
+		case <-s.t.Context().Done():
+			s.t.Fatalf("%s was not heard", what)
+		}
+	}
+}
+
+// status waits for a task's status.
+func (s *script) status(task api.TaskID, state api.TaskState) api.Status {
+	s.t.Helper()
+	return await(s, string(task)+" "+state.String(), func(c protocol.StatusUpdate) bool {
+		return c.Status.Task == task && c.Status.State == state
+	}).Status
+}
+
+// forget begins a new list of what was heard.
+func (s *script) forget() {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	s.heard = nil
+}

@@ -1,0 +1,62 @@
+package agent
+
+import (
+	"fmt"
+	"net/http"
+	"runtime"
+	"sync/atomic"
+
+	"github.com/tenderhq/tender/agent/core"
+)
+
+// metrics are one agent's own: many agents may live in one process. They are few and
+// plain numbers, so they are written as the text that Prometheus reads, without its
+// library and the megabytes that it brings to every idle agent.
+type metrics struct {
+	events     atomic.Uint64
+	ended      atomic.Uint64
+	records    atomic.Uint64
+	groups     atomic.Uint64
+	tasks      atomic.Int64
+	executors  atomic.Int64
+	flying     atomic.Int64
+	registered atomic.Int64
+}
+
+func (m *metrics) written(records int) {
+	m.groups.Add(1)
+	m.records.Add(uint64(records))
+}
+
+// look takes what the core can count without effort.
+func (m *metrics) look(c *core.Core) {
+	counts := c.Counts()
+	m.tasks.Store(int64(counts.Tasks))
+	m.executors.Store(int64(counts.Executors))
+	m.flying.Store(int64(counts.Flying))
+	if counts.Registered {
+		m.registered.Store(1)
+	} else {
+		m.registered.Store(0)
+	}
+}
+
+// ServeHTTP writes the Prometheus text format, version 0.0.4.
+func (m *metrics) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
+	write := func(name, kind, help string, value any) {
+		fmt.Fprintf(w, "# HELP %s %s\n# TYPE %s %s\n%s %v\n", name, help, name, kind, name, value)
+	}
+	write("tender_agent_events_total", "counter", "Events that the core has stepped.", m.events.Load())
+	write("tender_agent_tasks_ended_total", "counter", "Tasks that have ended.", m.ended.Load())
+	write("tender_agent_checkpoint_records_total", "counter", "Records written to the checkpoint.", m.records.Load())
+	write("tender_agent_checkpoint_groups_total", "counter", "Groups in which they were written.", m.groups.Load())
+	write("tender_agent_tasks", "gauge", "Tasks that have not been forgotten.", m.tasks.Load())
+	write("tender_agent_executors", "gauge", "Executors that run, or are being started or ended.", m.executors.Load())
+	write("tender_agent_statuses_flying", "gauge", "Statuses sent and not acknowledged.", m.flying.Load())
+	write("tender_agent_registered", "gauge", "1 while a session with the leader is open.", m.registered.Load())
+	var memory runtime.MemStats
+	runtime.ReadMemStats(&memory)
+	write("go_goroutines", "gauge", "Goroutines of the whole process.", runtime.NumGoroutine())
+	write("go_memstats_heap_inuse_bytes", "gauge", "Heap in use by the whole process.", memory.HeapInuse)
+}

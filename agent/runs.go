@@ -1,0 +1,219 @@
+package agent
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/tenderhq/tender/agent/core"
+	"github.com/tenderhq/tender/agent/executor"
+	"github.com/tenderhq/tender/api"
+)
+
+// runs are the executors' processes that this agent has started or found.
+type runs struct {
+	mutex     sync.Mutex
+	processes map[core.Run]*runState
+}
+
+// runState is one run, from StartExecutor on.
+type runState struct {
+	run     core.Run
+	process executor.Process   // nil until it is forked
+	abandon context.CancelFunc // of the fork
+}
+
+func (r *runs) put(state *runState) {
+	r.mutex.Lock()
+	defer r.mutex.Unlock()
+	r.processes[state.run] = state
+}
+
+func (r *runs) get(run core.Run) *runState {
+	r.mutex.Lock()
+	defer r.mutex.Unlock()
+	return r.processes[run]
+}
+
+func (r *runs) drop(run core.Run) {
+	r.mutex.Lock()
+	defer r.mutex.Unlock()
+	delete(r.processes, run)
+}
+
+func (r *runs) forked(state *runState, process executor.Process) {
+	r.mutex.Lock()
+	defer r.mutex.Unlock()
+	state.process = process
+}
+
+func (r *runs) process(run core.Run) executor.Process {
+	r.mutex.Lock()
+	defer r.mutex.Unlock()
+	if state := r.processes[run]; state != nil {
+		return state.process
+	}
+	return nil
+}
+
+func (r *runs) all() []*runState {
+	r.mutex.Lock()
+	defer r.mutex.Unlock()
+	return slices.Collect(maps.Values(r.processes))
+}
+
+// findRuns looks for the processes of the agent before this one.
+func (a *Agent) findRuns() (alive []core.Run) {
+	for _, started := range a.core.Runs() {
+		if process := a.launcher.Find(started.Process); process != nil && a.sameBoot() {
+			a.runs.put(&runState{run: started.Run, process: process, abandon: func() {}})
+			alive = append(alive, started.Run)
+		}
+	}
+	return alive
+}
+
+// sameBoot: after another boot the same PID and start are chance.
+func (a *Agent) sameBoot() bool { return a.core.Identity().BootID == a.config.BootID }
+
+// startRun forks an executor and follows it to its end.
+func (a *Agent) startRun(e core.StartExecutor) {
+	ctx, cancel := context.WithCancel(a.context)
+	state := &runState{run: e.Run, abandon: cancel}
+	a.runs.put(state)
+	a.start(func() {
+		defer cancel()
+		token := a.config.Random()
+		process, err := a.fork(ctx, e, token)
+		if err != nil {
+			a.runs.drop(e.Run)
+			a.happened(a.context, core.ExecutorFailed{Run: e.Run, Reason: executor.Reason(err), Message: err.Error()})
+			return
+		}
+		a.runs.forked(state, process)
+		hash := sha256.Sum256([]byte(token))
+		a.happened(a.context, core.ExecutorForked{Run: e.Run, Process: process.ID(), TokenHash: hex.EncodeToString(hash[:])})
+		a.await(a.context, state)
+	})
+}
+
+func (a *Agent) fork(ctx context.Context, e core.StartExecutor, token string) (executor.Process, error) {
+	command := e.Executor.Command
+	if e.Builtin {
+		if len(a.config.CommandExecutor) == 0 {
+			return nil, errors.New("this agent was not told how to start the built-in executor; set CommandExecutor")
+		}
+		command = api.Command{Argv: a.config.CommandExecutor}
+	}
+	return a.launcher.Fork(ctx, executor.Start{
+		Run: e.Run.Executor, Command: command, Sandbox: e.Sandbox, Socket: a.socket, Token: token,
+		RecoveryTimeout: max(a.recoveryTimeout(), 0), Path: a.config.Path,
+	})
+}
+
+func (a *Agent) recoveryTimeout() time.Duration {
+	if a.config.RecoveryTimeout == 0 {
+		return 15 * time.Minute
+	}
+	return a.config.RecoveryTimeout
+}
+
+// await waits for the end of a process. When the agent ends first, a child at its gate
+// must not wait for ever.
+func (a *Agent) await(ctx context.Context, state *runState) {
+	message, done := state.process.Wait(ctx)
+	if !done {
+		state.process.Abandon()
+		return
+	}
+	a.runs.drop(state.run)
+	a.happened(ctx, core.ExecutorExited{Run: state.run, Message: message})
+}
+
+func (a *Agent) release(run core.Run) {
+	process := a.runs.process(run)
+	if process == nil {
+		return // it has ended; ExecutorExited is on its way
+	}
+	if err := process.Release(); err != nil {
+		a.log.Warn().Err(err).Stringer("executor", run.Executor).Msg("the gate of an executor did not open")
+	}
+}
+
+func (a *Agent) abandon(run core.Run) {
+	state := a.runs.get(run)
+	if state == nil {
+		return
+	}
+	state.abandon()
+	if process := a.runs.process(run); process != nil {
+		process.Abandon()
+	}
+}
+
+// killGroups kills until nothing is left; what can't be killed is tried again for as
+// long as the agent lives, because no task of it may be called ended before.
+func (a *Agent) killGroups(e core.KillGroups) {
+	a.start(func() {
+		for a.context.Err() == nil {
+			err := a.launcher.KillAll(a.context, e.Leader, e.Groups)
+			if err == nil {
+				a.happened(a.context, core.GroupsGone{Run: e.Run})
+				return
+			}
+			a.log.Error().Err(err).Stringer("executor", e.Run.Executor).Msg("its processes can't be killed")
+			select {
+			case <-time.After(time.Second):
+			case <-a.context.Done():
+			}
+		}
+	})
+}
+
+func (a *Agent) killGroup(e core.KillGroup) {
+	a.start(func() {
+		if err := a.launcher.Kill(e.Group); err != nil {
+			a.log.Error().Err(err).Stringer("task", e.Task).Msg("its process group can't be killed")
+		}
+	})
+}
+
+func (a *Agent) prepare(e core.PrepareTask) {
+	a.start(func() {
+		done := core.TaskPrepared{Task: e.Task}
+		if err := a.launcher.Prepare(a.context, e.Sandbox, e.URIs); err != nil {
+			done.Reason, done.Message = executor.Reason(err), err.Error()
+		}
+		a.happened(a.context, done)
+	})
+}
+
+// clearExecutors ends what this agent has started, when nobody is to come back for it.
+// Executors end by themselves when they see the agent go; those that do not are killed.
+func (a *Agent) clearExecutors() {
+	const patience = 10 * time.Second
+	gentle, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	targets := map[api.ExecutorRef]core.ExecutorStarted{}
+	for _, started := range a.core.Runs() {
+		targets[started.Run.Executor] = started
+	}
+	for _, state := range a.runs.all() {
+		if state.process != nil {
+			state.process.Wait(gentle)
+		}
+		a.runs.drop(state.run)
+	}
+	hard, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	for ref, started := range targets {
+		if err := a.launcher.KillAll(hard, started.Process, a.core.Groups(ref)); err != nil {
+			a.log.Error().Err(err).Stringer("executor", ref).Msg("its processes can't be killed")
+		}
+	}
+}
