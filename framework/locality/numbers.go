@@ -1,0 +1,58 @@
+package locality
+
+import "time"
+
+// Numbers are what delay scheduling has brought and cost.
+type Numbers struct {
+	Launched [3]int        // by level, of tasks with a preference
+	Home     int           // launched without a preference
+	Skipped  int           // offers that were let pass
+	Waited   time.Duration // from the first offer let pass to the launch, summed over launches
+	Longest  time.Duration // of these waits
+}
+
+// Tasks is how many tasks with a preference were launched.
+func (n Numbers) Tasks() int { return n.Launched[Node] + n.Launched[Near] + n.Launched[Any] }
+
+// HitRate is the part of those that ran on a preferred agent; 1 when there were none.
+func (n Numbers) HitRate() float64 {
+	if n.Tasks() == 0 {
+		return 1
+	}
+	return float64(n.Launched[Node]) / float64(n.Tasks())
+}
+
+// MeanWait is what a launch has waited on average.
+func (n Numbers) MeanWait() time.Duration {
+	if n.Tasks() == 0 {
+		return 0
+	}
+	return n.Waited / time.Duration(n.Tasks())
+}
+
+// Plus adds up.
+func (n Numbers) Plus(m Numbers) Numbers {
+	for level := range n.Launched {
+		n.Launched[level] += m.Launched[level]
+	}
+	n.Home += m.Home
+	n.Skipped += m.Skipped
+	n.Waited += m.Waited
+	n.Longest = max(n.Longest, m.Longest)
+	return n
+}
+
+// Numbers of a job, or of all jobs that are not forgotten for "".
+func (d *Delay) Numbers(name string) Numbers {
+	if name != "" {
+		if j := d.jobs[name]; j != nil {
+			return j.numbers
+		}
+		return Numbers{}
+	}
+	var sum Numbers
+	for _, j := range d.order {
+		sum = sum.Plus(j.numbers)
+	}
+	return sum
+}
