@@ -133,7 +133,8 @@ func (r Role) Within(above Role) bool {
 }
 
 // Check reports why r can't be a role, or nil: words joined by "/", each an
-// identifier that does not start with "-" and is not "*".
+// identifier that does not start with "-", is not "*" and can stand in the notation
+// of [ParseResources].
 func (r Role) Check() error {
 	if len(r) > IDBytesMax {
 		return fmt.Errorf("role has %d bytes, at most %d are allowed", len(r), IDBytesMax)
@@ -149,6 +150,16 @@ func (r Role) Check() error {
 		if word == "*" || strings.HasPrefix(word, "-") {
 			return fmt.Errorf("role %q: a part may not be \"*\" or start with \"-\"", r)
 		}
+		if strings.ContainsAny(word, notation) {
+			return fmt.Errorf("role %q: a part may not hold brackets, ':', ';', ',' or '='", r)
+		}
+	}
+	if r == "dynamic" || r == "revocable" {
+		return fmt.Errorf("role %q has another meaning in the notation of resources; choose another name", r)
 	}
 	return nil
 }
+
+// notation is what means something where resources are written down, so that no name
+// in it may hold it.
+const notation = "()[]{}:;,="

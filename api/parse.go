@@ -26,7 +26,10 @@ func ParseResources(text string) (Resources, error) {
 		items = append(items, item)
 	}
 	all := NewResources(items...)
-	return all, all.Check()
+	if err := all.Check(); err != nil {
+		return Resources{}, err
+	}
+	return all, nil
 }
 
 func parseResource(part string) (Resource, error) {
@@ -61,13 +64,17 @@ func parseLabel(head string) (Label, error) {
 		return label, fmt.Errorf("%q lacks its closing bracket", head)
 	}
 	for tag := range strings.SplitSeq(strings.TrimSuffix(tags, ")"), ",") {
-		switch {
+		switch tag = strings.TrimSpace(tag); {
+		case tag == "":
+			return label, fmt.Errorf("%q has an empty label; write a role, \"revocable\" or leave the brackets out", head)
 		case tag == "dynamic":
 			label.Dynamic = true
 		case tag == "revocable":
 			label.Revocable = true
 		case strings.HasPrefix(tag, "volume="):
 			label.Volume = VolumeID(strings.TrimPrefix(tag, "volume="))
+		case label.Reserved != "":
+			return label, fmt.Errorf("%q names two roles; resources are reserved for one", head)
 		default:
 			label.Reserved = Role(tag)
 			if err := label.Reserved.Check(); err != nil {

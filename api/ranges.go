@@ -2,6 +2,7 @@ package api
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -109,11 +110,14 @@ func (r Ranges) Contains(s Ranges) bool {
 	return true
 }
 
-// Len returns how many numbers there are.
+// Len returns how many numbers there are; of all 2^64 one too few.
 func (r Ranges) Len() uint64 {
 	var count uint64
 	for _, one := range r {
 		count += one.End - one.Begin + 1
+	}
+	if count == 0 && len(r) > 0 {
+		return math.MaxUint64
 	}
 	return count
 }
@@ -217,8 +221,8 @@ func (s Set) check(name string) error {
 		if err := CheckID("a word of "+name, word); err != nil {
 			return err
 		}
-		if strings.ContainsAny(word, ",;{}") {
-			return fmt.Errorf("%s: word %q may not hold ',', ';' or brackets", name, word)
+		if strings.ContainsAny(word, notation) {
+			return fmt.Errorf("%s: word %q may not hold brackets, ':', ';', ',' or '='", name, word)
 		}
 	}
 	return nil

@@ -396,8 +396,8 @@ func (r *Resource) Check() error {
 	if err := CheckID("a resource's name", r.Name); err != nil {
 		return err
 	}
-	if strings.ContainsAny(r.Name, "()[]{}:;,") {
-		return fmt.Errorf("resource %q: a name may not hold brackets, ':', ';' or ','", r.Name)
+	if strings.ContainsAny(r.Name, notation) {
+		return fmt.Errorf("resource %q: a name may not hold brackets, ':', ';', ',' or '='", r.Name)
 	}
 	switch {
 	case r.Scalar < 0:
@@ -428,6 +428,9 @@ func (l *Label) check() error {
 		}
 		if err := CheckID("volume ID", string(l.Volume)); err != nil {
 			return err
+		}
+		if strings.ContainsAny(string(l.Volume), notation) {
+			return fmt.Errorf("volume ID %q may not hold brackets, ':', ';', ',' or '='", l.Volume)
 		}
 	}
 	switch {

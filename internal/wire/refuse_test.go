@@ -86,7 +86,7 @@ func TestWrongCallsOfSchedulers(t *testing.T) {
 		{reserve(&apiv1.Resource{Name: "ports", Ranges: []*apiv1.Range{{Begin: 5, End: 3}}}), api.Invalid,
 			"resources of an operation: ports: range 5-3 ends before it begins"},
 		{reserve(&apiv1.Resource{Name: "a:b", Milli: 1}), api.Invalid,
-			`resources of an operation: resource "a:b": a name may not hold brackets, ':', ';' or ','`},
+			`resources of an operation: resource "a:b": a name may not hold brackets, ':', ';', ',' or '='`},
 		{reserve(&apiv1.Resource{Name: "cpus", Milli: 1, Reserved: "-x"}), api.Invalid,
 			`resources of an operation: cpus: role "-x": a part may not be "*" or start with "-"`},
 		{reserve(&apiv1.Resource{Name: "disk", Milli: 1, Volume: "v"}), api.Invalid,
