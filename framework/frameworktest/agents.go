@@ -1,0 +1,162 @@
+package frameworktest
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/tenderhq/tender/api"
+)
+
+// Agent is one agent of the cluster with the machine below it.
+type Agent struct {
+	handle  *Handle
+	host    *host
+	machine Machine
+
+	stop     context.CancelFunc // nil: it does not run
+	power    context.CancelFunc // takes disk and processes out of its hands
+	launcher *launcher
+	ended    chan struct{}
+	err      error // of Run, once ended
+}
+
+// AddAgent adds a machine with an agent and starts it.
+func (h *Handle) AddAgent(machine Machine) *Agent {
+	h.t.Helper()
+	name := "agent-host-" + strconv.Itoa(len(h.agents)+1)
+	machine.Hostname = cmp.Or(machine.Hostname, name)
+	if machine.Resources.IsZero() {
+		machine.Resources = h.cluster.Machine.Resources
+	}
+	a := &Agent{handle: h, host: newHost(h, name, machine.Resources), machine: machine}
+	h.agents = append(h.agents, a)
+	a.Start()
+	return a
+}
+
+// Agent gives an agent by its number, from 1.
+func (h *Handle) Agent(number int) *Agent { return h.agents[number-1] }
+
+// Running reports whether the agent's process runs.
+func (a *Agent) Running() bool {
+	if a.stop == nil {
+		return false
+	}
+	select {
+	case <-a.ended:
+		return false
+	default:
+		return true
+	}
+}
+
+// Start starts the agent's process on its disk, if it does not run.
+func (a *Agent) Start() {
+	a.handle.t.Helper()
+	if a.Running() {
+		return
+	}
+	a.handle.network.isolate(a.host.name, false)
+	ctx, stop := context.WithCancel(context.Background())
+	dead, power := context.WithCancel(context.Background())
+	a.stop, a.power, a.ended = stop, power, make(chan struct{})
+	a.launcher = &launcher{Launcher: a.host.launcher, dead: dead}
+	run, err := a.assemble(dead)
+	if err != nil {
+		a.handle.t.Fatalf("%s: %v", a.host.name, err)
+	}
+	ended := a.ended
+	a.handle.live.Go(func() {
+		defer close(ended)
+		a.err = run(ctx)
+		a.handle.logs.add(a.host.name, fmt.Sprintf("Run returned %v", a.err))
+	})
+}
+
+// Kill ends the agent's process as kill -9 does. Its executors live on.
+func (a *Agent) Kill() {
+	if !a.Running() {
+		return
+	}
+	a.power()
+	a.handle.network.isolate(a.host.name, true)
+	a.handle.network.crash(a.host.name)
+	a.shutdown()
+	a.launcher.abandon()
+	a.handle.network.crash(a.host.name)
+	a.handle.network.isolate(a.host.name, false)
+}
+
+// Stop ends the agent's process in order. Its executors live on.
+func (a *Agent) Stop() { a.shutdown() }
+
+func (a *Agent) shutdown() {
+	if a.stop == nil {
+		return
+	}
+	a.stop()
+	<-a.ended
+}
+
+// Reboot ends everything on the machine; the agent stays down until Start.
+func (a *Agent) Reboot() {
+	a.handle.t.Helper()
+	a.Kill()
+	a.handle.journal.excuseHost(a.host.name, a.id(), a.host.name+" rebooted")
+	if err := a.host.launcher.KillEverything(context.Background()); err != nil {
+		a.handle.t.Fatal(err)
+	}
+	a.host.mu.Lock()
+	a.host.boot++
+	a.host.mu.Unlock()
+}
+
+// KillExecutor ends one of the executors on the machine, with its tasks, as kill -9 does; number chooses
+// which, modulo how many there are. Without executors it does nothing.
+func (a *Agent) KillExecutor(number int) {
+	running := a.host.running()
+	if len(running) == 0 {
+		return
+	}
+	p := running[number%len(running)]
+	a.handle.journal.excuseHost(a.host.name, a.id(), p.name+" was killed")
+	p.kill()
+}
+
+// Isolate cuts the machine off from all others. Its agent and executors go on.
+func (a *Agent) Isolate() { a.handle.network.isolate(a.host.name, true) }
+
+// Rejoin ends that.
+func (a *Agent) Rejoin() { a.handle.network.isolate(a.host.name, false) }
+
+// id is what the disk says; "" before its first contact.
+func (a *Agent) id() api.AgentID { return a.host.agentID() }
+
+// ID is the agent's ID in the cluster. It waits until there is one.
+func (a *Agent) ID() api.AgentID {
+	a.handle.t.Helper()
+	a.handle.await(a.host.name+" to be admitted", awaitMax, func() bool { return a.id() != "" })
+	return a.id()
+}
+
+// Tasks lists the tasks that really run on the machine.
+func (a *Agent) Tasks() []api.TaskRef { return a.handle.journal.running(a.host.name) }
+
+func (a *Agent) describe() string {
+	var parts []string
+	if a.Running() {
+		parts = append(parts, "runs")
+	} else {
+		parts = append(parts, fmt.Sprintf("ended: %v", a.err))
+	}
+	for _, p := range a.host.running() {
+		parts = append(parts, p.name)
+	}
+	for _, ref := range a.Tasks() {
+		parts = append(parts, ref.String())
+	}
+	return strings.Join(parts, ", ")
+}

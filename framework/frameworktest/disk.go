@@ -1,0 +1,105 @@
+package frameworktest
+
+import (
+	"context"
+	"errors"
+	"sync"
+
+	"github.com/tenderhq/tender/agent/checkpoint"
+	"github.com/tenderhq/tender/agent/core"
+	"github.com/tenderhq/tender/agent/executor"
+)
+
+var errPowerless = errors.New("this agent's process was killed")
+
+// grip is how one life of an agent holds the disk: what it writes after its kill is not written.
+type grip struct {
+	checkpoint.Store
+	host *host
+	dead context.Context
+}
+
+func (g grip) Append(records []core.Record) error {
+	if g.dead.Err() != nil {
+		return errPowerless
+	}
+	for _, record := range records {
+		if identity, ok := record.(core.Identity); ok {
+			g.host.mu.Lock()
+			g.host.agent = identity.Agent
+			g.host.mu.Unlock()
+		}
+	}
+	return g.Store.Append(records)
+}
+
+func (g grip) Compact(records []core.Record) error {
+	if g.dead.Err() != nil {
+		return errPowerless
+	}
+	return g.Store.Compact(records)
+}
+
+func (g grip) Reset() error {
+	if g.dead.Err() != nil {
+		return errPowerless
+	}
+	return g.Store.Reset()
+}
+
+// launcher is how one life of an agent holds the processes: it starts nothing after its kill, and
+// the children that wait at their gate end with it (R10).
+type launcher struct {
+	executor.Launcher
+	dead context.Context
+
+	mu    sync.Mutex
+	gates []executor.Process
+}
+
+func (l *launcher) Fork(ctx context.Context, start executor.Start) (executor.Process, error) {
+	if l.dead.Err() != nil {
+		return nil, errPowerless
+	}
+	p, err := l.Launcher.Fork(ctx, start)
+	if err != nil {
+		return nil, err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.dead.Err() != nil {
+		p.Abandon()
+		return nil, errPowerless
+	}
+	l.gates = append(l.gates, p)
+	return gated{p, l.dead}, nil
+}
+
+// gated is a child whose gate opens only for a living agent.
+type gated struct {
+	executor.Process
+	dead context.Context
+}
+
+func (g gated) Release() error {
+	if g.dead.Err() != nil {
+		return errPowerless
+	}
+	return g.Process.Release()
+}
+
+func (l *launcher) KillAll(ctx context.Context, leader core.Process, groups []core.Process) error {
+	if l.dead.Err() != nil {
+		return errPowerless
+	}
+	return l.Launcher.KillAll(ctx, leader, groups)
+}
+
+// abandon closes the gates, after the kill. Those that were opened stay open.
+func (l *launcher) abandon() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, p := range l.gates {
+		p.Abandon()
+	}
+}

@@ -1,0 +1,277 @@
+package frameworktest
+
+import (
+	"context"
+	"maps"
+	"net"
+	"slices"
+	"sync"
+
+	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/framework"
+)
+
+// Framework is a scheduler's process in the story. It runs on a host of its own, named as the
+// framework is, with a number behind the name from the second start on.
+type Framework struct {
+	handle    *Handle
+	host      string
+	config    framework.Config
+	scheduler framework.Scheduler
+	stop      context.CancelFunc
+	ended     chan struct{}
+	err       error // of Run, once ended
+
+	mu    sync.Mutex
+	id    api.FrameworkID
+	told  map[api.TaskID][]api.Status
+	order []api.TaskID // as they were first heard of
+}
+
+// Start runs a scheduler in the cluster. Masters, Dialer and Logger are filled in.
+func (h *Handle) Start(config framework.Config, scheduler framework.Scheduler) *Framework {
+	h.t.Helper()
+	return h.StartContext(context.Background(), config, scheduler)
+}
+
+// StartContext is Start for a scheduler that ends when the context does. Make the context in the story.
+func (h *Handle) StartContext(ctx context.Context, config framework.Config, scheduler framework.Scheduler) *Framework {
+	h.t.Helper()
+	f := &Framework{
+		handle: h, host: h.hostFor(config.Name), config: config, scheduler: scheduler,
+		ended: make(chan struct{}), id: config.ID, told: make(map[api.TaskID][]api.Status),
+	}
+	if len(f.config.Masters) == 0 {
+		f.config.Masters = h.MasterAddresses()
+	}
+	if f.config.Dialer == nil {
+		f.config.Dialer = func(ctx context.Context, address string) (net.Conn, error) {
+			return h.network.dial(ctx, f.host, address)
+		}
+	}
+	if f.config.Logger == nil {
+		f.config.Logger = h.logs.slog(f.host)
+	}
+	ctx, stop := context.WithCancel(ctx)
+	f.stop = stop
+	h.frameworks = append(h.frameworks, f)
+	h.live.Go(func() {
+		defer close(f.ended)
+		f.err = framework.Run(ctx, f.config, &recorder{framework: f, known: make(map[api.TaskID]bool)})
+	})
+	return f
+}
+
+func (f *Framework) name() string { return f.host }
+
+// ID is the framework's, "" before its first session.
+func (f *Framework) ID() api.FrameworkID {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.id
+}
+
+// Scheduler is what it runs.
+func (f *Framework) Scheduler() framework.Scheduler { return f.scheduler }
+
+// Stop ends the scheduler in order and returns what Run returned.
+func (f *Framework) Stop() error {
+	f.stop()
+	<-f.ended
+	return f.err
+}
+
+// Kill ends the scheduler as kill -9 does: nobody hears a word from it any more.
+func (f *Framework) Kill() {
+	f.handle.network.crash(f.host)
+	f.handle.network.isolate(f.host, true)
+	f.handle.journal.forget(f.ID())
+	f.stop()
+	<-f.ended
+	f.handle.network.crash(f.host)
+}
+
+// Isolate cuts the scheduler off from everybody.
+func (f *Framework) Isolate() { f.handle.network.isolate(f.host, true) }
+
+// Rejoin ends that.
+func (f *Framework) Rejoin() { f.handle.network.isolate(f.host, false) }
+
+// Await waits until Run has returned, and returns what it returned. The test fails when that takes
+// more than a day.
+func (f *Framework) Await() error {
+	f.handle.t.Helper()
+	f.handle.await("the framework "+f.host+" to end", day, func() bool {
+		select {
+		case <-f.ended:
+			return true
+		default:
+			return false
+		}
+	})
+	return f.err
+}
+
+// AwaitEnded waits until every framework has ended well. The test fails when one ends with an error.
+func (h *Handle) AwaitEnded() {
+	h.t.Helper()
+	for _, f := range h.frameworks {
+		if err := f.Await(); err != nil {
+			h.t.Errorf("%s: %v", f.host, err)
+		}
+	}
+}
+
+// Again starts a scheduler as the successor of one that has ended: same configuration, same ID.
+func (f *Framework) Again(scheduler framework.Scheduler) *Framework {
+	f.handle.t.Helper()
+	config := f.config
+	config.ID, config.Dialer, config.Logger = f.ID(), nil, nil
+	return f.handle.Start(config, scheduler)
+}
+
+// Statuses lists what the scheduler was told of a task, repeats included.
+func (f *Framework) Statuses(task api.TaskID) []api.Status {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Clone(f.told[task])
+}
+
+// States gives the last state that the scheduler was told of each task.
+func (f *Framework) States() map[api.TaskID]api.TaskState {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	states := make(map[api.TaskID]api.TaskState, len(f.told))
+	for id, list := range maps.All(f.told) {
+		states[id] = list[len(list)-1].State
+	}
+	return states
+}
+
+// Count counts the tasks by the last state that the scheduler was told.
+func (f *Framework) Count(states ...api.TaskState) int {
+	n := 0
+	for _, state := range maps.All(f.States()) {
+		if slices.Contains(states, state) {
+			n++
+		}
+	}
+	return n
+}
+
+// AwaitState waits until the scheduler was told the state of the task.
+func (f *Framework) AwaitState(task api.TaskID, state api.TaskState) api.Status {
+	f.handle.t.Helper()
+	var found api.Status
+	f.handle.await(string(task)+" to be "+state.String(), awaitMax, func() bool {
+		for _, status := range f.Statuses(task) {
+			if status.State == state {
+				found = status
+				return true
+			}
+		}
+		return false
+	})
+	return found
+}
+
+// AwaitCount waits until at least n tasks are in one of the states.
+func (f *Framework) AwaitCount(n int, states ...api.TaskState) {
+	f.handle.t.Helper()
+	f.handle.await(plural(n, "task")+" of "+f.host+" to be "+join(states), awaitMax, func() bool { return f.Count(states...) >= n })
+}
+
+// recorder stands between the SDK and the scheduler and writes into the journal. It forwards the
+// optional interfaces that the scheduler has.
+type recorder struct {
+	framework *Framework
+	known     map[api.TaskID]bool // heard of by this process
+}
+
+var _ interface {
+	framework.Scheduler
+	framework.Subscriber
+	framework.Rescinder
+	framework.InverseOfferee
+	framework.Messenger
+	framework.ExecutorWatcher
+	framework.AgentWatcher
+	framework.OperationWatcher
+	framework.RefusalWatcher
+} = (*recorder)(nil)
+
+func (r *recorder) Offers(ctx context.Context, offers []api.Offer) []api.Answer {
+	answers := r.framework.scheduler.Offers(ctx, offers)
+	r.framework.handle.journal.ask(offers, answers)
+	for _, answer := range answers {
+		for _, operation := range answer.Operations {
+			for _, task := range operation.Tasks {
+				r.known[task.ID] = true
+			}
+		}
+	}
+	return answers
+}
+
+func (r *recorder) Update(ctx context.Context, status api.Status) error {
+	f := r.framework
+	err := f.scheduler.Update(ctx, status)
+	f.handle.journal.tell(status, err, !r.known[status.Task])
+	r.known[status.Task] = true
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.told[status.Task] = append(f.told[status.Task], status)
+	return err
+}
+
+func (r *recorder) Subscribed(ctx context.Context, client *framework.Client) error {
+	r.framework.mu.Lock()
+	r.framework.id = client.FrameworkID()
+	r.framework.mu.Unlock()
+	if s, ok := r.framework.scheduler.(framework.Subscriber); ok {
+		return s.Subscribed(ctx, client)
+	}
+	return nil
+}
+
+func (r *recorder) Rescinded(ctx context.Context, offers []api.OfferID, why string) {
+	if s, ok := r.framework.scheduler.(framework.Rescinder); ok {
+		s.Rescinded(ctx, offers, why)
+	}
+}
+
+func (r *recorder) InverseOffers(ctx context.Context, offers []api.InverseOffer) {
+	if s, ok := r.framework.scheduler.(framework.InverseOfferee); ok {
+		s.InverseOffers(ctx, offers)
+	}
+}
+
+func (r *recorder) Message(ctx context.Context, agent api.AgentID, executor api.ExecutorID, data []byte) {
+	if s, ok := r.framework.scheduler.(framework.Messenger); ok {
+		s.Message(ctx, agent, executor, data)
+	}
+}
+
+func (r *recorder) ExecutorLost(ctx context.Context, agent api.AgentID, executor api.ExecutorID, message string) {
+	if s, ok := r.framework.scheduler.(framework.ExecutorWatcher); ok {
+		s.ExecutorLost(ctx, agent, executor, message)
+	}
+}
+
+func (r *recorder) AgentLost(ctx context.Context, agent api.AgentID, why string) {
+	if s, ok := r.framework.scheduler.(framework.AgentWatcher); ok {
+		s.AgentLost(ctx, agent, why)
+	}
+}
+
+func (r *recorder) OperationDone(ctx context.Context, agent api.AgentID, operation api.OperationID, err error) {
+	if s, ok := r.framework.scheduler.(framework.OperationWatcher); ok {
+		s.OperationDone(ctx, agent, operation, err)
+	}
+}
+
+func (r *recorder) Refused(ctx context.Context, call string, err error) {
+	if s, ok := r.framework.scheduler.(framework.RefusalWatcher); ok {
+		s.Refused(ctx, call, err)
+	}
+}

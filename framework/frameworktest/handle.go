@@ -1,0 +1,227 @@
+package frameworktest
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tenderhq/tender/api"
+)
+
+// Handle is the cluster in the hands of a story. Its methods belong to the story's goroutine. Those
+// that wait fail the test when what they wait for does not come in (virtual) time.
+type Handle struct {
+	t       *testing.T
+	cluster Cluster
+	network *network
+	journal *journal
+	logs    *logs
+	live    sync.WaitGroup // masters, agents, schedulers and what watches them
+
+	masters    []*Master
+	agents     []*Agent
+	frameworks []*Framework
+	operator   *operator
+	hosts      map[string]int // how often a name was given
+}
+
+const (
+	day = 24 * time.Hour
+	// awaitMax is how long a story waits for what should come by itself: longer than a failover,
+	// a tombstone and a recovery hold together.
+	awaitMax = 10 * time.Minute
+	// pollEvery is how often it looks.
+	pollEvery = 20 * time.Millisecond
+	// unsettledShown bounds the tasks whose story is told when a wait was in vain.
+	unsettledShown = 3
+)
+
+// Run builds the cluster, tells the story, ends everything and holds the promises against what
+// happened. It opens a bubble of its own, so call it in a test (or in a T.Run), never in a bubble.
+func Run(t *testing.T, cluster Cluster, story func(c *Handle)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		h := newHandle(t, cluster)
+		defer h.end()
+		h.begin()
+		story(h)
+		h.finish()
+	})
+}
+
+func newHandle(t *testing.T, cluster Cluster) *Handle {
+	cluster = cluster.withDefaults()
+	h := &Handle{
+		t: t, cluster: cluster, network: newNetwork(), journal: newJournal(), logs: &logs{}, hosts: make(map[string]int),
+	}
+	if cluster.Latency > 0 {
+		h.network.jitter(cluster.Latency, cluster.Seed)
+	}
+	return h
+}
+
+func (h *Handle) begin() {
+	h.operator = newOperator(h)
+	for i := range h.cluster.Masters {
+		h.masters = append(h.masters, newMaster(h, i+1))
+	}
+	for _, m := range h.masters {
+		m.Start()
+	}
+	for range max(h.cluster.Agents, 0) {
+		h.AddAgent(h.cluster.Machine)
+	}
+	h.Leader()
+	h.AwaitAgents(max(h.cluster.Agents, 0))
+}
+
+// finish lets what has ended come to rest before the promises are held against it.
+func (h *Handle) finish() {
+	for _, f := range h.frameworks {
+		f.mu.Lock()
+		id := f.id
+		f.mu.Unlock()
+		h.journal.forget(id) // whoever still has tasks is ended with them, untold
+		f.stop()
+		<-f.ended
+	}
+}
+
+// end ends everything, in order from the outside in.
+func (h *Handle) end() {
+	for _, f := range h.frameworks {
+		f.stop()
+		<-f.ended
+	}
+	for _, a := range h.agents {
+		a.shutdown()
+	}
+	for _, m := range h.masters {
+		m.shutdown()
+	}
+	h.operator.close()
+	h.live.Wait()
+	h.report()
+}
+
+// report fails the test for each broken promise and, when it has failed, prints what led there.
+func (h *Handle) report() {
+	h.journal.mu.Lock()
+	broken := slices.Clone(h.journal.violations)
+	h.journal.mu.Unlock()
+	for _, violation := range broken {
+		h.t.Errorf("a promise is broken: %s", violation)
+	}
+	if h.t.Failed() {
+		h.printLogs()
+	}
+}
+
+// printLogs writes the logs into a file where the test keeps its artifacts, and the last lines to the
+// test's own output.
+func (h *Handle) printLogs() {
+	var all strings.Builder
+	h.logs.print(&all)
+	lines := strings.SplitAfter(all.String(), "\n")
+	const shown = 60
+	h.t.Logf("the last lines of the cluster's logs:\n%s", strings.Join(lines[max(0, len(lines)-shown):], ""))
+	file, err := os.CreateTemp("", "frameworktest-*.log")
+	if err != nil {
+		return
+	}
+	defer file.Close()
+	if _, err := file.WriteString(all.String()); err == nil {
+		h.t.Logf("all of them: %s", file.Name())
+	}
+}
+
+// Now is the virtual time since the story's clock began.
+func (h *Handle) Now() time.Duration { return time.Since(time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)) }
+
+// Advance lets the time pass.
+func (h *Handle) Advance(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
+}
+
+// Await waits until the condition holds. The test fails with the words when it does not come true in
+// ten minutes; see AwaitFor.
+func (h *Handle) Await(what string, condition func() bool) {
+	h.t.Helper()
+	h.await(what, awaitMax, condition)
+}
+
+// AwaitFor is Await with another patience.
+func (h *Handle) AwaitFor(limit time.Duration, what string, condition func() bool) {
+	h.t.Helper()
+	h.await(what, limit, condition)
+}
+
+func (h *Handle) await(what string, limit time.Duration, condition func() bool) {
+	h.t.Helper()
+	began := time.Now()
+	pause := pollEvery
+	for !condition() {
+		if time.Since(began) >= limit {
+			h.t.Fatalf("at %v: waited %v for %s\n%s", h.Now(), limit, what, h.Describe())
+		}
+		time.Sleep(pause)
+		if time.Since(began) > awaitMax {
+			pause = time.Second // who waits for hours need not look fifty times a second
+		}
+	}
+}
+
+// Describe shows the cluster as the leader sees it, for people.
+func (h *Handle) Describe() string {
+	var out strings.Builder
+	for _, m := range h.masters {
+		fmt.Fprintf(&out, "%s: %s\n", m.host, m.describe())
+	}
+	h.operator.describe(&out)
+	for _, a := range h.agents {
+		fmt.Fprintf(&out, "%s: %s\n", a.host.name, a.describe())
+	}
+	for i, ref := range h.journal.unsettled() {
+		if i == unsettledShown {
+			break
+		}
+		out.WriteString(h.journal.story(ref))
+	}
+	return out.String()
+}
+
+// Story lists what happened to a task, at both ends, in order of time.
+func (h *Handle) Story(task api.TaskRef) string { return h.journal.story(task) }
+
+// hostFor gives a name to a new host.
+func (h *Handle) hostFor(name string) string {
+	if name == "" {
+		name = "framework"
+	}
+	h.hosts[name]++
+	if n := h.hosts[name]; n > 1 {
+		return fmt.Sprintf("%s-%d", name, n)
+	}
+	return name
+}
+
+func plural(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}
+
+func join(states []api.TaskState) string {
+	var names []string
+	for _, state := range states {
+		names = append(names, state.String())
+	}
+	return strings.Join(names, " or ")
+}

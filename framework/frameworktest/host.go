@@ -1,0 +1,216 @@
+package frameworktest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/tenderhq/tender/agent/checkpoint"
+	"github.com/tenderhq/tender/agent/core"
+	agentexecutor "github.com/tenderhq/tender/agent/executor"
+	"github.com/tenderhq/tender/agent/executor/fake"
+	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/framework/executor"
+	"github.com/tenderhq/tender/internal/protocol"
+)
+
+// host is the machine below an agent: its disk and its processes, which outlive the agent. A process
+// is an executor: the real SDK in goroutines, whose tasks are a script or the test's own functions.
+type host struct {
+	handle   *Handle
+	name     string
+	total    api.Resources
+	disk     checkpoint.Store
+	launcher *fake.Launcher
+
+	mu        sync.Mutex
+	boot      int
+	agent     api.AgentID // on the disk; "" before the first contact
+	last      int
+	processes map[int]*process
+	used      api.Resources        // by executors and their tasks
+	tasks     map[api.TaskRef]held // that run
+}
+
+// held is what a task holds, and who runs it.
+type held struct {
+	resources api.Resources
+	executor  api.ExecutorRef
+}
+
+// executorsPort is where the agent listens for its executors, instead of a unix socket.
+const executorsPort = "1"
+
+func newHost(h *Handle, name string, total api.Resources) *host {
+	host := &host{handle: h, name: name, total: total, disk: checkpoint.NewMemory(), boot: 1, processes: make(map[int]*process), tasks: make(map[api.TaskRef]held)}
+	host.launcher = &fake.Launcher{Run: host.run}
+	return host
+}
+
+func (h *host) bootID() string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return "boot-" + h.name + "-" + strconv.Itoa(h.boot)
+}
+
+// agentID is what the disk says.
+func (h *host) agentID() api.AgentID {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.agent
+}
+
+// process is one executor's process.
+type process struct {
+	host *host
+	name string // for people
+	id   api.ExecutorRef
+	kill context.CancelFunc
+	dead context.Context // ends with SIGKILL
+
+	mu    sync.Mutex
+	own   api.Resources // of the executor itself, known with its first task
+	tasks sync.WaitGroup
+}
+
+// run is an executor's process from its start to its end. The end of the context is SIGKILL.
+func (h *host) run(ctx context.Context, start agentexecutor.Start) error {
+	p := &process{host: h, id: start.Run}
+	p.dead, p.kill = context.WithCancel(ctx)
+	defer p.kill()
+	h.mu.Lock()
+	h.last++
+	number := h.last
+	p.name = fmt.Sprintf("%s/%s-%d", h.name, start.Run.Executor, number)
+	h.processes[number] = p
+	h.mu.Unlock()
+
+	ended := make(chan error, 1)
+	h.handle.live.Go(func() { ended <- p.serve(start) })
+	var err error
+	select {
+	case err = <-ended:
+	case <-p.dead.Done():
+		err = errSIGKILL
+	}
+	p.kill()
+	p.mu.Lock() // no task begins from here on
+	own := p.own
+	p.mu.Unlock()
+	p.tasks.Wait()
+	h.free(own)
+	h.mu.Lock()
+	delete(h.processes, number)
+	h.mu.Unlock()
+	return err
+}
+
+// serve runs the SDK. After SIGKILL it is cut off, and ends by itself without being heard.
+func (p *process) serve(start agentexecutor.Start) error {
+	recovery := start.RecoveryTimeout
+	if recovery == 0 {
+		recovery = -1
+	}
+	return executor.Serve(p.dead, executor.Config{
+		Framework:       start.Run.Framework,
+		ID:              start.Run.Executor,
+		Token:           start.Token,
+		Sandbox:         start.Sandbox,
+		RecoveryTimeout: recovery,
+		Logger:          p.host.handle.logs.slog(p.name),
+		Dialer:          p.dial,
+	}, executor.Functions(p.runTask))
+}
+
+// dial connects to the agent of the host. SIGKILL closes the connection: what was sent is on its way,
+// nothing follows.
+func (p *process) dial(ctx context.Context) (net.Conn, error) {
+	if p.dead.Err() != nil {
+		return nil, errSIGKILL
+	}
+	conn, err := p.host.handle.network.dial(ctx, p.host.name, net.JoinHostPort(p.host.name, executorsPort))
+	if err != nil {
+		return nil, err
+	}
+	context.AfterFunc(p.dead, func() { _ = conn.Close() })
+	return conn, nil
+}
+
+var errSIGKILL = errors.New("killed by signal 9")
+
+// running lists the processes in the order of their start.
+func (h *host) running() []*process {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	var list []*process
+	for _, number := range slices.Sorted(maps.Keys(h.processes)) {
+		list = append(list, h.processes[number])
+	}
+	return list
+}
+
+// hold and free keep the book of what really runs; promise 1 is held against it.
+func (h *host) hold(resources api.Resources) {
+	h.mu.Lock()
+	h.used = h.used.Plus(resources)
+	used := h.used
+	h.mu.Unlock()
+	if !h.total.Contains(used) {
+		h.handle.journal.oversold(h.name, used, h.total)
+	}
+}
+
+func (h *host) free(resources api.Resources) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.used = h.used.Without(resources)
+}
+
+// begins and ends do that for a task.
+func (h *host) begins(ref api.TaskRef, resources api.Resources, executor api.ExecutorRef) {
+	h.mu.Lock()
+	h.tasks[ref] = held{resources, executor}
+	h.mu.Unlock()
+	h.hold(resources)
+}
+
+func (h *host) ends(ref api.TaskRef) {
+	h.mu.Lock()
+	task := h.tasks[ref]
+	delete(h.tasks, ref)
+	h.mu.Unlock()
+	h.free(task.resources)
+}
+
+// Sample reports that every task uses exactly what it asked for.
+func (h *host) Sample(now time.Time, targets []core.Target) protocol.UsageReport {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	report := protocol.UsageReport{
+		Total:     api.Usage{At: now},
+		Executors: make(map[api.ExecutorRef]api.Usage),
+		Tasks:     make(map[api.TaskRef]api.Usage),
+	}
+	for _, target := range targets {
+		report.Executors[target.Executor] = api.Usage{At: now, Procs: 1}
+		report.Total.Procs++
+	}
+	for ref, task := range h.tasks { // order: irrelevant because they are added up
+		executor, known := report.Executors[task.executor]
+		if !known {
+			continue
+		}
+		cpu, mem := task.resources.Scalar("cpus"), task.resources.Scalar("mem")
+		report.Tasks[ref] = api.Usage{At: now, CPU: cpu, Mem: mem, Procs: 1}
+		executor.CPU, executor.Mem = executor.CPU+cpu, executor.Mem+mem
+		report.Executors[task.executor] = executor
+		report.Total.CPU, report.Total.Mem = report.Total.CPU+cpu, report.Total.Mem+mem
+	}
+	return report
+}

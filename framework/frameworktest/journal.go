@@ -1,0 +1,347 @@
+package frameworktest
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/tenderhq/tender/api"
+)
+
+// journal writes down what really happened, at both ends: what schedulers asked for and were told, and
+// what ran where. It holds the cluster's promises (architecture, section 6) against that. It knows
+// nothing of what masters and agents think.
+type journal struct {
+	mu         sync.Mutex
+	lives      map[api.TaskRef]*life
+	violations []string
+}
+
+// life is one task as the two ends saw it.
+type life struct {
+	ref    api.TaskRef
+	asked  []asked
+	starts []start
+	told   []told
+	play   *Play // that the last start follows
+	// excused says why it need not end as its script says: somebody killed it, its host went down.
+	excused string
+	state   api.TaskState // as the scheduler knows it
+	end     api.TaskState // the first terminal state that it was told
+	why     api.Reason    // of that
+	// forgotten: its scheduler was killed before it knew more than its own wish.
+	forgotten bool
+}
+
+type asked struct {
+	at    time.Time
+	agent api.AgentID
+}
+
+type start struct {
+	at    time.Time
+	host  string
+	ended time.Time // zero: it runs
+}
+
+type told struct {
+	at     time.Time
+	status api.Status
+	err    error // the scheduler's answer
+}
+
+// violationsMax bounds what a broken run prints; the first are the interesting ones.
+const violationsMax = 20
+
+func newJournal() *journal { return &journal{lives: make(map[api.TaskRef]*life)} }
+
+func (j *journal) life(ref api.TaskRef) *life {
+	l := j.lives[ref]
+	if l == nil {
+		l = &life{ref: ref, state: api.TaskStaging}
+		j.lives[ref] = l
+	}
+	return l
+}
+
+// broken notes a broken promise. The lock is held.
+func (j *journal) broken(format string, args ...any) {
+	if len(j.violations) < violationsMax {
+		j.violations = append(j.violations, time.Now().UTC().Format(clockFormat)+" "+fmt.Sprintf(format, args...))
+	}
+}
+
+// ask notes the launches in a scheduler's answers.
+func (j *journal) ask(offers []api.Offer, answers []api.Answer) {
+	byID := make(map[api.OfferID]api.Offer, len(offers))
+	for _, offer := range offers {
+		byID[offer.ID] = offer
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	for _, answer := range answers {
+		if len(answer.Offers) == 0 || answer.Keep {
+			continue
+		}
+		offer, ok := byID[answer.Offers[0]]
+		if !ok {
+			continue // the SDK refuses it, and tells of its tasks
+		}
+		for _, operation := range answer.Operations {
+			for _, task := range operation.Tasks {
+				l := j.life(api.TaskRef{Framework: offer.Framework, Task: task.ID})
+				l.asked = append(l.asked, asked{time.Now(), offer.Agent})
+			}
+		}
+	}
+}
+
+// tell notes a status and how the scheduler answered; first says that this scheduler's process
+// hears of the task for the first time.
+func (j *journal) tell(status api.Status, err error, first bool) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	l := j.life(status.Ref())
+	l.told = append(l.told, told{time.Now(), status, err})
+	if status.State == api.TaskUnknown {
+		return // an answer, not a state
+	}
+	switch {
+	case l.end != api.TaskUnspecified && status.State != l.end && !(status.State == api.TaskGone && first):
+		j.broken("%s ended %s and is then told %s (promise 3)", l.ref, l.end, status.State)
+	case !first && !mayFollow(l.state, status.State):
+		j.broken("%s was %s and is then told %s (promise 3)", l.ref, l.state, status.State)
+	}
+	l.state = status.State
+	if status.State.Terminal() && l.end == api.TaskUnspecified {
+		l.end, l.why = status.State, status.Reason
+	}
+	if status.State == api.TaskDropped && len(l.starts) > 0 {
+		j.broken("%s started on %s and is told DROPPED, which means that it never did", l.ref, l.starts[0].host)
+	}
+}
+
+// started notes that a task began to run.
+func (j *journal) started(host string, ref api.TaskRef, play *Play) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	l := j.life(ref)
+	if len(l.starts) > 0 {
+		j.broken("%s starts on %s, having started on %s before (promise 2)", ref, host, l.starts[0].host)
+	}
+	if l.end != api.TaskUnspecified {
+		j.broken("%s starts on %s, having ended %s before (promise 2)", ref, host, l.end)
+	}
+	l.starts = append(l.starts, start{at: time.Now(), host: host})
+	l.play = play
+}
+
+// ended notes that a task runs no more.
+func (j *journal) ended(host string, ref api.TaskRef) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	l := j.life(ref)
+	for i := range l.starts {
+		if l.starts[i].host == host && l.starts[i].ended.IsZero() {
+			l.starts[i].ended = time.Now()
+		}
+	}
+}
+
+// running lists what runs on the host.
+func (j *journal) running(host string) []api.TaskRef {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	var list []api.TaskRef
+	for ref, l := range j.lives {
+		if slices.ContainsFunc(l.starts, func(s start) bool { return s.host == host && s.ended.IsZero() }) {
+			list = append(list, ref)
+		}
+	}
+	slices.SortFunc(list, compareRefs)
+	return list
+}
+
+// unsettled lists what was launched and whose scheduler knows no end, and what still runs.
+func (j *journal) unsettled() []api.TaskRef {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	var list []api.TaskRef
+	for ref, l := range j.lives {
+		lost := l.forgotten && len(l.starts) == 0
+		runs := slices.ContainsFunc(l.starts, func(s start) bool { return s.ended.IsZero() })
+		if runs || l.end == api.TaskUnspecified && len(l.asked) > 0 && !lost {
+			list = append(list, ref)
+		}
+	}
+	slices.SortFunc(list, compareRefs)
+	return list
+}
+
+// excuse notes why a task may end otherwise than its script says.
+func (j *journal) excuse(ref api.TaskRef, why string) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	l := j.life(ref)
+	l.excused = cmp.Or(l.excused, why)
+}
+
+// excuseHost excuses all that ran on the host when it went down, or is on its way there.
+func (j *journal) excuseHost(host string, agent api.AgentID, why string) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	for _, l := range j.lives {
+		ran := slices.ContainsFunc(l.starts, func(s start) bool { return s.host == host })
+		sent := slices.ContainsFunc(l.asked, func(a asked) bool { return a.agent == agent })
+		if ran || sent {
+			l.excused = cmp.Or(l.excused, why)
+		}
+	}
+}
+
+// forget notes that a framework's scheduler is killed: what it wished for may never have left it, and
+// of what ended without ever starting its successor need not hear.
+func (j *journal) forget(id api.FrameworkID) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	for ref, l := range j.lives { // order: irrelevant because each is marked by itself
+		if ref.Framework == id && l.end == api.TaskUnspecified {
+			l.forgotten = true
+		}
+	}
+}
+
+// oversold notes that more runs or stands in offers than there is.
+func (j *journal) oversold(where string, used, total api.Resources) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.broken("%s is oversold: %v of %v (promise 1)", where, used, total)
+}
+
+// settle says what is wrong at the end, when everything had the time to come to rest: every task that
+// was asked for has ended, and as its script says.
+func (j *journal) settle() {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	for _, ref := range slices.SortedFunc(maps.Keys(j.lives), compareRefs) {
+		if wrong := j.lives[ref].wrong(); wrong != "" {
+			j.broken("%s %s (promises 3 and 6)", ref, wrong)
+		}
+	}
+}
+
+func (l *life) wrong() string {
+	ran := len(l.starts) > 0
+	switch {
+	case l.forgotten && !ran && l.end == api.TaskUnspecified:
+		return ""
+	case len(l.asked) > 0 && l.end == api.TaskUnspecified:
+		return "was launched and its scheduler was never told an end; last state " + l.state.String()
+	case ran && l.starts[0].ended.IsZero():
+		return "has ended " + l.end.String() + " and still runs on " + l.starts[0].host
+	case !ran && (l.end == api.TaskFinished || l.end == api.TaskFailed) && l.excused == "":
+		return "never started and is told " + l.end.String()
+	case !ran || l.excused != "" || l.wanted():
+		return ""
+	case l.play == nil:
+		return l.wrongEnd("by itself, or because someone asked", api.TaskFinished, api.TaskFailed)
+	case l.play.Crash:
+		return l.wrongEnd("with its executor", api.TaskFailed, api.TaskGone)
+	case l.play.Forever:
+		return l.wrongEnd("never by itself")
+	}
+	want, _ := l.play.outcome()
+	return l.wrongEnd("by itself", want)
+}
+
+// wanted reports whether it was killed because someone asked.
+func (l *life) wanted() bool {
+	switch l.why {
+	case api.ReasonKilledByFramework, api.ReasonKilledByOperator, api.ReasonPreempted, api.ReasonRevoked,
+		api.ReasonAgentDraining, api.ReasonFrameworkRemoved:
+		return l.end == api.TaskKilled
+	}
+	return false
+}
+
+func (l *life) wrongEnd(how string, states ...api.TaskState) string {
+	if slices.Contains(states, l.end) {
+		return ""
+	}
+	return fmt.Sprintf("should have ended %s (%s) and is told %s (%s)", how, join(states), l.end, l.why)
+}
+
+// story lists what is known of a task, in order of time.
+func (j *journal) story(ref api.TaskRef) string {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	l := j.lives[ref]
+	if l == nil {
+		return ref.String() + ": never heard of\n"
+	}
+	type line struct {
+		at   time.Time
+		text string
+	}
+	var lines []line
+	for _, a := range l.asked {
+		lines = append(lines, line{a.at, "asked for on " + string(a.agent)})
+	}
+	for _, s := range l.starts {
+		lines = append(lines, line{s.at, "starts on " + s.host})
+		if !s.ended.IsZero() {
+			lines = append(lines, line{s.ended, "ends on " + s.host})
+		}
+	}
+	for _, t := range l.told {
+		lines = append(lines, line{t.at, describe(t)})
+	}
+	slices.SortStableFunc(lines, func(a, b line) int { return a.at.Compare(b.at) })
+	var out strings.Builder
+	fmt.Fprintf(&out, "%s:\n", ref)
+	for _, l := range lines {
+		fmt.Fprintf(&out, "  %s %s\n", l.at.UTC().Format(clockFormat), l.text)
+	}
+	return out.String()
+}
+
+func describe(t told) string {
+	s := t.status
+	text := fmt.Sprintf("told %s #%d by %s at %s %s %s", s.State, s.Number, s.Source, s.Agent, s.Reason, s.Message)
+	if t.err != nil {
+		text += "; refused: " + t.err.Error()
+	}
+	return strings.TrimRight(text, " ")
+}
+
+// clockFormat shows virtual time; every story begins at 00:00:00.
+const clockFormat = "15:04:05.000"
+
+func compareRefs(a, b api.TaskRef) int {
+	return cmp.Or(strings.Compare(string(a.Framework), string(b.Framework)), strings.Compare(string(a.Task), string(b.Task)))
+}
+
+// mayFollow reports whether a scheduler that knows a task in one state may next hear the other: by one
+// move of the table or, as it is told the latest only after a lost session, by several.
+func mayFollow(from, to api.TaskState) bool {
+	if from == to {
+		return true
+	}
+	seen := map[api.TaskState]bool{from: true}
+	for queue := []api.TaskState{from}; len(queue) > 0; queue = queue[1:] {
+		if queue[0] == api.TaskUnreachable && from != api.TaskUnreachable {
+			continue // through it one may go anywhere; nobody may without having said so
+		}
+		for next := api.TaskStaging; next <= api.TaskUnknown; next++ {
+			if !seen[next] && api.MayMove(queue[0], next, api.MoverMaster|api.MoverAgent|api.MoverExecutor) {
+				seen[next] = true
+				queue = append(queue, next)
+			}
+		}
+	}
+	return seen[to]
+}

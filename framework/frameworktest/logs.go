@@ -1,0 +1,69 @@
+package frameworktest
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"log/slog"
+	"sync"
+	"time"
+)
+
+// logLinesMax bounds what is kept; the last lines tell what led to a failure.
+const logLinesMax = 4000
+
+// logs keeps the last lines of all logs of the cluster. A failed story prints them.
+type logs struct {
+	mu    sync.Mutex
+	lines []string
+	next  int
+}
+
+func (l *logs) add(host, line string) {
+	line = time.Now().UTC().Format(clockFormat) + " " + host + ": " + line
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.lines) < logLinesMax {
+		l.lines = append(l.lines, line)
+		return
+	}
+	l.lines[l.next] = line
+	l.next = (l.next + 1) % logLinesMax
+}
+
+func (l *logs) print(to io.Writer) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for i := range l.lines {
+		_, _ = fmt.Fprintln(to, l.lines[(l.next+i)%len(l.lines)])
+	}
+}
+
+// writer takes the lines of one host's log.
+func (l *logs) writer(host string) io.Writer { return logWriter{l, host} }
+
+type logWriter struct {
+	logs *logs
+	host string
+}
+
+// Write takes whole lines, as loggers write them.
+func (w logWriter) Write(b []byte) (int, error) {
+	for line := range bytes.Lines(b) {
+		w.logs.add(w.host, string(bytes.TrimRight(line, "\n")))
+	}
+	return len(b), nil
+}
+
+// slog makes a logger without the time, which the lines have.
+func (l *logs) slog(host string) *slog.Logger {
+	return slog.New(slog.NewTextHandler(l.writer(host), &slog.HandlerOptions{
+		Level: slog.LevelDebug,
+		ReplaceAttr: func(groups []string, a slog.Attr) slog.Attr {
+			if len(groups) == 0 && a.Key == slog.TimeKey {
+				return slog.Attr{}
+			}
+			return a
+		},
+	}))
+}

@@ -1,0 +1,164 @@
+package frameworktest
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"strconv"
+
+	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/master"
+)
+
+// Ports of every master, as in real life.
+const (
+	grpcPort = "5060"
+	raftPort = "5070"
+)
+
+// Master is one master of the quorum, with its disk, on a host of its own.
+type Master struct {
+	handle *Handle
+	host   string
+	id     api.MasterID
+	memory *master.Memory
+
+	stop  context.CancelFunc // nil: it does not run
+	ended chan struct{}
+	err   error // of Run, once ended
+}
+
+func newMaster(h *Handle, number int) *Master {
+	host := "master-" + strconv.Itoa(number)
+	return &Master{handle: h, host: host, id: api.MasterID(host), memory: master.NewMemory()}
+}
+
+func (m *Master) address() string { return net.JoinHostPort(m.host, grpcPort) }
+
+// Running reports whether it runs.
+func (m *Master) Running() bool {
+	if m.stop == nil {
+		return false
+	}
+	select {
+	case <-m.ended:
+		return false
+	default:
+		return true
+	}
+}
+
+// Start starts it on its disk, if it does not run.
+func (m *Master) Start() {
+	m.handle.t.Helper()
+	if m.Running() {
+		return
+	}
+	m.handle.network.isolate(m.host, false)
+	m.handle.operator.renew(m.address())
+	ctx, stop := context.WithCancel(context.Background())
+	m.stop, m.ended = stop, make(chan struct{})
+	run, err := m.assemble()
+	if err != nil {
+		m.handle.t.Fatalf("%s: %v", m.host, err)
+	}
+	ended := m.ended
+	m.handle.live.Go(func() {
+		defer close(ended)
+		m.err = run(ctx)
+		m.handle.logs.add(m.host, fmt.Sprintf("Run returned %v", m.err))
+	})
+}
+
+// Kill ends it as kill -9 does: at this moment it is heard no more.
+func (m *Master) Kill() {
+	if !m.Running() {
+		return
+	}
+	m.handle.network.isolate(m.host, true)
+	m.handle.network.crash(m.host)
+	m.shutdown()
+	m.handle.network.crash(m.host)
+	m.handle.network.isolate(m.host, false)
+}
+
+// Stop ends it in order.
+func (m *Master) Stop() { m.shutdown() }
+
+func (m *Master) shutdown() {
+	if m.stop == nil {
+		return
+	}
+	m.stop()
+	<-m.ended
+}
+
+// Isolate cuts it off from everybody; it goes on, alone.
+func (m *Master) Isolate() { m.handle.network.isolate(m.host, true) }
+
+// Rejoin ends that.
+func (m *Master) Rejoin() { m.handle.network.isolate(m.host, false) }
+
+func (m *Master) describe() string {
+	switch {
+	case m.stop == nil:
+		return "never started"
+	case !m.Running():
+		return fmt.Sprintf("ended: %v", m.err)
+	}
+	view, err := m.handle.operator.cluster(m.address())
+	if err != nil {
+		return fmt.Sprintf("runs; can't be asked: %v", err)
+	}
+	return fmt.Sprintf("runs; leader %q at term %d, index %d", view.GetLeaderId(), view.GetTerm().GetNumber(), view.GetIndex())
+}
+
+// MasterAddresses lists the gRPC addresses of all masters.
+func (h *Handle) MasterAddresses() []string {
+	var list []string
+	for _, m := range h.masters {
+		list = append(list, m.address())
+	}
+	return list
+}
+
+// Master gives a master by its number, from 1.
+func (h *Handle) Master(number int) *Master { return h.masters[number-1] }
+
+// Leader waits until a master leads and gives it.
+func (h *Handle) Leader() *Master {
+	h.t.Helper()
+	var leader *Master
+	h.await("a master to lead", awaitMax, func() bool {
+		leader = h.leader()
+		return leader != nil
+	})
+	return leader
+}
+
+// leader asks all masters: who holds itself for the leader, of the newest term, is it. nil: nobody.
+func (h *Handle) leader() *Master {
+	var leader *Master
+	var term api.Term
+	for _, m := range h.masters {
+		if !m.Running() || h.network.isolated(m.host) {
+			continue
+		}
+		view, err := h.operator.cluster(m.address())
+		if err != nil || view.GetLeaderId() != string(m.id) {
+			continue
+		}
+		theirs := api.Term{Epoch: view.GetTerm().GetEpoch(), Number: view.GetTerm().GetNumber()}
+		if leader == nil || term.Before(theirs) {
+			leader, term = m, theirs
+		}
+	}
+	return leader
+}
+
+func (h *Handle) leaderOrFirst() *Master {
+	if m := h.leader(); m != nil {
+		return m
+	}
+	return h.masters[0]
+}

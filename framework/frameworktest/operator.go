@@ -1,0 +1,224 @@
+package frameworktest
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"slices"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+
+	apiv1 "github.com/tenderhq/tender/api/v1"
+
+	"github.com/tenderhq/tender/api"
+)
+
+// operatorHost is where the story itself sits.
+const operatorHost = "operator"
+
+// operator asks masters as people do.
+type operator struct {
+	handle *Handle
+	conns  map[string]*grpc.ClientConn
+}
+
+func newOperator(h *Handle) *operator { return &operator{h, make(map[string]*grpc.ClientConn)} }
+
+// askTimeout bounds one question; a master that was cut off does not answer.
+const askTimeout = 2 * time.Second
+
+func (o *operator) conn(address string) *grpc.ClientConn {
+	if c := o.conns[address]; c != nil {
+		return c
+	}
+	c, err := grpc.NewClient("passthrough:///"+address,
+		grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithContextDialer(func(ctx context.Context, to string) (net.Conn, error) {
+			return o.handle.network.dial(ctx, operatorHost, to)
+		}),
+		grpc.WithConnectParams(grpc.ConnectParams{MinConnectTimeout: askTimeout}))
+	if err != nil {
+		o.handle.t.Fatal(err)
+	}
+	o.conns[address] = c
+	return c
+}
+
+// renew forgets a connection, so that a restarted master is not waited for.
+func (o *operator) renew(address string) {
+	if c := o.conns[address]; c != nil {
+		_ = c.Close()
+		delete(o.conns, address)
+	}
+}
+
+func (o *operator) close() {
+	for address := range o.conns { // order: irrelevant because each is closed by itself
+		o.renew(address)
+	}
+}
+
+// cluster asks one master whom it holds for the leader.
+func (o *operator) cluster(address string) (*apiv1.ClusterView, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), askTimeout)
+	defer cancel()
+	return apiv1.NewOperatorServiceClient(o.conn(address)).GetCluster(ctx, &apiv1.GetClusterRequest{})
+}
+
+// leader gives the leader's service, when there is a leader that answers.
+func (o *operator) leader() (apiv1.OperatorServiceClient, bool) {
+	if m := o.handle.leader(); m != nil {
+		return apiv1.NewOperatorServiceClient(o.conn(m.address())), true
+	}
+	return nil, false
+}
+
+func (o *operator) agents() ([]*apiv1.AgentView, error) {
+	return ask(o, func(ctx context.Context, c apiv1.OperatorServiceClient, token string) ([]*apiv1.AgentView, string, error) {
+		r, err := c.ListAgents(ctx, &apiv1.ListRequest{PageToken: token})
+		return r.GetItems(), r.GetNextPageToken(), err
+	})
+}
+
+func (o *operator) tasks() ([]*apiv1.TaskView, error) {
+	return ask(o, func(ctx context.Context, c apiv1.OperatorServiceClient, token string) ([]*apiv1.TaskView, string, error) {
+		r, err := c.ListTasks(ctx, &apiv1.ListTasksRequest{PageToken: token})
+		return r.GetItems(), r.GetNextPageToken(), err
+	})
+}
+
+func (o *operator) offers() ([]*apiv1.OfferView, error) {
+	return ask(o, func(ctx context.Context, c apiv1.OperatorServiceClient, token string) ([]*apiv1.OfferView, string, error) {
+		r, err := c.ListOffers(ctx, &apiv1.ListRequest{PageToken: token})
+		return r.GetItems(), r.GetNextPageToken(), err
+	})
+}
+
+func (o *operator) frameworks() ([]*apiv1.FrameworkView, error) {
+	return ask(o, func(ctx context.Context, c apiv1.OperatorServiceClient, token string) ([]*apiv1.FrameworkView, string, error) {
+		r, err := c.ListFrameworks(ctx, &apiv1.ListRequest{PageToken: token})
+		return r.GetItems(), r.GetNextPageToken(), err
+	})
+}
+
+// ask asks the leader for all pages of a list.
+func ask[T any](o *operator, page func(ctx context.Context, c apiv1.OperatorServiceClient, token string) ([]T, string, error)) ([]T, error) {
+	c, ok := o.leader()
+	if !ok {
+		return nil, fmt.Errorf("no master leads")
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), askTimeout)
+	defer cancel()
+	var all []T
+	for token := ""; ; {
+		items, next, err := page(ctx, c, token)
+		if err != nil {
+			return all, err
+		}
+		all = append(all, items...)
+		if next == "" {
+			return all, nil
+		}
+		token = next
+	}
+}
+
+// describe shows what the leader sees.
+func (o *operator) describe(out io.Writer) {
+	agents, err := o.agents()
+	if err != nil {
+		_, _ = fmt.Fprintf(out, "the leader can't be asked: %v\n", err)
+		return
+	}
+	for _, a := range agents {
+		_, _ = fmt.Fprintf(out, "agent %s on %s: %s since %v, %s; total %v allocated %v offered %v\n",
+			a.GetId(), a.GetHostname(), a.GetState(), a.GetSince().AsTime().Format(clockFormat), a.GetWhy(), a.GetTotal().AsMap(), a.GetAllocated().AsMap(), a.GetOffered().AsMap())
+	}
+	frameworks, _ := o.frameworks()
+	for _, f := range frameworks {
+		_, _ = fmt.Fprintf(out, "framework %s %q: %s since %v, %s; %d tasks, %d offers\n",
+			f.GetId(), f.GetName(), f.GetState(), f.GetSince().AsTime().Format(clockFormat), f.GetWhy(), f.GetTasks(), f.GetOffers())
+	}
+	tasks, _ := o.tasks()
+	const shown = 40
+	for i, t := range tasks {
+		if i == shown {
+			_, _ = fmt.Fprintf(out, "and %d more tasks\n", len(tasks)-shown)
+			break
+		}
+		_, _ = fmt.Fprintf(out, "task %s/%s: %s %s on %s\n", t.GetFrameworkId(), t.GetId(), t.GetState(), t.GetReason(), t.GetAgentId())
+	}
+}
+
+// AwaitAgents waits until at least n agents are RUNNING or BUSY.
+func (h *Handle) AwaitAgents(n int) {
+	h.t.Helper()
+	h.await(plural(n, "agent")+" to be there", awaitMax, func() bool { return h.countAgents("RUNNING", "BUSY") >= n })
+}
+
+func (h *Handle) countAgents(states ...string) int {
+	agents, err := h.operator.agents()
+	if err != nil {
+		return 0
+	}
+	n := 0
+	for _, a := range agents {
+		if slices.Contains(states, a.GetState()) {
+			n++
+		}
+	}
+	return n
+}
+
+// AwaitRunning waits until the leader knows at least n running tasks.
+func (h *Handle) AwaitRunning(n int) {
+	h.t.Helper()
+	h.await(plural(n, "task")+" to run", awaitMax, func() bool {
+		tasks, err := h.operator.tasks()
+		running := 0
+		for _, t := range tasks {
+			if t.GetState() == api.TaskRunning.String() {
+				running++
+			}
+		}
+		return err == nil && running >= n
+	})
+}
+
+// AwaitQuiet waits until the leader knows no task that has not ended.
+func (h *Handle) AwaitQuiet() {
+	h.t.Helper()
+	h.await("all tasks to end", awaitMax, func() bool {
+		tasks, err := h.operator.tasks()
+		return err == nil && len(tasks) == 0
+	})
+}
+
+// AwaitSettled waits until every task that was launched has ended, for its scheduler, for the leader and
+// on the machines, and holds the promises against how they ended. Tasks whose framework is gone need
+// no end.
+func (h *Handle) AwaitSettled() {
+	h.t.Helper()
+	h.await("every task to be settled", awaitMax, func() bool { return len(h.journal.unsettled()) == 0 })
+	h.AwaitQuiet()
+	h.journal.settle()
+}
+
+// KillTask kills a task as an operator does; task is FRAMEWORK/TASK, TASK or a unique prefix.
+func (h *Handle) KillTask(task string) {
+	h.t.Helper()
+	c, ok := h.operator.leader()
+	if !ok {
+		h.t.Fatalf("no master leads; nobody can kill %s", task)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), awaitMax)
+	defer cancel()
+	r, err := c.KillTask(ctx, &apiv1.KillTaskRequest{Task: task})
+	if err != nil {
+		h.t.Fatalf("killing %s: %v", task, err)
+	}
+	h.journal.excuse(api.TaskRef{Framework: api.FrameworkID(r.GetFrameworkId()), Task: api.TaskID(r.GetTaskId())}, "an operator killed it")
+}

@@ -1,0 +1,150 @@
+package frameworktest_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/framework"
+	"github.com/tenderhq/tender/framework/frameworktest"
+)
+
+func TestBatch(t *testing.T) {
+	frameworktest.Run(t, frameworktest.Cluster{}, func(c *frameworktest.Handle) {
+		f := c.Start(framework.Config{Name: "batch"}, newBatch(20, "sleep 10"))
+		if err := f.Await(); err != nil {
+			t.Fatal(err)
+		}
+		if n := f.Count(api.TaskFinished); n != 20 {
+			t.Errorf("%d jobs finished", n)
+		}
+		// Eight fit at once, so three rounds of ten seconds.
+		if took := c.Now(); took < 30*time.Second || took > 60*time.Second {
+			t.Errorf("it took %v", took)
+		}
+		c.AwaitQuiet()
+	})
+}
+
+// TestLeaderKilled: tasks that run go on, and the batch ends as if nothing had been.
+func TestLeaderKilled(t *testing.T) {
+	frameworktest.Run(t, frameworktest.Cluster{Masters: 3, Agents: 3}, func(c *frameworktest.Handle) {
+		f := c.Start(framework.Config{Name: "batch"}, newBatch(60, "sleep 20"))
+		f.AwaitCount(24, api.TaskRunning)
+		old := c.Leader()
+		old.Kill()
+		c.Advance(5 * time.Second)
+		if now := c.Leader(); now == old {
+			t.Error("a dead master leads")
+		}
+		old.Start()
+		if err := f.Await(); err != nil {
+			t.Fatal(err)
+		}
+		c.AwaitSettled()
+		if n := f.Count(api.TaskFinished); n != 60 {
+			t.Errorf("%d jobs finished at the first try", n)
+		}
+	})
+}
+
+// TestAgentRestart: the agent's process dies and comes back; its executors and tasks never notice.
+func TestAgentRestart(t *testing.T) {
+	frameworktest.Run(t, frameworktest.Cluster{}, func(c *frameworktest.Handle) {
+		f := c.Start(framework.Config{Name: "batch"}, newBatch(8, "sleep 20"))
+		f.AwaitCount(8, api.TaskRunning)
+		c.Agent(1).Kill()
+		c.Advance(12 * time.Second)
+		c.Agent(1).Start()
+		if err := f.Await(); err != nil {
+			t.Fatal(err)
+		}
+		c.AwaitSettled()
+		if n := f.Count(api.TaskFinished); n != 8 {
+			t.Errorf("%d jobs finished at the first try", n)
+		}
+	})
+}
+
+// TestAgentReboots: what ran on it is GONE, told so, and tried again.
+func TestAgentReboots(t *testing.T) {
+	frameworktest.Run(t, frameworktest.Cluster{}, func(c *frameworktest.Handle) {
+		f := c.Start(framework.Config{Name: "batch"}, newBatch(8, "sleep 20"))
+		f.AwaitCount(8, api.TaskRunning)
+		c.Agent(1).Kill()
+		c.Agent(1).Reboot()
+		c.Agent(1).Start()
+		if err := f.Await(); err != nil {
+			t.Fatal(err)
+		}
+		c.AwaitSettled()
+		if gone, finished := f.Count(api.TaskGone), f.Count(api.TaskFinished); gone != 8 || finished != 8 {
+			t.Errorf("%d tasks are gone, %d finished", gone, finished)
+		}
+	})
+}
+
+// TestAgentPartitioned: after TombstoneAfter its tasks are UNREACHABLE; when it comes back they are told
+// as they are.
+func TestAgentPartitioned(t *testing.T) {
+	frameworktest.Run(t, frameworktest.Cluster{Agents: 2}, func(c *frameworktest.Handle) {
+		f := c.Start(framework.Config{Name: "batch"}, newBatch(16, "sleep 100"))
+		f.AwaitCount(16, api.TaskRunning)
+		c.Agent(1).Isolate()
+		f.AwaitCount(8, api.TaskUnreachable)
+		c.Agent(1).Rejoin()
+		f.AwaitCount(16, api.TaskRunning)
+		if err := f.Await(); err != nil {
+			t.Fatal(err)
+		}
+		c.AwaitSettled()
+		if n := f.Count(api.TaskFinished); n != 16 {
+			t.Errorf("%d jobs finished at the first try", n)
+		}
+	})
+}
+
+// TestLeaderPartitioned: the minority's leader steps down; agents and framework find the new one.
+func TestLeaderPartitioned(t *testing.T) {
+	frameworktest.Run(t, frameworktest.Cluster{Masters: 3, Agents: 2}, func(c *frameworktest.Handle) {
+		f := c.Start(framework.Config{Name: "batch"}, newBatch(32, "sleep 15"))
+		f.AwaitCount(16, api.TaskRunning)
+		c.Leader().Isolate()
+		if err := f.Await(); err != nil {
+			t.Fatal(err)
+		}
+		c.Mend()
+		c.AwaitSettled()
+		if n := f.Count(api.TaskFinished); n != 32 {
+			t.Errorf("%d jobs finished at the first try", n)
+		}
+	})
+}
+
+// TestSchedulerKilled: its successor hears of all tasks without asking.
+func TestSchedulerKilled(t *testing.T) {
+	frameworktest.Run(t, frameworktest.Cluster{}, func(c *frameworktest.Handle) {
+		first := c.Start(framework.Config{Name: "batch"}, newBatch(8, "sleep 60"))
+		first.AwaitCount(8, api.TaskRunning)
+		first.Kill()
+		second := first.Again(newBatch(0, ""))
+		second.AwaitCount(8, api.TaskRunning)
+		second.AwaitCount(8, api.TaskFinished)
+		if err := second.Stop(); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+// TestHours: a week passes while a task sleeps.
+func TestHours(t *testing.T) {
+	frameworktest.Run(t, frameworktest.Cluster{}, func(c *frameworktest.Handle) {
+		f := c.Start(framework.Config{Name: "batch"}, newBatch(1, "sleep 1h"))
+		if err := f.Await(); err != nil {
+			t.Fatal(err)
+		}
+		if c.Now() < time.Hour {
+			t.Errorf("it took %v", c.Now())
+		}
+	})
+}
