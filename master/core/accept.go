@@ -25,6 +25,7 @@ type acceptance struct {
 	after  api.Resources // what is left when the registry agrees
 	faults []*api.Error  // of operations that can't be done, by their place
 	lost   bool          // the agent was taken for dead meanwhile: the policy forgot it
+	loose  bool          // the labels have changed, so the policy has no offer of them any more
 }
 
 func (x *acceptance) claim(resources api.Resources) allocator.Claim {
@@ -96,8 +97,23 @@ func (c *Core) runOperations(x *acceptance) {
 			c.operationDone(x, operation.ID, nil)
 		}
 	}
-	if !x.left.IsZero() {
-		c.giveBack(x.claim(x.left), x.filter)
+	if x.left.IsZero() {
+		return
+	}
+	if !x.loose {
+		c.policy.Return(x.claim(x.left))
+	}
+	c.filter(x.claim(x.left), x.filter)
+}
+
+// book tells the policy what the accept uses.
+func (c *Core) book(x *acceptance, claim allocator.Claim) {
+	switch {
+	case claim.Resources.IsZero():
+	case x.loose:
+		c.policy.Take(claim)
+	default:
+		c.policy.Launch(claim)
 	}
 }
 

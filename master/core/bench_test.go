@@ -67,7 +67,7 @@ func newMill(agents int) *mill {
 	state := registry.New()
 	state.Apply(registry.Command{Change: registry.Bootstrap{Cluster: "tender"}})
 	m := &mill{now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), conns: make(map[core.Conn]api.AgentID)}
-	m.core = core.New(core.Config{Master: "m1"}, state, api.Term{Number: 1}, fairshare(), m.now)
+	m.core = core.New(core.Config{Master: "m1"}, state, api.Term{Number: 1}, policyNamed("fairshare")(), m.now)
 	for i := range agents {
 		conn := core.Conn(i + 1)
 		m.step(core.AgentOpened{Conn: conn, First: protocol.RegisterAgent{Agent: api.Agent{Hostname: fmt.Sprint("h", i), Resources: api.Scalars(4, 4096)},

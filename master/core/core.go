@@ -82,7 +82,8 @@ type Core struct {
 	deadlines  deadlines
 	awaited    map[api.AgentID]bool // for whom the recovery hold waits (R20)
 	hold       deadline
-	stubs      int // of all agents
+	expiry     deadline // of what the registry remembers of the past
+	stubs      int      // of all agents
 
 	proposals uint64 // counters of this term
 	opened    uint64
@@ -115,6 +116,7 @@ func New(config Config, state *registry.State, term api.Term, policy allocator.A
 	c.recoverFrameworks()
 	c.recoverAgents()
 	c.beginHold()
+	c.beginExpiry()
 	c.out = nil
 	return c
 }

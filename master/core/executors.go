@@ -20,6 +20,7 @@ type executor struct {
 	agent     *agent
 	role      api.Role
 	resources api.Resources
+	starter   *task // whose launch starts it; nil once an agent has reported it
 }
 
 func (x *executor) claim() allocator.Claim {
@@ -63,6 +64,15 @@ func (c *Core) executorLost(x *executor, message string) {
 	c.tell(x.framework, protocol.ExecutorLost{Agent: x.agent.id, Executor: x.ref.Executor, Message: message})
 }
 
+// neverStarted: the agent refused the launch that was to start an executor, so it did
+// not. Launches behind it, which took it for running, are refused by the agent as well.
+func (c *Core) neverStarted(t *task) {
+	x := t.agent.executors[api.ExecutorRef{Framework: t.ref.Framework, Executor: t.task.ExecutorID()}]
+	if x != nil && x.starter == t {
+		c.dropExecutor(x)
+	}
+}
+
 // clearExecutors forgets the executors of an agent that is taken for dead.
 func (c *Core) clearExecutors(a *agent) {
 	for _, x := range sortedExecutors(a) {
@@ -87,7 +97,9 @@ func (c *Core) takeExecutors(a *agent, r *report) {
 			continue
 		}
 		reported[ref] = true
-		if a.executors[ref] == nil {
+		if x := a.executors[ref]; x != nil {
+			x.starter = nil
+		} else {
 			c.adoptExecutor(a, ref, rx)
 		}
 	}

@@ -241,6 +241,11 @@ func (c *Core) leave(s *session, why string) {
 	c.describeToPolicy(fw)
 	c.keepPlace(fw, s.seen)
 	c.info("framework disconnected", field("framework", fw.id), field("why", why))
+	for _, t := range fw.sortedTasks() {
+		if t.agent.force { // its acknowledgements are not awaited any more (R31)
+			c.checkDrained(t.agent)
+		}
+	}
 }
 
 // endSession closes a stream from our side.

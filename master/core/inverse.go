@@ -24,13 +24,17 @@ func (c *Core) askBack(wanted []allocator.Inverse) {
 
 func (c *Core) askOne(want allocator.Inverse) {
 	a := c.agents[want.Agent]
-	if a == nil || !a.alive() {
-		return // R27: agents that do not listen hold no victims
+	if a == nil {
+		return
 	}
 	victims := make(map[api.FrameworkID][]*task)
 	for _, claim := range want.Victims {
-		ref := api.TaskRef{Framework: claim.Framework, Task: claim.Task}
-		if t := a.tasks[ref]; t != nil && t.held && t.kill == nil {
+		t := a.tasks[api.TaskRef{Framework: claim.Framework, Task: claim.Task}]
+		switch {
+		case t == nil || !t.held || t.kill != nil: // it is ending already
+		case !a.alive(): // R27: agents that do not listen hold no victims
+			c.spare(t)
+		default:
 			victims[claim.Framework] = append(victims[claim.Framework], t)
 		}
 	}
@@ -103,6 +107,18 @@ func (c *Core) withdrawInverses(a *agent, why string) {
 		if x := c.inverses[id]; x.agent == a {
 			c.closeInverse(x)
 			c.tell(x.framework, protocol.RescindInverse{Offers: []api.OfferID{id}, Why: why})
+			for _, t := range x.tasks {
+				c.spare(t)
+			}
 		}
+	}
+}
+
+// spare tells the policy that a task is not asked back any more: for its books it is a
+// task like any other again.
+func (c *Core) spare(t *task) {
+	if t.held {
+		c.policy.Return(t.claim())
+		c.policy.Take(t.claim())
 	}
 }

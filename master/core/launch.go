@@ -31,9 +31,9 @@ func (c *Core) launch(x *acceptance, wish api.Task) {
 	fw.tasks[wish.ID], x.agent.tasks[t.ref] = t, t
 	x.agent.use(x.agent.id, plan.task)
 	fw.hold(x.role, plan.task)
-	c.policy.Launch(t.claim())
+	c.book(x, t.claim())
 	if plan.starts {
-		c.startExecutor(x, wish, plan.executor)
+		c.startExecutor(x, t, plan.executor)
 	}
 	c.tellAgent(x.agent, protocol.LaunchTask{
 		Task:              wish,
@@ -48,23 +48,25 @@ func (c *Core) launch(x *acceptance, wish api.Task) {
 	}
 }
 
-// startExecutor books the executor that the launch starts. The policy has its resources
-// as the offer's already.
-func (c *Core) startExecutor(x *acceptance, wish api.Task, resources api.Resources) {
+// startExecutor books the executor that the launch starts.
+func (c *Core) startExecutor(x *acceptance, t *task, resources api.Resources) {
 	info := api.Executor{ID: api.CommandExecutor}
-	if wish.Executor != nil {
-		info = *wish.Executor
+	if t.task.Executor != nil {
+		info = *t.task.Executor
 	}
 	fw := x.session.framework
 	x.agent.use(x.agent.id, resources)
-	c.addExecutor(&executor{
+	started := &executor{
 		ref:       api.ExecutorRef{Framework: fw.id, Executor: info.ID},
 		info:      info,
 		framework: fw,
 		agent:     x.agent,
 		role:      x.role,
 		resources: resources,
-	})
+		starter:   t,
+	}
+	c.addExecutor(started)
+	c.book(x, started.claim())
 }
 
 // refuseTask ends a task that was never started.

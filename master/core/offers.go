@@ -173,6 +173,10 @@ func (c *Core) decline(s *session, call protocol.Decline) {
 // giveBack returns what an answer left, and lets the policy remember the filter.
 func (c *Core) giveBack(claim allocator.Claim, filter api.Filter) {
 	c.policy.Return(claim)
+	c.filter(claim, filter)
+}
+
+func (c *Core) filter(claim allocator.Claim, filter api.Filter) {
 	if refuse := filter.For(); refuse > 0 {
 		c.policy.Refuse(claim, c.now.Add(refuse))
 	}

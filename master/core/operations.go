@@ -44,8 +44,9 @@ func (c *Core) reserve(x *acceptance) {
 	c.propose(change, func(result registry.Result) { c.reserved(x, result) })
 }
 
-// reservationApplied changes the labels of what the accept holds, in all books, with
-// those of the agent's total.
+// reservationApplied changes the labels of what the accept holds with those of the
+// agent's total. The policy's books are between two labels until the operations have
+// run, which they do before it is asked again.
 func (c *Core) reservationApplied(id api.AgentID) {
 	a := c.agents[id]
 	if a == nil || len(a.accepts) == 0 || a.accepts[0].after.IsZero() {
@@ -57,13 +58,11 @@ func (c *Core) reservationApplied(id api.AgentID) {
 	if !x.lost {
 		c.policy.Return(x.claim(x.held))
 	}
+	x.loose = true
 	c.agentChanged(id)
 	x.held, x.left = x.after, x.after
 	a.offered = a.offered.Plus(x.held)
 	a.recheck()
-	if !x.lost {
-		c.policy.Take(x.claim(x.held))
-	}
 }
 
 // reserved goes on when the registry has answered.
@@ -78,7 +77,7 @@ func (c *Core) reserved(x *acceptance, result registry.Result) {
 	}
 	if fw := x.session.framework; fw.session == x.session && !x.lost {
 		c.runOperations(x)
-	} else if !x.lost { // who asked has left: it hears of its tasks when it asks (R8)
+	} else if !x.lost && !x.loose { // who asked has left: it hears of its tasks when it asks (R8)
 		c.policy.Return(x.claim(x.left))
 	}
 	c.restate(a)

@@ -2,14 +2,17 @@ package core_test
 
 import (
 	"github.com/tenderhq/tender/allocator"
-	_ "github.com/tenderhq/tender/allocator/fairshare"
+	_ "github.com/tenderhq/tender/allocator/fairshare" // the policies that stories name
+	_ "github.com/tenderhq/tender/allocator/priority"
 )
 
-// fairshare is the real policy.
-func fairshare() allocator.Allocator {
-	policy, err := allocator.Make("fairshare", allocator.Config{})
-	if err != nil {
-		panic(err)
+// policyNamed makes real policies of a name.
+func policyNamed(name string) func() allocator.Allocator {
+	return func() allocator.Allocator {
+		policy, err := allocator.Make(name, allocator.Config{})
+		if err != nil {
+			panic(err)
+		}
+		return policy
 	}
-	return policy
 }

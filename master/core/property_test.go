@@ -25,7 +25,7 @@ type chaos struct {
 }
 
 func newChaos(t *rapid.T) *chaos {
-	x := &chaos{world: newWorld(fairshare, core.Config{GoneAfter: -1, Debug: true}), t: t, ends: make(map[api.TaskRef]api.TaskState), heard: make(map[api.TaskRef]uint64)}
+	x := &chaos{world: newWorld(policyNamed("fairshare"), core.Config{GoneAfter: -1, Debug: true}), t: t, ends: make(map[api.TaskRef]api.TaskState), heard: make(map[api.TaskRef]uint64)}
 	x.onEffect = x.watch
 	x.lead()
 	return x
@@ -381,7 +381,7 @@ func (x *chaos) checkCalm() {
 	}
 }
 
-func tail(text string) string { return text[max(0, len(text)-8000):] }
+func tail(text string) string { return text[max(0, len(text)-2500):] }
 
 // TestChaos holds the ledger's promises through whatever happens, and that the same
 // events give the same effects, byte for byte.

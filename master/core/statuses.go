@@ -59,6 +59,9 @@ func (c *Core) step(t *task, status api.Status) bool {
 			field("why", t.status.State.String()+" may not become "+status.State.String()))
 		return false
 	}
+	if t.status.State == api.TaskStaging && status.State == api.TaskDropped {
+		c.neverStarted(t)
+	}
 	t.number = status.Number
 	t.status = status
 	if c.config.Debug {

@@ -25,7 +25,7 @@ func TestTranscripts(t *testing.T) {
 	}
 	for _, file := range files {
 		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
-			w := newWorld(fairshare, core.Config{Debug: true})
+			w := newWorld(policyNamed("fairshare"), core.Config{Debug: true})
 			w.lead()
 			datadriven.RunTest(t, file, func(t *testing.T, d *datadriven.TestData) string {
 				first := d.Cmd
@@ -115,6 +115,14 @@ func (w *world) verbOfTime(verb string, args words) bool {
 		w.say("m1 leads in term %s", api.Term{Number: w.term.Number + 1})
 		w.lead()
 		w.settle()
+	case "policy": // a story of another allocator says so first
+		w.policy = policyNamed(args.at(0))
+		w.term.Number--
+		w.lead()
+	case "gone-after": // a story that has no seven days
+		w.config.GoneAfter, _ = time.ParseDuration(args.at(0))
+		w.term.Number--
+		w.lead()
 	case "restore": // an empty snapshot of the same cluster
 		w.registry = registry.New()
 		w.registry.Apply(registry.Command{Change: registry.Bootstrap{Cluster: "tender"}})

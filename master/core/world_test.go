@@ -142,6 +142,9 @@ func (w *world) pass(span time.Duration) {
 	beat := w.now.Add(time.Second)
 	for {
 		next := beat
+		if !w.anyoneBeats() {
+			next = until.Add(time.Second)
+		}
 		if wake := w.core.Wake(); !wake.IsZero() && wake.Before(next) {
 			next = wake
 		}
@@ -152,12 +155,26 @@ func (w *world) pass(span time.Duration) {
 		if next.After(w.now) {
 			w.now = next
 		}
-		if w.now.Equal(beat) {
+		if !w.now.Before(beat) {
 			w.beat()
-			beat = beat.Add(time.Second)
+			beat = w.now.Add(time.Second)
 		}
 		w.step(core.Woken{})
 	}
+}
+
+func (w *world) anyoneBeats() bool {
+	for _, a := range w.agents {
+		if a.conn != 0 && !a.silent {
+			return true
+		}
+	}
+	for _, f := range w.frameworks {
+		if f.conn != 0 && !f.silent {
+			return true
+		}
+	}
+	return false
 }
 
 func (w *world) beat() {

@@ -1,0 +1,43 @@
+package core
+
+import (
+	"time"
+
+	"github.com/tenderhq/tender/master/registry"
+)
+
+// What the registry remembers of proposers and removed frameworks is forgotten after a
+// week without a sign of them. It is looked at every hour, and rarely worth a command.
+const (
+	expiryAfter = 7 * 24 * time.Hour
+	expiryPause = time.Hour
+)
+
+func (c *Core) beginExpiry() {
+	c.expiry.due = c.expire
+	c.deadlines.set(&c.expiry, c.now.Add(expiryPause))
+}
+
+func (c *Core) expire() {
+	c.deadlines.set(&c.expiry, c.now.Add(expiryPause))
+	before := c.now.Add(-expiryAfter)
+	if c.remembersBefore(before) {
+		c.info("the past is forgotten", Field{"before", before.UTC().Format(time.RFC3339)})
+		c.propose(registry.Expire{Before: before}, func(registry.Result) {})
+	}
+}
+
+// remembersBefore says whether there is anything to forget.
+func (c *Core) remembersBefore(before time.Time) bool {
+	for _, client := range c.registry.Clients { // order: irrelevant because one is enough
+		if client.Seen.Before(before) {
+			return true
+		}
+	}
+	for _, framework := range c.registry.Frameworks { // order: irrelevant because one is enough
+		if !framework.Removed.IsZero() && framework.Removed.Before(before) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,23 @@
+package core
+
+import (
+	"slices"
+	"testing"
+)
+
+func TestCompareNatural(t *testing.T) {
+	sorted := []string{"", "1", "01", "agent-2", "agent-10", "agent-10a", "agent-10b", "agent-011", "agent-x", "b"}
+	shuffled := slices.Clone(sorted)
+	slices.Reverse(shuffled)
+	slices.SortFunc(shuffled, compareNatural)
+	if !slices.Equal(shuffled, sorted) {
+		t.Errorf("sorted to %q, want %q", shuffled, sorted)
+	}
+	for _, a := range sorted {
+		for _, b := range sorted {
+			if ab, ba := compareNatural(a, b), compareNatural(b, a); (ab < 0) != (ba > 0) || (ab == 0) != (a == b) {
+				t.Errorf("%q and %q compare to %d and back to %d", a, b, ab, ba)
+			}
+		}
+	}
+}
