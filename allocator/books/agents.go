@@ -7,30 +7,32 @@ import (
 	"github.com/tenderhq/tender/api"
 )
 
-// agent is what the books know of an agent.
+// agent is what the books know of an agent. What each look at it needs stands first,
+// close together.
 type agent struct {
-	number int32
-	spec   allocator.Agent
-	look   *look
-	// plain: nothing of it is reserved or revocable, so that all may use all of it.
-	plain bool
+	number    int32
+	last      int32 // member of its last offer; -1 = none
+	offerable bool
+	plain     bool // nothing of it is reserved or revocable, so that all may use all of it
+	oversold  bool // more is held than there is
+	dirty     bool // everybody may take more of it than before
+	waiting   bool // it stands in dirty.pending
+	looked    uint64
+	id        api.AgentID
 
-	free     api.Resources // held by nobody
-	open     api.Resources // of that, what may be offered: not what is used beyond requests
-	counted  amounts       // open, without what is revocable
-	spare    amounts       // its part of promises.spare
-	oversold bool          // more is held than there is
-	held     []holding
-	use      *use // nil: nothing is said of its use
-
+	open    api.Resources     // what may be offered
+	free    api.Resources     // held by nobody; more than open when more is used than was asked for
+	counted amounts           // open, without what is revocable
+	held    []held            // by members
 	filters map[int32]*filter // by member number
-	pending []int32           // members that may take something of it again
-	dirty   bool              // everybody may
-	waiting bool              // it stands in dirty.pending
-	looked  uint64            // the round in which it was last looked at
-	last    int32             // member of its last offer; -1 = none
 	keep    *keep             // what preemption frees here is kept for somebody
+	use     *use              // nil: nothing is said of its use
+	plans   []planned         // what its open offers were sized for
+	pending []int32           // members that may take something of it again
+	spare   amounts           // its part of promises.spare
 	tasks   []*task           // by launch; only if the policy preempts
+	look    *look
+	spec    allocator.Agent
 }
 
 // SetAgent adds an agent or replaces what is known of it.
@@ -40,7 +42,7 @@ func (b *Books) SetAgent(spec allocator.Agent) {
 		a = b.newAgent(spec.ID)
 	}
 	before := a.spec
-	a.spec = spec
+	a.spec, a.offerable = spec, spec.Offerable
 	b.relook(a)
 	if !before.Total.Equal(spec.Total) {
 		b.setTotal(a, before.Total, spec.Total)
@@ -54,7 +56,7 @@ func (b *Books) SetAgent(spec allocator.Agent) {
 }
 
 func (b *Books) newAgent(id api.AgentID) *agent {
-	a := &agent{last: -1, plain: true}
+	a := &agent{id: id, last: -1, plain: true}
 	if last := len(b.agentHoles) - 1; last >= 0 {
 		a.number = b.agentHoles[last]
 		b.agentHoles = b.agentHoles[:last]
@@ -78,7 +80,7 @@ func (b *Books) setTotal(a *agent, from, to api.Resources) {
 	b.reserve(a, from, -1)
 	free := to
 	for _, h := range a.held {
-		free = free.Without(h.held)
+		free = free.Without(h.resources)
 	}
 	a.plain = !slices.ContainsFunc(to.Items(), func(item api.Resource) bool { return item.Reserved != "" || item.Revocable })
 	b.setFree(a, free, nil)
@@ -140,14 +142,11 @@ func (b *Books) RemoveAgent(id api.AgentID) {
 		return
 	}
 	for len(a.held) > 0 {
-		h := &a.held[len(a.held)-1]
-		m := b.members[h.member]
-		b.dropTasks(a, m)
-		b.giveBack(a, m, h.held)
-		b.touchMember(m)
+		m := b.members[a.held[len(a.held)-1].member]
+		b.takeAllOf(a, m)
 		b.leave(m)
 	}
-	a.spec.Offerable = false
+	a.offerable = false
 	b.setTotal(a, a.spec.Total, api.Resources{})
 	b.filters.forgetAgent(b, a)
 	b.keeps.drop(a)

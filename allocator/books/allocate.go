@@ -12,20 +12,14 @@ import (
 type turn struct {
 	on        bool
 	number    uint64
-	plan      planned    // of the last portion of stated demand
-	proposals []proposal // of this round
-	first     int        // where the agent's own begin
+	plan      planned           // of the last portion of stated demand
+	proposals []allocator.Claim // of this round
+	members   []int32           // to whom
+	first     int               // where the agent's own begin
 
-	own, change, offer, rest, relief amounts
-	rooms                            []room
-	guests                           []*member
-}
-
-// proposal is an offer in the making.
-type proposal struct {
-	agent     *agent
-	member    *member
-	resources api.Resources
+	own, change, offer, rest, relief, asked amounts
+	rooms                                   []room
+	guests                                  []*member
 }
 
 // Allocate proposes offers for all that is free, wanted and allowed now.
@@ -132,7 +126,7 @@ func (b *Books) serveNear(m *member) {
 }
 
 func (b *Books) serveIdleAgent(a *agent) {
-	if a != nil && a.looked != b.round && a.spec.Offerable && !a.open.IsZero() {
+	if a != nil && a.looked != b.round && a.offerable && !a.open.IsZero() {
 		a.looked = b.round
 		if a.waiting {
 			b.servePending(a)
@@ -171,7 +165,7 @@ func (b *Books) servePending(a *agent) {
 
 // serve offers what the agent has, member by member, until nobody takes more.
 func (b *Books) serve(a *agent, o *order) {
-	if !a.spec.Offerable {
+	if !a.offerable {
 		return
 	}
 	t := &b.turn
@@ -246,15 +240,17 @@ func (b *Books) propose(a *agent, m *member, offer api.Resources, o *order) {
 		r.served = b.offers
 	}
 	a.last = m.number
-	counted := b.charge(m, offer, +1)
-	h := b.holdOf(a, m)
-	h.held = h.held.Plus(offer)
-	h.offered.add(counted)
-	h.fruitful = false
+	counted := a.counted
+	if !same(offer, a.open) {
+		b.counted = b.kinds.count(b.counted, offer, nil)
+		counted = b.counted
+	}
+	b.charge(m, offer, counted, +1)
+	a.hold(m, offer, true)
 	b.setFree(a, less(a.free, offer), nil)
 	b.join(a, m, offer)
 	if m.demand != nil {
-		b.plan(m, h)
+		b.plan(a, m)
 	}
 	b.promises.met = b.promises.met || m.role.promise.near
 	b.reorder(m, o)
@@ -262,9 +258,11 @@ func (b *Books) propose(a *agent, m *member, offer api.Resources, o *order) {
 
 // proposed is what this turn has given the member already.
 func (b *Books) proposed(m *member) api.Resources {
-	for _, p := range b.turn.proposals[min(b.turn.first, len(b.turn.proposals)):] {
-		if b.turn.on && p.member == m {
-			return p.resources
+	if b.turn.on {
+		for i := b.turn.first; i < len(b.turn.members); i++ {
+			if b.turn.members[i] == m.number {
+				return b.turn.proposals[i].Resources
+			}
 		}
 	}
 	return api.Resources{}
@@ -272,27 +270,25 @@ func (b *Books) proposed(m *member) api.Resources {
 
 func (b *Books) join(a *agent, m *member, offer api.Resources) {
 	t := &b.turn
-	for i := t.first; i < len(t.proposals); i++ {
-		if t.proposals[i].member == m {
-			t.proposals[i].resources = t.proposals[i].resources.Plus(offer)
+	for i := t.first; i < len(t.members); i++ {
+		if t.members[i] == m.number {
+			t.proposals[i].Resources = t.proposals[i].Resources.Plus(offer)
 			return
 		}
 	}
-	t.proposals = append(t.proposals, proposal{a, m, offer})
+	t.members = append(t.members, m.number)
+	t.proposals = append(t.proposals, allocator.Claim{Framework: m.framework.spec.ID, Role: m.role.name, Agent: a.id, Resources: offer})
 }
 
 // plan notes what the offer was sized for; a demand that is served leaves the order.
-func (b *Books) plan(m *member, h *holding) {
+func (b *Books) plan(a *agent, m *member) {
 	p := b.turn.plan
 	p.shape.open += p.n
-	for i := range h.plan {
-		if h.plan[i].shape == p.shape {
-			h.plan[i].n += p.n
-			p.n = 0
-		}
-	}
-	if p.n > 0 {
-		h.plan = append(h.plan, p)
+	at := slices.IndexFunc(a.plans, func(other planned) bool { return other.member == p.member && other.shape == p.shape })
+	if at >= 0 {
+		a.plans[at].n += p.n
+	} else {
+		a.plans = append(a.plans, p)
 	}
 	if !m.demand.wants() {
 		b.relist(m)
@@ -305,14 +301,9 @@ func (b *Books) claims() []allocator.Claim {
 	if len(t.proposals) == 0 {
 		return nil
 	}
-	claims := make([]allocator.Claim, len(t.proposals))
-	for i := range t.proposals {
-		p := &t.proposals[i]
-		c := &claims[i]
-		c.Framework, c.Role, c.Agent, c.Resources = p.member.framework.spec.ID, p.member.role.name, p.agent.spec.ID, p.resources
-	}
+	claims := slices.Clone(t.proposals)
 	clear(t.proposals)
-	t.proposals, t.first = t.proposals[:0], 0
+	t.proposals, t.members, t.first = t.proposals[:0], t.members[:0], 0
 	return claims
 }
 

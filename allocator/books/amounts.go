@@ -94,6 +94,9 @@ func (a amounts) dominant(total amounts) float64 {
 	return share
 }
 
+// kindsScanned is up to how many names comparing is faster than hashing.
+const kindsScanned = 6
+
 // kinds gives resource names dense numbers. Only agents and operators name new ones,
 // so that there are few.
 type kinds struct {
@@ -102,6 +105,11 @@ type kinds struct {
 }
 
 func (k *kinds) number(name string) int {
+	for number, known := range k.names[:min(kindsScanned, len(k.names))] {
+		if known == name {
+			return number
+		}
+	}
 	number, known := k.numbers[name]
 	if !known {
 		number = len(k.names)
@@ -115,11 +123,13 @@ func (k *kinds) number(name string) int {
 // amounts, which it returns.
 func (k *kinds) count(into amounts, resources api.Resources, keep func(api.Label) bool) amounts {
 	into = into[:0]
-	for _, item := range resources.Items() {
+	items := resources.Items()
+	for i := range items {
+		item := &items[i] // they are large: not copied
 		if keep == nil && item.Revocable || keep != nil && !keep(item.Label) {
 			continue
 		}
-		into.addAt(k.number(item.Name), size(item))
+		into.addAt(k.number(item.Name), sizeOf(item))
 	}
 	return into
 }
@@ -138,7 +148,9 @@ func (k *kinds) bounds(resources api.Resources) amounts {
 }
 
 // size is the amount of an item: each number of a range and each word of a set is one.
-func size(item api.Resource) int64 {
+func size(item api.Resource) int64 { return sizeOf(&item) }
+
+func sizeOf(item *api.Resource) int64 {
 	if item.Scalar != 0 {
 		return int64(item.Scalar)
 	}

@@ -146,8 +146,9 @@ func (b *Books) withinPromises(r *role, offer api.Resources, owed bool) api.Reso
 func (b *Books) withinMost(m *member, a *agent, offer api.Resources) api.Resources {
 	left := &b.turn.rest
 	left.set(m.framework.most)
-	if at := a.holdingOf(m); at >= 0 {
-		for kind, x := range a.held[at].offered {
+	if a.hasOffer(m) {
+		b.turn.offer = b.kinds.count(b.turn.offer, a.sumOf(m, true), nil)
+		for kind, x := range b.turn.offer {
 			if kind < len(*left) && (*left)[kind] != unbounded {
 				(*left)[kind] = max(0, (*left)[kind]-x)
 				if (*left)[kind] == 0 {

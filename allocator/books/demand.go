@@ -26,8 +26,9 @@ type shape struct {
 
 // planned is how many of a shape an open offer was sized for.
 type planned struct {
-	shape *shape
-	n     int64
+	member int32
+	shape  *shape
+	n      int64
 }
 
 // left is how many may be offered.
@@ -131,13 +132,13 @@ func (s *shape) isNear(a *agent) bool {
 }
 
 // launched counts a launch off what is wanted and off what the offer was sized for.
-func (b *Books) launched(m *member, h *holding, task amounts) {
+func (b *Books) launched(a *agent, m *member, task amounts) {
 	if m.demand == nil {
 		return
 	}
-	for i := range h.plan {
-		p := &h.plan[i]
-		if p.n > 0 && equal(p.shape.ask, task) {
+	for i := range a.plans {
+		p := &a.plans[i]
+		if p.member == m.number && p.n > 0 && equal(p.shape.ask, task) {
 			p.n--
 			p.shape.open--
 			p.shape.count = max(0, p.shape.count-1)
@@ -157,31 +158,39 @@ func (b *Books) launched(m *member, h *holding, task amounts) {
 // equal reports whether both are the same amounts.
 func equal(a, b amounts) bool { return a.holds(b) && b.holds(a) }
 
-// unplan takes back what a returned part of an offer was sized for.
-func (b *Books) unplan(m *member, h *holding, back amounts) {
+// unplan takes back what a returned part of the member's offers was sized for.
+func (b *Books) unplan(a *agent, m *member, back amounts) {
 	rest := &b.turn.rest
 	rest.set(back)
-	for i := range h.plan {
-		p := &h.plan[i]
-		n := min(p.n, rest.fit(p.shape.ask))
-		p.n -= n
-		p.shape.open -= n
-		rest.subTimes(p.shape.ask, n)
+	for i := range a.plans {
+		p := &a.plans[i]
+		if p.member == m.number {
+			n := min(p.n, rest.fit(p.shape.ask))
+			p.n -= n
+			p.shape.open -= n
+			rest.subTimes(p.shape.ask, n)
+		}
 	}
-	b.wantsAgain(m, h)
+	b.wantsAgain(m)
 }
 
-// releasePlan takes back all of it: the offer is answered.
-func (b *Books) releasePlan(m *member, h *holding) {
-	for i := range h.plan {
-		h.plan[i].shape.open -= h.plan[i].n
+// releasePlan takes back all of it: the offers are answered.
+func (b *Books) releasePlan(a *agent, m *member) {
+	before := len(a.plans)
+	a.plans = slices.DeleteFunc(a.plans, func(p planned) bool {
+		if p.member == m.number {
+			p.shape.open -= p.n
+		}
+		return p.member == m.number
+	})
+	if len(a.plans) < before {
+		b.wantsAgain(m)
 	}
-	b.wantsAgain(m, h)
-	h.plan = h.plan[:0]
 }
 
-func (b *Books) wantsAgain(m *member, h *holding) {
-	if len(h.plan) > 0 && m.demand != nil {
+// wantsAgain: what was declined may be offered elsewhere.
+func (b *Books) wantsAgain(m *member) {
+	if m.demand != nil {
 		b.relist(m)
 		b.dirty.member(b, m)
 		b.keeps.stale = true

@@ -22,7 +22,7 @@ func (d *dirty) clean() bool {
 
 // agent marks an agent for all members.
 func (d *dirty) agent(b *Books, a *agent) {
-	if !a.dirty && a.spec.Offerable && !a.open.IsZero() {
+	if !a.dirty && a.offerable && !a.open.IsZero() {
 		a.dirty = true
 		d.agents = append(d.agents, a.number)
 	}
@@ -38,7 +38,7 @@ func (d *dirty) member(b *Books, m *member) {
 
 // pair marks the agent for the member.
 func (d *dirty) pair(b *Books, a *agent, m *member) {
-	if a.dirty || !m.listed || !a.spec.Offerable || a.open.IsZero() {
+	if a.dirty || !m.listed || !a.offerable || a.open.IsZero() {
 		return
 	}
 	a.pending = append(a.pending, m.number)

@@ -2,6 +2,7 @@ package books
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -73,7 +74,7 @@ func (b *Books) whyMember(m *member) string {
 // whyAgent is why the member is not offered the agent.
 func (b *Books) whyAgent(m *member, a *agent) string {
 	id, on, role := m.framework.spec.ID, a.spec.ID, m.role.name
-	if !a.spec.Offerable {
+	if !a.offerable {
 		return fmt.Sprintf("%s is not offered: %s", on, orElse(a.spec.Why, "it is not running"))
 	}
 	blocked, cuts := b.promises.blocked, b.saveCuts(m.role)
@@ -180,10 +181,13 @@ func (b *Books) whyTaken(m *member, a *agent) string {
 		}
 		return fmt.Sprintf("what %s has free is reserved for other roles or revocable", a.spec.ID)
 	}
-	var holders []string
+	sums := make(map[int32]api.Resources)
 	for _, h := range a.held {
-		other := b.members[h.member]
-		holders = append(holders, fmt.Sprintf("%s holds %s", other.framework.spec.ID, h.held))
+		sums[h.member] = sums[h.member].Plus(h.resources)
+	}
+	var holders []string
+	for _, number := range slices.Sorted(maps.Keys(sums)) {
+		holders = append(holders, fmt.Sprintf("%s holds %s", b.members[number].framework.spec.ID, sums[number]))
 	}
 	slices.Sort(holders)
 	text := fmt.Sprintf("%s has nothing free for role %s: %s", a.spec.ID, m.role.name, strings.Join(holders, ", "))

@@ -38,11 +38,11 @@ func (b *Books) whyCluster(m *member) []string {
 		if a == nil {
 			continue
 		}
-		if at := a.holdingOf(m); at >= 0 && !a.held[at].offered.zero() {
+		if a.hasOffer(m) {
 			holding++
 		}
 		why := isHeld
-		if a.spec.Offerable {
+		if a.offerable {
 			_, why = b.portion(m, a, false)
 		}
 		count(whyWords[why], b.whyAgent(m, a))

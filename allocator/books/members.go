@@ -28,7 +28,7 @@ type member struct {
 	demand     *demand
 	gate       *gate // the framework's constraint; nil = none
 	taken      amounts
-	holdings   int // agents on which it holds something
+	holdings   int // things that it holds
 	filters    int // that are in force
 
 	yielding    bool
@@ -140,9 +140,8 @@ func (b *Books) takeAll(m *member) {
 		if a == nil {
 			continue
 		}
-		if at := a.holdingOf(m); at >= 0 {
-			b.giveBack(a, m, a.held[at].held)
-			b.dropTasks(a, m)
+		if !a.sumOf(m, false).IsZero() {
+			b.takeAllOf(a, m)
 			b.dirty.agent(b, a)
 		}
 	}

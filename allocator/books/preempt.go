@@ -80,7 +80,7 @@ func (k *keeps) next() (instant, bool) { return k.wake, k.wakes }
 
 // useful reports whether the demand still wants what is kept.
 func (k *keep) useful() bool {
-	return k.agent.spec.Offerable && k.of.role != nil && k.of.listed && k.of.demand != nil &&
+	return k.agent.offerable && k.of.role != nil && k.of.listed && k.of.demand != nil &&
 		slices.Contains(k.of.demand.shapes, k.shape) && k.shape.left() > 0
 }
 
@@ -133,7 +133,7 @@ func (b *Books) serveKeep(a *agent, o *order) {
 	case why == granted && fits:
 		b.keeps.end(b, k)
 		k.of.preempts.offered = true
-		b.turn.plan = planned{k.shape, 1}
+		b.turn.plan = planned{k.member, k.shape, 1}
 		b.propose(a, k.of, part, o)
 	case !slices.ContainsFunc(k.victims, func(t *task) bool { return !t.gone }):
 		b.keeps.end(b, k)
@@ -275,7 +275,7 @@ func (b *Books) cheapest(m *member, s *shape) (*agent, []*task) {
 
 // mayRun reports whether the agent could hold the shape at all, if it were empty.
 func (b *Books) mayRun(m *member, s *shape, a *agent) bool {
-	if !a.spec.Offerable || !b.passes(m.gate, a) || !b.passes(s.gate, a) || s.spec.OnlyPreferred && !s.isNear(a) {
+	if !a.offerable || !b.passes(m.gate, a) || !b.passes(s.gate, a) || s.spec.OnlyPreferred && !s.isNear(a) {
 		return false
 	}
 	return b.filtered(a, m, s.spec.Resources) == nil

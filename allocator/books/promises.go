@@ -80,7 +80,7 @@ func (b *Books) countSpare(a *agent) {
 	}
 	b.promises.spare.sub(a.spare)
 	a.spare = a.spare[:0]
-	if a.spec.Offerable {
+	if a.offerable {
 		a.spare = b.kinds.count(a.spare, a.open, unreserved)
 	}
 	b.promises.spare.add(a.spare)

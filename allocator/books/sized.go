@@ -28,7 +28,7 @@ func (b *Books) sized(m *member, a *agent, offer api.Resources) (api.Resources, 
 		}
 		part, n, hidden := b.helping(m, s, a, offer)
 		if n > 0 {
-			b.turn.plan = planned{s, n}
+			b.turn.plan = planned{m.number, s, n}
 			return part, granted
 		}
 		if hidden {

@@ -57,9 +57,9 @@ func (b *Books) removeTask(a *agent, m *member, id api.TaskID) {
 // leaving counts a task as asked back (n +1), or no more (-1).
 func (b *Books) leaving(t *task, n int64) {
 	t.asked = n > 0
-	b.counted = b.kinds.count(b.counted, t.claim.Resources, nil)
+	b.turn.asked = b.kinds.count(b.turn.asked, t.claim.Resources, nil)
 	for r := t.member.role; r != nil; r = r.parent {
-		r.leaving.subTimes(b.counted, -n)
+		r.leaving.subTimes(b.turn.asked, -n)
 	}
 }
 

@@ -35,9 +35,10 @@ func (b *Books) recountAsked(a *agent) {
 	}
 	a.use.asked = a.use.asked[:0]
 	for i := range a.held {
-		b.counted = b.kinds.count(b.counted, a.held[i].held, nil)
-		a.use.asked.add(b.counted)
-		a.use.asked.sub(a.held[i].offered)
+		if !a.held[i].offer {
+			b.turn.asked = b.kinds.count(b.turn.asked, a.held[i].resources, nil)
+			a.use.asked.add(b.turn.asked)
+		}
 	}
 }
 

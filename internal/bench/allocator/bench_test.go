@@ -1,0 +1,55 @@
+package allocator_test
+
+import (
+	"fmt"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/tenderhq/tender/allocator"
+	"github.com/tenderhq/tender/allocator/fairshare"
+	bench "github.com/tenderhq/tender/internal/bench/allocator"
+)
+
+func fresh() allocator.Allocator {
+	policy, err := fairshare.New(allocator.Config{})
+	if err != nil {
+		panic(err)
+	}
+	return policy
+}
+
+func BenchmarkFullCycle(b *testing.B) {
+	for _, size := range [][2]int{{1000, 1000}, {10000, 1000}, {20000, 2000}, {50000, 100}, {50000, 6000}} {
+		b.Run(fmt.Sprintf("%dx%d", size[0], size[1]), func(b *testing.B) {
+			w := bench.NewWorld(fresh(), size[0], size[1])
+			w.Cycle()
+			b.ReportAllocs()
+			runtime.LockOSThread()
+			defer runtime.UnlockOSThread()
+			var cycles time.Duration
+			for b.Loop() {
+				w.GiveBack(0)
+				cycles += w.Cycle()
+			}
+			b.ReportMetric(float64(cycles.Microseconds())/1000/float64(b.N), "ms/cycle")
+			b.ReportMetric(float64(len(w.Offers)), "offers")
+		})
+	}
+}
+
+func BenchmarkOneReturns(b *testing.B) {
+	w := bench.NewWorld(fresh(), 50000, 6000)
+	w.Suppress(100)
+	w.Cycle()
+	b.ReportAllocs()
+	i := 0
+	for b.Loop() {
+		offer := w.Offers[i%len(w.Offers)]
+		w.Offers[i%len(w.Offers)] = w.Offers[len(w.Offers)-1]
+		w.Offers = w.Offers[:len(w.Offers)-1]
+		w.Policy.Return(offer)
+		w.Cycle()
+		i++
+	}
+}

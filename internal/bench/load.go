@@ -1,0 +1,125 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/framework"
+	"github.com/tenderhq/tender/internal/devcluster"
+)
+
+// load is a scheduler that runs so many equal tasks, at most a window of them at once.
+type load struct {
+	task   func(n int) api.Task // without ID and resources
+	total  int
+	window int
+
+	client  *framework.Client
+	next    int
+	flying  int
+	done    int
+	started time.Time // first launch
+	took    time.Duration
+	failure error
+	finish  context.CancelFunc
+
+	onState func(task api.TaskID, state api.TaskState)
+}
+
+// taskResources are so small that the agents never are what limits.
+var taskResources = api.Scalars(0.01, 1)
+
+// runLoad runs the tasks as a framework of its own.
+func runLoad(ctx context.Context, cluster *devcluster.Cluster, l *load) error {
+	ctx, l.finish = context.WithCancel(ctx)
+	defer l.finish()
+	config := framework.Config{
+		Name: "bench", Masters: strings.Split(cluster.MasterAddresses(), ","), TeardownAtEnd: true,
+	}
+	if err := framework.Run(ctx, config, l); err != nil {
+		return err
+	}
+	if l.failure == nil && l.done < l.total {
+		return fmt.Errorf("interrupted after %d of %d tasks", l.done, l.total)
+	}
+	return l.failure
+}
+
+// Subscribed states the whole demand.
+func (l *load) Subscribed(_ context.Context, client *framework.Client) error {
+	l.client = client
+	return l.demand(l.total - l.next)
+}
+
+func (l *load) demand(count int) error {
+	demand := api.Demand{}
+	if count > 0 {
+		demand.Shapes = []api.Shape{{Resources: taskResources, Count: int64(count)}}
+	}
+	return l.client.Demand(demand)
+}
+
+func (l *load) Offers(_ context.Context, offers []api.Offer) []api.Answer {
+	if l.started.IsZero() {
+		l.started = time.Now()
+	}
+	answers := make([]api.Answer, 0, len(offers))
+	for _, offer := range offers {
+		tasks := l.pack(offer.Resources)
+		answer := api.Launch(offer, tasks...)
+		if len(tasks) == 0 {
+			answer = api.Decline(offer, 0)
+		} else {
+			answer.Filter = api.NoFilter
+		}
+		answers = append(answers, answer)
+	}
+	if l.next == l.total {
+		l.fail(l.demand(0))
+	}
+	return answers
+}
+
+func (l *load) pack(free api.Resources) []api.Task {
+	var tasks []api.Task
+	fit := int(free.Scalar("cpus") / taskResources.Scalar("cpus"))
+	for l.next < l.total && l.flying < l.window && len(tasks) < fit {
+		task := l.task(l.next)
+		task.ID = api.TaskID(fmt.Sprintf("t%d", l.next))
+		task.Resources = taskResources
+		tasks = append(tasks, task)
+		l.next++
+		l.flying++
+	}
+	return tasks
+}
+
+func (l *load) Update(_ context.Context, status api.Status) error {
+	if l.onState != nil {
+		l.onState(status.Task, status.State)
+	}
+	if !status.State.Terminal() {
+		return nil
+	}
+	if status.State != api.TaskFinished {
+		l.fail(errors.New(string(status.Task) + " is " + status.State.String() + ": " + status.Message))
+	}
+	l.flying--
+	l.done++
+	if l.done == l.total {
+		l.took = time.Since(l.started)
+		l.finish()
+	}
+	return nil
+}
+
+func (l *load) fail(err error) {
+	if err != nil && l.failure == nil {
+		l.failure = err
+		l.finish()
+	}
+}

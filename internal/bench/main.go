@@ -1,0 +1,92 @@
+// Command bench measures a whole cluster on this machine: three durable masters and
+// checkpointing agents, the defaults that users get, through the public SDK. Each
+// figure is the median of several runs after a warm-up; what can be is measured beside
+// a reference in the same run.
+//
+//	make bench
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"log"
+	"os"
+	"os/signal"
+	"runtime"
+	"strings"
+
+	"github.com/tenderhq/tender/framework/executor"
+	"github.com/tenderhq/tender/internal/devcluster"
+)
+
+// options are what the flags say.
+type options struct {
+	binary  string
+	runs    int
+	tasks   int
+	spawns  int
+	singles int
+	only    string
+}
+
+func main() {
+	log.SetFlags(0)
+	log.SetPrefix("bench: ")
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	var err error
+	if executor.Active() {
+		err = executor.Run(ctx, func(context.Context, *executor.Task) error { return nil })
+	} else {
+		err = run(ctx, parse())
+	}
+	if err != nil {
+		log.Fatal(err)
+	}
+}
+
+func parse() options {
+	var o options
+	flag.StringVar(&o.binary, "binary", "bin/tender", "the `program` to measure")
+	flag.IntVar(&o.runs, "runs", 5, "`number` of counted runs of each throughput")
+	flag.IntVar(&o.tasks, "tasks", 20000, "`number` of empty tasks in a run")
+	flag.IntVar(&o.spawns, "spawns", 2000, "`number` of processes in a run")
+	flag.IntVar(&o.singles, "singles", 300, "`number` of single tasks for latencies")
+	flag.StringVar(&o.only, "only", "", "run only what is named so: lives, spawn, latency or idle")
+	flag.Parse()
+	return o
+}
+
+func run(ctx context.Context, o options) error {
+	fmt.Printf("%d cores, %s; every median is of %d runs after one warm-up\n\n", runtime.NumCPU(), runtime.Version(), o.runs)
+	fmt.Println("| what | figure | beside it |")
+	fmt.Println("|---|---|---|")
+	cluster, err := devcluster.Start(ctx, devcluster.Options{
+		Binary: o.binary, Masters: 3, Agents: 2, Args: []string{"--agent-resources", "cpus:64;mem:65536"},
+	})
+	if err != nil {
+		return err
+	}
+	for _, one := range []struct {
+		name    string
+		measure func(context.Context, *devcluster.Cluster, options) error
+	}{{"lives", lives}, {"spawn", spawn}, {"latency", latency}} {
+		if o.only != "" && !strings.Contains(one.name, o.only) {
+			continue
+		}
+		if err := one.measure(ctx, cluster, o); err != nil {
+			_ = cluster.Stop() // the first error says more
+			return fmt.Errorf("%s: %w", one.name, err)
+		}
+	}
+	if err := cluster.Stop(); err != nil {
+		return err
+	}
+	if o.only == "" || strings.Contains("idle", o.only) {
+		return idle(ctx, o)
+	}
+	return nil
+}
+
+func row(what, figure, beside string) { fmt.Printf("| %s | %s | %s |\n", what, figure, beside) }

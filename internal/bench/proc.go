@@ -1,0 +1,71 @@
+package main
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+
+	"github.com/prometheus/procfs"
+)
+
+// cpuOf is the CPU time, in seconds, of a process and of all below it, those that have
+// ended included. A process that is gone counts nothing.
+func cpuOf(pid int) float64 {
+	all, err := procfs.AllProcs()
+	if err != nil {
+		return 0
+	}
+	stats := map[int]procfs.ProcStat{}
+	for _, process := range all {
+		if stat, err := process.Stat(); err == nil {
+			stats[process.PID] = stat
+		}
+	}
+	var sum float64
+	for id, stat := range stats {
+		if below(stats, id, pid) {
+			// CUTime: children that were waited for.
+			sum += stat.CPUTime() + float64(stat.CUTime+stat.CSTime)/userHZ
+		}
+	}
+	return sum
+}
+
+const userHZ = 100
+
+func below(stats map[int]procfs.ProcStat, id, pid int) bool {
+	for id > 1 {
+		if id == pid {
+			return true
+		}
+		id = stats[id].PPID
+	}
+	return false
+}
+
+// ownCPU is the CPU time, in seconds, of the process alone.
+func ownCPU(pid int) float64 {
+	process, err := procfs.NewProc(pid)
+	if err != nil {
+		return 0
+	}
+	stat, err := process.Stat()
+	if err != nil {
+		return 0
+	}
+	return stat.CPUTime()
+}
+
+func residentMB(pid int) float64 {
+	process, err := procfs.NewProc(pid)
+	if err != nil {
+		return 0
+	}
+	stat, err := process.Stat()
+	if err != nil {
+		return 0
+	}
+	return float64(stat.ResidentMemory()) / (1 << 20)
+}
+
+func sortedKeys[K cmp.Ordered, V any](m map[K]V) []K { return slices.Sorted(maps.Keys(m)) }
