@@ -27,10 +27,11 @@ type Log struct {
 	unusable    *Leadership           // Run's goroutine only: the last one; its term is used up
 
 	mu      sync.Mutex
-	said    about       // what settings say to others; guarded by mu
-	voted   bool        // guarded by mu
-	raft    *raft.Raft  // nil while none runs; guarded by mu
-	leading *Leadership // guarded by mu
+	said    about                      // what settings say to others; guarded by mu
+	silent  map[api.MasterID]time.Time // followers that do not answer, since; guarded by mu
+	voted   bool                       // guarded by mu
+	raft    *raft.Raft                 // nil while none runs; guarded by mu
+	leading *Leadership                // guarded by mu
 	// transferred is the last term in which leadership was handed over, or was tried to be (P3).
 	transferred uint64 // guarded by mu
 }
@@ -47,6 +48,7 @@ func Open(config Config) (*Log, error) {
 		leaderships: make(chan *Leadership, 1),
 		fatal:       make(chan error, 1),
 		look:        make(chan struct{}, 1),
+		silent:      make(map[api.MasterID]time.Time),
 		requests:    make(chan func(*raft.Raft)),
 	}
 	l.machine = newMachine(l.fail)
@@ -172,6 +174,9 @@ func (l *Log) fail(err error) {
 	}
 }
 
+// Close releases what Open has opened, when Run is not called.
+func (l *Log) Close() error { return l.folder.close() }
+
 // Run takes part in the quorum until ctx ends, this master is removed, or it can't go
 // on. It closes files and listener, and all it started has ended when it returns.
 func (l *Log) Run(ctx context.Context) error {
@@ -252,7 +257,7 @@ func (l *Log) watch(r *raft.Raft) (stop func()) {
 	over := make(chan struct{})
 	observer := raft.NewObserver(changes, false, func(o *raft.Observation) bool {
 		switch o.Data.(type) {
-		case raft.RaftState, raft.LeaderObservation:
+		case raft.RaftState, raft.LeaderObservation, raft.FailedHeartbeatObservation, raft.ResumedHeartbeatObservation:
 			return true
 		}
 		return false
@@ -263,7 +268,8 @@ func (l *Log) watch(r *raft.Raft) (stop func()) {
 		defer close(ended)
 		for {
 			select {
-			case <-changes:
+			case change := <-changes:
+				l.heard(change)
 				l.lookAgain()
 			case <-over:
 				return

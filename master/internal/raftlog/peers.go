@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"time"
 
 	"github.com/hashicorp/raft"
 
@@ -27,6 +28,8 @@ type Status struct {
 type Member struct {
 	Peer
 	Role string // leader, voter or non-voter
+	// Silent is since when it has not answered us, who lead; zero: it does.
+	Silent time.Time
 }
 
 // Status reads what Raft says now.
@@ -56,9 +59,35 @@ func (l *Log) Status() Status {
 		case server.Suffrage != raft.Voter:
 			role = "non-voter"
 		}
-		status.Members = append(status.Members, Member{Peer{api.MasterID(server.ID), string(server.Address)}, role})
+		member := Member{Peer: Peer{api.MasterID(server.ID), string(server.Address)}, Role: role}
+		if status.State == "leader" {
+			member.Silent = l.silentSince(member.ID)
+		}
+		status.Members = append(status.Members, member)
 	}
 	return status
+}
+
+func (l *Log) silentSince(id api.MasterID) time.Time {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.silent[id]
+}
+
+// heard notes which followers answer our heartbeats.
+func (l *Log) heard(observation raft.Observation) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch data := observation.Data.(type) {
+	case raft.FailedHeartbeatObservation:
+		if l.silent[api.MasterID(data.PeerID)].IsZero() {
+			l.silent[api.MasterID(data.PeerID)] = data.LastContact
+		}
+	case raft.ResumedHeartbeatObservation:
+		delete(l.silent, api.MasterID(data.PeerID))
+	case raft.RaftState:
+		clear(l.silent) // of another term
+	}
 }
 
 // leader returns Raft if this master leads.

@@ -1,0 +1,117 @@
+package master
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+
+	"github.com/tenderhq/tender/api"
+	apiv1 "github.com/tenderhq/tender/api/v1"
+	"github.com/tenderhq/tender/internal/wire"
+	"github.com/tenderhq/tender/master/internal/raftlog"
+	"github.com/tenderhq/tender/master/registry"
+)
+
+const (
+	// announceEvery is how often a master looks whether the registry is right about it.
+	announceEvery = time.Second
+	// announceTimeout bounds one announcement.
+	announceTimeout = 5 * time.Second
+)
+
+// announce keeps the registry right about where this master is reached: a leader sees
+// to its own record when it begins, a follower asks the leader.
+func (m *Master) announce(ctx context.Context) {
+	ticker := time.NewTicker(announceEvery)
+	defer ticker.Stop()
+	for {
+		if id, address := m.Leader(); id != "" && id != m.config.ID && address != "" {
+			if m.raft.Registry().Masters[m.config.ID] != m.self() {
+				if err := m.announceTo(ctx, address); err != nil && ctx.Err() == nil {
+					m.log.Debug().Err(err).Str("leader", address).Msg("not announced")
+				}
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+	}
+}
+
+func (m *Master) announceTo(ctx context.Context, address string) error {
+	ctx, cancel := context.WithTimeout(ctx, announceTimeout)
+	defer cancel()
+	conn, err := grpc.NewClient("passthrough:///"+address, grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithContextDialer(m.config.Dial))
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	self := m.self()
+	_, err = apiv1.NewMasterServiceClient(conn).Announce(ctx, &apiv1.AnnounceRequest{
+		ClusterId: string(m.raft.Cluster()), Id: string(m.config.ID),
+		GrpcAddress: self.GRPC, HttpAddress: self.HTTP, RaftAddress: self.Raft, Version: self.Version, Allocator: self.Allocator,
+	})
+	return err
+}
+
+type masterService struct {
+	apiv1.UnimplementedMasterServiceServer
+	master *Master
+}
+
+// Announce records where a member of the quorum is reached.
+func (s masterService) Announce(ctx context.Context, request *apiv1.AnnounceRequest) (*apiv1.AnnounceResponse, error) {
+	const op = "master.announce"
+	m := s.master
+	l := m.leading.Load()
+	if l == nil {
+		return nil, wire.Status(m.notLeader(op))
+	}
+	id := api.MasterID(request.Id)
+	isMember := slices.ContainsFunc(m.raft.Status().Members, func(member raftlog.Member) bool { return member.ID == id })
+	switch {
+	case api.ClusterID(request.ClusterId) != m.raft.Cluster():
+		return nil, wire.Status(api.E(op, api.Denied, id, fmt.Errorf("it is of cluster %q, this is %s", request.ClusterId, m.raft.Cluster())))
+	case !isMember:
+		return nil, wire.Status(api.E(op, api.NotFound, id, errors.New("it is no member of this quorum")))
+	}
+	record := registry.Master{
+		GRPC: request.GrpcAddress, HTTP: request.HttpAddress, Raft: request.RaftAddress,
+		Version: request.Version, Allocator: request.Allocator,
+	}
+	if err := l.commit(ctx, op, registry.SetMaster{ID: id, Master: record}); err != nil {
+		return nil, wire.Status(err)
+	}
+	return &apiv1.AnnounceResponse{}, nil
+}
+
+// commit proposes a change that may be made twice, and waits for its outcome.
+func (l *leader) commit(ctx context.Context, op string, change registry.Change) error {
+	done := make(chan error, 1)
+	taken := l.lead.Propose(raftlog.Proposal{
+		Command: registry.Command{At: time.Now(), Change: change},
+		Done: func(result registry.Result, err error) {
+			if err == nil && result.Err != nil {
+				err = result.Err
+			}
+			done <- err
+		},
+	})
+	if !taken {
+		return api.E(op, api.Unavailable, "", errors.New("too much is on its way to the quorum"))
+	}
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+		return api.E(op, api.Unknown, "", errors.New("given up before the outcome was known"))
+	}
+}

@@ -1,0 +1,253 @@
+package master
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/tenderhq/tender/allocator"
+	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/internal/version"
+	"github.com/tenderhq/tender/master/core"
+	"github.com/tenderhq/tender/master/internal/raftlog"
+)
+
+// Peer is a founder of the quorum: its ID and where its Raft listener is reached.
+type Peer = raftlog.Peer
+
+// ParsePeer reads ID=HOST:PORT.
+func ParsePeer(text string) (Peer, error) { return raftlog.ParsePeer(text) }
+
+// Memory takes the place of a data folder for clusters in memory.
+type Memory = raftlog.Memory
+
+// NewMemory returns an empty one.
+func NewMemory() *Memory { return raftlog.NewMemory() }
+
+// Config is what a master is made from. Zero fields mean the documented defaults; what
+// is said to be kept is written to the data folder, where a later start finds it.
+type Config struct {
+	// ID names the master in its quorum. Kept. Required for a new folder.
+	ID api.MasterID
+	// DataDir is the master's folder. Two masters never share one. Required, unless
+	// Memory is given.
+	DataDir string
+	// Memory keeps in memory what DataDir would: it survives Run, not the process.
+	Memory *Memory
+	// Peers are all founders of the quorum, this one included; or some masters of a
+	// quorum that this one shall join. Used once, by a new folder. None: a quorum of one.
+	Peers []Peer
+
+	// GRPC, HTTP and Raft are where the listeners are bound, HOST:PORT; port 0 is any
+	// free one. Kept. Default 127.0.0.1:5060, :5050, :5070. HTTP "none" serves none.
+	GRPC, HTTP, Raft string
+	// Advertise is the host by which others reach the listeners. Kept. Default: where
+	// they are bound.
+	Advertise string
+	// Insecure allows listeners beyond loopback though nothing is encrypted and nobody
+	// is asked who they are. Kept.
+	Insecure bool
+
+	// Profile of Raft's times: lan, fast or wan. Kept; the same on all masters. Default lan.
+	Profile string
+	// Allocator is the name of the policy; see package allocator. The same on all
+	// masters. Default fairshare.
+	Allocator string
+	// AllocatorConfig is what the policy is made from.
+	AllocatorConfig allocator.Config
+	// Times and more that the leader's core is made from. Its fields Master and Client
+	// are set here.
+	Core core.Config
+
+	// Listen opens a listener. Default: TCP.
+	Listen func(address string) (net.Listener, error)
+	// Dial connects to another master. Default: TCP.
+	Dial func(ctx context.Context, address string) (net.Conn, error)
+	// SnapshotEntries is how many entries of the log make a snapshot due. Default 8192.
+	SnapshotEntries uint64
+	// StoreBytesMax is how much the stores of all frameworks may hold. Default 1 GiB,
+	// which is also the most.
+	StoreBytesMax int64
+	// Logger is told each decision. Default: nothing is logged.
+	Logger *zerolog.Logger
+	// Version is shown to people. Default: the build's.
+	Version string
+}
+
+// The defaults.
+const (
+	defaultGRPC      = "127.0.0.1:5060"
+	defaultHTTP      = "127.0.0.1:5050"
+	defaultRaft      = "127.0.0.1:5070"
+	defaultAllocator = "fairshare"
+	noListener       = "none"
+)
+
+// kept is what the folder remembers of a Config.
+type kept struct {
+	GRPC      string `json:"grpc"`
+	HTTP      string `json:"http"`
+	Raft      string `json:"raft"`
+	Advertise string `json:"advertise"`
+	Insecure  bool   `json:"insecure"`
+	Profile   string `json:"profile"`
+}
+
+const keptFile = "master.json"
+
+// withKept fills empty fields from an earlier start in the same folder.
+func (c Config) withKept() (Config, error) {
+	if c.DataDir == "" {
+		return c, nil
+	}
+	data, err := os.ReadFile(filepath.Join(c.DataDir, keptFile))
+	if errors.Is(err, os.ErrNotExist) {
+		return c, nil
+	}
+	var k kept
+	if err == nil {
+		err = json.Unmarshal(data, &k)
+	}
+	if err != nil {
+		return c, api.E("master.config", api.Invalid, c.DataDir, fmt.Errorf("%s can't be read: %w", keptFile, err))
+	}
+	or := func(field *string, value string) {
+		if *field == "" {
+			*field = value
+		}
+	}
+	or(&c.GRPC, k.GRPC)
+	or(&c.HTTP, k.HTTP)
+	or(&c.Raft, k.Raft)
+	or(&c.Advertise, k.Advertise)
+	or(&c.Profile, k.Profile)
+	c.Insecure = c.Insecure || k.Insecure
+	return c, nil
+}
+
+func (c Config) keep() error {
+	if c.DataDir == "" {
+		return nil
+	}
+	data, err := json.MarshalIndent(kept{c.GRPC, c.HTTP, c.Raft, c.Advertise, c.Insecure, c.Profile}, "", "  ")
+	if err != nil {
+		return err
+	}
+	return raftlog.WriteFileSynced(filepath.Join(c.DataDir, keptFile), append(data, '\n'))
+}
+
+func (c Config) withDefaults() Config {
+	or := func(field *string, value string) {
+		if *field == "" {
+			*field = value
+		}
+	}
+	or(&c.GRPC, defaultGRPC)
+	or(&c.HTTP, defaultHTTP)
+	or(&c.Raft, defaultRaft)
+	or(&c.Profile, string(raftlog.ProfileLAN))
+	or(&c.Allocator, defaultAllocator)
+	or(&c.Version, version.String())
+	if c.Listen == nil {
+		c.Listen = func(address string) (net.Listener, error) { return net.Listen("tcp", address) }
+	}
+	if c.Dial == nil {
+		c.Dial = func(ctx context.Context, address string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, "tcp", address)
+		}
+	}
+	if c.Logger == nil {
+		nop := zerolog.Nop()
+		c.Logger = &nop
+	}
+	return c
+}
+
+// check reports all that is wrong at once.
+func (c Config) check() error {
+	var bad []error
+	wrong := func(format string, args ...any) { bad = append(bad, fmt.Errorf(format, args...)) }
+	if c.ID != "" {
+		if err := api.CheckID("the master's ID", string(c.ID)); err != nil {
+			bad = append(bad, err)
+		}
+	}
+	if (c.DataDir == "") == (c.Memory == nil) {
+		wrong("a data folder is needed")
+	}
+	if !slices.Contains(allocator.Names(), c.Allocator) {
+		wrong("allocator %q is unknown; there are %s", c.Allocator, strings.Join(allocator.Names(), ", "))
+	}
+	if err := raftlog.Profile(c.Profile).Check(); err != nil {
+		bad = append(bad, err)
+	}
+	for _, address := range []string{c.GRPC, c.HTTP, c.Raft} {
+		if err := c.checkListener(address); err != nil {
+			bad = append(bad, err)
+		}
+	}
+	bad = append(bad, c.checkTimes()...)
+	if c.StoreBytesMax < 0 {
+		wrong("the stores may hold %d bytes; it must not be negative", c.StoreBytesMax)
+	}
+	if len(bad) == 0 {
+		return nil
+	}
+	return api.E("master.config", api.Invalid, c.ID, errors.Join(bad...))
+}
+
+func (c Config) checkListener(address string) error {
+	if address == noListener {
+		return nil
+	}
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return fmt.Errorf("%q is no HOST:PORT to listen on", address)
+	}
+	ip := net.ParseIP(host)
+	if host == "localhost" || ip != nil && ip.IsLoopback() || c.Insecure || c.Memory != nil {
+		return nil
+	}
+	return fmt.Errorf("%s is reached from beyond this machine, and nothing is encrypted there; say insecure if that is right", address)
+}
+
+func (c Config) checkTimes() (bad []error) {
+	times := []struct {
+		name string
+		d    time.Duration
+	}{
+		{"heartbeat interval", c.Core.HeartbeatInterval},
+		{"session timeout", c.Core.SessionTimeout},
+		{"tombstone time", c.Core.TombstoneAfter},
+		{"offer timeout", c.Core.OfferTimeout},
+		{"failover timeout", c.Core.FailoverTimeout},
+		{"preemption grace", c.Core.PreemptionGrace},
+	}
+	for _, t := range times {
+		if t.d < 0 {
+			bad = append(bad, fmt.Errorf("the %s is %v; it must not be negative", t.name, t.d))
+		}
+	}
+	return bad
+}
+
+// advertised is how others reach a listener that is bound to an address.
+func (c Config) advertised(bound string) string {
+	if c.Advertise == "" {
+		return bound
+	}
+	_, port, err := net.SplitHostPort(bound)
+	if err != nil {
+		return bound
+	}
+	return net.JoinHostPort(c.Advertise, port)
+}

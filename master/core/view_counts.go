@@ -1,0 +1,51 @@
+package core
+
+import (
+	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/master/registry"
+)
+
+// Counts is how many there are, for metrics.
+type Counts struct {
+	Agents     map[api.AgentState]int
+	Frameworks int // subscribed or awaited
+	Active     int // subscribed
+	Tasks      map[api.TaskState]int
+	Offers     int
+	Schedulers int // streams
+	Links      int // streams of agents
+	Pending    int // proposals under way
+}
+
+// Counts walks everything once.
+func (c *Core) Counts() Counts {
+	counts := Counts{
+		Agents:     make(map[api.AgentState]int),
+		Tasks:      make(map[api.TaskState]int),
+		Offers:     len(c.offers),
+		Schedulers: len(c.sessions),
+		Links:      len(c.links),
+		Pending:    len(c.pending),
+	}
+	for _, a := range c.agents { // order: irrelevant because they are counted
+		counts.Agents[a.state]++
+		for _, t := range a.tasks { // order: irrelevant because they are counted
+			counts.Tasks[t.status.State]++
+		}
+	}
+	for _, fw := range c.frameworks { // order: irrelevant because they are counted
+		switch {
+		case fw.removed:
+		case fw.session != nil:
+			counts.Active++
+			fallthrough
+		default:
+			counts.Frameworks++
+		}
+	}
+	return counts
+}
+
+// Registry is the core's copy of the registry, as far as the commits it was told of.
+// Read only, and only in the shell's loop.
+func (c *Core) Registry() *registry.State { return c.registry }

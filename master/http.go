@@ -1,0 +1,79 @@
+package master
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"net/http/pprof"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+)
+
+// httpServer is the listener for people, probes and Prometheus.
+type httpServer struct {
+	server *http.Server
+}
+
+const (
+	headerTimeout  = 10 * time.Second
+	requestTimeout = time.Minute // also of a profile
+	idleTimeout    = 2 * time.Minute
+	headerBytesMax = 64 << 10
+)
+
+func newHTTPServer(m *Master) *httpServer {
+	mux := http.NewServeMux()
+	mux.Handle("/v1/", newJSONHandler(m))
+	mux.Handle("GET /metrics", promhttp.HandlerFor(m.metrics.registry, promhttp.HandlerOpts{}))
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { sentence(w, http.StatusOK, "ok") })
+	mux.HandleFunc("GET /readyz", m.readyz)
+	mux.HandleFunc("/debug/pprof/", pprof.Index)
+	mux.HandleFunc("/debug/pprof/profile", pprof.Profile)
+	mux.HandleFunc("/debug/pprof/trace", pprof.Trace)
+	mux.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
+	// A page of another site must not act with its visitor's reach.
+	guard := http.NewCrossOriginProtection()
+	return &httpServer{server: &http.Server{
+		Handler:           guard.Handler(mux),
+		ReadHeaderTimeout: headerTimeout,
+		ReadTimeout:       requestTimeout,
+		WriteTimeout:      2 * requestTimeout,
+		IdleTimeout:       idleTimeout,
+		MaxHeaderBytes:    headerBytesMax,
+	}}
+}
+
+func (s *httpServer) serve(listener net.Listener) error {
+	if err := s.server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return nil
+}
+
+func (s *httpServer) stop(grace time.Duration) {
+	ctx, cancel := context.WithTimeout(context.Background(), grace)
+	defer cancel()
+	if s.server.Shutdown(ctx) != nil {
+		_ = s.server.Close()
+	}
+}
+
+func sentence(w http.ResponseWriter, code int, text string) {
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.WriteHeader(code)
+	_, _ = w.Write([]byte(text + "\n"))
+}
+
+// readyz says whether this master can send anybody to a leader.
+func (m *Master) readyz(w http.ResponseWriter, _ *http.Request) {
+	switch id, address := m.Leader(); {
+	case m.raft.Cluster() == "":
+		sentence(w, http.StatusServiceUnavailable, "not ready: waiting for the other masters to found or join a cluster")
+	case id == "":
+		sentence(w, http.StatusServiceUnavailable, "not ready: nobody leads; is a majority of the masters up?")
+	default:
+		sentence(w, http.StatusOK, "ok: "+string(id)+" leads at "+address)
+	}
+}

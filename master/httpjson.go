@@ -1,0 +1,212 @@
+package master
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+
+	"github.com/tenderhq/tender/api"
+	apiv1 "github.com/tenderhq/tender/api/v1"
+	"github.com/tenderhq/tender/internal/wire"
+)
+
+// jsonHandler serves every unary method of the operator's services: POST /v1/METHOD
+// with a JSON body, or, for methods that only read, GET /v1/METHOD?field=value.
+type jsonHandler struct {
+	master  *Master
+	methods map[string]jsonMethod
+}
+
+type jsonMethod struct {
+	server any
+	desc   grpc.MethodDesc
+	name   string // of gRPC
+}
+
+func newJSONHandler(m *Master) *jsonHandler {
+	h := &jsonHandler{master: m, methods: make(map[string]jsonMethod)}
+	h.add(&apiv1.OperatorService_ServiceDesc, operatorService{master: m})
+	h.add(&apiv1.RaftService_ServiceDesc, raftService{master: m})
+	return h
+}
+
+func (h *jsonHandler) add(desc *grpc.ServiceDesc, server any) {
+	for _, method := range desc.Methods {
+		h.methods[method.MethodName] = jsonMethod{server, method, "/" + desc.ServiceName + "/" + method.MethodName}
+	}
+}
+
+// reads says whether a method changes nothing, by its name.
+func reads(method string) bool {
+	return slices.ContainsFunc([]string{"Get", "List", "Explain", "StateHash"}, func(prefix string) bool {
+		return strings.HasPrefix(method, prefix)
+	})
+}
+
+func (h *jsonHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	name := strings.TrimPrefix(r.URL.Path, "/v1/")
+	method, known := h.methods[name]
+	if !known {
+		writeError(w, api.E("http", api.NotFound, name, errors.New("no such method; the methods are those of OperatorService and RaftService, such as /v1/ListAgents")))
+		return
+	}
+	decode, err := decoder(name, w, r)
+	if err != nil {
+		writeError(w, err)
+		return
+	}
+	answer, err := method.desc.Handler(method.server, r.Context(), decode, h.master.unary)
+	if err != nil {
+		writeError(w, wire.Error(err))
+		return
+	}
+	message, ok := answer.(proto.Message)
+	if !ok {
+		writeError(w, api.E("http", api.Internal, name, fmt.Errorf("the answer is a %T", answer)))
+		return
+	}
+	body, err := wire.JSON(message)
+	if err != nil {
+		writeError(w, err)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_, _ = w.Write(body)
+}
+
+// decoder returns what fills the method's request.
+func decoder(name string, w http.ResponseWriter, r *http.Request) (func(any) error, error) {
+	switch {
+	case r.Method == http.MethodGet && reads(name):
+		return func(request any) error { return fromQuery(r.URL.Query(), request) }, nil
+	case r.Method == http.MethodGet:
+		return nil, api.E("http", api.Invalid, name, errors.New("this method changes something; use POST"))
+	case r.Method != http.MethodPost:
+		return nil, api.E("http", api.Invalid, name, fmt.Errorf("use GET or POST, not %s", r.Method))
+	}
+	// Browsers send no such type to another site without asking first.
+	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/json" {
+		return nil, api.E("http", api.Invalid, name, errors.New("send Content-Type: application/json"))
+	}
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, receiveBytesMax))
+	if err != nil {
+		return nil, api.E("http", api.Invalid, name, err)
+	}
+	return func(request any) error {
+		if len(strings.TrimSpace(string(body))) == 0 {
+			return nil
+		}
+		return fromJSON(body, request)
+	}, nil
+}
+
+func fromJSON(body []byte, request any) error {
+	message, ok := request.(proto.Message)
+	if !ok {
+		return api.E("http", api.Internal, "", fmt.Errorf("the request is a %T", request))
+	}
+	return wire.FromJSON(body, message)
+}
+
+// fromQuery reads limit=10&states=RUNNING&states=BUSY as {"limit":"10","states":[...]}.
+func fromQuery(query url.Values, request any) error {
+	message, ok := request.(proto.Message)
+	if !ok {
+		return api.E("http", api.Internal, "", fmt.Errorf("the request is a %T", request))
+	}
+	object := make(map[string]any, len(query))
+	fields := message.ProtoReflect().Descriptor().Fields()
+	for name, values := range query {
+		field := fields.ByName(protoreflect.Name(name))
+		if field == nil {
+			return api.E("http", api.Invalid, name, fmt.Errorf("no such field; there are %s", fieldNames(fields)))
+		}
+		list := make([]any, len(values))
+		for i, value := range values {
+			list[i] = fromText(field, value)
+		}
+		switch {
+		case field.IsList():
+			object[name] = list
+		case len(list) > 1:
+			return api.E("http", api.Invalid, name, errors.New("it is given more than once"))
+		default:
+			object[name] = list[0]
+		}
+	}
+	body, err := json.Marshal(object)
+	if err != nil {
+		return api.E("http", api.Invalid, "", err)
+	}
+	return wire.FromJSON(body, message)
+}
+
+// fromText is the JSON of a value in a query: numbers may stand in quotes, booleans not.
+func fromText(field protoreflect.FieldDescriptor, value string) any {
+	if field.Kind() == protoreflect.BoolKind {
+		switch value {
+		case "true", "1", "":
+			return true
+		case "false", "0":
+			return false
+		}
+	}
+	return value
+}
+
+func fieldNames(fields protoreflect.FieldDescriptors) string {
+	names := make([]string, fields.Len())
+	for i := range names {
+		names[i] = string(fields.Get(i).Name())
+	}
+	return strings.Join(names, ", ")
+}
+
+// httpCodes maps kinds; what is missing is a 500.
+var httpCodes = map[api.Kind]int{
+	api.Invalid:     http.StatusBadRequest,
+	api.NotFound:    http.StatusNotFound,
+	api.Exists:      http.StatusConflict,
+	api.Stale:       http.StatusConflict,
+	api.Fenced:      http.StatusConflict,
+	api.Denied:      http.StatusForbidden,
+	api.Limit:       http.StatusTooManyRequests,
+	api.Unavailable: http.StatusServiceUnavailable,
+	api.NotLeader:   http.StatusServiceUnavailable,
+	api.Removed:     http.StatusGone,
+	api.Unknown:     http.StatusGatewayTimeout,
+	api.Unsupported: http.StatusNotImplemented,
+}
+
+// writeError answers {"error":{"kind":…,"message":…,"subject":…}}; NotLeader names
+// the leader's gRPC address too.
+func writeError(w http.ResponseWriter, err error) {
+	type body struct {
+		Kind    string `json:"kind"`
+		Message string `json:"message"`
+		Subject string `json:"subject"`
+		Leader  string `json:"leader,omitempty"`
+	}
+	e := wire.Error(err)
+	code, ok := httpCodes[e.Kind]
+	if !ok {
+		code = http.StatusInternalServerError
+	}
+	if errors.Is(err, context.Canceled) {
+		code = 499 // the client has gone; nobody reads this
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(code)
+	_ = json.NewEncoder(w).Encode(map[string]body{"error": {e.Kind.String(), e.Error(), e.Subject, wire.LeaderOf(e)}})
+}

@@ -1,0 +1,423 @@
+package master
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"sync/atomic"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/tenderhq/tender/allocator"
+	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/internal/invariant"
+	"github.com/tenderhq/tender/internal/wire"
+	"github.com/tenderhq/tender/master/core"
+	"github.com/tenderhq/tender/master/internal/raftlog"
+	"github.com/tenderhq/tender/master/registry"
+)
+
+const (
+	// inboxMax bounds what waits for the loop. Full: the readers of streams wait, and
+	// with them, through gRPC's flow control, whoever sends.
+	inboxMax = 4096
+	// readsMax bounds operators' reads that wait. Full: they wait.
+	readsMax = 256
+	// batchMax bounds how many events one allocation follows.
+	batchMax = 4096
+	// backlogMax: proposals that the quorum has no room for; beyond it the loop takes
+	// nothing from outside.
+	backlogMax = 64
+)
+
+// leader is this master while it leads: one inbox, one loop, one core.
+type leader struct {
+	master *Master
+	log    zerolog.Logger
+	lead   *raftlog.Leadership
+	term   api.Term
+	inbox  chan arrival
+	reads  chan func(*core.Core, time.Time)
+	over   chan struct{} // closed when the loop has ended
+	ids    atomic.Uint64 // connections and requests
+
+	// The loop's goroutine only:
+	core       *core.Core
+	schedulers map[core.Conn]*schedulerStream
+	agents     map[core.Conn]*agentStream
+	requests   map[core.RequestID]chan<- core.Reply
+	backlog    []registry.Command // proposed, in order, and not yet taken
+	touched    []flusher          // streams with something new in their queue
+	seen       time.Time          // when the loop was last at work
+	wakeAt     time.Time          // what the timer is set to; zero: nothing
+}
+
+// arrival is something from outside, and where answers go.
+type arrival struct {
+	what      core.Happening
+	scheduler *schedulerStream
+	agent     *agentStream
+	reply     chan<- core.Reply
+}
+
+// flusher is a stream whose writer is to be woken once after a batch.
+type flusher interface{ flush() }
+
+func newLeader(m *Master, lead *raftlog.Leadership, policy allocator.Allocator) *leader {
+	config := m.config.Core
+	config.Master = m.config.ID
+	config.Client = string(m.config.ID) + "/" + lead.Term.String()
+	now := time.Now()
+	return &leader{
+		master:     m,
+		log:        m.log.With().Stringer("term", lead.Term).Logger(),
+		lead:       lead,
+		term:       lead.Term,
+		inbox:      make(chan arrival, inboxMax),
+		reads:      make(chan func(*core.Core, time.Time), readsMax),
+		over:       make(chan struct{}),
+		core:       core.New(config, lead.State, lead.Term, policy, now),
+		schedulers: make(map[core.Conn]*schedulerStream),
+		agents:     make(map[core.Conn]*agentStream),
+		requests:   make(map[core.RequestID]chan<- core.Reply),
+		seen:       now,
+	}
+}
+
+// run leads until the leadership or ctx ends, or the core breaks.
+func (l *leader) run(ctx context.Context) {
+	defer l.close()
+	defer l.broken()
+	l.introduce()
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		// The quorum has no room: who brings work has to wait.
+		inbox := l.inbox
+		if len(l.backlog) > backlogMax {
+			inbox = nil
+		}
+		select {
+		case <-ctx.Done():
+			l.lead.End("this master ends")
+			return
+		case <-l.lead.Done():
+			return
+		case arrived := <-inbox:
+			l.awake()
+			l.take(arrived)
+		case commit := <-l.lead.Commits():
+			l.awake()
+			l.committed(commit)
+		case read := <-l.reads:
+			l.awake()
+			read(l.core, l.seen)
+			l.drainReads()
+		case <-timer.C:
+			l.awake()
+			l.wakeAt = time.Time{}
+			l.step(core.Woken{})
+		}
+		l.drain()
+		l.perform(l.core.Allocate(time.Now()))
+		l.propose()
+		l.flush()
+		l.setTimer(timer)
+		l.busy()
+	}
+}
+
+// introduce lets the registry say where this master is.
+func (l *leader) introduce() {
+	self := l.master.self()
+	if l.lead.State.Masters[l.master.config.ID] != self {
+		l.lead.Propose(raftlog.Proposal{Command: registry.Command{
+			At: time.Now(), Change: registry.SetMaster{ID: l.master.config.ID, Master: self},
+		}})
+	}
+}
+
+// awake notices when the loop itself was away: stopped, or starved (R23). Waiting for
+// the next event is not being away; waiting longer than the timer was set is.
+func (l *leader) awake() {
+	now := time.Now()
+	from := now
+	if !l.wakeAt.IsZero() && now.After(l.wakeAt) {
+		from = l.wakeAt
+		if l.seen.After(from) {
+			from = l.seen
+		}
+	}
+	l.seen = now
+	l.away(now.Sub(from))
+}
+
+// busy notices when one round took so long that what came meanwhile has waited.
+func (l *leader) busy() {
+	now := time.Now()
+	took := now.Sub(l.seen)
+	l.seen = now
+	l.away(took)
+}
+
+func (l *leader) away(gap time.Duration) {
+	if gap > l.heartbeat() {
+		l.log.Warn().Dur("gap", gap).Msg("the loop was away")
+		l.step(core.Away{Gap: gap})
+	}
+}
+
+func (l *leader) heartbeat() time.Duration {
+	if d := l.master.config.Core.HeartbeatInterval; d > 0 {
+		return d
+	}
+	return time.Second
+}
+
+// drain takes what else is waiting, so that a burst is allocated once.
+func (l *leader) drain() {
+	for range batchMax {
+		select {
+		case commit := <-l.lead.Commits():
+			l.committed(commit)
+			continue
+		default:
+		}
+		if len(l.backlog) > backlogMax {
+			return
+		}
+		select {
+		case arrived := <-l.inbox:
+			l.take(arrived)
+		default:
+			return
+		}
+	}
+}
+
+func (l *leader) drainReads() {
+	for {
+		select {
+		case read := <-l.reads:
+			read(l.core, l.seen)
+		default:
+			return
+		}
+	}
+}
+
+// take registers a new stream before its first event, and forgets a closed one after
+// its last.
+func (l *leader) take(arrived arrival) {
+	switch what := arrived.what.(type) {
+	case core.SchedulerOpened:
+		l.schedulers[what.Conn] = arrived.scheduler
+	case core.AgentOpened:
+		l.agents[what.Conn] = arrived.agent
+	case core.Requested:
+		l.requests[what.ID] = arrived.reply
+	}
+	l.step(arrived.what)
+	switch what := arrived.what.(type) {
+	case core.SchedulerClosed:
+		delete(l.schedulers, what.Conn)
+	case core.AgentClosed:
+		delete(l.agents, what.Conn)
+	}
+}
+
+func (l *leader) committed(commit raftlog.Commit) {
+	l.step(core.Committed{Index: commit.Index, Commands: commit.Commands})
+}
+
+func (l *leader) step(what core.Happening) {
+	l.perform(l.core.Step(core.Event{At: time.Now(), What: what}))
+}
+
+func (l *leader) perform(effects []core.Effect) {
+	for _, effect := range effects {
+		switch effect := effect.(type) {
+		case core.ToScheduler:
+			if stream := l.schedulers[effect.Conn]; stream != nil {
+				l.touch(stream, stream.put(effect.Event))
+			}
+		case core.CloseScheduler:
+			if stream := l.schedulers[effect.Conn]; stream != nil {
+				stream.close(effect.Err)
+			}
+		case core.ToAgent:
+			if stream := l.agents[effect.Conn]; stream != nil {
+				l.touch(stream, stream.put(agentEvent{effect.Session, effect.Event}))
+			}
+		case core.CloseAgent:
+			if stream := l.agents[effect.Conn]; stream != nil {
+				stream.close(effect.Err)
+			}
+		case core.Propose:
+			l.backlog = append(l.backlog, effect.Command)
+		case core.Reply:
+			if reply := l.requests[effect.ID]; reply != nil {
+				reply <- effect // has room for this one
+				delete(l.requests, effect.ID)
+			}
+		case core.Log:
+			l.report(effect)
+		}
+	}
+}
+
+func (l *leader) touch(stream flusher, first bool) {
+	if first {
+		l.touched = append(l.touched, stream)
+	}
+}
+
+func (l *leader) flush() {
+	for _, stream := range l.touched {
+		stream.flush()
+	}
+	clear(l.touched)
+	l.touched = l.touched[:0]
+}
+
+func (l *leader) report(effect core.Log) {
+	event := l.log.Info()
+	if effect.Debug {
+		event = l.log.Debug()
+	}
+	for _, f := range effect.Fields {
+		event = event.Str(f.Name, f.Value)
+	}
+	event.Msg(effect.Message)
+}
+
+// propose hands commands to the quorum in order. What it has no room for stays first
+// in line: a later command never overtakes an earlier one.
+func (l *leader) propose() {
+	taken := 0
+	for taken < len(l.backlog) && l.lead.Propose(raftlog.Proposal{Command: l.backlog[taken], Done: l.proposed}) {
+		taken++
+	}
+	l.backlog = l.backlog[taken:]
+	if len(l.backlog) == 0 {
+		l.backlog = nil
+	}
+}
+
+// proposed hears what became of a proposal. The core learns of commits in the log's
+// order; a leadership that lost one has ended. What can't be written is our mistake.
+func (l *leader) proposed(_ registry.Result, err error) {
+	if api.Is(err, api.Invalid) {
+		l.log.Error().Err(err).Msg("a command can't be written")
+		l.lead.End(err.Error())
+	}
+}
+
+func (l *leader) setTimer(timer *time.Timer) {
+	wake := l.core.Wake()
+	if wake.Equal(l.wakeAt) {
+		return
+	}
+	l.wakeAt = wake
+	if wake.IsZero() {
+		timer.Stop()
+		return
+	}
+	timer.Reset(max(0, time.Until(wake)))
+}
+
+// broken ends a leadership whose core has broken a rule of its own, with the evidence
+// in the log; the process and the other masters go on (R18).
+func (l *leader) broken() {
+	evidence := recover()
+	if evidence == nil {
+		return
+	}
+	var rule invariant.Broken
+	if err, ok := evidence.(error); ok && errors.As(err, &rule) {
+		evidence = rule.Evidence
+	}
+	l.log.Error().Str("evidence", fmt.Sprint(evidence)).Str("stack", string(debug.Stack())).Msg("the core is broken")
+	l.master.metrics.broken.Inc()
+	l.lead.End(fmt.Sprintf("the core is broken: %v", evidence))
+}
+
+// close ends every stream and answers whoever waits.
+func (l *leader) close() {
+	l.master.leading.CompareAndSwap(l, nil)
+	close(l.over)
+	err := l.master.notLeader("session")
+	for _, stream := range l.schedulers {
+		stream.close(err)
+	}
+	for _, stream := range l.agents {
+		stream.close(err)
+	}
+	for _, reply := range l.requests {
+		reply <- core.Reply{Err: api.E("master.request", api.Unknown, l.master.config.ID,
+			errors.New("the leadership ended before the outcome was known"))}
+	}
+}
+
+// send brings something into the loop; false when the leadership or ctx is over.
+func (l *leader) send(ctx context.Context, arrived arrival) bool {
+	select {
+	case l.inbox <- arrived:
+		return true
+	case <-l.over:
+	case <-ctx.Done():
+	}
+	return false
+}
+
+// read runs in the loop, between two batches.
+func (l *leader) read(ctx context.Context, op string, read func(*core.Core, time.Time)) error {
+	done := make(chan struct{})
+	select {
+	case l.reads <- func(c *core.Core, now time.Time) { defer close(done); read(c, now) }:
+	case <-l.over:
+		return l.master.notLeader(op)
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	select {
+	case <-done:
+		return nil
+	case <-l.over:
+		return l.master.notLeader(op)
+	}
+}
+
+// request brings an operator's action into the loop and waits for its reply.
+func (l *leader) request(ctx context.Context, op string, action core.Action) (any, error) {
+	reply := make(chan core.Reply, 1)
+	id := core.RequestID(l.ids.Add(1))
+	if !l.send(ctx, arrival{what: core.Requested{ID: id, Action: action}, reply: reply}) {
+		if ctx.Err() != nil {
+			return nil, wire.Error(ctx.Err())
+		}
+		return nil, l.master.notLeader(op)
+	}
+	select {
+	case r := <-reply:
+		if r.Err != nil {
+			return r.Answer, r.Err
+		}
+		return r.Answer, nil
+	case <-ctx.Done():
+		return nil, api.E(op, api.Unknown, "", errors.New("given up before the outcome was known"))
+	case <-l.over:
+		// The reply may have come at the same moment.
+		select {
+		case r := <-reply:
+			if r.Err != nil {
+				return r.Answer, r.Err
+			}
+			return r.Answer, nil
+		default:
+			return nil, api.E(op, api.Unknown, "", errors.New("the leadership ended before the outcome was known"))
+		}
+	}
+}

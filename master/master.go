@@ -1,0 +1,295 @@
+package master
+
+import (
+	"context"
+	"errors"
+	"net"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/rs/zerolog"
+	"google.golang.org/grpc"
+
+	"github.com/tenderhq/tender/allocator"
+	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/internal/wire"
+	"github.com/tenderhq/tender/master/internal/raftlog"
+	"github.com/tenderhq/tender/master/registry"
+)
+
+// Master is one master. New, then Run once; or Close.
+type Master struct {
+	config  Config
+	log     zerolog.Logger
+	lock    *os.File // of the data folder; nil in memory
+	raft    *raftlog.Log
+	server  *grpc.Server
+	http    *httpServer // nil: none
+	metrics *metrics
+
+	grpcListener net.Listener
+	raftListener net.Listener
+	httpListener net.Listener
+
+	leading atomic.Pointer[leader] // nil: this master does not lead
+	readers sync.WaitGroup         // of streams
+	changed *broadcast             // closed and replaced whenever leadership changes
+}
+
+// New checks the configuration, locks the folder, reads it and opens the listeners.
+// It starts nothing; Run does.
+func New(config Config) (*Master, error) {
+	config, err := config.withKept()
+	if err != nil {
+		return nil, err
+	}
+	config = config.withDefaults()
+	if err := config.check(); err != nil {
+		return nil, err
+	}
+	m := &Master{config: config, log: *config.Logger, metrics: newMetrics(), changed: newBroadcast()}
+	if err := m.open(); err != nil {
+		return nil, errors.Join(err, m.Close())
+	}
+	return m, nil
+}
+
+func (m *Master) open() (err error) {
+	if m.config.DataDir != "" {
+		if m.lock, err = lockFolder(m.config.DataDir); err != nil {
+			return err
+		}
+	}
+	if m.grpcListener, err = m.config.listen("gRPC", m.config.GRPC); err != nil {
+		return err
+	}
+	if m.raftListener, err = m.config.listen("Raft", m.config.Raft); err != nil {
+		return err
+	}
+	if m.config.HTTP != noListener {
+		if m.httpListener, err = m.config.listen("HTTP", m.config.HTTP); err != nil {
+			return err
+		}
+	}
+	m.raft, err = raftlog.Open(raftlog.Config{
+		Dir:             m.config.DataDir,
+		Memory:          m.config.Memory,
+		ID:              m.config.ID,
+		Peers:           m.config.Peers,
+		Listener:        m.raftListener,
+		Advertise:       m.config.advertised(m.raftListener.Addr().String()),
+		Dial:            m.dialRaft,
+		Profile:         raftlog.Profile(m.config.Profile),
+		SnapshotEntries: m.config.SnapshotEntries,
+		Logger:          m.log,
+		Committed:       m.metrics.committed,
+	})
+	if err != nil {
+		return err
+	}
+	m.config.ID = m.raft.ID()
+	m.log = m.log.With().Str("master", string(m.config.ID)).Logger()
+	m.server = m.newServer()
+	if m.httpListener != nil {
+		m.http = newHTTPServer(m)
+	}
+	m.metrics.watch(m)
+	return m.config.keep()
+}
+
+func (m *Master) dialRaft(address string, timeout time.Duration) (net.Conn, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), timeout)
+	defer cancel()
+	return m.config.Dial(ctx, address)
+}
+
+// Close releases what New has opened, when Run is not called.
+func (m *Master) Close() error {
+	var errs []error
+	for _, listener := range []net.Listener{m.grpcListener, m.httpListener, m.raftListener} {
+		if listener != nil {
+			errs = append(errs, ignoreClosed(listener.Close()))
+		}
+	}
+	if m.raft != nil {
+		errs = append(errs, m.raft.Close())
+	}
+	if m.lock != nil {
+		errs = append(errs, m.lock.Close())
+	}
+	return errors.Join(errs...)
+}
+
+func ignoreClosed(err error) error {
+	if errors.Is(err, net.ErrClosed) {
+		return nil
+	}
+	return err
+}
+
+// ID is this master's.
+func (m *Master) ID() api.MasterID { return m.config.ID }
+
+// GRPCAddr is where others reach the gRPC listener.
+func (m *Master) GRPCAddr() string { return m.config.advertised(m.grpcListener.Addr().String()) }
+
+// HTTPAddr is where others reach the HTTP listener; "" when there is none.
+func (m *Master) HTTPAddr() string {
+	if m.httpListener == nil {
+		return ""
+	}
+	return m.config.advertised(m.httpListener.Addr().String())
+}
+
+// RaftAddr is where others reach the Raft listener.
+func (m *Master) RaftAddr() string { return m.config.advertised(m.raftListener.Addr().String()) }
+
+// Leading reports whether this master leads, and in which term.
+func (m *Master) Leading() (api.Term, bool) {
+	if l := m.leading.Load(); l != nil {
+		return l.term, true
+	}
+	return api.Term{}, false
+}
+
+// LeadershipChanged returns a channel that is closed when this master begins or ends
+// to lead. Take it first, then ask Leading.
+func (m *Master) LeadershipChanged() <-chan struct{} { return m.changed.wait() }
+
+// Leader is who leads as far as this master knows, and its gRPC address; "" when it
+// does not know.
+func (m *Master) Leader() (api.MasterID, string) {
+	if m.leading.Load() != nil {
+		return m.config.ID, m.GRPCAddr()
+	}
+	id, _ := m.raft.Leader()
+	if id == m.config.ID {
+		return "", "" // elected, and the gate is not open yet
+	}
+	return id, m.raft.Registry().Masters[id].GRPC
+}
+
+// notLeader is what every call is answered that only a leader can serve.
+func (m *Master) notLeader(op string) *api.Error {
+	_, address := m.Leader()
+	return wire.NotLeader(op, address)
+}
+
+// self is what the registry shall say of this master.
+func (m *Master) self() registry.Master {
+	return registry.Master{
+		GRPC: m.GRPCAddr(), HTTP: m.HTTPAddr(), Raft: m.RaftAddr(), Version: m.config.Version, Allocator: m.config.Allocator,
+	}
+}
+
+// Run serves until ctx ends or this master can't go on. All it started has ended when
+// it returns.
+func (m *Master) Run(ctx context.Context) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	m.log.Info().Str("grpc", m.GRPCAddr()).Str("http", m.HTTPAddr()).Str("raft", m.RaftAddr()).
+		Str("version", m.config.Version).Msg("master starts")
+	var parts sync.WaitGroup
+	part := func(run func() error) {
+		parts.Go(func() {
+			if err := run(); err != nil {
+				cancel(err)
+			}
+		})
+	}
+	part(func() error {
+		err := m.raft.Run(ctx)
+		if err == nil && ctx.Err() == nil {
+			err = api.E("master.run", api.Internal, m.config.ID, errors.New("raft has ended"))
+		}
+		return err
+	})
+	part(func() error { return m.lead(ctx) })
+	part(func() error { m.announce(ctx); return nil })
+	part(func() error { return serveError(m.server.Serve(m.grpcListener)) })
+	if m.http != nil {
+		part(func() error { return m.http.serve(m.httpListener) })
+	}
+	<-ctx.Done()
+	m.stopServing()
+	parts.Wait()
+	m.readers.Wait()
+	m.log.Info().Msg("master has ended")
+	err := context.Cause(ctx)
+	if errors.Is(err, context.Canceled) {
+		err = nil
+	}
+	if m.lock != nil {
+		err = errors.Join(err, m.lock.Close())
+	}
+	return err
+}
+
+// graceToServe is how long calls may go on after the end has begun.
+const graceToServe = time.Second
+
+func (m *Master) stopServing() {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		m.server.GracefulStop()
+	}()
+	if m.http != nil {
+		m.http.stop(graceToServe)
+	}
+	timer := time.NewTimer(graceToServe)
+	defer timer.Stop()
+	select {
+	case <-done:
+	case <-timer.C:
+		m.server.Stop()
+		<-done
+	}
+}
+
+func serveError(err error) error {
+	if errors.Is(err, grpc.ErrServerStopped) {
+		return nil
+	}
+	return err
+}
+
+// lead runs one leader after the other.
+func (m *Master) lead(ctx context.Context) error {
+	for lead := range m.raft.Leaderships() {
+		policy, err := allocator.Make(m.config.Allocator, m.config.AllocatorConfig)
+		if err != nil {
+			return api.E("master.lead", api.Invalid, m.config.Allocator, err)
+		}
+		l := newLeader(m, lead, policy)
+		m.leading.Store(l)
+		m.changed.fire()
+		l.run(ctx)
+		m.changed.fire()
+		m.log.Warn().Stringer("term", l.term).Str("why", lead.Why()).Msg("leadership is over")
+	}
+	return nil
+}
+
+// broadcast wakes everybody who waits.
+type broadcast struct {
+	mu sync.Mutex
+	ch chan struct{} // guarded by mu
+}
+
+func newBroadcast() *broadcast { return &broadcast{ch: make(chan struct{})} }
+
+func (b *broadcast) wait() <-chan struct{} {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.ch
+}
+
+func (b *broadcast) fire() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	close(b.ch)
+	b.ch = make(chan struct{})
+}

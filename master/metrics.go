@@ -1,0 +1,123 @@
+package master
+
+import (
+	"context"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+
+	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/master/core"
+)
+
+// metrics are this master's own: nothing global, so that many masters fit one process.
+type metrics struct {
+	registry *prometheus.Registry
+	commits  prometheus.Histogram
+	batch    prometheus.Histogram
+	calls    *prometheus.CounterVec
+	broken   prometheus.Counter
+}
+
+func newMetrics() *metrics {
+	m := &metrics{
+		registry: prometheus.NewRegistry(),
+		commits: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name: "tender_raft_commit_seconds", Help: "From handing an entry to the quorum until it is applied here.",
+			Buckets: prometheus.ExponentialBuckets(0.0005, 2, 14),
+		}),
+		batch: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name: "tender_raft_entry_commands", Help: "Commands in one entry of the log.",
+			Buckets: prometheus.ExponentialBuckets(1, 4, 8),
+		}),
+		calls: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "tender_calls_total", Help: "Calls and streams that have ended, by method and kind of error.",
+		}, []string{"method", "kind"}),
+		broken: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "tender_core_broken_total", Help: "Leaderships that ended because the core broke a rule of its own.",
+		}),
+	}
+	m.registry.MustRegister(m.commits, m.batch, m.calls, m.broken,
+		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	return m
+}
+
+func (m *metrics) committed(commands int, took time.Duration) {
+	m.commits.Observe(took.Seconds())
+	m.batch.Observe(float64(commands))
+}
+
+func (m *metrics) called(method string, err error) {
+	kind := "ok"
+	if err != nil {
+		kind = api.KindOf(err).String()
+	}
+	m.calls.WithLabelValues(method, kind).Inc()
+}
+
+// watch adds what is read from the master when somebody asks.
+func (m *metrics) watch(master *Master) { m.registry.MustRegister(collector{master}) }
+
+type collector struct{ master *Master }
+
+var (
+	leadingGauge = gauge("tender_master_leading", "1 on the master that leads.")
+	termGauge    = gauge("tender_raft_term", "Raft's term.")
+	appliedGauge = gauge("tender_raft_applied_index", "Last entry applied here.")
+	lastGauge    = gauge("tender_raft_last_index", "Last entry written here.")
+	agentsGauge  = gauge("tender_agents", "Agents by state, on the leader.", "state")
+	tasksGauge   = gauge("tender_tasks", "Tasks by state, on the leader.", "state")
+	frameworks   = gauge("tender_frameworks", "Frameworks that are not removed, on the leader.")
+	activeGauge  = gauge("tender_frameworks_active", "Frameworks with a scheduler, on the leader.")
+	offersGauge  = gauge("tender_offers", "Open offers, on the leader.")
+	streamsGauge = gauge("tender_streams", "Streams, on the leader.", "of")
+	inboxGauge   = gauge("tender_inbox_events", "Events that wait for the leader's loop.")
+	queueGauge   = gauge("tender_proposals_waiting", "Commands that wait for the next entry of the log.")
+)
+
+func gauge(name, help string, labels ...string) *prometheus.Desc {
+	return prometheus.NewDesc(name, help, labels, nil)
+}
+
+// Describe names nothing: what there is depends on who leads.
+func (c collector) Describe(chan<- *prometheus.Desc) {}
+
+// scrapeTimeout bounds the wait for the leader's loop.
+const scrapeTimeout = 2 * time.Second
+
+// Collect reads everything once.
+func (c collector) Collect(out chan<- prometheus.Metric) {
+	put := func(desc *prometheus.Desc, value float64, labels ...string) {
+		out <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, value, labels...)
+	}
+	status := c.master.raft.Status()
+	put(termGauge, float64(status.Term))
+	put(appliedGauge, float64(status.Applied))
+	put(lastGauge, float64(status.Last))
+	l := c.master.leading.Load()
+	if l == nil {
+		put(leadingGauge, 0)
+		return
+	}
+	put(leadingGauge, 1)
+	put(inboxGauge, float64(len(l.inbox)))
+	put(queueGauge, float64(l.lead.Waiting()))
+	ctx, cancel := context.WithTimeout(context.Background(), scrapeTimeout)
+	defer cancel()
+	var counts core.Counts
+	if l.read(ctx, "metrics", func(core *core.Core, _ time.Time) { counts = core.Counts() }) != nil {
+		return
+	}
+	for state := api.AgentIniting; state <= api.AgentTombstone; state++ {
+		put(agentsGauge, float64(counts.Agents[state]), state.String())
+	}
+	for state := api.TaskStaging; state <= api.TaskUnreachable; state++ {
+		put(tasksGauge, float64(counts.Tasks[state]), state.String())
+	}
+	put(frameworks, float64(counts.Frameworks))
+	put(activeGauge, float64(counts.Active))
+	put(offersGauge, float64(counts.Offers))
+	put(streamsGauge, float64(counts.Schedulers), "schedulers")
+	put(streamsGauge, float64(counts.Links), "agents")
+}

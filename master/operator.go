@@ -1,0 +1,265 @@
+package master
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"github.com/tenderhq/tender/api"
+	apiv1 "github.com/tenderhq/tender/api/v1"
+	"github.com/tenderhq/tender/master/core"
+)
+
+// operatorService serves people and programs. Interceptors make statuses of its errors.
+type operatorService struct {
+	apiv1.UnimplementedOperatorServiceServer
+	master *Master
+}
+
+// ask reads from the leader's core, inside its loop.
+func (m *Master) ask(ctx context.Context, op string, read func(*core.Core, time.Time)) error {
+	l := m.leading.Load()
+	if l == nil {
+		return m.notLeader(op)
+	}
+	return l.read(ctx, op, read)
+}
+
+func (m *Master) act(ctx context.Context, op string, action core.Action) (any, error) {
+	l := m.leading.Load()
+	if l == nil {
+		return nil, m.notLeader(op)
+	}
+	return l.request(ctx, op, action)
+}
+
+func queryOf(r *apiv1.ListRequest) core.Query {
+	return core.Query{
+		Limit: int(r.GetLimit()), After: r.GetPageToken(), Prefix: r.GetPrefix(), Agent: api.AgentID(r.GetAgentId()),
+		Framework: api.FrameworkID(r.GetFrameworkId()), Role: api.Role(r.GetRole()), States: r.GetStates(),
+	}
+}
+
+// shown turns a page's values into messages, outside the loop.
+func shown[V, M any](items []V, show func(V) M) []M {
+	messages := make([]M, len(items))
+	for i, item := range items {
+		messages[i] = show(item)
+	}
+	return messages
+}
+
+func (s operatorService) GetCluster(context.Context, *apiv1.GetClusterRequest) (*apiv1.ClusterView, error) {
+	m := s.master
+	leader, address := m.Leader()
+	status, state := m.raft.Status(), m.raft.Registry()
+	return &apiv1.ClusterView{
+		ClusterId: string(m.raft.Cluster()), LeaderId: string(leader), LeaderAddress: address,
+		Term:      &apiv1.Term{Epoch: state.Epoch, Number: status.Term},
+		Allocator: m.config.Allocator, Version: m.config.Version, Index: state.Index,
+	}, nil
+}
+
+func (s operatorService) ListMasters(_ context.Context, r *apiv1.ListRequest) (*apiv1.ListMastersResponse, error) {
+	if s.master.leading.Load() == nil && !r.GetStale() {
+		return nil, s.master.notLeader("operator.masters")
+	}
+	return s.master.listMasters(r), nil
+}
+
+func (s operatorService) ListAgents(ctx context.Context, r *apiv1.ListRequest) (*apiv1.ListAgentsResponse, error) {
+	if s.master.leading.Load() == nil && r.GetStale() {
+		return s.master.staleAgents(r), nil
+	}
+	var page core.Page[core.AgentView]
+	err := s.master.ask(ctx, "operator.agents", func(c *core.Core, _ time.Time) { page = c.Agents(queryOf(r)) })
+	if err != nil {
+		return nil, err
+	}
+	return &apiv1.ListAgentsResponse{Items: shown(page.Items, showAgent), NextPageToken: page.Next}, nil
+}
+
+func (s operatorService) ListFrameworks(ctx context.Context, r *apiv1.ListRequest) (*apiv1.ListFrameworksResponse, error) {
+	if s.master.leading.Load() == nil && r.GetStale() {
+		return s.master.staleFrameworks(r), nil
+	}
+	var page core.Page[core.FrameworkView]
+	err := s.master.ask(ctx, "operator.frameworks", func(c *core.Core, _ time.Time) { page = c.Frameworks(queryOf(r)) })
+	if err != nil {
+		return nil, err
+	}
+	return &apiv1.ListFrameworksResponse{Items: shown(page.Items, showFramework), NextPageToken: page.Next}, nil
+}
+
+func (s operatorService) ListTasks(ctx context.Context, r *apiv1.ListTasksRequest) (*apiv1.ListTasksResponse, error) {
+	query := core.Query{
+		Limit: int(r.GetLimit()), After: r.GetPageToken(), Prefix: r.GetPrefix(), Agent: api.AgentID(r.GetAgentId()),
+		Framework: api.FrameworkID(r.GetFrameworkId()), States: r.GetStates(), All: r.GetAll(),
+	}
+	var page core.Page[core.TaskView]
+	err := s.master.ask(ctx, "operator.tasks", func(c *core.Core, _ time.Time) { page = c.Tasks(query) })
+	if err != nil {
+		return nil, err
+	}
+	return &apiv1.ListTasksResponse{Items: shown(page.Items, showTask), NextPageToken: page.Next}, nil
+}
+
+func (s operatorService) ListOffers(ctx context.Context, r *apiv1.ListRequest) (*apiv1.ListOffersResponse, error) {
+	var page core.Page[core.OfferView]
+	err := s.master.ask(ctx, "operator.offers", func(c *core.Core, _ time.Time) { page = c.Offers(queryOf(r)) })
+	if err != nil {
+		return nil, err
+	}
+	return &apiv1.ListOffersResponse{Items: shown(page.Items, showOffer), NextPageToken: page.Next}, nil
+}
+
+func (s operatorService) ListRoles(ctx context.Context, r *apiv1.ListRequest) (*apiv1.ListRolesResponse, error) {
+	if s.master.leading.Load() == nil && r.GetStale() {
+		return s.master.staleRoles(r), nil
+	}
+	var page core.Page[core.RoleView]
+	err := s.master.ask(ctx, "operator.roles", func(c *core.Core, _ time.Time) { page = c.Roles(queryOf(r)) })
+	if err != nil {
+		return nil, err
+	}
+	return &apiv1.ListRolesResponse{Items: shown(page.Items, showRole), NextPageToken: page.Next}, nil
+}
+
+func (s operatorService) Explain(ctx context.Context, r *apiv1.ExplainRequest) (*apiv1.ExplainResponse, error) {
+	var view core.ExplainView
+	var failed error
+	err := s.master.ask(ctx, "operator.explain", func(c *core.Core, now time.Time) {
+		view, failed = c.Explain(r.GetFrameworkId(), r.GetAgentId(), now)
+	})
+	if err = errors.Join(err, failed); err != nil {
+		return nil, err
+	}
+	answer := &apiv1.ExplainResponse{FrameworkId: string(view.Framework), Framework: view.Reasons}
+	for _, a := range view.Agents {
+		answer.Agents = append(answer.Agents, &apiv1.ExplainedAgent{AgentId: string(a.Agent), Hostname: a.Hostname, Why: a.Why})
+	}
+	return answer, nil
+}
+
+func (s operatorService) KillTask(ctx context.Context, r *apiv1.KillTaskRequest) (*apiv1.KillTaskResponse, error) {
+	grace, err := durationOf("operator.kill", "grace", r.GetGrace())
+	if err != nil {
+		return nil, err
+	}
+	answer, err := s.master.act(ctx, "operator.kill", core.KillTask{Task: r.GetTask(), Grace: grace})
+	if err != nil {
+		return nil, err
+	}
+	killed, ok := answer.(core.KillTaskAnswer)
+	if !ok {
+		return nil, api.E("operator.kill", api.Internal, r.GetTask(), fmt.Errorf("the core answered %T", answer))
+	}
+	response := &apiv1.KillTaskResponse{
+		FrameworkId: string(killed.Task.Framework), TaskId: string(killed.Task.Task), Pending: killed.Pending,
+	}
+	if killed.Already != api.TaskUnspecified {
+		response.Already = killed.Already.String()
+	}
+	return response, nil
+}
+
+func (s operatorService) RemoveFramework(ctx context.Context, r *apiv1.RemoveFrameworkRequest) (*apiv1.ActionResponse, error) {
+	answer, err := s.master.act(ctx, "operator.remove", core.RemoveFramework{Framework: r.GetFrameworkId()})
+	return actionResponse(r.GetFrameworkId(), answer, err)
+}
+
+func actionResponse(subject string, answer any, err error) (*apiv1.ActionResponse, error) {
+	if err != nil {
+		return nil, err
+	}
+	return &apiv1.ActionResponse{Subject: subject, Message: fmt.Sprint(answer)}, nil
+}
+
+func (s operatorService) MarkAgent(ctx context.Context, r *apiv1.MarkAgentRequest) (*apiv1.ActionResponse, error) {
+	const op = "operator.mark"
+	grace, err := durationOf(op, "grace", r.GetGrace())
+	if err != nil {
+		return nil, err
+	}
+	action := core.MarkAgent{Agent: r.GetAgentId(), Grace: grace, Force: r.GetForce()}
+	switch r.GetAction() {
+	case apiv1.AgentAction_DRAIN:
+		action.Set = api.MarkDraining
+	case apiv1.AgentAction_DEACTIVATE:
+		action.Set = api.MarkDeactivated
+	case apiv1.AgentAction_REACTIVATE:
+		action.Clear = api.MarkDraining | api.MarkDrained | api.MarkDeactivated
+	case apiv1.AgentAction_MARK_GONE:
+		action.Set = api.MarkGone
+	case apiv1.AgentAction_REMOVE:
+		action.Remove = true
+	default:
+		return nil, api.E(op, api.Unsupported, r.GetAgentId(), fmt.Errorf("this master knows no action %v", r.GetAction()))
+	}
+	answer, err := s.master.act(ctx, op, action)
+	return actionResponse(r.GetAgentId(), answer, err)
+}
+
+func (s operatorService) SetRole(ctx context.Context, r *apiv1.SetRoleRequest) (*apiv1.RoleView, error) {
+	const op = "operator.role"
+	role := api.Role(r.GetRole())
+	if err := role.Check(); err != nil {
+		return nil, api.E(op, api.Invalid, role, err)
+	}
+	action := core.SetRole{Role: role, Weight: r.Weight}
+	if r.Priority != nil {
+		priority := int(r.GetPriority())
+		action.Priority = &priority
+	}
+	var err error
+	if action.Guarantee, err = quotaOf(op, "guarantee", r.Guarantee); err != nil {
+		return nil, err
+	}
+	if action.Limit, err = quotaOf(op, "limit", r.Limit); err != nil {
+		return nil, err
+	}
+	if _, err := s.master.act(ctx, op, action); err != nil {
+		return nil, err
+	}
+	view := &apiv1.RoleView{Role: string(role)}
+	err = s.master.ask(ctx, op, func(c *core.Core, _ time.Time) {
+		for _, item := range c.Roles(core.Query{Role: role}).Items {
+			if item.Role == role {
+				view = showRole(item)
+			}
+		}
+	})
+	return view, err
+}
+
+// quotaOf reads resources in the notation of flags; "none" takes a quota away.
+func quotaOf(op, what string, text *string) (*api.Resources, error) {
+	if text == nil {
+		return nil, nil
+	}
+	if *text == "none" {
+		return &api.Resources{}, nil
+	}
+	resources, err := api.ParseResources(*text)
+	if err != nil {
+		return nil, api.E(op, api.Invalid, what, err)
+	}
+	return &resources, nil
+}
+
+// graceMax is longer than anybody waits.
+const graceMax = 365 * 24 * time.Hour
+
+func durationOf(op, what string, d *durationpb.Duration) (time.Duration, error) {
+	if d == nil {
+		return 0, nil
+	}
+	value := d.AsDuration()
+	if d.CheckValid() != nil || value < 0 || value > graceMax {
+		return 0, api.E(op, api.Invalid, what, fmt.Errorf("%v is no time between 0 and a year", value))
+	}
+	return value, nil
+}

@@ -1,0 +1,96 @@
+package master
+
+import (
+	"context"
+	"errors"
+	"sync"
+
+	"github.com/tenderhq/tender/api"
+)
+
+const (
+	// queueEventsMax and queueBytesMax bound what waits for one stream. Full: the
+	// stream is closed; its owner comes back and hears how things stand.
+	queueEventsMax = 16384
+	queueBytesMax  = 64 << 20
+)
+
+// queue is between the loop, which puts, and a stream's writer, which takes all there
+// is. The loop never waits for a stream.
+type queue[E any] struct {
+	size func(E) int // bytes beside the fixed part of an event
+	wake chan struct{}
+
+	mu     sync.Mutex
+	events []E   // guarded by mu
+	bytes  int   // guarded by mu
+	closed bool  // no more comes; guarded by mu
+	err    error // why; guarded by mu
+}
+
+func newQueue[E any](size func(E) int) *queue[E] {
+	return &queue[E]{size: size, wake: make(chan struct{}, 1)}
+}
+
+// put queues an event; first says that the writer must be woken by flush.
+func (q *queue[E]) put(event E) (first bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.closed {
+		return false
+	}
+	q.bytes += q.size(event)
+	if len(q.events) >= queueEventsMax || q.bytes > queueBytesMax {
+		q.closed = true
+		q.err = api.E("session", api.Limit, "", errors.New("events were taken too slowly; come back"))
+		q.events = nil
+		return true
+	}
+	q.events = append(q.events, event)
+	return len(q.events) == 1
+}
+
+func (q *queue[E]) flush() {
+	select {
+	case q.wake <- struct{}{}:
+	default: // the writer is on its way
+	}
+}
+
+// close ends the stream after what is queued.
+func (q *queue[E]) close(err *api.Error) {
+	q.mu.Lock()
+	if !q.closed {
+		q.closed = true
+		if err != nil {
+			q.err = err
+		}
+	}
+	q.mu.Unlock()
+	q.flush()
+}
+
+// take waits for events. At the end it returns what is left, and done with the reason.
+func (q *queue[E]) take(ctx context.Context) (events []E, done bool, err error) {
+	for {
+		q.mu.Lock()
+		events, done, err = q.events, q.closed, q.err
+		q.events, q.bytes = nil, 0
+		q.mu.Unlock()
+		if len(events) > 0 || done {
+			return events, done, err
+		}
+		select {
+		case <-q.wake:
+		case <-ctx.Done():
+			return nil, true, ctx.Err()
+		}
+	}
+}
+
+// length is how many events wait.
+func (q *queue[E]) length() int {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return len(q.events)
+}

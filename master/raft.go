@@ -1,0 +1,104 @@
+package master
+
+import (
+	"context"
+	"fmt"
+
+	"google.golang.org/grpc"
+
+	"github.com/tenderhq/tender/api"
+	apiv1 "github.com/tenderhq/tender/api/v1"
+	"github.com/tenderhq/tender/internal/wire"
+	"github.com/tenderhq/tender/master/registry"
+)
+
+// raftService changes the quorum. Reading is answered by every master.
+type raftService struct {
+	apiv1.UnimplementedRaftServiceServer
+	master *Master
+}
+
+func (s raftService) ListPeers(context.Context, *apiv1.ListPeersRequest) (*apiv1.ListPeersResponse, error) {
+	status, state := s.master.raft.Status(), s.master.raft.Registry()
+	answer := &apiv1.ListPeersResponse{
+		Term:         &apiv1.Term{Epoch: state.Epoch, Number: status.Term},
+		AppliedIndex: status.Applied,
+		LastIndex:    status.Last,
+	}
+	for _, member := range status.Members {
+		answer.Items = append(answer.Items, &apiv1.RaftPeer{Id: string(member.ID), RaftAddress: member.Addr, Role: member.Role})
+	}
+	return answer, nil
+}
+
+// onLeader runs a change of the quorum if this master leads.
+func (s raftService) onLeader(op string, change func(*leader) error) error {
+	l := s.master.leading.Load()
+	if l == nil {
+		return s.master.notLeader(op)
+	}
+	err := change(l)
+	if api.Is(err, api.NotLeader) {
+		return s.master.notLeader(op)
+	}
+	return err
+}
+
+func (s raftService) AddPeer(ctx context.Context, r *apiv1.AddPeerRequest) (*apiv1.ActionResponse, error) {
+	const op = "raft.add"
+	peer, err := ParsePeer(r.GetId() + "=" + r.GetRaftAddress())
+	if err != nil {
+		return nil, api.E(op, api.Invalid, r.GetId(), err)
+	}
+	err = s.onLeader(op, func(*leader) error { return s.master.raft.AddPeer(ctx, peer) })
+	return actionResponse(r.GetId(), fmt.Sprintf("master %s is a voter", peer.ID), err)
+}
+
+func (s raftService) RemovePeer(ctx context.Context, r *apiv1.RemovePeerRequest) (*apiv1.ActionResponse, error) {
+	id := api.MasterID(r.GetId())
+	err := s.onLeader("raft.remove", func(l *leader) error {
+		// First the registry: a leader that removes itself can't write to it any more.
+		if err := l.commit(ctx, "raft.remove", registry.RemoveMaster{ID: id}); err != nil && !api.Is(err, api.NotFound) {
+			return err
+		}
+		return s.master.raft.RemovePeer(ctx, id)
+	})
+	return actionResponse(r.GetId(), fmt.Sprintf("master %s has left the quorum", id), err)
+}
+
+func (s raftService) TransferLeader(ctx context.Context, r *apiv1.TransferLeaderRequest) (*apiv1.ActionResponse, error) {
+	id := api.MasterID(r.GetId())
+	err := s.onLeader("raft.transfer", func(*leader) error { return s.master.raft.TransferLeader(ctx, id) })
+	return actionResponse(r.GetId(), "leadership was handed over", err)
+}
+
+// snapshotChunkBytes keeps each message well below the limit.
+const snapshotChunkBytes = 256 << 10
+
+func (s raftService) SaveSnapshot(_ *apiv1.SaveSnapshotRequest, stream grpc.ServerStreamingServer[apiv1.SnapshotChunk]) error {
+	if s.master.leading.Load() == nil {
+		return wire.Status(s.master.notLeader("raft.snapshot"))
+	}
+	return s.master.raft.Snapshot(&chunks{stream})
+}
+
+// chunks sends what is written to it.
+type chunks struct {
+	stream grpc.ServerStreamingServer[apiv1.SnapshotChunk]
+}
+
+func (c *chunks) Write(data []byte) (int, error) {
+	for sent := 0; sent < len(data); {
+		end := min(len(data), sent+snapshotChunkBytes)
+		if err := c.stream.Send(&apiv1.SnapshotChunk{Data: data[sent:end]}); err != nil {
+			return sent, err
+		}
+		sent = end
+	}
+	return len(data), nil
+}
+
+func (s raftService) StateHash(context.Context, *apiv1.StateHashRequest) (*apiv1.StateHashResponse, error) {
+	state := s.master.raft.Registry()
+	return &apiv1.StateHashResponse{AppliedIndex: state.Index, Hash: state.Hash()}, nil
+}

@@ -1,0 +1,75 @@
+package master
+
+import (
+	"context"
+	"fmt"
+	"runtime/debug"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/health"
+	healthv1 "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/keepalive"
+	"google.golang.org/grpc/reflection"
+
+	"github.com/tenderhq/tender/api"
+	apiv1 "github.com/tenderhq/tender/api/v1"
+	"github.com/tenderhq/tender/internal/wire"
+)
+
+const (
+	// receiveBytesMax leaves room for the frame of a store's largest value.
+	receiveBytesMax = api.MessageBytesMax + 64<<10
+	// streamsPerConnMax bounds calls and streams of one connection. More wait.
+	streamsPerConnMax = 1024
+)
+
+func (m *Master) newServer() *grpc.Server {
+	server := grpc.NewServer(
+		grpc.MaxRecvMsgSize(receiveBytesMax),
+		grpc.MaxConcurrentStreams(streamsPerConnMax),
+		// Finds peers that vanished without a word; heartbeats find those that hang.
+		grpc.KeepaliveParams(keepalive.ServerParameters{Time: 10 * time.Second, Timeout: 5 * time.Second}),
+		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: time.Second, PermitWithoutStream: true}),
+		grpc.ChainUnaryInterceptor(m.unary),
+		grpc.ChainStreamInterceptor(m.streaming),
+	)
+	apiv1.RegisterSchedulerServiceServer(server, schedulerService{master: m})
+	apiv1.RegisterAgentServiceServer(server, agentService{master: m})
+	apiv1.RegisterOperatorServiceServer(server, operatorService{master: m})
+	apiv1.RegisterRaftServiceServer(server, raftService{master: m})
+	apiv1.RegisterStoreServiceServer(server, storeService{master: m})
+	apiv1.RegisterMasterServiceServer(server, masterService{master: m})
+	healthv1.RegisterHealthServer(server, health.NewServer())
+	reflection.Register(server)
+	return server
+}
+
+// unary makes a status of every error, and an error of a panic: no request stops a
+// master.
+func (m *Master) unary(ctx context.Context, request any, info *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (answer any, err error) {
+	defer func() {
+		if evidence := recover(); evidence != nil {
+			err = m.panicked(info.FullMethod, evidence)
+		}
+		m.metrics.called(info.FullMethod, err)
+		err = wire.Status(err)
+	}()
+	return handle(ctx, request)
+}
+
+func (m *Master) streaming(server any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handle grpc.StreamHandler) (err error) {
+	defer func() {
+		if evidence := recover(); evidence != nil {
+			err = m.panicked(info.FullMethod, evidence)
+		}
+		m.metrics.called(info.FullMethod, err)
+		err = wire.Status(err)
+	}()
+	return handle(server, stream)
+}
+
+func (m *Master) panicked(method string, evidence any) error {
+	m.log.Error().Str("method", method).Str("evidence", fmt.Sprint(evidence)).Str("stack", string(debug.Stack())).Msg("a call panicked")
+	return api.E("master.call", api.Internal, method, fmt.Errorf("the master made a mistake: %v", evidence))
+}

@@ -1,0 +1,224 @@
+package master
+
+import (
+	"context"
+	"errors"
+
+	"google.golang.org/grpc"
+
+	"github.com/tenderhq/tender/api"
+	apiv1 "github.com/tenderhq/tender/api/v1"
+	"github.com/tenderhq/tender/internal/protocol"
+	"github.com/tenderhq/tender/internal/wire"
+	"github.com/tenderhq/tender/master/core"
+)
+
+// A stream has one writer, which is gRPC's goroutine for the call, and one reader. The
+// reader brings calls into the loop and says at the end that the stream is closed;
+// the writer sends what the loop queues, in as few messages as fit.
+
+type schedulerStream struct {
+	*queue[protocol.SchedulerEvent]
+}
+
+type agentStream struct{ *queue[agentEvent] }
+
+// agentEvent is an event and the session that it belongs to.
+type agentEvent struct {
+	session uint64
+	event   protocol.AgentEvent
+}
+
+// schedulerService and agentService tell the two Sessions apart.
+type (
+	schedulerService struct {
+		apiv1.UnimplementedSchedulerServiceServer
+		master *Master
+	}
+	agentService struct {
+		apiv1.UnimplementedAgentServiceServer
+		master *Master
+	}
+)
+
+// Session serves one scheduler.
+func (s schedulerService) Session(stream grpc.BidiStreamingServer[apiv1.SchedulerCalls, apiv1.SchedulerEvents]) error {
+	l := s.master.leading.Load()
+	if l == nil {
+		return wire.Status(s.master.notLeader("scheduler.session"))
+	}
+	conn := core.Conn(l.ids.Add(1))
+	out := &schedulerStream{newQueue(schedulerEventBytes)}
+	l.reader(func() { out.close(l.readScheduler(conn, out, stream)) })
+	return wire.Status(writeAll(stream.Context(), out.queue, func(events []protocol.SchedulerEvent) error {
+		batches, err := wire.SchedulerEventBatches(l.term, events)
+		return sendAll(stream.Send, batches, err)
+	}))
+}
+
+// Session serves one agent.
+func (s agentService) Session(stream grpc.BidiStreamingServer[apiv1.AgentCalls, apiv1.AgentEvents]) error {
+	l := s.master.leading.Load()
+	if l == nil {
+		return wire.Status(s.master.notLeader("agent.session"))
+	}
+	conn := core.Conn(l.ids.Add(1))
+	out := &agentStream{newQueue(agentEventBytes)}
+	l.reader(func() { out.close(l.readAgent(conn, out, stream)) })
+	return wire.Status(writeAll(stream.Context(), out.queue, func(events []agentEvent) error {
+		for len(events) > 0 {
+			one, rest := sameSession(events)
+			batches, err := wire.AgentEventBatches(protocol.AgentEvents{Term: l.term, Session: events[0].session, Events: one})
+			if err := sendAll(stream.Send, batches, err); err != nil {
+				return err
+			}
+			events = rest
+		}
+		return nil
+	}))
+}
+
+func (l *leader) reader(read func()) {
+	l.master.readers.Go(read)
+}
+
+// writeAll sends what is queued until the stream is closed, and returns why.
+func writeAll[E any](ctx context.Context, q *queue[E], send func([]E) error) error {
+	for {
+		events, done, err := q.take(ctx)
+		if len(events) > 0 {
+			if sendErr := send(events); sendErr != nil {
+				return sendErr
+			}
+		}
+		if done {
+			return err
+		}
+	}
+}
+
+// sendAll sends the batches of which packErr says that some event fitted into none.
+func sendAll[M any](send func(M) error, batches []M, packErr error) error {
+	for _, batch := range batches {
+		if err := send(batch); err != nil {
+			return err
+		}
+	}
+	return packErr
+}
+
+// sameSession cuts off the first events that belong to one session.
+func sameSession(events []agentEvent) (one []protocol.AgentEvent, rest []agentEvent) {
+	for i, e := range events {
+		if e.session != events[0].session {
+			return one, events[i:]
+		}
+		one = append(one, e.event)
+	}
+	return one, nil
+}
+
+// readScheduler brings a scheduler's calls into the loop until the stream ends. The
+// error is what the writer shall tell the scheduler.
+func (l *leader) readScheduler(conn core.Conn, out *schedulerStream, stream grpc.BidiStreamingServer[apiv1.SchedulerCalls, apiv1.SchedulerEvents]) *api.Error {
+	ctx, opened := stream.Context(), false
+	defer func() {
+		if opened {
+			l.send(context.Background(), arrival{what: core.SchedulerClosed{Conn: conn}})
+		}
+	}()
+	for {
+		message, err := stream.Recv()
+		if err != nil {
+			return nil // the stream is gone or going
+		}
+		calls, wrong := wire.SchedulerCallsFromProto(message)
+		if !opened && len(calls) > 0 {
+			first, ok := calls[0].Call.(protocol.Subscribe)
+			if !ok {
+				return api.E("scheduler.session", api.Invalid, "", errors.New("the first call must be Subscribe"))
+			}
+			opened = l.send(ctx, arrival{what: core.SchedulerOpened{Conn: conn, Subscribe: first}, scheduler: out})
+			if !opened {
+				return l.master.notLeader("scheduler.session")
+			}
+			calls = calls[1:]
+		}
+		if len(calls) > 0 && !l.send(ctx, arrival{what: core.SchedulerCalled{Conn: conn, Calls: calls}}) {
+			return l.master.notLeader("scheduler.session")
+		}
+		if wrong != nil {
+			return wire.Error(wrong)
+		}
+	}
+}
+
+// readAgent is the same for an agent's.
+func (l *leader) readAgent(conn core.Conn, out *agentStream, stream grpc.BidiStreamingServer[apiv1.AgentCalls, apiv1.AgentEvents]) *api.Error {
+	ctx, opened := stream.Context(), false
+	defer func() {
+		if opened {
+			l.send(context.Background(), arrival{what: core.AgentClosed{Conn: conn}})
+		}
+	}()
+	for {
+		message, err := stream.Recv()
+		if err != nil {
+			return nil
+		}
+		calls, wrong := wire.AgentCallsFromProto(message)
+		if !opened && len(calls) > 0 {
+			if !opensAgent(calls[0]) {
+				return api.E("agent.session", api.Invalid, "", errors.New("the first call must be Register or Reregister"))
+			}
+			opened = l.send(ctx, arrival{what: core.AgentOpened{Conn: conn, First: calls[0]}, agent: out})
+			if !opened {
+				return l.master.notLeader("agent.session")
+			}
+			calls = calls[1:]
+		}
+		if len(calls) > 0 && !l.send(ctx, arrival{what: core.AgentCalled{Conn: conn, Calls: calls}}) {
+			return l.master.notLeader("agent.session")
+		}
+		if wrong != nil {
+			return wire.Error(wrong)
+		}
+	}
+}
+
+func opensAgent(call protocol.AgentCall) bool {
+	switch call.(type) {
+	case protocol.RegisterAgent, protocol.ReregisterAgent:
+		return true
+	}
+	return false
+}
+
+// eventBytes is about what an event takes without its data.
+const eventBytes = 512
+
+func schedulerEventBytes(event protocol.SchedulerEvent) int {
+	switch event := event.(type) {
+	case protocol.Update:
+		return eventBytes + len(event.Status.Data)
+	case protocol.MessageFramework:
+		return eventBytes + len(event.Data)
+	case protocol.Offers:
+		return eventBytes * len(event.Offers)
+	}
+	return eventBytes
+}
+
+func agentEventBytes(e agentEvent) int {
+	switch event := e.event.(type) {
+	case protocol.LaunchTask:
+		bytes := 4*eventBytes + len(event.Task.Data)
+		if event.Task.Executor != nil {
+			bytes += len(event.Task.Executor.Data)
+		}
+		return bytes
+	case protocol.MessageToExecutor:
+		return eventBytes + len(event.Data)
+	}
+	return eventBytes
+}

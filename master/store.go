@@ -1,0 +1,239 @@
+package master
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"google.golang.org/grpc"
+
+	"github.com/tenderhq/tender/api"
+	apiv1 "github.com/tenderhq/tender/api/v1"
+	"github.com/tenderhq/tender/master/core"
+	"github.com/tenderhq/tender/master/registry"
+)
+
+// storeService keeps small values for frameworks. Reads come from the leader's copy
+// after a majority has confirmed that it still leads, so they see every write that
+// was answered before.
+type storeService struct {
+	apiv1.UnimplementedStoreServiceServer
+	master *Master
+}
+
+// owner is whose store a call is about, if its session is current (R5).
+func owner(state *registry.State, op string, session *apiv1.StoreSession) (registry.Framework, error) {
+	id := api.FrameworkID(session.GetFrameworkId())
+	framework, known := state.Frameworks[id]
+	switch {
+	case !known:
+		return framework, api.E(op, api.NotFound, id, errors.New("no such framework"))
+	case !framework.Removed.IsZero():
+		return framework, api.E(op, api.Removed, id, errors.New(framework.Why))
+	case framework.Session != session.GetSession():
+		return framework, api.E(op, api.Fenced, id,
+			fmt.Errorf("session %d is over; session %d has taken its place", session.GetSession(), framework.Session))
+	}
+	return framework, nil
+}
+
+// read looks into a framework's store in the leader's loop.
+func (s storeService) read(ctx context.Context, op string, session *apiv1.StoreSession, look func(registry.Framework)) error {
+	l := s.master.leading.Load()
+	if l == nil {
+		return s.master.notLeader(op)
+	}
+	if err := l.lead.Verify(ctx); err != nil {
+		return s.master.notLeader(op)
+	}
+	var refused error
+	err := l.read(ctx, op, func(c *core.Core, _ time.Time) {
+		var framework registry.Framework
+		if framework, refused = owner(c.Registry(), op, session); refused == nil {
+			look(framework)
+		}
+	})
+	return errors.Join(err, refused)
+}
+
+func entryOf(key string, entry registry.Entry) *apiv1.StoreEntry {
+	return &apiv1.StoreEntry{Key: key, Value: entry.Value, Version: entry.Version}
+}
+
+func (s storeService) Get(ctx context.Context, r *apiv1.StoreGetRequest) (*apiv1.StoreEntry, error) {
+	answer := &apiv1.StoreEntry{Key: r.GetKey()}
+	err := s.read(ctx, "store.get", r.GetSession(), func(f registry.Framework) { answer = entryOf(r.GetKey(), f.Store[r.GetKey()]) })
+	return answer, err
+}
+
+// listBytesMax keeps a page below the limit of a message. The one item that is larger
+// alone comes alone.
+const listBytesMax = api.MessageBytesMax / 2
+
+func (s storeService) List(ctx context.Context, r *apiv1.StoreListRequest) (*apiv1.StoreListResponse, error) {
+	answer := &apiv1.StoreListResponse{}
+	err := s.read(ctx, "store.list", r.GetSession(), func(f registry.Framework) { answer = listStore(f, r) })
+	return answer, err
+}
+
+func listStore(f registry.Framework, r *apiv1.StoreListRequest) *apiv1.StoreListResponse {
+	limit := int(r.GetLimit())
+	if limit <= 0 || limit > api.PageItemsMax {
+		limit = api.PageItemsMax
+	}
+	answer := &apiv1.StoreListResponse{}
+	bytes := 0
+	for _, key := range keysUnder(f, r.GetPrefix()) {
+		if key <= r.GetPageToken() && r.GetPageToken() != "" {
+			continue
+		}
+		entry := f.Store[key]
+		bytes += len(key) + len(entry.Value)
+		if n := len(answer.Items); n == limit || n > 0 && bytes > listBytesMax {
+			answer.NextPageToken = answer.Items[n-1].Key
+			break
+		}
+		answer.Items = append(answer.Items, entryOf(key, entry))
+	}
+	return answer
+}
+
+func keysUnder(f registry.Framework, prefix string) []string {
+	var keys []string
+	for key := range f.Store {
+		if strings.HasPrefix(key, prefix) {
+			keys = append(keys, key)
+		}
+	}
+	slices.Sort(keys)
+	return keys
+}
+
+func (s storeService) Put(ctx context.Context, r *apiv1.StorePutRequest) (*apiv1.StoreEntry, error) {
+	const op = "store.put"
+	if err := s.checkRoom(op, r); err != nil {
+		return nil, err
+	}
+	result, err := s.write(ctx, op, r.GetSession(), r.GetWrite(), registry.PutEntry{
+		Framework: api.FrameworkID(r.GetSession().GetFrameworkId()), Session: r.GetSession().GetSession(),
+		Key: r.GetKey(), Value: r.GetValue(), IfVersion: r.IfVersion,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &apiv1.StoreEntry{Key: r.GetKey(), Value: r.GetValue(), Version: result.Version}, nil
+}
+
+// checkRoom holds this master's own limit, which may be below the registry's.
+func (s storeService) checkRoom(op string, r *apiv1.StorePutRequest) error {
+	limit := s.master.config.StoreBytesMax
+	if limit == 0 {
+		return nil
+	}
+	held := int64(0)
+	for _, f := range s.master.raft.Registry().Frameworks {
+		held += f.StoreSize
+	}
+	if held+int64(len(r.GetKey())+len(r.GetValue())) > limit {
+		return api.E(op, api.Limit, r.GetKey(), fmt.Errorf("the stores of all frameworks would hold more than %d bytes", limit))
+	}
+	return nil
+}
+
+func (s storeService) Delete(ctx context.Context, r *apiv1.StoreDeleteRequest) (*apiv1.StoreEntry, error) {
+	result, err := s.write(ctx, "store.delete", r.GetSession(), r.GetWrite(), registry.DeleteEntry{
+		Framework: api.FrameworkID(r.GetSession().GetFrameworkId()), Session: r.GetSession().GetSession(),
+		Key: r.GetKey(), IfVersion: r.IfVersion,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &apiv1.StoreEntry{Key: r.GetKey(), Version: result.Version, Deleted: result.Version != 0}, nil
+}
+
+// write commits a change under the scheduler's own identity, so that a repeat is
+// applied once (R17).
+func (s storeService) write(ctx context.Context, op string, session *apiv1.StoreSession, number uint64, change registry.Change) (registry.Result, error) {
+	if session.GetInstance() == "" || number == 0 {
+		return registry.Result{}, api.E(op, api.Invalid, session.GetFrameworkId(),
+			errors.New("a write names its scheduler's instance and is numbered from 1"))
+	}
+	answer, err := s.master.act(ctx, op, core.StoreWrite{Change: change, Client: "instance/" + session.GetInstance(), Counter: number})
+	if err != nil {
+		return registry.Result{}, err
+	}
+	result, ok := answer.(registry.Result)
+	if !ok {
+		return registry.Result{}, api.E(op, api.Internal, "", fmt.Errorf("the core answered %T", answer))
+	}
+	return result, nil
+}
+
+// watchEvery is how often a watch looks for changes. A change between two looks that
+// was undone is not seen; the last one always is.
+const watchEvery = 100 * time.Millisecond
+
+// Watch sends what is under the prefix, then every change of it.
+func (s storeService) Watch(r *apiv1.StoreWatchRequest, stream grpc.ServerStreamingServer[apiv1.StoreEntry]) error {
+	ctx := stream.Context()
+	ticker := time.NewTicker(watchEvery)
+	defer ticker.Stop()
+	sent := map[string]uint64{}
+	version := uint64(0)
+	for first := true; ; first = false {
+		changes, next, err := s.changes(ctx, r, sent, version, first)
+		if err != nil {
+			return err
+		}
+		version = next
+		for _, entry := range changes {
+			if err := stream.Send(entry); err != nil {
+				return err
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-ticker.C:
+		}
+	}
+}
+
+// changes compares the store with what was sent, unless its version says that nothing
+// has changed, and brings sent up to date.
+func (s storeService) changes(ctx context.Context, r *apiv1.StoreWatchRequest, sent map[string]uint64, version uint64, first bool) (
+	changes []*apiv1.StoreEntry, next uint64, err error) {
+	const op = "store.watch"
+	l := s.master.leading.Load()
+	if l == nil {
+		return nil, 0, s.master.notLeader(op)
+	}
+	var refused error
+	err = l.read(ctx, op, func(c *core.Core, _ time.Time) {
+		var f registry.Framework
+		if f, refused = owner(c.Registry(), op, r.GetSession()); refused != nil {
+			return
+		}
+		next = f.StoreVersion
+		if !first && next == version {
+			return
+		}
+		for _, key := range keysUnder(f, r.GetPrefix()) {
+			if entry := f.Store[key]; sent[key] != entry.Version {
+				sent[key] = entry.Version
+				changes = append(changes, entryOf(key, entry))
+			}
+		}
+		for key := range sent {
+			if _, there := f.Store[key]; !there {
+				delete(sent, key)
+				changes = append(changes, &apiv1.StoreEntry{Key: key, Version: next, Deleted: true})
+			}
+		}
+	})
+	slices.SortStableFunc(changes, func(a, b *apiv1.StoreEntry) int { return int(a.Version) - int(b.Version) })
+	return changes, next, errors.Join(err, refused)
+}
