@@ -33,6 +33,9 @@ func Main() {
 	os.Exit(code)
 }
 
+// repeatedWithin: some senders send to the process and to its group, which is one wish in two signals.
+const repeatedWithin = 300 * time.Millisecond
+
 // interrupts ends the context at the first signal to stop and the process at the second.
 func interrupts() (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(context.Background())
@@ -43,7 +46,11 @@ func interrupts() (context.Context, func()) {
 	}
 	go func() { // lives as long as the process
 		cancel(interrupted{<-signals})
+		first := time.Now()
 		second := <-signals
+		for time.Since(first) < repeatedWithin {
+			second = <-signals
+		}
 		fmt.Fprintln(os.Stderr, "tender: left at once; what was still running may take a moment to notice")
 		os.Exit(signalCode(second))
 	}()
@@ -116,11 +123,13 @@ func (a *App) root() *cobra.Command {
 	root.SetFlagErrorFunc(flagError)
 	root.SetHelpCommand(helpCommand())
 	root.AddGroup(
+		&cobra.Group{ID: groupStart, Title: "Clusters:"},
 		&cobra.Group{ID: groupWork, Title: "Work:"},
 		&cobra.Group{ID: groupLook, Title: "Look:"},
 		&cobra.Group{ID: groupOperate, Title: "Operate:"},
 	)
 	root.SetHelpCommandGroupID("")
+	add(root, groupStart, a.devCommand(), a.masterCommand(), a.agentCommand())
 	add(root, groupWork, a.runCommand(), a.logsCommand(), a.killCommand())
 	add(root, groupLook, a.getCommand(), a.describeCommand(), a.explainCommand())
 	add(root, groupOperate, a.markCommands()...)

@@ -212,7 +212,7 @@ func TestATaskLargerThanAnyAgentIsJudgedByWhatIsSurelyKnown(t *testing.T) {
 	}{
 		{"nobody", nil, ""},
 		{"too small", []*apiv1.AgentView{small}, "no agent is large enough: the largest has cpus 4, mem 4096; the task asks for cpus 8, mem 100"},
-		{"the nearest is named", []*apiv1.AgentView{small, other}, "cpus 16, mem 64, ports [1-9]"},
+		{"the nearest is named", []*apiv1.AgentView{small, other}, "the largest has cpus 16, mem 64;"},
 		{"one fits", []*apiv1.AgentView{small, agent("BUSY", big)}, ""},
 		{"one may come back", []*apiv1.AgentView{small, agent("DISCONNECTED", big)}, ""},
 		{"one is not known yet", []*apiv1.AgentView{small, agent("INITING", nil)}, ""},

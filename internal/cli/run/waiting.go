@@ -93,13 +93,13 @@ func (r *runner) judge(agents []*apiv1.AgentView) error {
 			return nil
 		}
 		if share(usable, asked) > share(largest, asked) || largest.IsZero() {
-			largest = usable.Plain()
+			largest = usable
 		}
 	}
 	if largest.IsZero() {
 		return nil
 	}
-	return &TooLarge{Asked: words(asked), Largest: words(largest)}
+	return &TooLarge{Asked: words(asked), Largest: words(ofThese(largest, asked))}
 }
 
 // share is how much of what is asked an agent has, by the kind of which it has least.
@@ -111,6 +111,13 @@ func share(has, asked api.Resources) float64 {
 		}
 	}
 	return least
+}
+
+// ofThese are the resources of the names that are asked for, without labels; a missing one is left out.
+func ofThese(has, asked api.Resources) api.Resources {
+	return has.Plain().Filter(func(l api.Label) bool {
+		return slices.ContainsFunc(asked.Items(), func(item api.Resource) bool { return item.Name == l.Name })
+	})
 }
 
 // reason is why the run waits, as the leader explains it.
@@ -156,6 +163,9 @@ func words(resources api.Resources) string {
 			amount = "?"
 		}
 		parts = append(parts, fmt.Sprintf("%s %s", item.Label, amount))
+	}
+	if len(parts) == 0 {
+		return "none of it"
 	}
 	return strings.Join(parts, ", ")
 }

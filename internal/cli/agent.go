@@ -1,0 +1,109 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tenderhq/tender/agent"
+	"github.com/tenderhq/tender/api"
+)
+
+// agentFlags are what `tender agent` is told beside the shared flags.
+type agentFlags struct {
+	port                           int
+	hostname, resources            string
+	attributes                     map[string]string
+	region, zone, path             string
+	recovery, executor, idle, keep time.Duration
+	keepMax                        int
+}
+
+func (a *App) agentCommand() *cobra.Command {
+	d := &daemon{app: a}
+	var f agentFlags
+	command := &cobra.Command{
+		Use:   "agent",
+		Short: "Offer this machine's resources to a cluster",
+		Long:  "Offer this machine's resources to the cluster of the masters that --master names, and run tasks.\n\n" + envHelp,
+		Args:  exactly(),
+	}
+	flags := command.Flags()
+	d.flags(flags, "/var/lib/tender/agent")
+	flags.IntVar(&f.port, "port", 5051, "port for HTTP: logs, metrics; 0 = none")
+	flags.StringVar(&f.hostname, "hostname", "", "name of this machine (default: the system's)")
+	flags.StringVar(&f.resources, "resources", "", "what to offer, such as 'cpus:4;mem:4096;ports:[31000-32000]' (default: what the machine has, less a reserve)")
+	flags.StringToStringVar(&f.attributes, "attributes", nil, "NAME=VALUE,... that constraints see")
+	flags.StringVar(&f.region, "region", "", "region of failure")
+	flags.StringVar(&f.zone, "zone", "", "zone of failure")
+	flags.StringVar(&f.path, "path", agent.DefaultPath, "where programs are looked for; the PATH of tasks that name none")
+	flags.DurationVar(&f.recovery, "recovery-timeout", 15*time.Minute, "how long executors wait for an agent that went away; 0 = not at all")
+	flags.DurationVar(&f.executor, "executor-timeout", time.Minute, "how long an executor may take to subscribe")
+	flags.DurationVar(&f.idle, "executor-idle", time.Minute, "how long a built-in executor stays without a task")
+	flags.DurationVar(&f.keep, "sandbox-age", 7*24*time.Hour, "how long the folder of an ended task is kept")
+	flags.IntVar(&f.keepMax, "sandboxes-max", 1000, "how many folders of ended tasks are kept")
+	d.lastFlags(flags)
+	command.RunE = func(command *cobra.Command, _ []string) error {
+		if err := d.merge(command); err != nil {
+			return err
+		}
+		config, err := f.config(d)
+		if err != nil {
+			return err
+		}
+		return d.serve(command.Context(), func(ctx context.Context) error { return runAgent(ctx, config) })
+	}
+	return command
+}
+
+func (f agentFlags) config(d *daemon) (agent.Config, error) {
+	resources, err := api.ParseResources(f.resources)
+	if err != nil {
+		return agent.Config{}, usagef("--resources: %w", err)
+	}
+	if f.port < 0 || f.port > 65535 {
+		return agent.Config{}, usagef("--port is %d; ports are 1 to 65535, and 0 is none", f.port)
+	}
+	masters, err := d.app.mastersOr(nil)
+	if err != nil {
+		return agent.Config{}, err
+	}
+	self, err := commandExecutor()
+	if err != nil {
+		return agent.Config{}, err
+	}
+	return agent.Config{
+		Masters: masters, DataDir: d.dataDir, Hostname: f.hostname, Bind: d.bind, Port: orNone(f.port), Advertise: d.advertise,
+		Resources: resources, Attributes: f.attributes, Region: f.region, Zone: f.zone, Path: f.path,
+		CommandExecutor: self, RecoveryTimeout: atOnce(f.recovery), ExecutorTimeout: f.executor, ExecutorIdle: f.idle,
+		SandboxAge: f.keep, SandboxesMax: f.keepMax, Logger: d.logger(),
+	}, nil
+}
+
+// orNone turns port 0 into the negative one by which configurations say "none".
+func orNone(port int) int {
+	if port == 0 {
+		return -1
+	}
+	return port
+}
+
+// commandExecutor is how this program is started as the built-in executor.
+func commandExecutor() ([]string, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, fmt.Errorf("the path of this program is unknown: %w", err)
+	}
+	return []string{self, "executor"}, nil
+}
+
+func runAgent(ctx context.Context, config agent.Config) error {
+	a, err := agent.New(config)
+	if err != nil {
+		return err
+	}
+	return a.Run(ctx)
+}

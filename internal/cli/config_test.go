@@ -1,0 +1,53 @@
+package cli_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestWrongDaemonSettingsAreTold(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "tender.toml")
+	if err := os.WriteFile(file, []byte("data-dir = \"/nowhere\"\nhaertbeat = \"1s\"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		args string
+		env  map[string]string
+		want []string
+	}{
+		{args: "master --config " + file, want: []string{file + ":2", `"haertbeat"`, `"heartbeat"`}},
+		{args: "master", env: map[string]string{"TENDER_CONFIG": file}, want: []string{file + ":2"}},
+		{args: "master --config /nowhere/at/all.toml", want: []string{"--config", "/nowhere/at/all.toml", "no such file"}},
+		{args: "master", env: map[string]string{"TENDER_HEARTBEAT": "soon"}, want: []string{"TENDER_HEARTBEAT", `"soon"`, "such as 5s"}},
+		{args: "master --bind 0.0.0.0", want: []string{"0.0.0.0", "--insecure"}},
+		{args: "master --bind nonsense", want: []string{`"nonsense"`, "127.0.0.1"}},
+		{args: "master --peers m1", want: []string{"--peers", "m1"}},
+		{args: "master --grpc-port 0", want: []string{"--grpc-port is 0"}},
+		{args: "master --heartbeat 0s", want: []string{"--heartbeat is 0s"}},
+		{args: "master --log-level loud", want: []string{"--log-level", "loud", "warn"}},
+		{args: "master extra", want: []string{`"extra"`}},
+		{args: "agent --port 70000", want: []string{"--port is 70000"}},
+		{args: "agent --resources cpus:-1", want: []string{"--resources", "cpus:-1", "negative"}},
+		{args: "agent --resources cpus:NaN", want: []string{"--resources", "NaN"}},
+		{args: "agent --master nowhere", want: []string{"--master", "nowhere", "HOST:PORT"}},
+		{args: "agent --bind ::", want: []string{"--insecure"}},
+		{args: "agent --attributes rack", want: []string{"--attributes", "rack"}},
+		{args: "dev --masters 2", want: []string{"--masters is 2", "1, 3 or 5"}},
+		{args: "dev --agents -1", want: []string{"--agents is -1"}},
+		{args: "dev --agent-resources cpus=4", want: []string{"--agent-resources", "cpus=4"}},
+	} {
+		t.Run(test.args, func(t *testing.T) {
+			_, stderr, code := (&shell{dial: nobody, env: test.env}).run(t, strings.Fields(test.args)...)
+			if code != 2 || strings.Count(stderr, "\n") != 1 || !strings.HasPrefix(stderr, "tender: ") {
+				t.Errorf("exit code %d, %q", code, stderr)
+			}
+			for _, want := range test.want {
+				if !strings.Contains(stderr, want) {
+					t.Errorf("%q does not say %q", stderr, want)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,178 @@
+package cli
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/rs/zerolog"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/tenderhq/tender/internal/cli/settings"
+)
+
+// daemon is what the commands that serve have in common.
+type daemon struct {
+	app  *App
+	file string // --config
+
+	dataDir, bind, advertise string
+	insecure                 bool
+	logLevel, logFormat      string
+	stopOnEOF                bool
+}
+
+// flags that master and agent share; each is also a variable and a key of the file.
+func (d *daemon) flags(flags *pflag.FlagSet, dataDir string) {
+	flags.SortFlags = false
+	flags.StringVar(&d.file, "config", "", "TOML file with a key for each flag")
+	flags.StringVar(&d.dataDir, "data-dir", dataDir, "folder that keeps what must be remembered; never share one")
+	flags.StringVar(&d.bind, "bind", "127.0.0.1", "address to listen on")
+	flags.StringVar(&d.advertise, "advertise", "", "host by which others reach it (default: where it is bound)")
+	flags.BoolVar(&d.insecure, "insecure", false, "allow to listen beyond this machine without TLS")
+}
+
+// lastFlags come after those of master or agent.
+func (d *daemon) lastFlags(flags *pflag.FlagSet) {
+	flags.StringVar(&d.logLevel, "log-level", "info", "debug, info, warn or error")
+	flags.StringVar(&d.logFormat, "log-format", "auto", "json, console, or auto: console on a terminal")
+	flags.BoolVar(&d.stopOnEOF, "stop-on-eof", false, "end when standard input ends")
+	if err := flags.MarkHidden("stop-on-eof"); err != nil {
+		panic(err) // defined in the line above
+	}
+}
+
+// envHelp ends the help of both.
+const envHelp = "Every flag is also a variable of the environment (--data-dir: TENDER_DATA_DIR) and a key of the file that --config\n" +
+	"names (data-dir = \"...\"). A flag overrules the environment, which overrules the file."
+
+// notSettings are flags that only make sense on a command line.
+var notSettings = []string{"help", "config", "stop-on-eof"}
+
+// merge lets environment and file speak where the command line did not.
+func (d *daemon) merge(command *cobra.Command, without ...string) error {
+	var names []string
+	command.Flags().VisitAll(func(f *pflag.Flag) {
+		if !slices.Contains(notSettings, f.Name) && !slices.Contains(without, f.Name) {
+			names = append(names, f.Name)
+		}
+	})
+	file, err := d.readFile(command)
+	if err != nil {
+		return err
+	}
+	if err := settings.Merge(command.Flags(), names, d.app.Lookup, file); err != nil {
+		return usage(err)
+	}
+	return d.check()
+}
+
+func (d *daemon) readFile(command *cobra.Command) (*settings.File, error) {
+	name := d.file
+	if text, ok := d.app.Lookup("TENDER_CONFIG"); ok && !command.Flags().Changed("config") {
+		name = text
+	}
+	if name == "" {
+		return nil, nil
+	}
+	text, err := os.ReadFile(name)
+	if err != nil {
+		return nil, usagef("--config: %w", err)
+	}
+	return &settings.File{Name: name, Text: string(text)}, nil
+}
+
+// check reports all that is wrong with the shared flags.
+func (d *daemon) check() error {
+	var wrong []error
+	if ip := net.ParseIP(d.bind); ip == nil {
+		wrong = append(wrong, fmt.Errorf("--bind %q is not an address of this machine; write an IP such as 127.0.0.1 or 0.0.0.0", d.bind))
+	} else if !ip.IsLoopback() && !d.insecure {
+		wrong = append(wrong, fmt.Errorf("--bind %s can be reached by others and there is no TLS; say --insecure if their network is trusted", d.bind))
+	}
+	if d.dataDir == "" {
+		wrong = append(wrong, errors.New("--data-dir is empty; name a folder"))
+	}
+	if !slices.Contains([]string{"json", "console", "auto"}, d.logFormat) {
+		wrong = append(wrong, fmt.Errorf("--log-format %q is unknown; write json, console or auto", d.logFormat))
+	}
+	if _, err := parseLevel(d.logLevel); err != nil {
+		wrong = append(wrong, err)
+	}
+	if len(wrong) == 0 {
+		return nil
+	}
+	return usage(errors.Join(wrong...))
+}
+
+func parseLevel(text string) (zerolog.Level, error) {
+	levels := map[string]zerolog.Level{
+		"debug": zerolog.DebugLevel, "info": zerolog.InfoLevel, "warn": zerolog.WarnLevel, "error": zerolog.ErrorLevel,
+	}
+	level, ok := levels[text]
+	if !ok {
+		return level, fmt.Errorf("--log-level %q is unknown; write debug, info, warn or error", text)
+	}
+	return level, nil
+}
+
+// logger writes to stderr: lines for people on a terminal, JSON for machines.
+func (d *daemon) logger() zerolog.Logger {
+	level, err := parseLevel(d.logLevel)
+	if err != nil {
+		level = zerolog.InfoLevel // check has refused it
+	}
+	console := d.logFormat == "console" || d.logFormat == "auto" && d.app.Terminal
+	return newLogger(d.app.Stderr, level, console, d.app.Terminal)
+}
+
+func newLogger(w io.Writer, level zerolog.Level, console, color bool) zerolog.Logger {
+	if console {
+		w = zerolog.ConsoleWriter{Out: w, TimeFormat: "15:04:05.000", NoColor: !color}
+	}
+	return zerolog.New(zerolog.SyncWriter(w)).Level(level).With().Timestamp().Logger()
+}
+
+// serve runs until the context ends, or standard input when asked to.
+func (d *daemon) serve(ctx context.Context, run func(context.Context) error) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	if d.stopOnEOF {
+		go func() { // lives as long as the process: a read can't be called back
+			_, _ = io.Copy(io.Discard, bufio.NewReader(d.app.Stdin)) // its end is all that matters
+			cancel()
+		}()
+	}
+	err := run(ctx)
+	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
+		return nil
+	}
+	return err
+}
+
+// hostPort joins the bind address with a port.
+func hostPort(host string, port int) string { return net.JoinHostPort(host, fmt.Sprint(port)) }
+
+// atOnce turns "0s" into the negative time by which configurations say "not at all".
+func atOnce(d time.Duration) time.Duration {
+	if d == 0 {
+		return -1
+	}
+	return d
+}
+
+// programName is how this program was called, for what people are told to type next.
+func programName() string {
+	if strings.ContainsRune(os.Args[0], os.PathSeparator) {
+		return os.Args[0]
+	}
+	return "tender"
+}

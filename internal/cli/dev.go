@@ -1,0 +1,214 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/rs/zerolog"
+	"github.com/spf13/cobra"
+
+	"github.com/tenderhq/tender/agent"
+	"github.com/tenderhq/tender/api"
+	apiv1 "github.com/tenderhq/tender/api/v1"
+	"github.com/tenderhq/tender/internal/cli/client"
+	"github.com/tenderhq/tender/internal/cli/dev"
+	"github.com/tenderhq/tender/internal/cli/show"
+)
+
+// devFlags are what `tender dev` is told.
+type devFlags struct {
+	masters, agents int
+	dataDir         string
+	allocator       string
+	resources       string
+	masterProcesses bool
+	verbose         bool
+	resourcesParsed api.Resources
+}
+
+const (
+	devMastersMax = 5
+	devAgentsMax  = 1000
+	// devResources are offered by each agent of dev, whatever the machine has: the same everywhere. Each agent also has
+	// a thousand ports of its own.
+	devResources      = "cpus:4;mem:4096;disk:10240"
+	devPortsFirst     = 31000
+	devPortsEach      = 1000
+	devPortsAgentsMax = (65536 - devPortsFirst) / devPortsEach
+)
+
+func (a *App) devCommand() *cobra.Command {
+	var f devFlags
+	command := &cobra.Command{
+		Use:   "dev",
+		Short: "Start a whole cluster on this machine, until Ctrl-C",
+		Long: "Start masters and agents in this one process, on loopback, and say what to type next. Ctrl-C ends all of it, with\n" +
+			"the tasks. The first master takes the default ports when they are free; then other commands find it by themselves.\n\n" +
+			"While it runs, the file dev.json in its folder names the masters and agents for programs.",
+		Example: "  tender dev\n" +
+			"  tender dev --masters 3 --agents 4",
+		Args: exactly(),
+	}
+	flags := command.Flags()
+	flags.SortFlags = false
+	flags.IntVar(&f.masters, "masters", 1, "how many masters: 1, 3 or 5")
+	flags.IntVar(&f.agents, "agents", 1, "how many agents")
+	flags.StringVar(&f.dataDir, "data-dir", "", "folder that is kept (default: a temporary one, removed at the end)")
+	flags.StringVar(&f.allocator, "allocator", "", "how resources are shared: fairshare or priority (default fairshare)")
+	flags.StringVar(&f.resources, "agent-resources", devResources, "what each agent offers, beside a thousand ports; detect = what the machine has")
+	flags.BoolVar(&f.masterProcesses, "master-processes", false, "each master in a process of its own, so that one can be killed")
+	flags.BoolVarP(&f.verbose, "verbose", "v", false, "show what the masters and agents log (default: warnings only)")
+	command.RunE = func(command *cobra.Command, _ []string) error {
+		if err := f.check(); err != nil {
+			return usage(err)
+		}
+		config, err := a.devConfig(f)
+		if err != nil {
+			return err
+		}
+		return dev.Run(command.Context(), config)
+	}
+	return command
+}
+
+func (f *devFlags) check() (err error) {
+	switch {
+	case f.masters != 1 && f.masters != 3 && f.masters != 5:
+		return fmt.Errorf("--masters is %d; a quorum has 1, 3 or %d", f.masters, devMastersMax)
+	case f.agents < 0 || f.agents > devAgentsMax:
+		return fmt.Errorf("--agents is %d; write 0 to %d", f.agents, devAgentsMax)
+	case f.resources == "detect":
+		return nil
+	}
+	if f.resourcesParsed, err = api.ParseResources(f.resources); err != nil {
+		return fmt.Errorf("--agent-resources: %w", err)
+	}
+	return nil
+}
+
+func (a *App) devConfig(f devFlags) (dev.Config, error) {
+	executor, err := commandExecutor()
+	if err != nil {
+		return dev.Config{}, err
+	}
+	level := zerolog.WarnLevel
+	if f.verbose {
+		level = zerolog.DebugLevel
+	}
+	log := newLogger(a.Stderr, level, true, a.Terminal)
+	return dev.Config{
+		Masters: f.masters, Agents: f.agents, Dir: f.dataDir, Processes: f.masterProcesses,
+		RunMaster: func(ctx context.Context, m dev.Master) error {
+			return runMaster(ctx, devMaster(m, f, log))
+		},
+		RunAgent: func(ctx context.Context, d dev.Agent) error { return runAgent(ctx, devAgent(d, f, log, executor)) },
+		Binary:   executor[0], MasterArgs: func(m dev.Master) []string { return devMasterArgs(m, f) },
+		Operator: a.devOperator,
+		Say:      a.sayUnless(false),
+		Ready:    func(c dev.Cluster) { a.devReady(c, f) },
+	}, nil
+}
+
+func devAgent(d dev.Agent, f devFlags, log zerolog.Logger, executor []string) agent.Config {
+	return agent.Config{
+		Masters: d.Masters, DataDir: d.Dir, Bind: hostOf(d.HTTP), Port: portOf(d.HTTP), Resources: devAgentResources(d, f),
+		Attributes:      map[string]string{"dev": strconv.Itoa(d.Number + 1)},
+		CommandExecutor: executor, Path: os.Getenv("PATH"),
+		RecoveryTimeout: -1, // R32: tasks end with dev
+		Logger:          log.With().Int("agent", d.Number+1).Logger(),
+	}
+}
+
+// devAgentResources are zero to let the agent detect.
+func devAgentResources(d dev.Agent, f devFlags) api.Resources {
+	if f.resources == "detect" || d.Number >= devPortsAgentsMax || len(f.resourcesParsed.RangesOf("ports")) > 0 {
+		return f.resourcesParsed
+	}
+	first := uint64(devPortsFirst + d.Number*devPortsEach)
+	ports := api.NewRanges(api.Range{Begin: first, End: first + devPortsEach - 1})
+	return f.resourcesParsed.Plus(api.NewResources(api.Resource{Label: api.Label{Name: "ports"}, Ranges: ports}))
+}
+
+func (a *App) devOperator(masters []string) (apiv1.OperatorServiceClient, io.Closer, error) {
+	c, err := client.New(client.Config{Masters: masters, Dial: a.Dial})
+	if err != nil {
+		return nil, nil, err
+	}
+	return c.Operator(), c, nil
+}
+
+// devReady says what is up and what to type next.
+func (a *App) devReady(c dev.Cluster, f devFlags) {
+	kept := "kept"
+	if c.Temporary {
+		kept = "removed at the end"
+	}
+	var text strings.Builder
+	fmt.Fprintf(&text, "%s and %s are up after %.1f s. Data is in %s (%s).\n\n",
+		show.Count(len(c.Masters), "master"), show.Count(len(c.Agents), "agent"), c.Took.Round(time.Millisecond).Seconds(), c.Dir, kept)
+	var rows [][]string
+	for _, m := range c.Masters {
+		rows = append(rows, []string{"  master " + m.ID, "grpc " + m.GRPC, "http://" + m.HTTP})
+	}
+	for _, d := range c.Agents {
+		rows = append(rows, []string{"  agent " + d.ID, "", "http://" + d.HTTP})
+	}
+	align(&text, rows)
+	program := programName()
+	fmt.Fprintf(&text, "\nNow type in another shell:\n\n")
+	if c.Masters[0].GRPC != client.DefaultMaster {
+		fmt.Fprintf(&text, "  export TENDER_MASTER=%s\n", strings.Join(grpcOf(c), ","))
+	}
+	fmt.Fprintf(&text, "  %s run -- echo hello\n  %s get agents\n\nCtrl-C here ends everything.\n", program, program)
+	_, _ = io.WriteString(a.Stdout, text.String()) // a closed stdout is no reason to end a cluster
+}
+
+func grpcOf(c dev.Cluster) (addresses []string) {
+	for _, m := range c.Masters {
+		addresses = append(addresses, m.GRPC)
+	}
+	return addresses
+}
+
+// align pads the cells of rows to columns.
+func align(w *strings.Builder, rows [][]string) {
+	widths := map[int]int{}
+	for _, row := range rows {
+		for i, cell := range row {
+			widths[i] = max(widths[i], len(cell))
+		}
+	}
+	for _, row := range rows {
+		var line strings.Builder
+		for i, cell := range row {
+			fmt.Fprintf(&line, "%-*s  ", widths[i], cell)
+		}
+		w.WriteString(strings.TrimRight(line.String(), " ") + "\n")
+	}
+}
+
+func hostOf(address string) string {
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return address
+	}
+	return host
+}
+
+func portOf(address string) int {
+	_, port, err := net.SplitHostPort(address)
+	if err != nil {
+		return 0
+	}
+	number, err := strconv.Atoi(port)
+	if err != nil {
+		return 0
+	}
+	return number
+}

@@ -1,0 +1,566 @@
+package cli_test
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// The tests below run the real binary on loopback and kill it as operators and accidents do. They await conditions;
+// the only time limit is that of `go test`.
+
+// binary builds bin/tender once, into a folder that the last test leaves.
+var binary = sync.OnceValues(func() (string, error) {
+	dir, err := os.MkdirTemp("", "tender-e2e-")
+	if err != nil {
+		return "", err
+	}
+	built = dir
+	name := filepath.Join(dir, "tender")
+	out, err := exec.Command("go", "build", "-o", name, "../..").CombinedOutput()
+	if err != nil {
+		return "", fmt.Errorf("%w\n%s", err, out)
+	}
+	return name, nil
+})
+
+var built string // the folder of the binary, "" when none was built
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if built != "" {
+		if err := os.RemoveAll(built); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			code = 1
+		}
+	}
+	os.Exit(code)
+}
+
+// needsBinary skips what is too much for the quick tests.
+func needsBinary(t *testing.T) string {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("starts real processes")
+	}
+	if runtime.GOOS != "linux" {
+		t.Skip("looks for left processes in /proc")
+	}
+	name, err := binary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return name
+}
+
+// proc is a running tender.
+type proc struct {
+	t      *testing.T
+	cmd    *exec.Cmd
+	lines  chan string // of both outputs; closed at their end
+	stdout bytes.Buffer
+	stderr bytes.Buffer
+	said   []string
+	ended  chan struct{}
+	code   int
+}
+
+// start starts the binary; the test's end kills what is still there.
+func start(t *testing.T, env []string, args ...string) *proc {
+	t.Helper()
+	p := &proc{t: t, cmd: exec.Command(needsBinary(t), args...), lines: make(chan string, 10_000), ended: make(chan struct{})}
+	p.cmd.Env = append(os.Environ(), env...)
+	stdout, stderr := p.pipe(&p.stdout), p.pipe(&p.stderr)
+	p.cmd.Stdout, p.cmd.Stderr = stdout.w, stderr.w
+	if err := p.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() { // ends with the process
+		defer close(p.ended)
+		err := p.cmd.Wait()
+		stdout.close()
+		stderr.close()
+		close(p.lines)
+		p.code = p.cmd.ProcessState.ExitCode()
+		if status, ok := p.cmd.ProcessState.Sys().(syscall.WaitStatus); ok && status.Signaled() {
+			p.code = 128 + int(status.Signal())
+		}
+		var exited *exec.ExitError
+		if err != nil && !errors.As(err, &exited) {
+			t.Errorf("%v: %v", args, err)
+		}
+	}()
+	t.Cleanup(func() {
+		if !p.over() {
+			_ = p.cmd.Process.Kill() // it may just have ended
+		}
+		<-p.ended
+		if t.Failed() {
+			t.Logf("%s\nstdout:\n%sstderr:\n%s", strings.Join(args, " "), &p.stdout, &p.stderr)
+		}
+	})
+	return p
+}
+
+type pipe struct {
+	w    *io.PipeWriter
+	done chan struct{}
+}
+
+// pipe copies an output into a buffer and line by line into the channel. A full channel loses lines, not the process.
+func (p *proc) pipe(into *bytes.Buffer) pipe {
+	r, w := io.Pipe()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		lines := bufio.NewReader(r)
+		for {
+			line, err := lines.ReadString('\n')
+			into.WriteString(line)
+			if line != "" {
+				select {
+				case p.lines <- line:
+				default:
+				}
+			}
+			if err != nil {
+				return
+			}
+		}
+	}()
+	return pipe{w, done}
+}
+
+func (p pipe) close() {
+	_ = p.w.Close() // never fails
+	<-p.done
+}
+
+func (p *proc) over() bool {
+	select {
+	case <-p.ended:
+		return true
+	default:
+		return false
+	}
+}
+
+// await returns when the process has said the words.
+func (p *proc) await(words string) {
+	p.t.Helper()
+	for line := range p.lines {
+		p.said = append(p.said, line)
+		if strings.Contains(line, words) {
+			return
+		}
+	}
+	p.t.Fatalf("%v ended without saying %q:\n%s", p.cmd.Args[1:], words, strings.Join(p.said, ""))
+}
+
+// wait returns the exit code.
+func (p *proc) wait() int {
+	<-p.ended
+	return p.code
+}
+
+func (p *proc) signal(s syscall.Signal) {
+	p.t.Helper()
+	if err := p.cmd.Process.Signal(s); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// tender runs a command to its end.
+func tender(t *testing.T, env []string, args ...string) (stdout, stderr string, code int) {
+	t.Helper()
+	p := start(t, env, args...)
+	code = p.wait()
+	return p.stdout.String(), p.stderr.String(), code
+}
+
+// devCluster is a running `tender dev` as dev.json describes it.
+type devCluster struct {
+	*proc
+	dir     string
+	env     []string
+	Masters []struct {
+		ID, GRPC, HTTP string
+		PID            int
+	}
+	Agents []struct {
+		ID, HTTP string
+	}
+}
+
+func startDev(t *testing.T, args ...string) *devCluster {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "dev")
+	d := &devCluster{dir: dir, proc: start(t, nil, append([]string{"dev", "--data-dir", dir}, args...)...)}
+	d.await("Ctrl-C")
+	data, err := os.ReadFile(filepath.Join(dir, "dev.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(data, d); err != nil {
+		t.Fatal(err)
+	}
+	var addresses []string
+	for _, master := range d.Masters {
+		addresses = append(addresses, master.GRPC)
+	}
+	d.env = []string{"TENDER_MASTER=" + strings.Join(addresses, ",")}
+	t.Cleanup(func() {
+		if !d.over() {
+			d.signal(syscall.SIGINT)
+		}
+		if code := d.wait(); code != 0 && !t.Failed() {
+			t.Errorf("dev ended with %d:\n%s", code, &d.stderr)
+		}
+		nothingLeft(t, dir)
+	})
+	return d
+}
+
+// nothingLeft fails the test when a process mentions the folder: in its arguments or its environment.
+func nothingLeft(t *testing.T, dir string) {
+	t.Helper()
+	for _, left := range processesOf(dir) {
+		t.Errorf("process %d is left: %s", left.pid, left.command)
+	}
+}
+
+type process struct {
+	pid     int
+	command string
+}
+
+func processesOf(dir string) (found []process) {
+	entries, err := os.ReadDir("/proc")
+	if err != nil {
+		panic(err)
+	}
+	for _, entry := range entries {
+		pid, err := strconv.Atoi(entry.Name())
+		if err != nil || pid == os.Getpid() {
+			continue
+		}
+		command, err1 := os.ReadFile(filepath.Join("/proc", entry.Name(), "cmdline"))
+		environ, err2 := os.ReadFile(filepath.Join("/proc", entry.Name(), "environ"))
+		if err1 != nil || err2 != nil {
+			continue // it has ended meanwhile
+		}
+		if bytes.Contains(command, []byte(dir)) || bytes.Contains(environ, []byte(dir)) {
+			found = append(found, process{pid, string(bytes.ReplaceAll(command, []byte{0}, []byte{' '}))})
+		}
+	}
+	return found
+}
+
+// until asks again and again, as fast as the answers come, until the answer is yes.
+func until(t *testing.T, what string, yes func() bool) {
+	t.Helper()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for !yes() {
+		select {
+		case <-tick.C:
+		case <-t.Context().Done():
+			t.Fatalf("never: %s", what)
+		}
+	}
+}
+
+type listed struct {
+	Items []struct {
+		ID          string
+		State       string
+		Hostname    string
+		FrameworkID string `json:"framework_id"`
+		Address     string
+		GrpcAddress string `json:"grpc_address"`
+		AgentID     string `json:"agent_id"`
+		ExitCode    *int   `json:"exit_code"`
+	}
+}
+
+func get(t *testing.T, env []string, args ...string) (list listed) {
+	t.Helper()
+	stdout, stderr, code := tender(t, env, append(append([]string{"get"}, args...), "-o", "json")...)
+	if code != 0 {
+		t.Fatalf("get %v: exit code %d: %s", args, code, stderr)
+	}
+	if err := json.Unmarshal([]byte(stdout), &list); err != nil {
+		t.Fatal(err)
+	}
+	return list
+}
+
+func TestRunShowsBothStreamsAndTheExitCode(t *testing.T) {
+	d := startDev(t)
+	for _, test := range []struct {
+		args           []string
+		code           int
+		stdout, stderr string
+	}{
+		{[]string{"--", "sh", "-c", "echo out; echo err >&2; exit 3"}, 3, "out\n", "err\n"},
+		{[]string{"--", "true"}, 0, "", ""},
+		{[]string{"--", "sh", "-c", "kill -9 $$"}, 137, "", ""},
+		{[]string{"--env", "WORD=hi", "--shell", "--", "printf %s $WORD | tr a-z A-Z"}, 0, "HI", ""},
+		{[]string{"--", "sh", "-c", "i=0; while [ $i -lt 20000 ]; do echo line $i; i=$((i+1)); done"}, 0, countedLines(20000), ""},
+	} {
+		stdout, stderr, code := tender(t, d.env, append([]string{"run"}, test.args...)...)
+		if code != test.code || stdout != test.stdout || stderr != test.stderr {
+			t.Errorf("%v: exit code %d, stdout %.200q, stderr %.200q", test.args, code, stdout, stderr)
+		}
+	}
+	_, stderr, code := tender(t, d.env, "run", "--", "no-such-program-anywhere")
+	if code == 0 || !strings.Contains(stderr, "no-such-program-anywhere") {
+		t.Errorf("a program that does not exist: exit code %d, %q", code, stderr)
+	}
+}
+
+func countedLines(n int) string {
+	var text strings.Builder
+	for i := range n {
+		fmt.Fprintf(&text, "line %d\n", i)
+	}
+	return text.String()
+}
+
+func TestFiftyInstances(t *testing.T) {
+	d := startDev(t, "--masters", "3", "--agents", "2")
+	stdout, stderr, code := tender(t, d.env, "run", "--instances", "50", "--cpus", "0.1", "--", "sh", "-c", "echo $TENDER_TASK_ID")
+	lines := strings.Split(strings.TrimSpace(stdout), "\n")
+	slices.Sort(lines)
+	if code != 0 || len(slices.Compact(lines)) != 50 {
+		t.Fatalf("exit code %d, %d lines, stderr %s\n%s", code, len(lines), stderr, stdout)
+	}
+	for _, line := range lines {
+		task, text, _ := strings.Cut(line, " | ")
+		if task != text {
+			t.Errorf("line %q", line)
+		}
+	}
+	list := get(t, d.env, "tasks", "--all")
+	if len(list.Items) != 50 {
+		t.Errorf("%d tasks are listed", len(list.Items))
+	}
+	for _, item := range list.Items {
+		if item.State != "FINISHED" {
+			t.Errorf("task %s is %s", item.ID, item.State)
+		}
+	}
+	stdout, stderr, code = tender(t, d.env, "logs", list.Items[0].FrameworkID+"/"+list.Items[0].ID)
+	if code != 0 || stdout != list.Items[0].ID+"\n" {
+		t.Errorf("logs after the end: exit code %d, %q %q", code, stdout, stderr)
+	}
+}
+
+func TestATaskLargerThanAnyAgentIsSaidSo(t *testing.T) {
+	d := startDev(t, "--agent-resources", "cpus:4;mem:4096")
+	_, stderr, code := tender(t, d.env, "run", "--cpus", "8", "--", "true")
+	want := "no agent is large enough: the largest has cpus 4, mem 4096; the task asks for cpus 8, mem 32"
+	if code != 2 || !strings.Contains(stderr, want) {
+		t.Errorf("exit code %d, %q", code, stderr)
+	}
+}
+
+func TestCtrlCOnRunKillsItsTasks(t *testing.T) {
+	d := startDev(t)
+	marker := "ends-by-sigterm-" + strconv.Itoa(os.Getpid())
+	run := start(t, d.env, "run", "--", "sh", "-c", "trap 'echo "+marker+"; exit 7' TERM; echo up; while :; do sleep 0.1; done")
+	run.await("up")
+	run.signal(syscall.SIGINT)
+	run.await(marker)
+	if code := run.wait(); code != 130 {
+		t.Errorf("exit code %d", code)
+	}
+	until(t, "the task has ended", func() bool { return len(get(t, d.env, "tasks").Items) == 0 })
+}
+
+func TestKillExplainDescribeAndLogs(t *testing.T) {
+	d := startDev(t)
+	run := start(t, d.env, "run", "--name", "sleeper", "--", "sh", "-c", "echo awake; exec sleep 1000")
+	run.await("awake")
+	task := get(t, d.env, "tasks").Items[0]
+	if task.State != "RUNNING" || task.ID != "sleeper.0" {
+		t.Errorf("got %+v", task)
+	}
+	for _, args := range [][]string{
+		{"describe", "task", "sleeper"}, {"describe", "agent", task.AgentID}, {"describe", "framework", "sleeper"}, {"explain", task.FrameworkID},
+		{"get", "masters"}, {"get", "offers"}, {"get", "roles"}, {"get", "frameworks", "-o", "wide"}, {"raft", "peers"},
+	} {
+		if _, stderr, code := tender(t, d.env, args...); code != 0 {
+			t.Errorf("%v: exit code %d, %s", args, code, stderr)
+		}
+	}
+	follow := start(t, d.env, "logs", "-f", "sleeper")
+	follow.await("awake")
+	stdout, stderr, code := tender(t, d.env, "kill", "sleeper")
+	if code != 0 || !strings.Contains(stdout, "sleeper.0") {
+		t.Errorf("kill: exit code %d, %q %q", code, stdout, stderr)
+	}
+	if code := run.wait(); code != 128+15 {
+		t.Errorf("the killed run's exit code is %d", code)
+	}
+	if code := follow.wait(); code != 0 {
+		t.Errorf("logs -f ended with %d", code)
+	}
+	if _, stderr, code := tender(t, d.env, "kill", "nobody-knows-it"); code != 1 || !strings.Contains(stderr, "nobody-knows-it") {
+		t.Errorf("an unknown task: exit code %d, %q", code, stderr)
+	}
+}
+
+func TestCtrlCOnDevEndsAll(t *testing.T) {
+	temp := t.TempDir()
+	d := start(t, []string{"TMPDIR=" + temp}, "dev", "--masters", "3", "--agents", "2")
+	d.await("Ctrl-C")
+	entries, err := filepath.Glob(filepath.Join(temp, "tender-dev-*", "dev.json"))
+	if err != nil || len(entries) != 1 {
+		t.Fatalf("got %v, %v", entries, err)
+	}
+	cluster := &devCluster{}
+	data, err := os.ReadFile(entries[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(data, cluster); err != nil {
+		t.Fatal(err)
+	}
+	env := []string{"TENDER_MASTER=" + cluster.Masters[0].GRPC}
+	run := start(t, env, "run", "--instances", "3", "--", "sh", "-c", "trap '' TERM; echo up; while :; do sleep 0.1; done")
+	for range 3 {
+		run.await("up")
+	}
+	d.signal(syscall.SIGINT)
+	if code := d.wait(); code != 0 {
+		t.Errorf("exit code %d", code)
+	}
+	run.signal(syscall.SIGKILL)
+	run.wait()
+	nothingLeft(t, temp)
+	if left, err := os.ReadDir(temp); err != nil || len(left) > 0 {
+		t.Errorf("left %v, %v", left, err)
+	}
+}
+
+// TestKilledLeader is the acceptance of the whole: kill -9 of the leading master while a task runs.
+func TestChaosKilledLeaderWhileATaskRuns(t *testing.T) {
+	d := startDev(t, "--masters", "3", "--agents", "2", "--master-processes")
+	gate := filepath.Join(t.TempDir(), "gate")
+	run := start(t, d.env, "run", "--", "sh", "-c", "echo up; while [ ! -e "+gate+" ]; do sleep 0.05; done; echo done")
+	run.await("up")
+	before := leader(t, d)
+	for _, master := range d.Masters {
+		if master.GRPC == before {
+			if err := syscall.Kill(master.PID, syscall.SIGKILL); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	until(t, "another master leads", func() bool { now := leader(t, d); return now != "" && now != before })
+	until(t, "the task is RUNNING for the new leader", func() bool {
+		list := get(t, d.env, "tasks")
+		return len(list.Items) == 1 && list.Items[0].State == "RUNNING"
+	})
+	if err := os.WriteFile(gate, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	run.await("done")
+	if code := run.wait(); code != 0 || run.stdout.String() != "up\ndone\n" {
+		t.Errorf("exit code %d, %q", code, &run.stdout)
+	}
+}
+
+func leader(t *testing.T, d *devCluster) string {
+	t.Helper()
+	stdout, _, code := tender(t, d.env, "get", "masters", "-o", "json")
+	if code != 0 {
+		return ""
+	}
+	var list listed
+	if err := json.Unmarshal([]byte(stdout), &list); err != nil {
+		t.Fatal(err)
+	}
+	for _, item := range list.Items {
+		if item.State == "leader" {
+			return item.GrpcAddress
+		}
+	}
+	return ""
+}
+
+// TestChaosKilledAgent kills -9 an agent of its own process while a task runs, and starts it again.
+func TestChaosKilledAgentWhileATaskRuns(t *testing.T) {
+	d := startDev(t, "--agents", "0")
+	data := filepath.Join(t.TempDir(), "agent")
+	t.Cleanup(func() { nothingLeft(t, data) })
+	args := []string{"agent", "--data-dir", data, "--port", strconv.Itoa(freePort(t)), "--resources", "cpus:1;mem:1024", "--recovery-timeout", "1m"}
+	agent := start(t, d.env, args...)
+	gate := filepath.Join(t.TempDir(), "gate")
+	run := start(t, d.env, "run", "--", "sh", "-c", "echo up; echo more >&2; while [ ! -e "+gate+" ]; do sleep 0.05; done; echo done")
+	run.await("up")
+	run.await("more")
+	agent.signal(syscall.SIGKILL)
+	agent.wait()
+	until(t, "the master has noticed", func() bool { return get(t, d.env, "agents").Items[0].State == "DISCONNECTED" })
+	// The task ends while no agent looks.
+	if err := os.WriteFile(gate, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	agent = start(t, d.env, args...)
+	run.await("done")
+	if code := run.wait(); code != 0 || run.stdout.String() != "up\ndone\n" || !strings.HasPrefix(run.stderr.String(), "more\n") {
+		t.Errorf("exit code %d, %q %q", code, &run.stdout, &run.stderr)
+	}
+	agent.signal(syscall.SIGTERM)
+	if code := agent.wait(); code != 0 {
+		t.Errorf("the agent ended with %d", code)
+	}
+	// Its executor waits for the next agent; this folder will have none.
+	for _, left := range processesOf(data) {
+		if err := syscall.Kill(left.pid, syscall.SIGKILL); err != nil && !errors.Is(err, syscall.ESRCH) {
+			t.Error(err)
+		}
+	}
+	until(t, "nothing of the agent is left", func() bool { return len(processesOf(data)) == 0 })
+}
+
+func TestTwoAgentsDoNotShareAPort(t *testing.T) {
+	d := startDev(t)
+	_, port, _ := strings.Cut(d.Agents[0].HTTP, ":")
+	_, stderr, code := tender(t, d.env, "agent", "--data-dir", filepath.Join(t.TempDir(), "agent"), "--port", port)
+	if code != 1 || !strings.Contains(stderr, d.Agents[0].HTTP) || !strings.Contains(stderr, "in use") {
+		t.Errorf("exit code %d, %q", code, stderr)
+	}
+}
+
+func freePort(t *testing.T) int {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = listener.Close() }() // only its port is wanted
+	_, port, _ := strings.Cut(listener.Addr().String(), ":")
+	number, err := strconv.Atoi(port)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return number
+}

@@ -1,0 +1,194 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/rs/zerolog"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/tenderhq/tender/allocator"
+	_ "github.com/tenderhq/tender/allocator/fairshare" // registers itself
+	_ "github.com/tenderhq/tender/allocator/priority"  // registers itself
+	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/internal/cli/dev"
+	"github.com/tenderhq/tender/master"
+	"github.com/tenderhq/tender/master/core"
+)
+
+// masterFlags are what `tender master` is told beside the shared flags.
+type masterFlags struct {
+	id                           string
+	peers                        []string
+	grpcPort, httpPort, raftPort int
+	profile, allocator           string
+	times                        core.Config
+	addressed                    bool // an address was said; else the folder may know better
+}
+
+func (a *App) masterCommand() *cobra.Command {
+	d := &daemon{app: a}
+	var f masterFlags
+	command := &cobra.Command{
+		Use:   "master",
+		Short: "Be one of the masters of a cluster",
+		Long: "Be one of the masters of a cluster. One master is a quorum of one; for three or five, start each with the same --peers.\n" +
+			"The data folder remembers ID, addresses and peers, so that a later start needs only --data-dir.\n\n" + envHelp,
+		Example: "  tender master --data-dir /var/lib/tender/m1 --id m1 --bind 10.0.0.1 --insecure \\\n" +
+			"    --peers m1=10.0.0.1:5070,m2=10.0.0.2:5070,m3=10.0.0.3:5070",
+		Args: exactly(),
+	}
+	flags := command.Flags()
+	d.flags(flags, "/var/lib/tender/master")
+	flags.StringVar(&f.id, "id", "", "name of this master in its quorum (a lone one: m1)")
+	flags.StringSliceVar(&f.peers, "peers", nil, "ID=HOST:PORT,... of all founders of the quorum with their Raft ports, this one too")
+	flags.IntVar(&f.grpcPort, "grpc-port", 5060, "port for agents, frameworks and people")
+	flags.IntVar(&f.httpPort, "http-port", 5050, "port for HTTP: operator service as JSON, metrics; 0 = none")
+	flags.IntVar(&f.raftPort, "raft-port", 5070, "port for the other masters")
+	flags.StringVar(&f.profile, "profile", "", "times of Raft: lan, fast or wan; the same on all masters (default lan)")
+	flags.StringVar(&f.allocator, "allocator", "fairshare", "how resources are shared: "+strings.Join(allocator.Names(), " or ")+"; the same on all masters")
+	f.timeFlags(flags)
+	d.lastFlags(flags)
+	command.RunE = func(command *cobra.Command, _ []string) error {
+		if err := d.merge(command, "master"); err != nil {
+			return err
+		}
+		changed := command.Flags().Changed
+		f.addressed = changed("bind") || changed("grpc-port") || changed("http-port") || changed("raft-port")
+		config, err := f.config(d)
+		if err != nil {
+			return err
+		}
+		return d.serve(command.Context(), func(ctx context.Context) error { return runMaster(ctx, config) })
+	}
+	return command
+}
+
+func (f *masterFlags) timeFlags(flags *pflag.FlagSet) {
+	t := &f.times
+	flags.DurationVar(&t.HeartbeatInterval, "heartbeat", time.Second, "between two heartbeats of agents and schedulers")
+	flags.DurationVar(&t.SessionTimeout, "session-timeout", 5*time.Second, "without a sign of life a session is over")
+	flags.DurationVar(&t.TombstoneAfter, "tombstone-after", 30*time.Second, "of silence an agent is taken for dead")
+	flags.DurationVar(&t.GoneAfter, "gone-after", 7*24*time.Hour, "as TOMBSTONE an agent is marked gone; 0 = never")
+	flags.DurationVar(&t.OfferTimeout, "offer-timeout", 30*time.Second, "an offer may be held")
+	flags.DurationVar(&t.RecoveryHold, "recovery-hold", 10*time.Second, "after a failover roles with a limit wait for missing agents")
+	flags.DurationVar(&t.FailoverTimeout, "failover-timeout", 10*time.Minute, "tasks outlive a framework that says no time of its own")
+	flags.DurationVar(&t.PreemptionGrace, "preemption-grace", 10*time.Second, "between asking a task back and killing it")
+}
+
+func (f *masterFlags) config(d *daemon) (master.Config, error) {
+	wrong := f.check()
+	var peers []master.Peer
+	for _, text := range f.peers {
+		peer, err := master.ParsePeer(text)
+		if err != nil {
+			wrong = append(wrong, fmt.Errorf("--peers: %w", err))
+		}
+		peers = append(peers, peer)
+	}
+	if len(wrong) > 0 {
+		return master.Config{}, usage(errors.Join(wrong...))
+	}
+	log := d.logger()
+	times := f.times
+	times.GoneAfter, times.Debug = atOnce(times.GoneAfter), log.GetLevel() <= zerolog.DebugLevel
+	config := master.Config{
+		ID: f.idOr(d.dataDir), DataDir: d.dataDir, Peers: peers, Advertise: d.advertise, Insecure: d.insecure,
+		Profile: f.profile, Allocator: f.allocator, Core: times, Logger: &log,
+	}
+	if f.addressed {
+		config.GRPC, config.Raft = hostPort(d.bind, f.grpcPort), hostPort(d.bind, f.raftPort)
+		config.HTTP = hostPort(d.bind, f.httpPort)
+		if f.httpPort == 0 {
+			config.HTTP = "none"
+		}
+	}
+	return config, nil
+}
+
+func (f *masterFlags) check() (wrong []error) {
+	for name, port := range map[string]int{"grpc-port": f.grpcPort, "raft-port": f.raftPort, "http-port": f.httpPort} {
+		if port < 0 || port > 65535 || port == 0 && name != "http-port" {
+			wrong = append(wrong, fmt.Errorf("--%s is %d; ports are 1 to 65535", name, port))
+		}
+	}
+	for name, length := range map[string]time.Duration{
+		"heartbeat": f.times.HeartbeatInterval, "session-timeout": f.times.SessionTimeout, "tombstone-after": f.times.TombstoneAfter,
+		"offer-timeout": f.times.OfferTimeout, "recovery-hold": f.times.RecoveryHold, "failover-timeout": f.times.FailoverTimeout,
+		"preemption-grace": f.times.PreemptionGrace,
+	} {
+		if length <= 0 {
+			wrong = append(wrong, fmt.Errorf("--%s is %v; write a time above zero, such as 5s", name, length))
+		}
+	}
+	if f.times.GoneAfter < 0 {
+		wrong = append(wrong, fmt.Errorf("--gone-after is %v; write a time such as 168h, or 0 for never", f.times.GoneAfter))
+	}
+	slices.SortFunc(wrong, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
+	return wrong
+}
+
+func runMaster(ctx context.Context, config master.Config) error {
+	m, err := master.New(config)
+	if err != nil {
+		return err
+	}
+	return m.Run(ctx)
+}
+
+// devProfile: a master that is alone has nobody to be patient with, so it is up at once; several share a machine that
+// may be busy.
+func devProfile(masters int) string {
+	if masters == 1 {
+		return "fast"
+	}
+	return "lan"
+}
+
+// idOr names a lone master that nobody has named. A folder that is in use knows its name.
+func (f *masterFlags) idOr(dataDir string) api.MasterID {
+	if f.id != "" || len(f.peers) > 0 {
+		return api.MasterID(f.id)
+	}
+	if entries, err := os.ReadDir(dataDir); err == nil && len(entries) > 0 {
+		return ""
+	}
+	return "m1"
+}
+
+func devMaster(m dev.Master, f devFlags, log zerolog.Logger) master.Config {
+	config := master.Config{
+		ID: api.MasterID(m.ID), DataDir: m.Dir, GRPC: m.GRPC, HTTP: m.HTTP, Raft: m.Raft,
+		Profile: devProfile(f.masters), Allocator: f.allocator, Logger: &log, Core: core.Config{Debug: f.verbose},
+	}
+	for _, peer := range m.Peers {
+		config.Peers = append(config.Peers, master.Peer{ID: api.MasterID(peer.ID), Addr: peer.Raft})
+	}
+	return config
+}
+
+// devMasterArgs say the same to a child.
+func devMasterArgs(m dev.Master, f devFlags) []string {
+	var peers []string
+	for _, peer := range m.Peers {
+		peers = append(peers, peer.ID+"="+peer.Raft)
+	}
+	args := []string{
+		"master", "--stop-on-eof", "--id", m.ID, "--data-dir", m.Dir, "--bind", hostOf(m.GRPC),
+		"--grpc-port", fmt.Sprint(portOf(m.GRPC)), "--http-port", fmt.Sprint(portOf(m.HTTP)), "--raft-port", fmt.Sprint(portOf(m.Raft)),
+		"--peers", strings.Join(peers, ","), "--profile", devProfile(f.masters), "--log-level", "warn",
+	}
+	if f.verbose {
+		args[len(args)-1] = "debug"
+	}
+	if f.allocator != "" {
+		args = append(args, "--allocator", f.allocator)
+	}
+	return args
+}
