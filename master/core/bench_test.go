@@ -127,3 +127,69 @@ func benchLives(b *testing.B, agents int) {
 	b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(lives), "us/life")
 	b.ReportMetric(float64(lives)/b.Elapsed().Seconds(), "lives/s")
 }
+
+// BenchmarkHeartbeat measures one agent's sign of life with the use of its tasks.
+func BenchmarkHeartbeat(b *testing.B) {
+	m := newMill(1000)
+	ref := api.ExecutorRef{Framework: "framework-1", Executor: api.CommandExecutor}
+	usage := protocol.UsageReport{Executors: map[api.ExecutorRef]api.Usage{ref: {CPU: 1500, Mem: 100_000}}}
+	b.ReportAllocs()
+	for i := 0; b.Loop(); i++ {
+		m.step(core.AgentCalled{Conn: core.Conn(i%1000 + 1), Calls: []protocol.AgentCall{protocol.AgentHeartbeat{Usage: usage}}})
+		if i%1000 == 999 {
+			m.now = m.now.Add(time.Second)
+		}
+	}
+}
+
+// BenchmarkFailover measures a new leader that takes agents with ten tasks each back,
+// their framework subscribed: until all have reported and what is free is offered.
+func BenchmarkFailover(b *testing.B) {
+	for _, agents := range []int{1000, 10_000} {
+		b.Run(fmt.Sprintf("agents=%d", agents), func(b *testing.B) { benchFailover(b, agents) })
+	}
+}
+
+func benchFailover(b *testing.B, agents int) {
+	const tasks = 10
+	state := registry.New()
+	state.Apply(registry.Command{Change: registry.Bootstrap{Cluster: "tender"}})
+	subscribe := protocol.Subscribe{Framework: api.Framework{Name: "f", Roles: []api.Role{"default"}}, Instance: "i"}
+	state.Apply(registry.Command{Change: registry.Subscribe{Framework: subscribe.Framework, Instance: subscribe.Instance}})
+	infos := make([]api.Agent, agents)
+	for i := range infos {
+		infos[i] = api.Agent{Hostname: fmt.Sprint("h", i), Resources: api.Scalars(16, 65536)}
+		infos[i].ID = state.Apply(registry.Command{Change: registry.AdmitAgent{Agent: infos[i], Nonce: api.Nonce(fmt.Sprint("n", i))}}).Agent
+	}
+	subscribe.Framework.ID = "framework-1"
+	b.ReportAllocs()
+	for b.Loop() {
+		m := &mill{now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), conns: make(map[core.Conn]api.AgentID)}
+		m.core = core.New(core.Config{Master: "m1"}, state, api.Term{Number: 2}, policyNamed("fairshare")(), m.now)
+		m.step(core.SchedulerOpened{Conn: 1 << 32, Subscribe: subscribe})
+		m.settle()
+		for i, info := range infos {
+			conn := core.Conn(i + 1)
+			m.step(core.AgentOpened{Conn: conn, First: protocol.ReregisterAgent{Cluster: "tender", Agent: info, Nonce: api.Nonce(fmt.Sprint("n", i))}})
+			m.step(core.AgentCalled{Conn: conn, Calls: []protocol.AgentCall{reportOf(info.ID, i, tasks)}})
+			if i%100 == 0 {
+				m.settle()
+			}
+		}
+		m.settle()
+		if len(m.offers) < agents {
+			b.Fatalf("%d offers of %d agents", len(m.offers), agents)
+		}
+	}
+	b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(b.N*agents*tasks), "us/task")
+}
+
+func reportOf(id api.AgentID, agent, tasks int) protocol.AgentReport {
+	page := protocol.AgentReport{Last: true}
+	for i := range tasks {
+		task := api.Task{ID: api.TaskID(fmt.Sprintf("t%d-%d", agent, i)), Resources: api.Scalars(1, 1024), Command: &api.Command{Shell: "true"}}
+		page.Tasks = append(page.Tasks, protocol.ReportedTask{Task: task, Framework: "framework-1", Role: "default", Resources: task.Resources,
+			Status: api.Status{Framework: "framework-1", Task: task.ID, Agent: id, Number: 1, State: api.TaskRunning}, LaunchNumber: 1})
+	}
+	return page
+}

@@ -24,8 +24,8 @@ type chaos struct {
 	tasks int
 }
 
-func newChaos(t *rapid.T) *chaos {
-	x := &chaos{world: newWorld(policyNamed("fairshare"), core.Config{GoneAfter: -1, Debug: true}), t: t, ends: make(map[api.TaskRef]api.TaskState), heard: make(map[api.TaskRef]uint64)}
+func newChaos(t *rapid.T, policy string) *chaos {
+	x := &chaos{world: newWorld(policyNamed(policy), core.Config{GoneAfter: -1, Debug: true}), t: t, ends: make(map[api.TaskRef]api.TaskState), heard: make(map[api.TaskRef]uint64)}
 	x.onEffect = x.watch
 	x.lead()
 	return x
@@ -74,6 +74,8 @@ var actions = []action{
 	{"subscribe", (*chaos).subscribeSome}, {"subscribe", (*chaos).subscribeSome},
 	{"teardown", (*chaos).teardownSome},
 	{"mark", (*chaos).markSome},
+	{"role", (*chaos).setRole},
+	{"demand", (*chaos).demandSome},
 	{"quorum", func(x *chaos, pick int) { x.stopped = pick%2 == 0; x.settle() }},
 	{"failover", func(x *chaos, pick int) {
 		if pick%4 == 0 {
@@ -309,6 +311,30 @@ func (x *chaos) markSome(pick int) {
 	}
 }
 
+// setRole changes who goes first, and now and then puts a limit on one.
+func (x *chaos) setRole(pick int) {
+	roles := []api.Role{"web", "batch"}
+	action := core.SetRole{Role: roles[pick%2], Priority: new(int)}
+	*action.Priority = pick % 5
+	if pick%3 == 0 {
+		limit := api.Scalars(float64(1+pick%4), 4096)
+		action.Limit = &limit
+	}
+	x.request(action)
+}
+
+func (x *chaos) demandSome(pick int) {
+	f, ok := chosen(x.frameworks, pick)
+	if !ok || f.conn == 0 {
+		return
+	}
+	call := protocol.SetDemand{Demand: api.Demand{Role: f.info.Roles[0]}, Unstated: pick%5 == 0}
+	if !call.Unstated {
+		call.Shapes = []api.Shape{{Resources: api.Scalars(0.1*float64(1+pick%9), 64), Count: int64(1 + pick%4)}}
+	}
+	x.call(f, call)
+}
+
 // move plays one action and looks at the books.
 func (x *chaos) move(action action, pick int) {
 	x.say("> %s %d", action.name, pick)
@@ -354,8 +380,12 @@ func (x *chaos) calm() {
 		x.call(f, protocol.Suppress{})
 	}
 	x.pass(time.Minute) // offers, filters and holds end
+	for _, role := range []api.Role{"web", "batch"} {
+		x.request(core.SetRole{Role: role, Limit: new(api.Resources)})
+	}
 	for _, name := range sortedNames(x.frameworks) {
-		x.call(x.frameworks[name], protocol.Revive{})
+		f := x.frameworks[name]
+		x.call(f, protocol.SetDemand{Demand: api.Demand{Role: f.info.Roles[0]}, Unstated: true}, protocol.Revive{})
 	}
 }
 
@@ -387,7 +417,8 @@ func tail(text string) string { return text[max(0, len(text)-2500):] }
 // events give the same effects, byte for byte.
 func TestChaos(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		one, two := newChaos(t), newChaos(t)
+		policy := rapid.SampledFrom([]string{"fairshare", "priority"}).Draw(t, "policy")
+		one, two := newChaos(t, policy), newChaos(t, policy)
 		for range rapid.IntRange(20, 150).Draw(t, "moves") {
 			action := actions[rapid.IntRange(0, len(actions)-1).Draw(t, "action")]
 			pick := rapid.IntRange(0, 60).Draw(t, "pick")
