@@ -63,6 +63,16 @@ func CheckID(noun, id string) error {
 	case id == "." || id == "..":
 		return fmt.Errorf("%s %q is a folder's name", noun, id)
 	}
+	for i := 0; i < len(id); i++ {
+		if c := id[i]; c <= ' ' || c >= 0x7f || c == '/' || c == '\\' {
+			return checkLetters(noun, id)
+		}
+	}
+	return nil
+}
+
+// checkLetters looks at letters where CheckID saw a byte that may be wrong.
+func checkLetters(noun, id string) error {
 	for _, r := range id {
 		if r == '/' || r == '\\' || r == unicode.ReplacementChar || unicode.IsSpace(r) || unicode.IsControl(r) {
 			return fmt.Errorf("%s %q holds %q; letters, digits, '-', '_' and '.' are safe", noun, id, r)

@@ -30,12 +30,7 @@ func NewRanges(ranges ...Range) Ranges {
 	})
 	var joined Ranges
 	for _, r := range sorted {
-		last := len(joined) - 1
-		if last >= 0 && (r.Begin <= joined[last].End || r.Begin == joined[last].End+1) {
-			joined[last].End = max(joined[last].End, r.End)
-		} else {
-			joined = append(joined, r)
-		}
+		joined = joined.join(r)
 	}
 	return joined
 }
@@ -48,7 +43,25 @@ func (r Ranges) Union(s Ranges) Ranges {
 	case len(s) == 0:
 		return r
 	}
-	return NewRanges(append(slices.Clone(r), s...)...)
+	all := make(Ranges, 0, len(r)+len(s))
+	for len(r) > 0 || len(s) > 0 {
+		if len(s) == 0 || len(r) > 0 && r[0].Begin <= s[0].Begin {
+			all, r = all.join(r[0]), r[1:]
+		} else {
+			all, s = all.join(s[0]), s[1:]
+		}
+	}
+	return all
+}
+
+// join appends a range that does not begin before the last one.
+func (r Ranges) join(next Range) Ranges {
+	last := len(r) - 1
+	if last >= 0 && (next.Begin <= r[last].End || next.Begin == r[last].End+1) {
+		r[last].End = max(r[last].End, next.End)
+		return r
+	}
+	return append(r, next)
 }
 
 // Minus returns the numbers of r that are not in s.

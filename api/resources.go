@@ -1,7 +1,6 @@
 package api
 
 import (
-	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -21,14 +20,22 @@ type Label struct {
 	Revocable bool
 }
 
-func (l Label) compare(m Label) int {
-	return cmp.Or(
-		strings.Compare(l.Name, m.Name),
-		strings.Compare(string(l.Reserved), string(m.Reserved)),
-		compareBool(l.Dynamic, m.Dynamic),
-		strings.Compare(string(l.Volume), string(m.Volume)),
-		compareBool(l.Revocable, m.Revocable),
-	)
+// compare orders by name, then role, then the rest. It is the innermost loop of all
+// sums: pointers, and no more comparisons than needed.
+func (l *Label) compare(m *Label) int {
+	if l.Name != m.Name {
+		return strings.Compare(l.Name, m.Name)
+	}
+	if l.Reserved != m.Reserved {
+		return strings.Compare(string(l.Reserved), string(m.Reserved))
+	}
+	if l.Dynamic != m.Dynamic {
+		return compareBool(l.Dynamic, m.Dynamic)
+	}
+	if l.Volume != m.Volume {
+		return strings.Compare(string(l.Volume), string(m.Volume))
+	}
+	return compareBool(l.Revocable, m.Revocable)
 }
 
 func compareBool(a, b bool) int {
@@ -49,31 +56,44 @@ type Resource struct {
 	Set    Set
 }
 
-func (r Resource) isZero() bool { return r.Scalar == 0 && len(r.Ranges) == 0 && len(r.Set) == 0 }
+func (r *Resource) isZero() bool { return r.Scalar == 0 && len(r.Ranges) == 0 && len(r.Set) == 0 }
 
-func (r Resource) plus(s Resource) Resource {
+// add adds s to r in place; r is an item that nobody else holds.
+func (r *Resource) add(s *Resource) {
 	r.Scalar += s.Scalar
-	r.Ranges = r.Ranges.Union(s.Ranges)
-	r.Set = r.Set.Union(s.Set)
-	return r
+	if len(s.Ranges) > 0 {
+		r.Ranges = r.Ranges.Union(s.Ranges)
+	}
+	if len(s.Set) > 0 {
+		r.Set = r.Set.Union(s.Set)
+	}
 }
 
-func (r Resource) minus(s Resource) Resource {
+// take takes s out of r in place; r is an item that nobody else holds.
+func (r *Resource) take(s *Resource) {
 	r.Scalar -= s.Scalar
-	r.Ranges = r.Ranges.Minus(s.Ranges)
-	r.Set = r.Set.Minus(s.Set)
-	return r
+	if len(s.Ranges) > 0 {
+		r.Ranges = r.Ranges.Minus(s.Ranges)
+	}
+	if len(s.Set) > 0 {
+		r.Set = r.Set.Minus(s.Set)
+	}
 }
 
-func (r Resource) contains(s Resource) bool {
-	return r.Scalar >= s.Scalar && r.Ranges.Contains(s.Ranges) && r.Set.Contains(s.Set)
+func (r *Resource) contains(s *Resource) bool {
+	return r.Scalar >= s.Scalar && r.Ranges.Contains(s.Ranges) && (len(s.Set) == 0 || r.Set.Contains(s.Set))
 }
 
-func (r Resource) overlap(s Resource) Resource {
-	r.Scalar = min(r.Scalar, s.Scalar)
-	r.Ranges = r.Ranges.Intersect(s.Ranges)
-	r.Set = r.Set.Intersect(s.Set)
-	return r
+// overlap is what both hold, under r's label.
+func (r *Resource) overlap(s *Resource) Resource {
+	both := Resource{Label: r.Label, Scalar: min(r.Scalar, s.Scalar)}
+	if len(r.Ranges) > 0 && len(s.Ranges) > 0 {
+		both.Ranges = r.Ranges.Intersect(s.Ranges)
+	}
+	if len(r.Set) > 0 && len(s.Set) > 0 {
+		both.Set = r.Set.Intersect(s.Set)
+	}
+	return both
 }
 
 // Resources is an immutable bundle. Its items are sorted by label, one for each,
@@ -86,17 +106,48 @@ type Resources struct {
 // NewResources gathers items of any order; those of one label are added up.
 // Items that hold nothing are left out.
 func NewResources(items ...Resource) Resources {
-	sorted := slices.Clone(items)
-	slices.SortStableFunc(sorted, func(a, b Resource) int { return a.Label.compare(b.Label) })
-	kept := sorted[:0]
-	for _, item := range sorted {
+	return gather(slices.Clone(items))
+}
+
+// gather makes a bundle of items that nobody else holds.
+func gather(items []Resource) Resources {
+	if !ordered(items) {
+		slices.SortStableFunc(items, func(a, b Resource) int { return a.compare(&b.Label) })
+	}
+	kept := items[:0]
+	for i := range items {
 		last := len(kept) - 1
 		switch {
-		case item.isZero():
-		case last >= 0 && kept[last].Label == item.Label:
-			kept[last] = kept[last].plus(item)
+		case items[i].isZero():
+		case last >= 0 && kept[last].Label == items[i].Label:
+			kept[last].add(&items[i])
 		default:
-			kept = append(kept, item)
+			kept = append(kept, items[i])
+		}
+	}
+	return drop(kept)
+}
+
+func ordered(items []Resource) bool {
+	for i := 1; i < len(items); i++ {
+		if items[i-1].compare(&items[i].Label) > 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// drop makes a bundle of ordered items, one for each label, that nobody else holds,
+// without those that hold nothing.
+func drop(items []Resource) Resources {
+	kept := items[:0]
+	for i := range items {
+		if !items[i].isZero() {
+			if len(kept) != i {
+				kept = append(kept, items[i])
+			} else {
+				kept = items[:i+1]
+			}
 		}
 	}
 	if len(kept) == 0 {
@@ -118,112 +169,6 @@ func (r Resources) Items() []Resource { return r.items }
 
 // IsZero reports whether the bundle holds nothing.
 func (r Resources) IsZero() bool { return len(r.items) == 0 }
-
-// Equal reports whether both hold the same.
-func (r Resources) Equal(s Resources) bool {
-	return slices.EqualFunc(r.items, s.items, func(a, b Resource) bool {
-		return a.Label == b.Label && a.Scalar == b.Scalar && slices.Equal(a.Ranges, b.Ranges) && slices.Equal(a.Set, b.Set)
-	})
-}
-
-// Plus returns the sum. Ranges and sets unite.
-func (r Resources) Plus(s Resources) Resources {
-	switch {
-	case r.IsZero():
-		return s
-	case s.IsZero():
-		return r
-	}
-	return r.merge(s, Resource.plus)
-}
-
-// Minus returns what is left of r without s, and whether r contained s. When it
-// did not, r is returned unchanged.
-func (r Resources) Minus(s Resources) (Resources, bool) {
-	if !r.Contains(s) {
-		return r, false
-	}
-	if s.IsZero() {
-		return r, true
-	}
-	return r.merge(s, Resource.minus), true
-}
-
-// Without returns r less whatever of s it holds.
-func (r Resources) Without(s Resources) Resources {
-	return r.merge(r.Intersect(s), Resource.minus)
-}
-
-// Intersect returns what both hold.
-func (r Resources) Intersect(s Resources) Resources {
-	var kept []Resource
-	for _, item := range r.items {
-		if other, ok := s.Find(item.Label); ok {
-			if both := item.overlap(other); !both.isZero() {
-				kept = append(kept, both)
-			}
-		}
-	}
-	return Resources{kept}
-}
-
-// merge walks both in order of labels; an item of s alone is joined to a zero item.
-func (r Resources) merge(s Resources, join func(a, b Resource) Resource) Resources {
-	merged := make([]Resource, 0, len(r.items)+len(s.items))
-	add := func(item Resource) {
-		if !item.isZero() {
-			merged = append(merged, item)
-		}
-	}
-	i, j := 0, 0
-	for i < len(r.items) && j < len(s.items) {
-		switch order := r.items[i].Label.compare(s.items[j].Label); {
-		case order < 0:
-			add(r.items[i])
-			i++
-		case order > 0:
-			add(join(Resource{Label: s.items[j].Label}, s.items[j]))
-			j++
-		default:
-			add(join(r.items[i], s.items[j]))
-			i++
-			j++
-		}
-	}
-	for ; i < len(r.items); i++ {
-		add(r.items[i])
-	}
-	for ; j < len(s.items); j++ {
-		add(join(Resource{Label: s.items[j].Label}, s.items[j]))
-	}
-	if len(merged) == 0 {
-		return Resources{}
-	}
-	return Resources{merged}
-}
-
-// Find returns the item of exactly this label.
-func (r Resources) Find(label Label) (Resource, bool) {
-	i, found := slices.BinarySearchFunc(r.items, label, func(item Resource, l Label) int { return item.Label.compare(l) })
-	if !found {
-		return Resource{}, false
-	}
-	return r.items[i], true
-}
-
-// Contains reports whether r holds all of s, label by label.
-func (r Resources) Contains(s Resources) bool {
-	i := 0
-	for _, want := range s.items {
-		for i < len(r.items) && r.items[i].Label.compare(want.Label) < 0 {
-			i++
-		}
-		if i == len(r.items) || r.items[i].Label != want.Label || !r.items[i].contains(want) {
-			return false
-		}
-	}
-	return true
-}
 
 // Scalar returns the amount of the name over all labels.
 func (r Resources) Scalar(name string) Milli {
@@ -272,45 +217,6 @@ func (r Resources) Plain() Resources {
 		items[i].Label = Label{Name: item.Name}
 	}
 	return NewResources(items...)
-}
-
-// Carve takes what ask wants out of r: an item with labels from exactly that label;
-// one without from reserved parts first, then from unreserved ones, never from a
-// volume or from revocable parts. It returns what was taken (with its labels) and
-// what is left; ok is false, and nothing is taken, when something is missing.
-func (r Resources) Carve(ask Resources) (taken, rest Resources, ok bool) {
-	rest = r
-	for _, want := range ask.items {
-		part, found := rest.carveOne(want)
-		if !found {
-			return Resources{}, r, false
-		}
-		taken = taken.Plus(part)
-		rest, _ = rest.Minus(part)
-	}
-	return taken, rest, true
-}
-
-func (r Resources) carveOne(want Resource) (Resources, bool) {
-	if want.Label != (Label{Name: want.Name}) {
-		one := Resources{[]Resource{want}}
-		return one, r.Contains(one)
-	}
-	var parts []Resource
-	missing := want
-	// Reserved labels sort after the unreserved one, so walk backwards.
-	for i := len(r.items) - 1; i >= 0 && !missing.isZero(); i-- {
-		item := r.items[i]
-		if item.Name != want.Name || item.Volume != "" || item.Revocable {
-			continue
-		}
-		part := item.overlap(missing)
-		if !part.isZero() {
-			parts = append(parts, part)
-			missing = missing.minus(part)
-		}
-	}
-	return NewResources(parts...), missing.isZero()
 }
 
 // String is the notation that [ParseResources] reads: "cpus:4;mem:1024;ports:[31000-31009]".

@@ -1,0 +1,206 @@
+package api
+
+import "slices"
+
+// Equal reports whether both hold the same.
+func (r Resources) Equal(s Resources) bool {
+	if len(r.items) != len(s.items) {
+		return false
+	}
+	for i := range r.items {
+		a, b := &r.items[i], &s.items[i]
+		if a.Label != b.Label || a.Scalar != b.Scalar || !slices.Equal(a.Ranges, b.Ranges) || !slices.Equal(a.Set, b.Set) {
+			return false
+		}
+	}
+	return true
+}
+
+// Plus returns the sum. Ranges and sets unite.
+func (r Resources) Plus(s Resources) Resources {
+	switch {
+	case r.IsZero():
+		return s
+	case s.IsZero():
+		return r
+	case r.covers(s):
+		sum := slices.Clone(r.items)
+		i := 0
+		for j := range s.items {
+			for sum[i].Label != s.items[j].Label {
+				i++
+			}
+			sum[i].add(&s.items[j])
+		}
+		return drop(sum)
+	}
+	sum := make([]Resource, 0, len(r.items)+len(s.items))
+	i, j := 0, 0
+	for i < len(r.items) && j < len(s.items) {
+		switch order := r.items[i].compare(&s.items[j].Label); {
+		case order < 0:
+			sum = append(sum, r.items[i])
+			i++
+		case order > 0:
+			sum = append(sum, s.items[j])
+			j++
+		default:
+			sum = append(sum, r.items[i])
+			sum[len(sum)-1].add(&s.items[j])
+			i++
+			j++
+		}
+	}
+	sum = append(sum, r.items[i:]...)
+	return drop(append(sum, s.items[j:]...))
+}
+
+// covers reports whether every label of s is one of r's.
+func (r Resources) covers(s Resources) bool {
+	i := 0
+	for j := range s.items {
+		for i < len(r.items) && r.items[i].Label != s.items[j].Label {
+			i++
+		}
+		if i == len(r.items) {
+			return false
+		}
+	}
+	return true
+}
+
+// Minus returns what is left of r without s, and whether r contained s. When it
+// did not, r is returned unchanged.
+func (r Resources) Minus(s Resources) (Resources, bool) {
+	if !r.Contains(s) {
+		return r, false
+	}
+	if s.IsZero() {
+		return r, true
+	}
+	return r.less(s), true
+}
+
+// less takes s, whose labels are all among r's, out of r.
+func (r Resources) less(s Resources) Resources {
+	left := slices.Clone(r.items)
+	i := 0
+	for j := range s.items {
+		for left[i].Label != s.items[j].Label {
+			i++
+		}
+		left[i].take(&s.items[j])
+	}
+	return drop(left)
+}
+
+// Without returns r less whatever of s it holds.
+func (r Resources) Without(s Resources) Resources {
+	both := r.Intersect(s)
+	if both.IsZero() {
+		return r
+	}
+	return r.less(both)
+}
+
+// Intersect returns what both hold.
+func (r Resources) Intersect(s Resources) Resources {
+	var both []Resource
+	for i, j := 0, 0; i < len(r.items) && j < len(s.items); {
+		switch order := r.items[i].compare(&s.items[j].Label); {
+		case order < 0:
+			i++
+		case order > 0:
+			j++
+		default:
+			if item := r.items[i].overlap(&s.items[j]); !item.isZero() {
+				both = append(both, item)
+			}
+			i++
+			j++
+		}
+	}
+	return Resources{both}
+}
+
+// Find returns the item of exactly this label.
+func (r Resources) Find(label Label) (Resource, bool) {
+	if i := r.index(&label); i >= 0 {
+		return r.items[i], true
+	}
+	return Resource{}, false
+}
+
+// index is where the label stands, or -1.
+func (r Resources) index(label *Label) int {
+	low, high := 0, len(r.items)
+	for low < high {
+		middle := (low + high) / 2
+		switch order := r.items[middle].compare(label); {
+		case order == 0:
+			return middle
+		case order < 0:
+			low = middle + 1
+		default:
+			high = middle
+		}
+	}
+	return -1
+}
+
+// Contains reports whether r holds all of s, label by label.
+func (r Resources) Contains(s Resources) bool {
+	i := 0
+	for j := range s.items {
+		want := &s.items[j]
+		for i < len(r.items) && r.items[i].Label != want.Label {
+			i++
+		}
+		if i == len(r.items) || !r.items[i].contains(want) {
+			return false
+		}
+	}
+	return true
+}
+
+// Carve takes what ask wants out of r: an item with labels from exactly that label;
+// one without from reserved parts first, then from unreserved ones, never from a
+// volume or from revocable parts. It returns what was taken (with its labels) and
+// what is left; ok is false, and nothing is taken, when something is missing.
+func (r Resources) Carve(ask Resources) (taken, rest Resources, ok bool) {
+	left := slices.Clone(r.items)
+	parts := make([]Resource, 0, len(ask.items))
+	for i := range ask.items {
+		want := &ask.items[i]
+		if parts, ok = carve(left, want, parts); !ok {
+			return Resources{}, r, false
+		}
+	}
+	return gather(parts), drop(left), true
+}
+
+// carve takes one item out of left, in place, and appends what it took to parts.
+func carve(left []Resource, want *Resource, parts []Resource) ([]Resource, bool) {
+	if want.Label != (Label{Name: want.Name}) {
+		i := Resources{left}.index(&want.Label)
+		if i < 0 || !left[i].contains(want) {
+			return parts, false
+		}
+		left[i].take(want)
+		return append(parts, *want), true
+	}
+	missing := *want
+	// Reserved labels sort after the unreserved one, so walk backwards.
+	for i := len(left) - 1; i >= 0 && !missing.isZero(); i-- {
+		item := &left[i]
+		if item.Name != want.Name || item.Volume != "" || item.Revocable {
+			continue
+		}
+		if part := item.overlap(&missing); !part.isZero() {
+			item.take(&part)
+			missing.take(&part)
+			parts = append(parts, part)
+		}
+	}
+	return parts, missing.isZero()
+}
