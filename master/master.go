@@ -96,7 +96,18 @@ func (m *Master) open() (err error) {
 		m.http = newHTTPServer(m)
 	}
 	m.metrics.watch(m)
-	return m.config.keep()
+	return m.keep()
+}
+
+// keep writes down where the listeners are, so that a restart finds the same ports.
+func (m *Master) keep() error {
+	config := m.config
+	config.GRPC = m.grpcListener.Addr().String()
+	config.Raft = m.raftListener.Addr().String()
+	if m.httpListener != nil {
+		config.HTTP = m.httpListener.Addr().String()
+	}
+	return config.keep()
 }
 
 func (m *Master) dialRaft(address string, timeout time.Duration) (net.Conn, error) {
@@ -131,6 +142,9 @@ func ignoreClosed(err error) error {
 
 // ID is this master's.
 func (m *Master) ID() api.MasterID { return m.config.ID }
+
+// Cluster is this master's; "" until it is founded or joined.
+func (m *Master) Cluster() api.ClusterID { return m.raft.Cluster() }
 
 // GRPCAddr is where others reach the gRPC listener.
 func (m *Master) GRPCAddr() string { return m.config.advertised(m.grpcListener.Addr().String()) }

@@ -137,7 +137,7 @@ func (l *Log) deliver(current *Leadership) {
 
 // prepare brings our registry up to the begin of this leadership.
 func (l *Log) prepare(ctx context.Context, r *raft.Raft) error {
-	if err := await(ctx, r.Barrier(0)); err != nil {
+	if err := await(ctx, l.barrier(r)); err != nil {
 		return err
 	}
 	if err := l.settle(ctx, r); err != nil {

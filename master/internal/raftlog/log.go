@@ -21,10 +21,11 @@ type Log struct {
 	network     *network
 	machine     *machine
 	leaderships chan *Leadership
-	fatal       chan error            // the process can't go on
-	look        chan struct{}         // something about leadership changed: look again (P11)
-	requests    chan func(*raft.Raft) // to do between two looks
-	unusable    *Leadership           // Run's goroutine only: the last one; its term is used up
+	fatal       chan error                   // the process can't go on
+	look        chan struct{}                // something about leadership changed: look again (P11)
+	barrier     func(*raft.Raft) raft.Future // as Raft's; a test can break it
+	requests    chan func(*raft.Raft)        // to do between two looks
+	unusable    *Leadership                  // Run's goroutine only: the last one; its term is used up
 
 	mu      sync.Mutex
 	said    about                      // what settings say to others; guarded by mu
@@ -48,6 +49,7 @@ func Open(config Config) (*Log, error) {
 		leaderships: make(chan *Leadership, 1),
 		fatal:       make(chan error, 1),
 		look:        make(chan struct{}, 1),
+		barrier:     func(r *raft.Raft) raft.Future { return r.Barrier(0) },
 		silent:      make(map[api.MasterID]time.Time),
 		requests:    make(chan func(*raft.Raft)),
 	}

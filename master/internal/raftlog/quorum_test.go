@@ -23,6 +23,7 @@ type quorum struct {
 	mesh  *mesh
 	peers []Peer
 	nodes map[api.MasterID]*node
+	open  func(*Log) // before Run, if set
 }
 
 type node struct {
@@ -55,6 +56,9 @@ func (q *quorum) start(peer Peer, memory *Memory) *node {
 	log, err := Open(q.config(peer, memory))
 	if err != nil {
 		q.t.Fatal(err)
+	}
+	if q.open != nil {
+		q.open(log)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	n := &node{log, memory, cancel, make(chan error, 1)}

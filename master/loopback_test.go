@@ -1,0 +1,88 @@
+package master_test
+
+import (
+	"context"
+	"errors"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/master"
+)
+
+// TestFolder: on real files and sockets, a master comes back with what it had, needs
+// no flags for that, and refuses what is not its own.
+func TestFolder(t *testing.T) {
+	dir := t.TempDir()
+	config := master.Config{ID: "m1", DataDir: dir, GRPC: "127.0.0.1:0", HTTP: "127.0.0.1:0", Raft: "127.0.0.1:0", Profile: "fast"}
+	first, cluster := lead(t, config, func(m *master.Master) {
+		if _, err := master.New(config); !api.Is(err, api.Exists) || !strings.Contains(err.Error(), "in use by another master") {
+			t.Errorf("a second master in the folder: %v", err)
+		}
+		taken := config
+		taken.DataDir, taken.GRPC = t.TempDir(), m.GRPCAddr()
+		if _, err := master.New(taken); !api.Is(err, api.Exists) || !strings.Contains(err.Error(), "gRPC port is in use") {
+			t.Errorf("a second master on the port: %v", err)
+		}
+	})
+	again, same := lead(t, master.Config{DataDir: dir}, func(*master.Master) {})
+	if same != cluster || again.Compare(first) <= 0 {
+		t.Errorf("cluster %s in term %v, then %s in term %v", cluster, first, same, again)
+	}
+	other := config
+	other.ID = "m2"
+	if _, err := master.New(other); !api.Is(err, api.Exists) {
+		t.Errorf("the folder of another master: %v", err)
+	}
+	if err := os.Remove(filepath.Join(dir, "raft", "raft.db")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := master.New(config); err == nil || !strings.Contains(err.Error(), "Raft's files are missing") {
+		t.Errorf("a folder without Raft's files: %v", err)
+	}
+}
+
+// lead runs a master until it leads and do has returned.
+func lead(t *testing.T, config master.Config, do func(*master.Master)) (api.Term, api.ClusterID) {
+	t.Helper()
+	m, err := master.New(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- m.Run(ctx) }()
+	term := api.Term{}
+	for leads := false; !leads; {
+		changed := m.LeadershipChanged()
+		if term, leads = m.Leading(); !leads {
+			<-changed
+		}
+	}
+	do(m)
+	cluster := m.Cluster()
+	cancel()
+	if err := <-ended; err != nil {
+		t.Errorf("the master ended with %v", err)
+	}
+	if _, err := net.Dial("tcp", m.GRPCAddr()); err == nil {
+		t.Error("a listener is left behind")
+	}
+	return term, cluster
+}
+
+func TestConfigReportsEverything(t *testing.T) {
+	_, err := master.New(master.Config{ID: "a/b", GRPC: "0.0.0.0:5060", HTTP: "nowhere", Allocator: "fairest", Profile: "slow"})
+	var wrong *api.Error
+	if !errors.As(err, &wrong) || wrong.Kind != api.Invalid {
+		t.Fatalf("%v", err)
+	}
+	for _, says := range []string{"a/b", "data folder", "say insecure", "no HOST:PORT", "fairest", "lan, fast and wan"} {
+		if !strings.Contains(err.Error(), says) {
+			t.Errorf("%q is missing in: %v", says, err)
+		}
+	}
+}
