@@ -103,15 +103,19 @@ func (d *Disk) loadIdentity() (known bool, err error) {
 	if err != nil {
 		return false, err
 	}
+	d.identity, err = parseIdentity(data)
+	return true, err
+}
+
+func parseIdentity(data []byte) (identity, error) {
 	payload, ok := bytes.CutPrefix(data, []byte(identityMagic))
 	if ok = ok && len(payload) >= 4; ok {
 		ok = binary.LittleEndian.Uint32(payload) == crc32.Checksum(payload[4:], castagnoli)
 	}
 	if !ok {
-		return false, errors.New("the file identity is damaged; restore it from a backup, or remove the folder to begin a new agent")
+		return identity{}, errors.New("the file identity is damaged; restore it from a backup, or remove the folder to begin a new agent")
 	}
-	d.identity, err = decodeIdentity(payload[4:])
-	return true, err
+	return decodeIdentity(payload[4:])
 }
 
 // loadLog reads the log of the identity's generation. One of another generation is
@@ -124,7 +128,7 @@ func (d *Disk) loadLog(known bool) ([]core.Record, error) {
 	if err != nil {
 		return nil, err
 	}
-	if len(data) >= headerBytes && string(data[:8]) == logMagic && binary.LittleEndian.Uint64(data[8:]) < d.identity.generation {
+	if of, ok := cutHeader(data); ok && of < d.identity.generation {
 		return nil, nil
 	}
 	if !known && len(data) > headerBytes {

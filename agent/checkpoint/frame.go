@@ -10,7 +10,7 @@ import (
 
 // A log is a header and frames:
 //
-//	header  magic (8 bytes) generation (8)
+//	header  magic (8 bytes) generation (8) crc (4) of both
 //	frame   crc (4) length (4) sequence (8) payload (length)
 //
 // All numbers are little-endian. The crc is CRC-32C over everything in the frame
@@ -18,7 +18,7 @@ import (
 // sequence counts from 1 and leaves no number out.
 const (
 	logMagic     = "TNDRCKP1"
-	headerBytes  = 16
+	headerBytes  = 20
 	frameBytes   = 16
 	payloadBytes = 4 << 20 // no record is larger; a larger length is damage
 )
@@ -26,8 +26,19 @@ const (
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 func appendHeader(buffer []byte, generation uint64) []byte {
+	start := len(buffer)
 	buffer = append(buffer, logMagic...)
-	return binary.LittleEndian.AppendUint64(buffer, generation)
+	buffer = binary.LittleEndian.AppendUint64(buffer, generation)
+	return binary.LittleEndian.AppendUint32(buffer, crc32.Checksum(buffer[start:], castagnoli))
+}
+
+// cutHeader returns the generation that a log is of.
+func cutHeader(data []byte) (generation uint64, ok bool) {
+	if len(data) < headerBytes || string(data[:8]) != logMagic ||
+		binary.LittleEndian.Uint32(data[16:]) != crc32.Checksum(data[:16], castagnoli) {
+		return 0, false
+	}
+	return binary.LittleEndian.Uint64(data[8:]), true
 }
 
 // appendFrame appends one record.
@@ -79,7 +90,7 @@ func parse(data []byte, generation uint64) (records []core.Record, good int, err
 	if len(data) < headerBytes {
 		return nil, 0, nil // the process died before the header was there, so before any record
 	}
-	if string(data[:8]) != logMagic || binary.LittleEndian.Uint64(data[8:]) != generation {
+	if of, ok := cutHeader(data); !ok || of != generation {
 		return nil, 0, &damage{0, "a wrong header"}
 	}
 	good = headerBytes

@@ -1,6 +1,7 @@
 package core
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"strconv"
@@ -16,11 +17,15 @@ func (c *Core) launch(e protocol.LaunchTask) {
 		Term: c.state.identity.Term, Number: e.Number, At: c.now,
 	}
 	t := newTask(record, c.state.identity.Agent)
-	if c.known(t) {
+	if c.nameless(t) || c.known(t) {
+		return
+	}
+	if err := e.Task.Check(); err != nil {
+		c.refuse(t, api.TaskError, api.ReasonTaskInvalid, err.Error())
 		return
 	}
 	if reason, why := c.unwanted(t, e.Task.Executor); reason != api.ReasonNone {
-		c.refuse(t, reason, why)
+		c.refuse(t, api.TaskDropped, reason, why)
 		return
 	}
 	c.keepFramework(e.Framework)
@@ -32,6 +37,17 @@ func (c *Core) launch(e protocol.LaunchTask) {
 		c.handOver(t)
 	})
 	c.place(t)
+}
+
+// nameless drops a launch whose names are none: they become folders, and there is
+// nobody to tell. The leader concludes DROPPED from its absence (R8).
+func (c *Core) nameless(t *task) bool {
+	err := cmp.Or(api.CheckID("framework", string(t.ref.Framework)), api.CheckID("task", string(t.ref.Task)),
+		api.CheckID("executor", string(t.executor.Executor)))
+	if err != nil {
+		c.log("launch dropped", field("why", err.Error()))
+	}
+	return err != nil
 }
 
 // known refuses an ID that the agent knows, and ignores the very same launch (R9).
@@ -74,11 +90,11 @@ func (c *Core) unwanted(t *task, own *api.Executor) (api.Reason, string) {
 
 // refuse makes a task that never was. Nothing is stored: should it be lost, the leader
 // concludes the same from its absence (R8), and a full disk needs no room for it.
-func (c *Core) refuse(t *task, reason api.Reason, why string) {
+func (c *Core) refuse(t *task, state api.TaskState, reason api.Reason, why string) {
 	t.refused, t.durable = true, true
 	c.state.launches++
 	t.order = c.state.launches
-	t.take(TaskStatus{Status: c.status(t, api.TaskDropped, reason, why)})
+	t.take(TaskStatus{Status: c.status(t, state, reason, why)})
 	t.stored = t.latest.Number
 	c.state.tasks[t.ref] = t
 	c.log("launch refused", field("task", t.ref.String()), field("why", reason.String()))

@@ -95,12 +95,12 @@ func (c *Core) leaderSaid(w LeaderSaid) {
 	c.leader.heard = c.now
 	who := c.state.identity
 	switch {
+	case !c.leader.registered && len(c.leader.held) == 0 && !c.opens(w.Batch):
+		// Another cluster's terms mean nothing here: not one of them is stored.
 	case w.Batch.Term.Before(who.Term):
 		c.closeLeader("term " + w.Batch.Term.String() + " is over; term " + who.Term.String() + " has begun")
-		return
 	case len(c.leader.held) >= heldBatchesMax:
 		c.closeLeader("the disk is too slow to store the new term")
-		return
 	case who.Term.Before(w.Batch.Term):
 		who.Term = w.Batch.Term
 		c.hold(w, c.put(who))
@@ -109,6 +109,17 @@ func (c *Core) leaderSaid(w LeaderSaid) {
 	default:
 		c.obey(w.Batch)
 	}
+}
+
+// opens says whether a stream's first batch opens a session with this agent's cluster.
+func (c *Core) opens(batch protocol.AgentEvents) bool {
+	if len(batch.Events) > 0 {
+		if opening, is := batch.Events[0].(protocol.AgentRegistered); is {
+			return c.sameCluster(opening)
+		}
+	}
+	c.closeLeader("the master's first event was not AgentRegistered")
+	return false
 }
 
 // hold keeps a batch, and all that follow, until the record is on disk.
@@ -157,8 +168,7 @@ func (c *Core) obey(batch protocol.AgentEvents) {
 				c.leader.held = append([]protocol.AgentEvents{rest}, c.leader.held...)
 				return
 			}
-		case !c.leader.registered:
-			c.closeLeader("the master's first event was not AgentRegistered")
+		case !c.leader.registered: // the ID is on its way to the disk; obey is called again
 			return
 		case batch.Session != c.leader.session:
 			c.log("events of another session dropped", field("session", strconv.FormatUint(batch.Session, 10)))
@@ -173,9 +183,6 @@ func (c *Core) obey(batch protocol.AgentEvents) {
 // the disk first; the rest of the batch then waits behind it.
 func (c *Core) adopt(opening protocol.AgentRegistered, session uint64) bool {
 	who := c.state.identity
-	if !c.sameCluster(opening) {
-		return true
-	}
 	c.leader.session = session
 	if opening.HeartbeatInterval > 0 {
 		c.leader.interval = opening.HeartbeatInterval

@@ -42,9 +42,15 @@ func TestTranscripts(t *testing.T) {
 	}
 }
 
+// tester is a *testing.T, or one that finds the shortest history that fails.
+type tester interface {
+	Fatal(args ...any)
+	Fatalf(format string, args ...any)
+}
+
 // world is a core with a clock and a disk of records.
 type world struct {
-	t      *testing.T
+	t      tester
 	out    *strings.Builder
 	core   *Core
 	config Config
@@ -55,11 +61,12 @@ type world struct {
 	conn   Conn     // the leader's
 	term   api.Term
 	sess   uint64
+	last   map[api.TaskRef]api.Status // told to the leader
 }
 
 var epoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
-func newWorld(t *testing.T) *world {
+func newWorld(t tester) *world {
 	w := &world{t: t, now: epoch, auto: true, quiet: true, term: api.Term{Number: 1}, sess: 1}
 	w.config = Config{Agent: api.Agent{Hostname: "h1", Resources: api.Scalars(4, 4096)}, Version: "v1", Sandboxes: "/s"}
 	w.core = New(w.config, nil)
@@ -119,11 +126,7 @@ func (w *world) line(line string) {
 	case "restart":
 		w.restart(a)
 	case "stored":
-		number := w.core.written
-		if n := a.number("to"); n > 0 {
-			number = n
-		}
-		w.step(Checkpointed{number})
+		w.step(Checkpointed{w.core.written - min(a.number("less"), w.core.written)})
 	default:
 		w.step(w.happening(a, line))
 	}
@@ -176,6 +179,14 @@ func (w *world) step(what Happening) {
 	for _, effect := range effects {
 		if c, is := effect.(Checkpoint); is {
 			w.log = append(w.log, c.Record)
+		}
+	}
+	for _, effect := range effects {
+		w.durable(effect)
+		if call, is := effect.(ToLeader); is {
+			if update, is := call.Call.(protocol.StatusUpdate); is {
+				w.toldInOrder(update.Status)
+			}
 		}
 		if text := w.show(effect); text != "" {
 			fmt.Fprintf(w.out, "%6s  %s\n", w.now.Sub(epoch), text)

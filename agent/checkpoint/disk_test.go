@@ -1,0 +1,247 @@
+package checkpoint
+
+import (
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/tenderhq/tender/agent/core"
+)
+
+func disk(folder, boot string) *Disk {
+	return NewDisk(Config{Folder: folder, BootID: boot, ReserveBytes: 4096})
+}
+
+// written makes a checkpoint and returns its records and the bytes of its log.
+func written(t *testing.T, folder string) ([]core.Record, []byte) {
+	store := disk(folder, "boot-1")
+	load(t, store)
+	who := identityRecord
+	records := append([]core.Record{who}, everyRecord()...)
+	for _, record := range records {
+		add(t, store, record)
+	}
+	store.Close()
+	log, err := os.ReadFile(filepath.Join(folder, logFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return records, log
+}
+
+func replace(t *testing.T, folder, name string, data []byte) {
+	t.Helper()
+	if err := os.WriteFile(filepath.Join(folder, name), data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A log that ends anywhere gives back the records that are whole, and takes more.
+func TestTornTailIsCutOff(t *testing.T) {
+	folder := folder(t)
+	records, log := written(t, folder)
+	whole := 0
+	for end := range len(log) {
+		replace(t, folder, logFile, log[:end])
+		store := disk(folder, "boot-1")
+		got := load(t, store)
+		if len(got) < max(whole, 1) {
+			t.Fatalf("with %d bytes there are %d records, with fewer there were %d", end, len(got), whole)
+		}
+		whole = len(got)
+		if diff := cmp.Diff(records[:whole], got, opts); diff != "" {
+			t.Fatalf("with %d bytes: %s", end, diff)
+		}
+		more := core.FrameworkForgotten{Framework: "more"}
+		add(t, store, more)
+		store.Close()
+		again := load(t, disk(folder, "boot-1"))
+		if diff := cmp.Diff(append(got[:len(got):len(got)], more), again, opts); diff != "" {
+			t.Fatalf("after the cut at %d: %s", end, diff)
+		}
+	}
+	if whole != len(records)-1 {
+		t.Errorf("all but the last byte gave %d of %d records", whole, len(records))
+	}
+}
+
+// No flipped bit is ever taken for a record: the agent refuses to start, or, at the very
+// end of the log, takes it for the torn tail that it looks like.
+func TestFlippedBitsAreSeen(t *testing.T) {
+	records, log := written(t, folder(t))
+	random := rand.New(rand.NewPCG(1, 2))
+	refused := 0
+	const flips = 10_000
+	for range flips {
+		damaged := append([]byte(nil), log...)
+		damaged[random.IntN(len(damaged))] ^= 1 << random.IntN(8)
+		got, good, err := parse(damaged, 1)
+		switch {
+		case err != nil:
+			refused++
+		case good == len(damaged):
+			t.Fatal("damage was not seen")
+		default:
+			if diff := cmp.Diff(records[1:len(records)-1], got, opts); diff != "" {
+				t.Fatalf("damage was taken for a torn tail too early: %s", diff)
+			}
+		}
+	}
+	if refused < flips*9/10 {
+		t.Errorf("only %d of %d flips were refused", refused, flips)
+	}
+}
+
+func TestFlippedBitsOfTheIdentityAreSeen(t *testing.T) {
+	folder := folder(t)
+	written(t, folder)
+	data, err := os.ReadFile(filepath.Join(folder, identityFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 8 * len(data) {
+		damaged := append([]byte(nil), data...)
+		damaged[i/8] ^= 1 << (i % 8)
+		if _, err := parseIdentity(damaged); err == nil {
+			t.Fatalf("bit %d was flipped and nobody saw it", i)
+		}
+	}
+}
+
+// After another boot nothing of the log runs any more: damage is cut off where it begins.
+func TestDamageAfterABoot(t *testing.T) {
+	folder := folder(t)
+	records, log := written(t, folder)
+	damaged := append([]byte(nil), log...)
+	damaged[len(damaged)/2] ^= 1
+	replace(t, folder, logFile, damaged)
+	if _, err := disk(folder, "boot-1").Load(); err == nil || !strings.Contains(err.Error(), "damage in the middle") {
+		t.Errorf("in the same boot: %v", err)
+	}
+	store := disk(folder, "boot-2")
+	got := load(t, store)
+	if len(got) < 2 || len(got) >= len(records) || store.Repaired() == "" {
+		t.Errorf("%d of %d records, repaired %q", len(got), len(records), store.Repaired())
+	}
+	if diff := cmp.Diff(records[:len(got)], got, opts); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestLostIdentityIsRefused(t *testing.T) {
+	folder := folder(t)
+	written(t, folder)
+	if err := os.Remove(filepath.Join(folder, identityFile)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := disk(folder, "boot-1").Load(); err == nil || !strings.Contains(err.Error(), "identity is gone") {
+		t.Errorf("%v", err)
+	}
+}
+
+// A crash in the middle of a compaction or a reset leaves the old log or the new one.
+func TestCrashBetweenFiles(t *testing.T) {
+	folder := folder(t)
+	records, log := written(t, folder)
+	replace(t, folder, logFile+".new", log[:20]) // compaction: not yet in its place
+	if diff := cmp.Diff(records, load(t, disk(folder, "boot-1")), opts); diff != "" {
+		t.Error(diff)
+	}
+	store := disk(folder, "boot-1")
+	load(t, store)
+	if err := store.Reset(); err != nil {
+		t.Fatal(err)
+	}
+	fresh := core.Identity{Nonce: "n2", BootID: "boot-1"}
+	add(t, store, fresh)
+	store.Close()
+	replace(t, folder, logFile, log) // reset: the old log is still there, but its time is over
+	store = disk(folder, "boot-1")
+	if diff := cmp.Diff([]core.Record{fresh}, load(t, store), opts); diff != "" {
+		t.Error(diff)
+	}
+	add(t, store, core.FrameworkForgotten{Framework: "f"})
+	store.Close()
+	if got := load(t, disk(folder, "boot-1")); len(got) != 2 {
+		t.Errorf("%v", got)
+	}
+}
+
+// A full disk is met with the reserve: what is appended is there, and Full says so
+// until there is room again (R14).
+func TestFullDisk(t *testing.T) {
+	folder := folder(t)
+	store := disk(folder, "boot-1")
+	load(t, store)
+	add(t, store, identityRecord)
+	room, full := 10, false
+	store.write = func(file *os.File, data []byte) (int, error) {
+		_, err := os.Stat(filepath.Join(folder, reserveFile))
+		if reserved := err == nil; full && (reserved || filepath.Base(file.Name()) == reserveFile) {
+			n, _ := file.Write(data[:min(room, len(data))]) // short, as disks do
+			return n, &os.PathError{Op: "write", Path: file.Name(), Err: syscall.ENOSPC}
+		}
+		return file.Write(data)
+	}
+	records := everyRecord()
+	add(t, store, records[:5]...)
+	full = true
+	add(t, store, records[5:]...)
+	if !store.Full() {
+		t.Error("the disk is full and the store does not say so")
+	}
+	add(t, store, core.FrameworkForgotten{Framework: "more"})
+	full = false
+	if store.Full() {
+		t.Error("there is room again and the store does not say so")
+	}
+	store.Close()
+	want := append(append([]core.Record{identityRecord}, records...), core.FrameworkForgotten{Framework: "more"})
+	if diff := cmp.Diff(want, load(t, disk(folder, "boot-1")), opts); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	data := appendHeader(nil, 1)
+	for i, record := range everyRecord() {
+		var err error
+		if data, err = appendFrame(data, 1, uint64(i+1), record); err != nil {
+			f.Fatal(err)
+		}
+	}
+	f.Add(data)
+	f.Add(data[:len(data)-3])
+	f.Add([]byte(logMagic))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		records, good, _ := parse(data, 1)
+		if good > len(data) || len(records) > len(data)/frameBytes {
+			t.Errorf("%d records in %d of %d bytes", len(records), good, len(data))
+		}
+	})
+}
+
+func BenchmarkAppend(b *testing.B) {
+	for _, group := range []int{1, 10, 100} {
+		b.Run(map[int]string{1: "single", 10: "ten", 100: "hundred"}[group], func(b *testing.B) {
+			store := disk(folder(b), "boot-1")
+			load(b, store)
+			add(b, store, identityRecord)
+			launched := everyRecord()[6]
+			records := make([]core.Record, group)
+			for i := range records {
+				records[i] = launched
+			}
+			b.ResetTimer()
+			for range b.N {
+				add(b, store, records...)
+			}
+			b.ReportMetric(float64(b.N*group)/b.Elapsed().Seconds(), "records/s")
+		})
+	}
+}

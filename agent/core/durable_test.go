@@ -1,0 +1,116 @@
+package core
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/internal/protocol"
+)
+
+// durable checks, for every effect of every test, that what others may act on is on
+// disk: durable before visible.
+func (w *world) durable(effect Effect) {
+	onDisk := w.log[:len(w.log)-int(w.core.written-w.core.stored)]
+	wants := func(what string, match func(Record) bool) {
+		for i := len(onDisk) - 1; i >= 0; i-- {
+			if match(onDisk[i]) {
+				return
+			}
+		}
+		w.t.Fatalf("%s before its record is on disk", what)
+	}
+	switch e := effect.(type) {
+	case StartExecutor:
+		wants("start", func(r Record) bool { s, is := r.(ExecutorStarting); return is && s.Run == e.Run })
+	case ReleaseExecutor:
+		wants("release", func(r Record) bool { s, is := r.(ExecutorStarted); return is && s.Run == e.Run })
+	case HandOver:
+		wants("launch", func(r Record) bool { l, is := r.(TaskLaunched); return is && l.Task.ID == e.Task.Task })
+	case ToLeader:
+		w.durableCall(e.Call, wants)
+	}
+}
+
+func (w *world) durableCall(call protocol.AgentCall, wants func(string, func(Record) bool)) {
+	switch call := call.(type) {
+	case protocol.RegisterAgent, protocol.ReregisterAgent:
+		wants("contact", func(r Record) bool { i, is := r.(Identity); return is && i.Nonce != "" })
+	case protocol.KillTaken:
+		if t := w.core.state.tasks[call.TaskRef]; t != nil && !t.ended() {
+			wants("kill taken", func(r Record) bool { k, is := r.(TaskKilled); return is && k.Task == call.TaskRef })
+		}
+	case protocol.StatusUpdate:
+		if t := w.core.state.tasks[call.Status.Ref()]; call.Status.Number > 0 && (t == nil || !t.refused) && call.Status.State != api.TaskDropped {
+			wants("status", func(r Record) bool {
+				s, is := r.(TaskStatus)
+				return is && s.Status.Ref() == call.Status.Ref() && s.Status.Number == call.Status.Number
+			})
+		}
+	}
+}
+
+// toldInOrder checks that the statuses of a task move along the table and never go back.
+func (w *world) toldInOrder(status api.Status) {
+	if status.Number == 0 {
+		return
+	}
+	if w.last == nil {
+		w.last = map[api.TaskRef]api.Status{}
+	}
+	last, known := w.last[status.Ref()]
+	switch {
+	case known && status.Number == last.Number && status.State == last.State:
+	case known && status.Number == 1 && last.State == api.TaskDropped: // a refusal that a restart forgot
+	case known && status.Number != last.Number+1:
+		w.t.Fatalf("%s: number %d after %d", status.Ref(), status.Number, last.Number)
+	case known && last.State.Terminal():
+		w.t.Fatalf("%s: %s after %s", status.Ref(), status.State, last.State)
+	}
+	w.last[status.Ref()] = status
+}
+
+// TestAnyHistory lets everything happen in any order, with the disk far behind and the
+// agent dying at any moment. What every step checks is in world.step.
+func TestAnyHistory(t *testing.T) {
+	words := []string{
+		"open", "closed", "leader registered", "leader registered", "leader registered term=2 session=2", "leader reported", "leader pong term=1",
+		"leader launch {f}/{t} number={n}", "leader launch {f}/{t} number={n}", "leader launch {f}/{t} number={n}", "leader launch {f}/{t} number={n} executor=x",
+		"leader launch {f}/{t} number={n} executor=x resources=new", "leader launch {f}/{t} number={n} uri=/x", "prepared {f}/{t}", "unprepared {f}/{t}",
+		"leader kill {f}/{t}", "leader kill {f}/{t} grace=1s", "leader ack {f}/{t} n={i}", "leader ack {f}/{t} n={i}", "leader ack {f}/{t} n={i}", "leader shutdown {f}/command",
+		"leader remove {f}", "leader drain on", "leader drain off", "leader volume v1", "leader destroy v1", "destroyed v1",
+		"forked {f}/command pid=10", "forked {f}/x pid=20", "failed {f}/x", "exited {f}/command", "exited {f}/x", "groupsgone {f}/command", "groupsgone {f}/x",
+		"subscribe {f}/command conn={c}", "subscribe {f}/command conn={c} tasks={t}", "subscribe {f}/x conn={c}", "subscribe {f}/x {t} RUNNING n={i} conn={c} tasks={t}",
+		"status {t} RUNNING n={i} conn={c} group=30", "status {t} RUNNING n={i} conn={c}", "status {t} FINISHED n={i} conn={c}", "status {t} FAILED n={i} conn={c}",
+		"status {t} KILLED n={i} conn={c}", "hangup conn={c}", "disk full", "disk ok", "away 3s",
+		"tick 1s", "tick 10s", "tick 2m", "stored", "stored", "stored", "stored less=1", "auto", "auto off",
+		"restart boot=b1", "restart boot=b1 alive=f1/command,f1/x", "restart all boot=b1", "restart compacted boot=b1", "restart boot=b2",
+	}
+	rapid.Check(t, func(rt *rapid.T) {
+		w := newWorld(rt)
+		w.out = &strings.Builder{}
+		defer func() {
+			if rt.Failed() {
+				rt.Log(w.out.String())
+			}
+		}()
+		w.line("started boot=b1")
+		number := 100
+		for range rapid.IntRange(1, 120).Draw(rt, "steps") {
+			line := rapid.SampledFrom(words).Draw(rt, "line")
+			number++
+			line = strings.NewReplacer(
+				"{f}", rapid.SampledFrom([]string{"f1", "f1", "f2"}).Draw(rt, "framework"),
+				"{t}", rapid.SampledFrom([]string{"a", "b", "c"}).Draw(rt, "task"),
+				"{n}", fmt.Sprint(number),
+				"{i}", rapid.SampledFrom([]string{"1", "2", "3"}).Draw(rt, "number"),
+				"{c}", rapid.SampledFrom([]string{"1001", "1002", "1003"}).Draw(rt, "conn"),
+			).Replace(line)
+			fmt.Fprintf(w.out, "> %s\n", line)
+			w.line(line)
+		}
+	})
+}
