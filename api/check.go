@@ -232,7 +232,7 @@ func checkDuration(noun string, d time.Duration) error {
 	case d < 0:
 		return fmt.Errorf("%s is %v; it must not be negative", noun, d)
 	case d > DurationMax:
-		return fmt.Errorf("%s is %v; at most %v is allowed", noun, d, time.Duration(DurationMax))
+		return fmt.Errorf("%s is %v; at most %v is allowed", noun, d, DurationMax)
 	}
 	return nil
 }

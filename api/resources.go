@@ -109,6 +109,9 @@ func NewResources(items ...Resource) Resources {
 	return gather(slices.Clone(items))
 }
 
+// OwnResources is NewResources without a copy: the caller gives the items away.
+func OwnResources(items []Resource) Resources { return gather(items) }
+
 // gather makes a bundle of items that nobody else holds.
 func gather(items []Resource) Resources {
 	if !ordered(items) {

@@ -70,10 +70,9 @@ func (c *checker) resources(noun string, items []*apiv1.Resource) api.Resources 
 	if len(items) == 0 {
 		return api.Resources{}
 	}
-	var room [8]api.Resource // most bundles are small: no allocation but that of the bundle
-	read := room[:0]
-	for _, item := range items {
-		read = append(read, readResource(item))
+	read := make([]api.Resource, len(items))
+	for i, item := range items {
+		read[i] = readResource(item)
 	}
 	// Each item before the sum, so that no wrong one hides in it.
 	if !c.lenient && c.err == nil {
@@ -84,7 +83,7 @@ func (c *checker) resources(noun string, items []*apiv1.Resource) api.Resources 
 			}
 		}
 	}
-	bundle := api.NewResources(read...)
+	bundle := api.OwnResources(read)
 	if !c.lenient && c.err == nil {
 		if err := bundle.Check(); err != nil {
 			c.fail("%s: %w", noun, err)

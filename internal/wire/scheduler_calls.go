@@ -27,13 +27,13 @@ func SchedulerCallsFromProto(m *apiv1.SchedulerCalls) ([]protocol.NumberedCall, 
 	calls := make([]protocol.NumberedCall, 0, len(m.GetCalls()))
 	for _, one := range m.GetCalls() {
 		number := one.GetNumber()
-		subject := "call " + strconv.FormatUint(number, 10)
 		if number == 0 {
-			return calls, api.E("wire.scheduler", api.Invalid, subject, errors.New("calls are numbered from 1"))
+			return calls, api.E("wire.scheduler", api.Invalid, "call 0", errors.New("calls are numbered from 1"))
 		}
 		c := new(checker)
 		call := c.schedulerCall(one)
-		if err := c.refusal("wire.scheduler", subject); err != nil {
+		if err := c.refusal("wire.scheduler", ""); err != nil {
+			err.Subject = "call " + strconv.FormatUint(number, 10)
 			if _, first := call.(protocol.Subscribe); first {
 				return calls, err
 			}
