@@ -111,6 +111,7 @@ func (b *Books) idle(r *role, kind int, amount int64) {
 	r.idle.addAt(kind, amount)
 	for above := r; above != nil; above = above.parent {
 		above.taken.addAt(kind, amount)
+		b.fill(above)
 		b.touchRole(above)
 	}
 	if r.promise.near {

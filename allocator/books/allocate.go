@@ -210,7 +210,7 @@ func (b *Books) servePlace(a *agent, o *order, p *place, owed bool) bool {
 		for i := range chunk {
 			id := chunk[i].id
 			if id < 0 {
-				if b.servePlace(a, o, o.parts[^id], owed) {
+				if b.serveBelow(a, o, o.parts[^id], owed) {
 					return true
 				}
 				continue
@@ -230,6 +230,15 @@ func (b *Books) servePlace(a *agent, o *order, p *place, owed bool) bool {
 		}
 	}
 	return false
+}
+
+// serveBelow passes by a role that is at its limit, with all below it.
+func (b *Books) serveBelow(a *agent, o *order, p *place, owed bool) bool {
+	if p.role.full && a.plain {
+		p.role.cut = true
+		return false
+	}
+	return b.servePlace(a, o, p, owed)
 }
 
 // propose books an offer and joins it to the member's other part of the same agent.

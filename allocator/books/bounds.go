@@ -41,33 +41,24 @@ func (b *Books) bounded(m *member, a *agent, offer api.Resources, owed bool) (ap
 // offered nothing unreserved at all, for what is left would only be declined.
 func (b *Books) essential(kind int) bool { return kind == b.cpus || kind == b.mem }
 
+// fill notes whether the role's own limit leaves nothing more of what every task needs.
+func (b *Books) fill(r *role) {
+	if r.limit != nil {
+		r.full = b.reached(r, b.cpus) || b.reached(r, b.mem)
+	} else {
+		r.full = false
+	}
+}
+
+func (b *Books) reached(r *role, kind int) bool {
+	return kind < len(r.limit) && r.limit[kind] != unbounded && r.taken.at(kind) >= r.limit[kind]
+}
+
 // withinLimits cuts the offer to the room under the limits of the role and those above.
 // What is reserved for a role counts there and above whether it is used or not, so that
 // using it needs room only below.
 func (b *Books) withinLimits(r *role, offer api.Resources) api.Resources {
-	rooms := b.turn.rooms[:0]
-	for above := r; above != nil; above = above.parent {
-		if above.limit != nil {
-			rooms = append(rooms, room{role: above})
-		}
-	}
-	for i := range rooms {
-		rooms[i].left = rooms[i].role.limit.clone()
-		for kind := range rooms[i].left {
-			if rooms[i].left[kind] != unbounded {
-				rooms[i].left[kind] = max(0, rooms[i].left[kind]-rooms[i].role.taken.at(kind))
-			}
-		}
-	}
-	b.turn.rooms = rooms
-	full := false
-	for i := range rooms {
-		for kind, left := range rooms[i].left {
-			if left == 0 && b.essential(kind) {
-				full, rooms[i].role.cut = true, true
-			}
-		}
-	}
+	rooms, full := b.rooms(r)
 	return b.cut(offer, func(item api.Resource) int64 {
 		if item.Revocable {
 			return unbounded
@@ -93,6 +84,33 @@ func (b *Books) withinLimits(r *role, offer api.Resources) api.Resources {
 		}
 		return x
 	})
+}
+
+// rooms are what is left under the limits that bound the role; full if there is nothing
+// more of what every task needs.
+func (b *Books) rooms(r *role) ([]room, bool) {
+	n, full := 0, false
+	for above := r; above != nil; above = above.parent {
+		if above.limit == nil {
+			continue
+		}
+		if n == len(b.turn.rooms) {
+			b.turn.rooms = append(b.turn.rooms, room{})
+		}
+		one := &b.turn.rooms[n]
+		n++
+		one.role = above
+		one.left.set(above.limit)
+		for kind, most := range one.left {
+			if most != unbounded {
+				one.left[kind] = max(0, most-above.taken.at(kind))
+			}
+		}
+		if above.full {
+			full, above.cut = true, true
+		}
+	}
+	return b.turn.rooms[:n], full
 }
 
 // room is what is left under the limit of a role.

@@ -158,6 +158,7 @@ func (b *Books) chargeCounted(m *member, counted amounts, sign int64) {
 		} else {
 			r.taken.add(counted)
 		}
+		b.fill(r)
 	}
 	if m.role.promise.near {
 		b.recountNeed(m.role)

@@ -27,6 +27,7 @@ type role struct {
 	idle  amounts // reserved for exactly this role, and not held
 
 	limited bool // there is a limit here or above
+	full    bool // its own limit of something that every task needs is reached
 	cut     bool // somebody got less because of the limit since it was last looked at
 	promise promise
 	leaving amounts // held by tasks in the subtree that were asked back
@@ -96,6 +97,7 @@ func (b *Books) SetRole(spoken allocator.Role) {
 		r.guarantee = b.kinds.count(nil, spoken.Guarantee, nil)
 	}
 	r.set = r.weight != 1 || r.priority != 0 || r.limit != nil || r.guarantee != nil
+	b.fill(r)
 	b.limitsChanged(r)
 	b.promisesChanged(r)
 	b.subtree(r, func(m *member) {

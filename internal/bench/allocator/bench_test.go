@@ -53,3 +53,11 @@ func BenchmarkOneReturns(b *testing.B) {
 		i++
 	}
 }
+
+func BenchmarkQuotas(b *testing.B) {
+	for b.Loop() {
+		if _, _, met := bench.Quotas(fresh(), 1250, 250); !met {
+			b.Fatal("a guarantee is not met")
+		}
+	}
+}

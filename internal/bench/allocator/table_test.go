@@ -1,0 +1,119 @@
+package allocator_test
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"testing"
+	"text/tabwriter"
+
+	bench "github.com/tenderhq/tender/internal/bench/allocator"
+)
+
+var (
+	table = flag.Bool("table", false, "measure the grid and print it beside the figures of Mesos")
+	quick = flag.Bool("quick", false, "only the corners of the grid")
+	svg   = flag.String("svg", "", "draw the growth into this file")
+)
+
+// What is known of Mesos (its hierarchical allocator with DRF sorters, compiled -O2,
+// thread time on such a machine).
+var (
+	mesosFull = map[[2]int]string{
+		{1000, 1}: "31.0 ms", {1000, 100}: "31.5 ms", {1000, 1000}: "44.5 ms", {5000, 500}: "213 ms",
+		{10000, 1000}: "528 ms", {20000, 2000}: "1.63 s", {50000, 100}: "2.72 s",
+	}
+	mesosSuppress = map[[2]int]string{
+		{1000, 100}: "31.3 ms", {1000, 1000}: "31.4 ms", {5000, 500}: "181 ms",
+		{10000, 1000}: "422 ms", {20000, 2000}: "961 ms", {50000, 100}: "2.61 s",
+	}
+	goals = map[[2]int]string{{10000, 1000}: "15 ms", {20000, 2000}: "40 ms", {50000, 100}: "70 ms", {50000, 6000}: "150 ms"}
+)
+
+func sizes() [][2]int {
+	if *quick {
+		return [][2]int{{1000, 1}, {1000, 1000}, {10000, 1000}, {20000, 2000}, {50000, 100}, {50000, 6000}}
+	}
+	all := [][2]int{{5000, 500}, {10000, 1000}, {20000, 2000}} // those that were measured of Mesos
+	for _, agents := range []int{1000, 5000, 10000, 20000, 30000, 50000} {
+		for _, frameworks := range []int{1, 50, 100, 200, 500, 1000, 3000, 6000} {
+			if size := [2]int{agents, frameworks}; size != all[1] {
+				all = append(all, size)
+			}
+		}
+	}
+	return all
+}
+
+func cycles() int {
+	if *quick {
+		return 5
+	}
+	return 15
+}
+
+// TestTable prints the table of make bench-allocator.
+func TestTable(t *testing.T) {
+	if !*table {
+		t.Skip("measures for a while; run it with -args -table")
+	}
+	out := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
+	row := func(cells ...any) {
+		for _, cell := range cells {
+			fmt.Fprintf(out, "%v\t", cell)
+		}
+		fmt.Fprintln(out)
+	}
+	fail := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	fmt.Println("Processor time of one goroutine: median (least-most) number of runs.")
+	row("SHAPE", "TENDER", "GOAL", "MESOS")
+	for _, size := range sizes() {
+		sample, err := bench.FullCycle(fresh, size[0], size[1], 1, cycles())
+		fail(err)
+		row(fmt.Sprintf("full cycle, %d agents x %d frameworks", size[0], size[1]), sample, goals[size], mesosFull[size])
+	}
+	for _, size := range sizes() {
+		if size[1] < 100 {
+			continue
+		}
+		sample, err := bench.FullCycle(fresh, size[0], size[1], 100, cycles())
+		fail(err)
+		row(fmt.Sprintf("99 %% suppressed, %d x %d", size[0], size[1]), sample, "", mesosSuppress[size])
+	}
+	out.Flush()
+	declined, err := bench.DeclineAll(fresh, 1000, 1000)
+	fail(err)
+	row("declined, 1000 x 1000: early cycles", declined.Early, "", "47.7 ms")
+	row("  all declined by all, nothing changed", declined.Unchanged, "10 µs", "10.4 s")
+	row("  the same, one agent has changed", declined.Woken)
+	row("  memory of a filter", fmt.Sprintf("%.0f B", declined.BytesPerFilter), "150 B", "4.2 KB")
+	returns, err := bench.OneReturns(fresh, 50000, 6000, 100, 1000)
+	fail(err)
+	row("one agent returns, 50000 x 6000, 99 % suppressed", returns, "20 µs", "next batch, 1 s")
+	returns, err = bench.OneReturns(fresh, 50000, 6000, 1, 1000)
+	fail(err)
+	row("  the same, none suppressed", returns, "", "next batch, 1 s")
+	row("one agent joins, 50000 x 6000 (all shares change)", bench.OneJoins(fresh, 50000, 6000, 20))
+	world := bench.NewWorld(fresh(), 50000, 6000)
+	row("adding 50000 agents, each with a task", world.Adding)
+	for _, stated := range []bool{false, true} {
+		m := bench.MultiFramework(fresh(), stated, 5000)
+		row(fmt.Sprintf("MultiFrameworkAllocations, demand stated: %v", stated),
+			fmt.Sprintf("%d of %d tasks, %d rounds, %s", m.Launched, bench.Wanted, m.Rounds, m.Took), "19500", "stalls at 5132")
+	}
+	for _, size := range [][2]int{{25, 5}, {250, 50}, {2500, 500}} {
+		first, idle, met := bench.Quotas(fresh(), size[0], size[1])
+		row(fmt.Sprintf("LargeAndSmallQuota, %d small, %d large roles", size[0], size[1]),
+			fmt.Sprintf("first %s, idle %s, all met: %v", first, idle, met))
+	}
+	out.Flush()
+	if *svg != "" {
+		fail(bench.Draw(*svg, fresh, *quick))
+		fmt.Println("drawn:", *svg)
+	}
+}
