@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"fmt"
 	"strconv"
 	"strings"
 	"time"
@@ -122,7 +123,8 @@ func whyOf(t *apiv1.TaskView) string {
 	if t.GetReason() != "" {
 		parts = append(parts, t.GetReason())
 	}
-	if t.GetMessage() != "" {
+	// The executor's message for a plain exit says the code once more.
+	if t.GetMessage() != "" && t.GetMessage() != fmt.Sprintf("exited with %d", t.GetExitCode()) {
 		parts = append(parts, t.GetMessage())
 	}
 	return strings.Join(parts, "; ")

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"os"
 	"strconv"
 	"strings"
 	"time"
@@ -107,8 +106,13 @@ func (a *App) devConfig(f devFlags) (dev.Config, error) {
 		RunMaster: func(ctx context.Context, m dev.Master) error {
 			return runMaster(ctx, devMaster(m, f, log))
 		},
-		RunAgent: func(ctx context.Context, d dev.Agent) error { return runAgent(ctx, devAgent(d, f, log, executor)) },
-		Binary:   executor[0], MasterArgs: func(m dev.Master) []string { return devMasterArgs(m, f) },
+		RunAgent: func(ctx context.Context, d dev.Agent) error {
+			config := devAgent(d, f, log, executor)
+			// Who starts dev works on this machine: what they can start, their tasks can.
+			config.Path, _ = a.Lookup("PATH")
+			return runAgent(ctx, config)
+		},
+		Binary: executor[0], MasterArgs: func(m dev.Master) []string { return devMasterArgs(m, f) },
 		Operator: a.devOperator,
 		Say:      a.sayUnless(false),
 		Ready:    func(c dev.Cluster) { a.devReady(c, f) },
@@ -119,7 +123,7 @@ func devAgent(d dev.Agent, f devFlags, log zerolog.Logger, executor []string) ag
 	return agent.Config{
 		Masters: d.Masters, DataDir: d.Dir, Bind: hostOf(d.HTTP), Port: portOf(d.HTTP), Resources: devAgentResources(d, f),
 		Attributes:      map[string]string{"dev": strconv.Itoa(d.Number + 1)},
-		CommandExecutor: executor, Path: os.Getenv("PATH"),
+		CommandExecutor: executor,
 		RecoveryTimeout: -1, // R32: tasks end with dev
 		Logger:          log.With().Int("agent", d.Number+1).Logger(),
 	}
