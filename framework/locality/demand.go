@@ -100,9 +100,6 @@ func (d *Delay) NextChange() time.Duration {
 	now := time.Now()
 	var least time.Duration
 	for _, j := range d.order {
-		if j.queued == 0 {
-			continue
-		}
 		if left := j.untilNext(now); left > 0 && (least == 0 || left < least) {
 			least = left
 		}

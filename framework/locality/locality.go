@@ -78,7 +78,7 @@ type Prefer struct {
 type Delay struct {
 	config  Config
 	jobs    map[string]*job
-	order   []*job // fewest running tasks first, then the oldest
+	order   []*job // those with queued tasks: fewest running tasks first, then the oldest
 	seen    int    // jobs so far
 	tasks   map[api.TaskID]*pending
 	running map[api.TaskID]*job
@@ -121,7 +121,6 @@ func (d *Delay) job(name string) *job {
 		d.seen++
 		j = &job{name: name, age: d.seen, waits: [2]Wait{d.config.Node, d.config.Near}, at: make(map[string]*queue)}
 		d.jobs[name] = j
-		d.order = append(d.order, j)
 	}
 	return j
 }
@@ -140,6 +139,9 @@ func (d *Delay) Add(name string, task api.Task, prefer Prefer) {
 		p.nodes = append(p.nodes, hostNode(host))
 	}
 	d.tasks[task.ID] = p
+	if j.queued == 0 {
+		d.order = append(d.order, j)
+	}
 	j.add(p)
 }
 
@@ -161,14 +163,14 @@ func (d *Delay) Ended(task api.TaskID) {
 	if j := d.running[task]; j != nil {
 		delete(d.running, task)
 		j.running--
-		d.tidy(j)
 	}
 }
 
-// tidy keeps a job without tasks from costing anything but its numbers.
+// tidy keeps a job without queued tasks from costing anything but its numbers.
 func (d *Delay) tidy(j *job) {
 	if j.queued == 0 {
 		j.rest(j.level)
+		d.order = slices.DeleteFunc(d.order, func(other *job) bool { return other == j })
 	}
 }
 
@@ -235,11 +237,11 @@ func hostNode(host string) string        { return "host " + host }
 
 // fill puts one more task into the bin; false: none may run there now.
 func (d *Delay) fill(bin *pack.Bin, now time.Time) bool {
+	if bin.Left.IsZero() {
+		return false
+	}
 	slices.SortFunc(d.order, func(a, b *job) int { return cmp.Or(a.running-b.running, a.age-b.age) })
 	for _, j := range d.order {
-		if j.queued == 0 {
-			continue
-		}
 		p, level := d.choose(j, bin, now)
 		if p == nil {
 			continue
@@ -310,7 +312,7 @@ func (d *Delay) refuse(bin *pack.Bin, now time.Time) time.Duration {
 		return 0
 	}
 	for _, j := range d.order {
-		if j.queued == 0 || j.all.fitting(bin) == nil {
+		if j.all.fitting(bin) == nil {
 			continue
 		}
 		left := j.untilNext(now)

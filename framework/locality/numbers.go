@@ -51,7 +51,7 @@ func (d *Delay) Numbers(name string) Numbers {
 		return Numbers{}
 	}
 	var sum Numbers
-	for _, j := range d.order {
+	for _, j := range d.jobs { // order: irrelevant because it is a sum
 		sum = sum.Plus(j.numbers)
 	}
 	return sum
