@@ -174,3 +174,10 @@ func (s *script) forget() {
 	defer s.mutex.Unlock()
 	s.heard = nil
 }
+
+// all is everything that was heard.
+func (s *script) all() []protocol.AgentCall {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	return slices.Clone(s.heard)
+}

@@ -34,6 +34,7 @@ type Config struct {
 type Disk struct {
 	config   Config
 	identity identity
+	known    []byte // what the file identity holds, once written
 	log      *os.File
 	size     int64 // of the log, up to its last whole record
 	base     int64 // of the log after its last compaction
@@ -305,9 +306,13 @@ func (d *Disk) writeIdentity() error {
 	}
 	data := binary.LittleEndian.AppendUint32([]byte(identityMagic), crc32.Checksum(payload, castagnoli))
 	data = append(data, payload...)
+	if bytes.Equal(data, d.known) {
+		return nil // a compaction changes nothing here
+	}
 	if err := d.roomy(func() error { return d.replaceIdentity(data) }); err != nil {
 		return d.fail(err)
 	}
+	d.known = data
 	return nil
 }
 

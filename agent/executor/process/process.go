@@ -72,6 +72,7 @@ func (l *Launcher) fork(child *exec.Cmd, start executor.Start) (executor.Process
 	if _, err := token.WriteString(start.Token); err != nil { // it fits the pipe
 		return nil, err
 	}
+	seal()
 	if err := child.Start(); err != nil {
 		return nil, fmt.Errorf("the executor can't be started: %w", err)
 	}

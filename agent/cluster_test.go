@@ -1,0 +1,182 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tenderhq/tender/agent/checkpoint"
+	launcher "github.com/tenderhq/tender/agent/executor"
+	"github.com/tenderhq/tender/agent/executor/fake"
+	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/framework/executor"
+	"github.com/tenderhq/tender/internal/memnet"
+	"github.com/tenderhq/tender/internal/protocol"
+)
+
+// memory is an agent's world without disk, processes and clock.
+type memory struct {
+	t      *testing.T
+	net    *memnet.Net
+	master *script
+	store  *checkpoint.Memory
+	fakes  *fake.Launcher
+	// work is what tasks do.
+	work func(ctx context.Context, task *executor.Task) error
+}
+
+func newMemory(t *testing.T) *memory {
+	m := &memory{t: t, net: memnet.New(), store: checkpoint.NewMemory()}
+	listener, err := m.net.Listen("master:5060")
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.master = serveScript(t, listener)
+	m.fakes = &fake.Launcher{Run: m.execute}
+	t.Cleanup(func() {
+		if err := m.fakes.KillEverything(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
+	return m
+}
+
+// execute is the executor's program, on its SDK.
+func (m *memory) execute(ctx context.Context, start launcher.Start) error {
+	return executor.Serve(ctx, executor.Config{
+		Socket: start.Socket, Framework: start.Run.Framework, ID: start.Run.Executor, Token: start.Token, Sandbox: start.Sandbox,
+		RecoveryTimeout: start.RecoveryTimeout,
+		Dialer:          func(ctx context.Context) (net.Conn, error) { return m.net.From("executor").Dial(ctx, start.Socket) },
+	}, executor.Functions(m.work))
+}
+
+// run runs an agent on the network, the store and the processes that are there.
+func (m *memory) run() *running {
+	sockets, err := m.net.Listen("agent:1")
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	config := Config{
+		Masters: []string{"master:5060"}, Hostname: "h1", Port: -1, Resources: api.Scalars(4, 4096), CommandExecutor: []string{"x"},
+		Dial: m.net.From("agent").Dial, ExecutorListener: sockets, Launcher: m.fakes, Store: m.store, BootID: "b1",
+	}
+	return run(m.t, config)
+}
+
+func own(id api.TaskID) api.Task {
+	return api.Task{ID: id, Resources: api.Scalars(0.1, 32), Executor: &api.Executor{ID: "x", Command: api.Command{Argv: []string{"x"}}}}
+}
+
+// A whole agent in a bubble: tasks run, fail, are killed; the agent goes and comes back
+// and they run on; only virtual time passes.
+func TestAgentInMemory(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMemory(t)
+		m.work = func(ctx context.Context, task *executor.Task) error {
+			switch task.ID {
+			case "fails":
+				return errors.New("no luck")
+			case "waits":
+				select {
+				case <-time.After(2 * time.Minute):
+					return nil
+				case <-ctx.Done():
+					return ctx.Err()
+				}
+			}
+			return nil
+		}
+		first := m.run()
+		await(m.master, "heartbeat", func(protocol.AgentHeartbeat) bool { return true })
+		m.master.launch(own("fine"))
+		m.master.launch(own("fails"))
+		m.master.launch(own("waits"))
+		m.master.status("fine", api.TaskFinished)
+		if status := m.master.status("fails", api.TaskFailed); status.Message != "no luck" {
+			t.Errorf("%+v", status)
+		}
+		m.master.status("waits", api.TaskRunning)
+		synctest.Wait() // until what was told is acknowledged
+		first.end()
+		m.master.forget()
+		<-time.After(time.Minute)
+
+		m.run()
+		report := await(m.master, "report", func(c protocol.AgentReport) bool { return c.Last })
+		if len(report.Tasks) != 1 || report.Tasks[0].Ended || len(report.Stubs) != 2 {
+			t.Errorf("the report is %+v", report)
+		}
+		m.master.status("waits", api.TaskFinished)
+
+		m.master.launch(own("waits"))
+		await(m.master, "refusal", func(c protocol.StatusUpdate) bool { return c.Status.Reason == api.ReasonTaskDuplicate })
+	})
+}
+
+// A silent network: the agent leaves the session, and registers again when it is heard.
+func TestSilenceEndsTheSession(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMemory(t)
+		m.run()
+		await(m.master, "heartbeat", func(protocol.AgentHeartbeat) bool { return true })
+		m.net.Cut("agent", "master")
+		<-time.After(time.Minute)
+		m.master.forget()
+		m.net.Heal("agent", "master")
+		await(m.master, "reregistration", func(protocol.ReregisterAgent) bool { return true })
+	})
+}
+
+// Marked gone, the agent kills everything and begins anew with another nonce (R16).
+func TestGoneAgentBeginsAnew(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMemory(t)
+		killed := make(chan struct{})
+		m.work = func(ctx context.Context, _ *executor.Task) error {
+			<-ctx.Done()
+			close(killed)
+			return ctx.Err()
+		}
+		m.run()
+		first := await(m.master, "registration", func(protocol.RegisterAgent) bool { return true })
+		m.master.launch(own("t1"))
+		m.master.status("t1", api.TaskRunning)
+		m.master.forget()
+		m.master.say(protocol.AgentGone{Why: "test"})
+		<-killed
+		second := await(m.master, "registration", func(protocol.RegisterAgent) bool { return true })
+		if second.Nonce == first.Nonce || second.Agent.ID != "" {
+			t.Errorf("the new agent said %+v", second)
+		}
+	})
+}
+
+// Thousands of tasks: every one reaches its end once, in order.
+func TestManyTasks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMemory(t)
+		m.work = func(context.Context, *executor.Task) error { return nil }
+		m.run()
+		await(m.master, "heartbeat", func(protocol.AgentHeartbeat) bool { return true })
+		const tasks = 2000
+		for i := range tasks {
+			m.master.launch(own(api.TaskID(fmt.Sprint("t", i))))
+		}
+		for i := range tasks {
+			m.master.status(api.TaskID(fmt.Sprint("t", i)), api.TaskFinished)
+		}
+		numbers := map[api.TaskID]uint64{}
+		for _, call := range m.master.all() {
+			if update, is := call.(protocol.StatusUpdate); is {
+				if update.Status.Number != numbers[update.Status.Task]+1 {
+					t.Fatalf("%s: number %d after %d", update.Status.Task, update.Status.Number, numbers[update.Status.Task])
+				}
+				numbers[update.Status.Task]++
+			}
+		}
+	})
+}

@@ -1,0 +1,299 @@
+package process
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/tenderhq/tender/agent/core"
+	"github.com/tenderhq/tender/agent/executor"
+	"github.com/tenderhq/tender/agent/proc"
+	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/internal/protocol"
+)
+
+func fork(t *testing.T, l *Launcher, command api.Command) (executor.Process, string) {
+	t.Helper()
+	sandbox := filepath.Join(t.TempDir(), "sandbox")
+	p, err := l.Fork(t.Context(), executor.Start{
+		Run: api.ExecutorRef{Framework: "f1", Executor: "x"}, Command: command, Sandbox: sandbox, Socket: "/socket", Token: "secret",
+		Path: "/usr/bin:/bin",
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := l.KillAll(context.Background(), p.ID(), nil); err != nil {
+			t.Error(err)
+		}
+	})
+	return p, sandbox
+}
+
+func wait(t *testing.T, p executor.Process) string {
+	t.Helper()
+	message, done := p.Wait(t.Context())
+	if !done {
+		t.Fatal("the process did not end")
+	}
+	return message
+}
+
+func read(t *testing.T, parts ...string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(parts...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// await waits for a file that a process writes, without a clock: a FIFO blocks.
+func fifo(t *testing.T) (path string, line func() string) {
+	path = filepath.Join(t.TempDir(), "fifo")
+	if err := syscall.Mkfifo(path, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path, func() string {
+		text, err := os.ReadFile(path) // until the writer closes it
+		if err != nil {
+			t.Fatal(err)
+		}
+		return strings.TrimSpace(string(text))
+	}
+}
+
+// The child waits for its gate, then runs as the same process, in a session of its own.
+func TestGate(t *testing.T) {
+	p, sandbox := fork(t, &Launcher{}, api.Command{Shell: "echo $$; echo bad >&2; exit 3"})
+	id := p.ID()
+	stat, err := proc.Read(id.PID)
+	if err != nil || stat.Session != id.PID || stat.Group != id.PID || stat.Start != id.Start {
+		t.Errorf("%+v, %v", stat, err)
+	}
+	if output := read(t, sandbox, "stdout"); output != "" {
+		t.Errorf("it ran before its gate was open: %q", output)
+	}
+	if err := p.Release(); err != nil {
+		t.Fatal(err)
+	}
+	if message := wait(t, p); message != "exit status 3" {
+		t.Errorf("it ended with %q", message)
+	}
+	if output := read(t, sandbox, "stdout"); output != strconv.Itoa(id.PID)+"\n" {
+		t.Errorf("process %d said %q", id.PID, output)
+	}
+	if output := read(t, sandbox, "stderr"); output != "bad\n" {
+		t.Errorf("stderr is %q", output)
+	}
+}
+
+func TestAbandonedChildNeverRuns(t *testing.T) {
+	p, sandbox := fork(t, &Launcher{}, api.Command{Shell: "echo ran"})
+	p.Abandon()
+	wait(t, p)
+	if err := p.Release(); err == nil {
+		t.Error("an abandoned gate opened")
+	}
+	if output := read(t, sandbox, "stdout"); output != "" {
+		t.Errorf("it said %q", output)
+	}
+}
+
+// The environment is what was asked for and TENDER_EXECUTOR_*; the token comes by its
+// descriptor and stands nowhere else; no other descriptor is open.
+func TestEnvironment(t *testing.T) {
+	t.Setenv("OF_THE_AGENT", "secret")
+	p, sandbox := fork(t, &Launcher{}, api.Command{
+		Shell: "tr '\\0' '\\n' < /proc/$$/environ; echo; cat <&4; echo; ls /proc/$$/fd | tr '\\n' ' '", Env: map[string]string{"ASKED": "a b\nc"},
+	})
+	if err := p.Release(); err != nil {
+		t.Fatal(err)
+	}
+	wait(t, p)
+	environment, rest, _ := strings.Cut(read(t, sandbox, "stdout"), "\n\n")
+	var names []string
+	for line := range strings.Lines(environment) {
+		if name, _, is := strings.Cut(line, "="); is {
+			names = append(names, name)
+		}
+	}
+	want := []string{
+		"ASKED", "PATH", protocol.ExecutorIDEnv, protocol.ExecutorFrameworkIDEnv, protocol.ExecutorRecoveryTimeoutEnv,
+		protocol.ExecutorSandboxEnv, protocol.ExecutorSocketEnv, protocol.ExecutorTokenFDEnv,
+	}
+	slices.Sort(names)
+	slices.Sort(want)
+	names = slices.DeleteFunc(names, func(name string) bool { return name == "_" }) // some shells name what they become
+	if !slices.Equal(names, want) {
+		t.Errorf("the environment has %v, wanted %v", names, want)
+	}
+	if rest != "secret\n0 1 2 4 " {
+		t.Errorf("the token and the descriptors are %q", rest)
+	}
+}
+
+// An executor is killed: its session goes with it, and so do its tasks' groups, even one
+// that has left the session.
+func TestKillAllLeavesNothing(t *testing.T) {
+	pipe, line := fifo(t)
+	l := &Launcher{}
+	p, _ := fork(t, l, api.Command{Shell: "sleep 1000 & trap '' TERM HUP; (setsid sh -c 'echo $$ > " + pipe + "; exec sleep 1000') & wait"})
+	if err := p.Release(); err != nil {
+		t.Fatal(err)
+	}
+	pid, err := strconv.Atoi(line())
+	if err != nil {
+		t.Fatal(err)
+	}
+	stat, err := proc.Read(pid)
+	if err != nil || stat.Session == p.ID().PID {
+		t.Fatalf("%+v, %v", stat, err)
+	}
+	groups := []core.Process{{PID: pid, Start: stat.Start}}
+	if err := syscall.Kill(p.ID().PID, syscall.SIGKILL); err != nil { // the executor alone, as by an accident
+		t.Fatal(err)
+	}
+	wait(t, p)
+	if err := l.KillAll(t.Context(), p.ID(), groups); err != nil {
+		t.Fatal(err)
+	}
+	all, err := proc.All()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, q := range all {
+		if !q.Dead && (q.Session == p.ID().PID || q.Group == pid) {
+			t.Errorf("left: %+v", q)
+		}
+	}
+}
+
+// Another process of the same number is nobody to kill.
+func TestReusedNumbersAreLeftAlone(t *testing.T) {
+	innocent := exec.Command("sleep", "1000")
+	innocent.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	if err := innocent.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		innocent.Process.Kill()
+		innocent.Wait()
+	}()
+	pid := innocent.Process.Pid
+	stat, err := proc.Read(pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := &Launcher{}
+	other := core.Process{PID: pid, Start: stat.Start + 1}
+	if err := errors.Join(l.KillAll(t.Context(), other, nil), l.KillAll(t.Context(), core.Process{}, []core.Process{other}), l.Kill(other)); err != nil {
+		t.Fatal(err)
+	}
+	if !proc.Alive(pid, stat.Start) {
+		t.Error("an innocent process was killed")
+	}
+	if l.Find(other) != nil {
+		t.Error("another process was found")
+	}
+	if l.Find(core.Process{PID: pid, Start: stat.Start}) == nil {
+		t.Error("the process was not found")
+	}
+}
+
+// The agent after a restart watches a process that is not its child.
+func TestFoundProcessIsWatched(t *testing.T) {
+	l := &Launcher{}
+	p, _ := fork(t, l, api.Command{Shell: "exec sleep 1000"})
+	if err := p.Release(); err != nil {
+		t.Fatal(err)
+	}
+	found := l.Find(p.ID())
+	if found == nil || found.ID() != p.ID() {
+		t.Fatalf("found %v", found)
+	}
+	brief, cancel := context.WithCancel(t.Context())
+	ended := make(chan bool, 1)
+	go func() {
+		_, done := found.Wait(brief)
+		ended <- done
+	}()
+	cancel()
+	if <-ended {
+		t.Error("a living process counts as ended")
+	}
+	go func() {
+		_, done := found.Wait(t.Context())
+		ended <- done
+	}()
+	if err := l.Kill(p.ID()); err != nil {
+		t.Fatal(err)
+	}
+	if !<-ended {
+		t.Error("its end was not seen")
+	}
+}
+
+func TestProgramsAreFound(t *testing.T) {
+	sandbox := t.TempDir()
+	program := filepath.Join(sandbox, "mine")
+	if err := os.WriteFile(program, []byte("#!/bin/sh\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		argv []string
+		want string
+	}{
+		{[]string{"sh", "-c"}, "/bin/sh -c"},
+		{[]string{"./mine", "x"}, program + " x"},
+		{[]string{program}, program},
+		{[]string{"mine"}, "is not in PATH"},
+		{[]string{"./other"}, "no such file"},
+		{[]string{sandbox}, "is not executable"},
+		{nil, "command is empty"},
+	} {
+		argv, err := arguments(executor.Start{Sandbox: sandbox, Path: "/nowhere:/bin", Command: api.Command{Argv: c.argv}})
+		got := strings.Join(argv, " ")
+		if err != nil {
+			got = err.Error()
+		}
+		if !strings.Contains(got, c.want) {
+			t.Errorf("%v is %q, wanted %q", c.argv, got, c.want)
+		}
+	}
+}
+
+func TestRemove(t *testing.T) {
+	folder := t.TempDir()
+	l := &Launcher{Trash: filepath.Join(folder, "trash")}
+	path := filepath.Join(folder, "sandbox")
+	locked := filepath.Join(path, "a", "b")
+	if err := os.MkdirAll(locked, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(os.WriteFile(filepath.Join(locked, "f"), nil, 0o600), os.Chmod(locked, 0)); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Remove(path, true); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(path); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("%v", err)
+	}
+	if err := errors.Join(l.Remove(path, true), l.Remove(path, false)); err != nil { // it is gone: nothing to do
+		t.Error(err)
+	}
+	if err := errors.Join(os.MkdirAll(locked, 0o755), os.Chmod(locked, 0), l.Remove(path, false)); err != nil {
+		t.Error(err)
+	}
+	if _, err := os.Stat(path); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("%v", err)
+	}
+}

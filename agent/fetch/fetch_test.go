@@ -1,0 +1,271 @@
+package fetch
+
+import (
+	"archive/tar"
+	"archive/zip"
+	"bytes"
+	"compress/gzip"
+	"crypto/sha256"
+	"encoding/hex"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/tenderhq/tender/api"
+)
+
+func hash(data []byte) string {
+	sum := sha256.Sum256(data)
+	return hex.EncodeToString(sum[:])
+}
+
+// places makes a sandbox, and beside it a folder with a file.
+func places(t *testing.T, name string, content []byte) (sandbox, source string) {
+	folder := t.TempDir()
+	sandbox, source = filepath.Join(folder, "sandbox"), filepath.Join(folder, "source", name)
+	for _, dir := range []string{sandbox, filepath.Dir(source)} {
+		if err := os.Mkdir(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.WriteFile(source, content, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return sandbox, source
+}
+
+func TestFetch(t *testing.T) {
+	content := []byte("content")
+	sandbox, source := places(t, "file.txt", content)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/dir/file.txt" {
+			http.NotFound(w, r)
+			return
+		}
+		w.Write(content)
+	}))
+	defer server.Close()
+	for _, c := range []struct {
+		uri  api.URI
+		name string // where it is then
+		want string // or the error
+	}{
+		{api.URI{Source: source}, "file.txt", ""},
+		{api.URI{Source: source, Name: "sub/other", Executable: true}, "sub/other", ""},
+		{api.URI{Source: "file://" + source, Name: "by-uri"}, "by-uri", ""},
+		{api.URI{Source: "file://localhost" + source, Name: "by-local-uri", SHA256: strings.ToUpper(hash(content))}, "by-local-uri", ""},
+		{api.URI{Source: server.URL + "/dir/file.txt?x=y", SHA256: hash(content)}, "file.txt", ""},
+		{api.URI{Source: server.URL + "/dir/file.txt"}, "", "needs its sha256"},
+		{api.URI{Source: server.URL + "/other", SHA256: hash(content)}, "", "404"},
+		{api.URI{Source: server.URL + "/dir/file.txt", Name: "wrong", SHA256: hash(nil)}, "", "its sha256 is"},
+		{api.URI{Source: source, Name: "../out"}, "", "no name inside a sandbox"},
+		{api.URI{Source: source, Name: "/etc/out"}, "", "no name inside a sandbox"},
+		{api.URI{Source: server.URL}, "", "no name inside a sandbox"},
+		{api.URI{Source: "file://elsewhere/x"}, "", "absolute path on the agent"},
+		{api.URI{Source: "ftp://host/x"}, "", "not an absolute path"},
+		{api.URI{Source: "relative"}, "", "not an absolute path"},
+		{api.URI{Source: filepath.Dir(source)}, "", "not a regular file"},
+		{api.URI{Source: "/dev/zero"}, "", "not a regular file"},
+		{api.URI{Source: source + ".missing"}, "", "no such file"},
+		{api.URI{Source: source, Extract: true}, "", "EOF"},
+	} {
+		err := Fetcher{}.Fetch(t.Context(), sandbox, []api.URI{c.uri})
+		switch {
+		case c.want != "":
+			if err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), c.uri.Source) {
+				t.Errorf("%+v: %v, wanted %q", c.uri, err, c.want)
+			}
+		case err != nil:
+			t.Errorf("%+v: %v", c.uri, err)
+		default:
+			got, err := os.ReadFile(filepath.Join(sandbox, c.name))
+			if err != nil || string(got) != "content" {
+				t.Errorf("%+v: %q, %v", c.uri, got, err)
+			}
+			if info, err := os.Stat(filepath.Join(sandbox, c.name)); err == nil && info.Mode()&0o100 != 0 != c.uri.Executable {
+				t.Errorf("%+v: mode %v", c.uri, info.Mode())
+			}
+		}
+	}
+	if _, err := os.Stat(filepath.Join(sandbox, "wrong")); err == nil {
+		t.Error("a file with a wrong hash is there")
+	}
+	if err := (Fetcher{BytesMax: 3}).Fetch(t.Context(), sandbox, []api.URI{{Source: source}}); err == nil || !strings.Contains(err.Error(), "larger than 3 bytes") {
+		t.Errorf("too large: %v", err)
+	}
+}
+
+// entry is one of an archive.
+type entry struct {
+	name, content, link string
+	kind                byte // of tar; 0 = by the rest
+}
+
+func tarOf(t *testing.T, entries []entry) []byte {
+	var buffer bytes.Buffer
+	w := tar.NewWriter(&buffer)
+	for _, e := range entries {
+		header := &tar.Header{Name: e.name, Typeflag: tar.TypeReg, Mode: 0o4755, Size: int64(len(e.content)), Linkname: e.link}
+		switch {
+		case e.kind != 0:
+			header.Typeflag, header.Size = e.kind, 0
+		case e.link != "":
+			header.Typeflag = tar.TypeSymlink
+		case strings.HasSuffix(e.name, "/"):
+			header.Typeflag = tar.TypeDir
+		}
+		if err := w.WriteHeader(header); err != nil {
+			t.Fatal(err)
+		}
+		if header.Typeflag == tar.TypeReg {
+			w.Write([]byte(e.content))
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return buffer.Bytes()
+}
+
+func gzipOf(t *testing.T, data []byte) []byte {
+	var buffer bytes.Buffer
+	w := gzip.NewWriter(&buffer)
+	w.Write(data)
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return buffer.Bytes()
+}
+
+func zipOf(t *testing.T, entries []entry) []byte {
+	var buffer bytes.Buffer
+	w := zip.NewWriter(&buffer)
+	for _, e := range entries {
+		header := &zip.FileHeader{Name: e.name}
+		header.SetMode(0o755)
+		content := e.content
+		if e.link != "" {
+			header.SetMode(os.ModeSymlink | 0o777)
+			content = e.link
+		}
+		f, err := w.CreateHeader(header)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f.Write([]byte(content))
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return buffer.Bytes()
+}
+
+func TestExtract(t *testing.T) {
+	entries := []entry{{name: "dir/"}, {name: "dir/program", content: "run"}, {name: "deep/er/file", content: "x"}, {name: "dir/link", link: "../deep/er/file"}}
+	for name, archive := range map[string][]byte{
+		"a.tar": tarOf(t, entries), "a.tar.gz": gzipOf(t, tarOf(t, entries)), "a.zip": zipOf(t, entries), "named-otherwise": zipOf(t, entries),
+	} {
+		sandbox, source := places(t, name, archive)
+		for range 2 { // again over what is there, as after a restart
+			if err := (Fetcher{}).Fetch(t.Context(), sandbox, []api.URI{{Source: source, Extract: true}}); err != nil {
+				t.Fatalf("%s: %v", name, err)
+			}
+		}
+		for file, want := range map[string]string{"dir/program": "run", "deep/er/file": "x", "dir/link": "x"} {
+			if got, err := os.ReadFile(filepath.Join(sandbox, file)); err != nil || string(got) != want {
+				t.Errorf("%s: %s is %q, %v", name, file, got, err)
+			}
+		}
+		if info, err := os.Stat(filepath.Join(sandbox, "dir/program")); err != nil || info.Mode() != 0o755 {
+			t.Errorf("%s: mode %v, %v", name, info.Mode(), err)
+		}
+	}
+}
+
+// What leads out of the sandbox is refused, and nothing outside is touched.
+func TestNothingLeavesTheSandbox(t *testing.T) {
+	const bad = "bad"
+	corpus := map[string][]entry{
+		"parent":             {{name: "../out", content: bad}},
+		"deep parent":        {{name: "a/../../out", content: bad}},
+		"absolute":           {{name: "/tmp/tender-out", content: bad}},
+		"backslash":          {{name: `..\out`, content: bad}},
+		"folder":             {{name: "../out/"}},
+		"the sandbox itself": {{name: ".", content: bad}},
+		"link out":           {{name: "link", link: "../out"}},
+		"link absolute":      {{name: "link", link: "/etc"}},
+		"link deep out":      {{name: "a/b/link", link: "../../../out"}},
+		"through a link": {{name: "a/"}, {name: "a/b", link: ".."}, {name: "a/b/c", link: ".."},
+			{name: "a/b/c/out", content: bad}},
+		"link to the parent by two": {{name: "one", link: "."}, {name: "one/two", link: ".."}, {name: "one/two/out", content: bad}},
+	}
+	onlyTar := map[string][]entry{
+		"hard link out":      {{name: "hard", link: "../source/secret", kind: tar.TypeLink}},
+		"hard link absolute": {{name: "hard", link: "/etc/passwd", kind: tar.TypeLink}},
+		"device":             {{name: "dev", kind: tar.TypeChar}},
+		"fifo":               {{name: "pipe", kind: tar.TypeFifo}},
+	}
+	try := func(name string, archive []byte) {
+		t.Run(name, func(t *testing.T) {
+			sandbox, source := places(t, "archive", archive)
+			err := Fetcher{}.Fetch(t.Context(), sandbox, []api.URI{{Source: source, Extract: true}})
+			if err == nil {
+				t.Error("it was taken")
+			}
+			if _, err := os.Lstat(filepath.Join(filepath.Dir(sandbox), "out")); err == nil {
+				t.Error("it was written outside")
+			}
+			if list, err := os.ReadDir(filepath.Dir(sandbox)); err != nil || len(list) != 2 {
+				t.Errorf("beside the sandbox there is %v, %v", list, err)
+			}
+		})
+	}
+	for name, entries := range corpus {
+		try("tar "+name, tarOf(t, entries))
+		try("zip "+name, zipOf(t, entries))
+	}
+	for name, entries := range onlyTar {
+		try("tar "+name, tarOf(t, entries))
+	}
+}
+
+// A small archive can't fill the disk.
+func TestBombsAreBounded(t *testing.T) {
+	many := make([]entry, 100)
+	for i := range many {
+		many[i] = entry{name: strings.Repeat("x", i+1), content: strings.Repeat("0", 1000)}
+	}
+	for name, c := range map[string]struct {
+		f    Fetcher
+		want string
+	}{
+		"bytes":   {Fetcher{BytesMax: 30_000}, "larger than"},
+		"entries": {Fetcher{EntriesMax: 50}, "more than 50 entries"},
+	} {
+		for kind, archive := range map[string][]byte{"tar": gzipOf(t, tarOf(t, many)), "zip": zipOf(t, many)} {
+			sandbox, source := places(t, "archive", archive)
+			err := c.f.Fetch(t.Context(), sandbox, []api.URI{{Source: source, Extract: true}})
+			if err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("%s %s: %v", kind, name, err)
+			}
+		}
+	}
+}
+
+func FuzzExtract(f *testing.F) {
+	t := &testing.T{}
+	entries := []entry{{name: "dir/"}, {name: "dir/f", content: "x"}, {name: "l", link: "dir/f"}}
+	f.Add(tarOf(t, entries))
+	f.Add(gzipOf(t, tarOf(t, entries)))
+	f.Add(zipOf(t, entries))
+	f.Fuzz(func(t *testing.T, archive []byte) {
+		sandbox, source := places(t, "archive", archive)
+		Fetcher{BytesMax: 1 << 20, EntriesMax: 100}.Fetch(t.Context(), sandbox, []api.URI{{Source: source, Extract: true}})
+		if list, err := os.ReadDir(filepath.Dir(sandbox)); err != nil || len(list) != 2 {
+			t.Errorf("beside the sandbox there is %v, %v", list, err)
+		}
+	})
+}
