@@ -62,7 +62,7 @@ func (a *App) devCommand() *cobra.Command {
 	flags.StringVar(&f.allocator, "allocator", "", "how resources are shared: fairshare or priority (default fairshare)")
 	flags.StringVar(&f.resources, "agent-resources", devResources, "what each agent offers, beside a thousand ports; detect = what the machine has")
 	flags.BoolVar(&f.masterProcesses, "master-processes", false, "each master in a process of its own, so that one can be killed")
-	flags.BoolVarP(&f.verbose, "verbose", "v", false, "show what the masters and agents log (default: warnings only)")
+	flags.BoolVarP(&f.verbose, "verbose", "v", false, "show what the masters and agents log (default: errors only)")
 	command.RunE = func(command *cobra.Command, _ []string) error {
 		if err := f.check(); err != nil {
 			return usage(err)
@@ -96,7 +96,8 @@ func (a *App) devConfig(f devFlags) (dev.Config, error) {
 	if err != nil {
 		return dev.Config{}, err
 	}
-	level := zerolog.WarnLevel
+	// Elections and broken connections are warnings to an operator, and the daily bread of whoever plays with failures.
+	level := zerolog.ErrorLevel
 	if f.verbose {
 		level = zerolog.DebugLevel
 	}

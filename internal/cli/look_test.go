@@ -229,7 +229,7 @@ func TestKillTellsByItsExitCode(t *testing.T) {
 func TestHelp(t *testing.T) {
 	var text strings.Builder
 	for _, args := range []string{
-		"", "help exit-codes", "run --help", "get --help", "describe --help", "logs --help", "kill --help", "explain --help",
+		"", "help exit-codes", "dev --help", "master --help", "agent --help", "run --help", "get --help", "describe --help", "logs --help", "kill --help", "explain --help",
 		"drain --help", "quota --help", "raft --help", "completion --help",
 	} {
 		stdout, stderr, code := (&shell{dial: nobody}).run(t, strings.Fields(args)...)

@@ -182,7 +182,7 @@ func devMasterArgs(m dev.Master, f devFlags) []string {
 	args := []string{
 		"master", "--stop-on-eof", "--id", m.ID, "--data-dir", m.Dir, "--bind", hostOf(m.GRPC),
 		"--grpc-port", fmt.Sprint(portOf(m.GRPC)), "--http-port", fmt.Sprint(portOf(m.HTTP)), "--raft-port", fmt.Sprint(portOf(m.Raft)),
-		"--peers", strings.Join(peers, ","), "--profile", devProfile(f.masters), "--log-level", "warn",
+		"--peers", strings.Join(peers, ","), "--profile", devProfile(f.masters), "--log-format", "console", "--log-level", "error",
 	}
 	if f.verbose {
 		args[len(args)-1] = "debug"

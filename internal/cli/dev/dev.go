@@ -38,8 +38,8 @@ type Config struct {
 
 // Cluster is what runs, as dev.json shows it to programs.
 type Cluster struct {
-	Dir       string   `json:"dir"`
-	Temporary bool     `json:"temporary"`
+	Dir       string   `json:"-"` // who reads the file has found it there
+	Temporary bool     `json:"-"`
 	PID       int      `json:"pid"`
 	Masters   []Master `json:"masters"`
 	Agents    []Agent  `json:"agents"`

@@ -91,7 +91,7 @@ func TestAClusterComesUpIsDescribedAndGoesInOrder(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(file.Masters) != 3 || len(file.Agents) != 2 || file.Masters[2].ID != "m3" || file.Masters[0].PID != os.Getpid() ||
-		!strings.HasPrefix(file.Agents[1].ID, "agent-") || !file.Temporary {
+		!strings.HasPrefix(file.Agents[1].ID, "agent-") || !cluster.Temporary {
 		t.Errorf("dev.json is %s", data)
 	}
 	addresses := map[string]bool{}

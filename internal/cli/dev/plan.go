@@ -35,8 +35,9 @@ const (
 
 // plan names the parts and their addresses: those that the folder was used with, else fresh ones.
 func plan(dir string, masters, agents int) (Cluster, error) {
-	cluster := Cluster{Dir: dir, PID: os.Getpid()}
+	cluster := Cluster{Dir: dir}
 	err := readJSON(filepath.Join(dir, planFile), &cluster)
+	cluster.PID = os.Getpid()
 	switch {
 	case err == nil && len(cluster.Masters) != masters:
 		return cluster, fmt.Errorf("%s holds a cluster of %d masters, not %d; say --masters %d or name another folder",
@@ -95,9 +96,10 @@ func planAgents(cluster Cluster, count int) ([]Agent, error) {
 			if i == 0 && cluster.Masters[0].HTTP == at(masterHTTP) && free(agentHTTP) {
 				ports[0] = agentHTTP
 			}
-			agents = append(agents, Agent{HTTP: at(ports[0]), Dir: filepath.Join(cluster.Dir, "agent-"+strconv.Itoa(i+1))})
+			agents = append(agents, Agent{HTTP: at(ports[0])})
 		}
 		agents[i].Number, agents[i].Masters, agents[i].ID = i, masters, ""
+		agents[i].Dir = filepath.Join(cluster.Dir, "agent-"+strconv.Itoa(i+1))
 	}
 	return agents, nil
 }
@@ -106,7 +108,8 @@ func planAgents(cluster Cluster, count int) ([]Agent, error) {
 func checkFree(cluster Cluster) error {
 	for i := range cluster.Masters {
 		master := &cluster.Masters[i]
-		master.PID = 0
+		// The folder may have been moved since.
+		master.Dir = filepath.Join(cluster.Dir, "master-"+master.ID)
 		for _, other := range cluster.Masters {
 			master.Peers = append(master.Peers, Peer{other.ID, other.Raft})
 		}
