@@ -69,6 +69,7 @@ func newLeader(m *Master, lead *raftlog.Leadership, policy allocator.Allocator) 
 	config := m.config.Core
 	config.Master = m.config.ID
 	config.Client = string(m.config.ID) + "/" + lead.Term.String()
+	config.Debug = config.Debug || m.log.GetLevel() <= zerolog.DebugLevel
 	now := time.Now()
 	return &leader{
 		master:     m,

@@ -282,7 +282,11 @@ func (m *Master) lead(ctx context.Context) error {
 		m.changed.fire()
 		l.run(ctx)
 		m.changed.fire()
-		m.log.Warn().Stringer("term", l.term).Str("why", lead.Why()).Msg("leadership is over")
+		over := m.log.Warn()
+		if ctx.Err() != nil { // we end, and everybody knows
+			over = m.log.Debug()
+		}
+		over.Stringer("term", l.term).Str("why", lead.Why()).Msg("leadership is over")
 	}
 	return nil
 }

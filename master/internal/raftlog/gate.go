@@ -28,6 +28,7 @@ func (l *Log) lead(ctx context.Context, r *raft.Raft) (again bool, err error) {
 	for {
 		select {
 		case <-ctx.Done():
+			l.chatter.hush(true)
 			l.resign(r)
 			return false, ctx.Err()
 		case err := <-l.fatal:

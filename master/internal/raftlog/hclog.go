@@ -11,11 +11,13 @@ import (
 )
 
 // raftLogger lets Raft speak through our log. Raft's info is our debug: an election
-// is told by us, in our words.
+// is told by us, in our words. What Raft says again and again is told once, then
+// counted.
 type raftLogger struct {
-	log  zerolog.Logger
-	name string
-	with []any
+	log     zerolog.Logger
+	chatter *chatter
+	name    string
+	with    []any
 }
 
 var levels = map[hclog.Level]zerolog.Level{
@@ -30,13 +32,26 @@ var levels = map[hclog.Level]zerolog.Level{
 
 // Log writes one line with its fields.
 func (l raftLogger) Log(level hclog.Level, msg string, args ...any) {
-	event := l.log.WithLevel(levels[level])
-	if l.log.GetLevel() > levels[level] || event == nil {
+	fields := append(append([]any{}, l.with...), args...)
+	ours := levels[level]
+	if level >= hclog.Warn && (isGoodbye(msg, fields) || l.chatter.isQuiet()) {
+		ours = zerolog.DebugLevel
+	}
+	event := l.log.WithLevel(ours)
+	if l.log.GetLevel() > ours || event == nil {
 		return
 	}
-	fields := append(append([]any{}, l.with...), args...)
+	if level >= hclog.Warn {
+		again, tell := l.chatter.says(msg, subject(fields))
+		if !tell {
+			return
+		}
+		if again > 0 {
+			event = event.Uint64("again", again)
+		}
+	}
 	for i := 0; i+1 < len(fields); i += 2 {
-		event = event.Str(fmt.Sprint(fields[i]), fmt.Sprint(fields[i+1]))
+		event = event.Str(fmt.Sprint(fields[i]), plain(fields[i+1]))
 	}
 	event.Msg("raft: " + msg)
 }

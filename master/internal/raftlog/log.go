@@ -25,7 +25,8 @@ type Log struct {
 	look        chan struct{}                // something about leadership changed: look again (P11)
 	barrier     func(*raft.Raft) raft.Future // as Raft's; a test can break it
 	requests    chan func(*raft.Raft)        // to do between two looks
-	unusable    *Leadership                  // Run's goroutine only: the last one; its term is used up
+	chatter     *chatter
+	unusable    *Leadership // Run's goroutine only: the last one; its term is used up
 
 	mu      sync.Mutex
 	said    about                      // what settings say to others; guarded by mu
@@ -52,6 +53,7 @@ func Open(config Config) (*Log, error) {
 		barrier:     func(r *raft.Raft) raft.Future { return r.Barrier(0) },
 		silent:      make(map[api.MasterID]time.Time),
 		requests:    make(chan func(*raft.Raft)),
+		chatter:     newChatter(),
 	}
 	l.machine = newMachine(l.fail)
 	if err := l.openFolder(); err != nil {
@@ -75,7 +77,7 @@ func (l *Log) openFolder() error {
 	if err != nil {
 		return wrap("raft.open", l.config.Dir, err)
 	}
-	return wrap("raft.open", l.config.Dir, l.folder.open(raftLogger{log: l.config.Logger}))
+	return wrap("raft.open", l.config.Dir, l.folder.open(l.raftLogger()))
 }
 
 // wrap makes an *api.Error of any error, once.
@@ -129,6 +131,8 @@ func (l *Log) save() error {
 	}
 	return nil
 }
+
+func (l *Log) raftLogger() raftLogger { return raftLogger{log: l.config.Logger, chatter: l.chatter} }
 
 // ID is this master's.
 func (l *Log) ID() api.MasterID {
@@ -218,7 +222,7 @@ func (l *Log) raftConfig() *raft.Config {
 	config.SnapshotThreshold = l.config.SnapshotEntries
 	config.SnapshotInterval = 30 * time.Second
 	config.TrailingLogs = l.config.SnapshotEntries + l.config.SnapshotEntries/4
-	config.Logger = raftLogger{log: l.config.Logger}
+	config.Logger = l.raftLogger()
 	return config
 }
 
@@ -271,7 +275,7 @@ func (l *Log) watch(r *raft.Raft) (stop func()) {
 		for {
 			select {
 			case change := <-changes:
-				l.heard(change)
+				l.heard(r, change)
 				l.lookAgain()
 			case <-over:
 				return

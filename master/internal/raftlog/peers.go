@@ -75,7 +75,7 @@ func (l *Log) silentSince(id api.MasterID) time.Time {
 }
 
 // heard notes which followers answer our heartbeats.
-func (l *Log) heard(observation raft.Observation) {
+func (l *Log) heard(r *raft.Raft, observation raft.Observation) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	switch data := observation.Data.(type) {
@@ -85,6 +85,11 @@ func (l *Log) heard(observation raft.Observation) {
 		}
 	case raft.ResumedHeartbeatObservation:
 		delete(l.silent, api.MasterID(data.PeerID))
+		for _, server := range r.GetConfiguration().Configuration().Servers {
+			if server.ID == data.PeerID {
+				l.chatter.forget(string(server.Address))
+			}
+		}
 	case raft.RaftState:
 		clear(l.silent) // of another term
 	}
