@@ -21,12 +21,14 @@ import (
 // answers: a registration, a report, a heartbeat.
 type script struct {
 	apiv1.UnimplementedAgentServiceServer
-	t       *testing.T
+	t       testing.TB
 	address string
 	server  *grpc.Server
 	// refuse ends every stream at once with this error, if it is set.
 	refuse error
 	silent atomic.Bool // no status is acknowledged
+	// hook hears each call and nothing of it is kept, if it is set.
+	hook func(protocol.AgentCall)
 
 	mutex    sync.Mutex
 	changed  chan struct{}
@@ -47,7 +49,7 @@ func newScript(t *testing.T) *script {
 	return serveScript(t, listener)
 }
 
-func serveScript(t *testing.T, listener net.Listener) *script {
+func serveScript(t testing.TB, listener net.Listener) *script {
 	s := &script{t: t, address: listener.Addr().String(), changed: make(chan struct{}), term: api.Term{Number: 1}, server: grpc.NewServer()}
 	apiv1.RegisterAgentServiceServer(s.server, s)
 	ended := make(chan struct{})
@@ -94,11 +96,7 @@ func (s *script) Session(stream grpc.BidiStreamingServer[apiv1.AgentCalls, apiv1
 }
 
 func (s *script) hear(call protocol.AgentCall) {
-	s.mutex.Lock()
-	s.heard = append(s.heard, call)
-	close(s.changed)
-	s.changed = make(chan struct{})
-	s.mutex.Unlock()
+	s.keep(call)
 	switch call := call.(type) {
 	case protocol.RegisterAgent, protocol.ReregisterAgent:
 		s.say(protocol.AgentRegistered{Cluster: "c1", Agent: "agent-1", HeartbeatInterval: time.Second, SessionTimeout: 5 * time.Second})
@@ -115,6 +113,18 @@ func (s *script) hear(call protocol.AgentCall) {
 	}
 }
 
+func (s *script) keep(call protocol.AgentCall) {
+	if _, status := call.(protocol.StatusUpdate); status && s.hook != nil {
+		s.hook(call)
+		return
+	}
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	s.heard = append(s.heard, call)
+	close(s.changed)
+	s.changed = make(chan struct{})
+}
+
 // say sends events to the agent that is connected.
 func (s *script) say(events ...protocol.AgentEvent) {
 	s.mutex.Lock()
@@ -123,15 +133,16 @@ func (s *script) say(events ...protocol.AgentEvent) {
 }
 
 // launch sends a launch.
-func (s *script) launch(task api.Task) {
+func (s *script) launch(task api.Task) { s.say(s.launching(task)) }
+
+func (s *script) launching(task api.Task) protocol.AgentEvent {
 	s.mutex.Lock()
+	defer s.mutex.Unlock()
 	s.launches++
-	number := s.launches
-	s.mutex.Unlock()
-	s.say(protocol.LaunchTask{
+	return protocol.LaunchTask{
 		Task: task, Framework: api.Framework{ID: "f1", Name: "fw", Roles: []api.Role{"default"}}, Role: "default",
-		Resources: task.Resources, Number: number,
-	})
+		Resources: task.Resources, Number: s.launches,
+	}
 }
 
 func (s *script) drop() {
