@@ -40,6 +40,7 @@ var stories = []story{
 	{"only preferred agents", onlyPreferred},
 	{"use beyond the requests is not offered", use},
 	{"who wants nothing lets others go first", yielding},
+	{"among equals no demand starves", nobodyStarves},
 	{"an agent that goes takes its claims with it", agentGoes},
 	{"what is unknown is ignored", unknowns},
 	{"explanations", explanations},
@@ -438,6 +439,32 @@ func yielding(c *Cluster) {
 	c.Agent("a3", "cpus:1;mem:512")
 	c.Suppress("busy")
 	c.Expect("idle a2 cpus:1;mem:512", "idle a3 cpus:1;mem:512")
+}
+
+// A demand is offered the first fitting resources after at most as many rounds as there
+// are frameworks with demand in its role, whatever the others make of their offers.
+func nobodyStarves(c *Cluster) {
+	const equals = 7
+	for i := range equals {
+		id := api.FrameworkID(fmt.Sprintf("f%d", i))
+		c.Framework(id, "r")
+		c.Demand(id, "r", c.Shape("cpus:1;mem:512", 1))
+	}
+	c.Agent("a1", "cpus:1;mem:512")
+	offered := make(map[api.FrameworkID]int)
+	for range 3 * equals {
+		offers := c.Allocate()
+		if len(offers) != 1 {
+			c.Fatalf("one fits, got %s", c.Words(offers))
+		}
+		offered[offers[0].Framework]++
+		c.Decline(offers[0], 0)
+	}
+	for i := range equals {
+		if id := api.FrameworkID(fmt.Sprintf("f%d", i)); offered[id] != 3 {
+			c.Fatalf("%s was offered the agent %d times in %d rounds: %v", id, offered[id], 3*equals, offered)
+		}
+	}
 }
 
 func agentGoes(c *Cluster) {

@@ -25,7 +25,7 @@ type agent struct {
 	counted amounts           // open, without what is revocable
 	held    []held            // by members
 	filters map[int32]*filter // by member number
-	keep    *keep             // what preemption frees here is kept for somebody
+	keeps   []*keep           // what preemption frees here is kept for somebody
 	use     *use              // nil: nothing is said of its use
 	plans   []planned         // what its open offers were sized for
 	pending []int32           // members that may take something of it again

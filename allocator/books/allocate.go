@@ -172,7 +172,9 @@ func (b *Books) serve(a *agent, o *order) {
 	t.on = true
 	t.number++
 	t.first = len(t.proposals)
-	b.serveKeep(a, o)
+	if len(a.keeps) > 0 {
+		b.serveKeeps(a, o)
+	}
 	for !a.open.IsZero() && o.size > 0 && (b.serveOwed(a, o) || b.serveOrder(a, o)) {
 	}
 	t.on = false

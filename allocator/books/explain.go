@@ -87,7 +87,7 @@ func (b *Books) whyAgent(m *member, a *agent) string {
 	case nothingLeft:
 		return b.whyTaken(m, a)
 	case isKept:
-		return fmt.Sprintf("what is free of %s is kept for %s, for which tasks were preempted", on, a.keep.of.framework.spec.ID)
+		return fmt.Sprintf("what is free of %s is kept for %s, for which tasks were preempted", on, a.keeps[0].of.framework.spec.ID)
 	case overLimit:
 		return b.whyLimit(m)
 	case isPromised:

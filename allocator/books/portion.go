@@ -47,6 +47,12 @@ func (b *Books) portion(m *member, a *agent, owed bool) (api.Resources, refusal)
 // usable is the part of the agent that the member's role gives it access to.
 func (b *Books) usable(m *member, a *agent) (api.Resources, refusal) {
 	offer := a.open
+	if len(a.keeps) > 0 {
+		offer = a.unkept()
+		if offer.IsZero() {
+			return offer, isKept
+		}
+	}
 	if !a.plain {
 		role, revocable := m.role.name, m.framework.spec.Revocable
 		offer = offer.Filter(func(l api.Label) bool {
@@ -55,12 +61,6 @@ func (b *Books) usable(m *member, a *agent) (api.Resources, refusal) {
 	}
 	if offer.IsZero() {
 		return offer, nothingLeft
-	}
-	if a.keep != nil && a.keep.member != m.number {
-		offer = offer.Without(a.keep.need)
-		if offer.IsZero() {
-			return offer, isKept
-		}
 	}
 	return offer, granted
 }

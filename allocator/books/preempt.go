@@ -6,27 +6,7 @@ import (
 	"time"
 
 	"github.com/tenderhq/tender/allocator"
-	"github.com/tenderhq/tender/api"
 )
-
-// keeps are what preemption is under way for. Each agent has at most one.
-type keeps struct {
-	list  []*keep
-	stale bool // something has changed by which preemption may help or be of no use any more
-	wake  instant
-	wakes bool
-}
-
-// keep holds back one task's resources on an agent, while victims end and until they
-// were offered once to the demand that asked for them (R27).
-type keep struct {
-	agent   *agent
-	of      *member
-	member  int32
-	shape   *shape
-	need    api.Resources
-	victims []*task
-}
 
 // preempts is how a member has fared with what was preempted for it.
 type preempts struct {
@@ -35,11 +15,15 @@ type preempts struct {
 	until   instant // it preempts no more before
 }
 
-// preemptPause is how long a demand preempts nothing after it declined what was freed
-// for it; it doubles each time up to preemptPauseMax.
 const (
+	// preemptPause is how long a demand preempts nothing after it declined what was
+	// freed for it; it doubles each time up to preemptPauseMax.
 	preemptPause    = time.Second
 	preemptPauseMax = 10 * time.Minute
+	// inversesMax is how many tasks' worth is asked back in one round; the rest follows
+	// preemptSoon later.
+	inversesMax = 128
+	preemptSoon = time.Millisecond
 )
 
 func (b *Books) preemptAgain(m *member) {
@@ -55,89 +39,6 @@ func (b *Books) preemptLater(m *member) {
 	p.offered = false
 	p.until = b.now + instant(min(preemptPause<<min(p.strikes, 20), preemptPauseMax))
 	p.strikes++
-}
-
-// due drops what is kept in vain, and reports whether preemption must be looked at.
-func (k *keeps) due(b *Books) bool {
-	if !b.options.Preempts {
-		return false
-	}
-	if k.wakes && k.wake <= b.now {
-		k.stale = true
-	}
-	if k.stale {
-		for _, one := range slices.Clone(k.list) {
-			if !one.useful() {
-				k.end(b, one)
-				b.dirty.agent(b, one.agent)
-			}
-		}
-	}
-	return k.stale
-}
-
-func (k *keeps) next() (instant, bool) { return k.wake, k.wakes }
-
-// useful reports whether the demand still wants what is kept.
-func (k *keep) useful() bool {
-	return k.agent.offerable && k.of.role != nil && k.of.listed && k.of.demand != nil &&
-		slices.Contains(k.of.demand.shapes, k.shape) && k.shape.left() > 0
-}
-
-func (k *keeps) end(b *Books, one *keep) {
-	one.agent.keep = nil
-	one.shape.asked--
-	for r := one.of.role; r != nil; r = r.parent {
-		r.asked.sub(one.shape.ask)
-	}
-	k.list = slices.DeleteFunc(k.list, func(other *keep) bool { return other == one })
-}
-
-// drop ends what is kept on an agent that goes away.
-func (k *keeps) drop(a *agent) {
-	if a.keep != nil {
-		k.list = slices.DeleteFunc(k.list, func(other *keep) bool { return other == a.keep })
-		a.keep.shape.asked--
-		for r := a.keep.of.role; r != nil; r = r.parent {
-			r.asked.sub(a.keep.shape.ask)
-		}
-		a.keep = nil
-	}
-	k.stale = true
-}
-
-// serveKeep offers what was kept once it is there; once all victims have ended without
-// enough, it is kept no longer.
-func (b *Books) serveKeep(a *agent, o *order) {
-	k := a.keep
-	if k == nil {
-		return
-	}
-	if !k.useful() || !b.mayRun(k.of, k.shape, a) {
-		b.keeps.end(b, k)
-		return
-	}
-	if b.hold && k.of.role.limited {
-		return
-	}
-	offer, why := b.usable(k.of, a)
-	if why == granted {
-		offer, why = b.bounded(k.of, a, offer, false)
-	}
-	part, _, fits := offer.Carve(k.need)
-	if fits && b.filtered(a, k.of, part) != nil {
-		b.keeps.end(b, k)
-		return
-	}
-	switch {
-	case why == granted && fits:
-		b.keeps.end(b, k)
-		k.of.preempts.offered = true
-		b.turn.plan = planned{k.member, k.shape, 1}
-		b.propose(a, k.of, part, o)
-	case !slices.ContainsFunc(k.victims, func(t *task) bool { return !t.gone }):
-		b.keeps.end(b, k)
-	}
 }
 
 // preempt asks tasks of lower rank back for demand that nothing free can meet: in the
@@ -159,54 +60,47 @@ func (b *Books) preemptFor(p *place, asked *[]allocator.Inverse) {
 		for _, e := range chunk {
 			if e.id < 0 {
 				b.preemptFor(b.all.parts[^e.id], asked)
-			} else {
-				b.preemptForMember(b.members[e.id], asked)
+			} else if m := b.members[e.id]; m.demand != nil {
+				b.preemptForMember(m, asked)
 			}
 		}
 	}
 }
 
 func (b *Books) preemptForMember(m *member, asked *[]allocator.Inverse) {
-	if m.demand == nil {
-		return
-	}
 	if m.preempts.until > b.now {
-		if !b.keeps.wakes || m.preempts.until < b.keeps.wake {
-			b.keeps.wake, b.keeps.wakes = m.preempts.until, true
-		}
+		b.keeps.wakeAt(m.preempts.until)
 		return
 	}
 	for _, s := range m.demand.shapes {
-		for s.left() > s.asked && b.mayTake(m, s) {
-			a, victims := b.cheapest(m, s)
-			if a == nil {
+		if s.left() <= s.asked || !b.mayHave(m, s) {
+			continue
+		}
+		bids := b.bids(m, s)
+		for s.left() > s.asked {
+			best := cheapest(bids)
+			if best < 0 {
 				break
 			}
-			*asked = append(*asked, b.ask(m, s, a, victims))
+			if len(*asked) == inversesMax {
+				b.keeps.wakeAt(b.now + instant(preemptSoon))
+				return
+			}
+			a := bids[best].agent
+			now := b.bid(m, s, a) // what was asked before may have made it dearer
+			if !slices.Equal(now.victims, bids[best].victims) {
+				bids[best] = now
+				continue
+			}
+			*asked = append(*asked, b.ask(m, s, a, now.victims))
+			bids[best] = b.bid(m, s, a)
 		}
 	}
 }
 
-// ask notes what is under way and puts it into words for the core.
-func (b *Books) ask(m *member, s *shape, a *agent, victims []*task) allocator.Inverse {
-	k := &keep{agent: a, of: m, member: m.number, shape: s, need: s.spec.Resources, victims: victims}
-	a.keep = k
-	b.keeps.list = append(b.keeps.list, k)
-	s.asked++
-	for r := m.role; r != nil; r = r.parent {
-		r.asked.add(s.ask)
-	}
-	inverse := allocator.Inverse{For: m.framework.spec.ID, Role: m.role.name, Agent: a.spec.ID}
-	for _, t := range victims {
-		b.leaving(t, +1)
-		inverse.Victims = append(inverse.Victims, t.claim)
-	}
-	return inverse
-}
-
-// mayTake reports whether limits and guarantees would let the member have one more of
-// the shape, so that nothing is preempted for what could not be offered anyway.
-func (b *Books) mayTake(m *member, s *shape) bool {
+// mayHave reports whether the member may have one of the shape at all, if others made
+// room: nothing is preempted for what could not be offered anyway.
+func (b *Books) mayHave(m *member, s *shape) bool {
 	ask, known := b.askOf(s)
 	if !known {
 		return false
@@ -215,10 +109,8 @@ func (b *Books) mayTake(m *member, s *shape) bool {
 		if most := m.framework.most; kind < len(most) && x > most[kind] {
 			return false
 		}
-	}
-	for r := m.role; r != nil; r = r.parent {
-		for kind, x := range ask {
-			if kind < len(r.limit) && r.limit[kind] != unbounded && r.taken.at(kind)+r.asked.at(kind)+x > r.limit[kind] {
+		for r := m.role; r != nil; r = r.parent {
+			if kind < len(r.limit) && x > r.limit[kind] {
 				return false
 			}
 		}
@@ -233,6 +125,47 @@ func (b *Books) mayTake(m *member, s *shape) bool {
 		}
 	}
 	return true
+}
+
+// lack is room that is missing under the limit of a role: victims must make it there.
+type lack struct {
+	role   *role
+	kind   int
+	amount int64
+}
+
+// lacks are what limits lack for one more of the shape, with what is under way.
+func (b *Books) lacks(m *member, s *shape) []lack {
+	var lacks []lack
+	for r := m.role; r != nil; r = r.parent {
+		for kind, x := range s.ask {
+			if x == 0 || kind >= len(r.limit) || r.limit[kind] == unbounded {
+				continue
+			}
+			if over := r.taken.at(kind) + r.asked.at(kind) - r.leaving.at(kind) + x - r.limit[kind]; over > 0 {
+				lacks = append(lacks, lack{r, kind, over})
+			}
+		}
+	}
+	return lacks
+}
+
+// ask notes what is under way and puts it into words for the core.
+func (b *Books) ask(m *member, s *shape, a *agent, victims []*task) allocator.Inverse {
+	b.keeps.begin(&keep{agent: a, of: m, shape: s, victims: victims})
+	inverse := allocator.Inverse{For: m.framework.spec.ID, Role: m.role.name, Agent: a.id}
+	for _, t := range victims {
+		b.leaving(t, +1)
+		inverse.Victims = append(inverse.Victims, t.claim)
+	}
+	return inverse
+}
+
+// bid is what one of a shape would cost on an agent.
+type bid struct {
+	agent   *agent
+	victims []*task // nil = not to be had
+	cost    cost
 }
 
 // cost orders sets of victims: lowest rank, then youngest, then fewest.
@@ -252,36 +185,41 @@ func (c cost) less(d cost) bool {
 	return c.count < d.count
 }
 
-// cheapest finds the agent where one of the shape costs least.
-func (b *Books) cheapest(m *member, s *shape) (*agent, []*task) {
-	rank := b.rank(m.role)
-	var best *agent
-	var victims []*task
-	var price cost
+func (b *Books) bids(m *member, s *shape) []bid {
+	var bids []bid
 	for _, a := range b.agents {
-		if a == nil || len(a.tasks) == 0 || a.keep != nil || !b.mayRun(m, s, a) {
+		if a == nil || len(a.tasks) == 0 || !b.mayRun(m, s, a) {
 			continue
 		}
-		set := b.victims(m, s, a, rank)
-		if len(set) == 0 {
-			continue
-		}
-		if c := b.costOf(set); best == nil || c.less(price) {
-			best, victims, price = a, set, c
+		if one := b.bid(m, s, a); one.victims != nil {
+			bids = append(bids, one)
 		}
 	}
-	return best, victims
+	return bids
 }
 
-// mayRun reports whether the agent could hold the shape at all, if it were empty.
+// cheapest is the bid that costs least, the first of equals; -1 = there is none.
+func cheapest(bids []bid) int {
+	best := -1
+	for i := range bids {
+		if bids[i].victims != nil && (best < 0 || bids[i].cost.less(bids[best].cost)) {
+			best = i
+		}
+	}
+	return best
+}
+
+// mayRun reports whether the agent is one where the shape could be offered.
 func (b *Books) mayRun(m *member, s *shape, a *agent) bool {
-	if !a.offerable || !b.passes(m.gate, a) || !b.passes(s.gate, a) || s.spec.OnlyPreferred && !s.isNear(a) {
-		return false
-	}
-	return b.filtered(a, m, s.spec.Resources) == nil
+	return a.offerable && b.passes(m.gate, a) && b.passes(s.gate, a) &&
+		(!s.spec.OnlyPreferred || s.isNear(a)) && b.filtered(a, m, s.spec.Resources) == nil
 }
 
-func (b *Books) costOf(victims []*task) cost {
+func (b *Books) bid(m *member, s *shape, a *agent) bid {
+	victims := b.victims(m, s, a)
+	if len(victims) == 0 {
+		return bid{agent: a}
+	}
 	c := cost{rank: b.rank(victims[0].member.role), oldest: victims[0].claim.Since, count: len(victims)}
 	for _, t := range victims[1:] {
 		c.rank = max(c.rank, b.rank(t.member.role))
@@ -289,17 +227,45 @@ func (b *Books) costOf(victims []*task) cost {
 			c.oldest = t.claim.Since
 		}
 	}
-	return c
+	return bid{a, victims, c}
 }
 
 // victims is the cheapest set of tasks on the agent whose end makes room for one of the
 // shape; nil when there is none, or room without any.
-func (b *Books) victims(m *member, s *shape, a *agent, rank int) []*task {
+func (b *Books) victims(m *member, s *shape, a *agent) []*task {
+	lacks := b.lacks(m, s)
 	role := m.role.name
-	have := a.open.UsableBy(role)
-	if _, _, fits := have.Carve(s.spec.Resources); fits {
+	have := a.unkept().UsableBy(role)
+	enough := func(set []*task) bool {
+		all := have
+		for _, t := range set {
+			all = all.Plus(t.claim.Resources.UsableBy(role))
+		}
+		_, _, fits := all.Carve(s.spec.Resources)
+		return fits && b.makeRoom(set, lacks)
+	}
+	if enough(nil) {
 		return nil
 	}
+	candidates := b.unpromised(b.candidates(a, b.rank(m.role)))
+	n := 1
+	for n <= len(candidates) && !enough(candidates[:n]) {
+		n++
+	}
+	if n > len(candidates) {
+		return nil
+	}
+	set := candidates[:n]
+	for i := n - 2; i >= 0; i-- { // spare the dearest first that are not needed
+		if rest := slices.Delete(slices.Clone(set), i, i+1); enough(rest) {
+			set = rest
+		}
+	}
+	return set
+}
+
+// candidates are the agent's tasks of lower rank, the cheapest first.
+func (b *Books) candidates(a *agent, rank int) []*task {
 	var candidates []*task
 	for _, t := range a.tasks {
 		if !t.asked && b.rank(t.member.role) < rank {
@@ -307,28 +273,27 @@ func (b *Books) victims(m *member, s *shape, a *agent, rank int) []*task {
 		}
 	}
 	slices.SortStableFunc(candidates, func(x, y *task) int {
-		return cmp.Or(cmp.Compare(b.rank(x.member.role), b.rank(y.member.role)), y.claim.Since.Compare(x.claim.Since), cmp.Compare(x.claim.Task, y.claim.Task))
+		return cmp.Or(cmp.Compare(b.rank(x.member.role), b.rank(y.member.role)),
+			y.claim.Since.Compare(x.claim.Since), cmp.Compare(x.claim.Task, y.claim.Task))
 	})
-	room := func(set []*task) bool {
-		all := have
+	return candidates
+}
+
+// makeRoom reports whether the victims give the roles what their limits lack.
+func (b *Books) makeRoom(set []*task, lacks []lack) bool {
+	for _, l := range lacks {
+		room := int64(0)
 		for _, t := range set {
-			all = all.Plus(t.claim.Resources.UsableBy(role))
+			if t.member.role.name.Within(l.role.name) {
+				b.turn.asked = b.kinds.count(b.turn.asked, t.claim.Resources, nil)
+				room += b.turn.asked.at(l.kind)
+			}
 		}
-		_, _, fits := all.Carve(s.spec.Resources)
-		return fits
-	}
-	set := b.unpromised(candidates)
-	enough := slices.IndexFunc(set, func(t *task) bool { return room(set[:slices.Index(set, t)+1]) })
-	if enough < 0 {
-		return nil
-	}
-	set = slices.Clone(set[:enough+1])
-	for i := len(set) - 2; i >= 0; i-- { // spare the dearest first that are not needed
-		if rest := slices.Delete(slices.Clone(set), i, i+1); room(rest) {
-			set = rest
+		if room < l.amount {
+			return false
 		}
 	}
-	return set
+	return true
 }
 
 // unpromised leaves out victims whose end would take a role below its guarantee.
@@ -338,17 +303,18 @@ func (b *Books) unpromised(candidates []*task) []*task {
 	}
 	gone := make(map[*role]amounts) // with the candidates that stand before
 	return slices.DeleteFunc(candidates, func(t *task) bool {
-		b.counted = b.kinds.count(b.counted, t.claim.Resources, nil)
+		b.turn.asked = b.kinds.count(b.turn.asked, t.claim.Resources, nil)
+		counted := b.turn.asked
 		for r := t.member.role; r != nil; r = r.parent {
 			for kind, x := range r.guarantee {
-				if taken := b.counted.at(kind); taken > 0 && r.taken.at(kind)-r.leaving.at(kind)-gone[r].at(kind)-taken < x {
+				if taken := counted.at(kind); taken > 0 && r.taken.at(kind)-r.leaving.at(kind)-gone[r].at(kind)-taken < x {
 					return true
 				}
 			}
 		}
 		for r := t.member.role; r != nil; r = r.parent {
 			sum := gone[r]
-			sum.add(b.counted)
+			sum.add(counted)
 			gone[r] = sum
 		}
 		return false

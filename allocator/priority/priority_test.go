@@ -247,3 +247,43 @@ func TestNoPingPong(t *testing.T) {
 		t.Fatalf("%d inverse offers, high has %d, low %d", len(c.Inverse), c.Used("high", "cpus"), c.Used("low", "cpus"))
 	}
 }
+
+// Where a limit that both are under is what stands in the way, the victims are taken
+// from under that limit.
+func TestPreemptsUnderALimit(t *testing.T) {
+	c := cluster(t)
+	c.Role(allocator.Role{Role: "eng", Limit: c.R("cpus:2")})
+	c.Role(allocator.Role{Role: "eng/prod", Priority: 10})
+	c.Role(allocator.Role{Role: "eng/batch", Priority: 1})
+	c.Framework("l", "low")
+	fill(c, "l", 1)
+	c.Suppress("l")
+	c.Framework("batch", "eng/batch")
+	fill(c, "batch", 2)
+	c.Framework("prod", "eng/prod")
+	c.Demand("prod", "eng/prod", c.Shape("cpus:1;mem:128", 2))
+	c.Expect()
+	expect(t, victims(c), "batch-1", "batch-0")
+	c.Finish(c.Inverse[0].Victims[0])
+	c.Expect("prod batch-1 cpus:1;mem:128")
+}
+
+// A large agent gives room for several at once, in one round.
+func TestPreemptsSeveralOnOneAgent(t *testing.T) {
+	c := cluster(t)
+	c.Framework("l", "low")
+	c.Agent("a", "cpus:4;mem:4096")
+	c.Allocate()
+	small := c.R("cpus:1;mem:1024")
+	c.Accept(c.Offer("l", "a"), 0, small, small, small, small)
+	c.Framework("h", "high")
+	c.Demand("h", "high", c.Shape("cpus:1;mem:1024", 3))
+	c.Expect()
+	if len(c.Inverse) != 3 {
+		t.Fatalf("three are wanted: %v", c.Inverse)
+	}
+	for _, inverse := range c.Inverse {
+		c.Finish(inverse.Victims[0])
+	}
+	c.Expect("h a cpus:3;mem:3072")
+}

@@ -1,0 +1,92 @@
+package books
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/tenderhq/tender/allocator"
+	"github.com/tenderhq/tender/api"
+)
+
+func filled(t *testing.T, agents, frameworks int) *Books {
+	b := New(allocator.Config{}, Options{})
+	total, err := api.ParseResources("cpus:8;mem:8192;ports:[31000-32000]")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range frameworks {
+		b.SetFramework(allocator.Framework{ID: api.FrameworkID(fmt.Sprint("f", i)), Roles: []api.Role{"r"}, Active: true})
+	}
+	for i := range agents {
+		b.SetAgent(allocator.Agent{ID: api.AgentID(fmt.Sprint("a", i)), Total: total, Offerable: true})
+	}
+	return b
+}
+
+// A round in which nothing changed allocates nothing, with filters and open offers there.
+func TestNoMemoryWhenNothingChanges(t *testing.T) {
+	b := filled(t, 20, 5)
+	now := time.Unix(0, 0)
+	for _, offer := range b.Allocate(now).Offers {
+		b.Return(offer)
+		b.Refuse(offer, now.Add(time.Hour))
+	}
+	b.Allocate(now)
+	if n := testing.AllocsPerRun(100, func() {
+		now = now.Add(time.Second)
+		b.Allocate(now)
+		b.Wake()
+	}); n != 0 {
+		t.Fatalf("%v allocations", n)
+	}
+}
+
+// Filters that are forgotten or replaced leave no memory behind, however often.
+func TestFiltersAreSwept(t *testing.T) {
+	b := filled(t, 10, 3)
+	now := time.Unix(0, 0)
+	for range 2000 {
+		for _, offer := range b.Allocate(now).Offers {
+			b.Return(offer)
+			b.Refuse(offer, now.Add(365*24*time.Hour))
+		}
+		for i := range 3 {
+			b.Revive(api.FrameworkID(fmt.Sprint("f", i)), nil)
+		}
+		now = now.Add(time.Millisecond)
+	}
+	if n := len(b.filters.ends); n > 3*staleMax {
+		t.Fatalf("%d ends of filters are kept", n)
+	}
+}
+
+// Roles, looks and gates that nobody needs any more are forgotten.
+func TestNothingIsLeftBehind(t *testing.T) {
+	b := New(allocator.Config{}, Options{Ranked: true, Preempts: true})
+	cpus := api.Scalars(1, 64)
+	for i := range 100 {
+		id, agent, name := api.FrameworkID(fmt.Sprint("f", i)), api.AgentID(fmt.Sprint("a", i)), api.Role(fmt.Sprint("r/", i))
+		b.SetAgent(allocator.Agent{ID: agent, Total: cpus, Offerable: true, Attributes: map[string]string{"n": fmt.Sprint(i)}})
+		b.SetFramework(allocator.Framework{ID: id, Roles: []api.Role{name}, Active: true, Constraint: fmt.Sprintf("zone != %q", fmt.Sprint(i))})
+		b.SetDemand(id, name, []api.Shape{{Resources: cpus, Count: 1, Constraint: `role != "x"`, Preferred: []api.AgentID{agent}}})
+		b.SetRole(allocator.Role{Role: name, Priority: i, Limit: cpus})
+		for _, offer := range b.Allocate(time.Unix(0, 0)).Offers {
+			offer.Task = "t"
+			b.Launch(offer)
+		}
+		b.Return(allocator.Claim{Framework: id, Role: name, Agent: agent, Resources: cpus, Task: "t"})
+		b.SetRole(allocator.Role{Role: name})
+		b.RemoveFramework(id)
+		b.RemoveAgent(agent)
+	}
+	if len(b.roles) > 0 || len(b.looks) > 0 || len(b.gates) > 0 || len(b.frameworks) > 0 || len(b.preferred) > 0 || len(b.tasks) > 0 {
+		t.Errorf("left: roles %v, %d looks, %d gates, %d preferred, %d tasks", b.roles, len(b.looks), len(b.gates), len(b.preferred), len(b.tasks))
+	}
+	if len(b.agents) > 1 || len(b.members) > 1 || len(b.all.parts) > 250 {
+		t.Errorf("numbers are not used again: %d agents, %d members, %d places", len(b.agents), len(b.members), len(b.all.parts))
+	}
+	if !b.total.zero() {
+		t.Errorf("total %v", b.total)
+	}
+}

@@ -1,0 +1,140 @@
+package books
+
+import (
+	"slices"
+
+	"github.com/tenderhq/tender/api"
+)
+
+// keeps are what preemption is under way for, in the order in which it was asked.
+type keeps struct {
+	list  []*keep
+	stale bool // something has changed by which preemption may help, or be of no use any more
+	wake  instant
+	wakes bool
+}
+
+// keep holds back one task's resources on an agent, while victims end and until they
+// were offered once to the demand that asked for them (R27).
+type keep struct {
+	agent   *agent
+	of      *member
+	shape   *shape
+	victims []*task
+}
+
+// useful reports whether the demand still wants what is kept.
+func (k *keep) useful() bool {
+	return k.agent.offerable && k.of.role != nil && k.of.listed && k.of.demand != nil &&
+		slices.Contains(k.of.demand.shapes, k.shape) && k.shape.left() > 0
+}
+
+func (k *keeps) wakeAt(at instant) {
+	if !k.wakes || at < k.wake {
+		k.wake, k.wakes = at, true
+	}
+}
+
+func (k *keeps) next() (instant, bool) { return k.wake, k.wakes }
+
+// due drops what is kept in vain, and reports whether preemption must be looked at.
+func (k *keeps) due(b *Books) bool {
+	if !b.options.Preempts {
+		return false
+	}
+	if k.wakes && k.wake <= b.now {
+		k.stale = true
+	}
+	if k.stale {
+		for _, one := range slices.Clone(k.list) {
+			if !one.useful() {
+				k.end(one)
+				b.dirty.agent(b, one.agent)
+			}
+		}
+	}
+	return k.stale
+}
+
+func (k *keeps) begin(one *keep) {
+	k.list = append(k.list, one)
+	one.agent.keeps = append(one.agent.keeps, one)
+	one.shape.asked++
+	for r := one.of.role; r != nil; r = r.parent {
+		r.asked.add(one.shape.ask)
+	}
+}
+
+func (k *keeps) end(one *keep) {
+	is := func(other *keep) bool { return other == one }
+	k.list = slices.DeleteFunc(k.list, is)
+	one.agent.keeps = slices.DeleteFunc(one.agent.keeps, is)
+	one.shape.asked--
+	for r := one.of.role; r != nil; r = r.parent {
+		r.asked.sub(one.shape.ask)
+	}
+}
+
+// drop ends what is kept on an agent that goes away.
+func (k *keeps) drop(a *agent) {
+	for len(a.keeps) > 0 {
+		k.end(a.keeps[0])
+	}
+	k.stale = true
+}
+
+// unkept is what is open of the agent and kept for nobody.
+func (a *agent) unkept() api.Resources {
+	open := a.open
+	for _, k := range a.keeps {
+		open = open.Without(plain(open, k.shape.spec.Resources))
+	}
+	return open
+}
+
+// plain is what an ask would be carved from, as much of it as there is.
+func plain(open, ask api.Resources) api.Resources {
+	if part, _, fits := open.Carve(ask); fits {
+		return part
+	}
+	return ask
+}
+
+// serveKeeps offers what was kept once it is there; once all victims have ended without
+// enough, it is kept no longer.
+func (b *Books) serveKeeps(a *agent, o *order) {
+	before := len(a.keeps)
+	defer func() {
+		if len(a.keeps) < before && o != b.all {
+			b.dirty.agent(b, a) // what is kept no longer is for all
+		}
+	}()
+	for _, k := range slices.Clone(a.keeps) {
+		if !k.useful() || !b.mayRun(k.of, k.shape, a) {
+			b.keeps.end(k)
+			continue
+		}
+		if b.hold && k.of.role.limited {
+			continue
+		}
+		b.serveKeep(k, o)
+	}
+}
+
+func (b *Books) serveKeep(k *keep, o *order) {
+	b.keeps.end(k) // so that it does not count against itself
+	offer, why := b.usable(k.of, k.agent)
+	if why == granted {
+		offer, why = b.bounded(k.of, k.agent, offer, false)
+	}
+	part, _, fits := offer.Carve(k.shape.spec.Resources)
+	switch {
+	case fits && b.filtered(k.agent, k.of, part) != nil:
+	case why == granted && fits:
+		k.of.preempts.offered = true
+		b.turn.plan = planned{k.of.number, k.shape, 1}
+		b.propose(k.agent, k.of, part, o)
+	case slices.ContainsFunc(k.victims, func(t *task) bool { return !t.gone }):
+		b.keeps.begin(k)
+	}
+}

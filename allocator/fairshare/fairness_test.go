@@ -1,0 +1,117 @@
+package fairshare_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/tenderhq/tender/allocator/allocatortest"
+	"github.com/tenderhq/tender/api"
+	"pgregory.net/rapid"
+)
+
+// want is what each task of a user takes: small beside the cluster, so that resources
+// are as good as divisible.
+type want struct{ cpus, mem int }
+
+// whole is the cluster: ten agents of 10 cpus and 10 MB, in thousandths.
+const whole = 100_000
+
+// divide lets users with endless demand share one cluster, and returns their tasks.
+func divide(t allocatortest.T, fresh func() *allocatortest.Cluster, users []want) []int {
+	c := fresh()
+	tasks := make(map[api.FrameworkID]api.Resources)
+	for i, u := range users {
+		id := api.FrameworkID(fmt.Sprintf("u%d", i))
+		tasks[id] = api.Scalars(float64(u.cpus)/1000, float64(u.mem)/1000)
+		c.Framework(id, api.Role(id))
+		c.Demand(id, api.Role(id), api.Shape{Resources: tasks[id], Count: 1_000_000})
+	}
+	for i := range 10 {
+		c.Agent(api.AgentID(fmt.Sprintf("s%d", i)), "cpus:10;mem:10")
+	}
+	got := make([]int, len(users))
+	for {
+		offers := c.Allocate()
+		if len(offers) == 0 {
+			return got
+		}
+		for _, o := range offers {
+			var launch []api.Resources
+			for rest := o.Resources; ; {
+				_, left, fits := rest.Carve(tasks[o.Framework])
+				if !fits {
+					break
+				}
+				rest, launch = left, append(launch, tasks[o.Framework])
+			}
+			c.Accept(o, 0, launch...)
+			var i int
+			if _, err := fmt.Sscanf(string(o.Framework), "u%d", &i); err != nil {
+				t.Fatalf("%v", err)
+			}
+			got[i] += len(launch)
+		}
+	}
+}
+
+// tasksIn is how many tasks of a user a bundle of thousandths holds, as a fraction.
+func (w want) tasksIn(cpus, mem float64) float64 {
+	return min(cpus/float64(w.cpus), mem/float64(w.mem))
+}
+
+func (w want) share(tasks int) float64 {
+	return float64(max(w.cpus, w.mem)*tasks) / whole
+}
+
+func drawUsers(t *rapid.T) []want {
+	return rapid.SliceOfN(rapid.Custom(func(t *rapid.T) want {
+		return want{rapid.IntRange(200, 900).Draw(t, "cpus"), rapid.IntRange(200, 900).Draw(t, "mem")}
+	}), 2, 4).Draw(t, "users")
+}
+
+// slack is what the size of tasks and of agents may cost: each of the ten agents ends
+// with less than a task free, and each user may be one helping ahead.
+const slack = 0.15
+
+// DRF's properties on demand that is as good as divisible (NSDI'11, section 3).
+func TestFairness(t *testing.T) {
+	fresh := func() *allocatortest.Cluster { return allocatortest.NewCluster(quiet{t}, fresh(t)()) }
+	rapid.Check(t, func(t *rapid.T) {
+		users := drawUsers(t)
+		got := divide(t, fresh, users)
+		for i, u := range users {
+			share := u.share(got[i])
+			if share < (1-slack)/float64(len(users)) {
+				t.Fatalf("sharing incentive: %v got %v of %v, less than its n-th of the cluster: %.3f", u, got, users, share)
+			}
+			for j, other := range users {
+				envied := u.tasksIn(float64(other.cpus*got[j]), float64(other.mem*got[j]))
+				if envied > float64(got[i])*(1+slack)+1 {
+					t.Fatalf("envy: user %d of %v runs %d tasks and could run %.1f with what user %d has", i, users, got[i], envied, j)
+				}
+			}
+		}
+	})
+}
+
+// Who says that its tasks need more than they do runs no more of them for it.
+func TestLyingDoesNotPay(t *testing.T) {
+	fresh := func() *allocatortest.Cluster { return allocatortest.NewCluster(quiet{t}, fresh(t)()) }
+	rapid.Check(t, func(t *rapid.T) {
+		users := drawUsers(t)
+		honest := divide(t, fresh, users)[0]
+		truth := users[0]
+		users[0].cpus += rapid.IntRange(0, 600).Draw(t, "more cpus")
+		users[0].mem += rapid.IntRange(0, 600).Draw(t, "more mem")
+		lying := divide(t, fresh, users)[0]
+		has := truth.tasksIn(float64(users[0].cpus*lying), float64(users[0].mem*lying))
+		if useful := min(has, float64(lying)); useful > float64(honest)*(1+slack)+1 {
+			t.Fatalf("the truth %v gives %d tasks, the lie %v gives %.1f", truth, honest, users, useful)
+		}
+	})
+}
+
+// quiet leaves out the log of the cluster.
+type quiet struct{ *testing.T }
+
+func (quiet) Logf(string, ...any) {}
