@@ -19,8 +19,8 @@ type leader struct {
 	timeout    time.Duration
 	// held are batches that wait until the newer term, or the identity, is on disk.
 	held    []protocol.AgentEvents
-	flying  int   // statuses under way in this session
-	backlog []ref // tasks with a status to send when flying allows
+	flying  int   // tasks whose statuses are under way in this session
+	backlog []ref // tasks with a status to send (again) when flying allows
 }
 
 type ref = api.TaskRef
@@ -28,7 +28,7 @@ type ref = api.TaskRef
 const (
 	// heldBatchesMax: more while the disk stalls, and the stream is closed.
 	heldBatchesMax = 1024
-	// flyingMax is how many statuses may be under way at once; the rest wait for
+	// flyingMax is how many tasks' statuses may be under way at once; the rest wait for
 	// acknowledgements, so that a reconnecting agent does not flood its leader (R4).
 	flyingMax = 8192
 )
@@ -238,9 +238,7 @@ func (c *Core) adopted() {
 		field("session", strconv.FormatUint(c.leader.session, 10)))
 	c.report()
 	c.heartbeatDue(conn)
-	for _, t := range c.state.tasksInOrder() {
-		c.sendStatus(t)
-	}
+	c.sendStatuses()
 }
 
 // told carries out one event of the session.

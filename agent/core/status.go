@@ -2,6 +2,7 @@ package core
 
 import (
 	"strconv"
+	"time"
 
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/internal/protocol"
@@ -43,38 +44,63 @@ func (c *Core) ended(t *task) {
 	c.idle(e)
 }
 
-// sendStatus sends the task's oldest status, if it is on disk and not under way. One
-// of a task at a time: a framework that missed one never hears the next before it.
+// sendStatus sends what is on disk of the task and was not sent in this session, in
+// order: the leader hears of an end at once, however slow its framework is (R27).
+// Beyond flyingMax a status that is new still goes, but comes again only when there is
+// room; the report of the session has told of the others.
 func (c *Core) sendStatus(t *task) {
 	if !c.leader.registered || len(t.unacked) == 0 || c.state.tasks[t.ref] != t {
-		return
-	}
-	status := t.unacked[0]
-	if status.Number > t.stored {
 		return
 	}
 	if f := c.state.frameworks[t.ref.Framework]; f != nil && f.removed {
 		c.sendUnasked(t)
 		return
 	}
-	if t.sent == status.Number && t.sentIn == c.leader.conn {
+	if t.sentIn != c.leader.conn {
+		t.sent, t.sentIn, t.flying = 0, c.leader.conn, false
+	}
+	first := max(t.sent+1, t.unacked[0].Number)
+	if first > t.stored {
 		return
 	}
-	if c.leader.flying >= flyingMax {
+	for _, status := range t.unacked {
+		if status.Number >= first && status.Number <= t.stored {
+			c.tell(protocol.StatusUpdate{Status: status})
+			t.sent = status.Number
+		}
+	}
+	switch {
+	case t.flying:
+	case c.leader.flying >= flyingMax:
 		c.leader.backlog = append(c.leader.backlog, t.ref)
-		return
+	default:
+		c.leader.flying++
+		t.flying = true
+		c.watch(t, c.config.ResendMin)
 	}
-	c.leader.flying++
-	t.sent, t.sentIn, t.pause = status.Number, c.leader.conn, c.config.ResendMin
-	c.tell(protocol.StatusUpdate{Status: status})
-	c.in(t.pause, timer{kind: timerResend, conn: t.sentIn, task: t.ref, number: t.sent})
+}
+
+// sendStatuses sends the unacknowledged statuses of all tasks, as many as may fly.
+func (c *Core) sendStatuses() {
+	for _, t := range c.state.tasksInOrder() {
+		if c.leader.flying < flyingMax {
+			c.sendStatus(t)
+		} else if len(t.unacked) > 0 {
+			c.leader.backlog = append(c.leader.backlog, t.ref)
+		}
+	}
+}
+
+// watch sends what is under way again after a pause, unless its framework moves on.
+func (c *Core) watch(t *task, pause time.Duration) {
+	t.watches++
+	t.pause = pause
+	c.in(pause, timer{kind: timerResend, conn: t.sentIn, task: t.ref, number: t.watches})
 }
 
 // sendUnasked tells what is stored of a removed framework's task, and settles it.
 func (c *Core) sendUnasked(t *task) {
-	if t.sent > 0 && t.sentIn == c.leader.conn {
-		c.landed(t)
-	}
+	c.landed(t)
 	for _, status := range t.unacked {
 		if status.Number <= t.stored {
 			c.tell(protocol.StatusUpdate{Status: status})
@@ -83,38 +109,50 @@ func (c *Core) sendUnasked(t *task) {
 	c.settle(t, t.stored)
 }
 
-// landed: the status under way has reached its end, so another may go.
+// landed: all that was under way of the task has reached its end, so another may go.
 func (c *Core) landed(t *task) {
-	t.sent, t.sentIn = 0, 0
+	if !t.flying || t.sentIn != c.leader.conn {
+		return
+	}
+	t.flying = false
 	c.leader.flying--
 	for len(c.leader.backlog) > 0 && c.leader.flying < flyingMax {
 		next := c.state.tasks[c.leader.backlog[0]]
 		c.leader.backlog = c.leader.backlog[1:]
-		if next != nil {
-			c.sendStatus(next)
+		if next == nil || next.flying && next.sentIn == c.leader.conn {
+			continue
 		}
+		next.sent = 0
+		c.sendStatus(next)
 	}
 }
 
+// resendDue sends all that is under way of the task again, from the oldest on: who
+// missed one hears it before the next.
 func (c *Core) resendDue(ref api.TaskRef, number uint64, conn Conn) {
 	t := c.state.tasks[ref]
-	if t == nil || t.sent != number || t.sentIn != conn || conn != c.leader.conn || len(t.unacked) == 0 {
+	if t == nil || t.watches != number || t.sentIn != conn || conn != c.leader.conn || !t.flying {
 		return
 	}
-	c.tell(protocol.StatusUpdate{Status: t.unacked[0]})
-	t.pause = min(2*t.pause, c.config.ResendMax)
-	c.in(t.pause, timer{kind: timerResend, conn: conn, task: ref, number: number})
+	for _, status := range t.unacked {
+		if status.Number <= t.sent {
+			c.tell(protocol.StatusUpdate{Status: status})
+		}
+	}
+	c.watch(t, min(2*t.pause, c.config.ResendMax))
 }
 
-// acknowledged settles the oldest status. Any other number is of a status that was
-// settled before.
+// acknowledged settles the statuses up to that number: whoever has handled it has
+// handled those before it, or was told of it in their place (R8).
 func (c *Core) acknowledged(e protocol.AcknowledgeStatus) {
 	t := c.state.tasks[e.TaskRef]
-	if t == nil || len(t.unacked) == 0 || t.unacked[0].Number != e.Number || e.Number > t.stored {
+	if t == nil || len(t.unacked) == 0 || t.unacked[0].Number > e.Number || e.Number > t.stored {
 		return
 	}
-	if t.sent == e.Number && t.sentIn == c.leader.conn {
+	if e.Number >= t.sent {
 		c.landed(t)
+	} else if t.flying && t.sentIn == c.leader.conn {
+		c.watch(t, c.config.ResendMin)
 	}
 	c.settle(t, e.Number)
 	c.sendStatus(t)

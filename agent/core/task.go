@@ -14,7 +14,7 @@ type task struct {
 	launch   TaskLaunched
 	order    uint64       // of the launch among all
 	latest   api.Status   // number 0 and STAGING until the first one of this agent
-	unacked  []api.Status // oldest first; only the first one is under way
+	unacked  []api.Status // oldest first
 	// heard is the executor's highest number. A status is taken once.
 	heard uint64
 	group Process // the task's own process group; 0 = none, or not known yet
@@ -29,8 +29,10 @@ type task struct {
 	ignored  uint64 // the executor's highest number that was no legal move
 	files    files
 	stored   uint64        // the highest status on disk
-	sent     uint64        // the status under way in the session sentIn
+	sent     uint64        // the highest status that was sent in the session sentIn
 	sentIn   Conn          // 0 = none
+	flying   bool          // what was sent comes again until it is acknowledged
+	watches  uint64        // counts the pauses of it; the last one's end is heeded
 	pause    time.Duration // until it is sent again
 	nudges   int           // how often the kill was repeated
 	pressed  time.Duration // pause before the next nudge

@@ -62,7 +62,7 @@ type world struct {
 	conn   Conn     // the leader's
 	term   api.Term
 	sess   uint64
-	last   map[api.TaskRef]api.Status // told to the leader
+	told   map[api.TaskRef][]api.Status // to the leader
 }
 
 var epoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)

@@ -1911,7 +1911,7 @@ func (x *KillTask) GetReason() Reason {
 	return Reason_REASON_NONE
 }
 
-// AcknowledgeStatus: the framework has handled that status.
+// AcknowledgeStatus: the framework has handled the task's statuses up to that number.
 type AcknowledgeStatus struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	FrameworkId   string                 `protobuf:"bytes,1,opt,name=framework_id,json=frameworkId,proto3" json:"framework_id,omitempty"`

@@ -932,7 +932,10 @@ func (x *Task) GetPorts() map[string]uint32 {
 }
 
 // Status is one step in a task's life. With a number it was stored by its agent
-// and comes again until acknowledged; a second copy has the same number.
+// and comes again until acknowledged; a second copy has the same number. Those of a
+// task come in the order of their numbers without waiting for one another, so that
+// the leader takes resources back at the end itself (R27). What comes again begins at
+// the oldest that is not acknowledged. Who was away may hear the latest first (R8).
 type Status struct {
 	state       protoimpl.MessageState `protogen:"open.v1"`
 	FrameworkId string                 `protobuf:"bytes,1,opt,name=framework_id,json=frameworkId,proto3" json:"framework_id,omitempty"`

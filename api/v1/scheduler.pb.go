@@ -968,7 +968,8 @@ func (x *Acknowledge) GetItems() []*Acknowledgement {
 	return nil
 }
 
-// Acknowledgement names one status by the number that its agent gave it.
+// Acknowledgement names one status by the number that its agent gave it. It settles
+// those of the task before it too: acknowledge in order.
 type Acknowledgement struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	FrameworkId   string                 `protobuf:"bytes,1,opt,name=framework_id,json=frameworkId,proto3" json:"framework_id,omitempty"`
