@@ -15,7 +15,7 @@ SHELL       := bash
 
 .DEFAULT_GOAL := quick
 .PHONY: quick help build demo test test-long check format vet lint proto tidy-modules darwin \
-        generate rewrite bench sim chaos clean
+        generate rewrite bench bench-micro sim chaos clean
 
 quick: build format vet ## Build, the quick checks, the unit tests: a minute, before every push
 	go test -short -timeout 5m ./...
@@ -27,7 +27,7 @@ help: ## This list
 build: ## bin/tender
 	CGO_ENABLED=0 go build -trimpath -ldflags '$(STAMP)' -o bin/tender .
 
-demo: ## A cluster and a framework at work on this machine; CHAOS=1 kills parts of it meanwhile
+demo: build ## A cluster and a framework at work on this machine; CHAOS=1 kills parts of it meanwhile
 	CHAOS='$(CHAOS)' go run ./internal/demo
 
 test: ## What CI runs: every test, with the race detector
@@ -71,9 +71,13 @@ generate: .tools/buf ## The Go beside the .proto files
 rewrite: ## Write the transcripts in testdata anew; then read the diff as its reviewer
 	go test -count=1 $$(go list -test -f '{{$$p := .}}{{range .Deps}}{{if eq . "github.com/cockroachdb/datadriven"}}{{$$p.ForTest}}{{end}}{{end}}' ./... | sort -u) -rewrite
 
+bench: build ## Measure a whole cluster on this machine: ARGS='-only lives' for a part
+	CGO_ENABLED=0 go build -trimpath -o bin/bench ./internal/bench
+	bin/bench -binary bin/tender $(ARGS)
+
 BENCH ?= .
 COUNT ?= 6
-bench: .tools/buf ## Benchmarks: BENCH=regexp COUNT=6; kept in bench.txt, compared with BASE=old.txt
+bench-micro: .tools/buf ## Go's benchmarks: BENCH=regexp COUNT=6; kept in bench.txt, compared with BASE=old.txt
 	go test -run '^$$' -bench '$(BENCH)' -benchmem -count $(COUNT) -timeout 2h ./... | tee bench.txt
 	.tools/benchstat $(BASE) bench.txt
 

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -21,7 +20,9 @@ type load struct {
 	client  *framework.Client
 	next    int
 	flying  int
+	wanted  int // stated and not launched yet
 	done    int
+	dropped int       // and tried again
 	started time.Time // first launch
 	took    time.Duration
 	failure error
@@ -49,13 +50,15 @@ func runLoad(ctx context.Context, cluster *devcluster.Cluster, l *load) error {
 	return l.failure
 }
 
-// Subscribed states the whole demand.
+// Subscribed states the first demand.
 func (l *load) Subscribed(_ context.Context, client *framework.Client) error {
 	l.client = client
-	return l.demand(l.total - l.next)
+	return l.demand(min(l.window, l.total))
 }
 
+// demand says how many more tasks may start now.
 func (l *load) demand(count int) error {
+	l.wanted = count
 	demand := api.Demand{}
 	if count > 0 {
 		demand.Shapes = []api.Shape{{Resources: taskResources, Count: int64(count)}}
@@ -78,7 +81,7 @@ func (l *load) Offers(_ context.Context, offers []api.Offer) []api.Answer {
 		}
 		answers = append(answers, answer)
 	}
-	if l.next == l.total {
+	if l.wanted == 0 {
 		l.fail(l.demand(0))
 	}
 	return answers
@@ -87,13 +90,14 @@ func (l *load) Offers(_ context.Context, offers []api.Offer) []api.Answer {
 func (l *load) pack(free api.Resources) []api.Task {
 	var tasks []api.Task
 	fit := int(free.Scalar("cpus") / taskResources.Scalar("cpus"))
-	for l.next < l.total && l.flying < l.window && len(tasks) < fit {
+	for l.wanted > 0 && len(tasks) < fit {
 		task := l.task(l.next)
 		task.ID = api.TaskID(fmt.Sprintf("t%d", l.next))
 		task.Resources = taskResources
 		tasks = append(tasks, task)
 		l.next++
 		l.flying++
+		l.wanted--
 	}
 	return tasks
 }
@@ -105,16 +109,29 @@ func (l *load) Update(_ context.Context, status api.Status) error {
 	if !status.State.Terminal() {
 		return nil
 	}
-	if status.State != api.TaskFinished {
-		l.fail(errors.New(string(status.Task) + " is " + status.State.String() + ": " + status.Message))
-	}
 	l.flying--
-	l.done++
-	if l.done == l.total {
+	switch status.State {
+	case api.TaskFinished:
+		l.done++
+	case api.TaskDropped: // never started: as a real framework would, try again
+		l.dropped++
+	default:
+		l.fail(fmt.Errorf("%s is %s %s: %s", status.Task, status.State, status.Reason, status.Message))
+	}
+	l.goOn()
+	return nil
+}
+
+// goOn asks for more when half of the window has drained.
+func (l *load) goOn() {
+	left := l.total - l.done - l.flying
+	switch {
+	case l.done == l.total:
 		l.took = time.Since(l.started)
 		l.finish()
+	case l.wanted == 0 && l.flying <= l.window/2 && left > 0:
+		l.fail(l.demand(min(l.window-l.flying, left)))
 	}
-	return nil
 }
 
 func (l *load) fail(err error) {

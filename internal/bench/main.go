@@ -28,6 +28,7 @@ type options struct {
 	spawns  int
 	singles int
 	only    string
+	dir     string
 }
 
 func main() {
@@ -54,6 +55,7 @@ func parse() options {
 	flag.IntVar(&o.spawns, "spawns", 2000, "`number` of processes in a run")
 	flag.IntVar(&o.singles, "singles", 300, "`number` of single tasks for latencies")
 	flag.StringVar(&o.only, "only", "", "run only what is named so: lives, spawn, latency or idle")
+	flag.StringVar(&o.dir, "dir", "bin", "`folder` for the data of the masters and agents: on a disk like that of a real node")
 	flag.Parse()
 	return o
 }
@@ -63,7 +65,7 @@ func run(ctx context.Context, o options) error {
 	fmt.Println("| what | figure | beside it |")
 	fmt.Println("|---|---|---|")
 	cluster, err := devcluster.Start(ctx, devcluster.Options{
-		Binary: o.binary, Masters: 3, Agents: 2, Args: []string{"--agent-resources", "cpus:64;mem:65536"},
+		Binary: o.binary, Parent: o.dir, Masters: 3, Agents: 2, Args: []string{"--agent-resources", "cpus:64;mem:65536"},
 	})
 	if err != nil {
 		return err

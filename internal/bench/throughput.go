@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"log"
 	"os"
 	"slices"
 	"sync"
@@ -41,6 +42,9 @@ func throughput(ctx context.Context, cluster *devcluster.Cluster, l *load) (rate
 	before := cpuOf(cluster.PID()) + cpuOf(os.Getpid())
 	if err := runLoad(ctx, cluster, l); err != nil {
 		return 0, 0, err
+	}
+	if l.dropped > 0 {
+		log.Printf("%d launches were dropped and made again: the machine is not quiet", l.dropped)
 	}
 	used := cpuOf(cluster.PID()) + cpuOf(os.Getpid()) - before
 	return float64(l.total) / l.took.Seconds(), used * 1e6 / float64(l.total), nil

@@ -55,6 +55,7 @@ var floors = []floor{
 	// Whole clusters in memory.
 	{"framework/frameworktest", shell + "internal/memnet allocator/... master/... agent/... framework/..."},
 	{"internal/sim/...", "... !framework/frameworktest !examples/... !internal/cli/... !internal/bench/... !internal/demo"},
+	{"internal/devcluster", ""}, // runs the binary, knows nothing of it
 	{"internal/bench/...", "... !examples/... !internal/cli/... !internal/demo"},
 
 	// Programs.
@@ -88,7 +89,7 @@ var impure = map[string]names{
 type names struct{ ban, only string }
 
 // programs are where flags and the environment are read and where a process ends. Tests may too.
-const programs = ". internal/cli/... internal/demo"
+const programs = ". internal/cli/... internal/demo internal/bench internal/bench/allocator"
 
 // exampleMains are programs as well, in their package main.
 const exampleMains = "examples/..."

@@ -8,6 +8,7 @@ import (
 
 	"github.com/tenderhq/tender/allocator"
 	"github.com/tenderhq/tender/allocator/fairshare"
+	"github.com/tenderhq/tender/api"
 	bench "github.com/tenderhq/tender/internal/bench/allocator"
 )
 
@@ -60,4 +61,23 @@ func BenchmarkQuotas(b *testing.B) {
 			b.Fatal("a guarantee is not met")
 		}
 	}
+}
+
+// All frameworks state their demand: agents are divided task by task.
+func BenchmarkDemandCycle(b *testing.B) {
+	w := bench.NewWorld(fresh(), 10000, 1000)
+	for i := range 1000 {
+		w.Policy.SetDemand(w.Framework(i), bench.Role, []api.Shape{{Resources: api.Scalars(0.5, 64), Count: 1_000_000}})
+	}
+	w.Cycle()
+	b.ReportAllocs()
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	var cycles time.Duration
+	for b.Loop() {
+		w.GiveBack(0)
+		cycles += w.Cycle()
+	}
+	b.ReportMetric(float64(cycles.Microseconds())/1000/float64(b.N), "ms/cycle")
+	b.ReportMetric(float64(len(w.Offers)), "offers")
 }

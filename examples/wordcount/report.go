@@ -1,0 +1,59 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"time"
+)
+
+// progress shows how many tasks are done: a bar that is drawn over itself on a
+// terminal, else a line for each tenth.
+type progress struct {
+	out   io.Writer
+	bar   bool
+	total int
+	tenth int
+}
+
+func newProgress(out *os.File, mode string, total int) *progress {
+	info, err := out.Stat()
+	terminal := err == nil && info.Mode()&os.ModeCharDevice != 0
+	return &progress{out: out, bar: mode == "bar" || mode == "auto" && terminal, total: total}
+}
+
+const barWidth = 50
+
+func (p *progress) show(done int) {
+	if p.bar {
+		full := barWidth * done / p.total
+		fmt.Fprintf(p.out, "\r[%s%s] %d/%d tasks", strings.Repeat("=", full), strings.Repeat(" ", barWidth-full), done, p.total)
+		if done == p.total {
+			fmt.Fprintln(p.out)
+		}
+		return
+	}
+	if tenth := 10 * done / p.total; tenth > p.tenth {
+		p.tenth = tenth
+		fmt.Fprintf(p.out, "%d/%d tasks\n", done, p.total)
+	}
+}
+
+// report prints the most frequent words, then who did the work.
+func report(out io.Writer, s *scheduler, top int, took time.Duration) {
+	words := slices.SortedFunc(maps.Keys(s.counts), func(a, b string) int {
+		return cmp.Or(cmp.Compare(s.counts[b], s.counts[a]), cmp.Compare(a, b))
+	})
+	for i, word := range words[:min(top, len(words))] {
+		fmt.Fprintf(out, "%4d. %-16s %9d\n", i+1, word, s.counts[word])
+	}
+	for _, agent := range slices.Sorted(maps.Keys(s.byAgent)) {
+		fmt.Fprintf(out, "%s (%s): %d tasks\n", agent, s.hosts[agent], s.byAgent[agent])
+	}
+	fmt.Fprintf(out, "%d words, %d of them different, by %d tasks (%d tried again) in %.1f s\n",
+		s.counts.total(), len(s.counts), s.done, s.retries, took.Seconds())
+}

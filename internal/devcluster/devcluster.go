@@ -1,0 +1,147 @@
+// Package devcluster runs `tender dev` as a child process for the demo and the
+// benchmarks: it starts one, tells where its parts are, and ends it without a trace.
+package devcluster
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+)
+
+// Options say what to start. Zero fields leave the choice to `tender dev`.
+type Options struct {
+	Binary    string // bin/tender
+	Parent    string // of the folder for all data; "" = the system's temporary folder
+	Masters   int
+	Agents    int
+	Processes bool      // masters as processes of their own
+	Log       io.Writer // what dev has to say; nil = discarded
+	Args      []string  // more flags
+}
+
+// Node is one master or agent as dev describes it.
+type Node struct {
+	ID   string `json:"id"`
+	PID  int    `json:"pid"`
+	GRPC string `json:"grpc"`
+	HTTP string `json:"http"`
+}
+
+// Cluster is a running `tender dev`.
+type Cluster struct {
+	Dir     string
+	Masters []Node `json:"masters"`
+	Agents  []Node `json:"agents"`
+
+	command *exec.Cmd
+	ended   chan struct{} // closed when dev's output has ended
+}
+
+// Start starts dev and returns when it says that it is ready.
+func Start(ctx context.Context, options Options) (*Cluster, error) {
+	dir, err := os.MkdirTemp(options.Parent, "tender-")
+	if err != nil {
+		return nil, err
+	}
+	c := &Cluster{Dir: dir, ended: make(chan struct{})}
+	args := append([]string{
+		"dev", "--data-dir", filepath.Join(dir, "data"),
+		"--masters", strconv.Itoa(max(options.Masters, 1)), "--agents", strconv.Itoa(max(options.Agents, 1)),
+	}, options.Args...)
+	if options.Processes {
+		args = append(args, "--master-processes")
+	}
+	c.command = exec.Command(options.Binary, args...)
+	c.command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // Ctrl-C is ours to pass on
+	if err := c.start(ctx, options.Log); err != nil {
+		return nil, errors.Join(err, c.Stop())
+	}
+	return c, nil
+}
+
+func (c *Cluster) start(ctx context.Context, log io.Writer) error {
+	read, write := io.Pipe()
+	c.command.Stdout, c.command.Stderr = write, write
+	if err := c.command.Start(); err != nil {
+		return err
+	}
+	go func() {
+		defer close(c.ended)
+		_ = c.command.Wait() // Stop tells what matters
+		_ = write.Close()
+	}()
+	ready := make(chan error, 1)
+	go c.follow(read, log, ready)
+	select {
+	case err := <-ready:
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// follow copies dev's output for as long as there is any, and reports when dev.json,
+// which dev writes before it says that it is ready, is there.
+func (c *Cluster) follow(read io.Reader, log io.Writer, ready chan<- error) {
+	if log == nil {
+		log = io.Discard
+	}
+	var said []string
+	lines := bufio.NewScanner(read)
+	for lines.Scan() {
+		fmt.Fprintln(log, lines.Text())
+		if ready == nil {
+			continue
+		}
+		said = append(said, lines.Text())
+		if c.load() == nil {
+			ready <- nil
+			ready = nil
+		}
+	}
+	if ready != nil {
+		ready <- fmt.Errorf("tender dev ended before it was ready:\n%s", strings.Join(said, "\n"))
+	}
+}
+
+func (c *Cluster) load() error {
+	data, err := os.ReadFile(filepath.Join(c.Dir, "data", "dev.json"))
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(data, c)
+}
+
+// PID is dev's process.
+func (c *Cluster) PID() int { return c.command.Process.Pid }
+
+// MasterAddresses are the gRPC addresses of the masters, joined by commas.
+func (c *Cluster) MasterAddresses() string {
+	addresses := make([]string, len(c.Masters))
+	for i, master := range c.Masters {
+		addresses[i] = master.GRPC
+	}
+	return strings.Join(addresses, ",")
+}
+
+// Stop ends dev as Ctrl-C does and removes its folder. The error says what dev left.
+func (c *Cluster) Stop() error {
+	var err error
+	if c.command.Process != nil {
+		_ = c.command.Process.Signal(os.Interrupt) // it may have ended already
+		<-c.ended
+		if code := c.command.ProcessState.ExitCode(); code != 0 {
+			err = fmt.Errorf("tender dev ended with code %d", code)
+		}
+	}
+	return errors.Join(err, os.RemoveAll(c.Dir))
+}
