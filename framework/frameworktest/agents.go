@@ -105,7 +105,7 @@ func (a *Agent) shutdown() {
 func (a *Agent) Reboot() {
 	a.handle.t.Helper()
 	a.Kill()
-	a.handle.journal.excuseHost(a.host.name, a.id(), a.host.name+" rebooted")
+	a.handle.journal.excuseHost(a.host.name, a.id(), "", a.host.name+" rebooted")
 	if err := a.host.launcher.KillEverything(context.Background()); err != nil {
 		a.handle.t.Fatal(err)
 	}
@@ -122,7 +122,7 @@ func (a *Agent) KillExecutor(number int) {
 		return
 	}
 	p := running[number%len(running)]
-	a.handle.journal.excuseHost(a.host.name, a.id(), p.name+" was killed")
+	a.handle.journal.excuseHost(a.host.name, a.id(), p.id.Framework, p.name+" was killed")
 	p.kill()
 }
 

@@ -84,7 +84,7 @@ func NewPlan(seed uint64, length time.Duration, without ...FaultKind) Plan {
 	for _, w := range weights {
 		total += w.weight
 	}
-	mean := 2*time.Second + time.Duration(random.Int64N(int64(10*time.Second)))
+	mean := 500*time.Millisecond + time.Duration(random.Int64N(int64(6*time.Second)))
 	for at := time.Duration(0); ; {
 		at += time.Duration(random.Int64N(int64(2 * mean)))
 		if at >= length {
@@ -119,6 +119,8 @@ func outage(random *rand.Rand) time.Duration {
 // Chaos carries a plan out.
 type Chaos struct {
 	Plan Plan
+	// Between, if set, is called before each fault begins and after it has ended.
+	Between func()
 	// Again makes the successor of a scheduler that was killed. nil: none is killed.
 	Again func(killed *Framework) framework.Scheduler
 }
@@ -151,6 +153,10 @@ func (h *Handle) Chaos(chaos Chaos) {
 	for _, s := range steps {
 		if wait := s.at - time.Since(began); wait > 0 {
 			h.Advance(wait)
+		}
+		h.inspect()
+		if chaos.Between != nil {
+			chaos.Between()
 		}
 		s.do()
 	}

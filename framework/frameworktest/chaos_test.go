@@ -1,6 +1,7 @@
 package frameworktest_test
 
 import (
+	"context"
 	"flag"
 	"fmt"
 	"math/rand/v2"
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	"github.com/tenderhq/tender/api"
+	apiv1 "github.com/tenderhq/tender/api/v1"
 	"github.com/tenderhq/tender/framework"
 	"github.com/tenderhq/tender/framework/frameworktest"
 )
@@ -17,7 +19,7 @@ var seedFlag = flag.Uint64("seed", 0, "replay the chaos of this one seed")
 
 const (
 	chaosSeeds     = 24
-	chaosSeedsLong = 500
+	chaosSeedsLong = 300
 )
 
 // TestChaos: whatever breaks, the promises of the architecture hold, and when it is whole again,
@@ -54,19 +56,90 @@ func chaos(t *testing.T, seed uint64) {
 		}
 	}()
 	frameworktest.Run(t, cluster, func(c *frameworktest.Handle) {
-		jobs := 40 + random.IntN(100)
-		schedulers := make(map[string]*batch)
+		jobs := 50 + random.IntN(200)
 		for _, name := range []string{"red", "blue"} {
-			schedulers[name] = newBatch(jobs, "")
-			schedulers[name].command = command(seed)
-			c.Start(framework.Config{Name: name, FailoverTimeout: time.Hour}, schedulers[name])
+			b := newBatch(jobs, "")
+			b.command = command(seed)
+			c.Start(framework.Config{Name: name, FailoverTimeout: time.Hour}, b)
 		}
-		c.Chaos(frameworktest.Chaos{Plan: plan, Again: func(killed *frameworktest.Framework) framework.Scheduler {
+		clerk := newClerk(c)
+		plan := frameworktest.Chaos{Plan: plan, Between: clerk.write, Again: func(killed *frameworktest.Framework) framework.Scheduler {
 			return killed.Scheduler() // its state is, so to say, on its disk
-		}})
+		}}
+		c.Chaos(plan)
+		c.AwaitAgreement()
+		clerk.check(t)
 		c.AwaitEnded()
 		c.AwaitSettled()
+		c.AwaitEmpty()
 	})
+}
+
+// clerk changes the registry during the chaos and holds promise 5 against it: what was answered is kept.
+type clerk struct {
+	c     *frameworktest.Handle
+	busy  chan struct{} // closed when the last round of writes is over
+	tried int           // the last weight that was asked for
+	kept  int           // the last one that was answered
+}
+
+const clerkRole = "clerk"
+
+func newClerk(c *frameworktest.Handle) *clerk {
+	k := &clerk{c: c, busy: make(chan struct{})}
+	close(k.busy)
+	return k
+}
+
+// write begins a round of writes, each asked for once, while the story goes on to the next fault. An
+// error leaves open whether the write counts.
+func (k *clerk) write() {
+	<-k.busy
+	operator := k.c.Operator()
+	if operator == nil {
+		return
+	}
+	k.busy = make(chan struct{})
+	go func() {
+		defer close(k.busy)
+		for range 5 {
+			if !k.one(operator) {
+				return
+			}
+		}
+	}()
+}
+
+func (k *clerk) one(operator apiv1.OperatorServiceClient) bool {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	k.tried++
+	weight := float64(k.tried)
+	_, err := operator.SetRole(ctx, &apiv1.SetRoleRequest{Role: clerkRole, Weight: &weight})
+	if err == nil {
+		k.kept = k.tried
+	}
+	return err == nil
+}
+
+func (k *clerk) check(t *testing.T) {
+	t.Helper()
+	<-k.busy
+	k.c.Leader()
+	list, err := k.c.Operator().ListRoles(context.Background(), &apiv1.ListRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	weight := 1
+	for _, role := range list.GetItems() {
+		if role.GetRole() == clerkRole {
+			weight = int(role.GetWeight())
+		}
+	}
+	if weight < k.kept || weight > max(k.tried, 1) {
+		t.Errorf("the weight is %d; %d was asked for last, %d was answered last (promise 5)", weight, k.tried, k.kept)
+	}
+	t.Logf("the registry took %d of %d changes", k.kept, k.tried)
 }
 
 // command draws what a job does: mostly it works for some seconds, sometimes it fails at first.

@@ -27,6 +27,7 @@ type Handle struct {
 	agents     []*Agent
 	frameworks []*Framework
 	operator   *operator
+	inspected  time.Time
 	hosts      map[string]int // how often a name was given
 }
 
@@ -117,6 +118,7 @@ func (h *Handle) report() {
 	for _, violation := range broken {
 		h.t.Errorf("a promise is broken: %s", violation)
 	}
+	h.t.Logf("%v of virtual time; %s", h.Now(), h.journal.summary())
 	if h.t.Failed() {
 		h.printLogs()
 	}
@@ -167,6 +169,7 @@ func (h *Handle) await(what string, limit time.Duration, condition func() bool) 
 	began := time.Now()
 	pause := pollEvery
 	for !condition() {
+		h.inspect()
 		if time.Since(began) >= limit {
 			h.t.Fatalf("at %v: waited %v for %s\n%s", h.Now(), limit, what, h.Describe())
 		}

@@ -190,14 +190,15 @@ func (j *journal) excuse(ref api.TaskRef, why string) {
 	l.excused = cmp.Or(l.excused, why)
 }
 
-// excuseHost excuses all that ran on the host when it went down, or is on its way there.
-func (j *journal) excuseHost(host string, agent api.AgentID, why string) {
+// excuseHost excuses what has no end yet and ran on the host, or is on its way there, when the host or
+// one of its executors goes down. of narrows it to one framework.
+func (j *journal) excuseHost(host string, agent api.AgentID, of api.FrameworkID, why string) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	for _, l := range j.lives {
+	for ref, l := range j.lives { // order: irrelevant because each is marked by itself
 		ran := slices.ContainsFunc(l.starts, func(s start) bool { return s.host == host })
 		sent := slices.ContainsFunc(l.asked, func(a asked) bool { return a.agent == agent })
-		if ran || sent {
+		if (ran || sent) && l.end == api.TaskUnspecified && (of == "" || of == ref.Framework) {
 			l.excused = cmp.Or(l.excused, why)
 		}
 	}
@@ -273,6 +274,31 @@ func (l *life) wrongEnd(how string, states ...api.TaskState) string {
 		return ""
 	}
 	return fmt.Sprintf("should have ended %s (%s) and is told %s (%s)", how, join(states), l.end, l.why)
+}
+
+// summary counts what was seen, so that a test that tested nothing shows.
+func (j *journal) summary() string {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	starts, statuses, excused, forgotten := 0, 0, 0, 0
+	ends := make(map[api.TaskState]int)
+	for _, l := range j.lives { // order: irrelevant because they are counted
+		starts += len(l.starts)
+		statuses += len(l.told)
+		ends[l.end]++
+		if l.excused != "" {
+			excused++
+		}
+		if l.forgotten && l.end == api.TaskUnspecified {
+			forgotten++
+		}
+	}
+	out := fmt.Sprintf("%d tasks, %d started, %d statuses, %d excused, %d forgotten with their scheduler; ends:",
+		len(j.lives), starts, statuses, excused, forgotten)
+	for _, state := range slices.Sorted(maps.Keys(ends)) {
+		out += fmt.Sprintf(" %s %d", state, ends[state])
+	}
+	return out
 }
 
 // story lists what is known of a task, in order of time.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/credentials/insecure"
 
 	apiv1 "github.com/tenderhq/tender/api/v1"
@@ -39,7 +40,11 @@ func (o *operator) conn(address string) *grpc.ClientConn {
 		grpc.WithContextDialer(func(ctx context.Context, to string) (net.Conn, error) {
 			return o.handle.network.dial(ctx, operatorHost, to)
 		}),
-		grpc.WithConnectParams(grpc.ConnectParams{MinConnectTimeout: askTimeout}))
+		grpc.WithConnectParams(grpc.ConnectParams{
+			// Without a pause, tries to reach a dead master would never let the clock go on.
+			Backoff:           backoff.Config{BaseDelay: 50 * time.Millisecond, Multiplier: 2, MaxDelay: time.Second},
+			MinConnectTimeout: askTimeout,
+		}))
 	if err != nil {
 		o.handle.t.Fatal(err)
 	}
@@ -74,6 +79,12 @@ func (o *operator) leader() (apiv1.OperatorServiceClient, bool) {
 		return apiv1.NewOperatorServiceClient(o.conn(m.address())), true
 	}
 	return nil, false
+}
+
+// Operator gives the service by which people act, at the master that leads now; nil when nobody leads.
+func (h *Handle) Operator() apiv1.OperatorServiceClient {
+	c, _ := h.operator.leader()
+	return c
 }
 
 func (o *operator) agents() ([]*apiv1.AgentView, error) {

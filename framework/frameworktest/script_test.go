@@ -86,7 +86,7 @@ func TestJournal(t *testing.T) {
 		}, 1},
 		{"an excuse", func(j *journal) {
 			j.started("h1", ref, &Play{})
-			j.excuseHost("h1", "agent-1", "rebooted")
+			j.excuseHost("h1", "agent-1", "", "rebooted")
 			j.ended("h1", ref)
 			tell(j, api.TaskGone)
 		}, 0},

@@ -1,0 +1,111 @@
+package frameworktest
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"google.golang.org/protobuf/types/known/structpb"
+
+	"github.com/tenderhq/tender/api"
+	apiv1 "github.com/tenderhq/tender/api/v1"
+)
+
+// inspectEvery is how often the leader's picture is held against promise 1 while a story waits.
+const inspectEvery = time.Second
+
+// inspect holds the leader's picture of the agents against promise 1, now and then.
+func (h *Handle) inspect() {
+	if time.Since(h.inspected) < inspectEvery {
+		return
+	}
+	h.inspected = time.Now()
+	agents, err := h.operator.agents()
+	if err != nil {
+		return // nobody leads: there is no picture
+	}
+	for _, agent := range agents {
+		if wrong := oversold(agent); wrong != "" {
+			h.journal.mu.Lock()
+			h.journal.broken("the leader has oversold %s: %s (promise 1)", agent.GetId(), wrong)
+			h.journal.mu.Unlock()
+		}
+	}
+}
+
+// oversold says which scalar of an agent is promised more than once; "" when none is.
+func oversold(agent *apiv1.AgentView) string {
+	allocated, offered := agent.GetAllocated(), agent.GetOffered()
+	names := make(map[string]bool)
+	for _, bundle := range []*structpb.Struct{allocated, offered} {
+		for name := range bundle.GetFields() { // order: irrelevant because it is a set
+			names[name] = true
+		}
+	}
+	const rounding = 1e-6     // amounts are thousandths, shown as floats
+	for name := range names { // order: irrelevant because any one is enough
+		used := amount(allocated, name) + amount(offered, name)
+		if total := amount(agent.GetTotal(), name); used > total+rounding {
+			return fmt.Sprintf("%s: %v allocated and %v offered of %v", name, amount(allocated, name), amount(offered, name), total)
+		}
+	}
+	return ""
+}
+
+func amount(bundle *structpb.Struct, name string) float64 {
+	return bundle.GetFields()[name].GetNumberValue()
+}
+
+// AwaitAgreement waits until the leader's picture of what runs is what really runs on the machines
+// (promise 7). Tasks must run for longer than it takes to look.
+func (h *Handle) AwaitAgreement() {
+	h.t.Helper()
+	var difference string
+	defer func() {
+		if h.t.Failed() {
+			h.t.Logf("the leader's picture and the machines: %s", difference)
+		}
+	}()
+	h.await("the leader to know exactly what runs", awaitMax, func() bool {
+		difference = h.difference()
+		return difference == ""
+	})
+}
+
+// difference says where the leader's picture is wrong.
+func (h *Handle) difference() string {
+	tasks, err := h.operator.tasks()
+	if err != nil {
+		return err.Error()
+	}
+	var known, real []string
+	for _, t := range tasks {
+		if t.GetState() == api.TaskRunning.String() || t.GetState() == api.TaskKilling.String() {
+			known = append(known, t.GetFrameworkId()+"/"+t.GetId())
+		}
+	}
+	for _, a := range h.agents {
+		for _, ref := range a.Tasks() {
+			real = append(real, ref.String())
+		}
+	}
+	slices.Sort(known)
+	slices.Sort(real)
+	if slices.Equal(known, real) {
+		return ""
+	}
+	return fmt.Sprintf("it knows %d, %d run; only known: %v; only running: %v",
+		len(known), len(real), without(known, real), without(real, known))
+}
+
+func without(list, other []string) []string {
+	return slices.DeleteFunc(slices.Clone(list), func(s string) bool { return slices.Contains(other, s) })
+}
+
+// AwaitEmpty waits until no executor is left on any machine.
+func (h *Handle) AwaitEmpty() {
+	h.t.Helper()
+	h.await("all executors to end", awaitMax, func() bool {
+		return !slices.ContainsFunc(h.agents, func(a *Agent) bool { return len(a.host.running()) > 0 })
+	})
+}
