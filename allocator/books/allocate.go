@@ -17,7 +17,7 @@ type turn struct {
 	members   []int32           // to whom
 	first     int               // where the agent's own begin
 
-	own, change, offer, rest, relief, asked amounts
+	own, change, offer, rest, relief, asked, floor amounts
 	rooms                                   []room
 	guests                                  []*member
 }
@@ -175,7 +175,7 @@ func (b *Books) serve(a *agent, o *order) {
 	if len(a.keeps) > 0 {
 		b.serveKeeps(a, o)
 	}
-	for !a.open.IsZero() && o.size > 0 && (b.serveOwed(a, o) || b.serveOrder(a, o)) {
+	for !a.open.IsZero() && o.size > 0 && !b.floor.under(a) && (b.serveOwed(a, o) || b.serveOrder(a, o)) {
 	}
 	t.on = false
 }

@@ -44,12 +44,14 @@ type Books struct {
 	looks     map[string]*look
 	lookHoles []int32
 
+	moulds    map[string]*mould
 	preferred map[api.AgentID]int // by how many shapes
 
 	tasks   map[taskKey]*task // only if the policy preempts
 	filters filters
 	all     *order // of all members that may be offered something
 	few     *order // of the members that agents which nobody else wanted are looked at for
+	floor   floor
 	dirty   dirty
 	turn    turn
 	yields  yields
@@ -82,6 +84,7 @@ func New(config allocator.Config, options Options) *Books {
 		roles:        make(map[api.Role]*role),
 		gates:        make(map[gateKey]*gate),
 		looks:        make(map[string]*look),
+		moulds:       make(map[string]*mould),
 		preferred:    make(map[api.AgentID]int),
 		tasks:        make(map[taskKey]*task),
 	}

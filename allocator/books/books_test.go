@@ -80,7 +80,7 @@ func TestNothingIsLeftBehind(t *testing.T) {
 		b.RemoveFramework(id)
 		b.RemoveAgent(agent)
 	}
-	if len(b.roles) > 0 || len(b.looks) > 0 || len(b.gates) > 0 || len(b.frameworks) > 0 || len(b.preferred) > 0 || len(b.tasks) > 0 {
+	if len(b.roles) > 0 || len(b.looks) > 0 || len(b.gates) > 0 || len(b.frameworks) > 0 || len(b.preferred) > 0 || len(b.moulds) > 0 || len(b.tasks) > 0 {
 		t.Errorf("left: roles %v, %d looks, %d gates, %d preferred, %d tasks", b.roles, len(b.looks), len(b.gates), len(b.preferred), len(b.tasks))
 	}
 	if len(b.agents) > 1 || len(b.members) > 1 || len(b.all.parts) > 250 {

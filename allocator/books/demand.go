@@ -14,6 +14,7 @@ type demand struct {
 // shape is one kind of task that is wanted.
 type shape struct {
 	spec   api.Shape
+	mould  *mould
 	ask    amounts
 	simple bool  // plain scalars only: amounts say all
 	known  bool  // some agent has, or had, every kind that it asks for
@@ -22,6 +23,34 @@ type shape struct {
 	asked  int64 // to be freed by preemption
 	gate   *gate
 	near   []api.AgentID // preferred, sorted
+}
+
+// mould is what all shapes that ask for the same share, so that what does not fit one of
+// them is not tried for the others.
+type mould struct {
+	key    string
+	shapes int
+	failed uint64 // the turn in which it did not fit what was left of the agent
+}
+
+func (b *Books) mouldOf(resources api.Resources) *mould {
+	key := resources.String()
+	m := b.moulds[key]
+	if m == nil {
+		m = &mould{key: key}
+		b.moulds[key] = m
+	}
+	m.shapes++
+	return m
+}
+
+// forgetShape drops what the shape shares with others.
+func (b *Books) forgetShape(s *shape, r *role) {
+	b.setGate(&s.gate, "", r)
+	b.prefer(s.near, -1)
+	if s.mould.shapes--; s.mould.shapes == 0 {
+		delete(b.moulds, s.mould.key)
+	}
 }
 
 // planned is how many of a shape an open offer was sized for.
@@ -56,6 +85,10 @@ func (b *Books) SetDemand(id api.FrameworkID, name api.Role, shapes []api.Shape)
 
 // setDemand carries over what open offers were sized for, shape by shape.
 func (b *Books) setDemand(m *member, specs []api.Shape, stated bool) {
+	if m.listed {
+		b.floor.depart(b, m)
+		defer func() { b.floor.enter(b, m) }()
+	}
 	old := m.demand
 	m.demand = nil
 	if stated {
@@ -68,8 +101,7 @@ func (b *Books) setDemand(m *member, specs []api.Shape, stated bool) {
 	if old != nil {
 		for _, s := range old.shapes {
 			if m.demand == nil || !slices.Contains(m.demand.shapes, s) {
-				b.setGate(&s.gate, "", m.role)
-				b.prefer(s.near, -1)
+				b.forgetShape(s, m.role)
 			}
 		}
 	}
@@ -88,7 +120,7 @@ func (b *Books) shapeOf(m *member, old *demand, spec api.Shape) *shape {
 		}
 	}
 	if s == nil {
-		s = &shape{simple: true}
+		s = &shape{simple: true, mould: b.mouldOf(spec.Resources)}
 		for _, item := range spec.Resources.Items() {
 			s.simple = s.simple && item.Scalar != 0 && item.Label == api.Label{Name: item.Name}
 		}

@@ -92,7 +92,7 @@ func (b *Books) whyTooLarge(m *member) string {
 		}
 		total := b.kinds.count(nil, a.spec.Total, notVolume)
 		for _, s := range m.demand.shapes {
-			if ask, known := b.askOf(s); s.left() > 0 && (len(s.ask) == 0 || known && total.holds(ask)) && known {
+			if ask, known := b.askOf(s); known && s.left() > 0 && total.holds(ask) {
 				return ""
 			}
 		}

@@ -161,6 +161,7 @@ func (b *Books) relist(m *member) {
 
 func (b *Books) list(m *member) {
 	m.listed = true
+	b.floor.enter(b, m)
 	b.all.insert(m)
 	b.countListed(m.role, +1)
 }
@@ -170,6 +171,7 @@ func (b *Books) unlist(m *member) {
 		return
 	}
 	m.listed = false
+	b.floor.depart(b, m)
 	b.all.remove(m)
 	b.few.remove(m)
 	b.countListed(m.role, -1)

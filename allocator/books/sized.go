@@ -21,7 +21,7 @@ func (b *Books) sized(m *member, a *agent, offer api.Resources) (api.Resources, 
 			continue
 		}
 		if s.spec.OnlyPreferred && !s.isNear(a) {
-			if n := b.fit(s, offer); n > 0 {
+			if b.fit(s, a, offer) > 0 {
 				why = notNear
 			}
 			continue
@@ -41,7 +41,15 @@ func (b *Books) sized(m *member, a *agent, offer api.Resources) (api.Resources, 
 // helping is as many of the shape as are given at once, and how many that are. Where a
 // filter hides so little, it is as many as there can be; hidden if even that is too little.
 func (b *Books) helping(m *member, s *shape, a *agent, offer api.Resources) (part api.Resources, n int64, hidden bool) {
-	most := min(b.fit(s, offer), s.left())
+	all := a.plain && same(offer, a.open)
+	if all && s.mould.failed == b.turn.number && b.turn.on {
+		return part, 0, false
+	}
+	fit := b.fit(s, a, offer)
+	if fit == 0 && all && b.turn.on {
+		s.mould.failed = b.turn.number
+	}
+	most := min(fit, s.left())
 	if most == 0 {
 		return part, 0, false
 	}
@@ -71,10 +79,13 @@ func (b *Books) step(s *shape, a *agent) int64 {
 
 // fit is how many of the shape the offer holds; of shapes that name numbers or labels
 // at most one.
-func (b *Books) fit(s *shape, offer api.Resources) int64 {
+func (b *Books) fit(s *shape, a *agent, offer api.Resources) int64 {
 	ask, known := b.askOf(s)
 	if !known || s.spec.Resources.IsZero() {
 		return 0
+	}
+	if s.simple && a.plain && same(offer, a.open) {
+		return a.counted.fit(ask)
 	}
 	if s.simple {
 		b.turn.offer = b.kinds.count(b.turn.offer, offer, notVolume)
