@@ -19,9 +19,9 @@ import (
 
 func (a *App) raftCommand() *cobra.Command {
 	raft := &cobra.Command{Use: "raft", Short: "Show and change the masters' quorum"}
-	snapshot := &cobra.Command{Use: "snapshot", Short: "Save what the quorum keeps"}
-	add(snapshot, "", a.snapshotSaveCommand())
-	add(raft, "", a.peersCommand(), a.addPeerCommand(), a.removePeerCommand(), a.transferCommand(), snapshot)
+	snapshot := &cobra.Command{Use: "snapshot", Short: "Save what the quorum keeps, look at it, bring it back"}
+	add(snapshot, "", a.snapshotSaveCommand(), a.snapshotInspectCommand(), a.snapshotRestoreCommand())
+	add(raft, "", a.peersCommand(), a.addPeerCommand(), a.removePeerCommand(), a.transferCommand(), snapshot, a.recoverCommand())
 	return raft
 }
 

@@ -144,7 +144,22 @@ func (l *Log) prepare(ctx context.Context, r *raft.Raft) error {
 	if err := l.settle(ctx, r); err != nil {
 		return err
 	}
+	if err := l.readdress(ctx, r); err != nil {
+		return err
+	}
 	return await(ctx, r.VerifyLeader())
+}
+
+// readdress tells the quorum that we are reached elsewhere since our last start: who
+// began alone on loopback may get company from other machines.
+func (l *Log) readdress(ctx context.Context, r *raft.Raft) error {
+	id, address := raft.ServerID(l.id()), raft.ServerAddress(l.config.Advertise)
+	for _, server := range r.GetConfiguration().Configuration().Servers {
+		if server.ID == id && server.Suffrage == raft.Voter && server.Address != address {
+			return await(ctx, r.AddVoter(id, address, 0, 0))
+		}
+	}
+	return nil
 }
 
 // settle names the cluster in a new registry, raises the epoch after a recovery, and

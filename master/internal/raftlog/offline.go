@@ -1,0 +1,203 @@
+package raftlog
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/hashicorp/raft"
+	"github.com/rs/zerolog"
+
+	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/master/registry"
+)
+
+// What is done to a folder while its master does not run. The caller holds its lock.
+// Both ways make a quorum of one, which grows by `raft add`, and both raise the epoch:
+// whoever obeys it obeys no master of the quorum that was left behind (R1).
+
+// Restore makes a folder that was never used the folder of a quorum of one, which
+// begins with the registry of a snapshot.
+func Restore(dir string, self Peer, source io.Reader) (*registry.State, error) {
+	const op = "raft.restore"
+	if err := checkFresh(dir); err != nil {
+		return nil, api.E(op, api.Exists, dir, err)
+	}
+	state, head, err := ReadSnapshot(source)
+	switch {
+	case err != nil:
+		return nil, api.E(op, api.Invalid, "", err)
+	case head.Cluster == "":
+		return nil, api.E(op, api.Invalid, "", errors.New("the snapshot was taken before the cluster was founded"))
+	}
+	f := &folder{dir: dir, settings: settings{
+		Format: registry.Format, ID: self.ID, Advertise: self.Addr, Incarnation: mintIncarnation(),
+		Cluster: state.Cluster, Epoch: state.Epoch + 1,
+	}}
+	f.settings.Founders = []founder{{self, f.settings.Incarnation}}
+	err = f.open(quietLogger())
+	if err != nil {
+		return nil, api.E(op, api.Unavailable, dir, err)
+	}
+	err = errors.Join(f.plant(self, state, head), f.close())
+	if err == nil {
+		// Last: a folder without it is not taken for anybody's.
+		f.settings.Voted = true
+		err = f.save()
+	}
+	return state, wrap(op, dir, err)
+}
+
+// checkFresh wants no master's files but the lock.
+func checkFresh(dir string) error {
+	entries, err := os.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	for _, entry := range entries {
+		if entry.Name() != "LOCK" {
+			return fmt.Errorf("the folder holds %s; name a folder that is empty or does not exist", entry.Name())
+		}
+	}
+	return err
+}
+
+// plant gives Raft its first snapshot and the term that the next one must pass.
+func (f *folder) plant(self Peer, state *registry.State, head Head) error {
+	term := max(head.Term, 1)
+	sink, err := f.snapshots.Create(1, max(head.Index, 1), term, onlyVoter(self), 1, strandedTransport(self))
+	if err != nil {
+		return err
+	}
+	if err := (&picture{state, head.Term}).Persist(sink); err != nil {
+		return err
+	}
+	return f.stable.SetUint64([]byte("CurrentTerm"), term)
+}
+
+func onlyVoter(self Peer) raft.Configuration {
+	return raft.Configuration{Servers: []raft.Server{{ID: raft.ServerID(self.ID), Address: raft.ServerAddress(self.Addr)}}}
+}
+
+// strandedTransport reaches nobody. The library only asks it how addresses are written.
+func strandedTransport(self Peer) raft.Transport {
+	_, transport := raft.NewInmemTransport(raft.ServerAddress(self.Addr))
+	return transport
+}
+
+func quietLogger() raftLogger { return raftLogger{log: zerolog.Nop(), chatter: newChatter()} }
+
+// Survivor is what a folder could bring back by Recover.
+type Survivor struct {
+	Self    Peer
+	Cluster api.ClusterID
+	Epoch   uint64
+	Last    uint64 // index of its log's end
+	Term    uint64 // that it has seen
+	Members []Peer // of the quorum that it knows of
+}
+
+// Survey says what a folder holds, and changes nothing.
+func Survey(dir string) (Survivor, error) {
+	const op = "raft.recover"
+	f, err := openSurvivor(dir)
+	if err != nil {
+		return Survivor{}, wrap(op, dir, err)
+	}
+	found, err := f.survey()
+	return found, wrap(op, dir, errors.Join(err, f.close()))
+}
+
+func openSurvivor(dir string) (*folder, error) {
+	f := &folder{dir: dir}
+	switch err := f.load(); {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, api.E("raft.recover", api.NotFound, dir, errors.New("this is no master's data folder"))
+	case err != nil:
+		return nil, err
+	case f.settings.Cluster == "" || !f.settings.Voted:
+		return nil, api.E("raft.recover", api.Invalid, dir, errors.New("this master was in no quorum yet: there is nothing to recover"))
+	}
+	return f, f.open(quietLogger())
+}
+
+func (f *folder) survey() (Survivor, error) {
+	s := f.settings
+	found := Survivor{Self: Peer{s.ID, s.Advertise}, Cluster: s.Cluster}
+	m := newMachine(func(error) {})
+	config := raft.DefaultConfig()
+	config.LocalID, config.Logger = raft.ServerID(s.ID), quietLogger()
+	servers, err := raft.GetConfiguration(config, m, f.logs, f.stable, f.snapshots, strandedTransport(found.Self))
+	if err != nil {
+		return found, err
+	}
+	for _, server := range servers.Servers {
+		found.Members = append(found.Members, Peer{api.MasterID(server.ID), string(server.Address)})
+	}
+	slices.SortFunc(found.Members, func(a, b Peer) int { return strings.Compare(string(a.ID), string(b.ID)) })
+	found.Term, _ = f.stable.GetUint64([]byte("CurrentTerm")) // none: 0
+	found.Last, err = f.replay(m)
+	found.Epoch = max(m.show().Epoch, s.Epoch)
+	return found, err
+}
+
+// replay applies what follows the snapshot, and returns where the log ends.
+func (f *folder) replay(m *machine) (last uint64, err error) {
+	list, err := f.snapshots.List()
+	if err != nil {
+		return 0, err
+	}
+	snapshot := uint64(0)
+	if len(list) > 0 {
+		snapshot = list[0].Index
+	}
+	last, err = f.logs.LastIndex()
+	for index := snapshot + 1; index <= last && err == nil; index++ {
+		var entry raft.Log
+		if err = f.logs.GetLog(index, &entry); err == nil && entry.Type == raft.LogCommand {
+			m.Apply(&entry)
+		}
+	}
+	return max(last, snapshot), err
+}
+
+// Recover makes the folder's master the only voter, with everything in its log. What
+// only the lost masters had is lost; what this one had and nobody had committed counts
+// as committed. advertise is where it will be reached; "" is where it was.
+func Recover(dir, advertise string) (Survivor, error) {
+	const op = "raft.recover"
+	f, err := openSurvivor(dir)
+	if err != nil {
+		return Survivor{}, wrap(op, dir, err)
+	}
+	found, err := f.survey()
+	if err == nil {
+		if advertise != "" {
+			found.Self.Addr = advertise
+		}
+		found.Epoch++
+		err = f.recover(found)
+	}
+	return found, wrap(op, dir, errors.Join(err, f.close()))
+}
+
+// recover writes the epoch first: dying in between, the folder is as it was, or its
+// next leadership has an epoch that nobody else has.
+func (f *folder) recover(found Survivor) error {
+	f.settings.Epoch = found.Epoch
+	f.settings.Advertise = found.Self.Addr
+	f.settings.Founders = []founder{{found.Self, f.settings.Incarnation}}
+	if err := f.save(); err != nil {
+		return err
+	}
+	var broken error
+	m := newMachine(func(err error) { broken = err })
+	config := raft.DefaultConfig()
+	config.LocalID, config.Logger = raft.ServerID(found.Self.ID), quietLogger()
+	err := raft.RecoverCluster(config, m, f.logs, f.stable, f.snapshots, strandedTransport(found.Self), onlyVoter(found.Self))
+	return errors.Join(broken, err)
+}

@@ -1,0 +1,160 @@
+package raftlog
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/rs/zerolog"
+
+	"github.com/tenderhq/tender/api"
+)
+
+// onDisk starts a master in a folder. Real time: bbolt's locks and files do not know
+// virtual time.
+func (q *quorum) onDisk(peer Peer, dir string) *node {
+	q.t.Helper()
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		q.t.Fatal(err)
+	}
+	log, err := Open(Config{
+		Dir: dir, ID: peer.ID, Peers: q.peers, Listener: q.mesh.listen(peer.Addr), Dial: q.mesh.dialer(peer.Addr),
+		Advertise: peer.Addr, Profile: ProfileFast, Logger: zerolog.Nop(),
+	})
+	if err != nil {
+		q.t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	n := &node{Log: log, stop: cancel, ended: make(chan error, 1)}
+	q.nodes[peer.ID] = n
+	go func() { n.ended <- log.Run(ctx) }()
+	return n
+}
+
+// diskQuorum is masters m1 to mN in folders below dir.
+func diskQuorum(t *testing.T, n int, dir string) *quorum {
+	q := &quorum{t: t, mesh: newMesh(), nodes: map[api.MasterID]*node{}}
+	for i := range n {
+		q.peers = append(q.peers, Peer{api.MasterID(fmt.Sprint("m", i+1)), fmt.Sprint("host", i+1, ":5070")})
+	}
+	for _, peer := range q.peers {
+		q.onDisk(peer, filepath.Join(dir, string(peer.ID)))
+	}
+	return q
+}
+
+// TestRestore: a snapshot makes a quorum of one with the same registry in a higher epoch.
+func TestRestore(t *testing.T) {
+	dir := t.TempDir()
+	q := diskQuorum(t, 1, dir)
+	_, lead := q.leader("")
+	for i := range 20 {
+		if _, err := commit(lead, admit("a", uint64(i+1))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var saved bytes.Buffer
+	if err := q.nodes["m1"].Snapshot(&saved); err != nil {
+		t.Fatal(err)
+	}
+	before := q.nodes["m1"].Registry()
+	q.stopAll()
+
+	fresh := filepath.Join(dir, "fresh")
+	self := Peer{"m7", "host7:5070"}
+	for what, err := range map[string]error{
+		"damaged":  restoreError(fresh+"-1", self, bytes.Replace(saved.Bytes(), []byte("agent-7"), []byte("agent-8"), 1)),
+		"cut":      restoreError(fresh+"-2", self, saved.Bytes()[:saved.Len()-1]),
+		"in use":   restoreError(filepath.Join(dir, "m1"), self, saved.Bytes()),
+		"anything": restoreError(fresh+"-3", self, []byte("hello")),
+	} {
+		if err == nil {
+			t.Errorf("%s: restored", what)
+		}
+	}
+	state, err := Restore(fresh, self, bytes.NewReader(saved.Bytes()))
+	if err != nil || state.Hash() != before.Hash() {
+		t.Fatalf("restored %v, hash %v", err, state.Hash() == before.Hash())
+	}
+	again := &quorum{t: t, mesh: newMesh(), nodes: map[api.MasterID]*node{}}
+	restored := again.onDisk(self, fresh)
+	_, lead2 := again.leader("")
+	if lead2.Term.Compare(lead.Term) <= 0 || lead2.Term.Epoch != before.Epoch+1 {
+		t.Errorf("term %v follows %v", lead2.Term, lead.Term)
+	}
+	if _, err := commit(lead2, admit("b", 1)); err != nil {
+		t.Fatal(err)
+	}
+	if n := len(restored.Registry().Agents); n != 21 || restored.Registry().Cluster != before.Cluster {
+		t.Errorf("%d agents of %s", n, restored.Registry().Cluster)
+	}
+	again.stopAll()
+	moved := again.onDisk(Peer{"m7", "elsewhere:5070"}, fresh)
+	if _, lead3 := again.leader(""); lead3.Term.Epoch != lead2.Term.Epoch || lead3.Term.Compare(lead2.Term) <= 0 {
+		t.Errorf("after a restart: term %v", lead3.Term)
+	}
+	if members := moved.Status().Members; len(members) != 1 || members[0].Addr != "elsewhere:5070" {
+		t.Errorf("after a move: %+v", members)
+	}
+	again.stopAll()
+}
+
+func restoreError(dir string, self Peer, data []byte) error {
+	_, err := Restore(dir, self, bytes.NewReader(data))
+	return err
+}
+
+// TestRecover: one of three is left; it leads alone with all it had, in a higher epoch,
+// and a new master joins it. One of the lost that comes back is not let in.
+func TestRecover(t *testing.T) {
+	dir := t.TempDir()
+	q := diskQuorum(t, 3, dir)
+	_, lead := q.leader("")
+	for i := range 20 {
+		if _, err := commit(lead, admit("a", uint64(i+1))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	q.agree()
+	want := q.nodes["m1"].Registry()
+	q.stopAll()
+
+	home := filepath.Join(dir, "m1")
+	if _, err := Survey(filepath.Join(dir, "nobody")); !api.Is(err, api.NotFound) {
+		t.Errorf("surveyed nothing: %v", err)
+	}
+	found, err := Survey(home)
+	if err != nil || len(found.Members) != 3 || found.Last < want.Index || found.Cluster != want.Cluster {
+		t.Fatalf("surveyed %+v, %v", found, err)
+	}
+	for range 2 { // twice is once more, in a higher epoch
+		if _, err := Recover(home, ""); err != nil {
+			t.Fatal(err)
+		}
+	}
+	alone := &quorum{t: t, mesh: q.mesh, nodes: map[api.MasterID]*node{}}
+	m1 := alone.onDisk(Peer{"m1", "host1:5070"}, home)
+	_, lead2 := alone.leader("")
+	if lead2.Term.Epoch != want.Epoch+2 || len(lead2.State.Agents) != 20 {
+		t.Errorf("term %v with %d agents", lead2.Term, len(lead2.State.Agents))
+	}
+	alone.peers = []Peer{{"m1", "host1:5070"}}
+	joined := alone.onDisk(Peer{"m4", "host4:5070"}, filepath.Join(dir, "m4"))
+	if err := m1.AddPeer(t.Context(), Peer{"m4", "host4:5070"}); err != nil {
+		t.Fatal(err)
+	}
+	alone.agree()
+	if n := len(joined.Registry().Agents); n != 20 {
+		t.Errorf("m4 has %d agents", n)
+	}
+	ghost := alone.onDisk(Peer{"m2", "host2:5070"}, filepath.Join(dir, "m2"))
+	if err := <-ghost.ended; !api.Is(err, api.Removed) || !strings.Contains(err.Error(), "removed") {
+		t.Errorf("a lost master that came back ended with %v", err)
+	}
+	delete(alone.nodes, "m2")
+	alone.stopAll()
+}
