@@ -5,22 +5,7 @@ import (
 	"time"
 
 	"github.com/tenderhq/tender/allocator"
-	"github.com/tenderhq/tender/api"
 )
-
-// turn is the state of looking at one agent, and memory that is used again.
-type turn struct {
-	on        bool
-	number    uint64
-	plan      planned           // of the last portion of stated demand
-	proposals []allocator.Claim // of this round
-	members   []int32           // to whom
-	first     int               // where the agent's own begin
-
-	own, change, offer, rest, relief, asked, floor amounts
-	rooms                                   []room
-	guests                                  []*member
-}
 
 // Allocate proposes offers for all that is free, wanted and allowed now.
 func (b *Books) Allocate(now time.Time) allocator.Allocation {
@@ -163,168 +148,13 @@ func (b *Books) servePending(a *agent) {
 	}
 }
 
-// serve offers what the agent has, member by member, until nobody takes more.
-func (b *Books) serve(a *agent, o *order) {
-	if !a.offerable {
-		return
-	}
-	t := &b.turn
-	t.on = true
-	t.number++
-	t.first = len(t.proposals)
-	if len(a.keeps) > 0 {
-		b.serveKeeps(a, o)
-	}
-	for !a.open.IsZero() && o.size > 0 && !b.floor.under(a) && (b.serveOwed(a, o) || b.serveOrder(a, o)) {
-	}
-	t.on = false
-}
-
-// serveOwed asks the members of roles that lack something of their guarantee.
-func (b *Books) serveOwed(a *agent, o *order) bool {
-	for _, chunk := range b.promises.owed.chunks {
-		for _, e := range chunk {
-			r := b.promises.roles[e.id]
-			for _, l := range o.lanes {
-				for _, p := range r.places[o.which] {
-					if p.lane == l && b.servePlace(a, o, p, true) {
-						return true
-					}
-				}
-			}
-		}
-	}
-	return false
-}
-
-func (b *Books) serveOrder(a *agent, o *order) bool {
-	for _, l := range o.lanes {
-		if b.servePlace(a, o, l.root, false) {
-			return true
-		}
-	}
-	return false
-}
-
-// servePlace asks the members below the place in order, until one takes something.
-func (b *Books) servePlace(a *agent, o *order, p *place, owed bool) bool {
-	for _, chunk := range p.list.chunks {
-		for i := range chunk {
-			id := chunk[i].id
-			if id < 0 {
-				if b.serveBelow(a, o, o.parts[^id], owed) {
-					return true
-				}
-				continue
-			}
-			m := b.members[id]
-			if m.passed == b.turn.number {
-				continue
-			}
-			offer, why := b.portion(m, a, owed)
-			if why == granted {
-				b.propose(a, m, offer, o)
-				return true
-			}
-			if !owed && (a.plain || why != isFiltered) { // else another cut may not be hidden
-				m.passed = b.turn.number
-			}
-		}
-	}
-	return false
-}
-
-// serveBelow passes by a role that is at its limit, with all below it.
-func (b *Books) serveBelow(a *agent, o *order, p *place, owed bool) bool {
-	if p.role.full && a.plain {
-		p.role.cut = true
-		return false
-	}
-	return b.servePlace(a, o, p, owed)
-}
-
-// propose books an offer and joins it to the member's other part of the same agent.
-func (b *Books) propose(a *agent, m *member, offer api.Resources, o *order) {
-	b.offers++
-	m.served, m.role.own = b.offers, b.offers
-	for r := m.role; r != nil; r = r.parent {
-		r.served = b.offers
-	}
-	a.last = m.number
-	counted := a.counted
-	if !same(offer, a.open) {
-		b.counted = b.kinds.count(b.counted, offer, nil)
-		counted = b.counted
-	}
-	b.charge(m, offer, counted, +1)
-	a.hold(m, offer, true)
-	b.setFree(a, less(a.free, offer), nil)
-	b.join(a, m, offer)
-	if m.demand != nil {
-		b.plan(a, m)
-	}
-	b.promises.met = b.promises.met || m.role.promise.near
-	b.reorder(m, o)
-}
-
-// proposed is what this turn has given the member already.
-func (b *Books) proposed(m *member) api.Resources {
-	if b.turn.on {
-		for i := b.turn.first; i < len(b.turn.members); i++ {
-			if b.turn.members[i] == m.number {
-				return b.turn.proposals[i].Resources
-			}
-		}
-	}
-	return api.Resources{}
-}
-
-func (b *Books) join(a *agent, m *member, offer api.Resources) {
-	t := &b.turn
-	for i := t.first; i < len(t.members); i++ {
-		if t.members[i] == m.number {
-			t.proposals[i].Resources = t.proposals[i].Resources.Plus(offer)
-			return
-		}
-	}
-	t.members = append(t.members, m.number)
-	t.proposals = append(t.proposals, allocator.Claim{Framework: m.framework.spec.ID, Role: m.role.name, Agent: a.id, Resources: offer})
-}
-
-// plan notes what the offer was sized for; a demand that is served leaves the order.
-func (b *Books) plan(a *agent, m *member) {
-	p := b.turn.plan
-	p.shape.open += p.n
-	at := slices.IndexFunc(a.plans, func(other planned) bool { return other.member == p.member && other.shape == p.shape })
-	if at >= 0 {
-		a.plans[at].n += p.n
-	} else {
-		a.plans = append(a.plans, p)
-	}
-	if !m.demand.wants() {
-		b.relist(m)
-	}
-}
-
-// claims hands the round's proposals out.
-func (b *Books) claims() []allocator.Claim {
-	t := &b.turn
-	if len(t.proposals) == 0 {
-		return nil
-	}
-	claims := slices.Clone(t.proposals)
-	clear(t.proposals)
-	t.proposals, t.members, t.first = t.proposals[:0], t.members[:0], 0
-	return claims
-}
-
 // Wake is the next moment at which Allocate would propose something by itself.
 func (b *Books) Wake() time.Time {
-	next, any := b.filters.next(b)
-	if due, ok := b.keeps.next(); ok && (!any || due < next) {
-		next, any = due, true
+	next, some := b.filters.next(b)
+	if due, ok := b.keeps.next(); ok && (!some || due < next) {
+		next, some = due, true
 	}
-	if !any {
+	if !some {
 		return time.Time{}
 	}
 	return b.timeOf(next)

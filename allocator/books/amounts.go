@@ -47,7 +47,7 @@ func (a *amounts) addAt(kind int, x int64) {
 	(*a)[kind] += x
 }
 
-// set makes a a copy of b.
+// set copies b.
 func (a *amounts) set(b amounts) { *a = append((*a)[:0], b...) }
 
 func (a amounts) zero() bool {
@@ -184,12 +184,8 @@ func less(r, s api.Resources) api.Resources {
 
 func (a amounts) clone() amounts { return append(amounts(nil), a...) }
 
-// cap takes b away from a, down to nothing.
-func (a amounts) cap(b amounts) {
-	for kind := range a {
-		a[kind] = max(0, a[kind]-b.at(kind))
-	}
-}
+// milli writes an amount for people.
+func milli(x int64) string { return api.Milli(x).String() }
 
 // subTimes takes n times b away.
 func (a *amounts) subTimes(b amounts, n int64) {
@@ -198,6 +194,3 @@ func (a *amounts) subTimes(b amounts, n int64) {
 		(*a)[kind] -= n * x
 	}
 }
-
-// milli writes an amount for people.
-func milli(x int64) string { return api.Milli(x).String() }

@@ -57,7 +57,7 @@ type Books struct {
 	yields  yields
 	keeps   keeps
 
-	epoch time.Time // what times are counted from; zero = no time seen yet
+	epoch time.Time // what instants are counted from; zero = no time seen yet
 	now   instant
 	// offers counts proposals, so that equals take turns.
 	offers uint64
@@ -101,14 +101,17 @@ func New(config allocator.Config, options Options) *Books {
 	return b
 }
 
-// instant is a time as nanoseconds since the books first saw one, compact in filters.
+// instant is a time as nanoseconds since the epoch of the books, compact in filters.
 type instant int64
 
-// instantOf converts a time; the first one seen becomes the epoch. Differences of
-// times keep their monotonic part (R23).
+// before is how far the epoch lies before the first time seen, so that all instants
+// are positive, whatever comes first.
+const before = 10 * 365 * 24 * time.Hour
+
+// instantOf converts a time. Differences of times keep their monotonic part (R23).
 func (b *Books) instantOf(t time.Time) instant {
 	if b.epoch.IsZero() {
-		b.epoch = t
+		b.epoch = t.Add(-before)
 	}
 	return instant(t.Sub(b.epoch))
 }

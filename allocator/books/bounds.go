@@ -37,10 +37,6 @@ func (b *Books) bounded(m *member, a *agent, offer api.Resources, owed bool) (ap
 	return offer, granted
 }
 
-// essential reports whether every task needs the kind: who may have no more of it is
-// offered nothing unreserved at all, for what is left would only be declined.
-func (b *Books) essential(kind int) bool { return kind == b.cpus || kind == b.mem }
-
 // fill notes whether the role's own limit leaves nothing more of what every task needs.
 func (b *Books) fill(r *role) {
 	if r.limit != nil {

@@ -123,12 +123,3 @@ func (l *list) move(from, to entry) {
 	l.remove(from)
 	l.insert(to)
 }
-
-// clear forgets all entries and keeps some memory.
-func (l *list) clear() {
-	if len(l.chunks) > 0 {
-		l.spare = l.chunks[0]
-	}
-	l.chunks = l.chunks[:0]
-	l.size = 0
-}

@@ -85,7 +85,7 @@ func TestTable(t *testing.T) {
 		fail(err)
 		row(fmt.Sprintf("99 %% suppressed, %d x %d", size[0], size[1]), sample, "", mesosSuppress[size])
 	}
-	out.Flush()
+	fail(out.Flush())
 	declined, err := bench.DeclineAll(fresh, 1000, 1000)
 	fail(err)
 	row("declined, 1000 x 1000: early cycles", declined.Early, "", "47.7 ms")
@@ -111,7 +111,7 @@ func TestTable(t *testing.T) {
 		row(fmt.Sprintf("LargeAndSmallQuota, %d small, %d large roles", size[0], size[1]),
 			fmt.Sprintf("first %s, idle %s, all met: %v", first, idle, met))
 	}
-	out.Flush()
+	fail(out.Flush())
 	if *svg != "" {
 		fail(bench.Draw(*svg, fresh, *quick))
 		fmt.Println("drawn:", *svg)

@@ -1,0 +1,97 @@
+package books
+
+import "github.com/tenderhq/tender/allocator"
+
+// turn is the state of looking at one agent, and memory that is used again.
+type turn struct {
+	on        bool
+	number    uint64
+	plan      planned           // of the last portion of stated demand
+	proposals []allocator.Claim // of this round
+	members   []int32           // to whom
+	first     int               // where the agent's own begin
+
+	own, change, offer, rest, relief, asked, floor amounts
+	rooms                                          []room
+	guests                                         []*member
+}
+
+// serve offers what the agent has, member by member, until nobody takes more.
+func (b *Books) serve(a *agent, o *order) {
+	if !a.offerable {
+		return
+	}
+	t := &b.turn
+	t.on = true
+	t.number++
+	t.first = len(t.proposals)
+	if len(a.keeps) > 0 {
+		b.serveKeeps(a, o)
+	}
+	for !a.open.IsZero() && o.size > 0 && !b.floor.under(a) && (b.serveOwed(a, o) || b.serveOrder(a, o)) {
+	}
+	t.on = false
+}
+
+// serveOwed asks the members of roles that lack something of their guarantee.
+func (b *Books) serveOwed(a *agent, o *order) bool {
+	for _, chunk := range b.promises.owed.chunks {
+		for _, e := range chunk {
+			r := b.promises.roles[e.id]
+			for _, l := range o.lanes {
+				for _, p := range r.places[o.which] {
+					if p.lane == l && b.servePlace(a, o, p, true) {
+						return true
+					}
+				}
+			}
+		}
+	}
+	return false
+}
+
+func (b *Books) serveOrder(a *agent, o *order) bool {
+	for _, l := range o.lanes {
+		if b.servePlace(a, o, l.root, false) {
+			return true
+		}
+	}
+	return false
+}
+
+// servePlace asks the members below the place in order, until one takes something.
+func (b *Books) servePlace(a *agent, o *order, p *place, owed bool) bool {
+	for _, chunk := range p.list.chunks {
+		for i := range chunk {
+			id := chunk[i].id
+			if id < 0 {
+				if b.serveBelow(a, o, o.parts[^id], owed) {
+					return true
+				}
+				continue
+			}
+			m := b.members[id]
+			if m.passed == b.turn.number {
+				continue
+			}
+			offer, why := b.portion(m, a, owed)
+			if why == granted {
+				b.propose(a, m, offer, o)
+				return true
+			}
+			if !owed && (a.plain || why != isFiltered) { // else another cut may not be hidden
+				m.passed = b.turn.number
+			}
+		}
+	}
+	return false
+}
+
+// serveBelow passes by a role that is at its limit, with all below it.
+func (b *Books) serveBelow(a *agent, o *order, p *place, owed bool) bool {
+	if p.role.full && a.plain {
+		p.role.cut = true
+		return false
+	}
+	return b.servePlace(a, o, p, owed)
+}
