@@ -137,7 +137,7 @@ func (t *task) judge(status api.Status, full bool) verdict {
 		return deliver
 	case status.Number > 0 && status.Number <= t.seen:
 		return t.judgeCopy(status)
-	case t.over:
+	case t.over && !(t.latest == api.TaskUnknown && status.State != api.TaskUnknown):
 		return settledBefore(status)
 	case status.Number == 0 && (status.State == t.latest || status.Reason == api.ReasonTaskDuplicate && t.latest > api.TaskStaging):
 		return ignore
@@ -163,7 +163,8 @@ func (t *task) judgeCopy(status api.Status) verdict {
 }
 
 // handled takes the first held status off: the scheduler has handled it. It reports
-// whether the task is settled and forgotten.
+// whether the task is settled and forgotten. UNKNOWN settles only what nobody has told
+// of since: the leader may say it a moment before the task's agent is back.
 func (b *book) handled(t *task) (status api.Status, settled bool) {
 	status = t.held[0]
 	t.held = t.held[1:]
@@ -171,7 +172,7 @@ func (b *book) handled(t *task) (status api.Status, settled bool) {
 	t.busy, t.failures = false, 0
 	t.state = status.State
 	t.number = max(t.number, status.Number)
-	if !settles(status.State) {
+	if !settles(status.State) || status.State == api.TaskUnknown && len(t.held) > 0 {
 		return status, false
 	}
 	b.forget(t)

@@ -1,0 +1,34 @@
+package framework
+
+import (
+	"testing"
+
+	"github.com/tenderhq/tender/api"
+)
+
+// TestUnknownSwallowsNoEnd: the leader says that it does not know a task, and before the scheduler has
+// heard that, the task's agent is back and tells its end. The end must be told too.
+func TestUnknownSwallowsNoEnd(t *testing.T) {
+	b := newBook()
+	for _, status := range []api.Status{
+		{Task: "t", State: api.TaskUnknown},
+		{Task: "t", Agent: "agent-1", Number: 2, State: api.TaskFinished},
+	} {
+		if _, verdict := b.take(status); verdict != deliver {
+			t.Fatalf("%s is not told: %v", status.State, verdict)
+		}
+	}
+	task := b.tasks["t"]
+	if status, settled := b.handled(task); status.State != api.TaskUnknown || settled {
+		t.Errorf("after %s nothing is awaited any more", status.State)
+	}
+	if status, settled := b.handled(task); status.State != api.TaskFinished || !settled {
+		t.Errorf("%s does not settle the task", status.State)
+	}
+	if _, verdict := b.take(api.Status{Task: "t", Agent: "agent-1", Number: 2, State: api.TaskFinished}); verdict != acknowledge {
+		t.Errorf("a second copy of the end: %v", verdict)
+	}
+	if b.held != 0 || len(b.tasks) != 0 {
+		t.Errorf("%d statuses are held, %d tasks remembered", b.held, len(b.tasks))
+	}
+}
