@@ -213,7 +213,11 @@ func (a *App) withClient(run func(ctx context.Context, c *client.Client, args []
 		if err != nil {
 			return err
 		}
-		defer func() { err = errors.Join(err, c.Close()) }()
+		defer func() {
+			if failed := c.Close(); err == nil {
+				err = failed
+			}
+		}()
 		return run(command.Context(), c, args)
 	}
 }

@@ -80,22 +80,11 @@ func sentence(err error) string {
 		}
 		return away.Error() + "; start a cluster with 'tender dev', or name the masters with --master or TENDER_MASTER"
 	}
-	var own *api.Error
-	if !errors.As(err, &own) || own != innermost(err) {
-		return oneLine(err.Error())
+	text := err.Error()
+	if own := (*api.Error)(nil); errors.As(err, &own) {
+		text = strings.Replace(text, own.Error(), plainly(own), 1)
 	}
-	return oneLine(plainly(own))
-}
-
-// innermost strips what only carries a code.
-func innermost(err error) error {
-	for {
-		f, ok := err.(failure)
-		if !ok {
-			return err
-		}
-		err = f.err
-	}
+	return oneLine(text)
 }
 
 func plainly(err *api.Error) string {

@@ -87,6 +87,11 @@ func checkQuery(command *cobra.Command, k kind, q query, format string) error {
 	if q.limit < 0 {
 		return usagef("--limit is %d; write how many are wanted, or 0 for all", q.limit)
 	}
+	for _, state := range q.states {
+		if !slices.ContainsFunc(k.states, func(known string) bool { return strings.EqualFold(known, state) }) && len(k.states) > 0 {
+			return usagef("--state: %w", unknownWord("state", state, k.states))
+		}
+	}
 	for _, name := range []string{"state", "agent", "framework", "role", "all"} {
 		if command.Flags().Changed(name) && !slices.Contains(k.filters, name) {
 			return usagef("--%s means nothing for %s", name, k.name)

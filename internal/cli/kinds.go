@@ -7,6 +7,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/tenderhq/tender/api"
 	apiv1 "github.com/tenderhq/tender/api/v1"
 	"github.com/tenderhq/tender/internal/cli/client"
 )
@@ -36,17 +37,32 @@ type kind struct {
 	name    string // as `get` takes it; the singular and its start do too
 	about   string
 	filters []string // flags that mean something for it
+	states  []string // what --state may name
 	list    func(ctx context.Context, c *client.Client, q query) (*listing, error)
 }
 
 // kinds in the order in which they are told.
 var kinds = []kind{
-	{"masters", "the masters and which one leads", []string{"state"}, listMasters},
-	{"agents", "the agents, their state and resources", []string{"state"}, listAgents},
-	{"frameworks", "the frameworks that are or were subscribed", []string{"state", "role"}, listFrameworks},
-	{"tasks", "the tasks; --all also those that have ended", []string{"state", "agent", "framework", "all"}, listTasks},
-	{"offers", "the offers that frameworks hold now", []string{"agent", "framework", "role"}, listOffers},
-	{"roles", "the roles with weight, priority and quota", nil, listRoles},
+	{"masters", "the masters and which one leads", []string{"state"}, masterStates, listMasters},
+	{"agents", "the agents, their state and resources", []string{"state"}, agentStates, listAgents},
+	{"frameworks", "the frameworks that are or were subscribed", []string{"state", "role"}, frameworkStates, listFrameworks},
+	{"tasks", "the tasks; --all also those that have ended", []string{"state", "agent", "framework", "all"}, taskStates(), listTasks},
+	{"offers", "the offers that frameworks hold now", []string{"agent", "framework", "role"}, nil, listOffers},
+	{"roles", "the roles with weight, priority and quota", nil, nil, listRoles},
+}
+
+var (
+	masterStates    = []string{"leader", "follower", "non-voter", "unreachable"}
+	agentStates     = []string{"INITING", "RUNNING", "BUSY", "DISCONNECTED", "TOMBSTONE"}
+	frameworkStates = []string{"active", "disconnected", "removed"}
+)
+
+// taskStates are all that a list can show: UNKNOWN is only ever an answer to one framework.
+func taskStates() (names []string) {
+	for state := api.TaskStaging; state < api.TaskUnknown; state++ {
+		names = append(names, state.String())
+	}
+	return names
 }
 
 // kindNamed finds a kind by its name, its singular or a start of at least two letters.

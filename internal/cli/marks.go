@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -86,7 +87,11 @@ func markFlags(command *cobra.Command, request *apiv1.MarkAgentRequest) error {
 
 // said prints what an action came to.
 func (a *App) said(answer *apiv1.ActionResponse) error {
-	_, err := fmt.Fprintf(a.Stdout, "%s: %s\n", answer.GetSubject(), orDone(answer.GetMessage()))
+	text := orDone(answer.GetMessage())
+	if !strings.Contains(text, answer.GetSubject()) {
+		text = answer.GetSubject() + ": " + text
+	}
+	_, err := fmt.Fprintln(a.Stdout, text)
 	return err
 }
 

@@ -59,7 +59,7 @@ func (a *App) runCommand() *cobra.Command {
 	flags.StringVar(&f.resources, "resources", "", "further resources for each, such as 'licenses:1'")
 	flags.StringArrayVarP(&f.env, "env", "e", nil, "NAME=VALUE for the tasks; NAME alone passes it on from here; repeatable")
 	flags.StringVar(&f.role, "role", string(api.DefaultRole), "role whose share is used")
-	flags.StringArrayVar(&f.constraints, "constraint", nil, "only agents for which this is true, such as 'agent.attributes.rack == \"r1\"'; repeatable")
+	flags.StringArrayVar(&f.constraints, "constraint", nil, "only agents for which this is true, such as 'attributes[\"rack\"] == \"r1\"'; repeatable")
 	flags.StringToStringVar(&f.labels, "label", nil, "NAME=VALUE of the tasks; repeatable")
 	flags.DurationVar(&f.grace, "grace", 0, "time between SIGTERM and SIGKILL (default 5s)")
 	flags.BoolVar(&f.shell, "shell", false, "COMMAND is a line for /bin/sh")

@@ -111,7 +111,7 @@ func (c *Client) Close() error {
 func (c *Client) Invoke(ctx context.Context, method string, args, reply any, opts ...grpc.CallOption) error {
 	// An action may take long, so it does not look for the leader itself: a master that hangs would cost all its time.
 	if longest(method) > attemptMax && c.leaderNow() == "" {
-		if _, err := c.Operator().GetCluster(ctx, &apiv1.GetClusterRequest{}); err != nil {
+		if err := c.findLeader(ctx); err != nil {
 			return err
 		}
 	}
@@ -127,7 +127,7 @@ func (c *Client) Invoke(ctx context.Context, method string, args, reply any, opt
 func (c *Client) NewStream(
 	ctx context.Context, desc *grpc.StreamDesc, method string, opts ...grpc.CallOption,
 ) (stream grpc.ClientStream, err error) {
-	if _, err := c.Operator().GetCluster(ctx, &apiv1.GetClusterRequest{}); err != nil {
+	if err := c.findLeader(ctx); err != nil {
 		return nil, err
 	}
 	err = c.follow(ctx, method, func(ctx context.Context, conn *grpc.ClientConn) error {
@@ -135,6 +135,15 @@ func (c *Client) NewStream(
 		return err
 	})
 	return stream, err
+}
+
+// findLeader asks who leads; a follower may know it too.
+func (c *Client) findLeader(ctx context.Context) error {
+	cluster, err := c.Operator().GetCluster(ctx, &apiv1.GetClusterRequest{})
+	if err == nil && cluster.GetLeaderAddress() != "" {
+		c.setLeader(cluster.GetLeaderAddress())
+	}
+	return err
 }
 
 // longest is how long one attempt may take.
@@ -162,7 +171,7 @@ func (c *Client) follow(ctx context.Context, method string, call func(context.Co
 				return nil
 			case ctx.Err() != nil:
 				return api.E(op, api.Unavailable, "", context.Cause(ctx))
-			case !c.worthAnother(search, address, err):
+			case !c.worthAnother(search, address, method, err):
 				return Error(err)
 			case time.Now().After(deadline):
 				return api.E(op, api.Unavailable, "", search.sentence())
@@ -186,13 +195,16 @@ func (c *Client) attempt(ctx context.Context, address string, call func(context.
 }
 
 // worthAnother notes a failure that another master, or a later attempt, may make good.
-func (c *Client) worthAnother(search *search, address string, err error) bool {
+func (c *Client) worthAnother(search *search, address, method string, err error) bool {
 	if detail := detailOf(err); detail != nil {
 		switch detail.GetKind() {
 		case apiv1.ErrorKind_NOT_LEADER:
 			search.redirect(address, detail.GetLeader())
 			return true
 		case apiv1.ErrorKind_UNAVAILABLE:
+			if longest(method) > attemptMax {
+				return false // the leader has tried, and says why it could not
+			}
 			search.failed(address, detail.GetMessage())
 			return true
 		}

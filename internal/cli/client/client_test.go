@@ -198,6 +198,22 @@ func TestARefusalIsTypedAndNotTriedAgain(t *testing.T) {
 	})
 }
 
+func TestAnActionThatTheLeaderCouldNotDoKeepsItsReason(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNetwork()
+		n.add(t, "m1", func() error {
+			if len(n.calls) > 1 {
+				return refusal(apiv1.ErrorKind_UNAVAILABLE, "", "its agent does not answer")
+			}
+			return nil
+		})
+		_, err := n.client(t, "m1:5060").Operator().KillTask(t.Context(), &apiv1.KillTaskRequest{})
+		if !api.Is(err, api.Unavailable) || !strings.Contains(err.Error(), "its agent does not answer") || len(n.calls) != 2 {
+			t.Errorf("got %v after %v", err, n.calls)
+		}
+	})
+}
+
 func TestTheCallersContextEndsTheSearch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)

@@ -6,8 +6,8 @@ import "strings"
 func Closest(word string, names []string) string {
 	best, bestDistance := "", 1+max(1, len(word)/3)
 	for _, name := range names {
-		distance := distance(strings.ToLower(word), name)
-		if len(word) >= 2 && strings.HasPrefix(name, strings.ToLower(word)) {
+		distance := distance(strings.ToLower(word), strings.ToLower(name))
+		if len(word) >= 2 && strings.HasPrefix(strings.ToLower(name), strings.ToLower(word)) {
 			distance = min(distance, 1)
 		}
 		if distance < bestDistance {
