@@ -53,7 +53,8 @@ type Allocator interface {
 	// Return frees what was taken by a proposal, Take or Launch.
 	Return(Claim)
 	// Refuse leaves a filter: until then the framework is not offered this agent in
-	// this role, if the offer would hold no more than what was refused.
+	// this role, if the offer would hold no more than what was refused. It is forgotten
+	// when the agent's attributes or place change.
 	Refuse(claim Claim, until time.Time)
 	// Use says what an agent really uses, smoothed by the caller (R28).
 	Use(agent api.AgentID, used api.Resources)

@@ -2,6 +2,7 @@ package allocatortest
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -75,15 +76,17 @@ func (c *Cluster) Agent(id api.AgentID, total string) {
 }
 
 // SetAgent adds or changes an agent. When it is not offered any more, its offers are
-// rescinded, as the core does.
+// rescinded, as the core does; when it looks different, filters of it are forgotten.
 func (c *Cluster) SetAgent(a allocator.Agent) {
 	c.Logf("agent %s %s zone=%s offerable=%v", a.ID, a.Total, a.Zone, a.Offerable)
+	was := c.Agents[a.ID]
 	c.Agents[a.ID] = a
 	c.Policy.SetAgent(a)
 	if !a.Offerable {
 		c.rescind(func(o allocator.Claim) bool { return o.Agent == a.ID })
 	}
-	c.dropFilters(func(f filter) bool { return false })
+	other := was.Zone != a.Zone || was.Region != a.Region || !maps.Equal(was.Attributes, a.Attributes)
+	c.dropFilters(func(f filter) bool { return other && f.claim.Agent == a.ID })
 }
 
 // RemoveAgent forgets an agent with all on it.

@@ -202,6 +202,10 @@ func attributesChange(c *Cluster) {
 	c.Expect()
 	c.SetAgent(allocator.Agent{ID: "a1", Zone: "z1", Total: c.R("cpus:1;mem:512"), Offerable: true})
 	c.Expect("f1 a1 cpus:1;mem:512")
+	c.Decline(c.Offer("f1", "a1"), time.Hour)
+	c.Expect()
+	c.SetAgent(allocator.Agent{ID: "a1", Zone: "z1", Attributes: map[string]string{"disk": "ssd"}, Total: c.R("cpus:1;mem:512"), Offerable: true})
+	c.Expect("f1 a1 cpus:1;mem:512") // it is another agent now: the filter is forgotten
 	c.Decline(c.Offer("f1", "a1"), 0)
 	c.SetFramework(allocator.Framework{ID: "f1", Roles: []api.Role{"r"}, Active: true, Constraint: `zone == "z2"`})
 	c.Expect()

@@ -22,6 +22,9 @@ func (b *Books) Take(claim allocator.Claim) {
 	}
 	b.touchMember(m)
 	b.addTask(a, m, claim)
+	if claim.Task != "" {
+		b.forgive(m)
+	}
 	b.loosen()
 }
 

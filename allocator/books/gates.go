@@ -113,6 +113,7 @@ func (b *Books) relook(a *agent) {
 	if a.look != nil && a.look.key == key {
 		return
 	}
+	b.filters.forgetAgent(b, a) // it may suit now who refused it before
 	b.unlook(a)
 	l := b.looks[key]
 	if l == nil {

@@ -54,7 +54,7 @@ func (a *agent) letGo(m *member, resources api.Resources, offer bool) (gone api.
 		h := &a.held[i]
 		if h.member == m.number && h.offer == offer {
 			part := h.resources.Intersect(resources)
-			fruitful = fruitful || h.fruitful
+			fruitful, h.fruitful = fruitful || h.fruitful, true
 			h.resources, resources = less(h.resources, part), less(resources, part)
 			gone = gone.Plus(part)
 		}

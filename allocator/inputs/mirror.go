@@ -1,0 +1,305 @@
+package inputs
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tenderhq/tender/allocator"
+	"github.com/tenderhq/tender/api"
+)
+
+// Mirror is what the inputs so far amount to.
+type Mirror struct {
+	agents     map[api.AgentID]allocator.Agent
+	uses       map[api.AgentID]api.Resources
+	frameworks map[api.FrameworkID]allocator.Framework
+	roles      map[api.Role]allocator.Role
+	members    map[memberKey]*member
+	places     map[placeKey]*place
+	hold       bool
+}
+
+type memberKey struct {
+	framework api.FrameworkID
+	role      api.Role
+}
+
+// member is a framework in a role.
+type member struct {
+	suppressed bool
+	stated     bool
+	shapes     []api.Shape // what is left of the demand
+}
+
+type placeKey struct {
+	memberKey
+	agent api.AgentID
+}
+
+// place is what a member has on an agent.
+type place struct {
+	loose   api.Resources // offers and executors
+	tasks   map[api.TaskID]allocator.Claim
+	filters []Refuse
+}
+
+// filtersPerPlaceMax bounds the filters that are remembered of one framework, role and
+// agent; the oldest go first, and the agent is offered once more.
+const filtersPerPlaceMax = 8
+
+// NewMirror is of no inputs.
+func NewMirror() *Mirror {
+	return &Mirror{
+		agents:     make(map[api.AgentID]allocator.Agent),
+		uses:       make(map[api.AgentID]api.Resources),
+		frameworks: make(map[api.FrameworkID]allocator.Framework),
+		roles:      make(map[api.Role]allocator.Role),
+		members:    make(map[memberKey]*member),
+		places:     make(map[placeKey]*place),
+	}
+}
+
+// Note takes one input.
+func (m *Mirror) Note(input Input) {
+	switch i := input.(type) {
+	case SetAgent:
+		m.agents[i.Agent.ID] = i.Agent
+	case RemoveAgent:
+		m.removeAgent(i.Agent)
+	case SetFramework:
+		m.setFramework(i.Framework)
+	case RemoveFramework:
+		m.removeFramework(i.Framework)
+	case Suppress:
+		m.each(i.Framework, i.Roles, func(key memberKey) { m.member(key).suppressed = true })
+	case Revive:
+		m.each(i.Framework, i.Roles, m.revive)
+	case SetDemand:
+		one := m.member(memberKey{i.Framework, i.Role})
+		one.stated, one.shapes = i.Shapes != nil, slices.Clone(i.Shapes)
+	case SetRole:
+		m.roles[i.Role.Role] = i.Role
+	case Hold:
+		m.hold = i.On
+	case Use:
+		m.uses[i.Agent] = i.Used
+	case Take:
+		m.take(i.Claim)
+	case Launch:
+		m.launch(i.Claim)
+	case Return:
+		m.giveBack(i.Claim)
+	case Refuse:
+		m.refuse(i)
+	}
+}
+
+// Propose takes what the policy has proposed: it counts as taken.
+func (m *Mirror) Propose(offers []allocator.Claim) {
+	for _, claim := range offers {
+		m.take(claim)
+	}
+}
+
+func (m *Mirror) member(key memberKey) *member {
+	one := m.members[key]
+	if one == nil {
+		one = &member{}
+		m.members[key] = one
+	}
+	return one
+}
+
+func (m *Mirror) place(claim allocator.Claim) *place {
+	key := keyOf(claim)
+	one := m.places[key]
+	if one == nil {
+		one = &place{}
+		m.places[key] = one
+	}
+	return one
+}
+
+func keyOf(claim allocator.Claim) placeKey {
+	return placeKey{memberKey{claim.Framework, claim.Role}, claim.Agent}
+}
+
+func (m *Mirror) removeAgent(id api.AgentID) {
+	delete(m.agents, id)
+	delete(m.uses, id)
+	maps.DeleteFunc(m.places, func(key placeKey, _ *place) bool { return key.agent == id })
+}
+
+func (m *Mirror) setFramework(f allocator.Framework) {
+	was := m.frameworks[f.ID]
+	m.frameworks[f.ID] = f
+	if was.Active && !f.Active {
+		m.forgetFilters(func(key memberKey) bool { return key.framework == f.ID })
+	}
+	maps.DeleteFunc(m.members, func(key memberKey, _ *member) bool {
+		return key.framework == f.ID && !slices.Contains(f.Roles, key.role)
+	})
+}
+
+func (m *Mirror) removeFramework(id api.FrameworkID) {
+	delete(m.frameworks, id)
+	maps.DeleteFunc(m.members, func(key memberKey, _ *member) bool { return key.framework == id })
+	maps.DeleteFunc(m.places, func(key placeKey, _ *place) bool { return key.framework == id })
+}
+
+func (m *Mirror) each(id api.FrameworkID, roles []api.Role, do func(memberKey)) {
+	if len(roles) == 0 {
+		roles = m.frameworks[id].Roles
+	}
+	for _, role := range roles {
+		do(memberKey{id, role})
+	}
+}
+
+func (m *Mirror) revive(key memberKey) {
+	m.member(key).suppressed = false
+	m.forgetFilters(func(other memberKey) bool { return other == key })
+}
+
+func (m *Mirror) forgetFilters(whose func(memberKey) bool) {
+	for key, one := range m.places { // order: irrelevant because each is changed by itself
+		if whose(key.memberKey) {
+			one.filters = nil
+			m.tidy(key, one)
+		}
+	}
+}
+
+func (m *Mirror) take(claim allocator.Claim) {
+	one := m.place(claim)
+	if claim.Task == "" {
+		one.loose = one.loose.Plus(claim.Resources)
+		return
+	}
+	if one.tasks == nil {
+		one.tasks = make(map[api.TaskID]allocator.Claim)
+	}
+	one.tasks[claim.Task] = claim
+}
+
+func (m *Mirror) launch(claim allocator.Claim) {
+	if claim.Task == "" {
+		return // an executor: a part of the offer as before
+	}
+	one := m.place(claim)
+	one.loose = one.loose.Without(claim.Resources)
+	m.take(claim)
+	who := m.members[memberKey{claim.Framework, claim.Role}]
+	if who == nil {
+		return
+	}
+	plain := claim.Resources.Plain()
+	for i := range who.shapes {
+		if shape := &who.shapes[i]; shape.Count > 0 && plain.Contains(shape.Resources) {
+			shape.Count--
+			break
+		}
+	}
+	who.shapes = slices.DeleteFunc(who.shapes, func(shape api.Shape) bool { return shape.Count <= 0 })
+}
+
+func (m *Mirror) giveBack(claim allocator.Claim) {
+	key := keyOf(claim)
+	one := m.places[key]
+	if one == nil {
+		return
+	}
+	if _, runs := one.tasks[claim.Task]; runs {
+		delete(one.tasks, claim.Task)
+	} else {
+		one.loose = one.loose.Without(claim.Resources)
+	}
+	m.tidy(key, one)
+}
+
+func (m *Mirror) refuse(filter Refuse) {
+	one := m.place(filter.Claim)
+	if len(one.filters) >= filtersPerPlaceMax {
+		one.filters = slices.Delete(one.filters, 0, 1)
+	}
+	one.filters = append(one.filters, filter)
+}
+
+func (m *Mirror) tidy(key placeKey, one *place) {
+	if one.loose.IsZero() && len(one.tasks) == 0 && len(one.filters) == 0 {
+		delete(m.places, key)
+	}
+}
+
+// Forget drops the filters that have ended.
+func (m *Mirror) Forget(now time.Time) {
+	for key, one := range m.places { // order: irrelevant because each is changed by itself
+		one.filters = slices.DeleteFunc(one.filters, func(f Refuse) bool { return !now.Before(f.Until) })
+		m.tidy(key, one)
+	}
+}
+
+// Loose is what the framework holds of the agent in the role beside tasks.
+func (m *Mirror) Loose(claim allocator.Claim) api.Resources {
+	if one := m.places[keyOf(claim)]; one != nil {
+		return one.loose
+	}
+	return api.Resources{}
+}
+
+// Inputs tell a fresh policy all of it. Open offers are told as taken: it did not
+// propose them.
+func (m *Mirror) Inputs() []Input {
+	var all []Input
+	all = append(all, Hold{m.hold})
+	for _, role := range slices.Sorted(maps.Keys(m.roles)) {
+		all = append(all, SetRole{m.roles[role]})
+	}
+	for _, id := range slices.Sorted(maps.Keys(m.agents)) {
+		all = append(all, SetAgent{m.agents[id]})
+	}
+	for _, id := range slices.Sorted(maps.Keys(m.frameworks)) {
+		all = append(all, SetFramework{m.frameworks[id]})
+	}
+	for _, key := range slices.SortedFunc(maps.Keys(m.members), compareMembers) {
+		one := m.members[key]
+		if one.stated {
+			all = append(all, SetDemand{key.framework, key.role, append([]api.Shape{}, one.shapes...)})
+		}
+		if one.suppressed {
+			all = append(all, Suppress{key.framework, []api.Role{key.role}})
+		}
+	}
+	for _, key := range slices.SortedFunc(maps.Keys(m.places), comparePlaces) {
+		all = append(all, m.places[key].inputs(key)...)
+	}
+	for _, id := range slices.Sorted(maps.Keys(m.uses)) {
+		all = append(all, Use{id, m.uses[id]})
+	}
+	return all
+}
+
+func (one *place) inputs(key placeKey) []Input {
+	var all []Input
+	if !one.loose.IsZero() {
+		all = append(all, Take{allocator.Claim{Framework: key.framework, Role: key.role, Agent: key.agent, Resources: one.loose}})
+	}
+	for _, id := range slices.Sorted(maps.Keys(one.tasks)) {
+		all = append(all, Take{one.tasks[id]})
+	}
+	for _, filter := range one.filters {
+		all = append(all, filter)
+	}
+	return all
+}
+
+func compareMembers(a, b memberKey) int {
+	return cmp.Or(strings.Compare(string(a.framework), string(b.framework)), strings.Compare(string(a.role), string(b.role)))
+}
+
+func comparePlaces(a, b placeKey) int {
+	return cmp.Or(strings.Compare(string(a.agent), string(b.agent)), compareMembers(a.memberKey, b.memberKey))
+}
