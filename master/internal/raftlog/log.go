@@ -211,6 +211,12 @@ func (l *Log) live(ctx context.Context) error {
 // transportTimeout bounds one exchange between masters; a snapshot gets more by size.
 const transportTimeout = 10 * time.Second
 
+// onePerPeer switches the library's pipelining off. With it a follower's refusal can leave
+// sender and receiver of a pipeline waiting for each other for ever: that follower gets
+// heartbeats and never another entry until the leader's process ends, which then hangs as
+// well (hashicorp/raft#612, open; found here by chaos in virtual time).
+const onePerPeer = 1
+
 func (l *Log) raftConfig() *raft.Config {
 	times := timings[l.config.Profile]
 	config := raft.DefaultConfig()
@@ -232,6 +238,7 @@ func (l *Log) runRaft(ctx context.Context) (again bool, err error) {
 	transport := raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{
 		Stream:                  l.network.stream(),
 		MaxPool:                 3,
+		MaxRPCsInFlight:         onePerPeer,
 		Timeout:                 transportTimeout,
 		Logger:                  config.Logger,
 		MsgpackUseNewTimeFormat: true,
