@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"sync/atomic"
 
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/framework"
@@ -20,6 +21,8 @@ type batch struct {
 	flying  map[api.TaskID]int // jobs by the task that tries them
 	done    map[int]bool
 	jobs    int
+	stays   bool         // after the last job
+	left    atomic.Int32 // jobs that are not done, for others to read
 	client  *framework.Client
 }
 
@@ -32,6 +35,7 @@ func newBatch(jobs int, command string) *batch {
 	for job := range jobs {
 		b.waiting = append(b.waiting, job)
 	}
+	b.left.Store(int32(jobs))
 	return b
 }
 
@@ -83,7 +87,8 @@ func (b *batch) Update(_ context.Context, status api.Status) error {
 		b.waiting = append(b.waiting, job)
 		_ = b.client.Revive() // fails only when Run ends
 	}
-	if len(b.done) == b.jobs {
+	b.left.Store(int32(b.jobs - len(b.done)))
+	if len(b.done) == b.jobs && !b.stays {
 		_ = b.client.Teardown()
 	}
 	return nil

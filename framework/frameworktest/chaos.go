@@ -232,14 +232,7 @@ func (h *Handle) fault(chaos Chaos, fault Fault) (begin, end func()) {
 
 // framework gives one of those that run.
 func (h *Handle) framework(whom int) *Framework {
-	var running []*Framework
-	for _, f := range h.frameworks {
-		select {
-		case <-f.ended:
-		default:
-			running = append(running, f)
-		}
-	}
+	running := h.Frameworks()
 	if len(running) == 0 {
 		return nil
 	}

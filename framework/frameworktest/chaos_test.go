@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"testing"
 	"time"
 
@@ -56,10 +57,12 @@ func chaos(t *testing.T, seed uint64) {
 		}
 	}()
 	frameworktest.Run(t, cluster, func(c *frameworktest.Handle) {
+		var batches []*batch
 		jobs := 50 + random.IntN(200)
 		for _, name := range []string{"red", "blue"} {
 			b := newBatch(jobs, "")
-			b.command = command(seed)
+			b.command, b.stays = command(seed), true
+			batches = append(batches, b)
 			c.Start(framework.Config{Name: name, FailoverTimeout: time.Hour}, b)
 		}
 		clerk := newClerk(c)
@@ -69,8 +72,15 @@ func chaos(t *testing.T, seed uint64) {
 		c.Chaos(plan)
 		c.AwaitAgreement()
 		clerk.check(t)
-		c.AwaitEnded()
+		c.AwaitFor(time.Hour, "all jobs to be done", func() bool {
+			return !slices.ContainsFunc(batches, func(b *batch) bool { return b.left.Load() > 0 })
+		})
 		c.AwaitSettled()
+		for _, f := range c.Frameworks() {
+			if err := f.Teardown(); err != nil {
+				t.Error(err)
+			}
+		}
 		c.AwaitEmpty()
 	})
 }

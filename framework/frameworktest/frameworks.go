@@ -22,10 +22,11 @@ type Framework struct {
 	ended     chan struct{}
 	err       error // of Run, once ended
 
-	mu    sync.Mutex
-	id    api.FrameworkID
-	told  map[api.TaskID][]api.Status
-	order []api.TaskID // as they were first heard of
+	mu     sync.Mutex
+	id     api.FrameworkID
+	client *framework.Client
+	told   map[api.TaskID][]api.Status
+	order  []api.TaskID // as they were first heard of
 }
 
 // Start runs a scheduler in the cluster. Masters, Dialer and Logger are filled in.
@@ -57,7 +58,9 @@ func (h *Handle) StartContext(ctx context.Context, config framework.Config, sche
 	h.frameworks = append(h.frameworks, f)
 	h.live.Go(func() {
 		defer close(f.ended)
+		h.journal.hears(f.ID(), true)
 		f.err = framework.Run(ctx, f.config, &recorder{framework: f, known: make(map[api.TaskID]bool)})
+		h.journal.hears(f.ID(), false)
 	})
 	return f
 }
@@ -73,6 +76,20 @@ func (f *Framework) ID() api.FrameworkID {
 
 // Scheduler is what it runs.
 func (f *Framework) Scheduler() framework.Scheduler { return f.scheduler }
+
+// Teardown removes the framework with its tasks, as soon as it has a session, and waits for that. It
+// returns what Run returned.
+func (f *Framework) Teardown() error {
+	f.handle.t.Helper()
+	f.handle.await(f.host+" to have a session", awaitMax, func() bool { return f.ID() != "" })
+	f.mu.Lock()
+	client := f.client
+	f.mu.Unlock()
+	if err := client.Teardown(); err != nil {
+		return err
+	}
+	return f.Await()
+}
 
 // Stop ends the scheduler in order and returns what Run returned.
 func (f *Framework) Stop() error {
@@ -110,6 +127,18 @@ func (f *Framework) Await() error {
 		}
 	})
 	return f.err
+}
+
+// Frameworks lists the schedulers that run, in the order of their start.
+func (h *Handle) Frameworks() []*Framework {
+	return slices.DeleteFunc(slices.Clone(h.frameworks), func(f *Framework) bool {
+		select {
+		case <-f.ended:
+			return true
+		default:
+			return false
+		}
+	})
 }
 
 // AwaitEnded waits until every framework has ended well. The test fails when one ends with an error.
@@ -226,7 +255,7 @@ func (r *recorder) Update(ctx context.Context, status api.Status) error {
 
 func (r *recorder) Subscribed(ctx context.Context, client *framework.Client) error {
 	r.framework.mu.Lock()
-	r.framework.id = client.FrameworkID()
+	r.framework.id, r.framework.client = client.FrameworkID(), client
 	r.framework.mu.Unlock()
 	if s, ok := r.framework.scheduler.(framework.Subscriber); ok {
 		return s.Subscribed(ctx, client)

@@ -18,6 +18,7 @@ import (
 type journal struct {
 	mu         sync.Mutex
 	lives      map[api.TaskRef]*life
+	deaf       map[api.FrameworkID]bool // frameworks without a scheduler: they can be told nothing
 	violations []string
 }
 
@@ -57,7 +58,16 @@ type told struct {
 // violationsMax bounds what a broken run prints; the first are the interesting ones.
 const violationsMax = 20
 
-func newJournal() *journal { return &journal{lives: make(map[api.TaskRef]*life)} }
+func newJournal() *journal {
+	return &journal{lives: make(map[api.TaskRef]*life), deaf: make(map[api.FrameworkID]bool)}
+}
+
+// hears notes that a framework has a scheduler, or has none any more.
+func (j *journal) hears(id api.FrameworkID, hears bool) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.deaf[id] = !hears
+}
 
 func (j *journal) life(ref api.TaskRef) *life {
 	l := j.lives[ref]
@@ -172,7 +182,7 @@ func (j *journal) unsettled() []api.TaskRef {
 	defer j.mu.Unlock()
 	var list []api.TaskRef
 	for ref, l := range j.lives {
-		lost := l.forgotten && len(l.starts) == 0
+		lost := l.forgotten && len(l.starts) == 0 || j.deaf[ref.Framework]
 		runs := slices.ContainsFunc(l.starts, func(s start) bool { return s.ended.IsZero() })
 		if runs || l.end == api.TaskUnspecified && len(l.asked) > 0 && !lost {
 			list = append(list, ref)
@@ -229,7 +239,11 @@ func (j *journal) settle() {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	for _, ref := range slices.SortedFunc(maps.Keys(j.lives), compareRefs) {
-		if wrong := j.lives[ref].wrong(); wrong != "" {
+		l := j.lives[ref]
+		if j.deaf[ref.Framework] && l.end == api.TaskUnspecified {
+			continue
+		}
+		if wrong := l.wrong(); wrong != "" {
 			j.broken("%s %s (promises 3 and 6)", ref, wrong)
 		}
 	}

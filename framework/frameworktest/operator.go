@@ -209,8 +209,8 @@ func (h *Handle) AwaitQuiet() {
 }
 
 // AwaitSettled waits until every task that was launched has ended, for its scheduler, for the leader and
-// on the machines, and holds the promises against how they ended. Tasks whose framework is gone need
-// no end.
+// on the machines, and holds the promises against how they ended. Schedulers that have ended need not
+// be told.
 func (h *Handle) AwaitSettled() {
 	h.t.Helper()
 	h.await("every task to be settled", awaitMax, func() bool { return len(h.journal.unsettled()) == 0 })
