@@ -75,7 +75,7 @@ type proc struct {
 	lines  chan string // of both outputs; closed at their end
 	stdout bytes.Buffer
 	stderr bytes.Buffer
-	said   []string
+	said   []string // and not awaited yet
 	ended  chan struct{}
 	code   int
 }
@@ -160,14 +160,19 @@ func (p *proc) over() bool {
 	}
 }
 
-// await returns when the process has said the words.
+// await returns when the process has said a line with the words. Each line is taken once; the two outputs have no order.
 func (p *proc) await(words string) {
 	p.t.Helper()
+	has := func(line string) bool { return strings.Contains(line, words) }
+	if i := slices.IndexFunc(p.said, has); i >= 0 {
+		p.said = slices.Delete(p.said, i, i+1)
+		return
+	}
 	for line := range p.lines {
-		p.said = append(p.said, line)
-		if strings.Contains(line, words) {
+		if has(line) {
 			return
 		}
+		p.said = append(p.said, line)
 	}
 	p.t.Fatalf("%v ended without saying %q:\n%s", p.cmd.Args[1:], words, strings.Join(p.said, ""))
 }
