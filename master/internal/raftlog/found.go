@@ -158,6 +158,7 @@ func (l *Log) bootstrap(config *raft.Config, transport raft.Transport) error {
 		if err := raft.BootstrapCluster(config, l.folder.logs, l.folder.stable, l.folder.snapshots, transport, voters); err != nil {
 			return err
 		}
+		l.founded = true
 	}
 	if self.Voted {
 		return nil

@@ -26,7 +26,9 @@ type Log struct {
 	barrier     func(*raft.Raft) raft.Future // as Raft's; a test can break it
 	requests    chan func(*raft.Raft)        // to do between two looks
 	chatter     *chatter
-	unusable    *Leadership // Run's goroutine only: the last one; its term is used up
+	founded     bool              // in this run of the process: nobody leads yet; before Raft begins
+	departed    chan api.MasterID // their connections were closed; see suspect
+	unusable    *Leadership       // Run's goroutine only: the last one; its term is used up
 
 	mu      sync.Mutex
 	said    about                      // what settings say to others; guarded by mu
@@ -54,12 +56,13 @@ func Open(config Config) (*Log, error) {
 		silent:      make(map[api.MasterID]time.Time),
 		requests:    make(chan func(*raft.Raft)),
 		chatter:     newChatter(),
+		departed:    make(chan api.MasterID, 1),
 	}
 	l.machine = newMachine(l.fail)
 	if err := l.openFolder(); err != nil {
 		return nil, err
 	}
-	l.network = newNetwork(l.config, l.aboutUs)
+	l.network = newNetwork(l.config, l.aboutUs, l.hasLeft)
 	return l, nil
 }
 
@@ -252,7 +255,10 @@ func (l *Log) runRaft(ctx context.Context) (again bool, err error) {
 	}
 	unwatch := l.watch(r)
 	l.setRaft(r)
+	stopSuspecting := l.suspect(ctx, r, transport)
 	again, err = l.lead(ctx, r)
+	stopSuspecting()
+	l.founded = false
 	unwatch()
 	l.setRaft(nil)
 	return again, errors.Join(err, l.shutdown(r))

@@ -2,8 +2,10 @@ package raftlog
 
 import (
 	"errors"
+	"fmt"
 	"net"
 	"sync"
+	"syscall"
 	"time"
 )
 
@@ -13,10 +15,11 @@ type mesh struct {
 	listeners map[string]*meshListener
 	cut       map[[2]string]bool
 	conns     map[[2]string][]net.Conn
+	crashed   map[string]bool // dials nobody
 }
 
 func newMesh() *mesh {
-	return &mesh{listeners: map[string]*meshListener{}, cut: map[[2]string]bool{}, conns: map[[2]string][]net.Conn{}}
+	return &mesh{listeners: map[string]*meshListener{}, cut: map[[2]string]bool{}, conns: map[[2]string][]net.Conn{}, crashed: map[string]bool{}}
 }
 
 func link(a, b string) [2]string {
@@ -37,7 +40,7 @@ func (m *mesh) listen(addr string) net.Listener {
 func (m *mesh) dialer(from string) func(string, time.Duration) (net.Conn, error) {
 	return func(to string, timeout time.Duration) (net.Conn, error) {
 		m.mu.Lock()
-		l, cut := m.listeners[to], m.cut[link(from, to)]
+		l, cut := m.listeners[to], m.cut[link(from, to)] || m.crashed[from]
 		m.mu.Unlock()
 		if l == nil || cut {
 			return nil, errors.New("no route to " + to)
@@ -48,7 +51,7 @@ func (m *mesh) dialer(from string) func(string, time.Duration) (net.Conn, error)
 		select {
 		case l.conns <- theirs:
 		case <-l.over:
-			return nil, errors.New("connection refused by " + to)
+			return nil, fmt.Errorf("%s: %w", to, syscall.ECONNREFUSED)
 		case <-timer.C:
 			return nil, errors.New("timeout to " + to)
 		}
@@ -92,3 +95,20 @@ func (l *meshListener) Accept() (net.Conn, error) {
 
 func (l *meshListener) Close() error   { l.once.Do(func() { close(l.over) }); return nil }
 func (l *meshListener) Addr() net.Addr { return address(l.addr) }
+
+// crash closes a master's listener and every connection of it, as the end of its
+// process does; what goes on running there reaches nobody.
+func (m *mesh) crash(addr string) {
+	m.mu.Lock()
+	l := m.listeners[addr]
+	m.mu.Unlock()
+	_ = l.Close() // never fails
+	m.isolate(addr, true)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for other := range m.listeners { // to it: refused, not lost
+		m.cut[link(addr, other)] = false
+	}
+	m.cut[link(addr, addr)] = true
+	m.crashed[addr] = true
+}

@@ -56,7 +56,8 @@ type member struct {
 type network struct {
 	config Config
 	about  func() about
-	ready  chan net.Conn // greeted connections for Raft
+	left   func(api.MasterID) // a master's connection to our Raft was closed; must not wait
+	ready  chan tracked       // greeted connections for Raft
 
 	mu     sync.Mutex
 	conns  map[net.Conn]bool // guarded by mu
@@ -65,8 +66,8 @@ type network struct {
 	busy   sync.WaitGroup
 }
 
-func newNetwork(config Config, about func() about) *network {
-	return &network{config: config, about: about, ready: make(chan net.Conn), conns: make(map[net.Conn]bool)}
+func newNetwork(config Config, about func() about, left func(api.MasterID)) *network {
+	return &network{config: config, about: about, left: left, ready: make(chan tracked), conns: make(map[net.Conn]bool)}
 }
 
 // serve accepts connections until close.
@@ -125,7 +126,7 @@ func (n *network) greeted(conn net.Conn) {
 	timer := time.NewTimer(greetingTimeout)
 	defer timer.Stop()
 	select {
-	case n.ready <- conn:
+	case n.ready <- tracked{conn, n, hello.From}:
 	case <-timer.C: // Raft has just gone; the other side dials again
 		n.drop(conn)
 	}
@@ -150,6 +151,15 @@ func (n *network) ask(addr string, timeout time.Duration) (about, error) {
 		n.drop(conn)
 	}
 	return answer, err
+}
+
+// takesPart says whether a master's Raft is there to answer.
+func (n *network) takesPart(addr string) bool {
+	conn, _, err := n.greet(addr, "raft", greetingTimeout)
+	if err == nil {
+		n.drop(conn)
+	}
+	return err == nil
 }
 
 func (n *network) greet(addr, purpose string, timeout time.Duration) (net.Conn, about, error) {
@@ -273,7 +283,7 @@ func (n *network) stream() *stream {
 func (s *stream) Accept() (net.Conn, error) {
 	select {
 	case conn := <-s.network.ready:
-		return tracked{conn, s.network}, nil
+		return conn, nil
 	case <-s.over:
 		return nil, net.ErrClosed
 	}
@@ -285,7 +295,7 @@ func (s *stream) Dial(address raft.ServerAddress, timeout time.Duration) (net.Co
 	if err != nil {
 		return nil, err
 	}
-	return tracked{conn, s.network}, nil
+	return tracked{conn, s.network, ""}, nil
 }
 
 // Close ends the stream with all its connections, not the listener.
@@ -307,10 +317,14 @@ func (s *stream) Addr() net.Addr { return address(s.network.config.Advertise) }
 type tracked struct {
 	net.Conn
 	network *network
+	from    api.MasterID // who opened it; "": we did
 }
 
 func (t tracked) Close() error {
 	t.network.drop(t.Conn)
+	if t.from != "" {
+		t.network.left(t.from)
+	}
 	return nil
 }
 

@@ -104,7 +104,7 @@ func TestWrongClusterIsRefused(t *testing.T) {
 		defer q.stopAll()
 		q.leader("")
 		m1 := q.nodes["m1"]
-		stranger := newNetwork(Config{Dial: q.mesh.dialer("elsewhere")}, func() about { return about{ID: "m9", Cluster: "cluster-other"} })
+		stranger := newNetwork(Config{Dial: q.mesh.dialer("elsewhere")}, func() about { return about{ID: "m9", Cluster: "cluster-other"} }, func(api.MasterID) {})
 		if _, _, err := stranger.greet(m1.config.Advertise, "raft", time.Second); err == nil || !strings.Contains(err.Error(), "wrong cluster") {
 			t.Errorf("a master of another cluster: %v", err)
 		}

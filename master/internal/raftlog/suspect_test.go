@@ -1,0 +1,61 @@
+package raftlog
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// TestDeadLeaderIsFollowedAtOnce: a leader whose machine refuses connections is not
+// waited for; one that is only cut off is, for the heartbeat timeout.
+func TestDeadLeaderIsFollowedAtOnce(t *testing.T) {
+	heartbeat := timings[ProfileLAN].heartbeat
+	for _, test := range []struct {
+		what   string
+		do     func(*mesh, string)
+		atOnce bool
+	}{
+		{"dead", (*mesh).crash, true},
+		{"cut off", func(m *mesh, addr string) { m.isolate(addr, true) }, false},
+	} {
+		t.Run(test.what, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				q := newQuorum(t, 3)
+				defer q.stopAll()
+				id, lead := q.leader("")
+				advance(time.Minute)
+				began := time.Now()
+				test.do(q.mesh, q.nodes[id].config.Advertise)
+				_, next := q.leader(id)
+				took := time.Since(began)
+				if next.Term.Compare(lead.Term) <= 0 {
+					t.Errorf("term %v follows %v", next.Term, lead.Term)
+				}
+				if atOnce := took < heartbeat; atOnce != test.atOnce {
+					t.Errorf("followed after %v; the heartbeat timeout is %v", took, heartbeat)
+				}
+			})
+		})
+	}
+}
+
+// TestClosedConnectionsAreNoDeath: a leader that only loses its connections goes on.
+func TestClosedConnectionsAreNoDeath(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newQuorum(t, 3)
+		defer q.stopAll()
+		id, lead := q.leader("")
+		addr := q.nodes[id].config.Advertise
+		for range 20 {
+			q.mesh.isolate(addr, true)
+			q.mesh.isolate(addr, false)
+			advance(time.Second)
+		}
+		if lead.ended() {
+			t.Error("the leader was replaced: " + lead.Why())
+		}
+		if _, err := commit(lead, admit("a", 1)); err != nil {
+			t.Error(err)
+		}
+	})
+}
