@@ -2,11 +2,13 @@ package agent
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 
@@ -24,7 +26,7 @@ import (
 func TestMain(m *testing.M) {
 	if executor.Active() {
 		if err := commandexecutor.Run(context.Background()); err != nil {
-			os.Stderr.WriteString(err.Error() + "\n")
+			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}
 		os.Exit(0)
@@ -38,6 +40,7 @@ type running struct {
 	t    *testing.T
 	stop context.CancelFunc
 	done chan error
+	once sync.Once
 }
 
 func testConfig(t *testing.T, masters ...string) Config {
@@ -67,14 +70,11 @@ func run(t *testing.T, config Config) *running {
 // end stops the agent and waits for it.
 func (r *running) end() {
 	r.stop()
-	if err, first := <-r.done; first && err != nil {
-		r.t.Errorf("the agent ended with %v", err)
-	}
-	select {
-	case <-r.done:
-	default:
-		close(r.done)
-	}
+	r.once.Do(func() {
+		if err := <-r.done; err != nil {
+			r.t.Errorf("the agent ended with %v", err)
+		}
+	})
 }
 
 func command(id api.TaskID, shell string) api.Task {
@@ -150,7 +150,7 @@ func TestRestartKeepsTasks(t *testing.T) {
 	if len(started) != 1 || !proc.Alive(started[0].Process.PID, started[0].Process.Start) {
 		t.Fatalf("the executor did not outlive its agent: %+v", started)
 	}
-	t.Cleanup(func() { syscall.Kill(-started[0].Process.PID, syscall.SIGKILL) })
+	t.Cleanup(func() { _ = syscall.Kill(-started[0].Process.PID, syscall.SIGKILL) })
 	master.forget()
 
 	second := run(t, config)

@@ -66,7 +66,9 @@ func BenchmarkLives(b *testing.B) {
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "lives/s")
 	b.ReportMetric(float64(cpu(b)-before)/float64(b.N)/1000, "cpu-us/life")
 	cancel()
-	<-done
+	if err := <-done; err != nil {
+		b.Error(err)
+	}
 	if err := fakes.KillEverything(context.Background()); err != nil {
 		b.Error(err)
 	}

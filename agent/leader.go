@@ -28,8 +28,8 @@ const (
 	// messageSlackBytes is what gRPC may add to a message of the largest size.
 	messageSlackBytes = 4 << 10
 
-	seekPauseMin = 50 * time.Millisecond
-	seekPauseMax = 2 * time.Second
+	seekPauseFirst = 50 * time.Millisecond
+	seekPauseLast  = 2 * time.Second
 	// openTimeout bounds the opening of a stream; a master that accepts and says nothing
 	// is left by the core's session timeout.
 	openTimeout = 5 * time.Second
@@ -98,7 +98,7 @@ func (s *seeker) failed(err error) time.Duration {
 		return 0
 	}
 	s.follows = 0
-	s.pause = min(max(2*s.pause, seekPauseMin), seekPauseMax)
+	s.pause = min(max(2*s.pause, seekPauseFirst), seekPauseLast)
 	return s.pause/2 + rand.N(s.pause/2)
 }
 

@@ -8,9 +8,9 @@ import (
 	"github.com/tenderhq/tender/internal/protocol"
 )
 
-// awayMin is how late the loop's own timer may be before the loop counts as having been
+// awayFrom is how late the loop's own timer may be before the loop counts as having been
 // away, so that nobody is judged by a silence that was its own (R23).
-const awayMin = time.Second
+const awayFrom = time.Second
 
 // loop takes everything that is waiting, steps it, and sends: batching under load, no
 // delay without. again: the core has ended its life by Forget.
@@ -51,7 +51,7 @@ func (a *Agent) loop(ctx context.Context) (again bool, err error) {
 // back is the time now, after telling the core if the loop was away.
 func (a *Agent) back(due time.Time) time.Time {
 	now := time.Now()
-	if gap := now.Sub(due); !due.IsZero() && gap > awayMin {
+	if gap := now.Sub(due); !due.IsZero() && gap > awayFrom {
 		a.log.Warn().Dur("gap", gap).Msg("the agent itself did not run; its deadlines move")
 		a.perform(a.core.Step(core.Event{At: due, What: core.Away{Gap: gap}}))
 	}

@@ -55,7 +55,7 @@ func serveScript(t testing.TB, listener net.Listener) *script {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		s.server.Serve(listener)
+		_ = s.server.Serve(listener) // Stop ends it
 	}()
 	t.Cleanup(func() {
 		s.server.Stop()
@@ -129,7 +129,7 @@ func (s *script) keep(call protocol.AgentCall) {
 func (s *script) say(events ...protocol.AgentEvent) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
-	s.stream.Send(wire.AgentEventsToProto(protocol.AgentEvents{Term: s.term, Session: s.session, Events: events}))
+	_ = s.stream.Send(wire.AgentEventsToProto(protocol.AgentEvents{Term: s.term, Session: s.session, Events: events}))
 }
 
 // launch sends a launch.

@@ -1,7 +1,6 @@
 package checkpoint
 
 import (
-	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -264,19 +263,4 @@ func fromMoment(m *timestamppb.Timestamp) time.Time {
 		return time.Time{}
 	}
 	return m.AsTime()
-}
-
-// order sorts the identity's records before all others, and keeps the rest as they are.
-func order(records []core.Record) []core.Record {
-	rank := func(record core.Record) int {
-		switch record.(type) {
-		case core.Identity:
-			return 0
-		case core.VolumeKept:
-			return 1
-		}
-		return 2
-	}
-	slices.SortStableFunc(records, func(a, b core.Record) int { return cmp.Compare(rank(a), rank(b)) })
-	return records
 }

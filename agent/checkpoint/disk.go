@@ -394,7 +394,7 @@ func freeBytes(folder string) (int64, error) {
 	if err := syscall.Statfs(folder, &s); err != nil {
 		return 0, err
 	}
-	return int64(s.Bavail) * int64(s.Bsize), nil
+	return int64(s.Bavail * uint64(s.Bsize)), nil
 }
 
 // Close closes the log.

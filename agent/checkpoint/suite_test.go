@@ -33,7 +33,11 @@ func folder(t testing.TB) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { os.RemoveAll(name) })
+	t.Cleanup(func() {
+		if err := os.RemoveAll(name); err != nil {
+			t.Error(err)
+		}
+	})
 	return name
 }
 

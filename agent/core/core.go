@@ -93,9 +93,11 @@ type Core struct {
 	stubsOf  map[api.ExecutorRef]int
 	usage    *protocol.UsageReport // the last sample
 	sampling bool                  // one is under way
-	sweeping bool                  // a timer waits for the oldest sandbox
-	diskFull bool
-	identity uint64 // number of the last Identity record
+	// usageNext is the task that the next heartbeat's usage begins with, when not all fit.
+	usageNext api.TaskRef
+	sweeping  bool // a timer waits for the oldest sandbox
+	diskFull  bool
+	identity  uint64 // number of the last Identity record
 }
 
 // waiter does something once a record is on disk.

@@ -46,7 +46,7 @@ func (c *Core) executorForked(w ExecutorForked) {
 		return
 	}
 	e.phase = phaseGated
-	number := c.put(ExecutorStarted{Run: w.Run, Process: w.Process, TokenHash: w.TokenHash})
+	number := c.put(ExecutorStarted(w))
 	c.after(number, func() {
 		if e.phase != phaseGated {
 			return

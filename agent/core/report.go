@@ -1,6 +1,7 @@
 package core
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 
@@ -125,6 +126,35 @@ func resourcesBytes(resources api.Resources) int {
 		}
 	}
 	return bytes
+}
+
+// usageItemsMax is how many executors and tasks one heartbeat speaks of, each with the
+// longest IDs, so that it fits a message. Of more tasks each heartbeat takes the next
+// ones in turn; the total is always that of all.
+const usageItemsMax = 1500
+
+func (c *Core) usageToTell() protocol.UsageReport {
+	if c.usage == nil {
+		return protocol.UsageReport{}
+	}
+	usage := *c.usage
+	room := max(usageItemsMax-len(usage.Executors), 0)
+	if len(usage.Tasks) <= room {
+		return usage
+	}
+	refs := slices.SortedFunc(maps.Keys(usage.Tasks), compareRefs)
+	begin, _ := slices.BinarySearchFunc(refs, c.usageNext, compareRefs)
+	usage.Tasks = make(map[api.TaskRef]api.Usage, room)
+	for i := range room {
+		ref := refs[(begin+i)%len(refs)]
+		usage.Tasks[ref] = c.usage.Tasks[ref]
+	}
+	c.usageNext = refs[(begin+room)%len(refs)]
+	return usage
+}
+
+func compareRefs(a, b api.TaskRef) int {
+	return cmp.Or(cmp.Compare(a.Framework, b.Framework), cmp.Compare(a.Task, b.Task))
 }
 
 // sample asks for fresh numbers, unless the last question is still open.

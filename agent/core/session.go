@@ -293,11 +293,7 @@ func (c *Core) heartbeatDue(conn Conn) {
 	if conn != c.leader.conn || !c.leader.registered {
 		return
 	}
-	var usage protocol.UsageReport
-	if c.usage != nil {
-		usage = *c.usage
-	}
-	c.tell(protocol.AgentHeartbeat{Usage: usage})
+	c.tell(protocol.AgentHeartbeat{Usage: c.usageToTell()})
 	c.in(c.leader.interval, timer{kind: timerHeartbeat, conn: conn})
 	c.sample()
 }

@@ -7,6 +7,7 @@ import (
 	"compress/gzip"
 	"crypto/sha256"
 	"encoding/hex"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -104,6 +105,12 @@ type entry struct {
 	kind                byte // of tar; 0 = by the rest
 }
 
+func must(t *testing.T, w io.Writer, data []byte) {
+	if _, err := w.Write(data); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func tarOf(t *testing.T, entries []entry) []byte {
 	var buffer bytes.Buffer
 	w := tar.NewWriter(&buffer)
@@ -121,7 +128,7 @@ func tarOf(t *testing.T, entries []entry) []byte {
 			t.Fatal(err)
 		}
 		if header.Typeflag == tar.TypeReg {
-			w.Write([]byte(e.content))
+			must(t, w, []byte(e.content))
 		}
 	}
 	if err := w.Close(); err != nil {
@@ -133,7 +140,7 @@ func tarOf(t *testing.T, entries []entry) []byte {
 func gzipOf(t *testing.T, data []byte) []byte {
 	var buffer bytes.Buffer
 	w := gzip.NewWriter(&buffer)
-	w.Write(data)
+	must(t, w, data)
 	if err := w.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -155,7 +162,7 @@ func zipOf(t *testing.T, entries []entry) []byte {
 		if err != nil {
 			t.Fatal(err)
 		}
-		f.Write([]byte(content))
+		must(t, f, []byte(content))
 	}
 	if err := w.Close(); err != nil {
 		t.Fatal(err)
@@ -263,7 +270,7 @@ func FuzzExtract(f *testing.F) {
 	f.Add(zipOf(t, entries))
 	f.Fuzz(func(t *testing.T, archive []byte) {
 		sandbox, source := places(t, "archive", archive)
-		Fetcher{BytesMax: 1 << 20, EntriesMax: 100}.Fetch(t.Context(), sandbox, []api.URI{{Source: source, Extract: true}})
+		_ = Fetcher{BytesMax: 1 << 20, EntriesMax: 100}.Fetch(t.Context(), sandbox, []api.URI{{Source: source, Extract: true}})
 		if list, err := os.ReadDir(filepath.Dir(sandbox)); err != nil || len(list) != 2 {
 			t.Errorf("beside the sandbox there is %v, %v", list, err)
 		}

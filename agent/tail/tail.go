@@ -8,6 +8,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"syscall"
 )
 
 // Follow writes the file from offset on, and what is added to it, until ended is closed
@@ -64,7 +65,7 @@ func (f *follower) open() error {
 	if f.file != nil {
 		return nil
 	}
-	file, err := f.root.Open(f.name)
+	file, err := f.root.OpenFile(f.name, os.O_RDONLY|syscall.O_NONBLOCK, 0) // to open a pipe would block
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -72,7 +73,7 @@ func (f *follower) open() error {
 		return err
 	}
 	info, err := file.Stat()
-	if err == nil && !info.Mode().IsRegular() { // a pipe would block, a device never end
+	if err == nil && !info.Mode().IsRegular() { // a device may never end
 		err = errors.New("not a regular file")
 	}
 	if err == nil {

@@ -301,7 +301,7 @@ func walkOpen(root *os.Root, name string, depth int) {
 		return
 	}
 	defer folder.Close()
-	entries, _ := folder.ReadDir(-1) //nolint:errcheck // what can't be listed stays
+	entries, _ := folder.ReadDir(-1) // what can't be listed stays
 	for _, entry := range entries {
 		if entry.IsDir() {
 			walkOpen(root, filepath.Join(name, entry.Name()), depth-1)

@@ -184,8 +184,8 @@ func TestReusedNumbersAreLeftAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() {
-		innocent.Process.Kill()
-		innocent.Wait()
+		_ = innocent.Process.Kill()
+		_ = innocent.Wait()
 	}()
 	pid := innocent.Process.Pid
 	stat, err := proc.Read(pid)

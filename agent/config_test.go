@@ -1,0 +1,68 @@
+package agent
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/tenderhq/tender/api"
+)
+
+func TestDetect(t *testing.T) {
+	found := Detect(filepath.Join(t.TempDir(), "not", "there", "yet"))
+	for _, name := range []string{"cpus", "mem", "disk"} {
+		if found.Scalar(name) <= 0 {
+			t.Errorf("no %s in %s", name, found)
+		}
+	}
+	if ports := found.RangesOf("ports"); !ports.Contains(api.Ranges{{Begin: 31000, End: 32000}}) {
+		t.Errorf("ports are %s", ports)
+	}
+	if err := found.Check(); err != nil {
+		t.Error(err)
+	}
+}
+
+// The socket of a folder with a long path is in a short runtime folder, always the same
+// one, that is nobody else's (R32).
+func TestSocketPath(t *testing.T) {
+	short := &Agent{config: Config{DataDir: "/var/lib/tender"}}
+	if path, err := short.socketPath(); err != nil || path != "/var/lib/tender/executors.sock" {
+		t.Errorf("%q, %v", path, err)
+	}
+	long := &Agent{config: Config{DataDir: filepath.Join(t.TempDir(), strings.Repeat("x", socketBytesMax))}}
+	if err := os.MkdirAll(long.config.DataDir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	path, err := long.socketPath()
+	if err != nil || len(path) > socketBytesMax {
+		t.Fatalf("%q, %v", path, err)
+	}
+	t.Cleanup(func() {
+		if err := os.RemoveAll(filepath.Dir(path)); err != nil {
+			t.Error(err)
+		}
+	})
+	if again, err := long.socketPath(); err != nil || again != path {
+		t.Errorf("then %q, %v", again, err)
+	}
+	if err := os.Chmod(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := long.socketPath(); err == nil {
+		t.Error("a folder that others can enter was taken")
+	}
+}
+
+func TestAddress(t *testing.T) {
+	listener := loopback(t)
+	defer listener.Close()
+	bound := listener.Addr().String()
+	_, portText, _ := strings.Cut(bound, ":")
+	for advertise, want := range map[string]string{"": bound, "host": "host:" + portText, "host:80": "host:80", "::1": "[::1]:" + portText} {
+		if got := (Config{Advertise: advertise}).address(listener.Addr()); got != want {
+			t.Errorf("%q becomes %q, wanted %q", advertise, got, want)
+		}
+	}
+}

@@ -1,0 +1,93 @@
+package core
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/internal/protocol"
+	"github.com/tenderhq/tender/internal/wire"
+)
+
+// loaded is a registered core with many large tasks.
+func loaded(t *testing.T, tasks int) *world {
+	w := newWorld(t)
+	w.out = &strings.Builder{}
+	for _, line := range []string{"started boot=b1", "open", "leader registered"} {
+		w.line(line)
+	}
+	long := strings.Repeat("x", api.IDBytesMax-8)
+	for i := range tasks {
+		task := api.Task{
+			ID: api.TaskID(fmt.Sprintf("%s-%06d", long, i)), Resources: api.Scalars(0.001, 1), Data: make([]byte, (i%16)*15<<10),
+			Command: &api.Command{Argv: []string{"a", "b"}, Env: map[string]string{"A": "B"}}, Labels: map[string]string{"l": "v"},
+		}
+		launch := protocol.LaunchTask{Task: task, Framework: api.Framework{ID: "f1", Name: "n"}, Role: "r", Resources: task.Resources, Number: uint64(i)}
+		w.core.Step(Event{w.now, LeaderSaid{w.conn, protocol.AgentEvents{Term: w.term, Session: w.sess, Events: []protocol.AgentEvent{launch}}}})
+	}
+	w.core.Step(Event{w.now, Checkpointed{w.core.written}})
+	return w
+}
+
+// However much there is to report, no page is larger than a message (R2, R4), and
+// nothing is left out or said twice.
+func TestPagesFitMessages(t *testing.T) {
+	const tasks = 300
+	w := loaded(t, tasks)
+	w.core.Step(Event{w.now, LeaderOpened{w.conn + 1}})
+	opening := protocol.AgentRegistered{Cluster: "c1", Agent: "agent-1"}
+	effects := w.core.Step(Event{w.now, LeaderSaid{w.conn + 1, protocol.AgentEvents{Term: w.term, Session: 7, Events: []protocol.AgentEvent{opening}}}})
+	seen := map[api.TaskID]bool{}
+	pages, last := 0, 0
+	for _, effect := range effects {
+		call, is := effect.(ToLeader)
+		page, report := call.Call.(protocol.AgentReport)
+		if !is || !report {
+			continue
+		}
+		if size := proto.Size(wire.AgentCallsToProto([]protocol.AgentCall{page})); size > api.MessageBytesMax {
+			t.Errorf("page %d has %d bytes", pages, size)
+		}
+		for _, reported := range page.Tasks {
+			if seen[reported.Task.ID] {
+				t.Errorf("%s is reported twice", reported.Task.ID)
+			}
+			seen[reported.Task.ID] = true
+		}
+		pages++
+		if page.Last {
+			last = pages
+		}
+	}
+	if len(seen) != tasks || pages < 10 || last != pages {
+		t.Errorf("%d tasks on %d pages, the last is %d", len(seen), pages, last)
+	}
+}
+
+// A heartbeat always fits; of too many tasks each comes in its turn.
+func TestUsageFitsMessages(t *testing.T) {
+	w := loaded(t, 0)
+	usage := protocol.UsageReport{Tasks: map[api.TaskRef]api.Usage{}, Executors: map[api.ExecutorRef]api.Usage{{Framework: "f1", Executor: "x"}: {}}}
+	long := strings.Repeat("x", api.IDBytesMax-8)
+	for i := range 4000 {
+		ref := api.TaskRef{Framework: api.FrameworkID(long), Task: api.TaskID(fmt.Sprintf("%s-%06d", long, i))}
+		usage.Tasks[ref] = api.Usage{At: w.now, CPU: api.MilliMax, CPUs: 1 << 60, Mem: api.MilliMax, Procs: 1 << 30}
+	}
+	w.core.Step(Event{w.now, Sampled{usage}})
+	seen := map[api.TaskRef]bool{}
+	for range 3 {
+		told := w.core.usageToTell()
+		if size := proto.Size(wire.AgentCallsToProto([]protocol.AgentCall{protocol.AgentHeartbeat{Usage: told}})); size > api.MessageBytesMax {
+			t.Fatalf("a heartbeat has %d bytes", size)
+		}
+		for ref := range told.Tasks {
+			seen[ref] = true
+		}
+	}
+	if len(seen) != len(usage.Tasks) {
+		t.Errorf("three heartbeats told of %d of %d tasks", len(seen), len(usage.Tasks))
+	}
+}
