@@ -205,6 +205,27 @@ func TestExecutorDies(t *testing.T) {
 	}
 }
 
+// Marked gone on a real disk with real processes: all of them end, and a new agent works.
+func TestGoneOnDisk(t *testing.T) {
+	master := newScript(t)
+	a := run(t, testConfig(t, master.address))
+	first := await(master, "registration", func(protocol.RegisterAgent) bool { return true })
+	master.launch(command("t1", "exec sleep 1000"))
+	master.status("t1", api.TaskRunning)
+	id := a.runs.all()[0].process.ID()
+	master.forget()
+	master.say(protocol.AgentGone{Why: "test"})
+	second := await(master, "registration", func(protocol.RegisterAgent) bool { return true })
+	if second.Nonce == first.Nonce {
+		t.Error("the new agent has the old one's nonce")
+	}
+	if proc.Alive(id.PID, id.Start) {
+		t.Error("the old agent's executor lives")
+	}
+	master.launch(command("t1", "exit 0")) // the new agent never heard of it
+	master.status("t1", api.TaskFinished)
+}
+
 func TestLogsFollowATask(t *testing.T) {
 	master := newScript(t)
 	config := testConfig(t, master.address)

@@ -64,7 +64,8 @@ type seeker struct {
 	next    int
 	hint    string // where a follower says that the leader is
 	pause   time.Duration
-	follows int // hints followed in a row
+	follows int    // hints followed in a row
+	said    string // the last failure that was logged
 }
 
 // address is whom to try now.
@@ -102,6 +103,15 @@ func (s *seeker) failed(err error) time.Duration {
 	return s.pause/2 + rand.N(s.pause/2)
 }
 
+// worthSaying: the same failure again and again is one line, not a thousand.
+func (s *seeker) worthSaying(err error) bool {
+	if err == nil || wire.LeaderOf(err) != "" || err.Error() == s.said {
+		return false
+	}
+	s.said = err.Error()
+	return true
+}
+
 // seekLeader holds one session after another, with whoever leads.
 func (a *Agent) seekLeader(ctx context.Context) {
 	s := &seeker{masters: slices.Clone(a.config.Masters)}
@@ -113,15 +123,15 @@ func (a *Agent) seekLeader(ctx context.Context) {
 			return
 		}
 		if heard {
-			s.pause, s.follows = 0, 0
+			s.pause, s.follows, s.said = 0, 0, ""
 		}
 		if a.hopeless(err) {
 			a.fail(api.E("agent.register", api.KindOf(err), address, err))
 			return
 		}
 		pause := s.failed(err)
-		if pause > 0 {
-			a.log.Info().Str("master", address).AnErr("why", err).Dur("pause", pause).Msg("no leader there")
+		if s.worthSaying(err) {
+			a.log.Info().Str("master", address).AnErr("why", err).Msg("no leader there; looking on")
 		}
 		select {
 		case <-time.After(pause):

@@ -115,7 +115,11 @@ func (a *Agent) perform(effects []core.Effect) (again bool) {
 		case core.ToExecutor:
 			a.toExecutor(e.Conn, outgoing{event: e.Event})
 		case core.HandOver:
-			a.toExecutor(e.Conn, outgoing{event: e.Launch, task: e.Task, folder: e.Launch.Sandbox})
+			out := outgoing{event: e.Launch, task: e.Task}
+			if e.Launch.Task.Executor == nil { // commands need a folder; others make theirs
+				out.folder = e.Launch.Sandbox
+			}
+			a.toExecutor(e.Conn, out)
 		case core.CloseExecutor:
 			if link := a.executors[e.Conn]; link != nil {
 				link.out.close(e.Err)

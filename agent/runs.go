@@ -61,6 +61,13 @@ func (r *runs) process(run core.Run) executor.Process {
 	return nil
 }
 
+// forget: the runs of another core's life are not this one's, whatever their numbers.
+func (r *runs) forget() {
+	r.mutex.Lock()
+	defer r.mutex.Unlock()
+	clear(r.processes)
+}
+
 func (r *runs) all() []*runState {
 	r.mutex.Lock()
 	defer r.mutex.Unlock()
@@ -69,6 +76,7 @@ func (r *runs) all() []*runState {
 
 // findRuns looks for the processes of the agent before this one.
 func (a *Agent) findRuns() (alive []core.Run) {
+	a.runs.forget()
 	for _, started := range a.core.Runs() {
 		if process := a.launcher.Find(started.Process); process != nil && a.sameBoot() {
 			a.runs.put(&runState{run: started.Run, process: process, abandon: func() {}})

@@ -81,6 +81,9 @@ func (d *Disk) fail(err error) error {
 
 // Load reads the identity and the log, cuts off a torn tail, and makes the reserve.
 func (d *Disk) Load() ([]core.Record, error) {
+	if err := d.Close(); err != nil { // of the life before a Reset
+		return nil, d.fail(err)
+	}
 	known, err := d.loadIdentity()
 	if err != nil {
 		return nil, d.fail(err)

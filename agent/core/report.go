@@ -45,6 +45,11 @@ func (c *Core) report() {
 	}
 	p.room(len(volumes) * 3 * itemBytes)
 	p.page.Volumes = api.NewResources(volumes...)
+	if c.usage != nil {
+		usage := c.usageToTell()
+		p.room(usageBytes(usage)) // with many tasks a page of its own
+		p.page.Usage = &usage
+	}
 	p.page.Last = true
 	c.tell(p.page)
 }
@@ -107,6 +112,17 @@ func frameworkBytes(f api.Framework) int {
 
 func statusBytes(status api.Status) int {
 	return itemBytes + len(status.Task) + len(status.Message) + len(status.Data)
+}
+
+func usageBytes(usage protocol.UsageReport) int {
+	bytes := itemBytes
+	for ref := range usage.Executors { // order: irrelevant because it is a sum
+		bytes += len(ref.Framework) + len(ref.Executor) + 128
+	}
+	for ref := range usage.Tasks { // order: irrelevant because it is a sum
+		bytes += len(ref.Framework) + len(ref.Task) + 128
+	}
+	return bytes
 }
 
 func mapBytes(words map[string]string) int {
