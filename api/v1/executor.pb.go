@@ -745,7 +745,8 @@ func (x *ExecutorSubscribed) GetRecoveryTimeout() *durationpb.Duration {
 type ExecutorLaunch struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Task  *Task                  `protobuf:"bytes,1,opt,name=task,proto3" json:"task,omitempty"`
-	// The task's own folder, which exists; stdout and stderr belong there.
+	// The task's own folder; stdout and stderr belong there. It exists if the task has
+	// a command or fetched files; else the executor makes it when it needs one.
 	Sandbox       string `protobuf:"bytes,2,opt,name=sandbox,proto3" json:"sandbox,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

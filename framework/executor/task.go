@@ -3,6 +3,7 @@ package executor
 import (
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 
 	"github.com/tenderhq/tender/api"
@@ -12,7 +13,9 @@ import (
 // Task is a task in the executor's hands. Its methods may be called from any goroutine.
 type Task struct {
 	api.Task
-	// Sandbox is the task's own folder.
+	// Sandbox is the path of the task's own folder. It is there when the task has a
+	// command or fetched files; others call [Task.MakeSandbox] before they use it, so
+	// that thousands of small tasks a second need no folders.
 	Sandbox string
 	// Framework, Agent and Hostname say whose it is and where it runs.
 	Framework api.FrameworkID
@@ -22,6 +25,9 @@ type Task struct {
 	ledger *ledger
 	result []byte // guarded by ledger.mu
 }
+
+// MakeSandbox makes the task's own folder, unless it is there.
+func (t *Task) MakeSandbox() error { return os.MkdirAll(t.Sandbox, 0o755) }
 
 // Report is a step in a task's life, as an executor tells it.
 type Report struct {
