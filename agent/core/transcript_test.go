@@ -180,6 +180,9 @@ func (w *world) step(what Happening) {
 	for _, effect := range effects {
 		if c, is := effect.(Checkpoint); is {
 			w.log = append(w.log, c.Record)
+			if forgotten, is := c.Record.(StubForgotten); is {
+				delete(w.told, forgotten.Task) // the ID is new to the agent again
+			}
 		}
 	}
 	for _, effect := range effects {
