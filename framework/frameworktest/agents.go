@@ -123,6 +123,7 @@ func (a *Agent) KillExecutor(number int) {
 	}
 	p := running[number%len(running)]
 	a.handle.journal.excuseHost(a.host.name, a.id(), p.id.Framework, p.name+" was killed")
+	a.handle.journal.crash(a.id())
 	p.kill()
 }
 

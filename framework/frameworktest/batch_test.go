@@ -2,10 +2,13 @@ package frameworktest_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
+	"math/rand/v2"
 	"slices"
 	"sync/atomic"
+	"time"
 
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/framework"
@@ -22,6 +25,7 @@ type batch struct {
 	done    map[int]bool
 	jobs    int
 	stays   bool         // after the last job
+	moods   *rand.Rand   // nil: it handles every update at once
 	left    atomic.Int32 // jobs that are not done, for others to read
 	client  *framework.Client
 }
@@ -75,7 +79,19 @@ func (b *batch) next() api.Task {
 	return api.Task{ID: id, Resources: b.size, Command: b.command(job)}
 }
 
-func (b *batch) Update(_ context.Context, status api.Status) error {
+var errMood = errors.New("not now")
+
+func (b *batch) Update(ctx context.Context, status api.Status) error {
+	if b.moods != nil {
+		select {
+		case <-time.After(time.Duration(b.moods.IntN(20)) * time.Millisecond):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		if b.moods.IntN(10) == 0 {
+			return errMood
+		}
+	}
 	job, ok := b.flying[status.Task]
 	if !ok || !status.State.Terminal() && status.State != api.TaskUnknown {
 		return nil

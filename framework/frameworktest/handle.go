@@ -38,7 +38,7 @@ const (
 	awaitMax = 10 * time.Minute
 	// pollEvery is how often it looks.
 	pollEvery = 20 * time.Millisecond
-	// unsettledShown bounds the tasks whose story is told when a wait was in vain.
+	// unsettledShown bounds the tasks whose story is told when something is wrong.
 	unsettledShown = 3
 )
 
@@ -113,10 +113,16 @@ func (h *Handle) end() {
 // report fails the test for each broken promise and, when it has failed, prints what led there.
 func (h *Handle) report() {
 	h.journal.mu.Lock()
-	broken := slices.Clone(h.journal.violations)
+	broken, suspects := slices.Clone(h.journal.violations), slices.Clone(h.journal.suspects)
 	h.journal.mu.Unlock()
 	for _, violation := range broken {
 		h.t.Errorf("a promise is broken: %s", violation)
+	}
+	for i, ref := range suspects {
+		if i == unsettledShown {
+			break
+		}
+		h.t.Log(h.journal.story(ref))
 	}
 	h.t.Logf("%v of virtual time; %s", h.Now(), h.journal.summary())
 	if h.t.Failed() {

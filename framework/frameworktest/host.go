@@ -139,7 +139,20 @@ func (p *process) dial(ctx context.Context) (net.Conn, error) {
 		return nil, err
 	}
 	context.AfterFunc(p.dead, func() { _ = conn.Close() })
-	return conn, nil
+	return mortal{conn, p.dead}, nil
+}
+
+// mortal is a connection that takes nothing any more from the moment of the SIGKILL on.
+type mortal struct {
+	net.Conn
+	dead context.Context
+}
+
+func (m mortal) Write(b []byte) (int, error) {
+	if m.dead.Err() != nil {
+		return 0, errSIGKILL
+	}
+	return m.Conn.Write(b)
 }
 
 var errSIGKILL = errors.New("killed by signal 9")

@@ -19,7 +19,9 @@ type journal struct {
 	mu         sync.Mutex
 	lives      map[api.TaskRef]*life
 	deaf       map[api.FrameworkID]bool // frameworks without a scheduler: they can be told nothing
+	crashed    map[api.AgentID]bool     // agents of which an executor was killed
 	violations []string
+	suspects   []api.TaskRef // tasks that some violations are about
 }
 
 // life is one task as the two ends saw it.
@@ -34,6 +36,7 @@ type life struct {
 	state   api.TaskState // as the scheduler knows it
 	end     api.TaskState // the first terminal state that it was told
 	why     api.Reason    // of that
+	by      api.AgentID
 	// forgotten: its scheduler was killed before it knew more than its own wish.
 	forgotten bool
 }
@@ -59,7 +62,9 @@ type told struct {
 const violationsMax = 20
 
 func newJournal() *journal {
-	return &journal{lives: make(map[api.TaskRef]*life), deaf: make(map[api.FrameworkID]bool)}
+	return &journal{
+		lives: make(map[api.TaskRef]*life), deaf: make(map[api.FrameworkID]bool), crashed: make(map[api.AgentID]bool),
+	}
 }
 
 // hears notes that a framework has a scheduler, or has none any more.
@@ -82,6 +87,14 @@ func (j *journal) life(ref api.TaskRef) *life {
 func (j *journal) broken(format string, args ...any) {
 	if len(j.violations) < violationsMax {
 		j.violations = append(j.violations, time.Now().UTC().Format(clockFormat)+" "+fmt.Sprintf(format, args...))
+	}
+}
+
+// brokenBy notes a promise that was broken to a task. The lock is held.
+func (j *journal) brokenBy(ref api.TaskRef, format string, args ...any) {
+	j.broken(ref.String()+" "+format, args...)
+	if len(j.suspects) < violationsMax && !slices.Contains(j.suspects, ref) {
+		j.suspects = append(j.suspects, ref)
 	}
 }
 
@@ -111,7 +124,7 @@ func (j *journal) ask(offers []api.Offer, answers []api.Answer) {
 }
 
 // tell notes a status and how the scheduler answered; first says that this scheduler's process
-// hears of the task for the first time.
+// hears of the task for the first time: it is told again what the process before did not acknowledge.
 func (j *journal) tell(status api.Status, err error, first bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -121,17 +134,18 @@ func (j *journal) tell(status api.Status, err error, first bool) {
 		return // an answer, not a state
 	}
 	switch {
-	case l.end != api.TaskUnspecified && status.State != l.end && !(status.State == api.TaskGone && first):
-		j.broken("%s ended %s and is then told %s (promise 3)", l.ref, l.end, status.State)
+	case l.end != api.TaskUnspecified && status.State.Terminal() && status.State != l.end && status.Reason != api.ReasonAgentRebooted:
+		// R13 has the exception.
+		j.brokenBy(l.ref, "ended %s and is then told %s (promise 3)", l.end, status.State)
 	case !first && !mayFollow(l.state, status.State):
-		j.broken("%s was %s and is then told %s (promise 3)", l.ref, l.state, status.State)
+		j.brokenBy(l.ref, "was %s and is then told %s (promise 3)", l.state, status.State)
 	}
 	l.state = status.State
 	if status.State.Terminal() && l.end == api.TaskUnspecified {
-		l.end, l.why = status.State, status.Reason
+		l.end, l.why, l.by = status.State, status.Reason, status.Agent
 	}
 	if status.State == api.TaskDropped && len(l.starts) > 0 {
-		j.broken("%s started on %s and is told DROPPED, which means that it never did", l.ref, l.starts[0].host)
+		j.brokenBy(l.ref, "started on %s and is told DROPPED, which means that it never did", l.starts[0].host)
 	}
 }
 
@@ -141,10 +155,10 @@ func (j *journal) started(host string, ref api.TaskRef, play *Play) {
 	defer j.mu.Unlock()
 	l := j.life(ref)
 	if len(l.starts) > 0 {
-		j.broken("%s starts on %s, having started on %s before (promise 2)", ref, host, l.starts[0].host)
+		j.brokenBy(ref, "starts on %s, having started on %s before (promise 2)", host, l.starts[0].host)
 	}
 	if l.end != api.TaskUnspecified {
-		j.broken("%s starts on %s, having ended %s before (promise 2)", ref, host, l.end)
+		j.brokenBy(ref, "starts on %s, having ended %s before (promise 2)", host, l.end)
 	}
 	l.starts = append(l.starts, start{at: time.Now(), host: host})
 	l.play = play
@@ -214,6 +228,13 @@ func (j *journal) excuseHost(host string, agent api.AgentID, of api.FrameworkID,
 	}
 }
 
+// crash notes that an executor of the agent was killed: what was in its hands FAILED, started or not.
+func (j *journal) crash(agent api.AgentID) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.crashed[agent] = true
+}
+
 // forget notes that a framework's scheduler is killed: what it wished for may never have left it, and
 // of what ended without ever starting its successor need not hear.
 func (j *journal) forget(id api.FrameworkID) {
@@ -240,11 +261,14 @@ func (j *journal) settle() {
 	defer j.mu.Unlock()
 	for _, ref := range slices.SortedFunc(maps.Keys(j.lives), compareRefs) {
 		l := j.lives[ref]
+		if len(l.starts) == 0 && l.why == api.ReasonExecutorTerminated && j.crashed[l.by] {
+			continue
+		}
 		if j.deaf[ref.Framework] && l.end == api.TaskUnspecified {
 			continue
 		}
 		if wrong := l.wrong(); wrong != "" {
-			j.broken("%s %s (promises 3 and 6)", ref, wrong)
+			j.brokenBy(ref, "%s (promises 3 and 6)", wrong)
 		}
 	}
 }

@@ -74,6 +74,8 @@ func (p *process) play(ctx context.Context, task *executor.Task, play *Play, res
 	case <-over:
 	}
 	if play.Crash {
+		p.host.handle.journal.excuseHost(p.host.name, p.host.agentID(), p.id.Framework, "task "+string(task.ID)+" crashed its executor")
+		p.host.handle.journal.crash(p.host.agentID())
 		p.kill()
 		return errSIGKILL
 	}

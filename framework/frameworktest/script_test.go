@@ -73,6 +73,12 @@ func TestJournal(t *testing.T) {
 		{"two ends", func(j *journal) { tell(j, api.TaskKilled, api.TaskGone) }, 1},
 		{"back to the beginning", func(j *journal) { tell(j, api.TaskRunning, api.TaskStarting) }, 1},
 		{"back from nowhere", func(j *journal) { tell(j, api.TaskRunning, api.TaskUnreachable, api.TaskStarting) }, 0},
+		{"after the end", func(j *journal) { tell(j, api.TaskRunning, api.TaskKilled, api.TaskRunning) }, 1},
+		{"told again to a successor", func(j *journal) {
+			tell(j, api.TaskRunning, api.TaskKilled)
+			j.tell(status(api.TaskRunning), nil, true)
+			tell(j, api.TaskKilled)
+		}, 0},
 		{"dropped but ran", func(j *journal) {
 			j.started("h1", ref, &Play{})
 			j.ended("h1", ref)
