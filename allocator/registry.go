@@ -14,6 +14,9 @@ type Config struct {
 	MinOffer []MinOffer
 	// Seed feeds the choices that must not always fall the same way.
 	Seed uint64
+	// Argument is what stands behind the colon of a name such as remote:HOST:PORT. Make
+	// fills it in.
+	Argument string
 }
 
 // MinOffer is one amount that is enough on its own.
@@ -29,7 +32,7 @@ type New func(Config) (Allocator, error)
 var news = map[string]New{}
 
 // Register adds a policy under a name, for use from a main function before anything
-// runs. It panics when the name is taken, which is a mistake in that function.
+// runs. A name such as "remote:ADDR" stands for all that begin with "remote:". It panics when the name is taken, which is a mistake in that function.
 func Register(name string, policy New) {
 	if _, taken := news[name]; taken {
 		panic(fmt.Sprintf("allocator %q is registered twice", name))
@@ -39,11 +42,25 @@ func Register(name string, policy New) {
 
 // Make makes the policy of that name. The error lists the names there are.
 func Make(name string, config Config) (Allocator, error) {
-	policy, ok := news[name]
-	if !ok {
+	policy, argument := find(name)
+	if policy == nil {
 		return nil, fmt.Errorf("allocator %q is unknown; there are %s", name, strings.Join(Names(), ", "))
 	}
+	config.Argument = argument
 	return policy(config)
+}
+
+func find(name string) (New, string) {
+	before, argument, cut := strings.Cut(name, ":")
+	if !cut {
+		return news[name], ""
+	}
+	for _, known := range Names() {
+		if strings.HasPrefix(known, before+":") {
+			return news[known], argument
+		}
+	}
+	return nil, ""
 }
 
 // Names lists the registered names, sorted.

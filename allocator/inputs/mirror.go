@@ -19,6 +19,7 @@ type Mirror struct {
 	roles      map[api.Role]allocator.Role
 	members    map[memberKey]*member
 	places     map[placeKey]*place
+	filters    map[memberKey]map[api.AgentID][]Refuse
 	hold       bool
 }
 
@@ -41,9 +42,8 @@ type placeKey struct {
 
 // place is what a member has on an agent.
 type place struct {
-	loose   api.Resources // offers and executors
-	tasks   map[api.TaskID]allocator.Claim
-	filters []Refuse
+	loose api.Resources // offers and executors
+	tasks map[api.TaskID]allocator.Claim
 }
 
 // filtersPerPlaceMax bounds the filters that are remembered of one framework, role and
@@ -59,6 +59,7 @@ func NewMirror() *Mirror {
 		roles:      make(map[api.Role]allocator.Role),
 		members:    make(map[memberKey]*member),
 		places:     make(map[placeKey]*place),
+		filters:    make(map[memberKey]map[api.AgentID][]Refuse),
 	}
 }
 
@@ -66,7 +67,7 @@ func NewMirror() *Mirror {
 func (m *Mirror) Note(input Input) {
 	switch i := input.(type) {
 	case SetAgent:
-		m.agents[i.Agent.ID] = i.Agent
+		m.setAgent(i.Agent)
 	case RemoveAgent:
 		m.removeAgent(i.Agent)
 	case SetFramework:
@@ -127,17 +128,33 @@ func keyOf(claim allocator.Claim) placeKey {
 	return placeKey{memberKey{claim.Framework, claim.Role}, claim.Agent}
 }
 
+// setAgent forgets the filters of an agent that is described as another one now.
+func (m *Mirror) setAgent(a allocator.Agent) {
+	was, known := m.agents[a.ID]
+	m.agents[a.ID] = a
+	if known && (was.Hostname != a.Hostname || was.Region != a.Region || was.Zone != a.Zone || !maps.Equal(was.Attributes, a.Attributes)) {
+		m.unfilter(a.ID)
+	}
+}
+
 func (m *Mirror) removeAgent(id api.AgentID) {
 	delete(m.agents, id)
 	delete(m.uses, id)
 	maps.DeleteFunc(m.places, func(key placeKey, _ *place) bool { return key.agent == id })
+	m.unfilter(id)
+}
+
+func (m *Mirror) unfilter(id api.AgentID) {
+	for _, filters := range m.filters { // order: irrelevant because each is changed by itself
+		delete(filters, id)
+	}
 }
 
 func (m *Mirror) setFramework(f allocator.Framework) {
 	was := m.frameworks[f.ID]
 	m.frameworks[f.ID] = f
 	if was.Active && !f.Active {
-		m.forgetFilters(func(key memberKey) bool { return key.framework == f.ID })
+		m.forgetFilters(f.ID)
 	}
 	maps.DeleteFunc(m.members, func(key memberKey, _ *member) bool {
 		return key.framework == f.ID && !slices.Contains(f.Roles, key.role)
@@ -148,6 +165,7 @@ func (m *Mirror) removeFramework(id api.FrameworkID) {
 	delete(m.frameworks, id)
 	maps.DeleteFunc(m.members, func(key memberKey, _ *member) bool { return key.framework == id })
 	maps.DeleteFunc(m.places, func(key placeKey, _ *place) bool { return key.framework == id })
+	m.forgetFilters(id)
 }
 
 func (m *Mirror) each(id api.FrameworkID, roles []api.Role, do func(memberKey)) {
@@ -161,16 +179,11 @@ func (m *Mirror) each(id api.FrameworkID, roles []api.Role, do func(memberKey)) 
 
 func (m *Mirror) revive(key memberKey) {
 	m.member(key).suppressed = false
-	m.forgetFilters(func(other memberKey) bool { return other == key })
+	delete(m.filters, key)
 }
 
-func (m *Mirror) forgetFilters(whose func(memberKey) bool) {
-	for key, one := range m.places { // order: irrelevant because each is changed by itself
-		if whose(key.memberKey) {
-			one.filters = nil
-			m.tidy(key, one)
-		}
-	}
+func (m *Mirror) forgetFilters(id api.FrameworkID) {
+	maps.DeleteFunc(m.filters, func(key memberKey, _ map[api.AgentID][]Refuse) bool { return key.framework == id })
 }
 
 func (m *Mirror) take(claim allocator.Claim) {
@@ -221,33 +234,47 @@ func (m *Mirror) giveBack(claim allocator.Claim) {
 }
 
 func (m *Mirror) refuse(filter Refuse) {
-	one := m.place(filter.Claim)
-	if len(one.filters) >= filtersPerPlaceMax {
-		one.filters = slices.Delete(one.filters, 0, 1)
+	key := keyOf(filter.Claim)
+	on := m.filters[key.memberKey]
+	if on == nil {
+		on = make(map[api.AgentID][]Refuse)
+		m.filters[key.memberKey] = on
 	}
-	one.filters = append(one.filters, filter)
+	list := on[key.agent]
+	if len(list) >= filtersPerPlaceMax {
+		list = slices.Delete(list, 0, 1)
+	}
+	on[key.agent] = append(list, filter)
 }
 
 func (m *Mirror) tidy(key placeKey, one *place) {
-	if one.loose.IsZero() && len(one.tasks) == 0 && len(one.filters) == 0 {
+	if one.loose.IsZero() && len(one.tasks) == 0 {
 		delete(m.places, key)
 	}
 }
 
 // Forget drops the filters that have ended.
 func (m *Mirror) Forget(now time.Time) {
-	for key, one := range m.places { // order: irrelevant because each is changed by itself
-		one.filters = slices.DeleteFunc(one.filters, func(f Refuse) bool { return !now.Before(f.Until) })
-		m.tidy(key, one)
+	ended := func(f Refuse) bool { return !now.Before(f.Until) }
+	for key, on := range m.filters { // order: irrelevant because each is changed by itself
+		for id, list := range on {
+			if on[id] = slices.DeleteFunc(list, ended); len(on[id]) == 0 {
+				delete(on, id)
+			}
+		}
+		if len(on) == 0 {
+			delete(m.filters, key)
+		}
 	}
 }
 
-// Loose is what the framework holds of the agent in the role beside tasks.
-func (m *Mirror) Loose(claim allocator.Claim) api.Resources {
-	if one := m.places[keyOf(claim)]; one != nil {
-		return one.loose
+// Demand is what is left of the demand that was stated for the role, if any was.
+func (m *Mirror) Demand(id api.FrameworkID, role api.Role) (SetDemand, bool) {
+	one := m.members[memberKey{id, role}]
+	if one == nil || !one.stated {
+		return SetDemand{}, false
 	}
-	return api.Resources{}
+	return SetDemand{id, role, append([]api.Shape{}, one.shapes...)}, true
 }
 
 // Inputs tell a fresh policy all of it. Open offers are told as taken: it did not
@@ -276,6 +303,14 @@ func (m *Mirror) Inputs() []Input {
 	for _, key := range slices.SortedFunc(maps.Keys(m.places), comparePlaces) {
 		all = append(all, m.places[key].inputs(key)...)
 	}
+	for _, key := range slices.SortedFunc(maps.Keys(m.filters), compareMembers) {
+		on := m.filters[key]
+		for _, id := range slices.Sorted(maps.Keys(on)) {
+			for _, filter := range on[id] {
+				all = append(all, filter)
+			}
+		}
+	}
 	for _, id := range slices.Sorted(maps.Keys(m.uses)) {
 		all = append(all, Use{id, m.uses[id]})
 	}
@@ -289,9 +324,6 @@ func (one *place) inputs(key placeKey) []Input {
 	}
 	for _, id := range slices.Sorted(maps.Keys(one.tasks)) {
 		all = append(all, Take{one.tasks[id]})
-	}
-	for _, filter := range one.filters {
-		all = append(all, filter)
 	}
 	return all
 }

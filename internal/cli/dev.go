@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tenderhq/tender/agent"
+	"github.com/tenderhq/tender/allocator"
 	"github.com/tenderhq/tender/api"
 	apiv1 "github.com/tenderhq/tender/api/v1"
 	"github.com/tenderhq/tender/internal/cli/client"
@@ -59,7 +60,7 @@ func (a *App) devCommand() *cobra.Command {
 	flags.IntVar(&f.masters, "masters", 1, "how many masters: 1, 3 or 5")
 	flags.IntVar(&f.agents, "agents", 1, "how many agents")
 	flags.StringVar(&f.dataDir, "data-dir", "", "folder that is kept (default: a temporary one, removed at the end)")
-	flags.StringVar(&f.allocator, "allocator", "", "how resources are shared: fairshare or priority (default fairshare)")
+	flags.StringVar(&f.allocator, "allocator", "", "how resources are shared: "+strings.Join(allocator.Names(), ", ")+" (default fairshare)")
 	flags.StringVar(&f.resources, "agent-resources", devResources, "what each agent offers, beside a thousand ports; detect = what the machine has")
 	flags.BoolVar(&f.masterProcesses, "master-processes", false, "each master in a process of its own, so that one can be killed")
 	flags.BoolVarP(&f.verbose, "verbose", "v", false, "show what the masters and agents log (default: errors only)")

@@ -16,6 +16,7 @@ import (
 	"github.com/tenderhq/tender/allocator"
 	_ "github.com/tenderhq/tender/allocator/fairshare" // registers itself
 	_ "github.com/tenderhq/tender/allocator/priority"  // registers itself
+	_ "github.com/tenderhq/tender/allocator/remote"    // registers itself
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/internal/cli/dev"
 	"github.com/tenderhq/tender/master"
@@ -52,7 +53,7 @@ func (a *App) masterCommand() *cobra.Command {
 	flags.IntVar(&f.httpPort, "http-port", 5050, "port for HTTP: operator service as JSON, metrics; 0 = none")
 	flags.IntVar(&f.raftPort, "raft-port", 5070, "port for the other masters")
 	flags.StringVar(&f.profile, "profile", "", "times of Raft: lan, fast or wan; the same on all masters (default lan)")
-	flags.StringVar(&f.allocator, "allocator", "fairshare", "how resources are shared: "+strings.Join(allocator.Names(), " or ")+"; the same on all masters")
+	flags.StringVar(&f.allocator, "allocator", "fairshare", "how resources are shared: "+strings.Join(allocator.Names(), ", ")+"; the same on all masters")
 	f.timeFlags(flags)
 	d.lastFlags(flags)
 	command.RunE = func(command *cobra.Command, _ []string) error {

@@ -40,7 +40,7 @@ var floors = []floor{
 
 	// Beside the pure ones: a suite for allocators, which knows none of them, and an allocator that is elsewhere.
 	{"allocator/allocatortest", values + "internal/transcript allocator"},
-	{"allocator/remote", shell + "allocator"},
+	{"allocator/remote", shell + "allocator allocator/inputs"},
 
 	// Shells.
 	{"master/...", shell + "allocator/... !allocator/allocatortest master/..."},
@@ -57,9 +57,11 @@ var floors = []floor{
 	{"internal/sim/...", "... !framework/frameworktest !examples/... !internal/cli/... !internal/bench/... !internal/demo"},
 	{"internal/devcluster", ""}, // runs the binary, knows nothing of it
 	{"internal/bench/...", "... !examples/... !internal/cli/... !internal/demo"},
+	{"internal/chaos", public}, // runs the binary, and schedulers of its own
 
 	// Programs.
-	{"examples/...", public + "examples/... !framework/frameworktest !allocator/allocatortest"},
+	{"tender", "internal/cli"}, // the door for mains of others
+	{"examples/...", public + "tender examples/... !framework/frameworktest !allocator/allocatortest"},
 	{"internal/cli/...", shell + "internal/commandexecutor allocator/... !allocator/allocatortest master/... agent/... framework/... !framework/frameworktest internal/cli/..."},
 	{"internal/demo", "... !internal/cli/..."},
 	{".", "internal/cli"},
@@ -89,7 +91,7 @@ var impure = map[string]names{
 type names struct{ ban, only string }
 
 // programs are where flags and the environment are read and where a process ends. Tests may too.
-const programs = ". internal/cli/... internal/demo internal/bench internal/bench/allocator"
+const programs = ". internal/cli/... internal/demo internal/bench internal/bench/allocator internal/chaos"
 
 // exampleMains are programs as well, in their package main.
 const exampleMains = "examples/..."

@@ -1,0 +1,143 @@
+package remote
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/tenderhq/tender/allocator"
+	"github.com/tenderhq/tender/allocator/inputs"
+	"github.com/tenderhq/tender/api"
+)
+
+// Name is what it is registered as; the address follows the colon.
+const Name = "remote"
+
+func init() {
+	allocator.Register(Name+":ADDR", func(config allocator.Config) (allocator.Allocator, error) {
+		return New(config)
+	})
+}
+
+// Allocator is the masters' half. Its methods are called by one goroutine, Run by another.
+type Allocator struct {
+	// Dial opens connections. Default TCP.
+	Dial func(ctx context.Context, address string) (net.Conn, error)
+
+	config allocator.Config
+
+	mu      sync.Mutex
+	mirror  *inputs.Mirror // what a new session is told
+	session *session       // nil while the other process is away
+	codec   Codec
+	now     time.Time // the latest moment that was seen
+	away    string    // why there is no session
+	since   time.Time // it is away
+	tidied  time.Time // when ended filters were last dropped
+	answers answers
+	news    chan struct{} // closed and replaced when something was answered or the session ended
+}
+
+// New makes the masters' half for the address in config.Argument. Run connects.
+func New(config allocator.Config) (*Allocator, error) {
+	if _, port, err := net.SplitHostPort(config.Argument); err != nil || port == "" {
+		return nil, fmt.Errorf("allocator %s:%s: write the address as remote:HOST:PORT", Name, config.Argument)
+	}
+	now := time.Now()
+	return &Allocator{
+		config: config, mirror: inputs.NewMirror(), codec: Codec{Epoch: now.Add(-time.Hour)}, now: now, since: now,
+		away: "it was not reached yet", answers: newAnswers(), news: make(chan struct{}),
+	}, nil
+}
+
+// note takes an input into the mirror and, if there is one, into the session.
+func (a *Allocator) note(input inputs.Input) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.mirror.Note(input)
+	if a.session != nil {
+		a.session.note(input, a.mirror)
+	}
+}
+
+// Allocate returns what has arrived since the last time and, if something has happened,
+// asks for more.
+func (a *Allocator) Allocate(now time.Time) allocator.Allocation {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.seen(now)
+	if a.session == nil {
+		return allocator.Allocation{}
+	}
+	allocation := a.session.take()
+	a.mirror.Propose(allocation.Offers)
+	a.session.ask(now)
+	return allocation
+}
+
+// filtersKept is how long an ended filter may stay in the mirror.
+const filtersKept = time.Minute
+
+func (a *Allocator) seen(now time.Time) {
+	a.now = now
+	if now.Sub(a.tidied) > filtersKept {
+		a.tidied = now
+		a.mirror.Forget(now)
+	}
+}
+
+// Wake is when Allocate has something to return or to ask.
+func (a *Allocator) Wake() time.Time {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	switch s := a.session; {
+	case s == nil:
+		return time.Time{}
+	case s.arrived != nil || s.fresh > 0 && !s.running:
+		return a.now
+	case s.running:
+		return time.Time{}
+	default:
+		return s.wake
+	}
+}
+
+// SetAgent and all that follow are inputs.
+func (a *Allocator) SetAgent(agent allocator.Agent) { a.note(inputs.SetAgent{Agent: agent}) }
+func (a *Allocator) RemoveAgent(id api.AgentID)     { a.note(inputs.RemoveAgent{Agent: id}) }
+func (a *Allocator) SetFramework(framework allocator.Framework) {
+	a.note(inputs.SetFramework{Framework: framework})
+}
+func (a *Allocator) RemoveFramework(id api.FrameworkID) {
+	a.note(inputs.RemoveFramework{Framework: id})
+}
+func (a *Allocator) SetRole(role allocator.Role)  { a.note(inputs.SetRole{Role: role}) }
+func (a *Allocator) Hold(on bool)                 { a.note(inputs.Hold{On: on}) }
+func (a *Allocator) Take(claim allocator.Claim)   { a.note(inputs.Take{Claim: claim}) }
+func (a *Allocator) Launch(claim allocator.Claim) { a.note(inputs.Launch{Claim: claim}) }
+func (a *Allocator) Return(claim allocator.Claim) { a.note(inputs.Return{Claim: claim}) }
+func (a *Allocator) Use(id api.AgentID, used api.Resources) {
+	a.note(inputs.Use{Agent: id, Used: used})
+}
+
+// Suppress is an input.
+func (a *Allocator) Suppress(id api.FrameworkID, roles []api.Role) {
+	a.note(inputs.Suppress{Framework: id, Roles: roles})
+}
+
+// Revive is an input.
+func (a *Allocator) Revive(id api.FrameworkID, roles []api.Role) {
+	a.note(inputs.Revive{Framework: id, Roles: roles})
+}
+
+// SetDemand is an input.
+func (a *Allocator) SetDemand(id api.FrameworkID, role api.Role, shapes []api.Shape) {
+	a.note(inputs.SetDemand{Framework: id, Role: role, Shapes: shapes})
+}
+
+// Refuse is an input.
+func (a *Allocator) Refuse(claim allocator.Claim, until time.Time) {
+	a.note(inputs.Refuse{Claim: claim, Until: until})
+}

@@ -1,0 +1,178 @@
+package remote
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/tenderhq/tender/allocator"
+	"github.com/tenderhq/tender/allocator/inputs"
+	"github.com/tenderhq/tender/api"
+	apiv1 "github.com/tenderhq/tender/api/v1"
+	"github.com/tenderhq/tender/internal/wire"
+)
+
+// Codec turns inputs and proposals into messages and back. Times are counted from
+// Epoch, so that both sides mean the same without comparing their clocks.
+type Codec struct{ Epoch time.Time }
+
+func (c Codec) nanos(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return int64(t.Sub(c.Epoch))
+}
+
+func (c Codec) time(nanos int64) time.Time {
+	if nanos == 0 {
+		return time.Time{}
+	}
+	return c.Epoch.Add(time.Duration(nanos))
+}
+
+// InputToProto makes the message of an input.
+func (c Codec) InputToProto(input inputs.Input) *apiv1.AllocatorInput {
+	switch i := input.(type) {
+	case inputs.SetAgent:
+		return &apiv1.AllocatorInput{Input: &apiv1.AllocatorInput_SetAgent{SetAgent: agentToProto(i.Agent)}}
+	case inputs.RemoveAgent:
+		return &apiv1.AllocatorInput{Input: &apiv1.AllocatorInput_RemoveAgent{RemoveAgent: string(i.Agent)}}
+	case inputs.SetFramework:
+		return &apiv1.AllocatorInput{Input: &apiv1.AllocatorInput_SetFramework{SetFramework: frameworkToProto(i.Framework)}}
+	case inputs.RemoveFramework:
+		return &apiv1.AllocatorInput{Input: &apiv1.AllocatorInput_RemoveFramework{RemoveFramework: string(i.Framework)}}
+	case inputs.Suppress:
+		return &apiv1.AllocatorInput{Input: &apiv1.AllocatorInput_Suppress{Suppress: rolesToProto(i.Framework, i.Roles)}}
+	case inputs.Revive:
+		return &apiv1.AllocatorInput{Input: &apiv1.AllocatorInput_Revive{Revive: rolesToProto(i.Framework, i.Roles)}}
+	case inputs.SetDemand:
+		return &apiv1.AllocatorInput{Input: &apiv1.AllocatorInput_SetDemand{SetDemand: demandToProto(i)}}
+	case inputs.SetRole:
+		return &apiv1.AllocatorInput{Input: &apiv1.AllocatorInput_SetRole{SetRole: roleToProto(i.Role)}}
+	case inputs.Hold:
+		return &apiv1.AllocatorInput{Input: &apiv1.AllocatorInput_Hold{Hold: i.On}}
+	case inputs.Take:
+		return &apiv1.AllocatorInput{Input: &apiv1.AllocatorInput_Take{Take: c.ClaimToProto(i.Claim)}}
+	case inputs.Launch:
+		return &apiv1.AllocatorInput{Input: &apiv1.AllocatorInput_Launch{Launch: c.ClaimToProto(i.Claim)}}
+	case inputs.Return:
+		return &apiv1.AllocatorInput{Input: &apiv1.AllocatorInput_Return{Return: c.ClaimToProto(i.Claim)}}
+	case inputs.Refuse:
+		return &apiv1.AllocatorInput{Input: &apiv1.AllocatorInput_Refuse{
+			Refuse: &apiv1.AllocatorRefusal{Claim: c.ClaimToProto(i.Claim), Until: c.nanos(i.Until)},
+		}}
+	case inputs.Use:
+		return &apiv1.AllocatorInput{Input: &apiv1.AllocatorInput_Use{
+			Use: &apiv1.AllocatorUse{AgentId: string(i.Agent), Used: wire.ResourcesToProto(i.Used)},
+		}}
+	case inputs.Allocate:
+		return &apiv1.AllocatorInput{Input: &apiv1.AllocatorInput_Allocate{Allocate: &apiv1.AllocatorRun{At: c.nanos(i.At)}}}
+	}
+	panic(fmt.Sprintf("no message for input %T", input))
+}
+
+// InputFromProto reads an input; nil without an error is one that this version does not
+// know.
+func (c Codec) InputFromProto(m *apiv1.AllocatorInput) (inputs.Input, error) {
+	switch i := m.GetInput().(type) {
+	case *apiv1.AllocatorInput_SetAgent:
+		return agentFromProto(i.SetAgent)
+	case *apiv1.AllocatorInput_RemoveAgent:
+		return inputs.RemoveAgent{Agent: api.AgentID(i.RemoveAgent)}, nil
+	case *apiv1.AllocatorInput_SetFramework:
+		return frameworkFromProto(i.SetFramework)
+	case *apiv1.AllocatorInput_RemoveFramework:
+		return inputs.RemoveFramework{Framework: api.FrameworkID(i.RemoveFramework)}, nil
+	case *apiv1.AllocatorInput_Suppress:
+		return inputs.Suppress{Framework: api.FrameworkID(i.Suppress.GetFrameworkId()), Roles: roles(i.Suppress.GetRoles())}, nil
+	case *apiv1.AllocatorInput_Revive:
+		return inputs.Revive{Framework: api.FrameworkID(i.Revive.GetFrameworkId()), Roles: roles(i.Revive.GetRoles())}, nil
+	case *apiv1.AllocatorInput_SetDemand:
+		return demandFromProto(i.SetDemand)
+	case *apiv1.AllocatorInput_SetRole:
+		return roleFromProto(i.SetRole)
+	case *apiv1.AllocatorInput_Hold:
+		return inputs.Hold{On: i.Hold}, nil
+	case *apiv1.AllocatorInput_Take:
+		claim, err := c.ClaimFromProto(i.Take)
+		return inputs.Take{Claim: claim}, err
+	case *apiv1.AllocatorInput_Launch:
+		claim, err := c.ClaimFromProto(i.Launch)
+		return inputs.Launch{Claim: claim}, err
+	case *apiv1.AllocatorInput_Return:
+		claim, err := c.ClaimFromProto(i.Return)
+		return inputs.Return{Claim: claim}, err
+	case *apiv1.AllocatorInput_Refuse:
+		claim, err := c.ClaimFromProto(i.Refuse.GetClaim())
+		return inputs.Refuse{Claim: claim, Until: c.time(i.Refuse.GetUntil())}, err
+	case *apiv1.AllocatorInput_Use:
+		used, err := wire.ResourcesFromProto(i.Use.GetUsed())
+		return inputs.Use{Agent: api.AgentID(i.Use.GetAgentId()), Used: used}, err
+	case *apiv1.AllocatorInput_Allocate:
+		return inputs.Allocate{At: c.time(i.Allocate.GetAt())}, nil
+	}
+	return nil, nil
+}
+
+// ClaimToProto makes the message of a claim.
+func (c Codec) ClaimToProto(claim allocator.Claim) *apiv1.AllocatorClaim {
+	return &apiv1.AllocatorClaim{
+		FrameworkId: string(claim.Framework), Role: string(claim.Role), AgentId: string(claim.Agent),
+		Resources: wire.ResourcesToProto(claim.Resources), TaskId: string(claim.Task), Since: c.nanos(claim.Since),
+	}
+}
+
+// ClaimFromProto reads a claim and checks its resources.
+func (c Codec) ClaimFromProto(m *apiv1.AllocatorClaim) (allocator.Claim, error) {
+	resources, err := wire.ResourcesFromProto(m.GetResources())
+	return allocator.Claim{
+		Framework: api.FrameworkID(m.GetFrameworkId()), Role: api.Role(m.GetRole()), Agent: api.AgentID(m.GetAgentId()),
+		Resources: resources, Task: api.TaskID(m.GetTaskId()), Since: c.time(m.GetSince()),
+	}, err
+}
+
+// ClaimsToProto makes the messages of claims.
+func (c Codec) ClaimsToProto(claims []allocator.Claim) []*apiv1.AllocatorClaim {
+	var all []*apiv1.AllocatorClaim
+	for _, claim := range claims {
+		all = append(all, c.ClaimToProto(claim))
+	}
+	return all
+}
+
+func (c Codec) claimsFromProto(ms []*apiv1.AllocatorClaim) ([]allocator.Claim, error) {
+	var all []allocator.Claim
+	for _, m := range ms {
+		claim, err := c.ClaimFromProto(m)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, claim)
+	}
+	return all, nil
+}
+
+// InverseToProto makes the message of an inverse.
+func (c Codec) InverseToProto(inverse allocator.Inverse) *apiv1.AllocatorInverse {
+	return &apiv1.AllocatorInverse{
+		Victims: c.ClaimsToProto(inverse.Victims), FrameworkId: string(inverse.For), Role: string(inverse.Role), AgentId: string(inverse.Agent),
+	}
+}
+
+// AllocationFromProto reads what an answer proposes.
+func (c Codec) AllocationFromProto(m *apiv1.AllocatorAnswers) (allocator.Allocation, error) {
+	offers, err := c.claimsFromProto(m.GetOffers())
+	if err != nil {
+		return allocator.Allocation{}, err
+	}
+	allocation := allocator.Allocation{Offers: offers}
+	for _, one := range m.GetInverse() {
+		victims, err := c.claimsFromProto(one.GetVictims())
+		if err != nil {
+			return allocator.Allocation{}, err
+		}
+		allocation.Inverse = append(allocation.Inverse, allocator.Inverse{
+			Victims: victims, For: api.FrameworkID(one.GetFrameworkId()), Role: api.Role(one.GetRole()), Agent: api.AgentID(one.GetAgentId()),
+		})
+	}
+	return allocation, nil
+}

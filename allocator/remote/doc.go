@@ -1,0 +1,11 @@
+// Package remote is an allocator in another process: the masters' half, chosen by
+// `--allocator remote:HOST:PORT`, and the half that serves any allocator.Allocator. The
+// protocol is api/v1/allocator.proto, so that the other process may be in any language.
+//
+// The masters' half never waits for the other process: inputs leave in batches, and
+// what comes back counts in the allocation after its arrival. The master's core checks
+// every proposal against its ledger (R25), so an allocator that knows less than the
+// core, or lies, can't oversell. While the other process is away nothing new is
+// offered, all that runs goes on, and Explain says so; when it is back it is told
+// everything anew. The connection is not encrypted: keep it on a network you trust.
+package remote

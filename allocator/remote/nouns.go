@@ -1,0 +1,102 @@
+package remote
+
+import (
+	"errors"
+
+	"github.com/tenderhq/tender/allocator"
+	"github.com/tenderhq/tender/allocator/inputs"
+	"github.com/tenderhq/tender/api"
+	apiv1 "github.com/tenderhq/tender/api/v1"
+	"github.com/tenderhq/tender/internal/wire"
+)
+
+func agentToProto(a allocator.Agent) *apiv1.AllocatorAgent {
+	return &apiv1.AllocatorAgent{
+		Id: string(a.ID), Hostname: a.Hostname, Total: wire.ResourcesToProto(a.Total), Attributes: a.Attributes,
+		Region: a.Region, Zone: a.Zone, Offerable: a.Offerable, Why: a.Why,
+	}
+}
+
+func agentFromProto(m *apiv1.AllocatorAgent) (inputs.Input, error) {
+	total, err := wire.ResourcesFromProto(m.GetTotal())
+	return inputs.SetAgent{Agent: allocator.Agent{
+		ID: api.AgentID(m.GetId()), Hostname: m.GetHostname(), Total: total, Attributes: m.GetAttributes(),
+		Region: m.GetRegion(), Zone: m.GetZone(), Offerable: m.GetOfferable(), Why: m.GetWhy(),
+	}}, err
+}
+
+func frameworkToProto(f allocator.Framework) *apiv1.AllocatorFramework {
+	return &apiv1.AllocatorFramework{
+		Id: string(f.ID), Name: f.Name, Roles: texts(f.Roles), Active: f.Active, Constraint: f.Constraint,
+		MinOffer: wire.ResourcesToProto(f.MinOffer), MaxOffer: wire.ResourcesToProto(f.MaxOffer), Revocable: f.Revocable,
+	}
+}
+
+func frameworkFromProto(m *apiv1.AllocatorFramework) (inputs.Input, error) {
+	least, err := wire.ResourcesFromProto(m.GetMinOffer())
+	most, err2 := wire.ResourcesFromProto(m.GetMaxOffer())
+	return inputs.SetFramework{Framework: allocator.Framework{
+		ID: api.FrameworkID(m.GetId()), Name: m.GetName(), Roles: roles(m.GetRoles()), Active: m.GetActive(),
+		Constraint: m.GetConstraint(), MinOffer: least, MaxOffer: most, Revocable: m.GetRevocable(),
+	}}, errors.Join(err, err2)
+}
+
+func rolesToProto(id api.FrameworkID, named []api.Role) *apiv1.AllocatorRoles {
+	return &apiv1.AllocatorRoles{FrameworkId: string(id), Roles: texts(named)}
+}
+
+func demandToProto(d inputs.SetDemand) *apiv1.AllocatorDemand {
+	m := &apiv1.AllocatorDemand{FrameworkId: string(d.Framework), Role: string(d.Role), Stated: d.Shapes != nil}
+	for _, shape := range d.Shapes {
+		m.Shapes = append(m.Shapes, wire.ShapeToProto(shape))
+	}
+	return m
+}
+
+func demandFromProto(m *apiv1.AllocatorDemand) (inputs.Input, error) {
+	d := inputs.SetDemand{Framework: api.FrameworkID(m.GetFrameworkId()), Role: api.Role(m.GetRole())}
+	if !m.GetStated() {
+		return d, nil
+	}
+	d.Shapes = []api.Shape{}
+	for _, one := range m.GetShapes() {
+		shape, err := wire.ShapeFromProto(one)
+		if err != nil {
+			return d, err
+		}
+		d.Shapes = append(d.Shapes, shape)
+	}
+	return d, nil
+}
+
+func roleToProto(r allocator.Role) *apiv1.AllocatorRole {
+	return &apiv1.AllocatorRole{
+		Role: string(r.Role), Weight: r.Weight, Priority: int64(r.Priority),
+		Guarantee: wire.ResourcesToProto(r.Guarantee), Limit: wire.ResourcesToProto(r.Limit),
+	}
+}
+
+// roleFromProto reads quotas as they are: a sum over agents may be larger than what one
+// agent may have.
+func roleFromProto(m *apiv1.AllocatorRole) (inputs.Input, error) {
+	return inputs.SetRole{Role: allocator.Role{
+		Role: api.Role(m.GetRole()), Weight: m.GetWeight(), Priority: int(m.GetPriority()),
+		Guarantee: wire.ResourcesOf(m.GetGuarantee()), Limit: wire.ResourcesOf(m.GetLimit()),
+	}}, nil
+}
+
+func texts(named []api.Role) []string {
+	var all []string
+	for _, role := range named {
+		all = append(all, string(role))
+	}
+	return all
+}
+
+func roles(named []string) []api.Role {
+	var all []api.Role
+	for _, role := range named {
+		all = append(all, api.Role(role))
+	}
+	return all
+}

@@ -1,0 +1,267 @@
+package remote
+
+import (
+	"context"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+
+	"github.com/tenderhq/tender/allocator"
+	"github.com/tenderhq/tender/allocator/allocatortest"
+	"github.com/tenderhq/tender/allocator/fairshare"
+	"github.com/tenderhq/tender/api"
+	apiv1 "github.com/tenderhq/tender/api/v1"
+	"github.com/tenderhq/tender/internal/memnet"
+)
+
+const address = "policy:1"
+
+// serve runs the other process in memory; stop ends it.
+func serve(t *testing.T, network *memnet.Net) (stop func()) {
+	t.Helper()
+	listener, err := network.Listen(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := grpc.NewServer()
+	apiv1.RegisterAllocatorServiceServer(server, &Server{Policy: fairshare.New})
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = server.Serve(listener) // ends by Stop
+	}()
+	var once sync.Once
+	stop = func() { once.Do(func() { server.Stop(); <-done }) }
+	t.Cleanup(stop)
+	return stop
+}
+
+// prompt waits for the other process wherever its user does not: the suite speaks to an
+// allocator that answers at once.
+type prompt struct {
+	*Allocator
+	news chan struct{}
+	said chan string
+	stop func()
+}
+
+func start(t *testing.T, network *memnet.Net) *prompt {
+	t.Helper()
+	a, err := New(allocator.Config{Argument: address})
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.Dial = network.Dial
+	ctx, cancel := context.WithCancel(context.Background())
+	p := &prompt{Allocator: a, news: make(chan struct{}, 1), said: make(chan string, 100)}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		a.Run(ctx, func() {
+			select {
+			case p.news <- struct{}{}:
+			default:
+			}
+		}, func(message, why string) {
+			select {
+			case p.said <- message + ": " + why:
+			default:
+			}
+		})
+	}()
+	p.stop = func() { cancel(); <-done }
+	t.Cleanup(p.stop)
+	return p
+}
+
+// until waits until it holds.
+func (p *prompt) until(holds func() bool) {
+	for {
+		p.mu.Lock()
+		held := holds()
+		p.mu.Unlock()
+		if held {
+			return
+		}
+		<-p.news
+	}
+}
+
+func (p *prompt) there() { p.until(func() bool { return p.session != nil }) }
+
+func (p *prompt) Allocate(now time.Time) allocator.Allocation {
+	all := p.Allocator.Allocate(now)
+	for p.running() {
+		p.until(func() bool { return p.session.arrived != nil })
+		more := p.Allocator.Allocate(now)
+		all.Offers = append(all.Offers, more.Offers...)
+		all.Inverse = append(all.Inverse, more.Inverse...)
+	}
+	return all
+}
+
+func (p *prompt) running() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.session.running
+}
+
+func (p *prompt) Explain(id api.FrameworkID, agent api.AgentID, now time.Time) allocator.Explanation {
+	p.mu.Lock()
+	clear(p.answers.reasons)
+	p.mu.Unlock()
+	p.Allocator.Explain(id, agent, now)
+	p.until(func() bool { return len(p.answers.pending) == 0 })
+	return p.Allocator.Explain(id, agent, now)
+}
+
+func (p *prompt) Shares() allocator.Shares {
+	for range 2 { // the first answer may be from before
+		p.Allocator.Shares()
+		p.until(func() bool { return !p.answers.counting })
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.answers.shares
+}
+
+// TestSuite: what every allocator does, one in another process does as well.
+func TestSuite(t *testing.T) {
+	network := memnet.New()
+	serve(t, network)
+	var last []*prompt
+	allocatortest.Suite(t, func() allocator.Allocator {
+		if len(last) >= 4 { // nobody uses more at a time
+			last[0].stop()
+			last = last[1:]
+		}
+		p := start(t, network)
+		p.there()
+		last = append(last, p)
+		return p
+	})
+}
+
+// TestAwayAndBack: without the other process nothing is offered, and the reason is said;
+// when it is back it knows all again, also of offers that it did not propose itself.
+func TestAwayAndBack(t *testing.T) {
+	network := memnet.New()
+	stop := serve(t, network)
+	p := start(t, network)
+	p.there()
+	c := allocatortest.NewCluster(t, p)
+	c.Agent("a1", "cpus:4;mem:4096")
+	c.Agent("a2", "cpus:4;mem:4096")
+	c.Framework("f1", "web")
+	c.Demand("f1", "web", c.Shape("cpus:1;mem:1024", 6))
+	c.Allocate()
+	open := c.Offer("f1", "a1")
+	c.Accept(c.Offer("f1", "a2"), 0, c.R("cpus:1;mem:1024"))
+
+	stop()
+	p.until(func() bool { return p.session == nil })
+	c.Policy = p.Allocator // what waits would wait for ever
+	c.Framework("f2", "web")
+	c.Expect()
+	c.Because("f2", "", "the allocator at policy:1 is away for")
+
+	serve(t, network)
+	p.there()
+	c.Policy = p
+	c.Accept(open, time.Minute, c.R("cpus:1;mem:1024"))
+	if said := <-p.said; !strings.HasPrefix(said, "allocator is there") {
+		t.Fatalf("first was said: %q", said)
+	}
+	if said := <-p.said; !strings.HasPrefix(said, "allocator is away") {
+		t.Fatalf("then was said: %q", said)
+	}
+	// f2 wants anything, f1 four more; f1 has declined the rest of a1 for a minute.
+	c.Allocate()
+	held := map[api.AgentID]api.FrameworkID{}
+	for _, offer := range c.Offers {
+		held[offer.Agent] = offer.Framework
+	}
+	if held["a1"] != "f2" {
+		t.Fatalf("a1 is offered to %q; f1 declined it\n%s", held["a1"], c.Words(c.Offers))
+	}
+	shares := p.Shares()
+	if got := shares.Frameworks["f1"] + shares.Frameworks["f2"]; got < 0.99 {
+		t.Fatalf("together they hold %v of the cluster: %v", got, shares)
+	}
+}
+
+// TestStaleProposals: what was proposed before its agent was removed is dropped without
+// a word, for the other process has forgotten it as well.
+func TestStaleProposals(t *testing.T) {
+	network := memnet.New()
+	serve(t, network)
+	p := start(t, network)
+	p.there()
+	now := time.Now()
+	total, _ := api.ParseResources("cpus:4;mem:4096")
+	agent := allocator.Agent{ID: "a1", Total: total, Offerable: true}
+	p.SetAgent(agent)
+	p.SetFramework(allocator.Framework{ID: "f1", Roles: []api.Role{"web"}, Active: true})
+	p.Allocator.Allocate(now)
+	p.until(func() bool { return p.session.arrived != nil })
+	p.RemoveAgent("a1")
+	p.SetAgent(agent)
+	if late := p.Allocator.Allocate(now); len(late.Offers) != 0 {
+		t.Fatalf("offers from before the removal: %v", late.Offers)
+	}
+	offers := p.Allocate(now).Offers
+	if len(offers) != 1 || !offers[0].Resources.Equal(total) {
+		t.Fatalf("offers after the removal: %v", offers)
+	}
+}
+
+// TestWrongAnswer: a process that makes no sense is as good as away.
+func TestWrongAnswer(t *testing.T) {
+	network := memnet.New()
+	listener, err := network.Listen(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := grpc.NewServer()
+	apiv1.RegisterAllocatorServiceServer(server, babbler{})
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = server.Serve(listener) // ends by Stop
+	}()
+	t.Cleanup(func() { server.Stop(); <-done })
+	p := start(t, network)
+	for said := range p.said {
+		if strings.Contains(said, "it answers run 99, which was not asked for") {
+			return
+		}
+	}
+}
+
+type babbler struct {
+	apiv1.UnimplementedAllocatorServiceServer
+}
+
+func (babbler) Session(stream apiv1.AllocatorService_SessionServer) error {
+	if err := stream.Send(&apiv1.AllocatorAnswers{Saw: 99}); err != nil {
+		return err
+	}
+	<-stream.Context().Done()
+	return nil
+}
+
+// TestAddress: a wrong one is refused with a sentence.
+func TestAddress(t *testing.T) {
+	for _, argument := range []string{"", "policy", "policy:"} {
+		if _, err := New(allocator.Config{Argument: argument}); err == nil || !strings.Contains(err.Error(), "remote:HOST:PORT") {
+			t.Errorf("address %q: %v", argument, err)
+		}
+	}
+	if _, err := allocator.Make("remote:"+net.JoinHostPort("10.0.0.1", "7070"), allocator.Config{}); err != nil {
+		t.Error(err)
+	}
+}

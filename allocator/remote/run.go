@@ -1,0 +1,257 @@
+package remote
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/keepalive"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/tenderhq/tender/allocator"
+	"github.com/tenderhq/tender/allocator/inputs"
+	"github.com/tenderhq/tender/api"
+	apiv1 "github.com/tenderhq/tender/api/v1"
+	"github.com/tenderhq/tender/internal/version"
+	"github.com/tenderhq/tender/internal/wire"
+)
+
+const (
+	pauseMin = 100 * time.Millisecond // before the other process is tried again
+	pauseMax = 5 * time.Second
+	// answerTimeout is how long a run may take. Beyond it the session is over: a process
+	// that hangs is as good as away.
+	answerTimeout = 30 * time.Second
+	// batchBytes is how much goes into one message.
+	batchBytes = api.MessageBytesMax / 2
+)
+
+// Run keeps a session open until ctx ends. It calls ready whenever something has
+// changed, and say when the other process is there, or away and why.
+func (a *Allocator) Run(ctx context.Context, ready func(), say func(message, why string)) {
+	pause := pauseMin
+	for ctx.Err() == nil {
+		began := time.Now()
+		err := a.once(ctx, ready, say)
+		if ctx.Err() != nil {
+			return
+		}
+		if a.leave(err) {
+			say("allocator is away", err.Error())
+		}
+		ready()
+		if time.Since(began) > pauseMax {
+			pause = pauseMin
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(pause/2 + rand.N(pause/2)):
+		}
+		pause = min(2*pause, pauseMax)
+	}
+}
+
+// leave notes why there is no session; it reports whether that is news.
+func (a *Allocator) leave(err error) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	was := a.away
+	if a.session != nil {
+		a.since = a.now
+	}
+	a.session, a.away = nil, err.Error()
+	a.answers.reset()
+	a.tidings()
+	return was != a.away
+}
+
+// once connects and lives one session; it returns why it is over.
+func (a *Allocator) once(ctx context.Context, ready func(), say func(message, why string)) error {
+	ctx, end := context.WithCancelCause(ctx)
+	defer end(nil)
+	conn, err := a.connect()
+	if err != nil {
+		return err
+	}
+	defer func() { _ = conn.Close() }() // the session's own error says more
+	stream, err := apiv1.NewAllocatorServiceClient(conn).Session(ctx)
+	if err != nil {
+		return wire.Error(err)
+	}
+	// The stream is open in name only until the other side has taken the greeting.
+	if err := stream.Send(&apiv1.AllocatorInputs{First: 1, Hello: a.hello()}); err != nil {
+		return recvError(stream, err)
+	}
+	if _, err := stream.Header(); err != nil {
+		return wire.Error(err)
+	}
+	s := a.begin()
+	say("allocator is there", a.config.Argument)
+	ready()
+	written := make(chan struct{})
+	go func() {
+		defer close(written)
+		end(a.write(ctx, stream, s))
+	}()
+	err = a.read(stream, s, ready)
+	end(err)
+	<-written
+	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, context.Canceled) {
+		return cause
+	}
+	return err
+}
+
+func (a *Allocator) connect() (*grpc.ClientConn, error) {
+	dial := a.Dial
+	if dial == nil {
+		dial = func(ctx context.Context, address string) (net.Conn, error) {
+			return (&net.Dialer{}).DialContext(ctx, "tcp", address)
+		}
+	}
+	conn, err := grpc.NewClient("passthrough:///"+a.config.Argument,
+		grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithContextDialer(dial),
+		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 10 * time.Second, Timeout: 5 * time.Second, PermitWithoutStream: true}))
+	if err != nil {
+		return nil, fmt.Errorf("address %s: %w", a.config.Argument, err)
+	}
+	return conn, nil
+}
+
+func (a *Allocator) hello() *apiv1.AllocatorHello {
+	hello := &apiv1.AllocatorHello{Version: version.String(), Seed: a.config.Seed}
+	for _, least := range a.config.MinOffer {
+		hello.MinOffer = append(hello.MinOffer, wire.ResourceToProto(api.Resource{
+			Label: api.Label{Name: least.Name}, Scalar: api.Milli(least.Milli),
+		}))
+	}
+	return hello
+}
+
+// begin opens a session that is to be told everything.
+func (a *Allocator) begin() *session {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.session, a.away = newSession(a.mirror), ""
+	return a.session
+}
+
+// write sends what the session has to say until ctx or the session ends.
+func (a *Allocator) write(ctx context.Context, stream apiv1.AllocatorService_SessionClient, s *session) error {
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-s.kick:
+		case <-tick.C:
+		}
+		batches, err := a.batches(s)
+		if err != nil {
+			return err
+		}
+		for _, batch := range batches {
+			if err := stream.Send(batch); err != nil {
+				return recvError(stream, err)
+			}
+		}
+	}
+}
+
+// batches takes what waits.
+func (a *Allocator) batches(s *session) ([]*apiv1.AllocatorInputs, error) {
+	first, queue, questions, codec, err := a.waiting(s)
+	if err != nil {
+		return nil, err
+	}
+	var all []*apiv1.AllocatorInputs
+	batch := &apiv1.AllocatorInputs{First: first}
+	size := 0
+	for i, input := range queue {
+		m := codec.InputToProto(input)
+		bytes := proto.Size(m)
+		if size > 0 && size+bytes > batchBytes {
+			all = append(all, batch)
+			batch, size = &apiv1.AllocatorInputs{First: first + uint64(i)}, 0
+		}
+		batch.Inputs = append(batch.Inputs, m)
+		size += bytes
+	}
+	batch.Questions = questions
+	if len(batch.Inputs) > 0 || len(questions) > 0 {
+		all = append(all, batch)
+	}
+	return all, nil
+}
+
+func (a *Allocator) waiting(s *session) (uint64, []inputs.Input, []*apiv1.AllocatorQuestion, Codec, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if s.broken != nil {
+		return 0, nil, nil, a.codec, s.broken
+	}
+	if s.running && s.arrived == nil && time.Since(s.asked) > answerTimeout {
+		return 0, nil, nil, a.codec, fmt.Errorf("it has not answered for %v", answerTimeout)
+	}
+	first, queue, questions := s.sent+1, s.queue, s.questions
+	s.sent += uint64(len(queue))
+	s.queue, s.questions = nil, nil
+	return first, queue, questions, a.codec, nil
+}
+
+// read takes answers until the stream ends.
+func (a *Allocator) read(stream apiv1.AllocatorService_SessionClient, s *session, ready func()) error {
+	var parts allocator.Allocation
+	for {
+		m, err := stream.Recv()
+		if err != nil {
+			return wire.Error(err)
+		}
+		if parts, err = a.answer(s, m, parts); err != nil {
+			return err
+		}
+		if !m.GetMore() {
+			ready()
+		}
+	}
+}
+
+// answer takes one message; the parts of an answer that comes in several are put together.
+func (a *Allocator) answer(s *session, m *apiv1.AllocatorAnswers, parts allocator.Allocation) (allocator.Allocation, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, reply := range m.GetReplies() {
+		a.replied(reply)
+	}
+	if len(m.GetReplies()) > 0 {
+		a.tidings()
+	}
+	if m.GetSaw() == 0 {
+		return parts, nil
+	}
+	part, err := a.codec.AllocationFromProto(m)
+	if err != nil {
+		return parts, fmt.Errorf("its answer to run %d: %w", m.GetSaw(), err)
+	}
+	parts.Offers = append(parts.Offers, part.Offers...)
+	parts.Inverse = append(parts.Inverse, part.Inverse...)
+	if m.GetMore() {
+		return parts, nil
+	}
+	return allocator.Allocation{}, s.answered(m.GetSaw(), parts, a.codec.time(m.GetWake()))
+}
+
+// recvError is why a stream that takes nothing more has ended.
+func recvError(stream apiv1.AllocatorService_SessionClient, err error) error {
+	if _, why := stream.Recv(); why != nil {
+		return wire.Error(why)
+	}
+	return wire.Error(err)
+}

@@ -1,0 +1,15 @@
+// Package tender is the door for a program of your own that is Tender with something
+// added: it registers what it brings, such as an allocator, and calls Main. It has
+// nothing else; what such a program may add has its own package.
+//
+//	func main() {
+//		allocator.Register("mine", newMine)
+//		tender.Main()
+//	}
+package tender
+
+import "github.com/tenderhq/tender/internal/cli"
+
+// Main is the tender command with all its commands. It reads the program's arguments
+// and environment, and ends the process.
+func Main() { cli.Main() }
