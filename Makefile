@@ -85,8 +85,10 @@ SEEDS ?= 1000
 sim: ## The simulator: SEEDS=10000 worlds, or SEED=… to replay one
 	go test -count=1 -timeout 0 $(if $(SEED),-v) ./internal/sim -run Sim -args $(if $(SEED),-seed '$(SEED)',-seeds '$(SEEDS)')
 
-chaos: build ## The real binary on loopback, with real kills, for a long while
-	TENDER_TEST_LONG=1 go test -count=1 -timeout 2h -v -run Chaos ./...
+ROUNDS ?= 100
+chaos: build ## The real binary on loopback, broken again and again: ROUNDS=100 SEED=1 ARGS='-masters 5'
+	CGO_ENABLED=0 go build -trimpath -o bin/chaos ./internal/chaos
+	bin/chaos -binary bin/tender -rounds '$(ROUNDS)' $(if $(SEED),-seed '$(SEED)') $(ARGS)
 
 clean: ## Remove what make made
 	rm -rf bin .tools bench.txt

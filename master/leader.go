@@ -41,6 +41,7 @@ type leader struct {
 	inbox  chan arrival
 	reads  chan func(*core.Core, time.Time)
 	over   chan struct{} // closed when the loop has ended
+	stores *storeNews
 	ids    atomic.Uint64 // connections and requests
 
 	// The loop's goroutine only:
@@ -79,6 +80,7 @@ func newLeader(m *Master, lead *raftlog.Leadership, policy allocator.Allocator) 
 		inbox:      make(chan arrival, inboxMax),
 		reads:      make(chan func(*core.Core, time.Time), readsMax),
 		over:       make(chan struct{}),
+		stores:     newStoreNews(),
 		core:       core.New(config, lead.State, lead.Term, policy, now),
 		schedulers: make(map[core.Conn]*schedulerStream),
 		agents:     make(map[core.Conn]*agentStream),
@@ -231,6 +233,7 @@ func (l *leader) take(arrived arrival) {
 
 func (l *leader) committed(commit raftlog.Commit) {
 	l.step(core.Committed{Index: commit.Index, Commands: commit.Commands})
+	l.stores.tell(commit)
 }
 
 func (l *leader) step(what core.Happening) {

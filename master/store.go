@@ -172,19 +172,20 @@ func (s storeService) write(ctx context.Context, op string, session *apiv1.Store
 	return result, nil
 }
 
-// watchEvery is how often a watch looks for changes. A change between two looks that
-// was undone is not seen; the last one always is.
-const watchEvery = 100 * time.Millisecond
-
-// Watch sends what is under the prefix, then every change of it.
+// Watch sends what is under the prefix, then every change of it. A key that changes
+// again before its watcher has looked is sent as it is then.
 func (s storeService) Watch(r *apiv1.StoreWatchRequest, stream grpc.ServerStreamingServer[apiv1.StoreEntry]) error {
+	const op = "store.watch"
 	ctx := stream.Context()
-	ticker := time.NewTicker(watchEvery)
-	defer ticker.Stop()
+	l := s.master.leading.Load()
+	if l == nil {
+		return s.master.notLeader(op)
+	}
 	sent := map[string]uint64{}
 	version := uint64(0)
 	for first := true; ; first = false {
-		changes, next, err := s.changes(ctx, r, sent, version, first)
+		news := l.stores.wait(api.FrameworkID(r.GetSession().GetFrameworkId())) // before we look
+		changes, next, err := s.changes(ctx, l, r, sent, version, first)
 		if err != nil {
 			return err
 		}
@@ -197,20 +198,18 @@ func (s storeService) Watch(r *apiv1.StoreWatchRequest, stream grpc.ServerStream
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-ticker.C:
+		case <-l.over:
+			return s.master.notLeader(op)
+		case <-news:
 		}
 	}
 }
 
 // changes compares the store with what was sent, unless its version says that nothing
 // has changed, and brings sent up to date.
-func (s storeService) changes(ctx context.Context, r *apiv1.StoreWatchRequest, sent map[string]uint64, version uint64, first bool) (
+func (s storeService) changes(ctx context.Context, l *leader, r *apiv1.StoreWatchRequest, sent map[string]uint64, version uint64, first bool) (
 	changes []*apiv1.StoreEntry, next uint64, err error) {
 	const op = "store.watch"
-	l := s.master.leading.Load()
-	if l == nil {
-		return nil, 0, s.master.notLeader(op)
-	}
 	var refused error
 	err = l.read(ctx, op, func(c *core.Core, _ time.Time) {
 		var f registry.Framework

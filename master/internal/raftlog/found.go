@@ -181,7 +181,7 @@ func (l *Log) aboutUs() about {
 		self.Members = append(self.Members, member{f.Peer, true})
 	}
 	if l.raft != nil {
-		self.Applied = l.raft.AppliedIndex()
+		self.Applied, self.Last = l.raft.AppliedIndex(), l.raft.LastIndex()
 		if servers := l.raft.GetConfiguration().Configuration().Servers; len(servers) > 0 {
 			self.Members = members(servers)
 		}

@@ -96,6 +96,15 @@ func (l *meshListener) Accept() (net.Conn, error) {
 func (l *meshListener) Close() error   { l.once.Do(func() { close(l.over) }); return nil }
 func (l *meshListener) Addr() net.Addr { return address(l.addr) }
 
+func (m *mesh) cutLink(a, b string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.cut[link(a, b)] = true
+	for _, conn := range m.conns[link(a, b)] {
+		_ = conn.Close()
+	}
+}
+
 // crash closes a master's listener and every connection of it, as the end of its
 // process does; what goes on running there reaches nobody.
 func (m *mesh) crash(addr string) {

@@ -45,6 +45,7 @@ type about struct {
 	Founders    []founder     `json:"founders,omitempty"`
 	Members     []member      `json:"members,omitempty"`
 	Applied     uint64        `json:"applied"`
+	Last        uint64        `json:"last"` // in its log
 }
 
 type member struct {

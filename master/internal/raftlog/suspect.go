@@ -3,7 +3,6 @@ package raftlog
 import (
 	"context"
 	"errors"
-	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -26,6 +25,8 @@ const (
 	// rankPause is between two followers' attempts to follow the leader, so that
 	// they do not split the votes.
 	rankPause = 100 * time.Millisecond
+	// electionPause is what an election may take before the next follower tries.
+	electionPause = 300 * time.Millisecond
 )
 
 // hasLeft hears of each closed connection. Whoever is not heard is found by silence.
@@ -90,8 +91,11 @@ func (l *Log) follow(ctx context.Context, r *raft.Raft, transport raft.Transport
 		return
 	}
 	wait(ctx, time.Duration(rank)*rankPause)
-	if ctx.Err() != nil || !leads(r, dead) || r.CurrentTerm() != term {
-		return // somebody was faster
+	if r.CurrentTerm() != term { // somebody was faster: time to win
+		wait(ctx, electionPause)
+	}
+	if _, leader := r.LeaderWithID(); ctx.Err() != nil || r.State() != raft.Follower || leader != "" && api.MasterID(leader) != dead {
+		return
 	}
 	l.config.Logger.Info().Str("leader", string(dead)).Msg("the leader's process is dead: following it")
 	l.stand(transport)
@@ -141,14 +145,35 @@ func (l *Log) stand(transport raft.Transport) {
 	}
 }
 
-// rank is our place among the voters that are left, by ID; -1: we have no vote.
+// rank is our place among the voters that are left: whose log is longest comes first,
+// because the others may not vote for anybody else; -1: we have no vote. dead "" is
+// nobody, and then only IDs count.
 func (l *Log) rank(r *raft.Raft, dead api.MasterID) int {
-	var voters []api.MasterID
+	rank, votes := 0, false
 	for _, server := range r.GetConfiguration().Configuration().Servers {
-		if id := api.MasterID(server.ID); server.Suffrage == raft.Voter && id != dead {
-			voters = append(voters, id)
+		id := api.MasterID(server.ID)
+		switch {
+		case server.Suffrage != raft.Voter || id == dead:
+		case id == l.ID():
+			votes = true
+		case l.precedes(r, Peer{id, string(server.Address)}, dead != ""):
+			rank++
 		}
 	}
-	slices.Sort(voters)
-	return slices.Index(voters, l.ID())
+	if !votes {
+		return -1
+	}
+	return rank
+}
+
+// precedes says whether another voter should stand before we do. One that does not
+// answer at once does not.
+func (l *Log) precedes(r *raft.Raft, peer Peer, byLog bool) bool {
+	if byLog {
+		answer, err := l.network.ask(peer.Addr, rankPause)
+		if last := r.LastIndex(); err != nil || answer.Last != last {
+			return err == nil && answer.Last > last
+		}
+	}
+	return peer.ID < l.ID()
 }

@@ -39,6 +39,31 @@ func TestDeadLeaderIsFollowedAtOnce(t *testing.T) {
 	}
 }
 
+// TestLongestLogFollows: of two followers the one that has what was committed last
+// stands first, whatever its ID.
+func TestLongestLogFollows(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newQuorum(t, 3)
+		defer q.stopAll()
+		id, lead := q.leader("")
+		advance(time.Minute)
+		behind := q.nodes[other(q, id)] // the lower ID
+		addr := q.nodes[id].config.Advertise
+		q.mesh.cutLink(addr, behind.config.Advertise)
+		for i := range 3 {
+			if _, err := commit(lead, admit("a", uint64(i+1))); err != nil {
+				t.Fatal(err)
+			}
+		}
+		began := time.Now()
+		q.mesh.crash(addr)
+		next, _ := q.leader(id)
+		if took := time.Since(began); next == behind.ID() || took > rankPause {
+			t.Errorf("%s follows after %v", next, took)
+		}
+	})
+}
+
 // TestClosedConnectionsAreNoDeath: a leader that only loses its connections goes on.
 func TestClosedConnectionsAreNoDeath(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -1,0 +1,92 @@
+package main
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"testing"
+)
+
+// TestChaos breaks a real cluster a few times; TENDER_TEST_LONG does so a hundred times,
+// and wants each round healed in time. `make chaos` takes a number of rounds.
+func TestChaos(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts a dozen processes")
+	}
+	if runtime.GOOS != "linux" {
+		t.Skip("looks into /proc to know who connects")
+	}
+	dir := t.TempDir()
+	build := exec.Command("go", "build", "-o", dir+string(filepath.Separator), "../..", ".")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	rounds := []string{"-rounds", "4", "-heal", "0"}
+	if os.Getenv("TENDER_TEST_LONG") != "" {
+		rounds = []string{"-rounds", "100"}
+	}
+	command := exec.CommandContext(t.Context(), filepath.Join(dir, "chaos"), append(rounds, "-binary", filepath.Join(dir, "tender"))...)
+	command.Cancel = func() error { return command.Process.Signal(os.Interrupt) }
+	out, err := command.CombinedOutput()
+	t.Logf("%s", out)
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+// TestPlan: the same seed breaks the same things, and a long run breaks everything.
+func TestPlan(t *testing.T) {
+	o := options{rounds: 40, seed: 5}
+	first := plan(o)
+	if !slices.Equal(first, plan(o)) {
+		t.Error("the same seed makes another plan")
+	}
+	seen := map[string]bool{}
+	for _, f := range first[:len(hows)*len(whoms)] {
+		seen[f.String()] = true
+	}
+	if len(seen) != len(hows)*len(whoms) {
+		t.Errorf("the first rounds break only %v", seen)
+	}
+	if short := plan(options{rounds: 3}); len(short) != 3 || short[0].String() != "kill/leader" {
+		t.Errorf("three rounds: %v", short)
+	}
+}
+
+// TestJudges: what must not happen is seen.
+func TestJudges(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.Mkdir(filepath.Join(dir, "proof"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	c := &cluster{dir: dir, ledger: newLedger()}
+	for _, line := range []string{
+		"1 launch good", "2 end good FINISHED", "3 end good FINISHED",
+		"4 launch twice", "5 end twice FINISHED", "6 end twice FAILED",
+		"7 launch unproved", "8 end unproved FINISHED",
+		"9 launch denied", "10 end denied DROPPED",
+		"11 launch open",
+		"12 put k 3 v3", "13 put l 4 v4", "14 store k 2 v2", "15 store l 5 v5",
+	} {
+		e, err := parseEntry(line)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.ledger.add(e)
+	}
+	for _, proof := range []string{"good", "twice", "denied"} {
+		if err := os.WriteFile(filepath.Join(dir, "proof", proof), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r := &report{}
+	if broken := c.judgeTasks(r); len(broken) != 4 {
+		t.Errorf("tasks: %q", broken)
+	}
+	if broken := c.judgeStore(r); len(broken) != 1 {
+		t.Errorf("store: %q", broken)
+	}
+}

@@ -1,0 +1,276 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+
+	apiv1 "github.com/tenderhq/tender/api/v1"
+)
+
+// cluster is all that runs.
+type cluster struct {
+	options    options
+	dir        string
+	network    *network
+	masters    []*node
+	agents     []*node
+	schedulers []*node
+	grpc       map[string]*grpc.ClientConn // to each master, past its proxy
+	journal    *follower
+	ledger     *ledger
+}
+
+func newCluster(o options) (*cluster, error) {
+	binary, err := filepath.Abs(o.binary)
+	if err != nil {
+		return nil, err
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	dir, err := os.MkdirTemp("", "tender-chaos-")
+	if err != nil {
+		return nil, err
+	}
+	c := &cluster{options: o, dir: dir, grpc: map[string]*grpc.ClientConn{}, ledger: newLedger()}
+	c.network = newNetwork(c.pids)
+	if err := c.makeMasters(binary); err != nil {
+		return nil, err
+	}
+	for i := range o.agents {
+		name := fmt.Sprint("a", i+1)
+		c.agents = append(c.agents, &node{name: name, binary: binary, dir: dir, args: []string{
+			"agent", "--master", c.addresses(), "--data-dir", filepath.Join(dir, name), "--hostname", name, "--port", "0",
+			"--resources", "cpus:4;mem:4096;disk:4096", "--recovery-timeout", "2m", "--log-level", "info",
+		}})
+	}
+	for i := range 2 {
+		name := fmt.Sprint("s", i+1)
+		c.schedulers = append(c.schedulers, &node{name: name, binary: self, dir: dir, args: []string{"scheduler", dir, name, c.addresses()}})
+	}
+	return c, os.Mkdir(filepath.Join(dir, "proof"), 0o700)
+}
+
+func (c *cluster) makeMasters(binary string) error {
+	ports, err := freePorts(2 * c.options.masters)
+	if err != nil {
+		return err
+	}
+	var peers []string
+	for i := range c.options.masters {
+		peers = append(peers, fmt.Sprintf("m%d=127.0.1.%d:%d", i+1, i+1, ports[2*i+1]))
+	}
+	for i := range c.options.masters {
+		name, host := fmt.Sprint("m", i+1), fmt.Sprint("127.0.1.", i+1)
+		grpcPort, raftPort := strconv.Itoa(ports[2*i]), strconv.Itoa(ports[2*i+1])
+		n := &node{name: name, binary: binary, dir: c.dir, args: []string{
+			"master", "--id", name, "--data-dir", filepath.Join(c.dir, name), "--peers", strings.Join(peers, ","),
+			"--bind", "127.0.0.1", "--advertise", host, "--grpc-port", grpcPort, "--raft-port", raftPort, "--http-port", "0",
+			"--profile", c.options.profile, "--log-level", "info",
+		}}
+		for _, port := range []string{grpcPort, raftPort} {
+			n.proxies = append(n.proxies, &proxy{network: c.network, to: name, front: host + ":" + port, back: "127.0.0.1:" + port})
+		}
+		c.masters = append(c.masters, n)
+		if c.grpc[name], err = grpc.NewClient("passthrough:///127.0.0.1:"+grpcPort, grpc.WithTransportCredentials(insecure.NewCredentials())); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// addresses of the masters' proxies.
+func (c *cluster) addresses() string {
+	var list []string
+	for _, m := range c.masters {
+		list = append(list, m.proxies[0].front)
+	}
+	return strings.Join(list, ",")
+}
+
+// freePorts are below those that the kernel gives to outgoing connections, which could
+// take the port of a master that is down.
+func freePorts(n int) (ports []int, err error) {
+	for port := 20000 + os.Getpid()%1000*10; len(ports) < n && port < 32000; port++ {
+		listener, err := net.Listen("tcp", fmt.Sprint("127.0.0.1:", port))
+		if err != nil {
+			continue
+		}
+		ports = append(ports, port)
+		if err := listener.Close(); err != nil {
+			return nil, err
+		}
+	}
+	if len(ports) < n {
+		return nil, errors.New("no free ports")
+	}
+	return ports, nil
+}
+
+func (c *cluster) nodes() []*node { return slices.Concat(c.masters, c.agents, c.schedulers) }
+
+func (c *cluster) pids() map[int]string {
+	pids := map[int]string{}
+	for _, n := range c.nodes() {
+		if pid := n.pid(); pid > 0 {
+			pids[pid] = n.name
+		}
+	}
+	return pids
+}
+
+func (c *cluster) start(ctx context.Context) error {
+	file, err := openJournal(filepath.Join(c.dir, "journal"))
+	if err != nil {
+		return err
+	}
+	c.journal = &follower{file: file.file}
+	for _, n := range c.nodes() {
+		if err := n.start(); err != nil {
+			return err
+		}
+	}
+	return c.await(ctx, "the start", 0, func(ctx context.Context) string { return c.illness(ctx, time.Time{}) })
+}
+
+// stop ends every process that was started, and those that they started.
+func (c *cluster) stop(failed bool) {
+	for _, n := range c.nodes() {
+		n.signal(syscall.SIGCONT)
+		n.kill(syscall.SIGKILL)
+	}
+	c.network.close()
+	for _, pid := range leftovers(c.dir) {
+		_ = syscall.Kill(pid, syscall.SIGKILL) // it may just have ended
+	}
+	for _, conn := range c.grpc {
+		_ = conn.Close() // nothing depends on it
+	}
+	if failed || c.options.keep {
+		fmt.Fprintln(os.Stderr, "chaos: logs and data are in", c.dir)
+		return
+	}
+	if err := os.RemoveAll(c.dir); err != nil {
+		fmt.Fprintln(os.Stderr, "chaos:", err)
+	}
+}
+
+// leftovers are executors and tasks: they know our folder, which nobody else does.
+func leftovers(dir string) (pids []int) {
+	entries, _ := os.ReadDir("/proc") // without it there is nothing to find
+	for _, entry := range entries {
+		pid, err := strconv.Atoi(entry.Name())
+		if err != nil || pid == os.Getpid() {
+			continue
+		}
+		command, err1 := os.ReadFile(filepath.Join("/proc", entry.Name(), "cmdline"))
+		environ, err2 := os.ReadFile(filepath.Join("/proc", entry.Name(), "environ"))
+		if err1 == nil && err2 == nil && (bytes.Contains(command, []byte(dir)) || bytes.Contains(environ, []byte(dir))) {
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
+
+// look brings the ledger up to date.
+func (c *cluster) look() error {
+	entries, err := c.journal.read()
+	for _, e := range entries {
+		c.ledger.add(e)
+	}
+	return err
+}
+
+const lookEvery = 20 * time.Millisecond
+
+// await returns when nothing is wrong any more, or, if there is a limit, with what is.
+func (c *cluster) await(ctx context.Context, what string, limit time.Duration, wrong func(context.Context) string) error {
+	began := time.Now()
+	for {
+		if err := c.look(); err != nil {
+			return err
+		}
+		why := wrong(ctx)
+		switch {
+		case why == "":
+			return nil
+		case ctx.Err() != nil:
+			return fmt.Errorf("given up awaiting %s: %s", what, why)
+		case limit > 0 && time.Since(began) > limit:
+			return fmt.Errorf("%s took longer than %v: %s", what, limit, why)
+		}
+		pause(ctx, lookEvery)
+	}
+}
+
+const callTimeout = 2 * time.Second
+
+// leader asks all masters; nil when none leads that can say so.
+func (c *cluster) leader(ctx context.Context) *node {
+	for _, m := range c.masters {
+		ctx, cancel := context.WithTimeout(ctx, callTimeout)
+		_, err := apiv1.NewOperatorServiceClient(c.grpc[m.name]).ListRoles(ctx, &apiv1.ListRequest{})
+		cancel()
+		if err == nil {
+			return m
+		}
+	}
+	return nil
+}
+
+// illness says what is not as it should be; since is when the last fault was over: a
+// task that was launched later has to have ended.
+func (c *cluster) illness(ctx context.Context, since time.Time) string {
+	leader := c.leader(ctx)
+	if leader == nil {
+		return "nobody leads"
+	}
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	operator := apiv1.NewOperatorServiceClient(c.grpc[leader.name])
+	masters, err := operator.ListMasters(ctx, &apiv1.ListRequest{})
+	if err != nil {
+		return err.Error()
+	}
+	for _, m := range masters.GetItems() {
+		if m.GetState() != "leader" && m.GetState() != "follower" {
+			return fmt.Sprintf("master %s is %s", m.GetId(), m.GetState())
+		}
+	}
+	for _, m := range c.masters {
+		if _, err := apiv1.NewRaftServiceClient(c.grpc[m.name]).StateHash(ctx, &apiv1.StateHashRequest{}); err != nil {
+			return m.name + ": " + err.Error()
+		}
+	}
+	agents, err := operator.ListAgents(ctx, &apiv1.ListRequest{})
+	if err != nil {
+		return err.Error()
+	}
+	well := 0
+	for _, a := range agents.GetItems() {
+		if a.GetState() == "RUNNING" || a.GetState() == "BUSY" {
+			well++
+		}
+	}
+	if well != len(c.agents) {
+		return fmt.Sprintf("%d of %d agents are well", well, len(c.agents))
+	}
+	if _, ok := c.ledger.firstAfter(since, func(t *task) time.Time { return t.ended }); !ok {
+		return "no new task has ended"
+	}
+	return ""
+}

@@ -1,0 +1,165 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// The journal is a file to which all schedulers append, a line at once, before they act
+// on what it says. It survives any of them.
+
+// entry is a line of it.
+type entry struct {
+	at   time.Time
+	what string // launch, running, end, put, active, store, settled
+	args []string
+}
+
+type journal struct{ file *os.File }
+
+func openJournal(name string) (*journal, error) {
+	file, err := os.OpenFile(name, os.O_CREATE|os.O_APPEND|os.O_RDWR, 0o600)
+	return &journal{file}, err
+}
+
+func (j *journal) say(what string, args ...string) error {
+	line := fmt.Sprintf("%d %s %s\n", time.Now().UnixNano(), what, strings.Join(args, " "))
+	_, err := j.file.WriteString(line)
+	return err
+}
+
+// follower reads what was appended since it read last.
+type follower struct {
+	file *os.File
+	rest []byte
+}
+
+func (f *follower) read() ([]entry, error) {
+	var entries []entry
+	buffer := make([]byte, 64<<10)
+	for {
+		n, _ := f.file.Read(buffer) // the end is no error: there will be more
+		if n == 0 {
+			return entries, nil
+		}
+		f.rest = append(f.rest, buffer[:n]...)
+		for {
+			line, rest, whole := bytes.Cut(f.rest, []byte{'\n'})
+			if !whole {
+				break
+			}
+			e, err := parseEntry(string(line))
+			if err != nil {
+				return nil, err
+			}
+			entries, f.rest = append(entries, e), rest
+		}
+	}
+}
+
+func parseEntry(line string) (entry, error) {
+	words := strings.Split(line, " ")
+	nanos, err := strconv.ParseInt(words[0], 10, 64)
+	if err != nil || len(words) < 2 {
+		return entry{}, fmt.Errorf("a line of the journal is %q", line)
+	}
+	return entry{time.Unix(0, nanos), words[1], words[2:]}, nil
+}
+
+// task is what the journal knows of one.
+type task struct {
+	launched, running, ended time.Time
+	ends                     []string // states, one for each different end
+}
+
+// ledger is the journal's sum.
+type ledger struct {
+	tasks   map[string]*task
+	order   []string
+	active  string            // the scheduler that subscribed last
+	puts    map[string]stored // the last write that was acknowledged, by key
+	store   map[string]stored // what the store held at the end
+	settled bool
+}
+
+type stored struct {
+	version uint64
+	value   string
+}
+
+func newLedger() *ledger {
+	return &ledger{tasks: map[string]*task{}, puts: map[string]stored{}, store: map[string]stored{}}
+}
+
+func (l *ledger) add(e entry) {
+	switch e.what {
+	case "launch":
+		l.tasks[e.args[0]] = &task{launched: e.at}
+		l.order = append(l.order, e.args[0])
+	case "running":
+		if t := l.tasks[e.args[0]]; t != nil && t.running.IsZero() {
+			t.running = e.at
+		}
+	case "end":
+		l.end(e)
+	case "active":
+		l.active = e.args[0]
+	case "put", "store":
+		version, _ := strconv.ParseUint(e.args[1], 10, 64) // ours
+		into := l.puts
+		if e.what == "store" {
+			into = l.store
+		}
+		if version >= into[e.args[0]].version {
+			into[e.args[0]] = stored{version, e.args[2]}
+		}
+	case "settled":
+		l.settled = true
+	}
+}
+
+func (l *ledger) end(e entry) {
+	t := l.tasks[e.args[0]]
+	if t == nil {
+		t = &task{}
+		l.tasks[e.args[0]] = t
+	}
+	if t.ended.IsZero() {
+		t.ended = e.at
+	}
+	for _, known := range t.ends {
+		if known == e.args[1] {
+			return // told again, as is promised
+		}
+	}
+	t.ends = append(t.ends, e.args[1])
+}
+
+// open are the tasks whose end nobody has told yet.
+func (l *ledger) open() (ids []string) {
+	for _, id := range l.order {
+		if l.tasks[id].ended.IsZero() {
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}
+
+// firstAfter is when the first task that was launched after a moment got so far.
+func (l *ledger) firstAfter(moment time.Time, reached func(*task) time.Time) (time.Time, bool) {
+	first := time.Time{}
+	for i := len(l.order) - 1; i >= 0; i-- {
+		t := l.tasks[l.order[i]]
+		if t.launched.Before(moment) {
+			break
+		}
+		if at := reached(t); !at.IsZero() && (first.IsZero() || at.Before(first)) {
+			first = at
+		}
+	}
+	return first, !first.IsZero()
+}

@@ -1,0 +1,102 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// restartAfter is how long a supervisor lets a process lie that ended by itself.
+const restartAfter = 300 * time.Millisecond
+
+// node is a process that is broken and started again.
+type node struct {
+	name    string
+	binary  string
+	args    []string
+	dir     string // of its log
+	proxies []*proxy
+
+	mu      sync.Mutex
+	command *exec.Cmd     // guarded by mu
+	ended   chan struct{} // guarded by mu
+	wanted  bool          // to be started again when it ends by itself; guarded by mu
+	starts  int           // guarded by mu
+}
+
+func (n *node) start() error {
+	for _, p := range n.proxies {
+		if err := p.up(); err != nil {
+			return err
+		}
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	log, err := os.OpenFile(filepath.Join(n.dir, n.name+".log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	n.starts++
+	n.wanted = true
+	fmt.Fprintf(log, "== start %d\n", n.starts)
+	command := exec.Command(n.binary, n.args...)
+	command.Stdout, command.Stderr = log, log
+	command.Dir = n.dir
+	command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // Ctrl-C is ours to pass on
+	if err := command.Start(); err != nil {
+		return err
+	}
+	ended := make(chan struct{})
+	n.command, n.ended = command, ended
+	go func() {
+		_ = command.Wait() // its log tells why
+		_ = log.Close()    // its writes are what mattered
+		close(ended)
+		<-time.After(restartAfter)
+		if n.endedItself(command) {
+			_ = n.start() // as its supervisor would; the log tells
+		}
+	}()
+	return nil
+}
+
+func (n *node) endedItself(command *exec.Cmd) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.wanted && n.command == command && n.starts < 1000
+}
+
+func (n *node) pid() int {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.command == nil || n.command.Process == nil {
+		return 0
+	}
+	return n.command.Process.Pid
+}
+
+func (n *node) signal(s syscall.Signal) {
+	if pid := n.pid(); pid > 0 {
+		_ = syscall.Kill(pid, s) // it may just have ended
+	}
+}
+
+// kill ends the process without a warning and returns when it is gone.
+func (n *node) kill(with syscall.Signal) {
+	n.mu.Lock()
+	n.wanted = false
+	ended := n.ended
+	n.mu.Unlock()
+	if ended == nil {
+		return
+	}
+	for _, p := range n.proxies {
+		p.down()
+	}
+	n.signal(with)
+	<-ended
+}

@@ -1,0 +1,146 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	apiv1 "github.com/tenderhq/tender/api/v1"
+)
+
+// report is what a run has seen.
+type report struct {
+	options   options
+	faults    map[string]int
+	failovers map[string][]time.Duration // from the fault to a new task RUNNING, by kind
+	healed    []time.Duration
+	last      string
+	tasks     map[string]int // by how they ended
+	proofs    int
+	writes    int
+}
+
+func (r *report) add(f fault, began time.Time, healed time.Duration, l *ledger) {
+	if r.faults == nil {
+		r.faults, r.failovers = map[string]int{}, map[string][]time.Duration{}
+	}
+	r.faults[f.String()]++
+	r.healed = append(r.healed, healed)
+	r.last = ""
+	if f.whom != "leader" {
+		return
+	}
+	if at, ok := l.firstAfter(began, running); ok {
+		took := at.Sub(began)
+		r.failovers[f.how] = append(r.failovers[f.how], took)
+		r.last = fmt.Sprintf(", a new task ran after %v", took.Round(time.Millisecond))
+	}
+}
+
+func (r *report) lastFailover() string { return r.last }
+
+func (r *report) print(w io.Writer) {
+	fmt.Fprintf(w, "\n%d rounds with %d masters, %d agents, seed %d, profile %s\n", len(r.healed), r.options.masters, r.options.agents,
+		r.options.seed, r.options.profile)
+	for _, kind := range slices.Sorted(maps.Keys(r.faults)) {
+		fmt.Fprintf(w, "  %-16s %d\n", kind, r.faults[kind])
+	}
+	for _, how := range slices.Sorted(maps.Keys(r.failovers)) {
+		fmt.Fprintf(w, "from %s of the leader to a new task RUNNING: %s\n", how, spread(r.failovers[how]))
+	}
+	fmt.Fprintf(w, "from the end of a fault to all well: %s\n", spread(r.healed))
+	fmt.Fprintf(w, "tasks:")
+	for _, state := range slices.Sorted(maps.Keys(r.tasks)) {
+		fmt.Fprintf(w, " %d %s", r.tasks[state], state)
+	}
+	fmt.Fprintf(w, "; %d proofs; %d keys of the store compared\n", r.proofs, r.writes)
+}
+
+func spread(times []time.Duration) string {
+	times = slices.Sorted(slices.Values(times))
+	at := func(p float64) time.Duration { return times[int(p*float64(len(times)-1)+0.5)].Round(time.Millisecond) }
+	return fmt.Sprintf("p50 %v, p99 %v, max %v (n=%d)", at(0.5), at(0.99), at(1), len(times))
+}
+
+// verdict ends the launching, awaits every task's end, and says which promises were
+// broken.
+func (c *cluster) verdict(ctx context.Context, r *report) (broken []string, err error) {
+	if err := os.WriteFile(filepath.Join(c.dir, "stop"), nil, 0o600); err != nil {
+		return nil, err
+	}
+	err = c.await(ctx, "the last task's end", 4*c.options.heal, func(context.Context) string {
+		if c.ledger.settled {
+			return ""
+		}
+		return fmt.Sprintf("%d tasks are open: %s", len(c.ledger.open()), strings.Join(c.ledger.open(), " "))
+	})
+	if err != nil {
+		return nil, err
+	}
+	broken = append(c.judgeTasks(r), c.judgeStore(r)...)
+	err = c.await(ctx, "equal registries", 4*c.options.heal, c.disagreement)
+	return broken, err
+}
+
+// judgeTasks: every task that was launched has ended once, and its proof is there if,
+// and only if, it ran.
+func (c *cluster) judgeTasks(r *report) (broken []string) {
+	r.tasks = map[string]int{}
+	for _, id := range slices.Sorted(maps.Keys(c.ledger.tasks)) {
+		t := c.ledger.tasks[id]
+		_, err := os.Stat(filepath.Join(c.dir, "proof", id))
+		ran := err == nil
+		if ran {
+			r.proofs++
+		}
+		ends := strings.Join(t.ends, " and ")
+		r.tasks[ends]++
+		switch {
+		case t.launched.IsZero():
+			broken = append(broken, fmt.Sprintf("task %s ended %s and was never launched", id, ends))
+		case len(t.ends) != 1:
+			broken = append(broken, fmt.Sprintf("task %s ended %s", id, ends))
+		case ran != (ends == "FINISHED"):
+			broken = append(broken, fmt.Sprintf("task %s ended %s; that it ran is %v", id, ends, ran))
+		}
+	}
+	return broken
+}
+
+// judgeStore: the store holds every write that was acknowledged, or a later one.
+func (c *cluster) judgeStore(r *report) (broken []string) {
+	for _, key := range slices.Sorted(maps.Keys(c.ledger.puts)) {
+		put, held := c.ledger.puts[key], c.ledger.store[key]
+		r.writes++
+		if held.version < put.version || held.version == put.version && held.value != put.value {
+			broken = append(broken, fmt.Sprintf("%s was acknowledged as version %d, %s; the store holds version %d, %s",
+				key, put.version, put.value, held.version, held.value))
+		}
+	}
+	return broken
+}
+
+// disagreement compares the registries of all masters.
+func (c *cluster) disagreement(ctx context.Context) string {
+	seen := map[string][]string{}
+	for _, m := range c.masters {
+		ctx, cancel := context.WithTimeout(ctx, callTimeout)
+		answer, err := apiv1.NewRaftServiceClient(c.grpc[m.name]).StateHash(ctx, &apiv1.StateHashRequest{})
+		cancel()
+		if err != nil {
+			return m.name + ": " + err.Error()
+		}
+		key := fmt.Sprint(answer.GetAppliedIndex(), " ", answer.GetHash())
+		seen[key] = append(seen[key], m.name)
+	}
+	if len(seen) > 1 {
+		return fmt.Sprint("the masters' registries differ: ", seen)
+	}
+	return ""
+}

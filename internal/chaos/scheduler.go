@@ -1,0 +1,181 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/framework"
+)
+
+const (
+	inFlightMax = 4
+	putEvery    = 500 * time.Millisecond
+	settleEvery = time.Second
+	putKeys     = 20
+)
+
+// scheduler launches short tasks for as long as there is no file named stop. Each task
+// makes a file that must not exist yet, which proves that it has run, and only once.
+type scheduler struct {
+	dir, name string
+	journal   *journal
+	client    *framework.Client
+
+	mu       sync.Mutex
+	inFlight map[api.TaskID]bool // guarded by mu
+	launched int                 // guarded by mu
+	begun    sync.Once
+	ctx      context.Context // of the process; work begins with the first subscription
+}
+
+func schedule(ctx context.Context, dir, name string, masters []string) error {
+	j, err := openJournal(filepath.Join(dir, "journal"))
+	if err != nil {
+		return err
+	}
+	s := &scheduler{dir: dir, name: name, journal: j, inFlight: map[api.TaskID]bool{}, ctx: ctx}
+	config := framework.Config{Name: "chaos", Masters: masters, Standby: true, FailoverTimeout: time.Hour}
+	for {
+		err := framework.Run(ctx, config, s)
+		if !errors.Is(err, framework.ErrFenced) {
+			return err
+		}
+	}
+}
+
+// Subscribed begins the work that goes on beside offers.
+func (s *scheduler) Subscribed(_ context.Context, client *framework.Client) error {
+	s.client = client
+	s.mu.Lock()
+	clear(s.inFlight) // their ends may have been told to the other instance
+	s.mu.Unlock()
+	s.begun.Do(func() {
+		go s.put()
+		go s.settle()
+	})
+	return s.journal.say("active", s.name)
+}
+
+func (s *scheduler) stopping() bool {
+	_, err := os.Stat(filepath.Join(s.dir, "stop"))
+	return err == nil
+}
+
+// Offers launches one task on each, up to the limit; the rest comes again soon.
+func (s *scheduler) Offers(_ context.Context, offers []api.Offer) []api.Answer {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var answers []api.Answer
+	for _, offer := range offers {
+		if len(s.inFlight) >= inFlightMax || s.stopping() {
+			answers = append(answers, api.Decline(offer, 200*time.Millisecond))
+			continue
+		}
+		s.launched++
+		id := api.TaskID(fmt.Sprintf("%s-%d-%d", s.name, os.Getpid(), s.launched))
+		if s.journal.say("launch", string(id)) != nil {
+			continue // a task that nobody would know of
+		}
+		s.inFlight[id] = true
+		answer := api.Launch(offer, s.task(id))
+		answer.Filter.Refuse = -1
+		answers = append(answers, answer)
+	}
+	return answers
+}
+
+func (s *scheduler) task(id api.TaskID) api.Task {
+	proof := filepath.Join(s.dir, "proof", string(id))
+	// With -C the shell opens with O_EXCL.
+	line := fmt.Sprintf("set -C; : > %s || exit 9; sleep 0.4", proof)
+	return api.Task{ID: id, Resources: api.Scalars(0.1, 16), Command: &api.Command{Shell: line}}
+}
+
+// Update writes down what a task has come to before it acknowledges it.
+func (s *scheduler) Update(_ context.Context, status api.Status) error {
+	what, args := "running", []string{string(status.Task)}
+	switch {
+	case status.State.Terminal() || status.State == api.TaskUnknown && s.stopping():
+		what, args = "end", append(args, status.State.String())
+		s.mu.Lock()
+		delete(s.inFlight, status.Task)
+		s.mu.Unlock()
+	case status.State != api.TaskRunning:
+		return nil
+	}
+	return s.journal.say(what, args...)
+}
+
+// put writes to the store for as long as the process lives. What was acknowledged goes
+// to the journal.
+func (s *scheduler) put() {
+	for n := 0; s.ctx.Err() == nil && !s.stopping(); n++ {
+		key, value := fmt.Sprintf("key-%d", n%putKeys), fmt.Sprintf("%s-%d-%d", s.name, os.Getpid(), n)
+		entry, err := s.client.Store().Put(s.ctx, key, []byte(value), framework.AnyVersion)
+		if err == nil {
+			_ = s.journal.say("put", key, strconv.FormatUint(entry.Version, 10), value) // then it counts for nothing
+		}
+		pause(s.ctx, putEvery)
+	}
+}
+
+// settle asks, once the end has begun, for all tasks whose end is not in the journal;
+// when there are none it writes down what the store holds.
+func (s *scheduler) settle() {
+	for ; s.ctx.Err() == nil; pause(s.ctx, settleEvery) {
+		if !s.stopping() {
+			continue
+		}
+		all, err := readLedger(filepath.Join(s.dir, "journal"))
+		if err != nil || all.settled {
+			continue
+		}
+		if open := all.open(); len(open) > 0 {
+			ids := make([]api.TaskID, len(open))
+			for i, id := range open {
+				ids[i] = api.TaskID(id)
+			}
+			_ = s.client.Reconcile(ids...) // else at the next round
+			continue
+		}
+		entries, err := s.client.Store().List(s.ctx, "")
+		if err != nil {
+			continue
+		}
+		for _, e := range entries {
+			_ = s.journal.say("store", e.Key, strconv.FormatUint(e.Version, 10), string(e.Value))
+		}
+		_ = s.journal.say("settled", s.name)
+	}
+}
+
+func readLedger(name string) (*ledger, error) {
+	file, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	l := newLedger()
+	entries, err := (&follower{file: file}).read()
+	for _, e := range entries {
+		l.add(e)
+	}
+	return l, err
+}
+
+// pause lets time pass.
+func pause(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}

@@ -1,0 +1,274 @@
+package master_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/anishathalye/porcupine"
+	"google.golang.org/grpc"
+
+	"github.com/tenderhq/tender/api"
+	apiv1 "github.com/tenderhq/tender/api/v1"
+	"github.com/tenderhq/tender/internal/protocol"
+	"github.com/tenderhq/tender/internal/wire"
+)
+
+// storeClient is one writer of a framework's store; it repeats a write under its number
+// at whoever leads until the outcome is known (R17).
+type storeClient struct {
+	stubs   []apiv1.StoreServiceClient
+	session *apiv1.StoreSession
+	writes  uint64
+}
+
+// subscribed is the session of a new framework, or of one that is taken over.
+func subscribed(t *testing.T, conn *grpc.ClientConn, id, instance string) *apiv1.StoreSession {
+	s := newScheduler(t, conn, protocol.Subscribe{
+		Framework: api.Framework{ID: api.FrameworkID(id), Name: "store", Roles: []api.Role{"web"}, FailoverTimeout: time.Hour}, Instance: api.Nonce(instance),
+	})
+	defer s.stop()
+	in := awaitEvent[protocol.Subscribed](s)
+	return &apiv1.StoreSession{FrameworkId: string(in.Framework), Session: in.Session, Instance: instance}
+}
+
+// until calls the masters in turn until one knows the answer.
+func (c *storeClient) until(call func(context.Context, apiv1.StoreServiceClient) (*apiv1.StoreEntry, error)) (*apiv1.StoreEntry, error) {
+	for i := 0; ; i++ {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		entry, err := call(ctx, c.stubs[i%len(c.stubs)])
+		cancel()
+		if err == nil {
+			return entry, nil
+		}
+		switch known := wire.Error(err); known.Kind {
+		case api.Stale, api.Fenced, api.Invalid, api.Limit:
+			return nil, known
+		}
+		<-time.After(20 * time.Millisecond)
+	}
+}
+
+func (c *storeClient) put(key, value string, ifVersion *uint64) (*apiv1.StoreEntry, error) {
+	c.writes++
+	number := c.writes
+	return c.until(func(ctx context.Context, s apiv1.StoreServiceClient) (*apiv1.StoreEntry, error) {
+		return s.Put(ctx, &apiv1.StorePutRequest{Session: c.session, Key: key, Value: []byte(value), IfVersion: ifVersion, Write: number})
+	})
+}
+
+func (c *storeClient) get(key string) (*apiv1.StoreEntry, error) {
+	return c.until(func(ctx context.Context, s apiv1.StoreServiceClient) (*apiv1.StoreEntry, error) {
+		return s.Get(ctx, &apiv1.StoreGetRequest{Session: c.session, Key: key})
+	})
+}
+
+// TestStore: what its calls answer, page by page, and what a watcher sees of them.
+func TestStore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHouse(t, 1)
+		defer h.close()
+		conn := h.connect(h.leader().GRPCAddr())
+		defer conn.Close()
+		session := subscribed(t, conn, "", "i1")
+		stub := apiv1.NewStoreServiceClient(conn)
+		client := &storeClient{stubs: []apiv1.StoreServiceClient{stub}, session: session}
+
+		ctx, cancel := context.WithCancel(context.Background())
+		defer cancel()
+		watch, err := stub.Watch(ctx, &apiv1.StoreWatchRequest{Session: session, Prefix: "a/"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		sees := func(want string) {
+			t.Helper()
+			began := time.Now()
+			entry, err := watch.Recv()
+			got := fmt.Sprint(entry.GetKey(), " ", string(entry.GetValue()), " ", entry.GetVersion(), " ", entry.GetDeleted())
+			if err != nil || got != want || time.Since(began) > 50*time.Millisecond {
+				t.Errorf("the watcher sees %q after %v, %v; not %q", got, time.Since(began), err, want)
+			}
+		}
+		for i, key := range []string{"a/1", "b/1", "a/2"} {
+			if entry, err := client.put(key, "v", nil); err != nil || entry.Version != uint64(i+1) {
+				t.Fatalf("put %s: %v, %v", key, entry, err)
+			}
+		}
+		sees("a/1 v 1 false")
+		sees("a/2 v 3 false")
+		if _, err := client.put("a/1", "w", new(uint64)); !api.Is(err, api.Stale) {
+			t.Errorf("a put of a version that is not there: %v", err)
+		}
+		page, err := stub.List(ctx, &apiv1.StoreListRequest{Session: session, Limit: 2})
+		if err != nil || len(page.Items) != 2 || page.NextPageToken != "a/2" {
+			t.Errorf("a page: %v, %v", page, err)
+		}
+		client.writes++
+		if _, err := stub.Delete(ctx, &apiv1.StoreDeleteRequest{Session: session, Key: "a/1", Write: client.writes}); err != nil {
+			t.Error(err)
+		}
+		sees("a/1  4 true")
+		if entry, err := client.get("a/1"); err != nil || entry.Version != 0 {
+			t.Errorf("a deleted key: %v, %v", entry, err)
+		}
+		if _, err := stub.Put(ctx, &apiv1.StorePutRequest{Session: session, Key: "x"}); !api.Is(wire.Error(err), api.Invalid) {
+			t.Errorf("a write without a number: %v", err)
+		}
+		next := subscribed(t, conn, session.FrameworkId, "i2")
+		if next.FrameworkId != session.FrameworkId || next.Session <= session.Session {
+			t.Fatalf("%v follows %v", next, session)
+		}
+		if _, err := watch.Recv(); !api.Is(wire.Error(err), api.Fenced) {
+			t.Errorf("the watcher of an older session: %v", err)
+		}
+		if _, err := client.put("a/3", "late", nil); !api.Is(err, api.Fenced) {
+			t.Errorf("a write of an older session: %v", err)
+		}
+	})
+}
+
+// storeOp is what was asked, storeGot what was answered.
+type storeOp struct {
+	key, value string
+	get        bool
+	ifVersion  *uint64
+}
+
+type storeGot struct {
+	version uint64
+	value   string
+	stale   bool
+}
+
+// storeModel is one key of a store that is a single copy.
+var storeModel = porcupine.Model{
+	Partition: func(history []porcupine.Operation) [][]porcupine.Operation {
+		byKey := map[string][]porcupine.Operation{}
+		for _, op := range history {
+			key := op.Input.(storeOp).key
+			byKey[key] = append(byKey[key], op)
+		}
+		var parts [][]porcupine.Operation
+		for _, part := range byKey {
+			parts = append(parts, part)
+		}
+		return parts
+	},
+	Init: func() any { return storeGot{} },
+	Step: func(state, input, output any) (bool, any) {
+		now, op, got := state.(storeGot), input.(storeOp), output.(storeGot)
+		switch {
+		case op.get:
+			return got == now, now
+		case got.stale:
+			return op.ifVersion != nil && *op.ifVersion != now.version, now
+		}
+		return got.version > now.version && (op.ifVersion == nil || *op.ifVersion == now.version), storeGot{got.version, op.value, false}
+	},
+}
+
+// TestStoreIsLinearizable: what several clients are told while leaders are cut off one
+// after the other could have been told by a store that is a single copy. Every
+// operation's outcome is known in the end: writes are repeated under their number.
+func TestStoreIsLinearizable(t *testing.T) {
+	for seed := range 3 {
+		var history []porcupine.Operation
+		synctest.Test(t, func(t *testing.T) { history = storeHistory(t, seed) })
+		if len(history) < 200 {
+			t.Fatalf("only %d operations", len(history))
+		}
+		if verdict := porcupine.CheckOperationsTimeout(storeModel, history, time.Minute); verdict != porcupine.Ok {
+			t.Errorf("seed %d: %d operations are %s", seed, len(history), verdict)
+		}
+	}
+}
+
+func storeHistory(t *testing.T, seed int) []porcupine.Operation {
+	h := newHouse(t, 3)
+	defer h.close()
+	var stubs []apiv1.StoreServiceClient
+	for _, id := range []api.MasterID{"m1", "m2", "m3"} {
+		conn := h.connect(h.masters[id].GRPCAddr())
+		defer conn.Close()
+		stubs = append(stubs, apiv1.NewStoreServiceClient(conn))
+	}
+	first := h.connect(h.leader().GRPCAddr())
+	session := subscribed(t, first, "", "i1")
+	if err := first.Close(); err != nil {
+		t.Error(err)
+	}
+	var (
+		mu      sync.Mutex
+		history []porcupine.Operation
+		clock   atomic.Int64 // the order of calls and answers, finer than virtual time
+		over    = make(chan struct{})
+		busy    sync.WaitGroup
+	)
+	for n := range 4 {
+		client := &storeClient{stubs: stubs, session: &apiv1.StoreSession{
+			FrameworkId: session.FrameworkId, Session: session.Session, Instance: fmt.Sprint("c", n),
+		}}
+		busy.Go(func() {
+			seen := uint64(0)
+			for i := 0; ; i++ {
+				select {
+				case <-over:
+					return
+				case <-time.After(time.Duration(20+(i*7+n*13+seed*29)%60) * time.Millisecond):
+				}
+				op := storeOp{key: fmt.Sprint("k", (i+n)%2), value: fmt.Sprint(n, ".", i), get: i%3 == 0}
+				if i%3 == 1 {
+					op.ifVersion = &seen
+				}
+				if op.ifVersion != nil {
+					version := seen
+					op.ifVersion = &version
+				}
+				called := clock.Add(1)
+				got, err := client.do(op)
+				returned := clock.Add(1)
+				if err != nil {
+					t.Errorf("%+v: %v", op, err)
+					return
+				}
+				seen = got.version
+				mu.Lock()
+				history = append(history, porcupine.Operation{ClientId: n, Input: op, Output: got, Call: called, Return: returned})
+				mu.Unlock()
+			}
+		})
+	}
+	for range 4 {
+		<-time.After(1500 * time.Millisecond)
+		host := "host" + string(h.leader().ID()[1:])
+		for i := range 3 {
+			if other := fmt.Sprint("host", i+1); other != host {
+				h.net.Cut(host, other) // clients still reach it
+			}
+		}
+		<-time.After(3 * time.Second)
+		h.net.HealAll()
+	}
+	<-time.After(time.Second)
+	close(over)
+	busy.Wait()
+	return history
+}
+
+func (c *storeClient) do(op storeOp) (storeGot, error) {
+	var entry *apiv1.StoreEntry
+	var err error
+	if op.get {
+		entry, err = c.get(op.key)
+	} else {
+		entry, err = c.put(op.key, op.value, op.ifVersion)
+	}
+	if api.Is(err, api.Stale) {
+		return storeGot{stale: true}, nil
+	}
+	return storeGot{version: entry.GetVersion(), value: string(entry.GetValue())}, err
+}
