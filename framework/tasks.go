@@ -46,7 +46,7 @@ type book struct {
 }
 
 func newBook() *book {
-	return &book{tasks: make(map[api.TaskID]*task), endings: endings{set: make(map[api.TaskID]struct{})}}
+	return &book{tasks: make(map[api.TaskID]*task), endings: endings{set: make(map[api.TaskID]api.TaskState)}}
 }
 
 // verdict says what to do with a status that came.
@@ -72,11 +72,12 @@ func (b *book) get(id api.TaskID) *task {
 // but for a task that never started (DROPPED).
 func (b *book) used(id api.TaskID) bool {
 	t := b.tasks[id]
-	return t != nil && t.known || b.endings.has(id)
+	return t != nil && t.known || b.endings.has(id) && b.endings.set[id] != api.TaskDropped
 }
 
 // launch notes a task that the numbered call launches.
 func (b *book) launch(id api.TaskID, agent api.AgentID, call uint64) {
+	b.endings.remove(id) // it was DROPPED, and is tried again
 	t := b.get(id)
 	t.agent, t.launched, t.known = agent, true, true
 	t.state, t.latest = api.TaskStaging, api.TaskStaging
@@ -179,16 +180,16 @@ func (b *book) handled(t *task) (status api.Status, settled bool) {
 	return status, true
 }
 
-// forget settles a task. One that was DROPPED may be tried again under its ID; the
-// end of any other is remembered.
+// forget settles a task. Its end is remembered, so that nothing that is still on its way
+// tells another one; one that was DROPPED may be tried again under its ID all the same.
 func (b *book) forget(t *task) {
 	if t.stray {
 		return
 	}
 	b.held -= len(t.held)
 	delete(b.tasks, t.id)
-	if t.state != api.TaskDropped && t.state != api.TaskUnknown {
-		b.endings.add(t.id)
+	if t.state != api.TaskUnknown {
+		b.endings.add(t.id, t.state)
 	}
 }
 
@@ -242,7 +243,7 @@ func (b *book) kills() []*task {
 
 // endings remembers the latest tasks whose end was handled.
 type endings struct {
-	set  map[api.TaskID]struct{}
+	set  map[api.TaskID]api.TaskState
 	ring []api.TaskID
 	next int
 }
@@ -255,7 +256,7 @@ func (e *endings) has(id api.TaskID) bool {
 // remove forgets an end; its place in the ring stays taken.
 func (e *endings) remove(id api.TaskID) { delete(e.set, id) }
 
-func (e *endings) add(id api.TaskID) {
+func (e *endings) add(id api.TaskID, state api.TaskState) {
 	if e.has(id) {
 		return
 	}
@@ -266,7 +267,7 @@ func (e *endings) add(id api.TaskID) {
 		e.ring[e.next] = id
 		e.next = (e.next + 1) % endingsMax
 	}
-	e.set[id] = struct{}{}
+	e.set[id] = state
 }
 
 const (

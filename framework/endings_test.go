@@ -32,3 +32,22 @@ func TestUnknownSwallowsNoEnd(t *testing.T) {
 		t.Errorf("%d statuses are held, %d tasks remembered", b.held, len(b.tasks))
 	}
 }
+
+// TestDroppedIsTheEnd: a leader's answer that comes late, when the scheduler has handled DROPPED, tells no
+// second end; but the ID may be tried again.
+func TestDroppedIsTheEnd(t *testing.T) {
+	b := newBook()
+	b.launch("t", "agent-1", 1)
+	task, _ := b.take(api.Status{Task: "t", Agent: "agent-1", State: api.TaskDropped})
+	b.handled(task)
+	if _, verdict := b.take(api.Status{Task: "t", Agent: "agent-1", State: api.TaskGone}); verdict != ignore {
+		t.Errorf("GONE after DROPPED: %v", verdict)
+	}
+	if b.used("t") {
+		t.Fatal("it can't be tried again")
+	}
+	b.launch("t", "agent-2", 2)
+	if _, verdict := b.take(api.Status{Task: "t", Agent: "agent-2", Number: 1, State: api.TaskRunning}); verdict != deliver {
+		t.Errorf("the second try is not told: %v", verdict)
+	}
+}
