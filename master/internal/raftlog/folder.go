@@ -81,7 +81,7 @@ func ReadCluster(dir string) (api.ClusterID, api.MasterID, error) {
 }
 
 func (f *folder) load() error {
-	data := []byte(nil)
+	var data []byte
 	if f.memory != nil {
 		data = f.memory.settings
 	} else {
@@ -214,7 +214,27 @@ func (f *folder) checkFormats() error {
 	return nil
 }
 
-// checkSnapshot reads the newest snapshot's head.
+// checkSnapshotHead reads the newest snapshot's head, which costs little, and returns
+// its name.
+func (f *folder) checkSnapshotHead() (string, error) {
+	list, err := f.snapshots.List()
+	if err != nil || len(list) == 0 || f.memory != nil {
+		return "", err
+	}
+	id := list[0].ID
+	file, err := os.Open(filepath.Join(f.dir, raftFolder, "snapshots", id, "state.bin"))
+	if err == nil {
+		_, err = ReadHead(file)
+		err = errors.Join(err, file.Close())
+	}
+	if err != nil {
+		return id, fmt.Errorf("snapshot %s: %w", id, err)
+	}
+	return id, nil
+}
+
+// checkSnapshot opens the newest snapshot, for which the library reads all of it and
+// compares its checksum, and reads its head.
 func (f *folder) checkSnapshot() error {
 	list, err := f.snapshots.List()
 	if err != nil || len(list) == 0 {

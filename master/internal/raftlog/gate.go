@@ -39,6 +39,8 @@ func (l *Log) lead(ctx context.Context, r *raft.Raft) (again bool, err error) {
 			err = l.checkMembership(r)
 		case request := <-l.requests:
 			request(r)
+		case <-l.full:
+			go func() { _ = r.Snapshot().Error() }() // ends with Raft at the latest
 		case <-l.look:
 			again, err = l.lookAt(ctx, r)
 		}
@@ -97,7 +99,7 @@ func (l *Log) openGate(ctx context.Context, r *raft.Raft, term uint64) (again bo
 			break
 		}
 		if ctx.Err() != nil || r.State() != raft.Leader || r.CurrentTerm() != term {
-			return false, nil // somebody else leads; we will hear of the next change
+			return false, nil //nolint:nilerr // somebody else leads; we will hear of the next change
 		}
 		if errors.Is(err, raft.ErrLeadershipTransferInProgress) && time.Since(began) > 5*timings[l.config.Profile].election {
 			return false, l.wedged()
@@ -291,27 +293,31 @@ func (l *Log) removed() error {
 		"this master was removed from the quorum; to bring it back, empty its folder, start it with --peers naming the others, and run `tender raft add`"))
 }
 
-// checkLeader reads a leader's newest snapshot, and takes one when the log has grown
-// by many bytes rather than many entries.
+// checkLeader looks at a leader's newest snapshot: at its head each time, and at all of
+// it when it is new or was not read for long, beside everything else.
 func (l *Log) checkLeader(r *raft.Raft) error {
-	if l.machine.grown() > snapshotBytes {
-		go func() { _ = r.Snapshot().Error() }() // ends with Raft at the latest
-	}
 	if r.State() != raft.Leader {
 		return nil
 	}
-	if err := l.folder.checkSnapshot(); err != nil {
-		return api.E("raft.run", api.Unavailable, l.config.Dir,
-			fmt.Errorf("a leader must be able to read its snapshots: %w; mend or empty the folder", err))
+	id, err := l.folder.checkSnapshotHead()
+	if err != nil {
+		return l.unreadable(err)
+	}
+	if now := time.Now(); id != l.verified || now.Sub(l.verifiedAt) > snapshotVerifyEvery {
+		l.verified, l.verifiedAt = id, now
+		go func() { // ends with the file
+			if err := l.folder.checkSnapshot(); err != nil {
+				l.fail(l.unreadable(err))
+			}
+		}()
 	}
 	return nil
 }
 
-// snapshotBytes of log make a snapshot due, whatever the number of entries.
-const snapshotBytes = 256 << 20
+// snapshotVerifyEvery is how often a leader reads all of its newest snapshot.
+const snapshotVerifyEvery = 30 * time.Minute
 
-func (m *machine) grown() uint64 {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.bytes
+func (l *Log) unreadable(err error) error {
+	return api.E("raft.run", api.Unavailable, l.config.Dir,
+		fmt.Errorf("a leader must be able to read its snapshots: %w; mend or empty the folder", err))
 }

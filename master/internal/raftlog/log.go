@@ -21,13 +21,18 @@ type Log struct {
 	network     *network
 	machine     *machine
 	leaderships chan *Leadership
-	fatal       chan error                   // the process can't go on
-	look        chan struct{}                // something about leadership changed: look again (P11)
-	barrier     func(*raft.Raft) raft.Future // as Raft's; a test can break it
-	requests    chan func(*raft.Raft)        // to do between two looks
+	fatal       chan error                                  // the process can't go on
+	look        chan struct{}                               // something about leadership changed: look again (P11)
+	barrier     func(*raft.Raft) raft.Future                // as Raft's; a test can break it
+	carry       func(*raft.NetworkTransport) raft.Transport // a test can spoil it
+	requests    chan func(*raft.Raft)                       // to do between two looks
 	chatter     *chatter
 	founded     bool              // in this run of the process: nobody leads yet; before Raft begins
 	departed    chan api.MasterID // their connections were closed; see suspect
+	full        chan struct{}     // the log has grown by many bytes
+	verified    string            // the snapshot that was read last; Run's goroutine only
+	verifiedAt  time.Time         // Run's goroutine only
+	trimmed     bool              // keepTrail's goroutine, Raft's, only
 	unusable    *Leadership       // Run's goroutine only: the last one; its term is used up
 
 	mu      sync.Mutex
@@ -53,12 +58,21 @@ func Open(config Config) (*Log, error) {
 		fatal:       make(chan error, 1),
 		look:        make(chan struct{}, 1),
 		barrier:     func(r *raft.Raft) raft.Future { return r.Barrier(0) },
+		carry:       func(t *raft.NetworkTransport) raft.Transport { return t },
 		silent:      make(map[api.MasterID]time.Time),
 		requests:    make(chan func(*raft.Raft)),
 		chatter:     newChatter(),
 		departed:    make(chan api.MasterID, 1),
+		full:        make(chan struct{}, 1),
 	}
 	l.machine = newMachine(l.fail)
+	l.machine.full = func() {
+		select {
+		case l.full <- struct{}{}:
+		default: // it is known
+		}
+	}
+	l.machine.trail = l.keepTrail
 	if err := l.openFolder(); err != nil {
 		return nil, err
 	}
@@ -238,7 +252,7 @@ func (l *Log) raftConfig() *raft.Config {
 // runRaft is one life of the library. again asks for another one.
 func (l *Log) runRaft(ctx context.Context) (again bool, err error) {
 	config := l.raftConfig()
-	transport := raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{
+	network := raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{
 		Stream:                  l.network.stream(),
 		MaxPool:                 3,
 		MaxRPCsInFlight:         onePerPeer,
@@ -246,12 +260,13 @@ func (l *Log) runRaft(ctx context.Context) (again bool, err error) {
 		Logger:                  config.Logger,
 		MsgpackUseNewTimeFormat: true,
 	})
+	transport := l.carry(network)
 	if err := l.bootstrap(config, transport); err != nil {
-		return false, errors.Join(wrap("raft.bootstrap", l.config.Dir, err), transport.Close())
+		return false, errors.Join(wrap("raft.bootstrap", l.config.Dir, err), network.Close())
 	}
 	r, err := raft.NewRaft(config, l.machine, l.folder.logs, l.folder.stable, l.folder.snapshots, transport)
 	if err != nil {
-		return false, errors.Join(wrap("raft.start", l.config.Dir, err), transport.Close())
+		return false, errors.Join(wrap("raft.start", l.config.Dir, err), network.Close())
 	}
 	unwatch := l.watch(r)
 	l.setRaft(r)
@@ -262,6 +277,28 @@ func (l *Log) runRaft(ctx context.Context) (again bool, err error) {
 	unwatch()
 	l.setRaft(nil)
 	return again, errors.Join(err, l.shutdown(r))
+}
+
+// keepTrail says how many entries stay in the log behind the snapshot that is being
+// made; 0: as many as usual.
+func (l *Log) keepTrail(entries uint64) {
+	r := l.running()
+	if r == nil || entries == 0 && !l.trimmed {
+		return
+	}
+	usual := l.config.SnapshotEntries + l.config.SnapshotEntries/4
+	if entries == 0 || entries > usual {
+		entries = usual
+	}
+	l.trimmed = entries < usual
+	config := r.ReloadableConfig()
+	if config.TrailingLogs == entries {
+		return
+	}
+	config.TrailingLogs = entries
+	if err := r.ReloadConfig(config); err != nil { // nothing but this number has changed
+		l.config.Logger.Warn().Err(err).Msg("the log is not trimmed by its bytes")
+	}
 }
 
 func (l *Log) setRaft(r *raft.Raft) {

@@ -33,6 +33,12 @@ type machine struct {
 	subscriber *subscriber     // guarded by mu
 	shown      *registry.State // a clone of state, until the next entry; guarded by mu
 	bytes      uint64          // applied since the last snapshot; guarded by mu
+	sizes      sizes           // of the newest entries; guarded by mu
+
+	// Set before Raft begins: the log has grown by many bytes; must not wait.
+	full func()
+	// Set before Raft begins: how many entries shall stay behind a snapshot.
+	trail func(entries uint64)
 }
 
 // subscriber is a leadership that hears of every commit behind its start.
@@ -43,7 +49,7 @@ type subscriber struct {
 }
 
 func newMachine(fail func(error)) *machine {
-	return &machine{fail: fail, state: registry.New()}
+	return &machine{fail: fail, state: registry.New(), full: func() {}, trail: func(uint64) {}}
 }
 
 // Apply is called with every committed entry in order. An entry that can't be read
@@ -64,9 +70,18 @@ func (m *machine) Apply(entry *raft.Log) any {
 		results[i] = m.state.Apply(command)
 	}
 	m.state.Index, m.term, m.shown = entry.Index, entry.Term, nil
-	m.bytes += uint64(len(entry.Data))
+	m.grow(entry)
 	m.publish(Commit{entry.Index, commands, results})
 	return results
+}
+
+func (m *machine) grow(entry *raft.Log) {
+	before := m.bytes
+	m.bytes += uint64(len(entry.Data))
+	m.sizes.add(entry.Index, uint64(len(entry.Data)))
+	if before < snapshotBytes && m.bytes >= snapshotBytes {
+		m.full()
+	}
 }
 
 func (m *machine) publish(commit Commit) {
@@ -117,6 +132,7 @@ func (m *machine) Snapshot() (raft.FSMSnapshot, error) {
 		return nil, errors.New("this master has stopped to apply the log")
 	}
 	m.bytes = 0
+	m.trail(m.sizes.within(trailingBytesMax))
 	return &picture{m.state.Clone(), m.term}, nil
 }
 
@@ -129,7 +145,7 @@ func (m *machine) Restore(source io.ReadCloser) error {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.state, m.term, m.shown, m.bytes = state, head.Term, nil, 0
+	m.state, m.term, m.shown, m.bytes, m.sizes = state, head.Term, nil, 0, sizes{}
 	if s := m.subscriber; s != nil && !s.over {
 		s.over = true
 		s.lost("a snapshot replaced the registry")

@@ -127,12 +127,18 @@ func (l *Log) AddPeer(ctx context.Context, peer Peer) error {
 			break
 		}
 		if wait(ctx, askAgainAfter); ctx.Err() != nil {
-			return api.E(op, api.Unavailable, peer.ID,
-				fmt.Errorf("it is a non-voter and has not caught up yet (%d of %d entries, %v); run the same command again",
-					answer.Applied, r.CommitIndex(), err))
+			return api.E(op, api.Unavailable, peer.ID, behind(answer.Applied, r.CommitIndex(), err))
 		}
 	}
 	return l.changed(op, peer.ID, await(ctx, r.AddVoter(raft.ServerID(peer.ID), raft.ServerAddress(peer.Addr), 0, 0)))
+}
+
+// behind says why a new peer has no vote yet. err is how it answered last.
+func behind(applied, committed uint64, err error) error {
+	if err != nil {
+		return fmt.Errorf("it is a non-voter and does not tell how far it is (%w); run the same command again", err)
+	}
+	return fmt.Errorf("it is a non-voter and has not caught up yet (%d of %d entries); run the same command again", applied, committed)
 }
 
 func (l *Log) checkNewPeer(ctx context.Context, peer Peer) error {

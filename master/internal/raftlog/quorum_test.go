@@ -92,8 +92,8 @@ func (q *quorum) leader(except api.MasterID) (api.MasterID, *Leadership) {
 				continue
 			}
 			select {
-			case lead := <-q.nodes[id].Leaderships():
-				if !lead.ended() {
+			case lead, ok := <-q.nodes[id].Leaderships():
+				if ok && !lead.ended() {
 					return id, lead
 				}
 			default:

@@ -24,9 +24,9 @@ const (
 	obituaryPause    = 20 * time.Millisecond
 	// rankPause is between two followers' attempts to follow the leader, so that
 	// they do not split the votes.
-	rankPause = 100 * time.Millisecond
+	rankPause = 250 * time.Millisecond
 	// electionPause is what an election may take before the next follower tries.
-	electionPause = 300 * time.Millisecond
+	electionPause = 400 * time.Millisecond
 )
 
 // hasLeft hears of each closed connection. Whoever is not heard is found by silence.
@@ -166,13 +166,13 @@ func (l *Log) rank(r *raft.Raft, dead api.MasterID) int {
 	return rank
 }
 
-// precedes says whether another voter should stand before we do. One that does not
-// answer at once does not.
+// precedes says whether another voter should stand before we do. Of one that does not
+// answer only the ID counts: two that stand at once split the votes.
 func (l *Log) precedes(r *raft.Raft, peer Peer, byLog bool) bool {
 	if byLog {
 		answer, err := l.network.ask(peer.Addr, rankPause)
-		if last := r.LastIndex(); err != nil || answer.Last != last {
-			return err == nil && answer.Last > last
+		if last := r.LastIndex(); err == nil && answer.Last != last {
+			return answer.Last > last
 		}
 	}
 	return peer.ID < l.ID()
