@@ -8,8 +8,6 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -64,6 +62,9 @@ type Config struct {
 	Allocator string
 	// AllocatorConfig is what the policy is made from.
 	AllocatorConfig allocator.Config
+	// AllocatorJournal is a file that takes what the policy is told and proposes while
+	// this master leads, for `tender allocator replay`. Default: none.
+	AllocatorJournal string
 	// Times and more that the leader's core is made from. Its fields Master and Client
 	// are set here.
 	Core core.Config
@@ -184,8 +185,8 @@ func (c Config) check() error {
 	if (c.DataDir == "") == (c.Memory == nil) {
 		wrong("a data folder is needed")
 	}
-	if !slices.Contains(allocator.Names(), c.Allocator) {
-		wrong("allocator %q is unknown; there are %s", c.Allocator, strings.Join(allocator.Names(), ", "))
+	if _, err := allocator.Make(c.Allocator, c.AllocatorConfig); err != nil {
+		bad = append(bad, err)
 	}
 	if err := raftlog.Profile(c.Profile).Check(); err != nil {
 		bad = append(bad, err)

@@ -42,6 +42,8 @@ type leader struct {
 	reads  chan func(*core.Core, time.Time)
 	over   chan struct{} // closed when the loop has ended
 	stores *storeNews
+	living living        // the policy, if it lives; nil: it does not
+	nudges chan struct{} // it has something to allocate
 	ids    atomic.Uint64 // connections and requests
 
 	// The loop's goroutine only:
@@ -72,7 +74,10 @@ func newLeader(m *Master, lead *raftlog.Leadership, policy allocator.Allocator) 
 	config.Client = string(m.config.ID) + "/" + lead.Term.String()
 	config.Debug = config.Debug || m.log.GetLevel() <= zerolog.DebugLevel
 	now := time.Now()
+	alive, _ := policy.(living)
 	return &leader{
+		living:     alive,
+		nudges:     make(chan struct{}, 1),
 		master:     m,
 		log:        m.log.With().Stringer("term", lead.Term).Logger(),
 		lead:       lead,
@@ -93,6 +98,7 @@ func newLeader(m *Master, lead *raftlog.Leadership, policy allocator.Allocator) 
 func (l *leader) run(ctx context.Context) {
 	defer l.close()
 	defer l.broken()
+	defer l.enliven(ctx)()
 	l.introduce()
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -118,6 +124,8 @@ func (l *leader) run(ctx context.Context) {
 			l.awake()
 			read(l.core, l.seen)
 			l.drainReads()
+		case <-l.nudges:
+			l.awake()
 		case <-timer.C:
 			l.awake()
 			l.wakeAt = time.Time{}

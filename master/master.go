@@ -277,16 +277,19 @@ func (m *Master) lead(ctx context.Context) error {
 		if err != nil {
 			return api.E("master.lead", api.Invalid, m.config.Allocator, err)
 		}
+		policy, recorder := m.record(policy)
 		l := newLeader(m, lead, policy)
 		m.leading.Store(l)
 		m.changed.fire()
+		stop := recorder.recording()
 		l.run(ctx)
+		stop()
 		m.changed.fire()
-		over := m.log.Warn()
+		level := zerolog.WarnLevel
 		if ctx.Err() != nil { // we end, and everybody knows
-			over = m.log.Debug()
+			level = zerolog.DebugLevel
 		}
-		over.Stringer("term", l.term).Str("why", lead.Why()).Msg("leadership is over")
+		m.log.WithLevel(level).Stringer("term", l.term).Str("why", lead.Why()).Msg("leadership is over")
 	}
 	return nil
 }

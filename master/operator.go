@@ -131,9 +131,15 @@ func (s operatorService) ListRoles(ctx context.Context, r *apiv1.ListRequest) (*
 func (s operatorService) Explain(ctx context.Context, r *apiv1.ExplainRequest) (*apiv1.ExplainResponse, error) {
 	var view core.ExplainView
 	var failed error
-	err := s.master.ask(ctx, "operator.explain", func(c *core.Core, now time.Time) {
-		view, failed = c.Explain(r.GetFrameworkId(), r.GetAgentId(), now)
-	})
+	explain := func() error {
+		return s.master.ask(ctx, "operator.explain", func(c *core.Core, now time.Time) {
+			view, failed = c.Explain(r.GetFrameworkId(), r.GetAgentId(), now)
+		})
+	}
+	err := explain()
+	if err == nil && failed == nil && s.master.settled(ctx) {
+		err = explain()
+	}
 	if err = errors.Join(err, failed); err != nil {
 		return nil, err
 	}

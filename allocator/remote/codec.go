@@ -8,6 +8,7 @@ import (
 	"github.com/tenderhq/tender/allocator/inputs"
 	"github.com/tenderhq/tender/api"
 	apiv1 "github.com/tenderhq/tender/api/v1"
+	"github.com/tenderhq/tender/internal/version"
 	"github.com/tenderhq/tender/internal/wire"
 )
 
@@ -175,4 +176,15 @@ func (c Codec) AllocationFromProto(m *apiv1.AllocatorAnswers) (allocator.Allocat
 		})
 	}
 	return allocation, nil
+}
+
+// HelloOf says what a policy is to be made from.
+func HelloOf(config allocator.Config) *apiv1.AllocatorHello {
+	hello := &apiv1.AllocatorHello{Version: version.String(), Seed: config.Seed}
+	for _, least := range config.MinOffer {
+		hello.MinOffer = append(hello.MinOffer, wire.ResourceToProto(api.Resource{
+			Label: api.Label{Name: least.Name}, Scalar: api.Milli(least.Milli),
+		}))
+	}
+	return hello
 }

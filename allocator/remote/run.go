@@ -17,7 +17,6 @@ import (
 	"github.com/tenderhq/tender/allocator/inputs"
 	"github.com/tenderhq/tender/api"
 	apiv1 "github.com/tenderhq/tender/api/v1"
-	"github.com/tenderhq/tender/internal/version"
 	"github.com/tenderhq/tender/internal/wire"
 )
 
@@ -84,7 +83,7 @@ func (a *Allocator) once(ctx context.Context, ready func(), say func(message, wh
 		return wire.Error(err)
 	}
 	// The stream is open in name only until the other side has taken the greeting.
-	if err := stream.Send(&apiv1.AllocatorInputs{First: 1, Hello: a.hello()}); err != nil {
+	if err := stream.Send(&apiv1.AllocatorInputs{First: 1, Hello: HelloOf(a.config)}); err != nil {
 		return recvError(stream, err)
 	}
 	if _, err := stream.Header(); err != nil {
@@ -122,16 +121,6 @@ func (a *Allocator) connect() (*grpc.ClientConn, error) {
 		return nil, fmt.Errorf("address %s: %w", a.config.Argument, err)
 	}
 	return conn, nil
-}
-
-func (a *Allocator) hello() *apiv1.AllocatorHello {
-	hello := &apiv1.AllocatorHello{Version: version.String(), Seed: a.config.Seed}
-	for _, least := range a.config.MinOffer {
-		hello.MinOffer = append(hello.MinOffer, wire.ResourceToProto(api.Resource{
-			Label: api.Label{Name: least.Name}, Scalar: api.Milli(least.Milli),
-		}))
-	}
-	return hello
 }
 
 // begin opens a session that is to be told everything.

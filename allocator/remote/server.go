@@ -39,7 +39,7 @@ func (s *Server) Session(stream apiv1.AllocatorService_SessionServer) error {
 	if err != nil {
 		return err
 	}
-	policy, err := s.Policy(configOf(first.GetHello()))
+	policy, err := s.Policy(ConfigOf(first.GetHello()))
 	if err != nil {
 		return status.Error(codes.FailedPrecondition, err.Error())
 	}
@@ -60,7 +60,8 @@ func (s *Server) Session(stream apiv1.AllocatorService_SessionServer) error {
 	}
 }
 
-func configOf(hello *apiv1.AllocatorHello) allocator.Config {
+// ConfigOf reads what a policy is made from.
+func ConfigOf(hello *apiv1.AllocatorHello) allocator.Config {
 	config := allocator.Config{Seed: hello.GetSeed()}
 	for _, least := range hello.GetMinOffer() {
 		config.MinOffer = append(config.MinOffer, allocator.MinOffer{Name: least.GetName(), Milli: least.GetMilli()})

@@ -28,7 +28,7 @@ type masterFlags struct {
 	id                           string
 	peers                        []string
 	grpcPort, httpPort, raftPort int
-	profile, allocator           string
+	profile, allocator, journal  string
 	times                        core.Config
 	addressed                    bool // an address was said; else the folder may know better
 }
@@ -52,8 +52,9 @@ func (a *App) masterCommand() *cobra.Command {
 	flags.IntVar(&f.grpcPort, "grpc-port", 5060, "port for agents, frameworks and people")
 	flags.IntVar(&f.httpPort, "http-port", 5050, "port for HTTP: operator service as JSON, metrics; 0 = none")
 	flags.IntVar(&f.raftPort, "raft-port", 5070, "port for the other masters")
-	flags.StringVar(&f.profile, "profile", "", "times of Raft: lan, fast or wan; the same on all masters (default lan)")
+	flags.StringVar(&f.profile, "raft-profile", "", "times of Raft: lan, fast or wan; the same on all masters (default lan)")
 	flags.StringVar(&f.allocator, "allocator", "fairshare", "how resources are shared: "+strings.Join(allocator.Names(), ", ")+"; the same on all masters")
+	flags.StringVar(&f.journal, "allocator-journal", "", "file for what the allocator is told and proposes, to replay it with other policies")
 	f.timeFlags(flags)
 	d.lastFlags(flags)
 	command.RunE = func(command *cobra.Command, _ []string) error {
@@ -101,7 +102,7 @@ func (f *masterFlags) config(d *daemon) (master.Config, error) {
 	times.GoneAfter, times.Debug = atOnce(times.GoneAfter), log.GetLevel() <= zerolog.DebugLevel
 	config := master.Config{
 		ID: f.idOr(d.dataDir), DataDir: d.dataDir, Peers: peers, Advertise: d.advertise, Insecure: d.insecure,
-		Profile: f.profile, Allocator: f.allocator, Core: times, Logger: &log,
+		Profile: f.profile, Allocator: f.allocator, AllocatorJournal: f.journal, Core: times, Logger: &log,
 	}
 	if f.addressed {
 		config.GRPC, config.Raft = hostPort(d.bind, f.grpcPort), hostPort(d.bind, f.raftPort)
@@ -183,7 +184,7 @@ func devMasterArgs(m dev.Master, f devFlags) []string {
 	args := []string{
 		"master", "--stop-on-eof", "--id", m.ID, "--data-dir", m.Dir, "--bind", hostOf(m.GRPC),
 		"--grpc-port", fmt.Sprint(portOf(m.GRPC)), "--http-port", fmt.Sprint(portOf(m.HTTP)), "--raft-port", fmt.Sprint(portOf(m.Raft)),
-		"--peers", strings.Join(peers, ","), "--profile", devProfile(f.masters), "--log-format", "console", "--log-level", "error",
+		"--peers", strings.Join(peers, ","), "--raft-profile", devProfile(f.masters), "--log-format", "console", "--log-level", "error",
 	}
 	if f.verbose {
 		args[len(args)-1] = "debug"

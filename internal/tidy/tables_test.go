@@ -33,14 +33,15 @@ var floors = []floor{
 	{"internal/transcript", values},
 
 	// The pure ones.
-	{"allocator/...", values + "allocator/... !allocator/allocatortest !allocator/remote"},
+	{"allocator/...", values + "allocator/... !allocator/allocatortest !allocator/remote !allocator/journal"},
 	{"master/registry/...", values + "master/registry/..."},
-	{"master/core/...", values + "master/core/... master/registry allocator/... !allocator/allocatortest !allocator/remote"},
+	{"master/core/...", values + "master/core/... master/registry allocator/... !allocator/allocatortest !allocator/remote !allocator/journal"},
 	{"agent/core/...", values + "agent/core/..."},
 
 	// Beside the pure ones: a suite for allocators, which knows none of them, and an allocator that is elsewhere.
 	{"allocator/allocatortest", values + "internal/transcript allocator"},
 	{"allocator/remote", shell + "allocator allocator/inputs"},
+	{"allocator/journal", shell + "internal/logpb allocator allocator/inputs allocator/remote"},
 
 	// Shells.
 	{"master/...", shell + "allocator/... !allocator/allocatortest master/..."},
@@ -68,9 +69,10 @@ var floors = []floor{
 }
 
 // pure packages decide and do nothing else: the same events give the same effects, byte for byte. The values they
-// speak in are held to the same. Left out: the suite needs package testing, and the remote allocator is I/O by trade.
+// speak in are held to the same. Left out: the suite needs package testing, the remote
+// allocator is I/O by trade, and the journal speaks protobuf.
 const pure = "api internal/protocol master/core/... master/registry/... agent/core/... " +
-	"allocator/... !allocator/allocatortest !allocator/remote"
+	"allocator/... !allocator/allocatortest !allocator/remote !allocator/journal"
 
 // pureImports is what a pure package may import from elsewhere: packages that compute. None of them reads a clock,
 // starts a goroutine, holds a lock or does I/O, but for the names in impure.

@@ -1,0 +1,156 @@
+package journal
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/tenderhq/tender/allocator"
+	"github.com/tenderhq/tender/allocator/inputs"
+	"github.com/tenderhq/tender/allocator/remote"
+	apiv1 "github.com/tenderhq/tender/api/v1"
+	"github.com/tenderhq/tender/internal/logpb"
+)
+
+// Section is what follows one head: the life of one policy, or the rest of it.
+type Section struct {
+	Policy string
+	Config allocator.Config
+	Whole  bool // from the start of a leadership
+	Steps  []Step
+
+	codec remote.Codec
+}
+
+// Step is one input and, of an Allocate, what was proposed.
+type Step struct {
+	Input    inputs.Input
+	proposed *apiv1.AllocatorAnswers
+}
+
+// Read reads a journal. What is torn at the end is left out and reported.
+func Read(from io.Reader) (sections []Section, torn bool, err error) {
+	in := bufio.NewReader(from)
+	magic := make([]byte, len(Magic))
+	if _, err := io.ReadFull(in, magic); err != nil || string(magic) != Magic {
+		return nil, false, errNoJournal
+	}
+	for number := 1; ; number++ {
+		record, err := next(in)
+		switch {
+		case errors.Is(err, io.EOF):
+			return sections, false, nil
+		case err != nil:
+			return sections, true, nil
+		}
+		if sections, err = add(sections, record); err != nil {
+			return sections, false, fmt.Errorf("record %d: %w", number, err)
+		}
+	}
+}
+
+var (
+	errTorn      = errors.New("torn")
+	errNoJournal = errors.New("this is no allocator journal of a version that is known here")
+)
+
+func next(in *bufio.Reader) (*logpb.AllocatorRecord, error) {
+	var prefix [8]byte
+	if _, err := io.ReadFull(in, prefix[:]); err != nil {
+		return nil, err // io.EOF only between two records
+	}
+	length := binary.LittleEndian.Uint32(prefix[:])
+	if length > recordBytesMax {
+		return nil, errTorn
+	}
+	body := make([]byte, length)
+	if _, err := io.ReadFull(in, body); err != nil {
+		return nil, errTorn
+	}
+	record := new(logpb.AllocatorRecord)
+	if crc32.Checksum(body, castagnoli) != binary.LittleEndian.Uint32(prefix[4:]) || proto.Unmarshal(body, record) != nil {
+		return nil, errTorn
+	}
+	return record, nil
+}
+
+// BeginsAnew reports whether the first record is a head.
+func BeginsAnew(records []byte) bool {
+	record, err := next(bufio.NewReader(bytes.NewReader(records)))
+	return err == nil && record.GetHead() != nil
+}
+
+// Whole is how many bytes of a journal are whole records; what follows is torn.
+func Whole(from io.Reader) (int64, error) {
+	in := bufio.NewReader(from)
+	magic := make([]byte, len(Magic))
+	if _, err := io.ReadFull(in, magic); err != nil || string(magic) != Magic {
+		return 0, errNoJournal
+	}
+	bytes := int64(len(Magic))
+	for {
+		record, err := next(in)
+		if err != nil {
+			return bytes, nil
+		}
+		bytes += int64(proto.Size(record)) + 8
+	}
+}
+
+func add(sections []Section, record *logpb.AllocatorRecord) ([]Section, error) {
+	if head := record.GetHead(); head != nil {
+		if head.GetFormat() > format {
+			return sections, fmt.Errorf("it is of format %d; this program reads up to %d", head.GetFormat(), format)
+		}
+		return append(sections, Section{
+			Policy: head.GetPolicy(), Config: remote.ConfigOf(head.GetConfig()), Whole: head.GetWhole(),
+			codec: remote.Codec{Epoch: time.Unix(0, head.GetEpoch()).UTC()},
+		}), nil
+	}
+	if len(sections) == 0 {
+		return sections, errors.New("it stands before any head")
+	}
+	last := &sections[len(sections)-1]
+	switch r := record.GetRecord().(type) {
+	case *logpb.AllocatorRecord_Input:
+		input, err := last.codec.InputFromProto(r.Input)
+		if err != nil {
+			return sections, err
+		}
+		if input != nil {
+			last.Steps = append(last.Steps, Step{Input: input})
+		}
+	case *logpb.AllocatorRecord_Proposed:
+		if n := len(last.Steps); n > 0 {
+			last.Steps[n-1].proposed = r.Proposed
+		}
+	}
+	return sections, nil
+}
+
+// Same tells the policy exactly what was told, and compares what it proposes.
+func (s *Section) Same(policy allocator.Allocator) (rounds, same int) {
+	for _, step := range s.Steps {
+		run, is := step.Input.(inputs.Allocate)
+		if !is {
+			step.Input.Apply(policy)
+			continue
+		}
+		proposed := answers(s.codec, policy.Allocate(run.At))
+		if step.proposed == nil {
+			continue // torn off
+		}
+		rounds++
+		if proto.Equal(proposed, step.proposed) {
+			same++
+		}
+	}
+	return rounds, same
+}

@@ -1,0 +1,86 @@
+// Package journal writes down what an allocator was told and what it proposed, and
+// replays it: to show that a policy still decides the same, or what another policy
+// would have made of the same work. It encodes and decodes; files are its user's.
+//
+// The format: the line "tender allocator journal 1", then records, each its length and
+// CRC-32C (4 bytes each, little-endian) and an internal/logpb AllocatorRecord. What a
+// crash has torn at the end is left out.
+package journal
+
+import (
+	"encoding/binary"
+	"fmt"
+	"hash/crc32"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/tenderhq/tender/allocator"
+	"github.com/tenderhq/tender/allocator/inputs"
+	"github.com/tenderhq/tender/allocator/remote"
+	apiv1 "github.com/tenderhq/tender/api/v1"
+	"github.com/tenderhq/tender/internal/logpb"
+)
+
+const (
+	// Magic begins every file.
+	Magic  = "tender allocator journal 1\n"
+	format = 1
+	// recordBytesMax: a longer record is damage.
+	recordBytesMax = 64 << 20
+)
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// Encoder turns what happens into records, after its head.
+type Encoder struct {
+	Policy string
+	Config allocator.Config
+	Epoch  time.Time
+
+	codec remote.Codec
+}
+
+// Head appends the record that begins anew, and what the mirror knows.
+func (e *Encoder) Head(to []byte, mirror *inputs.Mirror, whole bool) []byte {
+	e.codec = remote.Codec{Epoch: e.Epoch}
+	head := &logpb.AllocatorHead{
+		Format: format, Policy: e.Policy, Epoch: e.Epoch.UnixNano(), Config: remote.HelloOf(e.Config), Whole: whole,
+	}
+	to = frame(to, &logpb.AllocatorRecord{Record: &logpb.AllocatorRecord_Head{Head: head}})
+	if whole {
+		return to
+	}
+	for _, input := range mirror.Inputs() {
+		to = e.Input(to, input)
+	}
+	return to
+}
+
+// Input appends an input.
+func (e *Encoder) Input(to []byte, input inputs.Input) []byte {
+	return frame(to, &logpb.AllocatorRecord{Record: &logpb.AllocatorRecord_Input{Input: e.codec.InputToProto(input)}})
+}
+
+// Proposed appends the answer to an Allocate.
+func (e *Encoder) Proposed(to []byte, allocation allocator.Allocation) []byte {
+	return frame(to, &logpb.AllocatorRecord{Record: &logpb.AllocatorRecord_Proposed{Proposed: answers(e.codec, allocation)}})
+}
+
+func answers(codec remote.Codec, allocation allocator.Allocation) *apiv1.AllocatorAnswers {
+	m := &apiv1.AllocatorAnswers{Offers: codec.ClaimsToProto(allocation.Offers)}
+	for _, inverse := range allocation.Inverse {
+		m.Inverse = append(m.Inverse, codec.InverseToProto(inverse))
+	}
+	return m
+}
+
+func frame(to []byte, record *logpb.AllocatorRecord) []byte {
+	body, err := proto.Marshal(record)
+	if err != nil {
+		panic(fmt.Sprintf("allocator journal: %v", err)) // only text that is no UTF-8, which the wire refuses
+	}
+	to = binary.LittleEndian.AppendUint32(to, uint32(len(body)))
+	to = binary.LittleEndian.AppendUint32(to, crc32.Checksum(body, castagnoli))
+	return append(to, body...)
+}

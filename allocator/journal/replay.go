@@ -1,0 +1,262 @@
+package journal
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/tenderhq/tender/allocator"
+	"github.com/tenderhq/tender/allocator/inputs"
+	"github.com/tenderhq/tender/api"
+)
+
+// Replay plays the work of a section on a policy: tasks ask for the same from the same
+// moment on and run as long as they did, but start when this policy lets them. Every
+// framework states its demand and launches what fits into an offer, in the order in
+// which it was wanted.
+func Replay(section *Section, policy allocator.Allocator) Report {
+	r := &replay{
+		policy: policy, work: workOf(section), queues: make(map[queueKey][]*job), running: make(map[api.TaskRef]*run),
+		cluster: newCluster(), report: newReport(),
+	}
+	r.play()
+	return r.report.done(r.work.end)
+}
+
+// Recorded reports what happened when the section was recorded.
+func Recorded(section *Section) Report {
+	w := workOf(section)
+	c, report := newCluster(), newReport()
+	type edge struct {
+		at    time.Time
+		job   *job
+		start bool
+	}
+	var edges []edge
+	for _, one := range w.jobs {
+		edges = append(edges, edge{one.started, one, true})
+		if one.ended {
+			edges = append(edges, edge{one.started.Add(one.ran), one, false})
+		}
+		report.wait(one, one.started)
+	}
+	report.pass(c, w.begin)
+	slices.SortStableFunc(edges, func(a, b edge) int { return a.at.Compare(b.at) })
+	for _, h := range w.world {
+		for len(edges) > 0 && edges[0].at.Before(h.at) {
+			report.pass(c, edges[0].at)
+			c.use(edges[0].job, edges[0].start)
+			edges = edges[1:]
+		}
+		report.pass(c, h.at)
+		c.take(h.input)
+	}
+	for _, e := range edges {
+		report.pass(c, e.at)
+		c.use(e.job, e.start)
+	}
+	report.pass(c, w.end)
+	return report.done(w.end)
+}
+
+// run is a job that runs in the replay.
+type run struct {
+	job   *job
+	claim allocator.Claim
+	ends  time.Time
+}
+
+type replay struct {
+	policy  allocator.Allocator
+	work    *work
+	now     time.Time
+	world   int // happenings that have happened
+	arrived int // jobs that are wanted
+	byWant  []*job
+	queues  map[queueKey][]*job
+	running map[api.TaskRef]*run
+	ends    []*run // by end
+	cluster *cluster
+	report  *report
+}
+
+// roundsMax bounds the runs of the policy at one moment: each but the last one starts
+// something, or is the policy's restlessness.
+const roundsMax = 10_000
+
+func (r *replay) play() {
+	r.byWant = slices.Clone(r.work.jobs)
+	slices.SortStableFunc(r.byWant, func(a, b *job) int { return a.wanted.Compare(b.wanted) })
+	for r.now = r.work.begin; ; {
+		r.report.pass(r.cluster, r.now)
+		r.happen()
+		r.finish()
+		r.arrive()
+		for range roundsMax {
+			if !r.allocate() {
+				break
+			}
+		}
+		next := r.next()
+		if next.IsZero() || next.After(r.work.end) {
+			r.report.pass(r.cluster, r.work.end)
+			return
+		}
+		r.now = next
+	}
+}
+
+// next is the soonest moment after now at which something happens.
+func (r *replay) next() time.Time {
+	var soonest time.Time
+	consider := func(t time.Time) {
+		if t.After(r.now) && (soonest.IsZero() || t.Before(soonest)) {
+			soonest = t
+		}
+	}
+	if r.world < len(r.work.world) {
+		consider(r.work.world[r.world].at)
+	}
+	if r.arrived < len(r.byWant) {
+		consider(r.byWant[r.arrived].wanted)
+	}
+	if len(r.ends) > 0 {
+		consider(r.ends[0].ends)
+	}
+	consider(r.policy.Wake())
+	return soonest
+}
+
+func (r *replay) happen() {
+	for r.world < len(r.work.world) && !r.work.world[r.world].at.After(r.now) {
+		input := r.work.world[r.world].input
+		r.world++
+		switch i := input.(type) {
+		case inputs.RemoveAgent:
+			r.drop(func(claim allocator.Claim) bool { return claim.Agent == i.Agent })
+		case inputs.RemoveFramework:
+			r.drop(func(claim allocator.Claim) bool { return claim.Framework == i.Framework })
+			for key := range r.queues { // order: irrelevant because each is deleted by itself
+				if key.framework == i.Framework {
+					delete(r.queues, key)
+				}
+			}
+		}
+		input.Apply(r.policy)
+		r.cluster.take(input)
+		if i, is := input.(inputs.SetFramework); is {
+			for _, role := range i.Framework.Roles {
+				r.demand(queueKey{i.Framework.ID, role})
+			}
+		}
+	}
+}
+
+// drop ends what runs where nothing can run any more.
+func (r *replay) drop(which func(allocator.Claim) bool) {
+	for _, one := range slices.Clone(r.ends) {
+		if which(one.claim) {
+			r.stop(one)
+		}
+	}
+}
+
+func (r *replay) stop(one *run) {
+	r.ends = slices.DeleteFunc(r.ends, func(other *run) bool { return other == one })
+	delete(r.running, api.TaskRef{Framework: one.claim.Framework, Task: one.claim.Task})
+	r.policy.Return(one.claim)
+	r.cluster.use(one.job, false)
+}
+
+func (r *replay) finish() {
+	for len(r.ends) > 0 && !r.ends[0].ends.After(r.now) {
+		r.stop(r.ends[0])
+	}
+}
+
+func (r *replay) arrive() {
+	for r.arrived < len(r.byWant) && !r.byWant[r.arrived].wanted.After(r.now) {
+		one := r.byWant[r.arrived]
+		r.arrived++
+		r.queues[one.who] = append(r.queues[one.who], one)
+		r.demand(one.who)
+	}
+}
+
+// demand states what the queue wants, by shapes.
+func (r *replay) demand(who queueKey) {
+	shapes := []api.Shape{}
+	for _, one := range r.queues[who] {
+		i := slices.IndexFunc(shapes, func(s api.Shape) bool { return s.Resources.Equal(one.resources) })
+		if i < 0 {
+			shapes = append(shapes, api.Shape{Resources: one.resources, Count: 1})
+		} else {
+			shapes[i].Count++
+		}
+	}
+	r.policy.SetDemand(who.framework, who.role, shapes)
+}
+
+// allocate runs the policy once; it reports whether anything was started or killed.
+func (r *replay) allocate() bool {
+	allocation := r.policy.Allocate(r.now)
+	moved := false
+	for _, offer := range allocation.Offers {
+		moved = r.answer(offer) || moved
+	}
+	for _, inverse := range allocation.Inverse {
+		for _, victim := range inverse.Victims {
+			if one := r.running[api.TaskRef{Framework: victim.Framework, Task: victim.Task}]; one != nil {
+				r.report.preempted++
+				r.stop(one)
+				r.queues[one.job.who] = append(r.queues[one.job.who], one.job)
+				r.demand(one.job.who)
+				moved = true
+			}
+		}
+	}
+	return moved
+}
+
+// answer launches what fits.
+func (r *replay) answer(offer allocator.Claim) bool {
+	who := queueKey{offer.Framework, offer.Role}
+	left := offer.Resources
+	var waiting []*job
+	moved := false
+	for _, one := range r.queues[who] {
+		taken, rest, fits := left.Carve(one.resources)
+		if !fits {
+			waiting = append(waiting, one)
+			continue
+		}
+		left, moved = rest, true
+		r.launch(one, offer, taken)
+	}
+	r.queues[who] = waiting
+	if !left.IsZero() {
+		rest := offer
+		rest.Resources = left
+		r.policy.Return(rest)
+		r.policy.Refuse(rest, r.now.Add(5*time.Second))
+	}
+	return moved
+}
+
+func (r *replay) launch(one *job, offer allocator.Claim, taken api.Resources) {
+	claim := offer
+	claim.Resources, claim.Task, claim.Since = taken, one.task, r.now
+	r.policy.Launch(claim)
+	r.cluster.use(one, true)
+	r.report.wait(one, r.now)
+	started := &run{job: one, claim: claim, ends: r.now.Add(one.ran)}
+	if !one.ended { // it outlives the record
+		started.ends = r.work.end.Add(time.Second)
+	}
+	r.running[api.TaskRef{Framework: claim.Framework, Task: claim.Task}] = started
+	at, _ := slices.BinarySearchFunc(r.ends, started, func(a, b *run) int { return cmp.Or(a.ends.Compare(b.ends), -1) })
+	r.ends = slices.Insert(r.ends, at, started)
+}
+
+func (k queueKey) String() string { return fmt.Sprintf("%s in %s", k.framework, k.role) }

@@ -1,0 +1,165 @@
+package master
+
+import (
+	"errors"
+	"os"
+	"sync/atomic"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/tenderhq/tender/allocator"
+	"github.com/tenderhq/tender/allocator/inputs"
+	"github.com/tenderhq/tender/allocator/journal"
+	"github.com/tenderhq/tender/api"
+)
+
+const (
+	// journalQueueMax bounds the batches that wait for the disk. Full: what follows is
+	// left out, and the journal begins anew with all that is known.
+	journalQueueMax = 1024
+	// journalBytesMax is when a file is put aside as FILE.1, which replaces the one before.
+	journalBytesMax = 256 << 20
+)
+
+// recorder writes down what the policy is told and proposes, while this master leads.
+// It never holds the leader's loop up.
+type recorder struct {
+	path  string
+	log   zerolog.Logger
+	queue chan []byte
+	full  atomic.Bool // the file is; the writer says so, the loop begins anew
+
+	// The loop's goroutine only:
+	encoder journal.Encoder
+	mirror  *inputs.Mirror
+	batch   []byte
+	gap     bool
+}
+
+// record puts a recorder before the policy. A policy that lives has no journal: what it
+// does depends on more than its inputs.
+func (m *Master) record(policy allocator.Allocator) (allocator.Allocator, *recorder) {
+	if _, lives := policy.(living); lives || m.config.AllocatorJournal == "" {
+		return policy, nil
+	}
+	r := &recorder{
+		path: m.config.AllocatorJournal, log: m.log, queue: make(chan []byte, journalQueueMax), mirror: inputs.NewMirror(),
+		encoder: journal.Encoder{Policy: m.config.Allocator, Config: m.config.AllocatorConfig, Epoch: time.Now()},
+	}
+	r.batch = r.encoder.Head(nil, r.mirror, true)
+	return &inputs.Tap{Policy: policy, Told: r.told, Proposed: r.proposed}, r
+}
+
+func (r *recorder) told(input inputs.Input) {
+	if _, run := input.(inputs.Allocate); run && r.full.Swap(false) {
+		r.anew()
+	}
+	r.mirror.Note(input)
+	if run, is := input.(inputs.Allocate); is {
+		r.mirror.Forget(run.At)
+	}
+	if !r.gap {
+		r.batch = r.encoder.Input(r.batch, input)
+	}
+}
+
+func (r *recorder) proposed(allocation allocator.Allocation) {
+	r.mirror.Propose(allocation.Offers)
+	if r.gap {
+		if len(r.queue) > 0 {
+			return
+		}
+		r.anew()
+	} else {
+		r.batch = r.encoder.Proposed(r.batch, allocation)
+	}
+	select {
+	case r.queue <- r.batch:
+		r.batch = nil
+	default:
+		r.batch, r.gap = nil, true
+	}
+}
+
+// anew begins with all that is known.
+func (r *recorder) anew() {
+	r.gap = false
+	r.batch = r.encoder.Head(r.batch[:0], r.mirror, false)
+}
+
+// write is the disk's side; it returns when the queue is closed and written.
+func (r *recorder) write() {
+	err := r.writeAll()
+	if err != nil {
+		r.log.Warn().Err(err).Str("file", r.path).Msg("the allocator's journal is not written any more")
+	}
+	for range r.queue { // nobody waits for us
+	}
+}
+
+func (r *recorder) writeAll() (err error) {
+	file, size, err := openJournal(r.path)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, file.Close()) }()
+	for batch := range r.queue {
+		if size > journalBytesMax && journal.BeginsAnew(batch) {
+			if err := errors.Join(file.Close(), os.Rename(r.path, r.path+".1")); err != nil {
+				return err
+			}
+			if file, size, err = openJournal(r.path); err != nil {
+				return err
+			}
+		}
+		n, err := file.Write(batch)
+		if err != nil {
+			return err
+		}
+		if size += int64(n); size > journalBytesMax {
+			r.full.Store(true)
+		}
+	}
+	return nil
+}
+
+// openJournal appends to a journal, or begins one.
+func openJournal(path string) (*os.File, int64, error) {
+	file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR|os.O_APPEND, 0o600)
+	if err != nil {
+		return nil, 0, err
+	}
+	info, err := file.Stat()
+	if err != nil {
+		return nil, 0, errors.Join(err, file.Close())
+	}
+	if info.Size() > 0 {
+		whole, err := journal.Whole(file)
+		if err == nil && whole < info.Size() { // the last process was killed while it wrote
+			err = file.Truncate(whole)
+		}
+		if err != nil {
+			return nil, 0, errors.Join(api.E("master.journal", api.Invalid, path, err), file.Close())
+		}
+		return file, whole, nil
+	}
+	n, err := file.WriteString(journal.Magic)
+	if err != nil {
+		return nil, 0, errors.Join(err, file.Close())
+	}
+	return file, int64(n), nil
+}
+
+// recording writes until the returned function is called, which waits for the rest.
+func (r *recorder) recording() (stop func()) {
+	if r == nil {
+		return func() {}
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		r.write()
+	}()
+	return func() { close(r.queue); <-done }
+}
