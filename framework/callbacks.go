@@ -128,7 +128,7 @@ func (l *loop) callSubscribed() {
 		name: "Subscribed",
 		call: func(ctx context.Context) error { return subscriber.Subscribed(ctx, l.client) },
 		done: func(err error) {
-			if err != nil && err != errSkipped && ctx.Err() == nil {
+			if err != nil && !errors.Is(err, errSkipped) && ctx.Err() == nil {
 				l.fail(api.E("framework.subscribed", api.KindOf(err), l.framework.ID, err))
 			}
 		},
@@ -147,18 +147,20 @@ func (l *loop) callOffers() {
 		prepare: func() bool {
 			l.showing = false
 			shown = l.offers.show()
-			return len(shown) > 0
+			l.answering = len(shown) > 0
+			return l.answering
 		},
 		call: func(ctx context.Context) error {
 			answers = l.scheduler.Offers(ctx, shown)
 			return nil
 		},
 		done: func(err error) {
-			if err == errSkipped {
+			if errors.Is(err, errSkipped) {
 				l.showing = false
-				return
+			} else {
+				l.answered(shown, answers)
 			}
-			l.answered(shown, answers)
+			l.endAnswering()
 		},
 	})
 }

@@ -109,8 +109,27 @@ func (c *Client) Demand(demand api.Demand) error {
 		if wishes.demand(demand) {
 			c.loop.send(protocol.Revive{Roles: []api.Role{demand.Role}})
 		}
-		c.loop.send(protocol.SetDemand{Demand: demand})
+		c.loop.sendDemand(demand.Role)
 	})
+}
+
+// sendDemand tells the demand of a role: behind the answers of an Offers callback that
+// runs, because what they launch counts down the demand that the master knows.
+func (l *loop) sendDemand(role api.Role) {
+	if l.answering {
+		l.unsaid = append(l.unsaid, role)
+		return
+	}
+	l.send(protocol.SetDemand{Demand: l.wishes.demands[role]})
+}
+
+// endAnswering follows the answers with the demands that were stated meanwhile.
+func (l *loop) endAnswering() {
+	l.answering = false
+	for _, role := range l.unsaid {
+		l.sendDemand(role)
+	}
+	l.unsaid = nil
 }
 
 func (c *Client) checkRoles(op string, roles ...api.Role) error {

@@ -55,8 +55,11 @@ type loop struct {
 	accepts   accepts
 	callbacks *callbacks
 	showing   bool // a job for Offers is queued
-	retries   retries
-	waiting   []*task // with held statuses, to be told in the next session
+	answering bool // a job for Offers is handed out
+	// unsaid are the roles whose demand is told when the answers have been sent.
+	unsaid  []api.Role
+	retries retries
+	waiting []*task // with held statuses, to be told in the next session
 
 	timer   *time.Timer
 	over    bool // Run is to end

@@ -329,7 +329,9 @@ func TestKeptOffers(t *testing.T) {
 		began := time.Now()
 		session.send(protocol.Offers{Offers: []api.Offer{offerOf("offer-1-1"), offerOf("offer-1-2"), offerOf("offer-1-3")}})
 		session.quiet(10 * time.Second)
-		client.Answer(api.Launch(offerOf("offer-1-1"), taskOf("t1")))
+		if err := client.Answer(api.Launch(offerOf("offer-1-1"), taskOf("t1"))); err != nil {
+			t.Error(err)
+		}
 		call[protocol.Accept](session)
 		session.send(protocol.Rescind{Offers: []api.OfferID{"offer-1-2"}, Why: "agent lost"})
 		if lost := next(t, s.lost); lost[0] != "offer-1-2" {
@@ -358,7 +360,9 @@ func TestKillIsRepeated(t *testing.T) {
 		client := next(t, s.clients)
 		session.send(statusOf("t1", 1, api.TaskRunning))
 		call[protocol.Acknowledge](session)
-		client.Kill("t1")
+		if err := client.Kill("t1"); err != nil {
+			t.Error(err)
+		}
 		if kill, _ := call[protocol.Kill](session); kill.Task != "t1" || kill.Agent != "agent-1" {
 			t.Errorf("%+v", kill)
 		}
@@ -466,7 +470,9 @@ func TestTeardown(t *testing.T) {
 			s := newScript()
 			r := n.run(s, nil)
 			session := m.lead(1)
-			next(t, s.clients).Teardown()
+			if err := next(t, s.clients).Teardown(); err != nil {
+				t.Error(err)
+			}
 			call[protocol.Teardown](session)
 			session.close(removed)
 			if err := r.wait(); err != nil {
@@ -569,7 +575,9 @@ func TestReconcile(t *testing.T) {
 		answer.Status.Reason = api.ReasonReconciliation
 		session.send(answer)
 		call[protocol.Acknowledge](session) // no news: the scheduler is not told
-		client.Reconcile("t1")
+		if err := client.Reconcile("t1"); err != nil {
+			t.Error(err)
+		}
 		call[protocol.Reconcile](session)
 		if len(s.updates) > 0 {
 			t.Errorf("told %+v", <-s.updates)
@@ -577,6 +585,31 @@ func TestReconcile(t *testing.T) {
 		session.send(answer)
 		if got := next(t, s.updates); got.Reason != api.ReasonReconciliation {
 			t.Errorf("update %+v", got)
+		}
+		r.end()
+	})
+}
+
+// What an answer launches counts down the demand that the master knows, so a demand
+// stated in the callback is what is left after its answers, and must follow them.
+func TestDemandFollowsTheAnswers(t *testing.T) {
+	story(t, func(t *testing.T, n *network) {
+		m := n.start("m1:1")
+		s := newScript()
+		var client *Client
+		s.offers = func(_ context.Context, offers []api.Offer) []api.Answer {
+			if err := client.Demand(api.Demand{Shapes: []api.Shape{{Resources: api.Scalars(1, 1), Count: 10}}}); err != nil {
+				t.Error(err)
+			}
+			return []api.Answer{api.Launch(offers[0], taskOf("t1"))}
+		}
+		r := n.run(s, nil)
+		session := m.lead(1)
+		client = next(t, s.clients)
+		session.send(protocol.Offers{Offers: []api.Offer{offerOf("offer-1-1")}})
+		call[protocol.Accept](session)
+		if demand, _ := call[protocol.SetDemand](session); demand.Shapes[0].Count != 10 {
+			t.Errorf("demand %+v", demand)
 		}
 		r.end()
 	})
