@@ -54,7 +54,7 @@ func newCluster(o options) (*cluster, error) {
 	for i := range o.agents {
 		name := fmt.Sprint("a", i+1)
 		c.agents = append(c.agents, &node{name: name, binary: binary, dir: dir, args: []string{
-			"agent", "--master", c.addresses(), "--data-dir", filepath.Join(dir, name), "--hostname", name, "--port", "0",
+			"agent", "--master", c.addresses(), "--data-dir", filepath.Join(dir, name), "--hostname", name, "--http-port", "0",
 			"--resources", "cpus:4;mem:4096;disk:4096", "--recovery-timeout", "2m", "--log-level", "info",
 		}})
 	}
@@ -80,7 +80,7 @@ func (c *cluster) makeMasters(binary string) error {
 		n := &node{name: name, binary: binary, dir: c.dir, args: []string{
 			"master", "--id", name, "--data-dir", filepath.Join(c.dir, name), "--peers", strings.Join(peers, ","),
 			"--bind", "127.0.0.1", "--advertise", host, "--grpc-port", grpcPort, "--raft-port", raftPort, "--http-port", "0",
-			"--profile", c.options.profile, "--log-level", "info",
+			"--raft-profile", c.options.profile, "--log-level", "info",
 		}}
 		for _, port := range []string{grpcPort, raftPort} {
 			n.proxies = append(n.proxies, &proxy{network: c.network, to: name, front: host + ":" + port, back: "127.0.0.1:" + port})

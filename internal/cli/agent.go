@@ -33,7 +33,7 @@ func (a *App) agentCommand() *cobra.Command {
 	}
 	flags := command.Flags()
 	d.flags(flags, "/var/lib/tender/agent")
-	flags.IntVar(&f.port, "port", 5051, "port for HTTP: logs, metrics; 0 = none")
+	flags.IntVar(&f.port, "http-port", 5051, "port for HTTP: logs, metrics; 0 = none")
 	flags.StringVar(&f.hostname, "hostname", "", "name of this machine (default: the system's)")
 	flags.StringVar(&f.resources, "resources", "", "what to offer, such as 'cpus:4;mem:4096;ports:[31000-32000]' (default: what the machine has, less a reserve)")
 	flags.StringToStringVar(&f.attributes, "attributes", nil, "NAME=VALUE,... that constraints see")
@@ -65,7 +65,7 @@ func (f agentFlags) config(d *daemon) (agent.Config, error) {
 		return agent.Config{}, usagef("--resources: %w", err)
 	}
 	if f.port < 0 || f.port > 65535 {
-		return agent.Config{}, usagef("--port is %d; ports are 1 to 65535, and 0 is none", f.port)
+		return agent.Config{}, usagef("--http-port is %d; ports are 1 to 65535, and 0 is none", f.port)
 	}
 	masters, err := d.app.mastersOr(nil)
 	if err != nil {

@@ -28,7 +28,7 @@ func TestWrongDaemonSettingsAreTold(t *testing.T) {
 		{args: "master --heartbeat 0s", want: []string{"--heartbeat is 0s"}},
 		{args: "master --log-level loud", want: []string{"--log-level", "loud", "warn"}},
 		{args: "master extra", want: []string{`"extra"`}},
-		{args: "agent --port 70000", want: []string{"--port is 70000"}},
+		{args: "agent --http-port 70000", want: []string{"--http-port is 70000"}},
 		{args: "agent --resources cpus:-1", want: []string{"--resources", "cpus:-1", "negative"}},
 		{args: "agent --resources cpus:NaN", want: []string{"--resources", "NaN"}},
 		{args: "agent --master nowhere", want: []string{"--master", "nowhere", "HOST:PORT"}},

@@ -94,7 +94,7 @@ func plainly(err *api.Error) string {
 		return err.Kind.String()
 	case err.Err == nil:
 		return err.Subject + ": " + err.Kind.String()
-	case errors.As(err.Err, &inner) && inner == err.Err:
+	case errors.As(err.Err, &inner) && inner == err.Err: //nolint:errorlint // one further in stands between words that we keep
 		return plainly(inner)
 	case err.Subject == "" || strings.Contains(err.Err.Error(), err.Subject):
 		return err.Err.Error()

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -133,6 +132,3 @@ func (a *App) setRole(command *cobra.Command, request *apiv1.SetRoleRequest, cha
 		return fmt.Errorf("nobody uses role %q and nothing is set for it; weight 1, priority 0 and no quota hold", request.GetRole())
 	})(command, nil)
 }
-
-// quoted lists words for a sentence.
-func quoted(words []string) string { return "'" + strings.Join(words, "', '") + "'" }

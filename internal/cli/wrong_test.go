@@ -36,7 +36,7 @@ func TestWrongInputIsToldInOneSentence(t *testing.T) {
 		{args: "get agents --all", want: []string{"--all means nothing for agents"}},
 		{args: "get agents --master nonsense", want: []string{"--master", `"nonsense"`, "HOST:PORT"}},
 		{args: "get agents", env: map[string]string{"TENDER_MASTER": "a b:1"}, want: []string{"TENDER_MASTER", "HOST:PORT"}},
-		{args: "get tasks --state RUNING", want: []string{"--state", `"RUNING"`, `"RUNNING"`}},
+		{args: "get tasks --state RUNNNG", want: []string{"--state", `"RUNNNG"`, `"RUNNING"`}},
 		{args: "get agents --state finished", want: []string{"--state", "DISCONNECTED"}},
 		{args: "kill", want: []string{"needs TASK"}},
 		{args: "kill x --grace -3s", want: []string{"--grace is -3s"}},

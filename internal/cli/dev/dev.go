@@ -147,7 +147,7 @@ func (h *house) run(ctx context.Context) error {
 	defer func() {
 		stopWatching()
 		if ready != nil {
-			<-ready
+			<-ready //nolint:errcheck // nobody waits for the cluster any more, only for its end
 		}
 	}()
 	for {

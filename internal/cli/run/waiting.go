@@ -86,7 +86,7 @@ func (r *runner) judge(agents []*apiv1.AgentView) error {
 		}
 		total, err := resourcesOf(agent.GetTotal())
 		if err != nil || total.IsZero() {
-			return nil // not known yet
+			return nil //nolint:nilerr // not known yet, or not to us: then nobody can say that it never fits
 		}
 		usable := total.UsableBy(r.config.Role)
 		if _, _, fits := usable.Carve(asked); fits {

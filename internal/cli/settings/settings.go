@@ -4,6 +4,7 @@
 package settings
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -117,7 +118,7 @@ func (f *File) values(names []string) (map[string]value, error) {
 }
 
 func (f *File) unreadable(err error) error {
-	if parse, ok := err.(toml.ParseError); ok {
+	if parse := (toml.ParseError{}); errors.As(err, &parse) {
 		return fmt.Errorf("%s:%d: %s; a line reads NAME = VALUE, as TOML does", f.Name, parse.Position.Line, parse.Message)
 	}
 	return fmt.Errorf("%s: %w", f.Name, err)
