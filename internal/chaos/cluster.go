@@ -205,6 +205,11 @@ func (c *cluster) await(ctx context.Context, what string, limit time.Duration, w
 			return err
 		}
 		why := wrong(ctx)
+		for _, n := range c.nodes() {
+			if n.hopeless() {
+				return fmt.Errorf("%s ends again and again; its log tells why", n.name)
+			}
+		}
 		switch {
 		case why == "":
 			return nil

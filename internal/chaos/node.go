@@ -13,6 +13,9 @@ import (
 // restartAfter is how long a supervisor lets a process lie that ended by itself.
 const restartAfter = 300 * time.Millisecond
 
+// startsMax bounds how often a process is started; more is a fault of its own.
+const startsMax = 500
+
 // node is a process that is broken and started again.
 type node struct {
 	name    string
@@ -26,6 +29,7 @@ type node struct {
 	ended   chan struct{} // guarded by mu
 	wanted  bool          // to be started again when it ends by itself; guarded by mu
 	starts  int           // guarded by mu
+	itself  int           // how often it ended by itself since it was started by us; guarded by mu
 }
 
 func (n *node) start() error {
@@ -67,7 +71,15 @@ func (n *node) start() error {
 func (n *node) endedItself(command *exec.Cmd) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return n.wanted && n.command == command && n.starts < 1000
+	n.itself++
+	return n.wanted && n.command == command && n.starts < startsMax
+}
+
+// hopeless says that the process ends again and again by itself.
+func (n *node) hopeless() bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.itself > 20
 }
 
 func (n *node) pid() int {

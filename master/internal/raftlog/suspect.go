@@ -24,9 +24,11 @@ const (
 	obituaryPause    = 20 * time.Millisecond
 	// rankPause is between two followers' attempts to follow the leader, so that
 	// they do not split the votes.
-	rankPause = 250 * time.Millisecond
+	rankPause = 300 * time.Millisecond
 	// electionPause is what an election may take before the next follower tries.
 	electionPause = 400 * time.Millisecond
+	// askOtherTimeout bounds the question after another follower's log.
+	askOtherTimeout = 100 * time.Millisecond
 )
 
 // hasLeft hears of each closed connection. Whoever is not heard is found by silence.
@@ -145,9 +147,9 @@ func (l *Log) stand(transport raft.Transport) {
 	}
 }
 
-// rank is our place among the voters that are left: whose log is longest comes first,
-// because the others may not vote for anybody else; -1: we have no vote. dead "" is
-// nobody, and then only IDs count.
+// rank is our place among the voters that are left, by ID; -1: we do not stand, because
+// we have no vote, or because another one's log is longer: it may not vote for us, and
+// our election would only spoil its own. dead "" is nobody, and then only IDs count.
 func (l *Log) rank(r *raft.Raft, dead api.MasterID) int {
 	rank, votes := 0, false
 	for _, server := range r.GetConfiguration().Configuration().Servers {
@@ -156,8 +158,14 @@ func (l *Log) rank(r *raft.Raft, dead api.MasterID) int {
 		case server.Suffrage != raft.Voter || id == dead:
 		case id == l.ID():
 			votes = true
-		case l.precedes(r, Peer{id, string(server.Address)}, dead != ""):
-			rank++
+		default:
+			last, ours := l.lastOf(r, server, dead != ""), r.LastIndex()
+			if last > ours {
+				return -1
+			}
+			if last == ours && id < l.ID() {
+				rank++
+			}
 		}
 	}
 	if !votes {
@@ -166,14 +174,13 @@ func (l *Log) rank(r *raft.Raft, dead api.MasterID) int {
 	return rank
 }
 
-// precedes says whether another voter should stand before we do. Of one that does not
-// answer only the ID counts: two that stand at once split the votes.
-func (l *Log) precedes(r *raft.Raft, peer Peer, byLog bool) bool {
-	if byLog {
-		answer, err := l.network.ask(peer.Addr, rankPause)
-		if last := r.LastIndex(); err == nil && answer.Last != last {
-			return answer.Last > last
+// lastOf is where a voter's log ends; of one that does not answer, or is not asked, where
+// ours does.
+func (l *Log) lastOf(r *raft.Raft, server raft.Server, ask bool) uint64 {
+	if ask {
+		if answer, err := l.network.ask(string(server.Address), askOtherTimeout); err == nil {
+			return answer.Last
 		}
 	}
-	return peer.ID < l.ID()
+	return r.LastIndex()
 }
