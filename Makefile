@@ -15,7 +15,7 @@ SHELL       := bash
 
 .DEFAULT_GOAL := quick
 .PHONY: quick help build demo test test-long check format vet lint proto tidy-modules darwin \
-        generate rewrite bench bench-micro sim chaos clean
+        generate rewrite bench bench-allocator bench-micro sim chaos clean
 
 quick: build format vet ## Build, the quick checks, the unit tests: a minute, before every push
 	go test -short -timeout 5m ./...
@@ -75,15 +75,17 @@ bench: build ## Measure a whole cluster on this machine: ARGS='-only lives' for 
 	CGO_ENABLED=0 go build -trimpath -o bin/bench ./internal/bench
 	bin/bench -binary bin/tender $(ARGS)
 
+bench-allocator: ## The allocators on Mesos's own shapes, beside its figures; QUICK=1: the corners of the grid
+	go test -v -count=1 -timeout 30m -run 'TestTable$$' ./internal/bench/allocator -args -table $(if $(QUICK),-quick) -svg=$(CURDIR)/docs/allocator-growth.svg
+
 BENCH ?= .
 COUNT ?= 6
 bench-micro: .tools/buf ## Go's benchmarks: BENCH=regexp COUNT=6; kept in bench.txt, compared with BASE=old.txt
 	go test -run '^$$' -bench '$(BENCH)' -benchmem -count $(COUNT) -timeout 2h ./... | tee bench.txt
 	.tools/benchstat $(BASE) bench.txt
 
-SEEDS ?= 1000
-sim: ## The simulator: SEEDS=10000 worlds, or SEED=… to replay one
-	go test -count=1 -timeout 0 $(if $(SEED),-v) ./internal/sim -run Sim -args $(if $(SEED),-seed '$(SEED)',-seeds '$(SEEDS)')
+sim: ## Whole clusters in virtual time, broken by seed, for a long while; SEED=… replays one
+	TENDER_TEST_LONG=1 go test -count=1 -timeout 2h $(if $(SEED),-v) -run TestChaos ./framework/frameworktest $(if $(SEED),-args -seed '$(SEED)')
 
 ROUNDS ?= 100
 chaos: build ## The real binary on loopback, broken again and again: ROUNDS=100 SEED=1 ARGS='-masters 5'

@@ -30,7 +30,7 @@ type single struct {
 }
 
 func latency(ctx context.Context, cluster *devcluster.Cluster, o options) error {
-	dir, err := os.MkdirTemp(cluster.Dir, "latency-")
+	dir, err := filepath.Abs(cluster.Dir)
 	if err != nil {
 		return err
 	}
