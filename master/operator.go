@@ -209,6 +209,30 @@ func (s operatorService) MarkAgent(ctx context.Context, r *apiv1.MarkAgentReques
 	return actionResponse(r.GetAgentId(), answer, err)
 }
 
+func (s operatorService) Reserve(ctx context.Context, r *apiv1.ReserveRequest) (*apiv1.ActionResponse, error) {
+	const op = "agent.reserve"
+	resources, err := api.ParseResources(r.GetResources())
+	if err != nil {
+		return nil, api.E(op, api.Invalid, r.GetAgentId(), err)
+	}
+	size := min(max(r.GetSizeMb(), 0), int64(api.MilliMax)/1000)
+	operation := api.Operation{Resources: resources, Volume: api.VolumeID(r.GetVolume()), Size: api.Milli(size) * 1000}
+	switch r.GetAction() {
+	case apiv1.OperationKind_RESERVE:
+		operation.Kind = api.OpReserve
+	case apiv1.OperationKind_UNRESERVE:
+		operation.Kind = api.OpUnreserve
+	case apiv1.OperationKind_CREATE_VOLUME:
+		operation.Kind = api.OpCreate
+	case apiv1.OperationKind_DESTROY_VOLUME:
+		operation.Kind = api.OpDestroy
+	default:
+		return nil, api.E(op, api.Unsupported, r.GetAgentId(), fmt.Errorf("this master knows no action %v", r.GetAction()))
+	}
+	answer, err := s.master.act(ctx, op, core.ReserveOn{Agent: r.GetAgentId(), Role: api.Role(r.GetRole()), Operation: operation})
+	return actionResponse(r.GetAgentId(), answer, err)
+}
+
 func (s operatorService) SetRole(ctx context.Context, r *apiv1.SetRoleRequest) (*apiv1.RoleView, error) {
 	const op = "operator.role"
 	role := api.Role(r.GetRole())

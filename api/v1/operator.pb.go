@@ -2224,6 +2224,94 @@ func (x *ActionResponse) GetMessage() string {
 	return ""
 }
 
+type ReserveRequest struct {
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	AgentId string                 `protobuf:"bytes,1,opt,name=agent_id,json=agentId,proto3" json:"agent_id,omitempty"`
+	Role    string                 `protobuf:"bytes,2,opt,name=role,proto3" json:"role,omitempty"`
+	// Any but LAUNCH.
+	Action OperationKind `protobuf:"varint,3,opt,name=action,proto3,enum=tender.v1.OperationKind" json:"action,omitempty"`
+	// RESERVE, UNRESERVE: in the notation of the flags, "cpus:4;mem:1024".
+	Resources string `protobuf:"bytes,4,opt,name=resources,proto3" json:"resources,omitempty"`
+	// CREATE_VOLUME, DESTROY_VOLUME.
+	Volume string `protobuf:"bytes,5,opt,name=volume,proto3" json:"volume,omitempty"`
+	// CREATE_VOLUME: in MB.
+	SizeMb        int64 `protobuf:"varint,6,opt,name=size_mb,json=sizeMb,proto3" json:"size_mb,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReserveRequest) Reset() {
+	*x = ReserveRequest{}
+	mi := &file_api_v1_operator_proto_msgTypes[25]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReserveRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReserveRequest) ProtoMessage() {}
+
+func (x *ReserveRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_api_v1_operator_proto_msgTypes[25]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReserveRequest.ProtoReflect.Descriptor instead.
+func (*ReserveRequest) Descriptor() ([]byte, []int) {
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{25}
+}
+
+func (x *ReserveRequest) GetAgentId() string {
+	if x != nil {
+		return x.AgentId
+	}
+	return ""
+}
+
+func (x *ReserveRequest) GetRole() string {
+	if x != nil {
+		return x.Role
+	}
+	return ""
+}
+
+func (x *ReserveRequest) GetAction() OperationKind {
+	if x != nil {
+		return x.Action
+	}
+	return OperationKind_OPERATION_KIND_UNSPECIFIED
+}
+
+func (x *ReserveRequest) GetResources() string {
+	if x != nil {
+		return x.Resources
+	}
+	return ""
+}
+
+func (x *ReserveRequest) GetVolume() string {
+	if x != nil {
+		return x.Volume
+	}
+	return ""
+}
+
+func (x *ReserveRequest) GetSizeMb() int64 {
+	if x != nil {
+		return x.SizeMb
+	}
+	return 0
+}
+
 type SetRoleRequest struct {
 	state    protoimpl.MessageState `protogen:"open.v1"`
 	Role     string                 `protobuf:"bytes,1,opt,name=role,proto3" json:"role,omitempty"`
@@ -2238,7 +2326,7 @@ type SetRoleRequest struct {
 
 func (x *SetRoleRequest) Reset() {
 	*x = SetRoleRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[25]
+	mi := &file_api_v1_operator_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2250,7 +2338,7 @@ func (x *SetRoleRequest) String() string {
 func (*SetRoleRequest) ProtoMessage() {}
 
 func (x *SetRoleRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[25]
+	mi := &file_api_v1_operator_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2263,7 +2351,7 @@ func (x *SetRoleRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetRoleRequest.ProtoReflect.Descriptor instead.
 func (*SetRoleRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{25}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *SetRoleRequest) GetRole() string {
@@ -2309,7 +2397,7 @@ type ListPeersRequest struct {
 
 func (x *ListPeersRequest) Reset() {
 	*x = ListPeersRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[26]
+	mi := &file_api_v1_operator_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2321,7 +2409,7 @@ func (x *ListPeersRequest) String() string {
 func (*ListPeersRequest) ProtoMessage() {}
 
 func (x *ListPeersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[26]
+	mi := &file_api_v1_operator_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2334,7 +2422,7 @@ func (x *ListPeersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPeersRequest.ProtoReflect.Descriptor instead.
 func (*ListPeersRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{26}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{27}
 }
 
 type RaftPeer struct {
@@ -2349,7 +2437,7 @@ type RaftPeer struct {
 
 func (x *RaftPeer) Reset() {
 	*x = RaftPeer{}
-	mi := &file_api_v1_operator_proto_msgTypes[27]
+	mi := &file_api_v1_operator_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2361,7 +2449,7 @@ func (x *RaftPeer) String() string {
 func (*RaftPeer) ProtoMessage() {}
 
 func (x *RaftPeer) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[27]
+	mi := &file_api_v1_operator_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2374,7 +2462,7 @@ func (x *RaftPeer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RaftPeer.ProtoReflect.Descriptor instead.
 func (*RaftPeer) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{27}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *RaftPeer) GetId() string {
@@ -2410,7 +2498,7 @@ type ListPeersResponse struct {
 
 func (x *ListPeersResponse) Reset() {
 	*x = ListPeersResponse{}
-	mi := &file_api_v1_operator_proto_msgTypes[28]
+	mi := &file_api_v1_operator_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2422,7 +2510,7 @@ func (x *ListPeersResponse) String() string {
 func (*ListPeersResponse) ProtoMessage() {}
 
 func (x *ListPeersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[28]
+	mi := &file_api_v1_operator_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2435,7 +2523,7 @@ func (x *ListPeersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPeersResponse.ProtoReflect.Descriptor instead.
 func (*ListPeersResponse) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{28}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *ListPeersResponse) GetItems() []*RaftPeer {
@@ -2476,7 +2564,7 @@ type AddPeerRequest struct {
 
 func (x *AddPeerRequest) Reset() {
 	*x = AddPeerRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[29]
+	mi := &file_api_v1_operator_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2488,7 +2576,7 @@ func (x *AddPeerRequest) String() string {
 func (*AddPeerRequest) ProtoMessage() {}
 
 func (x *AddPeerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[29]
+	mi := &file_api_v1_operator_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2501,7 +2589,7 @@ func (x *AddPeerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AddPeerRequest.ProtoReflect.Descriptor instead.
 func (*AddPeerRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{29}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *AddPeerRequest) GetId() string {
@@ -2527,7 +2615,7 @@ type RemovePeerRequest struct {
 
 func (x *RemovePeerRequest) Reset() {
 	*x = RemovePeerRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[30]
+	mi := &file_api_v1_operator_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2539,7 +2627,7 @@ func (x *RemovePeerRequest) String() string {
 func (*RemovePeerRequest) ProtoMessage() {}
 
 func (x *RemovePeerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[30]
+	mi := &file_api_v1_operator_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2552,7 +2640,7 @@ func (x *RemovePeerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemovePeerRequest.ProtoReflect.Descriptor instead.
 func (*RemovePeerRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{30}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *RemovePeerRequest) GetId() string {
@@ -2572,7 +2660,7 @@ type TransferLeaderRequest struct {
 
 func (x *TransferLeaderRequest) Reset() {
 	*x = TransferLeaderRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[31]
+	mi := &file_api_v1_operator_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2584,7 +2672,7 @@ func (x *TransferLeaderRequest) String() string {
 func (*TransferLeaderRequest) ProtoMessage() {}
 
 func (x *TransferLeaderRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[31]
+	mi := &file_api_v1_operator_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2597,7 +2685,7 @@ func (x *TransferLeaderRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TransferLeaderRequest.ProtoReflect.Descriptor instead.
 func (*TransferLeaderRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{31}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *TransferLeaderRequest) GetId() string {
@@ -2615,7 +2703,7 @@ type SaveSnapshotRequest struct {
 
 func (x *SaveSnapshotRequest) Reset() {
 	*x = SaveSnapshotRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[32]
+	mi := &file_api_v1_operator_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2627,7 +2715,7 @@ func (x *SaveSnapshotRequest) String() string {
 func (*SaveSnapshotRequest) ProtoMessage() {}
 
 func (x *SaveSnapshotRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[32]
+	mi := &file_api_v1_operator_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2640,7 +2728,7 @@ func (x *SaveSnapshotRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SaveSnapshotRequest.ProtoReflect.Descriptor instead.
 func (*SaveSnapshotRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{32}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{33}
 }
 
 type SnapshotChunk struct {
@@ -2652,7 +2740,7 @@ type SnapshotChunk struct {
 
 func (x *SnapshotChunk) Reset() {
 	*x = SnapshotChunk{}
-	mi := &file_api_v1_operator_proto_msgTypes[33]
+	mi := &file_api_v1_operator_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2664,7 +2752,7 @@ func (x *SnapshotChunk) String() string {
 func (*SnapshotChunk) ProtoMessage() {}
 
 func (x *SnapshotChunk) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[33]
+	mi := &file_api_v1_operator_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2677,7 +2765,7 @@ func (x *SnapshotChunk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SnapshotChunk.ProtoReflect.Descriptor instead.
 func (*SnapshotChunk) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{33}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *SnapshotChunk) GetData() []byte {
@@ -2695,7 +2783,7 @@ type StateHashRequest struct {
 
 func (x *StateHashRequest) Reset() {
 	*x = StateHashRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[34]
+	mi := &file_api_v1_operator_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2707,7 +2795,7 @@ func (x *StateHashRequest) String() string {
 func (*StateHashRequest) ProtoMessage() {}
 
 func (x *StateHashRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[34]
+	mi := &file_api_v1_operator_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2720,7 +2808,7 @@ func (x *StateHashRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StateHashRequest.ProtoReflect.Descriptor instead.
 func (*StateHashRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{34}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{35}
 }
 
 type StateHashResponse struct {
@@ -2733,7 +2821,7 @@ type StateHashResponse struct {
 
 func (x *StateHashResponse) Reset() {
 	*x = StateHashResponse{}
-	mi := &file_api_v1_operator_proto_msgTypes[35]
+	mi := &file_api_v1_operator_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2745,7 +2833,7 @@ func (x *StateHashResponse) String() string {
 func (*StateHashResponse) ProtoMessage() {}
 
 func (x *StateHashResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[35]
+	mi := &file_api_v1_operator_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2758,7 +2846,7 @@ func (x *StateHashResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StateHashResponse.ProtoReflect.Descriptor instead.
 func (*StateHashResponse) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{35}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *StateHashResponse) GetAppliedIndex() uint64 {
@@ -2787,7 +2875,7 @@ type StoreSession struct {
 
 func (x *StoreSession) Reset() {
 	*x = StoreSession{}
-	mi := &file_api_v1_operator_proto_msgTypes[36]
+	mi := &file_api_v1_operator_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2799,7 +2887,7 @@ func (x *StoreSession) String() string {
 func (*StoreSession) ProtoMessage() {}
 
 func (x *StoreSession) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[36]
+	mi := &file_api_v1_operator_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2812,7 +2900,7 @@ func (x *StoreSession) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoreSession.ProtoReflect.Descriptor instead.
 func (*StoreSession) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{36}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *StoreSession) GetFrameworkId() string {
@@ -2849,7 +2937,7 @@ type StoreEntry struct {
 
 func (x *StoreEntry) Reset() {
 	*x = StoreEntry{}
-	mi := &file_api_v1_operator_proto_msgTypes[37]
+	mi := &file_api_v1_operator_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2861,7 +2949,7 @@ func (x *StoreEntry) String() string {
 func (*StoreEntry) ProtoMessage() {}
 
 func (x *StoreEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[37]
+	mi := &file_api_v1_operator_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2874,7 +2962,7 @@ func (x *StoreEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoreEntry.ProtoReflect.Descriptor instead.
 func (*StoreEntry) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{37}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *StoreEntry) GetKey() string {
@@ -2915,7 +3003,7 @@ type StoreGetRequest struct {
 
 func (x *StoreGetRequest) Reset() {
 	*x = StoreGetRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[38]
+	mi := &file_api_v1_operator_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2927,7 +3015,7 @@ func (x *StoreGetRequest) String() string {
 func (*StoreGetRequest) ProtoMessage() {}
 
 func (x *StoreGetRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[38]
+	mi := &file_api_v1_operator_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2940,7 +3028,7 @@ func (x *StoreGetRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoreGetRequest.ProtoReflect.Descriptor instead.
 func (*StoreGetRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{38}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *StoreGetRequest) GetSession() *StoreSession {
@@ -2971,7 +3059,7 @@ type StorePutRequest struct {
 
 func (x *StorePutRequest) Reset() {
 	*x = StorePutRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[39]
+	mi := &file_api_v1_operator_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2983,7 +3071,7 @@ func (x *StorePutRequest) String() string {
 func (*StorePutRequest) ProtoMessage() {}
 
 func (x *StorePutRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[39]
+	mi := &file_api_v1_operator_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2996,7 +3084,7 @@ func (x *StorePutRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StorePutRequest.ProtoReflect.Descriptor instead.
 func (*StorePutRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{39}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *StorePutRequest) GetSession() *StoreSession {
@@ -3046,7 +3134,7 @@ type StoreDeleteRequest struct {
 
 func (x *StoreDeleteRequest) Reset() {
 	*x = StoreDeleteRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[40]
+	mi := &file_api_v1_operator_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3058,7 +3146,7 @@ func (x *StoreDeleteRequest) String() string {
 func (*StoreDeleteRequest) ProtoMessage() {}
 
 func (x *StoreDeleteRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[40]
+	mi := &file_api_v1_operator_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3071,7 +3159,7 @@ func (x *StoreDeleteRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoreDeleteRequest.ProtoReflect.Descriptor instead.
 func (*StoreDeleteRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{40}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *StoreDeleteRequest) GetSession() *StoreSession {
@@ -3114,7 +3202,7 @@ type StoreListRequest struct {
 
 func (x *StoreListRequest) Reset() {
 	*x = StoreListRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[41]
+	mi := &file_api_v1_operator_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3126,7 +3214,7 @@ func (x *StoreListRequest) String() string {
 func (*StoreListRequest) ProtoMessage() {}
 
 func (x *StoreListRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[41]
+	mi := &file_api_v1_operator_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3139,7 +3227,7 @@ func (x *StoreListRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoreListRequest.ProtoReflect.Descriptor instead.
 func (*StoreListRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{41}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *StoreListRequest) GetSession() *StoreSession {
@@ -3180,7 +3268,7 @@ type StoreListResponse struct {
 
 func (x *StoreListResponse) Reset() {
 	*x = StoreListResponse{}
-	mi := &file_api_v1_operator_proto_msgTypes[42]
+	mi := &file_api_v1_operator_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3192,7 +3280,7 @@ func (x *StoreListResponse) String() string {
 func (*StoreListResponse) ProtoMessage() {}
 
 func (x *StoreListResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[42]
+	mi := &file_api_v1_operator_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3205,7 +3293,7 @@ func (x *StoreListResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoreListResponse.ProtoReflect.Descriptor instead.
 func (*StoreListResponse) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{42}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *StoreListResponse) GetItems() []*StoreEntry {
@@ -3232,7 +3320,7 @@ type StoreWatchRequest struct {
 
 func (x *StoreWatchRequest) Reset() {
 	*x = StoreWatchRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[43]
+	mi := &file_api_v1_operator_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3244,7 +3332,7 @@ func (x *StoreWatchRequest) String() string {
 func (*StoreWatchRequest) ProtoMessage() {}
 
 func (x *StoreWatchRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[43]
+	mi := &file_api_v1_operator_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3257,7 +3345,7 @@ func (x *StoreWatchRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoreWatchRequest.ProtoReflect.Descriptor instead.
 func (*StoreWatchRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{43}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *StoreWatchRequest) GetSession() *StoreSession {
@@ -3278,7 +3366,7 @@ var File_api_v1_operator_proto protoreflect.FileDescriptor
 
 const file_api_v1_operator_proto_rawDesc = "" +
 	"\n" +
-	"\x15api/v1/operator.proto\x12\ttender.v1\x1a\x13api/v1/common.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xda\x01\n" +
+	"\x15api/v1/operator.proto\x12\ttender.v1\x1a\x13api/v1/common.proto\x1a\x16api/v1/scheduler.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xda\x01\n" +
 	"\vListRequest\x12\x14\n" +
 	"\x05limit\x18\x01 \x01(\x05R\x05limit\x12\x1d\n" +
 	"\n" +
@@ -3494,7 +3582,14 @@ const file_api_v1_operator_proto_rawDesc = "" +
 	"\x05force\x18\x04 \x01(\bR\x05force\"D\n" +
 	"\x0eActionResponse\x12\x18\n" +
 	"\asubject\x18\x01 \x01(\tR\asubject\x12\x18\n" +
-	"\amessage\x18\x02 \x01(\tR\amessage\"\xd0\x01\n" +
+	"\amessage\x18\x02 \x01(\tR\amessage\"\xc0\x01\n" +
+	"\x0eReserveRequest\x12\x19\n" +
+	"\bagent_id\x18\x01 \x01(\tR\aagentId\x12\x12\n" +
+	"\x04role\x18\x02 \x01(\tR\x04role\x120\n" +
+	"\x06action\x18\x03 \x01(\x0e2\x18.tender.v1.OperationKindR\x06action\x12\x1c\n" +
+	"\tresources\x18\x04 \x01(\tR\tresources\x12\x16\n" +
+	"\x06volume\x18\x05 \x01(\tR\x06volume\x12\x17\n" +
+	"\asize_mb\x18\x06 \x01(\x03R\x06sizeMb\"\xd0\x01\n" +
 	"\x0eSetRoleRequest\x12\x12\n" +
 	"\x04role\x18\x01 \x01(\tR\x04role\x12\x1b\n" +
 	"\x06weight\x18\x02 \x01(\x01H\x00R\x06weight\x88\x01\x01\x12\x1f\n" +
@@ -3580,7 +3675,7 @@ const file_api_v1_operator_proto_rawDesc = "" +
 	"REACTIVATE\x10\x03\x12\r\n" +
 	"\tMARK_GONE\x10\x04\x12\n" +
 	"\n" +
-	"\x06REMOVE\x10\x052\xd6\x06\n" +
+	"\x06REMOVE\x10\x052\x97\a\n" +
 	"\x0fOperatorService\x12B\n" +
 	"\n" +
 	"GetCluster\x12\x1c.tender.v1.GetClusterRequest\x1a\x16.tender.v1.ClusterView\x12E\n" +
@@ -3595,7 +3690,8 @@ const file_api_v1_operator_proto_rawDesc = "" +
 	"\aExplain\x12\x19.tender.v1.ExplainRequest\x1a\x1a.tender.v1.ExplainResponse\x12C\n" +
 	"\bKillTask\x12\x1a.tender.v1.KillTaskRequest\x1a\x1b.tender.v1.KillTaskResponse\x12O\n" +
 	"\x0fRemoveFramework\x12!.tender.v1.RemoveFrameworkRequest\x1a\x19.tender.v1.ActionResponse\x12C\n" +
-	"\tMarkAgent\x12\x1b.tender.v1.MarkAgentRequest\x1a\x19.tender.v1.ActionResponse\x129\n" +
+	"\tMarkAgent\x12\x1b.tender.v1.MarkAgentRequest\x1a\x19.tender.v1.ActionResponse\x12?\n" +
+	"\aReserve\x12\x19.tender.v1.ReserveRequest\x1a\x19.tender.v1.ActionResponse\x129\n" +
 	"\aSetRole\x12\x19.tender.v1.SetRoleRequest\x1a\x13.tender.v1.RoleView2\xc0\x03\n" +
 	"\vRaftService\x12F\n" +
 	"\tListPeers\x12\x1b.tender.v1.ListPeersRequest\x1a\x1c.tender.v1.ListPeersResponse\x12?\n" +
@@ -3625,7 +3721,7 @@ func file_api_v1_operator_proto_rawDescGZIP() []byte {
 }
 
 var file_api_v1_operator_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_api_v1_operator_proto_msgTypes = make([]protoimpl.MessageInfo, 49)
+var file_api_v1_operator_proto_msgTypes = make([]protoimpl.MessageInfo, 50)
 var file_api_v1_operator_proto_goTypes = []any{
 	(AgentAction)(0),               // 0: tender.v1.AgentAction
 	(*ListRequest)(nil),            // 1: tender.v1.ListRequest
@@ -3653,141 +3749,146 @@ var file_api_v1_operator_proto_goTypes = []any{
 	(*RemoveFrameworkRequest)(nil), // 23: tender.v1.RemoveFrameworkRequest
 	(*MarkAgentRequest)(nil),       // 24: tender.v1.MarkAgentRequest
 	(*ActionResponse)(nil),         // 25: tender.v1.ActionResponse
-	(*SetRoleRequest)(nil),         // 26: tender.v1.SetRoleRequest
-	(*ListPeersRequest)(nil),       // 27: tender.v1.ListPeersRequest
-	(*RaftPeer)(nil),               // 28: tender.v1.RaftPeer
-	(*ListPeersResponse)(nil),      // 29: tender.v1.ListPeersResponse
-	(*AddPeerRequest)(nil),         // 30: tender.v1.AddPeerRequest
-	(*RemovePeerRequest)(nil),      // 31: tender.v1.RemovePeerRequest
-	(*TransferLeaderRequest)(nil),  // 32: tender.v1.TransferLeaderRequest
-	(*SaveSnapshotRequest)(nil),    // 33: tender.v1.SaveSnapshotRequest
-	(*SnapshotChunk)(nil),          // 34: tender.v1.SnapshotChunk
-	(*StateHashRequest)(nil),       // 35: tender.v1.StateHashRequest
-	(*StateHashResponse)(nil),      // 36: tender.v1.StateHashResponse
-	(*StoreSession)(nil),           // 37: tender.v1.StoreSession
-	(*StoreEntry)(nil),             // 38: tender.v1.StoreEntry
-	(*StoreGetRequest)(nil),        // 39: tender.v1.StoreGetRequest
-	(*StorePutRequest)(nil),        // 40: tender.v1.StorePutRequest
-	(*StoreDeleteRequest)(nil),     // 41: tender.v1.StoreDeleteRequest
-	(*StoreListRequest)(nil),       // 42: tender.v1.StoreListRequest
-	(*StoreListResponse)(nil),      // 43: tender.v1.StoreListResponse
-	(*StoreWatchRequest)(nil),      // 44: tender.v1.StoreWatchRequest
-	nil,                            // 45: tender.v1.AgentView.AttributesEntry
-	nil,                            // 46: tender.v1.FrameworkView.LabelsEntry
-	nil,                            // 47: tender.v1.FrameworkView.EndpointsEntry
-	nil,                            // 48: tender.v1.TaskView.LabelsEntry
-	nil,                            // 49: tender.v1.TaskView.PortsEntry
-	(*Term)(nil),                   // 50: tender.v1.Term
-	(*timestamppb.Timestamp)(nil),  // 51: google.protobuf.Timestamp
-	(*structpb.Struct)(nil),        // 52: google.protobuf.Struct
-	(*Usage)(nil),                  // 53: tender.v1.Usage
-	(*durationpb.Duration)(nil),    // 54: google.protobuf.Duration
-	(*Command)(nil),                // 55: tender.v1.Command
+	(*ReserveRequest)(nil),         // 26: tender.v1.ReserveRequest
+	(*SetRoleRequest)(nil),         // 27: tender.v1.SetRoleRequest
+	(*ListPeersRequest)(nil),       // 28: tender.v1.ListPeersRequest
+	(*RaftPeer)(nil),               // 29: tender.v1.RaftPeer
+	(*ListPeersResponse)(nil),      // 30: tender.v1.ListPeersResponse
+	(*AddPeerRequest)(nil),         // 31: tender.v1.AddPeerRequest
+	(*RemovePeerRequest)(nil),      // 32: tender.v1.RemovePeerRequest
+	(*TransferLeaderRequest)(nil),  // 33: tender.v1.TransferLeaderRequest
+	(*SaveSnapshotRequest)(nil),    // 34: tender.v1.SaveSnapshotRequest
+	(*SnapshotChunk)(nil),          // 35: tender.v1.SnapshotChunk
+	(*StateHashRequest)(nil),       // 36: tender.v1.StateHashRequest
+	(*StateHashResponse)(nil),      // 37: tender.v1.StateHashResponse
+	(*StoreSession)(nil),           // 38: tender.v1.StoreSession
+	(*StoreEntry)(nil),             // 39: tender.v1.StoreEntry
+	(*StoreGetRequest)(nil),        // 40: tender.v1.StoreGetRequest
+	(*StorePutRequest)(nil),        // 41: tender.v1.StorePutRequest
+	(*StoreDeleteRequest)(nil),     // 42: tender.v1.StoreDeleteRequest
+	(*StoreListRequest)(nil),       // 43: tender.v1.StoreListRequest
+	(*StoreListResponse)(nil),      // 44: tender.v1.StoreListResponse
+	(*StoreWatchRequest)(nil),      // 45: tender.v1.StoreWatchRequest
+	nil,                            // 46: tender.v1.AgentView.AttributesEntry
+	nil,                            // 47: tender.v1.FrameworkView.LabelsEntry
+	nil,                            // 48: tender.v1.FrameworkView.EndpointsEntry
+	nil,                            // 49: tender.v1.TaskView.LabelsEntry
+	nil,                            // 50: tender.v1.TaskView.PortsEntry
+	(*Term)(nil),                   // 51: tender.v1.Term
+	(*timestamppb.Timestamp)(nil),  // 52: google.protobuf.Timestamp
+	(*structpb.Struct)(nil),        // 53: google.protobuf.Struct
+	(*Usage)(nil),                  // 54: tender.v1.Usage
+	(*durationpb.Duration)(nil),    // 55: google.protobuf.Duration
+	(*Command)(nil),                // 56: tender.v1.Command
+	(OperationKind)(0),             // 57: tender.v1.OperationKind
 }
 var file_api_v1_operator_proto_depIdxs = []int32{
-	50, // 0: tender.v1.ClusterView.term:type_name -> tender.v1.Term
-	51, // 1: tender.v1.MasterView.since:type_name -> google.protobuf.Timestamp
+	51, // 0: tender.v1.ClusterView.term:type_name -> tender.v1.Term
+	52, // 1: tender.v1.MasterView.since:type_name -> google.protobuf.Timestamp
 	5,  // 2: tender.v1.ListMastersResponse.items:type_name -> tender.v1.MasterView
-	51, // 3: tender.v1.AgentView.since:type_name -> google.protobuf.Timestamp
-	52, // 4: tender.v1.AgentView.total:type_name -> google.protobuf.Struct
-	52, // 5: tender.v1.AgentView.allocated:type_name -> google.protobuf.Struct
-	52, // 6: tender.v1.AgentView.offered:type_name -> google.protobuf.Struct
-	52, // 7: tender.v1.AgentView.free:type_name -> google.protobuf.Struct
-	45, // 8: tender.v1.AgentView.attributes:type_name -> tender.v1.AgentView.AttributesEntry
-	53, // 9: tender.v1.AgentView.usage:type_name -> tender.v1.Usage
-	51, // 10: tender.v1.AgentView.admitted:type_name -> google.protobuf.Timestamp
+	52, // 3: tender.v1.AgentView.since:type_name -> google.protobuf.Timestamp
+	53, // 4: tender.v1.AgentView.total:type_name -> google.protobuf.Struct
+	53, // 5: tender.v1.AgentView.allocated:type_name -> google.protobuf.Struct
+	53, // 6: tender.v1.AgentView.offered:type_name -> google.protobuf.Struct
+	53, // 7: tender.v1.AgentView.free:type_name -> google.protobuf.Struct
+	46, // 8: tender.v1.AgentView.attributes:type_name -> tender.v1.AgentView.AttributesEntry
+	54, // 9: tender.v1.AgentView.usage:type_name -> tender.v1.Usage
+	52, // 10: tender.v1.AgentView.admitted:type_name -> google.protobuf.Timestamp
 	7,  // 11: tender.v1.ListAgentsResponse.items:type_name -> tender.v1.AgentView
-	51, // 12: tender.v1.FrameworkView.since:type_name -> google.protobuf.Timestamp
-	52, // 13: tender.v1.FrameworkView.allocated:type_name -> google.protobuf.Struct
-	52, // 14: tender.v1.FrameworkView.offered:type_name -> google.protobuf.Struct
-	54, // 15: tender.v1.FrameworkView.failover_timeout:type_name -> google.protobuf.Duration
-	46, // 16: tender.v1.FrameworkView.labels:type_name -> tender.v1.FrameworkView.LabelsEntry
-	47, // 17: tender.v1.FrameworkView.endpoints:type_name -> tender.v1.FrameworkView.EndpointsEntry
+	52, // 12: tender.v1.FrameworkView.since:type_name -> google.protobuf.Timestamp
+	53, // 13: tender.v1.FrameworkView.allocated:type_name -> google.protobuf.Struct
+	53, // 14: tender.v1.FrameworkView.offered:type_name -> google.protobuf.Struct
+	55, // 15: tender.v1.FrameworkView.failover_timeout:type_name -> google.protobuf.Duration
+	47, // 16: tender.v1.FrameworkView.labels:type_name -> tender.v1.FrameworkView.LabelsEntry
+	48, // 17: tender.v1.FrameworkView.endpoints:type_name -> tender.v1.FrameworkView.EndpointsEntry
 	10, // 18: tender.v1.FrameworkView.demand:type_name -> tender.v1.DemandView
-	51, // 19: tender.v1.FrameworkView.admitted:type_name -> google.protobuf.Timestamp
-	52, // 20: tender.v1.DemandView.resources:type_name -> google.protobuf.Struct
+	52, // 19: tender.v1.FrameworkView.admitted:type_name -> google.protobuf.Timestamp
+	53, // 20: tender.v1.DemandView.resources:type_name -> google.protobuf.Struct
 	9,  // 21: tender.v1.ListFrameworksResponse.items:type_name -> tender.v1.FrameworkView
-	52, // 22: tender.v1.TaskView.resources:type_name -> google.protobuf.Struct
-	51, // 23: tender.v1.TaskView.launched:type_name -> google.protobuf.Timestamp
-	51, // 24: tender.v1.TaskView.since:type_name -> google.protobuf.Timestamp
-	48, // 25: tender.v1.TaskView.labels:type_name -> tender.v1.TaskView.LabelsEntry
-	49, // 26: tender.v1.TaskView.ports:type_name -> tender.v1.TaskView.PortsEntry
-	53, // 27: tender.v1.TaskView.usage:type_name -> tender.v1.Usage
-	55, // 28: tender.v1.TaskView.command:type_name -> tender.v1.Command
+	53, // 22: tender.v1.TaskView.resources:type_name -> google.protobuf.Struct
+	52, // 23: tender.v1.TaskView.launched:type_name -> google.protobuf.Timestamp
+	52, // 24: tender.v1.TaskView.since:type_name -> google.protobuf.Timestamp
+	49, // 25: tender.v1.TaskView.labels:type_name -> tender.v1.TaskView.LabelsEntry
+	50, // 26: tender.v1.TaskView.ports:type_name -> tender.v1.TaskView.PortsEntry
+	54, // 27: tender.v1.TaskView.usage:type_name -> tender.v1.Usage
+	56, // 28: tender.v1.TaskView.command:type_name -> tender.v1.Command
 	12, // 29: tender.v1.ListTasksResponse.items:type_name -> tender.v1.TaskView
-	52, // 30: tender.v1.OfferView.resources:type_name -> google.protobuf.Struct
-	51, // 31: tender.v1.OfferView.since:type_name -> google.protobuf.Timestamp
-	51, // 32: tender.v1.OfferView.expires:type_name -> google.protobuf.Timestamp
+	53, // 30: tender.v1.OfferView.resources:type_name -> google.protobuf.Struct
+	52, // 31: tender.v1.OfferView.since:type_name -> google.protobuf.Timestamp
+	52, // 32: tender.v1.OfferView.expires:type_name -> google.protobuf.Timestamp
 	14, // 33: tender.v1.ListOffersResponse.items:type_name -> tender.v1.OfferView
-	52, // 34: tender.v1.RoleView.guarantee:type_name -> google.protobuf.Struct
-	52, // 35: tender.v1.RoleView.limit:type_name -> google.protobuf.Struct
-	52, // 36: tender.v1.RoleView.allocated:type_name -> google.protobuf.Struct
-	52, // 37: tender.v1.RoleView.offered:type_name -> google.protobuf.Struct
-	52, // 38: tender.v1.RoleView.reserved:type_name -> google.protobuf.Struct
+	53, // 34: tender.v1.RoleView.guarantee:type_name -> google.protobuf.Struct
+	53, // 35: tender.v1.RoleView.limit:type_name -> google.protobuf.Struct
+	53, // 36: tender.v1.RoleView.allocated:type_name -> google.protobuf.Struct
+	53, // 37: tender.v1.RoleView.offered:type_name -> google.protobuf.Struct
+	53, // 38: tender.v1.RoleView.reserved:type_name -> google.protobuf.Struct
 	16, // 39: tender.v1.ListRolesResponse.items:type_name -> tender.v1.RoleView
 	20, // 40: tender.v1.ExplainResponse.agents:type_name -> tender.v1.ExplainedAgent
-	54, // 41: tender.v1.KillTaskRequest.grace:type_name -> google.protobuf.Duration
+	55, // 41: tender.v1.KillTaskRequest.grace:type_name -> google.protobuf.Duration
 	0,  // 42: tender.v1.MarkAgentRequest.action:type_name -> tender.v1.AgentAction
-	54, // 43: tender.v1.MarkAgentRequest.grace:type_name -> google.protobuf.Duration
-	28, // 44: tender.v1.ListPeersResponse.items:type_name -> tender.v1.RaftPeer
-	50, // 45: tender.v1.ListPeersResponse.term:type_name -> tender.v1.Term
-	37, // 46: tender.v1.StoreGetRequest.session:type_name -> tender.v1.StoreSession
-	37, // 47: tender.v1.StorePutRequest.session:type_name -> tender.v1.StoreSession
-	37, // 48: tender.v1.StoreDeleteRequest.session:type_name -> tender.v1.StoreSession
-	37, // 49: tender.v1.StoreListRequest.session:type_name -> tender.v1.StoreSession
-	38, // 50: tender.v1.StoreListResponse.items:type_name -> tender.v1.StoreEntry
-	37, // 51: tender.v1.StoreWatchRequest.session:type_name -> tender.v1.StoreSession
-	3,  // 52: tender.v1.OperatorService.GetCluster:input_type -> tender.v1.GetClusterRequest
-	1,  // 53: tender.v1.OperatorService.ListMasters:input_type -> tender.v1.ListRequest
-	1,  // 54: tender.v1.OperatorService.ListAgents:input_type -> tender.v1.ListRequest
-	1,  // 55: tender.v1.OperatorService.ListFrameworks:input_type -> tender.v1.ListRequest
-	2,  // 56: tender.v1.OperatorService.ListTasks:input_type -> tender.v1.ListTasksRequest
-	1,  // 57: tender.v1.OperatorService.ListOffers:input_type -> tender.v1.ListRequest
-	1,  // 58: tender.v1.OperatorService.ListRoles:input_type -> tender.v1.ListRequest
-	18, // 59: tender.v1.OperatorService.Explain:input_type -> tender.v1.ExplainRequest
-	21, // 60: tender.v1.OperatorService.KillTask:input_type -> tender.v1.KillTaskRequest
-	23, // 61: tender.v1.OperatorService.RemoveFramework:input_type -> tender.v1.RemoveFrameworkRequest
-	24, // 62: tender.v1.OperatorService.MarkAgent:input_type -> tender.v1.MarkAgentRequest
-	26, // 63: tender.v1.OperatorService.SetRole:input_type -> tender.v1.SetRoleRequest
-	27, // 64: tender.v1.RaftService.ListPeers:input_type -> tender.v1.ListPeersRequest
-	30, // 65: tender.v1.RaftService.AddPeer:input_type -> tender.v1.AddPeerRequest
-	31, // 66: tender.v1.RaftService.RemovePeer:input_type -> tender.v1.RemovePeerRequest
-	32, // 67: tender.v1.RaftService.TransferLeader:input_type -> tender.v1.TransferLeaderRequest
-	33, // 68: tender.v1.RaftService.SaveSnapshot:input_type -> tender.v1.SaveSnapshotRequest
-	35, // 69: tender.v1.RaftService.StateHash:input_type -> tender.v1.StateHashRequest
-	39, // 70: tender.v1.StoreService.Get:input_type -> tender.v1.StoreGetRequest
-	40, // 71: tender.v1.StoreService.Put:input_type -> tender.v1.StorePutRequest
-	41, // 72: tender.v1.StoreService.Delete:input_type -> tender.v1.StoreDeleteRequest
-	42, // 73: tender.v1.StoreService.List:input_type -> tender.v1.StoreListRequest
-	44, // 74: tender.v1.StoreService.Watch:input_type -> tender.v1.StoreWatchRequest
-	4,  // 75: tender.v1.OperatorService.GetCluster:output_type -> tender.v1.ClusterView
-	6,  // 76: tender.v1.OperatorService.ListMasters:output_type -> tender.v1.ListMastersResponse
-	8,  // 77: tender.v1.OperatorService.ListAgents:output_type -> tender.v1.ListAgentsResponse
-	11, // 78: tender.v1.OperatorService.ListFrameworks:output_type -> tender.v1.ListFrameworksResponse
-	13, // 79: tender.v1.OperatorService.ListTasks:output_type -> tender.v1.ListTasksResponse
-	15, // 80: tender.v1.OperatorService.ListOffers:output_type -> tender.v1.ListOffersResponse
-	17, // 81: tender.v1.OperatorService.ListRoles:output_type -> tender.v1.ListRolesResponse
-	19, // 82: tender.v1.OperatorService.Explain:output_type -> tender.v1.ExplainResponse
-	22, // 83: tender.v1.OperatorService.KillTask:output_type -> tender.v1.KillTaskResponse
-	25, // 84: tender.v1.OperatorService.RemoveFramework:output_type -> tender.v1.ActionResponse
-	25, // 85: tender.v1.OperatorService.MarkAgent:output_type -> tender.v1.ActionResponse
-	16, // 86: tender.v1.OperatorService.SetRole:output_type -> tender.v1.RoleView
-	29, // 87: tender.v1.RaftService.ListPeers:output_type -> tender.v1.ListPeersResponse
-	25, // 88: tender.v1.RaftService.AddPeer:output_type -> tender.v1.ActionResponse
-	25, // 89: tender.v1.RaftService.RemovePeer:output_type -> tender.v1.ActionResponse
-	25, // 90: tender.v1.RaftService.TransferLeader:output_type -> tender.v1.ActionResponse
-	34, // 91: tender.v1.RaftService.SaveSnapshot:output_type -> tender.v1.SnapshotChunk
-	36, // 92: tender.v1.RaftService.StateHash:output_type -> tender.v1.StateHashResponse
-	38, // 93: tender.v1.StoreService.Get:output_type -> tender.v1.StoreEntry
-	38, // 94: tender.v1.StoreService.Put:output_type -> tender.v1.StoreEntry
-	38, // 95: tender.v1.StoreService.Delete:output_type -> tender.v1.StoreEntry
-	43, // 96: tender.v1.StoreService.List:output_type -> tender.v1.StoreListResponse
-	38, // 97: tender.v1.StoreService.Watch:output_type -> tender.v1.StoreEntry
-	75, // [75:98] is the sub-list for method output_type
-	52, // [52:75] is the sub-list for method input_type
-	52, // [52:52] is the sub-list for extension type_name
-	52, // [52:52] is the sub-list for extension extendee
-	0,  // [0:52] is the sub-list for field type_name
+	55, // 43: tender.v1.MarkAgentRequest.grace:type_name -> google.protobuf.Duration
+	57, // 44: tender.v1.ReserveRequest.action:type_name -> tender.v1.OperationKind
+	29, // 45: tender.v1.ListPeersResponse.items:type_name -> tender.v1.RaftPeer
+	51, // 46: tender.v1.ListPeersResponse.term:type_name -> tender.v1.Term
+	38, // 47: tender.v1.StoreGetRequest.session:type_name -> tender.v1.StoreSession
+	38, // 48: tender.v1.StorePutRequest.session:type_name -> tender.v1.StoreSession
+	38, // 49: tender.v1.StoreDeleteRequest.session:type_name -> tender.v1.StoreSession
+	38, // 50: tender.v1.StoreListRequest.session:type_name -> tender.v1.StoreSession
+	39, // 51: tender.v1.StoreListResponse.items:type_name -> tender.v1.StoreEntry
+	38, // 52: tender.v1.StoreWatchRequest.session:type_name -> tender.v1.StoreSession
+	3,  // 53: tender.v1.OperatorService.GetCluster:input_type -> tender.v1.GetClusterRequest
+	1,  // 54: tender.v1.OperatorService.ListMasters:input_type -> tender.v1.ListRequest
+	1,  // 55: tender.v1.OperatorService.ListAgents:input_type -> tender.v1.ListRequest
+	1,  // 56: tender.v1.OperatorService.ListFrameworks:input_type -> tender.v1.ListRequest
+	2,  // 57: tender.v1.OperatorService.ListTasks:input_type -> tender.v1.ListTasksRequest
+	1,  // 58: tender.v1.OperatorService.ListOffers:input_type -> tender.v1.ListRequest
+	1,  // 59: tender.v1.OperatorService.ListRoles:input_type -> tender.v1.ListRequest
+	18, // 60: tender.v1.OperatorService.Explain:input_type -> tender.v1.ExplainRequest
+	21, // 61: tender.v1.OperatorService.KillTask:input_type -> tender.v1.KillTaskRequest
+	23, // 62: tender.v1.OperatorService.RemoveFramework:input_type -> tender.v1.RemoveFrameworkRequest
+	24, // 63: tender.v1.OperatorService.MarkAgent:input_type -> tender.v1.MarkAgentRequest
+	26, // 64: tender.v1.OperatorService.Reserve:input_type -> tender.v1.ReserveRequest
+	27, // 65: tender.v1.OperatorService.SetRole:input_type -> tender.v1.SetRoleRequest
+	28, // 66: tender.v1.RaftService.ListPeers:input_type -> tender.v1.ListPeersRequest
+	31, // 67: tender.v1.RaftService.AddPeer:input_type -> tender.v1.AddPeerRequest
+	32, // 68: tender.v1.RaftService.RemovePeer:input_type -> tender.v1.RemovePeerRequest
+	33, // 69: tender.v1.RaftService.TransferLeader:input_type -> tender.v1.TransferLeaderRequest
+	34, // 70: tender.v1.RaftService.SaveSnapshot:input_type -> tender.v1.SaveSnapshotRequest
+	36, // 71: tender.v1.RaftService.StateHash:input_type -> tender.v1.StateHashRequest
+	40, // 72: tender.v1.StoreService.Get:input_type -> tender.v1.StoreGetRequest
+	41, // 73: tender.v1.StoreService.Put:input_type -> tender.v1.StorePutRequest
+	42, // 74: tender.v1.StoreService.Delete:input_type -> tender.v1.StoreDeleteRequest
+	43, // 75: tender.v1.StoreService.List:input_type -> tender.v1.StoreListRequest
+	45, // 76: tender.v1.StoreService.Watch:input_type -> tender.v1.StoreWatchRequest
+	4,  // 77: tender.v1.OperatorService.GetCluster:output_type -> tender.v1.ClusterView
+	6,  // 78: tender.v1.OperatorService.ListMasters:output_type -> tender.v1.ListMastersResponse
+	8,  // 79: tender.v1.OperatorService.ListAgents:output_type -> tender.v1.ListAgentsResponse
+	11, // 80: tender.v1.OperatorService.ListFrameworks:output_type -> tender.v1.ListFrameworksResponse
+	13, // 81: tender.v1.OperatorService.ListTasks:output_type -> tender.v1.ListTasksResponse
+	15, // 82: tender.v1.OperatorService.ListOffers:output_type -> tender.v1.ListOffersResponse
+	17, // 83: tender.v1.OperatorService.ListRoles:output_type -> tender.v1.ListRolesResponse
+	19, // 84: tender.v1.OperatorService.Explain:output_type -> tender.v1.ExplainResponse
+	22, // 85: tender.v1.OperatorService.KillTask:output_type -> tender.v1.KillTaskResponse
+	25, // 86: tender.v1.OperatorService.RemoveFramework:output_type -> tender.v1.ActionResponse
+	25, // 87: tender.v1.OperatorService.MarkAgent:output_type -> tender.v1.ActionResponse
+	25, // 88: tender.v1.OperatorService.Reserve:output_type -> tender.v1.ActionResponse
+	16, // 89: tender.v1.OperatorService.SetRole:output_type -> tender.v1.RoleView
+	30, // 90: tender.v1.RaftService.ListPeers:output_type -> tender.v1.ListPeersResponse
+	25, // 91: tender.v1.RaftService.AddPeer:output_type -> tender.v1.ActionResponse
+	25, // 92: tender.v1.RaftService.RemovePeer:output_type -> tender.v1.ActionResponse
+	25, // 93: tender.v1.RaftService.TransferLeader:output_type -> tender.v1.ActionResponse
+	35, // 94: tender.v1.RaftService.SaveSnapshot:output_type -> tender.v1.SnapshotChunk
+	37, // 95: tender.v1.RaftService.StateHash:output_type -> tender.v1.StateHashResponse
+	39, // 96: tender.v1.StoreService.Get:output_type -> tender.v1.StoreEntry
+	39, // 97: tender.v1.StoreService.Put:output_type -> tender.v1.StoreEntry
+	39, // 98: tender.v1.StoreService.Delete:output_type -> tender.v1.StoreEntry
+	44, // 99: tender.v1.StoreService.List:output_type -> tender.v1.StoreListResponse
+	39, // 100: tender.v1.StoreService.Watch:output_type -> tender.v1.StoreEntry
+	77, // [77:101] is the sub-list for method output_type
+	53, // [53:77] is the sub-list for method input_type
+	53, // [53:53] is the sub-list for extension type_name
+	53, // [53:53] is the sub-list for extension extendee
+	0,  // [0:53] is the sub-list for field type_name
 }
 
 func init() { file_api_v1_operator_proto_init() }
@@ -3796,17 +3897,18 @@ func file_api_v1_operator_proto_init() {
 		return
 	}
 	file_api_v1_common_proto_init()
+	file_api_v1_scheduler_proto_init()
 	file_api_v1_operator_proto_msgTypes[11].OneofWrappers = []any{}
-	file_api_v1_operator_proto_msgTypes[25].OneofWrappers = []any{}
-	file_api_v1_operator_proto_msgTypes[39].OneofWrappers = []any{}
+	file_api_v1_operator_proto_msgTypes[26].OneofWrappers = []any{}
 	file_api_v1_operator_proto_msgTypes[40].OneofWrappers = []any{}
+	file_api_v1_operator_proto_msgTypes[41].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_api_v1_operator_proto_rawDesc), len(file_api_v1_operator_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   49,
+			NumMessages:   50,
 			NumExtensions: 0,
 			NumServices:   3,
 		},

@@ -30,6 +30,7 @@ const (
 	OperatorService_KillTask_FullMethodName        = "/tender.v1.OperatorService/KillTask"
 	OperatorService_RemoveFramework_FullMethodName = "/tender.v1.OperatorService/RemoveFramework"
 	OperatorService_MarkAgent_FullMethodName       = "/tender.v1.OperatorService/MarkAgent"
+	OperatorService_Reserve_FullMethodName         = "/tender.v1.OperatorService/Reserve"
 	OperatorService_SetRole_FullMethodName         = "/tender.v1.OperatorService/SetRole"
 )
 
@@ -71,6 +72,9 @@ type OperatorServiceClient interface {
 	RemoveFramework(ctx context.Context, in *RemoveFrameworkRequest, opts ...grpc.CallOption) (*ActionResponse, error)
 	// MarkAgent drains, deactivates, reactivates, marks gone or removes an agent.
 	MarkAgent(ctx context.Context, in *MarkAgentRequest, opts ...grpc.CallOption) (*ActionResponse, error)
+	// Reserve reserves free resources of an agent for a role, makes a persistent volume of
+	// reserved disk, or undoes either. Offers of the agent are rescinded.
+	Reserve(ctx context.Context, in *ReserveRequest, opts ...grpc.CallOption) (*ActionResponse, error)
 	// SetRole changes weight, priority or quota of a role; absent fields stay.
 	SetRole(ctx context.Context, in *SetRoleRequest, opts ...grpc.CallOption) (*RoleView, error)
 }
@@ -193,6 +197,16 @@ func (c *operatorServiceClient) MarkAgent(ctx context.Context, in *MarkAgentRequ
 	return out, nil
 }
 
+func (c *operatorServiceClient) Reserve(ctx context.Context, in *ReserveRequest, opts ...grpc.CallOption) (*ActionResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ActionResponse)
+	err := c.cc.Invoke(ctx, OperatorService_Reserve_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *operatorServiceClient) SetRole(ctx context.Context, in *SetRoleRequest, opts ...grpc.CallOption) (*RoleView, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(RoleView)
@@ -241,6 +255,9 @@ type OperatorServiceServer interface {
 	RemoveFramework(context.Context, *RemoveFrameworkRequest) (*ActionResponse, error)
 	// MarkAgent drains, deactivates, reactivates, marks gone or removes an agent.
 	MarkAgent(context.Context, *MarkAgentRequest) (*ActionResponse, error)
+	// Reserve reserves free resources of an agent for a role, makes a persistent volume of
+	// reserved disk, or undoes either. Offers of the agent are rescinded.
+	Reserve(context.Context, *ReserveRequest) (*ActionResponse, error)
 	// SetRole changes weight, priority or quota of a role; absent fields stay.
 	SetRole(context.Context, *SetRoleRequest) (*RoleView, error)
 	mustEmbedUnimplementedOperatorServiceServer()
@@ -285,6 +302,9 @@ func (UnimplementedOperatorServiceServer) RemoveFramework(context.Context, *Remo
 }
 func (UnimplementedOperatorServiceServer) MarkAgent(context.Context, *MarkAgentRequest) (*ActionResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method MarkAgent not implemented")
+}
+func (UnimplementedOperatorServiceServer) Reserve(context.Context, *ReserveRequest) (*ActionResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Reserve not implemented")
 }
 func (UnimplementedOperatorServiceServer) SetRole(context.Context, *SetRoleRequest) (*RoleView, error) {
 	return nil, status.Error(codes.Unimplemented, "method SetRole not implemented")
@@ -508,6 +528,24 @@ func _OperatorService_MarkAgent_Handler(srv interface{}, ctx context.Context, de
 	return interceptor(ctx, in, info, handler)
 }
 
+func _OperatorService_Reserve_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ReserveRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(OperatorServiceServer).Reserve(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: OperatorService_Reserve_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(OperatorServiceServer).Reserve(ctx, req.(*ReserveRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _OperatorService_SetRole_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(SetRoleRequest)
 	if err := dec(in); err != nil {
@@ -576,6 +614,10 @@ var OperatorService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "MarkAgent",
 			Handler:    _OperatorService_MarkAgent_Handler,
+		},
+		{
+			MethodName: "Reserve",
+			Handler:    _OperatorService_Reserve_Handler,
 		},
 		{
 			MethodName: "SetRole",

@@ -134,6 +134,7 @@ func (a *App) root() *cobra.Command {
 	add(root, groupLook, a.getCommand(), a.describeCommand(), a.explainCommand(), a.allocatorCommand())
 	add(root, groupOperate, a.markCommands()...)
 	add(root, groupOperate, a.roleCommands()...)
+	add(root, groupOperate, a.reserveCommands()...)
 	add(root, groupOperate, a.raftCommand())
 	add(root, "", a.executorCommand(), a.versionCommand(), a.completionCommand(), exitCodesTopic())
 	return root

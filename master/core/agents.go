@@ -49,6 +49,7 @@ type agent struct {
 	usage     protocol.UsageReport
 	smooth    smoothed
 	force     bool // drained without the acknowledgements of frameworks that are away (R31)
+	reserving bool // an operator changes what is reserved; the registry has not answered yet
 	drainAsk  bool // MarkDrained is proposed
 	drainSent bool // the agent has been told to drain in this session
 }
@@ -194,6 +195,8 @@ func (c *Core) withheld(a *agent) string {
 		return "marked gone"
 	case a.state != api.AgentRunning && a.state != api.AgentBusy:
 		return a.state.String() + ": " + a.why
+	case a.reserving:
+		return "what is reserved on it is being changed"
 	case marks.Has(api.MarkDraining):
 		return "draining"
 	case marks.Has(api.MarkDeactivated):

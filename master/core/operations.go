@@ -171,7 +171,7 @@ func (v *conversion) create(id api.VolumeID, size api.Milli) error {
 func (v *conversion) destroy(id api.VolumeID) error {
 	item, found := v.left.Find(v.label("disk", id))
 	if !found || id == "" {
-		return fmt.Errorf("the offers hold no volume %q", id)
+		return fmt.Errorf("there is no volume %q that nobody uses", id)
 	}
 	volume := api.NewResources(item)
 	disk := api.NewResources(api.Resource{Label: v.label("disk", ""), Scalar: item.Scalar})
@@ -182,7 +182,7 @@ func (v *conversion) destroy(id api.VolumeID) error {
 func (v *conversion) exchange(give, get, unreserve, reserve api.Resources) error {
 	left, ok := v.left.Minus(give)
 	if !ok {
-		return fmt.Errorf("it needs %v, but of the offers only %v is left", give, v.left)
+		return fmt.Errorf("it needs %v, but only %v is left", give, v.left)
 	}
 	reserved, ok := v.reserved.Minus(unreserve)
 	if !ok {

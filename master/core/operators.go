@@ -20,6 +20,8 @@ func (c *Core) requested(event Requested) {
 		c.markRequested(event.ID, action)
 	case SetRole:
 		c.roleRequested(event.ID, action)
+	case ReserveOn:
+		c.reserveRequested(event.ID, action)
 	case StoreWrite:
 		c.storeRequested(event.ID, action)
 	default:

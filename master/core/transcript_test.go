@@ -488,6 +488,8 @@ func (w *world) verbOfOperators(verb string, args words) bool {
 		w.request(markOf(w.said(args.at(0)), args))
 	case "role":
 		w.request(roleOf(args))
+	case "reserve-on", "unreserve-on", "create-on", "destroy-on":
+		w.request(reserveOf(verb, w.said(args.at(0)), args))
 	case "put":
 		f := w.frameworks[args.at(0)]
 		session, _ := strconv.ParseUint(args.keys["session"], 10, 64)
@@ -512,6 +514,16 @@ func (w *world) said(text string) string {
 		return head + "/" + rest
 	}
 	return head
+}
+
+// reserveOf reads "reserve-on a1 role=web resources=cpus:2", "create-on a1 role=web
+// volume=v1 size=100".
+func reserveOf(verb, agent string, args words) core.ReserveOn {
+	resources, _ := api.ParseResources(args.keys["resources"])
+	size, _ := strconv.Atoi(args.keys["size"])
+	kinds := map[string]api.OperationKind{"reserve-on": api.OpReserve, "unreserve-on": api.OpUnreserve, "create-on": api.OpCreate, "destroy-on": api.OpDestroy}
+	return core.ReserveOn{Agent: agent, Role: api.Role(args.keys["role"]), Operation: api.Operation{
+		Kind: kinds[verb], Resources: resources, Volume: api.VolumeID(args.keys["volume"]), Size: api.Milli(size) * 1000}}
 }
 
 func markOf(agent string, args words) core.MarkAgent {

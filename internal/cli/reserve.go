@@ -1,0 +1,147 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tenderhq/tender/api"
+	apiv1 "github.com/tenderhq/tender/api/v1"
+	"github.com/tenderhq/tender/internal/cli/client"
+	"github.com/tenderhq/tender/internal/wire"
+)
+
+// reserveCommands set aside resources of agents for roles.
+func (a *App) reserveCommands() []*cobra.Command {
+	return []*cobra.Command{
+		a.reserveCommand("reserve", apiv1.OperationKind_RESERVE, "Set free resources of an agent aside for a role",
+			"Set free resources of an agent aside for a role and those below it. Offers of the agent are rescinded and made anew."),
+		a.reserveCommand("unreserve", apiv1.OperationKind_UNRESERVE, "Let everybody use what was reserved",
+			"Let everybody use what was reserved. What a task uses, or a volume holds, stays reserved."),
+		a.volumeCommand(),
+	}
+}
+
+func (a *App) reserveCommand(name string, action apiv1.OperationKind, short, long string) *cobra.Command {
+	var role string
+	command := &cobra.Command{
+		Use: name + " AGENT RESOURCES", Short: short, Long: long,
+		Example: "  tender " + name + " agent-1 'cpus:2;mem:1024' --role web",
+		Args:    exactly("AGENT", "RESOURCES"), ValidArgsFunction: a.completeIDs("agents"),
+		RunE: a.withClient(func(ctx context.Context, c *client.Client, args []string) error {
+			if _, err := api.ParseResources(args[1]); err != nil {
+				return usage(err)
+			}
+			return a.reserve(ctx, c, args[0], &apiv1.ReserveRequest{Role: role, Action: action, Resources: args[1]})
+		}),
+	}
+	roleFlag(command, &role)
+	return command
+}
+
+func roleFlag(command *cobra.Command, role *string) {
+	command.Flags().StringVar(role, "role", "", "whose it is")
+	if err := command.MarkFlagRequired("role"); err != nil {
+		panic(err) // the flag stands one line above
+	}
+}
+
+func (a *App) reserve(ctx context.Context, c *client.Client, agent string, request *apiv1.ReserveRequest) error {
+	agents, err := kindNamed("agents")
+	if err != nil {
+		return err
+	}
+	found, err := agents.find(ctx, c, agent)
+	if err != nil {
+		return err
+	}
+	request.AgentId = found.id
+	answer, err := c.Operator().Reserve(ctx, request)
+	if err != nil {
+		return err
+	}
+	return a.said(answer)
+}
+
+func (a *App) volumeCommand() *cobra.Command {
+	command := &cobra.Command{Use: "volume", Short: "Make, destroy and list persistent volumes"}
+	var role string
+	var size int64
+	create := &cobra.Command{
+		Use: "create AGENT VOLUME", Short: "Make a persistent volume of disk that is reserved for a role",
+		Args: exactly("AGENT", "VOLUME"), ValidArgsFunction: a.completeIDs("agents"),
+		RunE: a.withClient(func(ctx context.Context, c *client.Client, args []string) error {
+			return a.reserve(ctx, c, args[0], &apiv1.ReserveRequest{
+				Role: role, Action: apiv1.OperationKind_CREATE_VOLUME, Volume: args[1], SizeMb: size,
+			})
+		}),
+	}
+	roleFlag(create, &role)
+	create.Flags().Int64Var(&size, "size", 0, "in MB")
+	destroy := &cobra.Command{
+		Use: "destroy AGENT VOLUME", Short: "Destroy a volume with its data; its disk stays reserved",
+		Args: exactly("AGENT", "VOLUME"), ValidArgsFunction: a.completeIDs("agents"),
+		RunE: a.withClient(func(ctx context.Context, c *client.Client, args []string) error {
+			return a.reserve(ctx, c, args[0], &apiv1.ReserveRequest{
+				Role: role, Action: apiv1.OperationKind_DESTROY_VOLUME, Volume: args[1],
+			})
+		}),
+	}
+	roleFlag(destroy, &role)
+	list := &cobra.Command{Use: "list", Short: "List the volumes of all agents", Args: exactly(), RunE: a.withClient(a.listVolumes)}
+	add(command, "", create, destroy, list)
+	return command
+}
+
+// listVolumes reads them out of the agents' resources.
+func (a *App) listVolumes(ctx context.Context, c *client.Client, _ []string) error {
+	table := tabwriter.NewWriter(a.Stdout, 0, 0, 3, ' ', 0)
+	fmt.Fprintln(table, "VOLUME\tAGENT\tROLE\tMB\tIN USE")
+	request := &apiv1.ListRequest{}
+	for {
+		page, err := c.Operator().ListAgents(ctx, request)
+		if err != nil {
+			return err
+		}
+		for _, agent := range page.GetItems() {
+			if err := volumesOf(agent, func(volume api.Resource, used bool) {
+				fmt.Fprintln(table, strings.Join([]string{
+					string(volume.Volume), agent.GetId(), string(volume.Reserved), volume.Scalar.String(), yesNo(used),
+				}, "\t"))
+			}); err != nil {
+				return err
+			}
+		}
+		if request.PageToken = page.GetNextPageToken(); request.PageToken == "" {
+			return table.Flush()
+		}
+	}
+}
+
+func volumesOf(agent *apiv1.AgentView, each func(api.Resource, bool)) error {
+	total, err := wire.ResourcesFromStruct(agent.GetTotal())
+	if err != nil {
+		return err
+	}
+	used, err := wire.ResourcesFromStruct(agent.GetAllocated())
+	if err != nil {
+		return err
+	}
+	for _, item := range total.Items() {
+		if item.Volume != "" {
+			each(item, slices.ContainsFunc(used.Items(), func(u api.Resource) bool { return u.Volume == item.Volume }))
+		}
+	}
+	return nil
+}
+
+func yesNo(yes bool) string {
+	if yes {
+		return "yes"
+	}
+	return "no"
+}

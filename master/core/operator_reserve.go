@@ -1,0 +1,94 @@
+package core
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/internal/protocol"
+	"github.com/tenderhq/tender/master/registry"
+)
+
+// ReserveOn has an operator reserve resources of an agent for a role, make a volume, or
+// undo either: what frameworks do by accepts (R26).
+type ReserveOn struct {
+	Agent     string // ID, unique prefix or hostname
+	Role      api.Role
+	Operation api.Operation // any kind but OpLaunch
+}
+
+func (ReserveOn) action() {}
+
+// reserveRequested converts what is free on the agent once its offers are rescinded.
+// Until the registry has answered the agent is not offered, so that nobody takes
+// resources whose label is about to change.
+func (c *Core) reserveRequested(id RequestID, action ReserveOn) {
+	const op = "agent.reserve"
+	a, err := c.findAgent(op, action.Agent)
+	if err != nil {
+		c.emit(Reply{ID: id, Err: err})
+		return
+	}
+	refuse := func(kind api.Kind, err error) { c.emit(Reply{ID: id, Err: api.E(op, kind, a.id, err)}) }
+	switch {
+	case action.Role.Check() != nil:
+		refuse(api.Invalid, action.Role.Check())
+		return
+	case !a.reported:
+		refuse(api.Unavailable, fmt.Errorf("the agent is %s: what is free on it is not known", a.state))
+		return
+	case a.reserving || len(a.accepts) > 0:
+		refuse(api.Unavailable, errors.New("what is reserved on the agent is being changed at this moment; try again"))
+		return
+	}
+	saw := c.registry.Agents[a.id].Reserved
+	after := conversion{action.Role, a.total.Without(a.used), saw}
+	if err := after.apply(action.Operation); err != nil {
+		refuse(api.Invalid, err)
+		return
+	}
+	c.rescindAll(a.offers, "an operator changes what is reserved")
+	a.reserving = true
+	c.restate(a)
+	change := registry.SetReserved{ID: a.id, Saw: saw, Reserved: after.reserved}
+	c.propose(change, func(result registry.Result) { c.reservedByOperator(id, a.id, action, result) })
+}
+
+func (c *Core) reservedByOperator(id RequestID, agent api.AgentID, action ReserveOn, result registry.Result) {
+	if a := c.agents[agent]; a != nil {
+		a.reserving = false
+		if result.Err == nil {
+			c.volumeByOperator(a, action)
+		}
+		c.restate(a)
+	}
+	if result.Err != nil {
+		c.emit(Reply{ID: id, Err: api.E("agent.reserve", result.Err.Kind, agent, result.Err.Err)})
+		return
+	}
+	c.emit(Reply{ID: id, Answer: fmt.Sprintf("agent %s: %s for role %s is done", agent, operationText(action.Operation), action.Role)})
+}
+
+func operationText(operation api.Operation) string {
+	switch operation.Kind {
+	case api.OpCreate:
+		return fmt.Sprintf("create volume %s of %v MB", operation.Volume, operation.Size)
+	case api.OpDestroy:
+		return fmt.Sprintf("destroy volume %s", operation.Volume)
+	}
+	return fmt.Sprintf("%s %v", operation.Kind, operation.Resources)
+}
+
+// volumeByOperator tells the agent, as an accept would.
+func (c *Core) volumeByOperator(a *agent, action ReserveOn) {
+	operation := action.Operation
+	switch operation.Kind {
+	case api.OpCreate:
+		label := api.Label{Name: "disk", Reserved: action.Role, Dynamic: true, Volume: operation.Volume}
+		c.tellAgent(a, protocol.CreateVolume{Volume: api.Resource{Label: label, Scalar: operation.Size}})
+	case api.OpDestroy:
+		c.tellAgent(a, protocol.DestroyVolume{Volume: operation.Volume})
+	}
+	c.info("operation done", field("operation", operation.Kind.String()), field("agent", a.id), field("role", action.Role),
+		field("by", "an operator"))
+}
