@@ -237,7 +237,7 @@ func (c *Core) dropLink(a *agent, why string) {
 	delete(c.links, a.link.conn)
 	a.link.agent, a.link, a.report = nil, nil, nil
 	a.reported, a.gone = false, why
-	a.smooth = smoothed{}
+	c.forgetUse(a)
 	c.rescindAll(a.offers, "the agent is disconnected: "+why)
 	c.withdrawInverses(a, "the agent is disconnected")
 	for _, t := range a.sortedTasks() {

@@ -44,6 +44,15 @@ func (c *Core) used(a *agent, sample protocol.UsageReport) {
 	}
 }
 
+// forgetUse ends the samples with their session. The policy forgets them too: samples of
+// the next session are compared with nothing.
+func (c *Core) forgetUse(a *agent) {
+	if !a.smooth.told.IsZero() {
+		c.policy.Use(a.id, api.Resources{})
+	}
+	a.smooth = smoothed{}
+}
+
 // inSteps rounds to twentieths of the total.
 func inSteps(amount float64, total api.Milli) api.Milli {
 	step := float64(total) / 20
