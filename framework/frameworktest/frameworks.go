@@ -26,7 +26,6 @@ type Framework struct {
 	id     api.FrameworkID
 	client *framework.Client
 	told   map[api.TaskID][]api.Status
-	order  []api.TaskID // as they were first heard of
 }
 
 // Start runs a scheduler in the cluster. Masters, Dialer and Logger are filled in.
@@ -64,8 +63,6 @@ func (h *Handle) StartContext(ctx context.Context, config framework.Config, sche
 	})
 	return f
 }
-
-func (f *Framework) name() string { return f.host }
 
 // ID is the framework's, "" before its first session.
 func (f *Framework) ID() api.FrameworkID {

@@ -78,7 +78,7 @@ func (h *Handle) difference() string {
 	if err != nil {
 		return err.Error()
 	}
-	var known, real []string
+	var known, running []string
 	for _, t := range tasks {
 		if t.GetState() == api.TaskRunning.String() || t.GetState() == api.TaskKilling.String() {
 			known = append(known, t.GetFrameworkId()+"/"+t.GetId())
@@ -86,16 +86,16 @@ func (h *Handle) difference() string {
 	}
 	for _, a := range h.agents {
 		for _, ref := range a.Tasks() {
-			real = append(real, ref.String())
+			running = append(running, ref.String())
 		}
 	}
 	slices.Sort(known)
-	slices.Sort(real)
-	if slices.Equal(known, real) {
+	slices.Sort(running)
+	if slices.Equal(known, running) {
 		return ""
 	}
 	return fmt.Sprintf("it knows %d, %d run; only known: %v; only running: %v",
-		len(known), len(real), without(known, real), without(real, known))
+		len(known), len(running), without(known, running), without(running, known))
 }
 
 func without(list, other []string) []string {

@@ -50,13 +50,6 @@ func (n *network) dial(ctx context.Context, from, address string) (net.Conn, err
 	return n.From(from).Dial(ctx, address)
 }
 
-// dialWithin is dial for those who bring a timeout instead of a context.
-func (n *network) dialWithin(from, address string, timeout time.Duration) (net.Conn, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), timeout)
-	defer cancel()
-	return n.dial(ctx, from, address)
-}
-
 // crash resets all connections of a host and closes its listeners. What happens on the host itself,
 // between an agent and its executors, is reset as well.
 func (n *network) crash(host string) {

@@ -101,13 +101,6 @@ func (o *operator) tasks() ([]*apiv1.TaskView, error) {
 	})
 }
 
-func (o *operator) offers() ([]*apiv1.OfferView, error) {
-	return ask(o, func(ctx context.Context, c apiv1.OperatorServiceClient, token string) ([]*apiv1.OfferView, string, error) {
-		r, err := c.ListOffers(ctx, &apiv1.ListRequest{PageToken: token})
-		return r.GetItems(), r.GetNextPageToken(), err
-	})
-}
-
 func (o *operator) frameworks() ([]*apiv1.FrameworkView, error) {
 	return ask(o, func(ctx context.Context, c apiv1.OperatorServiceClient, token string) ([]*apiv1.FrameworkView, string, error) {
 		r, err := c.ListFrameworks(ctx, &apiv1.ListRequest{PageToken: token})
@@ -145,8 +138,9 @@ func (o *operator) describe(out io.Writer) {
 		return
 	}
 	for _, a := range agents {
-		_, _ = fmt.Fprintf(out, "agent %s on %s: %s since %v, %s; total %v allocated %v offered %v\n",
-			a.GetId(), a.GetHostname(), a.GetState(), a.GetSince().AsTime().Format(clockFormat), a.GetWhy(), a.GetTotal().AsMap(), a.GetAllocated().AsMap(), a.GetOffered().AsMap())
+		_, _ = fmt.Fprintf(out, "agent %s on %s: %s since %v, %s; total %v allocated %v offered %v; uses %v\n",
+			a.GetId(), a.GetHostname(), a.GetState(), a.GetSince().AsTime().Format(clockFormat), a.GetWhy(),
+			a.GetTotal().AsMap(), a.GetAllocated().AsMap(), a.GetOffered().AsMap(), a.GetUsage())
 	}
 	frameworks, _ := o.frameworks()
 	for _, f := range frameworks {
