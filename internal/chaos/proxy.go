@@ -57,12 +57,11 @@ func (n *network) pass(from, to string) {
 
 // proxy stands before one port of a master.
 type proxy struct {
-	network      *network
-	to           string // name of the master
-	front, back  string // addresses
-	mu           sync.Mutex
-	listener     net.Listener // nil: down; guarded by mu
-	connectionWG sync.WaitGroup
+	network     *network
+	to          string // name of the master
+	front, back string // addresses
+	mu          sync.Mutex
+	listener    net.Listener // nil: down; guarded by mu
 }
 
 // up accepts connections; down refuses them. What is open lives on until its ends do.
