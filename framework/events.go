@@ -3,6 +3,7 @@ package framework
 import (
 	"container/heap"
 	"context"
+	"errors"
 	"time"
 
 	"github.com/tenderhq/tender/api"
@@ -142,7 +143,7 @@ func (l *loop) acknowledge(status api.Status) {
 func (l *loop) updated(t *task, err error) {
 	switch {
 	case !t.stray && l.book.tasks[t.id] != t: // forgotten meanwhile
-	case err == errSkipped:
+	case errors.Is(err, errSkipped):
 		l.waiting = append(l.waiting, t)
 	case err != nil:
 		t.failures++

@@ -62,7 +62,7 @@ func dial(opening context.Context, config Config, address string, timeout time.D
 			err = aborted
 		}
 		cancel(nil)
-		conn.Close()
+		_ = conn.Close() // err says more
 		return nil, wire.Error(err)
 	}
 	l := &link{address: address, conn: conn, stream: stream, cancel: cancel, heard: make(chan heard, batchesMax), out: newOutbox()}
@@ -138,7 +138,7 @@ func full(calls []*apiv1.SchedulerCall) int {
 // close ends the stream and waits for reader and writer.
 func (l *link) close() {
 	l.cancel(nil)
-	l.conn.Close()
+	_ = l.conn.Close() // fails only when it is closed already
 	l.running.Wait()
 }
 

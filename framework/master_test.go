@@ -58,7 +58,7 @@ func (n *network) start(address string) *fakeMaster {
 	n.mu.Lock()
 	n.masters[address] = m
 	n.mu.Unlock()
-	go m.server.Serve(m.listener)
+	go func() { _ = m.server.Serve(m.listener) }() // until stop
 	n.t.Cleanup(m.stop)
 	return m
 }
@@ -84,7 +84,6 @@ type fakeSession struct {
 	calls     chan protocol.NumberedCall // not heartbeats; closed at the end
 	end       chan error
 	stopBeat  context.CancelFunc
-	beats     sync.WaitGroup
 	mu        sync.Mutex
 	last      uint64
 }

@@ -2,6 +2,7 @@ package framework
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -80,7 +81,9 @@ func BenchmarkLives(b *testing.B) {
 	b.ReportMetric(float64(b.N)/time.Since(began).Seconds(), "lives/s")
 	b.StopTimer()
 	stop()
-	<-ended
+	if err := <-ended; err != nil && !errors.Is(err, context.Canceled) {
+		b.Error(err)
+	}
 }
 
 // plain hides the optional interfaces.

@@ -87,10 +87,3 @@ func (q *queue[E]) take(ctx context.Context) (events []E, done bool, err error) 
 		}
 	}
 }
-
-// length is how many events wait.
-func (q *queue[E]) length() int {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	return len(q.events)
-}

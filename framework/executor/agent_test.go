@@ -50,7 +50,7 @@ func (m *machine) start() *fakeAgent {
 	m.mu.Lock()
 	m.on = a
 	m.mu.Unlock()
-	go a.server.Serve(a.listener)
+	go func() { _ = a.server.Serve(a.listener) }() // until stop
 	m.t.Cleanup(a.stop)
 	return a
 }

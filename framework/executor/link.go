@@ -52,7 +52,7 @@ func dial(ctx context.Context, config Config) (*link, error) {
 	}
 	if err != nil {
 		cancel()
-		conn.Close()
+		_ = conn.Close() // err says more
 		return nil, api.E("executor.connect", api.Unavailable, config.Socket, err)
 	}
 	return &link{conn: conn, stream: stream, ctx: ctx, cancel: cancel}, nil
@@ -118,5 +118,5 @@ func full(calls []*apiv1.ExecutorCall) int {
 
 func (l *link) close() {
 	l.cancel()
-	l.conn.Close()
+	_ = l.conn.Close() // fails only when it is closed already
 }

@@ -78,7 +78,9 @@ func (s *server) run(ctx context.Context) error {
 		s.ledger.await(settle, s.ledger.settled)
 		done()
 		stop()
-		<-lost
+		if err := <-lost; err != nil { // the tasks have ended, so it changes nothing
+			s.log.Info("agent lost at the end", "error", err)
+		}
 	}
 	stop()
 	return errors.Join(reason, stuck)
@@ -122,7 +124,7 @@ func (s *server) sessions(ctx context.Context) error {
 		began := time.Now()
 		err := s.session(ctx)
 		if ctx.Err() != nil {
-			return nil
+			return nil //nolint:nilerr // the end that was asked for is no error
 		}
 		if final(err) {
 			return err

@@ -51,10 +51,6 @@ type Wait struct {
 	Skips int // offers with room for it that the job let pass
 }
 
-func (w Wait) over(waited time.Duration, skips int) bool {
-	return w == Wait{} || w.Time > 0 && waited >= w.Time || w.Skips > 0 && skips >= w.Skips
-}
-
 // Config says how jobs wait that do not say it themselves.
 type Config struct {
 	// Node is how long a job waits for a preferred agent before it takes one near.

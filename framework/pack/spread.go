@@ -24,9 +24,13 @@ func ByAttribute(name string) func(api.Offer) string {
 	return func(offer api.Offer) string { return offer.Attributes[name] }
 }
 
-// ByAgent, ByZone and ByRegion tell places apart by what their names say.
-func ByAgent(offer api.Offer) string  { return string(offer.Agent) }
-func ByZone(offer api.Offer) string   { return offer.Region + "/" + offer.Zone }
+// ByAgent takes each agent for a place.
+func ByAgent(offer api.Offer) string { return string(offer.Agent) }
+
+// ByZone takes each zone for a place; zones of the same name in two regions are two.
+func ByZone(offer api.Offer) string { return offer.Region + "/" + offer.Zone }
+
+// ByRegion takes each region for a place.
 func ByRegion(offer api.Offer) string { return offer.Region }
 
 // Count is how many tasks are in the place.

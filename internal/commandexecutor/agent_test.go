@@ -44,7 +44,7 @@ func start(t testing.TB) *agent {
 	}
 	server := grpc.NewServer()
 	apiv1.RegisterExecutorServiceServer(server, a)
-	go server.Serve(listener)
+	go func() { _ = server.Serve(listener) }() // until Stop
 	go func() {
 		a.done <- Serve(context.Background(), executor.Config{Socket: socket, Framework: "framework-1", ID: api.CommandExecutor})
 	}()
@@ -54,7 +54,9 @@ func start(t testing.TB) *agent {
 			t.Errorf("Serve returned %v", err)
 		}
 		server.Stop()
-		os.RemoveAll(folder)
+		if err := os.RemoveAll(folder); err != nil {
+			t.Error(err)
+		}
 	})
 	return a
 }
@@ -74,7 +76,7 @@ func (a *agent) Session(stream grpc.BidiStreamingServer[apiv1.ExecutorCalls, api
 	for {
 		message, err := stream.Recv()
 		if err != nil {
-			return nil
+			return nil //nolint:nilerr // the executor is gone, and Serve has told how it ended
 		}
 		calls, err := wire.ExecutorCallsFromProto(message)
 		if err != nil {

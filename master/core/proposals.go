@@ -1,9 +1,6 @@
 package core
 
-import (
-	"github.com/tenderhq/tender/api"
-	"github.com/tenderhq/tender/master/registry"
-)
+import "github.com/tenderhq/tender/master/registry"
 
 // proposalKey is the identity of a command (R17).
 type proposalKey struct {
@@ -108,12 +105,4 @@ func (c *Core) applied(change registry.Change, result registry.Result) {
 	case registry.SetRole:
 		c.roleChanged(change.Role)
 	}
-}
-
-// refusalOf turns a registry's refusal into the error of the caller's operation.
-func refusalOf(op string, subject string, result registry.Result) *api.Error {
-	if result.Err == nil {
-		return nil
-	}
-	return api.E(op, result.Err.Kind, subject, result.Err)
 }

@@ -1,9 +1,9 @@
 package core_test
 
 import (
-	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/tenderhq/tender/api"
@@ -14,7 +14,12 @@ func sortedNames[V any](m map[string]V) []string { return slices.Sorted(maps.Key
 
 func (w *world) verbOfViews(verb string, args words) bool {
 	query := core.Query{All: args.at(0) == "all", Prefix: args.keys["prefix"], After: w.said(args.keys["after"])}
-	fmt.Sscan(args.keys["limit"], &query.Limit)
+	if limit, ok := args.keys["limit"]; ok {
+		var err error
+		if query.Limit, err = strconv.Atoi(limit); err != nil {
+			panic(err)
+		}
+	}
 	if state := args.keys["state"]; state != "" {
 		query.States = strings.Split(state, ",")
 	}
