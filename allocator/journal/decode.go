@@ -47,8 +47,10 @@ func Read(from io.Reader) (sections []Section, torn bool, err error) {
 		switch {
 		case errors.Is(err, io.EOF):
 			return sections, false, nil
-		case err != nil:
+		case errors.Is(err, errTorn):
 			return sections, true, nil
+		case err != nil:
+			return sections, false, fmt.Errorf("record %d: %w", number, err)
 		}
 		if sections, err = add(sections, record); err != nil {
 			return sections, false, fmt.Errorf("record %d: %w", number, err)
@@ -61,10 +63,14 @@ var (
 	errNoJournal = errors.New("this is no allocator journal of a version that is known here")
 )
 
+// next is io.EOF between two records, errTorn within one. Any other error is the
+// reader's and says nothing of the journal.
 func next(in *bufio.Reader) (*logpb.AllocatorRecord, error) {
 	var prefix [8]byte
-	if _, err := io.ReadFull(in, prefix[:]); err != nil {
-		return nil, err // io.EOF only between two records
+	if n, err := io.ReadFull(in, prefix[:]); n == 0 && err != nil {
+		return nil, err
+	} else if err != nil {
+		return nil, cut(err)
 	}
 	length := binary.LittleEndian.Uint32(prefix[:])
 	if length > recordBytesMax {
@@ -72,7 +78,7 @@ func next(in *bufio.Reader) (*logpb.AllocatorRecord, error) {
 	}
 	body := make([]byte, length)
 	if _, err := io.ReadFull(in, body); err != nil {
-		return nil, errTorn
+		return nil, cut(err)
 	}
 	record := new(logpb.AllocatorRecord)
 	if crc32.Checksum(body, castagnoli) != binary.LittleEndian.Uint32(prefix[4:]) || proto.Unmarshal(body, record) != nil {
@@ -81,13 +87,22 @@ func next(in *bufio.Reader) (*logpb.AllocatorRecord, error) {
 	return record, nil
 }
 
+// cut takes the end of the journal within a record for what it is.
+func cut(err error) error {
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		return errTorn
+	}
+	return err
+}
+
 // BeginsAnew reports whether the first record is a head.
 func BeginsAnew(records []byte) bool {
 	record, err := next(bufio.NewReader(bytes.NewReader(records)))
 	return err == nil && record.GetHead() != nil
 }
 
-// Whole is how many bytes of a journal are whole records; what follows is torn.
+// Whole is how many bytes of a journal are whole records; what follows is torn. With an
+// error nobody knows, and nothing may be cut off.
 func Whole(from io.Reader) (int64, error) {
 	in := bufio.NewReader(from)
 	magic := make([]byte, len(Magic))
@@ -97,8 +112,11 @@ func Whole(from io.Reader) (int64, error) {
 	bytes := int64(len(Magic))
 	for {
 		record, err := next(in)
-		if err != nil {
+		if errors.Is(err, io.EOF) || errors.Is(err, errTorn) {
 			return bytes, nil
+		}
+		if err != nil {
+			return bytes, err
 		}
 		bytes += int64(proto.Size(record)) + 8
 	}

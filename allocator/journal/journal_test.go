@@ -2,9 +2,12 @@ package journal_test
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"testing"
+	"testing/iotest"
 	"time"
 
 	"github.com/tenderhq/tender/allocator"
@@ -163,5 +166,23 @@ func TestTorn(t *testing.T) {
 	}
 	if _, _, err := journal.Read(bytes.NewReader([]byte("something else, and long enough"))); err == nil {
 		t.Error("a file of another kind was taken for a journal")
+	}
+}
+
+// TestUnreadable: a disk that fails is no torn end, or good records would be cut off.
+func TestUnreadable(t *testing.T) {
+	r := record(t, "fairshare", fairshare.New)
+	busy(t, r)
+	broken := errors.New("input/output error")
+	for cut := range 100 { // more than the last record: between two, in the prefix and in the body
+		disk := func() io.Reader {
+			return io.MultiReader(bytes.NewReader(r.file[:len(r.file)-cut]), iotest.ErrReader(broken))
+		}
+		if _, torn, err := journal.Read(disk()); torn || !errors.Is(err, broken) {
+			t.Fatalf("Read, %d bytes before the end: torn %v, %v", cut, torn, err)
+		}
+		if _, err := journal.Whole(disk()); !errors.Is(err, broken) {
+			t.Fatalf("Whole, %d bytes before the end: %v", cut, err)
+		}
 	}
 }

@@ -116,7 +116,7 @@ func (s *session) launch(i inputs.Launch, mirror *inputs.Mirror) {
 	loose := i.Claim
 	loose.Task, loose.Since = "", time.Time{}
 	s.put(inputs.Return{Claim: loose})
-	s.put(inputs.Take{Claim: i.Claim})
+	s.put(inputs.Take(i))
 	if demand, stated := mirror.Demand(i.Claim.Framework, i.Claim.Role); stated {
 		s.put(demand)
 	}
