@@ -15,6 +15,10 @@
 // returns, everything is ended, and the test fails if a promise of the cluster was broken meanwhile:
 // a task that started twice, a status that does not follow from the one before, an agent oversold.
 //
+// [Handle.Chaos] carries out a plan of faults that [NewPlan] draws from a seed: masters, agents, executors
+// and schedulers killed, cut off, rebooted. Print the plan when the test fails. The seed fixes the
+// faults, not the order in which goroutines run, so a rare failure may need some tries to come again.
+//
 // What a scheduler or executor may not do in a bubble: open real sockets or wait for a process (the clock
 // stands still meanwhile), call T.Run, T.Parallel or T.Deadline, or leave a goroutine behind. Files are fine.
 package frameworktest

@@ -136,7 +136,7 @@ func TestSchedulerKilled(t *testing.T) {
 	})
 }
 
-// TestHours: a week passes while a task sleeps.
+// TestHours: an hour passes while a task sleeps.
 func TestHours(t *testing.T) {
 	frameworktest.Run(t, frameworktest.Cluster{}, func(c *frameworktest.Handle) {
 		f := c.Start(framework.Config{Name: "batch"}, newBatch(1, "sleep 1h"))
