@@ -1,0 +1,110 @@
+package cli_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/framework"
+)
+
+// paperFramework hands its offers and statuses to the test, which answers.
+type paperFramework struct {
+	client   *framework.Client // of the callbacks; the test hears of it by clients
+	clients  chan *framework.Client
+	offers   chan api.Offer
+	statuses chan api.Status
+	answer   func(*framework.Client, api.Offer) api.Answer
+}
+
+func (f *paperFramework) Subscribed(_ context.Context, client *framework.Client) error {
+	f.client = client
+	f.clients <- client
+	return nil
+}
+
+func (f *paperFramework) Offers(_ context.Context, offers []api.Offer) []api.Answer {
+	var answers []api.Answer
+	for _, offer := range offers {
+		f.offers <- offer
+		answers = append(answers, f.answer(f.client, offer))
+	}
+	return answers
+}
+
+func (f *paperFramework) Update(_ context.Context, status api.Status) error {
+	f.statuses <- status
+	return nil
+}
+
+// subscribe runs a framework beside the test until the test ends.
+func subscribe(t *testing.T, d *devCluster, name string, answer func(*framework.Client, api.Offer) api.Answer) *paperFramework {
+	t.Helper()
+	f := &paperFramework{
+		clients: make(chan *framework.Client, 8), offers: make(chan api.Offer, 64), statuses: make(chan api.Status, 64), answer: answer,
+	}
+	ctx, end := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	masters := strings.Split(strings.TrimPrefix(d.env[0], "TENDER_MASTER="), ",")
+	go func() {
+		ended <- framework.Run(ctx, framework.Config{Name: name, Masters: masters, TeardownAtEnd: true}, f)
+	}()
+	t.Cleanup(func() {
+		end()
+		if err := <-ended; err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	})
+	return f
+}
+
+func (f *paperFramework) awaitState(task api.TaskID, state api.TaskState) {
+	for status := range f.statuses {
+		if status.Task == task && status.State == state {
+			return
+		}
+	}
+}
+
+// wantOffer awaits the next offer; the ports that dev adds belong to nobody's example.
+func wantOffer(t *testing.T, f *paperFramework, what, resources string) {
+	t.Helper()
+	offer := <-f.offers
+	got := offer.Resources.Filter(func(l api.Label) bool { return l.Name != "ports" })
+	if got.String() != resources {
+		t.Errorf("%s is offered %v, not %s", what, got, resources)
+	}
+}
+
+// The example of the Mesos paper, on real processes: one agent of 4 cpus and 4 GB, two
+// frameworks. The built-in executor asks for nothing of its own, so that what is left
+// is exact.
+func TestTheExampleOfTheMesosPaper(t *testing.T) {
+	needsBinary(t)
+	d := startDev(t, "--agent-resources", "cpus:4;mem:4096")
+	sleeper := func(id api.TaskID, cpus, mem float64) api.Task {
+		return api.Task{ID: id, Resources: api.Scalars(cpus, mem), Command: &api.Command{Argv: []string{"sleep", "1000"}}}
+	}
+	first := subscribe(t, d, "one", func(client *framework.Client, offer api.Offer) api.Answer {
+		if err := client.Suppress(); err != nil {
+			t.Error(err)
+		}
+		return api.Launch(offer, sleeper("a", 2, 1024), sleeper("b", 1, 2048))
+	})
+	client := <-first.clients
+	wantOffer(t, first, "the first framework", "cpus:4;mem:4096")
+	first.awaitState("a", api.TaskRunning)
+	first.awaitState("b", api.TaskRunning)
+
+	second := subscribe(t, d, "two", func(_ *framework.Client, offer api.Offer) api.Answer { return api.Keep(offer) })
+	wantOffer(t, second, "the second framework", "cpus:1;mem:1024")
+	if err := client.Kill("a"); err != nil {
+		t.Fatal(err)
+	}
+	wantOffer(t, second, "the second framework", "cpus:2;mem:1024")
+	if err := client.Kill("b"); err != nil {
+		t.Fatal(err)
+	}
+	wantOffer(t, second, "the second framework", "cpus:1;mem:2048")
+}
