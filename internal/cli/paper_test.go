@@ -2,6 +2,7 @@ package cli_test
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"testing"
 
@@ -59,11 +60,13 @@ func subscribe(t *testing.T, d *devCluster, name string, answer func(*framework.
 	return f
 }
 
-func (f *paperFramework) awaitState(task api.TaskID, state api.TaskState) {
-	for status := range f.statuses {
-		if status.Task == task && status.State == state {
-			return
-		}
+// awaitRunning awaits that the tasks run, in whatever order they come.
+func (f *paperFramework) awaitRunning(tasks ...api.TaskID) {
+	for len(tasks) > 0 {
+		status := <-f.statuses
+		tasks = slices.DeleteFunc(tasks, func(task api.TaskID) bool {
+			return task == status.Task && status.State == api.TaskRunning
+		})
 	}
 }
 
@@ -94,8 +97,7 @@ func TestTheExampleOfTheMesosPaper(t *testing.T) {
 	})
 	client := <-first.clients
 	wantOffer(t, first, "the first framework", "cpus:4;mem:4096")
-	first.awaitState("a", api.TaskRunning)
-	first.awaitState("b", api.TaskRunning)
+	first.awaitRunning("a", "b")
 
 	second := subscribe(t, d, "two", func(_ *framework.Client, offer api.Offer) api.Answer { return api.Keep(offer) })
 	wantOffer(t, second, "the second framework", "cpus:1;mem:1024")
