@@ -8,7 +8,6 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
-	"google.golang.org/protobuf/proto"
 
 	"github.com/tenderhq/tender/api"
 	apiv1 "github.com/tenderhq/tender/api/v1"
@@ -19,8 +18,6 @@ import (
 const (
 	// batchesMax bounds what was read and not yet taken by the loop; the reader waits.
 	batchesMax = 64
-	// messageBytesAim is where a message is full; a call is added whole.
-	messageBytesAim = api.MessageBytesMax / 2
 )
 
 // link is one stream to a master: a reader and a writer.
@@ -113,26 +110,16 @@ func (l *link) write(ctx context.Context) {
 }
 
 func (l *link) send(calls []protocol.NumberedCall) error {
-	rest := wire.SchedulerCallsToProto(calls).GetCalls()
-	for len(rest) > 0 {
-		n := full(rest)
-		if err := l.stream.Send(&apiv1.SchedulerCalls{Calls: rest[:n]}); err != nil {
+	batches, err := wire.SchedulerCallBatches(calls)
+	if err != nil {
+		return err
+	}
+	for _, batch := range batches {
+		if err := l.stream.Send(batch); err != nil {
 			return err
 		}
-		rest = rest[n:]
 	}
 	return nil
-}
-
-// full is how many calls go into one message.
-func full(calls []*apiv1.SchedulerCall) int {
-	size := 0
-	for i, call := range calls {
-		if size += proto.Size(call); size >= messageBytesAim {
-			return max(i, 1)
-		}
-	}
-	return len(calls)
 }
 
 // close ends the stream and waits for reader and writer.

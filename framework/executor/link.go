@@ -8,7 +8,6 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
-	"google.golang.org/protobuf/proto"
 
 	"github.com/tenderhq/tender/api"
 	apiv1 "github.com/tenderhq/tender/api/v1"
@@ -21,8 +20,6 @@ const (
 	dialTimeout = 5 * time.Second
 	// heartbeatInterval keeps the stream from looking forgotten.
 	heartbeatInterval = 15 * time.Second
-	// messageBytesAim is where a message is full; a call is added whole.
-	messageBytesAim = api.MessageBytesMax / 2
 )
 
 var errNoAnswer = errors.New("no answer in time; does the agent run?")
@@ -94,26 +91,16 @@ func (l *link) write(ledger *ledger) {
 }
 
 func (l *link) send(calls []protocol.ExecutorCall) error {
-	rest := wire.ExecutorCallsToProto(calls).GetCalls()
-	for len(rest) > 0 {
-		n := full(rest)
-		if err := l.stream.Send(&apiv1.ExecutorCalls{Calls: rest[:n]}); err != nil {
+	batches, err := wire.ExecutorCallBatches(calls)
+	if err != nil {
+		return err
+	}
+	for _, batch := range batches {
+		if err := l.stream.Send(batch); err != nil {
 			return err
 		}
-		rest = rest[n:]
 	}
 	return nil
-}
-
-// full is how many calls go into one message.
-func full(calls []*apiv1.ExecutorCall) int {
-	size := 0
-	for i, call := range calls {
-		if size += proto.Size(call); size >= messageBytesAim {
-			return max(i, 1)
-		}
-	}
-	return len(calls)
 }
 
 func (l *link) close() {
