@@ -27,6 +27,8 @@ type agent struct {
 
 	// reported: its whole report of this session is in.
 	reported bool
+	// told: it has reported in this term, so its tasks of terms before are known.
+	told bool
 	// rebooted: what ran when it last reported a reboot is surely dead (R8).
 	rebooted bool
 	// beating: a heartbeat has come in this session, or it was here before.
@@ -83,6 +85,7 @@ func (c *Core) recoverAgents() {
 			continue
 		}
 		c.awaited[id] = true
+		c.returning = append(c.returning, id)
 		c.deadlines.set(&a.clock, c.now.Add(c.config.TombstoneAfter))
 		c.restate(a)
 	}

@@ -65,7 +65,7 @@ func (c *Core) expelAgent(a *agent, err error) {
 // From here on it is offered.
 func (c *Core) reportDone(a *agent) {
 	r := a.report
-	a.report, a.reported, a.tombstone = nil, true, false
+	a.report, a.reported, a.told, a.tombstone = nil, true, true, false
 	a.rebooted = a.rebooted || r.rebooted
 	a.offerable = "back" // the policy may have forgotten it
 	c.restateQuietly(a)

@@ -81,6 +81,7 @@ type Core struct {
 	pending    map[proposalKey]*proposal      // proposed, outcome not known yet
 	deadlines  deadlines
 	awaited    map[api.AgentID]bool // for whom the recovery hold waits (R20)
+	returning  []api.AgentID        // may know tasks of terms before; those in front that are back are skipped (R8)
 	hold       deadline
 	expiry     deadline // of what the registry remembers of the past
 	stubs      int      // of all agents

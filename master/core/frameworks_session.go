@@ -38,7 +38,7 @@ type session struct {
 	turn    time.Time
 	budget  int                        // of events left in this turn
 	asked   int                        // unsettled tasks so far
-	absent  map[api.TaskID]api.AgentID // unsettled, and their agent is not back
+	absent  map[api.TaskID]api.AgentID // unsettled, and their agent ("" = any) is not back
 	allIn   bool
 	settled bool
 }

@@ -69,6 +69,11 @@ func (c *Core) markRequested(id RequestID, action MarkAgent) {
 		c.emit(Reply{ID: id, Err: api.E("agent.mark", api.Removed, a.id, errors.New("the agent was marked gone and never comes back"))})
 		return
 	}
+	if action.Set.Has(api.MarkGone) && a.link != nil && !action.Force {
+		c.emit(Reply{ID: id, Err: api.E("agent.mark", api.Unavailable, a.id,
+			fmt.Errorf("the agent is %s and has %d tasks, which gone would end at once; drain it first, or use force", a.state, len(a.tasks)))})
+		return
+	}
 	a.force = action.Force && action.Set.Has(api.MarkDraining)
 	change := registry.MarkAgent{ID: a.id, Set: action.Set, Clear: action.Clear, Grace: action.Grace, Why: "by an operator"}
 	c.proposeFor(id, "agent.mark", string(a.id), change, c.markedSentence(a, action))

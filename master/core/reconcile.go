@@ -64,7 +64,7 @@ func (c *Core) answer(s *session, q question) bool {
 	state, message := c.absent(q)
 	switch state {
 	case api.TaskUnspecified:
-		c.askLater(s, c.agents[q.agent], q)
+		c.askLater(s, c.whoMayKnow(q), q)
 		return false
 	case api.TaskUnreachable:
 		c.askLater(s, c.agents[q.agent], q) // its agent may come back without it
@@ -80,15 +80,33 @@ func (c *Core) answer(s *session, q question) bool {
 func (c *Core) askLater(s *session, a *agent, q question) {
 	if _, waits := s.absent[q.task]; !waits && len(a.questions) < questionsPerAgentMax {
 		a.questions = append(a.questions, asked{s, q})
-		s.absent[q.task] = a.id
+		s.absent[q.task] = q.agent
 	}
 }
 
+// whoMayKnow is the agent whose return brings the answer nearer: the named one, or the
+// first that has not reported in this term; nil when nobody is left to ask. An agent
+// that is taken for dead is not waited for.
+func (c *Core) whoMayKnow(q question) *agent {
+	if q.agent != "" {
+		return c.agents[q.agent]
+	}
+	for len(c.returning) > 0 {
+		if a := c.agents[c.returning[0]]; a != nil && !a.told && !a.tombstone {
+			return a
+		}
+		c.returning = c.returning[1:]
+	}
+	return nil
+}
+
 // absent is what has become of a task that the leader does not know (R8); unspecified
-// while its agent is not back.
+// while its agent, or any that may have it, is not back.
 func (c *Core) absent(q question) (api.TaskState, string) {
 	a := c.agents[q.agent]
 	switch {
+	case q.agent == "" && c.whoMayKnow(q) != nil:
+		return api.TaskUnspecified, ""
 	case q.agent == "":
 		return api.TaskUnknown, "no such task is known; say its agent to learn more"
 	case a == nil && c.wasAgent(q.agent):

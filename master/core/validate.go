@@ -38,8 +38,11 @@ func (c *Core) planLaunch(x *acceptance, wish api.Task) (launchPlan, *fault) {
 			fmt.Sprintf("task %s is %s on agent %s; an ID is never used twice", wish.ID, known.status.State, known.agent.id)}
 	}
 	if agent, unsettled := x.session.absent[wish.ID]; unsettled {
-		return launchPlan{}, &fault{api.TaskError, api.ReasonTaskDuplicate,
-			fmt.Sprintf("task %s was launched on agent %s, which is not back yet; an ID is never used twice", wish.ID, agent)}
+		why := "task %s was launched on agent %s, which is not back yet; an ID is never used twice"
+		if agent == "" {
+			why = "task %s may run on an agent%s that is not back yet; an ID is never used twice"
+		}
+		return launchPlan{}, &fault{api.TaskError, api.ReasonTaskDuplicate, fmt.Sprintf(why, wish.ID, agent)}
 	}
 	return c.carve(x, wish)
 }
