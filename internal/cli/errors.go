@@ -27,7 +27,8 @@ const exitCodes = `What the exit code of tender says:
   0        done
   1        failed; the sentence on stderr says what, where and what would be right
   2        wrong usage; for run also: no agent is large enough for the task
-  3        kill: the agent is away; it is told as soon as it is back
+  3        kill, and run after a Ctrl-C: the agent, or every master, is away; the tasks end
+           once it is back
   130      stopped by Ctrl-C (128 + the number of the signal)
 
 'tender run' exits with the code of its task: its own, or 128 + the number of the

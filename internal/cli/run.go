@@ -89,7 +89,10 @@ func (a *App) run(ctx context.Context, c *client.Client, f runFlags, task api.Ta
 		Stdout: a.Stdout, Stderr: a.Stderr, Say: a.sayUnless(f.quiet), Progress: a.Terminal && !f.quiet,
 	})
 	var stop interrupted
+	pending := (*run.Pending)(nil)
 	switch tooLarge := (*run.TooLarge)(nil); {
+	case errors.As(err, &pending):
+		return failure{codePending, err}
 	case errors.As(err, &tooLarge):
 		return failure{codeUsage, err}
 	case err != nil:

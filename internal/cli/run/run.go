@@ -59,10 +59,11 @@ type runner struct {
 	out     *outputs
 	where   *addresses
 	waiting waiting
+	leaving leaving
 }
 
 // Run returns when all tasks have ended and all their output is written. The code is the first of theirs that is not 0.
-// When ctx ends, the tasks are killed and their ends awaited.
+// When ctx ends, the tasks are killed and their ends awaited; what nobody can end just now is a *Pending.
 func Run(ctx context.Context, config Config) (code int, err error) {
 	if config.Role == "" {
 		config.Role = api.DefaultRole
@@ -114,12 +115,16 @@ func (r *runner) watch(ctx context.Context, session chan error, stop func()) err
 			}
 			return err
 		case <-interrupted:
-			interrupted = nil
+			interrupted, r.leaving.since = nil, time.Now()
 			if n := r.job.killAll(); n > 0 {
 				r.config.Say("ending %s; once more leaves at once", count(n, "task"))
 			}
 		case <-look.C:
-			if err := r.look(ctx); err != nil {
+			look := func() error { return r.look(ctx) }
+			if interrupted == nil {
+				look = r.leave
+			}
+			if err := look(); err != nil {
 				return err
 			}
 		}

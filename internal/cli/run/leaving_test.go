@@ -1,0 +1,88 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"google.golang.org/grpc"
+
+	"github.com/tenderhq/tender/api"
+	apiv1 "github.com/tenderhq/tender/api/v1"
+	"github.com/tenderhq/tender/internal/cli/client"
+)
+
+// desk is the masters' operator service: answers, or tells why nobody does.
+type desk struct {
+	apiv1.OperatorServiceClient
+	trouble func() error
+}
+
+func (d *desk) GetCluster(context.Context, *apiv1.GetClusterRequest, ...grpc.CallOption) (*apiv1.ClusterView, error) {
+	return &apiv1.ClusterView{}, d.trouble()
+}
+
+// interrupt watches a run of one launched task from its interrupt on.
+func interrupt(t *testing.T, s *story, d *desk) chan error {
+	t.Helper()
+	s.offer(1)
+	s.own = t.Context()
+	config := s.config
+	config.Operator = d
+	r := &runner{config: config, job: s.job}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	done := make(chan error, 1)
+	go func() { done <- r.watch(ctx, make(chan error), func() {}) }()
+	return done
+}
+
+func TestAnInterruptedRunLeavesMastersThatAreGone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, began := tell(1, nil), time.Now()
+		err := <-interrupt(t, s, &desk{trouble: func() error {
+			return fmt.Errorf("cluster: %w", &client.Unreachable{Tried: "m1:5060 (connection refused)"})
+		}})
+		if !errors.As(err, new(*Pending)) || !strings.Contains(err.Error(), "1 task may still run") || !strings.Contains(err.Error(), "m1:5060 (connection refused)") {
+			t.Errorf("got %v", err)
+		}
+		if took := time.Since(began); took < leaveAfter || took > leaveAfter+2*lookEvery {
+			t.Errorf("took %v", took)
+		}
+		same(t, s.said, "ending 1 task; once more leaves at once",
+			"waiting for a master, to end 1 task: no master answers: m1:5060 (connection refused); Ctrl-C leaves at once")
+	})
+}
+
+func TestAnInterruptedRunLeavesAnAgentThatIsSilent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := tell(1, nil)
+		done := interrupt(t, s, &desk{trouble: func() error { return nil }})
+		s.update(t, "hello.0", api.TaskUnreachable)
+		if err := <-done; !errors.As(err, new(*Pending)) || !strings.Contains(err.Error(), "silent") {
+			t.Errorf("got %v", err)
+		}
+	})
+}
+
+func TestAnInterruptedRunAwaitsASlowEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, began := tell(1, nil), time.Now()
+		// Masters come and go; the patience begins anew each time that one answers.
+		done := interrupt(t, s, &desk{trouble: func() error {
+			if time.Since(began)%(leaveAfter/2) < 2*lookEvery {
+				return nil
+			}
+			return errors.New("an election")
+		}})
+		<-time.After(10 * leaveAfter)
+		s.update(t, "hello.0", api.TaskKilled)
+		if err := <-done; err != nil {
+			t.Errorf("got %v", err)
+		}
+	})
+}
