@@ -1,11 +1,16 @@
 package tidy
 
 import (
+	"fmt"
 	"go/ast"
 	"go/importer"
 	"go/token"
 	"go/types"
+	"io"
+	"os"
+	"os/exec"
 	"path"
+	"strings"
 	"sync"
 )
 
@@ -27,7 +32,17 @@ func newChecker(t *tree) *checker {
 }
 
 // standard knows Go's own packages, once for all checkers; it is not safe to be used by two at a time.
-var standard = sync.OnceValue(func() types.Importer { return importer.ForCompiler(token.NewFileSet(), "gc", nil) })
+var standard = sync.OnceValue(func() types.Importer { return importer.ForCompiler(token.NewFileSet(), "gc", exported) })
+
+// exported opens what the compiler wrote of a package. The importer's own way needs to know where Go is, which a test
+// built with -trimpath does not.
+func exported(name string) (io.ReadCloser, error) {
+	file, err := exec.Command("go", "list", "-export", "-f", "{{.Export}}", name).Output()
+	if err != nil {
+		return nil, fmt.Errorf("go list -export %s: %w", name, err)
+	}
+	return os.Open(strings.TrimSpace(string(file)))
+}
 
 // Import answers the type checker.
 func (c *checker) Import(name string) (*types.Package, error) {
