@@ -136,6 +136,7 @@ type step struct {
 // it breaks it mends, so afterwards the story may expect the cluster to come to rest.
 func (h *Handle) Chaos(chaos Chaos) {
 	h.t.Helper()
+	h.plans = append(h.plans, chaos.Plan)
 	began := time.Now()
 	var steps []step
 	for _, fault := range chaos.Plan.Faults {

@@ -10,15 +10,53 @@
 //		})
 //	}
 //
+// # A story
+//
+// [Run] builds what [Cluster] says and hands the test a [Handle]. The story starts schedulers with
+// [Handle.Start], lets time pass with [Handle.Advance], waits for what should come by itself with the
+// Await methods, and says what must be true with the Expect methods. When it returns, everything is
+// ended, and the test fails if a promise of the cluster was broken meanwhile: a task that started
+// twice, a status that does not follow from the one before, an agent oversold, a task that was
+// launched and never settled.
+//
 // The story runs in a testing/synctest bubble: the clock stands still while anybody works and jumps when
-// all wait, so that hours pass in milliseconds. It starts at midnight UTC, 2000-01-01. When the story
-// returns, everything is ended, and the test fails if a promise of the cluster was broken meanwhile:
-// a task that started twice, a status that does not follow from the one before, an agent oversold.
+// all wait, so that hours pass in milliseconds. It starts at midnight UTC, 2000-01-01.
 //
-// [Handle.Chaos] carries out a plan of faults that [NewPlan] draws from a seed: masters, agents, executors
-// and schedulers killed, cut off, rebooted. Print the plan when the test fails. The seed fixes the
-// faults, not the order in which goroutines run, so a rare failure may need some tries to come again.
+// # Tasks
 //
-// What a scheduler or executor may not do in a bubble: open real sockets or wait for a process (the clock
-// stands still meanwhile), call T.Run, T.Parallel or T.Deadline, or leave a goroutine behind. Files are fine.
+// By default commands are played: "sleep 5" runs for five seconds of virtual time, "exit 3" fails,
+// anything else succeeds at once (see [PlayCommand]). Cluster.Script plays them otherwise, and
+// Cluster.Executors runs real executor code, the function that executor.Run takes. From within the
+// story, [Framework.EndTask] has one task end now, with any exit code, and [Framework.Use] says what
+// it really uses.
+//
+// # What goes wrong
+//
+//   - Processes die: [Master.Kill], [Agent.Kill], [Agent.KillExecutor], [Framework.Kill]; the Start methods
+//     and [Framework.Again] bring them back with their disks.
+//   - Machines die: [Agent.Reboot]; [Agent.Lose] for good.
+//   - The network: Isolate and Rejoin for one host, [Handle.Partition] and [Handle.Join] between some.
+//     What is sent into a cut waits, as packets that are sent again do.
+//   - Offers and resources are taken away: [Agent.RescindOffers], [Handle.Preempt].
+//   - Operators act: [Agent.Drain], [Agent.Deactivate], [Agent.Reactivate], [Agent.MarkGone],
+//     [Handle.Limit], [Handle.Guarantee], [Handle.Priority], [Handle.SetRole], [Handle.KillTask]; the rest through
+//     [Handle.Operator].
+//   - Everything at once: [Handle.Chaos] carries out a plan of faults that [NewPlan] draws from a seed. A
+//     test that fails prints the plan. The seed fixes the faults, not the order in which goroutines
+//     run, so a rare failure may need some tries to come again.
+//
+// # What a test may not do
+//
+// The scheduler, executors and the story itself are inside the bubble. Go's testing/synctest asks of them:
+//
+//   - No real sockets, pipes or processes: who waits for the kernel stops the clock for everybody.
+//     Give what would use them a fake, or a connection from [net.Pipe]. Files are fine.
+//   - No T.Run, T.Parallel or T.Deadline in the story; call [Run] within a T.Run instead.
+//   - No goroutine left behind: whatever the scheduler starts must end when its contexts do, or the
+//     test fails with a deadlock.
+//   - No channel, timer or WaitGroup made outside and used inside. Make them in the story.
+//   - No waiting for a sync.Mutex over a wait for time: a locked mutex stops the clock. Channels and
+//     condition variables let it go on.
+//
+// Which goroutine runs first is left to Go's scheduler, as in life; run with -race, and -count to see more.
 package frameworktest

@@ -26,6 +26,9 @@ type Framework struct {
 	id     api.FrameworkID
 	client *framework.Client
 	told   map[api.TaskID][]api.Status
+
+	offered   int // offers so far
+	rescinded int
 }
 
 // Start runs a scheduler in the cluster. Masters, Dialer and Logger are filled in.
@@ -227,6 +230,9 @@ var _ interface {
 } = (*recorder)(nil)
 
 func (r *recorder) Offers(ctx context.Context, offers []api.Offer) []api.Answer {
+	r.framework.mu.Lock()
+	r.framework.offered += len(offers)
+	r.framework.mu.Unlock()
 	answers := r.framework.scheduler.Offers(ctx, offers)
 	r.framework.handle.journal.ask(offers, answers)
 	for _, answer := range answers {
@@ -261,6 +267,9 @@ func (r *recorder) Subscribed(ctx context.Context, client *framework.Client) err
 }
 
 func (r *recorder) Rescinded(ctx context.Context, offers []api.OfferID, why string) {
+	r.framework.mu.Lock()
+	r.framework.rescinded += len(offers)
+	r.framework.mu.Unlock()
 	if s, ok := r.framework.scheduler.(framework.Rescinder); ok {
 		s.Rescinded(ctx, offers, why)
 	}

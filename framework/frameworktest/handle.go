@@ -29,6 +29,7 @@ type Handle struct {
 	operator   *operator
 	inspected  time.Time
 	hosts      map[string]int // how often a name was given
+	plans      []Plan         // of the chaos so far, for a failure to show
 }
 
 const (
@@ -58,7 +59,8 @@ func Run(t *testing.T, cluster Cluster, story func(c *Handle)) {
 func newHandle(t *testing.T, cluster Cluster) *Handle {
 	cluster = cluster.withDefaults()
 	h := &Handle{
-		t: t, cluster: cluster, network: newNetwork(), journal: newJournal(), logs: &logs{}, hosts: make(map[string]int),
+		t: t, cluster: cluster, network: newNetwork(), journal: newJournal(), logs: &logs{},
+		hosts: make(map[string]int),
 	}
 	if cluster.Latency > 0 {
 		h.network.jitter(cluster.Latency, cluster.Seed)
@@ -101,6 +103,7 @@ func (h *Handle) end() {
 	}
 	for _, a := range h.agents {
 		a.shutdown()
+		a.host.endAll()
 	}
 	for _, m := range h.masters {
 		m.shutdown()
@@ -126,6 +129,9 @@ func (h *Handle) report() {
 	}
 	h.t.Logf("%v of virtual time; %s", h.Now(), h.journal.summary())
 	if h.t.Failed() {
+		for _, plan := range h.plans {
+			h.t.Logf("the chaos of this story: %v", plan)
+		}
 		h.printLogs()
 	}
 }

@@ -42,6 +42,8 @@ type host struct {
 type held struct {
 	resources api.Resources
 	executor  api.ExecutorRef
+	uses      *api.Resources // really; nil: what it asked for
+	end       chan Play      // how it is to end, now; nil: it is not played
 }
 
 // executorsPort is where the agent listens for its executors, instead of a unix socket.
@@ -168,6 +170,13 @@ func (h *host) running() []*process {
 	return list
 }
 
+// endAll ends what runs, without a word to anybody: the story is over.
+func (h *host) endAll() {
+	for _, p := range h.running() {
+		p.kill()
+	}
+}
+
 // hold and free keep the book of what really runs; promise 1 is held against it.
 func (h *host) hold(resources api.Resources) {
 	h.mu.Lock()
@@ -186,11 +195,11 @@ func (h *host) free(resources api.Resources) {
 }
 
 // begins and ends do that for a task.
-func (h *host) begins(ref api.TaskRef, resources api.Resources, executor api.ExecutorRef) {
+func (h *host) begins(ref api.TaskRef, task held) {
 	h.mu.Lock()
-	h.tasks[ref] = held{resources, executor}
+	h.tasks[ref] = task
 	h.mu.Unlock()
-	h.hold(resources)
+	h.hold(task.resources)
 }
 
 func (h *host) ends(ref api.TaskRef) {
@@ -201,7 +210,7 @@ func (h *host) ends(ref api.TaskRef) {
 	h.free(task.resources)
 }
 
-// Sample reports that every task uses exactly what it asked for.
+// Sample reports that every task uses what it asked for, unless its story says otherwise.
 func (h *host) Sample(now time.Time, targets []core.Target) protocol.UsageReport {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -219,7 +228,11 @@ func (h *host) Sample(now time.Time, targets []core.Target) protocol.UsageReport
 		if !known {
 			continue
 		}
-		cpu, mem := task.resources.Scalar("cpus"), task.resources.Scalar("mem")
+		used := task.resources
+		if task.uses != nil {
+			used = *task.uses
+		}
+		cpu, mem := used.Scalar("cpus"), used.Scalar("mem")
 		report.Tasks[ref] = api.Usage{At: now, CPU: cpu, Mem: mem, Procs: 1}
 		executor.CPU, executor.Mem = executor.CPU+cpu, executor.Mem+mem
 		report.Executors[task.executor] = executor

@@ -164,6 +164,16 @@ func (j *journal) started(host string, ref api.TaskRef, play *Play) {
 	l.play = play
 }
 
+// follow notes that a task now follows another play.
+func (j *journal) follow(ref api.TaskRef, play *Play) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.life(ref).play = play
+	if play.Crash {
+		j.life(ref).excused = "the story crashed its executor"
+	}
+}
+
 // ended notes that a task runs no more.
 func (j *journal) ended(host string, ref api.TaskRef) {
 	j.mu.Lock()

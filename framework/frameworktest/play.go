@@ -15,7 +15,7 @@ func (p *process) runTask(ctx context.Context, task *executor.Task) error {
 	run := h.cluster.Executors[task.ExecutorID()]
 	var play *Play
 	if run == nil {
-		scripted := h.cluster.Script(task.Task)
+		scripted := h.script(task)
 		play = &scripted
 	}
 	if !p.begin(task.Executor) {
@@ -24,14 +24,18 @@ func (p *process) runTask(ctx context.Context, task *executor.Task) error {
 	defer p.tasks.Done()
 	ref := api.TaskRef{Framework: task.Framework, Task: task.ID}
 	h.journal.started(p.host.name, ref, play)
-	p.host.begins(ref, task.Resources, p.id)
+	holding := held{resources: task.Resources, executor: p.id}
+	if play != nil {
+		holding.end = make(chan Play, 1)
+	}
+	p.host.begins(ref, holding)
 	rest := sync.OnceFunc(func() {
 		p.host.ends(ref)
 		h.journal.ended(p.host.name, ref)
 	})
 	defer rest()
 	if run == nil {
-		return p.play(ctx, task, play, rest)
+		return p.play(ctx, task, play, holding.end, rest)
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -55,7 +59,7 @@ func (p *process) begin(of *api.Executor) bool {
 }
 
 // play plays the script. rest is called before the end is reported: what has ended uses nothing.
-func (p *process) play(ctx context.Context, task *executor.Task, play *Play, rest func()) error {
+func (p *process) play(ctx context.Context, task *executor.Task, play *Play, end <-chan Play, rest func()) error {
 	var over <-chan time.Time
 	if !play.Forever {
 		timer := time.NewTimer(play.Duration)
@@ -71,6 +75,8 @@ func (p *process) play(ctx context.Context, task *executor.Task, play *Play, res
 		return errSIGKILL
 	case <-killed:
 		return ctx.Err()
+	case other := <-end:
+		play = &other
 	case <-over:
 	}
 	if play.Crash {

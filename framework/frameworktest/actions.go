@@ -1,0 +1,160 @@
+package frameworktest
+
+import (
+	"context"
+	"time"
+
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	apiv1 "github.com/tenderhq/tender/api/v1"
+
+	"github.com/tenderhq/tender/api"
+)
+
+// What operators do. Each returns when the registry has it, and fails the test when it is refused.
+
+// RoleSettings is what operators say of a role. What is nil stays as it is.
+type RoleSettings struct {
+	Weight    *float64
+	Priority  *int32
+	Guarantee *api.Resources
+	Limit     *api.Resources // zero resources take the limit away
+}
+
+// SetRole sets weight, priority, guarantee or limit of a role.
+func (h *Handle) SetRole(role api.Role, set RoleSettings) {
+	h.t.Helper()
+	text := func(amount *api.Resources) *string {
+		if amount == nil {
+			return nil
+		}
+		said := amount.String()
+		if amount.IsZero() {
+			said = "none"
+		}
+		return &said
+	}
+	h.act("setting role "+string(role), func(ctx context.Context, c apiv1.OperatorServiceClient) error {
+		_, err := c.SetRole(ctx, &apiv1.SetRoleRequest{
+			Role: string(role), Weight: set.Weight, Priority: set.Priority, Guarantee: text(set.Guarantee), Limit: text(set.Limit),
+		})
+		return err
+	})
+}
+
+// Limit holds a role to so much.
+func (h *Handle) Limit(role api.Role, most api.Resources) {
+	h.t.Helper()
+	h.SetRole(role, RoleSettings{Limit: &most})
+}
+
+// Guarantee keeps so much for a role.
+func (h *Handle) Guarantee(role api.Role, least api.Resources) {
+	h.t.Helper()
+	h.SetRole(role, RoleSettings{Guarantee: &least})
+}
+
+// Priority sets the priority of a role, for clusters with Allocator "priority". Default 0; the highest is served first.
+func (h *Handle) Priority(role api.Role, priority int32) {
+	h.t.Helper()
+	h.SetRole(role, RoleSettings{Priority: &priority})
+}
+
+// Drain has the agent's tasks killed and nothing more offered of it. The grace, unless 0, bounds the
+// tasks' own. See AwaitDrained, and Reactivate for the way back.
+func (a *Agent) Drain(grace time.Duration) {
+	a.handle.t.Helper()
+	a.mark(apiv1.AgentAction_DRAIN, grace)
+}
+
+// Deactivate has nothing more offered of the agent; its tasks go on. Open offers of it are rescinded.
+func (a *Agent) Deactivate() {
+	a.handle.t.Helper()
+	a.mark(apiv1.AgentAction_DEACTIVATE, 0)
+}
+
+// Reactivate takes back Drain and Deactivate.
+func (a *Agent) Reactivate() {
+	a.handle.t.Helper()
+	a.mark(apiv1.AgentAction_REACTIVATE, 0)
+}
+
+// RescindOffers takes back all open offers of the agent. It can be offered again at once.
+func (a *Agent) RescindOffers() {
+	a.handle.t.Helper()
+	a.Deactivate()
+	a.Reactivate()
+}
+
+// MarkGone says for ever that the agent does not come back: its tasks are GONE_BY_OPERATOR. If it lives
+// it kills them and comes back as a new agent.
+func (a *Agent) MarkGone() {
+	a.handle.t.Helper()
+	a.handle.journal.excuseHost(a.host.name, a.ID(), "", a.host.name+" was marked gone")
+	a.mark(apiv1.AgentAction_MARK_GONE, 0)
+}
+
+// AwaitDrained waits until a draining agent has no task and no unacknowledged status left.
+func (a *Agent) AwaitDrained() {
+	a.handle.t.Helper()
+	a.await("to be drained", func(view *apiv1.AgentView) bool { return contains(view.GetMarks(), api.MarkDrained.Strings()...) })
+}
+
+// AwaitState waits until the leader sees the agent in one of the states: RUNNING, BUSY, DISCONNECTED ...
+func (a *Agent) AwaitState(states ...api.AgentState) {
+	a.handle.t.Helper()
+	var names []string
+	for _, state := range states {
+		names = append(names, state.String())
+	}
+	a.await("to be "+either(names), func(view *apiv1.AgentView) bool { return contains(names, view.GetState()) })
+}
+
+// Lose takes the machine away for good, with all that runs on it, and waits until the leader takes it
+// for dead: its tasks are then UNREACHABLE.
+func (a *Agent) Lose() {
+	a.handle.t.Helper()
+	a.ID() // what was never admitted can't be missed
+	a.Reboot()
+	a.AwaitState(api.AgentTombstone)
+}
+
+func (a *Agent) mark(action apiv1.AgentAction, grace time.Duration) {
+	a.handle.t.Helper()
+	request := &apiv1.MarkAgentRequest{AgentId: string(a.ID()), Action: action}
+	if grace > 0 {
+		request.Grace = durationpb.New(grace)
+	}
+	a.handle.act(action.String()+" of "+a.host.name, func(ctx context.Context, c apiv1.OperatorServiceClient) error {
+		_, err := c.MarkAgent(ctx, request)
+		return err
+	})
+}
+
+func (a *Agent) await(what string, condition func(view *apiv1.AgentView) bool) {
+	a.handle.t.Helper()
+	id := string(a.ID())
+	a.handle.await(a.host.name+" "+what, awaitMax, func() bool {
+		list, err := a.handle.operator.agents()
+		if err != nil {
+			return false
+		}
+		for _, view := range list {
+			if view.GetId() == id {
+				return condition(view)
+			}
+		}
+		return false
+	})
+}
+
+// act does something at the leader, once. Who has no leader waits for one.
+func (h *Handle) act(what string, do func(ctx context.Context, c apiv1.OperatorServiceClient) error) {
+	h.t.Helper()
+	leader := h.Leader()
+	ctx, cancel := context.WithTimeout(context.Background(), awaitMax)
+	defer cancel()
+	if err := do(ctx, apiv1.NewOperatorServiceClient(h.operator.conn(leader.address()))); err != nil {
+		h.t.Fatalf("%s: %v", what, err)
+	}
+}

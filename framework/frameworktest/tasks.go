@@ -1,0 +1,76 @@
+package frameworktest
+
+import (
+	"github.com/tenderhq/tender/api"
+)
+
+// ref names a task of the framework.
+func (f *Framework) ref(task api.TaskID) api.TaskRef {
+	return api.TaskRef{Framework: f.ID(), Task: task}
+}
+
+// EndTask has a played task end now, in this way, whatever its script says: Play{ExitCode: 137} fails
+// it, Play{Crash: true} takes its executor along. It waits until the task runs, and until it does no more.
+func (f *Framework) EndTask(task api.TaskID, how Play) {
+	h := f.handle
+	h.t.Helper()
+	host := f.hostOf(task)
+	ref := f.ref(task)
+	end := host.ending(ref)
+	if end == nil {
+		h.t.Fatalf("%s is run by a function in Cluster.Executors, which alone ends it", ref)
+	}
+	how.Duration, how.Forever = 0, false
+	h.journal.follow(ref, &how)
+	select {
+	case end <- how:
+	default: // it is ending already
+	}
+	h.await(ref.String()+" to end", awaitMax, func() bool { return !host.runs(ref) })
+}
+
+// Use has a task that runs really use so much from now on, as heartbeats report it. Without, it uses
+// what it asked for.
+func (f *Framework) Use(task api.TaskID, used api.Resources) {
+	f.handle.t.Helper()
+	host := f.hostOf(task)
+	host.mu.Lock()
+	defer host.mu.Unlock()
+	if running, ok := host.tasks[f.ref(task)]; ok {
+		running.uses = &used
+		host.tasks[f.ref(task)] = running
+	}
+}
+
+// hostOf waits until the task runs and gives the machine.
+func (f *Framework) hostOf(task api.TaskID) *host {
+	f.handle.t.Helper()
+	var found *host
+	f.handle.await(string(task)+" of "+f.host+" to run on a machine", awaitMax, func() bool {
+		if list := f.Statuses(task); len(list) > 0 && list[len(list)-1].State.Terminal() {
+			f.handle.t.Fatalf("%s has ended and runs no more\n%s", task, f.handle.Story(f.ref(task)))
+		}
+		for _, a := range f.handle.agents {
+			if a.host.runs(f.ref(task)) {
+				found = a.host
+			}
+		}
+		return found != nil
+	})
+	return found
+}
+
+// runs reports whether the task runs on the machine.
+func (h *host) runs(ref api.TaskRef) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	_, ok := h.tasks[ref]
+	return ok
+}
+
+// ending is how a task that is played hears that it is to end; nil for any other.
+func (h *host) ending(ref api.TaskRef) chan Play {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.tasks[ref].end
+}
