@@ -53,6 +53,7 @@ type leader struct {
 	requests   map[core.RequestID]chan<- core.Reply
 	backlog    []registry.Command // proposed, in order, and not yet taken
 	touched    []flusher          // streams with something new in their queue
+	served     []time.Time        // since when what is offered in this round was free
 	seen       time.Time          // when the loop was last at work
 	wakeAt     time.Time          // what the timer is set to; zero: nothing
 }
@@ -60,6 +61,7 @@ type leader struct {
 // arrival is something from outside, and where answers go.
 type arrival struct {
 	what      core.Happening
+	at        time.Time
 	scheduler *schedulerStream
 	agent     *agentStream
 	reply     chan<- core.Reply
@@ -230,7 +232,7 @@ func (l *leader) take(arrived arrival) {
 	case core.Requested:
 		l.requests[what.ID] = arrived.reply
 	}
-	l.step(arrived.what)
+	l.stepCame(arrived.what, arrived.at)
 	switch what := arrived.what.(type) {
 	case core.SchedulerClosed:
 		delete(l.schedulers, what.Conn)
@@ -244,8 +246,10 @@ func (l *leader) committed(commit raftlog.Commit) {
 	l.stores.tell(commit)
 }
 
-func (l *leader) step(what core.Happening) {
-	l.perform(l.core.Step(core.Event{At: time.Now(), What: what}))
+func (l *leader) step(what core.Happening) { l.stepCame(what, time.Time{}) }
+
+func (l *leader) stepCame(what core.Happening, came time.Time) {
+	l.perform(l.core.Step(core.Event{At: time.Now(), Came: came, What: what}))
 }
 
 func (l *leader) perform(effects []core.Effect) {
@@ -274,6 +278,8 @@ func (l *leader) perform(effects []core.Effect) {
 				reply <- effect // has room for this one
 				delete(l.requests, effect.ID)
 			}
+		case core.Served:
+			l.served = append(l.served, effect.Since...)
 		case core.Log:
 			l.report(effect)
 		}
@@ -292,6 +298,10 @@ func (l *leader) flush() {
 	}
 	clear(l.touched)
 	l.touched = l.touched[:0]
+	if len(l.served) > 0 {
+		l.master.metrics.returned(l.served)
+		l.served = l.served[:0]
+	}
 }
 
 func (l *leader) report(effect core.Log) {
@@ -375,6 +385,7 @@ func (l *leader) close() {
 
 // send brings something into the loop; false when the leadership or ctx is over.
 func (l *leader) send(ctx context.Context, arrived arrival) bool {
+	arrived.at = time.Now()
 	select {
 	case l.inbox <- arrived:
 		return true

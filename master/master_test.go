@@ -359,6 +359,7 @@ func TestHTTP(t *testing.T) {
 			{"GET", "/v1/ListPeers", "", 200, `"leader"`},
 			{"GET", "/v1/StateHash", "", 200, `"hash"`},
 			{"GET", "/metrics", "", 200, `tender_agents{state="RUNNING"} 1`},
+			{"GET", "/metrics", "", 200, `tender_offer_return_seconds_count`},
 		} {
 			request, err := http.NewRequestWithContext(t.Context(), test.method, "http://"+leader.HTTPAddr()+test.path, strings.NewReader(test.body))
 			if err != nil {

@@ -141,3 +141,11 @@ func (a *Allocator) SetDemand(id api.FrameworkID, role api.Role, shapes []api.Sh
 func (a *Allocator) Refuse(claim allocator.Claim, until time.Time) {
 	a.note(inputs.Refuse{Claim: claim, Until: until})
 }
+
+// Behind reports whether it was told something that the other process has not answered.
+func (a *Allocator) Behind() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	s := a.session
+	return s == nil || s.running || s.fresh > 0
+}

@@ -38,7 +38,7 @@ func main() {
 	defer stop()
 	var err error
 	if executor.Active() {
-		err = executor.Run(ctx, func(context.Context, *executor.Task) error { return nil })
+		err = executor.Run(ctx, sleep)
 	} else {
 		err = run(ctx, parse())
 	}
@@ -54,7 +54,7 @@ func parse() options {
 	flag.IntVar(&o.tasks, "tasks", 20000, "`number` of empty tasks in a run")
 	flag.IntVar(&o.spawns, "spawns", 2000, "`number` of processes in a run")
 	flag.IntVar(&o.singles, "singles", 300, "`number` of single tasks for latencies")
-	flag.StringVar(&o.only, "only", "", "run only what is named so: lives, spawn, latency or idle")
+	flag.StringVar(&o.only, "only", "", "run only what is named so: lives, spawn, latency, return or idle")
 	flag.StringVar(&o.dir, "dir", "bin", "`folder` for the data of the masters and agents: on a disk like that of a real node")
 	flag.Parse()
 	return o
@@ -73,7 +73,7 @@ func run(ctx context.Context, o options) error {
 	for _, one := range []struct {
 		name    string
 		measure func(context.Context, *devcluster.Cluster, options) error
-	}{{"lives", lives}, {"spawn", spawn}, {"latency", latency}} {
+	}{{"lives", lives}, {"spawn", spawn}, {"latency", latency}, {"return", returns}} {
 		if o.only != "" && !strings.Contains(one.name, o.only) {
 			continue
 		}

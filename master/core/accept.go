@@ -101,7 +101,7 @@ func (c *Core) runOperations(x *acceptance) {
 		return
 	}
 	if !x.loose {
-		c.policy.Return(x.claim(x.left))
+		c.giveBack(x.claim(x.left))
 	}
 	c.filter(x.claim(x.left), x.filter)
 }

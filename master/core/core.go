@@ -64,6 +64,7 @@ type Core struct {
 	policy   allocator.Allocator
 
 	now   time.Time // of the event at hand
+	came  time.Time // when it came to this master
 	began time.Time // of this leadership
 	out   []Effect  // of the event at hand
 
@@ -76,6 +77,7 @@ type Core struct {
 	waiting    []*session                     // standbys in the order of their arrival
 	offers     map[api.OfferID]*offer         // open
 	expiring   []*offer                       // by deadline; answered ones are skipped
+	freed      freed                          // since the policy was last asked
 	inverses   map[api.OfferID]*inverse       // open
 	owing      []*session                     // to whom something is still to be told
 	pending    map[proposalKey]*proposal      // proposed, outcome not known yet
@@ -109,6 +111,7 @@ func New(config Config, state *registry.State, term api.Term, policy allocator.A
 		sessions:   make(map[Conn]*session),
 		seekers:    make(map[string]*session),
 		offers:     make(map[api.OfferID]*offer),
+		freed:      make(freed),
 		inverses:   make(map[api.OfferID]*inverse),
 		pending:    make(map[proposalKey]*proposal),
 		awaited:    make(map[api.AgentID]bool),
@@ -124,7 +127,10 @@ func New(config Config, state *registry.State, term api.Term, policy allocator.A
 
 // Step takes one event. The effects are performed before the next Allocate's.
 func (c *Core) Step(event Event) []Effect {
-	c.now, c.out = event.At, nil
+	c.now, c.came, c.out = event.At, event.Came, nil
+	if c.came.IsZero() {
+		c.came = event.At
+	}
 	c.happen(event.What)
 	c.payOwed()
 	return c.out
@@ -162,6 +168,7 @@ func (c *Core) Allocate(now time.Time) []Effect {
 	c.now, c.out = now, nil
 	allocation := c.policy.Allocate(now)
 	c.makeOffers(allocation.Offers)
+	c.served(allocation.Offers)
 	c.askBack(allocation.Inverse)
 	return c.out
 }

@@ -81,6 +81,7 @@ func (c *Core) agentRemoved(id api.AgentID) {
 		return
 	}
 	delete(c.agents, id)
+	delete(c.freed, id)
 	c.info("agent removed", field("agent", id))
 	c.buryAgent(a, "removed by an operator")
 	c.stubs -= len(a.stubs)

@@ -1,6 +1,8 @@
 package core
 
 import (
+	"time"
+
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/internal/protocol"
 	"github.com/tenderhq/tender/master/registry"
@@ -43,6 +45,9 @@ type (
 		Answer any // KillTaskAnswer, registry.Result or a sentence, by the action
 		Err    *api.Error
 	}
+	// Served says since when the resources that are offered now were free: from the
+	// arrival of what freed them.
+	Served struct{ Since []time.Time }
 	// Log reports one decision: identifiers as fields, the words of the transcripts.
 	// Debug marks those of every day, which come only with Config.Debug.
 	Log struct {
@@ -68,4 +73,5 @@ func (ToAgent) effect()        {}
 func (CloseAgent) effect()     {}
 func (Propose) effect()        {}
 func (Reply) effect()          {}
+func (Served) effect()         {}
 func (Log) effect()            {}

@@ -17,6 +17,7 @@ type RequestID uint64
 // Event is what the core steps: something that happened, and when.
 type Event struct {
 	At   time.Time // monotonic (R23)
+	Came time.Time // when it came to this master, to wait for its turn; zero = At
 	What Happening
 }
 

@@ -41,7 +41,7 @@ func (c *Core) dropExecutor(x *executor) {
 	x.agent.unuse(x.resources)
 	x.framework.release(x.role, x.resources)
 	if !x.resources.IsZero() {
-		c.policy.Return(x.claim())
+		c.giveBack(x.claim())
 	}
 	c.forgetRemoved(x.framework)
 }

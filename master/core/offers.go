@@ -132,7 +132,7 @@ func (c *Core) closeOffer(o *offer) {
 // rescind takes an offer back.
 func (c *Core) rescind(o *offer, why string) {
 	c.closeOffer(o)
-	c.policy.Return(o.claim())
+	c.giveBack(o.claim())
 	if c.config.Debug {
 		c.debug("offer rescinded", field("offer", o.id), field("framework", o.framework.id), field("why", why))
 	}
@@ -162,7 +162,7 @@ func (c *Core) decline(s *session, call protocol.Decline) {
 	for _, id := range call.Offers {
 		if o := c.offers[id]; o != nil && o.framework == s.framework {
 			c.closeOffer(o)
-			c.giveBack(o.claim(), call.Filter)
+			c.refused(o.claim(), call.Filter)
 			if c.config.Debug {
 				c.debug("offer declined", field("offer", id), field("framework", o.framework.id))
 			}
@@ -170,9 +170,9 @@ func (c *Core) decline(s *session, call protocol.Decline) {
 	}
 }
 
-// giveBack returns what an answer left, and lets the policy remember the filter.
-func (c *Core) giveBack(claim allocator.Claim, filter api.Filter) {
-	c.policy.Return(claim)
+// refused gives back what an answer left, and lets the policy remember the filter.
+func (c *Core) refused(claim allocator.Claim, filter api.Filter) {
+	c.giveBack(claim)
 	c.filter(claim, filter)
 }
 
@@ -192,7 +192,7 @@ func (c *Core) expireOffers() {
 			continue
 		}
 		c.closeOffer(o)
-		c.giveBack(o.claim(), api.Filter{})
+		c.refused(o.claim(), api.Filter{})
 		c.info("offer rescinded", field("offer", o.id), field("framework", o.framework.id), field("why", "expired"))
 		c.tell(o.framework, protocol.Rescind{Offers: []api.OfferID{o.id}, Why: "expired"})
 	}

@@ -56,7 +56,7 @@ func (c *Core) reservationApplied(id api.AgentID) {
 	x := a.accepts[0]
 	a.unoffer(id, x.held)
 	if !x.lost {
-		c.policy.Return(x.claim(x.held))
+		c.giveBack(x.claim(x.held))
 	}
 	x.loose = true
 	c.agentChanged(id)
@@ -78,7 +78,7 @@ func (c *Core) reserved(x *acceptance, result registry.Result) {
 	if fw := x.session.framework; fw.session == x.session && !x.lost {
 		c.runOperations(x)
 	} else if !x.lost && !x.loose { // who asked has left: it hears of its tasks when it asks (R8)
-		c.policy.Return(x.claim(x.left))
+		c.giveBack(x.claim(x.left))
 	}
 	c.restate(a)
 	if len(a.accepts) > 0 {

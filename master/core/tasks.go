@@ -57,7 +57,7 @@ func (c *Core) releaseTask(t *task) {
 	t.held = false
 	t.agent.unuse(t.resources)
 	t.framework.release(t.role, t.resources)
-	c.policy.Return(t.claim())
+	c.giveBack(t.claim())
 	if !t.agent.tombstone {
 		c.restate(t.agent)
 	}
