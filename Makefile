@@ -88,7 +88,7 @@ sim: ## Whole clusters in virtual time, broken by seed, for a long while; SEED=â
 	TENDER_TEST_LONG=1 go test -count=1 -timeout 2h $(if $(SEED),-v) -run TestChaos ./framework/frameworktest $(if $(SEED),-args -seed '$(SEED)')
 
 ROUNDS ?= 100
-chaos: build ## The real binary on loopback, broken again and again: ROUNDS=100 SEED=1 ARGS='-masters 5'
+chaos: build ## The real binary on loopback, broken again and again: ROUNDS=100 SEED=1 ARGS='-masters 5 -only kill/leader'
 	CGO_ENABLED=0 go build -trimpath -o bin/chaos ./internal/chaos
 	bin/chaos -binary bin/tender -rounds '$(ROUNDS)' $(if $(SEED),-seed '$(SEED)') $(ARGS)
 

@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"slices"
 	"testing"
+	"time"
 )
 
 // TestChaos breaks a real cluster a few times; TENDER_TEST_LONG does so a hundred times,
@@ -39,20 +40,33 @@ func TestChaos(t *testing.T) {
 
 // TestPlan: the same seed breaks the same things, and a long run breaks everything.
 func TestPlan(t *testing.T) {
-	o := options{rounds: 40, seed: 5}
+	o := options{rounds: 40, seed: 5, mounts: true}
 	first := plan(o)
 	if !slices.Equal(first, plan(o)) {
 		t.Error("the same seed makes another plan")
 	}
-	seen := map[string]bool{}
-	for _, f := range first[:len(hows)*len(whoms)] {
+	seen, all := map[string]bool{}, kinds(o)
+	for _, f := range first[:len(all)] {
 		seen[f.String()] = true
 	}
-	if len(seen) != len(hows)*len(whoms) {
+	if len(seen) != len(all) || len(all) != 16 {
 		t.Errorf("the first rounds break only %v", seen)
 	}
-	if short := plan(options{rounds: 3}); len(short) != 3 || short[0].String() != "kill/leader" {
-		t.Errorf("three rounds: %v", short)
+	for seed := range uint64(20) {
+		short := plan(options{rounds: 3, seed: seed})
+		if len(short) != 3 || short[0].String() != "kill/leader" {
+			t.Errorf("three rounds: %v", short)
+		}
+		for _, f := range short {
+			if f.how == "sleep" || f.how == "full" {
+				t.Errorf("a short run without mounts has %v", f)
+			}
+		}
+	}
+	for _, f := range plan(options{rounds: 9, only: "sleep/leader"}) {
+		if f.String() != "sleep/leader" || f.hold != 30*time.Second {
+			t.Errorf("only sleep/leader: %v for %v", f, f.hold)
+		}
 	}
 }
 

@@ -31,6 +31,7 @@ type cluster struct {
 	grpc       map[string]*grpc.ClientConn // to each master, past its proxy
 	journal    *follower
 	ledger     *ledger
+	disk       *smallDisk // of the first master; nil: it has a usual one
 }
 
 func newCluster(o options) (*cluster, error) {
@@ -61,6 +62,11 @@ func newCluster(o options) (*cluster, error) {
 	for i := range 2 {
 		name := fmt.Sprint("s", i+1)
 		c.schedulers = append(c.schedulers, &node{name: name, binary: self, dir: dir, args: []string{"scheduler", dir, name, c.addresses()}})
+	}
+	if o.mounts {
+		if c.disk, err = mountSmallDisk(filepath.Join(dir, c.masters[0].name)); err != nil {
+			return nil, err
+		}
 	}
 	return c, os.Mkdir(filepath.Join(dir, "proof"), 0o700)
 }
@@ -161,8 +167,14 @@ func (c *cluster) stop(failed bool) {
 		_ = conn.Close() // nothing depends on it
 	}
 	if failed || c.options.keep {
+		if c.disk != nil { // it ends with us
+			c.disk.keep(filepath.Join(c.dir, c.masters[0].name+".kept"))
+		}
 		fmt.Fprintln(os.Stderr, "chaos: logs and data are in", c.dir)
 		return
+	}
+	if c.disk != nil {
+		c.disk.unmount()
 	}
 	if err := os.RemoveAll(c.dir); err != nil {
 		fmt.Fprintln(os.Stderr, "chaos:", err)
@@ -222,13 +234,58 @@ func (c *cluster) await(ctx context.Context, what string, limit time.Duration, w
 	}
 }
 
+func (c *cluster) operator(m *node) apiv1.OperatorServiceClient {
+	return apiv1.NewOperatorServiceClient(c.grpc[m.name])
+}
+
+func (c *cluster) raft(m *node) apiv1.RaftServiceClient {
+	return apiv1.NewRaftServiceClient(c.grpc[m.name])
+}
+
+// term is who leads in which term, as the leader says.
+func (c *cluster) term(ctx context.Context) (leader, term string) {
+	for _, m := range c.masters {
+		ctx, cancel := context.WithTimeout(ctx, callTimeout)
+		answer, err := c.operator(m).GetCluster(ctx, &apiv1.GetClusterRequest{})
+		cancel()
+		if err == nil {
+			return answer.GetLeaderId(), fmt.Sprintf("%d.%d", answer.GetTerm().GetEpoch(), answer.GetTerm().GetNumber())
+		}
+	}
+	return "", ""
+}
+
+// lagMax is how many entries a healthy master may be behind another.
+const lagMax = 50
+
+// laggard names a master that does not answer, or has fallen behind.
+func (c *cluster) laggard(ctx context.Context) string {
+	var low, high uint64
+	var last string
+	for i, m := range c.masters {
+		answer, err := c.raft(m).ListPeers(ctx, &apiv1.ListPeersRequest{})
+		if err != nil {
+			return m.name + ": " + err.Error()
+		}
+		applied := answer.GetAppliedIndex()
+		if i == 0 || applied < low {
+			low, last = applied, m.name
+		}
+		high = max(high, applied)
+	}
+	if high-low > lagMax {
+		return fmt.Sprintf("%s is %d entries behind", last, high-low)
+	}
+	return ""
+}
+
 const callTimeout = 2 * time.Second
 
 // leader asks all masters; nil when none leads that can say so.
 func (c *cluster) leader(ctx context.Context) *node {
 	for _, m := range c.masters {
 		ctx, cancel := context.WithTimeout(ctx, callTimeout)
-		_, err := apiv1.NewOperatorServiceClient(c.grpc[m.name]).ListRoles(ctx, &apiv1.ListRequest{})
+		_, err := c.operator(m).ListRoles(ctx, &apiv1.ListRequest{})
 		cancel()
 		if err == nil {
 			return m
@@ -246,7 +303,7 @@ func (c *cluster) illness(ctx context.Context, since time.Time) string {
 	}
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	operator := apiv1.NewOperatorServiceClient(c.grpc[leader.name])
+	operator := c.operator(leader)
 	masters, err := operator.ListMasters(ctx, &apiv1.ListRequest{})
 	if err != nil {
 		return err.Error()
@@ -256,10 +313,8 @@ func (c *cluster) illness(ctx context.Context, since time.Time) string {
 			return fmt.Sprintf("master %s is %s", m.GetId(), m.GetState())
 		}
 	}
-	for _, m := range c.masters {
-		if _, err := apiv1.NewRaftServiceClient(c.grpc[m.name]).StateHash(ctx, &apiv1.StateHashRequest{}); err != nil {
-			return m.name + ": " + err.Error()
-		}
+	if why := c.laggard(ctx); why != "" {
+		return why
 	}
 	agents, err := operator.ListAgents(ctx, &apiv1.ListRequest{})
 	if err != nil {

@@ -5,79 +5,97 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"syscall"
 	"time"
+
+	apiv1 "github.com/tenderhq/tender/api/v1"
 )
 
 // fault is what a round breaks.
 type fault struct {
-	how  string        // kill, stop, cut
-	whom string        // leader, follower, agent, scheduler
+	how  string        // kill, stop, cut, full, sleep
+	whom string        // leader, follower, agent, scheduler, trio
 	hold time.Duration // how long it lasts; a kill: until it is started again
 	pick int           // which of several
 }
 
 func (f fault) String() string { return f.how + "/" + f.whom }
 
-var (
-	hows  = []string{"kill", "stop", "cut"}
-	whoms = []string{"leader", "follower", "agent", "scheduler"}
-)
-
-// plan is all faults in turn, then at random; the same for the same seed.
-func plan(o options) []fault {
-	random := rand.New(rand.NewPCG(o.seed, 0))
-	var kinds []fault
-	for _, whom := range whoms {
-		for _, how := range hows {
-			if f := (fault{how: how, whom: whom}); o.only == "" || o.only == f.String() {
-				kinds = append(kinds, f)
-			}
+// kinds are all faults. A stop is short enough for some sessions to outlive it; a sleep
+// is not: who wakes up has been replaced long ago. The trio is a leader with an agent and
+// a scheduler of its own: when they wake up together they only know each other. Full is
+// the disk of the first master.
+func kinds(o options) (all []fault) {
+	for _, whom := range []string{"leader", "follower", "agent", "scheduler"} {
+		for _, how := range []string{"kill", "stop", "cut"} {
+			all = append(all, fault{how: how, whom: whom})
 		}
 	}
-	var all []fault
+	all = append(all, fault{how: "sleep", whom: "leader"}, fault{how: "sleep", whom: "trio"})
+	if o.mounts {
+		all = append(all, fault{how: "full", whom: "leader"}, fault{how: "full", whom: "follower"})
+	}
+	return slices.DeleteFunc(all, func(f fault) bool { return !strings.HasPrefix(f.String(), o.only) })
+}
+
+// plan is all faults in turn, then at random; the same for the same seed. A short run
+// has the hardest, then some of the others but those that take long.
+func plan(o options) (all []fault) {
+	random := rand.New(rand.NewPCG(o.seed, 0))
+	kinds := kinds(o)
+	if o.rounds < len(kinds) {
+		kinds = slices.DeleteFunc(kinds, func(f fault) bool { return f.how == "sleep" && o.only == "" })
+		random.Shuffle(len(kinds)-1, func(i, j int) { kinds[i+1], kinds[j+1] = kinds[j+1], kinds[i+1] })
+	}
 	for i := range o.rounds {
+		if len(kinds) == 0 {
+			return nil
+		}
 		f := kinds[random.IntN(len(kinds))]
 		if i < len(kinds) {
 			f = kinds[i]
 		}
-		f.hold = holdFor(random, f.how)
+		f.hold = holdFor(random, f)
 		f.pick = random.IntN(1 << 20)
 		all = append(all, f)
-	}
-	if o.rounds < len(kinds) { // a short run has a bit of everything
-		all = all[:0]
-		for i, k := range random.Perm(len(kinds))[:o.rounds] {
-			f := kinds[k]
-			if i == 0 {
-				f = kinds[0] // the hardest
-			}
-			f.hold, f.pick = holdFor(random, f.how), random.IntN(1<<20)
-			all = append(all, f)
-		}
 	}
 	return all
 }
 
-func holdFor(random *rand.Rand, how string) time.Duration {
-	if how == "kill" {
-		return time.Duration(random.IntN(1000)) * time.Millisecond
+func holdFor(random *rand.Rand, f fault) time.Duration {
+	some := func(base, more int) time.Duration { return time.Duration(base+random.IntN(more)) * time.Millisecond }
+	switch {
+	case f.how == "kill":
+		return some(0, 1000)
+	case f.String() == "sleep/leader":
+		return 30 * time.Second
+	case f.how == "sleep":
+		return some(8000, 8000)
+	case f.how == "full":
+		return some(2000, 4000)
 	}
-	return 500*time.Millisecond + time.Duration(random.IntN(7500))*time.Millisecond
+	return some(500, 7500)
 }
 
 // target finds who is meant now.
 func (c *cluster) target(ctx context.Context, f fault) *node {
-	switch f.whom {
-	case "leader":
+	switch {
+	case f.how == "full":
+		return c.masters[0]
+	case f.whom == "leader", f.whom == "trio":
 		return c.leader(ctx)
-	case "follower":
+	case f.whom == "follower":
 		leader := c.leader(ctx)
 		others := slices.DeleteFunc(slices.Clone(c.masters), func(n *node) bool { return n == leader })
 		return others[f.pick%len(others)]
-	case "agent":
+	case f.whom == "agent":
 		return c.agents[f.pick%len(c.agents)]
 	}
+	return c.activeScheduler()
+}
+
+func (c *cluster) activeScheduler() *node {
 	for _, s := range c.schedulers {
 		if s.name == c.ledger.active {
 			return s
@@ -92,38 +110,29 @@ func (c *cluster) round(ctx context.Context, number int, f fault, r *report) err
 	if n == nil {
 		return fmt.Errorf("there is no %s", f.whom)
 	}
+	if f.how == "full" { // the first master, in the role that is wanted
+		if err := c.seat(ctx, n, f.whom == "leader"); err != nil {
+			return err
+		}
+	}
 	began := time.Now()
-	over, err := c.inflict(ctx, n, f)
+	over, err := c.inflict(ctx, n, f, r)
 	if err != nil {
 		return err
 	}
 	err = c.await(ctx, "healing", c.options.heal, func(ctx context.Context) string { return c.illness(ctx, over) })
 	healed := time.Since(over)
 	r.add(f, began, healed, c.ledger)
-	fmt.Printf("round %d: %s %s for %v, well after %v%s\n", number, f, n.name, f.hold.Round(time.Millisecond),
-		healed.Round(time.Millisecond), r.lastFailover())
+	fmt.Printf("round %d: %s %s for %v, well after %v%s\n", number, f, n.name, over.Sub(began).Round(time.Millisecond),
+		healed.Round(time.Millisecond), r.last)
 	return err
 }
 
-// inflict returns when the fault is over. A killed leader is started again after the
-// next one has got a task to run.
-func (c *cluster) inflict(ctx context.Context, n *node, f fault) (over time.Time, err error) {
-	began := time.Now()
+// inflict returns when the fault is over.
+func (c *cluster) inflict(ctx context.Context, n *node, f fault, r *report) (over time.Time, err error) {
 	switch f.how {
 	case "kill":
-		n.kill(syscall.SIGKILL)
-		pause(ctx, f.hold)
-		if f.whom == "leader" {
-			err = c.await(ctx, "a task through the next leader", c.options.heal, func(context.Context) string {
-				if _, ok := c.ledger.firstAfter(began, running); ok {
-					return ""
-				}
-				return "no new task runs"
-			})
-		}
-		if err == nil {
-			err = n.start()
-		}
+		err = c.crash(ctx, n, f)
 	case "stop":
 		n.signal(syscall.SIGSTOP)
 		pause(ctx, f.hold)
@@ -132,8 +141,71 @@ func (c *cluster) inflict(ctx context.Context, n *node, f fault) (over time.Time
 		c.network.setCut(n.name, true)
 		pause(ctx, f.hold)
 		c.network.setCut(n.name, false)
+	case "sleep":
+		err = c.sleep(ctx, n, f, r)
+	case "full":
+		err = c.fillUp(ctx, n, f, r)
 	}
 	return time.Now(), err
 }
 
+// crash: a killed leader is started again after the next one has got a task to run.
+func (c *cluster) crash(ctx context.Context, n *node, f fault) error {
+	began := time.Now()
+	n.kill(syscall.SIGKILL)
+	pause(ctx, f.hold)
+	if f.whom == "leader" {
+		if err := c.awaitTask(ctx, began); err != nil {
+			return err
+		}
+	}
+	return n.start()
+}
+
+// awaitTask returns when a task runs that was launched after a moment.
+func (c *cluster) awaitTask(ctx context.Context, began time.Time) error {
+	return c.await(ctx, "a task through the next leader", c.options.heal, func(context.Context) string {
+		if _, ok := c.ledger.firstAfter(began, running); ok {
+			return ""
+		}
+		return "no new task runs"
+	})
+}
+
 func running(t *task) time.Time { return t.running }
+
+// sleep stops a leader for so long that it is replaced, then wakes it: it must find out
+// by itself, and the next one leads on as if nothing were.
+func (c *cluster) sleep(ctx context.Context, n *node, f fault, r *report) error {
+	sleepers := []*node{n}
+	if f.whom == "trio" {
+		sleepers = append(sleepers, c.agents[f.pick%len(c.agents)], c.activeScheduler())
+	}
+	began := time.Now()
+	for _, s := range sleepers {
+		s.signal(syscall.SIGSTOP)
+		defer s.signal(syscall.SIGCONT)
+	}
+	pause(ctx, f.hold)
+	if err := c.awaitTask(ctx, began); err != nil {
+		return err
+	}
+	next, term := c.term(ctx)
+	for _, s := range sleepers {
+		s.signal(syscall.SIGCONT)
+	}
+	if err := c.await(ctx, "the sleeper's stepping down", c.options.heal, func(ctx context.Context) string {
+		if _, err := c.operator(n).GetCluster(ctx, &apiv1.GetClusterRequest{}); err == nil {
+			return n.name + " still says that it leads"
+		}
+		return ""
+	}); err != nil {
+		return err
+	}
+	pause(ctx, time.Second)
+	if leader, after := c.term(ctx); after != term || leader != next {
+		r.broken = append(r.broken, fmt.Sprintf("%s woke up after %v: before, %s led in term %s; after, %s in term %s",
+			n.name, f.hold, next, term, leader, after))
+	}
+	return nil
+}

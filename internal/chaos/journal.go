@@ -83,6 +83,7 @@ type ledger struct {
 	active  string            // the scheduler that subscribed last
 	puts    map[string]stored // the last write that was acknowledged, by key
 	store   map[string]stored // what the store held at the end
+	putAt   time.Time         // when a write was acknowledged last
 	settled bool
 }
 
@@ -111,6 +112,9 @@ func (l *ledger) add(e entry) {
 	case "put", "store":
 		version, _ := strconv.ParseUint(e.args[1], 10, 64) // ours
 		into := l.puts
+		if e.what == "put" && e.at.After(l.putAt) {
+			l.putAt = e.at
+		}
 		if e.what == "store" {
 			into = l.store
 		}

@@ -9,9 +9,11 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
+	"os/exec"
 	"os/signal"
 	"strings"
 	"syscall"
@@ -21,16 +23,27 @@ import (
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	run := chaos
-	if len(os.Args) > 1 && os.Args[1] == "scheduler" { // started by ourselves
-		run = func(ctx context.Context) error {
-			return schedule(ctx, os.Args[2], os.Args[3], strings.Split(os.Args[4], ","))
+	if err := run(ctx, os.Args[1:]); err != nil {
+		if _, told := errors.AsType[*exec.ExitError](err); told {
+			os.Exit(1)
 		}
-	}
-	if err := run(ctx); err != nil {
 		fmt.Fprintln(os.Stderr, "chaos:", err)
 		os.Exit(1)
 	}
+}
+
+// run does what the first word says, if we were started by ourselves.
+func run(ctx context.Context, args []string) error {
+	switch {
+	case len(args) == 4 && args[0] == "scheduler":
+		return schedule(ctx, args[1], args[2], strings.Split(args[3], ","))
+	case len(args) > 0 && args[0] == apart:
+		return chaos(ctx, args[1:], true)
+	}
+	if ended, err := runApart(ctx, args); ended {
+		return err
+	}
+	return chaos(ctx, args, false)
 }
 
 // options of a run.
@@ -41,12 +54,14 @@ type options struct {
 	seed            uint64
 	heal            time.Duration // a round may take to heal; 0: as long as it wants
 	profile         string
-	only            string // a fault and a target, such as kill/leader
+	only            string // how the wanted faults begin, such as kill/leader
 	keep            bool
+	mounts          bool // we may make file systems: a disk can be full
 }
 
-func chaos(ctx context.Context) error {
-	var o options
+func chaos(ctx context.Context, args []string, mounts bool) error {
+	o := options{mounts: mounts}
+	flag := flag.NewFlagSet("chaos", flag.ExitOnError)
 	flag.StringVar(&o.binary, "binary", "bin/tender", "the tender to break")
 	flag.IntVar(&o.masters, "masters", 3, "how many masters: 3 or 5")
 	flag.IntVar(&o.agents, "agents", 5, "how many agents")
@@ -54,9 +69,9 @@ func chaos(ctx context.Context) error {
 	flag.Uint64Var(&o.seed, "seed", 1, "of the faults")
 	flag.DurationVar(&o.heal, "heal", 30*time.Second, "how long a round may take to heal; 0 = as long as it wants")
 	flag.StringVar(&o.profile, "profile", "lan", "times of Raft")
-	flag.StringVar(&o.only, "only", "", "one kind of fault, such as kill/leader")
+	flag.StringVar(&o.only, "only", "", "only faults that begin so, such as kill/leader or full")
 	flag.BoolVar(&o.keep, "keep", false, "leave the folder with all logs")
-	flag.Parse()
+	_ = flag.Parse(args) // exits itself
 	return runAll(ctx, o)
 }
 
@@ -72,16 +87,17 @@ func runAll(ctx context.Context, o options) (err error) {
 	r := &report{options: o}
 	for i, f := range plan(o) {
 		if err := c.round(ctx, i+1, f, r); err != nil {
+			r.print(os.Stdout)
 			return fmt.Errorf("round %d, %s: %w", i+1, f, err)
 		}
 	}
-	faults, err := c.verdict(ctx, r)
+	err = c.verdict(ctx, r)
+	r.print(os.Stdout)
+	if err == nil && len(r.broken) > 0 {
+		err = fmt.Errorf("promises were broken:\n  %s", strings.Join(r.broken, "\n  "))
+	}
 	if err != nil {
 		return err
-	}
-	r.print(os.Stdout)
-	if len(faults) > 0 {
-		return fmt.Errorf("promises were broken:\n  %s", strings.Join(faults, "\n  "))
 	}
 	return nil
 }

@@ -16,6 +16,10 @@ const restartAfter = 300 * time.Millisecond
 // startsMax bounds how often a process is started; more is a fault of its own.
 const startsMax = 500
 
+// hopelessEnds is how often a process may end by itself: a little more than it can while a
+// disk is full.
+const hopelessEnds = 60
+
 // node is a process that is broken and started again.
 type node struct {
 	name    string
@@ -75,11 +79,18 @@ func (n *node) endedItself(command *exec.Cmd) bool {
 	return n.wanted && n.command == command && n.starts < startsMax
 }
 
+// forgive forgets how often the process ended by itself while it could do no better.
+func (n *node) forgive() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.itself = 0
+}
+
 // hopeless says that the process ends again and again by itself.
 func (n *node) hopeless() bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return n.itself > 20
+	return n.itself > hopelessEnds
 }
 
 func (n *node) pid() int {

@@ -18,12 +18,13 @@ import (
 type report struct {
 	options   options
 	faults    map[string]int
-	failovers map[string][]time.Duration // from the fault to a new task RUNNING, by kind
+	failovers map[string][]time.Duration // from the fault to a new task RUNNING, by fault
 	healed    []time.Duration
 	last      string
 	tasks     map[string]int // by how they ended
 	proofs    int
 	writes    int
+	broken    []string // promises
 }
 
 func (r *report) add(f fault, began time.Time, healed time.Duration, l *ledger) {
@@ -33,17 +34,15 @@ func (r *report) add(f fault, began time.Time, healed time.Duration, l *ledger) 
 	r.faults[f.String()]++
 	r.healed = append(r.healed, healed)
 	r.last = ""
-	if f.whom != "leader" {
-		return
+	if f.whom == "agent" || f.whom == "follower" {
+		return // others run new tasks meanwhile
 	}
 	if at, ok := l.firstAfter(began, running); ok {
 		took := at.Sub(began)
-		r.failovers[f.how] = append(r.failovers[f.how], took)
+		r.failovers[f.String()] = append(r.failovers[f.String()], took)
 		r.last = fmt.Sprintf(", a new task ran after %v", took.Round(time.Millisecond))
 	}
 }
-
-func (r *report) lastFailover() string { return r.last }
 
 func (r *report) print(w io.Writer) {
 	fmt.Fprintf(w, "\n%d rounds with %d masters, %d agents, seed %d, profile %s\n", len(r.healed), r.options.masters, r.options.agents,
@@ -51,8 +50,11 @@ func (r *report) print(w io.Writer) {
 	for _, kind := range slices.Sorted(maps.Keys(r.faults)) {
 		fmt.Fprintf(w, "  %-16s %d\n", kind, r.faults[kind])
 	}
-	for _, how := range slices.Sorted(maps.Keys(r.failovers)) {
-		fmt.Fprintf(w, "from %s of the leader to a new task RUNNING: %s\n", how, spread(r.failovers[how]))
+	if !r.options.mounts {
+		fmt.Fprintln(w, "  no disk was full: this system does not let us mount one")
+	}
+	for _, kind := range slices.Sorted(maps.Keys(r.failovers)) {
+		fmt.Fprintf(w, "from %s to a new task RUNNING: %s\n", kind, spread(r.failovers[kind]))
 	}
 	fmt.Fprintf(w, "from the end of a fault to all well: %s\n", spread(r.healed))
 	fmt.Fprintf(w, "tasks:")
@@ -63,29 +65,32 @@ func (r *report) print(w io.Writer) {
 }
 
 func spread(times []time.Duration) string {
+	if len(times) == 0 {
+		return "never"
+	}
 	times = slices.Sorted(slices.Values(times))
 	at := func(p float64) time.Duration { return times[int(p*float64(len(times)-1)+0.5)].Round(time.Millisecond) }
 	return fmt.Sprintf("p50 %v, p99 %v, max %v (n=%d)", at(0.5), at(0.99), at(1), len(times))
 }
 
-// verdict ends the launching, awaits every task's end, and says which promises were
+// verdict ends the launching, awaits every task's end, and reports which promises were
 // broken.
-func (c *cluster) verdict(ctx context.Context, r *report) (broken []string, err error) {
+func (c *cluster) verdict(ctx context.Context, r *report) error {
 	if err := os.WriteFile(filepath.Join(c.dir, "stop"), nil, 0o600); err != nil {
-		return nil, err
+		return err
 	}
-	err = c.await(ctx, "the last task's end", 4*c.options.heal, func(context.Context) string {
+	err := c.await(ctx, "the last task's end", 4*c.options.heal, func(context.Context) string {
 		if c.ledger.settled {
 			return ""
 		}
 		return fmt.Sprintf("%d tasks are open: %s", len(c.ledger.open()), strings.Join(c.ledger.open(), " "))
 	})
+	r.broken = append(r.broken, c.judgeTasks(r)...)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	broken = append(c.judgeTasks(r), c.judgeStore(r)...)
-	err = c.await(ctx, "equal registries", 4*c.options.heal, c.disagreement)
-	return broken, err
+	r.broken = append(r.broken, c.judgeStore(r)...)
+	return c.await(ctx, "equal registries", 4*c.options.heal, c.disagreement)
 }
 
 // judgeTasks: every task that was launched has ended once, and its proof is there if,

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -17,6 +18,8 @@ import (
 const (
 	inFlightMax = 4
 	putEvery    = 500 * time.Millisecond
+	putFatEvery = 40 * time.Millisecond
+	fatBytes    = 4000
 	settleEvery = time.Second
 	putKeys     = 20
 )
@@ -63,8 +66,11 @@ func (s *scheduler) Subscribed(_ context.Context, client *framework.Client) erro
 	return s.journal.say("active", s.name)
 }
 
-func (s *scheduler) stopping() bool {
-	_, err := os.Stat(filepath.Join(s.dir, "stop"))
+func (s *scheduler) stopping() bool { return s.told("stop") }
+
+// told looks for a file by which we are told something.
+func (s *scheduler) told(what string) bool {
+	_, err := os.Stat(filepath.Join(s.dir, what))
 	return err == nil
 }
 
@@ -117,12 +123,15 @@ func (s *scheduler) Update(_ context.Context, status api.Status) error {
 // to the journal.
 func (s *scheduler) put() {
 	for n := 0; s.ctx.Err() == nil && !s.stopping(); n++ {
-		key, value := fmt.Sprintf("key-%d", n%putKeys), fmt.Sprintf("%s-%d-%d", s.name, os.Getpid(), n)
+		key, value, every := fmt.Sprintf("key-%d", n%putKeys), fmt.Sprintf("%s-%d-%d", s.name, os.Getpid(), n), putEvery
+		if s.told("fat") { // to fill a disk
+			value, every = value+strings.Repeat(".", fatBytes), putFatEvery
+		}
 		entry, err := s.client.Store().Put(s.ctx, key, []byte(value), framework.AnyVersion)
 		if err == nil {
 			_ = s.journal.say("put", key, strconv.FormatUint(entry.Version, 10), value) // then it counts for nothing
 		}
-		pause(s.ctx, putEvery)
+		pause(s.ctx, every)
 	}
 }
 

@@ -1,0 +1,52 @@
+package main
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"syscall"
+)
+
+// apart is the word by which we know that we have file systems of our own.
+const apart = "apart"
+
+// runApart runs this program again where the file systems that it mounts are its own,
+// and end with it. ended is false where that is not allowed.
+func runApart(ctx context.Context, args []string) (ended bool, err error) {
+	self, err := os.Executable()
+	if err != nil {
+		return true, err
+	}
+	command := exec.CommandContext(ctx, self, append([]string{apart}, args...)...)
+	command.Stdin, command.Stdout, command.Stderr = os.Stdin, os.Stdout, os.Stderr
+	command.Cancel = func() error { return command.Process.Signal(syscall.SIGTERM) } // it cleans up
+	command.SysProcAttr = &syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWNS}
+	if uid, gid := os.Getuid(), os.Getgid(); uid != 0 {
+		command.SysProcAttr = &syscall.SysProcAttr{
+			Cloneflags:  syscall.CLONE_NEWUSER | syscall.CLONE_NEWNS,
+			UidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: uid, Size: 1}},
+			GidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: gid, Size: 1}},
+		}
+	}
+	if err := command.Start(); err != nil {
+		return false, nil //nolint:nilerr // without them, then
+	}
+	return true, command.Wait()
+}
+
+// smallDiskSize holds a log of many rounds.
+const smallDiskSize = "size=96m"
+
+func mountSmallDisk(dir string) (*smallDisk, error) {
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		return nil, err
+	}
+	if err := syscall.Mount("tender-chaos", dir, "tmpfs", 0, smallDiskSize); err != nil {
+		return nil, err
+	}
+	return &smallDisk{dir}, nil
+}
+
+func (d *smallDisk) unmount() {
+	_ = syscall.Unmount(d.dir, syscall.MNT_DETACH) // else it ends with us
+}
