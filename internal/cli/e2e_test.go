@@ -1,12 +1,11 @@
 package cli_test
 
 import (
-	"bufio"
 	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -66,136 +65,6 @@ func needsBinary(t *testing.T) string {
 		t.Fatal(err)
 	}
 	return name
-}
-
-// proc is a running tender.
-type proc struct {
-	t      *testing.T
-	cmd    *exec.Cmd
-	lines  chan string // of both outputs; closed at their end
-	stdout bytes.Buffer
-	stderr bytes.Buffer
-	said   []string // and not awaited yet
-	ended  chan struct{}
-	code   int
-}
-
-// start starts the binary; the test's end kills what is still there.
-func start(t *testing.T, env []string, args ...string) *proc {
-	t.Helper()
-	p := &proc{t: t, cmd: exec.Command(needsBinary(t), args...), lines: make(chan string, 10_000), ended: make(chan struct{})}
-	p.cmd.Env = append(os.Environ(), env...)
-	stdout, stderr := p.pipe(&p.stdout), p.pipe(&p.stderr)
-	p.cmd.Stdout, p.cmd.Stderr = stdout.w, stderr.w
-	if err := p.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	go func() { // ends with the process
-		defer close(p.ended)
-		err := p.cmd.Wait()
-		stdout.close()
-		stderr.close()
-		close(p.lines)
-		p.code = p.cmd.ProcessState.ExitCode()
-		if status, ok := p.cmd.ProcessState.Sys().(syscall.WaitStatus); ok && status.Signaled() {
-			p.code = 128 + int(status.Signal())
-		}
-		var exited *exec.ExitError
-		if err != nil && !errors.As(err, &exited) {
-			t.Errorf("%v: %v", args, err)
-		}
-	}()
-	t.Cleanup(func() {
-		if !p.over() {
-			_ = p.cmd.Process.Kill() // it may just have ended
-		}
-		<-p.ended
-		if t.Failed() {
-			t.Logf("%s\nstdout:\n%sstderr:\n%s", strings.Join(args, " "), &p.stdout, &p.stderr)
-		}
-	})
-	return p
-}
-
-type pipe struct {
-	w    *io.PipeWriter
-	done chan struct{}
-}
-
-// pipe copies an output into a buffer and line by line into the channel. A full channel loses lines, not the process.
-func (p *proc) pipe(into *bytes.Buffer) pipe {
-	r, w := io.Pipe()
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		lines := bufio.NewReader(r)
-		for {
-			line, err := lines.ReadString('\n')
-			into.WriteString(line)
-			if line != "" {
-				select {
-				case p.lines <- line:
-				default:
-				}
-			}
-			if err != nil {
-				return
-			}
-		}
-	}()
-	return pipe{w, done}
-}
-
-func (p pipe) close() {
-	_ = p.w.Close() // never fails
-	<-p.done
-}
-
-func (p *proc) over() bool {
-	select {
-	case <-p.ended:
-		return true
-	default:
-		return false
-	}
-}
-
-// await returns when the process has said a line with the words. Each line is taken once; the two outputs have no order.
-func (p *proc) await(words string) {
-	p.t.Helper()
-	has := func(line string) bool { return strings.Contains(line, words) }
-	if i := slices.IndexFunc(p.said, has); i >= 0 {
-		p.said = slices.Delete(p.said, i, i+1)
-		return
-	}
-	for line := range p.lines {
-		if has(line) {
-			return
-		}
-		p.said = append(p.said, line)
-	}
-	p.t.Fatalf("%v ended without saying %q:\n%s", p.cmd.Args[1:], words, strings.Join(p.said, ""))
-}
-
-// wait returns the exit code.
-func (p *proc) wait() int {
-	<-p.ended
-	return p.code
-}
-
-func (p *proc) signal(s syscall.Signal) {
-	p.t.Helper()
-	if err := p.cmd.Process.Signal(s); err != nil {
-		p.t.Fatal(err)
-	}
-}
-
-// tender runs a command to its end.
-func tender(t *testing.T, env []string, args ...string) (stdout, stderr string, code int) {
-	t.Helper()
-	p := start(t, env, args...)
-	code = p.wait()
-	return p.stdout.String(), p.stderr.String(), code
 }
 
 // devCluster is a running `tender dev` as dev.json describes it.
@@ -282,11 +151,10 @@ func until(t *testing.T, what string, yes func() bool) {
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
 	for !yes() {
-		select {
-		case <-tick.C:
-		case <-t.Context().Done():
-			t.Fatalf("never: %s", what)
+		if t.Failed() {
+			t.Fatalf("will not come any more: %s", what)
 		}
+		<-tick.C
 	}
 }
 
@@ -523,7 +391,9 @@ func TestChaosKilledAgentWhileATaskRuns(t *testing.T) {
 	run.await("more")
 	agent.signal(syscall.SIGKILL)
 	agent.wait()
-	until(t, "the master has noticed", func() bool { return get(t, d.env, "agents").Items[0].State == "DISCONNECTED" })
+	until(t, "the master has noticed", func() bool { // on a slow machine it is TOMBSTONE before anyone looks
+		return slices.Contains([]string{"DISCONNECTED", "TOMBSTONE"}, get(t, d.env, "agents").Items[0].State)
+	})
 	// The task ends while no agent looks.
 	if err := os.WriteFile(gate, nil, 0o600); err != nil {
 		t.Fatal(err)
@@ -555,17 +425,19 @@ func TestTwoAgentsDoNotShareAPort(t *testing.T) {
 	}
 }
 
+// freePort finds a port below the range from which systems take the ports of outgoing connections: between the kill of
+// an agent and its next start nothing else may take it.
 func freePort(t *testing.T) int {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+	for {
+		port := 20_000 + rand.IntN(12_000)
+		listener, err := net.Listen("tcp", "127.0.0.1:"+strconv.Itoa(port))
+		if err != nil {
+			continue
+		}
+		if err := listener.Close(); err != nil {
+			t.Fatal(err)
+		}
+		return port
 	}
-	defer func() { _ = listener.Close() }() // only its port is wanted
-	_, port, _ := strings.Cut(listener.Addr().String(), ":")
-	number, err := strconv.Atoi(port)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return number
 }

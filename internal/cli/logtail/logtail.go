@@ -37,6 +37,8 @@ type Source struct {
 	Offset int64
 	// Patience is how long an agent that does not answer is asked again once the task has ended. Default 10 s.
 	Patience time.Duration
+	// Silence is how long an agent may say nothing in the middle of its answer once the task has ended. Default 10 s.
+	Silence time.Duration
 }
 
 const (
@@ -80,7 +82,7 @@ func (s *Source) live(ctx context.Context, w io.Writer, ended <-chan struct{}) e
 	}()
 	for pause := pauseMin; ; {
 		before := s.Offset
-		err := s.once(ctx, w, true)
+		err := s.once(ctx, w, true, silence{})
 		switch {
 		case errors.As(err, new(writeFailed)):
 			return err
@@ -107,7 +109,7 @@ func (s *Source) Rest(ctx context.Context, w io.Writer) error {
 	deadline := time.Now().Add(patience)
 	for pause := pauseMin; ; pause = min(2*pause, pauseMax) {
 		before := s.Offset
-		err := s.once(ctx, w, false)
+		err := s.rest(ctx, w)
 		switch {
 		case err == nil && s.Offset == before:
 			return nil
@@ -116,6 +118,8 @@ func (s *Source) Rest(ctx context.Context, w io.Writer) error {
 			continue
 		case errors.As(err, new(writeFailed)), errors.Is(err, ErrNone), ctx.Err() != nil:
 			return err
+		case s.Offset > before:
+			deadline = time.Now().Add(patience)
 		case time.Now().After(deadline):
 			return fmt.Errorf("the %s of %s could not be read to its end: %w", s.Stream, s.Task, err)
 		}
@@ -125,8 +129,46 @@ func (s *Source) Rest(ctx context.Context, w io.Writer) error {
 	}
 }
 
+// errSilent is an agent that took the question and said nothing more: it may be stopped.
+var errSilent = errors.New("the agent does not go on with its answer")
+
+// silence ends a request whose agent is silent for too long. Its zero value waits for ever.
+type silence struct {
+	timer *time.Timer
+	most  time.Duration
+}
+
+func (s silence) begins() {
+	if s.timer != nil {
+		s.timer.Reset(s.most)
+	}
+}
+
+func (s silence) ends() {
+	if s.timer != nil {
+		s.timer.Stop()
+	}
+}
+
+// rest makes one request for what is there, with an agent that may fall silent.
+func (s *Source) rest(ctx context.Context, w io.Writer) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	most := s.Silence
+	if most == 0 {
+		most = 10 * time.Second
+	}
+	quiet := silence{time.AfterFunc(most, func() { cancel(errSilent) }), most}
+	defer quiet.ends()
+	err := s.once(ctx, w, false, quiet)
+	if err != nil && errors.Is(context.Cause(ctx), errSilent) {
+		return errSilent
+	}
+	return err
+}
+
 // once makes one request and copies its answer.
-func (s *Source) once(ctx context.Context, w io.Writer, follow bool) error {
+func (s *Source) once(ctx context.Context, w io.Writer, follow bool, quiet silence) error {
 	address, err := s.Address(ctx)
 	if err != nil {
 		return err
@@ -150,7 +192,7 @@ func (s *Source) once(ctx context.Context, w io.Writer, follow bool) error {
 	if err := refused(response); err != nil {
 		return err
 	}
-	return s.copy(w, response.Body)
+	return s.copy(w, response.Body, quiet)
 }
 
 func (s *Source) url(address string, follow bool) string {
@@ -177,11 +219,14 @@ func refused(response *http.Response) error {
 	return fmt.Errorf("the agent answers %s: %s", response.Status, strings.TrimSpace(string(why)))
 }
 
-// copy moves the offset by what was written, so that what is asked for again begins there.
-func (s *Source) copy(w io.Writer, body io.Reader) error {
+// copy moves the offset by what was written, so that what is asked for again begins there. A writer
+// may take its time: the agent is not silent meanwhile.
+func (s *Source) copy(w io.Writer, body io.Reader, quiet silence) error {
 	chunk := make([]byte, chunkBytes)
 	for {
+		quiet.begins()
 		n, err := body.Read(chunk)
+		quiet.ends()
 		if n > 0 {
 			wrote, failed := w.Write(chunk[:n])
 			s.Offset += int64(wrote)

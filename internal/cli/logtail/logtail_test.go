@@ -192,6 +192,24 @@ func TestRestGivesUpWithAReason(t *testing.T) {
 	}
 }
 
+// A stopped agent takes connections and says nothing; the rest of a task's output is not worth waiting for ever.
+func TestRestGivesUpOnASilentAgent(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Query().Get("offset") == "0" {
+			fmt.Fprint(w, "some")
+			w.(http.Flusher).Flush()
+		}
+		<-r.Context().Done()
+	}))
+	defer server.Close()
+	s, out := source(server), &text{}
+	s.Patience, s.Silence = time.Nanosecond, 50*time.Millisecond
+	err := s.Rest(t.Context(), out)
+	if err == nil || !strings.Contains(err.Error(), "does not go on") || !strings.HasPrefix("some", out.String()) {
+		t.Errorf("got %v, %q", err, out)
+	}
+}
+
 type full struct{}
 
 func (full) Write([]byte) (int, error) { return 0, errors.New("disk full") }

@@ -1,0 +1,188 @@
+package cli_test
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+)
+
+// proc is a running tender.
+type proc struct {
+	t      *testing.T
+	cmd    *exec.Cmd
+	lines  chan string // of both outputs; closed at their end
+	stdout bytes.Buffer
+	stderr bytes.Buffer
+	said   []string // and not awaited yet
+	ended  chan struct{}
+	code   int
+	told   atomic.Bool // to end: it ends by itself, by a signal of the test, or at the test's end
+}
+
+// running are the processes of a test. A daemon that ends untold takes the others with it: what a test awaits of them
+// would never come.
+var running struct {
+	sync.Mutex
+	of map[*testing.T][]*proc
+}
+
+func (p *proc) enter() {
+	running.Lock()
+	defer running.Unlock()
+	if running.of == nil {
+		running.of = map[*testing.T][]*proc{}
+	}
+	running.of[p.t] = append(running.of[p.t], p)
+}
+
+// endedUntold fails the test, and ends its other processes so that nobody waits for them.
+func (p *proc) endedUntold() {
+	running.Lock()
+	defer running.Unlock()
+	p.t.Errorf("%v ended by itself with %d", p.cmd.Args[1:], p.code)
+	for _, other := range running.of[p.t] {
+		if other != p && !other.over() {
+			_ = other.cmd.Process.Kill() // it may just have ended
+		}
+	}
+}
+
+// start starts the binary; the test's end kills what is still there.
+func start(t *testing.T, env []string, args ...string) *proc {
+	t.Helper()
+	return launch(t, env, !slices.Contains([]string{"dev", "agent", "master"}, args[0]), args)
+}
+
+// launch starts the binary; mayEnd says that it may end untold.
+func launch(t *testing.T, env []string, mayEnd bool, args []string) *proc {
+	t.Helper()
+	p := &proc{t: t, cmd: exec.Command(needsBinary(t), args...), lines: make(chan string, 10_000), ended: make(chan struct{})}
+	p.told.Store(mayEnd)
+	p.cmd.Env = append(os.Environ(), env...)
+	stdout, stderr := p.pipe(&p.stdout), p.pipe(&p.stderr)
+	p.cmd.Stdout, p.cmd.Stderr = stdout.w, stderr.w
+	if err := p.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	p.enter()
+	go func() { // ends with the process
+		defer close(p.ended)
+		err := p.cmd.Wait()
+		stdout.close()
+		stderr.close()
+		close(p.lines)
+		p.code = p.cmd.ProcessState.ExitCode()
+		if status, ok := p.cmd.ProcessState.Sys().(syscall.WaitStatus); ok && status.Signaled() {
+			p.code = 128 + int(status.Signal())
+		}
+		var exited *exec.ExitError
+		if err != nil && !errors.As(err, &exited) {
+			t.Errorf("%v: %v", args, err)
+		}
+		if !p.told.Load() {
+			p.endedUntold()
+		}
+	}()
+	t.Cleanup(func() {
+		p.told.Store(true)
+		if !p.over() {
+			_ = p.cmd.Process.Kill() // it may just have ended
+		}
+		<-p.ended
+		if t.Failed() {
+			t.Logf("%s\nstdout:\n%sstderr:\n%s", strings.Join(args, " "), &p.stdout, &p.stderr)
+		}
+	})
+	return p
+}
+
+type pipe struct {
+	w    *io.PipeWriter
+	done chan struct{}
+}
+
+// pipe copies an output into a buffer and line by line into the channel. A full channel loses lines, not the process.
+func (p *proc) pipe(into *bytes.Buffer) pipe {
+	r, w := io.Pipe()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		lines := bufio.NewReader(r)
+		for {
+			line, err := lines.ReadString('\n')
+			into.WriteString(line)
+			if line != "" {
+				select {
+				case p.lines <- line:
+				default:
+				}
+			}
+			if err != nil {
+				return
+			}
+		}
+	}()
+	return pipe{w, done}
+}
+
+func (p pipe) close() {
+	_ = p.w.Close() // never fails
+	<-p.done
+}
+
+func (p *proc) over() bool {
+	select {
+	case <-p.ended:
+		return true
+	default:
+		return false
+	}
+}
+
+// await returns when the process has said a line with the words. Each line is taken once; the two outputs have no order.
+func (p *proc) await(words string) {
+	p.t.Helper()
+	has := func(line string) bool { return strings.Contains(line, words) }
+	if i := slices.IndexFunc(p.said, has); i >= 0 {
+		p.said = slices.Delete(p.said, i, i+1)
+		return
+	}
+	for line := range p.lines {
+		if has(line) {
+			return
+		}
+		p.said = append(p.said, line)
+	}
+	p.t.Fatalf("%v ended without saying %q:\n%s", p.cmd.Args[1:], words, strings.Join(p.said, ""))
+}
+
+// wait returns the exit code.
+func (p *proc) wait() int {
+	<-p.ended
+	return p.code
+}
+
+func (p *proc) signal(s syscall.Signal) {
+	p.t.Helper()
+	p.told.Store(true)
+	if err := p.cmd.Process.Signal(s); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// tender runs a command to its end, also a daemon that is expected to refuse.
+func tender(t *testing.T, env []string, args ...string) (stdout, stderr string, code int) {
+	t.Helper()
+	p := launch(t, env, true, args)
+	code = p.wait()
+	return p.stdout.String(), p.stderr.String(), code
+}
