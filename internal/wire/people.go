@@ -1,48 +1,14 @@
 package wire
 
 import (
-	"bytes"
-	"encoding/json"
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
 
-	"google.golang.org/protobuf/encoding/protojson"
-	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/structpb"
 
 	"github.com/tenderhq/tender/api"
 )
-
-// JSON writes a message for people and programs: the names of the .proto files, every
-// field present (so a list without items is []), two spaces of indentation, the same
-// bytes for the same message.
-func JSON(m proto.Message) ([]byte, error) {
-	compact, err := protojson.MarshalOptions{UseProtoNames: true, EmitUnpopulated: true}.Marshal(m)
-	if err != nil {
-		return nil, fmt.Errorf("wire.json: %w", err)
-	}
-	// protojson varies its spaces on purpose; they are made anew.
-	var tight, indented bytes.Buffer
-	if err := json.Compact(&tight, compact); err != nil {
-		return nil, fmt.Errorf("wire.json: %w", err)
-	}
-	if err := json.Indent(&indented, tight.Bytes(), "", "  "); err != nil {
-		return nil, fmt.Errorf("wire.json: %w", err)
-	}
-	indented.WriteByte('\n')
-	return indented.Bytes(), nil
-}
-
-// FromJSON reads a message as JSON writes it, or with fewer fields. The error names
-// what is wrong.
-func FromJSON(text []byte, m proto.Message) error {
-	if err := protojson.Unmarshal(text, m); err != nil {
-		return api.E("wire.json", api.Invalid, "", err)
-	}
-	return nil
-}
 
 // ResourcesStruct shows a bundle as people and programs read it:
 // {"cpus":4,"mem":1024,"ports":"[31000-31009]","disk(eng)":100}.

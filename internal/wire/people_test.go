@@ -62,6 +62,25 @@ func TestJSON(t *testing.T) {
 	}
 }
 
+func TestJSONWritesNumbersAsNumbers(t *testing.T) {
+	view := &apiv1.ListFrameworksResponse{AppliedIndex: 1<<53 + 1, Items: []*apiv1.FrameworkView{{
+		Session: 1 << 53, Labels: map[string]string{"a<é\"\u2028": "1", "b": "2"},
+	}, {Session: 7}}}
+	text, err := wire.JSON(view)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{`"applied_index": "9007199254740993"`, `"session": 9007199254740992,`, `"session": 7,`, `"since": null`, `"b": "2"`} {
+		if !bytes.Contains(text, []byte(want)) {
+			t.Errorf("no %s in\n%s", want, text)
+		}
+	}
+	read := new(apiv1.ListFrameworksResponse)
+	if err := wire.FromJSON(text, read); err != nil || !proto.Equal(read, view) {
+		t.Fatalf("%v %v", err, read)
+	}
+}
+
 func TestResourcesForTables(t *testing.T) {
 	text := "cpus:0.5;disk(eng,dynamic,volume=v1):100;ports:[1-3,9];zones:{a}"
 	resources, err := api.ParseResources(text)
