@@ -42,6 +42,33 @@ func TestNoMemoryWhenNothingChanges(t *testing.T) {
 	}
 }
 
+// The same with unmet demand, limits, guarantees and a policy that preempts.
+func TestNoMemoryWhenNothingCanBeDone(t *testing.T) {
+	b := New(allocator.Config{}, Options{Ranked: true, Preempts: true})
+	for i := range 10 {
+		b.SetAgent(allocator.Agent{ID: api.AgentID(fmt.Sprint("a", i)), Total: api.Scalars(4, 4096), Offerable: true})
+	}
+	for i := range 5 {
+		id, role := api.FrameworkID(fmt.Sprint("f", i)), api.Role(fmt.Sprint("r", i))
+		b.SetRole(allocator.Role{Role: role, Priority: i, Limit: api.Scalars(10, 0), Guarantee: api.Scalars(2, 1024)})
+		b.SetFramework(allocator.Framework{ID: id, Roles: []api.Role{role}, Active: true, Constraint: `zone != "moon"`})
+		b.SetDemand(id, role, []api.Shape{{Resources: api.Scalars(3, 512), Count: 100}, {Resources: api.Scalars(30, 512), Count: 1}})
+	}
+	now := time.Unix(0, 0)
+	for range 3 {
+		for _, offer := range b.Allocate(now).Offers {
+			offer.Task = api.TaskID(fmt.Sprint("t", offer.Agent))
+			b.Launch(offer)
+		}
+	}
+	if n := testing.AllocsPerRun(100, func() {
+		b.Allocate(now)
+		b.Wake()
+	}); n != 0 {
+		t.Fatalf("%v allocations", n)
+	}
+}
+
 // Filters that are forgotten or replaced leave no memory behind, however often.
 func TestFiltersAreSwept(t *testing.T) {
 	b := filled(t, 10, 3)

@@ -74,7 +74,11 @@ func panel(svg *strings.Builder, left float64, title, unit string, least, most i
 		fmt.Fprintf(svg, `<line x1="%.0f" x2="%.0f" y1="%.1f" y2="%.1f" stroke="#ddd"/>`, left, left+panelWidth, down(d), down(d))
 		fmt.Fprintf(svg, `<text x="%.0f" y="%.1f" text-anchor="end" fill="#444">%s</text>`+"\n", left-6, down(d)+4, d)
 	}
-	for x := least; x <= most; x *= 10 {
+	marks := []int{most}
+	for x := least; x < most; x *= 10 {
+		marks = append(marks, x)
+	}
+	for _, x := range marks {
 		fmt.Fprintf(svg, `<line x1="%.1f" x2="%.1f" y1="%.0f" y2="%.0f" stroke="#ddd"/>`, across(x), across(x), panelTop, panelTop+panelHeight)
 		fmt.Fprintf(svg, `<text x="%.1f" y="%.0f" text-anchor="middle" fill="#444">%d</text>`+"\n", across(x), panelTop+panelHeight+18, x)
 	}
