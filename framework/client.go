@@ -3,6 +3,7 @@ package framework
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 
 	"google.golang.org/grpc"
@@ -19,12 +20,13 @@ type Client struct {
 	loop  *loop
 	ended chan struct{} // closed when Run ends
 
-	mu      sync.Mutex
-	id      api.FrameworkID
-	session uint64
-	writes  uint64           // to the store, so far
-	conn    *grpc.ClientConn // to the leader; nil between sessions
-	changed chan struct{}    // closed and replaced when a session begins or ends
+	mu        sync.Mutex
+	framework api.Framework // what it says of itself; its maps and lists are never edited
+	updates   uint64        // that have come into effect
+	session   uint64
+	writes    uint64           // to the store, so far
+	conn      *grpc.ClientConn // to the leader; nil between sessions
+	changed   chan struct{}    // closed and replaced when a session begins or ends
 }
 
 var errEnded = errors.New("Run has ended")
@@ -48,7 +50,7 @@ func (c *Client) ask(op string, request func()) error {
 func (c *Client) FrameworkID() api.FrameworkID {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.id
+	return c.framework.ID
 }
 
 // Answer answers offers that were kept. Tasks whose offers are gone end DROPPED
@@ -87,9 +89,8 @@ func (l *loop) sendKill(t *task) { l.send(protocol.Kill{Task: t.id, Agent: t.age
 // of some shapes revives the role; one of none means that nothing is wanted.
 func (c *Client) Demand(demand api.Demand) error {
 	const op = "framework.demand"
-	wishes := c.loop.wishes // its roles never change
-	if demand.Role == "" && len(wishes.roles) == 1 {
-		demand.Role = wishes.roles[0]
+	if roles := c.rolesNow(); demand.Role == "" && len(roles) == 1 {
+		demand.Role = roles[0]
 	}
 	if err := c.checkRoles(op, demand.Role); err != nil {
 		return err
@@ -106,7 +107,7 @@ func (c *Client) Demand(demand api.Demand) error {
 		}
 	}
 	return c.ask(op, func() {
-		if wishes.demand(demand) {
+		if c.loop.wishes.demand(demand) {
 			c.loop.send(protocol.Revive{Roles: []api.Role{demand.Role}})
 		}
 		c.loop.sendDemand(demand.Role)
@@ -133,12 +134,20 @@ func (l *loop) endAnswering() {
 }
 
 func (c *Client) checkRoles(op string, roles ...api.Role) error {
+	mine := c.rolesNow()
 	for _, role := range roles {
-		if !c.loop.wishes.has(role) {
-			return api.E(op, api.Invalid, role, fmt.Errorf("the framework subscribed to the roles %v", c.loop.wishes.roles))
+		if !slices.Contains(mine, role) {
+			return api.E(op, api.Invalid, role, fmt.Errorf("the framework subscribed to the roles %v", mine))
 		}
 	}
 	return nil
+}
+
+// rolesNow are the framework's roles as far as the masters have agreed.
+func (c *Client) rolesNow() []api.Role {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.framework.Roles
 }
 
 // Suppress stops offers for the roles; none = all.

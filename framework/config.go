@@ -88,26 +88,33 @@ func (c Config) faults() []error {
 			faults = append(faults, err)
 		}
 	}
-	if c.FailoverTimeout < 0 {
-		refuse("FailoverTimeout is %v; it must not be negative", c.FailoverTimeout)
-	}
 	for _, address := range c.Masters {
 		if _, _, err := net.SplitHostPort(address); err != nil {
 			refuse("master %q is no host:port: %w", address, err)
 		}
 	}
-	for i, role := range c.Roles {
+	return append(faults, faultsOf(c.framework())...)
+}
+
+// faultsOf judges what a framework says of itself, as far as the SDK can.
+func faultsOf(f api.Framework) []error {
+	var faults []error
+	refuse := func(format string, args ...any) { faults = append(faults, fmt.Errorf(format, args...)) }
+	if f.FailoverTimeout < 0 {
+		refuse("FailoverTimeout is %v; it must not be negative", f.FailoverTimeout)
+	}
+	for i, role := range f.Roles {
 		if err := role.Check(); err != nil {
 			faults = append(faults, err)
 		}
-		if slices.Contains(c.Roles[:i], role) {
+		if slices.Contains(f.Roles[:i], role) {
 			refuse("role %q is named twice", role)
 		}
 	}
-	if err := c.MinOffer.Check(); err != nil {
+	if err := f.MinOffer.Check(); err != nil {
 		refuse("MinOffer: %w", err)
 	}
-	if err := c.MaxOffer.Check(); err != nil {
+	if err := f.MaxOffer.Check(); err != nil {
 		refuse("MaxOffer: %w", err)
 	}
 	return faults

@@ -63,6 +63,8 @@ func (l *loop) event(ctx context.Context, event protocol.SchedulerEvent, now tim
 		l.callRescinded(l.offers.rescinded(event.Offers), event.Why)
 	case protocol.Update:
 		l.heardStatus(event.Status)
+	case protocol.FrameworkUpdated:
+		l.updateEnded(event.Number, nil)
 	case protocol.Refused:
 		l.refused(event, now)
 	default:
@@ -175,6 +177,9 @@ func (l *loop) refused(event protocol.Refused, now time.Time) {
 		for _, t := range l.book.refused(event.Number) {
 			l.heardStatus(l.refusal(t.id, t.agent, event.Err))
 		}
+		return
+	}
+	if l.updateEnded(event.Number, event.Err) {
 		return
 	}
 	l.log.Warn("call refused", "number", event.Number, "error", event.Err)

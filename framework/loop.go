@@ -39,7 +39,9 @@ type loop struct {
 	term      api.Term // the newest that was heard (R1)
 	book      *book
 	wishes    *wishes
-	tearing   bool // the user wants the framework removed
+	updates   []*update // of the framework itself; the first is at the master
+	changes   uint64    // how many of them have come into effect
+	tearing   bool      // the user wants the framework removed
 	began     time.Time
 	greeted   bool  // a first session, or a place in the queue, was had
 	trouble   error // the latest reason why there is no session
@@ -89,7 +91,7 @@ func newLoop(config Config, scheduler Scheduler) *loop {
 		began:     time.Now(),
 		timer:     time.NewTimer(0),
 	}
-	l.client = &Client{loop: l, ended: make(chan struct{}), changed: make(chan struct{}), id: config.ID}
+	l.client = &Client{loop: l, ended: make(chan struct{}), changed: make(chan struct{}), framework: l.framework}
 	return l
 }
 
@@ -183,6 +185,7 @@ func (l *loop) end() {
 	if l.link != nil {
 		l.link.finish()
 	}
+	l.endUpdates()
 	close(l.client.ended)
 	close(l.callbacks.jobs)
 	if l.dialStop != nil {

@@ -169,6 +169,7 @@ func (l *loop) start(ctx context.Context, event protocol.Subscribed, now time.Ti
 	for _, call := range l.wishes.calls() {
 		l.send(call)
 	}
+	l.sendUpdate()
 	for _, t := range l.book.kills() {
 		l.sendKill(t)
 	}
@@ -227,6 +228,7 @@ func (l *loop) drop(err error, now time.Time) {
 	l.link = nil
 	l.cleanup.Go(link.close)
 	l.accepts = accepts{}
+	l.unsendUpdate()
 	l.showing = false
 	l.callbacks.skip()
 	l.callRescinded(l.offers.drop(), "the session has ended: "+err.Error())

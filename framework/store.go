@@ -180,7 +180,7 @@ func (c *Client) place(ctx context.Context) (place, <-chan struct{}, error) {
 	for {
 		c.mu.Lock()
 		conn, changed := c.conn, c.changed
-		session := &apiv1.StoreSession{FrameworkId: string(c.id), Session: c.session, Instance: string(c.loop.instance)}
+		session := &apiv1.StoreSession{FrameworkId: string(c.framework.ID), Session: c.session, Instance: string(c.loop.instance)}
 		c.mu.Unlock()
 		select {
 		case <-ctx.Done():
@@ -212,7 +212,7 @@ func (c *Client) nextWrite() uint64 {
 func (c *Client) subscribed(id api.FrameworkID, session uint64, conn *grpc.ClientConn) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.id, c.session, c.conn = id, session, conn
+	c.framework.ID, c.session, c.conn = id, session, conn
 	close(c.changed)
 	c.changed = make(chan struct{})
 }

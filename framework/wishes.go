@@ -75,4 +75,13 @@ func (w *wishes) calls() []protocol.SchedulerCall {
 	return calls
 }
 
-func (w *wishes) has(role api.Role) bool { return slices.Contains(w.roles, role) }
+// join replaces the roles; what was wished for one that is left is forgotten.
+func (w *wishes) join(roles []api.Role) {
+	for _, role := range w.roles {
+		if !slices.Contains(roles, role) {
+			delete(w.suppressed, role)
+			delete(w.demands, role)
+		}
+	}
+	w.roles = roles
+}

@@ -1481,7 +1481,9 @@ func (x *AnswerInverse) GetAccept() bool {
 	return false
 }
 
-// UpdateFramework replaces what Subscribe said, but ID, name and Standby.
+// UpdateFramework replaces what Subscribe said, but ID, name and Standby. It is
+// answered by FrameworkUpdated once the quorum has it, or by Refused; a second copy is
+// committed and answered again. Offers in a role that was left are rescinded before.
 type UpdateFramework struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Framework     *Framework             `protobuf:"bytes,1,opt,name=framework,proto3" json:"framework,omitempty"`
@@ -1672,6 +1674,7 @@ type SchedulerEvent struct {
 	//	*SchedulerEvent_AgentLost
 	//	*SchedulerEvent_Heartbeat
 	//	*SchedulerEvent_Settled
+	//	*SchedulerEvent_Updated
 	Event         isSchedulerEvent_Event `protobuf_oneof:"event"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1840,6 +1843,15 @@ func (x *SchedulerEvent) GetSettled() *Settled {
 	return nil
 }
 
+func (x *SchedulerEvent) GetUpdated() *FrameworkUpdated {
+	if x != nil {
+		if x, ok := x.Event.(*SchedulerEvent_Updated); ok {
+			return x.Updated
+		}
+	}
+	return nil
+}
+
 type isSchedulerEvent_Event interface {
 	isSchedulerEvent_Event()
 }
@@ -1900,6 +1912,10 @@ type SchedulerEvent_Settled struct {
 	Settled *Settled `protobuf:"bytes,14,opt,name=settled,proto3,oneof"`
 }
 
+type SchedulerEvent_Updated struct {
+	Updated *FrameworkUpdated `protobuf:"bytes,15,opt,name=updated,proto3,oneof"`
+}
+
 func (*SchedulerEvent_Subscribed) isSchedulerEvent_Event() {}
 
 func (*SchedulerEvent_Waiting) isSchedulerEvent_Event() {}
@@ -1927,6 +1943,8 @@ func (*SchedulerEvent_AgentLost) isSchedulerEvent_Event() {}
 func (*SchedulerEvent_Heartbeat) isSchedulerEvent_Event() {}
 
 func (*SchedulerEvent_Settled) isSchedulerEvent_Event() {}
+
+func (*SchedulerEvent_Updated) isSchedulerEvent_Event() {}
 
 // Subscribed is the first event of an active session.
 type Subscribed struct {
@@ -2407,6 +2425,51 @@ func (x *Refused) GetError() *Error {
 	return nil
 }
 
+// FrameworkUpdated answers the UpdateFramework of that number: it is in the registry.
+type FrameworkUpdated struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Number        uint64                 `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FrameworkUpdated) Reset() {
+	*x = FrameworkUpdated{}
+	mi := &file_api_v1_scheduler_proto_msgTypes[31]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FrameworkUpdated) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FrameworkUpdated) ProtoMessage() {}
+
+func (x *FrameworkUpdated) ProtoReflect() protoreflect.Message {
+	mi := &file_api_v1_scheduler_proto_msgTypes[31]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FrameworkUpdated.ProtoReflect.Descriptor instead.
+func (*FrameworkUpdated) Descriptor() ([]byte, []int) {
+	return file_api_v1_scheduler_proto_rawDescGZIP(), []int{31}
+}
+
+func (x *FrameworkUpdated) GetNumber() uint64 {
+	if x != nil {
+		return x.Number
+	}
+	return 0
+}
+
 // OperationResult answers an operation that carried an ID.
 type OperationResult struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
@@ -2420,7 +2483,7 @@ type OperationResult struct {
 
 func (x *OperationResult) Reset() {
 	*x = OperationResult{}
-	mi := &file_api_v1_scheduler_proto_msgTypes[31]
+	mi := &file_api_v1_scheduler_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2432,7 +2495,7 @@ func (x *OperationResult) String() string {
 func (*OperationResult) ProtoMessage() {}
 
 func (x *OperationResult) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_scheduler_proto_msgTypes[31]
+	mi := &file_api_v1_scheduler_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2445,7 +2508,7 @@ func (x *OperationResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OperationResult.ProtoReflect.Descriptor instead.
 func (*OperationResult) Descriptor() ([]byte, []int) {
-	return file_api_v1_scheduler_proto_rawDescGZIP(), []int{31}
+	return file_api_v1_scheduler_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *OperationResult) GetId() string {
@@ -2484,7 +2547,7 @@ type InverseOffer struct {
 
 func (x *InverseOffer) Reset() {
 	*x = InverseOffer{}
-	mi := &file_api_v1_scheduler_proto_msgTypes[32]
+	mi := &file_api_v1_scheduler_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2496,7 +2559,7 @@ func (x *InverseOffer) String() string {
 func (*InverseOffer) ProtoMessage() {}
 
 func (x *InverseOffer) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_scheduler_proto_msgTypes[32]
+	mi := &file_api_v1_scheduler_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2509,7 +2572,7 @@ func (x *InverseOffer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InverseOffer.ProtoReflect.Descriptor instead.
 func (*InverseOffer) Descriptor() ([]byte, []int) {
-	return file_api_v1_scheduler_proto_rawDescGZIP(), []int{32}
+	return file_api_v1_scheduler_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *InverseOffer) GetId() string {
@@ -2564,7 +2627,7 @@ type InverseOffers struct {
 
 func (x *InverseOffers) Reset() {
 	*x = InverseOffers{}
-	mi := &file_api_v1_scheduler_proto_msgTypes[33]
+	mi := &file_api_v1_scheduler_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2576,7 +2639,7 @@ func (x *InverseOffers) String() string {
 func (*InverseOffers) ProtoMessage() {}
 
 func (x *InverseOffers) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_scheduler_proto_msgTypes[33]
+	mi := &file_api_v1_scheduler_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2589,7 +2652,7 @@ func (x *InverseOffers) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InverseOffers.ProtoReflect.Descriptor instead.
 func (*InverseOffers) Descriptor() ([]byte, []int) {
-	return file_api_v1_scheduler_proto_rawDescGZIP(), []int{33}
+	return file_api_v1_scheduler_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *InverseOffers) GetOffers() []*InverseOffer {
@@ -2611,7 +2674,7 @@ type MessageFramework struct {
 
 func (x *MessageFramework) Reset() {
 	*x = MessageFramework{}
-	mi := &file_api_v1_scheduler_proto_msgTypes[34]
+	mi := &file_api_v1_scheduler_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2623,7 +2686,7 @@ func (x *MessageFramework) String() string {
 func (*MessageFramework) ProtoMessage() {}
 
 func (x *MessageFramework) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_scheduler_proto_msgTypes[34]
+	mi := &file_api_v1_scheduler_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2636,7 +2699,7 @@ func (x *MessageFramework) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MessageFramework.ProtoReflect.Descriptor instead.
 func (*MessageFramework) Descriptor() ([]byte, []int) {
-	return file_api_v1_scheduler_proto_rawDescGZIP(), []int{34}
+	return file_api_v1_scheduler_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *MessageFramework) GetAgentId() string {
@@ -2672,7 +2735,7 @@ type ExecutorLost struct {
 
 func (x *ExecutorLost) Reset() {
 	*x = ExecutorLost{}
-	mi := &file_api_v1_scheduler_proto_msgTypes[35]
+	mi := &file_api_v1_scheduler_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2684,7 +2747,7 @@ func (x *ExecutorLost) String() string {
 func (*ExecutorLost) ProtoMessage() {}
 
 func (x *ExecutorLost) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_scheduler_proto_msgTypes[35]
+	mi := &file_api_v1_scheduler_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2697,7 +2760,7 @@ func (x *ExecutorLost) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExecutorLost.ProtoReflect.Descriptor instead.
 func (*ExecutorLost) Descriptor() ([]byte, []int) {
-	return file_api_v1_scheduler_proto_rawDescGZIP(), []int{35}
+	return file_api_v1_scheduler_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *ExecutorLost) GetAgentId() string {
@@ -2732,7 +2795,7 @@ type AgentLost struct {
 
 func (x *AgentLost) Reset() {
 	*x = AgentLost{}
-	mi := &file_api_v1_scheduler_proto_msgTypes[36]
+	mi := &file_api_v1_scheduler_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2744,7 +2807,7 @@ func (x *AgentLost) String() string {
 func (*AgentLost) ProtoMessage() {}
 
 func (x *AgentLost) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_scheduler_proto_msgTypes[36]
+	mi := &file_api_v1_scheduler_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2757,7 +2820,7 @@ func (x *AgentLost) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AgentLost.ProtoReflect.Descriptor instead.
 func (*AgentLost) Descriptor() ([]byte, []int) {
-	return file_api_v1_scheduler_proto_rawDescGZIP(), []int{36}
+	return file_api_v1_scheduler_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *AgentLost) GetAgentId() string {
@@ -2783,7 +2846,7 @@ type MasterHeartbeat struct {
 
 func (x *MasterHeartbeat) Reset() {
 	*x = MasterHeartbeat{}
-	mi := &file_api_v1_scheduler_proto_msgTypes[37]
+	mi := &file_api_v1_scheduler_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2795,7 +2858,7 @@ func (x *MasterHeartbeat) String() string {
 func (*MasterHeartbeat) ProtoMessage() {}
 
 func (x *MasterHeartbeat) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_scheduler_proto_msgTypes[37]
+	mi := &file_api_v1_scheduler_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2808,7 +2871,7 @@ func (x *MasterHeartbeat) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MasterHeartbeat.ProtoReflect.Descriptor instead.
 func (*MasterHeartbeat) Descriptor() ([]byte, []int) {
-	return file_api_v1_scheduler_proto_rawDescGZIP(), []int{37}
+	return file_api_v1_scheduler_proto_rawDescGZIP(), []int{38}
 }
 
 // Settled says that every Unsettled task about which the leader knows something
@@ -2821,7 +2884,7 @@ type Settled struct {
 
 func (x *Settled) Reset() {
 	*x = Settled{}
-	mi := &file_api_v1_scheduler_proto_msgTypes[38]
+	mi := &file_api_v1_scheduler_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2833,7 +2896,7 @@ func (x *Settled) String() string {
 func (*Settled) ProtoMessage() {}
 
 func (x *Settled) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_scheduler_proto_msgTypes[38]
+	mi := &file_api_v1_scheduler_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2846,7 +2909,7 @@ func (x *Settled) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Settled.ProtoReflect.Descriptor instead.
 func (*Settled) Descriptor() ([]byte, []int) {
-	return file_api_v1_scheduler_proto_rawDescGZIP(), []int{38}
+	return file_api_v1_scheduler_proto_rawDescGZIP(), []int{39}
 }
 
 var File_api_v1_scheduler_proto protoreflect.FileDescriptor
@@ -2959,7 +3022,7 @@ const file_api_v1_scheduler_proto_rawDesc = "" +
 	"\x12SchedulerHeartbeat\"i\n" +
 	"\x0fSchedulerEvents\x12#\n" +
 	"\x04term\x18\x01 \x01(\v2\x0f.tender.v1.TermR\x04term\x121\n" +
-	"\x06events\x18\x02 \x03(\v2\x19.tender.v1.SchedulerEventR\x06events\"\x96\x06\n" +
+	"\x06events\x18\x02 \x03(\v2\x19.tender.v1.SchedulerEventR\x06events\"\xcf\x06\n" +
 	"\x0eSchedulerEvent\x127\n" +
 	"\n" +
 	"subscribed\x18\x01 \x01(\v2\x15.tender.v1.SubscribedH\x00R\n" +
@@ -2978,7 +3041,8 @@ const file_api_v1_scheduler_proto_rawDesc = "" +
 	"\n" +
 	"agent_lost\x18\f \x01(\v2\x14.tender.v1.AgentLostH\x00R\tagentLost\x12:\n" +
 	"\theartbeat\x18\r \x01(\v2\x1a.tender.v1.MasterHeartbeatH\x00R\theartbeat\x12.\n" +
-	"\asettled\x18\x0e \x01(\v2\x12.tender.v1.SettledH\x00R\asettledB\a\n" +
+	"\asettled\x18\x0e \x01(\v2\x12.tender.v1.SettledH\x00R\asettled\x127\n" +
+	"\aupdated\x18\x0f \x01(\v2\x1b.tender.v1.FrameworkUpdatedH\x00R\aupdatedB\a\n" +
 	"\x05event\"\xad\x02\n" +
 	"\n" +
 	"Subscribed\x12\x1d\n" +
@@ -3021,7 +3085,9 @@ const file_api_v1_scheduler_proto_rawDesc = "" +
 	"\x03why\x18\x02 \x01(\tR\x03why\"I\n" +
 	"\aRefused\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\x04R\x06number\x12&\n" +
-	"\x05error\x18\x02 \x01(\v2\x10.tender.v1.ErrorR\x05error\"d\n" +
+	"\x05error\x18\x02 \x01(\v2\x10.tender.v1.ErrorR\x05error\"*\n" +
+	"\x10FrameworkUpdated\x12\x16\n" +
+	"\x06number\x18\x01 \x01(\x04R\x06number\"d\n" +
 	"\x0fOperationResult\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x19\n" +
 	"\bagent_id\x18\x02 \x01(\tR\aagentId\x12&\n" +
@@ -3074,7 +3140,7 @@ func file_api_v1_scheduler_proto_rawDescGZIP() []byte {
 }
 
 var file_api_v1_scheduler_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_api_v1_scheduler_proto_msgTypes = make([]protoimpl.MessageInfo, 40)
+var file_api_v1_scheduler_proto_msgTypes = make([]protoimpl.MessageInfo, 41)
 var file_api_v1_scheduler_proto_goTypes = []any{
 	(OperationKind)(0),            // 0: tender.v1.OperationKind
 	(*SchedulerCalls)(nil),        // 1: tender.v1.SchedulerCalls
@@ -3108,25 +3174,26 @@ var file_api_v1_scheduler_proto_goTypes = []any{
 	(*Offers)(nil),                // 29: tender.v1.Offers
 	(*Rescind)(nil),               // 30: tender.v1.Rescind
 	(*Refused)(nil),               // 31: tender.v1.Refused
-	(*OperationResult)(nil),       // 32: tender.v1.OperationResult
-	(*InverseOffer)(nil),          // 33: tender.v1.InverseOffer
-	(*InverseOffers)(nil),         // 34: tender.v1.InverseOffers
-	(*MessageFramework)(nil),      // 35: tender.v1.MessageFramework
-	(*ExecutorLost)(nil),          // 36: tender.v1.ExecutorLost
-	(*AgentLost)(nil),             // 37: tender.v1.AgentLost
-	(*MasterHeartbeat)(nil),       // 38: tender.v1.MasterHeartbeat
-	(*Settled)(nil),               // 39: tender.v1.Settled
-	nil,                           // 40: tender.v1.Offer.AttributesEntry
-	(*Term)(nil),                  // 41: tender.v1.Term
-	(*Framework)(nil),             // 42: tender.v1.Framework
-	(TaskState)(0),                // 43: tender.v1.TaskState
-	(*durationpb.Duration)(nil),   // 44: google.protobuf.Duration
-	(*Task)(nil),                  // 45: tender.v1.Task
-	(*Resource)(nil),              // 46: tender.v1.Resource
-	(*Status)(nil),                // 47: tender.v1.Status
-	(*timestamppb.Timestamp)(nil), // 48: google.protobuf.Timestamp
-	(*Error)(nil),                 // 49: tender.v1.Error
-	(Reason)(0),                   // 50: tender.v1.Reason
+	(*FrameworkUpdated)(nil),      // 32: tender.v1.FrameworkUpdated
+	(*OperationResult)(nil),       // 33: tender.v1.OperationResult
+	(*InverseOffer)(nil),          // 34: tender.v1.InverseOffer
+	(*InverseOffers)(nil),         // 35: tender.v1.InverseOffers
+	(*MessageFramework)(nil),      // 36: tender.v1.MessageFramework
+	(*ExecutorLost)(nil),          // 37: tender.v1.ExecutorLost
+	(*AgentLost)(nil),             // 38: tender.v1.AgentLost
+	(*MasterHeartbeat)(nil),       // 39: tender.v1.MasterHeartbeat
+	(*Settled)(nil),               // 40: tender.v1.Settled
+	nil,                           // 41: tender.v1.Offer.AttributesEntry
+	(*Term)(nil),                  // 42: tender.v1.Term
+	(*Framework)(nil),             // 43: tender.v1.Framework
+	(TaskState)(0),                // 44: tender.v1.TaskState
+	(*durationpb.Duration)(nil),   // 45: google.protobuf.Duration
+	(*Task)(nil),                  // 46: tender.v1.Task
+	(*Resource)(nil),              // 47: tender.v1.Resource
+	(*Status)(nil),                // 48: tender.v1.Status
+	(*timestamppb.Timestamp)(nil), // 49: google.protobuf.Timestamp
+	(*Error)(nil),                 // 50: tender.v1.Error
+	(Reason)(0),                   // 51: tender.v1.Reason
 }
 var file_api_v1_scheduler_proto_depIdxs = []int32{
 	2,  // 0: tender.v1.SchedulerCalls.calls:type_name -> tender.v1.SchedulerCall
@@ -3146,60 +3213,61 @@ var file_api_v1_scheduler_proto_depIdxs = []int32{
 	20, // 14: tender.v1.SchedulerCall.update:type_name -> tender.v1.UpdateFramework
 	21, // 15: tender.v1.SchedulerCall.teardown:type_name -> tender.v1.Teardown
 	22, // 16: tender.v1.SchedulerCall.heartbeat:type_name -> tender.v1.SchedulerHeartbeat
-	41, // 17: tender.v1.Subscribe.term:type_name -> tender.v1.Term
-	42, // 18: tender.v1.Subscribe.framework:type_name -> tender.v1.Framework
+	42, // 17: tender.v1.Subscribe.term:type_name -> tender.v1.Term
+	43, // 18: tender.v1.Subscribe.framework:type_name -> tender.v1.Framework
 	5,  // 19: tender.v1.Unsettled.tasks:type_name -> tender.v1.UnsettledTask
-	43, // 20: tender.v1.UnsettledTask.state:type_name -> tender.v1.TaskState
+	44, // 20: tender.v1.UnsettledTask.state:type_name -> tender.v1.TaskState
 	7,  // 21: tender.v1.Accept.operations:type_name -> tender.v1.Operation
-	44, // 22: tender.v1.Accept.refuse:type_name -> google.protobuf.Duration
+	45, // 22: tender.v1.Accept.refuse:type_name -> google.protobuf.Duration
 	0,  // 23: tender.v1.Operation.kind:type_name -> tender.v1.OperationKind
-	45, // 24: tender.v1.Operation.tasks:type_name -> tender.v1.Task
-	46, // 25: tender.v1.Operation.resources:type_name -> tender.v1.Resource
-	44, // 26: tender.v1.Decline.refuse:type_name -> google.protobuf.Duration
-	44, // 27: tender.v1.Kill.grace:type_name -> google.protobuf.Duration
+	46, // 24: tender.v1.Operation.tasks:type_name -> tender.v1.Task
+	47, // 25: tender.v1.Operation.resources:type_name -> tender.v1.Resource
+	45, // 26: tender.v1.Decline.refuse:type_name -> google.protobuf.Duration
+	45, // 27: tender.v1.Kill.grace:type_name -> google.protobuf.Duration
 	11, // 28: tender.v1.Acknowledge.items:type_name -> tender.v1.Acknowledgement
 	5,  // 29: tender.v1.Reconcile.tasks:type_name -> tender.v1.UnsettledTask
 	16, // 30: tender.v1.SetDemand.shapes:type_name -> tender.v1.Shape
-	46, // 31: tender.v1.Shape.resources:type_name -> tender.v1.Resource
-	42, // 32: tender.v1.UpdateFramework.framework:type_name -> tender.v1.Framework
-	41, // 33: tender.v1.SchedulerEvents.term:type_name -> tender.v1.Term
+	47, // 31: tender.v1.Shape.resources:type_name -> tender.v1.Resource
+	43, // 32: tender.v1.UpdateFramework.framework:type_name -> tender.v1.Framework
+	42, // 33: tender.v1.SchedulerEvents.term:type_name -> tender.v1.Term
 	24, // 34: tender.v1.SchedulerEvents.events:type_name -> tender.v1.SchedulerEvent
 	25, // 35: tender.v1.SchedulerEvent.subscribed:type_name -> tender.v1.Subscribed
 	26, // 36: tender.v1.SchedulerEvent.waiting:type_name -> tender.v1.Waiting
 	29, // 37: tender.v1.SchedulerEvent.offers:type_name -> tender.v1.Offers
 	30, // 38: tender.v1.SchedulerEvent.rescind:type_name -> tender.v1.Rescind
-	47, // 39: tender.v1.SchedulerEvent.update:type_name -> tender.v1.Status
+	48, // 39: tender.v1.SchedulerEvent.update:type_name -> tender.v1.Status
 	31, // 40: tender.v1.SchedulerEvent.refused:type_name -> tender.v1.Refused
-	32, // 41: tender.v1.SchedulerEvent.operation:type_name -> tender.v1.OperationResult
-	34, // 42: tender.v1.SchedulerEvent.inverse_offers:type_name -> tender.v1.InverseOffers
+	33, // 41: tender.v1.SchedulerEvent.operation:type_name -> tender.v1.OperationResult
+	35, // 42: tender.v1.SchedulerEvent.inverse_offers:type_name -> tender.v1.InverseOffers
 	30, // 43: tender.v1.SchedulerEvent.rescind_inverse:type_name -> tender.v1.Rescind
-	35, // 44: tender.v1.SchedulerEvent.message:type_name -> tender.v1.MessageFramework
-	36, // 45: tender.v1.SchedulerEvent.executor_lost:type_name -> tender.v1.ExecutorLost
-	37, // 46: tender.v1.SchedulerEvent.agent_lost:type_name -> tender.v1.AgentLost
-	38, // 47: tender.v1.SchedulerEvent.heartbeat:type_name -> tender.v1.MasterHeartbeat
-	39, // 48: tender.v1.SchedulerEvent.settled:type_name -> tender.v1.Settled
-	44, // 49: tender.v1.Subscribed.heartbeat_interval:type_name -> google.protobuf.Duration
-	44, // 50: tender.v1.Subscribed.session_timeout:type_name -> google.protobuf.Duration
-	46, // 51: tender.v1.Offer.resources:type_name -> tender.v1.Resource
-	40, // 52: tender.v1.Offer.attributes:type_name -> tender.v1.Offer.AttributesEntry
-	44, // 53: tender.v1.Offer.timeout:type_name -> google.protobuf.Duration
-	28, // 54: tender.v1.Offer.unavailable:type_name -> tender.v1.Window
-	48, // 55: tender.v1.Window.start:type_name -> google.protobuf.Timestamp
-	44, // 56: tender.v1.Window.duration:type_name -> google.protobuf.Duration
-	27, // 57: tender.v1.Offers.offers:type_name -> tender.v1.Offer
-	49, // 58: tender.v1.Refused.error:type_name -> tender.v1.Error
-	49, // 59: tender.v1.OperationResult.error:type_name -> tender.v1.Error
-	46, // 60: tender.v1.InverseOffer.resources:type_name -> tender.v1.Resource
-	48, // 61: tender.v1.InverseOffer.deadline:type_name -> google.protobuf.Timestamp
-	50, // 62: tender.v1.InverseOffer.reason:type_name -> tender.v1.Reason
-	33, // 63: tender.v1.InverseOffers.offers:type_name -> tender.v1.InverseOffer
-	1,  // 64: tender.v1.SchedulerService.Session:input_type -> tender.v1.SchedulerCalls
-	23, // 65: tender.v1.SchedulerService.Session:output_type -> tender.v1.SchedulerEvents
-	65, // [65:66] is the sub-list for method output_type
-	64, // [64:65] is the sub-list for method input_type
-	64, // [64:64] is the sub-list for extension type_name
-	64, // [64:64] is the sub-list for extension extendee
-	0,  // [0:64] is the sub-list for field type_name
+	36, // 44: tender.v1.SchedulerEvent.message:type_name -> tender.v1.MessageFramework
+	37, // 45: tender.v1.SchedulerEvent.executor_lost:type_name -> tender.v1.ExecutorLost
+	38, // 46: tender.v1.SchedulerEvent.agent_lost:type_name -> tender.v1.AgentLost
+	39, // 47: tender.v1.SchedulerEvent.heartbeat:type_name -> tender.v1.MasterHeartbeat
+	40, // 48: tender.v1.SchedulerEvent.settled:type_name -> tender.v1.Settled
+	32, // 49: tender.v1.SchedulerEvent.updated:type_name -> tender.v1.FrameworkUpdated
+	45, // 50: tender.v1.Subscribed.heartbeat_interval:type_name -> google.protobuf.Duration
+	45, // 51: tender.v1.Subscribed.session_timeout:type_name -> google.protobuf.Duration
+	47, // 52: tender.v1.Offer.resources:type_name -> tender.v1.Resource
+	41, // 53: tender.v1.Offer.attributes:type_name -> tender.v1.Offer.AttributesEntry
+	45, // 54: tender.v1.Offer.timeout:type_name -> google.protobuf.Duration
+	28, // 55: tender.v1.Offer.unavailable:type_name -> tender.v1.Window
+	49, // 56: tender.v1.Window.start:type_name -> google.protobuf.Timestamp
+	45, // 57: tender.v1.Window.duration:type_name -> google.protobuf.Duration
+	27, // 58: tender.v1.Offers.offers:type_name -> tender.v1.Offer
+	50, // 59: tender.v1.Refused.error:type_name -> tender.v1.Error
+	50, // 60: tender.v1.OperationResult.error:type_name -> tender.v1.Error
+	47, // 61: tender.v1.InverseOffer.resources:type_name -> tender.v1.Resource
+	49, // 62: tender.v1.InverseOffer.deadline:type_name -> google.protobuf.Timestamp
+	51, // 63: tender.v1.InverseOffer.reason:type_name -> tender.v1.Reason
+	34, // 64: tender.v1.InverseOffers.offers:type_name -> tender.v1.InverseOffer
+	1,  // 65: tender.v1.SchedulerService.Session:input_type -> tender.v1.SchedulerCalls
+	23, // 66: tender.v1.SchedulerService.Session:output_type -> tender.v1.SchedulerEvents
+	66, // [66:67] is the sub-list for method output_type
+	65, // [65:66] is the sub-list for method input_type
+	65, // [65:65] is the sub-list for extension type_name
+	65, // [65:65] is the sub-list for extension extendee
+	0,  // [0:65] is the sub-list for field type_name
 }
 
 func init() { file_api_v1_scheduler_proto_init() }
@@ -3241,6 +3309,7 @@ func file_api_v1_scheduler_proto_init() {
 		(*SchedulerEvent_AgentLost)(nil),
 		(*SchedulerEvent_Heartbeat)(nil),
 		(*SchedulerEvent_Settled)(nil),
+		(*SchedulerEvent_Updated)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -3248,7 +3317,7 @@ func file_api_v1_scheduler_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_api_v1_scheduler_proto_rawDesc), len(file_api_v1_scheduler_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   40,
+			NumMessages:   41,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -131,7 +131,9 @@ type (
 		Number uint64
 		Err    *api.Error
 	}
-	OperationResult struct {
+	// FrameworkUpdated answers the UpdateFramework of that number.
+	FrameworkUpdated struct{ Number uint64 }
+	OperationResult  struct {
 		ID    api.OperationID
 		Agent api.AgentID
 		Err   *api.Error // nil: done
@@ -165,6 +167,7 @@ func (Offers) schedulerEvent()           {}
 func (Rescind) schedulerEvent()          {}
 func (Update) schedulerEvent()           {}
 func (Refused) schedulerEvent()          {}
+func (FrameworkUpdated) schedulerEvent() {}
 func (OperationResult) schedulerEvent()  {}
 func (InverseOffers) schedulerEvent()    {}
 func (RescindInverse) schedulerEvent()   {}

@@ -350,6 +350,7 @@ func (g gen) schedulerEvents() []func() protocol.SchedulerEvent {
 		func() protocol.SchedulerEvent { return protocol.AgentLost{Agent: api.AgentID(g.id()), Why: g.text()} },
 		func() protocol.SchedulerEvent { return protocol.MasterHeartbeat{} },
 		func() protocol.SchedulerEvent { return protocol.Settled{} },
+		func() protocol.SchedulerEvent { return protocol.FrameworkUpdated{Number: g.number()} },
 	}
 }
 

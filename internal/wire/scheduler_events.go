@@ -49,6 +49,8 @@ func schedulerEventToProto(event protocol.SchedulerEvent) *apiv1.SchedulerEvent 
 	case protocol.Refused:
 		m.Event = &apiv1.SchedulerEvent_Refused{Refused: &apiv1.Refused{
 			Number: event.Number, Error: ErrorToProto(event.Err)}}
+	case protocol.FrameworkUpdated:
+		m.Event = &apiv1.SchedulerEvent_Updated{Updated: &apiv1.FrameworkUpdated{Number: event.Number}}
 	case protocol.OperationResult:
 		m.Event = &apiv1.SchedulerEvent_Operation{Operation: &apiv1.OperationResult{
 			Id: clean(event.ID), AgentId: clean(event.Agent), Error: ErrorToProto(event.Err)}}
@@ -89,6 +91,8 @@ func schedulerEventFromProto(m *apiv1.SchedulerEvent) protocol.SchedulerEvent {
 		return protocol.Update{Status: trusting().status(event.Update)}
 	case *apiv1.SchedulerEvent_Refused:
 		return protocol.Refused{Number: event.Refused.GetNumber(), Err: ErrorFromProto(event.Refused.GetError())}
+	case *apiv1.SchedulerEvent_Updated:
+		return protocol.FrameworkUpdated{Number: event.Updated.GetNumber()}
 	case *apiv1.SchedulerEvent_Operation:
 		result := event.Operation
 		return protocol.OperationResult{ID: api.OperationID(result.GetId()), Agent: api.AgentID(result.GetAgentId()),

@@ -143,6 +143,8 @@ func (w *world) toScheduler(effect core.ToScheduler) {
 		w.say("%s: executor %s on %s is lost: %s", f.name, event.Executor, event.Agent, event.Message)
 	case protocol.AgentLost:
 		w.say("%s: agent %s is lost: %s", f.name, event.Agent, event.Why)
+	case protocol.FrameworkUpdated:
+		w.say("%s: updated", f.name)
 	case protocol.Settled:
 		w.say("%s: settled", f.name)
 	default:

@@ -87,11 +87,34 @@ func (c *Core) frameworkAdmitted(id api.FrameworkID) {
 		fw = c.newFramework(id)
 		c.goAway(fw, "not yet subscribed")
 	}
+	before := fw.info.Roles
 	fw.info = known.Framework
+	c.leaveRoles(fw, before)
 	if fw.info.Standby {
 		c.standbys[fw.info.Name] = id
 	}
 	c.describeToPolicy(fw)
+}
+
+// leaveRoles takes back what the framework holds and wants in roles that it has left.
+// Tasks that it runs there go on, and count there.
+func (c *Core) leaveRoles(fw *framework, before []api.Role) {
+	left := make(map[api.OfferID]*offer)
+	for id, o := range fw.offers { // order: irrelevant because it fills a map
+		if !slices.Contains(fw.info.Roles, o.role) {
+			left[id] = o
+		}
+	}
+	c.rescindAll(left, "the framework has left the role")
+	for _, role := range before {
+		if slices.Contains(fw.info.Roles, role) {
+			continue
+		}
+		delete(fw.suppressed, role)
+		delete(fw.demand, role)
+		c.policy.SetDemand(fw.id, role, nil)
+		c.policy.Revive(fw.id, []api.Role{role})
+	}
 }
 
 // describeToPolicy tells the allocator what it needs to know.

@@ -300,8 +300,13 @@ func (c *Core) updateFramework(s *session, number uint64, call protocol.UpdateFr
 		return
 	}
 	c.propose(registry.UpdateFramework{Framework: wish.Framework, Session: s.number}, func(result registry.Result) {
-		if result.Err != nil && fw.session == s {
+		switch {
+		case fw.session != s:
+		case result.Err != nil:
 			c.refuse(s, number, api.E("framework.update", result.Err.Kind, fw.id, result.Err.Err))
+		default:
+			c.info("framework updated", field("framework", fw.id))
+			c.tell(fw, protocol.FrameworkUpdated{Number: number})
 		}
 	})
 }

@@ -309,6 +309,10 @@ func (w *world) verbOfFrameworks(verb string, args words) bool {
 	case "update":
 		info := f.info
 		info.Roles = rolesOf(args)
+		if constraint, ok := args.keys["constraint"]; ok {
+			info.Constraint = constraint
+		}
+		info.FailoverTimeout = args.duration("failover")
 		w.call(f, protocol.UpdateFramework{Framework: info})
 	case "teardown":
 		w.call(f, protocol.Teardown{})
