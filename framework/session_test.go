@@ -88,7 +88,7 @@ func TestFailoverMidAccept(t *testing.T) {
 		r := n.run(s, func(c *Config) { c.Masters = []string{"m1:1", "m2:1"} })
 		session := m1.lead(1)
 		session.send(protocol.Offers{Offers: []api.Offer{offerOf("offer-1-1")}})
-		call[protocol.Accept](session)
+		_, accept := call[protocol.Accept](session)
 		m1.stop()
 		died := time.Now()
 		m2 := n.start("m2:1")
@@ -104,6 +104,9 @@ func TestFailoverMidAccept(t *testing.T) {
 			t.Errorf("unsettled %+v, want %+v", again.unsettled, want)
 		}
 		again.quiet(10 * time.Second) // above all no second accept
+		// Numbers begin anew: what is refused now is another call, not the accept of before.
+		again.send(protocol.Refused{Number: accept, Err: api.E("framework.demand", api.Invalid, "", errors.New("no such role"))})
+		again.quiet(time.Second)
 		dropped := statusOf("t1", 0, api.TaskDropped)
 		again.send(dropped)
 		if got := next(t, s.updates); got.State != api.TaskDropped {
@@ -320,15 +323,34 @@ func TestOlderTermAndOtherClusterAreLeft(t *testing.T) {
 		m := n.start("m1:1")
 		s := newScript()
 		r := n.run(s, nil)
+		left := func(strange *fakeSession, why string) {
+			t.Helper()
+			select {
+			case <-s.clients:
+				t.Fatalf("the scheduler was given a session with %s", why)
+			case <-s.updates:
+				t.Fatalf("the scheduler was told a status by %s", why)
+			case <-strange.stream.Context().Done():
+			case <-time.After(4 * time.Second): // before its silence alone would be enough
+				t.Fatalf("the session with %s goes on", why)
+			}
+		}
 		first := m.lead(5)
 		next(t, s.clients)
 		first.close(errors.New("restart"))
 		old := m.accept()
 		old.term = api.Term{Number: 4}
 		old.send(protocol.Subscribed{Cluster: "cluster", Framework: "framework-1", Session: 2})
+		left(old, "a master of an older term")
 		strange := m.accept()
 		strange.term = api.Term{Number: 9}
 		strange.send(protocol.Subscribed{Cluster: "another", Framework: "framework-1", Session: 2})
+		left(strange, "a master of another cluster")
+		newer := m.lead(10)
+		next(t, s.clients)
+		newer.term = api.Term{Number: 9} // one stream, but a word of before
+		newer.send(statusOf("task-1", 1, api.TaskRunning))
+		left(newer, "an older term than it has begun with")
 		m.lead(10)
 		next(t, s.clients)
 		r.end()

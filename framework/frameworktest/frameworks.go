@@ -5,6 +5,8 @@ import (
 	"maps"
 	"net"
 	"slices"
+	"strconv"
+	"strings"
 	"sync"
 
 	"github.com/tenderhq/tender/api"
@@ -215,6 +217,7 @@ func (f *Framework) AwaitCount(n int, states ...api.TaskState) {
 type recorder struct {
 	framework *Framework
 	known     map[api.TaskID]bool // heard of by this process
+	term      api.Term            // of the newest offer
 }
 
 var _ interface {
@@ -233,6 +236,7 @@ func (r *recorder) Offers(ctx context.Context, offers []api.Offer) []api.Answer 
 	r.framework.mu.Lock()
 	r.framework.offered += len(offers)
 	r.framework.mu.Unlock()
+	r.inTerm(offers)
 	answers := r.framework.scheduler.Offers(ctx, offers)
 	r.framework.handle.journal.ask(offers, answers)
 	for _, answer := range answers {
@@ -243,6 +247,35 @@ func (r *recorder) Offers(ctx context.Context, offers []api.Offer) []api.Answer 
 		}
 	}
 	return answers
+}
+
+// inTerm holds promise 4 against offers: who has been offered something in one term is offered nothing by
+// a leader of an older one.
+func (r *recorder) inTerm(offers []api.Offer) {
+	for _, offer := range offers {
+		term, ok := termOf(offer.ID)
+		switch {
+		case !ok || term.Before(r.term):
+			r.framework.handle.journal.olderTerm(r.framework.host, offer.ID, r.term)
+		default:
+			r.term = term
+		}
+	}
+}
+
+// termOf is the term in which the offer was made: its ID is offer-TERM-NUMBER.
+func termOf(id api.OfferID) (api.Term, bool) {
+	parts := strings.Split(string(id), "-")
+	if len(parts) != 3 {
+		return api.Term{}, false
+	}
+	number, epoch, _ := strings.Cut(parts[1], "e")
+	n, err := strconv.ParseUint(number, 10, 64)
+	term := api.Term{Number: n}
+	if epoch != "" && err == nil {
+		term.Epoch, err = strconv.ParseUint(epoch, 10, 64)
+	}
+	return term, err == nil
 }
 
 func (r *recorder) Update(ctx context.Context, status api.Status) error {

@@ -264,6 +264,13 @@ func (j *journal) oversold(where string, used, total api.Resources) {
 	j.broken("%s is oversold: %v of %v (promise 1)", where, used, total)
 }
 
+// olderTerm notes that a scheduler was offered something by a leader that was deposed before.
+func (j *journal) olderTerm(host string, offer api.OfferID, newest api.Term) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.broken("%s is offered %s after an offer of term %s (promise 4)", host, offer, newest)
+}
+
 // settle says what is wrong at the end, when everything had the time to come to rest: every task that
 // was asked for has ended, and as its script says.
 func (j *journal) settle() {

@@ -22,10 +22,17 @@ type chaos struct {
 	ends  map[api.TaskRef]api.TaskState // what each framework was told
 	heard map[api.TaskRef]uint64        // the highest number of a status that it was told
 	tasks int
+
+	policyName string
+	refused    map[api.FrameworkID]time.Time // when it last left a filter, or may have
+	unsure     time.Time                     // when any of them may have left one
+	demanded   bool                          // somebody has stated a demand
+	asked      int                           // how often promise 9 could be held against the books
 }
 
 func newChaos(t *rapid.T, policy string) *chaos {
-	x := &chaos{world: newWorld(policyNamed(policy), core.Config{GoneAfter: -1, Debug: true}), t: t, ends: make(map[api.TaskRef]api.TaskState), heard: make(map[api.TaskRef]uint64)}
+	x := &chaos{world: newWorld(policyNamed(policy), core.Config{GoneAfter: -1, Debug: true}), t: t, ends: make(map[api.TaskRef]api.TaskState), heard: make(map[api.TaskRef]uint64),
+		policyName: policy, refused: make(map[api.FrameworkID]time.Time)}
 	x.onEffect = x.watch
 	x.lead()
 	return x
@@ -37,6 +44,7 @@ func (x *chaos) watch(effect core.Effect) {
 	if !ok {
 		return
 	}
+	x.watchOffers(told.Event)
 	update, ok := told.Event.(protocol.Update)
 	if !ok || x.frameworkOn(told.Conn) == nil {
 		return
@@ -76,7 +84,7 @@ var actions = []action{
 	{"mark", (*chaos).markSome},
 	{"role", (*chaos).setRole},
 	{"demand", (*chaos).demandSome},
-	{"quorum", func(x *chaos, pick int) { x.stopped = pick%2 == 0; x.settle() }},
+	{"quorum", func(x *chaos, pick int) { x.stopped = pick%2 == 0; x.settle(); x.mayHaveRefused() }},
 	{"failover", func(x *chaos, pick int) {
 		if pick%4 == 0 {
 			x.lead()
@@ -154,11 +162,13 @@ func (x *chaos) acceptSome(pick int) {
 		kinds := []api.OperationKind{api.OpReserve, api.OpUnreserve}
 		operations = append([]api.Operation{{Kind: kinds[pick/4%2], Resources: api.Scalars(0.2, 16)}}, operations...)
 	}
+	x.hasRefused(f)
 	x.call(f, protocol.Accept{Offers: []api.OfferID{offer.ID}, Operations: operations})
 }
 
 func (x *chaos) declineSome(pick int) {
 	if f, offer, ok := x.offer(pick); ok {
+		x.hasRefused(f)
 		x.call(f, protocol.Decline{Offers: []api.OfferID{offer.ID}, Filter: api.Filter{Refuse: time.Duration(pick%9-1) * time.Second}})
 	}
 }
@@ -342,6 +352,7 @@ func (x *chaos) move(action action, pick int) {
 	if err := x.core.CheckBooks(); err != nil {
 		x.t.Fatalf("after %s: %v\n%s", action.name, err, tail(x.out.String()))
 	}
+	x.nothingLies()
 }
 
 // calm brings everybody back and ends every task; then whatever there is must be on

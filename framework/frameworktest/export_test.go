@@ -1,0 +1,23 @@
+package frameworktest
+
+import (
+	"context"
+	"net"
+)
+
+// Dial reaches any listener of the story's network, from a host of its own.
+func (h *Handle) Dial(from string) func(ctx context.Context, address string) (net.Conn, error) {
+	return h.dialer(from)
+}
+
+// Listeners lists what listens in the story: gRPC of masters, their Raft, the agents' executors.
+func (h *Handle) Listeners() (masters, rafts, agents []string) {
+	for _, m := range h.masters {
+		masters = append(masters, m.address())
+		rafts = append(rafts, net.JoinHostPort(m.host, raftPort))
+	}
+	for _, a := range h.agents {
+		agents = append(agents, net.JoinHostPort(a.host.name, executorsPort))
+	}
+	return masters, rafts, agents
+}
