@@ -1,7 +1,6 @@
 package books
 
 import (
-	"cmp"
 	"slices"
 	"time"
 
@@ -161,30 +160,6 @@ func (b *Books) ask(m *member, s *shape, a *agent, victims []*task) allocator.In
 	return inverse
 }
 
-// bid is what one of a shape would cost on an agent.
-type bid struct {
-	agent   *agent
-	victims []*task // nil = not to be had
-	cost    cost
-}
-
-// cost orders sets of victims: lowest rank, then youngest, then fewest.
-type cost struct {
-	rank   int
-	oldest time.Time
-	count  int
-}
-
-func (c cost) less(d cost) bool {
-	if c.rank != d.rank {
-		return c.rank < d.rank
-	}
-	if !c.oldest.Equal(d.oldest) {
-		return c.oldest.After(d.oldest)
-	}
-	return c.count < d.count
-}
-
 func (b *Books) bids(m *member, s *shape) []bid {
 	var bids []bid
 	for _, a := range b.agents {
@@ -213,110 +188,4 @@ func cheapest(bids []bid) int {
 func (b *Books) mayRun(m *member, s *shape, a *agent) bool {
 	return a.offerable && b.passes(m.gate, a) && b.passes(s.gate, a) &&
 		(!s.spec.OnlyPreferred || s.isNear(a)) && b.filtered(a, m, s.spec.Resources) == nil
-}
-
-func (b *Books) bid(m *member, s *shape, a *agent) bid {
-	victims := b.victims(m, s, a)
-	if len(victims) == 0 {
-		return bid{agent: a}
-	}
-	c := cost{rank: b.rank(victims[0].member.role), oldest: victims[0].claim.Since, count: len(victims)}
-	for _, t := range victims[1:] {
-		c.rank = max(c.rank, b.rank(t.member.role))
-		if t.claim.Since.Before(c.oldest) {
-			c.oldest = t.claim.Since
-		}
-	}
-	return bid{a, victims, c}
-}
-
-// victims is the cheapest set of tasks on the agent whose end makes room for one of the
-// shape; nil when there is none, or room without any.
-func (b *Books) victims(m *member, s *shape, a *agent) []*task {
-	lacks := b.lacks(m, s)
-	role := m.role.name
-	have := a.unkept().UsableBy(role)
-	enough := func(set []*task) bool {
-		all := have
-		for _, t := range set {
-			all = all.Plus(t.claim.Resources.UsableBy(role))
-		}
-		_, _, fits := all.Carve(s.spec.Resources)
-		return fits && b.makeRoom(set, lacks)
-	}
-	if enough(nil) {
-		return nil
-	}
-	candidates := b.unpromised(b.candidates(a, b.rank(m.role)))
-	n := 1
-	for n <= len(candidates) && !enough(candidates[:n]) {
-		n++
-	}
-	if n > len(candidates) {
-		return nil
-	}
-	set := candidates[:n]
-	for i := n - 2; i >= 0; i-- { // spare the dearest first that are not needed
-		if rest := slices.Delete(slices.Clone(set), i, i+1); enough(rest) {
-			set = rest
-		}
-	}
-	return set
-}
-
-// candidates are the agent's tasks of lower rank, the cheapest first.
-func (b *Books) candidates(a *agent, rank int) []*task {
-	var candidates []*task
-	for _, t := range a.tasks {
-		if !t.asked && b.rank(t.member.role) < rank {
-			candidates = append(candidates, t)
-		}
-	}
-	slices.SortStableFunc(candidates, func(x, y *task) int {
-		return cmp.Or(cmp.Compare(b.rank(x.member.role), b.rank(y.member.role)),
-			y.claim.Since.Compare(x.claim.Since), cmp.Compare(x.claim.Task, y.claim.Task))
-	})
-	return candidates
-}
-
-// makeRoom reports whether the victims give the roles what their limits lack.
-func (b *Books) makeRoom(set []*task, lacks []lack) bool {
-	for _, l := range lacks {
-		room := int64(0)
-		for _, t := range set {
-			if t.member.role.name.Within(l.role.name) {
-				b.turn.asked = b.kinds.count(b.turn.asked, t.claim.Resources, nil)
-				room += b.turn.asked.at(l.kind)
-			}
-		}
-		if room < l.amount {
-			return false
-		}
-	}
-	return true
-}
-
-// unpromised leaves out victims whose end would take a role below its guarantee.
-func (b *Books) unpromised(candidates []*task) []*task {
-	if b.promises.count == 0 {
-		return candidates
-	}
-	gone := make(map[*role]amounts) // with the candidates that stand before
-	return slices.DeleteFunc(candidates, func(t *task) bool {
-		b.turn.asked = b.kinds.count(b.turn.asked, t.claim.Resources, nil)
-		counted := b.turn.asked
-		for r := t.member.role; r != nil; r = r.parent {
-			for kind, x := range r.guarantee {
-				if taken := counted.at(kind); taken > 0 && r.taken.at(kind)-r.leaving.at(kind)-gone[r].at(kind)-taken < x {
-					return true
-				}
-			}
-		}
-		for r := t.member.role; r != nil; r = r.parent {
-			sum := gone[r]
-			sum.add(counted)
-			gone[r] = sum
-		}
-		return false
-	})
 }

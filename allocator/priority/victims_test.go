@@ -1,0 +1,154 @@
+package priority_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/tenderhq/tender/allocator"
+	"github.com/tenderhq/tender/allocator/allocatortest"
+	"github.com/tenderhq/tender/api"
+	"pgregory.net/rapid"
+)
+
+// Of two tasks of the same age on one agent the small one is asked back where it is
+// enough, whatever they are called.
+func TestPreemptsTheSmallerOfEquals(t *testing.T) {
+	for _, first := range []string{"cpus:1;mem:512", "cpus:3;mem:1024"} {
+		c := cluster(t)
+		c.Framework("l", "low")
+		c.Agent("a", "cpus:4;mem:1536")
+		c.Allocate()
+		second := "cpus:1;mem:512"
+		if first == second {
+			second = "cpus:3;mem:1024"
+		}
+		c.Accept(c.Offer("l", "a"), 0, c.R(first), c.R(second))
+		c.Framework("h", "high")
+		c.Demand("h", "high", c.Shape("cpus:1;mem:512", 1))
+		c.Allocate()
+		if len(c.Inverse) != 1 || len(c.Inverse[0].Victims) != 1 || !c.Inverse[0].Victims[0].Resources.Equal(c.R("cpus:1;mem:512")) {
+			t.Fatalf("launched %s first: %v", first, c.Inverse)
+		}
+	}
+}
+
+// The same on two agents: who gives up less goes.
+func TestPreemptsTheSmallerAgentOfEquals(t *testing.T) {
+	c := cluster(t)
+	c.Framework("l", "low")
+	c.Agent("a", "cpus:3;mem:1024")
+	c.Agent("b", "cpus:1;mem:512")
+	c.Allocate()
+	c.Accept(c.Offer("l", "a"), 0, c.R("cpus:3;mem:1024"))
+	c.Accept(c.Offer("l", "b"), 0, c.R("cpus:1;mem:512"))
+	c.Framework("h", "high")
+	c.Demand("h", "high", c.Shape("cpus:1;mem:512", 1))
+	c.Allocate()
+	expect(t, victims(c), "b")
+}
+
+// A guarantee that forbids the young and the old one together forbids neither alone.
+func TestPreemptsPastAGuarantee(t *testing.T) {
+	c := cluster(t)
+	c.Framework("l", "low")
+	c.Agent("a", "cpus:6;mem:6144")
+	c.Allocate()
+	c.Accept(c.Offer("l", "a"), 0, c.R("cpus:3;mem:3072"), c.R("cpus:2;mem:2048"))
+	c.Sleep(time.Second)
+	c.Allocate()
+	c.Accept(c.Offer("l", "a"), 0, c.R("cpus:1;mem:1024"))
+	c.Role(allocator.Role{Role: "low", Priority: 1, Guarantee: c.R("cpus:3")})
+	c.Framework("h", "high")
+	c.Demand("h", "high", c.Shape("cpus:3;mem:256", 1))
+	c.Allocate()
+	if len(c.Inverse) != 1 || len(c.Inverse[0].Victims) != 1 || !c.Inverse[0].Victims[0].Resources.Equal(c.R("cpus:3;mem:3072")) {
+		t.Fatalf("the 3 cpus alone leave the guarantee of 3: %v", c.Inverse)
+	}
+}
+
+// price orders sets of victims: the dearest task's priority and launch, how many, how
+// much of the cluster.
+type price struct {
+	rank  int
+	age   int // of the dearest, in seconds
+	count int
+	share int // cpus; all tasks of the property have the same memory
+}
+
+func (p price) less(q price) bool {
+	return slices.Compare([]int{p.rank, p.age, p.count, p.share}, []int{q.rank, q.age, q.count, q.share}) < 0
+}
+
+// Among all sets of tasks that would make room, none is cheaper than the one chosen.
+func TestVictimsAreTheCheapest(t *testing.T) {
+	type task struct{ rank, age, cpus int }
+	rapid.Check(t, func(t *rapid.T) {
+		c := allocatortest.NewCluster(quiet{t}, fresh(nil)())
+		tasks := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) task {
+			return task{rapid.IntRange(0, 2).Draw(t, "rank"), rapid.IntRange(0, 2).Draw(t, "age"), rapid.IntRange(1, 5).Draw(t, "cpus")}
+		}), 1, 6).Draw(t, "tasks")
+		sum := 0
+		for rank := range 3 {
+			role := api.Role(fmt.Sprint("r", rank))
+			c.Role(allocator.Role{Role: role, Priority: rank})
+			c.Framework(api.FrameworkID(role), role)
+		}
+		for _, one := range tasks {
+			sum += one.cpus
+		}
+		c.Agent("a", fmt.Sprintf("cpus:%d;mem:1000", sum))
+		for i, one := range tasks {
+			role := api.Role(fmt.Sprint("r", one.rank))
+			claim := allocator.Claim{Framework: api.FrameworkID(role), Role: role, Agent: "a", Task: api.TaskID(fmt.Sprint(i)),
+				Resources: c.R(fmt.Sprintf("cpus:%d;mem:1", one.cpus)), Since: c.Now.Add(-time.Duration(one.age) * time.Second)}
+			c.Policy.Take(claim)
+			c.Tasks = append(c.Tasks, claim)
+		}
+		need := rapid.IntRange(1, sum).Draw(t, "need")
+		c.Role(allocator.Role{Role: "high", Priority: 9})
+		c.Framework("h", "high")
+		c.Demand("h", "high", c.Shape(fmt.Sprintf("cpus:%d", need), 1))
+		c.Allocate()
+		if len(c.Inverse) != 1 {
+			t.Fatalf("%d cpus would fit, but %d sets are asked back", need, len(c.Inverse))
+		}
+		cost := func(set []int) price {
+			p := price{count: len(set), rank: -1}
+			for _, i := range set {
+				one := tasks[i]
+				p.share += one.cpus
+				if one.rank > p.rank || one.rank == p.rank && one.age > p.age {
+					p.rank, p.age = one.rank, one.age
+				}
+			}
+			return p
+		}
+		var chosen []int
+		for _, v := range c.Inverse[0].Victims {
+			var i int
+			if _, err := fmt.Sscan(string(v.Task), &i); err != nil {
+				t.Fatal(err)
+			}
+			chosen = append(chosen, i)
+		}
+		got := cost(chosen)
+		for bits := 1; bits < 1<<len(tasks); bits++ {
+			var set []int
+			for i := range tasks {
+				if bits>>i&1 == 1 {
+					set = append(set, i)
+				}
+			}
+			if p := cost(set); p.share >= need && p.less(got) && (p.count <= 2 || p.rank < got.rank || p.rank == got.rank && p.age < got.age) {
+				t.Fatalf("%d cpus of %v: asked %v back (%+v), but %v costs less (%+v)", need, tasks, chosen, got, set, p)
+			}
+		}
+	})
+}
+
+// quiet leaves out the log of the cluster.
+type quiet struct{ *rapid.T }
+
+func (quiet) Logf(string, ...any) {}
