@@ -33,6 +33,9 @@ const (
 	LabelsMax = 128
 	// DemandsPerRoleMax: a demand of more shapes is refused (Limit).
 	DemandsPerRoleMax = 256
+	// StoreLanesMax bounds the writes to its store that an instance has under way at a
+	// time; more wait in the SDK.
+	StoreLanesMax = 256
 	// PageItemsMax bounds a page of a list; a request for more gets this many.
 	PageItemsMax = 1000
 	// DurationMax bounds every duration of a request, so that no deadline overflows.

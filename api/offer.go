@@ -28,6 +28,17 @@ type Window struct {
 	Duration time.Duration // 0 = without end
 }
 
+// End is when the window is over, zero for never.
+func (w Window) End() time.Time {
+	if w.Duration == 0 {
+		return time.Time{}
+	}
+	return w.Start.Add(w.Duration)
+}
+
+// Over says whether the window lies in the past.
+func (w Window) Over(now time.Time) bool { return w.Duration > 0 && !now.Before(w.End()) }
+
 // InverseOffer asks for resources back: by then they will be taken.
 type InverseOffer struct {
 	ID        OfferID

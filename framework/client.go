@@ -20,11 +20,12 @@ type Client struct {
 	loop  *loop
 	ended chan struct{} // closed when Run ends
 
+	lanes *lanes // of writes to the store
+
 	mu        sync.Mutex
 	framework api.Framework // what it says of itself; its maps and lists are never edited
 	updates   uint64        // that have come into effect
 	session   uint64
-	writes    uint64           // to the store, so far
 	conn      *grpc.ClientConn // to the leader; nil between sessions
 	changed   chan struct{}    // closed and replaced when a session begins or ends
 }

@@ -91,7 +91,7 @@ func newLoop(config Config, scheduler Scheduler) *loop {
 		began:     time.Now(),
 		timer:     time.NewTimer(0),
 	}
-	l.client = &Client{loop: l, ended: make(chan struct{}), changed: make(chan struct{}), framework: l.framework}
+	l.client = &Client{loop: l, ended: make(chan struct{}), changed: make(chan struct{}), framework: l.framework, lanes: newLanes()}
 	return l
 }
 

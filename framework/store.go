@@ -51,11 +51,15 @@ func (s *Store) Get(ctx context.Context, key string) (Entry, error) {
 // Put writes a value if the key has the version: 0 = it must not exist, [AnyVersion] =
 // in any case. Otherwise the error's kind is [api.Stale] and nothing has changed.
 func (s *Store) Put(ctx context.Context, key string, value []byte, version uint64) (Entry, error) {
-	write := s.client.nextWrite()
+	lane, err := s.client.lanes.enter(ctx, s.client.ended)
+	if err != nil {
+		return Entry{}, api.E("store.put", api.Unavailable, key, err)
+	}
+	defer s.client.lanes.leave(lane)
 	var entry *apiv1.StoreEntry
-	err := s.client.atLeader(ctx, "store.put", key, func(ctx context.Context, p place) (err error) {
+	err = s.client.atLeader(ctx, "store.put", key, func(ctx context.Context, p place) (err error) {
 		entry, err = p.store.Put(ctx, &apiv1.StorePutRequest{
-			Session: p.session, Key: key, Value: value, IfVersion: condition(version), Write: write,
+			Session: p.session, Key: key, Value: value, IfVersion: condition(version), Write: lane.write, Lane: lane.number,
 		})
 		return err
 	})
@@ -64,9 +68,15 @@ func (s *Store) Put(ctx context.Context, key string, value []byte, version uint6
 
 // Delete removes a key if it has the version, as in [Store.Put].
 func (s *Store) Delete(ctx context.Context, key string, version uint64) error {
-	write := s.client.nextWrite()
+	lane, err := s.client.lanes.enter(ctx, s.client.ended)
+	if err != nil {
+		return api.E("store.delete", api.Unavailable, key, err)
+	}
+	defer s.client.lanes.leave(lane)
 	return s.client.atLeader(ctx, "store.delete", key, func(ctx context.Context, p place) error {
-		_, err := p.store.Delete(ctx, &apiv1.StoreDeleteRequest{Session: p.session, Key: key, IfVersion: condition(version), Write: write})
+		_, err := p.store.Delete(ctx, &apiv1.StoreDeleteRequest{
+			Session: p.session, Key: key, IfVersion: condition(version), Write: lane.write, Lane: lane.number,
+		})
 		return err
 	})
 }
@@ -198,14 +208,6 @@ func (c *Client) place(ctx context.Context) (place, <-chan struct{}, error) {
 		case <-c.ended:
 		}
 	}
-}
-
-// nextWrite numbers the writes of this instance (R17).
-func (c *Client) nextWrite() uint64 {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.writes++
-	return c.writes
 }
 
 // subscribed and dropped are told by the loop.

@@ -17,6 +17,7 @@ import (
 	"github.com/tenderhq/tender/internal/version"
 	"github.com/tenderhq/tender/master/core"
 	"github.com/tenderhq/tender/master/internal/raftlog"
+	"github.com/tenderhq/tender/master/registry"
 )
 
 // Peer is a founder of the quorum: its ID and where its Raft listener is reached.
@@ -75,8 +76,11 @@ type Config struct {
 	Dial func(ctx context.Context, address string) (net.Conn, error)
 	// SnapshotEntries is how many entries of the log make a snapshot due. Default 8192.
 	SnapshotEntries uint64
-	// StoreBytesMax is how much the stores of all frameworks may hold. Default 1 GiB,
-	// which is also the most.
+	// Format is the newest format of the registry that this master uses. Default: all
+	// that it knows; a test can be an older version.
+	Format uint64
+	// StoreBytesMax is how much the stores of all frameworks may hold. It goes with each
+	// write that this master proposes as leader. Default 1 GiB, which is also the most.
 	StoreBytesMax int64
 	// Logger is told each decision. Default: nothing is logged.
 	Logger *zerolog.Logger
@@ -197,8 +201,8 @@ func (c Config) check() error {
 		}
 	}
 	bad = append(bad, c.checkTimes()...)
-	if c.StoreBytesMax < 0 {
-		wrong("the stores may hold %d bytes; it must not be negative", c.StoreBytesMax)
+	if c.StoreBytesMax < 0 || c.StoreBytesMax > registry.StoreBytesMax {
+		wrong("the stores may hold %d bytes together; it must be at most %d", c.StoreBytesMax, registry.StoreBytesMax)
 	}
 	if len(bad) == 0 {
 		return nil

@@ -82,6 +82,8 @@ func (m *Master) open() (err error) {
 		Advertise:       m.config.advertised(m.raftListener.Addr().String()),
 		Dial:            m.dialRaft,
 		Profile:         raftlog.Profile(m.config.Profile),
+		Version:         m.config.Version,
+		Format:          m.config.Format,
 		SnapshotEntries: m.config.SnapshotEntries,
 		Logger:          m.log,
 		Committed:       m.metrics.committed,

@@ -11,6 +11,7 @@ import (
 	"github.com/tenderhq/tender/api"
 	apiv1 "github.com/tenderhq/tender/api/v1"
 	"github.com/tenderhq/tender/master/core"
+	"github.com/tenderhq/tender/master/registry"
 )
 
 // operatorService serves people and programs. Interceptors make statuses of its errors.
@@ -207,6 +208,25 @@ func (s operatorService) MarkAgent(ctx context.Context, r *apiv1.MarkAgentReques
 	}
 	answer, err := s.master.act(ctx, op, action)
 	return actionResponse(r.GetAgentId(), answer, err)
+}
+
+func (s operatorService) SetMaintenance(ctx context.Context, r *apiv1.SetMaintenanceRequest) (*apiv1.ActionResponse, error) {
+	const op = "operator.maintenance"
+	action := core.SetMaintenance{Agents: r.GetAgentIds()}
+	if n := len(action.Agents); n > registry.MaintenanceAgentsMax {
+		return nil, api.E(op, api.Limit, "", fmt.Errorf("%d agents at once; at most %d are allowed", n, registry.MaintenanceAgentsMax))
+	}
+	if w := r.GetWindow(); w != nil {
+		var err error
+		if action.Window.Duration, err = durationOf(op, "duration", w.GetDuration()); err != nil {
+			return nil, err
+		}
+		if action.Window.Start = w.GetStart().AsTime(); w.GetStart().CheckValid() != nil {
+			return nil, api.E(op, api.Invalid, "start", errors.New("a window needs a start"))
+		}
+	}
+	answer, err := s.master.act(ctx, op, action)
+	return actionResponse("", answer, err)
 }
 
 func (s operatorService) Reserve(ctx context.Context, r *apiv1.ReserveRequest) (*apiv1.ActionResponse, error) {

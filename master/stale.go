@@ -52,6 +52,7 @@ func (m *Master) staleAgents(r *apiv1.ListRequest) *apiv1.ListAgentsResponse {
 			Id: string(id), Hostname: a.Agent.Hostname, State: api.AgentUnspecified.String(), Why: followerWhy, Marks: a.Marks.Strings(),
 			Total: wire.ResourcesStruct(a.Agent.Resources), Attributes: a.Agent.Attributes, Region: a.Agent.Region, Zone: a.Agent.Zone,
 			Address: a.Agent.Address, Version: a.Agent.Version, Admitted: showTime(a.Admitted),
+			Maintenance: showWindow(a.Maintenance),
 		})
 	}
 	return answer

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -114,10 +115,7 @@ func keysUnder(f registry.Framework, prefix string) []string {
 
 func (s storeService) Put(ctx context.Context, r *apiv1.StorePutRequest) (*apiv1.StoreEntry, error) {
 	const op = "store.put"
-	if err := s.checkRoom(op, r); err != nil {
-		return nil, err
-	}
-	result, err := s.write(ctx, op, r.GetSession(), r.GetWrite(), registry.PutEntry{
+	result, err := s.write(ctx, op, r, registry.PutEntry{
 		Framework: api.FrameworkID(r.GetSession().GetFrameworkId()), Session: r.GetSession().GetSession(),
 		Key: r.GetKey(), Value: r.GetValue(), IfVersion: r.IfVersion,
 	})
@@ -127,24 +125,8 @@ func (s storeService) Put(ctx context.Context, r *apiv1.StorePutRequest) (*apiv1
 	return &apiv1.StoreEntry{Key: r.GetKey(), Value: r.GetValue(), Version: result.Version}, nil
 }
 
-// checkRoom holds this master's own limit, which may be below the registry's.
-func (s storeService) checkRoom(op string, r *apiv1.StorePutRequest) error {
-	limit := s.master.config.StoreBytesMax
-	if limit == 0 {
-		return nil
-	}
-	held := int64(0)
-	for _, f := range s.master.raft.Registry().Frameworks {
-		held += f.StoreSize
-	}
-	if held+int64(len(r.GetKey())+len(r.GetValue())) > limit {
-		return api.E(op, api.Limit, r.GetKey(), fmt.Errorf("the stores of all frameworks would hold more than %d bytes", limit))
-	}
-	return nil
-}
-
 func (s storeService) Delete(ctx context.Context, r *apiv1.StoreDeleteRequest) (*apiv1.StoreEntry, error) {
-	result, err := s.write(ctx, "store.delete", r.GetSession(), r.GetWrite(), registry.DeleteEntry{
+	result, err := s.write(ctx, "store.delete", r, registry.DeleteEntry{
 		Framework: api.FrameworkID(r.GetSession().GetFrameworkId()), Session: r.GetSession().GetSession(),
 		Key: r.GetKey(), IfVersion: r.IfVersion,
 	})
@@ -154,14 +136,25 @@ func (s storeService) Delete(ctx context.Context, r *apiv1.StoreDeleteRequest) (
 	return &apiv1.StoreEntry{Key: r.GetKey(), Version: result.Version, Deleted: result.Version != 0}, nil
 }
 
+// numbered is a request to write.
+type numbered interface {
+	GetSession() *apiv1.StoreSession
+	GetWrite() uint64
+	GetLane() uint32
+}
+
 // write commits a change under the scheduler's own identity, so that a repeat is
 // applied once (R17).
-func (s storeService) write(ctx context.Context, op string, session *apiv1.StoreSession, number uint64, change registry.Change) (registry.Result, error) {
-	if session.GetInstance() == "" || number == 0 {
-		return registry.Result{}, api.E(op, api.Invalid, session.GetFrameworkId(),
-			errors.New("a write names its scheduler's instance and is numbered from 1"))
+func (s storeService) write(ctx context.Context, op string, r numbered, change registry.Change) (registry.Result, error) {
+	if r.GetSession().GetInstance() == "" || r.GetWrite() == 0 || r.GetLane() >= api.StoreLanesMax {
+		return registry.Result{}, api.E(op, api.Invalid, r.GetSession().GetFrameworkId(),
+			fmt.Errorf("a write names its scheduler's instance and a lane below %d, and is numbered from 1", api.StoreLanesMax))
 	}
-	answer, err := s.master.act(ctx, op, core.StoreWrite{Change: change, Client: "instance/" + session.GetInstance(), Counter: number})
+	client := "instance/" + r.GetSession().GetInstance()
+	if lane := r.GetLane(); lane > 0 {
+		client += "/" + strconv.FormatUint(uint64(lane), 10)
+	}
+	answer, err := s.master.act(ctx, op, core.StoreWrite{Change: change, Client: client, Counter: r.GetWrite()})
 	if err != nil {
 		return registry.Result{}, err
 	}

@@ -6,6 +6,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/tenderhq/tender/api"
 	apiv1 "github.com/tenderhq/tender/api/v1"
 	"github.com/tenderhq/tender/internal/wire"
 	"github.com/tenderhq/tender/master/core"
@@ -28,13 +29,30 @@ func texts[S ~string](words []S) []string {
 	return list
 }
 
+// showWindow shows none as nothing.
+func showWindow(w api.Window) *apiv1.Window {
+	if w.Start.IsZero() {
+		return nil
+	}
+	shown := &apiv1.Window{Start: timestamppb.New(w.Start)}
+	if w.Duration != 0 {
+		shown.Duration = durationpb.New(w.Duration)
+	}
+	return shown
+}
+
 func showAgent(v core.AgentView) *apiv1.AgentView {
+	leaving := make(map[string]string, len(v.Leaving))
+	for id, answer := range v.Leaving {
+		leaving[string(id)] = answer
+	}
 	return &apiv1.AgentView{
 		Id: string(v.Agent.ID), Hostname: v.Agent.Hostname, State: v.State.String(), Since: showTime(v.Since), Why: v.Why,
 		Marks: v.Marks.Strings(), Total: wire.ResourcesStruct(v.Agent.Resources), Allocated: wire.ResourcesStruct(v.Allocated),
 		Offered: wire.ResourcesStruct(v.Offered), Free: wire.ResourcesStruct(v.Free), Attributes: v.Agent.Attributes,
 		Region: v.Agent.Region, Zone: v.Agent.Zone, Address: v.Agent.Address, Version: v.Agent.Version, Tasks: int32(v.Tasks),
 		Usage: wire.UsageToProto(v.Usage.Total), Admitted: showTime(v.Admitted),
+		Maintenance: showWindow(v.Maintenance), Leaving: leaving,
 	}
 }
 

@@ -603,17 +603,22 @@ type AgentView struct {
 	Marks []string         `protobuf:"bytes,6,rep,name=marks,proto3" json:"marks,omitempty"`
 	Total *structpb.Struct `protobuf:"bytes,7,opt,name=total,proto3" json:"total,omitempty"`
 	// Held by tasks and executors.
-	Allocated     *structpb.Struct       `protobuf:"bytes,8,opt,name=allocated,proto3" json:"allocated,omitempty"`
-	Offered       *structpb.Struct       `protobuf:"bytes,9,opt,name=offered,proto3" json:"offered,omitempty"`
-	Free          *structpb.Struct       `protobuf:"bytes,10,opt,name=free,proto3" json:"free,omitempty"`
-	Attributes    map[string]string      `protobuf:"bytes,11,rep,name=attributes,proto3" json:"attributes,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	Region        string                 `protobuf:"bytes,12,opt,name=region,proto3" json:"region,omitempty"`
-	Zone          string                 `protobuf:"bytes,13,opt,name=zone,proto3" json:"zone,omitempty"`
-	Address       string                 `protobuf:"bytes,14,opt,name=address,proto3" json:"address,omitempty"`
-	Version       string                 `protobuf:"bytes,15,opt,name=version,proto3" json:"version,omitempty"`
-	Tasks         int32                  `protobuf:"varint,16,opt,name=tasks,proto3" json:"tasks,omitempty"`
-	Usage         *Usage                 `protobuf:"bytes,17,opt,name=usage,proto3" json:"usage,omitempty"`
-	Admitted      *timestamppb.Timestamp `protobuf:"bytes,18,opt,name=admitted,proto3" json:"admitted,omitempty"`
+	Allocated  *structpb.Struct       `protobuf:"bytes,8,opt,name=allocated,proto3" json:"allocated,omitempty"`
+	Offered    *structpb.Struct       `protobuf:"bytes,9,opt,name=offered,proto3" json:"offered,omitempty"`
+	Free       *structpb.Struct       `protobuf:"bytes,10,opt,name=free,proto3" json:"free,omitempty"`
+	Attributes map[string]string      `protobuf:"bytes,11,rep,name=attributes,proto3" json:"attributes,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	Region     string                 `protobuf:"bytes,12,opt,name=region,proto3" json:"region,omitempty"`
+	Zone       string                 `protobuf:"bytes,13,opt,name=zone,proto3" json:"zone,omitempty"`
+	Address    string                 `protobuf:"bytes,14,opt,name=address,proto3" json:"address,omitempty"`
+	Version    string                 `protobuf:"bytes,15,opt,name=version,proto3" json:"version,omitempty"`
+	Tasks      int32                  `protobuf:"varint,16,opt,name=tasks,proto3" json:"tasks,omitempty"`
+	Usage      *Usage                 `protobuf:"bytes,17,opt,name=usage,proto3" json:"usage,omitempty"`
+	Admitted   *timestamppb.Timestamp `protobuf:"bytes,18,opt,name=admitted,proto3" json:"admitted,omitempty"`
+	// Absent: none is planned.
+	Maintenance *Window `protobuf:"bytes,19,opt,name=maintenance,proto3" json:"maintenance,omitempty"`
+	// How frameworks have answered the request to leave until then, by their IDs:
+	// accepted, declined or asked.
+	Leaving       map[string]string `protobuf:"bytes,20,rep,name=leaving,proto3" json:"leaving,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -770,6 +775,20 @@ func (x *AgentView) GetUsage() *Usage {
 func (x *AgentView) GetAdmitted() *timestamppb.Timestamp {
 	if x != nil {
 		return x.Admitted
+	}
+	return nil
+}
+
+func (x *AgentView) GetMaintenance() *Window {
+	if x != nil {
+		return x.Maintenance
+	}
+	return nil
+}
+
+func (x *AgentView) GetLeaving() map[string]string {
+	if x != nil {
+		return x.Leaving
 	}
 	return nil
 }
@@ -2172,6 +2191,60 @@ func (x *MarkAgentRequest) GetForce() bool {
 	return false
 }
 
+type SetMaintenanceRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// At most 1,000.
+	AgentIds []string `protobuf:"bytes,1,rep,name=agent_ids,json=agentIds,proto3" json:"agent_ids,omitempty"`
+	// Absent: no maintenance any more.
+	Window        *Window `protobuf:"bytes,2,opt,name=window,proto3" json:"window,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SetMaintenanceRequest) Reset() {
+	*x = SetMaintenanceRequest{}
+	mi := &file_api_v1_operator_proto_msgTypes[24]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SetMaintenanceRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SetMaintenanceRequest) ProtoMessage() {}
+
+func (x *SetMaintenanceRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_api_v1_operator_proto_msgTypes[24]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SetMaintenanceRequest.ProtoReflect.Descriptor instead.
+func (*SetMaintenanceRequest) Descriptor() ([]byte, []int) {
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{24}
+}
+
+func (x *SetMaintenanceRequest) GetAgentIds() []string {
+	if x != nil {
+		return x.AgentIds
+	}
+	return nil
+}
+
+func (x *SetMaintenanceRequest) GetWindow() *Window {
+	if x != nil {
+		return x.Window
+	}
+	return nil
+}
+
 type ActionResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Subject       string                 `protobuf:"bytes,1,opt,name=subject,proto3" json:"subject,omitempty"`
@@ -2182,7 +2255,7 @@ type ActionResponse struct {
 
 func (x *ActionResponse) Reset() {
 	*x = ActionResponse{}
-	mi := &file_api_v1_operator_proto_msgTypes[24]
+	mi := &file_api_v1_operator_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2194,7 +2267,7 @@ func (x *ActionResponse) String() string {
 func (*ActionResponse) ProtoMessage() {}
 
 func (x *ActionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[24]
+	mi := &file_api_v1_operator_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2207,7 +2280,7 @@ func (x *ActionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ActionResponse.ProtoReflect.Descriptor instead.
 func (*ActionResponse) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{24}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *ActionResponse) GetSubject() string {
@@ -2242,7 +2315,7 @@ type ReserveRequest struct {
 
 func (x *ReserveRequest) Reset() {
 	*x = ReserveRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[25]
+	mi := &file_api_v1_operator_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2254,7 +2327,7 @@ func (x *ReserveRequest) String() string {
 func (*ReserveRequest) ProtoMessage() {}
 
 func (x *ReserveRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[25]
+	mi := &file_api_v1_operator_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2267,7 +2340,7 @@ func (x *ReserveRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReserveRequest.ProtoReflect.Descriptor instead.
 func (*ReserveRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{25}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *ReserveRequest) GetAgentId() string {
@@ -2326,7 +2399,7 @@ type SetRoleRequest struct {
 
 func (x *SetRoleRequest) Reset() {
 	*x = SetRoleRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[26]
+	mi := &file_api_v1_operator_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2338,7 +2411,7 @@ func (x *SetRoleRequest) String() string {
 func (*SetRoleRequest) ProtoMessage() {}
 
 func (x *SetRoleRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[26]
+	mi := &file_api_v1_operator_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2351,7 +2424,7 @@ func (x *SetRoleRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetRoleRequest.ProtoReflect.Descriptor instead.
 func (*SetRoleRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{26}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *SetRoleRequest) GetRole() string {
@@ -2397,7 +2470,7 @@ type ListPeersRequest struct {
 
 func (x *ListPeersRequest) Reset() {
 	*x = ListPeersRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[27]
+	mi := &file_api_v1_operator_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2409,7 +2482,7 @@ func (x *ListPeersRequest) String() string {
 func (*ListPeersRequest) ProtoMessage() {}
 
 func (x *ListPeersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[27]
+	mi := &file_api_v1_operator_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2422,7 +2495,7 @@ func (x *ListPeersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPeersRequest.ProtoReflect.Descriptor instead.
 func (*ListPeersRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{27}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{28}
 }
 
 type RaftPeer struct {
@@ -2437,7 +2510,7 @@ type RaftPeer struct {
 
 func (x *RaftPeer) Reset() {
 	*x = RaftPeer{}
-	mi := &file_api_v1_operator_proto_msgTypes[28]
+	mi := &file_api_v1_operator_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2449,7 +2522,7 @@ func (x *RaftPeer) String() string {
 func (*RaftPeer) ProtoMessage() {}
 
 func (x *RaftPeer) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[28]
+	mi := &file_api_v1_operator_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2462,7 +2535,7 @@ func (x *RaftPeer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RaftPeer.ProtoReflect.Descriptor instead.
 func (*RaftPeer) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{28}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *RaftPeer) GetId() string {
@@ -2498,7 +2571,7 @@ type ListPeersResponse struct {
 
 func (x *ListPeersResponse) Reset() {
 	*x = ListPeersResponse{}
-	mi := &file_api_v1_operator_proto_msgTypes[29]
+	mi := &file_api_v1_operator_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2510,7 +2583,7 @@ func (x *ListPeersResponse) String() string {
 func (*ListPeersResponse) ProtoMessage() {}
 
 func (x *ListPeersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[29]
+	mi := &file_api_v1_operator_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2523,7 +2596,7 @@ func (x *ListPeersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPeersResponse.ProtoReflect.Descriptor instead.
 func (*ListPeersResponse) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{29}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *ListPeersResponse) GetItems() []*RaftPeer {
@@ -2564,7 +2637,7 @@ type AddPeerRequest struct {
 
 func (x *AddPeerRequest) Reset() {
 	*x = AddPeerRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[30]
+	mi := &file_api_v1_operator_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2576,7 +2649,7 @@ func (x *AddPeerRequest) String() string {
 func (*AddPeerRequest) ProtoMessage() {}
 
 func (x *AddPeerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[30]
+	mi := &file_api_v1_operator_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2589,7 +2662,7 @@ func (x *AddPeerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AddPeerRequest.ProtoReflect.Descriptor instead.
 func (*AddPeerRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{30}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *AddPeerRequest) GetId() string {
@@ -2615,7 +2688,7 @@ type RemovePeerRequest struct {
 
 func (x *RemovePeerRequest) Reset() {
 	*x = RemovePeerRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[31]
+	mi := &file_api_v1_operator_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2627,7 +2700,7 @@ func (x *RemovePeerRequest) String() string {
 func (*RemovePeerRequest) ProtoMessage() {}
 
 func (x *RemovePeerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[31]
+	mi := &file_api_v1_operator_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2640,7 +2713,7 @@ func (x *RemovePeerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemovePeerRequest.ProtoReflect.Descriptor instead.
 func (*RemovePeerRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{31}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *RemovePeerRequest) GetId() string {
@@ -2660,7 +2733,7 @@ type TransferLeaderRequest struct {
 
 func (x *TransferLeaderRequest) Reset() {
 	*x = TransferLeaderRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[32]
+	mi := &file_api_v1_operator_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2672,7 +2745,7 @@ func (x *TransferLeaderRequest) String() string {
 func (*TransferLeaderRequest) ProtoMessage() {}
 
 func (x *TransferLeaderRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[32]
+	mi := &file_api_v1_operator_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2685,7 +2758,7 @@ func (x *TransferLeaderRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TransferLeaderRequest.ProtoReflect.Descriptor instead.
 func (*TransferLeaderRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{32}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *TransferLeaderRequest) GetId() string {
@@ -2703,7 +2776,7 @@ type SaveSnapshotRequest struct {
 
 func (x *SaveSnapshotRequest) Reset() {
 	*x = SaveSnapshotRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[33]
+	mi := &file_api_v1_operator_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2715,7 +2788,7 @@ func (x *SaveSnapshotRequest) String() string {
 func (*SaveSnapshotRequest) ProtoMessage() {}
 
 func (x *SaveSnapshotRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[33]
+	mi := &file_api_v1_operator_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2728,7 +2801,7 @@ func (x *SaveSnapshotRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SaveSnapshotRequest.ProtoReflect.Descriptor instead.
 func (*SaveSnapshotRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{33}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{34}
 }
 
 type SnapshotChunk struct {
@@ -2740,7 +2813,7 @@ type SnapshotChunk struct {
 
 func (x *SnapshotChunk) Reset() {
 	*x = SnapshotChunk{}
-	mi := &file_api_v1_operator_proto_msgTypes[34]
+	mi := &file_api_v1_operator_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2752,7 +2825,7 @@ func (x *SnapshotChunk) String() string {
 func (*SnapshotChunk) ProtoMessage() {}
 
 func (x *SnapshotChunk) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[34]
+	mi := &file_api_v1_operator_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2765,7 +2838,7 @@ func (x *SnapshotChunk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SnapshotChunk.ProtoReflect.Descriptor instead.
 func (*SnapshotChunk) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{34}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *SnapshotChunk) GetData() []byte {
@@ -2783,7 +2856,7 @@ type StateHashRequest struct {
 
 func (x *StateHashRequest) Reset() {
 	*x = StateHashRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[35]
+	mi := &file_api_v1_operator_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2795,7 +2868,7 @@ func (x *StateHashRequest) String() string {
 func (*StateHashRequest) ProtoMessage() {}
 
 func (x *StateHashRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[35]
+	mi := &file_api_v1_operator_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2808,7 +2881,7 @@ func (x *StateHashRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StateHashRequest.ProtoReflect.Descriptor instead.
 func (*StateHashRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{35}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{36}
 }
 
 type StateHashResponse struct {
@@ -2821,7 +2894,7 @@ type StateHashResponse struct {
 
 func (x *StateHashResponse) Reset() {
 	*x = StateHashResponse{}
-	mi := &file_api_v1_operator_proto_msgTypes[36]
+	mi := &file_api_v1_operator_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2833,7 +2906,7 @@ func (x *StateHashResponse) String() string {
 func (*StateHashResponse) ProtoMessage() {}
 
 func (x *StateHashResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[36]
+	mi := &file_api_v1_operator_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2846,7 +2919,7 @@ func (x *StateHashResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StateHashResponse.ProtoReflect.Descriptor instead.
 func (*StateHashResponse) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{36}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *StateHashResponse) GetAppliedIndex() uint64 {
@@ -2875,7 +2948,7 @@ type StoreSession struct {
 
 func (x *StoreSession) Reset() {
 	*x = StoreSession{}
-	mi := &file_api_v1_operator_proto_msgTypes[37]
+	mi := &file_api_v1_operator_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2887,7 +2960,7 @@ func (x *StoreSession) String() string {
 func (*StoreSession) ProtoMessage() {}
 
 func (x *StoreSession) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[37]
+	mi := &file_api_v1_operator_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2900,7 +2973,7 @@ func (x *StoreSession) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoreSession.ProtoReflect.Descriptor instead.
 func (*StoreSession) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{37}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *StoreSession) GetFrameworkId() string {
@@ -2937,7 +3010,7 @@ type StoreEntry struct {
 
 func (x *StoreEntry) Reset() {
 	*x = StoreEntry{}
-	mi := &file_api_v1_operator_proto_msgTypes[38]
+	mi := &file_api_v1_operator_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2949,7 +3022,7 @@ func (x *StoreEntry) String() string {
 func (*StoreEntry) ProtoMessage() {}
 
 func (x *StoreEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[38]
+	mi := &file_api_v1_operator_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2962,7 +3035,7 @@ func (x *StoreEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoreEntry.ProtoReflect.Descriptor instead.
 func (*StoreEntry) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{38}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *StoreEntry) GetKey() string {
@@ -3003,7 +3076,7 @@ type StoreGetRequest struct {
 
 func (x *StoreGetRequest) Reset() {
 	*x = StoreGetRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[39]
+	mi := &file_api_v1_operator_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3015,7 +3088,7 @@ func (x *StoreGetRequest) String() string {
 func (*StoreGetRequest) ProtoMessage() {}
 
 func (x *StoreGetRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[39]
+	mi := &file_api_v1_operator_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3028,7 +3101,7 @@ func (x *StoreGetRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoreGetRequest.ProtoReflect.Descriptor instead.
 func (*StoreGetRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{39}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *StoreGetRequest) GetSession() *StoreSession {
@@ -3051,15 +3124,18 @@ type StorePutRequest struct {
 	Key       string                 `protobuf:"bytes,2,opt,name=key,proto3" json:"key,omitempty"`
 	Value     []byte                 `protobuf:"bytes,3,opt,name=value,proto3" json:"value,omitempty"`
 	IfVersion *uint64                `protobuf:"varint,4,opt,name=if_version,json=ifVersion,proto3,oneof" json:"if_version,omitempty"`
-	// Numbers the writes of this instance, so that a repeat is applied once (R17).
-	Write         uint64 `protobuf:"varint,5,opt,name=write,proto3" json:"write,omitempty"`
+	// Numbers the writes of this lane, so that a repeat is applied once (R17). A lane has
+	// one write under way; who writes several at once has several lanes.
+	Write uint64 `protobuf:"varint,5,opt,name=write,proto3" json:"write,omitempty"`
+	// From 0, at most 255.
+	Lane          uint32 `protobuf:"varint,6,opt,name=lane,proto3" json:"lane,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *StorePutRequest) Reset() {
 	*x = StorePutRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[40]
+	mi := &file_api_v1_operator_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3071,7 +3147,7 @@ func (x *StorePutRequest) String() string {
 func (*StorePutRequest) ProtoMessage() {}
 
 func (x *StorePutRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[40]
+	mi := &file_api_v1_operator_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3084,7 +3160,7 @@ func (x *StorePutRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StorePutRequest.ProtoReflect.Descriptor instead.
 func (*StorePutRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{40}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *StorePutRequest) GetSession() *StoreSession {
@@ -3122,19 +3198,27 @@ func (x *StorePutRequest) GetWrite() uint64 {
 	return 0
 }
 
+func (x *StorePutRequest) GetLane() uint32 {
+	if x != nil {
+		return x.Lane
+	}
+	return 0
+}
+
 type StoreDeleteRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Session       *StoreSession          `protobuf:"bytes,1,opt,name=session,proto3" json:"session,omitempty"`
 	Key           string                 `protobuf:"bytes,2,opt,name=key,proto3" json:"key,omitempty"`
 	IfVersion     *uint64                `protobuf:"varint,3,opt,name=if_version,json=ifVersion,proto3,oneof" json:"if_version,omitempty"`
 	Write         uint64                 `protobuf:"varint,4,opt,name=write,proto3" json:"write,omitempty"`
+	Lane          uint32                 `protobuf:"varint,5,opt,name=lane,proto3" json:"lane,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *StoreDeleteRequest) Reset() {
 	*x = StoreDeleteRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[41]
+	mi := &file_api_v1_operator_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3146,7 +3230,7 @@ func (x *StoreDeleteRequest) String() string {
 func (*StoreDeleteRequest) ProtoMessage() {}
 
 func (x *StoreDeleteRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[41]
+	mi := &file_api_v1_operator_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3159,7 +3243,7 @@ func (x *StoreDeleteRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoreDeleteRequest.ProtoReflect.Descriptor instead.
 func (*StoreDeleteRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{41}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *StoreDeleteRequest) GetSession() *StoreSession {
@@ -3190,6 +3274,13 @@ func (x *StoreDeleteRequest) GetWrite() uint64 {
 	return 0
 }
 
+func (x *StoreDeleteRequest) GetLane() uint32 {
+	if x != nil {
+		return x.Lane
+	}
+	return 0
+}
+
 type StoreListRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Session       *StoreSession          `protobuf:"bytes,1,opt,name=session,proto3" json:"session,omitempty"`
@@ -3202,7 +3293,7 @@ type StoreListRequest struct {
 
 func (x *StoreListRequest) Reset() {
 	*x = StoreListRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[42]
+	mi := &file_api_v1_operator_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3214,7 +3305,7 @@ func (x *StoreListRequest) String() string {
 func (*StoreListRequest) ProtoMessage() {}
 
 func (x *StoreListRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[42]
+	mi := &file_api_v1_operator_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3227,7 +3318,7 @@ func (x *StoreListRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoreListRequest.ProtoReflect.Descriptor instead.
 func (*StoreListRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{42}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *StoreListRequest) GetSession() *StoreSession {
@@ -3268,7 +3359,7 @@ type StoreListResponse struct {
 
 func (x *StoreListResponse) Reset() {
 	*x = StoreListResponse{}
-	mi := &file_api_v1_operator_proto_msgTypes[43]
+	mi := &file_api_v1_operator_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3280,7 +3371,7 @@ func (x *StoreListResponse) String() string {
 func (*StoreListResponse) ProtoMessage() {}
 
 func (x *StoreListResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[43]
+	mi := &file_api_v1_operator_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3293,7 +3384,7 @@ func (x *StoreListResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoreListResponse.ProtoReflect.Descriptor instead.
 func (*StoreListResponse) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{43}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *StoreListResponse) GetItems() []*StoreEntry {
@@ -3320,7 +3411,7 @@ type StoreWatchRequest struct {
 
 func (x *StoreWatchRequest) Reset() {
 	*x = StoreWatchRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[44]
+	mi := &file_api_v1_operator_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3332,7 +3423,7 @@ func (x *StoreWatchRequest) String() string {
 func (*StoreWatchRequest) ProtoMessage() {}
 
 func (x *StoreWatchRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[44]
+	mi := &file_api_v1_operator_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3345,7 +3436,7 @@ func (x *StoreWatchRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoreWatchRequest.ProtoReflect.Descriptor instead.
 func (*StoreWatchRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{44}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *StoreWatchRequest) GetSession() *StoreSession {
@@ -3412,7 +3503,7 @@ const file_api_v1_operator_proto_rawDesc = "" +
 	"\x13ListMastersResponse\x12+\n" +
 	"\x05items\x18\x01 \x03(\v2\x15.tender.v1.MasterViewR\x05items\x12&\n" +
 	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\x12#\n" +
-	"\rapplied_index\x18\x03 \x01(\x04R\fappliedIndex\"\xc8\x05\n" +
+	"\rapplied_index\x18\x03 \x01(\x04R\fappliedIndex\"\xf6\x06\n" +
 	"\tAgentView\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1a\n" +
 	"\bhostname\x18\x02 \x01(\tR\bhostname\x12\x14\n" +
@@ -3434,8 +3525,13 @@ const file_api_v1_operator_proto_rawDesc = "" +
 	"\aversion\x18\x0f \x01(\tR\aversion\x12\x14\n" +
 	"\x05tasks\x18\x10 \x01(\x05R\x05tasks\x12&\n" +
 	"\x05usage\x18\x11 \x01(\v2\x10.tender.v1.UsageR\x05usage\x126\n" +
-	"\badmitted\x18\x12 \x01(\v2\x1a.google.protobuf.TimestampR\badmitted\x1a=\n" +
+	"\badmitted\x18\x12 \x01(\v2\x1a.google.protobuf.TimestampR\badmitted\x123\n" +
+	"\vmaintenance\x18\x13 \x01(\v2\x11.tender.v1.WindowR\vmaintenance\x12;\n" +
+	"\aleaving\x18\x14 \x03(\v2!.tender.v1.AgentView.LeavingEntryR\aleaving\x1a=\n" +
 	"\x0fAttributesEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a:\n" +
+	"\fLeavingEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x8d\x01\n" +
 	"\x12ListAgentsResponse\x12*\n" +
@@ -3579,7 +3675,10 @@ const file_api_v1_operator_proto_rawDesc = "" +
 	"\bagent_id\x18\x01 \x01(\tR\aagentId\x12.\n" +
 	"\x06action\x18\x02 \x01(\x0e2\x16.tender.v1.AgentActionR\x06action\x12/\n" +
 	"\x05grace\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\x05grace\x12\x14\n" +
-	"\x05force\x18\x04 \x01(\bR\x05force\"D\n" +
+	"\x05force\x18\x04 \x01(\bR\x05force\"_\n" +
+	"\x15SetMaintenanceRequest\x12\x1b\n" +
+	"\tagent_ids\x18\x01 \x03(\tR\bagentIds\x12)\n" +
+	"\x06window\x18\x02 \x01(\v2\x11.tender.v1.WindowR\x06window\"D\n" +
 	"\x0eActionResponse\x12\x18\n" +
 	"\asubject\x18\x01 \x01(\tR\asubject\x12\x18\n" +
 	"\amessage\x18\x02 \x01(\tR\amessage\"\xc0\x01\n" +
@@ -3638,21 +3737,23 @@ const file_api_v1_operator_proto_rawDesc = "" +
 	"\adeleted\x18\x04 \x01(\bR\adeleted\"V\n" +
 	"\x0fStoreGetRequest\x121\n" +
 	"\asession\x18\x01 \x01(\v2\x17.tender.v1.StoreSessionR\asession\x12\x10\n" +
-	"\x03key\x18\x02 \x01(\tR\x03key\"\xb5\x01\n" +
+	"\x03key\x18\x02 \x01(\tR\x03key\"\xc9\x01\n" +
 	"\x0fStorePutRequest\x121\n" +
 	"\asession\x18\x01 \x01(\v2\x17.tender.v1.StoreSessionR\asession\x12\x10\n" +
 	"\x03key\x18\x02 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x03 \x01(\fR\x05value\x12\"\n" +
 	"\n" +
 	"if_version\x18\x04 \x01(\x04H\x00R\tifVersion\x88\x01\x01\x12\x14\n" +
-	"\x05write\x18\x05 \x01(\x04R\x05writeB\r\n" +
-	"\v_if_version\"\xa2\x01\n" +
+	"\x05write\x18\x05 \x01(\x04R\x05write\x12\x12\n" +
+	"\x04lane\x18\x06 \x01(\rR\x04laneB\r\n" +
+	"\v_if_version\"\xb6\x01\n" +
 	"\x12StoreDeleteRequest\x121\n" +
 	"\asession\x18\x01 \x01(\v2\x17.tender.v1.StoreSessionR\asession\x12\x10\n" +
 	"\x03key\x18\x02 \x01(\tR\x03key\x12\"\n" +
 	"\n" +
 	"if_version\x18\x03 \x01(\x04H\x00R\tifVersion\x88\x01\x01\x12\x14\n" +
-	"\x05write\x18\x04 \x01(\x04R\x05writeB\r\n" +
+	"\x05write\x18\x04 \x01(\x04R\x05write\x12\x12\n" +
+	"\x04lane\x18\x05 \x01(\rR\x04laneB\r\n" +
 	"\v_if_version\"\x92\x01\n" +
 	"\x10StoreListRequest\x121\n" +
 	"\asession\x18\x01 \x01(\v2\x17.tender.v1.StoreSessionR\asession\x12\x16\n" +
@@ -3675,7 +3776,7 @@ const file_api_v1_operator_proto_rawDesc = "" +
 	"REACTIVATE\x10\x03\x12\r\n" +
 	"\tMARK_GONE\x10\x04\x12\n" +
 	"\n" +
-	"\x06REMOVE\x10\x052\x97\a\n" +
+	"\x06REMOVE\x10\x052\xe6\a\n" +
 	"\x0fOperatorService\x12B\n" +
 	"\n" +
 	"GetCluster\x12\x1c.tender.v1.GetClusterRequest\x1a\x16.tender.v1.ClusterView\x12E\n" +
@@ -3690,7 +3791,8 @@ const file_api_v1_operator_proto_rawDesc = "" +
 	"\aExplain\x12\x19.tender.v1.ExplainRequest\x1a\x1a.tender.v1.ExplainResponse\x12C\n" +
 	"\bKillTask\x12\x1a.tender.v1.KillTaskRequest\x1a\x1b.tender.v1.KillTaskResponse\x12O\n" +
 	"\x0fRemoveFramework\x12!.tender.v1.RemoveFrameworkRequest\x1a\x19.tender.v1.ActionResponse\x12C\n" +
-	"\tMarkAgent\x12\x1b.tender.v1.MarkAgentRequest\x1a\x19.tender.v1.ActionResponse\x12?\n" +
+	"\tMarkAgent\x12\x1b.tender.v1.MarkAgentRequest\x1a\x19.tender.v1.ActionResponse\x12M\n" +
+	"\x0eSetMaintenance\x12 .tender.v1.SetMaintenanceRequest\x1a\x19.tender.v1.ActionResponse\x12?\n" +
 	"\aReserve\x12\x19.tender.v1.ReserveRequest\x1a\x19.tender.v1.ActionResponse\x129\n" +
 	"\aSetRole\x12\x19.tender.v1.SetRoleRequest\x1a\x13.tender.v1.RoleView2\xc0\x03\n" +
 	"\vRaftService\x12F\n" +
@@ -3721,7 +3823,7 @@ func file_api_v1_operator_proto_rawDescGZIP() []byte {
 }
 
 var file_api_v1_operator_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_api_v1_operator_proto_msgTypes = make([]protoimpl.MessageInfo, 50)
+var file_api_v1_operator_proto_msgTypes = make([]protoimpl.MessageInfo, 52)
 var file_api_v1_operator_proto_goTypes = []any{
 	(AgentAction)(0),               // 0: tender.v1.AgentAction
 	(*ListRequest)(nil),            // 1: tender.v1.ListRequest
@@ -3748,147 +3850,155 @@ var file_api_v1_operator_proto_goTypes = []any{
 	(*KillTaskResponse)(nil),       // 22: tender.v1.KillTaskResponse
 	(*RemoveFrameworkRequest)(nil), // 23: tender.v1.RemoveFrameworkRequest
 	(*MarkAgentRequest)(nil),       // 24: tender.v1.MarkAgentRequest
-	(*ActionResponse)(nil),         // 25: tender.v1.ActionResponse
-	(*ReserveRequest)(nil),         // 26: tender.v1.ReserveRequest
-	(*SetRoleRequest)(nil),         // 27: tender.v1.SetRoleRequest
-	(*ListPeersRequest)(nil),       // 28: tender.v1.ListPeersRequest
-	(*RaftPeer)(nil),               // 29: tender.v1.RaftPeer
-	(*ListPeersResponse)(nil),      // 30: tender.v1.ListPeersResponse
-	(*AddPeerRequest)(nil),         // 31: tender.v1.AddPeerRequest
-	(*RemovePeerRequest)(nil),      // 32: tender.v1.RemovePeerRequest
-	(*TransferLeaderRequest)(nil),  // 33: tender.v1.TransferLeaderRequest
-	(*SaveSnapshotRequest)(nil),    // 34: tender.v1.SaveSnapshotRequest
-	(*SnapshotChunk)(nil),          // 35: tender.v1.SnapshotChunk
-	(*StateHashRequest)(nil),       // 36: tender.v1.StateHashRequest
-	(*StateHashResponse)(nil),      // 37: tender.v1.StateHashResponse
-	(*StoreSession)(nil),           // 38: tender.v1.StoreSession
-	(*StoreEntry)(nil),             // 39: tender.v1.StoreEntry
-	(*StoreGetRequest)(nil),        // 40: tender.v1.StoreGetRequest
-	(*StorePutRequest)(nil),        // 41: tender.v1.StorePutRequest
-	(*StoreDeleteRequest)(nil),     // 42: tender.v1.StoreDeleteRequest
-	(*StoreListRequest)(nil),       // 43: tender.v1.StoreListRequest
-	(*StoreListResponse)(nil),      // 44: tender.v1.StoreListResponse
-	(*StoreWatchRequest)(nil),      // 45: tender.v1.StoreWatchRequest
-	nil,                            // 46: tender.v1.AgentView.AttributesEntry
-	nil,                            // 47: tender.v1.FrameworkView.LabelsEntry
-	nil,                            // 48: tender.v1.FrameworkView.EndpointsEntry
-	nil,                            // 49: tender.v1.TaskView.LabelsEntry
-	nil,                            // 50: tender.v1.TaskView.PortsEntry
-	(*Term)(nil),                   // 51: tender.v1.Term
-	(*timestamppb.Timestamp)(nil),  // 52: google.protobuf.Timestamp
-	(*structpb.Struct)(nil),        // 53: google.protobuf.Struct
-	(*Usage)(nil),                  // 54: tender.v1.Usage
-	(*durationpb.Duration)(nil),    // 55: google.protobuf.Duration
-	(*Command)(nil),                // 56: tender.v1.Command
-	(OperationKind)(0),             // 57: tender.v1.OperationKind
+	(*SetMaintenanceRequest)(nil),  // 25: tender.v1.SetMaintenanceRequest
+	(*ActionResponse)(nil),         // 26: tender.v1.ActionResponse
+	(*ReserveRequest)(nil),         // 27: tender.v1.ReserveRequest
+	(*SetRoleRequest)(nil),         // 28: tender.v1.SetRoleRequest
+	(*ListPeersRequest)(nil),       // 29: tender.v1.ListPeersRequest
+	(*RaftPeer)(nil),               // 30: tender.v1.RaftPeer
+	(*ListPeersResponse)(nil),      // 31: tender.v1.ListPeersResponse
+	(*AddPeerRequest)(nil),         // 32: tender.v1.AddPeerRequest
+	(*RemovePeerRequest)(nil),      // 33: tender.v1.RemovePeerRequest
+	(*TransferLeaderRequest)(nil),  // 34: tender.v1.TransferLeaderRequest
+	(*SaveSnapshotRequest)(nil),    // 35: tender.v1.SaveSnapshotRequest
+	(*SnapshotChunk)(nil),          // 36: tender.v1.SnapshotChunk
+	(*StateHashRequest)(nil),       // 37: tender.v1.StateHashRequest
+	(*StateHashResponse)(nil),      // 38: tender.v1.StateHashResponse
+	(*StoreSession)(nil),           // 39: tender.v1.StoreSession
+	(*StoreEntry)(nil),             // 40: tender.v1.StoreEntry
+	(*StoreGetRequest)(nil),        // 41: tender.v1.StoreGetRequest
+	(*StorePutRequest)(nil),        // 42: tender.v1.StorePutRequest
+	(*StoreDeleteRequest)(nil),     // 43: tender.v1.StoreDeleteRequest
+	(*StoreListRequest)(nil),       // 44: tender.v1.StoreListRequest
+	(*StoreListResponse)(nil),      // 45: tender.v1.StoreListResponse
+	(*StoreWatchRequest)(nil),      // 46: tender.v1.StoreWatchRequest
+	nil,                            // 47: tender.v1.AgentView.AttributesEntry
+	nil,                            // 48: tender.v1.AgentView.LeavingEntry
+	nil,                            // 49: tender.v1.FrameworkView.LabelsEntry
+	nil,                            // 50: tender.v1.FrameworkView.EndpointsEntry
+	nil,                            // 51: tender.v1.TaskView.LabelsEntry
+	nil,                            // 52: tender.v1.TaskView.PortsEntry
+	(*Term)(nil),                   // 53: tender.v1.Term
+	(*timestamppb.Timestamp)(nil),  // 54: google.protobuf.Timestamp
+	(*structpb.Struct)(nil),        // 55: google.protobuf.Struct
+	(*Usage)(nil),                  // 56: tender.v1.Usage
+	(*Window)(nil),                 // 57: tender.v1.Window
+	(*durationpb.Duration)(nil),    // 58: google.protobuf.Duration
+	(*Command)(nil),                // 59: tender.v1.Command
+	(OperationKind)(0),             // 60: tender.v1.OperationKind
 }
 var file_api_v1_operator_proto_depIdxs = []int32{
-	51, // 0: tender.v1.ClusterView.term:type_name -> tender.v1.Term
-	52, // 1: tender.v1.MasterView.since:type_name -> google.protobuf.Timestamp
+	53, // 0: tender.v1.ClusterView.term:type_name -> tender.v1.Term
+	54, // 1: tender.v1.MasterView.since:type_name -> google.protobuf.Timestamp
 	5,  // 2: tender.v1.ListMastersResponse.items:type_name -> tender.v1.MasterView
-	52, // 3: tender.v1.AgentView.since:type_name -> google.protobuf.Timestamp
-	53, // 4: tender.v1.AgentView.total:type_name -> google.protobuf.Struct
-	53, // 5: tender.v1.AgentView.allocated:type_name -> google.protobuf.Struct
-	53, // 6: tender.v1.AgentView.offered:type_name -> google.protobuf.Struct
-	53, // 7: tender.v1.AgentView.free:type_name -> google.protobuf.Struct
-	46, // 8: tender.v1.AgentView.attributes:type_name -> tender.v1.AgentView.AttributesEntry
-	54, // 9: tender.v1.AgentView.usage:type_name -> tender.v1.Usage
-	52, // 10: tender.v1.AgentView.admitted:type_name -> google.protobuf.Timestamp
-	7,  // 11: tender.v1.ListAgentsResponse.items:type_name -> tender.v1.AgentView
-	52, // 12: tender.v1.FrameworkView.since:type_name -> google.protobuf.Timestamp
-	53, // 13: tender.v1.FrameworkView.allocated:type_name -> google.protobuf.Struct
-	53, // 14: tender.v1.FrameworkView.offered:type_name -> google.protobuf.Struct
-	55, // 15: tender.v1.FrameworkView.failover_timeout:type_name -> google.protobuf.Duration
-	47, // 16: tender.v1.FrameworkView.labels:type_name -> tender.v1.FrameworkView.LabelsEntry
-	48, // 17: tender.v1.FrameworkView.endpoints:type_name -> tender.v1.FrameworkView.EndpointsEntry
-	10, // 18: tender.v1.FrameworkView.demand:type_name -> tender.v1.DemandView
-	52, // 19: tender.v1.FrameworkView.admitted:type_name -> google.protobuf.Timestamp
-	53, // 20: tender.v1.DemandView.resources:type_name -> google.protobuf.Struct
-	9,  // 21: tender.v1.ListFrameworksResponse.items:type_name -> tender.v1.FrameworkView
-	53, // 22: tender.v1.TaskView.resources:type_name -> google.protobuf.Struct
-	52, // 23: tender.v1.TaskView.launched:type_name -> google.protobuf.Timestamp
-	52, // 24: tender.v1.TaskView.since:type_name -> google.protobuf.Timestamp
-	49, // 25: tender.v1.TaskView.labels:type_name -> tender.v1.TaskView.LabelsEntry
-	50, // 26: tender.v1.TaskView.ports:type_name -> tender.v1.TaskView.PortsEntry
-	54, // 27: tender.v1.TaskView.usage:type_name -> tender.v1.Usage
-	56, // 28: tender.v1.TaskView.command:type_name -> tender.v1.Command
-	12, // 29: tender.v1.ListTasksResponse.items:type_name -> tender.v1.TaskView
-	53, // 30: tender.v1.OfferView.resources:type_name -> google.protobuf.Struct
-	52, // 31: tender.v1.OfferView.since:type_name -> google.protobuf.Timestamp
-	52, // 32: tender.v1.OfferView.expires:type_name -> google.protobuf.Timestamp
-	14, // 33: tender.v1.ListOffersResponse.items:type_name -> tender.v1.OfferView
-	53, // 34: tender.v1.RoleView.guarantee:type_name -> google.protobuf.Struct
-	53, // 35: tender.v1.RoleView.limit:type_name -> google.protobuf.Struct
-	53, // 36: tender.v1.RoleView.allocated:type_name -> google.protobuf.Struct
-	53, // 37: tender.v1.RoleView.offered:type_name -> google.protobuf.Struct
-	53, // 38: tender.v1.RoleView.reserved:type_name -> google.protobuf.Struct
-	16, // 39: tender.v1.ListRolesResponse.items:type_name -> tender.v1.RoleView
-	20, // 40: tender.v1.ExplainResponse.agents:type_name -> tender.v1.ExplainedAgent
-	55, // 41: tender.v1.KillTaskRequest.grace:type_name -> google.protobuf.Duration
-	0,  // 42: tender.v1.MarkAgentRequest.action:type_name -> tender.v1.AgentAction
-	55, // 43: tender.v1.MarkAgentRequest.grace:type_name -> google.protobuf.Duration
-	57, // 44: tender.v1.ReserveRequest.action:type_name -> tender.v1.OperationKind
-	29, // 45: tender.v1.ListPeersResponse.items:type_name -> tender.v1.RaftPeer
-	51, // 46: tender.v1.ListPeersResponse.term:type_name -> tender.v1.Term
-	38, // 47: tender.v1.StoreGetRequest.session:type_name -> tender.v1.StoreSession
-	38, // 48: tender.v1.StorePutRequest.session:type_name -> tender.v1.StoreSession
-	38, // 49: tender.v1.StoreDeleteRequest.session:type_name -> tender.v1.StoreSession
-	38, // 50: tender.v1.StoreListRequest.session:type_name -> tender.v1.StoreSession
-	39, // 51: tender.v1.StoreListResponse.items:type_name -> tender.v1.StoreEntry
-	38, // 52: tender.v1.StoreWatchRequest.session:type_name -> tender.v1.StoreSession
-	3,  // 53: tender.v1.OperatorService.GetCluster:input_type -> tender.v1.GetClusterRequest
-	1,  // 54: tender.v1.OperatorService.ListMasters:input_type -> tender.v1.ListRequest
-	1,  // 55: tender.v1.OperatorService.ListAgents:input_type -> tender.v1.ListRequest
-	1,  // 56: tender.v1.OperatorService.ListFrameworks:input_type -> tender.v1.ListRequest
-	2,  // 57: tender.v1.OperatorService.ListTasks:input_type -> tender.v1.ListTasksRequest
-	1,  // 58: tender.v1.OperatorService.ListOffers:input_type -> tender.v1.ListRequest
-	1,  // 59: tender.v1.OperatorService.ListRoles:input_type -> tender.v1.ListRequest
-	18, // 60: tender.v1.OperatorService.Explain:input_type -> tender.v1.ExplainRequest
-	21, // 61: tender.v1.OperatorService.KillTask:input_type -> tender.v1.KillTaskRequest
-	23, // 62: tender.v1.OperatorService.RemoveFramework:input_type -> tender.v1.RemoveFrameworkRequest
-	24, // 63: tender.v1.OperatorService.MarkAgent:input_type -> tender.v1.MarkAgentRequest
-	26, // 64: tender.v1.OperatorService.Reserve:input_type -> tender.v1.ReserveRequest
-	27, // 65: tender.v1.OperatorService.SetRole:input_type -> tender.v1.SetRoleRequest
-	28, // 66: tender.v1.RaftService.ListPeers:input_type -> tender.v1.ListPeersRequest
-	31, // 67: tender.v1.RaftService.AddPeer:input_type -> tender.v1.AddPeerRequest
-	32, // 68: tender.v1.RaftService.RemovePeer:input_type -> tender.v1.RemovePeerRequest
-	33, // 69: tender.v1.RaftService.TransferLeader:input_type -> tender.v1.TransferLeaderRequest
-	34, // 70: tender.v1.RaftService.SaveSnapshot:input_type -> tender.v1.SaveSnapshotRequest
-	36, // 71: tender.v1.RaftService.StateHash:input_type -> tender.v1.StateHashRequest
-	40, // 72: tender.v1.StoreService.Get:input_type -> tender.v1.StoreGetRequest
-	41, // 73: tender.v1.StoreService.Put:input_type -> tender.v1.StorePutRequest
-	42, // 74: tender.v1.StoreService.Delete:input_type -> tender.v1.StoreDeleteRequest
-	43, // 75: tender.v1.StoreService.List:input_type -> tender.v1.StoreListRequest
-	45, // 76: tender.v1.StoreService.Watch:input_type -> tender.v1.StoreWatchRequest
-	4,  // 77: tender.v1.OperatorService.GetCluster:output_type -> tender.v1.ClusterView
-	6,  // 78: tender.v1.OperatorService.ListMasters:output_type -> tender.v1.ListMastersResponse
-	8,  // 79: tender.v1.OperatorService.ListAgents:output_type -> tender.v1.ListAgentsResponse
-	11, // 80: tender.v1.OperatorService.ListFrameworks:output_type -> tender.v1.ListFrameworksResponse
-	13, // 81: tender.v1.OperatorService.ListTasks:output_type -> tender.v1.ListTasksResponse
-	15, // 82: tender.v1.OperatorService.ListOffers:output_type -> tender.v1.ListOffersResponse
-	17, // 83: tender.v1.OperatorService.ListRoles:output_type -> tender.v1.ListRolesResponse
-	19, // 84: tender.v1.OperatorService.Explain:output_type -> tender.v1.ExplainResponse
-	22, // 85: tender.v1.OperatorService.KillTask:output_type -> tender.v1.KillTaskResponse
-	25, // 86: tender.v1.OperatorService.RemoveFramework:output_type -> tender.v1.ActionResponse
-	25, // 87: tender.v1.OperatorService.MarkAgent:output_type -> tender.v1.ActionResponse
-	25, // 88: tender.v1.OperatorService.Reserve:output_type -> tender.v1.ActionResponse
-	16, // 89: tender.v1.OperatorService.SetRole:output_type -> tender.v1.RoleView
-	30, // 90: tender.v1.RaftService.ListPeers:output_type -> tender.v1.ListPeersResponse
-	25, // 91: tender.v1.RaftService.AddPeer:output_type -> tender.v1.ActionResponse
-	25, // 92: tender.v1.RaftService.RemovePeer:output_type -> tender.v1.ActionResponse
-	25, // 93: tender.v1.RaftService.TransferLeader:output_type -> tender.v1.ActionResponse
-	35, // 94: tender.v1.RaftService.SaveSnapshot:output_type -> tender.v1.SnapshotChunk
-	37, // 95: tender.v1.RaftService.StateHash:output_type -> tender.v1.StateHashResponse
-	39, // 96: tender.v1.StoreService.Get:output_type -> tender.v1.StoreEntry
-	39, // 97: tender.v1.StoreService.Put:output_type -> tender.v1.StoreEntry
-	39, // 98: tender.v1.StoreService.Delete:output_type -> tender.v1.StoreEntry
-	44, // 99: tender.v1.StoreService.List:output_type -> tender.v1.StoreListResponse
-	39, // 100: tender.v1.StoreService.Watch:output_type -> tender.v1.StoreEntry
-	77, // [77:101] is the sub-list for method output_type
-	53, // [53:77] is the sub-list for method input_type
-	53, // [53:53] is the sub-list for extension type_name
-	53, // [53:53] is the sub-list for extension extendee
-	0,  // [0:53] is the sub-list for field type_name
+	54, // 3: tender.v1.AgentView.since:type_name -> google.protobuf.Timestamp
+	55, // 4: tender.v1.AgentView.total:type_name -> google.protobuf.Struct
+	55, // 5: tender.v1.AgentView.allocated:type_name -> google.protobuf.Struct
+	55, // 6: tender.v1.AgentView.offered:type_name -> google.protobuf.Struct
+	55, // 7: tender.v1.AgentView.free:type_name -> google.protobuf.Struct
+	47, // 8: tender.v1.AgentView.attributes:type_name -> tender.v1.AgentView.AttributesEntry
+	56, // 9: tender.v1.AgentView.usage:type_name -> tender.v1.Usage
+	54, // 10: tender.v1.AgentView.admitted:type_name -> google.protobuf.Timestamp
+	57, // 11: tender.v1.AgentView.maintenance:type_name -> tender.v1.Window
+	48, // 12: tender.v1.AgentView.leaving:type_name -> tender.v1.AgentView.LeavingEntry
+	7,  // 13: tender.v1.ListAgentsResponse.items:type_name -> tender.v1.AgentView
+	54, // 14: tender.v1.FrameworkView.since:type_name -> google.protobuf.Timestamp
+	55, // 15: tender.v1.FrameworkView.allocated:type_name -> google.protobuf.Struct
+	55, // 16: tender.v1.FrameworkView.offered:type_name -> google.protobuf.Struct
+	58, // 17: tender.v1.FrameworkView.failover_timeout:type_name -> google.protobuf.Duration
+	49, // 18: tender.v1.FrameworkView.labels:type_name -> tender.v1.FrameworkView.LabelsEntry
+	50, // 19: tender.v1.FrameworkView.endpoints:type_name -> tender.v1.FrameworkView.EndpointsEntry
+	10, // 20: tender.v1.FrameworkView.demand:type_name -> tender.v1.DemandView
+	54, // 21: tender.v1.FrameworkView.admitted:type_name -> google.protobuf.Timestamp
+	55, // 22: tender.v1.DemandView.resources:type_name -> google.protobuf.Struct
+	9,  // 23: tender.v1.ListFrameworksResponse.items:type_name -> tender.v1.FrameworkView
+	55, // 24: tender.v1.TaskView.resources:type_name -> google.protobuf.Struct
+	54, // 25: tender.v1.TaskView.launched:type_name -> google.protobuf.Timestamp
+	54, // 26: tender.v1.TaskView.since:type_name -> google.protobuf.Timestamp
+	51, // 27: tender.v1.TaskView.labels:type_name -> tender.v1.TaskView.LabelsEntry
+	52, // 28: tender.v1.TaskView.ports:type_name -> tender.v1.TaskView.PortsEntry
+	56, // 29: tender.v1.TaskView.usage:type_name -> tender.v1.Usage
+	59, // 30: tender.v1.TaskView.command:type_name -> tender.v1.Command
+	12, // 31: tender.v1.ListTasksResponse.items:type_name -> tender.v1.TaskView
+	55, // 32: tender.v1.OfferView.resources:type_name -> google.protobuf.Struct
+	54, // 33: tender.v1.OfferView.since:type_name -> google.protobuf.Timestamp
+	54, // 34: tender.v1.OfferView.expires:type_name -> google.protobuf.Timestamp
+	14, // 35: tender.v1.ListOffersResponse.items:type_name -> tender.v1.OfferView
+	55, // 36: tender.v1.RoleView.guarantee:type_name -> google.protobuf.Struct
+	55, // 37: tender.v1.RoleView.limit:type_name -> google.protobuf.Struct
+	55, // 38: tender.v1.RoleView.allocated:type_name -> google.protobuf.Struct
+	55, // 39: tender.v1.RoleView.offered:type_name -> google.protobuf.Struct
+	55, // 40: tender.v1.RoleView.reserved:type_name -> google.protobuf.Struct
+	16, // 41: tender.v1.ListRolesResponse.items:type_name -> tender.v1.RoleView
+	20, // 42: tender.v1.ExplainResponse.agents:type_name -> tender.v1.ExplainedAgent
+	58, // 43: tender.v1.KillTaskRequest.grace:type_name -> google.protobuf.Duration
+	0,  // 44: tender.v1.MarkAgentRequest.action:type_name -> tender.v1.AgentAction
+	58, // 45: tender.v1.MarkAgentRequest.grace:type_name -> google.protobuf.Duration
+	57, // 46: tender.v1.SetMaintenanceRequest.window:type_name -> tender.v1.Window
+	60, // 47: tender.v1.ReserveRequest.action:type_name -> tender.v1.OperationKind
+	30, // 48: tender.v1.ListPeersResponse.items:type_name -> tender.v1.RaftPeer
+	53, // 49: tender.v1.ListPeersResponse.term:type_name -> tender.v1.Term
+	39, // 50: tender.v1.StoreGetRequest.session:type_name -> tender.v1.StoreSession
+	39, // 51: tender.v1.StorePutRequest.session:type_name -> tender.v1.StoreSession
+	39, // 52: tender.v1.StoreDeleteRequest.session:type_name -> tender.v1.StoreSession
+	39, // 53: tender.v1.StoreListRequest.session:type_name -> tender.v1.StoreSession
+	40, // 54: tender.v1.StoreListResponse.items:type_name -> tender.v1.StoreEntry
+	39, // 55: tender.v1.StoreWatchRequest.session:type_name -> tender.v1.StoreSession
+	3,  // 56: tender.v1.OperatorService.GetCluster:input_type -> tender.v1.GetClusterRequest
+	1,  // 57: tender.v1.OperatorService.ListMasters:input_type -> tender.v1.ListRequest
+	1,  // 58: tender.v1.OperatorService.ListAgents:input_type -> tender.v1.ListRequest
+	1,  // 59: tender.v1.OperatorService.ListFrameworks:input_type -> tender.v1.ListRequest
+	2,  // 60: tender.v1.OperatorService.ListTasks:input_type -> tender.v1.ListTasksRequest
+	1,  // 61: tender.v1.OperatorService.ListOffers:input_type -> tender.v1.ListRequest
+	1,  // 62: tender.v1.OperatorService.ListRoles:input_type -> tender.v1.ListRequest
+	18, // 63: tender.v1.OperatorService.Explain:input_type -> tender.v1.ExplainRequest
+	21, // 64: tender.v1.OperatorService.KillTask:input_type -> tender.v1.KillTaskRequest
+	23, // 65: tender.v1.OperatorService.RemoveFramework:input_type -> tender.v1.RemoveFrameworkRequest
+	24, // 66: tender.v1.OperatorService.MarkAgent:input_type -> tender.v1.MarkAgentRequest
+	25, // 67: tender.v1.OperatorService.SetMaintenance:input_type -> tender.v1.SetMaintenanceRequest
+	27, // 68: tender.v1.OperatorService.Reserve:input_type -> tender.v1.ReserveRequest
+	28, // 69: tender.v1.OperatorService.SetRole:input_type -> tender.v1.SetRoleRequest
+	29, // 70: tender.v1.RaftService.ListPeers:input_type -> tender.v1.ListPeersRequest
+	32, // 71: tender.v1.RaftService.AddPeer:input_type -> tender.v1.AddPeerRequest
+	33, // 72: tender.v1.RaftService.RemovePeer:input_type -> tender.v1.RemovePeerRequest
+	34, // 73: tender.v1.RaftService.TransferLeader:input_type -> tender.v1.TransferLeaderRequest
+	35, // 74: tender.v1.RaftService.SaveSnapshot:input_type -> tender.v1.SaveSnapshotRequest
+	37, // 75: tender.v1.RaftService.StateHash:input_type -> tender.v1.StateHashRequest
+	41, // 76: tender.v1.StoreService.Get:input_type -> tender.v1.StoreGetRequest
+	42, // 77: tender.v1.StoreService.Put:input_type -> tender.v1.StorePutRequest
+	43, // 78: tender.v1.StoreService.Delete:input_type -> tender.v1.StoreDeleteRequest
+	44, // 79: tender.v1.StoreService.List:input_type -> tender.v1.StoreListRequest
+	46, // 80: tender.v1.StoreService.Watch:input_type -> tender.v1.StoreWatchRequest
+	4,  // 81: tender.v1.OperatorService.GetCluster:output_type -> tender.v1.ClusterView
+	6,  // 82: tender.v1.OperatorService.ListMasters:output_type -> tender.v1.ListMastersResponse
+	8,  // 83: tender.v1.OperatorService.ListAgents:output_type -> tender.v1.ListAgentsResponse
+	11, // 84: tender.v1.OperatorService.ListFrameworks:output_type -> tender.v1.ListFrameworksResponse
+	13, // 85: tender.v1.OperatorService.ListTasks:output_type -> tender.v1.ListTasksResponse
+	15, // 86: tender.v1.OperatorService.ListOffers:output_type -> tender.v1.ListOffersResponse
+	17, // 87: tender.v1.OperatorService.ListRoles:output_type -> tender.v1.ListRolesResponse
+	19, // 88: tender.v1.OperatorService.Explain:output_type -> tender.v1.ExplainResponse
+	22, // 89: tender.v1.OperatorService.KillTask:output_type -> tender.v1.KillTaskResponse
+	26, // 90: tender.v1.OperatorService.RemoveFramework:output_type -> tender.v1.ActionResponse
+	26, // 91: tender.v1.OperatorService.MarkAgent:output_type -> tender.v1.ActionResponse
+	26, // 92: tender.v1.OperatorService.SetMaintenance:output_type -> tender.v1.ActionResponse
+	26, // 93: tender.v1.OperatorService.Reserve:output_type -> tender.v1.ActionResponse
+	16, // 94: tender.v1.OperatorService.SetRole:output_type -> tender.v1.RoleView
+	31, // 95: tender.v1.RaftService.ListPeers:output_type -> tender.v1.ListPeersResponse
+	26, // 96: tender.v1.RaftService.AddPeer:output_type -> tender.v1.ActionResponse
+	26, // 97: tender.v1.RaftService.RemovePeer:output_type -> tender.v1.ActionResponse
+	26, // 98: tender.v1.RaftService.TransferLeader:output_type -> tender.v1.ActionResponse
+	36, // 99: tender.v1.RaftService.SaveSnapshot:output_type -> tender.v1.SnapshotChunk
+	38, // 100: tender.v1.RaftService.StateHash:output_type -> tender.v1.StateHashResponse
+	40, // 101: tender.v1.StoreService.Get:output_type -> tender.v1.StoreEntry
+	40, // 102: tender.v1.StoreService.Put:output_type -> tender.v1.StoreEntry
+	40, // 103: tender.v1.StoreService.Delete:output_type -> tender.v1.StoreEntry
+	45, // 104: tender.v1.StoreService.List:output_type -> tender.v1.StoreListResponse
+	40, // 105: tender.v1.StoreService.Watch:output_type -> tender.v1.StoreEntry
+	81, // [81:106] is the sub-list for method output_type
+	56, // [56:81] is the sub-list for method input_type
+	56, // [56:56] is the sub-list for extension type_name
+	56, // [56:56] is the sub-list for extension extendee
+	0,  // [0:56] is the sub-list for field type_name
 }
 
 func init() { file_api_v1_operator_proto_init() }
@@ -3899,16 +4009,16 @@ func file_api_v1_operator_proto_init() {
 	file_api_v1_common_proto_init()
 	file_api_v1_scheduler_proto_init()
 	file_api_v1_operator_proto_msgTypes[11].OneofWrappers = []any{}
-	file_api_v1_operator_proto_msgTypes[26].OneofWrappers = []any{}
-	file_api_v1_operator_proto_msgTypes[40].OneofWrappers = []any{}
+	file_api_v1_operator_proto_msgTypes[27].OneofWrappers = []any{}
 	file_api_v1_operator_proto_msgTypes[41].OneofWrappers = []any{}
+	file_api_v1_operator_proto_msgTypes[42].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_api_v1_operator_proto_rawDesc), len(file_api_v1_operator_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   50,
+			NumMessages:   52,
 			NumExtensions: 0,
 			NumServices:   3,
 		},

@@ -30,6 +30,7 @@ const (
 	OperatorService_KillTask_FullMethodName        = "/tender.v1.OperatorService/KillTask"
 	OperatorService_RemoveFramework_FullMethodName = "/tender.v1.OperatorService/RemoveFramework"
 	OperatorService_MarkAgent_FullMethodName       = "/tender.v1.OperatorService/MarkAgent"
+	OperatorService_SetMaintenance_FullMethodName  = "/tender.v1.OperatorService/SetMaintenance"
 	OperatorService_Reserve_FullMethodName         = "/tender.v1.OperatorService/Reserve"
 	OperatorService_SetRole_FullMethodName         = "/tender.v1.OperatorService/SetRole"
 )
@@ -72,6 +73,10 @@ type OperatorServiceClient interface {
 	RemoveFramework(ctx context.Context, in *RemoveFrameworkRequest, opts ...grpc.CallOption) (*ActionResponse, error)
 	// MarkAgent drains, deactivates, reactivates, marks gone or removes an agent.
 	MarkAgent(ctx context.Context, in *MarkAgentRequest, opts ...grpc.CallOption) (*ActionResponse, error)
+	// SetMaintenance gives agents a maintenance window or takes it away: all or none of
+	// them. Until it begins, offers of them carry the window and frameworks are asked to
+	// leave; when it begins, they are drained; when it ends, they are offered again.
+	SetMaintenance(ctx context.Context, in *SetMaintenanceRequest, opts ...grpc.CallOption) (*ActionResponse, error)
 	// Reserve reserves free resources of an agent for a role, makes a persistent volume of
 	// reserved disk, or undoes either. Offers of the agent are rescinded.
 	Reserve(ctx context.Context, in *ReserveRequest, opts ...grpc.CallOption) (*ActionResponse, error)
@@ -197,6 +202,16 @@ func (c *operatorServiceClient) MarkAgent(ctx context.Context, in *MarkAgentRequ
 	return out, nil
 }
 
+func (c *operatorServiceClient) SetMaintenance(ctx context.Context, in *SetMaintenanceRequest, opts ...grpc.CallOption) (*ActionResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ActionResponse)
+	err := c.cc.Invoke(ctx, OperatorService_SetMaintenance_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *operatorServiceClient) Reserve(ctx context.Context, in *ReserveRequest, opts ...grpc.CallOption) (*ActionResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(ActionResponse)
@@ -255,6 +270,10 @@ type OperatorServiceServer interface {
 	RemoveFramework(context.Context, *RemoveFrameworkRequest) (*ActionResponse, error)
 	// MarkAgent drains, deactivates, reactivates, marks gone or removes an agent.
 	MarkAgent(context.Context, *MarkAgentRequest) (*ActionResponse, error)
+	// SetMaintenance gives agents a maintenance window or takes it away: all or none of
+	// them. Until it begins, offers of them carry the window and frameworks are asked to
+	// leave; when it begins, they are drained; when it ends, they are offered again.
+	SetMaintenance(context.Context, *SetMaintenanceRequest) (*ActionResponse, error)
 	// Reserve reserves free resources of an agent for a role, makes a persistent volume of
 	// reserved disk, or undoes either. Offers of the agent are rescinded.
 	Reserve(context.Context, *ReserveRequest) (*ActionResponse, error)
@@ -302,6 +321,9 @@ func (UnimplementedOperatorServiceServer) RemoveFramework(context.Context, *Remo
 }
 func (UnimplementedOperatorServiceServer) MarkAgent(context.Context, *MarkAgentRequest) (*ActionResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method MarkAgent not implemented")
+}
+func (UnimplementedOperatorServiceServer) SetMaintenance(context.Context, *SetMaintenanceRequest) (*ActionResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method SetMaintenance not implemented")
 }
 func (UnimplementedOperatorServiceServer) Reserve(context.Context, *ReserveRequest) (*ActionResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Reserve not implemented")
@@ -528,6 +550,24 @@ func _OperatorService_MarkAgent_Handler(srv interface{}, ctx context.Context, de
 	return interceptor(ctx, in, info, handler)
 }
 
+func _OperatorService_SetMaintenance_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(SetMaintenanceRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(OperatorServiceServer).SetMaintenance(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: OperatorService_SetMaintenance_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(OperatorServiceServer).SetMaintenance(ctx, req.(*SetMaintenanceRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _OperatorService_Reserve_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(ReserveRequest)
 	if err := dec(in); err != nil {
@@ -614,6 +654,10 @@ var OperatorService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "MarkAgent",
 			Handler:    _OperatorService_MarkAgent_Handler,
+		},
+		{
+			MethodName: "SetMaintenance",
+			Handler:    _OperatorService_SetMaintenance_Handler,
 		},
 		{
 			MethodName: "Reserve",

@@ -133,6 +133,7 @@ func (a *App) root() *cobra.Command {
 	add(root, groupWork, a.runCommand(), a.logsCommand(), a.killCommand())
 	add(root, groupLook, a.getCommand(), a.describeCommand(), a.explainCommand(), a.allocatorCommand())
 	add(root, groupOperate, a.markCommands()...)
+	add(root, groupOperate, a.maintenanceCommand())
 	add(root, groupOperate, a.roleCommands()...)
 	add(root, groupOperate, a.reserveCommands()...)
 	add(root, groupOperate, a.raftCommand())

@@ -29,6 +29,7 @@ type masterFlags struct {
 	peers                        []string
 	grpcPort, httpPort, raftPort int
 	profile, allocator, journal  string
+	storeBytes                   int64
 	times                        core.Config
 	addressed                    bool // an address was said; else the folder may know better
 }
@@ -55,6 +56,7 @@ func (a *App) masterCommand() *cobra.Command {
 	flags.StringVar(&f.profile, "raft-profile", "", "times of Raft: lan, fast or wan; the same on all masters (default lan)")
 	flags.StringVar(&f.allocator, "allocator", "fairshare", "how resources are shared: "+strings.Join(allocator.Names(), ", ")+"; the same on all masters")
 	flags.StringVar(&f.journal, "allocator-journal", "", "file for what the allocator is told and proposes, to replay it with other policies")
+	flags.Int64Var(&f.storeBytes, "store-bytes-max", 1<<30, "bytes that the stores of all frameworks may hold together; the same on all masters")
 	f.timeFlags(flags)
 	d.lastFlags(flags)
 	command.RunE = func(command *cobra.Command, _ []string) error {
@@ -103,6 +105,7 @@ func (f *masterFlags) config(d *daemon) (master.Config, error) {
 	config := master.Config{
 		ID: f.idOr(d.dataDir), DataDir: d.dataDir, Peers: peers, Advertise: d.advertise, Insecure: d.insecure,
 		Profile: f.profile, Allocator: f.allocator, AllocatorJournal: f.journal, Core: times, Logger: &log,
+		StoreBytesMax: f.storeBytes,
 	}
 	if f.addressed {
 		config.GRPC, config.Raft = hostPort(d.bind, f.grpcPort), hostPort(d.bind, f.raftPort)
@@ -128,6 +131,9 @@ func (f *masterFlags) check() (wrong []error) {
 		if length <= 0 {
 			wrong = append(wrong, fmt.Errorf("--%s is %v; write a time above zero, such as 5s", name, length))
 		}
+	}
+	if f.storeBytes < 1 || f.storeBytes > 1<<30 {
+		wrong = append(wrong, fmt.Errorf("--store-bytes-max is %d; write a number of bytes from 1 to %d, which is 1 GiB", f.storeBytes, 1<<30))
 	}
 	if f.times.GoneAfter < 0 {
 		wrong = append(wrong, fmt.Errorf("--gone-after is %v; write a time such as 168h, or 0 for never", f.times.GoneAfter))

@@ -10,8 +10,9 @@
 //
 // Rules: numbers of fields are never used twice. A reader that meets a newer format
 // refuses to start. Whatever an older master could not apply in the very same way (a
-// new change, a field that changes what one does) raises the format; a field that is
-// only remembered does not.
+// new change, a field that changes what one does, a field of the registry's state)
+// raises the format. What is written carries the lowest format that can say it: a
+// cluster whose masters do not all know the newest one writes nothing that needs it.
 
 package logpb
 
@@ -35,9 +36,10 @@ const (
 
 // Entry is one entry of the log: commands that were proposed at about the same time.
 type Entry struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Format        uint32                 `protobuf:"varint,1,opt,name=format,proto3" json:"format,omitempty"`
-	Commands      []*Command             `protobuf:"bytes,2,rep,name=commands,proto3" json:"commands,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// 1, or what the newest of its commands needs.
+	Format        uint32     `protobuf:"varint,1,opt,name=format,proto3" json:"format,omitempty"`
+	Commands      []*Command `protobuf:"bytes,2,rep,name=commands,proto3" json:"commands,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -111,6 +113,9 @@ type Command struct {
 	//	*Command_PutEntry
 	//	*Command_DeleteEntry
 	//	*Command_Expire
+	//	*Command_RaiseFormat
+	//	*Command_SetMaintenance
+	//	*Command_BeginMaintenance
 	Change        isCommand_Change `protobuf_oneof:"change"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -327,6 +332,33 @@ func (x *Command) GetExpire() *Expire {
 	return nil
 }
 
+func (x *Command) GetRaiseFormat() *RaiseFormat {
+	if x != nil {
+		if x, ok := x.Change.(*Command_RaiseFormat); ok {
+			return x.RaiseFormat
+		}
+	}
+	return nil
+}
+
+func (x *Command) GetSetMaintenance() *SetMaintenance {
+	if x != nil {
+		if x, ok := x.Change.(*Command_SetMaintenance); ok {
+			return x.SetMaintenance
+		}
+	}
+	return nil
+}
+
+func (x *Command) GetBeginMaintenance() *BeginMaintenance {
+	if x != nil {
+		if x, ok := x.Change.(*Command_BeginMaintenance); ok {
+			return x.BeginMaintenance
+		}
+	}
+	return nil
+}
+
 type isCommand_Change interface {
 	isCommand_Change()
 }
@@ -399,6 +431,19 @@ type Command_Expire struct {
 	Expire *Expire `protobuf:"bytes,26,opt,name=expire,proto3,oneof"`
 }
 
+type Command_RaiseFormat struct {
+	// Since format 2.
+	RaiseFormat *RaiseFormat `protobuf:"bytes,27,opt,name=raise_format,json=raiseFormat,proto3,oneof"`
+}
+
+type Command_SetMaintenance struct {
+	SetMaintenance *SetMaintenance `protobuf:"bytes,28,opt,name=set_maintenance,json=setMaintenance,proto3,oneof"`
+}
+
+type Command_BeginMaintenance struct {
+	BeginMaintenance *BeginMaintenance `protobuf:"bytes,29,opt,name=begin_maintenance,json=beginMaintenance,proto3,oneof"`
+}
+
 func (*Command_Bootstrap) isCommand_Change() {}
 
 func (*Command_RaiseEpoch) isCommand_Change() {}
@@ -432,6 +477,12 @@ func (*Command_PutEntry) isCommand_Change() {}
 func (*Command_DeleteEntry) isCommand_Change() {}
 
 func (*Command_Expire) isCommand_Change() {}
+
+func (*Command_RaiseFormat) isCommand_Change() {}
+
+func (*Command_SetMaintenance) isCommand_Change() {}
+
+func (*Command_BeginMaintenance) isCommand_Change() {}
 
 // Bootstrap names the cluster.
 type Bootstrap struct {
@@ -1331,12 +1382,15 @@ func (x *Role) GetLimit() []*v1.Resource {
 
 // PutEntry writes a key of a framework's store.
 type PutEntry struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	FrameworkId   string                 `protobuf:"bytes,1,opt,name=framework_id,json=frameworkId,proto3" json:"framework_id,omitempty"`
-	Session       uint64                 `protobuf:"varint,2,opt,name=session,proto3" json:"session,omitempty"`
-	Key           string                 `protobuf:"bytes,3,opt,name=key,proto3" json:"key,omitempty"`
-	Value         []byte                 `protobuf:"bytes,4,opt,name=value,proto3" json:"value,omitempty"`
-	IfVersion     *uint64                `protobuf:"varint,5,opt,name=if_version,json=ifVersion,proto3,oneof" json:"if_version,omitempty"`
+	state       protoimpl.MessageState `protogen:"open.v1"`
+	FrameworkId string                 `protobuf:"bytes,1,opt,name=framework_id,json=frameworkId,proto3" json:"framework_id,omitempty"`
+	Session     uint64                 `protobuf:"varint,2,opt,name=session,proto3" json:"session,omitempty"`
+	Key         string                 `protobuf:"bytes,3,opt,name=key,proto3" json:"key,omitempty"`
+	Value       []byte                 `protobuf:"bytes,4,opt,name=value,proto3" json:"value,omitempty"`
+	IfVersion   *uint64                `protobuf:"varint,5,opt,name=if_version,json=ifVersion,proto3,oneof" json:"if_version,omitempty"`
+	// What all stores may hold together, by the leader that proposed it; 0: 1 GiB.
+	// Since format 2.
+	AllBytesMax   uint64 `protobuf:"varint,6,opt,name=all_bytes_max,json=allBytesMax,proto3" json:"all_bytes_max,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1402,6 +1456,13 @@ func (x *PutEntry) GetValue() []byte {
 func (x *PutEntry) GetIfVersion() uint64 {
 	if x != nil && x.IfVersion != nil {
 		return *x.IfVersion
+	}
+	return 0
+}
+
+func (x *PutEntry) GetAllBytesMax() uint64 {
+	if x != nil {
+		return x.AllBytesMax
 	}
 	return 0
 }
@@ -1520,15 +1581,177 @@ func (x *Expire) GetBefore() *timestamppb.Timestamp {
 	return nil
 }
 
+// RaiseFormat allows what a newer format can say: all masters can read it.
+type RaiseFormat struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Format        uint32                 `protobuf:"varint,1,opt,name=format,proto3" json:"format,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RaiseFormat) Reset() {
+	*x = RaiseFormat{}
+	mi := &file_internal_logpb_log_proto_msgTypes[21]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RaiseFormat) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RaiseFormat) ProtoMessage() {}
+
+func (x *RaiseFormat) ProtoReflect() protoreflect.Message {
+	mi := &file_internal_logpb_log_proto_msgTypes[21]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RaiseFormat.ProtoReflect.Descriptor instead.
+func (*RaiseFormat) Descriptor() ([]byte, []int) {
+	return file_internal_logpb_log_proto_rawDescGZIP(), []int{21}
+}
+
+func (x *RaiseFormat) GetFormat() uint32 {
+	if x != nil {
+		return x.Format
+	}
+	return 0
+}
+
+// SetMaintenance gives agents a maintenance window, or takes it away.
+type SetMaintenance struct {
+	state    protoimpl.MessageState `protogen:"open.v1"`
+	AgentIds []string               `protobuf:"bytes,1,rep,name=agent_ids,json=agentIds,proto3" json:"agent_ids,omitempty"`
+	// Absent: none any more.
+	Window *v1.Window `protobuf:"bytes,2,opt,name=window,proto3" json:"window,omitempty"`
+	// Only those that have this one now; absent: whatever they have.
+	Saw           *v1.Window `protobuf:"bytes,3,opt,name=saw,proto3" json:"saw,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SetMaintenance) Reset() {
+	*x = SetMaintenance{}
+	mi := &file_internal_logpb_log_proto_msgTypes[22]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SetMaintenance) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SetMaintenance) ProtoMessage() {}
+
+func (x *SetMaintenance) ProtoReflect() protoreflect.Message {
+	mi := &file_internal_logpb_log_proto_msgTypes[22]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SetMaintenance.ProtoReflect.Descriptor instead.
+func (*SetMaintenance) Descriptor() ([]byte, []int) {
+	return file_internal_logpb_log_proto_rawDescGZIP(), []int{22}
+}
+
+func (x *SetMaintenance) GetAgentIds() []string {
+	if x != nil {
+		return x.AgentIds
+	}
+	return nil
+}
+
+func (x *SetMaintenance) GetWindow() *v1.Window {
+	if x != nil {
+		return x.Window
+	}
+	return nil
+}
+
+func (x *SetMaintenance) GetSaw() *v1.Window {
+	if x != nil {
+		return x.Saw
+	}
+	return nil
+}
+
+// BeginMaintenance drains an agent whose window has come.
+type BeginMaintenance struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	AgentId       string                 `protobuf:"bytes,1,opt,name=agent_id,json=agentId,proto3" json:"agent_id,omitempty"`
+	Window        *v1.Window             `protobuf:"bytes,2,opt,name=window,proto3" json:"window,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *BeginMaintenance) Reset() {
+	*x = BeginMaintenance{}
+	mi := &file_internal_logpb_log_proto_msgTypes[23]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *BeginMaintenance) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*BeginMaintenance) ProtoMessage() {}
+
+func (x *BeginMaintenance) ProtoReflect() protoreflect.Message {
+	mi := &file_internal_logpb_log_proto_msgTypes[23]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use BeginMaintenance.ProtoReflect.Descriptor instead.
+func (*BeginMaintenance) Descriptor() ([]byte, []int) {
+	return file_internal_logpb_log_proto_rawDescGZIP(), []int{23}
+}
+
+func (x *BeginMaintenance) GetAgentId() string {
+	if x != nil {
+		return x.AgentId
+	}
+	return ""
+}
+
+func (x *BeginMaintenance) GetWindow() *v1.Window {
+	if x != nil {
+		return x.Window
+	}
+	return nil
+}
+
 // SnapshotHead is the first frame of a snapshot. A snapshot is a magic word and frames;
 // a frame is a varint length and a message; all frames after the head are SnapshotItems,
 // in the order of their kinds and keys, up to a frame of length 0. Then follows the
 // CRC-32C of everything before, four bytes, little endian.
 type SnapshotHead struct {
-	state     protoimpl.MessageState `protogen:"open.v1"`
-	Format    uint32                 `protobuf:"varint,1,opt,name=format,proto3" json:"format,omitempty"`
-	ClusterId string                 `protobuf:"bytes,2,opt,name=cluster_id,json=clusterId,proto3" json:"cluster_id,omitempty"`
-	Epoch     uint64                 `protobuf:"varint,3,opt,name=epoch,proto3" json:"epoch,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Of the registry (RaiseFormat).
+	Format    uint32 `protobuf:"varint,1,opt,name=format,proto3" json:"format,omitempty"`
+	ClusterId string `protobuf:"bytes,2,opt,name=cluster_id,json=clusterId,proto3" json:"cluster_id,omitempty"`
+	Epoch     uint64 `protobuf:"varint,3,opt,name=epoch,proto3" json:"epoch,omitempty"`
 	// Of the last log entry in it.
 	Index         uint64 `protobuf:"varint,4,opt,name=index,proto3" json:"index,omitempty"`
 	Term          uint64 `protobuf:"varint,5,opt,name=term,proto3" json:"term,omitempty"`
@@ -1544,7 +1767,7 @@ type SnapshotHead struct {
 
 func (x *SnapshotHead) Reset() {
 	*x = SnapshotHead{}
-	mi := &file_internal_logpb_log_proto_msgTypes[21]
+	mi := &file_internal_logpb_log_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1556,7 +1779,7 @@ func (x *SnapshotHead) String() string {
 func (*SnapshotHead) ProtoMessage() {}
 
 func (x *SnapshotHead) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_logpb_log_proto_msgTypes[21]
+	mi := &file_internal_logpb_log_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1569,7 +1792,7 @@ func (x *SnapshotHead) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SnapshotHead.ProtoReflect.Descriptor instead.
 func (*SnapshotHead) Descriptor() ([]byte, []int) {
-	return file_internal_logpb_log_proto_rawDescGZIP(), []int{21}
+	return file_internal_logpb_log_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *SnapshotHead) GetFormat() uint32 {
@@ -1653,7 +1876,7 @@ type SnapshotItem struct {
 
 func (x *SnapshotItem) Reset() {
 	*x = SnapshotItem{}
-	mi := &file_internal_logpb_log_proto_msgTypes[22]
+	mi := &file_internal_logpb_log_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1665,7 +1888,7 @@ func (x *SnapshotItem) String() string {
 func (*SnapshotItem) ProtoMessage() {}
 
 func (x *SnapshotItem) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_logpb_log_proto_msgTypes[22]
+	mi := &file_internal_logpb_log_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1678,7 +1901,7 @@ func (x *SnapshotItem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SnapshotItem.ProtoReflect.Descriptor instead.
 func (*SnapshotItem) Descriptor() ([]byte, []int) {
-	return file_internal_logpb_log_proto_rawDescGZIP(), []int{22}
+	return file_internal_logpb_log_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *SnapshotItem) GetItem() isSnapshotItem_Item {
@@ -1794,7 +2017,7 @@ type MasterItem struct {
 
 func (x *MasterItem) Reset() {
 	*x = MasterItem{}
-	mi := &file_internal_logpb_log_proto_msgTypes[23]
+	mi := &file_internal_logpb_log_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1806,7 +2029,7 @@ func (x *MasterItem) String() string {
 func (*MasterItem) ProtoMessage() {}
 
 func (x *MasterItem) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_logpb_log_proto_msgTypes[23]
+	mi := &file_internal_logpb_log_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1819,7 +2042,7 @@ func (x *MasterItem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MasterItem.ProtoReflect.Descriptor instead.
 func (*MasterItem) Descriptor() ([]byte, []int) {
-	return file_internal_logpb_log_proto_rawDescGZIP(), []int{23}
+	return file_internal_logpb_log_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *MasterItem) GetId() string {
@@ -1838,22 +2061,25 @@ func (x *MasterItem) GetMaster() *Master {
 
 // AgentItem is an admitted agent.
 type AgentItem struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Agent         *v1.Agent              `protobuf:"bytes,1,opt,name=agent,proto3" json:"agent,omitempty"`
-	Nonce         string                 `protobuf:"bytes,2,opt,name=nonce,proto3" json:"nonce,omitempty"`
-	BootId        string                 `protobuf:"bytes,3,opt,name=boot_id,json=bootId,proto3" json:"boot_id,omitempty"`
-	Marks         uint32                 `protobuf:"varint,4,opt,name=marks,proto3" json:"marks,omitempty"`
-	Grace         *durationpb.Duration   `protobuf:"bytes,5,opt,name=grace,proto3" json:"grace,omitempty"`
-	Why           string                 `protobuf:"bytes,6,opt,name=why,proto3" json:"why,omitempty"`
-	Admitted      *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=admitted,proto3" json:"admitted,omitempty"`
-	Reserved      []*v1.Resource         `protobuf:"bytes,8,rep,name=reserved,proto3" json:"reserved,omitempty"`
+	state    protoimpl.MessageState `protogen:"open.v1"`
+	Agent    *v1.Agent              `protobuf:"bytes,1,opt,name=agent,proto3" json:"agent,omitempty"`
+	Nonce    string                 `protobuf:"bytes,2,opt,name=nonce,proto3" json:"nonce,omitempty"`
+	BootId   string                 `protobuf:"bytes,3,opt,name=boot_id,json=bootId,proto3" json:"boot_id,omitempty"`
+	Marks    uint32                 `protobuf:"varint,4,opt,name=marks,proto3" json:"marks,omitempty"`
+	Grace    *durationpb.Duration   `protobuf:"bytes,5,opt,name=grace,proto3" json:"grace,omitempty"`
+	Why      string                 `protobuf:"bytes,6,opt,name=why,proto3" json:"why,omitempty"`
+	Admitted *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=admitted,proto3" json:"admitted,omitempty"`
+	Reserved []*v1.Resource         `protobuf:"bytes,8,rep,name=reserved,proto3" json:"reserved,omitempty"`
+	// Since format 2.
+	Maintenance   *v1.Window `protobuf:"bytes,9,opt,name=maintenance,proto3" json:"maintenance,omitempty"`
+	Maintained    bool       `protobuf:"varint,10,opt,name=maintained,proto3" json:"maintained,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *AgentItem) Reset() {
 	*x = AgentItem{}
-	mi := &file_internal_logpb_log_proto_msgTypes[24]
+	mi := &file_internal_logpb_log_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1865,7 +2091,7 @@ func (x *AgentItem) String() string {
 func (*AgentItem) ProtoMessage() {}
 
 func (x *AgentItem) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_logpb_log_proto_msgTypes[24]
+	mi := &file_internal_logpb_log_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1878,7 +2104,7 @@ func (x *AgentItem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AgentItem.ProtoReflect.Descriptor instead.
 func (*AgentItem) Descriptor() ([]byte, []int) {
-	return file_internal_logpb_log_proto_rawDescGZIP(), []int{24}
+	return file_internal_logpb_log_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *AgentItem) GetAgent() *v1.Agent {
@@ -1937,6 +2163,20 @@ func (x *AgentItem) GetReserved() []*v1.Resource {
 	return nil
 }
 
+func (x *AgentItem) GetMaintenance() *v1.Window {
+	if x != nil {
+		return x.Maintenance
+	}
+	return nil
+}
+
+func (x *AgentItem) GetMaintained() bool {
+	if x != nil {
+		return x.Maintained
+	}
+	return false
+}
+
 // FrameworkItem is a framework or its tombstone.
 type FrameworkItem struct {
 	state     protoimpl.MessageState `protogen:"open.v1"`
@@ -1954,7 +2194,7 @@ type FrameworkItem struct {
 
 func (x *FrameworkItem) Reset() {
 	*x = FrameworkItem{}
-	mi := &file_internal_logpb_log_proto_msgTypes[25]
+	mi := &file_internal_logpb_log_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1966,7 +2206,7 @@ func (x *FrameworkItem) String() string {
 func (*FrameworkItem) ProtoMessage() {}
 
 func (x *FrameworkItem) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_logpb_log_proto_msgTypes[25]
+	mi := &file_internal_logpb_log_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1979,7 +2219,7 @@ func (x *FrameworkItem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FrameworkItem.ProtoReflect.Descriptor instead.
 func (*FrameworkItem) Descriptor() ([]byte, []int) {
-	return file_internal_logpb_log_proto_rawDescGZIP(), []int{25}
+	return file_internal_logpb_log_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *FrameworkItem) GetFramework() *v1.Framework {
@@ -2043,7 +2283,7 @@ type StoreItem struct {
 
 func (x *StoreItem) Reset() {
 	*x = StoreItem{}
-	mi := &file_internal_logpb_log_proto_msgTypes[26]
+	mi := &file_internal_logpb_log_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2055,7 +2295,7 @@ func (x *StoreItem) String() string {
 func (*StoreItem) ProtoMessage() {}
 
 func (x *StoreItem) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_logpb_log_proto_msgTypes[26]
+	mi := &file_internal_logpb_log_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2068,7 +2308,7 @@ func (x *StoreItem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoreItem.ProtoReflect.Descriptor instead.
 func (*StoreItem) Descriptor() ([]byte, []int) {
-	return file_internal_logpb_log_proto_rawDescGZIP(), []int{26}
+	return file_internal_logpb_log_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *StoreItem) GetKey() string {
@@ -2103,7 +2343,7 @@ type RoleItem struct {
 
 func (x *RoleItem) Reset() {
 	*x = RoleItem{}
-	mi := &file_internal_logpb_log_proto_msgTypes[27]
+	mi := &file_internal_logpb_log_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2115,7 +2355,7 @@ func (x *RoleItem) String() string {
 func (*RoleItem) ProtoMessage() {}
 
 func (x *RoleItem) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_logpb_log_proto_msgTypes[27]
+	mi := &file_internal_logpb_log_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2128,7 +2368,7 @@ func (x *RoleItem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RoleItem.ProtoReflect.Descriptor instead.
 func (*RoleItem) Descriptor() ([]byte, []int) {
-	return file_internal_logpb_log_proto_rawDescGZIP(), []int{27}
+	return file_internal_logpb_log_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *RoleItem) GetRole() string {
@@ -2158,7 +2398,7 @@ type ClientItem struct {
 
 func (x *ClientItem) Reset() {
 	*x = ClientItem{}
-	mi := &file_internal_logpb_log_proto_msgTypes[28]
+	mi := &file_internal_logpb_log_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2170,7 +2410,7 @@ func (x *ClientItem) String() string {
 func (*ClientItem) ProtoMessage() {}
 
 func (x *ClientItem) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_logpb_log_proto_msgTypes[28]
+	mi := &file_internal_logpb_log_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2183,7 +2423,7 @@ func (x *ClientItem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClientItem.ProtoReflect.Descriptor instead.
 func (*ClientItem) Descriptor() ([]byte, []int) {
-	return file_internal_logpb_log_proto_rawDescGZIP(), []int{28}
+	return file_internal_logpb_log_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *ClientItem) GetName() string {
@@ -2228,7 +2468,7 @@ type Result struct {
 
 func (x *Result) Reset() {
 	*x = Result{}
-	mi := &file_internal_logpb_log_proto_msgTypes[29]
+	mi := &file_internal_logpb_log_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2240,7 +2480,7 @@ func (x *Result) String() string {
 func (*Result) ProtoMessage() {}
 
 func (x *Result) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_logpb_log_proto_msgTypes[29]
+	mi := &file_internal_logpb_log_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2253,7 +2493,7 @@ func (x *Result) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Result.ProtoReflect.Descriptor instead.
 func (*Result) Descriptor() ([]byte, []int) {
-	return file_internal_logpb_log_proto_rawDescGZIP(), []int{29}
+	return file_internal_logpb_log_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *Result) GetRefusal() *Refusal {
@@ -2305,7 +2545,7 @@ type Refusal struct {
 
 func (x *Refusal) Reset() {
 	*x = Refusal{}
-	mi := &file_internal_logpb_log_proto_msgTypes[30]
+	mi := &file_internal_logpb_log_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2317,7 +2557,7 @@ func (x *Refusal) String() string {
 func (*Refusal) ProtoMessage() {}
 
 func (x *Refusal) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_logpb_log_proto_msgTypes[30]
+	mi := &file_internal_logpb_log_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2330,7 +2570,7 @@ func (x *Refusal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Refusal.ProtoReflect.Descriptor instead.
 func (*Refusal) Descriptor() ([]byte, []int) {
-	return file_internal_logpb_log_proto_rawDescGZIP(), []int{30}
+	return file_internal_logpb_log_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *Refusal) GetOp() string {
@@ -2365,10 +2605,11 @@ var File_internal_logpb_log_proto protoreflect.FileDescriptor
 
 const file_internal_logpb_log_proto_rawDesc = "" +
 	"\n" +
-	"\x18internal/logpb/log.proto\x12\rtender.log.v1\x1a\x13api/v1/common.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"S\n" +
+	"\x18internal/logpb/log.proto\x12\rtender.log.v1\x1a\x13api/v1/common.proto\x1a\x16api/v1/scheduler.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"S\n" +
 	"\x05Entry\x12\x16\n" +
 	"\x06format\x18\x01 \x01(\rR\x06format\x122\n" +
-	"\bcommands\x18\x02 \x03(\v2\x16.tender.log.v1.CommandR\bcommands\"\x8b\t\n" +
+	"\bcommands\x18\x02 \x03(\v2\x16.tender.log.v1.CommandR\bcommands\"\xe6\n" +
+	"\n" +
 	"\aCommand\x12\x16\n" +
 	"\x06client\x18\x01 \x01(\tR\x06client\x12\x18\n" +
 	"\acounter\x18\x02 \x01(\x04R\acounter\x12*\n" +
@@ -2394,7 +2635,10 @@ const file_internal_logpb_log_proto_rawDesc = "" +
 	"\bset_role\x18\x17 \x01(\v2\x16.tender.log.v1.SetRoleH\x00R\asetRole\x126\n" +
 	"\tput_entry\x18\x18 \x01(\v2\x17.tender.log.v1.PutEntryH\x00R\bputEntry\x12?\n" +
 	"\fdelete_entry\x18\x19 \x01(\v2\x1a.tender.log.v1.DeleteEntryH\x00R\vdeleteEntry\x12/\n" +
-	"\x06expire\x18\x1a \x01(\v2\x15.tender.log.v1.ExpireH\x00R\x06expireB\b\n" +
+	"\x06expire\x18\x1a \x01(\v2\x15.tender.log.v1.ExpireH\x00R\x06expire\x12?\n" +
+	"\fraise_format\x18\x1b \x01(\v2\x1a.tender.log.v1.RaiseFormatH\x00R\vraiseFormat\x12H\n" +
+	"\x0fset_maintenance\x18\x1c \x01(\v2\x1d.tender.log.v1.SetMaintenanceH\x00R\x0esetMaintenance\x12N\n" +
+	"\x11begin_maintenance\x18\x1d \x01(\v2\x1f.tender.log.v1.BeginMaintenanceH\x00R\x10beginMaintenanceB\b\n" +
 	"\x06change\"*\n" +
 	"\tBootstrap\x12\x1d\n" +
 	"\n" +
@@ -2452,14 +2696,15 @@ const file_internal_logpb_log_proto_rawDesc = "" +
 	"\x06weight\x18\x01 \x01(\x01R\x06weight\x12\x1a\n" +
 	"\bpriority\x18\x02 \x01(\x03R\bpriority\x121\n" +
 	"\tguarantee\x18\x03 \x03(\v2\x13.tender.v1.ResourceR\tguarantee\x12)\n" +
-	"\x05limit\x18\x04 \x03(\v2\x13.tender.v1.ResourceR\x05limit\"\xa2\x01\n" +
+	"\x05limit\x18\x04 \x03(\v2\x13.tender.v1.ResourceR\x05limit\"\xc6\x01\n" +
 	"\bPutEntry\x12!\n" +
 	"\fframework_id\x18\x01 \x01(\tR\vframeworkId\x12\x18\n" +
 	"\asession\x18\x02 \x01(\x04R\asession\x12\x10\n" +
 	"\x03key\x18\x03 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x04 \x01(\fR\x05value\x12\"\n" +
 	"\n" +
-	"if_version\x18\x05 \x01(\x04H\x00R\tifVersion\x88\x01\x01B\r\n" +
+	"if_version\x18\x05 \x01(\x04H\x00R\tifVersion\x88\x01\x01\x12\"\n" +
+	"\rall_bytes_max\x18\x06 \x01(\x04R\vallBytesMaxB\r\n" +
 	"\v_if_version\"\x8f\x01\n" +
 	"\vDeleteEntry\x12!\n" +
 	"\fframework_id\x18\x01 \x01(\tR\vframeworkId\x12\x18\n" +
@@ -2469,7 +2714,16 @@ const file_internal_logpb_log_proto_rawDesc = "" +
 	"if_version\x18\x04 \x01(\x04H\x00R\tifVersion\x88\x01\x01B\r\n" +
 	"\v_if_version\"<\n" +
 	"\x06Expire\x122\n" +
-	"\x06before\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x06before\"\xf5\x01\n" +
+	"\x06before\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x06before\"%\n" +
+	"\vRaiseFormat\x12\x16\n" +
+	"\x06format\x18\x01 \x01(\rR\x06format\"}\n" +
+	"\x0eSetMaintenance\x12\x1b\n" +
+	"\tagent_ids\x18\x01 \x03(\tR\bagentIds\x12)\n" +
+	"\x06window\x18\x02 \x01(\v2\x11.tender.v1.WindowR\x06window\x12#\n" +
+	"\x03saw\x18\x03 \x01(\v2\x11.tender.v1.WindowR\x03saw\"X\n" +
+	"\x10BeginMaintenance\x12\x19\n" +
+	"\bagent_id\x18\x01 \x01(\tR\aagentId\x12)\n" +
+	"\x06window\x18\x02 \x01(\v2\x11.tender.v1.WindowR\x06window\"\xf5\x01\n" +
 	"\fSnapshotHead\x12\x16\n" +
 	"\x06format\x18\x01 \x01(\rR\x06format\x12\x1d\n" +
 	"\n" +
@@ -2493,7 +2747,7 @@ const file_internal_logpb_log_proto_rawDesc = "" +
 	"\n" +
 	"MasterItem\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12-\n" +
-	"\x06master\x18\x02 \x01(\v2\x15.tender.log.v1.MasterR\x06master\"\xa4\x02\n" +
+	"\x06master\x18\x02 \x01(\v2\x15.tender.log.v1.MasterR\x06master\"\xf9\x02\n" +
 	"\tAgentItem\x12&\n" +
 	"\x05agent\x18\x01 \x01(\v2\x10.tender.v1.AgentR\x05agent\x12\x14\n" +
 	"\x05nonce\x18\x02 \x01(\tR\x05nonce\x12\x17\n" +
@@ -2502,7 +2756,12 @@ const file_internal_logpb_log_proto_rawDesc = "" +
 	"\x05grace\x18\x05 \x01(\v2\x19.google.protobuf.DurationR\x05grace\x12\x10\n" +
 	"\x03why\x18\x06 \x01(\tR\x03why\x126\n" +
 	"\badmitted\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\badmitted\x12/\n" +
-	"\breserved\x18\b \x03(\v2\x13.tender.v1.ResourceR\breserved\"\x9e\x02\n" +
+	"\breserved\x18\b \x03(\v2\x13.tender.v1.ResourceR\breserved\x123\n" +
+	"\vmaintenance\x18\t \x01(\v2\x11.tender.v1.WindowR\vmaintenance\x12\x1e\n" +
+	"\n" +
+	"maintained\x18\n" +
+	" \x01(\bR\n" +
+	"maintained\"\x9e\x02\n" +
 	"\rFrameworkItem\x122\n" +
 	"\tframework\x18\x01 \x01(\v2\x14.tender.v1.FrameworkR\tframework\x12\x1a\n" +
 	"\binstance\x18\x02 \x01(\tR\binstance\x12\x18\n" +
@@ -2550,7 +2809,7 @@ func file_internal_logpb_log_proto_rawDescGZIP() []byte {
 	return file_internal_logpb_log_proto_rawDescData
 }
 
-var file_internal_logpb_log_proto_msgTypes = make([]protoimpl.MessageInfo, 31)
+var file_internal_logpb_log_proto_msgTypes = make([]protoimpl.MessageInfo, 34)
 var file_internal_logpb_log_proto_goTypes = []any{
 	(*Entry)(nil),                 // 0: tender.log.v1.Entry
 	(*Command)(nil),               // 1: tender.log.v1.Command
@@ -2573,25 +2832,29 @@ var file_internal_logpb_log_proto_goTypes = []any{
 	(*PutEntry)(nil),              // 18: tender.log.v1.PutEntry
 	(*DeleteEntry)(nil),           // 19: tender.log.v1.DeleteEntry
 	(*Expire)(nil),                // 20: tender.log.v1.Expire
-	(*SnapshotHead)(nil),          // 21: tender.log.v1.SnapshotHead
-	(*SnapshotItem)(nil),          // 22: tender.log.v1.SnapshotItem
-	(*MasterItem)(nil),            // 23: tender.log.v1.MasterItem
-	(*AgentItem)(nil),             // 24: tender.log.v1.AgentItem
-	(*FrameworkItem)(nil),         // 25: tender.log.v1.FrameworkItem
-	(*StoreItem)(nil),             // 26: tender.log.v1.StoreItem
-	(*RoleItem)(nil),              // 27: tender.log.v1.RoleItem
-	(*ClientItem)(nil),            // 28: tender.log.v1.ClientItem
-	(*Result)(nil),                // 29: tender.log.v1.Result
-	(*Refusal)(nil),               // 30: tender.log.v1.Refusal
-	(*timestamppb.Timestamp)(nil), // 31: google.protobuf.Timestamp
-	(*v1.Agent)(nil),              // 32: tender.v1.Agent
-	(*durationpb.Duration)(nil),   // 33: google.protobuf.Duration
-	(*v1.Resource)(nil),           // 34: tender.v1.Resource
-	(*v1.Framework)(nil),          // 35: tender.v1.Framework
+	(*RaiseFormat)(nil),           // 21: tender.log.v1.RaiseFormat
+	(*SetMaintenance)(nil),        // 22: tender.log.v1.SetMaintenance
+	(*BeginMaintenance)(nil),      // 23: tender.log.v1.BeginMaintenance
+	(*SnapshotHead)(nil),          // 24: tender.log.v1.SnapshotHead
+	(*SnapshotItem)(nil),          // 25: tender.log.v1.SnapshotItem
+	(*MasterItem)(nil),            // 26: tender.log.v1.MasterItem
+	(*AgentItem)(nil),             // 27: tender.log.v1.AgentItem
+	(*FrameworkItem)(nil),         // 28: tender.log.v1.FrameworkItem
+	(*StoreItem)(nil),             // 29: tender.log.v1.StoreItem
+	(*RoleItem)(nil),              // 30: tender.log.v1.RoleItem
+	(*ClientItem)(nil),            // 31: tender.log.v1.ClientItem
+	(*Result)(nil),                // 32: tender.log.v1.Result
+	(*Refusal)(nil),               // 33: tender.log.v1.Refusal
+	(*timestamppb.Timestamp)(nil), // 34: google.protobuf.Timestamp
+	(*v1.Agent)(nil),              // 35: tender.v1.Agent
+	(*durationpb.Duration)(nil),   // 36: google.protobuf.Duration
+	(*v1.Resource)(nil),           // 37: tender.v1.Resource
+	(*v1.Framework)(nil),          // 38: tender.v1.Framework
+	(*v1.Window)(nil),             // 39: tender.v1.Window
 }
 var file_internal_logpb_log_proto_depIdxs = []int32{
 	1,  // 0: tender.log.v1.Entry.commands:type_name -> tender.log.v1.Command
-	31, // 1: tender.log.v1.Command.at:type_name -> google.protobuf.Timestamp
+	34, // 1: tender.log.v1.Command.at:type_name -> google.protobuf.Timestamp
 	2,  // 2: tender.log.v1.Command.bootstrap:type_name -> tender.log.v1.Bootstrap
 	3,  // 3: tender.log.v1.Command.raise_epoch:type_name -> tender.log.v1.RaiseEpoch
 	4,  // 4: tender.log.v1.Command.set_master:type_name -> tender.log.v1.SetMaster
@@ -2609,42 +2872,49 @@ var file_internal_logpb_log_proto_depIdxs = []int32{
 	18, // 16: tender.log.v1.Command.put_entry:type_name -> tender.log.v1.PutEntry
 	19, // 17: tender.log.v1.Command.delete_entry:type_name -> tender.log.v1.DeleteEntry
 	20, // 18: tender.log.v1.Command.expire:type_name -> tender.log.v1.Expire
-	5,  // 19: tender.log.v1.SetMaster.master:type_name -> tender.log.v1.Master
-	32, // 20: tender.log.v1.AdmitAgent.agent:type_name -> tender.v1.Agent
-	32, // 21: tender.log.v1.UpdateAgent.agent:type_name -> tender.v1.Agent
-	33, // 22: tender.log.v1.MarkAgent.grace:type_name -> google.protobuf.Duration
-	34, // 23: tender.log.v1.SetReserved.saw:type_name -> tender.v1.Resource
-	34, // 24: tender.log.v1.SetReserved.reserved:type_name -> tender.v1.Resource
-	35, // 25: tender.log.v1.Subscribe.framework:type_name -> tender.v1.Framework
-	35, // 26: tender.log.v1.Readmit.framework:type_name -> tender.v1.Framework
-	35, // 27: tender.log.v1.UpdateFramework.framework:type_name -> tender.v1.Framework
-	17, // 28: tender.log.v1.SetRole.set:type_name -> tender.log.v1.Role
-	34, // 29: tender.log.v1.Role.guarantee:type_name -> tender.v1.Resource
-	34, // 30: tender.log.v1.Role.limit:type_name -> tender.v1.Resource
-	31, // 31: tender.log.v1.Expire.before:type_name -> google.protobuf.Timestamp
-	23, // 32: tender.log.v1.SnapshotItem.master:type_name -> tender.log.v1.MasterItem
-	24, // 33: tender.log.v1.SnapshotItem.agent:type_name -> tender.log.v1.AgentItem
-	25, // 34: tender.log.v1.SnapshotItem.framework:type_name -> tender.log.v1.FrameworkItem
-	26, // 35: tender.log.v1.SnapshotItem.store:type_name -> tender.log.v1.StoreItem
-	27, // 36: tender.log.v1.SnapshotItem.role:type_name -> tender.log.v1.RoleItem
-	28, // 37: tender.log.v1.SnapshotItem.client:type_name -> tender.log.v1.ClientItem
-	5,  // 38: tender.log.v1.MasterItem.master:type_name -> tender.log.v1.Master
-	32, // 39: tender.log.v1.AgentItem.agent:type_name -> tender.v1.Agent
-	33, // 40: tender.log.v1.AgentItem.grace:type_name -> google.protobuf.Duration
-	31, // 41: tender.log.v1.AgentItem.admitted:type_name -> google.protobuf.Timestamp
-	34, // 42: tender.log.v1.AgentItem.reserved:type_name -> tender.v1.Resource
-	35, // 43: tender.log.v1.FrameworkItem.framework:type_name -> tender.v1.Framework
-	31, // 44: tender.log.v1.FrameworkItem.admitted:type_name -> google.protobuf.Timestamp
-	31, // 45: tender.log.v1.FrameworkItem.removed:type_name -> google.protobuf.Timestamp
-	17, // 46: tender.log.v1.RoleItem.set:type_name -> tender.log.v1.Role
-	31, // 47: tender.log.v1.ClientItem.seen:type_name -> google.protobuf.Timestamp
-	29, // 48: tender.log.v1.ClientItem.result:type_name -> tender.log.v1.Result
-	30, // 49: tender.log.v1.Result.refusal:type_name -> tender.log.v1.Refusal
-	50, // [50:50] is the sub-list for method output_type
-	50, // [50:50] is the sub-list for method input_type
-	50, // [50:50] is the sub-list for extension type_name
-	50, // [50:50] is the sub-list for extension extendee
-	0,  // [0:50] is the sub-list for field type_name
+	21, // 19: tender.log.v1.Command.raise_format:type_name -> tender.log.v1.RaiseFormat
+	22, // 20: tender.log.v1.Command.set_maintenance:type_name -> tender.log.v1.SetMaintenance
+	23, // 21: tender.log.v1.Command.begin_maintenance:type_name -> tender.log.v1.BeginMaintenance
+	5,  // 22: tender.log.v1.SetMaster.master:type_name -> tender.log.v1.Master
+	35, // 23: tender.log.v1.AdmitAgent.agent:type_name -> tender.v1.Agent
+	35, // 24: tender.log.v1.UpdateAgent.agent:type_name -> tender.v1.Agent
+	36, // 25: tender.log.v1.MarkAgent.grace:type_name -> google.protobuf.Duration
+	37, // 26: tender.log.v1.SetReserved.saw:type_name -> tender.v1.Resource
+	37, // 27: tender.log.v1.SetReserved.reserved:type_name -> tender.v1.Resource
+	38, // 28: tender.log.v1.Subscribe.framework:type_name -> tender.v1.Framework
+	38, // 29: tender.log.v1.Readmit.framework:type_name -> tender.v1.Framework
+	38, // 30: tender.log.v1.UpdateFramework.framework:type_name -> tender.v1.Framework
+	17, // 31: tender.log.v1.SetRole.set:type_name -> tender.log.v1.Role
+	37, // 32: tender.log.v1.Role.guarantee:type_name -> tender.v1.Resource
+	37, // 33: tender.log.v1.Role.limit:type_name -> tender.v1.Resource
+	34, // 34: tender.log.v1.Expire.before:type_name -> google.protobuf.Timestamp
+	39, // 35: tender.log.v1.SetMaintenance.window:type_name -> tender.v1.Window
+	39, // 36: tender.log.v1.SetMaintenance.saw:type_name -> tender.v1.Window
+	39, // 37: tender.log.v1.BeginMaintenance.window:type_name -> tender.v1.Window
+	26, // 38: tender.log.v1.SnapshotItem.master:type_name -> tender.log.v1.MasterItem
+	27, // 39: tender.log.v1.SnapshotItem.agent:type_name -> tender.log.v1.AgentItem
+	28, // 40: tender.log.v1.SnapshotItem.framework:type_name -> tender.log.v1.FrameworkItem
+	29, // 41: tender.log.v1.SnapshotItem.store:type_name -> tender.log.v1.StoreItem
+	30, // 42: tender.log.v1.SnapshotItem.role:type_name -> tender.log.v1.RoleItem
+	31, // 43: tender.log.v1.SnapshotItem.client:type_name -> tender.log.v1.ClientItem
+	5,  // 44: tender.log.v1.MasterItem.master:type_name -> tender.log.v1.Master
+	35, // 45: tender.log.v1.AgentItem.agent:type_name -> tender.v1.Agent
+	36, // 46: tender.log.v1.AgentItem.grace:type_name -> google.protobuf.Duration
+	34, // 47: tender.log.v1.AgentItem.admitted:type_name -> google.protobuf.Timestamp
+	37, // 48: tender.log.v1.AgentItem.reserved:type_name -> tender.v1.Resource
+	39, // 49: tender.log.v1.AgentItem.maintenance:type_name -> tender.v1.Window
+	38, // 50: tender.log.v1.FrameworkItem.framework:type_name -> tender.v1.Framework
+	34, // 51: tender.log.v1.FrameworkItem.admitted:type_name -> google.protobuf.Timestamp
+	34, // 52: tender.log.v1.FrameworkItem.removed:type_name -> google.protobuf.Timestamp
+	17, // 53: tender.log.v1.RoleItem.set:type_name -> tender.log.v1.Role
+	34, // 54: tender.log.v1.ClientItem.seen:type_name -> google.protobuf.Timestamp
+	32, // 55: tender.log.v1.ClientItem.result:type_name -> tender.log.v1.Result
+	33, // 56: tender.log.v1.Result.refusal:type_name -> tender.log.v1.Refusal
+	57, // [57:57] is the sub-list for method output_type
+	57, // [57:57] is the sub-list for method input_type
+	57, // [57:57] is the sub-list for extension type_name
+	57, // [57:57] is the sub-list for extension extendee
+	0,  // [0:57] is the sub-list for field type_name
 }
 
 func init() { file_internal_logpb_log_proto_init() }
@@ -2670,10 +2940,13 @@ func file_internal_logpb_log_proto_init() {
 		(*Command_PutEntry)(nil),
 		(*Command_DeleteEntry)(nil),
 		(*Command_Expire)(nil),
+		(*Command_RaiseFormat)(nil),
+		(*Command_SetMaintenance)(nil),
+		(*Command_BeginMaintenance)(nil),
 	}
 	file_internal_logpb_log_proto_msgTypes[18].OneofWrappers = []any{}
 	file_internal_logpb_log_proto_msgTypes[19].OneofWrappers = []any{}
-	file_internal_logpb_log_proto_msgTypes[22].OneofWrappers = []any{
+	file_internal_logpb_log_proto_msgTypes[25].OneofWrappers = []any{
 		(*SnapshotItem_Master)(nil),
 		(*SnapshotItem_Agent)(nil),
 		(*SnapshotItem_Framework)(nil),
@@ -2681,14 +2954,14 @@ func file_internal_logpb_log_proto_init() {
 		(*SnapshotItem_Role)(nil),
 		(*SnapshotItem_Client)(nil),
 	}
-	file_internal_logpb_log_proto_msgTypes[30].OneofWrappers = []any{}
+	file_internal_logpb_log_proto_msgTypes[33].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_internal_logpb_log_proto_rawDesc), len(file_internal_logpb_log_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   31,
+			NumMessages:   34,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -54,6 +54,11 @@ type agent struct {
 	reserving bool // an operator changes what is reserved; the registry has not answered yet
 	drainAsk  bool // MarkDrained is proposed
 	drainSent bool // the agent has been told to drain in this session
+
+	window      api.Window // its maintenance, as last seen in the registry
+	maintenance deadline   // its begin, then its end
+	away        bool       // the window has come
+	marked      api.Mark   // as last seen in the registry
 }
 
 // newAgent makes the picture of an admitted agent that has not been heard of.
@@ -69,8 +74,10 @@ func (c *Core) newAgent(id api.AgentID) *agent {
 	}
 	a.clock.alive = true
 	a.clock.due = func() { c.agentDue(a) }
+	a.maintenance.due = func() { c.maintenanceDue(a) }
 	c.agents[id] = a
 	c.describeAgent(a)
+	a.marked = c.marks(a)
 	return a
 }
 
@@ -84,6 +91,7 @@ func (c *Core) recoverAgents() {
 			c.restate(a)
 			continue
 		}
+		c.planMaintenance(a)
 		c.awaited[id] = true
 		c.returning = append(c.returning, id)
 		c.deadlines.set(&a.clock, c.now.Add(c.config.TombstoneAfter))
@@ -200,6 +208,8 @@ func (c *Core) withheld(a *agent) string {
 		return a.state.String() + ": " + a.why
 	case a.reserving:
 		return "what is reserved on it is being changed"
+	case a.away && !marks.Has(api.MarkDraining):
+		return "its maintenance begins"
 	case marks.Has(api.MarkDraining):
 		return "draining"
 	case marks.Has(api.MarkDeactivated):

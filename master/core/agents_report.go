@@ -87,6 +87,7 @@ func (c *Core) reportDone(a *agent) {
 	c.restate(a)
 	c.answerQuestions(a)
 	c.checkDrained(a)
+	c.askToLeave(a)
 }
 
 // restateQuietly makes the policy know the agent before anything is taken on it, but

@@ -29,6 +29,7 @@ type Config struct {
 	RecoveryHold      time.Duration // R20. Default 10 s
 	FailoverTimeout   time.Duration // of frameworks that say none. Default 10 min
 	PreemptionGrace   time.Duration // between an inverse offer and the kill. Default 10 s
+	StoreBytesMax     int64         // of all frameworks' stores together. Default and most 1 GiB
 
 	// Debug asks for the decisions of every day too: offers, launches, statuses. At
 	// thousands of tasks a second they cost more than the decisions. Default: not.

@@ -13,11 +13,13 @@ func (c *Core) agentMarked(id api.AgentID) {
 		return
 	}
 	marks := c.marks(a)
+	a.marked = marks
 	c.info("agent marked", field("agent", id), Field{"marks", marksText(marks)}, field("why", c.registry.Agents[id].Why))
 	if marks.Has(api.MarkGone) {
 		c.buryAgent(a, "marked gone: "+c.registry.Agents[id].Why)
 		return
 	}
+	c.planMaintenance(a)
 	if marks != 0 {
 		c.rescindAll(a.offers, "the agent is marked "+marksText(marks))
 	}
@@ -82,6 +84,7 @@ func (c *Core) agentRemoved(id api.AgentID) {
 	}
 	delete(c.agents, id)
 	delete(c.freed, id)
+	c.deadlines.clear(&a.maintenance)
 	c.info("agent removed", field("agent", id))
 	c.buryAgent(a, "removed by an operator")
 	c.stubs -= len(a.stubs)

@@ -118,7 +118,7 @@ func (w *world) toScheduler(effect core.ToScheduler) {
 	case protocol.Offers:
 		for _, offer := range event.Offers {
 			f.offers[offer.ID] = offer
-			w.say("%s: %s of %s in %s: %v%s", f.name, offer.ID, offer.Agent, offer.Role, offer.Resources, withExecutors(offer))
+			w.say("%s: %s of %s in %s: %v%s%s", f.name, offer.ID, offer.Agent, offer.Role, offer.Resources, withExecutors(offer), w.withWindow(offer))
 		}
 	case protocol.Rescind:
 		for _, id := range event.Offers {
@@ -280,3 +280,11 @@ func executorWords(launch protocol.LaunchTask) string {
 }
 
 func (w *world) alias(id, name string) { w.aliases[id] = name }
+
+// withWindow says when the agent will be away.
+func (w *world) withWindow(offer api.Offer) string {
+	if offer.Unavailable == nil {
+		return ""
+	}
+	return fmt.Sprintf(" away in %v for %v", offer.Unavailable.Start.Sub(w.now), offer.Unavailable.Duration)
+}

@@ -114,6 +114,11 @@ type (
 		Grace  time.Duration
 		Force  bool
 	}
+	// SetMaintenance gives agents a window; one without a start takes it away.
+	SetMaintenance struct {
+		Agents []string // each an ID, a unique prefix or a hostname
+		Window api.Window
+	}
 	// SetRole changes weight, priority or quota; nil fields stay.
 	SetRole struct {
 		Role      api.Role
@@ -133,5 +138,6 @@ type (
 func (KillTask) action()        {}
 func (RemoveFramework) action() {}
 func (MarkAgent) action()       {}
+func (SetMaintenance) action()  {}
 func (SetRole) action()         {}
 func (StoreWrite) action()      {}

@@ -124,6 +124,7 @@ func (c *Core) activate(fw *framework, s *session, number uint64) {
 	for _, t := range fw.sortedTasks() {
 		c.tellTask(t, api.ReasonNone)
 	}
+	c.askFrameworkToLeave(fw)
 	early := s.early
 	s.early = nil
 	c.calls(s, early)

@@ -1,6 +1,8 @@
 package core
 
 import (
+	"time"
+
 	"github.com/tenderhq/tender/allocator"
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/internal/protocol"
@@ -13,6 +15,8 @@ type inverse struct {
 	agent     *agent
 	tasks     []*task
 	deadline  deadline
+	reason    api.Reason
+	answer    string // of the framework: "", accepted or declined
 }
 
 // askBack sends what the policy wants back, by framework.
@@ -45,12 +49,16 @@ func (c *Core) askOne(want allocator.Inverse) {
 
 func (c *Core) openInverse(fw *framework, a *agent, tasks []*task, want allocator.Inverse) {
 	c.offered++
-	x := &inverse{id: c.term.MintInverse(c.offered), framework: fw, agent: a, tasks: tasks}
+	x := &inverse{id: c.term.MintInverse(c.offered), framework: fw, agent: a, tasks: tasks, reason: api.ReasonPreempted}
 	x.deadline.due = func() { c.collect(x) }
-	c.inverses[x.id] = x
-	c.deadlines.set(&x.deadline, c.now.Add(c.config.PreemptionGrace))
 	c.info("inverse offer made", field("offer", x.id), field("framework", fw.id), field("agent", a.id), field("for", want.For))
-	c.tell(fw, protocol.InverseOffers{Offers: []api.InverseOffer{c.shownInverse(x)}})
+	c.sendInverse(x, c.now.Add(c.config.PreemptionGrace))
+}
+
+func (c *Core) sendInverse(x *inverse, until time.Time) {
+	c.inverses[x.id] = x
+	c.deadlines.set(&x.deadline, until)
+	c.tell(x.framework, protocol.InverseOffers{Offers: []api.InverseOffer{c.shownInverse(x)}})
 }
 
 func (c *Core) shownInverse(x *inverse) api.InverseOffer {
@@ -59,11 +67,18 @@ func (c *Core) shownInverse(x *inverse) api.InverseOffer {
 		Framework: x.framework.id,
 		Agent:     x.agent.id,
 		Deadline:  x.deadline.at,
-		Reason:    api.ReasonPreempted,
+		Reason:    x.reason,
 	}
 	for _, t := range x.tasks {
 		shown.Tasks = append(shown.Tasks, t.ref.Task)
 		shown.Resources = shown.Resources.Plus(t.resources)
+	}
+	if x.reason != api.ReasonPreempted { // executors go as well
+		for _, e := range sortedExecutors(x.agent) {
+			if e.framework == x.framework {
+				shown.Resources = shown.Resources.Plus(e.resources)
+			}
+		}
 	}
 	return shown
 }
@@ -90,7 +105,11 @@ func (c *Core) closeInverse(x *inverse) {
 func (c *Core) answerInverse(s *session, call protocol.AnswerInverse) {
 	for _, id := range call.Offers {
 		x := c.inverses[id]
-		if x != nil && x.framework == s.framework && call.Accept {
+		switch {
+		case x == nil || x.framework != s.framework:
+		case x.reason != api.ReasonPreempted:
+			c.answerLeaving(x, call.Accept)
+		case call.Accept:
 			c.collect(x)
 		}
 	}
@@ -107,8 +126,10 @@ func (c *Core) withdrawInverses(a *agent, why string) {
 		if x := c.inverses[id]; x.agent == a {
 			c.closeInverse(x)
 			c.tell(x.framework, protocol.RescindInverse{Offers: []api.OfferID{id}, Why: why})
-			for _, t := range x.tasks {
-				c.spare(t)
+			if x.reason == api.ReasonPreempted {
+				for _, t := range x.tasks {
+					c.spare(t)
+				}
 			}
 		}
 	}

@@ -115,6 +115,8 @@ func (c *Core) shownOffer(o *offer) api.Offer {
 		Zone:       o.agent.info.Zone,
 		Executors:  executors,
 		Timeout:    c.config.OfferTimeout,
+
+		Unavailable: o.agent.unavailable(),
 	}
 }
 

@@ -18,6 +18,8 @@ func (c *Core) requested(event Requested) {
 		c.removeRequested(event.ID, action)
 	case MarkAgent:
 		c.markRequested(event.ID, action)
+	case SetMaintenance:
+		c.maintenanceRequested(event.ID, action)
 	case SetRole:
 		c.roleRequested(event.ID, action)
 	case ReserveOn:
@@ -126,8 +128,14 @@ func (c *Core) roleRequested(id RequestID, action SetRole) {
 
 // storeRequested carries a framework's store write to the quorum (R5, R17).
 func (c *Core) storeRequested(id RequestID, action StoreWrite) {
-	switch action.Change.(type) {
-	case registry.PutEntry, registry.DeleteEntry:
+	switch change := action.Change.(type) {
+	case registry.PutEntry:
+		// The limit goes with the write, so that all masters decide alike.
+		if limit := c.config.StoreBytesMax; limit > 0 && c.registry.Knows(registry.FormatMaintenance) {
+			change.AllMax = uint64(limit)
+			action.Change = change
+		}
+	case registry.DeleteEntry:
 	default:
 		c.emit(Reply{ID: id, Err: api.E("store.write", api.Invalid, "", errors.New("only writes and deletes of a key are store writes"))})
 		return

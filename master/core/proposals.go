@@ -96,6 +96,12 @@ func (c *Core) applied(change registry.Change, result registry.Result) {
 		c.reservationApplied(change.ID)
 	case registry.MarkAgent:
 		c.agentMarked(change.ID)
+	case registry.SetMaintenance:
+		for _, id := range change.Agents {
+			c.maintenanceChanged(id)
+		}
+	case registry.BeginMaintenance:
+		c.maintenanceChanged(change.ID)
 	case registry.RemoveAgent:
 		c.agentRemoved(change.ID)
 	case registry.Subscribe, registry.Readmit, registry.UpdateFramework:

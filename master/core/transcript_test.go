@@ -319,6 +319,8 @@ func (w *world) verbOfFrameworks(verb string, args words) bool {
 	case "repeat": // the last call number comes again
 		f.call--
 		w.call(f, protocol.Decline{Offers: offerIDs(args.at(1))})
+	case "stay":
+		w.call(f, protocol.AnswerInverse{Offers: offerIDs(args.at(1))})
 	case "yield":
 		w.call(f, protocol.AnswerInverse{Offers: offerIDs(args.at(1)), Accept: true})
 	default:
@@ -490,6 +492,19 @@ func (w *world) verbOfOperators(verb string, args words) bool {
 		w.request(core.RemoveFramework{Framework: w.said(args.at(0))})
 	case "mark":
 		w.request(markOf(w.said(args.at(0)), args))
+	case "maintenance": // maintenance a1,a2 in=1h for=30m; "clear" takes it away
+		action := core.SetMaintenance{}
+		for name := range strings.SplitSeq(args.at(0), ",") {
+			action.Agents = append(action.Agents, w.said(name))
+		}
+		if args.at(1) != "clear" {
+			action.Window = api.Window{Start: w.now.Add(args.duration("in")), Duration: args.duration("for")}
+		}
+		w.request(action)
+	case "format": // all masters know it
+		format, _ := strconv.ParseUint(args.at(0), 10, 64)
+		w.proposed = append(w.proposed, registry.Command{Change: registry.RaiseFormat{Format: format}})
+		w.settle()
 	case "role":
 		w.request(roleOf(args))
 	case "reserve-on", "unreserve-on", "create-on", "destroy-on":

@@ -38,6 +38,10 @@ type AgentView struct {
 	Tasks     int
 	Usage     protocol.UsageReport
 	Admitted  time.Time
+	// Maintenance is the agent's window, if it has a start. Leaving is what frameworks
+	// have answered to the request to leave until then.
+	Maintenance api.Window
+	Leaving     map[api.FrameworkID]string
 }
 
 // FrameworkView is a framework as people see it.

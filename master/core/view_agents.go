@@ -56,6 +56,9 @@ func (c *Core) showAgent(a *agent) AgentView {
 		Tasks:     a.running(),
 		Usage:     a.usage,
 		Admitted:  known.Admitted,
+
+		Maintenance: known.Maintenance,
+		Leaving:     c.leaving(a),
 	}
 }
 

@@ -1,6 +1,7 @@
 package core_test
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"strconv"
@@ -28,8 +29,8 @@ func (w *world) verbOfViews(verb string, args words) bool {
 	case "agents":
 		page := w.core.Agents(query)
 		for _, v := range page.Items {
-			w.say("%s %s%s%s total=%v allocated=%v offered=%v free=%v tasks=%d", v.Agent.ID, v.State, because(v.Why), markWords(v.Marks),
-				v.Agent.Resources, v.Allocated, v.Offered, v.Free, v.Tasks)
+			w.say("%s %s%s%s total=%v allocated=%v offered=%v free=%v tasks=%d%s", v.Agent.ID, v.State, because(v.Why), markWords(v.Marks),
+				v.Agent.Resources, v.Allocated, v.Offered, v.Free, v.Tasks, w.windowWords(v))
 		}
 		next = page.Next
 	case "frameworks":
@@ -95,4 +96,16 @@ func markWords(marks api.Mark) string {
 		return ""
 	}
 	return " " + strings.Join(marks.Strings(), "+")
+}
+
+// windowWords tell a planned maintenance and what frameworks have answered.
+func (w *world) windowWords(v core.AgentView) string {
+	if v.Maintenance.Start.IsZero() {
+		return ""
+	}
+	words := fmt.Sprintf(" maintenance in %v for %v", v.Maintenance.Start.Sub(w.now), v.Maintenance.Duration)
+	for _, id := range slices.Sorted(maps.Keys(v.Leaving)) {
+		words += " " + string(id) + "=" + v.Leaving[id]
+	}
+	return words
 }

@@ -100,6 +100,10 @@ func (s *State) markAgent(change MarkAgent) Result {
 	if old.Marks == 0 {
 		old.Grace, old.Why = 0, ""
 	}
+	// Who takes the drain of a maintenance back has ended the maintenance.
+	if old.Maintained && !old.Marks.Has(api.MarkDraining) {
+		old.Maintenance, old.Maintained = api.Window{}, false
+	}
 	s.setAgent(old)
 	return Result{Agent: change.ID}
 }

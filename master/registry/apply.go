@@ -42,6 +42,12 @@ func (s *State) change(change Change, at time.Time) Result {
 		return s.bootstrap(change)
 	case RaiseEpoch:
 		return s.raiseEpoch(change)
+	case RaiseFormat:
+		return s.raiseFormat(change)
+	case SetMaintenance:
+		return s.setMaintenance(change)
+	case BeginMaintenance:
+		return s.beginMaintenance(change)
 	case SetMaster:
 		return s.applySetMaster(change)
 	case RemoveMaster:

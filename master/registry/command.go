@@ -25,6 +25,8 @@ type (
 	Bootstrap struct{ Cluster api.ClusterID }
 	// RaiseEpoch starts a new epoch, after a restore or a recovery.
 	RaiseEpoch struct{ Epoch uint64 }
+	// RaiseFormat lets the registry say what a newer format can: all masters read it.
+	RaiseFormat struct{ Format uint64 }
 	// SetMaster records a master's addresses and allocator.
 	SetMaster struct {
 		ID     api.MasterID
@@ -51,6 +53,18 @@ type (
 		Clear api.Mark
 		Grace time.Duration
 		Why   string
+	}
+	// SetMaintenance gives agents a window, or none; all of them or, if one is unknown
+	// or gone, nobody. With Saw only those change that have this window.
+	SetMaintenance struct {
+		Agents []api.AgentID
+		Window api.Window
+		Saw    api.Window
+	}
+	// BeginMaintenance drains an agent if this is its window.
+	BeginMaintenance struct {
+		ID     api.AgentID
+		Window api.Window
 	}
 	// RemoveAgent forgets an agent.
 	RemoveAgent struct{ ID api.AgentID }
@@ -97,6 +111,9 @@ type (
 		Key       string
 		Value     []byte
 		IfVersion *uint64
+		// AllMax is how many bytes all stores may hold together, as the proposer was
+		// told: every master decides by the same. 0 = StoreBytesMax.
+		AllMax uint64
 	}
 	// DeleteEntry deletes one.
 	DeleteEntry struct {
@@ -110,23 +127,26 @@ type (
 	Expire struct{ Before time.Time }
 )
 
-func (Bootstrap) change()       {}
-func (RaiseEpoch) change()      {}
-func (SetMaster) change()       {}
-func (RemoveMaster) change()    {}
-func (AdmitAgent) change()      {}
-func (UpdateAgent) change()     {}
-func (MarkAgent) change()       {}
-func (RemoveAgent) change()     {}
-func (SetReserved) change()     {}
-func (Subscribe) change()       {}
-func (Readmit) change()         {}
-func (UpdateFramework) change() {}
-func (RemoveFramework) change() {}
-func (SetRole) change()         {}
-func (PutEntry) change()        {}
-func (DeleteEntry) change()     {}
-func (Expire) change()          {}
+func (Bootstrap) change()        {}
+func (RaiseEpoch) change()       {}
+func (RaiseFormat) change()      {}
+func (SetMaintenance) change()   {}
+func (BeginMaintenance) change() {}
+func (SetMaster) change()        {}
+func (RemoveMaster) change()     {}
+func (AdmitAgent) change()       {}
+func (UpdateAgent) change()      {}
+func (MarkAgent) change()        {}
+func (RemoveAgent) change()      {}
+func (SetReserved) change()      {}
+func (Subscribe) change()        {}
+func (Readmit) change()          {}
+func (UpdateFramework) change()  {}
+func (RemoveFramework) change()  {}
+func (SetRole) change()          {}
+func (PutEntry) change()         {}
+func (DeleteEntry) change()      {}
+func (Expire) change()           {}
 
 // Result is what a command came to: a refusal, or what it minted.
 type Result struct {

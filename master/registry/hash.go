@@ -17,9 +17,9 @@ import (
 // Hash is the fingerprint of everything but Index, in hex: equal on all masters that
 // have applied the same commands.
 func (s *State) Hash() string {
-	h := hasher{hash: sha256.New()}
+	h := hasher{hash: sha256.New(), format: s.format()}
 	h.text("tender registry")
-	h.number(Format)
+	h.number(s.format())
 	h.text(string(s.Cluster))
 	h.number(s.Epoch)
 	h.number(s.NextAgent)
@@ -38,6 +38,7 @@ func (s *State) Hash() string {
 type hasher struct {
 	hash   hash.Hash
 	buffer []byte // of what is not yet in hash
+	format uint64 // of the state: what an older one can't say is not in it
 }
 
 const hasherBufferBytes = 8 << 10
@@ -101,6 +102,11 @@ func (h *hasher) agent(_ api.AgentID, a Agent) {
 	h.signed(int64(a.Grace))
 	h.time(a.Admitted)
 	h.resources(a.Reserved)
+	if h.format >= FormatMaintenance {
+		h.time(a.Maintenance.Start)
+		h.signed(int64(a.Maintenance.Duration))
+		h.flag(a.Maintained)
+	}
 }
 
 func (h *hasher) framework(_ api.FrameworkID, f Framework) {

@@ -7,6 +7,8 @@ const (
 	MastersMax = 64
 	// AgentsMax bounds the admitted agents.
 	AgentsMax = 100_000
+	// MaintenanceAgentsMax bounds the agents of one change of maintenance windows.
+	MaintenanceAgentsMax = 1000
 	// FrameworksMax bounds the frameworks that are not removed.
 	FrameworksMax = 100_000
 	// TombstonesMax bounds the removed frameworks; beyond it the oldest tenth is forgotten.
@@ -25,7 +27,7 @@ const (
 	StoreEntriesMax = 100_000
 	// StoreFrameworkBytesMax bounds keys and values of one framework.
 	StoreFrameworkBytesMax = 64 << 20
-	// StoreBytesMax bounds keys and values of all frameworks. A master may be told to
-	// refuse earlier; this one is the same everywhere.
+	// StoreBytesMax bounds keys and values of all frameworks. The leader may be told to
+	// refuse earlier; then each write says so (PutEntry.AllMax).
 	StoreBytesMax = 1 << 30
 )

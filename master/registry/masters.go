@@ -21,6 +21,22 @@ func (s *State) raiseEpoch(change RaiseEpoch) Result {
 	return Result{}
 }
 
+func (s *State) raiseFormat(change RaiseFormat) Result {
+	switch {
+	case change.Format <= s.format():
+		return refuse("registry.format", api.Stale, "", "the format is %d already; it only grows", s.format())
+	case change.Format > Format:
+		return refuse("registry.format", api.Unsupported, "", "format %d is unknown to this version, which knows up to %d", change.Format, Format)
+	}
+	s.Format = change.Format
+	return Result{}
+}
+
+func (s *State) format() uint64 { return max(s.Format, 1) }
+
+// Knows says whether all masters know a format, so that what it says may be used.
+func (s *State) Knows(format uint64) bool { return s.format() >= format }
+
 func (s *State) applySetMaster(change SetMaster) Result {
 	if bad := refuseID("master.set", "master ID", string(change.ID)); bad != nil {
 		return *bad

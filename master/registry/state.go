@@ -12,14 +12,22 @@ import (
 	"github.com/tenderhq/tender/api"
 )
 
-// Format is the version of what is written to disk; a newer one is refused at start.
-const Format = 1
+// Format is the newest version of what is written to disk that this program reads; a
+// newer one is refused at start. The registry has a format of its own, at first 1: it is
+// raised when all masters know a newer one, and only then is used what that one can
+// say (R24).
+const Format = 2
+
+// FormatMaintenance has maintenance windows, and writes to stores that carry the limit
+// of all stores.
+const FormatMaintenance = 2
 
 // State is the registry. Values in its maps are replaced, never edited, so that
 // Clone is shallow and a snapshot does not stop Apply.
 type State struct {
 	Cluster api.ClusterID // "" until Bootstrap
 	Epoch   uint64        // first part of every term
+	Format  uint64        // that all masters know; 0 is read as 1
 	Index   uint64        // of the last log entry applied
 
 	Masters    map[api.MasterID]Master
@@ -57,6 +65,10 @@ type Agent struct {
 	// Dynamic reservations and volumes, labels included; what they are made of is
 	// missing from the unreserved total.
 	Reserved api.Resources
+	// Maintenance is when the agent will be away; a window without a start is none.
+	Maintenance api.Window
+	// Maintained says that the window has begun, and that this is why it drains.
+	Maintained bool
 }
 
 // Framework is a framework that may hold tasks, or a tombstone of one that was removed.

@@ -25,7 +25,7 @@ func (s *State) putEntry(change PutEntry) Result {
 	if !exists {
 		growth += int64(len(change.Key))
 	}
-	if err := s.checkStore(framework, exists, growth); err != nil {
+	if err := s.checkStore(framework, exists, growth, change.AllMax); err != nil {
 		return Result{Err: api.E(op, api.Limit, change.Key, err), Version: old.Version}
 	}
 	framework.StoreVersion++
@@ -80,12 +80,15 @@ func checkVersion(op, key string, want *uint64, old Entry) *Result {
 	return &bad
 }
 
-func (s *State) checkStore(framework Framework, exists bool, growth int64) error {
+func (s *State) checkStore(framework Framework, exists bool, growth int64, allMax uint64) error {
+	if allMax == 0 || allMax > StoreBytesMax {
+		allMax = StoreBytesMax
+	}
 	switch {
 	case growth > 0 && framework.StoreSize+growth > StoreFrameworkBytesMax:
 		return fmt.Errorf("the framework's store would hold more than %d bytes; delete what it needs no more", StoreFrameworkBytesMax)
-	case growth > 0 && s.index().storeSize+growth > StoreBytesMax:
-		return fmt.Errorf("the stores of all frameworks would hold more than %d bytes", StoreBytesMax)
+	case growth > 0 && s.index().storeSize+growth > int64(allMax):
+		return fmt.Errorf("the stores of all frameworks would hold more than %d bytes; delete what nobody needs, or start the masters with a larger --store-bytes-max", allMax)
 	case !exists && len(framework.Store) >= StoreEntriesMax:
 		return fmt.Errorf("the framework's store would hold more than %d keys", StoreEntriesMax)
 	}

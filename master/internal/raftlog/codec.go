@@ -37,7 +37,36 @@ func encodeCommand(command registry.Command) (*logpb.Command, int, error) {
 }
 
 func encodeEntry(commands []*logpb.Command) ([]byte, error) {
-	return proto.Marshal(&logpb.Entry{Format: registry.Format, Commands: commands})
+	format := uint32(1)
+	for _, command := range commands {
+		format = max(format, formatOf(command))
+	}
+	return proto.Marshal(&logpb.Entry{Format: format, Commands: commands})
+}
+
+// formatOf is the oldest format in which a command can be written. Whoever proposes one
+// that needs a newer format has made sure that all masters read it.
+func formatOf(m *logpb.Command) uint32 {
+	switch c := m.Change.(type) {
+	case *logpb.Command_RaiseFormat:
+		return c.RaiseFormat.Format
+	case *logpb.Command_SetMaintenance, *logpb.Command_BeginMaintenance:
+		return registry.FormatMaintenance
+	case *logpb.Command_PutEntry:
+		if c.PutEntry.AllBytesMax != 0 {
+			return registry.FormatMaintenance
+		}
+	}
+	return 1
+}
+
+// checkFormat refuses what this version can't read.
+func checkFormat(what string, format uint32) error {
+	if format == 0 || format > registry.Format {
+		return fmt.Errorf("%s has format %d and this version reads formats 1 to %d; start the version that wrote it, or a newer one",
+			what, format, registry.Format)
+	}
+	return nil
 }
 
 // checkEntry reports why this version can't read an entry.
@@ -51,11 +80,7 @@ func readEntry(data []byte) (*logpb.Entry, error) {
 	if err := proto.Unmarshal(data, entry); err != nil {
 		return nil, fmt.Errorf("it is damaged: %w", err)
 	}
-	if entry.Format != registry.Format {
-		return nil, fmt.Errorf("it has format %d and this version reads format %d; start a version that wrote it, or a newer one",
-			entry.Format, registry.Format)
-	}
-	return entry, nil
+	return entry, checkFormat("it", entry.Format)
 }
 
 // decodeEntry reads the commands of an entry.
@@ -81,6 +106,8 @@ func encodeChange(m *logpb.Command, change registry.Change) error {
 		m.Change = &logpb.Command_Bootstrap{Bootstrap: &logpb.Bootstrap{ClusterId: string(c.Cluster)}}
 	case registry.RaiseEpoch:
 		m.Change = &logpb.Command_RaiseEpoch{RaiseEpoch: &logpb.RaiseEpoch{Epoch: c.Epoch}}
+	case registry.RaiseFormat:
+		m.Change = &logpb.Command_RaiseFormat{RaiseFormat: &logpb.RaiseFormat{Format: uint32(c.Format)}}
 	case registry.SetMaster:
 		m.Change = &logpb.Command_SetMaster{SetMaster: &logpb.SetMaster{Id: string(c.ID), Master: masterToLog(c.Master)}}
 	case registry.RemoveMaster:
@@ -109,6 +136,14 @@ func encodeAgentChange(m *logpb.Command, change registry.Change) bool {
 	case registry.MarkAgent:
 		m.Change = &logpb.Command_MarkAgent{MarkAgent: &logpb.MarkAgent{
 			Id: string(c.ID), Set: uint32(c.Set), Clear: uint32(c.Clear), Grace: durationToLog(c.Grace), Why: c.Why,
+		}}
+	case registry.SetMaintenance:
+		m.Change = &logpb.Command_SetMaintenance{SetMaintenance: &logpb.SetMaintenance{
+			AgentIds: texts(c.Agents), Window: windowToLog(c.Window), Saw: windowToLog(c.Saw),
+		}}
+	case registry.BeginMaintenance:
+		m.Change = &logpb.Command_BeginMaintenance{BeginMaintenance: &logpb.BeginMaintenance{
+			AgentId: string(c.ID), Window: windowToLog(c.Window),
 		}}
 	case registry.RemoveAgent:
 		m.Change = &logpb.Command_RemoveAgent{RemoveAgent: &logpb.RemoveAgent{Id: string(c.ID)}}
@@ -141,6 +176,7 @@ func encodeFrameworkChange(m *logpb.Command, change registry.Change) bool {
 	case registry.PutEntry:
 		m.Change = &logpb.Command_PutEntry{PutEntry: &logpb.PutEntry{
 			FrameworkId: string(c.Framework), Session: c.Session, Key: c.Key, Value: c.Value, IfVersion: c.IfVersion,
+			AllBytesMax: c.AllMax,
 		}}
 	case registry.DeleteEntry:
 		m.Change = &logpb.Command_DeleteEntry{DeleteEntry: &logpb.DeleteEntry{
@@ -158,6 +194,8 @@ func decodeChange(m *logpb.Command) (registry.Change, error) {
 		return registry.Bootstrap{Cluster: api.ClusterID(c.Bootstrap.ClusterId)}, nil
 	case *logpb.Command_RaiseEpoch:
 		return registry.RaiseEpoch{Epoch: c.RaiseEpoch.Epoch}, nil
+	case *logpb.Command_RaiseFormat:
+		return registry.RaiseFormat{Format: uint64(c.RaiseFormat.Format)}, nil
 	case *logpb.Command_SetMaster:
 		return registry.SetMaster{ID: api.MasterID(c.SetMaster.Id), Master: masterFromLog(c.SetMaster.Master)}, nil
 	case *logpb.Command_RemoveMaster:
@@ -189,6 +227,12 @@ func decodeAgentChange(m *logpb.Command) registry.Change {
 			ID: api.AgentID(c.MarkAgent.Id), Set: api.Mark(c.MarkAgent.Set), Clear: api.Mark(c.MarkAgent.Clear),
 			Grace: c.MarkAgent.Grace.AsDuration(), Why: c.MarkAgent.Why,
 		}
+	case *logpb.Command_SetMaintenance:
+		return registry.SetMaintenance{
+			Agents: agentIDs(c.SetMaintenance.AgentIds), Window: windowFromLog(c.SetMaintenance.Window), Saw: windowFromLog(c.SetMaintenance.Saw),
+		}
+	case *logpb.Command_BeginMaintenance:
+		return registry.BeginMaintenance{ID: api.AgentID(c.BeginMaintenance.AgentId), Window: windowFromLog(c.BeginMaintenance.Window)}
 	case *logpb.Command_RemoveAgent:
 		return registry.RemoveAgent{ID: api.AgentID(c.RemoveAgent.Id)}
 	case *logpb.Command_SetReserved:
@@ -217,7 +261,7 @@ func decodeFrameworkChange(m *logpb.Command) registry.Change {
 	case *logpb.Command_PutEntry:
 		return registry.PutEntry{
 			Framework: api.FrameworkID(c.PutEntry.FrameworkId), Session: c.PutEntry.Session,
-			Key: c.PutEntry.Key, Value: c.PutEntry.Value, IfVersion: c.PutEntry.IfVersion,
+			Key: c.PutEntry.Key, Value: c.PutEntry.Value, IfVersion: c.PutEntry.IfVersion, AllMax: c.PutEntry.AllBytesMax,
 		}
 	case *logpb.Command_DeleteEntry:
 		return registry.DeleteEntry{

@@ -11,6 +11,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/master/registry"
 )
 
 // Peer is a master of the quorum: its ID and where its Raft listener is reached.
@@ -97,7 +98,12 @@ type Config struct {
 	Profile Profile
 	// SnapshotEntries is how many entries of the log make a snapshot due. Default 8192.
 	SnapshotEntries uint64
-	Logger          zerolog.Logger
+	// Version of this program: masters whose minor versions are two apart do not talk (R24).
+	Version string
+	// Format is the newest format of entries and snapshots that this master says it
+	// reads. Default: registry.Format; a test can be an older version.
+	Format uint64
+	Logger zerolog.Logger
 	// Committed, if set, is told how long a batch of our own commands took to commit.
 	Committed func(commands int, took time.Duration)
 }
@@ -113,6 +119,9 @@ func (c Config) withDefaults() (Config, error) {
 	}
 	if c.SnapshotEntries == 0 {
 		c.SnapshotEntries = 8192
+	}
+	if c.Format == 0 {
+		c.Format = registry.Format
 	}
 	c.Profile = c.Profile.orDefault()
 	return c, c.check()

@@ -14,11 +14,14 @@ import (
 	"go.etcd.io/bbolt"
 
 	"github.com/tenderhq/tender/api"
-	"github.com/tenderhq/tender/master/registry"
 )
 
 // settingsFile holds what a restart needs beside Raft's own files.
 const settingsFile = "raft.json"
+
+// settingsFormat is what settingsFile says of itself; what Raft's files hold has formats
+// of its own (registry.Format).
+const settingsFormat = 1
 
 // raftFolder holds Raft's files, inside the data folder.
 const raftFolder = "raft"
@@ -97,9 +100,9 @@ func (f *folder) load() error {
 	if err := json.Unmarshal(data, &f.settings); err != nil {
 		return fmt.Errorf("%s is damaged: %w", settingsFile, err)
 	}
-	if f.settings.Format != registry.Format {
+	if f.settings.Format != settingsFormat {
 		return fmt.Errorf("the folder has format %d and this version knows format %d; start the version that wrote it, or a newer one",
-			f.settings.Format, registry.Format)
+			f.settings.Format, settingsFormat)
 	}
 	return nil
 }

@@ -36,6 +36,7 @@ func (l *Log) lead(ctx context.Context, r *raft.Raft) (again bool, err error) {
 		case <-check.C:
 			err = l.checkLeader(r)
 		case <-lonely.C:
+			l.raiseFormat(ctx, r)
 			err = l.checkMembership(r)
 		case request := <-l.requests:
 			request(r)
@@ -120,6 +121,7 @@ func (l *Log) openGate(ctx context.Context, r *raft.Raft, term uint64) (again bo
 	l.config.Logger.Info().Stringer("term", current.Term).Uint64("index", current.State.Index).
 		Dur("took", time.Since(began)).Msg("leading")
 	l.deliver(current)
+	l.raiseFormat(ctx, r)
 	return false, nil
 }
 

@@ -17,6 +17,9 @@ func agentItem(m *logpb.AgentItem) registry.Agent {
 		Why:      m.Why,
 		Admitted: timeFromLog(m.Admitted),
 		Reserved: wire.ResourcesOf(m.Reserved),
+
+		Maintenance: windowFromLog(m.Maintenance),
+		Maintained:  m.Maintained,
 	}
 }
 

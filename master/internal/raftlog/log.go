@@ -26,6 +26,8 @@ type Log struct {
 	barrier     func(*raft.Raft) raft.Future                // as Raft's; a test can break it
 	carry       func(*raft.NetworkTransport) raft.Transport // a test can spoil it
 	requests    chan func(*raft.Raft)                       // to do between two looks
+	asking      sync.WaitGroup                              // those who ask
+	raising     chan struct{}                               // somebody asks which format all masters know
 	chatter     *chatter
 	founded     bool              // in this run of the process: nobody leads yet; before Raft begins
 	departed    chan api.MasterID // their connections were closed; see suspect
@@ -61,6 +63,7 @@ func Open(config Config) (*Log, error) {
 		carry:       func(t *raft.NetworkTransport) raft.Transport { return t },
 		silent:      make(map[api.MasterID]time.Time),
 		requests:    make(chan func(*raft.Raft)),
+		raising:     make(chan struct{}, 1),
 		chatter:     newChatter(),
 		departed:    make(chan api.MasterID, 1),
 		full:        make(chan struct{}, 1),
@@ -114,7 +117,7 @@ func (l *Log) newFolder() error {
 		return api.E("raft.open", api.Invalid, string(l.config.ID), err)
 	}
 	l.folder.settings = settings{
-		Format: registry.Format, ID: l.config.ID, Advertise: l.config.Advertise,
+		Format: settingsFormat, ID: l.config.ID, Advertise: l.config.Advertise,
 		Incarnation: mintIncarnation(), Peers: l.config.Peers,
 	}
 	return nil
@@ -143,7 +146,7 @@ func (l *Log) save() error {
 	defer l.mu.Unlock()
 	l.voted = s.Voted
 	l.said = about{
-		ID: s.ID, Cluster: s.Cluster, Incarnation: s.Incarnation,
+		ID: s.ID, Cluster: s.Cluster, Incarnation: s.Incarnation, Format: l.config.Format, Version: l.config.Version,
 		Peers: append([]Peer(nil), s.Peers...), Founders: append([]founder(nil), s.Founders...),
 	}
 	return nil
@@ -206,6 +209,7 @@ func (l *Log) Run(ctx context.Context) error {
 	l.network.start()
 	err := l.live(ctx)
 	l.network.close()
+	l.asking.Wait()
 	close(l.leaderships)
 	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
 		err = nil

@@ -13,6 +13,7 @@ import (
 	"github.com/hashicorp/raft"
 
 	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/internal/version"
 )
 
 // Every connection between masters begins with a greeting and its answer, so that
@@ -33,6 +34,7 @@ type greeting struct {
 	For     string        `json:"for"` // raft or ask
 	Cluster api.ClusterID `json:"cluster"`
 	From    api.MasterID  `json:"from"`
+	Version string        `json:"version,omitempty"`
 }
 
 // about answers a greeting: who we are.
@@ -44,6 +46,8 @@ type about struct {
 	Peers       []Peer        `json:"peers,omitempty"`
 	Founders    []founder     `json:"founders,omitempty"`
 	Members     []member      `json:"members,omitempty"`
+	Version     string        `json:"version,omitempty"`
+	Format      uint64        `json:"format,omitempty"` // newest that it reads; 0 is 1
 	Applied     uint64        `json:"applied"`
 	Last        uint64        `json:"last"` // in its log
 }
@@ -142,6 +146,9 @@ func (n *network) refusal(hello greeting, self about) string {
 	case hello.Cluster != self.Cluster:
 		return fmt.Sprintf("wrong cluster: %s is of %s and master %s is of %s", hello.From, hello.Cluster, self.ID, self.Cluster)
 	}
+	if err := version.Neighbours(self.Version, hello.Version); err != nil {
+		return fmt.Sprintf("master %s refuses %s: %v", self.ID, hello.From, err)
+	}
 	return ""
 }
 
@@ -177,7 +184,7 @@ func (n *network) greet(addr, purpose string, timeout time.Duration) (net.Conn, 
 	}
 	_ = conn.SetDeadline(time.Now().Add(timeout))
 	var answer about
-	err = writeGreeting(conn, greeting{For: purpose, Cluster: self.Cluster, From: self.ID})
+	err = writeGreeting(conn, greeting{For: purpose, Cluster: self.Cluster, From: self.ID, Version: self.Version})
 	if err == nil {
 		err = readGreeting(conn, &answer)
 	}

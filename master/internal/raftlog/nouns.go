@@ -38,6 +38,34 @@ func durationToLog(d time.Duration) *durationpb.Duration {
 	return durationpb.New(d)
 }
 
+// windowToLog writes no window as nothing.
+func windowToLog(w api.Window) *apiv1.Window {
+	if w == (api.Window{}) {
+		return nil
+	}
+	return &apiv1.Window{Start: timeToLog(w.Start), Duration: durationToLog(w.Duration)}
+}
+
+func windowFromLog(m *apiv1.Window) api.Window {
+	return api.Window{Start: timeFromLog(m.GetStart()), Duration: m.GetDuration().AsDuration()}
+}
+
+func texts[S ~string](words []S) []string {
+	list := make([]string, len(words))
+	for i, word := range words {
+		list[i] = string(word)
+	}
+	return list
+}
+
+func agentIDs(words []string) []api.AgentID {
+	list := make([]api.AgentID, len(words))
+	for i, word := range words {
+		list[i] = api.AgentID(word)
+	}
+	return list
+}
+
 func agentToLog(a api.Agent) *apiv1.Agent {
 	return &apiv1.Agent{
 		Id:         string(a.ID),

@@ -35,7 +35,7 @@ func Restore(dir string, self Peer, source io.Reader) (*registry.State, error) {
 		return nil, api.E(op, api.Invalid, "", errors.New("the snapshot was taken before the cluster was founded"))
 	}
 	f := &folder{dir: dir, settings: settings{
-		Format: registry.Format, ID: self.ID, Advertise: self.Addr, Incarnation: mintIncarnation(),
+		Format: settingsFormat, ID: self.ID, Advertise: self.Addr, Incarnation: mintIncarnation(),
 		Cluster: state.Cluster, Epoch: state.Epoch + 1,
 	}}
 	f.settings.Founders = []founder{{self, f.settings.Incarnation}}

@@ -164,7 +164,7 @@ func (l *Log) checkNewPeer(ctx context.Context, peer Peer) error {
 	case answer.Cluster != l.Cluster():
 		return api.E("", api.Invalid, peer.Addr, fmt.Errorf("it belongs to cluster %q, not to %s", answer.Cluster, l.Cluster()))
 	}
-	return nil
+	return l.checkNewVersion(peer, answer)
 }
 
 // joinTriesMax times askAgainAfter is how long a new master may take to find us.

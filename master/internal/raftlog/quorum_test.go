@@ -24,6 +24,7 @@ type quorum struct {
 	peers []Peer
 	nodes map[api.MasterID]*node
 	open  func(*Log) // before Run, if set
+	build func(*Config)
 }
 
 type node struct {
@@ -33,8 +34,11 @@ type node struct {
 	ended  chan error
 }
 
-func newQuorum(t *testing.T, n int) *quorum {
-	q := &quorum{t: t, mesh: newMesh(), nodes: map[api.MasterID]*node{}}
+func newQuorum(t *testing.T, n int) *quorum { return builtQuorum(t, n, nil) }
+
+// builtQuorum is one whose masters are not all alike.
+func builtQuorum(t *testing.T, n int, build func(*Config)) *quorum {
+	q := &quorum{t: t, mesh: newMesh(), nodes: map[api.MasterID]*node{}, build: build}
 	for i := range n {
 		q.peers = append(q.peers, Peer{api.MasterID(fmt.Sprint("m", i+1)), fmt.Sprint("host", i+1, ":5070")})
 	}
@@ -53,7 +57,11 @@ func (q *quorum) config(peer Peer, memory *Memory) Config {
 
 func (q *quorum) start(peer Peer, memory *Memory) *node {
 	q.t.Helper()
-	log, err := Open(q.config(peer, memory))
+	config := q.config(peer, memory)
+	if q.build != nil {
+		q.build(&config)
+	}
+	log, err := Open(config)
 	if err != nil {
 		q.t.Fatal(err)
 	}

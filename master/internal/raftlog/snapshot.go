@@ -44,7 +44,7 @@ func WriteSnapshot(w io.Writer, state *registry.State, term uint64) error {
 	out.w = buffered
 	out.bytes([]byte(snapshotMagic))
 	out.frame(&logpb.SnapshotHead{
-		Format:        registry.Format,
+		Format:        uint32(max(state.Format, 1)),
 		ClusterId:     string(state.Cluster),
 		Epoch:         state.Epoch,
 		Index:         state.Index,
@@ -83,6 +83,7 @@ func writeItems(out *frameWriter, state *registry.State) {
 		out.frame(&logpb.SnapshotItem{Item: &logpb.SnapshotItem_Agent{Agent: &logpb.AgentItem{
 			Agent: agentToLog(a.Agent), Nonce: string(a.Nonce), BootId: a.BootID, Marks: uint32(a.Marks),
 			Grace: durationToLog(a.Grace), Why: a.Why, Admitted: timeToLog(a.Admitted), Reserved: wire.ResourcesToProto(a.Reserved),
+			Maintenance: windowToLog(a.Maintenance), Maintained: a.Maintained,
 		}}})
 	}
 	for _, id := range slices.Sorted(maps.Keys(state.Frameworks)) {
@@ -159,7 +160,7 @@ func ReadSnapshot(r io.Reader) (*registry.State, Head, error) {
 	}
 	state := registry.New()
 	state.Cluster = api.ClusterID(m.ClusterId)
-	state.Epoch, state.Index = m.Epoch, m.Index
+	state.Epoch, state.Index, state.Format = m.Epoch, m.Index, uint64(m.Format)
 	state.NextAgent, state.NextFramework = m.NextAgent, m.NextFramework
 	items, err := readItems(in, state)
 	if err == nil {
@@ -208,11 +209,7 @@ func (f *frameReader) head() (*logpb.SnapshotHead, error) {
 	if _, err := f.frame(m); err != nil {
 		return nil, fmt.Errorf("the snapshot is damaged: %w", err)
 	}
-	if m.Format != registry.Format {
-		return nil, fmt.Errorf("the snapshot has format %d and this version reads format %d; "+
-			"start a version that wrote it, or a newer one", m.Format, registry.Format)
-	}
-	return m, nil
+	return m, checkFormat("the snapshot", m.Format)
 }
 
 // frame reads the next message; more is false at the end.

@@ -1,0 +1,146 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	apiv1 "github.com/tenderhq/tender/api/v1"
+	"github.com/tenderhq/tender/internal/cli/client"
+)
+
+// maintenanceCommand plans drains.
+func (a *App) maintenanceCommand() *cobra.Command {
+	command := &cobra.Command{
+		Use: "maintenance", Short: "Plan when agents will be away",
+		Long: "Plan when agents will be away. Until a window begins, offers of its agents carry it, and frameworks that have\n" +
+			"something there are asked to leave. When it begins, the agents are drained; when it ends, they are offered again.",
+	}
+	add(command, "", a.setMaintenance(), a.clearMaintenance(), a.showMaintenance())
+	return command
+}
+
+func (a *App) setMaintenance() *cobra.Command {
+	var start string
+	var duration time.Duration
+	command := &cobra.Command{
+		Use: "set AGENT...", Short: "Give agents a maintenance window, in place of any that they have",
+		Long: "Give agents a maintenance window, in place of any that they have: all of the agents, or none if one is unknown.\n" +
+			"Without --duration the window ends when you clear it.",
+		Example: "  tender maintenance set agent-1 agent-2 --start 2026-12-01T22:00:00Z --duration 2h\n" +
+			"  tender maintenance set agent-3 --start 30m",
+		Args: cobra.MatchAll(cobra.MinimumNArgs(1)), ValidArgsFunction: a.completeIDs("agents"),
+		RunE: a.withClient(func(ctx context.Context, c *client.Client, args []string) error {
+			begins, err := startOf(start, time.Now())
+			if err != nil {
+				return err
+			}
+			if duration < 0 {
+				return usagef("--duration is %v; write a time such as 2h", duration)
+			}
+			window := &apiv1.Window{Start: timestamppb.New(begins)}
+			if duration > 0 {
+				window.Duration = durationpb.New(duration)
+			}
+			return a.maintain(ctx, c, args, window)
+		}),
+	}
+	command.Flags().StringVar(&start, "start", "now", "when it begins: now, from now (30m, 2h), or 2026-12-01T22:00:00Z")
+	command.Flags().DurationVar(&duration, "duration", 0, "how long it takes; 0 = until it is cleared")
+	return command
+}
+
+// startOf reads the moment at which a window begins.
+func startOf(text string, now time.Time) (time.Time, error) {
+	if text == "now" {
+		return now, nil
+	}
+	if in, err := time.ParseDuration(text); err == nil && in >= 0 {
+		return now.Add(in), nil
+	}
+	for _, layout := range []string{time.RFC3339, "2006-01-02T15:04", "2006-01-02 15:04"} {
+		if at, err := time.ParseInLocation(layout, text, now.Location()); err == nil {
+			return at, nil
+		}
+	}
+	return time.Time{}, usagef("--start is %q; write now, a time from now such as 30m, or a moment such as 2026-12-01T22:00:00Z", text)
+}
+
+func (a *App) clearMaintenance() *cobra.Command {
+	return &cobra.Command{
+		Use: "clear AGENT...", Short: "Take the maintenance windows of agents away; those that have begun end",
+		Args: cobra.MatchAll(cobra.MinimumNArgs(1)), ValidArgsFunction: a.completeIDs("agents"),
+		RunE: a.withClient(func(ctx context.Context, c *client.Client, args []string) error { return a.maintain(ctx, c, args, nil) }),
+	}
+}
+
+func (a *App) maintain(ctx context.Context, c *client.Client, names []string, window *apiv1.Window) error {
+	agents, err := kindNamed("agents")
+	if err != nil {
+		return err
+	}
+	request := &apiv1.SetMaintenanceRequest{Window: window}
+	for _, name := range names {
+		found, err := agents.find(ctx, c, name)
+		if err != nil {
+			return err
+		}
+		request.AgentIds = append(request.AgentIds, found.id)
+	}
+	answer, err := c.Operator().SetMaintenance(ctx, request)
+	if err != nil {
+		return err
+	}
+	return a.said(answer)
+}
+
+func (a *App) showMaintenance() *cobra.Command {
+	return &cobra.Command{
+		Use: "show", Short: "List the maintenance windows of all agents, and what frameworks have answered",
+		Args: exactly(), RunE: a.withClient(a.listMaintenance),
+	}
+}
+
+func (a *App) listMaintenance(ctx context.Context, c *client.Client, _ []string) error {
+	table := tabwriter.NewWriter(a.Stdout, 0, 0, 3, ' ', 0)
+	fmt.Fprintln(table, "AGENT\tHOST\tSTART\tDURATION\tMARKS\tTASKS\tFRAMEWORKS")
+	request := &apiv1.ListRequest{}
+	for {
+		page, err := c.Operator().ListAgents(ctx, request)
+		if err != nil {
+			return err
+		}
+		for _, agent := range page.GetItems() {
+			if agent.GetMaintenance() != nil {
+				fmt.Fprintln(table, strings.Join(maintenanceRow(agent), "\t"))
+			}
+		}
+		if request.PageToken = page.GetNextPageToken(); request.PageToken == "" {
+			return table.Flush()
+		}
+	}
+}
+
+func maintenanceRow(agent *apiv1.AgentView) []string {
+	window := agent.GetMaintenance()
+	long := "until cleared"
+	if window.GetDuration() != nil {
+		long = window.GetDuration().AsDuration().String()
+	}
+	var answers []string
+	for _, id := range slices.Sorted(maps.Keys(agent.GetLeaving())) {
+		answers = append(answers, id+" "+agent.GetLeaving()[id])
+	}
+	return []string{
+		agent.GetId(), agent.GetHostname(), window.GetStart().AsTime().Format(time.RFC3339), long,
+		strings.Join(agent.GetMarks(), ","), fmt.Sprint(agent.GetTasks()), strings.Join(answers, ", "),
+	}
+}

@@ -1,0 +1,232 @@
+package core
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/internal/protocol"
+	"github.com/tenderhq/tender/master/registry"
+)
+
+// Maintenance is a drain with an appointment. Until its window begins, offers of the
+// agent carry it and frameworks that have something there are asked to leave; then the
+// agent is drained like any other; when the window ends, it is offered again. The
+// registry keeps the window and whether it has begun, so each leader goes on alike.
+
+// maintenanceRequested plans for all of the agents or for none.
+func (c *Core) maintenanceRequested(id RequestID, action SetMaintenance) {
+	const op = "maintenance.set"
+	change := registry.SetMaintenance{Window: action.Window}
+	if err := c.checkMaintenance(action); err != nil {
+		c.emit(Reply{ID: id, Err: err})
+		return
+	}
+	for _, name := range action.Agents {
+		a, err := c.findAgent(op, name)
+		if err != nil {
+			c.emit(Reply{ID: id, Err: err})
+			return
+		}
+		change.Agents = append(change.Agents, a.id)
+	}
+	done := "no maintenance is planned any more"
+	if !action.Window.Start.IsZero() {
+		done = "maintenance " + windowText(action.Window)
+	}
+	c.proposeFor(id, op, strings.Join(action.Agents, ", "), change, fmt.Sprintf("%s: %s", strings.Join(action.Agents, ", "), done))
+}
+
+func (c *Core) checkMaintenance(action SetMaintenance) *api.Error {
+	const op = "maintenance.set"
+	switch {
+	case !c.registry.Knows(registry.FormatMaintenance):
+		return api.E(op, api.Unsupported, "", errors.New(
+			"not every master is known to be of a version that has maintenance windows; upgrade them, start those that are down or remove them from the quorum"))
+	case len(action.Agents) == 0:
+		return api.E(op, api.Invalid, "", errors.New("no agent is named"))
+	case !action.Window.Start.IsZero() && action.Window.Over(c.now):
+		return api.E(op, api.Invalid, "", fmt.Errorf("the window %s is over", windowText(action.Window)))
+	}
+	return nil
+}
+
+func windowText(window api.Window) string {
+	start := window.Start.UTC().Format(time.RFC3339)
+	if window.Duration == 0 {
+		return "from " + start + " without an end"
+	}
+	return "from " + start + " for " + window.Duration.String()
+}
+
+// maintenanceChanged follows the registry: what was offered or asked for under the old
+// window is taken back, and the drain begins or ends.
+func (c *Core) maintenanceChanged(id api.AgentID) {
+	a := c.agents[id]
+	if a == nil {
+		return
+	}
+	if c.registry.Agents[id].Maintenance != a.window {
+		c.rescindAll(a.offers, "the agent's maintenance has changed")
+	}
+	if c.marks(a) != a.marked {
+		c.agentMarked(id)
+	}
+	c.planMaintenance(a)
+	c.restate(a)
+	c.askToLeave(a)
+}
+
+// planMaintenance sets the clock by what the registry says.
+func (c *Core) planMaintenance(a *agent) {
+	known := c.registry.Agents[a.id]
+	if known.Maintenance != a.window {
+		c.withdrawLeaving(a, "the agent's maintenance has changed")
+		a.window = known.Maintenance
+		why := "none"
+		if !a.window.Start.IsZero() {
+			why = windowText(a.window)
+		}
+		c.info("agent maintenance", field("agent", a.id), field("window", why))
+	}
+	a.away = !a.window.Start.IsZero() && !c.now.Before(a.window.Start)
+	switch end := a.window.End(); {
+	case a.window.Start.IsZero() || known.Marks.Has(api.MarkGone):
+		c.deadlines.clear(&a.maintenance)
+	case !known.Marks.Has(api.MarkDraining) || !a.away:
+		c.deadlines.set(&a.maintenance, a.window.Start)
+	case end.IsZero():
+		c.deadlines.clear(&a.maintenance)
+	default:
+		c.deadlines.set(&a.maintenance, end)
+	}
+}
+
+// maintenanceDue begins the window, or ends it.
+func (c *Core) maintenanceDue(a *agent) {
+	if a.window.Over(c.now) {
+		change := registry.SetMaintenance{Agents: []api.AgentID{a.id}, Saw: a.window}
+		c.propose(change, func(registry.Result) {})
+		return
+	}
+	a.away = true
+	c.withdrawLeaving(a, "the agent's maintenance begins")
+	c.rescindAll(a.offers, "the agent's maintenance begins")
+	c.restate(a)
+	if end := a.window.End(); !end.IsZero() {
+		c.deadlines.set(&a.maintenance, end)
+	}
+	c.propose(registry.BeginMaintenance{ID: a.id, Window: a.window}, func(registry.Result) {})
+}
+
+// unavailable is what offers of the agent carry.
+func (a *agent) unavailable() *api.Window {
+	if a.window.Start.IsZero() {
+		return nil
+	}
+	window := a.window
+	return &window
+}
+
+// askToLeave asks all frameworks that have something on the agent.
+func (c *Core) askToLeave(a *agent) {
+	if a.window.Start.IsZero() || a.away || !a.reported {
+		return
+	}
+	holders := make(map[api.FrameworkID]bool)
+	for ref, t := range a.tasks { // order: irrelevant because it fills a set
+		holders[ref.Framework] = holders[ref.Framework] || t.held
+	}
+	for ref, x := range a.executors { // order: irrelevant because it fills a set
+		holders[ref.Framework] = holders[ref.Framework] || !x.resources.IsZero()
+	}
+	for _, id := range sortedKeys(holders) {
+		if holders[id] {
+			c.askOneToLeave(c.frameworks[id], a)
+		}
+	}
+}
+
+// askFrameworkToLeave asks one that is back; it may have missed the first request.
+func (c *Core) askFrameworkToLeave(fw *framework) {
+	asked := make(map[api.AgentID]*agent)
+	for _, t := range fw.tasks { // order: irrelevant because it fills a map
+		if a := t.agent; t.held && !a.window.Start.IsZero() && !a.away && a.reported {
+			asked[a.id] = a
+		}
+	}
+	for _, id := range sortedKeys(asked) {
+		c.closeLeaving(fw, asked[id])
+		c.askOneToLeave(fw, asked[id])
+	}
+}
+
+func (c *Core) askOneToLeave(fw *framework, a *agent) {
+	if fw == nil || fw.session == nil || c.leavingOf(fw, a) != nil {
+		return
+	}
+	c.offered++
+	x := &inverse{id: c.term.MintInverse(c.offered), framework: fw, agent: a, reason: api.ReasonAgentDraining}
+	for _, t := range a.sortedTasks() {
+		if t.framework == fw && t.held {
+			x.tasks = append(x.tasks, t)
+		}
+	}
+	x.deadline.due = func() { c.closeInverse(x) } // the drain does the rest
+	c.info("inverse offer made", field("offer", x.id), field("framework", fw.id), field("agent", a.id), field("for", "maintenance"))
+	c.sendInverse(x, a.window.Start)
+}
+
+func (c *Core) leavingOf(fw *framework, a *agent) *inverse {
+	for _, x := range c.inverses { // order: irrelevant because there is at most one
+		if x.reason == api.ReasonAgentDraining && x.framework == fw && x.agent == a {
+			return x
+		}
+	}
+	return nil
+}
+
+func (c *Core) closeLeaving(fw *framework, a *agent) {
+	if x := c.leavingOf(fw, a); x != nil {
+		c.closeInverse(x)
+	}
+}
+
+// answerLeaving remembers what the framework makes of it, for people. It has until the
+// window begins, whatever it says.
+func (c *Core) answerLeaving(x *inverse, accepted bool) {
+	x.answer = "declined"
+	if accepted {
+		x.answer = "accepted"
+	}
+	c.info("inverse offer answered", field("offer", x.id), field("framework", x.framework.id), field("answer", x.answer))
+}
+
+// withdrawLeaving takes back all requests to leave an agent.
+func (c *Core) withdrawLeaving(a *agent, why string) {
+	for _, id := range sortedKeys(c.inverses) {
+		if x := c.inverses[id]; x.agent == a && x.reason == api.ReasonAgentDraining {
+			c.closeInverse(x)
+			c.tell(x.framework, protocol.RescindInverse{Offers: []api.OfferID{id}, Why: why})
+		}
+	}
+}
+
+// leaving is who was asked to leave the agent, and what they have answered.
+func (c *Core) leaving(a *agent) map[api.FrameworkID]string {
+	if a.window.Start.IsZero() || a.away {
+		return nil
+	}
+	answers := make(map[api.FrameworkID]string)
+	for _, x := range c.inverses { // order: irrelevant because it fills a map
+		if x.agent == a && x.reason == api.ReasonAgentDraining {
+			answers[x.framework.id] = x.answer
+			if x.answer == "" {
+				answers[x.framework.id] = "asked"
+			}
+		}
+	}
+	return answers
+}

@@ -1,0 +1,106 @@
+package registry
+
+import (
+	"errors"
+	"time"
+
+	"github.com/tenderhq/tender/api"
+)
+
+// setMaintenance plans the time in which agents are away. A window that had begun for
+// an agent ends with its drain.
+func (s *State) setMaintenance(change SetMaintenance) Result {
+	const op = "maintenance.set"
+	if bad := s.checkMaintenance(op, change); bad != nil {
+		return *bad
+	}
+	window, saw := plainWindow(change.Window), plainWindow(change.Saw)
+	for _, id := range change.Agents {
+		old := s.Agents[id]
+		if !saw.Start.IsZero() && old.Maintenance != saw {
+			continue
+		}
+		if old.Maintained {
+			old.Marks &^= api.MarkDraining | api.MarkDrained
+			if old.Marks == 0 {
+				old.Grace, old.Why = 0, ""
+			}
+		}
+		old.Maintenance, old.Maintained = window, false
+		s.setAgent(old)
+	}
+	return Result{}
+}
+
+func (s *State) checkMaintenance(op string, change SetMaintenance) *Result {
+	if !s.Knows(FormatMaintenance) {
+		bad := refuse(op, api.Unsupported, "", "not all masters know maintenance windows")
+		return &bad
+	}
+	if err := checkWindow(change.Window); err != nil {
+		return &Result{Err: api.E(op, api.Invalid, "", err)}
+	}
+	if n := len(change.Agents); n > MaintenanceAgentsMax {
+		bad := refuse(op, api.Limit, "", "%d agents at once; at most %d are allowed", n, MaintenanceAgentsMax)
+		return &bad
+	}
+	for _, id := range change.Agents {
+		old, bad := s.agent(op, id)
+		if bad != nil {
+			return bad
+		}
+		if old.Marks.Has(api.MarkGone) && !change.Window.Start.IsZero() {
+			bad := refuse(op, api.Removed, id, "the agent was marked gone")
+			return &bad
+		}
+	}
+	return nil
+}
+
+func checkWindow(window api.Window) error {
+	switch {
+	case window.Duration < 0:
+		return errors.New("the duration is negative")
+	case window.Start.IsZero() && window.Duration != 0:
+		return errors.New("the window has a duration but no start")
+	}
+	return nil
+}
+
+// plainWindow has its start in the one form that all masters compare and write.
+func plainWindow(window api.Window) api.Window {
+	if window.Start.IsZero() {
+		return api.Window{}
+	}
+	return api.Window{Start: window.Start.Round(0).UTC(), Duration: window.Duration}
+}
+
+// beginMaintenance drains the agent, unless somebody drains it already: then that
+// drain outlives the window.
+func (s *State) beginMaintenance(change BeginMaintenance) Result {
+	const op = "maintenance.begin"
+	old, bad := s.agent(op, change.ID)
+	switch {
+	case bad != nil:
+		return *bad
+	case !s.Knows(FormatMaintenance):
+		return refuse(op, api.Unsupported, change.ID, "not all masters know maintenance windows")
+	case change.Window.Start.IsZero() || old.Maintenance != plainWindow(change.Window):
+		return refuse(op, api.Stale, change.ID, "this is not its maintenance window any more")
+	case old.Marks.Has(api.MarkGone):
+		return refuse(op, api.Removed, change.ID, "the agent was marked gone")
+	case old.Marks.Has(api.MarkDraining):
+		return Result{Agent: change.ID}
+	}
+	old.Marks |= api.MarkDraining
+	old.Maintained, old.Grace, old.Why = true, 0, maintenanceWhy(old.Maintenance)
+	s.setAgent(old)
+	return Result{Agent: change.ID}
+}
+
+func maintenanceWhy(window api.Window) string {
+	if window.Duration == 0 {
+		return "maintenance"
+	}
+	return "maintenance until " + window.End().Format(time.RFC3339)
+}

@@ -1,0 +1,128 @@
+package registry
+
+import (
+	"testing"
+	"time"
+
+	"github.com/tenderhq/tender/api"
+)
+
+// formatted returns a registry in which all masters know everything.
+func formatted() *State {
+	s := New()
+	s.Apply(Command{Change: RaiseFormat{Format: Format}})
+	return s
+}
+
+func TestMaintenance(t *testing.T) {
+	s := formatted()
+	apply := func(change Change) Result { return s.Apply(Command{At: epoch, Change: change}) }
+	apply(AdmitAgent{api.Agent{}, "n1", "b1"})
+	apply(AdmitAgent{api.Agent{}, "n2", "b1"})
+	apply(AdmitAgent{api.Agent{}, "n3", "b1"})
+	apply(MarkAgent{ID: "agent-3", Set: api.MarkGone})
+	both := []api.AgentID{"agent-1", "agent-2"}
+	window := api.Window{Start: epoch.Add(time.Hour), Duration: time.Hour}
+	east := api.Window{Start: window.Start.In(time.FixedZone("east", 3600)), Duration: time.Hour}
+	later := api.Window{Start: epoch.Add(2 * time.Hour)}
+	marked := func(id api.AgentID, marks api.Mark, planned api.Window, maintained bool) func() bool {
+		return func() bool {
+			a := s.Agents[id]
+			return a.Marks == marks && a.Maintenance == planned && a.Maintained == maintained
+		}
+	}
+	for _, step := range []struct {
+		what   string
+		change Change
+		kind   api.Kind
+		holds  func() bool
+	}{
+		{"set", SetMaintenance{Agents: both, Window: east}, 0, marked("agent-2", 0, window, false)},
+		{"one is unknown, so none", SetMaintenance{Agents: []api.AgentID{"agent-1", "agent-9"}, Window: later}, api.NotFound, marked("agent-1", 0, window, false)},
+		{"one is gone, so none", SetMaintenance{Agents: []api.AgentID{"agent-1", "agent-3"}, Window: later}, api.Removed, marked("agent-1", 0, window, false)},
+		{"too many", SetMaintenance{Agents: make([]api.AgentID, MaintenanceAgentsMax+1), Window: later}, api.Limit, marked("agent-1", 0, window, false)},
+		{"before its time by negative length", SetMaintenance{Agents: both, Window: api.Window{Start: epoch, Duration: -1}}, api.Invalid, marked("agent-1", 0, window, false)},
+		{"length alone", SetMaintenance{Agents: both, Window: api.Window{Duration: 1}}, api.Invalid, marked("agent-1", 0, window, false)},
+		{"another's begin", BeginMaintenance{"agent-1", later}, api.Stale, marked("agent-1", 0, window, false)},
+		{"begin", BeginMaintenance{"agent-1", east}, 0, marked("agent-1", api.MarkDraining, window, true)},
+		{"begin again", BeginMaintenance{"agent-1", window}, 0, marked("agent-1", api.MarkDraining, window, true)},
+		{"the end of another window", SetMaintenance{Agents: both, Saw: later}, 0, marked("agent-1", api.MarkDraining, window, true)},
+		{"the end", SetMaintenance{Agents: []api.AgentID{"agent-1"}, Saw: window}, 0, marked("agent-1", 0, api.Window{}, false)},
+		{"an operator's drain", MarkAgent{ID: "agent-2", Set: api.MarkDraining, Why: "mine"}, 0, marked("agent-2", api.MarkDraining, window, false)},
+		{"begin of what drains", BeginMaintenance{"agent-2", window}, 0, marked("agent-2", api.MarkDraining, window, false)},
+		{"its end leaves the drain", SetMaintenance{Agents: []api.AgentID{"agent-2"}}, 0, marked("agent-2", api.MarkDraining, api.Window{}, false)},
+		{"set anew", SetMaintenance{Agents: []api.AgentID{"agent-1"}, Window: window}, 0, marked("agent-1", 0, window, false)},
+		{"begin anew", BeginMaintenance{"agent-1", window}, 0, marked("agent-1", api.MarkDraining, window, true)},
+		{"reactivated", MarkAgent{ID: "agent-1", Clear: api.MarkDraining | api.MarkDrained}, 0, marked("agent-1", 0, api.Window{}, false)},
+	} {
+		got := apply(step.change)
+		if (step.kind == 0) != (got.Err == nil) || got.Err != nil && got.Err.Kind != step.kind {
+			t.Errorf("%s: got %+v, want %v", step.what, got, step.kind)
+		}
+		if !step.holds() {
+			t.Errorf("%s: agents are %+v", step.what, s.Agents)
+		}
+	}
+}
+
+// TestNewFormatsWait: R24. What a newer format says is refused until all masters know
+// it, and a state that never used it has the hash that an older version gives it.
+func TestNewFormatsWait(t *testing.T) {
+	s := New()
+	apply := func(change Change) Result { return s.Apply(Command{At: epoch, Change: change}) }
+	apply(AdmitAgent{api.Agent{}, "n1", "b1"})
+	set := SetMaintenance{Agents: []api.AgentID{"agent-1"}, Window: api.Window{Start: epoch}}
+	refused := func(what string, kind api.Kind, got Result) {
+		t.Helper()
+		if got.Err == nil || got.Err.Kind != kind {
+			t.Errorf("%s: %+v", what, got)
+		}
+	}
+	refused("a window", api.Unsupported, apply(set))
+	refused("its begin", api.Unsupported, apply(BeginMaintenance{ID: "agent-1"}))
+	refused("a format of the future", api.Unsupported, apply(RaiseFormat{Format: Format + 1}))
+	refused("a format of the past", api.Stale, apply(RaiseFormat{Format: 1}))
+	before := s.Hash()
+	s.Format = 1 // what 0 means
+	if s.Hash() != before {
+		t.Error("format 0 and 1 are not one")
+	}
+	if got := apply(RaiseFormat{Format: Format}); got.Err != nil || !s.Knows(Format) || s.Hash() == before {
+		t.Errorf("raised: %+v", got)
+	}
+	if got := apply(set); got.Err != nil {
+		t.Errorf("a window after that: %+v", got)
+	}
+	refused("raised again", api.Stale, apply(RaiseFormat{Format: Format}))
+}
+
+// TestTheLimitOfAllStoresComesWithTheWrite: so every master decides alike, whatever it
+// was told itself.
+func TestTheLimitOfAllStoresComesWithTheWrite(t *testing.T) {
+	s := formatted()
+	apply := func(change Change) Result { return s.Apply(Command{At: epoch, Change: change}) }
+	apply(Subscribe{Instance: "i1"})
+	apply(Subscribe{Instance: "i2"})
+	put := func(framework api.FrameworkID, key string, size int, all uint64) Result {
+		return apply(PutEntry{Framework: framework, Session: 1, Key: key, Value: make([]byte, size), AllMax: all})
+	}
+	limited := func(got Result) bool { return got.Err != nil && got.Err.Kind == api.Limit }
+	if got := put("framework-1", "a", 99, 200); got.Err != nil {
+		t.Fatal(got)
+	}
+	if got := put("framework-2", "b", 99, 199); !limited(got) {
+		t.Errorf("beyond the limit: %+v", got)
+	}
+	if got := put("framework-2", "b", 99, 200); got.Err != nil {
+		t.Errorf("just within it: %+v", got)
+	}
+	if got := put("framework-2", "b", 98, 10); got.Err != nil {
+		t.Errorf("what shrinks is taken, though a new leader's limit is lower: %+v", got)
+	}
+	if got := put("framework-2", "b", 99, 0); got.Err != nil {
+		t.Errorf("no limit but the registry's own: %+v", got)
+	}
+	if got := put("framework-2", "b", 100, 1<<62); got.Err != nil || s.StoreBytes() != 201 {
+		t.Errorf("more than the registry's own is the registry's own: %+v, %d bytes", got, s.StoreBytes())
+	}
+}
