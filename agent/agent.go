@@ -149,6 +149,9 @@ func (a *Agent) open() error {
 	if err := a.listen(); err != nil {
 		return err
 	}
+	if shortcomings != "" {
+		a.log.Warn().Str("why", shortcomings).Msg("this system is for trying Tender out; run agents on Linux")
+	}
 	if a.http != nil {
 		a.address.Store(a.config.address(a.http.Addr()))
 	}

@@ -7,6 +7,9 @@ import (
 	"strings"
 )
 
+// shortcomings are what this system does not let an agent do: nothing.
+const shortcomings = ""
+
 // bootID is a new word for each boot.
 func bootID() (string, error) {
 	text, err := os.ReadFile("/proc/sys/kernel/random/boot_id")

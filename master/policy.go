@@ -12,8 +12,8 @@ import (
 type living interface {
 	allocator.Allocator
 	// Run returns when ctx ends. It calls ready when Allocate has something to do, and
-	// say when something is worth a line in the log.
-	Run(ctx context.Context, ready func(), say func(message, why string))
+	// say when something is worth a line in the log: trouble, or that it is over.
+	Run(ctx context.Context, ready func(), say func(trouble bool, message, why string))
 	// Answered waits until what Explain was asked can be answered, or ctx ends.
 	Answered(ctx context.Context)
 }
@@ -31,7 +31,13 @@ func (l *leader) enliven(ctx context.Context) (stop func()) {
 		default: // the loop is going to look anyway
 		}
 	}
-	say := func(message, why string) { l.log.Warn().Str("why", why).Msg(message) }
+	say := func(trouble bool, message, why string) {
+		line := l.log.Info()
+		if trouble {
+			line = l.log.Warn()
+		}
+		line.Str("why", why).Msg(message)
+	}
 	go func() {
 		defer close(done)
 		l.living.Run(ctx, ready, say)

@@ -4,6 +4,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// TellsUsage: Ticks and Resident are not told here.
+const TellsUsage = false
+
 // Read reads one process. What it uses is not told here.
 func Read(pid int) (Stat, error) {
 	p, err := unix.SysctlKinfoProc("kern.proc.pid", pid)

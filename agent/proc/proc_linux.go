@@ -10,6 +10,9 @@ import (
 
 var pageBytes = uint64(os.Getpagesize())
 
+// TellsUsage: Ticks and Resident are told here.
+const TellsUsage = true
+
 // Read reads one process.
 func Read(pid int) (Stat, error) {
 	var buffer [1024]byte

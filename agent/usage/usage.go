@@ -49,6 +49,9 @@ func (s *Processes) Sample(now time.Time, targets []core.Target) protocol.UsageR
 		Executors: make(map[api.ExecutorRef]api.Usage, len(targets)),
 		Tasks:     map[api.TaskRef]api.Usage{},
 	}
+	if !proc.TellsUsage { // nothing known is not nothing used
+		return protocol.UsageReport{}
+	}
 	if len(targets) == 0 { // nothing runs: the table is not even read
 		s.before = nil
 		return report

@@ -66,7 +66,7 @@ func start(t *testing.T, network *memnet.Net) *prompt {
 			case p.news <- struct{}{}:
 			default:
 			}
-		}, func(message, why string) {
+		}, func(_ bool, message, why string) {
 			select {
 			case p.said <- message + ": " + why:
 			default:

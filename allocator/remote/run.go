@@ -32,7 +32,7 @@ const (
 
 // Run keeps a session open until ctx ends. It calls ready whenever something has
 // changed, and say when the other process is there, or away and why.
-func (a *Allocator) Run(ctx context.Context, ready func(), say func(message, why string)) {
+func (a *Allocator) Run(ctx context.Context, ready func(), say func(trouble bool, message, why string)) {
 	pause := pauseMin
 	for ctx.Err() == nil {
 		began := time.Now()
@@ -41,7 +41,7 @@ func (a *Allocator) Run(ctx context.Context, ready func(), say func(message, why
 			return
 		}
 		if a.leave(err) {
-			say("allocator is away", err.Error())
+			say(true, "allocator is away", err.Error())
 		}
 		ready()
 		if time.Since(began) > pauseMax {
@@ -70,7 +70,7 @@ func (a *Allocator) leave(err error) bool {
 }
 
 // once connects and lives one session; it returns why it is over.
-func (a *Allocator) once(ctx context.Context, ready func(), say func(message, why string)) error {
+func (a *Allocator) once(ctx context.Context, ready func(), say func(trouble bool, message, why string)) error {
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
 	conn, err := a.connect()
@@ -90,7 +90,7 @@ func (a *Allocator) once(ctx context.Context, ready func(), say func(message, wh
 		return wire.Error(err)
 	}
 	s := a.begin()
-	say("allocator is there", a.config.Argument)
+	say(false, "allocator is there", a.config.Argument)
 	ready()
 	written := make(chan struct{})
 	go func() {

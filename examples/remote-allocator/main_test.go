@@ -38,7 +38,7 @@ func TestOffers(t *testing.T) {
 			case news <- struct{}{}:
 			default:
 			}
-		}, func(message, why string) { t.Log(message, why) })
+		}, func(_ bool, message, why string) { t.Log(message, why) })
 	}()
 	for {
 		<-news

@@ -20,13 +20,12 @@ type single struct {
 	dir    string
 	total  int
 	client *framework.Client
-	finish context.CancelFunc
+	ending
 
 	next      int
 	submitted time.Time
 	process   []time.Duration // submitted to the process's own clock
 	running   []time.Duration // submitted to RUNNING seen here
-	failure   error
 }
 
 func latency(ctx context.Context, cluster *devcluster.Cluster, o options) error {
@@ -34,9 +33,9 @@ func latency(ctx context.Context, cluster *devcluster.Cluster, o options) error 
 	if err != nil {
 		return err
 	}
-	ctx, finish := context.WithCancel(ctx)
-	defer finish()
-	s := &single{dir: dir, total: o.singles, finish: finish}
+	s := &single{dir: dir, total: o.singles}
+	ctx, s.finish = context.WithCancel(ctx)
+	defer s.finish()
 	config := framework.Config{
 		Name: "latency", Masters: strings.Split(cluster.MasterAddresses(), ","), TeardownAtEnd: true, Suppressed: true,
 	}
@@ -124,11 +123,4 @@ func (s *single) finished() error {
 		return nil
 	}
 	return s.submit()
-}
-
-func (s *single) fail(err error) {
-	if err != nil && s.failure == nil {
-		s.failure = err
-		s.finish()
-	}
 }

@@ -25,8 +25,7 @@ type load struct {
 	dropped int       // and tried again
 	started time.Time // first launch
 	took    time.Duration
-	failure error
-	finish  context.CancelFunc
+	ending
 
 	onState func(task api.TaskID, state api.TaskState)
 }
@@ -134,9 +133,15 @@ func (l *load) goOn() {
 	}
 }
 
-func (l *load) fail(err error) {
-	if err != nil && l.failure == nil {
-		l.failure = err
-		l.finish()
+// ending is how a scheduler of ours ends its run.
+type ending struct {
+	failure error // the first
+	finish  context.CancelFunc
+}
+
+func (e *ending) fail(err error) {
+	if err != nil && e.failure == nil {
+		e.failure = err
+		e.finish()
 	}
 }

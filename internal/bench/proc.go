@@ -43,29 +43,22 @@ func below(stats map[int]procfs.ProcStat, id, pid int) bool {
 	return false
 }
 
-// ownCPU is the CPU time, in seconds, of the process alone.
-func ownCPU(pid int) float64 {
-	process, err := procfs.NewProc(pid)
-	if err != nil {
-		return 0
-	}
-	stat, err := process.Stat()
-	if err != nil {
-		return 0
-	}
-	return stat.CPUTime()
-}
+// ownCPU is the CPU time, in seconds, of the process alone; 0 when it has ended.
+func ownCPU(pid int) float64 { return statOf(pid).CPUTime() }
 
-func residentMB(pid int) float64 {
+// residentMB is its memory; 0 when it has ended.
+func residentMB(pid int) float64 { return float64(statOf(pid).ResidentMemory()) / (1 << 20) }
+
+func statOf(pid int) procfs.ProcStat {
 	process, err := procfs.NewProc(pid)
 	if err != nil {
-		return 0
+		return procfs.ProcStat{}
 	}
 	stat, err := process.Stat()
 	if err != nil {
-		return 0
+		return procfs.ProcStat{}
 	}
-	return float64(stat.ResidentMemory()) / (1 << 20)
+	return stat
 }
 
 func sortedKeys[K cmp.Ordered, V any](m map[K]V) []K { return slices.Sorted(maps.Keys(m)) }

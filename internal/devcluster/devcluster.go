@@ -38,7 +38,7 @@ type Node struct {
 
 // Cluster is a running `tender dev`.
 type Cluster struct {
-	Dir     string
+	Dir     string `json:"-"` // who reads the description has found it there
 	Masters []Node `json:"masters"`
 	Agents  []Node `json:"agents"`
 

@@ -11,7 +11,7 @@ type floor struct{ pkg, may string }
 const values = "api internal/protocol internal/invariant "
 
 // shell is what each of master, agent and framework stands on. They never import each other.
-const shell = values + "api/v1 internal/wire internal/version "
+const shell = values + "api/v1 internal/wire internal/version internal/pause "
 
 // public is what a user of Tender may import.
 const public = "api api/v1 allocator/... framework/... "
@@ -23,6 +23,7 @@ var floors = []floor{
 	{"api/v1", ""},
 	{"internal/invariant", ""},
 	{"internal/memnet", ""},
+	{"internal/pause", ""},
 	{"internal/tidy", ""},
 	{"internal/version", ""},
 

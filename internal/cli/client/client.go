@@ -20,6 +20,7 @@ import (
 
 	"github.com/tenderhq/tender/api"
 	apiv1 "github.com/tenderhq/tender/api/v1"
+	"github.com/tenderhq/tender/internal/pause"
 )
 
 // Config says which masters to try. The zero value is complete.
@@ -162,7 +163,7 @@ func (c *Client) follow(ctx context.Context, method string, call func(context.Co
 	op := opOf(method)
 	search := newSearch(c.candidates())
 	deadline := time.Now().Add(c.config.Patience)
-	for pause := pauseMin; ; pause = min(2*pause, pauseMax) {
+	for rest := pauseMin; ; rest = min(2*rest, pauseMax) {
 		for address := search.first(c.candidates()); address != ""; address = search.next() {
 			err := c.attempt(ctx, address, call)
 			switch {
@@ -177,10 +178,10 @@ func (c *Client) follow(ctx context.Context, method string, call func(context.Co
 				return api.E(op, api.Unavailable, "", search.sentence())
 			}
 		}
-		if time.Now().Add(pause).After(deadline) {
+		if time.Now().Add(rest).After(deadline) {
 			return api.E(op, api.Unavailable, "", search.sentence())
 		}
-		if !wait(ctx, pause) {
+		if !pause.For(ctx, rest) {
 			return api.E(op, api.Unavailable, "", context.Cause(ctx))
 		}
 	}
@@ -223,17 +224,6 @@ func (c *Client) worthAnother(search *search, address, method string, err error)
 		return true
 	}
 	return false
-}
-
-func wait(ctx context.Context, pause time.Duration) bool {
-	timer := time.NewTimer(pause)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }
 
 // candidates are the last leader, then the masters as they were named.

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/internal/pause"
 )
 
 // Stream is one of a task's two outputs.
@@ -80,7 +81,7 @@ func (s *Source) live(ctx context.Context, w io.Writer, ended <-chan struct{}) e
 		case <-waiting:
 		}
 	}()
-	for pause := pauseMin; ; {
+	for rest := pauseMin; ; {
 		before := s.Offset
 		err := s.once(ctx, w, true, silence{})
 		switch {
@@ -91,12 +92,12 @@ func (s *Source) live(ctx context.Context, w io.Writer, ended <-chan struct{}) e
 		case ctx.Err() != nil:
 			return ctx.Err()
 		case s.Offset > before:
-			pause = pauseMin
+			rest = pauseMin
 		}
-		if !sleep(ctx, pause) && !closed(ended) {
+		if !pause.For(ctx, rest) && !closed(ended) {
 			return ctx.Err()
 		}
-		pause = min(2*pause, pauseMax)
+		rest = min(2*rest, pauseMax)
 	}
 }
 
@@ -107,14 +108,14 @@ func (s *Source) Rest(ctx context.Context, w io.Writer) error {
 		patience = 10 * time.Second
 	}
 	deadline := time.Now().Add(patience)
-	for pause := pauseMin; ; pause = min(2*pause, pauseMax) {
+	for rest := pauseMin; ; rest = min(2*rest, pauseMax) {
 		before := s.Offset
 		err := s.rest(ctx, w)
 		switch {
 		case err == nil && s.Offset == before:
 			return nil
 		case err == nil:
-			pause = pauseMin
+			rest = pauseMin
 			continue
 		case errors.As(err, new(writeFailed)), errors.Is(err, ErrNone), ctx.Err() != nil:
 			return err
@@ -123,7 +124,7 @@ func (s *Source) Rest(ctx context.Context, w io.Writer) error {
 		case time.Now().After(deadline):
 			return fmt.Errorf("the %s of %s could not be read to its end: %w", s.Stream, s.Task, err)
 		}
-		if !sleep(ctx, pause) {
+		if !pause.For(ctx, rest) {
 			return ctx.Err()
 		}
 	}
@@ -248,17 +249,6 @@ func closed(c <-chan struct{}) bool {
 	case <-c:
 		return true
 	default:
-		return false
-	}
-}
-
-func sleep(ctx context.Context, pause time.Duration) bool {
-	timer := time.NewTimer(pause)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
 		return false
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/hashicorp/raft"
 
 	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/internal/pause"
 	"github.com/tenderhq/tender/master/registry"
 )
 
@@ -108,7 +109,7 @@ func (l *Log) openGate(ctx context.Context, r *raft.Raft, term uint64) (again bo
 		if fatal := (*api.Error)(nil); errors.As(err, &fatal) {
 			return false, err
 		}
-		wait(ctx, timings[l.config.Profile].election/2)
+		pause.For(ctx, timings[l.config.Profile].election/2)
 	}
 	if r.State() != raft.Leader || r.CurrentTerm() != term {
 		return false, nil
@@ -207,15 +208,6 @@ func await(ctx context.Context, future raft.Future) error {
 	}
 }
 
-func wait(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-	case <-timer.C:
-	}
-}
-
 // wedged is hashicorp/raft#696: after a transfer that went wrong the library refuses
 // every write for ever. Only a new process helps (P3).
 func (l *Log) wedged() error {
@@ -230,7 +222,7 @@ func (l *Log) stepDown(r *raft.Raft) (again bool, err error) {
 	if l.resign(r) {
 		return false, nil
 	}
-	wait(context.Background(), timings[l.config.Profile].election)
+	pause.For(context.Background(), timings[l.config.Profile].election)
 	return true, nil
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/hashicorp/raft"
 
 	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/internal/pause"
 )
 
 // Status is what this master knows of the quorum.
@@ -126,7 +127,7 @@ func (l *Log) AddPeer(ctx context.Context, peer Peer) error {
 		if err == nil && answer.ID == peer.ID && answer.Applied+caughtUpWithin >= r.CommitIndex() {
 			break
 		}
-		if wait(ctx, askAgainAfter); ctx.Err() != nil {
+		if pause.For(ctx, askAgainAfter); ctx.Err() != nil {
 			return api.E(op, api.Unavailable, peer.ID, behind(answer.Applied, r.CommitIndex(), err))
 		}
 	}
@@ -152,7 +153,7 @@ func (l *Log) checkNewPeer(ctx context.Context, peer Peer) error {
 	}
 	answer, err := l.network.ask(peer.Addr, askTimeout)
 	for tries := 0; err == nil && answer.Cluster == "" && tries < joinTriesMax; tries++ {
-		wait(ctx, askAgainAfter) // it is just asking around
+		pause.For(ctx, askAgainAfter) // it is just asking around
 		answer, err = l.network.ask(peer.Addr, askTimeout)
 	}
 	switch {

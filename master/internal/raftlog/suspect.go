@@ -10,6 +10,7 @@ import (
 	"github.com/hashicorp/raft"
 
 	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/internal/pause"
 )
 
 // A leader's process that has died is known at once: its connections are closed, and
@@ -80,7 +81,7 @@ func (l *Log) isDead(ctx context.Context, r *raft.Raft, id api.MasterID) bool {
 		case errors.Is(err, syscall.ECONNREFUSED):
 			return true
 		}
-		wait(ctx, obituaryPause)
+		pause.For(ctx, obituaryPause)
 	}
 	return false
 }
@@ -92,9 +93,9 @@ func (l *Log) follow(ctx context.Context, r *raft.Raft, transport raft.Transport
 	if rank < 0 {
 		return
 	}
-	wait(ctx, time.Duration(rank)*rankPause)
+	pause.For(ctx, time.Duration(rank)*rankPause)
 	if r.CurrentTerm() != term { // somebody was faster: time to win
-		wait(ctx, electionPause)
+		pause.For(ctx, electionPause)
 	}
 	if _, leader := r.LeaderWithID(); ctx.Err() != nil || r.State() != raft.Follower || leader != "" && api.MasterID(leader) != dead {
 		return
@@ -113,7 +114,7 @@ func (l *Log) begin(ctx context.Context, r *raft.Raft, transport raft.Transport)
 	began := time.Now()
 	for _, peer := range others {
 		for !l.network.takesPart(peer.Addr) {
-			if wait(ctx, obituaryPause); ctx.Err() != nil || time.Since(began) > timings[l.config.Profile].heartbeat {
+			if pause.For(ctx, obituaryPause); ctx.Err() != nil || time.Since(began) > timings[l.config.Profile].heartbeat {
 				return // who comes later is waited for as usual
 			}
 		}
