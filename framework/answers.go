@@ -63,6 +63,7 @@ func (l *loop) answered(shown []api.Offer, answers []api.Answer) {
 		}
 	}
 	open, _ := l.offers.answered(unanswered)
+	l.config.Metrics.answers(OfferDeclined, len(open))
 	l.decline(open, api.Filter{})
 }
 
@@ -75,6 +76,7 @@ func (l *loop) answer(answer api.Answer) {
 	agent := l.agentOf(answer.Offers)
 	open, gone := l.offers.answered(answer.Offers)
 	if len(answer.Operations) == 0 {
+		l.config.Metrics.answers(OfferDeclined, len(open))
 		l.decline(open, answer.Filter)
 		return
 	}
@@ -91,13 +93,20 @@ func (l *loop) answer(answer api.Answer) {
 		refused = api.E("offer.accept", api.Limit, open[0], fmt.Errorf("the answer has about %d bytes, at most %d are allowed; launch fewer tasks at once", size, acceptBytesMax))
 	}
 	if refused != nil {
+		l.config.Metrics.answers(OfferDeclined, len(open))
 		l.refuseHere(operations, agent, refused)
 		l.decline(open, api.NoFilter)
 		return
 	}
 	call := l.send(protocol.Accept{Offers: open, Operations: operations, Filter: answer.Filter})
 	l.accepts.add(call, open)
-	eachTask(operations, func(task *api.Task) { l.book.launch(task.ID, agent, call) })
+	tasks := 0
+	eachTask(operations, func(task *api.Task) {
+		l.book.launch(task.ID, agent, call)
+		tasks++
+	})
+	l.config.Metrics.answers(OfferAccepted, len(open))
+	l.config.Metrics.launches(tasks)
 }
 
 func (l *loop) agentOf(ids []api.OfferID) api.AgentID {
@@ -172,6 +181,7 @@ func (l *loop) decline(offers []api.OfferID, filter api.Filter) {
 // returnKept gives kept offers back before they expire.
 func (l *loop) returnKept(now time.Time) {
 	ids := l.offers.overdue(now)
+	l.config.Metrics.answers(OfferReturned, len(ids))
 	l.decline(ids, api.Filter{})
 	l.callRescinded(ids, "kept until it was about to expire")
 }

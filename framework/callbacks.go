@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"time"
 
 	"github.com/tenderhq/tender/api"
 )
@@ -24,8 +25,10 @@ type job struct {
 
 // result is a job that has run.
 type result struct {
-	job job
-	err error
+	job    job
+	err    error
+	called bool          // it was not skipped
+	took   time.Duration // when it is measured
 }
 
 // errSkipped: the job was not called because its session has ended.
@@ -43,27 +46,46 @@ type callbacks struct {
 	results chan result // one for each job
 	handed  int         // loop's only: jobs without a result yet
 	todo    []job       // loop's only
+	measure bool        // someone wants to know how long calls take
 }
 
-func newCallbacks() *callbacks {
-	return &callbacks{jobs: make(chan job, handedMax), results: make(chan result, handedMax)}
+func newCallbacks(measure bool) *callbacks {
+	return &callbacks{measure: measure, jobs: make(chan job, handedMax), results: make(chan result, handedMax)}
 }
 
 func (c *callbacks) run() {
 	var current job
+	var began time.Time
 	closed := false
 	// A panic costs the framework its Run; so does a goroutine that the user's code ends
 	// (testing.T.FailNow does that). Either way each job gets its result.
 	defer func() {
 		if !closed {
-			c.results <- result{current, broken(current.name, recover())}
+			c.results <- result{current, broken(current.name, recover()), true, c.since(began)}
 			c.run()
 		}
 	}()
 	for current = range c.jobs {
-		c.results <- result{current, current.run()}
+		began = c.now()
+		err := current.run()
+		c.results <- result{current, err, !errors.Is(err, errSkipped), c.since(began)}
 	}
 	closed = true
+}
+
+// now and since cost nothing when nobody wants to know.
+func (c *callbacks) now() (now time.Time) {
+	if c.measure {
+		now = time.Now()
+	}
+	return now
+}
+
+func (c *callbacks) since(began time.Time) (took time.Duration) {
+	if c.measure {
+		took = time.Since(began)
+	}
+	return took
 }
 
 func (j job) run() error {

@@ -14,8 +14,9 @@ import (
 
 // Defaults of [Config].
 const (
-	DefaultMaster          = "127.0.0.1:5060"
-	DefaultFailoverTimeout = 10 * time.Minute
+	DefaultMaster            = "127.0.0.1:5060"
+	DefaultFailoverTimeout   = 10 * time.Minute
+	DefaultReconcileInterval = 15 * time.Minute
 )
 
 // Config says who the framework is. The zero value is complete but for Name.
@@ -46,6 +47,13 @@ type Config struct {
 	// ConnectTimeout ends Run when the first session has not begun by then, with what
 	// stood in the way. Default: none; later sessions are awaited for ever in any case.
 	ConnectTimeout time.Duration
+	// ReconcileInterval is about how often the masters are asked for the state of all
+	// tasks whose end is not known: each time between half and one and a half of it, so
+	// that frameworks do not ask at once. It mends what should not happen; each session
+	// begins with it in any case. Default 15 min; negative: never.
+	ReconcileInterval time.Duration
+	// Metrics are functions that count what happens. Default: none.
+	Metrics Metrics
 	// Logger takes what the SDK has to say. Default: discarded.
 	Logger *slog.Logger
 	// Dialer opens connections to masters. Default: TCP.
@@ -62,6 +70,9 @@ func (c Config) complete() (Config, error) {
 	}
 	if c.FailoverTimeout == 0 {
 		c.FailoverTimeout = DefaultFailoverTimeout
+	}
+	if c.ReconcileInterval == 0 {
+		c.ReconcileInterval = DefaultReconcileInterval
 	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)

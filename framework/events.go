@@ -57,10 +57,14 @@ func (l *loop) event(ctx context.Context, event protocol.SchedulerEvent, now tim
 	case protocol.Waiting:
 		l.stand(event, now)
 	case protocol.Offers:
+		l.config.Metrics.offers(len(event.Offers))
 		l.offers.came(event.Offers, now)
 		l.callOffers()
 	case protocol.Rescind:
-		l.callRescinded(l.offers.rescinded(event.Offers), event.Why)
+		before := len(l.offers.open)
+		kept := l.offers.rescinded(event.Offers)
+		l.config.Metrics.answers(OfferRescinded, before-len(l.offers.open))
+		l.callRescinded(kept, event.Why)
 	case protocol.Update:
 		l.heardStatus(event.Status)
 	case protocol.FrameworkUpdated:
@@ -154,6 +158,7 @@ func (l *loop) updated(t *task, err error) {
 		heap.Push(&l.retries, retry{time.Now().Add(pause), t})
 	default:
 		status, settled := l.book.handled(t)
+		l.config.Metrics.status(status)
 		l.acknowledge(status)
 		if !settled && len(t.held) > 0 {
 			l.resume(t)
@@ -171,6 +176,7 @@ func (l *loop) refused(event protocol.Refused, now time.Time) {
 		l.drop(event.Err, now)
 		return
 	}
+	l.config.Metrics.refused(event.Err)
 	if offers, ok := l.accepts.take(event.Number); ok {
 		l.log.Info("accept refused", "offers", offers, "error", event.Err)
 		l.decline(offers, api.NoFilter)

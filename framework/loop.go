@@ -49,6 +49,7 @@ type loop struct {
 	masters   masters
 	nextDial  string // the master to dial at dialAt
 	dialAt    time.Time
+	dialBegan time.Time
 	dialed    chan dialResult    // one dial at a time
 	dialStop  context.CancelFunc // nil: no dial is going on
 	link      *link              // nil: none
@@ -87,7 +88,7 @@ func newLoop(config Config, scheduler Scheduler) *loop {
 		masters:   masters{configured: config.Masters},
 		dialed:    make(chan dialResult, 1),
 		offers:    newOffers(),
-		callbacks: newCallbacks(),
+		callbacks: newCallbacks(config.Metrics.Callback != nil),
 		began:     time.Now(),
 		timer:     time.NewTimer(0),
 	}
@@ -145,6 +146,9 @@ func (l *loop) callbackContext(ctx context.Context) context.Context {
 func (l *loop) called(next result) {
 	for {
 		l.callbacks.handed--
+		if measure := l.config.Metrics.Callback; measure != nil && next.called {
+			measure(next.job.name, next.took, next.err)
+		}
 		if errors.Is(next.err, errBroken) {
 			l.fail(api.E("framework.run", api.Internal, l.framework.ID, next.err))
 			return
@@ -179,6 +183,7 @@ func (l *loop) leave() {
 // end waits for all that was started.
 func (l *loop) end() {
 	l.timer.Stop()
+	l.endMetrics(l.session.phase)
 	if l.session.cancel != nil {
 		l.session.cancel()
 	}

@@ -21,8 +21,6 @@ const (
 	// heartbeatInterval and sessionTimeout hold until the leader says its own.
 	heartbeatInterval = time.Second
 	sessionTimeout    = 5 * time.Second
-	// reconcileInterval is about how often the leader is asked about all tasks.
-	reconcileInterval = 15 * time.Minute
 	// unsettledPerPageMax keeps a page far below the size of a message.
 	unsettledPerPageMax = 1000
 )
@@ -58,7 +56,7 @@ type session struct {
 	timeout   time.Duration
 	beatAt    time.Time // the next heartbeat is due
 	activeAt  time.Time
-	askAt     time.Time // the next reconciliation is due
+	askAt     time.Time // the next reconciliation is due; zero: never
 	tearBy    time.Time // Run gives up waiting for the removal; zero: it does not wait
 }
 
@@ -100,7 +98,7 @@ func (l *loop) awaitMaster(now time.Time) {
 		return
 	}
 	ctx, stop := context.WithCancel(context.Background())
-	l.dialStop = stop
+	l.dialStop, l.dialBegan = stop, now
 	address, timeout := l.nextDial, l.masters.dialTimeout()
 	l.cleanup.Go(func() {
 		link, err := dial(ctx, l.config, address, timeout)
@@ -111,6 +109,7 @@ func (l *loop) awaitMaster(now time.Time) {
 func (l *loop) dialEnded(dialed dialResult, now time.Time) {
 	l.dialStop()
 	l.dialStop = nil
+	l.config.Metrics.connected(l.nextDial, now.Sub(l.dialBegan), dialed.err)
 	if dialed.err != nil {
 		l.trouble = dialed.err
 		l.log.Debug("master not reached", "error", dialed.err)
@@ -150,6 +149,7 @@ func (l *loop) start(ctx context.Context, event protocol.Subscribed, now time.Ti
 	l.greeted, l.trouble = true, nil
 
 	s := &l.session
+	l.config.Metrics.session(true)
 	s.phase, s.number, s.activeAt = active, event.Session, now
 	s.ctx, s.cancel = context.WithCancel(ctx)
 	if event.HeartbeatInterval > 0 {
@@ -181,7 +181,10 @@ func (l *loop) start(ctx context.Context, event protocol.Subscribed, now time.Ti
 }
 
 func (l *loop) planReconcile(now time.Time) {
-	l.session.askAt = now.Add(reconcileInterval/2 + rand.N(reconcileInterval))
+	l.session.askAt = time.Time{}
+	if every := l.config.ReconcileInterval; every > 0 {
+		l.session.askAt = now.Add(every/2 + rand.N(every))
+	}
 }
 
 // beat keeps the session, and asks about all tasks now and then.
@@ -198,7 +201,8 @@ func (l *loop) beat(now time.Time) {
 	if now.Sub(s.activeAt) >= s.heartbeat {
 		l.masters.settled()
 	}
-	if !now.Before(s.askAt) {
+	l.measureQueues()
+	if !s.askAt.IsZero() && !now.Before(s.askAt) {
 		l.planReconcile(now)
 		l.reconcile(l.book.unsettled())
 	}
@@ -220,6 +224,7 @@ func (l *loop) drop(err error, now time.Time) {
 	l.trouble = err
 	s := l.session
 	l.session = session{tearBy: s.tearBy}
+	l.endMetrics(s.phase)
 	if s.cancel != nil {
 		s.cancel()
 	}

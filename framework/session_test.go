@@ -517,3 +517,39 @@ func TestReconcile(t *testing.T) {
 		r.end()
 	})
 }
+
+// TestReconcilesByItself: about every interval the leader is asked about the tasks whose
+// end is not known; never where the config says so.
+func TestReconcilesByItself(t *testing.T) {
+	for _, c := range []struct {
+		interval, least, most time.Duration
+	}{{0, 7 * time.Minute, 23 * time.Minute}, {time.Minute, 29 * time.Second, 91 * time.Second}, {-1, 0, 0}} {
+		t.Run(c.interval.String(), func(t *testing.T) {
+			story(t, func(t *testing.T, n *network) {
+				m := n.start("m1:1")
+				s := newScript()
+				r := n.run(s, func(config *Config) { config.ReconcileInterval = c.interval })
+				session := m.lead(1)
+				session.send(statusOf("t1", 1, api.TaskRunning))
+				call[protocol.Acknowledge](session)
+				began := time.Now()
+				if c.most == 0 {
+					session.quiet(time.Hour)
+					r.end()
+					return
+				}
+				for range 3 {
+					asked, _ := call[protocol.Reconcile](session)
+					if took := time.Since(began); took < c.least || took > c.most {
+						t.Errorf("asked after %v", took)
+					}
+					if len(asked.Tasks) != 1 || asked.Tasks[0].Task != "t1" {
+						t.Errorf("asked for %+v", asked.Tasks)
+					}
+					began = time.Now()
+				}
+				r.end()
+			})
+		})
+	}
+}

@@ -1,0 +1,124 @@
+package framework
+
+import (
+	"time"
+
+	"github.com/tenderhq/tender/api"
+)
+
+// Metrics are functions that Run calls when there is something to count, for whatever
+// library the framework counts with. Each may be nil, and then costs nothing. They are
+// called one at a time from a goroutine of the SDK, which waits for them: count, and
+// return at once. They must not call the [Client] and must not panic.
+//
+// An offer is counted once in Offers and once more, by its end, in Answers.
+type Metrics struct {
+	// Connected is called after each try to reach a master, with how long it took. err
+	// is nil when the master took the stream; it may still refuse the session.
+	Connected func(address string, took time.Duration, err error)
+	// Session is called with true when a session begins and with false when it ends: a
+	// gauge of 0 or 1, whose rises but the first are reconnects.
+	Session func(active bool)
+	// Offers is called with the number of offers that came.
+	Offers func(offers int)
+	// Answers is called with the number of offers that have ended, and how.
+	Answers func(end OfferEnd, offers int)
+	// Launches is called with the number of tasks that were sent to a master.
+	Launches func(tasks int)
+	// Status is called for each status that Update has handled, repeats left out.
+	Status func(state api.TaskState, reason api.Reason)
+	// Callback is called after each call of the scheduler's methods, by their name, with
+	// how long it took and what it returned.
+	Callback func(method string, took time.Duration, err error)
+	// Refused is called when a master refuses a call, by the operation of its error, such
+	// as "offer.accept".
+	Refused func(operation string, kind api.Kind)
+	// Queues is called about once a second (every heartbeat) while there is a session.
+	Queues func(Queues)
+}
+
+// OfferEnd is how an offer has ended.
+type OfferEnd string
+
+// The ends of offers.
+const (
+	OfferAccepted  OfferEnd = "accepted"  // with operations; also when the master refused them
+	OfferDeclined  OfferEnd = "declined"  // by an answer, or by none
+	OfferReturned  OfferEnd = "returned"  // kept until it was about to expire
+	OfferRescinded OfferEnd = "rescinded" // by the master, or with the end of the session
+)
+
+// Queues is how much waits at one moment.
+type Queues struct {
+	Callbacks int // calls of the scheduler's methods that wait for the one that runs
+	Statuses  int // not handled yet, those included that Update has failed to handle
+	Retries   int // tasks whose status waits for another try of Update
+	Calls     int // that the master has not taken yet
+	Offers    int // open: shown or kept, and not answered
+	Unsettled int // tasks whose end the scheduler has not handled
+}
+
+func (m *Metrics) connected(address string, took time.Duration, err error) {
+	if m.Connected != nil {
+		m.Connected(address, took, err)
+	}
+}
+
+func (m *Metrics) session(active bool) {
+	if m.Session != nil {
+		m.Session(active)
+	}
+}
+
+func (m *Metrics) offers(n int) {
+	if m.Offers != nil && n > 0 {
+		m.Offers(n)
+	}
+}
+
+func (m *Metrics) answers(end OfferEnd, n int) {
+	if m.Answers != nil && n > 0 {
+		m.Answers(end, n)
+	}
+}
+
+func (m *Metrics) launches(n int) {
+	if m.Launches != nil && n > 0 {
+		m.Launches(n)
+	}
+}
+
+func (m *Metrics) status(status api.Status) {
+	if m.Status != nil {
+		m.Status(status.State, status.Reason)
+	}
+}
+
+func (m *Metrics) refused(err *api.Error) {
+	if m.Refused != nil {
+		m.Refused(err.Op, err.Kind)
+	}
+}
+
+// measureQueues tells how much waits, if anybody wants to know.
+func (l *loop) measureQueues() {
+	if l.config.Metrics.Queues == nil {
+		return
+	}
+	l.config.Metrics.Queues(Queues{
+		Callbacks: len(l.callbacks.todo) + max(l.callbacks.handed-1, 0),
+		Statuses:  l.book.held,
+		Retries:   len(l.retries),
+		Calls:     l.link.out.waiting(),
+		Offers:    len(l.offers.open),
+		Unsettled: len(l.book.tasks),
+	})
+}
+
+// endMetrics counts the end of an active session and of its offers.
+func (l *loop) endMetrics(reached phase) {
+	if reached == active {
+		l.config.Metrics.answers(OfferRescinded, len(l.offers.open))
+		l.config.Metrics.session(false)
+	}
+}
