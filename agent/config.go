@@ -129,6 +129,9 @@ func (c Config) withDefaults() (Config, error) {
 	if err := c.Resources.Check(); err != nil {
 		wrong = append(wrong, err)
 	}
+	if revocable := c.Resources.Revocable(); !revocable.IsZero() {
+		wrong = append(wrong, fmt.Errorf("%v can't be given to an agent; what is revocable is measured, from what tasks leave unused", revocable))
+	}
 	if c.Resources.IsZero() && len(wrong) == 0 {
 		c.Resources = Detect(c.DataDir)
 	}

@@ -20,6 +20,7 @@ type metrics struct {
 	tasks      atomic.Int64
 	executors  atomic.Int64
 	flying     atomic.Int64
+	revoked    atomic.Uint64
 	registered atomic.Int64
 }
 
@@ -34,6 +35,7 @@ func (m *metrics) look(c *core.Core) {
 	m.tasks.Store(int64(counts.Tasks))
 	m.executors.Store(int64(counts.Executors))
 	m.flying.Store(int64(counts.Flying))
+	m.revoked.Store(counts.Revoked)
 	if counts.Registered {
 		m.registered.Store(1)
 	} else {
@@ -49,6 +51,7 @@ func (m *metrics) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 	}
 	write("tender_agent_events_total", "counter", "Events that the core has stepped.", m.events.Load())
 	write("tender_agent_tasks_ended_total", "counter", "Tasks that have ended.", m.ended.Load())
+	write("tender_agent_tasks_revoked_total", "counter", "Revocable tasks that were killed to make room.", m.revoked.Load())
 	write("tender_agent_checkpoint_records_total", "counter", "Records written to the checkpoint.", m.records.Load())
 	write("tender_agent_checkpoint_groups_total", "counter", "Groups in which they were written.", m.groups.Load())
 	write("tender_agent_tasks", "gauge", "Tasks that have not been forgotten.", m.tasks.Load())

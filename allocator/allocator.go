@@ -56,8 +56,11 @@ type Allocator interface {
 	// this role, if the offer would hold no more than what was refused. It is forgotten
 	// when the agent's attributes or place change.
 	Refuse(claim Claim, until time.Time)
-	// Use says what an agent really uses, smoothed by the caller (R28).
-	Use(agent api.AgentID, used api.Resources)
+	// Use says what is really used on an agent beyond what was asked for there, smoothed
+	// by the caller (R28): the sum over its executors of what each, with its tasks, uses
+	// above its own request. So much less of the agent is offered; it counts in neither
+	// limits nor shares.
+	Use(agent api.AgentID, beyond api.Resources)
 
 	// Allocate proposes offers for all that is free, wanted and allowed now. Its cost
 	// follows what changed since the last call.
@@ -75,8 +78,12 @@ type Allocator interface {
 
 // Agent is what a policy needs to know of an agent.
 type Agent struct {
-	ID         api.AgentID
-	Hostname   string
+	ID       api.AgentID
+	Hostname string
+	// Total is what it has. What of it is revocable is the gap (R28): what its tasks asked
+	// for and leave unused. It comes and goes with every change of their use, may be less
+	// than what is held of it, is offered only to who takes revocable resources, and counts
+	// in neither limits, guarantees nor shares.
 	Total      api.Resources
 	Attributes map[string]string
 	Region     string
@@ -95,7 +102,7 @@ type Framework struct {
 	Constraint string // CEL, checked with constraint.Compile by the caller
 	MinOffer   api.Resources
 	MaxOffer   api.Resources
-	Revocable  bool
+	Revocable  bool // it takes revocable resources; else it is offered none
 }
 
 // Role is what an operator says of a role.

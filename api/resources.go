@@ -212,6 +212,49 @@ func (r Resources) UsableBy(role Role) Resources {
 	return r.Filter(func(l Label) bool { return l.Reserved == "" || role.Within(l.Reserved) })
 }
 
+// HasRevocable reports whether any of it may be taken back at any moment.
+func (r Resources) HasRevocable() bool {
+	for i := range r.items {
+		if r.items[i].Revocable {
+			return true
+		}
+	}
+	return false
+}
+
+// Firm returns what stays until it is given back.
+func (r Resources) Firm() Resources {
+	if !r.HasRevocable() {
+		return r
+	}
+	return r.Filter(func(l Label) bool { return !l.Revocable })
+}
+
+// Revocable returns what may be taken back at any moment.
+func (r Resources) Revocable() Resources {
+	if !r.HasRevocable() {
+		return Resources{}
+	}
+	return r.Filter(func(l Label) bool { return l.Revocable })
+}
+
+// AsRevocable returns the same with its cpus and mem, unless they are reserved, as
+// revocable ones: no other resource can be. It is how a task asks for them.
+func (r Resources) AsRevocable() Resources {
+	items := slices.Clone(r.items)
+	for i := range items {
+		if item := &items[i]; item.Label == (Label{Name: item.Name}) && CanBeRevocable(item.Name) {
+			item.Revocable = true
+		}
+	}
+	return NewResources(items...)
+}
+
+// CanBeRevocable reports whether a resource is one of which what a task leaves unused can
+// serve another meanwhile, and can be had back by ending that: cpus and mem. A port, a
+// device or a disk is taken whether it is used at the moment or not.
+func CanBeRevocable(name string) bool { return name == "cpus" || name == "mem" }
+
 // Plain returns the amounts without labels, names alone.
 func (r Resources) Plain() Resources {
 	items := make([]Resource, len(r.items))

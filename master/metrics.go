@@ -84,6 +84,8 @@ var (
 	tasksGauge   = gauge("tender_tasks", "Tasks by state, on the leader.", "state")
 	frameworks   = gauge("tender_frameworks", "Frameworks that are not removed, on the leader.")
 	activeGauge  = gauge("tender_frameworks_active", "Frameworks with a scheduler, on the leader.")
+	gapGauge     = gauge("tender_revocable", "What tasks leave unused and may be offered as revocable, on the leader.", "resource")
+	gapUsedGauge = gauge("tender_revocable_allocated", "What tasks hold of it, on the leader.", "resource")
 	offersGauge  = gauge("tender_offers", "Open offers, on the leader.")
 	streamsGauge = gauge("tender_streams", "Streams, on the leader.", "of")
 	inboxGauge   = gauge("tender_inbox_events", "Events that wait for the leader's loop.")
@@ -128,6 +130,10 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 	}
 	for state := api.TaskStaging; state <= api.TaskUnreachable; state++ {
 		put(tasksGauge, float64(counts.Tasks[state]), state.String())
+	}
+	for _, name := range []string{"cpus", "mem"} {
+		put(gapGauge, counts.Revocable.Scalar(name).Float(), name)
+		put(gapUsedGauge, counts.RevocableUsed.Scalar(name).Float(), name)
 	}
 	put(frameworks, float64(counts.Frameworks))
 	put(activeGauge, float64(counts.Active))

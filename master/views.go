@@ -53,6 +53,7 @@ func showAgent(v core.AgentView) *apiv1.AgentView {
 		Region: v.Agent.Region, Zone: v.Agent.Zone, Address: v.Agent.Address, Version: v.Agent.Version, Tasks: int32(v.Tasks),
 		Usage: wire.UsageToProto(v.Usage.Total), Admitted: showTime(v.Admitted),
 		Maintenance: showWindow(v.Maintenance), Leaving: leaving,
+		Revocable: wire.ResourcesStruct(v.Revocable),
 	}
 }
 

@@ -93,6 +93,7 @@ type Core struct {
 	stubsOf  map[api.ExecutorRef]int
 	usage    *protocol.UsageReport // the last sample
 	sampling bool                  // one is under way
+	pressure pressure
 	// usageNext is the task that the next heartbeat's usage begins with, when not all fit.
 	usageNext api.TaskRef
 	sweeping  bool // a timer waits for the oldest sandbox
@@ -158,7 +159,7 @@ func (c *Core) happened(what Happening) {
 	case DiskRoom:
 		c.diskRoom(w)
 	case Sampled:
-		c.usage, c.sampling = &w.Usage, false
+		c.sampled(w)
 	case VolumeDestroyed:
 		c.volumeDestroyed(w)
 	case Woken: // fire does what is due
@@ -285,6 +286,7 @@ func field[S ~string](name string, value S) Field { return Field{name, string(va
 // Counts are for meters.
 type Counts struct {
 	Tasks, Executors, Flying int
+	Revoked                  uint64 // tasks, since this process began
 	Registered               bool
 }
 
@@ -292,5 +294,6 @@ type Counts struct {
 func (c *Core) Counts() Counts {
 	return Counts{
 		Tasks: len(c.state.tasks), Executors: len(c.state.executors), Flying: c.leader.flying, Registered: c.leader.registered,
+		Revoked: c.pressure.revoked,
 	}
 }

@@ -31,6 +31,9 @@ func (c *Core) launch(e protocol.LaunchTask) {
 	c.keepFramework(e.Framework)
 	number := c.put(record)
 	t = c.state.tasks[t.ref]
+	if t.revocable() {
+		c.watchPressure()
+	}
 	c.after(number, func() {
 		t.durable = true
 		c.prepare(t)
@@ -77,6 +80,8 @@ func (c *Core) unwanted(t *task, own *api.Executor) (api.Reason, string) {
 		return api.ReasonFrameworkRemoved, "its framework was removed and what it left is being killed"
 	case c.state.identity.Draining:
 		return api.ReasonAgentDraining, "the agent is being drained"
+	case c.pressure.on && t.revocable():
+		return api.ReasonRevoked, "the agent's tasks need what was offered as revocable"
 	case c.diskFull:
 		return api.ReasonDiskFull, "the agent's disk is full; what is left is kept for the tasks that run"
 	case len(c.state.tasks) >= c.config.TasksMax:

@@ -35,6 +35,7 @@ func (c *Core) start(w Started) {
 
 // resume goes on with what was stored and may not have been carried out.
 func (c *Core) resume() {
+	c.sampleDue()
 	for _, id := range slices.Sorted(maps.Keys(c.state.frameworks)) {
 		if c.state.frameworks[id].removed {
 			c.clearFramework(id)

@@ -29,6 +29,7 @@ const (
 	timerExecutor
 	timerIdle
 	timerSandbox
+	timerSample
 )
 
 // timers is a heap by time; what is due at one moment fires in the order of its making.
@@ -97,6 +98,8 @@ func (c *Core) fire() {
 			c.idleDue(entry.run)
 		case timerSandbox:
 			c.sandboxDue()
+		case timerSample:
+			c.sampleDue()
 		}
 	}
 }

@@ -272,11 +272,40 @@ func (w *world) happening(a args, line string) Happening {
 		return DiskRoom{Full: a.word(1) == "full"}
 	case "destroyed":
 		return VolumeDestroyed{Volume: api.VolumeID(a.word(1))}
+	case "sample":
+		return w.sampled(a)
 	case "away":
 		return Away{w.duration(a.word(1))}
 	}
 	w.t.Fatalf("unknown event %q", line)
 	return nil
+}
+
+// sampled reads "sample F/E F/T=CPUS/MEM ...": what the tasks of an executor use.
+func (w *world) sampled(a args) Happening {
+	usage := protocol.UsageReport{
+		Total: api.Usage{At: w.now}, Executors: map[api.ExecutorRef]api.Usage{}, Tasks: map[api.TaskRef]api.Usage{},
+	}
+	var sum api.Usage
+	for name, use := range a.named { // order: irrelevant because it is a sum
+		cpus, mem, _ := strings.Cut(use, "/")
+		one := api.Usage{CPU: w.milli(cpus), Mem: w.milli(mem)}
+		if name != "own" { // the executor's, or that of tasks without processes
+			usage.Tasks[w.ref(name)] = one
+		}
+		sum.CPU, sum.Mem = sum.CPU+one.CPU, sum.Mem+one.Mem
+	}
+	usage.Executors[w.xref(a.word(1))] = sum
+	usage.Total.CPU, usage.Total.Mem = sum.CPU, sum.Mem
+	return Sampled{usage}
+}
+
+func (w *world) milli(text string) api.Milli {
+	amount, err := api.ParseMilli(text)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return amount
 }
 
 func (w *world) subscribe(a args) Happening {
@@ -381,6 +410,10 @@ func (w *world) launch(a args) protocol.AgentEvent {
 			launch.ExecutorResources = task.Executor.Resources
 		}
 	}
+	if slices.Contains(a.bare, "revocable") {
+		task.Resources = task.Resources.AsRevocable()
+		launch.Resources = task.Resources
+	}
 	launch.Task = task
 	return launch
 }
@@ -418,7 +451,12 @@ func (w *world) show(effect Effect) string {
 		return fmt.Sprintf("kill group %d of %s", e.Group.PID, e.Task)
 	case PrepareTask:
 		return fmt.Sprintf("fetch %s for %s", e.URIs[0].Source, e.Task)
-	case TaskEnded, Sample:
+	case Sample:
+		if w.core.leader.registered { // with every heartbeat
+			return ""
+		}
+		return fmt.Sprintf("sample %d executors", len(e.Targets))
+	case TaskEnded:
 		return ""
 	case RemoveFolder:
 		return "remove " + e.Path

@@ -22,6 +22,8 @@ func (c *Cluster) check(o allocator.Claim) {
 		c.Fatalf("offered to a framework that suppressed: %s", words)
 	case o.Resources.IsZero():
 		c.Fatalf("offered nothing: %s", words)
+	case o.Resources.HasRevocable() && !f.Revocable:
+		c.Fatalf("offered revocable resources to a framework that does not take them: %s", words)
 	case o.Task != "":
 		c.Fatalf("an offer is no task: %s", words)
 	case !c.Free(o.Agent).Contains(o.Resources):
@@ -110,7 +112,7 @@ func (c *Cluster) checkLimits(o allocator.Claim, words string) {
 	for role := o.Role; role != ""; role = role.Parent() {
 		for _, limit := range c.Roles[role].Limit.Items() {
 			used, more := c.Used(role, limit.Name), amount(o.Resources, limit.Name, func(l api.Label) bool {
-				return l.Reserved == "" || !l.Reserved.Within(role)
+				return !l.Revocable && (l.Reserved == "" || !l.Reserved.Within(role))
 			})
 			if more > 0 && used+more > size(limit) {
 				c.Fatalf("offered beyond the limit of role %s, %s of which %d are used: %s", role, limit.Label, used, words)
@@ -124,7 +126,9 @@ func (c *Cluster) Used(role api.Role, name string) int64 {
 	var used int64
 	for _, claim := range slices.Concat(c.Offers, c.Tasks) {
 		if claim.Role.Within(role) {
-			used += amount(claim.Resources, name, func(l api.Label) bool { return l.Reserved == "" || !l.Reserved.Within(role) })
+			used += amount(claim.Resources, name, func(l api.Label) bool {
+				return !l.Revocable && (l.Reserved == "" || !l.Reserved.Within(role))
+			})
 		}
 	}
 	for _, a := range c.Agents { // order: irrelevant because it is a sum

@@ -43,9 +43,10 @@ var (
 	historyTotals     = []string{
 		"cpus:4;mem:4096", "cpus:1;mem:512", "cpus:2;mem:1024;ports:[1-5]", "cpus:8;mem:128;gpus:2",
 		"cpus:2;mem:1024;cpus(a):2;mem(a):512", "cpus:2;mem:1024;cpus(a/x):1;mem(b):512", "cpus:1;mem:100;disk:50;disk(b,volume=v1):10",
-		"cpus:2;mem:512;cpus(revocable):4",
+		"cpus:2;mem:512;cpus(revocable):4", "cpus:1;mem:512;cpus(revocable):2;mem(revocable):1024",
 	}
-	historyTasks   = []string{"cpus:1;mem:128", "cpus:0.5;mem:512", "mem:64", "cpus:2;mem:1024", "cpus:1;gpus:1", "cpus:1;ports:[2]"}
+	historyGaps    = []string{"", "cpus(revocable):1", "cpus(revocable):4;mem(revocable):256"}
+	historyTasks   = []string{"cpus:1;mem:128", "cpus:0.5;mem:512", "mem:64", "cpus:2;mem:1024", "cpus:1;gpus:1", "cpus:1;ports:[2]", "cpus(revocable):1", "cpus(revocable):2;mem(revocable):256", "mem:64;cpus(revocable):1"}
 	historyQuotas  = []string{"", "", "cpus:2", "cpus:3;mem:1024", "mem:700", "ports:[1-2]", "cpus:5;gpus:1"}
 	historyFilters = []time.Duration{0, time.Second, 5 * time.Second, time.Hour}
 )
@@ -113,9 +114,28 @@ func (h *history) setAgent() {
 		Zone: pick(h, "zone", []string{"z1", "z2"}), Offerable: rapid.IntRange(0, 4).Draw(h.t, "away") > 0, Why: "draining",
 	}
 	if old := h.Agents[a.ID]; old.ID != "" && h.holds(a.ID) {
-		a.Total = old.Total // the core changes no total under what is held
+		// The core changes no total under what is held, but for the gap.
+		gap := h.R(pick(h, "gap", historyGaps))
+		h.shrink(a.ID, gap)
+		a.Total = old.Total.Firm().Plus(gap)
 	}
 	h.SetAgent(a)
+}
+
+// shrink rescinds offers of more revocable resources than there will be, the youngest first.
+func (h *history) shrink(id api.AgentID, gap api.Resources) {
+	for _, offer := range slices.Backward(slices.Clone(h.Offers)) {
+		var held api.Resources
+		for _, claim := range slices.Concat(h.Offers, h.Tasks) {
+			if claim.Agent == id {
+				held = held.Plus(claim.Resources.Revocable())
+			}
+		}
+		if offer.Agent == id && !held.Without(gap).Intersect(offer.Resources).IsZero() {
+			h.close(offer)
+			h.Policy.Return(offer)
+		}
+	}
 }
 
 func (h *history) holds(id api.AgentID) bool {
@@ -124,7 +144,7 @@ func (h *history) holds(id api.AgentID) bool {
 }
 
 func (h *history) setFramework() {
-	f := allocator.Framework{ID: h.framework(), Active: rapid.IntRange(0, 5).Draw(h.t, "active") > 0}
+	f := allocator.Framework{ID: h.framework(), Active: rapid.IntRange(0, 5).Draw(h.t, "active") > 0, Revocable: rapid.Bool().Draw(h.t, "revocable")}
 	f.Roles = []api.Role{pick(h, "role", historyRoles)}
 	if second := pick(h, "role", historyRoles); second != f.Roles[0] && rapid.Bool().Draw(h.t, "two roles") {
 		f.Roles = append(f.Roles, second)
@@ -212,12 +232,43 @@ func (h *history) settled(offers []allocator.Claim, before map[string]int64) {
 	if again := h.Allocate(); len(again) > 0 {
 		h.Fatalf("nothing has changed, and yet: %s", h.Words(again))
 	}
+	h.sharesAreFirm()
 	for _, id := range historyFrameworks {
 		for _, agent := range historyAgents {
 			h.explained(id, agent)
 			h.nothingLeftLying(id, agent)
 		}
 		h.explained(id, "")
+	}
+}
+
+// sharesAreFirm: what is revocable counts in no share.
+func (h *history) sharesAreFirm() {
+	total, held := make(map[string]int64), make(map[api.FrameworkID]map[string]int64)
+	for _, a := range h.Agents { // order: irrelevant because it is a sum
+		for _, item := range a.Total.Firm().Items() {
+			total[item.Name] += size(item)
+		}
+	}
+	for _, claim := range slices.Concat(h.Offers, h.Tasks) {
+		for _, item := range claim.Resources.Firm().Items() {
+			if held[claim.Framework] == nil {
+				held[claim.Framework] = make(map[string]int64)
+			}
+			held[claim.Framework][item.Name] += size(item)
+		}
+	}
+	shares := h.Policy.Shares().Frameworks
+	for _, id := range historyFrameworks {
+		want := 0.0
+		for name, x := range held[id] { // order: irrelevant because it is the largest
+			if total[name] > 0 {
+				want = max(want, float64(x)/float64(total[name]))
+			}
+		}
+		if got := shares[id]; got < want-1e-9 || got > want+1e-9 {
+			h.Fatalf("%s holds %v of %v: its share is %v and is told to be %v", id, held[id], total, want, got)
+		}
 	}
 }
 
@@ -271,7 +322,7 @@ func (h *history) nothingLeftLying(id api.FrameworkID, agent api.AgentID) {
 		}
 	}
 	for _, role := range f.Roles {
-		free := h.Free(agent).UsableBy(role).Filter(func(l api.Label) bool { return !l.Revocable })
+		free := h.Free(agent).UsableBy(role).Filter(func(l api.Label) bool { return f.Revocable || !l.Revocable })
 		if h.suppressed[key(id, role)] || h.limited(role) || !h.takes(f, role, free) {
 			continue
 		}

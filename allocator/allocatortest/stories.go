@@ -39,6 +39,11 @@ var stories = []story{
 	{"preferred agents come first", preferred},
 	{"only preferred agents", onlyPreferred},
 	{"use beyond the requests is not offered", use},
+	{"revocable resources are offered to who takes them", revocableOffered},
+	{"revocable resources count in no share", revocableShares},
+	{"revocable resources count in no limit and meet no guarantee", revocableQuota},
+	{"a demand for revocable resources", revocableDemand},
+	{"a gap that shrinks below what is held", revocableShrinks},
 	{"who wants nothing lets others go first", yielding},
 	{"among equals no demand starves", nobodyStarves},
 	{"an agent that goes takes its claims with it", agentGoes},
@@ -418,11 +423,11 @@ func use(c *Cluster) {
 	c.Agent("a1", "cpus:4;mem:4096")
 	c.Allocate()
 	tasks := c.Accept(c.Offer("f1", "a1"), 0, c.R("cpus:1;mem:1024"))
-	c.Policy.Use("a1", c.R("cpus:2.5;mem:100"))
-	c.Expect("f1 a1 cpus:1.5;mem:3072") // 4 less the 2.5 that are occupied
+	c.Policy.Use("a1", c.R("cpus:1.5"))
+	c.Expect("f1 a1 cpus:1.5;mem:3072") // 4 less the 1 that was asked for and 1.5 beyond
 	c.Decline(c.Offer("f1", "a1"), 0)
-	c.Policy.Use("a1", c.R("cpus:0.1;mem:100"))
-	c.Expect("f1 a1 cpus:3;mem:3072")
+	c.Policy.Use("a1", c.R("cpus:0.5"))
+	c.Expect("f1 a1 cpus:2.5;mem:3072")
 	c.Decline(c.Offer("f1", "a1"), 0)
 	c.Policy.Use("a1", c.R("cpus:9;mem:4096"))
 	c.Expect()

@@ -26,7 +26,7 @@ type agent struct {
 	held    []held            // by members
 	filters map[int32]*filter // by member number
 	keeps   []*keep           // what preemption frees here is kept for somebody
-	use     *use              // nil: nothing is said of its use
+	beyond  amounts           // used beyond what was asked for
 	plans   []planned         // what its open offers were sized for
 	pending []int32           // members that may take something of it again
 	spare   amounts           // its part of promises.spare
@@ -71,20 +71,26 @@ func (b *Books) newAgent(id api.AgentID) *agent {
 
 // setTotal moves the agent from one total to another; what is held on it stays.
 func (b *Books) setTotal(a *agent, from, to api.Resources) {
-	b.counted = b.kinds.count(b.counted, from, nil)
-	b.total.sub(b.counted)
-	b.counted = b.kinds.count(b.counted, to, nil)
-	b.total.add(b.counted)
-	b.dirty.touched.all = true
-
-	b.reserve(a, from, -1)
+	firm := !from.Firm().Equal(to.Firm()) // else only the gap is another, which counts nowhere
+	if firm {
+		b.counted = b.kinds.count(b.counted, from, nil)
+		b.total.sub(b.counted)
+		b.counted = b.kinds.count(b.counted, to, nil)
+		b.total.add(b.counted)
+		b.dirty.touched.all = true
+		b.reserve(a, from, -1)
+	}
 	free := to
-	for _, h := range a.held {
-		free = free.Without(h.resources)
+	a.oversold = false
+	for i := range a.held {
+		a.oversold = a.oversold || !covers(free, a.held[i].resources)
+		free = free.Without(a.held[i].resources)
 	}
 	a.plain = !slices.ContainsFunc(to.Items(), func(item api.Resource) bool { return item.Reserved != "" || item.Revocable })
 	b.setFree(a, free, nil)
-	b.reserve(a, to, +1)
+	if firm {
+		b.reserve(a, to, +1)
+	}
 }
 
 // reserve counts reservations as taken by their roles, whether used or not: adds them
@@ -122,7 +128,7 @@ func (b *Books) idle(r *role, kind int, amount int64) {
 // setFree replaces what is held by nobody. counted is its amounts when they are known.
 func (b *Books) setFree(a *agent, free api.Resources, counted amounts) {
 	a.free, a.open = free, free
-	if a.use != nil {
+	if !a.beyond.zero() {
 		a.open, counted = b.unused(a), nil
 	}
 	switch {

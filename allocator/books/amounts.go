@@ -134,6 +134,21 @@ func (k *kinds) count(into amounts, resources api.Resources, keep func(api.Label
 	return into
 }
 
+// countAll is like count, with revocable items as kinds of their own: what is wanted or
+// given back of them is never taken for what is firm.
+func (k *kinds) countAll(into amounts, resources api.Resources) amounts {
+	into = into[:0]
+	items := resources.Items()
+	for i := range items {
+		name := items[i].Name
+		if items[i].Revocable {
+			name = items[i].Label.String()
+		}
+		into.addAt(k.number(name), sizeOf(&items[i]))
+	}
+	return into
+}
+
 // bounds is like count, with the kinds that are not named unbounded.
 func (k *kinds) bounds(resources api.Resources) amounts {
 	var into amounts

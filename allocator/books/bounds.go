@@ -161,7 +161,7 @@ func (b *Books) withinMost(m *member, a *agent, offer api.Resources) api.Resourc
 	left := &b.turn.rest
 	left.set(m.framework.most)
 	if a.hasOffer(m) {
-		b.turn.offer = b.kinds.count(b.turn.offer, a.sumOf(m, true), nil)
+		b.turn.offer = b.kinds.count(b.turn.offer, a.sumOf(m, true), everything)
 		for kind, x := range b.turn.offer {
 			if kind < len(*left) && (*left)[kind] != unbounded {
 				(*left)[kind] = max(0, (*left)[kind]-x)

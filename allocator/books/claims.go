@@ -46,16 +46,13 @@ func (b *Books) Launch(claim allocator.Claim) {
 	}
 	b.preemptAgain(m)
 	b.counted = b.kinds.count(b.counted, claim.Resources, nil)
-	b.launched(a, m, b.counted)
+	b.launched(a, m, claim.Resources, b.counted)
 	if len(a.plans) > 0 && !a.hasOffer(m) {
 		b.releasePlan(a, m)
 	}
 	b.forgive(m)
 	b.addTask(a, m, claim)
 	b.dirty.capped(b, a, m)
-	if a.use != nil {
-		b.setFree(a, a.free, nil)
-	}
 }
 
 // Return frees what was taken by a proposal, Take or Launch.
@@ -68,7 +65,7 @@ func (b *Books) Return(claim allocator.Claim) {
 	back, fruitful := a.letGo(m, claim.Resources, offer)
 	b.counted = b.kinds.count(b.counted, back, nil)
 	if offer && !back.IsZero() {
-		b.answered(a, m, b.counted, fruitful)
+		b.answered(a, m, back, b.counted, fruitful)
 	}
 	if !same(back, claim.Resources) { // an executor's, or a task that was never launched
 		rest, _ := a.letGo(m, claim.Resources.Without(back), !offer)
@@ -87,7 +84,7 @@ func (b *Books) Return(claim allocator.Claim) {
 }
 
 // answered notes that (part of) an offer came back.
-func (b *Books) answered(a *agent, m *member, counted amounts, fruitful bool) {
+func (b *Books) answered(a *agent, m *member, back api.Resources, counted amounts, fruitful bool) {
 	if !fruitful {
 		b.strike(m)
 		b.preemptLater(m)
@@ -95,7 +92,7 @@ func (b *Books) answered(a *agent, m *member, counted amounts, fruitful bool) {
 	if len(a.plans) == 0 {
 		return
 	}
-	b.unplan(a, m, counted)
+	b.unplan(a, m, back, counted)
 	if !a.hasOffer(m) {
 		b.releasePlan(a, m)
 	}

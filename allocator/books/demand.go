@@ -21,8 +21,10 @@ type shape struct {
 	count  int64 // still wanted: as stated, less what was launched since
 	open   int64 // in offers that are not answered
 	asked  int64 // to be freed by preemption
-	gate   *gate
-	near   []api.AgentID // preferred, sorted
+	// revocable: some of it is asked for as revocable.
+	revocable bool
+	gate      *gate
+	near      []api.AgentID // preferred, sorted
 }
 
 // mould is what all shapes that ask for the same share, so that what does not fit one of
@@ -127,7 +129,7 @@ func (b *Books) shapeOf(m *member, old *demand, spec api.Shape) *shape {
 		b.setGate(&s.gate, spec.Constraint, m.role)
 	}
 	b.prefer(s.near, -1)
-	s.spec, s.count = spec, max(spec.Count, 0)
+	s.spec, s.count, s.revocable = spec, max(spec.Count, 0), spec.Resources.HasRevocable()
 	s.near = slices.Sorted(slices.Values(spec.Preferred))
 	b.prefer(s.near, +1)
 	return s
@@ -144,7 +146,7 @@ func (b *Books) askOf(s *shape) (amounts, bool) {
 			return nil, false
 		}
 	}
-	s.ask, s.known = b.kinds.count(nil, s.spec.Resources, nil), true
+	s.ask, s.known = b.kinds.countAll(nil, s.spec.Resources), true
 	return s.ask, true
 }
 
@@ -164,9 +166,12 @@ func (s *shape) isNear(a *agent) bool {
 }
 
 // launched counts a launch off what is wanted and off what the offer was sized for.
-func (b *Books) launched(a *agent, m *member, task amounts) {
+func (b *Books) launched(a *agent, m *member, resources api.Resources, task amounts) {
 	if m.demand == nil {
 		return
+	}
+	if resources.HasRevocable() {
+		task = b.kinds.countAll(nil, resources)
 	}
 	for i := range a.plans {
 		p := &a.plans[i]
@@ -191,9 +196,12 @@ func (b *Books) launched(a *agent, m *member, task amounts) {
 func equal(a, b amounts) bool { return a.holds(b) && b.holds(a) }
 
 // unplan takes back what a returned part of the member's offers was sized for.
-func (b *Books) unplan(a *agent, m *member, back amounts) {
+func (b *Books) unplan(a *agent, m *member, resources api.Resources, back amounts) {
 	rest := &b.turn.rest
 	rest.set(back)
+	if resources.HasRevocable() {
+		*rest = b.kinds.countAll(*rest, resources)
+	}
 	for i := range a.plans {
 		p := &a.plans[i]
 		if p.member == m.number {

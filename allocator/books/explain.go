@@ -191,10 +191,24 @@ func (b *Books) whyTaken(m *member, a *agent) string {
 	}
 	slices.Sort(holders)
 	text := fmt.Sprintf("%s has nothing free for role %s: %s", a.spec.ID, m.role.name, strings.Join(holders, ", "))
+	text += m.whyNotRevocable(a)
 	if a.last >= 0 && a.last != m.number && b.members[a.last] != nil {
 		text += "; " + b.whyBehind(m, b.members[a.last])
 	}
 	return text
+}
+
+// whyNotRevocable says why the member is not offered revocable resources of an agent of
+// which nothing else is left.
+func (m *member) whyNotRevocable(a *agent) string {
+	free := a.open.Revocable()
+	switch {
+	case m.framework.spec.Revocable && a.spec.Total.Revocable().IsZero():
+		return "; they leave nothing unused that could be offered as revocable"
+	case !m.framework.spec.Revocable && !free.IsZero():
+		return fmt.Sprintf("; %s is free for frameworks that take revocable resources, which %s does not", free, m.framework.spec.ID)
+	}
+	return ""
 }
 
 // whyBehind says where both stand, at the level of the tree where they part.
@@ -298,5 +312,9 @@ func (b *Books) whyNothingFits(m *member, a *agent) string {
 			return fmt.Sprintf("%s wants %s; %s has %s free, of which the limit of its role allows %s", m.framework.spec.ID, m.wishes(), a.spec.ID, offer, cut)
 		}
 	}
-	return fmt.Sprintf("%s has %s free; %s wants %s", a.spec.ID, offer, m.framework.spec.ID, m.wishes())
+	text := fmt.Sprintf("%s has %s free; %s wants %s", a.spec.ID, offer, m.framework.spec.ID, m.wishes())
+	if !m.framework.spec.Revocable && slices.ContainsFunc(m.demand.shapes, func(s *shape) bool { return s.revocable }) {
+		text += "; it has not said that it takes revocable resources"
+	}
+	return text
 }

@@ -81,8 +81,9 @@ var whyWords = map[refusal]string{
 }
 
 // whyTooLarge says which wanted shapes no agent could ever hold, if that is all of them.
+// What is revocable comes and goes: nobody can say that there is never enough.
 func (b *Books) whyTooLarge(m *member) string {
-	if m.demand == nil {
+	if m.demand == nil || slices.ContainsFunc(m.demand.shapes, func(s *shape) bool { return s.revocable && s.left() > 0 }) {
 		return ""
 	}
 	var largest amounts

@@ -101,7 +101,7 @@ func (b *Books) preemptForMember(m *member, asked *[]allocator.Inverse) {
 // room: nothing is preempted for what could not be offered anyway.
 func (b *Books) mayHave(m *member, s *shape) bool {
 	ask, known := b.askOf(s)
-	if !known {
+	if !known || s.revocable && !m.framework.spec.Revocable {
 		return false
 	}
 	for kind, x := range ask {

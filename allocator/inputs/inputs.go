@@ -48,8 +48,8 @@ type (
 		Until time.Time
 	}
 	Use struct {
-		Agent api.AgentID
-		Used  api.Resources
+		Agent  api.AgentID
+		Beyond api.Resources
 	}
 	Allocate struct{ At time.Time }
 )
@@ -67,5 +67,5 @@ func (i Take) Apply(to allocator.Allocator)            { to.Take(i.Claim) }
 func (i Launch) Apply(to allocator.Allocator)          { to.Launch(i.Claim) }
 func (i Return) Apply(to allocator.Allocator)          { to.Return(i.Claim) }
 func (i Refuse) Apply(to allocator.Allocator)          { to.Refuse(i.Claim, i.Until) }
-func (i Use) Apply(to allocator.Allocator)             { to.Use(i.Agent, i.Used) }
+func (i Use) Apply(to allocator.Allocator)             { to.Use(i.Agent, i.Beyond) }
 func (i Allocate) Apply(to allocator.Allocator)        { to.Allocate(i.At) }

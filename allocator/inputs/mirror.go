@@ -86,7 +86,7 @@ func (m *Mirror) Note(input Input) {
 	case Hold:
 		m.hold = i.On
 	case Use:
-		m.uses[i.Agent] = i.Used
+		m.uses[i.Agent] = i.Beyond
 	case Take:
 		m.take(i.Claim)
 	case Launch:

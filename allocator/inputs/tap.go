@@ -33,7 +33,7 @@ func (t *Tap) Take(c allocator.Claim)                 { t.tell(Take{c}) }
 func (t *Tap) Launch(c allocator.Claim)               { t.tell(Launch{c}) }
 func (t *Tap) Return(c allocator.Claim)               { t.tell(Return{c}) }
 func (t *Tap) Refuse(c allocator.Claim, u time.Time)  { t.tell(Refuse{c, u}) }
-func (t *Tap) Use(id api.AgentID, used api.Resources) { t.tell(Use{id, used}) }
+func (t *Tap) Use(id api.AgentID, more api.Resources) { t.tell(Use{id, more}) }
 
 // Suppress is the policy's.
 func (t *Tap) Suppress(id api.FrameworkID, roles []api.Role) { t.tell(Suppress{id, roles}) }

@@ -118,8 +118,8 @@ func (a *Allocator) Hold(on bool)                 { a.note(inputs.Hold{On: on}) 
 func (a *Allocator) Take(claim allocator.Claim)   { a.note(inputs.Take{Claim: claim}) }
 func (a *Allocator) Launch(claim allocator.Claim) { a.note(inputs.Launch{Claim: claim}) }
 func (a *Allocator) Return(claim allocator.Claim) { a.note(inputs.Return{Claim: claim}) }
-func (a *Allocator) Use(id api.AgentID, used api.Resources) {
-	a.note(inputs.Use{Agent: id, Used: used})
+func (a *Allocator) Use(id api.AgentID, beyond api.Resources) {
+	a.note(inputs.Use{Agent: id, Beyond: beyond})
 }
 
 // Suppress is an input.

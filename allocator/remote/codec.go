@@ -63,7 +63,7 @@ func (c Codec) InputToProto(input inputs.Input) *apiv1.AllocatorInput {
 		}}
 	case inputs.Use:
 		return &apiv1.AllocatorInput{Input: &apiv1.AllocatorInput_Use{
-			Use: &apiv1.AllocatorUse{AgentId: string(i.Agent), Used: wire.ResourcesToProto(i.Used)},
+			Use: &apiv1.AllocatorUse{AgentId: string(i.Agent), Beyond: wire.ResourcesToProto(i.Beyond)},
 		}}
 	case inputs.Allocate:
 		return &apiv1.AllocatorInput{Input: &apiv1.AllocatorInput_Allocate{Allocate: &apiv1.AllocatorRun{At: c.nanos(i.At)}}}
@@ -106,8 +106,8 @@ func (c Codec) InputFromProto(m *apiv1.AllocatorInput) (inputs.Input, error) {
 		claim, err := c.ClaimFromProto(i.Refuse.GetClaim())
 		return inputs.Refuse{Claim: claim, Until: c.time(i.Refuse.GetUntil())}, err
 	case *apiv1.AllocatorInput_Use:
-		used, err := wire.ResourcesFromProto(i.Use.GetUsed())
-		return inputs.Use{Agent: api.AgentID(i.Use.GetAgentId()), Used: used}, err
+		beyond, err := wire.ResourcesFromProto(i.Use.GetBeyond())
+		return inputs.Use{Agent: api.AgentID(i.Use.GetAgentId()), Beyond: beyond}, err
 	case *apiv1.AllocatorInput_Allocate:
 		return inputs.Allocate{At: c.time(i.Allocate.GetAt())}, nil
 	}

@@ -960,7 +960,7 @@ func (x *UsageReport) GetTasks() []*TaskUsage {
 	return nil
 }
 
-// ExecutorUsage is what one executor used, without its tasks.
+// ExecutorUsage is what one executor used, with its tasks.
 type ExecutorUsage struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	FrameworkId   string                 `protobuf:"bytes,1,opt,name=framework_id,json=frameworkId,proto3" json:"framework_id,omitempty"`

@@ -1005,11 +1005,12 @@ func (x *AllocatorRefusal) GetUntil() int64 {
 	return 0
 }
 
-// AllocatorUse is what the tasks of an agent really use.
+// AllocatorUse is what is really used on an agent beyond what was asked for there: so
+// much less of it is to be offered (R28).
 type AllocatorUse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	AgentId       string                 `protobuf:"bytes,1,opt,name=agent_id,json=agentId,proto3" json:"agent_id,omitempty"`
-	Used          []*Resource            `protobuf:"bytes,2,rep,name=used,proto3" json:"used,omitempty"`
+	Beyond        []*Resource            `protobuf:"bytes,3,rep,name=beyond,proto3" json:"beyond,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1051,9 +1052,9 @@ func (x *AllocatorUse) GetAgentId() string {
 	return ""
 }
 
-func (x *AllocatorUse) GetUsed() []*Resource {
+func (x *AllocatorUse) GetBeyond() []*Resource {
 	if x != nil {
-		return x.Used
+		return x.Beyond
 	}
 	return nil
 }
@@ -1566,10 +1567,10 @@ const file_api_v1_allocator_proto_rawDesc = "" +
 	"\x05since\x18\x06 \x01(\x03R\x05since\"Y\n" +
 	"\x10AllocatorRefusal\x12/\n" +
 	"\x05claim\x18\x01 \x01(\v2\x19.tender.v1.AllocatorClaimR\x05claim\x12\x14\n" +
-	"\x05until\x18\x02 \x01(\x03R\x05until\"R\n" +
+	"\x05until\x18\x02 \x01(\x03R\x05until\"\\\n" +
 	"\fAllocatorUse\x12\x19\n" +
-	"\bagent_id\x18\x01 \x01(\tR\aagentId\x12'\n" +
-	"\x04used\x18\x02 \x03(\v2\x13.tender.v1.ResourceR\x04used\"\x1e\n" +
+	"\bagent_id\x18\x01 \x01(\tR\aagentId\x12+\n" +
+	"\x06beyond\x18\x03 \x03(\v2\x13.tender.v1.ResourceR\x06beyondJ\x04\b\x02\x10\x03\"\x1e\n" +
 	"\fAllocatorRun\x12\x0e\n" +
 	"\x02at\x18\x01 \x01(\x03R\x02at\"\x9a\x01\n" +
 	"\x11AllocatorQuestion\x12\x16\n" +
@@ -1672,7 +1673,7 @@ var file_api_v1_allocator_proto_depIdxs = []int32{
 	20, // 22: tender.v1.AllocatorRole.limit:type_name -> tender.v1.Resource
 	20, // 23: tender.v1.AllocatorClaim.resources:type_name -> tender.v1.Resource
 	8,  // 24: tender.v1.AllocatorRefusal.claim:type_name -> tender.v1.AllocatorClaim
-	20, // 25: tender.v1.AllocatorUse.used:type_name -> tender.v1.Resource
+	20, // 25: tender.v1.AllocatorUse.beyond:type_name -> tender.v1.Resource
 	13, // 26: tender.v1.AllocatorQuestion.explain:type_name -> tender.v1.AllocatorExplain
 	8,  // 27: tender.v1.AllocatorAnswers.offers:type_name -> tender.v1.AllocatorClaim
 	15, // 28: tender.v1.AllocatorAnswers.inverse:type_name -> tender.v1.AllocatorInverse

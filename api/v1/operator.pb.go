@@ -618,7 +618,10 @@ type AgentView struct {
 	Maintenance *Window `protobuf:"bytes,19,opt,name=maintenance,proto3" json:"maintenance,omitempty"`
 	// How frameworks have answered the request to leave until then, by their IDs:
 	// accepted, declined or asked.
-	Leaving       map[string]string `protobuf:"bytes,20,rep,name=leaving,proto3" json:"leaving,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	Leaving map[string]string `protobuf:"bytes,20,rep,name=leaving,proto3" json:"leaving,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// The gap (R28): what tasks asked for and leave unused, as revocable resources; tasks
+	// and offers may hold some of it.
+	Revocable     *structpb.Struct `protobuf:"bytes,21,opt,name=revocable,proto3" json:"revocable,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -789,6 +792,13 @@ func (x *AgentView) GetMaintenance() *Window {
 func (x *AgentView) GetLeaving() map[string]string {
 	if x != nil {
 		return x.Leaving
+	}
+	return nil
+}
+
+func (x *AgentView) GetRevocable() *structpb.Struct {
+	if x != nil {
+		return x.Revocable
 	}
 	return nil
 }
@@ -3503,7 +3513,7 @@ const file_api_v1_operator_proto_rawDesc = "" +
 	"\x13ListMastersResponse\x12+\n" +
 	"\x05items\x18\x01 \x03(\v2\x15.tender.v1.MasterViewR\x05items\x12&\n" +
 	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\x12#\n" +
-	"\rapplied_index\x18\x03 \x01(\x04R\fappliedIndex\"\xf6\x06\n" +
+	"\rapplied_index\x18\x03 \x01(\x04R\fappliedIndex\"\xad\a\n" +
 	"\tAgentView\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1a\n" +
 	"\bhostname\x18\x02 \x01(\tR\bhostname\x12\x14\n" +
@@ -3527,7 +3537,8 @@ const file_api_v1_operator_proto_rawDesc = "" +
 	"\x05usage\x18\x11 \x01(\v2\x10.tender.v1.UsageR\x05usage\x126\n" +
 	"\badmitted\x18\x12 \x01(\v2\x1a.google.protobuf.TimestampR\badmitted\x123\n" +
 	"\vmaintenance\x18\x13 \x01(\v2\x11.tender.v1.WindowR\vmaintenance\x12;\n" +
-	"\aleaving\x18\x14 \x03(\v2!.tender.v1.AgentView.LeavingEntryR\aleaving\x1a=\n" +
+	"\aleaving\x18\x14 \x03(\v2!.tender.v1.AgentView.LeavingEntryR\aleaving\x125\n" +
+	"\trevocable\x18\x15 \x01(\v2\x17.google.protobuf.StructR\trevocable\x1a=\n" +
 	"\x0fAttributesEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a:\n" +
@@ -3901,104 +3912,105 @@ var file_api_v1_operator_proto_depIdxs = []int32{
 	54, // 10: tender.v1.AgentView.admitted:type_name -> google.protobuf.Timestamp
 	57, // 11: tender.v1.AgentView.maintenance:type_name -> tender.v1.Window
 	48, // 12: tender.v1.AgentView.leaving:type_name -> tender.v1.AgentView.LeavingEntry
-	7,  // 13: tender.v1.ListAgentsResponse.items:type_name -> tender.v1.AgentView
-	54, // 14: tender.v1.FrameworkView.since:type_name -> google.protobuf.Timestamp
-	55, // 15: tender.v1.FrameworkView.allocated:type_name -> google.protobuf.Struct
-	55, // 16: tender.v1.FrameworkView.offered:type_name -> google.protobuf.Struct
-	58, // 17: tender.v1.FrameworkView.failover_timeout:type_name -> google.protobuf.Duration
-	49, // 18: tender.v1.FrameworkView.labels:type_name -> tender.v1.FrameworkView.LabelsEntry
-	50, // 19: tender.v1.FrameworkView.endpoints:type_name -> tender.v1.FrameworkView.EndpointsEntry
-	10, // 20: tender.v1.FrameworkView.demand:type_name -> tender.v1.DemandView
-	54, // 21: tender.v1.FrameworkView.admitted:type_name -> google.protobuf.Timestamp
-	55, // 22: tender.v1.DemandView.resources:type_name -> google.protobuf.Struct
-	9,  // 23: tender.v1.ListFrameworksResponse.items:type_name -> tender.v1.FrameworkView
-	55, // 24: tender.v1.TaskView.resources:type_name -> google.protobuf.Struct
-	54, // 25: tender.v1.TaskView.launched:type_name -> google.protobuf.Timestamp
-	54, // 26: tender.v1.TaskView.since:type_name -> google.protobuf.Timestamp
-	51, // 27: tender.v1.TaskView.labels:type_name -> tender.v1.TaskView.LabelsEntry
-	52, // 28: tender.v1.TaskView.ports:type_name -> tender.v1.TaskView.PortsEntry
-	56, // 29: tender.v1.TaskView.usage:type_name -> tender.v1.Usage
-	59, // 30: tender.v1.TaskView.command:type_name -> tender.v1.Command
-	12, // 31: tender.v1.ListTasksResponse.items:type_name -> tender.v1.TaskView
-	55, // 32: tender.v1.OfferView.resources:type_name -> google.protobuf.Struct
-	54, // 33: tender.v1.OfferView.since:type_name -> google.protobuf.Timestamp
-	54, // 34: tender.v1.OfferView.expires:type_name -> google.protobuf.Timestamp
-	14, // 35: tender.v1.ListOffersResponse.items:type_name -> tender.v1.OfferView
-	55, // 36: tender.v1.RoleView.guarantee:type_name -> google.protobuf.Struct
-	55, // 37: tender.v1.RoleView.limit:type_name -> google.protobuf.Struct
-	55, // 38: tender.v1.RoleView.allocated:type_name -> google.protobuf.Struct
-	55, // 39: tender.v1.RoleView.offered:type_name -> google.protobuf.Struct
-	55, // 40: tender.v1.RoleView.reserved:type_name -> google.protobuf.Struct
-	16, // 41: tender.v1.ListRolesResponse.items:type_name -> tender.v1.RoleView
-	20, // 42: tender.v1.ExplainResponse.agents:type_name -> tender.v1.ExplainedAgent
-	58, // 43: tender.v1.KillTaskRequest.grace:type_name -> google.protobuf.Duration
-	0,  // 44: tender.v1.MarkAgentRequest.action:type_name -> tender.v1.AgentAction
-	58, // 45: tender.v1.MarkAgentRequest.grace:type_name -> google.protobuf.Duration
-	57, // 46: tender.v1.SetMaintenanceRequest.window:type_name -> tender.v1.Window
-	60, // 47: tender.v1.ReserveRequest.action:type_name -> tender.v1.OperationKind
-	30, // 48: tender.v1.ListPeersResponse.items:type_name -> tender.v1.RaftPeer
-	53, // 49: tender.v1.ListPeersResponse.term:type_name -> tender.v1.Term
-	39, // 50: tender.v1.StoreGetRequest.session:type_name -> tender.v1.StoreSession
-	39, // 51: tender.v1.StorePutRequest.session:type_name -> tender.v1.StoreSession
-	39, // 52: tender.v1.StoreDeleteRequest.session:type_name -> tender.v1.StoreSession
-	39, // 53: tender.v1.StoreListRequest.session:type_name -> tender.v1.StoreSession
-	40, // 54: tender.v1.StoreListResponse.items:type_name -> tender.v1.StoreEntry
-	39, // 55: tender.v1.StoreWatchRequest.session:type_name -> tender.v1.StoreSession
-	3,  // 56: tender.v1.OperatorService.GetCluster:input_type -> tender.v1.GetClusterRequest
-	1,  // 57: tender.v1.OperatorService.ListMasters:input_type -> tender.v1.ListRequest
-	1,  // 58: tender.v1.OperatorService.ListAgents:input_type -> tender.v1.ListRequest
-	1,  // 59: tender.v1.OperatorService.ListFrameworks:input_type -> tender.v1.ListRequest
-	2,  // 60: tender.v1.OperatorService.ListTasks:input_type -> tender.v1.ListTasksRequest
-	1,  // 61: tender.v1.OperatorService.ListOffers:input_type -> tender.v1.ListRequest
-	1,  // 62: tender.v1.OperatorService.ListRoles:input_type -> tender.v1.ListRequest
-	18, // 63: tender.v1.OperatorService.Explain:input_type -> tender.v1.ExplainRequest
-	21, // 64: tender.v1.OperatorService.KillTask:input_type -> tender.v1.KillTaskRequest
-	23, // 65: tender.v1.OperatorService.RemoveFramework:input_type -> tender.v1.RemoveFrameworkRequest
-	24, // 66: tender.v1.OperatorService.MarkAgent:input_type -> tender.v1.MarkAgentRequest
-	25, // 67: tender.v1.OperatorService.SetMaintenance:input_type -> tender.v1.SetMaintenanceRequest
-	27, // 68: tender.v1.OperatorService.Reserve:input_type -> tender.v1.ReserveRequest
-	28, // 69: tender.v1.OperatorService.SetRole:input_type -> tender.v1.SetRoleRequest
-	29, // 70: tender.v1.RaftService.ListPeers:input_type -> tender.v1.ListPeersRequest
-	32, // 71: tender.v1.RaftService.AddPeer:input_type -> tender.v1.AddPeerRequest
-	33, // 72: tender.v1.RaftService.RemovePeer:input_type -> tender.v1.RemovePeerRequest
-	34, // 73: tender.v1.RaftService.TransferLeader:input_type -> tender.v1.TransferLeaderRequest
-	35, // 74: tender.v1.RaftService.SaveSnapshot:input_type -> tender.v1.SaveSnapshotRequest
-	37, // 75: tender.v1.RaftService.StateHash:input_type -> tender.v1.StateHashRequest
-	41, // 76: tender.v1.StoreService.Get:input_type -> tender.v1.StoreGetRequest
-	42, // 77: tender.v1.StoreService.Put:input_type -> tender.v1.StorePutRequest
-	43, // 78: tender.v1.StoreService.Delete:input_type -> tender.v1.StoreDeleteRequest
-	44, // 79: tender.v1.StoreService.List:input_type -> tender.v1.StoreListRequest
-	46, // 80: tender.v1.StoreService.Watch:input_type -> tender.v1.StoreWatchRequest
-	4,  // 81: tender.v1.OperatorService.GetCluster:output_type -> tender.v1.ClusterView
-	6,  // 82: tender.v1.OperatorService.ListMasters:output_type -> tender.v1.ListMastersResponse
-	8,  // 83: tender.v1.OperatorService.ListAgents:output_type -> tender.v1.ListAgentsResponse
-	11, // 84: tender.v1.OperatorService.ListFrameworks:output_type -> tender.v1.ListFrameworksResponse
-	13, // 85: tender.v1.OperatorService.ListTasks:output_type -> tender.v1.ListTasksResponse
-	15, // 86: tender.v1.OperatorService.ListOffers:output_type -> tender.v1.ListOffersResponse
-	17, // 87: tender.v1.OperatorService.ListRoles:output_type -> tender.v1.ListRolesResponse
-	19, // 88: tender.v1.OperatorService.Explain:output_type -> tender.v1.ExplainResponse
-	22, // 89: tender.v1.OperatorService.KillTask:output_type -> tender.v1.KillTaskResponse
-	26, // 90: tender.v1.OperatorService.RemoveFramework:output_type -> tender.v1.ActionResponse
-	26, // 91: tender.v1.OperatorService.MarkAgent:output_type -> tender.v1.ActionResponse
-	26, // 92: tender.v1.OperatorService.SetMaintenance:output_type -> tender.v1.ActionResponse
-	26, // 93: tender.v1.OperatorService.Reserve:output_type -> tender.v1.ActionResponse
-	16, // 94: tender.v1.OperatorService.SetRole:output_type -> tender.v1.RoleView
-	31, // 95: tender.v1.RaftService.ListPeers:output_type -> tender.v1.ListPeersResponse
-	26, // 96: tender.v1.RaftService.AddPeer:output_type -> tender.v1.ActionResponse
-	26, // 97: tender.v1.RaftService.RemovePeer:output_type -> tender.v1.ActionResponse
-	26, // 98: tender.v1.RaftService.TransferLeader:output_type -> tender.v1.ActionResponse
-	36, // 99: tender.v1.RaftService.SaveSnapshot:output_type -> tender.v1.SnapshotChunk
-	38, // 100: tender.v1.RaftService.StateHash:output_type -> tender.v1.StateHashResponse
-	40, // 101: tender.v1.StoreService.Get:output_type -> tender.v1.StoreEntry
-	40, // 102: tender.v1.StoreService.Put:output_type -> tender.v1.StoreEntry
-	40, // 103: tender.v1.StoreService.Delete:output_type -> tender.v1.StoreEntry
-	45, // 104: tender.v1.StoreService.List:output_type -> tender.v1.StoreListResponse
-	40, // 105: tender.v1.StoreService.Watch:output_type -> tender.v1.StoreEntry
-	81, // [81:106] is the sub-list for method output_type
-	56, // [56:81] is the sub-list for method input_type
-	56, // [56:56] is the sub-list for extension type_name
-	56, // [56:56] is the sub-list for extension extendee
-	0,  // [0:56] is the sub-list for field type_name
+	55, // 13: tender.v1.AgentView.revocable:type_name -> google.protobuf.Struct
+	7,  // 14: tender.v1.ListAgentsResponse.items:type_name -> tender.v1.AgentView
+	54, // 15: tender.v1.FrameworkView.since:type_name -> google.protobuf.Timestamp
+	55, // 16: tender.v1.FrameworkView.allocated:type_name -> google.protobuf.Struct
+	55, // 17: tender.v1.FrameworkView.offered:type_name -> google.protobuf.Struct
+	58, // 18: tender.v1.FrameworkView.failover_timeout:type_name -> google.protobuf.Duration
+	49, // 19: tender.v1.FrameworkView.labels:type_name -> tender.v1.FrameworkView.LabelsEntry
+	50, // 20: tender.v1.FrameworkView.endpoints:type_name -> tender.v1.FrameworkView.EndpointsEntry
+	10, // 21: tender.v1.FrameworkView.demand:type_name -> tender.v1.DemandView
+	54, // 22: tender.v1.FrameworkView.admitted:type_name -> google.protobuf.Timestamp
+	55, // 23: tender.v1.DemandView.resources:type_name -> google.protobuf.Struct
+	9,  // 24: tender.v1.ListFrameworksResponse.items:type_name -> tender.v1.FrameworkView
+	55, // 25: tender.v1.TaskView.resources:type_name -> google.protobuf.Struct
+	54, // 26: tender.v1.TaskView.launched:type_name -> google.protobuf.Timestamp
+	54, // 27: tender.v1.TaskView.since:type_name -> google.protobuf.Timestamp
+	51, // 28: tender.v1.TaskView.labels:type_name -> tender.v1.TaskView.LabelsEntry
+	52, // 29: tender.v1.TaskView.ports:type_name -> tender.v1.TaskView.PortsEntry
+	56, // 30: tender.v1.TaskView.usage:type_name -> tender.v1.Usage
+	59, // 31: tender.v1.TaskView.command:type_name -> tender.v1.Command
+	12, // 32: tender.v1.ListTasksResponse.items:type_name -> tender.v1.TaskView
+	55, // 33: tender.v1.OfferView.resources:type_name -> google.protobuf.Struct
+	54, // 34: tender.v1.OfferView.since:type_name -> google.protobuf.Timestamp
+	54, // 35: tender.v1.OfferView.expires:type_name -> google.protobuf.Timestamp
+	14, // 36: tender.v1.ListOffersResponse.items:type_name -> tender.v1.OfferView
+	55, // 37: tender.v1.RoleView.guarantee:type_name -> google.protobuf.Struct
+	55, // 38: tender.v1.RoleView.limit:type_name -> google.protobuf.Struct
+	55, // 39: tender.v1.RoleView.allocated:type_name -> google.protobuf.Struct
+	55, // 40: tender.v1.RoleView.offered:type_name -> google.protobuf.Struct
+	55, // 41: tender.v1.RoleView.reserved:type_name -> google.protobuf.Struct
+	16, // 42: tender.v1.ListRolesResponse.items:type_name -> tender.v1.RoleView
+	20, // 43: tender.v1.ExplainResponse.agents:type_name -> tender.v1.ExplainedAgent
+	58, // 44: tender.v1.KillTaskRequest.grace:type_name -> google.protobuf.Duration
+	0,  // 45: tender.v1.MarkAgentRequest.action:type_name -> tender.v1.AgentAction
+	58, // 46: tender.v1.MarkAgentRequest.grace:type_name -> google.protobuf.Duration
+	57, // 47: tender.v1.SetMaintenanceRequest.window:type_name -> tender.v1.Window
+	60, // 48: tender.v1.ReserveRequest.action:type_name -> tender.v1.OperationKind
+	30, // 49: tender.v1.ListPeersResponse.items:type_name -> tender.v1.RaftPeer
+	53, // 50: tender.v1.ListPeersResponse.term:type_name -> tender.v1.Term
+	39, // 51: tender.v1.StoreGetRequest.session:type_name -> tender.v1.StoreSession
+	39, // 52: tender.v1.StorePutRequest.session:type_name -> tender.v1.StoreSession
+	39, // 53: tender.v1.StoreDeleteRequest.session:type_name -> tender.v1.StoreSession
+	39, // 54: tender.v1.StoreListRequest.session:type_name -> tender.v1.StoreSession
+	40, // 55: tender.v1.StoreListResponse.items:type_name -> tender.v1.StoreEntry
+	39, // 56: tender.v1.StoreWatchRequest.session:type_name -> tender.v1.StoreSession
+	3,  // 57: tender.v1.OperatorService.GetCluster:input_type -> tender.v1.GetClusterRequest
+	1,  // 58: tender.v1.OperatorService.ListMasters:input_type -> tender.v1.ListRequest
+	1,  // 59: tender.v1.OperatorService.ListAgents:input_type -> tender.v1.ListRequest
+	1,  // 60: tender.v1.OperatorService.ListFrameworks:input_type -> tender.v1.ListRequest
+	2,  // 61: tender.v1.OperatorService.ListTasks:input_type -> tender.v1.ListTasksRequest
+	1,  // 62: tender.v1.OperatorService.ListOffers:input_type -> tender.v1.ListRequest
+	1,  // 63: tender.v1.OperatorService.ListRoles:input_type -> tender.v1.ListRequest
+	18, // 64: tender.v1.OperatorService.Explain:input_type -> tender.v1.ExplainRequest
+	21, // 65: tender.v1.OperatorService.KillTask:input_type -> tender.v1.KillTaskRequest
+	23, // 66: tender.v1.OperatorService.RemoveFramework:input_type -> tender.v1.RemoveFrameworkRequest
+	24, // 67: tender.v1.OperatorService.MarkAgent:input_type -> tender.v1.MarkAgentRequest
+	25, // 68: tender.v1.OperatorService.SetMaintenance:input_type -> tender.v1.SetMaintenanceRequest
+	27, // 69: tender.v1.OperatorService.Reserve:input_type -> tender.v1.ReserveRequest
+	28, // 70: tender.v1.OperatorService.SetRole:input_type -> tender.v1.SetRoleRequest
+	29, // 71: tender.v1.RaftService.ListPeers:input_type -> tender.v1.ListPeersRequest
+	32, // 72: tender.v1.RaftService.AddPeer:input_type -> tender.v1.AddPeerRequest
+	33, // 73: tender.v1.RaftService.RemovePeer:input_type -> tender.v1.RemovePeerRequest
+	34, // 74: tender.v1.RaftService.TransferLeader:input_type -> tender.v1.TransferLeaderRequest
+	35, // 75: tender.v1.RaftService.SaveSnapshot:input_type -> tender.v1.SaveSnapshotRequest
+	37, // 76: tender.v1.RaftService.StateHash:input_type -> tender.v1.StateHashRequest
+	41, // 77: tender.v1.StoreService.Get:input_type -> tender.v1.StoreGetRequest
+	42, // 78: tender.v1.StoreService.Put:input_type -> tender.v1.StorePutRequest
+	43, // 79: tender.v1.StoreService.Delete:input_type -> tender.v1.StoreDeleteRequest
+	44, // 80: tender.v1.StoreService.List:input_type -> tender.v1.StoreListRequest
+	46, // 81: tender.v1.StoreService.Watch:input_type -> tender.v1.StoreWatchRequest
+	4,  // 82: tender.v1.OperatorService.GetCluster:output_type -> tender.v1.ClusterView
+	6,  // 83: tender.v1.OperatorService.ListMasters:output_type -> tender.v1.ListMastersResponse
+	8,  // 84: tender.v1.OperatorService.ListAgents:output_type -> tender.v1.ListAgentsResponse
+	11, // 85: tender.v1.OperatorService.ListFrameworks:output_type -> tender.v1.ListFrameworksResponse
+	13, // 86: tender.v1.OperatorService.ListTasks:output_type -> tender.v1.ListTasksResponse
+	15, // 87: tender.v1.OperatorService.ListOffers:output_type -> tender.v1.ListOffersResponse
+	17, // 88: tender.v1.OperatorService.ListRoles:output_type -> tender.v1.ListRolesResponse
+	19, // 89: tender.v1.OperatorService.Explain:output_type -> tender.v1.ExplainResponse
+	22, // 90: tender.v1.OperatorService.KillTask:output_type -> tender.v1.KillTaskResponse
+	26, // 91: tender.v1.OperatorService.RemoveFramework:output_type -> tender.v1.ActionResponse
+	26, // 92: tender.v1.OperatorService.MarkAgent:output_type -> tender.v1.ActionResponse
+	26, // 93: tender.v1.OperatorService.SetMaintenance:output_type -> tender.v1.ActionResponse
+	26, // 94: tender.v1.OperatorService.Reserve:output_type -> tender.v1.ActionResponse
+	16, // 95: tender.v1.OperatorService.SetRole:output_type -> tender.v1.RoleView
+	31, // 96: tender.v1.RaftService.ListPeers:output_type -> tender.v1.ListPeersResponse
+	26, // 97: tender.v1.RaftService.AddPeer:output_type -> tender.v1.ActionResponse
+	26, // 98: tender.v1.RaftService.RemovePeer:output_type -> tender.v1.ActionResponse
+	26, // 99: tender.v1.RaftService.TransferLeader:output_type -> tender.v1.ActionResponse
+	36, // 100: tender.v1.RaftService.SaveSnapshot:output_type -> tender.v1.SnapshotChunk
+	38, // 101: tender.v1.RaftService.StateHash:output_type -> tender.v1.StateHashResponse
+	40, // 102: tender.v1.StoreService.Get:output_type -> tender.v1.StoreEntry
+	40, // 103: tender.v1.StoreService.Put:output_type -> tender.v1.StoreEntry
+	40, // 104: tender.v1.StoreService.Delete:output_type -> tender.v1.StoreEntry
+	45, // 105: tender.v1.StoreService.List:output_type -> tender.v1.StoreListResponse
+	40, // 106: tender.v1.StoreService.Watch:output_type -> tender.v1.StoreEntry
+	82, // [82:107] is the sub-list for method output_type
+	57, // [57:82] is the sub-list for method input_type
+	57, // [57:57] is the sub-list for extension type_name
+	57, // [57:57] is the sub-list for extension extendee
+	0,  // [0:57] is the sub-list for field type_name
 }
 
 func init() { file_api_v1_operator_proto_init() }

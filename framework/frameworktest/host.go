@@ -177,8 +177,10 @@ func (h *host) endAll() {
 	}
 }
 
-// hold and free keep the book of what really runs; promise 1 is held against it.
+// hold and free keep the book of what really runs; promise 1 is held against it. What is
+// revocable stands aside: it is what others have and leave unused.
 func (h *host) hold(resources api.Resources) {
+	resources = resources.Firm()
 	h.mu.Lock()
 	h.used = h.used.Plus(resources)
 	used := h.used
@@ -191,7 +193,7 @@ func (h *host) hold(resources api.Resources) {
 func (h *host) free(resources api.Resources) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.used = h.used.Without(resources)
+	h.used = h.used.Without(resources.Firm())
 }
 
 // begins and ends do that for a task.

@@ -79,6 +79,7 @@ func (a *App) describeAgent(ctx context.Context, c *client.Client, v *apiv1.Agen
 		{"Offered", show.Resources(v.GetOffered())},
 		{"Free", show.Resources(v.GetFree())},
 		{"Really used", usageOf(v.GetUsage())},
+		{"Revocable", show.Resources(v.GetRevocable())},
 		{"Attributes", show.Pairs(v.GetAttributes())},
 		{"Region", v.GetRegion()},
 		{"Zone", v.GetZone()},

@@ -84,6 +84,7 @@ func (f *masterFlags) timeFlags(flags *pflag.FlagSet) {
 	flags.DurationVar(&t.RecoveryHold, "recovery-hold", 10*time.Second, "after a failover roles with a limit wait for missing agents")
 	flags.DurationVar(&t.FailoverTimeout, "failover-timeout", 10*time.Minute, "tasks outlive a framework that says no time of its own")
 	flags.DurationVar(&t.PreemptionGrace, "preemption-grace", 10*time.Second, "between asking a task back and killing it")
+	flags.IntVar(&t.RevocableMargin, "revocable-margin", 10, "percent of an agent that is never offered as revocable; 100 offers none")
 }
 
 func (f *masterFlags) config(d *daemon) (master.Config, error) {
@@ -134,6 +135,9 @@ func (f *masterFlags) check() (wrong []error) {
 	}
 	if f.storeBytes < 1 || f.storeBytes > 1<<30 {
 		wrong = append(wrong, fmt.Errorf("--store-bytes-max is %d; write a number of bytes from 1 to %d, which is 1 GiB", f.storeBytes, 1<<30))
+	}
+	if margin := f.times.RevocableMargin; margin < 1 || margin > 100 {
+		wrong = append(wrong, fmt.Errorf("--revocable-margin is %d; write percents from 1 to 100", margin))
 	}
 	if f.times.GoneAfter < 0 {
 		wrong = append(wrong, fmt.Errorf("--gone-after is %v; write a time such as 168h, or 0 for never", f.times.GoneAfter))

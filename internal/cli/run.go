@@ -28,6 +28,7 @@ type runFlags struct {
 	labels                map[string]string
 	grace                 time.Duration
 	shell, retry, quiet   bool
+	revocable             bool
 }
 
 func (a *App) runCommand() *cobra.Command {
@@ -63,7 +64,8 @@ func (a *App) runCommand() *cobra.Command {
 	flags.StringToStringVar(&f.labels, "label", nil, "NAME=VALUE of the tasks; repeatable")
 	flags.DurationVar(&f.grace, "grace", 0, "time between SIGTERM and SIGKILL (default 5s)")
 	flags.BoolVar(&f.shell, "shell", false, "COMMAND is a line for /bin/sh")
-	flags.BoolVar(&f.retry, "retry", false, "start a task again whose agent was lost")
+	flags.BoolVar(&f.retry, "retry", false, "start a task again whose agent was lost, or that was revoked")
+	flags.BoolVar(&f.revocable, "revocable", false, "take cpus and mem that other tasks leave unused; the task is killed (REVOKED) when they need them")
 	flags.BoolVarP(&f.quiet, "quiet", "q", false, "say nothing beside the tasks' output and errors")
 	a.completeFlags(command)
 	command.RunE = func(command *cobra.Command, args []string) error {
@@ -85,7 +87,7 @@ func (a *App) run(ctx context.Context, c *client.Client, f runFlags, task api.Ta
 	}
 	code, err := run.Run(ctx, run.Config{
 		Masters: c.Masters(), Operator: c.Operator(), Name: task.Name, Role: api.Role(f.role), Task: task,
-		Instances: f.instances, Constraint: conjunction(f.constraints), Retry: f.retry,
+		Instances: f.instances, Constraint: conjunction(f.constraints), Retry: f.retry, Revocable: f.revocable,
 		Stdout: a.Stdout, Stderr: a.Stderr, Say: a.sayUnless(f.quiet), Progress: a.Terminal && !f.quiet,
 	})
 	var stop interrupted

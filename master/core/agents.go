@@ -55,10 +55,12 @@ type agent struct {
 	drainAsk  bool // MarkDrained is proposed
 	drainSent bool // the agent has been told to drain in this session
 
-	window      api.Window // its maintenance, as last seen in the registry
-	maintenance deadline   // its begin, then its end
-	away        bool       // the window has come
-	marked      api.Mark   // as last seen in the registry
+	window      api.Window    // its maintenance, as last seen in the registry
+	maintenance deadline      // its begin, then its end
+	away        bool          // the window has come
+	marked      api.Mark      // as last seen in the registry
+	gapTold     api.Resources // to the policy
+	stale       deadline      // when its last sample says nothing any more (R28)
 }
 
 // newAgent makes the picture of an admitted agent that has not been heard of.
@@ -75,6 +77,8 @@ func (c *Core) newAgent(id api.AgentID) *agent {
 	a.clock.alive = true
 	a.clock.due = func() { c.agentDue(a) }
 	a.maintenance.due = func() { c.maintenanceDue(a) }
+	a.stale.alive = true
+	a.stale.due = func() { c.closeGap(a, "its last sample of what is used is older than two heartbeats") }
 	c.agents[id] = a
 	c.describeAgent(a)
 	a.marked = c.marks(a)
@@ -224,7 +228,8 @@ func (c *Core) offerAgent(a *agent) {
 	if why == a.offerable {
 		return
 	}
-	a.offerable = why
+	gap := c.gapToTell(a)
+	a.offerable, a.gapTold = why, gap
 	if a.tombstone {
 		c.policy.RemoveAgent(a.id)
 		return
@@ -232,7 +237,7 @@ func (c *Core) offerAgent(a *agent) {
 	c.policy.SetAgent(allocator.Agent{
 		ID:         a.id,
 		Hostname:   a.info.Hostname,
-		Total:      a.total,
+		Total:      a.total.Plus(gap),
 		Attributes: a.info.Attributes,
 		Region:     a.info.Region,
 		Zone:       a.info.Zone,

@@ -237,8 +237,8 @@ func (c *Core) dropLink(a *agent, why string) {
 	delete(c.links, a.link.conn)
 	a.link.agent, a.link, a.report = nil, nil, nil
 	a.reported, a.gone = false, why
-	c.forgetUse(a)
 	c.rescindAll(a.offers, "the agent is disconnected: "+why)
+	c.forgetUse(a)
 	c.withdrawInverses(a, "the agent is disconnected")
 	for _, t := range a.sortedTasks() {
 		c.killPending(t)

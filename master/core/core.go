@@ -30,6 +30,10 @@ type Config struct {
 	FailoverTimeout   time.Duration // of frameworks that say none. Default 10 min
 	PreemptionGrace   time.Duration // between an inverse offer and the kill. Default 10 s
 	StoreBytesMax     int64         // of all frameworks' stores together. Default and most 1 GiB
+	// RevocableMargin is the part of each agent's cpus and mem, in percent, that is kept out of
+	// what is offered as revocable (R28). Default 10. Small uses more and revokes more often;
+	// 100 offers nothing.
+	RevocableMargin int
 
 	// Debug asks for the decisions of every day too: offers, launches, statuses. At
 	// thousands of tasks a second they cost more than the decisions. Default: not.
@@ -50,6 +54,9 @@ func (c Config) withDefaults() Config {
 	fill(&c.RecoveryHold, 10*time.Second)
 	fill(&c.FailoverTimeout, 10*time.Minute)
 	fill(&c.PreemptionGrace, 10*time.Second)
+	if c.RevocableMargin == 0 {
+		c.RevocableMargin = 10
+	}
 	if c.Client == "" {
 		c.Client = string(c.Master)
 	}
@@ -83,8 +90,9 @@ type Core struct {
 	owing      []*session                     // to whom something is still to be told
 	pending    map[proposalKey]*proposal      // proposed, outcome not known yet
 	deadlines  deadlines
-	awaited    map[api.AgentID]bool // for whom the recovery hold waits (R20)
-	returning  []api.AgentID        // may know tasks of terms before; those in front that are back are skipped (R8)
+	awaited    map[api.AgentID]bool     // for whom the recovery hold waits (R20)
+	returning  []api.AgentID            // may know tasks of terms before; those in front that are back are skipped (R8)
+	takers     map[api.FrameworkID]bool // frameworks that take revocable resources
 	hold       deadline
 	expiry     deadline // of what the registry remembers of the past
 	stubs      int      // of all agents
@@ -116,6 +124,7 @@ func New(config Config, state *registry.State, term api.Term, policy allocator.A
 		inverses:   make(map[api.OfferID]*inverse),
 		pending:    make(map[proposalKey]*proposal),
 		awaited:    make(map[api.AgentID]bool),
+		takers:     make(map[api.FrameworkID]bool),
 	}
 	c.recoverRoles()
 	c.recoverFrameworks()

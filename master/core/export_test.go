@@ -60,7 +60,9 @@ func checkAgent(a *agent) error {
 		return fmt.Errorf("%v is used, its ledger says %v", used, a.used)
 	case !offered.Equal(a.offered):
 		return fmt.Errorf("%v is offered, its ledger says %v", offered, a.offered)
-	case !a.over && !a.total.Contains(used.Plus(offered)):
+	case len(a.accepts) == 0 && !a.overGap().IsZero():
+		return fmt.Errorf("%v of what is revocable is offered beyond the gap of %v; %v is used", a.overGap(), a.gap, a.used)
+	case !a.over && !a.total.Contains(used.Plus(offered).Firm()):
 		return fmt.Errorf("oversold: %v used, %v offered of %v", used, offered, a.total)
 	}
 	return nil

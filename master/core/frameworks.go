@@ -90,6 +90,9 @@ func (c *Core) frameworkAdmitted(id api.FrameworkID) {
 	before := fw.info.Roles
 	fw.info = known.Framework
 	c.leaveRoles(fw, before)
+	if !fw.info.Revocable {
+		c.rescindRevocable(fw, "the framework takes no revocable resources any more")
+	}
 	if fw.info.Standby {
 		c.standbys[fw.info.Name] = id
 	}
@@ -119,6 +122,7 @@ func (c *Core) leaveRoles(fw *framework, before []api.Role) {
 
 // describeToPolicy tells the allocator what it needs to know.
 func (c *Core) describeToPolicy(fw *framework) {
+	c.takesRevocable(fw, fw.info.Revocable && !fw.removed)
 	c.policy.SetFramework(allocator.Framework{
 		ID:         fw.id,
 		Name:       fw.info.Name,

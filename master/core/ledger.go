@@ -7,9 +7,11 @@ import (
 
 // ledger is one agent's books: what tasks and executors use, what open offers hold.
 // Holds: used and offered together are within the total, unless the agent itself
-// reported more than it has (R25, promise 1).
+// reported more than it has (R25, promise 1). What is revocable stands aside: an offer of
+// it is made only within the gap, which may then shrink below what tasks hold (R28).
 type ledger struct {
-	total   api.Resources
+	total   api.Resources // without what is revocable
+	gap     api.Resources // what is revocable, held or not
 	used    api.Resources // by tasks and executors
 	offered api.Resources // by open offers
 	// over: the agent reported more in use than it has; until enough of it ends,
@@ -18,10 +20,28 @@ type ledger struct {
 }
 
 // free is what nobody uses or holds.
-func (l *ledger) free() api.Resources { return l.total.Without(l.used.Plus(l.offered)) }
+func (l *ledger) free() api.Resources { return l.whole().Without(l.used.Plus(l.offered)) }
+
+// whole is what there is to offer, firm and revocable.
+func (l *ledger) whole() api.Resources {
+	if l.gap.IsZero() {
+		return l.total
+	}
+	return l.total.Plus(l.gap)
+}
+
+// overGap is what offers and tasks hold of what is revocable beyond what there is.
+func (l *ledger) overGap() api.Resources {
+	if !l.offered.HasRevocable() {
+		return api.Resources{}
+	}
+	return l.used.Plus(l.offered).Revocable().Without(l.gap)
+}
 
 // left is how much of a scalar would be free without open offers.
-func (l *ledger) left(name string) api.Milli { return l.total.Scalar(name) - l.used.Scalar(name) }
+func (l *ledger) left(name string) api.Milli {
+	return l.total.Scalar(name) - l.used.Firm().Scalar(name)
+}
 
 // offer books what a new offer holds; false when it is not free.
 func (l *ledger) offer(resources api.Resources) bool {
@@ -79,9 +99,10 @@ func (l *ledger) balance(id api.AgentID) {
 	}
 }
 
-// holdsBoth says that total contains a and b together. It is asked with every launch,
-// so it makes no sum.
+// holdsBoth says that total contains what is firm of a and b together. It is asked with
+// every launch, so it makes no sum.
 func holdsBoth(total, a, b api.Resources) bool {
+	a, b = a.Firm(), b.Firm()
 	if !total.Contains(a) || !total.Contains(b) {
 		return false
 	}

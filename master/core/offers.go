@@ -67,6 +67,8 @@ func (c *Core) makeOffer(claim allocator.Claim) (*offer, error) {
 		return nil, fmt.Errorf("the agent may not be offered")
 	case claim.Resources.IsZero():
 		return nil, fmt.Errorf("it holds nothing")
+	case !fw.info.Revocable && claim.Resources.HasRevocable():
+		return nil, fmt.Errorf("the framework takes no revocable resources")
 	case !claim.Resources.UsableBy(claim.Role).Equal(claim.Resources):
 		return nil, fmt.Errorf("%v is reserved for others than role %q", claim.Resources, claim.Role)
 	case !a.offer(claim.Resources):

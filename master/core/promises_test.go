@@ -22,11 +22,11 @@ func (x *chaos) watchOffers(event protocol.SchedulerEvent) {
 	case protocol.Offers:
 		offered := make(map[api.Role]api.Resources) // what is reserved counts before it is offered
 		for _, offer := range event.Offers {
-			offered[offer.Role] = offered[offer.Role].Plus(offer.Resources.UsableBy(""))
+			offered[offer.Role] = offered[offer.Role].Plus(offer.Resources.UsableBy("").Firm())
 		}
 		for _, v := range x.core.Roles(core.Query{}).Items {
 			for _, limit := range v.Limit.Items() {
-				if used := v.Allocated.Plain().Plus(v.Offered.Plain()).Scalar(limit.Name); used > limit.Scalar && offered[v.Role].Scalar(limit.Name) > 0 {
+				if used := v.Allocated.Firm().Plain().Plus(v.Offered.Firm().Plain()).Scalar(limit.Name); used > limit.Scalar && offered[v.Role].Scalar(limit.Name) > 0 {
 					x.t.Fatalf("%s is offered more: %v of %s used and offered, its limit is %v\n%s", v.Role, used, limit.Name, limit.Scalar, tail(x.out.String()))
 				}
 			}
@@ -67,7 +67,11 @@ func (x *chaos) takesAll(fw api.Framework, role api.Role) {
 		if a.State != api.AgentRunning && a.State != api.AgentBusy || a.Marks != 0 {
 			continue
 		}
-		if left := a.Free.UsableBy(role); worthOffering(left.Plain()) {
+		left := a.Free.UsableBy(role)
+		if !fw.Revocable {
+			left = left.Firm()
+		}
+		if worthOffering(left.Plain()) {
 			why, _ := x.core.Explain(string(fw.ID), string(a.Agent.ID), x.now)
 			x.t.Fatalf("%v of %s is free and nobody has it, though %s wants anything in role %s; explain says %v\n%s",
 				left, a.Agent.ID, fw.ID, role, why, tail(x.out.String()))

@@ -84,6 +84,8 @@ var actions = []action{
 	{"mark", (*chaos).markSome},
 	{"role", (*chaos).setRole},
 	{"demand", (*chaos).demandSome},
+	{"use", (*chaos).useSome}, {"use", (*chaos).useSome},
+	{"revoke", (*chaos).revokeSome},
 	{"quorum", func(x *chaos, pick int) { x.stopped = pick%2 == 0; x.settle(); x.mayHaveRefused() }},
 	{"failover", func(x *chaos, pick int) {
 		if pick%4 == 0 {
@@ -117,7 +119,35 @@ func (x *chaos) moreFrameworks(pick int) {
 	if len(x.frameworks) < 4 {
 		name := fmt.Sprintf("f%d", len(x.frameworks)+1)
 		roles := []string{"web", "batch", "web,batch"}
-		x.newFramework(words{plain: []string{name}, keys: map[string]string{"role": roles[pick%3], "failover": "40s"}})
+		x.newFramework(words{plain: []string{name, []string{"", "revocable"}[pick%2]}, keys: map[string]string{"role": roles[pick%3], "failover": "40s"}})
+	}
+}
+
+// useSome lets the tasks of an agent use from nothing to a little more than they asked for.
+func (x *chaos) useSome(pick int) {
+	a, ok := chosen(x.agents, pick)
+	if !ok {
+		return
+	}
+	a.uses = make(map[api.TaskRef]api.Usage)
+	for ref, t := range a.tasks {
+		part := api.Milli(pick % 6)
+		a.uses[ref] = api.Usage{CPU: t.Resources.Scalar("cpus") * part / 4, Mem: t.Resources.Scalar("mem") * part / 4}
+	}
+	x.pass(time.Duration(pick%3) * 8 * time.Second)
+}
+
+// revokeSome lets an agent kill a revocable task.
+func (x *chaos) revokeSome(pick int) {
+	a, ok := chosen(x.agents, pick)
+	if !ok || a.gone {
+		return
+	}
+	for _, ref := range a.refs() {
+		if t := a.tasks[ref]; !t.Ended && t.Resources.HasRevocable() {
+			x.status(a, ref, api.TaskKilled, api.ReasonRevoked)
+			return
+		}
 	}
 }
 
@@ -147,6 +177,9 @@ func (x *chaos) acceptSome(pick int) {
 		resources := api.Scalars(0.1*float64(1+(pick+i)%12), 32)
 		if port := offer.Resources.RangesOf("ports").First(1); pick%5 == 0 && len(port) > 0 && i == 0 {
 			resources = resources.Plus(api.NewResources(api.Resource{Label: api.Label{Name: "ports"}, Ranges: api.Ranges{{Begin: port[0], End: port[0]}}}))
+		}
+		if pick%3 > 0 && offer.Resources.HasRevocable() {
+			resources = resources.AsRevocable()
 		}
 		task := api.Task{ID: api.TaskID(fmt.Sprintf("t%d", x.tasks)), Resources: resources}
 		if pick%2 == 0 {

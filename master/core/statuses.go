@@ -67,6 +67,9 @@ func (c *Core) step(t *task, status api.Status) bool {
 	if c.config.Debug {
 		c.debug("task status", field("task", t.ref.String()), field("agent", t.agent.id), field("state", status.State.String()))
 	}
+	if status.Reason == api.ReasonRevoked { // what was offered was too much
+		c.closeGap(t.agent, "its tasks need what was offered as revocable")
+	}
 	if status.State.Terminal() { // R27: free at the end, not at its acknowledgement
 		c.releaseTask(t)
 		c.killOver(t)

@@ -36,6 +36,7 @@ type task struct {
 	status api.Status // the latest
 	number uint64     // of the latest that its agent has made
 	held   bool       // its resources are in the books
+	runs   time.Time  // when a sample first came with it RUNNING; zero before
 	// duplicate: another agent has the first launch of this ID. This one is killed and
 	// its statuses concern nobody (R9).
 	duplicate bool
@@ -43,6 +44,9 @@ type task struct {
 	kill    *kill       // asked for, until the task ends
 	waiters []RequestID // operators who wait for the agent to take the kill
 }
+
+// revocable says that the task may be killed to make room (REVOKED).
+func (t *task) revocable() bool { return t.resources.HasRevocable() }
 
 // claim is what the policy knows of the task.
 func (t *task) claim() allocator.Claim {

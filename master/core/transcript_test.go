@@ -93,7 +93,7 @@ func (x words) duration(key string) time.Duration {
 
 func (w *world) line(t *testing.T, d *datadriven.TestData, line string) {
 	verb, args := split(line)
-	if !w.verbOfTime(verb, args) && !w.verbOfAgents(verb, args) && !w.verbOfFrameworks(verb, args) && !w.verbOfOperators(verb, args) && !w.verbOfViews(verb, args) {
+	if !w.verbOfTime(verb, args) && !w.verbOfAgents(verb, args) && !w.verbOfUse(verb, args) && !w.verbOfFrameworks(verb, args) && !w.verbOfOperators(verb, args) && !w.verbOfViews(verb, args) {
 		d.Fatalf(t, "no verb %q", verb)
 	}
 }
@@ -308,7 +308,7 @@ func (w *world) verbOfFrameworks(verb string, args words) bool {
 		w.call(f, protocol.ShutdownExecutor{Agent: w.agents[args.at(1)].info.ID, Executor: api.ExecutorID(args.at(2))})
 	case "update":
 		info := f.info
-		info.Roles = rolesOf(args)
+		info.Roles, info.Revocable = rolesOf(args), args.at(1) == "revocable"
 		if constraint, ok := args.keys["constraint"]; ok {
 			info.Constraint = constraint
 		}
@@ -342,6 +342,7 @@ func (w *world) newFramework(args words) {
 		}
 	}
 	f.info.Standby = args.keys["standby"] == "yes"
+	f.info.Revocable = args.at(1) == "revocable"
 	f.info.Principal = args.keys["principal"]
 	w.frameworks[f.name] = f
 	var suppressed []api.Role

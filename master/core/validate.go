@@ -73,6 +73,9 @@ func taskFault(wish api.Task) *fault {
 	if err := wish.Resources.Check(); err != nil {
 		return invalid("its resources: %v", err)
 	}
+	if f := revocableFault(wish); f != nil {
+		return f
+	}
 	switch {
 	case wish.Resources.IsZero():
 		return invalid("the task asks for no resources; it must ask for some, such as cpus:0.1")
@@ -88,6 +91,23 @@ func taskFault(wish api.Task) *fault {
 		return commandFault(wish.Command, "the task names no executor, so it needs a command")
 	}
 	return executorFault(*wish.Executor)
+}
+
+// revocableFault: what may be taken back at any moment stands beside what may not. A kill
+// ends the whole task, so of one resource it has either; an executor must outlive its
+// revoked tasks.
+func revocableFault(wish api.Task) *fault {
+	for _, item := range wish.Resources.Revocable().Items() {
+		for _, other := range wish.Resources.Items() {
+			if other.Name == item.Name && !other.Revocable {
+				return invalid("the task asks for %s both firm and revocable; it can have one of them", item.Name)
+			}
+		}
+	}
+	if wish.Executor != nil && wish.Executor.Resources.HasRevocable() {
+		return invalid("executor %s asks for %v; only tasks can be revoked", wish.Executor.ID, wish.Executor.Resources.Revocable())
+	}
+	return nil
 }
 
 func portsFault(wish api.Task) *fault {

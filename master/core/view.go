@@ -35,6 +35,7 @@ type AgentView struct {
 	Allocated api.Resources // by tasks and executors
 	Offered   api.Resources
 	Free      api.Resources
+	Revocable api.Resources // the gap (R28)
 	Tasks     int
 	Usage     protocol.UsageReport
 	Admitted  time.Time

@@ -53,6 +53,7 @@ func (c *Core) showAgent(a *agent) AgentView {
 		Allocated: a.ledger.used,
 		Offered:   a.ledger.offered,
 		Free:      free,
+		Revocable: a.gap,
 		Tasks:     a.running(),
 		Usage:     a.usage,
 		Admitted:  known.Admitted,

@@ -15,6 +15,8 @@ type Counts struct {
 	Schedulers int // streams
 	Links      int // streams of agents
 	Pending    int // proposals under way
+	// Revocable is what all agents' tasks leave unused, and RevocableUsed what tasks hold of it.
+	Revocable, RevocableUsed api.Resources
 }
 
 // Counts walks everything once.
@@ -29,6 +31,8 @@ func (c *Core) Counts() Counts {
 	}
 	for _, a := range c.agents { // order: irrelevant because they are counted
 		counts.Agents[a.state]++
+		counts.Revocable = counts.Revocable.Plus(a.gap)
+		counts.RevocableUsed = counts.RevocableUsed.Plus(a.used.Revocable())
 		for _, t := range a.tasks { // order: irrelevant because they are counted
 			counts.Tasks[t.status.State]++
 		}

@@ -53,6 +53,8 @@ type fakeAgent struct {
 	copies    map[api.FrameworkID]api.Framework
 	rebooted  bool
 	gone      bool
+	uses      map[api.TaskRef]api.Usage // what its heartbeats say; of the others: what they asked for
+	frozen    time.Time                 // its samples are all of then; zero = they are fresh
 }
 
 type fakeTask struct {
@@ -181,7 +183,7 @@ func (w *world) anyoneBeats() bool {
 func (w *world) beat() {
 	for _, name := range slices.Sorted(maps.Keys(w.agents)) {
 		if a := w.agents[name]; a.conn != 0 && !a.silent {
-			w.step(core.AgentCalled{Conn: a.conn, Calls: []protocol.AgentCall{protocol.AgentHeartbeat{}}})
+			w.step(core.AgentCalled{Conn: a.conn, Calls: []protocol.AgentCall{protocol.AgentHeartbeat{Usage: a.sample(w.now)}}})
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(w.frameworks)) {

@@ -203,7 +203,8 @@ func (j *job) startFollowing(i *instance) {
 // ended takes an attempt's terminal status: the instance is over, or tried again.
 func (j *job) ended(i *instance, status api.Status) {
 	close(i.ended)
-	again := status.State == api.TaskDropped || status.State == api.TaskGone && j.config.Retry
+	lost := status.State == api.TaskGone || status.State == api.TaskKilled && status.Reason == api.ReasonRevoked
+	again := status.State == api.TaskDropped || lost && j.config.Retry
 	if again && !j.killing {
 		j.config.Say("%s was not to be (%s); trying again", i.id, why(status))
 		i.attempt++

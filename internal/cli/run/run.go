@@ -27,8 +27,10 @@ type Config struct {
 	Task       api.Task
 	Instances  int // default 1
 	Constraint string
-	// Retry starts a task again whose agent was lost. Default: that is a failure.
+	// Retry starts a task again whose agent was lost, or that was revoked. Default: that is a failure.
 	Retry bool
+	// Revocable asks for the task's cpus and mem out of what other tasks leave unused.
+	Revocable bool
 	// Stdout and Stderr take the tasks' output.
 	Stdout, Stderr io.Writer
 	// Say tells people what happens, in a sentence.
@@ -69,6 +71,9 @@ func Run(ctx context.Context, config Config) (code int, err error) {
 		config.Role = api.DefaultRole
 	}
 	config.Instances = max(config.Instances, 1)
+	if config.Revocable {
+		config.Task.Resources = config.Task.Resources.AsRevocable()
+	}
 	r := &runner{
 		config: config,
 		out:    newOutputs(config.Stdout, config.Stderr, config.Instances > 1),
@@ -84,6 +89,7 @@ func Run(ctx context.Context, config Config) (code int, err error) {
 		session <- framework.Run(own, framework.Config{
 			Masters: config.Masters, Name: config.Name, Roles: []api.Role{config.Role},
 			FailoverTimeout: failoverTimeout, Constraint: config.Constraint, TeardownAtEnd: true,
+			Revocable: config.Revocable,
 		}, r.job)
 	}()
 	err = r.watch(ctx, session, stop)

@@ -88,6 +88,9 @@ func (r *runner) judge(agents []*apiv1.AgentView) error {
 		if err != nil || total.IsZero() {
 			return nil //nolint:nilerr // not known yet, or not to us: then nobody can say that it never fits
 		}
+		if r.config.Revocable { // what there is comes and goes, up to all that the agent has
+			total = total.AsRevocable().Plus(total)
+		}
 		usable := total.UsableBy(r.config.Role)
 		if _, _, fits := usable.Carve(asked); fits {
 			return nil

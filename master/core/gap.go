@@ -1,0 +1,107 @@
+package core
+
+import (
+	"math"
+	"slices"
+
+	"github.com/tenderhq/tender/api"
+)
+
+// gapOf is what the agent's tasks leave unused, less the margin, in whole steps.
+func (c *Core) gapOf(a *agent) api.Resources {
+	if c.now.Sub(a.smooth.since) < smoothing {
+		return api.Resources{}
+	}
+	total := pairOf(a.total)
+	spare := a.smooth.unused.less(total.times(float64(c.config.RevocableMargin) / 100))
+	before := pairOf(a.gap)
+	return revocableOf(pair{settled(before.cpu, spare.cpu, total.cpu), settled(before.mem, spare.mem, total.mem)})
+}
+
+// settled is the amount in whole steps. It shrinks at once and grows only by more than a
+// step and a half, so that it does not swing about a step.
+func settled(before, amount, total float64) float64 {
+	step := max(1, total/steps)
+	if amount >= before && amount < before+1.5*step {
+		return before
+	}
+	return math.Floor(amount/step) * step
+}
+
+func revocableOf(p pair) api.Resources {
+	return api.NewResources(
+		api.Resource{Label: api.Label{Name: "cpus", Revocable: true}, Scalar: api.Milli(p.cpu)},
+		api.Resource{Label: api.Label{Name: "mem", Revocable: true}, Scalar: api.Milli(p.mem)},
+	)
+}
+
+// setGap changes how much of the agent is revocable. Open offers of more are rescinded,
+// the youngest first; tasks that hold more stay until their agent needs the room.
+func (c *Core) setGap(a *agent, gap api.Resources) {
+	a.gap = gap
+	if excess := a.overGap(); !excess.IsZero() {
+		c.rescindAll(beyondGap(a.offers, excess), "what tasks leave unused has become less")
+	}
+	if !c.gapToTell(a).Equal(a.gapTold) {
+		a.offerable = "the gap has changed"
+		c.offerAgent(a)
+	}
+}
+
+// beyondGap are the youngest offers that together hold what is too much.
+func beyondGap(offers map[api.OfferID]*offer, excess api.Resources) map[api.OfferID]*offer {
+	some := make(map[api.OfferID]*offer)
+	for _, o := range slices.Backward(sortedOffers(offers)) {
+		if !excess.Intersect(o.resources).IsZero() {
+			some[o.id] = o
+			excess = excess.Without(o.resources)
+		}
+	}
+	return some
+}
+
+// closeGap takes back what is offered as revocable, until the samples of a whole
+// smoothing say anew that there is some.
+func (c *Core) closeGap(a *agent, why string) {
+	if !a.gap.IsZero() {
+		c.info("gap closed", field("agent", a.id), field("why", why))
+	}
+	a.smooth.since = c.now
+	c.setGap(a, api.Resources{})
+}
+
+// gapToTell is what the policy hears of: nothing while no framework takes it.
+func (c *Core) gapToTell(a *agent) api.Resources {
+	if len(c.takers) == 0 {
+		return api.Resources{}
+	}
+	return a.gap
+}
+
+// rescindRevocable takes back the framework's offers that hold revocable resources.
+func (c *Core) rescindRevocable(fw *framework, why string) {
+	some := make(map[api.OfferID]*offer)
+	for id, o := range fw.offers { // order: irrelevant because rescindAll sorts
+		if o.resources.HasRevocable() {
+			some[id] = o
+		}
+	}
+	c.rescindAll(some, why)
+}
+
+// takesRevocable notes whether the framework takes revocable resources. With the first
+// one the policy hears of what there is, with the last one it forgets it.
+func (c *Core) takesRevocable(fw *framework, takes bool) {
+	before := len(c.takers)
+	if takes {
+		c.takers[fw.id] = true
+	} else {
+		delete(c.takers, fw.id)
+	}
+	if (before > 0) == (len(c.takers) > 0) {
+		return
+	}
+	for _, id := range sortedKeys(c.agents) {
+		c.setGap(c.agents[id], c.agents[id].gap)
+	}
+}
