@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"runtime/debug"
 	"time"
 
@@ -45,6 +46,8 @@ type callbacks struct {
 	jobs    chan job    // capacity handedMax, as is that of results: no send ever blocks
 	results chan result // one for each job
 	handed  int         // loop's only: jobs without a result yet
+	names   []string    // loop's only: of those, in order
+	stuck   stuck       // loop's only
 	todo    []job       // loop's only
 	measure bool        // someone wants to know how long calls take
 }
@@ -102,6 +105,37 @@ func broken(name string, cause any) error {
 	return fmt.Errorf("%s panicked: %v: %w\n%s", name, cause, errBroken, debug.Stack())
 }
 
+// stuck notices a call that does not return.
+type stuck struct {
+	results int       // so far
+	seen    int       // of them, when since was set
+	since   time.Time // not before the current call began
+	warned  bool
+}
+
+// slowCallback is how long a call may take without a warning: a third of what an offer
+// may usually be held.
+const slowCallback = 10 * time.Second
+
+// returned notes that the first of those handed out has a result.
+func (c *callbacks) returned() {
+	c.handed--
+	c.names = c.names[1:]
+	c.stuck.results++
+}
+
+// watch warns, once, of a call that takes long. It is asked at each heartbeat.
+func (c *callbacks) watch(now time.Time, log *slog.Logger) {
+	s := &c.stuck
+	switch {
+	case c.handed == 0 || s.results != s.seen || s.since.IsZero():
+		s.seen, s.since, s.warned = s.results, now, false
+	case !s.warned && now.Sub(s.since) >= slowCallback:
+		s.warned = true
+		log.Warn("a callback takes long; all others wait for it, offers expire meanwhile", "callback", c.names[0], "for", now.Sub(s.since).Round(time.Second))
+	}
+}
+
 // dispatch hands out what may be called now: all, or between sessions only what always may.
 func (c *callbacks) dispatch(session context.Context, active bool) {
 	rest := 0
@@ -117,6 +151,7 @@ func (c *callbacks) dispatch(session context.Context, active bool) {
 		}
 		j.ctx = session
 		c.handed++
+		c.names = append(c.names, j.name)
 		c.jobs <- j
 	}
 	clear(c.todo[rest:])

@@ -14,7 +14,16 @@ import (
 
 // Scheduler is what a framework's author writes. Its methods, and those of the
 // optional interfaces, are called one at a time from one goroutine, so they need no
-// lock. Their context ends when the session ends or may have been taken over (R6).
+// lock; while one runs, the session goes on, but the others wait and offers may expire.
+// Their context ends when the session ends or may have been taken over (R6), and when
+// Run's does.
+//
+// A method that panics ends Run with an error of kind [api.Internal] that holds the
+// panic and its stack: a scheduler that is wrong about something must not go on
+// launching. The process lives on, so its main may clean up. What the method was told is
+// not acknowledged, so the next Run with the same ID hears it again; tasks live on for
+// the failover timeout. A panic of a goroutine that the scheduler itself started ends
+// the process, as always in Go.
 type Scheduler interface {
 	// Offers is asked what to do with new offers. An offer without an answer is
 	// declined with the default filter. To think longer, answer [api.Keep] and use the

@@ -43,8 +43,10 @@ type loop struct {
 	changes   uint64    // how many of them have come into effect
 	tearing   bool      // the user wants the framework removed
 	began     time.Time
-	greeted   bool  // a first session, or a place in the queue, was had
-	trouble   error // the latest reason why there is no session
+	greeted   bool      // a first session, or a place in the queue, was had
+	trouble   error     // the latest reason why there is no session
+	awayFrom  time.Time // since when there is none
+	warnAt    time.Time // when that is worth a word again
 
 	masters   masters
 	nextDial  string // the master to dial at dialAt
@@ -76,6 +78,7 @@ type dialResult struct {
 }
 
 func newLoop(config Config, scheduler Scheduler) *loop {
+	now := time.Now()
 	l := &loop{
 		config:    config,
 		scheduler: scheduler,
@@ -89,7 +92,9 @@ func newLoop(config Config, scheduler Scheduler) *loop {
 		dialed:    make(chan dialResult, 1),
 		offers:    newOffers(),
 		callbacks: newCallbacks(config.Metrics.Callback != nil),
-		began:     time.Now(),
+		began:     now,
+		awayFrom:  now,
+		warnAt:    now.Add(awayWarnEvery),
 		timer:     time.NewTimer(0),
 	}
 	l.client = &Client{loop: l, ended: make(chan struct{}), changed: make(chan struct{}), framework: l.framework, lanes: newLanes()}
@@ -145,7 +150,7 @@ func (l *loop) callbackContext(ctx context.Context) context.Context {
 // called takes the results that are there.
 func (l *loop) called(next result) {
 	for {
-		l.callbacks.handed--
+		l.callbacks.returned()
 		if measure := l.config.Metrics.Callback; measure != nil && next.called {
 			measure(next.job.name, next.took, next.err)
 		}
@@ -176,6 +181,9 @@ func (l *loop) leave() {
 		l.session.tearBy = time.Now().Add(teardownTimeout)
 		l.tearDown()
 		return
+	}
+	if l.framework.ID != "" {
+		l.log.Info("leaving", "id", l.framework.ID, "tasks live on", l.framework.FailoverTimeout)
 	}
 	l.over = true
 }

@@ -21,6 +21,8 @@ const (
 	// heartbeatInterval and sessionTimeout hold until the leader says its own.
 	heartbeatInterval = time.Second
 	sessionTimeout    = 5 * time.Second
+	// awayWarnEvery is how often the absence of masters is worth a warning.
+	awayWarnEvery = time.Minute
 	// unsettledPerPageMax keeps a page far below the size of a message.
 	unsettledPerPageMax = 1000
 )
@@ -113,6 +115,7 @@ func (l *loop) dialEnded(dialed dialResult, now time.Time) {
 	if dialed.err != nil {
 		l.trouble = dialed.err
 		l.log.Debug("master not reached", "error", dialed.err)
+		l.warnOfAbsence(now)
 		l.planDial(now)
 		return
 	}
@@ -147,6 +150,7 @@ func (l *loop) start(ctx context.Context, event protocol.Subscribed, now time.Ti
 	l.client.subscribed(event.Framework, event.Session, l.link.conn)
 	l.masters.found(l.link.address, event.Masters)
 	l.greeted, l.trouble = true, nil
+	l.warnAt = time.Time{}
 
 	s := &l.session
 	l.config.Metrics.session(true)
@@ -201,6 +205,7 @@ func (l *loop) beat(now time.Time) {
 	if now.Sub(s.activeAt) >= s.heartbeat {
 		l.masters.settled()
 	}
+	l.callbacks.watch(now, l.log)
 	l.measureQueues()
 	if !s.askAt.IsZero() && !now.Before(s.askAt) {
 		l.planReconcile(now)
@@ -238,6 +243,7 @@ func (l *loop) drop(err error, now time.Time) {
 	l.callbacks.skip()
 	l.callRescinded(l.offers.drop(), "the session has ended: "+err.Error())
 	l.judgeEnd(err, s.phase, now)
+	l.noteAbsence(s.phase, now)
 	if s.phase == active && l.masters.rounds == 0 {
 		l.masters.queue = nil
 	}
@@ -283,6 +289,24 @@ func (l *loop) stand(event protocol.Waiting, now time.Time) {
 		l.forgetTasks()
 		l.drop(api.E("framework.session", api.Fenced, l.link.address, errMoved), now)
 	}
+}
+
+// noteAbsence follows the end of a session; a subscription that fails only goes on with it.
+func (l *loop) noteAbsence(reached phase, now time.Time) {
+	if reached > subscribing {
+		l.awayFrom, l.warnAt = now, now.Add(awayWarnEvery)
+	}
+	l.warnOfAbsence(now)
+}
+
+// warnOfAbsence says now and then why there has been no session for so long. What the
+// scheduler asks for meanwhile waits.
+func (l *loop) warnOfAbsence(now time.Time) {
+	if l.over || now.Before(l.warnAt) {
+		return
+	}
+	l.warnAt = now.Add(awayWarnEvery)
+	l.log.Warn("no master takes a session; trying on", "for", now.Sub(l.awayFrom).Round(time.Second), "masters", l.masters.round(), "error", l.trouble)
 }
 
 func (l *loop) forgetTasks() {

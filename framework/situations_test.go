@@ -1,0 +1,361 @@
+package framework_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/tenderhq/tender/api"
+	apiv1 "github.com/tenderhq/tender/api/v1"
+	"github.com/tenderhq/tender/framework"
+	"github.com/tenderhq/tender/framework/frameworktest"
+)
+
+// This file is what a framework's author meets in bad hours, one test for each, and what
+// the SDK then says. Each runs a whole cluster in virtual time.
+
+// actor is a scheduler that launches one task and does with callbacks what its test says.
+type actor struct {
+	task   string // the command of the one task; "" = it launches nothing
+	offers func(ctx context.Context)
+	update func(ctx context.Context, status api.Status) error
+
+	mu     sync.Mutex
+	tries  int
+	client *framework.Client
+	told   []api.Status
+}
+
+func (a *actor) Subscribed(_ context.Context, client *framework.Client) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.client = client
+	return nil
+}
+
+func (a *actor) Offers(ctx context.Context, offers []api.Offer) []api.Answer {
+	if a.offers != nil {
+		a.offers(ctx)
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.task == "" || a.tries > 0 {
+		return nil
+	}
+	a.tries++
+	return []api.Answer{api.Launch(offers[0], api.Task{
+		ID: "task", Resources: api.Scalars(1, 128), Command: &api.Command{Shell: a.task},
+	})}
+}
+
+func (a *actor) Update(ctx context.Context, status api.Status) error {
+	a.mu.Lock()
+	a.told = append(a.told, status)
+	a.mu.Unlock()
+	if a.update != nil {
+		return a.update(ctx, status)
+	}
+	return nil
+}
+
+// log keeps what the SDK says.
+type log struct {
+	mu  sync.Mutex
+	out bytes.Buffer
+}
+
+func (l *log) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.out.Write(p)
+}
+
+func (l *log) logger() *slog.Logger { return slog.New(slog.NewTextHandler(l, nil)) }
+
+// says checks that a sentence holds all the words.
+func says(t *testing.T, sentence string, words ...string) {
+	t.Helper()
+	for _, word := range words {
+		if !strings.Contains(sentence, word) {
+			t.Errorf("it does not say %q: %s", word, sentence)
+		}
+	}
+}
+
+// logs checks that a line of the log holds all the words.
+func (l *log) says(t *testing.T, words ...string) {
+	t.Helper()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+lines:
+	for line := range strings.Lines(l.out.String()) {
+		for _, word := range words {
+			if !strings.Contains(line, word) {
+				continue lines
+			}
+		}
+		return
+	}
+	t.Errorf("no line says %q:\n%s", words, l.out.String())
+}
+
+// TestSchedulerKilledBeforeItsAcceptIsSent: nobody knows the task. A successor that
+// remembers it, say from its store, asks and is told that it never was.
+func TestSchedulerKilledBeforeItsAcceptIsSent(t *testing.T) {
+	frameworktest.Run(t, frameworktest.Cluster{}, func(c *frameworktest.Handle) {
+		thinking := make(chan struct{})
+		first := c.Start(framework.Config{Name: "killed"}, &actor{task: "sleep 60", offers: func(ctx context.Context) {
+			close(thinking)
+			<-ctx.Done()
+		}})
+		<-thinking
+		first.Kill()
+		next := &actor{}
+		second := first.Again(next)
+		c.Await("the successor's session", func() bool { return second.ID() != "" && client(next) != nil })
+		if err := client(next).Reconcile("task"); err != nil {
+			t.Fatal(err)
+		}
+		status := second.AwaitState("task", api.TaskUnknown)
+		says(t, status.Message, "task")
+		t.Log(status.State, status.Reason, status.Message)
+	})
+}
+
+func client(a *actor) *framework.Client {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.client
+}
+
+// TestSchedulerKilledAfterItsAcceptIsSent: the task runs once. A successor without any
+// memory is told of it without asking.
+func TestSchedulerKilledAfterItsAcceptIsSent(t *testing.T) {
+	frameworktest.Run(t, frameworktest.Cluster{}, func(c *frameworktest.Handle) {
+		launched := make(chan struct{}, 64)
+		first := c.Start(framework.Config{Name: "killed"}, &actor{task: "sleep 60", update: func(ctx context.Context, _ api.Status) error {
+			launched <- struct{}{}
+			<-ctx.Done()
+			return ctx.Err()
+		}})
+		<-launched
+		first.Kill()
+		second := first.Again(&actor{})
+		second.AwaitState("task", api.TaskRunning)
+		second.AwaitState("task", api.TaskFinished)
+	})
+}
+
+// TestTwoInstancesOfOneFramework: the newer one has it. Run of the older one ends with
+// ErrFenced and says so; it must not come back.
+func TestTwoInstancesOfOneFramework(t *testing.T) {
+	frameworktest.Run(t, frameworktest.Cluster{}, func(c *frameworktest.Handle) {
+		first := c.Start(framework.Config{Name: "twice"}, &actor{task: "sleep 60"})
+		first.AwaitState("task", api.TaskRunning)
+		second := c.Start(framework.Config{Name: "twice", ID: first.ID()}, &actor{})
+		err := first.Await()
+		if !errors.Is(err, framework.ErrFenced) || !api.Is(err, api.Fenced) {
+			t.Errorf("the older one ended with %v", err)
+		}
+		says(t, err.Error(), "a newer instance of this framework has taken over", string(first.ID()))
+		t.Log(err)
+		second.AwaitState("task", api.TaskFinished)
+	})
+}
+
+// TestTwoInstancesWithStandby: the second waits, says for whom, and goes on when the
+// first is gone.
+func TestTwoInstancesWithStandby(t *testing.T) {
+	frameworktest.Run(t, frameworktest.Cluster{}, func(c *frameworktest.Handle) {
+		var said log
+		first := c.Start(framework.Config{Name: "twice", Standby: true}, &actor{task: "sleep 60"})
+		first.AwaitState("task", api.TaskRunning)
+		second := c.Start(framework.Config{Name: "twice", Standby: true, Logger: said.logger()}, &actor{})
+		c.Advance(10 * time.Second)
+		said.says(t, "standing by", "active=")
+		if second.ID() != "" {
+			t.Error("both are active")
+		}
+		first.Kill()
+		second.AwaitState("task", api.TaskFinished)
+		if second.ID() != first.ID() {
+			t.Errorf("the standby is %s, the first was %s", second.ID(), first.ID())
+		}
+	})
+}
+
+// TestUpdateThatErrors: the status comes again, with a growing pause, and is in the log;
+// what else happens goes on.
+func TestUpdateThatErrors(t *testing.T) {
+	frameworktest.Run(t, frameworktest.Cluster{}, func(c *frameworktest.Handle) {
+		var said log
+		var at []time.Duration
+		var mu sync.Mutex
+		a := &actor{task: "sleep 10", update: func(context.Context, api.Status) error {
+			mu.Lock()
+			defer mu.Unlock()
+			at = append(at, c.Now())
+			if len(at) < 5 {
+				return errors.New("the database is away")
+			}
+			return nil
+		}}
+		f := c.Start(framework.Config{Name: "erring", Logger: said.logger()}, a)
+		f.AwaitState("task", api.TaskFinished)
+		said.says(t, "update failed, it will come again", "task=task", "the database is away")
+		mu.Lock()
+		defer mu.Unlock()
+		for i := 2; i < 5; i++ {
+			if pause, before := at[i]-at[i-1], at[i-1]-at[i-2]; pause < before*3/2 {
+				t.Errorf("try %d came after %v, the one before after %v", i+1, pause, before)
+			}
+		}
+		c.AwaitQuiet() // all is acknowledged
+	})
+}
+
+// TestUpdateThatPanics: Run ends with what was thrown and where. The status was not
+// acknowledged, so the next scheduler is told it; the tasks know of nothing.
+func TestUpdateThatPanics(t *testing.T) {
+	frameworktest.Run(t, frameworktest.Cluster{}, func(c *frameworktest.Handle) {
+		first := c.Start(framework.Config{Name: "panicking"}, &actor{task: "sleep 60", update: func(context.Context, api.Status) error {
+			panic("the state file makes no sense")
+		}})
+		err := first.Await()
+		if !api.Is(err, api.Internal) {
+			t.Errorf("Run returned %v", err)
+		}
+		says(t, err.Error(), "Update panicked: the state file makes no sense", "situations_test.go")
+		second := first.Again(&actor{})
+		second.AwaitState("task", api.TaskRunning)
+		second.AwaitState("task", api.TaskFinished)
+	})
+}
+
+// TestOffersThatTakesAMinute: the session goes on, statuses wait. The offers have
+// expired, so what is launched on them is DROPPED and says why.
+func TestOffersThatTakesAMinute(t *testing.T) {
+	frameworktest.Run(t, frameworktest.Cluster{}, func(c *frameworktest.Handle) {
+		var said log
+		f := c.Start(framework.Config{Name: "slow", Logger: said.logger()}, &actor{task: "sleep 1", offers: func(ctx context.Context) {
+			select {
+			case <-time.After(time.Minute):
+			case <-ctx.Done():
+			}
+		}})
+		status := f.AwaitState("task", api.TaskDropped)
+		if status.Reason != api.ReasonInvalidOffers {
+			t.Errorf("the reason is %v", status.Reason)
+		}
+		says(t, status.Message, "expired", "launch with a newer one")
+		t.Log(status.Message)
+		said.says(t, "level=WARN", "Offers", "takes long")
+		if view := described(t, c, f.ID()); view.GetState() != "active" || view.GetSession() != 1 {
+			t.Errorf("it is %s in session %d", view.GetState(), view.GetSession())
+		}
+	})
+}
+
+// TestAContextThatEnds: Run returns nil and says how long the tasks live on; a new Run
+// with the ID has them again.
+func TestAContextThatEnds(t *testing.T) {
+	frameworktest.Run(t, frameworktest.Cluster{}, func(c *frameworktest.Handle) {
+		var said log
+		first := c.Start(framework.Config{Name: "leaving", Logger: said.logger()}, &actor{task: "sleep 60"})
+		first.AwaitState("task", api.TaskRunning)
+		if err := first.Stop(); err != nil {
+			t.Errorf("Run returned %v", err)
+		}
+		said.says(t, "leaving", "tasks live on", "10m0s")
+		c.Await("the masters to notice", func() bool { return described(t, c, first.ID()).GetState() == "disconnected" })
+		second := c.Start(framework.Config{Name: "leaving", ID: first.ID()}, &actor{})
+		second.AwaitState("task", api.TaskFinished)
+	})
+}
+
+// TestAContextThatEndsWithTeardown: the framework is removed, its task killed.
+func TestAContextThatEndsWithTeardown(t *testing.T) {
+	frameworktest.Run(t, frameworktest.Cluster{}, func(c *frameworktest.Handle) {
+		f := c.Start(framework.Config{Name: "leaving", TeardownAtEnd: true}, &actor{task: "sleep infinity"})
+		f.AwaitState("task", api.TaskRunning)
+		if err := f.Stop(); err != nil {
+			t.Errorf("Run returned %v", err)
+		}
+		c.AwaitQuiet()
+	})
+}
+
+// TestAMasterThatIsGoneForAnHour: Run goes on and says each minute what stands in the
+// way. When a master is back, so is all that happened meanwhile.
+func TestAMasterThatIsGoneForAnHour(t *testing.T) {
+	frameworktest.Run(t, frameworktest.Cluster{}, func(c *frameworktest.Handle) {
+		var said log
+		a := &actor{task: "sleep 600"}
+		f := c.Start(framework.Config{Name: "waiting", Logger: said.logger()}, a)
+		f.AwaitState("task", api.TaskRunning)
+		master := c.Leader()
+		master.Kill()
+		c.Advance(time.Hour)
+		said.says(t, "session ended")
+		said.says(t, "level=WARN", "no master", "for=59m")
+		if err := client(a).Demand(api.Demand{}); err != nil {
+			t.Errorf("what can wait is refused: %v", err)
+		}
+		master.Start()
+		status := f.AwaitState("task", api.TaskFinished)
+		if age := time.Since(status.At); age < 45*time.Minute {
+			t.Errorf("it ended %v ago", age)
+		}
+	})
+}
+
+// TestARemovedFramework: an operator has removed it. Run ends with who did what; another
+// Run with that ID is refused with the same.
+func TestARemovedFramework(t *testing.T) {
+	frameworktest.Run(t, frameworktest.Cluster{}, func(c *frameworktest.Handle) {
+		first := c.Start(framework.Config{Name: "removed"}, &actor{task: "sleep infinity"})
+		first.AwaitState("task", api.TaskRunning)
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		defer cancel()
+		if _, err := c.Operator().RemoveFramework(ctx, &apiv1.RemoveFrameworkRequest{FrameworkId: string(first.ID())}); err != nil {
+			t.Fatal(err)
+		}
+		err := first.Await()
+		if !api.Is(err, api.Removed) {
+			t.Errorf("Run returned %v", err)
+		}
+		says(t, err.Error(), string(first.ID()), "removed", "operator")
+		t.Log(err)
+		second := c.Start(framework.Config{Name: "removed", ID: first.ID()}, &actor{})
+		err = second.Await()
+		if !api.Is(err, api.Removed) {
+			t.Errorf("Run returned %v", err)
+		}
+		says(t, err.Error(), string(first.ID()), "subscribe without an ID")
+		t.Log(err)
+		c.AwaitQuiet()
+	})
+}
+
+// described is the framework as people see it.
+func described(t *testing.T, c *frameworktest.Handle, id api.FrameworkID) *apiv1.FrameworkView {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	list, err := c.Operator().ListFrameworks(ctx, &apiv1.ListRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, view := range list.GetItems() {
+		if view.GetId() == string(id) {
+			return view
+		}
+	}
+	t.Fatalf("no framework %s", id)
+	return nil
+}
