@@ -14,7 +14,7 @@ SHELL       := bash
 .SHELLFLAGS := -o pipefail -c
 
 .DEFAULT_GOAL := quick
-.PHONY: quick help build demo test test-long check format vet lint proto tidy-modules darwin \
+.PHONY: quick help build demo test test-long check format vet lint proto tidy-modules darwin exported api \
         generate rewrite bench bench-allocator bench-micro sim chaos clean
 
 quick: build format vet ## Build, the quick checks, the unit tests: a minute, before every push
@@ -37,7 +37,7 @@ test: ## What CI runs: every test, with the race detector
 test-long: ## Every test in its long form, never from the cache
 	TENDER_TEST_LONG=1 go test $(RACE) -count=1 -timeout 2h ./...
 
-check: format vet lint proto tidy-modules darwin ## Everything that is checked without running the code
+check: format vet lint proto exported tidy-modules darwin ## Everything that is checked without running the code
 	@echo 'check: all good'
 
 format:
@@ -58,6 +58,11 @@ proto: .tools/buf
 		cmp -s $$f .tools/fresh/$$f || bad="$$bad $$f"; done; \
 	test -z "$$bad" || { echo "not what the .proto files say; run make generate, delete what has no .proto:$$bad"; exit 1; }
 
+# The exported API changes on purpose only.
+exported:
+	@go run ./internal/exported | diff -U0 --label 'api/exported.txt' --label 'the sources' api/exported.txt - || \
+		{ echo 'the exported API is not what api/exported.txt says; if that is on purpose, run make api and commit'; exit 1; }
+
 tidy-modules:
 	@go mod tidy -diff || { echo 'go.mod or go.sum is not tidy; run go mod tidy'; exit 1; }
 
@@ -67,6 +72,9 @@ darwin:
 
 generate: .tools/buf ## The Go beside the .proto files
 	.tools/buf generate
+
+api: ## Accept the exported API as it is now: api/exported.txt
+	go run ./internal/exported > api/exported.new && mv api/exported.new api/exported.txt
 
 rewrite: ## Write the transcripts in testdata anew; then read the diff as its reviewer
 	go test -count=1 $$(go list -test -f '{{$$p := .}}{{range .Deps}}{{if eq . "github.com/cockroachdb/datadriven"}}{{$$p.ForTest}}{{end}}{{end}}' ./... | sort -u) -rewrite
