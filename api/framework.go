@@ -22,7 +22,9 @@ type Framework struct {
 	// MaxOffer caps what one offer may hold, so that one framework does not hold
 	// what ten could use. Zero = the whole agent.
 	MaxOffer Resources
-	// Revocable says that offers of revocable resources are welcome.
+	// Revocable says that offers of revocable resources are welcome: cpus and mem that tasks
+	// asked for and leave unused. A task takes them by their label (Resources.AsRevocable)
+	// and is killed (REVOKED) when those tasks need them.
 	Revocable bool
 
 	Labels    map[string]string

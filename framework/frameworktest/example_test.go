@@ -68,3 +68,16 @@ func ExampleFramework_EndTask() { //nolint:testableexamples // needs a *testing.
 		f.AwaitState("job", api.TaskFailed)
 	})
 }
+
+// A guest runs on what a service leaves unused, and is revoked when the service needs it.
+func ExampleFramework_Use() { //nolint:testableexamples // needs a *testing.T; the other tests of this package run the same
+	frameworktest.Run(t, frameworktest.Cluster{}, func(c *frameworktest.Handle) {
+		f := c.Start(framework.Config{Name: "firm"}, service()) // of 3 cpus
+		f.Use("service", api.Scalars(1, 128))
+		g := c.Start(framework.Config{Name: "guest", Revocable: true}, guests("g1", "g2", "g3"))
+		g.AwaitCount(3, api.TaskRunning)
+		f.Use("service", api.Scalars(4, 128))
+		g.AwaitCount(3, api.TaskKilled)
+		g.ExpectReason("g1", api.ReasonRevoked)
+	})
+}

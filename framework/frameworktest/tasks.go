@@ -30,7 +30,8 @@ func (f *Framework) EndTask(task api.TaskID, how Play) {
 }
 
 // Use has a task that runs really use so much from now on, as heartbeats report it. Without, it uses
-// what it asked for.
+// what it asked for. What tasks leave unused is offered as revocable, after ten seconds; when all tasks of
+// a machine together use nearly all of it, its agent kills revocable ones (REVOKED).
 func (f *Framework) Use(task api.TaskID, used api.Resources) {
 	f.handle.t.Helper()
 	host := f.hostOf(task)

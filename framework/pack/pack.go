@@ -127,6 +127,10 @@ type Options struct {
 	Put func(bin *Bin, task api.Task)
 	// Ports are the names of ports that each task gets.
 	Ports []string
+	// Revocable gives tasks their cpus and mem out of what is revocable: what others leave
+	// unused, and will have back (REVOKED). Without it no task takes any of that, unless its
+	// own resources ask for it by label. Executors stay firm.
+	Revocable bool
 }
 
 // Pack puts the tasks, in order, into the offers and returns the answers and the tasks
@@ -134,6 +138,9 @@ type Options struct {
 func Pack(offers []api.Offer, tasks []api.Task, options Options) (answers []api.Answer, left []api.Task) {
 	bins := Bins(offers)
 	for _, task := range tasks {
+		if options.Revocable {
+			task.Resources = task.Resources.AsRevocable()
+		}
 		if !options.place(bins, task) {
 			left = append(left, task)
 		}

@@ -157,6 +157,45 @@ func ExamplePack() {
 	// no room: late
 }
 
+// Tasks take revocable resources only when that is asked for.
+func TestRevocable(t *testing.T) {
+	firm, spare := api.Scalars(1, 128), api.Scalars(2, 256).AsRevocable()
+	offers := []api.Offer{{ID: "o1", Agent: "a1", Resources: firm.Plus(spare)}}
+	tasks := []api.Task{{ID: "t1", Resources: api.Scalars(1, 128)}, {ID: "t2", Resources: api.Scalars(1, 128)}}
+	answers, left := pack.Pack(offers, tasks, pack.Options{})
+	if len(answers) != 1 || len(left) != 1 || !answers[0].Operations[0].Tasks[0].Resources.Equal(firm) {
+		t.Errorf("firm: %+v, left %+v", answers, left)
+	}
+	answers, left = pack.Pack(offers, tasks, pack.Options{Revocable: true})
+	if len(answers) != 1 || len(left) != 0 {
+		t.Fatalf("revocable: %+v, left %+v", answers, left)
+	}
+	for _, task := range answers[0].Operations[0].Tasks {
+		if !task.Resources.Firm().IsZero() {
+			t.Errorf("%s takes %v", task.ID, task.Resources)
+		}
+	}
+}
+
+// A framework whose Config says Revocable is offered what other tasks leave unused, beside
+// what is free.
+func ExampleOptions_revocable() {
+	free := api.Scalars(0.5, 256)
+	unused := api.Scalars(2, 512).AsRevocable()
+	offers := []api.Offer{{ID: "o1", Agent: "a1", Resources: free.Plus(unused)}}
+	fmt.Println("firm:", offers[0].Resources.Firm())
+	fmt.Println("revocable:", offers[0].Resources.Revocable())
+	guest := api.Task{ID: "guest", Resources: api.Scalars(1, 128)}
+	answers, _ := pack.Pack(offers, []api.Task{guest}, pack.Options{Revocable: true})
+	for _, task := range answers[0].Operations[0].Tasks {
+		fmt.Println(task.ID, "takes", task.Resources)
+	}
+	// Output:
+	// firm: cpus:0.5;mem:256
+	// revocable: cpus(revocable):2;mem(revocable):512
+	// guest takes cpus(revocable):1;mem(revocable):128
+}
+
 func ExampleBin_PutWithPorts() {
 	resources, _ := api.ParseResources("cpus:4;mem:1024;ports:[31000-31009]")
 	bin := pack.Bins([]api.Offer{{ID: "offer-1-1", Resources: resources}})[0]

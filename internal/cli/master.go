@@ -84,7 +84,7 @@ func (f *masterFlags) timeFlags(flags *pflag.FlagSet) {
 	flags.DurationVar(&t.RecoveryHold, "recovery-hold", 10*time.Second, "after a failover roles with a limit wait for missing agents")
 	flags.DurationVar(&t.FailoverTimeout, "failover-timeout", 10*time.Minute, "tasks outlive a framework that says no time of its own")
 	flags.DurationVar(&t.PreemptionGrace, "preemption-grace", 10*time.Second, "between asking a task back and killing it")
-	flags.IntVar(&t.RevocableMargin, "revocable-margin", 10, "percent of an agent that is never offered as revocable; 100 offers none")
+	flags.IntVar(&t.RevocableMargin, "revocable-margin", 10, "percent of what tasks asked for that is never offered as revocable, however little they use; 100 = offer none")
 }
 
 func (f *masterFlags) config(d *daemon) (master.Config, error) {

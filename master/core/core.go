@@ -30,9 +30,9 @@ type Config struct {
 	FailoverTimeout   time.Duration // of frameworks that say none. Default 10 min
 	PreemptionGrace   time.Duration // between an inverse offer and the kill. Default 10 s
 	StoreBytesMax     int64         // of all frameworks' stores together. Default and most 1 GiB
-	// RevocableMargin is the part of each agent's cpus and mem, in percent, that is kept out of
-	// what is offered as revocable (R28). Default 10. Small uses more and revokes more often;
-	// 100 offers nothing.
+	// RevocableMargin is the part of what tasks asked for, in percent, that is never offered as
+	// revocable, however little they use (R28). Default 10. Small uses more of the cluster and
+	// revokes more often; 100 offers nothing.
 	RevocableMargin int
 
 	// Debug asks for the decisions of every day too: offers, launches, statuses. At

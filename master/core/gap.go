@@ -7,21 +7,19 @@ import (
 	"github.com/tenderhq/tender/api"
 )
 
-// gapOf is what the agent's tasks leave unused, less the margin, in whole steps.
+// gapOf is what the agent's tasks leave unused, in whole steps.
 func (c *Core) gapOf(a *agent) api.Resources {
 	if c.now.Sub(a.smooth.since) < smoothing {
 		return api.Resources{}
 	}
-	total := pairOf(a.total)
-	spare := a.smooth.unused.less(total.times(float64(c.config.RevocableMargin) / 100))
-	before := pairOf(a.gap)
+	total, spare, before := pairOf(a.total), a.smooth.unused, pairOf(a.gap)
 	return revocableOf(pair{settled(before.cpu, spare.cpu, total.cpu), settled(before.mem, spare.mem, total.mem)})
 }
 
 // settled is the amount in whole steps. It shrinks at once and grows only by more than a
 // step and a half, so that it does not swing about a step.
 func settled(before, amount, total float64) float64 {
-	step := max(1, total/steps)
+	step := max(1, total/gapSteps)
 	if amount >= before && amount < before+1.5*step {
 		return before
 	}

@@ -41,13 +41,17 @@ func (p pair) inSteps(total pair) api.Resources {
 }
 
 func inSteps(amount, total float64) api.Milli {
-	step := max(1, total/steps)
+	step := max(1, total/useSteps)
 	return api.Milli(math.Round(amount/step) * step)
 }
 
-// steps is into how many an agent's total is divided: the policy hears of a change when
-// it is about one of them, as it is asked to think each time.
-const steps = 20
+// An agent's total is divided into steps. The policy hears of a change that is as large
+// as one, as it is asked to think each time; what is used beyond the requests is told more
+// finely than the gap, of which an open offer is rescinded whenever it shrinks.
+const (
+	useSteps = 40
+	gapSteps = 20
+)
 
 // smoothed is what the samples of an agent's session say, averaged.
 type smoothed struct {
@@ -55,7 +59,7 @@ type smoothed struct {
 	since  time.Time // of the first one that the gap may stand on
 	stamp  time.Time // of the last one, by the agent's clock: it is compared with itself alone
 	beyond pair      // used beyond what was asked for
-	unused pair      // asked for and not used
+	unused pair      // asked for and not used, less the margin
 	told   api.Resources
 }
 
@@ -137,14 +141,15 @@ func (c *Core) weigh(a *agent, sample protocol.UsageReport) (beyond, unused pair
 			c.addAsked(u, t)
 		}
 	}
+	kept := 1 - float64(c.config.RevocableMargin)/100
 	var all pair
 	for _, u := range units { // order: irrelevant because whole numbers are summed
 		used := u.used.less(u.aside)
 		all = all.plus(used)
 		beyond = beyond.plus(used.less(u.asked))
-		unused = unused.plus(u.asked.less(u.fresh).less(used))
+		unused = unused.plus(u.asked.times(kept).less(u.fresh).less(used))
 	}
-	return beyond, unused.least(pairOf(a.total).less(firm).less(all))
+	return beyond, unused.least(pairOf(a.total).times(kept).less(firm).less(all))
 }
 
 // addAsked adds what a firm task asked for.
