@@ -17,6 +17,7 @@ import (
 	"github.com/tenderhq/tender/agent/core"
 	"github.com/tenderhq/tender/api"
 	apiv1 "github.com/tenderhq/tender/api/v1"
+	"github.com/tenderhq/tender/internal/lookout"
 	"github.com/tenderhq/tender/internal/protocol"
 	"github.com/tenderhq/tender/internal/wire"
 )
@@ -64,8 +65,9 @@ type seeker struct {
 	next    int
 	hint    string // where a follower says that the leader is
 	pause   time.Duration
-	follows int    // hints followed in a row
-	said    string // the last failure that was logged
+	follows int      // hints followed in a row
+	term    api.Term // the newest that was heard
+	said    string   // the last failure that was logged
 }
 
 // address is whom to try now.
@@ -175,16 +177,24 @@ func (a *Agent) session(ctx context.Context, s *seeker, address string) (heard b
 	if !a.post(ctx, item{what: core.LeaderOpened{Conn: link.conn}, leader: link}) {
 		return false, ctx.Err()
 	}
-	written := make(chan struct{})
-	go func() {
-		defer close(written)
-		a.writeLeader(ctx, link, stream)
-	}()
-	heard, err = a.readLeader(ctx, s, link, stream)
+	watch := lookout.New(lookout.Config{Own: address, Masters: s.masters, Term: s.term, Dial: a.connect})
+	var beside sync.WaitGroup
+	beside.Go(func() { a.writeLeader(ctx, link, stream) })
+	moved := ""
+	beside.Go(func() {
+		if moved = watch.Run(ctx); moved != "" {
+			cancel()
+		}
+	})
+	heard, err = a.readLeader(ctx, s, link, stream, watch)
 	cancel()
-	<-written
+	beside.Wait()
 	a.happened(life, core.LeaderClosed{Conn: link.conn, Removed: api.Is(err, api.Removed)})
-	if why := link.reason(); why != "" {
+	switch why := link.reason(); {
+	case moved != "":
+		a.log.Info().Str("master", address).Str("leader", moved).Msg("the leader was silent, and another one leads")
+		err = wire.NotLeader("agent.session", moved)
+	case why != "":
 		err = api.E("agent.session", api.Unavailable, address, errors.New(why))
 	}
 	return heard, err
@@ -205,7 +215,7 @@ func (a *Agent) connect(address string) (*grpc.ClientConn, error) {
 	)
 }
 
-func (a *Agent) readLeader(ctx context.Context, s *seeker, link *leaderLink, stream grpc.BidiStreamingClient[apiv1.AgentCalls, apiv1.AgentEvents]) (heard bool, err error) {
+func (a *Agent) readLeader(ctx context.Context, s *seeker, link *leaderLink, stream grpc.BidiStreamingClient[apiv1.AgentCalls, apiv1.AgentEvents], watch *lookout.Lookout) (heard bool, err error) {
 	for {
 		message, err := stream.Recv()
 		if err != nil {
@@ -215,10 +225,15 @@ func (a *Agent) readLeader(ctx context.Context, s *seeker, link *leaderLink, str
 		if err != nil {
 			return heard, err
 		}
+		watch.Heard(batch.Term)
+		if s.term.Before(batch.Term) {
+			s.term = batch.Term
+		}
 		for _, event := range batch.Events {
 			if opening, is := event.(protocol.AgentRegistered); is {
 				heard = true
 				s.learn(opening.Masters)
+				watch.Learn(opening.HeartbeatInterval, s.masters)
 			}
 		}
 		if !a.happened(ctx, core.LeaderSaid{Conn: link.conn, Batch: batch}) {

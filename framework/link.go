@@ -11,6 +11,7 @@ import (
 
 	"github.com/tenderhq/tender/api"
 	apiv1 "github.com/tenderhq/tender/api/v1"
+	"github.com/tenderhq/tender/internal/lookout"
 	"github.com/tenderhq/tender/internal/protocol"
 	"github.com/tenderhq/tender/internal/wire"
 )
@@ -28,6 +29,7 @@ type link struct {
 	cancel  context.CancelCauseFunc
 	heard   chan heard // ends with an error
 	out     *outbox
+	watch   *lookout.Lookout
 	running sync.WaitGroup
 }
 
@@ -39,16 +41,15 @@ type heard struct {
 }
 
 // dial opens a stream. Context and timeout are for opening it; its life ends with close.
-func dial(opening context.Context, config Config, address string, timeout time.Duration) (*link, error) {
+// known is what is known of other masters, should this one fall silent.
+func dial(opening context.Context, config Config, known lookout.Config, timeout time.Duration) (*link, error) {
+	address := known.Own
 	ctx, cancel := context.WithCancelCause(context.WithoutCancel(opening))
 	opening, opened := context.WithTimeoutCause(opening, timeout, api.E("framework.connect", api.Unavailable, address, errNoAnswer))
 	defer opened()
 	abort := context.AfterFunc(opening, func() { cancel(context.Cause(opening)) })
-	conn, err := grpc.NewClient("passthrough:///"+address,
-		grpc.WithTransportCredentials(insecure.NewCredentials()),
-		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return config.Dialer(ctx, address) }),
-		grpc.WithDisableServiceConfig(),
-	)
+	known.Dial = func(address string) (*grpc.ClientConn, error) { return connect(config, address) }
+	conn, err := connect(config, address)
 	if err != nil {
 		cancel(nil)
 		return nil, api.E("framework.connect", api.Invalid, address, err)
@@ -63,9 +64,32 @@ func dial(opening context.Context, config Config, address string, timeout time.D
 		return nil, wire.Error(err)
 	}
 	l := &link{address: address, conn: conn, stream: stream, cancel: cancel, heard: make(chan heard, batchesMax), out: newOutbox()}
+	l.watch = lookout.New(known)
 	l.running.Go(func() { l.read(ctx) })
 	l.running.Go(func() { l.write(ctx) })
+	l.running.Go(func() { l.lookOut(ctx) })
 	return l, nil
+}
+
+// connect waits for nothing.
+func connect(config Config, address string) (*grpc.ClientConn, error) {
+	return grpc.NewClient("passthrough:///"+address,
+		grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return config.Dialer(ctx, address) }),
+		grpc.WithDisableServiceConfig(),
+	)
+}
+
+// lookOut ends the session when its master is silent and another one leads.
+func (l *link) lookOut(ctx context.Context) {
+	leader := l.watch.Run(ctx)
+	if leader == "" {
+		return
+	}
+	select {
+	case l.heard <- heard{err: wire.NotLeader("framework.session", leader)}:
+	case <-ctx.Done():
+	}
 }
 
 func (l *link) read(ctx context.Context) {
@@ -77,6 +101,8 @@ func (l *link) read(ctx context.Context) {
 		}
 		if err != nil {
 			next.err = wire.Error(err)
+		} else {
+			l.noticed(next)
 		}
 		select {
 		case l.heard <- next:
@@ -85,6 +111,16 @@ func (l *link) read(ctx context.Context) {
 		}
 		if next.err != nil {
 			return
+		}
+	}
+}
+
+// noticed: the master is there.
+func (l *link) noticed(next heard) {
+	l.watch.Heard(next.term)
+	for _, event := range next.events {
+		if answer, ok := event.(protocol.Subscribed); ok {
+			l.watch.Learn(answer.HeartbeatInterval, answer.Masters)
 		}
 	}
 }

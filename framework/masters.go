@@ -47,14 +47,19 @@ func (m *masters) next() (address string, wait time.Duration) {
 
 // round lists every known master once: the last leader first, the others in any order.
 func (m *masters) round() []string {
-	all := append(slices.Clone(m.configured), m.learned...)
-	slices.Sort(all)
-	all = slices.Compact(all)
+	all := m.all()
 	rand.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
 	if i := slices.Index(all, m.leader); i > 0 {
 		all[0], all[i] = all[i], all[0]
 	}
 	return all
+}
+
+// all are the masters that are known, each once.
+func (m *masters) all() []string {
+	all := append(slices.Clone(m.configured), m.learned...)
+	slices.Sort(all)
+	return slices.Compact(all)
 }
 
 // dialTimeout is how long the next master may take to answer.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/internal/lookout"
 	"github.com/tenderhq/tender/internal/protocol"
 	"github.com/tenderhq/tender/internal/version"
 	"github.com/tenderhq/tender/internal/wire"
@@ -101,9 +102,10 @@ func (l *loop) awaitMaster(now time.Time) {
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	l.dialStop, l.dialBegan = stop, now
-	address, timeout := l.nextDial, l.masters.dialTimeout()
+	timeout := l.masters.dialTimeout()
+	known := lookout.Config{Own: l.nextDial, Masters: l.masters.all(), Term: l.term}
 	l.cleanup.Go(func() {
-		link, err := dial(ctx, l.config, address, timeout)
+		link, err := dial(ctx, l.config, known, timeout)
 		l.dialed <- dialResult{link, err}
 	})
 }
@@ -242,11 +244,11 @@ func (l *loop) drop(err error, now time.Time) {
 	l.showing = false
 	l.callbacks.skip()
 	l.callRescinded(l.offers.drop(), "the session has ended: "+err.Error())
-	l.judgeEnd(err, s.phase, now)
-	l.noteAbsence(s.phase, now)
 	if s.phase == active && l.masters.rounds == 0 {
 		l.masters.queue = nil
 	}
+	l.judgeEnd(err, s.phase, now)
+	l.noteAbsence(s.phase, now)
 	l.planDial(now)
 }
 

@@ -93,6 +93,42 @@ func (s masterService) Announce(ctx context.Context, request *apiv1.AnnounceRequ
 	return &apiv1.AnnounceResponse{}, nil
 }
 
+// leaderWaitMax bounds how long a client may wait for news of a leader.
+const leaderWaitMax = 5 * time.Second
+
+// Leader waits until there is a leader of a newer term than the client knows.
+func (s masterService) Leader(ctx context.Context, request *apiv1.LeaderRequest) (*apiv1.LeaderResponse, error) {
+	m, after := s.master, wire.TermFromProto(request.GetAfter())
+	timer := time.NewTimer(leaderWaitMax)
+	defer timer.Stop()
+	for {
+		news := m.news.wait()
+		if id, address, term := m.leaderInTerm(); address != "" && after.Before(term) {
+			return &apiv1.LeaderResponse{Term: wire.TermToProto(term), Id: string(id), GrpcAddress: address}, nil
+		}
+		select {
+		case <-news:
+			continue
+		case <-timer.C:
+		case <-ctx.Done():
+		}
+		return nil, wire.Status(api.E("master.leader", api.Unavailable, m.config.ID, fmt.Errorf("no leader after term %s is known here", after)))
+	}
+}
+
+// leaderInTerm is Leader, and in which term.
+func (m *Master) leaderInTerm() (id api.MasterID, address string, term api.Term) {
+	if l := m.leading.Load(); l != nil {
+		return m.config.ID, m.GRPCAddr(), l.term
+	}
+	id, number := m.raft.LeaderInTerm()
+	if id == "" || id == m.config.ID {
+		return "", "", api.Term{}
+	}
+	state := m.raft.Registry()
+	return id, state.Masters[id].GRPC, api.Term{Epoch: state.Epoch, Number: number}
+}
+
 // commit proposes a change that may be made twice, and waits for its outcome.
 func (l *leader) commit(ctx context.Context, op string, change registry.Change) error {
 	done := make(chan error, 1)

@@ -36,6 +36,7 @@ type Master struct {
 	leading atomic.Pointer[leader] // nil: this master does not lead
 	readers sync.WaitGroup         // of streams
 	changed *broadcast             // closed and replaced whenever leadership changes
+	news    *broadcast             // the same for whoever leads, as far as this master hears
 }
 
 // New checks the configuration, locks the folder, reads it and opens the listeners.
@@ -49,7 +50,7 @@ func New(config Config) (*Master, error) {
 	if err := config.check(); err != nil {
 		return nil, err
 	}
-	m := &Master{config: config, log: *config.Logger, metrics: newMetrics(), changed: newBroadcast()}
+	m := &Master{config: config, log: *config.Logger, metrics: newMetrics(), changed: newBroadcast(), news: newBroadcast()}
 	if err := m.open(); err != nil {
 		return nil, errors.Join(err, m.Close())
 	}
@@ -87,6 +88,7 @@ func (m *Master) open() (err error) {
 		SnapshotEntries: m.config.SnapshotEntries,
 		Logger:          m.log,
 		Committed:       m.metrics.committed,
+		Changed:         m.news.fire,
 	})
 	if err != nil {
 		return err
@@ -283,6 +285,7 @@ func (m *Master) lead(ctx context.Context) error {
 		l := newLeader(m, lead, policy)
 		m.leading.Store(l)
 		m.changed.fire()
+		m.news.fire()
 		stop := recorder.recording()
 		l.run(ctx)
 		stop()

@@ -267,6 +267,28 @@ func TestOneOffer(t *testing.T) {
 
 // TestThreeMasters: followers say who leads, the leader's end makes another one, and
 // what was admitted is known to it.
+// awaitNews asks each follower for the leader that comes after this one.
+func (h *house) awaitNews(first *running) <-chan *apiv1.LeaderResponse {
+	term, _ := first.Leading()
+	news := make(chan *apiv1.LeaderResponse, len(h.masters))
+	for _, r := range h.masters {
+		if r == first {
+			continue
+		}
+		go func() {
+			conn := h.connect(r.GRPCAddr())
+			defer conn.Close()
+			answer, err := apiv1.NewMasterServiceClient(conn).Leader(h.t.Context(), &apiv1.LeaderRequest{After: wire.TermToProto(term)})
+			if err != nil {
+				h.t.Errorf("%s knows nobody: %v", r.ID(), err)
+			}
+			news <- answer
+		}()
+	}
+	synctest.Wait()
+	return news
+}
+
 func TestThreeMasters(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHouse(t, 3)
@@ -307,6 +329,7 @@ func TestThreeMasters(t *testing.T) {
 				t.Errorf("master %+v", view)
 			}
 		}
+		news := h.awaitNews(first)
 		h.stop(first.ID())
 		if _, err := agent.stream.Recv(); err == nil {
 			t.Log("one event was still under way")
@@ -316,6 +339,12 @@ func TestThreeMasters(t *testing.T) {
 		second := h.leader()
 		conn = h.connect(second.GRPCAddr())
 		defer conn.Close()
+		for range h.masters {
+			term, _ := second.Leading()
+			if answer := <-news; answer.GetGrpcAddress() != second.GRPCAddr() || wire.TermFromProto(answer.GetTerm()) != term {
+				t.Errorf("a follower names %v; %s leads in term %v", answer, second.GRPCAddr(), term)
+			}
+		}
 		again := newNode(t, conn, "n1")
 		defer again.stop()
 		agents, err := apiv1.NewOperatorServiceClient(conn).ListAgents(t.Context(), &apiv1.ListRequest{})

@@ -153,11 +153,119 @@ func (*AnnounceResponse) Descriptor() ([]byte, []int) {
 	return file_api_v1_master_proto_rawDescGZIP(), []int{1}
 }
 
+// LeaderRequest: a client has not heard from the leader of a term for some time.
+type LeaderRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Only a leader of a newer term is news. Absent: any leader is.
+	After         *Term `protobuf:"bytes,1,opt,name=after,proto3" json:"after,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LeaderRequest) Reset() {
+	*x = LeaderRequest{}
+	mi := &file_api_v1_master_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LeaderRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LeaderRequest) ProtoMessage() {}
+
+func (x *LeaderRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_api_v1_master_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LeaderRequest.ProtoReflect.Descriptor instead.
+func (*LeaderRequest) Descriptor() ([]byte, []int) {
+	return file_api_v1_master_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *LeaderRequest) GetAfter() *Term {
+	if x != nil {
+		return x.After
+	}
+	return nil
+}
+
+// LeaderResponse names a leader, which may have been replaced meanwhile.
+type LeaderResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Term  *Term                  `protobuf:"bytes,1,opt,name=term,proto3" json:"term,omitempty"`
+	Id    string                 `protobuf:"bytes,2,opt,name=id,proto3" json:"id,omitempty"`
+	// host:port.
+	GrpcAddress   string `protobuf:"bytes,3,opt,name=grpc_address,json=grpcAddress,proto3" json:"grpc_address,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LeaderResponse) Reset() {
+	*x = LeaderResponse{}
+	mi := &file_api_v1_master_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LeaderResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LeaderResponse) ProtoMessage() {}
+
+func (x *LeaderResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_api_v1_master_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LeaderResponse.ProtoReflect.Descriptor instead.
+func (*LeaderResponse) Descriptor() ([]byte, []int) {
+	return file_api_v1_master_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *LeaderResponse) GetTerm() *Term {
+	if x != nil {
+		return x.Term
+	}
+	return nil
+}
+
+func (x *LeaderResponse) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *LeaderResponse) GetGrpcAddress() string {
+	if x != nil {
+		return x.GrpcAddress
+	}
+	return ""
+}
+
 var File_api_v1_master_proto protoreflect.FileDescriptor
 
 const file_api_v1_master_proto_rawDesc = "" +
 	"\n" +
-	"\x13api/v1/master.proto\x12\ttender.v1\"\xe1\x01\n" +
+	"\x13api/v1/master.proto\x12\ttender.v1\x1a\x13api/v1/common.proto\"\xe1\x01\n" +
 	"\x0fAnnounceRequest\x12\x1d\n" +
 	"\n" +
 	"cluster_id\x18\x01 \x01(\tR\tclusterId\x12\x0e\n" +
@@ -167,9 +275,16 @@ const file_api_v1_master_proto_rawDesc = "" +
 	"\fraft_address\x18\x05 \x01(\tR\vraftAddress\x12\x18\n" +
 	"\aversion\x18\x06 \x01(\tR\aversion\x12\x1c\n" +
 	"\tallocator\x18\a \x01(\tR\tallocator\"\x12\n" +
-	"\x10AnnounceResponse2T\n" +
+	"\x10AnnounceResponse\"6\n" +
+	"\rLeaderRequest\x12%\n" +
+	"\x05after\x18\x01 \x01(\v2\x0f.tender.v1.TermR\x05after\"h\n" +
+	"\x0eLeaderResponse\x12#\n" +
+	"\x04term\x18\x01 \x01(\v2\x0f.tender.v1.TermR\x04term\x12\x0e\n" +
+	"\x02id\x18\x02 \x01(\tR\x02id\x12!\n" +
+	"\fgrpc_address\x18\x03 \x01(\tR\vgrpcAddress2\x93\x01\n" +
 	"\rMasterService\x12C\n" +
-	"\bAnnounce\x12\x1a.tender.v1.AnnounceRequest\x1a\x1b.tender.v1.AnnounceResponseB)Z'github.com/tenderhq/tender/api/v1;apiv1b\x06proto3"
+	"\bAnnounce\x12\x1a.tender.v1.AnnounceRequest\x1a\x1b.tender.v1.AnnounceResponse\x12=\n" +
+	"\x06Leader\x12\x18.tender.v1.LeaderRequest\x1a\x19.tender.v1.LeaderResponseB)Z'github.com/tenderhq/tender/api/v1;apiv1b\x06proto3"
 
 var (
 	file_api_v1_master_proto_rawDescOnce sync.Once
@@ -183,19 +298,26 @@ func file_api_v1_master_proto_rawDescGZIP() []byte {
 	return file_api_v1_master_proto_rawDescData
 }
 
-var file_api_v1_master_proto_msgTypes = make([]protoimpl.MessageInfo, 2)
+var file_api_v1_master_proto_msgTypes = make([]protoimpl.MessageInfo, 4)
 var file_api_v1_master_proto_goTypes = []any{
 	(*AnnounceRequest)(nil),  // 0: tender.v1.AnnounceRequest
 	(*AnnounceResponse)(nil), // 1: tender.v1.AnnounceResponse
+	(*LeaderRequest)(nil),    // 2: tender.v1.LeaderRequest
+	(*LeaderResponse)(nil),   // 3: tender.v1.LeaderResponse
+	(*Term)(nil),             // 4: tender.v1.Term
 }
 var file_api_v1_master_proto_depIdxs = []int32{
-	0, // 0: tender.v1.MasterService.Announce:input_type -> tender.v1.AnnounceRequest
-	1, // 1: tender.v1.MasterService.Announce:output_type -> tender.v1.AnnounceResponse
-	1, // [1:2] is the sub-list for method output_type
-	0, // [0:1] is the sub-list for method input_type
-	0, // [0:0] is the sub-list for extension type_name
-	0, // [0:0] is the sub-list for extension extendee
-	0, // [0:0] is the sub-list for field type_name
+	4, // 0: tender.v1.LeaderRequest.after:type_name -> tender.v1.Term
+	4, // 1: tender.v1.LeaderResponse.term:type_name -> tender.v1.Term
+	0, // 2: tender.v1.MasterService.Announce:input_type -> tender.v1.AnnounceRequest
+	2, // 3: tender.v1.MasterService.Leader:input_type -> tender.v1.LeaderRequest
+	1, // 4: tender.v1.MasterService.Announce:output_type -> tender.v1.AnnounceResponse
+	3, // 5: tender.v1.MasterService.Leader:output_type -> tender.v1.LeaderResponse
+	4, // [4:6] is the sub-list for method output_type
+	2, // [2:4] is the sub-list for method input_type
+	2, // [2:2] is the sub-list for extension type_name
+	2, // [2:2] is the sub-list for extension extendee
+	0, // [0:2] is the sub-list for field type_name
 }
 
 func init() { file_api_v1_master_proto_init() }
@@ -203,13 +325,14 @@ func file_api_v1_master_proto_init() {
 	if File_api_v1_master_proto != nil {
 		return
 	}
+	file_api_v1_common_proto_init()
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_api_v1_master_proto_rawDesc), len(file_api_v1_master_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   2,
+			NumMessages:   4,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -20,18 +20,23 @@ const _ = grpc.SupportPackageIsVersion9
 
 const (
 	MasterService_Announce_FullMethodName = "/tender.v1.MasterService/Announce"
+	MasterService_Leader_FullMethodName   = "/tender.v1.MasterService/Leader"
 )
 
 // MasterServiceClient is the client API for MasterService service.
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// MasterService is how masters talk to each other beside Raft.
+// MasterService is how masters talk to each other beside Raft, and how clients ask
+// around while their master is silent.
 type MasterServiceClient interface {
 	// Announce tells the leader where a master can be reached, so that the registry
 	// names all of them. Sent by each follower that finds itself missing or told
 	// wrongly in the registry; a second copy changes nothing.
 	Announce(ctx context.Context, in *AnnounceRequest, opts ...grpc.CallOption) (*AnnounceResponse, error)
+	// Leader says who leads as far as this master knows. It answers as soon as that is a
+	// leader of a term after the given one, and refuses when it has waited long enough.
+	Leader(ctx context.Context, in *LeaderRequest, opts ...grpc.CallOption) (*LeaderResponse, error)
 }
 
 type masterServiceClient struct {
@@ -52,16 +57,30 @@ func (c *masterServiceClient) Announce(ctx context.Context, in *AnnounceRequest,
 	return out, nil
 }
 
+func (c *masterServiceClient) Leader(ctx context.Context, in *LeaderRequest, opts ...grpc.CallOption) (*LeaderResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(LeaderResponse)
+	err := c.cc.Invoke(ctx, MasterService_Leader_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // MasterServiceServer is the server API for MasterService service.
 // All implementations must embed UnimplementedMasterServiceServer
 // for forward compatibility.
 //
-// MasterService is how masters talk to each other beside Raft.
+// MasterService is how masters talk to each other beside Raft, and how clients ask
+// around while their master is silent.
 type MasterServiceServer interface {
 	// Announce tells the leader where a master can be reached, so that the registry
 	// names all of them. Sent by each follower that finds itself missing or told
 	// wrongly in the registry; a second copy changes nothing.
 	Announce(context.Context, *AnnounceRequest) (*AnnounceResponse, error)
+	// Leader says who leads as far as this master knows. It answers as soon as that is a
+	// leader of a term after the given one, and refuses when it has waited long enough.
+	Leader(context.Context, *LeaderRequest) (*LeaderResponse, error)
 	mustEmbedUnimplementedMasterServiceServer()
 }
 
@@ -74,6 +93,9 @@ type UnimplementedMasterServiceServer struct{}
 
 func (UnimplementedMasterServiceServer) Announce(context.Context, *AnnounceRequest) (*AnnounceResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Announce not implemented")
+}
+func (UnimplementedMasterServiceServer) Leader(context.Context, *LeaderRequest) (*LeaderResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Leader not implemented")
 }
 func (UnimplementedMasterServiceServer) mustEmbedUnimplementedMasterServiceServer() {}
 func (UnimplementedMasterServiceServer) testEmbeddedByValue()                       {}
@@ -114,6 +136,24 @@ func _MasterService_Announce_Handler(srv interface{}, ctx context.Context, dec f
 	return interceptor(ctx, in, info, handler)
 }
 
+func _MasterService_Leader_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(LeaderRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(MasterServiceServer).Leader(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: MasterService_Leader_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(MasterServiceServer).Leader(ctx, req.(*LeaderRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // MasterService_ServiceDesc is the grpc.ServiceDesc for MasterService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -124,6 +164,10 @@ var MasterService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "Announce",
 			Handler:    _MasterService_Announce_Handler,
+		},
+		{
+			MethodName: "Leader",
+			Handler:    _MasterService_Leader_Handler,
 		},
 	},
 	Streams:  []grpc.StreamDesc{},

@@ -244,15 +244,17 @@ func (c *cluster) raft(m *node) apiv1.RaftServiceClient {
 
 // term is who leads in which term, as the leader says.
 func (c *cluster) term(ctx context.Context) (leader, term string) {
-	for _, m := range c.masters {
-		ctx, cancel := context.WithTimeout(ctx, callTimeout)
-		answer, err := c.operator(m).GetCluster(ctx, &apiv1.GetClusterRequest{})
-		cancel()
-		if err == nil {
-			return answer.GetLeaderId(), fmt.Sprintf("%d.%d", answer.GetTerm().GetEpoch(), answer.GetTerm().GetNumber())
-		}
+	m := c.leader(ctx)
+	if m == nil {
+		return "nobody", "none"
 	}
-	return "", ""
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	answer, err := c.operator(m).GetCluster(ctx, &apiv1.GetClusterRequest{})
+	if err != nil {
+		return m.name, err.Error()
+	}
+	return m.name, fmt.Sprintf("%d.%d", answer.GetTerm().GetEpoch(), answer.GetTerm().GetNumber())
 }
 
 // lagMax is how many entries a healthy master may be behind another.

@@ -11,7 +11,7 @@ type floor struct{ pkg, may string }
 const values = "api internal/protocol internal/invariant "
 
 // shell is what each of master, agent and framework stands on. They never import each other.
-const shell = values + "api/v1 internal/wire internal/version internal/pause "
+const shell = values + "api/v1 internal/wire internal/lookout internal/version internal/pause "
 
 // public is what a user of Tender may import.
 const public = "api api/v1 allocator/... framework/... "
@@ -31,6 +31,7 @@ var floors = []floor{
 	{"internal/protocol", "api"},
 	{"internal/logpb", "api/v1"},
 	{"internal/wire", "api api/v1 internal/protocol"},
+	{"internal/lookout", "api api/v1 internal/wire internal/pause"},
 	{"internal/transcript", values},
 
 	// The pure ones.

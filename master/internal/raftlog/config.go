@@ -106,6 +106,8 @@ type Config struct {
 	Logger zerolog.Logger
 	// Committed, if set, is told how long a batch of our own commands took to commit.
 	Committed func(commands int, took time.Duration)
+	// Changed, if set, hears that who leads may have changed. It must not wait.
+	Changed func()
 }
 
 func (c Config) withDefaults() (Config, error) {
@@ -113,6 +115,9 @@ func (c Config) withDefaults() (Config, error) {
 		c.Dial = func(addr string, timeout time.Duration) (net.Conn, error) {
 			return net.DialTimeout("tcp", addr, timeout)
 		}
+	}
+	if c.Changed == nil {
+		c.Changed = func() {}
 	}
 	if c.Advertise == "" && c.Listener != nil {
 		c.Advertise = c.Listener.Addr().String()

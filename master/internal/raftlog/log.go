@@ -331,6 +331,7 @@ func (l *Log) watch(r *raft.Raft) (stop func()) {
 			case change := <-changes:
 				l.heard(r, change)
 				l.lookAgain()
+				l.config.Changed()
 			case <-over:
 				return
 			}

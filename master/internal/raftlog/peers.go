@@ -69,6 +69,21 @@ func (l *Log) Status() Status {
 	return status
 }
 
+// LeaderInTerm is who leads as far as this master knows, and in which of Raft's terms;
+// "" when it does not know.
+func (l *Log) LeaderInTerm() (api.MasterID, uint64) {
+	r := l.running()
+	if r == nil {
+		return "", 0
+	}
+	_, before := r.LeaderWithID()
+	term := r.CurrentTerm()
+	if _, after := r.LeaderWithID(); after != before {
+		return "", 0 // it changes just now
+	}
+	return api.MasterID(before), term
+}
+
 func (l *Log) silentSince(id api.MasterID) time.Time {
 	l.mu.Lock()
 	defer l.mu.Unlock()

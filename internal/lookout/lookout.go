@@ -1,0 +1,178 @@
+// Package lookout hears of a new leader while one's own master says nothing. A leader
+// that is stopped or cut off closes no connection, so its clients would find out by
+// their session timeout; the other masters know earlier. It asks one of them as soon as
+// a heartbeat is late, and is answered at the moment when a leader of a newer term is
+// known: a master that is merely slow is never left.
+package lookout
+
+import (
+	"context"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc"
+
+	"github.com/tenderhq/tender/api"
+	apiv1 "github.com/tenderhq/tender/api/v1"
+	"github.com/tenderhq/tender/internal/pause"
+	"github.com/tenderhq/tender/internal/wire"
+)
+
+const (
+	// heartbeatDefault holds until the own master says its interval.
+	heartbeatDefault = time.Second
+	// askMax is how long one master may take to know of a new leader; then another one
+	// is asked.
+	askMax = time.Second
+	// pauseMax is between two questions of which the first was not answered, at least
+	// half of it.
+	pauseMax = 200 * time.Millisecond
+)
+
+// Config says whom to watch and whom to ask.
+type Config struct {
+	// Own is the address of one's own master.
+	Own string
+	// Masters are the addresses of all that are known, Own among them or not.
+	Masters []string
+	// Term is the newest that was heard of before the session.
+	Term api.Term
+	// Dial makes a connection; it does not wait for it.
+	Dial func(address string) (*grpc.ClientConn, error)
+}
+
+// Lookout watches one session. New, Heard with each message, Run beside it.
+type Lookout struct {
+	config Config
+
+	mu        sync.Mutex
+	answered  bool               // the own master has said something; guarded by mu
+	term      api.Term           // guarded by mu
+	masters   []string           // guarded by mu
+	heartbeat time.Duration      // guarded by mu
+	heardAt   time.Time          // guarded by mu
+	hush      context.CancelFunc // ends the question; nil: none is asked; guarded by mu
+}
+
+// New begins a session now.
+func New(config Config) *Lookout {
+	return &Lookout{
+		config: config, term: config.Term, masters: config.Masters, heartbeat: heartbeatDefault, heardAt: time.Now(),
+	}
+}
+
+// Heard says that the own master has spoken, in a term.
+func (l *Lookout) Heard(term api.Term) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.answered, l.heardAt = true, time.Now()
+	if l.term.Before(term) {
+		l.term = term
+	}
+	if l.hush != nil {
+		l.hush()
+	}
+}
+
+// Learn takes over what the own master says of its heartbeats and of other masters.
+func (l *Lookout) Learn(heartbeat time.Duration, masters []string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if heartbeat > 0 {
+		l.heartbeat = heartbeat
+	}
+	if len(masters) > 0 {
+		l.masters = slices.Clone(masters)
+	}
+}
+
+// Run returns the address of the leader of a newer term, or "" when ctx ends first.
+func (l *Lookout) Run(ctx context.Context) (leader string) {
+	var turn []string
+	for l.awaitSilence(ctx) {
+		if len(turn) == 0 {
+			if turn = l.others(); len(turn) == 0 {
+				turn = []string{""}
+			}
+		}
+		if leader := l.ask(ctx, turn[0]); leader != "" {
+			return leader
+		}
+		turn = turn[1:]
+		pause.For(ctx, pauseMax/2+rand.N(pauseMax/2))
+	}
+	return ""
+}
+
+// awaitSilence returns when a heartbeat is late; false when ctx has ended.
+func (l *Lookout) awaitSilence(ctx context.Context) bool {
+	for ctx.Err() == nil {
+		late := time.Until(l.lateAt())
+		if late <= 0 {
+			return true
+		}
+		pause.For(ctx, late)
+	}
+	return false
+}
+
+// lateAt: half an interval is grace, and up to a quarter keeps a thousand clients apart.
+func (l *Lookout) lateAt() time.Time {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.heardAt.Add(l.heartbeat*3/2 + rand.N(l.heartbeat/4))
+}
+
+// others are the masters that may be asked, in any order.
+func (l *Lookout) others() []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	others := slices.DeleteFunc(slices.Clone(l.masters), func(address string) bool { return address == l.config.Own || address == "" })
+	rand.Shuffle(len(others), func(i, j int) { others[i], others[j] = others[j], others[i] })
+	return others
+}
+
+// ask waits for a master's answer for as long as our own is silent.
+func (l *Lookout) ask(ctx context.Context, address string) (leader string) {
+	if address == "" {
+		return ""
+	}
+	ctx, cancel := context.WithTimeout(ctx, askMax)
+	defer cancel()
+	after, ok := l.begin(cancel)
+	defer l.end()
+	if !ok {
+		return ""
+	}
+	conn, err := l.config.Dial(address)
+	if err != nil {
+		return ""
+	}
+	defer conn.Close()
+	answer, err := apiv1.NewMasterServiceClient(conn).Leader(ctx, &apiv1.LeaderRequest{After: wire.TermToProto(after)})
+	if err != nil || ctx.Err() != nil || !after.Before(wire.TermFromProto(answer.GetTerm())) || answer.GetGrpcAddress() == l.config.Own {
+		return "" // the next one may know
+	}
+	return answer.GetGrpcAddress()
+}
+
+// begin says after which term a leader is news. As long as our own master has not said
+// a word, the leader of the newest term that we know may be another one.
+func (l *Lookout) begin(hush context.CancelFunc) (after api.Term, ok bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	after = l.term
+	if !l.answered && after.Number > 0 {
+		after.Number--
+	}
+	l.hush = hush
+	return after, time.Since(l.heardAt) >= l.heartbeat // else it has just spoken
+}
+
+func (l *Lookout) end() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.hush = nil
+}
