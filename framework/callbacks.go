@@ -192,6 +192,17 @@ func (l *loop) callSubscribed() {
 	})
 }
 
+// callSettled comes behind the statuses; at most one waits, as sessions clear the queue.
+func (l *loop) callSettled() {
+	if settler, ok := l.scheduler.(Settler); ok {
+		l.callbacks.push(job{
+			name: "Settled",
+			call: func(ctx context.Context) error { settler.Settled(ctx); return nil },
+			done: func(error) {},
+		})
+	}
+}
+
 func (l *loop) callOffers() {
 	if l.showing {
 		return

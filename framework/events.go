@@ -79,6 +79,8 @@ func (l *loop) event(ctx context.Context, event protocol.SchedulerEvent, now tim
 // optional serves the optional interfaces.
 func (l *loop) optional(event protocol.SchedulerEvent) {
 	switch event := event.(type) {
+	case protocol.Settled:
+		l.callSettled()
 	case protocol.InverseOffers:
 		if s, ok := l.scheduler.(InverseOfferee); ok {
 			l.tell("InverseOffers", func(ctx context.Context) { s.InverseOffers(ctx, event.Offers) })

@@ -40,6 +40,13 @@ type Subscriber interface {
 	Subscribed(ctx context.Context, client *Client) error
 }
 
+// Settler is a Scheduler that wants to know when it has heard, in a session, the state
+// of every task that the leader knows: one that has restarted knows then what runs. Of
+// agents that have not come back to a new leader it hears later.
+type Settler interface {
+	Settled(ctx context.Context)
+}
+
 // Rescinder is a Scheduler that keeps offers and wants to know which are gone:
 // rescinded, expired, or of a session that ended.
 type Rescinder interface {

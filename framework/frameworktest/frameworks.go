@@ -223,6 +223,7 @@ type recorder struct {
 var _ interface {
 	framework.Scheduler
 	framework.Subscriber
+	framework.Settler
 	framework.Rescinder
 	framework.InverseOfferee
 	framework.Messenger
@@ -297,6 +298,12 @@ func (r *recorder) Subscribed(ctx context.Context, client *framework.Client) err
 		return s.Subscribed(ctx, client)
 	}
 	return nil
+}
+
+func (r *recorder) Settled(ctx context.Context) {
+	if s, ok := r.framework.scheduler.(framework.Settler); ok {
+		s.Settled(ctx)
+	}
 }
 
 func (r *recorder) Rescinded(ctx context.Context, offers []api.OfferID, why string) {

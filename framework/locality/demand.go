@@ -12,14 +12,15 @@ import (
 const shapesPerJobMax = 8
 
 // Demand states what the queued tasks want in the role, so that masters need not offer
-// what would be let pass: one shape for each job and size of task, with preferred agents,
-// and nothing but those while the job holds out for them. Stating it begins the wait.
+// what would be let pass: one shape for each job and size of task, with preferred agents;
+// with [Config.Withhold] nothing but those while the job holds out for them, and the
+// wait begins by stating it.
 // State it anew when tasks were added or launched, and when [Delay.NextChange] is over.
 func (d *Delay) Demand(role api.Role) api.Demand {
 	now := time.Now()
 	demand := api.Demand{Role: role}
 	for _, j := range d.order {
-		demand.Shapes = append(demand.Shapes, j.shapes(now)...)
+		demand.Shapes = append(demand.Shapes, j.shapes(now, d.config.Withhold)...)
 	}
 	demand.Shapes = demand.Shapes[:min(len(demand.Shapes), api.DemandsPerRoleMax)]
 	return demand
@@ -31,14 +32,14 @@ type shape struct {
 	preferred map[api.AgentID]bool
 }
 
-func (j *job) shapes(now time.Time) []api.Shape {
+func (j *job) shapes(now time.Time, withhold bool) []api.Shape {
 	var gathered []*shape
-	if len(j.all.items) > 0 {
+	if withhold && len(j.all.items) > 0 {
 		j.wait(now)
 	}
 	j.advance(now)
 	for _, p := range j.all.items {
-		gathered = gather(gathered, p, j.level == Node && onlyAgents(p))
+		gathered = gather(gathered, p, withhold && j.level == Node && onlyAgents(p))
 	}
 	for _, p := range j.home.items {
 		gathered = gather(gathered, p, false)
@@ -56,7 +57,7 @@ func gather(shapes []*shape, p *pending, only bool) []*shape {
 		return shapes
 	}
 	for _, one := range shapes {
-		if one.OnlyPreferred == only && one.Resources.Equal(p.task.Resources) {
+		if one.OnlyPreferred == only && one.Resources.Equal(p.ask) {
 			one.Count++
 			one.prefer(p)
 			return shapes
@@ -65,7 +66,7 @@ func gather(shapes []*shape, p *pending, only bool) []*shape {
 	if len(shapes) == shapesPerJobMax {
 		return shapes
 	}
-	one := &shape{Shape: api.Shape{Resources: p.task.Resources, Count: 1, OnlyPreferred: only}, preferred: make(map[api.AgentID]bool)}
+	one := &shape{Shape: api.Shape{Resources: p.ask, Count: 1, OnlyPreferred: only}, preferred: make(map[api.AgentID]bool)}
 	one.prefer(p)
 	return append(shapes, one)
 }

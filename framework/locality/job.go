@@ -11,6 +11,7 @@ import (
 // pending is a task in a job's queue.
 type pending struct {
 	task   api.Task
+	ask    api.Resources // where its executor does not run yet
 	job    *job
 	nodes  []string
 	places []string
@@ -43,8 +44,8 @@ func (q *queue) drop() (empty bool) {
 // triesMax bounds how many tasks of a queue are tried for a bin.
 const triesMax = 64
 
-// fitting returns the first task that fits. A nil queue is empty.
-func (q *queue) fitting(bin *pack.Bin) *pending {
+// fitting returns the first task that fits and may go there. A nil queue is empty.
+func (q *queue) fitting(bin *pack.Bin, allow func(*pack.Bin, api.Task) bool) *pending {
 	if q == nil {
 		return nil
 	}
@@ -53,7 +54,7 @@ func (q *queue) fitting(bin *pack.Bin) *pending {
 		if p.taken {
 			continue
 		}
-		if bin.Fits(p.task) {
+		if (allow == nil || allow(bin, p.task)) && bin.Fits(p.task) {
 			return p
 		}
 		if tries++; tries == triesMax {
@@ -126,9 +127,9 @@ func (p *pending) keys() []string {
 	return slices.Compact(keys)
 }
 
-func (j *job) onNode(bin *pack.Bin) *pending {
-	byAgent := j.at[agentNode(bin.Offer.Agent)].fitting(bin)
-	byHost := j.at[hostNode(bin.Offer.Hostname)].fitting(bin)
+func (j *job) onNode(bin *pack.Bin, allow func(*pack.Bin, api.Task) bool) *pending {
+	byAgent := j.at[agentNode(bin.Offer.Agent)].fitting(bin, allow)
+	byHost := j.at[hostNode(bin.Offer.Hostname)].fitting(bin, allow)
 	if byAgent == nil || byHost != nil && byHost.number < byAgent.number {
 		return byHost
 	}

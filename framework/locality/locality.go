@@ -60,6 +60,14 @@ type Config struct {
 	// Place names the rack or zone of an offer's agent; "" = near nothing. Default: the
 	// attribute "rack", and without one the zone.
 	Place func(api.Offer) string
+	// Withhold has [Delay.Demand] tell the masters to offer a waiting job nothing but
+	// its preferred agents. That saves the offers that would be let pass; but the wait
+	// then begins with the demand, and runs also while there is no room anywhere.
+	Withhold bool
+	// Allow refuses a task some offers whatever its wait, as in [pack.Options]; nil: none.
+	Allow func(bin *pack.Bin, task api.Task) bool
+	// Put is told of each task that was put into a bin; nil: nobody.
+	Put func(bin *pack.Bin, task api.Task)
 }
 
 // Prefer says where a task runs best: at any of these agents or hosts, or near any of
@@ -127,7 +135,7 @@ func (d *Delay) Add(name string, task api.Task, prefer Prefer) {
 		return
 	}
 	j := d.job(name)
-	p := &pending{task: task, job: j, places: prefer.Places}
+	p := &pending{task: task, ask: pack.Ask(task), job: j, places: prefer.Places}
 	for _, agent := range prefer.Agents {
 		p.nodes = append(p.nodes, agentNode(agent))
 	}
@@ -199,20 +207,25 @@ func (d *Delay) Queued(name string) int {
 // Offers answers offers: tasks where they may run now; the rest is declined, for no
 // longer than until a job might take it.
 func (d *Delay) Offers(offers []api.Offer) []api.Answer {
-	now := time.Now()
 	answers := make([]api.Answer, 0, len(offers))
-	for _, offer := range offers {
-		d.learn(offer)
-		bin := pack.Bins([]api.Offer{offer})[0]
-		for d.fill(bin, now) {
-		}
-		answer := api.Answer{Offers: []api.OfferID{offer.ID}, Filter: api.Filter{Refuse: d.refuse(bin, now)}}
+	for _, bin := range pack.Bins(offers) {
+		d.Fill(bin)
+		answer := api.Answer{Offers: []api.OfferID{bin.Offer.ID}, Filter: api.Filter{Refuse: d.Refuse(bin)}}
 		if len(bin.Tasks) > 0 {
 			answer.Operations = []api.Operation{{Kind: api.OpLaunch, Tasks: bin.Tasks}}
 		}
 		answers = append(answers, answer)
 	}
 	return answers
+}
+
+// Fill puts the tasks that may run there now into the bin, for those who put others
+// beside them; they are launched. [Delay.Offers] does it for whole offers.
+func (d *Delay) Fill(bin *pack.Bin) {
+	now := time.Now()
+	d.learn(bin.Offer)
+	for d.fill(bin, now) {
+	}
 }
 
 // learn notes which nodes are near each other.
@@ -243,6 +256,9 @@ func (d *Delay) fill(bin *pack.Bin, now time.Time) bool {
 			continue
 		}
 		bin.Put(p.task)
+		if d.config.Put != nil {
+			d.config.Put(bin, bin.Tasks[len(bin.Tasks)-1])
+		}
 		delete(d.tasks, p.task.ID)
 		j.remove(p)
 		d.running[p.task.ID] = j
@@ -257,13 +273,13 @@ func (d *Delay) fill(bin *pack.Bin, now time.Time) bool {
 // takes nothing though something has room has let the offer pass, which may have been
 // the last one to wait for.
 func (d *Delay) choose(j *job, bin *pack.Bin, now time.Time) (*pending, Level) {
-	if p := j.onNode(bin); p != nil {
+	if p := j.onNode(bin, d.config.Allow); p != nil {
 		return p, Node
 	}
-	if p := j.home.fitting(bin); p != nil {
+	if p := j.home.fitting(bin, d.config.Allow); p != nil {
 		return p, Any
 	}
-	other := j.all.fitting(bin)
+	other := j.all.fitting(bin, d.config.Allow)
 	if other == nil {
 		return nil, 0
 	}
@@ -281,12 +297,12 @@ func (d *Delay) near(j *job, bin *pack.Bin) *pending {
 	if place == "" {
 		return nil
 	}
-	if p := j.at[placeNode(place)].fitting(bin); p != nil {
+	if p := j.at[placeNode(place)].fitting(bin, d.config.Allow); p != nil {
 		return p
 	}
 	best := (*pending)(nil)
 	for node := range d.members[place] { // order: irrelevant because the oldest task is taken
-		if p := j.at[node].fitting(bin); p != nil && (best == nil || p.number < best.number) {
+		if p := j.at[node].fitting(bin, d.config.Allow); p != nil && (best == nil || p.number < best.number) {
 			best = p
 		}
 	}
@@ -300,15 +316,16 @@ const (
 	refuseSkips = time.Second
 )
 
-// refuse is how long what is left in the bin need not be offered again: until the first
+// Refuse is how long what is left in the bin need not be offered again: until the first
 // job that lets it pass may take it. 0: the default, nobody wants it.
-func (d *Delay) refuse(bin *pack.Bin, now time.Time) time.Duration {
+func (d *Delay) Refuse(bin *pack.Bin) time.Duration {
+	now := time.Now()
 	var least time.Duration
 	if bin.Left.IsZero() {
 		return 0
 	}
 	for _, j := range d.order {
-		if j.all.fitting(bin) == nil {
+		if j.all.fitting(bin, d.config.Allow) == nil {
 			continue
 		}
 		left := j.untilNext(now)

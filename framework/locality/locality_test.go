@@ -142,7 +142,7 @@ func TestJobsWithFewerTasksGoFirst(t *testing.T) {
 
 func TestDemand(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := locality.New(locality.Config{Node: locality.Wait{Time: 5 * time.Second}})
+		d := locality.New(locality.Config{Node: locality.Wait{Time: 5 * time.Second}, Withhold: true})
 		d.Add("j", task("t0"), at(1, 2))
 		d.Add("j", task("t1"), at(2, 3))
 		d.Add("j", task("t2"), locality.Prefer{})

@@ -6,7 +6,9 @@
 package pack
 
 import (
+	"maps"
 	"math"
+	"slices"
 
 	"github.com/tenderhq/tender/api"
 )
@@ -27,6 +29,15 @@ func Bins(offers []api.Offer) []*Bin {
 	return bins
 }
 
+// Ask is what a task takes on an agent where its executor does not run yet. It is the
+// resources to state in a demand.
+func Ask(task api.Task) api.Resources {
+	if task.Executor == nil {
+		return task.Resources
+	}
+	return task.Resources.Plus(task.Executor.Resources)
+}
+
 // needs is what the task takes: its own resources, and those of its executor unless
 // that one runs on the agent already or comes with a task in the bin.
 func (b *Bin) needs(task api.Task) api.Resources {
@@ -43,17 +54,26 @@ func (b *Bin) needs(task api.Task) api.Resources {
 			return task.Resources
 		}
 	}
-	return task.Resources.Plus(task.Executor.Resources)
+	return Ask(task)
 }
 
 // Fits reports whether the task fits into what is left.
 func (b *Bin) Fits(task api.Task) bool {
-	_, _, ok := b.Left.Carve(b.needs(task))
+	task, ok := b.withPorts(task, openPorts(task))
+	if !ok {
+		return false
+	}
+	_, _, ok = b.Left.Carve(b.needs(task))
 	return ok
 }
 
-// Put takes the task's needs out of what is left; false: it does not fit.
+// Put takes the task's needs out of what is left; false: it does not fit. A named port
+// of the task that is 0 becomes one out of the offer's.
 func (b *Bin) Put(task api.Task) bool {
+	task, ok := b.withPorts(task, openPorts(task))
+	if !ok {
+		return false
+	}
 	_, rest, ok := b.Left.Carve(b.needs(task))
 	if ok {
 		b.Left = rest
@@ -65,26 +85,43 @@ func (b *Bin) Put(task api.Task) bool {
 // PutWithPorts puts the task with one port for each name, taken from what is left: they
 // are added to its resources and its named ports.
 func (b *Bin) PutWithPorts(task api.Task, names ...string) bool {
+	task, ok := b.withPorts(task, names)
+	return ok && b.Put(task)
+}
+
+// openPorts are the names of the ports that the task leaves to the offer.
+func openPorts(task api.Task) (names []string) {
+	for name, port := range task.Ports { // order: irrelevant because they are sorted
+		if port == 0 {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// withPorts is the task with the lowest ports that are left, in the order of the names.
+func (b *Bin) withPorts(task api.Task, names []string) (api.Task, bool) {
+	if len(names) == 0 {
+		return task, true
+	}
 	ports, ok := Ports(b.Left, len(names))
 	if !ok {
-		return false
+		return task, false
 	}
-	named := make(map[string]uint16, len(task.Ports)+len(names))
-	for name, port := range task.Ports {
-		named[name] = port
+	task.Ports = maps.Clone(task.Ports)
+	if task.Ports == nil {
+		task.Ports = make(map[string]uint16, len(names))
 	}
-	var ranges []api.Range
+	ranges := make([]api.Range, len(names))
 	for i, name := range names {
-		named[name] = ports[i]
-		ranges = append(ranges, api.Range{Begin: uint64(ports[i]), End: uint64(ports[i])})
+		task.Ports[name] = ports[i]
+		ranges[i] = api.Range{Begin: uint64(ports[i]), End: uint64(ports[i])}
 	}
-	task.Ports = named
-	if len(ranges) > 0 {
-		task.Resources = task.Resources.Plus(api.NewResources(api.Resource{
-			Label: api.Label{Name: "ports"}, Ranges: api.NewRanges(ranges...),
-		}))
-	}
-	return b.Put(task)
+	task.Resources = task.Resources.Plus(api.NewResources(api.Resource{
+		Label: api.Label{Name: "ports"}, Ranges: api.NewRanges(ranges...),
+	}))
+	return task, true
 }
 
 // Ports returns the n lowest ports of the resources that are neither revocable nor out

@@ -1,0 +1,269 @@
+package taskset
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tenderhq/tender/api"
+)
+
+// Update implements [framework.Scheduler].
+func (s *Set) Update(ctx context.Context, status api.Status) error {
+	id, number, ours := parse(status.Task)
+	if !ours {
+		return nil
+	}
+	if s.config.Update != nil {
+		if err := s.config.Update(ctx, id, status); err != nil {
+			return err
+		}
+	}
+	if s.config.Remember != "" {
+		if err := s.remember(ctx, id, status); err != nil {
+			return err
+		}
+	}
+	s.do(func(now time.Time) { s.hear(id, number, status, now) })
+	return nil
+}
+
+func (s *Set) hear(id string, number int, status api.Status, now time.Time) {
+	a := s.attempts[status.Task]
+	if a == nil {
+		if a = s.adopt(id, number, status, now); a == nil {
+			return
+		}
+	}
+	if status.Agent != "" {
+		a.agent = status.Agent
+	}
+	switch {
+	case settles(status.State):
+		s.over(a, status, now)
+	case status.State == api.TaskUnreachable:
+		s.missing(a, now)
+	default:
+		if status.State == api.TaskRunning && a.running.IsZero() {
+			a.running = now
+		}
+		s.back(a)
+		s.watch(a.group, now)
+	}
+}
+
+// settles: UNKNOWN means that nobody has the task.
+func settles(state api.TaskState) bool { return state.Terminal() || state == api.TaskUnknown }
+
+// adopt takes over a task of an earlier process, or one that was given up for lost; nil:
+// nobody wants it.
+func (s *Set) adopt(id string, number int, status api.Status, now time.Time) *attempt {
+	it := s.items[id]
+	if it == nil {
+		if !settles(status.State) {
+			s.kills = append(s.kills, status.Task)
+		}
+		return nil
+	}
+	a := &attempt{id: status.Task, item: it, group: it.group, number: number, agent: status.Agent, launched: now}
+	it.number = max(it.number, number)
+	s.homeless = append(s.homeless, a)
+	s.begin(a)
+	if !settles(status.State) {
+		s.trim(it)
+	}
+	return a
+}
+
+// begin counts a task in.
+func (s *Set) begin(a *attempt) {
+	it := a.item
+	s.attempts[a.id] = a
+	it.launched++
+	it.live = append(it.live, a)
+	slices.SortStableFunc(it.live, func(a, b *attempt) int { return cmp.Compare(a.number, b.number) })
+	a.group.live[a.id] = a
+	if limit := s.config.AttemptTimeout; limit > 0 && !it.Service {
+		a.deadline = s.alarms.set(a.launched.Add(limit), func(time.Time) {
+			a.overdue = true
+			s.kill(a)
+		})
+	}
+}
+
+// trim leaves the item one attempt beside a copy: one that is running, else the oldest.
+func (s *Set) trim(it *item) {
+	if s.items[it.ID] != it {
+		return
+	}
+	var best *attempt
+	for _, a := range it.live {
+		if a.holds() && !a.copy && (best == nil || best.running.IsZero() && !a.running.IsZero()) {
+			best = a
+		}
+	}
+	if best == nil {
+		return
+	}
+	s.unpause(it)
+	for _, w := range slices.Clone(it.wishes) {
+		if !w.copy {
+			s.unwish(w)
+		}
+	}
+	for _, a := range it.live {
+		if a != best && a.holds() && !a.copy {
+			s.dismiss(a)
+		}
+	}
+}
+
+// missing: the task's agent is silent.
+func (s *Set) missing(a *attempt, now time.Time) {
+	wait := s.config.Unreachable
+	if a.silent || wait < 0 {
+		return
+	}
+	a.silent = true
+	a.patience = s.alarms.set(now.Add(wait), func(time.Time) {
+		a.missed = true
+		s.ensure(a.item)
+	})
+	s.alarms.ring(now)
+}
+
+// back: it is not silent any more.
+func (s *Set) back(a *attempt) {
+	if !a.silent {
+		return
+	}
+	s.alarms.stop(a.patience)
+	a.silent, a.missed = false, false
+	s.trim(a.item)
+}
+
+// over ends a task, and with it perhaps its item.
+func (s *Set) over(a *attempt, status api.Status, now time.Time) {
+	it := a.item
+	s.end(a)
+	if s.items[it.ID] != it {
+		s.tidy(a.group)
+		return
+	}
+	if now.Sub(a.launched) >= s.config.PauseMax {
+		it.streak = 0
+	}
+	for _, other := range it.live { // of a straggler and its copy, who is left is the one
+		other.copy = other.copy && slices.ContainsFunc(it.live, func(a *attempt) bool { return a.holds() && !a.copy })
+	}
+	switch verdict := a.judge(status); {
+	case verdict == lost && a.unwanted:
+		s.ensure(it)
+	case verdict == well && !it.Service:
+		a.group.took(a.ran(now))
+		if a.copy {
+			s.numbers.CopiesWon++
+		}
+		s.finish(it, Outcome{Done: true, Status: status}, now)
+		s.watch(a.group, now)
+	case verdict == lost:
+		s.numbers.Lost++
+		s.again(it, now, true)
+	default:
+		s.failed(it, a, verdict, status, now)
+	}
+}
+
+// failed counts an attempt against the item. What a service does well, it ends too soon.
+func (s *Set) failed(it *item, a *attempt, verdict verdict, status api.Status, now time.Time) {
+	s.numbers.Failed++
+	it.failures++
+	switch {
+	case it.Service:
+	case verdict == refused:
+		s.giveUp(it, status, "it can't run: "+words(status), now)
+		return
+	case s.config.Attempts > 0 && it.failures >= s.config.Attempts:
+		why := words(status)
+		if a.overdue {
+			why = fmt.Sprintf("an attempt took longer than %v", s.config.AttemptTimeout)
+		}
+		s.giveUp(it, status, fmt.Sprintf("%d attempts failed, the last: %s", it.failures, why), now)
+		return
+	}
+	s.again(it, now, false)
+}
+
+// words tell a status to people.
+func words(status api.Status) string {
+	var parts []string
+	for _, part := range []string{status.State.String(), status.Reason.String(), status.Message} {
+		if part != "" {
+			parts = append(parts, part)
+		}
+	}
+	return strings.Join(parts, " ")
+}
+
+// end counts a task out.
+func (s *Set) end(a *attempt) {
+	delete(s.attempts, a.id)
+	delete(a.group.live, a.id)
+	a.item.live = slices.DeleteFunc(a.item.live, func(other *attempt) bool { return other == a })
+	s.homeless = slices.DeleteFunc(s.homeless, func(other *attempt) bool { return other == a })
+	s.alarms.stop(a.deadline)
+	s.alarms.stop(a.patience)
+	s.delay.Ended(a.id)
+	a.group.spread.Ended(a.id)
+	a.group.apart.Ended(a.id)
+}
+
+// ran is how long the task ran.
+func (a *attempt) ran(now time.Time) time.Duration {
+	if a.running.IsZero() {
+		return now.Sub(a.launched)
+	}
+	return now.Sub(a.running)
+}
+
+// verdict is what an end says about the item.
+type verdict uint8
+
+const (
+	well    verdict = iota // done
+	badly                  // by its own fault
+	lost                   // not by its own fault
+	refused                // and would be again
+)
+
+// blameless are the reasons that are not the task's fault.
+var blameless = map[api.Reason]bool{
+	api.ReasonPreempted: true, api.ReasonRevoked: true, api.ReasonKilledByOperator: true, api.ReasonKilledByFramework: true,
+	api.ReasonAgentDraining: true, api.ReasonAgentDisconnected: true, api.ReasonAgentRemoved: true, api.ReasonAgentRestarted: true,
+	api.ReasonAgentRebooted: true, api.ReasonAgentGone: true, api.ReasonAgentReregistered: true,
+	api.ReasonInvalidOffers: true, api.ReasonDiskFull: true,
+}
+
+func (a *attempt) judge(status api.Status) verdict {
+	switch status.State {
+	case api.TaskFinished:
+		return well
+	case api.TaskDropped, api.TaskGone, api.TaskGoneByOperator, api.TaskUnknown:
+		return lost
+	case api.TaskError:
+		if status.Reason == api.ReasonTaskDuplicate {
+			return lost // the next attempt has another ID
+		}
+		return refused
+	}
+	switch {
+	case a.overdue && !a.unwanted:
+		return badly
+	case a.unwanted, blameless[status.Reason]:
+		return lost
+	}
+	return badly
+}

@@ -1,0 +1,375 @@
+package taskset_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/framework"
+	"github.com/tenderhq/tender/framework/frameworktest"
+	"github.com/tenderhq/tender/framework/locality"
+	"github.com/tenderhq/tender/framework/pack"
+	"github.com/tenderhq/tender/framework/taskset"
+)
+
+func command(id, line string) taskset.Item {
+	return taskset.Item{ID: id, Task: api.Task{Resources: api.Scalars(0.5, 128), Command: &api.Command{Shell: line}}}
+}
+
+// queue is a closed set of n items that run the line.
+func queue(t *testing.T, config taskset.Config, n int, line string) *taskset.Set {
+	t.Helper()
+	set := taskset.New(config)
+	for i := range n {
+		if err := set.Add(command(fmt.Sprint("item-", i), line)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	set.Close()
+	return set
+}
+
+func mustEnd(t *testing.T, f *frameworktest.Framework) {
+	t.Helper()
+	if err := f.Await(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func wantNumbers(t *testing.T, set *taskset.Set, want taskset.Numbers) {
+	t.Helper()
+	if got := set.Numbers(); got != want {
+		t.Errorf("numbers %+v, want %+v", got, want)
+	}
+}
+
+func TestQueueRunsEachItemOnce(t *testing.T) {
+	frameworktest.Run(t, frameworktest.Cluster{Agents: 2}, func(c *frameworktest.Handle) {
+		ended := map[string]int{}
+		set := queue(t, taskset.Config{Ended: func(o taskset.Outcome) { ended[o.Item]++ }}, 40, "sleep 10")
+		f := c.Start(framework.Config{Name: "batch"}, set)
+		mustEnd(t, f)
+		if n := f.Count(api.TaskFinished); n != 40 || len(ended) != 40 || ended["item-7"] != 1 {
+			t.Errorf("%d tasks finished, %d items ended", n, len(ended))
+		}
+		wantNumbers(t, set, taskset.Numbers{Done: 40, Attempts: 40})
+		// 16 fit at once, so three rounds of ten seconds.
+		if took := c.Now(); took < 30*time.Second || took > 35*time.Second {
+			t.Errorf("it took %v", took)
+		}
+		c.AwaitQuiet()
+	})
+}
+
+// attemptOf is the number of a task among those of its item.
+func attemptOf(task api.TaskID) string {
+	parts := strings.Split(string(task), ".")
+	return parts[len(parts)-2]
+}
+
+func TestFailuresAreTriedAgainAfterAPause(t *testing.T) {
+	cluster := frameworktest.Cluster{Script: func(task api.Task) frameworktest.Play {
+		if attemptOf(task.ID) < "4" {
+			return frameworktest.Play{ExitCode: 1}
+		}
+		return frameworktest.Play{}
+	}}
+	frameworktest.Run(t, cluster, func(c *frameworktest.Handle) {
+		set := queue(t, taskset.Config{}, 1, "x")
+		began := c.Now()
+		mustEnd(t, c.Start(framework.Config{Name: "batch"}, set))
+		wantNumbers(t, set, taskset.Numbers{Done: 1, Attempts: 4, Failed: 3})
+		if took := c.Now() - began; took < 3500*time.Millisecond || took > 8*time.Second {
+			t.Errorf("pauses of 1, 2 and 4 s less up to a half took %v", took)
+		}
+		if err := set.Err(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestGivesUp(t *testing.T) {
+	frameworktest.Run(t, frameworktest.Cluster{}, func(c *frameworktest.Handle) {
+		var outcome taskset.Outcome
+		set := taskset.New(taskset.Config{Attempts: 2, Ended: func(o taskset.Outcome) {
+			if !o.Done {
+				outcome = o
+			}
+		}})
+		if err := set.Add(command("bad", "exit 3"), command("good", "sleep 1")); err != nil {
+			t.Fatal(err)
+		}
+		if err := set.Add(command("bad", "true"), command("a/b", "true")); api.KindOf(err) == 0 || !strings.Contains(err.Error(), "a/b") {
+			t.Errorf("a second item of one ID and a wrong ID: %v", err)
+		}
+		set.Close()
+		mustEnd(t, c.Start(framework.Config{Name: "batch"}, set))
+		wantNumbers(t, set, taskset.Numbers{Done: 1, GivenUp: 1, Attempts: 3, Failed: 2})
+		if err := set.Err(); err == nil || err.Error() != "1 item was given up: bad: 2 attempts failed, the last: FAILED exited with 3" {
+			t.Errorf("Err says %v", err)
+		}
+		if outcome.Item != "bad" || outcome.Attempts != 2 || outcome.Status.State != api.TaskFailed {
+			t.Errorf("outcome %+v", outcome)
+		}
+	})
+}
+
+func TestWhatCanNeverRunIsGivenUpAtOnce(t *testing.T) {
+	frameworktest.Run(t, frameworktest.Cluster{}, func(c *frameworktest.Handle) {
+		set := taskset.New(taskset.Config{})
+		if err := set.Add(taskset.Item{ID: "nothing", Task: api.Task{Resources: api.Scalars(1, 1)}}); err != nil {
+			t.Fatal(err)
+		}
+		set.Close()
+		mustEnd(t, c.Start(framework.Config{Name: "batch"}, set))
+		wantNumbers(t, set, taskset.Numbers{GivenUp: 1, Attempts: 1, Failed: 1})
+	})
+}
+
+func TestDeadlines(t *testing.T) {
+	frameworktest.Run(t, frameworktest.Cluster{}, func(c *frameworktest.Handle) {
+		set := queue(t, taskset.Config{Attempts: 2, AttemptTimeout: 10 * time.Second}, 1, "sleep infinity")
+		mustEnd(t, c.Start(framework.Config{Name: "slow"}, set))
+		wantNumbers(t, set, taskset.Numbers{GivenUp: 1, Attempts: 2, Failed: 2})
+		whole := queue(t, taskset.Config{Timeout: time.Minute}, 1, "sleep infinity")
+		mustEnd(t, c.Start(framework.Config{Name: "late"}, whole))
+		if err := whole.Err(); err == nil || !strings.Contains(err.Error(), "item-0: it was not done within 1m0s") {
+			t.Errorf("Err says %v", err)
+		}
+	})
+}
+
+// TestServiceIsKeptUp: through ends of all kinds, and scaled up and down.
+func TestServiceIsKeptUp(t *testing.T) {
+	frameworktest.Run(t, frameworktest.Cluster{Agents: 3}, func(c *frameworktest.Handle) {
+		set := taskset.New(taskset.Config{Apart: pack.ByAgent})
+		web := command("", "sleep infinity")
+		if err := set.Scale("web", web, 2); err != nil {
+			t.Fatal(err)
+		}
+		f := c.Start(framework.Config{Name: "web"}, set)
+		c.AwaitRunning(2)
+		for _, a := range []int{1, 2, 3} {
+			if n := len(c.Agent(a).Tasks()); n > 1 {
+				t.Errorf("agent %d runs %d of them", a, n)
+			}
+		}
+		busy := slices.IndexFunc([]int{1, 2, 3}, func(a int) bool { return len(c.Agent(a).Tasks()) > 0 }) + 1
+		c.Agent(busy).KillExecutor(0)
+		f.AwaitCount(1, api.TaskFailed)
+		c.AwaitRunning(2)
+		c.Agent(busy).Reboot()
+		c.AwaitRunning(2)
+		c.Agent(busy).Start()
+		c.Advance(time.Minute)
+		if err := set.Scale("web", web, 3); err != nil {
+			t.Fatal(err)
+		}
+		c.AwaitRunning(3)
+		if err := set.Scale("web", web, 1); err != nil {
+			t.Fatal(err)
+		}
+		f.AwaitCount(2, api.TaskKilled)
+		if n := set.Numbers(); n.Items != 1 || n.Running != 1 || n.Waiting != 0 {
+			t.Errorf("numbers %+v", n)
+		}
+		if err := f.Stop(); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+// TestUnreachable: a silent agent's task is replaced; when it comes back one of both goes.
+func TestUnreachable(t *testing.T) {
+	frameworktest.Run(t, frameworktest.Cluster{Agents: 2}, func(c *frameworktest.Handle) {
+		set := taskset.New(taskset.Config{})
+		if err := set.Scale("web", command("", "sleep infinity"), 1); err != nil {
+			t.Fatal(err)
+		}
+		f := c.Start(framework.Config{Name: "web"}, set)
+		c.AwaitRunning(1)
+		first := 1 + slices.IndexFunc([]int{1, 2}, func(a int) bool { return len(c.Agent(a).Tasks()) == 1 })
+		c.Agent(first).Isolate()
+		f.AwaitCount(1, api.TaskUnreachable)
+		f.AwaitCount(1, api.TaskRunning)
+		c.Agent(first).Rejoin()
+		f.AwaitCount(1, api.TaskKilled)
+		c.Advance(10 * time.Second)
+		c.AwaitRunning(1)
+		if n := set.Numbers(); n.Running != 1 || n.Attempts != 2 {
+			t.Errorf("numbers %+v", n)
+		}
+	})
+}
+
+// TestSchedulerKilled: the next process goes on with what runs, and starts nothing twice.
+func TestSchedulerKilled(t *testing.T) {
+	frameworktest.Run(t, frameworktest.Cluster{}, func(c *frameworktest.Handle) {
+		first := c.Start(framework.Config{Name: "batch"}, queue(t, taskset.Config{}, 12, "sleep 60"))
+		first.AwaitCount(8, api.TaskRunning)
+		first.Kill()
+		set := queue(t, taskset.Config{}, 11, "sleep 60")
+		second := first.Again(set)
+		mustEnd(t, second)
+		n := set.Numbers()
+		if n.Done != 11 || n.Attempts > 11-7 || n.Failed+n.Lost > 0 {
+			t.Errorf("numbers %+v", n)
+		}
+	})
+}
+
+// TestRemember: what was done before the restart stays done, what failed has failed.
+func TestRemember(t *testing.T) {
+	cluster := frameworktest.Cluster{Script: func(task api.Task) frameworktest.Play {
+		switch {
+		case strings.HasPrefix(string(task.ID), "item-0."):
+			return frameworktest.Play{ExitCode: 1}
+		case strings.HasPrefix(string(task.ID), "item-1."):
+			return frameworktest.Play{Duration: time.Hour}
+		}
+		return frameworktest.Play{Duration: time.Second}
+	}}
+	frameworktest.Run(t, cluster, func(c *frameworktest.Handle) {
+		config := taskset.Config{Remember: "jobs", Attempts: 3, Pause: 100 * time.Second, PauseMax: 100 * time.Second}
+		first := c.Start(framework.Config{Name: "batch"}, queue(t, config, 5, "x"))
+		first.AwaitCount(3, api.TaskFinished)
+		first.AwaitCount(1, api.TaskFailed)
+		c.Advance(10 * time.Second)
+		first.Kill()
+		set := queue(t, config, 5, "x")
+		second := first.Again(set)
+		mustEnd(t, second)
+		wantNumbers(t, set, taskset.Numbers{Done: 4, GivenUp: 1, Attempts: 2, Failed: 2})
+	})
+}
+
+// TestStragglers: the copy on another agent wins.
+func TestStragglers(t *testing.T) {
+	cluster := frameworktest.Cluster{Agents: 2, Script: func(task api.Task) frameworktest.Play {
+		if strings.HasPrefix(string(task.ID), "item-3.1.") {
+			return frameworktest.Play{Duration: time.Hour}
+		}
+		return frameworktest.Play{Duration: 10 * time.Second}
+	}}
+	frameworktest.Run(t, cluster, func(c *frameworktest.Handle) {
+		var won taskset.Outcome
+		set := queue(t, taskset.Config{Speculate: 1.5, Ended: func(o taskset.Outcome) {
+			if o.Item == "item-3" {
+				won = o
+			}
+		}}, 8, "x")
+		f := c.Start(framework.Config{Name: "batch"}, set)
+		mustEnd(t, f)
+		n := set.Numbers()
+		n.Running = 0 // the loser goes with the framework
+		if n != (taskset.Numbers{Done: 8, Attempts: 9, Copies: 1, CopiesWon: 1}) {
+			t.Errorf("numbers %+v", n)
+		}
+		if took := c.Now(); took < 25*time.Second || took > 27*time.Second {
+			t.Errorf("15 s and a copy of 10 s took %v", took)
+		}
+		for task, state := range f.States() {
+			if strings.HasPrefix(string(task), "item-3.1.") && f.Statuses(task)[0].Agent == won.Status.Agent {
+				t.Errorf("the copy ran beside the %v original on %s", state, won.Status.Agent)
+			}
+		}
+	})
+}
+
+// TestLocality: items wait for the agents they prefer, and no longer than they should.
+func TestLocality(t *testing.T) {
+	for _, withhold := range []bool{false, true} {
+		t.Run(fmt.Sprint("withhold ", withhold), func(t *testing.T) {
+			frameworktest.Run(t, frameworktest.Cluster{Agents: 3}, func(c *frameworktest.Handle) {
+				config := taskset.Config{Locality: locality.Config{Node: locality.Wait{Time: 5 * time.Second}, Withhold: withhold}}
+				set := taskset.New(config)
+				home := c.Agent(2).ID()
+				for i := range 8 + 4 { // eight have room there
+					one := command(fmt.Sprint("item-", i), "sleep 60")
+					one.Prefer.Agents = []api.AgentID{home}
+					if err := set.Add(one); err != nil {
+						t.Fatal(err)
+					}
+				}
+				set.Close()
+				f := c.Start(framework.Config{Name: "batch"}, set)
+				f.AwaitCount(8, api.TaskRunning)
+				if n := len(c.Agent(2).Tasks()); n != 8 || c.Now() > 5*time.Second {
+					t.Errorf("%d tasks are at home after %v", n, c.Now())
+				}
+				f.AwaitCount(12, api.TaskRunning)
+				if c.Now() < 5*time.Second || c.Now() > 12*time.Second {
+					t.Errorf("the others run after %v", c.Now())
+				}
+				mustEnd(t, f)
+				n := set.Locality()
+				if n.Launched != [3]int{8, 0, 4} || n.Longest < 5*time.Second || n.Longest > 10*time.Second {
+					t.Errorf("numbers %+v", n)
+				}
+			})
+		})
+	}
+}
+
+// counting counts what its set is offered.
+type counting struct {
+	*taskset.Set
+	offers int
+}
+
+func (s *counting) Offers(ctx context.Context, offers []api.Offer) []api.Answer {
+	s.offers += len(offers)
+	return s.Set.Offers(ctx, offers)
+}
+
+// TestNothingIsOfferedThatNobodyWants: no demand, no offers.
+func TestNothingIsOfferedThatNobodyWants(t *testing.T) {
+	frameworktest.Run(t, frameworktest.Cluster{Agents: 3}, func(c *frameworktest.Handle) {
+		s := &counting{Set: taskset.New(taskset.Config{})}
+		c.Start(framework.Config{Name: "web", Suppressed: true}, s)
+		c.Advance(time.Hour)
+		if s.offers > 0 {
+			t.Errorf("%d offers for nothing", s.offers)
+		}
+		if err := s.Scale("web", command("", "sleep infinity"), 4); err != nil {
+			t.Fatal(err)
+		}
+		c.AwaitRunning(4)
+		c.Advance(time.Hour)
+		if s.offers > 8 {
+			t.Errorf("%d offers for four tasks", s.offers)
+		}
+	})
+}
+
+func TestSpreadAndPorts(t *testing.T) {
+	frameworktest.Run(t, frameworktest.Cluster{Agents: -1}, func(c *frameworktest.Handle) {
+		resources, err := api.ParseResources("cpus:8;mem:8192;ports:[31000-31009]")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range 4 {
+			c.AddAgent(frameworktest.Machine{Resources: resources, Attributes: map[string]string{"rack": fmt.Sprint(i / 2)}})
+		}
+		c.AwaitAgents(4)
+		set := taskset.New(taskset.Config{Spread: pack.ByAttribute("rack"), Rank: pack.WorstFit})
+		web := command("", "sleep infinity")
+		web.Task.Ports = map[string]uint16{"http": 0}
+		if err := set.Scale("web", web, 8); err != nil {
+			t.Fatal(err)
+		}
+		c.Start(framework.Config{Name: "web"}, set)
+		c.AwaitRunning(8)
+		var byAgent []int
+		for a := 1; a <= 4; a++ {
+			byAgent = append(byAgent, len(c.Agent(a).Tasks()))
+		}
+		if byAgent[0]+byAgent[1] != 4 {
+			t.Errorf("tasks by agent %v: the racks are not even", byAgent)
+		}
+	})
+}

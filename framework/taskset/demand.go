@@ -1,0 +1,69 @@
+package taskset
+
+import (
+	"errors"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/tenderhq/tender/api"
+)
+
+// reviveEvery bounds how often filters are forgotten because something new is wanted;
+// they end by themselves soon.
+const reviveEvery = time.Second
+
+// restate tells the masters what is wanted when that has changed; with nothing wanted
+// nothing is offered.
+func (s *Set) restate(now time.Time) error {
+	if !s.unsaid && s.stated {
+		return nil
+	}
+	var err error
+	if s.fresh && s.filtered && now.Sub(s.revived) >= reviveEvery {
+		s.filtered, s.revived = false, now
+		err = s.client.Revive(s.roles()...)
+	}
+	s.fresh, s.unsaid = false, false
+	shapes := s.demand(now)
+	if s.stated && !s.moved && slices.EqualFunc(s.told, shapes, alike) {
+		return err
+	}
+	s.told, s.stated, s.moved = shapes, true, false
+	return errors.Join(err, s.client.Demand(api.Demand{Role: s.config.Role, Shapes: slices.Clone(shapes)}))
+}
+
+func (s *Set) roles() []api.Role {
+	if s.config.Role == "" {
+		return nil
+	}
+	return []api.Role{s.config.Role}
+}
+
+func alike(a, b api.Shape) bool {
+	return a.Count == b.Count && a.OnlyPreferred == b.OnlyPreferred && a.Resources.Equal(b.Resources) && slices.Equal(a.Preferred, b.Preferred)
+}
+
+func (s *Set) demand(now time.Time) []api.Shape {
+	var shapes []api.Shape
+	if !s.known {
+		return shapes
+	}
+	if s.delay.Queued("") > 0 {
+		shapes = s.delay.Demand(s.config.Role).Shapes
+		s.awaitChange(now)
+	}
+	for _, key := range slices.Sorted(maps.Keys(s.shapes)) {
+		shapes = append(shapes, *s.shapes[key])
+	}
+	return shapes[:min(len(shapes), api.DemandsPerRoleMax)]
+}
+
+// awaitChange states the demand anew when a wait is over.
+func (s *Set) awaitChange(now time.Time) {
+	s.alarms.stop(s.change)
+	s.change = nil
+	if wait := s.delay.NextChange(); s.config.Locality.Withhold && wait > 0 {
+		s.change = s.alarms.set(now.Add(wait), func(time.Time) { s.unsaid = true })
+	}
+}

@@ -1,0 +1,132 @@
+package taskset
+
+import (
+	"cmp"
+	"maps"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/framework/pack"
+)
+
+// group is items that belong together, and what runs of them.
+type group struct {
+	name          string
+	items         int // that have not ended
+	total, done   int // items so far, and those that ended well
+	live          map[api.TaskID]*attempt
+	piles         map[string]*pile
+	near          int // wishes that queue for locality
+	spread, apart *pack.Spread
+	times         []time.Duration // the latest of attempts that ended well, in a ring
+	next          int             // of times
+	check         *alarm          // the next straggler
+}
+
+// jobOf is the group's name for locality.
+func jobOf(group string) string { return "group " + group }
+
+func (s *Set) groupOf(name string) *group {
+	g := s.groups[name]
+	if g == nil {
+		nowhere := func(api.Offer) string { return "" }
+		g = &group{name: name, live: make(map[api.TaskID]*attempt), piles: make(map[string]*pile),
+			spread: pack.NewSpread(nowhere), apart: pack.NewSpread(nowhere)}
+		if s.config.Spread != nil {
+			g.spread = pack.NewSpread(s.config.Spread)
+		}
+		if s.config.Apart != nil {
+			g.apart = pack.NewSpread(s.config.Apart)
+		}
+		s.groups[name] = g
+	}
+	return g
+}
+
+// tidy forgets a group of which nothing is left.
+func (s *Set) tidy(g *group) {
+	if g.items > 0 || len(g.live) > 0 || s.groups[g.name] != g {
+		return
+	}
+	delete(s.groups, g.name)
+	s.alarms.stop(g.check)
+	if job := jobOf(g.name); s.delay.Queued(job) == 0 {
+		s.past = s.past.Plus(s.delay.Numbers(job))
+		s.delay.Forget(job)
+	}
+}
+
+// The rule for stragglers; see the package.
+const (
+	timesKept       = 256  // of which the median is taken
+	doneBeforeCopy  = 0.75 // of the group's items (Spark: spark.speculation.quantile)
+	timesBeforeCopy = 3    // fewer are no measure
+	copiesMost      = 0.1  // of what runs (LATE: SpeculativeCap); at least one
+)
+
+// took notes how long an attempt ran that ended well.
+func (g *group) took(d time.Duration) {
+	if len(g.times) < timesKept {
+		g.times = append(g.times, d)
+		return
+	}
+	g.times[g.next] = d
+	g.next = (g.next + 1) % timesKept
+}
+
+func (g *group) median() time.Duration {
+	return slices.Sorted(slices.Values(g.times))[len(g.times)/2]
+}
+
+// watch makes copies of stragglers and sees to it that the next one is noticed.
+func (s *Set) watch(g *group, now time.Time) {
+	s.alarms.stop(g.check)
+	g.check = nil
+	if s.config.Speculate <= 0 || len(g.times) < timesBeforeCopy || g.waiting() > 0 || float64(g.done) < doneBeforeCopy*float64(g.total) {
+		return
+	}
+	limit := time.Duration(s.config.Speculate * float64(g.median()))
+	copies, slow := g.straggling()
+	most := max(1, int(math.Ceil(copiesMost*float64(len(g.live)-copies))))
+	for _, a := range slow {
+		if at := a.running.Add(limit); at.After(now) {
+			g.check = s.alarms.set(at, func(now time.Time) { s.watch(g, now) })
+			return
+		}
+		if copies >= most {
+			return // the next end looks again
+		}
+		copies++
+		s.want(a.item, true, a.agent)
+	}
+}
+
+// waiting counts what is wanted and no copy.
+func (g *group) waiting() (n int) {
+	for _, p := range g.piles { // order: irrelevant because it counts
+		if !p.copies {
+			n += p.count
+		}
+	}
+	return n + g.near
+}
+
+// straggling counts the copies that run or wait, and lists what may be copied, the
+// longest running first.
+func (g *group) straggling() (copies int, slow []*attempt) {
+	for _, a := range slices.SortedFunc(maps.Values(g.live), func(a, b *attempt) int {
+		return cmp.Or(a.running.Compare(b.running), cmp.Compare(a.id, b.id))
+	}) {
+		switch {
+		case a.copy:
+			copies++
+		case len(a.item.wishes) > 0:
+			copies++
+		case a.holds() && !a.killed && !a.running.IsZero() && !a.item.Service && len(a.item.live) == 1:
+			slow = append(slow, a)
+		}
+	}
+	return copies, slow
+}

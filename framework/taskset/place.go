@@ -1,0 +1,216 @@
+package taskset
+
+import (
+	"cmp"
+	"context"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/framework/pack"
+)
+
+// pile is a group's wishes that fit alike, the oldest first.
+type pile struct {
+	key    string
+	shape  string // of the demand
+	copies bool
+	wishes []*wish
+	count  int // of those that are not gone
+}
+
+func (w *wish) size() string {
+	if !w.copy {
+		return w.ask.String()
+	}
+	return w.ask.String() + " not " + string(w.avoid)
+}
+
+func (s *Set) queue(w *wish) {
+	g := w.item.group
+	key := w.size()
+	p := g.piles[key]
+	if p == nil {
+		p = &pile{key: key, shape: w.ask.String(), copies: w.copy}
+		g.piles[key] = p
+	}
+	p.wishes = append(p.wishes, w)
+	p.count++
+	shape := s.shapes[p.shape]
+	if shape == nil {
+		shape = &api.Shape{Resources: w.ask}
+		s.shapes[p.shape] = shape
+	}
+	shape.Count++
+}
+
+// unqueue leaves the wish in its pile until it comes to the front.
+func (s *Set) unqueue(w *wish) {
+	g := w.item.group
+	p := g.piles[w.size()]
+	p.count--
+	for len(p.wishes) > 0 && p.wishes[0].gone {
+		p.wishes = p.wishes[1:]
+	}
+	if p.count == 0 {
+		delete(g.piles, p.key)
+	}
+	if shape := s.shapes[p.shape]; shape.Count == 1 {
+		delete(s.shapes, p.shape)
+	} else {
+		shape.Count--
+	}
+}
+
+// Offers implements [framework.Scheduler].
+func (s *Set) Offers(_ context.Context, offers []api.Offer) (answers []api.Answer) {
+	s.do(func(time.Time) { answers = s.place(offers) })
+	return answers
+}
+
+func (s *Set) place(offers []api.Offer) []api.Answer {
+	bins := pack.Bins(offers)
+	for _, bin := range bins {
+		if s.known {
+			s.learn(bin)
+			s.delay.Fill(bin)
+		}
+	}
+	if s.known {
+		s.pack(bins)
+	}
+	answers := make([]api.Answer, len(bins))
+	for i, bin := range bins {
+		answers[i], _ = bin.Answer()
+		if len(bin.Tasks) == 0 {
+			answers[i].Operations = nil
+		}
+		answers[i].Filter = s.filter(bin)
+	}
+	return answers
+}
+
+// learn finds out in which places tasks of earlier processes are.
+func (s *Set) learn(bin *pack.Bin) {
+	s.homeless = slices.DeleteFunc(s.homeless, func(a *attempt) bool {
+		if a.agent != bin.Offer.Agent {
+			return false
+		}
+		a.group.spread.Put(bin, api.Task{ID: a.id})
+		a.group.apart.Put(bin, api.Task{ID: a.id})
+		return true
+	})
+}
+
+// pack puts what waits into the bins, one task at a time, for the group with the fewest
+// running.
+func (s *Set) pack(bins []*pack.Bin) {
+	var open []*group
+	for _, name := range slices.Sorted(maps.Keys(s.groups)) {
+		if g := s.groups[name]; len(g.piles) > 0 {
+			open = append(open, g)
+		}
+	}
+	for len(open) > 0 {
+		least := 0
+		for i, g := range open {
+			if len(g.live) < len(open[least].live) {
+				least = i
+			}
+		}
+		if !s.packOne(open[least], bins) {
+			open = slices.Delete(open, least, least+1)
+		}
+	}
+}
+
+// packOne puts the group's oldest wish that fits somewhere; false: none does.
+func (s *Set) packOne(g *group, bins []*pack.Bin) bool {
+	piles := slices.SortedFunc(maps.Values(g.piles), func(a, b *pile) int { return cmp.Compare(a.wishes[0].age, b.wishes[0].age) })
+	for _, p := range piles {
+		task := p.wishes[0].task
+		if bin := s.choose(g, bins, task); bin != nil {
+			bin.Put(task)
+			s.placed(bin, task)
+			return true
+		}
+	}
+	return false
+}
+
+// choose finds the best bin for the task; nil: none.
+func (s *Set) choose(g *group, bins []*pack.Bin, task api.Task) (best *pack.Bin) {
+	least, rank := 0, 0.0
+	for _, bin := range bins {
+		if bin.Left.IsZero() || !s.allowed(bin, task) || !bin.Fits(task) {
+			continue
+		}
+		if s.config.Spread == nil && s.config.Rank == nil {
+			return bin
+		}
+		there, r := g.spreadAt(bin), 0.0
+		if s.config.Rank != nil {
+			r = s.config.Rank(bin, task)
+		}
+		if best == nil || cmp.Or(cmp.Compare(there, least), cmp.Compare(r, rank)) < 0 {
+			best, least, rank = bin, there, r
+		}
+	}
+	return best
+}
+
+func (g *group) spreadAt(bin *pack.Bin) int { return int(g.spread.Rank(bin, api.Task{})) }
+
+// allowed: whatever room there is.
+func (s *Set) allowed(bin *pack.Bin, task api.Task) bool {
+	w := s.wishes[task.ID]
+	if w == nil || w.avoid != "" && w.avoid == bin.Offer.Agent {
+		return false
+	}
+	return s.config.Apart == nil || w.item.group.apart.AtMost(1)(bin, task)
+}
+
+// refuses: it may not take what it has room in.
+func (s *Set) refuses(w *wish) bool {
+	if w.avoid != "" || s.config.Apart != nil {
+		return true
+	}
+	for _, port := range w.task.Ports { // order: irrelevant because one is enough
+		if port == 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// placed makes an attempt of a wish.
+func (s *Set) placed(bin *pack.Bin, task api.Task) {
+	w := s.wishes[task.ID]
+	_, number, _ := parse(task.ID)
+	a := &attempt{id: task.ID, item: w.item, group: w.item.group, number: number, agent: bin.Offer.Agent, launched: time.Now(), copy: w.copy}
+	s.unsaid, s.moved = true, true
+	s.taken(w)
+	s.begin(a)
+	a.group.spread.Put(bin, task)
+	a.group.apart.Put(bin, task)
+	s.numbers.Attempts++
+	if w.copy {
+		s.numbers.Copies++
+	}
+}
+
+// refuseMin keeps an offer that was on its way when the demand changed from going to
+// and fro.
+const refuseMin = 100 * time.Millisecond
+
+// filter is how long the rest of the bin need not come back. What nobody wants is not
+// offered anyway, as the demand says.
+func (s *Set) filter(bin *pack.Bin) api.Filter {
+	refuse := s.delay.Refuse(bin)
+	if s.picky > 0 && (refuse == 0 || refuse > api.DefaultRefuse) {
+		refuse = api.DefaultRefuse
+	}
+	s.filtered = s.filtered || refuse > refuseMin
+	return api.Filter{Refuse: max(refuse, refuseMin)}
+}

@@ -1,0 +1,300 @@
+package taskset
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/framework/locality"
+	"github.com/tenderhq/tender/framework/pack"
+)
+
+// world is a cluster without time of its own, which ends tasks as chance will have it.
+type world struct {
+	t      *rapid.T
+	set    *Set
+	config Config
+	agents int
+	tasks  map[api.TaskID]*played
+	used   map[api.TaskID]bool
+	kills  map[api.TaskID]bool
+	demand api.Demand
+	offers int
+	added  map[string]bool // items that are to end, told or not
+	ended  map[string]int
+	torn   bool
+	clock  sync.Mutex // taken by whoever acts on the world: the set's timer does
+}
+
+// pass lets time pass, and what is due happen: before and behind what we do.
+func (w *world) pass(d time.Duration) {
+	w.act(func() {})
+	<-time.After(d)
+	synctest.Wait()
+	w.act(func() {})
+}
+
+func (w *world) act(do func()) {
+	w.clock.Lock()
+	defer w.clock.Unlock()
+	do()
+}
+
+type played struct {
+	agent  int
+	task   api.Task
+	silent bool
+	state  api.TaskState
+}
+
+func (w *world) Demand(d api.Demand) error { w.act(func() { w.demand = d }); return nil }
+func (w *world) Revive(...api.Role) error  { return nil }
+func (w *world) Teardown() error           { w.act(func() { w.torn = true }); return nil }
+func (w *world) Kill(id api.TaskID) error  { w.act(func() { w.kills[id] = true }); return nil }
+
+const roomPerAgent = 3
+
+func (w *world) offer(agent int) {
+	room := roomPerAgent
+	for _, p := range w.tasks { // order: irrelevant because it counts
+		if p.agent == agent {
+			room--
+		}
+	}
+	if room == 0 || len(w.demand.Shapes) == 0 {
+		return
+	}
+	w.offers++
+	offer := api.Offer{ID: api.OfferID(fmt.Sprint("offer-", w.offers)), Agent: api.AgentID(fmt.Sprint("agent-", agent)), Resources: api.Scalars(float64(room), 100)}
+	for _, answer := range w.set.Offers(w.t.Context(), []api.Offer{offer}) {
+		for _, operation := range answer.Operations {
+			for _, task := range operation.Tasks {
+				if room--; room < 0 || w.used[task.ID] {
+					w.t.Fatalf("%s is launched with %d places left, used before: %v", task.ID, room, w.used[task.ID])
+				}
+				w.used[task.ID] = true
+				w.tasks[task.ID] = &played{agent: agent, task: task, state: api.TaskStaging}
+				if rapid.Bool().Draw(w.t, "runs") {
+					w.tell(task.ID, api.TaskRunning, 0)
+				}
+			}
+		}
+	}
+}
+
+func (w *world) pick() api.TaskID {
+	ids := slices.Sorted(maps.Keys(w.tasks))
+	if len(ids) == 0 {
+		return ""
+	}
+	return rapid.SampledFrom(ids).Draw(w.t, "task")
+}
+
+func (w *world) tell(id api.TaskID, state api.TaskState, reason api.Reason) {
+	p := w.tasks[id]
+	p.state, p.silent = state, state == api.TaskUnreachable
+	if state.Terminal() {
+		delete(w.tasks, id)
+	}
+	status := api.Status{Task: id, Agent: api.AgentID(fmt.Sprint("agent-", p.agent)), State: state, Reason: reason}
+	for range rapid.IntRange(1, 2).Draw(w.t, "copies") {
+		if err := w.set.Update(w.t.Context(), status); err != nil {
+			w.t.Fatal(err)
+		}
+	}
+}
+
+// check: nothing runs twice, but for stragglers, what is being killed and what is silent.
+func (w *world) check(*rapid.T) {
+	n := map[string]int{}
+	for id, p := range w.tasks { // order: irrelevant because it counts
+		if item, _, _ := parse(id); !p.silent && !w.kills[id] {
+			n[item]++
+		}
+	}
+	most := 1
+	if w.config.Speculate > 0 {
+		most = 2
+	}
+	for item, running := range n { // order: irrelevant because each must hold
+		if running > most || w.ended[item] > 0 {
+			w.t.Fatalf("%d tasks of %s run, which has ended %d times", running, item, w.ended[item])
+		}
+	}
+	for item, times := range w.ended { // order: irrelevant because each must hold
+		if times != 1 || !w.added[item] {
+			w.t.Fatalf("%s has ended %d times", item, times)
+		}
+	}
+}
+
+func (w *world) actions() map[string]func(*rapid.T) {
+	return map[string]func(*rapid.T){
+		"":      w.check,
+		"offer": func(t *rapid.T) { w.offer(rapid.IntRange(1, w.agents).Draw(t, "agent")) },
+		"time": func(t *rapid.T) {
+			w.pass(time.Duration(rapid.IntRange(1, 20_000).Draw(t, "ms")) * time.Millisecond)
+		},
+		"run": func(t *rapid.T) {
+			if id := w.pick(); id != "" {
+				w.tell(id, api.TaskRunning, 0)
+			}
+		},
+		"silent": func(t *rapid.T) {
+			if id := w.pick(); id != "" && w.tasks[id].state == api.TaskRunning {
+				w.tell(id, api.TaskUnreachable, api.ReasonAgentDisconnected)
+			}
+		},
+		"back": func(t *rapid.T) {
+			for _, id := range slices.Sorted(maps.Keys(w.tasks)) {
+				if w.tasks[id].silent {
+					w.tell(id, api.TaskRunning, 0)
+				}
+			}
+		},
+		"end": func(t *rapid.T) {
+			if id := w.pick(); id != "" {
+				state := rapid.SampledFrom([]api.TaskState{
+					api.TaskFinished, api.TaskFailed, api.TaskFailed, api.TaskKilled, api.TaskDropped, api.TaskGone, api.TaskError,
+				}).Draw(t, "state")
+				w.tell(id, state, rapid.SampledFrom([]api.Reason{0, api.ReasonPreempted, api.ReasonAgentRebooted, api.ReasonMemoryLimit}).Draw(t, "reason"))
+			}
+		},
+		"kill": func(t *rapid.T) {
+			for _, id := range slices.Sorted(maps.Keys(w.kills)) {
+				if p := w.tasks[id]; p != nil && !p.silent {
+					w.tell(id, api.TaskKilled, api.ReasonKilledByFramework)
+				}
+			}
+		},
+		"add": func(t *rapid.T) {
+			id := fmt.Sprint("item-", len(w.added))
+			one := Item{ID: id, Group: rapid.SampledFrom([]string{"a", "b"}).Draw(t, "group"), Task: api.Task{Resources: api.Scalars(1, 1)}}
+			if rapid.Bool().Draw(t, "prefers") {
+				one.Prefer = locality.Prefer{Agents: []api.AgentID{"agent-1"}}
+			}
+			if w.set.Add(one) == nil {
+				w.added[id] = true
+			}
+		},
+		"remove": func(t *rapid.T) {
+			id := fmt.Sprint("item-", rapid.IntRange(0, max(0, len(w.added)-1)).Draw(t, "which"))
+			if w.ended[id] == 0 {
+				w.set.Remove(id)
+				w.ended[id], w.added[id] = 1, true
+			}
+		},
+		"scale": func(t *rapid.T) {
+			if err := w.set.Scale("web", Item{Task: api.Task{Resources: api.Scalars(1, 1)}}, rapid.IntRange(0, 3).Draw(t, "n")); err != nil {
+				t.Fatal(err)
+			}
+		},
+	}
+}
+
+// calm lets all tasks do well until nothing is left.
+func (w *world) calm() {
+	if err := w.set.Scale("web", Item{}, 0); err != nil {
+		w.t.Fatal(err)
+	}
+	w.set.Close()
+	for turn := 0; turn < 200 && !(w.torn && len(w.tasks) == 0); turn++ {
+		for agent := range w.agents {
+			w.offer(agent + 1)
+		}
+		for _, id := range slices.Sorted(maps.Keys(w.tasks)) {
+			if w.kills[id] {
+				w.tell(id, api.TaskKilled, api.ReasonKilledByFramework)
+			} else {
+				w.tell(id, api.TaskFinished, 0)
+			}
+		}
+		w.check(w.t)
+		w.pass(10 * time.Second)
+	}
+	if len(w.ended) != len(w.added) || !w.torn || len(w.tasks) > 0 || len(w.demand.Shapes) > 0 {
+		w.t.Fatalf("%d of %d items have ended, the framework is removed: %v, %d tasks are left, %v is wanted",
+			len(w.ended), len(w.added), w.torn, len(w.tasks), w.demand)
+	}
+	if n := w.set.Numbers(); n.Items+n.Waiting+n.Pausing+n.Running > 0 || len(w.set.groups) > 0 || len(w.set.shapes) > 0 || w.set.picky != 0 {
+		w.t.Fatalf("something is left: %+v, %d groups", n, len(w.set.groups))
+	}
+}
+
+// bubbled hides Deadline, which can't be asked for in a bubble.
+type bubbled struct{ rapid.TB }
+
+// TestEveryItemEndsOnce: whatever becomes of tasks, each item ends exactly once, and
+// never more runs than is wanted.
+func TestEveryItemEndsOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rapid.Check(bubbled{t}, func(t *rapid.T) {
+			w := &world{t: t, agents: 3, tasks: map[api.TaskID]*played{}, used: map[api.TaskID]bool{}, kills: map[api.TaskID]bool{},
+				added: map[string]bool{}, ended: map[string]int{}}
+			w.config = Config{
+				Attempts:       rapid.SampledFrom([]int{0, 1, -1}).Draw(t, "attempts"),
+				Pause:          time.Duration(rapid.IntRange(-1, 2).Draw(t, "pause")) * time.Second,
+				AttemptTimeout: rapid.SampledFrom([]time.Duration{0, 30 * time.Second}).Draw(t, "limit"),
+				Timeout:        rapid.SampledFrom([]time.Duration{0, 5 * time.Minute}).Draw(t, "whole"),
+				Unreachable:    time.Duration(rapid.IntRange(-1, 1).Draw(t, "patience")) * 10 * time.Second,
+				Speculate:      rapid.SampledFrom([]float64{0, 1.5}).Draw(t, "speculate"),
+				Locality:       locality.Config{Node: locality.Wait{Time: 5 * time.Second}, Withhold: rapid.Bool().Draw(t, "withhold")},
+				Ended:          func(o Outcome) { w.act(func() { w.ended[o.Item]++ }) },
+			}
+			if rapid.Bool().Draw(t, "apart") {
+				w.config.Apart = pack.ByAgent
+			}
+			w.set = New(w.config)
+			w.set.client = w
+			w.set.Settled(t.Context())
+			t.Repeat(w.actions())
+			w.calm()
+		})
+	})
+}
+
+// TestAfterRun: a client whose Run has ended stops the set's clock.
+func TestAfterRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := New(Config{Timeout: time.Hour})
+		if err := s.Add(Item{ID: "x"}); err != nil {
+			t.Fatal(err)
+		}
+		s.client = gone{}
+		s.Settled(t.Context())
+		if s.client != nil {
+			t.Error("it goes on asking")
+		}
+		<-time.After(2 * time.Hour)
+		if n := s.Numbers(); n.Items != 1 {
+			t.Errorf("numbers %+v", n)
+		}
+	})
+}
+
+// gone is a client whose Run has ended.
+type gone struct{ masters }
+
+func (gone) Demand(api.Demand) error { return errors.New("Run has ended") }
+
+func TestPausesGrow(t *testing.T) {
+	c := Config{}.withDefaults()
+	for streak, most := range map[int]time.Duration{1: time.Second, 2: 2 * time.Second, 5: 16 * time.Second, 7: time.Minute, 1000: time.Minute} {
+		for range 100 {
+			if pause := c.pauseAfter(streak); pause < most/2 || pause > most {
+				t.Errorf("pause %v after %d bad ends; want %v less at most a half", pause, streak, most)
+			}
+		}
+	}
+	if pause := (Config{Pause: -1}).withDefaults().pauseAfter(3); pause != 0 {
+		t.Errorf("pause %v", pause)
+	}
+}

@@ -1,0 +1,101 @@
+package taskset
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/framework"
+)
+
+// record is what the store keeps of an item.
+type record struct {
+	Failures int    `json:"failures,omitempty"`
+	Ended    bool   `json:"ended,omitempty"`
+	Done     bool   `json:"done,omitempty"`
+	Why      string `json:"why,omitempty"`
+}
+
+func (s *Set) prefix() string { return s.config.Remember + "/" }
+
+// recall reads all records.
+func (s *Set) recall(ctx context.Context) error {
+	entries, err := s.store.List(ctx, s.prefix())
+	if err != nil {
+		return err
+	}
+	records := make(map[string]record, len(entries))
+	for _, entry := range entries {
+		var one record
+		if err := json.Unmarshal(entry.Value, &one); err != nil {
+			return api.E("taskset.recall", api.Invalid, entry.Key, fmt.Errorf("this is no record of a set: %w", err))
+		}
+		records[strings.TrimPrefix(entry.Key, s.prefix())] = one
+	}
+	s.do(func(now time.Time) {
+		s.records = records
+		for _, it := range s.items { // order: irrelevant because each is judged by itself
+			s.recalled(it, now)
+		}
+	})
+	return nil
+}
+
+// recalled makes of an item what its record says, and reports whether it has ended.
+func (s *Set) recalled(it *item, now time.Time) bool {
+	known, ok := s.records[it.ID]
+	if !ok || it.Service {
+		return false
+	}
+	delete(s.records, it.ID)
+	it.failures = known.Failures
+	if known.Ended {
+		s.finish(it, Outcome{Done: known.Done, Why: known.Why}, now)
+	}
+	return known.Ended
+}
+
+// remember writes what a status will make of its item, before it does.
+func (s *Set) remember(ctx context.Context, id string, status api.Status) error {
+	s.mu.Lock()
+	next, news := s.foresee(id, status)
+	s.mu.Unlock()
+	if !news {
+		return nil
+	}
+	value, err := json.Marshal(next)
+	if err != nil {
+		return err
+	}
+	_, err = s.store.Put(ctx, s.prefix()+id, value, framework.AnyVersion)
+	return err
+}
+
+func (s *Set) foresee(id string, status api.Status) (next record, news bool) {
+	it := s.items[id]
+	if it == nil || it.Service || !settles(status.State) {
+		return next, false
+	}
+	a := s.attempts[status.Task]
+	if a == nil {
+		a = new(attempt)
+	}
+	next.Failures = it.failures + 1
+	switch a.judge(status) {
+	case lost:
+		return next, false
+	case well:
+		next = record{Failures: it.failures, Ended: true, Done: true}
+	case refused:
+		next.Ended = true
+	case badly:
+		next.Ended = s.config.Attempts > 0 && next.Failures >= s.config.Attempts
+	}
+	if next.Ended && !next.Done {
+		next.Why = words(status)
+	}
+	return next, true
+}

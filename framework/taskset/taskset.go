@@ -1,0 +1,431 @@
+// Package taskset keeps a set of tasks running, so that most frameworks are a page of
+// code. A [Set] is a scheduler: it holds items, each of which is work to be done once
+// (a queue) or something to be kept running (a service), and does for them what every
+// framework would: states what it wants and nothing more, places tasks, tries again,
+// gives up, replaces what is lost, kills what is no longer wanted.
+//
+//	set := taskset.New(taskset.Config{})
+//	for _, file := range files {
+//		set.Add(taskset.Item{ID: file.ID, Task: file.Task()})
+//	}
+//	set.Close() // no more items will come
+//	err := framework.Run(ctx, framework.Config{Name: "batch"}, set)
+//	return errors.Join(err, set.Err())
+//
+// # Trying again
+//
+// An attempt fails when its task FAILED, when it took longer than AttemptTimeout, or when
+// it was killed by its limits. An item that has failed Attempts times is given up; so is
+// one whose task is in ERROR, since the same task again would be. What is not the task's
+// fault counts for nothing: DROPPED, GONE, PREEMPTED, REVOKED, every AGENT_* reason, a
+// kill by an operator. Before the n-th attempt in a row that ended badly the item pauses
+// for Pause·2^(n-2), at most PauseMax, of which a random half is taken off so that
+// items do not come in waves ("equal jitter"). The first loss that was not the task's
+// fault costs no pause. An attempt that ran for PauseMax begins a new row.
+//
+// # Lost agents
+//
+// A task on an agent that is silent is UNREACHABLE: it may still run. The item is
+// started elsewhere at once, or after Unreachable; should the first one come back, the
+// one that has run for longer stays and the other is killed. Where two must never run,
+// say Unreachable: -1 and wait for the agent or an operator.
+//
+// # Stragglers
+//
+// With Speculate, an attempt that takes much longer than its group's others is given a
+// copy on another agent; who ends well first wins, and the other is killed. The rule is
+// that of MapReduce's backup tasks (OSDI 2004, section 3.6) with the bounds of LATE (OSDI
+// 2008) and Spark: only when no item of the group waits and three quarters of them are
+// done; an attempt that runs for more than Speculate times their median; the longest
+// first; one copy for each item; copies of no more than a tenth of what runs.
+//
+// # Restarts
+//
+// A scheduler that was restarted (same framework ID, or the same Name with Standby)
+// adds its items again before Run. What runs of them is taken over, as the leader tells
+// it; tasks of items that are not in the set are killed. Ends that were handled before
+// the restart are forgotten, and so done again, unless Config.Remember is set.
+package taskset
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/framework"
+	"github.com/tenderhq/tender/framework/locality"
+	"github.com/tenderhq/tender/framework/pack"
+)
+
+// Defaults of [Config].
+const (
+	DefaultAttempts = 4
+	DefaultPause    = time.Second
+	DefaultPauseMax = time.Minute
+)
+
+// Config says how a set treats its items. The zero value is right for most.
+type Config struct {
+	// Attempts that may fail before an item is given up; a service never is. Default 4;
+	// negative: without limit.
+	Attempts int
+	// Pause before the second attempt; it doubles with each that ends badly, up to
+	// PauseMax. Defaults 1 s and 1 min. A negative Pause: none at all.
+	Pause, PauseMax time.Duration
+	// AttemptTimeout kills an attempt that takes longer from its launch, and counts it
+	// as failed. Default: none.
+	AttemptTimeout time.Duration
+	// Timeout gives an item up that is not done so long after it was added. Default:
+	// none.
+	Timeout time.Duration
+	// Unreachable is how long a task on a silent agent is waited for. Default: not at
+	// all; negative: for ever.
+	Unreachable time.Duration
+	// Speculate makes copies of attempts that run for more than so many times the
+	// median of their group. 0: never; 1.5 is what Spark does.
+	Speculate float64
+
+	// Rank chooses among offers with room: [pack.BestFit], [pack.WorstFit]. Default:
+	// the first. Spread, Rank and Apart are called while the set is locked.
+	Rank func(bin *pack.Bin, task api.Task) float64
+	// Spread puts the tasks of a group evenly over places, before Rank is asked:
+	// pack.ByAttribute("rack").
+	Spread func(api.Offer) string
+	// Apart never puts two tasks of a group into one place: [pack.ByAgent]. After a
+	// restart the place of a running task is known when its agent is offered again.
+	Apart func(api.Offer) string
+	// Locality says how long a group waits for agents that its items prefer. Those
+	// items go where they prefer, whatever Rank and Spread say; Apart holds.
+	Locality locality.Config
+
+	// Role in which resources are wanted. Default: the framework's only one.
+	Role api.Role
+	// Remember keeps in the framework's store, under this prefix, how often each item
+	// has failed and that it has ended: an item that is added again after a restart goes
+	// on from there, and one that was done stays done; only its Timeout begins anew. Each
+	// is a write to the quorum before the task's end is acknowledged. "": nothing is kept.
+	Remember string
+
+	// Update sees each status of an item's task first, say for its data. After an error
+	// the status comes again and the set has not seen it.
+	Update func(ctx context.Context, item string, status api.Status) error
+	// Ended is told once of each item that has ended, before the end is acknowledged
+	// where a status caused it. It may use the set.
+	Ended func(Outcome)
+}
+
+func (c Config) withDefaults() Config {
+	if c.Attempts == 0 {
+		c.Attempts = DefaultAttempts
+	}
+	if c.Pause == 0 {
+		c.Pause = DefaultPause
+	}
+	if c.PauseMax <= 0 {
+		c.PauseMax = DefaultPauseMax
+	}
+	return c
+}
+
+// Set is a scheduler that keeps items running. Give it to one [framework.Run]; it may
+// be used from any goroutine.
+type Set struct {
+	config Config
+
+	mu       sync.Mutex
+	client   masters          // nil: no session yet, or Run has ended
+	store    *framework.Store // with Remember, from the first session on
+	known    bool             // what ran before has been told
+	closed   bool
+	torn     bool // it has asked for the framework's removal
+	items    map[string]*item
+	attempts map[api.TaskID]*attempt
+	wishes   map[api.TaskID]*wish
+	groups   map[string]*group
+	scaled   map[string]int
+	records  map[string]record // of the store, for items that are not added yet
+	delay    *locality.Delay
+	past     locality.Numbers // of groups that are forgotten
+	homeless []*attempt       // of whose agent no offer was seen
+	added    int
+	numbers  Numbers
+	faults   []error
+
+	alarms   alarms
+	timer    *time.Timer
+	change   *alarm // the demand changes by time alone
+	shapes   map[string]*api.Shape
+	told     []api.Shape // the demand as it was stated
+	stated   bool        // it was
+	unsaid   bool        // it may have changed since
+	moved    bool        // the masters may have changed it: they count launches off
+	picky    int         // wishes that refuse offers in which they have room
+	filtered bool        // offers were refused for more than a moment
+	fresh    bool        // something is wanted that was not when it was
+	revived  time.Time   // filters were forgotten
+	kills    []api.TaskID
+	ended    []Outcome // not told yet
+	telling  bool
+}
+
+// masters is what a set asks of its [framework.Client].
+type masters interface {
+	Demand(demand api.Demand) error
+	Revive(roles ...api.Role) error
+	Kill(task api.TaskID) error
+	Teardown() error
+}
+
+var _ interface {
+	framework.Scheduler
+	framework.Subscriber
+	framework.Settler
+} = (*Set)(nil)
+
+// New makes a set without items.
+func New(config Config) *Set {
+	s := &Set{
+		config:   config.withDefaults(),
+		items:    make(map[string]*item),
+		attempts: make(map[api.TaskID]*attempt),
+		wishes:   make(map[api.TaskID]*wish),
+		groups:   make(map[string]*group),
+		scaled:   make(map[string]int),
+		records:  make(map[string]record),
+		shapes:   make(map[string]*api.Shape),
+	}
+	delay := s.config.Locality
+	delay.Allow, delay.Put = s.allowed, s.placed
+	s.delay = locality.New(delay)
+	return s
+}
+
+// do works on the set, then acts on what has changed.
+func (s *Set) do(work func(now time.Time)) {
+	s.mu.Lock()
+	now := time.Now()
+	s.alarms.ring(now)
+	work(now)
+	s.act(now)
+	s.mu.Unlock()
+	s.tell()
+}
+
+// act asks the masters for what the work made necessary.
+func (s *Set) act(now time.Time) {
+	if s.client == nil {
+		return
+	}
+	err := s.restate(now)
+	for _, id := range s.kills {
+		err = errors.Join(err, s.client.Kill(id))
+	}
+	s.kills = s.kills[:0]
+	if s.closed && s.known && len(s.items) == 0 && len(s.ended) == 0 && !s.torn {
+		s.torn = true
+		err = errors.Join(err, s.client.Teardown())
+	}
+	if err != nil { // Run has ended
+		s.client = nil
+	}
+	s.arm(now)
+}
+
+// arm has the next alarm ring.
+func (s *Set) arm(now time.Time) {
+	if s.timer != nil {
+		s.timer.Stop()
+	}
+	if s.client == nil || len(s.alarms) == 0 {
+		return
+	}
+	wait := max(s.alarms[0].at.Sub(now), 0)
+	if s.timer == nil {
+		s.timer = time.AfterFunc(wait, func() { s.do(func(time.Time) {}) })
+		return
+	}
+	s.timer.Reset(wait)
+}
+
+// tell calls Ended, one at a time, without the lock.
+func (s *Set) tell() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.telling {
+		return
+	}
+	s.telling = true
+	defer func() { s.telling = false }()
+	for len(s.ended) > 0 {
+		one := s.ended[0]
+		if s.config.Ended != nil {
+			s.mu.Unlock()
+			s.config.Ended(one)
+			s.mu.Lock()
+		}
+		s.ended = s.ended[1:]
+		if len(s.ended) == 0 {
+			s.act(time.Now())
+		}
+	}
+}
+
+// Subscribed implements [framework.Subscriber].
+func (s *Set) Subscribed(ctx context.Context, client *framework.Client) error {
+	s.mu.Lock()
+	first := s.client == nil && !s.known
+	s.mu.Unlock()
+	if first && s.config.Remember != "" {
+		s.store = client.Store()
+		if err := s.recall(ctx); err != nil {
+			return err
+		}
+	}
+	s.do(func(time.Time) { s.client = client })
+	return nil
+}
+
+// Settled implements [framework.Settler]: only now is anything started, as it may run
+// already.
+func (s *Set) Settled(context.Context) {
+	s.do(func(time.Time) { s.known, s.unsaid = true, true })
+}
+
+// Add puts items into the set. It adds those that it can and says what is wrong with the
+// others.
+func (s *Set) Add(items ...Item) error {
+	var faults []error
+	s.do(func(now time.Time) {
+		for _, one := range items {
+			if err := s.check(one); err != nil {
+				faults = append(faults, err)
+				continue
+			}
+			s.add(one, now)
+		}
+	})
+	return errors.Join(faults...)
+}
+
+var (
+	errClosed = errors.New("the set is closed; add all items before Close")
+	errTwice  = errors.New("an item of this ID is in the set")
+)
+
+func (s *Set) check(one Item) error {
+	const op = "taskset.add"
+	switch err := api.CheckID("item", one.ID); {
+	case err != nil:
+		return api.E(op, api.Invalid, one.ID, err)
+	case len(one.ID) > itemIDBytesMax:
+		return api.E(op, api.Invalid, one.ID, fmt.Errorf("the ID has %d bytes, at most %d are allowed", len(one.ID), itemIDBytesMax))
+	case s.closed:
+		return api.E(op, api.Invalid, one.ID, errClosed)
+	case s.items[one.ID] != nil:
+		return api.E(op, api.Exists, one.ID, errTwice)
+	}
+	return nil
+}
+
+// Remove takes items out, whatever they do: their tasks are killed, and Ended is not
+// told.
+func (s *Set) Remove(ids ...string) {
+	s.do(func(time.Time) {
+		for _, id := range ids {
+			if it := s.items[id]; it != nil {
+				s.drop(it)
+			}
+		}
+	})
+}
+
+// Scale keeps n tasks like this one running: services named NAME-0 to NAME-(n-1), of
+// the group NAME unless the item names one. Of a larger number before, the highest are
+// killed. Those that run stay as they are.
+func (s *Set) Scale(name string, like Item, n int) error {
+	if like.Group == "" {
+		like.Group = name
+	}
+	like.Service = true
+	var faults []error
+	s.do(func(now time.Time) {
+		for i := range n {
+			like.ID = fmt.Sprintf("%s-%d", name, i)
+			if s.items[like.ID] != nil {
+				continue
+			}
+			if err := s.check(like); err != nil {
+				faults = append(faults, err)
+				continue
+			}
+			s.add(like, now)
+		}
+		for i := n; i < s.scaled[name]; i++ {
+			if it := s.items[fmt.Sprintf("%s-%d", name, i)]; it != nil {
+				s.drop(it)
+			}
+		}
+		s.scaled[name] = n
+	})
+	return errors.Join(faults...)
+}
+
+// Close says that no more items will come: when the last has ended, the framework is
+// removed and Run returns nil.
+func (s *Set) Close() { s.do(func(time.Time) { s.closed = true }) }
+
+// faultsKept bounds the failures that Err tells one by one.
+const faultsKept = 10
+
+// Err is nil unless items were given up; then it tells how many, and of the first few why.
+func (s *Set) Err() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.numbers.GivenUp == 0 {
+		return nil
+	}
+	items := "items were"
+	if s.numbers.GivenUp == 1 {
+		items = "item was"
+	}
+	return fmt.Errorf("%d %s given up: %w", s.numbers.GivenUp, items, errors.Join(s.faults...))
+}
+
+// Numbers are what a set does and has done.
+type Numbers struct {
+	Items     int // that have not ended
+	Waiting   int // attempts that wait for an offer
+	Pausing   int // items that wait before another attempt
+	Running   int // tasks that were launched and have not ended
+	Done      int // items that ended well
+	GivenUp   int // items that did not
+	Attempts  int // tasks launched
+	Failed    int // attempts that failed
+	Lost      int // attempts that ended badly by no fault of theirs
+	Copies    int // of stragglers, launched
+	CopiesWon int // that ended well first
+}
+
+// Numbers of the set.
+func (s *Set) Numbers() Numbers {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := s.numbers
+	n.Items, n.Waiting, n.Running = len(s.items), len(s.wishes), len(s.attempts)
+	return n
+}
+
+// Locality is what the waiting for preferred agents has brought and cost, over all groups.
+func (s *Set) Locality() locality.Numbers {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.delay.Numbers("").Plus(s.past)
+}
+
+// Waits replaces the waits of Config.Locality for a group that has items.
+func (s *Set) Waits(group string, node, near locality.Wait) {
+	s.do(func(time.Time) { s.delay.Waits(jobOf(group), node, near) })
+}
