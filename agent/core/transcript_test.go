@@ -271,7 +271,7 @@ func (w *world) happening(a args, line string) Happening {
 	case "disk":
 		return DiskRoom{Full: a.word(1) == "full"}
 	case "destroyed":
-		return VolumeDestroyed{Volume: api.VolumeID(a.word(1))}
+		return VolumeDestroyed{Volume: api.VolumeID(a.word(1)), Err: a.named["err"]}
 	case "sample":
 		return w.sampled(a)
 	case "away":

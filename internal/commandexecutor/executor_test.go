@@ -38,6 +38,7 @@ func TestOutcomes(t *testing.T) {
 	}
 }
 
+// A task gets the environment that it asks for and TENDER_TASK_*, and nothing of the agent's (R33).
 func TestSandboxOutputAndEnvironment(t *testing.T) {
 	t.Setenv("SECRET_OF_THE_AGENT", "1")
 	a := start(t)

@@ -162,6 +162,9 @@ func (w *world) verbOfAgents(verb string, args words) bool {
 		a.silent = true
 	case "wake":
 		a.silent = false
+	case "keeps": // the agent has a volume's folder
+		label := api.Label{Name: "disk", Reserved: "web", Dynamic: true, Volume: api.VolumeID(args.at(1))}
+		a.volumes = a.volumes.Plus(api.NewResources(api.Resource{Label: label, Scalar: 200_000}))
 	case "forget": // the agent loses a task
 		delete(a.tasks, w.ref(args.at(1)))
 	case "status":

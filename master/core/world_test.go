@@ -53,6 +53,7 @@ type fakeAgent struct {
 	copies    map[api.FrameworkID]api.Framework
 	rebooted  bool
 	gone      bool
+	volumes   api.Resources             // that have a folder
 	uses      map[api.TaskRef]api.Usage // what its heartbeats say; of the others: what they asked for
 	frozen    time.Time                 // its samples are all of then; zero = they are fresh
 }
@@ -224,7 +225,7 @@ func (w *world) register(a *fakeAgent) {
 
 // report sends what the agent has (R2).
 func (w *world) report(a *fakeAgent) {
-	page := protocol.AgentReport{Session: a.session, Last: true, Rebooted: a.rebooted}
+	page := protocol.AgentReport{Session: a.session, Last: true, Rebooted: a.rebooted, Volumes: a.volumes}
 	if a.rebooted {
 		clear(a.tasks)
 		clear(a.executors)

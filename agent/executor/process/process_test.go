@@ -107,7 +107,7 @@ func TestAbandonedChildNeverRuns(t *testing.T) {
 	}
 }
 
-// The environment is what was asked for and TENDER_EXECUTOR_*; the token comes by its
+// R33: the environment is what was asked for and TENDER_EXECUTOR_*; the token comes by its
 // descriptor and stands nowhere else; no other descriptor is open.
 func TestEnvironment(t *testing.T) {
 	t.Setenv("OF_THE_AGENT", "secret")
