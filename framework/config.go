@@ -17,6 +17,7 @@ const (
 	DefaultMaster            = "127.0.0.1:5060"
 	DefaultFailoverTimeout   = 10 * time.Minute
 	DefaultReconcileInterval = 15 * time.Minute
+	DefaultShipAddress       = "127.0.0.1:0"
 )
 
 // Config says who the framework is. The zero value is complete but for Name.
@@ -56,6 +57,13 @@ type Config struct {
 	Metrics Metrics
 	// Logger takes what the SDK has to say. Default: discarded.
 	Logger *slog.Logger
+	// ShipAddress is the host:port at which [Client.Self] serves this program to agents,
+	// for whoever asks. Agents connect to it, so its host is the name or address by which
+	// they reach this machine; port 0 is any. Nothing listens before the first call.
+	// Default 127.0.0.1:0, which only agents on this machine reach.
+	ShipAddress string
+	// Listen opens ShipAddress. Default: TCP.
+	Listen func(ctx context.Context, address string) (net.Listener, error)
 	// Dialer opens connections to masters. Default: TCP.
 	Dialer func(ctx context.Context, address string) (net.Conn, error)
 }
@@ -76,6 +84,14 @@ func (c Config) complete() (Config, error) {
 	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	if c.ShipAddress == "" {
+		c.ShipAddress = DefaultShipAddress
+	}
+	if c.Listen == nil {
+		c.Listen = func(ctx context.Context, address string) (net.Listener, error) {
+			return new(net.ListenConfig).Listen(ctx, "tcp", address)
+		}
 	}
 	if c.Dialer == nil {
 		c.Dialer = func(ctx context.Context, address string) (net.Conn, error) {
@@ -103,6 +119,11 @@ func (c Config) faults() []error {
 		if _, _, err := net.SplitHostPort(address); err != nil {
 			refuse("master %q is no host:port: %w", address, err)
 		}
+	}
+	if host, _, err := net.SplitHostPort(c.ShipAddress); err != nil {
+		refuse("ShipAddress %q is no host:port: %w", c.ShipAddress, err)
+	} else if ip := net.ParseIP(host); host == "" || ip.IsUnspecified() {
+		refuse("ShipAddress %q: %w", c.ShipAddress, errNoHost)
 	}
 	return append(faults, faultsOf(c.framework())...)
 }

@@ -59,6 +59,7 @@ type loop struct {
 	offers    *offers
 	accepts   accepts
 	callbacks *callbacks
+	ship      *ship
 	showing   bool // a job for Offers is queued
 	answering bool // a job for Offers is handed out
 	// unsaid are the roles whose demand is told when the answers have been sent.
@@ -91,6 +92,7 @@ func newLoop(config Config, scheduler Scheduler) *loop {
 		masters:   masters{configured: config.Masters},
 		dialed:    make(chan dialResult, 1),
 		offers:    newOffers(),
+		ship:      newShip(config),
 		callbacks: newCallbacks(config.Metrics.Callback != nil),
 		began:     now,
 		awayFrom:  now,
@@ -207,6 +209,7 @@ func (l *loop) end() {
 			dialed.link.close()
 		}
 	}
+	l.ship.close()
 	l.cleanup.Wait()
 }
 

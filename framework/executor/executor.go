@@ -49,7 +49,9 @@ func Active() bool { return os.Getenv(protocol.ExecutorSocketEnv) != "" }
 
 // Self describes this very binary as an executor of the given ID, started with the
 // arguments; where [Active] then is true. The agents must find the binary under the
-// same path.
+// same path; where they do not, [framework.Client.Self] ships it to them.
+//
+// [framework.Client.Self]: https://pkg.go.dev/github.com/tenderhq/tender/framework#Client.Self
 func Self(id api.ExecutorID, args ...string) (*api.Executor, error) {
 	if err := api.CheckID("executor", string(id)); err != nil {
 		return nil, api.E("executor.self", api.Invalid, id, err)

@@ -33,7 +33,7 @@ type Framework struct {
 	rescinded int
 }
 
-// Start runs a scheduler in the cluster. Masters, Dialer and Logger are filled in.
+// Start runs a scheduler in the cluster. Masters, Dialer, Listen and Logger are filled in.
 func (h *Handle) Start(config framework.Config, scheduler framework.Scheduler) *Framework {
 	h.t.Helper()
 	return h.StartContext(context.Background(), config, scheduler)
@@ -52,6 +52,15 @@ func (h *Handle) StartContext(ctx context.Context, config framework.Config, sche
 	if f.config.Dialer == nil {
 		f.config.Dialer = func(ctx context.Context, address string) (net.Conn, error) {
 			return h.network.dial(ctx, f.host, address)
+		}
+	}
+	if f.config.Listen == nil {
+		f.config.Listen = func(_ context.Context, address string) (net.Listener, error) {
+			_, port, err := net.SplitHostPort(address)
+			if err != nil {
+				return nil, err
+			}
+			return h.network.listen(f.host, port)
 		}
 	}
 	if f.config.Logger == nil {
@@ -157,7 +166,7 @@ func (h *Handle) AwaitEnded() {
 func (f *Framework) Again(scheduler framework.Scheduler) *Framework {
 	f.handle.t.Helper()
 	config := f.config
-	config.ID, config.Dialer, config.Logger = f.ID(), nil, nil
+	config.ID, config.Dialer, config.Listen, config.Logger = f.ID(), nil, nil, nil
 	return f.handle.Start(config, scheduler)
 }
 

@@ -7,7 +7,6 @@ import (
 	"bufio"
 	"fmt"
 	"io/fs"
-	"log"
 	"os"
 	"path/filepath"
 	"slices"
@@ -24,9 +23,9 @@ const header = `# The exported API of the public packages, which programs of oth
 `
 
 func main() {
-	log.SetFlags(0)
 	if err := run(); err != nil {
-		log.Fatal("exported: ", err)
+		fmt.Fprintln(os.Stderr, "exported:", err)
+		os.Exit(1)
 	}
 }
 

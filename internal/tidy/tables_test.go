@@ -96,7 +96,7 @@ var impure = map[string]names{
 type names struct{ ban, only string }
 
 // programs are where flags and the environment are read and where a process ends. Tests may too.
-const programs = ". internal/cli/... internal/demo internal/bench internal/bench/allocator internal/chaos"
+const programs = ". internal/cli/... internal/demo internal/bench internal/bench/allocator internal/chaos internal/exported"
 
 // exampleMains are programs as well, in their package main.
 const exampleMains = "examples/..."

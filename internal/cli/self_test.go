@@ -1,0 +1,134 @@
+package cli_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/framework"
+	"github.com/tenderhq/tender/framework/executor"
+)
+
+// shipEnv makes this test binary the program of a framework.
+const shipEnv = "TENDER_TEST_SHIP"
+
+// shipped runs this binary as scheduler or executor, where it was started as one.
+func shipped() (ran bool) {
+	masters := os.Getenv(shipEnv)
+	if masters == "" && !executor.Active() {
+		return false
+	}
+	err := executor.Main(context.Background(), answerWhere, func(ctx context.Context) error {
+		return shipSelf(ctx, strings.Split(masters, ","))
+	})
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	return true
+}
+
+// answerWhere is the executor's part.
+func answerWhere(_ context.Context, task *executor.Task) error {
+	self, err := os.Executable()
+	task.SetResult([]byte(self))
+	return err
+}
+
+// shipSelf is the scheduler's part. Its file is gone before anybody asks for it.
+func shipSelf(ctx context.Context, masters []string) error {
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	if err := os.Remove(self); err != nil {
+		return err
+	}
+	ctx, end := context.WithCancel(ctx)
+	defer end()
+	return framework.Run(ctx, framework.Config{Name: "shipped", Masters: masters, TeardownAtEnd: true}, &shipper{end: end})
+}
+
+type shipper struct {
+	client *framework.Client
+	tasks  int
+	ended  int
+	end    context.CancelFunc
+}
+
+func (s *shipper) Subscribed(_ context.Context, client *framework.Client) error {
+	s.client = client
+	return nil
+}
+
+func (s *shipper) Offers(_ context.Context, offers []api.Offer) []api.Answer {
+	if s.tasks > 0 {
+		return nil
+	}
+	self, err := s.client.Self("where")
+	if err != nil {
+		panic(err)
+	}
+	var tasks []api.Task
+	for range 2 {
+		s.tasks++
+		tasks = append(tasks, api.Task{ID: api.TaskID(fmt.Sprintf("where-%d", s.tasks)), Resources: api.Scalars(0.1, 32), Executor: self})
+	}
+	return []api.Answer{api.Launch(offers[0], tasks...)}
+}
+
+func (s *shipper) Update(_ context.Context, status api.Status) error {
+	if status.State.Terminal() {
+		fmt.Println(status.Task, status.State, status.Message, string(status.Data))
+		if s.ended++; s.ended == s.tasks {
+			s.end()
+		}
+	}
+	return nil
+}
+
+// TestSelfIsShipped: a framework's one binary runs on an agent that has no file of it.
+func TestSelfIsShipped(t *testing.T) {
+	d := startDev(t)
+	program := filepath.Join(t.TempDir(), "program")
+	copySelf(t, program)
+	command := exec.CommandContext(t.Context(), program)
+	command.Env = []string{shipEnv + "=" + strings.TrimPrefix(d.env[0], "TENDER_MASTER=")}
+	command.Stderr = os.Stderr
+	out, err := command.Output()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	if n := strings.Count(string(out), "FINISHED"); n != 2 {
+		t.Errorf("%d tasks finished:\n%s", n, out)
+	}
+	for line := range strings.Lines(string(out)) {
+		if !strings.HasSuffix(strings.TrimSpace(line), "/executor") || !strings.Contains(line, d.dir) {
+			t.Errorf("it ran from elsewhere: %s", line)
+		}
+	}
+}
+
+func copySelf(t *testing.T, to string) {
+	t.Helper()
+	from, err := os.Open("/proc/self/exe")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer from.Close()
+	file, err := os.OpenFile(to, os.O_CREATE|os.O_WRONLY, 0o755)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = io.Copy(file, from)
+	if err := errors.Join(err, file.Close()); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,30 @@
+package core_test
+
+import (
+	"testing"
+
+	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/master/core"
+)
+
+// TestSameExecutor: a scheduler that was restarted serves its executor at another address;
+// by its checksum it is the same.
+func TestSameExecutor(t *testing.T) {
+	with := func(source, sum string) api.Executor {
+		return api.Executor{ID: "x", Command: api.Command{Argv: []string{"bin/x"}, URIs: []api.URI{{Source: source, SHA256: sum, Name: "bin/x", Executable: true}}}}
+	}
+	for what, c := range map[string]struct {
+		a, b api.Executor
+		same bool
+	}{
+		"the same file elsewhere":    {with("http://a:1/f", "00"), with("http://a:2/f", "00"), true},
+		"another file":               {with("http://a:1/f", "00"), with("http://a:1/f", "01"), false},
+		"two places, no checksum":    {with("/a", ""), with("/b", ""), false},
+		"one place, no checksum":     {with("/a", ""), with("/a", ""), true},
+		"one place, one is not sure": {with("/a", "00"), with("/a", ""), false},
+	} {
+		if core.SameExecutor(c.a, c.b) != c.same {
+			t.Errorf("%s: %v", what, !c.same)
+		}
+	}
+}
