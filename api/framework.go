@@ -20,7 +20,8 @@ type Framework struct {
 	// MinOffer is the least worth offering. Default cpus:0.01 or mem:32.
 	MinOffer Resources
 	// MaxOffer caps what one offer may hold, so that one framework does not hold
-	// what ten could use. Zero = the whole agent.
+	// what ten could use; revocable resources are capped by themselves. Zero = the
+	// whole agent.
 	MaxOffer Resources
 	// Revocable says that offers of revocable resources are welcome: cpus and mem that tasks
 	// asked for and leave unused. A task takes them by their label (Resources.AsRevocable)

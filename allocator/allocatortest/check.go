@@ -100,7 +100,8 @@ func (c *Cluster) checkDemand(o allocator.Claim, words string) {
 func (c *Cluster) checkCap(f allocator.Framework, o allocator.Claim, words string) {
 	c.Helper()
 	for _, item := range f.MaxOffer.Items() {
-		if o.Resources.Scalar(item.Name) > item.Scalar {
+		held := amount(o.Resources, item.Name, func(l api.Label) bool { return l.Revocable == item.Revocable })
+		if held > size(item) {
 			c.Fatalf("offered more than the framework's offers may hold (%s): %s", f.MaxOffer, words)
 		}
 	}

@@ -248,6 +248,17 @@ func (c *Cluster) Expect(want ...string) {
 	}
 }
 
+// ExpectAll is Expect where the order of the offers is the policy's own.
+func (c *Cluster) ExpectAll(want ...string) {
+	c.Helper()
+	got := strings.Split(c.Words(c.Allocate()), "\n")
+	slices.Sort(got)
+	slices.Sort(want)
+	if !slices.Equal(got, want) {
+		c.Fatalf("offers:\n%s\nwant, in any order:\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
 // Offer finds the framework's open offer of the agent.
 func (c *Cluster) Offer(id api.FrameworkID, agent api.AgentID) allocator.Claim {
 	c.Helper()

@@ -272,43 +272,6 @@ func (h *history) sharesAreFirm() {
 	}
 }
 
-// explained: there is a reason, and where the ledger knows one it is that.
-func (h *history) explained(id api.FrameworkID, agent api.AgentID) {
-	why := h.Reasons(id, agent)
-	f, known := h.Frameworks[id]
-	a, there := h.Agents[agent]
-	want := ""
-	switch {
-	case why == "":
-		h.Fatalf("no reason why %s is not offered %q", id, agent)
-	case strings.Contains(why, "the next allocation offers"):
-		h.Fatalf("%s could be offered %q and was not: %s", id, agent, why)
-	case !known:
-		want = "is not known"
-	case !f.Active:
-		want = "is not subscribed"
-	case agent != "" && !there:
-		want = "is not known"
-	case !slices.ContainsFunc(f.Roles, func(r api.Role) bool { return !h.suppressed[key(id, r)] }):
-		want = "suppressed offers in role"
-	case agent != "" && !a.Offerable && h.open(f):
-		want = "is not offered: draining"
-	case agent != "" && f.Constraint == `zone == "z1"` && a.Zone != "z1" && h.open(f):
-		want = "fails the constraint"
-	}
-	if !strings.Contains(why, want) {
-		h.Fatalf("%s on %q: explained by %q; the reason is %q", id, agent, why, want)
-	}
-}
-
-// open reports whether nothing of its own holds the framework back in all its roles.
-func (h *history) open(f allocator.Framework) bool {
-	return !slices.ContainsFunc(f.Roles, func(r api.Role) bool {
-		_, stated := h.demand[key(f.ID, r)]
-		return h.suppressed[key(f.ID, r)] || stated || h.held && h.limited(r)
-	})
-}
-
 // nothingLeftLying: who takes anything is offered all that is free, unless a rule of the
 // ledger forbids it.
 func (h *history) nothingLeftLying(id api.FrameworkID, agent api.AgentID) {
@@ -340,7 +303,7 @@ func (h *history) takes(f allocator.Framework, role api.Role, free api.Resources
 	if !stated {
 		return free.Scalar("cpus") >= 10 || free.Scalar("mem") >= 32_000
 	}
-	if slices.ContainsFunc(h.Offers, func(o allocator.Claim) bool { return o.Framework == f.ID && o.Role == role }) {
+	if h.offered(f.ID, role) {
 		return false // its demand may be in those offers
 	}
 	return slices.ContainsFunc(shapes, func(s api.Shape) bool {

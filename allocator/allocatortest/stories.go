@@ -222,7 +222,7 @@ func reservations(c *Cluster) {
 	c.Framework("f1", "eng/web")
 	c.Framework("f2", "ops")
 	c.Agent("a1", "cpus(eng):2;mem(eng):1024;cpus(ops):1;cpus(eng/db):4;mem(eng/db):64")
-	c.Expect("f2 a1 cpus(ops):1", "f1 a1 cpus(eng):2;mem(eng):1024")
+	c.ExpectAll("f2 a1 cpus(ops):1", "f1 a1 cpus(eng):2;mem(eng):1024")
 	shares := c.Policy.Shares()
 	if shares.Roles["eng"] < 0.99 || shares.Roles["eng/db"] != 4.0/7 {
 		c.Fatalf("reservations count in shares, used or not: %v", shares.Roles)

@@ -6,13 +6,16 @@
 //		allocatortest.Suite(t, func() allocator.Allocator { return mine.New() })
 //	}
 //
-// It asks for nothing that is one policy's own: those tests use [Cluster] directly.
+// The suite asks for nothing that is one policy's own. A policy that is fair in the sense
+// of DRF passes [Fair] as well, one of strict priorities [Strict]; tests of what is only
+// yours use [Cluster] directly. [Histories] runs the properties for as long as you like.
 package allocatortest
 
 import (
 	"testing"
 
 	"github.com/tenderhq/tender/allocator"
+	"pgregory.net/rapid"
 )
 
 // Suite runs all stories and properties, each on a fresh allocator.
@@ -21,5 +24,18 @@ func Suite(t *testing.T, fresh func() allocator.Allocator) {
 		t.Run(story.name, func(t *testing.T) { story.tell(NewCluster(t, fresh())) })
 	}
 	t.Run("properties", func(t *testing.T) { properties(t, fresh) })
+	t.Run("nobody starves", func(t *testing.T) { starvation(t, fresh) })
 	t.Run("same calls, same offers", func(t *testing.T) { determinism(t, fresh) })
+}
+
+// Histories runs random histories of so many steps in all.
+func Histories(t *testing.T, fresh func() allocator.Allocator, steps int) {
+	for done := 0; done < steps && !t.Failed(); {
+		rapid.Check(t, func(t *rapid.T) {
+			h := &history{Cluster: NewCluster(quiet{t}, fresh()), t: t}
+			n := rapid.IntRange(10, 120).Draw(t, "steps")
+			done += n
+			h.run(n)
+		})
+	}
 }

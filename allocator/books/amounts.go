@@ -140,20 +140,24 @@ func (k *kinds) countAll(into amounts, resources api.Resources) amounts {
 	into = into[:0]
 	items := resources.Items()
 	for i := range items {
-		name := items[i].Name
-		if items[i].Revocable {
-			name = items[i].Label.String()
-		}
-		into.addAt(k.number(name), sizeOf(&items[i]))
+		into.addAt(k.kindOf(&items[i]), sizeOf(&items[i]))
 	}
 	return into
+}
+
+// kindOf is the kind of an item where revocable ones are kinds of their own.
+func (k *kinds) kindOf(item *api.Resource) int {
+	if item.Revocable {
+		return k.number(item.Label.String())
+	}
+	return k.number(item.Name)
 }
 
 // bounds is like count, with the kinds that are not named unbounded.
 func (k *kinds) bounds(resources api.Resources) amounts {
 	var into amounts
 	for _, item := range resources.Items() {
-		kind := k.number(item.Name)
+		kind := k.kindOf(&item)
 		for len(into) <= kind {
 			into = append(into, unbounded)
 		}

@@ -156,12 +156,14 @@ func (b *Books) withinPromises(r *role, offer api.Resources, owed bool) api.Reso
 	})
 }
 
-// withinMost caps the offer, less what the member has open of the agent already.
+// withinMost caps the offer, less what the member has open of the agent already. What
+// is revocable is capped by itself: else an offer without the firm part, which may be
+// taken meanwhile, could hold more of it.
 func (b *Books) withinMost(m *member, a *agent, offer api.Resources) api.Resources {
 	left := &b.turn.rest
 	left.set(m.framework.most)
 	if a.hasOffer(m) {
-		b.turn.offer = b.kinds.count(b.turn.offer, a.sumOf(m, true), everything)
+		b.turn.offer = b.kinds.countAll(b.turn.offer, a.sumOf(m, true))
 		for kind, x := range b.turn.offer {
 			if kind < len(*left) && (*left)[kind] != unbounded {
 				(*left)[kind] = max(0, (*left)[kind]-x)
@@ -172,7 +174,7 @@ func (b *Books) withinMost(m *member, a *agent, offer api.Resources) api.Resourc
 		}
 	}
 	return b.cut(offer, func(item api.Resource) int64 {
-		kind := b.kinds.number(item.Name)
+		kind := b.kinds.kindOf(&item)
 		if kind >= len(*left) || (*left)[kind] == unbounded {
 			return unbounded
 		}

@@ -36,6 +36,7 @@ func (b *Books) Launch(claim allocator.Claim) {
 		return
 	}
 	part, _ := a.letGo(m, claim.Resources, true)
+	a.bearFruit(m)
 	if !part.IsZero() {
 		a.hold(m, part, false)
 	}

@@ -63,6 +63,16 @@ func (a *agent) letGo(m *member, resources api.Resources, offer bool) (gone api.
 	return gone, fruitful
 }
 
+// bearFruit marks the member's offers as answered with a launch: which of several of one
+// agent it came from can't be told.
+func (a *agent) bearFruit(m *member) {
+	for i := range a.held {
+		if h := &a.held[i]; h.offer && h.member == m.number {
+			h.fruitful = true
+		}
+	}
+}
+
 // dropEmpty forgets what holds nothing any more.
 func (a *agent) dropEmpty(m *member) {
 	kept := a.held[:0]

@@ -1,6 +1,7 @@
 package priority_test
 
 import (
+	"os"
 	"testing"
 
 	"github.com/tenderhq/tender/allocator"
@@ -19,3 +20,13 @@ func fresh(t *testing.T) func() allocator.Allocator {
 }
 
 func TestSuite(t *testing.T) { allocatortest.Suite(t, fresh(t)) }
+
+// TestHistories is the suite's properties for a million steps.
+func TestHistories(t *testing.T) {
+	if os.Getenv("TENDER_TEST_LONG") == "" {
+		t.Skip("TENDER_TEST_LONG plays a million steps")
+	}
+	allocatortest.Histories(t, fresh(t), 1_000_000)
+}
+
+func TestStrict(t *testing.T) { allocatortest.Strict(t, fresh(t)) }

@@ -3,6 +3,7 @@ package remote
 import (
 	"context"
 	"net"
+	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -130,11 +131,22 @@ func (p *prompt) Shares() allocator.Shares {
 }
 
 // TestSuite: what every allocator does, one in another process does as well.
-func TestSuite(t *testing.T) {
+func TestSuite(t *testing.T) { allocatortest.Suite(t, fresh(t)) }
+
+// TestHistories is the suite's properties for as long as a network lets it.
+func TestHistories(t *testing.T) {
+	if os.Getenv("TENDER_TEST_LONG") == "" {
+		t.Skip("TENDER_TEST_LONG plays twenty thousand steps")
+	}
+	allocatortest.Histories(t, fresh(t), 20_000)
+}
+
+// fresh connects a new half to the same other process, which serves each anew.
+func fresh(t *testing.T) func() allocator.Allocator {
 	network := memnet.New()
 	serve(t, network)
 	var last []*prompt
-	allocatortest.Suite(t, func() allocator.Allocator {
+	return func() allocator.Allocator {
 		if len(last) >= 4 { // nobody uses more at a time
 			last[0].stop()
 			last = last[1:]
@@ -143,7 +155,7 @@ func TestSuite(t *testing.T) {
 		p.there()
 		last = append(last, p)
 		return p
-	})
+	}
 }
 
 // TestAwayAndBack: without the other process nothing is offered, and the reason is said;

@@ -1,18 +1,36 @@
 package main
 
 import (
+	"os"
 	"testing"
 
 	"github.com/tenderhq/tender/allocator"
 	"github.com/tenderhq/tender/allocator/allocatortest"
 )
 
-func cluster(t *testing.T) *allocatortest.Cluster {
-	policy, err := newFirst(allocator.Config{})
-	if err != nil {
-		t.Fatal(err)
+func fresh(t *testing.T) func() allocator.Allocator {
+	return func() allocator.Allocator {
+		policy, err := newFirst(allocator.Config{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return policy
 	}
-	return allocatortest.NewCluster(t, policy) // fails the test when a rule of all allocators is broken
+}
+
+func cluster(t *testing.T) *allocatortest.Cluster {
+	return allocatortest.NewCluster(t, fresh(t)()) // fails the test when a rule of all allocators is broken
+}
+
+// TestSuite: what every allocator keeps to, this one does as well.
+func TestSuite(t *testing.T) { allocatortest.Suite(t, fresh(t)) }
+
+// TestHistories is the suite's properties for a million steps.
+func TestHistories(t *testing.T) {
+	if os.Getenv("TENDER_TEST_LONG") == "" {
+		t.Skip("TENDER_TEST_LONG plays a million steps")
+	}
+	allocatortest.Histories(t, fresh(t), 1_000_000)
 }
 
 // TestFirstComeFirstServed: the second is offered what the first does not want.

@@ -1,13 +1,25 @@
-package fairshare_test
+package allocatortest
 
 import (
 	"fmt"
 	"testing"
 
-	"github.com/tenderhq/tender/allocator/allocatortest"
+	"github.com/tenderhq/tender/allocator"
 	"github.com/tenderhq/tender/api"
 	"pgregory.net/rapid"
 )
+
+// Fair holds a policy to the properties of dominant resource fairness (NSDI'11, section
+// 3), on demand that is as good as divisible: nobody gets less than its n-th of the
+// cluster, nobody could run more with what another has, and lying does not pay.
+func Fair(t *testing.T, fresh func() allocator.Allocator) {
+	t.Run("sharing incentive, no envy", func(t *testing.T) {
+		rapid.Check(t, func(t *rapid.T) { nobodyEnvies(t, fresh) })
+	})
+	t.Run("lying does not pay", func(t *testing.T) {
+		rapid.Check(t, func(t *rapid.T) { lyingDoesNotPay(t, fresh) })
+	})
+}
 
 // want is what each task of a user takes: small beside the cluster, so that resources
 // are as good as divisible.
@@ -17,8 +29,8 @@ type want struct{ cpus, mem int }
 const whole = 100_000
 
 // divide lets users with endless demand share one cluster, and returns their tasks.
-func divide(t allocatortest.T, fresh func() *allocatortest.Cluster, users []want) []int {
-	c := fresh()
+func divide(t *rapid.T, fresh func() allocator.Allocator, users []want) []int {
+	c := NewCluster(quiet{t}, fresh())
 	tasks := make(map[api.FrameworkID]api.Resources)
 	for i, u := range users {
 		id := api.FrameworkID(fmt.Sprintf("u%d", i))
@@ -73,45 +85,39 @@ func drawUsers(t *rapid.T) []want {
 // with less than a task free, and each user may be one helping ahead.
 const slack = 0.15
 
-// DRF's properties on demand that is as good as divisible (NSDI'11, section 3).
-func TestFairness(t *testing.T) {
-	fresh := func() *allocatortest.Cluster { return allocatortest.NewCluster(quiet{t}, fresh(t)()) }
-	rapid.Check(t, func(t *rapid.T) {
-		users := drawUsers(t)
-		got := divide(t, fresh, users)
-		for i, u := range users {
-			share := u.share(got[i])
-			if share < (1-slack)/float64(len(users)) {
-				t.Fatalf("sharing incentive: %v got %v of %v, less than its n-th of the cluster: %.3f", u, got, users, share)
-			}
-			for j, other := range users {
-				envied := u.tasksIn(float64(other.cpus*got[j]), float64(other.mem*got[j]))
-				if envied > float64(got[i])*(1+slack)+1 {
-					t.Fatalf("envy: user %d of %v runs %d tasks and could run %.1f with what user %d has", i, users, got[i], envied, j)
-				}
+func nobodyEnvies(t *rapid.T, fresh func() allocator.Allocator) {
+	users := drawUsers(t)
+	got := divide(t, fresh, users)
+	for i, u := range users {
+		share := u.share(got[i])
+		if share < (1-slack)/float64(len(users)) {
+			t.Fatalf("sharing incentive: %v got %v of %v, less than its n-th of the cluster: %.3f", u, got, users, share)
+		}
+		for j, other := range users {
+			envied := u.tasksIn(float64(other.cpus*got[j]), float64(other.mem*got[j]))
+			if envied > float64(got[i])*(1+slack)+1 {
+				t.Fatalf("envy: user %d of %v runs %d tasks and could run %.1f with what user %d has", i, users, got[i], envied, j)
 			}
 		}
-	})
+	}
 }
 
-// Who says that its tasks need more than they do runs no more of them for it.
-func TestLyingDoesNotPay(t *testing.T) {
-	fresh := func() *allocatortest.Cluster { return allocatortest.NewCluster(quiet{t}, fresh(t)()) }
-	rapid.Check(t, func(t *rapid.T) {
-		users := drawUsers(t)
-		honest := divide(t, fresh, users)[0]
-		truth := users[0]
-		users[0].cpus += rapid.IntRange(0, 600).Draw(t, "more cpus")
-		users[0].mem += rapid.IntRange(0, 600).Draw(t, "more mem")
-		lying := divide(t, fresh, users)[0]
-		has := truth.tasksIn(float64(users[0].cpus*lying), float64(users[0].mem*lying))
-		if useful := min(has, float64(lying)); useful > float64(honest)*(1+slack)+1 {
-			t.Fatalf("the truth %v gives %d tasks, the lie %v gives %.1f", truth, honest, users, useful)
-		}
-	})
+// lyingDoesNotPay: who says that its tasks need more than they do runs no more of them for it.
+func lyingDoesNotPay(t *rapid.T, fresh func() allocator.Allocator) {
+	users := drawUsers(t)
+	honest := divide(t, fresh, users)[0]
+	truth := users[0]
+	users[0].cpus += rapid.IntRange(0, 600).Draw(t, "more cpus")
+	users[0].mem += rapid.IntRange(0, 600).Draw(t, "more mem")
+	lying := divide(t, fresh, users)[0]
+	has := truth.tasksIn(float64(users[0].cpus*lying), float64(users[0].mem*lying))
+	if useful := min(has, float64(lying)); useful > float64(honest)*(1+slack)+1 {
+		t.Fatalf("the truth %v gives %d tasks, the lie %v gives %.1f", truth, honest, users, useful)
+	}
 }
 
 // quiet leaves out the log of the cluster.
-type quiet struct{ *testing.T }
+type quiet struct{ T }
 
+// Logf says nothing.
 func (quiet) Logf(string, ...any) {}
