@@ -14,7 +14,7 @@ SHELL       := bash
 .SHELLFLAGS := -o pipefail -c
 
 .DEFAULT_GOAL := quick
-.PHONY: quick help build demo test test-long check format vet lint proto tidy-modules darwin exported api \
+.PHONY: quick help build demo locality test test-long check format vet lint proto tidy-modules darwin exported api \
         generate rewrite bench bench-allocator bench-micro sim chaos clean
 
 quick: build format vet ## Build, the quick checks, the unit tests: a minute, before every push
@@ -75,6 +75,9 @@ generate: .tools/buf ## The Go beside the .proto files
 
 api: ## Accept the exported API as it is now: api/exported.txt
 	go run ./internal/exported > api/exported.new && mv api/exported.new api/exported.txt
+
+locality: ## Measure delay scheduling as the wait grows, and draw it: docs/locality.svg
+	go test -v -count=1 -timeout 30m -run 'TestShapeOfThePaper$$' ./examples/locality -args -svg=$(CURDIR)/docs/locality.svg
 
 rewrite: ## Write the transcripts in testdata anew; then read the diff as its reviewer
 	go test -count=1 $$(go list -test -f '{{$$p := .}}{{range .Deps}}{{if eq . "github.com/cockroachdb/datadriven"}}{{$$p.ForTest}}{{end}}{{end}}' ./... | sort -u) -rewrite
