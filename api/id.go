@@ -154,8 +154,8 @@ func (r Role) Check() error {
 		return fmt.Errorf("role %q is %d levels deep, at most %d are allowed", r, len(words), RoleDepthMax)
 	}
 	for _, word := range words {
-		if err := CheckID("a part of role "+strconv.Quote(string(r)), word); err != nil {
-			return err
+		if err := CheckID("a part", word); err != nil {
+			return fmt.Errorf("role %q: %w", r, err)
 		}
 		if word == "*" || strings.HasPrefix(word, "-") {
 			return fmt.Errorf("role %q: a part may not be \"*\" or start with \"-\"", r)

@@ -77,9 +77,9 @@ func TestRoles(t *testing.T) {
 		}
 	}
 	for role, want := range map[api.Role]string{
-		"":                                       `a part of role "" is empty`,
-		"/a":                                     `a part of role "/a" is empty`,
-		"a/../b":                                 `a part of role "a/../b" ".." is a folder's name`,
+		"":                                       `role "": a part is empty`,
+		"/a":                                     `role "/a": a part is empty`,
+		"a/../b":                                 `role "a/../b": a part ".." is a folder's name`,
 		"*":                                      `role "*": a part may not be "*" or start with "-"`,
 		"revocable":                              `role "revocable" has another meaning in the notation of resources; choose another name`,
 		"a,b":                                    `role "a,b": a part may not hold brackets, ':', ';', ',' or '='`,

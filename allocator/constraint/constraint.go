@@ -104,7 +104,9 @@ func explained(expr string, err error) error {
 	case strings.Contains(text, "token recognition error"), strings.Contains(text, "Syntax error"):
 		hint = `write, for example, attributes["rack"] == "r1" && !("spot" in attributes)`
 	}
-	return fmt.Errorf("constraint %q: %w; %s", expr, err, hint)
+	// What follows the first line draws the place.
+	first, _, _ := strings.Cut(err.Error(), "\n")
+	return fmt.Errorf("constraint %q: at %s; %s", expr, strings.TrimPrefix(first, "ERROR: <input>:"), hint)
 }
 
 // variablesIn names the variables that a checked expression refers to.

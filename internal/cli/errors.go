@@ -112,13 +112,19 @@ func oneLine(text string) string {
 func flagError(command *cobra.Command, err error) error {
 	var missing *pflag.NotExistError
 	if errors.As(err, &missing) {
-		if short := missing.GetSpecifiedShortnames(); short != "" {
+		if short := missing.GetSpecifiedShortnames(); short != "" && strings.Trim(short, "0123456789.") == "" {
+			return usagef("'%s' has no flag -%s; a negative number stands behind '--', such as '%s ... -- -%s'",
+				command.CommandPath(), short, command.CommandPath(), short)
+		} else if short != "" {
 			return usagef("'%s' has no flag -%s; see '%s --help'", command.CommandPath(), missing.GetSpecifiedName(), command.CommandPath())
 		}
 		return unknownFlag(command, missing.GetSpecifiedName())
 	}
 	var value *pflag.InvalidValueError
 	if errors.As(err, &value) {
+		if value.GetFlag().Value.Type() == "stringToString" {
+			return usagef("--%s: %q is wrong; write NAME=VALUE", value.GetFlag().Name, value.GetValue())
+		}
 		return usagef("--%s: %q is wrong: %w", value.GetFlag().Name, value.GetValue(), cause(value))
 	}
 	return usagef("%w; see '%s --help'", err, command.CommandPath())

@@ -2,10 +2,12 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/spf13/cobra"
 
+	"github.com/tenderhq/tender/api"
 	apiv1 "github.com/tenderhq/tender/api/v1"
 	"github.com/tenderhq/tender/internal/cli/client"
 	"github.com/tenderhq/tender/internal/cli/show"
@@ -31,6 +33,11 @@ func (a *App) explainCommand() *cobra.Command {
 		}
 		answer, err := c.Operator().Explain(ctx, &apiv1.ExplainRequest{FrameworkId: args[0], AgentId: agent})
 		switch {
+		case api.Is(err, api.NotFound):
+			if own := (*api.Error)(nil); errors.As(err, &own) && own.Subject == agent {
+				return nobody("agents", agent)
+			}
+			return nobody("frameworks", args[0])
 		case err != nil:
 			return err
 		case format == "json":

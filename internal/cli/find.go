@@ -25,7 +25,7 @@ func (k kind) find(ctx context.Context, c *client.Client, word string) (item, er
 	}
 	switch len(matches) {
 	case 0:
-		return item{}, fmt.Errorf("no %s is called %q; 'tender get %s' lists them", k.singular(), word, k.name+orAll(k))
+		return item{}, k.nobody(query{prefix: word})
 	case 1:
 		return matches[0], nil
 	}
@@ -37,6 +37,23 @@ func (k kind) find(ctx context.Context, c *client.Client, word string) (item, er
 		ids = append(ids, "…")
 	}
 	return item{}, usagef("%q is the start of %d %s: %s; write more of it", word, len(matches), k.name, strings.Join(ids, ", "))
+}
+
+// nobody says that none of the kind is called so.
+func nobody(kinds, word string) error {
+	k, err := kindNamed(kinds)
+	if err != nil {
+		return err
+	}
+	return k.nobody(query{prefix: word})
+}
+
+// nobody says that none is called so, or that the other filters left none.
+func (k kind) nobody(q query) error {
+	if len(q.states)+len(q.agent)+len(q.framework)+len(q.role) > 0 {
+		return fmt.Errorf("no %s that is asked for is called %q; leave out some of the flags", k.singular(), q.prefix)
+	}
+	return fmt.Errorf("no %s is called %q; 'tender get %s' lists them", k.singular(), q.prefix, k.name+orAll(k))
 }
 
 func orAll(k kind) string {

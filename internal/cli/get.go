@@ -109,6 +109,8 @@ func (a *App) get(ctx context.Context, c *client.Client, k kind, q query, format
 		return err
 	}
 	switch {
+	case len(l.items) == 0 && q.prefix != "":
+		return k.nobody(q)
 	case format == "json" || format == "name":
 	case len(l.items) == 0:
 		fmt.Fprintf(a.Stderr, "no %s%s\n", k.name, hint(k, q))

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"github.com/tenderhq/tender/api"
 	apiv1 "github.com/tenderhq/tender/api/v1"
 	"github.com/tenderhq/tender/internal/cli/client"
 )
@@ -33,6 +34,9 @@ func (a *App) killCommand() *cobra.Command {
 			request.Grace = durationpb.New(grace)
 		}
 		answer, err := c.Operator().KillTask(ctx, request)
+		if api.Is(err, api.NotFound) {
+			return nobody("tasks", args[0])
+		}
 		if err != nil {
 			return err
 		}

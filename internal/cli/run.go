@@ -82,7 +82,7 @@ func (a *App) runCommand() *cobra.Command {
 
 func (a *App) run(ctx context.Context, c *client.Client, f runFlags, task api.Task) error {
 	// A cluster that is not there is told in a sentence, before anything is set up.
-	if _, err := c.Operator().GetCluster(ctx, &apiv1.GetClusterRequest{}); err != nil {
+	if _, err := c.Operator().ListMasters(ctx, &apiv1.ListRequest{}); err != nil {
 		return err
 	}
 	code, err := run.Run(ctx, run.Config{

@@ -95,7 +95,7 @@ func TestWrongCallsOfSchedulers(t *testing.T) {
 			"resources of an operation: cpus(eng,revocable): revocable resources can't be reserved"},
 		{framework(func(f *apiv1.Framework) { f.Roles = many(65, "r") }), api.Limit, "65 roles, at most 64 are allowed in one message"},
 		{framework(func(f *apiv1.Framework) { f.Roles = []string{"a", "b", "a"} }), api.Invalid, `role "a" is named twice`},
-		{framework(func(f *apiv1.Framework) { f.Roles = []string{"a//b"} }), api.Invalid, `a part of role "a//b" is empty`},
+		{framework(func(f *apiv1.Framework) { f.Roles = []string{"a//b"} }), api.Invalid, `role "a//b": a part is empty`},
 		{framework(func(f *apiv1.Framework) { f.Roles = []string{strings.Repeat("a/", 16) + "a"} }), api.Invalid,
 			`role "` + strings.Repeat("a/", 16) + `a" is 17 levels deep, at most 16 are allowed`},
 		{framework(func(f *apiv1.Framework) { f.Name, f.Standby = "", true }), api.Invalid,

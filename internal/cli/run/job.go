@@ -54,7 +54,7 @@ type job struct {
 	instances []*instance
 	byID      map[api.TaskID]*instance // current attempts
 	killing   bool
-	launched  time.Time // the last launch, or the first session
+	launched  time.Time // the last launch, or the first session, or the start
 }
 
 const (
@@ -66,7 +66,7 @@ const (
 )
 
 func newJob(config Config, follow func(*instance)) *job {
-	j := &job{config: config, follow: follow, over: make(chan struct{}), byID: map[api.TaskID]*instance{}}
+	j := &job{config: config, follow: follow, over: make(chan struct{}), byID: map[api.TaskID]*instance{}, launched: time.Now()}
 	for index := range config.Instances {
 		i := &instance{index: index}
 		j.instances = append(j.instances, i)
@@ -310,11 +310,18 @@ func (j *job) ref(id api.TaskID) api.TaskRef {
 	return api.TaskRef{Framework: j.client.FrameworkID(), Task: id}
 }
 
-// idle says for how long nothing was launched while something waits; 0 when nothing waits or nobody is subscribed.
+// subscribed says that there was a session.
+func (j *job) subscribed() bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.client != nil
+}
+
+// idle says for how long nothing was launched while something waits; 0 when nothing waits.
 func (j *job) idle(now time.Time) time.Duration {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if j.client == nil || j.killing || len(j.in(phaseWaiting)) == 0 {
+	if j.killing || len(j.in(phaseWaiting)) == 0 {
 		return 0
 	}
 	return now.Sub(j.launched)

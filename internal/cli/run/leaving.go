@@ -52,7 +52,8 @@ func (r *runner) leave() error {
 
 // trouble is why no master leads just now, nil when one does. It may take as long as the operator's patience.
 func (r *runner) trouble() error {
-	_, err := r.config.Operator.GetCluster(r.job.own, &apiv1.GetClusterRequest{})
+	// A follower answers GetCluster.
+	_, err := r.config.Operator.ListMasters(r.job.own, &apiv1.ListRequest{})
 	if away := (*client.Unreachable)(nil); errors.As(err, &away) {
 		return away
 	}

@@ -22,8 +22,12 @@ type desk struct {
 	trouble func() error
 }
 
-func (d *desk) GetCluster(context.Context, *apiv1.GetClusterRequest, ...grpc.CallOption) (*apiv1.ClusterView, error) {
-	return &apiv1.ClusterView{}, d.trouble()
+func (d *desk) ListMasters(context.Context, *apiv1.ListRequest, ...grpc.CallOption) (*apiv1.ListMastersResponse, error) {
+	return &apiv1.ListMastersResponse{}, d.trouble()
+}
+
+func (d *desk) ListAgents(context.Context, *apiv1.ListRequest, ...grpc.CallOption) (*apiv1.ListAgentsResponse, error) {
+	return &apiv1.ListAgentsResponse{}, d.trouble()
 }
 
 // interrupt watches a run of one launched task from its interrupt on.
@@ -84,5 +88,27 @@ func TestAnInterruptedRunAwaitsASlowEnd(t *testing.T) {
 		if err := <-done; err != nil {
 			t.Errorf("got %v", err)
 		}
+	})
+}
+
+// Followers without a leader answer some questions; a run that gets no session says what it waits for.
+func TestARunWithoutALeaderSaysSo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &story{}
+		config := Config{Name: "hello", Role: api.DefaultRole, Instances: 1, Task: api.Task{Resources: api.Scalars(1, 100)}}
+		config.Say = func(format string, args ...any) { s.said = append(s.said, fmt.Sprintf(format, args...)) }
+		config.Operator = &desk{trouble: func() error { return &client.Unreachable{Leaderless: true, Tried: "m1:5060 (knows no leader)"} }}
+		s.job = newJob(config, func(*instance) {})
+		s.own = t.Context()
+		r := &runner{config: config, job: s.job}
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- r.watch(ctx, make(chan error), func() {}) }()
+		<-time.After(2 * patience)
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+		same(t, s.said, "waiting for a master: the masters have no leader: m1:5060 (knows no leader)")
 	})
 }

@@ -54,7 +54,10 @@ func (r *runner) look(ctx context.Context) error {
 	defer cancel()
 	agents, err := listAgents(ctx, r.config.Operator)
 	if err != nil {
-		return nil // no leader just now: the session says more, when there is more to say
+		if trouble := r.trouble(); trouble != nil {
+			r.say(&r.waiting.why, fmt.Sprintf("waiting for a master: %v", trouble), now, repeatEvery)
+		}
+		return nil
 	}
 	if err := r.judge(agents); err != nil {
 		if r.waiting.tooLarge++; r.waiting.tooLarge >= sureAfter {
@@ -127,6 +130,9 @@ func ofThese(has, asked api.Resources) api.Resources {
 func (r *runner) reason(ctx context.Context, agents []*apiv1.AgentView) string {
 	if len(agents) == 0 {
 		return "waiting: no agent has registered yet"
+	}
+	if !r.job.subscribed() {
+		return "waiting for a session with the leading master"
 	}
 	answer, err := r.config.Operator.Explain(ctx, &apiv1.ExplainRequest{FrameworkId: string(r.job.ref("").Framework)})
 	text := "waiting for resources"
