@@ -15,6 +15,7 @@ import (
 	"os/signal"
 	"runtime"
 	"strings"
+	"time"
 
 	"github.com/tenderhq/tender/framework/executor"
 	"github.com/tenderhq/tender/internal/devcluster"
@@ -29,6 +30,8 @@ type options struct {
 	singles int
 	only    string
 	dir     string
+	soak    time.Duration
+	kills   int
 }
 
 func main() {
@@ -54,13 +57,19 @@ func parse() options {
 	flag.IntVar(&o.tasks, "tasks", 20000, "`number` of empty tasks in a run")
 	flag.IntVar(&o.spawns, "spawns", 2000, "`number` of processes in a run")
 	flag.IntVar(&o.singles, "singles", 300, "`number` of single tasks for latencies")
-	flag.StringVar(&o.only, "only", "", "run only what is named so: lives, spawn, latency, return or idle")
+	flag.StringVar(&o.only, "only", "", "run only what is named so: lives, spawn, latency, return, idle; failover or soak, which nothing else runs")
 	flag.StringVar(&o.dir, "dir", "bin", "`folder` for the data of the masters and agents: on a disk like that of a real node")
+	flag.DurationVar(&o.soak, "for", 30*time.Minute, "how `long` a soak lasts")
+	flag.IntVar(&o.kills, "kills", 30, "`number` of leaders to kill")
 	flag.Parse()
 	return o
 }
 
 func run(ctx context.Context, o options) error {
+	alone := map[string]func(context.Context, options) error{"soak": soak, "failover": failover}
+	if part := alone[o.only]; part != nil {
+		return part(ctx, o)
+	}
 	fmt.Printf("%d cores, %s; every median is of %d runs after one warm-up\n\n", runtime.NumCPU(), runtime.Version(), o.runs)
 	fmt.Println("| what | figure | beside it |")
 	fmt.Println("|---|---|---|")

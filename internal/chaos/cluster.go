@@ -3,9 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
-	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -18,6 +16,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 
 	apiv1 "github.com/tenderhq/tender/api/v1"
+	"github.com/tenderhq/tender/internal/devcluster"
 )
 
 // cluster is all that runs.
@@ -72,7 +71,7 @@ func newCluster(o options) (*cluster, error) {
 }
 
 func (c *cluster) makeMasters(binary string) error {
-	ports, err := freePorts(2 * c.options.masters)
+	ports, err := devcluster.FreePorts(2 * c.options.masters)
 	if err != nil {
 		return err
 	}
@@ -106,25 +105,6 @@ func (c *cluster) addresses() string {
 		list = append(list, m.proxies[0].front)
 	}
 	return strings.Join(list, ",")
-}
-
-// freePorts are below those that the kernel gives to outgoing connections, which could
-// take the port of a master that is down.
-func freePorts(n int) (ports []int, err error) {
-	for port := 20000 + os.Getpid()%1000*10; len(ports) < n && port < 32000; port++ {
-		listener, err := net.Listen("tcp", fmt.Sprint("127.0.0.1:", port))
-		if err != nil {
-			continue
-		}
-		ports = append(ports, port)
-		if err := listener.Close(); err != nil {
-			return nil, err
-		}
-	}
-	if len(ports) < n {
-		return nil, errors.New("no free ports")
-	}
-	return ports, nil
 }
 
 func (c *cluster) nodes() []*node { return slices.Concat(c.masters, c.agents, c.schedulers) }

@@ -60,7 +60,7 @@ var floors = []floor{
 	{"internal/sim/...", "... !framework/frameworktest !examples/... !internal/cli/... !internal/bench/... !internal/demo"},
 	{"internal/devcluster", ""}, // runs the binary, knows nothing of it
 	{"internal/bench/...", "... !examples/... !internal/cli/... !internal/demo"},
-	{"internal/chaos", public}, // runs the binary, and schedulers of its own
+	{"internal/chaos", public + "internal/devcluster"}, // runs the binary, and schedulers of its own
 
 	// Programs.
 	{"tender", "internal/cli"}, // the door for mains of others

@@ -37,6 +37,8 @@ type Log struct {
 	trimmed     bool              // keepTrail's goroutine, Raft's, only
 	unusable    *Leadership       // Run's goroutine only: the last one; its term is used up
 
+	reloading sync.Mutex // of Raft's settings
+
 	mu      sync.Mutex
 	said    about                      // what settings say to others; guarded by mu
 	silent  map[api.MasterID]time.Time // followers that do not answer, since; guarded by mu
@@ -295,13 +297,8 @@ func (l *Log) keepTrail(entries uint64) {
 		entries = usual
 	}
 	l.trimmed = entries < usual
-	config := r.ReloadableConfig()
-	if config.TrailingLogs == entries {
-		return
-	}
-	config.TrailingLogs = entries
-	if err := r.ReloadConfig(config); err != nil { // nothing but this number has changed
-		l.config.Logger.Warn().Err(err).Msg("the log is not trimmed by its bytes")
+	if r.ReloadableConfig().TrailingLogs != entries {
+		l.reload(r, func(c *raft.ReloadableConfig) { c.TrailingLogs = entries })
 	}
 }
 
@@ -326,8 +323,13 @@ func (l *Log) watch(r *raft.Raft) (stop func()) {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
+		patience := patience{}
+		check := time.NewTicker(patienceCheckEvery)
+		defer check.Stop()
 		for {
+			l.beAsPatient(r, &patience)
 			select {
+			case <-check.C:
 			case change := <-changes:
 				l.heard(r, change)
 				l.lookAgain()

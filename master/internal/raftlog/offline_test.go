@@ -23,7 +23,7 @@ func (q *quorum) onDisk(peer Peer, dir string) *node {
 	}
 	log, err := Open(Config{
 		Dir: dir, ID: peer.ID, Peers: q.peers, Listener: q.mesh.listen(peer.Addr), Dial: q.mesh.dialer(peer.Addr),
-		Advertise: peer.Addr, Profile: ProfileFast, Logger: zerolog.Nop(),
+		Advertise: peer.Addr, Profile: ProfileLAN, Logger: zerolog.Nop(),
 	})
 	if err != nil {
 		q.t.Fatal(err)
@@ -144,7 +144,11 @@ func TestRecover(t *testing.T) {
 	}
 	alone.peers = []Peer{{"m1", "host1:5070"}}
 	joined := alone.onDisk(Peer{"m4", "host4:5070"}, filepath.Join(dir, "m4"))
-	if err := m1.AddPeer(t.Context(), Peer{"m4", "host4:5070"}); err != nil {
+	err = m1.AddPeer(t.Context(), Peer{"m4", "host4:5070"})
+	for api.Is(err, api.Unavailable) { // it is starting
+		err = m1.AddPeer(t.Context(), Peer{"m4", "host4:5070"})
+	}
+	if err != nil {
 		t.Fatal(err)
 	}
 	alone.agree()

@@ -1,0 +1,68 @@
+package devcluster
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"syscall"
+)
+
+// Process is a program that is killed and started again.
+type Process struct {
+	Binary string
+	Args   []string
+	Log    string // file for all that it says
+
+	command *exec.Cmd // nil: it does not run
+}
+
+// Start starts the program, once more after Kill.
+func (p *Process) Start() error {
+	log, err := os.OpenFile(p.Log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	defer log.Close() // the program has its own
+	command := exec.Command(p.Binary, p.Args...)
+	command.Stdout, command.Stderr = log, log
+	command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // Ctrl-C is ours to pass on
+	if err := command.Start(); err != nil {
+		return err
+	}
+	p.command = command
+	return nil
+}
+
+// Kill ends the program without a warning and returns when it is gone.
+func (p *Process) Kill() error {
+	if p.command == nil {
+		return nil
+	}
+	if err := p.command.Process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return err
+	}
+	_ = p.command.Wait() // killed, as was wanted
+	p.command = nil
+	return nil
+}
+
+// FreePorts are below those that the kernel gives to outgoing connections, which could
+// take the port of a program that is down.
+func FreePorts(n int) (ports []int, err error) {
+	for port := 20000 + os.Getpid()%1000*10; len(ports) < n && port < 32000; port++ {
+		listener, err := net.Listen("tcp", fmt.Sprint("127.0.0.1:", port))
+		if err != nil {
+			continue
+		}
+		ports = append(ports, port)
+		if err := listener.Close(); err != nil {
+			return nil, err
+		}
+	}
+	if len(ports) < n {
+		return nil, errors.New("no free ports")
+	}
+	return ports, nil
+}
