@@ -1,8 +1,74 @@
 // Package framework is the SDK for schedulers. A framework's author implements
-// [Scheduler] and calls [Run]; sessions, acknowledgements, reconciliation, fencing and
-// failover are the package's business.
+// [Scheduler], two methods, and calls [Run]; sessions, acknowledgements, reconciliation,
+// fencing and failover are the package's business. A whole framework that runs one
+// command on the first resources it is offered:
 //
-//	err := framework.Run(ctx, framework.Config{Name: "hello"}, scheduler)
+//	package main
+//
+//	import (
+//		"context"
+//		"fmt"
+//		"log"
+//
+//		"github.com/tenderhq/tender/api"
+//		"github.com/tenderhq/tender/framework"
+//	)
+//
+//	type hello struct {
+//		started bool
+//		end     context.CancelFunc
+//	}
+//
+//	func (h *hello) Offers(_ context.Context, offers []api.Offer) []api.Answer {
+//		if h.started {
+//			return nil
+//		}
+//		h.started = true
+//		return []api.Answer{api.Launch(offers[0], api.Task{
+//			ID:        "hello-1",
+//			Resources: api.Scalars(0.1, 32), // cpus, MB
+//			Command:   &api.Command{Shell: "echo hello"},
+//		})}
+//	}
+//
+//	func (h *hello) Update(_ context.Context, status api.Status) error {
+//		fmt.Println(status.Task, status.State, status.Message)
+//		if status.State.Terminal() {
+//			h.end()
+//		}
+//		return nil
+//	}
+//
+//	func main() {
+//		ctx, end := context.WithCancel(context.Background())
+//		defer end()
+//		err := framework.Run(ctx, framework.Config{Name: "hello", TeardownAtEnd: true}, &hello{end: end})
+//		if err != nil {
+//			log.Fatal(err)
+//		}
+//	}
+//
+// # What needs no thought
+//
+// Run finds the leader, follows it over failovers and tells each new one of the tasks
+// whose end it has not seen; it asks for their state at the start of each session and
+// every [Config.ReconcileInterval]. A status is acknowledged when Update returns nil and
+// comes again when it does not. Offers without an answer are declined for five seconds,
+// kept ones are returned before they expire. A second instance of the same framework
+// fences the first.
+//
+// # More than that
+//
+// A Scheduler may implement the optional interfaces: [Subscriber], [Rescinder],
+// [InverseOfferee], [Messenger], [ExecutorWatcher], [AgentWatcher], [OperationWatcher],
+// [RefusalWatcher]. Subscribed brings the [Client], by which a scheduler acts outside of
+// its callbacks: it states demand, kills, answers kept offers, changes the framework,
+// keeps values in the [Store]. [Config.Standby] makes copies of a scheduler wait for each
+// other; [Config.Metrics] counts what happens.
+//
+// Executors of one's own are written with package executor below this one; packages
+// taskset, pack and locality hold what most schedulers need, and frameworktest runs all
+// of it in a test, hours in milliseconds.
 package framework
 
 import (

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/tenderhq/tender/api"
@@ -326,5 +327,59 @@ func TestSelf(t *testing.T) {
 	}
 	if _, err := Self("a/b"); !api.Is(err, api.Invalid) {
 		t.Errorf("a bad ID: %v", err)
+	}
+}
+
+// TestMessages go up while there is a session, as many as fit.
+func TestMessages(t *testing.T) {
+	story(t, func(t *testing.T, m *machine) {
+		k := &keeper{tasks: map[api.TaskID]*Task{}, messages: make(chan string, 1)}
+		r := m.run(k)
+		agent := m.start()
+		s := agent.accept()
+		s.send(launch("t1"))
+		s.want("t1", api.TaskRunning)
+		task := k.tasks["t1"]
+		if err := task.Message([]byte("half done")); err != nil {
+			t.Fatal(err)
+		}
+		if got, ok := next(t, s.calls).(protocol.ExecutorMessage); !ok || string(got.Data) != "half done" {
+			t.Errorf("heard %+v", got)
+		}
+		if err := task.Message(make([]byte, api.TaskBytesMax+1)); !api.Is(err, api.Limit) {
+			t.Errorf("too long: %v", err)
+		}
+		agent.stop()
+		synctest.Wait()
+		if err := task.Message([]byte("lost")); !api.Is(err, api.Unavailable) {
+			t.Errorf("without an agent: %v", err)
+		}
+		s = m.start().accept()
+		synctest.Wait()
+		if err := task.Message([]byte("again")); err != nil {
+			t.Fatal(err)
+		}
+		s.send(protocol.ExecutorShutdown{})
+		if err := r.wait(); err != nil {
+			t.Errorf("Serve returned %v", err)
+		}
+	})
+}
+
+// TestMessagesAreBounded: an agent that does not read costs no more memory than that.
+func TestMessagesAreBounded(t *testing.T) {
+	l := newLedger()
+	l.subscribe(protocol.SubscribeExecutor{})
+	for sent := 0; sent < messagesBytesMax; sent += api.TaskBytesMax {
+		if err := l.message(make([]byte, api.TaskBytesMax)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := l.message([]byte{1}); !errors.Is(err, errFull) {
+		t.Errorf("one too many: %v", err)
+	}
+	l.take()
+	if err := l.message([]byte{1}); err != nil {
+		t.Errorf("when the agent has read: %v", err)
 	}
 }

@@ -13,6 +13,8 @@ const (
 	// unacknowledgedPerTaskMax bounds what is kept of one task; beyond it only its
 	// end is still taken.
 	unacknowledgedPerTaskMax = 64
+	// messagesBytesMax bounds messages that wait for the agent; more are refused.
+	messagesBytesMax = 4 << 20
 	// endingsMax bounds the tasks whose end is remembered, so that a second copy of
 	// their launch is ignored.
 	endingsMax = 1 << 14
@@ -33,6 +35,7 @@ type ledger struct {
 	living  int                     // tasks that have not ended
 	online  bool                    // a session takes what comes
 	out     []protocol.ExecutorCall // waits for the writer of this session
+	said    int                     // bytes of messages in out
 }
 
 // entry is a task until it has ended and all is acknowledged.
@@ -113,6 +116,21 @@ func (l *ledger) put(call protocol.ExecutorCall) {
 	}
 }
 
+// message queues bytes for the scheduler in this session.
+func (l *ledger) message(data []byte) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch {
+	case !l.online:
+		return errAway
+	case l.said+len(data) > messagesBytesMax:
+		return errFull
+	}
+	l.said += len(data)
+	l.put(protocol.ExecutorMessage{Data: data})
+	return nil
+}
+
 func (l *ledger) send(call protocol.ExecutorCall) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -124,7 +142,7 @@ func (l *ledger) take() []protocol.ExecutorCall {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	out := l.out
-	l.out = nil
+	l.out, l.said = nil, 0
 	return out
 }
 
@@ -163,7 +181,7 @@ func (l *ledger) remember(id api.TaskID) {
 func (l *ledger) subscribe(first protocol.SubscribeExecutor) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.online, l.out = true, nil
+	l.online, l.out, l.said = true, nil, 0
 	size := 0
 	var rest []protocol.ExecutorCall
 	for id, e := range l.tasks { // order: irrelevant between tasks
@@ -187,7 +205,7 @@ func (l *ledger) subscribe(first protocol.SubscribeExecutor) {
 func (l *ledger) offline() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.online, l.out = false, nil
+	l.online, l.out, l.said = false, nil, 0
 	l.changed.Broadcast()
 }
 

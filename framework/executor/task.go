@@ -1,6 +1,7 @@
 package executor
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"os"
@@ -63,6 +64,20 @@ func (t *Task) Progress(data []byte, message string) {
 	_ = t.Report(Report{State: api.TaskRunning, Data: data, Message: message})
 }
 
+// Message sends bytes to the framework's scheduler, at most once: they are lost where the
+// agent, a master or the scheduler is away just then. What must arrive goes by
+// [Task.Report]. An error says that they were not even sent: more than 256 KiB, no
+// session with the agent, or 4 MiB wait already.
+func (t *Task) Message(data []byte) error {
+	if len(data) > api.TaskBytesMax {
+		return api.E("executor.message", api.Limit, t.ID, fmt.Errorf("%d bytes, at most %d are allowed", len(data), api.TaskBytesMax))
+	}
+	if err := t.ledger.message(bytes.Clone(data)); err != nil {
+		return api.E("executor.message", api.Unavailable, t.ID, err)
+	}
+	return nil
+}
+
 // SetResult attaches data to the terminal status that follows the function's return:
 // at most 64 KiB, or the task is FAILED instead.
 func (t *Task) SetResult(data []byte) {
@@ -95,5 +110,7 @@ func (r Report) status(task api.TaskID, number uint64) protocol.ExecutorStatus {
 
 var (
 	errEnded  = errors.New("the task has ended")
+	errAway   = errors.New("no session with the agent; it was not sent")
+	errFull   = fmt.Errorf("more than %d bytes of messages wait for the agent", messagesBytesMax)
 	errBehind = errors.New("too many reports before it are not taken yet")
 )
