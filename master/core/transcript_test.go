@@ -228,6 +228,9 @@ func (w *world) agentBack(a *fakeAgent, args words) {
 	if cpus := args.keys["cpus"]; cpus != "" {
 		a.info.Resources = resourcesOf(args)
 	}
+	if n, err := strconv.ParseUint(args.keys["term"], 10, 64); err == nil {
+		a.term.Number = n
+	}
 	before := a.conn
 	w.register(a)
 	if a.conn == 0 && args.keys["host"] != "" { // a clone: the first goes on
@@ -280,6 +283,9 @@ func (w *world) verbOfFrameworks(verb string, args words) bool {
 		}
 		if args.keys["memory"] == "no" {
 			f.tasks = make(map[api.TaskID]protocol.UnsettledTask)
+		}
+		if n, err := strconv.ParseUint(args.keys["term"], 10, 64); err == nil {
+			f.term.Number = n
 		}
 		w.subscribe(f)
 	case "leave":

@@ -68,6 +68,7 @@ type fakeFramework struct {
 	name     string
 	info     api.Framework
 	instance api.Nonce
+	term     api.Term // the newest that it has heard of
 	conn     core.Conn
 	call     uint64
 	silent   bool
@@ -275,7 +276,7 @@ func (w *world) subscribe(f *fakeFramework, suppressed ...api.Role) {
 	f.conn, f.call = w.conns, 1
 	f.offers = make(map[api.OfferID]api.Offer)
 	w.step(core.SchedulerOpened{Conn: f.conn, Principal: f.info.Principal,
-		Subscribe: protocol.Subscribe{Framework: f.info, Instance: f.instance, Suppressed: suppressed}})
+		Subscribe: protocol.Subscribe{Term: f.term, Framework: f.info, Instance: f.instance, Suppressed: suppressed}})
 	if f.conn == 0 {
 		return
 	}
