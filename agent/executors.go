@@ -45,6 +45,8 @@ type executorServer struct {
 func (a *Agent) serveExecutors(ctx context.Context) {
 	server := grpc.NewServer(
 		grpc.MaxRecvMsgSize(api.MessageBytesMax+messageSlackBytes),
+		grpc.InitialWindowSize(wire.StreamWindowBytes),
+		grpc.InitialConnWindowSize(wire.ConnWindowBytes),
 		grpc.WaitForHandlers(true),
 	)
 	apiv1.RegisterExecutorServiceServer(server, &executorServer{agent: a, ctx: ctx})

@@ -211,6 +211,8 @@ func (a *Agent) connect(address string) (*grpc.ClientConn, error) {
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 10 * time.Second, Timeout: 5 * time.Second}),
 		grpc.WithConnectParams(grpc.ConnectParams{Backoff: backoff.DefaultConfig, MinConnectTimeout: openTimeout}),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(api.MessageBytesMax+messageSlackBytes)),
+		grpc.WithInitialWindowSize(wire.StreamWindowBytes),
+		grpc.WithInitialConnWindowSize(wire.ConnWindowBytes),
 		grpc.WithDisableServiceConfig(),
 	)
 }

@@ -76,6 +76,8 @@ func connect(config Config, address string) (*grpc.ClientConn, error) {
 	return grpc.NewClient("passthrough:///"+address,
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return config.Dialer(ctx, address) }),
+		grpc.WithInitialWindowSize(wire.StreamWindowBytes),
+		grpc.WithInitialConnWindowSize(wire.ConnWindowBytes),
 		grpc.WithDisableServiceConfig(),
 	)
 }

@@ -27,6 +27,8 @@ const (
 func (m *Master) newServer() *grpc.Server {
 	server := grpc.NewServer(
 		grpc.MaxRecvMsgSize(receiveBytesMax),
+		grpc.InitialWindowSize(wire.StreamWindowBytes),
+		grpc.InitialConnWindowSize(wire.ConnWindowBytes),
 		grpc.MaxConcurrentStreams(streamsPerConnMax),
 		// Finds peers that vanished without a word; heartbeats find those that hang.
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: 10 * time.Second, Timeout: 5 * time.Second}),

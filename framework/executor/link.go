@@ -19,7 +19,7 @@ const (
 	// dialTimeout bounds the opening of a stream to a process on the same machine.
 	dialTimeout = 5 * time.Second
 	// heartbeatInterval keeps the stream from looking forgotten.
-	heartbeatInterval = 15 * time.Second
+	heartbeatInterval = time.Minute
 )
 
 var errNoAnswer = errors.New("no answer in time; does the agent run?")
@@ -36,6 +36,8 @@ func dial(ctx context.Context, config Config) (*link, error) {
 	conn, err := grpc.NewClient("passthrough:///agent",
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return config.Dialer(ctx) }),
+		grpc.WithInitialWindowSize(wire.StreamWindowBytes),
+		grpc.WithInitialConnWindowSize(wire.ConnWindowBytes),
 		grpc.WithDisableServiceConfig(),
 	)
 	if err != nil {

@@ -64,11 +64,13 @@ func (m *Master) assemble() (run func(context.Context) error, err error) {
 		Raft:      net.JoinHostPort(m.host, raftPort),
 		Allocator: h.cluster.Allocator,
 		Core: core.Config{
-			OfferTimeout:    h.cluster.OfferTimeout,
-			TombstoneAfter:  h.cluster.TombstoneAfter,
-			GoneAfter:       h.cluster.GoneAfter,
-			FailoverTimeout: h.cluster.FailoverTimeout,
-			Debug:           true,
+			HeartbeatInterval: h.cluster.Heartbeat,
+			SessionTimeout:    5 * h.cluster.Heartbeat,
+			OfferTimeout:      h.cluster.OfferTimeout,
+			TombstoneAfter:    h.cluster.TombstoneAfter,
+			GoneAfter:         h.cluster.GoneAfter,
+			FailoverTimeout:   h.cluster.FailoverTimeout,
+			Debug:             true,
 		},
 		Listen: func(address string) (net.Listener, error) {
 			_, port, err := net.SplitHostPort(address)

@@ -51,7 +51,8 @@
 //
 //   - No real sockets, pipes or processes: who waits for the kernel stops the clock for everybody.
 //     Give what would use them a fake, or a connection from [net.Pipe]. Files are fine.
-//   - No T.Run, T.Parallel or T.Deadline in the story; call [Run] within a T.Run instead.
+//   - No T.Run, T.Parallel or T.Deadline in the story; call [Run] within a T.Run instead. No T.Context of the
+//     test around the story: [Handle.T] is the one within.
 //   - No goroutine left behind: whatever the scheduler starts must end when its contexts do, or the
 //     test fails with a deadlock.
 //   - No channel, timer or WaitGroup made outside and used inside. Make them in the story.

@@ -154,6 +154,9 @@ func (h *Handle) printLogs() {
 	}
 }
 
+// T is the test within the bubble: its Context may be used in the story, that of the test around it not.
+func (h *Handle) T() *testing.T { return h.t }
+
 // Now is the virtual time since the story's clock began.
 func (h *Handle) Now() time.Duration { return time.Since(time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)) }
 

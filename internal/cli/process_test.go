@@ -65,7 +65,13 @@ func start(t *testing.T, env []string, args ...string) *proc {
 // launch starts the binary; mayEnd says that it may end untold.
 func launch(t *testing.T, env []string, mayEnd bool, args []string) *proc {
 	t.Helper()
-	p := &proc{t: t, cmd: exec.Command(needsBinary(t), args...), lines: make(chan string, 10_000), ended: make(chan struct{})}
+	return launchProgram(t, needsBinary(t), env, mayEnd, args)
+}
+
+// launchProgram starts any program so.
+func launchProgram(t *testing.T, program string, env []string, mayEnd bool, args []string) *proc {
+	t.Helper()
+	p := &proc{t: t, cmd: exec.Command(program, args...), lines: make(chan string, 10_000), ended: make(chan struct{})}
 	p.told.Store(mayEnd)
 	p.cmd.Env = append(os.Environ(), env...)
 	stdout, stderr := p.pipe(&p.stdout), p.pipe(&p.stderr)
@@ -163,6 +169,21 @@ func (p *proc) await(words string) {
 		p.said = append(p.said, line)
 	}
 	p.t.Fatalf("%v ended without saying %q:\n%s", p.cmd.Args[1:], words, strings.Join(p.said, ""))
+}
+
+// hasSaid reports, without waiting, whether the process has said a line with the words. The line stays for await.
+func (p *proc) hasSaid(words string) bool {
+	for {
+		select {
+		case line, ok := <-p.lines:
+			if ok {
+				p.said = append(p.said, line)
+				continue
+			}
+		default:
+		}
+		return slices.ContainsFunc(p.said, func(line string) bool { return strings.Contains(line, words) })
+	}
 }
 
 // wait returns the exit code.

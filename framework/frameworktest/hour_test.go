@@ -1,0 +1,72 @@
+package frameworktest_test
+
+import (
+	"fmt"
+	"os"
+	"runtime"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/framework"
+	"github.com/tenderhq/tender/framework/frameworktest"
+)
+
+// TestHour is a simulated hour of a large cluster with a busy framework: two tasks of about five minutes
+// on every agent, replaced as they end. The long form has 1,000 agents; docs/performance.md has its
+// figures. AGENTS, LENGTH and HEARTBEAT in the environment change it.
+func TestHour(t *testing.T) {
+	agents, length, heartbeat := 20, 10*time.Minute, 5*time.Second
+	if os.Getenv("TENDER_TEST_LONG") != "" {
+		agents, length = 1000, time.Hour
+	}
+	if text := os.Getenv("AGENTS"); text != "" {
+		if _, err := fmt.Sscan(text, &agents); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, value := range map[string]*time.Duration{"LENGTH": &length, "HEARTBEAT": &heartbeat} {
+		if text := os.Getenv(name); text != "" {
+			var err error
+			if *value, err = time.ParseDuration(text); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	began := time.Now()
+	hour(t, agents, length, heartbeat)
+	t.Logf("all in all %v of real time", time.Since(began).Round(time.Millisecond))
+}
+
+func hour(t *testing.T, agents int, length, heartbeat time.Duration) {
+	cluster := frameworktest.Cluster{Agents: agents, Heartbeat: heartbeat, Machine: frameworktest.Machine{Resources: api.Scalars(1, 1024)}}
+	began := processorTime(t)
+	frameworktest.Run(t, cluster, func(c *frameworktest.Handle) {
+		b := newBatch(1_000_000, "")
+		b.stays = true
+		b.command = func(job int) *api.Command { return &api.Command{Shell: fmt.Sprintf("sleep %d", 270+job%61)} }
+		f := c.Start(framework.Config{Name: "busy"}, b)
+		f.AwaitCount(2*agents, api.TaskRunning)
+		busy := processorTime(t)
+		c.Advance(length)
+		ended := f.Count(api.TaskFinished)
+		if least := 2 * agents * int(length/(340*time.Second)); ended < least {
+			t.Errorf("%d tasks have ended, it should be at least %d", ended, least)
+		}
+		took := processorTime(t) - busy
+		var memory runtime.MemStats
+		runtime.ReadMemStats(&memory)
+		t.Logf("%d agents, a heartbeat every %v: %v of processor time until all were busy, %v for %v with %d ends of tasks, %d µs for a second of an agent; %d MB of heap",
+			agents, heartbeat, busy-began, took, length, ended, took.Microseconds()/int64(agents)/int64(length/time.Second), memory.HeapAlloc>>20)
+	})
+}
+
+// processorTime is what this process has used so far; in a bubble no other clock tells what is real.
+func processorTime(t *testing.T) time.Duration {
+	var usage syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {
+		t.Fatal(err)
+	}
+	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
+}
