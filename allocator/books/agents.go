@@ -1,6 +1,7 @@
 package books
 
 import (
+	"maps"
 	"slices"
 
 	"github.com/tenderhq/tender/allocator"
@@ -40,6 +41,9 @@ func (b *Books) SetAgent(spec allocator.Agent) {
 	a := b.agentOf(spec.ID)
 	if a == nil {
 		a = b.newAgent(spec.ID)
+	} else if sameButGap(a.spec, spec) {
+		b.setGap(a, spec)
+		return
 	}
 	before := a.spec
 	a.spec, a.offerable = spec, spec.Offerable
@@ -53,6 +57,28 @@ func (b *Books) SetAgent(spec allocator.Agent) {
 	b.loosen()
 	b.dirty.agent(b, a)
 	b.keeps.stale = true
+}
+
+// sameButGap reports whether at most what is revocable is another.
+func sameButGap(s, t allocator.Agent) bool {
+	return s.Offerable == t.Offerable && s.Why == t.Why && s.Hostname == t.Hostname && s.Region == t.Region && s.Zone == t.Zone &&
+		maps.Equal(s.Attributes, t.Attributes) && s.Total.Firm().Equal(t.Total.Firm())
+}
+
+// setGap changes what is revocable of the agent, which happens often: only who takes that
+// may take more than before, and nobody when there is less.
+func (b *Books) setGap(a *agent, spec allocator.Agent) {
+	before := a.spec
+	a.spec = spec
+	b.setTotal(a, before.Total, spec.Total)
+	if before.Total.Contains(spec.Total) {
+		return
+	}
+	for _, m := range b.members {
+		if m != nil && m.framework.spec.Revocable {
+			b.dirty.pair(b, a, m)
+		}
+	}
 }
 
 func (b *Books) newAgent(id api.AgentID) *agent {

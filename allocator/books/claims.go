@@ -20,6 +20,9 @@ func (b *Books) Take(claim allocator.Claim) {
 	} else {
 		b.refree(a)
 	}
+	if !a.plain && len(a.filters) > 0 { // another cut of what is left may not be hidden
+		b.dirty.agent(b, a)
+	}
 	b.touchMember(m)
 	b.addTask(a, m, claim)
 	if claim.Task != "" {

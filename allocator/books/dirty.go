@@ -7,8 +7,8 @@ package books
 // by every member in the order then. A refusal can only turn into a yes when the agent
 // has more to give or is itself another (SetAgent, Return, Use: agent), when the member
 // may take more (Revive, demand, activation, constraint, an offer of sized demand that
-// came back: member), when its filter ends or its capped offer is answered (pair), when
-// a role falls below its limit (uncut), or when a guarantee is met (loosen).
+// came back: member), when its filter ends, its capped offer is answered or the gap of an
+// agent grows (pair), when a role falls below its limit (uncut), or when a guarantee is met (loosen).
 type dirty struct {
 	agents  []int32
 	members []*member

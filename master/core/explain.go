@@ -95,8 +95,8 @@ func (c *Core) tooLargeShape(fw *framework, role api.Role, shape api.Shape) stri
 			continue
 		}
 		usable := a.total.UsableBy(role)
-		if _, _, fits := usable.Carve(shape.Resources); fits {
-			return ""
+		if _, _, fits := usable.Plus(usable.AsRevocable()).Carve(shape.Resources); fits {
+			return "" // as revocable there may be up to all of it
 		}
 		if largest == nil || larger(usable, largest.total.UsableBy(role), shape.Resources) {
 			largest = a

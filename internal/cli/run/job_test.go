@@ -161,6 +161,21 @@ func TestALostTaskIsAFailureUnlessRetryIsWanted(t *testing.T) {
 	}
 }
 
+func TestARevokedTaskIsAFailureUnlessRetryIsWanted(t *testing.T) {
+	for _, retry := range []bool{false, true} {
+		s := tell(1, func(c *Config) { c.Retry, c.Revocable = retry, true })
+		s.offer(1)
+		s.update(t, "hello.0", api.TaskRunning)
+		code := 143
+		if err := s.Update(t.Context(), api.Status{Task: "hello.0", State: api.TaskKilled, Reason: api.ReasonRevoked, ExitCode: &code}); err != nil {
+			t.Fatal(err)
+		}
+		if s.allOver() == retry || !retry && (s.code() != 143 || !strings.Contains(s.said[0], "REVOKED")) {
+			t.Errorf("retry %v: over %v, code %d, said %q", retry, s.allOver(), s.code(), s.said)
+		}
+	}
+}
+
 func TestASilentAgentIsAwaited(t *testing.T) {
 	s := tell(1, nil)
 	s.offer(1)
@@ -223,6 +238,19 @@ func TestATaskLargerThanAnyAgentIsJudgedByWhatIsSurelyKnown(t *testing.T) {
 		if (err == nil) != (test.want == "") || err != nil && !strings.Contains(err.Error(), test.want) {
 			t.Errorf("%s: got %v, want %q", test.name, err, test.want)
 		}
+	}
+}
+
+// What tasks leave unused may one day be all that an agent has, and never more.
+func TestARevocableTaskLargerThanAnyAgent(t *testing.T) {
+	agents := []*apiv1.AgentView{agent("RUNNING", map[string]any{"cpus": 4, "mem": 4096})}
+	r := &runner{config: Config{Role: api.DefaultRole, Revocable: true, Task: api.Task{Resources: api.Scalars(4, 100).AsRevocable()}}}
+	if err := r.judge(agents); err != nil {
+		t.Error(err)
+	}
+	r.config.Task.Resources = api.Scalars(8, 100).AsRevocable()
+	if err := r.judge(agents); err == nil || !strings.Contains(err.Error(), "the largest has cpus 4, mem 4096;") {
+		t.Error(err)
 	}
 }
 

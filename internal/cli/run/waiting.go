@@ -91,11 +91,9 @@ func (r *runner) judge(agents []*apiv1.AgentView) error {
 		if err != nil || total.IsZero() {
 			return nil //nolint:nilerr // not known yet, or not to us: then nobody can say that it never fits
 		}
-		if r.config.Revocable { // what there is comes and goes, up to all that the agent has
-			total = total.AsRevocable().Plus(total)
-		}
 		usable := total.UsableBy(r.config.Role)
-		if _, _, fits := usable.Carve(asked); fits {
+		// What is revocable comes and goes, up to all that the agent has.
+		if _, _, fits := usable.Plus(usable.AsRevocable()).Carve(asked); fits {
 			return nil
 		}
 		if share(usable, asked) > share(largest, asked) || largest.IsZero() {
