@@ -30,6 +30,7 @@ import (
 	"github.com/tenderhq/tender/agent/core"
 	"github.com/tenderhq/tender/agent/executor"
 	"github.com/tenderhq/tender/agent/executor/process"
+	"github.com/tenderhq/tender/agent/fetch"
 	"github.com/tenderhq/tender/agent/usage"
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/internal/version"
@@ -107,7 +108,7 @@ func New(config Config) (*Agent, error) {
 		a.sampler = usage.New()
 	}
 	if a.launcher == nil {
-		a.launcher = &process.Launcher{Trash: a.path("trash")}
+		a.launcher = &process.Launcher{Trash: a.path("trash"), Fetch: fetch.Fetcher{Cache: a.path("cache")}}
 	}
 	return a, nil
 }

@@ -30,6 +30,11 @@ type Fetcher struct {
 	BytesMax int64
 	// EntriesMax bounds the entries of one archive. Default 1,000,000.
 	EntriesMax int
+	// Cache is a folder where files from the network are kept by their checksum, for the
+	// sandboxes that follow. Default: none.
+	Cache string
+	// CacheBytesMax bounds it; a file of more than a quarter is not kept. Default 1 GiB.
+	CacheBytesMax int64
 	// Timeout bounds all files of one sandbox. Default 1 h.
 	Timeout time.Duration
 }
@@ -77,6 +82,26 @@ func (f Fetcher) one(ctx context.Context, root *os.Root, uri api.URI) error {
 	if err != nil {
 		return err
 	}
+	if err := f.bring(ctx, root, name, uri); err != nil {
+		return err
+	}
+	if uri.Extract {
+		return f.extract(ctx, root, name)
+	}
+	return nil
+}
+
+// bring writes the file into the sandbox, from the cache if that has it.
+func (f Fetcher) bring(ctx context.Context, root *os.Root, name string, uri api.URI) error {
+	cache := f.cache()
+	if kept := cache.open(uri); kept != nil {
+		err := f.store(root, name, kept, uri)
+		_ = kept.Close() // it was only read
+		if err == nil {
+			return nil
+		}
+		cache.drop(uri)
+	}
 	source, err := f.open(ctx, uri)
 	if err != nil {
 		return err
@@ -85,9 +110,7 @@ func (f Fetcher) one(ctx context.Context, root *os.Root, uri api.URI) error {
 	if err := f.store(root, name, source, uri); err != nil {
 		return err
 	}
-	if uri.Extract {
-		return f.extract(ctx, root, name)
-	}
+	cache.keep(root, name, uri)
 	return nil
 }
 

@@ -1,0 +1,116 @@
+package fetch
+
+import (
+	"cmp"
+	"encoding/hex"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tenderhq/tender/api"
+)
+
+// cacheBytesMax bounds the cache where the Fetcher does not say; the files that were
+// used longest ago go first.
+const cacheBytesMax = 1 << 30
+
+// cache keeps files from the network by their checksum. Sandboxes get copies, never
+// links, for a task may write into its file. What is read from it is checked again like
+// what comes from the network. A zero cache keeps nothing.
+type cache struct {
+	folder string
+	limit  int64
+}
+
+func (f Fetcher) cache() cache {
+	return cache{f.Cache, cmp.Or(f.CacheBytesMax, cacheBytesMax)}
+}
+
+// name is where the file would be; "" = it is not to be kept.
+func (c cache) name(uri api.URI) string {
+	network := strings.HasPrefix(uri.Source, "http://") || strings.HasPrefix(uri.Source, "https://")
+	sum, err := hex.DecodeString(uri.SHA256)
+	if c.folder == "" || !network || err != nil || len(sum) != 32 {
+		return ""
+	}
+	return filepath.Join(c.folder, hex.EncodeToString(sum))
+}
+
+// open gives the kept file, or nil.
+func (c cache) open(uri api.URI) io.ReadCloser {
+	name := c.name(uri)
+	if name == "" {
+		return nil
+	}
+	file, err := os.Open(name)
+	if err != nil {
+		return nil
+	}
+	now := time.Now()
+	_ = os.Chtimes(name, now, now) // else it goes a little sooner than it should
+	return file
+}
+
+// drop forgets a file that turned out to be broken.
+func (c cache) drop(uri api.URI) {
+	_ = os.Remove(c.name(uri)) // what can't be removed is checked again each time
+}
+
+// keep copies a file that was fetched and checked. What can't be kept is fetched again
+// next time, so errors end here.
+func (c cache) keep(root *os.Root, fetched string, uri api.URI) {
+	name := c.name(uri)
+	if name == "" {
+		return
+	}
+	info, err := root.Stat(fetched)
+	if err != nil || info.Size() > c.limit/4 || os.MkdirAll(c.folder, 0o700) != nil {
+		return
+	}
+	file, err := os.CreateTemp(c.folder, "new-*")
+	if err != nil {
+		return
+	}
+	if copyInto(file, root, fetched) != nil || os.Rename(file.Name(), name) != nil {
+		_ = os.Remove(file.Name()) // left behind, it is the oldest one day
+		return
+	}
+	c.shrink()
+}
+
+func copyInto(file *os.File, root *os.Root, from string) error {
+	source, err := root.Open(from)
+	if err == nil {
+		_, err = io.Copy(file, source)
+		_ = source.Close() // it was only read
+	}
+	return cmp.Or(err, file.Close())
+}
+
+// shrink removes files until the cache holds no more than it may.
+func (c cache) shrink() {
+	entries, err := os.ReadDir(c.folder)
+	if err != nil {
+		return
+	}
+	var files []os.FileInfo
+	size := int64(0)
+	for _, entry := range entries {
+		if info, err := entry.Info(); err == nil {
+			files = append(files, info)
+			size += info.Size()
+		}
+	}
+	slices.SortFunc(files, func(a, b os.FileInfo) int { return a.ModTime().Compare(b.ModTime()) })
+	for _, file := range files {
+		if size <= c.limit {
+			return
+		}
+		if os.Remove(filepath.Join(c.folder, file.Name())) == nil {
+			size -= file.Size()
+		}
+	}
+}

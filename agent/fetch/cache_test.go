@@ -1,0 +1,101 @@
+package fetch
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/tenderhq/tender/api"
+)
+
+// shop serves what its paths say, and counts.
+func shop(t *testing.T) (address string, served *atomic.Int32) {
+	served = new(atomic.Int32)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		served.Add(1)
+		_, _ = w.Write([]byte(strings.TrimPrefix(r.URL.Path, "/")))
+	}))
+	t.Cleanup(server.Close)
+	return server.URL, served
+}
+
+func uriOf(address, content string) api.URI {
+	sum := sha256.Sum256([]byte(content))
+	return api.URI{Source: address + "/" + content, Name: "file", SHA256: hex.EncodeToString(sum[:]), Executable: true}
+}
+
+// brought fetches into a new sandbox and returns what is there.
+func brought(t *testing.T, f Fetcher, uri api.URI) (content, name string) {
+	t.Helper()
+	sandbox := t.TempDir()
+	if err := f.Fetch(t.Context(), sandbox, []api.URI{uri}); err != nil {
+		t.Fatal(err)
+	}
+	name = filepath.Join(sandbox, "file")
+	data, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if info, err := os.Stat(name); err != nil || info.Mode().Perm() != 0o755 {
+		t.Errorf("mode %v, %v", info.Mode(), err)
+	}
+	return string(data), name
+}
+
+// TestCache: a file is fetched once, whatever address it has; a task that writes into
+// its copy, and a kept file that broke, spoil nothing.
+func TestCache(t *testing.T) {
+	address, served := shop(t)
+	f := Fetcher{Cache: filepath.Join(t.TempDir(), "cache")}
+	uri := uriOf(address, "hello")
+	_, name := brought(t, f, uri)
+	if err := os.WriteFile(name, []byte("spoiled"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	uri.SHA256 = strings.ToUpper(uri.SHA256)
+	uri.Source = strings.Replace(uri.Source, "hello", "other", 1) // would be the wrong file
+	if got, _ := brought(t, f, uri); got != "hello" || served.Load() != 1 {
+		t.Errorf("the second sandbox has %q after %d requests", got, served.Load())
+	}
+	kept := filepath.Join(f.Cache, strings.ToLower(uri.SHA256))
+	if err := os.WriteFile(kept, []byte("broken"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	uri = uriOf(address, "hello")
+	if got, _ := brought(t, f, uri); got != "hello" || served.Load() != 2 {
+		t.Errorf("after the kept file broke: %q after %d requests", got, served.Load())
+	}
+	if data, err := os.ReadFile(kept); err != nil || string(data) != "hello" {
+		t.Errorf("kept again: %q, %v", data, err)
+	}
+}
+
+// TestCacheIsBounded: what was used longest ago goes, what is too large is not kept.
+func TestCacheIsBounded(t *testing.T) {
+	address, served := shop(t)
+	f := Fetcher{Cache: filepath.Join(t.TempDir(), "cache"), CacheBytesMax: 40}
+	for _, content := range []string{"a123456789", "b123456789", "c123456789", "d123456789", "e123456789", "too large to be kept"} {
+		uri := uriOf(address, content)
+		brought(t, f, uri)
+		age := time.Now().Add(-time.Hour * time.Duration('z'-content[0])) // no two at one time
+		if err := os.Chtimes(filepath.Join(f.Cache, uri.SHA256), age, age); err != nil && content[0] < 'f' {
+			t.Fatal(err)
+		}
+	}
+	entries, err := os.ReadDir(f.Cache)
+	if err != nil || len(entries) != 4 {
+		t.Errorf("%d files are kept, %v", len(entries), err)
+	}
+	before := served.Load()
+	brought(t, f, uriOf(address, "e123456789"))
+	if served.Load() != before {
+		t.Error("the latest is gone")
+	}
+}
