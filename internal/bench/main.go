@@ -14,6 +14,7 @@ import (
 	"os"
 	"os/signal"
 	"runtime"
+	"slices"
 	"strings"
 	"time"
 
@@ -57,7 +58,7 @@ func parse() options {
 	flag.IntVar(&o.tasks, "tasks", 20000, "`number` of empty tasks in a run")
 	flag.IntVar(&o.spawns, "spawns", 2000, "`number` of processes in a run")
 	flag.IntVar(&o.singles, "singles", 300, "`number` of single tasks for latencies")
-	flag.StringVar(&o.only, "only", "", "run only what is named so: lives, spawn, latency, return, idle; failover or soak, which nothing else runs")
+	flag.StringVar(&o.only, "only", "", "run only what is named so: lives, spawn, latency, return, idle, commit or registry; failover or soak, which nothing else runs")
 	flag.StringVar(&o.dir, "dir", "bin", "`folder` for the data of the masters and agents: on a disk like that of a real node")
 	flag.DurationVar(&o.soak, "for", 30*time.Minute, "how `long` a soak lasts")
 	flag.IntVar(&o.kills, "kills", 30, "`number` of leaders to kill")
@@ -73,6 +74,30 @@ func run(ctx context.Context, o options) error {
 	fmt.Printf("%d cores, %s; every median is of %d runs after one warm-up\n\n", runtime.NumCPU(), runtime.Version(), o.runs)
 	fmt.Println("| what | figure | beside it |")
 	fmt.Println("|---|---|---|")
+	if err := runWhole(ctx, o); err != nil {
+		return err
+	}
+	for _, one := range []struct {
+		name    string
+		measure func(context.Context, options) error
+	}{{"idle", idle}, {"commit", commit}, {"registry", bigRegistry}} {
+		if o.only != "" && !strings.Contains(one.name, o.only) {
+			continue
+		}
+		if err := one.measure(ctx, o); err != nil {
+			return fmt.Errorf("%s: %w", one.name, err)
+		}
+	}
+	return nil
+}
+
+// runWhole measures what needs a whole cluster.
+func runWhole(ctx context.Context, o options) error {
+	if o.only != "" && !slices.ContainsFunc([]string{"lives", "spawn", "latency", "return"}, func(name string) bool {
+		return strings.Contains(name, o.only)
+	}) {
+		return nil
+	}
 	cluster, err := devcluster.Start(ctx, devcluster.Options{
 		Binary: o.binary, Parent: o.dir, Masters: 3, Agents: 2, Args: []string{"--agent-resources", "cpus:64;mem:65536"},
 	})
@@ -91,13 +116,7 @@ func run(ctx context.Context, o options) error {
 			return fmt.Errorf("%s: %w", one.name, err)
 		}
 	}
-	if err := cluster.Stop(); err != nil {
-		return err
-	}
-	if o.only == "" || strings.Contains("idle", o.only) {
-		return idle(ctx, o)
-	}
-	return nil
+	return cluster.Stop()
 }
 
 func row(what, figure, beside string) { fmt.Printf("| %s | %s | %s |\n", what, figure, beside) }

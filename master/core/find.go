@@ -170,7 +170,11 @@ func compareNatural(a, b string) int {
 }
 
 func leadingDigits(s string) int {
-	return len(s) - len(strings.TrimLeft(s, "0123456789"))
+	n := 0
+	for n < len(s) && '0' <= s[n] && s[n] <= '9' {
+		n++
+	}
+	return n
 }
 
 // compareNumbers compares digits by value; of equal ones the shorter comes first, so

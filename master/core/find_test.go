@@ -1,8 +1,11 @@
 package core
 
 import (
+	"cmp"
 	"slices"
 	"testing"
+
+	"pgregory.net/rapid"
 )
 
 func TestCompareNatural(t *testing.T) {
@@ -20,4 +23,18 @@ func TestCompareNatural(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestFirstIsWhatSortingWouldSay for any rows and page.
+func TestFirstIsWhatSortingWouldSay(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		rows := rapid.SliceOfN(rapid.IntRange(0, 50), 0, 60).Draw(t, "rows")
+		n := rapid.IntRange(1, 12).Draw(t, "n")
+		wanted := func(row int) bool { return row%3 != 0 }
+		want := slices.DeleteFunc(slices.Sorted(slices.Values(rows)), func(row int) bool { return !wanted(row) })
+		want = want[:min(n, len(want))]
+		if got := first(rows, n, cmp.Compare[int], wanted); !slices.Equal(got, want) {
+			t.Fatalf("the first %d of %v are %v, not %v", n, rows, want, got)
+		}
+	})
 }

@@ -1,0 +1,144 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/framework"
+)
+
+// writes is what one run of durable writes came to.
+type writes struct {
+	p50, p99 time.Duration
+	rate     float64
+}
+
+const (
+	commitSpan       = 3 * time.Second // of one run
+	commitValueBytes = 128
+)
+
+// commit measures a write to a framework's store through the SDK, on three durable
+// masters, in turn with a bare commit of the library on the same disk.
+func commit(ctx context.Context, o options) (err error) {
+	q, err := startQuorum(ctx, o.binary, o.dir)
+	if q != nil {
+		defer func() { err = errors.Join(err, q.stop()) }()
+	}
+	if err != nil {
+		return err
+	}
+	b, err := startBare(o.dir)
+	if b != nil {
+		defer func() { err = errors.Join(err, b.stop()) }()
+	}
+	if err != nil {
+		return err
+	}
+	w := &writer{flights: []int{1, 16, 256}, runs: o.runs, bare: b}
+	ctx, w.finish = context.WithCancel(ctx)
+	defer w.finish()
+	err = framework.Run(ctx, framework.Config{Name: "commit", Masters: q.addresses(), TeardownAtEnd: true, Suppressed: true}, w)
+	return errors.Join(err, w.failure)
+}
+
+// writer is a framework that only writes to its store.
+type writer struct {
+	flights []int
+	runs    int
+	bare    *bare
+	finish  context.CancelFunc
+	failure error
+	once    sync.Once
+}
+
+func (w *writer) Subscribed(ctx context.Context, client *framework.Client) error {
+	w.once.Do(func() {
+		go func() { // ends with the last run, and then Run does
+			defer w.finish()
+			w.failure = w.measure(context.WithoutCancel(ctx), client.Store())
+		}()
+	})
+	return nil
+}
+
+func (w *writer) Offers(context.Context, []api.Offer) []api.Answer { return nil }
+func (w *writer) Update(context.Context, api.Status) error         { return nil }
+
+func (w *writer) measure(ctx context.Context, store *framework.Store) error {
+	value := make([]byte, commitValueBytes)
+	ours := func(key string) error {
+		_, err := store.Put(ctx, key, value, framework.AnyVersion)
+		return err
+	}
+	// The bare entry is as large as ours: a command has its names beside the value.
+	entry := make([]byte, 2*commitValueBytes)
+	bare := func(string) error { return w.bare.write(entry) }
+	for _, flight := range w.flights {
+		var mine, theirs []writes
+		for i := range w.runs + 1 {
+			a, err := flights(flight, bare)
+			if err != nil {
+				return fmt.Errorf("bare: %w", err)
+			}
+			b, err := flights(flight, ours)
+			if err != nil {
+				return err
+			}
+			if i > 0 {
+				theirs, mine = append(theirs, a), append(mine, b)
+			}
+		}
+		showWrites(flight, middle(mine), middle(theirs))
+	}
+	return nil
+}
+
+func showWrites(flight int, ours, bare writes) {
+	row(fmt.Sprintf("a durable write to a framework's store, %d in flight", flight),
+		fmt.Sprintf("p50 %.2f ms, p99 %.2f ms, %.0f/s", ms(ours.p50), ms(ours.p99), ours.rate),
+		fmt.Sprintf("bare raft and raft-boltdb: p50 %.2f ms, p99 %.2f ms, %.0f/s; p50 %.2f times, rate %.2f times",
+			ms(bare.p50), ms(bare.p99), bare.rate, float64(ours.p50)/float64(bare.p50), ours.rate/bare.rate))
+}
+
+// middle is the run with the median p50.
+func middle(runs []writes) writes {
+	slices.SortFunc(runs, func(a, b writes) int { return int(a.p50 - b.p50) })
+	return runs[len(runs)/2]
+}
+
+// flights keeps so many writes under way for a while.
+func flights(n int, write func(key string) error) (writes, error) {
+	var mu sync.Mutex
+	var all []time.Duration
+	var failed atomic.Pointer[error]
+	began := time.Now()
+	var workers sync.WaitGroup
+	for i := range n {
+		workers.Go(func() {
+			var times []time.Duration
+			for time.Since(began) < commitSpan && failed.Load() == nil {
+				start := time.Now()
+				if err := write(fmt.Sprint("key-", i)); err != nil {
+					failed.Store(&err)
+					break
+				}
+				times = append(times, time.Since(start))
+			}
+			mu.Lock()
+			all = append(all, times...)
+			mu.Unlock()
+		})
+	}
+	workers.Wait()
+	if err := failed.Load(); err != nil {
+		return writes{}, *err
+	}
+	return writes{quantile(all, 0.5), quantile(all, 0.99), float64(len(all)) / time.Since(began).Seconds()}, nil
+}
