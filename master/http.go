@@ -71,6 +71,8 @@ func (m *Master) readyz(w http.ResponseWriter, _ *http.Request) {
 	switch id, address := m.Leader(); {
 	case m.raft.Cluster() == "":
 		sentence(w, http.StatusServiceUnavailable, "not ready: waiting for the other masters to found or join a cluster")
+	case id == "" && m.raft.Missing() != "":
+		sentence(w, http.StatusServiceUnavailable, "not ready: nobody leads: "+m.raft.Missing())
 	case id == "":
 		sentence(w, http.StatusServiceUnavailable, "not ready: nobody leads; is a majority of the masters up?")
 	default:

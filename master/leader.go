@@ -77,7 +77,7 @@ func newLeader(m *Master, lead *raftlog.Leadership, policy allocator.Allocator) 
 	config.Debug = config.Debug || m.log.GetLevel() <= zerolog.DebugLevel
 	now := time.Now()
 	alive, _ := policy.(living)
-	config.StoreBytesMax = m.config.StoreBytesMax
+	config.StoreBytesMax, config.Version = m.config.StoreBytesMax, m.config.Version
 	return &leader{
 		living:     alive,
 		nudges:     make(chan struct{}, 1),

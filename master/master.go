@@ -192,6 +192,9 @@ func (m *Master) Leader() (api.MasterID, string) {
 // notLeader is what every call is answered that only a leader can serve.
 func (m *Master) notLeader(op string) *api.Error {
 	_, address := m.Leader()
+	if missing := m.raft.Missing(); address == "" && missing != "" {
+		return wire.NoLeader(op, missing)
+	}
 	return wire.NotLeader(op, address)
 }
 

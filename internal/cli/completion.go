@@ -102,7 +102,7 @@ func (a *App) ids(ctx context.Context, kindName, start string) []string {
 	defer func() { _ = c.Close() }() // nothing to tell a shell
 	ctx, cancel := context.WithTimeout(ctx, completePatience)
 	defer cancel()
-	l, err := k.list(ctx, c, query{prefix: start, limit: completeItemsMax})
+	l, err := k.list(ctx, c, &query{prefix: start, limit: completeItemsMax})
 	if err != nil {
 		return nil
 	}

@@ -131,7 +131,7 @@ func (a *App) describeFramework(ctx context.Context, c *client.Client, v *apiv1.
 
 // tasksBelow adds the table of the living tasks that belong to what was described.
 func (a *App) tasksBelow(ctx context.Context, c *client.Client, q query) error {
-	l, err := listTasks(ctx, c, q)
+	l, err := listTasks(ctx, c, &q)
 	if err != nil || len(l.items) == 0 {
 		return err
 	}

@@ -15,7 +15,7 @@ const namedMax = 8
 // find returns the one item of the kind that word means: a whole ID or name before the start of one. Several matches
 // are an error that lists them.
 func (k kind) find(ctx context.Context, c *client.Client, word string) (item, error) {
-	l, err := k.list(ctx, c, query{prefix: word, all: true})
+	l, err := k.list(ctx, c, &query{prefix: word, all: true})
 	if err != nil {
 		return item{}, err
 	}

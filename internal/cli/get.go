@@ -46,6 +46,7 @@ func (a *App) getCommand() *cobra.Command {
 	flags.StringVar(&q.framework, "framework", "", "only of this framework")
 	flags.StringVar(&q.role, "role", "", "only of this role")
 	flags.BoolVarP(&q.all, "all", "a", false, "tasks: also those that have ended")
+	flags.BoolVar(&q.stale, "stale", false, "from any master that answers, as its registry has it: works without a leader")
 	flags.IntVar(&q.limit, "limit", 0, "at most so many (0 = all)")
 	a.completeFlags(command)
 	command.RunE = func(command *cobra.Command, args []string) error {
@@ -92,7 +93,7 @@ func checkQuery(command *cobra.Command, k kind, q query, format string) error {
 			return usagef("--state: %w", unknownWord("state", state, k.states))
 		}
 	}
-	for _, name := range []string{"state", "agent", "framework", "role", "all"} {
+	for _, name := range []string{"state", "agent", "framework", "role", "all", "stale"} {
 		if command.Flags().Changed(name) && !slices.Contains(k.filters, name) {
 			return usagef("--%s means nothing for %s", name, k.name)
 		}
@@ -101,7 +102,7 @@ func checkQuery(command *cobra.Command, k kind, q query, format string) error {
 }
 
 func (a *App) get(ctx context.Context, c *client.Client, k kind, q query, format string) error {
-	l, err := k.list(ctx, c, q)
+	l, err := k.list(ctx, c, &q)
 	if err != nil {
 		return err
 	}
@@ -112,6 +113,8 @@ func (a *App) get(ctx context.Context, c *client.Client, k kind, q query, format
 	case len(l.items) == 0 && q.prefix != "":
 		return k.nobody(q)
 	case format == "json" || format == "name":
+	case q.index != 0:
+		fmt.Fprintf(a.Stderr, "as the registry of one master has it, at index %d; the others may know more\n", q.index)
 	case len(l.items) == 0:
 		fmt.Fprintf(a.Stderr, "no %s%s\n", k.name, hint(k, q))
 	case l.more:

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"google.golang.org/grpc"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/tenderhq/tender/api"
@@ -18,15 +19,17 @@ type query struct {
 	states                         []string
 	all                            bool
 	limit                          int
+	stale                          bool
+	index                          uint64 // of the registry, in the answer to a stale read
 }
 
-func (q query) list(token string, limit int32) *apiv1.ListRequest {
+func (q *query) list(token string, limit int32) *apiv1.ListRequest {
 	return &apiv1.ListRequest{
-		Limit: limit, PageToken: token, Prefix: q.prefix, AgentId: q.agent, FrameworkId: q.framework, Role: q.role, States: q.states,
+		Limit: limit, PageToken: token, Prefix: q.prefix, AgentId: q.agent, FrameworkId: q.framework, Role: q.role, States: q.states, Stale: q.stale,
 	}
 }
 
-func (q query) tasks(token string, limit int32) *apiv1.ListTasksRequest {
+func (q *query) tasks(token string, limit int32) *apiv1.ListTasksRequest {
 	return &apiv1.ListTasksRequest{
 		Limit: limit, PageToken: token, Prefix: q.prefix, AgentId: q.agent, FrameworkId: q.framework, States: q.states, All: q.all,
 	}
@@ -38,17 +41,17 @@ type kind struct {
 	about   string
 	filters []string // flags that mean something for it
 	states  []string // what --state may name
-	list    func(ctx context.Context, c *client.Client, q query) (*listing, error)
+	list    func(ctx context.Context, c *client.Client, q *query) (*listing, error)
 }
 
 // kinds in the order in which they are told.
 var kinds = []kind{
-	{"masters", "the masters and which one leads", []string{"state"}, masterStates, listMasters},
-	{"agents", "the agents, their state and resources", []string{"state"}, agentStates, listAgents},
-	{"frameworks", "the frameworks that are or were subscribed", []string{"state", "role"}, frameworkStates, listFrameworks},
+	{"masters", "the masters and which one leads", []string{"state", "stale"}, masterStates, listMasters},
+	{"agents", "the agents, their state and resources", []string{"state", "stale"}, agentStates, listAgents},
+	{"frameworks", "the frameworks that are or were subscribed", []string{"state", "role", "stale"}, frameworkStates, listFrameworks},
 	{"tasks", "the tasks; --all also those that have ended", []string{"state", "agent", "framework", "all"}, taskStates(), listTasks},
 	{"offers", "the offers that frameworks hold now", []string{"agent", "framework", "role"}, nil, listOffers},
-	{"roles", "the roles with weight, priority and quota", nil, nil, listRoles},
+	{"roles", "the roles with weight, priority and quota", []string{"stale"}, nil, listRoles},
 }
 
 var (
@@ -148,39 +151,52 @@ func wide[T any](c column[T]) column[T] {
 	return c
 }
 
-func listMasters(ctx context.Context, c *client.Client, q query) (*listing, error) {
-	items, more, err := client.All(ctx, c.Operator().ListMasters, q.limit, q.list)
-	return listingOf(&apiv1.ListMastersResponse{Items: items}, items, more, masterColumns,
+// indexed notes the registry's index that an answer shows.
+func indexed[Request any, Response interface{ GetAppliedIndex() uint64 }](
+	q *query, call func(context.Context, Request, ...grpc.CallOption) (Response, error),
+) func(context.Context, Request, ...grpc.CallOption) (Response, error) {
+	return func(ctx context.Context, r Request, opts ...grpc.CallOption) (Response, error) {
+		answer, err := call(ctx, r, opts...)
+		if err == nil {
+			q.index = answer.GetAppliedIndex()
+		}
+		return answer, err
+	}
+}
+
+func listMasters(ctx context.Context, c *client.Client, q *query) (*listing, error) {
+	items, more, err := client.All(ctx, indexed(q, c.Operator().ListMasters), q.limit, q.list)
+	return listingOf(&apiv1.ListMastersResponse{Items: items, AppliedIndex: q.index}, items, more, masterColumns,
 		(*apiv1.MasterView).GetId, nameless), err
 }
 
-func listAgents(ctx context.Context, c *client.Client, q query) (*listing, error) {
-	items, more, err := client.All(ctx, c.Operator().ListAgents, q.limit, q.list)
-	return listingOf(&apiv1.ListAgentsResponse{Items: items}, items, more, agentColumns,
+func listAgents(ctx context.Context, c *client.Client, q *query) (*listing, error) {
+	items, more, err := client.All(ctx, indexed(q, c.Operator().ListAgents), q.limit, q.list)
+	return listingOf(&apiv1.ListAgentsResponse{Items: items, AppliedIndex: q.index}, items, more, agentColumns,
 		(*apiv1.AgentView).GetId, (*apiv1.AgentView).GetHostname), err
 }
 
-func listFrameworks(ctx context.Context, c *client.Client, q query) (*listing, error) {
-	items, more, err := client.All(ctx, c.Operator().ListFrameworks, q.limit, q.list)
-	return listingOf(&apiv1.ListFrameworksResponse{Items: items}, items, more, frameworkColumns,
+func listFrameworks(ctx context.Context, c *client.Client, q *query) (*listing, error) {
+	items, more, err := client.All(ctx, indexed(q, c.Operator().ListFrameworks), q.limit, q.list)
+	return listingOf(&apiv1.ListFrameworksResponse{Items: items, AppliedIndex: q.index}, items, more, frameworkColumns,
 		(*apiv1.FrameworkView).GetId, (*apiv1.FrameworkView).GetName), err
 }
 
-func listTasks(ctx context.Context, c *client.Client, q query) (*listing, error) {
+func listTasks(ctx context.Context, c *client.Client, q *query) (*listing, error) {
 	items, more, err := client.All(ctx, c.Operator().ListTasks, q.limit, q.tasks)
 	return listingOf(&apiv1.ListTasksResponse{Items: items}, items, more, taskColumns,
 		taskRef, (*apiv1.TaskView).GetName), err
 }
 
-func listOffers(ctx context.Context, c *client.Client, q query) (*listing, error) {
+func listOffers(ctx context.Context, c *client.Client, q *query) (*listing, error) {
 	items, more, err := client.All(ctx, c.Operator().ListOffers, q.limit, q.list)
 	return listingOf(&apiv1.ListOffersResponse{Items: items}, items, more, offerColumns,
 		(*apiv1.OfferView).GetId, nameless), err
 }
 
-func listRoles(ctx context.Context, c *client.Client, q query) (*listing, error) {
-	items, more, err := client.All(ctx, c.Operator().ListRoles, q.limit, q.list)
-	return listingOf(&apiv1.ListRolesResponse{Items: items}, items, more, roleColumns,
+func listRoles(ctx context.Context, c *client.Client, q *query) (*listing, error) {
+	items, more, err := client.All(ctx, indexed(q, c.Operator().ListRoles), q.limit, q.list)
+	return listingOf(&apiv1.ListRolesResponse{Items: items, AppliedIndex: q.index}, items, more, roleColumns,
 		(*apiv1.RoleView).GetRole, nameless), err
 }
 

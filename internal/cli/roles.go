@@ -120,7 +120,7 @@ func (a *App) setRole(command *cobra.Command, request *apiv1.SetRoleRequest, cha
 			}
 			return show.Fields(a.Stdout, roleFields(view))
 		}
-		l, err := listRoles(ctx, c, query{prefix: request.GetRole()})
+		l, err := listRoles(ctx, c, &query{prefix: request.GetRole()})
 		if err != nil {
 			return err
 		}

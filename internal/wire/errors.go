@@ -33,6 +33,16 @@ func NotLeader(op, address string) *api.Error {
 	return api.E(op, api.NotLeader, "", leader(address))
 }
 
+// nobody is the cause of an error of kind NotLeader that says why there is no leader.
+type nobody string
+
+const nobodyLeads = "nobody leads: "
+
+func (n nobody) Error() string { return nobodyLeads + string(n) }
+
+// NoLeader is what a master answers that knows why nobody leads.
+func NoLeader(op, why string) *api.Error { return api.E(op, api.NotLeader, "", nobody(why)) }
+
 // LeaderOf returns the leader's gRPC address that an error of kind NotLeader names,
 // "" when it names none.
 func LeaderOf(err error) string {
@@ -81,6 +91,8 @@ func ErrorFromProto(m *apiv1.Error) *api.Error {
 	}
 	e := &api.Error{Op: m.Op, Kind: kindFromProto(m.Kind), Subject: m.Subject}
 	switch {
+	case e.Kind == api.NotLeader && m.Leader == "" && strings.HasPrefix(m.Message, nobodyLeads):
+		e.Err = nobody(m.Message[len(nobodyLeads):])
 	case e.Kind == api.NotLeader:
 		e.Err = leader(m.Leader)
 	case m.Message != "":

@@ -24,6 +24,7 @@ type greeting struct {
 	nonce   api.Nonce
 	boot    string
 	first   bool // RegisterAgent: an agent without an ID
+	version string
 }
 
 func (c *Core) agentOpened(event AgentOpened) {
@@ -32,9 +33,9 @@ func (c *Core) agentOpened(event AgentOpened) {
 	var g greeting
 	switch first := event.First.(type) {
 	case protocol.RegisterAgent:
-		g = greeting{first.Cluster, api.Term{}, first.Agent, first.Nonce, first.BootID, true}
+		g = greeting{first.Cluster, api.Term{}, first.Agent, first.Nonce, first.BootID, true, first.Version}
 	case protocol.ReregisterAgent:
-		g = greeting{first.Cluster, first.Term, first.Agent, first.Nonce, first.BootID, false}
+		g = greeting{first.Cluster, first.Term, first.Agent, first.Nonce, first.BootID, false, first.Version}
 	default:
 		c.refuseAgent(l, "", api.Invalid, errors.New("the first call must be Register or Reregister"))
 		return
@@ -47,6 +48,9 @@ func (c *Core) agentOpened(event AgentOpened) {
 }
 
 func (c *Core) checkGreeting(g greeting) (api.Kind, error) {
+	if err := protocol.Neighbours(c.config.Version, g.version); err != nil {
+		return api.Unsupported, err
+	}
 	switch {
 	case g.cluster != "" && g.cluster != c.registry.Cluster:
 		return api.Denied, fmt.Errorf("this is cluster %s, the agent belongs to %s: a wrong master address or data folder", c.registry.Cluster, g.cluster)

@@ -18,6 +18,7 @@ import (
 // Config is what the core is made from. Zero fields mean the documented defaults.
 type Config struct {
 	Master  api.MasterID
+	Version string   // of this master, for R24. Default: a neighbour of everybody
 	Masters []string // gRPC addresses that agents and schedulers are told; from the registry when empty
 	Client  string   // identity of this leadership's proposals (R17): master and term
 

@@ -13,6 +13,9 @@ import (
 // checkSubscribe judges what a scheduler says of itself, and fills in what it left out.
 func (c *Core) checkSubscribe(subscribe *protocol.Subscribe) (api.Kind, error) {
 	info := &subscribe.Framework
+	if err := protocol.Neighbours(c.config.Version, subscribe.Version); err != nil {
+		return api.Unsupported, fmt.Errorf("the scheduler's SDK: %w", err)
+	}
 	if len(info.Roles) == 0 {
 		info.Roles = []api.Role{api.DefaultRole}
 	}

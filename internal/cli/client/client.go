@@ -200,7 +200,7 @@ func (c *Client) worthAnother(search *search, address, method string, err error)
 	if detail := detailOf(err); detail != nil {
 		switch detail.GetKind() {
 		case apiv1.ErrorKind_NOT_LEADER:
-			search.redirect(address, detail.GetLeader())
+			search.redirect(address, detail.GetLeader(), detail.GetMessage())
 			return true
 		case apiv1.ErrorKind_UNAVAILABLE:
 			if longest(method) > attemptMax {

@@ -48,9 +48,12 @@ func (s *search) failed(address, why string) {
 
 // redirect puts the leader that a follower names at the head of the round. Two that name each other while a leader is
 // elected end the round instead of going in circles.
-func (s *search) redirect(address, leader string) {
+func (s *search) redirect(address, leader, why string) {
 	if leader == "" || leader == address {
-		s.failed(address, "knows no leader")
+		if !strings.HasPrefix(why, noLeader) {
+			why = "knows no leader"
+		}
+		s.failed(address, why)
 		return
 	}
 	s.failed(address, "follows "+leader)
@@ -58,6 +61,9 @@ func (s *search) redirect(address, leader string) {
 		s.queue = slices.Insert(s.queue, 0, leader)
 	}
 }
+
+// noLeader begins what a master says that knows which others are missing.
+const noLeader = "nobody leads: "
 
 // sentence says who was tried and why nobody answered.
 func (s *search) sentence() error {
@@ -75,7 +81,7 @@ func (s *search) sentence() error {
 // leaderless says whether masters answered, but none of them leads.
 func (s *search) leaderless() bool {
 	for _, why := range s.why {
-		if why == "knows no leader" || strings.HasPrefix(why, "follows ") {
+		if why == "knows no leader" || strings.HasPrefix(why, noLeader) || strings.HasPrefix(why, "follows ") {
 			return true
 		}
 	}

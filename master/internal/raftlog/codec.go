@@ -3,7 +3,9 @@ package raftlog
 import (
 	"errors"
 	"fmt"
+	"math"
 
+	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/tenderhq/tender/api"
@@ -69,11 +71,30 @@ func checkFormat(what string, format uint32) error {
 	return nil
 }
 
-// checkEntry reports why this version can't read an entry.
+// checkEntry reports why this version can't read an entry. It looks at no more than the
+// entry's own fields: a start goes over the whole log. A change that this version does
+// not know stands in an entry of a newer format.
 func checkEntry(data []byte) error {
-	_, err := readEntry(data)
-	return err
+	format := uint64(0)
+	for len(data) > 0 {
+		number, kind, n := protowire.ConsumeTag(data)
+		if n < 0 {
+			return fmt.Errorf("it is damaged: %w", protowire.ParseError(n))
+		}
+		size := protowire.ConsumeFieldValue(number, kind, data[n:])
+		if size < 0 {
+			return fmt.Errorf("it is damaged: %w", protowire.ParseError(size))
+		}
+		if number == entryFormatField && kind == protowire.VarintType {
+			format, _ = protowire.ConsumeVarint(data[n:])
+		}
+		data = data[n+size:]
+	}
+	return checkFormat("it", uint32(min(format, math.MaxUint32)))
 }
+
+// entryFormatField is logpb.Entry.format.
+const entryFormatField = 1
 
 func readEntry(data []byte) (*logpb.Entry, error) {
 	entry := &logpb.Entry{}

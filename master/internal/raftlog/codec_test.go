@@ -248,6 +248,9 @@ func TestGoldenFormats(t *testing.T) {
 		if err != nil || same(read, commands) != "" {
 			t.Errorf("an entry of format %d: %v %s", format, err, same(read, commands))
 		}
+		if err := checkEntry(data); err != nil {
+			t.Errorf("%s is refused at start: %v", entry, err)
+		}
 		if m, err := readEntry(data); err != nil || uint64(m.Format) != format {
 			t.Errorf("%s says that it has format %d, %v", entry, m.GetFormat(), err)
 		}
@@ -324,7 +327,18 @@ func TestNewerFormatsAreRefused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := decodeEntry(newer); err == nil || !strings.Contains(err.Error(), "newer") {
-		t.Errorf("a newer entry: %v", err)
+	for what, read := range map[string]func([]byte) error{
+		"read":     func(data []byte) error { _, err := decodeEntry(data); return err },
+		"at start": checkEntry,
+	} {
+		if err := read(newer); err == nil || !strings.Contains(err.Error(), "newer") {
+			t.Errorf("a newer entry, %s: %v", what, err)
+		}
+		if err := read(newer[:1]); err == nil || !strings.Contains(err.Error(), "damaged") {
+			t.Errorf("a torn entry, %s: %v", what, err)
+		}
+		if err := read(nil); err == nil {
+			t.Errorf("an entry of nothing, %s, is taken", what)
+		}
 	}
 }

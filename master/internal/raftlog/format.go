@@ -7,7 +7,7 @@ import (
 	"github.com/hashicorp/raft"
 
 	"github.com/tenderhq/tender/api"
-	"github.com/tenderhq/tender/internal/version"
+	"github.com/tenderhq/tender/internal/protocol"
 	"github.com/tenderhq/tender/master/registry"
 )
 
@@ -40,15 +40,17 @@ func (l *Log) raiseFormat(ctx context.Context, r *raft.Raft) {
 // agreedFormat is the newest that all members read; 1 while one of them is silent.
 func (l *Log) agreedFormat(r *raft.Raft) uint64 {
 	format := l.config.Format
-	for _, peer := range members(r.GetConfiguration().Configuration().Servers) {
-		if peer.ID == l.ID() {
-			continue
-		}
-		answer, err := l.network.ask(peer.Addr, timings[l.config.Profile].election)
-		if err != nil || answer.ID != peer.ID || answer.Cluster != l.Cluster() {
+	all := members(r.GetConfiguration().Configuration().Servers)
+	answers := l.askAll(all)
+	for _, peer := range all {
+		answer, answered := answers[peer.ID]
+		switch {
+		case peer.ID == l.ID():
+		case !answered || answer.Cluster != l.Cluster():
 			return 1
+		default:
+			format = min(format, max(answer.Format, 1))
 		}
-		format = min(format, max(answer.Format, 1))
 	}
 	return format
 }
@@ -60,7 +62,7 @@ func (l *Log) checkNewVersion(peer Peer, answer about) error {
 		return api.E("", api.Unsupported, peer.ID,
 			fmt.Errorf("it reads the registry's format %d, and the quorum writes format %d; start a newer version of it", known, needed))
 	}
-	if err := version.Neighbours(l.config.Version, answer.Version); err != nil {
+	if err := protocol.Neighbours(l.config.Version, answer.Version); err != nil {
 		return api.E("", api.Unsupported, peer.ID, err)
 	}
 	return nil

@@ -267,18 +267,18 @@ func isMember(list []member, id api.MasterID) bool {
 // quorums of the past. Another master that has applied all that we have does.
 func (l *Log) checkMembership(r *raft.Raft) error {
 	if addr, _ := r.LeaderWithID(); addr != "" {
+		l.miss("")
 		return nil
 	}
-	for _, peer := range members(r.GetConfiguration().Configuration().Servers) {
-		if peer.ID == l.id() {
-			continue
-		}
-		answer, err := l.network.ask(peer.Addr, timings[l.config.Profile].election)
-		if err == nil && answer.Cluster == l.folder.settings.Cluster && answer.Applied >= r.LastIndex() &&
+	all := members(r.GetConfiguration().Configuration().Servers)
+	answers := l.askAll(all)
+	for _, answer := range answers {
+		if answer.Cluster == l.folder.settings.Cluster && answer.Applied >= r.LastIndex() &&
 			len(answer.Members) > 0 && !isMember(answer.Members, l.id()) {
 			return l.removed()
 		}
 	}
+	l.miss(missing(all, answers, l.id()))
 	return nil
 }
 

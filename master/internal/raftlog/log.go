@@ -42,6 +42,7 @@ type Log struct {
 	mu      sync.Mutex
 	said    about                      // what settings say to others; guarded by mu
 	silent  map[api.MasterID]time.Time // followers that do not answer, since; guarded by mu
+	missing string                     // why nobody can lead, by our last look; guarded by mu
 	voted   bool                       // guarded by mu
 	raft    *raft.Raft                 // nil while none runs; guarded by mu
 	leading *Leadership                // guarded by mu

@@ -13,7 +13,7 @@ import (
 	"github.com/hashicorp/raft"
 
 	"github.com/tenderhq/tender/api"
-	"github.com/tenderhq/tender/internal/version"
+	"github.com/tenderhq/tender/internal/protocol"
 )
 
 // Every connection between masters begins with a greeting and its answer, so that
@@ -146,7 +146,7 @@ func (n *network) refusal(hello greeting, self about) string {
 	case hello.Cluster != self.Cluster:
 		return fmt.Sprintf("wrong cluster: %s is of %s and master %s is of %s", hello.From, hello.Cluster, self.ID, self.Cluster)
 	}
-	if err := version.Neighbours(self.Version, hello.Version); err != nil {
+	if err := protocol.Neighbours(self.Version, hello.Version); err != nil {
 		return fmt.Sprintf("master %s refuses %s: %v", self.ID, hello.From, err)
 	}
 	return ""

@@ -1,4 +1,4 @@
-package version
+package protocol
 
 import (
 	"fmt"
@@ -10,8 +10,8 @@ import (
 // versions may be one apart, so that a cluster can be upgraded machine by machine (R24).
 // Builds without a number ("devel", a commit) are taken for neighbours of everybody.
 func Neighbours(ours, theirs string) error {
-	a, aKnown := minor(ours)
-	b, bKnown := minor(theirs)
+	a, aKnown := versionOf(ours)
+	b, bKnown := versionOf(theirs)
 	if !aKnown || !bKnown || a.major == b.major && max(a.minor, b.minor)-min(a.minor, b.minor) <= 1 {
 		return nil
 	}
@@ -19,20 +19,20 @@ func Neighbours(ours, theirs string) error {
 		theirs, ours)
 }
 
-type number struct{ major, minor uint64 }
+type versionNumber struct{ major, minor uint64 }
 
-// minor reads the head of v0.3.1, v0.3.1-5-gabc (commit) and the like.
-func minor(text string) (number, bool) {
+// versionOf reads the head of v0.3.1, v0.3.1-5-gabc (commit) and the like.
+func versionOf(text string) (versionNumber, bool) {
 	text, _, _ = strings.Cut(text, " ")
 	digits, numbered := strings.CutPrefix(text, "v")
 	parts := strings.SplitN(digits, ".", 3)
 	if !numbered || len(parts) < 3 {
-		return number{}, false
+		return versionNumber{}, false
 	}
 	major, err := strconv.ParseUint(parts[0], 10, 32)
 	if err != nil {
-		return number{}, false
+		return versionNumber{}, false
 	}
 	least, err := strconv.ParseUint(parts[1], 10, 32)
-	return number{major, least}, err == nil
+	return versionNumber{major, least}, err == nil
 }

@@ -1,0 +1,146 @@
+package master_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/rs/zerolog"
+	"google.golang.org/grpc"
+
+	"github.com/tenderhq/tender/api"
+	apiv1 "github.com/tenderhq/tender/api/v1"
+	"github.com/tenderhq/tender/internal/protocol"
+	"github.com/tenderhq/tender/internal/wire"
+	"github.com/tenderhq/tender/master"
+)
+
+// refusals are what a master answers to each thing that needs a leader.
+func refusals(ctx context.Context, conn *grpc.ClientConn) map[string]error {
+	operator := apiv1.NewOperatorServiceClient(conn)
+	weight := 2.0
+	refused := map[string]error{}
+	_, refused["read"] = operator.ListAgents(ctx, &apiv1.ListRequest{})
+	_, refused["write"] = operator.SetRole(ctx, &apiv1.SetRoleRequest{Role: "web", Weight: &weight})
+	_, refused["store"] = apiv1.NewStoreServiceClient(conn).Put(ctx, &apiv1.StorePutRequest{
+		Session: &apiv1.StoreSession{FrameworkId: "framework-1", Session: 1, Instance: "i"}, Key: "k", Write: 1,
+	})
+	if stream, err := apiv1.NewSchedulerServiceClient(conn).Session(ctx); err == nil {
+		_, refused["subscription"] = stream.Recv()
+	}
+	if stream, err := apiv1.NewAgentServiceClient(conn).Session(ctx); err == nil {
+		_, refused["agent"] = stream.Recv()
+	}
+	return refused
+}
+
+// TestLossOfMajority: what is left of three masters answers stale reads with their
+// index, tells everybody else who is missing, and goes on by itself when one is back.
+func TestLossOfMajority(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHouse(t, 3)
+		defer h.close()
+		conn := h.connect(h.leader().GRPCAddr())
+		newNode(t, conn, "n1").stop()
+		_ = conn.Close()
+		<-time.After(5 * time.Second) // every master has announced itself
+		lost := map[api.MasterID]master.Config{}
+		for _, id := range []api.MasterID{"m1", "m2"} {
+			lost[id] = h.masters[id].config
+			h.stop(id)
+		}
+		<-time.After(10 * time.Second)
+
+		left := h.connect(h.masters["m3"].GRPCAddr())
+		defer left.Close()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		for what, err := range refusals(ctx, left) {
+			said := wire.Error(err)
+			if said == nil || said.Kind != api.NotLeader || !strings.Contains(said.Error(), "1 of 3 masters answer and 2 are needed; silent: m1 at host1:5070, m2 at host2:5070") {
+				t.Errorf("%s without a majority: %v", what, err)
+			}
+		}
+		operator := apiv1.NewOperatorServiceClient(left)
+		agents, err := operator.ListAgents(ctx, &apiv1.ListRequest{Stale: true})
+		if err != nil || len(agents.GetItems()) != 1 || agents.GetAppliedIndex() == 0 || agents.GetItems()[0].GetWhy() == "" {
+			t.Errorf("a stale read: %v, %v", agents, err)
+		}
+		masters, err := operator.ListMasters(ctx, &apiv1.ListRequest{Stale: true})
+		if err != nil || len(masters.GetItems()) != 3 || masters.GetAppliedIndex() != agents.GetAppliedIndex() {
+			t.Errorf("stale masters: %v, %v", masters, err)
+		}
+
+		h.start(lost["m1"])
+		conn = h.connect(h.leader().GRPCAddr())
+		defer conn.Close()
+		weight := 2.0
+		if _, err := apiv1.NewOperatorServiceClient(conn).SetRole(ctx, &apiv1.SetRoleRequest{Role: "web", Weight: &weight}); err != nil {
+			t.Errorf("with a majority again: %v", err)
+		}
+		newNode(t, conn, "n1").stop()
+		<-time.After(3 * time.Second)
+		if _, err := operator.ListAgents(ctx, &apiv1.ListRequest{}); err != nil && strings.Contains(err.Error(), "are needed") {
+			t.Errorf("it still misses a majority: %v", err)
+		}
+	})
+}
+
+// TestVersions: R24. Neighbours one minor version apart work together; agents and
+// schedulers two apart are refused with a sentence that names both.
+func TestVersions(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHouse(t, 0)
+		defer h.close()
+		log := zerolog.Nop()
+		h.start(master.Config{
+			ID: "m1", Memory: master.NewMemory(), GRPC: "host1:5060", HTTP: "host1:5050", Raft: "host1:5070",
+			Listen: h.net.Listen, Dial: h.net.From("host1").Dial, Logger: &log, Version: "v0.5.2",
+		})
+		conn := h.connect(h.leader().GRPCAddr())
+		defer conn.Close()
+		for i, test := range []struct {
+			version string
+			refused bool
+		}{
+			{"v0.4.0", false}, {"v0.5.0", false}, {"v0.6.1 (5d2c1e07a9b4)", false}, {"devel", false}, {"v0.3.9", true}, {"v0.7.0", true}, {"v1.5.0", true},
+		} {
+			nonce := api.Nonce(fmt.Sprint("n", i))
+			for what, err := range map[string]error{
+				"agent": firstAnswer(apiv1.NewAgentServiceClient(conn).Session, t, wire.AgentCallsToProto([]protocol.AgentCall{
+					protocol.RegisterAgent{Agent: api.Agent{Hostname: "h"}, Nonce: nonce, BootID: "b", Version: test.version},
+				})),
+				"scheduler": firstAnswer(apiv1.NewSchedulerServiceClient(conn).Session, t, wire.SchedulerCallsToProto([]protocol.NumberedCall{{
+					Number: 1, Call: protocol.Subscribe{Framework: api.Framework{Name: "f"}, Instance: nonce, Version: test.version},
+				}})),
+			} {
+				said := wire.Error(err)
+				switch {
+				case !test.refused && err != nil:
+					t.Errorf("%s of version %s: %v", what, test.version, err)
+				case test.refused && (said == nil || said.Kind != api.Unsupported || !strings.Contains(said.Error(), "v0.5.2") || !strings.Contains(said.Error(), test.version)):
+					t.Errorf("%s of version %s is answered %v", what, test.version, err)
+				}
+			}
+		}
+	})
+}
+
+// firstAnswer opens a session with one message and returns how that was taken.
+func firstAnswer[Calls, Events any, Stream grpc.BidiStreamingClient[Calls, Events]](
+	open func(context.Context, ...grpc.CallOption) (Stream, error), t *testing.T, first *Calls,
+) error {
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	stream, err := open(ctx)
+	if err == nil {
+		err = stream.Send(first)
+	}
+	if err == nil {
+		_, err = stream.Recv()
+	}
+	return err
+}
