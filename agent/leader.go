@@ -232,10 +232,14 @@ func (a *Agent) readLeader(ctx context.Context, s *seeker, link *leaderLink, str
 			s.term = batch.Term
 		}
 		for _, event := range batch.Events {
-			if opening, is := event.(protocol.AgentRegistered); is {
+			switch e := event.(type) {
+			case protocol.AgentRegistered:
 				heard = true
-				s.learn(opening.Masters)
-				watch.Learn(opening.HeartbeatInterval, s.masters)
+				s.learn(e.Masters)
+				watch.Learn(e.HeartbeatInterval, s.masters)
+			case protocol.AgentPong:
+				s.learn(e.Masters)
+				watch.Learn(0, s.masters)
 			}
 		}
 		if !a.happened(ctx, core.LeaderSaid{Conn: link.conn, Batch: batch}) {

@@ -69,6 +69,8 @@ func (l *loop) event(ctx context.Context, event protocol.SchedulerEvent, now tim
 		l.heardStatus(event.Status)
 	case protocol.FrameworkUpdated:
 		l.updateEnded(event.Number, nil)
+	case protocol.MasterHeartbeat:
+		l.masters.found(l.link.address, event.Masters)
 	case protocol.Refused:
 		l.refused(event, now)
 	default:

@@ -121,8 +121,11 @@ func (l *link) read(ctx context.Context) {
 func (l *link) noticed(next heard) {
 	l.watch.Heard(next.term)
 	for _, event := range next.events {
-		if answer, ok := event.(protocol.Subscribed); ok {
-			l.watch.Learn(answer.HeartbeatInterval, answer.Masters)
+		switch event := event.(type) {
+		case protocol.Subscribed:
+			l.watch.Learn(event.HeartbeatInterval, event.Masters)
+		case protocol.MasterHeartbeat:
+			l.watch.Learn(0, event.Masters)
 		}
 	}
 }

@@ -2322,7 +2322,9 @@ func (x *DestroyVolume) GetVolume() string {
 
 // AgentPong answers AgentHeartbeat, so that the agent knows that it is heard.
 type AgentPong struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// gRPC addresses of all masters, when they have changed since the session told them.
+	Masters       []string `protobuf:"bytes,1,rep,name=masters,proto3" json:"masters,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2355,6 +2357,13 @@ func (x *AgentPong) ProtoReflect() protoreflect.Message {
 // Deprecated: Use AgentPong.ProtoReflect.Descriptor instead.
 func (*AgentPong) Descriptor() ([]byte, []int) {
 	return file_api_v1_agent_proto_rawDescGZIP(), []int{31}
+}
+
+func (x *AgentPong) GetMasters() []string {
+	if x != nil {
+		return x.Masters
+	}
+	return nil
 }
 
 var File_api_v1_agent_proto protoreflect.FileDescriptor
@@ -2535,8 +2544,9 @@ const file_api_v1_agent_proto_rawDesc = "" +
 	"\fCreateVolume\x12+\n" +
 	"\x06volume\x18\x01 \x01(\v2\x13.tender.v1.ResourceR\x06volume\"'\n" +
 	"\rDestroyVolume\x12\x16\n" +
-	"\x06volume\x18\x01 \x01(\tR\x06volume\"\v\n" +
-	"\tAgentPong2L\n" +
+	"\x06volume\x18\x01 \x01(\tR\x06volume\"%\n" +
+	"\tAgentPong\x12\x18\n" +
+	"\amasters\x18\x01 \x03(\tR\amasters2L\n" +
 	"\fAgentService\x12<\n" +
 	"\aSession\x12\x15.tender.v1.AgentCalls\x1a\x16.tender.v1.AgentEvents(\x010\x01B)Z'github.com/tenderhq/tender/api/v1;apiv1b\x06proto3"
 

@@ -2839,7 +2839,9 @@ func (x *AgentLost) GetWhy() string {
 
 // MasterHeartbeat answers SchedulerHeartbeat, so that the scheduler knows that it is heard.
 type MasterHeartbeat struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// gRPC addresses of all masters, when they have changed since the session told them.
+	Masters       []string `protobuf:"bytes,1,rep,name=masters,proto3" json:"masters,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2872,6 +2874,13 @@ func (x *MasterHeartbeat) ProtoReflect() protoreflect.Message {
 // Deprecated: Use MasterHeartbeat.ProtoReflect.Descriptor instead.
 func (*MasterHeartbeat) Descriptor() ([]byte, []int) {
 	return file_api_v1_scheduler_proto_rawDescGZIP(), []int{38}
+}
+
+func (x *MasterHeartbeat) GetMasters() []string {
+	if x != nil {
+		return x.Masters
+	}
+	return nil
 }
 
 // Settled says that every Unsettled task about which the leader knows something
@@ -3113,8 +3122,9 @@ const file_api_v1_scheduler_proto_rawDesc = "" +
 	"\amessage\x18\x03 \x01(\tR\amessage\"8\n" +
 	"\tAgentLost\x12\x19\n" +
 	"\bagent_id\x18\x01 \x01(\tR\aagentId\x12\x10\n" +
-	"\x03why\x18\x02 \x01(\tR\x03why\"\x11\n" +
-	"\x0fMasterHeartbeat\"\t\n" +
+	"\x03why\x18\x02 \x01(\tR\x03why\"+\n" +
+	"\x0fMasterHeartbeat\x12\x18\n" +
+	"\amasters\x18\x01 \x03(\tR\amasters\"\t\n" +
 	"\aSettled*~\n" +
 	"\rOperationKind\x12\x1e\n" +
 	"\x1aOPERATION_KIND_UNSPECIFIED\x10\x00\x12\n" +

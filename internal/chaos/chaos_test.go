@@ -13,6 +13,18 @@ import (
 // TestChaos breaks a real cluster a few times; TENDER_TEST_LONG does so a hundred times,
 // and wants each round healed in time. `make chaos` takes a number of rounds.
 func TestChaos(t *testing.T) {
+	rounds := []string{"-rounds", "4", "-heal", "0"}
+	if os.Getenv("TENDER_TEST_LONG") != "" {
+		rounds = []string{"-rounds", "100"}
+	}
+	runChaos(t, rounds...)
+}
+
+// TestGrow: 1, 3, 5 and again 3 masters, while tasks run.
+func TestGrow(t *testing.T) { runChaos(t, "-grow", "-heal", "0") }
+
+func runChaos(t *testing.T, args ...string) {
+	t.Helper()
 	if testing.Short() {
 		t.Skip("starts a dozen processes")
 	}
@@ -25,11 +37,7 @@ func TestChaos(t *testing.T) {
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	rounds := []string{"-rounds", "4", "-heal", "0"}
-	if os.Getenv("TENDER_TEST_LONG") != "" {
-		rounds = []string{"-rounds", "100"}
-	}
-	command := exec.CommandContext(t.Context(), filepath.Join(dir, "chaos"), append(rounds, "-binary", filepath.Join(dir, "tender"))...)
+	command := exec.CommandContext(t.Context(), filepath.Join(dir, "chaos"), append(args, "-binary", filepath.Join(dir, "tender"))...)
 	command.Cancel = func() error { return command.Process.Signal(os.Interrupt) }
 	out, err := command.CombinedOutput()
 	t.Logf("%s", out)

@@ -24,7 +24,9 @@ type cluster struct {
 	options    options
 	dir        string
 	network    *network
-	masters    []*node
+	masters    []*node // of the quorum
+	spare      []*node // masters that are yet to join
+	gone       []*node // masters that were taken out
 	agents     []*node
 	schedulers []*node
 	grpc       map[string]*grpc.ClientConn // to each master, past its proxy
@@ -76,7 +78,11 @@ func (c *cluster) makeMasters(binary string) error {
 		return err
 	}
 	var peers []string
-	for i := range c.options.masters {
+	founders := c.options.masters
+	if c.options.grow {
+		founders = 1
+	}
+	for i := range founders {
 		peers = append(peers, fmt.Sprintf("m%d=127.0.1.%d:%d", i+1, i+1, ports[2*i+1]))
 	}
 	for i := range c.options.masters {
@@ -90,7 +96,11 @@ func (c *cluster) makeMasters(binary string) error {
 		for _, port := range []string{grpcPort, raftPort} {
 			n.proxies = append(n.proxies, &proxy{network: c.network, to: name, front: host + ":" + port, back: "127.0.0.1:" + port})
 		}
-		c.masters = append(c.masters, n)
+		if i < founders {
+			c.masters = append(c.masters, n)
+		} else {
+			c.spare = append(c.spare, n)
+		}
 		if c.grpc[name], err = grpc.NewClient("passthrough:///127.0.0.1:"+grpcPort, grpc.WithTransportCredentials(insecure.NewCredentials())); err != nil {
 			return err
 		}
@@ -107,6 +117,7 @@ func (c *cluster) addresses() string {
 	return strings.Join(list, ",")
 }
 
+// nodes are all that should run.
 func (c *cluster) nodes() []*node { return slices.Concat(c.masters, c.agents, c.schedulers) }
 
 func (c *cluster) pids() map[int]string {
@@ -135,7 +146,7 @@ func (c *cluster) start(ctx context.Context) error {
 
 // stop ends every process that was started, and those that they started.
 func (c *cluster) stop(failed bool) {
-	for _, n := range c.nodes() {
+	for _, n := range slices.Concat(c.nodes(), c.spare, c.gone) {
 		n.signal(syscall.SIGCONT)
 		n.kill(syscall.SIGKILL)
 	}

@@ -56,6 +56,7 @@ type options struct {
 	profile         string
 	only            string // how the wanted faults begin, such as kill/leader
 	keep            bool
+	grow            bool
 	mounts          bool // we may make file systems: a disk can be full
 }
 
@@ -71,7 +72,11 @@ func chaos(ctx context.Context, args []string, mounts bool) error {
 	flag.StringVar(&o.profile, "profile", "lan", "times of Raft")
 	flag.StringVar(&o.only, "only", "", "only faults that begin so, such as kill/leader or full")
 	flag.BoolVar(&o.keep, "keep", false, "leave the folder with all logs")
+	flag.BoolVar(&o.grow, "grow", false, "instead of faults: 1 -> 3 -> 5 -> 3 masters under load")
 	_ = flag.Parse(args) // exits itself
+	if o.grow {
+		o.masters, o.mounts = 5, false
+	}
 	return runAll(ctx, o)
 }
 
@@ -85,6 +90,12 @@ func runAll(ctx context.Context, o options) (err error) {
 		return err
 	}
 	r := &report{options: o}
+	if o.grow {
+		if err := c.grow(ctx, r); err != nil {
+			return err
+		}
+		o.rounds = 0
+	}
 	for i, f := range plan(o) {
 		if err := c.round(ctx, i+1, f, r); err != nil {
 			r.print(os.Stdout)

@@ -86,6 +86,13 @@ func (n *node) forgive() {
 	n.itself = 0
 }
 
+// retire says that nobody starts the process again when it ends.
+func (n *node) retire() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.wanted = false
+}
+
 // hopeless says that the process ends again and again by itself.
 func (n *node) hopeless() bool {
 	n.mu.Lock()

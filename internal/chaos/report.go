@@ -50,7 +50,7 @@ func (r *report) print(w io.Writer) {
 	for _, kind := range slices.Sorted(maps.Keys(r.faults)) {
 		fmt.Fprintf(w, "  %-16s %d\n", kind, r.faults[kind])
 	}
-	if !r.options.mounts {
+	if !r.options.mounts && !r.options.grow {
 		fmt.Fprintln(w, "  no disk was full: this system does not let us mount one")
 	}
 	for _, kind := range slices.Sorted(maps.Keys(r.failovers)) {

@@ -144,7 +144,7 @@ type (
 	AgentGone     struct{ Why string }
 	CreateVolume  struct{ Volume api.Resource }
 	DestroyVolume struct{ Volume api.VolumeID }
-	AgentPong     struct{}
+	AgentPong     struct{ Masters []string }
 )
 
 func (AgentRegistered) agentEvent()       {}

@@ -157,7 +157,7 @@ type (
 		Agent api.AgentID
 		Why   string
 	}
-	MasterHeartbeat struct{}
+	MasterHeartbeat struct{ Masters []string }
 	Settled         struct{}
 )
 

@@ -69,7 +69,7 @@ func schedulerEventToProto(event protocol.SchedulerEvent) *apiv1.SchedulerEvent 
 		m.Event = &apiv1.SchedulerEvent_AgentLost{AgentLost: &apiv1.AgentLost{
 			AgentId: clean(event.Agent), Why: clean(event.Why)}}
 	case protocol.MasterHeartbeat:
-		m.Event = &apiv1.SchedulerEvent_Heartbeat{Heartbeat: &apiv1.MasterHeartbeat{}}
+		m.Event = &apiv1.SchedulerEvent_Heartbeat{Heartbeat: &apiv1.MasterHeartbeat{Masters: cleanAll(event.Masters)}}
 	case protocol.Settled:
 		m.Event = &apiv1.SchedulerEvent_Settled{Settled: &apiv1.Settled{}}
 	}
@@ -112,7 +112,7 @@ func schedulerEventFromProto(m *apiv1.SchedulerEvent) protocol.SchedulerEvent {
 	case *apiv1.SchedulerEvent_AgentLost:
 		return protocol.AgentLost{Agent: api.AgentID(event.AgentLost.GetAgentId()), Why: event.AgentLost.GetWhy()}
 	case *apiv1.SchedulerEvent_Heartbeat:
-		return protocol.MasterHeartbeat{}
+		return protocol.MasterHeartbeat{Masters: event.Heartbeat.GetMasters()}
 	case *apiv1.SchedulerEvent_Settled:
 		return protocol.Settled{}
 	}

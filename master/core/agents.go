@@ -23,6 +23,7 @@ type agent struct {
 	host    string
 	seen    time.Time // its last sign of life
 	clock   deadline  // session timeout, then TOMBSTONE, then gone
+	masters uint64    // the change of masters that it was told last
 	report  *report   // pages that have come so far; nil when none is awaited
 
 	// reported: its whole report of this session is in.

@@ -145,6 +145,7 @@ func (c *Core) openAgent(l *link, a *agent, g greeting) {
 	a.boot, a.host = g.boot, g.agent.Hostname
 	a.seen, a.beating, a.report = c.now, !g.first, &report{}
 	c.deadlines.set(&a.clock, c.now.Add(c.config.SessionTimeout))
+	a.masters = c.mastersAt
 	c.tellAgent(a, protocol.AgentRegistered{
 		Cluster:           c.registry.Cluster,
 		Agent:             a.id,
@@ -172,6 +173,15 @@ func (c *Core) masters() []string {
 		}
 	}
 	return addresses
+}
+
+// mastersNews are the masters, if they have changed since a session was told last.
+func (c *Core) mastersNews(told *uint64) []string {
+	if *told == c.mastersAt {
+		return nil
+	}
+	*told = c.mastersAt
+	return c.masters()
 }
 
 // tellAgent queues an event to an agent that has a stream.
@@ -213,7 +223,7 @@ func (c *Core) agentCall(a *agent, call protocol.AgentCall) {
 
 // agentBeats answers a heartbeat, so that both sides see a half-open stream.
 func (c *Core) agentBeats(a *agent, beat protocol.AgentHeartbeat) {
-	c.tellAgent(a, protocol.AgentPong{})
+	c.tellAgent(a, protocol.AgentPong{Masters: c.mastersNews(&a.masters)})
 	c.used(a, beat.Usage)
 	if !a.beating {
 		a.beating = true

@@ -99,6 +99,7 @@ type Core struct {
 	stubs      int      // of all agents
 
 	proposals uint64 // counters of this term
+	mastersAt uint64 // counts changes of the masters' addresses
 	opened    uint64
 	offered   uint64
 	launched  uint64

@@ -30,7 +30,8 @@ type session struct {
 	seen      time.Time
 	clock     deadline
 	early     []protocol.NumberedCall
-	waiting   bool // told so (R6)
+	waiting   bool   // told so (R6)
+	masters   uint64 // the change of masters that it was told last
 
 	owed    []question
 	next    int  // of owed
@@ -108,6 +109,7 @@ func (c *Core) activate(fw *framework, s *session, number uint64) {
 	fw.session, fw.since, fw.why = s, c.now, ""
 	c.deadlines.clear(&fw.failover)
 	c.deadlines.clear(&fw.turn)
+	s.masters = c.mastersAt
 	c.tell(fw, protocol.Subscribed{
 		Cluster:           c.registry.Cluster,
 		Framework:         fw.id,
@@ -142,7 +144,7 @@ func (c *Core) schedulerCalled(event SchedulerCalled) {
 	}
 	for _, call := range event.Calls {
 		if _, beat := call.Call.(protocol.SchedulerHeartbeat); beat {
-			c.emit(ToScheduler{Conn: s.conn, Event: protocol.MasterHeartbeat{}})
+			c.emit(ToScheduler{Conn: s.conn, Event: protocol.MasterHeartbeat{Masters: c.mastersNews(&s.masters)}})
 		} else {
 			s.early = append(s.early, call)
 		}
@@ -198,7 +200,7 @@ func (c *Core) call(s *session, number uint64, call protocol.SchedulerCall) {
 	case protocol.Teardown:
 		c.teardown(s, number)
 	case protocol.SchedulerHeartbeat:
-		c.tell(s.framework, protocol.MasterHeartbeat{})
+		c.tell(s.framework, protocol.MasterHeartbeat{Masters: c.mastersNews(&s.masters)})
 	case protocol.Malformed:
 		c.refuse(s, number, call.Err)
 	default:

@@ -94,6 +94,8 @@ func (c *Core) applied(change registry.Change, result registry.Result) {
 		c.agentChanged(change.Agent.ID)
 	case registry.SetReserved:
 		c.reservationApplied(change.ID)
+	case registry.SetMaster, registry.RemoveMaster:
+		c.mastersAt++ // sessions are told with their next heartbeat
 	case registry.MarkAgent:
 		c.agentMarked(change.ID)
 	case registry.SetMaintenance:

@@ -1,0 +1,102 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"time"
+)
+
+// A quorum that changes while tasks run: one master becomes three, then five, then three
+// others, led by a new one all the time. Agents and schedulers are given the address of
+// the first master only, and that one is among those that go.
+
+// grow takes the quorum through all that and reports how long each step took.
+func (c *cluster) grow(ctx context.Context, r *report) error {
+	steps := []struct {
+		what string
+		do   func(context.Context) error
+	}{
+		{"1 -> 3 masters", func(ctx context.Context) error { return c.add(ctx, 2) }},
+		{"the first master is killed and comes back", func(ctx context.Context) error {
+			return c.crash(ctx, c.masters[0], fault{how: "kill", whom: "leader"})
+		}},
+		{"3 -> 5 masters", func(ctx context.Context) error { return c.add(ctx, 2) }},
+		{"leadership is handed over", c.handOver},
+		{"5 -> 4 masters, without the first", func(ctx context.Context) error { return c.remove(ctx, c.masters[0]) }},
+		{"4 -> 3 masters, without the leader", func(ctx context.Context) error { return c.remove(ctx, c.leader(ctx)) }},
+		{"leadership is handed over once more", c.handOver},
+	}
+	for _, step := range steps {
+		began := time.Now()
+		if err := step.do(ctx); err != nil {
+			return fmt.Errorf("%s: %w", step.what, err)
+		}
+		over := time.Now()
+		if err := c.await(ctx, step.what, c.options.heal, func(ctx context.Context) string { return c.illness(ctx, over) }); err != nil {
+			return err
+		}
+		r.healed = append(r.healed, time.Since(over))
+		fmt.Printf("%s: %v, well after %v\n", step.what, over.Sub(began).Round(time.Millisecond), time.Since(over).Round(time.Millisecond))
+	}
+	return nil
+}
+
+// add starts masters that are not part of the quorum yet, and lets them join.
+func (c *cluster) add(ctx context.Context, count int) error {
+	for range count {
+		n := c.spare[0]
+		if err := n.start(); err != nil {
+			return err
+		}
+		// It is refused as long as the new master is starting.
+		if err := c.await(ctx, n.name+" to join", c.options.heal, func(ctx context.Context) string {
+			return c.tender(ctx, "raft", "add", n.name, n.proxies[1].front)
+		}); err != nil {
+			return err
+		}
+		c.masters, c.spare = append(c.masters, n), c.spare[1:]
+	}
+	pause(ctx, newsTravels)
+	return nil
+}
+
+// newsTravels is until agents and schedulers know of a new master: it announces itself
+// within a second, and a heartbeat later they are told.
+const newsTravels = 4 * time.Second
+
+// remove takes a master out of the quorum; its process is not started again.
+func (c *cluster) remove(ctx context.Context, n *node) error {
+	if n == nil {
+		return fmt.Errorf("nobody leads")
+	}
+	n.retire()
+	if err := c.await(ctx, n.name+" to leave", c.options.heal, func(ctx context.Context) string {
+		return c.tender(ctx, "raft", "remove", n.name)
+	}); err != nil {
+		return err
+	}
+	c.masters = slices.DeleteFunc(slices.Clone(c.masters), func(m *node) bool { return m == n })
+	c.gone = append(c.gone, n)
+	return nil
+}
+
+func (c *cluster) handOver(ctx context.Context) error {
+	return c.await(ctx, "another leader", c.options.heal, func(ctx context.Context) string {
+		return c.tender(ctx, "raft", "transfer-leader")
+	})
+}
+
+// tender runs a command as an operator would; "" when it has succeeded.
+func (c *cluster) tender(ctx context.Context, args ...string) string {
+	command := exec.CommandContext(ctx, c.masters[0].binary, args...)
+	command.Env = append(os.Environ(), "TENDER_MASTER="+c.addresses())
+	out, err := command.CombinedOutput()
+	if err != nil {
+		return fmt.Sprintf("tender %s: %v: %s", strings.Join(args, " "), err, out)
+	}
+	return ""
+}
