@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -50,7 +51,11 @@ func (a *App) explainCommand() *cobra.Command {
 
 func (a *App) explained(answer *apiv1.ExplainResponse) error {
 	for _, line := range answer.GetFramework() {
-		if _, err := fmt.Fprintf(a.Stdout, "%s: %s\n", answer.GetFrameworkId(), show.Clean(line)); err != nil {
+		line = show.Clean(line)
+		if !strings.HasPrefix(line, answer.GetFrameworkId()+" ") { // some begin with their framework
+			line = answer.GetFrameworkId() + ": " + line
+		}
+		if _, err := fmt.Fprintln(a.Stdout, line); err != nil {
 			return err
 		}
 	}
