@@ -26,6 +26,7 @@ import (
 //	executors.sock   else that socket
 //	sandboxes/FRAMEWORK/EXECUTOR/{stdout,stderr,tasks/TASK/}
 //	volumes/VOLUME/
+//	cache/           files from the network by their checksum
 //	trash/           sandboxes that are being deleted
 
 // trashItemsMax: more folders to delete than that, and they stay until the next start.
