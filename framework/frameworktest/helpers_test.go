@@ -2,6 +2,7 @@ package frameworktest_test
 
 import (
 	"context"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -142,9 +143,10 @@ func TestUse(t *testing.T) {
 		f.AwaitState("a", api.TaskRunning)
 		f.Use("a", api.Scalars(3, 128))
 		c.Advance(time.Minute)
-		watcher := c.Start(framework.Config{Name: "watcher", Roles: []api.Role{"watcher"}}, &largest{})
-		watcher.AwaitOffers(1)
-		if most := watcher.Scheduler().(*largest).cpus; most != 1000 {
+		watcher := &largest{}
+		c.Start(framework.Config{Name: "watcher", Roles: []api.Role{"watcher"}}, watcher)
+		c.Await("the watcher to be offered something", func() bool { return watcher.cpus.Load() > 0 })
+		if most := api.Milli(watcher.cpus.Load()); most != 1000 {
 			t.Errorf("%v cpus are offered of an agent of 4 on which 3 are in use", most)
 		}
 	})
@@ -153,12 +155,12 @@ func TestUse(t *testing.T) {
 // largest remembers the most cpus that it was offered.
 type largest struct {
 	crew
-	cpus api.Milli
+	cpus atomic.Int64
 }
 
 func (l *largest) Offers(_ context.Context, offers []api.Offer) []api.Answer {
 	for _, offer := range offers {
-		l.cpus = max(l.cpus, offer.Resources.Scalar("cpus"))
+		l.cpus.Store(max(l.cpus.Load(), int64(offer.Resources.Scalar("cpus"))))
 	}
 	return nil
 }
