@@ -30,6 +30,7 @@ var stories = []story{
 	{"agents that are away are not offered", awayAgents},
 	{"a limit caps a role and all below", limits},
 	{"room under a limit is offered at once", limitRoom},
+	{"room under a limit is used on any agent", limitElsewhere},
 	{"ports and gpus are limited too", limitKinds},
 	{"a guarantee is held back", guarantees},
 	{"guarantees nest", nestedGuarantees},
@@ -289,6 +290,19 @@ func limitRoom(c *Cluster) {
 	if offers := c.Allocate(); len(offers) != 1 {
 		c.Fatalf("a raised limit is used at once, got %s", c.Words(offers))
 	}
+}
+
+// What makes room need not be what is offered: here the agent goes on which the role had used up its limit.
+func limitElsewhere(c *Cluster) {
+	c.Role(allocator.Role{Role: "r", Limit: c.R("cpus:1")})
+	c.Framework("f1", "r")
+	c.Agent("a1", "cpus:1;mem:512")
+	c.Agent("a2", "cpus:1;mem:512")
+	c.Expect("f1 a1 cpus:1;mem:512")
+	c.Accept(c.Offer("f1", "a1"), 0, c.R("cpus:1;mem:512"))
+	c.Expect()
+	c.RemoveAgent("a1")
+	c.Expect("f1 a2 cpus:1;mem:512")
 }
 
 func limitKinds(c *Cluster) {
