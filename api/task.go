@@ -21,6 +21,26 @@ type Task struct {
 	KillGrace time.Duration
 	Labels    map[string]string
 	Ports     map[string]uint16 // named ports, taken from Resources
+	// Placement tells the masters how the task came to its agent, so that they can
+	// count it; package locality fills it in. It goes no further.
+	Placement Placement
+}
+
+// PlacementLevel is how near a task runs to what it prefers.
+type PlacementLevel uint8
+
+// The levels.
+const (
+	PlacedUnspecified PlacementLevel = iota // it prefers nothing, or nobody says
+	PlacedNode                              // on a preferred agent
+	PlacedNear                              // in the rack or zone of one
+	PlacedAny                               // elsewhere
+)
+
+// Placement is how a task came to its agent.
+type Placement struct {
+	Level  PlacementLevel
+	Waited time.Duration // for a nearer place
 }
 
 // DisplayName is the name, or the ID when there is none.

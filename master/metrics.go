@@ -86,6 +86,8 @@ var (
 	activeGauge  = gauge("tender_frameworks_active", "Frameworks with a scheduler, on the leader.")
 	gapGauge     = gauge("tender_revocable", "What tasks leave unused and may be offered as revocable, on the leader.", "resource")
 	gapUsedGauge = gauge("tender_revocable_allocated", "What tasks hold of it, on the leader.", "resource")
+	placedTotal  = gauge("tender_placements_total", "Tasks launched by this leader that say how near they are to what they prefer.", "framework", "level")
+	placedWait   = gauge("tender_placement_wait_seconds_total", "How long they have waited for that, summed.", "framework")
 	offersGauge  = gauge("tender_offers", "Open offers, on the leader.")
 	streamsGauge = gauge("tender_streams", "Streams, on the leader.", "of")
 	inboxGauge   = gauge("tender_inbox_events", "Events that wait for the leader's loop.")
@@ -134,6 +136,15 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 	for _, name := range []string{"cpus", "mem"} {
 		put(gapGauge, counts.Revocable.Scalar(name).Float(), name)
 		put(gapUsedGauge, counts.RevocableUsed.Scalar(name).Float(), name)
+	}
+	count := func(desc *prometheus.Desc, value float64, labels ...string) {
+		out <- prometheus.MustNewConstMetric(desc, prometheus.CounterValue, value, labels...)
+	}
+	for id, placed := range counts.Placed { // order: irrelevant because the registry sorts
+		count(placedTotal, float64(placed.Node), string(id), "node")
+		count(placedTotal, float64(placed.Near), string(id), "near")
+		count(placedTotal, float64(placed.Any), string(id), "any")
+		count(placedWait, placed.Waited.Seconds(), string(id))
 	}
 	put(frameworks, float64(counts.Frameworks))
 	put(activeGauge, float64(counts.Active))

@@ -66,6 +66,10 @@ func showFramework(v core.FrameworkView) *apiv1.FrameworkView {
 		FailoverTimeout: durationpb.New(f.FailoverTimeout), Standby: f.Standby, Instance: string(v.Instance), Session: v.Session,
 		Constraint: f.Constraint, Labels: f.Labels, Endpoints: f.Endpoints, Admitted: showTime(v.Admitted),
 	}
+	if p := v.Placed; p.Tasks() > 0 {
+		view.Locality = &apiv1.LocalityView{Node: int64(p.Node), Near: int64(p.Near), Any: int64(p.Any),
+			Waited: durationpb.New(p.Waited), Longest: durationpb.New(p.Longest)}
+	}
 	for _, demand := range v.Demand {
 		for _, shape := range demand.Shapes {
 			view.Demand = append(view.Demand, &apiv1.DemandView{

@@ -429,7 +429,7 @@ func onlyPreferred(c *Cluster) {
 		c.Agent(api.AgentID(fmt.Sprintf("a%d", i)), "cpus:1;mem:512")
 	}
 	c.Expect("f1 a3 cpus:1;mem:512")
-	c.Because("f1", "a0", "f1 waits for the agents that it prefers; a0 is none of them")
+	c.Because("f1", "a0", "f1 is waiting for locality: a0 is none of the agents that it prefers")
 }
 
 func use(c *Cluster) {

@@ -99,7 +99,7 @@ func (b *Books) whyAgent(m *member, a *agent) string {
 	case nothingFits:
 		return b.whyNothingFits(m, a)
 	case notNear:
-		return fmt.Sprintf("%s waits for the agents that it prefers; %s is none of them", id, on)
+		return fmt.Sprintf("%s is waiting for locality: %s is none of the agents that it prefers", id, on)
 	case isFiltered:
 		return b.whyFiltered(m, a)
 	}

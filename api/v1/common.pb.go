@@ -297,6 +297,59 @@ func (Reason) EnumDescriptor() ([]byte, []int) {
 	return file_api_v1_common_proto_rawDescGZIP(), []int{2}
 }
 
+type PlacementLevel int32
+
+const (
+	PlacementLevel_PLACEMENT_LEVEL_UNSPECIFIED PlacementLevel = 0
+	// On a preferred agent, in the rack or zone of one, elsewhere.
+	PlacementLevel_PLACEMENT_LEVEL_NODE PlacementLevel = 1
+	PlacementLevel_PLACEMENT_LEVEL_NEAR PlacementLevel = 2
+	PlacementLevel_PLACEMENT_LEVEL_ANY  PlacementLevel = 3
+)
+
+// Enum value maps for PlacementLevel.
+var (
+	PlacementLevel_name = map[int32]string{
+		0: "PLACEMENT_LEVEL_UNSPECIFIED",
+		1: "PLACEMENT_LEVEL_NODE",
+		2: "PLACEMENT_LEVEL_NEAR",
+		3: "PLACEMENT_LEVEL_ANY",
+	}
+	PlacementLevel_value = map[string]int32{
+		"PLACEMENT_LEVEL_UNSPECIFIED": 0,
+		"PLACEMENT_LEVEL_NODE":        1,
+		"PLACEMENT_LEVEL_NEAR":        2,
+		"PLACEMENT_LEVEL_ANY":         3,
+	}
+)
+
+func (x PlacementLevel) Enum() *PlacementLevel {
+	p := new(PlacementLevel)
+	*p = x
+	return p
+}
+
+func (x PlacementLevel) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (PlacementLevel) Descriptor() protoreflect.EnumDescriptor {
+	return file_api_v1_common_proto_enumTypes[3].Descriptor()
+}
+
+func (PlacementLevel) Type() protoreflect.EnumType {
+	return &file_api_v1_common_proto_enumTypes[3]
+}
+
+func (x PlacementLevel) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use PlacementLevel.Descriptor instead.
+func (PlacementLevel) EnumDescriptor() ([]byte, []int) {
+	return file_api_v1_common_proto_rawDescGZIP(), []int{3}
+}
+
 // ErrorKind is what callers switch on; the kinds of package api.
 type ErrorKind int32
 
@@ -361,11 +414,11 @@ func (x ErrorKind) String() string {
 }
 
 func (ErrorKind) Descriptor() protoreflect.EnumDescriptor {
-	return file_api_v1_common_proto_enumTypes[3].Descriptor()
+	return file_api_v1_common_proto_enumTypes[4].Descriptor()
 }
 
 func (ErrorKind) Type() protoreflect.EnumType {
-	return &file_api_v1_common_proto_enumTypes[3]
+	return &file_api_v1_common_proto_enumTypes[4]
 }
 
 func (x ErrorKind) Number() protoreflect.EnumNumber {
@@ -374,7 +427,7 @@ func (x ErrorKind) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use ErrorKind.Descriptor instead.
 func (ErrorKind) EnumDescriptor() ([]byte, []int) {
-	return file_api_v1_common_proto_rawDescGZIP(), []int{3}
+	return file_api_v1_common_proto_rawDescGZIP(), []int{4}
 }
 
 // Term is the leadership number. Compared by epoch, then number.
@@ -828,12 +881,14 @@ type Task struct {
 	Name      string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
 	Resources []*Resource            `protobuf:"bytes,3,rep,name=resources,proto3" json:"resources,omitempty"`
 	// Absent: the built-in executor runs the command.
-	Executor      *Executor            `protobuf:"bytes,4,opt,name=executor,proto3" json:"executor,omitempty"`
-	Command       *Command             `protobuf:"bytes,5,opt,name=command,proto3" json:"command,omitempty"`
-	Data          []byte               `protobuf:"bytes,6,opt,name=data,proto3" json:"data,omitempty"`
-	KillGrace     *durationpb.Duration `protobuf:"bytes,7,opt,name=kill_grace,json=killGrace,proto3" json:"kill_grace,omitempty"`
-	Labels        map[string]string    `protobuf:"bytes,8,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	Ports         map[string]uint32    `protobuf:"bytes,9,rep,name=ports,proto3" json:"ports,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
+	Executor  *Executor            `protobuf:"bytes,4,opt,name=executor,proto3" json:"executor,omitempty"`
+	Command   *Command             `protobuf:"bytes,5,opt,name=command,proto3" json:"command,omitempty"`
+	Data      []byte               `protobuf:"bytes,6,opt,name=data,proto3" json:"data,omitempty"`
+	KillGrace *durationpb.Duration `protobuf:"bytes,7,opt,name=kill_grace,json=killGrace,proto3" json:"kill_grace,omitempty"`
+	Labels    map[string]string    `protobuf:"bytes,8,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	Ports     map[string]uint32    `protobuf:"bytes,9,rep,name=ports,proto3" json:"ports,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
+	// From schedulers only: the leader counts it with the launch, and tells nobody else.
+	Placement     *Placement `protobuf:"bytes,10,opt,name=placement,proto3" json:"placement,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -931,6 +986,67 @@ func (x *Task) GetPorts() map[string]uint32 {
 	return nil
 }
 
+func (x *Task) GetPlacement() *Placement {
+	if x != nil {
+		return x.Placement
+	}
+	return nil
+}
+
+// Placement is how a task came to its agent: how near it runs to what it prefers, and
+// how long its scheduler has let offers pass for that.
+type Placement struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Level         PlacementLevel         `protobuf:"varint,1,opt,name=level,proto3,enum=tender.v1.PlacementLevel" json:"level,omitempty"`
+	Waited        *durationpb.Duration   `protobuf:"bytes,2,opt,name=waited,proto3" json:"waited,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Placement) Reset() {
+	*x = Placement{}
+	mi := &file_api_v1_common_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Placement) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Placement) ProtoMessage() {}
+
+func (x *Placement) ProtoReflect() protoreflect.Message {
+	mi := &file_api_v1_common_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Placement.ProtoReflect.Descriptor instead.
+func (*Placement) Descriptor() ([]byte, []int) {
+	return file_api_v1_common_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *Placement) GetLevel() PlacementLevel {
+	if x != nil {
+		return x.Level
+	}
+	return PlacementLevel_PLACEMENT_LEVEL_UNSPECIFIED
+}
+
+func (x *Placement) GetWaited() *durationpb.Duration {
+	if x != nil {
+		return x.Waited
+	}
+	return nil
+}
+
 // Status is one step in a task's life. With a number it was stored by its agent
 // and comes again until acknowledged; a second copy has the same number. Those of a
 // task come in the order of their numbers without waiting for one another, so that
@@ -959,7 +1075,7 @@ type Status struct {
 
 func (x *Status) Reset() {
 	*x = Status{}
-	mi := &file_api_v1_common_proto_msgTypes[7]
+	mi := &file_api_v1_common_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -971,7 +1087,7 @@ func (x *Status) String() string {
 func (*Status) ProtoMessage() {}
 
 func (x *Status) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_common_proto_msgTypes[7]
+	mi := &file_api_v1_common_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -984,7 +1100,7 @@ func (x *Status) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Status.ProtoReflect.Descriptor instead.
 func (*Status) Descriptor() ([]byte, []int) {
-	return file_api_v1_common_proto_rawDescGZIP(), []int{7}
+	return file_api_v1_common_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Status) GetFrameworkId() string {
@@ -1096,7 +1212,7 @@ type Agent struct {
 
 func (x *Agent) Reset() {
 	*x = Agent{}
-	mi := &file_api_v1_common_proto_msgTypes[8]
+	mi := &file_api_v1_common_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1108,7 +1224,7 @@ func (x *Agent) String() string {
 func (*Agent) ProtoMessage() {}
 
 func (x *Agent) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_common_proto_msgTypes[8]
+	mi := &file_api_v1_common_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1121,7 +1237,7 @@ func (x *Agent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Agent.ProtoReflect.Descriptor instead.
 func (*Agent) Descriptor() ([]byte, []int) {
-	return file_api_v1_common_proto_rawDescGZIP(), []int{8}
+	return file_api_v1_common_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Agent) GetId() string {
@@ -1201,7 +1317,7 @@ type Framework struct {
 
 func (x *Framework) Reset() {
 	*x = Framework{}
-	mi := &file_api_v1_common_proto_msgTypes[9]
+	mi := &file_api_v1_common_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1213,7 +1329,7 @@ func (x *Framework) String() string {
 func (*Framework) ProtoMessage() {}
 
 func (x *Framework) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_common_proto_msgTypes[9]
+	mi := &file_api_v1_common_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1226,7 +1342,7 @@ func (x *Framework) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Framework.ProtoReflect.Descriptor instead.
 func (*Framework) Descriptor() ([]byte, []int) {
-	return file_api_v1_common_proto_rawDescGZIP(), []int{9}
+	return file_api_v1_common_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Framework) GetId() string {
@@ -1330,7 +1446,7 @@ type Usage struct {
 
 func (x *Usage) Reset() {
 	*x = Usage{}
-	mi := &file_api_v1_common_proto_msgTypes[10]
+	mi := &file_api_v1_common_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1342,7 +1458,7 @@ func (x *Usage) String() string {
 func (*Usage) ProtoMessage() {}
 
 func (x *Usage) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_common_proto_msgTypes[10]
+	mi := &file_api_v1_common_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1355,7 +1471,7 @@ func (x *Usage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Usage.ProtoReflect.Descriptor instead.
 func (*Usage) Descriptor() ([]byte, []int) {
-	return file_api_v1_common_proto_rawDescGZIP(), []int{10}
+	return file_api_v1_common_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Usage) GetAt() *timestamppb.Timestamp {
@@ -1408,7 +1524,7 @@ type Error struct {
 
 func (x *Error) Reset() {
 	*x = Error{}
-	mi := &file_api_v1_common_proto_msgTypes[11]
+	mi := &file_api_v1_common_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1420,7 +1536,7 @@ func (x *Error) String() string {
 func (*Error) ProtoMessage() {}
 
 func (x *Error) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_common_proto_msgTypes[11]
+	mi := &file_api_v1_common_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1433,7 +1549,7 @@ func (x *Error) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Error.ProtoReflect.Descriptor instead.
 func (*Error) Descriptor() ([]byte, []int) {
-	return file_api_v1_common_proto_rawDescGZIP(), []int{11}
+	return file_api_v1_common_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Error) GetKind() ErrorKind {
@@ -1516,7 +1632,7 @@ const file_api_v1_common_proto_rawDesc = "" +
 	"\x06labels\x18\x06 \x03(\v2\x1f.tender.v1.Executor.LabelsEntryR\x06labels\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xe6\x03\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x9a\x04\n" +
 	"\x04Task\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x121\n" +
@@ -1527,14 +1643,19 @@ const file_api_v1_common_proto_rawDesc = "" +
 	"\n" +
 	"kill_grace\x18\a \x01(\v2\x19.google.protobuf.DurationR\tkillGrace\x123\n" +
 	"\x06labels\x18\b \x03(\v2\x1b.tender.v1.Task.LabelsEntryR\x06labels\x120\n" +
-	"\x05ports\x18\t \x03(\v2\x1a.tender.v1.Task.PortsEntryR\x05ports\x1a9\n" +
+	"\x05ports\x18\t \x03(\v2\x1a.tender.v1.Task.PortsEntryR\x05ports\x122\n" +
+	"\tplacement\x18\n" +
+	" \x01(\v2\x14.tender.v1.PlacementR\tplacement\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a8\n" +
 	"\n" +
 	"PortsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\rR\x05value:\x028\x01\"\xcf\x03\n" +
+	"\x05value\x18\x02 \x01(\rR\x05value:\x028\x01\"o\n" +
+	"\tPlacement\x12/\n" +
+	"\x05level\x18\x01 \x01(\x0e2\x19.tender.v1.PlacementLevelR\x05level\x121\n" +
+	"\x06waited\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\x06waited\"\xcf\x03\n" +
 	"\x06Status\x12!\n" +
 	"\fframework_id\x18\x01 \x01(\tR\vframeworkId\x12\x17\n" +
 	"\atask_id\x18\x02 \x01(\tR\x06taskId\x12\x19\n" +
@@ -1660,7 +1781,12 @@ const file_api_v1_common_proto_rawDesc = "" +
 	"\x0eTASK_DUPLICATE\x10\x19\x12\x12\n" +
 	"\x0eRECONCILIATION\x10\x1a\x12\x16\n" +
 	"\x12AGENT_REREGISTERED\x10\x1b\x12\x15\n" +
-	"\x11TASK_GROUP_FAILED\x10\x1c*\xc3\x01\n" +
+	"\x11TASK_GROUP_FAILED\x10\x1c*~\n" +
+	"\x0ePlacementLevel\x12\x1f\n" +
+	"\x1bPLACEMENT_LEVEL_UNSPECIFIED\x10\x00\x12\x18\n" +
+	"\x14PLACEMENT_LEVEL_NODE\x10\x01\x12\x18\n" +
+	"\x14PLACEMENT_LEVEL_NEAR\x10\x02\x12\x17\n" +
+	"\x13PLACEMENT_LEVEL_ANY\x10\x03*\xc3\x01\n" +
 	"\tErrorKind\x12\f\n" +
 	"\bINTERNAL\x10\x00\x12\v\n" +
 	"\aINVALID\x10\x01\x12\r\n" +
@@ -1693,68 +1819,73 @@ func file_api_v1_common_proto_rawDescGZIP() []byte {
 	return file_api_v1_common_proto_rawDescData
 }
 
-var file_api_v1_common_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_api_v1_common_proto_msgTypes = make([]protoimpl.MessageInfo, 19)
+var file_api_v1_common_proto_enumTypes = make([]protoimpl.EnumInfo, 5)
+var file_api_v1_common_proto_msgTypes = make([]protoimpl.MessageInfo, 20)
 var file_api_v1_common_proto_goTypes = []any{
 	(TaskState)(0),                // 0: tender.v1.TaskState
 	(Source)(0),                   // 1: tender.v1.Source
 	(Reason)(0),                   // 2: tender.v1.Reason
-	(ErrorKind)(0),                // 3: tender.v1.ErrorKind
-	(*Term)(nil),                  // 4: tender.v1.Term
-	(*Range)(nil),                 // 5: tender.v1.Range
-	(*Resource)(nil),              // 6: tender.v1.Resource
-	(*URI)(nil),                   // 7: tender.v1.URI
-	(*Command)(nil),               // 8: tender.v1.Command
-	(*Executor)(nil),              // 9: tender.v1.Executor
-	(*Task)(nil),                  // 10: tender.v1.Task
-	(*Status)(nil),                // 11: tender.v1.Status
-	(*Agent)(nil),                 // 12: tender.v1.Agent
-	(*Framework)(nil),             // 13: tender.v1.Framework
-	(*Usage)(nil),                 // 14: tender.v1.Usage
-	(*Error)(nil),                 // 15: tender.v1.Error
-	nil,                           // 16: tender.v1.Command.EnvEntry
-	nil,                           // 17: tender.v1.Executor.LabelsEntry
-	nil,                           // 18: tender.v1.Task.LabelsEntry
-	nil,                           // 19: tender.v1.Task.PortsEntry
-	nil,                           // 20: tender.v1.Agent.AttributesEntry
-	nil,                           // 21: tender.v1.Framework.LabelsEntry
-	nil,                           // 22: tender.v1.Framework.EndpointsEntry
-	(*durationpb.Duration)(nil),   // 23: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil), // 24: google.protobuf.Timestamp
+	(PlacementLevel)(0),           // 3: tender.v1.PlacementLevel
+	(ErrorKind)(0),                // 4: tender.v1.ErrorKind
+	(*Term)(nil),                  // 5: tender.v1.Term
+	(*Range)(nil),                 // 6: tender.v1.Range
+	(*Resource)(nil),              // 7: tender.v1.Resource
+	(*URI)(nil),                   // 8: tender.v1.URI
+	(*Command)(nil),               // 9: tender.v1.Command
+	(*Executor)(nil),              // 10: tender.v1.Executor
+	(*Task)(nil),                  // 11: tender.v1.Task
+	(*Placement)(nil),             // 12: tender.v1.Placement
+	(*Status)(nil),                // 13: tender.v1.Status
+	(*Agent)(nil),                 // 14: tender.v1.Agent
+	(*Framework)(nil),             // 15: tender.v1.Framework
+	(*Usage)(nil),                 // 16: tender.v1.Usage
+	(*Error)(nil),                 // 17: tender.v1.Error
+	nil,                           // 18: tender.v1.Command.EnvEntry
+	nil,                           // 19: tender.v1.Executor.LabelsEntry
+	nil,                           // 20: tender.v1.Task.LabelsEntry
+	nil,                           // 21: tender.v1.Task.PortsEntry
+	nil,                           // 22: tender.v1.Agent.AttributesEntry
+	nil,                           // 23: tender.v1.Framework.LabelsEntry
+	nil,                           // 24: tender.v1.Framework.EndpointsEntry
+	(*durationpb.Duration)(nil),   // 25: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil), // 26: google.protobuf.Timestamp
 }
 var file_api_v1_common_proto_depIdxs = []int32{
-	5,  // 0: tender.v1.Resource.ranges:type_name -> tender.v1.Range
-	16, // 1: tender.v1.Command.env:type_name -> tender.v1.Command.EnvEntry
-	7,  // 2: tender.v1.Command.uris:type_name -> tender.v1.URI
-	8,  // 3: tender.v1.Executor.command:type_name -> tender.v1.Command
-	6,  // 4: tender.v1.Executor.resources:type_name -> tender.v1.Resource
-	23, // 5: tender.v1.Executor.shutdown_grace:type_name -> google.protobuf.Duration
-	17, // 6: tender.v1.Executor.labels:type_name -> tender.v1.Executor.LabelsEntry
-	6,  // 7: tender.v1.Task.resources:type_name -> tender.v1.Resource
-	9,  // 8: tender.v1.Task.executor:type_name -> tender.v1.Executor
-	8,  // 9: tender.v1.Task.command:type_name -> tender.v1.Command
-	23, // 10: tender.v1.Task.kill_grace:type_name -> google.protobuf.Duration
-	18, // 11: tender.v1.Task.labels:type_name -> tender.v1.Task.LabelsEntry
-	19, // 12: tender.v1.Task.ports:type_name -> tender.v1.Task.PortsEntry
-	0,  // 13: tender.v1.Status.state:type_name -> tender.v1.TaskState
-	2,  // 14: tender.v1.Status.reason:type_name -> tender.v1.Reason
-	1,  // 15: tender.v1.Status.source:type_name -> tender.v1.Source
-	24, // 16: tender.v1.Status.at:type_name -> google.protobuf.Timestamp
-	6,  // 17: tender.v1.Agent.resources:type_name -> tender.v1.Resource
-	20, // 18: tender.v1.Agent.attributes:type_name -> tender.v1.Agent.AttributesEntry
-	23, // 19: tender.v1.Framework.failover_timeout:type_name -> google.protobuf.Duration
-	6,  // 20: tender.v1.Framework.min_offer:type_name -> tender.v1.Resource
-	6,  // 21: tender.v1.Framework.max_offer:type_name -> tender.v1.Resource
-	21, // 22: tender.v1.Framework.labels:type_name -> tender.v1.Framework.LabelsEntry
-	22, // 23: tender.v1.Framework.endpoints:type_name -> tender.v1.Framework.EndpointsEntry
-	24, // 24: tender.v1.Usage.at:type_name -> google.protobuf.Timestamp
-	23, // 25: tender.v1.Usage.cpu_time:type_name -> google.protobuf.Duration
-	3,  // 26: tender.v1.Error.kind:type_name -> tender.v1.ErrorKind
-	27, // [27:27] is the sub-list for method output_type
-	27, // [27:27] is the sub-list for method input_type
-	27, // [27:27] is the sub-list for extension type_name
-	27, // [27:27] is the sub-list for extension extendee
-	0,  // [0:27] is the sub-list for field type_name
+	6,  // 0: tender.v1.Resource.ranges:type_name -> tender.v1.Range
+	18, // 1: tender.v1.Command.env:type_name -> tender.v1.Command.EnvEntry
+	8,  // 2: tender.v1.Command.uris:type_name -> tender.v1.URI
+	9,  // 3: tender.v1.Executor.command:type_name -> tender.v1.Command
+	7,  // 4: tender.v1.Executor.resources:type_name -> tender.v1.Resource
+	25, // 5: tender.v1.Executor.shutdown_grace:type_name -> google.protobuf.Duration
+	19, // 6: tender.v1.Executor.labels:type_name -> tender.v1.Executor.LabelsEntry
+	7,  // 7: tender.v1.Task.resources:type_name -> tender.v1.Resource
+	10, // 8: tender.v1.Task.executor:type_name -> tender.v1.Executor
+	9,  // 9: tender.v1.Task.command:type_name -> tender.v1.Command
+	25, // 10: tender.v1.Task.kill_grace:type_name -> google.protobuf.Duration
+	20, // 11: tender.v1.Task.labels:type_name -> tender.v1.Task.LabelsEntry
+	21, // 12: tender.v1.Task.ports:type_name -> tender.v1.Task.PortsEntry
+	12, // 13: tender.v1.Task.placement:type_name -> tender.v1.Placement
+	3,  // 14: tender.v1.Placement.level:type_name -> tender.v1.PlacementLevel
+	25, // 15: tender.v1.Placement.waited:type_name -> google.protobuf.Duration
+	0,  // 16: tender.v1.Status.state:type_name -> tender.v1.TaskState
+	2,  // 17: tender.v1.Status.reason:type_name -> tender.v1.Reason
+	1,  // 18: tender.v1.Status.source:type_name -> tender.v1.Source
+	26, // 19: tender.v1.Status.at:type_name -> google.protobuf.Timestamp
+	7,  // 20: tender.v1.Agent.resources:type_name -> tender.v1.Resource
+	22, // 21: tender.v1.Agent.attributes:type_name -> tender.v1.Agent.AttributesEntry
+	25, // 22: tender.v1.Framework.failover_timeout:type_name -> google.protobuf.Duration
+	7,  // 23: tender.v1.Framework.min_offer:type_name -> tender.v1.Resource
+	7,  // 24: tender.v1.Framework.max_offer:type_name -> tender.v1.Resource
+	23, // 25: tender.v1.Framework.labels:type_name -> tender.v1.Framework.LabelsEntry
+	24, // 26: tender.v1.Framework.endpoints:type_name -> tender.v1.Framework.EndpointsEntry
+	26, // 27: tender.v1.Usage.at:type_name -> google.protobuf.Timestamp
+	25, // 28: tender.v1.Usage.cpu_time:type_name -> google.protobuf.Duration
+	4,  // 29: tender.v1.Error.kind:type_name -> tender.v1.ErrorKind
+	30, // [30:30] is the sub-list for method output_type
+	30, // [30:30] is the sub-list for method input_type
+	30, // [30:30] is the sub-list for extension type_name
+	30, // [30:30] is the sub-list for extension extendee
+	0,  // [0:30] is the sub-list for field type_name
 }
 
 func init() { file_api_v1_common_proto_init() }
@@ -1762,14 +1893,14 @@ func file_api_v1_common_proto_init() {
 	if File_api_v1_common_proto != nil {
 		return
 	}
-	file_api_v1_common_proto_msgTypes[7].OneofWrappers = []any{}
+	file_api_v1_common_proto_msgTypes[8].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_api_v1_common_proto_rawDesc), len(file_api_v1_common_proto_rawDesc)),
-			NumEnums:      4,
-			NumMessages:   19,
+			NumEnums:      5,
+			NumMessages:   20,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -205,6 +205,18 @@ func (j *job) rest(level Level) {
 	j.level, j.since, j.first, j.skips = level, time.Time{}, time.Time{}, 0
 }
 
+// placement is what the masters are told of a launch.
+func (j *job) placement(p *pending, level Level, now time.Time) api.Placement {
+	if len(p.nodes)+len(p.places) == 0 {
+		return api.Placement{}
+	}
+	placement := api.Placement{Level: api.PlacedNode + api.PlacementLevel(level)}
+	if !j.first.IsZero() {
+		placement.Waited = now.Sub(j.first)
+	}
+	return placement
+}
+
 // launched counts a launch and ends the wait for it.
 func (j *job) launched(p *pending, level Level, now time.Time) {
 	j.running++

@@ -255,6 +255,7 @@ func (d *Delay) fill(bin *pack.Bin, now time.Time) bool {
 		if p == nil {
 			continue
 		}
+		p.task.Placement = j.placement(p, level, now)
 		bin.Put(p.task)
 		if d.config.Put != nil {
 			d.config.Put(bin, bin.Tasks[len(bin.Tasks)-1])

@@ -94,6 +94,27 @@ func TestLevelsBySkips(t *testing.T) {
 	want(t, launched(d, offer(12, 1)), "[t0] 0s")
 }
 
+// TestPlacement: the masters are told of each launch how near it is and what it waited.
+func TestPlacement(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := locality.New(locality.Config{Node: locality.Wait{Time: 5 * time.Second}})
+		for _, id := range []string{"t0", "t1"} {
+			d.Add("j", task(id), at(1))
+		}
+		d.Add("home", task("t2"), locality.Prefer{})
+		d.Offers([]api.Offer{offer(11, 1)}) // t2 is at home there
+		<-time.After(time.Second)
+		d.Offers([]api.Offer{offer(11, 1)})
+		<-time.After(5 * time.Second)
+		for i, want := range []api.Placement{{Level: api.PlacedAny, Waited: 6 * time.Second}, {Level: api.PlacedNode}} {
+			answer := d.Offers([]api.Offer{offer([]int{2, 1}[i], 1)})[0]
+			if got := answer.Operations[0].Tasks[0].Placement; got != want {
+				t.Errorf("launch %d is told as %+v, want %+v", i, got, want)
+			}
+		}
+	})
+}
+
 func TestWithoutWaiting(t *testing.T) {
 	d := locality.New(locality.Config{})
 	d.Add("j", task("t0"), at(1))

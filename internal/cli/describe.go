@@ -116,6 +116,7 @@ func (a *App) describeFramework(ctx context.Context, c *client.Client, v *apiv1.
 		{"Tasks", strconv.Itoa(int(v.GetTasks()))},
 		{"Offers", strconv.Itoa(int(v.GetOffers()))},
 		{"Demand", strings.Join(demand, "\n")},
+		{"Locality", localityOf(v.GetLocality())},
 		{"Constraint", v.GetConstraint()},
 		{"Failover time", spanOf(v.GetFailoverTimeout().AsDuration())},
 		{"Labels", show.Pairs(v.GetLabels())},
@@ -127,6 +128,18 @@ func (a *App) describeFramework(ctx context.Context, c *client.Client, v *apiv1.
 		return err
 	}
 	return a.tasksBelow(ctx, c, query{framework: v.GetId()})
+}
+
+// localityOf tells what waiting for preferred agents has brought and cost; "" when no
+// task said.
+func localityOf(l *apiv1.LocalityView) string {
+	tasks := l.GetNode() + l.GetNear() + l.GetAny()
+	if tasks == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%.1f %% of %d tasks on a preferred agent, %d near one, %d elsewhere; waited %v on average, %v at most",
+		100*float64(l.GetNode())/float64(tasks), tasks, l.GetNear(), l.GetAny(),
+		(l.GetWaited().AsDuration() / time.Duration(tasks)).Round(time.Millisecond), l.GetLongest().AsDuration().Round(time.Millisecond))
 }
 
 // tasksBelow adds the table of the living tasks that belong to what was described.

@@ -178,6 +178,9 @@ func (g gen) task() api.Task {
 			Label: api.Label{Name: "ports"}, Ranges: api.NewRanges(api.Range{Begin: 80, End: 90})}))
 		task.Ports = map[string]uint16{"http": uint16(80 + g.n(10))}
 	}
+	if g.bool() {
+		task.Placement = api.Placement{Level: api.PlacementLevel(1 + g.n(2)), Waited: g.duration()}
+	}
 	return task
 }
 

@@ -17,7 +17,23 @@ func TaskToProto(task api.Task) *apiv1.Task {
 		KillGrace: durationToProto(task.KillGrace),
 		Labels:    cleanMap(task.Labels),
 		Ports:     portsToProto(task.Ports),
+		Placement: placementToProto(task.Placement),
 	}
+}
+
+func placementToProto(placement api.Placement) *apiv1.Placement {
+	if placement.Level == api.PlacedUnspecified {
+		return nil
+	}
+	return &apiv1.Placement{Level: apiv1.PlacementLevel(placement.Level), Waited: durationToProto(placement.Waited)}
+}
+
+// placementFromProto takes an unknown level for none.
+func placementFromProto(c *checker, m *apiv1.Placement) api.Placement {
+	if level := m.GetLevel(); level > 0 && level <= apiv1.PlacementLevel(api.PlacedAny) {
+		return api.Placement{Level: api.PlacementLevel(level), Waited: c.duration("", m.GetWaited())}
+	}
+	return api.Placement{}
 }
 
 // TaskFromProto reads a task as it is, without judging it: api.Task.Check does. A
@@ -34,6 +50,7 @@ func TaskFromProto(m *apiv1.Task) api.Task {
 		KillGrace: c.duration("", m.GetKillGrace()),
 		Labels:    m.GetLabels(),
 		Ports:     portsFromProto(m.GetPorts()),
+		Placement: placementFromProto(c, m.GetPlacement()),
 	}
 }
 

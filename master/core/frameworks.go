@@ -40,6 +40,7 @@ type framework struct {
 	demand     map[api.Role][]api.Shape
 	demandFrom api.Nonce // the instance that stated it
 	books      map[api.Role]*books
+	placed     Placements
 	duplicates int // tasks that are not in tasks, for another has their ID (R9)
 }
 

@@ -13,6 +13,8 @@ func (c *Core) launch(x *acceptance, wish api.Task) {
 		c.refuseTask(x, wish, fault)
 		return
 	}
+	fw.placed.count(wish.Placement)
+	wish.Placement = api.Placement{}
 	x.left = plan.left
 	c.launched++
 	t := &task{

@@ -61,6 +61,7 @@ type FrameworkView struct {
 	Session       uint64
 	Demand        []api.Demand
 	Admitted      time.Time
+	Placed        Placements
 }
 
 // TaskView is a task as people see it.

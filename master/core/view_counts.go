@@ -17,6 +17,8 @@ type Counts struct {
 	Pending    int // proposals under way
 	// Revocable is what all agents' tasks leave unused, and RevocableUsed what tasks hold of it.
 	Revocable, RevocableUsed api.Resources
+	// Placed are the sums of those frameworks that say how their tasks came to agents.
+	Placed map[api.FrameworkID]Placements
 }
 
 // Counts walks everything once.
@@ -24,6 +26,7 @@ func (c *Core) Counts() Counts {
 	counts := Counts{
 		Agents:     make(map[api.AgentState]int),
 		Tasks:      make(map[api.TaskState]int),
+		Placed:     make(map[api.FrameworkID]Placements),
 		Offers:     len(c.offers),
 		Schedulers: len(c.sessions),
 		Links:      len(c.links),
@@ -38,6 +41,9 @@ func (c *Core) Counts() Counts {
 		}
 	}
 	for _, fw := range c.frameworks { // order: irrelevant because they are counted
+		if !fw.removed && fw.placed.Tasks() > 0 {
+			counts.Placed[fw.id] = fw.placed
+		}
 		switch {
 		case fw.removed:
 		case fw.session != nil:

@@ -89,6 +89,7 @@ func showFramework(row frameworkRow) FrameworkView {
 	view.Suppressed = sortedKeys(fw.suppressed)
 	view.Allocated, view.Offered = fw.sums()
 	view.Offers = len(fw.offers)
+	view.Placed = fw.placed
 	for _, t := range fw.tasks { // order: irrelevant because it counts
 		if t.held {
 			view.Tasks++
