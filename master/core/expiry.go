@@ -7,9 +7,9 @@ import (
 )
 
 // What the registry remembers of proposers and removed frameworks is forgotten after a
-// week without a sign of them. It is looked at every hour, and rarely worth a command.
+// fortnight without a sign of them. It is looked at every hour, and rarely worth a command.
 const (
-	expiryAfter = 7 * 24 * time.Hour
+	expiryAfter = 14 * 24 * time.Hour
 	expiryPause = time.Hour
 )
 
