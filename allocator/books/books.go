@@ -43,6 +43,7 @@ type Books struct {
 	gates     map[gateKey]*gate
 	looks     map[string]*look
 	lookHoles []int32
+	judged    int // verdicts that were found by evaluating a constraint
 
 	moulds    map[string]*mould
 	preferred map[api.AgentID]int // by how many shapes

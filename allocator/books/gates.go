@@ -88,6 +88,7 @@ func (b *Books) passes(g *gate, a *agent) bool {
 	v := &g.verdicts[number]
 	if *v == unjudged {
 		*v = refused
+		b.judged++
 		if holds, _ := b.judge(g, a); holds {
 			*v = passes
 		}

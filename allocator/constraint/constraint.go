@@ -58,7 +58,7 @@ func Compile(expr string) (*Program, error) {
 	env := environment()
 	checked, issues := env.Compile(expr)
 	if issues.Err() != nil {
-		return nil, explained(expr, issues.Err())
+		return nil, explained(expr, firstOf(issues))
 	}
 	if kind := checked.OutputType(); !kind.IsExactType(cel.BoolType) {
 		return nil, fmt.Errorf("constraint %q is a %s; it must be true or false, such as attributes[\"rack\"] == \"r1\"", expr, kind)
@@ -95,7 +95,20 @@ func (p *Program) Holds(agent Agent) (bool, error) {
 	return ok && holds, nil
 }
 
-// explained adds to the compiler's own words what would be right.
+// firstOf is the compiler's first complaint in one line: it draws the place under the
+// expression otherwise.
+func firstOf(issues *cel.Issues) error {
+	first := issues.Errors()[0]
+	if where := first.Location; where.Line() > 0 && where.Column() >= 0 {
+		return fmt.Errorf("at %d:%d: %s", where.Line(), where.Column()+1, first.Message)
+	}
+	return errors.New(first.Message)
+}
+
+// shownMax is how much of an expression an error repeats.
+const shownMax = 200
+
+// explained adds to the compiler's own words, in one line, what would be right.
 func explained(expr string, err error) error {
 	hint := "variables are " + strings.Join(variableNames, ", ")
 	switch text := err.Error(); {
@@ -104,9 +117,10 @@ func explained(expr string, err error) error {
 	case strings.Contains(text, "token recognition error"), strings.Contains(text, "Syntax error"):
 		hint = `write, for example, attributes["rack"] == "r1" && !("spot" in attributes)`
 	}
-	// What follows the first line draws the place.
-	first, _, _ := strings.Cut(err.Error(), "\n")
-	return fmt.Errorf("constraint %q: at %s; %s", expr, strings.TrimPrefix(first, "ERROR: <input>:"), hint)
+	if len(expr) > shownMax {
+		expr = expr[:shownMax] + "…"
+	}
+	return fmt.Errorf("constraint %q: %s; %s", expr, strings.Join(strings.Fields(err.Error()), " "), hint)
 }
 
 // variablesIn names the variables that a checked expression refers to.

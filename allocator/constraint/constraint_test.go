@@ -54,6 +54,43 @@ func TestHolds(t *testing.T) {
 	}
 }
 
+// Each kind of constraint that Mesos has, in the words of docs/from-mesos.md, on an agent
+// in rack r1, one in rack x and one without a rack.
+func TestKindsOfMesos(t *testing.T) {
+	agents := []constraint.Agent{
+		{Attributes: map[string]string{"rack": "r1", "kernel": "5.10"}, Hostname: "web-1", Region: "eu-west", Zone: "a", Role: "web"},
+		{Attributes: map[string]string{"rack": "x", "kernel": "5.4"}, Hostname: "web-11", Region: "us", Zone: "b", Role: "web"},
+		{Hostname: "db-1", Region: "us", Zone: "", Role: "db"},
+	}
+	for expr, want := range map[string][3]bool{
+		`"rack" in attributes`:                                               {true, true, false},
+		`!("rack" in attributes)`:                                            {false, false, true},
+		`attributes[?"rack"].orValue("") == "r1"`:                            {true, false, false},
+		`attributes[?"rack"].orValue("") != "r1"`:                            {false, true, true},
+		`attributes[?"rack"].orValue("").matches("^(r[0-9]+)$")`:             {true, false, false},
+		`!attributes[?"rack"].orValue("").matches("^(r[0-9]+)$")`:            {false, true, true},
+		`hostname == "web-1"`:                                                {true, false, false},
+		`hostname.matches("^(web-.*)$")`:                                     {true, true, false},
+		`!region.matches("^(eu.*)$")`:                                        {false, true, true},
+		`zone != "a"`:                                                        {false, true, true},
+		`zone != ""`:                                                         {true, true, false}, // Exists ZONE
+		`("rack" in attributes && zone == "b") || (!("rack" in attributes))`: {false, true, true},
+		`role == "web" ? "rack" in attributes : hostname.startsWith("db")`:   {true, true, true},
+		`"kernel" in attributes && number(attributes["kernel"]) >= 5.2`:      {false, true, false}, // 5.10 as a number is 5.1
+	} {
+		program, err := constraint.Compile(expr)
+		if err != nil {
+			t.Errorf("%s: %v", expr, err)
+			continue
+		}
+		for i, agent := range agents {
+			if got, err := program.Holds(agent); err != nil || got != want[i] {
+				t.Errorf("%s of agent %d: got %v (%v), want %v", expr, i, got, err, want[i])
+			}
+		}
+	}
+}
+
 func TestCompileRefuses(t *testing.T) {
 	for expr, want := range map[string]string{
 		``:                                       "is empty",
@@ -61,6 +98,7 @@ func TestCompileRefuses(t *testing.T) {
 		`attributes["cpus"] > 4`:                 "number(attributes",
 		`rack == "r1"`:                           "variables are attributes, hostname, region, zone, id, role",
 		`attributes["rack"] = "r1"`:              "write, for example",
+		"region == \"eu\" &&\nrack == \"r1\"":    "at 2:1: undeclared reference to 'rack'",
 		`(((`:                                    "write, for example",
 		strings.Repeat("true && ", 900) + "true": "at most 4096",
 		strings.Repeat("(", 500) + "true" + strings.Repeat(")", 500): "recursion",
@@ -69,6 +107,10 @@ func TestCompileRefuses(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%.40q: got %v, want %q in it", expr, err, want)
 		}
+		if err != nil && (strings.ContainsAny(err.Error(), "\n\t") || len(err.Error()) > 600) {
+			t.Errorf("%.40q: an error is one line for people: %q", expr, err)
+		}
+		t.Log(err)
 	}
 }
 
