@@ -130,6 +130,10 @@ type Allocation struct {
 	Offers []Claim
 	// Inverse asks for resources back; the core kills the tasks when the grace ends.
 	Inverse []Inverse
+	// Spared are tasks that were asked back and are needed no more: the demand was met
+	// by something else that came free, or is gone. Their inverse offers end, before those of
+	// Inverse begin.
+	Spared []Claim
 }
 
 // Inverse is a proposal to ask resources back for a demand of higher priority (R27).

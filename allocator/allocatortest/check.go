@@ -155,6 +155,26 @@ func size(item api.Resource) int64 {
 	return 1000 * int64(item.Ranges.Len()+uint64(len(item.Set)))
 }
 
+// spare takes victims out of the inverse offers that they were in.
+func (c *Cluster) spare(spared []allocator.Claim) {
+	c.Helper()
+	for _, claim := range spared {
+		before := len(c.Spared)
+		for i := range c.Inverse {
+			c.Inverse[i].Victims = slices.DeleteFunc(c.Inverse[i].Victims, func(v allocator.Claim) bool {
+				is := v.Task == claim.Task && v.Framework == claim.Framework
+				if is {
+					c.Spared = append(c.Spared, v)
+				}
+				return is
+			})
+		}
+		if len(c.Spared) == before {
+			c.Fatalf("spared %s of %s, which was not asked back", claim.Task, claim.Framework)
+		}
+	}
+}
+
 // checkInverse: victims run there, once each, and nobody's demand is its own victim.
 func (c *Cluster) checkInverse(inverse allocator.Inverse) {
 	c.Helper()

@@ -32,6 +32,7 @@ type Cluster struct {
 	Offers     []allocator.Claim // open, in the order in which they were made
 	Tasks      []allocator.Claim // running
 	Inverse    []allocator.Inverse
+	Spared     []allocator.Claim // asked back, then not any more
 
 	suppressed map[string]bool
 	filters    []filter
@@ -223,6 +224,7 @@ func (c *Cluster) Allocate() []allocator.Claim {
 		c.check(offer)
 		c.Offers = append(c.Offers, offer)
 	}
+	c.spare(allocation.Spared)
 	for _, inverse := range allocation.Inverse {
 		c.checkInverse(inverse)
 	}

@@ -23,7 +23,7 @@ func (b *Books) Allocate(now time.Time) allocator.Allocation {
 		b.serveFew()
 	}
 	allocation := allocator.Allocation{Inverse: b.preempt()}
-	allocation.Offers = b.claims()
+	allocation.Offers, allocation.Spared = b.claims(), b.keeps.claims()
 	return allocation
 }
 

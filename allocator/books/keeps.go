@@ -3,6 +3,7 @@ package books
 import (
 	"slices"
 
+	"github.com/tenderhq/tender/allocator"
 	"github.com/tenderhq/tender/api"
 )
 
@@ -12,6 +13,8 @@ type keeps struct {
 	stale bool // something has changed by which preemption may help, or be of no use any more
 	wake  instant
 	wakes bool
+	// spared: victims that nobody waits for any more.
+	spared []*task
 }
 
 // keep holds back one task's resources on an agent, while victims end and until they
@@ -48,7 +51,7 @@ func (k *keeps) due(b *Books) bool {
 	if k.stale {
 		for _, one := range slices.Clone(k.list) {
 			if !one.useful() {
-				k.end(one)
+				k.giveUp(b, one)
 				b.dirty.agent(b, one.agent)
 			}
 		}
@@ -73,6 +76,37 @@ func (k *keeps) end(one *keep) {
 	for r := one.of.role; r != nil; r = r.parent {
 		r.asked.sub(one.shape.ask)
 	}
+}
+
+// giveUp ends what is kept in vain, or was met by something else: victims that have not
+// ended are asked back no longer.
+func (k *keeps) giveUp(b *Books, one *keep) {
+	k.end(one)
+	b.spare(one)
+}
+
+func (b *Books) spare(one *keep) {
+	for _, t := range one.victims {
+		if !t.gone && t.asked {
+			b.leaving(t, -1)
+			b.keeps.spared = append(b.keeps.spared, t)
+			b.keeps.stale = true
+		}
+	}
+}
+
+// claims hands the spared out, but for those that have ended. One that is asked back
+// again at once is spared first.
+func (k *keeps) claims() []allocator.Claim {
+	var claims []allocator.Claim
+	for _, t := range k.spared {
+		if !t.gone {
+			claims = append(claims, t.claim)
+		}
+	}
+	clear(k.spared)
+	k.spared = k.spared[:0]
+	return claims
 }
 
 // drop ends what is kept on an agent that goes away.
@@ -111,7 +145,7 @@ func (b *Books) serveKeeps(a *agent, o *order) {
 	}()
 	for _, k := range slices.Clone(a.keeps) {
 		if !k.useful() || !b.mayRun(k.of, k.shape, a) {
-			b.keeps.end(k)
+			b.keeps.giveUp(b, k)
 			continue
 		}
 		if b.hold && k.of.role.limited {
@@ -130,10 +164,12 @@ func (b *Books) serveKeep(k *keep, o *order) {
 	part, _, fits := offer.Carve(k.shape.spec.Resources)
 	switch {
 	case fits && b.filtered(k.agent, k.of, part) != nil:
+		b.spare(k)
 	case why == granted && fits:
 		k.of.preempts.offered = true
 		b.turn.plan = planned{k.of.number, k.shape, 1}
 		b.propose(k.agent, k.of, part, o)
+		b.spare(k)
 	case slices.ContainsFunc(k.victims, func(t *task) bool { return !t.gone }):
 		b.keeps.begin(k)
 	}

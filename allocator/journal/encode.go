@@ -68,7 +68,7 @@ func (e *Encoder) Proposed(to []byte, allocation allocator.Allocation) []byte {
 }
 
 func answers(codec remote.Codec, allocation allocator.Allocation) *apiv1.AllocatorAnswers {
-	m := &apiv1.AllocatorAnswers{Offers: codec.ClaimsToProto(allocation.Offers)}
+	m := &apiv1.AllocatorAnswers{Offers: codec.ClaimsToProto(allocation.Offers), Spared: codec.ClaimsToProto(allocation.Spared)}
 	for _, inverse := range allocation.Inverse {
 		m.Inverse = append(m.Inverse, codec.InverseToProto(inverse))
 	}

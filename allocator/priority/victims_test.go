@@ -152,3 +152,62 @@ func TestVictimsAreTheCheapest(t *testing.T) {
 type quiet struct{ *rapid.T }
 
 func (quiet) Logf(string, ...any) {}
+
+// Who is asked back may choose: when it gives up something else of that agent that is
+// enough, the task that was named is spared. So it is when the demand is gone.
+func TestSparesWhoIsNeededNoMore(t *testing.T) {
+	for _, withdrawn := range []bool{false, true} {
+		c := cluster(t)
+		c.Framework("l", "low")
+		c.Agent("a", "cpus:2;mem:1024")
+		c.Allocate()
+		tasks := c.Accept(c.Offer("l", "a"), 0, c.R("cpus:1;mem:512"), c.R("cpus:1;mem:512"))
+		c.Suppress("l")
+		c.Framework("h", "high")
+		c.Demand("h", "high", c.Shape("cpus:1;mem:512", 1))
+		c.Expect()
+		if len(c.Inverse) != 1 || len(c.Inverse[0].Victims) != 1 {
+			t.Fatalf("one is asked back: %v", c.Inverse)
+		}
+		named := c.Inverse[0].Victims[0].Task
+		if withdrawn {
+			c.Demand("h", "high")
+			c.Expect()
+		} else {
+			for _, other := range tasks {
+				if other.Task != named {
+					c.Finish(other)
+				}
+			}
+			c.Expect("h a cpus:1;mem:512")
+		}
+		if len(c.Spared) != 1 || c.Spared[0].Task != named {
+			t.Fatalf("withdrawn %v: %s is needed no more; spared are %v", withdrawn, named, c.Spared)
+		}
+		c.Expect()
+		if len(c.Inverse) != 1 {
+			t.Fatalf("asked back again: %v", c.Inverse)
+		}
+	}
+}
+
+// While the victims of one demand end, one after the other, what they leave is kept for
+// it, and not offered to others.
+func TestKeepsWhileVictimsEnd(t *testing.T) {
+	c := cluster(t)
+	c.Framework("l", "low")
+	c.Agent("a", "cpus:2;mem:1024")
+	c.Allocate()
+	tasks := c.Accept(c.Offer("l", "a"), 0, c.R("cpus:1;mem:512"), c.R("cpus:1;mem:512"))
+	c.Framework("h", "high")
+	c.Demand("h", "high", c.Shape("cpus:2;mem:1024", 1))
+	c.Expect()
+	c.Finish(tasks[0])
+	c.Expect()
+	c.Because("l", "a", "what is free of a is kept for h, for which tasks were preempted")
+	c.Finish(tasks[1])
+	c.Expect("h a cpus:2;mem:1024")
+	if len(c.Spared) > 0 {
+		t.Fatalf("spared %v", c.Spared)
+	}
+}

@@ -165,7 +165,11 @@ func (c Codec) AllocationFromProto(m *apiv1.AllocatorAnswers) (allocator.Allocat
 	if err != nil {
 		return allocator.Allocation{}, err
 	}
-	allocation := allocator.Allocation{Offers: offers}
+	spared, err := c.claimsFromProto(m.GetSpared())
+	if err != nil {
+		return allocator.Allocation{}, err
+	}
+	allocation := allocator.Allocation{Offers: offers, Spared: spared}
 	for _, one := range m.GetInverse() {
 		victims, err := c.claimsFromProto(one.GetVictims())
 		if err != nil {

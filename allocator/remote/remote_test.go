@@ -101,6 +101,7 @@ func (p *prompt) Allocate(now time.Time) allocator.Allocation {
 		more := p.Allocator.Allocate(now)
 		all.Offers = append(all.Offers, more.Offers...)
 		all.Inverse = append(all.Inverse, more.Inverse...)
+		all.Spared = append(all.Spared, more.Spared...)
 	}
 	return all
 }

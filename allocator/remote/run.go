@@ -231,6 +231,7 @@ func (a *Allocator) answer(s *session, m *apiv1.AllocatorAnswers, parts allocato
 	}
 	parts.Offers = append(parts.Offers, part.Offers...)
 	parts.Inverse = append(parts.Inverse, part.Inverse...)
+	parts.Spared = append(parts.Spared, part.Spared...)
 	if m.GetMore() {
 		return parts, nil
 	}

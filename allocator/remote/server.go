@@ -120,6 +120,13 @@ func (s *served) run(at time.Time) error {
 			return err
 		}
 	}
+	for _, claim := range allocation.Spared {
+		m := s.codec.ClaimToProto(claim)
+		answer.Spared = append(answer.Spared, m)
+		if err := send(proto.Size(m)); err != nil {
+			return err
+		}
+	}
 	answer.Wake = s.codec.nanos(s.policy.Wake())
 	return s.stream.Send(answer)
 }

@@ -1271,7 +1271,9 @@ type AllocatorAnswers struct {
 	Wake    int64             `protobuf:"varint,4,opt,name=wake,proto3" json:"wake,omitempty"`
 	Replies []*AllocatorReply `protobuf:"bytes,5,rep,name=replies,proto3" json:"replies,omitempty"`
 	// More of the same answer follows; none of it counts before the rest is there.
-	More          bool `protobuf:"varint,6,opt,name=more,proto3" json:"more,omitempty"`
+	More bool `protobuf:"varint,6,opt,name=more,proto3" json:"more,omitempty"`
+	// Tasks that were asked back and are needed no more.
+	Spared        []*AllocatorClaim `protobuf:"bytes,7,rep,name=spared,proto3" json:"spared,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1346,6 +1348,13 @@ func (x *AllocatorAnswers) GetMore() bool {
 		return x.More
 	}
 	return false
+}
+
+func (x *AllocatorAnswers) GetSpared() []*AllocatorClaim {
+	if x != nil {
+		return x.Spared
+	}
+	return nil
 }
 
 // AllocatorInverse asks tasks back for a demand of higher priority (R27).
@@ -1582,14 +1591,15 @@ const file_api_v1_allocator_proto_rawDesc = "" +
 	"\bquestion\"P\n" +
 	"\x10AllocatorExplain\x12!\n" +
 	"\fframework_id\x18\x01 \x01(\tR\vframeworkId\x12\x19\n" +
-	"\bagent_id\x18\x02 \x01(\tR\aagentId\"\xeb\x01\n" +
+	"\bagent_id\x18\x02 \x01(\tR\aagentId\"\x9e\x02\n" +
 	"\x10AllocatorAnswers\x12\x10\n" +
 	"\x03saw\x18\x01 \x01(\x04R\x03saw\x121\n" +
 	"\x06offers\x18\x02 \x03(\v2\x19.tender.v1.AllocatorClaimR\x06offers\x125\n" +
 	"\ainverse\x18\x03 \x03(\v2\x1b.tender.v1.AllocatorInverseR\ainverse\x12\x12\n" +
 	"\x04wake\x18\x04 \x01(\x03R\x04wake\x123\n" +
 	"\areplies\x18\x05 \x03(\v2\x19.tender.v1.AllocatorReplyR\areplies\x12\x12\n" +
-	"\x04more\x18\x06 \x01(\bR\x04more\"\x99\x01\n" +
+	"\x04more\x18\x06 \x01(\bR\x04more\x121\n" +
+	"\x06spared\x18\a \x03(\v2\x19.tender.v1.AllocatorClaimR\x06spared\"\x99\x01\n" +
 	"\x10AllocatorInverse\x123\n" +
 	"\avictims\x18\x01 \x03(\v2\x19.tender.v1.AllocatorClaimR\avictims\x12!\n" +
 	"\fframework_id\x18\x02 \x01(\tR\vframeworkId\x12\x12\n" +
@@ -1678,16 +1688,17 @@ var file_api_v1_allocator_proto_depIdxs = []int32{
 	8,  // 27: tender.v1.AllocatorAnswers.offers:type_name -> tender.v1.AllocatorClaim
 	15, // 28: tender.v1.AllocatorAnswers.inverse:type_name -> tender.v1.AllocatorInverse
 	16, // 29: tender.v1.AllocatorAnswers.replies:type_name -> tender.v1.AllocatorReply
-	8,  // 30: tender.v1.AllocatorInverse.victims:type_name -> tender.v1.AllocatorClaim
-	18, // 31: tender.v1.AllocatorReply.framework_shares:type_name -> tender.v1.AllocatorReply.FrameworkSharesEntry
-	19, // 32: tender.v1.AllocatorReply.role_shares:type_name -> tender.v1.AllocatorReply.RoleSharesEntry
-	0,  // 33: tender.v1.AllocatorService.Session:input_type -> tender.v1.AllocatorInputs
-	14, // 34: tender.v1.AllocatorService.Session:output_type -> tender.v1.AllocatorAnswers
-	34, // [34:35] is the sub-list for method output_type
-	33, // [33:34] is the sub-list for method input_type
-	33, // [33:33] is the sub-list for extension type_name
-	33, // [33:33] is the sub-list for extension extendee
-	0,  // [0:33] is the sub-list for field type_name
+	8,  // 30: tender.v1.AllocatorAnswers.spared:type_name -> tender.v1.AllocatorClaim
+	8,  // 31: tender.v1.AllocatorInverse.victims:type_name -> tender.v1.AllocatorClaim
+	18, // 32: tender.v1.AllocatorReply.framework_shares:type_name -> tender.v1.AllocatorReply.FrameworkSharesEntry
+	19, // 33: tender.v1.AllocatorReply.role_shares:type_name -> tender.v1.AllocatorReply.RoleSharesEntry
+	0,  // 34: tender.v1.AllocatorService.Session:input_type -> tender.v1.AllocatorInputs
+	14, // 35: tender.v1.AllocatorService.Session:output_type -> tender.v1.AllocatorAnswers
+	35, // [35:36] is the sub-list for method output_type
+	34, // [34:35] is the sub-list for method input_type
+	34, // [34:34] is the sub-list for extension type_name
+	34, // [34:34] is the sub-list for extension extendee
+	0,  // [0:34] is the sub-list for field type_name
 }
 
 func init() { file_api_v1_allocator_proto_init() }

@@ -181,6 +181,7 @@ func (c *Core) Allocate(now time.Time) []Effect {
 	allocation := c.policy.Allocate(now)
 	c.makeOffers(allocation.Offers)
 	c.served(allocation.Offers)
+	c.spared(allocation.Spared)
 	c.askBack(allocation.Inverse)
 	return c.out
 }

@@ -1,6 +1,8 @@
 package core
 
 import (
+	"slices"
+
 	"time"
 
 	"github.com/tenderhq/tender/allocator"
@@ -133,6 +135,30 @@ func (c *Core) withdrawInverses(a *agent, why string) {
 			}
 		}
 	}
+}
+
+// spared ends the inverse offers of tasks that are needed no more. Where the rest of one
+// is still asked for, it stays, and asks for less.
+func (c *Core) spared(claims []allocator.Claim) {
+	for _, claim := range claims {
+		ref := api.TaskRef{Framework: claim.Framework, Task: claim.Task}
+		for _, id := range sortedKeys(c.inverses) {
+			x := c.inverses[id]
+			before := len(x.tasks)
+			x.tasks = slices.DeleteFunc(x.tasks, func(t *task) bool { return t.ref == ref })
+			if len(x.tasks) == before || c.stillAsked(x) {
+				continue
+			}
+			c.closeInverse(x)
+			c.info("inverse offer withdrawn", field("offer", id), field("framework", x.framework.id), field("agent", x.agent.id))
+			c.tell(x.framework, protocol.RescindInverse{Offers: []api.OfferID{id}, Why: "it is needed no more"})
+		}
+	}
+}
+
+// stillAsked reports whether some task of the inverse offer has not ended.
+func (c *Core) stillAsked(x *inverse) bool {
+	return slices.ContainsFunc(x.tasks, func(t *task) bool { return t.held && !t.status.State.Terminal() })
 }
 
 // spare tells the policy that a task is not asked back any more: for its books it is a
