@@ -1,0 +1,60 @@
+package pack_test
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/framework/pack"
+)
+
+func show(answers []api.Answer) { fmt.Println(strings.Join(placed(answers), "; ")) }
+
+// First fit is what the zero Options do.
+func ExamplePack_firstFit() {
+	offers := []api.Offer{offer("a1", 4, 1024, "r1"), offer("a2", 1, 1024, "r2")}
+	answers, _ := pack.Pack(offers, []api.Task{task("t1", 1, 64), task("t2", 1, 64)}, pack.Options{})
+	show(answers)
+	// Output: offer-a1: t1 t2
+}
+
+// Best fit keeps the large offer whole for a large task.
+func ExampleBestFit() {
+	offers := []api.Offer{offer("a1", 4, 1024, "r1"), offer("a2", 1, 1024, "r2")}
+	answers, _ := pack.Pack(offers, []api.Task{task("small", 1, 512), task("large", 4, 512)}, pack.Options{Rank: pack.BestFit})
+	show(answers)
+	// Output: offer-a1: large; offer-a2: small
+}
+
+// Spreading goes evenly over racks, also from call to call.
+func ExampleSpread() {
+	racks := pack.NewSpread(pack.ByAttribute("rack"))
+	offers := []api.Offer{offer("a1", 4, 1024, "r1"), offer("a2", 4, 1024, "r1"), offer("a3", 4, 1024, "r2")}
+	tasks := []api.Task{task("t1", 1, 64), task("t2", 1, 64), task("t3", 1, 64), task("t4", 1, 64)}
+	answers, _ := pack.Pack(offers, tasks, pack.Options{Rank: racks.Rank, Put: racks.Put})
+	show(answers)
+	// Output: offer-a1: t1 t3; offer-a3: t2 t4
+}
+
+// Anti-affinity: no two on one agent.
+func ExampleSpread_AtMost() {
+	agents := pack.NewSpread(pack.ByAgent)
+	offers := []api.Offer{offer("a1", 4, 1024, "r1"), offer("a2", 4, 1024, "r1")}
+	tasks := []api.Task{task("t1", 1, 64), task("t2", 1, 64), task("t3", 1, 64)}
+	answers, left := pack.Pack(offers, tasks, pack.Options{Allow: agents.AtMost(1), Put: agents.Put})
+	show(answers)
+	fmt.Println("no room:", left[0].ID)
+	// Output:
+	// offer-a1: t1; offer-a2: t2
+	// no room: t3
+}
+
+// Ports come out of the ranges of the offer: those that the task names and leaves at 0.
+func ExampleBin_Put() {
+	resources, _ := api.ParseResources("cpus:1;mem:64;ports:[31000-31001]")
+	bin := pack.Bins([]api.Offer{{ID: "offer-1-1", Resources: resources}})[0]
+	web := task("web", 1, 64)
+	web.Ports = map[string]uint16{"http": 0}
+	fmt.Println(bin.Put(web), bin.Tasks[0].Ports["http"], bin.Left)
+	// Output: true 31000 ports:[31001]
+}
