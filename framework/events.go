@@ -120,6 +120,10 @@ func asError(err *api.Error) error {
 
 // heardStatus judges a status, from a master or made here, and has it delivered.
 func (l *loop) heardStatus(status api.Status) {
+	// A kill that came before the task's agent did found a leader that knew of no such task.
+	if t := l.book.tasks[status.Task]; t != nil && t.kill && !t.over && status.Reason == api.ReasonReconciliation && !status.State.Terminal() {
+		l.sendKill(t)
+	}
 	t, verdict := l.book.take(status)
 	switch verdict {
 	case acknowledge:

@@ -48,6 +48,28 @@ func TestLeaderKilled(t *testing.T) {
 	})
 }
 
+// TestGap: what is asked for, and what happens, while nobody leads is not lost: a kill, a
+// task's end, and the acknowledgement of an end that the dead leader may not have passed on.
+func TestGap(t *testing.T) {
+	frameworktest.Run(t, frameworktest.Cluster{Masters: 3, Agents: 2}, func(c *frameworktest.Handle) {
+		f := c.Start(framework.Config{Name: "crew"}, sleepers("killed", "ends", "acknowledged"))
+		f.AwaitCount(3, api.TaskRunning)
+		old := c.Leader()
+		f.EndTask("acknowledged", frameworktest.Play{})
+		f.AwaitState("acknowledged", api.TaskFinished)
+		old.Kill()
+		if err := f.Client().Kill("killed"); err != nil {
+			t.Error(err)
+		}
+		f.EndTask("ends", frameworktest.Play{})
+		f.AwaitState("killed", api.TaskKilled)
+		f.AwaitState("ends", api.TaskFinished)
+		c.AwaitSettled()
+		f.ExpectReason("killed", api.ReasonKilledByFramework)
+		f.ExpectCount(2, api.TaskFinished)
+	})
+}
+
 // TestAgentRestart: the agent's process dies and comes back; its executors and tasks never notice.
 func TestAgentRestart(t *testing.T) {
 	frameworktest.Run(t, frameworktest.Cluster{}, func(c *frameworktest.Handle) {
