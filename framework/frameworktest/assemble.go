@@ -60,7 +60,7 @@ func (m *Master) assemble() (run func(context.Context) error, err error) {
 		Memory:    m.memory,
 		Peers:     h.founders(),
 		GRPC:      m.address(),
-		HTTP:      "none",
+		HTTP:      net.JoinHostPort(m.host, httpPort),
 		Raft:      net.JoinHostPort(m.host, raftPort),
 		Allocator: h.cluster.Allocator,
 		Core: core.Config{

@@ -5,8 +5,8 @@ import (
 	"net"
 )
 
-// Dial reaches any listener of the story's network, from a host of its own.
-func (h *Handle) Dial(from string) func(ctx context.Context, address string) (net.Conn, error) {
+// DialFrom reaches any listener of the story's network, from a host of its own.
+func (h *Handle) DialFrom(from string) func(ctx context.Context, address string) (net.Conn, error) {
 	return h.dialer(from)
 }
 

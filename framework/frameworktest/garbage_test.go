@@ -91,7 +91,7 @@ func heap() uint64 {
 // rampage visits every door once.
 func (v *vandal) rampage(t *testing.T, c *frameworktest.Handle) {
 	masters, rafts, agents := c.Listeners()
-	dial := c.Dial("vandal")
+	dial := c.DialFrom("vandal")
 	for _, address := range append(append(rafts, masters...), agents...) {
 		v.noise(dial, address)
 		c.Advance(100 * time.Millisecond)

@@ -13,6 +13,7 @@ import (
 // Ports of every master, as in real life.
 const (
 	grpcPort = "5060"
+	httpPort = "5050"
 	raftPort = "5070"
 )
 
@@ -112,6 +113,9 @@ func (m *Master) describe() string {
 	}
 	return fmt.Sprintf("runs; leader %q at term %d, index %d", view.GetLeaderId(), view.GetTerm().GetNumber(), view.GetIndex())
 }
+
+// HTTPAddress is where it serves metrics and the operator's service as JSON; [Handle.Dial] gets there.
+func (m *Master) HTTPAddress() string { return net.JoinHostPort(m.host, httpPort) }
 
 // MasterAddresses lists the gRPC addresses of all masters.
 func (h *Handle) MasterAddresses() []string {

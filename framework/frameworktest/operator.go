@@ -87,6 +87,12 @@ func (h *Handle) Operator() apiv1.OperatorServiceClient {
 	return c
 }
 
+// Dial connects to a master, at [Master.HTTPAddress] or one of [Handle.MasterAddresses], from the host where
+// the story's operator sits: for tools that people run beside a framework.
+func (h *Handle) Dial(ctx context.Context, address string) (net.Conn, error) {
+	return h.network.dial(ctx, operatorHost, address)
+}
+
 func (o *operator) agents() ([]*apiv1.AgentView, error) {
 	return ask(o, func(ctx context.Context, c apiv1.OperatorServiceClient, token string) ([]*apiv1.AgentView, string, error) {
 		r, err := c.ListAgents(ctx, &apiv1.ListRequest{PageToken: token})
