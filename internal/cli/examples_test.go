@@ -5,19 +5,53 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 )
 
+// buildExample gives the file of an example's program.
+func buildExample(t *testing.T, name string) string {
+	t.Helper()
+	program := filepath.Join(t.TempDir(), name)
+	if out, err := exec.Command("go", "build", "-o", program, "../../examples/"+name).CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	return program
+}
+
+// TestHelloExecutorExample: agents start the scheduler's own binary, and one process runs all of an agent's tasks.
+func TestHelloExecutorExample(t *testing.T) {
+	needsBinary(t)
+	program := buildExample(t, "hello-executor")
+	d := startDev(t)
+	ctx, end := context.WithTimeout(context.Background(), time.Minute)
+	defer end()
+	command := exec.CommandContext(ctx, program)
+	command.Env = append(os.Environ(), d.env...)
+	out, err := command.CombinedOutput()
+	if err != nil {
+		t.Fatalf("it ended with %v and printed\n%s", err, out)
+	}
+	greeting := regexp.MustCompile(`(?m)^(\w+) is FINISHED on agent-1: hello, (\w+), from process (\d+)$`)
+	var names []string
+	processes := make(map[string]bool)
+	for _, found := range greeting.FindAllStringSubmatch(string(out), -1) {
+		names, processes[found[3]] = append(names, found[2]), true
+	}
+	slices.Sort(names)
+	if !slices.Equal(names, []string{"Ada", "Edsger", "Grace"}) || len(processes) != 1 {
+		t.Errorf("not three greetings from one process:\n%s", out)
+	}
+}
+
 // TestBatchExample runs examples/batch on real processes: its binary is scheduler and executor.
 func TestBatchExample(t *testing.T) {
 	needsBinary(t)
+	program := buildExample(t, "batch")
 	dir := t.TempDir()
-	program := filepath.Join(dir, "batch")
-	if out, err := exec.Command("go", "build", "-o", program, "../../examples/batch").CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
 	file := filepath.Join(dir, "hello")
 	if err := os.WriteFile(file, []byte("hello"), 0o600); err != nil {
 		t.Fatal(err)
