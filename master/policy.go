@@ -4,6 +4,8 @@ import (
 	"context"
 	"time"
 
+	"github.com/rs/zerolog"
+
 	"github.com/tenderhq/tender/allocator"
 )
 
@@ -32,11 +34,11 @@ func (l *leader) enliven(ctx context.Context) (stop func()) {
 		}
 	}
 	say := func(trouble bool, message, why string) {
-		line := l.log.Info()
+		level := zerolog.InfoLevel
 		if trouble {
-			line = l.log.Warn()
+			level = zerolog.WarnLevel
 		}
-		line.Str("why", why).Msg(message)
+		l.log.WithLevel(level).Str("why", why).Msg(message)
 	}
 	go func() {
 		defer close(done)

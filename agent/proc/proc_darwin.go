@@ -4,7 +4,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TellsUsage: Ticks and Resident are not told here.
+// TellsUsage says whether Ticks and Resident are told: here they are not.
 const TellsUsage = false
 
 // Read reads one process. What it uses is not told here.

@@ -10,7 +10,7 @@ import (
 
 var pageBytes = uint64(os.Getpagesize())
 
-// TellsUsage: Ticks and Resident are told here.
+// TellsUsage says whether Ticks and Resident are told: here they are.
 const TellsUsage = true
 
 // Read reads one process.

@@ -445,7 +445,7 @@ func use(c *Cluster) {
 	c.Decline(c.Offer("f1", "a1"), 0)
 	c.Policy.Use("a1", c.R("cpus:9;mem:4096"))
 	c.Expect()
-	c.Because("f1", "a1", "a1")
+	c.Because("f1", "a1", "cpus:3;mem:3072 is in use beyond what was asked for")
 	c.Finish(tasks[0])
 	c.Policy.Use("a1", api.Resources{})
 	c.Expect("f1 a1 cpus:4;mem:4096")

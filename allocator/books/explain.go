@@ -191,6 +191,9 @@ func (b *Books) whyTaken(m *member, a *agent) string {
 	}
 	slices.Sort(holders)
 	text := fmt.Sprintf("%s has nothing free for role %s: %s", a.spec.ID, m.role.name, strings.Join(holders, ", "))
+	if beyond := a.free.Without(a.open); !beyond.IsZero() {
+		text += fmt.Sprintf("; %s is in use beyond what was asked for", beyond)
+	}
 	text += m.whyNotRevocable(a)
 	if a.last >= 0 && a.last != m.number && b.members[a.last] != nil {
 		text += "; " + b.whyBehind(m, b.members[a.last])

@@ -6,6 +6,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"log"
 	"os"
@@ -85,15 +86,23 @@ func (c *counter) Update(_ context.Context, status api.Status) error {
 		return nil // not over, or told before
 	}
 	delete(c.open, status.Task)
+	c.failure = errors.Join(c.failure, c.add(status))
+	if c.failure != nil || len(c.open) == 0 {
+		c.end()
+	}
+	return nil
+}
+
+// add adds what a task has counted.
+func (c *counter) add(status api.Status) error {
+	if status.State != api.TaskFinished {
+		return fmt.Errorf("%s is %s: %s", status.Task, status.State, status.Message)
+	}
 	primes, err := strconv.Atoi(string(status.Data))
-	if status.State != api.TaskFinished || err != nil {
-		c.failure = fmt.Errorf("%s is %s: %s", status.Task, status.State, status.Message)
-		c.end()
-		return nil
+	if err != nil {
+		return fmt.Errorf("%s has counted no number: %w", status.Task, err)
 	}
-	if c.primes += primes; len(c.open) == 0 {
-		c.end()
-	}
+	c.primes += primes
 	return nil
 }
 

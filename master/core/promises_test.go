@@ -68,10 +68,11 @@ func (x *chaos) takesAll(fw api.Framework, role api.Role) {
 			continue
 		}
 		left := a.Free.UsableBy(role)
-		if !fw.Revocable {
-			left = left.Firm()
+		open := left.Firm().Plain().Without(x.core.UsedBeyond(a.Agent.ID)) // nobody is offered what is in use (R28)
+		if fw.Revocable {
+			open = open.Plus(left.Revocable().Plain())
 		}
-		if worthOffering(left.Plain()) {
+		if worthOffering(open) {
 			why, _ := x.core.Explain(string(fw.ID), string(a.Agent.ID), x.now)
 			x.t.Fatalf("%v of %s is free and nobody has it, though %s wants anything in role %s; explain says %v\n%s",
 				left, a.Agent.ID, fw.ID, role, why, tail(x.out.String()))

@@ -62,6 +62,7 @@ func (c *Core) releaseTask(t *task) {
 	t.agent.unuse(t.resources)
 	t.framework.release(t.role, t.resources)
 	c.giveBack(t.claim())
+	c.endUse(t)
 	if !t.agent.tombstone {
 		c.restate(t.agent)
 	}

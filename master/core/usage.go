@@ -81,16 +81,43 @@ func (c *Core) used(a *agent, sample protocol.UsageReport) {
 	beyond, unused := c.weigh(a, sample)
 	s.beyond = s.beyond.towards(beyond, share)
 	s.unused = s.unused.towards(unused, share)
-	if told := s.beyond.inSteps(pairOf(a.total)); !told.Equal(s.told) {
-		s.told = told
-		c.policy.Use(a.id, told)
-	}
+	c.tellUse(a)
 	c.setGap(a, c.gapOf(a))
 	if a.gap.IsZero() {
 		c.deadlines.clear(&a.stale)
 	} else {
 		c.deadlines.set(&a.stale, c.now.Add(2*c.config.HeartbeatInterval))
 	}
+}
+
+// tellUse tells the policy what is used beyond the requests, if that has changed.
+func (c *Core) tellUse(a *agent) {
+	if told := a.smooth.beyond.inSteps(pairOf(a.total)); !told.Equal(a.smooth.told) {
+		a.smooth.told = told
+		c.policy.Use(a.id, told)
+	}
+}
+
+// endUse takes a task that has ended out of what is used beyond the requests: else that
+// part of what it frees would be offered only when later samples have outweighed it.
+func (c *Core) endUse(t *task) {
+	a := t.agent
+	if a.smooth.told.IsZero() || t.revocable() {
+		return
+	}
+	var asked, used pair // by what else its executor runs
+	if x := a.executors[api.ExecutorRef{Framework: t.ref.Framework, Executor: t.task.ExecutorID()}]; x != nil {
+		asked = pairOf(x.resources)
+	}
+	for ref, other := range a.tasks { // order: irrelevant because whole numbers are summed
+		if other.held && ref.Framework == t.ref.Framework && !other.revocable() && other.task.ExecutorID() == t.task.ExecutorID() {
+			asked, used = asked.plus(pairOf(other.resources)), used.plus(usedBy(other, a.usage))
+		}
+	}
+	after := used.less(asked)
+	before := used.plus(usedBy(t, a.usage)).less(asked.plus(pairOf(t.resources)))
+	a.smooth.beyond = a.smooth.beyond.less(before.less(after))
+	c.tellUse(a)
 }
 
 // forgetUse ends the samples with their session. The policy forgets them too: samples of

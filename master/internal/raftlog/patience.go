@@ -55,20 +55,21 @@ func (p *patience) look(term uint64, now time.Time) int {
 // beAsPatient sets the times of elections. Who leads has the profile's: by them it
 // sends its heartbeats.
 func (l *Log) beAsPatient(r *raft.Raft, p *patience) {
-	factor := time.Duration(p.look(r.CurrentTerm(), time.Now()))
+	factor := p.look(r.CurrentTerm(), time.Now())
 	if r.State() == raft.Leader {
 		factor = 1
 	}
 	times := timings[l.config.Profile]
-	if r.ReloadableConfig().ElectionTimeout == factor*times.election {
+	heartbeat, election := time.Duration(factor)*times.heartbeat, time.Duration(factor)*times.election
+	if r.ReloadableConfig().ElectionTimeout == election {
 		return
 	}
 	if factor > 1 {
-		l.config.Logger.Warn().Uint64("terms", p.short).Dur("timeout", factor*times.election).
+		l.config.Logger.Warn().Uint64("terms", p.short).Dur("timeout", election).
 			Msg("terms do not last: elections are given more time")
 	}
 	l.reload(r, func(c *raft.ReloadableConfig) {
-		c.HeartbeatTimeout, c.ElectionTimeout = factor*times.heartbeat, factor*times.election
+		c.HeartbeatTimeout, c.ElectionTimeout = heartbeat, election
 	})
 }
 
