@@ -99,6 +99,8 @@ const (
 
 // kept is what the folder remembers of a Config.
 type kept struct {
+	// Format is keptFormat; 0, which the first versions wrote, is the same.
+	Format    int    `json:"format"`
 	GRPC      string `json:"grpc"`
 	HTTP      string `json:"http"`
 	Raft      string `json:"raft"`
@@ -107,7 +109,10 @@ type kept struct {
 	Profile   string `json:"profile"`
 }
 
-const keptFile = "master.json"
+const (
+	keptFile   = "master.json"
+	keptFormat = 1
+)
 
 // withKept fills empty fields from an earlier start in the same folder.
 func (c Config) withKept() (Config, error) {
@@ -120,7 +125,7 @@ func (c Config) withKept() (Config, error) {
 	}
 	var k kept
 	if err == nil {
-		err = json.Unmarshal(data, &k)
+		err = k.read(data)
 	}
 	if err != nil {
 		return c, api.E("master.config", api.Invalid, c.DataDir, fmt.Errorf("%s can't be read: %w", keptFile, err))
@@ -139,11 +144,26 @@ func (c Config) withKept() (Config, error) {
 	return c, nil
 }
 
+// read refuses a newer format, whose fields may be of other kinds.
+func (k *kept) read(data []byte) error {
+	var format struct {
+		Format int `json:"format"`
+	}
+	if err := json.Unmarshal(data, &format); err != nil {
+		return err
+	}
+	if format.Format > keptFormat {
+		return fmt.Errorf("it has format %d and this version knows format %d; start the version that wrote it, or a newer one",
+			format.Format, keptFormat)
+	}
+	return json.Unmarshal(data, k)
+}
+
 func (c Config) keep() error {
 	if c.DataDir == "" {
 		return nil
 	}
-	data, err := json.MarshalIndent(kept{c.GRPC, c.HTTP, c.Raft, c.Advertise, c.Insecure, c.Profile}, "", "  ")
+	data, err := json.MarshalIndent(kept{keptFormat, c.GRPC, c.HTTP, c.Raft, c.Advertise, c.Insecure, c.Profile}, "", "  ")
 	if err != nil {
 		return err
 	}

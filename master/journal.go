@@ -100,6 +100,12 @@ func (r *recorder) write() {
 
 func (r *recorder) writeAll() (err error) {
 	file, size, err := openJournal(r.path)
+	if errors.Is(err, journal.ErrFormat) { // this master was another version before
+		r.log.Info().AnErr("why", err).Str("file", r.path+".1").Msg("the allocator's journal is put aside, a new one begins")
+		if err = os.Rename(r.path, r.path+".1"); err == nil {
+			file, size, err = openJournal(r.path)
+		}
+	}
 	if err != nil {
 		return err
 	}

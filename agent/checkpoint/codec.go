@@ -191,7 +191,7 @@ func decodeTask(m *logpb.AgentRecord) (core.Record, error) {
 	case *logpb.AgentRecord_TaskAcknowledged:
 		return core.TaskAcknowledged{Task: refFromProto(r.TaskAcknowledged.GetTask()), Number: r.TaskAcknowledged.GetNumber()}, nil
 	}
-	return nil, fmt.Errorf("a record of a kind that this version does not know; was a newer one here before?")
+	return nil, errNewer // its checksum is right, so somebody wrote it
 }
 
 func startingFromProto(m *logpb.ExecutorStarting) core.ExecutorStarting {

@@ -112,6 +112,9 @@ func (d *Disk) loadIdentity() (known bool, err error) {
 }
 
 func parseIdentity(data []byte) (identity, error) {
+	if err := checkMagic(data, identityMagic); err != nil {
+		return identity{}, fmt.Errorf("the file %s: %w", identityFile, err)
+	}
 	payload, ok := bytes.CutPrefix(data, []byte(identityMagic))
 	if ok = ok && len(payload) >= 4; ok {
 		ok = binary.LittleEndian.Uint32(payload) == crc32.Checksum(payload[4:], castagnoli)
@@ -139,6 +142,9 @@ func (d *Disk) loadLog(known bool) ([]core.Record, error) {
 		return nil, errors.New("the file identity is gone, but checkpoint.log is there; restore it from a backup, or remove the folder to begin a new agent")
 	}
 	records, good, err := parse(data, d.identity.generation)
+	if errors.Is(err, errNewer) {
+		return nil, fmt.Errorf("the file %s: %w", logFile, err)
+	}
 	if err != nil {
 		if d.identity.BootID == d.config.BootID {
 			return nil, fmt.Errorf("%s: %w; tasks of this agent may be running; end them and remove the folder to begin a new agent", logFile, err)

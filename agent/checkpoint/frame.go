@@ -2,6 +2,7 @@ package checkpoint
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"hash/crc32"
 
@@ -17,7 +18,7 @@ import (
 // behind it and the generation, so that a frame is right only in its own place: the
 // sequence counts from 1 and leaves no number out.
 const (
-	logMagic     = "TNDRCKP1"
+	logMagic     = "TNDRCKP1" // its last byte is the format
 	headerBytes  = 20
 	frameBytes   = 16
 	payloadBytes = 4 << 20 // no record is larger; a larger length is damage
@@ -76,6 +77,19 @@ func cutFrame(data []byte, generation, sequence uint64) (payload []byte, length 
 	return data[frameBytes:length], length, true
 }
 
+// errNewer is no damage: what can't be read was written right, by another program.
+var errNewer = errors.New("a newer version of tender wrote it; start that version, or a newer one")
+
+// checkMagic refuses a file of another format: what follows its magic may be anything.
+// A magic that is none is left to the checksum.
+func checkMagic(data []byte, magic string) error {
+	last := len(magic) - 1
+	if len(data) <= last || string(data[:last]) != magic[:last] || data[last] <= magic[last] || data[last] > '9' {
+		return nil
+	}
+	return fmt.Errorf("it has format %c and this version reads up to format %c: %w", data[last], magic[last], errNewer)
+}
+
 // damage says that a log holds what nobody wrote.
 type damage struct {
 	at   int
@@ -90,6 +104,9 @@ func parse(data []byte, generation uint64) (records []core.Record, good int, err
 	if len(data) < headerBytes {
 		return nil, 0, nil // the process died before the header was there, so before any record
 	}
+	if err := checkMagic(data, logMagic); err != nil {
+		return nil, 0, err
+	}
 	if of, ok := cutHeader(data); !ok || of != generation {
 		return nil, 0, &damage{0, "a wrong header"}
 	}
@@ -100,6 +117,9 @@ func parse(data []byte, generation uint64) (records []core.Record, good int, err
 			return records, good, tail(data, good, generation, sequence)
 		}
 		record, err := decode(payload)
+		if errors.Is(err, errNewer) {
+			return records, good, fmt.Errorf("a record of an unknown kind at byte %d: %w", good, err)
+		}
 		if err != nil {
 			return records, good, &damage{good, "a record that can't be read: " + err.Error()}
 		}

@@ -1,11 +1,14 @@
 package checkpoint
 
 import (
+	"encoding/binary"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"google.golang.org/protobuf/encoding/protowire"
 )
 
 // TestGolden loads a checkpoint that was written when format 1 was new (R24). A folder
@@ -36,4 +39,50 @@ func TestGolden(t *testing.T) {
 	if diff := cmp.Diff(records, load(t, store), opts); diff != "" || store.Repaired() != "" {
 		t.Errorf("%s\n%s", store.Repaired(), diff)
 	}
+}
+
+// TestNewerIsRefused: R24. What a newer version wrote is named so, and left as it is,
+// whether or not the machine was booted since: it is not damage.
+func TestNewerIsRefused(t *testing.T) {
+	folder := folder(t)
+	_, log := written(t, folder)
+	id, err := os.ReadFile(filepath.Join(folder, identityFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, newer := range []struct{ name, file, holds, says string }{
+		{"log", logFile, logMagic[:7] + "2 in whatever form the future has", "checkpoint.log: it has format 2 and this version reads up to format 1"},
+		{"identity", identityFile, identityMagic[:7] + "2 in whatever form the future has", "identity: it has format 2 and this version reads up to format 1"},
+		{"record", logFile, string(unknownRecord(t, log)), "checkpoint.log: a record of an unknown kind at byte"},
+	} {
+		replace(t, folder, identityFile, id)
+		replace(t, folder, logFile, log)
+		replace(t, folder, newer.file, []byte(newer.holds))
+		for _, boot := range []string{"boot-1", "boot-2"} {
+			_, err := disk(folder, boot).Load()
+			if err == nil || !strings.Contains(err.Error(), newer.says) || !strings.Contains(err.Error(), "start that version, or a newer one") {
+				t.Errorf("%s, %s: %v", newer.name, boot, err)
+			}
+			if left, err := os.ReadFile(filepath.Join(folder, newer.file)); err != nil || string(left) != newer.holds {
+				t.Errorf("%s, %s: the file was changed: %v", newer.name, boot, err)
+			}
+		}
+	}
+}
+
+// unknownRecord appends a whole frame whose record has only a field of the future.
+func unknownRecord(t *testing.T, log []byte) []byte {
+	t.Helper()
+	generation, _ := cutHeader(log)
+	records, good, err := parse(log, generation)
+	if err != nil {
+		t.Fatal(err)
+	}
+	payload := protowire.AppendString(protowire.AppendTag(nil, 999, protowire.BytesType), "of the future")
+	frame := make([]byte, frameBytes)
+	binary.LittleEndian.PutUint32(frame[4:], uint32(len(payload)))
+	binary.LittleEndian.PutUint64(frame[8:], uint64(len(records)+1))
+	frame = append(frame, payload...)
+	binary.LittleEndian.PutUint32(frame, sum(frame[4:], generation))
+	return append(log[:good:good], frame...)
 }

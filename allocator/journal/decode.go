@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
+	"strconv"
+	"strings"
 	"time"
 
 	"google.golang.org/protobuf/proto"
@@ -38,9 +40,8 @@ type Step struct {
 // Read reads a journal. What is torn at the end is left out and reported.
 func Read(from io.Reader) (sections []Section, torn bool, err error) {
 	in := bufio.NewReader(from)
-	magic := make([]byte, len(Magic))
-	if _, err := io.ReadFull(in, magic); err != nil || string(magic) != Magic {
-		return nil, false, errNoJournal
+	if err := begin(in); err != nil {
+		return nil, false, err
 	}
 	for number := 1; ; number++ {
 		record, err := next(in)
@@ -60,8 +61,37 @@ func Read(from io.Reader) (sections []Section, torn bool, err error) {
 
 var (
 	errTorn      = errors.New("torn")
-	errNoJournal = errors.New("this is no allocator journal of a version that is known here")
+	errNoJournal = errors.New("this is no allocator journal")
+
+	// ErrFormat is a journal's of a format that this version neither reads nor continues.
+	ErrFormat = errors.New("another version of tender wrote this journal")
 )
+
+// begin reads the first line.
+func begin(in *bufio.Reader) error {
+	line := make([]byte, len(Magic))
+	if _, err := io.ReadFull(in, line); err != nil || !bytes.HasPrefix(line, []byte(magicWords)) {
+		return errNoJournal
+	}
+	number, err := strconv.Atoi(strings.TrimSuffix(string(line[len(magicWords):]), "\n"))
+	if err != nil {
+		return errNoJournal
+	}
+	return known(uint32(number))
+}
+
+// known refuses what would be read wrongly.
+func known(number uint32) error {
+	switch {
+	case number < format:
+		return fmt.Errorf("%w: it has format %d and this version reads format %d; replay it with the version that wrote it, or record anew",
+			ErrFormat, number, format)
+	case number > format:
+		return fmt.Errorf("%w: it has format %d and this version reads format %d; replay it with the version that wrote it, or a newer one",
+			ErrFormat, number, format)
+	}
+	return nil
+}
 
 // next is io.EOF between two records, errTorn within one. Any other error is the
 // reader's and says nothing of the journal.
@@ -105,9 +135,8 @@ func BeginsAnew(records []byte) bool {
 // error nobody knows, and nothing may be cut off.
 func Whole(from io.Reader) (int64, error) {
 	in := bufio.NewReader(from)
-	magic := make([]byte, len(Magic))
-	if _, err := io.ReadFull(in, magic); err != nil || string(magic) != Magic {
-		return 0, errNoJournal
+	if err := begin(in); err != nil {
+		return 0, err
 	}
 	bytes := int64(len(Magic))
 	for {
@@ -124,8 +153,8 @@ func Whole(from io.Reader) (int64, error) {
 
 func add(sections []Section, record *logpb.AllocatorRecord) ([]Section, error) {
 	if head := record.GetHead(); head != nil {
-		if head.GetFormat() > format {
-			return sections, fmt.Errorf("it is of format %d; this program reads up to %d", head.GetFormat(), format)
+		if err := known(head.GetFormat()); err != nil {
+			return sections, err
 		}
 		return append(sections, Section{
 			Policy: head.GetPolicy(), Config: remote.ConfigOf(head.GetConfig()), Whole: head.GetWhole(),

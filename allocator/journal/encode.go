@@ -2,7 +2,7 @@
 // replays it: to show that a policy still decides the same, or what another policy
 // would have made of the same work. It encodes and decodes; files are its user's.
 //
-// The format: the line "tender allocator journal 1", then records, each its length and
+// The format: the line "tender allocator journal 2", then records, each its length and
 // CRC-32C (4 bytes each, little-endian) and an internal/logpb AllocatorRecord. What a
 // crash has torn at the end is left out.
 package journal
@@ -24,8 +24,13 @@ import (
 
 const (
 	// Magic begins every file.
-	Magic  = "tender allocator journal 1\n"
-	format = 1
+	Magic = magicWords + "2\n"
+	// Formats:
+	//
+	//	1  told all that tasks really use; a policy is now told what goes beyond requests
+	//	2
+	format     = 2
+	magicWords = "tender allocator journal "
 	// recordBytesMax: a longer record is damage.
 	recordBytesMax = 64 << 20
 )

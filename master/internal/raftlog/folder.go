@@ -97,12 +97,19 @@ func (f *folder) load() error {
 	if data == nil {
 		return fs.ErrNotExist
 	}
-	if err := json.Unmarshal(data, &f.settings); err != nil {
+	// Its format first: the fields of another one may be of other kinds.
+	var format struct {
+		Format int `json:"format"`
+	}
+	if err := json.Unmarshal(data, &format); err != nil {
 		return fmt.Errorf("%s is damaged: %w", settingsFile, err)
 	}
-	if f.settings.Format != settingsFormat {
+	if format.Format != settingsFormat {
 		return fmt.Errorf("the folder has format %d and this version knows format %d; start the version that wrote it, or a newer one",
-			f.settings.Format, settingsFormat)
+			format.Format, settingsFormat)
+	}
+	if err := json.Unmarshal(data, &f.settings); err != nil {
+		return fmt.Errorf("%s is damaged: %w", settingsFile, err)
 	}
 	return nil
 }

@@ -1,0 +1,85 @@
+package master
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/tenderhq/tender/allocator/inputs"
+	"github.com/tenderhq/tender/allocator/journal"
+)
+
+// TestKeptGolden: R24. What the first versions kept of a master's flags is read, with a
+// format and without; what a newer one kept is refused with a sentence.
+func TestKeptGolden(t *testing.T) {
+	want := Config{GRPC: "host1:6060", HTTP: "host1:6050", Raft: "host1:6070", Advertise: "host1", Insecure: true, Profile: "fast"}
+	for name, golden := range map[string]string{"": "testdata/master-0.json", "1": "testdata/master-1.json"} {
+		data, err := os.ReadFile(golden)
+		if err != nil {
+			t.Fatal(err)
+		}
+		dir := t.TempDir()
+		write(t, filepath.Join(dir, keptFile), string(data))
+		got, err := Config{DataDir: dir}.withKept()
+		if err != nil {
+			t.Fatal(err)
+		}
+		same := got.GRPC == want.GRPC && got.HTTP == want.HTTP && got.Raft == want.Raft && got.Advertise == want.Advertise &&
+			got.Insecure == want.Insecure && got.Profile == want.Profile
+		if !same {
+			t.Errorf("format %q: %+v", name, got)
+		}
+		if err := got.keep(); err != nil {
+			t.Fatal(err)
+		}
+		if now, err := os.ReadFile(filepath.Join(dir, keptFile)); err != nil || name == "1" && string(now) != string(data) {
+			t.Errorf("it is written differently now: %s %v", now, err)
+		}
+	}
+	dir := t.TempDir()
+	write(t, filepath.Join(dir, keptFile), `{"format": 2, "grpc": ["of", "the", "future"]}`)
+	if _, err := (Config{DataDir: dir}).withKept(); err == nil || !strings.Contains(err.Error(), "format 2") || !strings.Contains(err.Error(), "newer") {
+		t.Errorf("kept by a newer version: %v", err)
+	}
+}
+
+func write(t *testing.T, path, text string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestJournalOfAnotherVersion: after an upgrade the old journal is put aside whole, and a
+// new one begins. A file that is no journal stays, and nothing is written.
+func TestJournalOfAnotherVersion(t *testing.T) {
+	for _, test := range []struct{ was, aside string }{
+		{"tender allocator journal 1\nof the past", "tender allocator journal 1\nof the past"},
+		{"tender allocator journal 9\nof the future", "tender allocator journal 9\nof the future"},
+		{"a diary, and a long one at that", ""},
+	} {
+		path := filepath.Join(t.TempDir(), "journal")
+		write(t, path, test.was)
+		r := &recorder{path: path, log: zerolog.Nop(), queue: make(chan []byte, 1), mirror: inputs.NewMirror(), encoder: journal.Encoder{Epoch: time.Unix(1, 0)}}
+		r.queue <- r.encoder.Head(nil, r.mirror, true)
+		close(r.queue)
+		err := r.writeAll()
+		now, _ := os.ReadFile(path)
+		aside, _ := os.ReadFile(path + ".1")
+		switch {
+		case string(aside) != test.aside:
+			t.Errorf("%q: aside is %q", test.was, aside)
+		case test.aside == "" && (err == nil || string(now) != test.was):
+			t.Errorf("%q became %q: %v", test.was, now, err)
+		case test.aside != "":
+			sections, torn, read := journal.Read(strings.NewReader(string(now)))
+			if err != nil || read != nil || torn || len(sections) != 1 {
+				t.Errorf("%q: %d sections, torn %v: %v, %v", test.was, len(sections), torn, err, read)
+			}
+		}
+	}
+}

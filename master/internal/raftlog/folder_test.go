@@ -1,0 +1,73 @@
+package raftlog
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// goldenSettings are what testdata/raft-1.json says: every field set.
+func goldenSettings() settings {
+	peers := []Peer{{"m1", "host1:5070"}, {"m2", "host2:5070"}, {"m3", "host3:5070"}}
+	return settings{
+		Format: 1, ID: "m2", Advertise: "host2:5070", Incarnation: "7f2a", Peers: peers, Cluster: "c-1f3e",
+		Founders: []founder{{peers[0], "51bb"}, {peers[1], "7f2a"}, {peers[2], "c0de"}}, Voted: true, Epoch: 3,
+	}
+}
+
+// TestGoldenSettings: R24. The folder's own file, written when its format was new, is
+// read as it was meant, and a master that keeps it writes the same.
+func TestGoldenSettings(t *testing.T) {
+	dir := t.TempDir()
+	golden := filepath.Join("testdata", "raft-1.json")
+	if *rewrite {
+		writing := &folder{dir: dir, settings: goldenSettings()}
+		if err := writing.save(); err != nil {
+			t.Fatal(err)
+		}
+		written, err := os.ReadFile(filepath.Join(dir, settingsFile))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(golden, written, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	old, err := os.ReadFile(golden)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, settingsFile), old, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	f := &folder{dir: dir}
+	if err := f.load(); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(goldenSettings(), f.settings); diff != "" {
+		t.Error(diff)
+	}
+	if err := f.save(); err != nil {
+		t.Fatal(err)
+	}
+	if written, err := os.ReadFile(filepath.Join(dir, settingsFile)); err != nil || string(written) != string(old) {
+		t.Errorf("%v\n%s", err, cmp.Diff(string(old), string(written)))
+	}
+}
+
+// TestNewerSettingsAreRefused: also when their fields are of other kinds.
+func TestNewerSettingsAreRefused(t *testing.T) {
+	dir := t.TempDir()
+	for _, data := range []string{`{"format": 2, "id": "m1"}`, `{"format": 2, "id": {"name": "m1"}, "peers": "none"}`} {
+		if err := os.WriteFile(filepath.Join(dir, settingsFile), []byte(data), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		f := &folder{dir: dir}
+		if err := f.load(); err == nil || !strings.Contains(err.Error(), "format 2") || !strings.Contains(err.Error(), "newer") {
+			t.Errorf("%s: %v", data, err)
+		}
+	}
+}
