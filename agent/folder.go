@@ -24,8 +24,8 @@ import (
 //	identity, checkpoint.log, reserve
 //	socket           the path of the executors' socket, when it is elsewhere
 //	executors.sock   else that socket
-//	sandboxes/FRAMEWORK/EXECUTOR/{stdout,stderr,tasks/TASK/}
-//	volumes/VOLUME/
+//	sandboxes/FRAMEWORK/EXECUTOR/{stdout,stderr,volumes/,tasks/TASK/}
+//	volumes/VOLUME/  what sandboxes show as volumes/VOLUME
 //	cache/           files from the network by their checksum
 //	trash/           sandboxes that are being deleted
 
@@ -231,30 +231,6 @@ func list(folder string) []string {
 		paths[i] = filepath.Join(folder, entry.Name())
 	}
 	return paths
-}
-
-// Volumes keep their data through everything but DestroyVolume (R22). They are few, so
-// the loop makes their folders itself.
-
-func (a *Agent) createVolume(id api.VolumeID) {
-	if a.config.DataDir == "" {
-		return
-	}
-	if err := os.MkdirAll(filepath.Join(a.path("volumes"), string(id)), 0o755); err != nil {
-		a.log.Error().Err(err).Str("volume", string(id)).Msg("a volume's folder was not made")
-	}
-}
-
-func (a *Agent) destroyVolume(id api.VolumeID) {
-	a.start(func() {
-		done := core.VolumeDestroyed{Volume: id}
-		if a.config.DataDir != "" {
-			if err := os.RemoveAll(filepath.Join(a.path("volumes"), string(id))); err != nil {
-				done.Err = err.Error()
-			}
-		}
-		a.happened(a.context, done)
-	})
 }
 
 // freePercent is the room on the sandboxes' disk.

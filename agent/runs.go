@@ -118,6 +118,9 @@ func (a *Agent) fork(ctx context.Context, e core.StartExecutor, token string) (e
 		}
 		command = api.Command{Argv: a.config.CommandExecutor}
 	}
+	if err := a.showVolumes(e.Sandbox, e.Volumes); err != nil {
+		return nil, err
+	}
 	return a.launcher.Fork(ctx, executor.Start{
 		Run: e.Run.Executor, Command: command, Sandbox: e.Sandbox, Socket: a.socket, Token: token,
 		RecoveryTimeout: max(a.recoveryTimeout(), 0), Path: a.config.Path,
@@ -194,7 +197,11 @@ func (a *Agent) killGroup(e core.KillGroup) {
 func (a *Agent) prepare(e core.PrepareTask) {
 	a.start(func() {
 		done := core.TaskPrepared{Task: e.Task}
-		if err := a.launcher.Prepare(a.context, e.Sandbox, e.URIs); err != nil {
+		err := a.showVolumes(e.Sandbox, e.Volumes)
+		if err == nil {
+			err = a.launcher.Prepare(a.context, e.Sandbox, e.URIs)
+		}
+		if err != nil {
 			done.Reason, done.Message = executor.Reason(err), err.Error()
 		}
 		a.happened(a.context, done)

@@ -46,7 +46,7 @@ func showAgent(v core.AgentView) *apiv1.AgentView {
 	for id, answer := range v.Leaving {
 		leaving[string(id)] = answer
 	}
-	return &apiv1.AgentView{
+	view := &apiv1.AgentView{
 		Id: string(v.Agent.ID), Hostname: v.Agent.Hostname, State: v.State.String(), Since: showTime(v.Since), Why: v.Why,
 		Marks: v.Marks.Strings(), Total: wire.ResourcesStruct(v.Agent.Resources), Allocated: wire.ResourcesStruct(v.Allocated),
 		Offered: wire.ResourcesStruct(v.Offered), Free: wire.ResourcesStruct(v.Free), Attributes: v.Agent.Attributes,
@@ -55,6 +55,12 @@ func showAgent(v core.AgentView) *apiv1.AgentView {
 		Maintenance: showWindow(v.Maintenance), Leaving: leaving,
 		Revocable: wire.ResourcesStruct(v.Revocable),
 	}
+	for _, o := range v.Orphans {
+		view.Orphaned = append(view.Orphaned, &apiv1.OrphanedVolume{
+			Volume: string(o.Volume.Volume), Role: string(o.Volume.Reserved), SizeMb: int64(o.Volume.Scalar) / 1000, Why: o.Why,
+		})
+	}
+	return view
 }
 
 func showFramework(v core.FrameworkView) *apiv1.FrameworkView {

@@ -50,14 +50,15 @@ type (
 		Err  *api.Error
 	}
 
-	// StartExecutor makes the executor's folder, fetches its files and forks a child
-	// that waits at a gate. ExecutorForked or ExecutorFailed follows.
+	// StartExecutor makes the executor's folder with its volumes, fetches its files and
+	// forks a child that waits at a gate. ExecutorForked or ExecutorFailed follows.
 	StartExecutor struct {
 		Run       Run
 		Executor  api.Executor
 		Framework api.Framework
 		Builtin   bool // the agent's own for commands: Executor.Command is empty
 		Sandbox   string
+		Volumes   []api.VolumeID
 	}
 	// ReleaseExecutor opens the gate: the child becomes the executor. ExecutorExited
 	// follows one day.
@@ -79,10 +80,12 @@ type (
 		Group Process
 	}
 
-	// PrepareTask makes the task's folder and fetches its files. TaskPrepared follows.
+	// PrepareTask makes the task's folder, shows its volumes there and fetches its files.
+	// TaskPrepared follows.
 	PrepareTask struct {
 		Task    api.TaskRef
 		URIs    []api.URI
+		Volumes []api.VolumeID
 		Sandbox string
 	}
 	// TaskEnded says that the task has ended, to whoever reads its output.

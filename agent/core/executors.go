@@ -36,6 +36,7 @@ func (c *Core) fork(e *executor) {
 	}
 	c.emit(StartExecutor{
 		Run: e.run(), Executor: e.starting.Executor, Framework: framework, Builtin: e.starting.Builtin, Sandbox: c.executorFolder(e.ref()),
+		Volumes: volumesIn(e.starting.Resources),
 	})
 }
 
@@ -135,6 +136,9 @@ func (c *Core) align(e *executor, s protocol.SubscribeExecutor) {
 		t.handed = has[t.ref.Task] // what it does not name never reached it
 		switch {
 		case t.kill == nil:
+			if t.durable && !t.handed { // an agent before this one may have ended over its files
+				c.prepare(t)
+			}
 			c.handOver(t)
 		case t.handed && t.pressed > 0:
 			c.passKill(t)

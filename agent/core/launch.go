@@ -117,10 +117,11 @@ func (c *Core) place(t *task) {
 	e.idleSince = c.now
 }
 
-// prepare has the task's files fetched while its executor may still be starting.
+// prepare has the task's files fetched, and its volumes shown in its folder, while its
+// executor may still be starting.
 func (c *Core) prepare(t *task) {
-	command := t.launch.Task.Command
-	if command == nil || len(command.URIs) == 0 {
+	uris, volumes := t.wants()
+	if len(uris) == 0 && len(volumes) == 0 {
 		t.files = filesReady
 		return
 	}
@@ -128,10 +129,19 @@ func (c *Core) prepare(t *task) {
 		return
 	}
 	t.files = filesComing
-	c.emit(PrepareTask{Task: t.ref, URIs: command.URIs, Sandbox: c.taskFolder(t.executor, t.ref.Task)})
-	if t.latest.State == api.TaskStaging {
+	c.emit(PrepareTask{Task: t.ref, URIs: uris, Volumes: volumes, Sandbox: c.taskFolder(t.executor, t.ref.Task)})
+	if len(uris) > 0 && t.latest.State == api.TaskStaging {
 		c.setStatus(t, api.TaskStarting, api.ReasonNone, "fetching its files")
 	}
+}
+
+// wants is what must be in the task's folder before it starts.
+func (t *task) wants() ([]api.URI, []api.VolumeID) {
+	volumes := volumesIn(t.launch.Resources)
+	if command := t.launch.Task.Command; command != nil {
+		return command.URIs, volumes
+	}
+	return nil, volumes
 }
 
 func (c *Core) taskPrepared(w TaskPrepared) {

@@ -72,7 +72,7 @@ func (c *Core) recoverTask(t *task) {
 	if t.ended() {
 		return
 	}
-	if command := t.launch.Task.Command; command == nil || len(command.URIs) == 0 || t.handed {
+	if uris, volumes := t.wants(); len(uris) == 0 && len(volumes) == 0 {
 		t.files = filesReady
 	}
 }

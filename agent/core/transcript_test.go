@@ -414,6 +414,11 @@ func (w *world) launch(a args) protocol.AgentEvent {
 		task.Resources = task.Resources.AsRevocable()
 		launch.Resources = task.Resources
 	}
+	if id := a.named["volume"]; id != "" {
+		disk := api.Resource{Label: api.Label{Name: "disk", Reserved: "r", Volume: api.VolumeID(id)}, Scalar: 1000}
+		task.Resources = task.Resources.Plus(api.NewResources(disk))
+		launch.Resources = task.Resources
+	}
 	launch.Task = task
 	return launch
 }
@@ -450,7 +455,14 @@ func (w *world) show(effect Effect) string {
 	case KillGroup:
 		return fmt.Sprintf("kill group %d of %s", e.Group.PID, e.Task)
 	case PrepareTask:
-		return fmt.Sprintf("fetch %s for %s", e.URIs[0].Source, e.Task)
+		var want []string
+		for _, uri := range e.URIs {
+			want = append(want, uri.Source)
+		}
+		for _, id := range e.Volumes {
+			want = append(want, "volume "+string(id))
+		}
+		return fmt.Sprintf("fetch %s for %s", strings.Join(want, ", "), e.Task)
 	case Sample:
 		if w.core.leader.registered { // with every heartbeat
 			return ""

@@ -1,6 +1,8 @@
 package core
 
 import (
+	"slices"
+
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/internal/protocol"
 )
@@ -29,4 +31,15 @@ func (c *Core) volumeDestroyed(w VolumeDestroyed) {
 		return
 	}
 	c.after(c.put(VolumeForgotten{w.Volume}), func() { c.tell(protocol.VolumeDone{Volume: w.Volume}) })
+}
+
+// volumesIn are the volumes among what a task or an executor holds, in order.
+func volumesIn(resources api.Resources) []api.VolumeID {
+	var ids []api.VolumeID
+	for _, item := range resources.Items() {
+		if item.Volume != "" && !slices.Contains(ids, item.Volume) {
+			ids = append(ids, item.Volume)
+		}
+	}
+	return ids
 }

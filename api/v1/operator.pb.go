@@ -621,7 +621,10 @@ type AgentView struct {
 	Leaving map[string]string `protobuf:"bytes,20,rep,name=leaving,proto3" json:"leaving,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// The gap (R28): what tasks asked for and leave unused, as revocable resources; tasks
 	// and offers may hold some of it.
-	Revocable     *structpb.Struct `protobuf:"bytes,21,opt,name=revocable,proto3" json:"revocable,omitempty"`
+	Revocable *structpb.Struct `protobuf:"bytes,21,opt,name=revocable,proto3" json:"revocable,omitempty"`
+	// Volumes that the agent holds and the registry does not know; kept until somebody
+	// destroys them by name (R22).
+	Orphaned      []*OrphanedVolume `protobuf:"bytes,22,rep,name=orphaned,proto3" json:"orphaned,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -803,6 +806,82 @@ func (x *AgentView) GetRevocable() *structpb.Struct {
 	return nil
 }
 
+func (x *AgentView) GetOrphaned() []*OrphanedVolume {
+	if x != nil {
+		return x.Orphaned
+	}
+	return nil
+}
+
+type OrphanedVolume struct {
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Volume string                 `protobuf:"bytes,1,opt,name=volume,proto3" json:"volume,omitempty"`
+	Role   string                 `protobuf:"bytes,2,opt,name=role,proto3" json:"role,omitempty"`
+	SizeMb int64                  `protobuf:"varint,3,opt,name=size_mb,json=sizeMb,proto3" json:"size_mb,omitempty"`
+	// Why it is there: nobody knows it, it is being destroyed, or that failed.
+	Why           string `protobuf:"bytes,4,opt,name=why,proto3" json:"why,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *OrphanedVolume) Reset() {
+	*x = OrphanedVolume{}
+	mi := &file_api_v1_operator_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *OrphanedVolume) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*OrphanedVolume) ProtoMessage() {}
+
+func (x *OrphanedVolume) ProtoReflect() protoreflect.Message {
+	mi := &file_api_v1_operator_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use OrphanedVolume.ProtoReflect.Descriptor instead.
+func (*OrphanedVolume) Descriptor() ([]byte, []int) {
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *OrphanedVolume) GetVolume() string {
+	if x != nil {
+		return x.Volume
+	}
+	return ""
+}
+
+func (x *OrphanedVolume) GetRole() string {
+	if x != nil {
+		return x.Role
+	}
+	return ""
+}
+
+func (x *OrphanedVolume) GetSizeMb() int64 {
+	if x != nil {
+		return x.SizeMb
+	}
+	return 0
+}
+
+func (x *OrphanedVolume) GetWhy() string {
+	if x != nil {
+		return x.Why
+	}
+	return ""
+}
+
 type ListAgentsResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Items         []*AgentView           `protobuf:"bytes,1,rep,name=items,proto3" json:"items,omitempty"`
@@ -814,7 +893,7 @@ type ListAgentsResponse struct {
 
 func (x *ListAgentsResponse) Reset() {
 	*x = ListAgentsResponse{}
-	mi := &file_api_v1_operator_proto_msgTypes[7]
+	mi := &file_api_v1_operator_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -826,7 +905,7 @@ func (x *ListAgentsResponse) String() string {
 func (*ListAgentsResponse) ProtoMessage() {}
 
 func (x *ListAgentsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[7]
+	mi := &file_api_v1_operator_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -839,7 +918,7 @@ func (x *ListAgentsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAgentsResponse.ProtoReflect.Descriptor instead.
 func (*ListAgentsResponse) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{7}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *ListAgentsResponse) GetItems() []*AgentView {
@@ -897,7 +976,7 @@ type FrameworkView struct {
 
 func (x *FrameworkView) Reset() {
 	*x = FrameworkView{}
-	mi := &file_api_v1_operator_proto_msgTypes[8]
+	mi := &file_api_v1_operator_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -909,7 +988,7 @@ func (x *FrameworkView) String() string {
 func (*FrameworkView) ProtoMessage() {}
 
 func (x *FrameworkView) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[8]
+	mi := &file_api_v1_operator_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -922,7 +1001,7 @@ func (x *FrameworkView) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FrameworkView.ProtoReflect.Descriptor instead.
 func (*FrameworkView) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{8}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *FrameworkView) GetId() string {
@@ -1102,7 +1181,7 @@ type LocalityView struct {
 
 func (x *LocalityView) Reset() {
 	*x = LocalityView{}
-	mi := &file_api_v1_operator_proto_msgTypes[9]
+	mi := &file_api_v1_operator_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1114,7 +1193,7 @@ func (x *LocalityView) String() string {
 func (*LocalityView) ProtoMessage() {}
 
 func (x *LocalityView) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[9]
+	mi := &file_api_v1_operator_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1127,7 +1206,7 @@ func (x *LocalityView) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LocalityView.ProtoReflect.Descriptor instead.
 func (*LocalityView) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{9}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *LocalityView) GetNode() int64 {
@@ -1177,7 +1256,7 @@ type DemandView struct {
 
 func (x *DemandView) Reset() {
 	*x = DemandView{}
-	mi := &file_api_v1_operator_proto_msgTypes[10]
+	mi := &file_api_v1_operator_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1189,7 +1268,7 @@ func (x *DemandView) String() string {
 func (*DemandView) ProtoMessage() {}
 
 func (x *DemandView) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[10]
+	mi := &file_api_v1_operator_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1202,7 +1281,7 @@ func (x *DemandView) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DemandView.ProtoReflect.Descriptor instead.
 func (*DemandView) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{10}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *DemandView) GetRole() string {
@@ -1244,7 +1323,7 @@ type ListFrameworksResponse struct {
 
 func (x *ListFrameworksResponse) Reset() {
 	*x = ListFrameworksResponse{}
-	mi := &file_api_v1_operator_proto_msgTypes[11]
+	mi := &file_api_v1_operator_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1256,7 +1335,7 @@ func (x *ListFrameworksResponse) String() string {
 func (*ListFrameworksResponse) ProtoMessage() {}
 
 func (x *ListFrameworksResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[11]
+	mi := &file_api_v1_operator_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1269,7 +1348,7 @@ func (x *ListFrameworksResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListFrameworksResponse.ProtoReflect.Descriptor instead.
 func (*ListFrameworksResponse) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{11}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *ListFrameworksResponse) GetItems() []*FrameworkView {
@@ -1322,7 +1401,7 @@ type TaskView struct {
 
 func (x *TaskView) Reset() {
 	*x = TaskView{}
-	mi := &file_api_v1_operator_proto_msgTypes[12]
+	mi := &file_api_v1_operator_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1334,7 +1413,7 @@ func (x *TaskView) String() string {
 func (*TaskView) ProtoMessage() {}
 
 func (x *TaskView) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[12]
+	mi := &file_api_v1_operator_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1347,7 +1426,7 @@ func (x *TaskView) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskView.ProtoReflect.Descriptor instead.
 func (*TaskView) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{12}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *TaskView) GetId() string {
@@ -1500,7 +1579,7 @@ type ListTasksResponse struct {
 
 func (x *ListTasksResponse) Reset() {
 	*x = ListTasksResponse{}
-	mi := &file_api_v1_operator_proto_msgTypes[13]
+	mi := &file_api_v1_operator_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1512,7 +1591,7 @@ func (x *ListTasksResponse) String() string {
 func (*ListTasksResponse) ProtoMessage() {}
 
 func (x *ListTasksResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[13]
+	mi := &file_api_v1_operator_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1525,7 +1604,7 @@ func (x *ListTasksResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTasksResponse.ProtoReflect.Descriptor instead.
 func (*ListTasksResponse) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{13}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *ListTasksResponse) GetItems() []*TaskView {
@@ -1559,7 +1638,7 @@ type OfferView struct {
 
 func (x *OfferView) Reset() {
 	*x = OfferView{}
-	mi := &file_api_v1_operator_proto_msgTypes[14]
+	mi := &file_api_v1_operator_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1571,7 +1650,7 @@ func (x *OfferView) String() string {
 func (*OfferView) ProtoMessage() {}
 
 func (x *OfferView) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[14]
+	mi := &file_api_v1_operator_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1584,7 +1663,7 @@ func (x *OfferView) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OfferView.ProtoReflect.Descriptor instead.
 func (*OfferView) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{14}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *OfferView) GetId() string {
@@ -1660,7 +1739,7 @@ type ListOffersResponse struct {
 
 func (x *ListOffersResponse) Reset() {
 	*x = ListOffersResponse{}
-	mi := &file_api_v1_operator_proto_msgTypes[15]
+	mi := &file_api_v1_operator_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1672,7 +1751,7 @@ func (x *ListOffersResponse) String() string {
 func (*ListOffersResponse) ProtoMessage() {}
 
 func (x *ListOffersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[15]
+	mi := &file_api_v1_operator_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1685,7 +1764,7 @@ func (x *ListOffersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListOffersResponse.ProtoReflect.Descriptor instead.
 func (*ListOffersResponse) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{15}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *ListOffersResponse) GetItems() []*OfferView {
@@ -1720,7 +1799,7 @@ type RoleView struct {
 
 func (x *RoleView) Reset() {
 	*x = RoleView{}
-	mi := &file_api_v1_operator_proto_msgTypes[16]
+	mi := &file_api_v1_operator_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1732,7 +1811,7 @@ func (x *RoleView) String() string {
 func (*RoleView) ProtoMessage() {}
 
 func (x *RoleView) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[16]
+	mi := &file_api_v1_operator_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1745,7 +1824,7 @@ func (x *RoleView) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RoleView.ProtoReflect.Descriptor instead.
 func (*RoleView) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{16}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *RoleView) GetRole() string {
@@ -1829,7 +1908,7 @@ type ListRolesResponse struct {
 
 func (x *ListRolesResponse) Reset() {
 	*x = ListRolesResponse{}
-	mi := &file_api_v1_operator_proto_msgTypes[17]
+	mi := &file_api_v1_operator_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1841,7 +1920,7 @@ func (x *ListRolesResponse) String() string {
 func (*ListRolesResponse) ProtoMessage() {}
 
 func (x *ListRolesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[17]
+	mi := &file_api_v1_operator_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1854,7 +1933,7 @@ func (x *ListRolesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRolesResponse.ProtoReflect.Descriptor instead.
 func (*ListRolesResponse) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{17}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *ListRolesResponse) GetItems() []*RoleView {
@@ -1890,7 +1969,7 @@ type ExplainRequest struct {
 
 func (x *ExplainRequest) Reset() {
 	*x = ExplainRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[18]
+	mi := &file_api_v1_operator_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1902,7 +1981,7 @@ func (x *ExplainRequest) String() string {
 func (*ExplainRequest) ProtoMessage() {}
 
 func (x *ExplainRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[18]
+	mi := &file_api_v1_operator_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1915,7 +1994,7 @@ func (x *ExplainRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainRequest.ProtoReflect.Descriptor instead.
 func (*ExplainRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{18}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *ExplainRequest) GetFrameworkId() string {
@@ -1944,7 +2023,7 @@ type ExplainResponse struct {
 
 func (x *ExplainResponse) Reset() {
 	*x = ExplainResponse{}
-	mi := &file_api_v1_operator_proto_msgTypes[19]
+	mi := &file_api_v1_operator_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1956,7 +2035,7 @@ func (x *ExplainResponse) String() string {
 func (*ExplainResponse) ProtoMessage() {}
 
 func (x *ExplainResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[19]
+	mi := &file_api_v1_operator_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1969,7 +2048,7 @@ func (x *ExplainResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainResponse.ProtoReflect.Descriptor instead.
 func (*ExplainResponse) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{19}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *ExplainResponse) GetFrameworkId() string {
@@ -2004,7 +2083,7 @@ type ExplainedAgent struct {
 
 func (x *ExplainedAgent) Reset() {
 	*x = ExplainedAgent{}
-	mi := &file_api_v1_operator_proto_msgTypes[20]
+	mi := &file_api_v1_operator_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2016,7 +2095,7 @@ func (x *ExplainedAgent) String() string {
 func (*ExplainedAgent) ProtoMessage() {}
 
 func (x *ExplainedAgent) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[20]
+	mi := &file_api_v1_operator_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2029,7 +2108,7 @@ func (x *ExplainedAgent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainedAgent.ProtoReflect.Descriptor instead.
 func (*ExplainedAgent) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{20}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *ExplainedAgent) GetAgentId() string {
@@ -2064,7 +2143,7 @@ type KillTaskRequest struct {
 
 func (x *KillTaskRequest) Reset() {
 	*x = KillTaskRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[21]
+	mi := &file_api_v1_operator_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2076,7 +2155,7 @@ func (x *KillTaskRequest) String() string {
 func (*KillTaskRequest) ProtoMessage() {}
 
 func (x *KillTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[21]
+	mi := &file_api_v1_operator_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2089,7 +2168,7 @@ func (x *KillTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KillTaskRequest.ProtoReflect.Descriptor instead.
 func (*KillTaskRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{21}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *KillTaskRequest) GetTask() string {
@@ -2120,7 +2199,7 @@ type KillTaskResponse struct {
 
 func (x *KillTaskResponse) Reset() {
 	*x = KillTaskResponse{}
-	mi := &file_api_v1_operator_proto_msgTypes[22]
+	mi := &file_api_v1_operator_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2132,7 +2211,7 @@ func (x *KillTaskResponse) String() string {
 func (*KillTaskResponse) ProtoMessage() {}
 
 func (x *KillTaskResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[22]
+	mi := &file_api_v1_operator_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2145,7 +2224,7 @@ func (x *KillTaskResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KillTaskResponse.ProtoReflect.Descriptor instead.
 func (*KillTaskResponse) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{22}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *KillTaskResponse) GetFrameworkId() string {
@@ -2185,7 +2264,7 @@ type RemoveFrameworkRequest struct {
 
 func (x *RemoveFrameworkRequest) Reset() {
 	*x = RemoveFrameworkRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[23]
+	mi := &file_api_v1_operator_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2197,7 +2276,7 @@ func (x *RemoveFrameworkRequest) String() string {
 func (*RemoveFrameworkRequest) ProtoMessage() {}
 
 func (x *RemoveFrameworkRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[23]
+	mi := &file_api_v1_operator_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2210,7 +2289,7 @@ func (x *RemoveFrameworkRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveFrameworkRequest.ProtoReflect.Descriptor instead.
 func (*RemoveFrameworkRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{23}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *RemoveFrameworkRequest) GetFrameworkId() string {
@@ -2233,7 +2312,7 @@ type MarkAgentRequest struct {
 
 func (x *MarkAgentRequest) Reset() {
 	*x = MarkAgentRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[24]
+	mi := &file_api_v1_operator_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2245,7 +2324,7 @@ func (x *MarkAgentRequest) String() string {
 func (*MarkAgentRequest) ProtoMessage() {}
 
 func (x *MarkAgentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[24]
+	mi := &file_api_v1_operator_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2258,7 +2337,7 @@ func (x *MarkAgentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MarkAgentRequest.ProtoReflect.Descriptor instead.
 func (*MarkAgentRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{24}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *MarkAgentRequest) GetAgentId() string {
@@ -2301,7 +2380,7 @@ type SetMaintenanceRequest struct {
 
 func (x *SetMaintenanceRequest) Reset() {
 	*x = SetMaintenanceRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[25]
+	mi := &file_api_v1_operator_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2313,7 +2392,7 @@ func (x *SetMaintenanceRequest) String() string {
 func (*SetMaintenanceRequest) ProtoMessage() {}
 
 func (x *SetMaintenanceRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[25]
+	mi := &file_api_v1_operator_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2326,7 +2405,7 @@ func (x *SetMaintenanceRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetMaintenanceRequest.ProtoReflect.Descriptor instead.
 func (*SetMaintenanceRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{25}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *SetMaintenanceRequest) GetAgentIds() []string {
@@ -2353,7 +2432,7 @@ type ActionResponse struct {
 
 func (x *ActionResponse) Reset() {
 	*x = ActionResponse{}
-	mi := &file_api_v1_operator_proto_msgTypes[26]
+	mi := &file_api_v1_operator_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2365,7 +2444,7 @@ func (x *ActionResponse) String() string {
 func (*ActionResponse) ProtoMessage() {}
 
 func (x *ActionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[26]
+	mi := &file_api_v1_operator_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2378,7 +2457,7 @@ func (x *ActionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ActionResponse.ProtoReflect.Descriptor instead.
 func (*ActionResponse) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{26}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *ActionResponse) GetSubject() string {
@@ -2413,7 +2492,7 @@ type ReserveRequest struct {
 
 func (x *ReserveRequest) Reset() {
 	*x = ReserveRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[27]
+	mi := &file_api_v1_operator_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2425,7 +2504,7 @@ func (x *ReserveRequest) String() string {
 func (*ReserveRequest) ProtoMessage() {}
 
 func (x *ReserveRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[27]
+	mi := &file_api_v1_operator_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2438,7 +2517,7 @@ func (x *ReserveRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReserveRequest.ProtoReflect.Descriptor instead.
 func (*ReserveRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{27}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *ReserveRequest) GetAgentId() string {
@@ -2497,7 +2576,7 @@ type SetRoleRequest struct {
 
 func (x *SetRoleRequest) Reset() {
 	*x = SetRoleRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[28]
+	mi := &file_api_v1_operator_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2509,7 +2588,7 @@ func (x *SetRoleRequest) String() string {
 func (*SetRoleRequest) ProtoMessage() {}
 
 func (x *SetRoleRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[28]
+	mi := &file_api_v1_operator_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2522,7 +2601,7 @@ func (x *SetRoleRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetRoleRequest.ProtoReflect.Descriptor instead.
 func (*SetRoleRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{28}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *SetRoleRequest) GetRole() string {
@@ -2568,7 +2647,7 @@ type ListPeersRequest struct {
 
 func (x *ListPeersRequest) Reset() {
 	*x = ListPeersRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[29]
+	mi := &file_api_v1_operator_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2580,7 +2659,7 @@ func (x *ListPeersRequest) String() string {
 func (*ListPeersRequest) ProtoMessage() {}
 
 func (x *ListPeersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[29]
+	mi := &file_api_v1_operator_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2593,7 +2672,7 @@ func (x *ListPeersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPeersRequest.ProtoReflect.Descriptor instead.
 func (*ListPeersRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{29}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{30}
 }
 
 type RaftPeer struct {
@@ -2608,7 +2687,7 @@ type RaftPeer struct {
 
 func (x *RaftPeer) Reset() {
 	*x = RaftPeer{}
-	mi := &file_api_v1_operator_proto_msgTypes[30]
+	mi := &file_api_v1_operator_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2620,7 +2699,7 @@ func (x *RaftPeer) String() string {
 func (*RaftPeer) ProtoMessage() {}
 
 func (x *RaftPeer) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[30]
+	mi := &file_api_v1_operator_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2633,7 +2712,7 @@ func (x *RaftPeer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RaftPeer.ProtoReflect.Descriptor instead.
 func (*RaftPeer) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{30}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *RaftPeer) GetId() string {
@@ -2669,7 +2748,7 @@ type ListPeersResponse struct {
 
 func (x *ListPeersResponse) Reset() {
 	*x = ListPeersResponse{}
-	mi := &file_api_v1_operator_proto_msgTypes[31]
+	mi := &file_api_v1_operator_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2681,7 +2760,7 @@ func (x *ListPeersResponse) String() string {
 func (*ListPeersResponse) ProtoMessage() {}
 
 func (x *ListPeersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[31]
+	mi := &file_api_v1_operator_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2694,7 +2773,7 @@ func (x *ListPeersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPeersResponse.ProtoReflect.Descriptor instead.
 func (*ListPeersResponse) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{31}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *ListPeersResponse) GetItems() []*RaftPeer {
@@ -2735,7 +2814,7 @@ type AddPeerRequest struct {
 
 func (x *AddPeerRequest) Reset() {
 	*x = AddPeerRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[32]
+	mi := &file_api_v1_operator_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2747,7 +2826,7 @@ func (x *AddPeerRequest) String() string {
 func (*AddPeerRequest) ProtoMessage() {}
 
 func (x *AddPeerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[32]
+	mi := &file_api_v1_operator_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2760,7 +2839,7 @@ func (x *AddPeerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AddPeerRequest.ProtoReflect.Descriptor instead.
 func (*AddPeerRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{32}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *AddPeerRequest) GetId() string {
@@ -2786,7 +2865,7 @@ type RemovePeerRequest struct {
 
 func (x *RemovePeerRequest) Reset() {
 	*x = RemovePeerRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[33]
+	mi := &file_api_v1_operator_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2798,7 +2877,7 @@ func (x *RemovePeerRequest) String() string {
 func (*RemovePeerRequest) ProtoMessage() {}
 
 func (x *RemovePeerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[33]
+	mi := &file_api_v1_operator_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2811,7 +2890,7 @@ func (x *RemovePeerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemovePeerRequest.ProtoReflect.Descriptor instead.
 func (*RemovePeerRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{33}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *RemovePeerRequest) GetId() string {
@@ -2831,7 +2910,7 @@ type TransferLeaderRequest struct {
 
 func (x *TransferLeaderRequest) Reset() {
 	*x = TransferLeaderRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[34]
+	mi := &file_api_v1_operator_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2843,7 +2922,7 @@ func (x *TransferLeaderRequest) String() string {
 func (*TransferLeaderRequest) ProtoMessage() {}
 
 func (x *TransferLeaderRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[34]
+	mi := &file_api_v1_operator_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2856,7 +2935,7 @@ func (x *TransferLeaderRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TransferLeaderRequest.ProtoReflect.Descriptor instead.
 func (*TransferLeaderRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{34}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *TransferLeaderRequest) GetId() string {
@@ -2874,7 +2953,7 @@ type SaveSnapshotRequest struct {
 
 func (x *SaveSnapshotRequest) Reset() {
 	*x = SaveSnapshotRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[35]
+	mi := &file_api_v1_operator_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2886,7 +2965,7 @@ func (x *SaveSnapshotRequest) String() string {
 func (*SaveSnapshotRequest) ProtoMessage() {}
 
 func (x *SaveSnapshotRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[35]
+	mi := &file_api_v1_operator_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2899,7 +2978,7 @@ func (x *SaveSnapshotRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SaveSnapshotRequest.ProtoReflect.Descriptor instead.
 func (*SaveSnapshotRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{35}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{36}
 }
 
 type SnapshotChunk struct {
@@ -2911,7 +2990,7 @@ type SnapshotChunk struct {
 
 func (x *SnapshotChunk) Reset() {
 	*x = SnapshotChunk{}
-	mi := &file_api_v1_operator_proto_msgTypes[36]
+	mi := &file_api_v1_operator_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2923,7 +3002,7 @@ func (x *SnapshotChunk) String() string {
 func (*SnapshotChunk) ProtoMessage() {}
 
 func (x *SnapshotChunk) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[36]
+	mi := &file_api_v1_operator_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2936,7 +3015,7 @@ func (x *SnapshotChunk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SnapshotChunk.ProtoReflect.Descriptor instead.
 func (*SnapshotChunk) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{36}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *SnapshotChunk) GetData() []byte {
@@ -2954,7 +3033,7 @@ type StateHashRequest struct {
 
 func (x *StateHashRequest) Reset() {
 	*x = StateHashRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[37]
+	mi := &file_api_v1_operator_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2966,7 +3045,7 @@ func (x *StateHashRequest) String() string {
 func (*StateHashRequest) ProtoMessage() {}
 
 func (x *StateHashRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[37]
+	mi := &file_api_v1_operator_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2979,7 +3058,7 @@ func (x *StateHashRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StateHashRequest.ProtoReflect.Descriptor instead.
 func (*StateHashRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{37}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{38}
 }
 
 type StateHashResponse struct {
@@ -2992,7 +3071,7 @@ type StateHashResponse struct {
 
 func (x *StateHashResponse) Reset() {
 	*x = StateHashResponse{}
-	mi := &file_api_v1_operator_proto_msgTypes[38]
+	mi := &file_api_v1_operator_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3004,7 +3083,7 @@ func (x *StateHashResponse) String() string {
 func (*StateHashResponse) ProtoMessage() {}
 
 func (x *StateHashResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[38]
+	mi := &file_api_v1_operator_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3017,7 +3096,7 @@ func (x *StateHashResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StateHashResponse.ProtoReflect.Descriptor instead.
 func (*StateHashResponse) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{38}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *StateHashResponse) GetAppliedIndex() uint64 {
@@ -3046,7 +3125,7 @@ type StoreSession struct {
 
 func (x *StoreSession) Reset() {
 	*x = StoreSession{}
-	mi := &file_api_v1_operator_proto_msgTypes[39]
+	mi := &file_api_v1_operator_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3058,7 +3137,7 @@ func (x *StoreSession) String() string {
 func (*StoreSession) ProtoMessage() {}
 
 func (x *StoreSession) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[39]
+	mi := &file_api_v1_operator_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3071,7 +3150,7 @@ func (x *StoreSession) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoreSession.ProtoReflect.Descriptor instead.
 func (*StoreSession) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{39}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *StoreSession) GetFrameworkId() string {
@@ -3108,7 +3187,7 @@ type StoreEntry struct {
 
 func (x *StoreEntry) Reset() {
 	*x = StoreEntry{}
-	mi := &file_api_v1_operator_proto_msgTypes[40]
+	mi := &file_api_v1_operator_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3120,7 +3199,7 @@ func (x *StoreEntry) String() string {
 func (*StoreEntry) ProtoMessage() {}
 
 func (x *StoreEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[40]
+	mi := &file_api_v1_operator_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3133,7 +3212,7 @@ func (x *StoreEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoreEntry.ProtoReflect.Descriptor instead.
 func (*StoreEntry) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{40}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *StoreEntry) GetKey() string {
@@ -3174,7 +3253,7 @@ type StoreGetRequest struct {
 
 func (x *StoreGetRequest) Reset() {
 	*x = StoreGetRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[41]
+	mi := &file_api_v1_operator_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3186,7 +3265,7 @@ func (x *StoreGetRequest) String() string {
 func (*StoreGetRequest) ProtoMessage() {}
 
 func (x *StoreGetRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[41]
+	mi := &file_api_v1_operator_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3199,7 +3278,7 @@ func (x *StoreGetRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoreGetRequest.ProtoReflect.Descriptor instead.
 func (*StoreGetRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{41}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *StoreGetRequest) GetSession() *StoreSession {
@@ -3233,7 +3312,7 @@ type StorePutRequest struct {
 
 func (x *StorePutRequest) Reset() {
 	*x = StorePutRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[42]
+	mi := &file_api_v1_operator_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3245,7 +3324,7 @@ func (x *StorePutRequest) String() string {
 func (*StorePutRequest) ProtoMessage() {}
 
 func (x *StorePutRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[42]
+	mi := &file_api_v1_operator_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3258,7 +3337,7 @@ func (x *StorePutRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StorePutRequest.ProtoReflect.Descriptor instead.
 func (*StorePutRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{42}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *StorePutRequest) GetSession() *StoreSession {
@@ -3316,7 +3395,7 @@ type StoreDeleteRequest struct {
 
 func (x *StoreDeleteRequest) Reset() {
 	*x = StoreDeleteRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[43]
+	mi := &file_api_v1_operator_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3328,7 +3407,7 @@ func (x *StoreDeleteRequest) String() string {
 func (*StoreDeleteRequest) ProtoMessage() {}
 
 func (x *StoreDeleteRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[43]
+	mi := &file_api_v1_operator_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3341,7 +3420,7 @@ func (x *StoreDeleteRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoreDeleteRequest.ProtoReflect.Descriptor instead.
 func (*StoreDeleteRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{43}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *StoreDeleteRequest) GetSession() *StoreSession {
@@ -3391,7 +3470,7 @@ type StoreListRequest struct {
 
 func (x *StoreListRequest) Reset() {
 	*x = StoreListRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[44]
+	mi := &file_api_v1_operator_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3403,7 +3482,7 @@ func (x *StoreListRequest) String() string {
 func (*StoreListRequest) ProtoMessage() {}
 
 func (x *StoreListRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[44]
+	mi := &file_api_v1_operator_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3416,7 +3495,7 @@ func (x *StoreListRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoreListRequest.ProtoReflect.Descriptor instead.
 func (*StoreListRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{44}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *StoreListRequest) GetSession() *StoreSession {
@@ -3457,7 +3536,7 @@ type StoreListResponse struct {
 
 func (x *StoreListResponse) Reset() {
 	*x = StoreListResponse{}
-	mi := &file_api_v1_operator_proto_msgTypes[45]
+	mi := &file_api_v1_operator_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3469,7 +3548,7 @@ func (x *StoreListResponse) String() string {
 func (*StoreListResponse) ProtoMessage() {}
 
 func (x *StoreListResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[45]
+	mi := &file_api_v1_operator_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3482,7 +3561,7 @@ func (x *StoreListResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoreListResponse.ProtoReflect.Descriptor instead.
 func (*StoreListResponse) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{45}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *StoreListResponse) GetItems() []*StoreEntry {
@@ -3509,7 +3588,7 @@ type StoreWatchRequest struct {
 
 func (x *StoreWatchRequest) Reset() {
 	*x = StoreWatchRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[46]
+	mi := &file_api_v1_operator_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3521,7 +3600,7 @@ func (x *StoreWatchRequest) String() string {
 func (*StoreWatchRequest) ProtoMessage() {}
 
 func (x *StoreWatchRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[46]
+	mi := &file_api_v1_operator_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3534,7 +3613,7 @@ func (x *StoreWatchRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoreWatchRequest.ProtoReflect.Descriptor instead.
 func (*StoreWatchRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{46}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *StoreWatchRequest) GetSession() *StoreSession {
@@ -3601,7 +3680,7 @@ const file_api_v1_operator_proto_rawDesc = "" +
 	"\x13ListMastersResponse\x12+\n" +
 	"\x05items\x18\x01 \x03(\v2\x15.tender.v1.MasterViewR\x05items\x12&\n" +
 	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\x12#\n" +
-	"\rapplied_index\x18\x03 \x01(\x04R\fappliedIndex\"\xad\a\n" +
+	"\rapplied_index\x18\x03 \x01(\x04R\fappliedIndex\"\xe4\a\n" +
 	"\tAgentView\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1a\n" +
 	"\bhostname\x18\x02 \x01(\tR\bhostname\x12\x14\n" +
@@ -3626,13 +3705,19 @@ const file_api_v1_operator_proto_rawDesc = "" +
 	"\badmitted\x18\x12 \x01(\v2\x1a.google.protobuf.TimestampR\badmitted\x123\n" +
 	"\vmaintenance\x18\x13 \x01(\v2\x11.tender.v1.WindowR\vmaintenance\x12;\n" +
 	"\aleaving\x18\x14 \x03(\v2!.tender.v1.AgentView.LeavingEntryR\aleaving\x125\n" +
-	"\trevocable\x18\x15 \x01(\v2\x17.google.protobuf.StructR\trevocable\x1a=\n" +
+	"\trevocable\x18\x15 \x01(\v2\x17.google.protobuf.StructR\trevocable\x125\n" +
+	"\borphaned\x18\x16 \x03(\v2\x19.tender.v1.OrphanedVolumeR\borphaned\x1a=\n" +
 	"\x0fAttributesEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a:\n" +
 	"\fLeavingEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x8d\x01\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"g\n" +
+	"\x0eOrphanedVolume\x12\x16\n" +
+	"\x06volume\x18\x01 \x01(\tR\x06volume\x12\x12\n" +
+	"\x04role\x18\x02 \x01(\tR\x04role\x12\x17\n" +
+	"\asize_mb\x18\x03 \x01(\x03R\x06sizeMb\x12\x10\n" +
+	"\x03why\x18\x04 \x01(\tR\x03why\"\x8d\x01\n" +
 	"\x12ListAgentsResponse\x12*\n" +
 	"\x05items\x18\x01 \x03(\v2\x14.tender.v1.AgentViewR\x05items\x12&\n" +
 	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\x12#\n" +
@@ -3929,7 +4014,7 @@ func file_api_v1_operator_proto_rawDescGZIP() []byte {
 }
 
 var file_api_v1_operator_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_api_v1_operator_proto_msgTypes = make([]protoimpl.MessageInfo, 53)
+var file_api_v1_operator_proto_msgTypes = make([]protoimpl.MessageInfo, 54)
 var file_api_v1_operator_proto_goTypes = []any{
 	(AgentAction)(0),               // 0: tender.v1.AgentAction
 	(*ListRequest)(nil),            // 1: tender.v1.ListRequest
@@ -3939,177 +4024,179 @@ var file_api_v1_operator_proto_goTypes = []any{
 	(*MasterView)(nil),             // 5: tender.v1.MasterView
 	(*ListMastersResponse)(nil),    // 6: tender.v1.ListMastersResponse
 	(*AgentView)(nil),              // 7: tender.v1.AgentView
-	(*ListAgentsResponse)(nil),     // 8: tender.v1.ListAgentsResponse
-	(*FrameworkView)(nil),          // 9: tender.v1.FrameworkView
-	(*LocalityView)(nil),           // 10: tender.v1.LocalityView
-	(*DemandView)(nil),             // 11: tender.v1.DemandView
-	(*ListFrameworksResponse)(nil), // 12: tender.v1.ListFrameworksResponse
-	(*TaskView)(nil),               // 13: tender.v1.TaskView
-	(*ListTasksResponse)(nil),      // 14: tender.v1.ListTasksResponse
-	(*OfferView)(nil),              // 15: tender.v1.OfferView
-	(*ListOffersResponse)(nil),     // 16: tender.v1.ListOffersResponse
-	(*RoleView)(nil),               // 17: tender.v1.RoleView
-	(*ListRolesResponse)(nil),      // 18: tender.v1.ListRolesResponse
-	(*ExplainRequest)(nil),         // 19: tender.v1.ExplainRequest
-	(*ExplainResponse)(nil),        // 20: tender.v1.ExplainResponse
-	(*ExplainedAgent)(nil),         // 21: tender.v1.ExplainedAgent
-	(*KillTaskRequest)(nil),        // 22: tender.v1.KillTaskRequest
-	(*KillTaskResponse)(nil),       // 23: tender.v1.KillTaskResponse
-	(*RemoveFrameworkRequest)(nil), // 24: tender.v1.RemoveFrameworkRequest
-	(*MarkAgentRequest)(nil),       // 25: tender.v1.MarkAgentRequest
-	(*SetMaintenanceRequest)(nil),  // 26: tender.v1.SetMaintenanceRequest
-	(*ActionResponse)(nil),         // 27: tender.v1.ActionResponse
-	(*ReserveRequest)(nil),         // 28: tender.v1.ReserveRequest
-	(*SetRoleRequest)(nil),         // 29: tender.v1.SetRoleRequest
-	(*ListPeersRequest)(nil),       // 30: tender.v1.ListPeersRequest
-	(*RaftPeer)(nil),               // 31: tender.v1.RaftPeer
-	(*ListPeersResponse)(nil),      // 32: tender.v1.ListPeersResponse
-	(*AddPeerRequest)(nil),         // 33: tender.v1.AddPeerRequest
-	(*RemovePeerRequest)(nil),      // 34: tender.v1.RemovePeerRequest
-	(*TransferLeaderRequest)(nil),  // 35: tender.v1.TransferLeaderRequest
-	(*SaveSnapshotRequest)(nil),    // 36: tender.v1.SaveSnapshotRequest
-	(*SnapshotChunk)(nil),          // 37: tender.v1.SnapshotChunk
-	(*StateHashRequest)(nil),       // 38: tender.v1.StateHashRequest
-	(*StateHashResponse)(nil),      // 39: tender.v1.StateHashResponse
-	(*StoreSession)(nil),           // 40: tender.v1.StoreSession
-	(*StoreEntry)(nil),             // 41: tender.v1.StoreEntry
-	(*StoreGetRequest)(nil),        // 42: tender.v1.StoreGetRequest
-	(*StorePutRequest)(nil),        // 43: tender.v1.StorePutRequest
-	(*StoreDeleteRequest)(nil),     // 44: tender.v1.StoreDeleteRequest
-	(*StoreListRequest)(nil),       // 45: tender.v1.StoreListRequest
-	(*StoreListResponse)(nil),      // 46: tender.v1.StoreListResponse
-	(*StoreWatchRequest)(nil),      // 47: tender.v1.StoreWatchRequest
-	nil,                            // 48: tender.v1.AgentView.AttributesEntry
-	nil,                            // 49: tender.v1.AgentView.LeavingEntry
-	nil,                            // 50: tender.v1.FrameworkView.LabelsEntry
-	nil,                            // 51: tender.v1.FrameworkView.EndpointsEntry
-	nil,                            // 52: tender.v1.TaskView.LabelsEntry
-	nil,                            // 53: tender.v1.TaskView.PortsEntry
-	(*Term)(nil),                   // 54: tender.v1.Term
-	(*timestamppb.Timestamp)(nil),  // 55: google.protobuf.Timestamp
-	(*structpb.Struct)(nil),        // 56: google.protobuf.Struct
-	(*Usage)(nil),                  // 57: tender.v1.Usage
-	(*Window)(nil),                 // 58: tender.v1.Window
-	(*durationpb.Duration)(nil),    // 59: google.protobuf.Duration
-	(*Command)(nil),                // 60: tender.v1.Command
-	(OperationKind)(0),             // 61: tender.v1.OperationKind
+	(*OrphanedVolume)(nil),         // 8: tender.v1.OrphanedVolume
+	(*ListAgentsResponse)(nil),     // 9: tender.v1.ListAgentsResponse
+	(*FrameworkView)(nil),          // 10: tender.v1.FrameworkView
+	(*LocalityView)(nil),           // 11: tender.v1.LocalityView
+	(*DemandView)(nil),             // 12: tender.v1.DemandView
+	(*ListFrameworksResponse)(nil), // 13: tender.v1.ListFrameworksResponse
+	(*TaskView)(nil),               // 14: tender.v1.TaskView
+	(*ListTasksResponse)(nil),      // 15: tender.v1.ListTasksResponse
+	(*OfferView)(nil),              // 16: tender.v1.OfferView
+	(*ListOffersResponse)(nil),     // 17: tender.v1.ListOffersResponse
+	(*RoleView)(nil),               // 18: tender.v1.RoleView
+	(*ListRolesResponse)(nil),      // 19: tender.v1.ListRolesResponse
+	(*ExplainRequest)(nil),         // 20: tender.v1.ExplainRequest
+	(*ExplainResponse)(nil),        // 21: tender.v1.ExplainResponse
+	(*ExplainedAgent)(nil),         // 22: tender.v1.ExplainedAgent
+	(*KillTaskRequest)(nil),        // 23: tender.v1.KillTaskRequest
+	(*KillTaskResponse)(nil),       // 24: tender.v1.KillTaskResponse
+	(*RemoveFrameworkRequest)(nil), // 25: tender.v1.RemoveFrameworkRequest
+	(*MarkAgentRequest)(nil),       // 26: tender.v1.MarkAgentRequest
+	(*SetMaintenanceRequest)(nil),  // 27: tender.v1.SetMaintenanceRequest
+	(*ActionResponse)(nil),         // 28: tender.v1.ActionResponse
+	(*ReserveRequest)(nil),         // 29: tender.v1.ReserveRequest
+	(*SetRoleRequest)(nil),         // 30: tender.v1.SetRoleRequest
+	(*ListPeersRequest)(nil),       // 31: tender.v1.ListPeersRequest
+	(*RaftPeer)(nil),               // 32: tender.v1.RaftPeer
+	(*ListPeersResponse)(nil),      // 33: tender.v1.ListPeersResponse
+	(*AddPeerRequest)(nil),         // 34: tender.v1.AddPeerRequest
+	(*RemovePeerRequest)(nil),      // 35: tender.v1.RemovePeerRequest
+	(*TransferLeaderRequest)(nil),  // 36: tender.v1.TransferLeaderRequest
+	(*SaveSnapshotRequest)(nil),    // 37: tender.v1.SaveSnapshotRequest
+	(*SnapshotChunk)(nil),          // 38: tender.v1.SnapshotChunk
+	(*StateHashRequest)(nil),       // 39: tender.v1.StateHashRequest
+	(*StateHashResponse)(nil),      // 40: tender.v1.StateHashResponse
+	(*StoreSession)(nil),           // 41: tender.v1.StoreSession
+	(*StoreEntry)(nil),             // 42: tender.v1.StoreEntry
+	(*StoreGetRequest)(nil),        // 43: tender.v1.StoreGetRequest
+	(*StorePutRequest)(nil),        // 44: tender.v1.StorePutRequest
+	(*StoreDeleteRequest)(nil),     // 45: tender.v1.StoreDeleteRequest
+	(*StoreListRequest)(nil),       // 46: tender.v1.StoreListRequest
+	(*StoreListResponse)(nil),      // 47: tender.v1.StoreListResponse
+	(*StoreWatchRequest)(nil),      // 48: tender.v1.StoreWatchRequest
+	nil,                            // 49: tender.v1.AgentView.AttributesEntry
+	nil,                            // 50: tender.v1.AgentView.LeavingEntry
+	nil,                            // 51: tender.v1.FrameworkView.LabelsEntry
+	nil,                            // 52: tender.v1.FrameworkView.EndpointsEntry
+	nil,                            // 53: tender.v1.TaskView.LabelsEntry
+	nil,                            // 54: tender.v1.TaskView.PortsEntry
+	(*Term)(nil),                   // 55: tender.v1.Term
+	(*timestamppb.Timestamp)(nil),  // 56: google.protobuf.Timestamp
+	(*structpb.Struct)(nil),        // 57: google.protobuf.Struct
+	(*Usage)(nil),                  // 58: tender.v1.Usage
+	(*Window)(nil),                 // 59: tender.v1.Window
+	(*durationpb.Duration)(nil),    // 60: google.protobuf.Duration
+	(*Command)(nil),                // 61: tender.v1.Command
+	(OperationKind)(0),             // 62: tender.v1.OperationKind
 }
 var file_api_v1_operator_proto_depIdxs = []int32{
-	54, // 0: tender.v1.ClusterView.term:type_name -> tender.v1.Term
-	55, // 1: tender.v1.MasterView.since:type_name -> google.protobuf.Timestamp
+	55, // 0: tender.v1.ClusterView.term:type_name -> tender.v1.Term
+	56, // 1: tender.v1.MasterView.since:type_name -> google.protobuf.Timestamp
 	5,  // 2: tender.v1.ListMastersResponse.items:type_name -> tender.v1.MasterView
-	55, // 3: tender.v1.AgentView.since:type_name -> google.protobuf.Timestamp
-	56, // 4: tender.v1.AgentView.total:type_name -> google.protobuf.Struct
-	56, // 5: tender.v1.AgentView.allocated:type_name -> google.protobuf.Struct
-	56, // 6: tender.v1.AgentView.offered:type_name -> google.protobuf.Struct
-	56, // 7: tender.v1.AgentView.free:type_name -> google.protobuf.Struct
-	48, // 8: tender.v1.AgentView.attributes:type_name -> tender.v1.AgentView.AttributesEntry
-	57, // 9: tender.v1.AgentView.usage:type_name -> tender.v1.Usage
-	55, // 10: tender.v1.AgentView.admitted:type_name -> google.protobuf.Timestamp
-	58, // 11: tender.v1.AgentView.maintenance:type_name -> tender.v1.Window
-	49, // 12: tender.v1.AgentView.leaving:type_name -> tender.v1.AgentView.LeavingEntry
-	56, // 13: tender.v1.AgentView.revocable:type_name -> google.protobuf.Struct
-	7,  // 14: tender.v1.ListAgentsResponse.items:type_name -> tender.v1.AgentView
-	55, // 15: tender.v1.FrameworkView.since:type_name -> google.protobuf.Timestamp
-	56, // 16: tender.v1.FrameworkView.allocated:type_name -> google.protobuf.Struct
-	56, // 17: tender.v1.FrameworkView.offered:type_name -> google.protobuf.Struct
-	59, // 18: tender.v1.FrameworkView.failover_timeout:type_name -> google.protobuf.Duration
-	50, // 19: tender.v1.FrameworkView.labels:type_name -> tender.v1.FrameworkView.LabelsEntry
-	51, // 20: tender.v1.FrameworkView.endpoints:type_name -> tender.v1.FrameworkView.EndpointsEntry
-	11, // 21: tender.v1.FrameworkView.demand:type_name -> tender.v1.DemandView
-	55, // 22: tender.v1.FrameworkView.admitted:type_name -> google.protobuf.Timestamp
-	10, // 23: tender.v1.FrameworkView.locality:type_name -> tender.v1.LocalityView
-	59, // 24: tender.v1.LocalityView.waited:type_name -> google.protobuf.Duration
-	59, // 25: tender.v1.LocalityView.longest:type_name -> google.protobuf.Duration
-	56, // 26: tender.v1.DemandView.resources:type_name -> google.protobuf.Struct
-	9,  // 27: tender.v1.ListFrameworksResponse.items:type_name -> tender.v1.FrameworkView
-	56, // 28: tender.v1.TaskView.resources:type_name -> google.protobuf.Struct
-	55, // 29: tender.v1.TaskView.launched:type_name -> google.protobuf.Timestamp
-	55, // 30: tender.v1.TaskView.since:type_name -> google.protobuf.Timestamp
-	52, // 31: tender.v1.TaskView.labels:type_name -> tender.v1.TaskView.LabelsEntry
-	53, // 32: tender.v1.TaskView.ports:type_name -> tender.v1.TaskView.PortsEntry
-	57, // 33: tender.v1.TaskView.usage:type_name -> tender.v1.Usage
-	60, // 34: tender.v1.TaskView.command:type_name -> tender.v1.Command
-	13, // 35: tender.v1.ListTasksResponse.items:type_name -> tender.v1.TaskView
-	56, // 36: tender.v1.OfferView.resources:type_name -> google.protobuf.Struct
-	55, // 37: tender.v1.OfferView.since:type_name -> google.protobuf.Timestamp
-	55, // 38: tender.v1.OfferView.expires:type_name -> google.protobuf.Timestamp
-	15, // 39: tender.v1.ListOffersResponse.items:type_name -> tender.v1.OfferView
-	56, // 40: tender.v1.RoleView.guarantee:type_name -> google.protobuf.Struct
-	56, // 41: tender.v1.RoleView.limit:type_name -> google.protobuf.Struct
-	56, // 42: tender.v1.RoleView.allocated:type_name -> google.protobuf.Struct
-	56, // 43: tender.v1.RoleView.offered:type_name -> google.protobuf.Struct
-	56, // 44: tender.v1.RoleView.reserved:type_name -> google.protobuf.Struct
-	17, // 45: tender.v1.ListRolesResponse.items:type_name -> tender.v1.RoleView
-	21, // 46: tender.v1.ExplainResponse.agents:type_name -> tender.v1.ExplainedAgent
-	59, // 47: tender.v1.KillTaskRequest.grace:type_name -> google.protobuf.Duration
-	0,  // 48: tender.v1.MarkAgentRequest.action:type_name -> tender.v1.AgentAction
-	59, // 49: tender.v1.MarkAgentRequest.grace:type_name -> google.protobuf.Duration
-	58, // 50: tender.v1.SetMaintenanceRequest.window:type_name -> tender.v1.Window
-	61, // 51: tender.v1.ReserveRequest.action:type_name -> tender.v1.OperationKind
-	31, // 52: tender.v1.ListPeersResponse.items:type_name -> tender.v1.RaftPeer
-	54, // 53: tender.v1.ListPeersResponse.term:type_name -> tender.v1.Term
-	40, // 54: tender.v1.StoreGetRequest.session:type_name -> tender.v1.StoreSession
-	40, // 55: tender.v1.StorePutRequest.session:type_name -> tender.v1.StoreSession
-	40, // 56: tender.v1.StoreDeleteRequest.session:type_name -> tender.v1.StoreSession
-	40, // 57: tender.v1.StoreListRequest.session:type_name -> tender.v1.StoreSession
-	41, // 58: tender.v1.StoreListResponse.items:type_name -> tender.v1.StoreEntry
-	40, // 59: tender.v1.StoreWatchRequest.session:type_name -> tender.v1.StoreSession
-	3,  // 60: tender.v1.OperatorService.GetCluster:input_type -> tender.v1.GetClusterRequest
-	1,  // 61: tender.v1.OperatorService.ListMasters:input_type -> tender.v1.ListRequest
-	1,  // 62: tender.v1.OperatorService.ListAgents:input_type -> tender.v1.ListRequest
-	1,  // 63: tender.v1.OperatorService.ListFrameworks:input_type -> tender.v1.ListRequest
-	2,  // 64: tender.v1.OperatorService.ListTasks:input_type -> tender.v1.ListTasksRequest
-	1,  // 65: tender.v1.OperatorService.ListOffers:input_type -> tender.v1.ListRequest
-	1,  // 66: tender.v1.OperatorService.ListRoles:input_type -> tender.v1.ListRequest
-	19, // 67: tender.v1.OperatorService.Explain:input_type -> tender.v1.ExplainRequest
-	22, // 68: tender.v1.OperatorService.KillTask:input_type -> tender.v1.KillTaskRequest
-	24, // 69: tender.v1.OperatorService.RemoveFramework:input_type -> tender.v1.RemoveFrameworkRequest
-	25, // 70: tender.v1.OperatorService.MarkAgent:input_type -> tender.v1.MarkAgentRequest
-	26, // 71: tender.v1.OperatorService.SetMaintenance:input_type -> tender.v1.SetMaintenanceRequest
-	28, // 72: tender.v1.OperatorService.Reserve:input_type -> tender.v1.ReserveRequest
-	29, // 73: tender.v1.OperatorService.SetRole:input_type -> tender.v1.SetRoleRequest
-	30, // 74: tender.v1.RaftService.ListPeers:input_type -> tender.v1.ListPeersRequest
-	33, // 75: tender.v1.RaftService.AddPeer:input_type -> tender.v1.AddPeerRequest
-	34, // 76: tender.v1.RaftService.RemovePeer:input_type -> tender.v1.RemovePeerRequest
-	35, // 77: tender.v1.RaftService.TransferLeader:input_type -> tender.v1.TransferLeaderRequest
-	36, // 78: tender.v1.RaftService.SaveSnapshot:input_type -> tender.v1.SaveSnapshotRequest
-	38, // 79: tender.v1.RaftService.StateHash:input_type -> tender.v1.StateHashRequest
-	42, // 80: tender.v1.StoreService.Get:input_type -> tender.v1.StoreGetRequest
-	43, // 81: tender.v1.StoreService.Put:input_type -> tender.v1.StorePutRequest
-	44, // 82: tender.v1.StoreService.Delete:input_type -> tender.v1.StoreDeleteRequest
-	45, // 83: tender.v1.StoreService.List:input_type -> tender.v1.StoreListRequest
-	47, // 84: tender.v1.StoreService.Watch:input_type -> tender.v1.StoreWatchRequest
-	4,  // 85: tender.v1.OperatorService.GetCluster:output_type -> tender.v1.ClusterView
-	6,  // 86: tender.v1.OperatorService.ListMasters:output_type -> tender.v1.ListMastersResponse
-	8,  // 87: tender.v1.OperatorService.ListAgents:output_type -> tender.v1.ListAgentsResponse
-	12, // 88: tender.v1.OperatorService.ListFrameworks:output_type -> tender.v1.ListFrameworksResponse
-	14, // 89: tender.v1.OperatorService.ListTasks:output_type -> tender.v1.ListTasksResponse
-	16, // 90: tender.v1.OperatorService.ListOffers:output_type -> tender.v1.ListOffersResponse
-	18, // 91: tender.v1.OperatorService.ListRoles:output_type -> tender.v1.ListRolesResponse
-	20, // 92: tender.v1.OperatorService.Explain:output_type -> tender.v1.ExplainResponse
-	23, // 93: tender.v1.OperatorService.KillTask:output_type -> tender.v1.KillTaskResponse
-	27, // 94: tender.v1.OperatorService.RemoveFramework:output_type -> tender.v1.ActionResponse
-	27, // 95: tender.v1.OperatorService.MarkAgent:output_type -> tender.v1.ActionResponse
-	27, // 96: tender.v1.OperatorService.SetMaintenance:output_type -> tender.v1.ActionResponse
-	27, // 97: tender.v1.OperatorService.Reserve:output_type -> tender.v1.ActionResponse
-	17, // 98: tender.v1.OperatorService.SetRole:output_type -> tender.v1.RoleView
-	32, // 99: tender.v1.RaftService.ListPeers:output_type -> tender.v1.ListPeersResponse
-	27, // 100: tender.v1.RaftService.AddPeer:output_type -> tender.v1.ActionResponse
-	27, // 101: tender.v1.RaftService.RemovePeer:output_type -> tender.v1.ActionResponse
-	27, // 102: tender.v1.RaftService.TransferLeader:output_type -> tender.v1.ActionResponse
-	37, // 103: tender.v1.RaftService.SaveSnapshot:output_type -> tender.v1.SnapshotChunk
-	39, // 104: tender.v1.RaftService.StateHash:output_type -> tender.v1.StateHashResponse
-	41, // 105: tender.v1.StoreService.Get:output_type -> tender.v1.StoreEntry
-	41, // 106: tender.v1.StoreService.Put:output_type -> tender.v1.StoreEntry
-	41, // 107: tender.v1.StoreService.Delete:output_type -> tender.v1.StoreEntry
-	46, // 108: tender.v1.StoreService.List:output_type -> tender.v1.StoreListResponse
-	41, // 109: tender.v1.StoreService.Watch:output_type -> tender.v1.StoreEntry
-	85, // [85:110] is the sub-list for method output_type
-	60, // [60:85] is the sub-list for method input_type
-	60, // [60:60] is the sub-list for extension type_name
-	60, // [60:60] is the sub-list for extension extendee
-	0,  // [0:60] is the sub-list for field type_name
+	56, // 3: tender.v1.AgentView.since:type_name -> google.protobuf.Timestamp
+	57, // 4: tender.v1.AgentView.total:type_name -> google.protobuf.Struct
+	57, // 5: tender.v1.AgentView.allocated:type_name -> google.protobuf.Struct
+	57, // 6: tender.v1.AgentView.offered:type_name -> google.protobuf.Struct
+	57, // 7: tender.v1.AgentView.free:type_name -> google.protobuf.Struct
+	49, // 8: tender.v1.AgentView.attributes:type_name -> tender.v1.AgentView.AttributesEntry
+	58, // 9: tender.v1.AgentView.usage:type_name -> tender.v1.Usage
+	56, // 10: tender.v1.AgentView.admitted:type_name -> google.protobuf.Timestamp
+	59, // 11: tender.v1.AgentView.maintenance:type_name -> tender.v1.Window
+	50, // 12: tender.v1.AgentView.leaving:type_name -> tender.v1.AgentView.LeavingEntry
+	57, // 13: tender.v1.AgentView.revocable:type_name -> google.protobuf.Struct
+	8,  // 14: tender.v1.AgentView.orphaned:type_name -> tender.v1.OrphanedVolume
+	7,  // 15: tender.v1.ListAgentsResponse.items:type_name -> tender.v1.AgentView
+	56, // 16: tender.v1.FrameworkView.since:type_name -> google.protobuf.Timestamp
+	57, // 17: tender.v1.FrameworkView.allocated:type_name -> google.protobuf.Struct
+	57, // 18: tender.v1.FrameworkView.offered:type_name -> google.protobuf.Struct
+	60, // 19: tender.v1.FrameworkView.failover_timeout:type_name -> google.protobuf.Duration
+	51, // 20: tender.v1.FrameworkView.labels:type_name -> tender.v1.FrameworkView.LabelsEntry
+	52, // 21: tender.v1.FrameworkView.endpoints:type_name -> tender.v1.FrameworkView.EndpointsEntry
+	12, // 22: tender.v1.FrameworkView.demand:type_name -> tender.v1.DemandView
+	56, // 23: tender.v1.FrameworkView.admitted:type_name -> google.protobuf.Timestamp
+	11, // 24: tender.v1.FrameworkView.locality:type_name -> tender.v1.LocalityView
+	60, // 25: tender.v1.LocalityView.waited:type_name -> google.protobuf.Duration
+	60, // 26: tender.v1.LocalityView.longest:type_name -> google.protobuf.Duration
+	57, // 27: tender.v1.DemandView.resources:type_name -> google.protobuf.Struct
+	10, // 28: tender.v1.ListFrameworksResponse.items:type_name -> tender.v1.FrameworkView
+	57, // 29: tender.v1.TaskView.resources:type_name -> google.protobuf.Struct
+	56, // 30: tender.v1.TaskView.launched:type_name -> google.protobuf.Timestamp
+	56, // 31: tender.v1.TaskView.since:type_name -> google.protobuf.Timestamp
+	53, // 32: tender.v1.TaskView.labels:type_name -> tender.v1.TaskView.LabelsEntry
+	54, // 33: tender.v1.TaskView.ports:type_name -> tender.v1.TaskView.PortsEntry
+	58, // 34: tender.v1.TaskView.usage:type_name -> tender.v1.Usage
+	61, // 35: tender.v1.TaskView.command:type_name -> tender.v1.Command
+	14, // 36: tender.v1.ListTasksResponse.items:type_name -> tender.v1.TaskView
+	57, // 37: tender.v1.OfferView.resources:type_name -> google.protobuf.Struct
+	56, // 38: tender.v1.OfferView.since:type_name -> google.protobuf.Timestamp
+	56, // 39: tender.v1.OfferView.expires:type_name -> google.protobuf.Timestamp
+	16, // 40: tender.v1.ListOffersResponse.items:type_name -> tender.v1.OfferView
+	57, // 41: tender.v1.RoleView.guarantee:type_name -> google.protobuf.Struct
+	57, // 42: tender.v1.RoleView.limit:type_name -> google.protobuf.Struct
+	57, // 43: tender.v1.RoleView.allocated:type_name -> google.protobuf.Struct
+	57, // 44: tender.v1.RoleView.offered:type_name -> google.protobuf.Struct
+	57, // 45: tender.v1.RoleView.reserved:type_name -> google.protobuf.Struct
+	18, // 46: tender.v1.ListRolesResponse.items:type_name -> tender.v1.RoleView
+	22, // 47: tender.v1.ExplainResponse.agents:type_name -> tender.v1.ExplainedAgent
+	60, // 48: tender.v1.KillTaskRequest.grace:type_name -> google.protobuf.Duration
+	0,  // 49: tender.v1.MarkAgentRequest.action:type_name -> tender.v1.AgentAction
+	60, // 50: tender.v1.MarkAgentRequest.grace:type_name -> google.protobuf.Duration
+	59, // 51: tender.v1.SetMaintenanceRequest.window:type_name -> tender.v1.Window
+	62, // 52: tender.v1.ReserveRequest.action:type_name -> tender.v1.OperationKind
+	32, // 53: tender.v1.ListPeersResponse.items:type_name -> tender.v1.RaftPeer
+	55, // 54: tender.v1.ListPeersResponse.term:type_name -> tender.v1.Term
+	41, // 55: tender.v1.StoreGetRequest.session:type_name -> tender.v1.StoreSession
+	41, // 56: tender.v1.StorePutRequest.session:type_name -> tender.v1.StoreSession
+	41, // 57: tender.v1.StoreDeleteRequest.session:type_name -> tender.v1.StoreSession
+	41, // 58: tender.v1.StoreListRequest.session:type_name -> tender.v1.StoreSession
+	42, // 59: tender.v1.StoreListResponse.items:type_name -> tender.v1.StoreEntry
+	41, // 60: tender.v1.StoreWatchRequest.session:type_name -> tender.v1.StoreSession
+	3,  // 61: tender.v1.OperatorService.GetCluster:input_type -> tender.v1.GetClusterRequest
+	1,  // 62: tender.v1.OperatorService.ListMasters:input_type -> tender.v1.ListRequest
+	1,  // 63: tender.v1.OperatorService.ListAgents:input_type -> tender.v1.ListRequest
+	1,  // 64: tender.v1.OperatorService.ListFrameworks:input_type -> tender.v1.ListRequest
+	2,  // 65: tender.v1.OperatorService.ListTasks:input_type -> tender.v1.ListTasksRequest
+	1,  // 66: tender.v1.OperatorService.ListOffers:input_type -> tender.v1.ListRequest
+	1,  // 67: tender.v1.OperatorService.ListRoles:input_type -> tender.v1.ListRequest
+	20, // 68: tender.v1.OperatorService.Explain:input_type -> tender.v1.ExplainRequest
+	23, // 69: tender.v1.OperatorService.KillTask:input_type -> tender.v1.KillTaskRequest
+	25, // 70: tender.v1.OperatorService.RemoveFramework:input_type -> tender.v1.RemoveFrameworkRequest
+	26, // 71: tender.v1.OperatorService.MarkAgent:input_type -> tender.v1.MarkAgentRequest
+	27, // 72: tender.v1.OperatorService.SetMaintenance:input_type -> tender.v1.SetMaintenanceRequest
+	29, // 73: tender.v1.OperatorService.Reserve:input_type -> tender.v1.ReserveRequest
+	30, // 74: tender.v1.OperatorService.SetRole:input_type -> tender.v1.SetRoleRequest
+	31, // 75: tender.v1.RaftService.ListPeers:input_type -> tender.v1.ListPeersRequest
+	34, // 76: tender.v1.RaftService.AddPeer:input_type -> tender.v1.AddPeerRequest
+	35, // 77: tender.v1.RaftService.RemovePeer:input_type -> tender.v1.RemovePeerRequest
+	36, // 78: tender.v1.RaftService.TransferLeader:input_type -> tender.v1.TransferLeaderRequest
+	37, // 79: tender.v1.RaftService.SaveSnapshot:input_type -> tender.v1.SaveSnapshotRequest
+	39, // 80: tender.v1.RaftService.StateHash:input_type -> tender.v1.StateHashRequest
+	43, // 81: tender.v1.StoreService.Get:input_type -> tender.v1.StoreGetRequest
+	44, // 82: tender.v1.StoreService.Put:input_type -> tender.v1.StorePutRequest
+	45, // 83: tender.v1.StoreService.Delete:input_type -> tender.v1.StoreDeleteRequest
+	46, // 84: tender.v1.StoreService.List:input_type -> tender.v1.StoreListRequest
+	48, // 85: tender.v1.StoreService.Watch:input_type -> tender.v1.StoreWatchRequest
+	4,  // 86: tender.v1.OperatorService.GetCluster:output_type -> tender.v1.ClusterView
+	6,  // 87: tender.v1.OperatorService.ListMasters:output_type -> tender.v1.ListMastersResponse
+	9,  // 88: tender.v1.OperatorService.ListAgents:output_type -> tender.v1.ListAgentsResponse
+	13, // 89: tender.v1.OperatorService.ListFrameworks:output_type -> tender.v1.ListFrameworksResponse
+	15, // 90: tender.v1.OperatorService.ListTasks:output_type -> tender.v1.ListTasksResponse
+	17, // 91: tender.v1.OperatorService.ListOffers:output_type -> tender.v1.ListOffersResponse
+	19, // 92: tender.v1.OperatorService.ListRoles:output_type -> tender.v1.ListRolesResponse
+	21, // 93: tender.v1.OperatorService.Explain:output_type -> tender.v1.ExplainResponse
+	24, // 94: tender.v1.OperatorService.KillTask:output_type -> tender.v1.KillTaskResponse
+	28, // 95: tender.v1.OperatorService.RemoveFramework:output_type -> tender.v1.ActionResponse
+	28, // 96: tender.v1.OperatorService.MarkAgent:output_type -> tender.v1.ActionResponse
+	28, // 97: tender.v1.OperatorService.SetMaintenance:output_type -> tender.v1.ActionResponse
+	28, // 98: tender.v1.OperatorService.Reserve:output_type -> tender.v1.ActionResponse
+	18, // 99: tender.v1.OperatorService.SetRole:output_type -> tender.v1.RoleView
+	33, // 100: tender.v1.RaftService.ListPeers:output_type -> tender.v1.ListPeersResponse
+	28, // 101: tender.v1.RaftService.AddPeer:output_type -> tender.v1.ActionResponse
+	28, // 102: tender.v1.RaftService.RemovePeer:output_type -> tender.v1.ActionResponse
+	28, // 103: tender.v1.RaftService.TransferLeader:output_type -> tender.v1.ActionResponse
+	38, // 104: tender.v1.RaftService.SaveSnapshot:output_type -> tender.v1.SnapshotChunk
+	40, // 105: tender.v1.RaftService.StateHash:output_type -> tender.v1.StateHashResponse
+	42, // 106: tender.v1.StoreService.Get:output_type -> tender.v1.StoreEntry
+	42, // 107: tender.v1.StoreService.Put:output_type -> tender.v1.StoreEntry
+	42, // 108: tender.v1.StoreService.Delete:output_type -> tender.v1.StoreEntry
+	47, // 109: tender.v1.StoreService.List:output_type -> tender.v1.StoreListResponse
+	42, // 110: tender.v1.StoreService.Watch:output_type -> tender.v1.StoreEntry
+	86, // [86:111] is the sub-list for method output_type
+	61, // [61:86] is the sub-list for method input_type
+	61, // [61:61] is the sub-list for extension type_name
+	61, // [61:61] is the sub-list for extension extendee
+	0,  // [0:61] is the sub-list for field type_name
 }
 
 func init() { file_api_v1_operator_proto_init() }
@@ -4119,17 +4206,17 @@ func file_api_v1_operator_proto_init() {
 	}
 	file_api_v1_common_proto_init()
 	file_api_v1_scheduler_proto_init()
-	file_api_v1_operator_proto_msgTypes[12].OneofWrappers = []any{}
-	file_api_v1_operator_proto_msgTypes[28].OneofWrappers = []any{}
-	file_api_v1_operator_proto_msgTypes[42].OneofWrappers = []any{}
+	file_api_v1_operator_proto_msgTypes[13].OneofWrappers = []any{}
+	file_api_v1_operator_proto_msgTypes[29].OneofWrappers = []any{}
 	file_api_v1_operator_proto_msgTypes[43].OneofWrappers = []any{}
+	file_api_v1_operator_proto_msgTypes[44].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_api_v1_operator_proto_rawDesc), len(file_api_v1_operator_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   53,
+			NumMessages:   54,
 			NumExtensions: 0,
 			NumServices:   3,
 		},

@@ -80,6 +80,7 @@ func (a *App) describeAgent(ctx context.Context, c *client.Client, v *apiv1.Agen
 		{"Free", show.Resources(v.GetFree())},
 		{"Really used", usageOf(v.GetUsage())},
 		{"Revocable", show.Resources(v.GetRevocable())},
+		{"Orphaned", orphans(v.GetOrphaned())},
 		{"Attributes", show.Pairs(v.GetAttributes())},
 		{"Region", v.GetRegion()},
 		{"Zone", v.GetZone()},
@@ -91,6 +92,15 @@ func (a *App) describeAgent(ctx context.Context, c *client.Client, v *apiv1.Agen
 		return err
 	}
 	return a.tasksBelow(ctx, c, query{agent: v.GetId()})
+}
+
+// orphans are volumes that nobody but the agent knows.
+func orphans(volumes []*apiv1.OrphanedVolume) string {
+	words := make([]string, len(volumes))
+	for i, o := range volumes {
+		words[i] = fmt.Sprintf("volume %s of role %s, %d MB: %s", o.GetVolume(), o.GetRole(), o.GetSizeMb(), o.GetWhy())
+	}
+	return strings.Join(words, "; ")
 }
 
 func (a *App) describeFramework(ctx context.Context, c *client.Client, v *apiv1.FrameworkView) error {

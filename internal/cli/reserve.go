@@ -100,7 +100,7 @@ func (a *App) volumeCommand() *cobra.Command {
 // listVolumes reads them out of the agents' resources.
 func (a *App) listVolumes(ctx context.Context, c *client.Client, _ []string) error {
 	table := tabwriter.NewWriter(a.Stdout, 0, 0, 3, ' ', 0)
-	fmt.Fprintln(table, "VOLUME\tAGENT\tROLE\tMB\tIN USE")
+	fmt.Fprintln(table, "VOLUME\tAGENT\tROLE\tMB\tIN USE\tWHY")
 	request := &apiv1.ListRequest{}
 	for {
 		page, err := c.Operator().ListAgents(ctx, request)
@@ -110,10 +110,13 @@ func (a *App) listVolumes(ctx context.Context, c *client.Client, _ []string) err
 		for _, agent := range page.GetItems() {
 			if err := volumesOf(agent, func(volume api.Resource, used bool) {
 				fmt.Fprintln(table, strings.Join([]string{
-					string(volume.Volume), agent.GetId(), string(volume.Reserved), volume.Scalar.String(), yesNo(used),
+					string(volume.Volume), agent.GetId(), string(volume.Reserved), volume.Scalar.String(), yesNo(used), "-",
 				}, "\t"))
 			}); err != nil {
 				return err
+			}
+			for _, o := range agent.GetOrphaned() {
+				fmt.Fprintf(table, "%s\t%s\t%s\t%d\torphaned\t%s\n", o.GetVolume(), agent.GetId(), o.GetRole(), o.GetSizeMb(), o.GetWhy())
 			}
 		}
 		if request.PageToken = page.GetNextPageToken(); request.PageToken == "" {

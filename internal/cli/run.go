@@ -25,6 +25,7 @@ type runFlags struct {
 	resources             string
 	instances             int
 	env, constraints      []string
+	volumes               []string
 	labels                map[string]string
 	grace                 time.Duration
 	shell, retry, quiet   bool
@@ -58,6 +59,7 @@ func (a *App) runCommand() *cobra.Command {
 	flags.StringVar(&f.disk, "disk", "0", "disk for each, in MB")
 	flags.StringVar(&f.gpus, "gpus", "0", "GPUs for each")
 	flags.StringVar(&f.resources, "resources", "", "further resources for each, such as 'licenses:1'")
+	flags.StringArrayVar(&f.volumes, "volume", nil, "persistent volume that the task finds as volumes/VOLUME in its sandbox; repeatable")
 	flags.StringArrayVarP(&f.env, "env", "e", nil, "NAME=VALUE for the tasks; NAME alone passes it on from here; repeatable")
 	flags.StringVar(&f.role, "role", string(api.DefaultRole), "role whose share is used")
 	flags.StringArrayVar(&f.constraints, "constraint", nil, "only agents for which this is true, such as 'attributes[\"rack\"] == \"r1\"'; repeatable")
@@ -73,7 +75,11 @@ func (a *App) runCommand() *cobra.Command {
 		if err != nil {
 			return usage(err)
 		}
+		given := command.Flags().Changed("role")
 		return a.withClient(func(ctx context.Context, c *client.Client, args []string) error {
+			if err := f.takeVolumes(ctx, c, given, &task); err != nil {
+				return err
+			}
 			return a.run(ctx, c, f, task)
 		})(command, args)
 	}

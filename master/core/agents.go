@@ -47,6 +47,7 @@ type agent struct {
 	offers    map[api.OfferID]*offer
 	accepts   []*acceptance // that wait for the registry, one after the other (R26)
 	questions []asked       // of frameworks, answered once it is back (R8)
+	orphans   map[api.VolumeID]*orphan
 	stubs     []protocol.TaskStub
 
 	usage     protocol.UsageReport

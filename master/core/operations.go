@@ -25,7 +25,7 @@ func (c *Core) waitForRegistry(x *acceptance) {
 // reserve turns the operations into one change of what is reserved.
 func (c *Core) reserve(x *acceptance) {
 	saw := c.registry.Agents[x.agent.id].Reserved
-	after := conversion{x.role, x.held, saw}
+	after := newConversion(x.agent, x.role, x.held, saw)
 	x.faults = make([]*api.Error, len(x.operations))
 	for i, operation := range x.operations {
 		if operation.Kind == api.OpLaunch {
@@ -39,7 +39,7 @@ func (c *Core) reserve(x *acceptance) {
 		c.reserved(x, registry.Result{})
 		return
 	}
-	x.after = after.left
+	x.after, x.destroyed = after.left, after.destroyed
 	change := registry.SetReserved{ID: x.agent.id, Saw: saw, Reserved: after.reserved}
 	c.propose(change, func(result registry.Result) { c.reserved(x, result) })
 }
@@ -77,12 +77,25 @@ func (c *Core) reserved(x *acceptance, result registry.Result) {
 	}
 	if fw := x.session.framework; fw.session == x.session && !x.lost {
 		c.runOperations(x)
-	} else if !x.lost && !x.loose { // who asked has left: it hears of its tasks when it asks (R8)
-		c.giveBack(x.claim(x.left))
+	} else {
+		c.reservedForNobody(x)
 	}
 	c.restate(a)
 	if len(a.accepts) > 0 {
 		c.reserve(a.accepts[0])
+	}
+}
+
+// reservedForNobody: who asked has left, and hears of its tasks when it asks (R8); or the
+// agent is taken for dead. What is committed holds all the same.
+func (c *Core) reservedForNobody(x *acceptance) {
+	for i, operation := range x.operations {
+		if operation.Kind != api.OpLaunch && x.faults[i] == nil {
+			c.volumeEvent(x, operation)
+		}
+	}
+	if !x.lost && !x.loose {
+		c.giveBack(x.claim(x.left))
 	}
 }
 
@@ -93,7 +106,7 @@ func (c *Core) volumeEvent(x *acceptance, operation api.Operation) {
 		volume := api.Resource{Label: x.label("disk", operation.Volume), Scalar: operation.Size}
 		c.tellAgent(x.agent, protocol.CreateVolume{Volume: volume})
 	case api.OpDestroy:
-		c.tellAgent(x.agent, protocol.DestroyVolume{Volume: operation.Volume})
+		c.destroyVolume(x.agent, x.destroyed[operation.Volume])
 	}
 	c.info("operation done", Field{"operation", operation.Kind.String()}, field("agent", x.agent.id), field("role", x.role),
 		field("resources", operation.Resources.String()), field("volume", operation.Volume))
@@ -109,6 +122,13 @@ type conversion struct {
 	role     api.Role
 	left     api.Resources
 	reserved api.Resources
+
+	orphans   map[api.VolumeID]*orphan // of the agent: not to be changed
+	destroyed map[api.VolumeID]api.Resource
+}
+
+func newConversion(a *agent, role api.Role, left, reserved api.Resources) *conversion {
+	return &conversion{role: role, left: left, reserved: reserved, orphans: a.orphans, destroyed: make(map[api.VolumeID]api.Resource)}
 }
 
 func (v *conversion) label(name string, volume api.VolumeID) api.Label {
@@ -162,8 +182,17 @@ func (v *conversion) create(id api.VolumeID, size api.Milli) error {
 			return fmt.Errorf("the agent has a volume %s already", id)
 		}
 	}
+	if o := v.orphans[id]; o != nil {
+		return o.inTheWay()
+	}
+	if _, before := v.destroyed[id]; before {
+		return (&orphan{OrphanedVolume{Volume: v.destroyed[id]}, true}).inTheWay()
+	}
 	disk := api.NewResources(api.Resource{Label: v.label("disk", ""), Scalar: size})
 	volume := api.NewResources(api.Resource{Label: v.label("disk", id), Scalar: size})
+	if !v.left.Contains(disk) {
+		return fmt.Errorf("a volume is made of disk that is reserved for its role, and %v is left; reserve disk:%v for role %s first", v.left, size, v.role)
+	}
 	return v.exchange(disk, volume, disk, volume)
 }
 
@@ -175,6 +204,7 @@ func (v *conversion) destroy(id api.VolumeID) error {
 	}
 	volume := api.NewResources(item)
 	disk := api.NewResources(api.Resource{Label: v.label("disk", ""), Scalar: item.Scalar})
+	v.destroyed[id] = item
 	return v.exchange(volume, disk, volume, disk)
 }
 

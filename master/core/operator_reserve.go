@@ -41,8 +41,15 @@ func (c *Core) reserveRequested(id RequestID, action ReserveOn) {
 		refuse(api.Unavailable, errors.New("what is reserved on the agent is being changed at this moment; try again"))
 		return
 	}
+	if answer, err := c.orphanRequested(a, action); err != nil {
+		refuse(api.Invalid, err)
+		return
+	} else if answer != "" {
+		c.emit(Reply{ID: id, Answer: answer})
+		return
+	}
 	saw := c.registry.Agents[a.id].Reserved
-	after := conversion{action.Role, a.total.Without(a.used), saw}
+	after := newConversion(a, action.Role, a.total.Without(a.used), saw)
 	if err := after.apply(action.Operation); err != nil {
 		refuse(api.Invalid, err)
 		return
@@ -51,15 +58,17 @@ func (c *Core) reserveRequested(id RequestID, action ReserveOn) {
 	a.reserving = true
 	c.restate(a)
 	change := registry.SetReserved{ID: a.id, Saw: saw, Reserved: after.reserved}
-	c.propose(change, func(result registry.Result) { c.reservedByOperator(id, a.id, action, result) })
+	c.propose(change, func(result registry.Result) {
+		if a := c.agents[a.id]; a != nil && result.Err == nil {
+			c.volumeByOperator(a, action, after.destroyed)
+		}
+		c.reservedByOperator(id, a.id, action, result)
+	})
 }
 
 func (c *Core) reservedByOperator(id RequestID, agent api.AgentID, action ReserveOn, result registry.Result) {
 	if a := c.agents[agent]; a != nil {
 		a.reserving = false
-		if result.Err == nil {
-			c.volumeByOperator(a, action)
-		}
 		c.restate(a)
 	}
 	if result.Err != nil {
@@ -80,14 +89,14 @@ func operationText(operation api.Operation) string {
 }
 
 // volumeByOperator tells the agent, as an accept would.
-func (c *Core) volumeByOperator(a *agent, action ReserveOn) {
+func (c *Core) volumeByOperator(a *agent, action ReserveOn, destroyed map[api.VolumeID]api.Resource) {
 	operation := action.Operation
 	switch operation.Kind {
 	case api.OpCreate:
 		label := api.Label{Name: "disk", Reserved: action.Role, Dynamic: true, Volume: operation.Volume}
 		c.tellAgent(a, protocol.CreateVolume{Volume: api.Resource{Label: label, Scalar: operation.Size}})
 	case api.OpDestroy:
-		c.tellAgent(a, protocol.DestroyVolume{Volume: operation.Volume})
+		c.destroyVolume(a, destroyed[operation.Volume])
 	}
 	c.info("operation done", field("operation", operation.Kind.String()), field("agent", a.id), field("role", action.Role),
 		field("by", "an operator"))

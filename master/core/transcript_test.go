@@ -165,6 +165,11 @@ func (w *world) verbOfAgents(verb string, args words) bool {
 	case "keeps": // the agent has a volume's folder
 		label := api.Label{Name: "disk", Reserved: "web", Dynamic: true, Volume: api.VolumeID(args.at(1))}
 		a.volumes = a.volumes.Plus(api.NewResources(api.Resource{Label: label, Scalar: 200_000}))
+	case "destroyed": // or not, with err
+		if args.keys["err"] == "" {
+			a.volumes = a.volumes.Filter(func(l api.Label) bool { return l.Volume != api.VolumeID(args.at(1)) })
+		}
+		w.agentSays(a, protocol.VolumeDone{Volume: api.VolumeID(args.at(1)), Err: args.keys["err"]})
 	case "forget": // the agent loses a task
 		delete(a.tasks, w.ref(args.at(1)))
 	case "status":

@@ -36,6 +36,7 @@ type AgentView struct {
 	Offered   api.Resources
 	Free      api.Resources
 	Revocable api.Resources // the gap (R28)
+	Orphans   []OrphanedVolume
 	Tasks     int
 	Usage     protocol.UsageReport
 	Admitted  time.Time

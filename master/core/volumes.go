@@ -1,25 +1,124 @@
 package core
 
 import (
+	"fmt"
+
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/internal/protocol"
 )
 
-// checkVolumes looks for volumes that the registry does not know. They are kept, for
-// only a Destroy that names one may delete it (R22).
+// OrphanedVolume is one that an agent holds and the registry does not know: kept until
+// somebody destroys it by its name (R22).
+type OrphanedVolume struct {
+	Volume api.Resource
+	Why    string
+}
+
+// orphan is such a volume. Until the agent says that its data is gone no other volume of
+// the same ID may be made there: it would begin with that data.
+type orphan struct {
+	OrphanedVolume
+	destroying bool // a Destroy has named it
+}
+
+// checkVolumes compares what the agent reports with what the registry knows. What only
+// the agent has is kept, for only a Destroy that names it may delete it (R22); what only
+// the registry has was made while the agent could not hear of it.
 func (c *Core) checkVolumes(a *agent, r *report) {
-	known := make(map[api.VolumeID]bool)
-	for _, item := range c.registry.Agents[a.id].Reserved.Items() {
-		known[item.Volume] = true
-	}
+	before := a.orphans
+	a.orphans = nil
+	reported := make(map[api.VolumeID]bool)
+	known := c.volumesOf(a)
 	for _, item := range r.volumes.Items() {
-		if !known[item.Volume] {
-			c.info("volume is orphaned", field("agent", a.id), field("volume", item.Volume))
+		reported[item.Volume] = true
+		if _, is := known[item.Volume]; is || item.Volume == "" {
+			continue
+		}
+		if old := before[item.Volume]; old != nil && old.destroying {
+			a.orphaned(item, old.Why).destroying = true
+			c.tellAgent(a, protocol.DestroyVolume{Volume: item.Volume})
+			continue
+		}
+		a.orphaned(item, "the registry does not know it")
+		c.info("volume is orphaned", field("agent", a.id), field("volume", item.Volume))
+	}
+	for _, id := range sortedKeys(known) {
+		if !reported[id] {
+			c.tellAgent(a, protocol.CreateVolume{Volume: known[id]})
 		}
 	}
 }
 
-// volumeDone answers DestroyVolume.
+// volumesOf are the agent's volumes as the registry has them.
+func (c *Core) volumesOf(a *agent) map[api.VolumeID]api.Resource {
+	known := make(map[api.VolumeID]api.Resource)
+	for _, item := range c.registry.Agents[a.id].Reserved.Items() {
+		if item.Volume != "" {
+			known[item.Volume] = item
+		}
+	}
+	return known
+}
+
+func (a *agent) orphaned(volume api.Resource, why string) *orphan {
+	if a.orphans == nil {
+		a.orphans = make(map[api.VolumeID]*orphan)
+	}
+	o := &orphan{OrphanedVolume: OrphanedVolume{volume, why}}
+	a.orphans[volume.Volume] = o
+	return o
+}
+
+// destroyVolume has the agent delete what the registry does not have any more.
+func (c *Core) destroyVolume(a *agent, volume api.Resource) {
+	a.orphaned(volume, "it is being destroyed").destroying = true
+	c.tellAgent(a, protocol.DestroyVolume{Volume: volume.Volume})
+}
+
+// volumeDone answers DestroyVolume. What could not be deleted stays an orphan, which may
+// be destroyed again.
 func (c *Core) volumeDone(a *agent, done protocol.VolumeDone) {
 	c.info("volume destroyed", field("agent", a.id), field("volume", done.Volume), Field{Name: "error", Value: done.Err})
+	o := a.orphans[done.Volume]
+	switch {
+	case o == nil:
+	case done.Err == "":
+		delete(a.orphans, done.Volume)
+	default:
+		o.destroying, o.Why = false, "the agent could not delete it: "+done.Err
+	}
+}
+
+// orphanRequested answers what an operator asks about a volume that is an orphan: it may
+// be destroyed, and no other be made in its place.
+func (c *Core) orphanRequested(a *agent, action ReserveOn) (answer string, err error) {
+	o := a.orphans[action.Operation.Volume]
+	switch {
+	case o == nil:
+		return "", nil
+	case action.Operation.Kind == api.OpCreate:
+		return "", o.inTheWay()
+	case action.Operation.Kind != api.OpDestroy:
+		return "", nil
+	case o.Volume.Reserved != action.Role:
+		return "", fmt.Errorf("the orphaned volume %s is of role %s; name that role", o.Volume.Volume, o.Volume.Reserved)
+	}
+	c.destroyVolume(a, o.Volume)
+	return fmt.Sprintf("agent %s: the orphaned volume %s is being destroyed", a.id, o.Volume.Volume), nil
+}
+
+func (o *orphan) inTheWay() error {
+	if o.destroying {
+		return fmt.Errorf("the data of an earlier volume %s is still being deleted; try again, or take another ID", o.Volume.Volume)
+	}
+	return fmt.Errorf("the agent holds an orphaned volume %s; destroy it first, or take another ID", o.Volume.Volume)
+}
+
+// showOrphans lists them by ID.
+func (a *agent) showOrphans() []OrphanedVolume {
+	var shown []OrphanedVolume
+	for _, id := range sortedKeys(a.orphans) {
+		shown = append(shown, a.orphans[id].OrphanedVolume)
+	}
+	return shown
 }
