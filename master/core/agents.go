@@ -52,10 +52,11 @@ type agent struct {
 
 	usage     protocol.UsageReport
 	smooth    smoothed
-	force     bool // drained without the acknowledgements of frameworks that are away (R31)
-	reserving bool // an operator changes what is reserved; the registry has not answered yet
-	drainAsk  bool // MarkDrained is proposed
-	drainSent bool // the agent has been told to drain in this session
+	units     units // what samples are compared with
+	force     bool  // drained without the acknowledgements of frameworks that are away (R31)
+	reserving bool  // an operator changes what is reserved; the registry has not answered yet
+	drainAsk  bool  // MarkDrained is proposed
+	drainSent bool  // the agent has been told to drain in this session
 
 	window      api.Window    // its maintenance, as last seen in the registry
 	maintenance deadline      // its begin, then its end
@@ -75,6 +76,7 @@ func (c *Core) newAgent(id api.AgentID) *agent {
 		tasks:     make(map[api.TaskRef]*task),
 		executors: make(map[api.ExecutorRef]*executor),
 		offers:    make(map[api.OfferID]*offer),
+		units:     newUnits(),
 	}
 	a.clock.alive = true
 	a.clock.due = func() { c.agentDue(a) }

@@ -243,6 +243,7 @@ func (c *Core) adoptTask(a *agent, fw *framework, ref api.TaskRef, rt protocol.R
 // holdReported books what a reported task uses.
 func (c *Core) holdReported(t *task) {
 	t.held = true
+	t.agent.units.add(t)
 	t.agent.take(t.resources)
 	t.framework.hold(t.role, t.resources)
 	c.policy.Take(t.claim())

@@ -193,3 +193,55 @@ func reportOf(id api.AgentID, agent, tasks int) protocol.AgentReport {
 	}
 	return page
 }
+
+// BenchmarkHeartbeatOfTasks measures the sign of life of agents that run a hundred tasks
+// each and tell what every one uses, while nobody takes what is revocable.
+func BenchmarkHeartbeatOfTasks(b *testing.B) {
+	const agents, tasks = 1000, 100
+	state := registry.New()
+	state.Apply(registry.Command{Change: registry.Bootstrap{Cluster: "tender"}})
+	subscribe := protocol.Subscribe{Framework: api.Framework{Name: "f", Roles: []api.Role{"default"}}, Instance: "i"}
+	state.Apply(registry.Command{Change: registry.Subscribe{Framework: subscribe.Framework, Instance: subscribe.Instance}})
+	m := &mill{now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), conns: make(map[core.Conn]api.AgentID)}
+	infos, usages := make([]api.Agent, agents), make([]protocol.UsageReport, agents)
+	for i := range infos {
+		infos[i] = api.Agent{Hostname: fmt.Sprint("h", i), Resources: api.Scalars(tasks, tasks*1024)}
+		infos[i].ID = state.Apply(registry.Command{Change: registry.AdmitAgent{Agent: infos[i], Nonce: api.Nonce(fmt.Sprint("n", i))}}).Agent
+	}
+	m.core = core.New(core.Config{Master: "m1"}, state, api.Term{Number: 2}, policyNamed("fairshare")(), m.now)
+	for i, info := range infos {
+		conn, page := core.Conn(i+1), reportOf(info.ID, i, tasks)
+		m.step(core.AgentOpened{Conn: conn, First: protocol.ReregisterAgent{Cluster: "tender", Agent: info, Nonce: api.Nonce(fmt.Sprint("n", i))}})
+		m.step(core.AgentCalled{Conn: conn, Calls: []protocol.AgentCall{page}})
+		usages[i] = usageOf(page)
+	}
+	m.settle()
+	beat := func(i int) {
+		usage := usages[i%agents]
+		usage.Total.At = m.now
+		m.step(core.AgentCalled{Conn: core.Conn(i%agents + 1), Calls: []protocol.AgentCall{protocol.AgentHeartbeat{Usage: usage}}})
+		if i%agents == agents-1 {
+			m.now = m.now.Add(time.Second)
+		}
+	}
+	for i := range 15 * agents { // until all tasks have run for long enough to be judged
+		beat(i)
+	}
+	b.ReportAllocs()
+	for i := 0; b.Loop(); i++ {
+		beat(i)
+	}
+}
+
+// usageOf is a sample in which each task uses half of what it asked for.
+func usageOf(page protocol.AgentReport) protocol.UsageReport {
+	usage := protocol.UsageReport{Executors: make(map[api.ExecutorRef]api.Usage), Tasks: make(map[api.TaskRef]api.Usage)}
+	for _, t := range page.Tasks {
+		use := api.Usage{CPU: t.Resources.Scalar("cpus") / 2, Mem: t.Resources.Scalar("mem") / 2}
+		usage.Tasks[api.TaskRef{Framework: t.Framework, Task: t.Task.ID}] = use
+		ref := api.ExecutorRef{Framework: t.Framework, Executor: t.Task.ExecutorID()}
+		sum := usage.Executors[ref]
+		usage.Executors[ref] = api.Usage{CPU: sum.CPU + use.CPU, Mem: sum.Mem + use.Mem}
+	}
+	return usage
+}

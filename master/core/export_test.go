@@ -1,10 +1,36 @@
 package core
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
 
 	"github.com/tenderhq/tender/api"
 )
+
+// checkUnits compares the sums that samples are compared with, with the tasks.
+func checkUnits(a *agent) error {
+	units := newUnits()
+	for _, t := range a.tasks {
+		if t.held {
+			units.add(t)
+		}
+	}
+	for ref, u := range a.units.of {
+		if of := units.of[ref]; of == nil || of.tasks != u.tasks || of.asked != u.asked {
+			return fmt.Errorf("executor %s is summed as %+v, its tasks are %+v", ref, *u, of)
+		}
+	}
+	if len(a.units.of) != len(units.of) || !maps.Equal(a.units.revocable, units.revocable) {
+		return fmt.Errorf("%d units with %d revocable tasks, its tasks make %d with %d", len(a.units.of), len(a.units.revocable), len(units.of), len(units.revocable))
+	}
+	for ref, t := range a.units.fresh {
+		if units.fresh[ref] != t {
+			return fmt.Errorf("task %s is to be judged, but holds nothing firm", ref)
+		}
+	}
+	return nil
+}
 
 // CheckBooks adds up what every agent's tasks, executors and offers hold, and compares
 // that with its ledger and its total (promises 1 and 2).
@@ -12,7 +38,7 @@ func (c *Core) CheckBooks() error {
 	offers, unheld := 0, 0
 	for _, id := range sortedKeys(c.agents) {
 		a := c.agents[id]
-		if err := checkAgent(a); err != nil {
+		if err := cmp.Or(checkAgent(a), checkUnits(a)); err != nil {
 			return fmt.Errorf("agent %s: %w", id, err)
 		}
 		offers += len(a.offers)

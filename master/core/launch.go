@@ -31,6 +31,7 @@ func (c *Core) launch(x *acceptance, wish api.Task) {
 	t.status = api.Status{Framework: fw.id, Task: wish.ID, Agent: x.agent.id, Executor: wish.ExecutorID(),
 		State: api.TaskStaging, Source: api.MoverMaster, At: c.now}
 	fw.tasks[wish.ID], x.agent.tasks[t.ref] = t, t
+	x.agent.units.add(t)
 	x.agent.use(x.agent.id, plan.task)
 	fw.hold(x.role, plan.task)
 	c.book(x, t.claim())

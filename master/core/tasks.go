@@ -59,10 +59,11 @@ func (c *Core) releaseTask(t *task) {
 		return
 	}
 	t.held = false
+	c.endUse(t)
+	t.agent.units.drop(t)
 	t.agent.unuse(t.resources)
 	t.framework.release(t.role, t.resources)
 	c.giveBack(t.claim())
-	c.endUse(t)
 	if !t.agent.tombstone {
 		c.restate(t.agent)
 	}

@@ -98,28 +98,6 @@ func (c *Core) tellUse(a *agent) {
 	}
 }
 
-// endUse takes a task that has ended out of what is used beyond the requests: else that
-// part of what it frees would be offered only when later samples have outweighed it.
-func (c *Core) endUse(t *task) {
-	a := t.agent
-	if a.smooth.told.IsZero() || t.revocable() {
-		return
-	}
-	var asked, used pair // by what else its executor runs
-	if x := a.executors[api.ExecutorRef{Framework: t.ref.Framework, Executor: t.task.ExecutorID()}]; x != nil {
-		asked = pairOf(x.resources)
-	}
-	for ref, other := range a.tasks { // order: irrelevant because whole numbers are summed
-		if other.held && ref.Framework == t.ref.Framework && !other.revocable() && other.task.ExecutorID() == t.task.ExecutorID() {
-			asked, used = asked.plus(pairOf(other.resources)), used.plus(usedBy(other, a.usage))
-		}
-	}
-	after := used.less(asked)
-	before := used.plus(usedBy(t, a.usage)).less(asked.plus(pairOf(t.resources)))
-	a.smooth.beyond = a.smooth.beyond.less(before.less(after))
-	c.tellUse(a)
-}
-
 // forgetUse ends the samples with their session. The policy forgets them too: samples of
 // the next session are compared with nothing.
 func (c *Core) forgetUse(a *agent) {
@@ -129,73 +107,4 @@ func (c *Core) forgetUse(a *agent) {
 	a.smooth = smoothed{}
 	c.deadlines.clear(&a.stale)
 	c.setGap(a, api.Resources{})
-}
-
-// unit is one executor with its tasks, but for the revocable ones: what it asked for can
-// be compared with what it uses, however it divides that among its tasks.
-type unit struct {
-	asked pair
-	fresh pair // of asked: by tasks that have not run for long enough to be judged
-	used  pair
-	aside pair // of used: by revocable tasks
-}
-
-// weigh compares what the agent's executors asked for with what they use. Each counts by
-// itself, so that what one leaves unused hides nothing of what another takes too much.
-func (c *Core) weigh(a *agent, sample protocol.UsageReport) (beyond, unused pair) {
-	if len(sample.Executors) == 0 {
-		return pair{}, pair{}
-	}
-	units := make(map[api.ExecutorRef]*unit, len(sample.Executors))
-	for ref, use := range sample.Executors { // order: irrelevant because each is put in its place
-		u := &unit{used: pair{float64(use.CPU), float64(use.Mem)}}
-		if x := a.executors[ref]; x != nil {
-			u.asked = pairOf(x.resources)
-		}
-		units[ref] = u
-	}
-	var firm pair                 // of revocable tasks
-	for ref, t := range a.tasks { // order: irrelevant because whole numbers are summed
-		u := units[api.ExecutorRef{Framework: ref.Framework, Executor: t.task.ExecutorID()}]
-		switch {
-		case !t.held:
-		case t.revocable():
-			firm = firm.plus(pairOf(t.resources.Firm()))
-			if u != nil {
-				u.aside = u.aside.plus(usedBy(t, sample))
-			}
-		case u != nil:
-			c.addAsked(u, t)
-		}
-	}
-	kept := 1 - float64(c.config.RevocableMargin)/100
-	var all pair
-	for _, u := range units { // order: irrelevant because whole numbers are summed
-		used := u.used.less(u.aside)
-		all = all.plus(used)
-		beyond = beyond.plus(used.less(u.asked))
-		unused = unused.plus(u.asked.times(kept).less(u.fresh).less(used))
-	}
-	return beyond, unused.least(pairOf(a.total).times(kept).less(firm).less(all))
-}
-
-// addAsked adds what a firm task asked for.
-func (c *Core) addAsked(u *unit, t *task) {
-	asked := pairOf(t.resources)
-	u.asked = u.asked.plus(asked)
-	running := t.status.State == api.TaskRunning || t.status.State == api.TaskKilling
-	if running && t.runs.IsZero() {
-		t.runs = c.now
-	}
-	if !running || c.now.Sub(t.runs) < smoothing {
-		u.fresh = u.fresh.plus(asked)
-	}
-}
-
-// usedBy is what a task uses; of one that has no processes of its own, what it asked for.
-func usedBy(t *task, sample protocol.UsageReport) pair {
-	if use, known := sample.Tasks[t.ref]; known {
-		return pair{float64(use.CPU), float64(use.Mem)}
-	}
-	return pairOf(t.resources)
 }

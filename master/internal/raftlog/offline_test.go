@@ -6,18 +6,22 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/rs/zerolog"
 
 	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/master/registry"
 )
 
 // onDisk starts a master in a folder. Real time: bbolt's locks and files do not know
 // virtual time.
 func (q *quorum) onDisk(peer Peer, dir string) *node {
 	q.t.Helper()
+	q.real = true
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		q.t.Fatal(err)
 	}
@@ -45,6 +49,40 @@ func diskQuorum(t *testing.T, n int, dir string) *quorum {
 		q.onDisk(peer, filepath.Join(dir, string(peer.ID)))
 	}
 	return q
+}
+
+// commit proposes as clients do: on a machine that is short of processors a leadership may
+// end at any moment; then the next leader gets the same command, and applies it once.
+func (q *quorum) commit(commands ...registry.Command) {
+	q.t.Helper()
+	var lead *Leadership
+	for len(commands) > 0 {
+		if lead == nil {
+			_, lead = q.leader("")
+		}
+		switch _, err := commit(lead, commands[0]); {
+		case err == nil:
+			commands = commands[1:]
+		case api.Is(err, api.NotLeader) || api.Is(err, api.Unknown):
+			lead = nil
+		default:
+			q.t.Fatal(err)
+		}
+	}
+}
+
+// add joins a peer as operators do: again, until it has a vote.
+func (q *quorum) add(to *node, peer Peer) {
+	q.t.Helper()
+	votes := func(m Member) bool { return m.ID == peer.ID && m.Role != "non-voter" }
+	for !slices.ContainsFunc(to.Status().Members, votes) {
+		err := to.AddPeer(q.t.Context(), peer)
+		starting, deposed := api.Is(err, api.Unavailable), api.Is(err, api.NotLeader) || api.Is(err, api.Unknown)
+		if err != nil && !starting && !deposed {
+			q.t.Fatal(err)
+		}
+		advance(10 * time.Millisecond)
+	}
 }
 
 // TestRestore: a snapshot makes a quorum of one with the same registry in a higher epoch.
@@ -113,12 +151,11 @@ func restoreError(dir string, self Peer, data []byte) error {
 func TestRecover(t *testing.T) {
 	dir := t.TempDir()
 	q := diskQuorum(t, 3, dir)
-	_, lead := q.leader("")
+	var commands []registry.Command
 	for i := range 20 {
-		if _, err := commit(lead, admit("a", uint64(i+1))); err != nil {
-			t.Fatal(err)
-		}
+		commands = append(commands, admit("a", uint64(i+1)))
 	}
+	q.commit(commands...)
 	q.agree()
 	want := q.nodes["m1"].Registry()
 	q.stopAll()
@@ -144,13 +181,7 @@ func TestRecover(t *testing.T) {
 	}
 	alone.peers = []Peer{{"m1", "host1:5070"}}
 	joined := alone.onDisk(Peer{"m4", "host4:5070"}, filepath.Join(dir, "m4"))
-	err = m1.AddPeer(t.Context(), Peer{"m4", "host4:5070"})
-	for api.Is(err, api.Unavailable) { // it is starting
-		err = m1.AddPeer(t.Context(), Peer{"m4", "host4:5070"})
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	alone.add(m1, Peer{"m4", "host4:5070"})
 	alone.agree()
 	if n := len(joined.Registry().Agents); n != 20 {
 		t.Errorf("m4 has %d agents", n)

@@ -17,7 +17,7 @@ import (
 	"github.com/tenderhq/tender/master/registry"
 )
 
-// quorum is masters in memory, inside a synctest bubble.
+// quorum is masters in memory, inside a synctest bubble; or in folders, in real time.
 type quorum struct {
 	t     *testing.T
 	mesh  *mesh
@@ -25,6 +25,7 @@ type quorum struct {
 	nodes map[api.MasterID]*node
 	open  func(*Log) // before Run, if set
 	build func(*Config)
+	real  bool // the time: then nothing is given up but with the whole test
 }
 
 type node struct {
@@ -94,7 +95,7 @@ func (q *quorum) stopAll() {
 // leader awaits a leadership that is still on, of any master but except.
 func (q *quorum) leader(except api.MasterID) (api.MasterID, *Leadership) {
 	q.t.Helper()
-	for range 1000 {
+	for tries := 0; q.real || tries < 1000; tries++ {
 		for _, id := range slices.Sorted(maps.Keys(q.nodes)) {
 			if id == except {
 				continue
@@ -141,7 +142,7 @@ func admit(client string, counter uint64) registry.Command {
 func (q *quorum) agree() string {
 	q.t.Helper()
 	var seen map[string]bool
-	for range 1000 {
+	for tries := 0; q.real || tries < 1000; tries++ {
 		seen = map[string]bool{}
 		for _, n := range q.nodes {
 			seen[fmt.Sprint(n.Registry().Index, " ", n.Registry().Hash())] = true
