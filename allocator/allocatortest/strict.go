@@ -83,7 +83,11 @@ func (s *strict) reply() {
 }
 
 // overtakes fails if somebody of higher priority would have taken the offer.
+// What preemption frees is kept for the demand that asked for it, whoever wants it since (R27).
 func (s *strict) overtakes(o allocator.Claim) {
+	if slices.ContainsFunc(s.Inverse, func(i allocator.Inverse) bool { return i.For == o.Framework && i.Agent == o.Agent }) {
+		return
+	}
 	for _, id := range s.all {
 		role := s.role(id)
 		if s.Roles[role].Priority <= s.Roles[o.Role].Priority {

@@ -74,12 +74,18 @@ func (b *Books) setGap(a *agent, spec allocator.Agent) {
 	if before.Total.Contains(spec.Total) {
 		return
 	}
-	for _, m := range b.members {
-		if m != nil && m.framework.spec.Revocable {
-			b.dirty.pair(b, a, m)
-		}
+	if len(b.takers) > takersMax {
+		b.dirty.agent(b, a)
+		return
+	}
+	for _, m := range b.takers {
+		b.dirty.pair(b, a, m)
 	}
 }
+
+// takersMax is how many members are marked one by one for an agent whose gap has grown;
+// where more take revocable resources, the agent is looked at for all.
+const takersMax = 16
 
 func (b *Books) newAgent(id api.AgentID) *agent {
 	a := &agent{id: id, last: -1, plain: true}

@@ -32,6 +32,7 @@ type Books struct {
 
 	frameworks  map[api.FrameworkID]*framework
 	members     []*member // by number; nil = free number
+	takers      []*member // in the order, and take revocable resources; see member.taker
 	memberHoles []int32
 	generations []uint32 // of each member number's filters; only ever grow
 

@@ -25,6 +25,7 @@ type member struct {
 	subscribed bool  // else it only holds what it held when it left the role
 	suppressed bool
 	listed     bool // in the order: it may be offered something
+	taker      int  // its place in the books' takers, from 1; 0 = none
 	demand     *demand
 	gate       *gate // the framework's constraint; nil = none
 	taken      amounts
@@ -71,6 +72,7 @@ func (b *Books) SetFramework(spec allocator.Framework) {
 			b.forgive(m)
 		}
 		b.relist(m)
+		b.retake(m)
 		b.dirty.member(b, m)
 		b.leave(m)
 	}
@@ -161,6 +163,7 @@ func (b *Books) relist(m *member) {
 
 func (b *Books) list(m *member) {
 	m.listed = true
+	b.retake(m)
 	b.floor.enter(b, m)
 	b.all.insert(m)
 	b.countListed(m.role, +1)
@@ -171,10 +174,26 @@ func (b *Books) unlist(m *member) {
 		return
 	}
 	m.listed = false
+	b.retake(m)
 	b.floor.depart(b, m)
 	b.all.remove(m)
 	b.few.remove(m)
 	b.countListed(m.role, -1)
+}
+
+// retake puts the member among the takers if it may be offered revocable resources, else
+// out of them.
+func (b *Books) retake(m *member) {
+	takes := m.listed && m.framework.spec.Revocable
+	switch {
+	case takes && m.taker == 0:
+		b.takers = append(b.takers, m)
+		m.taker = len(b.takers)
+	case !takes && m.taker > 0:
+		last := b.takers[len(b.takers)-1]
+		b.takers[m.taker-1], last.taker = last, m.taker
+		b.takers, m.taker = b.takers[:len(b.takers)-1], 0
+	}
 }
 
 func (b *Books) countListed(r *role, n int) {
