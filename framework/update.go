@@ -37,8 +37,9 @@ var (
 // ends: then it may still come into effect (kind [api.Unavailable]). nil means that it
 // holds, now and in every later session of this Run; a new Run begins with its own
 // Config. What the masters refuse (kinds [api.Invalid], [api.Limit]) has changed
-// nothing. Offers in a role that was left are gone ([Rescinder]); tasks there go on. A
-// role that is new is not suppressed. It may be called from callbacks.
+// nothing. Offers in a role that was left are gone ([Rescinder]), and so are those of
+// agents that a new constraint rules out; tasks there go on. A role that is new is not
+// suppressed. It may be called from callbacks.
 func (c *Client) UpdateFramework(ctx context.Context, change func(framework *api.Framework)) error {
 	for {
 		err := c.update(ctx, change)

@@ -88,9 +88,12 @@ func (c *Core) frameworkAdmitted(id api.FrameworkID) {
 		fw = c.newFramework(id)
 		c.goAway(fw, "not yet subscribed")
 	}
-	before := fw.info.Roles
+	before := fw.info
 	fw.info = known.Framework
-	c.leaveRoles(fw, before)
+	c.leaveRoles(fw, before.Roles)
+	if fw.info.Constraint != before.Constraint {
+		c.rescindRuledOut(fw)
+	}
 	if !fw.info.Revocable {
 		c.rescindRevocable(fw, "the framework takes no revocable resources any more")
 	}
@@ -119,6 +122,22 @@ func (c *Core) leaveRoles(fw *framework, before []api.Role) {
 		c.policy.SetDemand(fw.id, role, nil)
 		c.policy.Revive(fw.id, []api.Role{role})
 	}
+}
+
+// rescindRuledOut takes back offers of agents that the framework's constraint, a new one,
+// rules out: it does not want them, and others may.
+func (c *Core) rescindRuledOut(fw *framework) {
+	if len(fw.offers) == 0 {
+		return
+	}
+	allowed := compileAll(fw.info.Constraint)
+	out := make(map[api.OfferID]*offer)
+	for id, o := range fw.offers { // order: irrelevant because it fills a map
+		if !allowed.hold(o.role, o.agent) {
+			out[id] = o
+		}
+	}
+	c.rescindAll(out, "the framework's new constraint rules the agent out")
 }
 
 // describeToPolicy tells the allocator what it needs to know.
