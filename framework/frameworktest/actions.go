@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	apiv1 "github.com/tenderhq/tender/api/v1"
 
@@ -77,6 +78,29 @@ func (a *Agent) Deactivate() {
 func (a *Agent) Reactivate() {
 	a.handle.t.Helper()
 	a.mark(apiv1.AgentAction_REACTIVATE, 0)
+}
+
+// Maintain plans a maintenance window that begins after so long and lasts so long; a duration of 0 has
+// no end. Frameworks with something there are asked to leave by an inverse offer; when it begins, the
+// agent is drained; after it, it is offered again.
+func (a *Agent) Maintain(after, duration time.Duration) {
+	a.handle.t.Helper()
+	a.maintain(&apiv1.Window{Start: timestamppb.New(time.Now().Add(after)), Duration: durationpb.New(duration)})
+}
+
+// CancelMaintenance takes back Maintain.
+func (a *Agent) CancelMaintenance() {
+	a.handle.t.Helper()
+	a.maintain(nil)
+}
+
+func (a *Agent) maintain(window *apiv1.Window) {
+	a.handle.t.Helper()
+	request := &apiv1.SetMaintenanceRequest{AgentIds: []string{string(a.ID())}, Window: window}
+	a.handle.act("maintenance of "+a.host.name, func(ctx context.Context, c apiv1.OperatorServiceClient) error {
+		_, err := c.SetMaintenance(ctx, request)
+		return err
+	})
 }
 
 // RescindOffers takes back all open offers of the agent. It can be offered again at once.

@@ -49,6 +49,8 @@ func (s *Set) hear(id string, number int, status api.Status, now time.Time) {
 	default:
 		if status.State == api.TaskRunning && a.running.IsZero() {
 			a.running = now
+			s.starts(a)
+			s.arrived(a)
 		}
 		s.back(a)
 		s.watch(a.group, now)
@@ -156,6 +158,13 @@ func (s *Set) over(a *attempt, status api.Status, now time.Time) {
 	if now.Sub(a.launched) >= s.config.PauseMax {
 		it.streak = 0
 	}
+	if !slices.ContainsFunc(it.live, (*attempt).holds) { // a copy has nothing to copy any more
+		for _, w := range slices.Clone(it.wishes) {
+			if w.copy {
+				s.unwish(w)
+			}
+		}
+	}
 	for _, other := range it.live { // of a straggler and its copy, who is left is the one
 		other.copy = other.copy && slices.ContainsFunc(it.live, func(a *attempt) bool { return a.holds() && !a.copy })
 	}
@@ -216,6 +225,7 @@ func (s *Set) end(a *attempt) {
 	s.homeless = slices.DeleteFunc(s.homeless, func(other *attempt) bool { return other == a })
 	s.alarms.stop(a.deadline)
 	s.alarms.stop(a.patience)
+	s.stops(a)
 	s.delay.Ended(a.id)
 	a.group.spread.Ended(a.id)
 	a.group.apart.Ended(a.id)

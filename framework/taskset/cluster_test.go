@@ -10,6 +10,7 @@ import (
 
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/framework"
+	"github.com/tenderhq/tender/framework/executor"
 	"github.com/tenderhq/tender/framework/frameworktest"
 	"github.com/tenderhq/tender/framework/locality"
 	"github.com/tenderhq/tender/framework/pack"
@@ -278,6 +279,137 @@ func TestStragglers(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestNoCopiesUnlessAsked: without Speculate a straggler is left alone.
+func TestNoCopiesUnlessAsked(t *testing.T) {
+	cluster := frameworktest.Cluster{Agents: 2, Script: func(task api.Task) frameworktest.Play {
+		if strings.HasPrefix(string(task.ID), "item-3.1.") {
+			return frameworktest.Play{Duration: 10 * time.Minute}
+		}
+		return frameworktest.Play{Duration: 10 * time.Second}
+	}}
+	frameworktest.Run(t, cluster, func(c *frameworktest.Handle) {
+		set := queue(t, taskset.Config{}, 8, "x")
+		mustEnd(t, c.Start(framework.Config{Name: "batch"}, set))
+		wantNumbers(t, set, taskset.Numbers{Done: 8, Attempts: 8})
+		if took := c.Now(); took < 10*time.Minute {
+			t.Errorf("the straggler of ten minutes took %v", took)
+		}
+	})
+}
+
+// TestSmallRestsAreUsed: what is left of an agent where the executor runs is too little
+// for another executor, and enough for a task.
+func TestSmallRestsAreUsed(t *testing.T) {
+	self := &api.Executor{ID: "own", Command: api.Command{Argv: []string{"own"}}, Resources: api.Scalars(2, 64)}
+	cluster := frameworktest.Cluster{Executors: map[api.ExecutorID]frameworktest.ExecutorFunc{
+		"own": func(ctx context.Context, _ *executor.Task) error { <-ctx.Done(); return ctx.Err() },
+	}}
+	frameworktest.Run(t, cluster, func(c *frameworktest.Handle) {
+		set := taskset.New(taskset.Config{})
+		for i := range 5 { // 2 + 1 + 4 * 0.25 = 4 cpus
+			cpus := 0.25
+			if i == 0 {
+				cpus = 1
+			}
+			if err := set.Add(taskset.Item{ID: fmt.Sprint("item-", i), Task: api.Task{Resources: api.Scalars(cpus, 32), Executor: self}}); err != nil {
+				t.Fatal(err)
+			}
+			if i == 0 {
+				c.Start(framework.Config{Name: "batch"}, set)
+				c.AwaitRunning(1)
+				c.Advance(time.Minute)
+			}
+		}
+		c.AwaitRunning(4)
+	})
+}
+
+// TestServiceLeavesForMaintenance: a service is up elsewhere before it is killed here,
+// and not where it would have to leave as well; work to be done once stays till the end.
+func TestServiceLeavesForMaintenance(t *testing.T) {
+	frameworktest.Run(t, frameworktest.Cluster{Agents: 3}, func(c *frameworktest.Handle) {
+		set := taskset.New(taskset.Config{})
+		if err := set.Scale("web", command("", "sleep infinity"), 1); err != nil {
+			t.Fatal(err)
+		}
+		f := c.Start(framework.Config{Name: "web"}, set)
+		c.AwaitRunning(1)
+		job := command("job", "sleep infinity")
+		first := whereRuns(c)
+		job.Prefer.Agents = []api.AgentID{c.Agent(first).ID()}
+		if err := set.Add(job); err != nil {
+			t.Fatal(err)
+		}
+		c.AwaitRunning(2)
+		other := first%3 + 1
+		third := other%3 + 1
+		for _, a := range []int{other, first} {
+			c.Agent(a).Maintain(10*time.Minute, time.Hour)
+		}
+		c.Await("the service to run elsewhere alone", func() bool { return f.Count(api.TaskKilled) == 1 })
+		if n := set.Numbers(); n.Moves != 1 || n.Running != 2 || n.Attempts != 3 || n.Lost+n.Failed > 0 {
+			t.Errorf("numbers %+v", n)
+		}
+		if len(c.Agent(third).Tasks()) != 1 || len(c.Agent(first).Tasks()) != 1 {
+			t.Errorf("agent %d runs %v, agent %d runs %v", first, c.Agent(first).Tasks(), third, c.Agent(third).Tasks())
+		}
+		c.Advance(15 * time.Minute)
+		if n := set.Numbers(); n.Lost != 1 || n.Running != 2 || len(c.Agent(third).Tasks()) != 2 {
+			t.Errorf("after the window began: numbers %+v", n)
+		}
+	})
+}
+
+// TestServiceIsPreempted: where there is no room in time it is killed, and started anew later.
+func TestServiceIsPreempted(t *testing.T) {
+	frameworktest.Run(t, frameworktest.Cluster{Allocator: "priority"}, func(c *frameworktest.Handle) {
+		set := taskset.New(taskset.Config{})
+		web := command("", "sleep infinity")
+		web.Task.Resources = api.Scalars(3, 512)
+		if err := set.Scale("web", web, 1); err != nil {
+			t.Fatal(err)
+		}
+		f := c.Start(framework.Config{Name: "web"}, set)
+		c.AwaitRunning(1)
+		urgent := c.Preempt(api.Scalars(3, 512))
+		if n := set.Numbers(); n.Running != 0 || n.Lost != 1 || n.Moves != 0 || n.Waiting != 1 {
+			t.Errorf("without room: %+v", n)
+		}
+		if err := urgent.Teardown(); err != nil {
+			t.Fatal(err)
+		}
+		f.AwaitCount(1, api.TaskRunning)
+		if n := set.Numbers(); n.Running != 1 || n.Attempts != 2 {
+			t.Errorf("with room again: %+v", n)
+		}
+	})
+}
+
+// TestServiceStays: when the maintenance is called off, nothing moves any more.
+func TestServiceStays(t *testing.T) {
+	frameworktest.Run(t, frameworktest.Cluster{}, func(c *frameworktest.Handle) {
+		set := taskset.New(taskset.Config{})
+		if err := set.Scale("web", command("", "sleep infinity"), 1); err != nil {
+			t.Fatal(err)
+		}
+		c.Start(framework.Config{Name: "web"}, set)
+		c.AwaitRunning(1)
+		c.Agent(1).Maintain(time.Hour, time.Hour)
+		c.Await("another to be wanted", func() bool { return set.Numbers().Waiting == 1 })
+		c.Agent(1).CancelMaintenance()
+		c.Await("nothing to be wanted", func() bool { return set.Numbers().Waiting == 0 })
+		c.AddAgent(frameworktest.Machine{})
+		c.Advance(3 * time.Hour)
+		if n := set.Numbers(); n.Attempts != 1 || n.Running != 1 {
+			t.Errorf("numbers %+v", n)
+		}
+	})
+}
+
+func whereRuns(c *frameworktest.Handle) int {
+	return 1 + slices.IndexFunc(c.Agents(), func(a *frameworktest.Agent) bool { return len(a.Tasks()) > 0 })
 }
 
 // TestLocality: items wait for the agents they prefer, and no longer than they should.

@@ -54,7 +54,7 @@ func (s *Set) demand(now time.Time) []api.Shape {
 		s.awaitChange(now)
 	}
 	for _, key := range slices.Sorted(maps.Keys(s.shapes)) {
-		shapes = append(shapes, *s.shapes[key])
+		shapes = append(shapes, s.demands(s.shapes[key])...)
 	}
 	return shapes[:min(len(shapes), api.DemandsPerRoleMax)]
 }

@@ -73,12 +73,13 @@ type attempt struct {
 	agent    api.AgentID
 	launched time.Time
 	running  time.Time // RUNNING was heard; zero: not yet
-	copy     bool      // of a straggler
+	copy     bool      // of a straggler, or of a service that is to leave its agent
 	overdue  bool      // it is killed because it took too long
 	unwanted bool      // it is killed and nobody cares how it ends
 	killed   bool
-	silent   bool // UNREACHABLE
-	missed   bool // so long that it is replaced
+	silent   bool        // UNREACHABLE
+	missed   bool        // so long that it is replaced
+	host     api.AgentID // it is counted in Set.hosts for
 	deadline *alarm
 	patience *alarm
 }
@@ -150,7 +151,7 @@ func (s *Set) ensure(it *item) {
 func (a *attempt) holds() bool { return !a.unwanted && !a.missed }
 
 // want queues an attempt.
-func (s *Set) want(it *item, isCopy bool, avoid api.AgentID) {
+func (s *Set) want(it *item, isCopy bool, avoid api.AgentID) *wish {
 	it.number++
 	s.added++
 	w := &wish{task: it.Task, item: it, copy: isCopy, avoid: avoid, age: s.added}
@@ -168,6 +169,7 @@ func (s *Set) want(it *item, isCopy bool, avoid api.AgentID) {
 	} else {
 		s.queue(w)
 	}
+	return w
 }
 
 func (it *item) prefers() bool {

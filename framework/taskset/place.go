@@ -14,7 +14,7 @@ import (
 // pile is a group's wishes that fit alike, the oldest first.
 type pile struct {
 	key    string
-	shape  string // of the demand
+	shape  string // of the demand, see [Set.shapes]
 	copies bool
 	wishes []*wish
 	count  int // of those that are not gone
@@ -22,9 +22,9 @@ type pile struct {
 
 func (w *wish) size() string {
 	if !w.copy {
-		return w.ask.String()
+		return shapeOf(w)
 	}
-	return w.ask.String() + " not " + string(w.avoid)
+	return shapeOf(w) + " not " + string(w.avoid)
 }
 
 func (s *Set) queue(w *wish) {
@@ -32,17 +32,17 @@ func (s *Set) queue(w *wish) {
 	key := w.size()
 	p := g.piles[key]
 	if p == nil {
-		p = &pile{key: key, shape: w.ask.String(), copies: w.copy}
+		p = &pile{key: key, shape: shapeOf(w), copies: w.copy}
 		g.piles[key] = p
 	}
 	p.wishes = append(p.wishes, w)
 	p.count++
 	shape := s.shapes[p.shape]
 	if shape == nil {
-		shape = &api.Shape{Resources: w.ask}
+		shape = newShape(w)
 		s.shapes[p.shape] = shape
 	}
-	shape.Count++
+	shape.count++
 }
 
 // unqueue leaves the wish in its pile until it comes to the front.
@@ -56,10 +56,10 @@ func (s *Set) unqueue(w *wish) {
 	if p.count == 0 {
 		delete(g.piles, p.key)
 	}
-	if shape := s.shapes[p.shape]; shape.Count == 1 {
+	if shape := s.shapes[p.shape]; shape.count == 1 {
 		delete(s.shapes, p.shape)
 	} else {
-		shape.Count--
+		shape.count--
 	}
 }
 
@@ -165,8 +165,11 @@ func (g *group) spreadAt(bin *pack.Bin) int { return int(g.spread.Rank(bin, api.
 // allowed: whatever room there is.
 func (s *Set) allowed(bin *pack.Bin, task api.Task) bool {
 	w := s.wishes[task.ID]
-	if w == nil || w.avoid != "" && w.avoid == bin.Offer.Agent {
+	switch {
+	case w == nil || w.avoid != "" && w.avoid == bin.Offer.Agent:
 		return false
+	case w.copy && w.item.Service && bin.Offer.Unavailable != nil:
+		return false // it would have to leave there as well
 	}
 	return s.config.Apart == nil || w.item.group.apart.AtMost(1)(bin, task)
 }
@@ -195,7 +198,10 @@ func (s *Set) placed(bin *pack.Bin, task api.Task) {
 	a.group.spread.Put(bin, task)
 	a.group.apart.Put(bin, task)
 	s.numbers.Attempts++
-	if w.copy {
+	switch {
+	case w.copy && w.item.Service:
+		s.numbers.Moves++
+	case w.copy:
 		s.numbers.Copies++
 	}
 }

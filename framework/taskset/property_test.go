@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -19,19 +20,20 @@ import (
 
 // world is a cluster without time of its own, which ends tasks as chance will have it.
 type world struct {
-	t      *rapid.T
-	set    *Set
-	config Config
-	agents int
-	tasks  map[api.TaskID]*played
-	used   map[api.TaskID]bool
-	kills  map[api.TaskID]bool
-	demand api.Demand
-	offers int
-	added  map[string]bool // items that are to end, told or not
-	ended  map[string]int
-	torn   bool
-	clock  sync.Mutex // taken by whoever acts on the world: the set's timer does
+	t       *rapid.T
+	set     *Set
+	config  Config
+	agents  int
+	tasks   map[api.TaskID]*played
+	used    map[api.TaskID]bool
+	kills   map[api.TaskID]bool
+	demand  api.Demand
+	offers  int
+	added   map[string]bool // items that are to end, told or not
+	ended   map[string]int
+	torn    bool
+	leaving []api.OfferID // inverse offers so far
+	clock   sync.Mutex    // taken by whoever acts on the world: the set's timer does
 }
 
 // pass lets time pass, and what is due happen: before and behind what we do.
@@ -55,10 +57,11 @@ type played struct {
 	state  api.TaskState
 }
 
-func (w *world) Demand(d api.Demand) error { w.act(func() { w.demand = d }); return nil }
-func (w *world) Revive(...api.Role) error  { return nil }
-func (w *world) Teardown() error           { w.act(func() { w.torn = true }); return nil }
-func (w *world) Kill(id api.TaskID) error  { w.act(func() { w.kills[id] = true }); return nil }
+func (w *world) Demand(d api.Demand) error                { w.act(func() { w.demand = d }); return nil }
+func (w *world) Revive(...api.Role) error                 { return nil }
+func (w *world) Teardown() error                          { w.act(func() { w.torn = true }); return nil }
+func (w *world) AnswerInverse(bool, ...api.OfferID) error { return nil }
+func (w *world) Kill(id api.TaskID) error                 { w.act(func() { w.kills[id] = true }); return nil }
 
 const roomPerAgent = 3
 
@@ -120,14 +123,17 @@ func (w *world) check(*rapid.T) {
 			n[item]++
 		}
 	}
-	most := 1
-	if w.config.Speculate > 0 {
-		most = 2
-	}
 	for item, running := range n { // order: irrelevant because each must hold
+		most := 1
+		if w.config.Speculate > 0 || strings.HasPrefix(item, "web-") && len(w.leaving) > 0 {
+			most = 2
+		}
 		if running > most || w.ended[item] > 0 {
 			w.t.Fatalf("%d tasks of %s run, which has ended %d times", running, item, w.ended[item])
 		}
+	}
+	if numbers := w.set.Numbers(); w.config.Speculate == 0 && numbers.Copies > 0 || len(w.leaving) == 0 && numbers.Moves > 0 {
+		w.t.Fatalf("nobody has asked for copies: %+v", numbers)
 	}
 	for item, times := range w.ended { // order: irrelevant because each must hold
 		if times != 1 || !w.added[item] {
@@ -142,6 +148,20 @@ func (w *world) actions() map[string]func(*rapid.T) {
 		"offer": func(t *rapid.T) { w.offer(rapid.IntRange(1, w.agents).Draw(t, "agent")) },
 		"time": func(t *rapid.T) {
 			w.pass(time.Duration(rapid.IntRange(1, 20_000).Draw(t, "ms")) * time.Millisecond)
+		},
+		"leave": func(t *rapid.T) {
+			if id := w.pick(); id != "" {
+				w.leaving = append(w.leaving, api.OfferID(fmt.Sprint("inverse-", len(w.leaving))))
+				deadline := time.Now().Add(time.Duration(rapid.IntRange(-1, 60).Draw(t, "s")) * time.Second)
+				w.set.InverseOffers(t.Context(), []api.InverseOffer{{ID: w.leaving[len(w.leaving)-1],
+					Agent: api.AgentID(fmt.Sprint("agent-", w.tasks[id].agent)), Tasks: []api.TaskID{id}, Deadline: deadline,
+					Reason: rapid.SampledFrom([]api.Reason{api.ReasonPreempted, api.ReasonAgentDraining}).Draw(t, "why")}})
+			}
+		},
+		"stay": func(t *rapid.T) {
+			if len(w.leaving) > 0 {
+				w.set.Rescinded(t.Context(), []api.OfferID{rapid.SampledFrom(w.leaving).Draw(t, "which")}, "it is needed no more")
+			}
 		},
 		"run": func(t *rapid.T) {
 			if id := w.pick(); id != "" {
@@ -178,6 +198,9 @@ func (w *world) actions() map[string]func(*rapid.T) {
 		"add": func(t *rapid.T) {
 			id := fmt.Sprint("item-", len(w.added))
 			one := Item{ID: id, Group: rapid.SampledFrom([]string{"a", "b"}).Draw(t, "group"), Task: api.Task{Resources: api.Scalars(1, 1)}}
+			if rapid.Bool().Draw(t, "executor") {
+				one.Task.Executor = &api.Executor{ID: "own", Resources: api.Scalars(0, 1)}
+			}
 			if rapid.Bool().Draw(t, "prefers") {
 				one.Prefer = locality.Prefer{Agents: []api.AgentID{"agent-1"}}
 			}
@@ -224,7 +247,7 @@ func (w *world) calm() {
 		w.t.Fatalf("%d of %d items have ended, the framework is removed: %v, %d tasks are left, %v is wanted",
 			len(w.ended), len(w.added), w.torn, len(w.tasks), w.demand)
 	}
-	if n := w.set.Numbers(); n.Items+n.Waiting+n.Pausing+n.Running > 0 || len(w.set.groups) > 0 || len(w.set.shapes) > 0 || w.set.picky != 0 {
+	if n := w.set.Numbers(); n.Items+n.Waiting+n.Pausing+n.Running > 0 || len(w.set.groups) > 0 || len(w.set.shapes) > 0 || w.set.picky != 0 || len(w.set.hosts) > 0 {
 		w.t.Fatalf("something is left: %+v, %d groups", n, len(w.set.groups))
 	}
 }

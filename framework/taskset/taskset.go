@@ -39,6 +39,16 @@
 // done; an attempt that runs for more than Speculate times their median; the longest
 // first; one copy for each item; copies of no more than a tenth of what runs.
 //
+// # Leaving an agent
+//
+// When an agent is to be maintained, or a task is to be preempted, the masters ask for it
+// back by an inverse offer. A service is then started elsewhere if there is room, with
+// its old task beside it; once the new one runs, the old one is killed. Where there is no
+// room in time the masters kill it, and it is started anew. Work to be done once stays:
+// it may still be done by then, and is tried again if it is killed, which counts for
+// nothing. Operators see which answer their maintenance got: yes when all that runs
+// there is services.
+//
 // # Restarts
 //
 // A scheduler that was restarted (same framework ID, or the same Name with Standby)
@@ -156,16 +166,18 @@ type Set struct {
 
 	alarms   alarms
 	timer    *time.Timer
-	change   *alarm // the demand changes by time alone
-	shapes   map[string]*api.Shape
-	told     []api.Shape // the demand as it was stated
-	stated   bool        // it was
-	unsaid   bool        // it may have changed since
-	moved    bool        // the masters may have changed it: they count launches off
-	picky    int         // wishes that refuse offers in which they have room
-	filtered bool        // offers were refused for more than a moment
-	fresh    bool        // something is wanted that was not when it was
-	revived  time.Time   // filters were forgotten
+	change   *alarm                                 // the demand changes by time alone
+	shapes   map[string]*shape                      // by task and executor
+	hosts    map[api.ExecutorID]map[api.AgentID]int // running attempts of those that take resources for themselves
+	moves    map[api.OfferID][]*wish                // services that are asked to leave, by inverse offer
+	told     []api.Shape                            // the demand as it was stated
+	stated   bool                                   // it was
+	unsaid   bool                                   // it may have changed since
+	moved    bool                                   // the masters may have changed it: they count launches off
+	picky    int                                    // wishes that refuse offers in which they have room
+	filtered bool                                   // offers were refused for more than a moment
+	fresh    bool                                   // something is wanted that was not when it was
+	revived  time.Time                              // filters were forgotten
 	kills    []api.TaskID
 	ended    []Outcome // not told yet
 	telling  bool
@@ -176,6 +188,7 @@ type masters interface {
 	Demand(demand api.Demand) error
 	Revive(roles ...api.Role) error
 	Kill(task api.TaskID) error
+	AnswerInverse(accept bool, offers ...api.OfferID) error
 	Teardown() error
 }
 
@@ -183,6 +196,8 @@ var _ interface {
 	framework.Scheduler
 	framework.Subscriber
 	framework.Settler
+	framework.InverseOfferee
+	framework.Rescinder
 } = (*Set)(nil)
 
 // New makes a set without items.
@@ -195,7 +210,9 @@ func New(config Config) *Set {
 		groups:   make(map[string]*group),
 		scaled:   make(map[string]int),
 		records:  make(map[string]record),
-		shapes:   make(map[string]*api.Shape),
+		shapes:   make(map[string]*shape),
+		hosts:    make(map[api.ExecutorID]map[api.AgentID]int),
+		moves:    make(map[api.OfferID][]*wish),
 	}
 	delay := s.config.Locality
 	delay.Allow, delay.Put = s.allowed, s.placed
@@ -407,6 +424,7 @@ type Numbers struct {
 	Lost      int // attempts that ended badly by no fault of theirs
 	Copies    int // of stragglers, launched
 	CopiesWon int // that ended well first
+	Moves     int // of services, started beside one that was asked to leave
 }
 
 // Numbers of the set.

@@ -1,0 +1,77 @@
+package taskset
+
+import (
+	"context"
+	"time"
+
+	"github.com/tenderhq/tender/api"
+)
+
+// InverseOffers implements [framework.InverseOfferee]: of each service that is asked to
+// leave, another is started elsewhere, if there is room; once it runs, the first is
+// killed. Work to be done once stays until it is done or killed.
+func (s *Set) InverseOffers(_ context.Context, offers []api.InverseOffer) {
+	s.do(func(time.Time) {
+		for _, offer := range offers {
+			s.leave(offer)
+		}
+	})
+}
+
+func (s *Set) leave(offer api.InverseOffer) {
+	all := len(offer.Tasks) > 0
+	for _, id := range offer.Tasks {
+		a := s.attempts[id]
+		if a == nil || !a.item.Service {
+			all = false
+			continue
+		}
+		s.move(a, offer)
+	}
+	// Operators see the answer. To a preemption it would be the leave to kill at once.
+	if s.client != nil && offer.Reason != api.ReasonPreempted && len(offer.Tasks) > 0 {
+		if s.client.AnswerInverse(all, offer.ID) != nil { // Run has ended
+			s.client = nil
+		}
+	}
+}
+
+// move wants another attempt beside this one, unless there is one or it ends anyway.
+func (s *Set) move(a *attempt, offer api.InverseOffer) {
+	it := a.item
+	if s.items[it.ID] != it || !a.holds() || a.copy || len(it.live) > 1 || len(it.wishes) > 0 {
+		return
+	}
+	w := s.want(it, true, offer.Agent)
+	if len(s.moves[offer.ID]) == 0 {
+		s.alarms.set(offer.Deadline, func(time.Time) { delete(s.moves, offer.ID) })
+	}
+	s.moves[offer.ID] = append(s.moves[offer.ID], w)
+}
+
+// Rescinded implements [framework.Rescinder]: what need not leave any more stays.
+func (s *Set) Rescinded(_ context.Context, offers []api.OfferID, _ string) {
+	s.do(func(time.Time) {
+		for _, id := range offers {
+			for _, w := range s.moves[id] {
+				if !w.gone {
+					s.unwish(w)
+				}
+			}
+			delete(s.moves, id)
+		}
+	})
+}
+
+// arrived: a service runs elsewhere, so the attempt that it replaces may go.
+func (s *Set) arrived(a *attempt) {
+	if !a.copy || !a.item.Service {
+		return
+	}
+	a.copy = false
+	for _, other := range a.item.live {
+		if other != a && other.holds() {
+			s.dismiss(other)
+		}
+	}
+}
