@@ -17,12 +17,12 @@ import (
 func (a *App) explainCommand() *cobra.Command {
 	var agent, format string
 	command := &cobra.Command{
-		Use:   "explain FRAMEWORK",
+		Use:   "explain FRAMEWORK [AGENT]",
 		Short: "Say why a framework is offered what it is, or nothing",
 		Long:  "Say why a framework is offered what it is, or nothing: first for the framework as a whole, then for each agent.",
 		Example: "  tender explain framework-3\n" +
-			"  tender explain framework-3 --agent agent-1",
-		Args:              exactly("FRAMEWORK"),
+			"  tender explain framework-3 agent-1",
+		Args:              between(1, "FRAMEWORK", "AGENT"),
 		ValidArgsFunction: a.completeIDs("frameworks"),
 	}
 	command.Flags().StringVar(&agent, "agent", "", "only for this agent")
@@ -31,6 +31,12 @@ func (a *App) explainCommand() *cobra.Command {
 	command.RunE = a.withClient(func(ctx context.Context, c *client.Client, args []string) error {
 		if err := checkFormat(format, "text", "json"); err != nil {
 			return err
+		}
+		if len(args) == 2 {
+			if agent != "" && agent != args[1] {
+				return usagef("two agents are named, %s and %s; write one", args[1], agent)
+			}
+			agent = args[1]
 		}
 		answer, err := c.Operator().Explain(ctx, &apiv1.ExplainRequest{FrameworkId: args[0], AgentId: agent})
 		switch {

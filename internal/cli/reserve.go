@@ -44,13 +44,19 @@ func (a *App) reserveCommand(name string, action apiv1.OperationKind, short, lon
 }
 
 func roleFlag(command *cobra.Command, role *string) {
-	command.Flags().StringVar(role, "role", "", "whose it is")
-	if err := command.MarkFlagRequired("role"); err != nil {
-		panic(err) // the flag stands one line above
-	}
+	command.Flags().StringVar(role, "role", "", "whose it is (required)")
 }
 
 func (a *App) reserve(ctx context.Context, c *client.Client, agent string, request *apiv1.ReserveRequest) error {
+	if request.GetRole() == "" {
+		return usagef("whose is it to be, or was it? Write --role ROLE")
+	}
+	if err := api.Role(request.GetRole()).Check(); err != nil {
+		return usage(err)
+	}
+	if request.GetAction() == apiv1.OperationKind_CREATE_VOLUME && request.GetSizeMb() <= 0 {
+		return usagef("a volume of %d MB can't be made; write --size MB, such as --size 1024", request.GetSizeMb())
+	}
 	agents, err := kindNamed("agents")
 	if err != nil {
 		return err

@@ -123,11 +123,16 @@ func (c *Core) roleRequested(id RequestID, action SetRole) {
 	if action.Limit != nil {
 		set.Limit = action.Limit.Plain()
 	}
-	capped := func(l api.Label) bool { _, named := set.Limit.Find(l); return named }
-	if !set.Limit.Contains(set.Guarantee.Filter(capped)) {
+	if !set.Limit.Contains(namedIn(set.Limit, set.Guarantee)) {
 		c.emit(Reply{ID: id, Err: api.E("role.set", api.Invalid, action.Role,
 			fmt.Errorf("guarantee %v is above limit %v; lower the one or raise the other", set.Guarantee, set.Limit))})
 		return
+	}
+	if action.Guarantee != nil || action.Limit != nil {
+		if err := checkNested(c.registry.Roles, action.Role, set); err != nil {
+			c.emit(Reply{ID: id, Err: api.E("role.set", api.Invalid, action.Role, err)})
+			return
+		}
 	}
 	c.proposeFor(id, "role.set", string(action.Role), registry.SetRole{Role: action.Role, Set: set}, fmt.Sprintf("role %s is set", action.Role))
 }
