@@ -3,9 +3,7 @@ package agent
 import (
 	"context"
 	"errors"
-	"math/rand/v2"
 	"net"
-	"slices"
 	"sync"
 	"time"
 
@@ -28,9 +26,6 @@ const (
 	leaderCallsMax = 1 << 16
 	// messageSlackBytes is what gRPC may add to a message of the largest size.
 	messageSlackBytes = 4 << 10
-
-	seekPauseFirst = 50 * time.Millisecond
-	seekPauseLast  = 2 * time.Second
 	// openTimeout bounds the opening of a stream; a master that accepts and says nothing
 	// is left by the core's session timeout.
 	openTimeout = 5 * time.Second
@@ -59,80 +54,30 @@ func (l *leaderLink) reason() string {
 	return l.why
 }
 
-// seeker is where the leader is looked for.
+// seeker is where the leader is looked for, and the newest term that was heard.
 type seeker struct {
-	masters []string // as configured, then those that a leader has named
-	next    int
-	hint    string // where a follower says that the leader is
-	pause   time.Duration
-	follows int      // hints followed in a row
-	term    api.Term // the newest that was heard
-	said    string   // the last failure that was logged
-}
-
-// address is whom to try now.
-func (s *seeker) address() string {
-	if hint := s.hint; hint != "" {
-		s.hint = ""
-		return hint
-	}
-	address := s.masters[s.next%len(s.masters)]
-	s.next++
-	return address
-}
-
-// learn adds masters that a leader has named.
-func (s *seeker) learn(masters []string) {
-	for _, master := range masters {
-		if master != "" && !slices.Contains(s.masters, master) && len(s.masters) < 64 {
-			s.masters = append(s.masters, master)
-		}
-	}
-}
-
-// failed decides how long to wait. A follower's hint is followed at once, but not round
-// and round; each other failure doubles the pause, which is jittered, so that a
-// thousand agents do not come as one.
-func (s *seeker) failed(err error) time.Duration {
-	const followsMax = 3
-	if leader := wire.LeaderOf(err); leader != "" && s.follows < followsMax {
-		s.hint = leader
-		s.follows++
-		return 0
-	}
-	s.follows = 0
-	s.pause = min(max(2*s.pause, seekPauseFirst), seekPauseLast)
-	return s.pause/2 + rand.N(s.pause/2)
-}
-
-// worthSaying: the same failure again and again is one line, not a thousand.
-func (s *seeker) worthSaying(err error) bool {
-	if err == nil || wire.LeaderOf(err) != "" || err.Error() == s.said {
-		return false
-	}
-	s.said = err.Error()
-	return true
+	*lookout.Seeker
+	term api.Term
 }
 
 // seekLeader holds one session after another, with whoever leads.
 func (a *Agent) seekLeader(ctx context.Context) {
-	s := &seeker{masters: slices.Clone(a.config.Masters)}
-	s.next = rand.N(len(s.masters)) // agents spread over the masters
+	s := &seeker{Seeker: lookout.NewSeeker(a.config.Masters)}
 	for ctx.Err() == nil {
-		address := s.address()
+		address := s.Address()
 		heard, err := a.session(ctx, s, address)
 		if ctx.Err() != nil {
 			return
 		}
 		if heard {
-			s.pause, s.follows, s.said = 0, 0, ""
+			s.Found()
 		}
 		if a.hopeless(err) {
 			a.fail(api.E("agent.register", api.KindOf(err), address, err))
 			return
 		}
-		pause := s.failed(err)
-		if s.worthSaying(err) {
+		pause := s.Failed(err)
+		if s.WorthSaying(err) {
 			a.log.Info().Str("master", address).AnErr("why", err).Msg("no leader there; looking on")
 		}
 		select {
@@ -177,7 +122,7 @@ func (a *Agent) session(ctx context.Context, s *seeker, address string) (heard b
 	if !a.post(ctx, item{what: core.LeaderOpened{Conn: link.conn}, leader: link}) {
 		return false, ctx.Err()
 	}
-	watch := lookout.New(lookout.Config{Own: address, Masters: s.masters, Term: s.term, Dial: a.connect})
+	watch := lookout.New(lookout.Config{Own: address, Masters: s.Masters(), Term: s.term, Dial: a.connect})
 	var beside sync.WaitGroup
 	beside.Go(func() { a.writeLeader(ctx, link, stream) })
 	moved := ""
@@ -235,11 +180,11 @@ func (a *Agent) readLeader(ctx context.Context, s *seeker, link *leaderLink, str
 			switch e := event.(type) {
 			case protocol.AgentRegistered:
 				heard = true
-				s.learn(e.Masters)
-				watch.Learn(e.HeartbeatInterval, s.masters)
+				s.Learn(e.Masters)
+				watch.Learn(e.HeartbeatInterval, s.Masters())
 			case protocol.AgentPong:
-				s.learn(e.Masters)
-				watch.Learn(0, s.masters)
+				s.Learn(e.Masters)
+				watch.Learn(0, s.Masters())
 			}
 		}
 		if !a.happened(ctx, core.LeaderSaid{Conn: link.conn, Batch: batch}) {

@@ -20,25 +20,25 @@ import (
 )
 
 const (
-	// inboxMax bounds what waits for the loop. Full: the readers of streams wait, and
-	// with them, through gRPC's flow control, whoever sends.
-	inboxMax = 4096
 	// readsMax bounds operators' reads that wait. Full: they wait.
 	readsMax = 256
 	// batchMax bounds how many events one allocation follows.
 	batchMax = 4096
+	// batchTimeMax bounds how long: what the first of a batch caused is sent after it.
+	batchTimeMax = 10 * time.Millisecond
 	// backlogMax: proposals that the quorum has no room for; beyond it the loop takes
 	// nothing from outside.
 	backlogMax = 64
 )
 
-// leader is this master while it leads: one inbox, one loop, one core.
+// leader is this master while it leads: one inbox of two lanes, one loop, one core.
 type leader struct {
 	master *Master
 	log    zerolog.Logger
 	lead   *raftlog.Leadership
 	term   api.Term
-	inbox  chan arrival
+	inbox  *lanes
+	gate   gate // for agents that come back
 	reads  chan func(*core.Core, time.Time)
 	over   chan struct{} // closed when the loop has ended
 	stores *storeNews
@@ -65,6 +65,7 @@ type arrival struct {
 	scheduler *schedulerStream
 	agent     *agentStream
 	reply     chan<- core.Reply
+	taken     func() // called when the loop has stepped it; nil: nobody wants to know
 }
 
 // flusher is a stream whose writer is to be woken once after a batch.
@@ -85,7 +86,8 @@ func newLeader(m *Master, lead *raftlog.Leadership, policy allocator.Allocator) 
 		log:        m.log.With().Stringer("term", lead.Term).Logger(),
 		lead:       lead,
 		term:       lead.Term,
-		inbox:      make(chan arrival, inboxMax),
+		inbox:      newLanes(),
+		gate:       make(gate, returningMax),
 		reads:      make(chan func(*core.Core, time.Time), readsMax),
 		over:       make(chan struct{}),
 		stores:     newStoreNews(),
@@ -107,9 +109,9 @@ func (l *leader) run(ctx context.Context) {
 	defer timer.Stop()
 	for {
 		// The quorum has no room: who brings work has to wait.
-		inbox := l.inbox
+		front, agents := l.inbox.front, l.inbox.agents
 		if len(l.backlog) > backlogMax {
-			inbox = nil
+			front, agents = nil, nil
 		}
 		select {
 		case <-ctx.Done():
@@ -117,7 +119,10 @@ func (l *leader) run(ctx context.Context) {
 			return
 		case <-l.lead.Done():
 			return
-		case arrived := <-inbox:
+		case arrived := <-front:
+			l.awake()
+			l.take(arrived)
+		case arrived := <-agents:
 			l.awake()
 			l.take(arrived)
 		case commit := <-l.lead.Commits():
@@ -199,15 +204,14 @@ func (l *leader) drain() {
 			continue
 		default:
 		}
-		if len(l.backlog) > backlogMax {
+		if len(l.backlog) > backlogMax || time.Since(l.seen) > batchTimeMax {
 			return
 		}
-		select {
-		case arrived := <-l.inbox:
-			l.take(arrived)
-		default:
+		arrived, waits := l.inbox.next()
+		if !waits {
 			return
 		}
+		l.take(arrived)
 	}
 }
 
@@ -239,6 +243,9 @@ func (l *leader) take(arrived arrival) {
 		delete(l.schedulers, what.Conn)
 	case core.AgentClosed:
 		delete(l.agents, what.Conn)
+	}
+	if arrived.taken != nil {
+		arrived.taken()
 	}
 }
 
@@ -384,11 +391,20 @@ func (l *leader) close() {
 	}
 }
 
-// send brings something into the loop; false when the leadership or ctx is over.
+// send brings something into the loop by the front lane, sendAgents' by the other one;
+// false when the leadership or ctx is over.
 func (l *leader) send(ctx context.Context, arrived arrival) bool {
+	return l.sendBy(ctx, l.inbox.front, arrived)
+}
+
+func (l *leader) sendAgents(ctx context.Context, arrived arrival) bool {
+	return l.sendBy(ctx, l.inbox.agents, arrived)
+}
+
+func (l *leader) sendBy(ctx context.Context, lane chan<- arrival, arrived arrival) bool {
 	arrived.at = time.Now()
 	select {
-	case l.inbox <- arrived:
+	case lane <- arrived:
 		return true
 	case <-l.over:
 	case <-ctx.Done():

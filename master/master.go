@@ -33,10 +33,11 @@ type Master struct {
 	raftListener net.Listener
 	httpListener net.Listener
 
-	leading atomic.Pointer[leader] // nil: this master does not lead
-	readers sync.WaitGroup         // of streams
-	changed *broadcast             // closed and replaced whenever leadership changes
-	news    *broadcast             // the same for whoever leads, as far as this master hears
+	leading   atomic.Pointer[leader] // nil: this master does not lead
+	redirects pace                   // of agents
+	readers   sync.WaitGroup         // of streams
+	changed   *broadcast             // closed and replaced whenever leadership changes
+	news      *broadcast             // the same for whoever leads, as far as this master hears
 }
 
 // New checks the configuration, locks the folder, reads it and opens the listeners.
@@ -50,7 +51,7 @@ func New(config Config) (*Master, error) {
 	if err := config.check(); err != nil {
 		return nil, err
 	}
-	m := &Master{config: config, log: *config.Logger, metrics: newMetrics(), changed: newBroadcast(), news: newBroadcast()}
+	m := &Master{config: config, log: *config.Logger, metrics: newMetrics(), changed: newBroadcast(), news: newBroadcast(), redirects: newPace()}
 	if err := m.open(); err != nil {
 		return nil, errors.Join(err, m.Close())
 	}

@@ -3,11 +3,14 @@ package master
 import (
 	"context"
 	"errors"
+	"slices"
+	"time"
 
 	"google.golang.org/grpc"
 
 	"github.com/tenderhq/tender/api"
 	apiv1 "github.com/tenderhq/tender/api/v1"
+	"github.com/tenderhq/tender/internal/pause"
 	"github.com/tenderhq/tender/internal/protocol"
 	"github.com/tenderhq/tender/internal/wire"
 	"github.com/tenderhq/tender/master/core"
@@ -56,11 +59,43 @@ func (s schedulerService) Session(stream grpc.BidiStreamingServer[apiv1.Schedule
 	}))
 }
 
+// leadAgent is this master's leadership. While it has none it keeps the agent for a while:
+// a thousand that come again every moment would be in the way of an election. As soon
+// as another one leads, agents are sent there one after the other.
+func (m *Master) leadAgent(ctx context.Context) (*leader, error) {
+	const op = "agent.session"
+	ctx, cancel := context.WithTimeout(ctx, heldMax)
+	defer cancel()
+	until := time.Now().Add(heldMax)
+	for {
+		news := m.news.wait()
+		if l := m.leading.Load(); l != nil {
+			return l, nil
+		}
+		if _, address := m.Leader(); address != "" {
+			wait, ok := m.redirects.turn(time.Now(), time.Until(until))
+			if !ok {
+				return nil, api.E(op, api.Unavailable, m.config.ID, errors.New("very many agents are on their way to the leader; come later"))
+			}
+			pause.For(ctx, wait)
+			if _, address := m.Leader(); address != "" && m.leading.Load() == nil {
+				return nil, m.notLeader(op)
+			}
+			continue // there is news
+		}
+		select {
+		case <-news:
+		case <-ctx.Done():
+			return nil, m.notLeader(op)
+		}
+	}
+}
+
 // Session serves one agent.
 func (s agentService) Session(stream grpc.BidiStreamingServer[apiv1.AgentCalls, apiv1.AgentEvents]) error {
-	l := s.master.leading.Load()
-	if l == nil {
-		return wire.Status(s.master.notLeader("agent.session"))
+	l, err := s.master.leadAgent(stream.Context())
+	if err != nil {
+		return wire.Status(err)
 	}
 	conn := core.Conn(l.ids.Add(1))
 	out := &agentStream{newQueue(agentEventBytes)}
@@ -153,13 +188,16 @@ func (l *leader) readScheduler(conn core.Conn, out *schedulerStream, stream grpc
 	}
 }
 
-// readAgent is the same for an agent's.
+// readAgent is the same for an agent's. From its first call to the end of its report it
+// holds one of the gate's places.
 func (l *leader) readAgent(conn core.Conn, out *agentStream, stream grpc.BidiStreamingServer[apiv1.AgentCalls, apiv1.AgentEvents]) *api.Error {
 	ctx, opened := stream.Context(), false
+	leave := func() {}
 	defer func() {
 		if opened {
-			l.send(context.Background(), arrival{what: core.AgentClosed{Conn: conn}})
+			l.sendAgents(context.Background(), arrival{what: core.AgentClosed{Conn: conn}})
 		}
+		leave()
 	}()
 	for {
 		message, err := stream.Recv()
@@ -171,19 +209,48 @@ func (l *leader) readAgent(conn core.Conn, out *agentStream, stream grpc.BidiStr
 			if !opensAgent(calls[0]) {
 				return api.E("agent.session", api.Invalid, "", errors.New("the first call must be Register or Reregister"))
 			}
-			opened = l.send(ctx, arrival{what: core.AgentOpened{Conn: conn, First: calls[0]}, agent: out})
+			place, entered := l.gate.enter(ctx, l.over)
+			if !entered {
+				return l.comeLater()
+			}
+			leave = place
+			opened = l.sendAgents(ctx, arrival{what: core.AgentOpened{Conn: conn, First: calls[0]}, agent: out})
 			if !opened {
 				return l.master.notLeader("agent.session")
 			}
 			calls = calls[1:]
 		}
-		if len(calls) > 0 && !l.send(ctx, arrival{what: core.AgentCalled{Conn: conn, Calls: calls}}) {
-			return l.master.notLeader("agent.session")
+		if len(calls) > 0 {
+			arrived := arrival{what: core.AgentCalled{Conn: conn, Calls: calls}}
+			if endsReport(calls) {
+				arrived.taken = leave
+			}
+			if !l.sendAgents(ctx, arrived) {
+				return l.master.notLeader("agent.session")
+			}
 		}
 		if wrong != nil {
 			return wire.Error(wrong)
 		}
 	}
+}
+
+// comeLater is what an agent hears for which there was no place in time.
+func (l *leader) comeLater() *api.Error {
+	select {
+	case <-l.over:
+		return l.master.notLeader("agent.session")
+	default:
+		return api.E("agent.session", api.Unavailable, l.master.config.ID, errors.New("very many agents come back at once; come later"))
+	}
+}
+
+// endsReport: the agent has told all that it has.
+func endsReport(calls []protocol.AgentCall) bool {
+	return slices.ContainsFunc(calls, func(call protocol.AgentCall) bool {
+		page, is := call.(protocol.AgentReport)
+		return is && page.Last
+	})
 }
 
 func opensAgent(call protocol.AgentCall) bool {

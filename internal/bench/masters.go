@@ -4,10 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -16,12 +16,14 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 
 	apiv1 "github.com/tenderhq/tender/api/v1"
+	"github.com/tenderhq/tender/internal/devcluster"
 )
 
 // quorum is three `tender master` processes with their folders, and nothing else.
 type quorum struct {
 	binary string
 	dir    string
+	flags  []string // more, for each start
 	nodes  []*node
 }
 
@@ -39,47 +41,36 @@ const electionMax = 2 * time.Minute
 
 // startQuorum founds one and returns when it has a leader.
 func startQuorum(ctx context.Context, binary, parent string) (*quorum, error) {
-	dir, err := os.MkdirTemp(parent, "quorum-")
-	if err != nil {
-		return nil, err
+	q := &quorum{flags: []string{"--log-level", "warn"}}
+	return q, q.found(ctx, binary, parent)
+}
+
+func (q *quorum) found(ctx context.Context, binary, parent string) (err error) {
+	q.binary = binary
+	if q.dir, err = os.MkdirTemp(parent, "quorum-"); err != nil {
+		return err
 	}
-	q := &quorum{binary: binary, dir: dir}
-	ports, err := freePorts(6)
+	ports, err := devcluster.FreePorts(6)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	var peers []string
 	for i := range 3 {
 		peers = append(peers, fmt.Sprintf("m%d=127.0.0.1:%d", i+1, ports[2*i+1]))
 	}
 	for i := range 3 {
-		n := &node{id: fmt.Sprint("m", i+1), grpc: fmt.Sprint("127.0.0.1:", ports[2*i]), dir: filepath.Join(dir, fmt.Sprint("m", i+1))}
+		n := &node{id: fmt.Sprint("m", i+1), grpc: fmt.Sprint("127.0.0.1:", ports[2*i]), dir: filepath.Join(q.dir, fmt.Sprint("m", i+1))}
 		q.nodes = append(q.nodes, n)
 		if n.client, err = grpc.NewClient("passthrough:///"+n.grpc, grpc.WithTransportCredentials(insecure.NewCredentials())); err != nil {
-			return q, err
+			return err
 		}
 		if err := q.start(n, "--id", n.id, "--peers", strings.Join(peers, ","), "--http-port", "0",
 			"--grpc-port", fmt.Sprint(ports[2*i]), "--raft-port", fmt.Sprint(ports[2*i+1])); err != nil {
-			return q, err
+			return err
 		}
 	}
 	_, err = q.leader(ctx)
-	return q, err
-}
-
-// freePorts asks the system for ports that nobody listens on just now.
-func freePorts(n int) ([]int, error) {
-	var ports []int
-	for range n {
-		listener, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			return nil, err
-		}
-		defer listener.Close()
-		address, _ := listener.Addr().(*net.TCPAddr)
-		ports = append(ports, address.Port)
-	}
-	return ports, nil
+	return err
 }
 
 // start runs a master; the folder knows all but what a first start says.
@@ -89,7 +80,7 @@ func (q *quorum) start(n *node, args ...string) error {
 		return err
 	}
 	defer log.Close()
-	n.process = exec.Command(q.binary, append([]string{"master", "--data-dir", n.dir, "--log-level", "warn"}, args...)...)
+	n.process = exec.Command(q.binary, slices.Concat([]string{"master", "--data-dir", n.dir}, q.flags, args)...)
 	n.process.Stderr = log
 	n.process.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	return n.process.Start()
@@ -151,4 +142,22 @@ func (n *node) answers(ctx context.Context) error {
 	n.client.ResetConnectBackoff()
 	_, err := apiv1.NewOperatorServiceClient(n.client).ListAgents(ctx, &apiv1.ListRequest{Limit: 1})
 	return err
+}
+
+// knows awaits a master that has caught up so far that it can tell who leads.
+func (n *node) knows(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, electionMax)
+	defer cancel()
+	for {
+		n.client.ResetConnectBackoff()
+		answer, err := apiv1.NewMasterServiceClient(n.client).Leader(ctx, &apiv1.LeaderRequest{})
+		if err == nil && answer.GetGrpcAddress() != "" {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return errors.Join(fmt.Errorf("%s does not come back", n.id), err)
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
 }

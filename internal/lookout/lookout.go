@@ -1,4 +1,5 @@
-// Package lookout hears of a new leader while one's own master says nothing. A leader
+// Package lookout finds leaders. A Seeker goes from master to master until one leads; a
+// Lookout hears of a new leader while one's own master says nothing. A leader
 // that is stopped or cut off closes no connection, so its clients would find out by
 // their session timeout; the other masters know earlier. It asks one of them as soon as
 // a heartbeat is late, and is answered at the moment when a leader of a newer term is
@@ -23,12 +24,15 @@ import (
 const (
 	// heartbeatDefault holds until the own master says its interval.
 	heartbeatDefault = time.Second
-	// askMax is how long one master may take to know of a new leader; then another one
-	// is asked.
-	askMax = time.Second
-	// pauseMax is between two questions of which the first was not answered, at least
-	// half of it.
-	pauseMax = 200 * time.Millisecond
+	// askFirst is how long one master may take to know of a new leader; then another one
+	// is asked, which may take longer: twice as long each time, askLast at most. All
+	// clients of a master that is merely slow ask, and must not keep the others busy.
+	askFirst = time.Second
+	askLast  = 4 * time.Second
+	// pauseFirst is between two questions of which the first was not answered, at least
+	// half of it. It grows too.
+	pauseFirst = 200 * time.Millisecond
+	pauseLast  = 5 * time.Second
 )
 
 // Config says whom to watch and whom to ask.
@@ -91,19 +95,31 @@ func (l *Lookout) Learn(heartbeat time.Duration, masters []string) {
 // Run returns the address of the leader of a newer term, or "" when ctx ends first.
 func (l *Lookout) Run(ctx context.Context) (leader string) {
 	var turn []string
+	patience, rest := askFirst, pauseFirst
+	heardAt := time.Time{}
 	for l.awaitSilence(ctx) {
+		if heard := l.lastHeard(); heard != heardAt { // another silence than before
+			heardAt, patience, rest = heard, askFirst, pauseFirst
+		}
 		if len(turn) == 0 {
 			if turn = l.others(); len(turn) == 0 {
 				turn = []string{""}
 			}
 		}
-		if leader := l.ask(ctx, turn[0]); leader != "" {
+		if leader := l.ask(ctx, turn[0], patience); leader != "" {
 			return leader
 		}
 		turn = turn[1:]
-		pause.For(ctx, pauseMax/2+rand.N(pauseMax/2))
+		pause.For(ctx, rest/2+rand.N(rest/2))
+		patience, rest = min(2*patience, askLast), min(2*rest, pauseLast)
 	}
 	return ""
+}
+
+func (l *Lookout) lastHeard() time.Time {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.heardAt
 }
 
 // awaitSilence returns when a heartbeat is late; false when ctx has ended.
@@ -119,9 +135,14 @@ func (l *Lookout) awaitSilence(ctx context.Context) bool {
 }
 
 // lateAt: half an interval is grace, and up to a quarter keeps a thousand clients apart.
+// The first word may take longer: a master that has yet to hear who leads keeps agents
+// for a while.
 func (l *Lookout) lateAt() time.Time {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if !l.answered {
+		return l.heardAt.Add(l.heartbeat*9/4 + rand.N(l.heartbeat/4))
+	}
 	return l.heardAt.Add(l.heartbeat*3/2 + rand.N(l.heartbeat/4))
 }
 
@@ -135,11 +156,11 @@ func (l *Lookout) others() []string {
 }
 
 // ask waits for a master's answer for as long as our own is silent.
-func (l *Lookout) ask(ctx context.Context, address string) (leader string) {
+func (l *Lookout) ask(ctx context.Context, address string, patience time.Duration) (leader string) {
 	if address == "" {
 		return ""
 	}
-	ctx, cancel := context.WithTimeout(ctx, askMax)
+	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	after, ok := l.begin(cancel)
 	defer l.end()

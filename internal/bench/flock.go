@@ -1,0 +1,163 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/internal/pause"
+)
+
+// flock are agents that are nothing but sessions, all in this process: they speak the
+// agent's protocol over a connection each, look for leaders by the agent's own rules,
+// and their tasks are entries in a map that run for as long as their data says.
+type flock struct {
+	mu    sync.Mutex
+	terms map[api.Term]int // members whose session has reported, by its term; guarded by mu
+	swaps int              // sessions that began, ever; guarded by mu
+	tries atomic.Int64     // streams that were asked for, ever
+}
+
+// roll is what the flock says of itself, a line each time.
+type roll struct {
+	At       time.Time `json:"at"`
+	Term     api.Term  `json:"term"` // the newest in which anybody has reported
+	Reported int       `json:"reported"`
+	Sessions int       `json:"sessions"` // that began, ever
+	Tries    int64     `json:"tries"`    // streams that were asked for, ever
+}
+
+// rollEvery is how exact the times of returns are.
+const rollEvery = 10 * time.Millisecond
+
+// flockBegins is how many agents begin in a second: a cluster grows, it does not burst.
+const flockBegins = 500
+
+// flockMain is the process of a flock: it ends with its standard input, which its
+// starter holds.
+func flockMain(ctx context.Context, o options) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	go func() {
+		_, _ = os.Stdin.Read(make([]byte, 1)) // the end of it, however it comes
+		cancel()
+	}()
+	f := &flock{terms: make(map[api.Term]int)}
+	var members sync.WaitGroup
+	for i := range o.agents {
+		members.Go(func() {
+			if pause.For(ctx, time.Duration(i)*time.Second/flockBegins) {
+				newMember(f, i).run(ctx, strings.Split(o.masters, ","))
+			}
+		})
+	}
+	out := json.NewEncoder(os.Stdout)
+	last := roll{}
+	for pause.For(ctx, rollEvery) {
+		now := f.roll()
+		if now.Term == last.Term && now.Reported == last.Reported && now.At.Sub(last.At) < time.Second {
+			continue
+		}
+		last = now
+		if err := out.Encode(now); err != nil {
+			cancel()
+			members.Wait()
+			return err
+		}
+	}
+	members.Wait()
+	return nil
+}
+
+func (f *flock) roll() roll {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	r := roll{At: time.Now(), Sessions: f.swaps, Tries: f.tries.Load()}
+	for term, reported := range f.terms { // order: irrelevant because the newest is taken
+		if r.Term.Before(term) {
+			r.Term, r.Reported = term, reported
+		}
+	}
+	return r
+}
+
+func (f *flock) reported(term api.Term) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.terms[term]++
+	f.swaps++
+}
+
+func (f *flock) left(term api.Term) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.terms[term]--
+}
+
+// flockWatch reads a flock's lines and keeps those of which somebody may ask.
+type flockWatch struct {
+	mu    sync.Mutex
+	rolls []roll // guarded by mu
+	ended error  // guarded by mu
+}
+
+func (w *flockWatch) read(lines *json.Decoder) {
+	for {
+		var r roll
+		err := lines.Decode(&r)
+		w.mu.Lock()
+		if err == nil {
+			w.rolls = append(w.rolls, r)
+		} else {
+			w.ended = errors.Join(errors.New("the flock has ended"), err)
+		}
+		w.mu.Unlock()
+		if err != nil {
+			return
+		}
+	}
+}
+
+// flockPatience is how long a flock may take to come together.
+const flockPatience = 5 * time.Minute
+
+// whole waits until all agents have reported to a leader of a term after the given one.
+func (w *flockWatch) whole(ctx context.Context, agents int, after api.Term) (roll, error) {
+	ctx, cancel := context.WithTimeout(ctx, flockPatience)
+	defer cancel()
+	for {
+		w.mu.Lock()
+		last, ended := roll{}, w.ended
+		if len(w.rolls) > 0 {
+			last = w.rolls[len(w.rolls)-1]
+		}
+		w.mu.Unlock()
+		switch {
+		case ended != nil:
+			return last, ended
+		case after.Before(last.Term) && last.Reported >= agents:
+			return last, nil
+		case !pause.For(ctx, rollEvery):
+			return last, fmt.Errorf("%d of %d agents have reported in term %v: %w", last.Reported, agents, last.Term, ctx.Err())
+		}
+	}
+}
+
+// firstWith is when so many had reported in a term after the given one.
+func (w *flockWatch) firstWith(reported int, after api.Term) time.Time {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, r := range w.rolls {
+		if after.Before(r.Term) && r.Reported >= reported {
+			return r.At
+		}
+	}
+	return time.Time{}
+}

@@ -1,0 +1,276 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"os"
+	"os/exec"
+	"syscall"
+	"time"
+
+	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/framework"
+	"github.com/tenderhq/tender/internal/pause"
+)
+
+const (
+	// herdSteady is how long the cluster is watched before the leader is killed.
+	herdSteady = 10 * time.Second
+	// herdAfter is how long what was launched while the agents came back may still take.
+	herdAfter = time.Second
+)
+
+// herd kills the leader of many agents, all of which have a task, while a framework
+// launches more all the time, and tells how they come back and what that does to it.
+func herd(ctx context.Context, o options) (err error) {
+	q := &quorum{flags: []string{"--log-level", "info"}}
+	if o.heartbeat > 0 {
+		q.flags = append(q.flags, "--heartbeat", o.heartbeat.String(), "--session-timeout", (5 * o.heartbeat).String())
+	}
+	defer func() { err = errors.Join(err, q.stop()) }()
+	if err := q.found(ctx, o.binary, o.dir); err != nil {
+		return err
+	}
+	h := &herding{quorum: q, agents: o.agents, flock: &flockWatch{}}
+	if err := h.startFlock(o); err != nil {
+		return err
+	}
+	defer h.stopFlock()
+	began := time.Now()
+	first, err := h.flock.whole(ctx, h.agents, api.Term{})
+	if err != nil {
+		return err
+	}
+	h.row("all registered for the first time", fmt.Sprintf("%.1f s", first.At.Sub(began).Seconds()), "")
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	h.work = &herdWork{standing: o.agents, ending: ending{finish: cancel}}
+	ended := make(chan error, 1)
+	go func() {
+		ended <- framework.Run(ctx, framework.Config{Name: "herd", Masters: q.addresses(), FailoverTimeout: time.Hour}, h.work)
+	}()
+	err = h.rounds(ctx, o.runs)
+	cancel()
+	return errors.Join(h.work.failure, err, <-ended)
+}
+
+// herding is one run.
+type herding struct {
+	quorum *quorum
+	agents int
+	flock  *flockWatch
+	child  *exec.Cmd
+	stdin  io.Closer
+	work   *herdWork
+}
+
+func (h *herding) row(what, figure, beside string) {
+	row(fmt.Sprintf("%d agents: %s", h.agents, what), figure, beside)
+}
+
+// startFlock runs the agents in a process of their own, so that they share no
+// goroutine scheduler with the framework.
+func (h *herding) startFlock(o options) error {
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	addresses := ""
+	for _, address := range h.quorum.addresses() {
+		addresses += "," + address
+	}
+	h.child = exec.Command(self, "-only", "flock", "-agents", fmt.Sprint(o.agents), "-masters", addresses[1:])
+	h.child.Stderr = os.Stderr
+	h.child.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	if h.stdin, err = h.child.StdinPipe(); err != nil {
+		return err
+	}
+	lines, err := h.child.StdoutPipe()
+	if err != nil {
+		return err
+	}
+	if err := h.child.Start(); err != nil {
+		return err
+	}
+	go h.flock.read(json.NewDecoder(lines))
+	return nil
+}
+
+func (h *herding) stopFlock() {
+	_ = h.stdin.Close()
+	_ = h.child.Process.Kill() // it has nothing to clean up
+	_ = h.child.Wait()         // killed
+}
+
+func (h *herding) rounds(ctx context.Context, n int) error {
+	if err := h.work.settled(ctx); err != nil {
+		return err
+	}
+	var rounds []herdRound
+	for range n {
+		steady, err := h.steady(ctx)
+		if err != nil {
+			return err
+		}
+		r, err := h.round(ctx)
+		if err != nil {
+			return err
+		}
+		r.steady = steady
+		log.Print(r)
+		rounds = append(rounds, r)
+	}
+	h.report(rounds)
+	return nil
+}
+
+// spent is the processor time that each part used, as a share of one core.
+type spent struct{ leader, followers, flock, framework float64 }
+
+func (h *herding) cpu(leader *node) (s spent) {
+	for _, n := range h.quorum.nodes {
+		switch {
+		case n.process == nil:
+		case n == leader:
+			s.leader = ownCPU(n.process.Process.Pid)
+		default:
+			s.followers += ownCPU(n.process.Process.Pid)
+		}
+	}
+	s.flock, s.framework = ownCPU(h.child.Process.Pid), ownCPU(os.Getpid())
+	return s
+}
+
+func (s spent) since(before spent, took time.Duration) spent {
+	d := took.Seconds()
+	return spent{(s.leader - before.leader) / d, (s.followers - before.followers) / d, (s.flock - before.flock) / d, (s.framework - before.framework) / d}
+}
+
+func (s spent) String() string {
+	return fmt.Sprintf("cores: leader %.2f, followers %.2f, agents' process %.2f, framework %.2f", s.leader, s.followers, s.flock, s.framework)
+}
+
+// herdSteadily is the cluster while nothing is broken.
+type herdSteadily struct {
+	spent
+	latency  []time.Duration
+	sessions int // that began meanwhile: none should
+	memory   float64
+}
+
+func (h *herding) steady(ctx context.Context) (s herdSteadily, err error) {
+	leader, err := h.quorum.leader(ctx)
+	if err != nil {
+		return s, err
+	}
+	from, before := time.Now(), h.cpu(leader)
+	first, err := h.flock.whole(ctx, h.agents, api.Term{})
+	if err != nil {
+		return s, err
+	}
+	pause.For(ctx, herdSteady)
+	last, err := h.flock.whole(ctx, h.agents, api.Term{})
+	if err != nil {
+		return s, err
+	}
+	took := time.Since(from)
+	return herdSteadily{
+		spent: h.cpu(leader).since(before, took), latency: h.work.latencies(from, from.Add(took-herdAfter)),
+		sessions: last.Sessions - first.Sessions, memory: residentMB(leader.process.Process.Pid),
+	}, nil
+}
+
+// herdRound is what followed one kill.
+type herdRound struct {
+	steady       herdSteadily
+	first, half  time.Duration // until so many agents had reported to the next leader
+	almost, all  time.Duration
+	session, ran time.Duration // until the framework had one, and until a new task ran
+	latency      []time.Duration
+	dropped      int
+	sessions     int   // that began, of all agents: one each is right
+	tries        int64 // streams that agents asked for until they had one
+	spent        spent
+	memory       float64
+}
+
+func (r herdRound) String() string {
+	return fmt.Sprintf("back after %.2f s (first %.2f, half %.2f, 99 %% %.2f), session %.2f s, task %.2f s, launch to RUNNING %s; dropped %d, sessions %d, tries %d; %v; before: %s, sessions %d, %v, %.0f MB",
+		r.all.Seconds(), r.first.Seconds(), r.half.Seconds(), r.almost.Seconds(), r.session.Seconds(), r.ran.Seconds(), spread(r.latency), r.dropped, r.sessions, r.tries, r.spent,
+		spread(r.steady.latency), r.steady.sessions, r.steady.spent, r.steady.memory)
+}
+
+func spread(times []time.Duration) string {
+	if len(times) == 0 {
+		return "none"
+	}
+	return fmt.Sprintf("p50 %.0f ms, p99 %.0f ms, max %.0f ms (%d)", ms(quantile(times, 0.5)), ms(quantile(times, 0.99)), ms(quantile(times, 1)), len(times))
+}
+
+// round kills the leader, waits until all are back, and starts the killed one again.
+func (h *herding) round(ctx context.Context) (r herdRound, err error) {
+	leader, err := h.quorum.leader(ctx)
+	if err != nil {
+		return r, err
+	}
+	before, err := h.flock.whole(ctx, h.agents, api.Term{})
+	if err != nil {
+		return r, err
+	}
+	dropped := h.work.droppedSoFar()
+	killed := time.Now()
+	leader.kill()
+	started := h.cpu(nil)
+	back, err := h.flock.whole(ctx, h.agents, before.Term)
+	if err != nil {
+		return r, err
+	}
+	r.all, r.spent = back.At.Sub(killed), h.cpu(nil).since(started, time.Since(killed))
+	next, err := h.quorum.leader(ctx)
+	if err != nil {
+		return r, err
+	}
+	r.memory = residentMB(next.process.Process.Pid)
+	if r.session, r.ran, err = h.work.recovered(ctx, killed); err != nil {
+		return r, err
+	}
+	pause.For(ctx, herdAfter)
+	r.first = h.flock.firstWith(1, before.Term).Sub(killed)
+	r.half = h.flock.firstWith(h.agents/2, before.Term).Sub(killed)
+	r.almost = h.flock.firstWith(h.agents*99/100, before.Term).Sub(killed)
+	r.latency = h.work.latencies(killed, back.At)
+	r.dropped = h.work.droppedSoFar() - dropped
+	r.sessions, r.tries = back.Sessions-before.Sessions, back.Tries-before.Tries
+	if err := h.quorum.start(leader); err != nil {
+		return r, err
+	}
+	return r, leader.knows(ctx)
+}
+
+// report makes rows of the median round.
+func (h *herding) report(rounds []herdRound) {
+	var all, half, session, ran, latency, calm []time.Duration
+	var memory []float64
+	for _, r := range rounds {
+		all, half = append(all, r.all), append(half, r.half)
+		session, ran = append(session, r.session), append(ran, r.ran)
+		latency, calm = append(latency, r.latency...), append(calm, r.steady.latency...)
+		memory = append(memory, r.memory)
+	}
+	times := func(d []time.Duration) string {
+		return fmt.Sprintf("p50 %.2f s, max %.2f s", quantile(d, 0.5).Seconds(), quantile(d, 1).Seconds())
+	}
+	last := rounds[len(rounds)-1]
+	h.row("nothing broken: launch to RUNNING", spread(calm), last.steady.spent.String())
+	h.row("kill -9 of the leader until all have reported to the next", times(all), fmt.Sprintf("%d kills; load of the machine %.0f", len(rounds), machineLoad()))
+	h.row("until half of them have", times(half), last.spent.String())
+	h.row("until the framework has a session", times(session), "")
+	h.row("until a new task is RUNNING", times(ran), "")
+	h.row("launch to RUNNING while they come back", spread(latency), "")
+	h.row("streams that an agent asked for until it had a session", fmt.Sprintf("%.1f", float64(last.tries)/float64(h.agents)), "in the last round")
+	h.row("memory of the leader", fmt.Sprintf("%.0f MB", median(memory)), "resident, when all are back")
+}

@@ -1,0 +1,82 @@
+package lookout
+
+import (
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/tenderhq/tender/internal/wire"
+)
+
+const (
+	seekPauseFirst = 50 * time.Millisecond
+	seekPauseLast  = 2 * time.Second
+	// seekFollowsMax bounds how often followers' word for who leads is taken in a row.
+	seekFollowsMax = 3
+	// seekMastersMax bounds what is remembered; more addresses than that are not learnt.
+	seekMastersMax = 64
+)
+
+// Seeker is where an agent looks for the leader, and how long it pauses before.
+type Seeker struct {
+	masters []string // as configured, then those that a leader has named
+	next    int
+	hint    string // where a follower says that the leader is
+	pause   time.Duration
+	follows int    // hints followed in a row
+	said    string // the last failure that was worth a line
+}
+
+// NewSeeker begins anywhere, so that agents spread over the masters.
+func NewSeeker(masters []string) *Seeker {
+	return &Seeker{masters: slices.Clone(masters), next: rand.N(len(masters))}
+}
+
+// Masters are all that are known.
+func (s *Seeker) Masters() []string { return s.masters }
+
+// Address is whom to try now.
+func (s *Seeker) Address() string {
+	if hint := s.hint; hint != "" {
+		s.hint = ""
+		return hint
+	}
+	address := s.masters[s.next%len(s.masters)]
+	s.next++
+	return address
+}
+
+// Learn adds masters that a leader has named.
+func (s *Seeker) Learn(masters []string) {
+	for _, master := range masters {
+		if master != "" && !slices.Contains(s.masters, master) && len(s.masters) < seekMastersMax {
+			s.masters = append(s.masters, master)
+		}
+	}
+}
+
+// Found says that a session with a leader has begun.
+func (s *Seeker) Found() { s.pause, s.follows, s.said = 0, 0, "" }
+
+// Failed decides how long to wait. A follower's hint is followed at once, but not round
+// and round; each other failure doubles the pause, which is jittered, so that a
+// thousand agents do not come as one.
+func (s *Seeker) Failed(err error) time.Duration {
+	if leader := wire.LeaderOf(err); leader != "" && s.follows < seekFollowsMax {
+		s.hint = leader
+		s.follows++
+		return 0
+	}
+	s.follows = 0
+	s.pause = min(max(2*s.pause, seekPauseFirst), seekPauseLast)
+	return s.pause/2 + rand.N(s.pause/2)
+}
+
+// WorthSaying: the same failure again and again is one line, not a thousand.
+func (s *Seeker) WorthSaying(err error) bool {
+	if err == nil || wire.LeaderOf(err) != "" || err.Error() == s.said {
+		return false
+	}
+	s.said = err.Error()
+	return true
+}
