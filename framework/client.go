@@ -193,7 +193,9 @@ func (c *Client) Shutdown(agent api.AgentID, executor api.ExecutorID) error {
 }
 
 // AnswerInverse tells what the framework makes of inverse offers: true promises to
-// give the resources back in time.
+// give the resources back in time. After a true to a preemption the masters kill the
+// named tasks at once; the answer to a maintenance is shown to operators, and tasks may
+// stay until the window begins either way.
 func (c *Client) AnswerInverse(accept bool, offers ...api.OfferID) error {
 	return c.ask("framework.inverse", func() {
 		c.loop.send(protocol.AnswerInverse{Offers: offers, Accept: accept})

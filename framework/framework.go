@@ -114,13 +114,16 @@ type Settler interface {
 }
 
 // Rescinder is a Scheduler that keeps offers and wants to know which are gone:
-// rescinded, expired, or of a session that ended.
+// rescinded, expired, or of a session that ended. Inverse offers that were withdrawn are
+// among them.
 type Rescinder interface {
 	Rescinded(ctx context.Context, offers []api.OfferID, why string)
 }
 
 // InverseOfferee is a Scheduler that chooses itself what to give back. What it has not
-// given back by the deadline is taken.
+// given back by the deadline is taken: a preemption kills the named tasks, maintenance
+// drains the agent. To give back, kill the tasks; or let the masters do it now
+// ([Client.AnswerInverse]). What is not needed back any more comes to [Rescinder].
 type InverseOfferee interface {
 	InverseOffers(ctx context.Context, offers []api.InverseOffer)
 }

@@ -38,7 +38,7 @@
 //   - The network: Isolate and Rejoin for one host, [Handle.Partition] and [Handle.Join] between some.
 //     What is sent into a cut waits, as packets that are sent again do.
 //   - Offers and resources are taken away: [Agent.RescindOffers], [Handle.Preempt].
-//   - Operators act: [Agent.Drain], [Agent.Deactivate], [Agent.Reactivate], [Agent.MarkGone],
+//   - Operators act: [Agent.Drain], [Agent.Maintain], [Agent.Deactivate], [Agent.Reactivate], [Agent.MarkGone],
 //     [Handle.Limit], [Handle.Guarantee], [Handle.Priority], [Handle.SetRole], [Handle.KillTask]; the rest through
 //     [Handle.Operator].
 //   - Everything at once: [Handle.Chaos] carries out a plan of faults that [NewPlan] draws from a seed. A

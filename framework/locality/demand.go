@@ -15,6 +15,8 @@ const shapesPerJobMax = 8
 // what would be let pass: one shape for each job and size of task, with preferred agents;
 // with [Config.Withhold] nothing but those while the job holds out for them, and the
 // wait begins by stating it.
+// A shape asks for a task with its executor ([pack.Ask]): where that runs already, what
+// has room for the task alone is not offered on its account.
 // State it anew when tasks were added or launched, and when [Delay.NextChange] is over.
 func (d *Delay) Demand(role api.Role) api.Demand {
 	now := time.Now()

@@ -54,8 +54,9 @@ type Wait struct {
 // Config says how jobs wait that do not say it themselves.
 type Config struct {
 	// Node is how long a job waits for a preferred agent before it takes one near.
+	// Default: not at all.
 	Node Wait
-	// Near is how long it waits after that before it takes any agent.
+	// Near is how long it waits after that before it takes any agent. Default: not at all.
 	Near Wait
 	// Place names the rack or zone of an offer's agent; "" = near nothing. Default: the
 	// attribute "rack", and without one the zone.
