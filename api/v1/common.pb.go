@@ -297,6 +297,7 @@ func (Reason) EnumDescriptor() ([]byte, []int) {
 	return file_api_v1_common_proto_rawDescGZIP(), []int{2}
 }
 
+// PlacementLevel is how near a task runs to what it prefers.
 type PlacementLevel int32
 
 const (
