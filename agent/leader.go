@@ -29,6 +29,9 @@ const (
 	// openTimeout bounds the opening of a stream; a master that accepts and says nothing
 	// is left by the core's session timeout.
 	openTimeout = 5 * time.Second
+	// keepaliveTime: a silent master is left by the core's session timeout, which knows what was agreed;
+	// this is for what is silent beyond all agreements.
+	keepaliveTime = 30 * time.Second
 )
 
 // leaderLink is one stream to a master.
@@ -153,7 +156,7 @@ func (a *Agent) connect(address string) (*grpc.ClientConn, error) {
 	return grpc.NewClient("passthrough:///"+address,
 		grpc.WithTransportCredentials(credentials),
 		grpc.WithContextDialer(func(ctx context.Context, address string) (net.Conn, error) { return a.config.Dial(ctx, address) }),
-		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 10 * time.Second, Timeout: 5 * time.Second}),
+		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: keepaliveTime, Timeout: 5 * time.Second}),
 		grpc.WithConnectParams(grpc.ConnectParams{Backoff: backoff.DefaultConfig, MinConnectTimeout: openTimeout}),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(api.MessageBytesMax+messageSlackBytes)),
 		grpc.WithInitialWindowSize(wire.StreamWindowBytes),

@@ -17,10 +17,12 @@ const awayFrom = time.Second
 func (a *Agent) loop(ctx context.Context) (again bool, err error) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
+	var armed time.Time // what the timer is set to; zero: nothing that counts
 	for {
 		due := a.core.Wake()
-		if !due.IsZero() {
+		if !due.IsZero() && !due.Equal(armed) {
 			timer.Reset(time.Until(due))
+			armed = due
 		}
 		select {
 		case <-ctx.Done():
@@ -36,6 +38,7 @@ func (a *Agent) loop(ctx context.Context) (again bool, err error) {
 				return true, nil
 			}
 		case <-timer.C:
+			armed = time.Time{}
 			now := a.back(due)
 			if due.IsZero() || now.Before(due) {
 				continue

@@ -24,6 +24,9 @@ func (a *Agent) takeSamples(ctx context.Context) {
 		if !a.happened(ctx, core.Sampled{Usage: usage}) {
 			return
 		}
+		if took == 0 { // by a clock that stood still
+			continue
+		}
 		select {
 		case <-time.After(share * took):
 		case <-ctx.Done():

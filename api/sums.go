@@ -168,6 +168,11 @@ func (r Resources) Contains(s Resources) bool {
 // volume or from revocable parts. It returns what was taken (with its labels) and
 // what is left; ok is false, and nothing is taken, when something is missing.
 func (r Resources) Carve(ask Resources) (taken, rest Resources, ok bool) {
+	for i := range ask.items {
+		if r.lacks(&ask.items[i]) {
+			return Resources{}, r, false
+		}
+	}
 	left := slices.Clone(r.items)
 	parts := make([]Resource, 0, len(ask.items))
 	for i := range ask.items {
@@ -177,6 +182,21 @@ func (r Resources) Carve(ask Resources) (taken, rest Resources, ok bool) {
 		}
 	}
 	return gather(parts), drop(left), true
+}
+
+// lacks tells without effort, for amounts without a label, that carve would find too little: who looks for
+// room asks it of thousands.
+func (r Resources) lacks(want *Resource) bool {
+	if want.Scalar == 0 || want.Label != (Label{Name: want.Name}) {
+		return false
+	}
+	var have Milli
+	for i := range r.items {
+		if item := &r.items[i]; item.Name == want.Name && item.Volume == "" && !item.Revocable {
+			have += item.Scalar
+		}
+	}
+	return have < want.Scalar
 }
 
 // carve takes one item out of left, in place, and appends what it took to parts.

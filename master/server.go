@@ -31,7 +31,7 @@ func (m *Master) newServer() *grpc.Server {
 		grpc.InitialConnWindowSize(wire.ConnWindowBytes),
 		grpc.MaxConcurrentStreams(streamsPerConnMax),
 		// Finds peers that vanished without a word; heartbeats find those that hang.
-		grpc.KeepaliveParams(keepalive.ServerParameters{Time: 10 * time.Second, Timeout: 5 * time.Second}),
+		grpc.KeepaliveParams(keepalive.ServerParameters{Time: m.keepaliveTime(), Timeout: 5 * time.Second}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: time.Second, PermitWithoutStream: true}),
 		grpc.ChainUnaryInterceptor(m.unary),
 		grpc.ChainStreamInterceptor(m.streaming),
@@ -45,6 +45,12 @@ func (m *Master) newServer() *grpc.Server {
 	healthv1.RegisterHealthServer(server, health.NewServer())
 	reflection.Register(server)
 	return server
+}
+
+// keepaliveTime is how long a peer may be silent before it is asked; not one whose heartbeats say
+// as much.
+func (m *Master) keepaliveTime() time.Duration {
+	return max(10*time.Second, 2*m.config.Core.SessionTimeout)
 }
 
 // unary makes a status of every error, and an error of a panic: no request stops a

@@ -18,8 +18,10 @@ import (
 const (
 	// dialTimeout bounds the opening of a stream to a process on the same machine.
 	dialTimeout = 5 * time.Second
-	// heartbeatInterval keeps the stream from looking forgotten.
-	heartbeatInterval = time.Minute
+	// heartbeatInterval: nobody judges an executor by its heartbeats, as the kernel says at once when a
+	// process on the same machine is gone. They keep the stream from looking forgotten to whatever may
+	// stand between.
+	heartbeatInterval = 10 * time.Minute
 )
 
 var errNoAnswer = errors.New("no answer in time; does the agent run?")

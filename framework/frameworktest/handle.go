@@ -47,6 +47,7 @@ const (
 // happened. It opens a bubble of its own, so call it in a test (or in a T.Run), never in a bubble.
 func Run(t *testing.T, cluster Cluster, story func(c *Handle)) {
 	t.Helper()
+	defer collectSeldom()()
 	synctest.Test(t, func(t *testing.T) {
 		h := newHandle(t, cluster)
 		defer h.end()

@@ -212,33 +212,36 @@ func (h *host) ends(ref api.TaskRef) {
 	h.free(task.resources)
 }
 
-// Sample reports that every task uses what it asked for, unless its story says otherwise.
+// Sample reports that every task uses what it asked for, unless its story says otherwise. Tasks that are
+// functions of their executor have no processes of their own to measure: they count in the executor's use,
+// and are listed only where a story says what they use.
 func (h *host) Sample(now time.Time, targets []core.Target) protocol.UsageReport {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	report := protocol.UsageReport{
-		Total:     api.Usage{At: now},
-		Executors: make(map[api.ExecutorRef]api.Usage),
-		Tasks:     make(map[api.TaskRef]api.Usage),
+	report := protocol.UsageReport{Total: api.Usage{At: now, Procs: len(targets)}}
+	if len(targets) == 0 {
+		return report
 	}
+	report.Executors = make(map[api.ExecutorRef]api.Usage, len(targets))
 	for _, target := range targets {
 		report.Executors[target.Executor] = api.Usage{At: now, Procs: 1}
-		report.Total.Procs++
 	}
 	for ref, task := range h.tasks { // order: irrelevant because they are added up
 		executor, known := report.Executors[task.executor]
 		if !known {
 			continue
 		}
-		used := task.resources
+		used := api.Usage{At: now, CPU: task.resources.Scalar("cpus"), Mem: task.resources.Scalar("mem"), Procs: 1}
 		if task.uses != nil {
-			used = *task.uses
+			used.CPU, used.Mem = task.uses.Scalar("cpus"), task.uses.Scalar("mem")
+			if report.Tasks == nil {
+				report.Tasks = make(map[api.TaskRef]api.Usage)
+			}
+			report.Tasks[ref] = used
 		}
-		cpu, mem := used.Scalar("cpus"), used.Scalar("mem")
-		report.Tasks[ref] = api.Usage{At: now, CPU: cpu, Mem: mem, Procs: 1}
-		executor.CPU, executor.Mem = executor.CPU+cpu, executor.Mem+mem
+		executor.CPU, executor.Mem = executor.CPU+used.CPU, executor.Mem+used.Mem
 		report.Executors[task.executor] = executor
-		report.Total.CPU, report.Total.Mem = report.Total.CPU+cpu, report.Total.Mem+mem
+		report.Total.CPU, report.Total.Mem = report.Total.CPU+used.CPU, report.Total.Mem+used.Mem
 	}
 	return report
 }

@@ -15,12 +15,23 @@ const logLinesMax = 4000
 // logs keeps the last lines of all logs of the cluster. A failed story prints them.
 type logs struct {
 	mu    sync.Mutex
-	lines []string
+	lines []logLine
 	next  int
 }
 
-func (l *logs) add(host, line string) {
-	line = time.Now().UTC().Format(clockFormat) + " " + host + ": " + line
+// logLine is put into words only when somebody reads it: most stories end well.
+type logLine struct {
+	at   time.Time
+	host string
+	text string
+}
+
+func (l logLine) String() string {
+	return l.at.UTC().Format(clockFormat) + " " + l.host + ": " + l.text
+}
+
+func (l *logs) add(host, text string) {
+	line := logLine{time.Now(), host, text}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if len(l.lines) < logLinesMax {

@@ -1,0 +1,5 @@
+//go:build !race
+
+package frameworktest_test
+
+const raced = false
