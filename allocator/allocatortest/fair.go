@@ -11,7 +11,8 @@ import (
 
 // Fair holds a policy to the properties of dominant resource fairness (NSDI'11, section
 // 3), on demand that is as good as divisible: nobody gets less than its n-th of the
-// cluster, nobody could run more with what another has, and lying does not pay.
+// cluster, nobody could run more with what another has, and lying does not pay. What is
+// revocable does not count.
 func Fair(t *testing.T, fresh func() allocator.Allocator) {
 	t.Run("sharing incentive, no envy", func(t *testing.T) {
 		rapid.Check(t, func(t *rapid.T) { nobodyEnvies(t, fresh) })
@@ -19,6 +20,7 @@ func Fair(t *testing.T, fresh func() allocator.Allocator) {
 	t.Run("lying does not pay", func(t *testing.T) {
 		rapid.Check(t, func(t *rapid.T) { lyingDoesNotPay(t, fresh) })
 	})
+	t.Run("what is revocable costs nothing firm", func(t *testing.T) { revocableIsFree(NewCluster(t, fresh())) })
 }
 
 // want is what each task of a user takes: small beside the cluster, so that resources

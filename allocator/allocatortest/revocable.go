@@ -36,6 +36,11 @@ func revocableShares(c *Cluster) {
 	if share := c.Policy.Shares().Frameworks["f1"]; share != 0 {
 		c.Fatalf("f1 holds nothing but revocable resources; its share is %v", share)
 	}
+}
+
+// revocableIsFree: who holds what is revocable gets no less of what is firm.
+func revocableIsFree(c *Cluster) {
+	revocableShares(c)
 	c.Revive("f1")
 	c.Framework("f2", "r2")
 	c.Demand("f2", "r2", c.Shape("cpus:1;mem:1024", 8))
