@@ -239,10 +239,15 @@ func (c *Core) agentClosed(event AgentClosed) {
 	}
 }
 
-// disconnectAgent starts the TOMBSTONE clock (R30).
+// disconnectAgent starts the TOMBSTONE clock (R30). One that is a TOMBSTONE and was heard of
+// without coming back is given up as late as any other.
 func (c *Core) disconnectAgent(a *agent, why string) {
 	c.dropLink(a, why)
-	c.deadlines.set(&a.clock, c.now.Add(c.config.TombstoneAfter))
+	if a.tombstone {
+		c.awaitReturn(a)
+	} else {
+		c.deadlines.set(&a.clock, c.now.Add(c.config.TombstoneAfter))
+	}
 	c.restate(a)
 }
 

@@ -22,8 +22,15 @@ func (c *Core) entomb(a *agent) {
 	c.settleHold(a)
 	c.restate(a)
 	c.answerQuestions(a)
+	c.awaitReturn(a)
+}
+
+// awaitReturn starts the time after which a TOMBSTONE is given up, if it ever is.
+func (c *Core) awaitReturn(a *agent) {
 	if c.config.GoneAfter > 0 {
 		c.deadlines.set(&a.clock, c.now.Add(c.config.GoneAfter))
+	} else {
+		c.deadlines.clear(&a.clock)
 	}
 }
 
