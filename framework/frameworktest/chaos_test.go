@@ -18,11 +18,6 @@ import (
 
 var seedFlag = flag.Uint64("seed", 0, "replay the chaos of this one seed")
 
-const (
-	chaosSeeds     = 20
-	chaosSeedsLong = 300
-)
-
 // TestChaos: whatever breaks, the promises of the architecture hold, and when it is whole again,
 // everything comes to its end. Replay a seed with -seed.
 func TestChaos(t *testing.T) {

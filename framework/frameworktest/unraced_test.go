@@ -2,4 +2,8 @@
 
 package frameworktest_test
 
-const raced = false
+const (
+	raced          = false
+	chaosSeeds     = 20
+	chaosSeedsLong = 300
+)
