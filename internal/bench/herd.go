@@ -9,7 +9,6 @@ import (
 	"log"
 	"os"
 	"os/exec"
-	"syscall"
 	"time"
 
 	"github.com/tenderhq/tender/api"
@@ -85,7 +84,7 @@ func (h *herding) startFlock(o options) error {
 	}
 	h.child = exec.Command(self, "-only", "flock", "-agents", fmt.Sprint(o.agents), "-masters", addresses[1:])
 	h.child.Stderr = os.Stderr
-	h.child.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	h.child.SysProcAttr = ofOurs()
 	if h.stdin, err = h.child.StdinPipe(); err != nil {
 		return err
 	}

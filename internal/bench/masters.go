@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
 
 	"google.golang.org/grpc"
@@ -82,7 +81,7 @@ func (q *quorum) start(n *node, args ...string) error {
 	defer log.Close()
 	n.process = exec.Command(q.binary, slices.Concat([]string{"master", "--data-dir", n.dir}, q.flags, args)...)
 	n.process.Stderr = log
-	n.process.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	n.process.SysProcAttr = ofOurs()
 	return n.process.Start()
 }
 
