@@ -183,7 +183,7 @@ func (l *Log) aboutUs() about {
 	if l.raft != nil {
 		self.Applied, self.Last = l.raft.AppliedIndex(), l.raft.LastIndex()
 		if servers := l.raft.GetConfiguration().Configuration().Servers; len(servers) > 0 {
-			self.Members = members(servers)
+			self.Members = l.reached(members(servers))
 		}
 	}
 	return self

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -38,6 +39,7 @@ func (l *Log) lead(ctx context.Context, r *raft.Raft) (again bool, err error) {
 			err = l.checkLeader(r)
 		case <-lonely.C:
 			l.raiseFormat(ctx, r)
+			l.correct(ctx, r)
 			err = l.checkMembership(r)
 		case request := <-l.requests:
 			request(r)
@@ -156,11 +158,12 @@ func (l *Log) prepare(ctx context.Context, r *raft.Raft) error {
 }
 
 // readdress tells the quorum that we are reached elsewhere since our last start: who
-// began alone on loopback may get company from other machines.
+// began alone on loopback may get company from other machines. While the address is still
+// another master's in the membership, ours has to wait (correct).
 func (l *Log) readdress(ctx context.Context, r *raft.Raft) error {
 	id, address := raft.ServerID(l.id()), raft.ServerAddress(l.config.Advertise)
 	for _, server := range r.GetConfiguration().Configuration().Servers {
-		if server.ID == id && server.Suffrage == raft.Voter && server.Address != address {
+		if server.ID == id && server.Suffrage == raft.Voter && server.Address != address && l.whose(l.config.Advertise) == "" {
 			return await(ctx, r.AddVoter(id, address, 0, 0))
 		}
 	}
@@ -272,6 +275,7 @@ func (l *Log) checkMembership(r *raft.Raft) error {
 	}
 	all := members(r.GetConfiguration().Configuration().Servers)
 	answers := l.askAll(all)
+	maps.Copy(answers, l.askEach(l.elsewhere(all, answers), l.askThere))
 	for _, answer := range answers {
 		if answer.Cluster == l.folder.settings.Cluster && answer.Applied >= r.LastIndex() &&
 			len(answer.Members) > 0 && !isMember(answer.Members, l.id()) {

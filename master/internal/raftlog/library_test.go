@@ -17,7 +17,7 @@ import (
 // slowLink holds AppendEntries with entries to one follower behind a gate, and does
 // not pipeline.
 type slowLink struct {
-	*raft.NetworkTransport
+	*carrier
 	mu   sync.Mutex
 	to   raft.ServerID
 	gate chan struct{}
@@ -35,7 +35,7 @@ func (s *slowLink) AppendEntries(id raft.ServerID, addr raft.ServerAddress, requ
 		<-gate
 		return errors.New("the slow link broke")
 	}
-	return s.NetworkTransport.AppendEntries(id, addr, request, answer)
+	return s.carrier.AppendEntries(id, addr, request, answer)
 }
 
 func (s *slowLink) slow(to raft.ServerID) {
@@ -82,8 +82,8 @@ func wedges(t *testing.T) bool {
 	var links sync.Map // of *slowLink by master, the last life's
 	q := &quorum{t: t, mesh: newMesh(), nodes: map[api.MasterID]*node{}}
 	q.open = func(l *Log) {
-		l.carry = func(n *raft.NetworkTransport) raft.Transport {
-			link := &slowLink{NetworkTransport: n}
+		l.carry = func(n *carrier) raft.Transport {
+			link := &slowLink{carrier: n}
 			links.Store(l.ID(), link)
 			return link
 		}

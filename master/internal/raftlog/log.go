@@ -21,13 +21,13 @@ type Log struct {
 	network     *network
 	machine     *machine
 	leaderships chan *Leadership
-	fatal       chan error                                  // the process can't go on
-	look        chan struct{}                               // something about leadership changed: look again (P11)
-	barrier     func(*raft.Raft) raft.Future                // as Raft's; a test can break it
-	carry       func(*raft.NetworkTransport) raft.Transport // a test can spoil it
-	requests    chan func(*raft.Raft)                       // to do between two looks
-	asking      sync.WaitGroup                              // those who ask
-	raising     chan struct{}                               // somebody asks which format all masters know
+	fatal       chan error                    // the process can't go on
+	look        chan struct{}                 // something about leadership changed: look again (P11)
+	barrier     func(*raft.Raft) raft.Future  // as Raft's; a test can break it
+	carry       func(*carrier) raft.Transport // a test can spoil it
+	requests    chan func(*raft.Raft)         // to do between two looks
+	asking      sync.WaitGroup                // those who ask
+	raising     chan struct{}                 // somebody asks which format all masters know
 	chatter     *chatter
 	founded     bool              // in this run of the process: nobody leads yet; before Raft begins
 	departed    chan api.MasterID // their connections were closed; see suspect
@@ -63,7 +63,7 @@ func Open(config Config) (*Log, error) {
 		fatal:       make(chan error, 1),
 		look:        make(chan struct{}, 1),
 		barrier:     func(r *raft.Raft) raft.Future { return r.Barrier(0) },
-		carry:       func(t *raft.NetworkTransport) raft.Transport { return t },
+		carry:       func(t *carrier) raft.Transport { return t },
 		silent:      make(map[api.MasterID]time.Time),
 		requests:    make(chan func(*raft.Raft)),
 		raising:     make(chan struct{}, 1),
@@ -83,6 +83,7 @@ func Open(config Config) (*Log, error) {
 		return nil, err
 	}
 	l.network = newNetwork(l.config, l.aboutUs, l.hasLeft)
+	l.network.heard = l.heardFrom
 	return l, nil
 }
 
@@ -267,7 +268,7 @@ func (l *Log) runRaft(ctx context.Context) (again bool, err error) {
 		Logger:                  config.Logger,
 		MsgpackUseNewTimeFormat: true,
 	})
-	transport := l.carry(network)
+	transport := l.carry(&carrier{network})
 	if err := l.bootstrap(config, transport); err != nil {
 		return false, errors.Join(wrap("raft.bootstrap", l.config.Dir, err), network.Close())
 	}

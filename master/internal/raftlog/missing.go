@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/tenderhq/tender/api"
 )
@@ -32,7 +33,9 @@ func (l *Log) miss(what string) {
 
 // askAll asks all other members at once who they are; those that are silent are not in
 // the answer.
-func (l *Log) askAll(all []member) map[api.MasterID]about {
+func (l *Log) askAll(all []member) map[api.MasterID]about { return l.askEach(all, l.network.askMember) }
+
+func (l *Log) askEach(all []member, ask func(peer Peer, timeout time.Duration) (about, error)) map[api.MasterID]about {
 	var mu sync.Mutex
 	answers := make(map[api.MasterID]about)
 	var asking sync.WaitGroup
@@ -41,7 +44,7 @@ func (l *Log) askAll(all []member) map[api.MasterID]about {
 			continue
 		}
 		asking.Go(func() {
-			if answer, err := l.network.ask(peer.Addr, timings[l.config.Profile].election); err == nil && answer.ID == peer.ID {
+			if answer, err := ask(peer.Peer, timings[l.config.Profile].election); err == nil && answer.ID == peer.ID {
 				mu.Lock()
 				answers[peer.ID] = answer
 				mu.Unlock()

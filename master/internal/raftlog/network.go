@@ -35,6 +35,8 @@ type greeting struct {
 	Cluster api.ClusterID `json:"cluster"`
 	From    api.MasterID  `json:"from"`
 	Version string        `json:"version,omitempty"`
+	// Addr is where the others reach who asks.
+	Addr string `json:"addr,omitempty"`
 }
 
 // about answers a greeting: who we are.
@@ -62,7 +64,9 @@ type network struct {
 	config Config
 	about  func() about
 	left   func(api.MasterID) // a master's connection to our Raft was closed; must not wait
-	ready  chan tracked       // greeted connections for Raft
+	heard  func(Peer)         // a master of our cluster has asked, and says where it is
+	moves  moves
+	ready  chan tracked // greeted connections for Raft
 
 	mu     sync.Mutex
 	conns  map[net.Conn]bool // guarded by mu
@@ -72,7 +76,10 @@ type network struct {
 }
 
 func newNetwork(config Config, about func() about, left func(api.MasterID)) *network {
-	return &network{config: config, about: about, left: left, ready: make(chan tracked), conns: make(map[net.Conn]bool)}
+	return &network{
+		config: config, about: about, left: left, ready: make(chan tracked), conns: make(map[net.Conn]bool),
+		heard: func(Peer) {},
+	}
 }
 
 // serve accepts connections until close.
@@ -125,6 +132,9 @@ func (n *network) greeted(conn net.Conn) {
 	err := writeGreeting(conn, answer)
 	if err != nil || !wanted || answer.Refused != "" {
 		n.drop(conn)
+		if err == nil && hello.For == "ask" && hello.Cluster != "" && hello.Cluster == answer.Cluster {
+			n.heard(Peer{hello.From, hello.Addr})
+		}
 		return
 	}
 	_ = conn.SetDeadline(time.Time{})
@@ -161,13 +171,32 @@ func (n *network) ask(addr string, timeout time.Duration) (about, error) {
 	return answer, err
 }
 
+// askMember asks at the address where a member of the quorum is by now.
+func (n *network) askMember(peer Peer, timeout time.Duration) (about, error) {
+	return n.ask(n.moves.where(peer), timeout)
+}
+
 // takesPart says whether a master's Raft is there to answer.
-func (n *network) takesPart(addr string) bool {
-	conn, _, err := n.greet(addr, "raft", greetingTimeout)
+func (n *network) takesPart(peer Peer) bool {
+	conn, err := n.join(peer, greetingTimeout)
 	if err == nil {
 		n.drop(conn)
 	}
 	return err == nil
+}
+
+// join connects to a master's Raft. Whoever else answers there is not spoken to: its vote
+// would be counted as another's, and twice if it answers at its own address too.
+func (n *network) join(peer Peer, timeout time.Duration) (net.Conn, error) {
+	conn, answer, err := n.greet(n.moves.where(peer), "raft", timeout)
+	if err != nil {
+		return nil, err
+	}
+	if answer.ID != peer.ID {
+		n.drop(conn)
+		return nil, fmt.Errorf("master %s answers at %s, which is %s's address", answer.ID, peer.Addr, peer.ID)
+	}
+	return conn, nil
 }
 
 func (n *network) greet(addr, purpose string, timeout time.Duration) (net.Conn, about, error) {
@@ -184,7 +213,7 @@ func (n *network) greet(addr, purpose string, timeout time.Duration) (net.Conn, 
 	}
 	_ = conn.SetDeadline(time.Now().Add(timeout))
 	var answer about
-	err = writeGreeting(conn, greeting{For: purpose, Cluster: self.Cluster, From: self.ID, Version: self.Version})
+	err = writeGreeting(conn, greeting{For: purpose, Cluster: self.Cluster, From: self.ID, Version: self.Version, Addr: n.config.Advertise})
 	if err == nil {
 		err = readGreeting(conn, &answer)
 	}
@@ -299,7 +328,7 @@ func (s *stream) Accept() (net.Conn, error) {
 
 // Dial connects to another master.
 func (s *stream) Dial(address raft.ServerAddress, timeout time.Duration) (net.Conn, error) {
-	conn, _, err := s.network.greet(string(address), "raft", timeout)
+	conn, err := s.network.join(meantPeer(address), timeout)
 	if err != nil {
 		return nil, err
 	}

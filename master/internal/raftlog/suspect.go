@@ -74,7 +74,7 @@ func (l *Log) isDead(ctx context.Context, r *raft.Raft, id api.MasterID) bool {
 			return false
 		}
 		addr, _ := r.LeaderWithID()
-		_, err := l.network.ask(string(addr), timings[l.config.Profile].election)
+		_, err := l.network.askMember(Peer{id, string(addr)}, timings[l.config.Profile].election)
 		switch {
 		case err == nil:
 			return false
@@ -113,7 +113,7 @@ func (l *Log) begin(ctx context.Context, r *raft.Raft, transport raft.Transport)
 	}
 	began := time.Now()
 	for _, peer := range others {
-		for !l.network.takesPart(peer.Addr) {
+		for !l.network.takesPart(peer) {
 			if pause.For(ctx, obituaryPause); ctx.Err() != nil || time.Since(began) > timings[l.config.Profile].heartbeat {
 				return // who comes later is waited for as usual
 			}
@@ -179,7 +179,7 @@ func (l *Log) rank(r *raft.Raft, dead api.MasterID) int {
 // ours does.
 func (l *Log) lastOf(r *raft.Raft, server raft.Server, ask bool) uint64 {
 	if ask {
-		if answer, err := l.network.ask(string(server.Address), askOtherTimeout); err == nil {
+		if answer, err := l.network.askMember(listed(server), askOtherTimeout); err == nil {
 			return answer.Last
 		}
 	}
