@@ -23,6 +23,8 @@ const (
 	RolesPerFrameworkMax = 64
 	// OffersPerAnswerMax: an answer that names more is refused (Invalid).
 	OffersPerAnswerMax = 1024
+	// OperationsPerQuestionMax: asking for the results of more at once is refused (Invalid).
+	OperationsPerQuestionMax = 1000
 	// ResourceNamesMax bounds the kinds of resources of one agent.
 	ResourceNamesMax = 64
 	// ResourceLabelsMax bounds the items of one bundle: kinds times their labels.

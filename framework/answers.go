@@ -100,6 +100,7 @@ func (l *loop) answer(answer api.Answer) {
 	}
 	call := l.send(protocol.Accept{Offers: open, Operations: operations, Filter: answer.Filter})
 	l.accepts.add(call, open)
+	l.await(operations, agent, call)
 	tasks := 0
 	eachTask(operations, func(task *api.Task) {
 		l.book.launch(task.ID, agent, call)
@@ -153,8 +154,9 @@ func (l *loop) strayStatus(status api.Status) {
 	l.resume(t)
 }
 
-// refuseHere ends the tasks of an answer that is not even sent.
+// refuseHere ends the tasks and operations of an answer that is not even sent.
 func (l *loop) refuseHere(operations []api.Operation, agent api.AgentID, err *api.Error) {
+	l.refuseOperationsHere(operations, agent, err)
 	eachTask(operations, func(task *api.Task) {
 		l.book.launch(task.ID, agent, 0)
 		l.heardStatus(l.refusal(task.ID, agent, err))

@@ -104,9 +104,7 @@ func (l *loop) optional(event protocol.SchedulerEvent) {
 			l.tell("AgentLost", func(ctx context.Context) { s.AgentLost(ctx, event.Agent, event.Why) })
 		}
 	case protocol.OperationResult:
-		if s, ok := l.scheduler.(OperationWatcher); ok {
-			l.tell("OperationDone", func(ctx context.Context) { s.OperationDone(ctx, event.Agent, event.ID, asError(event.Err)) })
-		}
+		l.operationDone(event)
 	}
 }
 
@@ -191,14 +189,22 @@ func (l *loop) refused(event protocol.Refused, now time.Time) {
 		for _, t := range l.book.refused(event.Number) {
 			l.heardStatus(l.refusal(t.id, t.agent, event.Err))
 		}
+		l.refuseOperations(event.Number, event.Err)
 		return
 	}
 	if l.updateEnded(event.Number, event.Err) {
 		return
 	}
-	l.log.Warn("call refused", "number", event.Number, "error", event.Err)
+	l.tellRefused(event.Err)
+}
+
+func (l *loop) tellRefused(err *api.Error) {
+	if err == nil {
+		return
+	}
+	l.log.Warn("call refused", "error", err)
 	if s, ok := l.scheduler.(RefusalWatcher); ok {
-		l.tell("Refused", func(ctx context.Context) { s.Refused(ctx, event.Err.Op, event.Err) })
+		l.tell("Refused", func(ctx context.Context) { s.Refused(ctx, err.Op, err) })
 	}
 }
 

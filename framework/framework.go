@@ -145,13 +145,16 @@ type AgentWatcher interface {
 }
 
 // OperationWatcher is a Scheduler that gives operations an ID and wants to hear what
-// became of them: err is nil when it is done.
+// became of them: err is nil when it is done. The answer survives a failover and a session's
+// end: then it may come twice ([Client.ReconcileOperations]). Of kind [api.NotFound] it says
+// that nothing has changed: the accept never reached a master.
 type OperationWatcher interface {
 	OperationDone(ctx context.Context, agent api.AgentID, operation api.OperationID, err error)
 }
 
 // RefusalWatcher is a Scheduler that wants to know which of its calls a master has
-// refused, say a demand with a broken constraint. What is refused has done nothing.
+// refused, say a demand with a broken constraint, or an operation without an ID. What is
+// refused has done nothing.
 // Refused launches need no watching: their tasks end DROPPED or ERROR through Update.
 type RefusalWatcher interface {
 	Refused(ctx context.Context, call string, err error)

@@ -39,14 +39,18 @@ type loop struct {
 	term      api.Term // the newest that was heard (R1)
 	book      *book
 	wishes    *wishes
-	updates   []*update // of the framework itself; the first is at the master
-	changes   uint64    // how many of them have come into effect
-	tearing   bool      // the user wants the framework removed
-	began     time.Time
-	greeted   bool      // a first session, or a place in the queue, was had
-	trouble   error     // the latest reason why there is no session
-	awayFrom  time.Time // since when there is none
-	warnAt    time.Time // when that is worth a word again
+	// operations whose result the scheduler has not heard; askAll: it wants to hear of all
+	// that are remembered, in the next session.
+	operations operations
+	askAll     bool
+	updates    []*update // of the framework itself; the first is at the master
+	changes    uint64    // how many of them have come into effect
+	tearing    bool      // the user wants the framework removed
+	began      time.Time
+	greeted    bool      // a first session, or a place in the queue, was had
+	trouble    error     // the latest reason why there is no session
+	awayFrom   time.Time // since when there is none
+	warnAt     time.Time // when that is worth a word again
 
 	masters   masters
 	nextDial  string // the master to dial at dialAt
@@ -81,23 +85,24 @@ type dialResult struct {
 func newLoop(config Config, scheduler Scheduler) *loop {
 	now := time.Now()
 	l := &loop{
-		config:    config,
-		scheduler: scheduler,
-		log:       config.Logger.With("framework", config.Name),
-		requests:  make(chan func(), requestsMax),
-		framework: config.framework(),
-		instance:  api.Nonce(rand.Text()),
-		book:      newBook(),
-		wishes:    newWishes(config),
-		masters:   masters{configured: config.Masters},
-		dialed:    make(chan dialResult, 1),
-		offers:    newOffers(),
-		ship:      newShip(config),
-		callbacks: newCallbacks(config.Metrics.Callback != nil),
-		began:     now,
-		awayFrom:  now,
-		warnAt:    now.Add(awayWarnEvery),
-		timer:     time.NewTimer(0),
+		config:     config,
+		scheduler:  scheduler,
+		log:        config.Logger.With("framework", config.Name),
+		requests:   make(chan func(), requestsMax),
+		framework:  config.framework(),
+		instance:   api.Nonce(rand.Text()),
+		book:       newBook(),
+		wishes:     newWishes(config),
+		operations: make(operations),
+		masters:    masters{configured: config.Masters},
+		dialed:     make(chan dialResult, 1),
+		offers:     newOffers(),
+		ship:       newShip(config),
+		callbacks:  newCallbacks(config.Metrics.Callback != nil),
+		began:      now,
+		awayFrom:   now,
+		warnAt:     now.Add(awayWarnEvery),
+		timer:      time.NewTimer(0),
 	}
 	l.client = &Client{loop: l, ended: make(chan struct{}), changed: make(chan struct{}), framework: l.framework, lanes: newLanes()}
 	return l

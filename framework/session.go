@@ -176,6 +176,7 @@ func (l *loop) start(ctx context.Context, event protocol.Subscribed, now time.Ti
 		l.send(call)
 	}
 	l.sendUpdate()
+	l.askAwaited()
 	for _, t := range l.book.kills() {
 		l.sendKill(t)
 	}
@@ -312,7 +313,7 @@ func (l *loop) warnOfAbsence(now time.Time) {
 }
 
 func (l *loop) forgetTasks() {
-	l.book = newBook()
+	l.book, l.operations = newBook(), make(operations)
 	l.retries, l.waiting = nil, nil
 }
 

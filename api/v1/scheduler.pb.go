@@ -150,6 +150,7 @@ type SchedulerCall struct {
 	//	*SchedulerCall_Update
 	//	*SchedulerCall_Teardown
 	//	*SchedulerCall_Heartbeat
+	//	*SchedulerCall_Operations
 	Call          isSchedulerCall_Call `protobuf_oneof:"call"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -343,6 +344,15 @@ func (x *SchedulerCall) GetHeartbeat() *SchedulerHeartbeat {
 	return nil
 }
 
+func (x *SchedulerCall) GetOperations() *ReconcileOperations {
+	if x != nil {
+		if x, ok := x.Call.(*SchedulerCall_Operations); ok {
+			return x.Operations
+		}
+	}
+	return nil
+}
+
 type isSchedulerCall_Call interface {
 	isSchedulerCall_Call()
 }
@@ -411,6 +421,10 @@ type SchedulerCall_Heartbeat struct {
 	Heartbeat *SchedulerHeartbeat `protobuf:"bytes,17,opt,name=heartbeat,proto3,oneof"`
 }
 
+type SchedulerCall_Operations struct {
+	Operations *ReconcileOperations `protobuf:"bytes,18,opt,name=operations,proto3,oneof"`
+}
+
 func (*SchedulerCall_Subscribe) isSchedulerCall_Call() {}
 
 func (*SchedulerCall_Unsettled) isSchedulerCall_Call() {}
@@ -442,6 +456,8 @@ func (*SchedulerCall_Update) isSchedulerCall_Call() {}
 func (*SchedulerCall_Teardown) isSchedulerCall_Call() {}
 
 func (*SchedulerCall_Heartbeat) isSchedulerCall_Call() {}
+
+func (*SchedulerCall_Operations) isSchedulerCall_Call() {}
 
 // Subscribe opens the session.
 type Subscribe struct {
@@ -1084,6 +1100,55 @@ func (x *Reconcile) GetTasks() []*UnsettledTask {
 	return nil
 }
 
+// ReconcileOperations asks again what became of operations that carried an ID (of all
+// that are remembered, when none is named). Each is answered by an OperationResult: once
+// it is done, if it still waits for the quorum; with NOT_FOUND, if it has changed nothing
+// or is older than the last 1,000 that did. Of launches only the leader that did them
+// knows; ask for their tasks.
+type ReconcileOperations struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	OperationIds  []string               `protobuf:"bytes,1,rep,name=operation_ids,json=operationIds,proto3" json:"operation_ids,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReconcileOperations) Reset() {
+	*x = ReconcileOperations{}
+	mi := &file_api_v1_scheduler_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReconcileOperations) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReconcileOperations) ProtoMessage() {}
+
+func (x *ReconcileOperations) ProtoReflect() protoreflect.Message {
+	mi := &file_api_v1_scheduler_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReconcileOperations.ProtoReflect.Descriptor instead.
+func (*ReconcileOperations) Descriptor() ([]byte, []int) {
+	return file_api_v1_scheduler_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *ReconcileOperations) GetOperationIds() []string {
+	if x != nil {
+		return x.OperationIds
+	}
+	return nil
+}
+
 // Suppress stops offers for the roles (all, when none is named). Idempotent.
 type Suppress struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1094,7 +1159,7 @@ type Suppress struct {
 
 func (x *Suppress) Reset() {
 	*x = Suppress{}
-	mi := &file_api_v1_scheduler_proto_msgTypes[12]
+	mi := &file_api_v1_scheduler_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1106,7 +1171,7 @@ func (x *Suppress) String() string {
 func (*Suppress) ProtoMessage() {}
 
 func (x *Suppress) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_scheduler_proto_msgTypes[12]
+	mi := &file_api_v1_scheduler_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1119,7 +1184,7 @@ func (x *Suppress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Suppress.ProtoReflect.Descriptor instead.
 func (*Suppress) Descriptor() ([]byte, []int) {
-	return file_api_v1_scheduler_proto_rawDescGZIP(), []int{12}
+	return file_api_v1_scheduler_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Suppress) GetRoles() []string {
@@ -1139,7 +1204,7 @@ type Revive struct {
 
 func (x *Revive) Reset() {
 	*x = Revive{}
-	mi := &file_api_v1_scheduler_proto_msgTypes[13]
+	mi := &file_api_v1_scheduler_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1151,7 +1216,7 @@ func (x *Revive) String() string {
 func (*Revive) ProtoMessage() {}
 
 func (x *Revive) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_scheduler_proto_msgTypes[13]
+	mi := &file_api_v1_scheduler_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1164,7 +1229,7 @@ func (x *Revive) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Revive.ProtoReflect.Descriptor instead.
 func (*Revive) Descriptor() ([]byte, []int) {
-	return file_api_v1_scheduler_proto_rawDescGZIP(), []int{13}
+	return file_api_v1_scheduler_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Revive) GetRoles() []string {
@@ -1187,7 +1252,7 @@ type SetDemand struct {
 
 func (x *SetDemand) Reset() {
 	*x = SetDemand{}
-	mi := &file_api_v1_scheduler_proto_msgTypes[14]
+	mi := &file_api_v1_scheduler_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1199,7 +1264,7 @@ func (x *SetDemand) String() string {
 func (*SetDemand) ProtoMessage() {}
 
 func (x *SetDemand) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_scheduler_proto_msgTypes[14]
+	mi := &file_api_v1_scheduler_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1212,7 +1277,7 @@ func (x *SetDemand) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetDemand.ProtoReflect.Descriptor instead.
 func (*SetDemand) Descriptor() ([]byte, []int) {
-	return file_api_v1_scheduler_proto_rawDescGZIP(), []int{14}
+	return file_api_v1_scheduler_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *SetDemand) GetRole() string {
@@ -1251,7 +1316,7 @@ type Shape struct {
 
 func (x *Shape) Reset() {
 	*x = Shape{}
-	mi := &file_api_v1_scheduler_proto_msgTypes[15]
+	mi := &file_api_v1_scheduler_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1263,7 +1328,7 @@ func (x *Shape) String() string {
 func (*Shape) ProtoMessage() {}
 
 func (x *Shape) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_scheduler_proto_msgTypes[15]
+	mi := &file_api_v1_scheduler_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1276,7 +1341,7 @@ func (x *Shape) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Shape.ProtoReflect.Descriptor instead.
 func (*Shape) Descriptor() ([]byte, []int) {
-	return file_api_v1_scheduler_proto_rawDescGZIP(), []int{15}
+	return file_api_v1_scheduler_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Shape) GetResources() []*Resource {
@@ -1326,7 +1391,7 @@ type MessageExecutor struct {
 
 func (x *MessageExecutor) Reset() {
 	*x = MessageExecutor{}
-	mi := &file_api_v1_scheduler_proto_msgTypes[16]
+	mi := &file_api_v1_scheduler_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1338,7 +1403,7 @@ func (x *MessageExecutor) String() string {
 func (*MessageExecutor) ProtoMessage() {}
 
 func (x *MessageExecutor) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_scheduler_proto_msgTypes[16]
+	mi := &file_api_v1_scheduler_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1351,7 +1416,7 @@ func (x *MessageExecutor) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MessageExecutor.ProtoReflect.Descriptor instead.
 func (*MessageExecutor) Descriptor() ([]byte, []int) {
-	return file_api_v1_scheduler_proto_rawDescGZIP(), []int{16}
+	return file_api_v1_scheduler_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *MessageExecutor) GetAgentId() string {
@@ -1386,7 +1451,7 @@ type ShutdownExecutor struct {
 
 func (x *ShutdownExecutor) Reset() {
 	*x = ShutdownExecutor{}
-	mi := &file_api_v1_scheduler_proto_msgTypes[17]
+	mi := &file_api_v1_scheduler_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1398,7 +1463,7 @@ func (x *ShutdownExecutor) String() string {
 func (*ShutdownExecutor) ProtoMessage() {}
 
 func (x *ShutdownExecutor) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_scheduler_proto_msgTypes[17]
+	mi := &file_api_v1_scheduler_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1411,7 +1476,7 @@ func (x *ShutdownExecutor) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShutdownExecutor.ProtoReflect.Descriptor instead.
 func (*ShutdownExecutor) Descriptor() ([]byte, []int) {
-	return file_api_v1_scheduler_proto_rawDescGZIP(), []int{17}
+	return file_api_v1_scheduler_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *ShutdownExecutor) GetAgentId() string {
@@ -1439,7 +1504,7 @@ type AnswerInverse struct {
 
 func (x *AnswerInverse) Reset() {
 	*x = AnswerInverse{}
-	mi := &file_api_v1_scheduler_proto_msgTypes[18]
+	mi := &file_api_v1_scheduler_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1451,7 +1516,7 @@ func (x *AnswerInverse) String() string {
 func (*AnswerInverse) ProtoMessage() {}
 
 func (x *AnswerInverse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_scheduler_proto_msgTypes[18]
+	mi := &file_api_v1_scheduler_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1464,7 +1529,7 @@ func (x *AnswerInverse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AnswerInverse.ProtoReflect.Descriptor instead.
 func (*AnswerInverse) Descriptor() ([]byte, []int) {
-	return file_api_v1_scheduler_proto_rawDescGZIP(), []int{18}
+	return file_api_v1_scheduler_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *AnswerInverse) GetInverseOfferIds() []string {
@@ -1493,7 +1558,7 @@ type UpdateFramework struct {
 
 func (x *UpdateFramework) Reset() {
 	*x = UpdateFramework{}
-	mi := &file_api_v1_scheduler_proto_msgTypes[19]
+	mi := &file_api_v1_scheduler_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1505,7 +1570,7 @@ func (x *UpdateFramework) String() string {
 func (*UpdateFramework) ProtoMessage() {}
 
 func (x *UpdateFramework) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_scheduler_proto_msgTypes[19]
+	mi := &file_api_v1_scheduler_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1518,7 +1583,7 @@ func (x *UpdateFramework) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateFramework.ProtoReflect.Descriptor instead.
 func (*UpdateFramework) Descriptor() ([]byte, []int) {
-	return file_api_v1_scheduler_proto_rawDescGZIP(), []int{19}
+	return file_api_v1_scheduler_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *UpdateFramework) GetFramework() *Framework {
@@ -1537,7 +1602,7 @@ type Teardown struct {
 
 func (x *Teardown) Reset() {
 	*x = Teardown{}
-	mi := &file_api_v1_scheduler_proto_msgTypes[20]
+	mi := &file_api_v1_scheduler_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1549,7 +1614,7 @@ func (x *Teardown) String() string {
 func (*Teardown) ProtoMessage() {}
 
 func (x *Teardown) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_scheduler_proto_msgTypes[20]
+	mi := &file_api_v1_scheduler_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1562,7 +1627,7 @@ func (x *Teardown) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Teardown.ProtoReflect.Descriptor instead.
 func (*Teardown) Descriptor() ([]byte, []int) {
-	return file_api_v1_scheduler_proto_rawDescGZIP(), []int{20}
+	return file_api_v1_scheduler_proto_rawDescGZIP(), []int{21}
 }
 
 // SchedulerHeartbeat keeps the session; sent every heartbeat_interval.
@@ -1574,7 +1639,7 @@ type SchedulerHeartbeat struct {
 
 func (x *SchedulerHeartbeat) Reset() {
 	*x = SchedulerHeartbeat{}
-	mi := &file_api_v1_scheduler_proto_msgTypes[21]
+	mi := &file_api_v1_scheduler_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1586,7 +1651,7 @@ func (x *SchedulerHeartbeat) String() string {
 func (*SchedulerHeartbeat) ProtoMessage() {}
 
 func (x *SchedulerHeartbeat) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_scheduler_proto_msgTypes[21]
+	mi := &file_api_v1_scheduler_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1599,7 +1664,7 @@ func (x *SchedulerHeartbeat) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SchedulerHeartbeat.ProtoReflect.Descriptor instead.
 func (*SchedulerHeartbeat) Descriptor() ([]byte, []int) {
-	return file_api_v1_scheduler_proto_rawDescGZIP(), []int{21}
+	return file_api_v1_scheduler_proto_rawDescGZIP(), []int{22}
 }
 
 // SchedulerEvents is a batch of events, in order, of one term.
@@ -1613,7 +1678,7 @@ type SchedulerEvents struct {
 
 func (x *SchedulerEvents) Reset() {
 	*x = SchedulerEvents{}
-	mi := &file_api_v1_scheduler_proto_msgTypes[22]
+	mi := &file_api_v1_scheduler_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1625,7 +1690,7 @@ func (x *SchedulerEvents) String() string {
 func (*SchedulerEvents) ProtoMessage() {}
 
 func (x *SchedulerEvents) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_scheduler_proto_msgTypes[22]
+	mi := &file_api_v1_scheduler_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1638,7 +1703,7 @@ func (x *SchedulerEvents) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SchedulerEvents.ProtoReflect.Descriptor instead.
 func (*SchedulerEvents) Descriptor() ([]byte, []int) {
-	return file_api_v1_scheduler_proto_rawDescGZIP(), []int{22}
+	return file_api_v1_scheduler_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *SchedulerEvents) GetTerm() *Term {
@@ -1682,7 +1747,7 @@ type SchedulerEvent struct {
 
 func (x *SchedulerEvent) Reset() {
 	*x = SchedulerEvent{}
-	mi := &file_api_v1_scheduler_proto_msgTypes[23]
+	mi := &file_api_v1_scheduler_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1694,7 +1759,7 @@ func (x *SchedulerEvent) String() string {
 func (*SchedulerEvent) ProtoMessage() {}
 
 func (x *SchedulerEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_scheduler_proto_msgTypes[23]
+	mi := &file_api_v1_scheduler_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1707,7 +1772,7 @@ func (x *SchedulerEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SchedulerEvent.ProtoReflect.Descriptor instead.
 func (*SchedulerEvent) Descriptor() ([]byte, []int) {
-	return file_api_v1_scheduler_proto_rawDescGZIP(), []int{23}
+	return file_api_v1_scheduler_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *SchedulerEvent) GetEvent() isSchedulerEvent_Event {
@@ -1964,7 +2029,7 @@ type Subscribed struct {
 
 func (x *Subscribed) Reset() {
 	*x = Subscribed{}
-	mi := &file_api_v1_scheduler_proto_msgTypes[24]
+	mi := &file_api_v1_scheduler_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1976,7 +2041,7 @@ func (x *Subscribed) String() string {
 func (*Subscribed) ProtoMessage() {}
 
 func (x *Subscribed) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_scheduler_proto_msgTypes[24]
+	mi := &file_api_v1_scheduler_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1989,7 +2054,7 @@ func (x *Subscribed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Subscribed.ProtoReflect.Descriptor instead.
 func (*Subscribed) Descriptor() ([]byte, []int) {
-	return file_api_v1_scheduler_proto_rawDescGZIP(), []int{24}
+	return file_api_v1_scheduler_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Subscribed) GetClusterId() string {
@@ -2052,7 +2117,7 @@ type Waiting struct {
 
 func (x *Waiting) Reset() {
 	*x = Waiting{}
-	mi := &file_api_v1_scheduler_proto_msgTypes[25]
+	mi := &file_api_v1_scheduler_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2064,7 +2129,7 @@ func (x *Waiting) String() string {
 func (*Waiting) ProtoMessage() {}
 
 func (x *Waiting) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_scheduler_proto_msgTypes[25]
+	mi := &file_api_v1_scheduler_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2077,7 +2142,7 @@ func (x *Waiting) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Waiting.ProtoReflect.Descriptor instead.
 func (*Waiting) Descriptor() ([]byte, []int) {
-	return file_api_v1_scheduler_proto_rawDescGZIP(), []int{25}
+	return file_api_v1_scheduler_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Waiting) GetActiveInstance() string {
@@ -2109,7 +2174,7 @@ type Offer struct {
 
 func (x *Offer) Reset() {
 	*x = Offer{}
-	mi := &file_api_v1_scheduler_proto_msgTypes[26]
+	mi := &file_api_v1_scheduler_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2121,7 +2186,7 @@ func (x *Offer) String() string {
 func (*Offer) ProtoMessage() {}
 
 func (x *Offer) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_scheduler_proto_msgTypes[26]
+	mi := &file_api_v1_scheduler_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2134,7 +2199,7 @@ func (x *Offer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Offer.ProtoReflect.Descriptor instead.
 func (*Offer) Descriptor() ([]byte, []int) {
-	return file_api_v1_scheduler_proto_rawDescGZIP(), []int{26}
+	return file_api_v1_scheduler_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *Offer) GetId() string {
@@ -2232,7 +2297,7 @@ type Window struct {
 
 func (x *Window) Reset() {
 	*x = Window{}
-	mi := &file_api_v1_scheduler_proto_msgTypes[27]
+	mi := &file_api_v1_scheduler_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2244,7 +2309,7 @@ func (x *Window) String() string {
 func (*Window) ProtoMessage() {}
 
 func (x *Window) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_scheduler_proto_msgTypes[27]
+	mi := &file_api_v1_scheduler_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2257,7 +2322,7 @@ func (x *Window) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Window.ProtoReflect.Descriptor instead.
 func (*Window) Descriptor() ([]byte, []int) {
-	return file_api_v1_scheduler_proto_rawDescGZIP(), []int{27}
+	return file_api_v1_scheduler_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *Window) GetStart() *timestamppb.Timestamp {
@@ -2284,7 +2349,7 @@ type Offers struct {
 
 func (x *Offers) Reset() {
 	*x = Offers{}
-	mi := &file_api_v1_scheduler_proto_msgTypes[28]
+	mi := &file_api_v1_scheduler_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2296,7 +2361,7 @@ func (x *Offers) String() string {
 func (*Offers) ProtoMessage() {}
 
 func (x *Offers) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_scheduler_proto_msgTypes[28]
+	mi := &file_api_v1_scheduler_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2309,7 +2374,7 @@ func (x *Offers) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Offers.ProtoReflect.Descriptor instead.
 func (*Offers) Descriptor() ([]byte, []int) {
-	return file_api_v1_scheduler_proto_rawDescGZIP(), []int{28}
+	return file_api_v1_scheduler_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *Offers) GetOffers() []*Offer {
@@ -2330,7 +2395,7 @@ type Rescind struct {
 
 func (x *Rescind) Reset() {
 	*x = Rescind{}
-	mi := &file_api_v1_scheduler_proto_msgTypes[29]
+	mi := &file_api_v1_scheduler_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2342,7 +2407,7 @@ func (x *Rescind) String() string {
 func (*Rescind) ProtoMessage() {}
 
 func (x *Rescind) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_scheduler_proto_msgTypes[29]
+	mi := &file_api_v1_scheduler_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2355,7 +2420,7 @@ func (x *Rescind) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Rescind.ProtoReflect.Descriptor instead.
 func (*Rescind) Descriptor() ([]byte, []int) {
-	return file_api_v1_scheduler_proto_rawDescGZIP(), []int{29}
+	return file_api_v1_scheduler_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *Rescind) GetOfferIds() []string {
@@ -2383,7 +2448,7 @@ type Refused struct {
 
 func (x *Refused) Reset() {
 	*x = Refused{}
-	mi := &file_api_v1_scheduler_proto_msgTypes[30]
+	mi := &file_api_v1_scheduler_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2395,7 +2460,7 @@ func (x *Refused) String() string {
 func (*Refused) ProtoMessage() {}
 
 func (x *Refused) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_scheduler_proto_msgTypes[30]
+	mi := &file_api_v1_scheduler_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2408,7 +2473,7 @@ func (x *Refused) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Refused.ProtoReflect.Descriptor instead.
 func (*Refused) Descriptor() ([]byte, []int) {
-	return file_api_v1_scheduler_proto_rawDescGZIP(), []int{30}
+	return file_api_v1_scheduler_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *Refused) GetNumber() uint64 {
@@ -2435,7 +2500,7 @@ type FrameworkUpdated struct {
 
 func (x *FrameworkUpdated) Reset() {
 	*x = FrameworkUpdated{}
-	mi := &file_api_v1_scheduler_proto_msgTypes[31]
+	mi := &file_api_v1_scheduler_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2447,7 +2512,7 @@ func (x *FrameworkUpdated) String() string {
 func (*FrameworkUpdated) ProtoMessage() {}
 
 func (x *FrameworkUpdated) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_scheduler_proto_msgTypes[31]
+	mi := &file_api_v1_scheduler_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2460,7 +2525,7 @@ func (x *FrameworkUpdated) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FrameworkUpdated.ProtoReflect.Descriptor instead.
 func (*FrameworkUpdated) Descriptor() ([]byte, []int) {
-	return file_api_v1_scheduler_proto_rawDescGZIP(), []int{31}
+	return file_api_v1_scheduler_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *FrameworkUpdated) GetNumber() uint64 {
@@ -2470,7 +2535,8 @@ func (x *FrameworkUpdated) GetNumber() uint64 {
 	return 0
 }
 
-// OperationResult answers an operation that carried an ID.
+// OperationResult answers an operation that carried an ID, or whoever asks for it again.
+// One that carried none is answered, without an ID, only when it can't be done.
 type OperationResult struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
 	Id      string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
@@ -2483,7 +2549,7 @@ type OperationResult struct {
 
 func (x *OperationResult) Reset() {
 	*x = OperationResult{}
-	mi := &file_api_v1_scheduler_proto_msgTypes[32]
+	mi := &file_api_v1_scheduler_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2495,7 +2561,7 @@ func (x *OperationResult) String() string {
 func (*OperationResult) ProtoMessage() {}
 
 func (x *OperationResult) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_scheduler_proto_msgTypes[32]
+	mi := &file_api_v1_scheduler_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2508,7 +2574,7 @@ func (x *OperationResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OperationResult.ProtoReflect.Descriptor instead.
 func (*OperationResult) Descriptor() ([]byte, []int) {
-	return file_api_v1_scheduler_proto_rawDescGZIP(), []int{32}
+	return file_api_v1_scheduler_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *OperationResult) GetId() string {
@@ -2547,7 +2613,7 @@ type InverseOffer struct {
 
 func (x *InverseOffer) Reset() {
 	*x = InverseOffer{}
-	mi := &file_api_v1_scheduler_proto_msgTypes[33]
+	mi := &file_api_v1_scheduler_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2559,7 +2625,7 @@ func (x *InverseOffer) String() string {
 func (*InverseOffer) ProtoMessage() {}
 
 func (x *InverseOffer) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_scheduler_proto_msgTypes[33]
+	mi := &file_api_v1_scheduler_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2572,7 +2638,7 @@ func (x *InverseOffer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InverseOffer.ProtoReflect.Descriptor instead.
 func (*InverseOffer) Descriptor() ([]byte, []int) {
-	return file_api_v1_scheduler_proto_rawDescGZIP(), []int{33}
+	return file_api_v1_scheduler_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *InverseOffer) GetId() string {
@@ -2627,7 +2693,7 @@ type InverseOffers struct {
 
 func (x *InverseOffers) Reset() {
 	*x = InverseOffers{}
-	mi := &file_api_v1_scheduler_proto_msgTypes[34]
+	mi := &file_api_v1_scheduler_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2639,7 +2705,7 @@ func (x *InverseOffers) String() string {
 func (*InverseOffers) ProtoMessage() {}
 
 func (x *InverseOffers) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_scheduler_proto_msgTypes[34]
+	mi := &file_api_v1_scheduler_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2652,7 +2718,7 @@ func (x *InverseOffers) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InverseOffers.ProtoReflect.Descriptor instead.
 func (*InverseOffers) Descriptor() ([]byte, []int) {
-	return file_api_v1_scheduler_proto_rawDescGZIP(), []int{34}
+	return file_api_v1_scheduler_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *InverseOffers) GetOffers() []*InverseOffer {
@@ -2674,7 +2740,7 @@ type MessageFramework struct {
 
 func (x *MessageFramework) Reset() {
 	*x = MessageFramework{}
-	mi := &file_api_v1_scheduler_proto_msgTypes[35]
+	mi := &file_api_v1_scheduler_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2686,7 +2752,7 @@ func (x *MessageFramework) String() string {
 func (*MessageFramework) ProtoMessage() {}
 
 func (x *MessageFramework) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_scheduler_proto_msgTypes[35]
+	mi := &file_api_v1_scheduler_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2699,7 +2765,7 @@ func (x *MessageFramework) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MessageFramework.ProtoReflect.Descriptor instead.
 func (*MessageFramework) Descriptor() ([]byte, []int) {
-	return file_api_v1_scheduler_proto_rawDescGZIP(), []int{35}
+	return file_api_v1_scheduler_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *MessageFramework) GetAgentId() string {
@@ -2735,7 +2801,7 @@ type ExecutorLost struct {
 
 func (x *ExecutorLost) Reset() {
 	*x = ExecutorLost{}
-	mi := &file_api_v1_scheduler_proto_msgTypes[36]
+	mi := &file_api_v1_scheduler_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2747,7 +2813,7 @@ func (x *ExecutorLost) String() string {
 func (*ExecutorLost) ProtoMessage() {}
 
 func (x *ExecutorLost) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_scheduler_proto_msgTypes[36]
+	mi := &file_api_v1_scheduler_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2760,7 +2826,7 @@ func (x *ExecutorLost) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExecutorLost.ProtoReflect.Descriptor instead.
 func (*ExecutorLost) Descriptor() ([]byte, []int) {
-	return file_api_v1_scheduler_proto_rawDescGZIP(), []int{36}
+	return file_api_v1_scheduler_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *ExecutorLost) GetAgentId() string {
@@ -2795,7 +2861,7 @@ type AgentLost struct {
 
 func (x *AgentLost) Reset() {
 	*x = AgentLost{}
-	mi := &file_api_v1_scheduler_proto_msgTypes[37]
+	mi := &file_api_v1_scheduler_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2807,7 +2873,7 @@ func (x *AgentLost) String() string {
 func (*AgentLost) ProtoMessage() {}
 
 func (x *AgentLost) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_scheduler_proto_msgTypes[37]
+	mi := &file_api_v1_scheduler_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2820,7 +2886,7 @@ func (x *AgentLost) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AgentLost.ProtoReflect.Descriptor instead.
 func (*AgentLost) Descriptor() ([]byte, []int) {
-	return file_api_v1_scheduler_proto_rawDescGZIP(), []int{37}
+	return file_api_v1_scheduler_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *AgentLost) GetAgentId() string {
@@ -2848,7 +2914,7 @@ type MasterHeartbeat struct {
 
 func (x *MasterHeartbeat) Reset() {
 	*x = MasterHeartbeat{}
-	mi := &file_api_v1_scheduler_proto_msgTypes[38]
+	mi := &file_api_v1_scheduler_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2860,7 +2926,7 @@ func (x *MasterHeartbeat) String() string {
 func (*MasterHeartbeat) ProtoMessage() {}
 
 func (x *MasterHeartbeat) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_scheduler_proto_msgTypes[38]
+	mi := &file_api_v1_scheduler_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2873,7 +2939,7 @@ func (x *MasterHeartbeat) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MasterHeartbeat.ProtoReflect.Descriptor instead.
 func (*MasterHeartbeat) Descriptor() ([]byte, []int) {
-	return file_api_v1_scheduler_proto_rawDescGZIP(), []int{38}
+	return file_api_v1_scheduler_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *MasterHeartbeat) GetMasters() []string {
@@ -2893,7 +2959,7 @@ type Settled struct {
 
 func (x *Settled) Reset() {
 	*x = Settled{}
-	mi := &file_api_v1_scheduler_proto_msgTypes[39]
+	mi := &file_api_v1_scheduler_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2905,7 +2971,7 @@ func (x *Settled) String() string {
 func (*Settled) ProtoMessage() {}
 
 func (x *Settled) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_scheduler_proto_msgTypes[39]
+	mi := &file_api_v1_scheduler_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2918,7 +2984,7 @@ func (x *Settled) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Settled.ProtoReflect.Descriptor instead.
 func (*Settled) Descriptor() ([]byte, []int) {
-	return file_api_v1_scheduler_proto_rawDescGZIP(), []int{39}
+	return file_api_v1_scheduler_proto_rawDescGZIP(), []int{40}
 }
 
 var File_api_v1_scheduler_proto protoreflect.FileDescriptor
@@ -2927,7 +2993,7 @@ const file_api_v1_scheduler_proto_rawDesc = "" +
 	"\n" +
 	"\x16api/v1/scheduler.proto\x12\ttender.v1\x1a\x13api/v1/common.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"@\n" +
 	"\x0eSchedulerCalls\x12.\n" +
-	"\x05calls\x18\x01 \x03(\v2\x18.tender.v1.SchedulerCallR\x05calls\"\xf2\x06\n" +
+	"\x05calls\x18\x01 \x03(\v2\x18.tender.v1.SchedulerCallR\x05calls\"\xb4\a\n" +
 	"\rSchedulerCall\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\x04R\x06number\x124\n" +
 	"\tsubscribe\x18\x02 \x01(\v2\x14.tender.v1.SubscribeH\x00R\tsubscribe\x124\n" +
@@ -2946,7 +3012,10 @@ const file_api_v1_scheduler_proto_rawDesc = "" +
 	"\ainverse\x18\x0e \x01(\v2\x18.tender.v1.AnswerInverseH\x00R\ainverse\x124\n" +
 	"\x06update\x18\x0f \x01(\v2\x1a.tender.v1.UpdateFrameworkH\x00R\x06update\x121\n" +
 	"\bteardown\x18\x10 \x01(\v2\x13.tender.v1.TeardownH\x00R\bteardown\x12=\n" +
-	"\theartbeat\x18\x11 \x01(\v2\x1d.tender.v1.SchedulerHeartbeatH\x00R\theartbeatB\x06\n" +
+	"\theartbeat\x18\x11 \x01(\v2\x1d.tender.v1.SchedulerHeartbeatH\x00R\theartbeat\x12@\n" +
+	"\n" +
+	"operations\x18\x12 \x01(\v2\x1e.tender.v1.ReconcileOperationsH\x00R\n" +
+	"operationsB\x06\n" +
 	"\x04call\"\xd9\x01\n" +
 	"\tSubscribe\x12\x1d\n" +
 	"\n" +
@@ -2995,7 +3064,9 @@ const file_api_v1_scheduler_proto_rawDesc = "" +
 	"\bagent_id\x18\x03 \x01(\tR\aagentId\x12\x16\n" +
 	"\x06number\x18\x04 \x01(\x04R\x06number\";\n" +
 	"\tReconcile\x12.\n" +
-	"\x05tasks\x18\x01 \x03(\v2\x18.tender.v1.UnsettledTaskR\x05tasks\" \n" +
+	"\x05tasks\x18\x01 \x03(\v2\x18.tender.v1.UnsettledTaskR\x05tasks\":\n" +
+	"\x13ReconcileOperations\x12#\n" +
+	"\roperation_ids\x18\x01 \x03(\tR\foperationIds\" \n" +
 	"\bSuppress\x12\x14\n" +
 	"\x05roles\x18\x01 \x03(\tR\x05roles\"\x1e\n" +
 	"\x06Revive\x12\x14\n" +
@@ -3150,7 +3221,7 @@ func file_api_v1_scheduler_proto_rawDescGZIP() []byte {
 }
 
 var file_api_v1_scheduler_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_api_v1_scheduler_proto_msgTypes = make([]protoimpl.MessageInfo, 41)
+var file_api_v1_scheduler_proto_msgTypes = make([]protoimpl.MessageInfo, 42)
 var file_api_v1_scheduler_proto_goTypes = []any{
 	(OperationKind)(0),            // 0: tender.v1.OperationKind
 	(*SchedulerCalls)(nil),        // 1: tender.v1.SchedulerCalls
@@ -3165,45 +3236,46 @@ var file_api_v1_scheduler_proto_goTypes = []any{
 	(*Acknowledge)(nil),           // 10: tender.v1.Acknowledge
 	(*Acknowledgement)(nil),       // 11: tender.v1.Acknowledgement
 	(*Reconcile)(nil),             // 12: tender.v1.Reconcile
-	(*Suppress)(nil),              // 13: tender.v1.Suppress
-	(*Revive)(nil),                // 14: tender.v1.Revive
-	(*SetDemand)(nil),             // 15: tender.v1.SetDemand
-	(*Shape)(nil),                 // 16: tender.v1.Shape
-	(*MessageExecutor)(nil),       // 17: tender.v1.MessageExecutor
-	(*ShutdownExecutor)(nil),      // 18: tender.v1.ShutdownExecutor
-	(*AnswerInverse)(nil),         // 19: tender.v1.AnswerInverse
-	(*UpdateFramework)(nil),       // 20: tender.v1.UpdateFramework
-	(*Teardown)(nil),              // 21: tender.v1.Teardown
-	(*SchedulerHeartbeat)(nil),    // 22: tender.v1.SchedulerHeartbeat
-	(*SchedulerEvents)(nil),       // 23: tender.v1.SchedulerEvents
-	(*SchedulerEvent)(nil),        // 24: tender.v1.SchedulerEvent
-	(*Subscribed)(nil),            // 25: tender.v1.Subscribed
-	(*Waiting)(nil),               // 26: tender.v1.Waiting
-	(*Offer)(nil),                 // 27: tender.v1.Offer
-	(*Window)(nil),                // 28: tender.v1.Window
-	(*Offers)(nil),                // 29: tender.v1.Offers
-	(*Rescind)(nil),               // 30: tender.v1.Rescind
-	(*Refused)(nil),               // 31: tender.v1.Refused
-	(*FrameworkUpdated)(nil),      // 32: tender.v1.FrameworkUpdated
-	(*OperationResult)(nil),       // 33: tender.v1.OperationResult
-	(*InverseOffer)(nil),          // 34: tender.v1.InverseOffer
-	(*InverseOffers)(nil),         // 35: tender.v1.InverseOffers
-	(*MessageFramework)(nil),      // 36: tender.v1.MessageFramework
-	(*ExecutorLost)(nil),          // 37: tender.v1.ExecutorLost
-	(*AgentLost)(nil),             // 38: tender.v1.AgentLost
-	(*MasterHeartbeat)(nil),       // 39: tender.v1.MasterHeartbeat
-	(*Settled)(nil),               // 40: tender.v1.Settled
-	nil,                           // 41: tender.v1.Offer.AttributesEntry
-	(*Term)(nil),                  // 42: tender.v1.Term
-	(*Framework)(nil),             // 43: tender.v1.Framework
-	(TaskState)(0),                // 44: tender.v1.TaskState
-	(*durationpb.Duration)(nil),   // 45: google.protobuf.Duration
-	(*Task)(nil),                  // 46: tender.v1.Task
-	(*Resource)(nil),              // 47: tender.v1.Resource
-	(*Status)(nil),                // 48: tender.v1.Status
-	(*timestamppb.Timestamp)(nil), // 49: google.protobuf.Timestamp
-	(*Error)(nil),                 // 50: tender.v1.Error
-	(Reason)(0),                   // 51: tender.v1.Reason
+	(*ReconcileOperations)(nil),   // 13: tender.v1.ReconcileOperations
+	(*Suppress)(nil),              // 14: tender.v1.Suppress
+	(*Revive)(nil),                // 15: tender.v1.Revive
+	(*SetDemand)(nil),             // 16: tender.v1.SetDemand
+	(*Shape)(nil),                 // 17: tender.v1.Shape
+	(*MessageExecutor)(nil),       // 18: tender.v1.MessageExecutor
+	(*ShutdownExecutor)(nil),      // 19: tender.v1.ShutdownExecutor
+	(*AnswerInverse)(nil),         // 20: tender.v1.AnswerInverse
+	(*UpdateFramework)(nil),       // 21: tender.v1.UpdateFramework
+	(*Teardown)(nil),              // 22: tender.v1.Teardown
+	(*SchedulerHeartbeat)(nil),    // 23: tender.v1.SchedulerHeartbeat
+	(*SchedulerEvents)(nil),       // 24: tender.v1.SchedulerEvents
+	(*SchedulerEvent)(nil),        // 25: tender.v1.SchedulerEvent
+	(*Subscribed)(nil),            // 26: tender.v1.Subscribed
+	(*Waiting)(nil),               // 27: tender.v1.Waiting
+	(*Offer)(nil),                 // 28: tender.v1.Offer
+	(*Window)(nil),                // 29: tender.v1.Window
+	(*Offers)(nil),                // 30: tender.v1.Offers
+	(*Rescind)(nil),               // 31: tender.v1.Rescind
+	(*Refused)(nil),               // 32: tender.v1.Refused
+	(*FrameworkUpdated)(nil),      // 33: tender.v1.FrameworkUpdated
+	(*OperationResult)(nil),       // 34: tender.v1.OperationResult
+	(*InverseOffer)(nil),          // 35: tender.v1.InverseOffer
+	(*InverseOffers)(nil),         // 36: tender.v1.InverseOffers
+	(*MessageFramework)(nil),      // 37: tender.v1.MessageFramework
+	(*ExecutorLost)(nil),          // 38: tender.v1.ExecutorLost
+	(*AgentLost)(nil),             // 39: tender.v1.AgentLost
+	(*MasterHeartbeat)(nil),       // 40: tender.v1.MasterHeartbeat
+	(*Settled)(nil),               // 41: tender.v1.Settled
+	nil,                           // 42: tender.v1.Offer.AttributesEntry
+	(*Term)(nil),                  // 43: tender.v1.Term
+	(*Framework)(nil),             // 44: tender.v1.Framework
+	(TaskState)(0),                // 45: tender.v1.TaskState
+	(*durationpb.Duration)(nil),   // 46: google.protobuf.Duration
+	(*Task)(nil),                  // 47: tender.v1.Task
+	(*Resource)(nil),              // 48: tender.v1.Resource
+	(*Status)(nil),                // 49: tender.v1.Status
+	(*timestamppb.Timestamp)(nil), // 50: google.protobuf.Timestamp
+	(*Error)(nil),                 // 51: tender.v1.Error
+	(Reason)(0),                   // 52: tender.v1.Reason
 }
 var file_api_v1_scheduler_proto_depIdxs = []int32{
 	2,  // 0: tender.v1.SchedulerCalls.calls:type_name -> tender.v1.SchedulerCall
@@ -3214,70 +3286,71 @@ var file_api_v1_scheduler_proto_depIdxs = []int32{
 	9,  // 5: tender.v1.SchedulerCall.kill:type_name -> tender.v1.Kill
 	10, // 6: tender.v1.SchedulerCall.acknowledge:type_name -> tender.v1.Acknowledge
 	12, // 7: tender.v1.SchedulerCall.reconcile:type_name -> tender.v1.Reconcile
-	13, // 8: tender.v1.SchedulerCall.suppress:type_name -> tender.v1.Suppress
-	14, // 9: tender.v1.SchedulerCall.revive:type_name -> tender.v1.Revive
-	15, // 10: tender.v1.SchedulerCall.demand:type_name -> tender.v1.SetDemand
-	17, // 11: tender.v1.SchedulerCall.message:type_name -> tender.v1.MessageExecutor
-	18, // 12: tender.v1.SchedulerCall.shutdown:type_name -> tender.v1.ShutdownExecutor
-	19, // 13: tender.v1.SchedulerCall.inverse:type_name -> tender.v1.AnswerInverse
-	20, // 14: tender.v1.SchedulerCall.update:type_name -> tender.v1.UpdateFramework
-	21, // 15: tender.v1.SchedulerCall.teardown:type_name -> tender.v1.Teardown
-	22, // 16: tender.v1.SchedulerCall.heartbeat:type_name -> tender.v1.SchedulerHeartbeat
-	42, // 17: tender.v1.Subscribe.term:type_name -> tender.v1.Term
-	43, // 18: tender.v1.Subscribe.framework:type_name -> tender.v1.Framework
-	5,  // 19: tender.v1.Unsettled.tasks:type_name -> tender.v1.UnsettledTask
-	44, // 20: tender.v1.UnsettledTask.state:type_name -> tender.v1.TaskState
-	7,  // 21: tender.v1.Accept.operations:type_name -> tender.v1.Operation
-	45, // 22: tender.v1.Accept.refuse:type_name -> google.protobuf.Duration
-	0,  // 23: tender.v1.Operation.kind:type_name -> tender.v1.OperationKind
-	46, // 24: tender.v1.Operation.tasks:type_name -> tender.v1.Task
-	47, // 25: tender.v1.Operation.resources:type_name -> tender.v1.Resource
-	45, // 26: tender.v1.Decline.refuse:type_name -> google.protobuf.Duration
-	45, // 27: tender.v1.Kill.grace:type_name -> google.protobuf.Duration
-	11, // 28: tender.v1.Acknowledge.items:type_name -> tender.v1.Acknowledgement
-	5,  // 29: tender.v1.Reconcile.tasks:type_name -> tender.v1.UnsettledTask
-	16, // 30: tender.v1.SetDemand.shapes:type_name -> tender.v1.Shape
-	47, // 31: tender.v1.Shape.resources:type_name -> tender.v1.Resource
-	43, // 32: tender.v1.UpdateFramework.framework:type_name -> tender.v1.Framework
-	42, // 33: tender.v1.SchedulerEvents.term:type_name -> tender.v1.Term
-	24, // 34: tender.v1.SchedulerEvents.events:type_name -> tender.v1.SchedulerEvent
-	25, // 35: tender.v1.SchedulerEvent.subscribed:type_name -> tender.v1.Subscribed
-	26, // 36: tender.v1.SchedulerEvent.waiting:type_name -> tender.v1.Waiting
-	29, // 37: tender.v1.SchedulerEvent.offers:type_name -> tender.v1.Offers
-	30, // 38: tender.v1.SchedulerEvent.rescind:type_name -> tender.v1.Rescind
-	48, // 39: tender.v1.SchedulerEvent.update:type_name -> tender.v1.Status
-	31, // 40: tender.v1.SchedulerEvent.refused:type_name -> tender.v1.Refused
-	33, // 41: tender.v1.SchedulerEvent.operation:type_name -> tender.v1.OperationResult
-	35, // 42: tender.v1.SchedulerEvent.inverse_offers:type_name -> tender.v1.InverseOffers
-	30, // 43: tender.v1.SchedulerEvent.rescind_inverse:type_name -> tender.v1.Rescind
-	36, // 44: tender.v1.SchedulerEvent.message:type_name -> tender.v1.MessageFramework
-	37, // 45: tender.v1.SchedulerEvent.executor_lost:type_name -> tender.v1.ExecutorLost
-	38, // 46: tender.v1.SchedulerEvent.agent_lost:type_name -> tender.v1.AgentLost
-	39, // 47: tender.v1.SchedulerEvent.heartbeat:type_name -> tender.v1.MasterHeartbeat
-	40, // 48: tender.v1.SchedulerEvent.settled:type_name -> tender.v1.Settled
-	32, // 49: tender.v1.SchedulerEvent.updated:type_name -> tender.v1.FrameworkUpdated
-	45, // 50: tender.v1.Subscribed.heartbeat_interval:type_name -> google.protobuf.Duration
-	45, // 51: tender.v1.Subscribed.session_timeout:type_name -> google.protobuf.Duration
-	47, // 52: tender.v1.Offer.resources:type_name -> tender.v1.Resource
-	41, // 53: tender.v1.Offer.attributes:type_name -> tender.v1.Offer.AttributesEntry
-	45, // 54: tender.v1.Offer.timeout:type_name -> google.protobuf.Duration
-	28, // 55: tender.v1.Offer.unavailable:type_name -> tender.v1.Window
-	49, // 56: tender.v1.Window.start:type_name -> google.protobuf.Timestamp
-	45, // 57: tender.v1.Window.duration:type_name -> google.protobuf.Duration
-	27, // 58: tender.v1.Offers.offers:type_name -> tender.v1.Offer
-	50, // 59: tender.v1.Refused.error:type_name -> tender.v1.Error
-	50, // 60: tender.v1.OperationResult.error:type_name -> tender.v1.Error
-	47, // 61: tender.v1.InverseOffer.resources:type_name -> tender.v1.Resource
-	49, // 62: tender.v1.InverseOffer.deadline:type_name -> google.protobuf.Timestamp
-	51, // 63: tender.v1.InverseOffer.reason:type_name -> tender.v1.Reason
-	34, // 64: tender.v1.InverseOffers.offers:type_name -> tender.v1.InverseOffer
-	1,  // 65: tender.v1.SchedulerService.Session:input_type -> tender.v1.SchedulerCalls
-	23, // 66: tender.v1.SchedulerService.Session:output_type -> tender.v1.SchedulerEvents
-	66, // [66:67] is the sub-list for method output_type
-	65, // [65:66] is the sub-list for method input_type
-	65, // [65:65] is the sub-list for extension type_name
-	65, // [65:65] is the sub-list for extension extendee
-	0,  // [0:65] is the sub-list for field type_name
+	14, // 8: tender.v1.SchedulerCall.suppress:type_name -> tender.v1.Suppress
+	15, // 9: tender.v1.SchedulerCall.revive:type_name -> tender.v1.Revive
+	16, // 10: tender.v1.SchedulerCall.demand:type_name -> tender.v1.SetDemand
+	18, // 11: tender.v1.SchedulerCall.message:type_name -> tender.v1.MessageExecutor
+	19, // 12: tender.v1.SchedulerCall.shutdown:type_name -> tender.v1.ShutdownExecutor
+	20, // 13: tender.v1.SchedulerCall.inverse:type_name -> tender.v1.AnswerInverse
+	21, // 14: tender.v1.SchedulerCall.update:type_name -> tender.v1.UpdateFramework
+	22, // 15: tender.v1.SchedulerCall.teardown:type_name -> tender.v1.Teardown
+	23, // 16: tender.v1.SchedulerCall.heartbeat:type_name -> tender.v1.SchedulerHeartbeat
+	13, // 17: tender.v1.SchedulerCall.operations:type_name -> tender.v1.ReconcileOperations
+	43, // 18: tender.v1.Subscribe.term:type_name -> tender.v1.Term
+	44, // 19: tender.v1.Subscribe.framework:type_name -> tender.v1.Framework
+	5,  // 20: tender.v1.Unsettled.tasks:type_name -> tender.v1.UnsettledTask
+	45, // 21: tender.v1.UnsettledTask.state:type_name -> tender.v1.TaskState
+	7,  // 22: tender.v1.Accept.operations:type_name -> tender.v1.Operation
+	46, // 23: tender.v1.Accept.refuse:type_name -> google.protobuf.Duration
+	0,  // 24: tender.v1.Operation.kind:type_name -> tender.v1.OperationKind
+	47, // 25: tender.v1.Operation.tasks:type_name -> tender.v1.Task
+	48, // 26: tender.v1.Operation.resources:type_name -> tender.v1.Resource
+	46, // 27: tender.v1.Decline.refuse:type_name -> google.protobuf.Duration
+	46, // 28: tender.v1.Kill.grace:type_name -> google.protobuf.Duration
+	11, // 29: tender.v1.Acknowledge.items:type_name -> tender.v1.Acknowledgement
+	5,  // 30: tender.v1.Reconcile.tasks:type_name -> tender.v1.UnsettledTask
+	17, // 31: tender.v1.SetDemand.shapes:type_name -> tender.v1.Shape
+	48, // 32: tender.v1.Shape.resources:type_name -> tender.v1.Resource
+	44, // 33: tender.v1.UpdateFramework.framework:type_name -> tender.v1.Framework
+	43, // 34: tender.v1.SchedulerEvents.term:type_name -> tender.v1.Term
+	25, // 35: tender.v1.SchedulerEvents.events:type_name -> tender.v1.SchedulerEvent
+	26, // 36: tender.v1.SchedulerEvent.subscribed:type_name -> tender.v1.Subscribed
+	27, // 37: tender.v1.SchedulerEvent.waiting:type_name -> tender.v1.Waiting
+	30, // 38: tender.v1.SchedulerEvent.offers:type_name -> tender.v1.Offers
+	31, // 39: tender.v1.SchedulerEvent.rescind:type_name -> tender.v1.Rescind
+	49, // 40: tender.v1.SchedulerEvent.update:type_name -> tender.v1.Status
+	32, // 41: tender.v1.SchedulerEvent.refused:type_name -> tender.v1.Refused
+	34, // 42: tender.v1.SchedulerEvent.operation:type_name -> tender.v1.OperationResult
+	36, // 43: tender.v1.SchedulerEvent.inverse_offers:type_name -> tender.v1.InverseOffers
+	31, // 44: tender.v1.SchedulerEvent.rescind_inverse:type_name -> tender.v1.Rescind
+	37, // 45: tender.v1.SchedulerEvent.message:type_name -> tender.v1.MessageFramework
+	38, // 46: tender.v1.SchedulerEvent.executor_lost:type_name -> tender.v1.ExecutorLost
+	39, // 47: tender.v1.SchedulerEvent.agent_lost:type_name -> tender.v1.AgentLost
+	40, // 48: tender.v1.SchedulerEvent.heartbeat:type_name -> tender.v1.MasterHeartbeat
+	41, // 49: tender.v1.SchedulerEvent.settled:type_name -> tender.v1.Settled
+	33, // 50: tender.v1.SchedulerEvent.updated:type_name -> tender.v1.FrameworkUpdated
+	46, // 51: tender.v1.Subscribed.heartbeat_interval:type_name -> google.protobuf.Duration
+	46, // 52: tender.v1.Subscribed.session_timeout:type_name -> google.protobuf.Duration
+	48, // 53: tender.v1.Offer.resources:type_name -> tender.v1.Resource
+	42, // 54: tender.v1.Offer.attributes:type_name -> tender.v1.Offer.AttributesEntry
+	46, // 55: tender.v1.Offer.timeout:type_name -> google.protobuf.Duration
+	29, // 56: tender.v1.Offer.unavailable:type_name -> tender.v1.Window
+	50, // 57: tender.v1.Window.start:type_name -> google.protobuf.Timestamp
+	46, // 58: tender.v1.Window.duration:type_name -> google.protobuf.Duration
+	28, // 59: tender.v1.Offers.offers:type_name -> tender.v1.Offer
+	51, // 60: tender.v1.Refused.error:type_name -> tender.v1.Error
+	51, // 61: tender.v1.OperationResult.error:type_name -> tender.v1.Error
+	48, // 62: tender.v1.InverseOffer.resources:type_name -> tender.v1.Resource
+	50, // 63: tender.v1.InverseOffer.deadline:type_name -> google.protobuf.Timestamp
+	52, // 64: tender.v1.InverseOffer.reason:type_name -> tender.v1.Reason
+	35, // 65: tender.v1.InverseOffers.offers:type_name -> tender.v1.InverseOffer
+	1,  // 66: tender.v1.SchedulerService.Session:input_type -> tender.v1.SchedulerCalls
+	24, // 67: tender.v1.SchedulerService.Session:output_type -> tender.v1.SchedulerEvents
+	67, // [67:68] is the sub-list for method output_type
+	66, // [66:67] is the sub-list for method input_type
+	66, // [66:66] is the sub-list for extension type_name
+	66, // [66:66] is the sub-list for extension extendee
+	0,  // [0:66] is the sub-list for field type_name
 }
 
 func init() { file_api_v1_scheduler_proto_init() }
@@ -3303,8 +3376,9 @@ func file_api_v1_scheduler_proto_init() {
 		(*SchedulerCall_Update)(nil),
 		(*SchedulerCall_Teardown)(nil),
 		(*SchedulerCall_Heartbeat)(nil),
+		(*SchedulerCall_Operations)(nil),
 	}
-	file_api_v1_scheduler_proto_msgTypes[23].OneofWrappers = []any{
+	file_api_v1_scheduler_proto_msgTypes[24].OneofWrappers = []any{
 		(*SchedulerEvent_Subscribed)(nil),
 		(*SchedulerEvent_Waiting)(nil),
 		(*SchedulerEvent_Offers)(nil),
@@ -3327,7 +3401,7 @@ func file_api_v1_scheduler_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_api_v1_scheduler_proto_rawDesc), len(file_api_v1_scheduler_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   41,
+			NumMessages:   42,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -987,10 +987,13 @@ func (x *RemoveAgent) GetId() string {
 
 // SetReserved replaces dynamic reservations and volumes.
 type SetReserved struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	Saw           []*v1.Resource         `protobuf:"bytes,2,rep,name=saw,proto3" json:"saw,omitempty"`
-	Reserved      []*v1.Resource         `protobuf:"bytes,3,rep,name=reserved,proto3" json:"reserved,omitempty"`
+	state    protoimpl.MessageState `protogen:"open.v1"`
+	Id       string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	Saw      []*v1.Resource         `protobuf:"bytes,2,rep,name=saw,proto3" json:"saw,omitempty"`
+	Reserved []*v1.Resource         `protobuf:"bytes,3,rep,name=reserved,proto3" json:"reserved,omitempty"`
+	// The operations that come to this, and whose they are. Since format 3.
+	FrameworkId   string   `protobuf:"bytes,4,opt,name=framework_id,json=frameworkId,proto3" json:"framework_id,omitempty"`
+	Done          []string `protobuf:"bytes,5,rep,name=done,proto3" json:"done,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1042,6 +1045,20 @@ func (x *SetReserved) GetSaw() []*v1.Resource {
 func (x *SetReserved) GetReserved() []*v1.Resource {
 	if x != nil {
 		return x.Reserved
+	}
+	return nil
+}
+
+func (x *SetReserved) GetFrameworkId() string {
+	if x != nil {
+		return x.FrameworkId
+	}
+	return ""
+}
+
+func (x *SetReserved) GetDone() []string {
+	if x != nil {
+		return x.Done
 	}
 	return nil
 }
@@ -2185,9 +2202,11 @@ type FrameworkItem struct {
 	Session   uint64                 `protobuf:"varint,3,opt,name=session,proto3" json:"session,omitempty"`
 	Admitted  *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=admitted,proto3" json:"admitted,omitempty"`
 	// Absent: alive.
-	Removed       *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=removed,proto3" json:"removed,omitempty"`
-	Why           string                 `protobuf:"bytes,6,opt,name=why,proto3" json:"why,omitempty"`
-	StoreVersion  uint64                 `protobuf:"varint,7,opt,name=store_version,json=storeVersion,proto3" json:"store_version,omitempty"`
+	Removed      *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=removed,proto3" json:"removed,omitempty"`
+	Why          string                 `protobuf:"bytes,6,opt,name=why,proto3" json:"why,omitempty"`
+	StoreVersion uint64                 `protobuf:"varint,7,opt,name=store_version,json=storeVersion,proto3" json:"store_version,omitempty"`
+	// Since format 3.
+	Operations    []*OperationDone `protobuf:"bytes,8,rep,name=operations,proto3" json:"operations,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2271,6 +2290,66 @@ func (x *FrameworkItem) GetStoreVersion() uint64 {
 	return 0
 }
 
+func (x *FrameworkItem) GetOperations() []*OperationDone {
+	if x != nil {
+		return x.Operations
+	}
+	return nil
+}
+
+// OperationDone is an operation of a framework that has changed what is reserved.
+type OperationDone struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	AgentId       string                 `protobuf:"bytes,2,opt,name=agent_id,json=agentId,proto3" json:"agent_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *OperationDone) Reset() {
+	*x = OperationDone{}
+	mi := &file_internal_logpb_log_proto_msgTypes[29]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *OperationDone) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*OperationDone) ProtoMessage() {}
+
+func (x *OperationDone) ProtoReflect() protoreflect.Message {
+	mi := &file_internal_logpb_log_proto_msgTypes[29]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use OperationDone.ProtoReflect.Descriptor instead.
+func (*OperationDone) Descriptor() ([]byte, []int) {
+	return file_internal_logpb_log_proto_rawDescGZIP(), []int{29}
+}
+
+func (x *OperationDone) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *OperationDone) GetAgentId() string {
+	if x != nil {
+		return x.AgentId
+	}
+	return ""
+}
+
 // StoreItem is a key of a framework's store.
 type StoreItem struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -2283,7 +2362,7 @@ type StoreItem struct {
 
 func (x *StoreItem) Reset() {
 	*x = StoreItem{}
-	mi := &file_internal_logpb_log_proto_msgTypes[29]
+	mi := &file_internal_logpb_log_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2295,7 +2374,7 @@ func (x *StoreItem) String() string {
 func (*StoreItem) ProtoMessage() {}
 
 func (x *StoreItem) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_logpb_log_proto_msgTypes[29]
+	mi := &file_internal_logpb_log_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2308,7 +2387,7 @@ func (x *StoreItem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoreItem.ProtoReflect.Descriptor instead.
 func (*StoreItem) Descriptor() ([]byte, []int) {
-	return file_internal_logpb_log_proto_rawDescGZIP(), []int{29}
+	return file_internal_logpb_log_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *StoreItem) GetKey() string {
@@ -2343,7 +2422,7 @@ type RoleItem struct {
 
 func (x *RoleItem) Reset() {
 	*x = RoleItem{}
-	mi := &file_internal_logpb_log_proto_msgTypes[30]
+	mi := &file_internal_logpb_log_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2355,7 +2434,7 @@ func (x *RoleItem) String() string {
 func (*RoleItem) ProtoMessage() {}
 
 func (x *RoleItem) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_logpb_log_proto_msgTypes[30]
+	mi := &file_internal_logpb_log_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2368,7 +2447,7 @@ func (x *RoleItem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RoleItem.ProtoReflect.Descriptor instead.
 func (*RoleItem) Descriptor() ([]byte, []int) {
-	return file_internal_logpb_log_proto_rawDescGZIP(), []int{30}
+	return file_internal_logpb_log_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *RoleItem) GetRole() string {
@@ -2398,7 +2477,7 @@ type ClientItem struct {
 
 func (x *ClientItem) Reset() {
 	*x = ClientItem{}
-	mi := &file_internal_logpb_log_proto_msgTypes[31]
+	mi := &file_internal_logpb_log_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2410,7 +2489,7 @@ func (x *ClientItem) String() string {
 func (*ClientItem) ProtoMessage() {}
 
 func (x *ClientItem) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_logpb_log_proto_msgTypes[31]
+	mi := &file_internal_logpb_log_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2423,7 +2502,7 @@ func (x *ClientItem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClientItem.ProtoReflect.Descriptor instead.
 func (*ClientItem) Descriptor() ([]byte, []int) {
-	return file_internal_logpb_log_proto_rawDescGZIP(), []int{31}
+	return file_internal_logpb_log_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *ClientItem) GetName() string {
@@ -2468,7 +2547,7 @@ type Result struct {
 
 func (x *Result) Reset() {
 	*x = Result{}
-	mi := &file_internal_logpb_log_proto_msgTypes[32]
+	mi := &file_internal_logpb_log_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2480,7 +2559,7 @@ func (x *Result) String() string {
 func (*Result) ProtoMessage() {}
 
 func (x *Result) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_logpb_log_proto_msgTypes[32]
+	mi := &file_internal_logpb_log_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2493,7 +2572,7 @@ func (x *Result) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Result.ProtoReflect.Descriptor instead.
 func (*Result) Descriptor() ([]byte, []int) {
-	return file_internal_logpb_log_proto_rawDescGZIP(), []int{32}
+	return file_internal_logpb_log_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *Result) GetRefusal() *Refusal {
@@ -2545,7 +2624,7 @@ type Refusal struct {
 
 func (x *Refusal) Reset() {
 	*x = Refusal{}
-	mi := &file_internal_logpb_log_proto_msgTypes[33]
+	mi := &file_internal_logpb_log_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2557,7 +2636,7 @@ func (x *Refusal) String() string {
 func (*Refusal) ProtoMessage() {}
 
 func (x *Refusal) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_logpb_log_proto_msgTypes[33]
+	mi := &file_internal_logpb_log_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2570,7 +2649,7 @@ func (x *Refusal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Refusal.ProtoReflect.Descriptor instead.
 func (*Refusal) Descriptor() ([]byte, []int) {
-	return file_internal_logpb_log_proto_rawDescGZIP(), []int{33}
+	return file_internal_logpb_log_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *Refusal) GetOp() string {
@@ -2672,11 +2751,13 @@ const file_internal_logpb_log_proto_rawDesc = "" +
 	"\x05grace\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\x05grace\x12\x10\n" +
 	"\x03why\x18\x05 \x01(\tR\x03why\"\x1d\n" +
 	"\vRemoveAgent\x12\x0e\n" +
-	"\x02id\x18\x01 \x01(\tR\x02id\"u\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\"\xac\x01\n" +
 	"\vSetReserved\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12%\n" +
 	"\x03saw\x18\x02 \x03(\v2\x13.tender.v1.ResourceR\x03saw\x12/\n" +
-	"\breserved\x18\x03 \x03(\v2\x13.tender.v1.ResourceR\breserved\"[\n" +
+	"\breserved\x18\x03 \x03(\v2\x13.tender.v1.ResourceR\breserved\x12!\n" +
+	"\fframework_id\x18\x04 \x01(\tR\vframeworkId\x12\x12\n" +
+	"\x04done\x18\x05 \x03(\tR\x04done\"[\n" +
 	"\tSubscribe\x122\n" +
 	"\tframework\x18\x01 \x01(\v2\x14.tender.v1.FrameworkR\tframework\x12\x1a\n" +
 	"\binstance\x18\x02 \x01(\tR\binstance\"=\n" +
@@ -2761,7 +2842,7 @@ const file_internal_logpb_log_proto_rawDesc = "" +
 	"\n" +
 	"maintained\x18\n" +
 	" \x01(\bR\n" +
-	"maintained\"\x9e\x02\n" +
+	"maintained\"\xdc\x02\n" +
 	"\rFrameworkItem\x122\n" +
 	"\tframework\x18\x01 \x01(\v2\x14.tender.v1.FrameworkR\tframework\x12\x1a\n" +
 	"\binstance\x18\x02 \x01(\tR\binstance\x12\x18\n" +
@@ -2769,7 +2850,13 @@ const file_internal_logpb_log_proto_rawDesc = "" +
 	"\badmitted\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\badmitted\x124\n" +
 	"\aremoved\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\aremoved\x12\x10\n" +
 	"\x03why\x18\x06 \x01(\tR\x03why\x12#\n" +
-	"\rstore_version\x18\a \x01(\x04R\fstoreVersion\"M\n" +
+	"\rstore_version\x18\a \x01(\x04R\fstoreVersion\x12<\n" +
+	"\n" +
+	"operations\x18\b \x03(\v2\x1c.tender.log.v1.OperationDoneR\n" +
+	"operations\":\n" +
+	"\rOperationDone\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12\x19\n" +
+	"\bagent_id\x18\x02 \x01(\tR\aagentId\"M\n" +
 	"\tStoreItem\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\fR\x05value\x12\x18\n" +
@@ -2809,7 +2896,7 @@ func file_internal_logpb_log_proto_rawDescGZIP() []byte {
 	return file_internal_logpb_log_proto_rawDescData
 }
 
-var file_internal_logpb_log_proto_msgTypes = make([]protoimpl.MessageInfo, 34)
+var file_internal_logpb_log_proto_msgTypes = make([]protoimpl.MessageInfo, 35)
 var file_internal_logpb_log_proto_goTypes = []any{
 	(*Entry)(nil),                 // 0: tender.log.v1.Entry
 	(*Command)(nil),               // 1: tender.log.v1.Command
@@ -2840,21 +2927,22 @@ var file_internal_logpb_log_proto_goTypes = []any{
 	(*MasterItem)(nil),            // 26: tender.log.v1.MasterItem
 	(*AgentItem)(nil),             // 27: tender.log.v1.AgentItem
 	(*FrameworkItem)(nil),         // 28: tender.log.v1.FrameworkItem
-	(*StoreItem)(nil),             // 29: tender.log.v1.StoreItem
-	(*RoleItem)(nil),              // 30: tender.log.v1.RoleItem
-	(*ClientItem)(nil),            // 31: tender.log.v1.ClientItem
-	(*Result)(nil),                // 32: tender.log.v1.Result
-	(*Refusal)(nil),               // 33: tender.log.v1.Refusal
-	(*timestamppb.Timestamp)(nil), // 34: google.protobuf.Timestamp
-	(*v1.Agent)(nil),              // 35: tender.v1.Agent
-	(*durationpb.Duration)(nil),   // 36: google.protobuf.Duration
-	(*v1.Resource)(nil),           // 37: tender.v1.Resource
-	(*v1.Framework)(nil),          // 38: tender.v1.Framework
-	(*v1.Window)(nil),             // 39: tender.v1.Window
+	(*OperationDone)(nil),         // 29: tender.log.v1.OperationDone
+	(*StoreItem)(nil),             // 30: tender.log.v1.StoreItem
+	(*RoleItem)(nil),              // 31: tender.log.v1.RoleItem
+	(*ClientItem)(nil),            // 32: tender.log.v1.ClientItem
+	(*Result)(nil),                // 33: tender.log.v1.Result
+	(*Refusal)(nil),               // 34: tender.log.v1.Refusal
+	(*timestamppb.Timestamp)(nil), // 35: google.protobuf.Timestamp
+	(*v1.Agent)(nil),              // 36: tender.v1.Agent
+	(*durationpb.Duration)(nil),   // 37: google.protobuf.Duration
+	(*v1.Resource)(nil),           // 38: tender.v1.Resource
+	(*v1.Framework)(nil),          // 39: tender.v1.Framework
+	(*v1.Window)(nil),             // 40: tender.v1.Window
 }
 var file_internal_logpb_log_proto_depIdxs = []int32{
 	1,  // 0: tender.log.v1.Entry.commands:type_name -> tender.log.v1.Command
-	34, // 1: tender.log.v1.Command.at:type_name -> google.protobuf.Timestamp
+	35, // 1: tender.log.v1.Command.at:type_name -> google.protobuf.Timestamp
 	2,  // 2: tender.log.v1.Command.bootstrap:type_name -> tender.log.v1.Bootstrap
 	3,  // 3: tender.log.v1.Command.raise_epoch:type_name -> tender.log.v1.RaiseEpoch
 	4,  // 4: tender.log.v1.Command.set_master:type_name -> tender.log.v1.SetMaster
@@ -2876,45 +2964,46 @@ var file_internal_logpb_log_proto_depIdxs = []int32{
 	22, // 20: tender.log.v1.Command.set_maintenance:type_name -> tender.log.v1.SetMaintenance
 	23, // 21: tender.log.v1.Command.begin_maintenance:type_name -> tender.log.v1.BeginMaintenance
 	5,  // 22: tender.log.v1.SetMaster.master:type_name -> tender.log.v1.Master
-	35, // 23: tender.log.v1.AdmitAgent.agent:type_name -> tender.v1.Agent
-	35, // 24: tender.log.v1.UpdateAgent.agent:type_name -> tender.v1.Agent
-	36, // 25: tender.log.v1.MarkAgent.grace:type_name -> google.protobuf.Duration
-	37, // 26: tender.log.v1.SetReserved.saw:type_name -> tender.v1.Resource
-	37, // 27: tender.log.v1.SetReserved.reserved:type_name -> tender.v1.Resource
-	38, // 28: tender.log.v1.Subscribe.framework:type_name -> tender.v1.Framework
-	38, // 29: tender.log.v1.Readmit.framework:type_name -> tender.v1.Framework
-	38, // 30: tender.log.v1.UpdateFramework.framework:type_name -> tender.v1.Framework
+	36, // 23: tender.log.v1.AdmitAgent.agent:type_name -> tender.v1.Agent
+	36, // 24: tender.log.v1.UpdateAgent.agent:type_name -> tender.v1.Agent
+	37, // 25: tender.log.v1.MarkAgent.grace:type_name -> google.protobuf.Duration
+	38, // 26: tender.log.v1.SetReserved.saw:type_name -> tender.v1.Resource
+	38, // 27: tender.log.v1.SetReserved.reserved:type_name -> tender.v1.Resource
+	39, // 28: tender.log.v1.Subscribe.framework:type_name -> tender.v1.Framework
+	39, // 29: tender.log.v1.Readmit.framework:type_name -> tender.v1.Framework
+	39, // 30: tender.log.v1.UpdateFramework.framework:type_name -> tender.v1.Framework
 	17, // 31: tender.log.v1.SetRole.set:type_name -> tender.log.v1.Role
-	37, // 32: tender.log.v1.Role.guarantee:type_name -> tender.v1.Resource
-	37, // 33: tender.log.v1.Role.limit:type_name -> tender.v1.Resource
-	34, // 34: tender.log.v1.Expire.before:type_name -> google.protobuf.Timestamp
-	39, // 35: tender.log.v1.SetMaintenance.window:type_name -> tender.v1.Window
-	39, // 36: tender.log.v1.SetMaintenance.saw:type_name -> tender.v1.Window
-	39, // 37: tender.log.v1.BeginMaintenance.window:type_name -> tender.v1.Window
+	38, // 32: tender.log.v1.Role.guarantee:type_name -> tender.v1.Resource
+	38, // 33: tender.log.v1.Role.limit:type_name -> tender.v1.Resource
+	35, // 34: tender.log.v1.Expire.before:type_name -> google.protobuf.Timestamp
+	40, // 35: tender.log.v1.SetMaintenance.window:type_name -> tender.v1.Window
+	40, // 36: tender.log.v1.SetMaintenance.saw:type_name -> tender.v1.Window
+	40, // 37: tender.log.v1.BeginMaintenance.window:type_name -> tender.v1.Window
 	26, // 38: tender.log.v1.SnapshotItem.master:type_name -> tender.log.v1.MasterItem
 	27, // 39: tender.log.v1.SnapshotItem.agent:type_name -> tender.log.v1.AgentItem
 	28, // 40: tender.log.v1.SnapshotItem.framework:type_name -> tender.log.v1.FrameworkItem
-	29, // 41: tender.log.v1.SnapshotItem.store:type_name -> tender.log.v1.StoreItem
-	30, // 42: tender.log.v1.SnapshotItem.role:type_name -> tender.log.v1.RoleItem
-	31, // 43: tender.log.v1.SnapshotItem.client:type_name -> tender.log.v1.ClientItem
+	30, // 41: tender.log.v1.SnapshotItem.store:type_name -> tender.log.v1.StoreItem
+	31, // 42: tender.log.v1.SnapshotItem.role:type_name -> tender.log.v1.RoleItem
+	32, // 43: tender.log.v1.SnapshotItem.client:type_name -> tender.log.v1.ClientItem
 	5,  // 44: tender.log.v1.MasterItem.master:type_name -> tender.log.v1.Master
-	35, // 45: tender.log.v1.AgentItem.agent:type_name -> tender.v1.Agent
-	36, // 46: tender.log.v1.AgentItem.grace:type_name -> google.protobuf.Duration
-	34, // 47: tender.log.v1.AgentItem.admitted:type_name -> google.protobuf.Timestamp
-	37, // 48: tender.log.v1.AgentItem.reserved:type_name -> tender.v1.Resource
-	39, // 49: tender.log.v1.AgentItem.maintenance:type_name -> tender.v1.Window
-	38, // 50: tender.log.v1.FrameworkItem.framework:type_name -> tender.v1.Framework
-	34, // 51: tender.log.v1.FrameworkItem.admitted:type_name -> google.protobuf.Timestamp
-	34, // 52: tender.log.v1.FrameworkItem.removed:type_name -> google.protobuf.Timestamp
-	17, // 53: tender.log.v1.RoleItem.set:type_name -> tender.log.v1.Role
-	34, // 54: tender.log.v1.ClientItem.seen:type_name -> google.protobuf.Timestamp
-	32, // 55: tender.log.v1.ClientItem.result:type_name -> tender.log.v1.Result
-	33, // 56: tender.log.v1.Result.refusal:type_name -> tender.log.v1.Refusal
-	57, // [57:57] is the sub-list for method output_type
-	57, // [57:57] is the sub-list for method input_type
-	57, // [57:57] is the sub-list for extension type_name
-	57, // [57:57] is the sub-list for extension extendee
-	0,  // [0:57] is the sub-list for field type_name
+	36, // 45: tender.log.v1.AgentItem.agent:type_name -> tender.v1.Agent
+	37, // 46: tender.log.v1.AgentItem.grace:type_name -> google.protobuf.Duration
+	35, // 47: tender.log.v1.AgentItem.admitted:type_name -> google.protobuf.Timestamp
+	38, // 48: tender.log.v1.AgentItem.reserved:type_name -> tender.v1.Resource
+	40, // 49: tender.log.v1.AgentItem.maintenance:type_name -> tender.v1.Window
+	39, // 50: tender.log.v1.FrameworkItem.framework:type_name -> tender.v1.Framework
+	35, // 51: tender.log.v1.FrameworkItem.admitted:type_name -> google.protobuf.Timestamp
+	35, // 52: tender.log.v1.FrameworkItem.removed:type_name -> google.protobuf.Timestamp
+	29, // 53: tender.log.v1.FrameworkItem.operations:type_name -> tender.log.v1.OperationDone
+	17, // 54: tender.log.v1.RoleItem.set:type_name -> tender.log.v1.Role
+	35, // 55: tender.log.v1.ClientItem.seen:type_name -> google.protobuf.Timestamp
+	33, // 56: tender.log.v1.ClientItem.result:type_name -> tender.log.v1.Result
+	34, // 57: tender.log.v1.Result.refusal:type_name -> tender.log.v1.Refusal
+	58, // [58:58] is the sub-list for method output_type
+	58, // [58:58] is the sub-list for method input_type
+	58, // [58:58] is the sub-list for extension type_name
+	58, // [58:58] is the sub-list for extension extendee
+	0,  // [0:58] is the sub-list for field type_name
 }
 
 func init() { file_internal_logpb_log_proto_init() }
@@ -2954,14 +3043,14 @@ func file_internal_logpb_log_proto_init() {
 		(*SnapshotItem_Role)(nil),
 		(*SnapshotItem_Client)(nil),
 	}
-	file_internal_logpb_log_proto_msgTypes[33].OneofWrappers = []any{}
+	file_internal_logpb_log_proto_msgTypes[34].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_internal_logpb_log_proto_rawDesc), len(file_internal_logpb_log_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   34,
+			NumMessages:   35,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -45,9 +45,11 @@ type (
 	}
 	Acknowledge struct{ Items []Acknowledgement }
 	Reconcile   struct{ Tasks []UnsettledTask }
-	Suppress    struct{ Roles []api.Role }
-	Revive      struct{ Roles []api.Role }
-	SetDemand   struct {
+	// ReconcileOperations asks again for the results of operations; of all, if none is named.
+	ReconcileOperations struct{ Operations []api.OperationID }
+	Suppress            struct{ Roles []api.Role }
+	Revive              struct{ Roles []api.Role }
+	SetDemand           struct {
 		api.Demand
 		Unstated bool
 	}
@@ -88,23 +90,24 @@ type Acknowledgement struct {
 	Number    uint64
 }
 
-func (Subscribe) schedulerCall()          {}
-func (Unsettled) schedulerCall()          {}
-func (Accept) schedulerCall()             {}
-func (Decline) schedulerCall()            {}
-func (Kill) schedulerCall()               {}
-func (Acknowledge) schedulerCall()        {}
-func (Reconcile) schedulerCall()          {}
-func (Suppress) schedulerCall()           {}
-func (Revive) schedulerCall()             {}
-func (SetDemand) schedulerCall()          {}
-func (MessageExecutor) schedulerCall()    {}
-func (ShutdownExecutor) schedulerCall()   {}
-func (AnswerInverse) schedulerCall()      {}
-func (UpdateFramework) schedulerCall()    {}
-func (Teardown) schedulerCall()           {}
-func (SchedulerHeartbeat) schedulerCall() {}
-func (Malformed) schedulerCall()          {}
+func (Subscribe) schedulerCall()           {}
+func (Unsettled) schedulerCall()           {}
+func (Accept) schedulerCall()              {}
+func (Decline) schedulerCall()             {}
+func (Kill) schedulerCall()                {}
+func (Acknowledge) schedulerCall()         {}
+func (Reconcile) schedulerCall()           {}
+func (ReconcileOperations) schedulerCall() {}
+func (Suppress) schedulerCall()            {}
+func (Revive) schedulerCall()              {}
+func (SetDemand) schedulerCall()           {}
+func (MessageExecutor) schedulerCall()     {}
+func (ShutdownExecutor) schedulerCall()    {}
+func (AnswerInverse) schedulerCall()       {}
+func (UpdateFramework) schedulerCall()     {}
+func (Teardown) schedulerCall()            {}
+func (SchedulerHeartbeat) schedulerCall()  {}
+func (Malformed) schedulerCall()           {}
 
 // SchedulerEvent is one of the types below.
 type SchedulerEvent interface{ schedulerEvent() }

@@ -302,6 +302,9 @@ func (g gen) schedulerCalls() []func() protocol.SchedulerCall {
 			}, nil)}
 		},
 		func() protocol.SchedulerCall { return protocol.Reconcile{Tasks: g.unsettled()} },
+		func() protocol.SchedulerCall {
+			return protocol.ReconcileOperations{Operations: typedIDs[api.OperationID](g.ids(3))}
+		},
 		func() protocol.SchedulerCall { return protocol.Suppress{Roles: g.roles()} },
 		func() protocol.SchedulerCall { return protocol.Revive{Roles: g.roles()} },
 		func() protocol.SchedulerCall {

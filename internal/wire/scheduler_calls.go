@@ -64,6 +64,8 @@ func schedulerCallToProto(numbered protocol.NumberedCall) *apiv1.SchedulerCall {
 		m.Call = &apiv1.SchedulerCall_Acknowledge{Acknowledge: acknowledgeToProto(call)}
 	case protocol.Reconcile:
 		m.Call = &apiv1.SchedulerCall_Reconcile{Reconcile: &apiv1.Reconcile{Tasks: unsettledToProto(call.Tasks)}}
+	case protocol.ReconcileOperations:
+		m.Call = &apiv1.SchedulerCall_Operations{Operations: &apiv1.ReconcileOperations{OperationIds: cleanAll(call.Operations)}}
 	case protocol.Suppress:
 		m.Call = &apiv1.SchedulerCall_Suppress{Suppress: &apiv1.Suppress{Roles: cleanAll(call.Roles)}}
 	case protocol.Revive:
@@ -108,6 +110,8 @@ func (c *checker) schedulerCall(m *apiv1.SchedulerCall) protocol.SchedulerCall {
 		return c.acknowledge(call.Acknowledge)
 	case *apiv1.SchedulerCall_Reconcile:
 		return protocol.Reconcile{Tasks: c.unsettled(call.Reconcile.GetTasks())}
+	case *apiv1.SchedulerCall_Operations:
+		return c.reconcileOperations(call.Operations)
 	case *apiv1.SchedulerCall_Suppress:
 		return protocol.Suppress{Roles: c.roles(call.Suppress.GetRoles())}
 	case *apiv1.SchedulerCall_Revive:
@@ -228,6 +232,15 @@ func (c *checker) unsettled(tasks []*apiv1.UnsettledTask) []protocol.UnsettledTa
 		}
 	}
 	return all
+}
+
+func (c *checker) reconcileOperations(m *apiv1.ReconcileOperations) protocol.ReconcileOperations {
+	ids := m.GetOperationIds()
+	if len(ids) > api.OperationsPerQuestionMax {
+		c.fail("%d operations are named, at most %d are allowed", len(ids), api.OperationsPerQuestionMax)
+		return protocol.ReconcileOperations{}
+	}
+	return protocol.ReconcileOperations{Operations: typed[api.OperationID](ids, c.ids("operation ID"))}
 }
 
 func acknowledgeToProto(call protocol.Acknowledge) *apiv1.Acknowledge {

@@ -13,7 +13,6 @@ import (
 // acceptance is an accept at work: what is left of the offers as its operations run.
 type acceptance struct {
 	session    *session
-	call       uint64
 	agent      *agent
 	role       api.Role
 	operations []api.Operation
@@ -40,7 +39,7 @@ func (c *Core) accept(s *session, number uint64, call protocol.Accept) {
 		c.refuse(s, number, err)
 		return
 	}
-	x := &acceptance{session: s, call: number, agent: offers[0].agent, role: offers[0].role, operations: call.Operations, filter: call.Filter}
+	x := &acceptance{session: s, agent: offers[0].agent, role: offers[0].role, operations: call.Operations, filter: call.Filter}
 	for _, o := range offers {
 		c.closeOffer(o)
 		x.left = x.left.Plus(o.resources)
@@ -90,12 +89,12 @@ func (c *Core) runOperations(x *acceptance) {
 			for _, task := range operation.Tasks {
 				c.launch(x, task)
 			}
-			c.operationDone(x, operation.ID, nil)
+			c.operationDone(x, operation, nil)
 		case x.faults[i] != nil:
-			c.operationDone(x, operation.ID, x.faults[i])
+			c.operationDone(x, operation, x.faults[i])
 		default:
 			c.volumeEvent(x, operation)
-			c.operationDone(x, operation.ID, nil)
+			c.operationDone(x, operation, nil)
 		}
 	}
 	if x.left.IsZero() {
@@ -118,13 +117,18 @@ func (c *Core) book(x *acceptance, claim allocator.Claim) {
 	}
 }
 
-// operationDone answers an operation that wants to know. One without an ID that can't be
-// done is refused, which names the call.
-func (c *Core) operationDone(x *acceptance, id api.OperationID, err *api.Error) {
+// operationDone answers an operation that wants to know, in whatever session the framework
+// has now: the next one asks for it. One without an ID is answered only when it can't be
+// done. That is no refusal of the accept, which may have launched.
+func (c *Core) operationDone(x *acceptance, operation api.Operation, err *api.Error) {
+	fw := x.session.framework
 	switch {
-	case id != "":
-		c.tell(x.session.framework, protocol.OperationResult{ID: id, Agent: x.agent.id, Err: err})
-	case err != nil:
-		c.refuse(x.session, x.call, err)
+	case operation.ID != "":
+		result := protocol.OperationResult{ID: operation.ID, Agent: x.agent.id, Err: err}
+		fw.results.note(operation.Kind, result)
+		c.tell(fw, result)
+	case err != nil && fw.session == x.session:
+		c.info("operation refused", field("framework", fw.id), field("why", err.Error()))
+		c.tell(fw, protocol.OperationResult{Agent: x.agent.id, Err: err})
 	}
 }

@@ -41,6 +41,7 @@ type framework struct {
 	demandFrom api.Nonce // the instance that stated it
 	books      map[api.Role]*books
 	placed     Placements
+	results    results
 	duplicates int // tasks that are not in tasks, for another has their ID (R9)
 }
 
@@ -59,6 +60,7 @@ func (c *Core) newFramework(id api.FrameworkID) *framework {
 		demand:     make(map[api.Role][]api.Shape),
 		books:      make(map[api.Role]*books),
 	}
+	fw.results.recall(c.registry.Frameworks[id].Operations)
 	fw.failover.alive = true
 	fw.failover.due = func() { c.failoverDue(fw) }
 	fw.turn.alive = true

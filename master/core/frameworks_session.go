@@ -183,6 +183,8 @@ func (c *Core) call(s *session, number uint64, call protocol.SchedulerCall) {
 		c.acknowledged(s, call.Items)
 	case protocol.Reconcile:
 		c.reconcile(s, call)
+	case protocol.ReconcileOperations:
+		c.reconcileOperations(s, call)
 	case protocol.Suppress:
 		c.suppress(s, number, call.Roles)
 	case protocol.Revive:

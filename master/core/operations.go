@@ -15,6 +15,7 @@ import (
 func (c *Core) waitForRegistry(x *acceptance) {
 	a := x.agent
 	x.held = x.left
+	x.session.framework.results.wait(x.operations)
 	a.offered = a.offered.Plus(x.held)
 	a.accepts = append(a.accepts, x)
 	if len(a.accepts) == 1 {
@@ -35,13 +36,28 @@ func (c *Core) reserve(x *acceptance) {
 			x.faults[i] = api.E("offer."+operation.Kind.String(), api.Invalid, operation.ID, err)
 		}
 	}
-	if after.reserved.Equal(saw) {
+	change := registry.SetReserved{ID: x.agent.id, Saw: saw, Reserved: after.reserved}
+	if c.registry.Knows(registry.FormatOperations) {
+		change.Framework, change.Done = x.session.framework.id, x.feasible()
+	}
+	if after.reserved.Equal(saw) && len(change.Done) == 0 {
 		c.reserved(x, registry.Result{})
 		return
 	}
 	x.after, x.destroyed = after.left, after.destroyed
-	change := registry.SetReserved{ID: x.agent.id, Saw: saw, Reserved: after.reserved}
 	c.propose(change, func(result registry.Result) { c.reserved(x, result) })
+}
+
+// feasible are the operations whose result is to outlive this leader: those with an ID
+// that are done when the registry agrees.
+func (x *acceptance) feasible() []api.OperationID {
+	var done []api.OperationID
+	for i, operation := range x.operations {
+		if operation.ID != "" && operation.Kind != api.OpLaunch && x.faults[i] == nil {
+			done = append(done, operation.ID)
+		}
+	}
+	return done
 }
 
 // reservationApplied changes the labels of what the accept holds with those of the
@@ -70,6 +86,7 @@ func (c *Core) reserved(x *acceptance, result registry.Result) {
 	a := x.agent
 	a.accepts = a.accepts[1:]
 	a.unoffer(a.id, x.held)
+	x.session.framework.results.stopWait(x.operations)
 	for i, operation := range x.operations {
 		if result.Err != nil && operation.Kind != api.OpLaunch && x.faults[i] == nil {
 			x.faults[i] = api.E("offer."+operation.Kind.String(), result.Err.Kind, operation.ID, result.Err.Err)
@@ -90,9 +107,13 @@ func (c *Core) reserved(x *acceptance, result registry.Result) {
 // agent is taken for dead. What is committed holds all the same.
 func (c *Core) reservedForNobody(x *acceptance) {
 	for i, operation := range x.operations {
-		if operation.Kind != api.OpLaunch && x.faults[i] == nil {
+		if operation.Kind == api.OpLaunch {
+			continue
+		}
+		if x.faults[i] == nil {
 			c.volumeEvent(x, operation)
 		}
+		c.operationDone(x, operation, x.faults[i])
 	}
 	if !x.lost && !x.loose {
 		c.giveBack(x.claim(x.left))

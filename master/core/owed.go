@@ -14,9 +14,11 @@ const (
 	owedPause   = 2 * time.Millisecond
 )
 
-// question is a task whose state a session is to be told. It is answered by what is
-// known when its turn comes.
+// question is a task whose state, or an operation whose result, a session is to be told.
+// It is answered by what is known when its turn comes.
 type question struct {
+	operation api.OperationID // "": it is about a task
+
 	task   api.TaskID
 	agent  api.AgentID
 	past   bool       // the scheduler has seen it past STAGING

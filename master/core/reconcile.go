@@ -52,8 +52,11 @@ func (c *Core) reconcile(s *session, call protocol.Reconcile) {
 	}
 }
 
-// answer tells the state of a task; false when there is nothing to tell, now or at all.
+// answer tells what is asked; false when there is nothing to tell, now or at all.
 func (c *Core) answer(s *session, q question) bool {
+	if q.operation != "" {
+		return c.answerOperation(s, q.operation)
+	}
 	if t := s.framework.tasks[q.task]; t != nil {
 		c.tell(s.framework, protocol.Update{Status: toldStatus(t, q.reason)})
 		return true

@@ -310,6 +310,12 @@ func (w *world) verbOfFrameworks(verb string, args words) bool {
 		w.call(f, protocol.Kill{Task: id, Agent: f.tasks[id].Agent, Grace: args.duration("grace")})
 	case "reconcile":
 		w.reconcileLine(f, args)
+	case "operations": // asks for the results of those named, or of all
+		var ids []api.OperationID
+		for _, id := range args.plain[1:] {
+			ids = append(ids, api.OperationID(id))
+		}
+		w.call(f, protocol.ReconcileOperations{Operations: ids})
 	case "suppress":
 		w.call(f, protocol.Suppress{})
 	case "revive":
@@ -385,66 +391,6 @@ func offerIDs(text string) []api.OfferID {
 }
 
 func filterOf(args words) api.Filter { return api.Filter{Refuse: args.duration("refuse")} }
-
-// acceptLine reads: accept f1 offer-1-1 t1=cpus:1;mem:32 t2=cpus:2 exec=e1/cpus:0.5 op=launch1
-func (w *world) acceptLine(f *fakeFramework, args words) {
-	var operations []api.Operation
-	for _, text := range args.plain[2:] { // such as reserve:cpus:1;mem:32 or create:v1:100
-		operations = append(operations, operationOf(text))
-	}
-	operation := api.Operation{Kind: api.OpLaunch, ID: api.OperationID(args.keys["op"])}
-	for _, name := range sortedNames(args.keys) {
-		if name == "refuse" || name == "exec" || name == "op" {
-			continue
-		}
-		operation.Tasks = append(operation.Tasks, taskOf(name, args))
-	}
-	if len(operation.Tasks) > 0 {
-		operations = append(operations, operation)
-	}
-	w.call(f, protocol.Accept{Offers: offerIDs(args.at(1)), Operations: operations, Filter: filterOf(args)})
-}
-
-func operationOf(text string) api.Operation {
-	kind, rest, _ := strings.Cut(text, ":")
-	operation := api.Operation{ID: api.OperationID(kind)}
-	switch kind {
-	case "reserve", "unreserve":
-		operation.Kind = api.OpReserve
-		if kind == "unreserve" {
-			operation.Kind = api.OpUnreserve
-		}
-		operation.Resources, _ = api.ParseResources(rest)
-	case "create":
-		volume, size, _ := strings.Cut(rest, ":")
-		operation.Kind, operation.Volume = api.OpCreate, api.VolumeID(volume)
-		operation.Size, _ = api.ParseMilli(size)
-	case "destroy":
-		operation.Kind, operation.Volume = api.OpDestroy, api.VolumeID(rest)
-	}
-	return operation
-}
-
-func taskOf(name string, args words) api.Task {
-	task := api.Task{ID: api.TaskID(name)}
-	resources, err := api.ParseResources(args.keys[name])
-	if err == nil {
-		task.Resources = resources
-	}
-	if args.keys[name] == "large" {
-		task.Data = make([]byte, api.TaskBytesMax+1)
-	}
-	executor, ask, own := strings.Cut(args.keys["exec"], "/")
-	if !own {
-		if executor != "none" {
-			task.Command = &api.Command{Shell: "sleep 1"}
-		}
-		return task
-	}
-	task.Executor = &api.Executor{ID: api.ExecutorID(executor), Command: api.Command{Argv: []string{"executor"}}}
-	task.Executor.Resources, _ = api.ParseResources(ask)
-	return task
-}
 
 func (w *world) acknowledgeLine(f *fakeFramework, args words) {
 	id := api.TaskID(args.at(1))

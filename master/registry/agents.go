@@ -1,6 +1,7 @@
 package registry
 
 import (
+	"slices"
 	"time"
 
 	"github.com/tenderhq/tender/api"
@@ -128,7 +129,25 @@ func (s *State) setReserved(change SetReserved) Result {
 	}
 	old.Reserved = change.Reserved
 	s.setAgent(old)
+	s.operationsDone(change)
 	return Result{Agent: change.ID}
+}
+
+// operationsDone remembers what was done, so that it can be asked for (R26). A framework
+// that was removed meanwhile asks no more.
+func (s *State) operationsDone(change SetReserved) {
+	framework, known := s.Frameworks[change.Framework]
+	if !known || !framework.Removed.IsZero() || len(change.Done) == 0 {
+		return
+	}
+	before := slices.DeleteFunc(slices.Clone(framework.Operations), func(o Operation) bool {
+		return slices.Contains(change.Done, o.ID) // an ID that is used again means the latest
+	})
+	for _, id := range change.Done {
+		before = append(before, Operation{id, change.ID})
+	}
+	framework.Operations = before[max(len(before)-OperationsMax, 0):]
+	s.setFramework(framework)
 }
 
 func (s *State) agent(op string, id api.AgentID) (Agent, *Result) {

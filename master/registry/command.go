@@ -69,11 +69,13 @@ type (
 	// RemoveAgent forgets an agent.
 	RemoveAgent struct{ ID api.AgentID }
 	// SetReserved replaces an agent's dynamic reservations and volumes, if it still
-	// has what the proposer saw.
+	// has what the proposer saw. Done are the framework's operations that come to this.
 	SetReserved struct {
-		ID       api.AgentID
-		Saw      api.Resources
-		Reserved api.Resources
+		ID        api.AgentID
+		Saw       api.Resources
+		Reserved  api.Resources
+		Framework api.FrameworkID
+		Done      []api.OperationID
 	}
 
 	// Subscribe admits a framework or takes it over: it raises the session (R5).

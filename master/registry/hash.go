@@ -124,6 +124,13 @@ func (h *hasher) framework(_ api.FrameworkID, f Framework) {
 		h.buffer = append(h.buffer, entry.Value...)
 		h.number(entry.Version)
 	})
+	if h.format >= FormatOperations {
+		h.number(uint64(len(f.Operations)))
+		for _, operation := range f.Operations {
+			h.text(string(operation.ID))
+			h.text(string(operation.Agent))
+		}
+	}
 }
 
 func (h *hasher) frameworkInfo(f api.Framework) {

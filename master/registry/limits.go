@@ -13,6 +13,9 @@ const (
 	FrameworksMax = 100_000
 	// TombstonesMax bounds the removed frameworks; beyond it the oldest tenth is forgotten.
 	TombstonesMax = 100_000
+	// OperationsMax bounds the operations of one framework that are remembered; beyond it
+	// the oldest is forgotten, and who asks for it is told so.
+	OperationsMax = 1000
 	// RolesMax bounds the roles of which an operator has said anything.
 	RolesMax = 10_000
 	// ClientsMax bounds the proposers whose last result is kept; beyond it the tenth

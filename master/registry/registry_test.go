@@ -85,7 +85,8 @@ func drawChange(t *rapid.T) Change {
 	case 8:
 		return RemoveAgent{ID: agent.ID}
 	case 9:
-		return SetReserved{ID: agent.ID, Saw: bundles.Draw(t, "saw"), Reserved: bundles.Draw(t, "reserved")}
+		return SetReserved{ID: agent.ID, Saw: bundles.Draw(t, "saw"), Reserved: bundles.Draw(t, "reserved"),
+			Framework: framework.ID, Done: []api.OperationID{api.OperationID(keys.Draw(t, "operation"))}}
 	case 10, 11:
 		return Subscribe{Framework: framework, Instance: nonces.Draw(t, "instance")}
 	case 12:
@@ -316,8 +317,8 @@ func TestAgents(t *testing.T) {
 	want("another", apply(AdmitAgent{api.Agent{Hostname: "h2"}, "n2", "b1"}), 0, "agent-2")
 	want("a cloned folder", apply(AdmitAgent{api.Agent{ID: "agent-1"}, "n3", "b1"}), api.Exists, "")
 	want("a cloned nonce", apply(AdmitAgent{api.Agent{ID: "agent-2"}, "n1", "b1"}), api.Exists, "")
-	want("reserve", apply(SetReserved{"agent-1", api.Resources{}, api.Scalars(1, 1)}), 0, "agent-1")
-	want("by who saw less", apply(SetReserved{"agent-1", api.Resources{}, api.Scalars(2, 1)}), api.Stale, "")
+	want("reserve", apply(SetReserved{ID: "agent-1", Reserved: api.Scalars(1, 1)}), 0, "agent-1")
+	want("by who saw less", apply(SetReserved{ID: "agent-1", Reserved: api.Scalars(2, 1)}), api.Stale, "")
 	want("gone", apply(MarkAgent{ID: "agent-1", Set: api.MarkGone, Why: "burnt"}), 0, "agent-1")
 	want("comes back", apply(MarkAgent{ID: "agent-1", Clear: api.MarkGone}), api.Removed, "")
 	want("registers", apply(AdmitAgent{api.Agent{}, "n1", "b2"}), api.Removed, "")

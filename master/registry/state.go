@@ -16,11 +16,15 @@ import (
 // newer one is refused at start. The registry has a format of its own, at first 1: it is
 // raised when all masters know a newer one, and only then is used what that one can
 // say (R24).
-const Format = 2
+const Format = 3
 
 // FormatMaintenance has maintenance windows, and writes to stores that carry the limit
 // of all stores.
 const FormatMaintenance = 2
+
+// FormatOperations has the operations that frameworks have done, so that a leader can
+// say of them what an earlier one did (R26).
+const FormatOperations = 3
 
 // State is the registry. Values in its maps are replaced, never edited, so that
 // Clone is shallow and a snapshot does not stop Apply.
@@ -85,7 +89,17 @@ type Framework struct {
 	// is deleted and made again never has an old version.
 	StoreVersion uint64
 
+	// Operations are those with an ID that have changed what is reserved, the latest
+	// last; at most OperationsMax. Replaced, never edited.
+	Operations []Operation
+
 	storeOwner *owner // who may edit Store in place; nobody else sees it
+}
+
+// Operation is one that a framework has done on an agent.
+type Operation struct {
+	ID    api.OperationID
+	Agent api.AgentID
 }
 
 // Entry is one key of a framework's store.

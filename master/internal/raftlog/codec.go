@@ -54,6 +54,10 @@ func formatOf(m *logpb.Command) uint32 {
 		return c.RaiseFormat.Format
 	case *logpb.Command_SetMaintenance, *logpb.Command_BeginMaintenance:
 		return registry.FormatMaintenance
+	case *logpb.Command_SetReserved:
+		if len(c.SetReserved.Done) > 0 {
+			return registry.FormatOperations
+		}
 	case *logpb.Command_PutEntry:
 		if c.PutEntry.AllBytesMax != 0 {
 			return registry.FormatMaintenance
@@ -171,6 +175,7 @@ func encodeAgentChange(m *logpb.Command, change registry.Change) bool {
 	case registry.SetReserved:
 		m.Change = &logpb.Command_SetReserved{SetReserved: &logpb.SetReserved{
 			Id: string(c.ID), Saw: wire.ResourcesToProto(c.Saw), Reserved: wire.ResourcesToProto(c.Reserved),
+			FrameworkId: string(c.Framework), Done: texts(c.Done),
 		}}
 	default:
 		return false
@@ -259,7 +264,8 @@ func decodeAgentChange(m *logpb.Command) registry.Change {
 	case *logpb.Command_SetReserved:
 		return registry.SetReserved{
 			ID: api.AgentID(c.SetReserved.Id), Saw: wire.ResourcesOf(c.SetReserved.Saw),
-			Reserved: wire.ResourcesOf(c.SetReserved.Reserved),
+			Reserved:  wire.ResourcesOf(c.SetReserved.Reserved),
+			Framework: api.FrameworkID(c.SetReserved.FrameworkId), Done: operationIDs(c.SetReserved.Done),
 		}
 	}
 	return nil

@@ -90,7 +90,7 @@ func fill(v reflect.Value, seed *int) {
 
 // newer are fields that format 1 had not: set by fullState, so that its golden files
 // stay what they were.
-var newer = map[string]bool{"Format": true, "Maintenance": true, "Maintained": true}
+var newer = map[string]bool{"Format": true, "Maintenance": true, "Maintained": true, "Operations": true}
 
 // every change, full and empty.
 func changes() []registry.Change {
@@ -195,6 +195,7 @@ func fullState() *registry.State {
 	for key, framework := range state.Frameworks {
 		delete(state.Frameworks, key)
 		framework.StoreSize = 0
+		framework.Operations = filled[[]registry.Operation](300)
 		for key, entry := range framework.Store {
 			framework.StoreSize += int64(len(key) + len(entry.Value))
 		}
@@ -269,6 +270,10 @@ func commandsOf(format uint64) []registry.Command {
 			put.AllMax = 0
 			change = put
 		}
+		if set, ok := change.(registry.SetReserved); ok && format < registry.FormatOperations {
+			set.Framework, set.Done = "", nil
+			change = set
+		}
 		command := registry.Command{Client: "m1/7", Counter: uint64(i), At: time.Unix(int64(i), 9).UTC(), Change: change}
 		if m, _, err := encodeCommand(command); err == nil && uint64(formatOf(m)) <= format {
 			commands = append(commands, command)
@@ -285,6 +290,12 @@ func stateOf(format uint64) *registry.State {
 			agent.Maintenance, agent.Maintained = api.Window{}, false
 		}
 		state.Agents[id] = agent
+	}
+	for id, framework := range state.Frameworks {
+		if format < registry.FormatOperations {
+			framework.Operations = nil
+		}
+		state.Frameworks[id] = framework
 	}
 	return state
 }

@@ -32,5 +32,25 @@ func frameworkItem(m *logpb.FrameworkItem) registry.Framework {
 		Removed:      timeFromLog(m.Removed),
 		Why:          m.Why,
 		StoreVersion: m.StoreVersion,
+		Operations:   operationsFromLog(m.Operations),
 	}
+}
+
+func operationsToLog(operations []registry.Operation) []*logpb.OperationDone {
+	list := make([]*logpb.OperationDone, len(operations))
+	for i, operation := range operations {
+		list[i] = &logpb.OperationDone{Id: string(operation.ID), AgentId: string(operation.Agent)}
+	}
+	return list
+}
+
+func operationsFromLog(list []*logpb.OperationDone) []registry.Operation {
+	if len(list) == 0 {
+		return nil
+	}
+	operations := make([]registry.Operation, len(list))
+	for i, m := range list {
+		operations[i] = registry.Operation{ID: api.OperationID(m.Id), Agent: api.AgentID(m.AgentId)}
+	}
+	return operations
 }

@@ -58,6 +58,17 @@ func texts[S ~string](words []S) []string {
 	return list
 }
 
+func operationIDs(words []string) []api.OperationID {
+	if len(words) == 0 {
+		return nil
+	}
+	list := make([]api.OperationID, len(words))
+	for i, word := range words {
+		list[i] = api.OperationID(word)
+	}
+	return list
+}
+
 func agentIDs(words []string) []api.AgentID {
 	list := make([]api.AgentID, len(words))
 	for i, word := range words {

@@ -104,6 +104,7 @@ func writeFramework(out *frameWriter, f registry.Framework) {
 	out.frame(&logpb.SnapshotItem{Item: &logpb.SnapshotItem_Framework{Framework: &logpb.FrameworkItem{
 		Framework: frameworkToLog(f.Framework), Instance: string(f.Instance), Session: f.Session,
 		Admitted: timeToLog(f.Admitted), Removed: timeToLog(f.Removed), Why: f.Why, StoreVersion: f.StoreVersion,
+		Operations: operationsToLog(f.Operations),
 	}}})
 	for _, key := range slices.Sorted(maps.Keys(f.Store)) {
 		entry := f.Store[key]

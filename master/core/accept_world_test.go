@@ -1,0 +1,72 @@
+package core_test
+
+import (
+	"strings"
+
+	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/internal/protocol"
+)
+
+// acceptLine reads: accept f1 offer-1-1 t1=cpus:1;mem:32 t2=cpus:2 exec=e1/cpus:0.5 op=launch1
+func (w *world) acceptLine(f *fakeFramework, args words) {
+	var operations []api.Operation
+	for _, text := range args.plain[2:] { // such as reserve:cpus:1;mem:32 or create:v1:100
+		operations = append(operations, operationOf(text))
+	}
+	operation := api.Operation{Kind: api.OpLaunch, ID: api.OperationID(args.keys["op"])}
+	for _, name := range sortedNames(args.keys) {
+		if name == "refuse" || name == "exec" || name == "op" {
+			continue
+		}
+		operation.Tasks = append(operation.Tasks, taskOf(name, args))
+	}
+	if len(operation.Tasks) > 0 {
+		operations = append(operations, operation)
+	}
+	w.call(f, protocol.Accept{Offers: offerIDs(args.at(1)), Operations: operations, Filter: filterOf(args)})
+}
+
+func operationOf(text string) api.Operation {
+	kind, rest, _ := strings.Cut(text, ":")
+	kind, id, named := strings.Cut(kind, "@") // reserve@r1:cpus:1 has another ID, reserve@:cpus:1 none
+	if !named {
+		id = kind
+	}
+	operation := api.Operation{ID: api.OperationID(id)}
+	switch kind {
+	case "reserve", "unreserve":
+		operation.Kind = api.OpReserve
+		if kind == "unreserve" {
+			operation.Kind = api.OpUnreserve
+		}
+		operation.Resources, _ = api.ParseResources(rest)
+	case "create":
+		volume, size, _ := strings.Cut(rest, ":")
+		operation.Kind, operation.Volume = api.OpCreate, api.VolumeID(volume)
+		operation.Size, _ = api.ParseMilli(size)
+	case "destroy":
+		operation.Kind, operation.Volume = api.OpDestroy, api.VolumeID(rest)
+	}
+	return operation
+}
+
+func taskOf(name string, args words) api.Task {
+	task := api.Task{ID: api.TaskID(name)}
+	resources, err := api.ParseResources(args.keys[name])
+	if err == nil {
+		task.Resources = resources
+	}
+	if args.keys[name] == "large" {
+		task.Data = make([]byte, api.TaskBytesMax+1)
+	}
+	executor, ask, own := strings.Cut(args.keys["exec"], "/")
+	if !own {
+		if executor != "none" {
+			task.Command = &api.Command{Shell: "sleep 1"}
+		}
+		return task
+	}
+	task.Executor = &api.Executor{ID: api.ExecutorID(executor), Command: api.Command{Argv: []string{"executor"}}}
+	task.Executor.Resources, _ = api.ParseResources(ask)
+	return task
+}
