@@ -55,7 +55,7 @@ func (a *Agent) loop(ctx context.Context) (again bool, err error) {
 func (a *Agent) back(due time.Time) time.Time {
 	now := time.Now()
 	if gap := now.Sub(due); !due.IsZero() && gap > awayFrom {
-		a.log.Warn().Dur("gap", gap).Msg("the agent itself did not run; its deadlines move")
+		a.log.Warn().Stringer("gap", gap).Msg("the agent itself did not run; its deadlines move")
 		a.perform(a.core.Step(core.Event{At: due, What: core.Away{Gap: gap}}))
 	}
 	return now

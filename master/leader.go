@@ -183,7 +183,7 @@ func (l *leader) busy() {
 
 func (l *leader) away(gap time.Duration) {
 	if gap > l.heartbeat() {
-		l.log.Warn().Dur("gap", gap).Msg("the loop was away")
+		l.log.Warn().Stringer("gap", gap).Msg("the loop was away")
 		l.step(core.Away{Gap: gap})
 	}
 }

@@ -122,7 +122,7 @@ func (l *Log) openGate(ctx context.Context, r *raft.Raft, term uint64) (again bo
 	l.mu.Unlock()
 	l.unusable = current
 	l.config.Logger.Info().Stringer("term", current.Term).Uint64("index", current.State.Index).
-		Dur("took", time.Since(began)).Msg("leading")
+		Stringer("took", time.Since(began)).Msg("leading")
 	l.deliver(current)
 	l.raiseFormat(ctx, r)
 	return false, nil

@@ -65,7 +65,7 @@ func (l *Log) beAsPatient(r *raft.Raft, p *patience) {
 		return
 	}
 	if factor > 1 {
-		l.config.Logger.Warn().Uint64("terms", p.short).Dur("timeout", election).
+		l.config.Logger.Warn().Uint64("terms", p.short).Stringer("timeout", election).
 			Msg("terms do not last: elections are given more time")
 	}
 	l.reload(r, func(c *raft.ReloadableConfig) {
