@@ -315,7 +315,7 @@ func TestThreeMasters(t *testing.T) {
 				t.Errorf("a follower lists agents: %v", err)
 			}
 			stale, err := apiv1.NewOperatorServiceClient(other).ListAgents(t.Context(), &apiv1.ListRequest{Stale: true})
-			if err != nil || len(stale.Items) != 1 || stale.AppliedIndex == 0 {
+			if err != nil || len(stale.Items) != 1 || stale.Items[0].State != "unknown" || stale.AppliedIndex == 0 {
 				t.Errorf("stale agents: %v, %v", stale, err)
 			}
 			_ = other.Close()

@@ -16,8 +16,11 @@ import (
 
 // What a master without leadership answers to reads that are marked stale.
 
-// followerWhy is the Why of what a follower shows.
-const followerWhy = "as the registry has it; only the leader knows more"
+// What a follower shows of states, and why.
+const (
+	followerState = "unknown"
+	followerWhy   = "as the registry has it; only the leader knows more"
+)
 
 // page cuts a sorted list as ListRequest asks, and names the page that follows.
 func page[K ~string](r *apiv1.ListRequest, keys []K, name func(K) string) (items []K, next string) {
@@ -49,7 +52,7 @@ func (m *Master) staleAgents(r *apiv1.ListRequest) *apiv1.ListAgentsResponse {
 	for _, id := range ids {
 		a := state.Agents[id]
 		answer.Items = append(answer.Items, &apiv1.AgentView{
-			Id: string(id), Hostname: a.Agent.Hostname, State: api.AgentUnspecified.String(), Why: followerWhy, Marks: a.Marks.Strings(),
+			Id: string(id), Hostname: a.Agent.Hostname, State: followerState, Why: followerWhy, Marks: a.Marks.Strings(),
 			Total: wire.ResourcesStruct(a.Agent.Resources), Attributes: a.Agent.Attributes, Region: a.Agent.Region, Zone: a.Agent.Zone,
 			Address: a.Agent.Address, Version: a.Agent.Version, Admitted: showTime(a.Admitted),
 			Maintenance: showWindow(a.Maintenance),
@@ -67,7 +70,7 @@ func (m *Master) staleFrameworks(r *apiv1.ListRequest) *apiv1.ListFrameworksResp
 	for _, id := range ids {
 		f := living[id]
 		answer.Items = append(answer.Items, &apiv1.FrameworkView{
-			Id: string(id), Name: f.Framework.Name, State: "unknown", Why: followerWhy, Principal: f.Framework.Principal,
+			Id: string(id), Name: f.Framework.Name, State: followerState, Why: followerWhy, Principal: f.Framework.Principal,
 			Roles: texts(f.Framework.Roles), FailoverTimeout: durationpb.New(f.Framework.FailoverTimeout), Standby: f.Framework.Standby,
 			Instance: string(f.Instance), Session: f.Session, Constraint: f.Framework.Constraint, Labels: f.Framework.Labels,
 			Endpoints: f.Framework.Endpoints, Admitted: showTime(f.Admitted),
