@@ -35,7 +35,7 @@ type Framework struct {
 // Shape is one kind of task that a framework still wants to start: what each
 // needs, how many, and where.
 type Shape struct {
-	Resources  Resources // of one
+	Resources  Resources // of one; ports:2, a number, asks for any two of the agent's ports
 	Count      int64     // how many more; at least 1
 	Constraint string    // CEL, in addition to the framework's; "" = any agent
 	Preferred  []AgentID // offered first while they fit

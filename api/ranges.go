@@ -240,3 +240,19 @@ func (s Set) check(name string) error {
 	}
 	return nil
 }
+
+// Lowest is the part of the ranges with the n lowest numbers, or all when there are fewer.
+func (r Ranges) Lowest(n uint64) Ranges {
+	var kept Ranges
+	for _, one := range r {
+		if n == 0 {
+			break
+		}
+		if one.End-one.Begin >= n {
+			one.End = one.Begin + n - 1
+		}
+		kept = append(kept, one)
+		n -= one.End - one.Begin + 1
+	}
+	return kept
+}

@@ -141,15 +141,18 @@ func TestCarveFindsWhatIsThere(t *testing.T) {
 }
 
 func TestCarveTakesReservedPartsFirst(t *testing.T) {
-	whole := parse(t, "cpus:4;cpus(eng):2;cpus(revocable):8;disk(eng,volume=v1):100;mem:100")
+	whole := parse(t, "cpus:4;cpus(eng):2;cpus(revocable):8;disk(eng,volume=v1):100;mem:100;ports:[31000,31005-31009]")
 	for _, test := range []struct{ ask, taken, rest string }{
-		{"cpus:1", "cpus(eng):1", "cpus:4;cpus(revocable):8;cpus(eng):1;disk(eng,volume=v1):100;mem:100"},
-		{"cpus:3", "cpus:1;cpus(eng):2", "cpus:3;cpus(revocable):8;disk(eng,volume=v1):100;mem:100"},
-		{"cpus(revocable):3;mem:100", "cpus(revocable):3;mem:100", "cpus:4;cpus(revocable):5;cpus(eng):2;disk(eng,volume=v1):100"},
-		{"disk(eng,volume=v1):100", "disk(eng,volume=v1):100", "cpus:4;cpus(revocable):8;cpus(eng):2;mem:100"},
+		{"cpus:1", "cpus(eng):1", "cpus:4;cpus(revocable):8;cpus(eng):1;disk(eng,volume=v1):100;mem:100;ports:[31000,31005-31009]"},
+		{"cpus:3", "cpus:1;cpus(eng):2", "cpus:3;cpus(revocable):8;disk(eng,volume=v1):100;mem:100;ports:[31000,31005-31009]"},
+		{"cpus(revocable):3;mem:100", "cpus(revocable):3;mem:100", "cpus:4;cpus(revocable):5;cpus(eng):2;disk(eng,volume=v1):100;ports:[31000,31005-31009]"},
+		{"disk(eng,volume=v1):100", "disk(eng,volume=v1):100", "cpus:4;cpus(revocable):8;cpus(eng):2;mem:100;ports:[31000,31005-31009]"},
 		{"cpus:7", "", ""},
 		{"disk:1", "", ""},
 		{"gpus:1", "", ""},
+		{"ports:2;mem:1", "mem:1;ports:[31000,31005]", "cpus:4;cpus(revocable):8;cpus(eng):2;disk(eng,volume=v1):100;mem:99;ports:[31006-31009]"},
+		{"ports:7", "", ""},
+		{"ports:1.5", "", ""},
 	} {
 		taken, rest, ok := whole.Carve(parse(t, test.ask))
 		switch {

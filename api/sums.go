@@ -165,8 +165,10 @@ func (r Resources) Contains(s Resources) bool {
 
 // Carve takes what ask wants out of r: an item with labels from exactly that label;
 // one without from reserved parts first, then from unreserved ones, never from a
-// volume or from revocable parts. It returns what was taken (with its labels) and
-// what is left; ok is false, and nothing is taken, when something is missing.
+// volume or from revocable parts; and a number without a label of what r has as a range
+// takes so many of it, the lowest first: ports:2 is any two ports. It returns what was
+// taken (with its labels) and what is left; ok is false, and nothing is taken, when
+// something is missing.
 func (r Resources) Carve(ask Resources) (taken, rest Resources, ok bool) {
 	for i := range ask.items {
 		if r.lacks(&ask.items[i]) {
@@ -193,7 +195,7 @@ func (r Resources) lacks(want *Resource) bool {
 	var have Milli
 	for i := range r.items {
 		if item := &r.items[i]; item.Name == want.Name && item.Volume == "" && !item.Revocable {
-			have += item.Scalar
+			have += item.Scalar + ofMany(item.Ranges)
 		}
 	}
 	return have < want.Scalar
@@ -216,11 +218,24 @@ func carve(left []Resource, want *Resource, parts []Resource) ([]Resource, bool)
 		if item.Name != want.Name || item.Volume != "" || item.Revocable {
 			continue
 		}
-		if part := item.overlap(&missing); !part.isZero() {
+		part := item.overlap(&missing)
+		missing.take(&part)
+		if missing.Scalar >= 1000 && part.isZero() && len(item.Ranges) > 0 {
+			part.Ranges = item.Ranges.Lowest(uint64(missing.Scalar / 1000))
+			missing.Scalar -= ofMany(part.Ranges)
+		}
+		if !part.isZero() {
 			item.take(&part)
-			missing.take(&part)
 			parts = append(parts, part)
 		}
 	}
 	return parts, missing.isZero()
+}
+
+// ofMany is the amount that counts each number of the ranges as one.
+func ofMany(r Ranges) Milli {
+	if len(r) == 0 {
+		return 0
+	}
+	return Milli(1000 * min(r.Len(), uint64(MilliMax)/1000))
 }

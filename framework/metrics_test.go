@@ -2,7 +2,6 @@ package framework_test
 
 import (
 	"context"
-	"expvar"
 	"maps"
 	"sync"
 	"testing"
@@ -123,22 +122,4 @@ func TestMetrics(t *testing.T) {
 			t.Errorf("connects failed %d times, %d samples of %d tasks", of["connect failures"], of["samples"], of["unsettled"])
 		}
 	})
-}
-
-// Metrics go to any library; here to the standard one, which shows them at /debug/vars.
-func ExampleMetrics() { //nolint:testableexamples // needs a cluster; TestMetrics runs one
-	offers, active := expvar.NewInt("offers"), expvar.NewInt("session_active")
-	statuses, waiting := expvar.NewMap("statuses"), expvar.NewInt("callbacks_waiting")
-	config := framework.Config{
-		Name: "counted",
-		Metrics: framework.Metrics{
-			Offers: func(n int) { offers.Add(int64(n)) },
-			Session: func(on bool) {
-				active.Set(map[bool]int64{true: 1}[on])
-			},
-			Status: func(state api.TaskState, _ api.Reason) { statuses.Add(state.String(), 1) },
-			Queues: func(q framework.Queues) { waiting.Set(int64(q.Callbacks)) },
-		},
-	}
-	_ = framework.Run(context.Background(), config, &slowly{tasks: 3})
 }

@@ -225,26 +225,11 @@ func shrunk(item api.Resource, most int64) api.Resource {
 	case item.Volume != "":
 		return api.Resource{Label: item.Label}
 	case len(item.Ranges) > 0:
-		item.Ranges = firstOf(item.Ranges, uint64(most/1000))
+		item.Ranges = item.Ranges.Lowest(uint64(most / 1000))
 	case len(item.Set) > 0:
 		item.Set = item.Set[:most/1000]
 	default:
 		item.Scalar = api.Milli(most)
 	}
 	return item
-}
-
-func firstOf(ranges api.Ranges, n uint64) api.Ranges {
-	var kept api.Ranges
-	for _, r := range ranges {
-		if n == 0 {
-			break
-		}
-		if r.End-r.Begin >= n {
-			r.End = r.Begin + n - 1
-		}
-		kept = append(kept, r)
-		n -= r.End - r.Begin + 1
-	}
-	return kept
 }

@@ -1302,7 +1302,8 @@ func (x *SetDemand) GetUnstated() bool {
 }
 
 // Shape is one kind of task that the framework still wants to start: what each needs,
-// how many more, and where.
+// how many more, and where. A number of what agents have as a range, such as two ports,
+// asks for any two of them.
 type Shape struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Resources     []*Resource            `protobuf:"bytes,1,rep,name=resources,proto3" json:"resources,omitempty"`

@@ -2,6 +2,7 @@ package frameworktest
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"net"
 	"slices"
@@ -159,6 +160,16 @@ func (h *Handle) AwaitEnded() {
 		if err := f.Await(); err != nil {
 			h.t.Errorf("%s: %v", f.host, err)
 		}
+	}
+}
+
+// describe says whether it runs, and if not, why.
+func (f *Framework) describe() string {
+	select {
+	case <-f.ended:
+		return fmt.Sprintf("Run returned %v", f.err)
+	default:
+		return "runs; its tasks by their last state: " + f.tally()
 	}
 }
 

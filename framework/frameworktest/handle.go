@@ -206,6 +206,9 @@ func (h *Handle) Describe() string {
 	for _, a := range h.agents {
 		fmt.Fprintf(&out, "%s: %s\n", a.host.name, a.describe())
 	}
+	for _, f := range h.frameworks {
+		fmt.Fprintf(&out, "%s: %s\n", f.host, f.describe())
+	}
 	for i, ref := range h.journal.unsettled() {
 		if i == unsettledShown {
 			break

@@ -30,12 +30,17 @@ func Bins(offers []api.Offer) []*Bin {
 }
 
 // Ask is what a task takes on an agent where its executor does not run yet. It is the
-// resources to state in a demand.
+// resources to state in a demand: named ports of 0 are a number of ports in it. A task
+// names its ports or leaves them open, not both.
 func Ask(task api.Task) api.Resources {
-	if task.Executor == nil {
-		return task.Resources
+	ask := task.Resources
+	if n := len(openPorts(task)); n > 0 && len(ask.RangesOf("ports")) == 0 {
+		ask = ask.Plus(api.NewResources(api.Resource{Label: api.Label{Name: "ports"}, Scalar: api.MilliOf(float64(n))}))
 	}
-	return task.Resources.Plus(task.Executor.Resources)
+	if task.Executor == nil {
+		return ask
+	}
+	return ask.Plus(task.Executor.Resources)
 }
 
 // needs is what the task takes: its own resources, and those of its executor unless

@@ -2,6 +2,7 @@ package taskset_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -504,4 +505,50 @@ func TestSpreadAndPorts(t *testing.T) {
 			t.Errorf("tasks by agent %v: the racks are not even", byAgent)
 		}
 	})
+}
+
+// TestPortsAreDemanded: a set that starts suppressed is offered what it demands and no more, so the demand
+// speaks of ports; beside an executor as well. No two tasks get one port.
+func TestPortsAreDemanded(t *testing.T) {
+	resources, err := api.ParseResources("cpus:4;mem:4096;ports:[31000-31009]")
+	if err != nil {
+		t.Fatal(err)
+	}
+	cluster := frameworktest.Cluster{
+		Machine: frameworktest.Machine{Resources: resources},
+		Executors: map[api.ExecutorID]frameworktest.ExecutorFunc{
+			"own": func(ctx context.Context, _ *executor.Task) error { <-ctx.Done(); return ctx.Err() },
+		},
+	}
+	frameworktest.Run(t, cluster, func(c *frameworktest.Handle) {
+		set := taskset.New(taskset.Config{})
+		web := command("", "sleep infinity")
+		web.Task.Ports = map[string]uint16{"http": 0, "admin": 0}
+		own := web
+		own.Task.Command = nil
+		own.Task.Executor = &api.Executor{ID: "own", Command: api.Command{Argv: []string{"own"}}, Resources: api.Scalars(0.1, 32)}
+		if err := errors.Join(set.Scale("web", web, 2), set.Scale("own", own, 2)); err != nil {
+			t.Fatal(err)
+		}
+		f := c.Start(framework.Config{Name: "web", Suppressed: true}, set)
+		c.AwaitRunning(4)
+		f.EndTask(running(f, "web-"), frameworktest.Play{ExitCode: 1})
+		f.AwaitCount(1, api.TaskFailed)
+		f.AwaitCount(4, api.TaskRunning) // and the next one
+		if err := set.Scale("web", web, 4); err != nil {
+			t.Fatal(err)
+		}
+		f.AwaitCount(5, api.TaskRunning) // ten ports are enough for five
+		c.Never(time.Minute, "eleven ports to be taken", func() bool { return f.Count(api.TaskRunning) > 5 })
+	})
+}
+
+// running is a task that runs.
+func running(f *frameworktest.Framework, prefix string) api.TaskID {
+	for id, state := range f.States() { // order: irrelevant because any will do
+		if state == api.TaskRunning && strings.HasPrefix(string(id), prefix) {
+			return id
+		}
+	}
+	return ""
 }

@@ -176,15 +176,7 @@ func (s *Set) allowed(bin *pack.Bin, task api.Task) bool {
 
 // refuses: it may not take what it has room in.
 func (s *Set) refuses(w *wish) bool {
-	if w.avoid != "" || s.config.Apart != nil {
-		return true
-	}
-	for _, port := range w.task.Ports { // order: irrelevant because one is enough
-		if port == 0 {
-			return true
-		}
-	}
-	return false
+	return w.avoid != "" || s.config.Apart != nil
 }
 
 // placed makes an attempt of a wish.

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/framework/pack"
 )
 
 // shape is wishes that ask for the same, and what they ask where their executor runs.
@@ -16,7 +17,9 @@ type shape struct {
 }
 
 func newShape(w *wish) *shape {
-	return &shape{executor: hostOf(w.task), task: w.task.Resources, ask: w.ask}
+	alone := w.task
+	alone.Executor = nil
+	return &shape{executor: hostOf(w.task), task: pack.Ask(alone), ask: w.ask}
 }
 
 // hostOf is the task's executor, if that one takes resources for itself.

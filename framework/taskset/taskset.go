@@ -102,7 +102,8 @@ type Config struct {
 	// the first. Spread, Rank and Apart are called while the set is locked.
 	Rank func(bin *pack.Bin, task api.Task) float64
 	// Spread puts the tasks of a group evenly over places, before Rank is asked:
-	// pack.ByAttribute("rack").
+	// pack.ByAttribute("rack"). It chooses among what is offered at one time, which is
+	// no more than what is wanted.
 	Spread func(api.Offer) string
 	// Apart never puts two tasks of a group into one place: [pack.ByAgent]. After a
 	// restart the place of a running task is known when its agent is offered again.

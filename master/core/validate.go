@@ -171,7 +171,20 @@ func (c *Core) carve(x *acceptance, wish api.Task) (launchPlan, *fault) {
 	if plan.executor, plan.left, ok = plan.left.Carve(executor); !ok {
 		return plan, invalid("the task and its executor ask for %v and %v, but of the offers only %v is left", wish.Resources, executor, x.left)
 	}
+	if counts(wish.Resources, plan.task) || counts(executor, plan.executor) {
+		return plan, invalid("the task asks for a number of ports, which only a demand may; name those of the offer that it takes, as in ports:[31000-31001]")
+	}
 	return plan, nil
+}
+
+// counts reports whether an ask for a number of ports has become some that it does not name.
+func counts(ask, taken api.Resources) bool {
+	for _, item := range taken.Items() {
+		if len(item.Ranges) > 0 && len(ask.RangesOf(item.Name)) == 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // taskBytes is about the size of the task in a message.

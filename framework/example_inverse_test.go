@@ -1,0 +1,45 @@
+package framework_test
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/framework"
+	"github.com/tenderhq/tender/framework/frameworktest"
+)
+
+// obliging gives back at once what it is asked for. It starts a server as the stopper in
+// the example of Client.Kill does.
+type obliging struct{ stopper }
+
+func (o *obliging) InverseOffers(_ context.Context, offers []api.InverseOffer) {
+	for _, offer := range offers {
+		fmt.Println("asked back:", offer.Tasks, offer.Reason)
+		if err := o.client.AnswerInverse(true, offer.ID); err != nil {
+			fmt.Println(err)
+		}
+	}
+}
+
+func (o *obliging) Update(_ context.Context, status api.Status) error {
+	fmt.Println(status.Task, status.State)
+	return nil
+}
+
+// What others have a better claim to is asked back by an inverse offer, with a deadline.
+// The scheduler may choose what to kill, or have the masters do it now; what it has not
+// given back by then they take.
+func ExampleInverseOfferee() {
+	frameworktest.Example(frameworktest.Cluster{Allocator: "priority"}, func(c *frameworktest.Handle) {
+		f := c.Start(framework.Config{Name: "obliging"}, &obliging{})
+		f.AwaitState("server-1", api.TaskRunning)
+		c.Preempt(api.Scalars(4, 512)) // another framework, of higher priority, which gets it
+		f.AwaitState("server-1", api.TaskKilled)
+	})
+	// Output:
+	// server-1 RUNNING
+	// asked back: [server-1] PREEMPTED
+	// server-1 KILLING
+	// server-1 KILLED
+}

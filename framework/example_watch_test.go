@@ -1,0 +1,48 @@
+package framework_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/tenderhq/tender/framework"
+	"github.com/tenderhq/tender/framework/frameworktest"
+)
+
+var errSeenEnough = errors.New("seen enough")
+
+// Watch tells what is there, then each change, until its function or its context ends it.
+func ExampleStore_Watch() {
+	frameworktest.Example(frameworktest.Cluster{}, func(c *frameworktest.Handle) {
+		f := c.Start(framework.Config{Name: "watcher"}, idle{})
+		f.AwaitOffers(1)
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		defer cancel()
+		store := f.Client().Store()
+		if _, err := store.Put(ctx, "jobs/1", []byte("waiting"), 0); err != nil {
+			fmt.Println(err)
+		}
+		time.AfterFunc(time.Second, func() {
+			_, err := store.Put(ctx, "jobs/1", []byte("running"), framework.AnyVersion)
+			err = errors.Join(err, store.Delete(ctx, "jobs/1", framework.AnyVersion))
+			if err != nil {
+				fmt.Println(err)
+			}
+		})
+		err := store.Watch(ctx, "jobs/", func(entry framework.Entry) error {
+			if entry.Deleted {
+				fmt.Println(entry.Key, "is gone")
+				return errSeenEnough
+			}
+			fmt.Printf("%s is %s\n", entry.Key, entry.Value)
+			return nil
+		})
+		fmt.Println(err)
+	})
+	// Output:
+	// jobs/1 is waiting
+	// jobs/1 is running
+	// jobs/1 is gone
+	// seen enough
+}
