@@ -322,7 +322,12 @@ func TestARemovedFramework(t *testing.T) {
 		first.AwaitState("task", api.TaskRunning)
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
-		if _, err := c.Operator().RemoveFramework(ctx, &apiv1.RemoveFrameworkRequest{FrameworkId: string(first.ID())}); err != nil {
+		request := &apiv1.RemoveFrameworkRequest{FrameworkId: string(first.ID())}
+		if _, err := c.Operator().RemoveFramework(ctx, request); err == nil || !strings.Contains(err.Error(), "its scheduler is connected and it has 1 tasks") {
+			t.Errorf("without force: %v", err)
+		}
+		request.Force = true
+		if _, err := c.Operator().RemoveFramework(ctx, request); err != nil {
 			t.Fatal(err)
 		}
 		err := first.Await()

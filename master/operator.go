@@ -174,7 +174,7 @@ func (s operatorService) KillTask(ctx context.Context, r *apiv1.KillTaskRequest)
 }
 
 func (s operatorService) RemoveFramework(ctx context.Context, r *apiv1.RemoveFrameworkRequest) (*apiv1.ActionResponse, error) {
-	answer, err := s.master.act(ctx, "operator.remove", core.RemoveFramework{Framework: r.GetFrameworkId()})
+	answer, err := s.master.act(ctx, "operator.remove", core.RemoveFramework{Framework: r.GetFrameworkId(), Force: r.GetForce()})
 	return actionResponse(r.GetFrameworkId(), answer, err)
 }
 

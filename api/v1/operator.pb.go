@@ -2256,8 +2256,11 @@ func (x *KillTaskResponse) GetAlready() string {
 }
 
 type RemoveFrameworkRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	FrameworkId   string                 `protobuf:"bytes,1,opt,name=framework_id,json=frameworkId,proto3" json:"framework_id,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// ID, unique start of it, or name.
+	FrameworkId string `protobuf:"bytes,1,opt,name=framework_id,json=frameworkId,proto3" json:"framework_id,omitempty"`
+	// Also when a scheduler is connected.
+	Force         bool `protobuf:"varint,2,opt,name=force,proto3" json:"force,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2297,6 +2300,13 @@ func (x *RemoveFrameworkRequest) GetFrameworkId() string {
 		return x.FrameworkId
 	}
 	return ""
+}
+
+func (x *RemoveFrameworkRequest) GetForce() bool {
+	if x != nil {
+		return x.Force
+	}
+	return false
 }
 
 type MarkAgentRequest struct {
@@ -3859,9 +3869,10 @@ const file_api_v1_operator_proto_rawDesc = "" +
 	"\fframework_id\x18\x01 \x01(\tR\vframeworkId\x12\x17\n" +
 	"\atask_id\x18\x02 \x01(\tR\x06taskId\x12\x18\n" +
 	"\apending\x18\x03 \x01(\bR\apending\x12\x18\n" +
-	"\aalready\x18\x04 \x01(\tR\aalready\";\n" +
+	"\aalready\x18\x04 \x01(\tR\aalready\"Q\n" +
 	"\x16RemoveFrameworkRequest\x12!\n" +
-	"\fframework_id\x18\x01 \x01(\tR\vframeworkId\"\xa4\x01\n" +
+	"\fframework_id\x18\x01 \x01(\tR\vframeworkId\x12\x14\n" +
+	"\x05force\x18\x02 \x01(\bR\x05force\"\xa4\x01\n" +
 	"\x10MarkAgentRequest\x12\x19\n" +
 	"\bagent_id\x18\x01 \x01(\tR\aagentId\x12.\n" +
 	"\x06action\x18\x02 \x01(\x0e2\x16.tender.v1.AgentActionR\x06action\x12/\n" +

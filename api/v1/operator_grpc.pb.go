@@ -69,7 +69,8 @@ type OperatorServiceClient interface {
 	// KillTask returns when the agent has stored the kill, or with pending when the
 	// agent is away; then the kill is kept until it is back.
 	KillTask(ctx context.Context, in *KillTaskRequest, opts ...grpc.CallOption) (*KillTaskResponse, error)
-	// RemoveFramework removes a framework with its tasks, for ever.
+	// RemoveFramework removes a framework with its tasks, for ever. One with a scheduler is
+	// removed only by force. A second copy says when and why it was removed.
 	RemoveFramework(ctx context.Context, in *RemoveFrameworkRequest, opts ...grpc.CallOption) (*ActionResponse, error)
 	// MarkAgent drains, deactivates, reactivates, marks gone or removes an agent.
 	MarkAgent(ctx context.Context, in *MarkAgentRequest, opts ...grpc.CallOption) (*ActionResponse, error)
@@ -266,7 +267,8 @@ type OperatorServiceServer interface {
 	// KillTask returns when the agent has stored the kill, or with pending when the
 	// agent is away; then the kill is kept until it is back.
 	KillTask(context.Context, *KillTaskRequest) (*KillTaskResponse, error)
-	// RemoveFramework removes a framework with its tasks, for ever.
+	// RemoveFramework removes a framework with its tasks, for ever. One with a scheduler is
+	// removed only by force. A second copy says when and why it was removed.
 	RemoveFramework(context.Context, *RemoveFrameworkRequest) (*ActionResponse, error)
 	// MarkAgent drains, deactivates, reactivates, marks gone or removes an agent.
 	MarkAgent(context.Context, *MarkAgentRequest) (*ActionResponse, error)

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/structpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
@@ -94,6 +96,26 @@ func (c *cluster) ListRoles(context.Context, *apiv1.ListRequest) (*apiv1.ListRol
 func (c *cluster) KillTask(_ context.Context, r *apiv1.KillTaskRequest) (*apiv1.KillTaskResponse, error) {
 	c.requests = append(c.requests, fmt.Sprintf("kill %s %v", r.GetTask(), r.GetGrace().AsDuration()))
 	return c.kill, nil
+}
+
+func (c *cluster) RemoveFramework(_ context.Context, r *apiv1.RemoveFrameworkRequest) (*apiv1.ActionResponse, error) {
+	c.requests = append(c.requests, fmt.Sprintf("remove %s %v", r.GetFrameworkId(), r.GetForce()))
+	switch {
+	case r.GetFrameworkId() != "web":
+		return nil, refusal(apiv1.ErrorKind_NOT_FOUND, "no such framework")
+	case !r.GetForce():
+		return nil, refusal(apiv1.ErrorKind_UNAVAILABLE, "its scheduler is connected")
+	}
+	return &apiv1.ActionResponse{Subject: "web", Message: "framework framework-1 is removed; its 2 tasks are killed"}, nil
+}
+
+// refusal is an error as a master sends it.
+func refusal(kind apiv1.ErrorKind, message string) error {
+	s, err := status.New(codes.FailedPrecondition, message).WithDetails(&apiv1.Error{Kind: kind, Message: message})
+	if err != nil {
+		panic(err)
+	}
+	return s.Err()
 }
 
 func (c *cluster) Explain(_ context.Context, r *apiv1.ExplainRequest) (*apiv1.ExplainResponse, error) {
@@ -226,10 +248,29 @@ func TestKillTellsByItsExitCode(t *testing.T) {
 	}
 }
 
+func TestTeardown(t *testing.T) {
+	for _, test := range []struct {
+		args string
+		code int
+		want string
+		ask  string
+	}{
+		{"teardown web --force", 0, "web: framework framework-1 is removed; its 2 tasks are killed\n", "remove web true"},
+		{"teardown web", 1, "its scheduler is connected", "remove web false"},
+		{"teardown wbe --force", 1, `no framework is called "wbe"; 'tender get frameworks' lists them`, "remove wbe true"},
+	} {
+		c := small()
+		stdout, stderr, code := serving(t, c).run(t, strings.Fields(test.args)...)
+		if code != test.code || !strings.Contains(stdout+stderr, test.want) || c.requests[0] != test.ask {
+			t.Errorf("%s: exit code %d, %q %q, asked %v", test.args, code, stdout, stderr, c.requests)
+		}
+	}
+}
+
 func TestHelp(t *testing.T) {
 	var text strings.Builder
 	for _, args := range []string{
-		"", "help exit-codes", "dev --help", "master --help", "agent --help", "run --help", "get --help", "describe --help", "logs --help", "kill --help", "explain --help",
+		"", "help exit-codes", "dev --help", "master --help", "agent --help", "run --help", "get --help", "describe --help", "logs --help", "kill --help", "teardown --help", "explain --help",
 		"drain --help", "quota --help", "raft --help", "completion --help",
 	} {
 		stdout, stderr, code := (&shell{dial: nobody}).run(t, strings.Fields(args)...)

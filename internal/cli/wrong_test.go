@@ -41,6 +41,8 @@ func TestWrongInputIsToldInOneSentence(t *testing.T) {
 		{args: "kill", want: []string{"needs TASK"}},
 		{args: "kill x --grace -3s", want: []string{"--grace is -3s"}},
 		{args: "kill x --grace 3", want: []string{"--grace", `"3"`}},
+		{args: "teardown", want: []string{"needs FRAMEWORK", "tender teardown FRAMEWORK"}},
+		{args: "teardown a b", want: []string{`"b" is one word too many`}},
 		{args: "weight eng heavy", want: []string{`weight "heavy"`, "such as 2"}},
 		{args: "weight eng NaN", want: []string{`weight "NaN"`}},
 		{args: "weight eng 0", want: []string{`weight "0"`, "above 0"}},

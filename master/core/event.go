@@ -103,8 +103,12 @@ type (
 		Task  string
 		Grace time.Duration
 	}
-	// RemoveFramework removes a framework named by ID, unique prefix or unique name.
-	RemoveFramework struct{ Framework string }
+	// RemoveFramework removes a framework named by ID, unique prefix or unique name; one
+	// with a scheduler only by force.
+	RemoveFramework struct {
+		Framework string
+		Force     bool
+	}
 	// MarkAgent changes an agent's marks or removes it.
 	MarkAgent struct {
 		Agent  string // ID, unique prefix or hostname

@@ -74,6 +74,21 @@ func (c *Core) findFramework(op, said string) (*framework, *api.Error) {
 	return c.frameworks[id], err
 }
 
+// findTombstone finds a framework that was removed and of which nothing runs: by its ID,
+// or its name if no other one was called so.
+func (c *Core) findTombstone(said string) (found api.FrameworkID, known bool) {
+	if old, ok := c.registry.Frameworks[api.FrameworkID(said)]; ok && !old.Removed.IsZero() {
+		return api.FrameworkID(said), true
+	}
+	matches := 0
+	for id, old := range c.registry.Frameworks { // order: irrelevant because only a sole match counts
+		if said != "" && old.Framework.Name == said && !old.Removed.IsZero() {
+			found, matches = id, matches+1
+		}
+	}
+	return found, matches == 1
+}
+
 // findTask finds the task that people mean, FRAMEWORK/TASK, TASK or a unique prefix: one
 // that lives, else one that has ended.
 func (c *Core) findTask(said string) (*task, *protocol.TaskStub, *api.Error) {

@@ -43,17 +43,30 @@ func (c *Core) proposeFor(id RequestID, op, subject string, change registry.Chan
 }
 
 func (c *Core) removeRequested(id RequestID, action RemoveFramework) {
-	fw, err := c.findFramework("framework.remove", action.Framework)
-	if err != nil {
+	const op = "framework.remove"
+	fw, err := c.findFramework(op, action.Framework)
+	if err != nil && err.Kind == api.NotFound {
+		if removed, known := c.findTombstone(action.Framework); known {
+			c.emit(Reply{ID: id, Answer: removedBefore(removed, c.registry.Frameworks[removed].Why)})
+			return
+		}
+	}
+	switch {
+	case err != nil:
 		c.emit(Reply{ID: id, Err: err})
-		return
+	case fw.removed:
+		c.emit(Reply{ID: id, Answer: removedBefore(fw.id, fw.why)})
+	case fw.session != nil && !action.Force:
+		c.emit(Reply{ID: id, Err: api.E(op, api.Unavailable, fw.id,
+			fmt.Errorf("its scheduler is connected and it has %d tasks, which would end at once; end the scheduler first, or use force", len(fw.tasks)))})
+	default:
+		change := registry.RemoveFramework{ID: fw.id, Why: "removed by an operator"}
+		c.proposeFor(id, op, string(fw.id), change, fmt.Sprintf("framework %s is removed; its %d tasks are killed", fw.id, len(fw.tasks)))
 	}
-	if fw.removed {
-		c.emit(Reply{ID: id, Answer: fmt.Sprintf("framework %s was removed before: %s", fw.id, fw.why)})
-		return
-	}
-	change := registry.RemoveFramework{ID: fw.id, Why: "removed by an operator"}
-	c.proposeFor(id, "framework.remove", string(fw.id), change, fmt.Sprintf("framework %s is removed; its %d tasks are killed", fw.id, len(fw.tasks)))
+}
+
+func removedBefore(id api.FrameworkID, why string) string {
+	return fmt.Sprintf("framework %s was removed before: %s", id, why)
 }
 
 func (c *Core) markRequested(id RequestID, action MarkAgent) {

@@ -450,7 +450,7 @@ func (w *world) verbOfOperators(verb string, args words) bool {
 	case "operator-kill":
 		w.request(core.KillTask{Task: w.said(args.at(0)), Grace: args.duration("grace")})
 	case "operator-remove":
-		w.request(core.RemoveFramework{Framework: w.said(args.at(0))})
+		w.request(core.RemoveFramework{Framework: w.said(args.at(0)), Force: args.keys["force"] == "yes"})
 	case "mark":
 		w.request(markOf(w.said(args.at(0)), args))
 	case "maintenance": // maintenance a1,a2 in=1h for=30m; "clear" takes it away
