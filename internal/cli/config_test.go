@@ -34,6 +34,9 @@ func TestWrongDaemonSettingsAreTold(t *testing.T) {
 		{args: "agent --master nowhere", want: []string{"--master", "nowhere", "HOST:PORT"}},
 		{args: "agent --bind ::", want: []string{"--insecure"}},
 		{args: "agent --attributes rack", want: []string{"--attributes", "rack"}},
+		// What deploy/ holds is read first, so it is right.
+		{args: "master --config ../../deploy/tender-master.toml --heartbeat 0s", want: []string{"--heartbeat is 0s"}},
+		{args: "agent --config ../../deploy/tender-agent.toml --http-port 70000", want: []string{"--http-port is 70000"}},
 		{args: "dev --masters 2", want: []string{"--masters is 2", "1, 3 or 5"}},
 		{args: "dev --agents -1", want: []string{"--agents is -1"}},
 		{args: "dev --agent-resources cpus=4", want: []string{"--agent-resources", "cpus=4"}},
