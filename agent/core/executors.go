@@ -77,6 +77,9 @@ func (c *Core) executorOpened(w ExecutorOpened) {
 		c.log("executor refused", field("executor", w.Subscribe.ExecutorRef.String()), field("why", err.Error()))
 		return
 	}
+	if err := protocol.Neighbours(c.config.Version, w.Subscribe.Version); err != nil && !c.foreign(e, w.Conn, err) {
+		return
+	}
 	if e.conn != 0 {
 		c.emit(CloseExecutor{e.conn, api.E("executor.subscribe", api.Fenced, e.ref().String(), sentence("a newer session of it was opened"))})
 		delete(c.conns, e.conn)
@@ -91,6 +94,18 @@ func (c *Core) executorOpened(w ExecutorOpened) {
 		}
 	}
 	c.align(e, w.Subscribe)
+}
+
+// foreign judges an executor whose version is too far from ours: a new one is ended before
+// it has a task, one that was there before us is kept, as its tasks run (R24).
+func (c *Core) foreign(e *executor, conn Conn, why error) (welcome bool) {
+	c.log("executor is of another version", field("executor", e.ref().String()), field("why", why.Error()))
+	if e.phase != phaseRegistering {
+		return true
+	}
+	c.emit(CloseExecutor{conn, api.E("executor.subscribe", api.Unsupported, e.ref().String(), why)})
+	c.killExecutor(e, api.ReasonLaunchFailed, why.Error())
+	return false
 }
 
 // stranger says why a subscription is refused, or nil.

@@ -137,6 +137,9 @@ func (w *world) reconfigure(a args) {
 	if n := a.number("stubs"); n > 0 {
 		w.config.StubsMax = int(n)
 	}
+	if version := a.named["version"]; version != "" {
+		w.config.Version = version
+	}
 	w.config.RecoveryTimeout = w.duration(a.named["recovery"])
 	w.core = New(w.config, w.log)
 }
@@ -309,7 +312,7 @@ func (w *world) milli(text string) api.Milli {
 }
 
 func (w *world) subscribe(a args) Happening {
-	s := protocol.SubscribeExecutor{ExecutorRef: w.xref(a.word(1)), Token: "token"}
+	s := protocol.SubscribeExecutor{ExecutorRef: w.xref(a.word(1)), Token: "token", Version: a.named["version"]}
 	if token := a.named["token"]; token != "" {
 		s.Token = token
 	}

@@ -188,7 +188,8 @@ type SubscribeExecutor struct {
 	FrameworkId string                 `protobuf:"bytes,1,opt,name=framework_id,json=frameworkId,proto3" json:"framework_id,omitempty"`
 	ExecutorId  string                 `protobuf:"bytes,2,opt,name=executor_id,json=executorId,proto3" json:"executor_id,omitempty"`
 	// Came by an inherited descriptor; the agent compares its hash.
-	Token   string `protobuf:"bytes,3,opt,name=token,proto3" json:"token,omitempty"`
+	Token string `protobuf:"bytes,3,opt,name=token,proto3" json:"token,omitempty"`
+	// More than one minor version from the agent's, and a new executor is ended (R24).
 	Version string `protobuf:"bytes,4,opt,name=version,proto3" json:"version,omitempty"`
 	// Tasks that it has and that have not ended.
 	Tasks []string `protobuf:"bytes,5,rep,name=tasks,proto3" json:"tasks,omitempty"`
