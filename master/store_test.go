@@ -131,6 +131,70 @@ func TestStore(t *testing.T) {
 	})
 }
 
+// TestStoreLanes: one instance's writes in several lanes. A lane remembers its last write,
+// however far the others are: repeated, also at the next leader, it gets its first answer
+// and changes nothing, and what is older than it is refused (R17).
+func TestStoreLanes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHouse(t, 3)
+		defer h.close()
+		client, framework := &storeClient{}, ""
+		connect := func() (done func() error) {
+			conn := h.connect(h.leader().GRPCAddr())
+			session := subscribed(t, conn, framework, "i1")
+			framework = session.FrameworkId
+			client = &storeClient{stubs: []apiv1.StoreServiceClient{apiv1.NewStoreServiceClient(conn)}, session: session}
+			return conn.Close
+		}
+		put := func(lane uint32, write uint64, key, value string) (uint64, error) {
+			entry, err := client.until(func(ctx context.Context, s apiv1.StoreServiceClient) (*apiv1.StoreEntry, error) {
+				return s.Put(ctx, &apiv1.StorePutRequest{Session: client.session, Key: key, Value: []byte(value), Write: write, Lane: lane})
+			})
+			return entry.GetVersion(), err
+		}
+		done := connect()
+		for i, write := range []struct {
+			lane  uint32
+			write uint64
+		}{{0, 1}, {1, 1}, {1, 2}, {0, 2}, {api.StoreLanesMax - 1, 9}, {1, 3}} {
+			if version, err := put(write.lane, write.write, "k", fmt.Sprint(i)); version != uint64(i+1) || err != nil {
+				t.Fatalf("%v: version %d, %v", write, version, err)
+			}
+		}
+		repeats := func() {
+			t.Helper()
+			for _, test := range []struct {
+				lane    uint32
+				write   uint64
+				version uint64
+				kind    api.Kind
+			}{{0, 2, 4, 0}, {api.StoreLanesMax - 1, 9, 5, 0}, {1, 3, 6, 0}, {1, 2, 0, api.Stale}, {0, 1, 0, api.Stale}, {api.StoreLanesMax, 1, 0, api.Invalid}} {
+				version, err := put(test.lane, test.write, "k", "again")
+				if version != test.version || (err != nil) != (test.kind != 0) || test.kind != 0 && !api.Is(err, test.kind) {
+					t.Errorf("write %d of lane %d: version %d, %v", test.write, test.lane, version, err)
+				}
+			}
+			if entry, err := client.get("k"); err != nil || string(entry.Value) != "5" || entry.Version != 6 {
+				t.Errorf("the key is %v, %v", entry, err)
+			}
+		}
+		repeats()
+		old := h.leader().ID()
+		if err := done(); err != nil {
+			t.Error(err)
+		}
+		h.stop(old)
+		done = connect()
+		if h.leader().ID() == old {
+			t.Fatal("nobody else leads")
+		}
+		repeats()
+		if err := done(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // storeOp is what was asked, storeGot what was answered.
 type storeOp struct {
 	key, value string
