@@ -274,7 +274,7 @@ func (s operatorService) SetRole(ctx context.Context, r *apiv1.SetRoleRequest) (
 	if _, err := s.master.act(ctx, op, action); err != nil {
 		return nil, err
 	}
-	view := &apiv1.RoleView{Role: string(role)}
+	view := &apiv1.RoleView{Role: string(role), Weight: 1} // of one of which nothing is left to say
 	err = s.master.ask(ctx, op, func(c *core.Core, _ time.Time) {
 		for _, item := range c.Roles(core.Query{Role: role}).Items {
 			if item.Role == role {

@@ -50,6 +50,9 @@ var stories = []story{
 	{"an agent that goes takes its claims with it", agentGoes},
 	{"what is unknown is ignored", unknowns},
 	{"explanations", explanations},
+	{"what can never be is explained before what passes", explainedForEver},
+	{"every role is explained", explainedRoles},
+	{"who has too little left is told who has the rest", explainedRest},
 }
 
 // NSDI'11 section 2 and the site of Mesos: framework 2 is offered exactly what framework

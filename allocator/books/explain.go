@@ -28,24 +28,44 @@ func (b *Books) Explain(id api.FrameworkID, on api.AgentID, now time.Time) alloc
 		return because("%s is not known", on)
 	}
 	var all []string
+	several := f.subscribedRoles() > 1
 	for _, m := range f.members {
 		if !m.subscribed {
 			continue
 		}
-		why := b.whyMember(m)
-		if why == "" && on != "" {
-			why = b.whyAgent(m, b.agentOf(on))
-		}
-		if why != "" {
+		for _, why := range b.whyIn(m, on) {
+			if several && !strings.HasSuffix(why, "in role "+string(m.role.name)) {
+				why = fmt.Sprintf("in role %s: %s", m.role.name, why)
+			}
 			all = append(all, why)
-		} else if on == "" {
-			all = append(all, b.whyCluster(m)...)
 		}
 	}
 	if len(all) == 0 {
 		all = append(all, fmt.Sprintf("%s is in no role", id))
 	}
 	return allocator.Explanation{Reasons: all}
+}
+
+// subscribedRoles counts them: what is said of one of several names it.
+func (f *framework) subscribedRoles() int {
+	n := 0
+	for _, m := range f.members {
+		if m.subscribed {
+			n++
+		}
+	}
+	return n
+}
+
+// whyIn is what holds the member back from the agent, or with "" from the cluster.
+func (b *Books) whyIn(m *member, on api.AgentID) []string {
+	if why := b.whyMember(m); why != "" {
+		return []string{why}
+	}
+	if on != "" {
+		return []string{b.whyAgent(m, b.agentOf(on))}
+	}
+	return b.whyCluster(m)
 }
 
 func because(format string, args ...any) allocator.Explanation {
@@ -77,25 +97,24 @@ func (b *Books) whyAgent(m *member, a *agent) string {
 	if !a.offerable {
 		return fmt.Sprintf("%s is not offered: %s", on, orElse(a.spec.Why, "it is not running"))
 	}
-	blocked, cuts := b.promises.blocked, b.saveCuts(m.role)
-	offer, why := b.portion(m, a, false)
-	b.promises.blocked = blocked
-	b.restoreCuts(m.role, cuts)
+	offer, why := b.why(m, a)
 	switch why {
 	case failsConstraint:
 		return b.whyConstraint(m, a)
 	case nothingLeft:
 		return b.whyTaken(m, a)
+	case isFreed:
+		return fmt.Sprintf("tasks on %s were asked back for %s: it is offered what they hold when they have ended", on, id)
 	case isKept:
 		return fmt.Sprintf("what is free of %s is kept for %s, for which tasks were preempted", on, a.keeps[0].of.framework.spec.ID)
 	case overLimit:
-		return b.whyLimit(m)
+		return b.whyLimit(m, a, offer)
 	case isPromised:
-		return fmt.Sprintf("what is free of %s is held back for guarantees: %s", on, b.whyPromises(m.role))
+		return fmt.Sprintf("what is free of %s is held back for guarantees%s: %s", on, butFor(offer), b.whyPromises(m.role))
 	case overMost:
-		return fmt.Sprintf("%s holds as much of %s as its offers may hold: %s", id, on, m.framework.spec.MaxOffer)
+		return b.whyMost(m, a, offer)
 	case tooLittle:
-		return fmt.Sprintf("%s has %s free, less than is worth offering to %s: %s", on, a.open, id, b.leastWords(m))
+		return fmt.Sprintf("%s has %s free%s, less than is worth offering to %s: %s", on, offer, keptOf(a), id, b.leastWords(m)) + b.whyRest(m, a)
 	case nothingFits:
 		return b.whyNothingFits(m, a)
 	case notNear:
@@ -134,20 +153,6 @@ func orElse(text, other string) string {
 	return text
 }
 
-func (b *Books) saveCuts(r *role) []bool {
-	var cuts []bool
-	for ; r != nil; r = r.parent {
-		cuts = append(cuts, r.cut)
-	}
-	return cuts
-}
-
-func (b *Books) restoreCuts(r *role, cuts []bool) {
-	for ; r != nil; r = r.parent {
-		r.cut, cuts = cuts[0], cuts[1:]
-	}
-}
-
 func (b *Books) whyConstraint(m *member, a *agent) string {
 	gates := []*gate{m.gate}
 	if m.demand != nil {
@@ -181,24 +186,51 @@ func (b *Books) whyTaken(m *member, a *agent) string {
 		}
 		return fmt.Sprintf("what %s has free is reserved for other roles or revocable", a.spec.ID)
 	}
+	text := fmt.Sprintf("%s has nothing free for role %s: %s", a.spec.ID, m.role.name, b.holders(a))
+	if others := a.open.Filter(func(l api.Label) bool { return l.Reserved != "" && !m.role.name.Within(l.Reserved) }); !others.IsZero() {
+		text += fmt.Sprintf("; %s is reserved for other roles", others)
+	}
+	if beyond := a.free.Without(a.open); !beyond.IsZero() {
+		text += fmt.Sprintf("; %s is in use beyond what was asked for", beyond)
+	}
+	return text + m.whyNotRevocable(a) + b.whyLast(m, a)
+}
+
+// holdersMax bounds the frameworks that are named as holders of an agent.
+const holdersMax = 5
+
+func (b *Books) holders(a *agent) string {
 	sums := make(map[int32]api.Resources)
 	for _, h := range a.held {
 		sums[h.member] = sums[h.member].Plus(h.resources)
 	}
-	var holders []string
+	var words []string
 	for _, number := range slices.Sorted(maps.Keys(sums)) {
-		holders = append(holders, fmt.Sprintf("%s holds %s", b.members[number].framework.spec.ID, sums[number]))
+		words = append(words, fmt.Sprintf("%s holds %s", b.members[number].framework.spec.ID, sums[number]))
 	}
-	slices.Sort(holders)
-	text := fmt.Sprintf("%s has nothing free for role %s: %s", a.spec.ID, m.role.name, strings.Join(holders, ", "))
-	if beyond := a.free.Without(a.open); !beyond.IsZero() {
-		text += fmt.Sprintf("; %s is in use beyond what was asked for", beyond)
+	slices.Sort(words)
+	if len(words) > holdersMax {
+		words = append(words[:holdersMax], fmt.Sprintf("and %d more", len(words)-holdersMax))
 	}
-	text += m.whyNotRevocable(a)
-	if a.last >= 0 && a.last != m.number && b.members[a.last] != nil {
-		text += "; " + b.whyBehind(m, b.members[a.last])
+	return strings.Join(words, ", ")
+}
+
+// whyLast says behind whom the member was when the agent was last offered; "" if it was
+// the member itself, or nobody who is still there.
+func (b *Books) whyLast(m *member, a *agent) string {
+	if a.last < 0 || a.last == m.number || b.members[a.last] == nil {
+		return ""
 	}
-	return text
+	return "; " + b.whyBehind(m, b.members[a.last])
+}
+
+// whyRest says of an agent that has too little left who has the rest, and behind whom the
+// member was.
+func (b *Books) whyRest(m *member, a *agent) string {
+	if len(a.held) == 0 {
+		return ""
+	}
+	return "; " + b.holders(a) + b.whyLast(m, a)
 }
 
 // whyNotRevocable says why the member is not offered revocable resources of an agent of
@@ -244,21 +276,77 @@ func parted(r, s *role) (*role, *role) {
 // ratio writes a share with three decimals.
 func ratio(share float64) string { return fmt.Sprintf("%.3g", share) }
 
-func (b *Books) whyLimit(m *member) string {
-	for r := m.role; r != nil; r = r.parent {
-		for _, item := range r.spoken.Limit.Items() {
-			kind := b.kinds.number(item.Name)
-			if r.taken.at(kind) >= r.limit.at(kind) {
-				over := "at"
-				if r.taken.at(kind) > r.limit.at(kind) {
-					over = "above"
-				}
-				return fmt.Sprintf("role %s is %s its limit of %s: it has %s of %s", r.name, over, item.Name,
-					api.Milli(r.taken.at(kind)), api.Milli(r.limit.at(kind)))
+// whyLimit: the limit leaves nothing, or only the given part, which is too little.
+func (b *Books) whyLimit(m *member, a *agent, left api.Resources) string {
+	if left.IsZero() {
+		for r := m.role; r != nil; r = r.parent {
+			if text := b.whyReached(r); text != "" {
+				return text
 			}
 		}
 	}
-	return fmt.Sprintf("role %s is at a limit", m.role.name)
+	if m.demand != nil {
+		return fmt.Sprintf("%s wants %s; of what %s has free its role's limit allows %s: %s", m.framework.spec.ID, m.wishes(), a.spec.ID, left, b.limitWords(m))
+	}
+	return fmt.Sprintf("of what %s has free the limit of role %s allows %s, less than is worth offering: %s", a.spec.ID, m.role.name, left, b.limitWords(m))
+}
+
+func (b *Books) whyReached(r *role) string {
+	for _, item := range r.spoken.Limit.Items() {
+		kind := b.kinds.number(item.Name)
+		if r.taken.at(kind) < r.limit.at(kind) {
+			continue
+		}
+		over := "at"
+		if r.taken.at(kind) > r.limit.at(kind) {
+			over = "above"
+		}
+		return fmt.Sprintf("role %s is %s its limit of %s: it has %s of %s", r.name, over, item.Name,
+			api.Milli(r.taken.at(kind)), api.Milli(r.limit.at(kind)))
+	}
+	return ""
+}
+
+// limitWords are the limits that bound the member, and what counts towards them.
+func (b *Books) limitWords(m *member) string {
+	var words []string
+	for r := m.role; r != nil; r = r.parent {
+		var has []string
+		for _, item := range r.spoken.Limit.Items() {
+			has = append(has, item.Name+":"+milli(r.taken.at(b.kinds.number(item.Name))))
+		}
+		if len(has) > 0 {
+			words = append(words, fmt.Sprintf("role %s has %s of %s", r.name, strings.Join(has, ";"), r.spoken.Limit))
+		}
+	}
+	return strings.Join(words, ", ")
+}
+
+// whyMost: offers are capped, and of this agent the framework has one, or its cap is too small.
+func (b *Books) whyMost(m *member, a *agent, left api.Resources) string {
+	id, most := m.framework.spec.ID, m.framework.spec.MaxOffer
+	switch {
+	case a.hasOffer(m):
+		return fmt.Sprintf("%s holds as much of %s as its offers may hold: %s", id, a.spec.ID, most)
+	case m.demand != nil:
+		return fmt.Sprintf("%s wants %s, but says that its offers may hold no more than %s", id, m.wishes(), most)
+	}
+	return fmt.Sprintf("%s says that its offers may hold no more than %s; of %s that is %s, less than is worth offering", id, most, a.spec.ID, left)
+}
+
+// butFor is what is left all the same, and does not help.
+func butFor(left api.Resources) string {
+	if left.IsZero() {
+		return ""
+	}
+	return fmt.Sprintf(" but for %s, which is too little", left)
+}
+
+func keptOf(a *agent) string {
+	if len(a.keeps) == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" beside what is kept for %s, for which tasks were preempted", a.keeps[0].of.framework.spec.ID)
 }
 
 // whyPromises names what is lacking, and to whom.
@@ -270,7 +358,11 @@ func (b *Books) whyPromises(r *role) string {
 		}
 		for kind := range other.guarantee {
 			if unmet := other.unmet(kind); unmet > 0 {
-				lacks = append(lacks, fmt.Sprintf("role %s lacks %s:%s", other.name, b.kinds.names[kind], api.Milli(unmet)))
+				text := fmt.Sprintf("role %s lacks %s:%s", other.name, b.kinds.names[kind], api.Milli(unmet))
+				if other.listed == 0 {
+					text += " (though nobody in it wants anything now)"
+				}
+				lacks = append(lacks, text)
 			}
 		}
 	}
@@ -310,14 +402,9 @@ func (m *member) wishes() string {
 
 func (b *Books) whyNothingFits(m *member, a *agent) string {
 	offer, _ := b.usable(m, a)
-	if m.role.limited {
-		if cut := b.withinLimits(m.role, offer); !same(cut, offer) {
-			return fmt.Sprintf("%s wants %s; %s has %s free, of which the limit of its role allows %s", m.framework.spec.ID, m.wishes(), a.spec.ID, offer, cut)
-		}
-	}
-	text := fmt.Sprintf("%s has %s free; %s wants %s", a.spec.ID, offer, m.framework.spec.ID, m.wishes())
+	text := fmt.Sprintf("%s has %s free%s; %s wants %s", a.spec.ID, offer, keptOf(a), m.framework.spec.ID, m.wishes())
 	if !m.framework.spec.Revocable && slices.ContainsFunc(m.demand.shapes, func(s *shape) bool { return s.revocable }) {
 		text += "; it has not said that it takes revocable resources"
 	}
-	return text
+	return text + b.whyRest(m, a)
 }

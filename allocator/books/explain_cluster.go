@@ -32,7 +32,6 @@ func (b *Books) whyCluster(m *member) []string {
 		}
 		tallies = append(tallies, tally{words, 1, example})
 	}
-	cuts, blocked := b.saveCuts(m.role), b.promises.blocked
 	holding := 0
 	for _, a := range b.agents {
 		if a == nil {
@@ -43,12 +42,10 @@ func (b *Books) whyCluster(m *member) []string {
 		}
 		why := isHeld
 		if a.offerable {
-			_, why = b.portion(m, a, false)
+			_, why = b.why(m, a)
 		}
 		count(whyWords[why], b.whyAgent(m, a))
 	}
-	b.restoreCuts(m.role, cuts)
-	b.promises.blocked = blocked
 	slices.SortStableFunc(tallies, func(x, y tally) int { return y.agents - x.agents })
 	var reasons []string
 	for _, t := range tallies {
@@ -70,6 +67,7 @@ var whyWords = map[refusal]string{
 	isHeld:          "are not offered",
 	failsConstraint: "fail a constraint",
 	nothingLeft:     "have nothing free",
+	isFreed:         "are being freed for it",
 	isKept:          "are kept for somebody else",
 	overLimit:       "would bring the role above its limit",
 	isPromised:      "are held back for guarantees",

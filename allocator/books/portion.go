@@ -12,6 +12,7 @@ const (
 	isHeld          // the role is under a limit until the agents are back (R20)
 	failsConstraint
 	nothingLeft
+	isFreed     // tasks were asked back for the member itself
 	isKept      // what is free is kept for a preemption's demand
 	overLimit   // of the role or one above
 	isPromised  // what is free is held back for guarantees

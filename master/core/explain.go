@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/tenderhq/tender/allocator/constraint"
@@ -105,10 +106,25 @@ func (c *Core) tooLargeShape(fw *framework, role api.Role, shape api.Shape) stri
 	switch {
 	case len(c.agents) == 0:
 		return "there is no agent yet"
+	case largest == nil && shape.OnlyPreferred:
+		return fmt.Sprintf("%v is wanted only on %s, and none of these is there, up and within the constraints", shape.Resources, someOf(shape.Preferred))
 	case largest == nil:
 		return fmt.Sprintf("no agent may be used for %v: none that is not TOMBSTONE meets the constraints", shape.Resources)
 	}
 	return fmt.Sprintf("no agent is large enough for %v: the largest is %s with %v", shape.Resources, largest.id, largest.total.UsableBy(role))
+}
+
+// someOf lists the first few.
+func someOf(ids []api.AgentID) string {
+	const most = 5
+	var words []string
+	for _, id := range ids[:min(len(ids), most)] {
+		words = append(words, string(id))
+	}
+	if len(ids) > most {
+		words = append(words, fmt.Sprintf("%d more", len(ids)-most))
+	}
+	return strings.Join(words, ", ")
 }
 
 // larger compares by how much of the wanted shape fits, kind by kind.
@@ -159,9 +175,7 @@ func (c *Core) explainAgent(fw *framework, a *agent, now time.Time) ExplainedAge
 	case offer != nil:
 		explained.Why = fmt.Sprintf("offered to it: %s holds %v until %v from now", offer.id, offer.resources, offer.expires.Sub(now).Round(time.Second))
 	default:
-		if reasons := c.policy.Explain(fw.id, a.id, now).Reasons; len(reasons) > 0 {
-			explained.Why = reasons[0]
-		}
+		explained.Why = strings.Join(c.policy.Explain(fw.id, a.id, now).Reasons, "; ")
 	}
 	return explained
 }

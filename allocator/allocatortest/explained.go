@@ -1,0 +1,64 @@
+package allocatortest
+
+import (
+	"time"
+
+	"github.com/tenderhq/tender/allocator"
+	"github.com/tenderhq/tender/api"
+)
+
+// explainedForEver: a guarantee that is not met holds everything back, and is not why those
+// are offered nothing who never could be.
+func explainedForEver(c *Cluster) {
+	c.Role(allocator.Role{Role: "rich", Guarantee: c.R("cpus:4;mem:4096")})
+	c.Role(allocator.Role{Role: "poor", Limit: c.R("cpus:1")})
+	c.Framework("limited", "poor")
+	c.SetFramework(allocator.Framework{ID: "capped", Roles: []api.Role{"r"}, Active: true, MaxOffer: c.R("cpus:1")})
+	c.Framework("held", "r")
+	c.Demand("limited", "poor", c.Shape("cpus:2;mem:32", 1))
+	c.Demand("capped", "r", c.Shape("cpus:2;mem:32", 1))
+	c.Demand("held", "r", c.Shape("cpus:2;mem:32", 1))
+	c.Agent("a1", "cpus:4;mem:4096")
+	c.Expect()
+	c.Because("limited", "a1", "its role's limit allows cpus:1;mem:4096: role poor has cpus:0 of cpus:1")
+	c.Because("capped", "a1", "capped wants cpus:2;mem:32, but says that its offers may hold no more than cpus:1")
+	c.Because("held", "a1", "a1 is held back for guarantees: role rich lacks cpus:4")
+	c.Role(allocator.Role{Role: "rich"})
+	c.Expect("held a1 cpus:2;mem:32")
+	c.Because("limited", "", "its role's limit allows cpus:1")
+	c.Because("capped", "a1", "no more than cpus:1")
+}
+
+// explainedRoles: of a framework in several roles each is explained, and named.
+func explainedRoles(c *Cluster) {
+	c.Framework("f1", "a", "b")
+	c.Agent("a1", "cpus:4;mem:4096")
+	c.Allocate()
+	role := c.Offers[0].Role
+	c.Accept(c.Offers[0], time.Hour, c.R("cpus:1;mem:32"))
+	c.Suppress("f1", role)
+	c.Allocate()
+	for _, o := range c.Offers {
+		c.Decline(o, time.Hour)
+	}
+	c.Because("f1", "a1", "f1 suppressed offers in role "+string(role))
+	other := api.Role("a")
+	if role == "a" {
+		other = "b"
+	}
+	c.Because("f1", "a1", "in role "+string(other)+": f1 filtered a1 until 1h0m0s from now")
+}
+
+// explainedRest: an agent is seldom taken whole.
+func explainedRest(c *Cluster) {
+	c.Framework("f1", "r")
+	c.Agent("a1", "cpus:4;mem:4096;disk:100")
+	c.Allocate()
+	c.Accept(c.Offer("f1", "a1"), time.Hour, c.R("cpus:4;mem:4096"))
+	c.Framework("f2", "r")
+	c.Demand("f2", "r", c.Shape("cpus:1;mem:32", 1))
+	c.Framework("f3", "r")
+	c.Expect()
+	c.Because("f2", "a1", "a1 has disk:100 free; f2 wants cpus:1;mem:32; f1 holds cpus:4;mem:4096; its last offer went to f1: share 1 now, against 0 of f2")
+	c.Because("f3", "a1", "less than is worth offering to f3: cpus:0.01 or mem:32; f1 holds cpus:4;mem:4096")
+}
