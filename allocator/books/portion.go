@@ -50,7 +50,7 @@ func (b *Books) usable(m *member, a *agent) (api.Resources, refusal) {
 	offer := a.open
 	if len(a.keeps) > 0 {
 		offer = a.unkept()
-		if offer.IsZero() {
+		if offer.IsZero() && !a.open.IsZero() {
 			return offer, isKept
 		}
 	}
