@@ -162,7 +162,7 @@ type RefusalWatcher interface {
 
 // ErrFenced is why Run ends when a newer instance of the same framework has taken over
 // (R6): errors.Is(err, ErrFenced). The newer one has the tasks now; do not come back.
-var ErrFenced = errors.New("a newer instance of this framework has taken over")
+var ErrFenced = errors.New("a newer instance of this framework has taken over and has its tasks; to wait for its end instead, run all instances with one Name and Standby")
 
 // Run subscribes and serves the scheduler until ctx ends (returns nil), the framework
 // is removed, fenced or refused (returns the reason as an *api.Error), or a callback

@@ -48,10 +48,19 @@ func dial(opening context.Context, config Config, known lookout.Config, timeout 
 	opening, opened := context.WithTimeoutCause(opening, timeout, api.E("framework.connect", api.Unavailable, address, errNoAnswer))
 	defer opened()
 	abort := context.AfterFunc(opening, func() { cancel(context.Cause(opening)) })
-	known.Dial = func(address string) (*grpc.ClientConn, error) { return connect(config, address) }
-	conn, err := connect(config, address)
+	known.Dial = func(address string) (*grpc.ClientConn, error) { return connect(config.Dialer, address) }
+	// A master that is not there costs one try to connect and nothing else, as it may be away for hours.
+	reached, err := config.Dialer(opening, address)
 	if err != nil {
 		cancel(nil)
+		return nil, unreached(opening, err)
+	}
+	handed := make(chan net.Conn, 1)
+	handed <- reached
+	conn, err := connect(handOver(handed, config.Dialer), address)
+	if err != nil {
+		cancel(nil)
+		_ = reached.Close() // err says more
 		return nil, api.E("framework.connect", api.Invalid, address, err)
 	}
 	stream, err := apiv1.NewSchedulerServiceClient(conn).Session(ctx)
@@ -61,6 +70,7 @@ func dial(opening context.Context, config Config, known lookout.Config, timeout 
 		}
 		cancel(nil)
 		_ = conn.Close() // err says more
+		_ = reached.Close()
 		return nil, wire.Error(err)
 	}
 	l := &link{address: address, conn: conn, stream: stream, cancel: cancel, heard: make(chan heard, batchesMax), out: newOutbox()}
@@ -71,11 +81,33 @@ func dial(opening context.Context, config Config, known lookout.Config, timeout 
 	return l, nil
 }
 
+type dialer = func(ctx context.Context, address string) (net.Conn, error)
+
+// unreached is why nothing listens at the address, as far as can be told.
+func unreached(opening context.Context, err error) error {
+	if aborted := context.Cause(opening); aborted != nil {
+		return wire.Error(aborted)
+	}
+	return api.E("", api.Unavailable, "", err) // who dials says where
+}
+
+// handOver gives the connection that is there, then dials.
+func handOver(handed <-chan net.Conn, dial dialer) dialer {
+	return func(ctx context.Context, address string) (net.Conn, error) {
+		select {
+		case conn := <-handed:
+			return conn, nil
+		default:
+			return dial(ctx, address)
+		}
+	}
+}
+
 // connect waits for nothing.
-func connect(config Config, address string) (*grpc.ClientConn, error) {
+func connect(dial dialer, address string) (*grpc.ClientConn, error) {
 	return grpc.NewClient("passthrough:///"+address,
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
-		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return config.Dialer(ctx, address) }),
+		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return dial(ctx, address) }),
 		grpc.WithInitialWindowSize(wire.StreamWindowBytes),
 		grpc.WithInitialConnWindowSize(wire.ConnWindowBytes),
 		grpc.WithDisableServiceConfig(),

@@ -1,6 +1,7 @@
 package framework
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -29,7 +30,7 @@ const (
 )
 
 var (
-	errNoAnswer    = errors.New("no answer in time; is a master listening there?")
+	errNoAnswer    = errors.New("no answer in time")
 	errSilent      = errors.New("no heartbeat from the master for too long; its leadership may have moved on")
 	errSlowMaster  = fmt.Errorf("the master has not taken %d calls", callsMax)
 	errNotTornDown = errors.New("no master has confirmed the removal; tasks live on until the failover timeout is over")
@@ -94,7 +95,8 @@ func (l *loop) connectBy() time.Time {
 // awaitMaster dials when it is time.
 func (l *loop) awaitMaster(now time.Time) {
 	if by := l.connectBy(); !by.IsZero() && !now.Before(by) {
-		l.fail(api.E("framework.connect", api.Unavailable, strings.Join(l.config.Masters, ","), l.trouble))
+		why := fmt.Errorf("no session within %v; is a master listening there? The last try: %w", l.config.ConnectTimeout, cmp.Or(l.trouble, errNoAnswer))
+		l.fail(api.E("framework.connect", api.Unavailable, strings.Join(l.config.Masters, ","), why))
 		return
 	}
 	if l.dialStop != nil || now.Before(l.dialAt) {

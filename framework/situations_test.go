@@ -122,7 +122,7 @@ func TestSchedulerKilledBeforeItsAcceptIsSent(t *testing.T) {
 			t.Fatal(err)
 		}
 		status := second.AwaitState("task", api.TaskUnknown)
-		says(t, status.Message, "task")
+		says(t, status.Message, "nobody knows this task", "never launched")
 		t.Log(status.State, status.Reason, status.Message)
 	})
 }
@@ -162,7 +162,7 @@ func TestTwoInstancesOfOneFramework(t *testing.T) {
 		if !errors.Is(err, framework.ErrFenced) || !api.Is(err, api.Fenced) {
 			t.Errorf("the older one ended with %v", err)
 		}
-		says(t, err.Error(), "a newer instance of this framework has taken over", string(first.ID()))
+		says(t, err.Error(), "a newer instance of this framework has taken over", "Standby", string(first.ID()))
 		t.Log(err)
 		second.AwaitState("task", api.TaskFinished)
 	})
@@ -334,7 +334,7 @@ func TestARemovedFramework(t *testing.T) {
 		if !api.Is(err, api.Removed) {
 			t.Errorf("Run returned %v", err)
 		}
-		says(t, err.Error(), string(first.ID()), "removed", "operator")
+		says(t, err.Error(), string(first.ID()), "removed by an operator")
 		t.Log(err)
 		second := c.Start(framework.Config{Name: "removed", ID: first.ID()}, &actor{})
 		err = second.Await()

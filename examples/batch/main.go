@@ -57,6 +57,9 @@ func schedule(ctx context.Context) error {
 	wait := flag.Duration("wait", 3*time.Second, "how long to hold out for a host that has the file")
 	attempts := flag.Int("attempts", 3, "`number` of times that a file is tried")
 	flag.Parse()
+	if flag.NArg() == 0 {
+		return errors.New("name the files to sum, each as PATH or PATH@HOST,HOST")
+	}
 	self, err := executor.Self("sum")
 	if err != nil {
 		return err
@@ -66,7 +69,7 @@ func schedule(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	config := framework.Config{Name: "batch", Masters: strings.Split(*master, ","), TeardownAtEnd: true}
+	config := framework.Config{Name: "batch", Masters: strings.Split(*master, ","), ConnectTimeout: 10 * time.Second, TeardownAtEnd: true}
 	if err := framework.Run(ctx, config, set); err != nil {
 		return err
 	}

@@ -10,6 +10,7 @@ import (
 	"log"
 	"os"
 	"strings"
+	"time"
 
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/framework"
@@ -80,7 +81,7 @@ func schedule(ctx context.Context) error {
 	ctx, end := context.WithCancel(ctx)
 	defer end()
 	masters := strings.Split(cmp.Or(os.Getenv("TENDER_MASTER"), framework.DefaultMaster), ",")
-	config := framework.Config{Name: "hello-executor", Masters: masters, TeardownAtEnd: true}
+	config := framework.Config{Name: "hello-executor", Masters: masters, ConnectTimeout: 10 * time.Second, TeardownAtEnd: true}
 	return framework.Run(ctx, config, newHello(self, end, "Ada", "Grace", "Edsger"))
 }
 

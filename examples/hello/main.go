@@ -9,6 +9,7 @@ import (
 	"log"
 	"os"
 	"strings"
+	"time"
 
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/framework"
@@ -48,7 +49,7 @@ func main() {
 	ctx, end := context.WithCancel(context.Background())
 	defer end()
 	masters := strings.Split(cmp.Or(os.Getenv("TENDER_MASTER"), "127.0.0.1:5060"), ",")
-	config := framework.Config{Name: "hello", Masters: masters, TeardownAtEnd: true}
+	config := framework.Config{Name: "hello", Masters: masters, ConnectTimeout: 10 * time.Second, TeardownAtEnd: true}
 	if err := framework.Run(ctx, config, &hello{end: end}); err != nil {
 		log.Fatal(err)
 	}

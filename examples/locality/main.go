@@ -44,7 +44,11 @@ func run(ctx context.Context) error {
 	flag.DurationVar(&w.taskTime, "task", 2*time.Second, "`time` that a task takes on average")
 	flag.Parse()
 
-	config := framework.Config{Name: "locality", Masters: strings.Split(master, ","), TeardownAtEnd: true}
+	times, err := timesOf(*waits)
+	if err != nil {
+		return fmt.Errorf("-waits: %w", err)
+	}
+	config := framework.Config{Name: "locality", Masters: strings.Split(master, ","), ConnectTimeout: 10 * time.Second, TeardownAtEnd: true}
 	agents, err := agentsOf(ctx, config, 2*time.Second)
 	if err != nil {
 		return err
@@ -53,11 +57,7 @@ func run(ctx context.Context) error {
 		return errors.New("there must be two agents with something free, one job and a time for tasks")
 	}
 	fmt.Printf("%d agents, %d small and %d large jobs\n", len(agents), w.small, w.large)
-	for word := range strings.SplitSeq(*waits, ",") {
-		wait, err := time.ParseDuration(word)
-		if err != nil {
-			return err
-		}
+	for _, wait := range times {
 		e := newExperiment(wait, w.jobs(agents, 1))
 		if err := framework.Run(ctx, config, e); err != nil {
 			return err
@@ -68,6 +68,18 @@ func run(ctx context.Context) error {
 		e.print(os.Stdout, wait)
 	}
 	return nil
+}
+
+// timesOf reads times that are joined by commas.
+func timesOf(words string) (times []time.Duration, err error) {
+	for word := range strings.SplitSeq(words, ",") {
+		wait, err := time.ParseDuration(word)
+		if err != nil {
+			return nil, err
+		}
+		times = append(times, wait)
+	}
+	return times, nil
 }
 
 // print tells one run.

@@ -9,6 +9,7 @@ import (
 	"log"
 	"os"
 	"strings"
+	"time"
 
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/framework"
@@ -96,7 +97,7 @@ func main() {
 	ctx, end := context.WithCancel(context.Background())
 	defer end()
 	masters := strings.Split(cmp.Or(os.Getenv("TENDER_MASTER"), framework.DefaultMaster), ",")
-	config := framework.Config{Name: "many", Masters: masters, TeardownAtEnd: true}
+	config := framework.Config{Name: "many", Masters: masters, ConnectTimeout: 10 * time.Second, TeardownAtEnd: true}
 	if err := framework.Run(ctx, config, newMany(30, end)); err != nil {
 		log.Fatal(err)
 	}

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"log"
+	"log/slog"
 	"os"
 	"strings"
 	"time"
@@ -47,6 +48,7 @@ func main() {
 		log.Fatal(err)
 	}
 	config.Masters = strings.Split(cmp.Or(os.Getenv("TENDER_MASTER"), framework.DefaultMaster), ",")
+	config.Logger = slog.Default() // says whether it works or waits
 	err = framework.Run(context.Background(), config, set)
 	if err := errors.Join(err, set.Err()); err != nil {
 		log.Fatal(err)

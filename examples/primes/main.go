@@ -12,6 +12,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/framework"
@@ -117,7 +118,7 @@ func schedule(ctx context.Context) error {
 	defer end()
 	masters := strings.Split(cmp.Or(os.Getenv("TENDER_MASTER"), framework.DefaultMaster), ",")
 	c := newCounter(*self, end)
-	config := framework.Config{Name: "primes", Masters: masters, TeardownAtEnd: true}
+	config := framework.Config{Name: "primes", Masters: masters, ConnectTimeout: 10 * time.Second, TeardownAtEnd: true}
 	if err := cmp.Or(framework.Run(ctx, config, c), c.failure); err != nil {
 		return err
 	}

@@ -102,7 +102,7 @@ func run(ctx context.Context, o options) error {
 	}
 	self.Resources = api.Scalars(0.1, 64)
 	scheduler := newScheduler(chunks, *self, newProgress(os.Stderr, o.progress, len(chunks)), finish)
-	config := framework.Config{Name: "wordcount", Masters: o.masters, TeardownAtEnd: true}
+	config := framework.Config{Name: "wordcount", Masters: o.masters, ConnectTimeout: 10 * time.Second, TeardownAtEnd: true}
 	if err := framework.Run(done, config, scheduler); err != nil {
 		return err
 	}

@@ -231,7 +231,7 @@ func TestRemember(t *testing.T) {
 		case strings.HasPrefix(string(task.ID), "item-0."):
 			return frameworktest.Play{ExitCode: 1}
 		case strings.HasPrefix(string(task.ID), "item-1."):
-			return frameworktest.Play{Duration: time.Hour}
+			return frameworktest.Play{Duration: 10 * time.Minute}
 		}
 		return frameworktest.Play{Duration: time.Second}
 	}}
@@ -390,7 +390,7 @@ func TestServiceIsPreempted(t *testing.T) {
 
 // TestServiceStays: when the maintenance is called off, nothing moves any more.
 func TestServiceStays(t *testing.T) {
-	frameworktest.Run(t, frameworktest.Cluster{}, func(c *frameworktest.Handle) {
+	frameworktest.Run(t, frameworktest.Cluster{Heartbeat: 10 * time.Second}, func(c *frameworktest.Handle) {
 		set := taskset.New(taskset.Config{})
 		if err := set.Scale("web", command("", "sleep infinity"), 1); err != nil {
 			t.Fatal(err)
@@ -461,7 +461,7 @@ func (s *counting) Offers(ctx context.Context, offers []api.Offer) []api.Answer 
 
 // TestNothingIsOfferedThatNobodyWants: no demand, no offers.
 func TestNothingIsOfferedThatNobodyWants(t *testing.T) {
-	frameworktest.Run(t, frameworktest.Cluster{Agents: 3}, func(c *frameworktest.Handle) {
+	frameworktest.Run(t, frameworktest.Cluster{Agents: 3, Heartbeat: 10 * time.Second}, func(c *frameworktest.Handle) {
 		s := &counting{Set: taskset.New(taskset.Config{})}
 		c.Start(framework.Config{Name: "web", Suppressed: true}, s)
 		c.Advance(time.Hour)

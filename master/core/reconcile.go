@@ -111,7 +111,7 @@ func (c *Core) absent(q question) (api.TaskState, string) {
 	case q.agent == "" && c.whoMayKnow(q) != nil:
 		return api.TaskUnspecified, ""
 	case q.agent == "":
-		return api.TaskUnknown, "no such task is known; say its agent to learn more"
+		return api.TaskUnknown, "nobody knows this task: it was never launched, or its end was acknowledged"
 	case a == nil && c.wasAgent(q.agent):
 		return api.TaskGoneByOperator, "agent " + string(q.agent) + " was removed"
 	case a == nil:
