@@ -259,7 +259,7 @@ func (s operatorService) SetRole(ctx context.Context, r *apiv1.SetRoleRequest) (
 	if err := role.Check(); err != nil {
 		return nil, api.E(op, api.Invalid, role, err)
 	}
-	action := core.SetRole{Role: role, Weight: r.Weight}
+	action := core.SetRole{Role: role, Weight: r.Weight, Force: r.GetForce()}
 	if r.Priority != nil {
 		priority := int(r.GetPriority())
 		action.Priority = &priority

@@ -2578,8 +2578,10 @@ type SetRoleRequest struct {
 	Weight   *float64               `protobuf:"fixed64,2,opt,name=weight,proto3,oneof" json:"weight,omitempty"`
 	Priority *int32                 `protobuf:"varint,3,opt,name=priority,proto3,oneof" json:"priority,omitempty"`
 	// In the notation of the flags: "cpus:4;mem:1024"; "none" takes it away.
-	Guarantee     *string `protobuf:"bytes,4,opt,name=guarantee,proto3,oneof" json:"guarantee,omitempty"`
-	Limit         *string `protobuf:"bytes,5,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
+	Guarantee *string `protobuf:"bytes,4,opt,name=guarantee,proto3,oneof" json:"guarantee,omitempty"`
+	Limit     *string `protobuf:"bytes,5,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
+	// Guarantee more than all agents have together: more are to come.
+	Force         bool `protobuf:"varint,6,opt,name=force,proto3" json:"force,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2647,6 +2649,13 @@ func (x *SetRoleRequest) GetLimit() string {
 		return *x.Limit
 	}
 	return ""
+}
+
+func (x *SetRoleRequest) GetForce() bool {
+	if x != nil {
+		return x.Force
+	}
+	return false
 }
 
 type ListPeersRequest struct {
@@ -3890,13 +3899,14 @@ const file_api_v1_operator_proto_rawDesc = "" +
 	"\x06action\x18\x03 \x01(\x0e2\x18.tender.v1.OperationKindR\x06action\x12\x1c\n" +
 	"\tresources\x18\x04 \x01(\tR\tresources\x12\x16\n" +
 	"\x06volume\x18\x05 \x01(\tR\x06volume\x12\x17\n" +
-	"\asize_mb\x18\x06 \x01(\x03R\x06sizeMb\"\xd0\x01\n" +
+	"\asize_mb\x18\x06 \x01(\x03R\x06sizeMb\"\xe6\x01\n" +
 	"\x0eSetRoleRequest\x12\x12\n" +
 	"\x04role\x18\x01 \x01(\tR\x04role\x12\x1b\n" +
 	"\x06weight\x18\x02 \x01(\x01H\x00R\x06weight\x88\x01\x01\x12\x1f\n" +
 	"\bpriority\x18\x03 \x01(\x05H\x01R\bpriority\x88\x01\x01\x12!\n" +
 	"\tguarantee\x18\x04 \x01(\tH\x02R\tguarantee\x88\x01\x01\x12\x19\n" +
-	"\x05limit\x18\x05 \x01(\tH\x03R\x05limit\x88\x01\x01B\t\n" +
+	"\x05limit\x18\x05 \x01(\tH\x03R\x05limit\x88\x01\x01\x12\x14\n" +
+	"\x05force\x18\x06 \x01(\bR\x05forceB\t\n" +
 	"\a_weightB\v\n" +
 	"\t_priorityB\f\n" +
 	"\n" +

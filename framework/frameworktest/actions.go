@@ -38,6 +38,7 @@ func (h *Handle) SetRole(role api.Role, set RoleSettings) {
 	h.act("setting role "+string(role), func(ctx context.Context, c apiv1.OperatorServiceClient) error {
 		_, err := c.SetRole(ctx, &apiv1.SetRoleRequest{
 			Role: string(role), Weight: set.Weight, Priority: set.Priority, Guarantee: text(set.Guarantee), Limit: text(set.Limit),
+			Force: true, // a story may add its agents later
 		})
 		return err
 	})

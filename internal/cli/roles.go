@@ -67,19 +67,22 @@ func setPriority(request *apiv1.SetRoleRequest, text string) error {
 
 func (a *App) quotaCommand() *cobra.Command {
 	var guarantee, limit string
+	var force bool
 	command := &cobra.Command{
 		Use:   "quota ROLE",
 		Short: "Show or set the guarantee and the limit of a role",
 		Long: "Show or set the guarantee and the limit of a role and all below it. The guarantee is kept free for it; it never gets\n" +
-			"more than the limit. 'none' takes one away.",
+			"more than the limit. 'none' takes one away. A guarantee that all agents together could not meet is refused, for what\n" +
+			"it lacks is held back from all others; --force says that agents are to come.",
 		Example: "  tender quota eng --guarantee 'cpus:8;mem:16384' --limit 'cpus:32'\n" +
 			"  tender quota eng --limit none",
 		Args: exactly("ROLE"), ValidArgsFunction: a.completeIDs("roles"),
 	}
 	command.Flags().StringVar(&guarantee, "guarantee", "", "resources such as 'cpus:8;mem:16384', or none")
 	command.Flags().StringVar(&limit, "limit", "", "resources such as 'cpus:32', or none")
+	command.Flags().BoolVar(&force, "force", false, "guarantee more than the agents have together")
 	command.RunE = func(command *cobra.Command, args []string) error {
-		request := &apiv1.SetRoleRequest{Role: args[0]}
+		request := &apiv1.SetRoleRequest{Role: args[0], Force: force}
 		err := errors.Join(
 			api.Role(args[0]).Check(),
 			setQuota(command, "guarantee", guarantee, &request.Guarantee),

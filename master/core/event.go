@@ -130,6 +130,7 @@ type (
 		Priority  *int
 		Guarantee *api.Resources
 		Limit     *api.Resources
+		Force     bool // guarantee more than the agents have
 	}
 	// StoreWrite writes or deletes a key of a framework's store.
 	StoreWrite struct {

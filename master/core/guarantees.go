@@ -31,6 +31,56 @@ func checkNested(roles map[api.Role]registry.Role, changed api.Role, set registr
 	return nil
 }
 
+// checkCapacity says why a role's new guarantee could not be met now: with it, more is
+// guaranteed than all agents have together, those included that are away. What can't be met
+// is held back from everybody else all the same. Kinds of which the role is guaranteed no
+// more than before are not judged: less may always be said.
+func (c *Core) checkCapacity(changed api.Role, set registry.Role) error {
+	roles := maps.Clone(c.registry.Roles)
+	if roles == nil {
+		roles = make(map[api.Role]registry.Role)
+	}
+	before := roles[changed].Guarantee
+	roles[changed] = set
+	all := guaranteedBelow(roles, "")
+	for _, item := range set.Guarantee.Items() {
+		was, _ := before.Find(item.Label)
+		sum, _ := all.Find(item.Label)
+		if amountOf(item) <= amountOf(was) {
+			continue
+		}
+		if have := c.capacity(item.Name); amountOf(sum) > have {
+			return fmt.Errorf("with it %s:%s would be guaranteed in all, and the %d agents have %s:%s together; guarantee less, or say --force when more agents are to come",
+				item.Name, amountOf(sum), len(c.registry.Agents), item.Name, have)
+		}
+	}
+	return nil
+}
+
+// capacity is what the agents of the registry have of a kind, reserved or not.
+func (c *Core) capacity(name string) api.Milli {
+	var sum api.Milli
+	for _, a := range c.registry.Agents { // order: irrelevant because it is a sum
+		if a.Marks.Has(api.MarkGone) {
+			continue
+		}
+		for _, item := range a.Agent.Resources.Items() {
+			if item.Name == name {
+				sum += amountOf(item)
+			}
+		}
+	}
+	return sum
+}
+
+// amountOf counts numbers and words as one each.
+func amountOf(item api.Resource) api.Milli {
+	if item.Scalar != 0 {
+		return item.Scalar
+	}
+	return 1000 * api.Milli(min(item.Ranges.Len(), uint64(api.MilliMax)/1000)+uint64(len(item.Set)))
+}
+
 // guaranteedBelow adds up, for each kind, the guarantees nearest below a role: one further
 // down is part of the one above it.
 func guaranteedBelow(roles map[api.Role]registry.Role, above api.Role) api.Resources {

@@ -147,6 +147,12 @@ func (c *Core) roleRequested(id RequestID, action SetRole) {
 			return
 		}
 	}
+	if action.Guarantee != nil && !action.Force {
+		if err := c.checkCapacity(action.Role, set); err != nil {
+			c.emit(Reply{ID: id, Err: api.E("role.set", api.Limit, action.Role, err)})
+			return
+		}
+	}
 	c.proposeFor(id, "role.set", string(action.Role), registry.SetRole{Role: action.Role, Set: set}, fmt.Sprintf("role %s is set", action.Role))
 }
 

@@ -535,6 +535,7 @@ func roleOf(args words) core.SetRole {
 		priority, _ := strconv.Atoi(text)
 		action.Priority = &priority
 	}
+	action.Force = args.keys["force"] != ""
 	for key, field := range map[string]**api.Resources{"guarantee": &action.Guarantee, "limit": &action.Limit} {
 		if text, ok := args.keys[key]; ok {
 			resources, _ := api.ParseResources(text)
