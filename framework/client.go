@@ -87,7 +87,9 @@ func (l *loop) kill(id api.TaskID) {
 func (l *loop) sendKill(t *task) { l.send(protocol.Kill{Task: t.id, Agent: t.agent}) }
 
 // Demand replaces what the framework wants in the role ("" = its only one). A demand
-// of some shapes revives the role; one of none means that nothing is wanted.
+// of some shapes revives the role; one of none means that nothing is wanted. It holds for
+// all later sessions. Launches count it down by themselves, ends do not count it up: who
+// wants a task again says so. At most 256 shapes; see [api.Shape].
 func (c *Client) Demand(demand api.Demand) error {
 	const op = "framework.demand"
 	if roles := c.rolesNow(); demand.Role == "" && len(roles) == 1 {
@@ -175,7 +177,8 @@ func (c *Client) Revive(roles ...api.Role) error {
 	})
 }
 
-// Message sends bytes to an executor, at most once.
+// Message sends bytes to an executor, at most once, and at most 256 KiB: they are lost
+// where no session, no agent or no such executor is there just then.
 func (c *Client) Message(agent api.AgentID, executor api.ExecutorID, data []byte) error {
 	if len(data) > api.TaskBytesMax {
 		return api.E("executor.message", api.Limit, executor, fmt.Errorf("%d bytes, at most %d are allowed", len(data), api.TaskBytesMax))
@@ -185,7 +188,9 @@ func (c *Client) Message(agent api.AgentID, executor api.ExecutorID, data []byte
 	})
 }
 
-// Shutdown ends an executor and its tasks.
+// Shutdown ends an executor and its tasks: it has its own ShutdownGrace, then it is
+// killed. It is asked for once; [ExecutorWatcher] hears of the end. Between sessions
+// nothing is asked.
 func (c *Client) Shutdown(agent api.AgentID, executor api.ExecutorID) error {
 	return c.ask("executor.shutdown", func() {
 		c.loop.send(protocol.ShutdownExecutor{Agent: agent, Executor: executor})
@@ -195,7 +200,7 @@ func (c *Client) Shutdown(agent api.AgentID, executor api.ExecutorID) error {
 // AnswerInverse tells what the framework makes of inverse offers: true promises to
 // give the resources back in time. After a true to a preemption the masters kill the
 // named tasks at once; the answer to a maintenance is shown to operators, and tasks may
-// stay until the window begins either way.
+// stay until the window begins either way. An inverse offer ends with its session.
 func (c *Client) AnswerInverse(accept bool, offers ...api.OfferID) error {
 	return c.ask("framework.inverse", func() {
 		c.loop.send(protocol.AnswerInverse{Offers: offers, Accept: accept})
@@ -204,7 +209,9 @@ func (c *Client) AnswerInverse(accept bool, offers ...api.OfferID) error {
 
 // Reconcile asks for the state of the tasks; none = all. The SDK does it by itself at
 // the start of each session and periodically, and then tells only what is news; here
-// every task is told.
+// every task is told: its state through Update, with reason RECONCILIATION. A task that
+// nobody knows is UNKNOWN; of one whose agent may yet come back to a new leader nothing
+// is told until it is.
 func (c *Client) Reconcile(tasks ...api.TaskID) error {
 	return c.ask("framework.reconcile", func() { c.loop.reconcileAsked(tasks) })
 }

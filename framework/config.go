@@ -30,7 +30,8 @@ type Config struct {
 	ID api.FrameworkID
 	// Roles to be offered resources in. Default [api.DefaultRole].
 	Roles []api.Role
-	// FailoverTimeout is how long tasks live on without a scheduler. Default 10 min.
+	// FailoverTimeout is how long tasks live on without a scheduler; then the framework is
+	// removed with them. Default 10 min; as short as one likes, but 0 is the default.
 	FailoverTimeout time.Duration
 	// Standby: any number of instances run with the same Name; one is active (R6).
 	Standby bool
@@ -40,9 +41,13 @@ type Config struct {
 	MaxOffer   api.Resources
 	Revocable  bool
 	// Suppressed starts without offers until [Client.Revive] or [Client.Demand].
+	// A scheduler that states its demand wants this: nothing is offered before that is known.
 	Suppressed bool
-	Labels     map[string]string
-	Endpoints  map[string]string
+	// Labels are for people and their tools.
+	Labels map[string]string
+	// Endpoints say under which names and addresses the framework itself can be reached. The
+	// masters keep them with it, so that others find it.
+	Endpoints map[string]string
 	// TeardownAtEnd removes the framework with its tasks when Run's context ends.
 	TeardownAtEnd bool
 	// ConnectTimeout ends Run when the first session has not begun by then, with what

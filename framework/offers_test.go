@@ -35,6 +35,33 @@ func TestOffersThatTakesAMinute(t *testing.T) {
 	})
 }
 
+// TestAnswersKeepTheirFilters: of a decline, of what a launch leaves, and the default one of an offer that
+// has no answer.
+func TestAnswersKeepTheirFilters(t *testing.T) {
+	story(t, func(t *testing.T, n *network) {
+		m := n.start("m1:1")
+		s := newScript()
+		s.offers = func(_ context.Context, offers []api.Offer) []api.Answer {
+			launch := api.Launch(offers[1], taskOf("t1"))
+			launch.Filter.Refuse = time.Minute
+			return []api.Answer{api.Decline(offers[0], time.Hour), launch}
+		}
+		r := n.run(s, nil)
+		session := m.lead(1)
+		session.send(protocol.Offers{Offers: []api.Offer{offerOf("offer-1-1"), offerOf("offer-1-2"), offerOf("offer-1-3")}})
+		if declined, _ := call[protocol.Decline](session); declined.Offers[0] != "offer-1-1" || declined.Filter.For() != time.Hour {
+			t.Errorf("declined %+v", declined)
+		}
+		if accepted, _ := call[protocol.Accept](session); accepted.Offers[0] != "offer-1-2" || accepted.Filter.For() != time.Minute {
+			t.Errorf("accepted %+v", accepted)
+		}
+		if declined, _ := call[protocol.Decline](session); declined.Offers[0] != "offer-1-3" || declined.Filter.For() != api.DefaultRefuse {
+			t.Errorf("without an answer: %+v", declined)
+		}
+		r.end()
+	})
+}
+
 func TestKeptOffers(t *testing.T) {
 	story(t, func(t *testing.T, n *network) {
 		m := n.start("m1:1")
@@ -60,7 +87,7 @@ func TestKeptOffers(t *testing.T) {
 			t.Errorf("lost %v", lost)
 		}
 		call[protocol.Decline](session)
-		if lost, after := next(t, s.lost), time.Since(began); lost[0] != "offer-1-3" || after < 28*time.Second || after > 30*time.Second {
+		if lost, after := next(t, s.lost), time.Since(began); lost[0] != "offer-1-3" || after < 28*time.Second || after >= 30*time.Second {
 			t.Errorf("lost %v after %v", lost, after)
 		}
 		session.send(protocol.Offers{Offers: []api.Offer{offerOf("offer-1-4")}})

@@ -518,6 +518,33 @@ func TestReconcile(t *testing.T) {
 	})
 }
 
+// TestReconcileBetweenSessions: what is asked while no master is there is asked in the next session.
+func TestReconcileBetweenSessions(t *testing.T) {
+	story(t, func(t *testing.T, n *network) {
+		m := n.start("m1:1")
+		s := newScript()
+		r := n.run(s, nil)
+		m.lead(1)
+		client := next(t, s.clients)
+		m.stop()
+		<-time.After(10 * time.Second)
+		if err := client.Reconcile("from-a-file"); err != nil {
+			t.Error(err)
+		}
+		session := n.start("m1:1").lead(2)
+		if asked := session.unsettled; len(asked) != 1 || asked[0].Task != "from-a-file" {
+			t.Errorf("asks about %+v", asked)
+		}
+		answer := statusOf("from-a-file", 0, api.TaskUnknown)
+		answer.Status.Reason = api.ReasonReconciliation
+		session.send(answer)
+		if got := next(t, s.updates); got.Task != "from-a-file" || got.State != api.TaskUnknown {
+			t.Errorf("update %+v", got)
+		}
+		r.end()
+	})
+}
+
 // TestReconcilesByItself: about every interval the leader is asked about the tasks whose
 // end is not known; never where the config says so.
 func TestReconcilesByItself(t *testing.T) {

@@ -16,7 +16,12 @@ import (
 
 // Store keeps small values of the framework on a majority of the masters: what the next
 // instance of the scheduler must know. Reads and writes are linearizable. An instance
-// that was fenced can't write any more (R5).
+// that was fenced can't write any more (R5). It goes with the framework when that is
+// removed.
+//
+// A key has at most 512 bytes, a value 1 MiB, a framework 100,000 keys and 64 MiB; beyond
+// that, or where the masters' own bound for all frameworks is reached, the error's kind is
+// [api.Limit] and nothing has changed.
 //
 // Its methods wait for a session and for the leader, over failovers, until their
 // context ends; a repeated write is applied once. They may be called from callbacks.
@@ -103,8 +108,9 @@ func (s *Store) List(ctx context.Context, prefix string) ([]Entry, error) {
 	}
 }
 
-// Watch calls see with the entries under a prefix and then with every change, until ctx
-// ends or see fails, whose error it returns. After a failover the entries come again.
+// Watch calls see, in the caller's goroutine, with the entries under a prefix and then
+// with every change, until ctx ends or see fails, whose error it returns. After a failover
+// the entries come again. Don't watch in a callback: it would hold up all others.
 func (s *Store) Watch(ctx context.Context, prefix string, see func(Entry) error) error {
 	var stopped error
 	err := s.client.atLeader(ctx, "store.watch", prefix, func(ctx context.Context, p place) error {

@@ -204,7 +204,7 @@ func (b *book) again() {
 func (b *book) unsettled() []protocol.UnsettledTask {
 	list := make([]protocol.UnsettledTask, 0, len(b.tasks))
 	for _, t := range b.tasks { // order: irrelevant because the leader answers each
-		if t.known && !t.over {
+		if (t.known || t.asked) && !t.over {
 			list = append(list, t.unsettled())
 		}
 	}

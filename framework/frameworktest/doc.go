@@ -17,7 +17,7 @@
 // Await methods, and says what must be true with the Expect methods. When it returns, everything is
 // ended, and the test fails if a promise of the cluster was broken meanwhile: a task that started
 // twice, a status that does not follow from the one before, an agent oversold, a task that was
-// launched and never settled.
+// launched and never settled. [Example] tells a story in an Example function, which has no *testing.T.
 //
 // The story runs in a testing/synctest bubble: the clock stands still while anybody works and jumps when
 // all wait, so that hours pass in milliseconds. It starts at midnight UTC, 2000-01-01.

@@ -4,7 +4,7 @@ import "github.com/tenderhq/tender/api"
 
 // Spread counts tasks by place, so that they can be spread and kept apart. A framework
 // keeps one as long as it lives, tells it of tasks that end, and gives its methods to
-// [Options]:
+// [Options]. Not for use by several goroutines.
 //
 //	racks := pack.NewSpread(pack.ByAttribute("rack"))
 //	pack.Pack(offers, tasks, pack.Options{Rank: racks.Rank, Put: racks.Put})

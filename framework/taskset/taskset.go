@@ -417,7 +417,7 @@ type Numbers struct {
 	Items     int // that have not ended
 	Waiting   int // attempts that wait for an offer
 	Pausing   int // items that wait before another attempt
-	Running   int // tasks that were launched and have not ended
+	Running   int // tasks that were launched and have not ended, UNREACHABLE ones included
 	Done      int // items that ended well
 	GivenUp   int // items that did not
 	Attempts  int // tasks launched
