@@ -9,11 +9,11 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/anishathalye/porcupine"
 	"google.golang.org/grpc"
 
 	"github.com/tenderhq/tender/api"
 	apiv1 "github.com/tenderhq/tender/api/v1"
+	"github.com/tenderhq/tender/internal/history"
 	"github.com/tenderhq/tender/internal/protocol"
 	"github.com/tenderhq/tender/internal/wire"
 )
@@ -195,63 +195,23 @@ func TestStoreLanes(t *testing.T) {
 	})
 }
 
-// storeOp is what was asked, storeGot what was answered.
-type storeOp struct {
-	key, value string
-	get        bool
-	ifVersion  *uint64
-}
-
-type storeGot struct {
-	version uint64
-	value   string
-	stale   bool
-}
-
-// storeModel is one key of a store that is a single copy.
-var storeModel = porcupine.Model{
-	Partition: func(history []porcupine.Operation) [][]porcupine.Operation {
-		byKey := map[string][]porcupine.Operation{}
-		for _, op := range history {
-			key := op.Input.(storeOp).key
-			byKey[key] = append(byKey[key], op)
-		}
-		var parts [][]porcupine.Operation
-		for _, part := range byKey {
-			parts = append(parts, part)
-		}
-		return parts
-	},
-	Init: func() any { return storeGot{} },
-	Step: func(state, input, output any) (bool, any) {
-		now, op, got := state.(storeGot), input.(storeOp), output.(storeGot)
-		switch {
-		case op.get:
-			return got == now, now
-		case got.stale:
-			return op.ifVersion != nil && *op.ifVersion != now.version, now
-		}
-		return got.version > now.version && (op.ifVersion == nil || *op.ifVersion == now.version), storeGot{got.version, op.value, false}
-	},
-}
-
 // TestStoreIsLinearizable: what several clients are told while leaders are cut off one
 // after the other could have been told by a store that is a single copy. Every
 // operation's outcome is known in the end: writes are repeated under their number.
 func TestStoreIsLinearizable(t *testing.T) {
 	for seed := range 3 {
-		var history []porcupine.Operation
-		synctest.Test(t, func(t *testing.T) { history = storeHistory(t, seed) })
-		if len(history) < 200 {
-			t.Fatalf("only %d operations", len(history))
+		var events []history.Event
+		synctest.Test(t, func(t *testing.T) { events = storeHistory(t, seed) })
+		if len(events) < 200 {
+			t.Fatalf("only %d operations", len(events))
 		}
-		if verdict := porcupine.CheckOperationsTimeout(storeModel, history, time.Minute); verdict != porcupine.Ok {
-			t.Errorf("seed %d: %d operations are %s", seed, len(history), verdict)
+		if err := history.Judge(events); err != nil {
+			t.Errorf("seed %d: %v", seed, err)
 		}
 	}
 }
 
-func storeHistory(t *testing.T, seed int) []porcupine.Operation {
+func storeHistory(t *testing.T, seed int) []history.Event {
 	h := newHouse(t, 3)
 	defer h.close()
 	var stubs []apiv1.StoreServiceClient
@@ -266,11 +226,11 @@ func storeHistory(t *testing.T, seed int) []porcupine.Operation {
 		t.Error(err)
 	}
 	var (
-		mu      sync.Mutex
-		history []porcupine.Operation
-		clock   atomic.Int64 // the order of calls and answers, finer than virtual time
-		over    = make(chan struct{})
-		busy    sync.WaitGroup
+		mu     sync.Mutex
+		events []history.Event
+		clock  atomic.Int64 // the order of calls and answers, finer than virtual time
+		over   = make(chan struct{})
+		busy   sync.WaitGroup
 	)
 	for n := range 4 {
 		client := &storeClient{stubs: stubs, session: &apiv1.StoreSession{
@@ -284,13 +244,12 @@ func storeHistory(t *testing.T, seed int) []porcupine.Operation {
 					return
 				case <-time.After(time.Duration(20+(i*7+n*13+seed*29)%60) * time.Millisecond):
 				}
-				op := storeOp{key: fmt.Sprint("k", (i+n)%2), value: fmt.Sprint(n, ".", i), get: i%3 == 0}
-				if i%3 == 1 {
-					op.ifVersion = &seen
-				}
-				if op.ifVersion != nil {
-					version := seen
-					op.ifVersion = &version
+				op := history.Op{Kind: history.Put, Key: fmt.Sprint("k", (i+n)%2), Value: fmt.Sprint(n, ".", i), Version: history.Any}
+				switch i % 3 {
+				case 0:
+					op = history.Op{Kind: history.Get, Key: op.Key}
+				case 1:
+					op.Version = seen
 				}
 				called := clock.Add(1)
 				got, err := client.do(op)
@@ -299,9 +258,9 @@ func storeHistory(t *testing.T, seed int) []porcupine.Operation {
 					t.Errorf("%+v: %v", op, err)
 					return
 				}
-				seen = got.version
+				seen = got.Version
 				mu.Lock()
-				history = append(history, porcupine.Operation{ClientId: n, Input: op, Output: got, Call: called, Return: returned})
+				events = append(events, history.Event{Op: op, Got: got, Call: called, Return: returned})
 				mu.Unlock()
 			}
 		})
@@ -320,19 +279,21 @@ func storeHistory(t *testing.T, seed int) []porcupine.Operation {
 	<-time.After(time.Second)
 	close(over)
 	busy.Wait()
-	return history
+	return events
 }
 
-func (c *storeClient) do(op storeOp) (storeGot, error) {
-	var entry *apiv1.StoreEntry
-	var err error
-	if op.get {
-		entry, err = c.get(op.key)
-	} else {
-		entry, err = c.put(op.key, op.value, op.ifVersion)
+func (c *storeClient) do(op history.Op) (history.Got, error) {
+	if op.Kind == history.Get {
+		entry, err := c.get(op.Key)
+		return history.Got{Version: entry.GetVersion(), Value: string(entry.GetValue())}, err
 	}
+	condition := &op.Version
+	if op.Version == history.Any {
+		condition = nil
+	}
+	entry, err := c.put(op.Key, op.Value, condition)
 	if api.Is(err, api.Stale) {
-		return storeGot{stale: true}, nil
+		return history.Got{Stale: true}, nil
 	}
-	return storeGot{version: entry.GetVersion(), value: string(entry.GetValue())}, err
+	return history.Got{Version: entry.GetVersion()}, err
 }

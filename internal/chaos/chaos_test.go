@@ -91,7 +91,6 @@ func TestJudges(t *testing.T) {
 		"7 launch unproved", "8 end unproved FINISHED",
 		"9 launch denied", "10 end denied DROPPED",
 		"11 launch open",
-		"12 put k 3 v3", "13 put l 4 v4", "14 store k 2 v2", "15 store l 5 v5",
 	} {
 		e, err := parseEntry(line)
 		if err != nil {
@@ -107,8 +106,5 @@ func TestJudges(t *testing.T) {
 	r := &report{}
 	if broken := c.judgeTasks(r); len(broken) != 4 {
 		t.Errorf("tasks: %q", broken)
-	}
-	if broken := c.judgeStore(r); len(broken) != 1 {
-		t.Errorf("store: %q", broken)
 	}
 }

@@ -105,7 +105,7 @@ func (c *cluster) feelFull(ctx context.Context, n *node, f fault) error {
 	pause(ctx, f.hold)
 	began := time.Now()
 	return c.await(ctx, "a write beside the full disk", c.options.heal, func(context.Context) string {
-		if c.ledger.putAt.After(began) {
+		if c.ledger.store.wrote.After(began) {
 			return ""
 		}
 		return "none was acknowledged"

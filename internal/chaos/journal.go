@@ -15,7 +15,7 @@ import (
 // entry is a line of it.
 type entry struct {
 	at   time.Time
-	what string // launch, running, end, put, active, store, settled
+	what string // launch, running, end, active, ask, answer, list, store, settled
 	args []string
 }
 
@@ -80,23 +80,17 @@ type task struct {
 type ledger struct {
 	tasks   map[string]*task
 	order   []string
-	active  string            // the scheduler that subscribed last
-	puts    map[string]stored // the last write that was acknowledged, by key
-	store   map[string]stored // what the store held at the end
-	putAt   time.Time         // when a write was acknowledged last
+	active  string // the scheduler that subscribed last
+	store   *dealings
 	settled bool
 }
 
-type stored struct {
-	version uint64
-	value   string
-}
-
 func newLedger() *ledger {
-	return &ledger{tasks: map[string]*task{}, puts: map[string]stored{}, store: map[string]stored{}}
+	return &ledger{tasks: map[string]*task{}, store: newDealings()}
 }
 
 func (l *ledger) add(e entry) {
+	l.store.add(e)
 	switch e.what {
 	case "launch":
 		l.tasks[e.args[0]] = &task{launched: e.at}
@@ -109,18 +103,6 @@ func (l *ledger) add(e entry) {
 		l.end(e)
 	case "active":
 		l.active = e.args[0]
-	case "put", "store":
-		version, _ := strconv.ParseUint(e.args[1], 10, 64) // ours
-		into := l.puts
-		if e.what == "put" && e.at.After(l.putAt) {
-			l.putAt = e.at
-		}
-		if e.what == "store" {
-			into = l.store
-		}
-		if version >= into[e.args[0]].version {
-			into[e.args[0]] = stored{version, e.args[2]}
-		}
 	case "settled":
 		l.settled = true
 	}

@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 
@@ -17,11 +16,7 @@ import (
 
 const (
 	inFlightMax = 4
-	putEvery    = 500 * time.Millisecond
-	putFatEvery = 40 * time.Millisecond
-	fatBytes    = 4000
 	settleEvery = time.Second
-	putKeys     = 20
 )
 
 // scheduler launches short tasks for as long as there is no file named stop. Each task
@@ -60,10 +55,12 @@ func (s *scheduler) Subscribed(_ context.Context, client *framework.Client) erro
 	clear(s.inFlight) // their ends may have been told to the other instance
 	s.mu.Unlock()
 	s.begun.Do(func() {
-		go s.put()
+		for id := range clerks {
+			go s.clerk(id)
+		}
 		go s.settle()
 	})
-	return s.journal.say("active", s.name)
+	return s.journal.say("active", s.name, strconv.Itoa(os.Getpid()))
 }
 
 func (s *scheduler) stopping() bool { return s.told("stop") }
@@ -119,22 +116,6 @@ func (s *scheduler) Update(_ context.Context, status api.Status) error {
 	return s.journal.say(what, args...)
 }
 
-// put writes to the store for as long as the process lives. What was acknowledged goes
-// to the journal.
-func (s *scheduler) put() {
-	for n := 0; s.ctx.Err() == nil && !s.stopping(); n++ {
-		key, value, every := fmt.Sprintf("key-%d", n%putKeys), fmt.Sprintf("%s-%d-%d", s.name, os.Getpid(), n), putEvery
-		if s.told("fat") { // to fill a disk
-			value, every = value+strings.Repeat(".", fatBytes), putFatEvery
-		}
-		entry, err := s.client.Store().Put(s.ctx, key, []byte(value), framework.AnyVersion)
-		if err == nil {
-			_ = s.journal.say("put", key, strconv.FormatUint(entry.Version, 10), value) // then it counts for nothing
-		}
-		pause(s.ctx, every)
-	}
-}
-
 // settle asks, once the end has begun, for all tasks whose end is not in the journal;
 // when there are none it writes down what the store holds.
 func (s *scheduler) settle() {
@@ -152,6 +133,9 @@ func (s *scheduler) settle() {
 				ids[i] = api.TaskID(id)
 			}
 			_ = s.client.Reconcile(ids...) // else at the next round
+			continue
+		}
+		if s.journal.say("list") != nil {
 			continue
 		}
 		entries, err := s.client.Store().List(s.ctx, "")
