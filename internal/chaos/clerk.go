@@ -41,7 +41,7 @@ func (s *scheduler) clerk(id int) {
 		if !got.Unknown && !got.Stale {
 			seen[op.Key] = got.Version
 		}
-		_ = s.journal.say("answer", name, strconv.FormatUint(got.Version, 10), got.Value, strconv.FormatBool(got.Stale), strconv.FormatBool(got.Unknown))
+		_ = s.journal.say("answer", name, strconv.FormatUint(got.Version, 10), got.Value, outcome(got))
 		pause(s.ctx, every)
 	}
 }
@@ -82,4 +82,14 @@ func (s *scheduler) ask(op history.Op) history.Got {
 		entry.Value = nil
 	}
 	return history.Got{Version: entry.Version, Value: string(entry.Value)}
+}
+
+func outcome(got history.Got) string {
+	switch {
+	case got.Stale:
+		return "stale"
+	case got.Unknown:
+		return "unknown"
+	}
+	return "done"
 }

@@ -70,7 +70,7 @@ func (d *dealings) answer(e entry) {
 	}
 	one := &d.done[i]
 	one.Return = d.line
-	one.Got = history.Got{Version: number(e.args[1]), Value: e.args[2], Stale: e.args[3] == "true", Unknown: e.args[4] == "true"}
+	one.Got = history.Got{Version: number(e.args[1]), Value: e.args[2], Stale: e.args[3] == "stale", Unknown: e.args[3] == "unknown"}
 	if one.Kind != history.Get && !one.Stale && !one.Unknown {
 		d.wrote = e.at
 	}

@@ -18,27 +18,27 @@ func TestDealings(t *testing.T) {
 		unknown int
 		good    bool
 	}{
-		{"kept", []string{"active s1 7", put("s1-7-0-0", "v"), "answer s1-7-0-0 3  false false", "list ", "store k 3 v"}, 0, true},
-		{"lost", []string{"active s1 7", put("s1-7-0-0", "v"), "answer s1-7-0-0 3  false false", "list "}, 0, false},
+		{"kept", []string{"active s1 7", put("s1-7-0-0", "v"), "answer s1-7-0-0 3  done", "list ", "store k 3 v"}, 0, true},
+		{"lost", []string{"active s1 7", put("s1-7-0-0", "v"), "answer s1-7-0-0 3  done", "list "}, 0, false},
 		{"older", []string{
-			put("s1-7-0-0", "v"), "answer s1-7-0-0 3  false false", put("s1-7-0-1", "w"), "answer s1-7-0-1 4  false false", "list ", "store k 3 v",
+			put("s1-7-0-0", "v"), "answer s1-7-0-0 3  done", put("s1-7-0-1", "w"), "answer s1-7-0-1 4  done", "list ", "store k 3 v",
 		}, 0, false},
 		{"never answered, came to pass", []string{put("s1-7-0-0", "v"), "list ", "store k 3 v"}, 1, true},
 		{"never answered, did not", []string{put("s1-7-0-0", "v"), "list "}, 1, true},
-		{"answered with an error", []string{put("s1-7-0-0", "v"), "answer s1-7-0-0 0  false true", "list ", "store k 3 v"}, 1, true},
+		{"answered with an error", []string{put("s1-7-0-0", "v"), "answer s1-7-0-0 0  unknown", "list ", "store k 3 v"}, 1, true},
 		{"came to pass while nobody followed", []string{
-			"active s1 7", put("s1-7-0-0", "v"), "active s1 7", "ask s1-7-0-1 get k  0", "answer s1-7-0-1 0  false false", "list ", "store k 3 v",
+			"active s1 7", put("s1-7-0-0", "v"), "active s1 7", "ask s1-7-0-1 get k  0", "answer s1-7-0-1 0  done", "list ", "store k 3 v",
 		}, 1, true},
 		{"came to pass after another had followed", []string{
-			"active s1 7", put("s1-7-0-0", "v"), "active s2 9", "ask s2-9-0-0 get k  0", "answer s2-9-0-0 0  false false", "list ", "store k 3 v",
+			"active s1 7", put("s1-7-0-0", "v"), "active s2 9", "ask s2-9-0-0 get k  0", "answer s2-9-0-0 0  done", "list ", "store k 3 v",
 		}, 1, false},
 		{"the same scheduler's next process is another", []string{
-			"active s1 7", put("s1-7-0-0", "v"), "active s1 8", "ask s1-8-0-0 get k  0", "answer s1-8-0-0 0  false false", "list ", "store k 3 v",
+			"active s1 7", put("s1-7-0-0", "v"), "active s1 8", "ask s1-8-0-0 get k  0", "answer s1-8-0-0 0  done", "list ", "store k 3 v",
 		}, 1, false},
 		{"written after the list was asked for", []string{
-			"list ", put("s1-7-0-0", "v"), "answer s1-7-0-0 3  false false", "store k 3 v", "settled s1",
+			"list ", put("s1-7-0-0", "v"), "answer s1-7-0-0 3  done", "store k 3 v", "settled s1",
 		}, 0, true},
-		{"an unknown read", []string{put("s1-7-0-0", "v"), "answer s1-7-0-0 3  false false", "ask s1-7-0-1 get k  0", "list ", "store k 3 v"}, 0, true},
+		{"an unknown read", []string{put("s1-7-0-0", "v"), "answer s1-7-0-0 3  done", "ask s1-7-0-1 get k  0", "list ", "store k 3 v"}, 0, true},
 	}
 	for _, test := range tests {
 		l := newLedger()
