@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/tenderhq/tender/allocator"
+	"github.com/tenderhq/tender/allocator/constraint"
 	"github.com/tenderhq/tender/api"
 )
 
@@ -20,6 +21,8 @@ func (c *Cluster) check(o allocator.Claim) {
 		c.Fatalf("offered to a framework that is not subscribed in role %s: %s", o.Role, words)
 	case c.suppressed[key(o.Framework, o.Role)]:
 		c.Fatalf("offered to a framework that suppressed: %s", words)
+	case !c.meets(f.Constraint, o.Agent, o.Role):
+		c.Fatalf("offered an agent that fails the constraint %s: %s", f.Constraint, words)
 	case o.Resources.IsZero():
 		c.Fatalf("offered nothing: %s", words)
 	case o.Resources.HasRevocable() && !f.Revocable:
@@ -78,7 +81,7 @@ func (c *Cluster) checkDemand(o allocator.Claim, words string) {
 	var most api.Resources
 	fits := false
 	for _, s := range shapes {
-		if s.Count <= 0 || s.OnlyPreferred && !slices.Contains(s.Preferred, o.Agent) {
+		if s.Count <= 0 || s.OnlyPreferred && !slices.Contains(s.Preferred, o.Agent) || !c.meets(s.Constraint, o.Agent, o.Role) {
 			continue
 		}
 		if _, _, ok := o.Resources.Plain().Carve(s.Resources.Plain()); ok {
@@ -95,6 +98,26 @@ func (c *Cluster) checkDemand(o allocator.Claim, words string) {
 	if !most.Contains(o.Resources.Plain()) {
 		c.Fatalf("offered more than the stated shapes want (%s): %s", most, words)
 	}
+}
+
+// meets reports whether the agent meets the constraint; one that does not compile is met by none.
+func (c *Cluster) meets(expr string, agent api.AgentID, role api.Role) bool {
+	if expr == "" {
+		return true
+	}
+	program, known := c.compiled[expr]
+	if !known {
+		program, _ = constraint.Compile(expr)
+		c.compiled[expr] = program
+	}
+	if program == nil {
+		return false
+	}
+	a := c.Agents[agent]
+	holds, err := program.Holds(constraint.Agent{
+		Attributes: a.Attributes, Hostname: a.Hostname, Region: a.Region, Zone: a.Zone, ID: string(a.ID), Role: string(role),
+	})
+	return holds && err == nil
 }
 
 func (c *Cluster) checkCap(f allocator.Framework, o allocator.Claim, words string) {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/tenderhq/tender/allocator"
+	"github.com/tenderhq/tender/allocator/constraint"
 	"github.com/tenderhq/tender/api"
 )
 
@@ -40,6 +41,7 @@ type Cluster struct {
 	launched   map[string]int64 // since the demand was stated
 	tasks      int
 	held       bool
+	compiled   map[string]*constraint.Program
 }
 
 type filter struct {
@@ -57,6 +59,7 @@ func NewCluster(t T, policy allocator.Allocator) *Cluster {
 		suppressed: make(map[string]bool),
 		demand:     make(map[string][]api.Shape),
 		launched:   make(map[string]int64),
+		compiled:   make(map[string]*constraint.Program),
 	}
 }
 

@@ -229,6 +229,7 @@ func (h *history) answer() {
 // settled checks what must hold after an allocation.
 func (h *history) settled(offers []allocator.Claim, before map[string]int64) {
 	h.promisesKept(offers, before)
+	h.guaranteesMet()
 	if again := h.Allocate(); len(again) > 0 {
 		h.Fatalf("nothing has changed, and yet: %s", h.Words(again))
 	}

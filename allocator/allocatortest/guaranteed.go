@@ -1,0 +1,99 @@
+package allocatortest
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/tenderhq/tender/allocator"
+	"github.com/tenderhq/tender/api"
+	"pgregory.net/rapid"
+)
+
+// guaranteed: whatever others take, hold and give back, a role that comes to want what it
+// is guaranteed is offered that at once, when the cluster has it.
+func guaranteed(t *testing.T, fresh func() allocator.Allocator) {
+	rapid.Check(t, func(t *rapid.T) {
+		h := &history{Cluster: NewCluster(t, fresh()), t: t}
+		total := 0
+		for i := range rapid.IntRange(1, 5).Draw(t, "agents") {
+			cpus := rapid.IntRange(1, 4).Draw(t, "cpus")
+			total += cpus
+			h.Agent(api.AgentID(fmt.Sprintf("a%d", i)), fmt.Sprintf("cpus:%d;mem:%d", cpus, 512*cpus))
+		}
+		least := rapid.IntRange(0, total).Draw(t, "guarantee")
+		if least > 0 {
+			h.Role(allocator.Role{Role: "g", Guarantee: api.Scalars(float64(least), float64(512*least))})
+		}
+		for i := range rapid.IntRange(1, 3).Draw(t, "others") {
+			h.Framework(api.FrameworkID(fmt.Sprintf("f%d", i)), pick(h, "role", []api.Role{"b", "c"}))
+		}
+		h.othersLive(rapid.IntRange(0, 15).Draw(t, "rounds"))
+		want := rapid.IntRange(0, 2*total).Draw(t, "demand")
+		if want == 0 {
+			return
+		}
+		h.Framework("late", "g")
+		h.Demand("late", "g", h.Shape("cpus:1;mem:512", int64(want)))
+		h.Allocate()
+		if got, due := h.Used("g", "cpus"), int64(1000*min(want, least)); got < due {
+			t.Fatalf("the role has %d of the %d that it is guaranteed and wants", got, due)
+		}
+	})
+}
+
+// othersLive has the frameworks launch, decline and finish as they like.
+func (h *history) othersLive(rounds int) {
+	for range rounds {
+		h.Allocate()
+		for len(h.Offers) > 0 {
+			offer := h.Offers[0]
+			var launch []api.Resources
+			for rest := offer.Resources; rapid.IntRange(0, 4).Draw(h.t, "one more") > 0; {
+				_, left, fits := rest.Carve(h.R("cpus:1;mem:512"))
+				if !fits {
+					break
+				}
+				rest, launch = left, append(launch, h.R("cpus:1;mem:512"))
+			}
+			h.Accept(offer, pick(h, "refuse", historyFilters), launch...)
+		}
+		if len(h.Tasks) > 0 && rapid.Bool().Draw(h.t, "finishes") {
+			h.Finish(pick(h, "task", h.Tasks))
+		}
+		h.Sleep(time.Second)
+	}
+}
+
+// guaranteesMet: where one role alone is guaranteed something, nothing that it lacks lies
+// there while somebody in it would take it.
+func (h *history) guaranteesMet() {
+	var r allocator.Role
+	n := 0
+	for _, one := range h.Roles { // order: irrelevant because it counts
+		if !one.Guarantee.IsZero() {
+			r, n = one, n+1
+		}
+	}
+	lacks, _ := r.Guarantee.Find(api.Label{Name: "cpus"})
+	if n != 1 || len(h.Inverse) > 0 || h.limited(r.Role) || int64(lacks.Scalar) <= h.Used(r.Role, "cpus") {
+		return
+	}
+	for _, id := range historyFrameworks {
+		f := h.Frameworks[id]
+		if _, stated := h.demand[key(id, r.Role)]; stated || !f.Active || !slices.Contains(f.Roles, r.Role) || h.suppressed[key(id, r.Role)] ||
+			f.Constraint != "" || !f.MaxOffer.IsZero() || !f.MinOffer.IsZero() {
+			continue
+		}
+		for _, agent := range historyAgents {
+			filtered := slices.ContainsFunc(h.filters, func(one filter) bool {
+				return one.claim.Framework == id && one.claim.Agent == agent && h.Now.Before(one.until)
+			})
+			free := h.Free(agent).Filter(func(l api.Label) bool { return l.Reserved == "" && !l.Revocable })
+			if h.Agents[agent].Offerable && !filtered && free.Scalar("cpus") >= 10 {
+				h.Fatalf("%s lacks cpus of its guarantee %s, %s has %s free, and %s is not offered it", r.Role, r.Guarantee, agent, free, id)
+			}
+		}
+	}
+}

@@ -1,0 +1,71 @@
+package allocatortest
+
+import (
+	"time"
+
+	"github.com/tenderhq/tender/allocator"
+	"github.com/tenderhq/tender/api"
+)
+
+// yieldRounds is for how many rounds somebody may have to let others go first, at most,
+// because it gave offers back.
+const yieldRounds = 100
+
+// yieldEnds: who gave offers back untouched has its turn again, though somebody always
+// wants what it would be offered.
+func yieldEnds(c *Cluster) {
+	c.Framework("idle", "r")
+	c.Framework("busy", "r")
+	c.Agent("a1", "cpus:1;mem:512")
+	for range 3 { // idle yields longer each time
+		c.idles()
+		waited := 0
+		for ; waited <= yieldRounds; waited++ {
+			offers := c.Allocate()
+			if len(offers) != 1 {
+				c.Fatalf("one agent is free, got %s", c.Words(offers))
+			}
+			if offers[0].Framework == "idle" {
+				break
+			}
+			c.Finish(c.Accept(offers[0], 0, c.R("cpus:1;mem:512"))[0])
+		}
+		if waited > yieldRounds {
+			c.Fatalf("idle has let busy go first for %d rounds", waited)
+		}
+		c.Decline(c.Offer("idle", "a1"), 0)
+	}
+}
+
+// idles has idle give one offer back, be there one or not.
+func (c *Cluster) idles() {
+	for range 2 {
+		for _, o := range c.Allocate() {
+			if o.Framework == "idle" {
+				c.Decline(o, 0)
+			} else {
+				c.Finish(c.Accept(o, 0, c.R("cpus:1;mem:512"))[0])
+			}
+		}
+	}
+}
+
+// shapeConstraints: an agent that suits one shape of a demand does not suit the others.
+func shapeConstraints(c *Cluster) {
+	c.Framework("f1", "r")
+	here, there := c.Shape("cpus:1;mem:64", 9), c.Shape("cpus:2;mem:64", 9)
+	here.Constraint, there.Constraint = `zone == "z1"`, `zone == "z2"`
+	c.Demand("f1", "r", here, there)
+	c.SetAgent(allocator.Agent{ID: "a1", Total: c.R("cpus:1;mem:512"), Zone: "z2", Offerable: true})
+	c.Expect()
+	c.Because("f1", "a1", `a1 fails the constraint zone == "z1" of f1`)
+	c.SetAgent(allocator.Agent{ID: "a2", Total: c.R("cpus:1;mem:512"), Zone: "z1", Offerable: true})
+	c.SetAgent(allocator.Agent{ID: "a3", Total: c.R("cpus:2;mem:512"), Zone: "z2", Offerable: true})
+	c.Expect("f1 a2 cpus:1;mem:64", "f1 a3 cpus:2;mem:64")
+	c.Decline(c.Offer("f1", "a2"), time.Hour)
+	c.SetAgent(allocator.Agent{ID: "a4", Total: c.R("cpus:1;mem:512"), Zone: "z3", Offerable: true})
+	c.Expect()
+	for _, id := range []api.AgentID{"a1", "a4"} {
+		c.Because("f1", id, "fails the constraint")
+	}
+}
