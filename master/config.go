@@ -209,8 +209,11 @@ func (c Config) check() error {
 	if (c.DataDir == "") == (c.Memory == nil) {
 		wrong("a data folder is needed")
 	}
-	if _, err := allocator.Make(c.Allocator, c.AllocatorConfig); err != nil {
+	policy, err := allocator.Make(c.Allocator, c.AllocatorConfig)
+	if err != nil {
 		bad = append(bad, err)
+	} else if _, lives := policy.(living); lives && c.AllocatorJournal != "" {
+		wrong("no journal can be kept of allocator %s: it answers from another process when it likes, so what it proposed does not follow from what is recorded; leave --allocator-journal out, or choose a policy of this process", c.Allocator)
 	}
 	if err := raftlog.Profile(c.Profile).Check(); err != nil {
 		bad = append(bad, err)

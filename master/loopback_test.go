@@ -86,3 +86,11 @@ func TestConfigReportsEverything(t *testing.T) {
 		}
 	}
 }
+
+// TestNoJournalOfAnotherProcess: it is refused with a sentence, not left out in silence.
+func TestNoJournalOfAnotherProcess(t *testing.T) {
+	_, err := master.New(master.Config{DataDir: t.TempDir(), Allocator: "remote:127.0.0.1:1", AllocatorJournal: "journal"})
+	if api.KindOf(err) != api.Invalid || !strings.Contains(err.Error(), "no journal can be kept of allocator remote:127.0.0.1:1") {
+		t.Errorf("%v", err)
+	}
+}

@@ -57,7 +57,12 @@ func (r *recorded) section(t *testing.T) *journal.Section {
 }
 
 // busy lets three frameworks work for a while.
-func busy(t *testing.T, p allocator.Allocator) {
+func busy(t *testing.T, p allocator.Allocator) { work(t, p, 200) }
+
+// few rounds are enough where the journal is read again and again.
+const few = 8
+
+func work(t *testing.T, p allocator.Allocator, rounds int) {
 	random := rand.New(rand.NewPCG(1, 2))
 	c := allocatortest.NewCluster(t, p)
 	for i := range 5 {
@@ -68,7 +73,7 @@ func busy(t *testing.T, p allocator.Allocator) {
 	}
 	c.Role(allocator.Role{Role: "web", Weight: 2, Priority: 5, Guarantee: c.R("cpus:4")})
 	c.Demand("f1", "web", c.Shape("cpus:1;mem:512", 60))
-	for range 200 {
+	for range rounds {
 		c.Sleep(time.Duration(1+random.IntN(2000)) * time.Millisecond)
 		c.Allocate()
 		for len(c.Offers) > 0 {
@@ -148,8 +153,11 @@ func TestReplay(t *testing.T) {
 // TestTorn: what a crash has torn at the end is left out, wherever it was torn.
 func TestTorn(t *testing.T) {
 	r := record(t, "fairshare", fairshare.New)
-	busy(t, r)
+	work(t, r, few)
 	all := len(r.section(t).Steps)
+	if len(r.file) < 2000 {
+		t.Fatalf("%d bytes say little", len(r.file))
+	}
 	for cut := 1; cut < 200; cut++ {
 		left := r.file[:len(r.file)-cut]
 		sections, _, err := journal.Read(bytes.NewReader(left))
@@ -172,7 +180,7 @@ func TestTorn(t *testing.T) {
 // TestUnreadable: a disk that fails is no torn end, or good records would be cut off.
 func TestUnreadable(t *testing.T) {
 	r := record(t, "fairshare", fairshare.New)
-	busy(t, r)
+	work(t, r, few)
 	broken := errors.New("input/output error")
 	for cut := range 100 { // more than the last record: between two, in the prefix and in the body
 		disk := func() io.Reader {

@@ -42,7 +42,7 @@ var floors = []floor{
 	{"agent/core/...", values + "agent/core/..."},
 
 	// Beside the pure ones: a suite for allocators, which knows none of them, and an allocator that is elsewhere.
-	{"allocator/allocatortest", values + "internal/transcript allocator"},
+	{"allocator/allocatortest", values + "internal/transcript allocator allocator/constraint"},
 	{"allocator/remote", shell + "allocator allocator/inputs"},
 	{"allocator/journal", shell + "internal/logpb allocator allocator/inputs allocator/remote"},
 
