@@ -104,10 +104,12 @@ func (c *Core) reserved(x *acceptance, result registry.Result) {
 }
 
 // reservedForNobody: who asked has left, and hears of its tasks when it asks (R8); or the
-// agent is taken for dead. What is committed holds all the same.
+// agent was taken for dead, and who is still there hears now that they are dropped. What is
+// committed holds all the same.
 func (c *Core) reservedForNobody(x *acceptance) {
 	for i, operation := range x.operations {
 		if operation.Kind == api.OpLaunch {
+			c.launchedOnNothing(x, operation)
 			continue
 		}
 		if x.faults[i] == nil {
@@ -118,6 +120,18 @@ func (c *Core) reservedForNobody(x *acceptance) {
 	if !x.lost && !x.loose {
 		c.giveBack(x.claim(x.left))
 	}
+}
+
+// launchedOnNothing ends the tasks of an accept whose agent was lost while it waited.
+func (c *Core) launchedOnNothing(x *acceptance, operation api.Operation) {
+	if x.session.framework.session != x.session {
+		return
+	}
+	why := &fault{api.TaskDropped, api.ReasonAgentDisconnected, "agent " + string(x.agent.id) + " was lost while the accept waited for the quorum"}
+	for _, task := range operation.Tasks {
+		c.refuseTask(x, task, why)
+	}
+	c.operationDone(x, operation, nil)
 }
 
 // volumeEvent tells the agent of a volume that the registry has or has no more.

@@ -153,7 +153,9 @@ func (w *world) verbOfAgents(verb string, args words) bool {
 	case "back":
 		w.agentBack(a, args)
 	case "report":
+		w.late, _ = strconv.ParseUint(args.keys["late"], 10, 64)
 		w.report(a)
+		w.late = 0
 	case "cut":
 		conn := a.conn
 		a.conn = 0
@@ -237,7 +239,9 @@ func (w *world) agentBack(a *fakeAgent, args words) {
 		a.term.Number = n
 	}
 	before := a.conn
+	w.other = api.ClusterID(args.keys["cluster"])
 	w.register(a)
+	w.other = ""
 	if a.conn == 0 && args.keys["host"] != "" { // a clone: the first goes on
 		a.conn = before
 		return
@@ -292,7 +296,9 @@ func (w *world) verbOfFrameworks(verb string, args words) bool {
 		if n, err := strconv.ParseUint(args.keys["term"], 10, 64); err == nil {
 			f.term.Number = n
 		}
+		w.other = api.ClusterID(args.keys["cluster"])
 		w.subscribe(f)
+		w.other = ""
 	case "leave":
 		conn := f.conn
 		f.hangUp()

@@ -1,6 +1,7 @@
 package core_test
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -35,6 +36,8 @@ type world struct {
 	quiet      bool
 	out        strings.Builder
 	onEffect   func(core.Effect)
+	other      api.ClusterID // that the next who comes belongs to
+	late       uint64        // how many sessions ago an agent's report was meant for
 }
 
 // fakeAgent is an agent with its checkpoint.
@@ -221,12 +224,15 @@ func (w *world) register(a *fakeAgent) {
 		w.step(core.AgentOpened{Conn: a.conn, First: protocol.RegisterAgent{Agent: a.info, Nonce: a.nonce, BootID: a.boot}})
 		return
 	}
-	w.step(core.AgentOpened{Conn: a.conn, First: protocol.ReregisterAgent{Cluster: "tender", Term: a.term, Agent: a.info, Nonce: a.nonce, BootID: a.boot}})
+	w.step(core.AgentOpened{Conn: a.conn, First: protocol.ReregisterAgent{Cluster: w.cluster(), Term: a.term, Agent: a.info, Nonce: a.nonce, BootID: a.boot}})
 }
+
+// cluster is the one that agents and schedulers know.
+func (w *world) cluster() api.ClusterID { return cmp.Or(w.other, w.registry.Cluster) }
 
 // report sends what the agent has (R2).
 func (w *world) report(a *fakeAgent) {
-	page := protocol.AgentReport{Session: a.session, Last: true, Rebooted: a.rebooted, Volumes: a.volumes}
+	page := protocol.AgentReport{Session: a.session - w.late, Last: true, Rebooted: a.rebooted, Volumes: a.volumes}
 	if a.rebooted {
 		clear(a.tasks)
 		clear(a.executors)
@@ -276,7 +282,7 @@ func (w *world) subscribe(f *fakeFramework, suppressed ...api.Role) {
 	f.conn, f.call = w.conns, 1
 	f.offers = make(map[api.OfferID]api.Offer)
 	w.step(core.SchedulerOpened{Conn: f.conn, Principal: f.info.Principal,
-		Subscribe: protocol.Subscribe{Term: f.term, Framework: f.info, Instance: f.instance, Suppressed: suppressed}})
+		Subscribe: protocol.Subscribe{Cluster: w.cluster(), Term: f.term, Framework: f.info, Instance: f.instance, Suppressed: suppressed}})
 	if f.conn == 0 {
 		return
 	}

@@ -197,6 +197,12 @@ func TestRepeatsDoNothing(t *testing.T) {
 			}
 			first := s.Apply(command)
 			hash := s.Hash()
+			if late := command; command.Counter > 0 && !isKind(first, api.Fenced) {
+				late.Counter--
+				if got := s.Apply(late); !isKind(got, api.Stale) || s.Hash() != hash {
+					t.Fatalf("%+v came after a later one of its client and was answered %+v", late, got)
+				}
+			}
 			command.At = command.At.Add(time.Hour)
 			if again := s.Apply(command); !reflect.DeepEqual(again, first) {
 				t.Fatalf("%+v: first %+v, then %+v", command, first, again)
@@ -298,6 +304,13 @@ func TestSubscribe(t *testing.T) {
 	want("goes on behind it", apply(Subscribe{batch, "i10"}), 0, "framework-18", 1)
 	want("no such ID", apply(Subscribe{named(batch, "mine"), "i11"}), api.Invalid, "", 0)
 	want("known to an agent", apply(Readmit{named(batch, "framework-30")}), 0, "framework-30", 1)
+	for _, i := range []string{"i12", "i13"} { // one is remembered until its time has come
+		apply(Expire{Before: s.Frameworks["framework-3"].Removed})
+		want("a tombstone of just then", apply(Subscribe{named(keeper, "framework-3"), api.Nonce(i)}), api.Removed, "", 0)
+		if s.Frameworks["framework-3"].Why != "away too long" {
+			t.Errorf("why it was removed is forgotten: %+v", s.Frameworks["framework-3"])
+		}
+	}
 	apply(Expire{Before: epoch.Add(time.Hour)})
 	want("an expired tombstone", apply(Subscribe{named(keeper, "framework-3"), "i12"}), api.Removed, "", 0)
 	want("whose tasks live on (R21)", apply(Readmit{named(batch, "framework-3")}), 0, "framework-3", 1)

@@ -29,6 +29,11 @@ const (
 	greetingsMax = 64
 )
 
+// refused is what a master says that does not take us, or not yet.
+type refused string
+
+func (r refused) Error() string { return string(r) }
+
 // greeting opens a connection.
 type greeting struct {
 	For     string        `json:"for"` // raft or ask
@@ -218,7 +223,7 @@ func (n *network) greet(addr, purpose string, timeout time.Duration) (net.Conn, 
 		err = readGreeting(conn, &answer)
 	}
 	if err == nil && answer.Refused != "" {
-		err = errors.New(answer.Refused)
+		err = refused(answer.Refused)
 	}
 	if err != nil {
 		n.drop(conn)

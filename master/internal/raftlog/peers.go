@@ -167,8 +167,9 @@ func (l *Log) checkNewPeer(ctx context.Context, peer Peer) error {
 		}
 	}
 	answer, err := l.network.ask(peer.Addr, askTimeout)
-	for tries := 0; err == nil && answer.Cluster == "" && tries < joinTriesMax; tries++ {
-		pause.For(ctx, askAgainAfter) // it is just asking around
+	starting := refused("")
+	for tries := 0; (err == nil && answer.Cluster == "" || errors.As(err, &starting)) && tries < joinTriesMax; tries++ {
+		pause.For(ctx, askAgainAfter) // it is just asking around, or about to start
 		answer, err = l.network.ask(peer.Addr, askTimeout)
 	}
 	switch {
