@@ -2,6 +2,7 @@ package remote
 
 import (
 	"context"
+	"flag"
 	"net"
 	"os"
 	"strings"
@@ -132,7 +133,23 @@ func (p *prompt) Shares() allocator.Shares {
 }
 
 // TestSuite: what every allocator does, one in another process does as well.
-func TestSuite(t *testing.T) { allocatortest.Suite(t, fresh(t)) }
+func TestSuite(t *testing.T) {
+	fewer(t)
+	allocatortest.Suite(t, fresh(t))
+}
+
+// fewer checks of each property are enough while the race detector watches: every step waits
+// for the other process, and the rules are the same policy's as without a network.
+func fewer(t *testing.T) {
+	checks := flag.Lookup("rapid.checks")
+	if !raced || os.Getenv("TENDER_TEST_LONG") != "" || checks.Value.String() != checks.DefValue {
+		return
+	}
+	if err := flag.Set(checks.Name, "30"); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = flag.Set(checks.Name, checks.DefValue) })
+}
 
 // TestHistories is the suite's properties for as long as a network lets it.
 func TestHistories(t *testing.T) {

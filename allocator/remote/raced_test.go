@@ -1,0 +1,6 @@
+//go:build race
+
+package remote
+
+// raced: the race detector watches.
+const raced = true
