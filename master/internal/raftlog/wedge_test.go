@@ -1,7 +1,6 @@
 package raftlog
 
 import (
-	"context"
 	"errors"
 	"net"
 	"strings"
@@ -27,12 +26,19 @@ func TestTransferOncePerTerm(t *testing.T) {
 		if _, err := commit(lead, admit("a", 1)); err != nil {
 			t.Fatal(err)
 		}
-		first := q.nodes[id].TransferLeader(context.Background(), slow.ID())
+		var first, second error
+		resigned, done := true, make(chan struct{})
+		q.nodes[id].requests <- func(r *raft.Raft) { // between two looks, so in one term
+			defer close(done)
+			first, second = q.nodes[id].transfer(r, slow.ID()), q.nodes[id].transfer(r, slow.ID())
+			resigned = q.nodes[id].resign(r)
+		}
+		<-done
 		if !api.Is(first, api.Unavailable) {
 			t.Errorf("a transfer to who is away: %v", first)
 		}
-		if second := q.nodes[id].TransferLeader(context.Background(), slow.ID()); second == nil {
-			t.Error("a second transfer in the term was tried")
+		if second == nil || !strings.Contains(second.Error(), "tried in this term already") || resigned {
+			t.Errorf("a second transfer in the term was tried: %v, %v", second, resigned)
 		}
 		q.mesh.isolate(slow.config.Advertise, false)
 		_, again := q.leader("")
