@@ -62,7 +62,7 @@ func (h *history) trueReason(f allocator.Framework, role api.Role, agent api.Age
 	switch {
 	case stated && len(shapes) == 0:
 		return "wants nothing more in role " + string(role)
-	case h.held && h.limited(role):
+	case h.held && h.limited(role) && !(stated && (h.launched[key(f.ID, role)] > 0 || h.offered(f.ID, role))): // else it may want nothing more now
 		return "waits for the agents to come back"
 	case stated && (len(shapes) > 1 || h.launched[key(f.ID, role)] > 0 || shapes[0].Constraint != "" || shapes[0].OnlyPreferred || shapes[0].Resources.HasRevocable() || h.offered(f.ID, role)):
 		return ""
