@@ -2,10 +2,13 @@ package raftlog
 
 import (
 	"bytes"
+	"encoding/binary"
 	"encoding/hex"
 	"errors"
 	"flag"
 	"fmt"
+	"hash/crc32"
+	"io"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -234,6 +237,43 @@ func TestDamageIsFound(t *testing.T) {
 			t.Fatalf("%d of %d bytes are enough", at, len(good))
 		}
 	}
+}
+
+// TestSnapshotOfAnotherState: P15. Its checksum is right, and what it says of its state is not.
+func TestSnapshotOfAnotherState(t *testing.T) {
+	for says, change := range map[string]func(*logpb.SnapshotHead){
+		"its hash is wrong": func(head *logpb.SnapshotHead) { head.Hash = registry.New().Hash() },
+		"items and says":    func(head *logpb.SnapshotHead) { head.Items++ },
+	} {
+		data := resealed(t, snapshotOf(t, fullState()), change)
+		if _, _, err := ReadSnapshot(bytes.NewReader(data)); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("%s: it came to %v", says, err)
+		}
+	}
+}
+
+// resealed is a snapshot with another head and the checksum of that.
+func resealed(t *testing.T, data []byte, change func(*logpb.SnapshotHead)) []byte {
+	t.Helper()
+	in := newFrameReader(bytes.NewReader(data))
+	head, err := in.head()
+	if err != nil {
+		t.Fatal(err)
+	}
+	rest, err := io.ReadAll(in.r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	change(head)
+	var out bytes.Buffer
+	w := &frameWriter{w: &out}
+	w.bytes([]byte(snapshotMagic))
+	w.frame(head)
+	w.bytes(rest[:len(rest)-crc32.Size])
+	if w.err != nil {
+		t.Fatal(w.err)
+	}
+	return binary.LittleEndian.AppendUint32(out.Bytes(), crc32.Checksum(out.Bytes(), castagnoli))
 }
 
 // TestGoldenFormats: what earlier versions have written is read, and what this one
