@@ -148,6 +148,9 @@ func (s operatorService) Explain(ctx context.Context, r *apiv1.ExplainRequest) (
 	for _, a := range view.Agents {
 		answer.Agents = append(answer.Agents, &apiv1.ExplainedAgent{AgentId: string(a.Agent), Hostname: a.Hostname, Why: a.Why})
 	}
+	for _, d := range view.Decisions {
+		answer.Decisions = append(answer.Decisions, showDecision(d))
+	}
 	return answer, nil
 }
 

@@ -119,6 +119,13 @@ func showOffer(v core.OfferView) *apiv1.OfferView {
 	}
 }
 
+func showDecision(d core.ExplainedDecision) *apiv1.ExplainedDecision {
+	return &apiv1.ExplainedDecision{
+		At: showTime(d.At), Made: showTime(d.Made), OfferId: string(d.Offer), AgentId: string(d.Agent), Role: string(d.Role),
+		Resources: wire.ResourcesStruct(d.Resources), Outcome: d.Outcome, Why: d.Why, Launched: int32(d.Launched),
+	}
+}
+
 func showRole(v core.RoleView) *apiv1.RoleView {
 	return &apiv1.RoleView{
 		Role: string(v.Role), Weight: v.Weight, Priority: int32(v.Priority), Guarantee: wire.ResourcesStruct(v.Guarantee),

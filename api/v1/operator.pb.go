@@ -2015,8 +2015,11 @@ type ExplainResponse struct {
 	state       protoimpl.MessageState `protogen:"open.v1"`
 	FrameworkId string                 `protobuf:"bytes,1,opt,name=framework_id,json=frameworkId,proto3" json:"framework_id,omitempty"`
 	// Sentences about the framework as a whole, the weightiest first.
-	Framework     []string          `protobuf:"bytes,2,rep,name=framework,proto3" json:"framework,omitempty"`
-	Agents        []*ExplainedAgent `protobuf:"bytes,3,rep,name=agents,proto3" json:"agents,omitempty"`
+	Framework []string          `protobuf:"bytes,2,rep,name=framework,proto3" json:"framework,omitempty"`
+	Agents    []*ExplainedAgent `protobuf:"bytes,3,rep,name=agents,proto3" json:"agents,omitempty"`
+	// What was decided last about the framework, or about it and the agent: the newest last,
+	// at most 20 of a framework, none from before this leader.
+	Decisions     []*ExplainedDecision `protobuf:"bytes,4,rep,name=decisions,proto3" json:"decisions,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2072,6 +2075,129 @@ func (x *ExplainResponse) GetAgents() []*ExplainedAgent {
 	return nil
 }
 
+func (x *ExplainResponse) GetDecisions() []*ExplainedDecision {
+	if x != nil {
+		return x.Decisions
+	}
+	return nil
+}
+
+// ExplainedDecision is the end of an offer, or a step in the life of an inverse offer.
+type ExplainedDecision struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	At    *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=at,proto3" json:"at,omitempty"`
+	// When the offer was made.
+	Made *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=made,proto3" json:"made,omitempty"`
+	// The offer or inverse offer; the first, where an accept names several.
+	OfferId string `protobuf:"bytes,3,opt,name=offer_id,json=offerId,proto3" json:"offer_id,omitempty"`
+	AgentId string `protobuf:"bytes,4,opt,name=agent_id,json=agentId,proto3" json:"agent_id,omitempty"`
+	Role    string `protobuf:"bytes,5,opt,name=role,proto3" json:"role,omitempty"`
+	// What was offered or asked back.
+	Resources *structpb.Struct `protobuf:"bytes,6,opt,name=resources,proto3" json:"resources,omitempty"`
+	// "accepted", "declined", "expired" or "rescinded"; of an inverse offer "asked back",
+	// "given back", "declined", "taken back" or "withdrawn".
+	Outcome string `protobuf:"bytes,7,opt,name=outcome,proto3" json:"outcome,omitempty"`
+	// The rest of the sentence, for people: "filter for 5s".
+	Why string `protobuf:"bytes,8,opt,name=why,proto3" json:"why,omitempty"`
+	// Tasks that an accept launched.
+	Launched      int32 `protobuf:"varint,9,opt,name=launched,proto3" json:"launched,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ExplainedDecision) Reset() {
+	*x = ExplainedDecision{}
+	mi := &file_api_v1_operator_proto_msgTypes[21]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ExplainedDecision) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ExplainedDecision) ProtoMessage() {}
+
+func (x *ExplainedDecision) ProtoReflect() protoreflect.Message {
+	mi := &file_api_v1_operator_proto_msgTypes[21]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ExplainedDecision.ProtoReflect.Descriptor instead.
+func (*ExplainedDecision) Descriptor() ([]byte, []int) {
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{21}
+}
+
+func (x *ExplainedDecision) GetAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.At
+	}
+	return nil
+}
+
+func (x *ExplainedDecision) GetMade() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Made
+	}
+	return nil
+}
+
+func (x *ExplainedDecision) GetOfferId() string {
+	if x != nil {
+		return x.OfferId
+	}
+	return ""
+}
+
+func (x *ExplainedDecision) GetAgentId() string {
+	if x != nil {
+		return x.AgentId
+	}
+	return ""
+}
+
+func (x *ExplainedDecision) GetRole() string {
+	if x != nil {
+		return x.Role
+	}
+	return ""
+}
+
+func (x *ExplainedDecision) GetResources() *structpb.Struct {
+	if x != nil {
+		return x.Resources
+	}
+	return nil
+}
+
+func (x *ExplainedDecision) GetOutcome() string {
+	if x != nil {
+		return x.Outcome
+	}
+	return ""
+}
+
+func (x *ExplainedDecision) GetWhy() string {
+	if x != nil {
+		return x.Why
+	}
+	return ""
+}
+
+func (x *ExplainedDecision) GetLaunched() int32 {
+	if x != nil {
+		return x.Launched
+	}
+	return 0
+}
+
 type ExplainedAgent struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	AgentId       string                 `protobuf:"bytes,1,opt,name=agent_id,json=agentId,proto3" json:"agent_id,omitempty"`
@@ -2083,7 +2209,7 @@ type ExplainedAgent struct {
 
 func (x *ExplainedAgent) Reset() {
 	*x = ExplainedAgent{}
-	mi := &file_api_v1_operator_proto_msgTypes[21]
+	mi := &file_api_v1_operator_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2095,7 +2221,7 @@ func (x *ExplainedAgent) String() string {
 func (*ExplainedAgent) ProtoMessage() {}
 
 func (x *ExplainedAgent) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[21]
+	mi := &file_api_v1_operator_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2108,7 +2234,7 @@ func (x *ExplainedAgent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainedAgent.ProtoReflect.Descriptor instead.
 func (*ExplainedAgent) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{21}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *ExplainedAgent) GetAgentId() string {
@@ -2143,7 +2269,7 @@ type KillTaskRequest struct {
 
 func (x *KillTaskRequest) Reset() {
 	*x = KillTaskRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[22]
+	mi := &file_api_v1_operator_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2155,7 +2281,7 @@ func (x *KillTaskRequest) String() string {
 func (*KillTaskRequest) ProtoMessage() {}
 
 func (x *KillTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[22]
+	mi := &file_api_v1_operator_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2168,7 +2294,7 @@ func (x *KillTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KillTaskRequest.ProtoReflect.Descriptor instead.
 func (*KillTaskRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{22}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *KillTaskRequest) GetTask() string {
@@ -2199,7 +2325,7 @@ type KillTaskResponse struct {
 
 func (x *KillTaskResponse) Reset() {
 	*x = KillTaskResponse{}
-	mi := &file_api_v1_operator_proto_msgTypes[23]
+	mi := &file_api_v1_operator_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2211,7 +2337,7 @@ func (x *KillTaskResponse) String() string {
 func (*KillTaskResponse) ProtoMessage() {}
 
 func (x *KillTaskResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[23]
+	mi := &file_api_v1_operator_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2224,7 +2350,7 @@ func (x *KillTaskResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KillTaskResponse.ProtoReflect.Descriptor instead.
 func (*KillTaskResponse) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{23}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *KillTaskResponse) GetFrameworkId() string {
@@ -2267,7 +2393,7 @@ type RemoveFrameworkRequest struct {
 
 func (x *RemoveFrameworkRequest) Reset() {
 	*x = RemoveFrameworkRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[24]
+	mi := &file_api_v1_operator_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2279,7 +2405,7 @@ func (x *RemoveFrameworkRequest) String() string {
 func (*RemoveFrameworkRequest) ProtoMessage() {}
 
 func (x *RemoveFrameworkRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[24]
+	mi := &file_api_v1_operator_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2292,7 +2418,7 @@ func (x *RemoveFrameworkRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveFrameworkRequest.ProtoReflect.Descriptor instead.
 func (*RemoveFrameworkRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{24}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *RemoveFrameworkRequest) GetFrameworkId() string {
@@ -2322,7 +2448,7 @@ type MarkAgentRequest struct {
 
 func (x *MarkAgentRequest) Reset() {
 	*x = MarkAgentRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[25]
+	mi := &file_api_v1_operator_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2334,7 +2460,7 @@ func (x *MarkAgentRequest) String() string {
 func (*MarkAgentRequest) ProtoMessage() {}
 
 func (x *MarkAgentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[25]
+	mi := &file_api_v1_operator_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2347,7 +2473,7 @@ func (x *MarkAgentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MarkAgentRequest.ProtoReflect.Descriptor instead.
 func (*MarkAgentRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{25}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *MarkAgentRequest) GetAgentId() string {
@@ -2390,7 +2516,7 @@ type SetMaintenanceRequest struct {
 
 func (x *SetMaintenanceRequest) Reset() {
 	*x = SetMaintenanceRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[26]
+	mi := &file_api_v1_operator_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2402,7 +2528,7 @@ func (x *SetMaintenanceRequest) String() string {
 func (*SetMaintenanceRequest) ProtoMessage() {}
 
 func (x *SetMaintenanceRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[26]
+	mi := &file_api_v1_operator_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2415,7 +2541,7 @@ func (x *SetMaintenanceRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetMaintenanceRequest.ProtoReflect.Descriptor instead.
 func (*SetMaintenanceRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{26}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *SetMaintenanceRequest) GetAgentIds() []string {
@@ -2442,7 +2568,7 @@ type ActionResponse struct {
 
 func (x *ActionResponse) Reset() {
 	*x = ActionResponse{}
-	mi := &file_api_v1_operator_proto_msgTypes[27]
+	mi := &file_api_v1_operator_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2454,7 +2580,7 @@ func (x *ActionResponse) String() string {
 func (*ActionResponse) ProtoMessage() {}
 
 func (x *ActionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[27]
+	mi := &file_api_v1_operator_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2467,7 +2593,7 @@ func (x *ActionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ActionResponse.ProtoReflect.Descriptor instead.
 func (*ActionResponse) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{27}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *ActionResponse) GetSubject() string {
@@ -2502,7 +2628,7 @@ type ReserveRequest struct {
 
 func (x *ReserveRequest) Reset() {
 	*x = ReserveRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[28]
+	mi := &file_api_v1_operator_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2514,7 +2640,7 @@ func (x *ReserveRequest) String() string {
 func (*ReserveRequest) ProtoMessage() {}
 
 func (x *ReserveRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[28]
+	mi := &file_api_v1_operator_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2527,7 +2653,7 @@ func (x *ReserveRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReserveRequest.ProtoReflect.Descriptor instead.
 func (*ReserveRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{28}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *ReserveRequest) GetAgentId() string {
@@ -2588,7 +2714,7 @@ type SetRoleRequest struct {
 
 func (x *SetRoleRequest) Reset() {
 	*x = SetRoleRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[29]
+	mi := &file_api_v1_operator_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2600,7 +2726,7 @@ func (x *SetRoleRequest) String() string {
 func (*SetRoleRequest) ProtoMessage() {}
 
 func (x *SetRoleRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[29]
+	mi := &file_api_v1_operator_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2613,7 +2739,7 @@ func (x *SetRoleRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetRoleRequest.ProtoReflect.Descriptor instead.
 func (*SetRoleRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{29}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *SetRoleRequest) GetRole() string {
@@ -2666,7 +2792,7 @@ type ListPeersRequest struct {
 
 func (x *ListPeersRequest) Reset() {
 	*x = ListPeersRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[30]
+	mi := &file_api_v1_operator_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2678,7 +2804,7 @@ func (x *ListPeersRequest) String() string {
 func (*ListPeersRequest) ProtoMessage() {}
 
 func (x *ListPeersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[30]
+	mi := &file_api_v1_operator_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2691,7 +2817,7 @@ func (x *ListPeersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPeersRequest.ProtoReflect.Descriptor instead.
 func (*ListPeersRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{30}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{31}
 }
 
 type RaftPeer struct {
@@ -2706,7 +2832,7 @@ type RaftPeer struct {
 
 func (x *RaftPeer) Reset() {
 	*x = RaftPeer{}
-	mi := &file_api_v1_operator_proto_msgTypes[31]
+	mi := &file_api_v1_operator_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2718,7 +2844,7 @@ func (x *RaftPeer) String() string {
 func (*RaftPeer) ProtoMessage() {}
 
 func (x *RaftPeer) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[31]
+	mi := &file_api_v1_operator_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2731,7 +2857,7 @@ func (x *RaftPeer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RaftPeer.ProtoReflect.Descriptor instead.
 func (*RaftPeer) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{31}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *RaftPeer) GetId() string {
@@ -2767,7 +2893,7 @@ type ListPeersResponse struct {
 
 func (x *ListPeersResponse) Reset() {
 	*x = ListPeersResponse{}
-	mi := &file_api_v1_operator_proto_msgTypes[32]
+	mi := &file_api_v1_operator_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2779,7 +2905,7 @@ func (x *ListPeersResponse) String() string {
 func (*ListPeersResponse) ProtoMessage() {}
 
 func (x *ListPeersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[32]
+	mi := &file_api_v1_operator_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2792,7 +2918,7 @@ func (x *ListPeersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPeersResponse.ProtoReflect.Descriptor instead.
 func (*ListPeersResponse) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{32}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *ListPeersResponse) GetItems() []*RaftPeer {
@@ -2833,7 +2959,7 @@ type AddPeerRequest struct {
 
 func (x *AddPeerRequest) Reset() {
 	*x = AddPeerRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[33]
+	mi := &file_api_v1_operator_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2845,7 +2971,7 @@ func (x *AddPeerRequest) String() string {
 func (*AddPeerRequest) ProtoMessage() {}
 
 func (x *AddPeerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[33]
+	mi := &file_api_v1_operator_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2858,7 +2984,7 @@ func (x *AddPeerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AddPeerRequest.ProtoReflect.Descriptor instead.
 func (*AddPeerRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{33}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *AddPeerRequest) GetId() string {
@@ -2884,7 +3010,7 @@ type RemovePeerRequest struct {
 
 func (x *RemovePeerRequest) Reset() {
 	*x = RemovePeerRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[34]
+	mi := &file_api_v1_operator_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2896,7 +3022,7 @@ func (x *RemovePeerRequest) String() string {
 func (*RemovePeerRequest) ProtoMessage() {}
 
 func (x *RemovePeerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[34]
+	mi := &file_api_v1_operator_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2909,7 +3035,7 @@ func (x *RemovePeerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemovePeerRequest.ProtoReflect.Descriptor instead.
 func (*RemovePeerRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{34}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *RemovePeerRequest) GetId() string {
@@ -2929,7 +3055,7 @@ type TransferLeaderRequest struct {
 
 func (x *TransferLeaderRequest) Reset() {
 	*x = TransferLeaderRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[35]
+	mi := &file_api_v1_operator_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2941,7 +3067,7 @@ func (x *TransferLeaderRequest) String() string {
 func (*TransferLeaderRequest) ProtoMessage() {}
 
 func (x *TransferLeaderRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[35]
+	mi := &file_api_v1_operator_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2954,7 +3080,7 @@ func (x *TransferLeaderRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TransferLeaderRequest.ProtoReflect.Descriptor instead.
 func (*TransferLeaderRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{35}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *TransferLeaderRequest) GetId() string {
@@ -2972,7 +3098,7 @@ type SaveSnapshotRequest struct {
 
 func (x *SaveSnapshotRequest) Reset() {
 	*x = SaveSnapshotRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[36]
+	mi := &file_api_v1_operator_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2984,7 +3110,7 @@ func (x *SaveSnapshotRequest) String() string {
 func (*SaveSnapshotRequest) ProtoMessage() {}
 
 func (x *SaveSnapshotRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[36]
+	mi := &file_api_v1_operator_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2997,7 +3123,7 @@ func (x *SaveSnapshotRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SaveSnapshotRequest.ProtoReflect.Descriptor instead.
 func (*SaveSnapshotRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{36}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{37}
 }
 
 type SnapshotChunk struct {
@@ -3009,7 +3135,7 @@ type SnapshotChunk struct {
 
 func (x *SnapshotChunk) Reset() {
 	*x = SnapshotChunk{}
-	mi := &file_api_v1_operator_proto_msgTypes[37]
+	mi := &file_api_v1_operator_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3021,7 +3147,7 @@ func (x *SnapshotChunk) String() string {
 func (*SnapshotChunk) ProtoMessage() {}
 
 func (x *SnapshotChunk) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[37]
+	mi := &file_api_v1_operator_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3034,7 +3160,7 @@ func (x *SnapshotChunk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SnapshotChunk.ProtoReflect.Descriptor instead.
 func (*SnapshotChunk) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{37}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *SnapshotChunk) GetData() []byte {
@@ -3052,7 +3178,7 @@ type StateHashRequest struct {
 
 func (x *StateHashRequest) Reset() {
 	*x = StateHashRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[38]
+	mi := &file_api_v1_operator_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3064,7 +3190,7 @@ func (x *StateHashRequest) String() string {
 func (*StateHashRequest) ProtoMessage() {}
 
 func (x *StateHashRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[38]
+	mi := &file_api_v1_operator_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3077,7 +3203,7 @@ func (x *StateHashRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StateHashRequest.ProtoReflect.Descriptor instead.
 func (*StateHashRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{38}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{39}
 }
 
 type StateHashResponse struct {
@@ -3090,7 +3216,7 @@ type StateHashResponse struct {
 
 func (x *StateHashResponse) Reset() {
 	*x = StateHashResponse{}
-	mi := &file_api_v1_operator_proto_msgTypes[39]
+	mi := &file_api_v1_operator_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3102,7 +3228,7 @@ func (x *StateHashResponse) String() string {
 func (*StateHashResponse) ProtoMessage() {}
 
 func (x *StateHashResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[39]
+	mi := &file_api_v1_operator_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3115,7 +3241,7 @@ func (x *StateHashResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StateHashResponse.ProtoReflect.Descriptor instead.
 func (*StateHashResponse) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{39}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *StateHashResponse) GetAppliedIndex() uint64 {
@@ -3144,7 +3270,7 @@ type StoreSession struct {
 
 func (x *StoreSession) Reset() {
 	*x = StoreSession{}
-	mi := &file_api_v1_operator_proto_msgTypes[40]
+	mi := &file_api_v1_operator_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3156,7 +3282,7 @@ func (x *StoreSession) String() string {
 func (*StoreSession) ProtoMessage() {}
 
 func (x *StoreSession) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[40]
+	mi := &file_api_v1_operator_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3169,7 +3295,7 @@ func (x *StoreSession) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoreSession.ProtoReflect.Descriptor instead.
 func (*StoreSession) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{40}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *StoreSession) GetFrameworkId() string {
@@ -3206,7 +3332,7 @@ type StoreEntry struct {
 
 func (x *StoreEntry) Reset() {
 	*x = StoreEntry{}
-	mi := &file_api_v1_operator_proto_msgTypes[41]
+	mi := &file_api_v1_operator_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3218,7 +3344,7 @@ func (x *StoreEntry) String() string {
 func (*StoreEntry) ProtoMessage() {}
 
 func (x *StoreEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[41]
+	mi := &file_api_v1_operator_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3231,7 +3357,7 @@ func (x *StoreEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoreEntry.ProtoReflect.Descriptor instead.
 func (*StoreEntry) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{41}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *StoreEntry) GetKey() string {
@@ -3272,7 +3398,7 @@ type StoreGetRequest struct {
 
 func (x *StoreGetRequest) Reset() {
 	*x = StoreGetRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[42]
+	mi := &file_api_v1_operator_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3284,7 +3410,7 @@ func (x *StoreGetRequest) String() string {
 func (*StoreGetRequest) ProtoMessage() {}
 
 func (x *StoreGetRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[42]
+	mi := &file_api_v1_operator_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3297,7 +3423,7 @@ func (x *StoreGetRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoreGetRequest.ProtoReflect.Descriptor instead.
 func (*StoreGetRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{42}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *StoreGetRequest) GetSession() *StoreSession {
@@ -3331,7 +3457,7 @@ type StorePutRequest struct {
 
 func (x *StorePutRequest) Reset() {
 	*x = StorePutRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[43]
+	mi := &file_api_v1_operator_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3343,7 +3469,7 @@ func (x *StorePutRequest) String() string {
 func (*StorePutRequest) ProtoMessage() {}
 
 func (x *StorePutRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[43]
+	mi := &file_api_v1_operator_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3356,7 +3482,7 @@ func (x *StorePutRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StorePutRequest.ProtoReflect.Descriptor instead.
 func (*StorePutRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{43}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *StorePutRequest) GetSession() *StoreSession {
@@ -3414,7 +3540,7 @@ type StoreDeleteRequest struct {
 
 func (x *StoreDeleteRequest) Reset() {
 	*x = StoreDeleteRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[44]
+	mi := &file_api_v1_operator_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3426,7 +3552,7 @@ func (x *StoreDeleteRequest) String() string {
 func (*StoreDeleteRequest) ProtoMessage() {}
 
 func (x *StoreDeleteRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[44]
+	mi := &file_api_v1_operator_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3439,7 +3565,7 @@ func (x *StoreDeleteRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoreDeleteRequest.ProtoReflect.Descriptor instead.
 func (*StoreDeleteRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{44}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *StoreDeleteRequest) GetSession() *StoreSession {
@@ -3489,7 +3615,7 @@ type StoreListRequest struct {
 
 func (x *StoreListRequest) Reset() {
 	*x = StoreListRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[45]
+	mi := &file_api_v1_operator_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3501,7 +3627,7 @@ func (x *StoreListRequest) String() string {
 func (*StoreListRequest) ProtoMessage() {}
 
 func (x *StoreListRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[45]
+	mi := &file_api_v1_operator_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3514,7 +3640,7 @@ func (x *StoreListRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoreListRequest.ProtoReflect.Descriptor instead.
 func (*StoreListRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{45}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *StoreListRequest) GetSession() *StoreSession {
@@ -3555,7 +3681,7 @@ type StoreListResponse struct {
 
 func (x *StoreListResponse) Reset() {
 	*x = StoreListResponse{}
-	mi := &file_api_v1_operator_proto_msgTypes[46]
+	mi := &file_api_v1_operator_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3567,7 +3693,7 @@ func (x *StoreListResponse) String() string {
 func (*StoreListResponse) ProtoMessage() {}
 
 func (x *StoreListResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[46]
+	mi := &file_api_v1_operator_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3580,7 +3706,7 @@ func (x *StoreListResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoreListResponse.ProtoReflect.Descriptor instead.
 func (*StoreListResponse) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{46}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *StoreListResponse) GetItems() []*StoreEntry {
@@ -3607,7 +3733,7 @@ type StoreWatchRequest struct {
 
 func (x *StoreWatchRequest) Reset() {
 	*x = StoreWatchRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[47]
+	mi := &file_api_v1_operator_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3619,7 +3745,7 @@ func (x *StoreWatchRequest) String() string {
 func (*StoreWatchRequest) ProtoMessage() {}
 
 func (x *StoreWatchRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[47]
+	mi := &file_api_v1_operator_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3632,7 +3758,7 @@ func (x *StoreWatchRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoreWatchRequest.ProtoReflect.Descriptor instead.
 func (*StoreWatchRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{47}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *StoreWatchRequest) GetSession() *StoreSession {
@@ -3862,11 +3988,22 @@ const file_api_v1_operator_proto_rawDesc = "" +
 	"\rapplied_index\x18\x03 \x01(\x04R\fappliedIndex\"N\n" +
 	"\x0eExplainRequest\x12!\n" +
 	"\fframework_id\x18\x01 \x01(\tR\vframeworkId\x12\x19\n" +
-	"\bagent_id\x18\x02 \x01(\tR\aagentId\"\x85\x01\n" +
+	"\bagent_id\x18\x02 \x01(\tR\aagentId\"\xc1\x01\n" +
 	"\x0fExplainResponse\x12!\n" +
 	"\fframework_id\x18\x01 \x01(\tR\vframeworkId\x12\x1c\n" +
 	"\tframework\x18\x02 \x03(\tR\tframework\x121\n" +
-	"\x06agents\x18\x03 \x03(\v2\x19.tender.v1.ExplainedAgentR\x06agents\"Y\n" +
+	"\x06agents\x18\x03 \x03(\v2\x19.tender.v1.ExplainedAgentR\x06agents\x12:\n" +
+	"\tdecisions\x18\x04 \x03(\v2\x1c.tender.v1.ExplainedDecisionR\tdecisions\"\xb8\x02\n" +
+	"\x11ExplainedDecision\x12*\n" +
+	"\x02at\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\x12.\n" +
+	"\x04made\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x04made\x12\x19\n" +
+	"\boffer_id\x18\x03 \x01(\tR\aofferId\x12\x19\n" +
+	"\bagent_id\x18\x04 \x01(\tR\aagentId\x12\x12\n" +
+	"\x04role\x18\x05 \x01(\tR\x04role\x125\n" +
+	"\tresources\x18\x06 \x01(\v2\x17.google.protobuf.StructR\tresources\x12\x18\n" +
+	"\aoutcome\x18\a \x01(\tR\aoutcome\x12\x10\n" +
+	"\x03why\x18\b \x01(\tR\x03why\x12\x1a\n" +
+	"\blaunched\x18\t \x01(\x05R\blaunched\"Y\n" +
 	"\x0eExplainedAgent\x12\x19\n" +
 	"\bagent_id\x18\x01 \x01(\tR\aagentId\x12\x1a\n" +
 	"\bhostname\x18\x02 \x01(\tR\bhostname\x12\x10\n" +
@@ -4035,7 +4172,7 @@ func file_api_v1_operator_proto_rawDescGZIP() []byte {
 }
 
 var file_api_v1_operator_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_api_v1_operator_proto_msgTypes = make([]protoimpl.MessageInfo, 54)
+var file_api_v1_operator_proto_msgTypes = make([]protoimpl.MessageInfo, 55)
 var file_api_v1_operator_proto_goTypes = []any{
 	(AgentAction)(0),               // 0: tender.v1.AgentAction
 	(*ListRequest)(nil),            // 1: tender.v1.ListRequest
@@ -4059,165 +4196,170 @@ var file_api_v1_operator_proto_goTypes = []any{
 	(*ListRolesResponse)(nil),      // 19: tender.v1.ListRolesResponse
 	(*ExplainRequest)(nil),         // 20: tender.v1.ExplainRequest
 	(*ExplainResponse)(nil),        // 21: tender.v1.ExplainResponse
-	(*ExplainedAgent)(nil),         // 22: tender.v1.ExplainedAgent
-	(*KillTaskRequest)(nil),        // 23: tender.v1.KillTaskRequest
-	(*KillTaskResponse)(nil),       // 24: tender.v1.KillTaskResponse
-	(*RemoveFrameworkRequest)(nil), // 25: tender.v1.RemoveFrameworkRequest
-	(*MarkAgentRequest)(nil),       // 26: tender.v1.MarkAgentRequest
-	(*SetMaintenanceRequest)(nil),  // 27: tender.v1.SetMaintenanceRequest
-	(*ActionResponse)(nil),         // 28: tender.v1.ActionResponse
-	(*ReserveRequest)(nil),         // 29: tender.v1.ReserveRequest
-	(*SetRoleRequest)(nil),         // 30: tender.v1.SetRoleRequest
-	(*ListPeersRequest)(nil),       // 31: tender.v1.ListPeersRequest
-	(*RaftPeer)(nil),               // 32: tender.v1.RaftPeer
-	(*ListPeersResponse)(nil),      // 33: tender.v1.ListPeersResponse
-	(*AddPeerRequest)(nil),         // 34: tender.v1.AddPeerRequest
-	(*RemovePeerRequest)(nil),      // 35: tender.v1.RemovePeerRequest
-	(*TransferLeaderRequest)(nil),  // 36: tender.v1.TransferLeaderRequest
-	(*SaveSnapshotRequest)(nil),    // 37: tender.v1.SaveSnapshotRequest
-	(*SnapshotChunk)(nil),          // 38: tender.v1.SnapshotChunk
-	(*StateHashRequest)(nil),       // 39: tender.v1.StateHashRequest
-	(*StateHashResponse)(nil),      // 40: tender.v1.StateHashResponse
-	(*StoreSession)(nil),           // 41: tender.v1.StoreSession
-	(*StoreEntry)(nil),             // 42: tender.v1.StoreEntry
-	(*StoreGetRequest)(nil),        // 43: tender.v1.StoreGetRequest
-	(*StorePutRequest)(nil),        // 44: tender.v1.StorePutRequest
-	(*StoreDeleteRequest)(nil),     // 45: tender.v1.StoreDeleteRequest
-	(*StoreListRequest)(nil),       // 46: tender.v1.StoreListRequest
-	(*StoreListResponse)(nil),      // 47: tender.v1.StoreListResponse
-	(*StoreWatchRequest)(nil),      // 48: tender.v1.StoreWatchRequest
-	nil,                            // 49: tender.v1.AgentView.AttributesEntry
-	nil,                            // 50: tender.v1.AgentView.LeavingEntry
-	nil,                            // 51: tender.v1.FrameworkView.LabelsEntry
-	nil,                            // 52: tender.v1.FrameworkView.EndpointsEntry
-	nil,                            // 53: tender.v1.TaskView.LabelsEntry
-	nil,                            // 54: tender.v1.TaskView.PortsEntry
-	(*Term)(nil),                   // 55: tender.v1.Term
-	(*timestamppb.Timestamp)(nil),  // 56: google.protobuf.Timestamp
-	(*structpb.Struct)(nil),        // 57: google.protobuf.Struct
-	(*Usage)(nil),                  // 58: tender.v1.Usage
-	(*Window)(nil),                 // 59: tender.v1.Window
-	(*durationpb.Duration)(nil),    // 60: google.protobuf.Duration
-	(*Command)(nil),                // 61: tender.v1.Command
-	(OperationKind)(0),             // 62: tender.v1.OperationKind
+	(*ExplainedDecision)(nil),      // 22: tender.v1.ExplainedDecision
+	(*ExplainedAgent)(nil),         // 23: tender.v1.ExplainedAgent
+	(*KillTaskRequest)(nil),        // 24: tender.v1.KillTaskRequest
+	(*KillTaskResponse)(nil),       // 25: tender.v1.KillTaskResponse
+	(*RemoveFrameworkRequest)(nil), // 26: tender.v1.RemoveFrameworkRequest
+	(*MarkAgentRequest)(nil),       // 27: tender.v1.MarkAgentRequest
+	(*SetMaintenanceRequest)(nil),  // 28: tender.v1.SetMaintenanceRequest
+	(*ActionResponse)(nil),         // 29: tender.v1.ActionResponse
+	(*ReserveRequest)(nil),         // 30: tender.v1.ReserveRequest
+	(*SetRoleRequest)(nil),         // 31: tender.v1.SetRoleRequest
+	(*ListPeersRequest)(nil),       // 32: tender.v1.ListPeersRequest
+	(*RaftPeer)(nil),               // 33: tender.v1.RaftPeer
+	(*ListPeersResponse)(nil),      // 34: tender.v1.ListPeersResponse
+	(*AddPeerRequest)(nil),         // 35: tender.v1.AddPeerRequest
+	(*RemovePeerRequest)(nil),      // 36: tender.v1.RemovePeerRequest
+	(*TransferLeaderRequest)(nil),  // 37: tender.v1.TransferLeaderRequest
+	(*SaveSnapshotRequest)(nil),    // 38: tender.v1.SaveSnapshotRequest
+	(*SnapshotChunk)(nil),          // 39: tender.v1.SnapshotChunk
+	(*StateHashRequest)(nil),       // 40: tender.v1.StateHashRequest
+	(*StateHashResponse)(nil),      // 41: tender.v1.StateHashResponse
+	(*StoreSession)(nil),           // 42: tender.v1.StoreSession
+	(*StoreEntry)(nil),             // 43: tender.v1.StoreEntry
+	(*StoreGetRequest)(nil),        // 44: tender.v1.StoreGetRequest
+	(*StorePutRequest)(nil),        // 45: tender.v1.StorePutRequest
+	(*StoreDeleteRequest)(nil),     // 46: tender.v1.StoreDeleteRequest
+	(*StoreListRequest)(nil),       // 47: tender.v1.StoreListRequest
+	(*StoreListResponse)(nil),      // 48: tender.v1.StoreListResponse
+	(*StoreWatchRequest)(nil),      // 49: tender.v1.StoreWatchRequest
+	nil,                            // 50: tender.v1.AgentView.AttributesEntry
+	nil,                            // 51: tender.v1.AgentView.LeavingEntry
+	nil,                            // 52: tender.v1.FrameworkView.LabelsEntry
+	nil,                            // 53: tender.v1.FrameworkView.EndpointsEntry
+	nil,                            // 54: tender.v1.TaskView.LabelsEntry
+	nil,                            // 55: tender.v1.TaskView.PortsEntry
+	(*Term)(nil),                   // 56: tender.v1.Term
+	(*timestamppb.Timestamp)(nil),  // 57: google.protobuf.Timestamp
+	(*structpb.Struct)(nil),        // 58: google.protobuf.Struct
+	(*Usage)(nil),                  // 59: tender.v1.Usage
+	(*Window)(nil),                 // 60: tender.v1.Window
+	(*durationpb.Duration)(nil),    // 61: google.protobuf.Duration
+	(*Command)(nil),                // 62: tender.v1.Command
+	(OperationKind)(0),             // 63: tender.v1.OperationKind
 }
 var file_api_v1_operator_proto_depIdxs = []int32{
-	55, // 0: tender.v1.ClusterView.term:type_name -> tender.v1.Term
-	56, // 1: tender.v1.MasterView.since:type_name -> google.protobuf.Timestamp
+	56, // 0: tender.v1.ClusterView.term:type_name -> tender.v1.Term
+	57, // 1: tender.v1.MasterView.since:type_name -> google.protobuf.Timestamp
 	5,  // 2: tender.v1.ListMastersResponse.items:type_name -> tender.v1.MasterView
-	56, // 3: tender.v1.AgentView.since:type_name -> google.protobuf.Timestamp
-	57, // 4: tender.v1.AgentView.total:type_name -> google.protobuf.Struct
-	57, // 5: tender.v1.AgentView.allocated:type_name -> google.protobuf.Struct
-	57, // 6: tender.v1.AgentView.offered:type_name -> google.protobuf.Struct
-	57, // 7: tender.v1.AgentView.free:type_name -> google.protobuf.Struct
-	49, // 8: tender.v1.AgentView.attributes:type_name -> tender.v1.AgentView.AttributesEntry
-	58, // 9: tender.v1.AgentView.usage:type_name -> tender.v1.Usage
-	56, // 10: tender.v1.AgentView.admitted:type_name -> google.protobuf.Timestamp
-	59, // 11: tender.v1.AgentView.maintenance:type_name -> tender.v1.Window
-	50, // 12: tender.v1.AgentView.leaving:type_name -> tender.v1.AgentView.LeavingEntry
-	57, // 13: tender.v1.AgentView.revocable:type_name -> google.protobuf.Struct
+	57, // 3: tender.v1.AgentView.since:type_name -> google.protobuf.Timestamp
+	58, // 4: tender.v1.AgentView.total:type_name -> google.protobuf.Struct
+	58, // 5: tender.v1.AgentView.allocated:type_name -> google.protobuf.Struct
+	58, // 6: tender.v1.AgentView.offered:type_name -> google.protobuf.Struct
+	58, // 7: tender.v1.AgentView.free:type_name -> google.protobuf.Struct
+	50, // 8: tender.v1.AgentView.attributes:type_name -> tender.v1.AgentView.AttributesEntry
+	59, // 9: tender.v1.AgentView.usage:type_name -> tender.v1.Usage
+	57, // 10: tender.v1.AgentView.admitted:type_name -> google.protobuf.Timestamp
+	60, // 11: tender.v1.AgentView.maintenance:type_name -> tender.v1.Window
+	51, // 12: tender.v1.AgentView.leaving:type_name -> tender.v1.AgentView.LeavingEntry
+	58, // 13: tender.v1.AgentView.revocable:type_name -> google.protobuf.Struct
 	8,  // 14: tender.v1.AgentView.orphaned:type_name -> tender.v1.OrphanedVolume
 	7,  // 15: tender.v1.ListAgentsResponse.items:type_name -> tender.v1.AgentView
-	56, // 16: tender.v1.FrameworkView.since:type_name -> google.protobuf.Timestamp
-	57, // 17: tender.v1.FrameworkView.allocated:type_name -> google.protobuf.Struct
-	57, // 18: tender.v1.FrameworkView.offered:type_name -> google.protobuf.Struct
-	60, // 19: tender.v1.FrameworkView.failover_timeout:type_name -> google.protobuf.Duration
-	51, // 20: tender.v1.FrameworkView.labels:type_name -> tender.v1.FrameworkView.LabelsEntry
-	52, // 21: tender.v1.FrameworkView.endpoints:type_name -> tender.v1.FrameworkView.EndpointsEntry
+	57, // 16: tender.v1.FrameworkView.since:type_name -> google.protobuf.Timestamp
+	58, // 17: tender.v1.FrameworkView.allocated:type_name -> google.protobuf.Struct
+	58, // 18: tender.v1.FrameworkView.offered:type_name -> google.protobuf.Struct
+	61, // 19: tender.v1.FrameworkView.failover_timeout:type_name -> google.protobuf.Duration
+	52, // 20: tender.v1.FrameworkView.labels:type_name -> tender.v1.FrameworkView.LabelsEntry
+	53, // 21: tender.v1.FrameworkView.endpoints:type_name -> tender.v1.FrameworkView.EndpointsEntry
 	12, // 22: tender.v1.FrameworkView.demand:type_name -> tender.v1.DemandView
-	56, // 23: tender.v1.FrameworkView.admitted:type_name -> google.protobuf.Timestamp
+	57, // 23: tender.v1.FrameworkView.admitted:type_name -> google.protobuf.Timestamp
 	11, // 24: tender.v1.FrameworkView.locality:type_name -> tender.v1.LocalityView
-	60, // 25: tender.v1.LocalityView.waited:type_name -> google.protobuf.Duration
-	60, // 26: tender.v1.LocalityView.longest:type_name -> google.protobuf.Duration
-	57, // 27: tender.v1.DemandView.resources:type_name -> google.protobuf.Struct
+	61, // 25: tender.v1.LocalityView.waited:type_name -> google.protobuf.Duration
+	61, // 26: tender.v1.LocalityView.longest:type_name -> google.protobuf.Duration
+	58, // 27: tender.v1.DemandView.resources:type_name -> google.protobuf.Struct
 	10, // 28: tender.v1.ListFrameworksResponse.items:type_name -> tender.v1.FrameworkView
-	57, // 29: tender.v1.TaskView.resources:type_name -> google.protobuf.Struct
-	56, // 30: tender.v1.TaskView.launched:type_name -> google.protobuf.Timestamp
-	56, // 31: tender.v1.TaskView.since:type_name -> google.protobuf.Timestamp
-	53, // 32: tender.v1.TaskView.labels:type_name -> tender.v1.TaskView.LabelsEntry
-	54, // 33: tender.v1.TaskView.ports:type_name -> tender.v1.TaskView.PortsEntry
-	58, // 34: tender.v1.TaskView.usage:type_name -> tender.v1.Usage
-	61, // 35: tender.v1.TaskView.command:type_name -> tender.v1.Command
+	58, // 29: tender.v1.TaskView.resources:type_name -> google.protobuf.Struct
+	57, // 30: tender.v1.TaskView.launched:type_name -> google.protobuf.Timestamp
+	57, // 31: tender.v1.TaskView.since:type_name -> google.protobuf.Timestamp
+	54, // 32: tender.v1.TaskView.labels:type_name -> tender.v1.TaskView.LabelsEntry
+	55, // 33: tender.v1.TaskView.ports:type_name -> tender.v1.TaskView.PortsEntry
+	59, // 34: tender.v1.TaskView.usage:type_name -> tender.v1.Usage
+	62, // 35: tender.v1.TaskView.command:type_name -> tender.v1.Command
 	14, // 36: tender.v1.ListTasksResponse.items:type_name -> tender.v1.TaskView
-	57, // 37: tender.v1.OfferView.resources:type_name -> google.protobuf.Struct
-	56, // 38: tender.v1.OfferView.since:type_name -> google.protobuf.Timestamp
-	56, // 39: tender.v1.OfferView.expires:type_name -> google.protobuf.Timestamp
+	58, // 37: tender.v1.OfferView.resources:type_name -> google.protobuf.Struct
+	57, // 38: tender.v1.OfferView.since:type_name -> google.protobuf.Timestamp
+	57, // 39: tender.v1.OfferView.expires:type_name -> google.protobuf.Timestamp
 	16, // 40: tender.v1.ListOffersResponse.items:type_name -> tender.v1.OfferView
-	57, // 41: tender.v1.RoleView.guarantee:type_name -> google.protobuf.Struct
-	57, // 42: tender.v1.RoleView.limit:type_name -> google.protobuf.Struct
-	57, // 43: tender.v1.RoleView.allocated:type_name -> google.protobuf.Struct
-	57, // 44: tender.v1.RoleView.offered:type_name -> google.protobuf.Struct
-	57, // 45: tender.v1.RoleView.reserved:type_name -> google.protobuf.Struct
+	58, // 41: tender.v1.RoleView.guarantee:type_name -> google.protobuf.Struct
+	58, // 42: tender.v1.RoleView.limit:type_name -> google.protobuf.Struct
+	58, // 43: tender.v1.RoleView.allocated:type_name -> google.protobuf.Struct
+	58, // 44: tender.v1.RoleView.offered:type_name -> google.protobuf.Struct
+	58, // 45: tender.v1.RoleView.reserved:type_name -> google.protobuf.Struct
 	18, // 46: tender.v1.ListRolesResponse.items:type_name -> tender.v1.RoleView
-	22, // 47: tender.v1.ExplainResponse.agents:type_name -> tender.v1.ExplainedAgent
-	60, // 48: tender.v1.KillTaskRequest.grace:type_name -> google.protobuf.Duration
-	0,  // 49: tender.v1.MarkAgentRequest.action:type_name -> tender.v1.AgentAction
-	60, // 50: tender.v1.MarkAgentRequest.grace:type_name -> google.protobuf.Duration
-	59, // 51: tender.v1.SetMaintenanceRequest.window:type_name -> tender.v1.Window
-	62, // 52: tender.v1.ReserveRequest.action:type_name -> tender.v1.OperationKind
-	32, // 53: tender.v1.ListPeersResponse.items:type_name -> tender.v1.RaftPeer
-	55, // 54: tender.v1.ListPeersResponse.term:type_name -> tender.v1.Term
-	41, // 55: tender.v1.StoreGetRequest.session:type_name -> tender.v1.StoreSession
-	41, // 56: tender.v1.StorePutRequest.session:type_name -> tender.v1.StoreSession
-	41, // 57: tender.v1.StoreDeleteRequest.session:type_name -> tender.v1.StoreSession
-	41, // 58: tender.v1.StoreListRequest.session:type_name -> tender.v1.StoreSession
-	42, // 59: tender.v1.StoreListResponse.items:type_name -> tender.v1.StoreEntry
-	41, // 60: tender.v1.StoreWatchRequest.session:type_name -> tender.v1.StoreSession
-	3,  // 61: tender.v1.OperatorService.GetCluster:input_type -> tender.v1.GetClusterRequest
-	1,  // 62: tender.v1.OperatorService.ListMasters:input_type -> tender.v1.ListRequest
-	1,  // 63: tender.v1.OperatorService.ListAgents:input_type -> tender.v1.ListRequest
-	1,  // 64: tender.v1.OperatorService.ListFrameworks:input_type -> tender.v1.ListRequest
-	2,  // 65: tender.v1.OperatorService.ListTasks:input_type -> tender.v1.ListTasksRequest
-	1,  // 66: tender.v1.OperatorService.ListOffers:input_type -> tender.v1.ListRequest
-	1,  // 67: tender.v1.OperatorService.ListRoles:input_type -> tender.v1.ListRequest
-	20, // 68: tender.v1.OperatorService.Explain:input_type -> tender.v1.ExplainRequest
-	23, // 69: tender.v1.OperatorService.KillTask:input_type -> tender.v1.KillTaskRequest
-	25, // 70: tender.v1.OperatorService.RemoveFramework:input_type -> tender.v1.RemoveFrameworkRequest
-	26, // 71: tender.v1.OperatorService.MarkAgent:input_type -> tender.v1.MarkAgentRequest
-	27, // 72: tender.v1.OperatorService.SetMaintenance:input_type -> tender.v1.SetMaintenanceRequest
-	29, // 73: tender.v1.OperatorService.Reserve:input_type -> tender.v1.ReserveRequest
-	30, // 74: tender.v1.OperatorService.SetRole:input_type -> tender.v1.SetRoleRequest
-	31, // 75: tender.v1.RaftService.ListPeers:input_type -> tender.v1.ListPeersRequest
-	34, // 76: tender.v1.RaftService.AddPeer:input_type -> tender.v1.AddPeerRequest
-	35, // 77: tender.v1.RaftService.RemovePeer:input_type -> tender.v1.RemovePeerRequest
-	36, // 78: tender.v1.RaftService.TransferLeader:input_type -> tender.v1.TransferLeaderRequest
-	37, // 79: tender.v1.RaftService.SaveSnapshot:input_type -> tender.v1.SaveSnapshotRequest
-	39, // 80: tender.v1.RaftService.StateHash:input_type -> tender.v1.StateHashRequest
-	43, // 81: tender.v1.StoreService.Get:input_type -> tender.v1.StoreGetRequest
-	44, // 82: tender.v1.StoreService.Put:input_type -> tender.v1.StorePutRequest
-	45, // 83: tender.v1.StoreService.Delete:input_type -> tender.v1.StoreDeleteRequest
-	46, // 84: tender.v1.StoreService.List:input_type -> tender.v1.StoreListRequest
-	48, // 85: tender.v1.StoreService.Watch:input_type -> tender.v1.StoreWatchRequest
-	4,  // 86: tender.v1.OperatorService.GetCluster:output_type -> tender.v1.ClusterView
-	6,  // 87: tender.v1.OperatorService.ListMasters:output_type -> tender.v1.ListMastersResponse
-	9,  // 88: tender.v1.OperatorService.ListAgents:output_type -> tender.v1.ListAgentsResponse
-	13, // 89: tender.v1.OperatorService.ListFrameworks:output_type -> tender.v1.ListFrameworksResponse
-	15, // 90: tender.v1.OperatorService.ListTasks:output_type -> tender.v1.ListTasksResponse
-	17, // 91: tender.v1.OperatorService.ListOffers:output_type -> tender.v1.ListOffersResponse
-	19, // 92: tender.v1.OperatorService.ListRoles:output_type -> tender.v1.ListRolesResponse
-	21, // 93: tender.v1.OperatorService.Explain:output_type -> tender.v1.ExplainResponse
-	24, // 94: tender.v1.OperatorService.KillTask:output_type -> tender.v1.KillTaskResponse
-	28, // 95: tender.v1.OperatorService.RemoveFramework:output_type -> tender.v1.ActionResponse
-	28, // 96: tender.v1.OperatorService.MarkAgent:output_type -> tender.v1.ActionResponse
-	28, // 97: tender.v1.OperatorService.SetMaintenance:output_type -> tender.v1.ActionResponse
-	28, // 98: tender.v1.OperatorService.Reserve:output_type -> tender.v1.ActionResponse
-	18, // 99: tender.v1.OperatorService.SetRole:output_type -> tender.v1.RoleView
-	33, // 100: tender.v1.RaftService.ListPeers:output_type -> tender.v1.ListPeersResponse
-	28, // 101: tender.v1.RaftService.AddPeer:output_type -> tender.v1.ActionResponse
-	28, // 102: tender.v1.RaftService.RemovePeer:output_type -> tender.v1.ActionResponse
-	28, // 103: tender.v1.RaftService.TransferLeader:output_type -> tender.v1.ActionResponse
-	38, // 104: tender.v1.RaftService.SaveSnapshot:output_type -> tender.v1.SnapshotChunk
-	40, // 105: tender.v1.RaftService.StateHash:output_type -> tender.v1.StateHashResponse
-	42, // 106: tender.v1.StoreService.Get:output_type -> tender.v1.StoreEntry
-	42, // 107: tender.v1.StoreService.Put:output_type -> tender.v1.StoreEntry
-	42, // 108: tender.v1.StoreService.Delete:output_type -> tender.v1.StoreEntry
-	47, // 109: tender.v1.StoreService.List:output_type -> tender.v1.StoreListResponse
-	42, // 110: tender.v1.StoreService.Watch:output_type -> tender.v1.StoreEntry
-	86, // [86:111] is the sub-list for method output_type
-	61, // [61:86] is the sub-list for method input_type
-	61, // [61:61] is the sub-list for extension type_name
-	61, // [61:61] is the sub-list for extension extendee
-	0,  // [0:61] is the sub-list for field type_name
+	23, // 47: tender.v1.ExplainResponse.agents:type_name -> tender.v1.ExplainedAgent
+	22, // 48: tender.v1.ExplainResponse.decisions:type_name -> tender.v1.ExplainedDecision
+	57, // 49: tender.v1.ExplainedDecision.at:type_name -> google.protobuf.Timestamp
+	57, // 50: tender.v1.ExplainedDecision.made:type_name -> google.protobuf.Timestamp
+	58, // 51: tender.v1.ExplainedDecision.resources:type_name -> google.protobuf.Struct
+	61, // 52: tender.v1.KillTaskRequest.grace:type_name -> google.protobuf.Duration
+	0,  // 53: tender.v1.MarkAgentRequest.action:type_name -> tender.v1.AgentAction
+	61, // 54: tender.v1.MarkAgentRequest.grace:type_name -> google.protobuf.Duration
+	60, // 55: tender.v1.SetMaintenanceRequest.window:type_name -> tender.v1.Window
+	63, // 56: tender.v1.ReserveRequest.action:type_name -> tender.v1.OperationKind
+	33, // 57: tender.v1.ListPeersResponse.items:type_name -> tender.v1.RaftPeer
+	56, // 58: tender.v1.ListPeersResponse.term:type_name -> tender.v1.Term
+	42, // 59: tender.v1.StoreGetRequest.session:type_name -> tender.v1.StoreSession
+	42, // 60: tender.v1.StorePutRequest.session:type_name -> tender.v1.StoreSession
+	42, // 61: tender.v1.StoreDeleteRequest.session:type_name -> tender.v1.StoreSession
+	42, // 62: tender.v1.StoreListRequest.session:type_name -> tender.v1.StoreSession
+	43, // 63: tender.v1.StoreListResponse.items:type_name -> tender.v1.StoreEntry
+	42, // 64: tender.v1.StoreWatchRequest.session:type_name -> tender.v1.StoreSession
+	3,  // 65: tender.v1.OperatorService.GetCluster:input_type -> tender.v1.GetClusterRequest
+	1,  // 66: tender.v1.OperatorService.ListMasters:input_type -> tender.v1.ListRequest
+	1,  // 67: tender.v1.OperatorService.ListAgents:input_type -> tender.v1.ListRequest
+	1,  // 68: tender.v1.OperatorService.ListFrameworks:input_type -> tender.v1.ListRequest
+	2,  // 69: tender.v1.OperatorService.ListTasks:input_type -> tender.v1.ListTasksRequest
+	1,  // 70: tender.v1.OperatorService.ListOffers:input_type -> tender.v1.ListRequest
+	1,  // 71: tender.v1.OperatorService.ListRoles:input_type -> tender.v1.ListRequest
+	20, // 72: tender.v1.OperatorService.Explain:input_type -> tender.v1.ExplainRequest
+	24, // 73: tender.v1.OperatorService.KillTask:input_type -> tender.v1.KillTaskRequest
+	26, // 74: tender.v1.OperatorService.RemoveFramework:input_type -> tender.v1.RemoveFrameworkRequest
+	27, // 75: tender.v1.OperatorService.MarkAgent:input_type -> tender.v1.MarkAgentRequest
+	28, // 76: tender.v1.OperatorService.SetMaintenance:input_type -> tender.v1.SetMaintenanceRequest
+	30, // 77: tender.v1.OperatorService.Reserve:input_type -> tender.v1.ReserveRequest
+	31, // 78: tender.v1.OperatorService.SetRole:input_type -> tender.v1.SetRoleRequest
+	32, // 79: tender.v1.RaftService.ListPeers:input_type -> tender.v1.ListPeersRequest
+	35, // 80: tender.v1.RaftService.AddPeer:input_type -> tender.v1.AddPeerRequest
+	36, // 81: tender.v1.RaftService.RemovePeer:input_type -> tender.v1.RemovePeerRequest
+	37, // 82: tender.v1.RaftService.TransferLeader:input_type -> tender.v1.TransferLeaderRequest
+	38, // 83: tender.v1.RaftService.SaveSnapshot:input_type -> tender.v1.SaveSnapshotRequest
+	40, // 84: tender.v1.RaftService.StateHash:input_type -> tender.v1.StateHashRequest
+	44, // 85: tender.v1.StoreService.Get:input_type -> tender.v1.StoreGetRequest
+	45, // 86: tender.v1.StoreService.Put:input_type -> tender.v1.StorePutRequest
+	46, // 87: tender.v1.StoreService.Delete:input_type -> tender.v1.StoreDeleteRequest
+	47, // 88: tender.v1.StoreService.List:input_type -> tender.v1.StoreListRequest
+	49, // 89: tender.v1.StoreService.Watch:input_type -> tender.v1.StoreWatchRequest
+	4,  // 90: tender.v1.OperatorService.GetCluster:output_type -> tender.v1.ClusterView
+	6,  // 91: tender.v1.OperatorService.ListMasters:output_type -> tender.v1.ListMastersResponse
+	9,  // 92: tender.v1.OperatorService.ListAgents:output_type -> tender.v1.ListAgentsResponse
+	13, // 93: tender.v1.OperatorService.ListFrameworks:output_type -> tender.v1.ListFrameworksResponse
+	15, // 94: tender.v1.OperatorService.ListTasks:output_type -> tender.v1.ListTasksResponse
+	17, // 95: tender.v1.OperatorService.ListOffers:output_type -> tender.v1.ListOffersResponse
+	19, // 96: tender.v1.OperatorService.ListRoles:output_type -> tender.v1.ListRolesResponse
+	21, // 97: tender.v1.OperatorService.Explain:output_type -> tender.v1.ExplainResponse
+	25, // 98: tender.v1.OperatorService.KillTask:output_type -> tender.v1.KillTaskResponse
+	29, // 99: tender.v1.OperatorService.RemoveFramework:output_type -> tender.v1.ActionResponse
+	29, // 100: tender.v1.OperatorService.MarkAgent:output_type -> tender.v1.ActionResponse
+	29, // 101: tender.v1.OperatorService.SetMaintenance:output_type -> tender.v1.ActionResponse
+	29, // 102: tender.v1.OperatorService.Reserve:output_type -> tender.v1.ActionResponse
+	18, // 103: tender.v1.OperatorService.SetRole:output_type -> tender.v1.RoleView
+	34, // 104: tender.v1.RaftService.ListPeers:output_type -> tender.v1.ListPeersResponse
+	29, // 105: tender.v1.RaftService.AddPeer:output_type -> tender.v1.ActionResponse
+	29, // 106: tender.v1.RaftService.RemovePeer:output_type -> tender.v1.ActionResponse
+	29, // 107: tender.v1.RaftService.TransferLeader:output_type -> tender.v1.ActionResponse
+	39, // 108: tender.v1.RaftService.SaveSnapshot:output_type -> tender.v1.SnapshotChunk
+	41, // 109: tender.v1.RaftService.StateHash:output_type -> tender.v1.StateHashResponse
+	43, // 110: tender.v1.StoreService.Get:output_type -> tender.v1.StoreEntry
+	43, // 111: tender.v1.StoreService.Put:output_type -> tender.v1.StoreEntry
+	43, // 112: tender.v1.StoreService.Delete:output_type -> tender.v1.StoreEntry
+	48, // 113: tender.v1.StoreService.List:output_type -> tender.v1.StoreListResponse
+	43, // 114: tender.v1.StoreService.Watch:output_type -> tender.v1.StoreEntry
+	90, // [90:115] is the sub-list for method output_type
+	65, // [65:90] is the sub-list for method input_type
+	65, // [65:65] is the sub-list for extension type_name
+	65, // [65:65] is the sub-list for extension extendee
+	0,  // [0:65] is the sub-list for field type_name
 }
 
 func init() { file_api_v1_operator_proto_init() }
@@ -4228,16 +4370,16 @@ func file_api_v1_operator_proto_init() {
 	file_api_v1_common_proto_init()
 	file_api_v1_scheduler_proto_init()
 	file_api_v1_operator_proto_msgTypes[13].OneofWrappers = []any{}
-	file_api_v1_operator_proto_msgTypes[29].OneofWrappers = []any{}
-	file_api_v1_operator_proto_msgTypes[43].OneofWrappers = []any{}
+	file_api_v1_operator_proto_msgTypes[30].OneofWrappers = []any{}
 	file_api_v1_operator_proto_msgTypes[44].OneofWrappers = []any{}
+	file_api_v1_operator_proto_msgTypes[45].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_api_v1_operator_proto_rawDesc), len(file_api_v1_operator_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   54,
+			NumMessages:   55,
 			NumExtensions: 0,
 			NumServices:   3,
 		},

@@ -19,7 +19,8 @@ func (a *App) explainCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "explain FRAMEWORK [AGENT]",
 		Short: "Say why a framework is offered what it is, or nothing",
-		Long:  "Say why a framework is offered what it is, or nothing: first for the framework as a whole, then for each agent.",
+		Long: "Say why a framework is offered what it is, or nothing: first for the framework as a whole, then for each agent.\n" +
+			"Below that, what was decided last: which offers it had, and what became of them.",
 		Example: "  tender explain framework-3\n" +
 			"  tender explain framework-3 agent-1",
 		Args:              between(1, "FRAMEWORK", "AGENT"),
@@ -65,6 +66,13 @@ func (a *App) explained(answer *apiv1.ExplainResponse) error {
 			return err
 		}
 	}
+	if err := a.explainedAgents(answer); err != nil {
+		return err
+	}
+	return a.explainedDecisions(answer)
+}
+
+func (a *App) explainedAgents(answer *apiv1.ExplainResponse) error {
 	var rows [][]string
 	for _, agent := range answer.GetAgents() {
 		rows = append(rows, []string{agent.GetAgentId(), agent.GetHostname(), agent.GetWhy()})
@@ -76,4 +84,24 @@ func (a *App) explained(answer *apiv1.ExplainResponse) error {
 		fmt.Fprintln(a.Stdout)
 	}
 	return show.Table(a.Stdout, []string{"AGENT", "HOSTNAME", "WHY"}, rows)
+}
+
+func (a *App) explainedDecisions(answer *apiv1.ExplainResponse) error {
+	var rows [][]string
+	for _, d := range answer.GetDecisions() {
+		what := d.GetOutcome()
+		if d.GetWhy() != "" {
+			what += ": " + d.GetWhy()
+		}
+		rows = append(rows, []string{show.Age(a.Now(), d.GetAt()), d.GetOfferId(), d.GetAgentId(), d.GetRole(),
+			show.Resources(d.GetResources()), what})
+	}
+	if len(rows) == 0 {
+		return nil
+	}
+	if len(answer.GetFramework())+len(answer.GetAgents()) > 0 {
+		fmt.Fprintln(a.Stdout)
+	}
+	fmt.Fprintln(a.Stdout, "LAST DECISIONS (newest last)")
+	return show.Table(a.Stdout, []string{"AGO", "OFFER", "AGENT", "ROLE", "RESOURCES", "OUTCOME"}, rows)
 }

@@ -122,6 +122,12 @@ func (c *cluster) Explain(_ context.Context, r *apiv1.ExplainRequest) (*apiv1.Ex
 	return &apiv1.ExplainResponse{
 		FrameworkId: r.GetFrameworkId(), Framework: []string{"it is suppressed in role ops"},
 		Agents: []*apiv1.ExplainedAgent{{AgentId: "agent-1", Hostname: "h1", Why: "filtered until 12s"}},
+		Decisions: []*apiv1.ExplainedDecision{
+			{At: ago(3 * time.Minute), Made: ago(4 * time.Minute), OfferId: "offer-1-1", AgentId: "agent-1", Role: "ops",
+				Resources: resources("cpus", 4.0, "mem", 512.0), Outcome: "accepted", Why: "2 tasks launched", Launched: 2},
+			{At: ago(2 * time.Second), Made: ago(3 * time.Second), OfferId: "offer-1-4", AgentId: "agent-1", Role: "ops",
+				Resources: resources("cpus", 1.0), Outcome: "declined", Why: "filter for 5s"},
+		},
 	}, nil
 }
 

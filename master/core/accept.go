@@ -15,6 +15,7 @@ type acceptance struct {
 	session    *session
 	agent      *agent
 	role       api.Role
+	offers     []*offer // that it answers; closed
 	operations []api.Operation
 	filter     api.Filter
 	left       api.Resources
@@ -39,7 +40,7 @@ func (c *Core) accept(s *session, number uint64, call protocol.Accept) {
 		c.refuse(s, number, err)
 		return
 	}
-	x := &acceptance{session: s, agent: offers[0].agent, role: offers[0].role, operations: call.Operations, filter: call.Filter}
+	x := &acceptance{session: s, agent: offers[0].agent, role: offers[0].role, offers: offers, operations: call.Operations, filter: call.Filter}
 	for _, o := range offers {
 		c.closeOffer(o)
 		x.left = x.left.Plus(o.resources)
@@ -83,20 +84,29 @@ func (c *Core) offersOf(s *session, ids []api.OfferID) ([]*offer, *api.Error) {
 // runOperations does what is asked for, in order, each against what the ones before
 // have left; then the rest goes back.
 func (c *Core) runOperations(x *acceptance) {
+	var did decision
 	for i, operation := range x.operations {
 		switch {
 		case operation.Kind == api.OpLaunch:
+			before := c.launched
 			for _, task := range operation.Tasks {
 				c.launch(x, task)
 			}
+			started := int(c.launched - before)
+			did.launched += started
+			did.refused += len(operation.Tasks) - started
 			c.operationDone(x, operation, nil)
 		case x.faults[i] != nil:
+			did.failed++
 			c.operationDone(x, operation, x.faults[i])
 		default:
+			did.done++
 			c.volumeEvent(x, operation)
 			c.operationDone(x, operation, nil)
 		}
 	}
+	did.left, did.filter = x.left, x.filter.For()
+	c.answered(x, did)
 	if x.left.IsZero() {
 		return
 	}

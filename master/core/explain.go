@@ -14,8 +14,9 @@ import (
 // explainedAgentsMax bounds an explanation of all agents.
 const explainedAgentsMax = 100
 
-// Explain says why a framework (ID, unique prefix or name) is not offered more; with
-// an agent (ID, unique prefix or hostname) only about that one.
+// Explain says why a framework (ID, unique prefix or name) is not offered more, and what
+// became of its latest offers; with an agent (ID, unique prefix or hostname) only about
+// that one.
 func (c *Core) Explain(framework, agent string, now time.Time) (ExplainView, error) {
 	fw, err := c.findFramework("framework.explain", framework)
 	if err != nil {
@@ -28,12 +29,14 @@ func (c *Core) Explain(framework, agent string, now time.Time) (ExplainView, err
 			return ExplainView{}, err
 		}
 		view.Agents = []ExplainedAgent{c.explainAgent(fw, a, now)}
+		view.Decisions = fw.explainDecisions(a.id)
 		return view, nil
 	}
 	ids := slices.SortedFunc(maps.Keys(c.agents), func(a, b api.AgentID) int { return compareNatural(string(a), string(b)) })
 	for _, id := range ids[:min(len(ids), explainedAgentsMax)] {
 		view.Agents = append(view.Agents, c.explainAgent(fw, c.agents[id], now))
 	}
+	view.Decisions = fw.explainDecisions("")
 	return view, nil
 }
 

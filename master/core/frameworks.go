@@ -42,6 +42,7 @@ type framework struct {
 	books      map[api.Role]*books
 	placed     Placements
 	results    results
+	decisions  decisions
 	duplicates int // tasks that are not in tasks, for another has their ID (R9)
 }
 

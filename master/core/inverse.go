@@ -1,8 +1,8 @@
 package core
 
 import (
+	"fmt"
 	"slices"
-
 	"time"
 
 	"github.com/tenderhq/tender/allocator"
@@ -16,6 +16,9 @@ type inverse struct {
 	framework *framework
 	agent     *agent
 	tasks     []*task
+	made      time.Time
+	role      api.Role      // of the first task
+	resources api.Resources // asked for at first
 	deadline  deadline
 	reason    api.Reason
 	answer    string // of the framework: "", accepted or declined
@@ -52,15 +55,21 @@ func (c *Core) askOne(want allocator.Inverse) {
 func (c *Core) openInverse(fw *framework, a *agent, tasks []*task, want allocator.Inverse) {
 	c.offered++
 	x := &inverse{id: c.term.MintInverse(c.offered), framework: fw, agent: a, tasks: tasks, reason: api.ReasonPreempted}
-	x.deadline.due = func() { c.collect(x) }
+	x.deadline.due = func() { c.collect(x, tookBack, "at its deadline") }
 	c.info("inverse offer made", field("offer", x.id), field("framework", fw.id), field("agent", a.id), field("for", want.For))
-	c.sendInverse(x, c.now.Add(c.config.PreemptionGrace))
+	c.sendInverse(x, c.now.Add(c.config.PreemptionGrace), "for "+string(want.For))
 }
 
-func (c *Core) sendInverse(x *inverse, until time.Time) {
+func (c *Core) sendInverse(x *inverse, until time.Time, whatFor string) {
 	c.inverses[x.id] = x
 	c.deadlines.set(&x.deadline, until)
-	c.tell(x.framework, protocol.InverseOffers{Offers: []api.InverseOffer{c.shownInverse(x)}})
+	shown := c.shownInverse(x)
+	x.made, x.resources = c.now, shown.Resources
+	if len(x.tasks) > 0 {
+		x.role = x.tasks[0].role
+	}
+	c.asked(x, askedBack, fmt.Sprintf("%s, within %v", whatFor, until.Sub(c.now).Round(time.Second)))
+	c.tell(x.framework, protocol.InverseOffers{Offers: []api.InverseOffer{shown}})
 }
 
 func (c *Core) shownInverse(x *inverse) api.InverseOffer {
@@ -85,16 +94,19 @@ func (c *Core) shownInverse(x *inverse) api.InverseOffer {
 	return shown
 }
 
-// collect kills what was not given back in time. A task that has ended by itself keeps
-// that end.
-func (c *Core) collect(x *inverse) {
+// collect kills what the framework agrees to give back or has not given back in time. A
+// task that has ended by itself keeps that end.
+func (c *Core) collect(x *inverse, how outcome, when string) {
 	c.closeInverse(x)
+	killed := 0
 	for _, t := range x.tasks {
 		if t.held && !t.status.State.Terminal() {
 			c.info("task kill", field("task", t.ref.String()), field("agent", t.agent.id), field("reason", api.ReasonPreempted.String()))
 			c.wishKill(t, 0, api.ReasonPreempted)
+			killed++
 		}
 	}
+	c.asked(x, how, when+", killing "+plural(killed, "task"))
 }
 
 func (c *Core) closeInverse(x *inverse) {
@@ -112,7 +124,10 @@ func (c *Core) answerInverse(s *session, call protocol.AnswerInverse) {
 		case x.reason != api.ReasonPreempted:
 			c.answerLeaving(x, call.Accept)
 		case call.Accept:
-			c.collect(x)
+			c.collect(x, gaveBack, "by its answer")
+		case x.answer == "":
+			x.answer = "declined"
+			c.asked(x, offerDeclined, fmt.Sprintf("what it has not given back by then is killed in %v", x.deadline.at.Sub(c.now).Round(time.Second)))
 		}
 	}
 }
@@ -127,6 +142,7 @@ func (c *Core) withdrawInverses(a *agent, why string) {
 	for _, id := range sortedKeys(c.inverses) {
 		if x := c.inverses[id]; x.agent == a {
 			c.closeInverse(x)
+			c.asked(x, withdrawn, why)
 			c.tell(x.framework, protocol.RescindInverse{Offers: []api.OfferID{id}, Why: why})
 			if x.reason == api.ReasonPreempted {
 				for _, t := range x.tasks {
@@ -151,6 +167,7 @@ func (c *Core) spared(claims []allocator.Claim) {
 			}
 			c.closeInverse(x)
 			c.info("inverse offer withdrawn", field("offer", id), field("framework", x.framework.id), field("agent", x.agent.id))
+			c.asked(x, withdrawn, "it is needed no more")
 			c.tell(x.framework, protocol.RescindInverse{Offers: []api.OfferID{id}, Why: "it is needed no more"})
 		}
 	}

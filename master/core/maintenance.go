@@ -176,7 +176,7 @@ func (c *Core) askOneToLeave(fw *framework, a *agent) {
 	}
 	x.deadline.due = func() { c.closeInverse(x) } // the drain does the rest
 	c.info("inverse offer made", field("offer", x.id), field("framework", fw.id), field("agent", a.id), field("for", "maintenance"))
-	c.sendInverse(x, a.window.Start)
+	c.sendInverse(x, a.window.Start, "for maintenance")
 }
 
 func (c *Core) leavingOf(fw *framework, a *agent) *inverse {
@@ -197,9 +197,13 @@ func (c *Core) closeLeaving(fw *framework, a *agent) {
 // answerLeaving remembers what the framework makes of it, for people. It has until the
 // window begins, whatever it says.
 func (c *Core) answerLeaving(x *inverse, accepted bool) {
+	before, how := x.answer, offerDeclined
 	x.answer = "declined"
 	if accepted {
-		x.answer = "accepted"
+		x.answer, how = "accepted", gaveBack
+	}
+	if x.answer != before {
+		c.asked(x, how, "for the maintenance, which begins in "+x.deadline.at.Sub(c.now).Round(time.Second).String())
 	}
 	c.info("inverse offer answered", field("offer", x.id), field("framework", x.framework.id), field("answer", x.answer))
 }
@@ -209,6 +213,7 @@ func (c *Core) withdrawLeaving(a *agent, why string) {
 	for _, id := range sortedKeys(c.inverses) {
 		if x := c.inverses[id]; x.agent == a && x.reason == api.ReasonAgentDraining {
 			c.closeInverse(x)
+			c.asked(x, withdrawn, why)
 			c.tell(x.framework, protocol.RescindInverse{Offers: []api.OfferID{id}, Why: why})
 		}
 	}

@@ -137,6 +137,7 @@ func (c *Core) closeOffer(o *offer) {
 func (c *Core) rescind(o *offer, why string) {
 	c.closeOffer(o)
 	c.giveBack(o.claim())
+	c.ended(o, offerRescinded, why, 0)
 	if c.config.Debug {
 		c.debug("offer rescinded", field("offer", o.id), field("framework", o.framework.id), field("why", why))
 	}
@@ -167,6 +168,7 @@ func (c *Core) decline(s *session, call protocol.Decline) {
 		if o := c.offers[id]; o != nil && o.framework == s.framework {
 			c.closeOffer(o)
 			c.refused(o.claim(), call.Filter)
+			c.ended(o, offerDeclined, "", call.Filter.For())
 			if c.config.Debug {
 				c.debug("offer declined", field("offer", id), field("framework", o.framework.id))
 			}
@@ -197,6 +199,7 @@ func (c *Core) expireOffers() {
 		}
 		c.closeOffer(o)
 		c.refused(o.claim(), api.Filter{})
+		c.ended(o, offerExpired, "", api.DefaultRefuse)
 		c.info("offer rescinded", field("offer", o.id), field("framework", o.framework.id), field("why", "expired"))
 		c.tell(o.framework, protocol.Rescind{Offers: []api.OfferID{o.id}, Why: "expired"})
 	}

@@ -107,16 +107,22 @@ func (c *Core) reserved(x *acceptance, result registry.Result) {
 // agent was taken for dead, and who is still there hears now that they are dropped. What is
 // committed holds all the same.
 func (c *Core) reservedForNobody(x *acceptance) {
+	did := decision{why: "the framework or the agent was lost before the quorum agreed"}
 	for i, operation := range x.operations {
 		if operation.Kind == api.OpLaunch {
+			did.refused += len(operation.Tasks)
 			c.launchedOnNothing(x, operation)
 			continue
 		}
 		if x.faults[i] == nil {
+			did.done++
 			c.volumeEvent(x, operation)
+		} else {
+			did.failed++
 		}
 		c.operationDone(x, operation, x.faults[i])
 	}
+	c.answered(x, did)
 	if !x.lost && !x.loose {
 		c.giveBack(x.claim(x.left))
 	}

@@ -106,7 +106,8 @@ type RoleView struct {
 type ExplainView struct {
 	Framework api.FrameworkID
 	Reasons   []string
-	Agents    []ExplainedAgent // the 100 first, or the one that was asked for
+	Agents    []ExplainedAgent    // the 100 first, or the one that was asked for
+	Decisions []ExplainedDecision // the latest, newest last
 }
 
 // ExplainedAgent says why a framework is (not) offered an agent.

@@ -85,6 +85,9 @@ func (w *world) explainLine(args words) {
 	for _, agent := range view.Agents {
 		w.say("%s: %s", agent.Agent, agent.Why)
 	}
+	for _, one := range view.Decisions {
+		w.say("%v ago %s of %s in %s, %v: %s: %s", w.now.Sub(one.At), one.Offer, one.Agent, one.Role, one.Resources, one.Outcome, one.Why)
+	}
 }
 
 func because(why string) string {
