@@ -363,6 +363,7 @@ func TestHTTP(t *testing.T) {
 		agent := newNode(t, conn, "n1")
 		defer conn.Close()
 		defer agent.stop()
+		synctest.Wait() // the leader has its heartbeat, which nothing answers: without, the agent is INITING
 		transport := &http.Transport{DialContext: nil}
 		dial := h.net.From("client").Dial
 		transport.DialContext = func(ctx context.Context, _, address string) (net.Conn, error) { return dial(ctx, address) }

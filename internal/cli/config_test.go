@@ -38,6 +38,7 @@ func TestWrongDaemonSettingsAreTold(t *testing.T) {
 		{args: "master --config ../../deploy/tender-master.toml --heartbeat 0s", want: []string{"--heartbeat is 0s"}},
 		{args: "agent --config ../../deploy/tender-agent.toml --http-port 70000", want: []string{"--http-port is 70000"}},
 		{args: "dev --masters 2", want: []string{"--masters is 2", "1, 3 or 5"}},
+		{args: "dev --masters 3 --allocator-journal j", want: []string{"--allocator-journal", "with 3", "--masters 1"}},
 		{args: "dev --agents -1", want: []string{"--agents is -1"}},
 		{args: "dev --agent-resources cpus=4", want: []string{"--agent-resources", "cpus=4"}},
 	} {

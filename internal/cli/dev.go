@@ -26,6 +26,7 @@ type devFlags struct {
 	masters, agents int
 	dataDir         string
 	allocator       string
+	journal         string
 	resources       string
 	masterProcesses bool
 	verbose         bool
@@ -61,6 +62,7 @@ func (a *App) devCommand() *cobra.Command {
 	flags.IntVar(&f.agents, "agents", 1, "how many agents")
 	flags.StringVar(&f.dataDir, "data-dir", "", "folder that is kept (default: a temporary one, removed at the end)")
 	flags.StringVar(&f.allocator, "allocator", "", "how resources are shared: "+strings.Join(allocator.Names(), ", ")+" (default fairshare)")
+	flags.StringVar(&f.journal, "allocator-journal", "", "file for what the allocator is told and proposes, to replay it with other policies; with one master only")
 	flags.StringVar(&f.resources, "agent-resources", devResources, "what each agent offers, beside a thousand ports; detect = what the machine has")
 	flags.BoolVar(&f.masterProcesses, "master-processes", false, "each master in a process of its own, so that one can be killed")
 	flags.BoolVarP(&f.verbose, "verbose", "v", false, "show what the masters and agents log (default: errors only)")
@@ -83,6 +85,8 @@ func (f *devFlags) check() (err error) {
 		return fmt.Errorf("--masters is %d; a quorum has 1, 3 or %d", f.masters, devMastersMax)
 	case f.agents < 0 || f.agents > devAgentsMax:
 		return fmt.Errorf("--agents is %d; write 0 to %d", f.agents, devAgentsMax)
+	case f.journal != "" && f.masters != 1:
+		return fmt.Errorf("--allocator-journal is written by one master, which leads all the time; with %d say --masters 1 or leave the journal out", f.masters)
 	case f.resources == "detect":
 		return nil
 	}

@@ -177,7 +177,7 @@ func (f *masterFlags) idOr(dataDir string) api.MasterID {
 func devMaster(m dev.Master, f devFlags, log zerolog.Logger) master.Config {
 	config := master.Config{
 		ID: api.MasterID(m.ID), DataDir: m.Dir, GRPC: m.GRPC, HTTP: m.HTTP, Raft: m.Raft,
-		Profile: devProfile(f.masters), Allocator: f.allocator, Logger: &log, Core: core.Config{Debug: f.verbose},
+		Profile: devProfile(f.masters), Allocator: f.allocator, AllocatorJournal: f.journal, Logger: &log, Core: core.Config{Debug: f.verbose},
 	}
 	for _, peer := range m.Peers {
 		config.Peers = append(config.Peers, master.Peer{ID: api.MasterID(peer.ID), Addr: peer.Raft})
@@ -201,6 +201,9 @@ func devMasterArgs(m dev.Master, f devFlags) []string {
 	}
 	if f.allocator != "" {
 		args = append(args, "--allocator", f.allocator)
+	}
+	if f.journal != "" {
+		args = append(args, "--allocator-journal", f.journal)
 	}
 	return args
 }
