@@ -187,6 +187,7 @@ func (a *Agent) readLeader(ctx context.Context, s *seeker, link *leaderLink, str
 				watch.Learn(e.HeartbeatInterval, s.Masters())
 			case protocol.AgentPong:
 				s.Learn(e.Masters)
+				s.Within(e.ReturnWithin)
 				watch.Learn(0, s.Masters())
 			}
 		}

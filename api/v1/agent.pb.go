@@ -2324,7 +2324,10 @@ func (x *DestroyVolume) GetVolume() string {
 type AgentPong struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// gRPC addresses of all masters, when they have changed since the session told them.
-	Masters       []string `protobuf:"bytes,1,rep,name=masters,proto3" json:"masters,omitempty"`
+	Masters []string `protobuf:"bytes,1,rep,name=masters,proto3" json:"masters,omitempty"`
+	// When the session ends, the agent waits for a random part of this before it looks for
+	// the next leader. None in a small cluster; thousands of agents must not come as one.
+	ReturnWithin  *durationpb.Duration `protobuf:"bytes,2,opt,name=return_within,json=returnWithin,proto3" json:"return_within,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2362,6 +2365,13 @@ func (*AgentPong) Descriptor() ([]byte, []int) {
 func (x *AgentPong) GetMasters() []string {
 	if x != nil {
 		return x.Masters
+	}
+	return nil
+}
+
+func (x *AgentPong) GetReturnWithin() *durationpb.Duration {
+	if x != nil {
+		return x.ReturnWithin
 	}
 	return nil
 }
@@ -2544,9 +2554,10 @@ const file_api_v1_agent_proto_rawDesc = "" +
 	"\fCreateVolume\x12+\n" +
 	"\x06volume\x18\x01 \x01(\v2\x13.tender.v1.ResourceR\x06volume\"'\n" +
 	"\rDestroyVolume\x12\x16\n" +
-	"\x06volume\x18\x01 \x01(\tR\x06volume\"%\n" +
+	"\x06volume\x18\x01 \x01(\tR\x06volume\"e\n" +
 	"\tAgentPong\x12\x18\n" +
-	"\amasters\x18\x01 \x03(\tR\amasters2L\n" +
+	"\amasters\x18\x01 \x03(\tR\amasters\x12>\n" +
+	"\rreturn_within\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\freturnWithin2L\n" +
 	"\fAgentService\x12<\n" +
 	"\aSession\x12\x15.tender.v1.AgentCalls\x1a\x16.tender.v1.AgentEvents(\x010\x01B)Z'github.com/tenderhq/tender/api/v1;apiv1b\x06proto3"
 
@@ -2669,13 +2680,14 @@ var file_api_v1_agent_proto_depIdxs = []int32{
 	42, // 57: tender.v1.KillTask.reason:type_name -> tender.v1.Reason
 	41, // 58: tender.v1.Drain.grace:type_name -> google.protobuf.Duration
 	35, // 59: tender.v1.CreateVolume.volume:type_name -> tender.v1.Resource
-	0,  // 60: tender.v1.AgentService.Session:input_type -> tender.v1.AgentCalls
-	17, // 61: tender.v1.AgentService.Session:output_type -> tender.v1.AgentEvents
-	61, // [61:62] is the sub-list for method output_type
-	60, // [60:61] is the sub-list for method input_type
-	60, // [60:60] is the sub-list for extension type_name
-	60, // [60:60] is the sub-list for extension extendee
-	0,  // [0:60] is the sub-list for field type_name
+	41, // 60: tender.v1.AgentPong.return_within:type_name -> google.protobuf.Duration
+	0,  // 61: tender.v1.AgentService.Session:input_type -> tender.v1.AgentCalls
+	17, // 62: tender.v1.AgentService.Session:output_type -> tender.v1.AgentEvents
+	62, // [62:63] is the sub-list for method output_type
+	61, // [61:62] is the sub-list for method input_type
+	61, // [61:61] is the sub-list for extension type_name
+	61, // [61:61] is the sub-list for extension extendee
+	0,  // [0:61] is the sub-list for field type_name
 }
 
 func init() { file_api_v1_agent_proto_init() }

@@ -170,6 +170,9 @@ func (m *member) read(ctx context.Context, stream grpc.BidiStreamingClient[apiv1
 					return found, err
 				}
 				beside.Go(func() { m.beat(ctx, e.HeartbeatInterval) })
+			case protocol.AgentPong:
+				m.seek.Learn(e.Masters)
+				m.seek.Within(e.ReturnWithin)
 			case protocol.Reported:
 				m.flock.reported(batch.Term)
 				defer m.flock.left(batch.Term)

@@ -15,6 +15,8 @@ const (
 	seekFollowsMax = 3
 	// seekMastersMax bounds what is remembered; more addresses than that are not learnt.
 	seekMastersMax = 64
+	// withinMax bounds what a leader may say of the others' return.
+	withinMax = time.Minute
 )
 
 // Seeker is where an agent looks for the leader, and how long it pauses before.
@@ -23,7 +25,9 @@ type Seeker struct {
 	next    int
 	hint    string // where a follower says that the leader is
 	pause   time.Duration
-	follows int    // hints followed in a row
+	follows int  // hints followed in a row
+	held    bool // a session with a leader, and no pause since
+	within  time.Duration
 	said    string // the last failure that was worth a line
 }
 
@@ -55,13 +59,26 @@ func (s *Seeker) Learn(masters []string) {
 	}
 }
 
-// Found says that a session with a leader has begun.
-func (s *Seeker) Found() { s.pause, s.follows, s.said = 0, 0, "" }
+// Found says that there was a session with a leader.
+func (s *Seeker) Found() { s.pause, s.follows, s.said, s.held = 0, 0, "", true }
 
-// Failed decides how long to wait. A follower's hint is followed at once, but not round
+// Within says over how long all agents spread their return when a leader is lost.
+func (s *Seeker) Within(spread time.Duration) { s.within = min(spread, withinMax) }
+
+// Failed decides how long to wait. Who had a leader waits for its turn among all others
+// who lost it. A follower's hint is followed at once, but not round
 // and round; each other failure doubles the pause, which is jittered, so that a
 // thousand agents do not come as one.
 func (s *Seeker) Failed(err error) time.Duration {
+	pause := s.failed(err)
+	if s.held && s.within > 0 {
+		pause = rand.N(s.within)
+	}
+	s.held = false
+	return pause
+}
+
+func (s *Seeker) failed(err error) time.Duration {
 	if leader := wire.LeaderOf(err); leader != "" && s.follows < seekFollowsMax {
 		s.hint = leader
 		s.follows++

@@ -144,7 +144,10 @@ type (
 	AgentGone     struct{ Why string }
 	CreateVolume  struct{ Volume api.Resource }
 	DestroyVolume struct{ Volume api.VolumeID }
-	AgentPong     struct{ Masters []string }
+	AgentPong     struct {
+		Masters      []string
+		ReturnWithin time.Duration // how far the agents spread their return; 0: they need not
+	}
 )
 
 func (AgentRegistered) agentEvent()       {}

@@ -70,7 +70,7 @@ func agentEventToProto(event protocol.AgentEvent) *apiv1.AgentEvent {
 	case protocol.DestroyVolume:
 		m.Event = &apiv1.AgentEvent_DestroyVolume{DestroyVolume: &apiv1.DestroyVolume{Volume: clean(event.Volume)}}
 	case protocol.AgentPong:
-		m.Event = &apiv1.AgentEvent_Pong{Pong: &apiv1.AgentPong{Masters: cleanAll(event.Masters)}}
+		m.Event = &apiv1.AgentEvent_Pong{Pong: &apiv1.AgentPong{Masters: cleanAll(event.Masters), ReturnWithin: durationToProto(event.ReturnWithin)}}
 	}
 	return m
 }
@@ -112,7 +112,7 @@ func agentEventFromProto(m *apiv1.AgentEvent) protocol.AgentEvent {
 	case *apiv1.AgentEvent_DestroyVolume:
 		return protocol.DestroyVolume{Volume: api.VolumeID(event.DestroyVolume.GetVolume())}
 	case *apiv1.AgentEvent_Pong:
-		return protocol.AgentPong{Masters: event.Pong.GetMasters()}
+		return protocol.AgentPong{Masters: event.Pong.GetMasters(), ReturnWithin: c.duration("the time to return within", event.Pong.GetReturnWithin())}
 	}
 	return nil
 }

@@ -223,7 +223,7 @@ func (c *Core) agentCall(a *agent, call protocol.AgentCall) {
 
 // agentBeats answers a heartbeat, so that both sides see a half-open stream.
 func (c *Core) agentBeats(a *agent, beat protocol.AgentHeartbeat) {
-	c.tellAgent(a, protocol.AgentPong{Masters: c.mastersNews(&a.masters)})
+	c.tellAgent(a, protocol.AgentPong{Masters: c.mastersNews(&a.masters), ReturnWithin: c.returnWithin()})
 	c.used(a, beat.Usage)
 	if !a.beating {
 		a.beating = true

@@ -1,0 +1,52 @@
+package lookout
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/tenderhq/tender/internal/wire"
+)
+
+// TestSeekerTakesItsTurn: who had a leader and lost it waits for a part of what the leader
+// said, once, whatever ended the session; who had none looks on as usual.
+func TestSeekerTakesItsTurn(t *testing.T) {
+	broken, moved := errors.New("the stream is broken"), wire.NotLeader("agent.session", "b:1")
+	const spread = 10 * time.Second
+	for _, test := range []struct {
+		name   string
+		within time.Duration
+		err    error
+		next   string // who is tried then, if that is certain
+		longer bool   // than the usual pause, at least once
+	}{
+		{name: "few agents", err: broken},
+		{name: "few agents, the next leader is known", err: moved, next: "b:1"},
+		{name: "many agents", within: spread, err: broken, longer: true},
+		{name: "many agents, the next leader is known", within: spread, err: moved, next: "b:1", longer: true},
+	} {
+		longest := time.Duration(0)
+		for range 50 {
+			s := NewSeeker([]string{"a:1"})
+			s.Within(test.within)
+			if pause := s.Failed(broken); pause > seekPauseFirst {
+				t.Errorf("%s: %v before there ever was a leader", test.name, pause)
+			}
+			s.Found()
+			pause := s.Failed(test.err)
+			longest = max(longest, pause)
+			if pause > max(test.within, seekPauseFirst) {
+				t.Errorf("%s: a pause of %v", test.name, pause)
+			}
+			if next := s.Address(); test.next != "" && next != test.next {
+				t.Errorf("%s: %s is next", test.name, next)
+			}
+			if pause := s.Failed(broken); pause > 2*seekPauseFirst {
+				t.Errorf("%s: %v after the turn", test.name, pause)
+			}
+		}
+		if longer := longest > 2*seekPauseFirst; longer != test.longer {
+			t.Errorf("%s: the longest of 50 pauses is %v", test.name, longest)
+		}
+	}
+}

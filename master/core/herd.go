@@ -1,0 +1,20 @@
+package core
+
+import "time"
+
+const (
+	// herdMin is how many agents need not spread their return.
+	herdMin = 500
+	// returnEach is what an agent's return is given: a connection, a report, its check.
+	returnEach = time.Millisecond
+)
+
+// returnWithin is over how long the agents spread their return to the next leader, so
+// that those who come first are useful while the others are on their way. All of them are
+// back well before they are taken for dead.
+func (c *Core) returnWithin() time.Duration {
+	if len(c.agents) < herdMin {
+		return 0
+	}
+	return min(time.Duration(len(c.agents))*returnEach, c.config.TombstoneAfter/3)
+}
