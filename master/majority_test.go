@@ -73,6 +73,14 @@ func TestLossOfMajority(t *testing.T) {
 		if err != nil || len(masters.GetItems()) != 3 || masters.GetAppliedIndex() != agents.GetAppliedIndex() {
 			t.Errorf("stale masters: %v, %v", masters, err)
 		}
+		frameworks, err := operator.ListFrameworks(ctx, &apiv1.ListRequest{Stale: true})
+		if err != nil || frameworks.GetAppliedIndex() != agents.GetAppliedIndex() {
+			t.Errorf("stale frameworks: %v, %v", frameworks, err)
+		}
+		roles, err := operator.ListRoles(ctx, &apiv1.ListRequest{Stale: true})
+		if err != nil || roles.GetAppliedIndex() != agents.GetAppliedIndex() {
+			t.Errorf("stale roles: %v, %v", roles, err)
+		}
 
 		h.start(lost["m1"])
 		conn = h.connect(h.leader().GRPCAddr())

@@ -25,6 +25,7 @@ type cluster struct {
 	agents   []*apiv1.AgentView
 	tasks    []*apiv1.TaskView
 	pageMax  int
+	index    uint64 // of the registry, in answers to stale reads
 	requests []string
 	kill     *apiv1.KillTaskResponse
 }
@@ -50,7 +51,11 @@ func (c *cluster) ListAgents(_ context.Context, r *apiv1.ListRequest) (*apiv1.Li
 	c.requests = append(c.requests, fmt.Sprintf("limit %d", r.GetLimit()))
 	kept := slices.DeleteFunc(slices.Clone(c.agents), func(a *apiv1.AgentView) bool { return !strings.HasPrefix(a.GetId(), r.GetPrefix()) })
 	items, next := page(kept, r.GetLimit(), r.GetPageToken(), c.pageMax)
-	return &apiv1.ListAgentsResponse{Items: items, NextPageToken: next}, nil
+	answer := &apiv1.ListAgentsResponse{Items: items, NextPageToken: next}
+	if r.GetStale() {
+		answer.AppliedIndex = c.index
+	}
+	return answer, nil
 }
 
 func (c *cluster) ListTasks(_ context.Context, r *apiv1.ListTasksRequest) (*apiv1.ListTasksResponse, error) {
@@ -232,6 +237,26 @@ func TestLimitAsksForNoMore(t *testing.T) {
 	stdout, _, _ := serving(t, c).run(t, "get", "agents", "-o", "name", "--limit", "1")
 	if stdout != "agent-1\n" || !slices.Equal(c.requests, []string{"limit 1"}) {
 		t.Errorf("got %q by %v", stdout, c.requests)
+	}
+}
+
+// TestAStaleReadSaysSo: for people beside the table, for programs in the object.
+func TestAStaleReadSaysSo(t *testing.T) {
+	c := small()
+	c.index = 17
+	const says = "as the registry of one master has it, at index 17"
+	if _, stderr, code := serving(t, c).run(t, "get", "agents", "--stale"); code != 0 || !strings.Contains(stderr, says) {
+		t.Errorf("exit code %d, %q", code, stderr)
+	}
+	if _, stderr, _ := serving(t, c).run(t, "get", "agents"); strings.Contains(stderr, "as the registry") {
+		t.Errorf("the leader's own answer: %q", stderr)
+	}
+	stdout, _, _ := serving(t, c).run(t, "get", "agents", "--stale", "-o", "json")
+	var list struct {
+		Index json.RawMessage `json:"applied_index"`
+	}
+	if err := json.Unmarshal([]byte(stdout), &list); err != nil || strings.Trim(string(list.Index), `"`) != "17" {
+		t.Errorf("%v: %s", err, stdout)
 	}
 }
 

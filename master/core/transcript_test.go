@@ -419,13 +419,16 @@ func (w *world) acknowledgeLine(f *fakeFramework, args words) {
 	w.call(f, protocol.Acknowledge{Items: []protocol.Acknowledgement{{Framework: f.info.ID, Task: id, Agent: agent.info.ID, Number: number}}})
 }
 
-// reconcileLine reads: reconcile f1 t1@a1 t2@a9:RUNNING; no task names all.
+// reconcileLine reads: reconcile f1 t1@a1 t2@a9:RUNNING t3@a1:STAGING#2, where 2 is the last
+// status number; no task names all.
 func (w *world) reconcileLine(f *fakeFramework, args words) {
 	var call protocol.Reconcile
 	for _, text := range args.plain[1:] {
 		task, place, _ := strings.Cut(text, "@")
+		place, number, _ := strings.Cut(place, "#")
 		name, state, _ := strings.Cut(place, ":")
 		u := protocol.UnsettledTask{Task: api.TaskID(task), Agent: api.AgentID(name)}
+		u.Number, _ = strconv.ParseUint(number, 10, 64)
 		if a := w.agents[name]; a != nil {
 			u.Agent = a.info.ID
 		}

@@ -383,11 +383,43 @@ func TestFoundingOnce(t *testing.T) {
 		}
 		q.stop("m3")
 		emptied := q.start(q.peers[2], NewMemory())
-		if err := <-emptied.ended; !api.Is(err, api.Exists) || !strings.Contains(err.Error(), "raft remove m3") {
-			t.Errorf("a voter that lost its data: %v", err)
+		select {
+		case err := <-emptied.ended:
+			if !api.Is(err, api.Exists) || !strings.Contains(err.Error(), "raft remove m3") || !strings.Contains(err.Error(), "raft add m3") {
+				t.Errorf("a voter that lost its data: %v", err)
+			}
+			delete(q.nodes, "m3")
+		case <-time.After(time.Minute):
+			t.Error("a voter that lost its data is not refused")
 		}
-		delete(q.nodes, "m3")
 		q.stopAll()
+	})
+}
+
+// TestARemovedFounderComesBackEmpty: R19. Its own list still names it as a founder; it has
+// no vote before it is added.
+func TestARemovedFounderComesBackEmpty(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newQuorum(t, 3)
+		defer q.stopAll()
+		id, _ := q.leader("")
+		leader := q.nodes[id]
+		peer := q.peers[slices.IndexFunc(q.peers, func(p Peer) bool { return p.ID != id })]
+		if err := leader.RemovePeer(context.Background(), peer.ID); err != nil {
+			t.Fatal(err)
+		}
+		if err := <-q.nodes[peer.ID].ended; !api.Is(err, api.Removed) {
+			t.Errorf("the removed master ended with %v", err)
+		}
+		back := q.start(peer, NewMemory())
+		advance(time.Minute)
+		if members := back.Status().Members; len(members) != 0 || back.Cluster() != leader.Cluster() {
+			t.Errorf("before it was added it is in a quorum %+v of %s", members, back.Cluster())
+		}
+		if err := leader.AddPeer(context.Background(), peer); err != nil {
+			t.Fatal(err)
+		}
+		q.agree()
 	})
 }
 
