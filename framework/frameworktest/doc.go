@@ -47,7 +47,7 @@
 //
 // # What it costs
 //
-// An hour of a thousand agents with a busy framework takes about 70 s of processor time with a Heartbeat
+// An hour of a thousand agents with a busy framework takes about 60 s of processor time with a Heartbeat
 // of 10 s (docs/performance.md). While a story runs, garbage is collected seldom, which takes up to five times
 // the memory that is in use; GOGC in the environment, or a percentage that the test has set, holds instead.
 //
