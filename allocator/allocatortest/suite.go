@@ -6,6 +6,9 @@
 //		allocatortest.Suite(t, func() allocator.Allocator { return mine.New() })
 //	}
 //
+// A server of a policy in another process runs it through the wire: remote.NewPrompt
+// gives an allocator for it, and examples/remote-allocator shows how.
+//
 // The suite asks for nothing that is one policy's own. A policy that is fair in the sense
 // of DRF passes [Fair] as well, one of strict priorities [Strict]; tests of what is only
 // yours use [Cluster] directly. [Histories] runs the properties for as long as you like.

@@ -40,6 +40,9 @@ type Allocator struct {
 	news    chan struct{} // closed and replaced when something was answered or the session ended
 }
 
+// unreached is why there is no session before Run has tried.
+const unreached = "it was not reached yet"
+
 // New makes the masters' half for the address in config.Argument. Run connects.
 func New(config allocator.Config) (*Allocator, error) {
 	if _, port, err := net.SplitHostPort(config.Argument); err != nil || port == "" {
@@ -48,7 +51,7 @@ func New(config allocator.Config) (*Allocator, error) {
 	now := time.Now()
 	return &Allocator{
 		config: config, mirror: inputs.NewMirror(), codec: Codec{Epoch: now.Add(-time.Hour)}, now: now, since: now,
-		away: "it was not reached yet", answers: newAnswers(), news: make(chan struct{}),
+		away: unreached, answers: newAnswers(), news: make(chan struct{}),
 	}, nil
 }
 

@@ -7,5 +7,6 @@
 // every proposal against its ledger (R25), so an allocator that knows less than the
 // core, or lies, can't oversell. While the other process is away nothing new is
 // offered, all that runs goes on, and Explain says so; when it is back it is told
-// everything anew. The connection is not encrypted: keep it on a network you trust.
+// everything anew. [Prompt] is for those who would rather wait: replays, and tests of a
+// server with the suite of allocatortest. The connection is not encrypted: keep it on a network you trust.
 package remote

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"google.golang.org/grpc"
@@ -42,95 +43,40 @@ func serve(t *testing.T, network *memnet.Net) (stop func()) {
 	return stop
 }
 
-// prompt waits for the other process wherever its user does not: the suite speaks to an
-// allocator that answers at once.
+// prompt is a Prompt that remembers what was said.
 type prompt struct {
-	*Allocator
-	news chan struct{}
+	*Prompt
 	said chan string
-	stop func()
 }
 
 func start(t *testing.T, network *memnet.Net) *prompt {
 	t.Helper()
-	a, err := New(allocator.Config{Argument: address})
+	half, err := New(allocator.Config{Argument: address})
 	if err != nil {
 		t.Fatal(err)
 	}
-	a.Dial = network.Dial
-	ctx, cancel := context.WithCancel(context.Background())
-	p := &prompt{Allocator: a, news: make(chan struct{}, 1), said: make(chan string, 100)}
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		a.Run(ctx, func() {
-			select {
-			case p.news <- struct{}{}:
-			default:
-			}
-		}, func(_ bool, message, why string) {
-			select {
-			case p.said <- message + ": " + why:
-			default:
-			}
-		})
-	}()
-	p.stop = func() { cancel(); <-done }
-	t.Cleanup(p.stop)
-	return p
+	half.Dial = network.Dial
+	said := make(chan string, 100)
+	p, err := NewPrompt(context.Background(), half, listen(said))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(p.Close)
+	return &prompt{p, said}
 }
 
-// until waits until it holds.
-func (p *prompt) until(holds func() bool) {
-	for {
-		p.mu.Lock()
-		held := holds()
-		p.mu.Unlock()
-		if held {
-			return
+// listen keeps the first that is said.
+func listen(said chan<- string) func(bool, string, string) {
+	return func(_ bool, message, why string) {
+		select {
+		case said <- message + ": " + why:
+		default:
 		}
-		<-p.news
 	}
 }
 
-func (p *prompt) there() { p.until(func() bool { return p.session != nil }) }
-
-func (p *prompt) Allocate(now time.Time) allocator.Allocation {
-	all := p.Allocator.Allocate(now)
-	for p.running() {
-		p.until(func() bool { return p.session.arrived != nil })
-		more := p.Allocator.Allocate(now)
-		all.Offers = append(all.Offers, more.Offers...)
-		all.Inverse = append(all.Inverse, more.Inverse...)
-		all.Spared = append(all.Spared, more.Spared...)
-	}
-	return all
-}
-
-func (p *prompt) running() bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.session.running
-}
-
-func (p *prompt) Explain(id api.FrameworkID, agent api.AgentID, now time.Time) allocator.Explanation {
-	p.mu.Lock()
-	clear(p.answers.reasons)
-	p.mu.Unlock()
-	p.Allocator.Explain(id, agent, now)
-	p.until(func() bool { return len(p.answers.pending) == 0 })
-	return p.Allocator.Explain(id, agent, now)
-}
-
-func (p *prompt) Shares() allocator.Shares {
-	for range 2 { // the first answer may be from before
-		p.Allocator.Shares()
-		p.until(func() bool { return !p.answers.counting })
-	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.answers.shares
-}
+// there waits until the other process is back.
+func (p *prompt) there() { p.await(func() bool { return p.session != nil }) }
 
 // TestSuite: what every allocator does, one in another process does as well.
 func TestSuite(t *testing.T) {
@@ -166,11 +112,10 @@ func fresh(t *testing.T) func() allocator.Allocator {
 	var last []*prompt
 	return func() allocator.Allocator {
 		if len(last) >= 4 { // nobody uses more at a time
-			last[0].stop()
+			last[0].Close()
 			last = last[1:]
 		}
 		p := start(t, network)
-		p.there()
 		last = append(last, p)
 		return p
 	}
@@ -182,7 +127,6 @@ func TestAwayAndBack(t *testing.T) {
 	network := memnet.New()
 	stop := serve(t, network)
 	p := start(t, network)
-	p.there()
 	c := allocatortest.NewCluster(t, p)
 	c.Agent("a1", "cpus:4;mem:4096")
 	c.Agent("a2", "cpus:4;mem:4096")
@@ -193,15 +137,13 @@ func TestAwayAndBack(t *testing.T) {
 	c.Accept(c.Offer("f1", "a2"), 0, c.R("cpus:1;mem:1024"))
 
 	stop()
-	p.until(func() bool { return p.session == nil })
-	c.Policy = p.Allocator // what waits would wait for ever
+	p.await(func() bool { return p.session == nil })
 	c.Framework("f2", "web")
 	c.Expect()
 	c.Because("f2", "", "the allocator at policy:1 is away for")
 
 	serve(t, network)
 	p.there()
-	c.Policy = p
 	c.Accept(open, time.Minute, c.R("cpus:1;mem:1024"))
 	if said := <-p.said; !strings.HasPrefix(said, "allocator is there") {
 		t.Fatalf("first was said: %q", said)
@@ -230,14 +172,13 @@ func TestStaleProposals(t *testing.T) {
 	network := memnet.New()
 	serve(t, network)
 	p := start(t, network)
-	p.there()
 	now := time.Now()
 	total, _ := api.ParseResources("cpus:4;mem:4096")
 	agent := allocator.Agent{ID: "a1", Total: total, Offerable: true}
 	p.SetAgent(agent)
 	p.SetFramework(allocator.Framework{ID: "f1", Roles: []api.Role{"web"}, Active: true})
 	p.Allocator.Allocate(now)
-	p.until(func() bool { return p.session.arrived != nil })
+	p.await(func() bool { return p.session.arrived != nil })
 	p.RemoveAgent("a1")
 	p.SetAgent(agent)
 	if late := p.Allocator.Allocate(now); len(late.Offers) != 0 {
@@ -247,6 +188,20 @@ func TestStaleProposals(t *testing.T) {
 	if len(offers) != 1 || !offers[0].Resources.Equal(total) {
 		t.Fatalf("offers after the removal: %v", offers)
 	}
+}
+
+// TestIdle: a session over which nothing is said for a long time goes on. Servers take
+// more than a ping in five minutes for an attack, unless told otherwise.
+func TestIdle(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		network := memnet.New()
+		serve(t, network)
+		p := start(t, network)
+		<-time.After(time.Hour)
+		if err := p.Err(); err != nil || len(p.said) != 1 {
+			t.Errorf("%v; said were %d things, the first of them %q", err, len(p.said), <-p.said)
+		}
+	})
 }
 
 // TestWrongAnswer: a process that makes no sense is as good as away.
@@ -264,8 +219,16 @@ func TestWrongAnswer(t *testing.T) {
 		_ = server.Serve(listener) // ends by Stop
 	}()
 	t.Cleanup(func() { server.Stop(); <-done })
-	p := start(t, network)
-	for said := range p.said {
+	half, err := New(allocator.Config{Argument: address})
+	if err != nil {
+		t.Fatal(err)
+	}
+	half.Dial = network.Dial
+	all := make(chan string, 100)
+	if p, err := NewPrompt(context.Background(), half, listen(all)); err == nil { // it may have noticed by now
+		t.Cleanup(p.Close)
+	}
+	for said := range all {
 		if strings.Contains(said, "it answers run 99, which was not asked for") {
 			return
 		}
@@ -282,6 +245,31 @@ func (babbler) Session(stream apiv1.AllocatorService_SessionServer) error {
 	}
 	<-stream.Context().Done()
 	return nil
+}
+
+// TestNobodyThere: who can't be reached is said at once, and what is closed answers nothing.
+func TestNobodyThere(t *testing.T) {
+	network := memnet.New()
+	half, err := New(allocator.Config{Argument: address})
+	if err != nil {
+		t.Fatal(err)
+	}
+	half.Dial = network.Dial
+	if _, err := NewPrompt(context.Background(), half, nil); err == nil || !strings.Contains(err.Error(), "the allocator at "+address+" is away") {
+		t.Fatalf("nobody serves: %v", err)
+	}
+	serve(t, network)
+	p := start(t, network)
+	total, _ := api.ParseResources("cpus:4;mem:4096")
+	p.SetAgent(allocator.Agent{ID: "a1", Total: total, Offerable: true})
+	p.SetFramework(allocator.Framework{ID: "f1", Roles: []api.Role{"web"}, Active: true})
+	if err := p.Err(); err != nil {
+		t.Fatal(err)
+	}
+	p.Close()
+	if offers := p.Allocate(time.Now()).Offers; len(offers) != 0 || p.Err() == nil {
+		t.Fatalf("closed, it proposes %v; %v", offers, p.Err())
+	}
 }
 
 // TestAddress: a wrong one is refused with a sentence.

@@ -26,6 +26,13 @@ const (
 	// answerTimeout is how long a run may take. Beyond it the session is over: a process
 	// that hangs is as good as away.
 	answerTimeout = 30 * time.Second
+	// pingEvery is how often a process of which nothing is wanted is asked whether it is
+	// there. gRPC servers of all languages end a connection that pings them more often
+	// than every five minutes, unless they are told not to.
+	pingEvery = 6 * time.Minute
+	// pingTimeout is the wait for a ping's answer, and on Linux for the other machine to
+	// take what is sent: one that has lost its power is noticed by the next input.
+	pingTimeout = 5 * time.Second
 	// batchBytes is how much goes into one message.
 	batchBytes = api.MessageBytesMax / 2
 )
@@ -116,7 +123,7 @@ func (a *Allocator) connect() (*grpc.ClientConn, error) {
 	conn, err := grpc.NewClient("passthrough:///"+a.config.Argument,
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithContextDialer(dial),
-		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 10 * time.Second, Timeout: 5 * time.Second, PermitWithoutStream: true}))
+		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: pingEvery, Timeout: pingTimeout}))
 	if err != nil {
 		return nil, fmt.Errorf("address %s: %w", a.config.Argument, err)
 	}

@@ -2,56 +2,80 @@ package main
 
 import (
 	"context"
+	"flag"
 	"net"
+	"os"
 	"testing"
-	"time"
 
 	"github.com/tenderhq/tender/allocator"
+	"github.com/tenderhq/tender/allocator/allocatortest"
 	"github.com/tenderhq/tender/allocator/remote"
-	"github.com/tenderhq/tender/api"
 )
 
-// TestOffers: an agent that the masters' half is told of comes back as an offer.
-func TestOffers(t *testing.T) {
+// TestSuite: what every allocator does, this one does through the wire; and it is fair.
+func TestSuite(t *testing.T) {
+	fewer(t)
+	fresh := connect(t, start(t))
+	allocatortest.Suite(t, fresh)
+	t.Run("fair", func(t *testing.T) { allocatortest.Fair(t, fresh) })
+}
+
+// start runs the server until the test is over.
+func start(t *testing.T) (address string) {
+	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	served, ran := make(chan error, 1), make(chan struct{})
+	served := make(chan error, 1)
 	go func() { served <- serve(ctx, listener) }()
-	policy, err := remote.New(allocator.Config{Argument: listener.Addr().String()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	total, err := api.ParseResources("cpus:4;mem:4096")
-	if err != nil {
-		t.Fatal(err)
-	}
-	policy.SetAgent(allocator.Agent{ID: "a1", Total: total, Offerable: true})
-	policy.SetFramework(allocator.Framework{ID: "f1", Roles: []api.Role{"web"}, Active: true})
-	news := make(chan struct{}, 1)
-	go func() {
-		defer close(ran)
-		policy.Run(ctx, func() {
-			select {
-			case news <- struct{}{}:
-			default:
+	t.Cleanup(func() {
+		cancel()
+		if err := <-served; err != nil {
+			t.Error(err)
+		}
+	})
+	return listener.Addr().String()
+}
+
+// connect makes a master's half for each allocator that the suite asks for: the server
+// makes a policy for each.
+func connect(t *testing.T, address string) func() allocator.Allocator {
+	var last []*remote.Prompt
+	leave := func(keep int) {
+		for len(last) > keep {
+			if err := last[0].Err(); err != nil {
+				t.Error(err)
 			}
-		}, func(_ bool, message, why string) { t.Log(message, why) })
-	}()
-	for {
-		<-news
-		if offers := policy.Allocate(time.Now()).Offers; len(offers) > 0 {
-			if !offers[0].Resources.Equal(total) || offers[0].Framework != "f1" {
-				t.Errorf("offers: %v", offers)
-			}
-			break
+			last[0].Close()
+			last = last[1:]
 		}
 	}
-	cancel()
-	<-ran
-	if err := <-served; err != nil {
-		t.Error(err)
+	t.Cleanup(func() { leave(0) })
+	return func() allocator.Allocator {
+		leave(3) // the suite uses no more at a time
+		half, err := remote.New(allocator.Config{Argument: address})
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, err := remote.NewPrompt(context.Background(), half, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		last = append(last, p)
+		return p
 	}
+}
+
+// fewer checks of each property do every day: each step waits for the network.
+func fewer(t *testing.T) {
+	checks := flag.Lookup("rapid.checks")
+	if os.Getenv("TENDER_TEST_LONG") != "" || checks.Value.String() != checks.DefValue {
+		return
+	}
+	if err := flag.Set(checks.Name, "10"); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = flag.Set(checks.Name, checks.DefValue) })
 }

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/tenderhq/tender/allocator"
 	"github.com/tenderhq/tender/allocator/journal"
+	"github.com/tenderhq/tender/allocator/remote"
 	"github.com/tenderhq/tender/api"
 )
 
@@ -29,14 +31,16 @@ func (a *App) allocatorCommand() *cobra.Command {
 			"The column 'recorded' is what happened. The longest leadership in the file is replayed.",
 		Example: "  tender allocator replay --policy priority /var/lib/tender/allocator.journal",
 		Args:    exactly("FILE"),
-		RunE:    func(_ *cobra.Command, args []string) error { return a.replay(args[0], policies) },
+		RunE: func(command *cobra.Command, args []string) error {
+			return a.replay(command.Context(), args[0], policies)
+		},
 	}
 	replay.Flags().StringSliceVar(&policies, "policy", []string{"fairshare"}, "policies to run: "+strings.Join(allocator.Names(), ", "))
 	add(command, "", replay)
 	return command
 }
 
-func (a *App) replay(path string, policies []string) error {
+func (a *App) replay(ctx context.Context, path string, policies []string) error {
 	section, torn, err := readJournal(path)
 	if err != nil {
 		return err
@@ -51,12 +55,39 @@ func (a *App) replay(path string, policies []string) error {
 		if err != nil {
 			return usage(fmt.Errorf("--policy: %w", err))
 		}
-		columns, reports = append(columns, name), append(reports, journal.Replay(section, policy))
+		report, err := replayed(ctx, section, policy)
+		if err != nil {
+			return fmt.Errorf("--policy %s: %w", name, err)
+		}
+		columns, reports = append(columns, name), append(reports, report)
 	}
 	if err := writeReports(a.Stdout, columns, reports); err != nil {
 		return err
 	}
 	return a.same(section, policies)
+}
+
+// replayed waits for a policy in another process wherever a master would not.
+func replayed(ctx context.Context, section *journal.Section, policy allocator.Allocator) (journal.Report, error) {
+	half, is := policy.(*remote.Allocator)
+	if !is {
+		return journal.Replay(section, policy), nil
+	}
+	lost := ""
+	prompt, err := remote.NewPrompt(ctx, half, func(trouble bool, _, why string) {
+		if trouble {
+			lost = why
+		}
+	})
+	if err != nil {
+		return journal.Report{}, err
+	}
+	report := journal.Replay(section, prompt)
+	prompt.Close() // lost is ours from here on
+	if lost != "" {
+		return report, fmt.Errorf("it went away meanwhile, so its figures would be wrong: %s", lost)
+	}
+	return report, ctx.Err()
 }
 
 // same says whether the recorded policy still decides as it did.
