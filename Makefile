@@ -87,7 +87,7 @@ bench: build ## Measure a whole cluster on this machine: ARGS='-only lives' for 
 	bin/bench -binary bin/tender $(ARGS)
 
 bench-allocator: ## The allocators on Mesos's own shapes, beside its figures; QUICK=1: the corners of the grid
-	go test -v -count=1 -timeout 30m -run 'TestTable$$' ./internal/bench/allocator -args -table $(if $(QUICK),-quick) -svg=$(CURDIR)/docs/allocator-growth.svg
+	go test -v -count=1 -timeout 30m -run 'TestTable$$' ./internal/bench/allocator -args -table $(if $(QUICK),-quick,-svg=$(CURDIR)/docs/allocator-growth.svg)
 
 BENCH ?= .
 COUNT ?= 6
