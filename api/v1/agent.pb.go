@@ -2326,7 +2326,8 @@ type AgentPong struct {
 	// gRPC addresses of all masters, when they have changed since the session told them.
 	Masters []string `protobuf:"bytes,1,rep,name=masters,proto3" json:"masters,omitempty"`
 	// When the session ends, the agent waits for a random part of this before it looks for
-	// the next leader. None in a small cluster; thousands of agents must not come as one.
+	// the next leader: thousands of agents must not come as one. Absent: as told before, at
+	// first not at all.
 	ReturnWithin  *durationpb.Duration `protobuf:"bytes,2,opt,name=return_within,json=returnWithin,proto3" json:"return_within,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -14,7 +14,13 @@ import (
 )
 
 // smallDisk is a file system in memory that can be full.
-type smallDisk struct{ dir string }
+type smallDisk struct {
+	dir  string
+	said time.Time // when the log said last that it was
+}
+
+// sayAgain is how long a master only counts a warning that it has told.
+const sayAgain = time.Minute
 
 func (d *smallDisk) ballast() string { return filepath.Join(d.dir, "ballast") }
 
@@ -73,14 +79,19 @@ func (c *cluster) fillUp(ctx context.Context, n *node, f fault, r *report) error
 	if err != nil {
 		return err
 	}
-	fat := filepath.Join(c.dir, "fat")
+	began, fat := time.Now(), filepath.Join(c.dir, "fat")
 	if err := errors.Join(c.disk.fill(), os.WriteFile(fat, nil, 0o600)); err != nil {
 		return err
 	}
 	err = c.feelFull(ctx, n, f)
 	said := saysFull(log, before.Size())
-	if f.whom == "follower" { // it says so once a minute, and only if it needed room
+	switch {
+	case said:
+		c.disk.said = time.Now()
+	case f.whom == "follower": // it says so only if it needed room
 		said = saysFull(log, 0) || c.laggard(ctx) == ""
+	case time.Since(c.disk.said) < sayAgain+time.Since(began):
+		said = true // it was told lately, and is only counted
 	}
 	if err == nil && !said {
 		r.broken = append(r.broken, n.name+"'s disk was full, and its log does not say so")

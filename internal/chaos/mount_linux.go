@@ -44,7 +44,7 @@ func mountSmallDisk(dir string) (*smallDisk, error) {
 	if err := syscall.Mount("tender-chaos", dir, "tmpfs", 0, smallDiskSize); err != nil {
 		return nil, err
 	}
-	return &smallDisk{dir}, nil
+	return &smallDisk{dir: dir}, nil
 }
 
 func (d *smallDisk) unmount() {

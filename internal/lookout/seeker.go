@@ -62,8 +62,13 @@ func (s *Seeker) Learn(masters []string) {
 // Found says that there was a session with a leader.
 func (s *Seeker) Found() { s.pause, s.follows, s.said, s.held = 0, 0, "", true }
 
-// Within says over how long all agents spread their return when a leader is lost.
-func (s *Seeker) Within(spread time.Duration) { s.within = min(spread, withinMax) }
+// Within says over how long all agents spread their return when a leader is lost; 0: as
+// long as before.
+func (s *Seeker) Within(spread time.Duration) {
+	if spread > 0 {
+		s.within = min(spread, withinMax)
+	}
+}
 
 // Failed decides how long to wait. Who had a leader waits for its turn among all others
 // who lost it. A follower's hint is followed at once, but not round

@@ -26,7 +26,7 @@ func TestSeekerTakesItsTurn(t *testing.T) {
 		{name: "many agents, the next leader is known", within: spread, err: moved, next: "b:1", longer: true},
 	} {
 		longest := time.Duration(0)
-		for range 50 {
+		for range 50 { // pauses are random
 			s := NewSeeker([]string{"a:1"})
 			s.Within(test.within)
 			if pause := s.Failed(broken); pause > seekPauseFirst {

@@ -146,7 +146,7 @@ type (
 	DestroyVolume struct{ Volume api.VolumeID }
 	AgentPong     struct {
 		Masters      []string
-		ReturnWithin time.Duration // how far the agents spread their return; 0: they need not
+		ReturnWithin time.Duration // how far the agents spread their return, if that has changed
 	}
 )
 

@@ -21,10 +21,11 @@ type agent struct {
 	session uint64 // of that stream (R2)
 	boot    string // boot ID and host of that stream (R7)
 	host    string
-	seen    time.Time // its last sign of life
-	clock   deadline  // session timeout, then TOMBSTONE, then gone
-	masters uint64    // the change of masters that it was told last
-	report  *report   // pages that have come so far; nil when none is awaited
+	seen    time.Time     // its last sign of life
+	clock   deadline      // session timeout, then TOMBSTONE, then gone
+	masters uint64        // the change of masters that it was told last
+	within  time.Duration // for its return, as it was told last
+	report  *report       // pages that have come so far; nil when none is awaited
 
 	// reported: its whole report of this session is in.
 	reported bool

@@ -145,7 +145,7 @@ func (c *Core) openAgent(l *link, a *agent, g greeting) {
 	a.boot, a.host = g.boot, g.agent.Hostname
 	a.seen, a.beating, a.report = c.now, !g.first, &report{}
 	c.deadlines.set(&a.clock, c.now.Add(c.config.SessionTimeout))
-	a.masters = c.mastersAt
+	a.masters, a.within = c.mastersAt, 0
 	c.tellAgent(a, protocol.AgentRegistered{
 		Cluster:           c.registry.Cluster,
 		Agent:             a.id,
@@ -223,12 +223,23 @@ func (c *Core) agentCall(a *agent, call protocol.AgentCall) {
 
 // agentBeats answers a heartbeat, so that both sides see a half-open stream.
 func (c *Core) agentBeats(a *agent, beat protocol.AgentHeartbeat) {
-	c.tellAgent(a, protocol.AgentPong{Masters: c.mastersNews(&a.masters), ReturnWithin: c.returnWithin()})
+	c.tellAgent(a, c.pong(a))
 	c.used(a, beat.Usage)
 	if !a.beating {
 		a.beating = true
 		c.restate(a)
 	}
+}
+
+// nothingNew answers nearly all heartbeats.
+var nothingNew protocol.AgentEvent = protocol.AgentPong{}
+
+func (c *Core) pong(a *agent) protocol.AgentEvent {
+	masters, within := c.mastersNews(&a.masters), c.returnNews(a)
+	if masters == nil && within == 0 {
+		return nothingNew
+	}
+	return protocol.AgentPong{Masters: masters, ReturnWithin: within}
 }
 
 func (c *Core) agentClosed(event AgentClosed) {

@@ -7,6 +7,8 @@ const (
 	herdMin = 500
 	// returnEach is what an agent's return is given: a connection, a report, its check.
 	returnEach = time.Millisecond
+	// returnStep: not each agent that joins is news to all others.
+	returnStep = 100 * time.Millisecond
 )
 
 // returnWithin is over how long the agents spread their return to the next leader, so
@@ -16,5 +18,17 @@ func (c *Core) returnWithin() time.Duration {
 	if len(c.agents) < herdMin {
 		return 0
 	}
-	return min(time.Duration(len(c.agents))*returnEach, c.config.TombstoneAfter/3)
+	within := min(time.Duration(len(c.agents))*returnEach, c.config.TombstoneAfter/3)
+	return within.Truncate(returnStep)
+}
+
+// returnNews is that, if it has changed since the agent's session was told last. A cluster
+// that has become small again leaves it at what it was.
+func (c *Core) returnNews(a *agent) time.Duration {
+	within := c.returnWithin()
+	if within == a.within || within == 0 {
+		return 0
+	}
+	a.within = within
+	return within
 }

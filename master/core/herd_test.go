@@ -8,17 +8,34 @@ import (
 	"github.com/tenderhq/tender/api"
 )
 
+func herdOf(agents int) *Core {
+	c := &Core{config: Config{TombstoneAfter: 30 * time.Second}, agents: make(map[api.AgentID]*agent)}
+	for i := range agents {
+		c.agents[api.AgentID(fmt.Sprint(i))] = &agent{}
+	}
+	return c
+}
+
 // TestReturnWithin: few agents come back at once, many in turn, all before they are taken for dead.
 func TestReturnWithin(t *testing.T) {
 	for agents, want := range map[int]time.Duration{
-		0: 0, herdMin - 1: 0, herdMin: 500 * time.Millisecond, 5000: 5 * time.Second, 40000: 10 * time.Second,
+		0: 0, herdMin - 1: 0, herdMin: 500 * time.Millisecond, 1234: 1200 * time.Millisecond, 5000: 5 * time.Second, 40000: 10 * time.Second,
 	} {
-		c := &Core{config: Config{TombstoneAfter: 30 * time.Second}, agents: make(map[api.AgentID]*agent)}
-		for i := range agents {
-			c.agents[api.AgentID(fmt.Sprint(i))] = &agent{}
-		}
-		if got := c.returnWithin(); got != want {
+		if got := herdOf(agents).returnWithin(); got != want {
 			t.Errorf("%d agents return within %v, not %v", agents, got, want)
+		}
+	}
+}
+
+// TestReturnNews: an agent is told once, and again when it has changed.
+func TestReturnNews(t *testing.T) {
+	a := &agent{}
+	for _, test := range []struct {
+		agents int
+		want   time.Duration
+	}{{10, 0}, {600, 600 * time.Millisecond}, {600, 0}, {650, 0}, {700, 700 * time.Millisecond}, {10, 0}, {700, 0}} {
+		if got := herdOf(test.agents).returnNews(a); got != test.want {
+			t.Errorf("%d agents: the news is %v, not %v", test.agents, got, test.want)
 		}
 	}
 }
