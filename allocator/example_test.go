@@ -31,7 +31,7 @@ func Example() {
 	// Output:
 	// f1 is offered cpus:2;mem:1024 of a1
 	// f2 is offered cpus:2;mem:1024 of a1
-	// f2: a1 has mem:2048 free; f2 wants cpus:1;mem:512
+	// f2: a1 has mem:2048 free; f2 wants cpus:1;mem:512; f1 holds cpus:2;mem:1024, f2 holds cpus:2;mem:1024
 }
 
 // It happens once, before anything runs, as in a main function.
