@@ -50,10 +50,12 @@ func (b *Books) serveAll() {
 		if a := b.agents[number]; a != nil && a.dirty {
 			a.dirty, a.waiting, a.pending = false, false, a.pending[:0]
 			a.looked = b.round
+			before := len(b.turn.proposals)
 			b.serve(a, b.all)
+			b.askAgain(a, before)
 		}
 	}
-	b.dirty.agents = agents[:0]
+	b.dirty.agents = append(agents[:0], b.dirty.agents[len(agents):]...)
 }
 
 // serveFew looks at all other agents, for those members alone that may take more than
@@ -121,12 +123,18 @@ func (b *Books) serveIdleAgent(a *agent) {
 	}
 }
 
-// serveOthers looks at an agent for the few. Where some took part of what is reserved,
-// another may now be offered what its filter did not hide: then all are asked again.
+// serveOthers looks at an agent for the few.
 func (b *Books) serveOthers(a *agent) {
 	before := len(b.turn.proposals)
 	b.serve(a, b.few)
-	if !a.plain && len(a.filters) > 0 && len(b.turn.proposals) > before {
+	b.askAgain(a, before)
+}
+
+// askAgain: where some took part of what is reserved, or the first of the ports of which
+// another may have only so many, that one may now be offered what its filter did not hide.
+// Then all are asked once more; each time something was offered, so that this ends.
+func (b *Books) askAgain(a *agent, before int) {
+	if (!a.plain || b.numbered > 0) && len(a.filters) > 0 && len(b.turn.proposals) > before {
 		b.dirty.agent(b, a)
 	}
 }

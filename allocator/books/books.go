@@ -63,6 +63,8 @@ type Books struct {
 	now   instant
 	// offers counts proposals, so that equals take turns.
 	offers uint64
+	// numbered counts the roles with a limit of something that is not a mere amount: ports.
+	numbered int
 	// round counts the calls of Allocate that had something to do.
 	round uint64
 

@@ -82,6 +82,12 @@ func (b *Books) prune(r *role) {
 // SetRole replaces what an operator says of a role.
 func (b *Books) SetRole(spoken allocator.Role) {
 	r := b.roleOf(spoken.Role)
+	if isNumbered(r.spoken.Limit) {
+		b.numbered--
+	}
+	if isNumbered(spoken.Limit) {
+		b.numbered++
+	}
 	r.spoken = spoken
 	r.weight = spoken.Weight
 	if !(r.weight > 0) {
@@ -110,6 +116,10 @@ func (b *Books) SetRole(spoken allocator.Role) {
 	b.touchRole(r)
 	b.keeps.stale = true
 	b.prune(r)
+}
+
+func isNumbered(limit api.Resources) bool {
+	return slices.ContainsFunc(limit.Items(), func(r api.Resource) bool { return r.Ranges.Len() > 0 || len(r.Set) > 0 })
 }
 
 // limitsChanged carries the mark "limited" down the tree.
