@@ -11,9 +11,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/framework"
 	"github.com/tenderhq/tender/framework/frameworktest"
+	"github.com/tenderhq/tender/internal/clerks"
 	"github.com/tenderhq/tender/internal/history"
 )
 
@@ -54,19 +54,18 @@ func storeHistory(t *testing.T, seed uint64) []history.Event {
 		for id := range 4 {
 			work.Go(func() {
 				random := rand.New(rand.NewPCG(seed, uint64(id)))
-				seen := make(map[string]uint64) // versions
+				clerk := clerks.New(random, 3)
 				for n := 0; ctx.Err() == nil; n++ {
-					op := drawOp(random, seen, fmt.Sprintf("%d-%d", id, n))
+					op := clerk.Draw(fmt.Sprintf("%d-%d", id, n))
 					called := order.Add(1)
-					got := ask(store, op)
+					ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+					got := clerk.Ask(ctx, store, op)
+					cancel()
 					returned := order.Add(1)
 					mu.Lock()
 					if got.Unknown {
 						unknown++
 						returned = math.MaxInt64 // it may come to pass at any time
-					}
-					if !got.Stale && !got.Unknown {
-						seen[op.Key] = got.Version
 					}
 					events = append(events, history.Event{Op: op, Got: got, Call: called, Return: returned})
 					mu.Unlock()
@@ -85,43 +84,4 @@ func storeHistory(t *testing.T, seed uint64) []history.Event {
 		t.Errorf("only %d of %d operations were answered", len(events)-unknown, len(events))
 	}
 	return events
-}
-
-func drawOp(random *rand.Rand, seen map[string]uint64, value string) history.Op {
-	op := history.Op{Kind: history.Get, Key: fmt.Sprintf("key-%d", random.IntN(3))}
-	switch n := random.IntN(10); {
-	case n < 5:
-		op.Kind, op.Value, op.Version = history.Put, value, history.Any
-	case n < 6:
-		op.Kind, op.Version = history.Delete, history.Any
-	}
-	if op.Kind != history.Get && random.IntN(2) == 0 {
-		op.Version = seen[op.Key]
-	}
-	return op
-}
-
-// ask asks, for a moment.
-func ask(store *framework.Store, op history.Op) history.Got {
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
-	defer cancel()
-	var entry framework.Entry
-	var err error
-	switch op.Kind {
-	case history.Get:
-		entry, err = store.Get(ctx, op.Key)
-	case history.Put:
-		entry, err = store.Put(ctx, op.Key, []byte(op.Value), op.Version)
-	default:
-		err = store.Delete(ctx, op.Key, op.Version)
-	}
-	switch {
-	case api.Is(err, api.Stale):
-		return history.Got{Stale: true}
-	case err != nil:
-		return history.Got{Unknown: true}
-	case op.Kind == history.Get:
-		return history.Got{Version: entry.Version, Value: string(entry.Value)}
-	}
-	return history.Got{Version: entry.Version}
 }

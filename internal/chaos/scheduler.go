@@ -55,7 +55,7 @@ func (s *scheduler) Subscribed(_ context.Context, client *framework.Client) erro
 	clear(s.inFlight) // their ends may have been told to the other instance
 	s.mu.Unlock()
 	s.begun.Do(func() {
-		for id := range clerks {
+		for id := range clerksEach {
 			go s.clerk(id)
 		}
 		go s.settle()

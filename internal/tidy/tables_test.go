@@ -58,9 +58,10 @@ var floors = []floor{
 
 	// Whole clusters in memory.
 	{"framework/frameworktest", shell + "internal/memnet allocator/... master/... agent/... framework/..."},
+	{"internal/clerks", "api framework internal/history"},
 	{"internal/devcluster", ""}, // runs the binary, knows nothing of it
 	{"internal/bench/...", "... !examples/... !internal/cli/... !internal/demo"},
-	{"internal/chaos", public + "internal/devcluster internal/history"}, // runs the binary, and schedulers of its own
+	{"internal/chaos", public + "internal/devcluster internal/clerks internal/history"}, // runs the binary, and schedulers of its own
 
 	// Programs.
 	{"tender", "internal/cli"}, // the door for mains of others

@@ -1,0 +1,32 @@
+// Package registrytest makes registries for the tests of those who use one.
+package registrytest
+
+import (
+	"fmt"
+
+	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/master/registry"
+)
+
+// Large is a registry of a founded cluster with so many agents and frameworks.
+func Large(agents, frameworks int) *registry.State {
+	state := registry.New()
+	state.Apply(registry.Command{Change: registry.Bootstrap{Cluster: "tender"}})
+	resources, err := api.ParseResources("cpus:64;mem:262144;disk:1000000;ports:[31000-32000]")
+	if err != nil {
+		panic(err) // ours
+	}
+	for i := range agents {
+		state.Apply(registry.Command{Change: registry.AdmitAgent{
+			Agent: api.Agent{Hostname: fmt.Sprint("node-", i), Resources: resources, Attributes: map[string]string{"rack": fmt.Sprint(i / 40)}},
+			Nonce: api.Nonce(fmt.Sprint("nonce-", i)),
+		}})
+	}
+	for i := range frameworks {
+		state.Apply(registry.Command{Change: registry.Subscribe{
+			Framework: api.Framework{Name: fmt.Sprint("f", i), Roles: []api.Role{api.Role(fmt.Sprint("team/", i))}},
+			Instance:  api.Nonce(fmt.Sprint("instance-", i)),
+		}})
+	}
+	return state
+}
