@@ -14,7 +14,7 @@ SHELL       := bash
 .SHELLFLAGS := -o pipefail -c
 
 .DEFAULT_GOAL := quick
-.PHONY: quick help build demo locality test test-long check format vet lint proto tidy-modules darwin exported api \
+.PHONY: quick help build demo locality test test-long stress check format vet lint proto tidy-modules darwin exported api \
         generate rewrite bench bench-allocator bench-micro sim chaos clean
 
 quick: build format vet ## Build, the quick checks, the unit tests: a minute, before every push
@@ -36,6 +36,9 @@ test: ## What CI runs: every test, with the race detector
 
 test-long: ## Every test in its long form, never from the cache
 	TENDER_TEST_LONG=1 go test $(RACE) -count=1 -timeout 2h ./...
+
+stress: ## Every package's tests again and again, on few and many processors and on a busy machine: ARGS='-for 20m ./agent/...'
+	go run ./internal/stress $(ARGS)
 
 check: format vet lint proto exported tidy-modules darwin ## Everything that is checked without running the code
 	@echo 'check: all good'

@@ -68,6 +68,7 @@ var floors = []floor{
 	{"examples/...", public + "tender examples/... !framework/frameworktest !allocator/allocatortest"},
 	{"internal/cli/...", shell + "internal/commandexecutor allocator/... !allocator/allocatortest master/... agent/... framework/... !framework/frameworktest internal/cli/..."},
 	{"internal/demo", "... !internal/cli/..."},
+	{"internal/stress", ""},   // runs the tests, knows nothing of them
 	{"internal/exported", ""}, // reads sources, compiles nothing
 	{".", "internal/cli"},
 }
@@ -97,7 +98,8 @@ var impure = map[string]names{
 type names struct{ ban, only string }
 
 // programs are where flags and the environment are read and where a process ends. Tests may too.
-const programs = ". internal/cli/... internal/demo internal/bench internal/bench/allocator internal/chaos internal/exported"
+const programs = ". internal/cli/... internal/demo internal/bench internal/bench/allocator internal/chaos internal/exported " +
+	"internal/stress"
 
 // exampleMains are programs as well, in their package main.
 const exampleMains = "examples/..."

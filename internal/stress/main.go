@@ -1,0 +1,206 @@
+// Command stress is what `make stress` runs: it builds the tests of each package once, with the race detector where
+// there is a C compiler, and runs them again and again under every mode of the table below, until the time is over.
+// What failed is printed once with how often it failed and where its last output is. It never repeats a failed test
+// to see it pass: a test that fails by chance is broken.
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"log"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// A mode is how the machine looks to one round of the tests.
+type mode struct {
+	name  string
+	procs int  // GOMAXPROCS of the tests; 0 = as many as the machine has
+	busy  bool // beside one busy loop on each core
+}
+
+// Fewer processors show who waits without giving way, more of them races, and a busy machine shows patience that was
+// measured on an idle one. The first mode is the one that finds most.
+var modes = []mode{
+	{name: "busy", busy: true},
+	{name: "GOMAXPROCS=1", procs: 1},
+	{name: "GOMAXPROCS=2", procs: 2},
+	{name: "GOMAXPROCS=8", procs: 8},
+}
+
+func main() {
+	log.SetFlags(log.Ltime)
+	limit := flag.Duration("for", 55*time.Minute, "start no package's tests after this long")
+	rounds := flag.Int("rounds", 0, "end after so many rounds of all packages; 0 = when the time is over")
+	each := flag.Duration("timeout", 15*time.Minute, "a package's tests that run for longer are hung: their goroutines are printed")
+	only := flag.String("run", "", "only tests that match this, as go test -run")
+	folder := flag.String("keep", "", "where the outputs of failures go; default a new temporary folder")
+	flag.Parse()
+	packages := flag.Args()
+	if len(packages) == 0 {
+		packages = []string{"./..."}
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	s := &stress{only: *only, timeout: *each, results: newResults()}
+	if err := s.run(ctx, *folder, packages, *limit, *rounds); err != nil {
+		log.Fatal("stress: ", err)
+	}
+}
+
+type stress struct {
+	only    string
+	timeout time.Duration
+	folder  string
+	results *results
+}
+
+// run returns an error when anything failed, or could not be built. The test binaries are gone afterwards.
+func (s *stress) run(ctx context.Context, folder string, patterns []string, limit time.Duration, rounds int) error {
+	end := time.Now().Add(limit)
+	binaries, err := os.MkdirTemp("", "tender-stress-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(binaries)
+	s.folder = cmp.Or(folder, binaries+"-failed")
+	suites, err := build(ctx, binaries, patterns)
+	if err != nil {
+		return err
+	}
+	log.Printf("built the tests of %d packages", len(suites))
+	done := 0
+	for ctx.Err() == nil && time.Now().Before(end) && (rounds == 0 || done < rounds) {
+		if !s.round(ctx, suites, modes[done%len(modes)], end) {
+			break
+		}
+		done++
+	}
+	return s.results.report(os.Stdout, done)
+}
+
+// round runs every package once and tells whether it came to the end of the list.
+func (s *stress) round(ctx context.Context, suites []suite, mode mode, end time.Time) bool {
+	log.Printf("round: %s", mode.name)
+	if mode.busy {
+		defer keepBusy()()
+	}
+	for _, suite := range suites {
+		if ctx.Err() != nil || time.Now().After(end) {
+			return false
+		}
+		s.runSuite(ctx, suite, mode)
+	}
+	return true
+}
+
+func (s *stress) runSuite(ctx context.Context, suite suite, mode mode) {
+	args := []string{"-test.count=1", "-test.timeout=" + s.timeout.String(), "-test.v=test2json"}
+	if s.only != "" {
+		args = append(args, "-test.run="+s.only)
+	}
+	cmd := exec.CommandContext(ctx, suite.binary, args...)
+	cmd.Dir = suite.dir
+	cmd.Env = os.Environ()
+	if mode.procs > 0 {
+		cmd.Env = append(cmd.Env, fmt.Sprint("GOMAXPROCS=", mode.procs))
+	}
+	output, err := cmd.CombinedOutput()
+	if ctx.Err() != nil {
+		return // interrupted: what it printed says nothing
+	}
+	s.results.ran++
+	if err == nil {
+		return
+	}
+	for _, name := range failures(output) {
+		log.Printf("FAILED %s %s (%s)", suite.path, name, mode.name)
+		s.results.add(failure{pkg: suite.path, test: name}, mode.name, s.keep(suite.path+"."+name, output))
+	}
+}
+
+// keep writes the output of a failure, over that of an earlier one of the same test, and returns where it is.
+func (s *stress) keep(name string, output []byte) string {
+	at := filepath.Join(s.folder, strings.NewReplacer("/", "_", " ", "_").Replace(name)+".log")
+	if err := errors.Join(os.MkdirAll(s.folder, 0o755), os.WriteFile(at, output, 0o644)); err != nil {
+		return "its output could not be kept: " + err.Error()
+	}
+	return at
+}
+
+// keepBusy starts one endless loop for each core, as processes of their own so that they compete with the tests as
+// other programs would, and returns what ends them.
+func keepBusy() (end func()) {
+	var loops []*exec.Cmd
+	for range runtime.NumCPU() {
+		loop := exec.Command("sh", "-c", "while :; do :; done")
+		loop.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+		if err := loop.Start(); err != nil {
+			log.Printf("stress: no busy loop: %v", err)
+			continue
+		}
+		loops = append(loops, loop)
+	}
+	return func() {
+		for _, loop := range loops {
+			_ = loop.Process.Kill()
+			_ = loop.Wait() // it was killed, which is what it says
+		}
+	}
+}
+
+// A suite is the tests of one package, built.
+type suite struct {
+	path   string
+	dir    string
+	binary string
+}
+
+// build compiles the tests of each package that has some.
+func build(ctx context.Context, folder string, patterns []string) ([]suite, error) {
+	list := exec.CommandContext(ctx, "go", append([]string{"list", "-f",
+		"{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}\t{{.Dir}}{{end}}"}, patterns...)...)
+	list.Stderr = os.Stderr
+	out, err := list.Output()
+	if err != nil {
+		return nil, fmt.Errorf("go list: %w", err)
+	}
+	var suites []suite
+	for line := range strings.Lines(string(out)) {
+		path, dir, found := strings.Cut(strings.TrimSpace(line), "\t")
+		if !found {
+			continue
+		}
+		binary := filepath.Join(folder, strings.ReplaceAll(path, "/", "_")+".test")
+		compile := exec.CommandContext(ctx, "go", append(append([]string{"test", "-c", "-o", binary}, race()...), path)...)
+		if out, err := compile.CombinedOutput(); err != nil {
+			return nil, fmt.Errorf("building the tests of %s: %w\n%s", path, err, out)
+		}
+		suites = append(suites, suite{path: path, dir: dir, binary: binary})
+	}
+	if len(suites) == 0 {
+		return nil, errors.New("no package here has tests")
+	}
+	return suites, nil
+}
+
+// race is the race detector's flag, where the machine can build with it.
+func race() []string {
+	cc, err := exec.Command("go", "env", "CC").Output()
+	if err != nil {
+		return nil
+	}
+	if _, err := exec.LookPath(strings.TrimSpace(string(cc))); err != nil {
+		return nil
+	}
+	return []string{"-race"}
+}
