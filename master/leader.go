@@ -53,6 +53,7 @@ type leader struct {
 	requests   map[core.RequestID]chan<- core.Reply
 	backlog    []registry.Command // proposed, in order, and not yet taken
 	touched    []flusher          // streams with something new in their queue
+	slow       []core.Happening   // streams whose queue ran over, and that the core has not heard of
 	served     []time.Time        // since when what is offered in this round was free
 	seen       time.Time          // when the loop was last at work
 	wakeAt     time.Time          // what the timer is set to; zero: nothing
@@ -140,7 +141,7 @@ func (l *leader) run(ctx context.Context) {
 			l.step(core.Woken{})
 		}
 		l.drain()
-		l.perform(l.core.Allocate(time.Now()))
+		l.allocate()
 		l.propose()
 		l.flush()
 		l.setTimer(timer)
@@ -265,7 +266,7 @@ func (l *leader) perform(effects []core.Effect) {
 		switch effect := effect.(type) {
 		case core.ToScheduler:
 			if stream := l.schedulers[effect.Conn]; stream != nil {
-				l.touch(stream, stream.put(effect.Event))
+				l.queued(stream, stream.put(effect.Event), core.SchedulerClosed{Conn: effect.Conn, Why: tookTooLittle})
 			}
 		case core.CloseScheduler:
 			if stream := l.schedulers[effect.Conn]; stream != nil {
@@ -273,7 +274,7 @@ func (l *leader) perform(effects []core.Effect) {
 			}
 		case core.ToAgent:
 			if stream := l.agents[effect.Conn]; stream != nil {
-				l.touch(stream, stream.put(agentEvent{effect.Session, effect.Event}))
+				l.queued(stream, stream.put(agentEvent{effect.Session, effect.Event}), core.AgentClosed{Conn: effect.Conn, Why: tookTooLittle})
 			}
 		case core.CloseAgent:
 			if stream := l.agents[effect.Conn]; stream != nil {
@@ -294,9 +295,34 @@ func (l *leader) perform(effects []core.Effect) {
 	}
 }
 
-func (l *leader) touch(stream flusher, first bool) {
-	if first {
+// tookTooLittle is why the core hears that a stream is closed whose queue ran over.
+const tookTooLittle = "it took its events too slowly"
+
+// queued remembers whose writer is to be woken, and who is to be given up: its reader
+// may have much to say yet before it notices.
+func (l *leader) queued(stream flusher, how putting, closed core.Happening) {
+	switch how {
+	case putFirst:
 		l.touched = append(l.touched, stream)
+	case putTooMuch:
+		l.slow = append(l.slow, closed)
+	case putBehind:
+	}
+}
+
+// allocate lets the core offer what is free, also what it gets back from those whose
+// queues ran over.
+func (l *leader) allocate() {
+	for {
+		for len(l.slow) > 0 {
+			closed := l.slow[0]
+			l.slow = l.slow[1:]
+			l.take(arrival{what: closed})
+		}
+		l.perform(l.core.Allocate(time.Now()))
+		if len(l.slow) == 0 {
+			return
+		}
 	}
 }
 

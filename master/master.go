@@ -35,7 +35,7 @@ type Master struct {
 
 	leading   atomic.Pointer[leader] // nil: this master does not lead
 	redirects pace                   // of agents
-	readers   sync.WaitGroup         // of streams
+	beside    sync.WaitGroup         // readers and writers of streams
 	changed   *broadcast             // closed and replaced whenever leadership changes
 	news      *broadcast             // the same for whoever leads, as far as this master hears
 }
@@ -237,7 +237,7 @@ func (m *Master) Run(ctx context.Context) error {
 	<-ctx.Done()
 	m.stopServing()
 	parts.Wait()
-	m.readers.Wait()
+	m.beside.Wait()
 	m.log.Info().Msg("master has ended")
 	err := context.Cause(ctx)
 	if errors.Is(err, context.Canceled) {

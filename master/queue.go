@@ -9,8 +9,8 @@ import (
 )
 
 const (
-	// queueEventsMax and queueBytesMax bound what waits for one stream. Full: the
-	// stream is closed; its owner comes back and hears how things stand.
+	// queueEventsMax and queueBytesMax bound what waits for one stream. Full: the stream
+	// is cut off, whatever its owner still says; it comes back and hears how things stand.
 	queueEventsMax = 16384
 	queueBytesMax  = 64 << 20
 )
@@ -18,8 +18,10 @@ const (
 // queue is between the loop, which puts, and a stream's writer, which takes all there
 // is. The loop never waits for a stream.
 type queue[E any] struct {
-	size func(E) int // bytes beside the fixed part of an event
-	wake chan struct{}
+	size     func(E) int // bytes beside the fixed part of an event
+	wake     chan struct{}
+	ended    chan struct{} // closed: nothing comes after what is queued
+	overflow chan struct{} // closed: too much waited, and nothing of it is sent any more
 
 	mu     sync.Mutex
 	events []E   // guarded by mu
@@ -29,25 +31,45 @@ type queue[E any] struct {
 }
 
 func newQueue[E any](size func(E) int) *queue[E] {
-	return &queue[E]{size: size, wake: make(chan struct{}, 1)}
+	return &queue[E]{size: size, wake: make(chan struct{}, 1), ended: make(chan struct{}), overflow: make(chan struct{})}
 }
 
-// put queues an event; first says that the writer must be woken by flush.
-func (q *queue[E]) put(event E) (first bool) {
+// putting is what became of an event.
+type putting int
+
+const (
+	putBehind  putting = iota // others; or the queue is closed
+	putFirst                  // the writer must be woken by flush
+	putTooMuch                // the queue has just run over: its stream is to be given up
+)
+
+// put queues an event.
+func (q *queue[E]) put(event E) putting {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.closed {
-		return false
+		return putBehind
 	}
 	q.bytes += q.size(event)
 	if len(q.events) >= queueEventsMax || q.bytes > queueBytesMax {
 		q.closed = true
 		q.err = api.E("session", api.Limit, "", errors.New("events were taken too slowly; come back"))
 		q.events = nil
-		return true
+		close(q.overflow)
+		return putTooMuch
 	}
 	q.events = append(q.events, event)
-	return len(q.events) == 1
+	if len(q.events) == 1 {
+		return putFirst
+	}
+	return putBehind
+}
+
+// why is the reason of the end.
+func (q *queue[E]) why() error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.err
 }
 
 func (q *queue[E]) flush() {
@@ -62,6 +84,7 @@ func (q *queue[E]) close(err *api.Error) {
 	q.mu.Lock()
 	if !q.closed {
 		q.closed = true
+		close(q.ended)
 		if err != nil {
 			q.err = err
 		}

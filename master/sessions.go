@@ -16,9 +16,9 @@ import (
 	"github.com/tenderhq/tender/master/core"
 )
 
-// A stream has one writer, which is gRPC's goroutine for the call, and one reader. The
-// reader brings calls into the loop and says at the end that the stream is closed;
-// the writer sends what the loop queues, in as few messages as fit.
+// A stream has one reader, one writer and gRPC's goroutine for the call, which ends the
+// stream when it returns. The reader brings calls into the loop and says at the end that
+// the stream is closed; the writer sends what the loop queues, in as few messages as fit.
 
 type schedulerStream struct {
 	*queue[protocol.SchedulerEvent]
@@ -52,10 +52,10 @@ func (s schedulerService) Session(stream grpc.BidiStreamingServer[apiv1.Schedule
 	}
 	conn := core.Conn(l.ids.Add(1))
 	out := &schedulerStream{newQueue(schedulerEventBytes)}
-	l.reader(func() { out.close(l.readScheduler(conn, out, stream)) })
-	return wire.Status(writeAll(stream.Context(), out.queue, func(events []protocol.SchedulerEvent) error {
+	l.beside(func() { out.close(l.readScheduler(conn, out, stream)) })
+	return wire.Status(writeAll(l, stream.Context(), out.queue, func(slow *patience, events []protocol.SchedulerEvent) error {
 		batches, err := wire.SchedulerEventBatches(l.term, events)
-		return sendAll(stream.Send, batches, err)
+		return sendAll(slow, stream.Send, batches, err)
 	}))
 }
 
@@ -99,12 +99,12 @@ func (s agentService) Session(stream grpc.BidiStreamingServer[apiv1.AgentCalls, 
 	}
 	conn := core.Conn(l.ids.Add(1))
 	out := &agentStream{newQueue(agentEventBytes)}
-	l.reader(func() { out.close(l.readAgent(conn, out, stream)) })
-	return wire.Status(writeAll(stream.Context(), out.queue, func(events []agentEvent) error {
+	l.beside(func() { out.close(l.readAgent(conn, out, stream)) })
+	return wire.Status(writeAll(l, stream.Context(), out.queue, func(slow *patience, events []agentEvent) error {
 		for len(events) > 0 {
 			one, rest := sameSession(events)
 			batches, err := wire.AgentEventBatches(protocol.AgentEvents{Term: l.term, Session: events[0].session, Events: one})
-			if err := sendAll(stream.Send, batches, err); err != nil {
+			if err := sendAll(slow, stream.Send, batches, err); err != nil {
 				return err
 			}
 			events = rest
@@ -113,29 +113,15 @@ func (s agentService) Session(stream grpc.BidiStreamingServer[apiv1.AgentCalls, 
 	}))
 }
 
-func (l *leader) reader(read func()) {
-	l.master.readers.Go(read)
-}
-
-// writeAll sends what is queued until the stream is closed, and returns why.
-func writeAll[E any](ctx context.Context, q *queue[E], send func([]E) error) error {
-	for {
-		events, done, err := q.take(ctx)
-		if len(events) > 0 {
-			if sendErr := send(events); sendErr != nil {
-				return sendErr
-			}
-		}
-		if done {
-			return err
-		}
-	}
+// beside runs what belongs to a stream beside its handler.
+func (l *leader) beside(run func()) {
+	l.master.beside.Go(run)
 }
 
 // sendAll sends the batches of which packErr says that some event fitted into none.
-func sendAll[M any](send func(M) error, batches []M, packErr error) error {
+func sendAll[M any](slow *patience, send func(M) error, batches []M, packErr error) error {
 	for _, batch := range batches {
-		if err := send(batch); err != nil {
+		if err := slow.during(func() error { return send(batch) }); err != nil {
 			return err
 		}
 	}

@@ -169,22 +169,31 @@ func (s storeService) write(ctx context.Context, op string, r numbered, change r
 // again before its watcher has looked is sent as it is then.
 func (s storeService) Watch(r *apiv1.StoreWatchRequest, stream grpc.ServerStreamingServer[apiv1.StoreEntry]) error {
 	const op = "store.watch"
-	ctx := stream.Context()
 	l := s.master.leading.Load()
 	if l == nil {
 		return s.master.notLeader(op)
 	}
+	return l.sendUntil(op, func(slow *patience) error { return s.watch(l, slow, r, stream) })
+}
+
+func (s storeService) watch(l *leader, slow *patience, r *apiv1.StoreWatchRequest, stream grpc.ServerStreamingServer[apiv1.StoreEntry]) error {
+	id := api.FrameworkID(r.GetSession().GetFrameworkId())
+	if err := l.stores.join(id); err != nil {
+		return err
+	}
+	defer l.stores.leave(id)
+	ctx := stream.Context()
 	sent := map[string]uint64{}
 	version := uint64(0)
 	for first := true; ; first = false {
-		news := l.stores.wait(api.FrameworkID(r.GetSession().GetFrameworkId())) // before we look
+		news := l.stores.wait(id) // before we look
 		changes, next, err := s.changes(ctx, l, r, sent, version, first)
 		if err != nil {
 			return err
 		}
 		version = next
 		for _, entry := range changes {
-			if err := stream.Send(entry); err != nil {
+			if err := slow.during(func() error { return stream.Send(entry) }); err != nil {
 				return err
 			}
 		}
@@ -192,7 +201,7 @@ func (s storeService) Watch(r *apiv1.StoreWatchRequest, stream grpc.ServerStream
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-l.over:
-			return s.master.notLeader(op)
+			return s.master.notLeader("store.watch")
 		case <-news:
 		}
 	}

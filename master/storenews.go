@@ -1,6 +1,7 @@
 package master
 
 import (
+	"fmt"
 	"sync"
 
 	"github.com/tenderhq/tender/api"
@@ -8,30 +9,62 @@ import (
 	"github.com/tenderhq/tender/master/registry"
 )
 
+// watchersMax bounds those who watch one framework's store, as each change is looked up in
+// the loop for each of them. One more is refused (Limit).
+const watchersMax = 64
+
 // storeNews wakes the watchers of a framework's store when a commit may have changed
 // it, or whose store it is. Frameworks that nobody watches cost nothing.
 type storeNews struct {
 	mu      sync.Mutex
-	waiting map[api.FrameworkID]chan struct{} // guarded by mu
+	watched map[api.FrameworkID]*watched // guarded by mu
 }
 
-func newStoreNews() *storeNews { return &storeNews{waiting: make(map[api.FrameworkID]chan struct{})} }
+// watched is a framework's store that somebody watches.
+type watched struct {
+	watchers int
+	news     chan struct{} // closed and replaced at the next news
+}
 
-// wait returns a channel that is closed at the next news of a framework.
+func newStoreNews() *storeNews { return &storeNews{watched: make(map[api.FrameworkID]*watched)} }
+
+// join begins a watch; leave ends it.
+func (n *storeNews) join(id api.FrameworkID) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	w := n.watched[id]
+	if w == nil {
+		w = &watched{news: make(chan struct{})}
+		n.watched[id] = w
+	}
+	if w.watchers == watchersMax {
+		return api.E("store.watch", api.Limit, id, fmt.Errorf("%d watch this store already, which is the most", watchersMax))
+	}
+	w.watchers++
+	return nil
+}
+
+func (n *storeNews) leave(id api.FrameworkID) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	w := n.watched[id]
+	if w.watchers--; w.watchers == 0 {
+		delete(n.watched, id)
+	}
+}
+
+// wait returns a channel that is closed at the next news of a framework that is watched.
 func (n *storeNews) wait(id api.FrameworkID) <-chan struct{} {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.waiting[id] == nil {
-		n.waiting[id] = make(chan struct{})
-	}
-	return n.waiting[id]
+	return n.watched[id].news
 }
 
 // tell is called when the core knows of the commit.
 func (n *storeNews) tell(commit raftlog.Commit) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if len(n.waiting) == 0 {
+	if len(n.watched) == 0 {
 		return
 	}
 	for i, command := range commit.Commands {
@@ -49,8 +82,8 @@ func (n *storeNews) tell(commit raftlog.Commit) {
 }
 
 func (n *storeNews) wake(id api.FrameworkID) {
-	if news := n.waiting[id]; news != nil {
-		close(news)
-		delete(n.waiting, id)
+	if w := n.watched[id]; w != nil {
+		close(w.news)
+		w.news = make(chan struct{})
 	}
 }

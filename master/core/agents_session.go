@@ -246,7 +246,7 @@ func (c *Core) agentClosed(event AgentClosed) {
 	l := c.links[event.Conn]
 	delete(c.links, event.Conn)
 	if l != nil && l.agent != nil {
-		c.disconnectAgent(l.agent, "its stream is broken")
+		c.disconnectAgent(l.agent, orBroken(event.Why))
 	}
 }
 

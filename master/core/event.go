@@ -38,8 +38,12 @@ type (
 		Conn  Conn
 		Calls []protocol.NumberedCall
 	}
-	// SchedulerClosed says that the stream is gone, by whoever's doing.
-	SchedulerClosed struct{ Conn Conn }
+	// SchedulerClosed says that the stream is gone, by whoever's doing. Why is for people;
+	// empty: it is broken.
+	SchedulerClosed struct {
+		Conn Conn
+		Why  string
+	}
 
 	// AgentOpened brings a new agent stream with its first call: RegisterAgent or
 	// ReregisterAgent.
@@ -52,8 +56,12 @@ type (
 		Conn  Conn
 		Calls []protocol.AgentCall
 	}
-	// AgentClosed says that the stream is gone, by whoever's doing.
-	AgentClosed struct{ Conn Conn }
+	// AgentClosed says that the stream is gone, by whoever's doing. Why is for people;
+	// empty: it is broken.
+	AgentClosed struct {
+		Conn Conn
+		Why  string
+	}
 
 	// Committed brings commands that the quorum has committed, in the order of the
 	// log, whoever proposed them. The core applies them to its own copy of the registry.

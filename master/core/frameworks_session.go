@@ -218,8 +218,16 @@ func (c *Core) refuse(s *session, number uint64, err *api.Error) {
 
 func (c *Core) schedulerClosed(event SchedulerClosed) {
 	if s := c.sessions[event.Conn]; s != nil {
-		c.leave(s, "its stream is broken")
+		c.leave(s, orBroken(event.Why))
 	}
+}
+
+// orBroken is why a stream is gone when nobody says more.
+func orBroken(why string) string {
+	if why == "" {
+		return "its stream is broken"
+	}
+	return why
 }
 
 // sessionDue judges a silent scheduler.

@@ -1,0 +1,148 @@
+package master_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+
+	"github.com/tenderhq/tender/api"
+	apiv1 "github.com/tenderhq/tender/api/v1"
+	"github.com/tenderhq/tender/internal/protocol"
+	"github.com/tenderhq/tender/internal/wire"
+	"github.com/tenderhq/tender/master"
+)
+
+// onSockets runs what is tested against a master on real sockets.
+func onSockets(t *testing.T, test func(*master.Master)) {
+	t.Helper()
+	lead(t, master.Config{
+		ID: "m1", DataDir: t.TempDir(), GRPC: "127.0.0.1:0", HTTP: "127.0.0.1:0", Raft: "127.0.0.1:0", Profile: "fast",
+	}, test)
+}
+
+// dial is a connection of its own.
+func dial(t *testing.T, m *master.Master) *grpc.ClientConn {
+	t.Helper()
+	conn, err := grpc.NewClient(m.GRPCAddr(), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	return conn
+}
+
+// flood says the same again and again, as somebody who reads nothing and whose every
+// message is answered, until done; never more than would fill all that lies between.
+func flood(t *testing.T, send func(n int) error, done func() bool) {
+	t.Helper()
+	const messages = 400
+	for n := range messages {
+		if done() {
+			return
+		}
+		if send(n) != nil {
+			break // the stream is over, and its end is what we may not see before we read
+		}
+	}
+	for range 1000 {
+		if done() {
+			return
+		}
+	}
+	t.Errorf("after %d messages nobody has noticed that nothing is read", messages)
+}
+
+// TestASchedulerThatReadsNothingIsCutOff: it goes on with its heartbeats, each of which is
+// answered. Its queue runs over while the writer waits in Send; the framework is
+// disconnected at that moment, and what it was offered goes to others.
+func TestASchedulerThatReadsNothingIsCutOff(t *testing.T) {
+	onSockets(t, func(m *master.Master) {
+		honest := dial(t, m)
+		agent := newNode(t, honest, "n1")
+		defer agent.stop()
+		deaf := newScheduler(t, dial(t, m), protocol.Subscribe{Framework: api.Framework{Name: "deaf", Roles: []api.Role{"web"}}, Instance: "i1"})
+		defer deaf.stop()
+		awaitEvent[protocol.Offers](deaf) // the last that it reads
+		operator := apiv1.NewOperatorServiceClient(honest)
+		flood(t, func(int) error {
+			beats := make([]protocol.NumberedCall, 4000)
+			for i := range beats {
+				deaf.number++
+				beats[i] = protocol.NumberedCall{Number: deaf.number, Call: protocol.SchedulerHeartbeat{}}
+			}
+			return deaf.stream.Send(wire.SchedulerCallsToProto(beats))
+		}, func() bool {
+			list, err := operator.ListFrameworks(t.Context(), &apiv1.ListRequest{})
+			return err == nil && len(list.Items) == 1 && list.Items[0].State == "disconnected" && strings.Contains(list.Items[0].Why, "too slowly")
+		})
+		next := newScheduler(t, honest, protocol.Subscribe{Framework: api.Framework{Name: "next", Roles: []api.Role{"web"}}, Instance: "i2"})
+		defer next.stop()
+		if offers := awaitEvent[protocol.Offers](next).Offers; !offers[0].Resources.Equal(api.Scalars(4, 4096)) {
+			t.Errorf("the next framework is offered %v", offers[0].Resources)
+		}
+	})
+}
+
+// TestAnAgentThatReadsNothingIsCutOff: the same of an agent.
+func TestAnAgentThatReadsNothingIsCutOff(t *testing.T) {
+	onSockets(t, func(m *master.Master) {
+		agent := newNode(t, dial(t, m), "n1")
+		defer agent.stop()
+		operator := apiv1.NewOperatorServiceClient(dial(t, m))
+		flood(t, func(int) error {
+			beats := make([]protocol.AgentCall, 4000)
+			for i := range beats {
+				beats[i] = protocol.AgentHeartbeat{}
+			}
+			return agent.stream.Send(wire.AgentCallsToProto(beats))
+		}, func() bool {
+			list, err := operator.ListAgents(t.Context(), &apiv1.ListRequest{})
+			return err == nil && len(list.Items) == 1 && list.Items[0].State == "DISCONNECTED" && strings.Contains(list.Items[0].Why, "too slowly")
+		})
+	})
+}
+
+// TestWatchesOfAStoreAreFew: one more than are allowed is refused with a sentence, and who
+// leaves makes room.
+func TestWatchesOfAStoreAreFew(t *testing.T) {
+	const most = 64
+	onSockets(t, func(m *master.Master) {
+		conn := dial(t, m)
+		session := subscribed(t, conn, "", "i1")
+		stub := apiv1.NewStoreServiceClient(conn)
+		if _, err := stub.Put(t.Context(), &apiv1.StorePutRequest{Session: session, Key: "k", Write: 1}); err != nil {
+			t.Fatal(err)
+		}
+		watch := func() (context.CancelFunc, error) {
+			ctx, cancel := context.WithCancel(t.Context())
+			stream, err := stub.Watch(ctx, &apiv1.StoreWatchRequest{Session: session})
+			if err == nil {
+				_, err = stream.Recv() // the one that is there
+			}
+			return cancel, err
+		}
+		var leave context.CancelFunc
+		for i := range most {
+			var err error
+			if leave, err = watch(); err != nil {
+				t.Fatalf("watch %d: %v", i+1, err)
+			}
+			defer leave()
+		}
+		if _, err := watch(); !api.Is(wire.Error(err), api.Limit) || !strings.Contains(fmt.Sprint(err), "64 watch this store already") {
+			t.Errorf("one more: %v", err)
+		}
+		leave()
+		for range 10_000 {
+			if stop, err := watch(); err == nil {
+				stop()
+				return
+			}
+		}
+		t.Error("who left has made no room")
+	})
+}
