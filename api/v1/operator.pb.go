@@ -2260,7 +2260,8 @@ func (x *ExplainedAgent) GetWhy() string {
 
 type KillTaskRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// FRAMEWORK/TASK, TASK, or a unique prefix of either.
+	// FRAMEWORK/TASK, TASK, or the name of one task: whole, as every name in a request that
+	// changes something.
 	Task          string               `protobuf:"bytes,1,opt,name=task,proto3" json:"task,omitempty"`
 	Grace         *durationpb.Duration `protobuf:"bytes,2,opt,name=grace,proto3" json:"grace,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -2383,7 +2384,7 @@ func (x *KillTaskResponse) GetAlready() string {
 
 type RemoveFrameworkRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// ID, unique start of it, or name.
+	// Whole ID or whole name.
 	FrameworkId string `protobuf:"bytes,1,opt,name=framework_id,json=frameworkId,proto3" json:"framework_id,omitempty"`
 	// Also when a scheduler is connected.
 	Force         bool `protobuf:"varint,2,opt,name=force,proto3" json:"force,omitempty"`
@@ -2436,9 +2437,10 @@ func (x *RemoveFrameworkRequest) GetForce() bool {
 }
 
 type MarkAgentRequest struct {
-	state   protoimpl.MessageState `protogen:"open.v1"`
-	AgentId string                 `protobuf:"bytes,1,opt,name=agent_id,json=agentId,proto3" json:"agent_id,omitempty"`
-	Action  AgentAction            `protobuf:"varint,2,opt,name=action,proto3,enum=tender.v1.AgentAction" json:"action,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Whole ID or whole hostname.
+	AgentId string      `protobuf:"bytes,1,opt,name=agent_id,json=agentId,proto3" json:"agent_id,omitempty"`
+	Action  AgentAction `protobuf:"varint,2,opt,name=action,proto3,enum=tender.v1.AgentAction" json:"action,omitempty"`
 	// Drain: bounds the tasks' own kill grace.
 	Grace         *durationpb.Duration `protobuf:"bytes,3,opt,name=grace,proto3" json:"grace,omitempty"`
 	Force         bool                 `protobuf:"varint,4,opt,name=force,proto3" json:"force,omitempty"`
@@ -2506,7 +2508,7 @@ func (x *MarkAgentRequest) GetForce() bool {
 
 type SetMaintenanceRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// At most 1,000.
+	// Whole IDs or whole hostnames, at most 1,000.
 	AgentIds []string `protobuf:"bytes,1,rep,name=agent_ids,json=agentIds,proto3" json:"agent_ids,omitempty"`
 	// Absent: no maintenance any more.
 	Window        *Window `protobuf:"bytes,2,opt,name=window,proto3" json:"window,omitempty"`
@@ -2611,9 +2613,10 @@ func (x *ActionResponse) GetMessage() string {
 }
 
 type ReserveRequest struct {
-	state   protoimpl.MessageState `protogen:"open.v1"`
-	AgentId string                 `protobuf:"bytes,1,opt,name=agent_id,json=agentId,proto3" json:"agent_id,omitempty"`
-	Role    string                 `protobuf:"bytes,2,opt,name=role,proto3" json:"role,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Whole ID or whole hostname.
+	AgentId string `protobuf:"bytes,1,opt,name=agent_id,json=agentId,proto3" json:"agent_id,omitempty"`
+	Role    string `protobuf:"bytes,2,opt,name=role,proto3" json:"role,omitempty"`
 	// Any but LAUNCH.
 	Action OperationKind `protobuf:"varint,3,opt,name=action,proto3,enum=tender.v1.OperationKind" json:"action,omitempty"`
 	// RESERVE, UNRESERVE: in the notation of the flags, "cpus:4;mem:1024".

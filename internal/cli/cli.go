@@ -26,6 +26,7 @@ func Main() {
 		Stdout: os.Stdout, Stderr: os.Stderr,
 		Lookup: os.LookupEnv, Now: time.Now,
 		Terminal: term.IsTerminal(int(os.Stderr.Fd())),
+		Asks:     term.IsTerminal(int(os.Stderr.Fd())) && term.IsTerminal(int(os.Stdin.Fd())),
 		Stdin:    os.Stdin,
 	}
 	code := app.Run(ctx, os.Args[1:])
@@ -77,6 +78,7 @@ type App struct {
 	Lookup         func(string) (string, bool) // the environment
 	Now            func() time.Time
 	Terminal       bool // whether Stderr is one
+	Asks           bool // whether a person reads Stderr and types into Stdin
 	// Dial opens connections to masters. Default TCP.
 	Dial func(ctx context.Context, address string) (net.Conn, error)
 

@@ -47,13 +47,16 @@ var now = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 type shell struct {
 	env  map[string]string
 	dial func(context.Context, string) (net.Conn, error)
+
+	asks  bool   // a person is at the terminal
+	stdin string // what is typed
 }
 
 func (s *shell) run(t *testing.T, args ...string) (stdout, stderr string, code int) {
 	t.Helper()
 	var out, err bytes.Buffer
 	app := &cli.App{
-		Stdin: strings.NewReader(""), Stdout: &out, Stderr: &err,
+		Stdin: strings.NewReader(s.stdin), Asks: s.asks, Stdout: &out, Stderr: &err,
 		Lookup: func(name string) (string, bool) { value, ok := s.env[name]; return value, ok },
 		Now:    func() time.Time { return now },
 		Dial:   s.dial,

@@ -41,13 +41,11 @@ func (a *App) explainCommand() *cobra.Command {
 		}
 		answer, err := c.Operator().Explain(ctx, &apiv1.ExplainRequest{FrameworkId: args[0], AgentId: agent})
 		switch {
-		case api.Is(err, api.NotFound):
-			if own := (*api.Error)(nil); errors.As(err, &own) && own.Subject == agent {
-				return nobody("agents", agent)
-			}
-			return nobody("frameworks", args[0])
 		case err != nil:
-			return err
+			if own := (*api.Error)(nil); errors.As(err, &own) && own.Subject == agent {
+				return lookUp("agents", err)
+			}
+			return lookUp("frameworks", err)
 		case format == "json":
 			return show.JSON(a.Stdout, answer)
 		}

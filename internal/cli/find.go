@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/tenderhq/tender/api"
 	apiv1 "github.com/tenderhq/tender/api/v1"
 	"github.com/tenderhq/tender/internal/cli/client"
 )
@@ -39,13 +40,16 @@ func (k kind) find(ctx context.Context, c *client.Client, word string) (item, er
 	return item{}, usagef("%q is the start of %d %s: %s; write more of it", word, len(matches), k.name, strings.Join(ids, ", "))
 }
 
-// nobody says that none of the kind is called so.
-func nobody(kinds, word string) error {
-	k, err := kindNamed(kinds)
-	if err != nil {
+// lookUp adds to the refusal of a name where the names are found.
+func lookUp(kinds string, err error) error {
+	if !api.Is(err, api.NotFound) {
 		return err
 	}
-	return k.nobody(query{prefix: word})
+	k, unknown := kindNamed(kinds)
+	if unknown != nil {
+		return unknown
+	}
+	return fmt.Errorf("%w; 'tender get %s' lists them", err, k.name+orAll(k))
 }
 
 // nobody says that none is called so, or that the other filters left none.

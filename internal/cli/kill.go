@@ -8,7 +8,6 @@ import (
 	"github.com/spf13/cobra"
 	"google.golang.org/protobuf/types/known/durationpb"
 
-	"github.com/tenderhq/tender/api"
 	apiv1 "github.com/tenderhq/tender/api/v1"
 	"github.com/tenderhq/tender/internal/cli/client"
 )
@@ -18,7 +17,8 @@ func (a *App) killCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "kill TASK",
 		Short: "End a task",
-		Long: "End a task: SIGTERM, then SIGKILL after the grace. TASK is FRAMEWORK/TASK, or any unique start of it or of the task's own ID.\n\n" +
+		Long: "End a task: SIGTERM, then SIGKILL after the grace. TASK is FRAMEWORK/TASK, the task's own ID, or its name,\n" +
+			"and is written whole.\n\n" +
 			"The exit code is 0 once the task's agent has stored the kill, and 3 when the agent is away: the kill is then\n" +
 			"kept, and told to the agent when it is back.",
 		Args:              exactly("TASK"),
@@ -34,11 +34,8 @@ func (a *App) killCommand() *cobra.Command {
 			request.Grace = durationpb.New(grace)
 		}
 		answer, err := c.Operator().KillTask(ctx, request)
-		if api.Is(err, api.NotFound) {
-			return nobody("tasks", args[0])
-		}
 		if err != nil {
-			return err
+			return lookUp("tasks", err)
 		}
 		return a.killed(answer)
 	})

@@ -103,11 +103,29 @@ func (c *cluster) KillTask(_ context.Context, r *apiv1.KillTaskRequest) (*apiv1.
 	return c.kill, nil
 }
 
+func (c *cluster) MarkAgent(_ context.Context, r *apiv1.MarkAgentRequest) (*apiv1.ActionResponse, error) {
+	c.requests = append(c.requests, fmt.Sprintf("%v %s", r.GetAction(), r.GetAgentId()))
+	return nil, refusal(apiv1.ErrorKind_NOT_FOUND, fmt.Sprintf("no agent is called %q", r.GetAgentId()))
+}
+
+func (c *cluster) SetMaintenance(_ context.Context, r *apiv1.SetMaintenanceRequest) (*apiv1.ActionResponse, error) {
+	c.requests = append(c.requests, fmt.Sprintf("maintenance of %s", r.GetAgentIds()))
+	return nil, refusal(apiv1.ErrorKind_NOT_FOUND, `no agent is called "agent-"`)
+}
+
+func (c *cluster) Reserve(_ context.Context, r *apiv1.ReserveRequest) (*apiv1.ActionResponse, error) {
+	c.requests = append(c.requests, fmt.Sprintf("%v %s%s", r.GetAction(), r.GetAgentId(), r.GetVolume()))
+	if r.GetAgentId() == "agent-2" {
+		return &apiv1.ActionResponse{Subject: "agent-2"}, nil
+	}
+	return nil, refusal(apiv1.ErrorKind_NOT_FOUND, `no agent is called "agent-"`)
+}
+
 func (c *cluster) RemoveFramework(_ context.Context, r *apiv1.RemoveFrameworkRequest) (*apiv1.ActionResponse, error) {
 	c.requests = append(c.requests, fmt.Sprintf("remove %s %v", r.GetFrameworkId(), r.GetForce()))
 	switch {
 	case r.GetFrameworkId() != "web":
-		return nil, refusal(apiv1.ErrorKind_NOT_FOUND, "no such framework")
+		return nil, refusal(apiv1.ErrorKind_NOT_FOUND, `no framework is called "wbe"`)
 	case !r.GetForce():
 		return nil, refusal(apiv1.ErrorKind_UNAVAILABLE, "its scheduler is connected")
 	}
@@ -294,6 +312,32 @@ func TestTeardown(t *testing.T) {
 		stdout, stderr, code := serving(t, c).run(t, strings.Fields(test.args)...)
 		if code != test.code || !strings.Contains(stdout+stderr, test.want) || c.requests[0] != test.ask {
 			t.Errorf("%s: exit code %d, %q %q, asked %v", test.args, code, stdout, stderr, c.requests)
+		}
+	}
+}
+
+// What changes something does not look for agents whose names begin so: the leader is told the words as they are.
+func TestChangesTakeWholeNames(t *testing.T) {
+	for args, asked := range map[string]string{
+		"drain agent-1":                              "DRAIN agent-1",
+		"deactivate agent-":                          "DEACTIVATE agent-",
+		"reactivate agent-":                          "REACTIVATE agent-",
+		"gone agent- --force":                        "MARK_GONE agent-",
+		"remove agent-":                              "REMOVE agent-",
+		"maintenance set agent- --start 1h":          "maintenance of [agent-]",
+		"maintenance clear agent-":                   "maintenance of [agent-]",
+		"reserve agent- cpus:1 --role ops":           "RESERVE agent-",
+		"unreserve agent- cpus:1 --role ops":         "UNRESERVE agent-",
+		"volume create agent- v --size 1 --role ops": "CREATE_VOLUME agent-v",
+		"volume destroy agent- v --role ops --force": "DESTROY_VOLUME agent-v",
+	} {
+		c := small() // has agent-2 and agent-10
+		stdout, stderr, code := serving(t, c).run(t, strings.Fields(args)...)
+		if code != 1 || stdout != "" || !slices.Equal(c.requests, []string{asked}) {
+			t.Errorf("%s: exit code %d, asked %q; %s%s", args, code, c.requests, stdout, stderr)
+		}
+		if want := "'tender get agents' lists them"; !strings.Contains(stderr, want) {
+			t.Errorf("%s: %q does not say %q", args, stderr, want)
 		}
 	}
 }

@@ -83,21 +83,9 @@ func (a *App) clearMaintenance() *cobra.Command {
 }
 
 func (a *App) maintain(ctx context.Context, c *client.Client, names []string, window *apiv1.Window) error {
-	agents, err := kindNamed("agents")
+	answer, err := c.Operator().SetMaintenance(ctx, &apiv1.SetMaintenanceRequest{Window: window, AgentIds: names})
 	if err != nil {
-		return err
-	}
-	request := &apiv1.SetMaintenanceRequest{Window: window}
-	for _, name := range names {
-		found, err := agents.find(ctx, c, name)
-		if err != nil {
-			return err
-		}
-		request.AgentIds = append(request.AgentIds, found.id)
-	}
-	answer, err := c.Operator().SetMaintenance(ctx, request)
-	if err != nil {
-		return err
+		return lookUp("agents", err)
 	}
 	return a.said(answer)
 }

@@ -39,7 +39,7 @@ func (a *App) markCommands() []*cobra.Command {
 
 func (a *App) markCommand(name string, action apiv1.AgentAction, short, long string) *cobra.Command {
 	command := &cobra.Command{
-		Use: name + " AGENT", Short: short, Long: long,
+		Use: name + " AGENT", Short: short, Long: long + "\n\nAGENT is its whole ID or its whole hostname.",
 		Args: exactly("AGENT"), ValidArgsFunction: a.completeIDs("agents"),
 	}
 	command.RunE = func(command *cobra.Command, args []string) error {
@@ -48,18 +48,10 @@ func (a *App) markCommand(name string, action apiv1.AgentAction, short, long str
 			return err
 		}
 		return a.withClient(func(ctx context.Context, c *client.Client, args []string) error {
-			agents, err := kindNamed("agents")
-			if err != nil {
-				return err
-			}
-			agent, err := agents.find(ctx, c, args[0])
-			if err != nil {
-				return err
-			}
-			request.AgentId = agent.id
+			request.AgentId = args[0]
 			answer, err := c.Operator().MarkAgent(ctx, request)
 			if err != nil {
-				return err
+				return lookUp("agents", err)
 			}
 			return a.said(answer)
 		})(command, args)

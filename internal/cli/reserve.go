@@ -57,18 +57,10 @@ func (a *App) reserve(ctx context.Context, c *client.Client, agent string, reque
 	if request.GetAction() == apiv1.OperationKind_CREATE_VOLUME && request.GetSizeMb() <= 0 {
 		return usagef("a volume of %d MB can't be made; write --size MB, such as --size 1024", request.GetSizeMb())
 	}
-	agents, err := kindNamed("agents")
-	if err != nil {
-		return err
-	}
-	found, err := agents.find(ctx, c, agent)
-	if err != nil {
-		return err
-	}
-	request.AgentId = found.id
+	request.AgentId = agent
 	answer, err := c.Operator().Reserve(ctx, request)
 	if err != nil {
-		return err
+		return lookUp("agents", err)
 	}
 	return a.said(answer)
 }
@@ -88,16 +80,23 @@ func (a *App) volumeCommand() *cobra.Command {
 	}
 	roleFlag(create, &role)
 	create.Flags().Int64Var(&size, "size", 0, "in MB")
+	var force bool
 	destroy := &cobra.Command{
 		Use: "destroy AGENT VOLUME", Short: "Destroy a volume with its data; its disk stays reserved",
+		Long: "Destroy a volume with its data; its disk stays reserved. On a terminal it asks first; elsewhere it wants --force.\n" +
+			"This can't be undone.",
 		Args: exactly("AGENT", "VOLUME"), ValidArgsFunction: a.completeIDs("agents"),
 		RunE: a.withClient(func(ctx context.Context, c *client.Client, args []string) error {
+			if err := a.sure(ctx, force, fmt.Sprintf("destroy volume %s of agent %s with all its data", args[1], args[0])); err != nil {
+				return err
+			}
 			return a.reserve(ctx, c, args[0], &apiv1.ReserveRequest{
 				Role: role, Action: apiv1.OperationKind_DESTROY_VOLUME, Volume: args[1],
 			})
 		}),
 	}
 	roleFlag(destroy, &role)
+	destroy.Flags().BoolVar(&force, "force", false, "do not ask")
 	list := &cobra.Command{Use: "list", Short: "List the volumes of all agents", Args: exactly(), RunE: a.withClient(a.listVolumes)}
 	add(command, "", create, destroy, list)
 	return command

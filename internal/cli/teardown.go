@@ -5,7 +5,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/tenderhq/tender/api"
 	apiv1 "github.com/tenderhq/tender/api/v1"
 	"github.com/tenderhq/tender/internal/cli/client"
 )
@@ -16,7 +15,7 @@ func (a *App) teardownCommand() *cobra.Command {
 		Use:   "teardown FRAMEWORK",
 		Short: "Remove a framework with all its tasks, for ever",
 		Long: "Remove a framework with all its tasks, for ever: tasks are killed, its store is deleted, its ID is never used again.\n" +
-			"FRAMEWORK is its ID, any unique start of it, or its name. This can't be undone.\n\n" +
+			"FRAMEWORK is its whole ID or its whole name. This can't be undone.\n\n" +
 			"One whose scheduler is connected is left alone without --force; with it the scheduler is told, and ends. The next\n" +
 			"one that stands by under its name begins a new framework.",
 		Args:              exactly("FRAMEWORK"),
@@ -26,11 +25,8 @@ func (a *App) teardownCommand() *cobra.Command {
 	command.RunE = a.withClient(func(ctx context.Context, c *client.Client, args []string) error {
 		request.FrameworkId = args[0]
 		answer, err := c.Operator().RemoveFramework(ctx, request)
-		if api.Is(err, api.NotFound) {
-			return nobody("frameworks", args[0])
-		}
 		if err != nil {
-			return err
+			return lookUp("frameworks", err)
 		}
 		return a.said(answer)
 	})

@@ -44,7 +44,7 @@ func TestChaosVolumesKeepTheirData(t *testing.T) {
 		"echo two >>$TENDER_TASK_SANDBOX/volumes/v1/log; echo up; while [ ! -e "+gate+" ]; do sleep 0.05; done; cat volumes/v1/log")
 	run.await("up")
 	say("v1       "+id, "volume", "list")
-	say("that nobody uses", "volume", "destroy", id, "v1", "--role", "eng")
+	say("that nobody uses", "volume", "destroy", id, "v1", "--role", "eng", "--force")
 	agent.signal(syscall.SIGKILL)
 	agent.wait()
 	until(t, "the master has noticed", func() bool {
@@ -77,7 +77,7 @@ func TestChaosVolumesKeepTheirData(t *testing.T) {
 		t.Error(err)
 	}
 	until(t, "nobody uses it", func() bool {
-		stdout, _, _ := tender(t, d.env, "volume", "destroy", id, "v1", "--role", "eng")
+		stdout, _, _ := tender(t, d.env, "volume", "destroy", id, "v1", "--role", "eng", "--force")
 		return strings.Contains(stdout, "is done")
 	})
 	until(t, "its data is gone", func() bool { _, err := os.Stat(folder); return os.IsNotExist(err) })

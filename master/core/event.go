@@ -106,12 +106,12 @@ type Action interface{ action() }
 
 // The actions.
 type (
-	// KillTask kills the one task that Task names: FRAMEWORK/TASK, TASK or a unique prefix.
+	// KillTask kills the one task that Task names: FRAMEWORK/TASK, TASK or its whole name.
 	KillTask struct {
 		Task  string
 		Grace time.Duration
 	}
-	// RemoveFramework removes a framework named by ID, unique prefix or unique name; one
+	// RemoveFramework removes a framework named by its whole ID or unique name; one
 	// with a scheduler only by force.
 	RemoveFramework struct {
 		Framework string
@@ -119,7 +119,7 @@ type (
 	}
 	// MarkAgent changes an agent's marks or removes it.
 	MarkAgent struct {
-		Agent  string // ID, unique prefix or hostname
+		Agent  string // whole ID or whole hostname
 		Set    api.Mark
 		Clear  api.Mark
 		Remove bool
@@ -128,7 +128,7 @@ type (
 	}
 	// SetMaintenance gives agents a window; one without a start takes it away.
 	SetMaintenance struct {
-		Agents []string // each an ID, a unique prefix or a hostname
+		Agents []string // each a whole ID or a whole hostname
 		Window api.Window
 	}
 	// SetRole changes weight, priority or quota; nil fields stay.

@@ -18,13 +18,13 @@ const explainedAgentsMax = 100
 // became of its latest offers; with an agent (ID, unique prefix or hostname) only about
 // that one.
 func (c *Core) Explain(framework, agent string, now time.Time) (ExplainView, error) {
-	fw, err := c.findFramework("framework.explain", framework)
+	fw, err := c.findFramework("framework.explain", framework, orItsStart)
 	if err != nil {
 		return ExplainView{}, err
 	}
 	view := ExplainView{Framework: fw.id, Reasons: c.explainFramework(fw, now)}
 	if agent != "" {
-		a, err := c.findAgent("framework.explain", agent)
+		a, err := c.findAgent("framework.explain", agent, orItsStart)
 		if err != nil {
 			return ExplainView{}, err
 		}

@@ -1,6 +1,7 @@
 package core
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -12,65 +13,97 @@ import (
 // matchesShown bounds the list of matches in an error.
 const matchesShown = 10
 
-// choose picks the one ID that people mean: the exact one, else the only match.
-func choose[K ~string](op, noun, said string, matches []K) (K, *api.Error) {
-	switch len(matches) {
-	case 0:
-		return "", api.E(op, api.NotFound, said, fmt.Errorf("no such %s", noun))
-	case 1:
-		return matches[0], nil
-	}
-	slices.SortFunc(matches, func(a, b K) int { return compareNatural(string(a), string(b)) })
-	var names []string
-	for _, match := range matches[:min(len(matches), matchesShown)] {
-		names = append(names, string(match))
-	}
-	more := ""
-	if len(matches) > matchesShown {
-		more = fmt.Sprintf(" and %d more", len(matches)-matchesShown)
-	}
-	return "", api.E(op, api.Invalid, said, fmt.Errorf("it means %d %ss: %s%s; say more of the ID", len(matches), noun, strings.Join(names, ", "), more))
+// extent is how much of an ID people must write to mean it.
+type extent int
+
+const (
+	// orItsStart is enough to read: the start of an ID is taken when it begins only one.
+	orItsStart extent = iota
+	// whole is needed to change something: who misspells one of two agents must not drain
+	// the other.
+	whole
+)
+
+// matches are the IDs that people may mean by what they said.
+type matches[K ~string] struct {
+	op, noun, said string
+	named          []K // in full: by a hostname or a name, as a whole ID is sole
+	begun          []K // by the start of their ID
 }
 
-// findAgent finds the agent that people mean: ID, unique prefix or hostname.
-func (c *Core) findAgent(op, said string) (*agent, *api.Error) {
+// choose picks the one ID that people mean.
+func (m matches[K]) choose(needed extent) (K, *api.Error) {
+	kind, why := api.Invalid, ""
+	switch found := m.named; {
+	case len(found) == 1:
+		return found[0], nil
+	case len(found) > 1:
+		why = fmt.Sprintf("it means %d %ss: %s; name one by its ID", len(found), m.noun, listed(found))
+	case len(m.begun) == 0:
+		kind, why = api.NotFound, fmt.Sprintf("no %s is called %q", m.noun, m.said)
+	case needed == whole:
+		kind, why = api.NotFound, fmt.Sprintf("no %s is called %q, which is only the start of %s; what changes something takes the whole of a name",
+			m.noun, m.said, listed(m.begun))
+	case len(m.begun) == 1:
+		return m.begun[0], nil
+	default:
+		why = fmt.Sprintf("it means %d %ss: %s; say more of the ID", len(m.begun), m.noun, listed(m.begun))
+	}
+	return "", api.E(m.op, kind, m.said, errors.New(why))
+}
+
+// listed are the first of the IDs, in natural order.
+func listed[K ~string](ids []K) string {
+	ids = slices.Clone(ids)
+	slices.SortFunc(ids, func(a, b K) int { return compareNatural(string(a), string(b)) })
+	var names []string
+	for _, id := range ids[:min(len(ids), matchesShown)] {
+		names = append(names, string(id))
+	}
+	text := strings.Join(names, ", ")
+	if len(ids) > matchesShown {
+		text += fmt.Sprintf(" and %d more", len(ids)-matchesShown)
+	}
+	return text
+}
+
+// findAgent finds the agent that people mean: ID or hostname, or a unique prefix of the
+// ID where that is enough.
+func (c *Core) findAgent(op, said string, needed extent) (*agent, *api.Error) {
 	if a := c.agents[api.AgentID(said)]; a != nil {
 		return a, nil
 	}
-	var hosts, prefixes []api.AgentID
+	found := matches[api.AgentID]{op: op, noun: "agent", said: said}
 	for id, a := range c.agents { // order: irrelevant because choose sorts
-		if a.info.Hostname == said {
-			hosts = append(hosts, id)
-		}
-		if said != "" && strings.HasPrefix(string(id), said) {
-			prefixes = append(prefixes, id)
+		switch {
+		case said == "":
+		case a.info.Hostname == said:
+			found.named = append(found.named, id)
+		case strings.HasPrefix(string(id), said):
+			found.begun = append(found.begun, id)
 		}
 	}
-	if len(hosts) == 0 {
-		hosts = prefixes
-	}
-	id, err := choose(op, "agent", said, hosts)
+	id, err := found.choose(needed)
 	return c.agents[id], err
 }
 
-// findFramework finds the framework that people mean: ID, unique prefix or unique name.
-func (c *Core) findFramework(op, said string) (*framework, *api.Error) {
+// findFramework finds the framework that people mean: ID or unique name, or a unique
+// prefix of the ID where that is enough.
+func (c *Core) findFramework(op, said string, needed extent) (*framework, *api.Error) {
 	if fw := c.frameworks[api.FrameworkID(said)]; fw != nil {
 		return fw, nil
 	}
-	var names, prefixes []api.FrameworkID
+	found := matches[api.FrameworkID]{op: op, noun: "framework", said: said}
 	for id, fw := range c.frameworks { // order: irrelevant because choose sorts
-		if fw.info.Name == said && !fw.removed {
-			names = append(names, id)
-		}
-		if said != "" && strings.HasPrefix(string(id), said) {
-			prefixes = append(prefixes, id)
+		switch {
+		case said == "":
+		case fw.info.Name == said && !fw.removed:
+			found.named = append(found.named, id)
+		case strings.HasPrefix(string(id), said):
+			found.begun = append(found.begun, id)
 		}
 	}
-	if len(names) == 0 {
-		names = prefixes
-	}
-	id, err := choose(op, "framework", said, names)
+	id, err := found.choose(needed)
 	return c.frameworks[id], err
 }
 
@@ -89,60 +122,54 @@ func (c *Core) findTombstone(said string) (found api.FrameworkID, known bool) {
 	return found, matches == 1
 }
 
-// findTask finds the task that people mean, FRAMEWORK/TASK, TASK or a unique prefix: one
-// that lives, else one that has ended.
-func (c *Core) findTask(said string) (*task, *protocol.TaskStub, *api.Error) {
-	const op = "task.find"
-	live := c.tasksLike(said)
-	if len(live) > 0 {
-		ref, err := choose(op, "task", said, sortedKeys(live))
-		return live[ref], nil, err
+// findTaskToKill finds the task that people mean by FRAMEWORK/TASK, TASK or the task's
+// name: one that lives, else one that has ended.
+func (c *Core) findTaskToKill(said string) (*task, *protocol.TaskStub, *api.Error) {
+	live, begun := c.tasksLike(said)
+	found := matches[string]{op: "task.kill", noun: "task", said: said, named: sortedKeys(live), begun: begun}
+	var ended map[string]protocol.TaskStub
+	if len(live) == 0 {
+		ended = c.stubsNamed(said)
+		found.named = sortedKeys(ended)
 	}
-	ended := c.stubsLike(said)
-	ref, err := choose(op, "task", said, sortedKeys(ended))
+	ref, err := found.choose(whole)
 	if err != nil {
 		return nil, nil, err
+	}
+	if t := live[ref]; t != nil {
+		return t, nil, nil
 	}
 	stub := ended[ref]
 	return nil, &stub, nil
 }
 
-// tasksLike are the tasks that said may mean: those that it names in full, else those
-// that it begins.
-func (c *Core) tasksLike(said string) map[string]*task {
-	full, begun := make(map[string]*task), make(map[string]*task)
-	for _, fw := range c.frameworks { // order: irrelevant because it fills maps
-		for _, t := range fw.tasks { // order: irrelevant because it fills maps
+// tasksLike are the tasks that said names in full, and those that it only begins.
+func (c *Core) tasksLike(said string) (named map[string]*task, begun []string) {
+	named = make(map[string]*task)
+	for _, fw := range c.frameworks { // order: irrelevant because it fills a map, and choose sorts
+		for _, t := range fw.tasks { // order: irrelevant because it fills a map, and choose sorts
 			switch names(t.ref, t.task.Name, said) {
 			case namesFull:
-				full[t.ref.String()] = t
+				named[t.ref.String()] = t
 			case namesBegin:
-				begun[t.ref.String()] = t
+				begun = append(begun, t.ref.String())
 			}
 		}
 	}
-	if len(full) > 0 {
-		return full
-	}
-	return begun
+	return named, begun
 }
 
-func (c *Core) stubsLike(said string) map[string]protocol.TaskStub {
-	full, begun := make(map[string]protocol.TaskStub), make(map[string]protocol.TaskStub)
-	for _, a := range c.agents { // order: irrelevant because it fills maps
+// stubsNamed are the ended tasks that said names in full.
+func (c *Core) stubsNamed(said string) map[string]protocol.TaskStub {
+	named := make(map[string]protocol.TaskStub)
+	for _, a := range c.agents { // order: irrelevant because it fills a map
 		for _, stub := range a.stubs {
-			switch names(stub.TaskRef, stub.Name, said) {
-			case namesFull:
-				full[stub.TaskRef.String()] = stub
-			case namesBegin:
-				begun[stub.TaskRef.String()] = stub
+			if names(stub.TaskRef, stub.Name, said) == namesFull {
+				named[stub.TaskRef.String()] = stub
 			}
 		}
 	}
-	if len(full) > 0 {
-		return full
-	}
-	return begun
+	return named
 }
 
 // How well said names a task.

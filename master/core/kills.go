@@ -87,7 +87,7 @@ const waitersPerTaskMax = 1000
 
 // killRequested is an operator's wish.
 func (c *Core) killRequested(id RequestID, action KillTask) {
-	t, stub, err := c.findTask(action.Task)
+	t, stub, err := c.findTaskToKill(action.Task)
 	switch {
 	case err != nil:
 		c.emit(Reply{ID: id, Err: err})

@@ -25,7 +25,7 @@ func (c *Core) maintenanceRequested(id RequestID, action SetMaintenance) {
 		return
 	}
 	for _, name := range action.Agents {
-		a, err := c.findAgent(op, name)
+		a, err := c.findAgent(op, name, whole)
 		if err != nil {
 			c.emit(Reply{ID: id, Err: err})
 			return

@@ -12,7 +12,7 @@ import (
 // ReserveOn has an operator reserve resources of an agent for a role, make a volume, or
 // undo either: what frameworks do by accepts (R26).
 type ReserveOn struct {
-	Agent     string // ID, unique prefix or hostname
+	Agent     string // whole ID or whole hostname
 	Role      api.Role
 	Operation api.Operation // any kind but OpLaunch
 }
@@ -24,7 +24,7 @@ func (ReserveOn) action() {}
 // resources whose label is about to change.
 func (c *Core) reserveRequested(id RequestID, action ReserveOn) {
 	const op = "agent.reserve"
-	a, err := c.findAgent(op, action.Agent)
+	a, err := c.findAgent(op, action.Agent, whole)
 	if err != nil {
 		c.emit(Reply{ID: id, Err: err})
 		return

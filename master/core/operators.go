@@ -44,7 +44,7 @@ func (c *Core) proposeFor(id RequestID, op, subject string, change registry.Chan
 
 func (c *Core) removeRequested(id RequestID, action RemoveFramework) {
 	const op = "framework.remove"
-	fw, err := c.findFramework(op, action.Framework)
+	fw, err := c.findFramework(op, action.Framework, whole)
 	if err != nil && err.Kind == api.NotFound {
 		if removed, known := c.findTombstone(action.Framework); known {
 			c.emit(Reply{ID: id, Answer: removedBefore(removed, c.registry.Frameworks[removed].Why)})
@@ -70,7 +70,7 @@ func removedBefore(id api.FrameworkID, why string) string {
 }
 
 func (c *Core) markRequested(id RequestID, action MarkAgent) {
-	a, err := c.findAgent("agent.mark", action.Agent)
+	a, err := c.findAgent("agent.mark", action.Agent, whole)
 	if err != nil {
 		c.emit(Reply{ID: id, Err: err})
 		return
