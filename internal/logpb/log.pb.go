@@ -1777,9 +1777,12 @@ type SnapshotHead struct {
 	// Hash of the registry's state, in hex.
 	Hash string `protobuf:"bytes,8,opt,name=hash,proto3" json:"hash,omitempty"`
 	// How many items follow.
-	Items         uint64 `protobuf:"varint,9,opt,name=items,proto3" json:"items,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Items uint64 `protobuf:"varint,9,opt,name=items,proto3" json:"items,omitempty"`
+	// Numbers that changes may have given out which were lost. Since format 4.
+	LostAgents     []*Numbers `protobuf:"bytes,10,rep,name=lost_agents,json=lostAgents,proto3" json:"lost_agents,omitempty"`
+	LostFrameworks []*Numbers `protobuf:"bytes,11,rep,name=lost_frameworks,json=lostFrameworks,proto3" json:"lost_frameworks,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *SnapshotHead) Reset() {
@@ -1875,6 +1878,73 @@ func (x *SnapshotHead) GetItems() uint64 {
 	return 0
 }
 
+func (x *SnapshotHead) GetLostAgents() []*Numbers {
+	if x != nil {
+		return x.LostAgents
+	}
+	return nil
+}
+
+func (x *SnapshotHead) GetLostFrameworks() []*Numbers {
+	if x != nil {
+		return x.LostFrameworks
+	}
+	return nil
+}
+
+// Numbers are some that follow each other, from first up to next, which is none of them.
+type Numbers struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	First         uint64                 `protobuf:"varint,1,opt,name=first,proto3" json:"first,omitempty"`
+	Next          uint64                 `protobuf:"varint,2,opt,name=next,proto3" json:"next,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Numbers) Reset() {
+	*x = Numbers{}
+	mi := &file_internal_logpb_log_proto_msgTypes[25]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Numbers) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Numbers) ProtoMessage() {}
+
+func (x *Numbers) ProtoReflect() protoreflect.Message {
+	mi := &file_internal_logpb_log_proto_msgTypes[25]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Numbers.ProtoReflect.Descriptor instead.
+func (*Numbers) Descriptor() ([]byte, []int) {
+	return file_internal_logpb_log_proto_rawDescGZIP(), []int{25}
+}
+
+func (x *Numbers) GetFirst() uint64 {
+	if x != nil {
+		return x.First
+	}
+	return 0
+}
+
+func (x *Numbers) GetNext() uint64 {
+	if x != nil {
+		return x.Next
+	}
+	return 0
+}
+
 // SnapshotItem is one value of one of the registry's maps.
 type SnapshotItem struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1893,7 +1963,7 @@ type SnapshotItem struct {
 
 func (x *SnapshotItem) Reset() {
 	*x = SnapshotItem{}
-	mi := &file_internal_logpb_log_proto_msgTypes[25]
+	mi := &file_internal_logpb_log_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1905,7 +1975,7 @@ func (x *SnapshotItem) String() string {
 func (*SnapshotItem) ProtoMessage() {}
 
 func (x *SnapshotItem) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_logpb_log_proto_msgTypes[25]
+	mi := &file_internal_logpb_log_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1918,7 +1988,7 @@ func (x *SnapshotItem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SnapshotItem.ProtoReflect.Descriptor instead.
 func (*SnapshotItem) Descriptor() ([]byte, []int) {
-	return file_internal_logpb_log_proto_rawDescGZIP(), []int{25}
+	return file_internal_logpb_log_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *SnapshotItem) GetItem() isSnapshotItem_Item {
@@ -2034,7 +2104,7 @@ type MasterItem struct {
 
 func (x *MasterItem) Reset() {
 	*x = MasterItem{}
-	mi := &file_internal_logpb_log_proto_msgTypes[26]
+	mi := &file_internal_logpb_log_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2046,7 +2116,7 @@ func (x *MasterItem) String() string {
 func (*MasterItem) ProtoMessage() {}
 
 func (x *MasterItem) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_logpb_log_proto_msgTypes[26]
+	mi := &file_internal_logpb_log_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2059,7 +2129,7 @@ func (x *MasterItem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MasterItem.ProtoReflect.Descriptor instead.
 func (*MasterItem) Descriptor() ([]byte, []int) {
-	return file_internal_logpb_log_proto_rawDescGZIP(), []int{26}
+	return file_internal_logpb_log_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *MasterItem) GetId() string {
@@ -2096,7 +2166,7 @@ type AgentItem struct {
 
 func (x *AgentItem) Reset() {
 	*x = AgentItem{}
-	mi := &file_internal_logpb_log_proto_msgTypes[27]
+	mi := &file_internal_logpb_log_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2108,7 +2178,7 @@ func (x *AgentItem) String() string {
 func (*AgentItem) ProtoMessage() {}
 
 func (x *AgentItem) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_logpb_log_proto_msgTypes[27]
+	mi := &file_internal_logpb_log_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2121,7 +2191,7 @@ func (x *AgentItem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AgentItem.ProtoReflect.Descriptor instead.
 func (*AgentItem) Descriptor() ([]byte, []int) {
-	return file_internal_logpb_log_proto_rawDescGZIP(), []int{27}
+	return file_internal_logpb_log_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *AgentItem) GetAgent() *v1.Agent {
@@ -2213,7 +2283,7 @@ type FrameworkItem struct {
 
 func (x *FrameworkItem) Reset() {
 	*x = FrameworkItem{}
-	mi := &file_internal_logpb_log_proto_msgTypes[28]
+	mi := &file_internal_logpb_log_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2225,7 +2295,7 @@ func (x *FrameworkItem) String() string {
 func (*FrameworkItem) ProtoMessage() {}
 
 func (x *FrameworkItem) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_logpb_log_proto_msgTypes[28]
+	mi := &file_internal_logpb_log_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2238,7 +2308,7 @@ func (x *FrameworkItem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FrameworkItem.ProtoReflect.Descriptor instead.
 func (*FrameworkItem) Descriptor() ([]byte, []int) {
-	return file_internal_logpb_log_proto_rawDescGZIP(), []int{28}
+	return file_internal_logpb_log_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *FrameworkItem) GetFramework() *v1.Framework {
@@ -2308,7 +2378,7 @@ type OperationDone struct {
 
 func (x *OperationDone) Reset() {
 	*x = OperationDone{}
-	mi := &file_internal_logpb_log_proto_msgTypes[29]
+	mi := &file_internal_logpb_log_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2320,7 +2390,7 @@ func (x *OperationDone) String() string {
 func (*OperationDone) ProtoMessage() {}
 
 func (x *OperationDone) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_logpb_log_proto_msgTypes[29]
+	mi := &file_internal_logpb_log_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2333,7 +2403,7 @@ func (x *OperationDone) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OperationDone.ProtoReflect.Descriptor instead.
 func (*OperationDone) Descriptor() ([]byte, []int) {
-	return file_internal_logpb_log_proto_rawDescGZIP(), []int{29}
+	return file_internal_logpb_log_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *OperationDone) GetId() string {
@@ -2362,7 +2432,7 @@ type StoreItem struct {
 
 func (x *StoreItem) Reset() {
 	*x = StoreItem{}
-	mi := &file_internal_logpb_log_proto_msgTypes[30]
+	mi := &file_internal_logpb_log_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2374,7 +2444,7 @@ func (x *StoreItem) String() string {
 func (*StoreItem) ProtoMessage() {}
 
 func (x *StoreItem) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_logpb_log_proto_msgTypes[30]
+	mi := &file_internal_logpb_log_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2387,7 +2457,7 @@ func (x *StoreItem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoreItem.ProtoReflect.Descriptor instead.
 func (*StoreItem) Descriptor() ([]byte, []int) {
-	return file_internal_logpb_log_proto_rawDescGZIP(), []int{30}
+	return file_internal_logpb_log_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *StoreItem) GetKey() string {
@@ -2422,7 +2492,7 @@ type RoleItem struct {
 
 func (x *RoleItem) Reset() {
 	*x = RoleItem{}
-	mi := &file_internal_logpb_log_proto_msgTypes[31]
+	mi := &file_internal_logpb_log_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2434,7 +2504,7 @@ func (x *RoleItem) String() string {
 func (*RoleItem) ProtoMessage() {}
 
 func (x *RoleItem) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_logpb_log_proto_msgTypes[31]
+	mi := &file_internal_logpb_log_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2447,7 +2517,7 @@ func (x *RoleItem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RoleItem.ProtoReflect.Descriptor instead.
 func (*RoleItem) Descriptor() ([]byte, []int) {
-	return file_internal_logpb_log_proto_rawDescGZIP(), []int{31}
+	return file_internal_logpb_log_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *RoleItem) GetRole() string {
@@ -2477,7 +2547,7 @@ type ClientItem struct {
 
 func (x *ClientItem) Reset() {
 	*x = ClientItem{}
-	mi := &file_internal_logpb_log_proto_msgTypes[32]
+	mi := &file_internal_logpb_log_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2489,7 +2559,7 @@ func (x *ClientItem) String() string {
 func (*ClientItem) ProtoMessage() {}
 
 func (x *ClientItem) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_logpb_log_proto_msgTypes[32]
+	mi := &file_internal_logpb_log_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2502,7 +2572,7 @@ func (x *ClientItem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClientItem.ProtoReflect.Descriptor instead.
 func (*ClientItem) Descriptor() ([]byte, []int) {
-	return file_internal_logpb_log_proto_rawDescGZIP(), []int{32}
+	return file_internal_logpb_log_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *ClientItem) GetName() string {
@@ -2547,7 +2617,7 @@ type Result struct {
 
 func (x *Result) Reset() {
 	*x = Result{}
-	mi := &file_internal_logpb_log_proto_msgTypes[33]
+	mi := &file_internal_logpb_log_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2559,7 +2629,7 @@ func (x *Result) String() string {
 func (*Result) ProtoMessage() {}
 
 func (x *Result) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_logpb_log_proto_msgTypes[33]
+	mi := &file_internal_logpb_log_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2572,7 +2642,7 @@ func (x *Result) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Result.ProtoReflect.Descriptor instead.
 func (*Result) Descriptor() ([]byte, []int) {
-	return file_internal_logpb_log_proto_rawDescGZIP(), []int{33}
+	return file_internal_logpb_log_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *Result) GetRefusal() *Refusal {
@@ -2624,7 +2694,7 @@ type Refusal struct {
 
 func (x *Refusal) Reset() {
 	*x = Refusal{}
-	mi := &file_internal_logpb_log_proto_msgTypes[34]
+	mi := &file_internal_logpb_log_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2636,7 +2706,7 @@ func (x *Refusal) String() string {
 func (*Refusal) ProtoMessage() {}
 
 func (x *Refusal) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_logpb_log_proto_msgTypes[34]
+	mi := &file_internal_logpb_log_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2649,7 +2719,7 @@ func (x *Refusal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Refusal.ProtoReflect.Descriptor instead.
 func (*Refusal) Descriptor() ([]byte, []int) {
-	return file_internal_logpb_log_proto_rawDescGZIP(), []int{34}
+	return file_internal_logpb_log_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *Refusal) GetOp() string {
@@ -2804,7 +2874,7 @@ const file_internal_logpb_log_proto_rawDesc = "" +
 	"\x03saw\x18\x03 \x01(\v2\x11.tender.v1.WindowR\x03saw\"X\n" +
 	"\x10BeginMaintenance\x12\x19\n" +
 	"\bagent_id\x18\x01 \x01(\tR\aagentId\x12)\n" +
-	"\x06window\x18\x02 \x01(\v2\x11.tender.v1.WindowR\x06window\"\xf5\x01\n" +
+	"\x06window\x18\x02 \x01(\v2\x11.tender.v1.WindowR\x06window\"\xef\x02\n" +
 	"\fSnapshotHead\x12\x16\n" +
 	"\x06format\x18\x01 \x01(\rR\x06format\x12\x1d\n" +
 	"\n" +
@@ -2816,7 +2886,14 @@ const file_internal_logpb_log_proto_rawDesc = "" +
 	"next_agent\x18\x06 \x01(\x04R\tnextAgent\x12%\n" +
 	"\x0enext_framework\x18\a \x01(\x04R\rnextFramework\x12\x12\n" +
 	"\x04hash\x18\b \x01(\tR\x04hash\x12\x14\n" +
-	"\x05items\x18\t \x01(\x04R\x05items\"\xd1\x02\n" +
+	"\x05items\x18\t \x01(\x04R\x05items\x127\n" +
+	"\vlost_agents\x18\n" +
+	" \x03(\v2\x16.tender.log.v1.NumbersR\n" +
+	"lostAgents\x12?\n" +
+	"\x0flost_frameworks\x18\v \x03(\v2\x16.tender.log.v1.NumbersR\x0elostFrameworks\"3\n" +
+	"\aNumbers\x12\x14\n" +
+	"\x05first\x18\x01 \x01(\x04R\x05first\x12\x12\n" +
+	"\x04next\x18\x02 \x01(\x04R\x04next\"\xd1\x02\n" +
 	"\fSnapshotItem\x123\n" +
 	"\x06master\x18\x01 \x01(\v2\x19.tender.log.v1.MasterItemH\x00R\x06master\x120\n" +
 	"\x05agent\x18\x02 \x01(\v2\x18.tender.log.v1.AgentItemH\x00R\x05agent\x12<\n" +
@@ -2896,7 +2973,7 @@ func file_internal_logpb_log_proto_rawDescGZIP() []byte {
 	return file_internal_logpb_log_proto_rawDescData
 }
 
-var file_internal_logpb_log_proto_msgTypes = make([]protoimpl.MessageInfo, 35)
+var file_internal_logpb_log_proto_msgTypes = make([]protoimpl.MessageInfo, 36)
 var file_internal_logpb_log_proto_goTypes = []any{
 	(*Entry)(nil),                 // 0: tender.log.v1.Entry
 	(*Command)(nil),               // 1: tender.log.v1.Command
@@ -2923,26 +3000,27 @@ var file_internal_logpb_log_proto_goTypes = []any{
 	(*SetMaintenance)(nil),        // 22: tender.log.v1.SetMaintenance
 	(*BeginMaintenance)(nil),      // 23: tender.log.v1.BeginMaintenance
 	(*SnapshotHead)(nil),          // 24: tender.log.v1.SnapshotHead
-	(*SnapshotItem)(nil),          // 25: tender.log.v1.SnapshotItem
-	(*MasterItem)(nil),            // 26: tender.log.v1.MasterItem
-	(*AgentItem)(nil),             // 27: tender.log.v1.AgentItem
-	(*FrameworkItem)(nil),         // 28: tender.log.v1.FrameworkItem
-	(*OperationDone)(nil),         // 29: tender.log.v1.OperationDone
-	(*StoreItem)(nil),             // 30: tender.log.v1.StoreItem
-	(*RoleItem)(nil),              // 31: tender.log.v1.RoleItem
-	(*ClientItem)(nil),            // 32: tender.log.v1.ClientItem
-	(*Result)(nil),                // 33: tender.log.v1.Result
-	(*Refusal)(nil),               // 34: tender.log.v1.Refusal
-	(*timestamppb.Timestamp)(nil), // 35: google.protobuf.Timestamp
-	(*v1.Agent)(nil),              // 36: tender.v1.Agent
-	(*durationpb.Duration)(nil),   // 37: google.protobuf.Duration
-	(*v1.Resource)(nil),           // 38: tender.v1.Resource
-	(*v1.Framework)(nil),          // 39: tender.v1.Framework
-	(*v1.Window)(nil),             // 40: tender.v1.Window
+	(*Numbers)(nil),               // 25: tender.log.v1.Numbers
+	(*SnapshotItem)(nil),          // 26: tender.log.v1.SnapshotItem
+	(*MasterItem)(nil),            // 27: tender.log.v1.MasterItem
+	(*AgentItem)(nil),             // 28: tender.log.v1.AgentItem
+	(*FrameworkItem)(nil),         // 29: tender.log.v1.FrameworkItem
+	(*OperationDone)(nil),         // 30: tender.log.v1.OperationDone
+	(*StoreItem)(nil),             // 31: tender.log.v1.StoreItem
+	(*RoleItem)(nil),              // 32: tender.log.v1.RoleItem
+	(*ClientItem)(nil),            // 33: tender.log.v1.ClientItem
+	(*Result)(nil),                // 34: tender.log.v1.Result
+	(*Refusal)(nil),               // 35: tender.log.v1.Refusal
+	(*timestamppb.Timestamp)(nil), // 36: google.protobuf.Timestamp
+	(*v1.Agent)(nil),              // 37: tender.v1.Agent
+	(*durationpb.Duration)(nil),   // 38: google.protobuf.Duration
+	(*v1.Resource)(nil),           // 39: tender.v1.Resource
+	(*v1.Framework)(nil),          // 40: tender.v1.Framework
+	(*v1.Window)(nil),             // 41: tender.v1.Window
 }
 var file_internal_logpb_log_proto_depIdxs = []int32{
 	1,  // 0: tender.log.v1.Entry.commands:type_name -> tender.log.v1.Command
-	35, // 1: tender.log.v1.Command.at:type_name -> google.protobuf.Timestamp
+	36, // 1: tender.log.v1.Command.at:type_name -> google.protobuf.Timestamp
 	2,  // 2: tender.log.v1.Command.bootstrap:type_name -> tender.log.v1.Bootstrap
 	3,  // 3: tender.log.v1.Command.raise_epoch:type_name -> tender.log.v1.RaiseEpoch
 	4,  // 4: tender.log.v1.Command.set_master:type_name -> tender.log.v1.SetMaster
@@ -2964,46 +3042,48 @@ var file_internal_logpb_log_proto_depIdxs = []int32{
 	22, // 20: tender.log.v1.Command.set_maintenance:type_name -> tender.log.v1.SetMaintenance
 	23, // 21: tender.log.v1.Command.begin_maintenance:type_name -> tender.log.v1.BeginMaintenance
 	5,  // 22: tender.log.v1.SetMaster.master:type_name -> tender.log.v1.Master
-	36, // 23: tender.log.v1.AdmitAgent.agent:type_name -> tender.v1.Agent
-	36, // 24: tender.log.v1.UpdateAgent.agent:type_name -> tender.v1.Agent
-	37, // 25: tender.log.v1.MarkAgent.grace:type_name -> google.protobuf.Duration
-	38, // 26: tender.log.v1.SetReserved.saw:type_name -> tender.v1.Resource
-	38, // 27: tender.log.v1.SetReserved.reserved:type_name -> tender.v1.Resource
-	39, // 28: tender.log.v1.Subscribe.framework:type_name -> tender.v1.Framework
-	39, // 29: tender.log.v1.Readmit.framework:type_name -> tender.v1.Framework
-	39, // 30: tender.log.v1.UpdateFramework.framework:type_name -> tender.v1.Framework
+	37, // 23: tender.log.v1.AdmitAgent.agent:type_name -> tender.v1.Agent
+	37, // 24: tender.log.v1.UpdateAgent.agent:type_name -> tender.v1.Agent
+	38, // 25: tender.log.v1.MarkAgent.grace:type_name -> google.protobuf.Duration
+	39, // 26: tender.log.v1.SetReserved.saw:type_name -> tender.v1.Resource
+	39, // 27: tender.log.v1.SetReserved.reserved:type_name -> tender.v1.Resource
+	40, // 28: tender.log.v1.Subscribe.framework:type_name -> tender.v1.Framework
+	40, // 29: tender.log.v1.Readmit.framework:type_name -> tender.v1.Framework
+	40, // 30: tender.log.v1.UpdateFramework.framework:type_name -> tender.v1.Framework
 	17, // 31: tender.log.v1.SetRole.set:type_name -> tender.log.v1.Role
-	38, // 32: tender.log.v1.Role.guarantee:type_name -> tender.v1.Resource
-	38, // 33: tender.log.v1.Role.limit:type_name -> tender.v1.Resource
-	35, // 34: tender.log.v1.Expire.before:type_name -> google.protobuf.Timestamp
-	40, // 35: tender.log.v1.SetMaintenance.window:type_name -> tender.v1.Window
-	40, // 36: tender.log.v1.SetMaintenance.saw:type_name -> tender.v1.Window
-	40, // 37: tender.log.v1.BeginMaintenance.window:type_name -> tender.v1.Window
-	26, // 38: tender.log.v1.SnapshotItem.master:type_name -> tender.log.v1.MasterItem
-	27, // 39: tender.log.v1.SnapshotItem.agent:type_name -> tender.log.v1.AgentItem
-	28, // 40: tender.log.v1.SnapshotItem.framework:type_name -> tender.log.v1.FrameworkItem
-	30, // 41: tender.log.v1.SnapshotItem.store:type_name -> tender.log.v1.StoreItem
-	31, // 42: tender.log.v1.SnapshotItem.role:type_name -> tender.log.v1.RoleItem
-	32, // 43: tender.log.v1.SnapshotItem.client:type_name -> tender.log.v1.ClientItem
-	5,  // 44: tender.log.v1.MasterItem.master:type_name -> tender.log.v1.Master
-	36, // 45: tender.log.v1.AgentItem.agent:type_name -> tender.v1.Agent
-	37, // 46: tender.log.v1.AgentItem.grace:type_name -> google.protobuf.Duration
-	35, // 47: tender.log.v1.AgentItem.admitted:type_name -> google.protobuf.Timestamp
-	38, // 48: tender.log.v1.AgentItem.reserved:type_name -> tender.v1.Resource
-	40, // 49: tender.log.v1.AgentItem.maintenance:type_name -> tender.v1.Window
-	39, // 50: tender.log.v1.FrameworkItem.framework:type_name -> tender.v1.Framework
-	35, // 51: tender.log.v1.FrameworkItem.admitted:type_name -> google.protobuf.Timestamp
-	35, // 52: tender.log.v1.FrameworkItem.removed:type_name -> google.protobuf.Timestamp
-	29, // 53: tender.log.v1.FrameworkItem.operations:type_name -> tender.log.v1.OperationDone
-	17, // 54: tender.log.v1.RoleItem.set:type_name -> tender.log.v1.Role
-	35, // 55: tender.log.v1.ClientItem.seen:type_name -> google.protobuf.Timestamp
-	33, // 56: tender.log.v1.ClientItem.result:type_name -> tender.log.v1.Result
-	34, // 57: tender.log.v1.Result.refusal:type_name -> tender.log.v1.Refusal
-	58, // [58:58] is the sub-list for method output_type
-	58, // [58:58] is the sub-list for method input_type
-	58, // [58:58] is the sub-list for extension type_name
-	58, // [58:58] is the sub-list for extension extendee
-	0,  // [0:58] is the sub-list for field type_name
+	39, // 32: tender.log.v1.Role.guarantee:type_name -> tender.v1.Resource
+	39, // 33: tender.log.v1.Role.limit:type_name -> tender.v1.Resource
+	36, // 34: tender.log.v1.Expire.before:type_name -> google.protobuf.Timestamp
+	41, // 35: tender.log.v1.SetMaintenance.window:type_name -> tender.v1.Window
+	41, // 36: tender.log.v1.SetMaintenance.saw:type_name -> tender.v1.Window
+	41, // 37: tender.log.v1.BeginMaintenance.window:type_name -> tender.v1.Window
+	25, // 38: tender.log.v1.SnapshotHead.lost_agents:type_name -> tender.log.v1.Numbers
+	25, // 39: tender.log.v1.SnapshotHead.lost_frameworks:type_name -> tender.log.v1.Numbers
+	27, // 40: tender.log.v1.SnapshotItem.master:type_name -> tender.log.v1.MasterItem
+	28, // 41: tender.log.v1.SnapshotItem.agent:type_name -> tender.log.v1.AgentItem
+	29, // 42: tender.log.v1.SnapshotItem.framework:type_name -> tender.log.v1.FrameworkItem
+	31, // 43: tender.log.v1.SnapshotItem.store:type_name -> tender.log.v1.StoreItem
+	32, // 44: tender.log.v1.SnapshotItem.role:type_name -> tender.log.v1.RoleItem
+	33, // 45: tender.log.v1.SnapshotItem.client:type_name -> tender.log.v1.ClientItem
+	5,  // 46: tender.log.v1.MasterItem.master:type_name -> tender.log.v1.Master
+	37, // 47: tender.log.v1.AgentItem.agent:type_name -> tender.v1.Agent
+	38, // 48: tender.log.v1.AgentItem.grace:type_name -> google.protobuf.Duration
+	36, // 49: tender.log.v1.AgentItem.admitted:type_name -> google.protobuf.Timestamp
+	39, // 50: tender.log.v1.AgentItem.reserved:type_name -> tender.v1.Resource
+	41, // 51: tender.log.v1.AgentItem.maintenance:type_name -> tender.v1.Window
+	40, // 52: tender.log.v1.FrameworkItem.framework:type_name -> tender.v1.Framework
+	36, // 53: tender.log.v1.FrameworkItem.admitted:type_name -> google.protobuf.Timestamp
+	36, // 54: tender.log.v1.FrameworkItem.removed:type_name -> google.protobuf.Timestamp
+	30, // 55: tender.log.v1.FrameworkItem.operations:type_name -> tender.log.v1.OperationDone
+	17, // 56: tender.log.v1.RoleItem.set:type_name -> tender.log.v1.Role
+	36, // 57: tender.log.v1.ClientItem.seen:type_name -> google.protobuf.Timestamp
+	34, // 58: tender.log.v1.ClientItem.result:type_name -> tender.log.v1.Result
+	35, // 59: tender.log.v1.Result.refusal:type_name -> tender.log.v1.Refusal
+	60, // [60:60] is the sub-list for method output_type
+	60, // [60:60] is the sub-list for method input_type
+	60, // [60:60] is the sub-list for extension type_name
+	60, // [60:60] is the sub-list for extension extendee
+	0,  // [0:60] is the sub-list for field type_name
 }
 
 func init() { file_internal_logpb_log_proto_init() }
@@ -3035,7 +3115,7 @@ func file_internal_logpb_log_proto_init() {
 	}
 	file_internal_logpb_log_proto_msgTypes[18].OneofWrappers = []any{}
 	file_internal_logpb_log_proto_msgTypes[19].OneofWrappers = []any{}
-	file_internal_logpb_log_proto_msgTypes[25].OneofWrappers = []any{
+	file_internal_logpb_log_proto_msgTypes[26].OneofWrappers = []any{
 		(*SnapshotItem_Master)(nil),
 		(*SnapshotItem_Agent)(nil),
 		(*SnapshotItem_Framework)(nil),
@@ -3043,14 +3123,14 @@ func file_internal_logpb_log_proto_init() {
 		(*SnapshotItem_Role)(nil),
 		(*SnapshotItem_Client)(nil),
 	}
-	file_internal_logpb_log_proto_msgTypes[34].OneofWrappers = []any{}
+	file_internal_logpb_log_proto_msgTypes[35].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_internal_logpb_log_proto_rawDesc), len(file_internal_logpb_log_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   35,
+			NumMessages:   36,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -70,7 +70,9 @@ func (c *Core) answer(s *session, q question) bool {
 		c.askLater(s, c.whoMayKnow(q), q)
 		return false
 	case api.TaskUnreachable:
-		c.askLater(s, c.agents[q.agent], q) // its agent may come back without it
+		if a := c.agents[q.agent]; a != nil { // of another one the SDK asks again
+			c.askLater(s, a, q) // its agent may come back without it
+		}
 	}
 	c.tell(s.framework, protocol.Update{Status: api.Status{
 		Framework: s.framework.id, Task: q.task, Agent: q.agent, State: state, Reason: api.ReasonReconciliation,
@@ -112,6 +114,8 @@ func (c *Core) absent(q question) (api.TaskState, string) {
 		return api.TaskUnspecified, ""
 	case q.agent == "":
 		return api.TaskUnknown, "nobody knows this task: it was never launched, or its end was acknowledged"
+	case a == nil && c.registry.LostAgent(q.agent):
+		return api.TaskUnreachable, "agent " + string(q.agent) + " is not back since the registry was restored or recovered"
 	case a == nil && c.wasAgent(q.agent):
 		return api.TaskGoneByOperator, "agent " + string(q.agent) + " was removed"
 	case a == nil:

@@ -123,9 +123,19 @@ func (w *world) verbOfTime(verb string, args words) bool {
 		w.config.GoneAfter, _ = time.ParseDuration(args.at(0))
 		w.term.Number--
 		w.lead()
-	case "restore": // an empty snapshot of the same cluster
+	case "old-registry": // an empty one of the first format: masters are not yet upgraded
 		w.registry = registry.New()
 		w.registry.Apply(registry.Command{Change: registry.Bootstrap{Cluster: "tender"}})
+		w.lead()
+		w.settle()
+	case "save": // a snapshot
+		w.saved = w.registry.Clone()
+	case "restore": // the last snapshot, or an empty one of the same cluster
+		if w.registry = w.saved; w.registry == nil {
+			w.registry = registry.New()
+			w.registry.Apply(registry.Command{Change: registry.Bootstrap{Cluster: "tender"}})
+		}
+		w.registry.BeginAnew(w.now)
 		w.lead()
 		w.settle()
 	case "quorum":

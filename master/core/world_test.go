@@ -22,6 +22,7 @@ type world struct {
 	config   core.Config
 	policy   func() allocator.Allocator
 	registry *registry.State
+	saved    *registry.State
 	term     api.Term
 	now      time.Time
 

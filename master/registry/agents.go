@@ -39,11 +39,14 @@ func (s *State) takeAgentNumber(id api.AgentID) *Result {
 	if err != nil {
 		return &Result{Err: api.E("agent.admit", api.Invalid, id, err)}
 	}
-	if n < s.NextAgent {
+	if len(s.LostAgents) >= LostNumbersMax {
+		bad := refuse("agent.admit", api.Limit, id, "%d ranges of lost numbers are remembered", LostNumbersMax)
+		return &bad
+	}
+	if s.takeNumber(&s.NextAgent, &s.LostAgents, n) {
 		bad := refuse("agent.admit", api.Removed, id, "the agent was removed; with an empty data folder it registers as a new one")
 		return &bad
 	}
-	s.NextAgent = n + 1
 	return nil
 }
 

@@ -1,10 +1,8 @@
 package registry
 
 import (
-	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -93,23 +91,6 @@ func refuseID(op, noun, id string) *Result {
 		return &Result{Err: api.E(op, api.Invalid, id, err)}
 	}
 	return nil
-}
-
-// number reads N of an identifier PREFIX-N that masters have minted.
-func number(id, prefix string) (uint64, error) {
-	digits, ok := strings.CutPrefix(id, prefix+"-")
-	n, err := strconv.ParseUint(digits, 10, 48)
-	if !ok || err != nil || n == 0 || strconv.FormatUint(n, 10) != digits {
-		return 0, errors.New("masters mint identifiers like " + prefix + "-12")
-	}
-	return n, nil
-}
-
-// mint gives out the next number.
-func mint(next *uint64) string {
-	n := max(*next, 1)
-	*next = n + 1
-	return strconv.FormatUint(n, 10)
 }
 
 // oldest returns the tenth of the keys whose time lies furthest back, at least one.

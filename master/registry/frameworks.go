@@ -64,7 +64,7 @@ func (s *State) takeFrameworkNumber(id api.FrameworkID) *Result {
 	if err != nil {
 		return &Result{Err: api.E("framework.subscribe", api.Invalid, id, err)}
 	}
-	if n < s.NextFramework {
+	if n < s.NextFramework && !holds(s.LostFrameworks, n) {
 		bad := refuse("framework.subscribe", api.Removed, id, "it was removed, longer ago than is remembered")
 		return &bad
 	}
@@ -82,15 +82,19 @@ func (s *State) admitFramework(wish api.Framework, instance api.Nonce, at time.T
 	if other, taken := s.index().standby[wish.Name]; wish.Standby && taken {
 		return refuse(op, api.Exists, other, "it stands under the name %q already", wish.Name)
 	}
+	before := uint64(0)
 	if wish.ID == "" {
 		wish.ID = api.FrameworkID("framework-" + mint(&s.NextFramework))
 	} else if n, err := number(string(wish.ID), "framework"); err != nil {
 		return Result{Err: api.E(op, api.Invalid, wish.ID, err)}
+	} else if len(s.LostFrameworks) >= LostNumbersMax {
+		return refuse(op, api.Limit, wish.ID, "%d ranges of lost numbers are remembered", LostNumbersMax)
 	} else {
-		s.NextFramework = max(s.NextFramework, n+1)
+		s.takeNumber(&s.NextFramework, &s.LostFrameworks, n) // one that was forgotten is taken back (R21)
+		before = s.sessionsBefore()
 	}
-	s.replace(Framework{Framework: wish, Instance: instance, Session: 1, Admitted: at})
-	return Result{Framework: wish.ID, Session: 1}
+	s.replace(Framework{Framework: wish, Instance: instance, Session: before + 1, Admitted: at, StoreVersion: before})
+	return Result{Framework: wish.ID, Session: before + 1}
 }
 
 // readmit takes a framework from an agent's copy, as disconnected; one that is known

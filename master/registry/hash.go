@@ -24,6 +24,10 @@ func (s *State) Hash() string {
 	h.number(s.Epoch)
 	h.number(s.NextAgent)
 	h.number(s.NextFramework)
+	if h.format >= FormatBounded {
+		h.numbers(s.LostAgents)
+		h.numbers(s.LostFrameworks)
+	}
 	walk(&h, s.Masters, h.master)
 	walk(&h, s.Agents, h.agent)
 	walk(&h, s.Frameworks, h.framework)
@@ -81,6 +85,14 @@ func (h *hasher) flag(on bool) {
 func (h *hasher) time(t time.Time) {
 	h.signed(t.Unix())
 	h.signed(int64(t.Nanosecond()))
+}
+
+func (h *hasher) numbers(list []Numbers) {
+	h.number(uint64(len(list)))
+	for _, one := range list {
+		h.number(one.First)
+		h.number(one.Next)
+	}
 }
 
 func (h *hasher) master(id api.MasterID, m Master) {

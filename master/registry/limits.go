@@ -16,6 +16,8 @@ const (
 	// OperationsMax bounds the operations of one framework that are remembered; beyond it
 	// the oldest is forgotten, and who asks for it is told so.
 	OperationsMax = 1000
+	// LostNumbersMax bounds the ranges of numbers that a restore or a recovery has left open.
+	LostNumbersMax = 1 << 16
 	// RolesMax bounds the roles of which an operator has said anything.
 	RolesMax = 10_000
 	// ClientsMax bounds the proposers whose last result is kept; beyond it the tenth

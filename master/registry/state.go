@@ -16,7 +16,7 @@ import (
 // newer one is refused at start. The registry has a format of its own, at first 1: it is
 // raised when all masters know a newer one, and only then is used what that one can
 // say (R24).
-const Format = 3
+const Format = 4
 
 // FormatMaintenance has maintenance windows, and writes to stores that carry the limit
 // of all stores.
@@ -25,6 +25,11 @@ const FormatMaintenance = 2
 // FormatOperations has the operations that frameworks have done, so that a leader can
 // say of them what an earlier one did (R26).
 const FormatOperations = 3
+
+// FormatBounded bounds what each noun may hold in bytes, forgets agents long after they were
+// marked gone, remembers numbers that a lost future may have given out (R34, R37), and lets
+// masters compare the hash of what they hold.
+const FormatBounded = 4
 
 // State is the registry. Values in its maps are replaced, never edited, so that
 // Clone is shallow and a snapshot does not stop Apply.
@@ -42,6 +47,11 @@ type State struct {
 
 	NextAgent     uint64 // numbers that were never given out; 0 is read as 1
 	NextFramework uint64
+	// LostAgents and LostFrameworks are numbers that changes may have given out which a
+	// restore or a recovery has lost: who comes back with one keeps it (R37). Replaced,
+	// never edited. Since FormatBounded.
+	LostAgents     []Numbers
+	LostFrameworks []Numbers
 
 	shared shared   // maps that a clone sees too: copied before the next write
 	owner  *owner   // marks the stores that no clone sees

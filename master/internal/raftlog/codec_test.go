@@ -93,7 +93,8 @@ func fill(v reflect.Value, seed *int) {
 
 // newer are fields that format 1 had not: set by fullState, so that its golden files
 // stay what they were.
-var newer = map[string]bool{"Format": true, "Maintenance": true, "Maintained": true, "Operations": true}
+var newer = map[string]bool{"Format": true, "Maintenance": true, "Maintained": true, "Operations": true,
+	"LostAgents": true, "LostFrameworks": true}
 
 // every change, full and empty.
 func changes() []registry.Change {
@@ -189,6 +190,7 @@ func snapshotOf(t *testing.T, state *registry.State) []byte {
 func fullState() *registry.State {
 	state := filled[registry.State](100)
 	state.Format = registry.Format
+	state.LostAgents, state.LostFrameworks = []registry.Numbers{{First: 3, Next: 5}, {First: 7, Next: 1 << 20}}, []registry.Numbers{{First: 9, Next: 10}}
 	// Keys repeat what is inside, and sizes sum it up.
 	for key, agent := range state.Agents {
 		agent.Maintenance, agent.Maintained = filled[api.Window](200), true
@@ -325,6 +327,9 @@ func commandsOf(format uint64) []registry.Command {
 func stateOf(format uint64) *registry.State {
 	state := fullState()
 	state.Format = format
+	if format < registry.FormatBounded {
+		state.LostAgents, state.LostFrameworks = nil, nil
+	}
 	for id, agent := range state.Agents {
 		if format < registry.FormatMaintenance {
 			agent.Maintenance, agent.Maintained = api.Window{}, false

@@ -50,6 +50,22 @@ func windowFromLog(m *apiv1.Window) api.Window {
 	return api.Window{Start: timeFromLog(m.GetStart()), Duration: m.GetDuration().AsDuration()}
 }
 
+func numbersToLog(list []registry.Numbers) []*logpb.Numbers {
+	all := make([]*logpb.Numbers, len(list))
+	for i, one := range list {
+		all[i] = &logpb.Numbers{First: one.First, Next: one.Next}
+	}
+	return all
+}
+
+func numbersFromLog(list []*logpb.Numbers) []registry.Numbers {
+	all := make([]registry.Numbers, len(list))
+	for i, m := range list {
+		all[i] = registry.Numbers{First: m.First, Next: m.Next}
+	}
+	return all
+}
+
 func texts[S ~string](words []S) []string {
 	list := make([]string, len(words))
 	for i, word := range words {

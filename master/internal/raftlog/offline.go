@@ -8,6 +8,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/hashicorp/raft"
 	"github.com/rs/zerolog"
@@ -18,7 +19,8 @@ import (
 
 // What is done to a folder while its master does not run. The caller holds its lock.
 // Both ways make a quorum of one, which grows by `raft add`, and both raise the epoch:
-// whoever obeys it obeys no master of the quorum that was left behind (R1).
+// whoever obeys it obeys no master of the quorum that was left behind (R1). And both begin
+// to count anew: what the lost masters have given out is given to nobody else (R37).
 
 // Restore makes a folder that was never used the folder of a quorum of one, which
 // begins with the registry of a snapshot.
@@ -39,6 +41,7 @@ func Restore(dir string, self Peer, source io.Reader) (*registry.State, error) {
 		Cluster: state.Cluster, Epoch: state.Epoch + 1,
 	}}
 	f.settings.Founders = []founder{{self, f.settings.Incarnation}}
+	state.BeginAnew(time.Now())
 	err = f.open(quietLogger())
 	if err != nil {
 		return nil, api.E(op, api.Unavailable, dir, err)
@@ -185,6 +188,17 @@ func Recover(dir, advertise string) (Survivor, error) {
 	return found, wrap(op, dir, errors.Join(err, f.close()))
 }
 
+// recovered is a registry whose snapshot, which the library takes once it has applied the
+// whole log, is that of a cluster which begins anew.
+type recovered struct{ *machine }
+
+func (r recovered) Snapshot() (raft.FSMSnapshot, error) {
+	r.mu.Lock()
+	r.state.BeginAnew(time.Now())
+	r.mu.Unlock()
+	return r.machine.Snapshot()
+}
+
 // recover writes the epoch first: dying in between, the folder is as it was, or its
 // next leadership has an epoch that nobody else has.
 func (f *folder) recover(found Survivor) error {
@@ -198,6 +212,6 @@ func (f *folder) recover(found Survivor) error {
 	m := newMachine(func(err error) { broken = err })
 	config := raft.DefaultConfig()
 	config.LocalID, config.Logger = raft.ServerID(found.Self.ID), quietLogger()
-	err := raft.RecoverCluster(config, m, f.logs, f.stable, f.snapshots, strandedTransport(found.Self), onlyVoter(found.Self))
+	err := raft.RecoverCluster(config, recovered{m}, f.logs, f.stable, f.snapshots, strandedTransport(found.Self), onlyVoter(found.Self))
 	return errors.Join(broken, err)
 }

@@ -53,6 +53,9 @@ func WriteSnapshot(w io.Writer, state *registry.State, term uint64) error {
 		NextFramework: state.NextFramework,
 		Hash:          state.Hash(),
 		Items:         countItems(state),
+
+		LostAgents:     numbersToLog(state.LostAgents),
+		LostFrameworks: numbersToLog(state.LostFrameworks),
 	})
 	writeItems(out, state)
 	out.bytes([]byte{0})
@@ -163,6 +166,7 @@ func ReadSnapshot(r io.Reader) (*registry.State, Head, error) {
 	state.Cluster = api.ClusterID(m.ClusterId)
 	state.Epoch, state.Index, state.Format = m.Epoch, m.Index, uint64(m.Format)
 	state.NextAgent, state.NextFramework = m.NextAgent, m.NextFramework
+	state.LostAgents, state.LostFrameworks = numbersFromLog(m.LostAgents), numbersFromLog(m.LostFrameworks)
 	items, err := readItems(in, state)
 	if err == nil {
 		err = in.sum()

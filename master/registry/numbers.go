@@ -1,0 +1,111 @@
+package registry
+
+import (
+	"errors"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/tenderhq/tender/api"
+)
+
+// Numbers are some that follow each other: from First up to Next, which is none of them.
+type Numbers struct{ First, Next uint64 }
+
+// anewStep is by how much a registry that begins anew goes on behind what it has counted.
+const anewStep = 1 << 20
+
+// BeginAnew makes this the registry of a cluster that may have counted on without it: it was
+// restored from a snapshot, or what a lost majority had is missing. Nothing that was counted
+// then is counted again (R37). Numbers of agents and frameworks go on at the tenths of a
+// second since 1970, so that a second restore of the same snapshot begins elsewhere. Those in
+// between may belong to agents and frameworks that come back, and stay theirs.
+func (s *State) BeginAnew(at time.Time) {
+	s.Format = max(s.Format, FormatBounded)
+	fresh := uint64(max(at.UnixMilli()/100, 0))
+	s.LostAgents = beginAnew(&s.NextAgent, s.LostAgents, fresh)
+	s.LostFrameworks = beginAnew(&s.NextFramework, s.LostFrameworks, fresh)
+	frameworks := writable(&s.Frameworks, &s.shared.frameworks)
+	for id, framework := range frameworks { // order: irrelevant because each is changed alone
+		framework.Session += anewStep
+		framework.StoreVersion += anewStep
+		frameworks[id] = framework
+	}
+}
+
+func beginAnew(next *uint64, lost []Numbers, fresh uint64) []Numbers {
+	first := max(*next, 1)
+	*next = max(first+anewStep, fresh)
+	return append(slices.Clone(lost), Numbers{first, *next})
+}
+
+// LostAgent says that an agent of this ID may have been admitted by a change that was lost.
+func (s *State) LostAgent(id api.AgentID) bool {
+	n, err := number(string(id), "agent")
+	return err == nil && holds(s.LostAgents, n)
+}
+
+// sessionsBefore is how many sessions a framework may have had of which this registry does
+// not know: it comes back with an ID that was given out by a change which is lost.
+func (s *State) sessionsBefore() uint64 {
+	if !s.Knows(FormatBounded) {
+		return 0
+	}
+	return s.Epoch * anewStep
+}
+
+// takeNumber is called for an ID that somebody brings along. It says whether the number was
+// given out to somebody who is no more.
+func (s *State) takeNumber(next *uint64, lost *[]Numbers, n uint64) (taken bool) {
+	switch {
+	case n >= *next:
+		if s.Knows(FormatBounded) && n > max(*next, 1) {
+			*lost = append(slices.Clone(*lost), Numbers{max(*next, 1), n})
+		}
+		*next = n + 1
+	case holds(*lost, n):
+		*lost = without(*lost, n)
+	default:
+		return true
+	}
+	return false
+}
+
+func holds(list []Numbers, n uint64) bool {
+	return slices.ContainsFunc(list, func(one Numbers) bool { return one.First <= n && n < one.Next })
+}
+
+func without(list []Numbers, n uint64) []Numbers {
+	rest := make([]Numbers, 0, len(list)+1)
+	for _, one := range list {
+		if n < one.First || one.Next <= n {
+			rest = append(rest, one)
+			continue
+		}
+		if one.First < n {
+			rest = append(rest, Numbers{one.First, n})
+		}
+		if n+1 < one.Next {
+			rest = append(rest, Numbers{n + 1, one.Next})
+		}
+	}
+	return rest
+}
+
+// number reads N of an identifier PREFIX-N that masters have minted.
+func number(id, prefix string) (uint64, error) {
+	digits, ok := strings.CutPrefix(id, prefix+"-")
+	n, err := strconv.ParseUint(digits, 10, 48)
+	if !ok || err != nil || n == 0 || strconv.FormatUint(n, 10) != digits {
+		return 0, errors.New("masters mint identifiers like " + prefix + "-12")
+	}
+	return n, nil
+}
+
+// mint gives out the next number.
+func mint(next *uint64) string {
+	n := max(*next, 1)
+	*next = n + 1
+	return strconv.FormatUint(n, 10)
+}
