@@ -43,9 +43,9 @@ type Agent struct {
 	store    checkpoint.Store
 	launcher executor.Launcher
 	sampler  usage.Sampler
-	http     *door  // nil = none
-	sockets  *door  // for executors
-	socket   string // its path
+	http     *sharedListener // nil = none
+	sockets  *sharedListener // for executors
+	socket   string          // its path
 
 	inbox chan item // the only way in; bounded: whoever is faster than the loop waits
 	asks  chan func(*core.Core)

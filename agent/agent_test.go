@@ -261,7 +261,7 @@ func TestLogsFollowATask(t *testing.T) {
 	if unknown.StatusCode != http.StatusNotFound {
 		t.Errorf("an unknown task answers %s", unknown.Status)
 	}
-	for _, path := range []string{"/healthz", "/metrics", "/v1/files/f1/t1/"} {
+	for _, path := range []string{"/healthz", "/readyz", "/metrics", "/debug/pprof/", "/v1/files/f1/t1/"} {
 		answer := get(t, "http://"+a.Address()+path)
 		if answer.Body.Close(); answer.StatusCode != http.StatusOK {
 			t.Errorf("%s answers %s", path, answer.Status)
@@ -309,4 +309,18 @@ func start(t *testing.T, config Config) error {
 		t.Fatal(err)
 	}
 	return agent.Run(t.Context())
+}
+
+// An agent that no master gives work is not ready, and says so; its address serves all the same.
+func TestAnAgentWithoutAMasterIsNotReady(t *testing.T) {
+	config := testConfig(t, "127.0.0.1:1")
+	config.Port, config.Listener = 0, loopback(t)
+	a := run(t, config)
+	<-a.Ready()
+	answer := get(t, "http://"+a.Address()+"/readyz")
+	defer answer.Body.Close()
+	text, err := io.ReadAll(answer.Body)
+	if err != nil || answer.StatusCode != http.StatusServiceUnavailable || !strings.Contains(string(text), "no session with the leading master") {
+		t.Errorf("/readyz answers %s: %q, %v", answer.Status, text, err)
+	}
 }

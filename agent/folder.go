@@ -73,27 +73,35 @@ func (a *Agent) tellRepairs() {
 	}
 }
 
+// Connections at a time. Beyond them the newest is closed at once, and counted in a metric: a stranger's connections
+// must not use up the descriptors by which executors come back.
+const (
+	httpConnectionsMax     = 4096
+	executorConnectionsMax = 16384
+)
+
 // listen opens the HTTP listener and the executors' socket.
 func (a *Agent) listen() error {
 	switch {
 	case a.config.Listener != nil:
-		a.http = newDoor(a.config.Listener)
+		a.http = newSharedListener(a.config.Listener, httpConnectionsMax)
 	case a.config.Port > 0:
 		listener, err := listenTCP(net.JoinHostPort(a.config.Bind, strconv.Itoa(a.config.Port)))
 		if err != nil {
 			return err
 		}
-		a.http = newDoor(listener)
+		a.http = newSharedListener(listener, httpConnectionsMax)
 	}
 	if a.config.ExecutorListener != nil {
-		a.sockets, a.socket = newDoor(a.config.ExecutorListener), a.config.ExecutorListener.Addr().String()
+		a.sockets = newSharedListener(a.config.ExecutorListener, executorConnectionsMax)
+		a.socket = a.config.ExecutorListener.Addr().String()
 		return nil
 	}
 	listener, err := a.listenSocket()
 	if err != nil {
 		return api.E("agent.start", api.Internal, a.config.DataDir, err)
 	}
-	a.sockets = newDoor(listener)
+	a.sockets = newSharedListener(listener, executorConnectionsMax)
 	return nil
 }
 

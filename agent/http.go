@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"net"
 	"net/http"
+	"net/http/pprof"
 	"os"
 	"path"
 	"slices"
@@ -23,7 +24,9 @@ import (
 // serveHTTP serves until the context ends:
 //
 //	GET /healthz
+//	GET /readyz
 //	GET /metrics
+//	GET /debug/pprof/
 //	GET /v1/logs/{framework}/{task}/{stdout|stderr}?offset=N&follow=1
 //	GET /v1/files/{framework}/{task}/{path}
 //
@@ -35,7 +38,15 @@ func (a *Agent) serveHTTP(ctx context.Context) {
 	}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
-	mux.Handle("GET /metrics", &a.metrics)
+	mux.HandleFunc("GET /readyz", a.serveReady)
+	mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, r *http.Request) {
+		a.metrics.ServeHTTP(w, r)
+		writeListeners(w, a.http, a.sockets)
+	})
+	mux.HandleFunc("GET /debug/pprof/", pprof.Index)
+	mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
+	mux.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
+	mux.HandleFunc("GET /debug/pprof/symbol", pprof.Symbol)
 	mux.HandleFunc("GET /v1/logs/{framework}/{task}/{stream}", a.serveLogs)
 	mux.HandleFunc("GET /v1/files/{framework}/{task}/{path...}", a.serveFiles)
 	server := &http.Server{
@@ -59,6 +70,17 @@ func (a *Agent) serveHTTP(ctx context.Context) {
 		return
 	}
 	<-stopped
+}
+
+// serveReady says whether a leading master gives this agent work.
+func (a *Agent) serveReady(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	if a.metrics.registered.Load() == 0 {
+		w.WriteHeader(http.StatusServiceUnavailable)
+		fmt.Fprintln(w, "not ready: no session with the leading master; its tasks run on")
+		return
+	}
+	fmt.Fprintln(w, "ok")
 }
 
 // sandbox finds a task's folder, and a channel that is closed when the task has ended.

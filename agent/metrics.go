@@ -2,6 +2,7 @@ package agent
 
 import (
 	"fmt"
+	"io"
 	"net/http"
 	"runtime"
 	"sync/atomic"
@@ -22,6 +23,26 @@ type metrics struct {
 	flying     atomic.Int64
 	revoked    atomic.Uint64
 	registered atomic.Int64
+}
+
+// writeListeners writes what the agent's listeners have counted.
+func writeListeners(w io.Writer, listeners ...*sharedListener) {
+	var refused, failed uint64
+	for _, listener := range listeners {
+		if listener != nil {
+			refused += listener.refused.Load()
+			failed += listener.failed.Load()
+		}
+	}
+	writeMetric(w, "tender_agent_connections_refused_total", "counter",
+		"Connections that were closed at once because too many were open.", refused)
+	writeMetric(w, "tender_agent_accepts_failed_total", "counter",
+		"Times that no connection could be accepted, for want of file descriptors for example.", failed)
+}
+
+// writeMetric writes one plain number in the Prometheus text format.
+func writeMetric(w io.Writer, name, kind, help string, value any) {
+	fmt.Fprintf(w, "# HELP %s %s\n# TYPE %s %s\n%s %v\n", name, help, name, kind, name, value)
 }
 
 func (m *metrics) written(records int) {
@@ -47,7 +68,7 @@ func (m *metrics) look(c *core.Core) {
 func (m *metrics) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
 	write := func(name, kind, help string, value any) {
-		fmt.Fprintf(w, "# HELP %s %s\n# TYPE %s %s\n%s %v\n", name, help, name, kind, name, value)
+		writeMetric(w, name, kind, help, value)
 	}
 	write("tender_agent_events_total", "counter", "Events that the core has stepped.", m.events.Load())
 	write("tender_agent_tasks_ended_total", "counter", "Tasks that have ended.", m.ended.Load())
