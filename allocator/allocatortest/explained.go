@@ -1,6 +1,7 @@
 package allocatortest
 
 import (
+	"strings"
 	"time"
 
 	"github.com/tenderhq/tender/allocator"
@@ -27,6 +28,25 @@ func explainedForEver(c *Cluster) {
 	c.Expect("held a1 cpus:2;mem:32")
 	c.Because("limited", "", "its role's limit allows cpus:1")
 	c.Because("capped", "a1", "no more than cpus:1")
+}
+
+// explainedGuarantee: who was behind another's guarantee is told so; where shares decide, shares are named.
+func explainedGuarantee(c *Cluster) {
+	c.Role(allocator.Role{Role: "g", Guarantee: c.R("cpus:2;mem:1024")})
+	c.Framework("other", "h")
+	c.Framework("first", "g")
+	c.Demand("other", "h", c.Shape("cpus:1;mem:32", 9))
+	c.Demand("first", "g", c.Shape("cpus:1;mem:32", 9))
+	c.Agent("a1", "cpus:2;mem:4096")
+	c.Expect("first a1 cpus:2;mem:64")
+	c.Because("other", "a1", "its last offer went to first in role g for the guarantee of role g: cpus:2;mem:1024")
+	c.Agent("a2", "cpus:4;mem:4096")
+	if offers := c.Allocate(); len(offers) == 0 || c.Used("h", "cpus") == 0 {
+		c.Fatalf("g has the cpus that it is guaranteed; that it lacks mem brings it no more of them: %s", c.Words(offers))
+	}
+	if why := c.Reasons("other", "a2"); strings.Contains(why, "for the guarantee") {
+		c.Fatalf("no guarantee decided who was offered a2: %s", why)
+	}
 }
 
 // explainedRoles: of a framework in several roles each is explained, and named.

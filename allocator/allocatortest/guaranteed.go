@@ -43,6 +43,70 @@ func guaranteed(t *testing.T, fresh func() allocator.Allocator) {
 	})
 }
 
+// guaranteedByKind: three roles want the same small tasks without end, and the first is
+// guaranteed some cpus. That it lacks something of another kind, of which its tasks take little
+// or nothing, brings it no more cpus: no kind of which the guarantee is met goes before its share.
+func guaranteedByKind(t *testing.T, fresh func() allocator.Allocator) {
+	rapid.Check(t, func(t *rapid.T) {
+		life := threeRoles{
+			T: t, agents: rapid.IntRange(1, 6).Draw(t, "agents"), rounds: rapid.IntRange(1, 8).Draw(t, "rounds"),
+			ends: rapid.IntRange(1, 8).Draw(t, "ends"),
+		}
+		met := fmt.Sprintf("cpus:%d", rapid.IntRange(1, 4*life.agents).Draw(t, "guaranteed"))
+		lacks := met + rapid.SampledFrom([]string{";mem:1024", ";gpus:1", ";mem:512;gpus:1"}).Draw(t, "lacking")
+		want, got := life.run(fresh(), met), life.run(fresh(), lacks)
+		if !slices.Equal(got, want) {
+			t.Fatalf("guaranteed %s the role holds, round by round, %d thousandths of cpus; guaranteed %s it holds %d", met, want, lacks, got)
+		}
+	})
+}
+
+// threeRoles is the size of a life of three roles with the same demand without end.
+type threeRoles struct {
+	T
+	agents, rounds int
+	ends           int // tasks that end in each round, the oldest first
+}
+
+// run gives the first role the guarantee, and returns what it holds of cpus after each round.
+func (t threeRoles) run(policy allocator.Allocator, guarantee string) []int64 {
+	c := NewCluster(quiet{t.T}, policy)
+	for i := range t.agents {
+		c.Agent(api.AgentID(fmt.Sprintf("a%d", i)), "cpus:4;mem:4096;gpus:1")
+	}
+	c.Role(allocator.Role{Role: "g", Guarantee: c.R(guarantee)})
+	task := c.R("cpus:1;mem:32")
+	for _, role := range []api.Role{"g", "h", "i"} {
+		c.Framework(api.FrameworkID("of-"+role), role)
+		c.Demand(api.FrameworkID("of-"+role), role, api.Shape{Resources: task, Count: 1000})
+	}
+	var held []int64
+	for range t.rounds {
+		for offers := c.Allocate(); len(offers) > 0; offers = c.Allocate() {
+			for _, offer := range offers {
+				c.Accept(offer, 0, c.split(offer.Resources, task)...)
+			}
+		}
+		held = append(held, c.Used("g", "cpus"))
+		for range min(t.ends, len(c.Tasks)) {
+			c.Finish(c.Tasks[0])
+		}
+	}
+	return held
+}
+
+// split is as many of the task as the resources hold.
+func (c *Cluster) split(rest, task api.Resources) []api.Resources {
+	var tasks []api.Resources
+	for {
+		_, left, fits := rest.Carve(task)
+		if !fits {
+			return tasks
+		}
+		rest, tasks = left, append(tasks, task)
+	}
+}
+
 // othersLive has the frameworks launch, decline and finish as they like.
 func (h *history) othersLive(rounds int) {
 	for range rounds {

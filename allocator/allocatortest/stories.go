@@ -53,6 +53,7 @@ var stories = []story{
 	{"what is unknown is ignored", unknowns},
 	{"explanations", explanations},
 	{"what can never be is explained before what passes", explainedForEver},
+	{"a guarantee that goes first is named", explainedGuarantee},
 	{"every role is explained", explainedRoles},
 	{"who has too little left is told who has the rest", explainedRest},
 }

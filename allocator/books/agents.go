@@ -12,7 +12,8 @@ import (
 // close together.
 type agent struct {
 	number    int32
-	last      int32 // member of its last offer; -1 = none
+	last      int32    // member of its last offer; -1 = none
+	lastOwed  api.Role // whose guarantee that offer went before all others for; "" = none's
 	offerable bool
 	plain     bool // nothing of it is reserved or revocable, so that all may use all of it
 	oversold  bool // more is held than there is

@@ -124,20 +124,24 @@ func (r *room) bounds(label api.Label, kind int) bool {
 }
 
 // withinPromises leaves what is spare but promised to others. owed: only what is
-// promised to the role, of the kinds of which something is.
+// promised to the role. Then of a kind of which its guarantee is met it leaves nothing, and
+// nothing at all when cpus or mem are such a kind: a guarantee goes first kind by kind. What
+// the guarantee does not name comes along with the rest.
 func (b *Books) withinPromises(r *role, offer api.Resources, owed bool) api.Resources {
 	b.turn.relief = b.relief(r, b.turn.relief)
 	relief := b.turn.relief
 	taken := &b.turn.rest
 	taken.set(nil)
 	most := func(kind int) int64 {
-		need := b.promises.need.at(kind)
+		need, mine := b.promises.need.at(kind), relief.at(kind)
+		switch {
+		case owed && mine > 0:
+			return mine
+		case owed && r.isGuaranteed(kind):
+			return 0
+		}
 		if need == 0 {
 			return unbounded
-		}
-		mine := relief.at(kind)
-		if owed && mine > 0 {
-			return mine
 		}
 		return mine + max(0, b.promises.spare.at(kind)-need)
 	}

@@ -221,7 +221,12 @@ func (b *Books) whyLast(m *member, a *agent) string {
 	if a.last < 0 || a.last == m.number || b.members[a.last] == nil {
 		return ""
 	}
-	return "; " + b.whyBehind(m, b.members[a.last])
+	other := b.members[a.last]
+	if owed := b.roles[a.lastOwed]; owed != nil && owed.guarantee != nil && !m.role.name.Within(a.lastOwed) {
+		return fmt.Sprintf("; its last offer went to %s in role %s for the guarantee of role %s: %s",
+			other.framework.spec.ID, other.role.name, owed.name, owed.spoken.Guarantee)
+	}
+	return "; " + b.whyBehind(m, other)
 }
 
 // whyRest says of an agent that has too little left who has the rest, and behind whom the

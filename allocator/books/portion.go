@@ -26,6 +26,7 @@ const (
 // portion is what the member may be offered of what the agent has open now, and why
 // not if that is nothing. owed: only up to what its roles are guaranteed and lack.
 func (b *Books) portion(m *member, a *agent, owed bool) (api.Resources, refusal) {
+	b.turn.owed = owed
 	if b.hold && m.role.limited {
 		return api.Resources{}, isHeld
 	}
@@ -74,6 +75,9 @@ func (b *Books) wanted(m *member, a *agent, offer api.Resources) (api.Resources,
 	}
 	if !b.worth(m, a, offer) {
 		return offer, tooLittle
+	}
+	if b.turn.owed && !b.meetsLack(offer) {
+		return offer, isPromised
 	}
 	if len(a.filters) > 0 && b.filtered(a, m, offer.Plus(b.proposed(m))) != nil {
 		return offer, isFiltered

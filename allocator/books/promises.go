@@ -1,6 +1,10 @@
 package books
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/tenderhq/tender/api"
+)
 
 // promises are the guarantees of roles: what is held back for them, and whom they let
 // go first. A guarantee is met by what the role holds or has reserved; until then as
@@ -109,6 +113,39 @@ func (b *Books) recountNeed(r *role) {
 
 // unmet is what the role itself lacks of a kind.
 func (r *role) unmet(kind int) int64 { return max(0, r.guarantee.at(kind)-r.taken.at(kind)) }
+
+// isGuaranteed reports whether the role, or one above, is guaranteed some of the kind.
+func (r *role) isGuaranteed(kind int) bool {
+	for ; r != nil; r = r.parent {
+		if r.guarantee.at(kind) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// lackingGuarantee is the role's own guarantee or the nearest above that lacks something.
+func (r *role) lackingGuarantee() *role {
+	for ; r != nil; r = r.parent {
+		for kind := range r.guarantee {
+			if r.unmet(kind) > 0 {
+				return r
+			}
+		}
+	}
+	return nil
+}
+
+// meetsLack reports whether the offer holds something that the member's roles are guaranteed
+// and lack, by the relief that was found for it just now.
+func (b *Books) meetsLack(offer api.Resources) bool {
+	for _, item := range offer.Items() {
+		if unreserved(item.Label) && b.turn.relief.at(b.kinds.number(item.Name)) > 0 {
+			return true
+		}
+	}
+	return false
+}
 
 // relief is by how much the cluster's need would fall if the role's members were given
 // all they could take: that much of what is spare is theirs.

@@ -14,7 +14,12 @@ func (b *Books) propose(a *agent, m *member, offer api.Resources, o *order) {
 	for r := m.role; r != nil; r = r.parent {
 		r.served = b.offers
 	}
-	a.last = m.number
+	a.last, a.lastOwed = m.number, ""
+	if b.turn.owed {
+		if r := m.role.lackingGuarantee(); r != nil {
+			a.lastOwed = r.name
+		}
+	}
 	counted := a.counted
 	if !same(offer, a.open) {
 		b.counted = b.kinds.count(b.counted, offer, nil)

@@ -27,7 +27,7 @@ func (b *Books) sized(m *member, a *agent, offer api.Resources) (api.Resources, 
 			continue
 		}
 		part, n, hidden := b.helping(m, s, a, offer)
-		if n > 0 {
+		if n > 0 && (!b.turn.owed || b.meetsLack(part)) {
 			b.turn.plan = planned{m.number, s, n}
 			return part, granted
 		}

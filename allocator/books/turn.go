@@ -5,6 +5,7 @@ import "github.com/tenderhq/tender/allocator"
 // turn is the state of looking at one agent, and memory that is used again.
 type turn struct {
 	on        bool
+	owed      bool // only what somebody's roles are guaranteed and lack is offered
 	number    uint64
 	plan      planned           // of the last portion of stated demand
 	proposals []allocator.Claim // of this round

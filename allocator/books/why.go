@@ -11,6 +11,7 @@ import (
 // such as a task that is larger than the limit of its role, is named before what passes,
 // such as a guarantee that is not met yet.
 func (b *Books) why(m *member, a *agent) (api.Resources, refusal) {
+	b.turn.owed = false
 	blocked, cuts := b.promises.blocked, b.saveCuts(m.role)
 	defer func() {
 		b.promises.blocked = blocked
