@@ -37,9 +37,11 @@ const (
 // Entry is one entry of the log: commands that were proposed at about the same time.
 type Entry struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// 1, or what the newest of its commands needs.
-	Format        uint32     `protobuf:"varint,1,opt,name=format,proto3" json:"format,omitempty"`
-	Commands      []*Command `protobuf:"bytes,2,rep,name=commands,proto3" json:"commands,omitempty"`
+	// 1, or what the newest of its commands needs; 4 and a sum once all masters know them.
+	Format   uint32     `protobuf:"varint,1,opt,name=format,proto3" json:"format,omitempty"`
+	Commands []*Command `protobuf:"bytes,2,rep,name=commands,proto3" json:"commands,omitempty"`
+	// Since format 4, always the last field: the CRC-32C of all bytes before it.
+	Sum           uint32 `protobuf:"fixed32,3,opt,name=sum,proto3" json:"sum,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -86,6 +88,13 @@ func (x *Entry) GetCommands() []*Command {
 		return x.Commands
 	}
 	return nil
+}
+
+func (x *Entry) GetSum() uint32 {
+	if x != nil {
+		return x.Sum
+	}
+	return 0
 }
 
 // Command is one change of the registry with its identity (R17).
@@ -2754,10 +2763,11 @@ var File_internal_logpb_log_proto protoreflect.FileDescriptor
 
 const file_internal_logpb_log_proto_rawDesc = "" +
 	"\n" +
-	"\x18internal/logpb/log.proto\x12\rtender.log.v1\x1a\x13api/v1/common.proto\x1a\x16api/v1/scheduler.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"S\n" +
+	"\x18internal/logpb/log.proto\x12\rtender.log.v1\x1a\x13api/v1/common.proto\x1a\x16api/v1/scheduler.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"e\n" +
 	"\x05Entry\x12\x16\n" +
 	"\x06format\x18\x01 \x01(\rR\x06format\x122\n" +
-	"\bcommands\x18\x02 \x03(\v2\x16.tender.log.v1.CommandR\bcommands\"\xe6\n" +
+	"\bcommands\x18\x02 \x03(\v2\x16.tender.log.v1.CommandR\bcommands\x12\x10\n" +
+	"\x03sum\x18\x03 \x01(\aR\x03sum\"\xe6\n" +
 	"\n" +
 	"\aCommand\x12\x16\n" +
 	"\x06client\x18\x01 \x01(\tR\x06client\x12\x18\n" +

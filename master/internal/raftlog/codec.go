@@ -1,8 +1,10 @@
 package raftlog
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"math"
 
 	"google.golang.org/protobuf/encoding/protowire"
@@ -38,12 +40,43 @@ func encodeCommand(command registry.Command) (*logpb.Command, int, error) {
 	return m, size + 8, nil
 }
 
-func encodeEntry(commands []*logpb.Command) ([]byte, error) {
+// encodeEntry writes the entry, with a checksum if all masters know that one.
+func encodeEntry(commands []*logpb.Command, known uint64) ([]byte, error) {
 	format := uint32(1)
+	if known >= registry.FormatBounded {
+		format = registry.FormatBounded
+	}
 	for _, command := range commands {
 		format = max(format, formatOf(command))
 	}
-	return proto.Marshal(&logpb.Entry{Format: format, Commands: commands})
+	data, err := proto.Marshal(&logpb.Entry{Format: format, Commands: commands})
+	if err != nil || format < registry.FormatBounded {
+		return data, err
+	}
+	return appendSum(data), nil
+}
+
+// entrySumField is logpb.Entry.sum, which is the last field of an entry.
+const (
+	entrySumField = 3
+	entrySumBytes = 5
+)
+
+func appendSum(data []byte) []byte {
+	sum := crc32.Checksum(data, castagnoli)
+	return protowire.AppendFixed32(protowire.AppendTag(data, entrySumField, protowire.Fixed32Type), sum)
+}
+
+// checkSum compares an entry with its checksum. Entries of older formats have none.
+func checkSum(data []byte, format uint32) error {
+	if format < registry.FormatBounded {
+		return nil
+	}
+	body := data[:max(len(data)-entrySumBytes, 0)]
+	if !bytes.Equal(appendSum(bytes.Clone(body)), data) {
+		return errors.New("it is damaged: its checksum is wrong")
+	}
+	return nil
 }
 
 // formatOf is the oldest format in which a command can be written. Whoever proposes one
@@ -79,33 +112,55 @@ func checkFormat(what string, format uint32) error {
 // entry's own fields: a start goes over the whole log. A change that this version does
 // not know stands in an entry of a newer format.
 func checkEntry(data []byte) error {
-	format := uint64(0)
-	for len(data) > 0 {
-		number, kind, n := protowire.ConsumeTag(data)
+	format, err := entryFormat(data)
+	if err != nil {
+		return err
+	}
+	for rest := data; len(rest) > 0; {
+		number, kind, n := protowire.ConsumeTag(rest)
 		if n < 0 {
 			return fmt.Errorf("it is damaged: %w", protowire.ParseError(n))
 		}
-		size := protowire.ConsumeFieldValue(number, kind, data[n:])
+		size := protowire.ConsumeFieldValue(number, kind, rest[n:])
 		if size < 0 {
 			return fmt.Errorf("it is damaged: %w", protowire.ParseError(size))
 		}
-		if number == entryFormatField && kind == protowire.VarintType {
-			format, _ = protowire.ConsumeVarint(data[n:])
-		}
-		data = data[n+size:]
+		rest = rest[n+size:]
 	}
-	return checkFormat("it", uint32(min(format, math.MaxUint32)))
+	return checkSum(data, format)
+}
+
+// entryFormat reads logpb.Entry.format, with which every entry begins: behind it, a length
+// that is wrong could make bytes of a command look like another one.
+func entryFormat(data []byte) (uint32, error) {
+	number, kind, n := protowire.ConsumeTag(data)
+	if n < 0 || number != entryFormatField || kind != protowire.VarintType {
+		return 0, errors.New("it is damaged: it does not begin with its format")
+	}
+	format, size := protowire.ConsumeVarint(data[n:])
+	if size < 0 {
+		return 0, fmt.Errorf("it is damaged: %w", protowire.ParseError(size))
+	}
+	short := uint32(min(format, math.MaxUint32))
+	return short, checkFormat("it", short)
 }
 
 // entryFormatField is logpb.Entry.format.
 const entryFormatField = 1
 
 func readEntry(data []byte) (*logpb.Entry, error) {
+	format, err := entryFormat(data)
+	if err == nil {
+		err = checkSum(data, format)
+	}
+	if err != nil {
+		return nil, err
+	}
 	entry := &logpb.Entry{}
 	if err := proto.Unmarshal(data, entry); err != nil {
 		return nil, fmt.Errorf("it is damaged: %w", err)
 	}
-	return entry, checkFormat("it", entry.Format)
+	return entry, nil
 }
 
 // decodeEntry reads the commands of an entry.

@@ -123,6 +123,12 @@ func allCommands() []registry.Command {
 
 func entryOf(t *testing.T, commands []registry.Command) []byte {
 	t.Helper()
+	return entryAs(t, commands, 1)
+}
+
+// entryAs is the entry that is written once all masters know a format.
+func entryAs(t *testing.T, commands []registry.Command, known uint64) []byte {
+	t.Helper()
 	var messages []*logpb.Command
 	for _, command := range commands {
 		m, _, err := encodeCommand(command)
@@ -131,7 +137,7 @@ func entryOf(t *testing.T, commands []registry.Command) []byte {
 		}
 		messages = append(messages, m)
 	}
-	data, err := encodeEntry(messages)
+	data, err := encodeEntry(messages, known)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -175,6 +181,24 @@ func TestNoEntryPanics(t *testing.T) {
 			state.Apply(command)
 		}
 	})
+}
+
+// TestDamagedEntriesAreFound: every flipped bit and every lost tail of an entry is noticed,
+// when it is applied and at start.
+func TestDamagedEntriesAreFound(t *testing.T) {
+	good := entryAs(t, allCommands(), registry.FormatBounded)
+	for at := range good {
+		for bit := range 8 {
+			bad := bytes.Clone(good)
+			bad[at] ^= 1 << bit
+			if _, err := decodeEntry(bad); err == nil || checkEntry(bad) == nil {
+				t.Fatalf("bit %d of byte %d may be wrong", bit, at)
+			}
+		}
+		if _, err := decodeEntry(good[:at]); err == nil || checkEntry(good[:at]) == nil {
+			t.Fatalf("%d of %d bytes are enough", at, len(good))
+		}
+	}
 }
 
 func snapshotOf(t *testing.T, state *registry.State) []byte {
@@ -284,7 +308,7 @@ func TestGoldenFormats(t *testing.T) {
 	for format := uint64(1); format <= registry.Format; format++ {
 		entry, snapshot := fmt.Sprintf("entry-%d.hex", format), fmt.Sprintf("snapshot-%d.hex", format)
 		commands, state := commandsOf(format), stateOf(format)
-		golden(t, entry, entryOf(t, commands))
+		golden(t, entry, entryAs(t, commands, format))
 		golden(t, snapshot, snapshotOf(t, state))
 		data := readGolden(t, entry)
 		read, err := decodeEntry(data)

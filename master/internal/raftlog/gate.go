@@ -192,7 +192,7 @@ func (l *Log) apply(ctx context.Context, r *raft.Raft, change registry.Change) e
 	if err != nil {
 		return err
 	}
-	data, err := encodeEntry(oneCommand(m))
+	data, err := encodeEntry(oneCommand(m), l.machine.format())
 	if err != nil {
 		return err
 	}

@@ -241,7 +241,7 @@ func (l *Leadership) write(batch []waiting) entry {
 	for i, p := range batch {
 		messages[i] = p.message
 	}
-	data, err := encodeEntry(messages)
+	data, err := encodeEntry(messages, l.log.machine.format())
 	if err != nil { // each was encoded before
 		l.End("an entry can't be encoded: " + err.Error())
 		return entry{proposals: batch}

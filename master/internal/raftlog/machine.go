@@ -124,6 +124,13 @@ func (m *machine) show() *registry.State {
 	return m.shown
 }
 
+// format is what all masters know, as far as this one has applied the log.
+func (m *machine) format() uint64 {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.state.Format
+}
+
 // Snapshot is called between two Applies; writing happens beside them.
 func (m *machine) Snapshot() (raft.FSMSnapshot, error) {
 	m.mu.Lock()
