@@ -226,6 +226,43 @@ func TestGoneOnDisk(t *testing.T) {
 	master.status("t1", api.TaskFinished)
 }
 
+// Marked gone while it was away, the agent learns it with its return: it kills what runs and
+// a new agent works. Also when it was killed in between, and comes back as another process (R16).
+func TestGoneWhileAway(t *testing.T) {
+	for name, restarted := range map[string]bool{"in the same process": false, "in another process": true} {
+		t.Run(name, func(t *testing.T) {
+			master := newScript(t)
+			config := testConfig(t, master.address)
+			config.RecoveryTimeout = 0
+			a := run(t, config)
+			first := await(master, "registration", func(protocol.RegisterAgent) bool { return true })
+			master.launch(command("t1", "exec sleep 1000"))
+			master.status("t1", api.TaskRunning)
+			id := a.runs.all()[0].process.ID()
+			t.Cleanup(func() { _ = syscall.Kill(-id.PID, syscall.SIGKILL) })
+			master.forget()
+			master.gone.Store(true)
+			if restarted {
+				a.end()
+				run(t, config)
+			} else {
+				master.drop()
+			}
+			second := await(master, "registration", func(protocol.RegisterAgent) bool { return true })
+			if second.Nonce == first.Nonce {
+				t.Error("the new agent has the old one's nonce")
+			}
+			if proc.Alive(id.PID, id.Start) {
+				t.Error("the old agent's executor lives")
+			}
+			master.launch(command("t1", "exit 0")) // the new agent never heard of it
+			master.status("t1", api.TaskFinished)
+			master.say(protocol.ShutdownAgentExecutor{ExecutorRef: api.ExecutorRef{Framework: "f1", Executor: api.CommandExecutor}})
+			await(master, "executor's end", func(protocol.ExecutorEnded) bool { return true })
+		})
+	}
+}
+
 func TestLogsFollowATask(t *testing.T) {
 	master := newScript(t)
 	config := testConfig(t, master.address)

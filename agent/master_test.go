@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"errors"
 	"net"
 	"slices"
 	"sync"
@@ -26,6 +27,8 @@ type script struct {
 	server  *grpc.Server
 	// refuse ends every stream at once with this error, if it is set.
 	refuse error
+	// gone: whoever comes back was marked gone meanwhile (R16).
+	gone   atomic.Bool
 	silent atomic.Bool // no status is acknowledged
 	// hook hears each call and nothing of it is kept, if it is set.
 	hook func(protocol.AgentCall)
@@ -92,13 +95,23 @@ func (s *script) Session(stream grpc.BidiStreamingServer[apiv1.AgentCalls, apiv1
 		}
 	}()
 	<-ctx.Done()
+	if s.gone.Load() {
+		return wire.Status(api.E("agent.register", api.Removed, "agent-1", errGone))
+	}
 	return nil
 }
+
+var errGone = errors.New("it was marked gone")
 
 func (s *script) hear(call protocol.AgentCall) {
 	s.keep(call)
 	switch call := call.(type) {
 	case protocol.RegisterAgent, protocol.ReregisterAgent:
+		if _, again := call.(protocol.ReregisterAgent); again && s.gone.Load() {
+			s.sayGone()
+			return
+		}
+		s.gone.Store(false)
 		s.say(protocol.AgentRegistered{Cluster: "c1", Agent: "agent-1", HeartbeatInterval: time.Second, SessionTimeout: 5 * time.Second})
 	case protocol.StatusUpdate:
 		if !s.silent.Load() && call.Status.Number > 0 {
@@ -130,6 +143,16 @@ func (s *script) say(events ...protocol.AgentEvent) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
 	_ = s.stream.Send(wire.AgentEventsToProto(protocol.AgentEvents{Term: s.term, Session: s.session, Events: events}))
+}
+
+// sayGone refuses a session as the master does: the event, then the end of the stream.
+func (s *script) sayGone() {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	_ = s.stream.Send(wire.AgentEventsToProto(protocol.AgentEvents{
+		Term: s.term, Events: []protocol.AgentEvent{protocol.AgentGone{Why: errGone.Error()}},
+	}))
+	s.hangup()
 }
 
 // launch sends a launch.

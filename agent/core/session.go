@@ -18,7 +18,10 @@ type leader struct {
 	interval   time.Duration
 	timeout    time.Duration
 	// held are batches that wait until the newer term, or the identity, is on disk.
-	held    []protocol.AgentEvents
+	held []protocol.AgentEvents
+	// left is the stream that was left because its term was over or its cluster another
+	// one: what its end says does not count either.
+	left    Conn
 	flying  int   // tasks whose statuses are under way in this session
 	backlog []ref // tasks with a status to send (again) when flying allows
 }
@@ -38,7 +41,7 @@ func (l *leader) reset(config Config) {
 	if l.timeout != 0 {
 		interval, timeout = l.interval, l.timeout
 	}
-	*l = leader{interval: interval, timeout: timeout}
+	*l = leader{interval: interval, timeout: timeout, left: l.left}
 }
 
 // leaderOpened greets: with Register as long as the agent has no ID, else with Reregister.
@@ -71,12 +74,13 @@ func (c *Core) greet(conn Conn) {
 	}})
 }
 
+// leaderClosed heeds Removed also of a stream that this agent has left: an agent that was
+// given up stays given up, whichever of the two saw the end first (R16).
 func (c *Core) leaderClosed(w LeaderClosed) {
-	if c.leader.conn != w.Conn {
-		return
+	if c.leader.conn == w.Conn {
+		c.leader.reset(c.config)
 	}
-	c.leader.reset(c.config)
-	if w.Removed && !c.state.identity.Gone {
+	if w.Removed && w.Conn != c.leader.left && !c.state.identity.Gone {
 		c.agentGone(protocol.AgentGone{Why: "it was removed"})
 	}
 }
@@ -98,6 +102,7 @@ func (c *Core) leaderSaid(w LeaderSaid) {
 	case !c.leader.registered && len(c.leader.held) == 0 && !c.opens(w.Batch):
 		// Another cluster's terms mean nothing here: not one of them is stored.
 	case w.Batch.Term.Before(who.Term):
+		c.leader.left = w.Conn
 		c.closeLeader("term " + w.Batch.Term.String() + " is over; term " + who.Term.String() + " has begun")
 	case len(c.leader.held) >= heldBatchesMax:
 		c.closeLeader("the disk is too slow to store the new term")
@@ -111,14 +116,19 @@ func (c *Core) leaderSaid(w LeaderSaid) {
 	}
 }
 
-// opens says whether a stream's first batch opens a session with this agent's cluster.
+// opens says whether a stream's first batch may be obeyed: it opens a session with this
+// agent's cluster, or says that this agent was given up while it was away. That names no
+// cluster, but it answers a greeting that did: a master of another one refuses that.
 func (c *Core) opens(batch protocol.AgentEvents) bool {
 	if len(batch.Events) > 0 {
-		if opening, is := batch.Events[0].(protocol.AgentRegistered); is {
-			return c.sameCluster(opening)
+		switch first := batch.Events[0].(type) {
+		case protocol.AgentRegistered:
+			return c.sameCluster(first)
+		case protocol.AgentGone:
+			return true
 		}
 	}
-	c.closeLeader("the master's first event was not AgentRegistered")
+	c.closeLeader("the master's first event was neither AgentRegistered nor AgentGone")
 	return false
 }
 
@@ -160,7 +170,11 @@ func (c *Core) obey(batch protocol.AgentEvents) {
 			return
 		}
 		opening, opens := event.(protocol.AgentRegistered)
+		gone, ends := event.(protocol.AgentGone)
 		switch {
+		case ends && !c.leader.registered: // the session was refused; it has no number
+			c.agentGone(gone)
+			return
 		case opens && !c.leader.registered:
 			if !c.adopt(opening, batch.Session) {
 				rest := batch
@@ -219,6 +233,7 @@ func (c *Core) sameCluster(opening protocol.AgentRegistered) bool {
 	default:
 		return true
 	}
+	c.leader.left = c.leader.conn
 	c.closeLeader("wrong cluster or agent")
 	c.emit(Stop{api.E("agent.register", api.Denied, opening.Cluster, sentence(why))})
 	return false

@@ -126,6 +126,10 @@ func (w *world) line(line string) {
 		w.tick(w.duration(a.word(1)))
 	case "restart":
 		w.restart(a)
+	case "reset": // the shell has heard Forget
+		w.log, w.told = nil, nil
+		w.core = New(w.config, nil)
+		w.step(Started{BootID: a.named["boot"], Nonce: "nonce-2"})
 	case "stored":
 		w.step(Checkpointed{w.core.written - min(a.number("less"), w.core.written)})
 	default:
@@ -249,7 +253,7 @@ func (w *world) happening(a args, line string) Happening {
 		w.conn++
 		return LeaderOpened{w.conn}
 	case "closed":
-		return LeaderClosed{Conn: w.conn}
+		return w.leaderClosed(a)
 	case "leader":
 		return w.leaderSaid(a)
 	case "forked":
@@ -282,6 +286,15 @@ func (w *world) happening(a args, line string) Happening {
 	}
 	w.t.Fatalf("unknown event %q", line)
 	return nil
+}
+
+// leaderClosed reads "closed [removed] [conn=]".
+func (w *world) leaderClosed(a args) Happening {
+	closed := LeaderClosed{Conn: w.conn, Removed: a.word(1) == "removed"}
+	if n := a.number("conn"); n > 0 {
+		closed.Conn = Conn(n)
+	}
+	return closed
 }
 
 // sampled reads "sample F/E F/T=CPUS/MEM ...": what the tasks of an executor use.
@@ -424,169 +437,4 @@ func (w *world) launch(a args) protocol.AgentEvent {
 	}
 	launch.Task = task
 	return launch
-}
-
-// show writes an effect as one line.
-func (w *world) show(effect Effect) string {
-	switch e := effect.(type) {
-	case Checkpoint:
-		if w.quiet {
-			return ""
-		}
-		return fmt.Sprintf("write %d %s", e.Number, showRecord(e.Record))
-	case ToLeader:
-		return fmt.Sprintf("leader %d < %s", e.Conn, showCall(e.Call))
-	case CloseLeader:
-		return fmt.Sprintf("leader %d closed: %s", e.Conn, e.Why)
-	case ToExecutor:
-		return fmt.Sprintf("executor %d < %s", e.Conn, showExecutorEvent(e.Event))
-	case HandOver:
-		return fmt.Sprintf("executor %d < launch %s in %s", e.Conn, e.Task, e.Launch.Sandbox)
-	case CloseExecutor:
-		if e.Err == nil {
-			return fmt.Sprintf("executor %d closed", e.Conn)
-		}
-		return fmt.Sprintf("executor %d closed: %v", e.Conn, e.Err)
-	case StartExecutor:
-		return fmt.Sprintf("start %s in %s", showRun(e.Run), e.Sandbox)
-	case ReleaseExecutor:
-		return "release " + showRun(e.Run)
-	case AbandonExecutor:
-		return "abandon " + showRun(e.Run)
-	case KillGroups:
-		return fmt.Sprintf("kill all of %s: leader %d, groups %v", showRun(e.Run), e.Leader.PID, e.Groups)
-	case KillGroup:
-		return fmt.Sprintf("kill group %d of %s", e.Group.PID, e.Task)
-	case PrepareTask:
-		var want []string
-		for _, uri := range e.URIs {
-			want = append(want, uri.Source)
-		}
-		for _, id := range e.Volumes {
-			want = append(want, "volume "+string(id))
-		}
-		return fmt.Sprintf("fetch %s for %s", strings.Join(want, ", "), e.Task)
-	case Sample:
-		if w.core.leader.registered { // with every heartbeat
-			return ""
-		}
-		return fmt.Sprintf("sample %d executors", len(e.Targets))
-	case TaskEnded:
-		return ""
-	case RemoveFolder:
-		return "remove " + e.Path
-	case CreateVolume:
-		return "create volume " + string(e.Volume)
-	case DestroyVolume:
-		return "destroy volume " + string(e.Volume)
-	case Forget:
-		return "forget: " + e.Why
-	case Stop:
-		return "stop: " + e.Err.Error()
-	case Log:
-		var words []string
-		for _, f := range e.Fields {
-			words = append(words, f.Name+"="+strconv.Quote(f.Value))
-		}
-		return strings.TrimSpace("# " + e.Message + " " + strings.Join(words, " "))
-	}
-	return fmt.Sprintf("%T", effect)
-}
-
-func showRun(run Run) string { return fmt.Sprintf("%s#%d", run.Executor, run.Number) }
-
-func showStatus(s api.Status) string {
-	text := fmt.Sprintf("%s number %d %s", s.Ref(), s.Number, s.State)
-	if s.Reason != api.ReasonNone {
-		text += " " + s.Reason.String()
-	}
-	if s.ExitCode != nil {
-		text += fmt.Sprintf(" exit %d", *s.ExitCode)
-	}
-	if s.Message != "" {
-		text += ": " + s.Message
-	}
-	return text
-}
-
-func showRecord(record Record) string {
-	switch r := record.(type) {
-	case Identity:
-		return fmt.Sprintf("identity %s cluster=%s agent=%s term=%s boot=%s", r.Nonce, r.Cluster, r.Agent, r.Term, r.BootID)
-	case TaskStatus:
-		return "status " + showStatus(r.Status)
-	case TaskLaunched:
-		return fmt.Sprintf("launched %s/%s number %d", r.Framework, r.Task.ID, r.Number)
-	case ExecutorStarting:
-		return "starting " + showRun(r.Run)
-	case ExecutorStarted:
-		return fmt.Sprintf("started %s pid %d", showRun(r.Run), r.Process.PID)
-	case FrameworkKept:
-		return "framework " + string(r.Framework.ID)
-	}
-	return fmt.Sprintf("%T %+v", record, record)
-}
-
-func showCall(call protocol.AgentCall) string {
-	switch c := call.(type) {
-	case protocol.RegisterAgent:
-		return fmt.Sprintf("register nonce=%s boot=%s", c.Nonce, c.BootID)
-	case protocol.ReregisterAgent:
-		return fmt.Sprintf("reregister %s cluster=%s term=%s boot=%s", c.Agent.ID, c.Cluster, c.Term, c.BootID)
-	case protocol.AgentReport:
-		return showReport(c)
-	case protocol.AgentHeartbeat:
-		return "heartbeat"
-	case protocol.StatusUpdate:
-		return "status " + showStatus(c.Status)
-	case protocol.KillTaken:
-		return "kill of " + c.TaskRef.String() + " taken"
-	case protocol.ExecutorEnded:
-		return fmt.Sprintf("executor %s ended: %s", c.ExecutorRef, c.Message)
-	}
-	return fmt.Sprintf("%T %+v", call, call)
-}
-
-func showReport(r protocol.AgentReport) string {
-	var words []string
-	for _, f := range r.Frameworks {
-		words = append(words, string(f.ID))
-	}
-	for _, e := range r.Executors {
-		words = append(words, fmt.Sprintf("executor %s/%s", e.Framework, e.Executor.ID))
-	}
-	for _, t := range r.Tasks {
-		mark := ""
-		if t.Ended {
-			mark = " ended"
-		}
-		words = append(words, fmt.Sprintf("task %s %s%s (launch %s.%d)", t.Status.Ref(), t.Status.State, mark, t.LaunchTerm, t.LaunchNumber))
-	}
-	for _, s := range r.Stubs {
-		words = append(words, fmt.Sprintf("stub %s %s", s.TaskRef, s.Status.State))
-	}
-	if !r.Volumes.IsZero() {
-		words = append(words, r.Volumes.String())
-	}
-	if r.Rebooted {
-		words = append(words, "rebooted")
-	}
-	if r.Last {
-		words = append(words, "last")
-	}
-	return fmt.Sprintf("report session=%d: %s", r.Session, strings.Join(slices.Clip(words), ", "))
-}
-
-func showExecutorEvent(event protocol.ExecutorEvent) string {
-	switch e := event.(type) {
-	case protocol.ExecutorSubscribed:
-		return fmt.Sprintf("subscribed agent=%s recovery=%s", e.Agent, e.RecoveryTimeout)
-	case protocol.ExecutorKill:
-		return fmt.Sprintf("kill %s grace=%s", e.Task, e.Grace)
-	case protocol.ExecutorAcknowledged:
-		return fmt.Sprintf("acknowledged %s number %d", e.Task, e.Number)
-	case protocol.ExecutorShutdown:
-		return fmt.Sprintf("shutdown grace=%s", e.Grace)
-	}
-	return fmt.Sprintf("%T %+v", event, event)
 }

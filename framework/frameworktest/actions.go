@@ -2,6 +2,7 @@ package frameworktest
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"google.golang.org/protobuf/types/known/durationpb"
@@ -117,6 +118,20 @@ func (a *Agent) MarkGone() {
 	a.handle.t.Helper()
 	a.handle.journal.excuseHost(a.host.name, a.ID(), "", a.host.name+" was marked gone")
 	a.mark(apiv1.AgentAction_MARK_GONE, 0)
+}
+
+// giveUp marks the agent gone if there is a leader that knows it; otherwise nothing happens.
+func (a *Agent) giveUp() {
+	id := a.id()
+	if id == "" {
+		return
+	}
+	a.handle.journal.excuseHost(a.host.name, id, "", a.host.name+" was marked gone")
+	ctx, cancel := context.WithTimeout(context.Background(), askTimeout)
+	defer cancel()
+	leader := apiv1.NewOperatorServiceClient(a.handle.operator.conn(a.handle.leaderOrFirst().address()))
+	_, err := leader.MarkAgent(ctx, &apiv1.MarkAgentRequest{AgentId: string(id), Action: apiv1.AgentAction_MARK_GONE})
+	a.handle.logs.add("chaos", fmt.Sprintf("%s is marked gone: %v", id, err))
 }
 
 // AwaitDrained waits until a draining agent has no task and no unacknowledged status left.

@@ -31,18 +31,19 @@ type FaultKind string
 
 // The faults.
 const (
-	KillLeader       FaultKind = "kill the leader"           // back after For, with its disk
-	KillMaster       FaultKind = "kill master"               // same
-	IsolateLeader    FaultKind = "isolate the leader"        // it reaches nobody, nobody reaches it
-	IsolateMaster    FaultKind = "isolate master"            //
-	KillAgent        FaultKind = "kill agent"                // its executors live on; back after For
-	IsolateAgent     FaultKind = "isolate agent"             //
-	DeafenAgent      FaultKind = "deafen agent"              // it can speak to master Whom2, but does not hear it
-	MuteAgent        FaultKind = "mute agent"                // it hears master Whom2, but can't speak to it
-	RebootAgent      FaultKind = "reboot agent"              // with all that runs on it
-	KillExecutor     FaultKind = "kill an executor of agent" //
-	IsolateFramework FaultKind = "isolate framework"         //
-	KillFramework    FaultKind = "kill framework"            // needs [Chaos.Again]
+	KillLeader       FaultKind = "kill the leader"            // back after For, with its disk
+	KillMaster       FaultKind = "kill master"                // same
+	IsolateLeader    FaultKind = "isolate the leader"         // it reaches nobody, nobody reaches it
+	IsolateMaster    FaultKind = "isolate master"             //
+	KillAgent        FaultKind = "kill agent"                 // its executors live on; back after For
+	IsolateAgent     FaultKind = "isolate agent"              //
+	DeafenAgent      FaultKind = "deafen agent"               // it can speak to master Whom2, but does not hear it
+	MuteAgent        FaultKind = "mute agent"                 // it hears master Whom2, but can't speak to it
+	RebootAgent      FaultKind = "reboot agent"               // with all that runs on it
+	GiveUpAgent      FaultKind = "mark gone, isolated, agent" // back after For, to learn it then
+	KillExecutor     FaultKind = "kill an executor of agent"  //
+	IsolateFramework FaultKind = "isolate framework"          //
+	KillFramework    FaultKind = "kill framework"             // needs [Chaos.Again]
 )
 
 func (f Fault) String() string {
@@ -73,6 +74,7 @@ var weights = []struct {
 }{
 	{KillLeader, 3}, {KillMaster, 2}, {IsolateLeader, 3}, {IsolateMaster, 1},
 	{KillAgent, 4}, {IsolateAgent, 4}, {DeafenAgent, 1}, {MuteAgent, 1}, {RebootAgent, 2}, {KillExecutor, 2},
+	{GiveUpAgent, 1},
 	{IsolateFramework, 2}, {KillFramework, 2},
 }
 
@@ -202,6 +204,8 @@ func (h *Handle) fault(chaos Chaos, fault Fault) (begin, end func()) {
 		return func() { h.network.Mute(agent.host.name, m.host) }, func() { h.network.Unmute(agent.host.name, m.host) }
 	case RebootAgent:
 		return func() { agent.Kill(); agent.Reboot() }, agent.Start
+	case GiveUpAgent:
+		return func() { agent.Isolate(); agent.giveUp() }, agent.Rejoin
 	case KillExecutor:
 		return func() { agent.KillExecutor(fault.Whom2) }, nothing
 	case IsolateFramework:
