@@ -80,17 +80,19 @@ func (l *loop) answer(answer api.Answer) {
 		l.decline(open, answer.Filter)
 		return
 	}
-	operations := l.withoutUsed(answer.Operations)
+	operations := l.withoutImpossible(answer.Operations, agent)
+	large := slices.IndexFunc(operations, func(operation api.Operation) bool { return operationSize(&operation) > acceptBytesMax })
 	var refused *api.Error
-	switch size := operationsSize(operations); {
+	switch {
 	case len(answer.Offers) == 0:
 		refused = api.E("offer.accept", api.Invalid, "", errors.New("the answer names no offer"))
 	case len(gone) > 0:
 		refused = api.E("offer.accept", api.Stale, gone[0], errOfferGone)
 	case len(answer.Offers) > api.OffersPerAnswerMax:
 		refused = api.E("offer.accept", api.Invalid, open[0], fmt.Errorf("the answer names %d offers, at most %d are allowed", len(answer.Offers), api.OffersPerAnswerMax))
-	case size > acceptBytesMax:
-		refused = api.E("offer.accept", api.Limit, open[0], fmt.Errorf("the answer has about %d bytes, at most %d are allowed; launch fewer tasks at once", size, acceptBytesMax))
+	case large >= 0:
+		refused = api.E("offer.accept", api.Invalid, open[0],
+			fmt.Errorf("operation %d of the answer takes more than the %d bytes that fit in a message", large+1, acceptBytesMax))
 	}
 	if refused != nil {
 		l.config.Metrics.answers(OfferDeclined, len(open))
@@ -98,16 +100,12 @@ func (l *loop) answer(answer api.Answer) {
 		l.decline(open, api.NoFilter)
 		return
 	}
-	call := l.send(protocol.Accept{Offers: open, Operations: operations, Filter: answer.Filter})
-	l.accepts.add(call, open)
-	l.await(operations, agent, call)
-	tasks := 0
-	eachTask(operations, func(task *api.Task) {
-		l.book.launch(task.ID, agent, call)
-		tasks++
-	})
 	l.config.Metrics.answers(OfferAccepted, len(open))
-	l.config.Metrics.launches(tasks)
+	if onlyLaunches(operations) {
+		l.acceptInParts(open, split(operations), answer.Filter, agent)
+		return
+	}
+	l.acceptWhatFits(open, operations, answer.Filter, agent)
 }
 
 func (l *loop) agentOf(ids []api.OfferID) api.AgentID {
@@ -119,29 +117,37 @@ func (l *loop) agentOf(ids []api.OfferID) api.AgentID {
 	return ""
 }
 
-// withoutUsed takes out tasks whose ID is taken and tells that they are in ERROR, beside
-// what is remembered of the task that has the ID.
-func (l *loop) withoutUsed(operations []api.Operation) []api.Operation {
-	used := false
+// withoutImpossible takes out tasks that no accept can launch, and tells that they are in
+// ERROR: those too large for a message, and those whose ID is taken, beside what is remembered
+// of the task that has the ID.
+func (l *loop) withoutImpossible(operations []api.Operation, agent api.AgentID) []api.Operation {
 	named := make(map[api.TaskID]bool)
-	fresh := func(task api.Task) bool {
-		ok := !named[task.ID] && !l.book.used(task.ID)
+	possible := func(task *api.Task) bool {
+		again := named[task.ID]
 		named[task.ID] = true
-		return ok
+		switch {
+		case again || l.book.used(task.ID):
+			l.strayStatus(l.refusal(task.ID, "", api.E("task.launch", api.Exists, task.ID, errUsedID)))
+		case taskSize(task)+operationHead > acceptBytesMax:
+			l.refuseTaskHere(task.ID, agent, api.E("task.launch", api.Invalid, task.ID, errOversized))
+		default:
+			return true
+		}
+		return false
 	}
+	all := true
 	kept := slices.Clone(operations)
 	for i, operation := range operations {
 		kept[i].Tasks = nil
-		for _, task := range operation.Tasks {
-			if fresh(task) {
-				kept[i].Tasks = append(kept[i].Tasks, task)
-				continue
+		for j := range operation.Tasks {
+			if possible(&operation.Tasks[j]) {
+				kept[i].Tasks = append(kept[i].Tasks, operation.Tasks[j])
+			} else {
+				all = false
 			}
-			used = true
-			l.strayStatus(l.refusal(task.ID, "", api.E("task.launch", api.Exists, task.ID, errUsedID)))
 		}
 	}
-	if !used {
+	if all {
 		return operations
 	}
 	return slices.DeleteFunc(kept, func(o api.Operation) bool { return o.Kind == api.OpLaunch && len(o.Tasks) == 0 })
@@ -158,9 +164,13 @@ func (l *loop) strayStatus(status api.Status) {
 func (l *loop) refuseHere(operations []api.Operation, agent api.AgentID, err *api.Error) {
 	l.refuseOperationsHere(operations, agent, err)
 	eachTask(operations, func(task *api.Task) {
-		l.book.launch(task.ID, agent, 0)
-		l.heardStatus(l.refusal(task.ID, agent, err))
+		l.refuseTaskHere(task.ID, agent, err)
 	})
+}
+
+func (l *loop) refuseTaskHere(id api.TaskID, agent api.AgentID, err *api.Error) {
+	l.book.launch(id, agent, 0)
+	l.heardStatus(l.refusal(id, agent, err))
 }
 
 func eachTask(operations []api.Operation, do func(task *api.Task)) {
@@ -186,67 +196,4 @@ func (l *loop) returnKept(now time.Time) {
 	l.config.Metrics.answers(OfferReturned, len(ids))
 	l.decline(ids, api.Filter{})
 	l.callRescinded(ids, "kept until it was about to expire")
-}
-
-// acceptBytesMax leaves room in a message for what is around an accept.
-const acceptBytesMax = api.MessageBytesMax - 64<<10
-
-// operationsSize is not less than what the operations take in a message.
-func operationsSize(operations []api.Operation) int {
-	size := 0
-	for i := range operations {
-		operation := &operations[i]
-		size += 128 + len(operation.ID) + len(operation.Volume) + resourcesSize(operation.Resources)
-		for j := range operation.Tasks {
-			size += taskSize(&operation.Tasks[j])
-		}
-	}
-	return size
-}
-
-// A field of a message takes at most entrySize bytes beside its text.
-const entrySize = 12
-
-func taskSize(task *api.Task) int {
-	size := 8*entrySize + len(task.ID) + len(task.Name) + len(task.Data) + resourcesSize(task.Resources) + wordsSize(task.Labels)
-	for name := range task.Ports {
-		size += 2*entrySize + len(name)
-	}
-	if task.Command != nil {
-		size += commandSize(task.Command)
-	}
-	if e := task.Executor; e != nil {
-		size += 8*entrySize + len(e.ID) + commandSize(&e.Command) + resourcesSize(e.Resources) + len(e.Data) + wordsSize(e.Labels)
-	}
-	return size
-}
-
-func commandSize(command *api.Command) int {
-	size := 2*entrySize + len(command.Shell) + wordsSize(command.Env)
-	for _, word := range command.Argv {
-		size += entrySize + len(word)
-	}
-	for _, uri := range command.URIs {
-		size += 6*entrySize + len(uri.Source) + len(uri.Name) + len(uri.SHA256)
-	}
-	return size
-}
-
-func wordsSize(words map[string]string) int {
-	size := 0
-	for key, value := range words {
-		size += 3*entrySize + len(key) + len(value)
-	}
-	return size
-}
-
-func resourcesSize(resources api.Resources) int {
-	size := 0
-	for _, item := range resources.Items() {
-		size += 8*entrySize + len(item.Name) + len(item.Reserved) + len(item.Volume) + 3*entrySize*len(item.Ranges)
-		for _, word := range item.Set {
-			size += entrySize + len(word)
-		}
-	}
-	return size
 }

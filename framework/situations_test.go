@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"strings"
 	"sync"
@@ -363,4 +364,35 @@ func described(t *testing.T, c *frameworktest.Handle, id api.FrameworkID) *apiv1
 	}
 	t.Fatalf("no framework %s", id)
 	return nil
+}
+
+// flood launches all of its tasks with the first offer, in one answer.
+type flood struct {
+	actor
+	tasks []api.Task
+}
+
+func (f *flood) Offers(_ context.Context, offers []api.Offer) []api.Answer {
+	tasks := f.tasks
+	f.tasks = nil
+	if len(tasks) == 0 {
+		return nil
+	}
+	return []api.Answer{api.Launch(offers[0], tasks...)}
+}
+
+// TestAnswerLargerThanAMessage: an answer of two megabytes starts each of its tasks once, out of one offer.
+func TestAnswerLargerThanAMessage(t *testing.T) {
+	frameworktest.Run(t, frameworktest.Cluster{}, func(c *frameworktest.Handle) {
+		f := new(flood)
+		for i := range 3000 {
+			f.tasks = append(f.tasks, api.Task{
+				ID: api.TaskID(fmt.Sprintf("task-%d", i)), Resources: api.Scalars(0.001, 1),
+				Command: &api.Command{Shell: "true", Env: map[string]string{"TEXT": strings.Repeat("x", 400)}},
+			})
+		}
+		running := c.Start(framework.Config{Name: "flood"}, f)
+		running.AwaitCount(3000, api.TaskFinished)
+		running.ExpectCount(0, api.TaskDropped, api.TaskError)
+	})
 }

@@ -677,12 +677,22 @@ func (x *UnsettledTask) GetState() TaskState {
 
 // Accept answers offers with operations, in order. Refused whole, by one event,
 // if any named offer is gone; then nothing has happened.
+//
+// What is larger than a message goes in parts, each an accept of its own that only
+// launches. A part that says more leaves the rest of its offers open in the first of
+// them; the next part names that offer and, in after, the number of this call. It is
+// refused whole, as stale, if this one was refused or the offer is gone meanwhile.
 type Accept struct {
 	state      protoimpl.MessageState `protogen:"open.v1"`
 	OfferIds   []string               `protobuf:"bytes,1,rep,name=offer_ids,json=offerIds,proto3" json:"offer_ids,omitempty"`
 	Operations []*Operation           `protobuf:"bytes,2,rep,name=operations,proto3" json:"operations,omitempty"`
-	// For what is left. Absent: 5 s. Negative: none.
-	Refuse        *durationpb.Duration `protobuf:"bytes,3,opt,name=refuse,proto3" json:"refuse,omitempty"`
+	// For what is left. Absent: 5 s. Negative: none. Of a part that says more: unused.
+	Refuse *durationpb.Duration `protobuf:"bytes,3,opt,name=refuse,proto3" json:"refuse,omitempty"`
+	// True: another part follows. A master that does not know it ends the offers, and
+	// the parts that follow are refused.
+	More bool `protobuf:"varint,4,opt,name=more,proto3" json:"more,omitempty"`
+	// The number of the call that brought the part before this one; 0 = this is the first.
+	After         uint64 `protobuf:"varint,5,opt,name=after,proto3" json:"after,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -736,6 +746,20 @@ func (x *Accept) GetRefuse() *durationpb.Duration {
 		return x.Refuse
 	}
 	return nil
+}
+
+func (x *Accept) GetMore() bool {
+	if x != nil {
+		return x.More
+	}
+	return false
+}
+
+func (x *Accept) GetAfter() uint64 {
+	if x != nil {
+		return x.After
+	}
+	return 0
 }
 
 // Operation is one thing that an accept asks for; see api.Operation.
@@ -3035,13 +3059,15 @@ const file_api_v1_scheduler_proto_rawDesc = "" +
 	"\atask_id\x18\x01 \x01(\tR\x06taskId\x12\x19\n" +
 	"\bagent_id\x18\x02 \x01(\tR\aagentId\x12\x16\n" +
 	"\x06number\x18\x03 \x01(\x04R\x06number\x12*\n" +
-	"\x05state\x18\x04 \x01(\x0e2\x14.tender.v1.TaskStateR\x05state\"\x8e\x01\n" +
+	"\x05state\x18\x04 \x01(\x0e2\x14.tender.v1.TaskStateR\x05state\"\xb8\x01\n" +
 	"\x06Accept\x12\x1b\n" +
 	"\toffer_ids\x18\x01 \x03(\tR\bofferIds\x124\n" +
 	"\n" +
 	"operations\x18\x02 \x03(\v2\x14.tender.v1.OperationR\n" +
 	"operations\x121\n" +
-	"\x06refuse\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\x06refuse\"\xda\x01\n" +
+	"\x06refuse\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\x06refuse\x12\x12\n" +
+	"\x04more\x18\x04 \x01(\bR\x04more\x12\x14\n" +
+	"\x05after\x18\x05 \x01(\x04R\x05after\"\xda\x01\n" +
 	"\tOperation\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12,\n" +
 	"\x04kind\x18\x02 \x01(\x0e2\x18.tender.v1.OperationKindR\x04kind\x12%\n" +

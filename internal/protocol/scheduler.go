@@ -33,6 +33,10 @@ type (
 		Offers     []api.OfferID
 		Operations []api.Operation
 		Filter     api.Filter
+		// More: another part of the same answer follows. After is the number of the call that
+		// brought the part before this one; 0 = this is the first.
+		More  bool
+		After uint64
 	}
 	Decline struct {
 		Offers []api.OfferID

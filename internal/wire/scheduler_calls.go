@@ -160,7 +160,7 @@ func (c *checker) subscribe(m *apiv1.Subscribe) protocol.Subscribe {
 }
 
 func acceptToProto(call protocol.Accept) *apiv1.Accept {
-	m := &apiv1.Accept{OfferIds: cleanAll(call.Offers), Refuse: durationToProto(call.Filter.Refuse)}
+	m := &apiv1.Accept{OfferIds: cleanAll(call.Offers), Refuse: durationToProto(call.Filter.Refuse), More: call.More, After: call.After}
 	if len(call.Operations) > 0 {
 		m.Operations = make([]*apiv1.Operation, len(call.Operations))
 		for i, operation := range call.Operations {
@@ -174,6 +174,8 @@ func (c *checker) accept(m *apiv1.Accept) protocol.Accept {
 	call := protocol.Accept{
 		Offers: c.offerIDs(m.GetOfferIds()),
 		Filter: api.Filter{Refuse: c.signedDuration("refuse", m.GetRefuse())},
+		More:   m.GetMore(),
+		After:  m.GetAfter(),
 	}
 	if operations := m.GetOperations(); len(operations) > 0 {
 		call.Operations = make([]api.Operation, len(operations))

@@ -20,6 +20,11 @@ type acceptance struct {
 	filter     api.Filter
 	left       api.Resources
 
+	// Of an answer in parts: the number of this call if another part follows, and what the
+	// parts before have done.
+	part uint64
+	did  decision
+
 	// While it waits for the registry (R26):
 	held      api.Resources                 // booked as offered
 	after     api.Resources                 // what is left when the registry agrees
@@ -35,17 +40,25 @@ func (x *acceptance) claim(resources api.Resources) allocator.Claim {
 
 // accept answers offers with operations. One stale offer refuses it whole (R3).
 func (c *Core) accept(s *session, number uint64, call protocol.Accept) {
-	offers, err := c.offersOf(s, call.Offers)
+	offers, err := c.offersOf(s, call.Offers, call.After)
+	reserves := slices.ContainsFunc(call.Operations, func(operation api.Operation) bool { return operation.Kind != api.OpLaunch })
+	if err == nil && reserves && (call.More || call.After > 0) {
+		err = api.E("offer.accept", api.Invalid, call.Offers[0], errors.New("a part of an answer can only launch; reserve with an answer of its own"))
+	}
 	if err != nil {
 		c.refuse(s, number, err)
 		return
 	}
 	x := &acceptance{session: s, agent: offers[0].agent, role: offers[0].role, offers: offers, operations: call.Operations, filter: call.Filter}
+	x.did = offers[0].did
+	if call.More {
+		x.part = number
+	}
 	for _, o := range offers {
 		c.closeOffer(o)
 		x.left = x.left.Plus(o.resources)
 	}
-	if slices.ContainsFunc(call.Operations, func(operation api.Operation) bool { return operation.Kind != api.OpLaunch }) {
+	if reserves {
 		c.waitForRegistry(x)
 		return
 	}
@@ -53,8 +66,9 @@ func (c *Core) accept(s *session, number uint64, call protocol.Accept) {
 	c.restate(x.agent)
 }
 
-// offersOf finds the named offers: open, the framework's, of one agent and one role.
-func (c *Core) offersOf(s *session, ids []api.OfferID) ([]*offer, *api.Error) {
+// offersOf finds the named offers: open, the framework's, of one agent and one role, and
+// answered by the numbered part before this one, if there was one.
+func (c *Core) offersOf(s *session, ids []api.OfferID, after uint64) ([]*offer, *api.Error) {
 	const op = "offer.accept"
 	switch {
 	case len(ids) == 0:
@@ -69,6 +83,8 @@ func (c *Core) offersOf(s *session, ids []api.OfferID) ([]*offer, *api.Error) {
 		switch {
 		case o == nil || o.framework != s.framework:
 			return nil, api.E(op, api.Stale, id, errors.New("the offer is gone: answered, expired or rescinded"))
+		case o.part != after:
+			return nil, api.E(op, api.Stale, id, o.strangePart(after))
 		case named[id]:
 			return nil, api.E(op, api.Invalid, id, errors.New("it names the offer twice"))
 		case o.agent != c.offers[ids[0]].agent:
@@ -81,10 +97,18 @@ func (c *Core) offersOf(s *session, ids []api.OfferID) ([]*offer, *api.Error) {
 	return offers, nil
 }
 
+// strangePart is what is wrong with an answer that follows the call, 0 being none.
+func (o *offer) strangePart(after uint64) error {
+	if o.part == 0 {
+		return fmt.Errorf("the part before this one, call %d, was refused", after)
+	}
+	return fmt.Errorf("it is answered in parts and waits for the one that follows call %d", o.part)
+}
+
 // runOperations does what is asked for, in order, each against what the ones before
 // have left; then the rest goes back.
 func (c *Core) runOperations(x *acceptance) {
-	var did decision
+	did := x.did
 	for i, operation := range x.operations {
 		switch {
 		case operation.Kind == api.OpLaunch:
@@ -105,6 +129,9 @@ func (c *Core) runOperations(x *acceptance) {
 			c.operationDone(x, operation, nil)
 		}
 	}
+	if x.part > 0 && c.keepOpen(x, did) {
+		return
+	}
 	did.left, did.filter = x.left, x.filter.For()
 	c.answered(x, did)
 	if x.left.IsZero() {
@@ -114,6 +141,19 @@ func (c *Core) runOperations(x *acceptance) {
 		c.giveBack(x.claim(x.left))
 	}
 	c.filter(x.claim(x.left), x.filter)
+}
+
+// keepOpen leaves what a part of an answer has not used in the first of its offers, for the
+// next part; false when nothing is left, or not free any more.
+func (c *Core) keepOpen(x *acceptance, did decision) bool {
+	if x.left.IsZero() || !x.agent.offer(x.left) {
+		return false
+	}
+	o := x.offers[0]
+	o.did = x.summary(did)
+	o.part, o.resources = x.part, x.left
+	c.openOffer(o)
+	return true
 }
 
 // book tells the policy what the accept uses.

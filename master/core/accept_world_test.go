@@ -1,6 +1,8 @@
 package core_test
 
 import (
+	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/tenderhq/tender/api"
@@ -8,6 +10,7 @@ import (
 )
 
 // acceptLine reads: accept f1 offer-1-1 t1=cpus:1;mem:32 t2=cpus:2 exec=e1/cpus:0.5 op=launch1
+// and, for parts of one answer: more=yes after=2 (the number of a call, or the last).
 func (w *world) acceptLine(f *fakeFramework, args words) {
 	var operations []api.Operation
 	for _, text := range args.plain[2:] { // such as reserve:cpus:1;mem:32 or create:v1:100
@@ -15,7 +18,7 @@ func (w *world) acceptLine(f *fakeFramework, args words) {
 	}
 	operation := api.Operation{Kind: api.OpLaunch, ID: api.OperationID(args.keys["op"])}
 	for _, name := range sortedNames(args.keys) {
-		if name == "refuse" || name == "exec" || name == "op" {
+		if slices.Contains([]string{"refuse", "exec", "op", "more", "after"}, name) {
 			continue
 		}
 		operation.Tasks = append(operation.Tasks, taskOf(name, args))
@@ -23,7 +26,11 @@ func (w *world) acceptLine(f *fakeFramework, args words) {
 	if len(operation.Tasks) > 0 {
 		operations = append(operations, operation)
 	}
-	w.call(f, protocol.Accept{Offers: offerIDs(args.at(1)), Operations: operations, Filter: filterOf(args)})
+	after := f.call
+	if args.keys["after"] != "last" {
+		after, _ = strconv.ParseUint(args.keys["after"], 10, 64)
+	}
+	w.call(f, protocol.Accept{Offers: offerIDs(args.at(1)), Operations: operations, Filter: filterOf(args), More: args.keys["more"] == "yes", After: after})
 }
 
 func operationOf(text string) api.Operation {

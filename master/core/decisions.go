@@ -68,19 +68,30 @@ func (d *decisions) add(one decision) {
 func (c *Core) ended(o *offer, how outcome, why string, filter time.Duration) {
 	o.framework.decisions.add(decision{
 		at: c.now, made: o.made, offer: o.id, agent: o.agent.id, role: o.role, resources: o.resources,
-		outcome: how, why: why, offers: 1, filter: filter,
+		outcome: how, why: why, offers: 1, launched: o.did.launched, refused: o.did.refused, filter: filter,
 	})
 }
 
 // answered remembers how an accept ended: its offers as one.
 func (c *Core) answered(x *acceptance, one decision) {
+	one = x.summary(one)
+	one.at = c.now
+	x.session.framework.decisions.add(one)
+}
+
+// summary adds to what was done with which offers: those of the first part, of an answer in
+// parts, because they hold all that it could use.
+func (x *acceptance) summary(one decision) decision {
+	if one.offers > 0 {
+		return one
+	}
 	first := x.offers[0]
-	one.at, one.made, one.offer, one.agent, one.role = c.now, first.made, first.id, x.agent.id, x.role
+	one.made, one.offer, one.agent, one.role = first.made, first.id, x.agent.id, x.role
 	one.outcome, one.offers, one.resources = offerAccepted, len(x.offers), first.resources
 	for _, o := range x.offers[1:] {
 		one.resources = one.resources.Plus(o.resources)
 	}
-	x.session.framework.decisions.add(one)
+	return one
 }
 
 // asked remembers a step in the life of an inverse offer.

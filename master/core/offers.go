@@ -26,6 +26,11 @@ type offer struct {
 	made      time.Time
 	expires   time.Time
 	open      bool
+
+	// Of an answer in parts: the number of the call that brought the last one; what the
+	// parts have done so far.
+	part uint64
+	did  decision
 }
 
 func (o *offer) claim() allocator.Claim {
@@ -84,15 +89,20 @@ func (c *Core) makeOffer(claim allocator.Claim) (*offer, error) {
 		resources: claim.Resources,
 		made:      c.now,
 		expires:   c.now.Add(c.config.OfferTimeout),
-		open:      true,
 	}
-	c.offers[o.id], fw.offers[o.id], a.offers[o.id] = o, o, o
-	fw.book(o.role).offered.add(o.resources)
+	c.openOffer(o)
 	c.expiring = append(c.expiring, o)
 	if c.config.Debug {
 		c.debug("offer made", field("offer", o.id), field("framework", fw.id), field("agent", a.id), field("resources", o.resources.String()))
 	}
 	return o, nil
+}
+
+// openOffer notes an offer of what is booked as offered on its agent.
+func (c *Core) openOffer(o *offer) {
+	o.open = true
+	c.offers[o.id], o.framework.offers[o.id], o.agent.offers[o.id] = o, o, o
+	o.framework.book(o.role).offered.add(o.resources)
 }
 
 // shownOffer is the offer as the scheduler sees it.

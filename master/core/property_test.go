@@ -196,7 +196,15 @@ func (x *chaos) acceptSome(pick int) {
 		operations = append([]api.Operation{{Kind: kinds[pick/4%2], Resources: api.Scalars(0.2, 16)}}, operations...)
 	}
 	x.hasRefused(f)
-	x.call(f, protocol.Accept{Offers: []api.OfferID{offer.ID}, Operations: operations})
+	offers := []api.OfferID{offer.ID}
+	if n := len(operation.Tasks); pick%4 > 0 && n > 1 { // in parts
+		first, rest := operation, operation
+		first.Tasks, rest.Tasks = operation.Tasks[:n-1], operation.Tasks[n-1:]
+		x.call(f, protocol.Accept{Offers: offers, Operations: []api.Operation{first}, More: true})
+		x.call(f, protocol.Accept{Offers: offers, Operations: []api.Operation{rest}, After: f.call})
+		return
+	}
+	x.call(f, protocol.Accept{Offers: offers, Operations: operations})
 }
 
 func (x *chaos) declineSome(pick int) {

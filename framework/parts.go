@@ -1,0 +1,172 @@
+package framework
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/internal/protocol"
+)
+
+var (
+	errOversized = fmt.Errorf("it takes more than the %d bytes that fit in a message; bring more by a URI", acceptBytesMax)
+	errTooMuch   = errors.New("the answer is larger than a message, and with reservations or volumes it can't go in parts; launch with answers of their own")
+)
+
+// acceptInParts sends launches in as many accepts as they need, each no larger than a
+// message. Each but the last leaves the rest of the offers to the next one, which is refused
+// when it was: so a task starts at most once, in resources that were offered (R3, R9).
+func (l *loop) acceptInParts(offers []api.OfferID, parts [][]api.Operation, filter api.Filter, agent api.AgentID) {
+	accept := protocol.Accept{Offers: offers}
+	for i, part := range parts {
+		accept.Operations = part
+		if accept.More = i < len(parts)-1; !accept.More {
+			accept.Filter = filter
+		}
+		accept.After = l.accept(accept, agent)
+		accept.Offers = offers[:1] // it holds what is left of all
+	}
+}
+
+// acceptWhatFits sends as many of the operations as a message holds, and tells that the
+// others were not sent: what waits for the quorum can't be followed by more of the same
+// answer. What is left of the offers is not filtered then, so that they come again.
+func (l *loop) acceptWhatFits(offers []api.OfferID, operations []api.Operation, filter api.Filter, agent api.AgentID) {
+	parts := split(operations)
+	if len(parts) > 1 {
+		filter = api.NoFilter
+	}
+	l.accept(protocol.Accept{Offers: offers, Operations: parts[0], Filter: filter}, agent)
+	for _, rest := range parts[1:] {
+		l.refuseHere(rest, agent, api.E("offer.accept", api.Limit, offers[0], errTooMuch))
+	}
+}
+
+// accept sends an accept and remembers what it asks for, by its number.
+func (l *loop) accept(accept protocol.Accept, agent api.AgentID) uint64 {
+	call := l.send(accept)
+	l.accepts.add(call, accept.Offers)
+	l.await(accept.Operations, agent, call)
+	tasks := 0
+	eachTask(accept.Operations, func(task *api.Task) {
+		l.book.launch(task.ID, agent, call)
+		tasks++
+	})
+	l.config.Metrics.launches(tasks)
+	return call
+}
+
+func onlyLaunches(operations []api.Operation) bool {
+	return !slices.ContainsFunc(operations, func(operation api.Operation) bool { return operation.Kind != api.OpLaunch })
+}
+
+// split divides operations, in order, into lists that each fit in a message. Of a launch that
+// is divided, the last piece has its ID. No task and no other operation is too large by itself.
+func split(operations []api.Operation) [][]api.Operation {
+	s := splitter{parts: [][]api.Operation{nil}}
+	for _, operation := range operations {
+		s.add(operation)
+	}
+	return s.parts
+}
+
+// splitter fills the last of its parts.
+type splitter struct {
+	parts [][]api.Operation
+	size  int // of the last part, no less than it will take
+}
+
+func (s *splitter) add(operation api.Operation) {
+	head, from := operationSize(&operation), 0
+	if s.size > 0 && s.full(head) {
+		s.next()
+	}
+	s.size += head
+	for i := range operation.Tasks {
+		size := taskSize(&operation.Tasks[i])
+		if s.size > head && s.full(size) {
+			s.put(operation, from, i)
+			s.next()
+			s.size, from = head, i
+		}
+		s.size += size
+	}
+	s.put(operation, from, len(operation.Tasks))
+}
+
+func (s *splitter) full(more int) bool { return s.size+more > acceptBytesMax }
+
+func (s *splitter) next() { s.parts, s.size = append(s.parts, nil), 0 }
+
+// put adds a piece of the operation to the last part.
+func (s *splitter) put(operation api.Operation, from, to int) {
+	piece := operation
+	if to < len(operation.Tasks) {
+		if from == to {
+			return
+		}
+		piece.ID = ""
+	}
+	piece.Tasks = operation.Tasks[from:to:to]
+	last := &s.parts[len(s.parts)-1]
+	*last = append(*last, piece)
+}
+
+// acceptBytesMax leaves room in a message for what is around an accept.
+const acceptBytesMax = api.MessageBytesMax - 64<<10
+
+// operationHead is not less than what a launch takes in a message without ID and tasks.
+const operationHead = 128
+
+// operationSize is not less than what the operation takes in a message without its tasks.
+func operationSize(operation *api.Operation) int {
+	return operationHead + len(operation.ID) + len(operation.Volume) + resourcesSize(operation.Resources)
+}
+
+// A field of a message takes at most entrySize bytes beside its text.
+const entrySize = 12
+
+func taskSize(task *api.Task) int {
+	size := 8*entrySize + len(task.ID) + len(task.Name) + len(task.Data) + resourcesSize(task.Resources) + wordsSize(task.Labels)
+	for name := range task.Ports {
+		size += 2*entrySize + len(name)
+	}
+	if task.Command != nil {
+		size += commandSize(task.Command)
+	}
+	if e := task.Executor; e != nil {
+		size += 8*entrySize + len(e.ID) + commandSize(&e.Command) + resourcesSize(e.Resources) + len(e.Data) + wordsSize(e.Labels)
+	}
+	return size
+}
+
+func commandSize(command *api.Command) int {
+	size := 2*entrySize + len(command.Shell) + wordsSize(command.Env)
+	for _, word := range command.Argv {
+		size += entrySize + len(word)
+	}
+	for _, uri := range command.URIs {
+		size += 6*entrySize + len(uri.Source) + len(uri.Name) + len(uri.SHA256)
+	}
+	return size
+}
+
+func wordsSize(words map[string]string) int {
+	size := 0
+	for key, value := range words {
+		size += 3*entrySize + len(key) + len(value)
+	}
+	return size
+}
+
+func resourcesSize(resources api.Resources) int {
+	size := 0
+	for _, item := range resources.Items() {
+		size += 8*entrySize + len(item.Name) + len(item.Reserved) + len(item.Volume) + 3*entrySize*len(item.Ranges)
+		for _, word := range item.Set {
+			size += entrySize + len(word)
+		}
+	}
+	return size
+}

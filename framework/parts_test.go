@@ -1,0 +1,229 @@
+package framework
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+	"pgregory.net/rapid"
+
+	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/internal/protocol"
+	"github.com/tenderhq/tender/internal/wire"
+)
+
+// heavy is a task of which four fit into an accept.
+func heavy(id string) api.Task {
+	task := taskOf(id)
+	task.Data = make([]byte, 220_000)
+	return task
+}
+
+func heavies(n int) []api.Task {
+	var tasks []api.Task
+	for i := range n {
+		tasks = append(tasks, heavy(fmt.Sprintf("t%d", i+1)))
+	}
+	return tasks
+}
+
+func idsOf(operations []api.Operation) string {
+	var ids []string
+	for _, operation := range operations {
+		if operation.Kind != api.OpLaunch {
+			ids = append(ids, operation.Kind.String())
+		}
+		for _, task := range operation.Tasks {
+			ids = append(ids, string(task.ID))
+		}
+		if operation.ID != "" {
+			ids = append(ids, "("+string(operation.ID)+")")
+		}
+	}
+	return strings.Join(ids, " ")
+}
+
+// TestAnswerInParts: one answer of ten large tasks is three accepts. The first names all
+// offers; each that follows names the first of them and the part before; the last brings the
+// answer's filter.
+func TestAnswerInParts(t *testing.T) {
+	story(t, func(t *testing.T, n *network) {
+		m := n.start("m1:1")
+		s := newScript()
+		s.offers = func(_ context.Context, offers []api.Offer) []api.Answer {
+			launch := api.Answer{Operations: []api.Operation{{Kind: api.OpLaunch, ID: "all", Tasks: heavies(10)}}, Filter: api.Filter{Refuse: time.Minute}}
+			for _, offer := range offers {
+				launch.Offers = append(launch.Offers, offer.ID)
+			}
+			return []api.Answer{launch}
+		}
+		r := n.run(s, nil)
+		session := m.lead(1)
+		session.send(protocol.Offers{Offers: []api.Offer{offerOf("offer-1-1"), offerOf("offer-1-2")}})
+		var before uint64
+		for i, want := range []string{"t1 t2 t3 t4", "t5 t6 t7 t8", "t9 t10 (all)"} {
+			part, number := call[protocol.Accept](session)
+			offers, filter := 1, time.Duration(0)
+			if i == 0 {
+				offers = 2
+			}
+			if i == 2 {
+				filter = time.Minute
+			}
+			if got := idsOf(part.Operations); got != want || len(part.Offers) != offers || part.Offers[0] != "offer-1-1" {
+				t.Errorf("part %d launches %s with %v", i, got, part.Offers)
+			}
+			if part.More != (i < 2) || part.After != before || part.Filter.Refuse != filter {
+				t.Errorf("part %d: more %v, after %d (the part before was call %d), filter %v", i, part.More, part.After, before, part.Filter)
+			}
+			before = number
+		}
+		session.quiet(time.Second)
+		r.end()
+	})
+}
+
+// TestRefusedPart: the tasks of a part that a master refuses are told DROPPED, and those of
+// the other parts are not (R3).
+func TestRefusedPart(t *testing.T) {
+	story(t, func(t *testing.T, n *network) {
+		m := n.start("m1:1")
+		s := newScript()
+		s.offers = func(_ context.Context, offers []api.Offer) []api.Answer {
+			return []api.Answer{api.Launch(offers[0], heavies(5)...)}
+		}
+		r := n.run(s, nil)
+		session := m.lead(1)
+		session.send(protocol.Offers{Offers: []api.Offer{offerOf("offer-1-1")}})
+		call[protocol.Accept](session)
+		_, second := call[protocol.Accept](session)
+		session.send(protocol.Refused{Number: second, Err: api.E("offer.accept", api.Stale, "offer-1-1", errors.New("gone"))})
+		if got := next(t, s.updates); got.Task != "t5" || got.State != api.TaskDropped || got.Reason != api.ReasonInvalidOffers {
+			t.Errorf("update %+v", got)
+		}
+		call[protocol.Decline](session)
+		session.close(errors.New("restart"))
+		session = m.lead(2)
+		if got := len(session.unsettled); got != 4 {
+			t.Errorf("asks for %d tasks, want the 4 of the first part", got)
+		}
+		r.end()
+	})
+}
+
+// TestAnswerWithReservationTooLarge: what waits for the quorum can't go in parts. What fits is
+// sent, without a filter, and the rest is told DROPPED so that it comes again.
+func TestAnswerWithReservationTooLarge(t *testing.T) {
+	story(t, func(t *testing.T, n *network) {
+		m := n.start("m1:1")
+		s := newScript()
+		s.offers = func(_ context.Context, offers []api.Offer) []api.Answer {
+			answer := api.Launch(offers[0], heavies(6)...)
+			answer.Operations = append([]api.Operation{{Kind: api.OpReserve, ID: "mine", Resources: api.Scalars(1, 1)}}, answer.Operations...)
+			return []api.Answer{answer}
+		}
+		r := n.run(s, nil)
+		session := m.lead(1)
+		session.send(protocol.Offers{Offers: []api.Offer{offerOf("offer-1-1")}})
+		accept, _ := call[protocol.Accept](session)
+		if got := idsOf(accept.Operations); got != "reserve (mine) t1 t2 t3 t4" || accept.More || accept.Filter.For() > 0 {
+			t.Errorf("accept of %s, more %v, filter %v", got, accept.More, accept.Filter)
+		}
+		for _, want := range []api.TaskID{"t5", "t6"} {
+			if got := next(t, s.updates); got.Task != want || got.State != api.TaskDropped || !strings.Contains(got.Message, "larger than a message") {
+				t.Errorf("update %+v", got)
+			}
+		}
+		session.quiet(time.Second)
+		r.end()
+	})
+}
+
+// TestTaskLargerThanAMessage: it is in ERROR, because no accept can launch it; the others of
+// its answer start.
+func TestTaskLargerThanAMessage(t *testing.T) {
+	story(t, func(t *testing.T, n *network) {
+		m := n.start("m1:1")
+		s := newScript()
+		s.offers = func(_ context.Context, offers []api.Offer) []api.Answer {
+			large := taskOf("large")
+			large.Data = make([]byte, acceptBytesMax)
+			return []api.Answer{api.Launch(offers[0], taskOf("t1"), large, taskOf("t2"))}
+		}
+		r := n.run(s, nil)
+		session := m.lead(1)
+		session.send(protocol.Offers{Offers: []api.Offer{offerOf("offer-1-1")}})
+		if accept, _ := call[protocol.Accept](session); idsOf(accept.Operations) != "t1 t2" || accept.More {
+			t.Errorf("accept of %s, more %v", idsOf(accept.Operations), accept.More)
+		}
+		if got := next(t, s.updates); got.Task != "large" || got.State != api.TaskError || got.Reason != api.ReasonTaskInvalid {
+			t.Errorf("update %+v", got)
+		}
+		r.end()
+	})
+}
+
+// TestSplit: whatever the sizes, all tasks come once and in order, no part is empty or larger
+// than a message, and no two neighbours would fit into one.
+func TestSplit(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var operations []api.Operation
+		count := 0
+		for range rapid.IntRange(1, 4).Draw(t, "operations") {
+			operation := api.Operation{Kind: api.OpLaunch, ID: api.OperationID(rapid.SampledFrom([]string{"", "op"}).Draw(t, "id"))}
+			if rapid.IntRange(0, 3).Draw(t, "kind") == 0 {
+				operation = api.Operation{Kind: api.OpReserve, Resources: api.Scalars(1, 1)}
+			} else {
+				for range rapid.IntRange(1, 8).Draw(t, "tasks") {
+					count++
+					task := taskOf(fmt.Sprint("t", count))
+					limit := acceptBytesMax - operationHead - taskSize(&task)
+					task.Data = make([]byte, rapid.OneOf(rapid.IntRange(0, limit), rapid.SampledFrom([]int{0, limit - 2, limit - 1, limit})).Draw(t, "bytes"))
+					operation.Tasks = append(operation.Tasks, task)
+				}
+			}
+			operations = append(operations, operation)
+		}
+		parts := split(operations)
+		var together []string
+		for i, part := range parts {
+			if len(part) == 0 {
+				t.Fatalf("part %d of %d is empty", i, len(parts))
+			}
+			together = append(together, idsOf(part))
+			batches, err := wire.SchedulerCallBatches([]protocol.NumberedCall{{Number: 1, Call: protocol.Accept{Offers: manyOffers(), Operations: part}}})
+			if err != nil || proto.Size(batches[0]) > api.MessageBytesMax {
+				t.Fatalf("part %d fits in no message: %v", i, err)
+			}
+			if i > 0 && sizeOf(parts[i-1])+sizeOf(part) <= acceptBytesMax {
+				t.Fatalf("parts %d and %d fit into one", i-1, i)
+			}
+		}
+		if got, want := strings.Join(together, " "), idsOf(operations); got != want {
+			t.Fatalf("split into %s, want %s", got, want)
+		}
+	})
+}
+
+func manyOffers() []api.OfferID {
+	offers := make([]api.OfferID, api.OffersPerAnswerMax)
+	for i := range offers {
+		offers[i] = api.OfferID(fmt.Sprintf("offer-4294967296-%d", 1<<40+i))
+	}
+	return offers
+}
+
+func sizeOf(operations []api.Operation) int {
+	size := 0
+	for _, operation := range operations {
+		size += operationSize(&operation)
+		for i := range operation.Tasks {
+			size += taskSize(&operation.Tasks[i])
+		}
+	}
+	return size
+}
