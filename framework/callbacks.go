@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime/debug"
+	"sync/atomic"
 	"time"
 
 	"github.com/tenderhq/tender/api"
@@ -50,6 +51,8 @@ type callbacks struct {
 	stuck   stuck       // loop's only
 	todo    []job       // loop's only
 	measure bool        // someone wants to know how long calls take
+	// goroutine is the name of the one that calls, for who must not wait for it.
+	goroutine atomic.Pointer[string]
 }
 
 func newCallbacks(measure bool) *callbacks {
@@ -57,6 +60,8 @@ func newCallbacks(measure bool) *callbacks {
 }
 
 func (c *callbacks) run() {
+	me := goroutine()
+	c.goroutine.Store(&me)
 	var current job
 	var began time.Time
 	closed := false

@@ -63,7 +63,8 @@
 // [InverseOfferee], [Messenger], [ExecutorWatcher], [AgentWatcher], [OperationWatcher],
 // [RefusalWatcher]. Subscribed brings the [Client], by which a scheduler acts outside of
 // its callbacks: it states demand, kills, answers kept offers, changes the framework,
-// keeps values in the [Store]. [Config.Standby] makes copies of a scheduler wait for each
+// keeps values in the [Store]. [Client.Do] and [Client.After] bring signals, HTTP handlers
+// and timers to the goroutine of the callbacks. [Config.Standby] makes copies of a scheduler wait for each
 // other; [Config.Metrics] counts what happens.
 //
 // Executors of one's own are written with package executor below this one; packages

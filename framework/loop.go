@@ -69,9 +69,12 @@ type loop struct {
 	// unsaid are the roles whose demand is told when the answers have been sent.
 	unsaid  []api.Role
 	retries retries
+	turns   turns   // that After has planned
+	planned uint64  // by After, so far
 	waiting []*task // with held statuses, to be told in the next session
 
 	timer   *time.Timer
+	leaving bool // Run's context has ended
 	over    bool // Run is to end
 	err     error
 	cleanup sync.WaitGroup
@@ -184,6 +187,7 @@ func (l *loop) fail(err error) {
 // leave is what the end of Run's context asks for: remove the framework if its config
 // says so and it was ever known to a master, else go.
 func (l *loop) leave() {
+	l.leaving = true
 	if l.config.TeardownAtEnd && l.framework.ID != "" && l.session.phase != standing {
 		l.session.tearBy = time.Now().Add(teardownTimeout)
 		l.tearDown()
@@ -236,6 +240,7 @@ func (l *loop) advance(now time.Time) {
 	for len(l.retries) > 0 && !l.retries[0].at.After(now) {
 		l.resume(heap.Pop(&l.retries).(retry).task)
 	}
+	l.callTurnsDue(now)
 	if by := l.session.tearBy; !by.IsZero() && !now.Before(by) {
 		l.fail(api.E("framework.teardown", api.Unavailable, l.framework.ID, errNotTornDown))
 	}
@@ -262,6 +267,9 @@ func (l *loop) arm(now time.Time) {
 	sooner(l.session.tearBy)
 	if len(l.retries) > 0 {
 		sooner(l.retries[0].at)
+	}
+	if len(l.turns) > 0 {
+		sooner(l.turns[0].at)
 	}
 	l.timer.Reset(max(next.Sub(now), 0))
 }

@@ -28,7 +28,8 @@ type Metrics struct {
 	// Status is called for each status that Update has handled, repeats left out.
 	Status func(state api.TaskState, reason api.Reason)
 	// Callback is called after each call of the scheduler's methods, by their name, with
-	// how long it took and what it returned.
+	// how long it took and what it returned; and after each function that [Client.Do] or
+	// [Client.After] has run, as "Do" and "After".
 	Callback func(method string, took time.Duration, err error)
 	// Refused is called when a master refuses a call, by the operation of its error, such
 	// as "offer.accept".
