@@ -5,6 +5,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/tenderhq/tender/allocator/constraint"
 )
 
 // Config is what every policy is made from.
@@ -17,6 +19,9 @@ type Config struct {
 	// Argument is what stands behind the colon of a name such as remote:HOST:PORT. Make
 	// fills it in.
 	Argument string
+	// Compile makes a program of a constraint; the same text always the same. Default
+	// constraint.Compile; a master keeps what it has compiled.
+	Compile func(expr string) (*constraint.Program, error)
 }
 
 // MinOffer is one amount that is enough on its own.

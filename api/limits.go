@@ -11,6 +11,14 @@ const (
 	// MessageBytesMax: no message between Tender's parts is larger (R4); what can
 	// be longer comes in pages. A larger one closes the stream.
 	MessageBytesMax = 1 << 20
+	// CallsPerMessageMax bounds the calls in one message; more close its stream (Limit).
+	CallsPerMessageMax = 4096
+	// ItemsPerMessageMax bounds the calls of one message and all that they list, such as
+	// tasks, offers and acknowledgements; more close its stream (Limit).
+	ItemsPerMessageMax = 65_536
+	// ItemsPerCallMax bounds the tasks, statuses or acknowledgements that one call of a
+	// scheduler lists; a call that lists more is refused (Invalid).
+	ItemsPerCallMax = 4096
 	// TaskBytesMax bounds one task with its command, environment and data, so that
 	// every task fits a message. A larger one ends ERROR (TASK_INVALID).
 	TaskBytesMax = 256 << 10
@@ -23,6 +31,8 @@ const (
 	RolesPerFrameworkMax = 64
 	// OffersPerAnswerMax: an answer that names more is refused (Invalid).
 	OffersPerAnswerMax = 1024
+	// OperationsPerAnswerMax: an answer with more is refused (Invalid).
+	OperationsPerAnswerMax = 1024
 	// OperationsPerQuestionMax: asking for the results of more at once is refused (Invalid).
 	OperationsPerQuestionMax = 1000
 	// ResourceNamesMax bounds the kinds of resources of one agent.

@@ -75,6 +75,7 @@ type flusher interface{ flush() }
 func newLeader(m *Master, lead *raftlog.Leadership, policy allocator.Allocator) *leader {
 	config := m.config.Core
 	config.Master = m.config.ID
+	config.Compile = m.programs.Compile
 	config.Client = string(m.config.ID) + "/" + lead.Term.String()
 	config.Debug = config.Debug || m.log.GetLevel() <= zerolog.DebugLevel
 	now := time.Now()
@@ -216,8 +217,9 @@ func (l *leader) drain() {
 	}
 }
 
+// drainReads answers what waits, as long as others need not wait for it.
 func (l *leader) drainReads() {
-	for {
+	for time.Since(l.seen) < batchTimeMax {
 		select {
 		case read := <-l.reads:
 			read(l.core, l.seen)

@@ -34,6 +34,7 @@ type Master struct {
 	httpListener net.Listener
 
 	leading   atomic.Pointer[leader] // nil: this master does not lead
+	programs  *programs              // of constraints
 	redirects pace                   // of agents
 	beside    sync.WaitGroup         // readers and writers of streams
 	changed   *broadcast             // closed and replaced whenever leadership changes
@@ -51,7 +52,7 @@ func New(config Config) (*Master, error) {
 	if err := config.check(); err != nil {
 		return nil, err
 	}
-	m := &Master{config: config, log: *config.Logger, metrics: newMetrics(), changed: newBroadcast(), news: newBroadcast(), redirects: newPace()}
+	m := &Master{config: config, log: *config.Logger, metrics: newMetrics(), changed: newBroadcast(), news: newBroadcast(), redirects: newPace(), programs: newPrograms()}
 	if err := m.open(); err != nil {
 		return nil, errors.Join(err, m.Close())
 	}
@@ -281,7 +282,9 @@ func serveError(err error) error {
 // lead runs one leader after the other.
 func (m *Master) lead(ctx context.Context) error {
 	for lead := range m.raft.Leaderships() {
-		policy, err := allocator.Make(m.config.Allocator, m.config.AllocatorConfig)
+		config := m.config.AllocatorConfig
+		config.Compile = m.programs.Compile
+		policy, err := allocator.Make(m.config.Allocator, config)
 		if err != nil {
 			return api.E("master.lead", api.Invalid, m.config.Allocator, err)
 		}

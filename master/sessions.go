@@ -154,6 +154,7 @@ func (l *leader) readScheduler(conn core.Conn, out *schedulerStream, stream grpc
 			return nil // the stream is gone or going
 		}
 		calls, wrong := wire.SchedulerCallsFromProto(message)
+		l.master.programs.prepare(calls)
 		if !opened && len(calls) > 0 {
 			first, ok := calls[0].Call.(protocol.Subscribe)
 			if !ok {

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/tenderhq/tender/allocator"
+	"github.com/tenderhq/tender/allocator/constraint"
 	"github.com/tenderhq/tender/api"
 )
 
@@ -41,6 +42,7 @@ type Books struct {
 	promises promises
 	hold     bool
 
+	compile   func(string) (*constraint.Program, error)
 	gates     map[gateKey]*gate
 	looks     map[string]*look
 	lookHoles []int32
@@ -94,6 +96,10 @@ func New(config allocator.Config, options Options) *Books {
 	}
 	b.all, b.few = newOrder(b, 0), newOrder(b, 1)
 	b.cpus, b.mem = b.kinds.number("cpus"), b.kinds.number("mem")
+	b.compile = config.Compile
+	if b.compile == nil {
+		b.compile = constraint.Compile
+	}
 	minimum := config.MinOffer
 	if len(minimum) == 0 {
 		minimum = []allocator.MinOffer{{Name: "cpus", Milli: 10}, {Name: "mem", Milli: 32_000}}

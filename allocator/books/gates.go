@@ -63,7 +63,7 @@ func (b *Books) gateOf(expr string, name api.Role) *gate {
 		}
 	}
 	g := &gate{key: gateKey{expr: expr}}
-	if g.program, g.broken = constraint.Compile(expr); g.broken == nil {
+	if g.program, g.broken = b.compile(expr); g.broken == nil {
 		g.each = g.program.Uses("hostname") || g.program.Uses("id")
 		if g.program.Uses("role") {
 			g.key.role = name

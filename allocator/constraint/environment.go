@@ -13,6 +13,9 @@ import (
 // variableNames are all that an expression may name, in the order in which people are told.
 var variableNames = []string{"attributes", "hostname", "region", "zone", "id", "role"}
 
+// language is made once: that takes several times as long as compiling an expression.
+var language = environment()
+
 // environment makes the language of constraints: CEL with its standard functions,
 // optional values, functions for texts, lists and sets, and number().
 func environment() *cel.Env {

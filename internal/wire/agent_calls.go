@@ -20,6 +20,9 @@ func AgentCallsToProto(calls []protocol.AgentCall) *apiv1.AgentCalls {
 // AgentCallsFromProto reads a batch and checks it. An error means that the stream is
 // not to go on; the calls before the wrong one are returned too.
 func AgentCallsFromProto(m *apiv1.AgentCalls) ([]protocol.AgentCall, error) {
+	if err := checkCalls("wire.agent", m.GetCalls(), agentCallItems); err != nil {
+		return nil, err
+	}
 	calls := make([]protocol.AgentCall, 0, len(m.GetCalls()))
 	for i, one := range m.GetCalls() {
 		c := new(checker)

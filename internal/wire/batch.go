@@ -21,16 +21,19 @@ const (
 type packer[V any, M proto.Message] struct {
 	op    string
 	toMsg func(V) M
+	// items counts a message with what it lists; nil: whoever reads them does not count.
+	items func(M) int
 	// split halves a value that holds a list; its result is nil when that can't be.
 	split func(V) []V
 }
 
-// pack makes batches of messages, in order, none above api.MessageBytesMax. What fits
+// pack makes batches of messages, in order, none above api.MessageBytesMax, nor with more in
+// it than may be counted. What fits
 // in no message is left out, and the error names the first of it: the caller refuses
 // it, or closes its stream.
 func (p packer[V, M]) pack(values []V) (batches [][]M, err error) {
 	var batch []M
-	size := batchBytes
+	size, items := batchBytes, 0
 	var add func(value V, left int)
 	add = func(value V, left int) {
 		m := p.toMsg(value)
@@ -46,13 +49,14 @@ func (p packer[V, M]) pack(values []V) (batches [][]M, err error) {
 			}
 			return
 		}
-		if size+bytes > api.MessageBytesMax {
-			batches, batch, size = append(batches, batch), nil, batchBytes
+		count := p.count(m)
+		if size+bytes > api.MessageBytesMax || items+count > api.ItemsPerMessageMax || count > 0 && len(batch) == api.CallsPerMessageMax {
+			batches, batch, size, items = append(batches, batch), nil, batchBytes, 0
 		}
 		if batch == nil {
 			batch = make([]M, 0, left)
 		}
-		batch, size = append(batch, m), size+bytes
+		batch, size, items = append(batch, m), size+bytes, items+count
 	}
 	for i, value := range values {
 		add(value, len(values)-i)
@@ -61,6 +65,13 @@ func (p packer[V, M]) pack(values []V) (batches [][]M, err error) {
 		batches = append(batches, batch)
 	}
 	return batches, err
+}
+
+func (p packer[V, M]) count(m M) int {
+	if p.items == nil {
+		return 0
+	}
+	return p.items(m)
 }
 
 func (p packer[V, M]) halve(value V) []V {
@@ -75,7 +86,7 @@ func (p packer[V, M]) halve(value V) []V {
 // api.PageItemsMax identifiers always is) or sees it left out, by an error of kind
 // Limit.
 func SchedulerCallBatches(calls []protocol.NumberedCall) ([]*apiv1.SchedulerCalls, error) {
-	p := packer[protocol.NumberedCall, *apiv1.SchedulerCall]{"wire.scheduler", schedulerCallToProto, nil}
+	p := packer[protocol.NumberedCall, *apiv1.SchedulerCall]{"wire.scheduler", schedulerCallToProto, schedulerCallItems, nil}
 	packed, err := p.pack(calls)
 	batches := make([]*apiv1.SchedulerCalls, len(packed))
 	for i, calls := range packed {
@@ -87,7 +98,7 @@ func SchedulerCallBatches(calls []protocol.NumberedCall) ([]*apiv1.SchedulerCall
 // SchedulerEventBatches makes messages that keep below the limit. Events that hold
 // lists are split as needed.
 func SchedulerEventBatches(term api.Term, events []protocol.SchedulerEvent) ([]*apiv1.SchedulerEvents, error) {
-	p := packer[protocol.SchedulerEvent, *apiv1.SchedulerEvent]{"wire.scheduler", schedulerEventToProto, splitSchedulerEvent}
+	p := packer[protocol.SchedulerEvent, *apiv1.SchedulerEvent]{"wire.scheduler", schedulerEventToProto, nil, splitSchedulerEvent}
 	packed, err := p.pack(events)
 	batches := make([]*apiv1.SchedulerEvents, len(packed))
 	for i, events := range packed {
@@ -126,7 +137,7 @@ func halves[T any](list []T) (first, second []T, ok bool) {
 // AgentCallBatches makes messages that keep below the limit. A report that is too
 // large becomes pages, of which only the last is the last.
 func AgentCallBatches(calls []protocol.AgentCall) ([]*apiv1.AgentCalls, error) {
-	p := packer[protocol.AgentCall, *apiv1.AgentCall]{"wire.agent", agentCallToProto, splitAgentCall}
+	p := packer[protocol.AgentCall, *apiv1.AgentCall]{"wire.agent", agentCallToProto, agentCallItems, splitAgentCall}
 	packed, err := p.pack(calls)
 	batches := make([]*apiv1.AgentCalls, len(packed))
 	for i, calls := range packed {
@@ -178,7 +189,7 @@ func lists(report protocol.AgentReport) int {
 
 // AgentEventBatches makes messages that keep below the limit.
 func AgentEventBatches(batch protocol.AgentEvents) ([]*apiv1.AgentEvents, error) {
-	p := packer[protocol.AgentEvent, *apiv1.AgentEvent]{"wire.agent", agentEventToProto, nil}
+	p := packer[protocol.AgentEvent, *apiv1.AgentEvent]{"wire.agent", agentEventToProto, nil, nil}
 	packed, err := p.pack(batch.Events)
 	batches := make([]*apiv1.AgentEvents, len(packed))
 	for i, events := range packed {
@@ -190,7 +201,7 @@ func AgentEventBatches(batch protocol.AgentEvents) ([]*apiv1.AgentEvents, error)
 // ExecutorCallBatches makes messages that keep below the limit. A Subscribe with too
 // many unacknowledged statuses is followed by the rest of them as calls of their own.
 func ExecutorCallBatches(calls []protocol.ExecutorCall) ([]*apiv1.ExecutorCalls, error) {
-	p := packer[protocol.ExecutorCall, *apiv1.ExecutorCall]{"wire.executor", executorCallToProto, splitExecutorCall}
+	p := packer[protocol.ExecutorCall, *apiv1.ExecutorCall]{"wire.executor", executorCallToProto, one[*apiv1.ExecutorCall], splitExecutorCall}
 	packed, err := p.pack(calls)
 	batches := make([]*apiv1.ExecutorCalls, len(packed))
 	for i, calls := range packed {
@@ -215,7 +226,7 @@ func splitExecutorCall(call protocol.ExecutorCall) []protocol.ExecutorCall {
 
 // ExecutorEventBatches makes messages that keep below the limit.
 func ExecutorEventBatches(events []protocol.ExecutorEvent) ([]*apiv1.ExecutorEvents, error) {
-	p := packer[protocol.ExecutorEvent, *apiv1.ExecutorEvent]{"wire.executor", executorEventToProto, nil}
+	p := packer[protocol.ExecutorEvent, *apiv1.ExecutorEvent]{"wire.executor", executorEventToProto, nil, nil}
 	packed, err := p.pack(events)
 	batches := make([]*apiv1.ExecutorEvents, len(packed))
 	for i, events := range packed {

@@ -119,6 +119,14 @@ func (c *checker) count(noun string, n, limit int) {
 	}
 }
 
+// listed refuses a call that lists too much, before it is read.
+func (c *checker) listed(noun string, n int) bool {
+	if n > api.ItemsPerCallMax {
+		c.fail("%d %s in one call, at most %d are allowed", n, noun, api.ItemsPerCallMax)
+	}
+	return c.lenient || n <= api.ItemsPerCallMax
+}
+
 // duration reads a duration that may not be negative; absent is 0.
 func (c *checker) duration(noun string, d *durationpb.Duration) time.Duration {
 	value := c.signedDuration(noun, d)

@@ -21,6 +21,9 @@ func ExecutorCallsToProto(calls []protocol.ExecutorCall) *apiv1.ExecutorCalls {
 // ExecutorCallsFromProto reads a batch and checks it. An error means that the stream
 // is not to go on; the calls before the wrong one are returned too.
 func ExecutorCallsFromProto(m *apiv1.ExecutorCalls) ([]protocol.ExecutorCall, error) {
+	if err := checkCalls("wire.executor", m.GetCalls(), one[*apiv1.ExecutorCall]); err != nil {
+		return nil, err
+	}
 	calls := make([]protocol.ExecutorCall, 0, len(m.GetCalls()))
 	for i, one := range m.GetCalls() {
 		c := new(checker)

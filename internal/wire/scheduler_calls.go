@@ -21,9 +21,13 @@ func SchedulerCallsToProto(calls []protocol.NumberedCall) *apiv1.SchedulerCalls 
 
 // SchedulerCallsFromProto reads a batch and checks it. A wrong call becomes
 // protocol.Malformed, which the core answers by Refused, and the batch goes on. An
-// error means that the stream is not to go on: a call has no number, or a Subscribe
-// is wrong, after which nothing could be answered. Calls before it are returned too.
+// error means that the stream is not to go on: there are too many calls, one has no number,
+// or a Subscribe is wrong, after which nothing could be answered. Calls before it are
+// returned too.
 func SchedulerCallsFromProto(m *apiv1.SchedulerCalls) ([]protocol.NumberedCall, error) {
+	if err := checkCalls("wire.scheduler", m.GetCalls(), schedulerCallItems); err != nil {
+		return nil, err
+	}
 	calls := make([]protocol.NumberedCall, 0, len(m.GetCalls()))
 	for _, one := range m.GetCalls() {
 		number := one.GetNumber()
@@ -177,6 +181,9 @@ func (c *checker) accept(m *apiv1.Accept) protocol.Accept {
 		More:   m.GetMore(),
 		After:  m.GetAfter(),
 	}
+	if !c.mayAccept(m) {
+		return call
+	}
 	if operations := m.GetOperations(); len(operations) > 0 {
 		call.Operations = make([]api.Operation, len(operations))
 		for i, operation := range operations {
@@ -186,12 +193,30 @@ func (c *checker) accept(m *apiv1.Accept) protocol.Accept {
 	return call
 }
 
+// mayAccept refuses too many operations, or tasks in them, before they are read.
+func (c *checker) mayAccept(m *apiv1.Accept) bool {
+	tasks := 0
+	for _, operation := range m.GetOperations() {
+		tasks += len(operation.GetTasks())
+	}
+	switch operations := len(m.GetOperations()); {
+	case operations > api.OperationsPerAnswerMax:
+		c.fail("%d operations in one accept, at most %d are allowed", operations, api.OperationsPerAnswerMax)
+	case tasks > api.ItemsPerCallMax:
+		c.fail("%d tasks in one accept, at most %d are allowed", tasks, api.ItemsPerCallMax)
+	default:
+		return true
+	}
+	return false
+}
+
 func (c *checker) offerIDs(ids []string) []api.OfferID {
 	if len(ids) == 0 {
 		c.fail("no offer is named")
 	}
 	if len(ids) > api.OffersPerAnswerMax {
 		c.fail("%d offers are named, at most %d are allowed", len(ids), api.OffersPerAnswerMax)
+		return nil
 	}
 	return typed[api.OfferID](ids, c.ids("offer ID"))
 }
@@ -219,7 +244,7 @@ func unsettledToProto(tasks []protocol.UnsettledTask) []*apiv1.UnsettledTask {
 }
 
 func (c *checker) unsettled(tasks []*apiv1.UnsettledTask) []protocol.UnsettledTask {
-	if len(tasks) == 0 {
+	if len(tasks) == 0 || !c.listed("tasks", len(tasks)) {
 		return nil
 	}
 	all := make([]protocol.UnsettledTask, len(tasks))
@@ -258,7 +283,7 @@ func acknowledgeToProto(call protocol.Acknowledge) *apiv1.Acknowledge {
 
 func (c *checker) acknowledge(m *apiv1.Acknowledge) protocol.Acknowledge {
 	items := m.GetItems()
-	if len(items) == 0 {
+	if len(items) == 0 || !c.listed("acknowledgements", len(items)) {
 		return protocol.Acknowledge{}
 	}
 	all := make([]protocol.Acknowledgement, len(items))

@@ -25,6 +25,10 @@ type acceptance struct {
 	part uint64
 	did  decision
 
+	refused      int // tasks
+	firstRefused api.TaskID
+	firstFault   *fault
+
 	// While it waits for the registry (R26):
 	held      api.Resources                 // booked as offered
 	after     api.Resources                 // what is left when the registry agrees
@@ -129,6 +133,7 @@ func (c *Core) runOperations(x *acceptance) {
 			c.operationDone(x, operation, nil)
 		}
 	}
+	c.reportRefused(x)
 	if x.part > 0 && c.keepOpen(x, did) {
 		return
 	}

@@ -43,13 +43,14 @@ type agent struct {
 	gone      string // why the stream is missing
 	offerable string // what the policy was told last: "" = may be offered
 
-	tasks     map[api.TaskRef]*task // all that it may run or still owes an end for
-	executors map[api.ExecutorRef]*executor
-	offers    map[api.OfferID]*offer
-	accepts   []*acceptance // that wait for the registry, one after the other (R26)
-	questions []asked       // of frameworks, answered once it is back (R8)
-	orphans   map[api.VolumeID]*orphan
-	stubs     []protocol.TaskStub
+	tasks       map[api.TaskRef]*task // all that it may run or still owes an end for
+	executors   map[api.ExecutorRef]*executor
+	offers      map[api.OfferID]*offer
+	accepts     []*acceptance // that wait for the registry, one after the other (R26)
+	questions   []asked       // of frameworks, answered once it is back (R8)
+	questionsAt uint64        // how many sessions had ended when theirs were last dropped from the questions
+	orphans     map[api.VolumeID]*orphan
+	stubs       []protocol.TaskStub
 
 	usage     protocol.UsageReport
 	smooth    smoothed

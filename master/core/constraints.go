@@ -1,14 +1,10 @@
 package core
 
-import (
-	"github.com/tenderhq/tender/allocator/constraint"
-)
-
 // checkConstraint reports why an expression can't be used; "" is none and fine.
-func checkConstraint(expression string) error {
+func (c *Core) checkConstraint(expression string) error {
 	if expression == "" {
 		return nil
 	}
-	_, err := constraint.Compile(expression)
+	_, err := c.config.Compile(expression)
 	return err
 }

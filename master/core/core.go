@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/tenderhq/tender/allocator"
+	"github.com/tenderhq/tender/allocator/constraint"
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/master/registry"
 )
@@ -36,6 +37,10 @@ type Config struct {
 	// revokes more often; 100 offers nothing.
 	RevocableMargin int
 
+	// Compile makes a program of a constraint; the same text always the same. Default
+	// constraint.Compile.
+	Compile func(expr string) (*constraint.Program, error)
+
 	// Debug asks for the decisions of every day too: offers, launches, statuses. At
 	// thousands of tasks a second they cost more than the decisions. Default: not.
 	Debug bool
@@ -57,6 +62,9 @@ func (c Config) withDefaults() Config {
 	fill(&c.PreemptionGrace, 10*time.Second)
 	if c.RevocableMargin == 0 {
 		c.RevocableMargin = 10
+	}
+	if c.Compile == nil {
+		c.Compile = constraint.Compile
 	}
 	if c.Client == "" {
 		c.Client = string(c.Master)
@@ -99,6 +107,7 @@ type Core struct {
 	stubs      int      // of all agents
 
 	proposals uint64 // counters of this term
+	dropped   uint64 // counts sessions that have ended
 	mastersAt uint64 // counts changes of the masters' addresses
 	opened    uint64
 	offered   uint64

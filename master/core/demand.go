@@ -85,7 +85,7 @@ func (c *Core) setDemand(s *session, number uint64, call protocol.SetDemand) {
 	if !c.haveRoles(s, number, "framework.demand", []api.Role{role}) {
 		return
 	}
-	if kind, err := checkShapes(call.Shapes); err != nil {
+	if kind, err := c.checkShapes(fw, role, call.Shapes); err != nil {
 		c.refuse(s, number, api.E("framework.demand", kind, role, err))
 		return
 	}
@@ -99,9 +99,12 @@ func (c *Core) setDemand(s *session, number uint64, call protocol.SetDemand) {
 	c.policy.SetDemand(fw.id, role, shapes)
 }
 
-func checkShapes(shapes []api.Shape) (api.Kind, error) {
+func (c *Core) checkShapes(fw *framework, role api.Role, shapes []api.Shape) (api.Kind, error) {
 	if len(shapes) > api.DemandsPerRoleMax {
 		return api.Limit, fmt.Errorf("%d shapes, at most %d are allowed", len(shapes), api.DemandsPerRoleMax)
+	}
+	if n := constraintsOf(fw, role, shapes); n > constraintsMax {
+		return api.Limit, fmt.Errorf("%d different constraints in the demand of all its roles, at most %d are allowed", n, constraintsMax)
 	}
 	for i, shape := range shapes {
 		if err := shape.Resources.Check(); err != nil {
@@ -110,9 +113,33 @@ func checkShapes(shapes []api.Shape) (api.Kind, error) {
 		if shape.Resources.IsZero() || shape.Count < 1 {
 			return api.Invalid, fmt.Errorf("shape %d wants %d times %v; it must want at least one of something", i+1, shape.Count, shape.Resources)
 		}
-		if err := checkConstraint(shape.Constraint); err != nil {
+		if err := c.checkConstraint(shape.Constraint); err != nil {
 			return api.Invalid, fmt.Errorf("shape %d: %w", i+1, err)
 		}
 	}
 	return 0, nil
+}
+
+// constraintsMax bounds the different constraints in a framework's demand: each is kept as a
+// program, and judged for each kind of agent. A demand with more is refused (Limit).
+const constraintsMax = 256
+
+// constraintsOf counts the different constraints of the framework's demand, once the role's is
+// made of these shapes.
+func constraintsOf(fw *framework, role api.Role, shapes []api.Shape) int {
+	different := make(map[string]bool)
+	note := func(shapes []api.Shape) {
+		for _, shape := range shapes {
+			if shape.Constraint != "" {
+				different[shape.Constraint] = true
+			}
+		}
+	}
+	note(shapes)
+	for other, shapes := range fw.demand { // order: irrelevant because they are counted
+		if other != role {
+			note(shapes)
+		}
+	}
+	return len(different)
 }

@@ -91,7 +91,7 @@ func (c *Core) tooLarge(fw *framework) []string {
 }
 
 func (c *Core) tooLargeShape(fw *framework, role api.Role, shape api.Shape) string {
-	allowed := compileAll(fw.info.Constraint, shape.Constraint)
+	allowed := c.compileAll(fw.info.Constraint, shape.Constraint)
 	var largest *agent
 	for _, id := range sortedKeys(c.agents) {
 		a := c.agents[id]
@@ -145,13 +145,13 @@ func larger(a, b, wanted api.Resources) bool {
 type programs []*constraint.Program
 
 // compileAll compiles what is not empty; the expressions were checked when they came.
-func compileAll(expressions ...string) programs {
+func (c *Core) compileAll(expressions ...string) programs {
 	var all programs
 	for _, expression := range expressions {
 		if expression == "" {
 			continue
 		}
-		if program, err := constraint.Compile(expression); err == nil {
+		if program, err := c.config.Compile(expression); err == nil {
 			all = append(all, program)
 		}
 	}

@@ -133,7 +133,7 @@ func (c *Core) rescindRuledOut(fw *framework) {
 	if len(fw.offers) == 0 {
 		return
 	}
-	allowed := compileAll(fw.info.Constraint)
+	allowed := c.compileAll(fw.info.Constraint)
 	out := make(map[api.OfferID]*offer)
 	for id, o := range fw.offers { // order: irrelevant because it fills a map
 		if !allowed.hold(o.role, o.agent) {

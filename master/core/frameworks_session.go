@@ -34,7 +34,8 @@ type session struct {
 	masters   uint64 // the change of masters that it was told last
 
 	owed    []question
-	next    int  // of owed
+	next    int // of owed
+	walks   [walks]cursor
 	owes    bool // is among those who are owed
 	turn    time.Time
 	budget  int                        // of events left in this turn
@@ -123,8 +124,8 @@ func (c *Core) activate(fw *framework, s *session, number uint64) {
 	c.resetDemand(fw, s.subscribe.Instance)
 	c.describeToPolicy(fw)
 	c.startSuppressed(fw, s.subscribe.Suppressed)
-	for _, t := range fw.sortedTasks() {
-		c.tellTask(t, api.ReasonNone)
+	if len(fw.tasks) > 0 {
+		c.oweAll(s, walkStart)
 	}
 	c.askFrameworkToLeave(fw)
 	early := s.early
@@ -178,13 +179,13 @@ func (c *Core) call(s *session, number uint64, call protocol.SchedulerCall) {
 	case protocol.Decline:
 		c.decline(s, call)
 	case protocol.Kill:
-		c.killCalled(s, call)
+		c.killCalled(s, number, call)
 	case protocol.Acknowledge:
 		c.acknowledged(s, call.Items)
 	case protocol.Reconcile:
-		c.reconcile(s, call)
+		c.reconcile(s, number, call)
 	case protocol.ReconcileOperations:
-		c.reconcileOperations(s, call)
+		c.reconcileOperations(s, number, call)
 	case protocol.Suppress:
 		c.suppress(s, number, call.Roles)
 	case protocol.Revive:
@@ -275,8 +276,9 @@ func (c *Core) refuseSession(s *session, err *api.Error) {
 
 func (c *Core) dropSession(s *session) {
 	delete(c.sessions, s.conn)
+	c.dropped++
 	c.deadlines.clear(&s.clock)
-	s.owed, s.early = nil, nil
+	s.owed, s.early, s.walks = nil, nil, [walks]cursor{}
 	c.stopWaiting(s)
 }
 

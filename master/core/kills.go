@@ -16,14 +16,20 @@ type kill struct {
 
 // killCalled is a scheduler's wish. The SDK repeats it in every session until the task
 // is terminal or unknown (R12).
-func (c *Core) killCalled(s *session, call protocol.Kill) {
+func (c *Core) killCalled(s *session, number uint64, call protocol.Kill) {
+	const op = "framework.kill"
 	t := s.framework.tasks[call.Task]
 	if t == nil {
+		if !c.mayAsk(s, number, op, 1) {
+			return
+		}
 		c.owe(s, question{task: call.Task, agent: call.Agent, reason: api.ReasonReconciliation})
 		return
 	}
-	if t.status.State.Terminal() {
-		c.tellTask(t, api.ReasonNone) // it has not heard so yet
+	if t.status.State.Terminal() { // it has not heard so yet
+		if c.mayAsk(s, number, op, 1) {
+			c.tellTask(t, api.ReasonNone)
+		}
 		return
 	}
 	c.info("task kill", field("task", t.ref.String()), field("agent", t.agent.id), field("reason", api.ReasonKilledByFramework.String()))

@@ -1,6 +1,8 @@
 package core
 
 import (
+	"strconv"
+
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/internal/protocol"
 )
@@ -72,11 +74,27 @@ func (c *Core) startExecutor(x *acceptance, t *task, resources api.Resources) {
 	c.book(x, started.claim())
 }
 
+// reportRefused says in one line how many tasks of an accept were refused, and what was
+// wrong with the first.
+func (c *Core) reportRefused(x *acceptance) {
+	if x.refused == 0 {
+		return
+	}
+	fields := []Field{field("task", string(x.session.framework.id)+"/"+string(x.firstRefused)), field("agent", x.agent.id),
+		field("reason", x.firstFault.reason.String()), field("why", x.firstFault.message)}
+	if x.refused > 1 {
+		fields = append(fields, field("and_others", strconv.Itoa(x.refused-1)))
+	}
+	c.info("task refused", fields...)
+	x.refused = 0
+}
+
 // refuseTask ends a task that was never started.
 func (c *Core) refuseTask(x *acceptance, wish api.Task, fault *fault) {
 	fw := x.session.framework
-	c.info("task refused", field("task", string(fw.id)+"/"+string(wish.ID)), field("agent", x.agent.id),
-		field("reason", fault.reason.String()), field("why", fault.message))
+	if x.refused++; x.refused == 1 {
+		x.firstRefused, x.firstFault = wish.ID, fault
+	}
 	c.tellStatus(fw, api.Status{Framework: fw.id, Task: wish.ID, Agent: x.agent.id, Executor: wish.ExecutorID(),
 		State: fault.state, Reason: fault.reason, Message: fault.message, Source: api.MoverMaster, At: c.now})
 }

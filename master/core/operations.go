@@ -122,6 +122,7 @@ func (c *Core) reservedForNobody(x *acceptance) {
 		}
 		c.operationDone(x, operation, x.faults[i])
 	}
+	c.reportRefused(x)
 	c.answered(x, did)
 	if !x.lost && !x.loose {
 		c.giveBack(x.claim(x.left))

@@ -1,6 +1,7 @@
 package core
 
 import (
+	"fmt"
 	"slices"
 	"time"
 
@@ -12,11 +13,16 @@ import (
 const (
 	owedPerTurn = 256
 	owedPause   = 2 * time.Millisecond
+	// askedMax bounds the questions of a session that wait for their turn, beside those of
+	// its Unsettled pages. A call that asks more is refused (Limit) and may come again (R34).
+	askedMax = 65_536
 )
 
 // question is a task whose state, or an operation whose result, a session is to be told.
 // It is answered by what is known when its turn comes.
 type question struct {
+	all walk // not walkNone: it is about all of something
+
 	operation api.OperationID // "": it is about a task
 
 	task   api.TaskID
@@ -24,6 +30,27 @@ type question struct {
 	past   bool       // the scheduler has seen it past STAGING
 	known  bool       // only if the leader knows it: it is told without being asked
 	reason api.Reason // of the answer
+}
+
+// walk names what a session may be told all of. It waits as one question however many
+// there are, and is walked by a cursor when its turn has come (R4).
+type walk uint8
+
+const (
+	walkNone       walk = iota
+	walkStart           // all tasks, as their states are told at the start of a session
+	walkTasks           // all tasks, as the answer to Reconcile
+	walkOperations      // all operations that are known
+	walks
+)
+
+// cursor is how far a walk has come. While one is under way a second wish for the same is
+// that one: what changes meanwhile is told without being asked.
+type cursor struct {
+	asked      bool // waits, or is under way
+	begun      bool
+	tasks      []api.TaskID      // still to be told
+	operations []api.OperationID // still to be told
 }
 
 // asked is a question that waits for an agent to come back.
@@ -34,11 +61,31 @@ type asked struct {
 
 // owe queues an answer.
 func (c *Core) owe(s *session, q question) {
-	if s.next == len(s.owed) {
-		s.owed, s.next = s.owed[:0], 0
+	if s.next > len(s.owed)/2 { // what was answered makes room
+		s.owed = slices.Delete(s.owed, 0, s.next)
+		s.next = 0
 	}
 	s.owed = append(s.owed, q)
 	c.owes(s)
+}
+
+// oweAll queues a walk, unless it waits already.
+func (c *Core) oweAll(s *session, all walk) {
+	if s.walks[all].asked {
+		return
+	}
+	s.walks[all].asked = true
+	c.owe(s, question{all: all})
+}
+
+// mayAsk says whether so many questions more have room; if not, the call is refused.
+func (c *Core) mayAsk(s *session, number uint64, op string, more int) bool {
+	if waiting := len(s.owed) - s.next; waiting+more > askedMax {
+		c.refuse(s, number, api.E(op, api.Limit, s.framework.id,
+			fmt.Errorf("%d answers are still to come and at most %d may be; ask again when they are there", waiting, askedMax)))
+		return false
+	}
+	return true
 }
 
 func (c *Core) owes(s *session) {
@@ -71,7 +118,16 @@ func (c *Core) pay(s *session) {
 	}
 	for s.next < len(s.owed) && s.budget > 0 {
 		q := s.owed[s.next]
-		s.next++
+		if q.all != walkNone {
+			one, more := c.walkOn(s, q.all)
+			if !more {
+				s.next++
+				continue
+			}
+			q = one
+		} else {
+			s.next++
+		}
 		if c.answer(s, q) {
 			s.budget--
 		}
@@ -80,6 +136,35 @@ func (c *Core) pay(s *session) {
 		s.settled = true
 		c.tell(s.framework, protocol.Settled{})
 	}
+}
+
+// walkOn is the next question of a walk; false at its end.
+func (c *Core) walkOn(s *session, all walk) (question, bool) {
+	at := &s.walks[all]
+	if !at.begun {
+		at.begun = true
+		if all == walkOperations {
+			at.operations = s.framework.results.known()
+		} else {
+			at.tasks = sortedKeys(s.framework.tasks)
+		}
+	}
+	switch {
+	case len(at.operations) > 0:
+		id := at.operations[0]
+		at.operations = at.operations[1:]
+		return question{operation: id}, true
+	case len(at.tasks) > 0:
+		id := at.tasks[0]
+		at.tasks = at.tasks[1:]
+		reason := api.ReasonReconciliation
+		if all == walkStart {
+			reason = api.ReasonNone
+		}
+		return question{task: id, known: true, reason: reason}, true
+	}
+	*at = cursor{}
+	return question{}, false
 }
 
 // nextPay is the next turn of those who are still owed something.

@@ -2,6 +2,7 @@ package core
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -40,11 +41,12 @@ func seenPast(u protocol.UnsettledTask) bool {
 }
 
 // reconcile answers for the named tasks, or for all that are known.
-func (c *Core) reconcile(s *session, call protocol.Reconcile) {
+func (c *Core) reconcile(s *session, number uint64, call protocol.Reconcile) {
 	if len(call.Tasks) == 0 {
-		for _, t := range s.framework.sortedTasks() {
-			c.owe(s, question{task: t.ref.Task, agent: t.agent.id, known: true, reason: api.ReasonReconciliation})
-		}
+		c.oweAll(s, walkTasks)
+		return
+	}
+	if !c.mayAsk(s, number, "framework.reconcile", len(call.Tasks)) {
 		return
 	}
 	for _, u := range call.Tasks {
@@ -83,7 +85,14 @@ func (c *Core) answer(s *session, q question) bool {
 
 // askLater keeps the question for the agent's return. Until then its ID is in use.
 func (c *Core) askLater(s *session, a *agent, q question) {
-	if _, waits := s.absent[q.task]; !waits && len(a.questions) < questionsPerAgentMax {
+	if _, waits := s.absent[q.task]; waits || len(s.absent) >= unsettledTasksMax {
+		return
+	}
+	if len(a.questions) >= questionsPerAgentMax && a.questionsAt != c.dropped { // some may be of sessions that have ended
+		a.questionsAt = c.dropped
+		a.questions = slices.DeleteFunc(a.questions, func(q asked) bool { return c.sessions[q.session.conn] != q.session })
+	}
+	if len(a.questions) < questionsPerAgentMax {
 		a.questions = append(a.questions, asked{s, q})
 		s.absent[q.task] = q.agent
 	}

@@ -2,6 +2,7 @@ package core
 
 import (
 	"errors"
+	"slices"
 
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/internal/protocol"
@@ -68,6 +69,11 @@ func (r *results) find(id api.OperationID) (protocol.OperationResult, bool) {
 	return result, known
 }
 
+// known lists all that can be told.
+func (r *results) known() []api.OperationID {
+	return append(slices.Clone(r.done.order), r.other.order...)
+}
+
 // recall takes what earlier leaders have done.
 func (r *results) recall(operations []registry.Operation) {
 	for _, operation := range operations {
@@ -99,13 +105,15 @@ func (r *results) stopWait(operations []api.Operation) {
 }
 
 // reconcileOperations owes the results of the named operations, or of all that are known.
-func (c *Core) reconcileOperations(s *session, call protocol.ReconcileOperations) {
-	ids := call.Operations
-	if len(ids) == 0 {
-		known := &s.framework.results
-		ids = append(append(ids, known.done.order...), known.other.order...)
+func (c *Core) reconcileOperations(s *session, number uint64, call protocol.ReconcileOperations) {
+	if len(call.Operations) == 0 {
+		c.oweAll(s, walkOperations)
+		return
 	}
-	for _, id := range ids {
+	if !c.mayAsk(s, number, "framework.operations", len(call.Operations)) {
+		return
+	}
+	for _, id := range call.Operations {
 		c.owe(s, question{operation: id})
 	}
 }

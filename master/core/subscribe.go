@@ -43,7 +43,7 @@ func (c *Core) checkSubscribe(subscribe *protocol.Subscribe) (api.Kind, error) {
 	if err := info.MaxOffer.Check(); err != nil {
 		return api.Invalid, fmt.Errorf("its largest offer: %w", err)
 	}
-	return api.Invalid, checkConstraint(info.Constraint)
+	return api.Invalid, c.checkConstraint(info.Constraint)
 }
 
 func checkName(name string) error {

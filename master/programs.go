@@ -1,0 +1,98 @@
+package master
+
+import (
+	"slices"
+	"sync"
+
+	"github.com/tenderhq/tender/allocator/constraint"
+	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/internal/protocol"
+)
+
+const (
+	// programsMax and programBytesMax bound the constraints that are kept with their
+	// programs, in number and in bytes of text; the oldest is forgotten.
+	programsMax     = 4096
+	programBytesMax = 256 << 10
+)
+
+// programs compile constraints, each once while it is kept. The readers of streams do so
+// before the loop asks for them: one constraint takes up to some 50 ms.
+type programs struct {
+	compiling sync.Mutex // one reader at a time, so that no crowd of them takes all CPUs
+
+	mu    sync.Mutex
+	texts map[string]compiled // guarded by mu
+	order []string            // oldest first; guarded by mu
+	bytes int                 // guarded by mu
+}
+
+type compiled struct {
+	program *constraint.Program
+	err     error
+}
+
+func newPrograms() *programs { return &programs{texts: make(map[string]compiled)} }
+
+// Compile is constraint.Compile that remembers.
+func (p *programs) Compile(text string) (*constraint.Program, error) {
+	if len(text) > constraint.BytesMax {
+		return constraint.Compile(text) // refuses it
+	}
+	if known, ok := p.known(text); ok {
+		return known.program, known.err
+	}
+	program, err := constraint.Compile(text)
+	p.keep(text, compiled{program, err})
+	return program, err
+}
+
+func (p *programs) known(text string) (compiled, bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	known, ok := p.texts[text]
+	return known, ok
+}
+
+func (p *programs) keep(text string, one compiled) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if _, ok := p.texts[text]; ok {
+		return
+	}
+	p.texts[text], p.order = one, append(p.order, text)
+	p.bytes += len(text)
+	for len(p.order) > programsMax || p.bytes > programBytesMax {
+		delete(p.texts, p.order[0])
+		p.bytes -= len(p.order[0])
+		p.order = slices.Delete(p.order, 0, 1)
+	}
+}
+
+// prepare compiles what the loop will ask for.
+func (p *programs) prepare(calls []protocol.NumberedCall) {
+	for _, call := range calls {
+		switch call := call.Call.(type) {
+		case protocol.Subscribe:
+			p.prepareOne(call.Framework.Constraint)
+		case protocol.UpdateFramework:
+			p.prepareOne(call.Framework.Constraint)
+		case protocol.SetDemand:
+			for _, shape := range call.Shapes[:min(len(call.Shapes), api.DemandsPerRoleMax)] {
+				p.prepareOne(shape.Constraint)
+			}
+		}
+	}
+}
+
+func (p *programs) prepareOne(text string) {
+	if text == "" || len(text) > constraint.BytesMax {
+		return
+	}
+	if _, ok := p.known(text); ok {
+		return
+	}
+	p.compiling.Lock()
+	defer p.compiling.Unlock()
+	_, _ = p.Compile(text) // an error is kept too
+}
