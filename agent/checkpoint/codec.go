@@ -80,8 +80,8 @@ func decodeIdentity(payload []byte) (identity, error) {
 	return i, nil
 }
 
-// encode appends the bytes of a record to buffer.
-func encode(buffer []byte, record core.Record) ([]byte, error) {
+// encode appends the bytes of a record, or of the mark of a group, to buffer.
+func encode(buffer []byte, record any) ([]byte, error) {
 	m := new(logpb.AgentRecord)
 	switch r := record.(type) {
 	case core.FrameworkKept:
@@ -103,6 +103,8 @@ func encode(buffer []byte, record core.Record) ([]byte, error) {
 		m.Record = &logpb.AgentRecord_ExecutorForgotten{ExecutorForgotten: runToProto(r.Run)}
 	case core.StubKept:
 		m.Record = &logpb.AgentRecord_StubKept{StubKept: stubToProto(r.Stub)}
+	case recordGroup:
+		m.Record = &logpb.AgentRecord_Group{Group: &logpb.RecordGroup{Records: uint32(r)}}
 	case core.StubForgotten:
 		m.Record = &logpb.AgentRecord_StubForgotten{StubForgotten: refToProto(r.Task)}
 	default:
@@ -113,7 +115,7 @@ func encode(buffer []byte, record core.Record) ([]byte, error) {
 	return proto.MarshalOptions{}.MarshalAppend(buffer, m)
 }
 
-func encodeTask(m *logpb.AgentRecord, record core.Record) error {
+func encodeTask(m *logpb.AgentRecord, record any) error {
 	switch r := record.(type) {
 	case core.TaskLaunched:
 		m.Record = &logpb.AgentRecord_TaskLaunched{TaskLaunched: &logpb.TaskLaunched{
@@ -139,9 +141,9 @@ func encodeTask(m *logpb.AgentRecord, record core.Record) error {
 	return nil
 }
 
-// decode reads a record that encode has written. A record of a kind that this version
+// decode reads what encode has written. A record of a kind that this version
 // does not know is an error: to leave it out could forget a task.
-func decode(payload []byte) (core.Record, error) {
+func decode(payload []byte) (any, error) {
 	m := new(logpb.AgentRecord)
 	if err := proto.Unmarshal(payload, m); err != nil {
 		return nil, err
@@ -163,6 +165,8 @@ func decode(payload []byte) (core.Record, error) {
 		return core.ExecutorForgotten{Run: runFromProto(r.ExecutorForgotten)}, nil
 	case *logpb.AgentRecord_StubKept:
 		return core.StubKept{Stub: stubFromProto(r.StubKept)}, nil
+	case *logpb.AgentRecord_Group:
+		return recordGroup(r.Group.GetRecords()), nil
 	case *logpb.AgentRecord_StubForgotten:
 		return core.StubForgotten{Task: refFromProto(r.StubForgotten)}, nil
 	}

@@ -141,7 +141,7 @@ func (d *Disk) loadLog(known bool) ([]core.Record, error) {
 	if !known && len(data) > headerBytes {
 		return nil, errors.New("the file identity is gone, but checkpoint.log is there; restore it from a backup, or remove the folder to begin a new agent")
 	}
-	records, good, err := parse(data, d.identity.generation)
+	held, err := parse(data, d.identity.generation)
 	if errors.Is(err, errNewer) {
 		return nil, fmt.Errorf("the file %s: %w", logFile, err)
 	}
@@ -150,13 +150,13 @@ func (d *Disk) loadLog(known bool) ([]core.Record, error) {
 			return nil, fmt.Errorf("%s: %w; tasks of this agent may be running; end them and remove the folder to begin a new agent", logFile, err)
 		}
 		d.repaired = "the machine was booted again and " + logFile + " was damaged: " + err.Error() + "; it was read up to there"
-	} else if good < len(data) {
-		d.repaired = fmt.Sprintf("a torn tail of %d bytes was cut off", len(data)-good)
+	} else if held.good < len(data) {
+		d.repaired = fmt.Sprintf("a torn tail of %d bytes was cut off", len(data)-held.good)
 	}
-	return records, d.openLog(int64(good), uint64(len(records)))
+	return held.records, d.openLog(int64(held.good), held.frames)
 }
 
-func (d *Disk) openLog(good int64, records uint64) error {
+func (d *Disk) openLog(good int64, frames uint64) error {
 	if good < headerBytes {
 		return nil // made anew by the first Append
 	}
@@ -167,7 +167,7 @@ func (d *Disk) openLog(good int64, records uint64) error {
 	if err := errors.Join(file.Truncate(good), seekEnd(file)); err != nil {
 		return errors.Join(err, file.Close())
 	}
-	d.log, d.size, d.base, d.sequence = file, good, good, records
+	d.log, d.size, d.base, d.sequence = file, good, good, frames
 	return nil
 }
 
@@ -176,15 +176,16 @@ func seekEnd(file *os.File) error {
 	return err
 }
 
-// Append writes records in their order; runs of one file's records together.
+// Append writes records in their order. Those that stand together in the log are one
+// group: read back whole or not at all (R35).
 func (d *Disk) Append(records []core.Record) error {
-	changed := false
+	changed, group := false, []core.Record(nil)
 	for _, record := range records {
 		if d.identity.take(record) {
-			if err := d.flush(); err != nil {
+			if err := d.writeGroup(group); err != nil {
 				return err
 			}
-			changed = true
+			changed, group = true, nil
 			continue
 		}
 		if changed {
@@ -193,44 +194,34 @@ func (d *Disk) Append(records []core.Record) error {
 			}
 			changed = false
 		}
-		if err := d.frame(record); err != nil {
-			return err
-		}
+		group = append(group, record)
 	}
 	if changed {
 		return d.writeIdentity()
 	}
-	return d.flush()
+	return d.writeGroup(group)
 }
 
-func (d *Disk) frame(record core.Record) error {
-	buffer, err := appendFrame(d.buffer, d.identity.generation, d.sequence+1, record)
+func (d *Disk) writeGroup(group []core.Record) error {
+	if len(group) == 0 {
+		return nil
+	}
+	buffer, sequence, err := appendGroup(d.buffer[:0], d.identity.generation, d.sequence, group)
 	if err != nil {
 		return d.fail(err)
 	}
-	d.buffer = buffer
-	d.sequence++
-	return nil
-}
-
-// flush writes what frame has gathered.
-func (d *Disk) flush() error {
-	if len(d.buffer) == 0 {
-		return nil
+	if d.buffer = buffer; cap(buffer) > bufferKept {
+		d.buffer = nil
 	}
 	if d.log == nil {
 		if err := d.newLog(); err != nil {
 			return d.fail(err)
 		}
 	}
-	err := d.roomy(func() error { return d.writeLog(d.buffer) })
-	if cap(d.buffer) > bufferKept {
-		d.buffer = nil
-	}
-	d.buffer = d.buffer[:0]
-	if err != nil {
+	if err := d.roomy(func() error { return d.writeLog(buffer) }); err != nil {
 		return d.fail(err)
 	}
+	d.sequence = sequence
 	d.bloated.Store(d.size > d.config.BloatBytes && d.size > 3*d.base)
 	return nil
 }
@@ -273,16 +264,15 @@ func (d *Disk) replaceLog(data []byte) error {
 // Compact writes a new log and puts it in the place of the old one.
 func (d *Disk) Compact(records []core.Record) error {
 	next := identity{generation: d.identity.generation, volumes: map[api.VolumeID]api.Resource{}}
-	data, sequence := appendHeader(nil, next.generation), uint64(0)
+	var group []core.Record
 	for _, record := range records {
-		if next.take(record) {
-			continue
+		if !next.take(record) {
+			group = append(group, record)
 		}
-		sequence++
-		var err error
-		if data, err = appendFrame(data, next.generation, sequence, record); err != nil {
-			return d.fail(err)
-		}
+	}
+	data, sequence, err := appendGroup(appendHeader(nil, next.generation), next.generation, 0, group)
+	if err != nil {
+		return d.fail(err)
 	}
 	d.identity = next
 	if err := d.writeIdentity(); err != nil {

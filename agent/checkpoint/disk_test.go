@@ -67,9 +67,50 @@ func TestTornTailIsCutOff(t *testing.T) {
 		}
 	}
 	for end := range len(log) {
-		got, good, err := parse(log[:end], 1)
-		if err != nil || good > end || !reflect.DeepEqual(records[1:len(got)+1], append([]core.Record{}, got...)) {
-			t.Fatalf("with %d bytes: %d records in %d, %v", end, len(got), good, err)
+		held, err := parse(log[:end], 1)
+		if got := held.records; err != nil || held.good > end || !reflect.DeepEqual(records[1:len(got)+1], append([]core.Record{}, got...)) {
+			t.Fatalf("with %d bytes: %d records in %d, %v", end, len(got), held.good, err)
+		}
+	}
+}
+
+// What was appended together comes back whole or not at all, wherever the log is torn (R35);
+// so does what a compaction wrote, and what an older version wrote one by one.
+func TestGroupsAreWhole(t *testing.T) {
+	folder := folder(t)
+	store := disk(folder, "boot-1")
+	load(t, store)
+	records := everyRecord()
+	add(t, store, identityRecord)
+	sizes, wholes := []int64{headerBytes}, []int{0}
+	for i, group := range [][]core.Record{records[:1], records[1:4], records[4:5], records[5:]} {
+		add(t, store, group...)
+		sizes, wholes = append(sizes, store.size), append(wholes, wholes[i]+len(group))
+	}
+	store.Close()
+	log, err := os.ReadFile(filepath.Join(folder, logFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for end, group := headerBytes, 0; end <= len(log); end++ {
+		if group+1 < len(sizes) && int64(end) >= sizes[group+1] {
+			group++
+		}
+		held, err := parse(log[:end], 1)
+		if err != nil || int64(held.good) != sizes[group] || len(held.records) != wholes[group] {
+			t.Fatalf("with %d bytes: %d records in %d bytes, %v; want %d in %d", end, len(held.records), held.good, err, wholes[group], sizes[group])
+		}
+		if end%7 > 0 {
+			continue
+		}
+		replace(t, folder, logFile, log[:end])
+		store := disk(folder, "boot-1")
+		load(t, store)
+		add(t, store, records[:3]...)
+		store.Close()
+		want := append(append([]core.Record{identityRecord}, records[:wholes[group]]...), records[:3]...)
+		if diff := cmp.Diff(want, load(t, disk(folder, "boot-1")), opts); diff != "" {
+			t.Fatalf("appended to after the cut at %d: %s", end, diff)
 		}
 	}
 }
@@ -84,14 +125,14 @@ func TestFlippedBitsAreSeen(t *testing.T) {
 	for range flips {
 		damaged := append([]byte(nil), log...)
 		damaged[random.IntN(len(damaged))] ^= 1 << random.IntN(8)
-		got, good, err := parse(damaged, 1)
+		held, err := parse(damaged, 1)
 		switch {
 		case err != nil:
 			refused++
-		case good == len(damaged):
+		case held.good == len(damaged):
 			t.Fatal("damage was not seen")
 		default:
-			if diff := cmp.Diff(records[1:len(records)-1], got, opts); diff != "" {
+			if diff := cmp.Diff(records[1:len(records)-1], held.records, opts); diff != "" {
 				t.Fatalf("damage was taken for a torn tail too early: %s", diff)
 			}
 		}
@@ -223,9 +264,9 @@ func FuzzParse(f *testing.F) {
 	f.Add(data[:len(data)-3])
 	f.Add([]byte(logMagic))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		records, good, _ := parse(data, 1)
-		if good > len(data) || len(records) > len(data)/frameBytes {
-			t.Errorf("%d records in %d of %d bytes", len(records), good, len(data))
+		held, _ := parse(data, 1)
+		if held.good > len(data) || len(held.records) > len(data)/frameBytes {
+			t.Errorf("%d records in %d of %d bytes", len(held.records), held.good, len(data))
 		}
 	})
 }

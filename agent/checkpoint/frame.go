@@ -16,7 +16,8 @@ import (
 //
 // All numbers are little-endian. The crc is CRC-32C over everything in the frame
 // behind it and the generation, so that a frame is right only in its own place: the
-// sequence counts from 1 and leaves no number out.
+// sequence counts from 1 and leaves no number out. Records that were appended together
+// stand behind a frame that says how many they are, and count all or not at all (R35).
 const (
 	logMagic     = "TNDRCKP1" // its last byte is the format
 	headerBytes  = 20
@@ -42,8 +43,31 @@ func cutHeader(data []byte) (generation uint64, ok bool) {
 	return binary.LittleEndian.Uint64(data[8:]), true
 }
 
-// appendFrame appends one record.
-func appendFrame(buffer []byte, generation, sequence uint64, record core.Record) ([]byte, error) {
+// appendGroup appends records that count all together or not at all (R35): one as it is,
+// more behind a mark that says how many they are.
+func appendGroup(buffer []byte, generation, sequence uint64, records []core.Record) ([]byte, uint64, error) {
+	start, err := len(buffer), error(nil)
+	if len(records) > 1 {
+		sequence++
+		buffer, err = appendFrame(buffer, generation, sequence, recordGroup(len(records)))
+	}
+	for _, record := range records {
+		if err == nil {
+			sequence++
+			buffer, err = appendFrame(buffer, generation, sequence, record)
+		}
+	}
+	if err != nil {
+		return buffer[:start], 0, err
+	}
+	return buffer, sequence, nil
+}
+
+// recordGroup is the mark before so many records.
+type recordGroup uint32
+
+// appendFrame appends one record, or the mark of a group.
+func appendFrame(buffer []byte, generation, sequence uint64, record any) ([]byte, error) {
 	start := len(buffer)
 	buffer = append(buffer, make([]byte, frameBytes)...)
 	buffer, err := encode(buffer, record)
@@ -98,35 +122,54 @@ type damage struct {
 
 func (d *damage) Error() string { return fmt.Sprintf("%s at byte %d", d.what, d.at) }
 
-// parse reads a log. good is how many bytes hold records; what is behind is a torn
-// tail, or damage when a record stands behind it or when the tail can't be one.
-func parse(data []byte, generation uint64) (records []core.Record, good int, err error) {
+// contents are what a log holds in whole groups.
+type contents struct {
+	records []core.Record
+	good    int    // bytes of it
+	frames  uint64 // of it
+}
+
+// parse reads a log. What stands behind contents.good is a torn tail, or damage when a
+// record stands behind it or when the tail can't be one.
+func parse(data []byte, generation uint64) (contents, error) {
 	if len(data) < headerBytes {
-		return nil, 0, nil // the process died before the header was there, so before any record
+		return contents{}, nil // the process died before the header was there, so before any record
 	}
 	if err := checkMagic(data, logMagic); err != nil {
-		return nil, 0, err
+		return contents{}, err
 	}
 	if of, ok := cutHeader(data); !ok || of != generation {
-		return nil, 0, &damage{0, "a wrong header"}
+		return contents{}, &damage{0, "a wrong header"}
 	}
-	good = headerBytes
-	for sequence := uint64(1); good < len(data); sequence++ {
-		payload, length, ok := cutFrame(data[good:], generation, sequence)
+	whole := contents{good: headerBytes}
+	next, missing := whole, 0 // with what there is of a group, and how many records it lacks
+	for next.good < len(data) {
+		payload, length, ok := cutFrame(data[next.good:], generation, next.frames+1)
 		if !ok {
-			return records, good, tail(data, good, generation, sequence)
+			return whole, tail(data, next.good, generation, next.frames+1)
 		}
 		record, err := decode(payload)
-		if errors.Is(err, errNewer) {
-			return records, good, fmt.Errorf("a record of an unknown kind at byte %d: %w", good, err)
+		group, begins := record.(recordGroup)
+		switch {
+		case errors.Is(err, errNewer):
+			return whole, fmt.Errorf("a record of an unknown kind at byte %d: %w", next.good, err)
+		case err != nil:
+			return whole, &damage{next.good, "a record that can't be read: " + err.Error()}
+		case begins && missing > 0:
+			return whole, &damage{next.good, "a group of records inside another one"}
+		case begins:
+			missing = int(group)
+		default:
+			next.records = append(next.records, record.(core.Record))
+			missing = max(missing-1, 0)
 		}
-		if err != nil {
-			return records, good, &damage{good, "a record that can't be read: " + err.Error()}
+		next.good += length
+		next.frames++
+		if missing == 0 {
+			whole = next
 		}
-		records = append(records, record)
-		good += length
 	}
-	return records, good, nil
+	return whole, nil
 }
 
 // tail tells a torn tail from damage: a process that was killed in the middle of a

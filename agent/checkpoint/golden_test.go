@@ -74,15 +74,15 @@ func TestNewerIsRefused(t *testing.T) {
 func unknownRecord(t *testing.T, log []byte) []byte {
 	t.Helper()
 	generation, _ := cutHeader(log)
-	records, good, err := parse(log, generation)
+	held, err := parse(log, generation)
 	if err != nil {
 		t.Fatal(err)
 	}
 	payload := protowire.AppendString(protowire.AppendTag(nil, 999, protowire.BytesType), "of the future")
 	frame := make([]byte, frameBytes)
 	binary.LittleEndian.PutUint32(frame[4:], uint32(len(payload)))
-	binary.LittleEndian.PutUint64(frame[8:], uint64(len(records)+1))
+	binary.LittleEndian.PutUint64(frame[8:], held.frames+1)
 	frame = append(frame, payload...)
 	binary.LittleEndian.PutUint32(frame, sum(frame[4:], generation))
-	return append(log[:good:good], frame...)
+	return append(log[:held.good:held.good], frame...)
 }

@@ -114,6 +114,7 @@ func New(config Config, records []Record) *Core {
 	for _, record := range records {
 		c.state.apply(record)
 	}
+	c.state.allRead()
 	c.leader.reset(c.config)
 	return c
 }

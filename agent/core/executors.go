@@ -245,7 +245,9 @@ func (c *Core) groupsGone(w GroupsGone) {
 }
 
 // forgetExecutor settles the tasks of a run that has ended. Those that never reached
-// it start on a new one, unless this program never came as far as to subscribe.
+// it start on a new one, unless this program never came as far as to subscribe. What
+// becomes of its tasks is written before the run is forgotten: whoever finds a task
+// without a run may take it for one that never had any (R9, R35).
 func (c *Core) forgetExecutor(e *executor) {
 	if e.conn != 0 {
 		c.emit(CloseExecutor{e.conn, nil})
@@ -255,14 +257,18 @@ func (c *Core) forgetExecutor(e *executor) {
 	if c.state.identity.Gone {
 		tasks = nil
 	}
-	c.put(ExecutorForgotten{e.run()})
+	var again []*task
 	for _, t := range tasks {
-		if !t.handed && t.kill == nil && (e.subscribed || e.stopping) && !c.removed(ref.Framework) {
-			c.replace(e, t)
+		if c.startsAgain(e, t) {
+			again = append(again, t)
 			continue
 		}
 		state, reason, why := c.verdict(e, t)
 		c.setStatus(t, state, reason, why)
+	}
+	c.put(ExecutorForgotten{e.run()})
+	for _, t := range again {
+		c.place(t)
 	}
 	c.tell(protocol.ExecutorEnded{ExecutorRef: ref, Message: e.why})
 	c.sweepFolder(ref)
@@ -270,14 +276,15 @@ func (c *Core) forgetExecutor(e *executor) {
 	c.forgetIfClear()
 }
 
-// replace puts a task that never reached its executor on a new run, unless that asks
-// for resources: with the old run its leader takes them back.
-func (c *Core) replace(e *executor, t *task) {
-	if !e.starting.Executor.Resources.IsZero() {
-		c.endUnstarted(t, api.TaskDropped, api.ReasonExecutorTerminated, "its executor ended before it was started: "+e.why)
-		return
-	}
-	c.place(t)
+// startsAgain says whether a task goes to a new run: it never reached the old one, whose
+// program worked. An executor that asks for resources is not started again: with the old run
+// its leader takes them back.
+func (c *Core) startsAgain(e *executor, t *task) bool {
+	return c.unreached(e, t) && e.starting.Executor.Resources.IsZero()
+}
+
+func (c *Core) unreached(e *executor, t *task) bool {
+	return !t.handed && t.kill == nil && (e.subscribed || e.stopping) && !c.removed(t.ref.Framework)
 }
 
 func (c *Core) removed(id api.FrameworkID) bool {
@@ -292,6 +299,8 @@ func (c *Core) verdict(e *executor, t *task) (api.TaskState, api.Reason, string)
 		return api.TaskKilled, api.ReasonFrameworkRemoved, "its framework was removed"
 	case t.kill != nil:
 		return api.TaskKilled, t.kill.Reason, "it ended with its executor: " + e.why
+	case c.unreached(e, t) && api.MayMove(t.latest.State, api.TaskDropped, api.MoverAgent):
+		return api.TaskDropped, api.ReasonExecutorTerminated, "its executor ended before it was started: " + e.why
 	}
 	return api.TaskFailed, cmp.Or(e.reason, api.ReasonExecutorTerminated), "its executor ended: " + e.why
 }

@@ -10,7 +10,7 @@ import (
 
 // start begins this process's life on what the one before has left on disk.
 func (c *Core) start(w Started) {
-	rebooted := c.settleIdentity(w)
+	rebooted := c.state.identity.BootID != "" && c.state.identity.BootID != w.BootID
 	for _, t := range c.state.tasksInOrder() {
 		c.recoverTask(t)
 	}
@@ -26,6 +26,7 @@ func (c *Core) start(w Started) {
 			c.recoverAlone(t, rebooted)
 		}
 	}
+	c.settleIdentity(w, rebooted)
 	c.recoverStubs()
 	for _, id := range slices.Sorted(maps.Keys(c.state.volumes)) {
 		c.emit(CreateVolume{id})
@@ -40,6 +41,7 @@ func (c *Core) resume() {
 		if c.state.frameworks[id].removed {
 			c.clearFramework(id)
 		}
+		c.leaveFramework(id) // its copy may be all that was written of a launch
 	}
 	if c.state.identity.Draining {
 		c.killForDrain()
@@ -49,17 +51,16 @@ func (c *Core) resume() {
 	}
 }
 
-// settleIdentity makes the identity of a first start, or notes a reboot.
-func (c *Core) settleIdentity(w Started) (rebooted bool) {
+// settleIdentity makes the identity of a first start, or notes a reboot. It is written behind
+// what the reboot did to the tasks: killed in between, the next process sees the reboot again.
+func (c *Core) settleIdentity(w Started, rebooted bool) {
 	who := c.state.identity
-	rebooted = who.BootID != "" && who.BootID != w.BootID
 	who.Nonce = cmp.Or(who.Nonce, w.Nonce)
 	who.BootID = w.BootID
 	who.Rebooted = who.Rebooted || rebooted && who.Agent != ""
 	if who != c.state.identity {
 		c.put(who)
 	}
-	return rebooted
 }
 
 // recoverTask: what was read from the disk is on the disk.
@@ -93,13 +94,13 @@ func (c *Core) recoverExecutor(e *executor, rebooted, alive bool) {
 	}
 }
 
-// endLost settles the tasks of a run of which no process can be left.
+// endLost settles the tasks of a run of which no process can be left, before the run is
+// forgotten (R35).
 func (c *Core) endLost(e *executor, state api.TaskState, reason api.Reason, why string) {
-	tasks := e.tasksInOrder()
-	c.put(ExecutorForgotten{e.run()})
-	for _, t := range tasks {
+	for _, t := range e.tasksInOrder() {
 		c.endUnstarted(t, state, reason, why)
 	}
+	c.put(ExecutorForgotten{e.run()})
 	c.sweepFolder(e.ref())
 	c.leaveFramework(e.ref().Framework)
 }
@@ -116,11 +117,18 @@ func (c *Core) endUnstarted(t *task, state api.TaskState, reason api.Reason, why
 	c.setStatus(t, state, reason, why)
 }
 
-// recoverAlone goes on with a task whose executor was not even being started.
+// recoverAlone goes on with a task whose executor was not even being started. One that may
+// have been further is never started: it may have run (R9). Whoever wrote the log wrote only
+// half of what became of it.
 func (c *Core) recoverAlone(t *task, rebooted bool) {
+	const why = "the agent was killed as its executor ended; whether it had been started is not known"
 	switch {
 	case rebooted:
 		c.setStatus(t, api.TaskGone, api.ReasonAgentRebooted, "the machine was booted again")
+	case (t.bereft || t.latest.State != api.TaskStaging) && t.kill != nil:
+		c.setStatus(t, api.TaskKilled, t.kill.Reason, why)
+	case t.bereft || t.latest.State != api.TaskStaging:
+		c.setStatus(t, api.TaskFailed, api.ReasonAgentRestarted, why)
 	case t.kill != nil:
 		c.actOnKill(t)
 	default:

@@ -21,6 +21,10 @@ type state struct {
 	volumes    map[api.VolumeID]api.Resource
 	runs       uint64 // the highest number of a run
 	launches   uint64 // how many were stepped; orders tasks
+	// forgotten are executors that ended, each with how many launches there had been. It is
+	// kept while records are read, and nil in a core that lives: that settles their tasks
+	// in the same step.
+	forgotten map[api.ExecutorRef]uint64
 }
 
 func newState() *state {
@@ -30,7 +34,16 @@ func newState() *state {
 		tasks:      map[api.TaskRef]*task{},
 		stubbed:    map[api.TaskRef]struct{}{},
 		volumes:    map[api.VolumeID]api.Resource{},
+		forgotten:  map[api.ExecutorRef]uint64{},
 	}
+}
+
+// allRead marks the tasks whose executor was forgotten before they were settled.
+func (s *state) allRead() {
+	for _, t := range s.tasks { // order: irrelevant because each is marked by itself
+		t.bereft = !t.ended() && s.executors[t.executor] == nil && t.order <= s.forgotten[t.executor]
+	}
+	s.forgotten = nil
 }
 
 // framework is the agent's copy of a framework that has something here.
@@ -98,6 +111,9 @@ func (s *state) applyExecutor(record Record) {
 	case ExecutorForgotten:
 		if e := s.run(r.Run); e != nil {
 			delete(s.executors, r.Run.Executor)
+			if s.forgotten != nil {
+				s.forgotten[r.Run.Executor] = s.launches
+			}
 			s.use(r.Run.Executor.Framework, -1)
 		}
 	}

@@ -19,6 +19,8 @@ type task struct {
 	heard uint64
 	group Process // the task's own process group; 0 = none, or not known yet
 	kill  *TaskKilled
+	// bereft: the records end with its executor forgotten and not with what became of it.
+	bereft bool
 
 	// refused holds for a launch that never was: nothing of it is on disk. Should it be
 	// lost, the leader concludes DROPPED from its absence (R8).

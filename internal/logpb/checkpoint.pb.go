@@ -172,6 +172,7 @@ type AgentRecord struct {
 	//	*AgentRecord_TaskAcknowledged
 	//	*AgentRecord_StubKept
 	//	*AgentRecord_StubForgotten
+	//	*AgentRecord_Group
 	Record        isAgentRecord_Record `protobuf_oneof:"record"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -331,6 +332,15 @@ func (x *AgentRecord) GetStubForgotten() *TaskRef {
 	return nil
 }
 
+func (x *AgentRecord) GetGroup() *RecordGroup {
+	if x != nil {
+		if x, ok := x.Record.(*AgentRecord_Group); ok {
+			return x.Group
+		}
+	}
+	return nil
+}
+
 type isAgentRecord_Record interface {
 	isAgentRecord_Record()
 }
@@ -387,6 +397,10 @@ type AgentRecord_StubForgotten struct {
 	StubForgotten *TaskRef `protobuf:"bytes,13,opt,name=stub_forgotten,json=stubForgotten,proto3,oneof"`
 }
 
+type AgentRecord_Group struct {
+	Group *RecordGroup `protobuf:"bytes,14,opt,name=group,proto3,oneof"`
+}
+
 func (*AgentRecord_FrameworkKept) isAgentRecord_Record() {}
 
 func (*AgentRecord_FrameworkRemoved) isAgentRecord_Record() {}
@@ -413,6 +427,54 @@ func (*AgentRecord_StubKept) isAgentRecord_Record() {}
 
 func (*AgentRecord_StubForgotten) isAgentRecord_Record() {}
 
+func (*AgentRecord_Group) isAgentRecord_Record() {}
+
+// RecordGroup begins records that were written together: the next ones, as many as it says,
+// count all together or not at all (R35). A record without a group is one by itself.
+type RecordGroup struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Records       uint32                 `protobuf:"varint,1,opt,name=records,proto3" json:"records,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RecordGroup) Reset() {
+	*x = RecordGroup{}
+	mi := &file_internal_logpb_checkpoint_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RecordGroup) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RecordGroup) ProtoMessage() {}
+
+func (x *RecordGroup) ProtoReflect() protoreflect.Message {
+	mi := &file_internal_logpb_checkpoint_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RecordGroup.ProtoReflect.Descriptor instead.
+func (*RecordGroup) Descriptor() ([]byte, []int) {
+	return file_internal_logpb_checkpoint_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *RecordGroup) GetRecords() uint32 {
+	if x != nil {
+		return x.Records
+	}
+	return 0
+}
+
 // TaskRef addresses a task.
 type TaskRef struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -424,7 +486,7 @@ type TaskRef struct {
 
 func (x *TaskRef) Reset() {
 	*x = TaskRef{}
-	mi := &file_internal_logpb_checkpoint_proto_msgTypes[2]
+	mi := &file_internal_logpb_checkpoint_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -436,7 +498,7 @@ func (x *TaskRef) String() string {
 func (*TaskRef) ProtoMessage() {}
 
 func (x *TaskRef) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_logpb_checkpoint_proto_msgTypes[2]
+	mi := &file_internal_logpb_checkpoint_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -449,7 +511,7 @@ func (x *TaskRef) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskRef.ProtoReflect.Descriptor instead.
 func (*TaskRef) Descriptor() ([]byte, []int) {
-	return file_internal_logpb_checkpoint_proto_rawDescGZIP(), []int{2}
+	return file_internal_logpb_checkpoint_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *TaskRef) GetFrameworkId() string {
@@ -478,7 +540,7 @@ type Process struct {
 
 func (x *Process) Reset() {
 	*x = Process{}
-	mi := &file_internal_logpb_checkpoint_proto_msgTypes[3]
+	mi := &file_internal_logpb_checkpoint_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -490,7 +552,7 @@ func (x *Process) String() string {
 func (*Process) ProtoMessage() {}
 
 func (x *Process) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_logpb_checkpoint_proto_msgTypes[3]
+	mi := &file_internal_logpb_checkpoint_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -503,7 +565,7 @@ func (x *Process) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Process.ProtoReflect.Descriptor instead.
 func (*Process) Descriptor() ([]byte, []int) {
-	return file_internal_logpb_checkpoint_proto_rawDescGZIP(), []int{3}
+	return file_internal_logpb_checkpoint_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *Process) GetPid() int32 {
@@ -532,7 +594,7 @@ type ExecutorRun struct {
 
 func (x *ExecutorRun) Reset() {
 	*x = ExecutorRun{}
-	mi := &file_internal_logpb_checkpoint_proto_msgTypes[4]
+	mi := &file_internal_logpb_checkpoint_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -544,7 +606,7 @@ func (x *ExecutorRun) String() string {
 func (*ExecutorRun) ProtoMessage() {}
 
 func (x *ExecutorRun) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_logpb_checkpoint_proto_msgTypes[4]
+	mi := &file_internal_logpb_checkpoint_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -557,7 +619,7 @@ func (x *ExecutorRun) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExecutorRun.ProtoReflect.Descriptor instead.
 func (*ExecutorRun) Descriptor() ([]byte, []int) {
-	return file_internal_logpb_checkpoint_proto_rawDescGZIP(), []int{4}
+	return file_internal_logpb_checkpoint_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *ExecutorRun) GetFrameworkId() string {
@@ -595,7 +657,7 @@ type ExecutorStarting struct {
 
 func (x *ExecutorStarting) Reset() {
 	*x = ExecutorStarting{}
-	mi := &file_internal_logpb_checkpoint_proto_msgTypes[5]
+	mi := &file_internal_logpb_checkpoint_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -607,7 +669,7 @@ func (x *ExecutorStarting) String() string {
 func (*ExecutorStarting) ProtoMessage() {}
 
 func (x *ExecutorStarting) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_logpb_checkpoint_proto_msgTypes[5]
+	mi := &file_internal_logpb_checkpoint_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -620,7 +682,7 @@ func (x *ExecutorStarting) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExecutorStarting.ProtoReflect.Descriptor instead.
 func (*ExecutorStarting) Descriptor() ([]byte, []int) {
-	return file_internal_logpb_checkpoint_proto_rawDescGZIP(), []int{5}
+	return file_internal_logpb_checkpoint_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *ExecutorStarting) GetRun() *ExecutorRun {
@@ -670,7 +732,7 @@ type ExecutorStarted struct {
 
 func (x *ExecutorStarted) Reset() {
 	*x = ExecutorStarted{}
-	mi := &file_internal_logpb_checkpoint_proto_msgTypes[6]
+	mi := &file_internal_logpb_checkpoint_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -682,7 +744,7 @@ func (x *ExecutorStarted) String() string {
 func (*ExecutorStarted) ProtoMessage() {}
 
 func (x *ExecutorStarted) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_logpb_checkpoint_proto_msgTypes[6]
+	mi := &file_internal_logpb_checkpoint_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -695,7 +757,7 @@ func (x *ExecutorStarted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExecutorStarted.ProtoReflect.Descriptor instead.
 func (*ExecutorStarted) Descriptor() ([]byte, []int) {
-	return file_internal_logpb_checkpoint_proto_rawDescGZIP(), []int{6}
+	return file_internal_logpb_checkpoint_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *ExecutorStarted) GetRun() *ExecutorRun {
@@ -736,7 +798,7 @@ type TaskLaunched struct {
 
 func (x *TaskLaunched) Reset() {
 	*x = TaskLaunched{}
-	mi := &file_internal_logpb_checkpoint_proto_msgTypes[7]
+	mi := &file_internal_logpb_checkpoint_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -748,7 +810,7 @@ func (x *TaskLaunched) String() string {
 func (*TaskLaunched) ProtoMessage() {}
 
 func (x *TaskLaunched) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_logpb_checkpoint_proto_msgTypes[7]
+	mi := &file_internal_logpb_checkpoint_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -761,7 +823,7 @@ func (x *TaskLaunched) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskLaunched.ProtoReflect.Descriptor instead.
 func (*TaskLaunched) Descriptor() ([]byte, []int) {
-	return file_internal_logpb_checkpoint_proto_rawDescGZIP(), []int{7}
+	return file_internal_logpb_checkpoint_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *TaskLaunched) GetTask() *v1.Task {
@@ -832,7 +894,7 @@ type TaskKilled struct {
 
 func (x *TaskKilled) Reset() {
 	*x = TaskKilled{}
-	mi := &file_internal_logpb_checkpoint_proto_msgTypes[8]
+	mi := &file_internal_logpb_checkpoint_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -844,7 +906,7 @@ func (x *TaskKilled) String() string {
 func (*TaskKilled) ProtoMessage() {}
 
 func (x *TaskKilled) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_logpb_checkpoint_proto_msgTypes[8]
+	mi := &file_internal_logpb_checkpoint_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -857,7 +919,7 @@ func (x *TaskKilled) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskKilled.ProtoReflect.Descriptor instead.
 func (*TaskKilled) Descriptor() ([]byte, []int) {
-	return file_internal_logpb_checkpoint_proto_rawDescGZIP(), []int{8}
+	return file_internal_logpb_checkpoint_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *TaskKilled) GetTask() *TaskRef {
@@ -892,7 +954,7 @@ type TaskGroup struct {
 
 func (x *TaskGroup) Reset() {
 	*x = TaskGroup{}
-	mi := &file_internal_logpb_checkpoint_proto_msgTypes[9]
+	mi := &file_internal_logpb_checkpoint_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -904,7 +966,7 @@ func (x *TaskGroup) String() string {
 func (*TaskGroup) ProtoMessage() {}
 
 func (x *TaskGroup) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_logpb_checkpoint_proto_msgTypes[9]
+	mi := &file_internal_logpb_checkpoint_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -917,7 +979,7 @@ func (x *TaskGroup) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskGroup.ProtoReflect.Descriptor instead.
 func (*TaskGroup) Descriptor() ([]byte, []int) {
-	return file_internal_logpb_checkpoint_proto_rawDescGZIP(), []int{9}
+	return file_internal_logpb_checkpoint_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *TaskGroup) GetTask() *TaskRef {
@@ -946,7 +1008,7 @@ type TaskStatus struct {
 
 func (x *TaskStatus) Reset() {
 	*x = TaskStatus{}
-	mi := &file_internal_logpb_checkpoint_proto_msgTypes[10]
+	mi := &file_internal_logpb_checkpoint_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -958,7 +1020,7 @@ func (x *TaskStatus) String() string {
 func (*TaskStatus) ProtoMessage() {}
 
 func (x *TaskStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_logpb_checkpoint_proto_msgTypes[10]
+	mi := &file_internal_logpb_checkpoint_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -971,7 +1033,7 @@ func (x *TaskStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskStatus.ProtoReflect.Descriptor instead.
 func (*TaskStatus) Descriptor() ([]byte, []int) {
-	return file_internal_logpb_checkpoint_proto_rawDescGZIP(), []int{10}
+	return file_internal_logpb_checkpoint_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *TaskStatus) GetStatus() *v1.Status {
@@ -1006,7 +1068,7 @@ type TaskAcknowledged struct {
 
 func (x *TaskAcknowledged) Reset() {
 	*x = TaskAcknowledged{}
-	mi := &file_internal_logpb_checkpoint_proto_msgTypes[11]
+	mi := &file_internal_logpb_checkpoint_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1018,7 +1080,7 @@ func (x *TaskAcknowledged) String() string {
 func (*TaskAcknowledged) ProtoMessage() {}
 
 func (x *TaskAcknowledged) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_logpb_checkpoint_proto_msgTypes[11]
+	mi := &file_internal_logpb_checkpoint_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1031,7 +1093,7 @@ func (x *TaskAcknowledged) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskAcknowledged.ProtoReflect.Descriptor instead.
 func (*TaskAcknowledged) Descriptor() ([]byte, []int) {
-	return file_internal_logpb_checkpoint_proto_rawDescGZIP(), []int{11}
+	return file_internal_logpb_checkpoint_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *TaskAcknowledged) GetTask() *TaskRef {
@@ -1069,7 +1131,7 @@ const file_internal_logpb_checkpoint_proto_rawDesc = "" +
 	"drainGrace\x12\x12\n" +
 	"\x04gone\x18\n" +
 	" \x01(\bR\x04gone\x12-\n" +
-	"\avolumes\x18\v \x03(\v2\x13.tender.v1.ResourceR\avolumes\"\xe2\x06\n" +
+	"\avolumes\x18\v \x03(\v2\x13.tender.v1.ResourceR\avolumes\"\x96\a\n" +
 	"\vAgentRecord\x12=\n" +
 	"\x0eframework_kept\x18\x01 \x01(\v2\x14.tender.v1.FrameworkH\x00R\rframeworkKept\x12-\n" +
 	"\x11framework_removed\x18\x02 \x01(\tH\x00R\x10frameworkRemoved\x121\n" +
@@ -1087,8 +1149,11 @@ const file_internal_logpb_checkpoint_proto_rawDesc = "" +
 	"taskStatus\x12N\n" +
 	"\x11task_acknowledged\x18\v \x01(\v2\x1f.tender.log.v1.TaskAcknowledgedH\x00R\x10taskAcknowledged\x122\n" +
 	"\tstub_kept\x18\f \x01(\v2\x13.tender.v1.TaskStubH\x00R\bstubKept\x12?\n" +
-	"\x0estub_forgotten\x18\r \x01(\v2\x16.tender.log.v1.TaskRefH\x00R\rstubForgottenB\b\n" +
-	"\x06record\"E\n" +
+	"\x0estub_forgotten\x18\r \x01(\v2\x16.tender.log.v1.TaskRefH\x00R\rstubForgotten\x122\n" +
+	"\x05group\x18\x0e \x01(\v2\x1a.tender.log.v1.RecordGroupH\x00R\x05groupB\b\n" +
+	"\x06record\"'\n" +
+	"\vRecordGroup\x12\x18\n" +
+	"\arecords\x18\x01 \x01(\rR\arecords\"E\n" +
 	"\aTaskRef\x12!\n" +
 	"\fframework_id\x18\x01 \x01(\tR\vframeworkId\x12\x17\n" +
 	"\atask_id\x18\x02 \x01(\tR\x06taskId\"1\n" +
@@ -1149,69 +1214,71 @@ func file_internal_logpb_checkpoint_proto_rawDescGZIP() []byte {
 	return file_internal_logpb_checkpoint_proto_rawDescData
 }
 
-var file_internal_logpb_checkpoint_proto_msgTypes = make([]protoimpl.MessageInfo, 12)
+var file_internal_logpb_checkpoint_proto_msgTypes = make([]protoimpl.MessageInfo, 13)
 var file_internal_logpb_checkpoint_proto_goTypes = []any{
 	(*AgentIdentity)(nil),         // 0: tender.log.v1.AgentIdentity
 	(*AgentRecord)(nil),           // 1: tender.log.v1.AgentRecord
-	(*TaskRef)(nil),               // 2: tender.log.v1.TaskRef
-	(*Process)(nil),               // 3: tender.log.v1.Process
-	(*ExecutorRun)(nil),           // 4: tender.log.v1.ExecutorRun
-	(*ExecutorStarting)(nil),      // 5: tender.log.v1.ExecutorStarting
-	(*ExecutorStarted)(nil),       // 6: tender.log.v1.ExecutorStarted
-	(*TaskLaunched)(nil),          // 7: tender.log.v1.TaskLaunched
-	(*TaskKilled)(nil),            // 8: tender.log.v1.TaskKilled
-	(*TaskGroup)(nil),             // 9: tender.log.v1.TaskGroup
-	(*TaskStatus)(nil),            // 10: tender.log.v1.TaskStatus
-	(*TaskAcknowledged)(nil),      // 11: tender.log.v1.TaskAcknowledged
-	(*v1.Term)(nil),               // 12: tender.v1.Term
-	(*durationpb.Duration)(nil),   // 13: google.protobuf.Duration
-	(*v1.Resource)(nil),           // 14: tender.v1.Resource
-	(*v1.Framework)(nil),          // 15: tender.v1.Framework
-	(*v1.TaskStub)(nil),           // 16: tender.v1.TaskStub
-	(*v1.Executor)(nil),           // 17: tender.v1.Executor
-	(*v1.Task)(nil),               // 18: tender.v1.Task
-	(*timestamppb.Timestamp)(nil), // 19: google.protobuf.Timestamp
-	(v1.Reason)(0),                // 20: tender.v1.Reason
-	(*v1.Status)(nil),             // 21: tender.v1.Status
+	(*RecordGroup)(nil),           // 2: tender.log.v1.RecordGroup
+	(*TaskRef)(nil),               // 3: tender.log.v1.TaskRef
+	(*Process)(nil),               // 4: tender.log.v1.Process
+	(*ExecutorRun)(nil),           // 5: tender.log.v1.ExecutorRun
+	(*ExecutorStarting)(nil),      // 6: tender.log.v1.ExecutorStarting
+	(*ExecutorStarted)(nil),       // 7: tender.log.v1.ExecutorStarted
+	(*TaskLaunched)(nil),          // 8: tender.log.v1.TaskLaunched
+	(*TaskKilled)(nil),            // 9: tender.log.v1.TaskKilled
+	(*TaskGroup)(nil),             // 10: tender.log.v1.TaskGroup
+	(*TaskStatus)(nil),            // 11: tender.log.v1.TaskStatus
+	(*TaskAcknowledged)(nil),      // 12: tender.log.v1.TaskAcknowledged
+	(*v1.Term)(nil),               // 13: tender.v1.Term
+	(*durationpb.Duration)(nil),   // 14: google.protobuf.Duration
+	(*v1.Resource)(nil),           // 15: tender.v1.Resource
+	(*v1.Framework)(nil),          // 16: tender.v1.Framework
+	(*v1.TaskStub)(nil),           // 17: tender.v1.TaskStub
+	(*v1.Executor)(nil),           // 18: tender.v1.Executor
+	(*v1.Task)(nil),               // 19: tender.v1.Task
+	(*timestamppb.Timestamp)(nil), // 20: google.protobuf.Timestamp
+	(v1.Reason)(0),                // 21: tender.v1.Reason
+	(*v1.Status)(nil),             // 22: tender.v1.Status
 }
 var file_internal_logpb_checkpoint_proto_depIdxs = []int32{
-	12, // 0: tender.log.v1.AgentIdentity.term:type_name -> tender.v1.Term
-	13, // 1: tender.log.v1.AgentIdentity.drain_grace:type_name -> google.protobuf.Duration
-	14, // 2: tender.log.v1.AgentIdentity.volumes:type_name -> tender.v1.Resource
-	15, // 3: tender.log.v1.AgentRecord.framework_kept:type_name -> tender.v1.Framework
-	5,  // 4: tender.log.v1.AgentRecord.executor_starting:type_name -> tender.log.v1.ExecutorStarting
-	6,  // 5: tender.log.v1.AgentRecord.executor_started:type_name -> tender.log.v1.ExecutorStarted
-	4,  // 6: tender.log.v1.AgentRecord.executor_forgotten:type_name -> tender.log.v1.ExecutorRun
-	7,  // 7: tender.log.v1.AgentRecord.task_launched:type_name -> tender.log.v1.TaskLaunched
-	8,  // 8: tender.log.v1.AgentRecord.task_killed:type_name -> tender.log.v1.TaskKilled
-	9,  // 9: tender.log.v1.AgentRecord.task_group:type_name -> tender.log.v1.TaskGroup
-	10, // 10: tender.log.v1.AgentRecord.task_status:type_name -> tender.log.v1.TaskStatus
-	11, // 11: tender.log.v1.AgentRecord.task_acknowledged:type_name -> tender.log.v1.TaskAcknowledged
-	16, // 12: tender.log.v1.AgentRecord.stub_kept:type_name -> tender.v1.TaskStub
-	2,  // 13: tender.log.v1.AgentRecord.stub_forgotten:type_name -> tender.log.v1.TaskRef
-	4,  // 14: tender.log.v1.ExecutorStarting.run:type_name -> tender.log.v1.ExecutorRun
-	17, // 15: tender.log.v1.ExecutorStarting.executor:type_name -> tender.v1.Executor
-	14, // 16: tender.log.v1.ExecutorStarting.resources:type_name -> tender.v1.Resource
-	4,  // 17: tender.log.v1.ExecutorStarted.run:type_name -> tender.log.v1.ExecutorRun
-	3,  // 18: tender.log.v1.ExecutorStarted.process:type_name -> tender.log.v1.Process
-	18, // 19: tender.log.v1.TaskLaunched.task:type_name -> tender.v1.Task
-	14, // 20: tender.log.v1.TaskLaunched.resources:type_name -> tender.v1.Resource
-	14, // 21: tender.log.v1.TaskLaunched.executor_resources:type_name -> tender.v1.Resource
-	12, // 22: tender.log.v1.TaskLaunched.term:type_name -> tender.v1.Term
-	19, // 23: tender.log.v1.TaskLaunched.at:type_name -> google.protobuf.Timestamp
-	2,  // 24: tender.log.v1.TaskKilled.task:type_name -> tender.log.v1.TaskRef
-	13, // 25: tender.log.v1.TaskKilled.grace:type_name -> google.protobuf.Duration
-	20, // 26: tender.log.v1.TaskKilled.reason:type_name -> tender.v1.Reason
-	2,  // 27: tender.log.v1.TaskGroup.task:type_name -> tender.log.v1.TaskRef
-	3,  // 28: tender.log.v1.TaskGroup.group:type_name -> tender.log.v1.Process
-	21, // 29: tender.log.v1.TaskStatus.status:type_name -> tender.v1.Status
-	3,  // 30: tender.log.v1.TaskStatus.group:type_name -> tender.log.v1.Process
-	2,  // 31: tender.log.v1.TaskAcknowledged.task:type_name -> tender.log.v1.TaskRef
-	32, // [32:32] is the sub-list for method output_type
-	32, // [32:32] is the sub-list for method input_type
-	32, // [32:32] is the sub-list for extension type_name
-	32, // [32:32] is the sub-list for extension extendee
-	0,  // [0:32] is the sub-list for field type_name
+	13, // 0: tender.log.v1.AgentIdentity.term:type_name -> tender.v1.Term
+	14, // 1: tender.log.v1.AgentIdentity.drain_grace:type_name -> google.protobuf.Duration
+	15, // 2: tender.log.v1.AgentIdentity.volumes:type_name -> tender.v1.Resource
+	16, // 3: tender.log.v1.AgentRecord.framework_kept:type_name -> tender.v1.Framework
+	6,  // 4: tender.log.v1.AgentRecord.executor_starting:type_name -> tender.log.v1.ExecutorStarting
+	7,  // 5: tender.log.v1.AgentRecord.executor_started:type_name -> tender.log.v1.ExecutorStarted
+	5,  // 6: tender.log.v1.AgentRecord.executor_forgotten:type_name -> tender.log.v1.ExecutorRun
+	8,  // 7: tender.log.v1.AgentRecord.task_launched:type_name -> tender.log.v1.TaskLaunched
+	9,  // 8: tender.log.v1.AgentRecord.task_killed:type_name -> tender.log.v1.TaskKilled
+	10, // 9: tender.log.v1.AgentRecord.task_group:type_name -> tender.log.v1.TaskGroup
+	11, // 10: tender.log.v1.AgentRecord.task_status:type_name -> tender.log.v1.TaskStatus
+	12, // 11: tender.log.v1.AgentRecord.task_acknowledged:type_name -> tender.log.v1.TaskAcknowledged
+	17, // 12: tender.log.v1.AgentRecord.stub_kept:type_name -> tender.v1.TaskStub
+	3,  // 13: tender.log.v1.AgentRecord.stub_forgotten:type_name -> tender.log.v1.TaskRef
+	2,  // 14: tender.log.v1.AgentRecord.group:type_name -> tender.log.v1.RecordGroup
+	5,  // 15: tender.log.v1.ExecutorStarting.run:type_name -> tender.log.v1.ExecutorRun
+	18, // 16: tender.log.v1.ExecutorStarting.executor:type_name -> tender.v1.Executor
+	15, // 17: tender.log.v1.ExecutorStarting.resources:type_name -> tender.v1.Resource
+	5,  // 18: tender.log.v1.ExecutorStarted.run:type_name -> tender.log.v1.ExecutorRun
+	4,  // 19: tender.log.v1.ExecutorStarted.process:type_name -> tender.log.v1.Process
+	19, // 20: tender.log.v1.TaskLaunched.task:type_name -> tender.v1.Task
+	15, // 21: tender.log.v1.TaskLaunched.resources:type_name -> tender.v1.Resource
+	15, // 22: tender.log.v1.TaskLaunched.executor_resources:type_name -> tender.v1.Resource
+	13, // 23: tender.log.v1.TaskLaunched.term:type_name -> tender.v1.Term
+	20, // 24: tender.log.v1.TaskLaunched.at:type_name -> google.protobuf.Timestamp
+	3,  // 25: tender.log.v1.TaskKilled.task:type_name -> tender.log.v1.TaskRef
+	14, // 26: tender.log.v1.TaskKilled.grace:type_name -> google.protobuf.Duration
+	21, // 27: tender.log.v1.TaskKilled.reason:type_name -> tender.v1.Reason
+	3,  // 28: tender.log.v1.TaskGroup.task:type_name -> tender.log.v1.TaskRef
+	4,  // 29: tender.log.v1.TaskGroup.group:type_name -> tender.log.v1.Process
+	22, // 30: tender.log.v1.TaskStatus.status:type_name -> tender.v1.Status
+	4,  // 31: tender.log.v1.TaskStatus.group:type_name -> tender.log.v1.Process
+	3,  // 32: tender.log.v1.TaskAcknowledged.task:type_name -> tender.log.v1.TaskRef
+	33, // [33:33] is the sub-list for method output_type
+	33, // [33:33] is the sub-list for method input_type
+	33, // [33:33] is the sub-list for extension type_name
+	33, // [33:33] is the sub-list for extension extendee
+	0,  // [0:33] is the sub-list for field type_name
 }
 
 func init() { file_internal_logpb_checkpoint_proto_init() }
@@ -1233,6 +1300,7 @@ func file_internal_logpb_checkpoint_proto_init() {
 		(*AgentRecord_TaskAcknowledged)(nil),
 		(*AgentRecord_StubKept)(nil),
 		(*AgentRecord_StubForgotten)(nil),
+		(*AgentRecord_Group)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -1240,7 +1308,7 @@ func file_internal_logpb_checkpoint_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_internal_logpb_checkpoint_proto_rawDesc), len(file_internal_logpb_checkpoint_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   12,
+			NumMessages:   13,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
