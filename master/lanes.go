@@ -2,13 +2,23 @@ package master
 
 import (
 	"context"
-	"time"
+	"slices"
+	"sync"
+
+	"github.com/tenderhq/tender/api"
 )
 
 const (
-	// laneMax bounds what waits for the loop in each lane. Full: the readers of streams
-	// wait, and with them, through gRPC's flow control, whoever sends.
-	laneMax = 4096
+	// inletMax and inletBytesMax bound what waits of one stream. Full: its reader waits, and
+	// with it, through gRPC's flow control, whoever sends.
+	inletMax      = 16
+	inletBytesMax = api.MessageBytesMax
+	// requestsMax bounds the same way the actions of all operators, and the writes of all
+	// stores: more wait.
+	requestsMax = 256
+	// laneBytesMax bounds the messages that wait in a lane together, in the order in which
+	// they came to wait.
+	laneBytesMax = 16 << 20
 	// frontRunMax is how much of the front lane is taken while agents wait: one of
 	// theirs follows, so that no crowd of schedulers keeps an agent out.
 	frontRunMax = 64
@@ -18,107 +28,207 @@ const (
 // for them; agents are many, and after a failover all of them have much to tell. So the
 // front lane goes first. Each stream uses one lane, so what it says stays in order.
 type lanes struct {
-	front  chan arrival // schedulers' and operators'
-	agents chan arrival
-	run    int // taken from the front in a row; the loop's goroutine only
+	front  *lane // schedulers' and operators'
+	agents *lane
+	wake   chan struct{} // holds one when something may wait
+	run    int           // taken from the front in a row; the loop's goroutine only
+
+	operators *inlet // of all of them together
+	stores    *inlet // of all that write to stores
 }
 
 func newLanes() *lanes {
-	return &lanes{front: make(chan arrival, laneMax), agents: make(chan arrival, laneMax)}
+	n := &lanes{wake: make(chan struct{}, 1)}
+	n.front, n.agents = newLane(n.rouse), newLane(n.rouse)
+	n.operators, n.stores = n.front.inlet(requestsMax), n.front.inlet(requestsMax)
+	return n
+}
+
+// rouse lets the loop look.
+func (n *lanes) rouse() {
+	select {
+	case n.wake <- struct{}{}:
+	default:
+	}
 }
 
 // next is what the loop takes now; false when nothing waits.
 func (n *lanes) next() (arrival, bool) {
 	if n.run < frontRunMax {
-		select {
-		case arrived := <-n.front:
+		if arrived, ok := n.front.take(); ok {
 			n.run++
 			return arrived, true
-		default:
 		}
 	}
 	n.run = 0
-	select {
-	case arrived := <-n.agents:
+	if arrived, ok := n.agents.take(); ok {
 		return arrived, true
-	default:
 	}
-	select {
-	case arrived := <-n.front:
+	arrived, ok := n.front.take()
+	if ok {
 		n.run++
-		return arrived, true
-	default:
+	}
+	return arrived, ok
+}
+
+// waiting counts what waits.
+func (n *lanes) waiting() int { return n.front.waiting() + n.agents.waiting() }
+
+// lane takes from its inlets in turns, one arrival each: whoever says much, or opens many
+// streams, delays others by no more than one message of each of its streams.
+type lane struct {
+	rouse func()
+	room  *budget // bytes
+
+	mu    sync.Mutex
+	turns []*inlet // that hold something, the next first; guarded by mu
+	count int      // of arrivals; guarded by mu
+}
+
+func newLane(rouse func()) *lane { return &lane{rouse: rouse, room: newBudget(laneBytesMax)} }
+
+// inlet is one stream's way into its lane.
+type inlet struct {
+	lane *lane
+	room *budget // places
+
+	arrivals []arrival // guarded by lane.mu
+}
+
+// inlet has so many places; large messages take several.
+func (n *lane) inlet(places int) *inlet { return &inlet{lane: n, room: newBudget(places)} }
+
+const (
+	// placeBytes is the size of a message that takes one place of its inlet.
+	placeBytes = inletBytesMax / inletMax
+	// arrivalBytes is what an arrival takes beside its message.
+	arrivalBytes = 512
+)
+
+// put waits for room, then queues; false when ctx or the leadership is over first. What
+// says that a stream is closed needs no room: it comes once, and somebody must hear it.
+func (i *inlet) put(ctx context.Context, over <-chan struct{}, arrived arrival) bool {
+	if !arrived.last {
+		arrived.places = min(1+arrived.bytes/placeBytes, inletMax)
+		arrived.weight = arrived.bytes + arrivalBytes
+		if !i.room.take(ctx, over, arrived.places) {
+			return false
+		}
+		if !i.lane.room.take(ctx, over, arrived.weight) {
+			i.room.give(arrived.places)
+			return false
+		}
+	}
+	n := i.lane
+	n.mu.Lock()
+	i.arrivals = append(i.arrivals, arrived)
+	if len(i.arrivals) == 1 {
+		n.turns = append(n.turns, i)
+	}
+	n.count++
+	first := n.count == 1
+	n.mu.Unlock()
+	if first {
+		n.rouse()
+	}
+	return true
+}
+
+// take is the next arrival of the inlet whose turn it is.
+func (n *lane) take() (arrival, bool) {
+	n.mu.Lock()
+	if len(n.turns) == 0 {
+		n.mu.Unlock()
 		return arrival{}, false
 	}
+	i := n.turns[0]
+	arrived := i.arrivals[0]
+	i.arrivals[0] = arrival{}
+	i.arrivals = i.arrivals[1:]
+	n.turns[0] = nil
+	n.turns = n.turns[1:]
+	if len(i.arrivals) > 0 {
+		n.turns = append(n.turns, i)
+	} else {
+		i.arrivals = nil
+	}
+	n.count--
+	n.mu.Unlock()
+	if !arrived.last {
+		n.room.give(arrived.weight)
+		i.room.give(arrived.places)
+	}
+	return arrived, true
 }
 
-const (
-	// returningMax is how many agents may be between their first call and the end of
-	// their report. More wait in the order in which they came.
-	returningMax = 256
-	// returningWaitMax is how long they wait at most: less than the silence after which
-	// an agent leaves. Then they are told to come later.
-	returningWaitMax = 3 * time.Second
-	// returningTimeMax is how long an agent may hold a place that others wait for: agents
-	// on slow links must not keep out the others, so at least returningMax come in per
-	// returningTimeMax.
-	returningTimeMax = 100 * time.Millisecond
-)
+func (n *lane) waiting() int {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.count
+}
 
-// gate lets so many in at once. What it keeps out costs a goroutine each, not the loop.
-type gate chan struct{}
+// budget is an amount that many share; who finds too little of it waits in order.
+type budget struct {
+	mu      sync.Mutex
+	left    int
+	waiters []*waiter // guarded by mu
+}
 
-// enter waits for a place. leave gives it back; a second call does nothing.
-func (g gate) enter(ctx context.Context, over <-chan struct{}) (leave func(), ok bool) {
-	patience := time.NewTimer(returningWaitMax)
-	defer patience.Stop()
+type waiter struct {
+	amount int
+	ready  chan struct{} // closed when it has its amount
+}
+
+func newBudget(amount int) *budget { return &budget{left: amount} }
+
+// take waits for the amount; false when ctx ends or over is closed first.
+func (b *budget) take(ctx context.Context, over <-chan struct{}, amount int) bool {
+	b.mu.Lock()
+	if len(b.waiters) == 0 && b.left >= amount {
+		b.left -= amount
+		b.mu.Unlock()
+		return true
+	}
+	w := &waiter{amount, make(chan struct{})}
+	b.waiters = append(b.waiters, w)
+	b.mu.Unlock()
 	select {
-	case g <- struct{}{}:
-	case <-patience.C:
-		return nil, false
+	case <-w.ready:
+		return true
 	case <-over:
-		return nil, false
 	case <-ctx.Done():
-		return nil, false
 	}
-	// Either the timer or leave gives the place back, never both.
-	held := time.AfterFunc(returningTimeMax, func() { <-g })
-	return func() {
-		if held.Stop() {
-			<-g
-		}
-	}, true
+	b.leave(w)
+	return false
 }
 
-const (
-	// redirectsPerSecond is how fast a follower sends agents on to the leader: about as
-	// fast as one admits them. A few come through without any delay.
-	redirectsPerSecond = 2000
-	// heldMax is how long a follower keeps an agent that it can't send on yet; less than
-	// the time after which the agent asks other masters.
-	heldMax = 2 * time.Second
-)
-
-// pace spreads those who are sent on.
-type pace struct{ next chan time.Time } // holds one: when the next may go
-
-func newPace() pace {
-	p := pace{make(chan time.Time, 1)}
-	p.next <- time.Time{}
-	return p
+// leave gives up waiting, or gives back what has come at the same moment.
+func (b *budget) leave(w *waiter) {
+	b.mu.Lock()
+	at := slices.Index(b.waiters, w)
+	if at >= 0 {
+		b.waiters = slices.Delete(b.waiters, at, at+1)
+		b.serve() // those behind may need less
+	}
+	b.mu.Unlock()
+	if at < 0 {
+		b.give(w.amount)
+	}
 }
 
-// turn is how long to wait for one's turn; false when that is longer than max.
-func (p pace) turn(now time.Time, longest time.Duration) (time.Duration, bool) {
-	at := <-p.next
-	if at.Before(now) {
-		at = now
+// give returns an amount.
+func (b *budget) give(amount int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.left += amount
+	b.serve()
+}
+
+// serve lets in who is first, as long as there is enough. Callers hold mu.
+func (b *budget) serve() {
+	for len(b.waiters) > 0 && b.left >= b.waiters[0].amount {
+		b.left -= b.waiters[0].amount
+		close(b.waiters[0].ready)
+		b.waiters = b.waiters[1:]
 	}
-	wait := at.Sub(now)
-	if wait > longest {
-		p.next <- at
-		return 0, false
-	}
-	p.next <- at.Add(time.Second / redirectsPerSecond)
-	return wait, true
 }

@@ -12,16 +12,19 @@ import (
 // TestFrontLaneGoesFirst: a framework's call passes all agents that wait, and a crowd of
 // schedulers keeps no agent out.
 func TestFrontLaneGoesFirst(t *testing.T) {
+	const laneMax = 4096
 	n := newLanes()
+	by, ctx := n.agents.inlet(inletMax), t.Context()
 	for i := range laneMax {
-		n.agents <- arrival{what: core.AgentClosed{Conn: core.Conn(i)}}
+		by.put(ctx, nil, arrival{what: core.AgentClosed{Conn: core.Conn(i)}, last: true})
 	}
-	n.front <- arrival{what: core.SchedulerClosed{}}
+	front := n.front.inlet(inletMax)
+	front.put(ctx, nil, arrival{what: core.SchedulerClosed{}, last: true})
 	if first, _ := n.next(); first.what != (core.SchedulerClosed{}) {
 		t.Fatalf("%d agents were waiting and came first: %v", laneMax, first.what)
 	}
 	for range laneMax {
-		n.front <- arrival{what: core.SchedulerClosed{}}
+		front.put(ctx, nil, arrival{what: core.SchedulerClosed{}, last: true})
 	}
 	agents, since := 0, 0
 	for range 2 * laneMax {
@@ -45,6 +48,80 @@ func TestFrontLaneGoesFirst(t *testing.T) {
 	if next, waits := n.next(); waits || agents != laneMax {
 		t.Errorf("%d agents came; left: %v", agents, next.what)
 	}
+}
+
+// TestLanesTakeTurns (R34): who has said much waits with the rest of it for those who have
+// said little, however many came before them.
+func TestLanesTakeTurns(t *testing.T) {
+	n, ctx := newLanes(), t.Context()
+	var greedy []*inlet
+	for range 3 {
+		by := n.front.inlet(inletMax)
+		greedy = append(greedy, by)
+		for range inletMax {
+			if !by.put(ctx, nil, arrival{what: core.SchedulerCalled{Conn: 1}}) {
+				t.Fatal("there is room")
+			}
+		}
+	}
+	honest := n.front.inlet(inletMax)
+	honest.put(ctx, nil, arrival{what: core.SchedulerCalled{Conn: 7}})
+	for i := range 2 * len(greedy) {
+		if next, _ := n.next(); next.what.(core.SchedulerCalled).Conn == 7 {
+			if i != len(greedy) {
+				t.Errorf("it came as number %d", i)
+			}
+			return
+		}
+	}
+	t.Errorf("%d calls of others came first", 2*len(greedy))
+}
+
+// TestLanesAreBounded: by the places of each stream, of which a large message takes
+// several, and by the bytes of all. Who gives up leaves no place taken.
+func TestLanesAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newLanes()
+		puts := func(by *inlet, bytes int) (count int) {
+			for {
+				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+				ok := by.put(ctx, nil, arrival{what: core.SchedulerCalled{Conn: 1}, bytes: bytes})
+				cancel()
+				if !ok {
+					return count
+				}
+				count++
+			}
+		}
+		if small := puts(n.front.inlet(inletMax), 10); small != inletMax {
+			t.Errorf("%d small messages of one stream wait", small)
+		}
+		if large := puts(n.front.inlet(inletMax), 1<<20); large != 1 {
+			t.Errorf("%d large messages of one stream wait", large)
+		}
+		streams := 1
+		for puts(n.front.inlet(inletMax), 1<<20) == 1 {
+			streams++
+		}
+		if streams != laneBytesMax>>20-1 {
+			t.Errorf("the largest messages of %d streams wait", streams)
+		}
+		late, came := n.front.inlet(inletMax), make(chan bool, 1)
+		go func() {
+			came <- late.put(t.Context(), nil, arrival{what: core.SchedulerCalled{Conn: 9}, bytes: 1 << 20})
+		}()
+		synctest.Wait()
+		for n.waiting() > 0 {
+			n.next()
+		}
+		if !<-came || n.waiting() != 1 {
+			t.Errorf("who waited came as one of %d", n.waiting())
+		}
+		n.next()
+		if n.front.room.left != laneBytesMax || len(n.front.room.waiters) != 0 || late.room.left != inletMax {
+			t.Errorf("nothing waits, and %d of %d bytes are free", n.front.room.left, laneBytesMax)
+		}
+	})
 }
 
 // TestGate: so many agents are on their way in; each that comes back frees a place once,

@@ -38,7 +38,8 @@ type leader struct {
 	lead   *raftlog.Leadership
 	term   api.Term
 	inbox  *lanes
-	gate   gate // for agents that come back
+	writes *budget // bytes of writes to stores that are under way
+	gate   gate    // for agents that come back
 	reads  chan func(*core.Core, time.Time)
 	over   chan struct{} // closed when the loop has ended
 	stores *storeNews
@@ -66,6 +67,10 @@ type arrival struct {
 	scheduler *schedulerStream
 	agent     *agentStream
 	reply     chan<- core.Reply
+	bytes     int    // of the message
+	weight    int    // bytes that it has taken of its lane's room
+	places    int    // that it has taken of its inlet's
+	last      bool   // it says that its stream is closed
 	taken     func() // called when the loop has stepped it; nil: nobody wants to know
 }
 
@@ -89,6 +94,7 @@ func newLeader(m *Master, lead *raftlog.Leadership, policy allocator.Allocator) 
 		lead:       lead,
 		term:       lead.Term,
 		inbox:      newLanes(),
+		writes:     newBudget(storeWriteBytesMax),
 		gate:       make(gate, returningMax),
 		reads:      make(chan func(*core.Core, time.Time), readsMax),
 		over:       make(chan struct{}),
@@ -111,9 +117,9 @@ func (l *leader) run(ctx context.Context) {
 	defer timer.Stop()
 	for {
 		// The quorum has no room: who brings work has to wait.
-		front, agents := l.inbox.front, l.inbox.agents
-		if len(l.backlog) > backlogMax {
-			front, agents = nil, nil
+		var arrivals <-chan struct{}
+		if len(l.backlog) <= backlogMax {
+			arrivals = l.inbox.wake
 		}
 		select {
 		case <-ctx.Done():
@@ -121,12 +127,8 @@ func (l *leader) run(ctx context.Context) {
 			return
 		case <-l.lead.Done():
 			return
-		case arrived := <-front:
+		case <-arrivals:
 			l.awake()
-			l.take(arrived)
-		case arrived := <-agents:
-			l.awake()
-			l.take(arrived)
 		case commit := <-l.lead.Commits():
 			l.awake()
 			l.committed(commit)
@@ -146,6 +148,9 @@ func (l *leader) run(ctx context.Context) {
 		l.propose()
 		l.flush()
 		l.setTimer(timer)
+		if l.inbox.waiting() > 0 {
+			l.inbox.rouse()
+		}
 		l.busy()
 	}
 }
@@ -419,25 +424,11 @@ func (l *leader) close() {
 	}
 }
 
-// send brings something into the loop by the front lane, sendAgents' by the other one;
-// false when the leadership or ctx is over.
-func (l *leader) send(ctx context.Context, arrived arrival) bool {
-	return l.sendBy(ctx, l.inbox.front, arrived)
-}
-
-func (l *leader) sendAgents(ctx context.Context, arrived arrival) bool {
-	return l.sendBy(ctx, l.inbox.agents, arrived)
-}
-
-func (l *leader) sendBy(ctx context.Context, lane chan<- arrival, arrived arrival) bool {
+// send brings something into the loop by an inlet; false when the leadership or ctx is
+// over.
+func (l *leader) send(ctx context.Context, by *inlet, arrived arrival) bool {
 	arrived.at = time.Now()
-	select {
-	case lane <- arrived:
-		return true
-	case <-l.over:
-	case <-ctx.Done():
-	}
-	return false
+	return by.put(ctx, l.over, arrived)
 }
 
 // read runs in the loop, between two batches.
@@ -461,31 +452,93 @@ func (l *leader) read(ctx context.Context, op string, read func(*core.Core, time
 // request brings an operator's action into the loop and waits for its reply.
 func (l *leader) request(ctx context.Context, op string, action core.Action) (any, error) {
 	reply := make(chan core.Reply, 1)
-	id := core.RequestID(l.ids.Add(1))
-	if !l.send(ctx, arrival{what: core.Requested{ID: id, Action: action}, reply: reply}) {
-		if ctx.Err() != nil {
-			return nil, wire.Error(ctx.Err())
-		}
-		return nil, l.master.notLeader(op)
+	if !l.send(ctx, l.inbox.operators, l.requested(action, reply)) {
+		return nil, l.notSent(ctx, op)
 	}
+	if r, came := l.replied(ctx, reply); came {
+		return r.Answer, asError(r.Err)
+	}
+	return nil, l.noReply(ctx, op)
+}
+
+func (l *leader) requested(action core.Action, reply chan<- core.Reply) arrival {
+	return arrival{what: core.Requested{ID: core.RequestID(l.ids.Add(1)), Action: action}, reply: reply}
+}
+
+// notSent is why a request did not come into the loop.
+func (l *leader) notSent(ctx context.Context, op string) error {
+	if ctx.Err() != nil {
+		return wire.Error(ctx.Err())
+	}
+	return l.master.notLeader(op)
+}
+
+// storeWriteBytesMax bounds the writes to stores that are on their way to the quorum, so
+// that they fill neither its queue nor the time between two commits of others; more wait.
+// A small one counts as storeWriteBytesMin.
+const (
+	storeWriteBytesMax = 4 << 20
+	storeWriteBytesMin = 32 << 10
+)
+
+// writeStore is request for a write of so many bytes. It counts as under way until the
+// quorum has answered, also when its caller has given up.
+func (l *leader) writeStore(ctx context.Context, op string, action core.StoreWrite, bytes int) (any, error) {
+	weight := min(max(bytes, storeWriteBytesMin), storeWriteBytesMax)
+	if !l.writes.take(ctx, l.over, weight) {
+		return nil, l.notSent(ctx, op)
+	}
+	reply := make(chan core.Reply, 1)
+	arrived := l.requested(action, reply)
+	arrived.bytes = bytes
+	if !l.send(ctx, l.inbox.stores, arrived) {
+		l.writes.give(weight)
+		return nil, l.notSent(ctx, op)
+	}
+	r, came := l.replied(ctx, reply)
+	if came {
+		l.writes.give(weight)
+		return r.Answer, asError(r.Err)
+	}
+	l.beside(func() {
+		defer l.writes.give(weight)
+		select {
+		case <-reply:
+		case <-l.over:
+		}
+	})
+	return nil, l.noReply(ctx, op)
+}
+
+// replied waits for the answer of a request; false when ctx or the leadership is over first.
+func (l *leader) replied(ctx context.Context, reply <-chan core.Reply) (core.Reply, bool) {
 	select {
 	case r := <-reply:
-		if r.Err != nil {
-			return r.Answer, r.Err
-		}
-		return r.Answer, nil
+		return r, true
 	case <-ctx.Done():
-		return nil, api.E(op, api.Unknown, "", errors.New("given up before the outcome was known"))
+		return core.Reply{}, false
 	case <-l.over:
-		// The reply may have come at the same moment.
-		select {
+		select { // it may have come at the same moment
 		case r := <-reply:
-			if r.Err != nil {
-				return r.Answer, r.Err
-			}
-			return r.Answer, nil
+			return r, true
 		default:
-			return nil, api.E(op, api.Unknown, "", errors.New("the leadership ended before the outcome was known"))
+			return core.Reply{}, false
 		}
 	}
+}
+
+// noReply is what is known of a request that was sent and not answered: nothing.
+func (l *leader) noReply(ctx context.Context, op string) error {
+	if ctx.Err() != nil {
+		return api.E(op, api.Unknown, "", errors.New("given up before the outcome was known"))
+	}
+	return api.E(op, api.Unknown, "", errors.New("the leadership ended before the outcome was known"))
+}
+
+// asError is nil for none.
+func asError(err *api.Error) error {
+	if err == nil {
+		return nil
+	}
+	return err
 }

@@ -119,7 +119,7 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 		return
 	}
 	put(leadingGauge, 1)
-	put(inboxGauge, float64(len(l.inbox.front)+len(l.inbox.agents)))
+	put(inboxGauge, float64(l.inbox.waiting()))
 	put(queueGauge, float64(l.lead.Waiting()))
 	ctx, cancel := context.WithTimeout(context.Background(), scrapeTimeout)
 	defer cancel()

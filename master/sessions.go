@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/tenderhq/tender/api"
 	apiv1 "github.com/tenderhq/tender/api/v1"
@@ -142,10 +143,10 @@ func sameSession(events []agentEvent) (one []protocol.AgentEvent, rest []agentEv
 // readScheduler brings a scheduler's calls into the loop until the stream ends. The
 // error is what the writer shall tell the scheduler.
 func (l *leader) readScheduler(conn core.Conn, out *schedulerStream, stream grpc.BidiStreamingServer[apiv1.SchedulerCalls, apiv1.SchedulerEvents]) *api.Error {
-	ctx, opened := stream.Context(), false
+	ctx, opened, by := stream.Context(), false, l.inbox.front.inlet(inletMax)
 	defer func() {
 		if opened {
-			l.send(context.Background(), arrival{what: core.SchedulerClosed{Conn: conn}})
+			l.send(context.Background(), by, arrival{what: core.SchedulerClosed{Conn: conn}, last: true})
 		}
 	}()
 	for {
@@ -153,6 +154,7 @@ func (l *leader) readScheduler(conn core.Conn, out *schedulerStream, stream grpc
 		if err != nil {
 			return nil // the stream is gone or going
 		}
+		bytes := proto.Size(message)
 		calls, wrong := wire.SchedulerCallsFromProto(message)
 		l.master.programs.prepare(calls)
 		if !opened && len(calls) > 0 {
@@ -160,13 +162,13 @@ func (l *leader) readScheduler(conn core.Conn, out *schedulerStream, stream grpc
 			if !ok {
 				return api.E("scheduler.session", api.Invalid, "", errors.New("the first call must be Subscribe"))
 			}
-			opened = l.send(ctx, arrival{what: core.SchedulerOpened{Conn: conn, Subscribe: first}, scheduler: out})
+			opened = l.send(ctx, by, arrival{what: core.SchedulerOpened{Conn: conn, Subscribe: first}, scheduler: out, bytes: bytes})
 			if !opened {
 				return l.master.notLeader("scheduler.session")
 			}
 			calls = calls[1:]
 		}
-		if len(calls) > 0 && !l.send(ctx, arrival{what: core.SchedulerCalled{Conn: conn, Calls: calls}}) {
+		if len(calls) > 0 && !l.send(ctx, by, arrival{what: core.SchedulerCalled{Conn: conn, Calls: calls}, bytes: bytes}) {
 			return l.master.notLeader("scheduler.session")
 		}
 		if wrong != nil {
@@ -178,11 +180,11 @@ func (l *leader) readScheduler(conn core.Conn, out *schedulerStream, stream grpc
 // readAgent is the same for an agent's. From its first call to the end of its report it
 // holds one of the gate's places.
 func (l *leader) readAgent(conn core.Conn, out *agentStream, stream grpc.BidiStreamingServer[apiv1.AgentCalls, apiv1.AgentEvents]) *api.Error {
-	ctx, opened := stream.Context(), false
+	ctx, opened, by := stream.Context(), false, l.inbox.agents.inlet(inletMax)
 	leave := func() {}
 	defer func() {
 		if opened {
-			l.sendAgents(context.Background(), arrival{what: core.AgentClosed{Conn: conn}})
+			l.send(context.Background(), by, arrival{what: core.AgentClosed{Conn: conn}, last: true})
 		}
 		leave()
 	}()
@@ -191,6 +193,7 @@ func (l *leader) readAgent(conn core.Conn, out *agentStream, stream grpc.BidiStr
 		if err != nil {
 			return nil
 		}
+		bytes := proto.Size(message)
 		calls, wrong := wire.AgentCallsFromProto(message)
 		if !opened && len(calls) > 0 {
 			if !opensAgent(calls[0]) {
@@ -201,18 +204,18 @@ func (l *leader) readAgent(conn core.Conn, out *agentStream, stream grpc.BidiStr
 				return l.comeLater()
 			}
 			leave = place
-			opened = l.sendAgents(ctx, arrival{what: core.AgentOpened{Conn: conn, First: calls[0]}, agent: out})
+			opened = l.send(ctx, by, arrival{what: core.AgentOpened{Conn: conn, First: calls[0]}, agent: out, bytes: bytes})
 			if !opened {
 				return l.master.notLeader("agent.session")
 			}
 			calls = calls[1:]
 		}
 		if len(calls) > 0 {
-			arrived := arrival{what: core.AgentCalled{Conn: conn, Calls: calls}}
+			arrived := arrival{what: core.AgentCalled{Conn: conn, Calls: calls}, bytes: bytes}
 			if endsReport(calls) {
 				arrived.taken = leave
 			}
-			if !l.sendAgents(ctx, arrived) {
+			if !l.send(ctx, by, arrived) {
 				return l.master.notLeader("agent.session")
 			}
 		}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/tenderhq/tender/api"
 	apiv1 "github.com/tenderhq/tender/api/v1"
@@ -138,6 +139,7 @@ func (s storeService) Delete(ctx context.Context, r *apiv1.StoreDeleteRequest) (
 
 // numbered is a request to write.
 type numbered interface {
+	proto.Message
 	GetSession() *apiv1.StoreSession
 	GetWrite() uint64
 	GetLane() uint32
@@ -154,7 +156,11 @@ func (s storeService) write(ctx context.Context, op string, r numbered, change r
 	if lane := r.GetLane(); lane > 0 {
 		client += "/" + strconv.FormatUint(uint64(lane), 10)
 	}
-	answer, err := s.master.act(ctx, op, core.StoreWrite{Change: change, Client: client, Counter: r.GetWrite()})
+	l := s.master.leading.Load()
+	if l == nil {
+		return registry.Result{}, s.master.notLeader(op)
+	}
+	answer, err := l.writeStore(ctx, op, core.StoreWrite{Change: change, Client: client, Counter: r.GetWrite()}, proto.Size(r))
 	if err != nil {
 		return registry.Result{}, err
 	}

@@ -1,0 +1,77 @@
+package master
+
+import (
+	"context"
+	"time"
+)
+
+const (
+	// returningMax is how many agents may be between their first call and the end of
+	// their report. More wait in the order in which they came.
+	returningMax = 256
+	// returningWaitMax is how long they wait at most: less than the silence after which
+	// an agent leaves. Then they are told to come later.
+	returningWaitMax = 3 * time.Second
+	// returningTimeMax is how long an agent may hold a place that others wait for: agents
+	// on slow links must not keep out the others, so at least returningMax come in per
+	// returningTimeMax.
+	returningTimeMax = 100 * time.Millisecond
+)
+
+// gate lets so many in at once. What it keeps out costs a goroutine each, not the loop.
+type gate chan struct{}
+
+// enter waits for a place. leave gives it back; a second call does nothing.
+func (g gate) enter(ctx context.Context, over <-chan struct{}) (leave func(), ok bool) {
+	patience := time.NewTimer(returningWaitMax)
+	defer patience.Stop()
+	select {
+	case g <- struct{}{}:
+	case <-patience.C:
+		return nil, false
+	case <-over:
+		return nil, false
+	case <-ctx.Done():
+		return nil, false
+	}
+	// Either the timer or leave gives the place back, never both.
+	held := time.AfterFunc(returningTimeMax, func() { <-g })
+	return func() {
+		if held.Stop() {
+			<-g
+		}
+	}, true
+}
+
+const (
+	// redirectsPerSecond is how fast a follower sends agents on to the leader: about as
+	// fast as one admits them. A few come through without any delay.
+	redirectsPerSecond = 2000
+	// heldMax is how long a follower keeps an agent that it can't send on yet; less than
+	// the time after which the agent asks other masters.
+	heldMax = 2 * time.Second
+)
+
+// pace spreads those who are sent on.
+type pace struct{ next chan time.Time } // holds one: when the next may go
+
+func newPace() pace {
+	p := pace{make(chan time.Time, 1)}
+	p.next <- time.Time{}
+	return p
+}
+
+// turn is how long to wait for one's turn; false when that is longer than max.
+func (p pace) turn(now time.Time, longest time.Duration) (time.Duration, bool) {
+	at := <-p.next
+	if at.Before(now) {
+		at = now
+	}
+	wait := at.Sub(now)
+	if wait > longest {
+		p.next <- at
+		return 0, false
+	}
+	p.next <- at.Add(time.Second / redirectsPerSecond)
+	return wait, true
+}
