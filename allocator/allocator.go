@@ -35,7 +35,8 @@ type Allocator interface {
 	Revive(api.FrameworkID, []api.Role)
 	// SetDemand replaces what the framework wants in the role. nil = it states no
 	// demand (as in Mesos, it may be offered anything); empty = it wants nothing.
-	// Constraints have been checked with constraint.Compile by the caller.
+	// Constraints have been checked with constraint.Compile by the caller. The caller
+	// counts: after launches it tells what is left, so Launch changes no demand (R38).
 	SetDemand(api.FrameworkID, api.Role, []api.Shape)
 
 	// SetRole replaces weight, priority and quota of a role. A role that was never

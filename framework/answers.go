@@ -19,29 +19,34 @@ var (
 // older one is told, but its offers are left to expire.
 const acceptsMax = 4096
 
-// accepts remembers which offers each accept of the session named, for the case that
-// it is refused.
+// accepts remembers what each accept of the session named, for the case that it is
+// refused.
 type accepts struct {
-	offers map[uint64][]api.OfferID
-	order  []uint64
+	sent  map[uint64]accepted
+	order []uint64
 }
 
-func (a *accepts) add(call uint64, offers []api.OfferID) {
-	if a.offers == nil {
-		a.offers = make(map[uint64][]api.OfferID)
+type accepted struct {
+	offers   []api.OfferID
+	launched launched
+}
+
+func (a *accepts) add(call uint64, one accepted) {
+	if a.sent == nil {
+		a.sent = make(map[uint64]accepted)
 	}
 	if len(a.order) == acceptsMax {
-		delete(a.offers, a.order[0])
+		delete(a.sent, a.order[0])
 		a.order = a.order[1:]
 	}
-	a.offers[call] = offers
+	a.sent[call] = one
 	a.order = append(a.order, call)
 }
 
-func (a *accepts) take(call uint64) ([]api.OfferID, bool) {
-	offers, ok := a.offers[call]
-	delete(a.offers, call)
-	return offers, ok
+func (a *accepts) take(call uint64) (accepted, bool) {
+	one, ok := a.sent[call]
+	delete(a.sent, call)
+	return one, ok
 }
 
 // answered sends what Offers returned; what it did not mention is declined.
@@ -73,14 +78,14 @@ func (l *loop) answer(answer api.Answer) {
 		l.callRescinded(l.offers.keep(answer.Offers), errOfferGone.Error())
 		return
 	}
-	agent := l.agentOf(answer.Offers)
+	at := l.spotOf(answer.Offers)
 	open, gone := l.offers.answered(answer.Offers)
 	if len(answer.Operations) == 0 {
 		l.config.Metrics.answers(OfferDeclined, len(open))
 		l.decline(open, answer.Filter)
 		return
 	}
-	operations := l.withoutImpossible(answer.Operations, agent)
+	operations := l.withoutImpossible(answer.Operations, at.agent)
 	large := slices.IndexFunc(operations, func(operation api.Operation) bool { return operationSize(&operation) > acceptBytesMax })
 	var refused *api.Error
 	switch {
@@ -96,25 +101,32 @@ func (l *loop) answer(answer api.Answer) {
 	}
 	if refused != nil {
 		l.config.Metrics.answers(OfferDeclined, len(open))
-		l.refuseHere(operations, agent, refused)
+		l.refuseHere(operations, at.agent, refused)
 		l.decline(open, api.NoFilter)
 		return
 	}
 	l.config.Metrics.answers(OfferAccepted, len(open))
 	if onlyLaunches(operations) {
-		l.acceptInParts(open, split(operations), answer.Filter, agent)
+		l.acceptInParts(open, split(operations), answer.Filter, at)
 		return
 	}
-	l.acceptWhatFits(open, operations, answer.Filter, agent)
+	l.acceptWhatFits(open, operations, answer.Filter, at)
 }
 
-func (l *loop) agentOf(ids []api.OfferID) api.AgentID {
+// spot is where offers are of: an agent, and in which role.
+type spot struct {
+	agent api.AgentID
+	role  api.Role
+}
+
+// spotOf is the spot of open offers; of none: nowhere.
+func (l *loop) spotOf(ids []api.OfferID) spot {
 	for _, id := range ids {
 		if offer, ok := l.offers.open[id]; ok {
-			return offer.agent
+			return offer.spot
 		}
 	}
-	return ""
+	return spot{}
 }
 
 // withoutImpossible takes out tasks that no accept can launch, and tells that they are in

@@ -213,6 +213,7 @@ func (l *loop) callOffers() {
 		return
 	}
 	l.showing = true
+	var number uint64
 	var shown []api.Offer
 	var answers []api.Answer
 	l.callbacks.push(job{
@@ -220,10 +221,12 @@ func (l *loop) callOffers() {
 		prepare: func() bool {
 			l.showing = false
 			shown = l.offers.show()
-			l.answering = len(shown) > 0
-			return l.answering
+			l.handedOffers++
+			number = l.handedOffers
+			return len(shown) > 0
 		},
 		call: func(ctx context.Context) error {
+			l.begunOffers.Store(number)
 			answers = l.scheduler.Offers(ctx, shown)
 			return nil
 		},
@@ -233,7 +236,8 @@ func (l *loop) callOffers() {
 			} else {
 				l.answered(shown, answers)
 			}
-			l.endAnswering()
+			l.answeredOffers = number
+			l.sayDemands()
 		},
 	})
 }

@@ -89,7 +89,9 @@ func (l *loop) sendKill(t *task) { l.send(protocol.Kill{Task: t.id, Agent: t.age
 // Demand replaces what the framework wants in the role ("" = its only one). A demand
 // of some shapes revives the role; one of none means that nothing is wanted. It holds for
 // all later sessions. Launches count it down by themselves, ends do not count it up: who
-// wants a task again says so. At most 256 shapes; see [api.Shape].
+// wants a task again says so. What is stated while Offers runs is told behind its
+// answers: it is what is wanted beside what they launch. At most 256 shapes; see
+// [api.Shape].
 func (c *Client) Demand(demand api.Demand) error {
 	const op = "framework.demand"
 	if roles := c.rolesNow(); demand.Role == "" && len(roles) == 1 {
@@ -109,31 +111,63 @@ func (c *Client) Demand(demand api.Demand) error {
 			return api.E(op, api.Invalid, demand.Role, fmt.Errorf("shape %d: count is %d; it must be at least 1", i+1, shape.Count))
 		}
 	}
+	demand.Shapes = slices.Clone(demand.Shapes)
+	behind := c.loop.begunOffers.Load()
 	return c.ask(op, func() {
-		if c.loop.wishes.demand(demand) {
-			c.loop.send(protocol.Revive{Roles: []api.Role{demand.Role}})
-		}
-		c.loop.sendDemand(demand.Role)
+		c.loop.unsaid = append(c.loop.unsaid, unsaid{demand, behind})
+		c.loop.sayDemands()
 	})
 }
 
-// sendDemand tells the demand of a role: behind the answers of an Offers callback that
-// runs, because what they launch counts down the demand that the master knows.
-func (l *loop) sendDemand(role api.Role) {
-	if l.answering {
-		l.unsaid = append(l.unsaid, role)
-		return
-	}
-	l.send(protocol.SetDemand{Demand: l.wishes.demands[role]})
+// unsaid is a demand that waits for the answers of a call of Offers.
+type unsaid struct {
+	demand api.Demand
+	behind uint64 // the number of the call
 }
 
-// endAnswering follows the answers with the demands that were stated meanwhile.
-func (l *loop) endAnswering() {
-	l.answering = false
-	for _, role := range l.unsaid {
-		l.sendDemand(role)
+// Wanted is what is left of the role's demand ("" = the framework's only role): as it was stated last, counted down
+// by what was launched since. It is what the leader shows and what its policy goes by. stated is false where none was,
+// or Run has ended.
+func (c *Client) Wanted(role api.Role) (shapes []api.Shape, stated bool) {
+	if roles := c.rolesNow(); role == "" && len(roles) == 1 {
+		role = roles[0]
 	}
-	l.unsaid = nil
+	done := make(chan struct{})
+	err := c.ask("framework.wanted", func() {
+		if demand := c.loop.wishes.demands[role]; demand != nil {
+			shapes, stated = protocol.Wanted(demand.shapes), true
+		}
+		close(done)
+	})
+	if err != nil {
+		return nil, false
+	}
+	select {
+	case <-done:
+		return shapes, stated
+	case <-c.ended:
+		return nil, false
+	}
+}
+
+// demand tells what is wanted from now on.
+func (l *loop) demand(demand api.Demand) {
+	if l.wishes.demand(demand) {
+		l.send(protocol.Revive{Roles: []api.Role{demand.Role}})
+	}
+	l.send(l.wishes.call(demand.Role))
+}
+
+// sayDemands tells the demands that were stated, each behind the answers of the calls of Offers that had begun when it
+// was: whoever states one there has counted what those answers launch. (Protocol rule R38.)
+func (l *loop) sayDemands() {
+	for len(l.unsaid) > 0 && l.unsaid[0].behind <= l.answeredOffers {
+		demand := l.unsaid[0].demand
+		l.unsaid = l.unsaid[1:]
+		if slices.Contains(l.wishes.roles, demand.Role) {
+			l.demand(demand)
+		}
+	}
 }
 
 func (c *Client) checkRoles(op string, roles ...api.Role) error {

@@ -183,9 +183,10 @@ func (l *loop) refused(event protocol.Refused, now time.Time) {
 		return
 	}
 	l.config.Metrics.refused(event.Err)
-	if offers, ok := l.accepts.take(event.Number); ok {
-		l.log.Info("accept refused", "offers", offers, "error", event.Err)
-		l.decline(offers, api.NoFilter)
+	if accept, ok := l.accepts.take(event.Number); ok {
+		l.log.Info("accept refused", "offers", accept.offers, "error", event.Err)
+		accept.launched.undo()
+		l.decline(accept.offers, api.NoFilter)
 		for _, t := range l.book.refused(event.Number) {
 			l.heardStatus(l.refusal(t.id, t.agent, event.Err))
 		}

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/tenderhq/tender/api"
@@ -65,13 +66,16 @@ type loop struct {
 	callbacks *callbacks
 	ship      *ship
 	showing   bool // a job for Offers is queued
-	answering bool // a job for Offers is handed out
-	// unsaid are the roles whose demand is told when the answers have been sent.
-	unsaid  []api.Role
-	retries retries
-	turns   turns   // that After has planned
-	planned uint64  // by After, so far
-	waiting []*task // with held statuses, to be told in the next session
+	// begunOffers numbers the call of Offers that began last. The callbacks' goroutine sets it, callers of the Client
+	// read it.
+	begunOffers    atomic.Uint64
+	handedOffers   uint64   // the number of the call that was handed out last
+	answeredOffers uint64   // and of the one whose answers were sent last
+	unsaid         []unsaid // demands that wait for answers, in the order in which they were stated
+	retries        retries
+	turns          turns   // that After has planned
+	planned        uint64  // by After, so far
+	waiting        []*task // with held statuses, to be told in the next session
 
 	timer   *time.Timer
 	leaving bool // Run's context has ended
@@ -168,12 +172,20 @@ func (l *loop) called(next result) {
 			l.fail(api.E("framework.run", api.Internal, l.framework.ID, next.err))
 			return
 		}
+		l.takeRequests() // what the call has asked for before it returned
 		next.job.done(next.err)
 		select {
 		case next = <-l.callbacks.results:
 		default:
 			return
 		}
+	}
+}
+
+// takeRequests does what callers of the Client have asked so far.
+func (l *loop) takeRequests() {
+	for range len(l.requests) {
+		(<-l.requests)()
 	}
 }
 

@@ -8,7 +8,7 @@ import (
 
 // offer is an open offer: one that the framework may answer.
 type offer struct {
-	agent    api.AgentID
+	spot
 	returnAt time.Time // when a kept one is given back: a little before the leader takes it
 	kept     bool
 }
@@ -28,7 +28,7 @@ func newOffers() *offers { return &offers{open: make(map[api.OfferID]offer)} }
 
 func (o *offers) came(list []api.Offer, now time.Time) {
 	for _, one := range list {
-		o.open[one.ID] = offer{agent: one.Agent, returnAt: now.Add(one.Timeout - min(returnMargin, one.Timeout/5))}
+		o.open[one.ID] = offer{spot: spot{one.Agent, one.Role}, returnAt: now.Add(one.Timeout - min(returnMargin, one.Timeout/5))}
 	}
 	o.fresh = append(o.fresh, list...)
 }

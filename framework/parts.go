@@ -17,14 +17,14 @@ var (
 // acceptInParts sends launches in as many accepts as they need, each no larger than a
 // message. Each but the last leaves the rest of the offers to the next one, which is refused
 // when it was: so a task starts at most once, in resources that were offered (R3, R9).
-func (l *loop) acceptInParts(offers []api.OfferID, parts [][]api.Operation, filter api.Filter, agent api.AgentID) {
+func (l *loop) acceptInParts(offers []api.OfferID, parts [][]api.Operation, filter api.Filter, at spot) {
 	accept := protocol.Accept{Offers: offers}
 	for i, part := range parts {
 		accept.Operations = part
 		if accept.More = i < len(parts)-1; !accept.More {
 			accept.Filter = filter
 		}
-		accept.After = l.accept(accept, agent)
+		accept.After = l.accept(accept, at)
 		accept.Offers = offers[:1] // it holds what is left of all
 	}
 }
@@ -32,25 +32,25 @@ func (l *loop) acceptInParts(offers []api.OfferID, parts [][]api.Operation, filt
 // acceptWhatFits sends as many of the operations as a message holds, and tells that the
 // others were not sent: what waits for the quorum can't be followed by more of the same
 // answer. What is left of the offers is not filtered then, so that they come again.
-func (l *loop) acceptWhatFits(offers []api.OfferID, operations []api.Operation, filter api.Filter, agent api.AgentID) {
+func (l *loop) acceptWhatFits(offers []api.OfferID, operations []api.Operation, filter api.Filter, at spot) {
 	parts := split(operations)
 	if len(parts) > 1 {
 		filter = api.NoFilter
 	}
-	l.accept(protocol.Accept{Offers: offers, Operations: parts[0], Filter: filter}, agent)
+	l.accept(protocol.Accept{Offers: offers, Operations: parts[0], Filter: filter}, at)
 	for _, rest := range parts[1:] {
-		l.refuseHere(rest, agent, api.E("offer.accept", api.Limit, offers[0], errTooMuch))
+		l.refuseHere(rest, at.agent, api.E("offer.accept", api.Limit, offers[0], errTooMuch))
 	}
 }
 
 // accept sends an accept and remembers what it asks for, by its number.
-func (l *loop) accept(accept protocol.Accept, agent api.AgentID) uint64 {
+func (l *loop) accept(accept protocol.Accept, at spot) uint64 {
 	call := l.send(accept)
-	l.accepts.add(call, accept.Offers)
-	l.await(accept.Operations, agent, call)
+	l.accepts.add(call, accepted{accept.Offers, l.wishes.launch(at, accept.Operations)})
+	l.await(accept.Operations, at.agent, call)
 	tasks := 0
 	eachTask(accept.Operations, func(task *api.Task) {
-		l.book.launch(task.ID, agent, call)
+		l.book.launch(task.ID, at.agent, call)
 		tasks++
 	})
 	l.config.Metrics.launches(tasks)

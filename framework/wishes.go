@@ -12,11 +12,23 @@ import (
 type wishes struct {
 	roles      []api.Role
 	suppressed map[api.Role]bool
-	demands    map[api.Role]api.Demand
+	demands    map[api.Role]*wanted
+}
+
+// wanted is the demand of a role, counted down by what was launched since it was stated: each launch once, so that
+// the next session is told what is left. (Protocol rule R38.)
+type wanted struct {
+	shapes []api.Shape // those that are met keep their place, with a count of 0
+}
+
+// launched is where the tasks of an accept were counted.
+type launched struct {
+	demand *wanted
+	shapes []int
 }
 
 func newWishes(config Config) *wishes {
-	w := &wishes{roles: config.Roles, suppressed: make(map[api.Role]bool), demands: make(map[api.Role]api.Demand)}
+	w := &wishes{roles: config.Roles, suppressed: make(map[api.Role]bool), demands: make(map[api.Role]*wanted)}
 	if config.Suppressed {
 		w.suppress(nil)
 	}
@@ -45,7 +57,7 @@ func (w *wishes) named(roles []api.Role) []api.Role {
 
 // demand notes the demand and whether its role has to be revived for it.
 func (w *wishes) demand(demand api.Demand) (revive bool) {
-	w.demands[demand.Role] = demand
+	w.demands[demand.Role] = &wanted{shapes: slices.Clone(demand.Shapes)}
 	if len(demand.Shapes) == 0 || !w.suppressed[demand.Role] {
 		return false
 	}
@@ -68,11 +80,39 @@ func (w *wishes) suppressedRoles() []api.Role {
 func (w *wishes) calls() []protocol.SchedulerCall {
 	var calls []protocol.SchedulerCall
 	for _, role := range w.roles {
-		if demand, stated := w.demands[role]; stated {
-			calls = append(calls, protocol.SetDemand{Demand: demand})
+		if w.demands[role] != nil {
+			calls = append(calls, w.call(role))
 		}
 	}
 	return calls
+}
+
+// call tells what is left of the demand of a role that has one.
+func (w *wishes) call(role api.Role) protocol.SetDemand {
+	return protocol.SetDemand{Demand: api.Demand{Role: role, Shapes: protocol.Wanted(w.demands[role].shapes)}}
+}
+
+// launch counts the tasks of an accept at the spot. What constraints say of the agent only the leader knows: it tells
+// apart by them what asks for the same, here the first counts.
+func (w *wishes) launch(at spot, operations []api.Operation) launched {
+	l := launched{demand: w.demands[at.role]}
+	if l.demand == nil {
+		return l
+	}
+	suits := func(shape *api.Shape) bool { return !shape.OnlyPreferred || slices.Contains(shape.Preferred, at.agent) }
+	eachTask(operations, func(task *api.Task) {
+		if i := protocol.CountDown(l.demand.shapes, task, suits); i >= 0 {
+			l.shapes = append(l.shapes, i)
+		}
+	})
+	return l
+}
+
+// undo takes a launch back that the leader has refused: it has not counted it.
+func (l launched) undo() {
+	for _, at := range l.shapes {
+		l.demand.shapes[at].Count++
+	}
 }
 
 // join replaces the roles; what was wished for one that is left is forgotten.

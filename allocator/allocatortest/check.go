@@ -87,10 +87,7 @@ func (c *Cluster) checkDemand(o allocator.Claim, words string) {
 		if _, _, ok := o.Resources.Plain().Carve(s.Resources.Plain()); ok {
 			fits = true
 		}
-		for _, item := range s.Resources.Plain().Items() {
-			item.Scalar *= api.Milli(s.Count)
-			most = most.Plus(api.NewResources(item))
-		}
+		most = most.Plus(manyOf(s))
 	}
 	if !fits {
 		c.Fatalf("offered what fits none of the stated shapes: %s", words)
@@ -98,6 +95,38 @@ func (c *Cluster) checkDemand(o allocator.Claim, words string) {
 	if !most.Contains(o.Resources.Plain()) {
 		c.Fatalf("offered more than the stated shapes want (%s): %s", most, words)
 	}
+	c.checkOpen(o, words)
+}
+
+// checkOpen: what is launched counts as met, what is in open offers as being met; only what is left beyond both is
+// offered. Offers that were open when the demand was stated anew may have been made for something else. (R38)
+func (c *Cluster) checkOpen(o allocator.Claim, words string) {
+	c.Helper()
+	var most api.Resources
+	for _, s := range c.demand[key(o.Framework, o.Role)] {
+		most = most.Plus(manyOf(s))
+	}
+	all, others := o.Resources.Plain(), false
+	for _, open := range c.Offers {
+		if open.Framework == o.Framework && open.Role == o.Role {
+			all, others = all.Plus(open.Resources.Plain()), true
+		}
+	}
+	if !others {
+		delete(c.restated, key(o.Framework, o.Role))
+	}
+	if !c.restated[key(o.Framework, o.Role)] && !most.Contains(all) {
+		c.Fatalf("%s is open now, more than is left of what was stated (%s), with %s", all, most, words)
+	}
+}
+
+// manyOf is what all of the shape asks for, by kinds.
+func manyOf(s api.Shape) (sum api.Resources) {
+	for _, item := range s.Resources.Plain().Items() {
+		item.Scalar *= api.Milli(s.Count)
+		sum = sum.Plus(api.NewResources(item))
+	}
+	return sum
 }
 
 // meets reports whether the agent meets the constraint; one that does not compile is met by none.

@@ -10,6 +10,7 @@ import (
 	"github.com/tenderhq/tender/allocator"
 	"github.com/tenderhq/tender/allocator/constraint"
 	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/internal/protocol"
 )
 
 // T is what of *testing.T and *rapid.T the suite needs.
@@ -37,8 +38,8 @@ type Cluster struct {
 
 	suppressed map[string]bool
 	filters    []filter
-	demand     map[string][]api.Shape
-	launched   map[string]int64 // since the demand was stated
+	demand     map[string][]api.Shape // what is left of it, as counted here and told to the policy
+	restated   map[string]bool        // while offers were open
 	tasks      int
 	held       bool
 	compiled   map[string]*constraint.Program
@@ -58,7 +59,7 @@ func NewCluster(t T, policy allocator.Allocator) *Cluster {
 		Roles:      make(map[api.Role]allocator.Role),
 		suppressed: make(map[string]bool),
 		demand:     make(map[string][]api.Shape),
-		launched:   make(map[string]int64),
+		restated:   make(map[string]bool),
 		compiled:   make(map[string]*constraint.Program),
 	}
 }
@@ -136,7 +137,6 @@ func (c *Cluster) RemoveFramework(id api.FrameworkID) {
 	}
 	c.Policy.RemoveFramework(id)
 	for _, role := range c.Frameworks[id].Roles {
-		delete(c.launched, key(id, role))
 		delete(c.demand, key(id, role))
 		delete(c.suppressed, key(id, role))
 	}
@@ -186,7 +186,10 @@ func (c *Cluster) Demand(id api.FrameworkID, role api.Role, shapes ...api.Shape)
 	if !slices.Contains(c.Frameworks[id].Roles, role) {
 		return
 	}
-	c.demand[key(id, role)], c.launched[key(id, role)] = shapes, 0
+	if c.offered(id, role) {
+		c.restated[key(id, role)] = true
+	}
+	c.demand[key(id, role)] = shapes
 	c.Policy.SetDemand(id, role, shapes)
 }
 
@@ -293,11 +296,11 @@ func (c *Cluster) Accept(offer allocator.Claim, refuse time.Duration, tasks ...a
 		task := offer
 		task.Resources, task.Task, task.Since = taken, api.TaskID(fmt.Sprintf("t%d", c.tasks)), c.Now
 		c.Policy.Launch(task)
-		c.launched[key(task.Framework, task.Role)]++
 		c.Tasks = append(c.Tasks, task)
 		launched = append(launched, task)
 		rest = left
 	}
+	c.countDown(offer, tasks)
 	if !rest.IsZero() {
 		offer.Resources = rest
 		c.Policy.Return(offer)
@@ -306,6 +309,23 @@ func (c *Cluster) Accept(offer allocator.Claim, refuse time.Duration, tasks ...a
 		}
 	}
 	return launched
+}
+
+// countDown takes launched tasks off what their framework wants, and tells the policy what is left, as the core
+// does. (Protocol rule R38.)
+func (c *Cluster) countDown(offer allocator.Claim, tasks []api.Resources) {
+	shapes := slices.Clone(c.demand[key(offer.Framework, offer.Role)])
+	counted := false
+	for _, ask := range tasks {
+		counted = protocol.CountDown(shapes, &api.Task{Resources: ask}, func(s *api.Shape) bool {
+			return (!s.OnlyPreferred || slices.Contains(s.Preferred, offer.Agent)) && c.meets(s.Constraint, offer.Agent, offer.Role)
+		}) >= 0 || counted
+	}
+	if counted {
+		shapes = protocol.Wanted(shapes)
+		c.demand[key(offer.Framework, offer.Role)] = shapes
+		c.Policy.SetDemand(offer.Framework, offer.Role, shapes)
+	}
 }
 
 // Decline gives the offer back, with a filter for so long (0 = none).

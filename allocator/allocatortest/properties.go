@@ -309,7 +309,7 @@ func (h *history) takes(f allocator.Framework, role api.Role, free api.Resources
 	}
 	return slices.ContainsFunc(shapes, func(s api.Shape) bool {
 		_, _, fits := free.Carve(s.Resources)
-		return fits && s.Count > h.launched[key(f.ID, role)] && s.Constraint == "" && !s.OnlyPreferred
+		return fits && s.Count > 0 && s.Constraint == "" && !s.OnlyPreferred
 	})
 }
 

@@ -62,9 +62,9 @@ func (h *history) trueReason(f allocator.Framework, role api.Role, agent api.Age
 	switch {
 	case stated && len(shapes) == 0:
 		return "wants nothing more in role " + string(role)
-	case h.held && h.limited(role) && !(stated && (h.launched[key(f.ID, role)] > 0 || h.offered(f.ID, role))): // else it may want nothing more now
+	case h.held && h.limited(role) && !(stated && h.offered(f.ID, role)): // else it may want nothing more now
 		return "waits for the agents to come back"
-	case stated && (len(shapes) > 1 || h.launched[key(f.ID, role)] > 0 || shapes[0].Constraint != "" || shapes[0].OnlyPreferred || shapes[0].Resources.HasRevocable() || h.offered(f.ID, role)):
+	case stated && (len(shapes) > 1 || shapes[0].Constraint != "" || shapes[0].OnlyPreferred || shapes[0].Resources.HasRevocable() || h.offered(f.ID, role)):
 		return ""
 	case !h.Agents[agent].Offerable:
 		return "is not offered: draining"
@@ -87,8 +87,8 @@ func (h *history) trueReason(f allocator.Framework, role api.Role, agent api.Age
 	return "filtered " + string(agent)
 }
 
-func (h *history) offered(id api.FrameworkID, role api.Role) bool {
-	return slices.ContainsFunc(h.Offers, func(o allocator.Claim) bool { return o.Framework == id && o.Role == role })
+func (c *Cluster) offered(id api.FrameworkID, role api.Role) bool {
+	return slices.ContainsFunc(c.Offers, func(o allocator.Claim) bool { return o.Framework == id && o.Role == role })
 }
 
 // atLimit reports whether the role or one above has used up all its cpus or memory.

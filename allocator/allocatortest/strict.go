@@ -107,7 +107,7 @@ func (s *strict) wants(id api.FrameworkID, role api.Role, offered api.Resources)
 		return true
 	}
 	for _, shape := range shapes {
-		left := shape.Count - s.launched[key(id, role)]
+		left := shape.Count
 		for _, o := range s.Offers {
 			for rest := o.Resources; o.Framework == id; left-- {
 				_, less, fits := rest.Carve(shape.Resources)

@@ -18,7 +18,7 @@ type shape struct {
 	ask    amounts
 	simple bool  // plain scalars only: amounts say all
 	known  bool  // some agent has, or had, every kind that it asks for
-	count  int64 // still wanted: as stated, less what was launched since
+	count  int64 // still wanted, as told last: the core counts launches down
 	open   int64 // in offers that are not answered
 	asked  int64 // to be freed by preemption
 	// revocable: some of it is asked for as revocable.
@@ -78,61 +78,100 @@ func (b *Books) SetDemand(id api.FrameworkID, name api.Role, shapes []api.Shape)
 	}
 	for _, m := range f.members {
 		if m.role.name == name {
-			b.setDemand(m, shapes, shapes != nil)
+			more := b.setDemand(m, shapes, shapes != nil)
 			b.relist(m)
-			b.dirty.member(b, m)
+			if more {
+				b.dirty.member(b, m)
+			}
 		}
 	}
 }
 
-// setDemand carries over what open offers were sized for, shape by shape.
-func (b *Books) setDemand(m *member, specs []api.Shape, stated bool) {
+// setDemand carries over what open offers were sized for, shape by shape. more: something may be offered now that
+// could not be before; where all that has changed are lower counts, no agent has to be looked at again.
+func (b *Books) setDemand(m *member, specs []api.Shape, stated bool) (more bool) {
 	if m.listed {
 		b.floor.depart(b, m)
 		defer func() { b.floor.enter(b, m) }()
 	}
 	old := m.demand
 	m.demand = nil
+	more = stated != (old != nil)
 	if stated {
-		m.demand = &demand{}
+		m.demand = &demand{shapes: make([]*shape, 0, len(specs))}
+		rest := restOf(old)
 		for _, spec := range specs {
-			m.demand.shapes = append(m.demand.shapes, b.shapeOf(m, old, spec))
-		}
-		b.forgive(m)
-	}
-	if old != nil {
-		for _, s := range old.shapes {
-			if m.demand == nil || !slices.Contains(m.demand.shapes, s) {
-				b.forgetShape(s, m.role)
+			s := rest.take(spec)
+			if s == nil {
+				s = b.newShape(m, spec)
 			}
+			more = b.respecify(s, spec) || more
+			m.demand.shapes = append(m.demand.shapes, s)
 		}
+		rest.each(func(s *shape) { b.forgetShape(s, m.role) })
+		b.forgive(m)
+	} else {
+		restOf(old).each(func(s *shape) { b.forgetShape(s, m.role) })
 	}
 	b.keeps.stale = true
+	return more
 }
 
-// shapeOf takes the shape from the old demand if it is there (once), else makes it.
-func (b *Books) shapeOf(m *member, old *demand, spec api.Shape) *shape {
-	var s *shape
-	if old != nil {
-		for i, other := range old.shapes {
-			if other.spec.Constraint == spec.Constraint && other.spec.Resources.Equal(spec.Resources) && !slices.Contains(m.demand.shapes, other) {
-				s = old.shapes[i]
-				break
-			}
+// rest is what of an old demand has not been found in the new one. Most often that is the same in the same order,
+// with some shapes fewer; so the search begins where the last one ended.
+type rest struct {
+	shapes []*shape // nil where one was taken
+	next   int
+}
+
+func restOf(old *demand) *rest {
+	if old == nil {
+		return &rest{}
+	}
+	return &rest{shapes: old.shapes}
+}
+
+// take finds the shape that asks for the same under the same constraint.
+func (r *rest) take(spec api.Shape) *shape {
+	for i := range r.shapes {
+		at := (r.next + i) % len(r.shapes)
+		if s := r.shapes[at]; s != nil && s.spec.Constraint == spec.Constraint && s.spec.Resources.Equal(spec.Resources) {
+			r.shapes[at], r.next = nil, at+1
+			return s
 		}
 	}
-	if s == nil {
-		s = &shape{simple: true, mould: b.mouldOf(spec.Resources)}
-		for _, item := range spec.Resources.Items() {
-			s.simple = s.simple && item.Scalar != 0 && item.Label == api.Label{Name: item.Name}
+	return nil
+}
+
+func (r *rest) each(do func(*shape)) {
+	for _, s := range r.shapes {
+		if s != nil {
+			do(s)
 		}
-		b.setGate(&s.gate, spec.Constraint, m.role)
 	}
-	b.prefer(s.near, -1)
-	s.spec, s.count, s.revocable = spec, max(spec.Count, 0), spec.Resources.HasRevocable()
-	s.near = slices.Sorted(slices.Values(spec.Preferred))
-	b.prefer(s.near, +1)
+}
+
+func (b *Books) newShape(m *member, spec api.Shape) *shape {
+	s := &shape{simple: true, mould: b.mouldOf(spec.Resources), revocable: spec.Resources.HasRevocable()}
+	for _, item := range spec.Resources.Items() {
+		s.simple = s.simple && item.Scalar != 0 && item.Label == api.Label{Name: item.Name}
+	}
+	b.setGate(&s.gate, spec.Constraint, m.role)
 	return s
+}
+
+// respecify takes over what may differ between two shapes that ask for the same, and reports whether something
+// may be offered now that could not be before.
+func (b *Books) respecify(s *shape, spec api.Shape) (more bool) {
+	more = spec.Count > s.count || spec.OnlyPreferred != s.spec.OnlyPreferred
+	if !slices.Equal(spec.Preferred, s.spec.Preferred) {
+		more = true
+		b.prefer(s.near, -1)
+		s.near = slices.Sorted(slices.Values(spec.Preferred))
+		b.prefer(s.near, +1)
+	}
+	s.spec, s.count = spec, max(spec.Count, 0)
+	return more
 }
 
 // askOf is what one of the shape takes, false while no agent has such a kind. Kinds are
@@ -165,7 +204,7 @@ func (s *shape) isNear(a *agent) bool {
 	return found
 }
 
-// launched counts a launch off what is wanted and off what the offer was sized for.
+// launched counts a launch off what the offer was sized for. What is wanted the core counts, and tells.
 func (b *Books) launched(a *agent, m *member, resources api.Resources, task amounts) {
 	if m.demand == nil {
 		return
@@ -176,17 +215,12 @@ func (b *Books) launched(a *agent, m *member, resources api.Resources, task amou
 	for i := range a.plans {
 		p := &a.plans[i]
 		if p.member == m.number && p.n > 0 && equal(p.shape.ask, task) {
+			none := p.shape.left() == 0
 			p.n--
 			p.shape.open--
-			p.shape.count = max(0, p.shape.count-1)
-			b.relist(m)
-			return
-		}
-	}
-	for _, s := range m.demand.shapes {
-		if ask, known := b.askOf(s); known && s.count > 0 && equal(ask, task) {
-			s.count--
-			b.relist(m)
+			if none {
+				b.wantsAgain(m) // unless the core says in a moment that less is wanted
+			}
 			return
 		}
 	}

@@ -32,7 +32,7 @@ type memberKey struct {
 type member struct {
 	suppressed bool
 	stated     bool
-	shapes     []api.Shape // what is left of the demand
+	shapes     []api.Shape // as they were told last
 }
 
 type placeKey struct {
@@ -205,18 +205,6 @@ func (m *Mirror) launch(claim allocator.Claim) {
 	one := m.place(claim)
 	one.loose = one.loose.Without(claim.Resources)
 	m.take(claim)
-	who := m.members[memberKey{claim.Framework, claim.Role}]
-	if who == nil {
-		return
-	}
-	plain := claim.Resources.Plain()
-	for i := range who.shapes {
-		if shape := &who.shapes[i]; shape.Count > 0 && plain.Contains(shape.Resources) {
-			shape.Count--
-			break
-		}
-	}
-	who.shapes = slices.DeleteFunc(who.shapes, func(shape api.Shape) bool { return shape.Count <= 0 })
 }
 
 func (m *Mirror) giveBack(claim allocator.Claim) {
@@ -266,15 +254,6 @@ func (m *Mirror) Forget(now time.Time) {
 			delete(m.filters, key)
 		}
 	}
-}
-
-// Demand is what is left of the demand that was stated for the role, if any was.
-func (m *Mirror) Demand(id api.FrameworkID, role api.Role) (SetDemand, bool) {
-	one := m.members[memberKey{id, role}]
-	if one == nil || !one.stated {
-		return SetDemand{}, false
-	}
-	return SetDemand{id, role, append([]api.Shape{}, one.shapes...)}, true
 }
 
 // Inputs tell a fresh policy all of it. Open offers are told as taken: it did not

@@ -235,6 +235,9 @@ func (r *replay) answer(offer allocator.Claim) bool {
 		r.launch(one, offer, taken)
 	}
 	r.queues[who] = waiting
+	if moved {
+		r.demand(who)
+	}
 	if !left.IsZero() {
 		rest := offer
 		rest.Resources = left

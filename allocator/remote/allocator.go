@@ -61,7 +61,7 @@ func (a *Allocator) note(input inputs.Input) {
 	defer a.mu.Unlock()
 	a.mirror.Note(input)
 	if a.session != nil {
-		a.session.note(input, a.mirror)
+		a.session.note(input)
 	}
 }
 

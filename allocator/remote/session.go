@@ -87,14 +87,14 @@ func (s *session) fail(err error) {
 }
 
 // note queues an input as this session has to hear it.
-func (s *session) note(input inputs.Input, mirror *inputs.Mirror) {
+func (s *session) note(input inputs.Input) {
 	switch i := input.(type) {
 	case inputs.RemoveAgent:
 		s.removedAgents[i.Agent] = s.put(i)
 	case inputs.RemoveFramework:
 		s.removedFrameworks[i.Framework] = s.put(i)
 	case inputs.Launch:
-		s.launch(i, mirror)
+		s.launch(i)
 	case inputs.Return:
 		s.unretell(i.Claim)
 		s.put(i)
@@ -104,7 +104,7 @@ func (s *session) note(input inputs.Input, mirror *inputs.Mirror) {
 }
 
 // launch tells of a task, or an executor, from an offer of this session or another.
-func (s *session) launch(i inputs.Launch, mirror *inputs.Mirror) {
+func (s *session) launch(i inputs.Launch) {
 	if held, ok := s.retold[placeOf(i.Claim)]; !ok || !held.Contains(i.Claim.Resources) {
 		s.put(i)
 		return
@@ -117,9 +117,6 @@ func (s *session) launch(i inputs.Launch, mirror *inputs.Mirror) {
 	loose.Task, loose.Since = "", time.Time{}
 	s.put(inputs.Return{Claim: loose})
 	s.put(inputs.Take(i))
-	if demand, stated := mirror.Demand(i.Claim.Framework, i.Claim.Role); stated {
-		s.put(demand)
-	}
 }
 
 func (s *session) unretell(claim allocator.Claim) {

@@ -73,6 +73,33 @@ func TestKilledBeforeTheLaunch(t *testing.T) {
 	})
 }
 
+// TestDrainAfterATakeover: what both launch anew is wanted no longer, so nothing more is offered.
+func TestDrainAfterATakeover(t *testing.T) {
+	frameworktest.Run(t, frameworktest.Cluster{Masters: 3, Agents: 2}, func(c *frameworktest.Handle) {
+		first := start(t, c)
+		first.AwaitCount(3, api.TaskRunning)
+		second := start(t, c)
+		c.Advance(time.Second)
+		first.Kill()
+		second.AwaitCount(3, api.TaskRunning)
+		for _, number := range []int{1, 2, 1, 2, 1, 2} {
+			agent := c.Agent(number)
+			agent.Drain(0)
+			agent.AwaitDrained()
+			c.AwaitRunning(3)
+			agent.Reactivate()
+		}
+		offered := second.Offered()
+		c.Advance(time.Minute)
+		if more := second.Offered() - offered; more > 0 {
+			t.Errorf("%d offers came in a minute in which nothing was wanted", more)
+		}
+		if left, _ := second.Client().Wanted(""); len(left) > 0 {
+			t.Errorf("left of the demand are %v", left)
+		}
+	})
+}
+
 func tasks(c *frameworktest.Handle) []api.TaskRef {
 	var all []api.TaskRef
 	for _, a := range c.Agents() {

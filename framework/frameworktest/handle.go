@@ -86,6 +86,7 @@ func (h *Handle) begin() {
 
 // finish lets what has ended come to rest before the promises are held against it.
 func (h *Handle) finish() {
+	h.inspectDemands()
 	for _, f := range h.frameworks {
 		f.mu.Lock()
 		id := f.id

@@ -2,6 +2,7 @@ package frameworktest
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -115,4 +116,88 @@ func (h *Handle) AwaitEmpty() {
 	h.await("all executors to end", awaitMax, func() bool {
 		return !slices.ContainsFunc(h.agents, func(a *Agent) bool { return len(a.host.running()) > 0 })
 	})
+}
+
+// demandsSettleIn is how long the leader's picture of a demand may be another than the scheduler's: a message may be
+// lost with its session, and the next session says it again.
+const demandsSettleIn = time.Minute
+
+// inspectDemands holds what the leader shows as wanted against what the schedulers themselves have left. (R38)
+func (h *Handle) inspectDemands() {
+	wrong := h.wrongDemand()
+	for began := time.Now(); wrong != "" && time.Since(began) < demandsSettleIn; wrong = h.wrongDemand() {
+		time.Sleep(inspectEvery)
+	}
+	if wrong != "" {
+		h.journal.mu.Lock()
+		h.journal.broken("%s (rule R38)", wrong)
+		h.journal.mu.Unlock()
+	}
+}
+
+// wrongDemand says whose demand the leader does not know as it is; "" when there is none.
+func (h *Handle) wrongDemand() string {
+	views, err := h.operator.frameworks()
+	if err != nil {
+		return "" // nobody leads: there is no picture
+	}
+	for _, view := range views {
+		if view.GetState() != "active" {
+			continue
+		}
+		shown := shownDemand(view)
+		wanted := h.wanted(api.FrameworkID(view.GetId()), view.GetRoles())
+		if len(wanted) > 0 && !slices.Contains(wanted, shown) {
+			return fmt.Sprintf("%s wants [%s], the leader shows [%s]", view.GetId(), strings.Join(wanted, "] or ["), shown)
+		}
+	}
+	return ""
+}
+
+// wanted is what each process that has been this framework has left of its demand.
+func (h *Handle) wanted(id api.FrameworkID, roles []string) (all []string) {
+	for _, f := range h.frameworks {
+		f.mu.Lock()
+		client, of := f.client, f.id
+		f.mu.Unlock()
+		if client == nil || of != id {
+			continue
+		}
+		sums := make(demandSums)
+		known := true
+		for _, role := range roles {
+			shapes, stated := client.Wanted(api.Role(role))
+			known = known && stated
+			for _, shape := range shapes {
+				sums.add(role, shape.Resources.Scalar("cpus").Float(), shape.Resources.Scalar("mem").Float(), shape.Count)
+			}
+		}
+		if known {
+			all = append(all, sums.String())
+		}
+	}
+	return all
+}
+
+func shownDemand(view *apiv1.FrameworkView) string {
+	sums := make(demandSums)
+	for _, demand := range view.GetDemand() {
+		sums.add(demand.GetRole(), amount(demand.GetResources(), "cpus"), amount(demand.GetResources(), "mem"), demand.GetCount())
+	}
+	return sums.String()
+}
+
+// demandSums counts what is wanted, by role and size: which of two constraints a task has met only the leader knows.
+type demandSums map[string]int64
+
+func (d demandSums) add(role string, cpus, mem float64, count int64) {
+	d[fmt.Sprintf("%s: cpus:%v;mem:%v", role, cpus, mem)] += count
+}
+
+func (d demandSums) String() string {
+	var words []string
+	for _, size := range slices.Sorted(maps.Keys(d)) {
+		words = append(words, fmt.Sprintf("%s x %d", size, d[size]))
+	}
+	return strings.Join(words, ", ")
 }

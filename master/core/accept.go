@@ -63,10 +63,12 @@ func (c *Core) accept(s *session, number uint64, call protocol.Accept) {
 		x.left = x.left.Plus(o.resources)
 	}
 	if reserves {
+		c.countDown(x)
 		c.waitForRegistry(x)
 		return
 	}
 	c.runOperations(x)
+	c.countDown(x) // behind the launches, so that the policy never sees that more may be offered
 	c.restate(x.agent)
 }
 

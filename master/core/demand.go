@@ -70,9 +70,8 @@ func (c *Core) resetDemand(fw *framework, instance api.Nonce) {
 	}
 	fw.demandFrom = instance
 	for _, role := range sortedKeys(fw.demand) {
-		c.policy.SetDemand(fw.id, role, nil)
+		c.unstate(fw, role)
 	}
-	clear(fw.demand)
 }
 
 // setDemand replaces what the framework wants in the role.
@@ -90,13 +89,54 @@ func (c *Core) setDemand(s *session, number uint64, call protocol.SetDemand) {
 		return
 	}
 	if call.Unstated {
-		delete(fw.demand, role)
-		c.policy.SetDemand(fw.id, role, nil)
+		c.unstate(fw, role)
 		return
 	}
 	shapes := append([]api.Shape{}, call.Shapes...) // never nil: it is stated
+	if before, stated := fw.demand[role]; stated && slices.EqualFunc(before, shapes, sameShape) {
+		return // as it was counted down here
+	}
+	c.state(fw, role, shapes)
+}
+
+// state makes this the demand: here, where it is shown, and in the policy. Nobody else changes either. (R38)
+func (c *Core) state(fw *framework, role api.Role, shapes []api.Shape) {
 	fw.demand[role] = shapes
 	c.policy.SetDemand(fw.id, role, shapes)
+}
+
+// unstate forgets that a demand was stated in the role.
+func (c *Core) unstate(fw *framework, role api.Role) {
+	delete(fw.demand, role)
+	c.policy.SetDemand(fw.id, role, nil)
+}
+
+// countDown takes all tasks that an accept names off what its framework still wants, once, when the accept comes:
+// also those that will be refused, for the status of each says what became of it, and who wants it still says so
+// anew. What is left counts for the policy from here on. (R38)
+func (c *Core) countDown(x *acceptance) {
+	fw := x.session.framework
+	shapes := slices.Clone(fw.demand[x.role])
+	counted := false
+	for _, operation := range x.operations {
+		for i := range operation.Tasks {
+			suits := func(shape *api.Shape) bool { return c.suits(shape, x) }
+			counted = protocol.CountDown(shapes, &operation.Tasks[i], suits) >= 0 || counted
+		}
+	}
+	if counted {
+		c.state(fw, x.role, protocol.Wanted(shapes))
+	}
+}
+
+// suits reports whether the shape may be met on the agent of the accept, whatever room there is.
+func (c *Core) suits(shape *api.Shape, x *acceptance) bool {
+	return (!shape.OnlyPreferred || slices.Contains(shape.Preferred, x.agent.id)) && c.compileAll(shape.Constraint).hold(x.role, x.agent)
+}
+
+func sameShape(a, b api.Shape) bool {
+	return a.Count == b.Count && a.Constraint == b.Constraint && a.OnlyPreferred == b.OnlyPreferred &&
+		a.Resources.Equal(b.Resources) && slices.Equal(a.Preferred, b.Preferred)
 }
 
 func (c *Core) checkShapes(fw *framework, role api.Role, shapes []api.Shape) (api.Kind, error) {

@@ -121,8 +121,7 @@ func (c *Core) leaveRoles(fw *framework, before []api.Role) {
 			continue
 		}
 		delete(fw.suppressed, role)
-		delete(fw.demand, role)
-		c.policy.SetDemand(fw.id, role, nil)
+		c.unstate(fw, role)
 		c.policy.Revive(fw.id, []api.Role{role})
 	}
 }

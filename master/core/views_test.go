@@ -39,8 +39,8 @@ func (w *world) verbOfViews(verb string, args words) bool {
 	case "frameworks":
 		page := w.core.Frameworks(query)
 		for _, v := range page.Items {
-			w.say("%s %s%s roles=%v session=%d allocated=%v offered=%v share=%.3f tasks=%d offers=%d", v.Framework.ID, v.State, because(v.Why),
-				v.Framework.Roles, v.Session, v.Allocated, v.Offered, v.DominantShare, v.Tasks, v.Offers)
+			w.say("%s %s%s roles=%v session=%d allocated=%v offered=%v share=%.3f tasks=%d offers=%d%s", v.Framework.ID, v.State, because(v.Why),
+				v.Framework.Roles, v.Session, v.Allocated, v.Offered, v.DominantShare, v.Tasks, v.Offers, demandWords(v.Demand))
 		}
 		next = page.Next
 	case "tasks":
@@ -88,6 +88,24 @@ func (w *world) explainLine(args words) {
 	for _, one := range view.Decisions {
 		w.say("%v ago %s of %s in %s, %v: %s: %s", w.now.Sub(one.At), one.Offer, one.Agent, one.Role, one.Resources, one.Outcome, one.Why)
 	}
+}
+
+// demandWords is what is wanted, role by role; nothing where no demand is stated.
+func demandWords(demands []api.Demand) string {
+	var words strings.Builder
+	for _, demand := range demands {
+		fmt.Fprintf(&words, " demand(%s)=", demand.Role)
+		if len(demand.Shapes) == 0 {
+			words.WriteString("nothing")
+		}
+		for i, shape := range demand.Shapes {
+			if i > 0 {
+				words.WriteByte(',')
+			}
+			fmt.Fprintf(&words, "%dx%v", shape.Count, shape.Resources)
+		}
+	}
+	return words.String()
 }
 
 func because(why string) string {
