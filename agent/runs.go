@@ -172,7 +172,7 @@ func (a *Agent) abandon(run core.Run) {
 func (a *Agent) killGroups(e core.KillGroups) {
 	a.start(func() {
 		for a.context.Err() == nil {
-			err := a.launcher.KillAll(a.context, e.Leader, e.Groups)
+			err := a.launcher.KillAll(a.context, executor.Owner{Leader: e.Leader, Sandbox: e.Sandbox})
 			if err == nil {
 				a.happened(a.context, core.GroupsGone{Run: e.Run})
 				return
@@ -188,7 +188,7 @@ func (a *Agent) killGroups(e core.KillGroups) {
 
 func (a *Agent) killGroup(e core.KillGroup) {
 	a.start(func() {
-		if err := a.launcher.Kill(e.Group); err != nil {
+		if err := a.launcher.Kill(executor.Owner{Leader: e.Leader, Sandbox: e.Sandbox}, e.Group); err != nil {
 			a.log.Error().Err(err).Stringer("task", e.Task).Msg("its process group can't be killed")
 		}
 	})
@@ -227,7 +227,8 @@ func (a *Agent) clearExecutors() {
 	hard, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	for ref, started := range targets {
-		if err := a.launcher.KillAll(hard, started.Process, a.core.Groups(ref)); err != nil {
+		owner := executor.Owner{Leader: started.Process, Sandbox: a.core.ExecutorFolder(ref)}
+		if err := a.launcher.KillAll(hard, owner); err != nil {
 			a.log.Error().Err(err).Stringer("executor", ref).Msg("its processes can't be killed")
 		}
 	}

@@ -188,19 +188,6 @@ func (c *Core) Runs() []ExecutorStarted {
 	return runs
 }
 
-// Groups lists the process groups of an executor's tasks.
-func (c *Core) Groups(ref api.ExecutorRef) []Process {
-	var groups []Process
-	if e := c.state.executors[ref]; e != nil {
-		for _, t := range e.tasksInOrder() {
-			if t.group.PID != 0 {
-				groups = append(groups, t.group)
-			}
-		}
-	}
-	return groups
-}
-
 // TaskView is what readers of a task's output need to know.
 type TaskView struct {
 	Sandbox string

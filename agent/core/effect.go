@@ -66,18 +66,21 @@ type (
 	// AbandonExecutor ends a start that is no longer wanted, however far it has come.
 	// Of a child at the gate ExecutorExited follows, before that ExecutorFailed.
 	AbandonExecutor struct{ Run Run }
-	// KillGroups sends SIGKILL to the executor with all its session and to the process
-	// groups, until nothing of them is left. GroupsGone follows.
+	// KillGroups sends SIGKILL to the executor with all its session and to all that was
+	// started with its folder in the environment, until nothing of them is left.
+	// GroupsGone follows.
 	KillGroups struct {
-		Run    Run
-		Leader Process // the zero value: it never had one
-		Groups []Process
+		Run     Run
+		Leader  Process // the zero value: it never had one
+		Sandbox string  // the executor's folder
 	}
-	// KillGroup sends SIGKILL to one task's process group. Nothing follows: its
-	// executor will say that the task has ended.
+	// KillGroup sends SIGKILL to one task's process group, if it is the executor's own.
+	// Nothing follows: its executor will say that the task has ended.
 	KillGroup struct {
-		Task  api.TaskRef
-		Group Process
+		Task    api.TaskRef
+		Group   Process
+		Leader  Process // the executor
+		Sandbox string  // the executor's folder
 	}
 
 	// PrepareTask makes the task's folder, shows its volumes there and fetches its files.

@@ -227,7 +227,7 @@ func (c *Core) killExecutor(e *executor, reason api.Reason, why string) {
 func (c *Core) killProcesses(e *executor) {
 	e.killed, e.phase = true, phaseEnding
 	c.patience(e, time.Time{})
-	c.emit(KillGroups{Run: e.run(), Leader: e.started.Process, Groups: c.Groups(e.ref())})
+	c.emit(KillGroups{Run: e.run(), Leader: e.started.Process, Sandbox: c.executorFolder(e.ref())})
 }
 
 // groupsGone: what it still said is in its stream, so that is read to the end first.

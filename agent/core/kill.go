@@ -76,7 +76,7 @@ func (c *Core) killDue(ref api.TaskRef) {
 	t.nudges++
 	switch {
 	case t.group.PID != 0 && t.nudges <= 2:
-		c.emit(KillGroup{Task: ref, Group: t.group})
+		c.emit(KillGroup{Task: ref, Group: t.group, Leader: e.started.Process, Sandbox: c.executorFolder(e.ref())})
 		c.log("task did not end in time: SIGKILL to its process group", field("task", ref.String()))
 	case len(e.tasks) == 1:
 		c.log("task did not end in time: its executor is killed", field("task", ref.String()))

@@ -172,6 +172,9 @@ func (c *Core) handOver(t *task) {
 // Folders: SANDBOXES/FRAMEWORK/EXECUTOR, and in it tasks/TASK. Identifiers are good
 // file names (api.CheckID).
 
+// ExecutorFolder is where an executor works; its tasks' folders are below it.
+func (c *Core) ExecutorFolder(ref api.ExecutorRef) string { return c.executorFolder(ref) }
+
 func (c *Core) executorFolder(ref api.ExecutorRef) string {
 	return c.config.Sandboxes + "/" + string(ref.Framework) + "/" + string(ref.Executor)
 }

@@ -38,7 +38,7 @@ func (w *world) show(effect Effect) string {
 	case AbandonExecutor:
 		return "abandon " + showRun(e.Run)
 	case KillGroups:
-		return fmt.Sprintf("kill all of %s: leader %d, groups %v", showRun(e.Run), e.Leader.PID, e.Groups)
+		return fmt.Sprintf("kill all of %s: leader %d", showRun(e.Run), e.Leader.PID)
 	case KillGroup:
 		return fmt.Sprintf("kill group %d of %s", e.Group.PID, e.Task)
 	case PrepareTask:

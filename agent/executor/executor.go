@@ -37,16 +37,25 @@ type Launcher interface {
 	Fork(ctx context.Context, start Start) (Process, error)
 	// Find returns a process that an earlier agent has started, or nil when it is gone.
 	Find(id core.Process) Process
-	// KillAll sends SIGKILL to the leader's session and to the groups until nothing of
-	// them is left, or the context ends.
-	KillAll(ctx context.Context, leader core.Process, groups []core.Process) error
-	// Kill sends SIGKILL to a process group and does not wait.
-	Kill(group core.Process) error
+	// KillAll sends SIGKILL to all that the executor has left running until nothing of it
+	// is left, or the context ends.
+	KillAll(ctx context.Context, owner Owner) error
+	// Kill sends SIGKILL to one process group of the executor and does not wait. A group
+	// that is not the executor's is left alone, with an error of kind Denied.
+	Kill(owner Owner, group core.Process) error
 	// Prepare makes a task's folder and fetches files into it.
 	Prepare(ctx context.Context, sandbox string, uris []api.URI) error
 	// Remove deletes a folder. With reused the path is free when it returns, and the
 	// rest is done by and by.
 	Remove(path string, reused bool) error
+}
+
+// Owner tells which processes are an executor's own: those of its session, and those that were started with its
+// folder, or a folder in it, as TENDER_EXECUTOR_SANDBOX or TENDER_TASK_SANDBOX: a daemon that has left the session is
+// found by that. What an executor says of process groups makes nothing its own.
+type Owner struct {
+	Leader  core.Process // the executor; the zero value: it never had a process
+	Sandbox string       // its folder
 }
 
 // Process is a child from its fork to its end.

@@ -49,3 +49,6 @@ func stat(p *unix.KinfoProc) Stat {
 		Start:   uint64(p.Proc.P_starttime.Sec)*1_000_000 + uint64(p.Proc.P_starttime.Usec),
 	}
 }
+
+// Environ is not known here.
+func Environ(int) []byte { return nil }

@@ -83,3 +83,13 @@ func All() ([]Stat, error) {
 	}
 	return all, nil
 }
+
+// Environ is the environment with which a process was started: NAME=value, each ended by a zero byte. Empty for a
+// process that has ended, or that is another user's.
+func Environ(pid int) []byte {
+	environment, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/environ")
+	if err != nil {
+		return nil
+	}
+	return environment
+}

@@ -77,7 +77,8 @@ func (s *Processes) Sample(now time.Time, targets []core.Target) protocol.UsageR
 	return report
 }
 
-// gather adds every process to those it belongs to.
+// gather adds every process to those it belongs to. An executor that names a group in another executor's session is
+// not believed.
 func gather(now time.Time, targets []core.Target, all []proc.Stat) map[any]reading {
 	type owner struct{ executor, task any }
 	sessions, groups := map[int]owner{}, map[int]owner{}
@@ -95,9 +96,9 @@ func gather(now time.Time, targets []core.Target, all []proc.Stat) map[any]readi
 		seen[key] = r
 	}
 	for _, p := range all {
-		who, found := groups[p.Group]
-		if !found {
-			who, found = sessions[p.Session]
+		who, found := sessions[p.Session]
+		if named, is := groups[p.Group]; is && (!found || named.executor == who.executor) {
+			who, found = named, true
 		}
 		if !found || p.Dead {
 			continue

@@ -39,7 +39,10 @@ type Report struct {
 	ExitCode *int
 	Healthy  *bool
 	// ProcessGroup runs the task, since ProcessStart (clock ticks since boot), so that
-	// the agent can account for it and end it. 0: the executor itself runs it.
+	// the agent can account for it and end it. It must be of the executor's session, or
+	// have been started with TENDER_EXECUTOR_SANDBOX or TENDER_TASK_SANDBOX as the
+	// executor got them: what is not its own the agent leaves alone. 0: the executor
+	// itself runs it.
 	ProcessGroup int
 	ProcessStart uint64
 }

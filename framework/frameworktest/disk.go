@@ -88,11 +88,11 @@ func (g gated) Release() error {
 	return g.Process.Release()
 }
 
-func (l *launcher) KillAll(ctx context.Context, leader core.Process, groups []core.Process) error {
+func (l *launcher) KillAll(ctx context.Context, owner executor.Owner) error {
 	if l.dead.Err() != nil {
 		return errPowerless
 	}
-	return l.Launcher.KillAll(ctx, leader, groups)
+	return l.Launcher.KillAll(ctx, owner)
 }
 
 // abandon closes the gates, after the kill. Those that were opened stay open.

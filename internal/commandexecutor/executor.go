@@ -58,7 +58,7 @@ type commands struct {
 	changed  sync.Cond // something is in starts, or a child exists, or closing
 	tasks    map[api.TaskID]*process
 	leaders  map[int]*process // started, its first process not reaped
-	leftover map[int]*process // its first process is reaped, others of its group are not gone
+	leftover map[int]*process // its first process is reaped, others of the task are not gone
 	starts   []*process       // wait for a starter; bounded by the agent's tasks
 	inFlight int              // starts whose pid is not known yet
 	sequence uint64           // of starts
@@ -72,7 +72,8 @@ type process struct {
 	task     *executor.Task
 	pid      int // and process group; 0: not started
 	status   syscall.WaitStatus
-	killed   bool // the agent asked
+	killed   bool         // the agent asked
+	strays   map[int]bool // killed because they had left the group, and not reaped
 	deadline *time.Timer
 }
 
@@ -138,6 +139,7 @@ func (x *commands) close() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.closing = true
+	x.endOrphans()
 	x.changed.Broadcast()
 }
 

@@ -145,26 +145,49 @@ func TestRestOfTheGroupEndsFirst(t *testing.T) {
 	}
 }
 
-// What left its group belongs to no task any more, but its end is waited for: nothing
-// stays a zombie.
-func TestOrphansAreWaitedFor(t *testing.T) {
+// No terminal status before all processes of the task are gone, also those that left its process group and its
+// session: a background job, a daemon that forked twice, and what a daemon starts in turn. The neighbour's daemon lives.
+func TestNothingOutlivesItsTask(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("only Linux has subreapers")
 	}
-	a := start(t)
-	a.shell("t1", `set -m; sh -c 'echo $$ >orphan; while [ ! -e go ]; do sleep 0.01; done' & while [ ! -s orphan ]; do sleep 0.01; done`)
-	a.want("t1", api.TaskRunning)
-	a.want("t1", api.TaskFinished)
-	pid, err := strconv.Atoi(a.read("t1", "orphan"))
+	const wait = "while :; do sleep 1000; done"
+	for name, line := range map[string]string{
+		"background job": `set -m; sh -c 'echo $$ >left; ` + wait + `' &`,
+		"session":        `setsid sh -c 'echo $$ >left; ` + wait + `' &`,
+		"daemon":         `(setsid sh -c '(sh -c "cd /; echo \$\$ >$TENDER_TASK_SANDBOX/left; ` + wait + `" &)' &);`,
+		"deaf":           `setsid sh -c 'trap "" TERM HUP INT; echo $$ >left; ` + wait + `' &`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			a := start(t)
+			a.shell("neighbour", `setsid sh -c 'echo $$ >left; `+wait+`' & wait`)
+			a.want("neighbour", api.TaskRunning)
+			a.await("neighbour", "left")
+			a.shell("t1", line+` while [ ! -s left ]; do sleep 0.01; done`)
+			a.want("t1", api.TaskRunning)
+			a.want("t1", api.TaskFinished)
+			if a.alive("t1") {
+				t.Error("FINISHED was told while a process of the task ran")
+			}
+			if !a.alive("neighbour") {
+				t.Error("the neighbour's process was killed")
+			}
+			a.send(protocol.ExecutorKill{Task: "neighbour", Grace: time.Minute})
+			a.want("neighbour", api.TaskKilled)
+			if a.alive("neighbour") {
+				t.Error("KILLED was told while a process of the task ran")
+			}
+		})
+	}
+}
+
+// alive tells whether the process that the task left still runs.
+func (a *agent) alive(id api.TaskID) bool {
+	pid, err := strconv.Atoi(a.read(id, "left"))
 	if err != nil {
-		t.Fatal(err)
+		a.t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(a.folder, "t1", "go"), nil, 0o644); err != nil {
-		t.Fatal(err)
-	}
-	for syscall.Kill(pid, 0) == nil {
-		runtime.Gosched()
-	}
+	return startTime(pid) != 0
 }
 
 func TestManyTasks(t *testing.T) {

@@ -51,8 +51,14 @@ func (x *commands) childEnded(pid int) {
 	case x.inFlight > 0:
 		x.early[pid] = early{status, x.sequence}
 	}
+	for _, p := range x.leftover { // order: irrelevant, at most one has it
+		delete(p.strays, pid)
+	}
 	if len(x.leftover) > 0 {
 		x.sweepOnce()
+	}
+	if x.closing {
+		x.endOrphans()
 	}
 }
 
@@ -66,9 +72,9 @@ func collect(pid int, status *syscall.WaitStatus) bool {
 	}
 }
 
-// leaderGone ends the task, or waits for the rest of its group. Under mu.
+// leaderGone ends the task, or waits for the rest of it. Under mu.
 func (x *commands) leaderGone(p *process) {
-	if groupGone(p.pid) {
+	if x.restGone(p) {
 		x.end(p, p.outcome())
 		return
 	}
@@ -79,12 +85,38 @@ func (x *commands) leaderGone(p *process) {
 	}
 }
 
-func groupGone(pid int) bool { return syscall.Kill(-pid, 0) == syscall.ESRCH }
+// restGone kills what a task whose first process has ended left running and tells whether nothing is left: neither in
+// its group, nor of those that left the group and became orphans, daemons for example. These are our children since
+// their parents are dead; whose they are, their environment tells. One that was killed counts until it is reaped: before
+// that its own children may not be ours yet. (R11.) Under mu, so that no number is given to another meanwhile.
+func (x *commands) restGone(p *process) bool {
+	left := syscall.Kill(-p.pid, 0) != syscall.ESRCH
+	for _, pid := range orphans() {
+		if x.leaders[pid] == nil && (p.strays[pid] || startedFor(pid, p.task.Sandbox)) {
+			if p.strays == nil {
+				p.strays = map[int]bool{}
+			}
+			p.strays[pid] = true
+			_ = syscall.Kill(pid, syscall.SIGKILL)
+			left = true
+		}
+	}
+	return !left
+}
 
-// sweepOnce ends the tasks whose groups have gone meanwhile. Under mu.
+// endOrphans kills all that the tasks of this executor have orphaned: nobody is to outlive it. Under mu.
+func (x *commands) endOrphans() {
+	for _, pid := range orphans() {
+		if x.leaders[pid] == nil {
+			_ = syscall.Kill(pid, syscall.SIGKILL)
+		}
+	}
+}
+
+// sweepOnce ends the tasks of which the rest has gone meanwhile. Under mu.
 func (x *commands) sweepOnce() {
 	for pid, p := range x.leftover { // order: irrelevant because tasks do not depend on each other
-		if groupGone(pid) {
+		if x.restGone(p) {
 			delete(x.leftover, pid)
 			x.end(p, p.outcome())
 		}
@@ -96,7 +128,7 @@ const (
 	sweepPauseMax = time.Second
 )
 
-// sweep looks again at groups of which something is left, until nothing is: not every
+// sweep looks again at tasks of which something is left, until nothing is: not every
 // process that was killed is our child, so no one tells us when it is gone.
 func (x *commands) sweep(ctx context.Context) {
 	pause := sweepPauseMin

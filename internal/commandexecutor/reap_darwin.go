@@ -27,3 +27,8 @@ func awaitChild() (pid int, ok bool) {
 
 // startTime is not known here.
 func startTime(int) uint64 { return 0 }
+
+// orphans are launchd's children here.
+func orphans() []int { return nil }
+
+func startedFor(int, string) bool { return false }

@@ -2,10 +2,13 @@ package commandexecutor
 
 import (
 	"bytes"
+	"os"
 	"strconv"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/tenderhq/tender/internal/protocol"
 )
 
 // adoptOrphans makes this process the parent of what its tasks orphan, so that it can
@@ -33,6 +36,39 @@ func siginfoPID(info *unix.Siginfo) int32 {
 	const head = 3 * unsafe.Sizeof(int32(0))
 	const align = unsafe.Sizeof(uintptr(0))
 	return *(*int32)(unsafe.Add(unsafe.Pointer(info), (head+align-1)/align*align))
+}
+
+// orphans lists our children that are the main thread's: those that we adopted, which the kernel gives to it, and the
+// tasks that it happened to fork. An unreadable list is empty: then only groups are looked at.
+func orphans() []int {
+	self := strconv.Itoa(os.Getpid())
+	list, err := os.ReadFile("/proc/self/task/" + self + "/children")
+	if err != nil {
+		return nil
+	}
+	var pids []int
+	for field := range bytes.FieldsSeq(list) {
+		if pid, err := strconv.Atoi(string(field)); err == nil {
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
+
+// startedFor tells whether the process was started with the sandbox as TENDER_TASK_SANDBOX. One that has ended, and
+// waits to be reaped, has no environment any more.
+func startedFor(pid int, sandbox string) bool {
+	environment, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/environ")
+	if err != nil {
+		return false
+	}
+	mark := []byte(protocol.TaskSandboxEnv + "=" + sandbox)
+	for variable := range bytes.SplitSeq(environment, []byte{0}) {
+		if bytes.Equal(variable, mark) {
+			return true
+		}
+	}
+	return false
 }
 
 // startTime is when the process started, in clock ticks since boot: field 22 of its

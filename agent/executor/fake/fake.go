@@ -100,11 +100,11 @@ func (l *Launcher) Find(id core.Process) executor.Process {
 }
 
 // KillAll ends the process. Its tasks are its own goroutines; groups mean nothing here.
-func (l *Launcher) KillAll(ctx context.Context, leader core.Process, _ []core.Process) error {
+func (l *Launcher) KillAll(ctx context.Context, owner executor.Owner) error {
 	l.mutex.Lock()
-	p := l.processes[leader.PID]
+	p := l.processes[owner.Leader.PID]
 	l.mutex.Unlock()
-	if p == nil || p.id != leader {
+	if p == nil || p.id != owner.Leader {
 		return nil
 	}
 	p.Abandon()
@@ -122,13 +122,13 @@ func (l *Launcher) KillEverything(ctx context.Context) error {
 	l.mutex.Unlock()
 	var err error
 	for _, p := range all {
-		err = errors.Join(err, l.KillAll(ctx, p.id, nil))
+		err = errors.Join(err, l.KillAll(ctx, executor.Owner{Leader: p.id}))
 	}
 	return err
 }
 
 // Kill does nothing: a task has no process group here.
-func (l *Launcher) Kill(core.Process) error { return nil }
+func (l *Launcher) Kill(executor.Owner, core.Process) error { return nil }
 
 // Prepare does nothing: there are no folders.
 func (l *Launcher) Prepare(context.Context, string, []api.URI) error { return nil }

@@ -1,25 +1,30 @@
 package process
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"maps"
 	"os"
 	"slices"
+	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
 	"github.com/tenderhq/tender/agent/core"
 	"github.com/tenderhq/tender/agent/executor"
 	"github.com/tenderhq/tender/agent/proc"
+	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/internal/protocol"
 )
 
 // KillAll sends SIGKILL until nothing is left. The dead that nobody reaps count as gone:
 // they run nothing and hold nothing.
-func (l *Launcher) KillAll(ctx context.Context, leader core.Process, groups []core.Process) error {
+func (l *Launcher) KillAll(ctx context.Context, owner executor.Owner) error {
 	const pauseMax = 50 * time.Millisecond
 	for pause := time.Millisecond; ; pause = min(2*pause, pauseMax) {
-		left, err := living(leader, groups)
+		left, err := living(owner)
 		if err != nil || len(left) == 0 {
 			return err
 		}
@@ -36,16 +41,20 @@ func (l *Launcher) KillAll(ctx context.Context, leader core.Process, groups []co
 	}
 }
 
-// Kill sends SIGKILL to one process group.
-func (l *Launcher) Kill(group core.Process) error {
-	left, err := living(core.Process{}, []core.Process{group})
+// Kill sends SIGKILL to one process group, if it is the owner's.
+func (l *Launcher) Kill(owner executor.Owner, group core.Process) error {
+	left, err := living(owner)
 	if err != nil {
 		return err
 	}
-	for _, group := range left {
-		err = errors.Join(err, signal(group))
+	if slices.Contains(left, group.PID) {
+		return signal(group.PID)
 	}
-	return err
+	if proc.Alive(group.PID, group.Start) {
+		return api.E("agent.kill", api.Denied, strconv.Itoa(group.PID),
+			errors.New("the executor has named a process group that is not its own, which is left alone"))
+	}
+	return nil
 }
 
 func signal(group int) error {
@@ -62,41 +71,47 @@ func visible(group int) bool {
 	return err != nil || slices.ContainsFunc(all, func(p proc.Stat) bool { return p.Group == group && !p.Dead })
 }
 
-// living lists the process groups with living members of the leader's session and of
-// the given groups. A number that the kernel has given to somebody else since is left
-// alone: it does so only after the last of ours is gone.
-func living(leader core.Process, groups []core.Process) ([]int, error) {
+// living lists the process groups with living members that are the owner's. A number that the kernel has given to
+// somebody else since is left alone: it does so only after the last of ours is gone.
+func living(owner executor.Owner) ([]int, error) {
 	all, err := proc.All()
 	if err != nil {
 		return nil, err
 	}
-	ours := map[int]uint64{}
-	for _, group := range groups {
-		ours[group.PID] = group.Start
-	}
-	session := leader.PID
-	if session > 0 {
-		ours[session] = leader.Start
-	}
+	session := owner.Leader.PID
 	for _, p := range all {
-		if start, named := ours[p.PID]; named && start != 0 && start != p.Start {
-			delete(ours, p.PID)
-			if p.PID == session {
-				session = 0
-			}
+		if p.PID == session && owner.Leader.Start != 0 && owner.Leader.Start != p.Start {
+			session = 0 // the executor is gone and its number is another's
 		}
 	}
-	delete(ours, 0)
-	delete(ours, 1)
 	left := map[int]bool{}
 	self := syscall.Getpgrp()
 	for _, p := range all {
-		_, named := ours[p.Group]
-		if !p.Dead && p.PID != os.Getpid() && p.Group != self && p.Group > 1 && (named || session > 1 && p.Session == session) {
+		if p.Dead || p.PID == os.Getpid() || p.Group == self || p.Group <= 1 || left[p.Group] {
+			continue
+		}
+		if session > 1 && p.Session == session || startedFor(p, owner) {
 			left[p.Group] = true
 		}
 	}
 	return slices.Sorted(maps.Keys(left)), nil
+}
+
+// startedFor tells whether the process was started with the owner's folder in its environment, after the owner.
+func startedFor(p proc.Stat, owner executor.Owner) bool {
+	if owner.Sandbox == "" || p.Start < owner.Leader.Start {
+		return false
+	}
+	for variable := range bytes.SplitSeq(proc.Environ(p.PID), []byte{0}) {
+		name, value, _ := strings.Cut(string(variable), "=")
+		if name != protocol.ExecutorSandboxEnv && name != protocol.TaskSandboxEnv {
+			continue
+		}
+		if value == owner.Sandbox || strings.HasPrefix(value, owner.Sandbox+"/") {
+			return true
+		}
+	}
+	return false
 }
 
 // Find returns the process of an earlier agent.

@@ -30,7 +30,7 @@ func fork(t *testing.T, l *Launcher, command api.Command) (executor.Process, str
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := l.KillAll(context.Background(), p.ID(), nil); err != nil {
+		if err := l.KillAll(context.Background(), executor.Owner{Leader: p.ID()}); err != nil {
 			t.Error(err)
 		}
 	})
@@ -140,12 +140,12 @@ func TestEnvironment(t *testing.T) {
 	}
 }
 
-// An executor is killed: its session goes with it, and so do its tasks' groups, even one
-// that has left the session.
+// An executor is killed: its session goes with it, and so does what was started with its folder in the environment,
+// even when it has left the session.
 func TestKillAllLeavesNothing(t *testing.T) {
 	pipe, line := fifo(t)
 	l := &Launcher{}
-	p, _ := fork(t, l, api.Command{Shell: "sleep 1000 & trap '' TERM HUP; (setsid sh -c 'echo $$ > " + pipe + "; exec sleep 1000') & wait"})
+	p, sandbox := fork(t, l, api.Command{Shell: "sleep 1000 & trap '' TERM HUP; (setsid sh -c 'echo $$ > " + pipe + "; exec sleep 1000') & wait"})
 	if err := p.Release(); err != nil {
 		t.Fatal(err)
 	}
@@ -157,12 +157,11 @@ func TestKillAllLeavesNothing(t *testing.T) {
 	if err != nil || stat.Session == p.ID().PID {
 		t.Fatalf("%+v, %v", stat, err)
 	}
-	groups := []core.Process{{PID: pid, Start: stat.Start}}
 	if err := syscall.Kill(p.ID().PID, syscall.SIGKILL); err != nil { // the executor alone, as by an accident
 		t.Fatal(err)
 	}
 	wait(t, p)
-	if err := l.KillAll(t.Context(), p.ID(), groups); err != nil {
+	if err := l.KillAll(t.Context(), executor.Owner{Leader: p.ID(), Sandbox: sandbox}); err != nil {
 		t.Fatal(err)
 	}
 	all, err := proc.All()
@@ -173,6 +172,38 @@ func TestKillAllLeavesNothing(t *testing.T) {
 		if !q.Dead && (q.Session == p.ID().PID || q.Group == pid) {
 			t.Errorf("left: %+v", q)
 		}
+	}
+}
+
+// An executor that names somebody else's process group as a task's is not believed, alive or dead.
+func TestForeignGroupsAreLeftAlone(t *testing.T) {
+	innocent := exec.Command("sleep", "1000")
+	innocent.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if err := innocent.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		_ = innocent.Process.Kill()
+		_ = innocent.Wait()
+	}()
+	stat, err := proc.Read(innocent.Process.Pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := &Launcher{}
+	p, sandbox := fork(t, l, api.Command{Shell: "exec sleep 1000"})
+	if err := p.Release(); err != nil {
+		t.Fatal(err)
+	}
+	owner := executor.Owner{Leader: p.ID(), Sandbox: sandbox}
+	if err := l.Kill(owner, core.Process{PID: stat.PID, Start: stat.Start}); !api.Is(err, api.Denied) {
+		t.Errorf("a foreign group: %v, want an error of kind Denied", err)
+	}
+	if err := l.KillAll(t.Context(), owner); err != nil {
+		t.Error(err)
+	}
+	if !proc.Alive(stat.PID, stat.Start) {
+		t.Error("an innocent process was killed")
 	}
 }
 
@@ -194,7 +225,7 @@ func TestReusedNumbersAreLeftAlone(t *testing.T) {
 	}
 	l := &Launcher{}
 	other := core.Process{PID: pid, Start: stat.Start + 1}
-	if err := errors.Join(l.KillAll(t.Context(), other, nil), l.KillAll(t.Context(), core.Process{}, []core.Process{other}), l.Kill(other)); err != nil {
+	if err := errors.Join(l.KillAll(t.Context(), executor.Owner{Leader: other}), l.Kill(executor.Owner{Leader: other}, other)); err != nil {
 		t.Fatal(err)
 	}
 	if !proc.Alive(pid, stat.Start) {
@@ -233,7 +264,7 @@ func TestFoundProcessIsWatched(t *testing.T) {
 		_, done := found.Wait(t.Context())
 		ended <- done
 	}()
-	if err := l.Kill(p.ID()); err != nil {
+	if err := l.Kill(executor.Owner{Leader: p.ID()}, p.ID()); err != nil {
 		t.Fatal(err)
 	}
 	if !<-ended {
