@@ -109,6 +109,15 @@ type Status struct {
 	Data     []byte // from the executor
 	ExitCode *int   // of a command that has ended; 128+signal when a signal ended it
 	Healthy  *bool
+
+	// Where the task is and how it is reached, for a load balancer's file say. The leader tells
+	// it with each status of a task that has not ended, also after a failover and when a
+	// scheduler that has restarted asks; agents and executors leave it empty.
+	Hostname string            // of the agent
+	Region   string            // of the agent
+	Zone     string            // of the agent
+	Labels   map[string]string // of the task
+	Ports    map[string]uint16 // of the task, by their names
 }
 
 // Ref addresses the task.

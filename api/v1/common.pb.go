@@ -1061,15 +1061,23 @@ type Status struct {
 	ExecutorId  string                 `protobuf:"bytes,4,opt,name=executor_id,json=executorId,proto3" json:"executor_id,omitempty"`
 	// Counts the statuses of the task at its agent from 1; 0: made by a master, not
 	// to be acknowledged.
-	Number        uint64                 `protobuf:"varint,5,opt,name=number,proto3" json:"number,omitempty"`
-	State         TaskState              `protobuf:"varint,6,opt,name=state,proto3,enum=tender.v1.TaskState" json:"state,omitempty"`
-	Reason        Reason                 `protobuf:"varint,7,opt,name=reason,proto3,enum=tender.v1.Reason" json:"reason,omitempty"`
-	Message       string                 `protobuf:"bytes,8,opt,name=message,proto3" json:"message,omitempty"`
-	Source        Source                 `protobuf:"varint,9,opt,name=source,proto3,enum=tender.v1.Source" json:"source,omitempty"`
-	At            *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=at,proto3" json:"at,omitempty"`
-	Data          []byte                 `protobuf:"bytes,11,opt,name=data,proto3" json:"data,omitempty"`
-	ExitCode      *int32                 `protobuf:"varint,12,opt,name=exit_code,json=exitCode,proto3,oneof" json:"exit_code,omitempty"`
-	Healthy       *bool                  `protobuf:"varint,13,opt,name=healthy,proto3,oneof" json:"healthy,omitempty"`
+	Number   uint64                 `protobuf:"varint,5,opt,name=number,proto3" json:"number,omitempty"`
+	State    TaskState              `protobuf:"varint,6,opt,name=state,proto3,enum=tender.v1.TaskState" json:"state,omitempty"`
+	Reason   Reason                 `protobuf:"varint,7,opt,name=reason,proto3,enum=tender.v1.Reason" json:"reason,omitempty"`
+	Message  string                 `protobuf:"bytes,8,opt,name=message,proto3" json:"message,omitempty"`
+	Source   Source                 `protobuf:"varint,9,opt,name=source,proto3,enum=tender.v1.Source" json:"source,omitempty"`
+	At       *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=at,proto3" json:"at,omitempty"`
+	Data     []byte                 `protobuf:"bytes,11,opt,name=data,proto3" json:"data,omitempty"`
+	ExitCode *int32                 `protobuf:"varint,12,opt,name=exit_code,json=exitCode,proto3,oneof" json:"exit_code,omitempty"`
+	Healthy  *bool                  `protobuf:"varint,13,opt,name=healthy,proto3,oneof" json:"healthy,omitempty"`
+	// Where the task is and how it is reached: hostname, region and zone of its agent, its
+	// labels and named ports. The leader tells them with each status of a task that has
+	// not ended; from agents and executors they are ignored.
+	Hostname      string            `protobuf:"bytes,14,opt,name=hostname,proto3" json:"hostname,omitempty"`
+	Region        string            `protobuf:"bytes,15,opt,name=region,proto3" json:"region,omitempty"`
+	Zone          string            `protobuf:"bytes,16,opt,name=zone,proto3" json:"zone,omitempty"`
+	Labels        map[string]string `protobuf:"bytes,17,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	Ports         map[string]uint32 `protobuf:"bytes,18,rep,name=ports,proto3" json:"ports,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1193,6 +1201,41 @@ func (x *Status) GetHealthy() bool {
 		return *x.Healthy
 	}
 	return false
+}
+
+func (x *Status) GetHostname() string {
+	if x != nil {
+		return x.Hostname
+	}
+	return ""
+}
+
+func (x *Status) GetRegion() string {
+	if x != nil {
+		return x.Region
+	}
+	return ""
+}
+
+func (x *Status) GetZone() string {
+	if x != nil {
+		return x.Zone
+	}
+	return ""
+}
+
+func (x *Status) GetLabels() map[string]string {
+	if x != nil {
+		return x.Labels
+	}
+	return nil
+}
+
+func (x *Status) GetPorts() map[string]uint32 {
+	if x != nil {
+		return x.Ports
+	}
+	return nil
 }
 
 // Agent is what an agent says of itself.
@@ -1656,7 +1699,7 @@ const file_api_v1_common_proto_rawDesc = "" +
 	"\x05value\x18\x02 \x01(\rR\x05value:\x028\x01\"o\n" +
 	"\tPlacement\x12/\n" +
 	"\x05level\x18\x01 \x01(\x0e2\x19.tender.v1.PlacementLevelR\x05level\x121\n" +
-	"\x06waited\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\x06waited\"\xcf\x03\n" +
+	"\x06waited\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\x06waited\"\xf7\x05\n" +
 	"\x06Status\x12!\n" +
 	"\fframework_id\x18\x01 \x01(\tR\vframeworkId\x12\x17\n" +
 	"\atask_id\x18\x02 \x01(\tR\x06taskId\x12\x19\n" +
@@ -1672,7 +1715,19 @@ const file_api_v1_common_proto_rawDesc = "" +
 	" \x01(\v2\x1a.google.protobuf.TimestampR\x02at\x12\x12\n" +
 	"\x04data\x18\v \x01(\fR\x04data\x12 \n" +
 	"\texit_code\x18\f \x01(\x05H\x00R\bexitCode\x88\x01\x01\x12\x1d\n" +
-	"\ahealthy\x18\r \x01(\bH\x01R\ahealthy\x88\x01\x01B\f\n" +
+	"\ahealthy\x18\r \x01(\bH\x01R\ahealthy\x88\x01\x01\x12\x1a\n" +
+	"\bhostname\x18\x0e \x01(\tR\bhostname\x12\x16\n" +
+	"\x06region\x18\x0f \x01(\tR\x06region\x12\x12\n" +
+	"\x04zone\x18\x10 \x01(\tR\x04zone\x125\n" +
+	"\x06labels\x18\x11 \x03(\v2\x1d.tender.v1.Status.LabelsEntryR\x06labels\x122\n" +
+	"\x05ports\x18\x12 \x03(\v2\x1c.tender.v1.Status.PortsEntryR\x05ports\x1a9\n" +
+	"\vLabelsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a8\n" +
+	"\n" +
+	"PortsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\rR\x05value:\x028\x01B\f\n" +
 	"\n" +
 	"_exit_codeB\n" +
 	"\n" +
@@ -1821,7 +1876,7 @@ func file_api_v1_common_proto_rawDescGZIP() []byte {
 }
 
 var file_api_v1_common_proto_enumTypes = make([]protoimpl.EnumInfo, 5)
-var file_api_v1_common_proto_msgTypes = make([]protoimpl.MessageInfo, 20)
+var file_api_v1_common_proto_msgTypes = make([]protoimpl.MessageInfo, 22)
 var file_api_v1_common_proto_goTypes = []any{
 	(TaskState)(0),                // 0: tender.v1.TaskState
 	(Source)(0),                   // 1: tender.v1.Source
@@ -1845,11 +1900,13 @@ var file_api_v1_common_proto_goTypes = []any{
 	nil,                           // 19: tender.v1.Executor.LabelsEntry
 	nil,                           // 20: tender.v1.Task.LabelsEntry
 	nil,                           // 21: tender.v1.Task.PortsEntry
-	nil,                           // 22: tender.v1.Agent.AttributesEntry
-	nil,                           // 23: tender.v1.Framework.LabelsEntry
-	nil,                           // 24: tender.v1.Framework.EndpointsEntry
-	(*durationpb.Duration)(nil),   // 25: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil), // 26: google.protobuf.Timestamp
+	nil,                           // 22: tender.v1.Status.LabelsEntry
+	nil,                           // 23: tender.v1.Status.PortsEntry
+	nil,                           // 24: tender.v1.Agent.AttributesEntry
+	nil,                           // 25: tender.v1.Framework.LabelsEntry
+	nil,                           // 26: tender.v1.Framework.EndpointsEntry
+	(*durationpb.Duration)(nil),   // 27: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil), // 28: google.protobuf.Timestamp
 }
 var file_api_v1_common_proto_depIdxs = []int32{
 	6,  // 0: tender.v1.Resource.ranges:type_name -> tender.v1.Range
@@ -1857,36 +1914,38 @@ var file_api_v1_common_proto_depIdxs = []int32{
 	8,  // 2: tender.v1.Command.uris:type_name -> tender.v1.URI
 	9,  // 3: tender.v1.Executor.command:type_name -> tender.v1.Command
 	7,  // 4: tender.v1.Executor.resources:type_name -> tender.v1.Resource
-	25, // 5: tender.v1.Executor.shutdown_grace:type_name -> google.protobuf.Duration
+	27, // 5: tender.v1.Executor.shutdown_grace:type_name -> google.protobuf.Duration
 	19, // 6: tender.v1.Executor.labels:type_name -> tender.v1.Executor.LabelsEntry
 	7,  // 7: tender.v1.Task.resources:type_name -> tender.v1.Resource
 	10, // 8: tender.v1.Task.executor:type_name -> tender.v1.Executor
 	9,  // 9: tender.v1.Task.command:type_name -> tender.v1.Command
-	25, // 10: tender.v1.Task.kill_grace:type_name -> google.protobuf.Duration
+	27, // 10: tender.v1.Task.kill_grace:type_name -> google.protobuf.Duration
 	20, // 11: tender.v1.Task.labels:type_name -> tender.v1.Task.LabelsEntry
 	21, // 12: tender.v1.Task.ports:type_name -> tender.v1.Task.PortsEntry
 	12, // 13: tender.v1.Task.placement:type_name -> tender.v1.Placement
 	3,  // 14: tender.v1.Placement.level:type_name -> tender.v1.PlacementLevel
-	25, // 15: tender.v1.Placement.waited:type_name -> google.protobuf.Duration
+	27, // 15: tender.v1.Placement.waited:type_name -> google.protobuf.Duration
 	0,  // 16: tender.v1.Status.state:type_name -> tender.v1.TaskState
 	2,  // 17: tender.v1.Status.reason:type_name -> tender.v1.Reason
 	1,  // 18: tender.v1.Status.source:type_name -> tender.v1.Source
-	26, // 19: tender.v1.Status.at:type_name -> google.protobuf.Timestamp
-	7,  // 20: tender.v1.Agent.resources:type_name -> tender.v1.Resource
-	22, // 21: tender.v1.Agent.attributes:type_name -> tender.v1.Agent.AttributesEntry
-	25, // 22: tender.v1.Framework.failover_timeout:type_name -> google.protobuf.Duration
-	7,  // 23: tender.v1.Framework.min_offer:type_name -> tender.v1.Resource
-	7,  // 24: tender.v1.Framework.max_offer:type_name -> tender.v1.Resource
-	23, // 25: tender.v1.Framework.labels:type_name -> tender.v1.Framework.LabelsEntry
-	24, // 26: tender.v1.Framework.endpoints:type_name -> tender.v1.Framework.EndpointsEntry
-	26, // 27: tender.v1.Usage.at:type_name -> google.protobuf.Timestamp
-	25, // 28: tender.v1.Usage.cpu_time:type_name -> google.protobuf.Duration
-	4,  // 29: tender.v1.Error.kind:type_name -> tender.v1.ErrorKind
-	30, // [30:30] is the sub-list for method output_type
-	30, // [30:30] is the sub-list for method input_type
-	30, // [30:30] is the sub-list for extension type_name
-	30, // [30:30] is the sub-list for extension extendee
-	0,  // [0:30] is the sub-list for field type_name
+	28, // 19: tender.v1.Status.at:type_name -> google.protobuf.Timestamp
+	22, // 20: tender.v1.Status.labels:type_name -> tender.v1.Status.LabelsEntry
+	23, // 21: tender.v1.Status.ports:type_name -> tender.v1.Status.PortsEntry
+	7,  // 22: tender.v1.Agent.resources:type_name -> tender.v1.Resource
+	24, // 23: tender.v1.Agent.attributes:type_name -> tender.v1.Agent.AttributesEntry
+	27, // 24: tender.v1.Framework.failover_timeout:type_name -> google.protobuf.Duration
+	7,  // 25: tender.v1.Framework.min_offer:type_name -> tender.v1.Resource
+	7,  // 26: tender.v1.Framework.max_offer:type_name -> tender.v1.Resource
+	25, // 27: tender.v1.Framework.labels:type_name -> tender.v1.Framework.LabelsEntry
+	26, // 28: tender.v1.Framework.endpoints:type_name -> tender.v1.Framework.EndpointsEntry
+	28, // 29: tender.v1.Usage.at:type_name -> google.protobuf.Timestamp
+	27, // 30: tender.v1.Usage.cpu_time:type_name -> google.protobuf.Duration
+	4,  // 31: tender.v1.Error.kind:type_name -> tender.v1.ErrorKind
+	32, // [32:32] is the sub-list for method output_type
+	32, // [32:32] is the sub-list for method input_type
+	32, // [32:32] is the sub-list for extension type_name
+	32, // [32:32] is the sub-list for extension extendee
+	0,  // [0:32] is the sub-list for field type_name
 }
 
 func init() { file_api_v1_common_proto_init() }
@@ -1901,7 +1960,7 @@ func file_api_v1_common_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_api_v1_common_proto_rawDesc), len(file_api_v1_common_proto_rawDesc)),
 			NumEnums:      5,
-			NumMessages:   20,
+			NumMessages:   22,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -28,6 +28,9 @@ func (s *Set) Update(ctx context.Context, status api.Status) error {
 		}
 	}
 	s.do(func(now time.Time) { s.hear(id, number, status, now) })
+	if s.config.Updated != nil {
+		s.config.Updated(id, status)
+	}
 	return nil
 }
 
@@ -41,6 +44,7 @@ func (s *Set) hear(id string, number int, status api.Status, now time.Time) {
 	if status.Agent != "" {
 		a.agent = status.Agent
 	}
+	a.heard(status)
 	switch {
 	case settles(status.State):
 		s.over(a, status, now)

@@ -71,6 +71,7 @@ type attempt struct {
 	group    *group
 	number   int
 	agent    api.AgentID
+	status   api.Status // the last that was told, without its data
 	launched time.Time
 	running  time.Time // RUNNING was heard; zero: not yet
 	copy     bool      // of a straggler, or of a service that is to leave its agent

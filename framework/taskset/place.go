@@ -184,6 +184,8 @@ func (s *Set) placed(bin *pack.Bin, task api.Task) {
 	w := s.wishes[task.ID]
 	_, number, _ := parse(task.ID)
 	a := &attempt{id: task.ID, item: w.item, group: w.item.group, number: number, agent: bin.Offer.Agent, launched: time.Now(), copy: w.copy}
+	a.status = api.Status{Framework: bin.Offer.Framework, Task: a.id, Agent: a.agent, Executor: task.ExecutorID(), State: api.TaskStaging,
+		Hostname: bin.Offer.Hostname, Region: bin.Offer.Region, Zone: bin.Offer.Zone, Labels: task.Labels}
 	s.unsaid, s.moved = true, true
 	s.taken(w)
 	s.begin(a)

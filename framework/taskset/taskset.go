@@ -123,6 +123,9 @@ type Config struct {
 	// Update sees each status of an item's task first, say for its data. After an error
 	// the status comes again and the set has not seen it.
 	Update func(ctx context.Context, item string, status api.Status) error
+	// Updated is told of each status when the set has taken it in: [Set.Tasks] knows it. It
+	// may use the set, and is the place to write a load balancer's file.
+	Updated func(item string, status api.Status)
 	// Ended is told once of each item that has ended, before the end is acknowledged
 	// where a status caused it. It may use the set.
 	Ended func(Outcome)

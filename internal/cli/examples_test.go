@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -44,6 +45,28 @@ func TestHelloExecutorExample(t *testing.T) {
 	slices.Sort(names)
 	if !slices.Equal(names, []string{"Ada", "Edsger", "Grace"}) || len(processes) != 1 {
 		t.Errorf("not three greetings from one process:\n%s", out)
+	}
+}
+
+// TestWebExample: the file of examples/web names three servers by host and port, no two alike, and at its end none runs.
+func TestWebExample(t *testing.T) {
+	needsBinary(t)
+	program := buildExample(t, "web")
+	d := startDev(t, "--agents", "3")
+	file := filepath.Join(t.TempDir(), "servers.conf")
+	web := launchProgram(t, program, d.env, false, []string{"-command", "sleep 600", "-file", file})
+	server := regexp.MustCompile(`(?m)^server \S+:(\d+); # web-[012] on (agent-\d+)$`)
+	ports, agents := make(map[string]bool), make(map[string]bool)
+	until(t, "three servers", func() bool {
+		text, _ := os.ReadFile(file) // not there yet: none
+		for _, found := range server.FindAllStringSubmatch(string(text), -1) {
+			ports[found[1]], agents[found[2]] = true, true
+		}
+		return len(ports) == 3 && len(agents) == 3
+	})
+	web.signal(syscall.SIGINT)
+	if code := web.wait(); code != 0 {
+		t.Errorf("it ended with %d:\n%s", code, &web.stderr)
 	}
 }
 

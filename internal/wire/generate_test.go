@@ -208,7 +208,9 @@ func (g gen) status() api.Status {
 	return api.Status{Framework: api.FrameworkID(g.id()), Task: api.TaskID(g.id()), Agent: api.AgentID(g.maybeID()),
 		Executor: api.ExecutorID(g.maybeID()), Number: g.number() - 1, State: g.state(), Reason: g.reason(), Message: g.text(),
 		Source: rapid.SampledFrom([]api.Mover{0, api.MoverMaster, api.MoverAgent, api.MoverExecutor}).Draw(g.t, "source"),
-		At:     g.time(), Data: g.data(), ExitCode: g.exit(), Healthy: g.healthy()}
+		At:     g.time(), Data: g.data(), ExitCode: g.exit(), Healthy: g.healthy(),
+		Hostname: g.text(), Region: g.text(), Zone: g.text(), Labels: g.words(),
+		Ports: rapid.SampledFrom([]map[string]uint16{nil, {"http": 80}, {"a": 1, "b": 65535}}).Draw(g.t, "ports")}
 }
 
 func (g gen) agent() api.Agent {

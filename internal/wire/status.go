@@ -23,6 +23,11 @@ func StatusToProto(status api.Status) *apiv1.Status {
 		Data:        status.Data,
 		ExitCode:    exitToProto(status.ExitCode),
 		Healthy:     status.Healthy,
+		Hostname:    clean(status.Hostname),
+		Region:      clean(status.Region),
+		Zone:        clean(status.Zone),
+		Labels:      cleanMap(status.Labels),
+		Ports:       portsToProto(status.Ports),
 	}
 }
 
@@ -55,6 +60,11 @@ func (c *checker) status(m *apiv1.Status) api.Status {
 		Data:      m.Data,
 		ExitCode:  exitFromProto(m.ExitCode),
 		Healthy:   m.Healthy,
+		Hostname:  m.Hostname,
+		Region:    m.Region,
+		Zone:      m.Zone,
+		Labels:    m.Labels,
+		Ports:     portsFromProto(m.Ports),
 	}
 }
 

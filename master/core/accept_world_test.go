@@ -10,7 +10,8 @@ import (
 )
 
 // acceptLine reads: accept f1 offer-1-1 t1=cpus:1;mem:32 t2=cpus:2 exec=e1/cpus:0.5 op=launch1
-// and, for parts of one answer: more=yes after=2 (the number of a call, or the last).
+// and, for parts of one answer: more=yes after=2 (the number of a call, or the last); named=http names the
+// first port of each task, and tier=front is a label.
 func (w *world) acceptLine(f *fakeFramework, args words) {
 	var operations []api.Operation
 	for _, text := range args.plain[2:] { // such as reserve:cpus:1;mem:32 or create:v1:100
@@ -18,7 +19,7 @@ func (w *world) acceptLine(f *fakeFramework, args words) {
 	}
 	operation := api.Operation{Kind: api.OpLaunch, ID: api.OperationID(args.keys["op"])}
 	for _, name := range sortedNames(args.keys) {
-		if slices.Contains([]string{"refuse", "exec", "op", "more", "after"}, name) {
+		if slices.Contains([]string{"refuse", "exec", "op", "more", "after", "named", "tier"}, name) {
 			continue
 		}
 		operation.Tasks = append(operation.Tasks, taskOf(name, args))
@@ -65,6 +66,12 @@ func taskOf(name string, args words) api.Task {
 	}
 	if args.keys[name] == "large" {
 		task.Data = make([]byte, api.TaskBytesMax+1)
+	}
+	if port := task.Resources.RangesOf("ports").First(1); len(port) > 0 && args.keys["named"] != "" {
+		task.Ports = map[string]uint16{args.keys["named"]: uint16(port[0])}
+	}
+	if tier := args.keys["tier"]; tier != "" {
+		task.Labels = map[string]string{"tier": tier}
 	}
 	executor, ask, own := strings.Cut(args.keys["exec"], "/")
 	if !own {

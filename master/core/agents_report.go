@@ -189,7 +189,7 @@ func (c *Core) taskReported(a *agent, fw *framework, ref api.TaskRef, rt protoco
 	back := before.State == api.TaskUnreachable
 	if rt.Status.Number >= t.number && (!t.status.State.Terminal() || rt.Status.State.Terminal()) {
 		t.number = rt.Status.Number
-		t.status = rt.Status
+		t.status = withoutPlace(rt.Status)
 		t.status.Framework, t.status.Task, t.status.Agent = ref.Framework, ref.Task, a.id
 	}
 	ended := rt.Ended || t.status.State.Terminal()
@@ -271,6 +271,7 @@ func (c *Core) takeStubs(a *agent, r *report) {
 	c.stubs -= len(a.stubs)
 	a.stubs = nil
 	for _, stub := range r.stubs {
+		stub.Status = withoutPlace(stub.Status)
 		c.remember(a, stub)
 	}
 }

@@ -129,6 +129,11 @@ func (w *world) toScheduler(effect core.ToScheduler) {
 		w.update(f, event.Status)
 	case protocol.Refused:
 		w.say("%s: refused: %v", f.name, event.Err)
+		for _, operation := range f.accepts[event.Number] {
+			for _, task := range operation.Tasks {
+				delete(f.tasks, task.ID)
+			}
+		}
 	case protocol.OperationResult:
 		w.say("%s: operation %s on %s: %s", f.name, event.ID, event.Agent, plain(event.Err))
 	case protocol.InverseOffers:
@@ -170,6 +175,9 @@ func (w *world) update(f *fakeFramework, status api.Status) {
 	}
 	if status.Message != "" {
 		line += ": " + status.Message
+	}
+	if len(status.Ports)+len(status.Labels) > 0 {
+		line += fmt.Sprintf(", to be reached at %s in zone %q, ports %v, labels %v", status.Hostname, status.Zone, status.Ports, status.Labels)
 	}
 	w.say("%s", line)
 	known := f.tasks[status.Task]

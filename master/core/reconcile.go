@@ -60,7 +60,7 @@ func (c *Core) answer(s *session, q question) bool {
 		return c.answerOperation(s, q.operation)
 	}
 	if t := s.framework.tasks[q.task]; t != nil {
-		c.tell(s.framework, protocol.Update{Status: toldStatus(t, q.reason)})
+		c.tell(s.framework, protocol.Update{Status: t.placed(toldStatus(t, q.reason))})
 		return true
 	}
 	if q.known {

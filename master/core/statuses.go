@@ -10,6 +10,7 @@ func (c *Core) statusUpdate(a *agent, status api.Status) {
 	if !a.reported {
 		return // comes again
 	}
+	status = withoutPlace(status)
 	status.Agent = a.id
 	ref := status.Ref()
 	t := a.tasks[ref]
@@ -32,8 +33,26 @@ func (c *Core) statusUpdate(a *agent, status api.Status) {
 			c.forgetTask(t)
 		}
 	default:
-		c.tellStatus(t.framework, status)
+		c.tellStatus(t.framework, t.placed(status))
 	}
+}
+
+// placed adds to a status where the task is and how it is reached. Of an end nobody asks.
+func (t *task) placed(status api.Status) api.Status {
+	if status.State.Terminal() {
+		return status
+	}
+	info := t.agent.info
+	status.Hostname, status.Region, status.Zone = info.Hostname, info.Region, info.Zone
+	status.Labels, status.Ports = t.task.Labels, t.task.Ports
+	return status
+}
+
+// withoutPlace is the status of an agent without what the leader knows itself, and has no
+// reason to keep twice.
+func withoutPlace(status api.Status) api.Status {
+	status.Hostname, status.Region, status.Zone, status.Labels, status.Ports = "", "", "", nil, nil
+	return status
 }
 
 // neverWas takes the refusal of a launch that made no task of its own at the agent: it

@@ -208,6 +208,7 @@ func (w *world) newAgent(args words) {
 		copies:    make(map[api.FrameworkID]api.Framework),
 	}
 	a.info = api.Agent{Hostname: "host-" + a.name, Resources: resourcesOf(args)}
+	a.info.Zone = args.keys["zone"]
 	if rack := args.keys["rack"]; rack != "" {
 		a.info.Attributes = map[string]string{"rack": rack}
 	}

@@ -78,6 +78,7 @@ type fakeFramework struct {
 	silent   bool
 	tasks    map[api.TaskID]protocol.UnsettledTask
 	offers   map[api.OfferID]api.Offer
+	accepts  map[uint64][]api.Operation // by the call's number; what is refused whole was never started (R3)
 }
 
 func newWorld(policy func() allocator.Allocator, config core.Config) *world {
@@ -112,7 +113,7 @@ func (w *world) lead() {
 
 func (f *fakeFramework) hangUp() {
 	f.conn = 0
-	f.offers = make(map[api.OfferID]api.Offer)
+	f.offers, f.accepts = make(map[api.OfferID]api.Offer), make(map[uint64][]api.Operation)
 }
 
 // step steps one event and all that follows from it at once.
@@ -203,6 +204,9 @@ func (w *world) call(f *fakeFramework, calls ...protocol.SchedulerCall) {
 	var numbered []protocol.NumberedCall
 	for _, call := range calls {
 		f.call++
+		if accept, is := call.(protocol.Accept); is {
+			f.accepts[f.call] = accept.Operations
+		}
 		numbered = append(numbered, protocol.NumberedCall{Number: f.call, Call: call})
 	}
 	w.step(core.SchedulerCalled{Conn: f.conn, Calls: numbered})
@@ -281,7 +285,7 @@ func (w *world) status(a *fakeAgent, ref api.TaskRef, state api.TaskState, reaso
 func (w *world) subscribe(f *fakeFramework, suppressed ...api.Role) {
 	w.conns++
 	f.conn, f.call = w.conns, 1
-	f.offers = make(map[api.OfferID]api.Offer)
+	f.offers, f.accepts = make(map[api.OfferID]api.Offer), make(map[uint64][]api.Operation)
 	w.step(core.SchedulerOpened{Conn: f.conn, Principal: f.info.Principal,
 		Subscribe: protocol.Subscribe{Cluster: w.cluster(), Term: f.term, Framework: f.info, Instance: f.instance, Suppressed: suppressed}})
 	if f.conn == 0 {

@@ -1,0 +1,57 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/framework"
+	"github.com/tenderhq/tender/framework/frameworktest"
+)
+
+// TestWeb: the file says where the servers are. The next instance writes the same after a takeover
+// from a new leader, and a server whose machine is lost is replaced.
+func TestWeb(t *testing.T) {
+	resources, err := api.ParseResources("cpus:4;mem:4096;ports:[31000-31009]")
+	if err != nil {
+		t.Fatal(err)
+	}
+	folder := t.TempDir()
+	cluster := frameworktest.Cluster{Masters: 3, Agents: 4, Machine: frameworktest.Machine{Resources: resources}}
+	frameworktest.Run(t, cluster, func(c *frameworktest.Handle) {
+		config := framework.Config{Name: "web", Standby: true}
+		start := func(file string) *frameworktest.Framework {
+			web, err := newWeb(3, "sleep infinity", filepath.Join(folder, file))
+			if err != nil {
+				t.Fatal(err)
+			}
+			return c.Start(config, web)
+		}
+		servers := func(file string) (lines []string) {
+			text, _ := os.ReadFile(filepath.Join(folder, file)) // not there yet: none
+			return slices.Collect(strings.Lines(string(text)))
+		}
+		first := start("first")
+		c.Await("three servers", func() bool { return len(servers("first")) == 3 })
+		before := servers("first")
+		c.Leader().Kill()
+		first.Kill()
+		start("next")
+		c.Await("the same servers", func() bool { return slices.Equal(servers("next"), before) })
+		for _, agent := range c.Agents() {
+			if len(agent.Tasks()) > 0 {
+				agent.Lose()
+				break
+			}
+		}
+		c.Await("two servers", func() bool { return len(servers("next")) == 2 })
+		c.Await("three servers again", func() bool { return len(servers("next")) == 3 })
+		if after := servers("next"); slices.Equal(after, before) {
+			t.Errorf("the servers are still %q", after)
+		}
+		t.Logf("before %q, after %q", before, servers("next"))
+	})
+}

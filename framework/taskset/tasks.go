@@ -1,0 +1,46 @@
+package taskset
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+
+	"github.com/tenderhq/tender/api"
+)
+
+// Task is a task of a set that was launched and has not ended.
+type Task struct {
+	Item  string
+	Group string
+	// Status is the last that was told, without its data: the task's state, its agent's
+	// hostname and zone, its labels and named ports. STAGING until something was told.
+	Status api.Status
+}
+
+// Tasks lists what was launched and has not ended, by item, the oldest attempt first. Those
+// that run are what a load balancer needs to know, also right after a takeover:
+//
+//	for _, task := range set.Tasks() {
+//		if task.Status.State == api.TaskRunning {
+//			fmt.Fprintf(file, "server %s:%d;\n", task.Status.Hostname, task.Status.Ports["http"])
+//		}
+//	}
+//
+// An item may have two: one that is silent or to be killed, and its replacement.
+func (s *Set) Tasks() []Task {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	tasks := make([]Task, 0, len(s.attempts))
+	for _, a := range slices.SortedFunc(maps.Values(s.attempts), func(a, b *attempt) int {
+		return cmp.Or(cmp.Compare(a.item.ID, b.item.ID), cmp.Compare(a.number, b.number), cmp.Compare(a.id, b.id))
+	}) {
+		tasks = append(tasks, Task{Item: a.item.ID, Group: a.item.Group, Status: a.status})
+	}
+	return tasks
+}
+
+// heard keeps the last status, without what may be large.
+func (a *attempt) heard(status api.Status) {
+	status.Data = nil
+	a.status = status
+}
