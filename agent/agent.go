@@ -205,7 +205,6 @@ func (a *Agent) serve(ctx context.Context) {
 	a.start(func() { a.seekLeader(ctx) })
 	a.start(func() { a.takeSamples(ctx) })
 	a.start(func() { a.emptyTrash(ctx) })
-	a.start(func() { a.watchDisk(ctx) })
 	for _, run := range a.runs.all() {
 		a.start(func() { a.await(ctx, run) })
 	}

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 
@@ -14,6 +15,10 @@ type writer struct {
 	store checkpoint.Store
 	wake  chan struct{}
 
+	// The goroutine's that writes.
+	told  core.DiskRoom
+	stuck bool // the agent ended while there was no room for what it had to write
+
 	mutex   sync.Mutex
 	pending group
 	busy    bool // a compaction is queued or under way
@@ -22,6 +27,7 @@ type writer struct {
 // group is what is written at once: a compaction, if any, then records.
 type group struct {
 	compact []core.Record // says the same as all before it
+	covered []core.Record // was not written when compact was made, which says it too
 	records []core.Record
 	number  uint64 // of the last record
 }
@@ -46,6 +52,7 @@ func (w *writer) bloated() bool {
 // compact takes the place of all that waits: records say that too.
 func (w *writer) compact(records []core.Record) {
 	w.mutex.Lock()
+	w.pending.covered = append(w.pending.covered, w.pending.records...)
 	w.pending.compact, w.pending.records, w.busy = records, nil, true
 	w.mutex.Unlock()
 }
@@ -71,24 +78,42 @@ func (w *writer) take() group {
 	return g
 }
 
-func (w *writer) write(g group) error {
-	if g.compact != nil {
-		if err := w.store.Compact(g.compact); err != nil {
-			return err
-		}
-		w.mutex.Lock()
-		w.busy = false
-		w.mutex.Unlock()
+// begin compacts, if that is to be. A disk without room for it has the records appended
+// that the compaction would have covered.
+func (w *writer) begin(g group) ([]core.Record, error) {
+	if g.compact == nil {
+		return g.records, nil
 	}
-	return w.store.Append(g.records)
+	err := w.store.Compact(g.compact)
+	w.mutex.Lock()
+	w.busy = false
+	w.mutex.Unlock()
+	if errors.Is(err, checkpoint.ErrNoRoom) {
+		return append(g.covered, g.records...), nil
+	}
+	return g.records, err
 }
 
+// diskInterval is how often the agent looks how much room there is, and how long it waits
+// when there is none for what it has to write.
+const (
+	diskInterval = 5 * time.Second
+	roomInterval = time.Second
+)
+
 // runWriter is the one goroutine that writes. What can't be written ends the agent:
-// its executors and their tasks run on and wait for the next one.
+// its executors and their tasks run on and wait for the next one. A disk without any
+// room is no such case: nothing is said or done that is not written, so the agent waits.
 func (a *Agent) runWriter(ctx context.Context) {
+	ticker := time.NewTicker(diskInterval)
+	defer ticker.Stop()
+	a.tellRoom(ctx)
 	for {
 		select {
 		case <-a.disk.wake:
+		case <-ticker.C:
+			a.tellRoom(ctx)
+			continue
 		case <-ctx.Done():
 			a.lastWords()
 			return
@@ -97,45 +122,67 @@ func (a *Agent) runWriter(ctx context.Context) {
 		if g.compact == nil && len(g.records) == 0 {
 			continue
 		}
-		if err := a.disk.write(g); err != nil {
+		if err := a.write(ctx, g); err != nil {
 			a.fail(err)
 			return
 		}
+		if ctx.Err() != nil && a.disk.stuck {
+			return
+		}
 		a.metrics.written(len(g.records))
+		if a.store.Full() != a.disk.told.Full {
+			a.tellRoom(ctx)
+		}
 		if !a.happened(ctx, core.Checkpointed{Number: g.number}) {
 			return
 		}
 	}
 }
 
+// write writes a group, however long it takes until there is room for it.
+func (a *Agent) write(ctx context.Context, g group) error {
+	records, err := a.disk.begin(g)
+	said := false
+	for err == nil && len(records) > 0 {
+		var written int
+		written, err = a.store.Append(records)
+		records = records[written:]
+		if !errors.Is(err, checkpoint.ErrNoRoom) {
+			continue
+		}
+		a.tellRoom(ctx)
+		if !said {
+			a.log.Error().Err(err).Int("records", len(records)).Msg("the agent waits for room on its disk; tasks run on")
+			said = true
+		}
+		select {
+		case <-time.After(roomInterval):
+			err = nil
+		case <-ctx.Done():
+			a.disk.stuck = true
+			return nil
+		}
+	}
+	return err
+}
+
 // lastWords writes what the loop had decided when it was told to end.
 func (a *Agent) lastWords() {
-	if err := a.disk.write(a.disk.take()); err != nil {
+	records, err := a.disk.begin(a.disk.take())
+	if err == nil {
+		_, err = a.store.Append(records)
+	}
+	if err != nil {
 		a.log.Error().Err(err).Msg("the end was not written")
 	}
 }
 
-// watchDisk tells the core how much room there is.
-func (a *Agent) watchDisk(ctx context.Context) {
-	const (
-		interval   = 5 * time.Second
-		lowPercent = 5
-	)
-	ticker := time.NewTicker(interval)
-	defer ticker.Stop()
-	var last core.DiskRoom
-	for {
-		room := core.DiskRoom{Full: a.store.Full(), Low: a.freePercent() < lowPercent}
-		if room != last || room.Low {
-			if !a.happened(ctx, room) {
-				return
-			}
-			last = room
-		}
-		select {
-		case <-ticker.C:
-		case <-ctx.Done():
-			return
-		}
+// tellRoom tells the core how much room there is, when that has changed or is little.
+func (a *Agent) tellRoom(ctx context.Context) {
+	const lowPercent = 5
+	room := core.DiskRoom{Full: a.store.Full(), Low: a.freePercent() < lowPercent}
+	if room != a.disk.told || room.Full || room.Low {
+		a.disk.told = room
+		a.happened(ctx, room)
 	}
 }

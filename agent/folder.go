@@ -21,7 +21,7 @@ import (
 // The data folder:
 //
 //	lock             held as long as the agent runs
-//	identity, checkpoint.log, reserve
+//	identity, identity.spare, checkpoint.log
 //	socket           the path of the executors' socket, when it is elsewhere
 //	executors.sock   else that socket
 //	sandboxes/FRAMEWORK/EXECUTOR/{stdout,stderr,volumes/,tasks/TASK/}

@@ -40,6 +40,20 @@ func (i *identity) take(record core.Record) (mine bool) {
 	return true
 }
 
+// belongs says whether a record belongs into this file.
+func belongs(record core.Record) bool {
+	switch record.(type) {
+	case core.Identity, core.VolumeKept, core.VolumeForgotten:
+		return true
+	}
+	return false
+}
+
+func (i identity) clone() identity {
+	i.volumes = maps.Clone(i.volumes)
+	return i
+}
+
 // records give it back.
 func (i *identity) records() []core.Record {
 	records := []core.Record{i.Identity}

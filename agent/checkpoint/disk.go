@@ -10,7 +10,6 @@ import (
 	"os"
 	"path/filepath"
 	"sync/atomic"
-	"syscall"
 
 	"github.com/tenderhq/tender/agent/core"
 	"github.com/tenderhq/tender/api"
@@ -24,35 +23,41 @@ type Config struct {
 	// crashed: a damaged log is then cut where the damage begins, because nothing that
 	// it tells of runs any more.
 	BootID string
-	// ReserveBytes is kept for the statuses and kills of what runs (R14). Default 4 MiB.
+	// ReserveBytes is the least room that is kept ahead of the log's end for the statuses and
+	// kills of what runs (R14). Default 4 MiB.
 	ReserveBytes int64
 	// BloatBytes is the least size of a log that is worth a compaction. Default 16 MiB.
 	BloatBytes int64
 }
 
-// Disk is a store in a folder: the files identity, checkpoint.log and reserve.
+// Disk is a store in a folder: the files identity, identity.spare and checkpoint.log.
 type Disk struct {
 	config   Config
 	identity identity
 	known    []byte // what the file identity holds, once written
 	log      *os.File
 	size     int64 // of the log, up to its last whole record
+	room     int64 // up to where the log has blocks
 	base     int64 // of the log after its last compaction
+	torn     bool  // behind size stands what a failed write has left
 	sequence uint64
 	buffer   []byte
 	repaired string
+	reserved bool // the file system allocates nothing ahead: the file reserve keeps the room
+	deleted  bool // and was given up
 	full     atomic.Bool
 	bloated  atomic.Bool
-	// write is (*os.File).Write, but in tests of full disks.
-	write func(file *os.File, data []byte) (int, error)
+	system   system
 }
 
 const (
 	identityFile  = "identity"
+	spareFile     = "identity.spare"
 	logFile       = "checkpoint.log"
 	reserveFile   = "reserve"
 	identityMagic = "TNDRAID1"
 	bufferKept    = 1 << 20 // a larger buffer is given back after its use
+	spareBytes    = 4096    // is the least room for the next identity
 )
 
 // NewDisk makes the store of a folder.
@@ -66,7 +71,7 @@ func NewDisk(config Config) *Disk {
 	return &Disk{
 		config:   config,
 		identity: identity{generation: 1, volumes: map[api.VolumeID]api.Resource{}},
-		write:    (*os.File).Write,
+		system:   realSystem(),
 	}
 }
 
@@ -79,7 +84,7 @@ func (d *Disk) fail(err error) error {
 	return api.E("checkpoint", api.Internal, d.config.Folder, err)
 }
 
-// Load reads the identity and the log, cuts off a torn tail, and makes the reserve.
+// Load reads the identity and the log, cuts off a torn tail, and makes room ahead.
 func (d *Disk) Load() ([]core.Record, error) {
 	if err := d.Close(); err != nil { // of the life before a Reset
 		return nil, d.fail(err)
@@ -92,9 +97,14 @@ func (d *Disk) Load() ([]core.Record, error) {
 	if err != nil {
 		return nil, d.fail(err)
 	}
-	d.full.Store(d.makeReserve() != nil)
+	if err := d.clearLeftovers(); err != nil {
+		return nil, d.fail(err)
+	}
 	if !known {
 		return nil, nil
+	}
+	if err := d.beginLog(); err != nil && !errors.Is(err, ErrNoRoom) {
+		return nil, d.fail(err)
 	}
 	return append(d.identity.records(), records...), nil
 }
@@ -107,7 +117,9 @@ func (d *Disk) loadIdentity() (known bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	d.identity, err = parseIdentity(data)
+	if d.identity, err = parseIdentity(data); err == nil {
+		d.makeSpare(max(spareBytes, 2*int64(len(data))))
+	}
 	return true, err
 }
 
@@ -136,7 +148,7 @@ func (d *Disk) loadLog(known bool) ([]core.Record, error) {
 		return nil, err
 	}
 	if of, ok := cutHeader(data); ok && of < d.identity.generation {
-		return nil, nil
+		return nil, os.Remove(d.path(logFile)) // its room is for the next one
 	}
 	if !known && len(data) > headerBytes {
 		return nil, errors.New("the file identity is gone, but checkpoint.log is there; restore it from a backup, or remove the folder to begin a new agent")
@@ -164,104 +176,169 @@ func (d *Disk) openLog(good int64, frames uint64) error {
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(file.Truncate(good), seekEnd(file)); err != nil {
-		return errors.Join(err, file.Close())
+	if info, err := file.Stat(); err != nil || info.Size() != good { // else blocks ahead stay
+		if err := errors.Join(err, d.system.truncate(file, good)); err != nil {
+			return errors.Join(err, file.Close())
+		}
 	}
-	d.log, d.size, d.base, d.sequence = file, good, good, frames
+	d.log, d.size, d.room, d.sequence = file, good, good, frames
+	d.base = good / 3 // much of it may be garbage: the first write finds out
 	return nil
-}
-
-func seekEnd(file *os.File) error {
-	_, err := file.Seek(0, 2)
-	return err
 }
 
 // Append writes records in their order. Those that stand together in the log are one
 // group: read back whole or not at all (R35).
-func (d *Disk) Append(records []core.Record) error {
-	changed, group := false, []core.Record(nil)
-	for _, record := range records {
-		if d.identity.take(record) {
-			if err := d.writeGroup(group); err != nil {
-				return err
-			}
-			changed, group = true, nil
-			continue
+func (d *Disk) Append(records []core.Record) (written int, err error) {
+	for written < len(records) {
+		n := d.inLog(records[written:])
+		if n > 0 {
+			err = d.writeGroup(records[written : written+n])
+		} else {
+			n, err = d.changeIdentity(records[written:])
 		}
-		if changed {
-			if err := d.writeIdentity(); err != nil {
-				return err
-			}
-			changed = false
+		if err != nil {
+			return written, d.fail(err)
 		}
-		group = append(group, record)
+		written += n
 	}
-	if changed {
-		return d.writeIdentity()
-	}
-	return d.writeGroup(group)
+	return written, nil
 }
 
-func (d *Disk) writeGroup(group []core.Record) error {
-	if len(group) == 0 {
-		return nil
+// inLog counts the records up to the next one that belongs to the identity.
+func (*Disk) inLog(records []core.Record) int {
+	for n, record := range records {
+		if belongs(record) {
+			return n
+		}
 	}
+	return len(records)
+}
+
+// changeIdentity takes the records up to the next one that belongs into the log.
+func (d *Disk) changeIdentity(records []core.Record) (n int, err error) {
+	next := d.identity.clone()
+	for n < len(records) && next.take(records[n]) {
+		n++
+	}
+	if err := d.writeIdentity(next); err != nil {
+		return 0, err
+	}
+	if err := d.beginLog(); err != nil && !errors.Is(err, ErrNoRoom) {
+		return 0, err
+	}
+	return n, nil
+}
+
+// beginLog sees to it that there is a log with room ahead, before there is something to write.
+func (d *Disk) beginLog() error {
+	if d.log == nil {
+		if err := d.newLog(); err != nil {
+			return err
+		}
+	}
+	d.refill()
+	return nil
+}
+
+// writeGroup leaves all of the group in the log, or nothing.
+func (d *Disk) writeGroup(group []core.Record) error {
 	buffer, sequence, err := appendGroup(d.buffer[:0], d.identity.generation, d.sequence, group)
 	if err != nil {
-		return d.fail(err)
+		return err
 	}
 	if d.buffer = buffer; cap(buffer) > bufferKept {
 		d.buffer = nil
 	}
 	if d.log == nil {
 		if err := d.newLog(); err != nil {
-			return d.fail(err)
+			return err
 		}
 	}
-	if err := d.roomy(func() error { return d.writeLog(buffer) }); err != nil {
-		return d.fail(err)
+	if err := d.writeLog(buffer); err != nil {
+		return err
 	}
 	d.sequence = sequence
 	d.bloated.Store(d.size > d.config.BloatBytes && d.size > 3*d.base)
+	d.refill()
 	return nil
 }
 
-// writeLog leaves all of data in the log, or nothing.
+// writeLog leaves all of data in the log, or nothing that the next one would not overwrite.
 func (d *Disk) writeLog(data []byte) error {
-	n, err := d.write(d.log, data)
+	if err := d.cutTorn(); err != nil {
+		return err
+	}
+	if err := d.roomFor(int64(len(data))); err != nil {
+		return err
+	}
+	n, err := d.system.write(d.log, data, d.size)
+	if noRoom(err) && d.giveUpReserve() {
+		n, err = d.system.write(d.log, data, d.size)
+	}
 	if err == nil {
 		d.size += int64(n)
+		d.room = max(d.room, d.size)
 		return nil
 	}
-	return errors.Join(err, d.log.Truncate(d.size), seekEnd(d.log))
+	d.torn = true
+	if noRoom(err) {
+		d.full.Store(true)
+		return errors.Join(ErrNoRoom, d.cutTorn())
+	}
+	return err
 }
 
-// newLog begins a log beside the old one, if any; nothing of it counts before it is
-// in its place.
+// cutTorn takes a failed write back. Until that has succeeded nothing is appended: what
+// stood behind the next record could be taken for one.
+func (d *Disk) cutTorn() error {
+	if !d.torn {
+		return nil
+	}
+	if err := d.system.truncate(d.log, d.size); err != nil {
+		return fmt.Errorf("half a record could not be taken back from %s: %w", logFile, err)
+	}
+	d.torn, d.room = false, d.size // blocks ahead are gone with it
+	return nil
+}
+
+// newLog begins a log where there is none.
 func (d *Disk) newLog() error {
-	return d.roomy(func() error { return d.replaceLog(appendHeader(nil, d.identity.generation)) })
+	return d.replaceLog(appendHeader(nil, d.identity.generation))
 }
 
+// replaceLog writes a log beside the old one, if any; nothing of it counts before it is
+// in its place.
 func (d *Disk) replaceLog(data []byte) error {
 	temporary := d.path(logFile + ".new")
 	file, err := os.OpenFile(temporary, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err == nil {
+		_, err = d.system.write(file, data, 0)
+		if noRoom(err) && d.giveUpReserve() {
+			_, err = d.system.write(file, data, 0)
+		}
+		if err == nil {
+			err = os.Rename(temporary, d.path(logFile))
+		}
+		if err != nil {
+			err = errors.Join(err, file.Close(), os.Remove(temporary))
+		}
+	}
+	if noRoom(err) {
+		d.full.Store(true)
+		return ErrNoRoom
+	}
 	if err != nil {
 		return err
-	}
-	if _, err := d.write(file, data); err != nil {
-		return errors.Join(err, file.Close(), os.Remove(temporary))
-	}
-	if err := os.Rename(temporary, d.path(logFile)); err != nil {
-		return errors.Join(err, file.Close())
 	}
 	if d.log != nil {
 		err = d.log.Close()
 	}
-	d.log, d.size, d.base = file, int64(len(data)), int64(len(data))
+	d.log, d.size, d.room, d.base, d.torn = file, int64(len(data)), int64(len(data)), int64(len(data)), false
 	return err
 }
 
-// Compact writes a new log and puts it in the place of the old one.
+// Compact writes a new log and puts it in the place of the old one. Without room for both
+// the old one stays.
 func (d *Disk) Compact(records []core.Record) error {
 	next := identity{generation: d.identity.generation, volumes: map[api.VolumeID]api.Resource{}}
 	var group []core.Record
@@ -274,64 +351,102 @@ func (d *Disk) Compact(records []core.Record) error {
 	if err != nil {
 		return d.fail(err)
 	}
-	d.identity = next
-	if err := d.writeIdentity(); err != nil {
-		return err
+	if err := d.writeIdentity(next); err != nil {
+		return d.fail(err)
 	}
-	if err := d.roomy(func() error { return d.replaceLog(data) }); err != nil {
+	if err := d.replaceLog(data); err != nil {
 		return d.fail(err)
 	}
 	d.sequence = sequence
 	d.bloated.Store(false)
+	d.refill()
 	return nil
 }
 
-// Reset begins the next generation: with the new identity file the old log is void.
+// Reset begins the next generation: with the new identity file the old log is void, and
+// goes first, for its room is what a full disk has for the new one.
 func (d *Disk) Reset() error {
-	d.identity = identity{generation: d.identity.generation + 1, volumes: map[api.VolumeID]api.Resource{}}
-	if err := d.writeIdentity(); err != nil {
-		return err
+	next := identity{generation: d.identity.generation + 1, volumes: map[api.VolumeID]api.Resource{}}
+	if err := d.writeIdentity(next); err != nil {
+		return d.fail(err)
 	}
-	d.sequence = 0
-	return d.newLog()
+	if err := d.Close(); err != nil {
+		return d.fail(err)
+	}
+	if err := os.Remove(d.path(logFile)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return d.fail(err)
+	}
+	d.size, d.room, d.base, d.sequence, d.torn = 0, 0, 0, 0, false
+	if err := d.newLog(); err != nil {
+		return d.fail(err)
+	}
+	d.refill()
+	return nil
 }
 
 // writeIdentity replaces the identity file so that the machine's crash leaves the old
-// one or the new one.
-func (d *Disk) writeIdentity() error {
-	payload, err := encodeIdentity(d.identity)
-	if err != nil {
-		return d.fail(err)
-	}
-	data := binary.LittleEndian.AppendUint32([]byte(identityMagic), crc32.Checksum(payload, castagnoli))
-	data = append(data, payload...)
-	if bytes.Equal(data, d.known) {
-		return nil // a compaction changes nothing here
-	}
-	if err := d.roomy(func() error { return d.replaceIdentity(data) }); err != nil {
-		return d.fail(err)
-	}
-	d.known = data
-	return nil
-}
-
-func (d *Disk) replaceIdentity(data []byte) error {
-	temporary := d.path(identityFile + ".new")
-	file, err := os.OpenFile(temporary, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+// one or the new one. What it says counts once it is there.
+func (d *Disk) writeIdentity(next identity) error {
+	payload, err := encodeIdentity(next)
 	if err != nil {
 		return err
 	}
-	_, err = d.write(file, data)
+	data := binary.LittleEndian.AppendUint32([]byte(identityMagic), crc32.Checksum(payload, castagnoli))
+	data = append(data, payload...)
+	if !bytes.Equal(data, d.known) { // a compaction changes nothing here
+		err = d.replaceIdentity(data)
+		if noRoom(err) && d.giveUpReserve() {
+			err = d.replaceIdentity(data)
+		}
+	}
+	if noRoom(err) {
+		d.full.Store(true)
+		return ErrNoRoom
+	}
+	if err == nil {
+		d.identity, d.known = next, data
+	}
+	return err
+}
+
+// replaceIdentity writes into the spare file, which has its blocks, and has the two change
+// places: a full disk can't come between an agent and its leader's next term.
+func (d *Disk) replaceIdentity(data []byte) error {
+	spare, path := d.path(spareFile), d.path(identityFile)
+	file, err := os.OpenFile(spare, os.O_WRONLY|os.O_CREATE, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = d.system.write(file, data, 0)
+	if err == nil {
+		err = d.system.truncate(file, int64(len(data)))
+	}
 	if err == nil {
 		err = file.Sync()
 	}
 	if err = errors.Join(err, file.Close()); err != nil {
 		return err
 	}
-	if err := os.Rename(temporary, d.path(identityFile)); err != nil {
+	if d.system.exchange(spare, path) != nil { // there is none yet, or the file system can't
+		if err := os.Rename(spare, path); err != nil {
+			return err
+		}
+	}
+	if err := syncFolder(d.config.Folder); err != nil {
 		return err
 	}
-	return syncFolder(d.config.Folder)
+	d.makeSpare(max(spareBytes, 2*int64(len(data))))
+	return nil
+}
+
+// makeSpare gives the next identity its blocks. Without room for it the next one is written
+// when there is.
+func (d *Disk) makeSpare(bytes int64) {
+	file, err := os.OpenFile(d.path(spareFile), os.O_WRONLY|os.O_CREATE, 0o600)
+	if err != nil {
+		return
+	}
+	_ = errors.Join(d.system.allocate(file, bytes), file.Close()) // the next write says what is wrong
 }
 
 func syncFolder(folder string) error {
@@ -342,58 +457,15 @@ func syncFolder(folder string) error {
 	return errors.Join(dir.Sync(), dir.Close())
 }
 
-// roomy does a write; when the disk has no room for it, it gives up the reserve and
-// does it again.
-func (d *Disk) roomy(write func() error) error {
-	err := write()
-	if !errors.Is(err, syscall.ENOSPC) && !errors.Is(err, syscall.EDQUOT) {
-		return err
-	}
-	d.full.Store(true)
-	if removed := os.Remove(d.path(reserveFile)); removed != nil {
-		return errors.Join(err, removed)
-	}
-	return write()
-}
+// Bloated reports whether a compaction would pay. A full disk has no room for two logs.
+func (d *Disk) Bloated() bool { return d.bloated.Load() && !d.full.Load() }
 
-// Bloated reports whether a compaction would pay.
-func (d *Disk) Bloated() bool { return d.bloated.Load() }
-
-// Full reports whether the reserve is in use, after an attempt to make it again.
+// Full reports whether the room ahead is in use, after an attempt to make it again.
 func (d *Disk) Full() bool {
-	if d.full.Load() && d.makeReserve() == nil {
-		d.full.Store(false)
+	if d.full.Load() {
+		d.refill()
 	}
 	return d.full.Load()
-}
-
-// makeReserve makes the reserve file if it is missing and leaves as much room again.
-func (d *Disk) makeReserve() error {
-	path := d.path(reserveFile)
-	if info, err := os.Stat(path); err == nil && info.Size() == d.config.ReserveBytes {
-		return nil
-	}
-	if free, err := freeBytes(d.config.Folder); err == nil && free < 2*d.config.ReserveBytes {
-		return syscall.ENOSPC
-	}
-	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
-	if err != nil {
-		return err
-	}
-	// Written, not just sized: a sparse file reserves nothing.
-	_, err = d.write(file, make([]byte, d.config.ReserveBytes))
-	if err = errors.Join(err, file.Close()); err != nil {
-		return errors.Join(err, os.Remove(path))
-	}
-	return nil
-}
-
-func freeBytes(folder string) (int64, error) {
-	var s syscall.Statfs_t
-	if err := syscall.Statfs(folder, &s); err != nil {
-		return 0, err
-	}
-	return int64(s.Bavail * uint64(s.Bsize)), nil
 }
 
 // Close closes the log.

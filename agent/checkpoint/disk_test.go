@@ -6,7 +6,6 @@ import (
 	"path/filepath"
 	"reflect"
 	"strings"
-	"syscall"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -214,41 +213,6 @@ func TestCrashBetweenFiles(t *testing.T) {
 	store.Close()
 	if got := load(t, disk(folder, "boot-1")); len(got) != 2 {
 		t.Errorf("%v", got)
-	}
-}
-
-// A full disk is met with the reserve: what is appended is there, and Full says so
-// until there is room again (R14).
-func TestFullDisk(t *testing.T) {
-	folder := folder(t)
-	store := disk(folder, "boot-1")
-	load(t, store)
-	add(t, store, identityRecord)
-	room, full := 10, false
-	store.write = func(file *os.File, data []byte) (int, error) {
-		_, err := os.Stat(filepath.Join(folder, reserveFile))
-		if reserved := err == nil; full && (reserved || filepath.Base(file.Name()) == reserveFile) {
-			n, _ := file.Write(data[:min(room, len(data))]) // short, as disks do
-			return n, &os.PathError{Op: "write", Path: file.Name(), Err: syscall.ENOSPC}
-		}
-		return file.Write(data)
-	}
-	records := everyRecord()
-	add(t, store, records[:5]...)
-	full = true
-	add(t, store, records[5:]...)
-	if !store.Full() {
-		t.Error("the disk is full and the store does not say so")
-	}
-	add(t, store, core.FrameworkForgotten{Framework: "more"})
-	full = false
-	if store.Full() {
-		t.Error("there is room again and the store does not say so")
-	}
-	store.Close()
-	want := append(append([]core.Record{identityRecord}, records...), core.FrameworkForgotten{Framework: "more"})
-	if diff := cmp.Diff(want, load(t, disk(folder, "boot-1")), opts); diff != "" {
-		t.Error(diff)
 	}
 }
 

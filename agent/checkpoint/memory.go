@@ -14,6 +14,7 @@ type Memory struct {
 	records  []core.Record
 	compact  int // how many there were after the last compaction
 	full     atomic.Bool
+	left     atomic.Int64 // records for which there is room while it is full
 	bloated  atomic.Bool
 }
 
@@ -22,8 +23,14 @@ func NewMemory() *Memory {
 	return &Memory{identity: identity{volumes: map[api.VolumeID]api.Resource{}}}
 }
 
-// SetFull pretends that the disk is full, or has room again.
-func (m *Memory) SetFull(full bool) { m.full.Store(full) }
+// SetFull pretends that the disk is full but for what is kept in reserve, or has room again.
+func (m *Memory) SetFull(full bool) { m.Fill(full, 1<<40) }
+
+// Fill pretends that the disk is full, and that the reserve holds so many records.
+func (m *Memory) Fill(full bool, reserve int) {
+	m.left.Store(int64(reserve))
+	m.full.Store(full)
+}
 
 // Load gives the records back.
 func (m *Memory) Load() ([]core.Record, error) {
@@ -33,15 +40,23 @@ func (m *Memory) Load() ([]core.Record, error) {
 	return append(m.identity.records(), m.records...), nil
 }
 
-// Append keeps records.
-func (m *Memory) Append(records []core.Record) error {
+// Append keeps records, all or none.
+func (m *Memory) Append(records []core.Record) (written int, err error) {
+	if m.full.Load() && m.left.Add(-int64(len(records))) < 0 {
+		m.left.Add(int64(len(records)))
+		return 0, ErrNoRoom
+	}
+	m.keep(records)
+	m.bloated.Store(len(m.records) > memoryRecordsMin && len(m.records) > 3*m.compact)
+	return len(records), nil
+}
+
+func (m *Memory) keep(records []core.Record) {
 	for _, record := range records {
 		if !m.identity.take(record) {
 			m.records = append(m.records, record)
 		}
 	}
-	m.bloated.Store(len(m.records) > memoryRecordsMin && len(m.records) > 3*m.compact)
-	return nil
 }
 
 // memoryRecordsMin: fewer are not worth a compaction.
@@ -49,11 +64,12 @@ const memoryRecordsMin = 50_000
 
 // Compact replaces the records.
 func (m *Memory) Compact(records []core.Record) error {
+	if m.full.Load() {
+		return ErrNoRoom
+	}
 	m.identity.volumes = map[api.VolumeID]api.Resource{}
 	m.records = nil
-	if err := m.Append(records); err != nil {
-		return err
-	}
+	m.keep(records)
 	m.compact = len(m.records)
 	m.bloated.Store(false)
 	return nil
@@ -67,9 +83,9 @@ func (m *Memory) Reset() error {
 }
 
 // Bloated reports whether a compaction would pay.
-func (m *Memory) Bloated() bool { return m.bloated.Load() }
+func (m *Memory) Bloated() bool { return m.bloated.Load() && !m.full.Load() }
 
-// Full reports what SetFull has set.
+// Full reports what Fill has set.
 func (m *Memory) Full() bool { return m.full.Load() }
 
 // Close does nothing: the records stay for the next user.

@@ -1,8 +1,10 @@
 package checkpoint
 
 import (
+	"errors"
 	"fmt"
 	"os"
+	"strings"
 	"testing"
 	"time"
 
@@ -19,6 +21,14 @@ var kinds = map[string]func(t testing.TB) func() Store{
 	"memory": func(testing.TB) func() Store {
 		store := NewMemory()
 		return func() Store { return store }
+	},
+	"disk without blocks ahead": func(t testing.TB) func() Store {
+		folder := folder(t)
+		return func() Store {
+			store := NewDisk(Config{Folder: folder, BootID: "boot-1", ReserveBytes: 4096, BloatBytes: 64 << 10})
+			store.system.allocate = func(*os.File, int64) error { return errors.ErrUnsupported }
+			return store
+		}
 	},
 	"disk": func(t testing.TB) func() Store {
 		folder := folder(t)
@@ -54,8 +64,8 @@ func load(t testing.TB, store Store) []core.Record {
 
 func add(t testing.TB, store Store, records ...core.Record) {
 	t.Helper()
-	if err := store.Append(records); err != nil {
-		t.Fatal(err)
+	if written, err := store.Append(records); err != nil || written != len(records) {
+		t.Fatal(written, err)
 	}
 }
 
@@ -110,6 +120,7 @@ func TestStores(t *testing.T) {
 			t.Run("KeepsOneIdentity", func(t *testing.T) { keepsOneIdentity(t, kind(t)) })
 			t.Run("CompactsWhenItPays", func(t *testing.T) { compactsWhenItPays(t, kind(t)) })
 			t.Run("ResetForgets", func(t *testing.T) { resetForgets(t, kind(t)) })
+			t.Run("FullDisk", func(t *testing.T) { fullDisk(t, kind(t)) })
 			t.Run("AnyHistory", func(t *testing.T) { anyHistory(t, kind) })
 		})
 	}
@@ -185,6 +196,56 @@ func resetForgets(t *testing.T, open func() Store) {
 	add(t, store, fresh, core.FrameworkForgotten{Framework: "a"})
 	store.Close()
 	if diff := cmp.Diff([]core.Record{fresh, core.FrameworkForgotten{Framework: "a"}}, load(t, open()), opts); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// A full disk is met with what is kept in reserve: what is appended is there, nothing is
+// compacted, and Full says so until there is room again (R14). What does not fit the reserve
+// is not there, in no part, and fits later.
+func fullDisk(t *testing.T, open func() Store) {
+	store := open()
+	fill := func(bool) {}
+	switch s := store.(type) {
+	case *Memory:
+		fill = func(full bool) { s.Fill(full, 10) }
+	case *Disk:
+		small := newSmallDisk(1<<20, s.system)
+		s.system = small.system()
+		fill = small.fill
+	}
+	load(t, store)
+	add(t, store, identityRecord, core.FrameworkForgotten{Framework: "before"})
+	fill(true)
+	later := identityRecord
+	later.Term.Number++
+	want := []core.Record{later, core.FrameworkForgotten{Framework: "before"}}
+	add(t, store, later)
+	for i := range 5 {
+		more := core.FrameworkForgotten{Framework: api.FrameworkID(fmt.Sprint("f", i))}
+		add(t, store, more)
+		want = append(want, more)
+	}
+	large := core.FrameworkKept{Framework: api.Framework{ID: "large", Name: strings.Repeat("x", 8<<10)}}
+	group := make([]core.Record, 20)
+	for i := range group {
+		group[i] = large
+	}
+	for range 2 {
+		if written, err := store.Append(group); written != 0 || !errors.Is(err, ErrNoRoom) {
+			t.Fatalf("%d written, %v", written, err)
+		}
+	}
+	if !store.Full() || store.Bloated() {
+		t.Error("the disk is full and the store does not say so")
+	}
+	fill(false)
+	if store.Full() {
+		t.Error("there is room again and the store does not say so")
+	}
+	add(t, store, group...)
+	store.Close()
+	if diff := cmp.Diff(append(want, group...), load(t, open()), opts); diff != "" {
 		t.Error(diff)
 	}
 }

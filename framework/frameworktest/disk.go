@@ -19,9 +19,9 @@ type grip struct {
 	dead context.Context
 }
 
-func (g grip) Append(records []core.Record) error {
+func (g grip) Append(records []core.Record) (int, error) {
 	if g.dead.Err() != nil {
-		return errPowerless
+		return 0, errPowerless
 	}
 	for _, record := range records {
 		if identity, ok := record.(core.Identity); ok {

@@ -1,0 +1,146 @@
+package checkpoint
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"syscall"
+)
+
+// ErrNoRoom says that the disk has no room for what was to be written, and that nothing of
+// it is there. The same call may be repeated when there is room again.
+var ErrNoRoom = errors.New("no room is left on the disk of the agent's data folder")
+
+// noRoom says whether an error of the system means a full disk, or a full quota.
+func noRoom(err error) bool {
+	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
+}
+
+// The room of the log. What runs on the machine writes to the same disk, so room that is
+// only not used by others is no room: a file that keeps some and is deleted in need gives
+// it to whoever writes first. So the log has blocks ahead of its end, and writes into
+// those. Where a file system has no such thing, the file reserve is better than nothing.
+
+// ahead is how much room there should be behind the end of the log: as much again as it
+// takes to say what is, for there is no more to be said of it than that.
+func (d *Disk) ahead() int64 {
+	return max(d.config.ReserveBytes, d.base, min(d.size, d.config.BloatBytes))
+}
+
+// refill sees to the room ahead, and looks what is left for others. Without either the store
+// is full: what runs is still written, into what is kept for it.
+func (d *Disk) refill() {
+	least := d.config.ReserveBytes
+	if d.full.Load() {
+		least *= 2 // as much again, or the next page would find it full once more
+	}
+	free, err := d.system.free(d.config.Folder)
+	scarce := err == nil && free < least
+	d.full.Store(scarce || d.makeRoom() != nil)
+}
+
+func (d *Disk) makeRoom() error {
+	want := d.ahead()
+	switch {
+	case d.reserved && d.deleted:
+		return d.makeReserve()
+	case d.reserved || d.log != nil && d.room-d.size >= want-want/4:
+		return nil
+	case d.log == nil:
+		return d.newLog()
+	}
+	return d.extend(d.size + want)
+}
+
+// extend allocates the log up to an offset.
+func (d *Disk) extend(upTo int64) error {
+	err := d.system.allocate(d.log, upTo)
+	switch {
+	case err == nil:
+		d.room = max(d.room, upTo)
+		return nil
+	case errors.Is(err, errors.ErrUnsupported):
+		d.reserved = true
+		return d.makeReserve()
+	case noRoom(err):
+		return ErrNoRoom
+	}
+	return fmt.Errorf("%s could not be given room: %w", logFile, err)
+}
+
+// roomFor makes sure, before anything is written, that so many bytes fit the log.
+func (d *Disk) roomFor(bytes int64) error {
+	if d.reserved || d.room >= d.size+bytes {
+		return nil
+	}
+	err := d.extend(d.size + bytes)
+	if errors.Is(err, ErrNoRoom) {
+		d.full.Store(true)
+	}
+	return err
+}
+
+// giveUpReserve makes room by deleting the file reserve; false when there is none.
+func (d *Disk) giveUpReserve() bool {
+	if !d.reserved || os.Remove(d.path(reserveFile)) != nil {
+		return false
+	}
+	d.full.Store(true)
+	d.deleted = true
+	return true
+}
+
+// makeReserve makes the reserve file if it is missing and leaves as much room again.
+func (d *Disk) makeReserve() error {
+	path := d.path(reserveFile)
+	if info, err := os.Stat(path); err == nil && info.Size() == d.config.ReserveBytes {
+		return nil
+	}
+	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	// Written, not just sized: a sparse file reserves nothing.
+	_, err = d.system.write(file, make([]byte, d.config.ReserveBytes), 0)
+	if err = errors.Join(err, file.Close()); err != nil {
+		return errors.Join(err, os.Remove(path))
+	}
+	d.deleted = false
+	return nil
+}
+
+func freeBytes(folder string) (int64, error) {
+	var s syscall.Statfs_t
+	if err := syscall.Statfs(folder, &s); err != nil {
+		return 0, err
+	}
+	return int64(s.Bavail * uint64(s.Bsize)), nil
+}
+
+// clearLeftovers removes what older versions, or a crash, have left: files that nobody reads.
+func (d *Disk) clearLeftovers() error {
+	names := []string{identityFile + ".new", logFile + ".new"}
+	if !d.reserved {
+		names = append(names, reserveFile)
+	}
+	for _, name := range names {
+		if err := os.Remove(d.path(name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return nil
+}
+
+// system is what a disk asks of the operating system, but in tests of full disks.
+type system struct {
+	write    func(file *os.File, data []byte, at int64) (int, error)
+	truncate func(file *os.File, size int64) error
+	allocate func(file *os.File, upTo int64) error
+	exchange func(one, other string) error
+	free     func(folder string) (int64, error)
+}
+
+func realSystem() system {
+	return system{write: (*os.File).WriteAt, truncate: (*os.File).Truncate, allocate: allocate, exchange: exchange, free: freeBytes}
+}

@@ -1,0 +1,85 @@
+package agent
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"testing"
+
+	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/internal/protocol"
+)
+
+// A task fills the disk of its agent and goes on writing, so that whatever becomes free is
+// its. The agent goes on: launches are DROPPED at once, the task can be killed, a leader of
+// a newer term is followed, another process takes over; with room it works as before (R14).
+func TestDiskFilledByATask(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("only root may mount a small file system")
+	}
+	mount := t.TempDir()
+	if said, err := exec.Command("mount", "-t", "tmpfs", "-o", "size=32m", "tmpfs", mount).CombinedOutput(); err != nil {
+		t.Skipf("this machine mounts no tmpfs: %v: %s", err, said)
+	}
+	t.Cleanup(func() {
+		if said, err := exec.Command("umount", mount).CombinedOutput(); err != nil {
+			t.Errorf("umount: %v: %s", err, said)
+		}
+	})
+	master := newScript(t)
+	config := testConfig(t, master.address)
+	config.DataDir = filepath.Join(mount, "agent")
+	config.RecoveryTimeout = 0
+	a := run(t, config)
+	await(master, "registration", func(protocol.RegisterAgent) bool { return true })
+	full := filepath.Join(t.TempDir(), "full")
+	if err := syscall.Mkfifo(full, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	master.launch(command("fills", "cat /dev/zero > zeros 2>/dev/null; echo > "+full+"; while :; do cat /dev/zero >> zeros 2>/dev/null; sleep 0.01; done"))
+	master.status("fills", api.TaskRunning)
+	if _, err := os.ReadFile(full); err != nil { // it returns when the task has written
+		t.Fatal(err)
+	}
+
+	refused := func(id api.TaskID) bool {
+		master.launch(command(id, "exit 0"))
+		return await(master, string(id), func(c protocol.StatusUpdate) bool {
+			return c.Status.Task == id && c.Status.State.Terminal()
+		}).Status.Reason == api.ReasonDiskFull
+	}
+	if !refused("first") && !refused("second") { // by the first one's record the agent sees it
+		t.Error("the disk is full, and two launches were taken on")
+	}
+	master.say(protocol.KillTask{TaskRef: api.TaskRef{Framework: "f1", Task: "fills"}})
+	master.status("fills", api.TaskKilled)
+
+	for term := range 3 {
+		master.forget()
+		master.mutex.Lock()
+		master.term.Number += uint64(term) + 1
+		master.mutex.Unlock()
+		master.drop()
+		await(master, "report", func(c protocol.AgentReport) bool { return c.Last })
+	}
+	a.end()
+	master.forget()
+	a = run(t, config)
+	await(master, "report", func(c protocol.AgentReport) bool { return c.Last })
+	if !refused("third") {
+		t.Error("the next agent took a launch on")
+	}
+	a.end()
+	if err := os.Remove(filepath.Join(config.DataDir, "sandboxes/f1/command/tasks/fills/zeros")); err != nil {
+		t.Fatal(err)
+	}
+	master.forget()
+	run(t, config)
+	await(master, "report", func(c protocol.AgentReport) bool { return c.Last })
+	if refused("fourth") {
+		t.Error("there is room again, and a launch was refused")
+	}
+	master.say(protocol.ShutdownAgentExecutor{ExecutorRef: api.ExecutorRef{Framework: "f1", Executor: api.CommandExecutor}})
+	await(master, "executor's end", func(protocol.ExecutorEnded) bool { return true })
+}
