@@ -109,6 +109,8 @@ type Status struct {
 	Data     []byte // from the executor
 	ExitCode *int   // of a command that has ended; 128+signal when a signal ended it
 	Healthy  *bool
+	// Output is what a command that has ended has written. Nil: not known.
+	Output *OutputSize
 
 	// Where the task is and how it is reached, for a load balancer's file say. The leader tells
 	// it with each status of a task that has not ended, also after a failover and when a
@@ -118,6 +120,12 @@ type Status struct {
 	Zone     string            // of the agent
 	Labels   map[string]string // of the task
 	Ports    map[string]uint16 // of the task, by their names
+}
+
+// OutputSize is the size of a task's two outputs, in bytes. They can be read from the
+// task's agent.
+type OutputSize struct {
+	Stdout, Stderr int64
 }
 
 // Ref addresses the task.

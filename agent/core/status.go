@@ -194,7 +194,7 @@ func (c *Core) executorStatus(conn Conn, ref api.ExecutorRef, s protocol.Executo
 	status := api.Status{
 		Framework: t.ref.Framework, Task: t.ref.Task, Agent: c.state.identity.Agent, Executor: ref.Executor,
 		Number: t.next(), State: state, Reason: reason, Message: message, Source: api.MoverExecutor, At: c.now,
-		Data: s.Data, ExitCode: s.ExitCode, Healthy: s.Healthy,
+		Data: s.Data, ExitCode: s.ExitCode, Healthy: s.Healthy, Output: s.Output,
 	}
 	number := c.storeStatus(t, TaskStatus{Status: status, ExecutorNumber: s.Number, Group: group})
 	c.after(number, func() { c.emit(answer) })

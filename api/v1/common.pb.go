@@ -1073,11 +1073,13 @@ type Status struct {
 	// Where the task is and how it is reached: hostname, region and zone of its agent, its
 	// labels and named ports. The leader tells them with each status of a task that has
 	// not ended; from agents and executors they are ignored.
-	Hostname      string            `protobuf:"bytes,14,opt,name=hostname,proto3" json:"hostname,omitempty"`
-	Region        string            `protobuf:"bytes,15,opt,name=region,proto3" json:"region,omitempty"`
-	Zone          string            `protobuf:"bytes,16,opt,name=zone,proto3" json:"zone,omitempty"`
-	Labels        map[string]string `protobuf:"bytes,17,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	Ports         map[string]uint32 `protobuf:"bytes,18,rep,name=ports,proto3" json:"ports,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
+	Hostname string            `protobuf:"bytes,14,opt,name=hostname,proto3" json:"hostname,omitempty"`
+	Region   string            `protobuf:"bytes,15,opt,name=region,proto3" json:"region,omitempty"`
+	Zone     string            `protobuf:"bytes,16,opt,name=zone,proto3" json:"zone,omitempty"`
+	Labels   map[string]string `protobuf:"bytes,17,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	Ports    map[string]uint32 `protobuf:"bytes,18,rep,name=ports,proto3" json:"ports,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
+	// Of a command that has ended; absent: not known.
+	Output        *OutputSize `protobuf:"bytes,19,opt,name=output,proto3" json:"output,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1238,6 +1240,67 @@ func (x *Status) GetPorts() map[string]uint32 {
 	return nil
 }
 
+func (x *Status) GetOutput() *OutputSize {
+	if x != nil {
+		return x.Output
+	}
+	return nil
+}
+
+// OutputSize is how much a task has written, in bytes, so that nobody asks its agent
+// for an output that is empty.
+type OutputSize struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Stdout        int64                  `protobuf:"varint,1,opt,name=stdout,proto3" json:"stdout,omitempty"`
+	Stderr        int64                  `protobuf:"varint,2,opt,name=stderr,proto3" json:"stderr,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *OutputSize) Reset() {
+	*x = OutputSize{}
+	mi := &file_api_v1_common_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *OutputSize) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*OutputSize) ProtoMessage() {}
+
+func (x *OutputSize) ProtoReflect() protoreflect.Message {
+	mi := &file_api_v1_common_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use OutputSize.ProtoReflect.Descriptor instead.
+func (*OutputSize) Descriptor() ([]byte, []int) {
+	return file_api_v1_common_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *OutputSize) GetStdout() int64 {
+	if x != nil {
+		return x.Stdout
+	}
+	return 0
+}
+
+func (x *OutputSize) GetStderr() int64 {
+	if x != nil {
+		return x.Stderr
+	}
+	return 0
+}
+
 // Agent is what an agent says of itself.
 type Agent struct {
 	state      protoimpl.MessageState `protogen:"open.v1"`
@@ -1256,7 +1319,7 @@ type Agent struct {
 
 func (x *Agent) Reset() {
 	*x = Agent{}
-	mi := &file_api_v1_common_proto_msgTypes[9]
+	mi := &file_api_v1_common_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1268,7 +1331,7 @@ func (x *Agent) String() string {
 func (*Agent) ProtoMessage() {}
 
 func (x *Agent) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_common_proto_msgTypes[9]
+	mi := &file_api_v1_common_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1281,7 +1344,7 @@ func (x *Agent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Agent.ProtoReflect.Descriptor instead.
 func (*Agent) Descriptor() ([]byte, []int) {
-	return file_api_v1_common_proto_rawDescGZIP(), []int{9}
+	return file_api_v1_common_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Agent) GetId() string {
@@ -1361,7 +1424,7 @@ type Framework struct {
 
 func (x *Framework) Reset() {
 	*x = Framework{}
-	mi := &file_api_v1_common_proto_msgTypes[10]
+	mi := &file_api_v1_common_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1373,7 +1436,7 @@ func (x *Framework) String() string {
 func (*Framework) ProtoMessage() {}
 
 func (x *Framework) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_common_proto_msgTypes[10]
+	mi := &file_api_v1_common_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1386,7 +1449,7 @@ func (x *Framework) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Framework.ProtoReflect.Descriptor instead.
 func (*Framework) Descriptor() ([]byte, []int) {
-	return file_api_v1_common_proto_rawDescGZIP(), []int{10}
+	return file_api_v1_common_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Framework) GetId() string {
@@ -1490,7 +1553,7 @@ type Usage struct {
 
 func (x *Usage) Reset() {
 	*x = Usage{}
-	mi := &file_api_v1_common_proto_msgTypes[11]
+	mi := &file_api_v1_common_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1502,7 +1565,7 @@ func (x *Usage) String() string {
 func (*Usage) ProtoMessage() {}
 
 func (x *Usage) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_common_proto_msgTypes[11]
+	mi := &file_api_v1_common_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1515,7 +1578,7 @@ func (x *Usage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Usage.ProtoReflect.Descriptor instead.
 func (*Usage) Descriptor() ([]byte, []int) {
-	return file_api_v1_common_proto_rawDescGZIP(), []int{11}
+	return file_api_v1_common_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Usage) GetAt() *timestamppb.Timestamp {
@@ -1568,7 +1631,7 @@ type Error struct {
 
 func (x *Error) Reset() {
 	*x = Error{}
-	mi := &file_api_v1_common_proto_msgTypes[12]
+	mi := &file_api_v1_common_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1580,7 +1643,7 @@ func (x *Error) String() string {
 func (*Error) ProtoMessage() {}
 
 func (x *Error) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_common_proto_msgTypes[12]
+	mi := &file_api_v1_common_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1593,7 +1656,7 @@ func (x *Error) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Error.ProtoReflect.Descriptor instead.
 func (*Error) Descriptor() ([]byte, []int) {
-	return file_api_v1_common_proto_rawDescGZIP(), []int{12}
+	return file_api_v1_common_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Error) GetKind() ErrorKind {
@@ -1699,7 +1762,7 @@ const file_api_v1_common_proto_rawDesc = "" +
 	"\x05value\x18\x02 \x01(\rR\x05value:\x028\x01\"o\n" +
 	"\tPlacement\x12/\n" +
 	"\x05level\x18\x01 \x01(\x0e2\x19.tender.v1.PlacementLevelR\x05level\x121\n" +
-	"\x06waited\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\x06waited\"\xf7\x05\n" +
+	"\x06waited\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\x06waited\"\xa6\x06\n" +
 	"\x06Status\x12!\n" +
 	"\fframework_id\x18\x01 \x01(\tR\vframeworkId\x12\x17\n" +
 	"\atask_id\x18\x02 \x01(\tR\x06taskId\x12\x19\n" +
@@ -1720,7 +1783,8 @@ const file_api_v1_common_proto_rawDesc = "" +
 	"\x06region\x18\x0f \x01(\tR\x06region\x12\x12\n" +
 	"\x04zone\x18\x10 \x01(\tR\x04zone\x125\n" +
 	"\x06labels\x18\x11 \x03(\v2\x1d.tender.v1.Status.LabelsEntryR\x06labels\x122\n" +
-	"\x05ports\x18\x12 \x03(\v2\x1c.tender.v1.Status.PortsEntryR\x05ports\x1a9\n" +
+	"\x05ports\x18\x12 \x03(\v2\x1c.tender.v1.Status.PortsEntryR\x05ports\x12-\n" +
+	"\x06output\x18\x13 \x01(\v2\x15.tender.v1.OutputSizeR\x06output\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a8\n" +
@@ -1731,7 +1795,11 @@ const file_api_v1_common_proto_rawDesc = "" +
 	"\n" +
 	"_exit_codeB\n" +
 	"\n" +
-	"\b_healthy\"\xc7\x02\n" +
+	"\b_healthy\"<\n" +
+	"\n" +
+	"OutputSize\x12\x16\n" +
+	"\x06stdout\x18\x01 \x01(\x03R\x06stdout\x12\x16\n" +
+	"\x06stderr\x18\x02 \x01(\x03R\x06stderr\"\xc7\x02\n" +
 	"\x05Agent\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1a\n" +
 	"\bhostname\x18\x02 \x01(\tR\bhostname\x121\n" +
@@ -1876,7 +1944,7 @@ func file_api_v1_common_proto_rawDescGZIP() []byte {
 }
 
 var file_api_v1_common_proto_enumTypes = make([]protoimpl.EnumInfo, 5)
-var file_api_v1_common_proto_msgTypes = make([]protoimpl.MessageInfo, 22)
+var file_api_v1_common_proto_msgTypes = make([]protoimpl.MessageInfo, 23)
 var file_api_v1_common_proto_goTypes = []any{
 	(TaskState)(0),                // 0: tender.v1.TaskState
 	(Source)(0),                   // 1: tender.v1.Source
@@ -1892,60 +1960,62 @@ var file_api_v1_common_proto_goTypes = []any{
 	(*Task)(nil),                  // 11: tender.v1.Task
 	(*Placement)(nil),             // 12: tender.v1.Placement
 	(*Status)(nil),                // 13: tender.v1.Status
-	(*Agent)(nil),                 // 14: tender.v1.Agent
-	(*Framework)(nil),             // 15: tender.v1.Framework
-	(*Usage)(nil),                 // 16: tender.v1.Usage
-	(*Error)(nil),                 // 17: tender.v1.Error
-	nil,                           // 18: tender.v1.Command.EnvEntry
-	nil,                           // 19: tender.v1.Executor.LabelsEntry
-	nil,                           // 20: tender.v1.Task.LabelsEntry
-	nil,                           // 21: tender.v1.Task.PortsEntry
-	nil,                           // 22: tender.v1.Status.LabelsEntry
-	nil,                           // 23: tender.v1.Status.PortsEntry
-	nil,                           // 24: tender.v1.Agent.AttributesEntry
-	nil,                           // 25: tender.v1.Framework.LabelsEntry
-	nil,                           // 26: tender.v1.Framework.EndpointsEntry
-	(*durationpb.Duration)(nil),   // 27: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil), // 28: google.protobuf.Timestamp
+	(*OutputSize)(nil),            // 14: tender.v1.OutputSize
+	(*Agent)(nil),                 // 15: tender.v1.Agent
+	(*Framework)(nil),             // 16: tender.v1.Framework
+	(*Usage)(nil),                 // 17: tender.v1.Usage
+	(*Error)(nil),                 // 18: tender.v1.Error
+	nil,                           // 19: tender.v1.Command.EnvEntry
+	nil,                           // 20: tender.v1.Executor.LabelsEntry
+	nil,                           // 21: tender.v1.Task.LabelsEntry
+	nil,                           // 22: tender.v1.Task.PortsEntry
+	nil,                           // 23: tender.v1.Status.LabelsEntry
+	nil,                           // 24: tender.v1.Status.PortsEntry
+	nil,                           // 25: tender.v1.Agent.AttributesEntry
+	nil,                           // 26: tender.v1.Framework.LabelsEntry
+	nil,                           // 27: tender.v1.Framework.EndpointsEntry
+	(*durationpb.Duration)(nil),   // 28: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil), // 29: google.protobuf.Timestamp
 }
 var file_api_v1_common_proto_depIdxs = []int32{
 	6,  // 0: tender.v1.Resource.ranges:type_name -> tender.v1.Range
-	18, // 1: tender.v1.Command.env:type_name -> tender.v1.Command.EnvEntry
+	19, // 1: tender.v1.Command.env:type_name -> tender.v1.Command.EnvEntry
 	8,  // 2: tender.v1.Command.uris:type_name -> tender.v1.URI
 	9,  // 3: tender.v1.Executor.command:type_name -> tender.v1.Command
 	7,  // 4: tender.v1.Executor.resources:type_name -> tender.v1.Resource
-	27, // 5: tender.v1.Executor.shutdown_grace:type_name -> google.protobuf.Duration
-	19, // 6: tender.v1.Executor.labels:type_name -> tender.v1.Executor.LabelsEntry
+	28, // 5: tender.v1.Executor.shutdown_grace:type_name -> google.protobuf.Duration
+	20, // 6: tender.v1.Executor.labels:type_name -> tender.v1.Executor.LabelsEntry
 	7,  // 7: tender.v1.Task.resources:type_name -> tender.v1.Resource
 	10, // 8: tender.v1.Task.executor:type_name -> tender.v1.Executor
 	9,  // 9: tender.v1.Task.command:type_name -> tender.v1.Command
-	27, // 10: tender.v1.Task.kill_grace:type_name -> google.protobuf.Duration
-	20, // 11: tender.v1.Task.labels:type_name -> tender.v1.Task.LabelsEntry
-	21, // 12: tender.v1.Task.ports:type_name -> tender.v1.Task.PortsEntry
+	28, // 10: tender.v1.Task.kill_grace:type_name -> google.protobuf.Duration
+	21, // 11: tender.v1.Task.labels:type_name -> tender.v1.Task.LabelsEntry
+	22, // 12: tender.v1.Task.ports:type_name -> tender.v1.Task.PortsEntry
 	12, // 13: tender.v1.Task.placement:type_name -> tender.v1.Placement
 	3,  // 14: tender.v1.Placement.level:type_name -> tender.v1.PlacementLevel
-	27, // 15: tender.v1.Placement.waited:type_name -> google.protobuf.Duration
+	28, // 15: tender.v1.Placement.waited:type_name -> google.protobuf.Duration
 	0,  // 16: tender.v1.Status.state:type_name -> tender.v1.TaskState
 	2,  // 17: tender.v1.Status.reason:type_name -> tender.v1.Reason
 	1,  // 18: tender.v1.Status.source:type_name -> tender.v1.Source
-	28, // 19: tender.v1.Status.at:type_name -> google.protobuf.Timestamp
-	22, // 20: tender.v1.Status.labels:type_name -> tender.v1.Status.LabelsEntry
-	23, // 21: tender.v1.Status.ports:type_name -> tender.v1.Status.PortsEntry
-	7,  // 22: tender.v1.Agent.resources:type_name -> tender.v1.Resource
-	24, // 23: tender.v1.Agent.attributes:type_name -> tender.v1.Agent.AttributesEntry
-	27, // 24: tender.v1.Framework.failover_timeout:type_name -> google.protobuf.Duration
-	7,  // 25: tender.v1.Framework.min_offer:type_name -> tender.v1.Resource
-	7,  // 26: tender.v1.Framework.max_offer:type_name -> tender.v1.Resource
-	25, // 27: tender.v1.Framework.labels:type_name -> tender.v1.Framework.LabelsEntry
-	26, // 28: tender.v1.Framework.endpoints:type_name -> tender.v1.Framework.EndpointsEntry
-	28, // 29: tender.v1.Usage.at:type_name -> google.protobuf.Timestamp
-	27, // 30: tender.v1.Usage.cpu_time:type_name -> google.protobuf.Duration
-	4,  // 31: tender.v1.Error.kind:type_name -> tender.v1.ErrorKind
-	32, // [32:32] is the sub-list for method output_type
-	32, // [32:32] is the sub-list for method input_type
-	32, // [32:32] is the sub-list for extension type_name
-	32, // [32:32] is the sub-list for extension extendee
-	0,  // [0:32] is the sub-list for field type_name
+	29, // 19: tender.v1.Status.at:type_name -> google.protobuf.Timestamp
+	23, // 20: tender.v1.Status.labels:type_name -> tender.v1.Status.LabelsEntry
+	24, // 21: tender.v1.Status.ports:type_name -> tender.v1.Status.PortsEntry
+	14, // 22: tender.v1.Status.output:type_name -> tender.v1.OutputSize
+	7,  // 23: tender.v1.Agent.resources:type_name -> tender.v1.Resource
+	25, // 24: tender.v1.Agent.attributes:type_name -> tender.v1.Agent.AttributesEntry
+	28, // 25: tender.v1.Framework.failover_timeout:type_name -> google.protobuf.Duration
+	7,  // 26: tender.v1.Framework.min_offer:type_name -> tender.v1.Resource
+	7,  // 27: tender.v1.Framework.max_offer:type_name -> tender.v1.Resource
+	26, // 28: tender.v1.Framework.labels:type_name -> tender.v1.Framework.LabelsEntry
+	27, // 29: tender.v1.Framework.endpoints:type_name -> tender.v1.Framework.EndpointsEntry
+	29, // 30: tender.v1.Usage.at:type_name -> google.protobuf.Timestamp
+	28, // 31: tender.v1.Usage.cpu_time:type_name -> google.protobuf.Duration
+	4,  // 32: tender.v1.Error.kind:type_name -> tender.v1.ErrorKind
+	33, // [33:33] is the sub-list for method output_type
+	33, // [33:33] is the sub-list for method input_type
+	33, // [33:33] is the sub-list for extension type_name
+	33, // [33:33] is the sub-list for extension extendee
+	0,  // [0:33] is the sub-list for field type_name
 }
 
 func init() { file_api_v1_common_proto_init() }
@@ -1960,7 +2030,7 @@ func file_api_v1_common_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_api_v1_common_proto_rawDesc), len(file_api_v1_common_proto_rawDesc)),
 			NumEnums:      5,
-			NumMessages:   22,
+			NumMessages:   23,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

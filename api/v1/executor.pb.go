@@ -285,8 +285,10 @@ type ExecutorStatus struct {
 	Healthy  *bool                  `protobuf:"varint,8,opt,name=healthy,proto3,oneof" json:"healthy,omitempty"`
 	// Process group that runs the task, and when it started (clock ticks since boot),
 	// so that the agent can account for it and end it (R11). 0 = the executor's own.
-	ProcessGroup  int32  `protobuf:"varint,9,opt,name=process_group,json=processGroup,proto3" json:"process_group,omitempty"`
-	ProcessStart  uint64 `protobuf:"varint,10,opt,name=process_start,json=processStart,proto3" json:"process_start,omitempty"`
+	ProcessGroup int32  `protobuf:"varint,9,opt,name=process_group,json=processGroup,proto3" json:"process_group,omitempty"`
+	ProcessStart uint64 `protobuf:"varint,10,opt,name=process_start,json=processStart,proto3" json:"process_start,omitempty"`
+	// At the end of a command: what its files stdout and stderr hold. Absent: not known.
+	Output        *OutputSize `protobuf:"bytes,11,opt,name=output,proto3" json:"output,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -389,6 +391,13 @@ func (x *ExecutorStatus) GetProcessStart() uint64 {
 		return x.ProcessStart
 	}
 	return 0
+}
+
+func (x *ExecutorStatus) GetOutput() *OutputSize {
+	if x != nil {
+		return x.Output
+	}
+	return nil
 }
 
 // ExecutorMessage carries bytes between an executor and its scheduler, at most once.
@@ -968,7 +977,7 @@ const file_api_v1_executor_proto_rawDesc = "" +
 	"\x05token\x18\x03 \x01(\tR\x05token\x12\x18\n" +
 	"\aversion\x18\x04 \x01(\tR\aversion\x12\x14\n" +
 	"\x05tasks\x18\x05 \x03(\tR\x05tasks\x12A\n" +
-	"\x0eunacknowledged\x18\x06 \x03(\v2\x19.tender.v1.ExecutorStatusR\x0eunacknowledged\"\xeb\x02\n" +
+	"\x0eunacknowledged\x18\x06 \x03(\v2\x19.tender.v1.ExecutorStatusR\x0eunacknowledged\"\x9a\x03\n" +
 	"\x0eExecutorStatus\x12\x17\n" +
 	"\atask_id\x18\x01 \x01(\tR\x06taskId\x12\x16\n" +
 	"\x06number\x18\x02 \x01(\x04R\x06number\x12*\n" +
@@ -980,7 +989,8 @@ const file_api_v1_executor_proto_rawDesc = "" +
 	"\ahealthy\x18\b \x01(\bH\x01R\ahealthy\x88\x01\x01\x12#\n" +
 	"\rprocess_group\x18\t \x01(\x05R\fprocessGroup\x12#\n" +
 	"\rprocess_start\x18\n" +
-	" \x01(\x04R\fprocessStartB\f\n" +
+	" \x01(\x04R\fprocessStart\x12-\n" +
+	"\x06output\x18\v \x01(\v2\x15.tender.v1.OutputSizeR\x06outputB\f\n" +
 	"\n" +
 	"_exit_codeB\n" +
 	"\n" +
@@ -1049,10 +1059,11 @@ var file_api_v1_executor_proto_goTypes = []any{
 	(*ExecutorShutdown)(nil),     // 12: tender.v1.ExecutorShutdown
 	(TaskState)(0),               // 13: tender.v1.TaskState
 	(Reason)(0),                  // 14: tender.v1.Reason
-	(*Executor)(nil),             // 15: tender.v1.Executor
-	(*Framework)(nil),            // 16: tender.v1.Framework
-	(*durationpb.Duration)(nil),  // 17: google.protobuf.Duration
-	(*Task)(nil),                 // 18: tender.v1.Task
+	(*OutputSize)(nil),           // 15: tender.v1.OutputSize
+	(*Executor)(nil),             // 16: tender.v1.Executor
+	(*Framework)(nil),            // 17: tender.v1.Framework
+	(*durationpb.Duration)(nil),  // 18: google.protobuf.Duration
+	(*Task)(nil),                 // 19: tender.v1.Task
 }
 var file_api_v1_executor_proto_depIdxs = []int32{
 	1,  // 0: tender.v1.ExecutorCalls.calls:type_name -> tender.v1.ExecutorCall
@@ -1063,26 +1074,27 @@ var file_api_v1_executor_proto_depIdxs = []int32{
 	3,  // 5: tender.v1.SubscribeExecutor.unacknowledged:type_name -> tender.v1.ExecutorStatus
 	13, // 6: tender.v1.ExecutorStatus.state:type_name -> tender.v1.TaskState
 	14, // 7: tender.v1.ExecutorStatus.reason:type_name -> tender.v1.Reason
-	7,  // 8: tender.v1.ExecutorEvents.events:type_name -> tender.v1.ExecutorEvent
-	8,  // 9: tender.v1.ExecutorEvent.subscribed:type_name -> tender.v1.ExecutorSubscribed
-	9,  // 10: tender.v1.ExecutorEvent.launch:type_name -> tender.v1.ExecutorLaunch
-	10, // 11: tender.v1.ExecutorEvent.kill:type_name -> tender.v1.ExecutorKill
-	11, // 12: tender.v1.ExecutorEvent.acknowledged:type_name -> tender.v1.ExecutorAcknowledged
-	4,  // 13: tender.v1.ExecutorEvent.message:type_name -> tender.v1.ExecutorMessage
-	12, // 14: tender.v1.ExecutorEvent.shutdown:type_name -> tender.v1.ExecutorShutdown
-	15, // 15: tender.v1.ExecutorSubscribed.executor:type_name -> tender.v1.Executor
-	16, // 16: tender.v1.ExecutorSubscribed.framework:type_name -> tender.v1.Framework
-	17, // 17: tender.v1.ExecutorSubscribed.recovery_timeout:type_name -> google.protobuf.Duration
-	18, // 18: tender.v1.ExecutorLaunch.task:type_name -> tender.v1.Task
-	17, // 19: tender.v1.ExecutorKill.grace:type_name -> google.protobuf.Duration
-	17, // 20: tender.v1.ExecutorShutdown.grace:type_name -> google.protobuf.Duration
-	0,  // 21: tender.v1.ExecutorService.Session:input_type -> tender.v1.ExecutorCalls
-	6,  // 22: tender.v1.ExecutorService.Session:output_type -> tender.v1.ExecutorEvents
-	22, // [22:23] is the sub-list for method output_type
-	21, // [21:22] is the sub-list for method input_type
-	21, // [21:21] is the sub-list for extension type_name
-	21, // [21:21] is the sub-list for extension extendee
-	0,  // [0:21] is the sub-list for field type_name
+	15, // 8: tender.v1.ExecutorStatus.output:type_name -> tender.v1.OutputSize
+	7,  // 9: tender.v1.ExecutorEvents.events:type_name -> tender.v1.ExecutorEvent
+	8,  // 10: tender.v1.ExecutorEvent.subscribed:type_name -> tender.v1.ExecutorSubscribed
+	9,  // 11: tender.v1.ExecutorEvent.launch:type_name -> tender.v1.ExecutorLaunch
+	10, // 12: tender.v1.ExecutorEvent.kill:type_name -> tender.v1.ExecutorKill
+	11, // 13: tender.v1.ExecutorEvent.acknowledged:type_name -> tender.v1.ExecutorAcknowledged
+	4,  // 14: tender.v1.ExecutorEvent.message:type_name -> tender.v1.ExecutorMessage
+	12, // 15: tender.v1.ExecutorEvent.shutdown:type_name -> tender.v1.ExecutorShutdown
+	16, // 16: tender.v1.ExecutorSubscribed.executor:type_name -> tender.v1.Executor
+	17, // 17: tender.v1.ExecutorSubscribed.framework:type_name -> tender.v1.Framework
+	18, // 18: tender.v1.ExecutorSubscribed.recovery_timeout:type_name -> google.protobuf.Duration
+	19, // 19: tender.v1.ExecutorLaunch.task:type_name -> tender.v1.Task
+	18, // 20: tender.v1.ExecutorKill.grace:type_name -> google.protobuf.Duration
+	18, // 21: tender.v1.ExecutorShutdown.grace:type_name -> google.protobuf.Duration
+	0,  // 22: tender.v1.ExecutorService.Session:input_type -> tender.v1.ExecutorCalls
+	6,  // 23: tender.v1.ExecutorService.Session:output_type -> tender.v1.ExecutorEvents
+	23, // [23:24] is the sub-list for method output_type
+	22, // [22:23] is the sub-list for method input_type
+	22, // [22:22] is the sub-list for extension type_name
+	22, // [22:22] is the sub-list for extension extendee
+	0,  // [0:22] is the sub-list for field type_name
 }
 
 func init() { file_api_v1_executor_proto_init() }

@@ -38,6 +38,9 @@ type Report struct {
 	Data     []byte // for the scheduler; at most 64 KiB
 	ExitCode *int
 	Healthy  *bool
+	// Output tells at the end of a task how much it has written to the files stdout and
+	// stderr in its sandbox. Nil: not known.
+	Output *api.OutputSize
 	// ProcessGroup runs the task, since ProcessStart (clock ticks since boot), so that
 	// the agent can account for it and end it. It must be of the executor's session, or
 	// have been started with TENDER_EXECUTOR_SANDBOX or TENDER_TASK_SANDBOX as the
@@ -107,7 +110,7 @@ func (r Report) status(task api.TaskID, number uint64) protocol.ExecutorStatus {
 	}
 	return protocol.ExecutorStatus{
 		Task: task, Number: number, State: r.State, Reason: r.Reason, Message: message, Data: r.Data,
-		ExitCode: r.ExitCode, Healthy: r.Healthy, ProcessGroup: r.ProcessGroup, ProcessStart: r.ProcessStart,
+		ExitCode: r.ExitCode, Healthy: r.Healthy, Output: r.Output, ProcessGroup: r.ProcessGroup, ProcessStart: r.ProcessStart,
 	}
 }
 

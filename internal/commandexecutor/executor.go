@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"runtime"
 	"sync"
 	"syscall"
@@ -229,6 +230,7 @@ func (p *process) outcome() executor.Report {
 		message = fmt.Sprintf("ended by signal %d (%v)", int(p.status.Signal()), p.status.Signal())
 	}
 	report := executor.Report{State: api.TaskFailed, ExitCode: &code, Message: message}
+	report.Output = outputSize(p.task.Sandbox)
 	switch {
 	case p.killed:
 		report.State = api.TaskKilled
@@ -236,6 +238,20 @@ func (p *process) outcome() executor.Report {
 		report.State, report.Message = api.TaskFinished, ""
 	}
 	return report
+}
+
+// outputSize tells how much a task has written; nil when it has put something else in
+// the place of its files.
+func outputSize(sandbox string) *api.OutputSize {
+	var sizes [2]int64
+	for i, name := range []string{"stdout", "stderr"} {
+		info, err := os.Lstat(filepath.Join(sandbox, name))
+		if err != nil || !info.Mode().IsRegular() {
+			return nil
+		}
+		sizes[i] = info.Size()
+	}
+	return &api.OutputSize{Stdout: sizes[0], Stderr: sizes[1]}
 }
 
 var errNoCommand = errors.New("the task has no command, and the built-in executor runs nothing else")

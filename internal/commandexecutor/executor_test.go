@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
 	"runtime"
 	"strconv"
 	"strings"
@@ -34,6 +35,31 @@ func TestOutcomes(t *testing.T) {
 		}
 		if got := a.want(id, test.state); got.ExitCode == nil || *got.ExitCode != test.code {
 			t.Errorf("%s: %+v", test.line, got)
+		}
+	}
+}
+
+// The end of a task tells how much it has written, so that nobody asks for an output that is empty.
+func TestTheEndTellsTheSizeOfTheOutput(t *testing.T) {
+	a := start(t)
+	for i, test := range []struct {
+		line string
+		want *api.OutputSize
+	}{
+		{"true", &api.OutputSize{}},
+		{"echo out; echo error >&2", &api.OutputSize{Stdout: 4, Stderr: 6}},
+		{"echo out; (echo late; exit 1)", &api.OutputSize{Stdout: 9}},
+		{"rm stdout; mkfifo stdout", nil},
+	} {
+		id := api.TaskID(fmt.Sprint("t", i))
+		a.shell(id, test.line)
+		a.want(id, api.TaskRunning)
+		state := api.TaskFinished
+		if strings.Contains(test.line, "exit 1") {
+			state = api.TaskFailed
+		}
+		if got := a.want(id, state).Output; !reflect.DeepEqual(got, test.want) {
+			t.Errorf("%s: got %v, want %v", test.line, got, test.want)
 		}
 	}
 }

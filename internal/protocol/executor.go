@@ -27,6 +27,7 @@ type (
 		Data         []byte
 		ExitCode     *int
 		Healthy      *bool
+		Output       *api.OutputSize
 		ProcessGroup int    // 0 = the executor's own
 		ProcessStart uint64 // clock ticks since boot
 	}

@@ -98,6 +98,7 @@ func ExecutorStatusToProto(status protocol.ExecutorStatus) *apiv1.ExecutorStatus
 		Data:         status.Data,
 		ExitCode:     exitToProto(status.ExitCode),
 		Healthy:      status.Healthy,
+		Output:       outputToProto(status.Output),
 		ProcessGroup: int32(status.ProcessGroup),
 		ProcessStart: status.ProcessStart,
 	}
@@ -126,6 +127,7 @@ func (c *checker) executorStatus(m *apiv1.ExecutorStatus) protocol.ExecutorStatu
 		Data:         m.GetData(),
 		ExitCode:     exitFromProto(m.ExitCode),
 		Healthy:      m.Healthy,
+		Output:       c.output(m.Output),
 		ProcessGroup: int(m.GetProcessGroup()),
 		ProcessStart: m.GetProcessStart(),
 	}

@@ -204,13 +204,20 @@ func (g gen) healthy() *bool {
 	return &healthy
 }
 
+func (g gen) output() *api.OutputSize {
+	if g.bool() {
+		return nil
+	}
+	return &api.OutputSize{Stdout: int64(g.n(5000)), Stderr: int64(g.n(5000))}
+}
+
 func (g gen) status() api.Status {
 	return api.Status{Framework: api.FrameworkID(g.id()), Task: api.TaskID(g.id()), Agent: api.AgentID(g.maybeID()),
 		Executor: api.ExecutorID(g.maybeID()), Number: g.number() - 1, State: g.state(), Reason: g.reason(), Message: g.text(),
 		Source: rapid.SampledFrom([]api.Mover{0, api.MoverMaster, api.MoverAgent, api.MoverExecutor}).Draw(g.t, "source"),
 		At:     g.time(), Data: g.data(), ExitCode: g.exit(), Healthy: g.healthy(),
 		Hostname: g.text(), Region: g.text(), Zone: g.text(), Labels: g.words(),
-		Ports: rapid.SampledFrom([]map[string]uint16{nil, {"http": 80}, {"a": 1, "b": 65535}}).Draw(g.t, "ports")}
+		Ports: rapid.SampledFrom([]map[string]uint16{nil, {"http": 80}, {"a": 1, "b": 65535}}).Draw(g.t, "ports"), Output: g.output()}
 }
 
 func (g gen) agent() api.Agent {
@@ -438,7 +445,7 @@ func (g gen) agentEvents() []func() protocol.AgentEvent {
 
 func (g gen) executorStatus() protocol.ExecutorStatus {
 	return protocol.ExecutorStatus{Task: api.TaskID(g.id()), Number: g.number(), State: g.state(), Reason: g.reason(), Message: g.text(),
-		Data: g.data(), ExitCode: g.exit(), Healthy: g.healthy(), ProcessGroup: 2 * g.n(5000), ProcessStart: g.number()}
+		Data: g.data(), ExitCode: g.exit(), Healthy: g.healthy(), Output: g.output(), ProcessGroup: 2 * g.n(5000), ProcessStart: g.number()}
 }
 
 func (g gen) executorCalls() []func() protocol.ExecutorCall {

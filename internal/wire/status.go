@@ -28,6 +28,7 @@ func StatusToProto(status api.Status) *apiv1.Status {
 		Zone:        clean(status.Zone),
 		Labels:      cleanMap(status.Labels),
 		Ports:       portsToProto(status.Ports),
+		Output:      outputToProto(status.Output),
 	}
 }
 
@@ -65,6 +66,7 @@ func (c *checker) status(m *apiv1.Status) api.Status {
 		Zone:      m.Zone,
 		Labels:    m.Labels,
 		Ports:     portsFromProto(m.Ports),
+		Output:    c.output(m.Output),
 	}
 }
 
@@ -75,6 +77,23 @@ func (c *checker) source(source apiv1.Source) api.Mover {
 	}
 	c.fail("source %d of a status is unknown", source)
 	return 0
+}
+
+func outputToProto(size *api.OutputSize) *apiv1.OutputSize {
+	if size == nil {
+		return nil
+	}
+	return &apiv1.OutputSize{Stdout: size.Stdout, Stderr: size.Stderr}
+}
+
+func (c *checker) output(m *apiv1.OutputSize) *api.OutputSize {
+	if m == nil {
+		return nil
+	}
+	if m.Stdout < 0 || m.Stderr < 0 {
+		c.fail("an output of %d and %d bytes is impossible", m.Stdout, m.Stderr)
+	}
+	return &api.OutputSize{Stdout: m.Stdout, Stderr: m.Stderr}
 }
 
 func exitToProto(code *int) *int32 {
