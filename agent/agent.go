@@ -31,6 +31,7 @@ import (
 	"github.com/tenderhq/tender/agent/executor"
 	"github.com/tenderhq/tender/agent/executor/process"
 	"github.com/tenderhq/tender/agent/fetch"
+	"github.com/tenderhq/tender/agent/tail"
 	"github.com/tenderhq/tender/agent/usage"
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/internal/version"
@@ -57,8 +58,9 @@ type Agent struct {
 	// The loop's only.
 	leader    *leaderLink
 	executors map[core.Conn]*executorLink
-	readers   map[api.TaskRef][]chan struct{} // closed when the task has ended
+	readers   map[api.TaskRef][]*reader
 
+	followed   tail.Watcher // outputs of tasks
 	conns      atomic.Uint64
 	registered atomic.Bool // with some master, ever
 	disk       *writer
@@ -97,7 +99,7 @@ func New(config Config) (*Agent, error) {
 		inbox:     make(chan item, inboxItemsMax),
 		asks:      make(chan func(*core.Core)),
 		executors: map[core.Conn]*executorLink{},
-		readers:   map[api.TaskRef][]chan struct{}{},
+		readers:   map[api.TaskRef][]*reader{},
 		trash:     newOutbox[string](trashItemsMax),
 		samples:   make(chan []core.Target, 1),
 		failed:    make(chan error, 1),

@@ -28,10 +28,14 @@ import (
 //	GET /metrics
 //	GET /debug/pprof/
 //	GET /v1/logs/{framework}/{task}/{stdout|stderr}?offset=N&follow=1
+//	GET /v1/output/{framework}/{task}?stdout=N&stderr=N&follow=1
 //	GET /v1/files/{framework}/{task}/{path}
 //
 // A negative offset counts from the end. With follow the answer ends when the task has
-// ended and all of its output was sent.
+// ended and all of its output was sent. Logs are bytes for people; output is for programs:
+// the named streams as frames, see package tail, the last of which says that it is whole.
+// It speaks HTTP/1 and, without TLS, HTTP/2, so that a client follows thousands of tasks on
+// one connection.
 func (a *Agent) serveHTTP(ctx context.Context) {
 	if a.http == nil {
 		return
@@ -48,12 +52,18 @@ func (a *Agent) serveHTTP(ctx context.Context) {
 	mux.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
 	mux.HandleFunc("GET /debug/pprof/symbol", pprof.Symbol)
 	mux.HandleFunc("GET /v1/logs/{framework}/{task}/{stream}", a.serveLogs)
+	mux.HandleFunc("GET /v1/output/{framework}/{task}", a.serveOutput)
 	mux.HandleFunc("GET /v1/files/{framework}/{task}/{path...}", a.serveFiles)
+	var protocols http.Protocols
+	protocols.SetHTTP1(true)
+	protocols.SetUnencryptedHTTP2(true)
 	server := &http.Server{
 		Handler:           mux,
 		BaseContext:       func(net.Listener) context.Context { return ctx },
 		ReadHeaderTimeout: 10 * time.Second,
 		IdleTimeout:       2 * time.Minute,
+		Protocols:         &protocols,
+		HTTP2:             &http.HTTP2Config{MaxConcurrentStreams: streamsMax},
 	}
 	stopped := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
@@ -83,35 +93,56 @@ func (a *Agent) serveReady(w http.ResponseWriter, _ *http.Request) {
 	fmt.Fprintln(w, "ok")
 }
 
-// sandbox finds a task's folder, and a channel that is closed when the task has ended.
-func (a *Agent) sandbox(r *http.Request) (view core.TaskView, ended chan struct{}, err error) {
-	ref := api.TaskRef{Framework: api.FrameworkID(r.PathValue("framework")), Task: api.TaskID(r.PathValue("task"))}
-	var known bool
-	ended = make(chan struct{})
+// streamsMax bounds what a connection asks for at the same time; who wants more opens another.
+const streamsMax = 10_000
+
+// reader is somebody who is sent files of a task.
+type reader struct {
+	task   api.TaskRef
+	folder string
+	over   chan struct{} // closed when the task has ended, or this life of the agent's core
+	ended  bool          // the task has; to be read when over is closed
+}
+
+// enter finds the folder of the task that is asked for.
+func (a *Agent) enter(r *http.Request) (*reader, error) {
+	reader := &reader{
+		task: api.TaskRef{Framework: api.FrameworkID(r.PathValue("framework")), Task: api.TaskID(r.PathValue("task"))},
+		over: make(chan struct{}),
+	}
+	known := false
 	alive := a.ask(r.Context(), func(c *core.Core) {
-		if view, known = c.Task(ref); view.Ended || !known {
-			close(ended)
+		var view core.TaskView
+		if view, known = c.Task(reader.task); !known {
 			return
 		}
-		a.readers[ref] = append(a.readers[ref], ended)
+		if reader.folder, reader.ended = view.Sandbox, view.Ended; view.Ended {
+			close(reader.over)
+			return
+		}
+		a.readers[reader.task] = append(a.readers[reader.task], reader)
 	})
 	switch {
 	case !alive:
-		return view, ended, api.E("agent.logs", api.Unavailable, ref.String(), errors.New("the agent is stopping"))
+		return nil, api.E("agent.logs", api.Unavailable, reader.task.String(), errors.New("the agent is stopping"))
 	case !known:
-		return view, ended, api.E("agent.logs", api.NotFound, ref.String(),
+		return nil, api.E("agent.logs", api.NotFound, reader.task.String(),
 			errors.New("this agent has no such task, or its sandbox was deleted since it ended"))
 	}
-	return view, ended, nil
+	return reader, nil
 }
 
 // leave forgets a reader that went away before its task's end.
-func (a *Agent) leave(r *http.Request, ended chan struct{}) {
-	ref := api.TaskRef{Framework: api.FrameworkID(r.PathValue("framework")), Task: api.TaskID(r.PathValue("task"))}
+func (a *Agent) leave(r *http.Request, left *reader) {
+	select {
+	case <-left.over:
+		return // forgotten already
+	default:
+	}
 	a.ask(context.WithoutCancel(r.Context()), func(*core.Core) {
-		a.readers[ref] = slices.DeleteFunc(a.readers[ref], func(c chan struct{}) bool { return c == ended })
-		if len(a.readers[ref]) == 0 {
-			delete(a.readers, ref)
+		a.readers[left.task] = slices.DeleteFunc(a.readers[left.task], func(one *reader) bool { return one == left })
+		if len(a.readers[left.task]) == 0 {
+			delete(a.readers, left.task)
 		}
 	})
 }
@@ -123,43 +154,73 @@ func (a *Agent) serveLogs(w http.ResponseWriter, r *http.Request) {
 		answer(w, api.E("agent.logs", api.Invalid, r.URL.Path, errors.New("ask for /v1/logs/FRAMEWORK/TASK/stdout or stderr, and a whole number as offset")))
 		return
 	}
-	view, ended, err := a.sandbox(r)
+	reader, err := a.enter(r)
 	if err != nil {
 		answer(w, err)
 		return
 	}
-	defer a.leave(r, ended)
-	follow := defaulted(r.FormValue("follow"), "0") != "0" && r.FormValue("follow") != "false"
-	root, err := openSandbox(view, follow)
-	if errors.Is(err, fs.ErrNotExist) {
-		return // ended before it had a folder: nothing was said
-	}
-	if err != nil {
-		answer(w, err)
-		return
-	}
-	defer root.Close()
+	defer a.leave(r, reader)
 	plain(w)
 	out := &flushing{w, http.NewResponseController(w)}
-	if follow {
-		out.Flush() // so that the client knows that it is connected
-		err = tail.Follow(r.Context(), root, stream, offset, ended, out)
-	} else {
-		err = tail.Copy(root, stream, offset, out)
+	a.send(r, reader, follows(r), out, []*tail.File{{Name: stream, Offset: offset, To: out}})
+}
+
+// serveOutput sends the outputs that the question names.
+func (a *Agent) serveOutput(w http.ResponseWriter, r *http.Request) {
+	out := &flushing{w, http.NewResponseController(w)}
+	var files []*tail.File
+	for stream, kind := range map[string]byte{"stdout": tail.FrameStdout, "stderr": tail.FrameStderr} {
+		if text := r.FormValue(stream); text != "" {
+			offset, err := strconv.ParseInt(text, 10, 64)
+			if err != nil {
+				answer(w, api.E("agent.output", api.Invalid, r.URL.Path, fmt.Errorf("%s=%s is no offset; write a whole number", stream, text)))
+				return
+			}
+			files = append(files, &tail.File{Name: stream, Offset: offset, To: tail.Frames{To: out, Kind: kind}})
+		}
 	}
-	if err != nil && r.Context().Err() == nil {
-		a.log.Warn().Err(err).Str("path", r.URL.Path).Msg("log was not sent to its end")
+	reader, err := a.enter(r)
+	if err != nil {
+		answer(w, err)
+		return
+	}
+	defer a.leave(r, reader)
+	w.Header().Set("Content-Type", "application/octet-stream")
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	if a.send(r, reader, follows(r), out, files) {
+		_ = tail.WriteEnd(out) // a client that went away asks again
 	}
 }
 
-// openSandbox makes the folder of a task that is about to get one, to wait in it.
-func openSandbox(view core.TaskView, follow bool) (*os.Root, error) {
-	if follow && !view.Ended {
-		if err := os.MkdirAll(view.Sandbox, 0o755); err != nil {
-			return nil, err
-		}
+func follows(r *http.Request) bool {
+	follow := r.FormValue("follow")
+	return follow != "" && follow != "0" && follow != "false"
+}
+
+// send writes what the files hold, or come to hold until the task's end; true: all of it.
+func (a *Agent) send(r *http.Request, from *reader, follow bool, out *flushing, files []*tail.File) bool {
+	err := a.sendFiles(r.Context(), from, follow, out, files)
+	if err != nil && r.Context().Err() == nil {
+		a.log.Warn().Err(err).Str("path", r.URL.Path).Msg("log was not sent to its end")
 	}
-	return os.OpenRoot(view.Sandbox)
+	return err == nil && (!follow || from.ended)
+}
+
+func (a *Agent) sendFiles(ctx context.Context, from *reader, follow bool, out *flushing, files []*tail.File) error {
+	select {
+	case <-from.over:
+		follow = false
+	default:
+	}
+	if !follow {
+		return tail.Copy(from.folder, files)
+	}
+	// A task that is about to get its folder is waited for in it.
+	if err := os.MkdirAll(from.folder, 0o755); err != nil {
+		return err
+	}
+	out.Flush() // so that the client knows that it is connected
+	return a.followed.Follow(ctx, from.folder, files, from.over)
 }
 
 func plain(w http.ResponseWriter) {
@@ -186,13 +247,13 @@ type fileItem struct {
 // serveFiles lists a folder of a sandbox, or sends a file of it. The root keeps links
 // from leading elsewhere.
 func (a *Agent) serveFiles(w http.ResponseWriter, r *http.Request) {
-	view, ended, err := a.sandbox(r)
+	reader, err := a.enter(r)
 	if err != nil {
 		answer(w, err)
 		return
 	}
-	defer a.leave(r, ended)
-	root, err := os.OpenRoot(view.Sandbox)
+	defer a.leave(r, reader)
+	root, err := os.OpenRoot(reader.folder)
 	if err != nil {
 		answer(w, err)
 		return
@@ -208,7 +269,7 @@ func (a *Agent) serveFiles(w http.ResponseWriter, r *http.Request) {
 	case info.Mode().IsRegular():
 		w.Header().Set("Content-Type", "application/octet-stream") // never as a page of ours
 		w.Header().Set("X-Content-Type-Options", "nosniff")
-		if err := tail.Copy(root, name, 0, w); err != nil {
+		if err := tail.CopyFile(root, &tail.File{Name: name, To: w}); err != nil {
 			a.log.Warn().Err(err).Str("path", r.URL.Path).Msg("file was not sent to its end")
 		}
 	default:

@@ -158,7 +158,8 @@ func (a *Agent) performWork(effect core.Effect) {
 		a.prepare(e)
 	case core.TaskEnded:
 		for _, reader := range a.readers[e.Task] {
-			close(reader)
+			reader.ended = true
+			close(reader.over)
 		}
 		delete(a.readers, e.Task)
 		a.metrics.ended.Add(1)
@@ -214,7 +215,7 @@ func (a *Agent) closeLinks() {
 	a.leader, a.executors = nil, map[core.Conn]*executorLink{}
 	for _, readers := range a.readers {
 		for _, reader := range readers {
-			close(reader)
+			close(reader.over)
 		}
 	}
 	clear(a.readers)

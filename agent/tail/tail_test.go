@@ -1,14 +1,17 @@
 package tail
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"syscall"
 	"testing"
+	"testing/iotest"
 )
 
 // heard gathers what was written and says when.
@@ -48,18 +51,9 @@ func (h *heard) await(t *testing.T, want string) {
 	}
 }
 
-func root(t *testing.T) *os.Root {
-	root, err := os.OpenRoot(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { root.Close() })
-	return root
-}
-
-func add(t *testing.T, root *os.Root, text string) {
+func add(t *testing.T, folder, text string) {
 	t.Helper()
-	file, err := os.OpenFile(filepath.Join(root.Name(), "stdout"), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
+	file, err := os.OpenFile(filepath.Join(folder, "stdout"), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -73,13 +67,14 @@ func add(t *testing.T, root *os.Root, text string) {
 
 // A file is awaited, followed as it grows, and read to its end when its task has ended.
 func TestFollow(t *testing.T) {
-	root, to, ended, done := root(t), newHeard(), make(chan struct{}), make(chan error, 1)
-	go func() { done <- Follow(t.Context(), root, "stdout", 0, ended, to) }()
-	add(t, root, "one\n")
+	var w Watcher
+	folder, to, ended, done := t.TempDir(), newHeard(), make(chan struct{}), make(chan error, 1)
+	go func() { done <- w.Follow(t.Context(), folder, []*File{{Name: "stdout", To: to}}, ended) }()
+	add(t, folder, "one\n")
 	to.await(t, "one\n")
-	add(t, root, "two\n")
+	add(t, folder, "two\n")
 	to.await(t, "one\ntwo\n")
-	add(t, root, "three\n")
+	add(t, folder, "three\n")
 	close(ended)
 	if err := <-done; err != nil || to.String() != "one\ntwo\nthree\n" {
 		t.Errorf("%q, %v", to.String(), err)
@@ -87,11 +82,12 @@ func TestFollow(t *testing.T) {
 }
 
 func TestFollowEndsWithItsContext(t *testing.T) {
-	root, to := root(t), newHeard()
+	var w Watcher
+	folder, to := t.TempDir(), newHeard()
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
-	go func() { done <- Follow(ctx, root, "stdout", 0, nil, to) }()
-	add(t, root, "one\n")
+	go func() { done <- w.Follow(ctx, folder, []*File{{Name: "stdout", To: to}}, nil) }()
+	add(t, folder, "one\n")
 	to.await(t, "one\n")
 	cancel()
 	if err := <-done; !errors.Is(err, context.Canceled) {
@@ -100,38 +96,153 @@ func TestFollowEndsWithItsContext(t *testing.T) {
 }
 
 func TestOffsets(t *testing.T) {
-	root := root(t)
-	add(t, root, "0123456789")
+	folder := t.TempDir()
+	add(t, folder, "0123456789")
 	for offset, want := range map[int64]string{0: "0123456789", 4: "456789", 10: "", 99: "", -3: "789", -99: "0123456789"} {
 		to := newHeard()
-		if err := Copy(root, "stdout", offset, to); err != nil || to.String() != want {
+		if err := Copy(folder, []*File{{Name: "stdout", Offset: offset, To: to}}); err != nil || to.String() != want {
 			t.Errorf("from %d: %q, %v", offset, to.String(), err)
 		}
 	}
-	if err := Copy(root, "missing", 0, newHeard()); err != nil {
+	if err := Copy(folder, []*File{{Name: "missing", To: newHeard()}}); err != nil {
 		t.Errorf("a file that is not there is empty: %v", err)
 	}
 }
 
 // A task may put anything under the name of its output.
 func TestNothingElseIsRead(t *testing.T) {
-	root := root(t)
-	if err := os.Symlink("/etc/hostname", filepath.Join(root.Name(), "link")); err != nil {
+	folder := t.TempDir()
+	if err := os.Symlink("/etc/hostname", filepath.Join(folder, "link")); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Mkdir(filepath.Join(root.Name(), "folder"), 0o700); err != nil {
+	if err := os.Mkdir(filepath.Join(folder, "folder"), 0o700); err != nil {
 		t.Fatal(err)
 	}
 	for _, name := range []string{"link", "folder", "../x"} {
 		to := newHeard()
-		if err := Copy(root, name, 0, to); err == nil || to.String() != "" {
+		if err := Copy(folder, []*File{{Name: name, To: to}}); err == nil || to.String() != "" {
 			t.Errorf("%s: %q, %v", name, to.String(), err)
 		}
 	}
-	if err := syscall.Mkfifo(filepath.Join(root.Name(), "pipe"), 0o600); err != nil {
+	if err := syscall.Mkfifo(filepath.Join(folder, "pipe"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := Copy(root, "pipe", 0, newHeard()); err == nil {
+	if err := Copy(folder, []*File{{Name: "pipe", To: newHeard()}}); err == nil {
 		t.Error("a pipe was read")
+	}
+}
+
+// A thousand followers of idle tasks share one instance of the kernel's, of which a user has few, and hold no
+// descriptors of their own.
+func TestFollowersShareOneWatch(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("counts descriptors in /proc")
+	}
+	const folders, each = 200, 5
+	var w Watcher
+	before := descriptors(t)
+	ended, done, heard := make(chan struct{}), make(chan error, folders*each), []*heard{}
+	paths := []string{}
+	for range folders {
+		folder := t.TempDir()
+		paths = append(paths, folder)
+		for range each {
+			to := newHeard()
+			heard = append(heard, to)
+			go func() {
+				done <- w.Follow(t.Context(), folder, []*File{{Name: "stdout", To: to}, {Name: "stderr", To: to}}, ended)
+			}()
+		}
+	}
+	for _, folder := range paths {
+		add(t, folder, "up\n")
+	}
+	for _, to := range heard {
+		to.await(t, "up\n")
+	}
+	if more := descriptors(t) - before; more > 10 {
+		t.Errorf("%d followers hold %d descriptors", folders*each, more)
+	}
+	w.mu.Lock()
+	if len(w.polled) > 0 {
+		t.Errorf("%d followers look by the clock", len(w.polled))
+	}
+	w.mu.Unlock()
+	close(ended)
+	for range heard {
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	}
+	if w.kernel != nil {
+		t.Error("nobody follows, and the kernel still watches")
+	}
+}
+
+func descriptors(t *testing.T) int {
+	t.Helper()
+	entries, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(entries)
+}
+
+// Where the kernel grants no watch, a clock stands for it, one for all.
+func TestFollowByTheClock(t *testing.T) {
+	var w Watcher
+	folder, to, ended, done := t.TempDir(), newHeard(), make(chan struct{}), make(chan error, 1)
+	c := &changes{seen: make(chan struct{}, 1)}
+	w.mu.Lock()
+	w.poll(c)
+	w.mu.Unlock()
+	go func() { done <- follow(t.Context(), folder, []*File{{Name: "stdout", To: to}}, c, ended) }()
+	add(t, folder, "one\n")
+	to.await(t, "one\n")
+	add(t, folder, "two\n")
+	to.await(t, "one\ntwo\n")
+	close(ended)
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+	w.leave(c)
+	if w.stop != nil {
+		t.Error("nobody looks, and the clock still ticks")
+	}
+}
+
+// Frames say when everything was sent; an answer that is cut off anywhere does not pass for a whole one.
+func TestFrames(t *testing.T) {
+	var whole bytes.Buffer
+	long := strings.Repeat("x", 3*frameBytesMax+1)
+	for _, f := range []struct {
+		kind byte
+		text string
+	}{{FrameStdout, "out"}, {FrameStderr, "err"}, {FrameStdout, long}} {
+		if n, err := (Frames{To: &whole, Kind: f.kind}).Write([]byte(f.text)); err != nil || n != len(f.text) {
+			t.Fatal(n, err)
+		}
+	}
+	if err := WriteEnd(&whole); err != nil {
+		t.Fatal(err)
+	}
+	read := func(data []byte) (map[byte]string, error) {
+		got := map[byte]string{}
+		err := ReadFrames(iotest.HalfReader(bytes.NewReader(data)), func(kind byte, content []byte) error {
+			got[kind] += string(content)
+			return nil
+		})
+		return got, err
+	}
+	if got, err := read(whole.Bytes()); err != nil || got[FrameStdout] != "out"+long || got[FrameStderr] != "err" {
+		t.Errorf("%v, %d and %d bytes", err, len(got[FrameStdout]), len(got[FrameStderr]))
+	}
+	for _, cut := range []int{0, 1, 4, 5, 6, 8, 9, 20, whole.Len() - 5, whole.Len() - 1} {
+		if _, err := read(whole.Bytes()[:cut]); !errors.Is(err, ErrCut) {
+			t.Errorf("cut after %d bytes: %v", cut, err)
+		}
+	}
+	if _, err := read([]byte("o\xff\xff\xff\xff")); err == nil || errors.Is(err, ErrCut) {
+		t.Errorf("a frame of four gigabytes: %v", err)
 	}
 }

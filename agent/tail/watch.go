@@ -1,36 +1,102 @@
 package tail
 
-import "time"
+import (
+	"slices"
+	"sync"
+	"time"
+)
 
-// watcher says that something in a folder may have changed. One signal stands for many.
-type watcher struct {
-	seen  chan struct{}
-	close func()
+// Watcher tells followers of changes in folders. All of them share one watch of the kernel, which grants each user only
+// so many; where it grants none, one clock stands for it. The zero value is ready; it holds nothing while nobody
+// follows. It may be used from any goroutine.
+type Watcher struct {
+	mu     sync.Mutex
+	kernel *kernel           // nil: nobody follows through it
+	polled map[*changes]bool // those that the kernel does not tell of
+	stop   chan struct{}     // ends the clock of polled; nil: it does not run
 }
 
-func (w *watcher) signal() {
+// changes are what one follower hears.
+type changes struct {
+	seen  chan struct{} // something may have changed; one signal stands for many
+	names []string      // of the files that are followed
+	watch int           // of the folder, at the kernel; unused when polled
+}
+
+func (c *changes) signal() {
 	select {
-	case w.seen <- struct{}{}:
+	case c.seen <- struct{}{}:
 	default:
 	}
 }
 
-// poll is for systems that can't tell, or have told too many others.
-func poll() *watcher {
-	const interval = 200 * time.Millisecond
-	stop := make(chan struct{})
-	w := &watcher{seen: make(chan struct{}, 1), close: func() { close(stop) }}
-	go func() {
-		ticker := time.NewTicker(interval)
-		defer ticker.Stop()
-		for {
-			select {
-			case <-ticker.C:
-				w.signal()
-			case <-stop:
-				return
-			}
+// signalFor passes on a change of a file, if it is one that is followed. Without a name anything may have changed.
+func (c *changes) signalFor(name string) {
+	if name == "" || slices.Contains(c.names, name) {
+		c.signal()
+	}
+}
+
+// watch begins to tell of changes of the folder's files of these names.
+func (w *Watcher) watch(folder string, names []string) (*changes, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	c := &changes{seen: make(chan struct{}, 1), names: names}
+	granted, err := w.ask(c, folder)
+	if err == nil && !granted {
+		w.poll(c)
+	}
+	return c, err
+}
+
+// leave ends a watch.
+func (w *Watcher) leave(c *changes) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !w.polled[c] {
+		w.forget(c)
+		return
+	}
+	delete(w.polled, c)
+	if len(w.polled) == 0 {
+		close(w.stop)
+		w.stop = nil
+	}
+}
+
+// pollInterval is how often followers look where the kernel does not tell.
+const pollInterval = 200 * time.Millisecond
+
+// poll has the clock tell. Under mu.
+func (w *Watcher) poll(c *changes) {
+	if w.polled == nil {
+		w.polled = make(map[*changes]bool)
+	}
+	w.polled[c] = true
+	if w.stop == nil {
+		w.stop = make(chan struct{})
+		go w.tick(w.stop)
+	}
+}
+
+// tick is the goroutine of the clock.
+func (w *Watcher) tick(stop chan struct{}) {
+	ticker := time.NewTicker(pollInterval)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ticker.C:
+			w.signalPolled()
+		case <-stop:
+			return
 		}
-	}()
-	return w
+	}
+}
+
+func (w *Watcher) signalPolled() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for c := range w.polled { // order: irrelevant because each is signaled
+		c.signal()
+	}
 }

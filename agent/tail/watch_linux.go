@@ -1,34 +1,119 @@
 package tail
 
 import (
+	"bytes"
+	"encoding/binary"
+	"errors"
 	"os"
 
 	"golang.org/x/sys/unix"
 )
 
-// watch asks the kernel to tell of changes in the folder.
-func watch(folder string) (*watcher, error) {
+// kernel is an inotify instance and who listens to it.
+type kernel struct {
+	file      *os.File
+	fd        int
+	followers map[int]map[*changes]bool // by watch; the kernel has one for each folder
+}
+
+// ask has the kernel tell of changes in the folder; false: it does not grant any more. Under mu.
+func (w *Watcher) ask(c *changes, folder string) (granted bool, err error) {
+	if w.kernel == nil {
+		if w.kernel = newKernel(); w.kernel == nil {
+			return false, nil
+		}
+		go w.listen(w.kernel)
+	}
+	k := w.kernel
+	watch, err := unix.InotifyAddWatch(k.fd, folder, unix.IN_MODIFY|unix.IN_CREATE|unix.IN_MOVED_TO|unix.IN_CLOSE_WRITE)
+	if err != nil {
+		w.closeUnused()
+		if errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.ENOMEM) {
+			return false, nil
+		}
+		return false, &os.PathError{Op: "watch", Path: folder, Err: err}
+	}
+	if k.followers[watch] == nil {
+		k.followers[watch] = make(map[*changes]bool)
+	}
+	k.followers[watch][c] = true
+	c.watch = watch
+	return true, nil
+}
+
+func newKernel() *kernel {
 	fd, err := unix.InotifyInit1(unix.IN_NONBLOCK | unix.IN_CLOEXEC)
 	if err != nil {
-		return poll(), nil //nolint:nilerr // the kernel grants each user only so many
+		return nil
 	}
-	file := os.NewFile(uintptr(fd), "inotify")
-	if _, err := unix.InotifyAddWatch(fd, folder, unix.IN_MODIFY|unix.IN_CREATE|unix.IN_MOVED_TO|unix.IN_CLOSE_WRITE); err != nil {
-		file.Close() //nolint:errcheck // nothing was written
-		if err == unix.ENOSPC || err == unix.ENOMEM {
-			return poll(), nil
-		}
-		return nil, &os.PathError{Op: "watch", Path: folder, Err: err}
+	return &kernel{file: os.NewFile(uintptr(fd), "inotify"), fd: fd, followers: make(map[int]map[*changes]bool)}
+}
+
+// forget ends a follower's part of a watch. Under mu.
+func (w *Watcher) forget(c *changes) {
+	k := w.kernel
+	if k == nil || !k.followers[c.watch][c] {
+		return // its folder was deleted, and the watch with it
 	}
-	w := &watcher{seen: make(chan struct{}, 1), close: func() { file.Close() }} //nolint:errcheck // it ends the read
-	go func() {
-		buffer := make([]byte, 4096)
-		for {
-			if _, err := file.Read(buffer); err != nil {
-				return
-			}
-			w.signal()
+	delete(k.followers[c.watch], c)
+	if len(k.followers[c.watch]) == 0 {
+		delete(k.followers, c.watch)
+		_, _ = unix.InotifyRmWatch(k.fd, uint32(c.watch)) // the kernel may have ended it just now
+	}
+	w.closeUnused()
+}
+
+// closeUnused gives the instance back, which ends its listener. Under mu.
+func (w *Watcher) closeUnused() {
+	if len(w.kernel.followers) == 0 {
+		w.kernel.file.Close() //nolint:errcheck // nothing was written
+		w.kernel = nil
+	}
+}
+
+// listen is the goroutine of an instance.
+func (w *Watcher) listen(k *kernel) {
+	buffer := make([]byte, 64<<10)
+	for {
+		n, err := k.file.Read(buffer)
+		if err != nil {
+			return
 		}
-	}()
-	return w, nil
+		w.heard(k, buffer[:n])
+	}
+}
+
+// heard passes on what the kernel tells.
+func (w *Watcher) heard(k *kernel, events []byte) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for len(events) >= unix.SizeofInotifyEvent {
+		watch := int(int32(binary.NativeEndian.Uint32(events)))
+		mask := binary.NativeEndian.Uint32(events[4:])
+		end := unix.SizeofInotifyEvent + int(binary.NativeEndian.Uint32(events[12:]))
+		name, _, _ := bytes.Cut(events[unix.SizeofInotifyEvent:end], []byte{0})
+		events = events[end:]
+		switch {
+		case mask&unix.IN_Q_OVERFLOW != 0:
+			k.signalAll()
+		case mask&unix.IN_IGNORED != 0: // the folder was deleted
+			k.signal(watch, "")
+			delete(k.followers, watch)
+		default:
+			k.signal(watch, string(name))
+		}
+	}
+}
+
+func (k *kernel) signal(watch int, name string) {
+	for c := range k.followers[watch] { // order: irrelevant because each is signaled
+		c.signalFor(name)
+	}
+}
+
+// signalAll: the kernel has lost what it had to tell.
+func (k *kernel) signalAll() {
+	for watch := range k.followers { // order: irrelevant because each is signaled
+		k.signal(watch, "")
+	}
 }

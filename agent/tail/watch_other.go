@@ -2,5 +2,9 @@
 
 package tail
 
-// watch looks a few times a second.
-func watch(string) (*watcher, error) { return poll(), nil }
+// kernel tells nothing here.
+type kernel struct{}
+
+func (*Watcher) ask(*changes, string) (granted bool, err error) { return false, nil }
+
+func (*Watcher) forget(*changes) {}

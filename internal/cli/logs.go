@@ -54,14 +54,14 @@ func (a *App) logsCommand() *cobra.Command {
 func (a *App) logs(ctx context.Context, c *client.Client, task *apiv1.TaskView, stream logtail.Stream, follow bool) error {
 	source := &logtail.Source{
 		Task:    api.TaskRef{Framework: api.FrameworkID(task.GetFrameworkId()), Task: api.TaskID(task.GetId())},
-		Stream:  stream,
+		Outputs: []*logtail.Output{{Stream: stream, To: a.Stdout}},
 		Address: agentAddress(c, task),
 	}
 	var err error
 	if follow && !ended(task) {
-		err = source.Follow(ctx, a.Stdout, watchEnd(ctx, c, source.Task))
+		err = source.Follow(ctx, watchEnd(ctx, c, source.Task))
 	} else {
-		err = source.Rest(ctx, a.Stdout)
+		err = source.Rest(ctx)
 	}
 	if errors.Is(err, logtail.ErrNone) {
 		return fmt.Errorf("agent %s has no %s of %s: it has not started, or its folder was removed since it ended",

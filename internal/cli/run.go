@@ -27,7 +27,7 @@ type runFlags struct {
 	env, constraints      []string
 	volumes               []string
 	labels                map[string]string
-	grace                 time.Duration
+	grace, unreachable    time.Duration
 	shell, retry, quiet   bool
 	revocable             bool
 }
@@ -66,7 +66,8 @@ func (a *App) runCommand() *cobra.Command {
 	flags.StringToStringVar(&f.labels, "label", nil, "NAME=VALUE of the tasks; repeatable")
 	flags.DurationVar(&f.grace, "grace", 0, "time between SIGTERM and SIGKILL (default 5s)")
 	flags.BoolVar(&f.shell, "shell", false, "COMMAND is a line for /bin/sh")
-	flags.BoolVar(&f.retry, "retry", false, "start a task again whose agent was lost, or that was revoked")
+	flags.BoolVar(&f.retry, "retry", false, "start a task again that others ended: its agent is lost, drained or gone, or it was preempted or revoked")
+	flags.DurationVar(&f.unreachable, "unreachable-timeout", time.Minute, "with --retry: a task whose agent is silent for longer is started elsewhere; 0 = never")
 	flags.BoolVar(&f.revocable, "revocable", false, "take cpus and mem that other tasks leave unused; the task is killed (REVOKED) when they need them")
 	flags.BoolVarP(&f.quiet, "quiet", "q", false, "say nothing beside the tasks' output and errors")
 	a.completeFlags(command)
@@ -93,7 +94,7 @@ func (a *App) run(ctx context.Context, c *client.Client, f runFlags, task api.Ta
 	}
 	code, err := run.Run(ctx, run.Config{
 		Masters: c.Masters(), Operator: c.Operator(), Name: task.Name, Role: api.Role(f.role), Task: task,
-		Instances: f.instances, Constraint: conjunction(f.constraints), Retry: f.retry, Revocable: f.revocable,
+		Instances: f.instances, Constraint: conjunction(f.constraints), Retry: f.retry, Unreachable: f.unreachable, Revocable: f.revocable,
 		Stdout: a.Stdout, Stderr: a.Stderr, Say: a.sayUnless(f.quiet), Progress: a.Terminal && !f.quiet,
 	})
 	var stop interrupted
@@ -141,6 +142,8 @@ func (f *runFlags) check(args []string) error {
 		return fmt.Errorf("--instances is %d; write 1 or more", f.instances)
 	case f.grace < 0:
 		return fmt.Errorf("--grace is %v; write a time such as 5s", f.grace)
+	case f.unreachable < 0:
+		return fmt.Errorf("--unreachable-timeout is %v; write a time such as 1m, or 0 to wait for ever", f.unreachable)
 	case f.name != "":
 		return api.CheckID("--name", f.name)
 	}

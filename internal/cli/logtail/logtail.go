@@ -1,4 +1,4 @@
-// Package logtail reads a task's output from its agent, from any offset, for as long as there may come more: through
+// Package logtail reads a task's outputs from its agent, from any offset, for as long as there may come more: through
 // restarts of the agent and changes of its address, without losing or repeating a byte. It knows nothing of masters.
 package logtail
 
@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tenderhq/tender/agent/tail"
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/internal/pause"
 )
@@ -26,16 +27,22 @@ const (
 	Stderr Stream = "stderr"
 )
 
-// Source is where a stream is read.
-type Source struct {
-	Task   api.TaskRef
+// Output is one stream of a task on its way here.
+type Output struct {
 	Stream Stream
+	To     io.Writer
+	// Offset is the first byte wanted; it moves on as bytes are written.
+	Offset int64
+}
+
+// Source is where outputs of a task are read, all of them by one request.
+type Source struct {
+	Task    api.TaskRef
+	Outputs []*Output
 	// Address tells where the agent's HTTP listener is now. It is asked again after each failure.
 	Address func(ctx context.Context) (string, error)
 	// HTTP is the client. Default http.DefaultClient. It must not have a timeout.
 	HTTP *http.Client
-	// Offset is the first byte wanted; it moves on as bytes are written.
-	Offset int64
 	// Patience is how long an agent that does not answer is asked again once the task has ended. Default 10 s.
 	Patience time.Duration
 	// Silence is how long an agent may say nothing in the middle of its answer once the task has ended. Default 10 s.
@@ -45,8 +52,6 @@ type Source struct {
 const (
 	pauseMin = 50 * time.Millisecond
 	pauseMax = time.Second
-	// chunkBytes is read at once.
-	chunkBytes = 32 << 10
 	// whyBytesMax of an agent's refusal are shown.
 	whyBytesMax = 400
 )
@@ -59,70 +64,72 @@ type writeFailed struct{ error }
 
 func (w writeFailed) Unwrap() error { return w.error }
 
-// Follow copies the stream to w until the task has ended and everything is written. Ended is closed at the task's
-// terminal status: from then on the file does not grow.
-func (s *Source) Follow(ctx context.Context, w io.Writer, ended <-chan struct{}) error {
-	if err := s.live(ctx, w, ended); err != nil {
+// Follow copies the outputs until the task has ended and everything is written. Ended is closed at the task's
+// terminal status: from then on the files do not grow, and an agent that says nothing is not waited for much longer.
+func (s *Source) Follow(ctx context.Context, ended <-chan struct{}) error {
+	whole, err := s.live(ctx, ended)
+	if whole || err != nil {
 		return err
 	}
-	return s.Rest(ctx, w)
+	return s.Rest(ctx)
 }
 
-// live copies what comes until ended is closed. Only a failing writer and ctx end it earlier.
-func (s *Source) live(ctx context.Context, w io.Writer, ended <-chan struct{}) error {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	waiting := make(chan struct{})
-	defer close(waiting)
-	go func() { // ends with live
-		select {
-		case <-ended:
-			cancel()
-		case <-waiting:
-		}
-	}()
-	for rest := pauseMin; ; {
-		before := s.Offset
-		err := s.once(ctx, w, true, silence{})
+// live copies what comes until the agent says that this was all, or until an answer breaks off after the task's end.
+// Only a failing writer and ctx are errors.
+func (s *Source) live(ctx context.Context, ended <-chan struct{}) (whole bool, err error) {
+	for rest := pauseMin; !closed(ended); {
+		before := s.offset()
+		err := s.once(ctx, true, ended)
 		switch {
+		case err == nil:
+			return true, nil
 		case errors.As(err, new(writeFailed)):
-			return err
-		case closed(ended):
-			return nil
+			return false, err
 		case ctx.Err() != nil:
-			return ctx.Err()
-		case s.Offset > before:
+			return false, ctx.Err()
+		case s.offset() > before:
 			rest = pauseMin
 		}
-		if !pause.For(ctx, rest) && !closed(ended) {
-			return ctx.Err()
+		if !pauseUnless(ctx, ended, rest) {
+			return false, ctx.Err()
 		}
 		rest = min(2*rest, pauseMax)
 	}
+	return false, nil
+}
+
+// pauseUnless rests for so long, or until ended is closed; false: until ctx has ended.
+func pauseUnless(ctx context.Context, ended <-chan struct{}, long time.Duration) bool {
+	timer := time.NewTimer(long)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ended:
+	case <-ctx.Done():
+		return false
+	}
+	return true
 }
 
 // Rest copies what is there now and returns; an agent that does not answer is asked again for a while.
-func (s *Source) Rest(ctx context.Context, w io.Writer) error {
+func (s *Source) Rest(ctx context.Context) error {
 	patience := s.Patience
 	if patience == 0 {
 		patience = 10 * time.Second
 	}
 	deadline := time.Now().Add(patience)
 	for rest := pauseMin; ; rest = min(2*rest, pauseMax) {
-		before := s.Offset
-		err := s.rest(ctx, w)
+		before := s.offset()
+		err := s.once(ctx, false, always)
 		switch {
-		case err == nil && s.Offset == before:
-			return nil
 		case err == nil:
-			rest = pauseMin
-			continue
+			return nil
 		case errors.As(err, new(writeFailed)), errors.Is(err, ErrNone), ctx.Err() != nil:
 			return err
-		case s.Offset > before:
-			deadline = time.Now().Add(patience)
+		case s.offset() > before:
+			deadline, rest = time.Now().Add(patience), pauseMin
 		case time.Now().After(deadline):
-			return fmt.Errorf("the %s of %s could not be read to its end: %w", s.Stream, s.Task, err)
+			return fmt.Errorf("the %s of %s could not be read to its end: %w", s.names(), s.Task, err)
 		}
 		if !pause.For(ctx, rest) {
 			return ctx.Err()
@@ -130,46 +137,60 @@ func (s *Source) Rest(ctx context.Context, w io.Writer) error {
 	}
 }
 
+// offset is how much of all outputs was written.
+func (s *Source) offset() (sum int64) {
+	for _, output := range s.Outputs {
+		sum += output.Offset
+	}
+	return sum
+}
+
+func (s *Source) names() string {
+	var names []string
+	for _, output := range s.Outputs {
+		names = append(names, string(output.Stream))
+	}
+	return strings.Join(names, " and ")
+}
+
+// always is the end of a task that has ended.
+var always = func() chan struct{} {
+	ended := make(chan struct{})
+	close(ended)
+	return ended
+}()
+
 // errSilent is an agent that took the question and said nothing more: it may be stopped.
 var errSilent = errors.New("the agent does not go on with its answer")
 
-// silence ends a request whose agent is silent for too long. Its zero value waits for ever.
-type silence struct {
-	timer *time.Timer
-	most  time.Duration
-}
-
-func (s silence) begins() {
-	if s.timer != nil {
-		s.timer.Reset(s.most)
-	}
-}
-
-func (s silence) ends() {
-	if s.timer != nil {
-		s.timer.Stop()
-	}
-}
-
-// rest makes one request for what is there, with an agent that may fall silent.
-func (s *Source) rest(ctx context.Context, w io.Writer) error {
+// once makes one request and copies its answer; nil: that was all. Once ended is closed, an agent that falls silent is
+// given up.
+func (s *Source) once(ctx context.Context, follow bool, ended <-chan struct{}) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	most := s.Silence
-	if most == 0 {
-		most = 10 * time.Second
+	quiet := s.watchSilence(cancel)
+	defer quiet.stop()
+	if closed(ended) {
+		quiet.begin()
+	} else {
+		waiting := make(chan struct{})
+		defer close(waiting)
+		go func() { // ends with once
+			select {
+			case <-ended:
+				quiet.begin()
+			case <-waiting:
+			}
+		}()
 	}
-	quiet := silence{time.AfterFunc(most, func() { cancel(errSilent) }), most}
-	defer quiet.ends()
-	err := s.once(ctx, w, false, quiet)
+	err := s.ask(ctx, follow, quiet)
 	if err != nil && errors.Is(context.Cause(ctx), errSilent) {
 		return errSilent
 	}
 	return err
 }
 
-// once makes one request and copies its answer.
-func (s *Source) once(ctx context.Context, w io.Writer, follow bool, quiet silence) error {
+func (s *Source) ask(ctx context.Context, follow bool, quiet *silence) error {
 	address, err := s.Address(ctx)
 	if err != nil {
 		return err
@@ -193,16 +214,43 @@ func (s *Source) once(ctx context.Context, w io.Writer, follow bool, quiet silen
 	if err := refused(response); err != nil {
 		return err
 	}
-	return s.copy(w, response.Body, quiet)
+	return tail.ReadFrames(response.Body, func(kind byte, content []byte) error { return s.take(kind, content, quiet) })
+}
+
+// take moves an offset by what was written, so that what is asked for again begins there. A writer may take its time:
+// the agent is not silent meanwhile.
+func (s *Source) take(kind byte, content []byte, quiet *silence) error {
+	quiet.pause()
+	defer quiet.resume()
+	for _, output := range s.Outputs {
+		if kindOf(output.Stream) == kind {
+			wrote, err := output.To.Write(content)
+			output.Offset += int64(wrote)
+			if err != nil {
+				return writeFailed{err}
+			}
+		}
+	}
+	return nil
+}
+
+func kindOf(stream Stream) byte {
+	if stream == Stderr {
+		return tail.FrameStderr
+	}
+	return tail.FrameStdout
 }
 
 func (s *Source) url(address string, follow bool) string {
-	query := url.Values{"offset": {strconv.FormatInt(s.Offset, 10)}}
+	query := url.Values{}
+	for _, output := range s.Outputs {
+		query.Set(string(output.Stream), strconv.FormatInt(output.Offset, 10))
+	}
 	if follow {
 		query.Set("follow", "1")
 	}
-	path, err := url.JoinPath("http://"+address, "v1", "logs",
-		url.PathEscape(string(s.Task.Framework)), url.PathEscape(string(s.Task.Task)), string(s.Stream))
+	path, err := url.JoinPath("http://"+address, "v1", "output",
+		url.PathEscape(string(s.Task.Framework)), url.PathEscape(string(s.Task.Task)))
 	if err != nil { // the address is no host:port; the request that follows says so
 		path = "http://" + address
 	}
@@ -213,35 +261,12 @@ func refused(response *http.Response) error {
 	switch response.StatusCode {
 	case http.StatusOK, http.StatusPartialContent, http.StatusNoContent:
 		return nil
-	case http.StatusNotFound, http.StatusGone:
-		return ErrNone
 	}
 	why, _ := io.ReadAll(io.LimitReader(response.Body, whyBytesMax)) // better than nothing
-	return fmt.Errorf("the agent answers %s: %s", response.Status, strings.TrimSpace(string(why)))
-}
-
-// copy moves the offset by what was written, so that what is asked for again begins there. A writer
-// may take its time: the agent is not silent meanwhile.
-func (s *Source) copy(w io.Writer, body io.Reader, quiet silence) error {
-	chunk := make([]byte, chunkBytes)
-	for {
-		quiet.begins()
-		n, err := body.Read(chunk)
-		quiet.ends()
-		if n > 0 {
-			wrote, failed := w.Write(chunk[:n])
-			s.Offset += int64(wrote)
-			if failed != nil {
-				return writeFailed{failed}
-			}
-		}
-		switch {
-		case errors.Is(err, io.EOF):
-			return nil
-		case err != nil:
-			return err
-		}
+	if code := response.StatusCode; code == http.StatusNotFound && !strings.HasPrefix(string(why), "404 page not found") || code == http.StatusGone {
+		return ErrNone
 	}
+	return fmt.Errorf("the agent answers %s: %s", response.Status, strings.TrimSpace(string(why)))
 }
 
 func closed(c <-chan struct{}) bool {

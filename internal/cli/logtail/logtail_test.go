@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"strconv"
@@ -12,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tenderhq/tender/agent/tail"
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/internal/cli/logtail"
 )
@@ -24,7 +26,8 @@ type file struct {
 	refuse  int           // so many requests are refused first
 	changed chan struct{} // closed and replaced with each change
 	asked   []int64       // offsets
-	ended   bool
+	ended   bool          // the task has
+	down    bool          // the agent goes down in good order
 }
 
 func newFile() *file { return &file{changed: make(chan struct{})} }
@@ -38,11 +41,11 @@ func (f *file) edit(change func()) {
 }
 
 func (f *file) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if r.URL.Path != "/v1/logs/framework-1/t.0/stdout" {
+	if r.URL.Path != "/v1/output/framework-1/t.0" {
 		http.NotFound(w, r)
 		return
 	}
-	offset, _ := strconv.ParseInt(r.URL.Query().Get("offset"), 10, 64)
+	offset, _ := strconv.ParseInt(r.URL.Query().Get("stdout"), 10, 64)
 	f.mu.Lock()
 	f.asked = append(f.asked, offset)
 	if f.refuse > 0 {
@@ -55,19 +58,24 @@ func (f *file) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusOK)
 	for {
 		f.mu.Lock()
-		rest, changed, ended, breaks := f.text[offset:], f.changed, f.ended, -1
+		rest, changed, ended, down, breaks := f.text[offset:], f.changed, f.ended, f.down, -1
 		if len(f.breaks) > 0 && len(rest) > 0 {
 			breaks, f.breaks = f.breaks[0], f.breaks[1:]
 			rest = rest[:min(breaks, len(rest))]
 		}
 		f.mu.Unlock()
-		fmt.Fprint(w, rest)
-		w.(http.Flusher).Flush()
+		frames := tail.Frames{To: w, Kind: tail.FrameStdout}
+		_, _ = frames.Write([]byte(rest)) // a reader that went away asks again
+		frames.Flush()
 		offset += int64(len(rest))
 		if breaks >= 0 {
 			panic(http.ErrAbortHandler)
 		}
+		if down {
+			return
+		}
 		if ended || r.URL.Query().Get("follow") == "" {
+			_ = tail.WriteEnd(w) // as above
 			return
 		}
 		select {
@@ -78,9 +86,9 @@ func (f *file) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-func source(server *httptest.Server) *logtail.Source {
+func source(server *httptest.Server, to io.Writer) *logtail.Source {
 	return &logtail.Source{
-		Task: api.TaskRef{Framework: "framework-1", Task: "t.0"}, Stream: logtail.Stdout,
+		Task: api.TaskRef{Framework: "framework-1", Task: "t.0"}, Outputs: []*logtail.Output{{Stream: logtail.Stdout, To: to}},
 		Address: func(context.Context) (string, error) { return strings.TrimPrefix(server.URL, "http://"), nil },
 		HTTP:    server.Client(),
 	}
@@ -120,12 +128,9 @@ func TestFollowThroughBreaksLosesAndRepeatsNothing(t *testing.T) {
 	out, there := awaiting(10)
 	ended := make(chan struct{})
 	done := make(chan error, 1)
-	go func() { done <- source(server).Follow(t.Context(), out, ended) }()
+	go func() { done <- source(server, out).Follow(t.Context(), ended) }()
 	<-there
-	// The end comes with bytes that the open request was not told of.
-	f.mu.Lock()
-	f.text += "abc"
-	f.mu.Unlock()
+	f.edit(func() { f.text, f.ended = f.text+"abc", true })
 	close(ended)
 	if err := <-done; err != nil {
 		t.Fatal(err)
@@ -142,13 +147,14 @@ func TestACleanEndOfAnAnswerIsNotTheEndOfTheTask(t *testing.T) {
 	f := newFile()
 	server := httptest.NewServer(f)
 	defer server.Close()
-	f.text, f.ended = "first", true // the agent goes down in good order
+	f.text, f.down = "first", true
 	out, there := awaiting(len("firstsecond"))
 	ended := make(chan struct{})
 	done := make(chan error, 1)
-	go func() { done <- source(server).Follow(t.Context(), out, ended) }()
+	go func() { done <- source(server, out).Follow(t.Context(), ended) }()
 	f.edit(func() { f.text += "second" })
 	<-there
+	f.edit(func() { f.down, f.ended = false, true })
 	close(ended)
 	if err := <-done; err != nil || out.String() != "firstsecond" {
 		t.Errorf("got %q, %v", out.String(), err)
@@ -163,7 +169,7 @@ func TestFollowEndsWithItsContext(t *testing.T) {
 	out, there := awaiting(1)
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
-	go func() { done <- source(server).Follow(ctx, out, make(chan struct{})) }()
+	go func() { done <- source(server, out).Follow(ctx, make(chan struct{})) }()
 	<-there
 	cancel()
 	if err := <-done; !errors.Is(err, context.Canceled) {
@@ -172,9 +178,22 @@ func TestFollowEndsWithItsContext(t *testing.T) {
 }
 
 func TestRestOfNothing(t *testing.T) {
-	server := httptest.NewServer(http.NotFoundHandler())
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		http.Error(w, "no such task", http.StatusNotFound)
+	}))
 	defer server.Close()
-	if err := source(server).Rest(t.Context(), &text{}); !errors.Is(err, logtail.ErrNone) {
+	if err := source(server, &text{}).Rest(t.Context()); !errors.Is(err, logtail.ErrNone) {
+		t.Errorf("got %v", err)
+	}
+}
+
+// An agent of a version that does not know the question is no agent without output.
+func TestRestOfAnOlderAgent(t *testing.T) {
+	server := httptest.NewServer(http.NewServeMux())
+	defer server.Close()
+	s := source(server, &text{})
+	s.Patience = time.Nanosecond
+	if err := s.Rest(t.Context()); err == nil || errors.Is(err, logtail.ErrNone) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -184,9 +203,9 @@ func TestRestGivesUpWithAReason(t *testing.T) {
 	f.refuse = 1 << 30
 	server := httptest.NewServer(f)
 	defer server.Close()
-	s := source(server)
+	s := source(server, &text{})
 	s.Patience = time.Nanosecond
-	err := s.Rest(t.Context(), &text{})
+	err := s.Rest(t.Context())
 	if err == nil || !strings.Contains(err.Error(), "stdout of framework-1/t.0") || !strings.Contains(err.Error(), "busy") {
 		t.Errorf("got %v", err)
 	}
@@ -195,18 +214,72 @@ func TestRestGivesUpWithAReason(t *testing.T) {
 // A stopped agent takes connections and says nothing; the rest of a task's output is not worth waiting for ever.
 func TestRestGivesUpOnASilentAgent(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Query().Get("offset") == "0" {
-			fmt.Fprint(w, "some")
-			w.(http.Flusher).Flush()
+		if r.URL.Query().Get("stdout") == "0" {
+			frames := tail.Frames{To: w, Kind: tail.FrameStdout}
+			_, _ = frames.Write([]byte("some")) // as above
+			frames.Flush()
 		}
 		<-r.Context().Done()
 	}))
 	defer server.Close()
-	s, out := source(server), &text{}
+	out := &text{}
+	s := source(server, out)
 	s.Patience, s.Silence = time.Nanosecond, 50*time.Millisecond
-	err := s.Rest(t.Context(), out)
+	err := s.Rest(t.Context())
 	if err == nil || !strings.Contains(err.Error(), "does not go on") || !strings.HasPrefix("some", out.String()) {
 		t.Errorf("got %v, %q", err, out)
+	}
+}
+
+// The end of a task is heard from the masters; an agent that is stopped then does not hold the follower for ever.
+func TestFollowGivesUpOnAnAgentThatIsSilentAfterTheEnd(t *testing.T) {
+	asked := make(chan struct{}, 10)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.(http.Flusher).Flush()
+		asked <- struct{}{}
+		<-r.Context().Done()
+	}))
+	defer server.Close()
+	s := source(server, &text{})
+	s.Patience, s.Silence = time.Nanosecond, 50*time.Millisecond
+	ended, done := make(chan struct{}), make(chan error, 1)
+	go func() { done <- s.Follow(t.Context(), ended) }()
+	<-asked
+	close(ended)
+	if err := <-done; err == nil || !strings.Contains(err.Error(), "does not go on") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// Both outputs come by one request, each from its own offset, and what was written is not asked for again.
+func TestBothOutputsByOneRequest(t *testing.T) {
+	var asked []string
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked = append(asked, r.URL.RawQuery)
+		first := len(asked) == 1
+		for kind, words := range map[byte][2]string{tail.FrameStdout: {"out", "put"}, tail.FrameStderr: {"err", "or"}} {
+			word := words[1]
+			if first {
+				word = words[0]
+			}
+			_, _ = tail.Frames{To: w, Kind: kind}.Write([]byte(word)) // as above
+		}
+		if !first {
+			_ = tail.WriteEnd(w) // as above
+		}
+	}))
+	defer server.Close()
+	out, err := &text{}, &text{}
+	s := source(server, out)
+	s.Outputs = append(s.Outputs, &logtail.Output{Stream: logtail.Stderr, To: err})
+	if err := s.Follow(t.Context(), make(chan struct{})); err != nil {
+		t.Fatal(err)
+	}
+	if out.String() != "output" || err.String() != "error" {
+		t.Errorf("%q and %q", out, err)
+	}
+	if fmt.Sprint(asked) != "[follow=1&stderr=0&stdout=0 follow=1&stderr=3&stdout=3]" {
+		t.Errorf("asked %v", asked)
 	}
 }
 
@@ -219,7 +292,7 @@ func TestAFailingWriterEndsTheFollowing(t *testing.T) {
 	server := httptest.NewServer(f)
 	defer server.Close()
 	f.text = "x"
-	err := source(server).Follow(t.Context(), full{}, make(chan struct{}))
+	err := source(server, full{}).Follow(t.Context(), make(chan struct{}))
 	if err == nil || !strings.Contains(err.Error(), "disk full") {
 		t.Errorf("got %v", err)
 	}

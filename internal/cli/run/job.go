@@ -12,29 +12,6 @@ import (
 	"github.com/tenderhq/tender/framework"
 )
 
-// phase of an instance.
-type phase int
-
-const (
-	phaseWaiting  phase = iota // for an offer
-	phaseLaunched              // in an accept that was sent
-	phaseOver
-)
-
-// instance is one of the copies that were asked for; a dropped task is tried again under a new ID.
-type instance struct {
-	index    int
-	attempt  int
-	id       api.TaskID
-	phase    phase
-	state    api.TaskState
-	agent    api.AgentID
-	followed bool          // its output is being brought here
-	ended    chan struct{} // of this attempt: closed at its terminal status
-	rest     time.Time     // not launched again before
-	code     int           // phaseOver
-}
-
 // session is what the job asks of the SDK.
 type session interface {
 	FrameworkID() api.FrameworkID
@@ -42,48 +19,43 @@ type session interface {
 	Kill(task api.TaskID) error
 }
 
-// job is the scheduler. The SDK calls it from one goroutine, the runner from another.
+// job is the scheduler. The SDK calls it from one goroutine, the runner from another. It keeps what runs, and of all
+// others only numbers: a hundred thousand instances take no more memory than those that run at a time.
 type job struct {
 	config Config
-	follow func(*instance)
-	own    context.Context // ends with the run
+	follow func(*attempt)
+	own    context.Context //nolint:containedctx // ends with the run
 	over   chan struct{}   // closed when every instance is over
 
-	mu        sync.Mutex
-	client    session // nil before the first session
-	instances []*instance
-	byID      map[api.TaskID]*instance // current attempts
-	killing   bool
-	launched  time.Time // the last launch, or the first session, or the start
+	mu       sync.Mutex
+	client   session     // nil before the first session
+	fresh    int         // instances from this one on were never launched
+	again    []*instance // wait for another attempt
+	live     map[api.TaskID]*attempt
+	done     int // instances that are over
+	failed   int // of these, with a code other than 0
+	first    int // the first of these
+	exit     int // its code
+	behind   int // attempts that have ended, and whose output is not all here
+	killing  bool
+	launched time.Time // the last launch, or the first session, or the start
 }
 
 const (
 	// restMin is how long a dropped task rests before the next attempt; each time twice as long.
 	restMin = 200 * time.Millisecond
 	restMax = 5 * time.Second
-	// idleFilter keeps offers away that nobody waits for.
-	idleFilter = time.Hour
+	// answerTasksMax go into one answer: the first of many run while the others are still told.
+	answerTasksMax = 500
+	// behindMax ended tasks whose output is not here yet make the others wait: what runs ahead of its output would be
+	// kept here, and its agent keeps only so many folders.
+	behindMax = 500
 )
 
-func newJob(config Config, follow func(*instance)) *job {
-	j := &job{config: config, follow: follow, over: make(chan struct{}), byID: map[api.TaskID]*instance{}, launched: time.Now()}
-	for index := range config.Instances {
-		i := &instance{index: index}
-		j.instances = append(j.instances, i)
-		j.enter(i)
+func newJob(own context.Context, config Config, follow func(*attempt)) *job {
+	return &job{
+		config: config, follow: follow, own: own, over: make(chan struct{}), live: map[api.TaskID]*attempt{}, launched: time.Now(),
 	}
-	return j
-}
-
-// enter makes an instance wait under a fresh ID.
-func (j *job) enter(i *instance) {
-	delete(j.byID, i.id)
-	i.id = api.TaskID(fmt.Sprintf("%s.%d", j.config.Name, i.index))
-	if i.attempt > 0 {
-		i.id += api.TaskID(fmt.Sprintf(".again%d", i.attempt))
-	}
-	i.phase, i.state, i.agent, i.followed, i.ended = phaseWaiting, api.TaskUnspecified, "", false, make(chan struct{})
-	j.byID[i.id] = i
 }
 
 // Subscribed is called at the start of each session.
@@ -101,21 +73,36 @@ func (j *job) begin(client session) {
 	j.demand()
 }
 
+// waiting counts the instances that wait for an offer. Under mu.
+func (j *job) waiting() int {
+	if j.killing {
+		return 0
+	}
+	return j.config.Instances - j.fresh + len(j.again)
+}
+
+// waits says whether an instance waits for another attempt. Under mu.
+func (j *job) waits(i *instance) bool { return slices.Contains(j.again, i) }
+
+// waitNoMore: an instance needs no other attempt. Under mu.
+func (j *job) waitNoMore(i *instance) {
+	if j.waits(i) {
+		j.again = slices.DeleteFunc(j.again, func(other *instance) bool { return other == i })
+		j.demand()
+	}
+}
+
 // demand says what still waits, so that offers fit it. An allocator that knows no demand makes plain offers.
 func (j *job) demand() {
 	if j.client == nil {
 		return
 	}
 	demand := api.Demand{Role: j.config.Role}
-	if n := len(j.in(phaseWaiting)); n > 0 {
+	if n := j.waiting(); n > 0 {
 		demand.Shapes = []api.Shape{{Resources: j.config.Task.Resources, Count: int64(n), Constraint: j.config.Constraint}}
 	}
 	// Demand only makes offers better; without it they are answered just as well.
 	_ = j.client.Demand(demand)
-}
-
-func (j *job) in(p phase) []*instance {
-	return slices.DeleteFunc(slices.Clone(j.instances), func(i *instance) bool { return i.phase != p })
 }
 
 // Offers fills each offer with as many waiting instances as fit.
@@ -131,96 +118,159 @@ func (j *job) Offers(_ context.Context, offers []api.Offer) []api.Answer {
 	return answers
 }
 
+// answer leaves no filter where something waits: what an offer has beside its tasks is for the next ones.
 func (j *job) answer(offer api.Offer, now time.Time) api.Answer {
-	waiting := j.in(phaseWaiting)
-	if len(waiting) == 0 {
-		return api.Decline(offer, idleFilter)
+	if j.waiting() == 0 {
+		return api.Decline(offer, 0)
+	}
+	if j.behind > behindMax {
+		return api.Decline(offer, restMin)
 	}
 	rest := offer.Resources.UsableBy(offer.Role)
 	var tasks []api.Task
-	soon := time.Duration(0)
-	for _, i := range waiting {
-		if i.rest.After(now) {
-			soon = restMin
-			continue
+	resting := false
+	for len(tasks) < answerTasksMax {
+		_, left, fits := rest.Carve(j.config.Task.Resources)
+		if !fits {
+			break
 		}
-		_, left, ok := rest.Carve(j.config.Task.Resources)
-		if !ok {
+		i := j.next(offer.Agent, now)
+		if i == nil {
+			resting = len(j.again) > 0
 			break
 		}
 		rest = left
 		tasks = append(tasks, j.launch(i, offer.Agent, now))
 	}
-	if len(tasks) == 0 {
-		return api.Decline(offer, soon)
+	switch {
+	case len(tasks) > 0:
+		answer := api.Launch(offer, tasks...)
+		answer.Filter = api.NoFilter
+		return answer
+	case resting:
+		return api.Decline(offer, restMin)
 	}
-	return api.Launch(offer, tasks...)
+	return api.Decline(offer, 0)
 }
 
-func (j *job) launch(i *instance, agent api.AgentID, now time.Time) api.Task {
-	i.phase, i.agent, j.launched = phaseLaunched, agent, now
-	task := j.config.Task
-	task.ID = i.id
-	return task
+// next takes the instance that is launched next: one that has rested, or a fresh one. Under mu.
+func (j *job) next(agent api.AgentID, now time.Time) *instance {
+	for n, i := range j.again {
+		// The other attempt's agent is silent, so it is not this one.
+		if !i.rest.After(now) && !slices.ContainsFunc(i.live, func(a *attempt) bool { return a.agent == agent }) {
+			j.again = slices.Delete(j.again, n, n+1)
+			return i
+		}
+	}
+	if j.fresh == j.config.Instances {
+		return nil
+	}
+	j.fresh++
+	return &instance{index: j.fresh - 1}
 }
 
 // Update is called for each step in a task's life.
 func (j *job) Update(_ context.Context, status api.Status) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	i := j.byID[status.Task]
-	if i == nil || i.phase == phaseOver {
-		return nil // of an attempt before
+	a := j.live[status.Task]
+	if a == nil {
+		return nil // it has ended
 	}
-	before := i.state
-	i.state = status.State
+	a.state = status.State
 	if status.Agent != "" {
-		i.agent = status.Agent
+		a.agent = status.Agent
 	}
-	j.startFollowing(i)
+	j.startFollowing(a)
 	switch {
 	case status.State.Terminal():
-		j.ended(i, status)
-	case before == status.State:
+		j.ended(a, status)
 	case status.State == api.TaskUnreachable:
-		j.config.Say("%s: agent %s is silent; waiting for it to come back", i.id, i.agent)
-	case before == api.TaskUnreachable:
-		j.config.Say("%s: agent %s is back", i.id, i.agent)
+		j.silence(a)
+	default:
+		j.back(a)
 	}
 	return nil
 }
 
 // startFollowing begins when there may be output: the agent prepares the task, or had it.
-func (j *job) startFollowing(i *instance) {
+func (j *job) startFollowing(a *attempt) {
 	never := []api.TaskState{api.TaskStaging, api.TaskError, api.TaskDropped, api.TaskUnknown}
-	if i.followed || i.agent == "" || slices.Contains(never, i.state) {
+	if a.followed || a.agent == "" || a.unwanted || slices.Contains(never, a.state) {
 		return
 	}
-	i.followed = true
-	j.follow(i)
+	a.followed = true
+	j.follow(a)
+}
+
+// followedToItsEnd: the output of an attempt is here.
+func (j *job) followedToItsEnd(a *attempt) {
+	a.drop()
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if a.copied = true; a.behind {
+		j.behind--
+	}
 }
 
 // ended takes an attempt's terminal status: the instance is over, or tried again.
-func (j *job) ended(i *instance, status api.Status) {
-	close(i.ended)
-	lost := status.State == api.TaskGone || status.State == api.TaskKilled && status.Reason == api.ReasonRevoked
-	again := status.State == api.TaskDropped || lost && j.config.Retry
-	if again && !j.killing {
-		j.config.Say("%s was not to be (%s); trying again", i.id, why(status))
-		i.attempt++
-		i.rest = time.Now().Add(min(restMin<<min(i.attempt-1, 10), restMax))
-		j.enter(i)
+func (j *job) ended(a *attempt, status api.Status) {
+	i := a.of
+	j.end(a, status.Output)
+	again := status.State == api.TaskDropped || j.config.Retry && blameless(status)
+	switch {
+	case i.over || a.unwanted:
+	case again && (len(i.live) > 0 || j.waits(i)): // the other attempt goes on
+	case again && !j.killing:
+		j.config.Say("%s was not to be (%s); trying again", a.id, why(status))
+		i.rest = time.Now().Add(min(restMin<<min(i.attempts-1, 10), restMax))
+		j.again = append(j.again, i)
 		j.demand()
-		return
+	default:
+		j.waitNoMore(i)
+		j.finish(i, codeOf(status))
+		j.tell(a, status)
+		for _, other := range slices.Clone(i.live) {
+			j.dismiss(other)
+		}
 	}
-	i.phase, i.code = phaseOver, codeOf(status)
-	j.tell(i, status)
+}
+
+// blameless ends are not the task's fault, nor asked for by whoever runs it.
+func blameless(status api.Status) bool {
+	switch status.State {
+	case api.TaskGone, api.TaskGoneByOperator:
+		return true
+	case api.TaskKilled, api.TaskFailed:
+		return slices.Contains([]api.Reason{
+			api.ReasonRevoked, api.ReasonPreempted, api.ReasonAgentDraining, api.ReasonAgentDisconnected, api.ReasonAgentRemoved,
+			api.ReasonAgentRestarted, api.ReasonAgentRebooted, api.ReasonAgentGone,
+		}, status.Reason)
+	}
+	return false
+}
+
+// finish ends an instance, and the run with its last one. Under mu.
+func (j *job) finish(i *instance, code int) {
+	i.over = true
+	j.done++
+	j.note(i.index, code)
 	j.closeIfOver()
 }
 
-// closeIfOver ends the run with its last instance.
+// note keeps the code of the first instance that failed. Under mu.
+func (j *job) note(index, code int) {
+	if code == 0 {
+		return
+	}
+	if j.failed == 0 || index < j.first {
+		j.first, j.exit = index, code
+	}
+	j.failed++
+}
+
 func (j *job) closeIfOver() {
-	if len(j.in(phaseOver)) < len(j.instances) {
+	if j.done < j.config.Instances {
 		return
 	}
 	select {
@@ -231,13 +281,13 @@ func (j *job) closeIfOver() {
 }
 
 // tell says how an instance ended where its output and exit code do not.
-func (j *job) tell(i *instance, status api.Status) {
+func (j *job) tell(a *attempt, status api.Status) {
 	plainly := status.State == api.TaskFinished || status.State == api.TaskFailed && status.ExitCode != nil
 	switch {
-	case plainly && status.Reason == api.ReasonNone && (len(j.instances) == 1 || i.code == 0):
+	case plainly && status.Reason == api.ReasonNone && (j.config.Instances == 1 || codeOf(status) == 0):
 	case j.killing && status.State == api.TaskKilled:
 	default:
-		j.config.Say("%s ended %s", i.id, why(status))
+		j.config.Say("%s ended %s", a.id, why(status))
 	}
 }
 
@@ -272,28 +322,34 @@ func (j *job) killAll() int {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.killing = true
-	for _, i := range j.in(phaseWaiting) {
-		i.phase, i.code = phaseOver, 1
+	for _, i := range j.again {
+		if len(i.live) == 0 {
+			j.finish(i, 1)
+		}
+	}
+	j.again = nil
+	if never := j.config.Instances - j.fresh; never > 0 {
+		j.note(j.fresh, 1)
+		j.done += never
+		j.fresh = j.config.Instances
 	}
 	j.demand()
-	launched := j.in(phaseLaunched)
-	for _, i := range launched {
+	awaited := 0
+	for _, id := range sortedIDs(j.live) {
+		if a := j.live[id]; !a.unwanted {
+			awaited++
+		}
 		// The SDK repeats it until the task has ended; it refuses only what it never launched.
-		_ = j.client.Kill(i.id)
+		_ = j.client.Kill(id)
 	}
 	j.closeIfOver()
-	return len(launched)
+	return awaited
 }
 
 func (j *job) code() int {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	for _, i := range j.instances {
-		if i.code != 0 {
-			return i.code
-		}
-	}
-	return 0
+	return j.exit
 }
 
 func (j *job) allOver() bool {
@@ -321,16 +377,15 @@ func (j *job) subscribed() bool {
 func (j *job) idle(now time.Time) time.Duration {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if j.killing || len(j.in(phaseWaiting)) == 0 {
+	if j.waiting() == 0 {
 		return 0
 	}
 	return now.Sub(j.launched)
 }
 
-// summary counts the instances: "12 waiting, 30 running, 8 ended".
-func (j *job) summary() string {
+// counts are how many instances are over, how many of these failed, and how many tasks run.
+func (j *job) counts() (done, failed, running int) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	return fmt.Sprintf("%d waiting, %d running, %d ended",
-		len(j.in(phaseWaiting)), len(j.in(phaseLaunched)), len(j.in(phaseOver)))
+	return j.done, j.failed, len(j.live)
 }

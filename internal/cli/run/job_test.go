@@ -52,14 +52,16 @@ func tell(instances int, change func(*Config)) *story {
 	if change != nil {
 		change(&config)
 	}
-	s.job = newJob(config, func(i *instance) { s.followed = append(s.followed, string(i.id)+"@"+string(i.agent)) })
+	s.job = newJob(context.Background(), config, func(a *attempt) { s.followed = append(s.followed, string(a.id)+"@"+string(a.agent)) })
 	s.begin(&s.asked)
 	return s
 }
 
 // offer makes an offer and returns the IDs of the tasks that it was answered with.
-func (s *story) offer(cpus float64) (ids []string) {
-	offer := api.Offer{ID: "offer-1-1", Agent: "agent-1", Role: api.DefaultRole, Resources: api.Scalars(cpus, 1000)}
+func (s *story) offer(cpus float64) []string { return s.offerOf("agent-1", cpus) }
+
+func (s *story) offerOf(agent api.AgentID, cpus float64) (ids []string) {
+	offer := api.Offer{ID: "offer-1-1", Agent: agent, Role: api.DefaultRole, Resources: api.Scalars(cpus, 1_000_000)}
 	for _, answer := range s.Offers(context.Background(), []api.Offer{offer}) {
 		for _, operation := range answer.Operations {
 			for _, task := range operation.Tasks {
@@ -161,18 +163,161 @@ func TestALostTaskIsAFailureUnlessRetryIsWanted(t *testing.T) {
 	}
 }
 
-func TestARevokedTaskIsAFailureUnlessRetryIsWanted(t *testing.T) {
-	for _, retry := range []bool{false, true} {
-		s := tell(1, func(c *Config) { c.Retry, c.Revocable = retry, true })
-		s.offer(1)
+// What others did to a task is a failure of the run unless --retry is given; what the task did is one always.
+func TestRetryIsForWhatTheTaskIsNotToBlameFor(t *testing.T) {
+	code := 143
+	for _, end := range []struct {
+		status    api.Status
+		blameless bool
+	}{
+		{api.Status{State: api.TaskGone, Reason: api.ReasonAgentRebooted}, true},
+		{api.Status{State: api.TaskGoneByOperator, Reason: api.ReasonAgentGone}, true},
+		{api.Status{State: api.TaskKilled, Reason: api.ReasonRevoked, ExitCode: &code}, true},
+		{api.Status{State: api.TaskKilled, Reason: api.ReasonPreempted, ExitCode: &code}, true},
+		{api.Status{State: api.TaskKilled, Reason: api.ReasonAgentDraining, ExitCode: &code}, true},
+		{api.Status{State: api.TaskKilled, Reason: api.ReasonKilledByOperator, ExitCode: &code}, false},
+		{api.Status{State: api.TaskFailed, ExitCode: &code}, false},
+		{api.Status{State: api.TaskError, Reason: api.ReasonTaskInvalid}, false},
+	} {
+		for _, retry := range []bool{false, true} {
+			s := tell(1, func(c *Config) { c.Retry = retry })
+			s.offer(1)
+			s.update(t, "hello.0", api.TaskRunning)
+			end.status.Task = "hello.0"
+			if err := s.Update(t.Context(), end.status); err != nil {
+				t.Fatal(err)
+			}
+			again := retry && end.blameless
+			if s.allOver() == again {
+				t.Errorf("%v, retry %v: over %v, said %q", why(end.status), retry, s.allOver(), s.said)
+			}
+			if !again && (s.code() == 0 || !end.blameless && end.status.State == api.TaskFailed && s.code() != 143) {
+				t.Errorf("%v, retry %v: code %d", why(end.status), retry, s.code())
+			}
+		}
+	}
+}
+
+// silent tells of a run with one task whose agent has been silent for longer than it is waited for.
+func silent(t *testing.T) *story {
+	t.Helper()
+	s := tell(1, func(c *Config) { c.Retry, c.Unreachable = true, time.Minute })
+	s.offer(1)
+	s.update(t, "hello.0", api.TaskRunning)
+	s.update(t, "hello.0", api.TaskUnreachable)
+	s.restartSilent(time.Now())
+	same(t, s.offer(1))
+	<-time.After(time.Minute)
+	s.restartSilent(time.Now())
+	s.restartSilent(time.Now())
+	return s
+}
+
+func TestATaskOfASilentAgentIsStartedElsewhere(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := silent(t)
+		same(t, s.offer(1)) // of the silent agent itself
+		same(t, s.offerOf("agent-2", 1), "hello.0.again1")
+		s.update(t, "hello.0.again1", api.TaskFinished, 0)
+		if !s.allOver() || s.code() != 0 || !slices.Equal(s.kills, []api.TaskID{"hello.0"}) {
+			t.Errorf("over %v, code %d, killed %v", s.allOver(), s.code(), s.kills)
+		}
+		same(t, s.said, "hello.0: agent agent-1 is silent; waiting for it to come back",
+			"hello.0: agent agent-1 is silent for 1m0s; starting it elsewhere")
+	})
+}
+
+func TestTheOneThatHasRunForLongerStays(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := silent(t)
+		same(t, s.offerOf("agent-2", 1), "hello.0.again1")
+		s.update(t, "hello.0.again1", api.TaskRunning)
 		s.update(t, "hello.0", api.TaskRunning)
-		code := 143
-		if err := s.Update(t.Context(), api.Status{Task: "hello.0", State: api.TaskKilled, Reason: api.ReasonRevoked, ExitCode: &code}); err != nil {
-			t.Fatal(err)
+		same(t, s.said[2:], "hello.0: agent agent-1 is back", "hello.0.again1 is ended: hello.0 goes on")
+		s.update(t, "hello.0.again1", api.TaskKilled, 143)
+		if s.allOver() || !slices.Equal(s.kills, []api.TaskID{"hello.0.again1"}) {
+			t.Errorf("over %v, killed %v", s.allOver(), s.kills)
 		}
-		if s.allOver() == retry || !retry && (s.code() != 143 || !strings.Contains(s.said[0], "REVOKED")) {
-			t.Errorf("retry %v: over %v, code %d, said %q", retry, s.allOver(), s.code(), s.said)
+		s.update(t, "hello.0", api.TaskFinished, 0)
+		if !s.allOver() || s.code() != 0 {
+			t.Errorf("over %v, code %d", s.allOver(), s.code())
 		}
+	})
+}
+
+func TestWhatIsBackBeforeItWasStartedElsewhereStays(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := silent(t)
+		s.update(t, "hello.0", api.TaskRunning)
+		same(t, s.offerOf("agent-2", 1))
+		same(t, s.demands[len(s.demands)-1:], "nothing")
+		// The agent is lost for good after all: then the other one is the only one.
+		s.update(t, "hello.0", api.TaskGone)
+		<-time.After(restMax)
+		same(t, s.offerOf("agent-2", 1), "hello.0.again1")
+	})
+}
+
+func TestWhenBothEndTheFirstGoodEndCounts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := silent(t)
+		same(t, s.offerOf("agent-2", 1), "hello.0.again1")
+		s.update(t, "hello.0.again1", api.TaskRunning)
+		s.update(t, "hello.0", api.TaskGone) // what is left of it
+		if s.allOver() {
+			t.Error("the other one still runs")
+		}
+		s.update(t, "hello.0.again1", api.TaskFailed, 3)
+		if !s.allOver() || s.code() != 3 {
+			t.Errorf("over %v, code %d", s.allOver(), s.code())
+		}
+	})
+}
+
+// Of a hundred thousand instances only those that run are kept, and no answer launches more than some of them.
+func TestManyInstancesTakeTheMemoryOfThoseThatRun(t *testing.T) {
+	const instances = 100_000
+	s := tell(instances, nil)
+	s.job.follow = func(a *attempt) { s.job.mu.Unlock(); s.followedToItsEnd(a); s.job.mu.Lock() }
+	for launched := 0; launched < instances; {
+		ids := s.offer(2000)
+		if len(ids) == 0 || len(ids) > answerTasksMax {
+			t.Fatalf("%d tasks in one answer after %d", len(ids), launched)
+		}
+		for _, id := range ids {
+			s.update(t, id, api.TaskRunning)
+			s.update(t, id, api.TaskFinished, 0)
+		}
+		launched += len(ids)
+		if len(s.live)+len(s.again) > 0 {
+			t.Fatalf("%d are kept that have ended", len(s.live)+len(s.again))
+		}
+	}
+	if !s.allOver() || s.code() != 0 {
+		t.Errorf("over %v, code %d", s.allOver(), s.code())
+	}
+}
+
+// Tasks whose output is not here yet make the others wait, for their agent does not keep their folders for ever.
+func TestARunDoesNotGetFarAheadOfItsOutput(t *testing.T) {
+	s := tell(10*behindMax, nil)
+	var followed []*attempt
+	s.job.follow = func(a *attempt) { followed = append(followed, a) }
+	ended := 0
+	for ids := s.offer(answerTasksMax); len(ids) > 0; ids = s.offer(answerTasksMax) {
+		for _, id := range ids {
+			s.update(t, id, api.TaskFinished, 0)
+		}
+		ended += len(ids)
+	}
+	if ended <= behindMax || ended > behindMax+answerTasksMax {
+		t.Errorf("%d have ended and nobody has read what they wrote", ended)
+	}
+	for _, a := range followed {
+		s.followedToItsEnd(a)
+	}
+	if len(s.offer(answerTasksMax)) == 0 {
+		t.Error("it does not go on when all output is here")
 	}
 }
 

@@ -64,10 +64,12 @@ func (r *runner) trouble() error {
 func (j *job) left() (waits, away int) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	for _, i := range j.in(phaseLaunched) {
-		if i.state == api.TaskUnreachable {
+	for _, a := range j.live { // order: irrelevant because it counts
+		switch {
+		case a.unwanted:
+		case a.state == api.TaskUnreachable:
 			away++
-		} else {
+		default:
 			waits++
 		}
 	}

@@ -20,6 +20,14 @@ import (
 type desk struct {
 	apiv1.OperatorServiceClient
 	trouble func() error
+	cluster func() string // nil: it is not told
+}
+
+func (d *desk) GetCluster(context.Context, *apiv1.GetClusterRequest, ...grpc.CallOption) (*apiv1.ClusterView, error) {
+	if d.cluster == nil {
+		return nil, d.trouble()
+	}
+	return &apiv1.ClusterView{ClusterId: d.cluster()}, nil
 }
 
 func (d *desk) ListMasters(context.Context, *apiv1.ListRequest, ...grpc.CallOption) (*apiv1.ListMastersResponse, error) {
@@ -34,14 +42,13 @@ func (d *desk) ListAgents(context.Context, *apiv1.ListRequest, ...grpc.CallOptio
 func interrupt(t *testing.T, s *story, d *desk) chan error {
 	t.Helper()
 	s.offer(1)
-	s.own = t.Context()
 	config := s.config
 	config.Operator = d
 	r := &runner{config: config, job: s.job}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	done := make(chan error, 1)
-	go func() { done <- r.watch(ctx, make(chan error), func() {}) }()
+	go func() { done <- r.watch(ctx, make(chan error)) }()
 	return done
 }
 
@@ -98,12 +105,11 @@ func TestARunWithoutALeaderSaysSo(t *testing.T) {
 		config := Config{Name: "hello", Role: api.DefaultRole, Instances: 1, Task: api.Task{Resources: api.Scalars(1, 100)}}
 		config.Say = func(format string, args ...any) { s.said = append(s.said, fmt.Sprintf(format, args...)) }
 		config.Operator = &desk{trouble: func() error { return &client.Unreachable{Leaderless: true, Tried: "m1:5060 (knows no leader)"} }}
-		s.job = newJob(config, func(*instance) {})
-		s.own = t.Context()
+		s.job = newJob(t.Context(), config, func(*attempt) {})
 		r := &runner{config: config, job: s.job}
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error, 1)
-		go func() { done <- r.watch(ctx, make(chan error), func() {}) }()
+		go func() { done <- r.watch(ctx, make(chan error)) }()
 		<-time.After(2 * patience)
 		cancel()
 		if err := <-done; err != nil {

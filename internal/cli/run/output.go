@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"net/http"
 	"sync"
 
 	"github.com/tenderhq/tender/api"
@@ -18,6 +19,7 @@ type outputs struct {
 
 	mu     sync.Mutex // one write at a time, of both: they may be the same terminal
 	failed error      // the first error of a writer
+	drawn  string     // the bar that stands in the last line of stderr; "" = none
 }
 
 func newOutputs(stdout, stderr io.Writer, prefixed bool) *outputs {
@@ -33,6 +35,7 @@ func (o *outputs) err() error {
 func (o *outputs) write(w io.Writer, data []byte) (int, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	o.wipe()
 	n, err := w.Write(data)
 	if err != nil && o.failed == nil {
 		o.failed = err
@@ -103,14 +106,21 @@ func (s *stream) flush() error {
 	return err
 }
 
-// copy follows a task's stream to its end.
-func (s *stream) copy(
-	ctx context.Context, task api.TaskRef, address func(context.Context) (string, error), ended <-chan struct{},
+// follow brings both outputs of a task here, to its end.
+func (o *outputs) follow(
+	ctx context.Context, client *http.Client, task api.TaskRef, address func(context.Context) (string, error), ended <-chan struct{},
 ) error {
-	source := &logtail.Source{Task: task, Stream: s.name, Address: address, HTTP: httpClient}
-	err := source.Follow(ctx, s, ended)
-	if errors.Is(err, logtail.ErrNone) && source.Offset == 0 {
+	source := &logtail.Source{Task: task, Address: address, HTTP: client}
+	streams := o.streams(string(task.Task))
+	for _, stream := range streams {
+		source.Outputs = append(source.Outputs, &logtail.Output{Stream: stream.name, To: stream})
+	}
+	err := source.Follow(ctx, ended)
+	if errors.Is(err, logtail.ErrNone) && source.Outputs[0].Offset+source.Outputs[1].Offset == 0 {
 		err = nil // it ended before it had any output
 	}
-	return errors.Join(err, s.flush())
+	for _, stream := range streams {
+		err = errors.Join(err, stream.flush())
+	}
+	return err
 }

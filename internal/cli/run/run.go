@@ -27,15 +27,19 @@ type Config struct {
 	Task       api.Task
 	Instances  int // default 1
 	Constraint string
-	// Retry starts a task again whose agent was lost, or that was revoked. Default: that is a failure.
+	// Retry starts a task again that ended without its own fault: its agent was lost, drained or given up, or others
+	// needed its resources. Default: that is a failure.
 	Retry bool
+	// Unreachable is how long a task waits for an agent that is silent before it is started elsewhere, when Retry is
+	// set. 0: for ever. Should the agent come back, the task that has run for longer stays.
+	Unreachable time.Duration
 	// Revocable asks for the task's cpus and mem out of what other tasks leave unused.
 	Revocable bool
 	// Stdout and Stderr take the tasks' output.
 	Stdout, Stderr io.Writer
 	// Say tells people what happens, in a sentence.
 	Say func(format string, args ...any)
-	// Progress: also say how many tasks wait, run and have ended.
+	// Progress: Stderr is a terminal, whose last line shows how many of several tasks run and have ended.
 	Progress bool
 }
 
@@ -60,8 +64,10 @@ type runner struct {
 	outputs sync.WaitGroup
 	out     *outputs
 	where   *addresses
+	http    *http.Client
 	waiting waiting
 	leaving leaving
+	cluster cluster
 }
 
 // Run returns when all tasks have ended and all their output is written. The code is the first of theirs that is not 0.
@@ -74,16 +80,14 @@ func Run(ctx context.Context, config Config) (code int, err error) {
 	if config.Revocable {
 		config.Task.Resources = config.Task.Resources.AsRevocable()
 	}
-	r := &runner{
-		config: config,
-		out:    newOutputs(config.Stdout, config.Stderr, config.Instances > 1),
-		where:  newAddresses(config.Operator),
-	}
-	r.job = newJob(config, r.follow)
+	out := newOutputs(config.Stdout, config.Stderr, config.Instances > 1)
+	config.Say = out.aside(config.Say)
 	// What this run started ends with it, and not with ctx: the ends of killed tasks are awaited.
 	own, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
-	r.job.own = own
+	r := &runner{config: config, out: out, where: newAddresses(config.Operator), http: newHTTP()}
+	defer r.http.CloseIdleConnections()
+	r.job = newJob(own, config, r.follow)
 	session := make(chan error, 1)
 	go func() {
 		session <- framework.Run(own, framework.Config{
@@ -92,11 +96,12 @@ func Run(ctx context.Context, config Config) (code int, err error) {
 			Revocable: config.Revocable,
 		}, r.job)
 	}()
-	err = r.watch(ctx, session, stop)
+	err = r.watch(ctx, session)
 	if err != nil {
 		stop()
 	}
 	r.outputs.Wait()
+	r.out.noBar()
 	stop()
 	// The session's end is the removal of the framework; should no master answer, its failover time removes it.
 	if ended := <-session; err == nil && ended != nil && !r.job.allOver() {
@@ -106,9 +111,11 @@ func Run(ctx context.Context, config Config) (code int, err error) {
 }
 
 // watch waits for the end of all tasks, looks after those that wait, and passes an interrupt on.
-func (r *runner) watch(ctx context.Context, session chan error, stop func()) error {
+func (r *runner) watch(ctx context.Context, session chan error) error {
 	look := time.NewTicker(lookEvery)
 	defer look.Stop()
+	draw := time.NewTicker(drawEvery)
+	defer draw.Stop()
 	interrupted := ctx.Done()
 	for {
 		select {
@@ -125,28 +132,62 @@ func (r *runner) watch(ctx context.Context, session chan error, stop func()) err
 			if n := r.job.killAll(); n > 0 {
 				r.config.Say("ending %s; once more leaves at once", count(n, "task"))
 			}
+		case <-draw.C:
+			r.draw()
 		case <-look.C:
 			look := func() error { return r.look(ctx) }
 			if interrupted == nil {
 				look = r.leave
 			}
-			if err := look(); err != nil {
+			if err := errors.Join(r.sameCluster(), look()); err != nil {
 				return err
 			}
 		}
 	}
 }
 
+// drawEvery is how often the bar is drawn anew.
+const drawEvery = 200 * time.Millisecond
+
+func (r *runner) draw() {
+	if r.config.Progress && r.config.Instances > 1 {
+		done, failed, running := r.job.counts()
+		r.out.bar(progressBar(r.config.Instances, done, failed, running))
+	}
+}
+
 // follow brings the output of an attempt here. The job calls it once for each, when an agent has it.
-func (r *runner) follow(i *instance) {
-	attempt := *i
-	for _, stream := range r.out.streams(string(attempt.id)) {
-		r.outputs.Go(func() {
-			err := stream.copy(r.job.own, r.job.ref(attempt.id), r.where.of(attempt.agent), attempt.ended)
-			if err != nil && r.job.own.Err() == nil {
-				r.config.Say("%v", err)
+func (r *runner) follow(a *attempt) {
+	task, agent := r.job.ref(a.id), a.agent
+	r.outputs.Go(func() {
+		defer r.job.followedToItsEnd(a)
+		if r.config.Instances > 1 {
+			select { // the end of a short task tells whether there is anything to ask for
+			case <-time.After(followAfter):
+			case <-a.ended:
+			case <-a.context.Done():
+				return
 			}
-		})
+		}
+		if wroteNothing(a) {
+			return
+		}
+		if err := r.out.follow(a.context, r.http, task, r.where.of(agent), a.ended); err != nil && a.context.Err() == nil {
+			r.config.Say("%v", err)
+		}
+	})
+}
+
+// followAfter is how long a task of several runs before its output is asked for.
+const followAfter = 50 * time.Millisecond
+
+// wroteNothing says that the task has ended and that its output is empty.
+func wroteNothing(a *attempt) bool {
+	select {
+	case <-a.ended:
+		return a.size != nil && *a.size == api.OutputSize{}
+	default:
+		return false
 	}
 }
 
@@ -157,5 +198,16 @@ func count(n int, noun string) string {
 	return fmt.Sprintf("%d %ss", n, noun)
 }
 
-// client for the agents' output: as many streams at once as there are tasks.
-var httpClient = &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 4, IdleConnTimeout: 10 * time.Second}}
+// newHTTP is the client for the agents' output: all that one agent has to tell comes on one connection, however many
+// tasks there are.
+func newHTTP() *http.Client {
+	var protocols http.Protocols
+	protocols.SetUnencryptedHTTP2(true)
+	return &http.Client{Transport: &http.Transport{
+		Protocols: &protocols, IdleConnTimeout: 10 * time.Second,
+		HTTP2: &http.HTTP2Config{
+			MaxReceiveBufferPerConnection: 8 << 20, MaxReceiveBufferPerStream: 64 << 10,
+			SendPingTimeout: 15 * time.Second, PingTimeout: 15 * time.Second, // a connection that hangs is dialed anew
+		},
+	}}
+}

@@ -31,7 +31,6 @@ const (
 type waiting struct {
 	tooLarge int
 	why      said
-	progress said
 }
 
 // said is the last sentence of a kind.
@@ -43,9 +42,6 @@ type said struct {
 // look says why instances wait, and ends the run when they will for ever.
 func (r *runner) look(ctx context.Context) error {
 	now := time.Now()
-	if r.config.Progress && r.config.Instances > 1 {
-		r.say(&r.waiting.progress, r.job.summary(), now, time.Hour)
-	}
 	if r.job.idle(now) < patience {
 		r.waiting.tooLarge = 0
 		return nil

@@ -1,0 +1,110 @@
+package tail
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+)
+
+// Several outputs travel in one answer as frames: a byte that says what it is, the length of its content in four bytes,
+// the highest first, and the content. The last frame is the end: all that there will be was sent.
+const (
+	FrameStdout = 'o'
+	FrameStderr = 'e'
+	FrameEnd    = '.'
+)
+
+// frameBytesMax is the longest content that is written or read.
+const frameBytesMax = chunkBytes
+
+const frameHead = 5
+
+// Frames writes the content of one output as frames.
+type Frames struct {
+	To   io.Writer
+	Kind byte
+}
+
+// Write makes a frame of each chunk.
+func (f Frames) Write(data []byte) (int, error) {
+	wrote := 0
+	for len(data) > 0 {
+		n := min(len(data), frameBytesMax)
+		if err := writeFrame(f.To, f.Kind, data[:n]); err != nil {
+			return wrote, err
+		}
+		data, wrote = data[n:], wrote+n
+	}
+	return wrote, nil
+}
+
+// Flush sends what was written without waiting for more.
+func (f Frames) Flush() {
+	if flusher, can := f.To.(interface{ Flush() }); can {
+		flusher.Flush()
+	}
+}
+
+// WriteEnd says that everything was sent.
+func WriteEnd(to io.Writer) error { return writeFrame(to, FrameEnd, nil) }
+
+func writeFrame(to io.Writer, kind byte, content []byte) error {
+	var head [frameHead]byte
+	head[0] = kind
+	binary.BigEndian.PutUint32(head[1:], uint32(len(content)))
+	if _, err := to.Write(head[:]); err != nil {
+		return err
+	}
+	_, err := to.Write(content)
+	return err
+}
+
+// ErrCut is an answer that ended before its end frame: there may be more.
+var ErrCut = errors.New("the answer was cut off")
+
+// ReadFrames hands each content to the function, until the end frame. The content is only good during the call.
+func ReadFrames(from io.Reader, take func(kind byte, content []byte) error) error {
+	chunk := chunks.Get().(*[chunkBytes]byte)
+	defer chunks.Put(chunk)
+	var head [frameHead]byte
+	for {
+		if _, err := io.ReadFull(from, head[:]); err != nil {
+			return cutOff(err)
+		}
+		length := binary.BigEndian.Uint32(head[1:])
+		switch {
+		case length > frameBytesMax:
+			return fmt.Errorf("a frame of %d bytes; at most %d are sent: whoever answered is no agent of this version", length, frameBytesMax)
+		case head[0] == FrameEnd:
+			return nil
+		}
+		if err := readContent(from, chunk[:length], func(part []byte) error { return take(head[0], part) }); err != nil {
+			return err
+		}
+	}
+}
+
+// readContent hands on what has come of a frame, also when the rest of it does not come.
+func readContent(from io.Reader, content []byte, take func([]byte) error) error {
+	for len(content) > 0 {
+		n, err := from.Read(content)
+		if n > 0 {
+			if failed := take(content[:n]); failed != nil {
+				return failed
+			}
+			content = content[n:]
+		}
+		if err != nil && len(content) > 0 {
+			return cutOff(err)
+		}
+	}
+	return nil
+}
+
+func cutOff(err error) error {
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		return ErrCut
+	}
+	return err
+}

@@ -1,0 +1,50 @@
+package logtail
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// silence ends a request whose agent says nothing for too long. It counts from begin on, but for the pauses in which
+// the reader is busy.
+type silence struct {
+	most  time.Duration
+	timer *time.Timer
+
+	mu     sync.Mutex
+	begun  bool
+	paused bool
+	over   bool
+}
+
+// watchSilence is told to begin once the task has ended.
+func (s *Source) watchSilence(cancel context.CancelCauseFunc) *silence {
+	most := s.Silence
+	if most == 0 {
+		most = 10 * time.Second
+	}
+	quiet := &silence{most: most, timer: time.AfterFunc(most, func() { cancel(errSilent) })}
+	quiet.timer.Stop()
+	return quiet
+}
+
+func (s *silence) begin() { s.change(func() { s.begun = true }) }
+
+func (s *silence) pause() { s.change(func() { s.paused = true }) }
+
+func (s *silence) resume() { s.change(func() { s.paused = false }) }
+
+func (s *silence) stop() { s.change(func() { s.over = true }) }
+
+// change lets the time run anew, or not.
+func (s *silence) change(do func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	do()
+	if s.begun && !s.paused && !s.over {
+		s.timer.Reset(s.most)
+	} else {
+		s.timer.Stop()
+	}
+}
