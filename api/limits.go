@@ -43,6 +43,21 @@ const (
 	RangesMax = 4096
 	// LabelsMax bounds labels and attributes of one noun.
 	LabelsMax = 128
+	// LabelsBytesMax bounds the names and values of labels, attributes or endpoints of one
+	// noun that masters keep; more is refused (Limit).
+	LabelsBytesMax = 64 << 10
+	// ResourcesBytesMax bounds a bundle that masters keep; more is refused (Limit).
+	ResourcesBytesMax = 256 << 10
+	// OfferBoundBytesMax bounds a framework's least and its largest offer; more is refused
+	// (Limit).
+	OfferBoundBytesMax = 16 << 10
+	// ConstraintBytesMax: a longer constraint is refused (Invalid).
+	ConstraintBytesMax = 4096
+	// TextBytesMax bounds a sentence that masters keep; a longer one is refused (Limit).
+	TextBytesMax = 1 << 10
+	// FailoverTimeoutMax: a longer failover timeout is refused (Limit). What it protects
+	// stays in the registry for so long.
+	FailoverTimeoutMax = 90 * 24 * time.Hour
 	// DemandsPerRoleMax: a demand of more shapes is refused (Limit).
 	DemandsPerRoleMax = 256
 	// StoreLanesMax bounds the writes to its store that an instance has under way at a

@@ -359,23 +359,31 @@ func (l *leader) report(effect core.Log) {
 // propose hands commands to the quorum in order. What it has no room for stays first
 // in line: a later command never overtakes an earlier one.
 func (l *leader) propose() {
-	taken := 0
-	for taken < len(l.backlog) && l.lead.Propose(raftlog.Proposal{Command: l.backlog[taken], Done: l.proposed}) {
-		taken++
+	for len(l.backlog) > 0 {
+		command := l.backlog[0]
+		var refused *api.Error
+		taken := l.lead.Propose(raftlog.Proposal{Command: command, Done: func(_ registry.Result, err error) {
+			if kind := api.KindOf(err); err != nil && (kind == api.Limit || kind == api.Invalid) { // before Propose returns
+				refused = wire.Error(err)
+			}
+		}})
+		if !taken {
+			return
+		}
+		l.backlog = l.backlog[1:]
+		if refused != nil {
+			l.unwritable(command, refused)
+		}
 	}
-	l.backlog = l.backlog[taken:]
-	if len(l.backlog) == 0 {
-		l.backlog = nil
-	}
+	l.backlog = nil
 }
 
-// proposed hears what became of a proposal. The core learns of commits in the log's
-// order; a leadership that lost one has ended. What can't be written is our mistake.
-func (l *leader) proposed(_ registry.Result, err error) {
-	if api.Is(err, api.Invalid) {
-		l.log.Error().Err(err).Msg("a command can't be written")
-		l.lead.End(err.Error())
-	}
+// unwritable lets the core tell whoever caused a command that can't be written; nobody else
+// hears of it (R34). The core learns of all else by commits, in the order of the log; a
+// leadership that lost one has ended.
+func (l *leader) unwritable(command registry.Command, err *api.Error) {
+	l.log.Warn().Err(err).Str("change", fmt.Sprintf("%T", command.Change)).Msg("a command can't be written")
+	l.step(core.ProposalRefused{Client: command.Client, Counter: command.Counter, Err: err})
 }
 
 func (l *leader) setTimer(timer *time.Timer) {

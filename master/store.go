@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -148,19 +147,20 @@ type numbered interface {
 // write commits a change under the scheduler's own identity, so that a repeat is
 // applied once (R17).
 func (s storeService) write(ctx context.Context, op string, r numbered, change registry.Change) (registry.Result, error) {
-	if r.GetSession().GetInstance() == "" || r.GetWrite() == 0 || r.GetLane() >= api.StoreLanesMax {
+	if err := api.CheckID("instance", r.GetSession().GetInstance()); err != nil {
+		return registry.Result{}, api.E(op, api.Invalid, r.GetSession().GetFrameworkId(), err)
+	}
+	if r.GetWrite() == 0 || r.GetLane() >= api.StoreLanesMax {
 		return registry.Result{}, api.E(op, api.Invalid, r.GetSession().GetFrameworkId(),
 			fmt.Errorf("a write names its scheduler's instance and a lane below %d, and is numbered from 1", api.StoreLanesMax))
-	}
-	client := "instance/" + r.GetSession().GetInstance()
-	if lane := r.GetLane(); lane > 0 {
-		client += "/" + strconv.FormatUint(uint64(lane), 10)
 	}
 	l := s.master.leading.Load()
 	if l == nil {
 		return registry.Result{}, s.master.notLeader(op)
 	}
-	answer, err := l.writeStore(ctx, op, core.StoreWrite{Change: change, Client: client, Counter: r.GetWrite()}, proto.Size(r))
+	answer, err := l.writeStore(ctx, op, core.StoreWrite{
+		Change: change, Instance: api.Nonce(r.GetSession().GetInstance()), Lane: r.GetLane(), Counter: r.GetWrite(),
+	}, proto.Size(r))
 	if err != nil {
 		return registry.Result{}, err
 	}

@@ -23,6 +23,7 @@ import (
 type storeClient struct {
 	stubs   []apiv1.StoreServiceClient
 	session *apiv1.StoreSession
+	lane    uint32
 	writes  uint64
 }
 
@@ -57,7 +58,7 @@ func (c *storeClient) put(key, value string, ifVersion *uint64) (*apiv1.StoreEnt
 	c.writes++
 	number := c.writes
 	return c.until(func(ctx context.Context, s apiv1.StoreServiceClient) (*apiv1.StoreEntry, error) {
-		return s.Put(ctx, &apiv1.StorePutRequest{Session: c.session, Key: key, Value: []byte(value), IfVersion: ifVersion, Write: number})
+		return s.Put(ctx, &apiv1.StorePutRequest{Session: c.session, Key: key, Value: []byte(value), IfVersion: ifVersion, Write: number, Lane: c.lane})
 	})
 }
 
@@ -233,9 +234,7 @@ func storeHistory(t *testing.T, seed int) []history.Event {
 		busy   sync.WaitGroup
 	)
 	for n := range 4 {
-		client := &storeClient{stubs: stubs, session: &apiv1.StoreSession{
-			FrameworkId: session.FrameworkId, Session: session.Session, Instance: fmt.Sprint("c", n),
-		}}
+		client := &storeClient{stubs: stubs, session: session, lane: uint32(n)}
 		busy.Go(func() {
 			seen := uint64(0)
 			for i := 0; ; i++ {

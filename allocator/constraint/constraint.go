@@ -19,12 +19,14 @@ import (
 
 	"cel.dev/cel-go/cel"
 	"cel.dev/cel-go/common/ast"
+
+	"github.com/tenderhq/tender/api"
 )
 
 // Limits of an expression. A longer one is refused; one that costs more is false for
 // the agent, with an error that says so.
 const (
-	BytesMax = 4096
+	BytesMax = api.ConstraintBytesMax
 	// costMax counts steps of evaluation, about 10 ns each.
 	costMax = 10_000
 )

@@ -2167,8 +2167,10 @@ type AgentItem struct {
 	Admitted *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=admitted,proto3" json:"admitted,omitempty"`
 	Reserved []*v1.Resource         `protobuf:"bytes,8,rep,name=reserved,proto3" json:"reserved,omitempty"`
 	// Since format 2.
-	Maintenance   *v1.Window `protobuf:"bytes,9,opt,name=maintenance,proto3" json:"maintenance,omitempty"`
-	Maintained    bool       `protobuf:"varint,10,opt,name=maintained,proto3" json:"maintained,omitempty"`
+	Maintenance *v1.Window `protobuf:"bytes,9,opt,name=maintenance,proto3" json:"maintenance,omitempty"`
+	Maintained  bool       `protobuf:"varint,10,opt,name=maintained,proto3" json:"maintained,omitempty"`
+	// Since format 4.
+	Gone          *timestamppb.Timestamp `protobuf:"bytes,11,opt,name=gone,proto3" json:"gone,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2271,6 +2273,13 @@ func (x *AgentItem) GetMaintained() bool {
 		return x.Maintained
 	}
 	return false
+}
+
+func (x *AgentItem) GetGone() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Gone
+	}
+	return nil
 }
 
 // FrameworkItem is a framework or its tombstone.
@@ -2915,7 +2924,7 @@ const file_internal_logpb_log_proto_rawDesc = "" +
 	"\n" +
 	"MasterItem\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12-\n" +
-	"\x06master\x18\x02 \x01(\v2\x15.tender.log.v1.MasterR\x06master\"\xf9\x02\n" +
+	"\x06master\x18\x02 \x01(\v2\x15.tender.log.v1.MasterR\x06master\"\xa9\x03\n" +
 	"\tAgentItem\x12&\n" +
 	"\x05agent\x18\x01 \x01(\v2\x10.tender.v1.AgentR\x05agent\x12\x14\n" +
 	"\x05nonce\x18\x02 \x01(\tR\x05nonce\x12\x17\n" +
@@ -2929,7 +2938,8 @@ const file_internal_logpb_log_proto_rawDesc = "" +
 	"\n" +
 	"maintained\x18\n" +
 	" \x01(\bR\n" +
-	"maintained\"\xdc\x02\n" +
+	"maintained\x12.\n" +
+	"\x04gone\x18\v \x01(\v2\x1a.google.protobuf.TimestampR\x04gone\"\xdc\x02\n" +
 	"\rFrameworkItem\x122\n" +
 	"\tframework\x18\x01 \x01(\v2\x14.tender.v1.FrameworkR\tframework\x12\x1a\n" +
 	"\binstance\x18\x02 \x01(\tR\binstance\x12\x18\n" +
@@ -3081,19 +3091,20 @@ var file_internal_logpb_log_proto_depIdxs = []int32{
 	36, // 49: tender.log.v1.AgentItem.admitted:type_name -> google.protobuf.Timestamp
 	39, // 50: tender.log.v1.AgentItem.reserved:type_name -> tender.v1.Resource
 	41, // 51: tender.log.v1.AgentItem.maintenance:type_name -> tender.v1.Window
-	40, // 52: tender.log.v1.FrameworkItem.framework:type_name -> tender.v1.Framework
-	36, // 53: tender.log.v1.FrameworkItem.admitted:type_name -> google.protobuf.Timestamp
-	36, // 54: tender.log.v1.FrameworkItem.removed:type_name -> google.protobuf.Timestamp
-	30, // 55: tender.log.v1.FrameworkItem.operations:type_name -> tender.log.v1.OperationDone
-	17, // 56: tender.log.v1.RoleItem.set:type_name -> tender.log.v1.Role
-	36, // 57: tender.log.v1.ClientItem.seen:type_name -> google.protobuf.Timestamp
-	34, // 58: tender.log.v1.ClientItem.result:type_name -> tender.log.v1.Result
-	35, // 59: tender.log.v1.Result.refusal:type_name -> tender.log.v1.Refusal
-	60, // [60:60] is the sub-list for method output_type
-	60, // [60:60] is the sub-list for method input_type
-	60, // [60:60] is the sub-list for extension type_name
-	60, // [60:60] is the sub-list for extension extendee
-	0,  // [0:60] is the sub-list for field type_name
+	36, // 52: tender.log.v1.AgentItem.gone:type_name -> google.protobuf.Timestamp
+	40, // 53: tender.log.v1.FrameworkItem.framework:type_name -> tender.v1.Framework
+	36, // 54: tender.log.v1.FrameworkItem.admitted:type_name -> google.protobuf.Timestamp
+	36, // 55: tender.log.v1.FrameworkItem.removed:type_name -> google.protobuf.Timestamp
+	30, // 56: tender.log.v1.FrameworkItem.operations:type_name -> tender.log.v1.OperationDone
+	17, // 57: tender.log.v1.RoleItem.set:type_name -> tender.log.v1.Role
+	36, // 58: tender.log.v1.ClientItem.seen:type_name -> google.protobuf.Timestamp
+	34, // 59: tender.log.v1.ClientItem.result:type_name -> tender.log.v1.Result
+	35, // 60: tender.log.v1.Result.refusal:type_name -> tender.log.v1.Refusal
+	61, // [61:61] is the sub-list for method output_type
+	61, // [61:61] is the sub-list for method input_type
+	61, // [61:61] is the sub-list for extension type_name
+	61, // [61:61] is the sub-list for extension extendee
+	0,  // [0:61] is the sub-list for field type_name
 }
 
 func init() { file_internal_logpb_log_proto_init() }

@@ -42,3 +42,10 @@ func (c *checker) agent(m *apiv1.Agent) api.Agent {
 		Version:    c.text("version", m.Version),
 	}
 }
+
+// keptAgent reads an agent that masters are to keep.
+func (c *checker) keptAgent(m *apiv1.Agent) api.Agent {
+	agent := c.agent(m)
+	c.size(agent.CheckSize())
+	return agent
+}

@@ -105,7 +105,7 @@ func (c *checker) register(m *apiv1.RegisterAgent) protocol.RegisterAgent {
 	return protocol.RegisterAgent{
 		Cluster: api.ClusterID(c.optionalID("cluster ID", m.GetClusterId())),
 		Version: c.text("version", m.GetVersion()),
-		Agent:   c.agent(m.GetAgent()),
+		Agent:   c.keptAgent(m.GetAgent()),
 		Nonce:   api.Nonce(c.id("nonce", m.GetNonce())),
 		BootID:  c.text("boot ID", m.GetBootId()),
 	}
@@ -119,7 +119,7 @@ func (c *checker) reregister(m *apiv1.ReregisterAgent) protocol.ReregisterAgent 
 		Cluster: api.ClusterID(c.id("cluster ID", m.GetClusterId())),
 		Term:    TermFromProto(m.GetTerm()),
 		Version: c.text("version", m.GetVersion()),
-		Agent:   c.agent(m.GetAgent()),
+		Agent:   c.keptAgent(m.GetAgent()),
 		Nonce:   api.Nonce(c.optionalID("nonce", m.GetNonce())),
 		BootID:  c.text("boot ID", m.GetBootId()),
 	}

@@ -112,6 +112,13 @@ func (c *checker) words(noun string, words map[string]string) map[string]string 
 	return words
 }
 
+// size takes what a noun's own check of its size says (R34).
+func (c *checker) size(err error) {
+	if err != nil {
+		c.failKind(api.Limit, "%w", err)
+	}
+}
+
 // count checks the length of a list.
 func (c *checker) count(noun string, n, limit int) {
 	if n > limit {

@@ -66,3 +66,10 @@ func (c *checker) framework(m *apiv1.Framework) api.Framework {
 	}
 	return framework
 }
+
+// keptFramework reads a framework that masters are to keep.
+func (c *checker) keptFramework(m *apiv1.Framework) api.Framework {
+	framework := c.framework(m)
+	c.size(framework.CheckSize())
+	return framework
+}

@@ -226,7 +226,7 @@ func (g gen) agent() api.Agent {
 }
 
 func (g gen) framework() api.Framework {
-	return api.Framework{ID: api.FrameworkID(g.id()), Name: g.id(), Principal: g.text(), Roles: g.roles(), FailoverTimeout: g.duration(),
+	return api.Framework{ID: api.FrameworkID(g.id()), Name: g.id(), Principal: g.text(), Roles: g.roles(), FailoverTimeout: g.duration() % api.FailoverTimeoutMax,
 		Standby: g.bool(), Constraint: g.text(), MinOffer: g.resources(), MaxOffer: g.resources(), Revocable: g.bool(),
 		Labels: g.words(), Endpoints: g.words()}
 }

@@ -131,7 +131,7 @@ func (c *checker) schedulerCall(m *apiv1.SchedulerCall) protocol.SchedulerCall {
 	case *apiv1.SchedulerCall_Inverse:
 		return protocol.AnswerInverse{Offers: c.offerIDs(call.Inverse.GetInverseOfferIds()), Accept: call.Inverse.GetAccept()}
 	case *apiv1.SchedulerCall_Update:
-		return protocol.UpdateFramework{Framework: c.framework(call.Update.GetFramework())}
+		return protocol.UpdateFramework{Framework: c.keptFramework(call.Update.GetFramework())}
 	case *apiv1.SchedulerCall_Teardown:
 		return protocol.Teardown{}
 	case *apiv1.SchedulerCall_Heartbeat:
@@ -157,7 +157,7 @@ func (c *checker) subscribe(m *apiv1.Subscribe) protocol.Subscribe {
 		Cluster:    api.ClusterID(c.optionalID("cluster ID", m.GetClusterId())),
 		Term:       TermFromProto(m.GetTerm()),
 		Version:    c.text("version", m.GetVersion()),
-		Framework:  c.framework(m.GetFramework()),
+		Framework:  c.keptFramework(m.GetFramework()),
 		Instance:   api.Nonce(c.id("instance", m.GetInstance())),
 		Suppressed: c.roles(m.GetSuppressed()),
 	}

@@ -103,6 +103,9 @@ func (c *Core) restateQuietly(a *agent) {
 func (c *Core) readmitReported(a *agent, r *report) {
 	copies := make(map[api.FrameworkID]api.Framework)
 	for _, info := range r.frameworks {
+		if info.CheckSize() != nil { // of an older version: what it is called by is enough
+			info = api.Framework{ID: info.ID, Name: info.Name, Principal: info.Principal, Standby: info.Standby}
+		}
 		copies[info.ID] = info
 	}
 	named := func(id api.FrameworkID, role api.Role) {
@@ -140,7 +143,11 @@ func (c *Core) readmit(a *agent, info api.Framework) {
 	c.goAway(fw, "readmitted from the copy of agent "+string(a.id))
 	c.info("framework readmitted", field("framework", info.ID), field("from", a.id))
 	c.propose(registry.Readmit{Framework: info}, func(result registry.Result) {
-		if result.Err != nil {
+		switch {
+		case result.Err == nil:
+		case result.Err.Kind == api.Limit: // no room for it; what it runs is counted and goes on
+			c.info("framework not readmitted", field("framework", info.ID), field("why", result.Err.Error()))
+		default:
 			c.bury(fw, result.Err.Error())
 		}
 	})

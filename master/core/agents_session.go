@@ -64,8 +64,8 @@ func (c *Core) checkGreeting(g greeting) (api.Kind, error) {
 	if err := g.agent.Resources.Check(); err != nil {
 		return api.Invalid, fmt.Errorf("its resources: %w", err)
 	}
-	if len(g.agent.Attributes) > api.LabelsMax {
-		return api.Limit, fmt.Errorf("%d attributes, at most %d are allowed", len(g.agent.Attributes), api.LabelsMax)
+	if err := errors.Join(g.agent.CheckSize(), api.CheckText("the boot ID", g.boot)); err != nil {
+		return api.Limit, err
 	}
 	return 0, nil
 }

@@ -175,6 +175,8 @@ func (c *Core) happen(what Happening) {
 		c.committed(what)
 	case ProposalLost:
 		c.proposalLost(what)
+	case ProposalRefused:
+		c.proposalRefused(what)
 	case Requested:
 		c.requested(what)
 	case Woken:

@@ -17,6 +17,7 @@ func (c *Core) agentMarked(id api.AgentID) {
 	c.info("agent marked", field("agent", id), Field{"marks", marksText(marks)}, field("why", c.registry.Agents[id].Why))
 	if marks.Has(api.MarkGone) {
 		c.buryAgent(a, "marked gone: "+c.registry.Agents[id].Why)
+		c.goneForgotten()
 		return
 	}
 	c.planMaintenance(a)
@@ -77,7 +78,7 @@ func (c *Core) emptied(a *agent) bool {
 }
 
 // agentRemoved follows the registry: the agent is forgotten.
-func (c *Core) agentRemoved(id api.AgentID) {
+func (c *Core) agentRemoved(id api.AgentID, why string) {
 	a := c.agents[id]
 	if a == nil {
 		return
@@ -85,7 +86,7 @@ func (c *Core) agentRemoved(id api.AgentID) {
 	delete(c.agents, id)
 	delete(c.freed, id)
 	c.deadlines.clear(&a.maintenance)
-	c.info("agent removed", field("agent", id))
-	c.buryAgent(a, "removed by an operator")
+	c.info("agent removed", field("agent", id), field("why", why))
+	c.buryAgent(a, why)
 	c.stubs -= len(a.stubs)
 }

@@ -78,6 +78,14 @@ type (
 		Err     *api.Error
 	}
 
+	// ProposalRefused says that a command was not proposed, and never will be: it can't be
+	// written, as it is too large.
+	ProposalRefused struct {
+		Client  string
+		Counter uint64
+		Err     *api.Error
+	}
+
 	// Requested brings an operator's action.
 	Requested struct {
 		ID     RequestID
@@ -97,6 +105,7 @@ func (AgentCalled) happening()     {}
 func (AgentClosed) happening()     {}
 func (Committed) happening()       {}
 func (ProposalLost) happening()    {}
+func (ProposalRefused) happening() {}
 func (Requested) happening()       {}
 func (Woken) happening()           {}
 func (Away) happening()            {}
@@ -140,11 +149,13 @@ type (
 		Limit     *api.Resources
 		Force     bool // guarantee more than the agents have
 	}
-	// StoreWrite writes or deletes a key of a framework's store.
+	// StoreWrite writes or deletes a key of a framework's store, for the scheduler's instance
+	// that holds the session; it numbers its writes in each lane (R17).
 	StoreWrite struct {
-		Change  registry.Change // PutEntry or DeleteEntry
-		Client  string          // of the command: the scheduler's instance
-		Counter uint64
+		Change   registry.Change // PutEntry or DeleteEntry
+		Instance api.Nonce
+		Lane     uint32
+		Counter  uint64
 	}
 )
 

@@ -6,7 +6,7 @@ import (
 	"github.com/tenderhq/tender/master/registry"
 )
 
-// What the registry remembers of proposers and removed frameworks is forgotten after a
+// What the registry remembers of proposers, removed frameworks and agents marked gone is forgotten after a
 // fortnight without a sign of them. It is looked at every hour, and rarely worth a command.
 const (
 	expiryAfter = 14 * 24 * time.Hour
@@ -34,10 +34,27 @@ func (c *Core) remembersBefore(before time.Time) bool {
 			return true
 		}
 	}
+	for _, agent := range c.registry.Agents { // order: irrelevant because one is enough
+		if !agent.Gone.IsZero() && agent.Gone.Before(before) {
+			return true
+		}
+	}
 	for _, framework := range c.registry.Frameworks { // order: irrelevant because one is enough
 		if !framework.Removed.IsZero() && framework.Removed.Before(before) {
 			return true
 		}
 	}
 	return false
+}
+
+// goneForgotten follows the registry, which has forgotten agents that were marked gone.
+func (c *Core) goneForgotten() {
+	if len(c.agents) <= len(c.registry.Agents) {
+		return
+	}
+	for _, id := range sortedKeys(c.agents) {
+		if _, admitted := c.registry.Agents[id]; !admitted {
+			c.agentRemoved(id, "forgotten: it was marked gone long ago")
+		}
+	}
 }

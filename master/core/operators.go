@@ -170,12 +170,41 @@ func (c *Core) storeRequested(id RequestID, action StoreWrite) {
 		c.emit(Reply{ID: id, Err: api.E("store.write", api.Invalid, "", errors.New("only writes and deletes of a key are store writes"))})
 		return
 	}
-	done := func(result registry.Result) { c.emit(Reply{ID: id, Answer: result, Err: result.Err}) }
-	if action.Client == "" || action.Client == c.config.Client {
-		c.propose(action.Change, done)
-		return
+	client := registry.StoreClient(action.Instance, action.Lane)
+	if last, known := c.registry.Clients[client]; !known || action.Counter > last.Counter { // no repeat
+		if err := c.checkWriter(action); err != nil {
+			c.emit(Reply{ID: id, Err: err})
+			return
+		}
 	}
-	c.proposeAs(action.Client, action.Counter, action.Change, done)
+	done := func(result registry.Result) { c.emit(Reply{ID: id, Answer: result, Err: result.Err}) }
+	c.proposeAs(client, action.Counter, action.Change, done)
+}
+
+// checkWriter wants a living session of the writer's instance, so that nobody else makes the
+// registry remember anything (R34). Apply looks at the session again.
+func (c *Core) checkWriter(action StoreWrite) *api.Error {
+	op, id, session := "", api.FrameworkID(""), uint64(0)
+	switch change := action.Change.(type) {
+	case registry.PutEntry:
+		op, id, session = "store.put", change.Framework, change.Session
+	case registry.DeleteEntry:
+		op, id, session = "store.delete", change.Framework, change.Session
+	}
+	framework, known := c.registry.Frameworks[id]
+	switch {
+	case !known:
+		return api.E(op, api.NotFound, id, errors.New("no such framework"))
+	case !framework.Removed.IsZero():
+		return api.E(op, api.Removed, id, fmt.Errorf("it was removed: %s", framework.Why))
+	case session > framework.Session:
+		return api.E(op, api.Invalid, id, fmt.Errorf("session %d was never given; the current one is %d", session, framework.Session))
+	case session < framework.Session:
+		return api.E(op, api.Fenced, id, fmt.Errorf("session %d is over; session %d has taken its place", session, framework.Session))
+	case action.Instance != framework.Instance:
+		return api.E(op, api.Fenced, id, fmt.Errorf("session %d is another instance's", session))
+	}
+	return nil
 }
 
 func marksText(marks api.Mark) string {

@@ -85,6 +85,15 @@ func (c *Core) proposalLost(event ProposalLost) {
 	}
 }
 
+// proposalRefused tells whoever waits for a command that it never came to the quorum.
+func (c *Core) proposalRefused(event ProposalRefused) {
+	key := proposalKey{event.Client, event.Counter}
+	if refused, ok := c.pending[key]; ok {
+		delete(c.pending, key)
+		refused.done(registry.Result{Err: event.Err})
+	}
+}
+
 // applied brings the picture in line with a change that the registry has taken.
 func (c *Core) applied(change registry.Change, result registry.Result) {
 	switch change := change.(type) {
@@ -105,12 +114,14 @@ func (c *Core) applied(change registry.Change, result registry.Result) {
 	case registry.BeginMaintenance:
 		c.maintenanceChanged(change.ID)
 	case registry.RemoveAgent:
-		c.agentRemoved(change.ID)
+		c.agentRemoved(change.ID, "removed by an operator")
 	case registry.Subscribe, registry.Readmit, registry.UpdateFramework:
 		c.frameworkAdmitted(result.Framework)
 	case registry.RemoveFramework:
 		c.frameworkRemoved(change.ID)
 	case registry.SetRole:
 		c.roleChanged(change.Role)
+	case registry.Expire:
+		c.goneForgotten()
 	}
 }

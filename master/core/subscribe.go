@@ -28,8 +28,9 @@ func (c *Core) checkSubscribe(subscribe *protocol.Subscribe) (api.Kind, error) {
 		return api.Removed, fmt.Errorf("the framework was removed (%s); subscribe without an ID to begin a new one", known.Why)
 	case info.FailoverTimeout < 0:
 		return api.Invalid, fmt.Errorf("failover timeout %v is negative", info.FailoverTimeout)
-	case len(info.Labels) > api.LabelsMax || len(info.Endpoints) > api.LabelsMax:
-		return api.Limit, fmt.Errorf("more than %d labels or endpoints", api.LabelsMax)
+	}
+	if err := info.CheckSize(); err != nil {
+		return api.Limit, err
 	}
 	if err := checkName(info.Name); err != nil {
 		return api.Invalid, err

@@ -1,6 +1,8 @@
 package core_test
 
 import (
+	"cmp"
+	"errors"
 	"path/filepath"
 	"regexp"
 	"strconv"
@@ -145,6 +147,10 @@ func (w *world) verbOfTime(verb string, args words) bool {
 		w.stopped = false
 		w.settle()
 		w.stopped = true
+	case "unwritable": // the last proposal is too large to be written
+		command := w.proposed[len(w.proposed)-1]
+		w.proposed = w.proposed[:len(w.proposed)-1]
+		w.step(core.ProposalRefused{Client: command.Client, Counter: command.Counter, Err: api.E("raft.propose", api.Limit, "", errors.New("too large"))})
 	case "lose": // the outcome of the last proposal is not known
 		command := w.proposed[len(w.proposed)-1]
 		w.proposed = w.proposed[:len(w.proposed)-1]
@@ -369,6 +375,9 @@ func (w *world) verbOfFrameworks(verb string, args words) bool {
 func (w *world) newFramework(args words) {
 	f := &fakeFramework{name: args.at(0), instance: api.Nonce("instance-" + args.at(0)), tasks: make(map[api.TaskID]protocol.UnsettledTask)}
 	f.info = api.Framework{Name: f.name, Roles: rolesOf(args), FailoverTimeout: args.duration("failover"), Constraint: args.keys["constraint"]}
+	if bytes, err := strconv.Atoi(args.keys["labels"]); err == nil {
+		f.info.Labels = map[string]string{"label": strings.Repeat("x", bytes)}
+	}
 	if name, ok := args.keys["name"]; ok {
 		f.info.Name = name
 	}
@@ -492,10 +501,14 @@ func (w *world) verbOfOperators(verb string, args words) bool {
 		w.request(reserveOf(verb, w.said(args.at(0)), args))
 	case "put":
 		f := w.frameworks[args.at(0)]
+		id, instance := api.FrameworkID(args.at(0)), api.Nonce("nobody's")
+		if f != nil {
+			id, instance = f.info.ID, cmp.Or(api.Nonce(args.keys["instance"]), f.instance)
+		}
 		session, _ := strconv.ParseUint(args.keys["session"], 10, 64)
 		counter, _ := strconv.ParseUint(args.keys["write"], 10, 64)
-		w.request(core.StoreWrite{Client: string(f.instance), Counter: counter, Change: registry.PutEntry{
-			Framework: f.info.ID, Session: session, Key: args.at(1), Value: []byte(args.at(2))}})
+		w.request(core.StoreWrite{Instance: instance, Counter: counter, Change: registry.PutEntry{
+			Framework: id, Session: session, Key: args.at(1), Value: []byte(args.at(2))}})
 	default:
 		return false
 	}

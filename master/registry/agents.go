@@ -21,8 +21,12 @@ func (s *State) admitAgent(change AdmitAgent, at time.Time) Result {
 	if old, ok := s.Agents[id]; ok {
 		return refuse(op, api.Exists, id, "the agent with this ID on %s registered with another nonce: a cloned data folder?", old.Agent.Hostname)
 	}
-	if len(s.Agents) >= AgentsMax {
+	if s.countedAgents() >= AgentsMax {
 		return refuse(op, api.Limit, change.Agent.Hostname, "%d agents are admitted; remove those that are gone first", AgentsMax)
+	}
+	admitted := Agent{Agent: change.Agent, Nonce: change.Nonce, BootID: change.BootID, Admitted: at}
+	if bad := s.noRoomForAgent(op, admitted); bad != nil {
+		return *bad
 	}
 	if id == "" {
 		change.Agent.ID = api.AgentID("agent-" + mint(&s.NextAgent))
@@ -30,7 +34,8 @@ func (s *State) admitAgent(change AdmitAgent, at time.Time) Result {
 		return *bad
 	}
 	s.index().agentOf[change.Nonce] = change.Agent.ID
-	s.setAgent(Agent{Agent: change.Agent, Nonce: change.Nonce, BootID: change.BootID, Admitted: at})
+	admitted.Agent.ID = change.Agent.ID
+	s.setAgent(admitted)
 	return Result{Agent: change.Agent.ID}
 }
 
@@ -63,6 +68,9 @@ func (s *State) admitAgain(old Agent, change AdmitAgent) Result {
 	old.Agent = change.Agent
 	old.Agent.ID = id
 	old.BootID = change.BootID
+	if bad := s.noRoomForAgent(op, old); bad != nil {
+		return *bad
+	}
 	s.setAgent(old)
 	return Result{Agent: id}
 }
@@ -77,13 +85,16 @@ func (s *State) updateAgent(change UpdateAgent) Result {
 	}
 	old.Agent = change.Agent
 	old.BootID = change.BootID
+	if bad := s.noRoomForAgent("agent.update", old); bad != nil {
+		return *bad
+	}
 	s.setAgent(old)
 	return Result{Agent: change.Agent.ID}
 }
 
 const allMarks = api.MarkDraining | api.MarkDrained | api.MarkDeactivated | api.MarkGone
 
-func (s *State) markAgent(change MarkAgent) Result {
+func (s *State) markAgent(change MarkAgent, at time.Time) Result {
 	const op = "agent.mark"
 	old, bad := s.agent(op, change.ID)
 	switch {
@@ -93,6 +104,9 @@ func (s *State) markAgent(change MarkAgent) Result {
 		return refuse(op, api.Unsupported, change.ID, "this version knows no such mark")
 	case old.Marks.Has(api.MarkGone) && change.Clear.Has(api.MarkGone):
 		return refuse(op, api.Removed, change.ID, "an agent that was marked gone never comes back; it may register as a new one")
+	}
+	if change.Set.Has(api.MarkGone) && !old.Marks.Has(api.MarkGone) && s.Knows(FormatBounded) {
+		old.Gone = at
 	}
 	old.Marks = old.Marks&^change.Clear | change.Set
 	if change.Set != 0 {
@@ -109,17 +123,32 @@ func (s *State) markAgent(change MarkAgent) Result {
 		old.Maintenance, old.Maintained = api.Window{}, false
 	}
 	s.setAgent(old)
+	s.forgetGone()
 	return Result{Agent: change.ID}
 }
 
 func (s *State) removeAgent(change RemoveAgent) Result {
-	old, bad := s.agent("agent.remove", change.ID)
-	if bad != nil {
+	if _, bad := s.agent("agent.remove", change.ID); bad != nil {
 		return *bad
 	}
-	delete(s.index().agentOf, old.Nonce)
-	delete(writable(&s.Agents, &s.shared.agents), change.ID)
+	s.forgetAgent(change.ID)
 	return Result{Agent: change.ID}
+}
+
+// countedAgents are those that AgentsMax bounds.
+func (s *State) countedAgents() int {
+	if s.Knows(FormatBounded) {
+		return len(s.Agents) - s.index().gone
+	}
+	return len(s.Agents)
+}
+
+func (s *State) noRoomForAgent(op string, now Agent) *Result {
+	more := now.bytes()
+	if was, known := s.Agents[now.Agent.ID]; known {
+		more -= was.bytes()
+	}
+	return s.noRoom(op, now.Agent.Hostname, "agents", s.index().agentBytes, more, AgentsBytesMax)
 }
 
 func (s *State) setReserved(change SetReserved) Result {
@@ -131,6 +160,9 @@ func (s *State) setReserved(change SetReserved) Result {
 		return refuse("agent.reserve", api.Stale, change.ID, "it has %v reserved by now", old.Reserved)
 	}
 	old.Reserved = change.Reserved
+	if bad := s.noRoomForAgent("agent.reserve", old); bad != nil {
+		return *bad
+	}
 	s.setAgent(old)
 	s.operationsDone(change)
 	return Result{Agent: change.ID}
@@ -149,8 +181,12 @@ func (s *State) operationsDone(change SetReserved) {
 	for _, id := range change.Done {
 		before = append(before, Operation{id, change.ID})
 	}
-	framework.Operations = before[max(len(before)-OperationsMax, 0):]
-	s.setFramework(framework)
+	before = before[max(len(before)-OperationsMax, 0):]
+	for s.Knows(FormatBounded) && operationsBytes(before) > OperationsBytesMax {
+		before = before[1:]
+	}
+	framework.Operations = before
+	s.replace(framework)
 }
 
 func (s *State) agent(op string, id api.AgentID) (Agent, *Result) {

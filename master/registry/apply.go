@@ -23,9 +23,12 @@ func (s *State) Apply(command Command) Result {
 			"number %d is behind this client's last one, %d, and its result is no longer kept", command.Counter, last.Counter)
 	}
 	at := command.At.Round(0).UTC()
-	result := s.change(command.Change, at)
-	// A fenced write did nothing and may be asked again under the session that is current.
-	if !isKind(result, api.Fenced) {
+	if s.Knows(FormatBounded) && len(command.Client) > ClientBytesMax {
+		return refuse("registry.apply", api.Limit, cut(command.Client, SubjectBytesMax), "the proposer's name has %d bytes, at most %d are allowed",
+			len(command.Client), ClientBytesMax)
+	}
+	result := s.kept(s.change(command.Change, at))
+	if !s.leavesNothing(command.Change, result) {
 		writable(&s.Clients, &s.shared.clients)[command.Client] = Client{command.Counter, result, at}
 		s.forgetClients()
 	}
@@ -35,13 +38,16 @@ func (s *State) Apply(command Command) Result {
 func isKind(result Result, kind api.Kind) bool { return result.Err != nil && result.Err.Kind == kind }
 
 func (s *State) change(change Change, at time.Time) Result {
+	if bad := s.tooLarge(change); bad != nil {
+		return *bad
+	}
 	switch change := change.(type) {
 	case Bootstrap:
 		return s.bootstrap(change)
 	case RaiseEpoch:
 		return s.raiseEpoch(change)
 	case RaiseFormat:
-		return s.raiseFormat(change)
+		return s.raiseFormat(change, at)
 	case SetMaintenance:
 		return s.setMaintenance(change)
 	case BeginMaintenance:
@@ -55,7 +61,7 @@ func (s *State) change(change Change, at time.Time) Result {
 	case UpdateAgent:
 		return s.updateAgent(change)
 	case MarkAgent:
-		return s.markAgent(change)
+		return s.markAgent(change, at)
 	case RemoveAgent:
 		return s.removeAgent(change)
 	case SetReserved:

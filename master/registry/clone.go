@@ -43,7 +43,18 @@ func (s *State) setMaster(id api.MasterID, master Master) {
 }
 
 func (s *State) setAgent(agent Agent) {
+	index := s.index()
+	if old, known := s.Agents[agent.Agent.ID]; known {
+		index.dropAgent(old)
+	}
+	index.addAgent(agent)
 	writable(&s.Agents, &s.shared.agents)[agent.Agent.ID] = agent
+}
+
+func (s *State) forgetAgent(id api.AgentID) {
+	s.index().dropAgent(s.Agents[id])
+	delete(s.index().agentOf, s.Agents[id].Nonce)
+	delete(writable(&s.Agents, &s.shared.agents), id)
 }
 
 func (s *State) setFramework(framework Framework) {

@@ -1,6 +1,7 @@
 package registry
 
 import (
+	"maps"
 	"slices"
 	"time"
 
@@ -31,10 +32,17 @@ func (s *State) subscribe(change Subscribe, at time.Time) Result {
 	case old.Framework.Principal != wish.Principal:
 		return refuse(op, api.Denied, id, "it belongs to principal %q, not to %q", old.Framework.Principal, wish.Principal)
 	}
+	was := old.Instance
 	old.Framework = keepIdentity(wish, old.Framework)
 	old.Instance = change.Instance
+	if bad := s.noRoomForFramework(op, old); bad != nil {
+		return *bad
+	}
 	old.Session++
 	s.replace(old)
+	if was != change.Instance {
+		s.forgetInstance(was)
+	}
 	return Result{Framework: id, Session: old.Session}
 }
 
@@ -79,6 +87,12 @@ func (s *State) admitFramework(wish api.Framework, instance api.Nonce, at time.T
 	if len(s.Frameworks)-s.index().tombstones >= FrameworksMax {
 		return refuse(op, api.Limit, wish.Name, "%d frameworks are admitted; remove some first", FrameworksMax)
 	}
+	if s.Knows(FormatBounded) && s.index().living[wish.Principal] >= FrameworksPerPrincipalMax {
+		return refuse(op, api.Limit, wish.Name, "%d frameworks of principal %q are admitted; remove some first", FrameworksPerPrincipalMax, wish.Principal)
+	}
+	if bad := s.noRoomForFramework(op, Framework{Framework: wish, Instance: instance}); bad != nil {
+		return *bad
+	}
 	if other, taken := s.index().standby[wish.Name]; wish.Standby && taken {
 		return refuse(op, api.Exists, other, "it stands under the name %q already", wish.Name)
 	}
@@ -119,8 +133,19 @@ func (s *State) updateFramework(change UpdateFramework) Result {
 		return *bad
 	}
 	old.Framework = keepIdentity(change.Framework, old.Framework)
+	if bad := s.noRoomForFramework("framework.update", old); bad != nil {
+		return *bad
+	}
 	s.replace(old)
 	return Result{Framework: old.Framework.ID, Session: old.Session}
+}
+
+func (s *State) noRoomForFramework(op string, now Framework) *Result {
+	more := now.bytes()
+	if was, known := s.Frameworks[now.Framework.ID]; known {
+		more -= was.bytes()
+	}
+	return s.noRoom(op, now.Framework.Name, "frameworks", s.index().frameworkBytes, more, FrameworksBytesMax)
 }
 
 // keepIdentity returns what the framework says now as who it was.
@@ -142,6 +167,9 @@ func (s *State) removeFramework(change RemoveFramework, at time.Time) Result {
 		return refuse(op, api.Stale, change.ID, "session %d is over; session %d goes on", change.Session, old.Session)
 	}
 	was := old.Framework
+	if s.Knows(FormatBounded) && rolesBytes(was.Roles) > TombstoneRolesBytesMax {
+		was.Roles = nil
+	}
 	s.replace(Framework{
 		Framework: api.Framework{ID: was.ID, Name: was.Name, Principal: was.Principal, Roles: was.Roles, Standby: was.Standby},
 		Instance:  old.Instance,
@@ -150,8 +178,17 @@ func (s *State) removeFramework(change RemoveFramework, at time.Time) Result {
 		Removed:   at,
 		Why:       change.Why,
 	})
+	s.forgetInstance(old.Instance)
 	s.forgetTombstones()
 	return Result{Framework: change.ID, Session: old.Session}
+}
+
+func rolesBytes(roles []api.Role) int {
+	size := 0
+	for _, role := range roles {
+		size += len(role)
+	}
+	return size
 }
 
 // framework returns a living framework if the session is its current one.
@@ -195,7 +232,7 @@ func (s *State) forget(ids []api.FrameworkID) {
 	}
 }
 
-// expire forgets clients and tombstones that have not been seen since.
+// expire forgets clients, tombstones and gone agents that have not been seen since.
 func (s *State) expire(change Expire) Result {
 	var ids []api.FrameworkID
 	for id, framework := range s.Frameworks {
@@ -205,8 +242,22 @@ func (s *State) expire(change Expire) Result {
 	}
 	slices.Sort(ids)
 	s.forget(ids)
+	s.expireGone(change)
 	s.expireClients(change)
 	return Result{}
+}
+
+// expireGone forgets agents that were marked gone long ago. One that comes back after all is
+// refused by its number, as one that was removed (R16).
+func (s *State) expireGone(change Expire) {
+	if !s.Knows(FormatBounded) {
+		return
+	}
+	for _, id := range slices.Sorted(maps.Keys(s.Agents)) {
+		if agent := s.Agents[id]; agent.Marks.Has(api.MarkGone) && agent.Gone.Before(change.Before) {
+			s.forgetAgent(id)
+		}
+	}
 }
 
 func (s *State) expireClients(change Expire) {

@@ -119,6 +119,9 @@ func (h *hasher) agent(_ api.AgentID, a Agent) {
 		h.signed(int64(a.Maintenance.Duration))
 		h.flag(a.Maintained)
 	}
+	if h.format >= FormatBounded {
+		h.time(a.Gone)
+	}
 }
 
 func (h *hasher) framework(_ api.FrameworkID, f Framework) {

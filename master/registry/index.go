@@ -9,7 +9,11 @@ type indexes struct {
 	instanceOf map[api.Nonce]api.FrameworkID // by the active or last instance, tombstones too
 	standby    map[string]api.FrameworkID    // living ones with Standby, by name
 	tombstones int
-	storeSize  int64 // of all frameworks
+	storeSize  int64          // of all frameworks
+	gone       int            // agents that are marked so
+	living     map[string]int // frameworks of each principal that are not removed
+
+	agentBytes, frameworkBytes, roleBytes int64
 }
 
 // index returns the indexes, made anew for a state that came from disk or a clone.
@@ -21,14 +25,19 @@ func (s *State) index() *indexes {
 		agentOf:    make(map[api.Nonce]api.AgentID, len(s.Agents)),
 		instanceOf: make(map[api.Nonce]api.FrameworkID, len(s.Frameworks)),
 		standby:    make(map[string]api.FrameworkID),
+		living:     make(map[string]int),
 	}
 	// order: irrelevant because nonces of agents are distinct
 	for id, agent := range s.Agents {
 		s.memory.agentOf[agent.Nonce] = id
+		s.memory.addAgent(agent)
 	}
 	// order: irrelevant because instances, and names of living standbys, are distinct
 	for _, framework := range s.Frameworks {
 		s.memory.add(framework)
+	}
+	for _, role := range s.Roles { // order: irrelevant because a sum is made
+		s.memory.roleBytes += role.bytes()
 	}
 	return s.memory
 }
@@ -39,11 +48,28 @@ func (i *indexes) add(framework Framework) {
 		i.instanceOf[framework.Instance] = id
 	}
 	i.storeSize += framework.StoreSize
-	switch {
-	case !framework.Removed.IsZero():
+	i.frameworkBytes += framework.bytes()
+	if !framework.Removed.IsZero() {
 		i.tombstones++
-	case framework.Framework.Standby:
+		return
+	}
+	i.living[framework.Framework.Principal]++
+	if framework.Framework.Standby {
 		i.standby[framework.Framework.Name] = id
+	}
+}
+
+func (i *indexes) addAgent(agent Agent) {
+	i.agentBytes += agent.bytes()
+	if agent.Marks.Has(api.MarkGone) {
+		i.gone++
+	}
+}
+
+func (i *indexes) dropAgent(agent Agent) {
+	i.agentBytes -= agent.bytes()
+	if agent.Marks.Has(api.MarkGone) {
+		i.gone--
 	}
 }
 
@@ -53,10 +79,15 @@ func (i *indexes) drop(framework Framework) {
 		delete(i.instanceOf, framework.Instance)
 	}
 	i.storeSize -= framework.StoreSize
-	switch {
-	case !framework.Removed.IsZero():
+	i.frameworkBytes -= framework.bytes()
+	if !framework.Removed.IsZero() {
 		i.tombstones--
-	case framework.Framework.Standby && i.standby[framework.Framework.Name] == id:
+		return
+	}
+	if i.living[framework.Framework.Principal]--; i.living[framework.Framework.Principal] == 0 {
+		delete(i.living, framework.Framework.Principal)
+	}
+	if framework.Framework.Standby && i.standby[framework.Framework.Name] == id {
 		delete(i.standby, framework.Framework.Name)
 	}
 }

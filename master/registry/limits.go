@@ -1,21 +1,32 @@
 package registry
 
+import "github.com/tenderhq/tender/api"
+
 // Limits of what the registry holds. Beyond them a command is refused (Limit),
 // where nothing else is said.
 const (
 	// MastersMax bounds the masters, those that have left included.
 	MastersMax = 64
-	// AgentsMax bounds the admitted agents.
+	// AgentsMax bounds the admitted agents; from FormatBounded on those that were not marked
+	// gone.
 	AgentsMax = 100_000
+	// GoneAgentsMax bounds the agents that were marked gone; beyond it the oldest tenth is
+	// forgotten. Since FormatBounded.
+	GoneAgentsMax = 100_000
 	// MaintenanceAgentsMax bounds the agents of one change of maintenance windows.
 	MaintenanceAgentsMax = 1000
 	// FrameworksMax bounds the frameworks that are not removed.
 	FrameworksMax = 100_000
+	// FrameworksPerPrincipalMax bounds those of one principal, so that none of them alone
+	// takes all there can be. Since FormatBounded.
+	FrameworksPerPrincipalMax = 50_000
 	// TombstonesMax bounds the removed frameworks; beyond it the oldest tenth is forgotten.
 	TombstonesMax = 100_000
 	// OperationsMax bounds the operations of one framework that are remembered; beyond it
 	// the oldest is forgotten, and who asks for it is told so.
 	OperationsMax = 1000
+	// OperationsBytesMax bounds their IDs. Since FormatBounded.
+	OperationsBytesMax = 64 << 10
 	// LostNumbersMax bounds the ranges of numbers that a restore or a recovery has left open.
 	LostNumbersMax = 1 << 16
 	// RolesMax bounds the roles of which an operator has said anything.
@@ -23,6 +34,20 @@ const (
 	// ClientsMax bounds the proposers whose last result is kept; beyond it the tenth
 	// that was silent longest is forgotten.
 	ClientsMax = 100_000
+
+	// AgentsBytesMax bounds what all agents say of themselves and have reserved,
+	// FrameworksBytesMax what all frameworks say of themselves, RolesBytesMax what operators
+	// say of roles. Since FormatBounded, like all bounds in bytes but those of the stores.
+	AgentsBytesMax     = 512 << 20
+	FrameworksBytesMax = 256 << 20
+	RolesBytesMax      = 64 << 20
+	// SubjectBytesMax bounds what a kept result names as its subject; it is cut off. So is
+	// a longer sentence (api.TextBytesMax).
+	SubjectBytesMax = api.IDBytesMax
+	// ClientBytesMax bounds the name of a proposer.
+	ClientBytesMax = 600
+	// TombstoneRolesBytesMax bounds the roles that a tombstone remembers; more are forgotten.
+	TombstoneRolesBytesMax = 1 << 10
 
 	// StoreKeyBytesMax bounds a key of a framework's store.
 	StoreKeyBytesMax = 512

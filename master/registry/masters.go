@@ -1,6 +1,12 @@
 package registry
 
-import "github.com/tenderhq/tender/api"
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/tenderhq/tender/api"
+)
 
 func (s *State) bootstrap(change Bootstrap) Result {
 	if bad := refuseID("registry.bootstrap", "cluster ID", string(change.Cluster)); bad != nil {
@@ -21,15 +27,29 @@ func (s *State) raiseEpoch(change RaiseEpoch) Result {
 	return Result{}
 }
 
-func (s *State) raiseFormat(change RaiseFormat) Result {
+func (s *State) raiseFormat(change RaiseFormat, at time.Time) Result {
 	switch {
 	case change.Format <= s.format():
 		return refuse("registry.format", api.Stale, "", "the format is %d already; it only grows", s.format())
 	case change.Format > Format:
 		return refuse("registry.format", api.Unsupported, "", "format %d is unknown to this version, which knows up to %d", change.Format, Format)
 	}
+	if change.Format >= FormatBounded && !s.Knows(FormatBounded) {
+		s.dateGone(at)
+	}
 	s.Format = change.Format
 	return Result{}
+}
+
+// dateGone begins the time after which agents are forgotten that were marked gone before the
+// registry knew when.
+func (s *State) dateGone(at time.Time) {
+	for _, id := range slices.Sorted(maps.Keys(s.Agents)) {
+		if agent := s.Agents[id]; agent.Marks.Has(api.MarkGone) {
+			agent.Gone = at
+			s.setAgent(agent)
+		}
+	}
 }
 
 func (s *State) format() uint64 { return max(s.Format, 1) }

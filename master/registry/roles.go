@@ -14,18 +14,41 @@ func (s *State) setRole(change SetRole) Result {
 	if err := change.check(); err != nil {
 		return Result{Err: api.E(op, api.Invalid, change.Role, err)}
 	}
-	_, known := s.Roles[change.Role]
+	more := change.Set.bytes()
+	was, known := s.Roles[change.Role]
+	if known {
+		more -= was.bytes()
+	}
 	if !known && len(s.Roles) >= RolesMax {
 		return refuse(op, api.Limit, change.Role, "%d roles are set; take some back first", RolesMax)
 	}
 	set := change.Set
+	if bad := s.noRoom(op, string(change.Role), "roles", s.index().roleBytes, more, RolesBytesMax); bad != nil {
+		return *bad
+	}
+	s.countRole(change.Role, set)
 	roles := writable(&s.Roles, &s.shared.roles)
-	if set.Weight == 0 && set.Priority == 0 && set.Guarantee.IsZero() && set.Limit.IsZero() {
+	if set.isNothing() {
 		delete(roles, change.Role)
 	} else {
 		roles[change.Role] = set
 	}
 	return Result{}
+}
+
+// countRole keeps the index of what roles take, which counts those that are set.
+func (s *State) countRole(role api.Role, set Role) {
+	index := s.index()
+	if was, known := s.Roles[role]; known {
+		index.roleBytes -= was.bytes()
+	}
+	if !set.isNothing() {
+		index.roleBytes += set.bytes()
+	}
+}
+
+func (r Role) isNothing() bool {
+	return r.Weight == 0 && r.Priority == 0 && r.Guarantee.IsZero() && r.Limit.IsZero()
 }
 
 func (c SetRole) check() error {

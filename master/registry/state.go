@@ -83,6 +83,8 @@ type Agent struct {
 	Maintenance api.Window
 	// Maintained says that the window has begun, and that this is why it drains.
 	Maintained bool
+	// Gone is when it was marked gone. Since FormatBounded.
+	Gone time.Time
 }
 
 // Framework is a framework that may hold tasks, or a tombstone of one that was removed.

@@ -3,10 +3,21 @@ package registry
 import (
 	"errors"
 	"fmt"
+	"strconv"
 	"unicode/utf8"
 
 	"github.com/tenderhq/tender/api"
 )
+
+// StoreClient is the name under which an instance's store writes are remembered (R17); lane
+// is one of its api.StoreLanesMax.
+func StoreClient(instance api.Nonce, lane uint32) string {
+	name := "instance/" + string(instance)
+	if lane > 0 {
+		name += "/" + strconv.FormatUint(uint64(lane), 10)
+	}
+	return name
+}
 
 func (s *State) putEntry(change PutEntry) Result {
 	const op = "store.put"

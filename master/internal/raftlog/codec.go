@@ -27,15 +27,15 @@ const commandBytesMax = registry.StoreValueBytesMax + 64<<10
 func encodeCommand(command registry.Command) (*logpb.Command, int, error) {
 	m := &logpb.Command{Client: command.Client, Counter: command.Counter, At: timeToLog(command.At)}
 	if err := encodeChange(m, command.Change); err != nil {
-		return nil, 0, err
+		return nil, 0, api.E("raft.propose", api.Invalid, command.Client, err)
 	}
 	size := proto.Size(m)
 	if size > commandBytesMax {
-		return nil, 0, fmt.Errorf("the command has %d bytes, at most %d are allowed", size, commandBytesMax)
+		return nil, 0, api.E("raft.propose", api.Limit, command.Client, fmt.Errorf("the command has %d bytes, at most %d are allowed", size, commandBytesMax))
 	}
 	// Not every string is text that protobuf takes.
 	if _, err := proto.Marshal(m); err != nil {
-		return nil, 0, err
+		return nil, 0, api.E("raft.propose", api.Invalid, command.Client, err)
 	}
 	return m, size + 8, nil
 }

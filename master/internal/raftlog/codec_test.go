@@ -94,7 +94,7 @@ func fill(v reflect.Value, seed *int) {
 // newer are fields that format 1 had not: set by fullState, so that its golden files
 // stay what they were.
 var newer = map[string]bool{"Format": true, "Maintenance": true, "Maintained": true, "Operations": true,
-	"LostAgents": true, "LostFrameworks": true}
+	"LostAgents": true, "LostFrameworks": true, "Gone": true}
 
 // every change, full and empty.
 func changes() []registry.Change {
@@ -218,6 +218,7 @@ func fullState() *registry.State {
 	// Keys repeat what is inside, and sizes sum it up.
 	for key, agent := range state.Agents {
 		agent.Maintenance, agent.Maintained = filled[api.Window](200), true
+		agent.Gone = filled[time.Time](400)
 		delete(state.Agents, key)
 		state.Agents[agent.Agent.ID] = agent
 	}
@@ -357,6 +358,9 @@ func stateOf(format uint64) *registry.State {
 	for id, agent := range state.Agents {
 		if format < registry.FormatMaintenance {
 			agent.Maintenance, agent.Maintained = api.Window{}, false
+		}
+		if format < registry.FormatBounded {
+			agent.Gone = time.Time{}
 		}
 		state.Agents[id] = agent
 	}

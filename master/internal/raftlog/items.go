@@ -20,6 +20,7 @@ func agentItem(m *logpb.AgentItem) registry.Agent {
 
 		Maintenance: windowFromLog(m.Maintenance),
 		Maintained:  m.Maintained,
+		Gone:        timeFromLog(m.Gone),
 	}
 }
 

@@ -18,7 +18,7 @@ type Proposal struct {
 	Command registry.Command
 	// Done, if set, is told the outcome, once, and must not wait. The error's kind is
 	// NotLeader: it surely was not committed · Unknown: nobody can tell (P7) ·
-	// Invalid: it can't be written.
+	// Invalid or Limit: it can't be written, and was not; told before Propose returns.
 	Done func(registry.Result, error)
 }
 
@@ -133,7 +133,7 @@ func (l *Leadership) Verify(ctx context.Context) error {
 func (l *Leadership) Propose(proposal Proposal) bool {
 	message, size, err := encodeCommand(proposal.Command)
 	if err != nil {
-		proposal.done(registry.Result{}, api.E("raft.propose", api.Invalid, proposal.Command.Client, err))
+		proposal.done(registry.Result{}, err)
 		return true
 	}
 	l.mu.Lock()

@@ -86,7 +86,7 @@ func writeItems(out *frameWriter, state *registry.State) {
 		out.frame(&logpb.SnapshotItem{Item: &logpb.SnapshotItem_Agent{Agent: &logpb.AgentItem{
 			Agent: agentToLog(a.Agent), Nonce: string(a.Nonce), BootId: a.BootID, Marks: uint32(a.Marks),
 			Grace: durationToLog(a.Grace), Why: a.Why, Admitted: timeToLog(a.Admitted), Reserved: wire.ResourcesToProto(a.Reserved),
-			Maintenance: windowToLog(a.Maintenance), Maintained: a.Maintained,
+			Maintenance: windowToLog(a.Maintenance), Maintained: a.Maintained, Gone: timeToLog(a.Gone),
 		}}})
 	}
 	for _, id := range slices.Sorted(maps.Keys(state.Frameworks)) {

@@ -1,0 +1,117 @@
+package api
+
+import "fmt"
+
+// What masters keep of a noun has a bound in bytes (R34), checked where it comes in and
+// again by every master when it is committed. Masters decide by these sums together: what a
+// function here returns for a value never changes.
+
+// CheckSize reports what of f is more than masters keep, or nil.
+func (f *Framework) CheckSize() error {
+	if f.FailoverTimeout > FailoverTimeoutMax {
+		return fmt.Errorf("failover timeout %v; at most %v is allowed", f.FailoverTimeout, FailoverTimeoutMax)
+	}
+	if len(f.Roles) > RolesPerFrameworkMax {
+		return fmt.Errorf("%d roles, at most %d are allowed", len(f.Roles), RolesPerFrameworkMax)
+	}
+	if err := checkBytes("the constraint", len(f.Constraint), ConstraintBytesMax); err != nil {
+		return err
+	}
+	for _, role := range f.Roles {
+		if err := checkBytes("a role", len(role), IDBytesMax); err != nil {
+			return err
+		}
+	}
+	return firstOf(
+		checkBytes("the framework's ID", len(f.ID), IDBytesMax),
+		checkBytes("the name", len(f.Name), IDBytesMax),
+		checkBytes("the principal", len(f.Principal), IDBytesMax),
+		checkWordsSize("labels", f.Labels),
+		checkWordsSize("endpoints", f.Endpoints),
+		checkBytes("the least offer", f.MinOffer.Bytes(), OfferBoundBytesMax),
+		checkBytes("the largest offer", f.MaxOffer.Bytes(), OfferBoundBytesMax),
+	)
+}
+
+// Bytes is about how many bytes f takes where it is kept.
+func (f *Framework) Bytes() int {
+	size := 128 + len(f.ID) + len(f.Name) + len(f.Principal) + len(f.Constraint) + f.MinOffer.Bytes() + f.MaxOffer.Bytes() +
+		wordsSize(f.Labels) + wordsSize(f.Endpoints)
+	for _, role := range f.Roles {
+		size += 16 + len(role)
+	}
+	return size
+}
+
+// CheckSize reports what of a is more than masters keep, or nil.
+func (a *Agent) CheckSize() error {
+	return firstOf(
+		checkBytes("the agent's ID", len(a.ID), IDBytesMax),
+		checkBytes("the hostname", len(a.Hostname), IDBytesMax),
+		checkBytes("the region", len(a.Region), IDBytesMax),
+		checkBytes("the zone", len(a.Zone), IDBytesMax),
+		checkBytes("the address", len(a.Address), IDBytesMax),
+		checkBytes("the version", len(a.Version), IDBytesMax),
+		checkWordsSize("attributes", a.Attributes),
+		a.Resources.CheckSize("the resources"),
+	)
+}
+
+// Bytes is about how many bytes a takes where it is kept.
+func (a *Agent) Bytes() int {
+	return 192 + len(a.ID) + len(a.Hostname) + len(a.Region) + len(a.Zone) + len(a.Address) + len(a.Version) +
+		wordsSize(a.Attributes) + a.Resources.Bytes()
+}
+
+// CheckSize reports that r is more than masters keep of a bundle, or nil. Noun says what
+// the bundle is.
+func (r Resources) CheckSize(noun string) error {
+	return checkBytes(noun, r.Bytes(), ResourcesBytesMax)
+}
+
+// Bytes is about how many bytes r takes where it is kept.
+func (r Resources) Bytes() int {
+	size := 0
+	for i := range r.items {
+		item := &r.items[i]
+		size += 48 + len(item.Name) + len(item.Reserved) + len(item.Volume) + 24*len(item.Ranges)
+		for _, word := range item.Set {
+			size += 16 + len(word)
+		}
+	}
+	return size
+}
+
+// CheckText reports that a text is longer than masters keep one, or nil.
+func CheckText(noun, text string) error { return checkBytes(noun, len(text), TextBytesMax) }
+
+func checkWordsSize(noun string, words map[string]string) error {
+	if len(words) > LabelsMax {
+		return fmt.Errorf("%d %s, at most %d are allowed", len(words), noun, LabelsMax)
+	}
+	return checkBytes("the "+noun, wordsSize(words), LabelsBytesMax)
+}
+
+func wordsSize(words map[string]string) int {
+	size := 0
+	for name, word := range words { // order: irrelevant because a sum is made
+		size += 16 + len(name) + len(word)
+	}
+	return size
+}
+
+func checkBytes(noun string, size, most int) error {
+	if size > most {
+		return fmt.Errorf("%s: %d bytes, at most %d are allowed", noun, size, most)
+	}
+	return nil
+}
+
+func firstOf(errs ...error) error {
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

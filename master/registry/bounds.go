@@ -1,0 +1,150 @@
+package registry
+
+import (
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/tenderhq/tender/api"
+)
+
+// Bounds in bytes hold from FormatBounded on: the entry that raises the format stands at one
+// place of the log, so every master judges each command alike, and so does one that replays a
+// log in years to come. What an older registry holds beyond them stays until it is replaced.
+
+// tooLarge refuses a change whose nouns are larger than masters keep them (R34); nil if none is.
+func (s *State) tooLarge(change Change) *Result {
+	if !s.Knows(FormatBounded) {
+		return nil
+	}
+	op, subject, err := "", "", error(nil)
+	switch change := change.(type) {
+	case SetMaster:
+		op, subject, err = "master.set", string(change.ID), change.Master.checkSize()
+	case AdmitAgent:
+		op, subject = "agent.admit", change.Agent.Hostname
+		err = errors.Join(change.Agent.CheckSize(), api.CheckText("the boot ID", change.BootID))
+	case UpdateAgent:
+		op, subject = "agent.update", string(change.Agent.ID)
+		err = errors.Join(change.Agent.CheckSize(), api.CheckText("the boot ID", change.BootID))
+	case MarkAgent:
+		op, subject, err = "agent.mark", string(change.ID), api.CheckText("the reason", change.Why)
+	case SetReserved:
+		op, subject, err = "agent.reserve", string(change.ID), change.Reserved.CheckSize("what is reserved on the agent")
+	case Subscribe:
+		op, subject, err = "framework.subscribe", change.Framework.Name, change.Framework.CheckSize()
+	case Readmit:
+		op, subject, err = "framework.readmit", string(change.Framework.ID), change.Framework.CheckSize()
+	case UpdateFramework:
+		op, subject, err = "framework.update", string(change.Framework.ID), change.Framework.CheckSize()
+	case RemoveFramework:
+		op, subject, err = "framework.remove", string(change.ID), api.CheckText("the reason", change.Why)
+	case SetRole:
+		op, subject = "role.set", string(change.Role)
+		err = errors.Join(change.Set.Guarantee.CheckSize("the guarantee"), change.Set.Limit.CheckSize("the limit"))
+	}
+	if err != nil {
+		return &Result{Err: api.E(op, api.Limit, subject, err)}
+	}
+	return nil
+}
+
+func (m Master) checkSize() error {
+	return errors.Join(api.CheckText("the gRPC address", m.GRPC), api.CheckText("the HTTP address", m.HTTP), api.CheckText("the Raft address", m.Raft),
+		api.CheckText("the version", m.Version), api.CheckText("the allocator", m.Allocator))
+}
+
+// noRoom refuses what would make all nouns of a kind together larger than their bound, by so
+// many bytes more; nil if there is room.
+func (s *State) noRoom(op, subject, nouns string, have, more, most int64) *Result {
+	if !s.Knows(FormatBounded) || more <= 0 || have+more <= most {
+		return nil
+	}
+	bad := refuse(op, api.Limit, subject, "all %s together would take more than %d bytes of the registry; remove those that nobody needs", nouns, most)
+	return &bad
+}
+
+func (a Agent) bytes() int64 {
+	return int64(a.Agent.Bytes() + a.Reserved.Bytes() + len(a.Nonce) + len(a.BootID) + len(a.Why))
+}
+
+func (f Framework) bytes() int64 {
+	size := f.Framework.Bytes() + len(f.Instance) + len(f.Why)
+	return int64(size) + operationsBytes(f.Operations)
+}
+
+func operationsBytes(operations []Operation) int64 {
+	size := 0
+	for _, operation := range operations {
+		size += 32 + len(operation.ID) + len(operation.Agent)
+	}
+	return int64(size)
+}
+
+func (r Role) bytes() int64 { return int64(64 + r.Guarantee.Bytes() + r.Limit.Bytes()) }
+
+// kept is a result in the size in which it is remembered.
+func (s *State) kept(result Result) Result {
+	if !s.Knows(FormatBounded) || result.Err == nil {
+		return result
+	}
+	short := *result.Err
+	short.Subject = cut(short.Subject, SubjectBytesMax)
+	if short.Err != nil {
+		if text := short.Err.Error(); len(text) > api.TextBytesMax {
+			short.Err = errors.New(cut(text, api.TextBytesMax))
+		}
+	}
+	result.Err = &short
+	return result
+}
+
+func cut(text string, most int) string {
+	if len(text) <= most {
+		return text
+	}
+	return strings.ToValidUTF8(text[:most], "")
+}
+
+// leavesNothing says that a refusal is not to be remembered for its client: it did nothing,
+// may be asked again, and must cost nothing to whoever names a framework that is none (R34).
+func (s *State) leavesNothing(change Change, result Result) bool {
+	if isKind(result, api.Fenced) {
+		return true
+	}
+	switch change.(type) {
+	case PutEntry, DeleteEntry:
+		return s.Knows(FormatBounded) && (isKind(result, api.NotFound) || isKind(result, api.Removed) || isKind(result, api.Invalid))
+	}
+	return false
+}
+
+// forgetInstance forgets the results of a scheduler whose place another one has taken: what
+// it may still ask is refused as fenced.
+func (s *State) forgetInstance(instance api.Nonce) {
+	if !s.Knows(FormatBounded) || instance == "" {
+		return
+	}
+	for lane := range uint32(api.StoreLanesMax) {
+		name := StoreClient(instance, lane)
+		if _, known := s.Clients[name]; known {
+			delete(writable(&s.Clients, &s.shared.clients), name)
+		}
+	}
+}
+
+// forgetGone holds GoneAgentsMax.
+func (s *State) forgetGone() {
+	if !s.Knows(FormatBounded) || s.index().gone <= GoneAgentsMax {
+		return
+	}
+	gone := make(map[api.AgentID]time.Time, s.index().gone)
+	for id, agent := range s.Agents { // order: irrelevant because it fills a map
+		if agent.Marks.Has(api.MarkGone) {
+			gone[id] = agent.Gone
+		}
+	}
+	for _, id := range oldest(gone) {
+		s.forgetAgent(id)
+	}
+}
