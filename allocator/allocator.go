@@ -25,7 +25,8 @@ type Allocator interface {
 	RemoveAgent(api.AgentID)
 
 	// SetFramework adds a framework or replaces what is known of it. Going inactive
-	// forgets its filters; what it holds stays until it is returned.
+	// forgets its filters, as does another constraint, MinOffer, MaxOffer or Revocable;
+	// what it holds stays until it is returned.
 	SetFramework(Framework)
 	// RemoveFramework forgets the framework. The core returns what it held first.
 	RemoveFramework(api.FrameworkID)
@@ -37,6 +38,8 @@ type Allocator interface {
 	// demand (as in Mesos, it may be offered anything); empty = it wants nothing.
 	// Constraints have been checked with constraint.Compile by the caller. The caller
 	// counts: after launches it tells what is left, so Launch changes no demand (R38).
+	// A demand that was none (of either kind) or that grows, by a new shape or a higher
+	// count, forgets the framework's filters in the role.
 	SetDemand(api.FrameworkID, api.Role, []api.Shape)
 
 	// SetRole replaces weight, priority and quota of a role. A role that was never
@@ -51,11 +54,16 @@ type Allocator interface {
 	// Launch turns part of what an offer held into a task's claim. The amount in use
 	// does not change; a policy that preempts learns whom it could ask.
 	Launch(Claim)
-	// Return frees what was taken by a proposal, Take or Launch.
+	// Return frees what was taken by a proposal, Take or Launch. Where a task ends, its
+	// framework's filters of the agent end: the task may have been the reason.
 	Return(Claim)
-	// Refuse leaves a filter: until then the framework is not offered this agent in
-	// this role, if the offer would hold no more than what was refused. It is forgotten
-	// when the agent's attributes or place change.
+	// Refuse follows the Return of what a framework gave back itself, and leaves a filter:
+	// until then the framework is not offered this agent in this role, while the agent has
+	// no more for it than when the offer was made; what its demand left out of the offer is
+	// refused with it. If nothing of the offer was launched, that holds for as long as
+	// Config.OfferAgain after the offer was made at least, however early until is; zero
+	// says that the framework asked for no filter. A filter is forgotten when the agent's
+	// attributes or place change.
 	Refuse(claim Claim, until time.Time)
 	// Use says what is really used on an agent beyond what was asked for there, smoothed
 	// by the caller (R28): the sum over its executors of what each, with its tasks, uses
@@ -106,6 +114,12 @@ type Framework struct {
 	Revocable  bool // it takes revocable resources; else it is offered none
 }
 
+// TakesOther reports whether what the framework says of all its offers is something else in the
+// other description: what it refused before may suit it then.
+func (f Framework) TakesOther(g Framework) bool {
+	return f.Constraint != g.Constraint || f.Revocable != g.Revocable || !f.MinOffer.Equal(g.MinOffer) || !f.MaxOffer.Equal(g.MaxOffer)
+}
+
 // Role is what an operator says of a role.
 type Role struct {
 	Role      api.Role
@@ -146,7 +160,7 @@ type Inverse struct {
 }
 
 // Explanation is why there is (not) an offer, in sentences for people, the
-// weightiest first. The words are those of the log: "f1 filtered a1 until 12s".
+// weightiest first. The words are those of the log: "f1 filtered a1 until 12 s from now".
 type Explanation struct {
 	Reasons []string
 }

@@ -50,8 +50,9 @@ type InverseOffer struct {
 	Reason    Reason // PREEMPTED or AGENT_DRAINING
 }
 
-// Filter is what a decline leaves behind: for this long, no offer of this agent
-// that holds no more than what was refused.
+// Filter is what a decline leaves behind: for this long, no offer of this agent in this role, while
+// the agent has no more free than when it was offered. It ends before when a task of the framework
+// ends on the agent, and when the framework's demand in the role was none or grows.
 type Filter struct {
 	// Refuse is how long. 0 = the default of 5 s, at most a year; negative = no filter.
 	Refuse time.Duration
@@ -60,7 +61,8 @@ type Filter struct {
 // DefaultRefuse is the life of a filter that names none.
 const DefaultRefuse = 5 * time.Second
 
-// NoFilter is a filter that leaves nothing behind.
+// NoFilter is a filter that leaves nothing behind. The same of an agent that was declined whole is
+// offered again after a tenth of a second at the earliest all the same.
 var NoFilter = Filter{Refuse: -1}
 
 // For returns how long the filter lives; 0 means not at all.

@@ -8,8 +8,9 @@ import (
 	"github.com/tenderhq/tender/api"
 )
 
-// check holds a proposal against the ledger: the rules that every policy keeps.
-func (c *Cluster) check(o allocator.Claim) {
+// check holds a proposal against the ledger: the rules that every policy keeps. free is what its
+// agent had free before this round.
+func (c *Cluster) check(o allocator.Claim, free api.Resources) {
 	c.Helper()
 	words := c.Words([]allocator.Claim{o})
 	a, known := c.Agents[o.Agent]
@@ -36,7 +37,7 @@ func (c *Cluster) check(o allocator.Claim) {
 	case c.held && c.limited(o.Role):
 		c.Fatalf("offered to a role under a limit during the recovery hold: %s", words)
 	}
-	c.checkFilters(o, words)
+	c.checkFilters(o, free, words)
 	c.checkDemand(o, words)
 	c.checkCap(f, o, words)
 	c.checkLimits(o, words)
@@ -60,16 +61,6 @@ func (c *Cluster) limited(role api.Role) bool {
 		}
 	}
 	return false
-}
-
-func (c *Cluster) checkFilters(o allocator.Claim, words string) {
-	c.Helper()
-	for _, f := range c.filters {
-		if f.claim.Framework == o.Framework && f.claim.Role == o.Role && f.claim.Agent == o.Agent &&
-			c.Now.Before(f.until) && f.claim.Resources.Contains(o.Resources) {
-			c.Fatalf("offered what was refused (%s) and is filtered: %s", f.claim.Resources, words)
-		}
-	}
 }
 
 func (c *Cluster) checkDemand(o allocator.Claim, words string) {

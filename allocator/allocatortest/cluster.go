@@ -38,16 +38,12 @@ type Cluster struct {
 
 	suppressed map[string]bool
 	filters    []filter
+	shown      map[string]shown
 	demand     map[string][]api.Shape // what is left of it, as counted here and told to the policy
 	restated   map[string]bool        // while offers were open
 	tasks      int
 	held       bool
 	compiled   map[string]*constraint.Program
-}
-
-type filter struct {
-	claim allocator.Claim
-	until time.Time
 }
 
 // NewCluster makes an empty cluster around the policy.
@@ -61,6 +57,7 @@ func NewCluster(t T, policy allocator.Allocator) *Cluster {
 		demand:     make(map[string][]api.Shape),
 		restated:   make(map[string]bool),
 		compiled:   make(map[string]*constraint.Program),
+		shown:      make(map[string]shown),
 	}
 }
 
@@ -122,7 +119,7 @@ func (c *Cluster) SetFramework(f allocator.Framework) {
 	}
 	c.rescind(gone)
 	c.dropFilters(func(one filter) bool {
-		return gone(one.claim) || one.claim.Framework == f.ID && was.Active && !f.Active
+		return gone(one.claim) || one.claim.Framework == f.ID && (was.Active && !f.Active || was.TakesOther(f))
 	})
 }
 
@@ -186,6 +183,8 @@ func (c *Cluster) Demand(id api.FrameworkID, role api.Role, shapes ...api.Shape)
 	if !slices.Contains(c.Frameworks[id].Roles, role) {
 		return
 	}
+	before, stated := c.demand[key(id, role)]
+	c.demandChanged(id, role, before, stated, shapes)
 	if c.offered(id, role) {
 		c.restated[key(id, role)] = true
 	}
@@ -196,6 +195,9 @@ func (c *Cluster) Demand(id api.FrameworkID, role api.Role, shapes ...api.Shape)
 // NoDemand takes back what was stated.
 func (c *Cluster) NoDemand(id api.FrameworkID, role api.Role) {
 	c.Logf("no demand %s %s", id, role)
+	if _, stated := c.demand[key(id, role)]; stated {
+		c.dropFilters(func(f filter) bool { return f.claim.Framework == id && f.claim.Role == role })
+	}
 	delete(c.demand, key(id, role))
 	c.Policy.SetDemand(id, role, nil)
 }
@@ -224,10 +226,15 @@ func (c *Cluster) Sleep(d time.Duration) {
 // Allocate runs the policy once, checks every proposal and returns the new offers.
 func (c *Cluster) Allocate() []allocator.Claim {
 	c.Helper()
+	free := make(map[api.AgentID]api.Resources)
+	for id := range c.Agents { // order: irrelevant because it goes into a map
+		free[id] = c.Free(id)
+	}
 	allocation := c.Policy.Allocate(c.Now)
 	c.Logf("allocate: %s; %d inverse", strings.ReplaceAll(c.Words(allocation.Offers), "\n", ", "), len(allocation.Inverse))
 	for _, offer := range allocation.Offers {
-		c.check(offer)
+		c.check(offer, free[offer.Agent])
+		c.show(offer, free[offer.Agent])
 		c.Offers = append(c.Offers, offer)
 	}
 	c.spare(allocation.Spared)
@@ -296,6 +303,7 @@ func (c *Cluster) Accept(offer allocator.Claim, refuse time.Duration, tasks ...a
 		task := offer
 		task.Resources, task.Task, task.Since = taken, api.TaskID(fmt.Sprintf("t%d", c.tasks)), c.Now
 		c.Policy.Launch(task)
+		c.launchShown(task)
 		c.Tasks = append(c.Tasks, task)
 		launched = append(launched, task)
 		rest = left
@@ -304,9 +312,7 @@ func (c *Cluster) Accept(offer allocator.Claim, refuse time.Duration, tasks ...a
 	if !rest.IsZero() {
 		offer.Resources = rest
 		c.Policy.Return(offer)
-		if refuse > 0 {
-			c.refuse(offer, refuse)
-		}
+		c.refuse(offer, refuse, len(tasks) == 0)
 	}
 	return launched
 }
@@ -334,12 +340,6 @@ func (c *Cluster) Decline(offer allocator.Claim, refuse time.Duration) {
 	c.Accept(offer, refuse)
 }
 
-func (c *Cluster) refuse(offer allocator.Claim, refuse time.Duration) {
-	until := c.Now.Add(refuse)
-	c.filters = append(c.filters, filter{offer, until})
-	c.Policy.Refuse(offer, until)
-}
-
 // Finish ends a task.
 func (c *Cluster) Finish(task allocator.Claim) {
 	c.Helper()
@@ -350,6 +350,7 @@ func (c *Cluster) Finish(task allocator.Claim) {
 		c.Fatalf("%s is not running", task.Task)
 	}
 	c.Policy.Return(task)
+	c.lift(task)
 }
 
 func (c *Cluster) close(offer allocator.Claim) {
@@ -363,17 +364,19 @@ func (c *Cluster) close(offer allocator.Claim) {
 	c.Fatalf("there is no such offer: %s", c.Words([]allocator.Claim{offer}))
 }
 
+// giveBack returns an offer that its framework has not answered.
+func (c *Cluster) giveBack(o allocator.Claim) {
+	c.Helper()
+	c.close(o)
+	c.Policy.Return(o)
+}
+
 func (c *Cluster) rescind(which func(allocator.Claim) bool) {
 	for _, o := range slices.Clone(c.Offers) {
 		if which(o) {
-			c.close(o)
-			c.Policy.Return(o)
+			c.giveBack(o)
 		}
 	}
-}
-
-func (c *Cluster) dropFilters(which func(filter) bool) {
-	c.filters = slices.DeleteFunc(c.filters, func(f filter) bool { return which(f) || !c.Now.Before(f.until) })
 }
 
 // Reasons are the words of Explain, joined.

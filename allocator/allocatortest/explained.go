@@ -66,7 +66,7 @@ func explainedRoles(c *Cluster) {
 	if role == "a" {
 		other = "b"
 	}
-	c.Because("f1", "a1", "in role "+string(other)+": f1 filtered a1 until 1h0m0s from now")
+	c.Because("f1", "a1", "in role "+string(other)+": f1 filtered a1 until 1 h from now")
 }
 
 // explainedRest: an agent is seldom taken whole.

@@ -152,7 +152,7 @@ func (h *history) guaranteesMet() {
 		}
 		for _, agent := range historyAgents {
 			filtered := slices.ContainsFunc(h.filters, func(one filter) bool {
-				return one.claim.Framework == id && one.claim.Agent == agent && h.Now.Before(one.until)
+				return one.of(id, r.Role, agent) && one.hides(h.usable(id, r.Role, h.Free(agent)), h.Now)
 			})
 			free := h.Free(agent).Filter(func(l api.Label) bool { return l.Reserved == "" && !l.Revocable })
 			if h.Agents[agent].Offerable && !filtered && free.Scalar("cpus") >= 10 {

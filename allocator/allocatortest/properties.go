@@ -132,8 +132,7 @@ func (h *history) shrink(id api.AgentID, gap api.Resources) {
 			}
 		}
 		if offer.Agent == id && !held.Without(gap).Intersect(offer.Resources).IsZero() {
-			h.close(offer)
-			h.Policy.Return(offer)
+			h.giveBack(offer)
 		}
 	}
 }
@@ -291,7 +290,7 @@ func (h *history) nothingLeftLying(id api.FrameworkID, agent api.AgentID) {
 			continue
 		}
 		filtered := slices.ContainsFunc(h.filters, func(one filter) bool {
-			return one.claim.Framework == id && one.claim.Role == role && one.claim.Agent == agent && h.Now.Before(one.until)
+			return one.of(id, role, agent) && one.hides(free, h.Now)
 		})
 		if !filtered {
 			h.Fatalf("%s of %s lies there, and %s would take it in role %s", free, agent, id, role)

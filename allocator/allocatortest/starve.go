@@ -49,6 +49,7 @@ func starvation(t *testing.T, fresh func() allocator.Allocator) {
 					t.Fatalf("%s has waited for %d rounds of fitting resources, as many as there are equals", id, waits[id])
 				}
 			}
+			c.Sleep(allocator.DefaultOfferAgain)
 			for len(c.Tasks) > 0 {
 				c.Finish(c.Tasks[0])
 			}

@@ -111,7 +111,7 @@ func filters(c *Cluster) {
 	c.Allocate()
 	tasks := c.Accept(c.Offer("f1", "a1"), 10*time.Second, c.R("cpus:1;mem:512"))
 	c.Expect()
-	c.Because("f1", "a1", "f1 filtered a1 until 10s")
+	c.Because("f1", "a1", "f1 filtered a1 until 10 s from now")
 	if want := c.Now.Add(10 * time.Second); !c.Policy.Wake().Equal(want) {
 		c.Fatalf("wakes at %v, want %v", c.Policy.Wake(), want)
 	}
@@ -124,6 +124,7 @@ func filters(c *Cluster) {
 	c.Sleep(10 * time.Second)
 	c.Expect("f1 a1 cpus:4;mem:1024")
 	c.Decline(c.Offer("f1", "a1"), 0)
+	c.Sleep(allocator.DefaultOfferAgain)
 	c.Expect("f1 a1 cpus:4;mem:1024")
 }
 
@@ -188,6 +189,7 @@ func cappedOffer(c *Cluster) {
 	c.Framework("f2", "r")
 	c.Expect("f2 a1 cpus:4;mem:1024") // it yields after giving one back untouched
 	c.Accept(c.Offer("f2", "a1"), time.Hour, c.R("cpus:1;mem:512"))
+	c.Sleep(allocator.DefaultOfferAgain)
 	c.Expect("f1 a1 cpus:1;mem:512")
 	c.Accept(c.Offer("f1", "a1"), 0, c.R("cpus:1;mem:256"))
 	c.Expect("f1 a1 cpus:1;mem:256") // answered: the next piece
@@ -488,6 +490,7 @@ func nobodyStarves(c *Cluster) {
 		}
 		offered[offers[0].Framework]++
 		c.Decline(offers[0], 0)
+		c.Sleep(allocator.DefaultOfferAgain)
 	}
 	for i := range equals {
 		if id := api.FrameworkID(fmt.Sprintf("f%d", i)); offered[id] != 3 {
@@ -550,5 +553,5 @@ func explanations(c *Cluster) {
 	c.Suppress("f2")
 	c.Accept(c.Offer("f1", "a1"), time.Hour, c.R("cpus:1;mem:1024"))
 	c.Expect()
-	c.Because("f1", "", "f1 filtered a1 until 1h0m0s from now")
+	c.Because("f1", "", "f1 filtered a1 until 1 h from now")
 }

@@ -15,6 +15,7 @@
 package allocatortest
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/tenderhq/tender/allocator"
@@ -23,7 +24,7 @@ import (
 
 // Suite runs all stories and properties, each on a fresh allocator.
 func Suite(t *testing.T, fresh func() allocator.Allocator) {
-	for _, story := range stories {
+	for _, story := range slices.Concat(stories, filterStories) {
 		t.Run(story.name, func(t *testing.T) { story.tell(NewCluster(t, fresh())) })
 	}
 	t.Run("properties", func(t *testing.T) { properties(t, fresh) })

@@ -21,6 +21,7 @@ func yieldEnds(c *Cluster) {
 		c.idles()
 		waited := 0
 		for ; waited <= yieldRounds; waited++ {
+			c.Sleep(allocator.DefaultOfferAgain)
 			offers := c.Allocate()
 			if len(offers) != 1 {
 				c.Fatalf("one agent is free, got %s", c.Words(offers))
@@ -40,6 +41,7 @@ func yieldEnds(c *Cluster) {
 // idles has idle give one offer back, be there one or not.
 func (c *Cluster) idles() {
 	for range 2 {
+		c.Sleep(allocator.DefaultOfferAgain)
 		for _, o := range c.Allocate() {
 			if o.Framework == "idle" {
 				c.Decline(o, 0)

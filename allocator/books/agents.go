@@ -12,8 +12,7 @@ import (
 // close together.
 type agent struct {
 	number    int32
-	last      int32    // member of its last offer; -1 = none
-	lastOwed  api.Role // whose guarantee that offer went before all others for; "" = none's
+	last      int32 // member of its last offer; -1 = none
 	offerable bool
 	plain     bool // nothing of it is reserved or revocable, so that all may use all of it
 	oversold  bool // more is held than there is
@@ -34,6 +33,8 @@ type agent struct {
 	spare   amounts           // its part of promises.spare
 	tasks   []*task           // by launch; only if the policy preempts
 	look    *look
+	seen    []seen   // what members could have had when they were offered part of it
+	owed    api.Role // whose guarantee its last offer went before all others for; "" = none's
 	spec    allocator.Agent
 }
 

@@ -23,7 +23,8 @@ type Books struct {
 	options Options
 	least   []least // worth offering to who says nothing itself
 	kinds   kinds
-	cpus    int // the kinds that every task needs
+	again   instant // after which the same is offered again to who gave it back untouched
+	cpus    int     // the kinds that every task needs
 	mem     int
 
 	agents       []*agent // by number; nil = free number
@@ -60,6 +61,7 @@ type Books struct {
 	turn    turn
 	yields  yields
 	keeps   keeps
+	back    back
 
 	epoch time.Time // what instants are counted from; zero = no time seen yet
 	now   instant
@@ -99,6 +101,10 @@ func New(config allocator.Config, options Options) *Books {
 	b.compile = config.Compile
 	if b.compile == nil {
 		b.compile = constraint.Compile
+	}
+	b.again = instant(config.OfferAgain)
+	if b.again <= 0 {
+		b.again = instant(allocator.DefaultOfferAgain)
 	}
 	minimum := config.MinOffer
 	if len(minimum) == 0 {

@@ -12,7 +12,7 @@ func (b *Books) Take(claim allocator.Claim) {
 		return
 	}
 	m := b.memberOf(f, claim.Role)
-	a.hold(m, claim.Resources, false)
+	a.hold(m, claim.Resources, false, 0)
 	b.counted = b.kinds.count(b.counted, claim.Resources, nil)
 	b.charge(m, claim.Resources, b.counted, +1)
 	if covers(a.free, claim.Resources) {
@@ -38,10 +38,11 @@ func (b *Books) Launch(claim allocator.Claim) {
 		b.Take(claim)
 		return
 	}
-	part, _ := a.letGo(m, claim.Resources, true)
+	part, _, _ := a.letGo(m, claim.Resources, true)
 	a.bearFruit(m)
 	if !part.IsZero() {
-		a.hold(m, part, false)
+		a.hold(m, part, false, 0)
+		a.launchSeen(m, part)
 	}
 	if !same(part, claim.Resources) { // it was never offered: count it all the same
 		missing := claim
@@ -66,18 +67,22 @@ func (b *Books) Return(claim allocator.Claim) {
 		return
 	}
 	offer := claim.Task == ""
-	back, fruitful := a.letGo(m, claim.Resources, offer)
+	back, fruitful, made := a.letGo(m, claim.Resources, offer)
 	b.counted = b.kinds.count(b.counted, back, nil)
 	if offer && !back.IsZero() {
-		b.answered(a, m, back, b.counted, fruitful)
+		b.answered(a, m, back, b.counted)
+		b.untouched(a, m, fruitful, made)
 	}
 	if !same(back, claim.Resources) { // an executor's, or a task that was never launched
-		rest, _ := a.letGo(m, claim.Resources.Without(back), !offer)
+		rest, _, _ := a.letGo(m, claim.Resources.Without(back), !offer)
 		back = back.Plus(rest)
 		b.counted = b.kinds.count(b.counted, back, nil)
 	}
 	if back.IsZero() {
 		return
+	}
+	if claim.Task != "" {
+		b.filters.lift(b, a, m.framework)
 	}
 	b.removeTask(a, m, claim.Task)
 	b.giveBack(a, m, back, b.counted)
@@ -88,17 +93,23 @@ func (b *Books) Return(claim allocator.Claim) {
 }
 
 // answered notes that (part of) an offer came back.
-func (b *Books) answered(a *agent, m *member, back api.Resources, counted amounts, fruitful bool) {
-	if !fruitful {
-		b.strike(m)
-		b.preemptLater(m)
-	}
+func (b *Books) answered(a *agent, m *member, back api.Resources, counted amounts) {
 	if len(a.plans) == 0 {
 		return
 	}
 	b.unplan(a, m, back, counted)
 	if !a.hasOffer(m) {
 		b.releasePlan(a, m)
+	}
+}
+
+// untouched notes when an offer came back with nothing launched.
+func (b *Books) untouched(a *agent, m *member, fruitful bool, made instant) {
+	b.back = back{}
+	if !fruitful {
+		b.back = back{a, m, made}
+		b.strike(m)
+		b.preemptLater(m)
 	}
 }
 

@@ -3,6 +3,7 @@ package books
 import (
 	"slices"
 
+	"github.com/tenderhq/tender/allocator"
 	"github.com/tenderhq/tender/api"
 )
 
@@ -78,6 +79,9 @@ func (b *Books) SetDemand(id api.FrameworkID, name api.Role, shapes []api.Shape)
 	}
 	for _, m := range f.members {
 		if m.role.name == name {
+			if m.wantsMore(shapes) {
+				b.filters.forget(b, m)
+			}
 			more := b.setDemand(m, shapes, shapes != nil)
 			b.relist(m)
 			if more {
@@ -85,6 +89,46 @@ func (b *Books) SetDemand(id api.FrameworkID, name api.Role, shapes []api.Shape)
 			}
 		}
 	}
+}
+
+// wantsMore reports whether the demand grows by what is stated now; nil = it states none.
+func (m *member) wantsMore(specs []api.Shape) bool {
+	if m.demand == nil || specs == nil {
+		return allocator.DemandGrows(m.left(), specs)
+	}
+	return !m.wantsNoMore(specs) && allocator.DemandGrows(m.left(), specs)
+}
+
+// left is what the member still wants; nil when it states no demand.
+func (m *member) left() []api.Shape {
+	if m.demand == nil {
+		return nil
+	}
+	shapes := make([]api.Shape, len(m.demand.shapes))
+	for i, s := range m.demand.shapes {
+		shapes[i] = s.spec
+		shapes[i].Count = s.count
+	}
+	return shapes
+}
+
+// wantsNoMore sees the common case at once: shape by shape the demand is no larger than before.
+func (m *member) wantsNoMore(specs []api.Shape) bool {
+	if len(specs) > len(m.demand.shapes) {
+		return false
+	}
+	for i, spec := range specs {
+		s := m.demand.shapes[i]
+		if !s.is(spec) || spec.Count > s.count || s.spec.OnlyPreferred && !spec.OnlyPreferred {
+			return false
+		}
+	}
+	return true
+}
+
+// is reports whether both ask for the same on the same agents.
+func (s *shape) is(spec api.Shape) bool {
+	return s.spec.Constraint == spec.Constraint && s.spec.Resources.Equal(spec.Resources)
 }
 
 // setDemand carries over what open offers were sized for, shape by shape. more: something may be offered now that
@@ -135,7 +179,7 @@ func restOf(old *demand) *rest {
 func (r *rest) take(spec api.Shape) *shape {
 	for i := range r.shapes {
 		at := (r.next + i) % len(r.shapes)
-		if s := r.shapes[at]; s != nil && s.spec.Constraint == spec.Constraint && s.spec.Resources.Equal(spec.Resources) {
+		if s := r.shapes[at]; s != nil && s.is(spec) {
 			r.shapes[at], r.next = nil, at+1
 			return s
 		}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/tenderhq/tender/allocator"
 	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/internal/words"
 )
 
 // Explain says why the framework is not offered the agent, or, with agent "", what
@@ -133,18 +134,16 @@ func (b *Books) whyFiltered(m *member, a *agent) string {
 			last = one
 		}
 	}
-	return fmt.Sprintf("%s filtered %s until %s from now, for offers of no more than %s",
+	text := fmt.Sprintf("%s filtered %s until %s from now, while it has no more free than %s",
 		m.framework.spec.ID, a.spec.ID, span(last.until-b.now), last.refused)
+	if last.short {
+		text += ": it gave back an offer of it untouched"
+	}
+	return text
 }
 
-// span is a time for people: whole seconds when it is longer than a few.
-func span(i instant) string {
-	d := time.Duration(i)
-	if d > 2*time.Second {
-		d = d.Round(time.Second)
-	}
-	return d.String()
-}
+// span is a time for people.
+func span(i instant) string { return words.Span(time.Duration(i)) }
 
 func orElse(text, other string) string {
 	if text == "" {
@@ -222,7 +221,7 @@ func (b *Books) whyLast(m *member, a *agent) string {
 		return ""
 	}
 	other := b.members[a.last]
-	if owed := b.roles[a.lastOwed]; owed != nil && owed.guarantee != nil && !m.role.name.Within(a.lastOwed) {
+	if owed := b.roles[a.owed]; owed != nil && owed.guarantee != nil && !m.role.name.Within(a.owed) {
 		return fmt.Sprintf("; its last offer went to %s in role %s for the guarantee of role %s: %s",
 			other.framework.spec.ID, other.role.name, owed.name, owed.spoken.Guarantee)
 	}

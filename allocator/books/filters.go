@@ -10,12 +10,22 @@ import (
 )
 
 // filter is what a refusal leaves behind with the agent: until then its member is not
-// offered the agent, if the offer would hold no more than what was refused.
+// offered the agent, while it has no more for the member than when it was refused. It ends
+// before when a task of its framework ends there, and when its member wants more than it did.
 type filter struct {
-	refused    api.Resources
+	refused    api.Resources // with what the member's demand left out of the offer, see seen
 	until      instant
 	generation uint32  // of the member's filters; an older one is forgotten
+	short      bool    // longer than was asked for: an offer came back with nothing launched
 	next       *filter // of the same member and agent, neither within the other
+}
+
+// back is the offer that came back last with nothing launched, for the refusal that follows if its
+// framework gave it back itself.
+type back struct {
+	agent  *agent
+	member *member
+	made   instant
 }
 
 // filters know when each filter ends.
@@ -46,22 +56,33 @@ func (b *Books) Refuse(claim allocator.Claim, until time.Time) {
 	if m == nil {
 		return
 	}
-	m.struck = false // who says how long it is not interested makes nobody wait
-	i := b.instantOf(until)
-	if claim.Resources.IsZero() || i <= b.now {
-		return
+	one := filter{refused: a.refusedOf(m, claim.Resources)}
+	if !until.IsZero() {
+		one.until = b.instantOf(until)
+		m.struck = false // who says how long it is not interested makes nobody wait
 	}
-	if !b.filters.admit(b, a, m, claim.Resources, i) {
+	if again := b.back.made + b.again; b.back.agent == a && b.back.member == m && again > one.until {
+		one.until, one.short = again, true
+	}
+	if b.back = (back{}); !claim.Resources.IsZero() && one.until > b.now {
+		b.filter(a, m, one)
+	}
+}
+
+// filter leaves a filter.
+func (b *Books) filter(a *agent, m *member, one filter) {
+	if !b.filters.admit(b, a, m, one.refused, one.until) {
 		return
 	}
 	f := b.filters.fresh()
-	*f = filter{claim.Resources, i, b.generations[m.number], a.filters[m.number]}
+	*f = one
+	f.generation, f.next = b.generations[m.number], a.filters[m.number]
 	if a.filters == nil {
 		a.filters = make(map[int32]*filter)
 	}
 	a.filters[m.number] = f
 	m.filters++
-	b.filters.push(end{i, a.number, m.number})
+	b.filters.push(end{one.until, a.number, m.number})
 	b.filters.sweep(b)
 }
 
@@ -126,6 +147,12 @@ func (f *filters) fresh() *filter {
 
 func (f *filters) recycle(one *filter) { *one, f.spare = filter{next: f.spare}, one }
 
+// hidden reports whether a filter hides the agent, of which the member could have so much more
+// than this turn has given it already.
+func (b *Books) hidden(a *agent, m *member, whole api.Resources) bool {
+	return len(a.filters) > 0 && m.filters > 0 && b.filtered(a, m, whole.Plus(b.proposed(m))) != nil
+}
+
 // filtered is the filter that hides such an offer, or nil.
 func (b *Books) filtered(a *agent, m *member, offer api.Resources) *filter {
 	if m.filters == 0 {
@@ -161,6 +188,17 @@ func (b *Books) memberNumbered(number int32) *member {
 		return m
 	}
 	return &member{number: number}
+}
+
+// lift ends all filters of the framework on the agent: one of its tasks has ended there, which
+// may have been the reason.
+func (f *filters) lift(b *Books, a *agent, of *framework) {
+	if len(a.filters) == 0 {
+		return
+	}
+	for _, m := range of.members {
+		f.drop(b, a, m, func(*filter) bool { return true })
+	}
 }
 
 // expire ends the filters whose time has come; their members may take the agents again.

@@ -167,7 +167,7 @@ func (b *Books) serveKeep(k *keep, o *order) {
 		b.spare(k)
 	case why == granted && fits:
 		k.of.preempts.offered = true
-		b.turn.plan, b.turn.owed = planned{k.of.number, k.shape, 1}, false
+		b.turn.plan, b.turn.owed, b.turn.whole = planned{k.of.number, k.shape, 1}, false, part
 		b.propose(k.agent, k.of, part, o)
 		b.spare(k)
 	case slices.ContainsFunc(k.victims, func(t *task) bool { return !t.gone }):

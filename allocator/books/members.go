@@ -65,7 +65,7 @@ func (b *Books) SetFramework(spec allocator.Framework) {
 	for _, m := range slices.Clone(f.members) {
 		m.subscribed = slices.Contains(spec.Roles, m.role.name)
 		b.setGate(&m.gate, spec.Constraint, m.role)
-		if was.Active && !spec.Active || !m.subscribed {
+		if was.Active && !spec.Active || !m.subscribed || was.TakesOther(spec) {
 			b.filters.forget(b, m)
 		}
 		if !was.Active && spec.Active {

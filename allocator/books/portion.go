@@ -34,11 +34,17 @@ func (b *Books) portion(m *member, a *agent, owed bool) (api.Resources, refusal)
 		return api.Resources{}, failsConstraint
 	}
 	offer, why := b.usable(m, a)
+	whole := offer
 	if why == granted {
 		offer, why = b.bounded(m, a, offer, owed)
 	}
+	if why == granted && owed {
+		whole, why = b.bounded(m, a, whole, false)
+	} else {
+		whole = offer
+	}
 	if why == granted {
-		offer, why = b.wanted(m, a, offer)
+		offer, why = b.wanted(m, a, offer, whole)
 	}
 	if why != granted {
 		return api.Resources{}, why
@@ -56,10 +62,7 @@ func (b *Books) usable(m *member, a *agent) (api.Resources, refusal) {
 		}
 	}
 	if !a.plain {
-		role, revocable := m.role.name, m.framework.spec.Revocable
-		offer = offer.Filter(func(l api.Label) bool {
-			return (l.Reserved == "" || role.Within(l.Reserved)) && (revocable || !l.Revocable)
-		})
+		offer = usableBy(m, offer)
 	}
 	if offer.IsZero() {
 		return offer, nothingLeft
@@ -67,9 +70,19 @@ func (b *Books) usable(m *member, a *agent) (api.Resources, refusal) {
 	return offer, granted
 }
 
+// usableBy is the part that the member's role, and what it takes, give it access to.
+func usableBy(m *member, open api.Resources) api.Resources {
+	role, revocable := m.role.name, m.framework.spec.Revocable
+	return open.Filter(func(l api.Label) bool {
+		return (l.Reserved == "" || role.Within(l.Reserved)) && (revocable || !l.Revocable)
+	})
+}
+
 // wanted cuts the offer to what the member wants of it: whole shapes of its demand, or
-// all that is worth offering.
-func (b *Books) wanted(m *member, a *agent, offer api.Resources) (api.Resources, refusal) {
+// all that is worth offering. whole is what it could be offered of the agent if neither a demand
+// nor a guarantee's lack capped it: filters are compared with that.
+func (b *Books) wanted(m *member, a *agent, offer, whole api.Resources) (api.Resources, refusal) {
+	b.turn.whole = whole
 	if m.demand != nil {
 		return b.sized(m, a, offer)
 	}
@@ -79,7 +92,7 @@ func (b *Books) wanted(m *member, a *agent, offer api.Resources) (api.Resources,
 	if b.turn.owed && !b.meetsLack(offer) {
 		return offer, isPromised
 	}
-	if len(a.filters) > 0 && b.filtered(a, m, offer.Plus(b.proposed(m))) != nil {
+	if b.hidden(a, m, whole) {
 		return offer, isFiltered
 	}
 	return offer, granted

@@ -136,6 +136,16 @@ func (r *role) lackingGuarantee() *role {
 	return nil
 }
 
+// owes names the role for whose guarantee the member goes before all others; "" when it does not.
+func (t *turn) owes(m *member) api.Role {
+	if t.owed {
+		if r := m.role.lackingGuarantee(); r != nil {
+			return r.name
+		}
+	}
+	return ""
+}
+
 // meetsLack reports whether the offer holds something that the member's roles are guaranteed
 // and lack, by the relief that was found for it just now.
 func (b *Books) meetsLack(offer api.Resources) bool {

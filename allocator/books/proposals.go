@@ -14,11 +14,12 @@ func (b *Books) propose(a *agent, m *member, offer api.Resources, o *order) {
 	for r := m.role; r != nil; r = r.parent {
 		r.served = b.offers
 	}
-	a.last, a.lastOwed = m.number, ""
-	if b.turn.owed {
-		if r := m.role.lackingGuarantee(); r != nil {
-			a.lastOwed = r.name
-		}
+	a.last = m.number
+	if b.turn.owed || a.owed != "" {
+		a.owed = b.turn.owes(m)
+	}
+	if len(a.seen) > 0 || !same(b.turn.whole, offer) || len(a.held) > 0 {
+		b.noteSeen(a, m, b.turn.whole, offer)
 	}
 	counted := a.counted
 	if !same(offer, a.open) {
@@ -26,7 +27,7 @@ func (b *Books) propose(a *agent, m *member, offer api.Resources, o *order) {
 		counted = b.counted
 	}
 	b.charge(m, offer, counted, +1)
-	a.hold(m, offer, true)
+	a.hold(m, offer, true, b.now)
 	b.setFree(a, less(a.free, offer), nil)
 	b.join(a, m, offer)
 	if m.demand != nil {
@@ -71,6 +72,7 @@ func (b *Books) plan(a *agent, m *member) {
 		a.plans = append(a.plans, p)
 	}
 	if !m.demand.wants() {
+		b.noteSated(a, m)
 		b.relist(m)
 	}
 }

@@ -26,46 +26,37 @@ func (b *Books) sized(m *member, a *agent, offer api.Resources) (api.Resources, 
 			}
 			continue
 		}
-		part, n, hidden := b.helping(m, s, a, offer)
+		part, n := b.helping(s, a, offer)
 		if n > 0 && (!b.turn.owed || b.meetsLack(part)) {
+			if b.hidden(a, m, b.turn.whole) {
+				return api.Resources{}, isFiltered
+			}
 			b.turn.plan = planned{m.number, s, n}
 			return part, granted
-		}
-		if hidden {
-			why = isFiltered
 		}
 	}
 	return api.Resources{}, why
 }
 
-// helping is as many of the shape as are given at once, and how many that are. Where a
-// filter hides so little, it is as many as there can be; hidden if even that is too little.
-func (b *Books) helping(m *member, s *shape, a *agent, offer api.Resources) (part api.Resources, n int64, hidden bool) {
+// helping is as many of the shape as are given at once, and how many that are.
+func (b *Books) helping(s *shape, a *agent, offer api.Resources) (part api.Resources, n int64) {
 	all := a.plain && same(offer, a.open)
 	if all && s.mould.failed == b.turn.number && b.turn.on {
-		return part, 0, false
+		return part, 0
 	}
 	fit := b.fit(s, a, offer)
 	if fit == 0 && all && b.turn.on {
 		s.mould.failed = b.turn.number
 	}
-	most := min(fit, s.left())
-	if most == 0 {
-		return part, 0, false
+	n = min(fit, s.left(), b.step(s, a))
+	if n == 0 {
+		return part, 0
 	}
-	n = min(most, b.step(s, a))
-	for {
-		part, _, fits := offer.Carve(times(s.spec.Resources, n))
-		switch {
-		case !fits:
-			return part, 0, false
-		case len(a.filters) == 0 || b.filtered(a, m, part.Plus(b.proposed(m))) == nil:
-			return part, n, false
-		case n == most:
-			return part, 0, true
-		}
-		n = most
+	part, _, fits := offer.Carve(times(s.spec.Resources, n))
+	if !fits {
+		return part, 0
 	}
+	return part, n
 }
 
 // step is the size of a helping where nothing else counts.

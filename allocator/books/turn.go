@@ -1,6 +1,9 @@
 package books
 
-import "github.com/tenderhq/tender/allocator"
+import (
+	"github.com/tenderhq/tender/allocator"
+	"github.com/tenderhq/tender/api"
+)
 
 // turn is the state of looking at one agent, and memory that is used again.
 type turn struct {
@@ -8,6 +11,8 @@ type turn struct {
 	owed      bool // only what somebody's roles are guaranteed and lack is offered
 	number    uint64
 	plan      planned           // of the last portion of stated demand
+	whole     api.Resources     // what the last portion could have been, had no demand capped it
+	began     api.Resources     // what the agent had open when its turn began
 	proposals []allocator.Claim // of this round
 	members   []int32           // to whom
 	first     int               // where the agent's own begin
@@ -26,6 +31,7 @@ func (b *Books) serve(a *agent, o *order) {
 	t.on = true
 	t.number++
 	t.first = len(t.proposals)
+	t.began = a.open
 	if len(a.keeps) > 0 {
 		b.serveKeeps(a, o)
 	}

@@ -34,7 +34,7 @@ func (b *Books) why(m *member, a *agent) (api.Resources, refusal) {
 		if offer = step.cut(offer); offer.IsZero() {
 			return offer, step.why
 		}
-		_, verdict := b.wanted(m, a, offer)
+		_, verdict := b.wanted(m, a, offer, offer)
 		switch {
 		case verdict == nothingFits && step.why != granted, verdict == tooLittle && step.why != granted:
 			return offer, step.why
@@ -42,7 +42,7 @@ func (b *Books) why(m *member, a *agent) (api.Resources, refusal) {
 			return offer, verdict
 		}
 	}
-	return b.wanted(m, a, offer)
+	return b.wanted(m, a, offer, offer)
 }
 
 // step is one way in which an offer becomes smaller.

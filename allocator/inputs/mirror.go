@@ -79,8 +79,7 @@ func (m *Mirror) Note(input Input) {
 	case Revive:
 		m.each(i.Framework, i.Roles, m.revive)
 	case SetDemand:
-		one := m.member(memberKey{i.Framework, i.Role})
-		one.stated, one.shapes = i.Shapes != nil, slices.Clone(i.Shapes)
+		m.setDemand(i)
 	case SetRole:
 		m.roles[i.Role.Role] = i.Role
 	case Hold:
@@ -128,6 +127,20 @@ func keyOf(claim allocator.Claim) placeKey {
 	return placeKey{memberKey{claim.Framework, claim.Role}, claim.Agent}
 }
 
+// setDemand forgets the filters of who wants more than before.
+func (m *Mirror) setDemand(i SetDemand) {
+	key := memberKey{i.Framework, i.Role}
+	one := m.member(key)
+	before := append([]api.Shape{}, one.shapes...)
+	if !one.stated {
+		before = nil
+	}
+	if allocator.DemandGrows(before, i.Shapes) {
+		delete(m.filters, key)
+	}
+	one.stated, one.shapes = i.Shapes != nil, slices.Clone(i.Shapes)
+}
+
 // setAgent forgets the filters of an agent that is described as another one now.
 func (m *Mirror) setAgent(a allocator.Agent) {
 	was, known := m.agents[a.ID]
@@ -153,7 +166,7 @@ func (m *Mirror) unfilter(id api.AgentID) {
 func (m *Mirror) setFramework(f allocator.Framework) {
 	was := m.frameworks[f.ID]
 	m.frameworks[f.ID] = f
-	if was.Active && !f.Active {
+	if was.Active && !f.Active || was.TakesOther(f) {
 		m.forgetFilters(f.ID)
 	}
 	maps.DeleteFunc(m.members, func(key memberKey, _ *member) bool {
@@ -215,6 +228,9 @@ func (m *Mirror) giveBack(claim allocator.Claim) {
 	}
 	if _, runs := one.tasks[claim.Task]; runs {
 		delete(one.tasks, claim.Task)
+		for _, role := range m.frameworks[claim.Framework].Roles {
+			delete(m.filters[memberKey{claim.Framework, role}], claim.Agent)
+		}
 	} else {
 		one.loose = one.loose.Without(claim.Resources)
 	}
@@ -222,6 +238,9 @@ func (m *Mirror) giveBack(claim allocator.Claim) {
 }
 
 func (m *Mirror) refuse(filter Refuse) {
+	if filter.Until.IsZero() {
+		return // no filter was asked for
+	}
 	key := keyOf(filter.Claim)
 	on := m.filters[key.memberKey]
 	if on == nil {

@@ -951,8 +951,10 @@ func (x *AllocatorClaim) GetSince() int64 {
 	return 0
 }
 
-// AllocatorRefusal is a filter: until then not this agent for the framework in the
-// role, if the offer would hold no more than this.
+// AllocatorRefusal follows the giving back of what a framework refused, and is a filter:
+// until then not this agent for the framework in the role, while it has no more for it
+// than when it was offered. It ends before when a task of the framework ends there, and
+// when the framework's demand in the role grows. 0: no filter was asked for.
 type AllocatorRefusal struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Claim         *AllocatorClaim        `protobuf:"bytes,1,opt,name=claim,proto3" json:"claim,omitempty"`

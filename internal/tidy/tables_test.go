@@ -8,7 +8,7 @@ const module = "github.com/tenderhq/tender"
 type floor struct{ pkg, may string }
 
 // values are what every floor above them may speak in: plain values without a will of their own.
-const values = "api internal/protocol internal/invariant "
+const values = "api internal/protocol internal/invariant internal/words "
 
 // shell is what each of master, agent and framework stands on. They never import each other.
 const shell = values + "api/v1 internal/wire internal/lookout internal/version internal/pause "
@@ -27,6 +27,7 @@ var floors = []floor{
 	{"internal/pause", ""},
 	{"internal/tidy", ""},
 	{"internal/version", ""},
+	{"internal/words", ""},
 
 	// Shared values, and their forms on the wire, on disk and in transcripts.
 	{"internal/protocol", "api"},
@@ -76,7 +77,7 @@ var floors = []floor{
 // pure packages decide and do nothing else: the same events give the same effects, byte for byte. The values they
 // speak in are held to the same. Left out: the suite needs package testing, the remote
 // allocator is I/O by trade, and the journal speaks protobuf.
-const pure = "api internal/protocol master/core/... master/registry/... agent/core/... " +
+const pure = "api internal/protocol internal/words master/core/... master/registry/... agent/core/... " +
 	"allocator/... !allocator/allocatortest !allocator/remote !allocator/journal"
 
 // pureImports is what a pure package may import from elsewhere: packages that compute. None of them reads a clock,

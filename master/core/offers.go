@@ -193,9 +193,11 @@ func (c *Core) refused(claim allocator.Claim, filter api.Filter) {
 }
 
 func (c *Core) filter(claim allocator.Claim, filter api.Filter) {
+	var until time.Time
 	if refuse := filter.For(); refuse > 0 {
-		c.policy.Refuse(claim, c.now.Add(refuse))
+		until = c.now.Add(refuse)
 	}
+	c.policy.Refuse(claim, until)
 }
 
 // expireOffers ends those that were held too long, as if declined.

@@ -1,0 +1,236 @@
+package allocatortest
+
+import (
+	"slices"
+	"time"
+
+	"github.com/tenderhq/tender/allocator"
+	"github.com/tenderhq/tender/api"
+)
+
+// filter is what a refusal leaves behind.
+type filter struct {
+	claim allocator.Claim
+	until time.Time
+	// seen is the most that the framework may have known of the agent: a policy may compare with
+	// that, or with what was refused, which is less where a demand capped the offer.
+	seen api.Resources
+	// sure filters hide at least what is no more than was refused. Of the others the ledger can't
+	// tell whether the policy has them.
+	sure bool
+}
+
+// hides reports whether the filter may hide an agent that has so much free for the framework.
+func (f filter) hides(free api.Resources, now time.Time) bool {
+	return now.Before(f.until) && f.seen.Contains(free)
+}
+
+func (f filter) of(id api.FrameworkID, role api.Role, agent api.AgentID) bool {
+	return f.claim.Framework == id && f.claim.Role == role && f.claim.Agent == agent
+}
+
+// shown is what a framework last saw of an agent in a role.
+type shown struct {
+	whole api.Resources // free for it, or in its offers, less what it has launched of those
+	made  time.Time     // its last offer
+	alone bool          // it had no other offer of the agent
+}
+
+func pairKey(claim allocator.Claim) string {
+	return key(claim.Framework, claim.Role) + " " + string(claim.Agent)
+}
+
+// usable is the part of resources that the framework may be offered in the role.
+func (c *Cluster) usable(id api.FrameworkID, role api.Role, free api.Resources) api.Resources {
+	if !c.Frameworks[id].Revocable {
+		free = free.Firm()
+	}
+	return free.UsableBy(role)
+}
+
+// show notes what a new offer lets its framework see. free is what the agent had before the round.
+func (c *Cluster) show(o allocator.Claim, free api.Resources) {
+	var before api.Resources
+	for _, open := range c.Offers {
+		if pairKey(open) == pairKey(o) {
+			before = before.Plus(open.Resources)
+		}
+	}
+	whole := c.usable(o.Framework, o.Role, free).Plus(before)
+	if old := c.shown[pairKey(o)]; !before.IsZero() && old.whole.Contains(whole) {
+		whole = old.whole
+	}
+	c.shown[pairKey(o)] = shown{whole, c.Now, before.IsZero()}
+}
+
+// launchShown takes what was launched out of what the framework has seen.
+func (c *Cluster) launchShown(task allocator.Claim) {
+	s := c.shown[pairKey(task)]
+	s.whole = s.whole.Without(task.Resources)
+	c.shown[pairKey(task)] = s
+}
+
+// refuse leaves a filter. What came back with nothing launched is not offered again too soon
+// after its offer was made, though no filter was asked for.
+func (c *Cluster) refuse(claim allocator.Claim, refuse time.Duration, untouched bool) {
+	s := c.shown[pairKey(claim)]
+	one := filter{claim, c.Now.Add(refuse), s.whole.Plus(claim.Resources), true}
+	if refuse > 0 {
+		c.Policy.Refuse(claim, one.until)
+	} else {
+		c.Policy.Refuse(claim, time.Time{})
+	}
+	c.filters = append(c.filters, one)
+	if again := s.made.Add(allocator.DefaultOfferAgain); untouched && again.After(one.until) {
+		one.until, one.sure = again, s.alone
+		c.filters = append(c.filters, one)
+	}
+}
+
+func (c *Cluster) dropFilters(which func(filter) bool) {
+	c.filters = slices.DeleteFunc(c.filters, func(f filter) bool { return which(f) || !c.Now.Before(f.until) })
+}
+
+// lift ends the framework's filters of an agent where one of its tasks has ended.
+func (c *Cluster) lift(task allocator.Claim) {
+	c.dropFilters(func(f filter) bool { return f.claim.Framework == task.Framework && f.claim.Agent == task.Agent })
+}
+
+// demandChanged ends the framework's filters in the role if the demand has grown.
+func (c *Cluster) demandChanged(id api.FrameworkID, role api.Role, before []api.Shape, stated bool, now []api.Shape) {
+	grows := !stated
+	for _, s := range now {
+		grows = grows || wanted(now, s, false) > wanted(before, s, false) || wanted(now, s, true) > wanted(before, s, true)
+	}
+	if grows {
+		c.dropFilters(func(f filter) bool { return f.claim.Framework == id && f.claim.Role == role })
+	}
+}
+
+// wanted counts how many are wanted of what a shape asks for.
+func wanted(shapes []api.Shape, like api.Shape, anywhere bool) (n int64) {
+	for _, s := range shapes {
+		if s.Constraint == like.Constraint && s.Resources.Equal(like.Resources) && !(anywhere && s.OnlyPreferred) {
+			n += s.Count
+		}
+	}
+	return n
+}
+
+// checkFilters: an agent that has no more than was refused is not offered again before the
+// filter ends.
+func (c *Cluster) checkFilters(o allocator.Claim, free api.Resources, words string) {
+	c.Helper()
+	free = c.usable(o.Framework, o.Role, free)
+	for _, f := range c.filters {
+		if f.of(o.Framework, o.Role, o.Agent) && f.sure && c.Now.Before(f.until) && f.claim.Resources.Contains(free) {
+			c.Fatalf("offered what was refused (%s) and is filtered: %s", f.claim.Resources, words)
+		}
+	}
+}
+
+// filterStories say when a filter hides an agent, and when it ends.
+var filterStories = []story{
+	{"a filter ends when a task of the framework ends there", filterEndsWithTask},
+	{"a filter does not hide more than the demand left out", filterAndDemand},
+	{"a demand that grows ends filters", filterAndGrowth},
+	{"what was given back untouched is not offered again at once", offerAgain},
+}
+
+// filterEndsWithTask: somebody else has taken what the task had, so that the agent has no more
+// than was refused; but it may have been refused because of the task.
+func filterEndsWithTask(c *Cluster) {
+	c.Framework("f1", "r")
+	c.Demand("f1", "r", c.Shape("cpus:1;mem:128", 2))
+	c.Agent("a1", "cpus:2;mem:1024")
+	c.Expect("f1 a1 cpus:2;mem:256")
+	task := c.Accept(c.Offer("f1", "a1"), time.Hour, c.R("cpus:1;mem:128"))
+	c.Expect()
+	c.Framework("f2", "r")
+	c.Demand("f2", "r", c.Shape("cpus:1;mem:512", 1))
+	c.Expect("f2 a1 cpus:1;mem:512")
+	c.Accept(c.Offer("f2", "a1"), 0, c.R("cpus:1;mem:512"))
+	c.Expect()
+	c.Finish(task[0])
+	c.Expect("f1 a1 cpus:1;mem:128")
+}
+
+// filterAndDemand: the demand caps the offer, so that the offer after a task has ended is no
+// larger than what was refused. The agent has more free all the same.
+func filterAndDemand(c *Cluster) {
+	c.Framework("f2", "r")
+	c.Agent("a1", "cpus:4;mem:4096")
+	c.Demand("f2", "r", c.Shape("cpus:2;mem:128", 1))
+	c.Expect("f2 a1 cpus:2;mem:128")
+	other := c.Accept(c.Offer("f2", "a1"), 0, c.R("cpus:2;mem:128"))
+	c.Framework("f1", "r")
+	c.Demand("f1", "r", c.Shape("cpus:1;mem:128", 1))
+	c.Expect("f1 a1 cpus:1;mem:128")
+	c.Decline(c.Offer("f1", "a1"), time.Hour)
+	c.Expect()
+	c.Because("f1", "a1", "f1 filtered a1 until 1 h from now, while it has no more free than cpus:2;mem:3968")
+	c.Finish(other[0])
+	c.Expect("f1 a1 cpus:1;mem:128")
+	c.Decline(c.Offer("f1", "a1"), time.Hour)
+	c.Expect()
+	c.Demand("f2", "r", c.Shape("cpus:1;mem:128", 1))
+	c.Expect("f2 a1 cpus:1;mem:128")
+	c.Decline(c.Offer("f2", "a1"), time.Hour)
+	c.Expect() // as much is free as f1 has refused already
+}
+
+// filterAndGrowth: more is wanted than when the agent was refused.
+func filterAndGrowth(c *Cluster) {
+	c.Framework("f1", "r")
+	c.Agent("a1", "cpus:4;mem:4096")
+	refuse := func(want string) {
+		c.Expect(want)
+		c.Decline(c.Offer("f1", "a1"), time.Hour)
+		c.Expect()
+	}
+	refuse("f1 a1 cpus:4;mem:4096")
+	c.Demand("f1", "r", c.Shape("cpus:1;mem:128", 1)) // it stated none
+	refuse("f1 a1 cpus:1;mem:128")
+	c.Demand("f1", "r", c.Shape("cpus:1;mem:128", 1)) // the same
+	c.Expect()
+	c.Demand("f1", "r", c.Shape("cpus:1;mem:128", 3)) // more of them
+	refuse("f1 a1 cpus:3;mem:384")
+	c.Demand("f1", "r", c.Shape("cpus:1;mem:128", 2)) // fewer
+	c.Expect()
+	c.Demand("f1", "r")
+	c.Expect()
+	c.Demand("f1", "r", c.Shape("cpus:1;mem:128", 2)) // it wanted nothing
+	refuse("f1 a1 cpus:2;mem:256")
+	c.Demand("f1", "r", c.Shape("cpus:1;mem:128", 1), c.Shape("cpus:2;mem:64", 1)) // another
+	refuse("f1 a1 cpus:3;mem:192")
+	c.NoDemand("f1", "r") // it takes anything
+	refuse("f1 a1 cpus:4;mem:4096")
+}
+
+// offerAgain: who declines everything and leaves no filter does not keep the master busy. Others
+// are offered it at once, and so is more than before.
+func offerAgain(c *Cluster) {
+	c.Framework("f1", "r")
+	c.Agent("a1", "cpus:4;mem:4096")
+	c.Expect("f1 a1 cpus:4;mem:4096")
+	c.Decline(c.Offer("f1", "a1"), 0)
+	c.Expect()
+	c.Because("f1", "a1", "f1 filtered a1 until 0.1 s from now")
+	if want := c.Now.Add(allocator.DefaultOfferAgain); !c.Policy.Wake().Equal(want) {
+		c.Fatalf("wakes at %v, want %v", c.Policy.Wake(), want)
+	}
+	c.Framework("f2", "r")
+	c.Expect("f2 a1 cpus:4;mem:4096")
+	tasks := c.Accept(c.Offer("f2", "a1"), time.Hour, c.R("cpus:1;mem:1024"))
+	c.Finish(tasks[0])
+	c.Suppress("f2")
+	c.Expect()
+	c.Agent("a1", "cpus:5;mem:4096")
+	c.Expect("f1 a1 cpus:5;mem:4096")
+	c.Decline(c.Offer("f1", "a1"), 0)
+	c.Expect()
+	c.Sleep(allocator.DefaultOfferAgain)
+	c.Expect("f1 a1 cpus:5;mem:4096")
+	c.Accept(c.Offer("f1", "a1"), 0, c.R("cpus:1;mem:1024")) // what an accept leaves comes back at once
+	c.Expect("f1 a1 cpus:4;mem:3072")
+}
