@@ -36,11 +36,11 @@ func (r *runner) leave() error {
 	switch {
 	case trouble == nil && waits > 0:
 		r.leaving.since = now
-		r.say(&r.leaving.said, fmt.Sprintf("waiting for %s to end; Ctrl-C leaves at once", count(waits+away, "task")), now, repeatEvery)
+		r.say(&r.leaving.said, fmt.Sprintf("waiting for %s to end; Ctrl-C leaves at once", count(waits+away, "task")))
 	case now.Sub(r.leaving.since) < leaveAfter && trouble != nil:
-		r.say(&r.leaving.said, fmt.Sprintf("waiting for a master, to end %s: %v; Ctrl-C leaves at once", count(waits+away, "task"), trouble), now, repeatEvery)
+		r.say(&r.leaving.said, fmt.Sprintf("waiting for a master, to end %s: %v; Ctrl-C leaves at once", count(waits+away, "task"), trouble))
 	case now.Sub(r.leaving.since) < leaveAfter:
-		r.say(&r.leaving.said, fmt.Sprintf("waiting for the agent of %s; Ctrl-C leaves at once", count(away, "task")), now, repeatEvery)
+		r.say(&r.leaving.said, fmt.Sprintf("waiting for the agent of %s; Ctrl-C leaves at once", count(away, "task")))
 	case trouble != nil:
 		return &Pending{fmt.Sprintf("%s may still run, as no master could be told for %v: %v; once a master leads again it ends them after %v",
 			count(waits+away, "task"), leaveAfter, trouble, failoverTimeout)}

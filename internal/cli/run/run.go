@@ -93,7 +93,8 @@ func Run(ctx context.Context, config Config) (code int, err error) {
 		session <- framework.Run(own, framework.Config{
 			Masters: config.Masters, Name: config.Name, Roles: []api.Role{config.Role},
 			FailoverTimeout: failoverTimeout, Constraint: config.Constraint, TeardownAtEnd: true,
-			Revocable: config.Revocable,
+			Suppressed: true, // until the demand is told: an offer before it fits by chance
+			Revocable:  config.Revocable,
 		}, r.job)
 	}()
 	err = r.watch(ctx, session)

@@ -7,13 +7,13 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode"
 
 	"google.golang.org/protobuf/types/known/structpb"
 
 	"github.com/tenderhq/tender/api"
 	apiv1 "github.com/tenderhq/tender/api/v1"
 	"github.com/tenderhq/tender/internal/cli/client"
-	"github.com/tenderhq/tender/internal/cli/show"
 )
 
 const (
@@ -21,8 +21,6 @@ const (
 	patience = 2 * time.Second
 	// sureAfter looks in a row must find no agent large enough: one may be about to register.
 	sureAfter = 2
-	// repeatEvery says again why a run waits.
-	repeatEvery = 30 * time.Second
 	// lookMax bounds one look; a failover must not stop the run from hearing a Ctrl-C for longer.
 	lookMax = time.Second
 )
@@ -35,8 +33,7 @@ type waiting struct {
 
 // said is the last sentence of a kind.
 type said struct {
-	text string
-	at   time.Time
+	plain string // without its numbers
 }
 
 // look says why instances wait, and ends the run when they will for ever.
@@ -51,7 +48,7 @@ func (r *runner) look(ctx context.Context) error {
 	agents, err := listAgents(ctx, r.config.Operator)
 	if err != nil {
 		if trouble := r.trouble(); trouble != nil {
-			r.say(&r.waiting.why, fmt.Sprintf("waiting for a master: %v", trouble), now, repeatEvery)
+			r.say(&r.waiting.why, fmt.Sprintf("waiting for a master: %v", trouble))
 		}
 		return nil
 	}
@@ -62,17 +59,35 @@ func (r *runner) look(ctx context.Context) error {
 		return nil
 	}
 	r.waiting.tooLarge = 0
-	r.say(&r.waiting.why, r.reason(ctx, agents), now, repeatEvery)
+	r.say(&r.waiting.why, r.reason(ctx, agents))
 	return nil
 }
 
-// say repeats nothing within the time.
-func (r *runner) say(last *said, text string, now time.Time, repeat time.Duration) {
-	if text == last.text && now.Sub(last.at) < repeat {
-		return
+// say speaks once, and again when something else is true. A number that has changed is nothing else.
+func (r *runner) say(last *said, text string) {
+	if plain := withoutNumbers(text); plain != last.plain {
+		last.plain = plain
+		r.config.Say("%s", text)
 	}
-	*last = said{text, now}
-	r.config.Say("%s", text)
+}
+
+// withoutNumbers keeps the digits of names, such as agent-2.
+func withoutNumbers(text string) string {
+	var kept strings.Builder
+	for word := range strings.FieldsSeq(text) {
+		if strings.ContainsFunc(word, unicode.IsLetter) && strings.ContainsRune(word, '-') {
+			kept.WriteString(word)
+		} else {
+			kept.WriteString(strings.Map(func(r rune) rune {
+				if unicode.IsDigit(r) || r == '.' {
+					return -1
+				}
+				return r
+			}, word))
+		}
+		kept.WriteByte(' ')
+	}
+	return kept.String()
 }
 
 // judge returns a TooLarge when every agent is known and none could ever hold the task.
@@ -118,22 +133,6 @@ func ofThese(has, asked api.Resources) api.Resources {
 	return has.Plain().Filter(func(l api.Label) bool {
 		return slices.ContainsFunc(asked.Items(), func(item api.Resource) bool { return item.Name == l.Name })
 	})
-}
-
-// reason is why the run waits, as the leader explains it.
-func (r *runner) reason(ctx context.Context, agents []*apiv1.AgentView) string {
-	if len(agents) == 0 {
-		return "waiting: no agent has registered yet"
-	}
-	if !r.job.subscribed() {
-		return "waiting for a session with the leading master"
-	}
-	answer, err := r.config.Operator.Explain(ctx, &apiv1.ExplainRequest{FrameworkId: string(r.job.ref("").Framework)})
-	text := "waiting for resources"
-	if err == nil && len(answer.GetFramework()) > 0 {
-		return text + ": " + show.Clean(answer.GetFramework()[0])
-	}
-	return text + ": every agent that is large enough is busy"
 }
 
 func listAgents(ctx context.Context, operator apiv1.OperatorServiceClient) ([]*apiv1.AgentView, error) {
