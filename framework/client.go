@@ -84,7 +84,10 @@ func (l *loop) kill(id api.TaskID) {
 	}
 }
 
-func (l *loop) sendKill(t *task) { l.send(protocol.Kill{Task: t.id, Agent: t.agent}) }
+func (l *loop) sendKill(t *task) {
+	t.questioned = true // a leader that does not know the task says what has become of it
+	l.send(protocol.Kill{Task: t.id, Agent: t.agent})
+}
 
 // Demand replaces what the framework wants in the role ("" = its only one). A demand
 // of some shapes revives the role; one of none means that nothing is wanted. It holds for

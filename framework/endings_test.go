@@ -51,3 +51,24 @@ func TestDroppedIsTheEnd(t *testing.T) {
 		t.Errorf("the second try is not told: %v", verdict)
 	}
 }
+
+// TestLateAnswerTellsNothingOfTheNextTry: a user asks for a task, hears that it was DROPPED and tries it again
+// under its ID. The leader's answer comes behind that, and must not end the second try.
+func TestLateAnswerTellsNothingOfTheNextTry(t *testing.T) {
+	for _, second := range []api.AgentID{"agent-1", "agent-2"} {
+		b := newBook()
+		b.launch("t", "agent-1", 1)
+		task, _ := b.take(api.Status{Task: "t", Agent: "agent-1", State: api.TaskDropped})
+		b.handled(task)
+		b.launch("t", second, 2)
+		late := api.Status{Task: "t", Agent: "agent-1", State: api.TaskDropped, Reason: api.ReasonReconciliation}
+		if _, verdict := b.take(late); verdict != ignore {
+			t.Errorf("on %s the answer of before is told: %v", second, verdict)
+		}
+		b.unsettled() // now the leader is asked about this one
+		late.Agent = second
+		if _, verdict := b.take(late); verdict != deliver {
+			t.Errorf("on %s the answer to its own question is not told: %v", second, verdict)
+		}
+	}
+}

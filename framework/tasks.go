@@ -36,6 +36,9 @@ type task struct {
 	asked    bool          // by the user's Reconcile: the answer is told even when it is no news
 	kill     bool          // asked for; repeated in every session (R12)
 	stray    bool          // not in the book: tells of a task that was refused here
+	// questioned: the leader was asked about it since it was launched. Without that an
+	// answer is about an earlier launch of the same ID, which was DROPPED.
+	questioned bool
 }
 
 // book holds the tasks that are not settled.
@@ -79,7 +82,7 @@ func (b *book) used(id api.TaskID) bool {
 func (b *book) launch(id api.TaskID, agent api.AgentID, call uint64) {
 	b.endings.remove(id) // it was DROPPED, and is tried again
 	t := b.get(id)
-	t.agent, t.launched, t.known = agent, true, true
+	t.agent, t.launched, t.known, t.questioned = agent, true, true, false
 	t.state, t.latest = api.TaskStaging, api.TaskStaging
 	t.accept = call
 }
@@ -124,10 +127,10 @@ func settledBefore(status api.Status) verdict {
 }
 
 func (t *task) judge(status api.Status, full bool) verdict {
-	if status.Number > 0 && t.agent != "" && status.Agent != t.agent {
-		if t.launched {
-			return acknowledge // of another life of this ID, elsewhere
-		}
+	switch elsewhere := t.agent != "" && status.Agent != t.agent; {
+	case t.launched && (elsewhere && status.Agent != "" || t.foreign(status)):
+		return settledBefore(status) // of another life of this ID
+	case elsewhere && status.Number > 0:
 		t.seen, t.number = 0, 0
 	}
 	if status.Agent != "" {
@@ -150,6 +153,12 @@ func (t *task) judge(status api.Status, full bool) verdict {
 	}
 	t.gap = t.gap && status.Number == 0
 	return deliver
+}
+
+// foreign reports whether the status is an end that answers a question about an earlier
+// launch of the ID: nobody has asked about this one.
+func (t *task) foreign(status api.Status) bool {
+	return status.Number == 0 && status.Reason == api.ReasonReconciliation && settles(status.State) && !t.questioned
 }
 
 // judgeCopy judges a status of a number that was taken in before.
@@ -211,7 +220,9 @@ func (b *book) unsettled() []protocol.UnsettledTask {
 	return list
 }
 
+// unsettled is the question about the task.
 func (t *task) unsettled() protocol.UnsettledTask {
+	t.questioned = true
 	state := t.state
 	if state == api.TaskUnspecified {
 		state = api.TaskStaging

@@ -196,7 +196,7 @@ type TaskView struct {
 
 // Task looks a task up, also one that has ended and whose sandbox is still there.
 func (c *Core) Task(ref api.TaskRef) (TaskView, bool) {
-	if t := c.state.tasks[ref]; t != nil && !t.refused {
+	if t := c.state.tasks[ref]; t != nil {
 		return TaskView{Sandbox: c.taskFolder(t.executor, ref.Task), Ended: t.ended()}, true
 	}
 	if _, known := c.state.stubbed[ref]; !known {

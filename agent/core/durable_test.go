@@ -44,7 +44,7 @@ func (w *world) durableCall(call protocol.AgentCall, wants func(string, func(Rec
 			wants("kill taken", func(r Record) bool { k, is := r.(TaskKilled); return is && k.Task == call.TaskRef })
 		}
 	case protocol.StatusUpdate:
-		if t := w.core.state.tasks[call.Status.Ref()]; call.Status.Number > 0 && (t == nil || !t.refused) && call.Status.State != api.TaskDropped {
+		if call.Status.Number > 0 {
 			wants("status", func(r Record) bool {
 				s, is := r.(TaskStatus)
 				return is && s.Status.Ref() == call.Status.Ref() && s.Status.Number == call.Status.Number
@@ -72,7 +72,7 @@ func (w *world) toldInOrder(status api.Status) {
 		if before.Number != status.Number {
 			continue
 		}
-		if before.State != status.State && before.State != api.TaskDropped { // a refusal that a restart forgot
+		if before.State != status.State {
 			w.t.Fatalf("%s: number %d is %s after it was %s", ref, status.Number, status.State, before.State)
 		}
 		return
@@ -80,7 +80,6 @@ func (w *world) toldInOrder(status api.Status) {
 	if len(told) > 0 {
 		last := told[len(told)-1]
 		switch {
-		case status.Number == 1 && last.State == api.TaskDropped:
 		case status.Number != last.Number+1 && status.Number != oldest:
 			w.t.Fatalf("%s: number %d after %d", ref, status.Number, last.Number)
 		case last.State.Terminal():

@@ -93,17 +93,15 @@ func (c *Core) unwanted(t *task, own *api.Executor) (api.Reason, string) {
 	return api.ReasonNone, ""
 }
 
-// refuse makes a task that never was. Nothing is stored: should it be lost, the leader
-// concludes the same from its absence (R8), and a full disk needs no room for it.
+// refuse ends a launch that made no task here. Its status has no number: it is told once and
+// comes never again, as the same ID may be launched anew, and a copy would then tell of the
+// wrong launch. Should it be lost, the leader concludes the same from the task's absence (R8);
+// nothing is stored, so a full disk needs no room for it.
 func (c *Core) refuse(t *task, state api.TaskState, reason api.Reason, why string) {
-	t.refused, t.durable = true, true
-	c.state.launches++
-	t.order = c.state.launches
-	t.take(TaskStatus{Status: c.status(t, state, reason, why)})
-	t.stored = t.latest.Number
-	c.state.tasks[t.ref] = t
+	status := c.status(t, state, reason, why)
+	status.Number = 0
 	c.log("launch refused", field("task", t.ref.String()), field("why", reason.String()))
-	c.sendStatus(t)
+	c.tell(protocol.StatusUpdate{Status: status})
 }
 
 // place sees to it that the task has an executor: the one that is there, whatever it

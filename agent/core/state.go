@@ -226,9 +226,7 @@ func (s *state) records() []Record {
 		}
 	}
 	for _, t := range s.tasksInOrder() {
-		if !t.refused {
-			records = append(records, t.records()...)
-		}
+		records = append(records, t.records()...)
 	}
 	for _, stub := range s.stubs {
 		records = append(records, StubKept{stub})

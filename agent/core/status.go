@@ -160,10 +160,6 @@ func (c *Core) acknowledged(e protocol.AcknowledgeStatus) {
 
 // settle forgets statuses up to number, and the task with its last one.
 func (c *Core) settle(t *task, number uint64) {
-	if t.refused {
-		delete(c.state.tasks, t.ref)
-		return
-	}
 	c.put(TaskAcknowledged{t.ref, number})
 	if c.state.tasks[t.ref] == nil {
 		c.stubMade(t)
@@ -176,7 +172,7 @@ func (c *Core) settle(t *task, number uint64) {
 func (c *Core) executorStatus(conn Conn, ref api.ExecutorRef, s protocol.ExecutorStatus) {
 	answer := ToExecutor{conn, protocol.ExecutorAcknowledged{Task: s.Task, Number: s.Number}}
 	t := c.state.tasks[api.TaskRef{Framework: ref.Framework, Task: s.Task}]
-	if t == nil || t.executor != ref || t.refused || t.ended() || s.Number <= max(t.heard, t.ignored) {
+	if t == nil || t.executor != ref || t.ended() || s.Number <= max(t.heard, t.ignored) {
 		c.after(c.written, func() { c.emit(answer) }) // an earlier copy may be on its way to the disk
 		return
 	}

@@ -22,9 +22,6 @@ type task struct {
 	// bereft: the records end with its executor forgotten and not with what became of it.
 	bereft bool
 
-	// refused holds for a launch that never was: nothing of it is on disk. Should it be
-	// lost, the leader concludes DROPPED from its absence (R8).
-	refused  bool
 	durable  bool   // its launch is on disk
 	killable bool   // its kill is on disk
 	handed   bool   // to the executor, or it may have been by an earlier process

@@ -14,11 +14,13 @@ func (c *Core) statusUpdate(a *agent, status api.Status) {
 	status.Agent = a.id
 	ref := status.Ref()
 	t := a.tasks[ref]
-	if t == nil {
+	switch {
+	case t == nil && status.Number > 0:
 		c.strayStatus(a, status)
 		return
-	}
-	if status.Number == 0 {
+	case t == nil: // the refusal of a launch that is over; nobody waits for it
+		return
+	case status.Number == 0:
 		c.neverWas(t, status)
 		return
 	}
@@ -55,8 +57,9 @@ func withoutPlace(status api.Status) api.Status {
 	return status
 }
 
-// neverWas takes the refusal of a launch that made no task of its own at the agent: it
-// knows the ID from before (R9). Nothing is acknowledged, and nothing comes again.
+// neverWas takes the refusal of a launch that made no task of its own at the agent (R9).
+// Nothing is acknowledged, and nothing comes again: the agent's next status of this ID is
+// of another launch.
 func (c *Core) neverWas(t *task, status api.Status) {
 	if t.number > 0 || !status.State.Terminal() || !c.step(t, status) {
 		return
