@@ -76,8 +76,10 @@ func (c *Core) buryAgent(a *agent, why string) {
 
 func (c *Core) goneByOperator(a *agent, t *task, why string) {
 	c.releaseTask(t)
-	if !t.duplicate && !t.status.State.Terminal() {
-		c.moveTask(t, api.Status{State: api.TaskGoneByOperator, Reason: api.ReasonAgentGone, Message: "agent " + string(a.id) + ": " + why})
+	if !t.duplicate {
+		if !t.status.State.Terminal() { // an end that is known stands; it may be owed still
+			c.moveTask(t, api.Status{State: api.TaskGoneByOperator, Reason: api.ReasonAgentGone, Message: "agent " + string(a.id) + ": " + why})
+		}
 		c.tellStatus(t.framework, t.status)
 	}
 	c.forgetTask(t)
