@@ -27,12 +27,13 @@ func (c *Core) seekSession(s *session) {
 	}
 }
 
-// standbyOf is the framework whose place the session wants, if names are its identity.
+// standbyOf is the framework whose place the session wants, if names are its identity. The
+// name goes before the ID, as in the registry.
 func (c *Core) standbyOf(s *session) *framework {
 	wish := s.subscribe.Framework
 	id := wish.ID
-	if id == "" && wish.Standby {
-		id = c.standbys[wish.Name]
+	if named := c.standbys[wish.Name]; named != "" && wish.Standby {
+		id = named
 	}
 	if fw := c.frameworks[id]; fw != nil && fw.info.Standby && !fw.removed {
 		return fw

@@ -49,20 +49,24 @@ func (s *State) subscribe(change Subscribe, at time.Time) Result {
 // identify says which framework a subscription means: the one it names, the one its
 // instance got before (R7), or with Standby the one of its name (R6); "" is a new one.
 func (s *State) identify(wish api.Framework, instance api.Nonce) (api.FrameworkID, *Result) {
+	named := s.index().standby[wish.Name]
+	if !wish.Standby {
+		named = ""
+	}
 	if wish.ID != "" {
-		_, known := s.Frameworks[wish.ID]
-		if known {
-			return wish.ID, nil
+		known, ok := s.Frameworks[wish.ID]
+		switch {
+		case !ok:
+			return named, s.takeFrameworkNumber(wish.ID)
+		case named != "" && known.Removed.IsZero():
+			return named, nil // in a registry that was restored the name may have become another's
 		}
-		return "", s.takeFrameworkNumber(wish.ID)
+		return wish.ID, nil
 	}
 	if id, known := s.index().instanceOf[instance]; known {
 		return id, nil
 	}
-	if wish.Standby {
-		return s.index().standby[wish.Name], nil
-	}
-	return "", nil
+	return named, nil
 }
 
 // takeFrameworkNumber lets a framework keep an ID which this registry never gave out
@@ -112,7 +116,8 @@ func (s *State) admitFramework(wish api.Framework, instance api.Nonce, at time.T
 }
 
 // readmit takes a framework from an agent's copy, as disconnected; one that is known
-// stays as it is.
+// stays as it is. If its name has become another's, it is readmitted without it, so that its
+// tasks live on for its failover time (R21).
 func (s *State) readmit(change Readmit, at time.Time) Result {
 	id := change.Framework.ID
 	old, known := s.Frameworks[id]
@@ -120,7 +125,11 @@ func (s *State) readmit(change Readmit, at time.Time) Result {
 	case !known && id == "":
 		return refuse("framework.readmit", api.Invalid, id, "it has no ID")
 	case !known:
-		return s.admitFramework(change.Framework, "", at)
+		wish := change.Framework
+		if s.index().standby[wish.Name] != "" {
+			wish.Standby = false
+		}
+		return s.admitFramework(wish, "", at)
 	case !old.Removed.IsZero():
 		return refuse("framework.readmit", api.Removed, id, "it was removed at %s: %s", old.Removed.Format(time.RFC3339), old.Why)
 	}
