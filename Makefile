@@ -98,8 +98,15 @@ bench-micro: .tools/buf ## Go's benchmarks: BENCH=regexp COUNT=6; kept in bench.
 	go test -run '^$$' -bench '$(BENCH)' -benchmem -count $(COUNT) -timeout 2h ./... | tee bench.txt
 	.tools/benchstat $(BASE) bench.txt
 
-sim: ## Whole clusters in virtual time, broken by seed, for a long while; SEED=… replays one
-	TENDER_TEST_LONG=1 go test -count=1 -timeout 2h $(if $(SEED),-v) -run TestChaos ./framework/frameworktest $(if $(SEED),-args -seed '$(SEED)')
+sim: ## The cores joined for a minute, then whole clusters in virtual time; SEED=… or CLUSTER=… replays one of either
+ifneq ($(SEED),)
+	go test -count=1 -v -run TestSeeds ./internal/sim -args -seed $(SEED)
+else ifneq ($(CLUSTER),)
+	TENDER_TEST_LONG=1 go test -count=1 -timeout 2h -v -run TestChaos ./framework/frameworktest -args -seed '$(CLUSTER)'
+else
+	go test -count=1 -v -run TestSeeds ./internal/sim -args -for 1m -from $(or $(FROM),1)
+	TENDER_TEST_LONG=1 go test -count=1 -timeout 2h -run TestChaos ./framework/frameworktest
+endif
 
 ROUNDS ?= 100
 chaos: build ## The real binary on loopback, broken again and again: ROUNDS=100 SEED=1 ARGS='-masters 5 -only kill/leader'

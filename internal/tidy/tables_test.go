@@ -59,6 +59,7 @@ var floors = []floor{
 
 	// Whole clusters in memory.
 	{"framework/frameworktest", shell + "internal/memnet allocator/... master/... agent/... framework/..."},
+	{"internal/sim", values + "internal/wire allocator master/core master/registry agent/core"}, // the cores joined, and nothing else real
 	{"internal/clerks", "api framework internal/history"},
 	{"internal/devcluster", ""}, // runs the binary, knows nothing of it
 	{"internal/bench/...", "... !examples/... !internal/cli/... !internal/demo"},

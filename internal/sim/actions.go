@@ -1,0 +1,113 @@
+package sim
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/internal/protocol"
+	"github.com/tenderhq/tender/master/core"
+)
+
+// What people and misfortune do to the parts of a world.
+
+func (w *World) electIfNone() {
+	if w.quorum.leader == nil {
+		w.quorum.elect()
+	}
+}
+
+// ask brings an operator's action to the leader, if there is one.
+func (w *World) ask(action core.Action) {
+	if l := w.leader(); l != nil {
+		l.request(action, func(core.Reply) {})
+	}
+}
+
+// stall lets the leader's loop be away: what comes meanwhile waits (R23).
+func (w *World) stall(span time.Duration) {
+	l := w.leader()
+	if l == nil {
+		return
+	}
+	l.stalled = true
+	w.in(span, func() {
+		l.stalled = false
+		l.step(core.Away{Gap: span})
+		late := l.late
+		l.late = nil
+		for _, what := range late {
+			l.step(what)
+		}
+		l.armed = time.Time{}
+		l.round()
+	})
+}
+
+// mark changes the marks of the machine's agent, if it has a name by now.
+func (m *machine) mark(action core.MarkAgent) {
+	if m.daemon == nil {
+		return
+	}
+	if action.Agent = string(m.daemon.core.Identity().Agent); action.Agent != "" {
+		m.world.ask(action)
+	}
+}
+
+// goneWhileAway gives an agent up that is alive and can't be heard.
+func (m *machine) goneWhileAway() func() {
+	m.isolate()
+	m.world.in(time.Second, func() { m.mark(core.MarkAgent{Set: api.MarkGone, Force: true}) })
+	return m.rejoin
+}
+
+// living are the executors that run.
+func (m *machine) living() []*process {
+	return slices.DeleteFunc(slices.Clone(m.processes), func(p *process) bool { return p.dead || p.gated })
+}
+
+func (m *machine) killExecutor() {
+	if living := m.living(); len(living) > 0 {
+		living[m.world.random.IntN(len(living))].end("kill -9")
+	}
+}
+
+func (m *machine) cutExecutor() {
+	if living := m.living(); len(living) > 0 {
+		if p := living[m.world.random.IntN(len(living))]; p.line != nil {
+			p.line.stream.tear()
+		}
+	}
+}
+
+// finishAll ends what runs, by itself.
+func (p *process) finishAll() {
+	for _, id := range slices.Sorted(maps.Keys(p.tasks)) {
+		p.finish(p.tasks[id])
+	}
+}
+
+func (s *scheduler) cut() {
+	if s.line != nil {
+		s.world.say(s.name, "the stream breaks")
+		s.line.stream.tear()
+	}
+}
+
+// remove has an operator remove the framework.
+func (s *scheduler) remove() {
+	if s.info.ID != "" {
+		s.world.ask(core.RemoveFramework{Framework: string(s.info.ID), Force: true})
+	}
+}
+
+func (s *scheduler) limit(limit api.Resources) {
+	s.world.ask(core.SetRole{Role: s.info.Roles[0], Limit: &limit})
+}
+
+func (s *scheduler) tearDown() {
+	if s.phase == phaseActive {
+		s.send(protocol.Teardown{})
+	}
+}

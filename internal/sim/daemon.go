@@ -1,0 +1,410 @@
+package sim
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	agentcore "github.com/tenderhq/tender/agent/core"
+	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/internal/protocol"
+	"github.com/tenderhq/tender/internal/wire"
+)
+
+// daemon is one life of an agent: the shell of its core, without goroutines.
+type daemon struct {
+	machine    *machine
+	world      *World
+	core       *agentcore.Core
+	dead       bool
+	registered bool // it was in a session, in this process
+	conns      agentConn
+	line       *agentLine // to the leader; nil: none
+	seeking    bool
+	executors  map[agentConn]*executorLine
+	starts     map[agentcore.Run]bool // under way; true: still wanted
+
+	group   group // what is being written
+	waiting group
+	writing bool
+	armed   time.Time
+}
+
+// group is what the writer takes at once.
+type group struct {
+	compact []agentcore.Record // says the same as all before it; nil: nothing is compacted
+	records []agentcore.Record
+	number  uint64
+}
+
+func (g group) empty() bool { return g.compact == nil && len(g.records) == 0 }
+
+func (d *daemon) time() time.Time { return d.world.now.Add(d.machine.clock) }
+
+func (d *daemon) step(what agentcore.Happening) {
+	if d.dead {
+		return
+	}
+	if d.world.story != nil {
+		d.world.say(d.machine.name, "< %s", describe(what))
+	}
+	for _, effect := range d.core.Step(agentcore.Event{At: d.time(), What: what}) {
+		if d.dead {
+			return
+		}
+		d.perform(effect)
+	}
+	d.write()
+	if d.line != nil {
+		d.line.sendCalls()
+	}
+	d.arm()
+}
+
+func (d *daemon) arm() {
+	wake := d.core.Wake()
+	if d.dead || wake.IsZero() || wake.Equal(d.armed) {
+		return
+	}
+	d.armed = wake
+	d.world.at(wake.Add(-d.machine.clock), func() {
+		if d.armed.Equal(wake) {
+			d.armed = time.Time{}
+			d.step(agentcore.Woken{})
+		}
+	})
+}
+
+func (d *daemon) perform(effect agentcore.Effect) {
+	w, m := d.world, d.machine
+	switch e := effect.(type) {
+	case agentcore.Checkpoint:
+		d.waiting.records = append(d.waiting.records, e.Record)
+		d.waiting.number = e.Number
+		if w.story != nil {
+			w.say(m.name, "  record %d: %s", e.Number, describe(e.Record))
+		}
+		w.truth.recorded(m, e.Record)
+	case agentcore.ToLeader:
+		if d.line != nil && d.line.own == e.Conn {
+			if _, is := e.Call.(protocol.AgentReport); is {
+				d.registered = true
+			}
+			d.line.calls = append(d.line.calls, e.Call)
+		}
+	case agentcore.CloseLeader:
+		if d.line != nil && d.line.own == e.Conn {
+			d.line.sendCalls()
+			d.line.stream.closeByClient(errBroken)
+		}
+	case agentcore.ToExecutor:
+		d.toExecutor(e.Conn, e.Event)
+	case agentcore.HandOver:
+		d.toExecutor(e.Conn, e.Launch)
+	case agentcore.CloseExecutor:
+		if line := d.executors[e.Conn]; line != nil {
+			line.stream.closeByServer(e.Err)
+		}
+	case agentcore.Forget:
+		d.forget(e)
+	case agentcore.Stop:
+		d.stop(e.Err)
+	case agentcore.Log:
+		if w.story != nil {
+			w.say(m.name, "%s %v", e.Message, e.Fields)
+		}
+	default:
+		d.work(effect)
+	}
+}
+
+// work carries out what concerns processes and folders.
+func (d *daemon) work(effect agentcore.Effect) {
+	w, m := d.world, d.machine
+	switch e := effect.(type) {
+	case agentcore.StartExecutor:
+		d.starts[e.Run] = true
+		w.in(w.pause(), func() { d.fork(e) })
+	case agentcore.ReleaseExecutor:
+		if p := m.processOf(e.Run); p != nil && p.gated {
+			p.open()
+		}
+	case agentcore.AbandonExecutor:
+		if _, under := d.starts[e.Run]; under {
+			d.starts[e.Run] = false
+		} else if p := m.processOf(e.Run); p != nil && p.gated {
+			p.end("abandoned at its gate")
+		}
+	case agentcore.KillGroups:
+		w.truth.executorKilled(d, e)
+		w.in(w.pause(), func() {
+			if d.dead {
+				return
+			}
+			for _, p := range m.processes {
+				if p.run == e.Run {
+					p.reap()
+					p.end("SIGKILL")
+				}
+			}
+			w.in(w.pause(), func() { d.step(agentcore.GroupsGone{Run: e.Run}) })
+		})
+	case agentcore.KillGroup:
+		w.in(w.pause(), func() {
+			for _, p := range m.processes {
+				p.killGroup(e.Group)
+			}
+		})
+	case agentcore.PrepareTask:
+		w.in(w.pause(), func() {
+			done := agentcore.TaskPrepared{Task: e.Task}
+			if w.chance(30) {
+				done.Reason, done.Message = api.ReasonFetchFailed, "the files are not there"
+			}
+			d.step(done)
+		})
+	case agentcore.Sample:
+		w.in(w.pause(), func() { d.step(agentcore.Sampled{Usage: d.sample(e.Targets)}) })
+	case agentcore.CreateVolume:
+		m.volumes[e.Volume] = true
+	case agentcore.DestroyVolume:
+		w.in(w.pause(), func() {
+			delete(m.volumes, e.Volume)
+			d.step(agentcore.VolumeDestroyed{Volume: e.Volume})
+		})
+	}
+}
+
+// sample says that everything uses half of nothing: what is revocable has stories of its own.
+func (d *daemon) sample(targets []agentcore.Target) protocol.UsageReport {
+	usage := protocol.UsageReport{Total: api.Usage{At: d.time()}, Executors: map[api.ExecutorRef]api.Usage{}, Tasks: map[api.TaskRef]api.Usage{}}
+	for _, target := range targets {
+		usage.Executors[target.Executor] = api.Usage{At: d.time(), CPU: 1, Mem: 1}
+	}
+	return usage
+}
+
+// The disk.
+
+// write has the writer take what waits, unless it is at work.
+func (d *daemon) write() {
+	if d.writing || d.waiting.empty() || d.dead {
+		return
+	}
+	if d.world.random.IntN(200) == 0 {
+		d.waiting.compact, d.waiting.records = d.core.Records(), nil
+	}
+	d.group, d.waiting, d.writing = d.waiting, group{}, true
+	d.world.in(d.world.pause(), func() {
+		if d.dead {
+			return
+		}
+		number := d.group.number
+		d.tear(len(d.group.records))
+		d.writing = false
+		d.step(agentcore.Checkpointed{Number: number})
+		d.write()
+	})
+}
+
+// writes reports whether a record is among those on their way to the disk.
+func (d *daemon) writes(is func(agentcore.Record) bool) bool {
+	return slices.ContainsFunc(d.group.records, is)
+}
+
+// unwritten is how many records are on their way to the disk.
+func (d *daemon) unwritten() int { return len(d.group.records) }
+
+// tear puts the first of the group's records on disk, which is all of it when nothing tears.
+func (d *daemon) tear(records int) {
+	m := d.machine
+	if d.group.compact != nil {
+		m.disk = slices.Clone(d.group.compact)
+	}
+	m.disk = append(m.disk, d.group.records[:records]...)
+	d.group = group{}
+}
+
+// The leader.
+
+// seek looks for the leader again after a pause.
+func (d *daemon) seek() {
+	if d.seeking || d.dead {
+		return
+	}
+	d.seeking = true
+	d.world.in(d.world.between(10*time.Millisecond, 500*time.Millisecond), func() {
+		d.seeking = false
+		if !d.dead && d.line == nil && !d.connect() {
+			d.seek()
+		}
+	})
+}
+
+// connect opens a stream to the leader, or to one that still takes itself for it.
+func (d *daemon) connect() bool {
+	q := d.world.quorum
+	to := q.leader
+	if q.former != nil && (to == nil || d.world.chance(4)) {
+		to = q.former
+	}
+	if to == nil || d.machine.isolated {
+		return false
+	}
+	d.conns++
+	line := &agentLine{stream: newStream(d.world), leader: to, daemon: d, own: d.conns}
+	line.stream.atServer = line.closedAtLeader
+	line.stream.atClient = func(err *api.Error) { d.leaderClosed(line, err) }
+	d.line = line
+	d.step(agentcore.LeaderOpened{Conn: line.own})
+	return true
+}
+
+func (d *daemon) hear(line *agentLine, batch protocol.AgentEvents) {
+	if d.dead {
+		return
+	}
+	if d.world.story != nil {
+		for _, event := range batch.Events {
+			d.world.say(d.machine.name, "hears term %s session %d: %s", batch.Term, batch.Session, describe(event))
+		}
+	}
+	d.step(agentcore.LeaderSaid{Conn: line.own, Batch: batch})
+}
+
+func (d *daemon) leaderClosed(line *agentLine, err *api.Error) {
+	if d.dead {
+		return
+	}
+	if d.line == line {
+		d.line = nil
+	}
+	d.refusedFor(err)
+	d.step(agentcore.LeaderClosed{Conn: line.own, Removed: api.Is(err, api.Removed)})
+	if !d.dead {
+		d.seek()
+	}
+}
+
+// refusedFor follows how long this agent has been refused for good; in the end a person is asked.
+func (d *daemon) refusedFor(err *api.Error) {
+	m := d.machine
+	switch api.KindOf(err) {
+	case api.Invalid, api.Denied, api.Exists, api.Unsupported:
+		if m.refused.IsZero() {
+			m.refused = d.world.now
+		}
+		if d.world.now.Sub(m.refused) >= 15*time.Second {
+			d.stop(err)
+		}
+	case api.Unavailable, api.NotLeader:
+	default:
+		m.refused = time.Time{}
+	}
+	if d.registered && d.line != nil {
+		m.refused = time.Time{}
+	}
+}
+
+// stop ends the agent's process with an error for a person. Only a copied folder is one.
+func (d *daemon) stop(err *api.Error) {
+	if !d.machine.twin {
+		d.world.breaks("the agent on %s gives up: %v", d.machine.name, err)
+	}
+	d.world.say(d.machine.name, "the agent gives up: %v", err)
+	d.machine.kill()
+}
+
+// forget begins a new agent on an empty disk, in the same process.
+func (d *daemon) forget(e agentcore.Forget) {
+	m := d.machine
+	d.world.say(m.name, "a new agent begins: %s", e.Why)
+	d.dead, m.daemon, m.disk = true, nil, nil
+	m.leave(d)
+	d.world.in(d.world.pause(), func() {
+		if m.daemon == nil {
+			m.live(true)
+		}
+	})
+}
+
+// sendCalls sends what one step has said.
+func (line *agentLine) sendCalls() {
+	if len(line.calls) == 0 {
+		return
+	}
+	calls := line.calls
+	line.calls = nil
+	messages, err := wire.AgentCallBatches(calls)
+	if err != nil {
+		line.daemon.world.breaks("a call of an agent fits no message: %v", err)
+	}
+	for _, message := range messages {
+		line.stream.send(&line.stream.up, func() {
+			heard, err := wire.AgentCallsFromProto(message)
+			if err != nil {
+				line.daemon.world.breaks("the leader can't read what an agent wrote: %v", err)
+				return
+			}
+			line.hear(heard)
+		})
+	}
+}
+
+// Executors.
+
+// fork makes the child that waits at its gate.
+func (d *daemon) fork(e agentcore.StartExecutor) {
+	wanted := d.starts[e.Run]
+	delete(d.starts, e.Run)
+	if d.dead {
+		return
+	}
+	w, m := d.world, d.machine
+	if !wanted || w.chance(60) {
+		d.step(agentcore.ExecutorFailed{Run: e.Run, Reason: api.ReasonLaunchFailed, Message: "it could not be forked"})
+		return
+	}
+	m.pids++
+	p := &process{
+		world: w, machine: m, parent: d, run: e.Run, pid: m.pids, token: fmt.Sprintf("token-%d", m.pids), gated: true,
+		builtin: e.Builtin, tasks: map[api.TaskID]*run{}, endings: map[api.TaskID]bool{}, recovery: m.config.RecoveryTimeout,
+	}
+	m.processes = append(m.processes, p)
+	hash := sha256.Sum256([]byte(p.token))
+	d.step(agentcore.ExecutorForked{Run: e.Run, Process: p.process(), TokenHash: hex.EncodeToString(hash[:])})
+}
+
+func (d *daemon) toExecutor(conn agentConn, event protocol.ExecutorEvent) {
+	line := d.executors[conn]
+	if line == nil {
+		return
+	}
+	messages, err := wire.ExecutorEventBatches([]protocol.ExecutorEvent{event})
+	if err != nil {
+		d.world.breaks("an event for an executor fits no message: %v", err)
+	}
+	for _, message := range messages {
+		line.stream.send(&line.stream.down, func() {
+			heard, err := wire.ExecutorEventsFromProto(message)
+			if err != nil {
+				d.world.breaks("an executor can't read what its agent wrote: %v", err)
+				return
+			}
+			for _, event := range heard {
+				line.process.hear(line, event)
+			}
+		})
+	}
+}
+
+func (d *daemon) executorsInOrder() []*executorLine {
+	var lines []*executorLine
+	for _, conn := range slices.Sorted(maps.Keys(d.executors)) {
+		lines = append(lines, d.executors[conn])
+	}
+	return lines
+}

@@ -1,0 +1,353 @@
+package sim
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	agentcore "github.com/tenderhq/tender/agent/core"
+	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/internal/protocol"
+	"github.com/tenderhq/tender/internal/wire"
+)
+
+// process is an executor's process, by the rules of the executors' SDK: what its agent has
+// not acknowledged is told again, a second copy of a launch is ignored.
+type process struct {
+	world   *World
+	machine *machine
+	parent  *daemon // that waits for its end
+	run     agentcore.Run
+	pid     int
+	token   string
+	builtin bool
+	gated   bool // it waits to be let go
+	dead    bool
+	closing bool // it takes no launches any more
+
+	tasks    map[api.TaskID]*run
+	endings  map[api.TaskID]bool
+	line     *executorLine
+	greeted  bool
+	recovery time.Duration
+	lost     time.Time // since when it has no agent
+	dialing  bool
+}
+
+// run is one task in its executor.
+type run struct {
+	task   api.Task
+	label  string
+	state  api.TaskState
+	number uint64
+	kept   []protocol.ExecutorStatus
+	pid    int  // of its own process group; 0: it lives in the executor's
+	alive  bool // its processes
+	killed bool // asked to end
+}
+
+// executorLine is an executor's stream with both its ends.
+type executorLine struct {
+	stream  *stream
+	daemon  *daemon
+	conn    agentConn // at the agent; 0: it has not been heard there
+	process *process
+}
+
+func (p *process) process() agentcore.Process {
+	return agentcore.Process{PID: p.pid, Start: uint64(p.pid)}
+}
+
+// open lets the program begin.
+func (p *process) open() {
+	p.gated, p.lost = false, p.world.now
+	if p.world.chance(60) {
+		p.world.in(p.world.between(0, 2*time.Second), func() { p.end("it crashed at its start") })
+	}
+	p.dial()
+}
+
+// end ends the executor's own process. Tasks with process groups of their own live on, until
+// somebody ends them.
+func (p *process) end(why string) {
+	if p.dead {
+		return
+	}
+	p.dead = true
+	p.world.say(p.machine.name, "executor %s (run %d) ends: %s", p.run.Executor, p.run.Number, why)
+	for _, id := range slices.Sorted(maps.Keys(p.tasks)) {
+		if r := p.tasks[id]; r.pid == 0 {
+			p.world.truth.dies(r)
+		}
+	}
+	if p.line != nil {
+		p.line.stream.tear()
+	}
+	parent := p.parent
+	p.world.in(p.world.pause(), func() {
+		if parent != nil && !parent.dead {
+			parent.step(agentcore.ExecutorExited{Run: p.run, Message: why})
+		}
+	})
+}
+
+// reap ends the tasks' processes.
+func (p *process) reap() {
+	for _, id := range slices.Sorted(maps.Keys(p.tasks)) {
+		p.world.truth.dies(p.tasks[id])
+	}
+}
+
+// killGroup ends one task's processes; the executor sees it.
+func (p *process) killGroup(group agentcore.Process) {
+	for _, id := range slices.Sorted(maps.Keys(p.tasks)) {
+		if r := p.tasks[id]; r.alive && r.pid != 0 && r.pid == group.PID {
+			p.world.truth.dies(r)
+			p.ends(r, api.TaskKilled)
+		}
+	}
+}
+
+// dial looks for the agent until it is there, or gives up after the recovery timeout (R32).
+func (p *process) dial() {
+	if p.dead || p.dialing || p.line != nil {
+		return
+	}
+	p.dialing = true
+	p.world.in(p.world.between(time.Millisecond, time.Second), func() {
+		p.dialing = false
+		d := p.machine.daemon
+		switch {
+		case p.dead || p.line != nil:
+		case p.world.now.Sub(p.lost) >= p.recovery:
+			p.reap()
+			p.end("its agent was away for too long")
+		case d == nil || p.world.chance(20):
+			p.dial()
+		default:
+			p.connect(d)
+		}
+	})
+}
+
+func (p *process) connect(d *daemon) {
+	line := &executorLine{stream: newStream(p.world), daemon: d, process: p}
+	line.stream.atServer = func() {
+		if line.conn != 0 {
+			d.step(agentcore.ExecutorClosed{Conn: line.conn})
+			delete(d.executors, line.conn)
+		}
+	}
+	line.stream.atClient = func(err *api.Error) { p.closed(line, err) }
+	p.line = line
+	p.send(p.subscription()...)
+}
+
+// subscription lists the tasks and what is not acknowledged.
+func (p *process) subscription() []protocol.ExecutorCall {
+	first := protocol.SubscribeExecutor{ExecutorRef: p.run.Executor, Token: p.token, Version: "v1"}
+	for _, id := range slices.Sorted(maps.Keys(p.tasks)) {
+		r := p.tasks[id]
+		if !r.state.Terminal() {
+			first.Tasks = append(first.Tasks, id)
+		}
+		first.Unacknowledged = append(first.Unacknowledged, r.kept...)
+	}
+	return []protocol.ExecutorCall{first}
+}
+
+func (p *process) closed(line *executorLine, err *api.Error) {
+	if p.line != line {
+		return
+	}
+	p.line, p.lost = nil, p.world.now
+	if p.dead {
+		return
+	}
+	switch api.KindOf(err) {
+	case api.Invalid, api.NotFound, api.Denied, api.Fenced, api.Removed, api.Unsupported:
+		p.reap()
+		p.end("its agent does not take it: " + err.Error())
+		return
+	}
+	p.dial()
+}
+
+// send sends calls in this session; without one they are kept or lost.
+func (p *process) send(calls ...protocol.ExecutorCall) {
+	line := p.line
+	if line == nil {
+		return
+	}
+	messages, err := wire.ExecutorCallBatches(calls)
+	if err != nil {
+		p.world.breaks("a call of an executor fits no message: %v", err)
+	}
+	for _, message := range messages {
+		line.stream.send(&line.stream.up, func() {
+			heard, err := wire.ExecutorCallsFromProto(message)
+			if err != nil {
+				p.world.breaks("an agent can't read what an executor wrote: %v", err)
+				return
+			}
+			line.heard(heard)
+		})
+	}
+}
+
+// heard brings the calls into the agent's core.
+func (line *executorLine) heard(calls []protocol.ExecutorCall) {
+	d := line.daemon
+	if d.dead {
+		return
+	}
+	if line.conn == 0 {
+		d.conns++
+		line.conn = d.conns
+		d.executors[line.conn] = line
+		d.step(agentcore.ExecutorOpened{Conn: line.conn, Subscribe: calls[0].(protocol.SubscribeExecutor)})
+		calls = calls[1:]
+	}
+	if len(calls) > 0 {
+		d.step(agentcore.ExecutorCalled{Conn: line.conn, Calls: calls})
+	}
+}
+
+// hear takes an event of the agent.
+func (p *process) hear(line *executorLine, event protocol.ExecutorEvent) {
+	if p.dead || p.line != line {
+		return
+	}
+	switch e := event.(type) {
+	case protocol.ExecutorSubscribed:
+		p.greeted = true
+	case protocol.ExecutorLaunch:
+		p.launch(e)
+	case protocol.ExecutorKill:
+		if r := p.tasks[e.Task]; r != nil && !r.state.Terminal() {
+			p.killTask(r, e.Grace)
+		}
+	case protocol.ExecutorAcknowledged:
+		p.acknowledged(e)
+	case protocol.ExecutorShutdown:
+		p.shutDown(e.Grace)
+	}
+}
+
+func (p *process) launch(e protocol.ExecutorLaunch) {
+	if p.tasks[e.Task.ID] != nil || p.endings[e.Task.ID] {
+		return // a second copy
+	}
+	r := &run{task: e.Task, label: e.Task.Labels[labelOfTry], state: api.TaskStaging}
+	p.tasks[e.Task.ID] = r
+	if p.closing {
+		p.report(r, api.TaskKilled, api.ReasonExecutorTerminated)
+		return
+	}
+	if p.builtin {
+		p.machine.pids++
+		r.pid = p.machine.pids
+	}
+	p.world.truth.starts(p, r)
+	if p.world.random.IntN(3) == 0 {
+		p.report(r, api.TaskStarting, api.ReasonNone)
+	}
+	p.world.in(p.world.pause(), func() {
+		if r.alive && !r.killed && !p.dead {
+			p.report(r, api.TaskRunning, api.ReasonNone)
+		}
+	})
+	p.world.in(p.world.truth.lifeOf(r), func() { p.finish(r) })
+}
+
+// finish ends the task by itself.
+func (p *process) finish(r *run) {
+	if !r.alive || p.dead {
+		return
+	}
+	p.world.truth.dies(r)
+	state := api.TaskFinished
+	if p.world.chance(6) {
+		state = api.TaskFailed
+	}
+	p.ends(r, state)
+}
+
+func (p *process) killTask(r *run, grace time.Duration) {
+	if r.killed {
+		return
+	}
+	r.killed = true
+	if r.state == api.TaskRunning {
+		r.state = api.TaskKilling
+	}
+	if r.pid != 0 && p.world.chance(8) {
+		return // it heeds no signal but SIGKILL
+	}
+	p.world.in(p.world.between(0, max(grace, time.Millisecond)), func() {
+		if r.alive && !p.dead {
+			p.world.truth.dies(r)
+			p.ends(r, api.TaskKilled)
+		}
+	})
+}
+
+// ends tells the end of a task whose processes are gone.
+func (p *process) ends(r *run, state api.TaskState) {
+	if p.dead || r.state.Terminal() {
+		return
+	}
+	p.report(r, state, api.ReasonNone)
+}
+
+// report numbers a status and keeps it until it is acknowledged.
+func (p *process) report(r *run, state api.TaskState, reason api.Reason) {
+	if r.state != state && !api.MayMove(r.state, state, api.MoverExecutor) {
+		return
+	}
+	r.number++
+	r.state = state
+	status := protocol.ExecutorStatus{Task: r.task.ID, Number: r.number, State: state, Reason: reason}
+	if r.pid != 0 {
+		status.ProcessGroup, status.ProcessStart = r.pid, uint64(r.pid)
+	}
+	r.kept = append(r.kept, status)
+	p.send(status)
+}
+
+func (p *process) acknowledged(e protocol.ExecutorAcknowledged) {
+	r := p.tasks[e.Task]
+	if r == nil {
+		return
+	}
+	for len(r.kept) > 0 && r.kept[0].Number <= e.Number {
+		r.kept = r.kept[1:]
+	}
+	if r.state.Terminal() && len(r.kept) == 0 {
+		delete(p.tasks, e.Task)
+		p.endings[e.Task] = true
+	}
+}
+
+// shutDown kills what runs, waits for its end and the acknowledgements, and ends.
+func (p *process) shutDown(grace time.Duration) {
+	if p.closing {
+		return
+	}
+	p.closing = true
+	for _, id := range slices.Sorted(maps.Keys(p.tasks)) {
+		if r := p.tasks[id]; r.alive {
+			p.killTask(r, grace)
+		}
+	}
+	if p.world.chance(10) {
+		return // it hangs; the agent will end it
+	}
+	p.world.in(p.world.between(grace/2, grace), func() {
+		p.reap()
+		for _, id := range slices.Sorted(maps.Keys(p.tasks)) {
+			p.ends(p.tasks[id], api.TaskKilled)
+		}
+		p.world.in(p.world.pause(), func() { p.end("it was shut down") })
+	})
+}

@@ -1,0 +1,333 @@
+package sim
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/internal/invariant"
+	"github.com/tenderhq/tender/internal/protocol"
+	"github.com/tenderhq/tender/internal/wire"
+	"github.com/tenderhq/tender/master/core"
+)
+
+// leader is the shell of a leader's core: its loop, without goroutines.
+type leader struct {
+	world *World
+	name  string
+	term  api.Term
+	core  *core.Core
+	clock time.Duration // ahead of the world's
+	ended bool
+
+	conns      core.Conn
+	agents     map[core.Conn]*agentLine
+	schedulers map[core.Conn]*schedulerLine
+	touched    []flusher
+	rounds     bool      // one is planned
+	armed      time.Time // the core will be woken then
+	requests   core.RequestID
+	replies    map[core.RequestID]func(core.Reply)
+	stalled    bool             // the loop does not run
+	late       []core.Happening // what came meanwhile
+}
+
+// flusher is the leader's end of a stream: what is queued leaves at the end of a round.
+type flusher interface{ flush() }
+
+func newLeader(w *World, name string, term api.Term, clock time.Duration) *leader {
+	return &leader{
+		world: w, name: name, term: term, clock: clock,
+		agents: map[core.Conn]*agentLine{}, schedulers: map[core.Conn]*schedulerLine{}, replies: map[core.RequestID]func(core.Reply){},
+	}
+}
+
+func (l *leader) time() time.Time { return l.world.now.Add(l.clock) }
+
+// step steps the core; what it breaks is a broken promise.
+func (l *leader) step(what core.Happening) {
+	if l.ended {
+		return
+	}
+	if l.stalled {
+		l.late = append(l.late, what)
+		return
+	}
+	defer l.catch()
+	if l.world.story != nil {
+		l.world.say(l.name, "< %s", describe(what))
+	}
+	l.perform(l.core.Step(core.Event{At: l.time(), What: what}))
+	l.round()
+}
+
+func (l *leader) catch() {
+	evidence := recover()
+	if evidence == nil {
+		return
+	}
+	var rule invariant.Broken
+	if err, is := evidence.(error); is && errors.As(err, &rule) {
+		l.world.breaks("the leader's core is broken: %v", rule.Evidence)
+		return
+	}
+	panic(evidence)
+}
+
+// round plans the allocation that follows all that happens at this moment.
+func (l *leader) round() {
+	if l.rounds {
+		return
+	}
+	l.rounds = true
+	l.world.in(0, func() {
+		l.rounds = false
+		if l.ended || l.stalled {
+			return
+		}
+		defer l.catch()
+		l.perform(l.core.Allocate(l.time()))
+		for _, end := range l.touched {
+			end.flush()
+		}
+		l.touched = l.touched[:0]
+		l.world.truth.booksHold(l)
+		l.arm()
+	})
+}
+
+func (l *leader) arm() {
+	wake := l.core.Wake()
+	if wake.IsZero() || wake.Equal(l.armed) {
+		return
+	}
+	l.armed = wake
+	l.world.at(wake.Add(-l.clock), func() {
+		if l.armed.Equal(wake) {
+			l.armed = time.Time{}
+			l.step(core.Woken{})
+		}
+	})
+}
+
+func (l *leader) perform(effects []core.Effect) {
+	for _, effect := range effects {
+		switch e := effect.(type) {
+		case core.ToScheduler:
+			if line := l.schedulers[e.Conn]; line != nil {
+				line.queued = append(line.queued, e.Event)
+				l.touched = append(l.touched, line)
+			}
+		case core.CloseScheduler:
+			if line := l.schedulers[e.Conn]; line != nil {
+				line.closing, line.why = true, e.Err
+				l.touched = append(l.touched, line)
+			}
+		case core.ToAgent:
+			if line := l.agents[e.Conn]; line != nil {
+				line.queued = append(line.queued, agentEvent{e.Session, e.Event})
+				l.touched = append(l.touched, line)
+			}
+		case core.CloseAgent:
+			if line := l.agents[e.Conn]; line != nil {
+				line.closing, line.why = true, e.Err
+				l.touched = append(l.touched, line)
+			}
+		case core.Propose:
+			l.world.quorum.propose(l, e.Command)
+		case core.Reply:
+			l.replied(e)
+		case core.Log:
+			l.say(e)
+		}
+	}
+}
+
+func (l *leader) say(e core.Log) {
+	if l.world.story == nil {
+		return
+	}
+	text := e.Message
+	for _, f := range e.Fields {
+		text += fmt.Sprintf(" %s=%q", f.Name, f.Value)
+	}
+	l.world.say(l.name, "%s", text)
+}
+
+// request brings an operator's action in.
+func (l *leader) request(action core.Action, answer func(core.Reply)) {
+	l.requests++
+	l.replies[l.requests] = answer
+	l.step(core.Requested{ID: l.requests, Action: action})
+}
+
+func (l *leader) replied(e core.Reply) {
+	answer := l.replies[e.ID]
+	if answer == nil {
+		l.world.breaks("request %d was answered twice", e.ID)
+		return
+	}
+	delete(l.replies, e.ID)
+	if l.world.story != nil {
+		l.world.say(l.name, "answers an operator: %v %v", e.Answer, e.Err)
+	}
+	answer(e)
+}
+
+// end closes every stream; it knows now that it leads no more, or its process has ended.
+func (l *leader) end() {
+	if l.ended {
+		return
+	}
+	l.ended = true
+	l.world.say(l.name, "ends its leadership of term %s", l.term)
+	if l.world.quorum.former == l {
+		l.world.quorum.former = nil
+	}
+	err := api.E("session", api.NotLeader, l.name, errors.New("another one leads"))
+	for conn := core.Conn(1); conn <= l.conns; conn++ { // in order: a map has none
+		if line := l.agents[conn]; line != nil {
+			line.stream.closeByServer(err)
+		}
+		if line := l.schedulers[conn]; line != nil {
+			line.stream.closeByServer(err)
+		}
+	}
+}
+
+// agentEvent is an event and the session that it belongs to.
+type agentEvent struct {
+	session uint64
+	event   protocol.AgentEvent
+}
+
+// agentLine is an agent's stream with both its ends.
+type agentLine struct {
+	stream *stream
+	leader *leader
+	conn   core.Conn // at the leader; 0: it has not been heard there
+	daemon *daemon
+	own    agentConn
+
+	queued  []agentEvent
+	closing bool
+	why     *api.Error
+	calls   []protocol.AgentCall // at the agent, until its step is over
+}
+
+// flush sends what the leader has queued, in batches of one session.
+func (line *agentLine) flush() {
+	for len(line.queued) > 0 {
+		batch := protocol.AgentEvents{Term: line.leader.term, Session: line.queued[0].session}
+		n := 0
+		for n < len(line.queued) && line.queued[n].session == batch.Session {
+			batch.Events = append(batch.Events, line.queued[n].event)
+			n++
+		}
+		line.queued = line.queued[n:]
+		messages, err := wire.AgentEventBatches(batch)
+		if err != nil {
+			line.leader.world.breaks("an event for an agent fits no message: %v", err)
+		}
+		for _, message := range messages {
+			line.stream.send(&line.stream.down, func() {
+				heard, err := wire.AgentEventsFromProto(message)
+				if err != nil {
+					line.leader.world.breaks("the agent can't read what the leader wrote: %v", err)
+					return
+				}
+				line.daemon.hear(line, heard)
+			})
+		}
+	}
+	if line.closing {
+		line.closing = false
+		line.stream.closeByServer(line.why)
+	}
+}
+
+// hear takes what the agent has sent.
+func (line *agentLine) hear(calls []protocol.AgentCall) {
+	l := line.leader
+	if l.ended {
+		return
+	}
+	if line.conn == 0 {
+		l.conns++
+		line.conn = l.conns
+		l.agents[line.conn] = line
+		l.step(core.AgentOpened{Conn: line.conn, First: calls[0]})
+		calls = calls[1:]
+	}
+	if len(calls) > 0 {
+		l.step(core.AgentCalled{Conn: line.conn, Calls: calls})
+	}
+}
+
+func (line *agentLine) closedAtLeader() {
+	if line.conn != 0 && line.leader.agents[line.conn] == line {
+		line.leader.step(core.AgentClosed{Conn: line.conn})
+		delete(line.leader.agents, line.conn)
+	}
+}
+
+// schedulerLine is a scheduler's stream with both its ends.
+type schedulerLine struct {
+	stream    *stream
+	leader    *leader
+	conn      core.Conn
+	scheduler *scheduler
+
+	queued  []protocol.SchedulerEvent
+	closing bool
+	why     *api.Error
+}
+
+func (line *schedulerLine) flush() {
+	if len(line.queued) > 0 {
+		messages, err := wire.SchedulerEventBatches(line.leader.term, line.queued)
+		line.queued = nil
+		if err != nil {
+			line.leader.world.breaks("an event for a scheduler fits no message: %v", err)
+		}
+		for _, message := range messages {
+			line.stream.send(&line.stream.down, func() {
+				term, events, err := wire.SchedulerEventsFromProto(message)
+				if err != nil {
+					line.leader.world.breaks("the scheduler can't read what the leader wrote: %v", err)
+					return
+				}
+				line.scheduler.hear(line, term, events)
+			})
+		}
+	}
+	if line.closing {
+		line.closing = false
+		line.stream.closeByServer(line.why)
+	}
+}
+
+func (line *schedulerLine) hear(calls []protocol.NumberedCall) {
+	l := line.leader
+	if l.ended {
+		return
+	}
+	if line.conn == 0 {
+		l.conns++
+		line.conn = l.conns
+		l.schedulers[line.conn] = line
+		l.step(core.SchedulerOpened{Conn: line.conn, Subscribe: calls[0].Call.(protocol.Subscribe)})
+		calls = calls[1:]
+	}
+	if len(calls) > 0 {
+		l.step(core.SchedulerCalled{Conn: line.conn, Calls: calls})
+	}
+}
+
+func (line *schedulerLine) closedAtLeader() {
+	if line.conn != 0 && line.leader.schedulers[line.conn] == line {
+		line.leader.step(core.SchedulerClosed{Conn: line.conn})
+		delete(line.leader.schedulers, line.conn)
+	}
+}

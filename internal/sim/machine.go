@@ -1,0 +1,159 @@
+package sim
+
+import (
+	"fmt"
+	"time"
+
+	agentcore "github.com/tenderhq/tender/agent/core"
+	"github.com/tenderhq/tender/api"
+)
+
+type agentConn = agentcore.Conn
+
+// machine is a node: what outlives its agent's process.
+type machine struct {
+	world     *World
+	name      string
+	config    agentcore.Config
+	boots     int
+	disk      []agentcore.Record
+	processes []*process
+	pids      int
+	lives     int     // of agents, for their nonces
+	daemon    *daemon // nil: the agent does not run
+	isolated  bool    // it reaches nobody
+	full      bool
+	twin      bool // its folder was copied, so it may be refused
+	clock     time.Duration
+	refused   time.Time // since when it is refused for good; zero: it is not
+	volumes   map[api.VolumeID]bool
+}
+
+// addMachine makes a node whose agent is not yet started.
+func (w *World) addMachine(name string, resources api.Resources) *machine {
+	m := &machine{world: w, name: name, boots: 1, volumes: map[api.VolumeID]bool{}}
+	m.config = agentcore.Config{
+		Agent: api.Agent{Hostname: name, Resources: resources}, Version: "v1", Sandboxes: "/s", RecoveryTimeout: 15 * time.Minute,
+	}
+	w.machines = append(w.machines, m)
+	return m
+}
+
+func (m *machine) boot() string { return fmt.Sprintf("%s-boot-%d", m.name, m.boots) }
+
+// start starts the agent on what the disk holds.
+func (m *machine) start() {
+	if m.daemon == nil {
+		m.live(false)
+	}
+}
+
+// live begins one life of an agent's core; the process may have had others (R16).
+func (m *machine) live(registered bool) {
+	m.lives++
+	d := &daemon{machine: m, world: m.world, registered: registered, executors: map[agentConn]*executorLine{}, starts: map[agentcore.Run]bool{}}
+	m.daemon = d
+	d.core = agentcore.New(m.config, m.disk)
+	m.world.truth.restarted(m)
+	m.world.say(m.name, "agent starts on %d records", len(m.disk))
+	started := agentcore.Started{BootID: m.boot(), Nonce: api.Nonce(fmt.Sprintf("%s-nonce-%d", m.name, m.lives))}
+	sameBoot := d.core.Identity().BootID == m.boot()
+	for _, run := range d.core.Runs() {
+		if p := m.processOf(run.Run); p != nil && sameBoot && p.pid == run.Process.PID {
+			started.Alive = append(started.Alive, run.Run)
+		}
+	}
+	d.step(started)
+	for _, run := range started.Alive {
+		m.processOf(run).parent = d
+	}
+	if m.full {
+		d.step(agentcore.DiskRoom{Full: true})
+	}
+	d.seek()
+}
+
+func (m *machine) processOf(run agentcore.Run) *process {
+	for _, p := range m.processes {
+		if p.run == run && !p.dead {
+			return p
+		}
+	}
+	return nil
+}
+
+// kill ends the agent's process like kill -9: of what it was about to write a first part
+// is on disk, cut at any record.
+func (m *machine) kill() {
+	if m.daemon != nil {
+		m.killAfter(m.world.random.IntN(m.daemon.unwritten() + 1))
+	}
+}
+
+// killAfter ends the agent's process when so many of the waiting records were written.
+func (m *machine) killAfter(records int) {
+	d := m.daemon
+	if d == nil {
+		return
+	}
+	m.daemon, d.dead = nil, true
+	d.tear(records)
+	m.world.say(m.name, "agent is killed; %d records are on disk", len(m.disk))
+	m.leave(d)
+}
+
+// leave ends the streams of an agent's process and the starts that it had begun.
+func (m *machine) leave(d *daemon) {
+	if d.line != nil {
+		d.line.stream.tear()
+	}
+	for _, line := range d.executorsInOrder() {
+		line.stream.tear()
+	}
+	for _, p := range m.processes {
+		if p.gated && p.parent == d {
+			p.end("its agent ended before it was let go") // the pipe's end ends it (R10)
+		}
+	}
+}
+
+// reboot ends everything that runs.
+func (m *machine) reboot() {
+	m.kill()
+	m.boots++
+	m.world.say(m.name, "reboots")
+	for _, p := range m.processes {
+		p.reap()
+		p.end("reboot")
+	}
+	m.processes = nil
+}
+
+// isolate cuts the machine off without anybody noticing at once.
+func (m *machine) isolate() {
+	m.isolated = true
+	m.world.say(m.name, "is isolated")
+	if m.daemon != nil && m.daemon.line != nil {
+		m.daemon.line.stream.silence()
+	}
+}
+
+func (m *machine) rejoin() {
+	m.isolated = false
+	m.world.say(m.name, "is reachable again")
+}
+
+// cut breaks the agent's stream.
+func (m *machine) cut() {
+	if m.daemon != nil && m.daemon.line != nil {
+		m.world.say(m.name, "the stream to the leader breaks")
+		m.daemon.line.stream.tear()
+	}
+}
+
+func (m *machine) fill(full bool) {
+	m.full = full
+	if m.daemon != nil {
+		m.daemon.step(agentcore.DiskRoom{Full: full})
+	}
+}

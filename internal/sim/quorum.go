@@ -1,0 +1,159 @@
+package sim
+
+import (
+	"strconv"
+	"time"
+
+	"github.com/tenderhq/tender/allocator"
+	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/master/core"
+	"github.com/tenderhq/tender/master/registry"
+)
+
+// quorum is the masters together: what a majority has committed, and who leads.
+type quorum struct {
+	world   *World
+	state   *registry.State
+	term    api.Term
+	leader  *leader // nil: nobody leads
+	former  *leader // deposed, and may not know it yet
+	policy  string
+	config  core.Config
+	masters int
+	stopped bool // no majority: nothing is committed
+	pending []registry.Command
+	busy    bool // a commit is under way
+	backup  *registry.State
+	clock   time.Duration // how far the next leader's wall clock is ahead
+	// restored: what was changed behind the snapshot is forgotten, marks and removals too.
+	restored bool
+}
+
+const cluster = "tender"
+
+func newQuorum(w *World) *quorum {
+	q := &quorum{world: w, state: registry.New(), policy: "fairshare", masters: 3}
+	q.state.Apply(registry.Command{Change: registry.Bootstrap{Cluster: cluster}})
+	q.state.Apply(registry.Command{Change: registry.RaiseFormat{Format: registry.Format}})
+	q.config = core.Config{Version: "v1", Debug: true}
+	return q
+}
+
+// elect makes a new leader of what is committed. Of what the former had proposed, a first
+// part may have come through.
+func (q *quorum) elect() {
+	q.depose()
+	if kept := len(q.pending); kept > 0 {
+		q.apply(q.pending[:q.world.random.IntN(kept+1)])
+	}
+	q.pending = nil
+	q.term.Number++
+	q.term.Epoch = q.state.Epoch
+	policy, err := allocator.Make(q.policy, allocator.Config{})
+	if err != nil {
+		panic(err)
+	}
+	name := "m" + strconv.Itoa(int(q.term.Number)%q.masters+1)
+	config := q.config
+	config.Master = api.MasterID(name)
+	config.Client = name + "/" + q.term.String()
+	q.leader = newLeader(q.world, name, q.term, q.clock)
+	q.world.say(name, "leads in term %s", q.term)
+	q.leader.core = core.New(config, q.state, q.term, policy, q.leader.time())
+	q.leader.round()
+}
+
+// depose lets the leader go on without knowing that it leads no more, for a while.
+func (q *quorum) depose() {
+	if q.leader == nil {
+		return
+	}
+	if q.former != nil {
+		q.former.end()
+	}
+	former := q.leader
+	q.former, q.leader = former, nil
+	q.world.say(former.name, "is deposed")
+	q.world.in(q.world.between(0, 3*time.Second), former.end)
+}
+
+// crash ends the leader at once.
+func (q *quorum) crash() {
+	if q.leader != nil {
+		q.world.say(q.leader.name, "crashes")
+		q.leader.end()
+		q.leader = nil
+	}
+}
+
+// propose takes a leader's command to the majority.
+func (q *quorum) propose(from *leader, command registry.Command) {
+	if from != q.leader {
+		return // it can't reach a majority; nobody will ever know
+	}
+	q.pending = append(q.pending, command)
+	q.commitSoon()
+}
+
+func (q *quorum) commitSoon() {
+	if q.busy || q.stopped || len(q.pending) == 0 {
+		return
+	}
+	q.busy = true
+	q.world.in(q.world.pause(), func() {
+		q.busy = false
+		if q.stopped || q.leader == nil || len(q.pending) == 0 {
+			return
+		}
+		commands := q.pending
+		q.pending = nil
+		q.apply(commands)
+		q.leader.step(core.Committed{Index: q.state.Index, Commands: commands})
+	})
+}
+
+func (q *quorum) apply(commands []registry.Command) {
+	q.state.Index++
+	for _, command := range commands {
+		result := q.state.Apply(command)
+		if q.world.story != nil {
+			q.world.say("quorum", "commits %T: %v", command.Change, describeResult(result))
+		}
+	}
+}
+
+func describeResult(r registry.Result) string {
+	if r.Err != nil {
+		return r.Err.Error()
+	}
+	return string(r.Agent) + string(r.Framework)
+}
+
+// stop takes the majority away; start gives it back.
+func (q *quorum) stop() { q.stopped = true }
+
+func (q *quorum) start() {
+	q.stopped = false
+	q.commitSoon()
+}
+
+// save takes a snapshot; restore makes the cluster what it was then, in a new epoch (R1).
+func (q *quorum) save() { q.backup = q.state.Clone() }
+
+func (q *quorum) restore() {
+	if q.backup == nil {
+		return
+	}
+	q.crash()
+	if q.former != nil {
+		q.former.end()
+	}
+	epoch := q.state.Epoch + 1
+	q.pending = nil
+	q.state, q.backup = q.backup, nil
+	q.state.BeginAnew(q.world.now)
+	q.state.Apply(registry.Command{Change: registry.RaiseEpoch{Epoch: epoch}})
+	q.restored = true
+	q.world.say("quorum", "is restored from a snapshot, epoch %d", epoch)
+	q.elect()
+}

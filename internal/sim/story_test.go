@@ -1,0 +1,241 @@
+package sim
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	agentcore "github.com/tenderhq/tender/agent/core"
+	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/master/core"
+)
+
+// tale is a world in which a test says what happens. Nothing goes wrong by chance.
+type tale struct {
+	*World
+	t *testing.T
+}
+
+// tell begins a story with one leader and nobody else.
+func tell(t *testing.T) *tale {
+	x := &tale{World: newWorld(1), t: t}
+	x.kind = true
+	x.story = &strings.Builder{}
+	x.quorum.config.GoneAfter = -1
+	x.truth.long = true
+	t.Cleanup(func() {
+		if x.broken != nil {
+			t.Error(x.broken)
+		}
+		if t.Failed() {
+			lines := strings.Split(x.story.String(), "\n")
+			t.Log(strings.Join(lines[max(0, len(lines)-80):], "\n"))
+		}
+	})
+	x.quorum.elect()
+	return x
+}
+
+// machine adds a node with an agent that is registered.
+func (x *tale) machine(name string) *machine {
+	x.t.Helper()
+	m := x.addMachine(name, api.Scalars(4, 4096))
+	m.start()
+	x.await("the agent on "+name+" to be back", func() bool { return x.truth.machineSettled(x.leader(), m) == "" })
+	return m
+}
+
+// framework adds a scheduler that wants so many tasks to run.
+func (x *tale) framework(name string, tasks int) *scheduler {
+	x.t.Helper()
+	s := x.addScheduler(name, newWork(x.World, name, tasks))
+	s.start()
+	x.await(name+" to be subscribed", func() bool { return s.phase == phaseActive })
+	return s
+}
+
+// await lets time go by until something holds.
+func (x *tale) await(what string, holds func() bool) {
+	x.t.Helper()
+	if !x.until(x.now.Add(10*time.Minute), holds) {
+		x.t.Fatalf("waited for %s in vain: %v", what, x.broken)
+	}
+}
+
+// settles: within the time everything has come to rest.
+func (x *tale) settles(within time.Duration) {
+	x.t.Helper()
+	var why string
+	if !x.until(x.now.Add(within), func() bool { why = x.truth.settled(); return why == "" }) {
+		x.t.Fatalf("after %v: %s %v", within, why, x.broken)
+	}
+}
+
+// running is how many tasks of a framework really run.
+func (x *tale) running(s *scheduler) int {
+	n := 0
+	for _, label := range x.truth.order {
+		if l := x.truth.launches[label]; l.scheduler == s && l.alive != nil && l.alive.alive {
+			n++
+		}
+	}
+	return n
+}
+
+func (x *tale) awaitRunning(s *scheduler, n int) {
+	x.t.Helper()
+	x.await("the tasks to run", func() bool { return x.running(s) == n && x.truth.settled() == "" })
+}
+
+// agentOf is the ID of the agent on a machine.
+func (m *machine) agentID() api.AgentID { return m.daemon.core.Identity().Agent }
+
+// TestGoneWhileAway: an agent is marked gone while nobody hears it. When it is back it ends all
+// that runs there and begins a new life (R16).
+func TestGoneWhileAway(t *testing.T) {
+	for _, how := range []core.MarkAgent{{Set: api.MarkGone, Force: true}, {Remove: true, Force: true}} {
+		x := tell(t)
+		m := x.machine("h1")
+		f := x.framework("f1", 3)
+		x.awaitRunning(f, 3)
+		before := m.agentID()
+		m.isolate()
+		m.mark(how)
+		x.pass(20 * time.Second)
+		m.rejoin()
+		x.settles(30 * time.Second)
+		if m.agentID() == before {
+			t.Errorf("the agent is still %s", before)
+		}
+		x.awaitRunning(f, 3)
+	}
+}
+
+// TestRebootAtOnce: a machine that crashes and is up again before its leader has missed it comes
+// back as its own successor; its agent does not give up (R7).
+func TestRebootAtOnce(t *testing.T) {
+	x := tell(t)
+	m := x.machine("h1")
+	f := x.framework("f1", 3)
+	x.awaitRunning(f, 3)
+	before := m.agentID()
+	m.isolate() // the old stream still looks alive
+	m.reboot()
+	m.rejoin()
+	m.start()
+	x.settles(time.Minute)
+	if m.agentID() != before {
+		t.Errorf("the agent was %s and is %s", before, m.agentID())
+	}
+	x.awaitRunning(f, 3)
+}
+
+// TestRestoredSnapshot: behind a snapshot agents and frameworks come that it does not know. When
+// it is restored, nobody else gets their IDs, and their tasks run on (R37).
+func TestRestoredSnapshot(t *testing.T) {
+	x := tell(t)
+	x.machine("h1")
+	x.quorum.save()
+	late := x.machine("h2")
+	f := x.framework("f1", 25)
+	x.awaitRunning(f, 25)
+	late.isolate()
+	x.quorum.restore()
+	stranger := x.machine("h3")
+	if stranger.agentID() == late.agentID() {
+		t.Errorf("%s has the ID %s of the agent on %s", stranger.name, stranger.agentID(), late.name)
+	}
+	x.pass(5 * time.Second)
+	late.rejoin()
+	x.settles(2 * time.Minute)
+	if x.running(f) != 25 || len(x.truth.order) != 25 {
+		t.Errorf("%d tasks run after %d launches; 25 ran before", x.running(f), len(x.truth.order))
+	}
+}
+
+// TestTornEnd: an agent is killed while it writes what an executor's end has made of its tasks,
+// at any record of it. No task starts a second time (R9, R35).
+func TestTornEnd(t *testing.T) {
+	for torn := 0; torn < 8; torn++ {
+		x := tell(t)
+		m := x.machine("h1")
+		f := x.framework("f1", 5)
+		x.awaitRunning(f, 5)
+		f.work.resting = true
+		m.living()[0].end("kill -9")
+		x.await("its end to be written", func() bool {
+			return m.daemon.writes(func(r agentcore.Record) bool { _, is := r.(agentcore.TaskStatus); return is })
+		})
+		m.killAfter(min(torn, m.daemon.unwritten()))
+		m.start()
+		x.settles(2 * time.Minute)
+	}
+}
+
+// TestEndOwedAsAgentGoes: a task has ended, its scheduler is just coming back, and its agent is
+// marked gone in the same moment. The end is told all the same.
+func TestEndOwedAsAgentGoes(t *testing.T) {
+	x := tell(t)
+	m := x.machine("h1")
+	x.machine("h2")
+	f := x.framework("f1", 25)
+	x.awaitRunning(f, 25)
+	f.work.resting = true
+	f.isolate() // so that it does not hear of the ends
+	for _, p := range m.living() {
+		p.finishAll()
+	}
+	x.pass(10 * time.Second)
+	x.quorum.stop()
+	f.rejoin()
+	x.pass(time.Second)
+	m.mark(core.MarkAgent{Set: api.MarkGone, Force: true})
+	x.quorum.start() // both in one entry of the log
+	x.settles(time.Minute)
+	if f.phase != phaseActive {
+		t.Fatal("the scheduler is not back")
+	}
+}
+
+// TestRefusedAndTriedAgain: a launch that its agent refuses is tried again under the same ID on
+// the same agent, while copies of the refusal may be on their way. They tell nothing of the
+// second launch (R9).
+func TestRefusedAndTriedAgain(t *testing.T) {
+	x := tell(t)
+	m := x.machine("h1")
+	m.fill(true)
+	f := x.framework("f1", 1)
+	x.await("a refusal", func() bool { return len(f.work.again) == 1 })
+	id := f.work.again[0]
+	m.fill(false)
+	m.daemon.line.stream.delay = 3 * time.Second // the second launch and every acknowledgement are late
+	x.await("the second try", func() bool { return f.work.tasks[id] != nil || f.work.todo == 0 })
+	x.settles(2 * time.Minute)
+	if x.running(f) != 1 {
+		t.Errorf("%d tasks run", x.running(f))
+	}
+}
+
+// TestNameTakenAfterRestore: a snapshot is restored that does not know a framework with
+// standbys, and one of those that never had an ID takes the name. The other one waits behind it.
+func TestNameTakenAfterRestore(t *testing.T) {
+	x := tell(t)
+	x.machine("h1")
+	x.quorum.save()
+	work := newWork(x.World, "f1", 3)
+	first, second := x.addScheduler("f1", work), x.addScheduler("f1", work)
+	second.name = "f1b"
+	first.info.Standby, second.info.Standby = true, true
+	first.start()
+	x.awaitRunning(first, 3)
+	first.isolate()
+	x.quorum.restore()
+	second.start()
+	x.await("the second one to be active", func() bool { return second.phase == phaseActive })
+	first.rejoin()
+	x.await("the first one to wait", func() bool { return first.phase == phaseStanding })
+	x.pass(time.Minute)
+	if second.phase != phaseActive || first.phase != phaseStanding {
+		t.Error("they do not agree on who is active")
+	}
+}

@@ -1,0 +1,387 @@
+package sim
+
+import (
+	"fmt"
+	"time"
+
+	agentcore "github.com/tenderhq/tender/agent/core"
+	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/master/core"
+)
+
+// truth is what really happened, as nobody in the cluster can see it, and the promises that
+// are held against it.
+type truth struct {
+	world    *World
+	launches map[string]*launch
+	order    []string
+	held     map[*machine]*holdings
+	short    bool // tasks end soon
+	long     bool // tasks run until somebody ends them
+	rounds   int
+}
+
+// launch is one task that a scheduler has launched.
+type launch struct {
+	label     string
+	task      api.TaskID
+	scheduler *scheduler
+	framework api.FrameworkID
+	starts    int
+	alive     *run
+	machine   *machine
+	end       api.Status // as its user was told
+	abandoned bool       // its framework is no more
+}
+
+// holdings are what an agent's records say is in use on its machine.
+type holdings struct {
+	tasks     map[api.TaskRef]api.Resources
+	executors map[agentcore.Run]api.Resources
+	term      api.Term
+}
+
+func newTruth(w *World) *truth {
+	return &truth{world: w, launches: map[string]*launch{}, held: map[*machine]*holdings{}}
+}
+
+func (t *truth) launched(s *scheduler, task api.Task, label string) {
+	t.launches[label] = &launch{label: label, task: task.ID, scheduler: s, framework: s.info.ID}
+	t.order = append(t.order, label)
+}
+
+func (t *truth) abandoned(label string) {
+	if l := t.launches[label]; l != nil {
+		l.abandoned = true
+	}
+}
+
+// starts holds promise 2: one accepted launch starts at most once, and not at all once its
+// user was told that it never would.
+func (t *truth) starts(p *process, r *run) {
+	r.alive = true
+	l := t.launches[r.label]
+	if l == nil {
+		t.world.breaks("a task that nobody launched starts: %s", r.task.ID)
+		return
+	}
+	l.starts++
+	l.alive, l.machine = r, p.machine
+	t.world.say(p.machine.name, "task %s starts", r.label)
+	if l.starts > 1 {
+		t.world.breaks("launch %s starts a second time (promise 2)", r.label)
+	}
+	if l.end.State.Terminal() && l.end.State != api.TaskGoneByOperator { // who says that can't know
+		t.world.breaks("launch %s starts after its framework was told %s", r.label, l.end.State)
+	}
+	for _, other := range t.order {
+		if o := t.launches[other]; o != l && o.task == l.task && o.alive != nil && o.alive.alive {
+			t.world.breaks("task %s runs twice at once, as %s and as %s (R9)", l.task, other, r.label)
+		}
+	}
+}
+
+// dies: the processes of a task are gone.
+func (t *truth) dies(r *run) {
+	if r.alive {
+		r.alive = false
+		t.world.say("truth", "task %s is dead", r.label)
+	}
+}
+
+// lifeOf is how long a task runs if nobody ends it.
+func (t *truth) lifeOf(*run) time.Duration {
+	switch {
+	case t.short:
+		return t.world.between(0, time.Second)
+	case t.long:
+		return 1000 * time.Hour
+	}
+	if t.world.random.IntN(4) == 0 {
+		return t.world.between(0, 2*time.Minute)
+	}
+	return t.world.between(0, 15*time.Second)
+}
+
+// told holds promise 3 where a user hears of it.
+func (t *truth) told(s *scheduler, j *job, status api.Status) {
+	if j == nil {
+		t.toldAgain(s, status)
+		return
+	}
+	l := t.launches[j.label]
+	switch state := status.State; state {
+	case api.TaskDropped, api.TaskError:
+		if l.starts > 0 {
+			t.world.breaks("launch %s has started, and its framework is told %s (%s: %s)", l.label, state, status.Reason, status.Message)
+		}
+	case api.TaskFinished, api.TaskFailed, api.TaskKilled, api.TaskGone:
+		if l.alive != nil && l.alive.alive {
+			t.world.breaks("launch %s runs, and its framework is told %s (%s: %s) (R11)", l.label, state, status.Reason, status.Message)
+		}
+	}
+	if settles(status.State) {
+		l.end = status
+	}
+}
+
+// toldAgain: a scheduler that was restarted, or another instance, may hear an end again, but
+// no other one, save for GONE after a reboot (R13).
+func (t *truth) toldAgain(s *scheduler, status api.Status) {
+	if !status.State.Terminal() {
+		return
+	}
+	var last *launch
+	for _, label := range t.order {
+		if l := t.launches[label]; l.task == status.Task && settles(l.end.State) {
+			last = l
+		}
+	}
+	if last == nil || last.end.State == status.State || status.State == api.TaskGone || status.State == api.TaskGoneByOperator {
+		return
+	}
+	if last.end.State == api.TaskGoneByOperator || last.end.State == api.TaskGone || last.end.State == api.TaskUnknown {
+		return
+	}
+	t.world.breaks("task %s was told to be %s and now %s (%s: %s) (promise 3)", status.Task, last.end.State, status.State, status.Reason, status.Message)
+}
+
+// recorded holds promise 1 at the agent, which knows of every end first: what its records
+// say is in use is within what it has.
+func (t *truth) recorded(m *machine, record agentcore.Record) {
+	h := t.held[m]
+	h.take(record)
+	launch, is := record.(agentcore.TaskLaunched)
+	if !is {
+		return
+	}
+	if launch.Term.Before(h.term) {
+		t.world.breaks("%s took a launch of term %s after one of %s (promise 4)", m.name, launch.Term, h.term)
+	}
+	h.term = launch.Term
+	if sum := h.sum(); !m.config.Agent.Resources.Contains(sum.Firm()) {
+		t.world.breaks("%s is oversold: %v of %v (promise 1)", m.name, sum, m.config.Agent.Resources)
+	}
+}
+
+// restarted: what counts is what was found on disk.
+func (t *truth) restarted(m *machine) {
+	h := &holdings{tasks: map[api.TaskRef]api.Resources{}, executors: map[agentcore.Run]api.Resources{}}
+	for _, record := range m.disk {
+		h.take(record)
+	}
+	t.held[m] = h
+}
+
+func (h *holdings) take(record agentcore.Record) {
+	switch r := record.(type) {
+	case agentcore.TaskLaunched:
+		h.tasks[api.TaskRef{Framework: r.Framework, Task: r.Task.ID}] = r.Resources
+	case agentcore.TaskStatus:
+		if r.Status.State.Terminal() {
+			delete(h.tasks, r.Status.Ref())
+		}
+	case agentcore.ExecutorStarting:
+		h.executors[r.Run] = r.Resources
+	case agentcore.ExecutorForgotten:
+		delete(h.executors, r.Run)
+	}
+}
+
+func (h *holdings) sum() api.Resources {
+	var sum api.Resources
+	for _, resources := range h.tasks { // order: irrelevant because it is a sum
+		sum = sum.Plus(resources)
+	}
+	for _, resources := range h.executors { // order: irrelevant because it is a sum
+		sum = sum.Plus(resources)
+	}
+	return sum
+}
+
+// executorKilled is told of every executor that an agent kills.
+func (t *truth) executorKilled(*daemon, agentcore.KillGroups) {}
+
+// booksHold holds promise 1 at the leader, now and then.
+func (t *truth) booksHold(l *leader) {
+	if t.rounds++; t.rounds%16 != 0 {
+		return
+	}
+	for _, view := range l.core.Agents(core.Query{}).Items {
+		held := view.Allocated.Plus(view.Offered).Firm()
+		if !view.Offered.IsZero() && !view.Agent.Resources.Contains(held) {
+			t.world.breaks("%s is oversold by its leader: %v used, %v offered of %v (promise 1)", view.Agent.ID, view.Allocated, view.Offered, view.Agent.Resources)
+		}
+	}
+}
+
+// settled says what has not come to rest, "" when all has: every task that is not over runs,
+// every agent is back, and both sides have one picture (promise 7).
+func (t *truth) settled() string {
+	l := t.world.leader()
+	if l == nil {
+		return "nobody leads"
+	}
+	for _, m := range t.world.machines {
+		if why := t.machineSettled(l, m); why != "" {
+			return why
+		}
+	}
+	shown := map[api.TaskRef]core.TaskView{}
+	for query := (core.Query{}); ; {
+		page := l.core.Tasks(query)
+		for _, view := range page.Items {
+			shown[api.TaskRef{Framework: view.Framework, Task: view.Task.ID}] = view
+			switch view.Status.State {
+			case api.TaskRunning:
+			case api.TaskUnreachable:
+				if !t.mayBeAway(view.Agent) {
+					return fmt.Sprintf("the leader shows %s/%s as UNREACHABLE", view.Framework, view.Task.ID)
+				}
+			default:
+				return fmt.Sprintf("the leader shows %s/%s as %s", view.Framework, view.Task.ID, view.Status.State)
+			}
+		}
+		if query.After = page.Next; query.After == "" {
+			break
+		}
+	}
+	for _, label := range t.order {
+		if why := t.launchSettled(t.launches[label], shown); why != "" {
+			return why
+		}
+	}
+	for _, s := range t.world.schedulers {
+		if why := t.schedulerSettled(l, s); why != "" {
+			return why
+		}
+	}
+	return ""
+}
+
+func (t *truth) mayBeAway(id api.AgentID) bool {
+	for _, m := range t.world.machines {
+		if m.daemon != nil && m.daemon.core.Identity().Agent == id {
+			return m.isolated || m.twin
+		}
+	}
+	return true // no machine of that name is left
+}
+
+func (t *truth) machineSettled(l *leader, m *machine) string {
+	if m.twin || m.isolated {
+		return ""
+	}
+	if m.daemon == nil {
+		return "the agent on " + m.name + " does not run"
+	}
+	id := m.daemon.core.Identity().Agent
+	for _, view := range l.core.Agents(core.Query{Agent: id}).Items {
+		if view.Agent.ID == id && id != "" {
+			if view.State == api.AgentRunning || view.State == api.AgentBusy {
+				return ""
+			}
+			return fmt.Sprintf("agent %s on %s is %s: %s", id, m.name, view.State, view.Why)
+		}
+	}
+	return fmt.Sprintf("the agent on %s (%q) has no session", m.name, id)
+}
+
+func (t *truth) launchSettled(l *launch, shown map[api.TaskRef]core.TaskView) string {
+	runs := l.alive != nil && l.alive.alive
+	view, known := shown[api.TaskRef{Framework: l.framework, Task: l.task}]
+	known = known && view.Task.Labels[labelOfTry] == l.label
+	switch {
+	case l.abandoned && runs:
+		return fmt.Sprintf("launch %s runs, though its framework was removed", l.label)
+	case l.abandoned:
+	case runs && !known && !l.machine.isolated:
+		return fmt.Sprintf("launch %s runs on %s, and the leader does not know it", l.label, l.machine.name)
+	case runs && l.end.State == api.TaskGoneByOperator && t.world.quorum.restored: // the mark was lost
+	case runs && l.end.State.Terminal() && !l.machine.isolated:
+		return fmt.Sprintf("launch %s runs on %s, and its framework was told %s", l.label, l.machine.name, l.end.State)
+	case !runs && known && view.Status.State != api.TaskUnreachable:
+		return fmt.Sprintf("launch %s does not run, and the leader shows it as %s", l.label, view.Status.State)
+	}
+	return ""
+}
+
+func (t *truth) schedulerSettled(l *leader, s *scheduler) string {
+	if !s.up {
+		return ""
+	}
+	if s.phase != phaseActive {
+		if s.phase == phaseStanding && s.info.Standby {
+			return ""
+		}
+		return fmt.Sprintf("scheduler %s has no session", s.name)
+	}
+	for _, label := range t.order {
+		one := t.launches[label]
+		j := s.work.tasks[one.task]
+		if j == nil || j.label != label {
+			continue
+		}
+		if runs := one.alive != nil && one.alive.alive; !runs && j.state != api.TaskUnreachable {
+			return fmt.Sprintf("launch %s does not run, and %s believes that it is %s", label, s.name, j.state)
+		}
+		if j.state != api.TaskRunning && j.state != api.TaskUnreachable {
+			return fmt.Sprintf("launch %s runs, and %s believes that it is %s", label, s.name, j.state)
+		}
+	}
+	return t.demandSettled(l, s)
+}
+
+// demandSettled: what the leader shows as wanted is what the framework wants.
+func (t *truth) demandSettled(l *leader, s *scheduler) string {
+	for _, view := range l.core.Frameworks(core.Query{Framework: s.info.ID}).Items {
+		if view.Framework.ID != s.info.ID || !s.work.stated {
+			continue
+		}
+		shown := int64(0)
+		for _, demand := range view.Demand {
+			for _, shape := range demand.Shapes {
+				shown += shape.Count
+			}
+		}
+		want := int64(s.work.todo)
+		if s.work.resting {
+			want = 0
+		}
+		if shown != want {
+			return fmt.Sprintf("the leader shows that %s wants %d more, it wants %d", s.name, shown, want)
+		}
+	}
+	return ""
+}
+
+// empty says what is left when everything has ended, "" when nothing is.
+func (t *truth) empty() string {
+	l := t.world.leader()
+	if l == nil {
+		return "nobody leads"
+	}
+	for _, view := range l.core.Agents(core.Query{}).Items {
+		if !view.Allocated.IsZero() && !t.mayBeAway(view.Agent.ID) {
+			return fmt.Sprintf("on agent %s %v are in use (promise 1)", view.Agent.ID, view.Allocated)
+		}
+	}
+	for _, m := range t.world.machines {
+		for _, p := range m.processes {
+			if !p.dead && !m.isolated && !m.twin {
+				return fmt.Sprintf("executor %s still runs on %s", p.run.Executor, m.name)
+			}
+		}
+		if d := m.daemon; d != nil && !m.isolated && !m.twin {
+			if counts := d.core.Counts(); counts.Tasks+counts.Executors > 0 {
+				return fmt.Sprintf("the agent on %s has %d tasks and %d executors", m.name, counts.Tasks, counts.Executors)
+			}
+		}
+	}
+	for _, label := range t.order {
+		if one := t.launches[label]; one.alive != nil && one.alive.alive && !one.machine.isolated && !one.machine.twin {
+			return fmt.Sprintf("launch %s still runs", label)
+		}
+	}
+	return ""
+}

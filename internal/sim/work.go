@@ -1,0 +1,198 @@
+package sim
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/internal/protocol"
+)
+
+// labelOfTry names the launch of a task: an ID that was DROPPED may be launched again.
+const labelOfTry = "try"
+
+// work is what a framework's user wants: so many jobs, each tried until it has finished. It
+// is on the user's disk, so every instance of the scheduler goes on where the last one stood.
+type work struct {
+	world *World
+	name  string
+	todo  int
+	tasks map[api.TaskID]*job // launched, and not known to have ended
+	count int                 // of tasks so far
+	tries int
+	again []api.TaskID // were DROPPED, and are tried under the same ID
+
+	stated  bool // states its demand
+	resting bool // takes no offers any more
+	own     bool // some tasks have executors of the framework's own
+	torn    bool // the framework was removed
+	said    int  // the demand that was stated last
+	quiet   time.Time
+}
+
+// job is one task as the user knows it.
+type job struct {
+	id        api.TaskID
+	label     string
+	framework api.FrameworkID // that launched it
+	state     api.TaskState
+}
+
+func newWork(w *World, name string, todo int) *work {
+	return &work{world: w, name: name, todo: todo, tasks: map[api.TaskID]*job{}}
+}
+
+// each job asks for this much.
+var jobShape = api.Scalars(0.2, 32)
+
+// subscribed says what is wanted, and asks for what this instance has not heard of.
+func (k *work) subscribed(s *scheduler) {
+	k.sayDemand(s)
+	var unknown []api.TaskID
+	for _, id := range slices.Sorted(maps.Keys(k.tasks)) {
+		if s.book[id] == nil {
+			unknown = append(unknown, id)
+		}
+	}
+	s.ask(unknown)
+}
+
+func (k *work) sayDemand(s *scheduler) {
+	if !k.stated || s.phase != phaseActive {
+		return
+	}
+	demand := api.Demand{Role: s.info.Roles[0]}
+	if k.todo > 0 && !k.resting {
+		demand.Shapes = []api.Shape{{Resources: jobShape, Count: int64(k.todo)}}
+	} else {
+		k.quiet = k.world.now
+	}
+	k.said = k.todo
+	s.send(protocol.SetDemand{Demand: demand})
+}
+
+// offered thinks about offers for a while.
+func (k *work) offered(s *scheduler, offers []api.Offer) {
+	for _, offer := range offers {
+		think := k.world.pause()
+		if k.world.chance(50) {
+			continue // it forgets about it
+		}
+		s.later(think, func() { k.answer(s, offer) })
+	}
+}
+
+func (k *work) answer(s *scheduler, offer api.Offer) {
+	var tasks []api.Task
+	left := offer.Resources
+	for range 1 + k.world.random.IntN(3) {
+		if k.todo == len(tasks) || k.resting {
+			break
+		}
+		task := k.task(s)
+		ask := task.Resources
+		if task.Executor != nil {
+			ask = ask.Plus(task.Executor.Resources)
+		}
+		_, rest, fits := left.Carve(ask)
+		if !fits {
+			break
+		}
+		left = rest
+		tasks = append(tasks, task)
+	}
+	filter := api.Filter{Refuse: k.world.between(-1, 6) * time.Second}
+	if len(tasks) == 0 {
+		s.decline(offer, filter)
+		return
+	}
+	if !s.accept(offer, tasks, filter) {
+		return
+	}
+	k.todo -= len(tasks)
+	for _, task := range tasks {
+		label := task.Labels[labelOfTry]
+		k.tasks[task.ID] = &job{id: task.ID, label: label, framework: s.info.ID, state: api.TaskStaging}
+		k.world.truth.launched(s, task, label)
+		k.again = slices.DeleteFunc(k.again, func(id api.TaskID) bool { return id == task.ID })
+	}
+	k.sayDemand(s)
+}
+
+// task makes a task for the next job.
+func (k *work) task(s *scheduler) api.Task {
+	k.tries++
+	id := api.TaskID(fmt.Sprintf("%s-%d", k.name, k.count+1))
+	if len(k.again) > 0 && k.world.random.IntN(2) == 0 && k.tasks[k.again[0]] == nil && s.book[k.again[0]] == nil {
+		id = k.again[0]
+		k.again = k.again[1:]
+	} else {
+		k.count++
+	}
+	task := api.Task{ID: id, Resources: jobShape, Labels: map[string]string{labelOfTry: fmt.Sprintf("%s#%d", id, k.tries)}}
+	if !k.own || k.world.random.IntN(2) == 0 {
+		task.Command = &api.Command{Shell: "work"}
+		return task
+	}
+	task.Executor = &api.Executor{ID: "own", Command: api.Command{Shell: "serve"}, ShutdownGrace: 2 * time.Second}
+	if k.world.random.IntN(2) == 0 {
+		task.Executor = &api.Executor{ID: "heavy", Command: api.Command{Shell: "serve"}, Resources: api.Scalars(0.3, 16)}
+	}
+	return task
+}
+
+// update takes a status that the SDK delivers.
+func (k *work) update(s *scheduler, status api.Status) {
+	j := k.tasks[status.Task]
+	if k.world.story != nil {
+		k.world.say(s.name, "handles %s", describe(status))
+	}
+	k.world.truth.told(s, j, status)
+	if j == nil {
+		return
+	}
+	j.state = status.State
+	switch {
+	case status.State == api.TaskFinished:
+	case !settles(status.State):
+		return
+	default:
+		k.todo++
+		if status.State == api.TaskDropped {
+			k.again = append(k.again, j.id)
+		}
+	}
+	delete(k.tasks, status.Task)
+	k.sayDemand(s)
+}
+
+// removed begins a new framework: the old one is no more, nor are its tasks.
+func (k *work) removed(s *scheduler) {
+	k.world.say(s.name, "its framework was removed")
+	for _, id := range slices.Sorted(maps.Keys(k.tasks)) {
+		if j := k.tasks[id]; j.framework == s.info.ID { // another instance may have a new framework already
+			k.world.truth.abandoned(j.label)
+			k.todo++
+			delete(k.tasks, id)
+		}
+	}
+	k.again = nil
+	s.info.ID = ""
+	if k.torn {
+		s.up = false
+		s.life++
+		return
+	}
+	s.kill()
+	s.start()
+}
+
+// kill asks for the end of one of the tasks.
+func (k *work) kill(s *scheduler) {
+	ids := slices.Sorted(maps.Keys(k.tasks))
+	if len(ids) > 0 {
+		s.killTask(ids[k.world.random.IntN(len(ids))])
+	}
+}

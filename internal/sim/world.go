@@ -1,0 +1,144 @@
+package sim
+
+import (
+	"container/heap"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"time"
+
+	"github.com/tenderhq/tender/master/registry"
+)
+
+// World is one cluster with all that is around it. Make it with newWorld.
+type World struct {
+	random *rand.Rand
+	now    time.Time
+	queue  queue
+	order  uint64
+	still  int // calls at one moment
+
+	quorum     *quorum
+	machines   []*machine
+	schedulers []*scheduler
+	truth      *truth
+
+	// kind says that nothing goes wrong by chance any more: executors, disks and streams work.
+	kind   bool
+	steps  int
+	broken error            // the first promise that did not hold
+	story  *strings.Builder // what happened, line by line; nil: nobody reads it
+}
+
+// epoch is when every story begins.
+var epoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+
+// stillMax is how many calls one moment may have before the cores count as running in circles.
+const stillMax = 200_000
+
+func newWorld(seed uint64) *World {
+	w := &World{random: rand.New(rand.NewPCG(seed, 1)), now: epoch}
+	w.truth = newTruth(w)
+	w.quorum = newQuorum(w)
+	return w
+}
+
+// call is something that will happen.
+type call struct {
+	at    time.Time
+	order uint64
+	do    func()
+}
+
+type queue []call
+
+func (q queue) Len() int { return len(q) }
+func (q queue) Less(i, j int) bool {
+	if !q[i].at.Equal(q[j].at) {
+		return q[i].at.Before(q[j].at)
+	}
+	return q[i].order < q[j].order
+}
+func (q queue) Swap(i, j int) { q[i], q[j] = q[j], q[i] }
+func (q *queue) Push(x any)   { *q = append(*q, x.(call)) }
+func (q *queue) Pop() any {
+	old := *q
+	last := old[len(old)-1]
+	old[len(old)-1] = call{}
+	*q = old[:len(old)-1]
+	return last
+}
+
+// at plans a call; one for the past comes now.
+func (w *World) at(when time.Time, do func()) {
+	if when.Before(w.now) {
+		when = w.now
+	}
+	w.order++
+	heap.Push(&w.queue, call{when, w.order, do})
+}
+
+func (w *World) in(pause time.Duration, do func()) { w.at(w.now.Add(pause), do) }
+
+// pass lets time go by.
+func (w *World) pass(span time.Duration) { w.until(w.now.Add(span), func() bool { return false }) }
+
+// until lets time go by until the moment, or until the condition holds or a promise is broken.
+func (w *World) until(when time.Time, done func() bool) bool {
+	for w.broken == nil {
+		if done() {
+			return true
+		}
+		if len(w.queue) == 0 || w.queue[0].at.After(when) {
+			w.now = when
+			return done()
+		}
+		next := heap.Pop(&w.queue).(call)
+		if next.at.After(w.now) {
+			w.now, w.still = next.at, 0
+		}
+		w.steps++
+		if w.still++; w.still > stillMax {
+			w.breaks("the cores run in circles: %d calls at one moment", stillMax)
+			return false
+		}
+		next.do()
+	}
+	return false
+}
+
+// breaks notes that a promise does not hold; the story ends here.
+func (w *World) breaks(format string, args ...any) {
+	if w.broken == nil {
+		w.broken = fmt.Errorf("at %v: %s", w.now.Sub(epoch), fmt.Sprintf(format, args...))
+		w.say("world", "BROKEN: %v", w.broken)
+	}
+}
+
+// say writes a line of the story.
+func (w *World) say(who, format string, args ...any) {
+	if w.story != nil {
+		fmt.Fprintf(w.story, "%12.6f %-12s %s\n", w.now.Sub(epoch).Seconds(), who, fmt.Sprintf(format, args...))
+	}
+}
+
+// between draws a duration.
+func (w *World) between(least, most time.Duration) time.Duration {
+	return least + time.Duration(w.random.Int64N(int64(most-least)+1))
+}
+
+// chance is true once in so many times, and never when the world is kind.
+func (w *World) chance(times int) bool { return w.random.IntN(times) == 0 && !w.kind }
+
+// pause is short, mostly.
+func (w *World) pause() time.Duration {
+	if w.chance(40) {
+		return w.between(0, 3*time.Second)
+	}
+	return w.between(0, 5*time.Millisecond)
+}
+
+// leader is the present one, nil while nobody leads.
+func (w *World) leader() *leader { return w.quorum.leader }
+
+func (w *World) registry() *registry.State { return w.quorum.state }
