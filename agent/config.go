@@ -64,6 +64,8 @@ type Config struct {
 
 	// Logger takes one line per decision. Default: discarded.
 	Logger zerolog.Logger
+	// LogDropped counts the lines that the log has dropped, for the metrics. Default: none.
+	LogDropped func() uint64
 
 	// What follows is for clusters in memory and for tests; the defaults are the real
 	// things.

@@ -46,6 +46,7 @@ func (a *Agent) serveHTTP(ctx context.Context) {
 	mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, r *http.Request) {
 		a.metrics.ServeHTTP(w, r)
 		writeListeners(w, a.http, a.sockets)
+		writeDropped(w, a.config.LogDropped)
 	})
 	mux.HandleFunc("GET /debug/pprof/", pprof.Index)
 	mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)

@@ -40,6 +40,13 @@ func writeListeners(w io.Writer, listeners ...*sharedListener) {
 		"Times that no connection could be accepted, for want of file descriptors for example.", failed)
 }
 
+// writeDropped writes how many lines the log has dropped, if somebody counts them.
+func writeDropped(w io.Writer, dropped func() uint64) {
+	if dropped != nil {
+		writeMetric(w, "tender_log_lines_dropped_total", "counter", "Lines that the log has dropped because they came faster than they were taken.", dropped())
+	}
+}
+
 // writeMetric writes one plain number in the Prometheus text format.
 func writeMetric(w io.Writer, name, kind, help string, value any) {
 	fmt.Fprintf(w, "# HELP %s %s\n# TYPE %s %s\n%s %v\n", name, help, name, kind, name, value)

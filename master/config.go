@@ -84,6 +84,8 @@ type Config struct {
 	StoreBytesMax int64
 	// Logger is told each decision. Default: nothing is logged.
 	Logger *zerolog.Logger
+	// LogDropped counts the lines that the log has dropped, for the metrics. Default: none.
+	LogDropped func() uint64
 	// Version is shown to people. Default: the build's.
 	Version string
 }

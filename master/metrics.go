@@ -91,6 +91,7 @@ var (
 	offersGauge  = gauge("tender_offers", "Open offers, on the leader.")
 	streamsGauge = gauge("tender_streams", "Streams, on the leader.", "of")
 	inboxGauge   = gauge("tender_inbox_events", "Events that wait for the leader's loop.")
+	droppedTotal = gauge("tender_log_lines_dropped_total", "Lines that the log has dropped because they came faster than they were taken.")
 	queueGauge   = gauge("tender_proposals_waiting", "Commands that wait for the next entry of the log.")
 )
 
@@ -108,6 +109,9 @@ const scrapeTimeout = 2 * time.Second
 func (c collector) Collect(out chan<- prometheus.Metric) {
 	put := func(desc *prometheus.Desc, value float64, labels ...string) {
 		out <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, value, labels...)
+	}
+	if dropped := c.master.config.LogDropped; dropped != nil {
+		out <- prometheus.MustNewConstMetric(droppedTotal, prometheus.CounterValue, float64(dropped()))
 	}
 	status := c.master.raft.Status()
 	put(termGauge, float64(status.Term))

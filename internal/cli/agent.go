@@ -75,11 +75,12 @@ func (f agentFlags) config(d *daemon) (agent.Config, error) {
 	if err != nil {
 		return agent.Config{}, err
 	}
+	log, written := d.logger()
 	return agent.Config{
 		Masters: masters, DataDir: d.dataDir, Hostname: f.hostname, Bind: d.bind, Port: orNone(f.port), Advertise: d.advertise,
 		Resources: resources, Attributes: f.attributes, Region: f.region, Zone: f.zone, Path: f.path,
 		CommandExecutor: self, RecoveryTimeout: atOnce(f.recovery), ExecutorTimeout: f.executor, ExecutorIdle: f.idle,
-		SandboxAge: f.keep, SandboxesMax: f.keepMax, Logger: d.logger(),
+		SandboxAge: f.keep, SandboxesMax: f.keepMax, Logger: log, LogDropped: written.Dropped,
 	}, nil
 }
 

@@ -17,6 +17,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/tenderhq/tender/internal/cli/client"
+	"github.com/tenderhq/tender/internal/logwriter"
 )
 
 // Main runs the command of this process and ends it.
@@ -82,8 +83,12 @@ type App struct {
 	// Dial opens connections to masters. Default TCP.
 	Dial func(ctx context.Context, address string) (net.Conn, error)
 
-	masters []string // --master
+	masters []string            // --master
+	writers []*logwriter.Writer // of logs
 }
+
+// lastLinesMax is how long the last lines of a log may take to be written.
+const lastLinesMax = time.Second
 
 // Run executes one command and returns the exit code. Errors have been printed.
 func (a *App) Run(ctx context.Context, args []string) int {
@@ -93,6 +98,9 @@ func (a *App) Run(ctx context.Context, args []string) int {
 	root.SetOut(a.Stdout)
 	root.SetErr(a.Stderr)
 	err := root.ExecuteContext(ctx)
+	for _, log := range a.writers {
+		log.Close(lastLinesMax)
+	}
 	if err == nil {
 		return codeOK
 	}

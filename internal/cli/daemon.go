@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/tenderhq/tender/internal/cli/settings"
+	"github.com/tenderhq/tender/internal/logwriter"
 )
 
 // daemon is what the commands that serve have in common.
@@ -125,20 +126,25 @@ func parseLevel(text string) (zerolog.Level, error) {
 }
 
 // logger writes to stderr: lines for people on a terminal, JSON for machines.
-func (d *daemon) logger() zerolog.Logger {
+func (d *daemon) logger() (zerolog.Logger, *logwriter.Writer) {
 	level, err := parseLevel(d.logLevel)
 	if err != nil {
 		level = zerolog.InfoLevel // check has refused it
 	}
 	console := d.logFormat == "console" || d.logFormat == "auto" && d.app.Terminal
-	return newLogger(d.app.Stderr, level, console, d.app.Terminal)
+	return d.app.newLogger(level, console)
 }
 
-func newLogger(w io.Writer, level zerolog.Level, console, color bool) zerolog.Logger {
+// newLogger makes a logger that never holds up who logs; Run writes the rest of it at the
+// end.
+func (a *App) newLogger(level zerolog.Level, console bool) (zerolog.Logger, *logwriter.Writer) {
+	out := a.Stderr
 	if console {
-		w = zerolog.ConsoleWriter{Out: w, TimeFormat: "15:04:05.000", NoColor: !color}
+		out = zerolog.ConsoleWriter{Out: out, TimeFormat: "15:04:05.000000", NoColor: !a.Terminal}
 	}
-	return zerolog.New(zerolog.SyncWriter(w)).Level(level).With().Timestamp().Logger()
+	w := logwriter.New(out)
+	a.writers = append(a.writers, w)
+	return zerolog.New(w).Level(level).Hook(logwriter.Stamp), w
 }
 
 // serve runs until the context ends, or standard input when asked to.

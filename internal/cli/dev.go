@@ -106,7 +106,7 @@ func (a *App) devConfig(f devFlags) (dev.Config, error) {
 	if f.verbose {
 		level = zerolog.DebugLevel
 	}
-	log := newLogger(a.Stderr, level, true, a.Terminal)
+	log, _ := a.newLogger(level, true)
 	return dev.Config{
 		Masters: f.masters, Agents: f.agents, Dir: f.dataDir, Processes: f.masterProcesses,
 		RunMaster: func(ctx context.Context, m dev.Master) error {

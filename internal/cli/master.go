@@ -100,12 +100,12 @@ func (f *masterFlags) config(d *daemon) (master.Config, error) {
 	if len(wrong) > 0 {
 		return master.Config{}, usage(errors.Join(wrong...))
 	}
-	log := d.logger()
+	log, written := d.logger()
 	times := f.times
 	times.GoneAfter, times.Debug = atOnce(times.GoneAfter), log.GetLevel() <= zerolog.DebugLevel
 	config := master.Config{
 		ID: f.idOr(d.dataDir), DataDir: d.dataDir, Peers: peers, Advertise: d.advertise, Insecure: d.insecure,
-		Profile: f.profile, Allocator: f.allocator, AllocatorJournal: f.journal, Core: times, Logger: &log,
+		Profile: f.profile, Allocator: f.allocator, AllocatorJournal: f.journal, Core: times, Logger: &log, LogDropped: written.Dropped,
 		StoreBytesMax: f.storeBytes,
 	}
 	if f.addressed {

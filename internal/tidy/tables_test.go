@@ -22,6 +22,7 @@ var floors = []floor{
 	{"api", ""},
 	{"api/v1", ""},
 	{"internal/history", ""},
+	{"internal/logwriter", ""},
 	{"internal/invariant", ""},
 	{"internal/memnet", ""},
 	{"internal/pause", ""},
@@ -68,7 +69,7 @@ var floors = []floor{
 	// Programs.
 	{"tender", "internal/cli"}, // the door for mains of others
 	{"examples/...", public + "tender examples/... !framework/frameworktest !allocator/allocatortest"},
-	{"internal/cli/...", shell + "internal/commandexecutor allocator/... !allocator/allocatortest master/... agent/... framework/... !framework/frameworktest internal/cli/..."},
+	{"internal/cli/...", shell + "internal/logwriter internal/commandexecutor allocator/... !allocator/allocatortest master/... agent/... framework/... !framework/frameworktest internal/cli/..."},
 	{"internal/demo", "... !internal/cli/..."},
 	{"internal/stress", ""},   // runs the tests, knows nothing of them
 	{"internal/exported", ""}, // reads sources, compiles nothing

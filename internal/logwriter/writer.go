@@ -1,0 +1,177 @@
+// Package logwriter writes a log beside the program that makes it. Who logs never waits:
+// what does not fit, because what takes the log is slow, full or stopped, is dropped,
+// counted, and said once lines flow again.
+//
+// It never changes the order of lines, and keeps room for warnings and errors.
+package logwriter
+
+import (
+	"io"
+	"sync"
+	"time"
+
+	"github.com/rs/zerolog"
+)
+
+const (
+	// bytesMax bounds what waits to be written.
+	bytesMax = 4 << 20
+	// commonBytesMax is the part of it that lines below a warning may fill.
+	commonBytesMax = 3 << 20
+	// A level below a warning that brings more than linesPerSecond lines, after a burst of linesBurst, is
+	// sampled: every sampleEvery-th line of what is beyond is kept.
+	linesPerSecond = 2_000
+	linesBurst     = 10_000
+	sampleEvery    = 100
+)
+
+// Writer is what a logger writes to. Close it at the end.
+type Writer struct {
+	out  io.Writer
+	now  func() time.Time
+	wake chan struct{} // holds one when there is something to write, or the end has come
+	done chan struct{} // closed when all is written
+
+	mu       sync.Mutex
+	waiting  [][]byte  // guarded by mu
+	bytes    int       // of waiting and of what is being written; guarded by mu
+	dropped  uint64    // since the begin; guarded by mu
+	unsaid   uint64    // of them, not yet said; guarded by mu
+	room     float64   // lines that may come before sampling begins; guarded by mu
+	filled   time.Time // when room was last filled; guarded by mu
+	beyond   uint64    // lines since sampling began; guarded by mu
+	finished bool      // guarded by mu
+}
+
+// New begins to write to out.
+func New(out io.Writer) *Writer { return newWriter(out, time.Now) }
+
+func newWriter(out io.Writer, now func() time.Time) *Writer {
+	w := &Writer{out: out, now: now, wake: make(chan struct{}, 1), done: make(chan struct{}), room: linesBurst, filled: now()}
+	go w.run()
+	return w
+}
+
+// Write takes a line that is kept like a warning. It never waits and never fails.
+func (w *Writer) Write(line []byte) (int, error) { return w.WriteLevel(zerolog.WarnLevel, line) }
+
+// WriteLevel takes a line of a level.
+func (w *Writer) WriteLevel(level zerolog.Level, line []byte) (int, error) {
+	w.mu.Lock()
+	kept := !w.finished && w.admit(level, len(line))
+	if kept {
+		w.waiting = append(w.waiting, append([]byte(nil), line...)) // the logger uses its bytes again
+		w.bytes += len(line)
+	} else {
+		w.dropped++
+		w.unsaid++
+	}
+	w.mu.Unlock()
+	if kept {
+		w.rouse()
+	}
+	return len(line), nil
+}
+
+// admit judges a line. Callers hold mu.
+func (w *Writer) admit(level zerolog.Level, size int) bool {
+	if level >= zerolog.WarnLevel {
+		return w.bytes+size <= bytesMax
+	}
+	if w.bytes+size > commonBytesMax {
+		return false
+	}
+	if level < zerolog.InfoLevel { // who asks for every detail gets it
+		return true
+	}
+	now := w.now()
+	w.room = min(linesBurst, w.room+now.Sub(w.filled).Seconds()*linesPerSecond)
+	w.filled = now
+	if w.room >= 1 {
+		w.room--
+		w.beyond = 0
+		return true
+	}
+	w.beyond++
+	return w.beyond%sampleEvery == 0
+}
+
+func (w *Writer) rouse() {
+	select {
+	case w.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Dropped counts the lines that were not kept.
+func (w *Writer) Dropped() uint64 {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.dropped
+}
+
+// Close writes what waits, for so long at most: whoever takes the log may never come back.
+func (w *Writer) Close(patience time.Duration) {
+	w.mu.Lock()
+	w.finished = true
+	w.mu.Unlock()
+	w.rouse()
+	timer := time.NewTimer(patience)
+	defer timer.Stop()
+	select {
+	case <-w.done:
+	case <-timer.C:
+	}
+}
+
+// run is the one goroutine that writes.
+func (w *Writer) run() {
+	defer close(w.done)
+	for range w.wake {
+		for {
+			lines, unsaid, finished := w.take()
+			for _, line := range lines {
+				_, _ = w.out.Write(line) // there is nobody to tell
+				w.written(len(line))
+			}
+			if unsaid > 0 {
+				w.sayDropped(unsaid)
+			}
+			if len(lines) == 0 && unsaid == 0 {
+				if finished {
+					return
+				}
+				break
+			}
+		}
+	}
+}
+
+func (w *Writer) take() (lines [][]byte, unsaid uint64, finished bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	lines, unsaid, finished = w.waiting, w.unsaid, w.finished
+	w.waiting, w.unsaid = nil, 0
+	return lines, unsaid, finished
+}
+
+// written makes room.
+func (w *Writer) written(bytes int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.bytes -= bytes
+}
+
+// sayDropped says that lines are missing before this one.
+func (w *Writer) sayDropped(unsaid uint64) {
+	log := zerolog.New(w.out).Hook(Stamp)
+	log.Warn().Uint64("lines", unsaid).Msg("lines of this log were dropped: they came faster than they were taken")
+}
+
+// TimeFormat is how the times of a log are written: to the microsecond.
+const TimeFormat = "2006-01-02T15:04:05.000000Z07:00"
+
+// Stamp writes the time of each line.
+var Stamp = zerolog.HookFunc(func(line *zerolog.Event, _ zerolog.Level, _ string) {
+	line.Str(zerolog.TimestampFieldName, time.Now().Format(TimeFormat))
+})
