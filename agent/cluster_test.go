@@ -5,17 +5,23 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
 
 	"github.com/tenderhq/tender/agent/checkpoint"
 	launcher "github.com/tenderhq/tender/agent/executor"
 	"github.com/tenderhq/tender/agent/executor/fake"
 	"github.com/tenderhq/tender/api"
+	apiv1 "github.com/tenderhq/tender/api/v1"
 	"github.com/tenderhq/tender/framework/executor"
 	"github.com/tenderhq/tender/internal/memnet"
 	"github.com/tenderhq/tender/internal/protocol"
+	"github.com/tenderhq/tender/internal/wire"
 )
 
 // memory is an agent's world without disk, processes and clock.
@@ -151,6 +157,91 @@ func TestGoneAgentBeginsAnew(t *testing.T) {
 		second := await(m.master, "registration", func(protocol.RegisterAgent) bool { return true })
 		if second.Nonce == first.Nonce || second.Agent.ID != "" {
 			t.Errorf("the new agent said %+v", second)
+		}
+	})
+}
+
+// An executor with so many tasks that their names fill more than one message outlives its
+// agent's restart, with all of them (promise 6).
+func TestManyNamesOutliveARestart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMemory(t)
+		over := make(chan struct{})
+		m.work = func(ctx context.Context, _ *executor.Task) error {
+			select {
+			case <-over:
+				return nil
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		}
+		first := m.run()
+		await(m.master, "heartbeat", func(protocol.AgentHeartbeat) bool { return true })
+		const tasks = 5000 // with names of 240 letters
+		id := func(i int) api.TaskID { return api.TaskID(fmt.Sprintf("task-%0235d", i)) }
+		for i := range tasks {
+			m.master.launch(own(id(i)))
+		}
+		m.master.count(tasks, api.TaskRunning)
+		synctest.Wait() // until what was told is acknowledged
+		first.end()
+		m.master.forget()
+		<-time.After(time.Minute)
+
+		m.run()
+		await(m.master, "report", func(c protocol.AgentReport) bool { return c.Last })
+		<-time.After(2 * time.Minute) // who does not come back is killed after one
+		close(over)
+		m.master.count(tasks, api.TaskFinished)
+	})
+}
+
+// A stream on which nobody subscribes is left, by either side; so are wrong pages.
+func TestExecutorsSubscribeFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMemory(t)
+		m.run()
+		await(m.master, "heartbeat", func(protocol.AgentHeartbeat) bool { return true })
+		connection, err := grpc.NewClient("passthrough:///agent:1", grpc.WithTransportCredentials(insecure.NewCredentials()),
+			grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
+				return m.net.From("executor").Dial(ctx, "agent:1")
+			}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer connection.Close()
+		page := func(tasks int, more bool, unacknowledged ...*apiv1.ExecutorStatus) *apiv1.ExecutorCalls {
+			subscribe := &apiv1.SubscribeExecutor{FrameworkId: "f1", ExecutorId: "x", More: more, Unacknowledged: unacknowledged}
+			for i := range tasks {
+				subscribe.Tasks = append(subscribe.Tasks, fmt.Sprint("t", i))
+			}
+			return &apiv1.ExecutorCalls{Calls: []*apiv1.ExecutorCall{{Call: &apiv1.ExecutorCall_Subscribe{Subscribe: subscribe}}}}
+		}
+		status := &apiv1.ExecutorStatus{TaskId: "t1", Number: 1, State: apiv1.TaskState(api.TaskRunning)}
+		other := page(1, false)
+		other.Calls[0].GetSubscribe().ExecutorId = "y"
+		for name, story := range map[string]struct {
+			says []*apiv1.ExecutorCalls
+			kind api.Kind
+		}{
+			"silence":                 {nil, api.Unavailable},
+			"a page, then silence":    {[]*apiv1.ExecutorCalls{page(1, true)}, api.Unavailable},
+			"another executor's page": {[]*apiv1.ExecutorCalls{page(1, true), other}, api.Invalid},
+			"statuses in the middle":  {[]*apiv1.ExecutorCalls{page(1, true, status)}, api.Invalid},
+			"too many tasks":          {slices.Repeat([]*apiv1.ExecutorCalls{page(20_000, true)}, 11), api.Limit},
+			"too many pages":          {slices.Repeat([]*apiv1.ExecutorCalls{page(0, true)}, 1025), api.Limit},
+			"nobody's executor":       {[]*apiv1.ExecutorCalls{page(1, true), page(1, false)}, api.NotFound},
+		} {
+			stream, err := apiv1.NewExecutorServiceClient(connection).Session(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, calls := range story.says {
+				_ = stream.Send(calls) // the end of the stream says more
+			}
+			if _, err = stream.Recv(); api.KindOf(wire.Error(err)) != story.kind {
+				t.Errorf("%s: %v", name, wire.Error(err))
+			}
 		}
 	})
 }

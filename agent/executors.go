@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"google.golang.org/grpc"
 
@@ -18,6 +19,15 @@ import (
 // executorEventsMax: an executor that takes so little loses its stream; it comes back
 // and is told anew.
 const executorEventsMax = 1 << 16
+
+const (
+	// subscribeTimeout is how long an executor may take with its first call.
+	subscribeTimeout = 30 * time.Second
+	// subscribeTasksMax is how many tasks an executor may name there: all that an agent holds,
+	// and as many ends that it has not acknowledged. One that names more is refused.
+	subscribeTasksMax = 200_000
+	subscribePagesMax = 1024
+)
 
 // outgoing is an event for an executor. With a folder it is a launch: the folder is
 // made first, by the stream's writer, so that neither loop nor other executors wait.
@@ -60,17 +70,9 @@ func (a *Agent) serveExecutors(ctx context.Context) {
 
 // Session serves one stream from its first call to its end.
 func (s *executorServer) Session(stream grpc.BidiStreamingServer[apiv1.ExecutorCalls, apiv1.ExecutorEvents]) error {
-	calls, err := receive(stream)
+	first, calls, err := s.opening(stream)
 	if err != nil {
 		return wire.Status(err)
-	}
-	var first protocol.SubscribeExecutor
-	ok := len(calls) > 0
-	if ok {
-		first, ok = calls[0].(protocol.SubscribeExecutor)
-	}
-	if !ok {
-		return wire.Status(api.E("executor.subscribe", api.Invalid, "", errors.New("the first call of a session is SubscribeExecutor")))
 	}
 	ctx, cancel := context.WithCancel(stream.Context())
 	defer cancel()
@@ -79,14 +81,69 @@ func (s *executorServer) Session(stream grpc.BidiStreamingServer[apiv1.ExecutorC
 	if !s.agent.post(ctx, item{what: core.ExecutorOpened{Conn: link.conn, Subscribe: first}, executor: link}) {
 		return wire.Status(ctx.Err())
 	}
-	if len(calls) > 1 {
-		s.agent.happened(ctx, core.ExecutorCalled{Conn: link.conn, Calls: calls[1:]})
+	if len(calls) > 0 {
+		s.agent.happened(ctx, core.ExecutorCalled{Conn: link.conn, Calls: calls})
 	}
 	// The reader ends with the stream, which ends when this handler returns.
 	s.agent.start(func() { s.read(ctx, cancel, link.conn, stream) })
 	err = s.write(ctx, link, stream)
 	cancel()
 	return wire.Status(err)
+}
+
+// opening waits for the whole of the first call; calls follow it in the same message.
+func (s *executorServer) opening(stream grpc.BidiStreamingServer[apiv1.ExecutorCalls, apiv1.ExecutorEvents]) (protocol.SubscribeExecutor, []protocol.ExecutorCall, error) {
+	type opened struct {
+		first protocol.SubscribeExecutor
+		calls []protocol.ExecutorCall
+		err   error
+	}
+	said := make(chan opened, 1)
+	s.agent.start(func() { // it ends with the stream, which ends when this handler returns
+		first, calls, err := subscription(stream)
+		said <- opened{first, calls, err}
+	})
+	late := time.NewTimer(subscribeTimeout)
+	defer late.Stop()
+	select {
+	case o := <-said:
+		return o.first, o.calls, o.err
+	case <-late.C:
+	case <-s.ctx.Done():
+	}
+	return protocol.SubscribeExecutor{}, nil, api.E("executor.subscribe", api.Unavailable, "",
+		fmt.Errorf("the first call of a session, SubscribeExecutor, did not come within %v", subscribeTimeout))
+}
+
+// subscription reads SubscribeExecutor, in as many pages as there are.
+func subscription(stream grpc.BidiStreamingServer[apiv1.ExecutorCalls, apiv1.ExecutorEvents]) (all protocol.SubscribeExecutor, rest []protocol.ExecutorCall, err error) {
+	refuse := func(kind api.Kind, why string) error {
+		return api.E("executor.subscribe", kind, all.ExecutorRef.String(), errors.New(why))
+	}
+	for pages := 0; ; {
+		calls, err := receive(stream)
+		if err != nil {
+			return all, nil, err
+		}
+		for i, call := range calls {
+			page, is := call.(protocol.SubscribeExecutor)
+			switch {
+			case !is:
+				return all, nil, refuse(api.Invalid, "the first call of a session is SubscribeExecutor, with all its pages")
+			case pages > 0 && page.ExecutorRef != all.ExecutorRef:
+				return all, nil, refuse(api.Invalid, "a page is of another executor")
+			case page.More && len(page.Unacknowledged) > 0:
+				return all, nil, refuse(api.Invalid, "statuses stand on the last page, or follow it")
+			case pages >= subscribePagesMax || len(all.Tasks)+len(page.Tasks) > subscribeTasksMax:
+				return all, nil, refuse(api.Limit, fmt.Sprintf("it names more than %d tasks, or on more than %d pages", subscribeTasksMax, subscribePagesMax))
+			}
+			page.Tasks = append(all.Tasks, page.Tasks...)
+			all, pages = page, pages+1
+			if !page.More {
+				return all, calls[i+1:], nil
+			}
+		}
+	}
 }
 
 func receive(stream grpc.BidiStreamingServer[apiv1.ExecutorCalls, apiv1.ExecutorEvents]) ([]protocol.ExecutorCall, error) {

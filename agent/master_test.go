@@ -36,6 +36,7 @@ type script struct {
 	mutex    sync.Mutex
 	changed  chan struct{}
 	heard    []protocol.AgentCall
+	states   map[api.TaskState]map[api.TaskID]bool // which tasks were said to be in them
 	stream   grpc.BidiStreamingServer[apiv1.AgentCalls, apiv1.AgentEvents]
 	hangup   context.CancelFunc
 	session  uint64
@@ -134,6 +135,15 @@ func (s *script) keep(call protocol.AgentCall) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
 	s.heard = append(s.heard, call)
+	if update, is := call.(protocol.StatusUpdate); is {
+		if s.states == nil {
+			s.states = map[api.TaskState]map[api.TaskID]bool{}
+		}
+		if s.states[update.Status.State] == nil {
+			s.states[update.Status.State] = map[api.TaskID]bool{}
+		}
+		s.states[update.Status.State][update.Status.Task] = true
+	}
 	close(s.changed)
 	s.changed = make(chan struct{})
 }
@@ -202,11 +212,24 @@ func (s *script) status(task api.TaskID, state api.TaskState) api.Status {
 	}).Status
 }
 
+// count waits until so many tasks were said to be in that state since the last forget.
+func (s *script) count(tasks int, state api.TaskState) {
+	for {
+		s.mutex.Lock()
+		told, changed := len(s.states[state]), s.changed
+		s.mutex.Unlock()
+		if told >= tasks {
+			return
+		}
+		<-changed
+	}
+}
+
 // forget begins a new list of what was heard.
 func (s *script) forget() {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
-	s.heard = nil
+	s.heard, s.states = nil, nil
 }
 
 // all is everything that was heard.

@@ -2187,7 +2187,9 @@ func (x *Drain) GetGrace() *durationpb.Duration {
 	return nil
 }
 
-// AgentGone: kill everything, forget the ID and register as a new agent (R16).
+// AgentGone: kill everything, forget the ID and register as a new agent (R16). Also the
+// first and only event of a stream that is refused to an agent that was marked gone while
+// it was away; it then belongs to no session.
 type AgentGone struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Why           string                 `protobuf:"bytes,1,opt,name=why,proto3" json:"why,omitempty"`

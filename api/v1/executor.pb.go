@@ -182,7 +182,7 @@ func (*ExecutorCall_Message) isExecutorCall_Call() {}
 
 func (*ExecutorCall_Heartbeat) isExecutorCall_Call() {}
 
-// SubscribeExecutor opens a session.
+// SubscribeExecutor opens a session. Nothing is answered before its last page.
 type SubscribeExecutor struct {
 	state       protoimpl.MessageState `protogen:"open.v1"`
 	FrameworkId string                 `protobuf:"bytes,1,opt,name=framework_id,json=frameworkId,proto3" json:"framework_id,omitempty"`
@@ -191,12 +191,16 @@ type SubscribeExecutor struct {
 	Token string `protobuf:"bytes,3,opt,name=token,proto3" json:"token,omitempty"`
 	// More than one minor version from the agent's, and a new executor is ended (R24).
 	Version string `protobuf:"bytes,4,opt,name=version,proto3" json:"version,omitempty"`
-	// Tasks that it has and that have not ended.
+	// Tasks that it has: those that have not ended, and those of which the agent has not
+	// acknowledged the end. A task that no page names never reached it.
 	Tasks []string `protobuf:"bytes,5,rep,name=tasks,proto3" json:"tasks,omitempty"`
-	// Statuses that the agent has not acknowledged, in order.
+	// Statuses that the agent has not acknowledged, in order; on the last page. Those that
+	// do not fit follow as calls of their own.
 	Unacknowledged []*ExecutorStatus `protobuf:"bytes,6,rep,name=unacknowledged,proto3" json:"unacknowledged,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// The next call is another page, with more tasks.
+	More          bool `protobuf:"varint,7,opt,name=more,proto3" json:"more,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *SubscribeExecutor) Reset() {
@@ -269,6 +273,13 @@ func (x *SubscribeExecutor) GetUnacknowledged() []*ExecutorStatus {
 		return x.Unacknowledged
 	}
 	return nil
+}
+
+func (x *SubscribeExecutor) GetMore() bool {
+	if x != nil {
+		return x.More
+	}
+	return false
 }
 
 // ExecutorStatus is numbered per task by the executor; a second copy of a number is
@@ -969,7 +980,7 @@ const file_api_v1_executor_proto_rawDesc = "" +
 	"\x06status\x18\x02 \x01(\v2\x19.tender.v1.ExecutorStatusH\x00R\x06status\x126\n" +
 	"\amessage\x18\x03 \x01(\v2\x1a.tender.v1.ExecutorMessageH\x00R\amessage\x12<\n" +
 	"\theartbeat\x18\x04 \x01(\v2\x1c.tender.v1.ExecutorHeartbeatH\x00R\theartbeatB\x06\n" +
-	"\x04call\"\xe0\x01\n" +
+	"\x04call\"\xf4\x01\n" +
 	"\x11SubscribeExecutor\x12!\n" +
 	"\fframework_id\x18\x01 \x01(\tR\vframeworkId\x12\x1f\n" +
 	"\vexecutor_id\x18\x02 \x01(\tR\n" +
@@ -977,7 +988,8 @@ const file_api_v1_executor_proto_rawDesc = "" +
 	"\x05token\x18\x03 \x01(\tR\x05token\x12\x18\n" +
 	"\aversion\x18\x04 \x01(\tR\aversion\x12\x14\n" +
 	"\x05tasks\x18\x05 \x03(\tR\x05tasks\x12A\n" +
-	"\x0eunacknowledged\x18\x06 \x03(\v2\x19.tender.v1.ExecutorStatusR\x0eunacknowledged\"\x9a\x03\n" +
+	"\x0eunacknowledged\x18\x06 \x03(\v2\x19.tender.v1.ExecutorStatusR\x0eunacknowledged\x12\x12\n" +
+	"\x04more\x18\a \x01(\bR\x04more\"\x9a\x03\n" +
 	"\x0eExecutorStatus\x12\x17\n" +
 	"\atask_id\x18\x01 \x01(\tR\x06taskId\x12\x16\n" +
 	"\x06number\x18\x02 \x01(\x04R\x06number\x12*\n" +

@@ -28,8 +28,9 @@ const (
 //
 // ExecutorService is how executors talk to their agent, over a unix socket.
 type ExecutorServiceClient interface {
-	// Session lives as long as both sides do. The first call is SubscribeExecutor,
-	// the first event ExecutorSubscribed. A newer session of the same executor closes
+	// Session lives as long as both sides do. The first call is SubscribeExecutor, in as
+	// many pages as it takes, the first event ExecutorSubscribed. Each side leaves a
+	// stream on which the other has not said so much in half a minute. A newer session of the same executor closes
 	// the older. When the agent restarts, the executor comes back and names what is
 	// not acknowledged; when it stays away for recovery_timeout, the executor kills
 	// its tasks and exits (R32).
@@ -63,8 +64,9 @@ type ExecutorService_SessionClient = grpc.BidiStreamingClient[ExecutorCalls, Exe
 //
 // ExecutorService is how executors talk to their agent, over a unix socket.
 type ExecutorServiceServer interface {
-	// Session lives as long as both sides do. The first call is SubscribeExecutor,
-	// the first event ExecutorSubscribed. A newer session of the same executor closes
+	// Session lives as long as both sides do. The first call is SubscribeExecutor, in as
+	// many pages as it takes, the first event ExecutorSubscribed. Each side leaves a
+	// stream on which the other has not said so much in half a minute. A newer session of the same executor closes
 	// the older. When the agent restarts, the executor comes back and names what is
 	// not acknowledged; when it stays away for recovery_timeout, the executor kills
 	// its tasks and exits (R32).

@@ -366,6 +366,62 @@ func TestMessages(t *testing.T) {
 	})
 }
 
+// TestSilentAgentIsLeft: an agent that takes the stream and says nothing is tried again, and
+// one that takes its time is not left.
+func TestSilentAgentIsLeft(t *testing.T) {
+	story(t, func(t *testing.T, m *machine) {
+		agent := m.start()
+		r := m.run(Functions(func(context.Context, *Task) error { return nil }))
+		next(t, agent.sessions) // which nobody answers
+		second := next(t, agent.sessions)
+		<-time.After(20 * time.Second)
+		second.send(protocol.ExecutorSubscribed{Agent: "agent-1", RecoveryTimeout: time.Minute})
+		<-time.After(time.Hour)
+		second.send(protocol.ExecutorShutdown{})
+		if err := r.wait(); err != nil {
+			t.Errorf("Serve returned %v", err)
+		}
+	})
+}
+
+// TestManyTasksArePages: what a session begins with is cut into pages, whatever there is.
+func TestManyTasksArePages(t *testing.T) {
+	l := newLedger()
+	const tasks = 10_000
+	for i := range tasks {
+		id := api.TaskID(fmt.Sprintf("%0200d", i))
+		l.launch(&Task{Task: api.Task{ID: id}})
+		if err := l.report(id, Report{State: api.TaskFinished, Data: make([]byte, 100)}); err != nil && i%2 == 0 {
+			t.Fatal(err)
+		}
+	}
+	l.subscribe(protocol.SubscribeExecutor{ExecutorRef: api.ExecutorRef{Framework: "f", Executor: "x"}, Token: "secret"})
+	named, statuses, last := 0, 0, false
+	batches, err := wire.ExecutorCallBatches(l.take())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, batch := range batches {
+		calls, err := wire.ExecutorCallsFromProto(batch)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, call := range calls {
+			if page, is := call.(protocol.SubscribeExecutor); is {
+				if last || page.Token != "secret" || page.More && len(page.Unacknowledged) > 0 {
+					t.Fatalf("a page after the last one, or a wrong one: %d tasks, %+v", len(page.Tasks), page.More)
+				}
+				named, statuses, last = named+len(page.Tasks), statuses+len(page.Unacknowledged), !page.More
+				continue
+			}
+			statuses++
+		}
+	}
+	if !last || named != tasks || statuses != tasks {
+		t.Errorf("%d tasks and %d statuses were told, last page %v", named, statuses, last)
+	}
+}
+
 // TestMessagesAreBounded: an agent that does not read costs no more memory than that.
 func TestMessagesAreBounded(t *testing.T) {
 	l := newLedger()

@@ -18,8 +18,10 @@ const (
 	// endingsMax bounds the tasks whose end is remembered, so that a second copy of
 	// their launch is ignored.
 	endingsMax = 1 << 14
-	// subscribeBytesAim is where SubscribeExecutor is full; what is left follows it.
+	// subscribeBytesAim is where a page of SubscribeExecutor is full; what is left follows it.
 	subscribeBytesAim = api.MessageBytesMax / 4
+	// subscribeTasksMax is how many tasks one page names.
+	subscribeTasksMax = 4096
 )
 
 // ledger keeps all tasks and what their agent has not acknowledged of them.
@@ -176,28 +178,33 @@ func (l *ledger) remember(id api.TaskID) {
 	l.endings[id] = struct{}{}
 }
 
-// subscribe starts a session: the first call lists the tasks and what is not
-// acknowledged; what does not fit follows as statuses.
+// subscribe starts a session: the first calls list the tasks, in pages, and what is not
+// acknowledged; what does not fit the last page follows as statuses. A task that has ended is
+// named as long as its end is not acknowledged: one that is not named never came here.
 func (l *ledger) subscribe(first protocol.SubscribeExecutor) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.online, l.out, l.said = true, nil, 0
-	size := 0
+	page, size := first, 0
 	var rest []protocol.ExecutorCall
-	for id, e := range l.tasks { // order: irrelevant between tasks
-		if !e.state.Terminal() {
-			first.Tasks = append(first.Tasks, id)
-			size += len(id) + 8
+	for id := range l.tasks { // order: irrelevant between tasks
+		if size += len(id) + 8; size > subscribeBytesAim || len(page.Tasks) >= subscribeTasksMax {
+			page.More = true
+			l.put(page)
+			page, size = first, len(id)+8
 		}
+		page.Tasks = append(page.Tasks, id)
+	}
+	for _, e := range l.tasks { // order: irrelevant between tasks
 		for _, status := range e.kept {
 			if size += len(status.Data) + len(status.Message) + 128; size < subscribeBytesAim {
-				first.Unacknowledged = append(first.Unacknowledged, status)
+				page.Unacknowledged = append(page.Unacknowledged, status)
 			} else {
 				rest = append(rest, status)
 			}
 		}
 	}
-	l.put(first)
+	l.put(page)
 	l.out = append(l.out, rest...)
 }
 

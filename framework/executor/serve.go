@@ -169,9 +169,16 @@ func (s *server) session(ctx context.Context) error {
 		Token:       s.config.Token,
 		Version:     version.String(),
 	})
+	late := time.AfterFunc(answerTimeout, func() {
+		link.leave(api.E("executor.subscribe", api.Unavailable, s.config.Socket, errNoAnswer))
+	})
 	var writer sync.WaitGroup
 	writer.Go(func() { link.write(s.ledger) })
-	err = link.read(s.hear)
+	err = link.read(func(event protocol.ExecutorEvent) {
+		late.Stop()
+		s.hear(event)
+	})
+	late.Stop()
 	s.ledger.offline()
 	link.close()
 	writer.Wait()

@@ -17,6 +17,7 @@ type (
 		Version        string
 		Tasks          []api.TaskID
 		Unacknowledged []ExecutorStatus
+		More           bool // the next call is another page
 	}
 	ExecutorStatus struct {
 		Task         api.TaskID

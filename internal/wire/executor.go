@@ -43,7 +43,7 @@ func executorCallToProto(call protocol.ExecutorCall) *apiv1.ExecutorCall {
 	case protocol.SubscribeExecutor:
 		subscribe := &apiv1.SubscribeExecutor{
 			FrameworkId: clean(call.Framework), ExecutorId: clean(call.Executor),
-			Token: clean(call.Token), Version: clean(call.Version), Tasks: cleanAll(call.Tasks)}
+			Token: clean(call.Token), Version: clean(call.Version), Tasks: cleanAll(call.Tasks), More: call.More}
 		for _, status := range call.Unacknowledged {
 			subscribe.Unacknowledged = append(subscribe.Unacknowledged, ExecutorStatusToProto(status))
 		}
@@ -79,6 +79,7 @@ func (c *checker) subscribeExecutor(m *apiv1.SubscribeExecutor) protocol.Subscri
 		Token:       c.text("token", m.GetToken()),
 		Version:     c.text("version", m.GetVersion()),
 		Tasks:       typed[api.TaskID](m.GetTasks(), c.ids("task ID")),
+		More:        m.GetMore(),
 	}
 	for _, status := range m.GetUnacknowledged() {
 		call.Unacknowledged = append(call.Unacknowledged, c.executorStatus(status))

@@ -451,7 +451,7 @@ func (g gen) executorStatus() protocol.ExecutorStatus {
 func (g gen) executorCalls() []func() protocol.ExecutorCall {
 	return []func() protocol.ExecutorCall{
 		func() protocol.ExecutorCall {
-			return protocol.SubscribeExecutor{ExecutorRef: g.executorRef(), Token: strconv.FormatUint(g.number(), 16), Version: g.text(),
+			return protocol.SubscribeExecutor{More: g.number()%2 == 0, ExecutorRef: g.executorRef(), Token: strconv.FormatUint(g.number(), 16), Version: g.text(),
 				Tasks: typedIDs[api.TaskID](g.ids(3)), Unacknowledged: some(g, 3, g.executorStatus, nil)}
 		},
 		func() protocol.ExecutorCall { return g.executorStatus() },
