@@ -29,6 +29,7 @@ type devFlags struct {
 	journal         string
 	resources       string
 	masterProcesses bool
+	freePorts       bool
 	verbose         bool
 	resourcesParsed api.Resources
 }
@@ -65,6 +66,7 @@ func (a *App) devCommand() *cobra.Command {
 	flags.StringVar(&f.journal, "allocator-journal", "", "file for what the allocator is told and proposes, to replay it with other policies; with one master only")
 	flags.StringVar(&f.resources, "agent-resources", devResources, "what each agent offers, beside a thousand ports; detect = what the machine has")
 	flags.BoolVar(&f.masterProcesses, "master-processes", false, "each master in a process of its own, so that one can be killed")
+	flags.BoolVar(&f.freePorts, "free-ports", false, "take any free ports and never the default ones: who is to use the cluster names its masters")
 	flags.BoolVarP(&f.verbose, "verbose", "v", false, "show what the masters and agents log (default: errors only)")
 	command.RunE = func(command *cobra.Command, _ []string) error {
 		if err := f.check(); err != nil {
@@ -108,7 +110,7 @@ func (a *App) devConfig(f devFlags) (dev.Config, error) {
 	}
 	log, _ := a.newLogger(level, true)
 	return dev.Config{
-		Masters: f.masters, Agents: f.agents, Dir: f.dataDir, Processes: f.masterProcesses,
+		Masters: f.masters, Agents: f.agents, Dir: f.dataDir, Processes: f.masterProcesses, FreePorts: f.freePorts,
 		RunMaster: func(ctx context.Context, m dev.Master) error {
 			return runMaster(ctx, devMaster(m, f, log))
 		},

@@ -21,7 +21,7 @@ import (
 )
 
 // The tests below run the real binary on loopback and kill it as operators and accidents do. They await conditions;
-// the only time limit is that of `go test`.
+// the only time limit is that of hang_test.go, for waits that have no end.
 
 // binary builds bin/tender once, into a folder that the last test leaves.
 var binary = sync.OnceValues(func() (string, error) {
@@ -87,7 +87,7 @@ type devCluster struct {
 func startDev(t *testing.T, args ...string) *devCluster {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "dev")
-	d := &devCluster{dir: dir, proc: start(t, nil, append([]string{"dev", "--data-dir", dir}, args...)...)}
+	d := &devCluster{dir: dir, proc: start(t, nil, append([]string{"dev", "--free-ports", "--data-dir", dir}, args...)...)}
 	d.await("Ctrl-C")
 	data, err := os.ReadFile(filepath.Join(dir, "dev.json"))
 	if err != nil {
@@ -153,9 +153,12 @@ func until(t *testing.T, what string, yes func() bool) {
 	t.Helper()
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
-	for !yes() {
+	for began := time.Now(); !yes(); {
 		if t.Failed() {
 			t.Fatalf("will not come any more: %s", what)
+		}
+		if time.Since(began) > hangAfter {
+			hung(t, what)
 		}
 		<-tick.C
 	}
@@ -304,7 +307,7 @@ func TestKillExplainDescribeAndLogs(t *testing.T) {
 
 func TestCtrlCOnDevEndsAll(t *testing.T) {
 	temp := t.TempDir()
-	d := start(t, []string{"TMPDIR=" + temp}, "dev", "--masters", "3", "--agents", "2")
+	d := start(t, []string{"TMPDIR=" + temp}, "dev", "--free-ports", "--masters", "3", "--agents", "2")
 	d.await("Ctrl-C")
 	entries, err := filepath.Glob(filepath.Join(temp, "tender-dev-*", "dev.json"))
 	if err != nil || len(entries) != 1 {

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -13,6 +14,7 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"time"
 )
 
 // proc is a running tender.
@@ -162,13 +164,22 @@ func (p *proc) await(words string) {
 		p.said = slices.Delete(p.said, i, i+1)
 		return
 	}
-	for line := range p.lines {
-		if has(line) {
-			return
+	hang := time.NewTimer(hangAfter)
+	defer hang.Stop()
+	for {
+		select {
+		case line, more := <-p.lines:
+			switch {
+			case !more:
+				p.t.Fatalf("%v ended without saying %q:\n%s", p.cmd.Args[1:], words, strings.Join(p.said, ""))
+			case has(line):
+				return
+			}
+			p.said = append(p.said, line)
+		case <-hang.C:
+			hung(p.t, fmt.Sprintf("%v says %q", p.cmd.Args[1:], words))
 		}
-		p.said = append(p.said, line)
 	}
-	p.t.Fatalf("%v ended without saying %q:\n%s", p.cmd.Args[1:], words, strings.Join(p.said, ""))
 }
 
 // hasSaid reports, without waiting, whether the process has said a line with the words. The line stays for await.
@@ -188,7 +199,14 @@ func (p *proc) hasSaid(words string) bool {
 
 // wait returns the exit code.
 func (p *proc) wait() int {
-	<-p.ended
+	p.t.Helper()
+	hang := time.NewTimer(hangAfter)
+	defer hang.Stop()
+	select {
+	case <-p.ended:
+	case <-hang.C:
+		hung(p.t, fmt.Sprintf("the end of %v", p.cmd.Args[1:]))
+	}
 	return p.code
 }
 

@@ -54,7 +54,7 @@ func Start(ctx context.Context, options Options) (*Cluster, error) {
 	}
 	c := &Cluster{Dir: dir, ended: make(chan struct{})}
 	args := append([]string{
-		"dev", "--data-dir", filepath.Join(dir, "data"),
+		"dev", "--free-ports", "--data-dir", filepath.Join(dir, "data"),
 		"--masters", strconv.Itoa(max(options.Masters, 1)), "--agents", strconv.Itoa(max(options.Agents, 1)),
 	}, options.Args...)
 	if options.Processes {

@@ -29,6 +29,8 @@ type Config struct {
 	// Binary and MasterArgs start a master as a child; it must end with its standard input.
 	Binary     string
 	MasterArgs func(Master) []string
+	// FreePorts takes any free ports and never the default ones, so that nobody finds the cluster who was not told of it.
+	FreePorts bool
 	// Operator connects to the masters that are named.
 	Operator func(masters []string) (apiv1.OperatorServiceClient, io.Closer, error)
 	// Say tells people what happens; Ready is called once when everything is up.
@@ -87,7 +89,7 @@ func Run(ctx context.Context, config Config) (err error) {
 	if temporary {
 		defer func() { err = errors.Join(err, removeAll(dir)) }()
 	}
-	cluster, err := plan(dir, config.Masters, config.Agents)
+	cluster, err := plan(dir, config.Masters, config.Agents, !config.FreePorts)
 	if err != nil {
 		return err
 	}

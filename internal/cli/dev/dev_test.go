@@ -40,7 +40,7 @@ func (th *theatre) note(format string, args ...any) {
 func (th *theatre) config(masters, agents int, dir string) dev.Config {
 	th.ready = make(chan dev.Cluster, 1)
 	return dev.Config{
-		Masters: masters, Agents: agents, Dir: dir,
+		Masters: masters, Agents: agents, Dir: dir, FreePorts: true,
 		RunMaster: func(ctx context.Context, m dev.Master) error { return th.part(ctx, "master "+m.ID) },
 		RunAgent: func(ctx context.Context, a dev.Agent) error {
 			th.mu.Lock()

@@ -18,7 +18,7 @@ const (
 	planFile = "dev-addresses.json"
 )
 
-// The default ports, which commands use when nobody names a master.
+// The default ports, which commands use when nobody names a master: of one cluster on the machine, and not of a test's.
 const (
 	masterGRPC = 5060
 	masterHTTP = 5050
@@ -33,8 +33,9 @@ const (
 	portMax = 32000
 )
 
-// plan names the parts and their addresses: those that the folder was used with, else fresh ones.
-func plan(dir string, masters, agents int) (Cluster, error) {
+// plan names the parts and their addresses: those that the folder was used with, else the default ports where they are
+// wanted and free, else any free ones.
+func plan(dir string, masters, agents int, defaults bool) (Cluster, error) {
 	cluster := Cluster{Dir: dir}
 	err := readJSON(filepath.Join(dir, planFile), &cluster)
 	cluster.PID = os.Getpid()
@@ -45,7 +46,7 @@ func plan(dir string, masters, agents int) (Cluster, error) {
 	case err == nil:
 		err = checkFree(cluster)
 	case errors.Is(err, os.ErrNotExist):
-		cluster.Masters, err = planMasters(dir, masters)
+		cluster.Masters, err = planMasters(dir, masters, defaults)
 	}
 	if err != nil {
 		return cluster, err
@@ -56,7 +57,7 @@ func plan(dir string, masters, agents int) (Cluster, error) {
 	return cluster, writeJSON(filepath.Join(dir, planFile), cluster)
 }
 
-func planMasters(dir string, count int) ([]Master, error) {
+func planMasters(dir string, count int, defaults bool) ([]Master, error) {
 	masters := make([]Master, count)
 	var peers []Peer
 	for i := range masters {
@@ -65,7 +66,7 @@ func planMasters(dir string, count int) ([]Master, error) {
 		if err != nil {
 			return nil, err
 		}
-		if i == 0 && free(masterGRPC) && free(masterHTTP) {
+		if defaults && i == 0 && free(masterGRPC) && free(masterHTTP) {
 			ports[0], ports[1] = masterGRPC, masterHTTP
 			if free(masterRaft) {
 				ports[2] = masterRaft
@@ -93,7 +94,7 @@ func planAgents(cluster Cluster, count int) ([]Agent, error) {
 			if err != nil {
 				return nil, err
 			}
-			if i == 0 && cluster.Masters[0].HTTP == at(masterHTTP) && free(agentHTTP) {
+			if i == 0 && cluster.Masters[0].GRPC == at(masterGRPC) && free(agentHTTP) {
 				ports[0] = agentHTTP
 			}
 			agents = append(agents, Agent{HTTP: at(ports[0])})
