@@ -24,6 +24,9 @@ func (t *Task) Check() error {
 	if err := t.checkExecutor(); err != nil {
 		return err
 	}
+	if err := t.checkRevocable(); err != nil {
+		return err
+	}
 	if err := checkDuration("kill grace", t.KillGrace); err != nil {
 		return err
 	}
@@ -59,6 +62,23 @@ func (t *Task) checkExecutor() error {
 		return fmt.Errorf("executor ID %q is the built-in one's; choose another, or leave the executor out", t.Executor.ID)
 	}
 	return t.Executor.Check()
+}
+
+// checkRevocable: what may be taken back at any moment stands beside what may not. A kill
+// ends the whole task, so of one resource it has either; an executor must outlive its
+// revoked tasks.
+func (t *Task) checkRevocable() error {
+	for _, item := range t.Resources.Revocable().Items() {
+		for _, other := range t.Resources.Items() {
+			if other.Name == item.Name && !other.Revocable {
+				return fmt.Errorf("the task asks for %s both firm and revocable; it can have one of them", item.Name)
+			}
+		}
+	}
+	if t.Executor != nil && t.Executor.Resources.HasRevocable() {
+		return fmt.Errorf("executor %s asks for %v; only tasks can be revoked", t.Executor.ID, t.Executor.Resources.Revocable())
+	}
+	return nil
 }
 
 func (t *Task) checkPorts() error {

@@ -56,7 +56,7 @@ func (s schedulerService) Session(stream grpc.BidiStreamingServer[apiv1.Schedule
 	l.beside(func() { out.close(l.readScheduler(conn, out, stream)) })
 	return wire.Status(writeAll(l, stream.Context(), out.queue, func(slow *patience, events []protocol.SchedulerEvent) error {
 		batches, err := wire.SchedulerEventBatches(l.term, events)
-		return sendAll(slow, stream.Send, batches, err)
+		return l.sendAll(slow, len(batches), func(i int) error { return stream.Send(batches[i]) }, err)
 	}))
 }
 
@@ -105,7 +105,7 @@ func (s agentService) Session(stream grpc.BidiStreamingServer[apiv1.AgentCalls, 
 		for len(events) > 0 {
 			one, rest := sameSession(events)
 			batches, err := wire.AgentEventBatches(protocol.AgentEvents{Term: l.term, Session: events[0].session, Events: one})
-			if err := sendAll(slow, stream.Send, batches, err); err != nil {
+			if err := l.sendAll(slow, len(batches), func(i int) error { return stream.Send(batches[i]) }, err); err != nil {
 				return err
 			}
 			events = rest
@@ -119,14 +119,19 @@ func (l *leader) beside(run func()) {
 	l.master.beside.Go(run)
 }
 
-// sendAll sends the batches of which packErr says that some event fitted into none.
-func sendAll[M any](slow *patience, send func(M) error, batches []M, packErr error) error {
-	for _, batch := range batches {
-		if err := slow.during(func() error { return send(batch) }); err != nil {
+// sendAll sends the batches of which packErr says that some event fitted into none. Nobody's
+// stream ends for what somebody else has made too large (R34): the core lets no such thing
+// through, and if it does, that event alone is missing.
+func (l *leader) sendAll(slow *patience, batches int, send func(i int) error, packErr error) error {
+	if packErr != nil {
+		l.log.Warn().Err(packErr).Msg("an event fits no message and is dropped")
+	}
+	for i := range batches {
+		if err := slow.during(func() error { return send(i) }); err != nil {
 			return err
 		}
 	}
-	return packErr
+	return nil
 }
 
 // sameSession cuts off the first events that belong to one session.

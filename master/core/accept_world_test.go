@@ -65,7 +65,7 @@ func taskOf(name string, args words) api.Task {
 		task.Resources = resources
 	}
 	if args.keys[name] == "large" {
-		task.Data = make([]byte, api.TaskBytesMax+1)
+		task.Resources, task.Data = api.Scalars(0.1, 0), make([]byte, api.TaskBytesMax+1)
 	}
 	if port := task.Resources.RangesOf("ports").First(1); len(port) > 0 && args.keys["named"] != "" {
 		task.Ports = map[string]uint16{args.keys["named"]: uint16(port[0])}

@@ -3,6 +3,7 @@ package core
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 
@@ -123,6 +124,10 @@ func (c *Core) adoptExecutor(a *agent, ref api.ExecutorRef, rx protocol.Reported
 	}
 }
 
+// messageDataMax bounds the bytes of a message between a scheduler and an executor, so that
+// with its addresses it fits a message of either side (R4).
+const messageDataMax = api.MessageBytesMax - 4096
+
 // messageFromExecutor carries bytes up, at most once.
 func (c *Core) messageFromExecutor(a *agent, message protocol.MessageFromExecutor) {
 	if fw := c.frameworks[message.Framework]; fw != nil {
@@ -132,7 +137,12 @@ func (c *Core) messageFromExecutor(a *agent, message protocol.MessageFromExecuto
 
 // messageExecutor carries bytes down, at most once.
 func (c *Core) messageExecutor(s *session, number uint64, message protocol.MessageExecutor) {
-	x := c.executorOf(s, number, "executor.message", message.Agent, message.Executor)
+	const op = "executor.message"
+	if size := len(message.Data); size > messageDataMax {
+		c.refuse(s, number, api.E(op, api.Limit, message.Executor, fmt.Errorf("%d bytes, at most %d fit a message", size, messageDataMax)))
+		return
+	}
+	x := c.executorOf(s, number, op, message.Agent, message.Executor)
 	if x != nil {
 		c.tellAgent(x.agent, protocol.MessageToExecutor{ExecutorRef: x.ref, Data: message.Data})
 	}

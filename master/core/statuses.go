@@ -81,7 +81,7 @@ func (c *Core) step(t *task, status api.Status) bool {
 			field("why", t.status.State.String()+" may not become "+status.State.String()))
 		return false
 	}
-	if t.status.State == api.TaskStaging && status.State == api.TaskDropped {
+	if t.status.State == api.TaskStaging && (status.State == api.TaskDropped || status.State == api.TaskError) {
 		c.neverStarted(t)
 	}
 	t.number = status.Number

@@ -346,7 +346,7 @@ func (w *world) verbOfFrameworks(verb string, args words) bool {
 	case "demand":
 		w.demandLine(f, args)
 	case "message":
-		w.call(f, protocol.MessageExecutor{Agent: w.agents[args.at(1)].info.ID, Executor: api.ExecutorID(args.at(2)), Data: []byte("hello")})
+		w.call(f, protocol.MessageExecutor{Agent: w.agents[args.at(1)].info.ID, Executor: api.ExecutorID(args.at(2)), Data: []byte(cmp.Or(args.at(3), "hello"))})
 	case "shutdown":
 		w.call(f, protocol.ShutdownExecutor{Agent: w.agents[args.at(1)].info.ID, Executor: api.ExecutorID(args.at(2))})
 	case "update":
@@ -357,6 +357,13 @@ func (w *world) verbOfFrameworks(verb string, args words) bool {
 		}
 		info.FailoverTimeout = args.duration("failover")
 		w.call(f, protocol.UpdateFramework{Framework: info})
+	case "grow": // an older master lets it say more of itself than is kept today
+		info := f.info
+		info.Roles = []api.Role{api.DefaultRole}
+		bytes, _ := strconv.Atoi(args.keys["labels"])
+		info.Labels = map[string]string{"label": strings.Repeat("x", bytes)}
+		w.proposed = append(w.proposed, registry.Command{Change: registry.UpdateFramework{Framework: info, Session: 1}})
+		w.settle()
 	case "teardown":
 		w.call(f, protocol.Teardown{})
 	case "repeat": // the last call number comes again

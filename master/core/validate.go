@@ -30,8 +30,8 @@ func (c *Core) planLaunch(x *acceptance, wish api.Task) (launchPlan, *fault) {
 	if f := c.agentFault(x.agent); f != nil {
 		return launchPlan{}, f
 	}
-	if f := taskFault(wish); f != nil {
-		return launchPlan{}, f
+	if err := wish.Check(); err != nil { // as the agent judges it, by the same function
+		return launchPlan{}, invalid("%v", err)
 	}
 	if known := x.session.framework.tasks[wish.ID]; known != nil {
 		return launchPlan{}, &fault{api.TaskError, api.ReasonTaskDuplicate,
@@ -62,95 +62,6 @@ func (c *Core) agentFault(a *agent) *fault {
 	return nil
 }
 
-// taskFault: the task can't be right, whatever is offered.
-func taskFault(wish api.Task) *fault {
-	if err := api.CheckID("task", string(wish.ID)); err != nil {
-		return invalid("%v", err)
-	}
-	if size := taskBytes(wish); size > api.TaskBytesMax {
-		return invalid("the task has %d bytes with its command and data, at most %d are allowed", size, api.TaskBytesMax)
-	}
-	if err := wish.Resources.Check(); err != nil {
-		return invalid("its resources: %v", err)
-	}
-	if f := revocableFault(wish); f != nil {
-		return f
-	}
-	switch {
-	case wish.Resources.IsZero():
-		return invalid("the task asks for no resources; it must ask for some, such as cpus:0.1")
-	case len(wish.Labels) > api.LabelsMax:
-		return invalid("%d labels, at most %d are allowed", len(wish.Labels), api.LabelsMax)
-	case wish.KillGrace < 0:
-		return invalid("kill grace %v is negative", wish.KillGrace)
-	}
-	if f := portsFault(wish); f != nil {
-		return f
-	}
-	if wish.Executor == nil {
-		return commandFault(wish.Command, "the task names no executor, so it needs a command")
-	}
-	return executorFault(*wish.Executor)
-}
-
-// revocableFault: what may be taken back at any moment stands beside what may not. A kill
-// ends the whole task, so of one resource it has either; an executor must outlive its
-// revoked tasks.
-func revocableFault(wish api.Task) *fault {
-	for _, item := range wish.Resources.Revocable().Items() {
-		for _, other := range wish.Resources.Items() {
-			if other.Name == item.Name && !other.Revocable {
-				return invalid("the task asks for %s both firm and revocable; it can have one of them", item.Name)
-			}
-		}
-	}
-	if wish.Executor != nil && wish.Executor.Resources.HasRevocable() {
-		return invalid("executor %s asks for %v; only tasks can be revoked", wish.Executor.ID, wish.Executor.Resources.Revocable())
-	}
-	return nil
-}
-
-func portsFault(wish api.Task) *fault {
-	ports := wish.Resources.RangesOf("ports")
-	for _, name := range sortedKeys(wish.Ports) {
-		number := uint64(wish.Ports[name])
-		if !ports.Contains(api.Ranges{{Begin: number, End: number}}) {
-			return invalid("port %s is %d, which is not among the task's ports:%v", name, number, ports)
-		}
-	}
-	return nil
-}
-
-func commandFault(command *api.Command, missing string) *fault {
-	switch {
-	case command == nil:
-		return invalid("%s", missing)
-	case len(command.Argv) == 0 && command.Shell == "":
-		return invalid("the command is empty; give argv or a line for the shell")
-	case len(command.Argv) > 0 && command.Shell != "":
-		return invalid("the command has both argv and a line for the shell; give one of them")
-	case len(command.Argv) > 0 && command.Argv[0] == "":
-		return invalid("the command's program is empty")
-	}
-	return nil
-}
-
-func executorFault(executor api.Executor) *fault {
-	if err := api.CheckID("executor", string(executor.ID)); err != nil {
-		return invalid("%v", err)
-	}
-	if executor.ID == api.CommandExecutor {
-		return invalid("executor %q is built in; leave the executor out and give a command, or choose another ID", executor.ID)
-	}
-	if err := executor.Resources.Check(); err != nil {
-		return invalid("the executor's resources: %v", err)
-	}
-	if executor.ShutdownGrace < 0 {
-		return invalid("the executor's shutdown grace %v is negative", executor.ShutdownGrace)
-	}
-	return commandFault(&executor.Command, "")
-}
-
 // carve takes the task's resources, and its executor's when that one is not there yet.
 func (c *Core) carve(x *acceptance, wish api.Task) (launchPlan, *fault) {
 	plan := launchPlan{starts: true}
@@ -171,10 +82,24 @@ func (c *Core) carve(x *acceptance, wish api.Task) (launchPlan, *fault) {
 	if plan.executor, plan.left, ok = plan.left.Carve(executor); !ok {
 		return plan, invalid("the task and its executor ask for %v and %v, but of the offers only %v is left", wish.Resources, executor, x.left)
 	}
+	if f := messageFault(x.session.framework.info, plan); f != nil {
+		return plan, f
+	}
 	if counts(wish.Resources, plan.task) || counts(executor, plan.executor) {
 		return plan, invalid("the task asks for a number of ports, which only a demand may; name those of the offer that it takes, as in ports:[31000-31001]")
 	}
 	return plan, nil
+}
+
+// messageFault: the launch fits no message (R4, R34). It carries the whole framework, of which
+// an older master may have let in more than is kept today. Only this task ends for that.
+func messageFault(info api.Framework, plan launchPlan) *fault {
+	const beside = 4096 // the term, numbers, the role
+	if api.TaskBytesMax+info.Bytes()+plan.task.Bytes()+plan.executor.Bytes()+beside <= api.MessageBytesMax {
+		return nil
+	}
+	return &fault{api.TaskDropped, api.ReasonTaskInvalid, fmt.Sprintf(
+		"the launch fits no message: the framework says %d bytes of itself, with labels and endpoints; give it fewer", info.Bytes())}
 }
 
 // counts reports whether an ask for a number of ports has become some that it does not name.
@@ -185,35 +110,4 @@ func counts(ask, taken api.Resources) bool {
 		}
 	}
 	return false
-}
-
-// taskBytes is about the size of the task in a message.
-func taskBytes(wish api.Task) int {
-	size := len(wish.ID) + len(wish.Name) + len(wish.Data) + mapBytes(wish.Labels)
-	if wish.Command != nil {
-		size += commandBytes(*wish.Command)
-	}
-	if wish.Executor != nil {
-		size += len(wish.Executor.ID) + len(wish.Executor.Data) + mapBytes(wish.Executor.Labels) + commandBytes(wish.Executor.Command)
-	}
-	return size
-}
-
-func commandBytes(command api.Command) int {
-	size := len(command.Shell) + mapBytes(command.Env)
-	for _, arg := range command.Argv {
-		size += len(arg) + 2
-	}
-	for _, uri := range command.URIs {
-		size += len(uri.Source) + len(uri.Name) + len(uri.SHA256) + 8
-	}
-	return size
-}
-
-func mapBytes(m map[string]string) int {
-	size := 0
-	for key, value := range m { // order: irrelevant because it sums
-		size += len(key) + len(value) + 6
-	}
-	return size
 }
