@@ -66,16 +66,25 @@ func sentence(w http.ResponseWriter, code int, text string) {
 	_, _ = w.Write([]byte(text + "\n"))
 }
 
-// readyz says whether this master can send anybody to a leader.
 func (m *Master) readyz(w http.ResponseWriter, _ *http.Request) {
+	ready, why := m.ready()
+	if !ready {
+		sentence(w, http.StatusServiceUnavailable, "not ready: "+why)
+		return
+	}
+	sentence(w, http.StatusOK, "ok: "+why)
+}
+
+// ready says whether this master can send anybody to a leader.
+func (m *Master) ready() (ready bool, why string) {
 	switch id, address := m.Leader(); {
 	case m.raft.Cluster() == "":
-		sentence(w, http.StatusServiceUnavailable, "not ready: waiting for the other masters to found or join a cluster")
+		return false, "waiting for the other masters to found or join a cluster"
 	case id == "" && m.raft.Missing() != "":
-		sentence(w, http.StatusServiceUnavailable, "not ready: nobody leads: "+m.raft.Missing())
+		return false, "nobody leads: " + m.raft.Missing()
 	case id == "":
-		sentence(w, http.StatusServiceUnavailable, "not ready: nobody leads; is a majority of the masters up?")
+		return false, "nobody leads; is a majority of the masters up?"
 	default:
-		sentence(w, http.StatusOK, "ok: "+string(id)+" leads at "+address)
+		return true, string(id) + " leads at " + address
 	}
 }

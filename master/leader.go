@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 	"github.com/tenderhq/tender/allocator"
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/internal/invariant"
+	"github.com/tenderhq/tender/internal/watchdog"
 	"github.com/tenderhq/tender/internal/wire"
 	"github.com/tenderhq/tender/master/core"
 	"github.com/tenderhq/tender/master/internal/raftlog"
@@ -41,7 +43,9 @@ type leader struct {
 	writes *budget // bytes of writes to stores that are under way
 	gate   gate    // for agents that come back
 	reads  chan func(*core.Core, time.Time)
-	over   chan struct{} // closed when the loop has ended
+	over   chan struct{} // closed when this leadership serves nobody any more
+	round  watchdog.Loop
+	shut   sync.Once // closes over
 	stores *storeNews
 	living living        // the policy, if it lives; nil: it does not
 	nudges chan struct{} // it has something to allocate
@@ -121,6 +125,7 @@ func (l *leader) run(ctx context.Context) {
 		if len(l.backlog) <= backlogMax {
 			arrivals = l.inbox.wake
 		}
+		l.round.End()
 		select {
 		case <-ctx.Done():
 			l.lead.End("this master ends")
@@ -168,6 +173,7 @@ func (l *leader) introduce() {
 // awake notices when the loop itself was away: stopped, or starved (R23). Waiting for
 // the next event is not being away; waiting longer than the timer was set is.
 func (l *leader) awake() {
+	l.round.Begin()
 	now := time.Now()
 	from := now
 	if !l.wakeAt.IsZero() && now.After(l.wakeAt) {
@@ -415,10 +421,33 @@ func (l *leader) broken() {
 	l.lead.End(fmt.Sprintf("the core is broken: %v", evidence))
 }
 
+// stopServing sends whoever comes to the next leader, and ends what waits for this one.
+func (l *leader) stopServing() {
+	l.master.leading.CompareAndSwap(l, nil)
+	l.shut.Do(func() { close(l.over) })
+}
+
+// abandon gives this leadership up though its loop is stuck: Raft would go on with its
+// heartbeats, and nobody else would be elected (R36).
+func (l *leader) abandon(evidence string) {
+	l.log.Error().Stringer("longest", l.longestRound()).Str("stack", evidence).Msg("the leader's loop is stuck")
+	l.master.metrics.stuck.Inc()
+	l.lead.End("its loop is stuck")
+	l.stopServing()
+}
+
+// longestRound is how long a round of the loop may take: three session timeouts.
+func (l *leader) longestRound() time.Duration {
+	timeout := l.master.config.Core.SessionTimeout
+	if timeout <= 0 {
+		timeout = 5 * time.Second
+	}
+	return 3 * timeout
+}
+
 // close ends every stream and answers whoever waits.
 func (l *leader) close() {
-	l.master.leading.CompareAndSwap(l, nil)
-	close(l.over)
+	l.stopServing()
 	err := l.master.notLeader("session")
 	for _, stream := range l.schedulers {
 		stream.close(err)

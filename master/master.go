@@ -12,7 +12,6 @@ import (
 	"github.com/rs/zerolog"
 	"google.golang.org/grpc"
 
-	"github.com/tenderhq/tender/allocator"
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/internal/wire"
 	"github.com/tenderhq/tender/master/internal/raftlog"
@@ -35,6 +34,7 @@ type Master struct {
 
 	leading   atomic.Pointer[leader] // nil: this master does not lead
 	programs  *programs              // of constraints
+	stuck     atomic.Int32           // loops of leaderships that were abandoned
 	redirects pace                   // of agents
 	beside    sync.WaitGroup         // readers and writers of streams
 	changed   *broadcast             // closed and replaced whenever leadership changes
@@ -277,33 +277,6 @@ func serveError(err error) error {
 		return nil
 	}
 	return err
-}
-
-// lead runs one leader after the other.
-func (m *Master) lead(ctx context.Context) error {
-	for lead := range m.raft.Leaderships() {
-		config := m.config.AllocatorConfig
-		config.Compile = m.programs.Compile
-		policy, err := allocator.Make(m.config.Allocator, config)
-		if err != nil {
-			return api.E("master.lead", api.Invalid, m.config.Allocator, err)
-		}
-		policy, recorder := m.record(policy)
-		l := newLeader(m, lead, policy)
-		m.leading.Store(l)
-		m.changed.fire()
-		m.news.fire()
-		stop := recorder.recording()
-		l.run(ctx)
-		stop()
-		m.changed.fire()
-		level := zerolog.WarnLevel
-		if ctx.Err() != nil { // we end, and everybody knows
-			level = zerolog.DebugLevel
-		}
-		m.log.WithLevel(level).Stringer("term", l.term).Str("why", lead.Why()).Msg("leadership is over")
-	}
-	return nil
 }
 
 // broadcast wakes everybody who waits.

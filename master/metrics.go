@@ -18,6 +18,7 @@ type metrics struct {
 	batch    prometheus.Histogram
 	calls    *prometheus.CounterVec
 	broken   prometheus.Counter
+	stuck    prometheus.Counter
 	returns  prometheus.Histogram
 }
 
@@ -38,13 +39,16 @@ func newMetrics() *metrics {
 		broken: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "tender_core_broken_total", Help: "Leaderships that ended because the core broke a rule of its own.",
 		}),
+		stuck: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "tender_loop_stuck_total", Help: "Leaderships that ended because a round of the loop took too long.",
+		}),
 		returns: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name:    "tender_offer_return_seconds",
 			Help:    "From the arrival of what frees an agent's resources (a task's end, an answer) until their next offer is on its way.",
 			Buckets: prometheus.ExponentialBuckets(0.000025, 1.5, 30), // to 3.2 s
 		}),
 	}
-	m.registry.MustRegister(m.commits, m.batch, m.calls, m.broken, m.returns,
+	m.registry.MustRegister(m.commits, m.batch, m.calls, m.broken, m.stuck, m.returns,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }

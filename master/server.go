@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/health"
 	healthv1 "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/reflection"
@@ -42,7 +41,7 @@ func (m *Master) newServer() *grpc.Server {
 	apiv1.RegisterRaftServiceServer(server, raftService{master: m})
 	apiv1.RegisterStoreServiceServer(server, storeService{master: m})
 	apiv1.RegisterMasterServiceServer(server, masterService{master: m})
-	healthv1.RegisterHealthServer(server, health.NewServer())
+	healthv1.RegisterHealthServer(server, healthService{master: m})
 	reflection.Register(server)
 	return server
 }

@@ -54,6 +54,7 @@ func writeAll[E any](l *leader, ctx context.Context, q *queue[E], send func(*pat
 	case <-q.overflow:
 		return q.why()
 	case <-q.ended:
+	case <-l.over:
 	}
 	last := time.NewTimer(lastSendTimeMax)
 	defer last.Stop()
@@ -63,7 +64,10 @@ func writeAll[E any](l *leader, ctx context.Context, q *queue[E], send func(*pat
 	case <-slow.over:
 	case <-last.C:
 	}
-	return q.why()
+	if err := q.why(); err != nil {
+		return err
+	}
+	return l.master.notLeader("session")
 }
 
 // sendQueued sends until the queue is closed, and returns why.

@@ -11,7 +11,7 @@ type floor struct{ pkg, may string }
 const values = "api internal/protocol internal/invariant internal/words "
 
 // shell is what each of master, agent and framework stands on. They never import each other.
-const shell = values + "api/v1 internal/wire internal/lookout internal/version internal/pause "
+const shell = values + "api/v1 internal/wire internal/lookout internal/version internal/pause internal/watchdog "
 
 // public is what a user of Tender may import.
 const public = "api api/v1 allocator/... framework/... "
@@ -28,6 +28,7 @@ var floors = []floor{
 	{"internal/pause", ""},
 	{"internal/tidy", ""},
 	{"internal/version", ""},
+	{"internal/watchdog", ""},
 	{"internal/words", ""},
 
 	// Shared values, and their forms on the wire, on disk and in transcripts.

@@ -1,0 +1,103 @@
+// Package watchdog notices a loop that is stuck: one whose round does not end. It ends
+// nothing itself, and never holds up the loop.
+package watchdog
+
+import (
+	"bytes"
+	"context"
+	"runtime"
+	"sync/atomic"
+	"time"
+)
+
+// Loop counts the rounds of one loop. The loop calls Begin and End; anybody may call the
+// others.
+type Loop struct {
+	round     atomic.Uint64 // odd: one is under way
+	goroutine atomic.Pointer[string]
+	stuck     atomic.Uint64 // the round in which it was found stuck; 0: none
+}
+
+// Begin says that the loop has something to do. One that has said so already may say so again.
+func (l *Loop) Begin() {
+	if l.goroutine.Load() == nil {
+		name := here()
+		l.goroutine.Store(&name)
+	}
+	if l.round.Load()%2 == 0 {
+		l.round.Add(1)
+	}
+}
+
+// End says that the loop waits for what comes next.
+func (l *Loop) End() {
+	if l.round.Load()%2 == 1 {
+		l.round.Add(1)
+	}
+}
+
+// Stuck reports whether the loop was found stuck and has not come round since.
+func (l *Loop) Stuck() bool {
+	at := l.stuck.Load()
+	return at != 0 && at == l.round.Load()
+}
+
+// looks is how often a round is looked at before it counts as stuck. A process that was
+// stopped as a whole has not looked meanwhile.
+const looks = 6
+
+// Watch waits for a round that takes so long, and returns where the loop is in it. "": ctx
+// has ended.
+func (l *Loop) Watch(ctx context.Context, longest time.Duration) (evidence string) {
+	ticker := time.NewTicker(longest / looks)
+	defer ticker.Stop()
+	var last uint64
+	for same := 0; ; {
+		select {
+		case <-ctx.Done():
+			return ""
+		case <-ticker.C:
+		}
+		now := l.round.Load()
+		if now%2 == 0 || now != last || now == l.stuck.Load() {
+			last, same = now, 0
+			continue
+		}
+		if same++; same >= looks {
+			l.stuck.Store(now)
+			return l.stack()
+		}
+	}
+}
+
+// stackBytesMax bounds what is read of all goroutines to find one.
+const stackBytesMax = 16 << 20
+
+// stack is the loop's own, as the runtime prints it.
+func (l *Loop) stack() string {
+	name := l.goroutine.Load()
+	if name == nil {
+		return "unknown"
+	}
+	for size := 1 << 20; ; size *= 4 {
+		all := make([]byte, size)
+		n := runtime.Stack(all, true)
+		if n == size && size < stackBytesMax {
+			continue
+		}
+		for one := range bytes.SplitSeq(all[:n], []byte("\n\n")) {
+			if bytes.HasPrefix(one, []byte(*name+" ")) {
+				return string(one)
+			}
+		}
+		return *name + " is not among the goroutines"
+	}
+}
+
+// here names the goroutine that calls it, such as "goroutine 12".
+func here() string {
+	text := make([]byte, 64)
+	text = text[:runtime.Stack(text, false)]
+	name, _, _ := bytes.Cut(text, []byte(" ["))
+	return string(name)
+}
