@@ -63,7 +63,10 @@
 //     test fails with a deadlock.
 //   - No channel, timer or WaitGroup made outside and used inside. Make them in the story.
 //   - No waiting for a sync.Mutex over a wait for time: a locked mutex stops the clock. Channels and
-//     condition variables let it go on.
+//     condition variables let it go on. After five seconds of real time the callback that waits is named on stderr.
+//
+// A scheduler that does not return from a callback is named, with the place where it waits, when something that was
+// awaited has not come; and one that uses a task's ID twice, before all that follows from it.
 //
 // Which goroutine runs first is left to Go's scheduler, as in life; run with -race, and -count to see more.
 package frameworktest

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/framework"
@@ -24,6 +25,7 @@ type Framework struct {
 	stop      context.CancelFunc
 	ended     chan struct{}
 	err       error // of Run, once ended
+	stuck     bool  // it does not end; the story's only
 
 	mu     sync.Mutex
 	id     api.FrameworkID
@@ -105,9 +107,24 @@ func (f *Framework) Teardown() error {
 
 // Stop ends the scheduler in order and returns what Run returned.
 func (f *Framework) Stop() error {
-	f.stop()
-	<-f.ended
+	f.end()
 	return f.err
+}
+
+// end ends the scheduler and waits for that. One whose callback does not heed its context is named, once: what
+// it holds up is the end of the test, as a bubble ends only with all its goroutines.
+func (f *Framework) end() {
+	f.stop()
+	if f.stuck {
+		return
+	}
+	select {
+	case <-f.ended:
+	case <-time.After(awaitMax):
+		f.stuck = true
+		f.handle.errorf("the context of %s has ended %v ago, and its callback has not returned, as it must\n%s",
+			f.host, awaitMax, f.handle.callbacks.blocked(f.host))
+	}
 }
 
 // Kill ends the scheduler as kill -9 does: nobody hears a word from it any more.
@@ -115,8 +132,7 @@ func (f *Framework) Kill() {
 	f.handle.network.crash(f.host)
 	f.handle.network.isolate(f.host, true)
 	f.handle.journal.forget(f.ID())
-	f.stop()
-	<-f.ended
+	f.end()
 	f.handle.network.crash(f.host)
 }
 
@@ -158,7 +174,7 @@ func (h *Handle) AwaitEnded() {
 	h.t.Helper()
 	for _, f := range h.frameworks {
 		if err := f.Await(); err != nil {
-			h.t.Errorf("%s: %v", f.host, err)
+			h.errorf("%s: %v", f.host, err)
 		}
 	}
 }
@@ -238,6 +254,15 @@ type recorder struct {
 	framework *Framework
 	known     map[api.TaskID]bool // heard of by this process
 	term      api.Term            // of the newest offer
+	goroutine string              // that calls the scheduler; known with its first call
+}
+
+// calls notes that a method of the scheduler is called, and returns what notes its end.
+func (r *recorder) calls(method string) (end func()) {
+	if r.goroutine == "" {
+		r.goroutine = me()
+	}
+	return r.framework.handle.callbacks.begin(r.framework.host, method, r.goroutine)
 }
 
 var _ interface {
@@ -254,6 +279,7 @@ var _ interface {
 } = (*recorder)(nil)
 
 func (r *recorder) Offers(ctx context.Context, offers []api.Offer) []api.Answer {
+	defer r.calls("Offers")()
 	r.framework.mu.Lock()
 	r.framework.offered += len(offers)
 	r.framework.mu.Unlock()
@@ -300,6 +326,7 @@ func termOf(id api.OfferID) (api.Term, bool) {
 }
 
 func (r *recorder) Update(ctx context.Context, status api.Status) error {
+	defer r.calls("Update")()
 	f := r.framework
 	err := f.scheduler.Update(ctx, status)
 	f.handle.journal.tell(status, err, !r.known[status.Task])
@@ -311,6 +338,7 @@ func (r *recorder) Update(ctx context.Context, status api.Status) error {
 }
 
 func (r *recorder) Subscribed(ctx context.Context, client *framework.Client) error {
+	defer r.calls("Subscribed")()
 	r.framework.mu.Lock()
 	r.framework.id, r.framework.client = client.FrameworkID(), client
 	r.framework.mu.Unlock()
@@ -321,12 +349,14 @@ func (r *recorder) Subscribed(ctx context.Context, client *framework.Client) err
 }
 
 func (r *recorder) Settled(ctx context.Context) {
+	defer r.calls("Settled")()
 	if s, ok := r.framework.scheduler.(framework.Settler); ok {
 		s.Settled(ctx)
 	}
 }
 
 func (r *recorder) Rescinded(ctx context.Context, offers []api.OfferID, why string) {
+	defer r.calls("Rescinded")()
 	r.framework.mu.Lock()
 	r.framework.rescinded += len(offers)
 	r.framework.mu.Unlock()
@@ -336,36 +366,42 @@ func (r *recorder) Rescinded(ctx context.Context, offers []api.OfferID, why stri
 }
 
 func (r *recorder) InverseOffers(ctx context.Context, offers []api.InverseOffer) {
+	defer r.calls("InverseOffers")()
 	if s, ok := r.framework.scheduler.(framework.InverseOfferee); ok {
 		s.InverseOffers(ctx, offers)
 	}
 }
 
 func (r *recorder) Message(ctx context.Context, agent api.AgentID, executor api.ExecutorID, data []byte) {
+	defer r.calls("Message")()
 	if s, ok := r.framework.scheduler.(framework.Messenger); ok {
 		s.Message(ctx, agent, executor, data)
 	}
 }
 
 func (r *recorder) ExecutorLost(ctx context.Context, agent api.AgentID, executor api.ExecutorID, message string) {
+	defer r.calls("ExecutorLost")()
 	if s, ok := r.framework.scheduler.(framework.ExecutorWatcher); ok {
 		s.ExecutorLost(ctx, agent, executor, message)
 	}
 }
 
 func (r *recorder) AgentLost(ctx context.Context, agent api.AgentID, why string) {
+	defer r.calls("AgentLost")()
 	if s, ok := r.framework.scheduler.(framework.AgentWatcher); ok {
 		s.AgentLost(ctx, agent, why)
 	}
 }
 
 func (r *recorder) OperationDone(ctx context.Context, agent api.AgentID, operation api.OperationID, err error) {
+	defer r.calls("OperationDone")()
 	if s, ok := r.framework.scheduler.(framework.OperationWatcher); ok {
 		s.OperationDone(ctx, agent, operation, err)
 	}
 }
 
 func (r *recorder) Refused(ctx context.Context, call string, err error) {
+	defer r.calls("Refused")()
 	if s, ok := r.framework.scheduler.(framework.RefusalWatcher); ok {
 		s.Refused(ctx, call, err)
 	}

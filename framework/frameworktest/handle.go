@@ -21,7 +21,9 @@ type Handle struct {
 	network *network
 	journal *journal
 	logs    *logs
-	live    sync.WaitGroup // masters, agents, schedulers and what watches them
+	// callbacks are shared with a goroutine outside of the bubble.
+	callbacks *callbacks
+	live      sync.WaitGroup // masters, agents, schedulers and what watches them
 
 	masters    []*Master
 	agents     []*Agent
@@ -48,8 +50,11 @@ const (
 func Run(t *testing.T, cluster Cluster, story func(c *Handle)) {
 	t.Helper()
 	defer collectSeldom()()
+	callbacks := newCallbacks()
+	defer callbacks.watch()()
 	synctest.Test(t, func(t *testing.T) {
 		h := newHandle(t, cluster)
+		h.callbacks = callbacks
 		defer h.end()
 		h.begin()
 		story(h)
@@ -63,6 +68,7 @@ func newHandle(t *testing.T, cluster Cluster) *Handle {
 		t: t, cluster: cluster, network: newNetwork(), journal: newJournal(), logs: &logs{},
 		hosts: make(map[string]int),
 	}
+	h.journal.failed = h.logs.failed
 	if cluster.Latency > 0 {
 		h.network.jitter(cluster.Latency, cluster.Seed)
 	}
@@ -92,16 +98,15 @@ func (h *Handle) finish() {
 		id := f.id
 		f.mu.Unlock()
 		h.journal.forget(id) // whoever still has tasks is ended with them, untold
-		f.stop()
-		<-f.ended
+		f.end()
 	}
 }
 
 // end ends everything, in order from the outside in.
 func (h *Handle) end() {
+	h.noteFailure()
 	for _, f := range h.frameworks {
-		f.stop()
-		<-f.ended
+		f.end()
 	}
 	for _, a := range h.agents {
 		a.shutdown()
@@ -111,15 +116,34 @@ func (h *Handle) end() {
 		m.shutdown()
 	}
 	h.operator.close()
-	h.live.Wait()
+	if !slices.ContainsFunc(h.frameworks, func(f *Framework) bool { return f.stuck }) {
+		h.live.Wait()
+	}
 	h.report()
+}
+
+// noteFailure keeps what led to a failure that the test has noticed.
+func (h *Handle) noteFailure() {
+	if h.t.Failed() {
+		h.logs.failed()
+	}
+}
+
+// errorf fails the test, and keeps what led there.
+func (h *Handle) errorf(format string, args ...any) {
+	h.t.Helper()
+	h.logs.failed()
+	h.t.Errorf(format, args...)
 }
 
 // report fails the test for each broken promise and, when it has failed, prints what led there.
 func (h *Handle) report() {
 	h.journal.mu.Lock()
-	broken, suspects := slices.Clone(h.journal.violations), slices.Clone(h.journal.suspects)
+	broken, suspects, mistakes := slices.Clone(h.journal.violations), slices.Clone(h.journal.suspects), slices.Clone(h.journal.mistakes)
 	h.journal.mu.Unlock()
+	for _, mistake := range mistakes {
+		h.t.Errorf("a mistake of the scheduler: a task's ID is used twice: %s", mistake)
+	}
 	for _, violation := range broken {
 		h.t.Errorf("a promise is broken: %s", violation)
 	}
@@ -143,9 +167,7 @@ func (h *Handle) report() {
 func (h *Handle) printLogs() {
 	var all strings.Builder
 	h.logs.print(&all)
-	lines := strings.SplitAfter(all.String(), "\n")
-	const shown = 60
-	h.t.Logf("the last lines of the cluster's logs:\n%s", strings.Join(lines[max(0, len(lines)-shown):], ""))
+	h.t.Logf("the last lines of the cluster's logs before the failure:\n%s", strings.Join(h.logs.before(), "\n"))
 	file, err := os.CreateTemp("", "frameworktest-*.log")
 	if err != nil {
 		return
@@ -164,6 +186,7 @@ func (h *Handle) Now() time.Duration { return time.Since(time.Date(2000, 1, 1, 0
 
 // Advance lets the time pass.
 func (h *Handle) Advance(d time.Duration) {
+	h.noteFailure()
 	time.Sleep(d)
 	synctest.Wait()
 }
@@ -188,8 +211,9 @@ func (h *Handle) await(what string, limit time.Duration, condition func() bool) 
 	for !condition() {
 		h.inspect()
 		if time.Since(began) >= limit {
-			h.t.Fatalf("at %v: waited %v for %s\n%s", h.Now(), limit, what, h.Describe())
+			h.t.Fatalf("at %v: waited %v for %s\n%s%s", h.Now(), limit, what, h.allBlocked(), h.Describe())
 		}
+		h.noteFailure()
 		time.Sleep(pause)
 		if time.Since(began) > awaitMax {
 			pause = time.Second // who waits for hours need not look fifty times a second

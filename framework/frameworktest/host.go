@@ -79,11 +79,13 @@ type process struct {
 	mu    sync.Mutex
 	own   api.Resources // of the executor itself, known with its first task
 	tasks sync.WaitGroup
+	// graces are those of tasks that are being killed.
+	graces map[api.TaskID]time.Duration
 }
 
 // run is an executor's process from its start to its end. The end of the context is SIGKILL.
 func (h *host) run(ctx context.Context, start agentexecutor.Start) error {
-	p := &process{host: h, id: start.Run}
+	p := &process{host: h, id: start.Run, graces: make(map[api.TaskID]time.Duration)}
 	p.dead, p.kill = context.WithCancel(ctx)
 	defer p.kill()
 	h.mu.Lock()
@@ -127,7 +129,7 @@ func (p *process) serve(start agentexecutor.Start) error {
 		RecoveryTimeout: recovery,
 		Logger:          p.host.handle.logs.slog(p.name),
 		Dialer:          p.dial,
-	}, executor.Functions(p.runTask))
+	}, player{executor.Functions(p.runTask), p})
 }
 
 // dial connects to the agent of the host. SIGKILL closes the connection: what was sent is on its way,
@@ -157,7 +159,10 @@ func (m mortal) Write(b []byte) (int, error) {
 	return m.Conn.Write(b)
 }
 
-var errSIGKILL = errors.New("killed by signal 9")
+var (
+	errSIGKILL = errors.New("killed by signal 9")
+	errLate    = errors.New("ended by signal 9 (killed)") // when its grace was over
+)
 
 // running lists the processes in the order of their start.
 func (h *host) running() []*process {

@@ -22,6 +22,8 @@ type journal struct {
 	crashed    map[api.AgentID]bool     // agents of which an executor was killed
 	violations []string
 	suspects   []api.TaskRef // tasks that some violations are about
+	mistakes   []string      // of schedulers: they explain what else is wrong
+	failed     func()        // called at the first of them
 }
 
 // life is one task as the two ends saw it.
@@ -39,6 +41,8 @@ type life struct {
 	by      api.AgentID
 	// forgotten: its scheduler was killed before it knew more than its own wish.
 	forgotten bool
+	// twice: a scheduler has used the ID for two tasks, so nothing can be held against the cluster.
+	twice bool
 }
 
 type asked struct {
@@ -85,6 +89,9 @@ func (j *journal) life(ref api.TaskRef) *life {
 
 // broken notes a broken promise. The lock is held.
 func (j *journal) broken(format string, args ...any) {
+	if len(j.violations) == 0 && j.failed != nil {
+		j.failed()
+	}
 	if len(j.violations) < violationsMax {
 		j.violations = append(j.violations, time.Now().UTC().Format(clockFormat)+" "+fmt.Sprintf(format, args...))
 	}
@@ -92,6 +99,9 @@ func (j *journal) broken(format string, args ...any) {
 
 // brokenBy notes a promise that was broken to a task. The lock is held.
 func (j *journal) brokenBy(ref api.TaskRef, format string, args ...any) {
+	if j.life(ref).twice {
+		return
+	}
 	j.broken(ref.String()+" "+format, args...)
 	if len(j.suspects) < violationsMax && !slices.Contains(j.suspects, ref) {
 		j.suspects = append(j.suspects, ref)
@@ -117,9 +127,31 @@ func (j *journal) ask(offers []api.Offer, answers []api.Answer) {
 		for _, operation := range answer.Operations {
 			for _, task := range operation.Tasks {
 				l := j.life(api.TaskRef{Framework: offer.Framework, Task: task.ID})
+				j.reuse(l, offer.Agent)
 				l.asked = append(l.asked, asked{time.Now(), offer.Agent})
 			}
 		}
+	}
+}
+
+// reuse notes the mistake of a scheduler that launches a task under an ID that it has used. One that was
+// DROPPED, or was never sent, may be tried again. The lock is held.
+func (j *journal) reuse(l *life, agent api.AgentID) {
+	switch {
+	case len(l.asked) == 0 || l.twice || l.forgotten && len(l.starts)+len(l.told) == 0:
+		return
+	case l.end == api.TaskDropped:
+		l.end, l.state = api.TaskUnspecified, api.TaskStaging
+		return
+	}
+	l.twice = true
+	last := l.asked[len(l.asked)-1]
+	if j.failed != nil {
+		j.failed()
+	}
+	if len(j.mistakes) < violationsMax {
+		j.mistakes = append(j.mistakes, fmt.Sprintf("%s %s is launched on %s, and was launched at %s on %s (now %s); each attempt needs an ID of its own",
+			time.Now().UTC().Format(clockFormat), l.ref, agent, last.at.UTC().Format(clockFormat), last.agent, l.state))
 	}
 }
 

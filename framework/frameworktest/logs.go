@@ -17,6 +17,33 @@ type logs struct {
 	mu    sync.Mutex
 	lines []logLine
 	next  int
+	// led are the last lines before the story was found to fail; nil before.
+	led []string
+}
+
+// logLinesShown is how many of the lines that led to a failure are in the test's output.
+const logLinesShown = 60
+
+// failed keeps the lines that led to a failure, the first one, before the end of everything
+// writes its own.
+func (l *logs) failed() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.led != nil {
+		return
+	}
+	l.led = []string{}
+	for i := max(0, len(l.lines)-logLinesShown); i < len(l.lines); i++ {
+		l.led = append(l.led, l.lines[(l.next+i)%len(l.lines)].String())
+	}
+}
+
+// before are the lines that led to the failure.
+func (l *logs) before() []string {
+	l.failed()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.led
 }
 
 // logLine is put into words only when somebody reads it: most stories end well.

@@ -2,6 +2,7 @@ package frameworktest
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 
@@ -22,6 +23,7 @@ func (p *process) runTask(ctx context.Context, task *executor.Task) error {
 		return errSIGKILL
 	}
 	defer p.tasks.Done()
+	defer p.forgetGrace(task.ID)
 	ref := api.TaskRef{Framework: task.Framework, Task: task.ID}
 	h.journal.started(p.host.name, ref, play)
 	holding := held{resources: task.Resources, executor: p.id}
@@ -58,28 +60,49 @@ func (p *process) begin(of *api.Executor) bool {
 	return true
 }
 
+// player hands tasks to functions and, unlike them, knows what grace a killed one was given.
+type player struct {
+	executor.Handler
+	process *process
+}
+
+// Kill notes until when the task may go on, then asks for its end.
+func (p player) Kill(task *executor.Task, grace time.Duration) {
+	if grace <= 0 {
+		grace = executor.DefaultGrace
+	}
+	p.process.mu.Lock()
+	if _, again := p.process.graces[task.ID]; !again {
+		p.process.graces[task.ID] = grace
+	}
+	p.process.mu.Unlock()
+	p.Handler.Kill(task, grace)
+}
+
+// grace is what a killed task was given.
+func (p *process) grace(task api.TaskID) time.Duration {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.graces[task]
+}
+
+func (p *process) forgetGrace(task api.TaskID) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.graces, task)
+}
+
 // play plays the script. rest is called before the end is reported: what has ended uses nothing.
 func (p *process) play(ctx context.Context, task *executor.Task, play *Play, end <-chan Play, rest func()) error {
-	var over <-chan time.Time
-	if !play.Forever {
-		timer := time.NewTimer(play.Duration)
-		defer timer.Stop()
-		over = timer.C
-	}
-	killed := ctx.Done()
-	if play.Stubborn {
-		killed = nil
-	}
-	select {
-	case <-p.dead.Done():
-		return errSIGKILL
-	case <-killed:
-		return ctx.Err()
-	case other := <-end:
-		play = &other
-	case <-over:
-	}
-	if play.Crash {
+	play, err := p.endOf(ctx, task.ID, play, end)
+	switch {
+	case errors.Is(err, errLate):
+		rest()
+		code := 128 + 9
+		return task.Report(executor.Report{State: api.TaskKilled, Message: err.Error(), ExitCode: &code})
+	case err != nil:
+		return err
+	case play.Crash:
 		p.host.handle.journal.excuseHost(p.host.name, p.host.agentID(), p.id.Framework, "task "+string(task.ID)+" crashed its executor")
 		p.host.handle.journal.crash(p.host.agentID())
 		p.kill()
@@ -89,4 +112,34 @@ func (p *process) play(ctx context.Context, task *executor.Task, play *Play, end
 	state, message := play.outcome()
 	code := play.ExitCode
 	return task.Report(executor.Report{State: state, Message: message, Data: play.Data, ExitCode: &code})
+}
+
+// endOf waits for the end of a task: by its play, by another that the story puts in its place,
+// or by a signal.
+func (p *process) endOf(ctx context.Context, task api.TaskID, play *Play, other <-chan Play) (*Play, error) {
+	var over, late <-chan time.Time
+	if !play.Forever {
+		timer := time.NewTimer(play.Duration)
+		defer timer.Stop()
+		over = timer.C
+	}
+	for killed := ctx.Done(); ; {
+		select {
+		case <-p.dead.Done():
+			return nil, errSIGKILL
+		case <-killed:
+			if !play.Stubborn {
+				return nil, ctx.Err()
+			}
+			timer := time.NewTimer(p.grace(task))
+			defer timer.Stop()
+			killed, late = nil, timer.C
+		case <-late:
+			return nil, errLate
+		case another := <-other:
+			return &another, nil
+		case <-over:
+			return play, nil
+		}
+	}
 }

@@ -16,7 +16,8 @@ type Play struct {
 	ExitCode int           // other than 0: FAILED
 	Message  string        // of the terminal status
 	Data     []byte        // of the terminal status
-	// Stubborn does not heed a kill until the grace is over.
+	// Stubborn does not heed a kill. When its grace is over it is KILLED, with exit code 137, as a process
+	// is that ignores SIGTERM.
 	Stubborn bool
 	// Crash ends the whole executor instead of the task, with all that it runs.
 	Crash bool

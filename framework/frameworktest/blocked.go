@@ -1,0 +1,140 @@
+package frameworktest
+
+import (
+	"bytes"
+	"fmt"
+	"maps"
+	"os"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+const (
+	// blockedAfter is how long a scheduler may be in one callback before a failed story names it.
+	blockedAfter = 10 * time.Second
+	// tellAfter is how much real time a callback may take before it is named on stderr: one that waits
+	// for a locked mutex stops the story's clock, and then nothing else would ever say so.
+	tellAfter = 5 * time.Second
+)
+
+// callbacks knows which scheduler is in which of its methods. It is shared with a goroutine outside of
+// the story's bubble.
+type callbacks struct {
+	mu      sync.Mutex
+	running map[string]*callback // by the framework's host
+}
+
+// callback is one call of a scheduler's method.
+type callback struct {
+	host      string
+	method    string
+	goroutine string    // its name in a stack, such as "goroutine 18 "
+	began     time.Time // in virtual time
+	told      bool      // on stderr
+}
+
+func newCallbacks() *callbacks { return &callbacks{running: make(map[string]*callback)} }
+
+// begin notes that a method is called; end that it returned.
+func (c *callbacks) begin(host, method, goroutine string) (end func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.running[host] = &callback{host: host, method: method, goroutine: goroutine, began: time.Now()}
+	return func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		delete(c.running, host)
+	}
+}
+
+// blocked describes the framework's callback, if it has not returned for long.
+func (c *callbacks) blocked(host string) string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if one := c.running[host]; one != nil && time.Since(one.began) >= blockedAfter {
+		return fmt.Sprintf("the scheduler of %s is in its method %s since %s and does not return:\n%s",
+			host, one.method, one.began.UTC().Format(clockFormat), stackOf(one.goroutine))
+	}
+	return ""
+}
+
+// allBlocked describes every such callback.
+func (h *Handle) allBlocked() string {
+	var out strings.Builder
+	for _, f := range h.frameworks {
+		if blocked := h.callbacks.blocked(f.host); blocked != "" {
+			out.WriteString(blocked + "\n")
+		}
+	}
+	return out.String()
+}
+
+// watch names, on stderr, each callback that takes long in real time. It is called outside of the bubble
+// and ends nothing: a test that is slow for good reasons goes on.
+func (c *callbacks) watch() (stop func()) {
+	done := make(chan struct{})
+	var watching sync.WaitGroup
+	watching.Go(func() {
+		tick := time.NewTicker(tellAfter)
+		defer tick.Stop()
+		before := make(map[string]*callback)
+		for {
+			select {
+			case <-done:
+				return
+			case <-tick.C:
+				before = c.tell(before)
+			}
+		}
+	})
+	return func() {
+		close(done)
+		watching.Wait()
+	}
+}
+
+// tell names those that ran at the tick before already, each once, and returns those that run now.
+func (c *callbacks) tell(before map[string]*callback) map[string]*callback {
+	c.mu.Lock()
+	now := maps.Clone(c.running)
+	c.mu.Unlock()
+	for _, host := range slices.Sorted(maps.Keys(now)) {
+		if one := now[host]; one == before[host] && !one.told {
+			one.told = true
+			fmt.Fprintf(os.Stderr, "frameworktest: the scheduler of %s has been in its method %s for more than %v of real time, since %s of the story. "+
+				"Does it wait for a mutex? That stops the story's clock:\n%s\n",
+				host, one.method, tellAfter, one.began.UTC().Format(clockFormat), stackOf(one.goroutine))
+		}
+	}
+	return now
+}
+
+// me is the name of the goroutine that asks, as it begins its stack.
+func me() string {
+	var line [64]byte
+	name, _, _ := bytes.Cut(line[:runtime.Stack(line[:], false)], []byte("["))
+	return string(name)
+}
+
+// stackBytesMax bounds what is searched for a goroutine.
+const stackBytesMax = 16 << 20
+
+// stackOf is where the goroutine is now, down to the scheduler's method.
+func stackOf(goroutine string) string {
+	all := make([]byte, 1<<20)
+	n := runtime.Stack(all, true)
+	for n == len(all) && n < stackBytesMax {
+		all = make([]byte, 4*len(all))
+		n = runtime.Stack(all, true)
+	}
+	for stack := range strings.SplitSeq(string(all[:n]), "\n\n") {
+		if strings.HasPrefix(stack, goroutine) {
+			stack, _, _ = strings.Cut(stack, "\ngithub.com/tenderhq/tender/framework/frameworktest.(*recorder)")
+			return stack
+		}
+	}
+	return goroutine + "has ended"
+}

@@ -1,0 +1,52 @@
+package frameworktest_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/framework"
+	"github.com/tenderhq/tender/framework/frameworktest"
+)
+
+// pair launches two tasks with the first offer.
+type pair struct{ launched bool }
+
+func (p *pair) Offers(_ context.Context, offers []api.Offer) []api.Answer {
+	if p.launched {
+		return nil
+	}
+	p.launched = true
+	var tasks []api.Task
+	for _, id := range []api.TaskID{"stubborn", "neighbour"} {
+		tasks = append(tasks, api.Task{ID: id, Resources: api.Scalars(1, 64), Command: &api.Command{Shell: "sleep infinity"}, KillGrace: 20 * time.Second})
+	}
+	return []api.Answer{api.Launch(offers[0], tasks...)}
+}
+
+func (p *pair) Update(context.Context, api.Status) error { return nil }
+
+// TestStubborn: a task that does not heed its kill ends when the grace is over, as a real process does by SIGKILL; its
+// neighbour in the same executor runs on.
+func TestStubborn(t *testing.T) {
+	script := func(task api.Task) frameworktest.Play {
+		return frameworktest.Play{Forever: true, Stubborn: task.ID == "stubborn"}
+	}
+	frameworktest.Run(t, frameworktest.Cluster{Script: script}, func(c *frameworktest.Handle) {
+		f := c.Start(framework.Config{Name: "pair"}, &pair{})
+		f.AwaitCount(2, api.TaskRunning)
+		asked := c.Now()
+		if err := f.Client().Kill("stubborn"); err != nil {
+			t.Fatal(err)
+		}
+		end := f.AwaitState("stubborn", api.TaskKilled)
+		if took := c.Now() - asked; took < 20*time.Second || took > 21*time.Second {
+			t.Errorf("it ended %v after the kill, its grace is 20s", took)
+		}
+		if end.ExitCode == nil || *end.ExitCode != 137 || end.Reason != api.ReasonKilledByFramework {
+			t.Errorf("its end is %+v", end)
+		}
+		f.ExpectLife("neighbour", api.TaskRunning)
+	})
+}
