@@ -35,6 +35,7 @@ import (
 	"github.com/tenderhq/tender/agent/usage"
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/internal/version"
+	"github.com/tenderhq/tender/internal/watchdog"
 )
 
 // Agent is one agent. Make it with New, then Run it, once.
@@ -51,6 +52,8 @@ type Agent struct {
 	inbox chan item // the only way in; bounded: whoever is faster than the loop waits
 	asks  chan func(*core.Core)
 	core  *core.Core // the loop's only
+	round watchdog.Loop
+	link  atomic.Pointer[leaderLink] // the session's; nil between two
 
 	// context is that of the present core's life: it ends with it.
 	context context.Context //nolint:containedctx // effects start work that ends with the core
@@ -205,6 +208,7 @@ func (a *Agent) serve(ctx context.Context) {
 	a.start(func() { a.serveExecutors(ctx) })
 	a.start(func() { a.serveHTTP(ctx) })
 	a.start(func() { a.seekLeader(ctx) })
+	a.start(func() { a.watchLoop(ctx) })
 	a.start(func() { a.takeSamples(ctx) })
 	a.start(func() { a.emptyTrash(ctx) })
 	for _, run := range a.runs.all() {

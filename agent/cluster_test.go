@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/rs/zerolog"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 
@@ -31,6 +32,7 @@ type memory struct {
 	master *script
 	store  *checkpoint.Memory
 	fakes  *fake.Launcher
+	log    zerolog.Logger // of agents
 	// work is what tasks do.
 	work func(ctx context.Context, task *executor.Task) error
 }
@@ -68,7 +70,7 @@ func (m *memory) run() *running {
 	}
 	config := Config{
 		Masters: []string{"master:5060"}, Hostname: "h1", Port: -1, Resources: api.Scalars(4, 4096), CommandExecutor: []string{"x"},
-		Dial: m.net.From("agent").Dial, ExecutorListener: sockets, Launcher: m.fakes, Store: m.store, BootID: "b1",
+		Dial: m.net.From("agent").Dial, ExecutorListener: sockets, Launcher: m.fakes, Store: m.store, BootID: "b1", Logger: m.log,
 	}
 	return run(m.t, config)
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/tenderhq/tender/api"
 	apiv1 "github.com/tenderhq/tender/api/v1"
 	"github.com/tenderhq/tender/internal/lookout"
+	"github.com/tenderhq/tender/internal/pause"
 	"github.com/tenderhq/tender/internal/protocol"
 	"github.com/tenderhq/tender/internal/wire"
 )
@@ -67,6 +68,9 @@ type seeker struct {
 func (a *Agent) seekLeader(ctx context.Context) {
 	s := &seeker{Seeker: lookout.NewSeeker(a.config.Masters)}
 	for ctx.Err() == nil {
+		for a.round.Stuck() && ctx.Err() == nil { // who can't answer needs no session
+			pause.For(ctx, time.Second)
+		}
 		address := s.Address()
 		heard, err := a.session(ctx, s, address)
 		if ctx.Err() != nil {
@@ -125,6 +129,8 @@ func (a *Agent) session(ctx context.Context, s *seeker, address string) (heard b
 	if !a.post(ctx, item{what: core.LeaderOpened{Conn: link.conn}, leader: link}) {
 		return false, ctx.Err()
 	}
+	a.link.Store(link)
+	defer a.link.Store(nil)
 	watch := lookout.New(lookout.Config{Own: address, Masters: s.Masters(), Term: s.term, Dial: a.connect})
 	var beside sync.WaitGroup
 	beside.Go(func() { a.writeLeader(ctx, link, stream) })

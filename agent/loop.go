@@ -24,20 +24,24 @@ func (a *Agent) loop(ctx context.Context) (again bool, err error) {
 			timer.Reset(time.Until(due))
 			armed = due
 		}
+		a.round.End()
 		select {
 		case <-ctx.Done():
 			return false, nil
 		case err := <-a.failed:
 			return false, err
 		case look := <-a.asks:
+			a.round.Begin()
 			look(a.core)
 			continue
 		case it := <-a.inbox:
+			a.round.Begin()
 			now := a.back(due)
 			if a.step(now, it) || a.drainInbox(now) {
 				return true, nil
 			}
 		case <-timer.C:
+			a.round.Begin()
 			armed = time.Time{}
 			now := a.back(due)
 			if due.IsZero() || now.Before(due) {

@@ -23,6 +23,7 @@ type metrics struct {
 	flying     atomic.Int64
 	revoked    atomic.Uint64
 	registered atomic.Int64
+	stuck      atomic.Uint64
 }
 
 // writeListeners writes what the agent's listeners have counted.
@@ -86,6 +87,7 @@ func (m *metrics) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 	write("tender_agent_executors", "gauge", "Executors that run, or are being started or ended.", m.executors.Load())
 	write("tender_agent_statuses_flying", "gauge", "Statuses sent and not acknowledged.", m.flying.Load())
 	write("tender_agent_registered", "gauge", "1 while a session with the leader is open.", m.registered.Load())
+	write("tender_loop_stuck_total", "counter", "Times that a round of the agent's loop took too long.", m.stuck.Load())
 	var memory runtime.MemStats
 	runtime.ReadMemStats(&memory)
 	write("go_goroutines", "gauge", "Goroutines of the whole process.", runtime.NumGoroutine())
