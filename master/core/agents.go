@@ -17,15 +17,17 @@ type agent struct {
 	info api.Agent
 	ledger
 
-	link    *link  // its stream; nil while it has none
-	session uint64 // of that stream (R2)
-	boot    string // boot ID and host of that stream (R7)
-	host    string
-	seen    time.Time     // its last sign of life
-	clock   deadline      // session timeout, then TOMBSTONE, then gone
-	masters uint64        // the change of masters that it was told last
-	within  time.Duration // for its return, as it was told last
-	report  *report       // pages that have come so far; nil when none is awaited
+	link      *link      // its stream; nil while it has none
+	session   uint64     // of that stream (R2)
+	successor *successor // from another boot or host; nil: none
+	boot      string     // boot ID and host of that stream (R7)
+	host      string
+	seen      time.Time     // its last sign of life
+	asked     deadline      // until when the older stream may answer, while a successor waits
+	clock     deadline      // session timeout, then TOMBSTONE, then gone
+	masters   uint64        // the change of masters that it was told last
+	within    time.Duration // for its return, as it was told last
+	report    *report       // pages that have come so far; nil when none is awaited
 
 	// reported: its whole report of this session is in.
 	reported bool
@@ -81,6 +83,8 @@ func (c *Core) newAgent(id api.AgentID) *agent {
 		units:     newUnits(),
 	}
 	a.clock.alive = true
+	a.asked.alive = true
+	a.asked.due = func() { c.predecessorSilent(a) }
 	a.clock.due = func() { c.agentDue(a) }
 	a.maintenance.due = func() { c.maintenanceDue(a) }
 	a.stale.alive = true

@@ -14,6 +14,7 @@ import (
 type link struct {
 	conn  Conn
 	agent *agent // nil until the session is open
+	waits *agent // whose older stream is asked before this one is let in; nil: none
 }
 
 // greeting is what a stream's first call says, whichever of the two it is.
@@ -81,8 +82,8 @@ func (c *Core) greet(l *link, g greeting) {
 		c.refuseAgent(l, g.agent.ID, api.Exists, fmt.Errorf("the agent with this ID on %s has another nonce: a cloned data folder?", known.Agent.Hostname))
 	case known.Marks.Has(api.MarkGone):
 		c.refuseGone(l, g.agent.ID, "it was marked gone: "+known.Why)
-	case c.cloned(g.agent.ID, g):
-		c.refuseClone(l, g.agent.ID)
+	case c.contested(g.agent.ID, g):
+		c.askPredecessor(l, c.agents[g.agent.ID], g)
 	case known.BootID != g.boot || !sameAgent(known.Agent, g.agent):
 		change := registry.UpdateAgent{Agent: g.agent, BootID: g.boot}
 		c.propose(change, func(result registry.Result) { c.greeted(l, g, result) })
@@ -99,24 +100,11 @@ func (c *Core) greeted(l *link, g greeting, result registry.Result) {
 		c.refuseGone(l, g.agent.ID, result.Err.Error())
 	case result.Err != nil:
 		c.refuseAgent(l, g.agent.ID, result.Err.Kind, result.Err)
-	case c.cloned(result.Agent, g):
-		c.refuseClone(l, result.Agent)
+	case c.contested(result.Agent, g):
+		c.askPredecessor(l, c.agents[result.Agent], g)
 	default:
 		c.openAgent(l, c.agents[result.Agent], g)
 	}
-}
-
-// cloned: the same ID from another boot or host, while the first is alive (R7).
-func (c *Core) cloned(id api.AgentID, g greeting) bool {
-	a := c.agents[id]
-	if a == nil || a.link == nil || c.now.Sub(a.seen) >= c.config.SessionTimeout {
-		return false
-	}
-	return a.boot != g.boot || a.host != g.agent.Hostname
-}
-
-func (c *Core) refuseClone(l *link, id api.AgentID) {
-	c.refuseAgent(l, id, api.Exists, fmt.Errorf("the agent with this ID is alive on %s: a cloned data folder?", c.agents[id].host))
 }
 
 // refuseAgent ends a stream that never became a session.
@@ -198,6 +186,7 @@ func (c *Core) agentCalled(event AgentCalled) {
 			return // refused or replaced, or too early: nothing is owed
 		}
 		l.agent.seen = c.now
+		c.predecessorSpoke(l.agent)
 		c.agentCall(l.agent, call)
 	}
 }
@@ -245,7 +234,11 @@ func (c *Core) pong(a *agent) protocol.AgentEvent {
 func (c *Core) agentClosed(event AgentClosed) {
 	l := c.links[event.Conn]
 	delete(c.links, event.Conn)
-	if l != nil && l.agent != nil {
+	switch {
+	case l == nil:
+	case l.waits != nil:
+		c.forgetSuccessor(l.waits)
+	case l.agent != nil:
 		c.disconnectAgent(l.agent, orBroken(event.Why))
 	}
 }
@@ -260,6 +253,7 @@ func (c *Core) disconnectAgent(a *agent, why string) {
 		c.deadlines.set(&a.clock, c.now.Add(c.config.TombstoneAfter))
 	}
 	c.restate(a)
+	c.admitSuccessor(a)
 }
 
 // dropLink ends the session: its offers are rescinded, its kills are pending.

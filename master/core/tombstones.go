@@ -62,6 +62,7 @@ func (c *Core) buryAgent(a *agent, why string) {
 		c.emit(CloseAgent{Conn: l.conn, Err: api.E("agent.session", api.Removed, a.id, errors.New(why))})
 	}
 	c.deadlines.clear(&a.clock)
+	c.admitSuccessor(a) // to be told the same
 	a.tombstone, a.gone = true, why
 	for _, t := range a.sortedTasks() {
 		c.goneByOperator(a, t, why)

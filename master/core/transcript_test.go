@@ -176,6 +176,16 @@ func (w *world) verbOfAgents(verb string, args words) bool {
 		conn := a.conn
 		a.conn = 0
 		w.step(core.AgentClosed{Conn: conn})
+	case "older": // the stream before an agent's newest says something, or breaks
+		if args.at(1) == "breaks" {
+			w.step(core.AgentClosed{Conn: a.older})
+			break
+		}
+		w.now = w.now.Add(time.Millisecond)
+		w.step(core.AgentCalled{Conn: a.older, Calls: []protocol.AgentCall{protocol.AgentHeartbeat{}}})
+		if a.conn == 0 {
+			a.conn = a.older
+		}
 	case "silence":
 		a.silent = true
 	case "wake":
@@ -259,10 +269,7 @@ func (w *world) agentBack(a *fakeAgent, args words) {
 	w.other = api.ClusterID(args.keys["cluster"])
 	w.register(a)
 	w.other = ""
-	if a.conn == 0 && args.keys["host"] != "" { // a clone: the first goes on
-		a.conn = before
-		return
-	}
+	a.older = before
 	if a.conn != 0 && args.keys["report"] != "no" {
 		w.agentSays(a, protocol.AgentHeartbeat{})
 		w.report(a)

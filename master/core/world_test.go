@@ -48,6 +48,7 @@ type fakeAgent struct {
 	nonce     api.Nonce
 	boot      string
 	conn      core.Conn // 0: away
+	older     core.Conn // the stream before that one
 	session   uint64
 	term      api.Term
 	silent    bool
