@@ -40,7 +40,7 @@ func (m *Master) act(ctx context.Context, op string, action core.Action) (any, e
 func queryOf(r *apiv1.ListRequest) core.Query {
 	return core.Query{
 		Limit: int(r.GetLimit()), After: r.GetPageToken(), Prefix: r.GetPrefix(), Agent: api.AgentID(r.GetAgentId()),
-		Framework: api.FrameworkID(r.GetFrameworkId()), Role: api.Role(r.GetRole()), States: r.GetStates(),
+		Framework: api.FrameworkID(r.GetFrameworkId()), Role: api.Role(r.GetRole()), States: r.GetStates(), All: r.GetAll(),
 	}
 }
 
@@ -98,7 +98,7 @@ func (s operatorService) ListFrameworks(ctx context.Context, r *apiv1.ListReques
 func (s operatorService) ListTasks(ctx context.Context, r *apiv1.ListTasksRequest) (*apiv1.ListTasksResponse, error) {
 	query := core.Query{
 		Limit: int(r.GetLimit()), After: r.GetPageToken(), Prefix: r.GetPrefix(), Agent: api.AgentID(r.GetAgentId()),
-		Framework: api.FrameworkID(r.GetFrameworkId()), States: r.GetStates(), All: r.GetAll(),
+		Framework: api.FrameworkID(r.GetFrameworkId()), Role: api.Role(r.GetRole()), States: r.GetStates(), All: r.GetAll(),
 	}
 	var page core.Page[core.TaskView]
 	err := s.master.ask(ctx, "operator.tasks", func(c *core.Core, _ time.Time) { page = c.Tasks(query) })

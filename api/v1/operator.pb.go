@@ -100,7 +100,9 @@ type ListRequest struct {
 	// Only items in one of these states, by name.
 	States []string `protobuf:"bytes,7,rep,name=states,proto3" json:"states,omitempty"`
 	// A follower may answer from its registry.
-	Stale         bool `protobuf:"varint,8,opt,name=stale,proto3" json:"stale,omitempty"`
+	Stale bool `protobuf:"varint,8,opt,name=stale,proto3" json:"stale,omitempty"`
+	// Frameworks: also those that were removed.
+	All           bool `protobuf:"varint,9,opt,name=all,proto3" json:"all,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -191,6 +193,13 @@ func (x *ListRequest) GetStale() bool {
 	return false
 }
 
+func (x *ListRequest) GetAll() bool {
+	if x != nil {
+		return x.All
+	}
+	return false
+}
+
 type ListTasksRequest struct {
 	state     protoimpl.MessageState `protogen:"open.v1"`
 	Limit     int32                  `protobuf:"varint,1,opt,name=limit,proto3" json:"limit,omitempty"`
@@ -201,7 +210,9 @@ type ListTasksRequest struct {
 	FrameworkId string   `protobuf:"bytes,5,opt,name=framework_id,json=frameworkId,proto3" json:"framework_id,omitempty"`
 	States      []string `protobuf:"bytes,6,rep,name=states,proto3" json:"states,omitempty"`
 	// Also tasks that have ended.
-	All           bool `protobuf:"varint,7,opt,name=all,proto3" json:"all,omitempty"`
+	All bool `protobuf:"varint,7,opt,name=all,proto3" json:"all,omitempty"`
+	// Only tasks of this role.
+	Role          string `protobuf:"bytes,8,opt,name=role,proto3" json:"role,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -283,6 +294,13 @@ func (x *ListTasksRequest) GetAll() bool {
 		return x.All
 	}
 	return false
+}
+
+func (x *ListTasksRequest) GetRole() string {
+	if x != nil {
+		return x.Role
+	}
+	return ""
 }
 
 type GetClusterRequest struct {
@@ -3782,7 +3800,7 @@ var File_api_v1_operator_proto protoreflect.FileDescriptor
 
 const file_api_v1_operator_proto_rawDesc = "" +
 	"\n" +
-	"\x15api/v1/operator.proto\x12\ttender.v1\x1a\x13api/v1/common.proto\x1a\x16api/v1/scheduler.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xda\x01\n" +
+	"\x15api/v1/operator.proto\x12\ttender.v1\x1a\x13api/v1/common.proto\x1a\x16api/v1/scheduler.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xec\x01\n" +
 	"\vListRequest\x12\x14\n" +
 	"\x05limit\x18\x01 \x01(\x05R\x05limit\x12\x1d\n" +
 	"\n" +
@@ -3792,7 +3810,8 @@ const file_api_v1_operator_proto_rawDesc = "" +
 	"\fframework_id\x18\x05 \x01(\tR\vframeworkId\x12\x12\n" +
 	"\x04role\x18\x06 \x01(\tR\x04role\x12\x16\n" +
 	"\x06states\x18\a \x03(\tR\x06states\x12\x14\n" +
-	"\x05stale\x18\b \x01(\bR\x05stale\"\xc7\x01\n" +
+	"\x05stale\x18\b \x01(\bR\x05stale\x12\x10\n" +
+	"\x03all\x18\t \x01(\bR\x03all\"\xdb\x01\n" +
 	"\x10ListTasksRequest\x12\x14\n" +
 	"\x05limit\x18\x01 \x01(\x05R\x05limit\x12\x1d\n" +
 	"\n" +
@@ -3801,7 +3820,8 @@ const file_api_v1_operator_proto_rawDesc = "" +
 	"\bagent_id\x18\x04 \x01(\tR\aagentId\x12!\n" +
 	"\fframework_id\x18\x05 \x01(\tR\vframeworkId\x12\x16\n" +
 	"\x06states\x18\x06 \x03(\tR\x06states\x12\x10\n" +
-	"\x03all\x18\a \x01(\bR\x03all\"\x13\n" +
+	"\x03all\x18\a \x01(\bR\x03all\x12\x12\n" +
+	"\x04role\x18\b \x01(\tR\x04role\"\x13\n" +
 	"\x11GetClusterRequest\"\xe3\x01\n" +
 	"\vClusterView\x12\x1d\n" +
 	"\n" +

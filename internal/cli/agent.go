@@ -9,7 +9,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tenderhq/tender/agent"
-	"github.com/tenderhq/tender/api"
 )
 
 // agentFlags are what `tender agent` is told beside the shared flags.
@@ -60,7 +59,7 @@ func (a *App) agentCommand() *cobra.Command {
 }
 
 func (f agentFlags) config(d *daemon) (agent.Config, error) {
-	resources, err := api.ParseResources(f.resources)
+	resources, err := parseResources(f.resources)
 	if err != nil {
 		return agent.Config{}, usagef("--resources: %w", err)
 	}

@@ -158,7 +158,8 @@ func (d *daemon) serve(ctx context.Context, run func(context.Context) error) err
 		}()
 	}
 	err := run(ctx)
-	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
+	// Who was asked to stop and did so has not failed, whoever asked: service managers go by the exit code.
+	if ctx.Err() != nil && (errors.Is(err, context.Canceled) || errors.Is(err, context.Cause(ctx))) {
 		return nil
 	}
 	return err

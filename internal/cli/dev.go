@@ -92,7 +92,7 @@ func (f *devFlags) check() (err error) {
 	case f.resources == "detect":
 		return nil
 	}
-	if f.resourcesParsed, err = api.ParseResources(f.resources); err != nil {
+	if f.resourcesParsed, err = parseResources(f.resources); err != nil {
 		return fmt.Errorf("--agent-resources: %w", err)
 	}
 	return nil

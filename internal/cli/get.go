@@ -42,10 +42,10 @@ func (a *App) getCommand() *cobra.Command {
 	flags.SortFlags = false
 	flags.StringVarP(&format, "output", "o", "table", "table, wide, json or name")
 	flags.StringSliceVar(&q.states, "state", nil, "only in one of these states")
-	flags.StringVar(&q.agent, "agent", "", "only on this agent")
-	flags.StringVar(&q.framework, "framework", "", "only of this framework")
+	flags.StringVar(&q.agent, "agent", "", "only on this agent: its ID, its hostname or the start of its ID")
+	flags.StringVar(&q.framework, "framework", "", "only of this framework: its ID, its name or the start of its ID")
 	flags.StringVar(&q.role, "role", "", "only of this role")
-	flags.BoolVarP(&q.all, "all", "a", false, "tasks: also those that have ended")
+	flags.BoolVarP(&q.all, "all", "a", false, "also tasks that have ended, frameworks that were removed")
 	flags.BoolVar(&q.stale, "stale", false, "from any master that answers, as its registry has it: works without a leader")
 	flags.IntVar(&q.limit, "limit", 0, "at most so many (0 = all)")
 	a.completeFlags(command)
@@ -102,6 +102,9 @@ func checkQuery(command *cobra.Command, k kind, q query, format string) error {
 }
 
 func (a *App) get(ctx context.Context, c *client.Client, k kind, q query, format string) error {
+	if err := q.resolve(ctx, c); err != nil {
+		return err
+	}
 	l, err := k.list(ctx, c, &q)
 	if err != nil {
 		return err
@@ -119,6 +122,26 @@ func (a *App) get(ctx context.Context, c *client.Client, k kind, q query, format
 		fmt.Fprintf(a.Stderr, "no %s%s\n", k.name, hint(k, q))
 	case l.more:
 		fmt.Fprintf(a.Stderr, "and more; --limit cut the list\n")
+	}
+	return nil
+}
+
+// resolve turns what people call an agent and a framework into IDs; one that is not there is an error and no empty
+// list.
+func (q *query) resolve(ctx context.Context, c *client.Client) error {
+	for kinds, word := range map[string]*string{"agents": &q.agent, "frameworks": &q.framework} {
+		if *word == "" {
+			continue
+		}
+		k, err := kindNamed(kinds)
+		if err != nil {
+			return err
+		}
+		found, err := k.find(ctx, c, *word)
+		if err != nil {
+			return err
+		}
+		*word = found.id
 	}
 	return nil
 }

@@ -25,13 +25,13 @@ type query struct {
 
 func (q *query) list(token string, limit int32) *apiv1.ListRequest {
 	return &apiv1.ListRequest{
-		Limit: limit, PageToken: token, Prefix: q.prefix, AgentId: q.agent, FrameworkId: q.framework, Role: q.role, States: q.states, Stale: q.stale,
+		Limit: limit, PageToken: token, Prefix: q.prefix, AgentId: q.agent, FrameworkId: q.framework, Role: q.role, States: q.states, Stale: q.stale, All: q.all,
 	}
 }
 
 func (q *query) tasks(token string, limit int32) *apiv1.ListTasksRequest {
 	return &apiv1.ListTasksRequest{
-		Limit: limit, PageToken: token, Prefix: q.prefix, AgentId: q.agent, FrameworkId: q.framework, States: q.states, All: q.all,
+		Limit: limit, PageToken: token, Prefix: q.prefix, AgentId: q.agent, FrameworkId: q.framework, Role: q.role, States: q.states, All: q.all,
 	}
 }
 
@@ -48,8 +48,8 @@ type kind struct {
 var kinds = []kind{
 	{"masters", "the masters and which one leads", []string{"state", "stale"}, masterStates, listMasters},
 	{"agents", "the agents, their state and resources", []string{"state", "stale"}, agentStates, listAgents},
-	{"frameworks", "the frameworks that are or were subscribed", []string{"state", "role", "stale"}, frameworkStates, listFrameworks},
-	{"tasks", "the tasks; --all also those that have ended", []string{"state", "agent", "framework", "all"}, taskStates(), listTasks},
+	{"frameworks", "the frameworks that are subscribed or may come back; --all also those that were removed", []string{"state", "role", "all", "stale"}, frameworkStates, listFrameworks},
+	{"tasks", "the tasks; --all also those that have ended", []string{"state", "agent", "framework", "role", "all"}, taskStates(), listTasks},
 	{"offers", "the offers that frameworks hold now", []string{"agent", "framework", "role"}, nil, listOffers},
 	{"roles", "the roles with weight, priority and quota", []string{"stale"}, nil, listRoles},
 }

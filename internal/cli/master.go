@@ -118,6 +118,9 @@ func (f *masterFlags) config(d *daemon) (master.Config, error) {
 	return config, nil
 }
 
+// heartbeatsPerSession is how many heartbeats a session lasts at least without one.
+const heartbeatsPerSession = 3
+
 func (f *masterFlags) check() (wrong []error) {
 	for name, port := range map[string]int{"grpc-port": f.grpcPort, "raft-port": f.raftPort, "http-port": f.httpPort} {
 		if port < 0 || port > 65535 || port == 0 && name != "http-port" {
@@ -132,6 +135,10 @@ func (f *masterFlags) check() (wrong []error) {
 		if length <= 0 {
 			wrong = append(wrong, fmt.Errorf("--%s is %v; write a time above zero, such as 5s", name, length))
 		}
+	}
+	if beat, session := f.times.HeartbeatInterval, f.times.SessionTimeout; beat > 0 && session > 0 && session < heartbeatsPerSession*beat {
+		wrong = append(wrong, fmt.Errorf("--session-timeout is %v, less than %d heartbeats of %v: one that is late would end sessions; write %v or more, or a shorter --heartbeat",
+			session, heartbeatsPerSession, beat, heartbeatsPerSession*beat))
 	}
 	if f.storeBytes < 1 || f.storeBytes > 1<<30 {
 		wrong = append(wrong, fmt.Errorf("--store-bytes-max is %d; write a number of bytes from 1 to %d, which is 1 GiB", f.storeBytes, 1<<30))

@@ -33,7 +33,7 @@ func (a *App) reserveCommand(name string, action apiv1.OperationKind, short, lon
 		Example: "  tender " + name + " agent-1 'cpus:2;mem:1024' --role web",
 		Args:    exactly("AGENT", "RESOURCES"), ValidArgsFunction: a.completeIDs("agents"),
 		RunE: a.withClient(func(ctx context.Context, c *client.Client, args []string) error {
-			if _, err := api.ParseResources(args[1]); err != nil {
+			if _, err := parseResources(args[1]); err != nil {
 				return usage(err)
 			}
 			return a.reserve(ctx, c, args[0], &apiv1.ReserveRequest{Role: role, Action: action, Resources: args[1]})

@@ -11,6 +11,7 @@ import (
 	"github.com/tenderhq/tender/api"
 	apiv1 "github.com/tenderhq/tender/api/v1"
 	"github.com/tenderhq/tender/internal/cli/client"
+	"github.com/tenderhq/tender/internal/cli/settings"
 	"github.com/tenderhq/tender/internal/cli/show"
 )
 
@@ -101,7 +102,7 @@ func setQuota(command *cobra.Command, name, text string, into **string) error {
 		return nil
 	}
 	if text != "none" {
-		resources, err := api.ParseResources(text)
+		resources, err := parseResources(text)
 		if err != nil {
 			return fmt.Errorf("--%s: %w", name, err)
 		}
@@ -121,7 +122,10 @@ func (a *App) setRole(command *cobra.Command, request *apiv1.SetRoleRequest, cha
 			if err != nil {
 				return err
 			}
-			return show.Fields(a.Stdout, roleFields(view))
+			if err := show.Fields(a.Stdout, roleFields(view)); err != nil {
+				return err
+			}
+			return a.noteNewRole(ctx, c, view)
 		}
 		l, err := listRoles(ctx, c, &query{prefix: request.GetRole()})
 		if err != nil {
@@ -134,4 +138,27 @@ func (a *App) setRole(command *cobra.Command, request *apiv1.SetRoleRequest, cha
 		}
 		return fmt.Errorf("nobody uses role %q and nothing is set for it; weight 1, priority 0 and no quota hold", request.GetRole())
 	})(command, nil)
+}
+
+// noteNewRole says that nobody uses the role that something was set for: it may be a slip.
+func (a *App) noteNewRole(ctx context.Context, c *client.Client, view *apiv1.RoleView) error {
+	if view.GetFrameworks() > 0 {
+		return nil
+	}
+	l, err := listRoles(ctx, c, &query{})
+	if err != nil {
+		return err
+	}
+	var used []string
+	for _, item := range l.items {
+		if item.message.(*apiv1.RoleView).GetFrameworks() > 0 {
+			used = append(used, item.id)
+		}
+	}
+	text := fmt.Sprintf("role %s is new: no framework has subscribed to it yet", view.GetRole())
+	if closest := settings.Closest(view.GetRole(), used); closest != "" {
+		text += fmt.Sprintf("; did you mean %s?", closest)
+	}
+	fmt.Fprintln(a.Stderr, text)
+	return nil
 }

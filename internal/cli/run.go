@@ -160,7 +160,7 @@ func (f *runFlags) allResources() (api.Resources, error) {
 		}
 		all = all.Plus(api.NewResources(api.Resource{Label: api.Label{Name: flag.name}, Scalar: amount}))
 	}
-	more, err := api.ParseResources(f.resources)
+	more, err := parseResources(f.resources)
 	if err != nil {
 		errs = append(errs, fmt.Errorf("--resources: %w", err))
 	}

@@ -58,10 +58,10 @@ func (c *Core) removeRequested(id RequestID, action RemoveFramework) {
 		c.emit(Reply{ID: id, Answer: removedBefore(fw.id, fw.why)})
 	case fw.session != nil && !action.Force:
 		c.emit(Reply{ID: id, Err: api.E(op, api.Unavailable, fw.id,
-			fmt.Errorf("its scheduler is connected and it has %d tasks, which would end at once; end the scheduler first, or use force", len(fw.tasks)))})
+			fmt.Errorf("its scheduler is connected and it has %s, which would end at once; end the scheduler first, or use force", plural(len(fw.tasks), "task")))})
 	default:
 		change := registry.RemoveFramework{ID: fw.id, Why: "removed by an operator"}
-		c.proposeFor(id, op, string(fw.id), change, fmt.Sprintf("framework %s is removed; its %d tasks are killed", fw.id, len(fw.tasks)))
+		c.proposeFor(id, op, string(fw.id), change, fmt.Sprintf("framework %s is removed; it had %s", fw.id, plural(len(fw.tasks), "task")))
 	}
 }
 
@@ -86,7 +86,7 @@ func (c *Core) markRequested(id RequestID, action MarkAgent) {
 	}
 	if action.Set.Has(api.MarkGone) && a.link != nil && !action.Force {
 		c.emit(Reply{ID: id, Err: api.E("agent.mark", api.Unavailable, a.id,
-			fmt.Errorf("the agent is %s and has %d tasks, which gone would end at once; drain it first, or use force", a.state, len(a.tasks)))})
+			fmt.Errorf("the agent is %s and has %s, which gone would end at once; drain it first, or use force", a.state, plural(len(a.tasks), "task")))})
 		return
 	}
 	a.force = action.Force && action.Set.Has(api.MarkDraining)
@@ -99,9 +99,9 @@ func (c *Core) markedSentence(a *agent, action MarkAgent) string {
 	case action.Set.Has(api.MarkGone):
 		return fmt.Sprintf("agent %s is marked gone; its tasks are GONE_BY_OPERATOR", a.id)
 	case action.Set.Has(api.MarkDraining):
-		return fmt.Sprintf("agent %s is draining; it has %d tasks", a.id, len(a.tasks))
+		return fmt.Sprintf("agent %s is draining; it has %s", a.id, plural(len(a.tasks), "task"))
 	case action.Set.Has(api.MarkDeactivated):
-		return fmt.Sprintf("agent %s is deactivated; its %d tasks go on", a.id, len(a.tasks))
+		return fmt.Sprintf("agent %s is deactivated; it goes on with %s", a.id, plural(len(a.tasks), "task"))
 	}
 	return fmt.Sprintf("agent %s is offered again", a.id)
 }
@@ -111,7 +111,7 @@ func (c *Core) removeAgentRequested(id RequestID, a *agent, force bool) {
 	marks := c.marks(a)
 	if !force && !a.tombstone && !marks.Has(api.MarkDrained) {
 		c.emit(Reply{ID: id, Err: api.E("agent.remove", api.Unavailable, a.id,
-			fmt.Errorf("the agent is %s and has %d tasks; drain it first, or use force", a.state, len(a.tasks)))})
+			fmt.Errorf("the agent is %s and has %s; drain it first, or use force", a.state, plural(len(a.tasks), "task")))})
 		return
 	}
 	c.proposeFor(id, "agent.remove", string(a.id), registry.RemoveAgent{ID: a.id}, fmt.Sprintf("agent %s is removed", a.id))

@@ -1,0 +1,73 @@
+package cli_test
+
+import (
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// What an operator says to a cluster in the first hour, on the real binary.
+func TestAnOperatorsWords(t *testing.T) {
+	d := startDev(t)
+	run := start(t, d.env, "run", "--name", "sleeper", "--role", "eng", "--", "sh", "-c", "echo up; exec sleep 1000")
+	run.await("up")
+	for _, test := range []struct {
+		args           string
+		code           int
+		stdout, stderr string // parts; "" = nothing at all
+	}{
+		{"get tasks --agent nosuch", 1, "", `no agent is called "nosuch"; 'tender get agents' lists them`},
+		{"get offers --framework nosuch", 1, "", `no framework is called "nosuch"`},
+		{"get tasks --agent " + d.Agents[0].ID + " -o name", 0, "/sleeper.0\n", ""},
+		{"get tasks --framework sleeper -o name", 0, "/sleeper.0\n", ""},
+		{"get tasks --role eng -o name", 0, "/sleeper.0\n", ""},
+		{"get tasks --role web -o name", 0, "", ""},
+		{"weight eng 2", 0, "Weight:          2", ""},
+		{"weight egn 2", 0, "Weight:          2", "role egn is new: no framework has subscribed to it yet; did you mean eng?"},
+		{"quota ops --limit cpus:1", 0, "Limit:", "role ops is new: no framework has subscribed to it yet\n"},
+		{"kill sleep", 1, "", `no task is called "sleep", which is only the start of`},
+		{"drain agent", 1, "", `no agent is called "agent", which is only the start of ` + d.Agents[0].ID},
+		{"drain " + d.Agents[0].ID, 0, "is draining; it has 1 task\n", ""},
+	} {
+		stdout, stderr, code := tender(t, d.env, strings.Fields(test.args)...)
+		if code != test.code || !says(stdout, test.stdout) || !says(stderr, test.stderr) {
+			t.Errorf("%s: exit code %d\nstdout %q\nstderr %q", test.args, code, stdout, stderr)
+		}
+	}
+	if code := run.wait(); code == 0 || !strings.Contains(run.stderr.String(), "AGENT_DRAINING") {
+		t.Errorf("the run of a drained agent: exit code %d, %s", code, &run.stderr)
+	}
+	until(t, "the run's framework is only a memory", func() bool { return len(get(t, d.env, "frameworks").Items) == 0 })
+	if all := get(t, d.env, "frameworks", "--all").Items; len(all) != 1 || all[0].State != "removed" {
+		t.Errorf("all frameworks are %+v", all)
+	}
+}
+
+// says reports whether text holds the words, or is empty when there are none.
+func says(text, words string) bool {
+	if words == "" {
+		return text == ""
+	}
+	return strings.Contains(text, words)
+}
+
+// Who is asked to stop and does so has not failed: service managers go by the exit code.
+func TestADaemonThatIsToldToStopExitsWithZero(t *testing.T) {
+	dir := t.TempDir()
+	port := func() string { return strconv.Itoa(freePort(t)) }
+	for name, args := range map[string][]string{
+		"a leader":                {"master", "--data-dir", filepath.Join(dir, "m"), "--grpc-port", port(), "--http-port", port(), "--raft-port", port()},
+		"an agent without master": {"agent", "--data-dir", filepath.Join(dir, "a"), "--http-port", port(), "--master", "127.0.0.1:" + port()},
+	} {
+		for _, signal := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT} {
+			p := start(t, nil, args...)
+			p.await(map[string]string{"master": `"leading"`, "agent": "no leader"}[args[0]])
+			p.signal(signal)
+			if code := p.wait(); code != 0 || strings.Contains(p.stderr.String(), "tender: ") {
+				t.Errorf("%s, %v: exit code %d\n%s", name, signal, code, &p.stderr)
+			}
+		}
+	}
+}
