@@ -270,6 +270,9 @@ func (w *world) agentBack(a *fakeAgent, args words) {
 	w.register(a)
 	w.other = ""
 	a.older = before
+	if before != 0 && args.keys["boot"] != "" && args.keys["report"] != "no" {
+		w.step(core.AgentClosed{Conn: before}) // the booted host knows nothing of that stream
+	}
 	if a.conn != 0 && args.keys["report"] != "no" {
 		w.agentSays(a, protocol.AgentHeartbeat{})
 		w.report(a)
