@@ -181,17 +181,18 @@ func (c *callbacks) skip() {
 // The jobs. Each closure named done runs in the loop.
 
 func (l *loop) callSubscribed() {
-	subscriber, ok := l.scheduler.(Subscriber)
-	if !ok {
-		return
-	}
+	subscriber := l.scheduler.(Subscriber)
 	ctx := l.session.ctx
 	l.callbacks.push(job{
 		name: "Subscribed",
 		call: func(ctx context.Context) error { return subscriber.Subscribed(ctx, l.client) },
 		done: func(err error) {
-			if err != nil && !errors.Is(err, errSkipped) && ctx.Err() == nil {
+			switch {
+			case ctx.Err() != nil: // that session has ended
+			case err != nil && !errors.Is(err, errSkipped):
 				l.fail(api.E("framework.subscribed", api.KindOf(err), l.framework.ID, err))
+			case l.session.ctx == ctx:
+				l.awaitOffers()
 			}
 		},
 	})

@@ -89,8 +89,10 @@ func (l *loop) sendKill(t *task) {
 	l.send(protocol.Kill{Task: t.id, Agent: t.agent})
 }
 
-// Demand replaces what the framework wants in the role ("" = its only one). A demand
-// of some shapes revives the role; one of none means that nothing is wanted. It holds for
+// Demand replaces what the framework wants in the role ("" = its only one). A demand of
+// some shapes undoes [Client.Suppress] there; one of none means that nothing is wanted. A
+// demand that was none, or that grows by a new shape or a higher count, ends the filters
+// of the role: what was declined before may suit it now. It holds for
 // all later sessions. Launches count it down by themselves, ends do not count it up: who
 // wants a task again says so. What is stated while Offers runs is told behind its
 // answers: it is what is wanted beside what they launch. At most 256 shapes; see
@@ -155,10 +157,11 @@ func (c *Client) Wanted(role api.Role) (shapes []api.Shape, stated bool) {
 
 // demand tells what is wanted from now on.
 func (l *loop) demand(demand api.Demand) {
-	if l.wishes.demand(demand) {
+	revive := l.wishes.demand(demand)
+	l.send(l.wishes.call(demand.Role))
+	if revive {
 		l.send(protocol.Revive{Roles: []api.Role{demand.Role}})
 	}
-	l.send(l.wishes.call(demand.Role))
 }
 
 // sayDemands tells the demands that were stated, each behind the answers of the calls of Offers that had begun when it

@@ -40,8 +40,9 @@ type Config struct {
 	MinOffer   api.Resources
 	MaxOffer   api.Resources
 	Revocable  bool
-	// Suppressed starts without offers until [Client.Revive] or [Client.Demand].
-	// A scheduler that states its demand wants this: nothing is offered before that is known.
+	// Suppressed starts without offers until [Client.Revive] or [Client.Demand]. Who states a
+	// demand in Subscribed, or did in an earlier session, needs it not: nothing is offered
+	// before that is told.
 	Suppressed bool
 	// Labels are for people and their tools.
 	Labels map[string]string

@@ -102,7 +102,8 @@ type Scheduler interface {
 }
 
 // Subscriber is a Scheduler that wants to know when a session begins. The client is
-// the same for all sessions of a Run.
+// the same for all sessions of a Run. Nothing is offered before Subscribed has returned: it is
+// the place to state a demand.
 type Subscriber interface {
 	Subscribed(ctx context.Context, client *Client) error
 }

@@ -83,6 +83,7 @@ type fakeSession struct {
 	unsettled []protocol.UnsettledTask
 	calls     chan protocol.NumberedCall // not heartbeats; closed at the end
 	end       chan error
+	told      bool // it has said that there may be offers; calls does not have that
 	stopBeat  context.CancelFunc
 	mu        sync.Mutex
 	last      uint64
@@ -116,6 +117,12 @@ func (m *fakeMaster) Session(stream grpc.BidiStreamingServer[apiv1.SchedulerCall
 						close(opened)
 					}
 				case protocol.SchedulerHeartbeat:
+				case protocol.Revive:
+					if !s.told && len(s.subscribe.Suppressed) > 0 && len(c.Roles) > 0 {
+						s.told = true // what is wanted: offers may come
+						continue
+					}
+					s.calls <- call
 				default:
 					s.calls <- call
 				}
@@ -157,6 +164,15 @@ func (m *fakeMaster) lead(term uint64) *fakeSession {
 	m.n.t.Helper()
 	s := m.accept()
 	s.term = api.Term{Number: term}
+	s.activate()
+	return s
+}
+
+// leadUntold is lead, and the call that says that there may be offers is not passed over.
+func (m *fakeMaster) leadUntold(term uint64) *fakeSession {
+	m.n.t.Helper()
+	s := m.accept()
+	s.term, s.told = api.Term{Number: term}, true
 	s.activate()
 	return s
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -106,7 +107,7 @@ func TestDemandAndSuppressionOutliveSessions(t *testing.T) {
 		m := n.start("m1:1")
 		s := newScript()
 		r := n.run(s, func(c *Config) { c.Roles = []api.Role{"a", "b"}; c.Suppressed = true })
-		session := m.lead(1)
+		session := m.leadUntold(1)
 		if got := session.subscribe.Suppressed; len(got) != 2 {
 			t.Errorf("starts suppressed in %v", got)
 		}
@@ -118,18 +119,50 @@ func TestDemandAndSuppressionOutliveSessions(t *testing.T) {
 		if err := client.Demand(want); err != nil {
 			t.Error(err)
 		}
-		call[protocol.Revive](session)
 		call[protocol.SetDemand](session)
+		call[protocol.Revive](session)
 		session.close(errors.New("restart"))
-		session = m.lead(2)
-		if got := session.subscribe.Suppressed; len(got) != 1 || got[0] != "a" {
-			t.Errorf("suppressed in %v", got)
+		session = m.leadUntold(2)
+		if got := session.subscribe.Suppressed; len(got) != 2 {
+			t.Errorf("starts suppressed in %v: offers come only when what is wanted is told", got)
 		}
 		if got, _ := call[protocol.SetDemand](session); got.Role != "b" || got.Shapes[0].Count != 3 {
 			t.Errorf("demand %+v", got)
 		}
+		if got, _ := call[protocol.Revive](session); !slices.Equal(got.Roles, []api.Role{"b"}) {
+			t.Errorf("revived in %v", got.Roles)
+		}
 		r.end()
 	})
+}
+
+// A scheduler that states its demand when it is called Subscribed is offered nothing before the
+// masters know that. Who states none is offered something right after that call.
+func TestNoOffersBeforeTheDemandIsTold(t *testing.T) {
+	for _, states := range []bool{true, false} {
+		story(t, func(t *testing.T, n *network) {
+			m := n.start("m1:1")
+			s := newScript()
+			s.greet = func(context.Context) error {
+				if client := <-s.clients; states {
+					return client.Demand(api.Demand{Shapes: []api.Shape{{Resources: api.Scalars(1, 1), Count: 3}}})
+				}
+				return nil
+			}
+			r := n.run(s, nil)
+			session := m.leadUntold(1)
+			if got := session.subscribe.Suppressed; !slices.Equal(got, []api.Role{api.DefaultRole}) {
+				t.Errorf("starts suppressed in %v", got)
+			}
+			if states {
+				call[protocol.SetDemand](session)
+			}
+			if got, _ := call[protocol.Revive](session); !slices.Equal(got.Roles, []api.Role{api.DefaultRole}) {
+				t.Errorf("revived in %v", got.Roles)
+			}
+			r.end()
+		})
+	}
 }
 
 // What an answer launches counts down the demand that the master knows, so a demand

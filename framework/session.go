@@ -138,7 +138,7 @@ func (l *loop) subscribe() {
 		Version:    version.String(),
 		Framework:  l.framework,
 		Instance:   l.instance,
-		Suppressed: l.wishes.suppressedRoles(),
+		Suppressed: l.wishes.begin(l.asksFirst()),
 	})
 	l.book.again()
 	tasks := l.book.unsettled()
@@ -173,9 +173,13 @@ func (l *loop) start(ctx context.Context, event protocol.Subscribed, now time.Ti
 		l.send(protocol.Teardown{})
 		return
 	}
-	l.callSubscribed()
 	for _, call := range l.wishes.calls() {
 		l.send(call)
+	}
+	if l.asksFirst() {
+		l.callSubscribed()
+	} else {
+		l.awaitOffers()
 	}
 	l.sendUpdate()
 	l.askAwaited()
@@ -186,6 +190,19 @@ func (l *loop) start(ctx context.Context, event protocol.Subscribed, now time.Ti
 	l.waiting = nil
 	for _, t := range waiting {
 		l.resume(t)
+	}
+}
+
+// asksFirst reports whether the scheduler is called before there may be offers.
+func (l *loop) asksFirst() bool {
+	_, is := l.scheduler.(Subscriber)
+	return is
+}
+
+// awaitOffers says that there may be offers: what is wanted has been told.
+func (l *loop) awaitOffers() {
+	if roles := l.wishes.tell(); len(roles) > 0 {
+		l.send(protocol.Revive{Roles: roles})
 	}
 }
 

@@ -13,6 +13,8 @@ type wishes struct {
 	roles      []api.Role
 	suppressed map[api.Role]bool
 	demands    map[api.Role]*wanted
+	// untold: the session at hand has begun without offers, for it has not been told yet what is wanted.
+	untold bool
 }
 
 // wanted is the demand of a role, counted down by what was launched since it was stated: each launch once, so that
@@ -65,11 +67,29 @@ func (w *wishes) demand(demand api.Demand) (revive bool) {
 	return true
 }
 
-// suppressedRoles lists the roles that start suppressed.
-func (w *wishes) suppressedRoles() []api.Role {
+// begin lists the roles in which a session starts suppressed: all of them while it is not told what is wanted, be it
+// because the scheduler may say so when it is called Subscribed, be it that it has said so before. An offer before that
+// would fit by chance.
+func (w *wishes) begin(asksFirst bool) []api.Role {
+	if w.untold = asksFirst || len(w.demands) > 0; w.untold {
+		return w.roles
+	}
+	return w.rolesThat(func(role api.Role) bool { return w.suppressed[role] })
+}
+
+// tell ends that: it lists the roles in which there may be offers from now on.
+func (w *wishes) tell() []api.Role {
+	if !w.untold {
+		return nil
+	}
+	w.untold = false
+	return w.rolesThat(func(role api.Role) bool { return !w.suppressed[role] })
+}
+
+func (w *wishes) rolesThat(keep func(api.Role) bool) []api.Role {
 	var roles []api.Role
 	for _, role := range w.roles {
-		if w.suppressed[role] {
+		if keep(role) {
 			roles = append(roles, role)
 		}
 	}

@@ -472,7 +472,8 @@ type Subscribe struct {
 	// Minted by the SDK for this process: a repeated first contact with the same
 	// nonce gets the same framework ID (R7).
 	Instance string `protobuf:"bytes,5,opt,name=instance,proto3" json:"instance,omitempty"`
-	// Roles that start suppressed.
+	// Roles that start suppressed. The SDK names all roles when it is yet to say what is
+	// wanted, and revives them when it has.
 	Suppressed    []string `protobuf:"bytes,6,rep,name=suppressed,proto3" json:"suppressed,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -847,11 +848,15 @@ func (x *Operation) GetSizeMilli() int64 {
 	return 0
 }
 
-// Decline gives offers back. Offers that are gone already are no error.
+// Decline gives offers back. Offers that are gone already are no error. It leaves a filter:
+// for so long the agent is not offered to the framework in this role, while it has no more
+// free than when it was offered, and no task of the framework ends there.
 type Decline struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	OfferIds      []string               `protobuf:"bytes,1,rep,name=offer_ids,json=offerIds,proto3" json:"offer_ids,omitempty"`
-	Refuse        *durationpb.Duration   `protobuf:"bytes,2,opt,name=refuse,proto3" json:"refuse,omitempty"`
+	state    protoimpl.MessageState `protogen:"open.v1"`
+	OfferIds []string               `protobuf:"bytes,1,rep,name=offer_ids,json=offerIds,proto3" json:"offer_ids,omitempty"`
+	// Absent: 5 s. Negative: none, but the same comes again no sooner than 0.1 s after it was
+	// offered.
+	Refuse        *durationpb.Duration `protobuf:"bytes,2,opt,name=refuse,proto3" json:"refuse,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1263,7 +1268,8 @@ func (x *Revive) GetRoles() []string {
 	return nil
 }
 
-// SetDemand replaces what the framework wants in the role.
+// SetDemand replaces what the framework wants in the role. Where that was none or grows, by
+// a new shape or a higher count, the filters of the role are forgotten.
 type SetDemand struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
 	Role   string                 `protobuf:"bytes,1,opt,name=role,proto3" json:"role,omitempty"`

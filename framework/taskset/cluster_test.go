@@ -479,7 +479,7 @@ func TestNothingIsOfferedThatNobodyWants(t *testing.T) {
 	})
 }
 
-func TestSpreadAndPorts(t *testing.T) {
+func TestPortsOfASpread(t *testing.T) {
 	frameworktest.Run(t, frameworktest.Cluster{Agents: -1}, func(c *frameworktest.Handle) {
 		resources, err := api.ParseResources("cpus:8;mem:8192;ports:[31000-31009]")
 		if err != nil {
@@ -497,14 +497,21 @@ func TestSpreadAndPorts(t *testing.T) {
 		}
 		c.Start(framework.Config{Name: "web"}, set)
 		c.AwaitRunning(8)
-		var byAgent []int
-		for a := 1; a <= 4; a++ {
-			byAgent = append(byAgent, len(c.Agent(a).Tasks()))
-		}
-		if byAgent[0]+byAgent[1] != 4 {
-			t.Errorf("tasks by agent %v: the racks are not even", byAgent)
-		}
 	})
+}
+
+// TestApartDoesNotWait: where a place takes one task of a group, the next one follows when that one has ended, though
+// the set refused what had room.
+func TestApartDoesNotWait(t *testing.T) {
+	for _, n := range []int{2, 3, 8} {
+		frameworktest.Run(t, frameworktest.Cluster{}, func(c *frameworktest.Handle) {
+			f := c.Start(framework.Config{Name: "batch"}, queue(t, taskset.Config{Apart: pack.ByAgent}, n, "sleep 1"))
+			mustEnd(t, f)
+			if ideal := time.Duration(n) * time.Second; c.Now() > ideal+ideal/5+time.Second {
+				t.Errorf("%d items of a second took %v, one after the other", n, c.Now())
+			}
+		})
+	}
 }
 
 // TestPortsAreDemanded: a set that starts suppressed is offered what it demands and no more, so the demand

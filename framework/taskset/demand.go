@@ -1,7 +1,6 @@
 package taskset
 
 import (
-	"errors"
 	"maps"
 	"slices"
 	"time"
@@ -9,35 +8,19 @@ import (
 	"github.com/tenderhq/tender/api"
 )
 
-// reviveEvery bounds how often filters are forgotten because something new is wanted;
-// they end by themselves soon.
-const reviveEvery = time.Second
-
 // restate tells the masters what is wanted when that has changed; with nothing wanted
-// nothing is offered.
+// nothing is offered. Where more is wanted than before the masters forget the filters.
 func (s *Set) restate(now time.Time) error {
 	if !s.unsaid && s.stated {
 		return nil
 	}
-	var err error
-	if s.fresh && s.filtered && now.Sub(s.revived) >= reviveEvery {
-		s.filtered, s.revived = false, now
-		err = s.client.Revive(s.roles()...)
-	}
-	s.fresh, s.unsaid = false, false
+	s.unsaid = false
 	shapes := s.demand(now)
 	if s.stated && !s.moved && slices.EqualFunc(s.told, shapes, alike) {
-		return err
-	}
-	s.told, s.stated, s.moved = shapes, true, false
-	return errors.Join(err, s.client.Demand(api.Demand{Role: s.config.Role, Shapes: slices.Clone(shapes)}))
-}
-
-func (s *Set) roles() []api.Role {
-	if s.config.Role == "" {
 		return nil
 	}
-	return []api.Role{s.config.Role}
+	s.told, s.stated, s.moved = shapes, true, false
+	return s.client.Demand(api.Demand{Role: s.config.Role, Shapes: slices.Clone(shapes)})
 }
 
 func alike(a, b api.Shape) bool {

@@ -163,7 +163,7 @@ func (s *Set) want(it *item, isCopy bool, avoid api.AgentID) *wish {
 	if s.refuses(w) {
 		s.picky++
 	}
-	s.unsaid, s.fresh = true, true
+	s.unsaid = true
 	if w.near = !isCopy && it.prefers(); w.near {
 		it.group.near++
 		s.delay.Add(jobOf(it.Group), w.task, it.Prefer)

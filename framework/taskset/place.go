@@ -205,12 +205,12 @@ func (s *Set) placed(bin *pack.Bin, task api.Task) {
 const refuseMin = 100 * time.Millisecond
 
 // filter is how long the rest of the bin need not come back. What nobody wants is not
-// offered anyway, as the demand says.
+// offered anyway, as the demand says. Where a wish refuses what has room for it, for another
+// task of its group runs there, the filter ends when that task does.
 func (s *Set) filter(bin *pack.Bin) api.Filter {
 	refuse := s.delay.Refuse(bin)
 	if s.picky > 0 && (refuse == 0 || refuse > api.DefaultRefuse) {
 		refuse = api.DefaultRefuse
 	}
-	s.filtered = s.filtered || refuse > refuseMin
 	return api.Filter{Refuse: max(refuse, refuseMin)}
 }

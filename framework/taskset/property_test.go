@@ -58,7 +58,6 @@ type played struct {
 }
 
 func (w *world) Demand(d api.Demand) error                { w.act(func() { w.demand = d }); return nil }
-func (w *world) Revive(...api.Role) error                 { return nil }
 func (w *world) Teardown() error                          { w.act(func() { w.torn = true }); return nil }
 func (w *world) AnswerInverse(bool, ...api.OfferID) error { return nil }
 func (w *world) Kill(id api.TaskID) error                 { w.act(func() { w.kills[id] = true }); return nil }

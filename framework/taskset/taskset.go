@@ -168,29 +168,25 @@ type Set struct {
 	numbers  Numbers
 	faults   []error
 
-	alarms   alarms
-	timer    *time.Timer
-	change   *alarm                                 // the demand changes by time alone
-	shapes   map[string]*shape                      // by task and executor
-	hosts    map[api.ExecutorID]map[api.AgentID]int // running attempts of those that take resources for themselves
-	moves    map[api.OfferID][]*wish                // services that are asked to leave, by inverse offer
-	told     []api.Shape                            // the demand as it was stated
-	stated   bool                                   // it was
-	unsaid   bool                                   // it may have changed since
-	moved    bool                                   // the masters may have changed it: they count launches off
-	picky    int                                    // wishes that refuse offers in which they have room
-	filtered bool                                   // offers were refused for more than a moment
-	fresh    bool                                   // something is wanted that was not when it was
-	revived  time.Time                              // filters were forgotten
-	kills    []api.TaskID
-	ended    []Outcome // not told yet
-	telling  bool
+	alarms  alarms
+	timer   *time.Timer
+	change  *alarm                                 // the demand changes by time alone
+	shapes  map[string]*shape                      // by task and executor
+	hosts   map[api.ExecutorID]map[api.AgentID]int // running attempts of those that take resources for themselves
+	moves   map[api.OfferID][]*wish                // services that are asked to leave, by inverse offer
+	told    []api.Shape                            // the demand as it was stated
+	stated  bool                                   // it was
+	unsaid  bool                                   // it may have changed since
+	moved   bool                                   // the masters may have changed it: they count launches off
+	picky   int                                    // wishes that refuse offers in which they have room
+	kills   []api.TaskID
+	ended   []Outcome // not told yet
+	telling bool
 }
 
 // masters is what a set asks of its [framework.Client].
 type masters interface {
 	Demand(demand api.Demand) error
-	Revive(roles ...api.Role) error
 	Kill(task api.TaskID) error
 	AnswerInverse(accept bool, offers ...api.OfferID) error
 	Teardown() error
