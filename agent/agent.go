@@ -183,6 +183,7 @@ func (a *Agent) live(ctx context.Context) (again bool, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	a.context = ctx
 	a.disk = newWriter(a.store)
+	a.sweepVolumes("", a.core.HasVolume)
 	alive := a.findRuns()
 	a.perform(a.core.Step(core.Event{At: time.Now(), What: core.Started{
 		BootID: a.config.BootID, Nonce: api.Nonce(a.config.Random()), Alive: alive,
@@ -197,6 +198,7 @@ func (a *Agent) live(ctx context.Context) (again bool, err error) {
 		a.clearExecutors()
 	}
 	if again && err == nil {
+		a.sweepVolumes(a.core.Identity().Agent, func(api.VolumeID) bool { return false })
 		err = a.store.Reset()
 	}
 	return again, err

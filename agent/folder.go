@@ -14,7 +14,6 @@ import (
 	"syscall"
 
 	"github.com/tenderhq/tender/agent/checkpoint"
-	"github.com/tenderhq/tender/agent/core"
 	"github.com/tenderhq/tender/api"
 )
 
@@ -26,6 +25,7 @@ import (
 //	executors.sock   else that socket
 //	sandboxes/FRAMEWORK/EXECUTOR/{stdout,stderr,volumes/,tasks/TASK/}
 //	volumes/VOLUME/  what sandboxes show as volumes/VOLUME
+//	volumes-of/AGENT/VOLUME/  those of an agent that was given up, for a person to look after
 //	cache/           files from the network by their checksum
 //	trash/           sandboxes that are being deleted
 
@@ -174,17 +174,15 @@ func runtimeFolder(folder string) error {
 	return nil
 }
 
-// removeFolder deletes a sandbox; the loop only waits for the renaming of one whose path
-// may be made again.
-func (a *Agent) removeFolder(e core.RemoveFolder) {
-	if e.Reused {
-		if err := a.launcher.Remove(e.Path, true); err != nil {
-			a.log.Error().Err(err).Str("folder", e.Path).Msg("a sandbox was not deleted")
-		}
-		return
-	}
-	if !a.trash.put(e.Path) {
-		a.log.Warn().Str("folder", e.Path).Msg("too many sandboxes to delete at once; this one goes with the next start")
+// removeFolder deletes a sandbox: its path is free when this returns, for whatever task comes
+// next, and the rest is done by and by.
+func (a *Agent) removeFolder(path string) {
+	away, err := a.launcher.MoveAway(path)
+	switch {
+	case err != nil:
+		a.log.Error().Err(err).Str("folder", path).Msg("a sandbox was not deleted")
+	case away != "" && !a.trash.put(away):
+		a.log.Warn().Str("folder", away).Msg("too many sandboxes to delete at once; this one goes with the next start")
 	}
 }
 
@@ -193,7 +191,7 @@ func (a *Agent) emptyTrash(ctx context.Context) {
 	for {
 		paths, more := a.trash.take(ctx)
 		for _, path := range paths {
-			if err := a.launcher.Remove(path, false); err != nil {
+			if err := a.launcher.Delete(path); err != nil {
 				a.log.Error().Err(err).Str("folder", path).Msg("a sandbox was not deleted")
 			}
 		}
@@ -203,8 +201,9 @@ func (a *Agent) emptyTrash(ctx context.Context) {
 	}
 }
 
-// sweepFolders gives to the trash what an earlier agent did not come to delete: its
-// trash, and sandboxes that nobody knows any more.
+// sweepFolders removes what an earlier agent did not come to delete: its trash, and sandboxes
+// that nobody knows any more. All of them have left their paths when this returns, so it comes
+// before anything that could make the same ones anew.
 func (a *Agent) sweepFolders() {
 	if a.config.DataDir == "" {
 		return
@@ -216,12 +215,12 @@ func (a *Agent) sweepFolders() {
 	for _, framework := range list(a.path("sandboxes")) {
 		for _, executor := range list(framework) {
 			if !known[executor] {
-				a.trash.put(executor)
+				a.removeFolder(executor)
 				continue
 			}
 			for _, task := range list(filepath.Join(executor, "tasks")) {
 				if !known[task] {
-					a.trash.put(task)
+					a.removeFolder(task)
 				}
 			}
 		}

@@ -168,9 +168,9 @@ func (a *Agent) performWork(effect core.Effect) {
 		delete(a.readers, e.Task)
 		a.metrics.ended.Add(1)
 	case core.RemoveFolder:
-		a.removeFolder(e)
+		a.removeFolder(e.Path)
 	case core.CreateVolume:
-		a.createVolume(e.Volume)
+		a.createVolume(e)
 	case core.DestroyVolume:
 		a.destroyVolume(e.Volume)
 	case core.Sample:

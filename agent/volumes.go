@@ -1,10 +1,12 @@
 package agent
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 
 	"github.com/tenderhq/tender/agent/core"
 	"github.com/tenderhq/tender/api"
@@ -18,20 +20,55 @@ func (a *Agent) volumeFolder(id api.VolumeID) string {
 	return filepath.Join(a.path("volumes"), string(id))
 }
 
-func (a *Agent) createVolume(id api.VolumeID) {
+func (a *Agent) createVolume(e core.CreateVolume) {
 	if a.config.DataDir == "" {
 		return
 	}
-	if err := os.MkdirAll(a.volumeFolder(id), 0o755); err != nil {
-		a.log.Error().Err(err).Str("volume", string(id)).Msg("a volume's folder was not made")
+	if _, err := os.Lstat(a.volumeFolder(e.Volume)); err == nil && e.New {
+		a.putAside("unknown", a.volumeFolder(e.Volume))
 	}
+	if err := os.MkdirAll(a.volumeFolder(e.Volume), 0o755); err != nil {
+		a.log.Error().Err(err).Str("volume", string(e.Volume)).Msg("a volume's folder was not made")
+	}
+}
+
+// sweepVolumes puts the folders of volumes aside that the agent does not have, so that no
+// volume of the same ID ever shows another one's data. Nobody deletes them but a person (R22).
+func (a *Agent) sweepVolumes(owner api.AgentID, has func(api.VolumeID) bool) {
+	if a.config.DataDir == "" {
+		return
+	}
+	for _, folder := range list(a.path("volumes")) {
+		if !has(api.VolumeID(filepath.Base(folder))) {
+			a.putAside(cmp.Or(owner, "unknown"), folder)
+		}
+	}
+}
+
+// putAside moves a volume's folder to volumes-of/OWNER, under its own name or that with a number.
+func (a *Agent) putAside(owner api.AgentID, folder string) {
+	kept := filepath.Join(a.path("volumes-of"), string(owner))
+	err := os.MkdirAll(kept, 0o755)
+	to := filepath.Join(kept, filepath.Base(folder))
+	for n := 2; err == nil; n++ {
+		if _, missing := os.Lstat(to); missing != nil {
+			err = os.Rename(folder, to)
+			break
+		}
+		to = filepath.Join(kept, filepath.Base(folder)+"."+strconv.Itoa(n))
+	}
+	if err != nil {
+		a.fail(api.E("agent.volumes", api.Internal, folder, fmt.Errorf("data that is not this agent's could not be put aside; move it elsewhere: %w", err)))
+		return
+	}
+	a.log.Warn().Str("folder", to).Msg("a volume of an agent that is no more was put aside; delete it when nobody needs it")
 }
 
 func (a *Agent) destroyVolume(id api.VolumeID) {
 	a.start(func() {
 		done := core.VolumeDestroyed{Volume: id}
 		if a.config.DataDir != "" {
-			if err := os.RemoveAll(a.volumeFolder(id)); err != nil {
+			if err := a.launcher.Delete(a.volumeFolder(id)); err != nil {
 				done.Err = err.Error()
 			}
 		}

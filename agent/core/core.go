@@ -230,6 +230,12 @@ func (c *Core) Folders() map[string]bool {
 	return folders
 }
 
+// HasVolume says whether the agent has a volume: its data is in the folder of that name.
+func (c *Core) HasVolume(id api.VolumeID) bool {
+	_, has := c.state.volumes[id]
+	return has
+}
+
 // Identity is who the agent is by now.
 func (c *Core) Identity() Identity { return c.state.identity }
 

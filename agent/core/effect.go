@@ -93,15 +93,16 @@ type (
 	}
 	// TaskEnded says that the task has ended, to whoever reads its output.
 	TaskEnded struct{ Task api.TaskRef }
-	// RemoveFolder deletes a sandbox. Reused: the same path may be made again at once,
-	// so it is moved out of the way before the next effect.
-	RemoveFolder struct {
-		Path   string
-		Reused bool
-	}
+	// RemoveFolder deletes a sandbox. The same path may be made again at once, so it is
+	// moved out of the way before the next effect.
+	RemoveFolder struct{ Path string }
 
-	// CreateVolume makes a volume's folder, if it is not there.
-	CreateVolume struct{ Volume api.VolumeID }
+	// CreateVolume makes a volume's folder, if it is not there. New: the agent had no such
+	// volume, so a folder that is there is somebody else's data and is put aside.
+	CreateVolume struct {
+		Volume api.VolumeID
+		New    bool
+	}
 	// DestroyVolume deletes a volume with its data (R22). VolumeDestroyed follows.
 	DestroyVolume struct{ Volume api.VolumeID }
 

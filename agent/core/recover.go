@@ -29,7 +29,7 @@ func (c *Core) start(w Started) {
 	c.settleIdentity(w, rebooted)
 	c.recoverStubs()
 	for _, id := range slices.Sorted(maps.Keys(c.state.volumes)) {
-		c.emit(CreateVolume{id})
+		c.emit(CreateVolume{Volume: id})
 	}
 	c.resume()
 }

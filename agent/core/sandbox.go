@@ -33,7 +33,7 @@ func (c *Core) dropOldest() {
 	stub := c.state.stubs[0]
 	ref := executorOf(stub)
 	c.put(StubForgotten{stub.TaskRef})
-	c.emit(RemoveFolder{Path: c.taskFolder(ref, stub.Task)})
+	c.emit(RemoveFolder{c.taskFolder(ref, stub.Task)})
 	if c.stubsOf[ref]--; c.stubsOf[ref] <= 0 {
 		delete(c.stubsOf, ref)
 		c.sweepFolder(ref)
@@ -50,7 +50,7 @@ func (c *Core) sweepFolder(ref api.ExecutorRef) {
 			return // its stub is to come
 		}
 	}
-	c.emit(RemoveFolder{Path: c.executorFolder(ref), Reused: true})
+	c.emit(RemoveFolder{c.executorFolder(ref)})
 }
 
 // sandboxLater wakes the core when the oldest sandbox is too old; one timer for all.

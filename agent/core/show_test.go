@@ -60,6 +60,9 @@ func (w *world) show(effect Effect) string {
 	case RemoveFolder:
 		return "remove " + e.Path
 	case CreateVolume:
+		if e.New {
+			return "create new volume " + string(e.Volume)
+		}
 		return "create volume " + string(e.Volume)
 	case DestroyVolume:
 		return "destroy volume " + string(e.Volume)

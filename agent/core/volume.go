@@ -12,7 +12,7 @@ func (c *Core) createVolume(volume api.Resource) {
 	if _, known := c.state.volumes[volume.Volume]; known {
 		return
 	}
-	c.after(c.put(VolumeKept{volume}), func() { c.emit(CreateVolume{volume.Volume}) })
+	c.after(c.put(VolumeKept{volume}), func() { c.emit(CreateVolume{volume.Volume, true}) })
 }
 
 // destroyVolume deletes only what the leader names (R22). One that is not there has

@@ -45,9 +45,11 @@ type Launcher interface {
 	Kill(owner Owner, group core.Process) error
 	// Prepare makes a task's folder and fetches files into it.
 	Prepare(ctx context.Context, sandbox string, uris []api.URI) error
-	// Remove deletes a folder. With reused the path is free when it returns, and the
-	// rest is done by and by.
-	Remove(path string, reused bool) error
+	// MoveAway frees the path of a folder at once and says where the folder is now, "" when
+	// there was none. Delete deletes it, which may take long; what is mounted in it stays, and
+	// what is needed to reach that.
+	MoveAway(path string) (away string, err error)
+	Delete(away string) error
 }
 
 // Owner tells which processes are an executor's own: those of its session, and those that were started with its

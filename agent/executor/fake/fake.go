@@ -133,5 +133,8 @@ func (l *Launcher) Kill(executor.Owner, core.Process) error { return nil }
 // Prepare does nothing: there are no folders.
 func (l *Launcher) Prepare(context.Context, string, []api.URI) error { return nil }
 
-// Remove does nothing: there are no folders.
-func (l *Launcher) Remove(string, bool) error { return nil }
+// MoveAway does nothing: there are no folders.
+func (l *Launcher) MoveAway(string) (string, error) { return "", nil }
+
+// Delete does nothing.
+func (l *Launcher) Delete(string) error { return nil }

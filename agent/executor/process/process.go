@@ -6,6 +6,7 @@
 package process
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -26,13 +27,10 @@ import (
 // Launcher is the executor.Launcher of real processes. The zero value is ready.
 type Launcher struct {
 	// Trash is where folders wait to be deleted, on the disk of the sandboxes. Default:
-	// they are deleted at once.
+	// beside where they were.
 	Trash string
 	// Fetch brings files into sandboxes.
 	Fetch fetch.Fetcher
-
-	removed sync.Mutex // one folder of the trash at a time
-	count   int        // of folders that were moved to the trash; under removed
 }
 
 // gate waits for one line on descriptor 3 and then becomes the executor; when the
@@ -248,63 +246,25 @@ func (l *Launcher) Prepare(ctx context.Context, sandbox string, uris []api.URI) 
 	return nil
 }
 
-// Remove deletes a folder; one whose path may be made again is moved away first.
-func (l *Launcher) Remove(path string, reused bool) error {
-	if !reused || l.Trash == "" {
-		return removeAll(path)
-	}
-	away, err := l.move(path)
-	if err != nil || away == "" {
-		return err
-	}
-	go removeAll(away) //nolint:errcheck // what is left in the trash goes with the next start
-	return nil
-}
-
-func (l *Launcher) move(path string) (string, error) {
-	l.removed.Lock()
-	defer l.removed.Unlock()
-	if err := os.MkdirAll(l.Trash, 0o700); err != nil {
-		return "", err
-	}
-	l.count++
-	away := filepath.Join(l.Trash, fmt.Sprintf("%d-%d", os.Getpid(), l.count))
-	err := os.Rename(path, away)
-	if errors.Is(err, os.ErrNotExist) {
+// MoveAway moves a folder to the trash, into a folder of its own there: no name is used twice,
+// also not by another process of the same number.
+func (l *Launcher) MoveAway(path string) (string, error) {
+	if _, err := os.Lstat(path); errors.Is(err, os.ErrNotExist) {
 		return "", nil
 	}
-	return away, err
+	trash := cmp.Or(l.Trash, filepath.Dir(path))
+	if err := os.MkdirAll(trash, 0o700); err != nil {
+		return "", err
+	}
+	away, err := os.MkdirTemp(trash, "removed-")
+	if err != nil {
+		return "", err
+	}
+	if err := os.Rename(path, filepath.Join(away, filepath.Base(path))); err != nil {
+		return "", errors.Join(err, os.Remove(away))
+	}
+	return away, nil
 }
 
-// removeAll also deletes what a task has made unreadable for itself.
-func removeAll(path string) error {
-	err := os.RemoveAll(path)
-	if err == nil || !errors.Is(err, os.ErrPermission) {
-		return err
-	}
-	root, err := os.OpenRoot(path)
-	if err != nil {
-		return err
-	}
-	defer root.Close()
-	walkOpen(root, ".", 64)
-	return os.RemoveAll(path)
-}
-
-// walkOpen makes folders writable, never outside of the root.
-func walkOpen(root *os.Root, name string, depth int) {
-	if depth == 0 || root.Chmod(name, 0o700) != nil {
-		return
-	}
-	folder, err := root.Open(name)
-	if err != nil {
-		return
-	}
-	defer folder.Close()
-	entries, _ := folder.ReadDir(-1) // what can't be listed stays
-	for _, entry := range entries {
-		if entry.IsDir() {
-			walkOpen(root, filepath.Join(name, entry.Name()), depth-1)
-		}
-	}
-}
+// Delete deletes a folder and all in it, but never what is mounted there.
+func (l *Launcher) Delete(away string) error { return deleteTree(away) }

@@ -301,30 +301,48 @@ func TestProgramsAreFound(t *testing.T) {
 	}
 }
 
-func TestRemove(t *testing.T) {
+// A folder's path is free at once; then all of it goes, also what its task has locked.
+func TestMoveAwayAndDelete(t *testing.T) {
 	folder := t.TempDir()
 	l := &Launcher{Trash: filepath.Join(folder, "trash")}
 	path := filepath.Join(folder, "sandbox")
 	locked := filepath.Join(path, "a", "b")
-	if err := os.MkdirAll(locked, 0o755); err != nil {
-		t.Fatal(err)
+	for range 2 { // the same path, twice
+		if err := os.MkdirAll(locked, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		for i := range 3000 {
+			if err := os.WriteFile(filepath.Join(locked, strconv.Itoa(i)), nil, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := errors.Join(os.Symlink(folder, filepath.Join(locked, "link")), os.Chmod(locked, 0)); err != nil {
+			t.Fatal(err)
+		}
+		away, err := l.MoveAway(path)
+		if err != nil || away == "" {
+			t.Fatal(away, err)
+		}
+		if _, err := os.Stat(path); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("%v", err)
+		}
+		if err := os.Mkdir(path, 0o700); err != nil { // somebody's new folder
+			t.Fatal(err)
+		}
+		if err := l.Delete(away); err != nil {
+			t.Error(err)
+		}
+		if _, err := os.Stat(away); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("%v", err)
+		}
+		if _, err := os.Stat(path); err != nil {
+			t.Errorf("the new folder: %v", err)
+		}
 	}
-	if err := errors.Join(os.WriteFile(filepath.Join(locked, "f"), nil, 0o600), os.Chmod(locked, 0)); err != nil {
-		t.Fatal(err)
+	if away, err := l.MoveAway(filepath.Join(folder, "nothing")); away != "" || err != nil {
+		t.Error(away, err)
 	}
-	if err := l.Remove(path, true); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := os.Stat(path); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("%v", err)
-	}
-	if err := errors.Join(l.Remove(path, true), l.Remove(path, false)); err != nil { // it is gone: nothing to do
+	if err := l.Delete(filepath.Join(folder, "nothing", "there")); err != nil {
 		t.Error(err)
-	}
-	if err := errors.Join(os.MkdirAll(locked, 0o755), os.Chmod(locked, 0), l.Remove(path, false)); err != nil {
-		t.Error(err)
-	}
-	if _, err := os.Stat(path); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("%v", err)
 	}
 }

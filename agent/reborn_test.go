@@ -1,0 +1,112 @@
+package agent
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+
+	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/internal/protocol"
+)
+
+// crowd makes the sandboxes of so many tasks that nobody knows any more: what an agent that
+// was marked gone, or killed in the middle of its work, leaves behind.
+func crowd(t *testing.T, dataDir string, tasks int) {
+	t.Helper()
+	for i := range tasks {
+		sandbox := filepath.Join(dataDir, "sandboxes/f1/command/tasks", fmt.Sprint("old", i))
+		if err := os.MkdirAll(filepath.Join(sandbox, "a/b/c"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// staying says by its end whether its sandbox is there, with what it wrote, when nothing of
+// the old ones is left.
+func staying(id api.TaskID, dataDir string) api.Task {
+	return command(id, `echo here > mark; until [ -z "$(ls -A `+dataDir+`/trash)" ]; do sleep 0.02; done
+[ "$(cat $TENDER_TASK_SANDBOX/mark)" = here ] && [ "$(cat mark)" = here ]`)
+}
+
+// The new agent on a machine whose old one was given up starts tasks in the very folders that
+// it is about to delete. Their sandboxes stay, also after a plain restart.
+func TestNewTasksKeepTheirSandboxes(t *testing.T) {
+	master := newScript(t)
+	config := testConfig(t, master.address)
+	config.RecoveryTimeout = 0
+	a := run(t, config)
+	await(master, "registration", func(protocol.RegisterAgent) bool { return true })
+	master.launch(command("t1", "exec sleep 1000"))
+	master.status("t1", api.TaskRunning)
+	id := a.runs.all()[0].process.ID()
+	t.Cleanup(func() { _ = syscall.Kill(-id.PID, syscall.SIGKILL) })
+	crowd(t, config.DataDir, 500)
+	master.forget()
+	master.say(protocol.AgentGone{Why: "test"})
+	await(master, "registration", func(protocol.RegisterAgent) bool { return true })
+	await(master, "heartbeat", func(protocol.AgentHeartbeat) bool { return true })
+	master.launch(staying("t1", config.DataDir))
+	master.status("t1", api.TaskFinished)
+	if left := list(filepath.Join(config.DataDir, "sandboxes/f1/command/tasks")); len(left) != 1 {
+		t.Errorf("%d sandboxes are left", len(left))
+	}
+
+	master.say(protocol.ShutdownAgentExecutor{ExecutorRef: api.ExecutorRef{Framework: "f1", Executor: api.CommandExecutor}})
+	await(master, "executor's end", func(protocol.ExecutorEnded) bool { return true })
+	a.end()
+	crowd(t, config.DataDir, 500)
+	crowd(t, filepath.Join(config.DataDir, "trash"), 50) // the deletion of these was interrupted
+	master.forget()
+	run(t, config)
+	await(master, "report", func(c protocol.AgentReport) bool { return c.Last })
+	master.launch(staying("old7", config.DataDir))
+	master.status("old7", api.TaskFinished)
+	master.say(protocol.ShutdownAgentExecutor{ExecutorRef: api.ExecutorRef{Framework: "f1", Executor: api.CommandExecutor}})
+	await(master, "executor's end", func(protocol.ExecutorEnded) bool { return true })
+}
+
+// The data of an agent that was given up is kept under its name, and is never what a new
+// volume of the same ID shows; nor is a folder that somebody has put there.
+func TestVolumesOfAGoneAgent(t *testing.T) {
+	master := newScript(t)
+	config := testConfig(t, master.address)
+	run(t, config)
+	await(master, "registration", func(protocol.RegisterAgent) bool { return true })
+	disk := func(id api.VolumeID) api.Resource {
+		return api.Resource{Label: api.Label{Name: "disk", Reserved: "default", Volume: id}, Scalar: 1000}
+	}
+	writer := func(id api.TaskID, volume api.VolumeID, shell string) protocol.LaunchTask {
+		launch := master.launching(command(id, shell)).(protocol.LaunchTask)
+		launch.Resources = launch.Resources.Plus(api.NewResources(disk(volume)))
+		launch.Task.Resources = launch.Resources
+		return launch
+	}
+	path := func(parts ...string) string { return filepath.Join(append([]string{config.DataDir}, parts...)...) }
+	for life := range 2 {
+		foreign := api.VolumeID(fmt.Sprint("foreign", life))
+		if err := os.MkdirAll(path("volumes", string(foreign), "gold"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		master.say(protocol.CreateVolume{Volume: disk("v1")}, protocol.CreateVolume{Volume: disk(foreign)},
+			writer("t1", "v1", "test -z \"$(ls volumes/v1)\" && echo gold > volumes/v1/file"),
+			writer("t2", foreign, "test -z \"$(ls volumes/"+string(foreign)+")\""))
+		master.status("t1", api.TaskFinished)
+		master.status("t2", api.TaskFinished)
+		master.forget()
+		master.say(protocol.AgentGone{Why: "test"})
+		await(master, "registration", func(protocol.RegisterAgent) bool { return true })
+		await(master, "heartbeat", func(protocol.AgentHeartbeat) bool { return true })
+		name := []string{"v1", "v1.2"}[life]
+		if text, err := os.ReadFile(path("volumes-of", "agent-1", name, "file")); err != nil || string(text) != "gold\n" {
+			t.Errorf("the old agent's data: %q, %v", text, err)
+		}
+		if _, err := os.Stat(path("volumes-of", "unknown", string(foreign), "gold")); err != nil {
+			t.Error(err)
+		}
+		if left := list(path("volumes")); len(left) > 0 {
+			t.Errorf("the new agent begins with %v", left)
+		}
+	}
+}
