@@ -125,6 +125,29 @@ func TestAgentInMemory(t *testing.T) {
 	})
 }
 
+// A machine that is back before its leader has missed it is refused as a clone of itself. It
+// tries again for one session timeout; a clone ends after that, with a sentence (R7).
+func TestBackBeforeItWasMissed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMemory(t)
+		m.master.refuse = api.E("agent.register", api.Exists, "agent-1", errors.New("the agent with this ID is alive on h1: a cloned data folder?"))
+		m.master.until = time.Now().Add(4 * time.Second)
+		m.run()
+		await(m.master, "heartbeat", func(protocol.AgentHeartbeat) bool { return true })
+	})
+	synctest.Test(t, func(t *testing.T) {
+		m := newMemory(t)
+		m.master.refuse = api.E("agent.register", api.Exists, "agent-1", errors.New("a cloned data folder?"))
+		began := time.Now()
+		a := m.run()
+		var err error
+		a.once.Do(func() { err = <-a.done })
+		if took := time.Since(began); !api.Is(err, api.Exists) || took < 5*time.Second || took > 10*time.Second {
+			t.Errorf("after %v: %v", took, err)
+		}
+	})
+}
+
 // A silent network: the agent leaves the session, and registers again when it is heard.
 func TestSilenceEndsTheSession(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

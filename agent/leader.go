@@ -62,7 +62,14 @@ func (l *leaderLink) reason() string {
 type seeker struct {
 	*lookout.Seeker
 	term api.Term
+	// cloned is when a master first refused this agent because another one with its ID
+	// seems to be alive.
+	cloned time.Time
 }
+
+// clonedPatience is how long that is no mistake: the machine may have been booted again so
+// fast that the leader has not missed the old agent yet, for one session timeout (R7).
+const clonedPatience = 5 * time.Second
 
 // seekLeader holds one session after another, with whoever leads.
 func (a *Agent) seekLeader(ctx context.Context) {
@@ -79,7 +86,7 @@ func (a *Agent) seekLeader(ctx context.Context) {
 		if heard {
 			s.Found()
 		}
-		if a.hopeless(err) {
+		if a.hopeless(s, err) {
 			a.fail(api.E("agent.register", api.KindOf(err), address, err))
 			return
 		}
@@ -95,13 +102,18 @@ func (a *Agent) seekLeader(ctx context.Context) {
 }
 
 // hopeless: before the first session a refusal is a mistake in the configuration that a
-// person should see at once; later it may pass.
-func (a *Agent) hopeless(err error) bool {
+// person should see at once, a clone's after some tries; later it may pass.
+func (a *Agent) hopeless(s *seeker, err error) bool {
 	if a.registered.Load() {
 		return false
 	}
 	switch api.KindOf(err) {
-	case api.Invalid, api.Denied, api.Exists, api.Unsupported:
+	case api.Exists:
+		if s.cloned.IsZero() {
+			s.cloned = time.Now()
+		}
+		return time.Since(s.cloned) >= clonedPatience
+	case api.Invalid, api.Denied, api.Unsupported:
 		return true
 	}
 	return false

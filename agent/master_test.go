@@ -25,8 +25,9 @@ type script struct {
 	t       testing.TB
 	address string
 	server  *grpc.Server
-	// refuse ends every stream at once with this error, if it is set.
+	// refuse ends every stream at once with this error, if it is set; until then, if that is.
 	refuse error
+	until  time.Time
 	// gone: whoever comes back was marked gone meanwhile (R16).
 	gone   atomic.Bool
 	silent atomic.Bool // no status is acknowledged
@@ -69,7 +70,7 @@ func serveScript(t testing.TB, listener net.Listener) *script {
 }
 
 func (s *script) Session(stream grpc.BidiStreamingServer[apiv1.AgentCalls, apiv1.AgentEvents]) error {
-	if s.refuse != nil {
+	if s.refuse != nil && (s.until.IsZero() || time.Now().Before(s.until)) {
 		return wire.Status(s.refuse)
 	}
 	ctx, cancel := context.WithCancel(stream.Context())
