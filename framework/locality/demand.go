@@ -1,6 +1,8 @@
 package locality
 
 import (
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -22,7 +24,7 @@ func (d *Delay) Demand(role api.Role) api.Demand {
 	now := time.Now()
 	demand := api.Demand{Role: role}
 	for _, j := range d.order {
-		demand.Shapes = append(demand.Shapes, j.shapes(now, d.config.Withhold)...)
+		demand.Shapes = append(demand.Shapes, d.shapes(j, now)...)
 	}
 	demand.Shapes = demand.Shapes[:min(len(demand.Shapes), api.DemandsPerRoleMax)]
 	return demand
@@ -34,17 +36,19 @@ type shape struct {
 	preferred map[api.AgentID]bool
 }
 
-func (j *job) shapes(now time.Time, withhold bool) []api.Shape {
+func (d *Delay) shapes(j *job, now time.Time) []api.Shape {
 	var gathered []*shape
+	withhold := d.config.Withhold
 	if withhold && len(j.all.items) > 0 {
 		j.wait(now)
 	}
 	j.advance(now)
 	for _, p := range j.all.items {
-		gathered = gather(gathered, p, withhold && j.level == Node && onlyAgents(p))
+		agents, all := d.agentsOf(p)
+		gathered = gather(gathered, p, agents, withhold && j.level == Node && all)
 	}
 	for _, p := range j.home.items {
-		gathered = gather(gathered, p, false)
+		gathered = gather(gathered, p, nil, false)
 	}
 	shapes := make([]api.Shape, len(gathered))
 	for i, one := range gathered {
@@ -54,14 +58,14 @@ func (j *job) shapes(now time.Time, withhold bool) []api.Shape {
 }
 
 // gather adds a task to the shape of its size.
-func gather(shapes []*shape, p *pending, only bool) []*shape {
+func gather(shapes []*shape, p *pending, agents []api.AgentID, only bool) []*shape {
 	if p.taken {
 		return shapes
 	}
 	for _, one := range shapes {
 		if one.OnlyPreferred == only && one.Resources.Equal(p.ask) {
 			one.Count++
-			one.prefer(p)
+			one.prefer(agents)
 			return shapes
 		}
 	}
@@ -69,27 +73,44 @@ func gather(shapes []*shape, p *pending, only bool) []*shape {
 		return shapes
 	}
 	one := &shape{Shape: api.Shape{Resources: p.ask, Count: 1, OnlyPreferred: only}, preferred: make(map[api.AgentID]bool)}
-	one.prefer(p)
+	one.prefer(agents)
 	return append(shapes, one)
 }
 
-func (s *shape) prefer(p *pending) {
-	for _, node := range p.nodes {
-		if agent, ok := agentOf(node); ok && !s.preferred[agent] {
+func (s *shape) prefer(agents []api.AgentID) {
+	for _, agent := range agents {
+		if !s.preferred[agent] {
 			s.preferred[agent] = true
 			s.Preferred = append(s.Preferred, agent)
 		}
 	}
 }
 
-// onlyAgents: hosts and places can't be said in a demand.
-func onlyAgents(p *pending) bool {
+// agentsOf are the agents that the task prefers by name, by host or by place, as far as offers
+// have shown who is there; all: it prefers no others. A demand names agents alone, and who is
+// in a place is never known for sure.
+func (d *Delay) agentsOf(p *pending) (agents []api.AgentID, all bool) {
+	all = len(p.nodes) > 0
 	for _, node := range p.nodes {
-		if _, agent := agentOf(node); !agent {
-			return false
+		if agent, is := agentOf(node); is {
+			agents = append(agents, agent)
+			continue
+		}
+		there := d.hosts[strings.TrimPrefix(node, hostNode(""))]
+		agents = append(agents, slices.Sorted(maps.Keys(there))...)
+		all = all && len(there) > 0
+	}
+	if len(p.nodes) > 0 {
+		return agents, all
+	}
+	for _, place := range p.places {
+		for _, node := range slices.Sorted(maps.Keys(d.members[place])) {
+			if agent, is := agentOf(node); is {
+				agents = append(agents, agent)
+			}
 		}
 	}
-	return len(p.nodes) > 0
+	return agents, false
 }
 
 func agentOf(node string) (api.AgentID, bool) {

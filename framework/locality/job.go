@@ -19,7 +19,16 @@ type pending struct {
 	taken  bool   // out of the queue
 }
 
-func placeNode(place string) string { return "place " + place }
+func placeNode(place string) string  { return "place " + place }
+func placesOnly(place string) string { return "only place " + place }
+
+// right is the nearest level at which the task can run.
+func (p *pending) right() Level {
+	if len(p.nodes) == 0 {
+		return Near
+	}
+	return Node
+}
 
 // queue is pending tasks in order. Those that are taken stay in it for a while.
 type queue struct {
@@ -79,8 +88,9 @@ type job struct {
 	level Level       // the furthest that is taken; falls back at a launch
 	since time.Time   // it waits at this level; zero: nothing was let pass
 	skips int         // offers let pass at this level
-	first time.Time   // the first was let pass since the last launch; zero: none
+	first time.Time   // the first was let pass since the last launch, or that launch when room was idle then; zero: none
 	last  api.OfferID // let pass; each counts once
+	idle  idle        // room that was let pass and that nobody has taken since
 
 	numbers Numbers
 }
@@ -122,6 +132,9 @@ func (p *pending) keys() []string {
 	keys := slices.Clone(p.nodes)
 	for _, place := range p.places {
 		keys = append(keys, placeNode(place))
+		if len(p.nodes) == 0 {
+			keys = append(keys, placesOnly(place))
+		}
 	}
 	slices.Sort(keys)
 	return slices.Compact(keys)
@@ -230,5 +243,13 @@ func (j *job) launched(p *pending, level Level, now time.Time) {
 		j.numbers.Waited += wait
 		j.numbers.Longest = max(j.numbers.Longest, wait)
 	}
-	j.rest(level)
+	if level > p.right() {
+		j.rest(level)
+		return
+	}
+	if j.idle.none(now) {
+		j.rest(Node)
+	} else {
+		j.first = now // it goes on letting pass
+	}
 }

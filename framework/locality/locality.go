@@ -15,6 +15,13 @@
 // How long a job waits before each further level is its choice, by time or by skipped
 // offers; the wait starts when the job first lets pass an offer that had room for it. A
 // job that had to go further stays there until it runs a task on a preferred agent.
+//
+// A launch on a preferred agent ends the wait only when no room is idle that the job has let
+// pass. As the paper has it, each such launch would begin the wait anew: a hot agent that frees
+// a slot now and then keeps a job from ever using the others, which stand idle (Spark did so up
+// to version 3.0, SPARK-18886, and has the rule here since 3.1). Room counts as idle from the
+// offer that was let pass until one of its agent finds nothing to let pass, or does not come
+// any more: then others use it. [Numbers] counts it.
 package locality
 
 import (
@@ -72,7 +79,8 @@ type Config struct {
 }
 
 // Prefer says where a task runs best: at any of these agents or hosts, or near any of
-// these places beside theirs. The zero value is at home everywhere.
+// these places beside theirs. One that names places alone is right anywhere in them, and does
+// not wait for an agent there. The zero value is at home everywhere.
 type Prefer struct {
 	Agents    []api.AgentID
 	Hostnames []string
@@ -87,7 +95,8 @@ type Delay struct {
 	seen    int    // jobs so far
 	tasks   map[api.TaskID]*pending
 	running map[api.TaskID]*job
-	members map[string]map[string]bool // place -> nodes in it, as offers have shown
+	members map[string]map[string]bool      // place -> nodes in it, as offers have shown
+	hosts   map[string]map[api.AgentID]bool // hostname -> agents on it, as offers have shown
 }
 
 // New makes a Delay without jobs.
@@ -101,6 +110,7 @@ func New(config Config) *Delay {
 		tasks:   make(map[api.TaskID]*pending),
 		running: make(map[api.TaskID]*job),
 		members: make(map[string]map[string]bool),
+		hosts:   make(map[string]map[api.AgentID]bool),
 	}
 }
 
@@ -174,6 +184,7 @@ func (d *Delay) Ended(task api.TaskID) {
 // tidy keeps a job without queued tasks from costing anything but its numbers.
 func (d *Delay) tidy(j *job) {
 	if j.queued == 0 {
+		j.idle.end(time.Now())
 		j.rest(j.level)
 		d.order = slices.DeleteFunc(d.order, func(other *job) bool { return other == j })
 	}
@@ -227,10 +238,15 @@ func (d *Delay) Fill(bin *pack.Bin) {
 	d.learn(bin.Offer)
 	for d.fill(bin, now) {
 	}
+	d.noteIdle(bin, now)
 }
 
 // learn notes which nodes are near each other.
 func (d *Delay) learn(offer api.Offer) {
+	if d.hosts[offer.Hostname] == nil {
+		d.hosts[offer.Hostname] = make(map[api.AgentID]bool)
+	}
+	d.hosts[offer.Hostname][offer.Agent] = true
 	place := d.config.Place(offer)
 	if place == "" {
 		return
@@ -281,6 +297,9 @@ func (d *Delay) choose(j *job, bin *pack.Bin, now time.Time) (*pending, Level) {
 	if p := j.home.fitting(bin, d.config.Allow); p != nil {
 		return p, Any
 	}
+	if p := d.inPlace(j, bin); p != nil {
+		return p, Near
+	}
 	other := j.all.fitting(bin, d.config.Allow)
 	if other == nil {
 		return nil, 0
@@ -291,6 +310,15 @@ func (d *Delay) choose(j *job, bin *pack.Bin, now time.Time) (*pending, Level) {
 	}
 	j.skipped(bin.Offer.ID, now)
 	return j.allowed(near, other, now)
+}
+
+// inPlace finds a task that prefers the bin's place and no node: nowhere is nearer.
+func (d *Delay) inPlace(j *job, bin *pack.Bin) *pending {
+	place := d.config.Place(bin.Offer)
+	if place == "" {
+		return nil
+	}
+	return j.at[placesOnly(place)].fitting(bin, d.config.Allow)
 }
 
 // near finds a task that prefers something in the bin's place.

@@ -77,13 +77,75 @@ func TestLevelsByTime(t *testing.T) {
 		d.Add("j", task("t5"), at(1))
 		want(t, launched(d, offer(2, 1)), "[] 5s")
 		numbers := d.Numbers("j")
-		if diff := cmp.Diff(locality.Numbers{Launched: [3]int{2, 2, 1}, Skipped: 5, Waited: 15 * time.Second, Longest: 10 * time.Second}, numbers); diff != "" {
+		if diff := cmp.Diff(locality.Numbers{Launched: [3]int{2, 2, 1}, Skipped: 5, Waited: 15 * time.Second, Longest: 10 * time.Second, Idle: 15 * time.Second}, numbers); diff != "" {
 			t.Errorf("numbers (-want +got):\n%s", diff)
 		}
 		if numbers.HitRate() != 0.4 || numbers.MeanWait() != 3*time.Second {
 			t.Errorf("%v hits, %v mean wait", numbers.HitRate(), numbers.MeanWait())
 		}
 	})
+}
+
+// TestHotAgent: an agent that frees a slot each second does not keep the job from ten slots that
+// stand idle. Where others use what was let pass, the job holds out again.
+func TestHotAgent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := locality.New(locality.Config{Node: locality.Wait{Time: 5 * time.Second}})
+		for i := range 100 {
+			d.Add("j", task(fmt.Sprint("t", i)), at(1))
+		}
+		want(t, launched(d, offer(2, 10)), "[] 5s") // ten slots, let pass
+		for i := range 5 {
+			<-time.After(time.Second)
+			want(t, launched(d, offer(1, 1)), fmt.Sprintf("[t%d] 0s", i))
+		}
+		if idle := d.Numbers("j").Idle; idle != 50*time.Second {
+			t.Errorf("%v idle, want ten slots for five seconds", idle)
+		}
+		want(t, launched(d, offer(2, 10)), "[t5 t6 t7 t8 t9 t10 t11 t12 t13 t14] 0s")
+		want(t, launched(d, offer(1, 1)), "[t15] 0s")
+		want(t, launched(d, offer(2, 1)), "[] 5s") // nothing was idle: back at the node
+		<-time.After(10 * time.Second)             // the offer does not come again: others use it
+		want(t, launched(d, offer(1, 1)), "[t16] 0s")
+		want(t, launched(d, offer(2, 1)), "[] 5s")
+		if n := d.Numbers("j"); n.Idle != 56*time.Second || n.Launched != [3]int{7, 10, 0} {
+			t.Errorf("%+v", n)
+		}
+	})
+}
+
+// TestPlacesAlone: a task that names only a rack is right anywhere in it, at once, and does not move
+// those of its job that prefer an agent.
+func TestPlacesAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := locality.New(locality.Config{Node: locality.Wait{Time: time.Hour}, Near: locality.Wait{Time: time.Hour}})
+		d.Add("j", task("agent"), at(1))
+		d.Add("j", task("rack"), locality.Prefer{Places: []string{"2"}})
+		want(t, launched(d, offer(11, 1)), "[] 1h0m0s")
+		want(t, launched(d, offer(25, 2)), "[rack] 1h0m0s")
+		want(t, launched(d, offer(2, 1)), "[] 1h0m0s") // near its agent, which it holds out for
+		want(t, launched(d, offer(1, 1)), "[agent] 0s")
+	})
+}
+
+// TestDemandNamesAgentsOfHosts: hosts and places are stated as the agents that offers have shown there.
+func TestDemandNamesAgentsOfHosts(t *testing.T) {
+	d := locality.New(locality.Config{Node: locality.Wait{Time: 5 * time.Second}, Withhold: true})
+	d.Add("j", task("host"), locality.Prefer{Hostnames: []string{"host-3"}})
+	d.Add("k", task("rack"), locality.Prefer{Places: []string{"1"}})
+	demand := func() (lines []string) {
+		for _, shape := range d.Demand("r").Shapes {
+			lines = append(lines, fmt.Sprint(shape.Count, shape.Preferred, shape.OnlyPreferred))
+		}
+		return lines
+	}
+	if diff := cmp.Diff([]string{"1 [] false", "1 [] false"}, demand()); diff != "" {
+		t.Errorf("before any offer (-want +got):\n%s", diff)
+	}
+	d.Offers([]api.Offer{offer(3, 0), offer(14, 0), offer(12, 0), offer(22, 0)})
+	if diff := cmp.Diff([]string{"1 [agent-3] true", "1 [agent-12 agent-14] false"}, demand()); diff != "" {
+		t.Errorf("demand (-want +got):\n%s", diff)
+	}
 }
 
 func TestLevelsBySkips(t *testing.T) {

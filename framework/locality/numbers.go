@@ -9,6 +9,10 @@ type Numbers struct {
 	Skipped  int           // offers that were let pass
 	Waited   time.Duration // from the first offer let pass to the launch, summed over launches
 	Longest  time.Duration // of these waits
+	// Idle is the time for which there was room that was let pass and not used, summed over
+	// the tasks that it would have held. What others have taken meanwhile is not known, so it
+	// counts until its offer should have come again. With Withhold nothing is let pass.
+	Idle time.Duration
 }
 
 // Tasks is how many tasks with a preference were launched.
@@ -39,6 +43,7 @@ func (n Numbers) Plus(m Numbers) Numbers {
 	n.Skipped += m.Skipped
 	n.Waited += m.Waited
 	n.Longest = max(n.Longest, m.Longest)
+	n.Idle += m.Idle
 	return n
 }
 
@@ -46,13 +51,19 @@ func (n Numbers) Plus(m Numbers) Numbers {
 func (d *Delay) Numbers(name string) Numbers {
 	if name != "" {
 		if j := d.jobs[name]; j != nil {
-			return j.numbers
+			return j.numbersNow()
 		}
 		return Numbers{}
 	}
 	var sum Numbers
 	for _, j := range d.jobs { // order: irrelevant because it is a sum
-		sum = sum.Plus(j.numbers)
+		sum = sum.Plus(j.numbersNow())
 	}
 	return sum
+}
+
+func (j *job) numbersNow() Numbers {
+	numbers := j.numbers
+	numbers.Idle = j.idle.total(time.Now())
+	return numbers
 }
