@@ -6,7 +6,7 @@ import "time"
 type Framework struct {
 	ID        FrameworkID // "" at the first subscription
 	Name      string      // for people; with Standby the identity (R6)
-	Principal string      // who it acts as; set by the master from its credentials
+	Principal string      // who it acts as; empty until masters tell it from credentials
 	Roles     []Role      // at least one; [DefaultRole] when it names none
 
 	// FailoverTimeout is how long its tasks live on while no scheduler is

@@ -129,7 +129,8 @@ func (s AgentState) String() string {
 	return fmt.Sprintf("STATE_%d", s)
 }
 
-// Reason says why a status is what it is; a closed list.
+// Reason says why a status is what it is; a closed list. Reserved ones are made by nothing
+// yet: they wait for tasks with walls, checks and groups, and for identities.
 type Reason uint8
 
 // The reasons (PROTOCOL). The zero value means that the state speaks for itself.
@@ -139,11 +140,11 @@ const (
 	ReasonExecutorRegistrationTimeout
 	ReasonLaunchFailed
 	ReasonFetchFailed
-	ReasonMemoryLimit
-	ReasonDiskLimit
-	ReasonPidsLimit
-	ReasonHealthCheckFailed
-	ReasonMaxCompletionTime
+	ReasonMemoryLimit       // reserved
+	ReasonDiskLimit         // reserved
+	ReasonPidsLimit         // reserved
+	ReasonHealthCheckFailed // reserved
+	ReasonMaxCompletionTime // reserved
 	ReasonKilledByFramework
 	ReasonKilledByOperator
 	ReasonPreempted
@@ -158,11 +159,11 @@ const (
 	ReasonFrameworkRemoved
 	ReasonInvalidOffers
 	ReasonTaskInvalid
-	ReasonTaskUnauthorized
+	ReasonTaskUnauthorized // reserved
 	ReasonTaskDuplicate
 	ReasonReconciliation
 	ReasonAgentReregistered
-	ReasonTaskGroupFailed
+	ReasonTaskGroupFailed // reserved
 )
 
 var reasonNames = [...]string{

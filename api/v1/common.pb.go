@@ -169,7 +169,8 @@ func (Source) EnumDescriptor() ([]byte, []int) {
 	return file_api_v1_common_proto_rawDescGZIP(), []int{1}
 }
 
-// Why a status is what it is; a closed list.
+// Why a status is what it is; a closed list. Reserved ones are made by nothing yet: they
+// wait for tasks with walls, checks and groups, and for identities.
 type Reason int32
 
 const (
@@ -178,11 +179,11 @@ const (
 	Reason_EXECUTOR_REGISTRATION_TIMEOUT Reason = 2
 	Reason_LAUNCH_FAILED                 Reason = 3
 	Reason_FETCH_FAILED                  Reason = 4
-	Reason_MEMORY_LIMIT                  Reason = 5
-	Reason_DISK_LIMIT                    Reason = 6
-	Reason_PIDS_LIMIT                    Reason = 7
-	Reason_HEALTH_CHECK_FAILED           Reason = 8
-	Reason_MAX_COMPLETION_TIME           Reason = 9
+	Reason_MEMORY_LIMIT                  Reason = 5 // reserved
+	Reason_DISK_LIMIT                    Reason = 6 // reserved
+	Reason_PIDS_LIMIT                    Reason = 7 // reserved
+	Reason_HEALTH_CHECK_FAILED           Reason = 8 // reserved
+	Reason_MAX_COMPLETION_TIME           Reason = 9 // reserved
 	Reason_KILLED_BY_FRAMEWORK           Reason = 10
 	Reason_KILLED_BY_OPERATOR            Reason = 11
 	Reason_PREEMPTED                     Reason = 12
@@ -197,11 +198,11 @@ const (
 	Reason_FRAMEWORK_REMOVED             Reason = 21
 	Reason_INVALID_OFFERS                Reason = 22
 	Reason_TASK_INVALID                  Reason = 23
-	Reason_TASK_UNAUTHORIZED             Reason = 24
+	Reason_TASK_UNAUTHORIZED             Reason = 24 // reserved
 	Reason_TASK_DUPLICATE                Reason = 25
 	Reason_RECONCILIATION                Reason = 26
 	Reason_AGENT_REREGISTERED            Reason = 27
-	Reason_TASK_GROUP_FAILED             Reason = 28
+	Reason_TASK_GROUP_FAILED             Reason = 28 // reserved
 )
 
 // Enum value maps for Reason.

@@ -38,7 +38,9 @@ func (a *App) runCommand() *cobra.Command {
 		Use:   "run [flags] -- COMMAND [ARGUMENT...]",
 		Short: "Run a command on the cluster, with its output and exit code here",
 		Long: "Run a command as one task or many. Their stdout and stderr appear here as they come, and the exit code is theirs\n" +
-			"(see 'tender help exit-codes'). Ctrl-C ends the tasks. A task gets the environment that --env gives it, and no other.",
+			"(see 'tender help exit-codes'). Ctrl-C ends the tasks. A task gets the environment that --env gives it, and no other.\n\n" +
+			"What a task asks for is counted and not enforced: an agent never promises more than it has, but nothing keeps a task\n" +
+			"from using more than it asked for, and gpus are a number of which no device is assigned.",
 		Example: "  tender run -- sh -c 'echo out; echo err >&2; exit 3'\n" +
 			"  tender run --instances 50 --cpus 0.1 -- hostname\n" +
 			"  tender run --shell -- 'ls | wc -l'",
@@ -57,7 +59,7 @@ func (a *App) runCommand() *cobra.Command {
 	flags.StringVar(&f.cpus, "cpus", "0.1", "processors for each")
 	flags.StringVar(&f.mem, "mem", "32", "memory for each, in MB")
 	flags.StringVar(&f.disk, "disk", "0", "disk for each, in MB")
-	flags.StringVar(&f.gpus, "gpus", "0", "GPUs for each")
+	flags.StringVar(&f.gpus, "gpus", "0", "GPUs for each, counted where agents say by --resources that they have some")
 	flags.StringVar(&f.resources, "resources", "", "further resources for each, such as 'licenses:1'")
 	flags.StringArrayVar(&f.volumes, "volume", nil, "persistent volume that the task finds as volumes/VOLUME in its sandbox; repeatable")
 	flags.StringArrayVarP(&f.env, "env", "e", nil, "NAME=VALUE for the tasks; NAME alone passes it on from here; repeatable")
