@@ -57,6 +57,11 @@ func (m *mesh) dialer(from string) func(string, time.Duration) (net.Conn, error)
 		}
 		m.mu.Lock()
 		defer m.mu.Unlock()
+		if m.cut[link(from, to)] || m.crashed[from] || m.crashed[to] { // while we dialed: a connection must not outlive the cut
+			_ = ours.Close()
+			_ = theirs.Close()
+			return nil, errors.New("no route to " + to)
+		}
 		m.conns[link(from, to)] = append(m.conns[link(from, to)], ours, theirs)
 		return ours, nil
 	}
