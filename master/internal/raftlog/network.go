@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"slices"
 	"sync"
 	"time"
 
@@ -24,9 +25,12 @@ const (
 	greetingMagic    = "TNDR1"
 	greetingBytesMax = 64 << 10
 	greetingTimeout  = 5 * time.Second
-	// greetingsMax bounds connections that have not greeted yet; more wait in the
-	// listener's queue.
-	greetingsMax = 64
+	// greetingsMax bounds connections that have not greeted yet. One more, and the one that
+	// has been silent for longest is closed: who says nothing keeps no master out.
+	greetingsMax = 256
+	// connectionsMax bounds all connections of masters that have greeted; one more is
+	// closed.
+	connectionsMax = 1024
 )
 
 // refused is what a master says that does not take us, or not yet.
@@ -75,6 +79,7 @@ type network struct {
 
 	mu     sync.Mutex
 	conns  map[net.Conn]bool // guarded by mu
+	silent []net.Conn        // of them, those that have not greeted, oldest first; guarded by mu
 	open   bool              // Raft is there to take connections; guarded by mu
 	closed bool              // guarded by mu
 	busy   sync.WaitGroup
@@ -90,9 +95,7 @@ func newNetwork(config Config, about func() about, left func(api.MasterID)) *net
 // serve accepts connections until close.
 func (n *network) serve() {
 	defer n.busy.Done()
-	tickets := make(chan struct{}, greetingsMax)
 	for {
-		tickets <- struct{}{}
 		conn, err := n.config.Listener.Accept()
 		if err != nil {
 			if n.isClosed() || errors.Is(err, net.ErrClosed) {
@@ -101,14 +104,12 @@ func (n *network) serve() {
 			// Out of descriptors, for example: others end, and it goes on.
 			n.config.Logger.Warn().Err(err).Msg("raft listener accepts no connection")
 			time.Sleep(100 * time.Millisecond)
-			<-tickets
 			continue
 		}
 		n.busy.Add(1)
 		go func() {
 			defer n.busy.Done()
 			n.greeted(conn)
-			<-tickets
 		}()
 	}
 }
@@ -125,7 +126,12 @@ func (n *network) greeted(conn net.Conn) {
 	}
 	_ = conn.SetDeadline(time.Now().Add(greetingTimeout))
 	var hello greeting
-	if err := readGreeting(conn, &hello); err != nil {
+	n.await(conn)
+	err := readGreeting(conn, &hello)
+	if !n.spoke(conn) {
+		err = errors.New("too many connections")
+	}
+	if err != nil {
 		n.drop(conn)
 		return
 	}
@@ -134,7 +140,7 @@ func (n *network) greeted(conn net.Conn) {
 	if wanted {
 		answer.Refused = n.refusal(hello, answer)
 	}
-	err := writeGreeting(conn, answer)
+	err = writeGreeting(conn, answer)
 	if err != nil || !wanted || answer.Refused != "" {
 		n.drop(conn)
 		if err == nil && hello.For == "ask" && hello.Cluster != "" && hello.Cluster == answer.Cluster {
@@ -150,6 +156,28 @@ func (n *network) greeted(conn net.Conn) {
 	case <-timer.C: // Raft has just gone; the other side dials again
 		n.drop(conn)
 	}
+}
+
+// await counts a connection among those that have not greeted, and closes the oldest of
+// them when there are too many.
+func (n *network) await(conn net.Conn) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.silent = append(n.silent, conn)
+	if len(n.silent) > greetingsMax {
+		_ = n.silent[0].Close() // its reader ends
+		n.silent = slices.Delete(n.silent, 0, 1)
+	}
+}
+
+// spoke ends that; false when there are too many connections that have.
+func (n *network) spoke(conn net.Conn) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if at := slices.Index(n.silent, conn); at >= 0 {
+		n.silent = slices.Delete(n.silent, at, at+1)
+	}
+	return len(n.conns)-len(n.silent) <= connectionsMax
 }
 
 func (n *network) refusal(hello greeting, self about) string {

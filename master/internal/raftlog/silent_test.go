@@ -1,0 +1,53 @@
+package raftlog
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// TestSilentStrangersKeepNoMasterOut (R34): however many open connections to the Raft port and
+// say nothing, masters reach each other, and an election succeeds.
+func TestSilentStrangersKeepNoMasterOut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newQuorum(t, 3)
+		defer q.stopAll()
+		id, lead := q.leader("")
+		for _, peer := range q.peers {
+			dial := q.mesh.dialer("stranger")
+			for range 2 * greetingsMax {
+				conn, err := dial(peer.Addr, time.Second)
+				if err != nil {
+					t.Fatalf("%s takes no connection: %v", peer.ID, err)
+				}
+				defer conn.Close()
+			}
+		}
+		began := time.Now()
+		for _, peer := range q.peers {
+			for _, node := range q.nodes {
+				if answer, err := node.network.ask(peer.Addr, time.Second); err != nil || answer.ID != peer.ID {
+					t.Errorf("%s is not reached: %v", peer.ID, err)
+				}
+			}
+		}
+		if took := time.Since(began); took > 100*time.Millisecond {
+			t.Errorf("nine questions took %v", took)
+		}
+		if err := q.nodes[id].TransferLeader(context.Background(), ""); err != nil {
+			t.Error(err)
+		}
+		next, _ := q.leader(id)
+		if took := time.Since(began); took > 5*time.Second {
+			t.Errorf("%s leads %v after %v was handed over", next, took, lead.Term)
+		}
+		for _, node := range q.nodes {
+			node.network.mu.Lock()
+			if n := len(node.network.silent); n > greetingsMax {
+				t.Errorf("%d connections are silent, at most %d may be", n, greetingsMax)
+			}
+			node.network.mu.Unlock()
+		}
+	})
+}
