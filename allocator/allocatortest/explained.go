@@ -49,6 +49,25 @@ func explainedGuarantee(c *Cluster) {
 	}
 }
 
+// explainedNearest: what stands between a demand and the agent that is nearest to it comes first.
+func explainedNearest(c *Cluster) {
+	c.Framework("web", "r")
+	c.Agent("small", "cpus:1;mem:4096")
+	c.Agent("small-too", "cpus:1;mem:4096")
+	c.Agent("full", "cpus:4;mem:4096")
+	c.SetAgent(allocator.Agent{ID: "away", Total: c.R("cpus:4;mem:4096"), Why: "draining"})
+	c.Allocate()
+	c.Accept(c.Offer("web", "full"), time.Hour, c.R("cpus:3;mem:1024"))
+	c.Suppress("web")
+	c.Framework("batch", "r")
+	c.Demand("batch", "r", c.Shape("cpus:2;mem:32", 1))
+	c.Expect()
+	if why := c.Reasons("batch", ""); !strings.HasPrefix(why, "full fits and is full: web holds 3 of 4 cpus") {
+		c.Fatalf("the nearest agent is full; explained by %q", why)
+	}
+	c.Because("batch", "", "away is not offered: draining")
+}
+
 // explainedRoles: of a framework in several roles each is explained, and named.
 func explainedRoles(c *Cluster) {
 	c.Framework("f1", "a", "b")

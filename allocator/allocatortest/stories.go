@@ -54,6 +54,7 @@ var stories = []story{
 	{"explanations", explanations},
 	{"what can never be is explained before what passes", explainedForEver},
 	{"a guarantee that goes first is named", explainedGuarantee},
+	{"the nearest reason comes first", explainedNearest},
 	{"every role is explained", explainedRoles},
 	{"who has too little left is told who has the rest", explainedRest},
 }
