@@ -30,8 +30,8 @@ func newHTTPServer(m *Master) *httpServer {
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { sentence(w, http.StatusOK, "ok") })
 	mux.HandleFunc("GET /readyz", m.readyz)
 	mux.HandleFunc("/debug/pprof/", pprof.Index)
-	mux.HandleFunc("/debug/pprof/profile", pprof.Profile)
-	mux.HandleFunc("/debug/pprof/trace", pprof.Trace)
+	mux.HandleFunc("/debug/pprof/profile", oneAtATime(pprof.Profile))
+	mux.HandleFunc("/debug/pprof/trace", oneAtATime(pprof.Trace))
 	mux.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
 	// A page of another site must not act with its visitor's reach.
 	guard := http.NewCrossOriginProtection()

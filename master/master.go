@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/tenderhq/tender/api"
+	apiv1 "github.com/tenderhq/tender/api/v1"
 	"github.com/tenderhq/tender/internal/wire"
 	"github.com/tenderhq/tender/master/internal/raftlog"
 	"github.com/tenderhq/tender/master/registry"
@@ -32,13 +33,19 @@ type Master struct {
 	raftListener net.Listener
 	httpListener net.Listener
 
-	leading   atomic.Pointer[leader] // nil: this master does not lead
-	programs  *programs              // of constraints
-	stuck     atomic.Int32           // loops of leaderships that were abandoned
-	redirects pace                   // of agents
-	beside    sync.WaitGroup         // readers and writers of streams
-	changed   *broadcast             // closed and replaced whenever leadership changes
-	news      *broadcast             // the same for whoever leads, as far as this master hears
+	leading   atomic.Pointer[leader]   // nil: this master does not lead
+	programs  *programs                // of constraints
+	refused   atomic.Uint64            // connections beyond the bound
+	calls     atomic.Int64             // under way
+	streams   atomic.Int64             // under way
+	snapshots chan struct{}            // holds one for each that is being saved
+	hashing   sync.Mutex               // of the registry
+	hashed    *apiv1.StateHashResponse // the last; guarded by hashing
+	stuck     atomic.Int32             // loops of leaderships that were abandoned
+	redirects pace                     // of agents
+	beside    sync.WaitGroup           // readers and writers of streams
+	changed   *broadcast               // closed and replaced whenever leadership changes
+	news      *broadcast               // the same for whoever leads, as far as this master hears
 }
 
 // New checks the configuration, locks the folder, reads it and opens the listeners.
@@ -52,7 +59,7 @@ func New(config Config) (*Master, error) {
 	if err := config.check(); err != nil {
 		return nil, err
 	}
-	m := &Master{config: config, log: *config.Logger, metrics: newMetrics(), changed: newBroadcast(), news: newBroadcast(), redirects: newPace(), programs: newPrograms()}
+	m := &Master{config: config, log: *config.Logger, metrics: newMetrics(), changed: newBroadcast(), news: newBroadcast(), redirects: newPace(), programs: newPrograms(), snapshots: make(chan struct{}, snapshotsMax)}
 	if err := m.open(); err != nil {
 		return nil, errors.Join(err, m.Close())
 	}
@@ -65,14 +72,14 @@ func (m *Master) open() (err error) {
 			return err
 		}
 	}
-	if m.grpcListener, err = m.config.listen("gRPC", m.config.GRPC); err != nil {
+	if m.grpcListener, err = m.listen("gRPC", m.config.GRPC, grpcConnectionsMax); err != nil {
 		return err
 	}
 	if m.raftListener, err = m.config.listen("Raft", m.config.Raft); err != nil {
 		return err
 	}
 	if m.config.HTTP != noListener {
-		if m.httpListener, err = m.config.listen("HTTP", m.config.HTTP); err != nil {
+		if m.httpListener, err = m.listen("HTTP", m.config.HTTP, httpConnectionsMax); err != nil {
 			return err
 		}
 	}
@@ -103,6 +110,16 @@ func (m *Master) open() (err error) {
 	}
 	m.metrics.watch(m)
 	return m.keep()
+}
+
+// listen opens a listener for so many connections at a time.
+func (m *Master) listen(what, address string, limit int64) (net.Listener, error) {
+	listener, err := m.config.listen(what, address)
+	if err != nil {
+		return nil, err
+	}
+	bounded := &boundedListener{Listener: listener, limit: limit, refused: &m.refused}
+	return bounded, nil
 }
 
 // keep writes down where the listeners are, so that a restart finds the same ports.

@@ -96,6 +96,7 @@ var (
 	streamsGauge = gauge("tender_streams", "Streams, on the leader.", "of")
 	inboxGauge   = gauge("tender_inbox_events", "Events that wait for the leader's loop.")
 	droppedTotal = gauge("tender_log_lines_dropped_total", "Lines that the log has dropped because they came faster than they were taken.")
+	refusedTotal = gauge("tender_connections_refused_total", "Connections that were closed at once because too many were open.")
 	queueGauge   = gauge("tender_proposals_waiting", "Commands that wait for the next entry of the log.")
 )
 
@@ -117,6 +118,7 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 	if dropped := c.master.config.LogDropped; dropped != nil {
 		out <- prometheus.MustNewConstMetric(droppedTotal, prometheus.CounterValue, float64(dropped()))
 	}
+	out <- prometheus.MustNewConstMetric(refusedTotal, prometheus.CounterValue, float64(c.master.refused.Load()))
 	status := c.master.raft.Status()
 	put(termGauge, float64(status.Term))
 	put(appliedGauge, float64(status.Applied))

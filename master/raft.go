@@ -8,7 +8,6 @@ import (
 
 	"github.com/tenderhq/tender/api"
 	apiv1 "github.com/tenderhq/tender/api/v1"
-	"github.com/tenderhq/tender/internal/wire"
 	"github.com/tenderhq/tender/master/registry"
 )
 
@@ -76,21 +75,30 @@ func (s raftService) TransferLeader(ctx context.Context, r *apiv1.TransferLeader
 const snapshotChunkBytes = 256 << 10
 
 func (s raftService) SaveSnapshot(_ *apiv1.SaveSnapshotRequest, stream grpc.ServerStreamingServer[apiv1.SnapshotChunk]) error {
-	if s.master.leading.Load() == nil {
-		return wire.Status(s.master.notLeader("raft.snapshot"))
+	const op = "raft.snapshot"
+	l := s.master.leading.Load()
+	if l == nil {
+		return s.master.notLeader(op)
 	}
-	return s.master.raft.Snapshot(&chunks{stream})
+	select {
+	case s.master.snapshots <- struct{}{}:
+		defer func() { <-s.master.snapshots }()
+	default:
+		return api.E(op, api.Limit, s.master.config.ID, fmt.Errorf("%d snapshots are being saved, which is the most; come back", snapshotsMax))
+	}
+	return l.sendUntil(op, func(slow *patience) error { return s.master.raft.Snapshot(&chunks{stream, slow}) })
 }
 
 // chunks sends what is written to it.
 type chunks struct {
 	stream grpc.ServerStreamingServer[apiv1.SnapshotChunk]
+	slow   *patience
 }
 
 func (c *chunks) Write(data []byte) (int, error) {
 	for sent := 0; sent < len(data); {
 		end := min(len(data), sent+snapshotChunkBytes)
-		if err := c.stream.Send(&apiv1.SnapshotChunk{Data: data[sent:end]}); err != nil {
+		if err := c.slow.during(func() error { return c.stream.Send(&apiv1.SnapshotChunk{Data: data[sent:end]}) }); err != nil {
 			return sent, err
 		}
 		sent = end
@@ -99,6 +107,12 @@ func (c *chunks) Write(data []byte) (int, error) {
 }
 
 func (s raftService) StateHash(context.Context, *apiv1.StateHashRequest) (*apiv1.StateHashResponse, error) {
-	state := s.master.raft.Registry()
-	return &apiv1.StateHashResponse{AppliedIndex: state.Index, Hash: state.Hash()}, nil
+	m := s.master
+	m.hashing.Lock() // one at a time, and the same state once
+	defer m.hashing.Unlock()
+	state := m.raft.Registry()
+	if m.hashed == nil || m.hashed.GetAppliedIndex() != state.Index {
+		m.hashed = &apiv1.StateHashResponse{AppliedIndex: state.Index, Hash: state.Hash()}
+	}
+	return m.hashed, nil
 }

@@ -29,8 +29,9 @@ func (m *Master) newServer() *grpc.Server {
 		grpc.InitialWindowSize(wire.StreamWindowBytes),
 		grpc.InitialConnWindowSize(wire.ConnWindowBytes),
 		grpc.MaxConcurrentStreams(streamsPerConnMax),
+		grpc.ConnectionTimeout(handshakeMax),
 		// Finds peers that vanished without a word; heartbeats find those that hang.
-		grpc.KeepaliveParams(keepalive.ServerParameters{Time: m.keepaliveTime(), Timeout: 5 * time.Second}),
+		grpc.KeepaliveParams(keepalive.ServerParameters{Time: m.keepaliveTime(), Timeout: 5 * time.Second, MaxConnectionIdle: idleConnectionMax}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: time.Second, PermitWithoutStream: true}),
 		grpc.ChainUnaryInterceptor(m.unary),
 		grpc.ChainStreamInterceptor(m.streaming),
@@ -62,6 +63,11 @@ func (m *Master) unary(ctx context.Context, request any, info *grpc.UnaryServerI
 		m.metrics.called(info.FullMethod, err)
 		err = wire.Status(err)
 	}()
+	leave, err := admit(&m.calls, callsMax, "calls", info.FullMethod)
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
 	return handle(ctx, request)
 }
 
@@ -73,6 +79,11 @@ func (m *Master) streaming(server any, stream grpc.ServerStream, info *grpc.Stre
 		m.metrics.called(info.FullMethod, err)
 		err = wire.Status(err)
 	}()
+	leave, err := admit(&m.streams, streamsMax, "streams", info.FullMethod)
+	if err != nil {
+		return err
+	}
+	defer leave()
 	return handle(server, stream)
 }
 

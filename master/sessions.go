@@ -149,7 +149,9 @@ func sameSession(events []agentEvent) (one []protocol.AgentEvent, rest []agentEv
 // error is what the writer shall tell the scheduler.
 func (l *leader) readScheduler(conn core.Conn, out *schedulerStream, stream grpc.BidiStreamingServer[apiv1.SchedulerCalls, apiv1.SchedulerEvents]) *api.Error {
 	ctx, opened, by := stream.Context(), false, l.inbox.front.inlet(inletMax)
+	heard := firstCall("scheduler.session", out.close)
 	defer func() {
+		heard()
 		if opened {
 			l.send(context.Background(), by, arrival{what: core.SchedulerClosed{Conn: conn}, last: true})
 		}
@@ -167,6 +169,7 @@ func (l *leader) readScheduler(conn core.Conn, out *schedulerStream, stream grpc
 			if !ok {
 				return api.E("scheduler.session", api.Invalid, "", errors.New("the first call must be Subscribe"))
 			}
+			heard()
 			opened = l.send(ctx, by, arrival{what: core.SchedulerOpened{Conn: conn, Subscribe: first}, scheduler: out, bytes: bytes})
 			if !opened {
 				return l.master.notLeader("scheduler.session")
@@ -186,8 +189,9 @@ func (l *leader) readScheduler(conn core.Conn, out *schedulerStream, stream grpc
 // holds one of the gate's places.
 func (l *leader) readAgent(conn core.Conn, out *agentStream, stream grpc.BidiStreamingServer[apiv1.AgentCalls, apiv1.AgentEvents]) *api.Error {
 	ctx, opened, by := stream.Context(), false, l.inbox.agents.inlet(inletMax)
-	leave := func() {}
+	leave, heard := func() {}, firstCall("agent.session", out.close)
 	defer func() {
+		heard()
 		if opened {
 			l.send(context.Background(), by, arrival{what: core.AgentClosed{Conn: conn}, last: true})
 		}
@@ -204,6 +208,7 @@ func (l *leader) readAgent(conn core.Conn, out *agentStream, stream grpc.BidiStr
 			if !opensAgent(calls[0]) {
 				return api.E("agent.session", api.Invalid, "", errors.New("the first call must be Register or Reregister"))
 			}
+			heard()
 			place, entered := l.gate.enter(ctx, l.over)
 			if !entered {
 				return l.comeLater()

@@ -1,0 +1,124 @@
+package master
+
+import (
+	"context"
+	"errors"
+	"net"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+
+	_ "github.com/tenderhq/tender/allocator/fairshare"
+	"github.com/tenderhq/tender/api"
+	apiv1 "github.com/tenderhq/tender/api/v1"
+	"github.com/tenderhq/tender/internal/memnet"
+	"github.com/tenderhq/tender/internal/wire"
+)
+
+// TestConnectionsAreBounded (R34): one more than are allowed is closed at once, and who leaves
+// makes room, once.
+func TestConnectionsAreBounded(t *testing.T) {
+	network := memnet.New()
+	inner, err := network.Listen("host:1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var refused atomic.Uint64
+	listener := &boundedListener{Listener: inner, limit: 2, refused: &refused}
+	defer listener.Close()
+	accepted := make(chan net.Conn)
+	go func() {
+		for {
+			conn, err := listener.Accept()
+			if errors.Is(err, net.ErrClosed) {
+				return
+			}
+			accepted <- conn
+		}
+	}()
+	dial := func() net.Conn {
+		conn, err := network.Dial(t.Context(), "host:1")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return conn
+	}
+	dial()
+	first := <-accepted
+	dial()
+	<-accepted
+	if _, err := dial().Read(make([]byte, 1)); err == nil || refused.Load() != 1 {
+		t.Errorf("the third is not closed: %v, %d refused", err, refused.Load())
+	}
+	_ = first.Close()
+	_ = first.Close()
+	dial()
+	<-accepted
+	if _, err := dial().Read(make([]byte, 1)); err == nil || refused.Load() != 2 {
+		t.Errorf("a place was given back twice: %v, %d refused", err, refused.Load())
+	}
+}
+
+// TestAStreamThatSaysNothingIsClosed: in time, and with a sentence; so is a connection that
+// never speaks HTTP/2.
+func TestAStreamThatSaysNothingIsClosed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		network := memnet.New()
+		m, err := New(Config{
+			ID: "m1", Memory: NewMemory(), Peers: []Peer{{ID: "m1", Addr: "host:5070"}}, GRPC: "host:5060", HTTP: "none", Raft: "host:5070",
+			Listen: network.Listen, Dial: network.From("host").Dial, Version: "test",
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(context.Background())
+		ended := make(chan error, 1)
+		go func() { ended <- m.Run(ctx) }()
+		for m.leading.Load() == nil {
+			<-m.LeadershipChanged()
+		}
+		mute, err := network.Dial(t.Context(), "host:5060")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer mute.Close()
+		conn, err := grpc.NewClient("passthrough:///host:5060", grpc.WithTransportCredentials(insecure.NewCredentials()),
+			grpc.WithContextDialer(network.From("client").Dial))
+		if err != nil {
+			t.Fatal(err)
+		}
+		began := time.Now()
+		scheduler, err := apiv1.NewSchedulerServiceClient(conn).Session(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		agent, err := apiv1.NewAgentServiceClient(conn).Session(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = scheduler.Recv()
+		_, also := agent.Recv()
+		for _, err := range []error{err, also} {
+			if !api.Is(wire.Error(err), api.Unavailable) || time.Since(began) != firstCallMax {
+				t.Errorf("after %v: %v", time.Since(began), err)
+			}
+		}
+		for read := make([]byte, 1024); ; { // the master's settings come first
+			if _, err := mute.Read(read); err != nil {
+				break
+			}
+		}
+		if took := time.Since(began); took > 2*handshakeMax {
+			t.Errorf("a connection that said nothing was closed after %v", took)
+		}
+		_ = conn.Close()
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+}
