@@ -1,0 +1,76 @@
+package cli_test
+
+import (
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// More tasks than fit a message, and long command lines: all of them run, once each.
+func TestManyTasksAndLongCommandLines(t *testing.T) {
+	d := startDev(t, "--agents", "2", "--agent-resources", "cpus:1000;mem:1000000")
+	stdout, stderr, code := tender(t, d.env, "run", "-n", "1000", "--mem", "1", "--", "echo", "here")
+	lines := map[string]bool{}
+	for line := range strings.Lines(stdout) {
+		lines[line] = true
+	}
+	if code != 0 || len(lines) != 1000 || strings.Count(stdout, "\n") != 1000 || !lines["echo.999 | here\n"] {
+		t.Errorf("exit code %d, %d lines, %d different ones: %.500s", code, strings.Count(stdout, "\n"), len(lines), stderr)
+	}
+	_, stderr, code = tender(t, d.env, "run", "-n", "60", "--mem", "1", "--", "true", strings.Repeat("x", 20_000))
+	if code != 0 {
+		t.Errorf("long command lines: exit code %d, %.500s", code, stderr)
+	}
+}
+
+// With --retry a task of an agent that is drained or marked gone is started on another one.
+func TestRetryOfWhatAnOperatorEnded(t *testing.T) {
+	d := startDev(t, "--agents", "3")
+	gate := filepath.Join(t.TempDir(), "gate")
+	run := start(t, d.env, "run", "--retry", "--name", "again", "--grace", "1s", "--", "sh", "-c",
+		"echo up on $TENDER_TASK_AGENT_ID; while [ ! -e "+gate+" ]; do sleep 0.05; done; echo done")
+	for _, args := range [][]string{{"drain"}, {"gone", "--force"}} {
+		run.await("up on ")
+		agent := get(t, d.env, "tasks").Items[0].AgentID
+		if stdout, stderr, code := tender(t, d.env, append(args, agent)...); code != 0 {
+			t.Fatalf("%v %s: exit code %d, %s%s", args, agent, code, stdout, stderr)
+		}
+	}
+	run.await("up on ")
+	if err := os.WriteFile(gate, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if code := run.wait(); code != 0 {
+		t.Errorf("exit code %d", code)
+	}
+	for _, words := range []string{"again.0 was not to be (KILLED: AGENT_DRAINING", "again.0.again1 was not to be (GONE_BY_OPERATOR: AGENT_GONE"} {
+		if !strings.Contains(run.stderr.String(), words) {
+			t.Errorf("%q does not say %q", &run.stderr, words)
+		}
+	}
+}
+
+// Another cluster behind the same addresses knows nothing of a run, which says so and ends.
+func TestARunWhoseClusterWasReplaced(t *testing.T) {
+	dir, grpc := t.TempDir(), strconv.Itoa(freePort(t))
+	args := func(name string) []string {
+		return []string{"master", "--data-dir", filepath.Join(dir, name), "--grpc-port", grpc, "--http-port", "0", "--raft-port", strconv.Itoa(freePort(t))}
+	}
+	first := start(t, nil, args("first")...)
+	first.await(`"leading"`)
+	run := start(t, []string{"TENDER_MASTER=127.0.0.1:" + grpc}, "run", "-n", "2", "--", "true")
+	run.await("waiting: no agent has registered yet")
+	first.signal(syscall.SIGKILL)
+	first.wait()
+	second := start(t, nil, args("second")...)
+	second.await(`"leading"`)
+	if code := run.wait(); code != 1 || !strings.Contains(run.stderr.String(), "the cluster was replaced") ||
+		!strings.Contains(run.stderr.String(), "of the 2 tasks that had not ended nobody knows more") {
+		t.Errorf("exit code %d, %s", code, &run.stderr)
+	}
+	second.signal(syscall.SIGTERM)
+	second.wait()
+}
