@@ -91,8 +91,9 @@ type Core struct {
 	leader   leader
 	conns    map[Conn]*executor // sessions of executors
 	stubsOf  map[api.ExecutorRef]int
-	usage    *protocol.UsageReport // the last sample
-	sampling bool                  // one is under way
+	kept     map[api.TaskRef]time.Time // until when the sandbox of a stub is kept
+	usage    *protocol.UsageReport     // the last sample
+	sampling bool                      // one is under way
 	pressure pressure
 	// usageNext is the task that the next heartbeat's usage begins with, when not all fit.
 	usageNext api.TaskRef

@@ -24,6 +24,12 @@ func (w *world) durable(effect Effect) {
 		w.t.Fatalf("%s before its record is on disk", what)
 	}
 	switch e := effect.(type) {
+	case RemoveFolder:
+		for folder := range w.core.Folders() { // order: irrelevant because any one is enough
+			if strings.HasPrefix(folder+"/", e.Path+"/") {
+				w.t.Fatalf("%s is removed, and %s is in use or kept", e.Path, folder)
+			}
+		}
 	case StartExecutor:
 		wants("start", func(r Record) bool { s, is := r.(ExecutorStarting); return is && s.Run == e.Run })
 	case ReleaseExecutor:

@@ -11,6 +11,7 @@ import (
 // start begins this process's life on what the one before has left on disk.
 func (c *Core) start(w Started) {
 	rebooted := c.state.identity.BootID != "" && c.state.identity.BootID != w.BootID
+	c.recoverStubs() // first: who settles an executor asks whether its folder is still needed
 	for _, t := range c.state.tasksInOrder() {
 		c.recoverTask(t)
 	}
@@ -27,7 +28,6 @@ func (c *Core) start(w Started) {
 		}
 	}
 	c.settleIdentity(w, rebooted)
-	c.recoverStubs()
 	for _, id := range slices.Sorted(maps.Keys(c.state.volumes)) {
 		c.emit(CreateVolume{Volume: id})
 	}

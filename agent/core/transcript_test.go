@@ -140,6 +140,8 @@ func (w *world) line(line string) {
 		w.reconfigure(a)
 	case "tick":
 		w.tick(w.duration(a.word(1)))
+	case "clock": // on the wall, while the agent does not run
+		w.now = w.now.Add(w.duration(a.word(1)))
 	case "restart":
 		w.restart(a)
 	case "reset": // the shell has heard Forget
