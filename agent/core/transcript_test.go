@@ -394,6 +394,9 @@ func (w *world) leaderSaid(a args) Happening {
 	if n := a.number("term"); n > 0 {
 		batch.Term = api.Term{Number: n}
 	}
+	if n := a.number("epoch"); n > 0 {
+		batch.Term.Epoch = n
+	}
 	if n := a.number("session"); n > 0 {
 		batch.Session = n
 	}

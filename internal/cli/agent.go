@@ -45,6 +45,7 @@ func (a *App) agentCommand() *cobra.Command {
 	flags.DurationVar(&f.keep, "sandbox-age", 7*24*time.Hour, "how long the folder of an ended task is kept")
 	flags.IntVar(&f.keepMax, "sandboxes-max", 1000, "how many folders of ended tasks are kept")
 	d.lastFlags(flags)
+	add(command, "", a.resetTermCommand())
 	command.RunE = func(command *cobra.Command, _ []string) error {
 		if err := d.merge(command); err != nil {
 			return err
