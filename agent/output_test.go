@@ -53,7 +53,7 @@ func follow(t *testing.T, client *http.Client, url string) *follower {
 	if err != nil {
 		t.Fatal(err)
 	}
-	response, err := client.Do(request)
+	response, err := client.Do(request) //nolint:bodyclose // the goroutine below closes it
 	if err != nil {
 		t.Fatal(err)
 	}

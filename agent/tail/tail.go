@@ -60,7 +60,7 @@ func Copy(folder string, files []*File) error {
 	if err != nil {
 		return err
 	}
-	defer root.Close() //nolint:errcheck // it was only read
+	defer root.Close()
 	for _, file := range files {
 		if err := file.copy(root); err != nil {
 			return err
@@ -80,7 +80,7 @@ func (f *File) copy(root *os.Root) error {
 	if err != nil {
 		return err
 	}
-	defer file.Close() //nolint:errcheck // it was only read
+	defer file.Close()
 	info, err := file.Stat()
 	if err != nil {
 		return err
