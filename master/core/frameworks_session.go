@@ -41,12 +41,14 @@ type session struct {
 	budget  int                        // of events left in this turn
 	asked   int                        // unsettled tasks so far
 	absent  map[api.TaskID]api.AgentID // unsettled, and their agent ("" = any) is not back
+	waits   map[api.TaskID]*acceptance // tasks of accepts that wait for the registry (R26)
 	allIn   bool
 	settled bool
 }
 
 func (c *Core) schedulerOpened(event SchedulerOpened) {
-	s := &session{conn: event.Conn, principal: event.Principal, subscribe: event.Subscribe, seen: c.now, absent: make(map[api.TaskID]api.AgentID)}
+	s := &session{conn: event.Conn, principal: event.Principal, subscribe: event.Subscribe, seen: c.now, absent: make(map[api.TaskID]api.AgentID),
+		waits: make(map[api.TaskID]*acceptance)}
 	s.subscribe.Framework.Principal = event.Principal
 	s.clock.alive = true
 	s.clock.due = func() { c.sessionDue(s) }

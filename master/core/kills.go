@@ -19,6 +19,10 @@ type kill struct {
 func (c *Core) killCalled(s *session, number uint64, call protocol.Kill) {
 	const op = "framework.kill"
 	t := s.framework.tasks[call.Task]
+	if x := s.waits[call.Task]; t == nil && x != nil { // it is launched, if at all, once the registry agrees
+		x.kills[call.Task] = call
+		return
+	}
 	if t == nil {
 		if !c.mayAsk(s, number, op, 1) {
 			return

@@ -2,6 +2,7 @@ package core
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/tenderhq/tender/api"
@@ -14,10 +15,15 @@ import (
 // says what it saw. What it waits with stays booked as offered.
 func (c *Core) waitForRegistry(x *acceptance) {
 	a := x.agent
-	x.held = x.left
+	x.held, x.kills = x.left, make(map[api.TaskID]protocol.Kill)
 	x.session.framework.results.wait(x.operations)
 	a.offered = a.offered.Plus(x.held)
 	a.accepts = append(a.accepts, x)
+	for _, operation := range x.operations {
+		for _, task := range operation.Tasks {
+			x.session.waits[task.ID] = x
+		}
+	}
 	if len(a.accepts) == 1 {
 		c.reserve(x)
 	}
@@ -87,6 +93,7 @@ func (c *Core) reserved(x *acceptance, result registry.Result) {
 	a.accepts = a.accepts[1:]
 	a.unoffer(a.id, x.held)
 	x.session.framework.results.stopWait(x.operations)
+	maps.DeleteFunc(x.session.waits, func(_ api.TaskID, other *acceptance) bool { return other == x })
 	for i, operation := range x.operations {
 		if result.Err != nil && operation.Kind != api.OpLaunch && x.faults[i] == nil {
 			x.faults[i] = api.E("offer."+operation.Kind.String(), result.Err.Kind, operation.ID, result.Err.Err)
@@ -94,6 +101,11 @@ func (c *Core) reserved(x *acceptance, result registry.Result) {
 	}
 	if fw := x.session.framework; fw.session == x.session && !x.lost {
 		c.runOperations(x)
+		for _, id := range sortedKeys(x.kills) {
+			if t := fw.tasks[id]; t != nil {
+				c.wishKill(t, x.kills[id].Grace, api.ReasonKilledByFramework)
+			}
+		}
 	} else {
 		c.reservedForNobody(x)
 	}

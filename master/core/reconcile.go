@@ -63,7 +63,7 @@ func (c *Core) answer(s *session, q question) bool {
 		c.tell(s.framework, protocol.Update{Status: t.placed(toldStatus(t, q.reason))})
 		return true
 	}
-	if q.known {
+	if q.known || s.waits[q.task] != nil { // its accept waits for the registry, and tells what comes of it
 		return false
 	}
 	state, message := c.absent(q)
