@@ -270,7 +270,7 @@ func (c *Core) forgetExecutor(e *executor) {
 	for _, t := range again {
 		c.place(t)
 	}
-	c.tell(protocol.ExecutorEnded{ExecutorRef: ref, Message: e.why})
+	c.tell(protocol.ExecutorEnded{ExecutorRef: ref, Message: e.why, Again: len(again) > 0})
 	c.sweepFolder(ref)
 	c.leaveFramework(ref.Framework)
 	c.forgetIfClear()

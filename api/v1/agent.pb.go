@@ -1082,12 +1082,14 @@ func (x *TaskUsage) GetUsage() *Usage {
 	return nil
 }
 
-// ExecutorEnded says that an executor's processes are gone.
+// ExecutorEnded says that an executor's processes are gone. again: it is started once
+// more, for tasks that never reached it.
 type ExecutorEnded struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	FrameworkId   string                 `protobuf:"bytes,1,opt,name=framework_id,json=frameworkId,proto3" json:"framework_id,omitempty"`
 	ExecutorId    string                 `protobuf:"bytes,2,opt,name=executor_id,json=executorId,proto3" json:"executor_id,omitempty"`
 	Message       string                 `protobuf:"bytes,3,opt,name=message,proto3" json:"message,omitempty"`
+	Again         bool                   `protobuf:"varint,4,opt,name=again,proto3" json:"again,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1141,6 +1143,13 @@ func (x *ExecutorEnded) GetMessage() string {
 		return x.Message
 	}
 	return ""
+}
+
+func (x *ExecutorEnded) GetAgain() bool {
+	if x != nil {
+		return x.Again
+	}
+	return false
 }
 
 // MessageFromExecutor carries bytes from an executor to its scheduler, at most once.
@@ -2472,12 +2481,13 @@ const file_api_v1_agent_proto_rawDesc = "" +
 	"\tTaskUsage\x12!\n" +
 	"\fframework_id\x18\x01 \x01(\tR\vframeworkId\x12\x17\n" +
 	"\atask_id\x18\x02 \x01(\tR\x06taskId\x12&\n" +
-	"\x05usage\x18\x03 \x01(\v2\x10.tender.v1.UsageR\x05usage\"m\n" +
+	"\x05usage\x18\x03 \x01(\v2\x10.tender.v1.UsageR\x05usage\"\x83\x01\n" +
 	"\rExecutorEnded\x12!\n" +
 	"\fframework_id\x18\x01 \x01(\tR\vframeworkId\x12\x1f\n" +
 	"\vexecutor_id\x18\x02 \x01(\tR\n" +
 	"executorId\x12\x18\n" +
-	"\amessage\x18\x03 \x01(\tR\amessage\"m\n" +
+	"\amessage\x18\x03 \x01(\tR\amessage\x12\x14\n" +
+	"\x05again\x18\x04 \x01(\bR\x05again\"m\n" +
 	"\x13MessageFromExecutor\x12!\n" +
 	"\fframework_id\x18\x01 \x01(\tR\vframeworkId\x12\x1f\n" +
 	"\vexecutor_id\x18\x02 \x01(\tR\n" +

@@ -42,6 +42,7 @@ type (
 	ExecutorEnded  struct {
 		api.ExecutorRef
 		Message string
+		Again   bool // another run of it has begun
 	}
 	MessageFromExecutor struct {
 		api.ExecutorRef

@@ -47,31 +47,56 @@ func (c *Core) dropExecutor(x *executor) {
 	c.forgetRemoved(x.framework)
 }
 
-// executorEnded: its processes are gone; its tasks' statuses come on their own.
+// executorEnded: its processes are gone; its tasks' statuses come on their own. One that is
+// started again stays in the picture.
 func (c *Core) executorEnded(a *agent, ended protocol.ExecutorEnded) {
 	x := a.executors[ended.ExecutorRef]
 	if x == nil || !a.reported {
 		return
 	}
+	if !ended.Again {
+		c.dropExecutor(x)
+	}
 	c.executorLost(x, ended.Message)
 	c.restate(a)
 }
 
+// executorLost tells the framework that an executor's processes are gone.
 func (c *Core) executorLost(x *executor, message string) {
-	c.dropExecutor(x)
 	if c.config.Debug {
 		c.debug("executor ended", field("executor", x.ref.String()), field("agent", x.agent.id), field("why", message))
 	}
 	c.tell(x.framework, protocol.ExecutorLost{Agent: x.agent.id, Executor: x.ref.Executor, Message: message})
 }
 
-// neverStarted: the agent refused the launch that was to start an executor, so it did
-// not. Launches behind it, which took it for running, are refused by the agent as well.
+// neverStarted: the agent refused the launch that was to start an executor. Launches behind it
+// took the executor for running: one that asks for resources is refused to them as well, any
+// other one is started by the next of them that the agent takes.
 func (c *Core) neverStarted(t *task) {
 	x := t.agent.executors[api.ExecutorRef{Framework: t.ref.Framework, Executor: t.task.ExecutorID()}]
-	if x != nil && x.starter == t {
+	if x == nil || x.starter != t {
+		return
+	}
+	if x.resources.IsZero() {
+		x.starter = x.nextStarter(t)
+	}
+	if x.starter == nil || x.starter == t {
 		c.dropExecutor(x)
 	}
+}
+
+// nextStarter is the first launch behind the one that names the executor; nil if there is none.
+func (x *executor) nextStarter(refused *task) *task {
+	var first *task
+	for _, t := range x.agent.tasks { // order: irrelevant because launches are numbered
+		if t == refused || !t.held || t.framework != x.framework || t.task.ExecutorID() != x.ref.Executor {
+			continue
+		}
+		if first == nil || t.launch.before(first.launch) {
+			first = t
+		}
+	}
+	return first
 }
 
 // clearExecutors forgets the executors of an agent that is taken for dead.
@@ -106,6 +131,7 @@ func (c *Core) takeExecutors(a *agent, r *report) {
 	}
 	for _, x := range sortedExecutors(a) {
 		if !reported[x.ref] {
+			c.dropExecutor(x)
 			c.executorLost(x, "agent "+string(a.id)+" is back without it")
 		}
 	}
