@@ -95,6 +95,39 @@ func (s *scheduler) cut() {
 	}
 }
 
+// killByOperator has an operator end one of the framework's tasks.
+func (s *scheduler) killByOperator() {
+	ids := slices.Sorted(maps.Keys(s.work.tasks))
+	if len(ids) > 0 && s.info.ID != "" {
+		id := ids[s.world.random.IntN(len(ids))]
+		s.world.ask(core.KillTask{Task: string(s.info.ID) + "/" + string(id)})
+	}
+}
+
+// shutDownExecutor ends one of the framework's executors, whatever runs there.
+func (s *scheduler) shutDownExecutor() {
+	m := s.world.machines[s.world.random.IntN(len(s.world.machines))]
+	for _, p := range m.living() {
+		if p.run.Executor.Framework == s.info.ID && s.phase == phaseActive && m.daemon != nil {
+			s.send(protocol.ShutdownExecutor{Agent: m.daemon.core.Identity().Agent, Executor: p.run.Executor.Executor})
+			return
+		}
+	}
+}
+
+// copyFolder starts a second machine on a copy of what the first has on disk: while the first
+// is alive it is refused, and in the end gives up.
+func (m *machine) copyFolder() func() {
+	if m.twin || m.daemon == nil || m.daemon.core.Identity().Agent == "" {
+		return nil
+	}
+	twin := m.world.addMachine(m.name+"-copy", m.config.Agent.Resources)
+	twin.twin = true
+	twin.disk = slices.Clone(m.disk)
+	twin.start()
+	return twin.kill
+}
+
 // remove has an operator remove the framework.
 func (s *scheduler) remove() {
 	if s.info.ID != "" {

@@ -26,6 +26,7 @@ type daemon struct {
 	seeking    bool
 	executors  map[agentConn]*executorLine
 	starts     map[agentcore.Run]bool // under way; true: still wanted
+	full       api.TaskID             // as its launch comes the disk is full, and has room again behind it
 
 	group   group // what is being written
 	waiting group
@@ -272,7 +273,25 @@ func (d *daemon) hear(line *agentLine, batch protocol.AgentEvents) {
 			d.world.say(d.machine.name, "hears term %s session %d: %s", batch.Term, batch.Session, describe(event))
 		}
 	}
+	for _, event := range batch.Events {
+		if launch, is := event.(protocol.LaunchTask); is && d.full != "" && launch.Task.ID == d.full {
+			d.hearFull(line, batch)
+			return
+		}
+	}
 	d.step(agentcore.LeaderSaid{Conn: line.own, Batch: batch})
+}
+
+// hearFull hears the events of a batch one by one, and one of them on a full disk.
+func (d *daemon) hearFull(line *agentLine, batch protocol.AgentEvents) {
+	for _, event := range batch.Events {
+		launch, is := event.(protocol.LaunchTask)
+		d.step(agentcore.DiskRoom{Full: is && launch.Task.ID == d.full})
+		one := batch
+		one.Events = []protocol.AgentEvent{event}
+		d.step(agentcore.LeaderSaid{Conn: line.own, Batch: one})
+	}
+	d.step(agentcore.DiskRoom{})
 }
 
 func (d *daemon) leaderClosed(line *agentLine, err *api.Error) {

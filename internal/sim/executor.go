@@ -143,14 +143,13 @@ func (p *process) connect(d *daemon) {
 	p.send(p.subscription()...)
 }
 
-// subscription lists the tasks and what is not acknowledged.
+// subscription lists the tasks and what is not acknowledged. One that has ended is named until
+// its end is acknowledged: what is not named never came here.
 func (p *process) subscription() []protocol.ExecutorCall {
 	first := protocol.SubscribeExecutor{ExecutorRef: p.run.Executor, Token: p.token, Version: "v1"}
 	for _, id := range slices.Sorted(maps.Keys(p.tasks)) {
 		r := p.tasks[id]
-		if !r.state.Terminal() {
-			first.Tasks = append(first.Tasks, id)
-		}
+		first.Tasks = append(first.Tasks, id)
 		first.Unacknowledged = append(first.Unacknowledged, r.kept...)
 	}
 	return []protocol.ExecutorCall{first}

@@ -64,6 +64,8 @@ var faults = []fault{
 	{"stop the leader's loop", 2, func(w *World, f Fault) func() { w.stall(f.For); return nil }},
 	{"move the clock", 1, onMachine(func(m *machine) func() { m.kill(); m.clock += 20 * 24 * time.Hour; return m.start })},
 	{"move the next leader's clock", 1, func(w *World, _ Fault) func() { w.quorum.clock += 20 * 24 * time.Hour; w.quorum.elect(); return nil }},
+	{"an operator kills a task", 3, onScheduler(func(s *scheduler) func() { s.killByOperator(); return nil })},
+	{"shut an executor down", 3, onScheduler(func(s *scheduler) func() { s.shutDownExecutor(); return nil })},
 	{"let a role have little", 1, onScheduler(func(s *scheduler) func() {
 		s.limit(api.Scalars(1, 512))
 		return func() { s.limit(api.Resources{}) }
@@ -191,6 +193,9 @@ func (w *World) befall(f Fault) {
 	}
 }
 
+// disk is what volumes are made of.
+var disk = api.NewResources(api.Resource{Label: api.Label{Name: "disk"}, Scalar: 1_000_000})
+
 // populate draws a cluster and its work.
 func (w *World) populate() {
 	r := w.random
@@ -200,7 +205,7 @@ func (w *World) populate() {
 	w.quorum.config.GoneAfter = -1
 	w.quorum.elect()
 	for i := range 1 + r.IntN(4) {
-		m := w.addMachine(fmt.Sprintf("h%d", i+1), api.Scalars(float64(1+r.IntN(4)), 2048))
+		m := w.addMachine(fmt.Sprintf("h%d", i+1), api.Scalars(float64(1+r.IntN(4)), 2048).Plus(disk))
 		if r.IntN(4) == 0 {
 			m.config.ExecutorIdle = time.Second
 		}
@@ -212,7 +217,7 @@ func (w *World) populate() {
 	for i := range 1 + r.IntN(3) {
 		name := fmt.Sprintf("f%d", i+1)
 		k := newWork(w, name, 1+r.IntN(25))
-		k.stated, k.own = r.IntN(2) == 0, r.IntN(2) == 0
+		k.stated, k.own, k.faulty, k.saves = r.IntN(2) == 0, r.IntN(2) == 0, r.IntN(3) == 0, r.IntN(4) == 0
 		s := w.addScheduler(name, k)
 		if r.IntN(3) == 0 {
 			s.info.FailoverTimeout = w.between(2*time.Second, time.Minute)

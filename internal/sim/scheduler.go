@@ -371,17 +371,17 @@ func (s *scheduler) stand() {
 	}
 }
 
-// accept answers an offer with tasks, if it is still open.
-func (s *scheduler) accept(offer api.Offer, tasks []api.Task, filter api.Filter) bool {
+// accept answers an offer with operations, the last of which launches, if it is still open.
+func (s *scheduler) accept(offer api.Offer, operations []api.Operation, filter api.Filter) bool {
 	if _, open := s.offers[offer.ID]; !open || s.phase != phaseActive {
 		return false
 	}
 	delete(s.offers, offer.ID)
 	call := s.send(protocol.Accept{
-		Offers: []api.OfferID{offer.ID}, Operations: []api.Operation{{Kind: api.OpLaunch, Tasks: tasks}}, Filter: filter,
+		Offers: []api.OfferID{offer.ID}, Operations: operations, Filter: filter,
 	})
 	s.accepts[call] = []api.OfferID{offer.ID}
-	for _, task := range tasks {
+	for _, task := range operations[len(operations)-1].Tasks { // launches come last
 		delete(s.endings, task.ID)
 		s.book[task.ID] = &entry{id: task.ID, agent: offer.Agent, launched: true, known: true, state: api.TaskStaging, latest: api.TaskStaging, accept: call}
 	}

@@ -1,12 +1,15 @@
 package sim
 
 import (
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	agentcore "github.com/tenderhq/tender/agent/core"
 	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/internal/protocol"
 	"github.com/tenderhq/tender/master/core"
 )
 
@@ -214,6 +217,93 @@ func TestRefusedAndTriedAgain(t *testing.T) {
 	if x.running(f) != 1 {
 		t.Errorf("%d tasks run", x.running(f))
 	}
+}
+
+// TestKilledWhileItsAcceptWaits: an accept that reserves waits for the quorum. Until then its
+// tasks are neither unknown nor DROPPED, and a kill of one of them is not lost (R26, R12).
+func TestKilledWhileItsAcceptWaits(t *testing.T) {
+	x := tell(t)
+	x.machine("h1")
+	f := x.framework("f1", 0)
+	x.await("an offer", func() bool { return len(f.offers) > 0 })
+	offer := f.offers[slices.Sorted(maps.Keys(f.offers))[0]]
+	x.quorum.stop()
+	x.launchReserving(f, offer)
+	f.killTask("f1-1")
+	f.send(protocol.Reconcile{Tasks: f.unsettled()})
+	x.pass(3 * time.Second)
+	if e := f.book["f1-1"]; e == nil || e.over {
+		t.Error("its scheduler was told an end of it while its accept waits")
+	}
+	x.quorum.start()
+	x.await("the task to be killed", func() bool { return x.truth.order != nil && x.truth.launches["f1-1#1"].end.State == api.TaskKilled })
+}
+
+// launchReserving answers an offer with a reservation and a task.
+func (x *tale) launchReserving(f *scheduler, offer api.Offer) {
+	task := api.Task{ID: "f1-1", Resources: jobShape, Command: &api.Command{Shell: "work"}, Labels: map[string]string{labelOfTry: "f1-1#1"}}
+	x.truth.launched(f, task, "f1-1#1")
+	f.work.tasks[task.ID] = &job{id: task.ID, label: "f1-1#1", framework: f.info.ID}
+	f.accept(offer, []api.Operation{{Kind: api.OpReserve, Resources: api.Scalars(0.2, 0)}, {Kind: api.OpLaunch, Tasks: []api.Task{task}}}, api.Filter{})
+}
+
+// TestRefusedStarter: two launches name one executor, and the agent refuses the first, which was
+// to start it. The second starts it, and the leader knows of it.
+func TestRefusedStarter(t *testing.T) {
+	x := tell(t)
+	m := x.machine("h1")
+	f := x.framework("f1", 0)
+	x.await("an offer", func() bool { return len(f.offers) > 0 })
+	offer := f.offers[slices.Sorted(maps.Keys(f.offers))[0]]
+	executor := &api.Executor{ID: "own", Command: api.Command{Shell: "serve"}}
+	var tasks []api.Task
+	for _, id := range []api.TaskID{"f1-1", "f1-2"} {
+		task := api.Task{ID: id, Resources: jobShape, Executor: executor, Labels: map[string]string{labelOfTry: string(id)}}
+		x.truth.launched(f, task, string(id))
+		tasks = append(tasks, task)
+	}
+	m.daemon.full = "f1-1"
+	f.accept(offer, []api.Operation{{Kind: api.OpLaunch, Tasks: tasks}}, api.Filter{})
+	x.await("the second task to run", func() bool { return x.running(f) == 1 })
+	for _, p := range m.living() {
+		p.finishAll()
+	}
+	x.await("its end to be told", func() bool { return len(f.book) == 0 })
+	x.pass(time.Second)
+	f.tearDown()
+	f.work.torn = true
+	x.await("nothing to be left", func() bool { return x.truth.empty() == "" })
+}
+
+// TestExecutorStartedAgain: an executor ends while a task is on its way to it. The task goes to a
+// new run of it, of which the leader knows, so that the framework's removal ends it (R21).
+func TestExecutorStartedAgain(t *testing.T) {
+	x := tell(t)
+	m := x.machine("h1")
+	f := x.framework("f1", 0)
+	executor := &api.Executor{ID: "own", Command: api.Command{Shell: "serve"}}
+	launch := func(id api.TaskID) {
+		x.await("an offer", func() bool { return len(f.offers) > 0 })
+		offer := f.offers[slices.Sorted(maps.Keys(f.offers))[0]]
+		task := api.Task{ID: id, Resources: jobShape, Executor: executor, Labels: map[string]string{labelOfTry: string(id)}}
+		x.truth.launched(f, task, string(id))
+		f.accept(offer, []api.Operation{{Kind: api.OpLaunch, Tasks: []api.Task{task}}}, api.Filter{Refuse: -1})
+	}
+	launch("f1-1")
+	x.await("the first task to run", func() bool { return x.running(f) == 1 })
+	m.living()[0].line.stream.silence() // the executor hangs
+	m.living()[0].line.stream.atServer()
+	launch("f1-2")
+	x.await("the second launch to be there", func() bool { return m.daemon.core.Counts().Tasks == 2 })
+	m.living()[0].end("kill -9")
+	x.await("the second task to run", func() bool { return x.running(f) == 1 && x.truth.launches["f1-2"].starts == 1 })
+	for _, p := range m.living() {
+		p.finishAll()
+	}
+	x.await("its end to be told", func() bool { return len(f.book) == 0 })
+	f.tearDown()
+	f.work.torn = true
+	x.await("nothing to be left", func() bool { return x.truth.empty() == "" })
 }
 
 // TestNameTakenAfterRestore: a snapshot is restored that does not know a framework with

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	agentcore "github.com/tenderhq/tender/agent/core"
@@ -159,7 +160,7 @@ func (t *truth) recorded(m *machine, record agentcore.Record) {
 		t.world.breaks("%s took a launch of term %s after one of %s (promise 4)", m.name, launch.Term, h.term)
 	}
 	h.term = launch.Term
-	if sum := h.sum(); !m.config.Agent.Resources.Contains(sum.Firm()) {
+	if sum := h.sum(); !m.config.Agent.Resources.Contains(sum.Firm().Plain()) {
 		t.world.breaks("%s is oversold: %v of %v (promise 1)", m.name, sum, m.config.Agent.Resources)
 	}
 }
@@ -208,8 +209,8 @@ func (t *truth) booksHold(l *leader) {
 		return
 	}
 	for _, view := range l.core.Agents(core.Query{}).Items {
-		held := view.Allocated.Plus(view.Offered).Firm()
-		if !view.Offered.IsZero() && !view.Agent.Resources.Contains(held) {
+		held := view.Allocated.Plus(view.Offered).Firm().Plain()
+		if !view.Offered.IsZero() && !view.Agent.Resources.Plain().Contains(held) {
 			t.world.breaks("%s is oversold by its leader: %v used, %v offered of %v (promise 1)", view.Agent.ID, view.Allocated, view.Offered, view.Agent.Resources)
 		}
 	}
@@ -232,6 +233,9 @@ func (t *truth) settled() string {
 		page := l.core.Tasks(query)
 		for _, view := range page.Items {
 			shown[api.TaskRef{Framework: view.Framework, Task: view.Task.ID}] = view
+			if !t.claimed(view.Framework) {
+				continue // nobody is there to acknowledge anything, until its failover time is over
+			}
 			switch view.Status.State {
 			case api.TaskRunning:
 			case api.TaskUnreachable:
@@ -257,6 +261,11 @@ func (t *truth) settled() string {
 		}
 	}
 	return ""
+}
+
+// claimed: a scheduler goes on with the framework.
+func (t *truth) claimed(id api.FrameworkID) bool {
+	return slices.ContainsFunc(t.world.schedulers, func(s *scheduler) bool { return s.phase == phaseActive && s.info.ID == id })
 }
 
 func (t *truth) mayBeAway(id api.AgentID) bool {

@@ -16,20 +16,22 @@ const labelOfTry = "try"
 // work is what a framework's user wants: so many jobs, each tried until it has finished. It
 // is on the user's disk, so every instance of the scheduler goes on where the last one stood.
 type work struct {
-	world *World
-	name  string
-	todo  int
-	tasks map[api.TaskID]*job // launched, and not known to have ended
-	count int                 // of tasks so far
-	tries int
-	again []api.TaskID // were DROPPED, and are tried under the same ID
+	world   *World
+	name    string
+	todo    int
+	tasks   map[api.TaskID]*job // launched, and not known to have ended
+	count   int                 // of tasks so far
+	volumes int
+	tries   int
+	again   []api.TaskID // were DROPPED, and are tried under the same ID
 
-	stated  bool // states its demand
-	resting bool // takes no offers any more
-	own     bool // some tasks have executors of the framework's own
-	torn    bool // the framework was removed
-	said    int  // the demand that was stated last
-	quiet   time.Time
+	stated  bool      // states its demand
+	resting bool      // takes no offers any more
+	own     bool      // some tasks have executors of the framework's own
+	faulty  bool      // some tasks are such that only an agent may notice
+	saves   bool      // some answers reserve, or make and destroy volumes
+	torn    bool      // the framework was removed
+	quiet   time.Time // since when it has said that it wants nothing; zero: it wants something
 }
 
 // job is one task as the user knows it.
@@ -49,6 +51,7 @@ var jobShape = api.Scalars(0.2, 32)
 
 // subscribed says what is wanted, and asks for what this instance has not heard of.
 func (k *work) subscribed(s *scheduler) {
+	k.quiet = time.Time{}
 	k.sayDemand(s)
 	var unknown []api.TaskID
 	for _, id := range slices.Sorted(maps.Keys(k.tasks)) {
@@ -66,15 +69,18 @@ func (k *work) sayDemand(s *scheduler) {
 	demand := api.Demand{Role: s.info.Roles[0]}
 	if k.todo > 0 && !k.resting {
 		demand.Shapes = []api.Shape{{Resources: jobShape, Count: int64(k.todo)}}
-	} else {
+		k.quiet = time.Time{}
+	} else if k.quiet.IsZero() {
 		k.quiet = k.world.now
 	}
-	k.said = k.todo
 	s.send(protocol.SetDemand{Demand: demand})
 }
 
 // offered thinks about offers for a while.
 func (k *work) offered(s *scheduler, offers []api.Offer) {
+	if k.world.kind && !k.torn && !k.quiet.IsZero() && k.world.now.Sub(k.quiet) > 10*time.Second {
+		k.world.breaks("%s has said for %v that it wants nothing, and is offered %s", s.name, k.world.now.Sub(k.quiet), offers[0].Resources)
+	}
 	for _, offer := range offers {
 		think := k.world.pause()
 		if k.world.chance(50) {
@@ -108,7 +114,7 @@ func (k *work) answer(s *scheduler, offer api.Offer) {
 		s.decline(offer, filter)
 		return
 	}
-	if !s.accept(offer, tasks, filter) {
+	if !s.accept(offer, k.operations(offer, api.Operation{Kind: api.OpLaunch, Tasks: tasks}), filter) {
 		return
 	}
 	k.todo -= len(tasks)
@@ -134,13 +140,59 @@ func (k *work) task(s *scheduler) api.Task {
 	task := api.Task{ID: id, Resources: jobShape, Labels: map[string]string{labelOfTry: fmt.Sprintf("%s#%d", id, k.tries)}}
 	if !k.own || k.world.random.IntN(2) == 0 {
 		task.Command = &api.Command{Shell: "work"}
+		if k.own && k.world.random.IntN(3) == 0 {
+			task.Command.URIs = []api.URI{{Source: "/usr/share/data"}}
+		}
+		if k.faulty && k.world.random.IntN(6) == 0 {
+			task.Command.URIs = []api.URI{{Source: "http://example.org/data"}} // without a checksum
+		}
 		return task
+	}
+	if k.faulty && k.world.random.IntN(6) == 0 {
+		return k.faultyTask(task)
 	}
 	task.Executor = &api.Executor{ID: "own", Command: api.Command{Shell: "serve"}, ShutdownGrace: 2 * time.Second}
 	if k.world.random.IntN(2) == 0 {
 		task.Executor = &api.Executor{ID: "heavy", Command: api.Command{Shell: "serve"}, Resources: api.Scalars(0.3, 16)}
 	}
 	return task
+}
+
+// faultyTask has an executor of its own that asks for resources, and can't be started.
+func (k *work) faultyTask(task api.Task) api.Task {
+	task.Executor = &api.Executor{
+		ID: api.ExecutorID(fmt.Sprintf("faulty-%d", k.tries)), Resources: api.Scalars(0.1, 16),
+		Command: api.Command{Shell: "serve", URIs: []api.URI{{Source: "http://example.org/serve"}}},
+	}
+	return task
+}
+
+// operations are what an answer does beside launching: now and then it reserves something for
+// the role, or gives it back, or makes or destroys a volume on what is reserved.
+func (k *work) operations(offer api.Offer, launch api.Operation) []api.Operation {
+	if !k.saves || k.world.random.IntN(4) > 0 {
+		return []api.Operation{launch}
+	}
+	var volume api.VolumeID
+	for _, item := range offer.Resources.Items() {
+		if item.Volume != "" {
+			volume = item.Volume
+		}
+	}
+	switch k.world.random.IntN(4) {
+	case 0:
+		return []api.Operation{{Kind: api.OpReserve, Resources: api.NewResources(
+			api.Resource{Label: api.Label{Name: "cpus"}, Scalar: 200}, api.Resource{Label: api.Label{Name: "disk"}, Scalar: 100_000})}, launch}
+	case 1:
+		return []api.Operation{{Kind: api.OpUnreserve, Resources: api.Scalars(0.1, 0)}, launch}
+	case 2:
+		k.volumes++
+		return []api.Operation{{Kind: api.OpCreate, Volume: api.VolumeID(fmt.Sprintf("%s-v%d", k.name, k.volumes)), Size: 50_000}, launch}
+	}
+	if volume == "" {
+		return []api.Operation{launch}
+	}
+	return []api.Operation{{Kind: api.OpDestroy, Volume: volume}, launch}
 }
 
 // update takes a status that the SDK delivers.
