@@ -4,7 +4,9 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -29,6 +31,10 @@ type devFlags struct {
 	journal         string
 	resources       string
 	masterProcesses bool
+	agentProcesses  bool
+	racks           int
+	ownHostnames    bool
+	attributes      map[string]string
 	freePorts       bool
 	verbose         bool
 	resourcesParsed api.Resources
@@ -54,7 +60,8 @@ func (a *App) devCommand() *cobra.Command {
 			"the tasks. The first master takes the default ports when they are free; then other commands find it by themselves.\n\n" +
 			"While it runs, the file dev.json in its folder names the masters and agents for programs.",
 		Example: "  tender dev\n" +
-			"  tender dev --masters 3 --agents 4",
+			"  tender dev --masters 3 --agents 4\n" +
+			"  tender dev --agents 6 --racks 3 --attributes disk=ssd --agent-processes",
 		Args: exactly(),
 	}
 	flags := command.Flags()
@@ -66,6 +73,10 @@ func (a *App) devCommand() *cobra.Command {
 	flags.StringVar(&f.journal, "allocator-journal", "", "file for what the allocator is told and proposes, to replay it with other policies; with one master only")
 	flags.StringVar(&f.resources, "agent-resources", devResources, "what each agent offers, beside a thousand ports; detect = what the machine has")
 	flags.BoolVar(&f.masterProcesses, "master-processes", false, "each master in a process of its own, so that one can be killed")
+	flags.BoolVar(&f.agentProcesses, "agent-processes", false, "each agent in a process of its own, so that one can be killed with its tasks")
+	flags.IntVar(&f.racks, "racks", 0, "put the agents into so many racks in turn, as rack=r1, rack=r2, ...; each has a hostname of its own then")
+	flags.BoolVar(&f.ownHostnames, "own-hostnames", false, "agents have hostnames of their own: host-1, host-2, ... (default: this machine's)")
+	flags.StringToStringVar(&f.attributes, "attributes", nil, "NAME=VALUE,... of every agent, beside dev=NUMBER")
 	flags.BoolVar(&f.freePorts, "free-ports", false, "take any free ports and never the default ones: who is to use the cluster names its masters")
 	flags.BoolVarP(&f.verbose, "verbose", "v", false, "show what the masters and agents log (default: errors only)")
 	command.RunE = func(command *cobra.Command, _ []string) error {
@@ -87,6 +98,10 @@ func (f *devFlags) check() (err error) {
 		return fmt.Errorf("--masters is %d; a quorum has 1, 3 or %d", f.masters, devMastersMax)
 	case f.agents < 0 || f.agents > devAgentsMax:
 		return fmt.Errorf("--agents is %d; write 0 to %d", f.agents, devAgentsMax)
+	case f.racks < 0 || f.racks > devAgentsMax:
+		return fmt.Errorf("--racks is %d; write 1 to %d, or leave it out", f.racks, devAgentsMax)
+	case f.attributes["dev"] != "" || f.racks > 0 && f.attributes["rack"] != "":
+		return fmt.Errorf("--attributes: dev and rack are set for each agent by dev itself; choose other names, or leave --racks out")
 	case f.journal != "" && f.masters != 1:
 		return fmt.Errorf("--allocator-journal is written by one master, which leads all the time; with %d say --masters 1 or leave the journal out", f.masters)
 	case f.resources == "detect":
@@ -110,7 +125,7 @@ func (a *App) devConfig(f devFlags) (dev.Config, error) {
 	}
 	log, _ := a.newLogger(level, true)
 	return dev.Config{
-		Masters: f.masters, Agents: f.agents, Dir: f.dataDir, Processes: f.masterProcesses, FreePorts: f.freePorts,
+		Masters: f.masters, Agents: f.agents, Dir: f.dataDir, Processes: f.masterProcesses, AgentProcesses: f.agentProcesses, FreePorts: f.freePorts,
 		RunMaster: func(ctx context.Context, m dev.Master) error {
 			return runMaster(ctx, devMaster(m, f, log))
 		},
@@ -121,6 +136,10 @@ func (a *App) devConfig(f devFlags) (dev.Config, error) {
 			return runAgent(ctx, config)
 		},
 		Binary: executor[0], MasterArgs: func(m dev.Master) []string { return devMasterArgs(m, f) },
+		AgentArgs: func(d dev.Agent) []string {
+			path, _ := a.Lookup("PATH")
+			return devAgentArgs(d, f, path)
+		},
 		Operator: a.devOperator,
 		Say:      a.sayUnless(false),
 		Ready:    func(c dev.Cluster) { a.devReady(c, f) },
@@ -130,11 +149,52 @@ func (a *App) devConfig(f devFlags) (dev.Config, error) {
 func devAgent(d dev.Agent, f devFlags, log zerolog.Logger, executor []string) agent.Config {
 	return agent.Config{
 		Masters: d.Masters, DataDir: d.Dir, Bind: hostOf(d.HTTP), Port: portOf(d.HTTP), Resources: devAgentResources(d, f),
-		Attributes:      map[string]string{"dev": strconv.Itoa(d.Number + 1)},
+		Attributes:      devAttributes(d, f),
+		Hostname:        devHostname(d, f),
 		CommandExecutor: executor,
 		RecoveryTimeout: -1, // R32: tasks end with dev
 		Logger:          log.With().Int("agent", d.Number+1).Logger(),
 	}
+}
+
+// devAttributes tell the agents apart, and put them into racks.
+func devAttributes(d dev.Agent, f devFlags) map[string]string {
+	attributes := map[string]string{"dev": strconv.Itoa(d.Number + 1)}
+	maps.Copy(attributes, f.attributes)
+	if f.racks > 0 {
+		attributes["rack"] = "r" + strconv.Itoa(d.Number%f.racks+1)
+	}
+	return attributes
+}
+
+// devHostname is "" for the machine's own.
+func devHostname(d dev.Agent, f devFlags) string {
+	if f.racks == 0 && !f.ownHostnames {
+		return ""
+	}
+	return "host-" + strconv.Itoa(d.Number+1)
+}
+
+// devAgentArgs start the agent that devAgent describes as a process. Its tasks end with it (R32).
+func devAgentArgs(d dev.Agent, f devFlags, path string) []string {
+	level := "error"
+	if f.verbose {
+		level = "debug"
+	}
+	var attributes []string
+	all := devAttributes(d, f)
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		attributes = append(attributes, name+"="+all[name])
+	}
+	args := []string{
+		"agent", "--stop-on-eof", "--data-dir", d.Dir, "--bind", hostOf(d.HTTP), "--http-port", fmt.Sprint(portOf(d.HTTP)),
+		"--master", strings.Join(d.Masters, ","), "--hostname", devHostname(d, f), "--attributes", strings.Join(attributes, ","),
+		"--path", path, "--recovery-timeout", "0s", "--log-format", "console", "--log-level", level,
+	}
+	if resources := devAgentResources(d, f); !resources.IsZero() {
+		args = append(args, "--resources", resources.String())
+	}
+	return args
 }
 
 // devAgentResources are zero to let the agent detect.

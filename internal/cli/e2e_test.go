@@ -81,6 +81,7 @@ type devCluster struct {
 	}
 	Agents []struct {
 		ID, HTTP string
+		PID      int
 	}
 }
 

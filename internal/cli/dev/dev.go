@@ -1,5 +1,5 @@
 // Package dev is a whole cluster on this machine for as long as one command runs: masters and agents in one process
-// (or the masters in processes of their own), on loopback, with data in one folder. It leaves nothing behind but a
+// (or in processes of their own), on loopback, with data in one folder. It leaves nothing behind but a
 // folder that was asked for. How a master or an agent is run, its caller says.
 package dev
 
@@ -21,14 +21,15 @@ type Config struct {
 	Masters, Agents int
 	// Dir keeps the data. Default: a temporary folder, removed at the end.
 	Dir string
-	// Processes: each master is a child process, so that it can be killed alone.
-	Processes bool
+	// Processes, AgentProcesses: each master, each agent is a child process, so that it can be killed alone.
+	Processes, AgentProcesses bool
 	// RunMaster and RunAgent run one until the context ends.
 	RunMaster func(context.Context, Master) error
 	RunAgent  func(context.Context, Agent) error
-	// Binary and MasterArgs start a master as a child; it must end with its standard input.
+	// Binary with MasterArgs or AgentArgs starts one as a child; it must end with its standard input.
 	Binary     string
 	MasterArgs func(Master) []string
+	AgentArgs  func(Agent) []string
 	// FreePorts takes any free ports and never the default ones, so that nobody finds the cluster who was not told of it.
 	FreePorts bool
 	// Operator connects to the masters that are named.
@@ -141,7 +142,9 @@ func (h *house) run(ctx context.Context) error {
 		h.agents.Wait()
 		h.awaitTasks(base)
 	}()
-	h.startAgents(agentsCtx)
+	if err := h.startAgents(agentsCtx); err != nil {
+		return err
+	}
 	watched, stopWatching := context.WithCancel(ctx)
 	defer stopWatching()
 	ready := make(chan error, 1)
@@ -171,9 +174,11 @@ func (h *house) startMasters(ctx context.Context) error {
 	for i := range h.cluster.Masters {
 		master := &h.cluster.Masters[i]
 		if h.config.Processes {
-			if err := h.startProcess(ctx, master); err != nil {
+			pid, err := h.startProcess(ctx, &h.masters, "master "+master.ID, h.config.MasterArgs(*master))
+			if err != nil {
 				return err
 			}
+			master.PID = pid
 			continue
 		}
 		master.PID = os.Getpid()
@@ -182,15 +187,25 @@ func (h *house) startMasters(ctx context.Context) error {
 	return nil
 }
 
-func (h *house) startAgents(ctx context.Context) {
+func (h *house) startAgents(ctx context.Context) error {
 	for i := range h.cluster.Agents {
 		agent := &h.cluster.Agents[i]
+		name := fmt.Sprintf("agent %d", agent.Number+1)
+		if h.config.AgentProcesses {
+			pid, err := h.startProcess(ctx, &h.agents, name, h.config.AgentArgs(*agent))
+			if err != nil {
+				return err
+			}
+			agent.PID = pid
+			continue
+		}
 		agent.PID = os.Getpid()
 		started := *agent
 		h.agents.Go(func() {
-			h.part(ctx, fmt.Sprintf("agent %d", started.Number+1), func() error { return h.config.RunAgent(ctx, started) })
+			h.part(ctx, name, func() error { return h.config.RunAgent(ctx, started) })
 		})
 	}
+	return nil
 }
 
 // part runs a master or an agent; its end before it was told to is a failure of the whole.

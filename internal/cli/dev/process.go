@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"sync"
 	"syscall"
 	"time"
 )
@@ -12,31 +13,30 @@ import (
 // childEndMax is how long a child may take to end before it is killed.
 const childEndMax = 10 * time.Second
 
-// startProcess starts a master as a child. It ends when its standard input does, so also when this process is killed:
-// no signal of ours has to reach it.
-func (h *house) startProcess(ctx context.Context, master *Master) error {
-	child := exec.Command(h.config.Binary, h.config.MasterArgs(*master)...)
+// startProcess starts a master or an agent as a child and returns its PID. It ends when its standard input does, so
+// also when this process is killed: no signal of ours has to reach it.
+func (h *house) startProcess(ctx context.Context, floor *sync.WaitGroup, name string, args []string) (int, error) {
+	child := exec.Command(h.config.Binary, args...)
 	child.Stderr = os.Stderr
 	// Its own group: a Ctrl-C of the terminal is ours, and we end the cluster in order.
 	child.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	stdin, err := child.StdinPipe()
 	if err != nil {
-		return err
+		return 0, err
 	}
 	if err := child.Start(); err != nil {
-		return fmt.Errorf("master %s: %w", master.ID, err)
+		return 0, fmt.Errorf("%s: %w", name, err)
 	}
-	master.PID = child.Process.Pid
-	id, ended := master.ID, make(chan struct{})
-	h.masters.Go(func() {
+	ended := make(chan struct{})
+	floor.Go(func() {
 		defer close(ended)
 		err := child.Wait()
 		if ctx.Err() == nil {
 			// Someone may have killed it on purpose, to see what happens: the others go on.
-			h.config.Say("master %s (process %d) ended: %v", id, child.Process.Pid, orExited(err))
+			h.config.Say("%s (process %d) ended: %v", name, child.Process.Pid, orExited(err))
 		}
 	})
-	h.masters.Go(func() {
+	floor.Go(func() {
 		select {
 		case <-ended:
 			return
@@ -51,7 +51,7 @@ func (h *house) startProcess(ctx context.Context, master *Master) error {
 			_ = child.Process.Kill() // the same
 		}
 	})
-	return nil
+	return child.Process.Pid, nil
 }
 
 func orExited(err error) any {
