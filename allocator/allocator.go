@@ -137,6 +137,7 @@ type Claim struct {
 	Resources api.Resources
 	Task      api.TaskID // "" for an offer or an executor
 	Since     time.Time  // of a task: when it was launched
+	Group     string     // of a task: a shape's Spread counts those of its own group
 }
 
 // Allocation is what one run proposes.

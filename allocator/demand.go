@@ -12,7 +12,7 @@ func DemandGrows(before, now []api.Shape) bool {
 	more := make(map[wish]int64)
 	count := func(shapes []api.Shape, sign int64) {
 		for _, s := range shapes {
-			one := wish{resources: s.Resources.String(), constraint: s.Constraint}
+			one := wish{resources: s.Resources.String(), constraint: s.Constraint, group: s.Group}
 			more[one] += sign * s.Count
 			if one.anywhere = true; !s.OnlyPreferred {
 				more[one] += sign * s.Count
@@ -33,6 +33,6 @@ func DemandGrows(before, now []api.Shape) bool {
 // wish is what is counted of a demand: the same shape may stand in it several times, with other
 // preferred agents.
 type wish struct {
-	resources, constraint string
-	anywhere              bool // not only on preferred agents
+	resources, constraint, group string
+	anywhere                     bool // not only on preferred agents
 }

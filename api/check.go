@@ -36,6 +36,9 @@ func (t *Task) Check() error {
 	if err := t.checkPorts(); err != nil {
 		return err
 	}
+	if err := checkGroup(t.Group); err != nil {
+		return err
+	}
 	if !utf8.ValidString(t.Name) {
 		return fmt.Errorf("name %q is not UTF-8", t.Name)
 	}
@@ -44,6 +47,32 @@ func (t *Task) Check() error {
 			"bring more by a URI", size, TaskBytesMax)
 	}
 	return nil
+}
+
+// Check reports why s can't be wanted; what its constraint says is not judged.
+func (s *Shape) Check() error {
+	if err := s.Resources.Check(); err != nil {
+		return err
+	}
+	if s.Resources.IsZero() || s.Count < 1 {
+		return fmt.Errorf("%d times %v is wanted; it must be at least one of something", s.Count, s.Resources)
+	}
+	if len(s.Spread) > SpreadsMax {
+		return fmt.Errorf("it is spread over %d kinds of places, at most %d are allowed", len(s.Spread), SpreadsMax)
+	}
+	for _, spread := range s.Spread {
+		if err := spread.Check(); err != nil {
+			return err
+		}
+	}
+	return checkGroup(s.Group)
+}
+
+func checkGroup(group string) error {
+	if group == "" {
+		return nil
+	}
+	return CheckID("group", group)
 }
 
 func (t *Task) checkExecutor() error {

@@ -41,6 +41,12 @@ type Shape struct {
 	Preferred  []AgentID // offered first while they fit
 	// OnlyPreferred withholds all other agents (a scheduler that waits for locality).
 	OnlyPreferred bool
+	// Spread says in which places the tasks are to be, the first before the others: by
+	// rack, and within one by agent. At most [SpreadsMax]; none = wherever there is room.
+	Spread []Spread
+	// Group names the tasks that Spread counts: those of the framework in the role whose
+	// Group is the same, also those that run already.
+	Group string
 }
 
 // Demand is what a framework still wants in a role. It replaces what it said

@@ -35,6 +35,8 @@ const (
 	OperationsPerAnswerMax = 1024
 	// OperationsPerQuestionMax: asking for the results of more at once is refused (Invalid).
 	OperationsPerQuestionMax = 1000
+	// SpreadsMax bounds the kinds of places that one shape of a demand names.
+	SpreadsMax = 3
 	// ResourceNamesMax bounds the kinds of resources of one agent.
 	ResourceNamesMax = 64
 	// ResourceLabelsMax bounds the items of one bundle: kinds times their labels.

@@ -21,6 +21,8 @@ type Task struct {
 	KillGrace time.Duration
 	Labels    map[string]string
 	Ports     map[string]uint16 // named ports, taken from Resources
+	// Group names the tasks that a demand spreads together; see [Shape].
+	Group string
 	// Placement tells the masters how the task came to its agent, so that they can
 	// count it; package locality fills it in. It goes no further.
 	Placement Placement

@@ -109,11 +109,8 @@ func (c *Client) Demand(demand api.Demand) error {
 		return api.E(op, api.Limit, demand.Role, fmt.Errorf("%d shapes, at most %d are allowed", len(demand.Shapes), api.DemandsPerRoleMax))
 	}
 	for i, shape := range demand.Shapes {
-		if err := shape.Resources.Check(); err != nil {
+		if err := shape.Check(); err != nil {
 			return api.E(op, api.Invalid, demand.Role, fmt.Errorf("shape %d: %w", i+1, err))
-		}
-		if shape.Count < 1 {
-			return api.E(op, api.Invalid, demand.Role, fmt.Errorf("shape %d: count is %d; it must be at least 1", i+1, shape.Count))
 		}
 	}
 	demand.Shapes = slices.Clone(demand.Shapes)

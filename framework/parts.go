@@ -128,7 +128,7 @@ func operationSize(operation *api.Operation) int {
 const entrySize = 12
 
 func taskSize(task *api.Task) int {
-	size := 8*entrySize + len(task.ID) + len(task.Name) + len(task.Data) + resourcesSize(task.Resources) + wordsSize(task.Labels)
+	size := 8*entrySize + len(task.ID) + len(task.Name) + len(task.Group) + len(task.Data) + resourcesSize(task.Resources) + wordsSize(task.Labels)
 	for name := range task.Ports {
 		size += 2*entrySize + len(name)
 	}

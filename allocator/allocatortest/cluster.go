@@ -294,7 +294,8 @@ func (c *Cluster) Accept(offer allocator.Claim, refuse time.Duration, tasks ...a
 	c.close(offer)
 	var launched []allocator.Claim
 	rest := offer.Resources
-	for _, ask := range tasks {
+	groups := c.countDown(offer, tasks)
+	for i, ask := range tasks {
 		taken, left, ok := rest.Carve(ask)
 		if !ok {
 			c.Fatalf("%s does not fit %s", ask, rest)
@@ -302,13 +303,16 @@ func (c *Cluster) Accept(offer allocator.Claim, refuse time.Duration, tasks ...a
 		c.tasks++
 		task := offer
 		task.Resources, task.Task, task.Since = taken, api.TaskID(fmt.Sprintf("t%d", c.tasks)), c.Now
+		task.Group = groups[i]
 		c.Policy.Launch(task)
 		c.launchShown(task)
 		c.Tasks = append(c.Tasks, task)
 		launched = append(launched, task)
 		rest = left
 	}
-	c.countDown(offer, tasks)
+	if shapes, stated := c.demand[key(offer.Framework, offer.Role)]; stated && len(tasks) > 0 {
+		c.Policy.SetDemand(offer.Framework, offer.Role, shapes)
+	}
 	if !rest.IsZero() {
 		offer.Resources = rest
 		c.Policy.Return(offer)
@@ -317,21 +321,26 @@ func (c *Cluster) Accept(offer allocator.Claim, refuse time.Duration, tasks ...a
 	return launched
 }
 
-// countDown takes launched tasks off what their framework wants, and tells the policy what is left, as the core
-// does. (Protocol rule R38.)
-func (c *Cluster) countDown(offer allocator.Claim, tasks []api.Resources) {
-	shapes := slices.Clone(c.demand[key(offer.Framework, offer.Role)])
-	counted := false
+// countDown takes tasks that are launched off what their framework wants, as the core does, and says of which group
+// each is: that of the shape that it meets. (Protocol rule R38.)
+func (c *Cluster) countDown(offer allocator.Claim, tasks []api.Resources) (groups []string) {
+	who := key(offer.Framework, offer.Role)
+	shapes, stated := c.demand[who]
+	shapes = slices.Clone(shapes)
 	for _, ask := range tasks {
-		counted = protocol.CountDown(shapes, &api.Task{Resources: ask}, func(s *api.Shape) bool {
+		at := protocol.CountDown(shapes, &api.Task{Resources: ask}, func(s *api.Shape) bool {
 			return (!s.OnlyPreferred || slices.Contains(s.Preferred, offer.Agent)) && c.meets(s.Constraint, offer.Agent, offer.Role)
-		}) >= 0 || counted
+		})
+		group := ""
+		if at >= 0 {
+			group = shapes[at].Group
+		}
+		groups = append(groups, group)
 	}
-	if counted {
-		shapes = protocol.Wanted(shapes)
-		c.demand[key(offer.Framework, offer.Role)] = shapes
-		c.Policy.SetDemand(offer.Framework, offer.Role, shapes)
+	if stated {
+		c.demand[who] = protocol.Wanted(shapes)
 	}
+	return groups
 }
 
 // Decline gives the offer back, with a filter for so long (0 = none).

@@ -179,6 +179,9 @@ func (h *history) setDemand() {
 			if rapid.IntRange(0, 4).Draw(h.t, "prefers") == 0 {
 				s.Preferred, s.OnlyPreferred = []api.AgentID{"s2", "s3"}, rapid.Bool().Draw(h.t, "only")
 			}
+			if by := pick(h, "spread", []api.Place{"", "", "", api.ByAgent, api.ByZone}); by != "" {
+				s.Spread = []api.Spread{{By: by}}
+			}
 			shapes = append(shapes, s)
 		}
 		h.Demand(id, role, shapes...)

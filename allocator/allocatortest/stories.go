@@ -49,6 +49,7 @@ var stories = []story{
 	{"and does so only for a while", yieldEnds},
 	{"among equals no demand starves", nobodyStarves},
 	{"every shape has its own constraint", shapeConstraints},
+	{"tasks that are spread go where the fewest are", spreadStory},
 	{"an agent that goes takes its claims with it", agentGoes},
 	{"what is unknown is ignored", unknowns},
 	{"explanations", explanations},

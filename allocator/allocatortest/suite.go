@@ -31,6 +31,7 @@ func Suite(t *testing.T, fresh func() allocator.Allocator) {
 	t.Run("nobody starves", func(t *testing.T) { starvation(t, fresh) })
 	t.Run("a guarantee is there when it is wanted", func(t *testing.T) { guaranteed(t, fresh) })
 	t.Run("a guarantee of one kind brings no more of another", func(t *testing.T) { guaranteedByKind(t, fresh) })
+	t.Run("what is spread is even", func(t *testing.T) { spreads(t, fresh) })
 	t.Run("same calls, same offers", func(t *testing.T) { determinism(t, fresh) })
 }
 

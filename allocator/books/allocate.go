@@ -21,6 +21,7 @@ func (b *Books) Allocate(now time.Time) allocator.Allocation {
 	for again := true; again; again = b.metOnTheWay() || len(b.dirty.agents) > 0 {
 		b.serveAll()
 		b.serveFew()
+		b.servePostponed()
 	}
 	allocation := allocator.Allocation{Inverse: b.preempt()}
 	allocation.Offers, allocation.Spared = b.claims(), b.keeps.claims()
@@ -51,7 +52,7 @@ func (b *Books) serveAll() {
 			a.dirty, a.waiting, a.pending = false, false, a.pending[:0]
 			a.looked = b.round
 			before := len(b.turn.proposals)
-			b.serve(a, b.all)
+			b.serve(a, b.all, forAll)
 			b.askAgain(a, before)
 		}
 	}
@@ -70,6 +71,7 @@ func (b *Books) serveFew() {
 			}
 		}
 		b.serveIdle(members)
+		b.servePostponed() // before the few are others
 		for _, m := range members {
 			if m.role != nil {
 				b.few.remove(m)
@@ -118,16 +120,17 @@ func (b *Books) serveIdleAgent(a *agent) {
 		if a.waiting {
 			b.servePending(a)
 		} else {
-			b.serveOthers(a)
+			b.serveOthers(a, forFew)
 		}
 	}
 }
 
 // serveOthers looks at an agent for the few.
-func (b *Books) serveOthers(a *agent) {
+func (b *Books) serveOthers(a *agent, at occasion) (isPutBy bool) {
 	before := len(b.turn.proposals)
-	b.serve(a, b.few)
+	isPutBy = b.serve(a, b.few, at)
 	b.askAgain(a, before)
+	return isPutBy
 }
 
 // askAgain: where some took part of what is reserved, or the first of the ports of which
@@ -149,8 +152,10 @@ func (b *Books) servePending(a *agent) {
 		}
 	}
 	b.turn.guests = guests
-	a.waiting, a.pending = false, a.pending[:0]
-	b.serveOthers(a)
+	a.waiting = false
+	if !b.serveOthers(a, forPending) {
+		a.pending = a.pending[:0]
+	}
 	for _, m := range guests {
 		b.few.remove(m)
 	}

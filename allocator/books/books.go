@@ -54,14 +54,17 @@ type Books struct {
 
 	tasks   map[taskKey]*task // only if the policy preempts
 	filters filters
-	all     *order // of all members that may be offered something
-	few     *order // of the members that agents which nobody else wanted are looked at for
-	floor   floor
-	dirty   dirty
-	turn    turn
-	yields  yields
-	keeps   keeps
-	back    back
+	// postponed is put by until every agent of the round was looked at; empty between rounds.
+	postponed []*postponed
+	resumed   map[int32]*resumed // by number of agent: those of this round that were put by
+	all       *order             // of all members that may be offered something
+	few       *order             // of the members that agents which nobody else wanted are looked at for
+	floor     floor
+	dirty     dirty
+	turn      turn
+	yields    yields
+	keeps     keeps
+	back      back
 
 	epoch time.Time // what instants are counted from; zero = no time seen yet
 	now   instant
@@ -95,6 +98,7 @@ func New(config allocator.Config, options Options) *Books {
 		moulds:       make(map[string]*mould),
 		preferred:    make(map[api.AgentID]int),
 		tasks:        make(map[taskKey]*task),
+		resumed:      make(map[int32]*resumed),
 	}
 	b.all, b.few = newOrder(b, 0), newOrder(b, 1)
 	b.cpus, b.mem = b.kinds.number("cpus"), b.kinds.number("mem")

@@ -25,6 +25,7 @@ func (b *Books) Take(claim allocator.Claim) {
 	}
 	b.touchMember(m)
 	b.addTask(a, m, claim)
+	b.countTask(a, m, claim, +1)
 	if claim.Task != "" {
 		b.forgive(m)
 	}
@@ -50,6 +51,7 @@ func (b *Books) Launch(claim allocator.Claim) {
 		b.Take(missing)
 	}
 	b.preemptAgain(m)
+	b.countTask(a, m, claim, +1)
 	b.counted = b.kinds.count(b.counted, claim.Resources, nil)
 	b.launched(a, m, claim.Resources, b.counted)
 	if len(a.plans) > 0 && !a.hasOffer(m) {
@@ -85,6 +87,7 @@ func (b *Books) Return(claim allocator.Claim) {
 		b.filters.lift(b, a, m.framework)
 	}
 	b.removeTask(a, m, claim.Task)
+	b.countTask(a, m, claim, -1)
 	b.giveBack(a, m, back, b.counted)
 	b.touchMember(m)
 	b.loosen()
@@ -116,6 +119,7 @@ func (b *Books) untouched(a *agent, m *member, fruitful bool, made instant) {
 // takeAllOf returns all that the member holds on the agent.
 func (b *Books) takeAllOf(a *agent, m *member) {
 	b.dropTasks(a, m)
+	b.dropPlaced(a, m)
 	all := a.letAllGo(m)
 	b.releasePlan(a, m)
 	b.counted = b.kinds.count(b.counted, all, nil)

@@ -26,6 +26,7 @@ type shape struct {
 	revocable bool
 	gate      *gate
 	near      []api.AgentID // preferred, sorted
+	places    []*places     // for each kind of place that it is spread over
 }
 
 // mould is what all shapes that ask for the same share, so that what does not fit one of
@@ -48,8 +49,9 @@ func (b *Books) mouldOf(resources api.Resources) *mould {
 }
 
 // forgetShape drops what the shape shares with others.
-func (b *Books) forgetShape(s *shape, r *role) {
-	b.setGate(&s.gate, "", r)
+func (b *Books) forgetShape(s *shape, m *member) {
+	b.setGate(&s.gate, "", m.role)
+	b.spread(s, m, nil, "")
 	b.prefer(s.near, -1)
 	if s.mould.shapes--; s.mould.shapes == 0 {
 		delete(b.moulds, s.mould.key)
@@ -126,9 +128,9 @@ func (m *member) wantsNoMore(specs []api.Shape) bool {
 	return true
 }
 
-// is reports whether both ask for the same on the same agents.
+// is reports whether both ask for the same on the same agents, for the same group.
 func (s *shape) is(spec api.Shape) bool {
-	return s.spec.Constraint == spec.Constraint && s.spec.Resources.Equal(spec.Resources)
+	return s.spec.Constraint == spec.Constraint && s.spec.Group == spec.Group && s.spec.Resources.Equal(spec.Resources)
 }
 
 // setDemand carries over what open offers were sized for, shape by shape. more: something may be offered now that
@@ -149,13 +151,13 @@ func (b *Books) setDemand(m *member, specs []api.Shape, stated bool) (more bool)
 			if s == nil {
 				s = b.newShape(m, spec)
 			}
-			more = b.respecify(s, spec) || more
+			more = b.respecify(s, m, spec) || more
 			m.demand.shapes = append(m.demand.shapes, s)
 		}
-		rest.each(func(s *shape) { b.forgetShape(s, m.role) })
+		rest.each(func(s *shape) { b.forgetShape(s, m) })
 		b.forgive(m)
 	} else {
-		restOf(old).each(func(s *shape) { b.forgetShape(s, m.role) })
+		restOf(old).each(func(s *shape) { b.forgetShape(s, m) })
 	}
 	b.keeps.stale = true
 	return more
@@ -175,7 +177,7 @@ func restOf(old *demand) *rest {
 	return &rest{shapes: old.shapes}
 }
 
-// take finds the shape that asks for the same under the same constraint.
+// take finds the shape that asks for the same for the same group under the same constraint.
 func (r *rest) take(spec api.Shape) *shape {
 	for i := range r.shapes {
 		at := (r.next + i) % len(r.shapes)
@@ -206,13 +208,17 @@ func (b *Books) newShape(m *member, spec api.Shape) *shape {
 
 // respecify takes over what may differ between two shapes that ask for the same, and reports whether something
 // may be offered now that could not be before.
-func (b *Books) respecify(s *shape, spec api.Shape) (more bool) {
+func (b *Books) respecify(s *shape, m *member, spec api.Shape) (more bool) {
 	more = spec.Count > s.count || spec.OnlyPreferred != s.spec.OnlyPreferred
 	if !slices.Equal(spec.Preferred, s.spec.Preferred) {
 		more = true
 		b.prefer(s.near, -1)
 		s.near = slices.Sorted(slices.Values(spec.Preferred))
 		b.prefer(s.near, +1)
+	}
+	if !slices.Equal(spec.Spread, s.spec.Spread) {
+		more = true
+		b.spread(s, m, spec.Spread, spec.Group)
 	}
 	s.spec, s.count = spec, max(spec.Count, 0)
 	return more
@@ -262,6 +268,7 @@ func (b *Books) launched(a *agent, m *member, resources api.Resources, task amou
 			none := p.shape.left() == 0
 			p.n--
 			p.shape.open--
+			b.countPlaces(a, m, p.shape.spec.Group, -1)
 			if none {
 				b.wantsAgain(m) // unless the core says in a moment that less is wanted
 			}
@@ -286,6 +293,7 @@ func (b *Books) unplan(a *agent, m *member, resources api.Resources, back amount
 			n := min(p.n, rest.fit(p.shape.ask))
 			p.n -= n
 			p.shape.open -= n
+			b.countPlaces(a, m, p.shape.spec.Group, -n)
 			rest.subTimes(p.shape.ask, n)
 		}
 	}
@@ -298,6 +306,7 @@ func (b *Books) releasePlan(a *agent, m *member) {
 	a.plans = slices.DeleteFunc(a.plans, func(p planned) bool {
 		if p.member == m.number {
 			p.shape.open -= p.n
+			b.countPlaces(a, m, p.shape.spec.Group, -p.n)
 		}
 		return p.member == m.number
 	})

@@ -118,12 +118,25 @@ func (b *Books) whyAgent(m *member, a *agent) string {
 		return fmt.Sprintf("%s has %s free%s, less than is worth offering to %s: %s", on, offer, keptOf(a), id, b.leastWords(m)) + b.whyRest(m, a)
 	case nothingFits:
 		return b.whyNothingFits(m, a)
+	case placeFull:
+		return b.whyFull(m, a)
 	case notNear:
 		return fmt.Sprintf("%s is waiting for locality: %s is none of the agents that it prefers", id, on)
 	case isFiltered:
 		return b.whyFiltered(m, a)
 	}
 	return fmt.Sprintf("nothing: the next allocation offers %s of %s to %s in role %s", offer, on, id, role)
+}
+
+// whyFull names the place that has as many as are wanted in one.
+func (b *Books) whyFull(m *member, a *agent) string {
+	for _, s := range m.demand.shapes {
+		if one, place, full := s.fullPlace(a); full && s.left() > 0 {
+			return fmt.Sprintf("%s wants at most %d in one %s, and has %d in %q, where %s is", m.framework.spec.ID, one.Most, one.By.Words(),
+				s.places[slices.Index(s.spec.Spread, one)].counts[place], place, a.spec.ID)
+		}
+	}
+	return fmt.Sprintf("%s has as many as it wants where %s is", m.framework.spec.ID, a.spec.ID)
 }
 
 // whyFiltered names the filter that ends last.
@@ -399,9 +412,21 @@ func (m *member) wishes() string {
 			words = append(words, "...")
 			break
 		}
-		words = append(words, s.spec.Resources.String())
+		words = append(words, s.spec.Resources.String()+spreadWords(s.spec.Spread))
 	}
 	return strings.Join(words, " or ")
+}
+
+// spreadWords say where the tasks are to be; nothing where that is anywhere.
+func spreadWords(spread []api.Spread) string {
+	var words strings.Builder
+	for _, one := range spread {
+		fmt.Fprintf(&words, ", spread by %s", one.By.Words())
+		if one.Most > 0 {
+			fmt.Fprintf(&words, " with at most %d in each", one.Most)
+		}
+	}
+	return words.String()
 }
 
 func (b *Books) whyNothingFits(m *member, a *agent) string {

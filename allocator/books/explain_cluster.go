@@ -205,6 +205,8 @@ var whyWords = map[refusal]string{
 	nothingFits:     "have too little free",
 	notNear:         "are not among the preferred",
 	isFiltered:      "are filtered",
+	isPutBy:         "are offered next",
+	placeFull:       "are where as many are as it wants in one place",
 }
 
 // whyTooLarge says which wanted shapes no agent could ever hold, if that is all of them.

@@ -115,6 +115,9 @@ func (b *Books) relook(a *agent) {
 		return
 	}
 	b.filters.forgetAgent(b, a) // it may suit now who refused it before
+	if a.look != nil {
+		b.recountAll()
+	}
 	b.unlook(a)
 	l := b.looks[key]
 	if l == nil {

@@ -31,6 +31,8 @@ type member struct {
 	taken      amounts
 	holdings   int // things that it holds
 	filters    int // that are in force
+	tasks      map[tasksOn]int64
+	places     []*places // as long as a demand is spread over them
 
 	yielding    bool
 	yieldsUntil uint64 // round

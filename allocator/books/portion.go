@@ -19,8 +19,10 @@ const (
 	overMost    // its capped offer of this agent is open
 	tooLittle   // less than the least worth offering
 	nothingFits // none of the shapes that are wanted
+	placeFull   // a shape fits, but its place holds as many as are wanted in one
 	notNear     // a shape fits, but waits for other agents
 	isFiltered
+	isPutBy // a shape fits that is spread: first all agents are looked at
 )
 
 // portion is what the member may be offered of what the agent has open now, and why

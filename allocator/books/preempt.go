@@ -186,6 +186,6 @@ func cheapest(bids []bid) int {
 
 // mayRun reports whether the agent is one where the shape could be offered.
 func (b *Books) mayRun(m *member, s *shape, a *agent) bool {
-	return a.offerable && b.passes(m.gate, a) && b.passes(s.gate, a) &&
+	return a.offerable && b.passes(m.gate, a) && b.passes(s.gate, a) && s.roomInPlaces(a) > 0 &&
 		(!s.spec.OnlyPreferred || s.isNear(a)) && b.filtered(a, m, s.spec.Resources) == nil
 }

@@ -40,6 +40,12 @@ func (b *Books) propose(a *agent, m *member, offer api.Resources, o *order) {
 // proposed is what this turn has given the member already.
 func (b *Books) proposed(m *member) api.Resources {
 	if b.turn.on {
+		if b.turn.resumed != nil {
+			if i, some := b.turn.resumed.proposals[m.number]; some {
+				return b.turn.proposals[i].Resources
+			}
+			return api.Resources{}
+		}
 		for i := b.turn.first; i < len(b.turn.members); i++ {
 			if b.turn.members[i] == m.number {
 				return b.turn.proposals[i].Resources
@@ -51,10 +57,18 @@ func (b *Books) proposed(m *member) api.Resources {
 
 func (b *Books) join(a *agent, m *member, offer api.Resources) {
 	t := &b.turn
-	for i := t.first; i < len(t.members); i++ {
-		if t.members[i] == m.number {
+	if t.resumed != nil {
+		if i, some := t.resumed.proposals[m.number]; some {
 			t.proposals[i].Resources = t.proposals[i].Resources.Plus(offer)
 			return
+		}
+		t.resumed.proposals[m.number] = len(t.proposals)
+	} else {
+		for i := t.first; i < len(t.members); i++ {
+			if t.members[i] == m.number {
+				t.proposals[i].Resources = t.proposals[i].Resources.Plus(offer)
+				return
+			}
 		}
 	}
 	t.members = append(t.members, m.number)
@@ -65,6 +79,10 @@ func (b *Books) join(a *agent, m *member, offer api.Resources) {
 func (b *Books) plan(a *agent, m *member) {
 	p := b.turn.plan
 	p.shape.open += p.n
+	b.countPlaces(a, m, p.shape.spec.Group, p.n)
+	if b.turn.admitted.shape == p.shape {
+		b.turn.admitted.n -= p.n
+	}
 	at := slices.IndexFunc(a.plans, func(other planned) bool { return other.member == p.member && other.shape == p.shape })
 	if at >= 0 {
 		a.plans[at].n += p.n
@@ -80,6 +98,7 @@ func (b *Books) plan(a *agent, m *member) {
 // claims hands the round's proposals out.
 func (b *Books) claims() []allocator.Claim {
 	t := &b.turn
+	clear(b.resumed)
 	if len(t.proposals) == 0 {
 		return nil
 	}

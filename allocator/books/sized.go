@@ -10,6 +10,7 @@ const helpings = 16
 // sized is one helping of whole shapes that the member wants and the offer can hold.
 func (b *Books) sized(m *member, a *agent, offer api.Resources) (api.Resources, refusal) {
 	why := nothingFits
+	b.turn.putBy.shapes = b.turn.putBy.shapes[:0]
 	for _, s := range m.demand.shapes {
 		if s.left() == 0 {
 			continue
@@ -26,20 +27,38 @@ func (b *Books) sized(m *member, a *agent, offer api.Resources) (api.Resources, 
 			}
 			continue
 		}
-		part, n := b.helping(s, a, offer)
+		if _, _, full := s.fullPlace(a); full {
+			s.noteFull()
+			if why == nothingFits && b.fit(s, a, offer) > 0 {
+				why = placeFull
+			}
+			continue
+		}
+		part, n := b.helping(s, a, offer, s.roomInPlaces(a))
 		if n > 0 && (!b.turn.owed || b.meetsLack(part)) {
 			if b.hidden(a, m, b.turn.whole) {
 				return api.Resources{}, isFiltered
+			}
+			if len(s.places) > 0 && b.turn.on {
+				if !b.turn.admitted.is(s) {
+					b.turn.putBy.shapes = append(b.turn.putBy.shapes, s)
+					continue
+				}
+				part, n = b.helping(s, a, offer, min(s.roomInPlaces(a), b.turn.admitted.n))
 			}
 			b.turn.plan = planned{m.number, s, n}
 			return part, granted
 		}
 	}
+	if len(b.turn.putBy.shapes) > 0 {
+		b.turn.putBy.member = m
+		why = isPutBy
+	}
 	return api.Resources{}, why
 }
 
-// helping is as many of the shape as are given at once, and how many that are.
-func (b *Books) helping(s *shape, a *agent, offer api.Resources) (part api.Resources, n int64) {
+// helping is as many of the shape as are given at once, no more than most, and how many that are.
+func (b *Books) helping(s *shape, a *agent, offer api.Resources, most int64) (part api.Resources, n int64) {
 	all := a.plain && same(offer, a.open)
 	if all && s.mould.failed == b.turn.number && b.turn.on {
 		return part, 0
@@ -48,7 +67,7 @@ func (b *Books) helping(s *shape, a *agent, offer api.Resources) (part api.Resou
 	if fit == 0 && all && b.turn.on {
 		s.mould.failed = b.turn.number
 	}
-	n = min(fit, s.left(), b.step(s, a))
+	n = min(most, fit, s.left(), b.step(s, a))
 	if n == 0 {
 		return part, 0
 	}

@@ -10,6 +10,10 @@ type turn struct {
 	on        bool
 	owed      bool // only what somebody's roles are guaranteed and lack is offered
 	number    uint64
+	occasion  occasion
+	admitted  admission         // of what is put by
+	putBy     putBy             // of the agent at hand
+	resumed   *resumed          // the agent at hand was put by before
 	plan      planned           // of the last portion of stated demand
 	whole     api.Resources     // what the last portion could have been, had no demand capped it
 	began     api.Resources     // what the agent had open when its turn began
@@ -22,22 +26,43 @@ type turn struct {
 	guests                                         []*member
 }
 
-// serve offers what the agent has, member by member, until nobody takes more.
-func (b *Books) serve(a *agent, o *order) {
+// putBy is for whom an agent is put by, if it is: a member, and which of its shapes.
+type putBy struct {
+	member *member
+	shapes []*shape
+}
+
+// resumed is the turn of an agent that was put by in the middle of it.
+type resumed struct {
+	began     api.Resources
+	proposals map[int32]int // by number of member
+}
+
+// serve offers what the agent has, member by member, until nobody takes more, or it is put by for somebody.
+func (b *Books) serve(a *agent, o *order, at occasion) (isPutBy bool) {
 	if !a.offerable {
-		return
+		return false
 	}
 	t := &b.turn
-	t.on = true
+	t.on, t.occasion = true, at
 	t.number++
 	t.first = len(t.proposals)
 	t.began = a.open
+	if t.resumed = b.resumed[a.number]; t.resumed != nil {
+		t.began = t.resumed.began
+	}
 	if len(a.keeps) > 0 {
 		b.serveKeeps(a, o)
 	}
-	for !a.open.IsZero() && o.size > 0 && !b.floor.under(a) && (b.serveOwed(a, o) || b.serveOrder(a, o)) {
+	t.putBy.member = nil
+	for t.putBy.member == nil && !a.open.IsZero() && o.size > 0 && !b.floor.under(a) && (b.serveOwed(a, o) || b.serveOrder(a, o)) {
 	}
 	t.on = false
+	if t.putBy.member == nil {
+		return false
+	}
+	b.postpone(a)
+	return true
 }
 
 // serveOwed asks the members of roles that lack something of their guarantee.
@@ -82,8 +107,11 @@ func (b *Books) servePlace(a *agent, o *order, p *place, owed bool) bool {
 				continue
 			}
 			offer, why := b.portion(m, a, owed)
-			if why == granted {
+			switch why {
+			case granted:
 				b.propose(a, m, offer, o)
+				return true
+			case isPutBy:
 				return true
 			}
 			if !owed && (a.plain || why != isFiltered) { // else another cut may not be hidden

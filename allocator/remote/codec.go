@@ -119,6 +119,7 @@ func (c Codec) ClaimToProto(claim allocator.Claim) *apiv1.AllocatorClaim {
 	return &apiv1.AllocatorClaim{
 		FrameworkId: string(claim.Framework), Role: string(claim.Role), AgentId: string(claim.Agent),
 		Resources: wire.ResourcesToProto(claim.Resources), TaskId: string(claim.Task), Since: c.nanos(claim.Since),
+		Group: claim.Group,
 	}
 }
 
@@ -128,6 +129,7 @@ func (c Codec) ClaimFromProto(m *apiv1.AllocatorClaim) (allocator.Claim, error) 
 	return allocator.Claim{
 		Framework: api.FrameworkID(m.GetFrameworkId()), Role: api.Role(m.GetRole()), Agent: api.AgentID(m.GetAgentId()),
 		Resources: resources, Task: api.TaskID(m.GetTaskId()), Since: c.time(m.GetSince()),
+		Group: m.GetGroup(),
 	}, err
 }
 

@@ -890,7 +890,9 @@ type Task struct {
 	Labels    map[string]string    `protobuf:"bytes,8,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	Ports     map[string]uint32    `protobuf:"bytes,9,rep,name=ports,proto3" json:"ports,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
 	// From schedulers only: the leader counts it with the launch, and tells nobody else.
-	Placement     *Placement `protobuf:"bytes,10,opt,name=placement,proto3" json:"placement,omitempty"`
+	Placement *Placement `protobuf:"bytes,10,opt,name=placement,proto3" json:"placement,omitempty"`
+	// The tasks that a demand spreads together, see Shape.
+	Group         string `protobuf:"bytes,11,opt,name=group,proto3" json:"group,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -993,6 +995,13 @@ func (x *Task) GetPlacement() *Placement {
 		return x.Placement
 	}
 	return nil
+}
+
+func (x *Task) GetGroup() string {
+	if x != nil {
+		return x.Group
+	}
+	return ""
 }
 
 // Placement is how a task came to its agent: how near it runs to what it prefers, and
@@ -1740,7 +1749,7 @@ const file_api_v1_common_proto_rawDesc = "" +
 	"\x06labels\x18\x06 \x03(\v2\x1f.tender.v1.Executor.LabelsEntryR\x06labels\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x9a\x04\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xb0\x04\n" +
 	"\x04Task\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x121\n" +
@@ -1753,7 +1762,8 @@ const file_api_v1_common_proto_rawDesc = "" +
 	"\x06labels\x18\b \x03(\v2\x1b.tender.v1.Task.LabelsEntryR\x06labels\x120\n" +
 	"\x05ports\x18\t \x03(\v2\x1a.tender.v1.Task.PortsEntryR\x05ports\x122\n" +
 	"\tplacement\x18\n" +
-	" \x01(\v2\x14.tender.v1.PlacementR\tplacement\x1a9\n" +
+	" \x01(\v2\x14.tender.v1.PlacementR\tplacement\x12\x14\n" +
+	"\x05group\x18\v \x01(\tR\x05group\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a8\n" +

@@ -1341,6 +1341,12 @@ type Shape struct {
 	Constraint    string                 `protobuf:"bytes,3,opt,name=constraint,proto3" json:"constraint,omitempty"`
 	Preferred     []string               `protobuf:"bytes,4,rep,name=preferred,proto3" json:"preferred,omitempty"`
 	OnlyPreferred bool                   `protobuf:"varint,5,opt,name=only_preferred,json=onlyPreferred,proto3" json:"only_preferred,omitempty"`
+	// In which places, the first before the others: the next task is offered where the
+	// fewest are among those with room. At most three.
+	Spread []*Spread `protobuf:"bytes,6,rep,name=spread,proto3" json:"spread,omitempty"`
+	// Which tasks of the framework in the role the places are counted by: those of the same
+	// group, running or in open offers.
+	Group         string `protobuf:"bytes,7,opt,name=group,proto3" json:"group,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1410,6 +1416,74 @@ func (x *Shape) GetOnlyPreferred() bool {
 	return false
 }
 
+func (x *Shape) GetSpread() []*Spread {
+	if x != nil {
+		return x.Spread
+	}
+	return nil
+}
+
+func (x *Shape) GetGroup() string {
+	if x != nil {
+		return x.Group
+	}
+	return ""
+}
+
+// Spread names a kind of place: "agent", "zone", "region", or "attribute:NAME".
+type Spread struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	By    string                 `protobuf:"bytes,1,opt,name=by,proto3" json:"by,omitempty"`
+	// Never more in one place; 0: as many as there is room for.
+	Most          int64 `protobuf:"varint,2,opt,name=most,proto3" json:"most,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Spread) Reset() {
+	*x = Spread{}
+	mi := &file_api_v1_scheduler_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Spread) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Spread) ProtoMessage() {}
+
+func (x *Spread) ProtoReflect() protoreflect.Message {
+	mi := &file_api_v1_scheduler_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Spread.ProtoReflect.Descriptor instead.
+func (*Spread) Descriptor() ([]byte, []int) {
+	return file_api_v1_scheduler_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *Spread) GetBy() string {
+	if x != nil {
+		return x.By
+	}
+	return ""
+}
+
+func (x *Spread) GetMost() int64 {
+	if x != nil {
+		return x.Most
+	}
+	return 0
+}
+
 // MessageExecutor carries bytes to an executor, at most once.
 type MessageExecutor struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1422,7 +1496,7 @@ type MessageExecutor struct {
 
 func (x *MessageExecutor) Reset() {
 	*x = MessageExecutor{}
-	mi := &file_api_v1_scheduler_proto_msgTypes[17]
+	mi := &file_api_v1_scheduler_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1434,7 +1508,7 @@ func (x *MessageExecutor) String() string {
 func (*MessageExecutor) ProtoMessage() {}
 
 func (x *MessageExecutor) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_scheduler_proto_msgTypes[17]
+	mi := &file_api_v1_scheduler_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1447,7 +1521,7 @@ func (x *MessageExecutor) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MessageExecutor.ProtoReflect.Descriptor instead.
 func (*MessageExecutor) Descriptor() ([]byte, []int) {
-	return file_api_v1_scheduler_proto_rawDescGZIP(), []int{17}
+	return file_api_v1_scheduler_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *MessageExecutor) GetAgentId() string {
@@ -1482,7 +1556,7 @@ type ShutdownExecutor struct {
 
 func (x *ShutdownExecutor) Reset() {
 	*x = ShutdownExecutor{}
-	mi := &file_api_v1_scheduler_proto_msgTypes[18]
+	mi := &file_api_v1_scheduler_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1494,7 +1568,7 @@ func (x *ShutdownExecutor) String() string {
 func (*ShutdownExecutor) ProtoMessage() {}
 
 func (x *ShutdownExecutor) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_scheduler_proto_msgTypes[18]
+	mi := &file_api_v1_scheduler_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1507,7 +1581,7 @@ func (x *ShutdownExecutor) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShutdownExecutor.ProtoReflect.Descriptor instead.
 func (*ShutdownExecutor) Descriptor() ([]byte, []int) {
-	return file_api_v1_scheduler_proto_rawDescGZIP(), []int{18}
+	return file_api_v1_scheduler_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *ShutdownExecutor) GetAgentId() string {
@@ -1535,7 +1609,7 @@ type AnswerInverse struct {
 
 func (x *AnswerInverse) Reset() {
 	*x = AnswerInverse{}
-	mi := &file_api_v1_scheduler_proto_msgTypes[19]
+	mi := &file_api_v1_scheduler_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1547,7 +1621,7 @@ func (x *AnswerInverse) String() string {
 func (*AnswerInverse) ProtoMessage() {}
 
 func (x *AnswerInverse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_scheduler_proto_msgTypes[19]
+	mi := &file_api_v1_scheduler_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1560,7 +1634,7 @@ func (x *AnswerInverse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AnswerInverse.ProtoReflect.Descriptor instead.
 func (*AnswerInverse) Descriptor() ([]byte, []int) {
-	return file_api_v1_scheduler_proto_rawDescGZIP(), []int{19}
+	return file_api_v1_scheduler_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *AnswerInverse) GetInverseOfferIds() []string {
@@ -1589,7 +1663,7 @@ type UpdateFramework struct {
 
 func (x *UpdateFramework) Reset() {
 	*x = UpdateFramework{}
-	mi := &file_api_v1_scheduler_proto_msgTypes[20]
+	mi := &file_api_v1_scheduler_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1601,7 +1675,7 @@ func (x *UpdateFramework) String() string {
 func (*UpdateFramework) ProtoMessage() {}
 
 func (x *UpdateFramework) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_scheduler_proto_msgTypes[20]
+	mi := &file_api_v1_scheduler_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1614,7 +1688,7 @@ func (x *UpdateFramework) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateFramework.ProtoReflect.Descriptor instead.
 func (*UpdateFramework) Descriptor() ([]byte, []int) {
-	return file_api_v1_scheduler_proto_rawDescGZIP(), []int{20}
+	return file_api_v1_scheduler_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *UpdateFramework) GetFramework() *Framework {
@@ -1633,7 +1707,7 @@ type Teardown struct {
 
 func (x *Teardown) Reset() {
 	*x = Teardown{}
-	mi := &file_api_v1_scheduler_proto_msgTypes[21]
+	mi := &file_api_v1_scheduler_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1645,7 +1719,7 @@ func (x *Teardown) String() string {
 func (*Teardown) ProtoMessage() {}
 
 func (x *Teardown) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_scheduler_proto_msgTypes[21]
+	mi := &file_api_v1_scheduler_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1658,7 +1732,7 @@ func (x *Teardown) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Teardown.ProtoReflect.Descriptor instead.
 func (*Teardown) Descriptor() ([]byte, []int) {
-	return file_api_v1_scheduler_proto_rawDescGZIP(), []int{21}
+	return file_api_v1_scheduler_proto_rawDescGZIP(), []int{22}
 }
 
 // SchedulerHeartbeat keeps the session; sent every heartbeat_interval.
@@ -1670,7 +1744,7 @@ type SchedulerHeartbeat struct {
 
 func (x *SchedulerHeartbeat) Reset() {
 	*x = SchedulerHeartbeat{}
-	mi := &file_api_v1_scheduler_proto_msgTypes[22]
+	mi := &file_api_v1_scheduler_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1682,7 +1756,7 @@ func (x *SchedulerHeartbeat) String() string {
 func (*SchedulerHeartbeat) ProtoMessage() {}
 
 func (x *SchedulerHeartbeat) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_scheduler_proto_msgTypes[22]
+	mi := &file_api_v1_scheduler_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1695,7 +1769,7 @@ func (x *SchedulerHeartbeat) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SchedulerHeartbeat.ProtoReflect.Descriptor instead.
 func (*SchedulerHeartbeat) Descriptor() ([]byte, []int) {
-	return file_api_v1_scheduler_proto_rawDescGZIP(), []int{22}
+	return file_api_v1_scheduler_proto_rawDescGZIP(), []int{23}
 }
 
 // SchedulerEvents is a batch of events, in order, of one term.
@@ -1709,7 +1783,7 @@ type SchedulerEvents struct {
 
 func (x *SchedulerEvents) Reset() {
 	*x = SchedulerEvents{}
-	mi := &file_api_v1_scheduler_proto_msgTypes[23]
+	mi := &file_api_v1_scheduler_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1721,7 +1795,7 @@ func (x *SchedulerEvents) String() string {
 func (*SchedulerEvents) ProtoMessage() {}
 
 func (x *SchedulerEvents) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_scheduler_proto_msgTypes[23]
+	mi := &file_api_v1_scheduler_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1734,7 +1808,7 @@ func (x *SchedulerEvents) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SchedulerEvents.ProtoReflect.Descriptor instead.
 func (*SchedulerEvents) Descriptor() ([]byte, []int) {
-	return file_api_v1_scheduler_proto_rawDescGZIP(), []int{23}
+	return file_api_v1_scheduler_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *SchedulerEvents) GetTerm() *Term {
@@ -1778,7 +1852,7 @@ type SchedulerEvent struct {
 
 func (x *SchedulerEvent) Reset() {
 	*x = SchedulerEvent{}
-	mi := &file_api_v1_scheduler_proto_msgTypes[24]
+	mi := &file_api_v1_scheduler_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1790,7 +1864,7 @@ func (x *SchedulerEvent) String() string {
 func (*SchedulerEvent) ProtoMessage() {}
 
 func (x *SchedulerEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_scheduler_proto_msgTypes[24]
+	mi := &file_api_v1_scheduler_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1803,7 +1877,7 @@ func (x *SchedulerEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SchedulerEvent.ProtoReflect.Descriptor instead.
 func (*SchedulerEvent) Descriptor() ([]byte, []int) {
-	return file_api_v1_scheduler_proto_rawDescGZIP(), []int{24}
+	return file_api_v1_scheduler_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *SchedulerEvent) GetEvent() isSchedulerEvent_Event {
@@ -2060,7 +2134,7 @@ type Subscribed struct {
 
 func (x *Subscribed) Reset() {
 	*x = Subscribed{}
-	mi := &file_api_v1_scheduler_proto_msgTypes[25]
+	mi := &file_api_v1_scheduler_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2072,7 +2146,7 @@ func (x *Subscribed) String() string {
 func (*Subscribed) ProtoMessage() {}
 
 func (x *Subscribed) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_scheduler_proto_msgTypes[25]
+	mi := &file_api_v1_scheduler_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2085,7 +2159,7 @@ func (x *Subscribed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Subscribed.ProtoReflect.Descriptor instead.
 func (*Subscribed) Descriptor() ([]byte, []int) {
-	return file_api_v1_scheduler_proto_rawDescGZIP(), []int{25}
+	return file_api_v1_scheduler_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Subscribed) GetClusterId() string {
@@ -2148,7 +2222,7 @@ type Waiting struct {
 
 func (x *Waiting) Reset() {
 	*x = Waiting{}
-	mi := &file_api_v1_scheduler_proto_msgTypes[26]
+	mi := &file_api_v1_scheduler_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2160,7 +2234,7 @@ func (x *Waiting) String() string {
 func (*Waiting) ProtoMessage() {}
 
 func (x *Waiting) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_scheduler_proto_msgTypes[26]
+	mi := &file_api_v1_scheduler_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2173,7 +2247,7 @@ func (x *Waiting) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Waiting.ProtoReflect.Descriptor instead.
 func (*Waiting) Descriptor() ([]byte, []int) {
-	return file_api_v1_scheduler_proto_rawDescGZIP(), []int{26}
+	return file_api_v1_scheduler_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *Waiting) GetActiveInstance() string {
@@ -2205,7 +2279,7 @@ type Offer struct {
 
 func (x *Offer) Reset() {
 	*x = Offer{}
-	mi := &file_api_v1_scheduler_proto_msgTypes[27]
+	mi := &file_api_v1_scheduler_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2217,7 +2291,7 @@ func (x *Offer) String() string {
 func (*Offer) ProtoMessage() {}
 
 func (x *Offer) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_scheduler_proto_msgTypes[27]
+	mi := &file_api_v1_scheduler_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2230,7 +2304,7 @@ func (x *Offer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Offer.ProtoReflect.Descriptor instead.
 func (*Offer) Descriptor() ([]byte, []int) {
-	return file_api_v1_scheduler_proto_rawDescGZIP(), []int{27}
+	return file_api_v1_scheduler_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *Offer) GetId() string {
@@ -2328,7 +2402,7 @@ type Window struct {
 
 func (x *Window) Reset() {
 	*x = Window{}
-	mi := &file_api_v1_scheduler_proto_msgTypes[28]
+	mi := &file_api_v1_scheduler_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2340,7 +2414,7 @@ func (x *Window) String() string {
 func (*Window) ProtoMessage() {}
 
 func (x *Window) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_scheduler_proto_msgTypes[28]
+	mi := &file_api_v1_scheduler_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2353,7 +2427,7 @@ func (x *Window) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Window.ProtoReflect.Descriptor instead.
 func (*Window) Descriptor() ([]byte, []int) {
-	return file_api_v1_scheduler_proto_rawDescGZIP(), []int{28}
+	return file_api_v1_scheduler_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *Window) GetStart() *timestamppb.Timestamp {
@@ -2380,7 +2454,7 @@ type Offers struct {
 
 func (x *Offers) Reset() {
 	*x = Offers{}
-	mi := &file_api_v1_scheduler_proto_msgTypes[29]
+	mi := &file_api_v1_scheduler_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2392,7 +2466,7 @@ func (x *Offers) String() string {
 func (*Offers) ProtoMessage() {}
 
 func (x *Offers) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_scheduler_proto_msgTypes[29]
+	mi := &file_api_v1_scheduler_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2405,7 +2479,7 @@ func (x *Offers) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Offers.ProtoReflect.Descriptor instead.
 func (*Offers) Descriptor() ([]byte, []int) {
-	return file_api_v1_scheduler_proto_rawDescGZIP(), []int{29}
+	return file_api_v1_scheduler_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *Offers) GetOffers() []*Offer {
@@ -2426,7 +2500,7 @@ type Rescind struct {
 
 func (x *Rescind) Reset() {
 	*x = Rescind{}
-	mi := &file_api_v1_scheduler_proto_msgTypes[30]
+	mi := &file_api_v1_scheduler_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2438,7 +2512,7 @@ func (x *Rescind) String() string {
 func (*Rescind) ProtoMessage() {}
 
 func (x *Rescind) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_scheduler_proto_msgTypes[30]
+	mi := &file_api_v1_scheduler_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2451,7 +2525,7 @@ func (x *Rescind) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Rescind.ProtoReflect.Descriptor instead.
 func (*Rescind) Descriptor() ([]byte, []int) {
-	return file_api_v1_scheduler_proto_rawDescGZIP(), []int{30}
+	return file_api_v1_scheduler_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *Rescind) GetOfferIds() []string {
@@ -2479,7 +2553,7 @@ type Refused struct {
 
 func (x *Refused) Reset() {
 	*x = Refused{}
-	mi := &file_api_v1_scheduler_proto_msgTypes[31]
+	mi := &file_api_v1_scheduler_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2491,7 +2565,7 @@ func (x *Refused) String() string {
 func (*Refused) ProtoMessage() {}
 
 func (x *Refused) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_scheduler_proto_msgTypes[31]
+	mi := &file_api_v1_scheduler_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2504,7 +2578,7 @@ func (x *Refused) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Refused.ProtoReflect.Descriptor instead.
 func (*Refused) Descriptor() ([]byte, []int) {
-	return file_api_v1_scheduler_proto_rawDescGZIP(), []int{31}
+	return file_api_v1_scheduler_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *Refused) GetNumber() uint64 {
@@ -2531,7 +2605,7 @@ type FrameworkUpdated struct {
 
 func (x *FrameworkUpdated) Reset() {
 	*x = FrameworkUpdated{}
-	mi := &file_api_v1_scheduler_proto_msgTypes[32]
+	mi := &file_api_v1_scheduler_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2543,7 +2617,7 @@ func (x *FrameworkUpdated) String() string {
 func (*FrameworkUpdated) ProtoMessage() {}
 
 func (x *FrameworkUpdated) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_scheduler_proto_msgTypes[32]
+	mi := &file_api_v1_scheduler_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2556,7 +2630,7 @@ func (x *FrameworkUpdated) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FrameworkUpdated.ProtoReflect.Descriptor instead.
 func (*FrameworkUpdated) Descriptor() ([]byte, []int) {
-	return file_api_v1_scheduler_proto_rawDescGZIP(), []int{32}
+	return file_api_v1_scheduler_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *FrameworkUpdated) GetNumber() uint64 {
@@ -2580,7 +2654,7 @@ type OperationResult struct {
 
 func (x *OperationResult) Reset() {
 	*x = OperationResult{}
-	mi := &file_api_v1_scheduler_proto_msgTypes[33]
+	mi := &file_api_v1_scheduler_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2592,7 +2666,7 @@ func (x *OperationResult) String() string {
 func (*OperationResult) ProtoMessage() {}
 
 func (x *OperationResult) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_scheduler_proto_msgTypes[33]
+	mi := &file_api_v1_scheduler_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2605,7 +2679,7 @@ func (x *OperationResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OperationResult.ProtoReflect.Descriptor instead.
 func (*OperationResult) Descriptor() ([]byte, []int) {
-	return file_api_v1_scheduler_proto_rawDescGZIP(), []int{33}
+	return file_api_v1_scheduler_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *OperationResult) GetId() string {
@@ -2644,7 +2718,7 @@ type InverseOffer struct {
 
 func (x *InverseOffer) Reset() {
 	*x = InverseOffer{}
-	mi := &file_api_v1_scheduler_proto_msgTypes[34]
+	mi := &file_api_v1_scheduler_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2656,7 +2730,7 @@ func (x *InverseOffer) String() string {
 func (*InverseOffer) ProtoMessage() {}
 
 func (x *InverseOffer) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_scheduler_proto_msgTypes[34]
+	mi := &file_api_v1_scheduler_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2669,7 +2743,7 @@ func (x *InverseOffer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InverseOffer.ProtoReflect.Descriptor instead.
 func (*InverseOffer) Descriptor() ([]byte, []int) {
-	return file_api_v1_scheduler_proto_rawDescGZIP(), []int{34}
+	return file_api_v1_scheduler_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *InverseOffer) GetId() string {
@@ -2724,7 +2798,7 @@ type InverseOffers struct {
 
 func (x *InverseOffers) Reset() {
 	*x = InverseOffers{}
-	mi := &file_api_v1_scheduler_proto_msgTypes[35]
+	mi := &file_api_v1_scheduler_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2736,7 +2810,7 @@ func (x *InverseOffers) String() string {
 func (*InverseOffers) ProtoMessage() {}
 
 func (x *InverseOffers) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_scheduler_proto_msgTypes[35]
+	mi := &file_api_v1_scheduler_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2749,7 +2823,7 @@ func (x *InverseOffers) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InverseOffers.ProtoReflect.Descriptor instead.
 func (*InverseOffers) Descriptor() ([]byte, []int) {
-	return file_api_v1_scheduler_proto_rawDescGZIP(), []int{35}
+	return file_api_v1_scheduler_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *InverseOffers) GetOffers() []*InverseOffer {
@@ -2771,7 +2845,7 @@ type MessageFramework struct {
 
 func (x *MessageFramework) Reset() {
 	*x = MessageFramework{}
-	mi := &file_api_v1_scheduler_proto_msgTypes[36]
+	mi := &file_api_v1_scheduler_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2783,7 +2857,7 @@ func (x *MessageFramework) String() string {
 func (*MessageFramework) ProtoMessage() {}
 
 func (x *MessageFramework) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_scheduler_proto_msgTypes[36]
+	mi := &file_api_v1_scheduler_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2796,7 +2870,7 @@ func (x *MessageFramework) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MessageFramework.ProtoReflect.Descriptor instead.
 func (*MessageFramework) Descriptor() ([]byte, []int) {
-	return file_api_v1_scheduler_proto_rawDescGZIP(), []int{36}
+	return file_api_v1_scheduler_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *MessageFramework) GetAgentId() string {
@@ -2832,7 +2906,7 @@ type ExecutorLost struct {
 
 func (x *ExecutorLost) Reset() {
 	*x = ExecutorLost{}
-	mi := &file_api_v1_scheduler_proto_msgTypes[37]
+	mi := &file_api_v1_scheduler_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2844,7 +2918,7 @@ func (x *ExecutorLost) String() string {
 func (*ExecutorLost) ProtoMessage() {}
 
 func (x *ExecutorLost) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_scheduler_proto_msgTypes[37]
+	mi := &file_api_v1_scheduler_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2857,7 +2931,7 @@ func (x *ExecutorLost) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExecutorLost.ProtoReflect.Descriptor instead.
 func (*ExecutorLost) Descriptor() ([]byte, []int) {
-	return file_api_v1_scheduler_proto_rawDescGZIP(), []int{37}
+	return file_api_v1_scheduler_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *ExecutorLost) GetAgentId() string {
@@ -2892,7 +2966,7 @@ type AgentLost struct {
 
 func (x *AgentLost) Reset() {
 	*x = AgentLost{}
-	mi := &file_api_v1_scheduler_proto_msgTypes[38]
+	mi := &file_api_v1_scheduler_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2904,7 +2978,7 @@ func (x *AgentLost) String() string {
 func (*AgentLost) ProtoMessage() {}
 
 func (x *AgentLost) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_scheduler_proto_msgTypes[38]
+	mi := &file_api_v1_scheduler_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2917,7 +2991,7 @@ func (x *AgentLost) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AgentLost.ProtoReflect.Descriptor instead.
 func (*AgentLost) Descriptor() ([]byte, []int) {
-	return file_api_v1_scheduler_proto_rawDescGZIP(), []int{38}
+	return file_api_v1_scheduler_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *AgentLost) GetAgentId() string {
@@ -2945,7 +3019,7 @@ type MasterHeartbeat struct {
 
 func (x *MasterHeartbeat) Reset() {
 	*x = MasterHeartbeat{}
-	mi := &file_api_v1_scheduler_proto_msgTypes[39]
+	mi := &file_api_v1_scheduler_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2957,7 +3031,7 @@ func (x *MasterHeartbeat) String() string {
 func (*MasterHeartbeat) ProtoMessage() {}
 
 func (x *MasterHeartbeat) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_scheduler_proto_msgTypes[39]
+	mi := &file_api_v1_scheduler_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2970,7 +3044,7 @@ func (x *MasterHeartbeat) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MasterHeartbeat.ProtoReflect.Descriptor instead.
 func (*MasterHeartbeat) Descriptor() ([]byte, []int) {
-	return file_api_v1_scheduler_proto_rawDescGZIP(), []int{39}
+	return file_api_v1_scheduler_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *MasterHeartbeat) GetMasters() []string {
@@ -2990,7 +3064,7 @@ type Settled struct {
 
 func (x *Settled) Reset() {
 	*x = Settled{}
-	mi := &file_api_v1_scheduler_proto_msgTypes[40]
+	mi := &file_api_v1_scheduler_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3002,7 +3076,7 @@ func (x *Settled) String() string {
 func (*Settled) ProtoMessage() {}
 
 func (x *Settled) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_scheduler_proto_msgTypes[40]
+	mi := &file_api_v1_scheduler_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3015,7 +3089,7 @@ func (x *Settled) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Settled.ProtoReflect.Descriptor instead.
 func (*Settled) Descriptor() ([]byte, []int) {
-	return file_api_v1_scheduler_proto_rawDescGZIP(), []int{40}
+	return file_api_v1_scheduler_proto_rawDescGZIP(), []int{41}
 }
 
 var File_api_v1_scheduler_proto protoreflect.FileDescriptor
@@ -3107,7 +3181,7 @@ const file_api_v1_scheduler_proto_rawDesc = "" +
 	"\tSetDemand\x12\x12\n" +
 	"\x04role\x18\x01 \x01(\tR\x04role\x12(\n" +
 	"\x06shapes\x18\x02 \x03(\v2\x10.tender.v1.ShapeR\x06shapes\x12\x1a\n" +
-	"\bunstated\x18\x03 \x01(\bR\bunstated\"\xb5\x01\n" +
+	"\bunstated\x18\x03 \x01(\bR\bunstated\"\xf6\x01\n" +
 	"\x05Shape\x121\n" +
 	"\tresources\x18\x01 \x03(\v2\x13.tender.v1.ResourceR\tresources\x12\x14\n" +
 	"\x05count\x18\x02 \x01(\x03R\x05count\x12\x1e\n" +
@@ -3115,7 +3189,12 @@ const file_api_v1_scheduler_proto_rawDesc = "" +
 	"constraint\x18\x03 \x01(\tR\n" +
 	"constraint\x12\x1c\n" +
 	"\tpreferred\x18\x04 \x03(\tR\tpreferred\x12%\n" +
-	"\x0eonly_preferred\x18\x05 \x01(\bR\ronlyPreferred\"a\n" +
+	"\x0eonly_preferred\x18\x05 \x01(\bR\ronlyPreferred\x12)\n" +
+	"\x06spread\x18\x06 \x03(\v2\x11.tender.v1.SpreadR\x06spread\x12\x14\n" +
+	"\x05group\x18\a \x01(\tR\x05group\",\n" +
+	"\x06Spread\x12\x0e\n" +
+	"\x02by\x18\x01 \x01(\tR\x02by\x12\x12\n" +
+	"\x04most\x18\x02 \x01(\x03R\x04most\"a\n" +
 	"\x0fMessageExecutor\x12\x19\n" +
 	"\bagent_id\x18\x01 \x01(\tR\aagentId\x12\x1f\n" +
 	"\vexecutor_id\x18\x02 \x01(\tR\n" +
@@ -3254,7 +3333,7 @@ func file_api_v1_scheduler_proto_rawDescGZIP() []byte {
 }
 
 var file_api_v1_scheduler_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_api_v1_scheduler_proto_msgTypes = make([]protoimpl.MessageInfo, 42)
+var file_api_v1_scheduler_proto_msgTypes = make([]protoimpl.MessageInfo, 43)
 var file_api_v1_scheduler_proto_goTypes = []any{
 	(OperationKind)(0),            // 0: tender.v1.OperationKind
 	(*SchedulerCalls)(nil),        // 1: tender.v1.SchedulerCalls
@@ -3274,41 +3353,42 @@ var file_api_v1_scheduler_proto_goTypes = []any{
 	(*Revive)(nil),                // 15: tender.v1.Revive
 	(*SetDemand)(nil),             // 16: tender.v1.SetDemand
 	(*Shape)(nil),                 // 17: tender.v1.Shape
-	(*MessageExecutor)(nil),       // 18: tender.v1.MessageExecutor
-	(*ShutdownExecutor)(nil),      // 19: tender.v1.ShutdownExecutor
-	(*AnswerInverse)(nil),         // 20: tender.v1.AnswerInverse
-	(*UpdateFramework)(nil),       // 21: tender.v1.UpdateFramework
-	(*Teardown)(nil),              // 22: tender.v1.Teardown
-	(*SchedulerHeartbeat)(nil),    // 23: tender.v1.SchedulerHeartbeat
-	(*SchedulerEvents)(nil),       // 24: tender.v1.SchedulerEvents
-	(*SchedulerEvent)(nil),        // 25: tender.v1.SchedulerEvent
-	(*Subscribed)(nil),            // 26: tender.v1.Subscribed
-	(*Waiting)(nil),               // 27: tender.v1.Waiting
-	(*Offer)(nil),                 // 28: tender.v1.Offer
-	(*Window)(nil),                // 29: tender.v1.Window
-	(*Offers)(nil),                // 30: tender.v1.Offers
-	(*Rescind)(nil),               // 31: tender.v1.Rescind
-	(*Refused)(nil),               // 32: tender.v1.Refused
-	(*FrameworkUpdated)(nil),      // 33: tender.v1.FrameworkUpdated
-	(*OperationResult)(nil),       // 34: tender.v1.OperationResult
-	(*InverseOffer)(nil),          // 35: tender.v1.InverseOffer
-	(*InverseOffers)(nil),         // 36: tender.v1.InverseOffers
-	(*MessageFramework)(nil),      // 37: tender.v1.MessageFramework
-	(*ExecutorLost)(nil),          // 38: tender.v1.ExecutorLost
-	(*AgentLost)(nil),             // 39: tender.v1.AgentLost
-	(*MasterHeartbeat)(nil),       // 40: tender.v1.MasterHeartbeat
-	(*Settled)(nil),               // 41: tender.v1.Settled
-	nil,                           // 42: tender.v1.Offer.AttributesEntry
-	(*Term)(nil),                  // 43: tender.v1.Term
-	(*Framework)(nil),             // 44: tender.v1.Framework
-	(TaskState)(0),                // 45: tender.v1.TaskState
-	(*durationpb.Duration)(nil),   // 46: google.protobuf.Duration
-	(*Task)(nil),                  // 47: tender.v1.Task
-	(*Resource)(nil),              // 48: tender.v1.Resource
-	(*Status)(nil),                // 49: tender.v1.Status
-	(*timestamppb.Timestamp)(nil), // 50: google.protobuf.Timestamp
-	(*Error)(nil),                 // 51: tender.v1.Error
-	(Reason)(0),                   // 52: tender.v1.Reason
+	(*Spread)(nil),                // 18: tender.v1.Spread
+	(*MessageExecutor)(nil),       // 19: tender.v1.MessageExecutor
+	(*ShutdownExecutor)(nil),      // 20: tender.v1.ShutdownExecutor
+	(*AnswerInverse)(nil),         // 21: tender.v1.AnswerInverse
+	(*UpdateFramework)(nil),       // 22: tender.v1.UpdateFramework
+	(*Teardown)(nil),              // 23: tender.v1.Teardown
+	(*SchedulerHeartbeat)(nil),    // 24: tender.v1.SchedulerHeartbeat
+	(*SchedulerEvents)(nil),       // 25: tender.v1.SchedulerEvents
+	(*SchedulerEvent)(nil),        // 26: tender.v1.SchedulerEvent
+	(*Subscribed)(nil),            // 27: tender.v1.Subscribed
+	(*Waiting)(nil),               // 28: tender.v1.Waiting
+	(*Offer)(nil),                 // 29: tender.v1.Offer
+	(*Window)(nil),                // 30: tender.v1.Window
+	(*Offers)(nil),                // 31: tender.v1.Offers
+	(*Rescind)(nil),               // 32: tender.v1.Rescind
+	(*Refused)(nil),               // 33: tender.v1.Refused
+	(*FrameworkUpdated)(nil),      // 34: tender.v1.FrameworkUpdated
+	(*OperationResult)(nil),       // 35: tender.v1.OperationResult
+	(*InverseOffer)(nil),          // 36: tender.v1.InverseOffer
+	(*InverseOffers)(nil),         // 37: tender.v1.InverseOffers
+	(*MessageFramework)(nil),      // 38: tender.v1.MessageFramework
+	(*ExecutorLost)(nil),          // 39: tender.v1.ExecutorLost
+	(*AgentLost)(nil),             // 40: tender.v1.AgentLost
+	(*MasterHeartbeat)(nil),       // 41: tender.v1.MasterHeartbeat
+	(*Settled)(nil),               // 42: tender.v1.Settled
+	nil,                           // 43: tender.v1.Offer.AttributesEntry
+	(*Term)(nil),                  // 44: tender.v1.Term
+	(*Framework)(nil),             // 45: tender.v1.Framework
+	(TaskState)(0),                // 46: tender.v1.TaskState
+	(*durationpb.Duration)(nil),   // 47: google.protobuf.Duration
+	(*Task)(nil),                  // 48: tender.v1.Task
+	(*Resource)(nil),              // 49: tender.v1.Resource
+	(*Status)(nil),                // 50: tender.v1.Status
+	(*timestamppb.Timestamp)(nil), // 51: google.protobuf.Timestamp
+	(*Error)(nil),                 // 52: tender.v1.Error
+	(Reason)(0),                   // 53: tender.v1.Reason
 }
 var file_api_v1_scheduler_proto_depIdxs = []int32{
 	2,  // 0: tender.v1.SchedulerCalls.calls:type_name -> tender.v1.SchedulerCall
@@ -3322,68 +3402,69 @@ var file_api_v1_scheduler_proto_depIdxs = []int32{
 	14, // 8: tender.v1.SchedulerCall.suppress:type_name -> tender.v1.Suppress
 	15, // 9: tender.v1.SchedulerCall.revive:type_name -> tender.v1.Revive
 	16, // 10: tender.v1.SchedulerCall.demand:type_name -> tender.v1.SetDemand
-	18, // 11: tender.v1.SchedulerCall.message:type_name -> tender.v1.MessageExecutor
-	19, // 12: tender.v1.SchedulerCall.shutdown:type_name -> tender.v1.ShutdownExecutor
-	20, // 13: tender.v1.SchedulerCall.inverse:type_name -> tender.v1.AnswerInverse
-	21, // 14: tender.v1.SchedulerCall.update:type_name -> tender.v1.UpdateFramework
-	22, // 15: tender.v1.SchedulerCall.teardown:type_name -> tender.v1.Teardown
-	23, // 16: tender.v1.SchedulerCall.heartbeat:type_name -> tender.v1.SchedulerHeartbeat
+	19, // 11: tender.v1.SchedulerCall.message:type_name -> tender.v1.MessageExecutor
+	20, // 12: tender.v1.SchedulerCall.shutdown:type_name -> tender.v1.ShutdownExecutor
+	21, // 13: tender.v1.SchedulerCall.inverse:type_name -> tender.v1.AnswerInverse
+	22, // 14: tender.v1.SchedulerCall.update:type_name -> tender.v1.UpdateFramework
+	23, // 15: tender.v1.SchedulerCall.teardown:type_name -> tender.v1.Teardown
+	24, // 16: tender.v1.SchedulerCall.heartbeat:type_name -> tender.v1.SchedulerHeartbeat
 	13, // 17: tender.v1.SchedulerCall.operations:type_name -> tender.v1.ReconcileOperations
-	43, // 18: tender.v1.Subscribe.term:type_name -> tender.v1.Term
-	44, // 19: tender.v1.Subscribe.framework:type_name -> tender.v1.Framework
+	44, // 18: tender.v1.Subscribe.term:type_name -> tender.v1.Term
+	45, // 19: tender.v1.Subscribe.framework:type_name -> tender.v1.Framework
 	5,  // 20: tender.v1.Unsettled.tasks:type_name -> tender.v1.UnsettledTask
-	45, // 21: tender.v1.UnsettledTask.state:type_name -> tender.v1.TaskState
+	46, // 21: tender.v1.UnsettledTask.state:type_name -> tender.v1.TaskState
 	7,  // 22: tender.v1.Accept.operations:type_name -> tender.v1.Operation
-	46, // 23: tender.v1.Accept.refuse:type_name -> google.protobuf.Duration
+	47, // 23: tender.v1.Accept.refuse:type_name -> google.protobuf.Duration
 	0,  // 24: tender.v1.Operation.kind:type_name -> tender.v1.OperationKind
-	47, // 25: tender.v1.Operation.tasks:type_name -> tender.v1.Task
-	48, // 26: tender.v1.Operation.resources:type_name -> tender.v1.Resource
-	46, // 27: tender.v1.Decline.refuse:type_name -> google.protobuf.Duration
-	46, // 28: tender.v1.Kill.grace:type_name -> google.protobuf.Duration
+	48, // 25: tender.v1.Operation.tasks:type_name -> tender.v1.Task
+	49, // 26: tender.v1.Operation.resources:type_name -> tender.v1.Resource
+	47, // 27: tender.v1.Decline.refuse:type_name -> google.protobuf.Duration
+	47, // 28: tender.v1.Kill.grace:type_name -> google.protobuf.Duration
 	11, // 29: tender.v1.Acknowledge.items:type_name -> tender.v1.Acknowledgement
 	5,  // 30: tender.v1.Reconcile.tasks:type_name -> tender.v1.UnsettledTask
 	17, // 31: tender.v1.SetDemand.shapes:type_name -> tender.v1.Shape
-	48, // 32: tender.v1.Shape.resources:type_name -> tender.v1.Resource
-	44, // 33: tender.v1.UpdateFramework.framework:type_name -> tender.v1.Framework
-	43, // 34: tender.v1.SchedulerEvents.term:type_name -> tender.v1.Term
-	25, // 35: tender.v1.SchedulerEvents.events:type_name -> tender.v1.SchedulerEvent
-	26, // 36: tender.v1.SchedulerEvent.subscribed:type_name -> tender.v1.Subscribed
-	27, // 37: tender.v1.SchedulerEvent.waiting:type_name -> tender.v1.Waiting
-	30, // 38: tender.v1.SchedulerEvent.offers:type_name -> tender.v1.Offers
-	31, // 39: tender.v1.SchedulerEvent.rescind:type_name -> tender.v1.Rescind
-	49, // 40: tender.v1.SchedulerEvent.update:type_name -> tender.v1.Status
-	32, // 41: tender.v1.SchedulerEvent.refused:type_name -> tender.v1.Refused
-	34, // 42: tender.v1.SchedulerEvent.operation:type_name -> tender.v1.OperationResult
-	36, // 43: tender.v1.SchedulerEvent.inverse_offers:type_name -> tender.v1.InverseOffers
-	31, // 44: tender.v1.SchedulerEvent.rescind_inverse:type_name -> tender.v1.Rescind
-	37, // 45: tender.v1.SchedulerEvent.message:type_name -> tender.v1.MessageFramework
-	38, // 46: tender.v1.SchedulerEvent.executor_lost:type_name -> tender.v1.ExecutorLost
-	39, // 47: tender.v1.SchedulerEvent.agent_lost:type_name -> tender.v1.AgentLost
-	40, // 48: tender.v1.SchedulerEvent.heartbeat:type_name -> tender.v1.MasterHeartbeat
-	41, // 49: tender.v1.SchedulerEvent.settled:type_name -> tender.v1.Settled
-	33, // 50: tender.v1.SchedulerEvent.updated:type_name -> tender.v1.FrameworkUpdated
-	46, // 51: tender.v1.Subscribed.heartbeat_interval:type_name -> google.protobuf.Duration
-	46, // 52: tender.v1.Subscribed.session_timeout:type_name -> google.protobuf.Duration
-	48, // 53: tender.v1.Offer.resources:type_name -> tender.v1.Resource
-	42, // 54: tender.v1.Offer.attributes:type_name -> tender.v1.Offer.AttributesEntry
-	46, // 55: tender.v1.Offer.timeout:type_name -> google.protobuf.Duration
-	29, // 56: tender.v1.Offer.unavailable:type_name -> tender.v1.Window
-	50, // 57: tender.v1.Window.start:type_name -> google.protobuf.Timestamp
-	46, // 58: tender.v1.Window.duration:type_name -> google.protobuf.Duration
-	28, // 59: tender.v1.Offers.offers:type_name -> tender.v1.Offer
-	51, // 60: tender.v1.Refused.error:type_name -> tender.v1.Error
-	51, // 61: tender.v1.OperationResult.error:type_name -> tender.v1.Error
-	48, // 62: tender.v1.InverseOffer.resources:type_name -> tender.v1.Resource
-	50, // 63: tender.v1.InverseOffer.deadline:type_name -> google.protobuf.Timestamp
-	52, // 64: tender.v1.InverseOffer.reason:type_name -> tender.v1.Reason
-	35, // 65: tender.v1.InverseOffers.offers:type_name -> tender.v1.InverseOffer
-	1,  // 66: tender.v1.SchedulerService.Session:input_type -> tender.v1.SchedulerCalls
-	24, // 67: tender.v1.SchedulerService.Session:output_type -> tender.v1.SchedulerEvents
-	67, // [67:68] is the sub-list for method output_type
-	66, // [66:67] is the sub-list for method input_type
-	66, // [66:66] is the sub-list for extension type_name
-	66, // [66:66] is the sub-list for extension extendee
-	0,  // [0:66] is the sub-list for field type_name
+	49, // 32: tender.v1.Shape.resources:type_name -> tender.v1.Resource
+	18, // 33: tender.v1.Shape.spread:type_name -> tender.v1.Spread
+	45, // 34: tender.v1.UpdateFramework.framework:type_name -> tender.v1.Framework
+	44, // 35: tender.v1.SchedulerEvents.term:type_name -> tender.v1.Term
+	26, // 36: tender.v1.SchedulerEvents.events:type_name -> tender.v1.SchedulerEvent
+	27, // 37: tender.v1.SchedulerEvent.subscribed:type_name -> tender.v1.Subscribed
+	28, // 38: tender.v1.SchedulerEvent.waiting:type_name -> tender.v1.Waiting
+	31, // 39: tender.v1.SchedulerEvent.offers:type_name -> tender.v1.Offers
+	32, // 40: tender.v1.SchedulerEvent.rescind:type_name -> tender.v1.Rescind
+	50, // 41: tender.v1.SchedulerEvent.update:type_name -> tender.v1.Status
+	33, // 42: tender.v1.SchedulerEvent.refused:type_name -> tender.v1.Refused
+	35, // 43: tender.v1.SchedulerEvent.operation:type_name -> tender.v1.OperationResult
+	37, // 44: tender.v1.SchedulerEvent.inverse_offers:type_name -> tender.v1.InverseOffers
+	32, // 45: tender.v1.SchedulerEvent.rescind_inverse:type_name -> tender.v1.Rescind
+	38, // 46: tender.v1.SchedulerEvent.message:type_name -> tender.v1.MessageFramework
+	39, // 47: tender.v1.SchedulerEvent.executor_lost:type_name -> tender.v1.ExecutorLost
+	40, // 48: tender.v1.SchedulerEvent.agent_lost:type_name -> tender.v1.AgentLost
+	41, // 49: tender.v1.SchedulerEvent.heartbeat:type_name -> tender.v1.MasterHeartbeat
+	42, // 50: tender.v1.SchedulerEvent.settled:type_name -> tender.v1.Settled
+	34, // 51: tender.v1.SchedulerEvent.updated:type_name -> tender.v1.FrameworkUpdated
+	47, // 52: tender.v1.Subscribed.heartbeat_interval:type_name -> google.protobuf.Duration
+	47, // 53: tender.v1.Subscribed.session_timeout:type_name -> google.protobuf.Duration
+	49, // 54: tender.v1.Offer.resources:type_name -> tender.v1.Resource
+	43, // 55: tender.v1.Offer.attributes:type_name -> tender.v1.Offer.AttributesEntry
+	47, // 56: tender.v1.Offer.timeout:type_name -> google.protobuf.Duration
+	30, // 57: tender.v1.Offer.unavailable:type_name -> tender.v1.Window
+	51, // 58: tender.v1.Window.start:type_name -> google.protobuf.Timestamp
+	47, // 59: tender.v1.Window.duration:type_name -> google.protobuf.Duration
+	29, // 60: tender.v1.Offers.offers:type_name -> tender.v1.Offer
+	52, // 61: tender.v1.Refused.error:type_name -> tender.v1.Error
+	52, // 62: tender.v1.OperationResult.error:type_name -> tender.v1.Error
+	49, // 63: tender.v1.InverseOffer.resources:type_name -> tender.v1.Resource
+	51, // 64: tender.v1.InverseOffer.deadline:type_name -> google.protobuf.Timestamp
+	53, // 65: tender.v1.InverseOffer.reason:type_name -> tender.v1.Reason
+	36, // 66: tender.v1.InverseOffers.offers:type_name -> tender.v1.InverseOffer
+	1,  // 67: tender.v1.SchedulerService.Session:input_type -> tender.v1.SchedulerCalls
+	25, // 68: tender.v1.SchedulerService.Session:output_type -> tender.v1.SchedulerEvents
+	68, // [68:69] is the sub-list for method output_type
+	67, // [67:68] is the sub-list for method input_type
+	67, // [67:67] is the sub-list for extension type_name
+	67, // [67:67] is the sub-list for extension extendee
+	0,  // [0:67] is the sub-list for field type_name
 }
 
 func init() { file_api_v1_scheduler_proto_init() }
@@ -3411,7 +3492,7 @@ func file_api_v1_scheduler_proto_init() {
 		(*SchedulerCall_Heartbeat)(nil),
 		(*SchedulerCall_Operations)(nil),
 	}
-	file_api_v1_scheduler_proto_msgTypes[24].OneofWrappers = []any{
+	file_api_v1_scheduler_proto_msgTypes[25].OneofWrappers = []any{
 		(*SchedulerEvent_Subscribed)(nil),
 		(*SchedulerEvent_Waiting)(nil),
 		(*SchedulerEvent_Offers)(nil),
@@ -3434,7 +3515,7 @@ func file_api_v1_scheduler_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_api_v1_scheduler_proto_rawDesc), len(file_api_v1_scheduler_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   42,
+			NumMessages:   43,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

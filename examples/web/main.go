@@ -14,7 +14,6 @@ import (
 
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/framework"
-	"github.com/tenderhq/tender/framework/pack"
 	"github.com/tenderhq/tender/framework/taskset"
 )
 
@@ -22,7 +21,7 @@ import (
 func newWeb(n int, command, file string) (*taskset.Set, error) {
 	var set *taskset.Set
 	set = taskset.New(taskset.Config{
-		Apart:   pack.ByAgent,
+		Apart:   api.ByAgent,
 		Updated: func(string, api.Status) { write(file, set.Tasks()) },
 	})
 	return set, set.Scale("web", taskset.Item{Task: api.Task{

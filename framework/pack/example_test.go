@@ -28,7 +28,7 @@ func ExampleBestFit() {
 
 // Spreading goes evenly over racks, also from call to call.
 func ExampleSpread() {
-	racks := pack.NewSpread(pack.ByAttribute("rack"))
+	racks := pack.NewSpread(api.ByAttribute("rack"))
 	offers := []api.Offer{offer("a1", 4, 1024, "r1"), offer("a2", 4, 1024, "r1"), offer("a3", 4, 1024, "r2")}
 	tasks := []api.Task{task("t1", 1, 64), task("t2", 1, 64), task("t3", 1, 64), task("t4", 1, 64)}
 	answers, _ := pack.Pack(offers, tasks, pack.Options{Rank: racks.Rank, Put: racks.Put})
@@ -38,7 +38,7 @@ func ExampleSpread() {
 
 // Anti-affinity: no two on one agent.
 func ExampleSpread_AtMost() {
-	agents := pack.NewSpread(pack.ByAgent)
+	agents := pack.NewSpread(api.ByAgent)
 	offers := []api.Offer{offer("a1", 4, 1024, "r1"), offer("a2", 4, 1024, "r1")}
 	tasks := []api.Task{task("t1", 1, 64), task("t2", 1, 64), task("t3", 1, 64)}
 	answers, left := pack.Pack(offers, tasks, pack.Options{Allow: agents.AtMost(1), Put: agents.Put})

@@ -38,8 +38,8 @@ func placed(answers []api.Answer) []string {
 func TestStrategies(t *testing.T) {
 	offers := []api.Offer{offer("a1", 8, 8192, "r1"), offer("a2", 2, 2048, "r1"), offer("a3", 4, 4096, "r2")}
 	tasks := []api.Task{task("t1", 2, 2048), task("t2", 2, 2048), task("t3", 2, 2048)}
-	racks := pack.NewSpread(pack.ByAttribute("rack"))
-	one := pack.NewSpread(pack.ByAgent)
+	racks := pack.NewSpread(api.ByAttribute("rack"))
+	one := pack.NewSpread(api.ByAgent)
 	for _, test := range []struct {
 		name    string
 		options pack.Options
@@ -111,7 +111,7 @@ func TestNothingIsOversold(t *testing.T) {
 }
 
 func TestSpreadForgetsWhatEnded(t *testing.T) {
-	spread := pack.NewSpread(pack.ByZone)
+	spread := pack.NewSpread(api.ByZone)
 	o := api.Offer{Region: "eu", Zone: "a", Resources: api.Scalars(1, 1)}
 	bin := pack.Bins([]api.Offer{o})[0]
 	spread.Put(bin, task("t1", 1, 1))

@@ -76,12 +76,26 @@ func (s *Set) adopt(id string, number int, status api.Status, now time.Time) *at
 	}
 	a := &attempt{id: status.Task, item: it, group: it.group, number: number, agent: status.Agent, launched: now}
 	it.number = max(it.number, number)
-	s.homeless = append(s.homeless, a)
+	s.settle(a, status)
 	s.begin(a)
 	if !settles(status.State) {
 		s.trim(it)
 	}
 	return a
+}
+
+// settle counts a task of an earlier process where it is, as far as that is known; of what only attributes tell, its
+// agent's next offer says it.
+func (s *Set) settle(a *attempt, status api.Status) {
+	known := func(place api.Place) bool {
+		return place == "" || place == api.ByAgent || status.Hostname != "" && (place == api.ByZone || place == api.ByRegion)
+	}
+	if !known(s.config.Spread) || !known(s.config.Apart) {
+		s.homeless = append(s.homeless, a)
+		return
+	}
+	a.group.spread.PutAt(s.config.Spread.Of(a.agent, status.Region, status.Zone, nil), a.id)
+	a.group.apart.PutAt(s.config.Apart.Of(a.agent, status.Region, status.Zone, nil), a.id)
 }
 
 // begin counts a task in.

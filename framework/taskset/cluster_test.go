@@ -148,7 +148,7 @@ func TestDeadlines(t *testing.T) {
 // TestServiceIsKeptUp: through ends of all kinds, and scaled up and down.
 func TestServiceIsKeptUp(t *testing.T) {
 	frameworktest.Run(t, frameworktest.Cluster{Agents: 3}, func(c *frameworktest.Handle) {
-		set := taskset.New(taskset.Config{Apart: pack.ByAgent})
+		set := taskset.New(taskset.Config{Apart: api.ByAgent})
 		web := command("", "sleep infinity")
 		if err := set.Scale("web", web, 2); err != nil {
 			t.Fatal(err)
@@ -479,7 +479,7 @@ func TestNothingIsOfferedThatNobodyWants(t *testing.T) {
 	})
 }
 
-func TestPortsOfASpread(t *testing.T) {
+func TestSpreadAndPorts(t *testing.T) {
 	frameworktest.Run(t, frameworktest.Cluster{Agents: -1}, func(c *frameworktest.Handle) {
 		resources, err := api.ParseResources("cpus:8;mem:8192;ports:[31000-31009]")
 		if err != nil {
@@ -489,7 +489,7 @@ func TestPortsOfASpread(t *testing.T) {
 			c.AddAgent(frameworktest.Machine{Resources: resources, Attributes: map[string]string{"rack": fmt.Sprint(i / 2)}})
 		}
 		c.AwaitAgents(4)
-		set := taskset.New(taskset.Config{Spread: pack.ByAttribute("rack"), Rank: pack.WorstFit})
+		set := taskset.New(taskset.Config{Spread: api.ByAttribute("rack"), Rank: pack.WorstFit})
 		web := command("", "sleep infinity")
 		web.Task.Ports = map[string]uint16{"http": 0}
 		if err := set.Scale("web", web, 8); err != nil {
@@ -497,6 +497,13 @@ func TestPortsOfASpread(t *testing.T) {
 		}
 		c.Start(framework.Config{Name: "web"}, set)
 		c.AwaitRunning(8)
+		var byAgent []int
+		for a := 1; a <= 4; a++ {
+			byAgent = append(byAgent, len(c.Agent(a).Tasks()))
+		}
+		if byAgent[0]+byAgent[1] != 4 {
+			t.Errorf("tasks by agent %v: the racks are not even", byAgent)
+		}
 	})
 }
 
@@ -505,7 +512,7 @@ func TestPortsOfASpread(t *testing.T) {
 func TestApartDoesNotWait(t *testing.T) {
 	for _, n := range []int{2, 3, 8} {
 		frameworktest.Run(t, frameworktest.Cluster{}, func(c *frameworktest.Handle) {
-			f := c.Start(framework.Config{Name: "batch"}, queue(t, taskset.Config{Apart: pack.ByAgent}, n, "sleep 1"))
+			f := c.Start(framework.Config{Name: "batch"}, queue(t, taskset.Config{Apart: api.ByAgent}, n, "sleep 1"))
 			mustEnd(t, f)
 			if ideal := time.Duration(n) * time.Second; c.Now() > ideal+ideal/5+time.Second {
 				t.Errorf("%d items of a second took %v, one after the other", n, c.Now())

@@ -24,7 +24,8 @@ func (s *Set) restate(now time.Time) error {
 }
 
 func alike(a, b api.Shape) bool {
-	return a.Count == b.Count && a.OnlyPreferred == b.OnlyPreferred && a.Resources.Equal(b.Resources) && slices.Equal(a.Preferred, b.Preferred)
+	return a.Count == b.Count && a.OnlyPreferred == b.OnlyPreferred && a.Resources.Equal(b.Resources) && slices.Equal(a.Preferred, b.Preferred) &&
+		a.Group == b.Group && slices.Equal(a.Spread, b.Spread)
 }
 
 func (s *Set) demand(now time.Time) []api.Shape {

@@ -9,7 +9,6 @@ import (
 	"github.com/tenderhq/tender/framework"
 	"github.com/tenderhq/tender/framework/frameworktest"
 	"github.com/tenderhq/tender/framework/locality"
-	"github.com/tenderhq/tender/framework/pack"
 	"github.com/tenderhq/tender/framework/taskset"
 )
 
@@ -51,7 +50,7 @@ func Example_service() {
 		Script:  func(api.Task) frameworktest.Play { return frameworktest.Play{Duration: 24 * time.Hour} },
 	}
 	frameworktest.Example(cluster, func(c *frameworktest.Handle) {
-		web := taskset.New(taskset.Config{Apart: pack.ByAgent, Unreachable: time.Minute})
+		web := taskset.New(taskset.Config{Apart: api.ByAgent, Unreachable: time.Minute})
 		err := web.Scale("web", taskset.Item{Task: api.Task{
 			Resources: api.Scalars(0.5, 128),
 			Command:   &api.Command{Shell: "exec python3 -m http.server $TENDER_TASK_PORT_HTTP"},

@@ -31,15 +31,8 @@ func jobOf(group string) string { return "group " + group }
 func (s *Set) groupOf(name string) *group {
 	g := s.groups[name]
 	if g == nil {
-		nowhere := func(api.Offer) string { return "" }
 		g = &group{name: name, live: make(map[api.TaskID]*attempt), piles: make(map[string]*pile),
-			spread: pack.NewSpread(nowhere), apart: pack.NewSpread(nowhere)}
-		if s.config.Spread != nil {
-			g.spread = pack.NewSpread(s.config.Spread)
-		}
-		if s.config.Apart != nil {
-			g.apart = pack.NewSpread(s.config.Apart)
-		}
+			spread: pack.NewSpread(s.config.Spread), apart: pack.NewSpread(s.config.Apart)}
 		s.groups[name] = g
 	}
 	return g

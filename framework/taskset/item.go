@@ -157,6 +157,9 @@ func (s *Set) want(it *item, isCopy bool, avoid api.AgentID) *wish {
 	s.added++
 	w := &wish{task: it.Task, item: it, copy: isCopy, avoid: avoid, age: s.added}
 	w.task.ID = it.taskID()
+	if s.config.Spread != "" || s.config.Apart != "" {
+		w.task.Group = it.Group
+	}
 	w.ask = pack.Ask(w.task)
 	s.wishes[w.task.ID] = w
 	it.wishes = append(it.wishes, w)

@@ -39,7 +39,7 @@ func (s *Set) queue(w *wish) {
 	p.count++
 	shape := s.shapes[p.shape]
 	if shape == nil {
-		shape = newShape(w)
+		shape = s.newShape(w)
 		s.shapes[p.shape] = shape
 	}
 	shape.count++
@@ -146,7 +146,7 @@ func (s *Set) choose(g *group, bins []*pack.Bin, task api.Task) (best *pack.Bin)
 		if bin.Left.IsZero() || !s.allowed(bin, task) || !bin.Fits(task) {
 			continue
 		}
-		if s.config.Spread == nil && s.config.Rank == nil {
+		if s.config.Spread == "" && s.config.Rank == nil {
 			return bin
 		}
 		there, r := g.spreadAt(bin), 0.0
@@ -171,12 +171,12 @@ func (s *Set) allowed(bin *pack.Bin, task api.Task) bool {
 	case w.copy && w.item.Service && bin.Offer.Unavailable != nil:
 		return false // it would have to leave there as well
 	}
-	return s.config.Apart == nil || w.item.group.apart.AtMost(1)(bin, task)
+	return s.config.Apart == "" || w.item.group.apart.AtMost(s.config.Most)(bin, task)
 }
 
-// refuses: it may not take what it has room in.
+// refuses: it may not take what it has room in. What Apart forbids is not offered, as the demand says.
 func (s *Set) refuses(w *wish) bool {
-	return w.avoid != "" || s.config.Apart != nil
+	return w.avoid != ""
 }
 
 // placed makes an attempt of a wish.

@@ -15,7 +15,6 @@ import (
 
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/framework/locality"
-	"github.com/tenderhq/tender/framework/pack"
 )
 
 // world is a cluster without time of its own, which ends tasks as chance will have it.
@@ -272,7 +271,7 @@ func TestEveryItemEndsOnce(t *testing.T) {
 				Ended:          func(o Outcome) { w.act(func() { w.ended[o.Item]++ }) },
 			}
 			if rapid.Bool().Draw(t, "apart") {
-				w.config.Apart = pack.ByAgent
+				w.config.Apart = api.ByAgent
 			}
 			w.set = New(w.config)
 			w.set.client = w

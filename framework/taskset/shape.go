@@ -14,12 +14,25 @@ type shape struct {
 	task     api.Resources
 	ask      api.Resources // with the executor
 	count    int64
+	group    string // of tasks that are spread or kept apart
+	spread   []api.Spread
 }
 
-func newShape(w *wish) *shape {
+func (s *Set) newShape(w *wish) *shape {
 	alone := w.task
 	alone.Executor = nil
-	return &shape{executor: hostOf(w.task), task: pack.Ask(alone), ask: w.ask}
+	return &shape{executor: hostOf(w.task), task: pack.Ask(alone), ask: w.ask, group: w.task.Group, spread: s.spread()}
+}
+
+// spread is what the demand says of places: those to fill evenly first.
+func (s *Set) spread() (spread []api.Spread) {
+	if s.config.Spread != "" {
+		spread = append(spread, api.Spread{By: s.config.Spread})
+	}
+	if s.config.Apart != "" {
+		spread = append(spread, api.Spread{By: s.config.Apart, Most: int64(s.config.Most)})
+	}
+	return spread
 }
 
 // hostOf is the task's executor, if that one takes resources for itself.
@@ -31,6 +44,13 @@ func hostOf(task api.Task) api.ExecutorID {
 }
 
 func shapeOf(w *wish) string {
+	if w.task.Group != "" {
+		return sizeOf(w) + " of " + w.task.Group
+	}
+	return sizeOf(w)
+}
+
+func sizeOf(w *wish) string {
 	if executor := hostOf(w.task); executor != "" {
 		return w.ask.String() + " with " + string(executor)
 	}
@@ -46,13 +66,15 @@ const hostsMost = 256
 // next. The sum stays what is wanted, so that nobody is preempted for more, and the last
 // one may go to any agent.
 func (s *Set) demands(one *shape) []api.Shape {
-	whole := api.Shape{Resources: one.ask, Count: one.count}
+	whole := api.Shape{Resources: one.ask, Count: one.count, Spread: one.spread, Group: one.group}
 	hosts := s.hosts[one.executor]
 	if one.count < 2 || len(hosts) == 0 || len(hosts) > hostsMost {
 		return []api.Shape{whole}
 	}
 	whole.Count--
-	return []api.Shape{{Resources: one.task, Count: 1, Preferred: slices.Sorted(maps.Keys(hosts)), OnlyPreferred: true}, whole}
+	beside := whole
+	beside.Resources, beside.Count, beside.Preferred, beside.OnlyPreferred = one.task, 1, slices.Sorted(maps.Keys(hosts)), true
+	return []api.Shape{beside, whole}
 }
 
 // starts notes that the attempt's executor runs on its agent.

@@ -13,7 +13,7 @@ import (
 func TestSpreadAmongOffers(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		racks, each := rapid.IntRange(1, 4).Draw(t, "racks"), rapid.IntRange(1, 3).Draw(t, "tasks of each")
-		set := New(Config{Spread: pack.ByAttribute("rack"), Rank: pack.WorstFit})
+		set := New(Config{Spread: api.ByAttribute("rack"), Rank: pack.WorstFit})
 		w := &world{t: t, set: set}
 		if err := set.Scale("web", Item{Task: api.Task{Resources: api.Scalars(1, 1), Command: &api.Command{Shell: "true"}}}, racks*each); err != nil {
 			t.Fatal(err)

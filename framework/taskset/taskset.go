@@ -99,15 +99,16 @@ type Config struct {
 	Speculate float64
 
 	// Rank chooses among offers with room: [pack.BestFit], [pack.WorstFit]. Default:
-	// the first. Spread, Rank and Apart are called while the set is locked.
+	// the first. It is called while the set is locked.
 	Rank func(bin *pack.Bin, task api.Task) float64
 	// Spread puts the tasks of a group evenly over places, before Rank is asked:
-	// pack.ByAttribute("rack"). It chooses among what is offered at one time, which is
-	// no more than what is wanted.
-	Spread func(api.Offer) string
-	// Apart never puts two tasks of a group into one place: [pack.ByAgent]. After a
-	// restart the place of a running task is known when its agent is offered again.
-	Apart func(api.Offer) string
+	// api.ByAttribute("rack"). It is part of the demand, so that the masters offer what is
+	// in the places with the fewest.
+	Spread api.Place
+	// Apart never puts more than Most tasks of a group into one place: [api.ByAgent]. It
+	// is part of the demand as well.
+	Apart api.Place
+	Most  int // default 1
 	// Locality says how long a group waits for agents that its items prefer. Those
 	// items go where they prefer, whatever Rank and Spread say; Apart holds.
 	Locality locality.Config
@@ -141,6 +142,7 @@ func (c Config) withDefaults() Config {
 	if c.PauseMax <= 0 {
 		c.PauseMax = DefaultPauseMax
 	}
+	c.Most = max(c.Most, 1)
 	return c
 }
 

@@ -10,14 +10,15 @@ import (
 // exactly what the task takes, alone or with its executor, and that suits; where none of those suits, off the
 // first of them. It says which shape that was, or -1: the launch was of something else. Everybody who keeps a
 // demand counts by this function: the scheduler's process, the leader, the suite of the allocators. (R38)
+// A task that names a group counts for shapes of that group first.
 func CountDown(shapes []api.Shape, task *api.Task, suits func(*api.Shape) bool) int {
-	if at := countDown(shapes, task.Resources, suits); at >= 0 || task.Executor == nil || task.Executor.Resources.IsZero() {
+	if at := countDown(shapes, task, task.Resources, suits); at >= 0 || task.Executor == nil || task.Executor.Resources.IsZero() {
 		return at
 	}
-	return countDown(shapes, task.Resources.Plus(task.Executor.Resources), suits)
+	return countDown(shapes, task, task.Resources.Plus(task.Executor.Resources), suits)
 }
 
-func countDown(shapes []api.Shape, taken api.Resources, suits func(*api.Shape) bool) int {
+func countDown(shapes []api.Shape, task *api.Task, taken api.Resources, suits func(*api.Shape) bool) int {
 	var alike []int
 	for i := range shapes {
 		if shapes[i].Count > 0 && asksFor(shapes[i].Resources, taken) {
@@ -26,6 +27,9 @@ func countDown(shapes []api.Shape, taken api.Resources, suits func(*api.Shape) b
 	}
 	if len(alike) == 0 {
 		return -1
+	}
+	if group := slices.DeleteFunc(slices.Clone(alike), func(i int) bool { return shapes[i].Group != task.Group }); len(group) > 0 {
+		alike = group
 	}
 	at := alike[0]
 	if len(alike) > 1 { // else there is nothing to choose

@@ -15,7 +15,28 @@ func ShapeToProto(shape api.Shape) *apiv1.Shape {
 		Constraint:    clean(shape.Constraint),
 		Preferred:     cleanAll(shape.Preferred),
 		OnlyPreferred: shape.OnlyPreferred,
+		Spread:        spreadToProto(shape.Spread),
+		Group:         clean(shape.Group),
 	}
+}
+
+func spreadToProto(spread []api.Spread) (all []*apiv1.Spread) {
+	for _, one := range spread {
+		all = append(all, &apiv1.Spread{By: clean(one.By), Most: one.Most})
+	}
+	return all
+}
+
+func (c *checker) spread(all []*apiv1.Spread) (spread []api.Spread) {
+	c.count("kinds of places of a shape", len(all), api.SpreadsMax)
+	for _, m := range all {
+		one := api.Spread{By: api.Place(m.GetBy()), Most: m.GetMost()}
+		if err := one.Check(); err != nil {
+			c.fail("spread of a shape: %v", err)
+		}
+		spread = append(spread, one)
+	}
+	return spread
 }
 
 // ShapeFromProto reads a shape and checks it.
@@ -36,6 +57,8 @@ func (c *checker) shape(m *apiv1.Shape) api.Shape {
 		Constraint:    m.GetConstraint(),
 		Preferred:     typed[api.AgentID](m.GetPreferred(), c.ids("preferred agent's ID")),
 		OnlyPreferred: m.GetOnlyPreferred(),
+		Spread:        c.spread(m.GetSpread()),
+		Group:         m.GetGroup(),
 	}
 }
 

@@ -18,6 +18,7 @@ func TaskToProto(task api.Task) *apiv1.Task {
 		Labels:    cleanMap(task.Labels),
 		Ports:     portsToProto(task.Ports),
 		Placement: placementToProto(task.Placement),
+		Group:     clean(task.Group),
 	}
 }
 
@@ -51,6 +52,7 @@ func TaskFromProto(m *apiv1.Task) api.Task {
 		Labels:    m.GetLabels(),
 		Ports:     portsFromProto(m.GetPorts()),
 		Placement: placementFromProto(c, m.GetPlacement()),
+		Group:     m.GetGroup(),
 	}
 }
 

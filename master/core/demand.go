@@ -136,7 +136,7 @@ func (c *Core) suits(shape *api.Shape, x *acceptance) bool {
 
 func sameShape(a, b api.Shape) bool {
 	return a.Count == b.Count && a.Constraint == b.Constraint && a.OnlyPreferred == b.OnlyPreferred &&
-		a.Resources.Equal(b.Resources) && slices.Equal(a.Preferred, b.Preferred)
+		a.Resources.Equal(b.Resources) && slices.Equal(a.Preferred, b.Preferred) && slices.Equal(a.Spread, b.Spread) && a.Group == b.Group
 }
 
 func (c *Core) checkShapes(fw *framework, role api.Role, shapes []api.Shape) (api.Kind, error) {
@@ -147,11 +147,8 @@ func (c *Core) checkShapes(fw *framework, role api.Role, shapes []api.Shape) (ap
 		return api.Limit, fmt.Errorf("%d different constraints in the demand of all its roles, at most %d are allowed", n, constraintsMax)
 	}
 	for i, shape := range shapes {
-		if err := shape.Resources.Check(); err != nil {
+		if err := shape.Check(); err != nil {
 			return api.Invalid, fmt.Errorf("shape %d: %w", i+1, err)
-		}
-		if shape.Resources.IsZero() || shape.Count < 1 {
-			return api.Invalid, fmt.Errorf("shape %d wants %d times %v; it must want at least one of something", i+1, shape.Count, shape.Resources)
 		}
 		if err := c.checkConstraint(shape.Constraint); err != nil {
 			return api.Invalid, fmt.Errorf("shape %d: %w", i+1, err)

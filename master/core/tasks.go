@@ -50,7 +50,8 @@ func (t *task) revocable() bool { return t.resources.HasRevocable() }
 
 // claim is what the policy knows of the task.
 func (t *task) claim() allocator.Claim {
-	return allocator.Claim{Framework: t.ref.Framework, Role: t.role, Agent: t.agent.id, Resources: t.resources, Task: t.ref.Task, Since: t.launched}
+	return allocator.Claim{Framework: t.ref.Framework, Role: t.role, Agent: t.agent.id, Resources: t.resources, Task: t.ref.Task, Since: t.launched,
+		Group: t.task.Group}
 }
 
 // releaseTask gives the task's resources back, once.

@@ -1,0 +1,194 @@
+package allocatortest
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/tenderhq/tender/allocator"
+	"github.com/tenderhq/tender/api"
+	"pgregory.net/rapid"
+)
+
+// spreads: of a demand that is spread, nothing is offered in a place that then has two more than another one that
+// could have taken it, nor more than the most in any; and what fits does not lie there.
+func spreads(t *testing.T, fresh func() allocator.Allocator) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := &spreadHistory{Cluster: NewCluster(quiet{t}, fresh()), t: t}
+		s.build()
+		for range rapid.IntRange(1, 30).Draw(t, "rounds") {
+			s.round()
+		}
+	})
+}
+
+// spreadHistory is a framework that spreads groups of tasks, beside one that takes anything.
+type spreadHistory struct {
+	*Cluster
+	t      *rapid.T
+	shapes []api.Shape
+}
+
+const spreading, greedy = api.FrameworkID("f1"), api.FrameworkID("f2")
+
+func (s *spreadHistory) build() {
+	for i := range rapid.IntRange(1, 8).Draw(s.t, "agents") {
+		s.SetAgent(allocator.Agent{
+			ID: api.AgentID(fmt.Sprintf("a%d", i)), Offerable: true,
+			Total: s.R(fmt.Sprintf("cpus:%d;mem:200000", rapid.IntRange(1, 6).Draw(s.t, "cpus"))),
+			Zone:  fmt.Sprintf("z%d", rapid.IntRange(1, 3).Draw(s.t, "zone")), Region: "eu",
+			Attributes: map[string]string{"rack": fmt.Sprintf("r%d", rapid.IntRange(1, 4).Draw(s.t, "rack"))},
+		})
+	}
+	s.Framework(spreading, "r")
+	if rapid.Bool().Draw(s.t, "beside another") {
+		s.Framework(greedy, "r")
+	}
+	places := []api.Place{api.ByAgent, api.ByZone, api.ByRegion, api.ByAttribute("rack")}
+	for i := range rapid.IntRange(1, 2).Draw(s.t, "groups") {
+		shape := s.Shape([]string{"cpus:1;mem:100", "cpus:1;mem:10000"}[i], 0) // so that an offer tells how many of each it is for
+		shape.Group = fmt.Sprintf("g%d", i)
+		for range rapid.IntRange(1, 2).Draw(s.t, "kinds of places") {
+			most := rapid.Int64Range(0, 3).Draw(s.t, "most")
+			shape.Spread = append(shape.Spread, api.Spread{By: rapid.SampledFrom(places).Draw(s.t, "by"), Most: most})
+		}
+		s.shapes = append(s.shapes, shape)
+	}
+}
+
+// round states the demand anew, lets some tasks end, and accepts what is offered.
+func (s *spreadHistory) round() {
+	for len(s.Tasks) > 0 && rapid.IntRange(0, 2).Draw(s.t, "one ends") > 0 {
+		s.Finish(s.Tasks[rapid.IntRange(0, len(s.Tasks)-1).Draw(s.t, "which")])
+	}
+	if rapid.Bool().Draw(s.t, "states") {
+		var wanted []api.Shape
+		for _, shape := range s.shapes {
+			if shape.Count = rapid.Int64Range(0, 12).Draw(s.t, "count"); shape.Count > 0 {
+				wanted = append(wanted, shape)
+			}
+		}
+		s.Demand(spreading, "r", wanted...)
+	}
+	before := make([]map[string]int64, len(s.shapes))
+	for i, shape := range s.shapes {
+		before[i] = s.counts(shape)
+	}
+	for range 4 { // what was offered of two shapes at once may be left by the first
+		offers := s.Allocate()
+		for _, o := range offers {
+			s.answer(o)
+		}
+	}
+	for i, shape := range s.shapes {
+		s.checkSpread(shape, before[i])
+	}
+}
+
+// answer launches what the offer has room for, of the shapes that are still wanted.
+func (s *spreadHistory) answer(o allocator.Claim) {
+	var tasks []api.Resources
+	rest := o.Resources
+	if o.Framework == spreading {
+		shapes := slices.Clone(s.demand[key(spreading, "r")])
+		slices.SortFunc(shapes, func(a, b api.Shape) int { return strings.Compare(b.Group, a.Group) })
+		for _, shape := range shapes {
+			for range shape.Count {
+				_, left, fits := rest.Carve(shape.Resources)
+				if !fits {
+					break
+				}
+				tasks, rest = append(tasks, shape.Resources), left
+			}
+		}
+	} else {
+		tasks = append(tasks, o.Resources) // and holds it until it ends: what it gave back could not have been taken before
+	}
+	s.Accept(o, 0, tasks...)
+}
+
+// counts are the tasks of the shape's group by the first kind of place that it names.
+func (s *spreadHistory) counts(shape api.Shape) map[string]int64 {
+	counts := make(map[string]int64)
+	for _, task := range s.Tasks {
+		if task.Framework == spreading && task.Group == shape.Group {
+			counts[s.place(shape.Spread[0].By, task.Agent)]++
+		}
+	}
+	return counts
+}
+
+func (s *spreadHistory) place(by api.Place, id api.AgentID) string {
+	a := s.Agents[id]
+	return by.Of(a.ID, a.Region, a.Zone, a.Attributes)
+}
+
+// checkSpread holds what was added against what the other places could have taken: those that still can.
+func (s *spreadHistory) checkSpread(shape api.Shape, before map[string]int64) {
+	after := s.counts(shape)
+	wanted := false
+	for _, left := range s.demand[key(spreading, "r")] {
+		wanted = wanted || left.Group == shape.Group
+	}
+	for id := range s.Agents { // order: irrelevant because any one is enough
+		if _, _, fits := s.Free(id).Carve(shape.Resources); !fits || s.full(shape, id) {
+			continue
+		}
+		if wanted {
+			s.Fatalf("%s of %s lies there, and more of group %s is wanted", s.Free(id), id, shape.Group)
+		}
+		other := s.place(shape.Spread[0].By, id)
+		for place, n := range after { // order: irrelevant because any one is enough
+			if n > before[place] && n-after[other] > 1 {
+				s.Fatalf("group %s has %d in %s and %d in %s, where %s could have taken it", shape.Group, n, place, after[other], other, id)
+			}
+		}
+	}
+	for i, one := range shape.Spread {
+		for place, n := range s.countsBy(shape, i) { // order: irrelevant because any one is enough
+			if one.Most > 0 && n > one.Most {
+				s.Fatalf("group %s has %d in %s, at most %d are wanted", shape.Group, n, place, one.Most)
+			}
+		}
+	}
+}
+
+func (s *spreadHistory) countsBy(shape api.Shape, kind int) map[string]int64 {
+	shape.Spread = shape.Spread[kind:]
+	return s.counts(shape)
+}
+
+func (s *spreadHistory) full(shape api.Shape, id api.AgentID) bool {
+	for i, one := range shape.Spread {
+		if one.Most > 0 && s.countsBy(shape, i)[s.place(one.By, id)] >= one.Most {
+			return true
+		}
+	}
+	return false
+}
+
+// spreadStory: where the fewest are comes first, a place with the most gets none, and explain says so.
+func spreadStory(c *Cluster) {
+	for _, a := range []struct {
+		id   api.AgentID
+		rack string
+	}{{"a1", "r1"}, {"a2", "r1"}, {"a3", "r2"}} {
+		c.SetAgent(allocator.Agent{ID: a.id, Offerable: true, Total: c.R("cpus:4;mem:4096"), Attributes: map[string]string{"rack": a.rack}})
+	}
+	c.Framework("f1", "r")
+	shape := c.Shape("cpus:1;mem:128", 3)
+	shape.Spread, shape.Group = []api.Spread{{By: api.ByAttribute("rack"), Most: 2}}, "web"
+	c.Demand("f1", "r", shape)
+	c.ExpectAll("f1 a1 cpus:2;mem:256", "f1 a3 cpus:1;mem:128")
+	c.Accept(c.Offer("f1", "a1"), 0, c.R("cpus:1;mem:128"), c.R("cpus:1;mem:128"))
+	c.Accept(c.Offer("f1", "a3"), 0, c.R("cpus:1;mem:128"))
+	shape.Count = 2
+	c.Demand("f1", "r", shape)
+	c.Expect("f1 a3 cpus:1;mem:128")
+	last := c.Accept(c.Offer("f1", "a3"), 0, c.R("cpus:1;mem:128"))
+	c.Expect()
+	c.Because("f1", "a2", `f1 wants at most 2 in one attribute rack, and has 2 in "r1", where a2 is`)
+	c.Finish(last[0])
+	c.Expect("f1 a3 cpus:1;mem:128")
+}

@@ -1,0 +1,172 @@
+package books
+
+import (
+	"slices"
+
+	"github.com/tenderhq/tender/allocator"
+	"github.com/tenderhq/tender/api"
+)
+
+// tasksOn is which of a member's tasks are counted together.
+type tasksOn struct {
+	agent int32
+	group string
+}
+
+// places counts what a member has of a group in each place of one kind: tasks, and what open offers were sized for.
+// Holds: a member has one as long as a shape that it wants names the kind.
+type places struct {
+	by     api.Place
+	group  string
+	counts map[string]int64
+	users  int  // shapes
+	full   bool // somebody was refused a place because it held the most; looked at again when one has less
+}
+
+// of is the agent's place, and what is there.
+func (p *places) of(a *agent) (place string, count int64) {
+	place = p.by.Of(a.spec.ID, a.spec.Region, a.spec.Zone, a.spec.Attributes)
+	return place, p.counts[place]
+}
+
+// placesOf finds the member's counts, or makes them of what it has.
+func (b *Books) placesOf(m *member, by api.Place, group string) *places {
+	for _, p := range m.places {
+		if p.by == by && p.group == group {
+			p.users++
+			return p
+		}
+	}
+	p := &places{by: by, group: group, users: 1}
+	m.places = append(m.places, p)
+	b.recount(m, p)
+	return p
+}
+
+// leavePlaces ends one use.
+func (b *Books) leavePlaces(m *member, p *places) {
+	if p.users--; p.users == 0 {
+		m.places = slices.DeleteFunc(m.places, func(other *places) bool { return other == p })
+	}
+}
+
+// recount counts everything anew.
+func (b *Books) recount(m *member, p *places) {
+	p.counts = make(map[string]int64)
+	for on, n := range m.tasks { // order: irrelevant because it sums
+		if on.group == p.group {
+			place, _ := p.of(b.agents[on.agent])
+			p.counts[place] += n
+		}
+	}
+	for _, a := range b.agents {
+		if a == nil {
+			continue
+		}
+		for i := range a.plans {
+			if plan := &a.plans[i]; plan.member == m.number && plan.shape.spec.Group == p.group {
+				place, _ := p.of(a)
+				p.counts[place] += plan.n
+			}
+		}
+	}
+}
+
+// recountAll follows an agent that has moved to another place.
+func (b *Books) recountAll() {
+	for _, m := range b.members {
+		if m == nil {
+			continue
+		}
+		for _, p := range m.places {
+			b.recount(m, p)
+		}
+	}
+}
+
+// countTask counts one of the member's tasks (n = 1), or no longer (n = -1).
+func (b *Books) countTask(a *agent, m *member, claim allocator.Claim, n int64) {
+	if claim.Task == "" {
+		return
+	}
+	on := tasksOn{a.number, claim.Group}
+	if m.tasks[on]+n < 0 {
+		return
+	}
+	if m.tasks == nil {
+		m.tasks = make(map[tasksOn]int64)
+	}
+	if m.tasks[on] += n; m.tasks[on] == 0 {
+		delete(m.tasks, on)
+	}
+	b.countPlaces(a, m, claim.Group, n)
+}
+
+// dropPlaced forgets the member's tasks on the agent.
+func (b *Books) dropPlaced(a *agent, m *member) {
+	for on, n := range m.tasks { // order: irrelevant because each is counted by itself
+		if on.agent == a.number {
+			delete(m.tasks, on)
+			b.countPlaces(a, m, on.group, -n)
+		}
+	}
+}
+
+// countPlaces adds to what the member has of the group where the agent is.
+func (b *Books) countPlaces(a *agent, m *member, group string, n int64) {
+	for _, p := range m.places {
+		if p.group != group || n == 0 {
+			continue
+		}
+		place, _ := p.of(a)
+		if p.counts[place] += n; p.counts[place] <= 0 {
+			delete(p.counts, place)
+		}
+		if n < 0 && p.full {
+			p.full = false
+			b.dirty.member(b, m)
+		}
+	}
+}
+
+// spread puts the shape's places in place of those it had.
+func (b *Books) spread(s *shape, m *member, wanted []api.Spread, group string) {
+	before := s.places
+	s.places = nil
+	for _, one := range wanted {
+		s.places = append(s.places, b.placesOf(m, one.By, group))
+	}
+	for _, p := range before {
+		b.leavePlaces(m, p)
+	}
+}
+
+// roomInPlaces is how many more of the shape the agent's places may have; many if nothing bounds them.
+func (s *shape) roomInPlaces(a *agent) int64 {
+	const many = 1 << 40
+	room := int64(many)
+	for i, one := range s.spec.Spread {
+		if one.Most > 0 {
+			_, count := s.places[i].of(a)
+			room = min(room, max(0, one.Most-count))
+		}
+	}
+	return room
+}
+
+// fullPlace is the first of the agent's places that holds as many of the shape as is wanted in one.
+func (s *shape) fullPlace(a *agent) (one api.Spread, place string, full bool) {
+	for i, one := range s.spec.Spread {
+		if place, count := s.places[i].of(a); one.Most > 0 && count >= one.Most {
+			return one, place, true
+		}
+	}
+	return api.Spread{}, "", false
+}
+
+// noteFull has the member looked at again when one of the shape's places has less.
+func (s *shape) noteFull() {
+	for _, p := range s.places {
+		p.full = true
+	}
+}

@@ -1,0 +1,49 @@
+package taskset_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/framework"
+	"github.com/tenderhq/tender/framework/frameworktest"
+	"github.com/tenderhq/tender/framework/taskset"
+)
+
+// TestSpreadOfMany: the masters offer where the fewest are, so racks that could not take all of it have the same, and
+// more tasks than one agent of a rack has room for go on beside it.
+func TestSpreadOfMany(t *testing.T) {
+	frameworktest.Run(t, frameworktest.Cluster{Agents: -1}, func(c *frameworktest.Handle) {
+		for i := range 12 {
+			c.AddAgent(frameworktest.Machine{Resources: api.Scalars(4, 4096), Attributes: map[string]string{"rack": fmt.Sprint(i / 3)}})
+		}
+		c.AwaitAgents(12)
+		set := taskset.New(taskset.Config{Spread: api.ByAttribute("rack"), Apart: api.ByAgent, Most: 2})
+		if err := set.Scale("web", command("", "sleep infinity"), 22); err != nil {
+			t.Fatal(err)
+		}
+		f := c.Start(framework.Config{Name: "web"}, set)
+		c.AwaitRunning(22)
+		racks := make(map[int]int)
+		for i := range 12 {
+			n := len(c.Agent(i + 1).Tasks())
+			if racks[i/3] += n; n > 2 {
+				t.Errorf("%d tasks run on agent %d", n, i+1)
+			}
+		}
+		for rack, n := range racks {
+			if n < 5 || n > 6 {
+				t.Errorf("%d of 22 tasks run in rack %d of four", n, rack)
+			}
+		}
+		if f.Offered() > 24 {
+			t.Errorf("%d offers came for 22 tasks on 12 agents", f.Offered())
+		}
+		if err := set.Scale("web", command("", "sleep infinity"), 30); err != nil {
+			t.Fatal(err)
+		}
+		c.AwaitRunning(24)
+		c.Never(time.Minute, "three tasks on an agent", func() bool { return f.Count(api.TaskRunning) > 24 })
+	})
+}
