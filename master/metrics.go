@@ -97,6 +97,7 @@ var (
 	inboxGauge   = gauge("tender_inbox_events", "Events that wait for the leader's loop.")
 	droppedTotal = gauge("tender_log_lines_dropped_total", "Lines that the log has dropped because they came faster than they were taken.")
 	refusedTotal = gauge("tender_connections_refused_total", "Connections that were closed at once because too many were open.")
+	voicesTotal  = gauge("tender_agent_words_refused_total", "What agents said of tasks, executors and frameworks that are not theirs; told to nobody.")
 	queueGauge   = gauge("tender_proposals_waiting", "Commands that wait for the next entry of the log.")
 )
 
@@ -159,6 +160,7 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 	put(frameworks, float64(counts.Frameworks))
 	put(activeGauge, float64(counts.Active))
 	put(offersGauge, float64(counts.Offers))
+	count(voicesTotal, float64(counts.Voices))
 	put(streamsGauge, float64(counts.Schedulers), "schedulers")
 	put(streamsGauge, float64(counts.Links), "agents")
 }

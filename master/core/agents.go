@@ -228,6 +228,8 @@ func (c *Core) withheld(a *agent) string {
 		return "draining"
 	case marks.Has(api.MarkDeactivated):
 		return "deactivated"
+	case a.over: // nothing of it can be booked, so nothing may be proposed
+		return "its tasks hold more than it has"
 	}
 	return ""
 }

@@ -14,6 +14,9 @@ const (
 	reportTasksMax      = 100_000
 	reportExecutorsMax  = 100_000
 	reportFrameworksMax = 100_000
+	// readmitMax bounds the frameworks that are readmitted from one report (R21); those beyond
+	// it are counted as removed ones until the agent reports again.
+	readmitMax = 4096
 	// stubsPerAgentMax bounds the ended tasks that are remembered of one agent (R15); the
 	// oldest are forgotten.
 	stubsPerAgentMax = 1000
@@ -33,7 +36,13 @@ type report struct {
 
 // reportPage takes a page; pages of another session are of no use any more.
 func (c *Core) reportPage(a *agent, page protocol.AgentReport) {
-	if page.Session != 0 && page.Session != a.session || a.report == nil {
+	switch {
+	case page.Session != 0 && page.Session != a.session:
+		return
+	case a.report == nil: // all is in; at its first contact an agent has nothing but volumes of an earlier life
+		if a.reported && len(a.orphans) == 0 {
+			c.checkVolumes(a, &report{volumes: page.Volumes})
+		}
 		return
 	}
 	r := a.report
@@ -46,13 +55,23 @@ func (c *Core) reportPage(a *agent, page protocol.AgentReport) {
 	if page.Usage != nil {
 		c.used(a, *page.Usage)
 	}
-	if len(r.tasks) > reportTasksMax || len(r.executors) > reportExecutorsMax || len(r.frameworks) > reportFrameworksMax {
-		c.expelAgent(a, fmt.Errorf("its report names more than %d tasks, executors or frameworks", reportTasksMax))
+	if fault := r.tooMuch(); fault != nil {
+		c.expelAgent(a, fault)
 		return
 	}
 	if page.Last {
 		c.reportDone(a)
 	}
+}
+
+// tooMuch says what of a report is beyond its bounds, nil if nothing is. Of stubs the latest
+// count.
+func (r *report) tooMuch() error {
+	r.stubs = r.stubs[max(len(r.stubs)-2*stubsPerAgentMax, 0):]
+	if len(r.tasks) > reportTasksMax || len(r.executors) > reportExecutorsMax || len(r.frameworks) > reportFrameworksMax {
+		return fmt.Errorf("its report names more than %d tasks, executors or frameworks", reportTasksMax)
+	}
+	return r.volumes.Check()
 }
 
 // expelAgent closes the stream of an agent that went beyond a limit.
@@ -101,8 +120,18 @@ func (c *Core) restateQuietly(a *agent) {
 // readmitReported takes frameworks that the registry does not know from the agent's
 // copy (R21), and tells the agent of those that were removed.
 func (c *Core) readmitReported(a *agent, r *report) {
-	copies := make(map[api.FrameworkID]api.Framework)
+	copies, something := make(map[api.FrameworkID]api.Framework), make(map[api.FrameworkID]bool)
+	for _, t := range r.tasks {
+		something[t.Framework] = true
+	}
+	for _, x := range r.executors {
+		something[x.Framework] = true
+	}
 	for _, info := range r.frameworks {
+		if _, known := c.registry.Frameworks[info.ID]; !known && !something[info.ID] {
+			c.refuseVoice(a, "framework "+string(info.ID))
+			continue
+		}
 		if info.CheckSize() != nil { // of an older version: what it is called by is enough
 			info = api.Framework{ID: info.ID, Name: info.Name, Principal: info.Principal, Standby: info.Standby}
 		}
@@ -119,13 +148,15 @@ func (c *Core) readmitReported(a *agent, r *report) {
 	for _, x := range r.executors {
 		named(x.Framework, x.Role)
 	}
+	readmitted := 0
 	for _, id := range sortedKeys(copies) {
 		known, ok := c.registry.Frameworks[id]
 		switch {
 		case ok && known.Removed.IsZero():
 		case ok:
 			c.tellAgent(a, protocol.RemoveFramework{Framework: id})
-		case api.CheckID("framework", string(id)) == nil:
+		case api.CheckID("framework", string(id)) == nil && readmitted < readmitMax:
+			readmitted++
 			c.readmit(a, copies[id])
 		}
 	}
@@ -238,6 +269,9 @@ func (c *Core) adoptTask(a *agent, fw *framework, ref api.TaskRef, rt protocol.R
 	switch {
 	case first == nil:
 		fw.tasks[ref.Task] = t
+	case !c.launchedBefore(t.launch):
+		c.refuseVoice(a, "the first launch of task "+ref.String())
+		c.duplicate(t)
 	case first.launch.before(t.launch):
 		c.duplicate(t)
 	default:
@@ -245,6 +279,13 @@ func (c *Core) adoptTask(a *agent, fw *framework, ref api.TaskRef, rt protocol.R
 		c.duplicate(first)
 	}
 	return t
+}
+
+// launchedBefore says that a leader before this one may have made a launch. What this one has
+// made it knows, and no launch is without a term: an agent that names such a one speaks of a
+// task that is another's, and never has that one killed (R40).
+func (c *Core) launchedBefore(launch launchID) bool {
+	return launch.number > 0 && launch.term != (api.Term{}) && launch.term.Before(c.term)
 }
 
 // holdReported books what a reported task uses.

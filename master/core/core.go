@@ -83,7 +83,9 @@ type Core struct {
 	now   time.Time // of the event at hand
 	came  time.Time // when it came to this master
 	began time.Time // of this leadership
-	out   []Effect  // of the event at hand
+	// lastHeard is the latest moment that the registry knew when the leadership began.
+	lastHeard time.Time
+	out       []Effect // of the event at hand
 
 	agents     map[api.AgentID]*agent         // the admitted ones
 	links      map[Conn]*link                 // agents' streams
@@ -106,6 +108,7 @@ type Core struct {
 	expiry     deadline // of what the registry remembers of the past
 	stubs      int      // of all agents
 
+	voices    uint64 // words of agents about what is not theirs, refused in this term
 	proposals uint64 // counters of this term
 	dropped   uint64 // counts sessions that have ended
 	mastersAt uint64 // counts changes of the masters' addresses

@@ -156,6 +156,10 @@ const messageDataMax = api.MessageBytesMax - 4096
 
 // messageFromExecutor carries bytes up, at most once.
 func (c *Core) messageFromExecutor(a *agent, message protocol.MessageFromExecutor) {
+	if a.executors[message.ExecutorRef] == nil {
+		c.refuseVoice(a, "a message of executor "+message.ExecutorRef.String())
+		return
+	}
 	if fw := c.frameworks[message.Framework]; fw != nil {
 		c.tell(fw, protocol.MessageFramework{Agent: a.id, Executor: message.Executor, Data: message.Data})
 	}

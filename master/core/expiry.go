@@ -14,17 +14,55 @@ const (
 )
 
 func (c *Core) beginExpiry() {
+	c.lastHeard = latestSign(c.registry)
 	c.expiry.due = c.expire
 	c.deadlines.set(&c.expiry, c.now.Add(expiryPause))
 }
 
 func (c *Core) expire() {
 	c.deadlines.set(&c.expiry, c.now.Add(expiryPause))
-	before := c.now.Add(-expiryAfter)
+	before := c.calendar().Add(-expiryAfter)
 	if c.remembersBefore(before) {
 		c.info("the past is forgotten", Field{"before", before.UTC().Format(time.RFC3339)})
 		c.propose(registry.Expire{Before: before}, func(registry.Result) {})
 	}
+}
+
+// quietMax is how long a cluster is believed to have been without any change before a
+// leadership begins, when the clock says that it was longer.
+const quietMax = 24 * time.Hour
+
+// calendar is what time it is for what is to be forgotten. A wall clock that jumps forgets
+// nothing (R23): within the leadership the monotonic time counts, and before it the clock is
+// believed no further than a day behind the last thing that the registry was told.
+func (c *Core) calendar() time.Time {
+	from := c.began.Round(0)
+	if latest := c.lastHeard.Add(quietMax); !c.lastHeard.IsZero() && latest.Before(from) {
+		from = latest
+	}
+	return from.Add(c.now.Sub(c.began))
+}
+
+// latestSign is the latest moment that the registry knows.
+func latestSign(state *registry.State) time.Time {
+	latest := time.Time{}
+	see := func(at time.Time) {
+		if at.After(latest) {
+			latest = at
+		}
+	}
+	for _, client := range state.Clients { // order: irrelevant because the latest is looked for
+		see(client.Seen)
+	}
+	for _, agent := range state.Agents { // order: irrelevant because the latest is looked for
+		see(agent.Admitted)
+		see(agent.Gone)
+	}
+	for _, framework := range state.Frameworks { // order: irrelevant because the latest is looked for
+		see(framework.Admitted)
+		see(framework.Removed)
+	}
+	return latest
 }
 
 // remembersBefore says whether there is anything to forget.

@@ -404,7 +404,7 @@ func (x *chaos) calm() {
 	for _, name := range sortedNames(x.agents) {
 		a := x.agents[name]
 		x.agentBack(a, words{keys: map[string]string{}})
-		if a.conn == 0 { // taken for a clone, until the leader misses its first stream
+		if a.conn == 0 || !a.reported { // its first stream is asked, and says nothing
 			x.pass(6 * time.Second)
 			x.agentBack(a, words{keys: map[string]string{}})
 		}

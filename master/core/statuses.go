@@ -107,11 +107,10 @@ func (c *Core) strayStatus(a *agent, status api.Status) {
 		c.acknowledge(a, status.Ref(), status.Number)
 		return
 	}
-	if first := fw.tasks[status.Task]; first != nil {
-		c.acknowledge(a, status.Ref(), status.Number) // R9: never overwrite the first one's
-		return
-	}
-	c.tellStatus(fw, status)
+	// R9: it never overwrites the first one's. R40: nor is it told of a task that this agent
+	// does not have; its report named all that it has.
+	c.refuseVoice(a, "a status of task "+status.Ref().String())
+	c.acknowledge(a, status.Ref(), status.Number)
 }
 
 func (c *Core) acknowledge(a *agent, ref api.TaskRef, number uint64) {

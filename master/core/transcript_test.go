@@ -95,7 +95,7 @@ func (x words) duration(key string) time.Duration {
 
 func (w *world) line(t *testing.T, d *datadriven.TestData, line string) {
 	verb, args := split(line)
-	if !w.verbOfTime(verb, args) && !w.verbOfAgents(verb, args) && !w.verbOfUse(verb, args) && !w.verbOfFrameworks(verb, args) && !w.verbOfOperators(verb, args) && !w.verbOfViews(verb, args) {
+	if !w.verbOfTime(verb, args) && !w.verbOfAgents(verb, args) && !w.verbOfVoices(verb, args) && !w.verbOfUse(verb, args) && !w.verbOfFrameworks(verb, args) && !w.verbOfOperators(verb, args) && !w.verbOfViews(verb, args) {
 		d.Fatalf(t, "no verb %q", verb)
 	}
 }
@@ -113,6 +113,9 @@ func (w *world) verbOfTime(verb string, args words) bool {
 		w.now = w.now.Add(gap)
 		w.step(core.Away{Gap: gap})
 		w.step(core.Woken{})
+	case "clock-jumps": // while nobody looks
+		span, _ := time.ParseDuration(args.at(0))
+		w.now = w.now.Add(span)
 	case "failover":
 		w.say("m1 leads in term %s", api.Term{Number: w.term.Number + 1})
 		w.lead()
@@ -176,16 +179,6 @@ func (w *world) verbOfAgents(verb string, args words) bool {
 		conn := a.conn
 		a.conn = 0
 		w.step(core.AgentClosed{Conn: conn})
-	case "older": // the stream before an agent's newest says something, or breaks
-		if args.at(1) == "breaks" {
-			w.step(core.AgentClosed{Conn: a.older})
-			break
-		}
-		w.now = w.now.Add(time.Millisecond)
-		w.step(core.AgentCalled{Conn: a.older, Calls: []protocol.AgentCall{protocol.AgentHeartbeat{}}})
-		if a.conn == 0 {
-			a.conn = a.older
-		}
 	case "silence":
 		a.silent = true
 	case "wake":

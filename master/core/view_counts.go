@@ -12,9 +12,10 @@ type Counts struct {
 	Active     int // subscribed
 	Tasks      map[api.TaskState]int
 	Offers     int
-	Schedulers int // streams
-	Links      int // streams of agents
-	Pending    int // proposals under way
+	Schedulers int    // streams
+	Links      int    // streams of agents
+	Pending    int    // proposals under way
+	Voices     uint64 // words of agents about what is not theirs, refused in this term
 	// Revocable is what all agents' tasks leave unused, and RevocableUsed what tasks hold of it.
 	Revocable, RevocableUsed api.Resources
 	// Placed are the sums of those frameworks that say how their tasks came to agents.
@@ -31,6 +32,7 @@ func (c *Core) Counts() Counts {
 		Schedulers: len(c.sessions),
 		Links:      len(c.links),
 		Pending:    len(c.pending),
+		Voices:     c.voices,
 	}
 	for _, a := range c.agents { // order: irrelevant because they are counted
 		counts.Agents[a.state]++

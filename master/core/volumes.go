@@ -2,6 +2,7 @@ package core
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/internal/protocol"
@@ -103,8 +104,29 @@ func (c *Core) orphanRequested(a *agent, action ReserveOn) (answer string, err e
 	case o.Volume.Reserved != action.Role:
 		return "", fmt.Errorf("the orphaned volume %s is of role %s; name that role", o.Volume.Volume, o.Volume.Reserved)
 	}
+	if user := a.userOf(o.Volume.Volume); user != "" {
+		return "", fmt.Errorf("task %s uses the orphaned volume %s; end it first", user, o.Volume.Volume)
+	}
 	c.destroyVolume(a, o.Volume)
 	return fmt.Sprintf("agent %s: the orphaned volume %s is being destroyed", a.id, o.Volume.Volume), nil
+}
+
+// userOf names a task that has a volume, or whose executor has it; "" if none does.
+func (a *agent) userOf(volume api.VolumeID) string {
+	for _, t := range a.sortedTasks() {
+		if t.held && hasVolume(t.resources, volume) {
+			return t.ref.String()
+		}
+		x := a.executors[api.ExecutorRef{Framework: t.ref.Framework, Executor: t.task.ExecutorID()}]
+		if t.held && x != nil && hasVolume(x.resources, volume) {
+			return t.ref.String()
+		}
+	}
+	return ""
+}
+
+func hasVolume(resources api.Resources, volume api.VolumeID) bool {
+	return slices.ContainsFunc(resources.Items(), func(item api.Resource) bool { return item.Volume == volume })
 }
 
 func (o *orphan) inTheWay() error {
