@@ -300,7 +300,8 @@ func why(status api.Status) string {
 	if status.ExitCode != nil && *status.ExitCode != 0 {
 		parts = append(parts, fmt.Sprintf("exit code %d", *status.ExitCode))
 	}
-	if status.Message != "" {
+	// The executor's message for a plain exit says the code once more.
+	if status.Message != "" && (status.ExitCode == nil || status.Message != fmt.Sprintf("exited with %d", *status.ExitCode)) {
 		parts = append(parts, status.Message)
 	}
 	return strings.Join(parts, ": ")

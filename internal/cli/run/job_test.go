@@ -433,3 +433,17 @@ func TestTheBytesOfOneTaskPassUntouched(t *testing.T) {
 		t.Errorf("got %q and %q", stdout.String(), stderr.String())
 	}
 }
+
+func TestAnEndInWords(t *testing.T) {
+	code := 3
+	for want, status := range map[string]api.Status{
+		"FAILED: exit code 3":                       {State: api.TaskFailed, ExitCode: &code, Message: "exited with 3"},
+		"FAILED: exit code 3: no such file":         {State: api.TaskFailed, ExitCode: &code, Message: "no such file"},
+		"KILLED: AGENT_DRAINING: exit code 3":       {State: api.TaskKilled, Reason: api.ReasonAgentDraining, ExitCode: &code},
+		"DROPPED: DISK_FULL: the agent has no room": {State: api.TaskDropped, Reason: api.ReasonDiskFull, Message: "the agent has no room"},
+	} {
+		if got := why(status); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+}
