@@ -22,7 +22,8 @@ import (
 type identity struct {
 	generation uint64
 	core.Identity
-	volumes map[api.VolumeID]api.Resource
+	volumes  map[api.VolumeID]api.Resource
+	logBegun bool // there is a log of this generation
 }
 
 // take applies a record that belongs into this file.
@@ -67,7 +68,7 @@ func encodeIdentity(i identity) ([]byte, error) {
 	m := &logpb.AgentIdentity{
 		Generation: i.generation, Nonce: string(i.Nonce), ClusterId: string(i.Cluster), AgentId: string(i.Agent),
 		Term: wire.TermToProto(i.Term), BootId: i.BootID, Rebooted: i.Rebooted, Draining: i.Draining,
-		DrainGrace: durationpb.New(i.DrainGrace), Gone: i.Gone,
+		DrainGrace: durationpb.New(i.DrainGrace), Gone: i.Gone, LogBegun: i.logBegun,
 	}
 	for _, id := range slices.Sorted(maps.Keys(i.volumes)) {
 		m.Volumes = append(m.Volumes, wire.ResourceToProto(i.volumes[id]))
@@ -86,7 +87,8 @@ func decodeIdentity(payload []byte) (identity, error) {
 			Nonce: api.Nonce(m.Nonce), Cluster: api.ClusterID(m.ClusterId), Agent: api.AgentID(m.AgentId), Term: wire.TermFromProto(m.Term),
 			BootID: m.BootId, Rebooted: m.Rebooted, Draining: m.Draining, DrainGrace: m.DrainGrace.AsDuration(), Gone: m.Gone,
 		},
-		volumes: map[api.VolumeID]api.Resource{},
+		volumes:  map[api.VolumeID]api.Resource{},
+		logBegun: m.LogBegun,
 	}
 	for _, volume := range wire.ResourcesOf(m.Volumes).Items() {
 		i.volumes[volume.Volume] = volume

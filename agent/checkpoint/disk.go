@@ -60,6 +60,8 @@ const (
 	spareBytes    = 4096    // is the least room for the next identity
 )
 
+var errGone = errors.New("the file " + logFile + " is gone")
+
 // NewDisk makes the store of a folder.
 func NewDisk(config Config) *Disk {
 	if config.ReserveBytes == 0 {
@@ -142,7 +144,7 @@ func parseIdentity(data []byte) (identity, error) {
 func (d *Disk) loadLog(known bool) ([]core.Record, error) {
 	data, err := os.ReadFile(d.path(logFile))
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
+		return nil, d.lost(errGone)
 	}
 	if err != nil {
 		return nil, err
@@ -158,14 +160,25 @@ func (d *Disk) loadLog(known bool) ([]core.Record, error) {
 		return nil, fmt.Errorf("the file %s: %w", logFile, err)
 	}
 	if err != nil {
-		if d.identity.BootID == d.config.BootID {
-			return nil, fmt.Errorf("%s: %w; tasks of this agent may be running; end them and remove the folder to begin a new agent", logFile, err)
+		if err := d.lost(fmt.Errorf("%s: %w", logFile, err)); err != nil {
+			return nil, err
 		}
-		d.repaired = "the machine was booted again and " + logFile + " was damaged: " + err.Error() + "; it was read up to there"
 	} else if held.good < len(data) {
 		d.repaired = fmt.Sprintf("a torn tail of %d bytes was cut off", len(data)-held.good)
 	}
 	return held.records, d.openLog(int64(held.good), held.frames)
+}
+
+// lost says what the loss of the log, or of a part of it, means: after a boot nothing that it
+// told of runs; before, the agent must not forget what does.
+func (d *Disk) lost(why error) error {
+	switch {
+	case d.identity.BootID != d.config.BootID:
+		d.repaired = "the machine was booted again and the log was damaged: " + why.Error() + "; it was read up to there"
+	case d.identity.logBegun || !errors.Is(why, errGone):
+		return fmt.Errorf("%w; tasks of this agent may be running; end them and remove the folder to begin a new agent", why)
+	}
+	return nil
 }
 
 func (d *Disk) openLog(good int64, frames uint64) error {
@@ -387,6 +400,7 @@ func (d *Disk) Reset() error {
 // writeIdentity replaces the identity file so that the machine's crash leaves the old
 // one or the new one. What it says counts once it is there.
 func (d *Disk) writeIdentity(next identity) error {
+	next.logBegun = d.log != nil && next.generation == d.identity.generation
 	payload, err := encodeIdentity(next)
 	if err != nil {
 		return err

@@ -132,9 +132,6 @@ type contents struct {
 // parse reads a log. What stands behind contents.good is a torn tail, or damage when a
 // record stands behind it or when the tail can't be one.
 func parse(data []byte, generation uint64) (contents, error) {
-	if len(data) < headerBytes {
-		return contents{}, nil // the process died before the header was there, so before any record
-	}
 	if err := checkMagic(data, logMagic); err != nil {
 		return contents{}, err
 	}

@@ -32,17 +32,20 @@ const (
 type AgentIdentity struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Counts the lives of this folder: a checkpoint.log of another one is not read.
-	Generation    uint64               `protobuf:"varint,1,opt,name=generation,proto3" json:"generation,omitempty"`
-	Nonce         string               `protobuf:"bytes,2,opt,name=nonce,proto3" json:"nonce,omitempty"`
-	ClusterId     string               `protobuf:"bytes,3,opt,name=cluster_id,json=clusterId,proto3" json:"cluster_id,omitempty"`
-	AgentId       string               `protobuf:"bytes,4,opt,name=agent_id,json=agentId,proto3" json:"agent_id,omitempty"`
-	Term          *v1.Term             `protobuf:"bytes,5,opt,name=term,proto3" json:"term,omitempty"`
-	BootId        string               `protobuf:"bytes,6,opt,name=boot_id,json=bootId,proto3" json:"boot_id,omitempty"`
-	Rebooted      bool                 `protobuf:"varint,7,opt,name=rebooted,proto3" json:"rebooted,omitempty"`
-	Draining      bool                 `protobuf:"varint,8,opt,name=draining,proto3" json:"draining,omitempty"`
-	DrainGrace    *durationpb.Duration `protobuf:"bytes,9,opt,name=drain_grace,json=drainGrace,proto3" json:"drain_grace,omitempty"`
-	Gone          bool                 `protobuf:"varint,10,opt,name=gone,proto3" json:"gone,omitempty"`
-	Volumes       []*v1.Resource       `protobuf:"bytes,11,rep,name=volumes,proto3" json:"volumes,omitempty"`
+	Generation uint64               `protobuf:"varint,1,opt,name=generation,proto3" json:"generation,omitempty"`
+	Nonce      string               `protobuf:"bytes,2,opt,name=nonce,proto3" json:"nonce,omitempty"`
+	ClusterId  string               `protobuf:"bytes,3,opt,name=cluster_id,json=clusterId,proto3" json:"cluster_id,omitempty"`
+	AgentId    string               `protobuf:"bytes,4,opt,name=agent_id,json=agentId,proto3" json:"agent_id,omitempty"`
+	Term       *v1.Term             `protobuf:"bytes,5,opt,name=term,proto3" json:"term,omitempty"`
+	BootId     string               `protobuf:"bytes,6,opt,name=boot_id,json=bootId,proto3" json:"boot_id,omitempty"`
+	Rebooted   bool                 `protobuf:"varint,7,opt,name=rebooted,proto3" json:"rebooted,omitempty"`
+	Draining   bool                 `protobuf:"varint,8,opt,name=draining,proto3" json:"draining,omitempty"`
+	DrainGrace *durationpb.Duration `protobuf:"bytes,9,opt,name=drain_grace,json=drainGrace,proto3" json:"drain_grace,omitempty"`
+	Gone       bool                 `protobuf:"varint,10,opt,name=gone,proto3" json:"gone,omitempty"`
+	Volumes    []*v1.Resource       `protobuf:"bytes,11,rep,name=volumes,proto3" json:"volumes,omitempty"`
+	// There is a log of this generation: without it tasks would be forgotten. Versions that
+	// began it later say nothing.
+	LogBegun      bool `protobuf:"varint,12,opt,name=log_begun,json=logBegun,proto3" json:"log_begun,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -152,6 +155,13 @@ func (x *AgentIdentity) GetVolumes() []*v1.Resource {
 		return x.Volumes
 	}
 	return nil
+}
+
+func (x *AgentIdentity) GetLogBegun() bool {
+	if x != nil {
+		return x.LogBegun
+	}
+	return false
 }
 
 // AgentRecord is one record of checkpoint.log.
@@ -1114,7 +1124,7 @@ var File_internal_logpb_checkpoint_proto protoreflect.FileDescriptor
 
 const file_internal_logpb_checkpoint_proto_rawDesc = "" +
 	"\n" +
-	"\x1finternal/logpb/checkpoint.proto\x12\rtender.log.v1\x1a\x12api/v1/agent.proto\x1a\x13api/v1/common.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xf4\x02\n" +
+	"\x1finternal/logpb/checkpoint.proto\x12\rtender.log.v1\x1a\x12api/v1/agent.proto\x1a\x13api/v1/common.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x91\x03\n" +
 	"\rAgentIdentity\x12\x1e\n" +
 	"\n" +
 	"generation\x18\x01 \x01(\x04R\n" +
@@ -1131,7 +1141,8 @@ const file_internal_logpb_checkpoint_proto_rawDesc = "" +
 	"drainGrace\x12\x12\n" +
 	"\x04gone\x18\n" +
 	" \x01(\bR\x04gone\x12-\n" +
-	"\avolumes\x18\v \x03(\v2\x13.tender.v1.ResourceR\avolumes\"\x96\a\n" +
+	"\avolumes\x18\v \x03(\v2\x13.tender.v1.ResourceR\avolumes\x12\x1b\n" +
+	"\tlog_begun\x18\f \x01(\bR\blogBegun\"\x96\a\n" +
 	"\vAgentRecord\x12=\n" +
 	"\x0eframework_kept\x18\x01 \x01(\v2\x14.tender.v1.FrameworkH\x00R\rframeworkKept\x12-\n" +
 	"\x11framework_removed\x18\x02 \x01(\tH\x00R\x10frameworkRemoved\x121\n" +
