@@ -324,7 +324,7 @@ func TestARemovedFramework(t *testing.T) {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
 		request := &apiv1.RemoveFrameworkRequest{FrameworkId: string(first.ID())}
-		if _, err := c.Operator().RemoveFramework(ctx, request); err == nil || !strings.Contains(err.Error(), "its scheduler is connected and it has 1 tasks") {
+		if _, err := c.Operator().RemoveFramework(ctx, request); err == nil || !strings.Contains(err.Error(), "its scheduler is connected and it has 1 task,") {
 			t.Errorf("without force: %v", err)
 		}
 		request.Force = true

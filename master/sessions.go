@@ -54,7 +54,7 @@ func (s schedulerService) Session(stream grpc.BidiStreamingServer[apiv1.Schedule
 	conn := core.Conn(l.ids.Add(1))
 	out := &schedulerStream{newQueue(schedulerEventBytes)}
 	l.beside(func() { out.close(l.readScheduler(conn, out, stream)) })
-	return wire.Status(writeAll(l, stream.Context(), out.queue, func(slow *patience, events []protocol.SchedulerEvent) error {
+	return wire.Status(writeAll(stream.Context(), l, out.queue, func(slow *patience, events []protocol.SchedulerEvent) error {
 		batches, err := wire.SchedulerEventBatches(l.term, events)
 		return l.sendAll(slow, len(batches), func(i int) error { return stream.Send(batches[i]) }, err)
 	}))
@@ -101,7 +101,7 @@ func (s agentService) Session(stream grpc.BidiStreamingServer[apiv1.AgentCalls, 
 	conn := core.Conn(l.ids.Add(1))
 	out := &agentStream{newQueue(agentEventBytes)}
 	l.beside(func() { out.close(l.readAgent(conn, out, stream)) })
-	return wire.Status(writeAll(l, stream.Context(), out.queue, func(slow *patience, events []agentEvent) error {
+	return wire.Status(writeAll(stream.Context(), l, out.queue, func(slow *patience, events []agentEvent) error {
 		for len(events) > 0 {
 			one, rest := sameSession(events)
 			batches, err := wire.AgentEventBatches(protocol.AgentEvents{Term: l.term, Session: events[0].session, Events: one})

@@ -43,7 +43,7 @@ func tooSlow(op string) error {
 
 // writeAll sends what is queued until the stream is closed, and returns why. It does not
 // wait for a peer whose queue has run over.
-func writeAll[E any](l *leader, ctx context.Context, q *queue[E], send func(*patience, []E) error) error {
+func writeAll[E any](ctx context.Context, l *leader, q *queue[E], send func(*patience, []E) error) error {
 	slow, sent := newPatience(), make(chan error, 1)
 	l.beside(func() { sent <- sendQueued(ctx, q, func(events []E) error { return send(slow, events) }) })
 	select {

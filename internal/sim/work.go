@@ -109,7 +109,7 @@ func (k *work) answer(s *scheduler, offer api.Offer) {
 		left = rest
 		tasks = append(tasks, task)
 	}
-	filter := api.Filter{Refuse: k.world.between(-1, 6) * time.Second}
+	filter := api.Filter{Refuse: time.Duration(k.world.between(-1, 6).Nanoseconds()) * time.Second}
 	if len(tasks) == 0 {
 		s.decline(offer, filter)
 		return

@@ -127,6 +127,7 @@ func TestQuestionsAreBounded(t *testing.T) {
 // TestRefusedTasksAreOneLine: however many tasks of an accept are wrong, the log has one line.
 func TestRefusedTasksAreOneLine(t *testing.T) {
 	w, f, h := withTasks(1)
+	w.pass(time.Second) // what its launch has left is not offered again at once
 	var offer api.OfferID
 	for id := range f.offers {
 		offer = id

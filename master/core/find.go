@@ -33,7 +33,8 @@ type matches[K ~string] struct {
 
 // choose picks the one ID that people mean.
 func (m matches[K]) choose(needed extent) (K, *api.Error) {
-	kind, why := api.Invalid, ""
+	kind := api.Invalid
+	var why string
 	switch found := m.named; {
 	case len(found) == 1:
 		return found[0], nil
