@@ -53,7 +53,7 @@ func showAgent(v core.AgentView) *apiv1.AgentView {
 		Region: v.Agent.Region, Zone: v.Agent.Zone, Address: v.Agent.Address, Version: v.Agent.Version, Tasks: int32(v.Tasks),
 		Usage: wire.UsageToProto(v.Usage.Total), Admitted: showTime(v.Admitted),
 		Maintenance: showWindow(v.Maintenance), Leaving: leaving,
-		Revocable: wire.ResourcesStruct(v.Revocable),
+		Revocable: wire.ResourcesStruct(v.Revocable), Occupied: wire.ResourcesStruct(v.Occupied),
 	}
 	for _, o := range v.Orphans {
 		view.Orphaned = append(view.Orphaned, &apiv1.OrphanedVolume{
@@ -71,6 +71,7 @@ func showFramework(v core.FrameworkView) *apiv1.FrameworkView {
 		Offered: wire.ResourcesStruct(v.Offered), DominantShare: v.DominantShare, Tasks: int32(v.Tasks), Offers: int32(v.Offers),
 		FailoverTimeout: durationpb.New(f.FailoverTimeout), Standby: f.Standby, Instance: string(v.Instance), Session: v.Session,
 		Constraint: f.Constraint, Labels: f.Labels, Endpoints: f.Endpoints, Admitted: showTime(v.Admitted),
+		MinOffer: wire.ResourcesStruct(f.MinOffer), MaxOffer: wire.ResourcesStruct(f.MaxOffer), Revocable: f.Revocable,
 	}
 	if p := v.Placed; p.Tasks() > 0 {
 		view.Locality = &apiv1.LocalityView{Node: int64(p.Node), Near: int64(p.Near), Any: int64(p.Any),
@@ -80,6 +81,7 @@ func showFramework(v core.FrameworkView) *apiv1.FrameworkView {
 		for _, shape := range demand.Shapes {
 			view.Demand = append(view.Demand, &apiv1.DemandView{
 				Role: string(demand.Role), Resources: wire.ResourcesStruct(shape.Resources), Count: shape.Count, Constraint: shape.Constraint,
+				Preferred: texts(shape.Preferred), OnlyPreferred: shape.OnlyPreferred,
 			})
 		}
 	}

@@ -186,7 +186,7 @@ func (c Codec) AllocationFromProto(m *apiv1.AllocatorAnswers) (allocator.Allocat
 
 // HelloOf says what a policy is to be made from.
 func HelloOf(config allocator.Config) *apiv1.AllocatorHello {
-	hello := &apiv1.AllocatorHello{Version: version.String(), Seed: config.Seed}
+	hello := &apiv1.AllocatorHello{Version: version.String(), Seed: config.Seed, OfferAgain: int64(config.OfferAgain)}
 	for _, least := range config.MinOffer {
 		hello.MinOffer = append(hello.MinOffer, wire.ResourceToProto(api.Resource{
 			Label: api.Label{Name: least.Name}, Scalar: api.Milli(least.Milli),

@@ -62,7 +62,7 @@ func (s *Server) Session(stream apiv1.AllocatorService_SessionServer) error {
 
 // ConfigOf reads what a policy is made from.
 func ConfigOf(hello *apiv1.AllocatorHello) allocator.Config {
-	config := allocator.Config{Seed: hello.GetSeed()}
+	config := allocator.Config{Seed: hello.GetSeed(), OfferAgain: time.Duration(hello.GetOfferAgain())}
 	for _, least := range hello.GetMinOffer() {
 		config.MinOffer = append(config.MinOffer, allocator.MinOffer{Name: least.GetName(), Milli: least.GetMilli()})
 	}

@@ -102,7 +102,9 @@ type AllocatorHello struct {
 	// itself. None: 0.01 cpus or 32 MB of mem.
 	MinOffer []*Resource `protobuf:"bytes,2,rep,name=min_offer,json=minOffer,proto3" json:"min_offer,omitempty"`
 	// Feeds the choices that must not always fall the same way.
-	Seed          uint64 `protobuf:"varint,3,opt,name=seed,proto3" json:"seed,omitempty"`
+	Seed uint64 `protobuf:"varint,3,opt,name=seed,proto3" json:"seed,omitempty"`
+	// Nanoseconds from an offer that came back untouched to the next of the same. 0: 0.1 s.
+	OfferAgain    int64 `protobuf:"varint,4,opt,name=offer_again,json=offerAgain,proto3" json:"offer_again,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -154,6 +156,13 @@ func (x *AllocatorHello) GetMinOffer() []*Resource {
 func (x *AllocatorHello) GetSeed() uint64 {
 	if x != nil {
 		return x.Seed
+	}
+	return 0
+}
+
+func (x *AllocatorHello) GetOfferAgain() int64 {
+	if x != nil {
+		return x.OfferAgain
 	}
 	return 0
 }
@@ -1515,11 +1524,13 @@ const file_api_v1_allocator_proto_rawDesc = "" +
 	"\x05first\x18\x01 \x01(\x04R\x05first\x121\n" +
 	"\x06inputs\x18\x02 \x03(\v2\x19.tender.v1.AllocatorInputR\x06inputs\x12/\n" +
 	"\x05hello\x18\x03 \x01(\v2\x19.tender.v1.AllocatorHelloR\x05hello\x12:\n" +
-	"\tquestions\x18\x04 \x03(\v2\x1c.tender.v1.AllocatorQuestionR\tquestions\"p\n" +
+	"\tquestions\x18\x04 \x03(\v2\x1c.tender.v1.AllocatorQuestionR\tquestions\"\x91\x01\n" +
 	"\x0eAllocatorHello\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\tR\aversion\x120\n" +
 	"\tmin_offer\x18\x02 \x03(\v2\x13.tender.v1.ResourceR\bminOffer\x12\x12\n" +
-	"\x04seed\x18\x03 \x01(\x04R\x04seed\"\x99\x06\n" +
+	"\x04seed\x18\x03 \x01(\x04R\x04seed\x12\x1f\n" +
+	"\voffer_again\x18\x04 \x01(\x03R\n" +
+	"offerAgain\"\x99\x06\n" +
 	"\x0eAllocatorInput\x128\n" +
 	"\tset_agent\x18\x01 \x01(\v2\x19.tender.v1.AllocatorAgentH\x00R\bsetAgent\x12#\n" +
 	"\fremove_agent\x18\x02 \x01(\tH\x00R\vremoveAgent\x12D\n" +

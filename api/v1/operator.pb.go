@@ -642,7 +642,10 @@ type AgentView struct {
 	Revocable *structpb.Struct `protobuf:"bytes,21,opt,name=revocable,proto3" json:"revocable,omitempty"`
 	// Volumes that the agent holds and the registry does not know; kept until somebody
 	// destroys them by name (R22).
-	Orphaned      []*OrphanedVolume `protobuf:"bytes,22,rep,name=orphaned,proto3" json:"orphaned,omitempty"`
+	Orphaned []*OrphanedVolume `protobuf:"bytes,22,rep,name=orphaned,proto3" json:"orphaned,omitempty"`
+	// The sum over its executors of what each was asked for with its firm tasks, or uses, whichever
+	// is more (R28): what is left is offered.
+	Occupied      *structpb.Struct `protobuf:"bytes,23,opt,name=occupied,proto3" json:"occupied,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -831,6 +834,13 @@ func (x *AgentView) GetOrphaned() []*OrphanedVolume {
 	return nil
 }
 
+func (x *AgentView) GetOccupied() *structpb.Struct {
+	if x != nil {
+		return x.Occupied
+	}
+	return nil
+}
+
 type OrphanedVolume struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
 	Volume string                 `protobuf:"bytes,1,opt,name=volume,proto3" json:"volume,omitempty"`
@@ -987,7 +997,12 @@ type FrameworkView struct {
 	Demand          []*DemandView          `protobuf:"bytes,21,rep,name=demand,proto3" json:"demand,omitempty"`
 	Admitted        *timestamppb.Timestamp `protobuf:"bytes,22,opt,name=admitted,proto3" json:"admitted,omitempty"`
 	// Absent: no task said how it came to its agent.
-	Locality      *LocalityView `protobuf:"bytes,23,opt,name=locality,proto3" json:"locality,omitempty"`
+	Locality *LocalityView `protobuf:"bytes,23,opt,name=locality,proto3" json:"locality,omitempty"`
+	// What it says of its offers: the least that is worth one, the most that one may hold, and
+	// whether it takes revocable resources. Absent: it says nothing.
+	MinOffer      *structpb.Struct `protobuf:"bytes,24,opt,name=min_offer,json=minOffer,proto3" json:"min_offer,omitempty"`
+	MaxOffer      *structpb.Struct `protobuf:"bytes,25,opt,name=max_offer,json=maxOffer,proto3" json:"max_offer,omitempty"`
+	Revocable     bool             `protobuf:"varint,26,opt,name=revocable,proto3" json:"revocable,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1183,6 +1198,27 @@ func (x *FrameworkView) GetLocality() *LocalityView {
 	return nil
 }
 
+func (x *FrameworkView) GetMinOffer() *structpb.Struct {
+	if x != nil {
+		return x.MinOffer
+	}
+	return nil
+}
+
+func (x *FrameworkView) GetMaxOffer() *structpb.Struct {
+	if x != nil {
+		return x.MaxOffer
+	}
+	return nil
+}
+
+func (x *FrameworkView) GetRevocable() bool {
+	if x != nil {
+		return x.Revocable
+	}
+	return false
+}
+
 // LocalityView counts launches since this leader began, by how near to what they prefer
 // they are, and what they have waited for that.
 type LocalityView struct {
@@ -1263,11 +1299,14 @@ func (x *LocalityView) GetLongest() *durationpb.Duration {
 }
 
 type DemandView struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Role          string                 `protobuf:"bytes,1,opt,name=role,proto3" json:"role,omitempty"`
-	Resources     *structpb.Struct       `protobuf:"bytes,2,opt,name=resources,proto3" json:"resources,omitempty"`
-	Count         int64                  `protobuf:"varint,3,opt,name=count,proto3" json:"count,omitempty"`
-	Constraint    string                 `protobuf:"bytes,4,opt,name=constraint,proto3" json:"constraint,omitempty"`
+	state      protoimpl.MessageState `protogen:"open.v1"`
+	Role       string                 `protobuf:"bytes,1,opt,name=role,proto3" json:"role,omitempty"`
+	Resources  *structpb.Struct       `protobuf:"bytes,2,opt,name=resources,proto3" json:"resources,omitempty"`
+	Count      int64                  `protobuf:"varint,3,opt,name=count,proto3" json:"count,omitempty"`
+	Constraint string                 `protobuf:"bytes,4,opt,name=constraint,proto3" json:"constraint,omitempty"`
+	// Agents that it prefers, and whether it takes no others for now.
+	Preferred     []string `protobuf:"bytes,5,rep,name=preferred,proto3" json:"preferred,omitempty"`
+	OnlyPreferred bool     `protobuf:"varint,6,opt,name=only_preferred,json=onlyPreferred,proto3" json:"only_preferred,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1328,6 +1367,20 @@ func (x *DemandView) GetConstraint() string {
 		return x.Constraint
 	}
 	return ""
+}
+
+func (x *DemandView) GetPreferred() []string {
+	if x != nil {
+		return x.Preferred
+	}
+	return nil
+}
+
+func (x *DemandView) GetOnlyPreferred() bool {
+	if x != nil {
+		return x.OnlyPreferred
+	}
+	return false
 }
 
 type ListFrameworksResponse struct {
@@ -3848,7 +3901,7 @@ const file_api_v1_operator_proto_rawDesc = "" +
 	"\x13ListMastersResponse\x12+\n" +
 	"\x05items\x18\x01 \x03(\v2\x15.tender.v1.MasterViewR\x05items\x12&\n" +
 	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\x12#\n" +
-	"\rapplied_index\x18\x03 \x01(\x04R\fappliedIndex\"\xe4\a\n" +
+	"\rapplied_index\x18\x03 \x01(\x04R\fappliedIndex\"\x99\b\n" +
 	"\tAgentView\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1a\n" +
 	"\bhostname\x18\x02 \x01(\tR\bhostname\x12\x14\n" +
@@ -3874,7 +3927,8 @@ const file_api_v1_operator_proto_rawDesc = "" +
 	"\vmaintenance\x18\x13 \x01(\v2\x11.tender.v1.WindowR\vmaintenance\x12;\n" +
 	"\aleaving\x18\x14 \x03(\v2!.tender.v1.AgentView.LeavingEntryR\aleaving\x125\n" +
 	"\trevocable\x18\x15 \x01(\v2\x17.google.protobuf.StructR\trevocable\x125\n" +
-	"\borphaned\x18\x16 \x03(\v2\x19.tender.v1.OrphanedVolumeR\borphaned\x1a=\n" +
+	"\borphaned\x18\x16 \x03(\v2\x19.tender.v1.OrphanedVolumeR\borphaned\x123\n" +
+	"\boccupied\x18\x17 \x01(\v2\x17.google.protobuf.StructR\boccupied\x1a=\n" +
 	"\x0fAttributesEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a:\n" +
@@ -3889,7 +3943,7 @@ const file_api_v1_operator_proto_rawDesc = "" +
 	"\x12ListAgentsResponse\x12*\n" +
 	"\x05items\x18\x01 \x03(\v2\x14.tender.v1.AgentViewR\x05items\x12&\n" +
 	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\x12#\n" +
-	"\rapplied_index\x18\x03 \x01(\x04R\fappliedIndex\"\xf0\a\n" +
+	"\rapplied_index\x18\x03 \x01(\x04R\fappliedIndex\"\xfa\b\n" +
 	"\rFrameworkView\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x14\n" +
@@ -3918,7 +3972,10 @@ const file_api_v1_operator_proto_rawDesc = "" +
 	"\tendpoints\x18\x14 \x03(\v2'.tender.v1.FrameworkView.EndpointsEntryR\tendpoints\x12-\n" +
 	"\x06demand\x18\x15 \x03(\v2\x15.tender.v1.DemandViewR\x06demand\x126\n" +
 	"\badmitted\x18\x16 \x01(\v2\x1a.google.protobuf.TimestampR\badmitted\x123\n" +
-	"\blocality\x18\x17 \x01(\v2\x17.tender.v1.LocalityViewR\blocality\x1a9\n" +
+	"\blocality\x18\x17 \x01(\v2\x17.tender.v1.LocalityViewR\blocality\x124\n" +
+	"\tmin_offer\x18\x18 \x01(\v2\x17.google.protobuf.StructR\bminOffer\x124\n" +
+	"\tmax_offer\x18\x19 \x01(\v2\x17.google.protobuf.StructR\bmaxOffer\x12\x1c\n" +
+	"\trevocable\x18\x1a \x01(\bR\trevocable\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a<\n" +
@@ -3930,7 +3987,7 @@ const file_api_v1_operator_proto_rawDesc = "" +
 	"\x04near\x18\x02 \x01(\x03R\x04near\x12\x10\n" +
 	"\x03any\x18\x03 \x01(\x03R\x03any\x121\n" +
 	"\x06waited\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\x06waited\x123\n" +
-	"\alongest\x18\x05 \x01(\v2\x19.google.protobuf.DurationR\alongest\"\x8d\x01\n" +
+	"\alongest\x18\x05 \x01(\v2\x19.google.protobuf.DurationR\alongest\"\xd2\x01\n" +
 	"\n" +
 	"DemandView\x12\x12\n" +
 	"\x04role\x18\x01 \x01(\tR\x04role\x125\n" +
@@ -3938,7 +3995,9 @@ const file_api_v1_operator_proto_rawDesc = "" +
 	"\x05count\x18\x03 \x01(\x03R\x05count\x12\x1e\n" +
 	"\n" +
 	"constraint\x18\x04 \x01(\tR\n" +
-	"constraint\"\x95\x01\n" +
+	"constraint\x12\x1c\n" +
+	"\tpreferred\x18\x05 \x03(\tR\tpreferred\x12%\n" +
+	"\x0eonly_preferred\x18\x06 \x01(\bR\ronlyPreferred\"\x95\x01\n" +
 	"\x16ListFrameworksResponse\x12.\n" +
 	"\x05items\x18\x01 \x03(\v2\x18.tender.v1.FrameworkViewR\x05items\x12&\n" +
 	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\x12#\n" +
@@ -4278,111 +4337,114 @@ var file_api_v1_operator_proto_depIdxs = []int32{
 	51, // 12: tender.v1.AgentView.leaving:type_name -> tender.v1.AgentView.LeavingEntry
 	58, // 13: tender.v1.AgentView.revocable:type_name -> google.protobuf.Struct
 	8,  // 14: tender.v1.AgentView.orphaned:type_name -> tender.v1.OrphanedVolume
-	7,  // 15: tender.v1.ListAgentsResponse.items:type_name -> tender.v1.AgentView
-	57, // 16: tender.v1.FrameworkView.since:type_name -> google.protobuf.Timestamp
-	58, // 17: tender.v1.FrameworkView.allocated:type_name -> google.protobuf.Struct
-	58, // 18: tender.v1.FrameworkView.offered:type_name -> google.protobuf.Struct
-	61, // 19: tender.v1.FrameworkView.failover_timeout:type_name -> google.protobuf.Duration
-	52, // 20: tender.v1.FrameworkView.labels:type_name -> tender.v1.FrameworkView.LabelsEntry
-	53, // 21: tender.v1.FrameworkView.endpoints:type_name -> tender.v1.FrameworkView.EndpointsEntry
-	12, // 22: tender.v1.FrameworkView.demand:type_name -> tender.v1.DemandView
-	57, // 23: tender.v1.FrameworkView.admitted:type_name -> google.protobuf.Timestamp
-	11, // 24: tender.v1.FrameworkView.locality:type_name -> tender.v1.LocalityView
-	61, // 25: tender.v1.LocalityView.waited:type_name -> google.protobuf.Duration
-	61, // 26: tender.v1.LocalityView.longest:type_name -> google.protobuf.Duration
-	58, // 27: tender.v1.DemandView.resources:type_name -> google.protobuf.Struct
-	10, // 28: tender.v1.ListFrameworksResponse.items:type_name -> tender.v1.FrameworkView
-	58, // 29: tender.v1.TaskView.resources:type_name -> google.protobuf.Struct
-	57, // 30: tender.v1.TaskView.launched:type_name -> google.protobuf.Timestamp
-	57, // 31: tender.v1.TaskView.since:type_name -> google.protobuf.Timestamp
-	54, // 32: tender.v1.TaskView.labels:type_name -> tender.v1.TaskView.LabelsEntry
-	55, // 33: tender.v1.TaskView.ports:type_name -> tender.v1.TaskView.PortsEntry
-	59, // 34: tender.v1.TaskView.usage:type_name -> tender.v1.Usage
-	62, // 35: tender.v1.TaskView.command:type_name -> tender.v1.Command
-	14, // 36: tender.v1.ListTasksResponse.items:type_name -> tender.v1.TaskView
-	58, // 37: tender.v1.OfferView.resources:type_name -> google.protobuf.Struct
-	57, // 38: tender.v1.OfferView.since:type_name -> google.protobuf.Timestamp
-	57, // 39: tender.v1.OfferView.expires:type_name -> google.protobuf.Timestamp
-	16, // 40: tender.v1.ListOffersResponse.items:type_name -> tender.v1.OfferView
-	58, // 41: tender.v1.RoleView.guarantee:type_name -> google.protobuf.Struct
-	58, // 42: tender.v1.RoleView.limit:type_name -> google.protobuf.Struct
-	58, // 43: tender.v1.RoleView.allocated:type_name -> google.protobuf.Struct
-	58, // 44: tender.v1.RoleView.offered:type_name -> google.protobuf.Struct
-	58, // 45: tender.v1.RoleView.reserved:type_name -> google.protobuf.Struct
-	18, // 46: tender.v1.ListRolesResponse.items:type_name -> tender.v1.RoleView
-	23, // 47: tender.v1.ExplainResponse.agents:type_name -> tender.v1.ExplainedAgent
-	22, // 48: tender.v1.ExplainResponse.decisions:type_name -> tender.v1.ExplainedDecision
-	57, // 49: tender.v1.ExplainedDecision.at:type_name -> google.protobuf.Timestamp
-	57, // 50: tender.v1.ExplainedDecision.made:type_name -> google.protobuf.Timestamp
-	58, // 51: tender.v1.ExplainedDecision.resources:type_name -> google.protobuf.Struct
-	61, // 52: tender.v1.KillTaskRequest.grace:type_name -> google.protobuf.Duration
-	0,  // 53: tender.v1.MarkAgentRequest.action:type_name -> tender.v1.AgentAction
-	61, // 54: tender.v1.MarkAgentRequest.grace:type_name -> google.protobuf.Duration
-	60, // 55: tender.v1.SetMaintenanceRequest.window:type_name -> tender.v1.Window
-	63, // 56: tender.v1.ReserveRequest.action:type_name -> tender.v1.OperationKind
-	33, // 57: tender.v1.ListPeersResponse.items:type_name -> tender.v1.RaftPeer
-	56, // 58: tender.v1.ListPeersResponse.term:type_name -> tender.v1.Term
-	42, // 59: tender.v1.StoreGetRequest.session:type_name -> tender.v1.StoreSession
-	42, // 60: tender.v1.StorePutRequest.session:type_name -> tender.v1.StoreSession
-	42, // 61: tender.v1.StoreDeleteRequest.session:type_name -> tender.v1.StoreSession
-	42, // 62: tender.v1.StoreListRequest.session:type_name -> tender.v1.StoreSession
-	43, // 63: tender.v1.StoreListResponse.items:type_name -> tender.v1.StoreEntry
-	42, // 64: tender.v1.StoreWatchRequest.session:type_name -> tender.v1.StoreSession
-	3,  // 65: tender.v1.OperatorService.GetCluster:input_type -> tender.v1.GetClusterRequest
-	1,  // 66: tender.v1.OperatorService.ListMasters:input_type -> tender.v1.ListRequest
-	1,  // 67: tender.v1.OperatorService.ListAgents:input_type -> tender.v1.ListRequest
-	1,  // 68: tender.v1.OperatorService.ListFrameworks:input_type -> tender.v1.ListRequest
-	2,  // 69: tender.v1.OperatorService.ListTasks:input_type -> tender.v1.ListTasksRequest
-	1,  // 70: tender.v1.OperatorService.ListOffers:input_type -> tender.v1.ListRequest
-	1,  // 71: tender.v1.OperatorService.ListRoles:input_type -> tender.v1.ListRequest
-	20, // 72: tender.v1.OperatorService.Explain:input_type -> tender.v1.ExplainRequest
-	24, // 73: tender.v1.OperatorService.KillTask:input_type -> tender.v1.KillTaskRequest
-	26, // 74: tender.v1.OperatorService.RemoveFramework:input_type -> tender.v1.RemoveFrameworkRequest
-	27, // 75: tender.v1.OperatorService.MarkAgent:input_type -> tender.v1.MarkAgentRequest
-	28, // 76: tender.v1.OperatorService.SetMaintenance:input_type -> tender.v1.SetMaintenanceRequest
-	30, // 77: tender.v1.OperatorService.Reserve:input_type -> tender.v1.ReserveRequest
-	31, // 78: tender.v1.OperatorService.SetRole:input_type -> tender.v1.SetRoleRequest
-	32, // 79: tender.v1.RaftService.ListPeers:input_type -> tender.v1.ListPeersRequest
-	35, // 80: tender.v1.RaftService.AddPeer:input_type -> tender.v1.AddPeerRequest
-	36, // 81: tender.v1.RaftService.RemovePeer:input_type -> tender.v1.RemovePeerRequest
-	37, // 82: tender.v1.RaftService.TransferLeader:input_type -> tender.v1.TransferLeaderRequest
-	38, // 83: tender.v1.RaftService.SaveSnapshot:input_type -> tender.v1.SaveSnapshotRequest
-	40, // 84: tender.v1.RaftService.StateHash:input_type -> tender.v1.StateHashRequest
-	44, // 85: tender.v1.StoreService.Get:input_type -> tender.v1.StoreGetRequest
-	45, // 86: tender.v1.StoreService.Put:input_type -> tender.v1.StorePutRequest
-	46, // 87: tender.v1.StoreService.Delete:input_type -> tender.v1.StoreDeleteRequest
-	47, // 88: tender.v1.StoreService.List:input_type -> tender.v1.StoreListRequest
-	49, // 89: tender.v1.StoreService.Watch:input_type -> tender.v1.StoreWatchRequest
-	4,  // 90: tender.v1.OperatorService.GetCluster:output_type -> tender.v1.ClusterView
-	6,  // 91: tender.v1.OperatorService.ListMasters:output_type -> tender.v1.ListMastersResponse
-	9,  // 92: tender.v1.OperatorService.ListAgents:output_type -> tender.v1.ListAgentsResponse
-	13, // 93: tender.v1.OperatorService.ListFrameworks:output_type -> tender.v1.ListFrameworksResponse
-	15, // 94: tender.v1.OperatorService.ListTasks:output_type -> tender.v1.ListTasksResponse
-	17, // 95: tender.v1.OperatorService.ListOffers:output_type -> tender.v1.ListOffersResponse
-	19, // 96: tender.v1.OperatorService.ListRoles:output_type -> tender.v1.ListRolesResponse
-	21, // 97: tender.v1.OperatorService.Explain:output_type -> tender.v1.ExplainResponse
-	25, // 98: tender.v1.OperatorService.KillTask:output_type -> tender.v1.KillTaskResponse
-	29, // 99: tender.v1.OperatorService.RemoveFramework:output_type -> tender.v1.ActionResponse
-	29, // 100: tender.v1.OperatorService.MarkAgent:output_type -> tender.v1.ActionResponse
-	29, // 101: tender.v1.OperatorService.SetMaintenance:output_type -> tender.v1.ActionResponse
-	29, // 102: tender.v1.OperatorService.Reserve:output_type -> tender.v1.ActionResponse
-	18, // 103: tender.v1.OperatorService.SetRole:output_type -> tender.v1.RoleView
-	34, // 104: tender.v1.RaftService.ListPeers:output_type -> tender.v1.ListPeersResponse
-	29, // 105: tender.v1.RaftService.AddPeer:output_type -> tender.v1.ActionResponse
-	29, // 106: tender.v1.RaftService.RemovePeer:output_type -> tender.v1.ActionResponse
-	29, // 107: tender.v1.RaftService.TransferLeader:output_type -> tender.v1.ActionResponse
-	39, // 108: tender.v1.RaftService.SaveSnapshot:output_type -> tender.v1.SnapshotChunk
-	41, // 109: tender.v1.RaftService.StateHash:output_type -> tender.v1.StateHashResponse
-	43, // 110: tender.v1.StoreService.Get:output_type -> tender.v1.StoreEntry
-	43, // 111: tender.v1.StoreService.Put:output_type -> tender.v1.StoreEntry
-	43, // 112: tender.v1.StoreService.Delete:output_type -> tender.v1.StoreEntry
-	48, // 113: tender.v1.StoreService.List:output_type -> tender.v1.StoreListResponse
-	43, // 114: tender.v1.StoreService.Watch:output_type -> tender.v1.StoreEntry
-	90, // [90:115] is the sub-list for method output_type
-	65, // [65:90] is the sub-list for method input_type
-	65, // [65:65] is the sub-list for extension type_name
-	65, // [65:65] is the sub-list for extension extendee
-	0,  // [0:65] is the sub-list for field type_name
+	58, // 15: tender.v1.AgentView.occupied:type_name -> google.protobuf.Struct
+	7,  // 16: tender.v1.ListAgentsResponse.items:type_name -> tender.v1.AgentView
+	57, // 17: tender.v1.FrameworkView.since:type_name -> google.protobuf.Timestamp
+	58, // 18: tender.v1.FrameworkView.allocated:type_name -> google.protobuf.Struct
+	58, // 19: tender.v1.FrameworkView.offered:type_name -> google.protobuf.Struct
+	61, // 20: tender.v1.FrameworkView.failover_timeout:type_name -> google.protobuf.Duration
+	52, // 21: tender.v1.FrameworkView.labels:type_name -> tender.v1.FrameworkView.LabelsEntry
+	53, // 22: tender.v1.FrameworkView.endpoints:type_name -> tender.v1.FrameworkView.EndpointsEntry
+	12, // 23: tender.v1.FrameworkView.demand:type_name -> tender.v1.DemandView
+	57, // 24: tender.v1.FrameworkView.admitted:type_name -> google.protobuf.Timestamp
+	11, // 25: tender.v1.FrameworkView.locality:type_name -> tender.v1.LocalityView
+	58, // 26: tender.v1.FrameworkView.min_offer:type_name -> google.protobuf.Struct
+	58, // 27: tender.v1.FrameworkView.max_offer:type_name -> google.protobuf.Struct
+	61, // 28: tender.v1.LocalityView.waited:type_name -> google.protobuf.Duration
+	61, // 29: tender.v1.LocalityView.longest:type_name -> google.protobuf.Duration
+	58, // 30: tender.v1.DemandView.resources:type_name -> google.protobuf.Struct
+	10, // 31: tender.v1.ListFrameworksResponse.items:type_name -> tender.v1.FrameworkView
+	58, // 32: tender.v1.TaskView.resources:type_name -> google.protobuf.Struct
+	57, // 33: tender.v1.TaskView.launched:type_name -> google.protobuf.Timestamp
+	57, // 34: tender.v1.TaskView.since:type_name -> google.protobuf.Timestamp
+	54, // 35: tender.v1.TaskView.labels:type_name -> tender.v1.TaskView.LabelsEntry
+	55, // 36: tender.v1.TaskView.ports:type_name -> tender.v1.TaskView.PortsEntry
+	59, // 37: tender.v1.TaskView.usage:type_name -> tender.v1.Usage
+	62, // 38: tender.v1.TaskView.command:type_name -> tender.v1.Command
+	14, // 39: tender.v1.ListTasksResponse.items:type_name -> tender.v1.TaskView
+	58, // 40: tender.v1.OfferView.resources:type_name -> google.protobuf.Struct
+	57, // 41: tender.v1.OfferView.since:type_name -> google.protobuf.Timestamp
+	57, // 42: tender.v1.OfferView.expires:type_name -> google.protobuf.Timestamp
+	16, // 43: tender.v1.ListOffersResponse.items:type_name -> tender.v1.OfferView
+	58, // 44: tender.v1.RoleView.guarantee:type_name -> google.protobuf.Struct
+	58, // 45: tender.v1.RoleView.limit:type_name -> google.protobuf.Struct
+	58, // 46: tender.v1.RoleView.allocated:type_name -> google.protobuf.Struct
+	58, // 47: tender.v1.RoleView.offered:type_name -> google.protobuf.Struct
+	58, // 48: tender.v1.RoleView.reserved:type_name -> google.protobuf.Struct
+	18, // 49: tender.v1.ListRolesResponse.items:type_name -> tender.v1.RoleView
+	23, // 50: tender.v1.ExplainResponse.agents:type_name -> tender.v1.ExplainedAgent
+	22, // 51: tender.v1.ExplainResponse.decisions:type_name -> tender.v1.ExplainedDecision
+	57, // 52: tender.v1.ExplainedDecision.at:type_name -> google.protobuf.Timestamp
+	57, // 53: tender.v1.ExplainedDecision.made:type_name -> google.protobuf.Timestamp
+	58, // 54: tender.v1.ExplainedDecision.resources:type_name -> google.protobuf.Struct
+	61, // 55: tender.v1.KillTaskRequest.grace:type_name -> google.protobuf.Duration
+	0,  // 56: tender.v1.MarkAgentRequest.action:type_name -> tender.v1.AgentAction
+	61, // 57: tender.v1.MarkAgentRequest.grace:type_name -> google.protobuf.Duration
+	60, // 58: tender.v1.SetMaintenanceRequest.window:type_name -> tender.v1.Window
+	63, // 59: tender.v1.ReserveRequest.action:type_name -> tender.v1.OperationKind
+	33, // 60: tender.v1.ListPeersResponse.items:type_name -> tender.v1.RaftPeer
+	56, // 61: tender.v1.ListPeersResponse.term:type_name -> tender.v1.Term
+	42, // 62: tender.v1.StoreGetRequest.session:type_name -> tender.v1.StoreSession
+	42, // 63: tender.v1.StorePutRequest.session:type_name -> tender.v1.StoreSession
+	42, // 64: tender.v1.StoreDeleteRequest.session:type_name -> tender.v1.StoreSession
+	42, // 65: tender.v1.StoreListRequest.session:type_name -> tender.v1.StoreSession
+	43, // 66: tender.v1.StoreListResponse.items:type_name -> tender.v1.StoreEntry
+	42, // 67: tender.v1.StoreWatchRequest.session:type_name -> tender.v1.StoreSession
+	3,  // 68: tender.v1.OperatorService.GetCluster:input_type -> tender.v1.GetClusterRequest
+	1,  // 69: tender.v1.OperatorService.ListMasters:input_type -> tender.v1.ListRequest
+	1,  // 70: tender.v1.OperatorService.ListAgents:input_type -> tender.v1.ListRequest
+	1,  // 71: tender.v1.OperatorService.ListFrameworks:input_type -> tender.v1.ListRequest
+	2,  // 72: tender.v1.OperatorService.ListTasks:input_type -> tender.v1.ListTasksRequest
+	1,  // 73: tender.v1.OperatorService.ListOffers:input_type -> tender.v1.ListRequest
+	1,  // 74: tender.v1.OperatorService.ListRoles:input_type -> tender.v1.ListRequest
+	20, // 75: tender.v1.OperatorService.Explain:input_type -> tender.v1.ExplainRequest
+	24, // 76: tender.v1.OperatorService.KillTask:input_type -> tender.v1.KillTaskRequest
+	26, // 77: tender.v1.OperatorService.RemoveFramework:input_type -> tender.v1.RemoveFrameworkRequest
+	27, // 78: tender.v1.OperatorService.MarkAgent:input_type -> tender.v1.MarkAgentRequest
+	28, // 79: tender.v1.OperatorService.SetMaintenance:input_type -> tender.v1.SetMaintenanceRequest
+	30, // 80: tender.v1.OperatorService.Reserve:input_type -> tender.v1.ReserveRequest
+	31, // 81: tender.v1.OperatorService.SetRole:input_type -> tender.v1.SetRoleRequest
+	32, // 82: tender.v1.RaftService.ListPeers:input_type -> tender.v1.ListPeersRequest
+	35, // 83: tender.v1.RaftService.AddPeer:input_type -> tender.v1.AddPeerRequest
+	36, // 84: tender.v1.RaftService.RemovePeer:input_type -> tender.v1.RemovePeerRequest
+	37, // 85: tender.v1.RaftService.TransferLeader:input_type -> tender.v1.TransferLeaderRequest
+	38, // 86: tender.v1.RaftService.SaveSnapshot:input_type -> tender.v1.SaveSnapshotRequest
+	40, // 87: tender.v1.RaftService.StateHash:input_type -> tender.v1.StateHashRequest
+	44, // 88: tender.v1.StoreService.Get:input_type -> tender.v1.StoreGetRequest
+	45, // 89: tender.v1.StoreService.Put:input_type -> tender.v1.StorePutRequest
+	46, // 90: tender.v1.StoreService.Delete:input_type -> tender.v1.StoreDeleteRequest
+	47, // 91: tender.v1.StoreService.List:input_type -> tender.v1.StoreListRequest
+	49, // 92: tender.v1.StoreService.Watch:input_type -> tender.v1.StoreWatchRequest
+	4,  // 93: tender.v1.OperatorService.GetCluster:output_type -> tender.v1.ClusterView
+	6,  // 94: tender.v1.OperatorService.ListMasters:output_type -> tender.v1.ListMastersResponse
+	9,  // 95: tender.v1.OperatorService.ListAgents:output_type -> tender.v1.ListAgentsResponse
+	13, // 96: tender.v1.OperatorService.ListFrameworks:output_type -> tender.v1.ListFrameworksResponse
+	15, // 97: tender.v1.OperatorService.ListTasks:output_type -> tender.v1.ListTasksResponse
+	17, // 98: tender.v1.OperatorService.ListOffers:output_type -> tender.v1.ListOffersResponse
+	19, // 99: tender.v1.OperatorService.ListRoles:output_type -> tender.v1.ListRolesResponse
+	21, // 100: tender.v1.OperatorService.Explain:output_type -> tender.v1.ExplainResponse
+	25, // 101: tender.v1.OperatorService.KillTask:output_type -> tender.v1.KillTaskResponse
+	29, // 102: tender.v1.OperatorService.RemoveFramework:output_type -> tender.v1.ActionResponse
+	29, // 103: tender.v1.OperatorService.MarkAgent:output_type -> tender.v1.ActionResponse
+	29, // 104: tender.v1.OperatorService.SetMaintenance:output_type -> tender.v1.ActionResponse
+	29, // 105: tender.v1.OperatorService.Reserve:output_type -> tender.v1.ActionResponse
+	18, // 106: tender.v1.OperatorService.SetRole:output_type -> tender.v1.RoleView
+	34, // 107: tender.v1.RaftService.ListPeers:output_type -> tender.v1.ListPeersResponse
+	29, // 108: tender.v1.RaftService.AddPeer:output_type -> tender.v1.ActionResponse
+	29, // 109: tender.v1.RaftService.RemovePeer:output_type -> tender.v1.ActionResponse
+	29, // 110: tender.v1.RaftService.TransferLeader:output_type -> tender.v1.ActionResponse
+	39, // 111: tender.v1.RaftService.SaveSnapshot:output_type -> tender.v1.SnapshotChunk
+	41, // 112: tender.v1.RaftService.StateHash:output_type -> tender.v1.StateHashResponse
+	43, // 113: tender.v1.StoreService.Get:output_type -> tender.v1.StoreEntry
+	43, // 114: tender.v1.StoreService.Put:output_type -> tender.v1.StoreEntry
+	43, // 115: tender.v1.StoreService.Delete:output_type -> tender.v1.StoreEntry
+	48, // 116: tender.v1.StoreService.List:output_type -> tender.v1.StoreListResponse
+	43, // 117: tender.v1.StoreService.Watch:output_type -> tender.v1.StoreEntry
+	93, // [93:118] is the sub-list for method output_type
+	68, // [68:93] is the sub-list for method input_type
+	68, // [68:68] is the sub-list for extension type_name
+	68, // [68:68] is the sub-list for extension extendee
+	0,  // [0:68] is the sub-list for field type_name
 }
 
 func init() { file_api_v1_operator_proto_init() }

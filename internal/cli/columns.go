@@ -38,6 +38,7 @@ var agentColumns = []column[*apiv1.AgentView]{
 	wide(text("ATTRIBUTES", func(a *apiv1.AgentView) string { return show.Pairs(a.GetAttributes()) })),
 	wide(text("ADDRESS", (*apiv1.AgentView).GetAddress)),
 	wide(text("VERSION", (*apiv1.AgentView).GetVersion)),
+	wide(text("OCCUPIED", func(a *apiv1.AgentView) string { return show.Resources(a.GetOccupied()) })),
 }
 
 var frameworkColumns = []column[*apiv1.FrameworkView]{
@@ -53,6 +54,9 @@ var frameworkColumns = []column[*apiv1.FrameworkView]{
 	wide(text("OFFERED", func(f *apiv1.FrameworkView) string { return show.Resources(f.GetOffered()) })),
 	wide(text("DEMAND", demandOf)),
 	wide(text("WHY", (*apiv1.FrameworkView).GetWhy)),
+	wide(text("LEAST OFFER", func(f *apiv1.FrameworkView) string { return show.Resources(f.GetMinOffer()) })),
+	wide(text("LARGEST OFFER", func(f *apiv1.FrameworkView) string { return show.Resources(f.GetMaxOffer()) })),
+	wide(text("REVOCABLE", func(f *apiv1.FrameworkView) string { return yesOrNothing(f.GetRevocable(), "yes") })),
 }
 
 var taskColumns = []column[*apiv1.TaskView]{
@@ -109,7 +113,7 @@ func stateWithMarks(a *apiv1.AgentView) string {
 func demandOf(f *apiv1.FrameworkView) string {
 	var parts []string
 	for _, d := range f.GetDemand() {
-		parts = append(parts, strconv.FormatInt(d.GetCount(), 10)+" x ("+show.Resources(d.GetResources())+")")
+		parts = append(parts, strconv.FormatInt(d.GetCount(), 10)+" x ("+show.Resources(d.GetResources())+")"+preferenceOf(d))
 	}
 	return strings.Join(parts, ", ")
 }

@@ -24,6 +24,8 @@ func TestWrongDaemonSettingsAreTold(t *testing.T) {
 		{args: "master --bind 0.0.0.0", want: []string{"0.0.0.0", "--insecure"}},
 		{args: "master --bind nonsense", want: []string{`"nonsense"`, "127.0.0.1"}},
 		{args: "master --peers m1", want: []string{"--peers", "m1"}},
+		{args: "master --min-offer cpus:lots", want: []string{"--min-offer", "lots"}},
+		{args: "master --min-offer ports:[1-2]", want: []string{"--min-offer", "no plain amount", "cpus:0.1;mem:64"}},
 		{args: "master --grpc-port 0", want: []string{"--grpc-port is 0"}},
 		{args: "master --heartbeat 0s", want: []string{"--heartbeat is 0s"}},
 		{args: "master --session-timeout 2900ms", want: []string{"--session-timeout is 2.9s", "3 heartbeats of 1s", "write 3s or more"}},

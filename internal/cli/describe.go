@@ -14,6 +14,7 @@ import (
 	apiv1 "github.com/tenderhq/tender/api/v1"
 	"github.com/tenderhq/tender/internal/cli/client"
 	"github.com/tenderhq/tender/internal/cli/show"
+	"github.com/tenderhq/tender/internal/words"
 )
 
 func (a *App) describeCommand() *cobra.Command {
@@ -79,6 +80,7 @@ func (a *App) describeAgent(ctx context.Context, c *client.Client, v *apiv1.Agen
 		{"Offered", show.Resources(v.GetOffered())},
 		{"Free", show.Resources(v.GetFree())},
 		{"Really used", usageOf(v.GetUsage())},
+		{"Occupied", show.Resources(v.GetOccupied())},
 		{"Revocable", show.Resources(v.GetRevocable())},
 		{"Orphaned", orphans(v.GetOrphaned())},
 		{"Attributes", show.Pairs(v.GetAttributes())},
@@ -110,6 +112,7 @@ func (a *App) describeFramework(ctx context.Context, c *client.Client, v *apiv1.
 		if d.GetConstraint() != "" {
 			line += " where " + d.GetConstraint()
 		}
+		line += preferenceOf(d)
 		demand = append(demand, line)
 	}
 	err := show.Fields(a.Stdout, [][2]string{
@@ -128,6 +131,9 @@ func (a *App) describeFramework(ctx context.Context, c *client.Client, v *apiv1.
 		{"Demand", strings.Join(demand, "\n")},
 		{"Locality", localityOf(v.GetLocality())},
 		{"Constraint", v.GetConstraint()},
+		{"Least offer", show.Resources(v.GetMinOffer())},
+		{"Largest offer", show.Resources(v.GetMaxOffer())},
+		{"Revocable", yesOrNothing(v.GetRevocable(), "takes what others leave unused")},
 		{"Failover time", spanOf(v.GetFailoverTimeout().AsDuration())},
 		{"Labels", show.Pairs(v.GetLabels())},
 		{"Endpoints", show.Pairs(v.GetEndpoints())},
@@ -140,6 +146,33 @@ func (a *App) describeFramework(ctx context.Context, c *client.Client, v *apiv1.
 	return a.tasksBelow(ctx, c, query{framework: v.GetId()})
 }
 
+// preferredShown bounds the agents that are named.
+const preferredShown = 5
+
+// preferenceOf is " preferably on agent-1, agent-2", or nothing.
+func preferenceOf(d *apiv1.DemandView) string {
+	agents := d.GetPreferred()
+	if len(agents) == 0 {
+		return ""
+	}
+	text := " preferably on "
+	if d.GetOnlyPreferred() {
+		text = " only on "
+	}
+	text += strings.Join(agents[:min(len(agents), preferredShown)], ", ")
+	if more := len(agents) - preferredShown; more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text
+}
+
+func yesOrNothing(is bool, text string) string {
+	if !is {
+		return ""
+	}
+	return text
+}
+
 // localityOf tells what waiting for preferred agents has brought and cost; "" when no
 // task said.
 func localityOf(l *apiv1.LocalityView) string {
@@ -147,9 +180,9 @@ func localityOf(l *apiv1.LocalityView) string {
 	if tasks == 0 {
 		return ""
 	}
-	return fmt.Sprintf("%.1f %% of %d tasks on a preferred agent, %d near one, %d elsewhere; waited %v on average, %v at most",
+	return fmt.Sprintf("%.1f %% of %d tasks on a preferred agent, %d near one, %d elsewhere; waited %s on average, %s at most",
 		100*float64(l.GetNode())/float64(tasks), tasks, l.GetNear(), l.GetAny(),
-		(l.GetWaited().AsDuration() / time.Duration(tasks)).Round(time.Millisecond), l.GetLongest().AsDuration().Round(time.Millisecond))
+		words.Span((l.GetWaited().AsDuration() / time.Duration(tasks)).Round(100*time.Millisecond)), words.Span(l.GetLongest().AsDuration()))
 }
 
 // tasksBelow adds the table of the living tasks that belong to what was described.
@@ -267,5 +300,5 @@ func spanOf(d time.Duration) string {
 	if d <= 0 {
 		return ""
 	}
-	return d.String()
+	return words.Span(d)
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/tenderhq/tender/framework/frameworktest"
 	"github.com/tenderhq/tender/framework/locality"
 	"github.com/tenderhq/tender/framework/taskset"
+	"github.com/tenderhq/tender/internal/words"
 )
 
 // TestLocalityIsShown: twelve tasks want an agent with room for eight. While the others hold out for
@@ -53,8 +54,8 @@ func TestLocalityIsShown(t *testing.T) {
 			t.Fatalf("the framework counts %+v", n)
 		}
 		wants(t, ask("describe", "framework", string(f.ID())), fmt.Sprintf(
-			"66.7 %% of 12 tasks on a preferred agent, 0 near one, 4 elsewhere; waited %v on average, %v at most",
-			n.MeanWait().Round(time.Millisecond), n.Longest.Round(time.Millisecond)))
+			"66.7 %% of 12 tasks on a preferred agent, 0 near one, 4 elsewhere; waited %s on average, %s at most",
+			words.Span(n.MeanWait().Round(100*time.Millisecond)), words.Span(n.Longest)))
 		metrics := scrape(t, c)
 		wants(t, metrics,
 			fmt.Sprintf(`tender_placements_total{framework="%s",level="node"} 8`, f.ID()),

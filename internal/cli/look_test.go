@@ -79,7 +79,9 @@ func (c *cluster) ListFrameworks(context.Context, *apiv1.ListRequest) (*apiv1.Li
 	return &apiv1.ListFrameworksResponse{Items: []*apiv1.FrameworkView{{
 		Id: "framework-1", Name: "web", State: "active", Since: ago(3 * time.Hour), Roles: []string{"eng/web", "ops"},
 		Allocated: resources("cpus", 1.5), DominantShare: 1.0 / 3, Tasks: 2, Offers: 1, FailoverTimeout: durationpb.New(time.Minute),
-		Demand:   []*apiv1.DemandView{{Role: "ops", Resources: resources("cpus", 1), Count: 3, Constraint: "agent.zone == \"a\""}},
+		Demand: []*apiv1.DemandView{{Role: "ops", Resources: resources("cpus", 1), Count: 3, Constraint: "agent.zone == \"a\"",
+			Preferred: []string{"agent-1", "agent-2"}, OnlyPreferred: true}},
+		MinOffer: resources("cpus", 0.5), MaxOffer: resources("cpus", 2, "mem", 512), Revocable: true,
 		Admitted: ago(4 * time.Hour),
 	}}}, nil
 }
@@ -176,7 +178,7 @@ func small() *cluster {
 			{Id: "agent-1", Hostname: "h1", State: "RUNNING", Since: ago(12 * time.Second), Total: resources("cpus", 4, "mem", 4096),
 				Allocated: resources("cpus", 1.5, "mem", 1024), Free: resources("cpus", 2.5, "mem", 3072), Tasks: 1,
 				Attributes: map[string]string{"rack": "r1"}, Address: "127.0.0.1:5051", Version: "v1", Admitted: ago(time.Hour),
-				Usage: &apiv1.Usage{At: ago(0), CpuMilli: 1250, MemMilli: 700_000}},
+				Occupied: resources("cpus", 1.75, "mem", 1024), Usage: &apiv1.Usage{At: ago(0), CpuMilli: 1250, MemMilli: 700_000}},
 			{Id: "agent-10", Hostname: "h10", State: "DISCONNECTED", Since: ago(3 * time.Minute), Why: "its stream broke",
 				Marks: []string{"draining"}, Total: resources("cpus", 8, "mem", 8192, "ports", "[31000-31009]"), Tasks: 1},
 			{Id: "agent-2", Hostname: "h2", State: "BUSY", Since: ago(50 * time.Hour), Total: resources("cpus", 1)},

@@ -29,6 +29,7 @@ type masterFlags struct {
 	peers                        []string
 	grpcPort, httpPort, raftPort int
 	profile, allocator, journal  string
+	minOffer                     string
 	storeBytes                   int64
 	times                        core.Config
 	addressed                    bool // an address was said; else the folder may know better
@@ -56,6 +57,7 @@ func (a *App) masterCommand() *cobra.Command {
 	flags.StringVar(&f.profile, "raft-profile", "", "times of Raft: lan, fast or wan; the same on all masters (default lan)")
 	flags.StringVar(&f.allocator, "allocator", "fairshare", "how resources are shared: "+strings.Join(allocator.Names(), ", ")+"; the same on all masters")
 	flags.StringVar(&f.journal, "allocator-journal", "", "file for what the allocator is told and proposes, to replay it with other policies")
+	flags.StringVar(&f.minOffer, "min-offer", "", "the least that is offered to a framework that says nothing itself: any one of the amounts is enough; the same on all masters (default 'cpus:0.01;mem:32')")
 	flags.Int64Var(&f.storeBytes, "store-bytes-max", 1<<30, "bytes that the stores of all frameworks may hold together; the same on all masters")
 	f.timeFlags(flags)
 	d.lastFlags(flags)
@@ -97,6 +99,10 @@ func (f *masterFlags) config(d *daemon) (master.Config, error) {
 		}
 		peers = append(peers, peer)
 	}
+	least, err := minOffers(f.minOffer)
+	if err != nil {
+		wrong = append(wrong, err)
+	}
 	if len(wrong) > 0 {
 		return master.Config{}, usage(errors.Join(wrong...))
 	}
@@ -106,7 +112,7 @@ func (f *masterFlags) config(d *daemon) (master.Config, error) {
 	config := master.Config{
 		ID: f.idOr(d.dataDir), DataDir: d.dataDir, Peers: peers, Advertise: d.advertise, Insecure: d.insecure,
 		Profile: f.profile, Allocator: f.allocator, AllocatorJournal: f.journal, Core: times, Logger: &log, LogDropped: written.Dropped,
-		StoreBytesMax: f.storeBytes,
+		StoreBytesMax: f.storeBytes, AllocatorConfig: allocator.Config{MinOffer: least},
 	}
 	if f.addressed {
 		config.GRPC, config.Raft = hostPort(d.bind, f.grpcPort), hostPort(d.bind, f.raftPort)
@@ -179,6 +185,25 @@ func (f *masterFlags) idOr(dataDir string) api.MasterID {
 		return ""
 	}
 	return "m1"
+}
+
+// minOffers are the amounts of which each is enough for an offer; none: the allocator's own.
+func minOffers(text string) ([]allocator.MinOffer, error) {
+	if text == "" {
+		return nil, nil
+	}
+	resources, err := parseResources(text)
+	if err != nil {
+		return nil, fmt.Errorf("--min-offer: %w", err)
+	}
+	var least []allocator.MinOffer
+	for _, item := range resources.Items() {
+		if item.Scalar <= 0 || item.Label != (api.Label{Name: item.Name}) {
+			return nil, fmt.Errorf("--min-offer: %s is no plain amount; write such as 'cpus:0.1;mem:64'", item.Label)
+		}
+		least = append(least, allocator.MinOffer{Name: item.Name, Milli: int64(item.Scalar)})
+	}
+	return least, nil
 }
 
 func devMaster(m dev.Master, f devFlags, log zerolog.Logger) master.Config {

@@ -26,6 +26,7 @@ func TestAnOperatorsWords(t *testing.T) {
 		{"get tasks --role web -o name", 0, "", ""},
 		{"weight eng 2", 0, "Weight:          2", ""},
 		{"weight egn 2", 0, "Weight:          2", "role egn is new: no framework has subscribed to it yet; did you mean eng?"},
+		{"priority eng 10", 0, "Priority:        10", "the masters share resources by the allocator fairshare, which has no priorities"},
 		{"quota ops --limit cpus:1", 0, "Limit:", "role ops is new: no framework has subscribed to it yet\n"},
 		{"kill sleep", 1, "", `no task is called "sleep", which is only the start of`},
 		{"drain agent", 1, "", `no agent is called "agent", which is only the start of ` + d.Agents[0].ID},

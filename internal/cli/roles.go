@@ -8,6 +8,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/tenderhq/tender/allocator/fairshare"
+	"github.com/tenderhq/tender/allocator/priority"
 	"github.com/tenderhq/tender/api"
 	apiv1 "github.com/tenderhq/tender/api/v1"
 	"github.com/tenderhq/tender/internal/cli/client"
@@ -20,10 +22,10 @@ func (a *App) roleCommands() []*cobra.Command {
 	weight := a.roleCommand("weight ROLE [WEIGHT]", "Show or set the weight of a role",
 		"Show or set the weight of a role: among its siblings it is due a share in proportion to it. Default 1.",
 		"WEIGHT", setWeight)
-	priority := a.roleCommand("priority ROLE [PRIORITY]", "Show or set the priority of a role",
+	ranks := a.roleCommand("priority ROLE [PRIORITY]", "Show or set the priority of a role",
 		"Show or set the priority of a role, for the allocator 'priority': the higher one is served first. Default 0.",
 		"PRIORITY", setPriority)
-	return []*cobra.Command{weight, priority, a.quotaCommand()}
+	return []*cobra.Command{weight, ranks, a.quotaCommand()}
 }
 
 func (a *App) roleCommand(
@@ -61,8 +63,8 @@ func setPriority(request *apiv1.SetRoleRequest, text string) error {
 	if err != nil {
 		return fmt.Errorf("priority %q is wrong; write a whole number, such as 10; the higher one is served first", text)
 	}
-	priority := int32(number)
-	request.Priority = &priority
+	rank := int32(number)
+	request.Priority = &rank
 	return nil
 }
 
@@ -125,7 +127,7 @@ func (a *App) setRole(command *cobra.Command, request *apiv1.SetRoleRequest, cha
 			if err := show.Fields(a.Stdout, roleFields(view)); err != nil {
 				return err
 			}
-			return a.noteNewRole(ctx, c, view)
+			return errors.Join(a.noteNewRole(ctx, c, view), a.notePriority(ctx, c, request))
 		}
 		l, err := listRoles(ctx, c, &query{prefix: request.GetRole()})
 		if err != nil {
@@ -138,6 +140,24 @@ func (a *App) setRole(command *cobra.Command, request *apiv1.SetRoleRequest, cha
 		}
 		return fmt.Errorf("nobody uses role %q and nothing is set for it; weight 1, priority 0 and no quota hold", request.GetRole())
 	})(command, nil)
+}
+
+// notePriority says that a priority was set of which the cluster's allocator makes nothing.
+func (a *App) notePriority(ctx context.Context, c *client.Client, request *apiv1.SetRoleRequest) error {
+	if request.Priority == nil {
+		return nil
+	}
+	masters, err := c.Operator().ListMasters(ctx, &apiv1.ListRequest{})
+	if err != nil {
+		return err
+	}
+	for _, m := range masters.GetItems() {
+		if m.GetState() == "leader" && m.GetAllocator() == fairshare.Name {
+			fmt.Fprintf(a.Stderr, "the masters share resources by the allocator %s, which has no priorities: this one counts "+
+				"when they are started with --allocator %s\n", fairshare.Name, priority.Name)
+		}
+	}
+	return nil
 }
 
 // noteNewRole says that nobody uses the role that something was set for: it may be a slip.

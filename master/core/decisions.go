@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/internal/words"
 )
 
 // decisionsMax bounds what is remembered of one framework; the oldest is forgotten.
@@ -179,5 +180,5 @@ func (d *decision) filterWords() string {
 	if d.filter == 0 {
 		return "no filter"
 	}
-	return fmt.Sprintf("filter for %v", d.filter)
+	return "filter for " + words.Span(d.filter)
 }

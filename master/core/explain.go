@@ -9,6 +9,7 @@ import (
 
 	"github.com/tenderhq/tender/allocator/constraint"
 	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/internal/words"
 )
 
 // explainedAgentsMax bounds an explanation of all agents.
@@ -48,13 +49,13 @@ func (c *Core) explainFramework(fw *framework, now time.Time) []string {
 	case fw.removed:
 		return []string{fmt.Sprintf("%s was removed: %s", fw.id, fw.why)}
 	case fw.session == nil:
-		left := fw.failover.at.Sub(now).Round(time.Second)
-		reasons = append(reasons, fmt.Sprintf("%s is not subscribed: %s; it is removed in %v", fw.id, fw.why, left))
+		left := words.Span(fw.failover.at.Sub(now))
+		reasons = append(reasons, fmt.Sprintf("%s is not subscribed: %s; it is removed in %s", fw.id, fw.why, left))
 	}
 	reasons = append(reasons, c.tooLarge(fw)...)
 	if c.holding() && c.limited(fw) {
-		reasons = append(reasons, fmt.Sprintf("the leader is new: roles under a limit wait until %d agents are back, at most %v",
-			len(c.awaited), c.hold.at.Sub(now).Round(time.Second)))
+		reasons = append(reasons, fmt.Sprintf("the leader is new: roles under a limit wait until %d agents are back, at most %s",
+			len(c.awaited), words.Span(c.hold.at.Sub(now))))
 	}
 	for _, reason := range c.policy.Explain(fw.id, "", now).Reasons {
 		if !slices.Contains(reasons, reason) {
@@ -176,7 +177,7 @@ func (c *Core) explainAgent(fw *framework, a *agent, now time.Time) ExplainedAge
 	case a.offerable != "":
 		explained.Why = "not offered: " + a.offerable
 	case offer != nil:
-		explained.Why = fmt.Sprintf("offered to it: %s holds %v until %v from now", offer.id, offer.resources, offer.expires.Sub(now).Round(time.Second))
+		explained.Why = fmt.Sprintf("offered to it: %s holds %v until %s from now", offer.id, offer.resources, words.Span(offer.expires.Sub(now)))
 	default:
 		explained.Why = strings.Join(c.policy.Explain(fw.id, a.id, now).Reasons, "; ")
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/tenderhq/tender/allocator"
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/internal/protocol"
+	"github.com/tenderhq/tender/internal/words"
 )
 
 // inverse is an open inverse offer: resources that are taken at its deadline (R27).
@@ -68,7 +69,7 @@ func (c *Core) sendInverse(x *inverse, until time.Time, whatFor string) {
 	if len(x.tasks) > 0 {
 		x.role = x.tasks[0].role
 	}
-	c.asked(x, askedBack, fmt.Sprintf("%s, within %v", whatFor, until.Sub(c.now).Round(time.Second)))
+	c.asked(x, askedBack, fmt.Sprintf("%s, within %s", whatFor, words.Span(until.Sub(c.now))))
 	c.tell(x.framework, protocol.InverseOffers{Offers: []api.InverseOffer{shown}})
 }
 

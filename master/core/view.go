@@ -36,6 +36,7 @@ type AgentView struct {
 	Offered   api.Resources
 	Free      api.Resources
 	Revocable api.Resources // the gap (R28)
+	Occupied  api.Resources // asked for or used, whichever is more, over all executors (R28)
 	Orphans   []OrphanedVolume
 	Tasks     int
 	Usage     protocol.UsageReport

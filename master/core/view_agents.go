@@ -54,6 +54,7 @@ func (c *Core) showAgent(a *agent) AgentView {
 		Offered:   a.ledger.offered,
 		Free:      free,
 		Revocable: a.gap,
+		Occupied:  a.ledger.used.Firm().Plus(a.smooth.told),
 		Orphans:   a.showOrphans(),
 		Tasks:     a.running(),
 		Usage:     a.usage,
