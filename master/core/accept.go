@@ -29,6 +29,9 @@ type acceptance struct {
 	firstRefused api.TaskID
 	firstFault   *fault
 
+	// aboveLimit: a limit has become lower while it waited for the registry, so that it launches nothing.
+	aboveLimit string
+
 	// While it waits for the registry (R26):
 	held      api.Resources                 // booked as offered
 	after     api.Resources                 // what is left when the registry agrees

@@ -100,6 +100,7 @@ func (c *Core) reserved(x *acceptance, result registry.Result) {
 		}
 	}
 	if fw := x.session.framework; fw.session == x.session && !x.lost {
+		x.aboveLimit = c.limitAbove(x.role, x.left)
 		c.runOperations(x)
 		for _, id := range sortedKeys(x.kills) {
 			if t := fw.tasks[id]; t != nil {

@@ -16,4 +16,5 @@ func (c *Core) recoverRoles() {
 func (c *Core) roleChanged(role api.Role) {
 	set := c.registry.Roles[role]
 	c.policy.SetRole(allocator.Role{Role: role, Weight: set.Weight, Priority: set.Priority, Guarantee: set.Guarantee, Limit: set.Limit})
+	c.holdLimit(role)
 }

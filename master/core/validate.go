@@ -30,6 +30,9 @@ func (c *Core) planLaunch(x *acceptance, wish api.Task) (launchPlan, *fault) {
 	if f := c.agentFault(x.agent); f != nil {
 		return launchPlan{}, f
 	}
+	if x.aboveLimit != "" {
+		return launchPlan{}, &fault{api.TaskDropped, api.ReasonInvalidOffers, x.aboveLimit}
+	}
 	if err := wish.Check(); err != nil { // as the agent judges it, by the same function
 		return launchPlan{}, invalid("%v", err)
 	}

@@ -1,0 +1,101 @@
+package core
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/tenderhq/tender/api"
+)
+
+// holdLimit takes offers back, the youngest first, that are above a limit which has just become lower. Who has an
+// offer is told that it is gone, so no accept takes the role further above; tasks that are above it run on. (Protocol
+// rule R29.)
+func (c *Core) holdLimit(role api.Role) {
+	limit := c.registry.Roles[role].Limit
+	if limit.IsZero() || len(c.offers) == 0 {
+		return
+	}
+	over := c.aboveLimit(role, api.Resources{})
+	out := make(map[api.OfferID]*offer)
+	for _, o := range slices.Backward(sortedOffers(c.offers)) {
+		if len(over) == 0 {
+			break
+		}
+		if !o.role.Within(role) || !holdsOf(o.resources, over, role) {
+			continue
+		}
+		out[o.id] = o
+		for _, item := range counting(o.resources, role) {
+			if over[item.Name] -= amountOf(item); over[item.Name] <= 0 {
+				delete(over, item.Name)
+			}
+		}
+	}
+	c.rescindAll(out, fmt.Sprintf("the limit of role %s is %v now", role, limit))
+}
+
+// limitAbove names the limit, of the role or one above it, that what is used and offered in it with these resources
+// passes; "" when there is none.
+func (c *Core) limitAbove(role api.Role, more api.Resources) string {
+	words := ""
+	upwards(role, func(r api.Role) {
+		if limit := c.registry.Roles[r].Limit; words == "" && !limit.IsZero() && len(c.aboveLimit(r, more)) > 0 {
+			words = fmt.Sprintf("the limit of role %s is %v now", r, limit)
+		}
+	})
+	return words
+}
+
+// aboveLimit is by how much what the role and those below it use, are offered and have reserved, with these resources,
+// is above its limit; empty when it is not.
+func (c *Core) aboveLimit(role api.Role, more api.Resources) map[string]api.Milli {
+	sums := make(map[string]api.Milli)
+	count := func(resources api.Resources) {
+		for _, item := range counting(resources, role) {
+			sums[item.Name] += amountOf(item)
+		}
+	}
+	count(more)
+	for _, fw := range c.frameworks { // order: irrelevant because it sums
+		for _, t := range fw.tasks { // order: irrelevant because it sums
+			if t.held && t.role.Within(role) {
+				count(t.resources)
+			}
+		}
+		for _, x := range fw.executors { // order: irrelevant because it sums
+			if x.role.Within(role) {
+				count(x.resources)
+			}
+		}
+	}
+	for _, o := range c.offers { // order: irrelevant because it sums
+		if o.role.Within(role) {
+			count(o.resources)
+		}
+	}
+	for _, a := range c.agents { // order: irrelevant because it sums
+		for _, item := range a.total.Items() {
+			if item.Reserved != "" && item.Reserved.Within(role) {
+				sums[item.Name] += amountOf(item)
+			}
+		}
+	}
+	over := make(map[string]api.Milli)
+	for _, item := range c.registry.Roles[role].Limit.Items() {
+		if n := sums[item.Name] - amountOf(item); n > 0 {
+			over[item.Name] = n
+		}
+	}
+	return over
+}
+
+// counting is what of the resources counts in the role's limit beside what is reserved for it.
+func counting(resources api.Resources, role api.Role) []api.Resource {
+	return slices.DeleteFunc(slices.Clone(resources.Items()), func(item api.Resource) bool {
+		return item.Revocable || item.Reserved != "" && item.Reserved.Within(role)
+	})
+}
+
+func holdsOf(resources api.Resources, kinds map[string]api.Milli, role api.Role) bool {
+	return slices.ContainsFunc(counting(resources, role), func(item api.Resource) bool { return kinds[item.Name] > 0 })
+}
