@@ -125,6 +125,7 @@ type Command struct {
 	//	*Command_RaiseFormat
 	//	*Command_SetMaintenance
 	//	*Command_BeginMaintenance
+	//	*Command_CheckHash
 	Change        isCommand_Change `protobuf_oneof:"change"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -368,6 +369,15 @@ func (x *Command) GetBeginMaintenance() *BeginMaintenance {
 	return nil
 }
 
+func (x *Command) GetCheckHash() *CheckHash {
+	if x != nil {
+		if x, ok := x.Change.(*Command_CheckHash); ok {
+			return x.CheckHash
+		}
+	}
+	return nil
+}
+
 type isCommand_Change interface {
 	isCommand_Change()
 }
@@ -453,6 +463,11 @@ type Command_BeginMaintenance struct {
 	BeginMaintenance *BeginMaintenance `protobuf:"bytes,29,opt,name=begin_maintenance,json=beginMaintenance,proto3,oneof"`
 }
 
+type Command_CheckHash struct {
+	// Since format 4.
+	CheckHash *CheckHash `protobuf:"bytes,30,opt,name=check_hash,json=checkHash,proto3,oneof"`
+}
+
 func (*Command_Bootstrap) isCommand_Change() {}
 
 func (*Command_RaiseEpoch) isCommand_Change() {}
@@ -492,6 +507,8 @@ func (*Command_RaiseFormat) isCommand_Change() {}
 func (*Command_SetMaintenance) isCommand_Change() {}
 
 func (*Command_BeginMaintenance) isCommand_Change() {}
+
+func (*Command_CheckHash) isCommand_Change() {}
 
 // Bootstrap names the cluster.
 type Bootstrap struct {
@@ -1652,6 +1669,59 @@ func (x *RaiseFormat) GetFormat() uint32 {
 	return 0
 }
 
+// CheckHash says which hash, in hex, the registries of the majority had behind an entry.
+type CheckHash struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Index         uint64                 `protobuf:"varint,1,opt,name=index,proto3" json:"index,omitempty"`
+	Hash          string                 `protobuf:"bytes,2,opt,name=hash,proto3" json:"hash,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CheckHash) Reset() {
+	*x = CheckHash{}
+	mi := &file_internal_logpb_log_proto_msgTypes[22]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CheckHash) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CheckHash) ProtoMessage() {}
+
+func (x *CheckHash) ProtoReflect() protoreflect.Message {
+	mi := &file_internal_logpb_log_proto_msgTypes[22]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CheckHash.ProtoReflect.Descriptor instead.
+func (*CheckHash) Descriptor() ([]byte, []int) {
+	return file_internal_logpb_log_proto_rawDescGZIP(), []int{22}
+}
+
+func (x *CheckHash) GetIndex() uint64 {
+	if x != nil {
+		return x.Index
+	}
+	return 0
+}
+
+func (x *CheckHash) GetHash() string {
+	if x != nil {
+		return x.Hash
+	}
+	return ""
+}
+
 // SetMaintenance gives agents a maintenance window, or takes it away.
 type SetMaintenance struct {
 	state    protoimpl.MessageState `protogen:"open.v1"`
@@ -1666,7 +1736,7 @@ type SetMaintenance struct {
 
 func (x *SetMaintenance) Reset() {
 	*x = SetMaintenance{}
-	mi := &file_internal_logpb_log_proto_msgTypes[22]
+	mi := &file_internal_logpb_log_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1678,7 +1748,7 @@ func (x *SetMaintenance) String() string {
 func (*SetMaintenance) ProtoMessage() {}
 
 func (x *SetMaintenance) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_logpb_log_proto_msgTypes[22]
+	mi := &file_internal_logpb_log_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1691,7 +1761,7 @@ func (x *SetMaintenance) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetMaintenance.ProtoReflect.Descriptor instead.
 func (*SetMaintenance) Descriptor() ([]byte, []int) {
-	return file_internal_logpb_log_proto_rawDescGZIP(), []int{22}
+	return file_internal_logpb_log_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *SetMaintenance) GetAgentIds() []string {
@@ -1726,7 +1796,7 @@ type BeginMaintenance struct {
 
 func (x *BeginMaintenance) Reset() {
 	*x = BeginMaintenance{}
-	mi := &file_internal_logpb_log_proto_msgTypes[23]
+	mi := &file_internal_logpb_log_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1738,7 +1808,7 @@ func (x *BeginMaintenance) String() string {
 func (*BeginMaintenance) ProtoMessage() {}
 
 func (x *BeginMaintenance) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_logpb_log_proto_msgTypes[23]
+	mi := &file_internal_logpb_log_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1751,7 +1821,7 @@ func (x *BeginMaintenance) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BeginMaintenance.ProtoReflect.Descriptor instead.
 func (*BeginMaintenance) Descriptor() ([]byte, []int) {
-	return file_internal_logpb_log_proto_rawDescGZIP(), []int{23}
+	return file_internal_logpb_log_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *BeginMaintenance) GetAgentId() string {
@@ -1796,7 +1866,7 @@ type SnapshotHead struct {
 
 func (x *SnapshotHead) Reset() {
 	*x = SnapshotHead{}
-	mi := &file_internal_logpb_log_proto_msgTypes[24]
+	mi := &file_internal_logpb_log_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1808,7 +1878,7 @@ func (x *SnapshotHead) String() string {
 func (*SnapshotHead) ProtoMessage() {}
 
 func (x *SnapshotHead) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_logpb_log_proto_msgTypes[24]
+	mi := &file_internal_logpb_log_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1821,7 +1891,7 @@ func (x *SnapshotHead) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SnapshotHead.ProtoReflect.Descriptor instead.
 func (*SnapshotHead) Descriptor() ([]byte, []int) {
-	return file_internal_logpb_log_proto_rawDescGZIP(), []int{24}
+	return file_internal_logpb_log_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *SnapshotHead) GetFormat() uint32 {
@@ -1912,7 +1982,7 @@ type Numbers struct {
 
 func (x *Numbers) Reset() {
 	*x = Numbers{}
-	mi := &file_internal_logpb_log_proto_msgTypes[25]
+	mi := &file_internal_logpb_log_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1924,7 +1994,7 @@ func (x *Numbers) String() string {
 func (*Numbers) ProtoMessage() {}
 
 func (x *Numbers) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_logpb_log_proto_msgTypes[25]
+	mi := &file_internal_logpb_log_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1937,7 +2007,7 @@ func (x *Numbers) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Numbers.ProtoReflect.Descriptor instead.
 func (*Numbers) Descriptor() ([]byte, []int) {
-	return file_internal_logpb_log_proto_rawDescGZIP(), []int{25}
+	return file_internal_logpb_log_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Numbers) GetFirst() uint64 {
@@ -1972,7 +2042,7 @@ type SnapshotItem struct {
 
 func (x *SnapshotItem) Reset() {
 	*x = SnapshotItem{}
-	mi := &file_internal_logpb_log_proto_msgTypes[26]
+	mi := &file_internal_logpb_log_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1984,7 +2054,7 @@ func (x *SnapshotItem) String() string {
 func (*SnapshotItem) ProtoMessage() {}
 
 func (x *SnapshotItem) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_logpb_log_proto_msgTypes[26]
+	mi := &file_internal_logpb_log_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1997,7 +2067,7 @@ func (x *SnapshotItem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SnapshotItem.ProtoReflect.Descriptor instead.
 func (*SnapshotItem) Descriptor() ([]byte, []int) {
-	return file_internal_logpb_log_proto_rawDescGZIP(), []int{26}
+	return file_internal_logpb_log_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *SnapshotItem) GetItem() isSnapshotItem_Item {
@@ -2113,7 +2183,7 @@ type MasterItem struct {
 
 func (x *MasterItem) Reset() {
 	*x = MasterItem{}
-	mi := &file_internal_logpb_log_proto_msgTypes[27]
+	mi := &file_internal_logpb_log_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2125,7 +2195,7 @@ func (x *MasterItem) String() string {
 func (*MasterItem) ProtoMessage() {}
 
 func (x *MasterItem) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_logpb_log_proto_msgTypes[27]
+	mi := &file_internal_logpb_log_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2138,7 +2208,7 @@ func (x *MasterItem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MasterItem.ProtoReflect.Descriptor instead.
 func (*MasterItem) Descriptor() ([]byte, []int) {
-	return file_internal_logpb_log_proto_rawDescGZIP(), []int{27}
+	return file_internal_logpb_log_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *MasterItem) GetId() string {
@@ -2177,7 +2247,7 @@ type AgentItem struct {
 
 func (x *AgentItem) Reset() {
 	*x = AgentItem{}
-	mi := &file_internal_logpb_log_proto_msgTypes[28]
+	mi := &file_internal_logpb_log_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2189,7 +2259,7 @@ func (x *AgentItem) String() string {
 func (*AgentItem) ProtoMessage() {}
 
 func (x *AgentItem) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_logpb_log_proto_msgTypes[28]
+	mi := &file_internal_logpb_log_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2202,7 +2272,7 @@ func (x *AgentItem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AgentItem.ProtoReflect.Descriptor instead.
 func (*AgentItem) Descriptor() ([]byte, []int) {
-	return file_internal_logpb_log_proto_rawDescGZIP(), []int{28}
+	return file_internal_logpb_log_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *AgentItem) GetAgent() *v1.Agent {
@@ -2301,7 +2371,7 @@ type FrameworkItem struct {
 
 func (x *FrameworkItem) Reset() {
 	*x = FrameworkItem{}
-	mi := &file_internal_logpb_log_proto_msgTypes[29]
+	mi := &file_internal_logpb_log_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2313,7 +2383,7 @@ func (x *FrameworkItem) String() string {
 func (*FrameworkItem) ProtoMessage() {}
 
 func (x *FrameworkItem) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_logpb_log_proto_msgTypes[29]
+	mi := &file_internal_logpb_log_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2326,7 +2396,7 @@ func (x *FrameworkItem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FrameworkItem.ProtoReflect.Descriptor instead.
 func (*FrameworkItem) Descriptor() ([]byte, []int) {
-	return file_internal_logpb_log_proto_rawDescGZIP(), []int{29}
+	return file_internal_logpb_log_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *FrameworkItem) GetFramework() *v1.Framework {
@@ -2396,7 +2466,7 @@ type OperationDone struct {
 
 func (x *OperationDone) Reset() {
 	*x = OperationDone{}
-	mi := &file_internal_logpb_log_proto_msgTypes[30]
+	mi := &file_internal_logpb_log_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2408,7 +2478,7 @@ func (x *OperationDone) String() string {
 func (*OperationDone) ProtoMessage() {}
 
 func (x *OperationDone) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_logpb_log_proto_msgTypes[30]
+	mi := &file_internal_logpb_log_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2421,7 +2491,7 @@ func (x *OperationDone) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OperationDone.ProtoReflect.Descriptor instead.
 func (*OperationDone) Descriptor() ([]byte, []int) {
-	return file_internal_logpb_log_proto_rawDescGZIP(), []int{30}
+	return file_internal_logpb_log_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *OperationDone) GetId() string {
@@ -2450,7 +2520,7 @@ type StoreItem struct {
 
 func (x *StoreItem) Reset() {
 	*x = StoreItem{}
-	mi := &file_internal_logpb_log_proto_msgTypes[31]
+	mi := &file_internal_logpb_log_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2462,7 +2532,7 @@ func (x *StoreItem) String() string {
 func (*StoreItem) ProtoMessage() {}
 
 func (x *StoreItem) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_logpb_log_proto_msgTypes[31]
+	mi := &file_internal_logpb_log_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2475,7 +2545,7 @@ func (x *StoreItem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoreItem.ProtoReflect.Descriptor instead.
 func (*StoreItem) Descriptor() ([]byte, []int) {
-	return file_internal_logpb_log_proto_rawDescGZIP(), []int{31}
+	return file_internal_logpb_log_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *StoreItem) GetKey() string {
@@ -2510,7 +2580,7 @@ type RoleItem struct {
 
 func (x *RoleItem) Reset() {
 	*x = RoleItem{}
-	mi := &file_internal_logpb_log_proto_msgTypes[32]
+	mi := &file_internal_logpb_log_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2522,7 +2592,7 @@ func (x *RoleItem) String() string {
 func (*RoleItem) ProtoMessage() {}
 
 func (x *RoleItem) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_logpb_log_proto_msgTypes[32]
+	mi := &file_internal_logpb_log_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2535,7 +2605,7 @@ func (x *RoleItem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RoleItem.ProtoReflect.Descriptor instead.
 func (*RoleItem) Descriptor() ([]byte, []int) {
-	return file_internal_logpb_log_proto_rawDescGZIP(), []int{32}
+	return file_internal_logpb_log_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *RoleItem) GetRole() string {
@@ -2565,7 +2635,7 @@ type ClientItem struct {
 
 func (x *ClientItem) Reset() {
 	*x = ClientItem{}
-	mi := &file_internal_logpb_log_proto_msgTypes[33]
+	mi := &file_internal_logpb_log_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2577,7 +2647,7 @@ func (x *ClientItem) String() string {
 func (*ClientItem) ProtoMessage() {}
 
 func (x *ClientItem) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_logpb_log_proto_msgTypes[33]
+	mi := &file_internal_logpb_log_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2590,7 +2660,7 @@ func (x *ClientItem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClientItem.ProtoReflect.Descriptor instead.
 func (*ClientItem) Descriptor() ([]byte, []int) {
-	return file_internal_logpb_log_proto_rawDescGZIP(), []int{33}
+	return file_internal_logpb_log_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *ClientItem) GetName() string {
@@ -2635,7 +2705,7 @@ type Result struct {
 
 func (x *Result) Reset() {
 	*x = Result{}
-	mi := &file_internal_logpb_log_proto_msgTypes[34]
+	mi := &file_internal_logpb_log_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2647,7 +2717,7 @@ func (x *Result) String() string {
 func (*Result) ProtoMessage() {}
 
 func (x *Result) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_logpb_log_proto_msgTypes[34]
+	mi := &file_internal_logpb_log_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2660,7 +2730,7 @@ func (x *Result) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Result.ProtoReflect.Descriptor instead.
 func (*Result) Descriptor() ([]byte, []int) {
-	return file_internal_logpb_log_proto_rawDescGZIP(), []int{34}
+	return file_internal_logpb_log_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *Result) GetRefusal() *Refusal {
@@ -2712,7 +2782,7 @@ type Refusal struct {
 
 func (x *Refusal) Reset() {
 	*x = Refusal{}
-	mi := &file_internal_logpb_log_proto_msgTypes[35]
+	mi := &file_internal_logpb_log_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2724,7 +2794,7 @@ func (x *Refusal) String() string {
 func (*Refusal) ProtoMessage() {}
 
 func (x *Refusal) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_logpb_log_proto_msgTypes[35]
+	mi := &file_internal_logpb_log_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2737,7 +2807,7 @@ func (x *Refusal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Refusal.ProtoReflect.Descriptor instead.
 func (*Refusal) Descriptor() ([]byte, []int) {
-	return file_internal_logpb_log_proto_rawDescGZIP(), []int{35}
+	return file_internal_logpb_log_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *Refusal) GetOp() string {
@@ -2776,8 +2846,7 @@ const file_internal_logpb_log_proto_rawDesc = "" +
 	"\x05Entry\x12\x16\n" +
 	"\x06format\x18\x01 \x01(\rR\x06format\x122\n" +
 	"\bcommands\x18\x02 \x03(\v2\x16.tender.log.v1.CommandR\bcommands\x12\x10\n" +
-	"\x03sum\x18\x03 \x01(\aR\x03sum\"\xe6\n" +
-	"\n" +
+	"\x03sum\x18\x03 \x01(\aR\x03sum\"\xa1\v\n" +
 	"\aCommand\x12\x16\n" +
 	"\x06client\x18\x01 \x01(\tR\x06client\x12\x18\n" +
 	"\acounter\x18\x02 \x01(\x04R\acounter\x12*\n" +
@@ -2806,7 +2875,9 @@ const file_internal_logpb_log_proto_rawDesc = "" +
 	"\x06expire\x18\x1a \x01(\v2\x15.tender.log.v1.ExpireH\x00R\x06expire\x12?\n" +
 	"\fraise_format\x18\x1b \x01(\v2\x1a.tender.log.v1.RaiseFormatH\x00R\vraiseFormat\x12H\n" +
 	"\x0fset_maintenance\x18\x1c \x01(\v2\x1d.tender.log.v1.SetMaintenanceH\x00R\x0esetMaintenance\x12N\n" +
-	"\x11begin_maintenance\x18\x1d \x01(\v2\x1f.tender.log.v1.BeginMaintenanceH\x00R\x10beginMaintenanceB\b\n" +
+	"\x11begin_maintenance\x18\x1d \x01(\v2\x1f.tender.log.v1.BeginMaintenanceH\x00R\x10beginMaintenance\x129\n" +
+	"\n" +
+	"check_hash\x18\x1e \x01(\v2\x18.tender.log.v1.CheckHashH\x00R\tcheckHashB\b\n" +
 	"\x06change\"*\n" +
 	"\tBootstrap\x12\x1d\n" +
 	"\n" +
@@ -2886,7 +2957,10 @@ const file_internal_logpb_log_proto_rawDesc = "" +
 	"\x06Expire\x122\n" +
 	"\x06before\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x06before\"%\n" +
 	"\vRaiseFormat\x12\x16\n" +
-	"\x06format\x18\x01 \x01(\rR\x06format\"}\n" +
+	"\x06format\x18\x01 \x01(\rR\x06format\"5\n" +
+	"\tCheckHash\x12\x14\n" +
+	"\x05index\x18\x01 \x01(\x04R\x05index\x12\x12\n" +
+	"\x04hash\x18\x02 \x01(\tR\x04hash\"}\n" +
 	"\x0eSetMaintenance\x12\x1b\n" +
 	"\tagent_ids\x18\x01 \x03(\tR\bagentIds\x12)\n" +
 	"\x06window\x18\x02 \x01(\v2\x11.tender.v1.WindowR\x06window\x12#\n" +
@@ -2993,7 +3067,7 @@ func file_internal_logpb_log_proto_rawDescGZIP() []byte {
 	return file_internal_logpb_log_proto_rawDescData
 }
 
-var file_internal_logpb_log_proto_msgTypes = make([]protoimpl.MessageInfo, 36)
+var file_internal_logpb_log_proto_msgTypes = make([]protoimpl.MessageInfo, 37)
 var file_internal_logpb_log_proto_goTypes = []any{
 	(*Entry)(nil),                 // 0: tender.log.v1.Entry
 	(*Command)(nil),               // 1: tender.log.v1.Command
@@ -3017,30 +3091,31 @@ var file_internal_logpb_log_proto_goTypes = []any{
 	(*DeleteEntry)(nil),           // 19: tender.log.v1.DeleteEntry
 	(*Expire)(nil),                // 20: tender.log.v1.Expire
 	(*RaiseFormat)(nil),           // 21: tender.log.v1.RaiseFormat
-	(*SetMaintenance)(nil),        // 22: tender.log.v1.SetMaintenance
-	(*BeginMaintenance)(nil),      // 23: tender.log.v1.BeginMaintenance
-	(*SnapshotHead)(nil),          // 24: tender.log.v1.SnapshotHead
-	(*Numbers)(nil),               // 25: tender.log.v1.Numbers
-	(*SnapshotItem)(nil),          // 26: tender.log.v1.SnapshotItem
-	(*MasterItem)(nil),            // 27: tender.log.v1.MasterItem
-	(*AgentItem)(nil),             // 28: tender.log.v1.AgentItem
-	(*FrameworkItem)(nil),         // 29: tender.log.v1.FrameworkItem
-	(*OperationDone)(nil),         // 30: tender.log.v1.OperationDone
-	(*StoreItem)(nil),             // 31: tender.log.v1.StoreItem
-	(*RoleItem)(nil),              // 32: tender.log.v1.RoleItem
-	(*ClientItem)(nil),            // 33: tender.log.v1.ClientItem
-	(*Result)(nil),                // 34: tender.log.v1.Result
-	(*Refusal)(nil),               // 35: tender.log.v1.Refusal
-	(*timestamppb.Timestamp)(nil), // 36: google.protobuf.Timestamp
-	(*v1.Agent)(nil),              // 37: tender.v1.Agent
-	(*durationpb.Duration)(nil),   // 38: google.protobuf.Duration
-	(*v1.Resource)(nil),           // 39: tender.v1.Resource
-	(*v1.Framework)(nil),          // 40: tender.v1.Framework
-	(*v1.Window)(nil),             // 41: tender.v1.Window
+	(*CheckHash)(nil),             // 22: tender.log.v1.CheckHash
+	(*SetMaintenance)(nil),        // 23: tender.log.v1.SetMaintenance
+	(*BeginMaintenance)(nil),      // 24: tender.log.v1.BeginMaintenance
+	(*SnapshotHead)(nil),          // 25: tender.log.v1.SnapshotHead
+	(*Numbers)(nil),               // 26: tender.log.v1.Numbers
+	(*SnapshotItem)(nil),          // 27: tender.log.v1.SnapshotItem
+	(*MasterItem)(nil),            // 28: tender.log.v1.MasterItem
+	(*AgentItem)(nil),             // 29: tender.log.v1.AgentItem
+	(*FrameworkItem)(nil),         // 30: tender.log.v1.FrameworkItem
+	(*OperationDone)(nil),         // 31: tender.log.v1.OperationDone
+	(*StoreItem)(nil),             // 32: tender.log.v1.StoreItem
+	(*RoleItem)(nil),              // 33: tender.log.v1.RoleItem
+	(*ClientItem)(nil),            // 34: tender.log.v1.ClientItem
+	(*Result)(nil),                // 35: tender.log.v1.Result
+	(*Refusal)(nil),               // 36: tender.log.v1.Refusal
+	(*timestamppb.Timestamp)(nil), // 37: google.protobuf.Timestamp
+	(*v1.Agent)(nil),              // 38: tender.v1.Agent
+	(*durationpb.Duration)(nil),   // 39: google.protobuf.Duration
+	(*v1.Resource)(nil),           // 40: tender.v1.Resource
+	(*v1.Framework)(nil),          // 41: tender.v1.Framework
+	(*v1.Window)(nil),             // 42: tender.v1.Window
 }
 var file_internal_logpb_log_proto_depIdxs = []int32{
 	1,  // 0: tender.log.v1.Entry.commands:type_name -> tender.log.v1.Command
-	36, // 1: tender.log.v1.Command.at:type_name -> google.protobuf.Timestamp
+	37, // 1: tender.log.v1.Command.at:type_name -> google.protobuf.Timestamp
 	2,  // 2: tender.log.v1.Command.bootstrap:type_name -> tender.log.v1.Bootstrap
 	3,  // 3: tender.log.v1.Command.raise_epoch:type_name -> tender.log.v1.RaiseEpoch
 	4,  // 4: tender.log.v1.Command.set_master:type_name -> tender.log.v1.SetMaster
@@ -3059,52 +3134,53 @@ var file_internal_logpb_log_proto_depIdxs = []int32{
 	19, // 17: tender.log.v1.Command.delete_entry:type_name -> tender.log.v1.DeleteEntry
 	20, // 18: tender.log.v1.Command.expire:type_name -> tender.log.v1.Expire
 	21, // 19: tender.log.v1.Command.raise_format:type_name -> tender.log.v1.RaiseFormat
-	22, // 20: tender.log.v1.Command.set_maintenance:type_name -> tender.log.v1.SetMaintenance
-	23, // 21: tender.log.v1.Command.begin_maintenance:type_name -> tender.log.v1.BeginMaintenance
-	5,  // 22: tender.log.v1.SetMaster.master:type_name -> tender.log.v1.Master
-	37, // 23: tender.log.v1.AdmitAgent.agent:type_name -> tender.v1.Agent
-	37, // 24: tender.log.v1.UpdateAgent.agent:type_name -> tender.v1.Agent
-	38, // 25: tender.log.v1.MarkAgent.grace:type_name -> google.protobuf.Duration
-	39, // 26: tender.log.v1.SetReserved.saw:type_name -> tender.v1.Resource
-	39, // 27: tender.log.v1.SetReserved.reserved:type_name -> tender.v1.Resource
-	40, // 28: tender.log.v1.Subscribe.framework:type_name -> tender.v1.Framework
-	40, // 29: tender.log.v1.Readmit.framework:type_name -> tender.v1.Framework
-	40, // 30: tender.log.v1.UpdateFramework.framework:type_name -> tender.v1.Framework
-	17, // 31: tender.log.v1.SetRole.set:type_name -> tender.log.v1.Role
-	39, // 32: tender.log.v1.Role.guarantee:type_name -> tender.v1.Resource
-	39, // 33: tender.log.v1.Role.limit:type_name -> tender.v1.Resource
-	36, // 34: tender.log.v1.Expire.before:type_name -> google.protobuf.Timestamp
-	41, // 35: tender.log.v1.SetMaintenance.window:type_name -> tender.v1.Window
-	41, // 36: tender.log.v1.SetMaintenance.saw:type_name -> tender.v1.Window
-	41, // 37: tender.log.v1.BeginMaintenance.window:type_name -> tender.v1.Window
-	25, // 38: tender.log.v1.SnapshotHead.lost_agents:type_name -> tender.log.v1.Numbers
-	25, // 39: tender.log.v1.SnapshotHead.lost_frameworks:type_name -> tender.log.v1.Numbers
-	27, // 40: tender.log.v1.SnapshotItem.master:type_name -> tender.log.v1.MasterItem
-	28, // 41: tender.log.v1.SnapshotItem.agent:type_name -> tender.log.v1.AgentItem
-	29, // 42: tender.log.v1.SnapshotItem.framework:type_name -> tender.log.v1.FrameworkItem
-	31, // 43: tender.log.v1.SnapshotItem.store:type_name -> tender.log.v1.StoreItem
-	32, // 44: tender.log.v1.SnapshotItem.role:type_name -> tender.log.v1.RoleItem
-	33, // 45: tender.log.v1.SnapshotItem.client:type_name -> tender.log.v1.ClientItem
-	5,  // 46: tender.log.v1.MasterItem.master:type_name -> tender.log.v1.Master
-	37, // 47: tender.log.v1.AgentItem.agent:type_name -> tender.v1.Agent
-	38, // 48: tender.log.v1.AgentItem.grace:type_name -> google.protobuf.Duration
-	36, // 49: tender.log.v1.AgentItem.admitted:type_name -> google.protobuf.Timestamp
-	39, // 50: tender.log.v1.AgentItem.reserved:type_name -> tender.v1.Resource
-	41, // 51: tender.log.v1.AgentItem.maintenance:type_name -> tender.v1.Window
-	36, // 52: tender.log.v1.AgentItem.gone:type_name -> google.protobuf.Timestamp
-	40, // 53: tender.log.v1.FrameworkItem.framework:type_name -> tender.v1.Framework
-	36, // 54: tender.log.v1.FrameworkItem.admitted:type_name -> google.protobuf.Timestamp
-	36, // 55: tender.log.v1.FrameworkItem.removed:type_name -> google.protobuf.Timestamp
-	30, // 56: tender.log.v1.FrameworkItem.operations:type_name -> tender.log.v1.OperationDone
-	17, // 57: tender.log.v1.RoleItem.set:type_name -> tender.log.v1.Role
-	36, // 58: tender.log.v1.ClientItem.seen:type_name -> google.protobuf.Timestamp
-	34, // 59: tender.log.v1.ClientItem.result:type_name -> tender.log.v1.Result
-	35, // 60: tender.log.v1.Result.refusal:type_name -> tender.log.v1.Refusal
-	61, // [61:61] is the sub-list for method output_type
-	61, // [61:61] is the sub-list for method input_type
-	61, // [61:61] is the sub-list for extension type_name
-	61, // [61:61] is the sub-list for extension extendee
-	0,  // [0:61] is the sub-list for field type_name
+	23, // 20: tender.log.v1.Command.set_maintenance:type_name -> tender.log.v1.SetMaintenance
+	24, // 21: tender.log.v1.Command.begin_maintenance:type_name -> tender.log.v1.BeginMaintenance
+	22, // 22: tender.log.v1.Command.check_hash:type_name -> tender.log.v1.CheckHash
+	5,  // 23: tender.log.v1.SetMaster.master:type_name -> tender.log.v1.Master
+	38, // 24: tender.log.v1.AdmitAgent.agent:type_name -> tender.v1.Agent
+	38, // 25: tender.log.v1.UpdateAgent.agent:type_name -> tender.v1.Agent
+	39, // 26: tender.log.v1.MarkAgent.grace:type_name -> google.protobuf.Duration
+	40, // 27: tender.log.v1.SetReserved.saw:type_name -> tender.v1.Resource
+	40, // 28: tender.log.v1.SetReserved.reserved:type_name -> tender.v1.Resource
+	41, // 29: tender.log.v1.Subscribe.framework:type_name -> tender.v1.Framework
+	41, // 30: tender.log.v1.Readmit.framework:type_name -> tender.v1.Framework
+	41, // 31: tender.log.v1.UpdateFramework.framework:type_name -> tender.v1.Framework
+	17, // 32: tender.log.v1.SetRole.set:type_name -> tender.log.v1.Role
+	40, // 33: tender.log.v1.Role.guarantee:type_name -> tender.v1.Resource
+	40, // 34: tender.log.v1.Role.limit:type_name -> tender.v1.Resource
+	37, // 35: tender.log.v1.Expire.before:type_name -> google.protobuf.Timestamp
+	42, // 36: tender.log.v1.SetMaintenance.window:type_name -> tender.v1.Window
+	42, // 37: tender.log.v1.SetMaintenance.saw:type_name -> tender.v1.Window
+	42, // 38: tender.log.v1.BeginMaintenance.window:type_name -> tender.v1.Window
+	26, // 39: tender.log.v1.SnapshotHead.lost_agents:type_name -> tender.log.v1.Numbers
+	26, // 40: tender.log.v1.SnapshotHead.lost_frameworks:type_name -> tender.log.v1.Numbers
+	28, // 41: tender.log.v1.SnapshotItem.master:type_name -> tender.log.v1.MasterItem
+	29, // 42: tender.log.v1.SnapshotItem.agent:type_name -> tender.log.v1.AgentItem
+	30, // 43: tender.log.v1.SnapshotItem.framework:type_name -> tender.log.v1.FrameworkItem
+	32, // 44: tender.log.v1.SnapshotItem.store:type_name -> tender.log.v1.StoreItem
+	33, // 45: tender.log.v1.SnapshotItem.role:type_name -> tender.log.v1.RoleItem
+	34, // 46: tender.log.v1.SnapshotItem.client:type_name -> tender.log.v1.ClientItem
+	5,  // 47: tender.log.v1.MasterItem.master:type_name -> tender.log.v1.Master
+	38, // 48: tender.log.v1.AgentItem.agent:type_name -> tender.v1.Agent
+	39, // 49: tender.log.v1.AgentItem.grace:type_name -> google.protobuf.Duration
+	37, // 50: tender.log.v1.AgentItem.admitted:type_name -> google.protobuf.Timestamp
+	40, // 51: tender.log.v1.AgentItem.reserved:type_name -> tender.v1.Resource
+	42, // 52: tender.log.v1.AgentItem.maintenance:type_name -> tender.v1.Window
+	37, // 53: tender.log.v1.AgentItem.gone:type_name -> google.protobuf.Timestamp
+	41, // 54: tender.log.v1.FrameworkItem.framework:type_name -> tender.v1.Framework
+	37, // 55: tender.log.v1.FrameworkItem.admitted:type_name -> google.protobuf.Timestamp
+	37, // 56: tender.log.v1.FrameworkItem.removed:type_name -> google.protobuf.Timestamp
+	31, // 57: tender.log.v1.FrameworkItem.operations:type_name -> tender.log.v1.OperationDone
+	17, // 58: tender.log.v1.RoleItem.set:type_name -> tender.log.v1.Role
+	37, // 59: tender.log.v1.ClientItem.seen:type_name -> google.protobuf.Timestamp
+	35, // 60: tender.log.v1.ClientItem.result:type_name -> tender.log.v1.Result
+	36, // 61: tender.log.v1.Result.refusal:type_name -> tender.log.v1.Refusal
+	62, // [62:62] is the sub-list for method output_type
+	62, // [62:62] is the sub-list for method input_type
+	62, // [62:62] is the sub-list for extension type_name
+	62, // [62:62] is the sub-list for extension extendee
+	0,  // [0:62] is the sub-list for field type_name
 }
 
 func init() { file_internal_logpb_log_proto_init() }
@@ -3133,10 +3209,11 @@ func file_internal_logpb_log_proto_init() {
 		(*Command_RaiseFormat)(nil),
 		(*Command_SetMaintenance)(nil),
 		(*Command_BeginMaintenance)(nil),
+		(*Command_CheckHash)(nil),
 	}
 	file_internal_logpb_log_proto_msgTypes[18].OneofWrappers = []any{}
 	file_internal_logpb_log_proto_msgTypes[19].OneofWrappers = []any{}
-	file_internal_logpb_log_proto_msgTypes[26].OneofWrappers = []any{
+	file_internal_logpb_log_proto_msgTypes[27].OneofWrappers = []any{
 		(*SnapshotItem_Master)(nil),
 		(*SnapshotItem_Agent)(nil),
 		(*SnapshotItem_Framework)(nil),
@@ -3144,14 +3221,14 @@ func file_internal_logpb_log_proto_init() {
 		(*SnapshotItem_Role)(nil),
 		(*SnapshotItem_Client)(nil),
 	}
-	file_internal_logpb_log_proto_msgTypes[35].OneofWrappers = []any{}
+	file_internal_logpb_log_proto_msgTypes[36].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_internal_logpb_log_proto_rawDesc), len(file_internal_logpb_log_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   36,
+			NumMessages:   37,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

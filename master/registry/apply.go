@@ -48,6 +48,8 @@ func (s *State) change(change Change, at time.Time) Result {
 		return s.raiseEpoch(change)
 	case RaiseFormat:
 		return s.raiseFormat(change, at)
+	case CheckHash:
+		return Result{}
 	case SetMaintenance:
 		return s.setMaintenance(change)
 	case BeginMaintenance:

@@ -27,6 +27,12 @@ type (
 	RaiseEpoch struct{ Epoch uint64 }
 	// RaiseFormat lets the registry say what a newer format can: all masters read it.
 	RaiseFormat struct{ Format uint64 }
+	// CheckHash says which hash the majority's registries had behind an entry of the log. It
+	// changes nothing; a master that had another one stops.
+	CheckHash struct {
+		Index uint64
+		Hash  string
+	}
 	// SetMaster records a master's addresses and allocator.
 	SetMaster struct {
 		ID     api.MasterID
@@ -132,6 +138,7 @@ type (
 func (Bootstrap) change()        {}
 func (RaiseEpoch) change()       {}
 func (RaiseFormat) change()      {}
+func (CheckHash) change()        {}
 func (SetMaintenance) change()   {}
 func (BeginMaintenance) change() {}
 func (SetMaster) change()        {}

@@ -85,6 +85,8 @@ func formatOf(m *logpb.Command) uint32 {
 	switch c := m.Change.(type) {
 	case *logpb.Command_RaiseFormat:
 		return c.RaiseFormat.Format
+	case *logpb.Command_CheckHash:
+		return registry.FormatBounded
 	case *logpb.Command_SetMaintenance, *logpb.Command_BeginMaintenance:
 		return registry.FormatMaintenance
 	case *logpb.Command_SetReserved:
@@ -194,6 +196,8 @@ func encodeChange(m *logpb.Command, change registry.Change) error {
 		m.Change = &logpb.Command_RemoveMaster{RemoveMaster: &logpb.RemoveMaster{Id: string(c.ID)}}
 	case registry.SetRole:
 		m.Change = &logpb.Command_SetRole{SetRole: &logpb.SetRole{Role: string(c.Role), Set: roleToLog(c.Set)}}
+	case registry.CheckHash:
+		m.Change = &logpb.Command_CheckHash{CheckHash: &logpb.CheckHash{Index: c.Index, Hash: c.Hash}}
 	case registry.Expire:
 		m.Change = &logpb.Command_Expire{Expire: &logpb.Expire{Before: timeToLog(c.Before)}}
 	default:
@@ -283,6 +287,8 @@ func decodeChange(m *logpb.Command) (registry.Change, error) {
 		return registry.RemoveMaster{ID: api.MasterID(c.RemoveMaster.Id)}, nil
 	case *logpb.Command_SetRole:
 		return registry.SetRole{Role: api.Role(c.SetRole.Role), Set: roleFromLog(c.SetRole.Set)}, nil
+	case *logpb.Command_CheckHash:
+		return registry.CheckHash{Index: c.CheckHash.Index, Hash: c.CheckHash.Hash}, nil
 	case *logpb.Command_Expire:
 		return registry.Expire{Before: timeFromLog(c.Expire.Before)}, nil
 	}

@@ -110,6 +110,7 @@ func changes() []registry.Change {
 		filled[registry.Expire](17), registry.Expire{},
 		registry.RaiseFormat{Format: 2}, filled[registry.SetMaintenance](18), registry.SetMaintenance{},
 		filled[registry.BeginMaintenance](19), registry.BeginMaintenance{},
+		filled[registry.CheckHash](20), registry.CheckHash{},
 	}
 }
 

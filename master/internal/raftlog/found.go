@@ -182,6 +182,7 @@ func (l *Log) aboutUs() about {
 	}
 	if l.raft != nil {
 		self.Applied, self.Last = l.raft.AppliedIndex(), l.raft.LastIndex()
+		self.Mark, _ = l.machine.mark()
 		if servers := l.raft.GetConfiguration().Configuration().Servers; len(servers) > 0 {
 			self.Members = l.reached(members(servers))
 		}

@@ -39,6 +39,7 @@ func (l *Log) lead(ctx context.Context, r *raft.Raft) (again bool, err error) {
 			err = l.checkLeader(r)
 		case <-lonely.C:
 			l.raiseFormat(ctx, r)
+			l.agreeOnHash(ctx, r)
 			l.correct(ctx, r)
 			err = l.checkMembership(r)
 		case request := <-l.requests:

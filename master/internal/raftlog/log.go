@@ -214,6 +214,7 @@ func (l *Log) Run(ctx context.Context) error {
 	err := l.live(ctx)
 	l.network.close()
 	l.asking.Wait()
+	l.machine.hashing.Wait()
 	close(l.leaderships)
 	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
 		err = nil

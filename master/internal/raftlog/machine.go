@@ -34,6 +34,8 @@ type machine struct {
 	shown      *registry.State // a clone of state, until the next entry; guarded by mu
 	bytes      uint64          // applied since the last snapshot; guarded by mu
 	sizes      sizes           // of the newest entries; guarded by mu
+	marks      marks           // hashes of the registry; guarded by mu
+	hashing    sync.WaitGroup  // those who take one
 
 	// Set before Raft begins: the log has grown by many bytes; must not wait.
 	full func()
@@ -49,7 +51,7 @@ type subscriber struct {
 }
 
 func newMachine(fail func(error)) *machine {
-	return &machine{fail: fail, state: registry.New(), full: func() {}, trail: func(uint64) {}}
+	return &machine{fail: fail, state: registry.New(), marks: marks{every: hashEvery}, full: func() {}, trail: func(uint64) {}}
 }
 
 // Apply is called with every committed entry in order. An entry that can't be read
@@ -65,11 +67,16 @@ func (m *machine) Apply(entry *raft.Log) any {
 		}
 		return errors.New("this master has stopped to apply the log")
 	}
+	before := m.state.Index
 	results := make([]registry.Result, len(commands))
 	for i, command := range commands {
 		results[i] = m.state.Apply(command)
+		if check, ok := command.Change.(registry.CheckHash); ok {
+			m.agreed(check)
+		}
 	}
 	m.state.Index, m.term, m.shown = entry.Index, entry.Term, nil
+	m.takeHash(before, entry.Index)
 	m.grow(entry)
 	m.publish(Commit{entry.Index, commands, results})
 	return results

@@ -61,6 +61,7 @@ type about struct {
 	Format      uint64        `json:"format,omitempty"` // newest that it reads; 0 is 1
 	Applied     uint64        `json:"applied"`
 	Last        uint64        `json:"last"` // in its log
+	Mark        mark          `json:"mark"` // the latest hash of its registry that it has taken
 }
 
 type member struct {

@@ -144,6 +144,7 @@ func (f *folder) survey() (Survivor, error) {
 	slices.SortFunc(found.Members, func(a, b Peer) int { return strings.Compare(string(a.ID), string(b.ID)) })
 	found.Term, _ = f.stable.GetUint64([]byte("CurrentTerm")) // none: 0
 	found.Last, err = f.replay(m)
+	m.hashing.Wait()
 	found.Epoch = max(m.show().Epoch, s.Epoch)
 	return found, err
 }
@@ -213,5 +214,6 @@ func (f *folder) recover(found Survivor) error {
 	config := raft.DefaultConfig()
 	config.LocalID, config.Logger = raft.ServerID(found.Self.ID), quietLogger()
 	err := raft.RecoverCluster(config, recovered{m}, f.logs, f.stable, f.snapshots, strandedTransport(found.Self), onlyVoter(found.Self))
+	m.hashing.Wait()
 	return errors.Join(broken, err)
 }

@@ -1,0 +1,86 @@
+package raftlog
+
+import (
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tenderhq/tender/api"
+)
+
+// TestAMasterThatDiffersStops: a bit that has flipped in the registry of one master, the leader
+// or a follower, is noticed at the next entry at which hashes are taken: that master stops and
+// says what to do, and the others go on.
+func TestAMasterThatDiffersStops(t *testing.T) {
+	for _, who := range []string{"a follower", "the leader"} {
+		t.Run(who, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				q := &quorum{t: t, mesh: newMesh(), nodes: map[api.MasterID]*node{}}
+				q.open = func(l *Log) { l.machine.marks.every = 16 }
+				for _, id := range []api.MasterID{"m1", "m2", "m3"} {
+					q.peers = append(q.peers, Peer{id, "host" + string(id) + ":5070"})
+				}
+				for _, peer := range q.peers {
+					q.start(peer, NewMemory())
+				}
+				leader, lead := q.leader("")
+				commitSome(t, lead, 1)
+				if !q.agreed(1) {
+					t.Fatal("the masters do not agree on a hash")
+				}
+				broken := leader
+				for id := range q.nodes {
+					if who == "a follower" && id != leader {
+						broken = id
+					}
+				}
+				m := q.nodes[broken].machine
+				m.mu.Lock()
+				m.state.NextAgent ^= 1 << 20
+				agreed := m.marks.logged.Index
+				m.mu.Unlock()
+				commitSome(t, lead, 2)
+				err := <-q.nodes[broken].ended
+				if !api.Is(err, api.Internal) || !strings.Contains(err.Error(), "not what the majority's is") || !strings.Contains(err.Error(), "raft remove") {
+					t.Errorf("it ended with %v", err)
+				}
+				delete(q.nodes, broken)
+				if broken == leader {
+					_, lead = q.leader(broken)
+					commitSome(t, lead, 3)
+				}
+				if !q.agreed(agreed + 1) {
+					t.Error("the others do not agree any more")
+				}
+				q.stopAll()
+			})
+		})
+	}
+}
+
+// commitSome commits more entries than lie between two hashes.
+func commitSome(t *testing.T, lead *Leadership, from uint64) {
+	t.Helper()
+	for i := range uint64(20) {
+		if _, err := commit(lead, admit("a", 100*from+i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// agreed awaits that all masters know of a hash that was agreed on at an index from here on.
+func (q *quorum) agreed(index uint64) bool {
+	for range 1000 {
+		all := true
+		for _, n := range q.nodes {
+			_, logged := n.machine.mark()
+			all = all && logged >= index
+		}
+		if all {
+			return true
+		}
+		advance(100 * time.Millisecond)
+	}
+	return false
+}
