@@ -37,8 +37,8 @@ func (w *World) stall(span time.Duration) {
 		l.step(core.Away{Gap: span})
 		late := l.late
 		l.late = nil
-		for _, what := range late {
-			l.step(what)
+		for _, event := range late {
+			l.stepCame(event.What, event.Came)
 		}
 		l.armed = time.Time{}
 		l.round()

@@ -29,8 +29,8 @@ type leader struct {
 	armed      time.Time // the core will be woken then
 	requests   core.RequestID
 	replies    map[core.RequestID]func(core.Reply)
-	stalled    bool             // the loop does not run
-	late       []core.Happening // what came meanwhile
+	stalled    bool         // the loop does not run
+	late       []core.Event // what came meanwhile
 }
 
 // flusher is the leader's end of a stream: what is queued leaves at the end of a round.
@@ -51,14 +51,22 @@ func (l *leader) step(what core.Happening) {
 		return
 	}
 	if l.stalled {
-		l.late = append(l.late, what)
+		l.late = append(l.late, core.Event{Came: l.time(), What: what})
+		return
+	}
+	l.stepCame(what, l.time())
+}
+
+// stepCame steps what came earlier than now.
+func (l *leader) stepCame(what core.Happening, came time.Time) {
+	if l.ended {
 		return
 	}
 	defer l.catch()
 	if l.world.story != nil {
 		l.world.say(l.name, "< %s", describe(what))
 	}
-	l.perform(l.core.Step(core.Event{At: l.time(), What: what}))
+	l.perform(l.core.Step(core.Event{At: l.time(), Came: came, What: what}))
 	l.round()
 }
 

@@ -306,6 +306,34 @@ func TestExecutorStartedAgain(t *testing.T) {
 	x.await("nothing to be left", func() bool { return x.truth.empty() == "" })
 }
 
+// TestEndedBeforeTheSnapshot: behind a snapshot a framework is removed and its tasks are killed,
+// and its scheduler, which nobody reaches, does not hear of it. When the snapshot is restored it
+// asks for tasks that have run, and hears how they ended, not that they never started (R8).
+func TestEndedBeforeTheSnapshot(t *testing.T) {
+	x := tell(t)
+	m := x.machine("h1")
+	f := x.framework("f1", 0)
+	x.quorum.save()
+	x.await("an offer", func() bool { return len(f.offers) > 0 })
+	offer := f.offers[slices.Sorted(maps.Keys(f.offers))[0]]
+	f.isolated = true
+	f.line.stream.down.mute = true // the accept arrives, and no word comes back
+	task := api.Task{ID: "f1-1", Resources: jobShape, Command: &api.Command{Shell: "work"}, Labels: map[string]string{labelOfTry: "f1-1#1"}}
+	x.truth.launched(f, task, "f1-1#1")
+	f.work.tasks[task.ID] = &job{id: task.ID, label: "f1-1#1", framework: f.info.ID}
+	f.work.resting = true
+	f.accept(offer, []api.Operation{{Kind: api.OpLaunch, Tasks: []api.Task{task}}}, api.Filter{})
+	x.await("the task to run", func() bool { return x.running(f) == 1 })
+	f.remove()
+	x.await("the task to be killed", func() bool { return x.running(f) == 0 && m.daemon.core.Counts().Tasks == 0 })
+	x.quorum.restore()
+	f.rejoin()
+	x.await("its scheduler to hear of it", func() bool { return f.work.tasks["f1-1"] == nil })
+	if end := x.truth.launches["f1-1#1"].end; end.State != api.TaskKilled {
+		t.Errorf("it was told %s: %s", end.State, end.Message)
+	}
+}
+
 // TestNameTakenAfterRestore: a snapshot is restored that does not know a framework with
 // standbys, and one of those that never had an ID takes the name. The other one waits behind it.
 func TestNameTakenAfterRestore(t *testing.T) {

@@ -51,6 +51,10 @@ var jobShape = api.Scalars(0.2, 32)
 
 // subscribed says what is wanted, and asks for what this instance has not heard of.
 func (k *work) subscribed(s *scheduler) {
+	if k.torn {
+		s.tearDown()
+		return
+	}
 	k.quiet = time.Time{}
 	k.sayDemand(s)
 	var unknown []api.TaskID

@@ -66,7 +66,7 @@ func (c *Core) answer(s *session, q question) bool {
 	if q.known || s.waits[q.task] != nil { // its accept waits for the registry, and tells what comes of it
 		return false
 	}
-	state, message := c.absent(q)
+	state, message := c.absent(s.framework.id, q)
 	switch state {
 	case api.TaskUnspecified:
 		c.askLater(s, c.whoMayKnow(q), q)
@@ -116,7 +116,7 @@ func (c *Core) whoMayKnow(q question) *agent {
 
 // absent is what has become of a task that the leader does not know (R8); unspecified
 // while its agent, or any that may have it, is not back.
-func (c *Core) absent(q question) (api.TaskState, string) {
+func (c *Core) absent(framework api.FrameworkID, q question) (api.TaskState, string) {
 	a := c.agents[q.agent]
 	switch {
 	case q.agent == "" && c.whoMayKnow(q) != nil:
@@ -135,10 +135,25 @@ func (c *Core) absent(q question) (api.TaskState, string) {
 		return api.TaskUnreachable, "agent " + string(q.agent) + " is " + a.gone
 	case !a.reported:
 		return api.TaskUnspecified, ""
-	case q.past || a.rebooted:
+	}
+	if stub := a.stubOf(api.TaskRef{Framework: framework, Task: q.task}); stub != nil {
+		return stub.Status.State, "it ended on agent " + string(q.agent) + " before: " + stub.Status.Message
+	}
+	if q.past || a.rebooted {
 		return api.TaskGone, "agent " + string(q.agent) + " does not have it any more"
 	}
 	return api.TaskDropped, "agent " + string(q.agent) + " never got it"
+}
+
+// stubOf is what the agent remembers of a task that has ended and whose end was settled; nil
+// if it remembers nothing.
+func (a *agent) stubOf(ref api.TaskRef) *protocol.TaskStub {
+	for i := range slices.Backward(a.stubs) {
+		if a.stubs[i].TaskRef == ref {
+			return &a.stubs[i]
+		}
+	}
+	return nil
 }
 
 // wasAgent says that the registry gave out this ID once.
