@@ -135,6 +135,16 @@ func (s *scheduler) remove() {
 	}
 }
 
+// removeOrphans has an operator remove the frameworks to which no scheduler comes back: those
+// that a snapshot has brought back to life, and those whose name has become another's.
+func (w *World) removeOrphans() {
+	if l := w.leader(); l != nil {
+		for _, view := range l.core.Frameworks(core.Query{States: []string{"disconnected"}}).Items {
+			w.ask(core.RemoveFramework{Framework: string(view.Framework.ID), Force: true})
+		}
+	}
+}
+
 func (s *scheduler) limit(limit api.Resources) {
 	s.world.ask(core.SetRole{Role: s.info.Roles[0], Limit: &limit})
 }

@@ -280,7 +280,10 @@ func (w *World) calm() {
 		s.work.torn = true
 		s.tearDown()
 	}
-	w.rest("to be empty", 5*time.Minute, w.truth.empty)
+	w.rest("to be empty", 5*time.Minute, func() string {
+		w.removeOrphans()
+		return w.truth.empty()
+	})
 }
 
 // rest waits until nothing is left that has to come to rest.

@@ -30,6 +30,7 @@ type scheduler struct {
 	term    api.Term
 	book    map[api.TaskID]*entry
 	endings map[api.TaskID]api.TaskState
+	updates int // that were heard
 	life    int // counts restarts, so that what was planned in another life is not done
 
 	// What lives as long as one stream.
@@ -340,6 +341,7 @@ func (s *scheduler) event(event protocol.SchedulerEvent) {
 			delete(s.offers, id)
 		}
 	case protocol.Update:
+		s.updates++
 		s.heardStatus(e.Status)
 	case protocol.Refused:
 		s.refused(e)

@@ -334,6 +334,68 @@ func TestEndedBeforeTheSnapshot(t *testing.T) {
 	}
 }
 
+// TestJumpingClock: a framework is removed while nobody hears one of its agents, and the next
+// leader's clock is weeks ahead. The removal is not forgotten for that: when the agent is back
+// its tasks end (R23).
+func TestJumpingClock(t *testing.T) {
+	x := tell(t)
+	m := x.machine("h1")
+	f := x.framework("f1", 3)
+	x.awaitRunning(f, 3)
+	m.isolate()
+	f.work.torn = true
+	f.tearDown()
+	x.pass(5 * time.Second)
+	x.quorum.clock = 20 * 24 * time.Hour
+	x.quorum.elect()
+	x.pass(2 * time.Hour) // what is old is looked for every hour
+	m.rejoin()
+	x.await("its tasks to end", func() bool { return x.running(f) == 0 })
+	x.await("nothing to be left", func() bool { return x.truth.empty() == "" })
+}
+
+// TestFaultyExecutorHoldsNothing: a task that can't be started, for its executor's sake, ends as
+// ERROR, and what it would have taken is free (promise 1).
+func TestFaultyExecutorHoldsNothing(t *testing.T) {
+	x := tell(t)
+	x.machine("h1")
+	f := x.framework("f1", 0)
+	x.await("an offer", func() bool { return len(f.offers) > 0 })
+	offer := f.offers[slices.Sorted(maps.Keys(f.offers))[0]]
+	task := f.work.faultyTask(api.Task{ID: "f1-1", Resources: jobShape, Labels: map[string]string{labelOfTry: "f1-1"}})
+	x.truth.launched(f, task, "f1-1")
+	f.work.tasks[task.ID] = &job{id: task.ID, label: "f1-1", framework: f.info.ID}
+	f.work.resting = true
+	f.accept(offer, []api.Operation{{Kind: api.OpLaunch, Tasks: []api.Task{task}}}, api.Filter{})
+	x.await("its end", func() bool { return x.truth.launches["f1-1"].end.State == api.TaskError })
+	x.pass(time.Second)
+	if why := x.truth.empty(); why != "" {
+		t.Error(why)
+	}
+}
+
+// TestManyQuestions: a scheduler asks for all its tasks two thousand times at once. What it is
+// owed is bounded, and others are served meanwhile (R4, promise 10).
+func TestManyQuestions(t *testing.T) {
+	x := tell(t)
+	x.machine("h1")
+	f, other := x.framework("f1", 10), x.framework("f2", 5)
+	x.awaitRunning(f, 10)
+	x.awaitRunning(other, 5)
+	before := f.updates
+	for range 2000 {
+		f.send(protocol.Reconcile{})
+	}
+	other.work.todo++
+	x.pass(10 * time.Second)
+	if told := f.updates - before; told < 10 || told > 5000 {
+		t.Errorf("2,000 questions about 10 tasks are answered by %d statuses", told)
+	}
+	if x.running(other) != 6 {
+		t.Errorf("the other framework has %d tasks, and should have got one more", x.running(other))
+	}
+}
+
 // TestNameTakenAfterRestore: a snapshot is restored that does not know a framework with
 // standbys, and one of those that never had an ID takes the name. The other one waits behind it.
 func TestNameTakenAfterRestore(t *testing.T) {
