@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"time"
 
 	"google.golang.org/grpc"
 
@@ -64,21 +65,39 @@ func (c *Client) Answer(answers ...api.Answer) error {
 	})
 }
 
-// Kill asks for the end of a task, with the task's own grace. It is repeated until the
-// task has ended. Killing what has ended, or what nobody knows, does nothing.
-func (c *Client) Kill(task api.TaskID) error {
+// KillOption says how a task is to be killed; see [Client.Kill].
+type KillOption func(*killing)
+
+// killing is what a kill says beside the task.
+type killing struct{ grace time.Duration }
+
+// Within gives a task that is killed so long to end by itself, instead of its own KillGrace.
+func Within(grace time.Duration) KillOption { return func(k *killing) { k.grace = grace } }
+
+// Kill asks for the end of a task, with the task's own grace or that of [Within]. It is
+// repeated until the task has ended; of several the first that the agent gets decides the
+// grace. Killing what has ended, or what nobody knows, does nothing.
+func (c *Client) Kill(task api.TaskID, options ...KillOption) error {
+	const op = "task.kill"
 	if err := api.CheckID("task", string(task)); err != nil {
-		return api.E("task.kill", api.Invalid, task, err)
+		return api.E(op, api.Invalid, task, err)
 	}
-	return c.ask("task.kill", func() { c.loop.kill(task) })
+	var how killing
+	for _, option := range options {
+		option(&how)
+	}
+	if how.grace < 0 {
+		return api.E(op, api.Invalid, task, fmt.Errorf("a grace of %v; it must not be negative, and 0 is the task's own", how.grace))
+	}
+	return c.ask(op, func() { c.loop.kill(task, how) })
 }
 
-func (l *loop) kill(id api.TaskID) {
+func (l *loop) kill(id api.TaskID, how killing) {
 	if l.book.endings.has(id) {
 		return
 	}
 	t := l.book.get(id)
-	t.kill = true
+	t.kill, t.killing = true, how
 	if !t.over {
 		l.sendKill(t)
 	}
@@ -86,7 +105,14 @@ func (l *loop) kill(id api.TaskID) {
 
 func (l *loop) sendKill(t *task) {
 	t.questioned = true // a leader that does not know the task says what has become of it
-	l.send(protocol.Kill{Task: t.id, Agent: t.agent})
+	l.send(protocol.Kill{Task: t.id, Agent: t.agent, Grace: t.killing.grace})
+}
+
+// Acknowledge says that a status for which Update has returned [ErrLater] is handled now. A
+// second time, or of a status that does not wait for it, it does nothing. Between sessions it
+// holds as well: the agent hears of it when it sends the status again.
+func (c *Client) Acknowledge(status api.Status) error {
+	return c.ask("framework.acknowledge", func() { c.loop.acknowledgeLater(status) })
 }
 
 // Demand replaces what the framework wants in the role ("" = its only one). A demand of

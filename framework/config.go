@@ -44,6 +44,8 @@ type Config struct {
 	// demand in Subscribed, or did in an earlier session, needs it not: nothing is offered
 	// before that is told.
 	Suppressed bool
+	// SuppressedRoles are those of Roles that start without offers, where others do not.
+	SuppressedRoles []api.Role
 	// Labels are for people and their tools.
 	Labels map[string]string
 	// Endpoints say under which names and addresses the framework itself can be reached. The
@@ -130,6 +132,11 @@ func (c Config) faults() []error {
 		refuse("ShipAddress %q is no host:port: %w", c.ShipAddress, err)
 	} else if ip := net.ParseIP(host); host == "" || ip.IsUnspecified() {
 		refuse("ShipAddress %q: %w", c.ShipAddress, errNoHost)
+	}
+	for _, role := range c.SuppressedRoles {
+		if !slices.Contains(c.Roles, role) {
+			refuse("SuppressedRoles: %q is not among the Roles %v", role, c.Roles)
+		}
 	}
 	return append(faults, faultsOf(c.framework())...)
 }

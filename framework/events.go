@@ -157,18 +157,33 @@ func (l *loop) updated(t *task, err error) {
 	case !t.stray && l.book.tasks[t.id] != t: // forgotten meanwhile
 	case errors.Is(err, errSkipped):
 		l.waiting = append(l.waiting, t)
+	case errors.Is(err, ErrLater) && !t.stray:
+		t.later = true
 	case err != nil:
 		t.failures++
 		pause := t.pause()
 		l.log.Warn("update failed, it will come again", "task", t.id, "state", t.held[0].State.String(), "in", pause, "error", err)
 		heap.Push(&l.retries, retry{time.Now().Add(pause), t})
 	default:
-		status, settled := l.book.handled(t)
-		l.config.Metrics.status(status)
-		l.acknowledge(status)
-		if !settled && len(t.held) > 0 {
-			l.resume(t)
-		}
+		l.handled(t)
+	}
+}
+
+// handled acknowledges t.held[0] and goes on to the next.
+func (l *loop) handled(t *task) {
+	status, settled := l.book.handled(t)
+	l.config.Metrics.status(status)
+	l.acknowledge(status)
+	if !settled && len(t.held) > 0 {
+		l.resume(t)
+	}
+}
+
+// acknowledgeLater ends the wait for which Update has returned ErrLater.
+func (l *loop) acknowledgeLater(status api.Status) {
+	if t := l.book.tasks[status.Task]; t != nil && t.later && t.held[0].Number == status.Number {
+		t.later = false
+		l.handled(t)
 	}
 }
 

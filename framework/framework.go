@@ -59,7 +59,7 @@
 //
 // # More than that
 //
-// A Scheduler may implement the optional interfaces: [Subscriber], [Rescinder],
+// A Scheduler may implement the optional interfaces: [Subscriber], [Settler], [Rescinder],
 // [InverseOfferee], [Messenger], [ExecutorWatcher], [AgentWatcher], [OperationWatcher],
 // [RefusalWatcher]. Subscribed brings the [Client], by which a scheduler acts outside of
 // its callbacks: it states demand, kills, answers kept offers, changes the framework,
@@ -98,6 +98,7 @@ type Scheduler interface {
 	Offers(ctx context.Context, offers []api.Offer) []api.Answer
 	// Update tells a step in a task's life. It comes at least once and in order for
 	// each task. nil acknowledges it; after an error it comes again, with a growing pause.
+	// After [ErrLater] it waits for [Client.Acknowledge].
 	Update(ctx context.Context, status api.Status) error
 }
 
@@ -165,6 +166,11 @@ type RefusalWatcher interface {
 // ErrFenced is why Run ends when a newer instance of the same framework has taken over
 // (R6): errors.Is(err, ErrFenced). The newer one has the tasks now; do not come back.
 var ErrFenced = errors.New("a newer instance of this framework has taken over and has its tasks; to wait for its end instead, run all instances with one Name and Standby")
+
+// ErrLater is what Update returns when it has handed the status to another goroutine, which
+// is to call [Client.Acknowledge]: errors.Is(err, ErrLater). Until then the status does not
+// come again in this Run, and the next ones of its task wait; those of other tasks do not.
+var ErrLater = errors.New("the status will be acknowledged later")
 
 // Run subscribes and serves the scheduler until ctx ends (returns nil), the framework
 // is removed, fenced or refused (returns the reason as an *api.Error), or a callback

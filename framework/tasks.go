@@ -35,6 +35,8 @@ type task struct {
 	accept   uint64        // number of the call that launched it, until it is heard of
 	asked    bool          // by the user's Reconcile: the answer is told even when it is no news
 	kill     bool          // asked for; repeated in every session (R12)
+	killing  killing       // how
+	later    bool          // held[0] waits for Client.Acknowledge
 	stray    bool          // not in the book: tells of a task that was refused here
 	// questioned: the leader was asked about it since it was launched. Without that an
 	// answer is about an earlier launch of the same ID, which was DROPPED.

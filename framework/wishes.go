@@ -34,6 +34,9 @@ func newWishes(config Config) *wishes {
 	if config.Suppressed {
 		w.suppress(nil)
 	}
+	if len(config.SuppressedRoles) > 0 {
+		w.suppress(config.SuppressedRoles)
+	}
 	return w
 }
 

@@ -14,6 +14,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/framework"
 	"github.com/tenderhq/tender/framework/locality"
 )
 
@@ -59,7 +60,10 @@ type played struct {
 func (w *world) Demand(d api.Demand) error                { w.act(func() { w.demand = d }); return nil }
 func (w *world) Teardown() error                          { w.act(func() { w.torn = true }); return nil }
 func (w *world) AnswerInverse(bool, ...api.OfferID) error { return nil }
-func (w *world) Kill(id api.TaskID) error                 { w.act(func() { w.kills[id] = true }); return nil }
+func (w *world) Kill(id api.TaskID, _ ...framework.KillOption) error {
+	w.act(func() { w.kills[id] = true })
+	return nil
+}
 
 const roomPerAgent = 3
 

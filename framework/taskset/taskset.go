@@ -122,7 +122,7 @@ type Config struct {
 	Remember string
 
 	// Update sees each status of an item's task first, say for its data. After an error
-	// the status comes again and the set has not seen it.
+	// the status comes again and the set has not seen it; framework.ErrLater is not for it.
 	Update func(ctx context.Context, item string, status api.Status) error
 	// Updated is told of each status when the set has taken it in: [Set.Tasks] knows it. It
 	// may use the set, and is the place to write a load balancer's file.
@@ -189,7 +189,7 @@ type Set struct {
 // masters is what a set asks of its [framework.Client].
 type masters interface {
 	Demand(demand api.Demand) error
-	Kill(task api.TaskID) error
+	Kill(task api.TaskID, options ...framework.KillOption) error
 	AnswerInverse(accept bool, offers ...api.OfferID) error
 	Teardown() error
 }
