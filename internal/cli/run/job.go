@@ -16,7 +16,7 @@ import (
 type session interface {
 	FrameworkID() api.FrameworkID
 	Demand(demand api.Demand) error
-	Kill(task api.TaskID) error
+	Kill(task api.TaskID, options ...framework.KillOption) error
 }
 
 // job is the scheduler. The SDK calls it from one goroutine, the runner from another. It keeps what runs, and of all

@@ -13,6 +13,7 @@ import (
 
 	"github.com/tenderhq/tender/api"
 	apiv1 "github.com/tenderhq/tender/api/v1"
+	"github.com/tenderhq/tender/framework"
 )
 
 // asked notes what the job asks of the SDK.
@@ -32,7 +33,7 @@ func (a *asked) Demand(d api.Demand) error {
 	return nil
 }
 
-func (a *asked) Kill(task api.TaskID) error {
+func (a *asked) Kill(task api.TaskID, _ ...framework.KillOption) error {
 	a.kills = append(a.kills, task)
 	return nil
 }
