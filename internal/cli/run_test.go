@@ -74,3 +74,16 @@ func TestARunWhoseClusterWasReplaced(t *testing.T) {
 	second.signal(syscall.SIGTERM)
 	second.wait()
 }
+
+// A run that waits names the agent that is nearest to holding its task, and who holds what is there.
+func TestAWaitingRunNamesTheNearestAgent(t *testing.T) {
+	d := startDev(t)
+	web := start(t, d.env, "run", "--name", "web", "--cpus", "3", "--", "sh", "-c", "echo up; exec sleep 1000")
+	web.await("up")
+	waits := start(t, d.env, "run", "--cpus", "2", "--", "true")
+	waits.await("waiting for resources: " + d.Agents[0].ID + " fits and is full: web holds 3 of 4 cpus")
+	web.signal(syscall.SIGINT)
+	if code := waits.wait(); code != 0 || strings.Count(waits.stderr.String(), "waiting for resources") != 1 {
+		t.Errorf("exit code %d, %s", code, &waits.stderr)
+	}
+}

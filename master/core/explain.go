@@ -54,8 +54,8 @@ func (c *Core) explainFramework(fw *framework, now time.Time) []string {
 	}
 	reasons = append(reasons, c.tooLarge(fw)...)
 	if c.holding() && c.limited(fw) {
-		reasons = append(reasons, fmt.Sprintf("the leader is new: roles under a limit wait until %d agents are back, at most %s",
-			len(c.awaited), words.Span(c.hold.at.Sub(now))))
+		reasons = append(reasons, fmt.Sprintf("the leader is new: roles under a limit wait for the return of %s, at most %s",
+			plural(len(c.awaited), "agent"), words.Span(c.hold.at.Sub(now))))
 	}
 	for _, reason := range c.policy.Explain(fw.id, "", now).Reasons {
 		if !slices.Contains(reasons, reason) {

@@ -7,7 +7,7 @@ import (
 // beginHold keeps roles under a limit waiting until the agents have told what runs (R20).
 func (c *Core) beginHold() {
 	c.hold.due = func() {
-		c.endHold(fmt.Sprintf("%d agents are not back after %v", len(c.awaited), c.config.RecoveryHold))
+		c.endHold(fmt.Sprintf("after %v the leader still missed %s", c.config.RecoveryHold, plural(len(c.awaited), "agent")))
 	}
 	if len(c.awaited) == 0 {
 		return
