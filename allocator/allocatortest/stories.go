@@ -16,7 +16,7 @@ type story struct {
 
 var stories = []story{
 	{"the example of the Mesos paper", mesosExample},
-	{"equals take turns", equalsTakeTurns},
+	{EqualsTakeTurns, equalsTakeTurns},
 	{"one framework in several roles", severalRoles},
 	{"a filter hides what is no more than was refused", filters},
 	{"revive forgets filters", revive},
@@ -47,7 +47,7 @@ var stories = []story{
 	{"a gap that shrinks below what is held", revocableShrinks},
 	{"who wants nothing lets others go first", yielding},
 	{"and does so only for a while", yieldEnds},
-	{"among equals no demand starves", nobodyStarves},
+	{NoEqualStarves, nobodyStarves},
 	{"every shape has its own constraint", shapeConstraints},
 	{"tasks that are spread go where the fewest are", spreadStory},
 	{"an agent that goes takes its claims with it", agentGoes},
@@ -550,7 +550,7 @@ func explanations(c *Cluster) {
 	c.Agent("a1", "cpus:4;mem:4096")
 	c.Framework("f2", "r")
 	c.Expect("f1 a1 cpus:4;mem:4096")
-	c.Because("f2", "a1", "a1 has nothing free for role r: f1 holds cpus:4;mem:4096; its last offer went to f1: share 1 now, against 0 of f2")
+	c.Because("f2", "a1", "a1 has nothing free for role r: f1 holds cpus:4;mem:4096; its last offer went to f1")
 	c.Because("f1", "", "f1 has not answered offers of 1 agents")
 	c.Suppress("f2")
 	c.Accept(c.Offer("f1", "a1"), time.Hour, c.R("cpus:1;mem:1024"))

@@ -16,6 +16,8 @@ type Options struct {
 	// Preempts asks tasks of lower priority back for stated demand that nothing else
 	// can meet.
 	Preempts bool
+
+	order Order // with a Less: members are asked by it, and not by shares; see Ordered
 }
 
 // Books fill the Allocator interface for a policy.
@@ -74,6 +76,8 @@ type Books struct {
 	numbered int
 	// round counts the calls of Allocate that had something to do.
 	round uint64
+	// joined counts members.
+	joined uint64
 
 	counted amounts // scratch: of the claim at hand
 }

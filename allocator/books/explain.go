@@ -265,6 +265,9 @@ func (m *member) whyNotRevocable(a *agent) string {
 
 // whyBehind says where both stand, at the level of the tree where they part.
 func (b *Books) whyBehind(m, other *member) string {
+	if b.options.order.Less != nil {
+		return b.whyAhead(m, other)
+	}
 	if b.rank(m.role) != b.rank(other.role) {
 		return fmt.Sprintf("its last offer went to %s in role %s: priority %d against %d",
 			other.framework.spec.ID, other.role.name, b.rank(other.role), b.rank(m.role))

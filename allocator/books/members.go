@@ -41,6 +41,7 @@ type member struct {
 	served      uint64 // number of its last offer
 	passed      uint64 // the turn in which it turned out to take nothing
 	fresh       bool   // in dirty.members
+	joined      uint64 // who was known first has the smaller number
 	touched     bool
 	preempts    preempts
 }
@@ -87,7 +88,8 @@ func (b *Books) memberOf(f *framework, name api.Role) *member {
 	if found {
 		return f.members[at]
 	}
-	m := &member{framework: f, role: b.roleOf(name)}
+	b.joined++
+	m := &member{framework: f, role: b.roleOf(name), joined: b.joined}
 	if last := len(b.memberHoles) - 1; last >= 0 {
 		m.number = b.memberHoles[last]
 		b.memberHoles = b.memberHoles[:last]

@@ -12,7 +12,8 @@ type order struct {
 	seats []seat  // by member number
 	parts []*place
 	holes []int32
-	size  int // members in it
+	size  int   // members in it
+	flat  *flat // instead of lanes, where a policy has an order of its own
 }
 
 // lane holds the members of one rank. Those that yield come after all others.
@@ -40,7 +41,13 @@ type seat struct {
 	key  entry
 }
 
-func newOrder(b *Books, which int) *order { return &order{books: b, which: which} }
+func newOrder(b *Books, which int) *order {
+	o := &order{books: b, which: which}
+	if b.options.order.Less != nil {
+		o.flat = &flat{}
+	}
+	return o
+}
 
 func (o *order) seat(m *member) *seat {
 	for len(o.seats) <= int(m.number) {
@@ -53,6 +60,10 @@ func (o *order) has(m *member) bool { return o.seat(m).leaf != nil }
 
 // insert adds a member that is not in it yet.
 func (o *order) insert(m *member) {
+	if o.flat != nil {
+		o.insertFlat(m)
+		return
+	}
 	leaf := o.leaf(o.lane(m.yielding, o.books.rank(m.role)), m.role)
 	key := o.books.memberKey(m)
 	*o.seat(m) = seat{leaf, key}
@@ -73,7 +84,11 @@ func (o *order) put(p *place, key entry) {
 // remove takes a member out, and the places above that are empty then.
 func (o *order) remove(m *member) {
 	s := o.seat(m)
-	if s.leaf == nil {
+	switch {
+	case s.leaf == nil:
+		return
+	case o.flat != nil:
+		o.removeFlat(m)
 		return
 	}
 	p := s.leaf
@@ -89,7 +104,11 @@ func (o *order) remove(m *member) {
 // refresh moves the member to where its share has brought it.
 func (o *order) refresh(m *member) {
 	s := o.seat(m)
-	if s.leaf == nil {
+	switch {
+	case s.leaf == nil:
+		return
+	case o.flat != nil:
+		o.refreshFlat(m)
 		return
 	}
 	if key := o.books.memberKey(m); key != s.key {
@@ -119,6 +138,10 @@ func (o *order) shift(p *place) {
 
 // refreshAll is refresh of everything, when all shares have changed at once.
 func (o *order) refreshAll() {
+	if o.flat != nil {
+		o.refreshAllFlat()
+		return
+	}
 	for number := range o.seats {
 		if s := &o.seats[number]; s.leaf != nil {
 			o.refresh(o.books.members[number])

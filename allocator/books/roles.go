@@ -111,6 +111,9 @@ func (b *Books) SetRole(spoken allocator.Role) {
 			b.unlist(m)
 			b.list(m)
 		}
+		if b.options.order.Less != nil {
+			b.touchMember(m) // what it is ordered by may be another
+		}
 		b.dirty.member(b, m)
 	})
 	b.touchRole(r)

@@ -70,6 +70,9 @@ func (b *Books) serveOwed(a *agent, o *order) bool {
 	for _, chunk := range b.promises.owed.chunks {
 		for _, e := range chunk {
 			r := b.promises.roles[e.id]
+			if o.flat != nil && b.serveFlat(a, o, r) {
+				return true
+			}
 			for _, l := range o.lanes {
 				for _, p := range r.places[o.which] {
 					if p.lane == l && b.servePlace(a, o, p, true) {
@@ -83,6 +86,9 @@ func (b *Books) serveOwed(a *agent, o *order) bool {
 }
 
 func (b *Books) serveOrder(a *agent, o *order) bool {
+	if o.flat != nil {
+		return b.serveFlat(a, o, nil)
+	}
 	for _, l := range o.lanes {
 		if b.servePlace(a, o, l.root, false) {
 			return true
@@ -102,22 +108,29 @@ func (b *Books) servePlace(a *agent, o *order, p *place, owed bool) bool {
 				}
 				continue
 			}
-			m := b.members[id]
-			if m.passed == b.turn.number {
-				continue
-			}
-			offer, why := b.portion(m, a, owed)
-			switch why {
-			case granted:
-				b.propose(a, m, offer, o)
+			if b.serveMember(a, b.members[id], o, owed) {
 				return true
-			case isPutBy:
-				return true
-			}
-			if !owed && (a.plain || why != isFiltered) { // else another cut may not be hidden
-				m.passed = b.turn.number
 			}
 		}
+	}
+	return false
+}
+
+// serveMember asks one member, and reports whether it took something or the agent is put by for it.
+func (b *Books) serveMember(a *agent, m *member, o *order, owed bool) bool {
+	if m.passed == b.turn.number {
+		return false
+	}
+	offer, why := b.portion(m, a, owed)
+	switch why {
+	case granted:
+		b.propose(a, m, offer, o)
+		return true
+	case isPutBy:
+		return true
+	}
+	if !owed && (a.plain || why != isFiltered) { // else another cut may not be hidden
+		m.passed = b.turn.number
 	}
 	return false
 }

@@ -159,3 +159,15 @@ func TestTree(t *testing.T) {
 		t.Fatalf("offers %v, want half, a quarter, and the other quarter halved", got)
 	}
 }
+
+// TestSharesAreExplained: behind whom somebody was, in this policy's words.
+func TestSharesAreExplained(t *testing.T) {
+	c := cluster(t)
+	c.Framework("f1", "r")
+	c.Agent("a1", "cpus:4;mem:4096")
+	c.Framework("f2", "r")
+	c.Framework("f3", "s")
+	c.Allocate()
+	c.Because("f2", "a1", "its last offer went to f1: share 1 now, against 0 of f2")
+	c.Because("f3", "a1", "its last offer went to f1 in role r: weighted share 1 now, against 0 of role s")
+}

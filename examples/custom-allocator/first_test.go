@@ -22,8 +22,10 @@ func cluster(t *testing.T) *allocatortest.Cluster {
 	return allocatortest.NewCluster(t, fresh(t)()) // fails the test when a rule of all allocators is broken
 }
 
-// TestSuite: what every allocator keeps to, this one does as well.
-func TestSuite(t *testing.T) { allocatortest.Suite(t, fresh(t)) }
+// TestSuite: what every allocator keeps to, this one does as well, but that equals take turns.
+func TestSuite(t *testing.T) {
+	allocatortest.Suite(t, fresh(t), allocatortest.EqualsTakeTurns, allocatortest.NoEqualStarves, allocatortest.NobodyStarves)
+}
 
 // TestHistories is the suite's properties for a million steps.
 func TestHistories(t *testing.T) {
@@ -42,6 +44,16 @@ func TestFirstComeFirstServed(t *testing.T) {
 	c.Demand("late", "l/x", c.Shape("cpus:1;mem:1024", 3))
 	c.Agent("a1", "cpus:4;mem:4096")
 	c.Expect("early a1 cpus:3;mem:3072", "late a1 cpus:1;mem:1024")
+}
+
+// TestOrderIsExplained: in the policy's own words.
+func TestOrderIsExplained(t *testing.T) {
+	c := cluster(t)
+	c.Framework("early", "e")
+	c.Framework("late", "l")
+	c.Agent("a1", "cpus:4;mem:4096")
+	c.Expect("early a1 cpus:4;mem:4096")
+	c.Because("late", "a1", "its last offer went to early in role e: early was there before late")
 }
 
 // TestOperatorsAreHeard: a limit stands whenever the role appears.
