@@ -41,6 +41,7 @@ const (
 	MuteAgent        FaultKind = "mute agent"                 // it hears master Whom2, but can't speak to it
 	RebootAgent      FaultKind = "reboot agent"               // with all that runs on it
 	GiveUpAgent      FaultKind = "mark gone, isolated, agent" // back after For, to learn it then
+	FillDisk         FaultKind = "fill the disk of agent"     // and what it has in reserve, sometimes
 	KillExecutor     FaultKind = "kill an executor of agent"  //
 	IsolateFramework FaultKind = "isolate framework"          //
 	KillFramework    FaultKind = "kill framework"             // needs [Chaos.Again]
@@ -74,7 +75,7 @@ var weights = []struct {
 }{
 	{KillLeader, 3}, {KillMaster, 2}, {IsolateLeader, 3}, {IsolateMaster, 1},
 	{KillAgent, 4}, {IsolateAgent, 4}, {DeafenAgent, 1}, {MuteAgent, 1}, {RebootAgent, 2}, {KillExecutor, 2},
-	{GiveUpAgent, 1},
+	{GiveUpAgent, 1}, // not FillDisk: who launches again at once what is DROPPED would never let the clock go on
 	{IsolateFramework, 2}, {KillFramework, 2},
 }
 
@@ -206,6 +207,9 @@ func (h *Handle) fault(chaos Chaos, fault Fault) (begin, end func()) {
 		return func() { agent.Kill(); agent.Reboot() }, agent.Start
 	case GiveUpAgent:
 		return func() { agent.Isolate(); agent.giveUp() }, agent.Rejoin
+	case FillDisk:
+		reserve := []int{1 << 20, 100, 0}[fault.Whom2%3]
+		return func() { agent.host.disk.Fill(true, reserve) }, func() { agent.host.disk.Fill(false, 0) }
 	case KillExecutor:
 		return func() { agent.KillExecutor(fault.Whom2) }, nothing
 	case IsolateFramework:

@@ -26,7 +26,7 @@ type host struct {
 	handle   *Handle
 	name     string
 	total    api.Resources
-	disk     checkpoint.Store
+	disk     *checkpoint.Memory
 	launcher *fake.Launcher
 
 	mu        sync.Mutex
