@@ -9,18 +9,31 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/tenderhq/tender/agent/core"
 )
 
-// TestGolden loads a checkpoint that was written when format 1 was new (R24). A folder
-// that is missing is written, for the day when there is a format 2; the old ones stay.
+// TestGolden loads a checkpoint that was written when format 1 was new, and one of its later
+// form, with groups (R24). A folder that is missing is written, for the day when there is a
+// format 2; the old ones stay.
 func TestGolden(t *testing.T) {
-	const format = "testdata/format1"
+	golden(t, "testdata/format1", func(folder string) { written(t, folder) })
+	golden(t, "testdata/format1-groups", func(folder string) {
+		store := disk(folder, "boot-1")
+		load(t, store)
+		add(t, store, append([]core.Record{identityRecord}, everyRecord()...)...)
+		store.Close()
+	})
+}
+
+func golden(t *testing.T, format string, write func(folder string)) {
+	t.Helper()
 	if _, err := os.Stat(format); os.IsNotExist(err) {
 		if err := os.MkdirAll(format, 0o755); err != nil {
 			t.Fatal(err)
 		}
-		written(t, format)
-		if err := os.Remove(filepath.Join(format, reserveFile)); err != nil {
+		write(format)
+		if err := os.Remove(filepath.Join(format, spareFile)); err != nil {
 			t.Fatal(err)
 		}
 		t.Fatalf("%s was written; commit it", format)
