@@ -1,9 +1,11 @@
 package taskset
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -27,13 +29,19 @@ func (s *Set) recall(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	slices.SortFunc(entries, func(a, b framework.Entry) int { return cmp.Compare(a.Version, b.Version) })
 	records := make(map[string]record, len(entries))
+	s.endings = nil
 	for _, entry := range entries {
 		var one record
 		if err := json.Unmarshal(entry.Value, &one); err != nil {
 			return api.E("taskset.recall", api.Invalid, entry.Key, fmt.Errorf("this is no record of a set: %w", err))
 		}
-		records[strings.TrimPrefix(entry.Key, s.prefix())] = one
+		id := strings.TrimPrefix(entry.Key, s.prefix())
+		records[id] = one
+		if one.Ended {
+			s.endings = append(s.endings, id)
+		}
 	}
 	s.do(func(now time.Time) {
 		s.records = records
@@ -70,7 +78,44 @@ func (s *Set) remember(ctx context.Context, id string, status api.Status) error 
 	if err != nil {
 		return err
 	}
-	_, err = s.store.Put(ctx, s.prefix()+id, value, framework.AnyVersion)
+	if _, err = s.store.Put(ctx, s.prefix()+id, value, framework.AnyVersion); err != nil {
+		return err
+	}
+	if next.Ended && !slices.Contains(s.endings[max(0, len(s.endings)-1):], id) { // the same status may come again
+		s.endings = append(s.endings, id)
+	}
+	return s.forgetRecords(ctx)
+}
+
+// forgetRecords deletes the records of items that were removed, and the oldest of those that have ended beyond
+// RememberMost.
+func (s *Set) forgetRecords(ctx context.Context) error {
+	s.mu.Lock()
+	removed := s.removed
+	s.removed = nil
+	s.mu.Unlock()
+	for i, id := range removed {
+		if err := s.forgetRecord(ctx, id); err != nil {
+			s.mu.Lock()
+			s.removed = append(removed[i:], s.removed...)
+			s.mu.Unlock()
+			return err
+		}
+	}
+	for len(s.endings) > s.config.RememberMost {
+		if err := s.forgetRecord(ctx, s.endings[0]); err != nil {
+			return err
+		}
+		s.endings = s.endings[1:]
+	}
+	return nil
+}
+
+func (s *Set) forgetRecord(ctx context.Context, id string) error {
+	err := s.store.Delete(ctx, s.prefix()+id, framework.AnyVersion)
+	if api.Is(err, api.NotFound) {
+		return nil // it was deleted before
+	}
 	return err
 }
 

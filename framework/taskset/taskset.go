@@ -75,6 +75,8 @@ const (
 	DefaultAttempts = 4
 	DefaultPause    = time.Second
 	DefaultPauseMax = time.Minute
+	// DefaultRememberMost is a tenth of the keys that a framework's store may have.
+	DefaultRememberMost = 10_000
 )
 
 // Config says how a set treats its items. The zero value is right for most.
@@ -120,6 +122,10 @@ type Config struct {
 	// on from there, and one that was done stays done; only its Timeout begins anew. Each
 	// is a write to the quorum before the task's end is acknowledged. "": nothing is kept.
 	Remember string
+	// RememberMost bounds the records of items that have ended, default 10,000: the oldest
+	// are deleted, and an item that is added again after that is done again. The record of
+	// an item that is removed is deleted as well.
+	RememberMost int
 
 	// Update sees each status of an item's task first, say for its data. After an error
 	// the status comes again and the set has not seen it; framework.ErrLater is not for it.
@@ -143,6 +149,9 @@ func (c Config) withDefaults() Config {
 		c.PauseMax = DefaultPauseMax
 	}
 	c.Most = max(c.Most, 1)
+	if c.RememberMost <= 0 {
+		c.RememberMost = DefaultRememberMost
+	}
 	return c
 }
 
@@ -163,6 +172,8 @@ type Set struct {
 	groups   map[string]*group
 	scaled   map[string]int
 	records  map[string]record // of the store, for items that are not added yet
+	endings  []string          // items whose record says that they have ended, the oldest first; only callbacks use it
+	removed  []string          // items whose record is to be deleted
 	delay    *locality.Delay
 	past     locality.Numbers // of groups that are forgotten
 	homeless []*attempt       // of whose agent no offer was seen
@@ -355,6 +366,9 @@ func (s *Set) Remove(ids ...string) {
 	s.do(func(time.Time) {
 		for _, id := range ids {
 			if it := s.items[id]; it != nil {
+				if s.config.Remember != "" && it.failures > 0 {
+					s.removed = append(s.removed, id)
+				}
 				s.drop(it)
 			}
 		}
