@@ -1,0 +1,21 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/framework/taskset"
+)
+
+// newSet has an item for each frame. What fails is tried again.
+func newSet(frames int, command api.Command) (*taskset.Set, error) {
+	set := taskset.New(taskset.Config{Apart: api.ByAgent, Most: perAgent})
+	for frame := range frames {
+		err := set.Add(taskset.Item{ID: fmt.Sprintf("frame-%d", frame), Task: api.Task{Resources: need, Command: &command}})
+		if err != nil {
+			return nil, err
+		}
+	}
+	set.Close()
+	return set, nil
+}
