@@ -109,6 +109,7 @@ func (s *scheduler) shutDownExecutor() {
 	m := s.world.machines[s.world.random.IntN(len(s.world.machines))]
 	for _, p := range m.living() {
 		if p.run.Executor.Framework == s.info.ID && s.phase == phaseActive && m.daemon != nil {
+			p.unwanted = true
 			s.send(protocol.ShutdownExecutor{Agent: m.daemon.core.Identity().Agent, Executor: p.run.Executor.Executor})
 			return
 		}

@@ -24,6 +24,8 @@ type process struct {
 	gated   bool // it waits to be let go
 	dead    bool
 	closing bool // it takes no launches any more
+	// unwanted: its scheduler has asked for its end.
+	unwanted bool
 
 	tasks    map[api.TaskID]*run
 	endings  map[api.TaskID]bool
@@ -44,6 +46,7 @@ type run struct {
 	pid    int  // of its own process group; 0: it lives in the executor's
 	alive  bool // its processes
 	killed bool // asked to end
+	taken  bool // its agent has acknowledged the end
 }
 
 // executorLine is an executor's stream with both its ends.
@@ -323,6 +326,7 @@ func (p *process) acknowledged(e protocol.ExecutorAcknowledged) {
 		r.kept = r.kept[1:]
 	}
 	if r.state.Terminal() && len(r.kept) == 0 {
+		r.taken = true
 		delete(p.tasks, e.Task)
 		p.endings[e.Task] = true
 	}

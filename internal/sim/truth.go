@@ -2,6 +2,7 @@ package sim
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -40,6 +41,8 @@ type holdings struct {
 	tasks     map[api.TaskRef]api.Resources
 	executors map[agentcore.Run]api.Resources
 	term      api.Term
+	killed    map[api.TaskRef]bool     // somebody has asked for their end
+	removed   map[api.FrameworkID]bool // with all that it has here
 }
 
 func newTruth(w *World) *truth {
@@ -124,6 +127,22 @@ func (t *truth) told(s *scheduler, j *job, status api.Status) {
 	if settles(status.State) {
 		l.end = status
 	}
+	t.trueEnd(l, status)
+}
+
+// trueEnd: an end that an agent has taken from its executor is the one that is told, unless the
+// agent itself is lost (promise 3).
+func (t *truth) trueEnd(l *launch, status api.Status) {
+	told := status.State
+	if !told.Terminal() || told == api.TaskGone || told == api.TaskGoneByOperator || l.alive == nil {
+		return
+	}
+	if really := l.alive.state; l.alive.taken && told != really {
+		t.world.breaks("launch %s ended as %s, and its framework is told %s (promise 3)", l.label, really, told)
+	}
+	if told == api.TaskFinished && l.alive.state != told {
+		t.world.breaks("launch %s is %s, and its framework is told that it has FINISHED", l.label, l.alive.state)
+	}
 }
 
 // toldAgain: a scheduler that was restarted, or another instance, may hear an end again, but
@@ -167,7 +186,10 @@ func (t *truth) recorded(m *machine, record agentcore.Record) {
 
 // restarted: what counts is what was found on disk.
 func (t *truth) restarted(m *machine) {
-	h := &holdings{tasks: map[api.TaskRef]api.Resources{}, executors: map[agentcore.Run]api.Resources{}}
+	h := &holdings{
+		tasks: map[api.TaskRef]api.Resources{}, executors: map[agentcore.Run]api.Resources{},
+		killed: map[api.TaskRef]bool{}, removed: map[api.FrameworkID]bool{},
+	}
 	for _, record := range m.disk {
 		h.take(record)
 	}
@@ -186,6 +208,12 @@ func (h *holdings) take(record agentcore.Record) {
 		h.executors[r.Run] = r.Resources
 	case agentcore.ExecutorForgotten:
 		delete(h.executors, r.Run)
+	case agentcore.TaskKilled:
+		h.killed[r.Task] = true
+	case agentcore.FrameworkRemoved:
+		h.removed[r.Framework] = true
+	case agentcore.FrameworkForgotten:
+		delete(h.removed, r.Framework)
 	}
 }
 
@@ -200,8 +228,23 @@ func (h *holdings) sum() api.Resources {
 	return sum
 }
 
-// executorKilled is told of every executor that an agent kills.
-func (t *truth) executorKilled(*daemon, agentcore.KillGroups) {}
+// executorKilled holds promise 6: no agent ends a task that runs, but because somebody has asked
+// for that, or its executor has not answered for a minute.
+func (t *truth) executorKilled(d *daemon, e agentcore.KillGroups) {
+	p := d.machine.processOf(e.Run)
+	h := t.held[d.machine]
+	if p == nil || p.gated || !p.greeted || p.closing || p.unwanted || h.removed[e.Run.Executor.Framework] || d.core.Identity().Gone {
+		return
+	}
+	if p.line == nil && t.world.now.Sub(p.lost) > 50*time.Second || p.line != nil && (p.line.stream.up.mute || p.line.conn == 0) {
+		return
+	}
+	for _, id := range slices.Sorted(maps.Keys(p.tasks)) {
+		if r := p.tasks[id]; r.alive && !r.killed && !h.killed[api.TaskRef{Framework: e.Run.Executor.Framework, Task: id}] {
+			t.world.breaks("%s kills executor %s, whose task %s runs and is nobody's to end (promise 6)", d.machine.name, e.Run.Executor, r.label)
+		}
+	}
+}
 
 // booksHold holds promise 1 at the leader, now and then.
 func (t *truth) booksHold(l *leader) {

@@ -235,6 +235,11 @@ func (k *work) removed(s *scheduler) {
 		}
 	}
 	k.again = nil
+	for _, other := range k.world.schedulers {
+		if other.work == k && other != s {
+			k.sayDemand(other) // it may be active already, and there is more to do now
+		}
+	}
 	s.info.ID = ""
 	if k.torn {
 		s.up = false
