@@ -2,6 +2,7 @@ package core
 
 import (
 	"cmp"
+	"fmt"
 	"time"
 
 	"github.com/tenderhq/tender/api"
@@ -62,8 +63,8 @@ func (c *Core) passKill(t *task) {
 
 // killDue lends a hand to an executor that has not ended a killed task in time: first
 // SIGKILL to the task's own process group. A task without one can only be ended with
-// its executor, which is done when no other task would suffer; otherwise the executor
-// is asked again, with growing pauses.
+// its executor, which is done when no other task would suffer; otherwise the scheduler is
+// told so, and the executor is asked again, with growing pauses.
 func (c *Core) killDue(ref api.TaskRef) {
 	t := c.state.tasks[ref]
 	if t == nil || t.ended() || t.kill == nil {
@@ -83,10 +84,26 @@ func (c *Core) killDue(ref api.TaskRef) {
 		c.killExecutor(e, t.kill.Reason, "it did not end its only task within the grace")
 		return
 	default:
+		c.tellHung(t, e)
 		c.passKill(t)
 	}
 	t.pressed = min(2*t.pressed, time.Minute)
 	c.in(t.pressed, timer{kind: timerKill, task: ref})
+}
+
+// tellHung says, once, why a killed task goes on: nothing but the end of its executor can
+// end it, and that would be the end of its neighbours.
+func (c *Core) tellHung(t *task, e *executor) {
+	if t.latest.State != api.TaskKilling || t.latest.Message != "" {
+		return
+	}
+	others := "another task"
+	if n := len(e.tasks) - 1; n > 1 {
+		others = fmt.Sprintf("%d other tasks", n)
+	}
+	c.log("task did not end in time: its executor runs others", field("task", t.ref.String()))
+	c.setStatus(t, api.TaskKilling, t.kill.Reason, fmt.Sprintf("it has not ended within its grace of %v, and its executor %s runs %s; "+
+		"it ends when it is alone there, or at once with all of them when the executor is shut down", t.kill.Grace, t.executor.Executor, others))
 }
 
 // drain refuses launches from now on and kills what runs; or takes that back. Stored
