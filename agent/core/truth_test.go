@@ -190,7 +190,7 @@ func (t *truth) acknowledged(c *Core, run Run, ack protocol.ExecutorAcknowledged
 	task := r.tasks[ack.Task]
 	task.unacked = slices.DeleteFunc(task.unacked, func(s protocol.ExecutorStatus) bool { return s.Number <= ack.Number })
 	ref := api.TaskRef{Framework: run.Executor.Framework, Task: ack.Task}
-	if known := c.state.tasks[ref]; known != nil && known.ended() {
+	if known := c.state.tasks[ref]; known != nil && known.ended() && task.ended && ack.Number >= task.number {
 		t.settled[ref] = known.latest.State
 	}
 }

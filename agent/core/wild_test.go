@@ -1,0 +1,135 @@
+package core
+
+import (
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/internal/protocol"
+)
+
+// TestKilledAtAnyMoment lets agents live through what a seed chooses, in a world that keeps to
+// its rules: launches and kills, executors that start, answer and die, a disk that lags. Each is
+// killed at some moment, with its log torn at every place after that; what follows is held
+// against the promises, and one of these lives is lived on and killed again.
+func TestKilledAtAnyMoment(t *testing.T) {
+	seeds := uint64(300)
+	if testing.Short() {
+		seeds = 50
+	}
+	for seed := range seeds {
+		t.Run(fmt.Sprint("seed=", seed), func(t *testing.T) {
+			random := rand.New(rand.NewPCG(seed, 11))
+			w := newWorld(t)
+			w.out, w.quiet = &strings.Builder{}, false
+			w.truth.boot = "b1"
+			life := newAfterlife(w, 0)
+			launches := 0
+			for range 4 {
+				life.wild = true
+				life.begin()
+				for range 5 + random.IntN(60) {
+					life.chance(random, &launches)
+				}
+				life.world.t = t
+				life.cutEverywhere()
+				sure := len(life.log) - int(life.core.written-life.core.stored)
+				if random.IntN(8) == 0 {
+					life.truth.restarted(life.truth.boot+"'", nil)
+				}
+				life = newAfterlife(life.world, sure+random.IntN(len(life.log)-sure+1))
+			}
+		})
+	}
+}
+
+// chance does one thing that may happen next.
+func (a *afterlife) chance(random *rand.Rand, launches *int) {
+	framework := api.FrameworkID([]string{"f1", "f1", "f1", "f2"}[random.IntN(4)])
+	switch n := random.IntN(100); {
+	case n < 12:
+		*launches++
+		task := api.Task{ID: api.TaskID(fmt.Sprint("t", *launches)), Resources: api.Scalars(1, 32), Command: &api.Command{Shell: "true"}}
+		if random.IntN(3) == 0 {
+			task.Command = nil
+			task.Executor = &api.Executor{ID: "x", Command: api.Command{Argv: []string{"x"}}}
+		} else if random.IntN(4) == 0 {
+			task.Command.URIs = []api.URI{{Source: "/x"}}
+		}
+		a.tell(protocol.LaunchTask{
+			Framework: api.Framework{ID: framework, Name: "fw"}, Role: "default", Task: task, Resources: task.Resources, Number: uint64(*launches),
+		})
+	case n < 18 && len(a.core.state.tasks) > 0:
+		tasks := a.core.state.tasksInOrder()
+		a.tell(protocol.KillTask{TaskRef: tasks[random.IntN(len(tasks))].ref, Reason: api.ReasonKilledByFramework})
+	case n < 21:
+		a.die(random)
+	case n < 22 && random.IntN(4) == 0:
+		a.tell(protocol.RemoveFramework{Framework: framework})
+	case n < 26:
+		a.auto = !a.auto
+	case n < 36:
+		a.step(Checkpointed{a.core.stored + uint64(random.IntN(int(a.core.written-a.core.stored)+1))})
+	case len(a.queue) > 0:
+		a.next(random.IntN(len(a.queue)))
+	}
+}
+
+// next lets happen what one of those does who have something to say: each says it in order.
+func (a *afterlife) next(i int) {
+	whose := speaker(a.queue[i])
+	i = slices.IndexFunc(a.queue, func(what Happening) bool { return speaker(what) == whose })
+	what := a.queue[i]
+	a.queue = slices.Delete(a.queue, i, i+1)
+	if called, is := what.(ExecutorCalled); is && !a.truth.alive(a.truth.conns[called.Conn]) {
+		return // it died before it said that
+	}
+	a.step(what)
+}
+
+func speaker(what Happening) string {
+	switch w := what.(type) {
+	case ExecutorOpened:
+		return fmt.Sprint("executor ", w.Conn)
+	case ExecutorCalled:
+		return fmt.Sprint("executor ", w.Conn)
+	case ExecutorClosed:
+		return fmt.Sprint("executor ", w.Conn)
+	case LeaderSaid:
+		return "leader"
+	case ExecutorForked:
+		return "run " + showRun(w.Run)
+	case ExecutorFailed:
+		return "run " + showRun(w.Run)
+	case ExecutorExited:
+		return "run " + showRun(w.Run)
+	case GroupsGone:
+		return "run " + showRun(w.Run)
+	}
+	return fmt.Sprintf("%T", what)
+}
+
+// die kills one of the executors.
+func (a *afterlife) die(random *rand.Rand) {
+	var alive []Run
+	for _, run := range slices.SortedFunc(maps.Keys(a.truth.runs), func(a, b Run) int { return int(a.Number) - int(b.Number) }) {
+		if a.truth.alive(run) {
+			alive = append(alive, run)
+		}
+	}
+	if len(alive) == 0 {
+		return
+	}
+	run := alive[random.IntN(len(alive))]
+	a.truth.die(run)
+	a.later(ExecutorExited{Run: run, Message: "killed"})
+	for _, conn := range slices.Sorted(maps.Keys(a.truth.conns)) {
+		if a.truth.conns[conn] == run {
+			a.later(ExecutorClosed{conn})
+		}
+	}
+}
