@@ -4,9 +4,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/hashicorp/raft"
@@ -42,8 +45,21 @@ type settings struct {
 	Founders []founder `json:"founders,omitempty"`
 	// Voted says that Raft's files exist: they must not be missing at the next start.
 	Voted bool `json:"voted"`
+	// SumsFrom is the first entry of the log that has a checksum of its own; 0: no entry and
+	// no value has one, as a version wrote them that knew of none.
+	SumsFrom uint64 `json:"sums_from,omitempty"`
 	// Epoch is to be raised to by the next leadership, after a recovery (R1).
 	Epoch uint64 `json:"epoch,omitempty"`
+	// Sum is the checksum of all the others, in hex; "": of a version that wrote none.
+	Sum string `json:"sum,omitempty"`
+}
+
+// summed returns the settings with their checksum.
+func (s settings) summed() (settings, error) {
+	s.Sum = ""
+	data, err := json.Marshal(s)
+	s.Sum = fmt.Sprintf("%08x", crc32.Checksum(data, castagnoli))
+	return s, err
 }
 
 type founder struct {
@@ -111,12 +127,23 @@ func (f *folder) load() error {
 	if err := json.Unmarshal(data, &f.settings); err != nil {
 		return fmt.Errorf("%s is damaged: %w", settingsFile, err)
 	}
+	if sum := f.settings.Sum; sum != "" {
+		if right, err := f.settings.summed(); err != nil || right.Sum != sum {
+			return fmt.Errorf("%s is damaged: its checksum is wrong; if the other masters are well, `tender raft remove` this one there, "+
+				"empty the folder and `tender raft add` it again", settingsFile)
+		}
+	}
+	f.settings.Sum = ""
 	return nil
 }
 
 // save writes the settings so that a crash leaves the old or the new ones.
 func (f *folder) save() error {
-	data, err := json.MarshalIndent(f.settings, "", "  ")
+	summed, err := f.settings.summed()
+	if err != nil {
+		return err
+	}
+	data, err := json.MarshalIndent(summed, "", "  ")
 	if err != nil {
 		return err
 	}
@@ -170,16 +197,26 @@ func (f *folder) open(log raftLogger) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}
-	store, err := raftboltdb.New(raftboltdb.Options{
-		Path: filepath.Join(dir, "raft.db"),
+	path := filepath.Join(dir, "raft.db")
+	if f.settings.Voted {
+		if err := checkRaftFile(path); err != nil {
+			return f.damaged(path, err)
+		}
+	}
+	bolt, err := raftboltdb.New(raftboltdb.Options{
+		Path: path,
 		// Writing the free list with each commit is what brought Consul down (P13).
 		BoltOptions:             &bbolt.Options{NoFreelistSync: true, FreelistType: bbolt.FreelistMapType, Timeout: time.Second},
 		MsgpackUseNewTimeFormat: true,
 	})
 	if err != nil {
-		return fmt.Errorf("%s can't be opened: %w", filepath.Join(dir, "raft.db"), err)
+		return fmt.Errorf("%s can't be opened: %w", path, err)
 	}
-	f.close = store.Close
+	f.close = bolt.Close
+	store, err := f.sums(bolt)
+	if err != nil {
+		return errors.Join(f.damaged(path, err), bolt.Close())
+	}
 	f.stable = store
 	f.logs = store
 	f.snapshots, err = raft.NewFileSnapshotStoreWithLogger(dir, snapshotsKept, log)
@@ -187,11 +224,41 @@ func (f *folder) open(log raftLogger) error {
 		err = f.checkFormats()
 	}
 	if err != nil {
-		return errors.Join(err, store.Close())
+		return errors.Join(f.damaged(dir, err), bolt.Close())
 	}
 	// Followers in step ask for the last few entries; they need not come from disk.
 	f.logs, err = raft.NewLogCache(logCacheEntries, store)
 	return err
+}
+
+// damaged says what a person can do about files that can't be read.
+func (f *folder) damaged(path string, err error) error {
+	if !strings.Contains(err.Error(), "damaged") {
+		return err
+	}
+	return fmt.Errorf("%s: %w. If the other masters are well, `tender raft remove %s` there, empty the folder and `tender raft add` it again; "+
+		"if none is, begin anew with `tender snapshot restore`", path, err, f.settings.ID)
+}
+
+// sums puts checksums beside what Raft writes from now on, and remembers since when.
+func (f *folder) sums(bolt *raftboltdb.BoltStore) (*summed, error) {
+	s := &summed{store: bolt, from: f.settings.SumsFrom, values: f.settings.SumsFrom > 0}
+	if s.values {
+		return s, s.checkValues(f.settings.Voted)
+	}
+	last, err := s.LastIndex()
+	if err != nil {
+		return nil, err
+	}
+	if err := s.sealValues(); err != nil {
+		return nil, err
+	}
+	s.from = last + 1
+	f.settings.SumsFrom = s.from
+	if !f.settings.Voted { // nothing is in it yet; whoever votes saves
+		return s, nil
+	}
+	return s, f.save()
 }
 
 // logCacheEntries times entryBytesMax bounds the cache's memory.
@@ -210,11 +277,16 @@ func (f *folder) checkFormats() error {
 	if err != nil {
 		return err
 	}
+	term := uint64(0)
 	for index := max(first, 1); index <= last; index++ {
 		var entry raft.Log
-		if err := f.logs.GetLog(index, &entry); err != nil {
-			return fmt.Errorf("entry %d of the log can't be read: %w", index, err)
+		if err := guarded(func() error { return f.logs.GetLog(index, &entry) }); err != nil {
+			return fmt.Errorf("entry %d of the log is damaged or missing: %w", index, err)
 		}
+		if entry.Term < term {
+			return fmt.Errorf("entry %d of the log is damaged: it is of term %d and follows one of term %d", index, entry.Term, term)
+		}
+		term = entry.Term
 		if entry.Type == raft.LogCommand {
 			if err := checkEntry(entry.Data); err != nil {
 				return fmt.Errorf("entry %d of the log: %w", index, err)
@@ -247,18 +319,37 @@ func (f *folder) checkSnapshotHead() (string, error) {
 // compares its checksum, and reads its head.
 func (f *folder) checkSnapshot() error {
 	list, err := f.snapshots.List()
+	if err == nil {
+		err = f.checkListed(list)
+	}
 	if err != nil || len(list) == 0 {
 		return err
 	}
 	_, source, err := f.snapshots.Open(list[0].ID)
 	if err != nil {
-		return fmt.Errorf("snapshot %s can't be opened: %w", list[0].ID, err)
+		return fmt.Errorf("snapshot %s is damaged or can't be opened: %w", list[0].ID, err)
 	}
 	defer source.Close()
 	if _, err := ReadHead(source); err != nil {
 		return fmt.Errorf("snapshot %s: %w", list[0].ID, err)
 	}
 	return nil
+}
+
+// checkListed wants each snapshot's folder among those that the library lists: it passes over
+// one of which it can't read what it is.
+func (f *folder) checkListed(list []*raft.SnapshotMeta) error {
+	if f.memory != nil {
+		return nil
+	}
+	entries, err := os.ReadDir(filepath.Join(f.dir, raftFolder, "snapshots"))
+	for _, entry := range entries {
+		listed := slices.ContainsFunc(list, func(meta *raft.SnapshotMeta) bool { return meta.ID == entry.Name() })
+		if !listed && !strings.HasSuffix(entry.Name(), ".tmp") && len(list) < snapshotsKept {
+			return fmt.Errorf("snapshot %s is damaged: what it is can't be read", entry.Name())
+		}
+	}
+	return err
 }
 
 // hasState says whether Raft's files hold anything.

@@ -1,0 +1,162 @@
+package raftlog
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+
+	"github.com/hashicorp/raft"
+)
+
+// store is what Raft keeps in its file.
+type store interface {
+	raft.LogStore
+	raft.StableStore
+}
+
+// summed keeps a checksum beside each entry and each value that Raft writes, over all of it:
+// the file itself has none. An entry carries it behind its extensions, a value behind its end,
+// where a version that knows of no checksums overlooks it.
+type summed struct {
+	store
+	from   uint64 // the first entry that has a checksum; those before it may have none
+	values bool   // all values have one
+}
+
+const sumMark = "SUM1"
+
+// sealed appends the mark and the checksum of everything that counts.
+func sealed(data []byte, over ...[]byte) []byte {
+	return binary.LittleEndian.AppendUint32(append(bytes.Clone(data), sumMark...), sumOf(data, over...))
+}
+
+func sumOf(data []byte, over ...[]byte) uint32 {
+	sum := crc32.Checksum(data, castagnoli)
+	for _, part := range over {
+		sum = crc32.Update(sum, castagnoli, binary.LittleEndian.AppendUint64(nil, uint64(len(part))))
+		sum = crc32.Update(sum, castagnoli, part)
+	}
+	return sum
+}
+
+var (
+	errSumMissing = errors.New("it is damaged: its checksum is missing")
+	errSumWrong   = errors.New("it is damaged: its checksum is wrong")
+)
+
+// unsealed cuts the checksum off, if it is there and right.
+func unsealed(data []byte, over ...[]byte) ([]byte, error) {
+	n := len(data) - len(sumMark) - crc32.Size
+	switch {
+	case n < 0 || string(data[n:n+len(sumMark)]) != sumMark:
+		return data, errSumMissing
+	case binary.LittleEndian.Uint32(data[n+len(sumMark):]) != sumOf(data[:n], over...):
+		return data, errSumWrong
+	}
+	return data[:n:n], nil
+}
+
+func identityOf(entry *raft.Log) []byte {
+	id := binary.LittleEndian.AppendUint64(nil, entry.Index)
+	id = binary.LittleEndian.AppendUint64(id, uint64(entry.AppendedAt.UnixNano()))
+	return append(binary.LittleEndian.AppendUint64(id, entry.Term), byte(entry.Type))
+}
+
+func (s *summed) StoreLog(entry *raft.Log) error { return s.StoreLogs([]*raft.Log{entry}) }
+
+func (s *summed) StoreLogs(entries []*raft.Log) error {
+	all := make([]*raft.Log, len(entries))
+	for i, entry := range entries {
+		written := *entry
+		written.Extensions = sealed(entry.Extensions, identityOf(entry), entry.Data)
+		all[i] = &written
+	}
+	return s.store.StoreLogs(all)
+}
+
+func (s *summed) GetLog(index uint64, entry *raft.Log) error {
+	if err := s.store.GetLog(index, entry); err != nil {
+		return err
+	}
+	if entry.Index != index {
+		return fmt.Errorf("it is damaged: it says that it is entry %d", entry.Index)
+	}
+	extensions, err := unsealed(entry.Extensions, identityOf(entry), entry.Data)
+	if errors.Is(err, errSumMissing) && index < s.from {
+		return nil // of a version that wrote none
+	}
+	if entry.Extensions = extensions; len(extensions) == 0 {
+		entry.Extensions = nil
+	}
+	return err
+}
+
+func (s *summed) Set(key, value []byte) error { return s.store.Set(key, sealed(value, key)) }
+
+func (s *summed) Get(key []byte) ([]byte, error) {
+	value, err := s.store.Get(key)
+	if err != nil {
+		return value, err
+	}
+	read, err := unsealed(value, key)
+	switch {
+	case err == nil:
+		return read, nil
+	case errors.Is(err, errSumMissing) && !s.values:
+		return value, nil
+	}
+	return nil, fmt.Errorf("what Raft keeps as %s can't be read: %w", key, err)
+}
+
+func (s *summed) SetUint64(key []byte, value uint64) error {
+	return s.Set(key, binary.BigEndian.AppendUint64(nil, value))
+}
+
+func (s *summed) GetUint64(key []byte) (uint64, error) {
+	value, err := s.Get(key)
+	if err != nil {
+		return 0, err
+	}
+	if len(value) != 8 {
+		return 0, fmt.Errorf("what Raft keeps as %s is damaged: it has %d bytes", key, len(value))
+	}
+	return binary.BigEndian.Uint64(value), nil
+}
+
+// stableKeys are the values that Raft keeps beside its log.
+var stableKeys = [][]byte{[]byte("CurrentTerm"), []byte("LastVoteTerm"), []byte("LastVoteCand")}
+
+// sealValues gives every value its checksum, once.
+func (s *summed) sealValues() error {
+	for _, key := range stableKeys {
+		value, err := s.Get(key)
+		if err != nil && err.Error() == "not found" { // as the library tells it
+			continue
+		}
+		if err == nil {
+			err = s.Set(key, value)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	s.values = true
+	return nil
+}
+
+// checkValues reads every value; who has voted has a term.
+func (s *summed) checkValues(voted bool) error {
+	for i, key := range stableKeys {
+		_, err := s.Get(key)
+		missing := err != nil && err.Error() == "not found" // as the library tells it
+		if missing && i == 0 && voted {
+			return fmt.Errorf("it is damaged: it has no %s", key)
+		}
+		if err != nil && !missing {
+			return err
+		}
+	}
+	return nil
+}
