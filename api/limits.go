@@ -62,6 +62,9 @@ const (
 	FailoverTimeoutMax = 90 * 24 * time.Hour
 	// DemandsPerRoleMax: a demand of more shapes is refused (Limit).
 	DemandsPerRoleMax = 256
+	// ConstraintBytesPerDemandMax bounds the constraints of a demand together; one with more
+	// is refused (Limit).
+	ConstraintBytesPerDemandMax = 64 << 10
 	// StoreLanesMax bounds the writes to its store that an instance has under way at a
 	// time; more wait in the SDK.
 	StoreLanesMax = 256

@@ -1,11 +1,14 @@
 package master
 
 import (
+	"context"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/tenderhq/tender/allocator/constraint"
 	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/internal/pause"
 	"github.com/tenderhq/tender/internal/protocol"
 )
 
@@ -13,7 +16,7 @@ const (
 	// programsMax and programBytesMax bound the constraints that are kept with their
 	// programs, in number and in bytes of text; the oldest is forgotten.
 	programsMax     = 4096
-	programBytesMax = 256 << 10
+	programBytesMax = 512 << 10
 )
 
 // programs compile constraints, each once while it is kept. The readers of streams do so
@@ -70,22 +73,22 @@ func (p *programs) keep(text string, one compiled) {
 }
 
 // prepare compiles what the loop will ask for.
-func (p *programs) prepare(calls []protocol.NumberedCall) {
+func (p *programs) prepare(ctx context.Context, calls []protocol.NumberedCall) {
 	for _, call := range calls {
 		switch call := call.Call.(type) {
 		case protocol.Subscribe:
-			p.prepareOne(call.Framework.Constraint)
+			p.prepareOne(ctx, call.Framework.Constraint)
 		case protocol.UpdateFramework:
-			p.prepareOne(call.Framework.Constraint)
+			p.prepareOne(ctx, call.Framework.Constraint)
 		case protocol.SetDemand:
 			for _, shape := range call.Shapes[:min(len(call.Shapes), api.DemandsPerRoleMax)] {
-				p.prepareOne(shape.Constraint)
+				p.prepareOne(ctx, shape.Constraint)
 			}
 		}
 	}
 }
 
-func (p *programs) prepareOne(text string) {
+func (p *programs) prepareOne(ctx context.Context, text string) {
 	if text == "" || len(text) > constraint.BytesMax {
 		return
 	}
@@ -94,5 +97,18 @@ func (p *programs) prepareOne(text string) {
 	}
 	p.compiling.Lock()
 	defer p.compiling.Unlock()
+	began := time.Now()
 	_, _ = p.Compile(text) // an error is kept too
+	if took := time.Since(began); took >= costlyProgram {
+		pause.For(ctx, restAfter*took)
+	}
 }
+
+const (
+	// costlyProgram is how long a constraint may take that is compiled without a rest: usual
+	// ones take a tenth of it.
+	costlyProgram = time.Millisecond
+	// restAfter is how many times as long compiling rests after a costly one, so that all of
+	// them together take at most a fifth of a processor.
+	restAfter = 4
+)

@@ -163,7 +163,7 @@ func (l *leader) readScheduler(conn core.Conn, out *schedulerStream, stream grpc
 		}
 		bytes := proto.Size(message)
 		calls, wrong := wire.SchedulerCallsFromProto(message)
-		l.master.programs.prepare(calls)
+		l.master.programs.prepare(ctx, calls)
 		if !opened && len(calls) > 0 {
 			first, ok := calls[0].Call.(protocol.Subscribe)
 			if !ok {
@@ -176,8 +176,10 @@ func (l *leader) readScheduler(conn core.Conn, out *schedulerStream, stream grpc
 			}
 			calls = calls[1:]
 		}
-		if len(calls) > 0 && !l.send(ctx, by, arrival{what: core.SchedulerCalled{Conn: conn, Calls: calls}, bytes: bytes}) {
-			return l.master.notLeader("scheduler.session")
+		for turn := range slices.Chunk(calls, callsPerTurn) {
+			if !l.send(ctx, by, arrival{what: core.SchedulerCalled{Conn: conn, Calls: turn}, bytes: share(bytes, turn, calls)}) {
+				return l.master.notLeader("scheduler.session")
+			}
 		}
 		if wrong != nil {
 			return wire.Error(wrong)
@@ -220,9 +222,9 @@ func (l *leader) readAgent(conn core.Conn, out *agentStream, stream grpc.BidiStr
 			}
 			calls = calls[1:]
 		}
-		if len(calls) > 0 {
-			arrived := arrival{what: core.AgentCalled{Conn: conn, Calls: calls}, bytes: bytes}
-			if endsReport(calls) {
+		for turn := range slices.Chunk(calls, callsPerTurn) {
+			arrived := arrival{what: core.AgentCalled{Conn: conn, Calls: turn}, bytes: share(bytes, turn, calls)}
+			if endsReport(turn) {
 				arrived.taken = leave
 			}
 			if !l.send(ctx, by, arrived) {
@@ -234,6 +236,12 @@ func (l *leader) readAgent(conn core.Conn, out *agentStream, stream grpc.BidiStr
 		}
 	}
 }
+
+// callsPerTurn is how many calls of a message the loop takes before others have their turn.
+const callsPerTurn = 128
+
+// share is what the calls of one turn have of the bytes of their message, about.
+func share[C any](bytes int, turn, all []C) int { return bytes * len(turn) / len(all) }
 
 // comeLater is what an agent hears for which there was no place in time.
 func (l *leader) comeLater() *api.Error {

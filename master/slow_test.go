@@ -109,7 +109,7 @@ func TestAnAgentThatReadsNothingIsCutOff(t *testing.T) {
 // TestWatchesOfAStoreAreFew: one more than are allowed is refused with a sentence, and who
 // leaves makes room.
 func TestWatchesOfAStoreAreFew(t *testing.T) {
-	const most = 64
+	const most = 16
 	onSockets(t, func(m *master.Master) {
 		conn := dial(t, m)
 		session := subscribed(t, conn, "", "i1")
@@ -133,7 +133,7 @@ func TestWatchesOfAStoreAreFew(t *testing.T) {
 			}
 			defer leave()
 		}
-		if _, err := watch(); !api.Is(wire.Error(err), api.Limit) || !strings.Contains(fmt.Sprint(err), "64 watch this store already") {
+		if _, err := watch(); !api.Is(wire.Error(err), api.Limit) || !strings.Contains(fmt.Sprint(err), "16 watch this store already") {
 			t.Errorf("one more: %v", err)
 		}
 		leave()

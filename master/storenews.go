@@ -10,8 +10,9 @@ import (
 )
 
 // watchersMax bounds those who watch one framework's store, as each change is looked up in
-// the loop for each of them. One more is refused (Limit).
-const watchersMax = 64
+// the loop for each of them, and up to two values wait for each to be read. One more is
+// refused (Limit).
+const watchersMax = 16
 
 // storeNews wakes the watchers of a framework's store when a commit may have changed
 // it, or whose store it is. Frameworks that nobody watches cost nothing.

@@ -49,6 +49,20 @@ func ownCPU(pid int) float64 { return statOf(pid).CPUTime() }
 // residentMB is its memory; 0 when it has ended.
 func residentMB(pid int) float64 { return float64(statOf(pid).ResidentMemory()) / (1 << 20) }
 
+// ownMB is the memory that is a process's own, without the pages of files that it has mapped; 0
+// when it has ended.
+func ownMB(pid int) float64 {
+	process, err := procfs.NewProc(pid)
+	if err != nil {
+		return 0
+	}
+	status, err := process.NewStatus()
+	if err != nil {
+		return 0
+	}
+	return float64(status.RssAnon) / (1 << 20)
+}
+
 func statOf(pid int) procfs.ProcStat {
 	process, err := procfs.NewProc(pid)
 	if err != nil {

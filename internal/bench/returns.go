@@ -108,10 +108,13 @@ func (h *hungry) Update(_ context.Context, status api.Status) error {
 	return nil
 }
 
-// sleep is such a task: its data says for how many milliseconds.
+// sleep is such a task: its data says for how many milliseconds; or it is one that floods.
 func sleep(ctx context.Context, task *executor.Task) error {
-	if len(task.Data) == 0 {
+	switch string(task.Data) {
+	case "":
 		return nil
+	case floodWord:
+		return floodTask(ctx, task)
 	}
 	span, err := strconv.Atoi(string(task.Data))
 	if err != nil {

@@ -81,6 +81,14 @@ func DemandFromProto(m *apiv1.SetDemand) (api.Demand, error) {
 func (c *checker) demand(m *apiv1.SetDemand) api.Demand {
 	c.count("shapes of a demand", len(m.GetShapes()), api.DemandsPerRoleMax)
 	demand := api.Demand{Role: c.optionalRole(m.GetRole())}
+	text := 0
+	for _, shape := range m.GetShapes() {
+		text += len(shape.GetConstraint())
+	}
+	if text > api.ConstraintBytesPerDemandMax {
+		c.failKind(api.Limit, "the constraints of a demand have %d bytes together, at most %d are allowed", text, api.ConstraintBytesPerDemandMax)
+		return demand
+	}
 	for _, shape := range m.GetShapes() {
 		demand.Shapes = append(demand.Shapes, c.shape(shape))
 	}

@@ -116,6 +116,8 @@ func TestWrongCallsOfSchedulers(t *testing.T) {
 		{&apiv1.SchedulerCall{Call: &apiv1.SchedulerCall_Update{}}, api.Invalid, "no framework is described"},
 		{demand(&apiv1.Shape{}), api.Invalid, "count of a shape is 0; it must be from 1 to 2147483647"},
 		{demand(many(257, &apiv1.Shape{Count: 1})...), api.Limit, "257 shapes of a demand, at most 256 are allowed in one message"},
+		{demand(many(17, &apiv1.Shape{Count: 1, Constraint: strings.Repeat("x", 4096)})...), api.Limit,
+			"the constraints of a demand have 69632 bytes together, at most 65536 are allowed"},
 		{unsettled(&apiv1.UnsettledTask{TaskId: "t", State: 14}), api.Invalid, "task state 14 is unknown"},
 		{unsettled(&apiv1.UnsettledTask{TaskId: "t", State: -1}), api.Invalid, "task state -1 is unknown"},
 	} {

@@ -3,6 +3,7 @@ package core
 import (
 	"errors"
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/tenderhq/tender/api"
@@ -32,6 +33,9 @@ type session struct {
 	early     []protocol.NumberedCall
 	waiting   bool   // told so (R6)
 	masters   uint64 // the change of masters that it was told last
+
+	refusedAt time.Time // when counting began
+	refusals  int       // calls since then
 
 	owed    []question
 	next    int // of owed
@@ -213,9 +217,30 @@ func (c *Core) call(s *session, number uint64, call protocol.SchedulerCall) {
 	}
 }
 
+// refusalsSaidMax is how many refused calls of a session are worth a line of the log in a
+// second; the others are counted by the next line.
+const refusalsSaidMax = 8
+
+func (c *Core) reportRefusal(s *session, err *api.Error) {
+	fields := []Field{field("framework", s.framework.id), field("why", err.Error())}
+	switch {
+	case c.now.Sub(s.refusedAt) >= time.Second:
+		if unsaid := s.refusals - refusalsSaidMax; unsaid > 0 {
+			fields = append(fields, field("and_before", strconv.Itoa(unsaid)))
+		}
+		s.refusedAt, s.refusals = c.now, 1
+	case s.refusals >= refusalsSaidMax:
+		s.refusals++
+		return
+	default:
+		s.refusals++
+	}
+	c.info("call refused", fields...)
+}
+
 // refuse answers a call that has done nothing.
 func (c *Core) refuse(s *session, number uint64, err *api.Error) {
-	c.info("call refused", field("framework", s.framework.id), field("why", err.Error()))
+	c.reportRefusal(s, err)
 	c.tell(s.framework, protocol.Refused{Number: number, Err: err})
 }
 

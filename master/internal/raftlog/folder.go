@@ -262,7 +262,11 @@ func (f *folder) sums(bolt *raftboltdb.BoltStore) (*summed, error) {
 }
 
 // logCacheEntries times entryBytesMax bounds the cache's memory.
-const logCacheEntries = 64
+const logCacheEntries = 16
+
+// appendEntriesMax is how many entries a follower is sent in one message, of which some are
+// under way for each of them: times entryBytesMax they bound that memory too.
+const appendEntriesMax = 16
 
 // checkFormats refuses what Raft would stop at in the middle of its start (P9).
 func (f *folder) checkFormats() error {

@@ -254,6 +254,7 @@ func (l *Log) raftConfig() *raft.Config {
 	config.SnapshotThreshold = l.config.SnapshotEntries
 	config.SnapshotInterval = 30 * time.Second
 	config.TrailingLogs = l.config.SnapshotEntries + l.config.SnapshotEntries/4
+	config.MaxAppendEntries = appendEntriesMax
 	config.Logger = l.raftLogger()
 	return config
 }

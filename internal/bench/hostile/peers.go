@@ -1,0 +1,117 @@
+// Package hostile is peers of a master that send the worst of each kind: it shows what
+// they do to those beside them. They never end by themselves and give no account of
+// what they were answered.
+package hostile
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+
+	"github.com/tenderhq/tender/internal/pause"
+)
+
+// Role is that of all hostile frameworks. Whoever measures gives it a limit: what a framework
+// may hold without a limit is no fault of its master.
+const Role = "hostile"
+
+// Target is a master.
+type Target struct {
+	GRPC string
+	HTTP string // "": none
+	Raft string // "": not reached
+	sent *atomic.Int64
+}
+
+// Peer is one of them.
+type Peer struct {
+	Name string
+	run  func(context.Context, Target)
+}
+
+// Peers are all there are.
+func Peers() []Peer {
+	return []Peer{
+		{"a scheduler that reads nothing", deafScheduler},
+		{"a scheduler that asks for everything again and again", asker},
+		{"a scheduler that answers offers which it does not have with thousands of tasks", accepter},
+		{"a scheduler whose every demand has new constraints", demander},
+		{"a scheduler that sends as many calls as a message holds", crammer},
+		{"schedulers that come and go", comer},
+		{"a scheduler that fills its store, and watches that nobody reads", hoarder},
+		{"an agent that reads nothing", deafAgent},
+		{"an agent that tells of tasks which nobody launched", liar},
+		{"strangers who open streams and connections and say nothing", mute},
+		{"strangers who read everything again and again", poller},
+	}
+}
+
+// Run lets all peers loose on the master until ctx ends, and returns how many messages and
+// connections they made.
+func Run(ctx context.Context, target Target) int64 {
+	target.sent = new(atomic.Int64)
+	return run(ctx, target)
+}
+
+func run(ctx context.Context, target Target) int64 {
+	var all sync.WaitGroup
+	for _, peer := range Peers() {
+		all.Go(func() {
+			for ctx.Err() == nil { // each life ends when the master has had enough
+				life, end := context.WithCancel(ctx)
+				peer.run(life, target)
+				end()
+				pause.For(ctx, comeBackAfter)
+			}
+		})
+	}
+	all.Wait()
+	return target.sent.Load()
+}
+
+// comeBackAfter is how soon one comes back that was thrown out.
+const comeBackAfter = 50 * time.Millisecond
+
+// connect is a connection that ends with ctx.
+func connect(ctx context.Context, address string) *grpc.ClientConn {
+	conn, err := grpc.NewClient("passthrough:///"+address, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		panic(fmt.Sprintf("%s is no address: %v", address, err)) // our own mistake
+	}
+	context.AfterFunc(ctx, func() { _ = conn.Close() })
+	return conn
+}
+
+// mute opens streams and connections and says nothing.
+func mute(ctx context.Context, target Target) {
+	streams := connect(ctx, target.GRPC)
+	describe := &grpc.StreamDesc{ClientStreams: true, ServerStreams: true}
+	for range 200 {
+		for _, method := range []string{"/tender.v1.SchedulerService/Session", "/tender.v1.AgentService/Session"} {
+			if _, err := streams.NewStream(ctx, describe, method); err != nil {
+				return
+			}
+			target.sent.Add(1)
+		}
+	}
+	for _, address := range []string{target.GRPC, target.Raft, target.HTTP} {
+		for range 200 {
+			if address == "" {
+				break
+			}
+			conn, err := new(net.Dialer).DialContext(ctx, "tcp", address)
+			if err != nil {
+				break
+			}
+			target.sent.Add(1)
+			context.AfterFunc(ctx, func() { _ = conn.Close() })
+		}
+	}
+	pause.For(ctx, 10*time.Second)
+}
