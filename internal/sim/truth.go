@@ -352,7 +352,7 @@ func (t *truth) launchSettled(l *launch, shown map[api.TaskRef]core.TaskView) st
 	case runs && l.end.State == api.TaskGoneByOperator && t.world.quorum.restored: // the mark was lost
 	case runs && l.end.State.Terminal() && !l.machine.isolated:
 		return fmt.Sprintf("launch %s runs on %s, and its framework was told %s", l.label, l.machine.name, l.end.State)
-	case !runs && known && view.Status.State != api.TaskUnreachable:
+	case !runs && known && view.Status.State != api.TaskUnreachable && t.claimed(l.framework):
 		return fmt.Sprintf("launch %s does not run, and the leader shows it as %s", l.label, view.Status.State)
 	}
 	return ""
