@@ -190,7 +190,7 @@ func (l *loop) callSubscribed() {
 			switch {
 			case ctx.Err() != nil: // that session has ended
 			case err != nil && !errors.Is(err, errSkipped):
-				l.fail(api.E("framework.subscribed", api.KindOf(err), l.framework.ID, err))
+				l.failSession(api.E("framework.subscribed", api.KindOf(err), l.framework.ID, err))
 			case l.session.ctx == ctx:
 				l.awaitOffers()
 			}

@@ -1,6 +1,7 @@
 package framework
 
 import (
+	"cmp"
 	"container/heap"
 	"context"
 	"crypto/rand"
@@ -192,8 +193,21 @@ func (l *loop) takeRequests() {
 // fail ends Run with a reason; the first one counts.
 func (l *loop) fail(err error) {
 	if !l.over {
-		l.over, l.err = true, err
+		l.over, l.err = true, cmp.Or(l.err, err)
 	}
+}
+
+// failSession ends Run with a reason that the scheduler gave: like the end of Run's context it removes the framework
+// first, if its config says so.
+func (l *loop) failSession(err error) {
+	if !l.config.TeardownAtEnd {
+		l.fail(err)
+		return
+	}
+	if l.err == nil {
+		l.err = err
+	}
+	l.leave()
 }
 
 // leave is what the end of Run's context asks for: remove the framework if its config

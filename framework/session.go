@@ -247,7 +247,11 @@ func (l *loop) reconcile(tasks []protocol.UnsettledTask) {
 // drop ends the session: its offers are gone, its callbacks canceled. What the
 // scheduler has not handled waits for the next one.
 func (l *loop) drop(err error, now time.Time) {
-	l.log.Info("session ended", "address", l.link.address, "error", err)
+	if l.tearing && api.KindOf(err) == api.Removed { // as it was asked for
+		l.log.Info("torn down", "id", l.framework.ID, "address", l.link.address)
+	} else {
+		l.log.Info("session ended", "address", l.link.address, "error", err)
+	}
 	l.trouble = err
 	s := l.session
 	l.session = session{tearBy: s.tearBy}

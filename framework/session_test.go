@@ -426,6 +426,21 @@ func TestTeardown(t *testing.T) {
 			}
 		})
 	})
+	t.Run("when Subscribed fails", func(t *testing.T) {
+		story(t, func(t *testing.T, n *network) {
+			m := n.start("m1:1")
+			s := newScript()
+			wrong := errors.New("the store has no plan")
+			s.greet = func(context.Context) error { return wrong }
+			r := n.run(s, func(c *Config) { c.TeardownAtEnd = true })
+			session := m.lead(1)
+			call[protocol.Teardown](session)
+			session.close(removed)
+			if err := r.wait(); !errors.Is(err, wrong) {
+				t.Errorf("Run returned %v", err)
+			}
+		})
+	})
 	t.Run("without a master", func(t *testing.T) {
 		story(t, func(t *testing.T, n *network) {
 			m := n.start("m1:1")

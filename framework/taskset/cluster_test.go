@@ -120,10 +120,17 @@ func TestGivesUp(t *testing.T) {
 	})
 }
 
+// TestWhatCanNeverRunIsGivenUpAtOnce: the master refuses a number of ports, which only a demand may ask for.
 func TestWhatCanNeverRunIsGivenUpAtOnce(t *testing.T) {
-	frameworktest.Run(t, frameworktest.Cluster{}, func(c *frameworktest.Handle) {
+	resources, err := api.ParseResources("cpus:4;mem:4096;ports:[31000-31009]")
+	if err != nil {
+		t.Fatal(err)
+	}
+	frameworktest.Run(t, frameworktest.Cluster{Machine: frameworktest.Machine{Resources: resources}}, func(c *frameworktest.Handle) {
 		set := taskset.New(taskset.Config{})
-		if err := set.Add(taskset.Item{ID: "nothing", Task: api.Task{Resources: api.Scalars(1, 1)}}); err != nil {
+		item := command("nothing", "true")
+		item.Task.Resources = item.Task.Resources.Plus(api.NewResources(api.Resource{Label: api.Label{Name: "ports"}, Scalar: api.MilliOf(2)}))
+		if err := set.Add(item); err != nil {
 			t.Fatal(err)
 		}
 		set.Close()

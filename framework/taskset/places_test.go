@@ -2,6 +2,7 @@ package taskset_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -46,4 +47,27 @@ func TestSpreadOfMany(t *testing.T) {
 		c.AwaitRunning(24)
 		c.Never(time.Minute, "three tasks on an agent", func() bool { return f.Count(api.TaskRunning) > 24 })
 	})
+}
+
+// TestAddRefusesWhatCanNeverRun: at once, with the reason, instead of an attempt that ends in ERROR.
+func TestAddRefusesWhatCanNeverRun(t *testing.T) {
+	for want, spoil := range map[string]func(task *api.Task){
+		"asks for no resources":                func(task *api.Task) { task.Resources = api.Resources{} },
+		"neither command nor executor":         func(task *api.Task) { task.Command = nil },
+		"not among the task's resources":       func(task *api.Task) { task.Ports = map[string]uint16{"http": 31000} },
+		"cpus both firm and revocable":         func(task *api.Task) { task.Resources = task.Resources.Plus(task.Resources.AsRevocable()) },
+		"with its command, environment and da": func(task *api.Task) { task.Data = make([]byte, api.TaskBytesMax+1) },
+	} {
+		set := taskset.New(taskset.Config{})
+		good, bad := command("good", "true"), command("bad", "true")
+		good.Task.Ports = map[string]uint16{"http": 0} // the offer's
+		spoil(&bad.Task)
+		err := set.Add(bad, good)
+		if !api.Is(err, api.Invalid) || !strings.Contains(err.Error(), want) {
+			t.Errorf("want %q: %v", want, err)
+		}
+		if n := set.Numbers(); n.Items != 1 {
+			t.Errorf("beside a bad item %d are in the set", n.Items)
+		}
+	}
 }

@@ -199,7 +199,7 @@ func (w *world) actions() map[string]func(*rapid.T) {
 		},
 		"add": func(t *rapid.T) {
 			id := fmt.Sprint("item-", len(w.added))
-			one := Item{ID: id, Group: rapid.SampledFrom([]string{"a", "b"}).Draw(t, "group"), Task: api.Task{Resources: api.Scalars(1, 1)}}
+			one := Item{ID: id, Group: rapid.SampledFrom([]string{"a", "b"}).Draw(t, "group"), Task: api.Task{Resources: api.Scalars(1, 1), Command: &api.Command{Shell: "true"}}}
 			if rapid.Bool().Draw(t, "executor") {
 				one.Task.Executor = &api.Executor{ID: "own", Resources: api.Scalars(0, 1)}
 			}
@@ -218,7 +218,7 @@ func (w *world) actions() map[string]func(*rapid.T) {
 			}
 		},
 		"scale": func(t *rapid.T) {
-			if err := w.set.Scale("web", Item{Task: api.Task{Resources: api.Scalars(1, 1)}}, rapid.IntRange(0, 3).Draw(t, "n")); err != nil {
+			if err := w.set.Scale("web", Item{Task: api.Task{Resources: api.Scalars(1, 1), Command: &api.Command{Shell: "true"}}}, rapid.IntRange(0, 3).Draw(t, "n")); err != nil {
 				t.Fatal(err)
 			}
 		},
@@ -290,7 +290,7 @@ func TestEveryItemEndsOnce(t *testing.T) {
 func TestAfterRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := New(Config{Timeout: time.Hour})
-		if err := s.Add(Item{ID: "x"}); err != nil {
+		if err := s.Add(Item{ID: "x", Task: api.Task{Resources: api.Scalars(1, 1), Command: &api.Command{Shell: "true"}}}); err != nil {
 			t.Fatal(err)
 		}
 		s.client = gone{}

@@ -61,6 +61,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"sync"
 	"time"
 
@@ -325,7 +326,7 @@ func (s *Set) Settled(context.Context) {
 }
 
 // Add puts items into the set. It adds those that it can and says what is wrong with the
-// others.
+// others: an ID that is taken, or a task that no agent could ever run.
 func (s *Set) Add(items ...Item) error {
 	var faults []error
 	s.do(func(now time.Time) {
@@ -357,7 +358,23 @@ func (s *Set) check(one Item) error {
 	case s.items[one.ID] != nil:
 		return api.E(op, api.Exists, one.ID, errTwice)
 	}
+	if err := s.checkTask(one); err != nil {
+		return api.E(op, api.Invalid, one.ID, err)
+	}
 	return nil
+}
+
+// checkTask says why no agent could ever run the item's task, as masters and agents judge it: by the same function.
+// What a task's offer fills in is left out.
+func (s *Set) checkTask(one Item) error {
+	task := one.Task
+	task.ID = api.TaskID(one.ID)
+	task.Ports = maps.Clone(task.Ports)
+	maps.DeleteFunc(task.Ports, func(_ string, port uint16) bool { return port == 0 })
+	if s.config.Spread != "" || s.config.Apart != "" {
+		task.Group = one.Group
+	}
+	return task.Check()
 }
 
 // Remove takes items out, whatever they do: their tasks are killed, and Ended is not

@@ -72,7 +72,8 @@ func (c *Core) carve(x *acceptance, wish api.Task) (launchPlan, *fault) {
 	running := x.session.framework.executors[executorKey{x.agent.id, wish.ExecutorID()}]
 	switch {
 	case running != nil && wish.Executor != nil && !sameExecutor(running.info, *wish.Executor):
-		return plan, invalid("executor %s runs on agent %s and was described differently; one ID, one description", running.ref.Executor, x.agent.id)
+		return plan, &fault{api.TaskDropped, api.ReasonInvalidOffers, fmt.Sprintf("executor %s runs on agent %s by another description; "+
+			"launch elsewhere, or here when that one has ended, or give the new one an ID of its own", running.ref.Executor, x.agent.id)}
 	case running != nil:
 		plan.starts = false
 	case wish.Executor != nil:
