@@ -61,7 +61,7 @@ type Allocator interface {
 	// until then the framework is not offered this agent in this role, while the agent has
 	// no more for it than when the offer was made; what its demand left out of the offer is
 	// refused with it. If nothing of the offer was launched, that holds for as long as
-	// Config.OfferAgain after the offer was made at least, however early until is; zero
+	// Config.OfferAgain after the agent was offered last at least, however early until is; zero
 	// says that the framework asked for no filter. A filter is forgotten when the agent's
 	// attributes or place change.
 	Refuse(claim Claim, until time.Time)

@@ -18,10 +18,10 @@ type Config struct {
 	// MinOffer is the least worth offering to a framework that says nothing itself:
 	// any one of the two is enough. Default 0.01 cpus or 32 MB.
 	MinOffer []MinOffer
-	// OfferAgain is how long after an offer was made the same agent's same resources are offered
-	// to the same framework again at the earliest, when the offer came back untouched, without a
-	// filter, and nothing has changed. Default 100ms. Short lets frameworks that decline
-	// everything keep the master busy; long delays those that have changed their mind.
+	// OfferAgain is how long after an agent was offered last, to whomever, the same of it is offered
+	// again to a framework that gave it back untouched, at the earliest, when that left no filter and
+	// nothing has changed. Default 100ms. Short lets frameworks that decline everything keep the
+	// master busy; long delays those that have changed their mind.
 	OfferAgain time.Duration
 	// Seed feeds the choices that must not always fall the same way.
 	Seed uint64

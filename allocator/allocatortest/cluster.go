@@ -39,8 +39,9 @@ type Cluster struct {
 	suppressed map[string]bool
 	filters    []filter
 	shown      map[string]shown
-	demand     map[string][]api.Shape // what is left of it, as counted here and told to the policy
-	restated   map[string]bool        // while offers were open
+	offeredAt  map[api.AgentID]time.Time // last, to whomever
+	demand     map[string][]api.Shape    // what is left of it, as counted here and told to the policy
+	restated   map[string]bool           // while offers were open
 	tasks      int
 	held       bool
 	compiled   map[string]*constraint.Program
@@ -58,6 +59,7 @@ func NewCluster(t T, policy allocator.Allocator) *Cluster {
 		restated:   make(map[string]bool),
 		compiled:   make(map[string]*constraint.Program),
 		shown:      make(map[string]shown),
+		offeredAt:  make(map[api.AgentID]time.Time),
 	}
 }
 
@@ -99,6 +101,7 @@ func (c *Cluster) RemoveAgent(id api.AgentID) {
 	c.Tasks = slices.DeleteFunc(c.Tasks, on)
 	c.dropFilters(func(f filter) bool { return f.claim.Agent == id })
 	delete(c.Agents, id)
+	delete(c.offeredAt, id)
 	c.Policy.RemoveAgent(id)
 }
 

@@ -32,8 +32,6 @@ func (f filter) of(id api.FrameworkID, role api.Role, agent api.AgentID) bool {
 // shown is what a framework last saw of an agent in a role.
 type shown struct {
 	whole api.Resources // free for it, or in its offers, less what it has launched of those
-	made  time.Time     // its last offer
-	alone bool          // it had no other offer of the agent
 }
 
 func pairKey(claim allocator.Claim) string {
@@ -60,7 +58,8 @@ func (c *Cluster) show(o allocator.Claim, free api.Resources) {
 	if old := c.shown[pairKey(o)]; !before.IsZero() && old.whole.Contains(whole) {
 		whole = old.whole
 	}
-	c.shown[pairKey(o)] = shown{whole, c.Now, before.IsZero()}
+	c.shown[pairKey(o)] = shown{whole}
+	c.offeredAt[o.Agent] = c.Now
 }
 
 // launchShown takes what was launched out of what the framework has seen.
@@ -71,7 +70,7 @@ func (c *Cluster) launchShown(task allocator.Claim) {
 }
 
 // refuse leaves a filter. What came back with nothing launched is not offered again too soon
-// after its offer was made, though no filter was asked for.
+// after its agent was offered last, though no filter was asked for.
 func (c *Cluster) refuse(claim allocator.Claim, refuse time.Duration, untouched bool) {
 	s := c.shown[pairKey(claim)]
 	one := filter{claim, c.Now.Add(refuse), s.whole.Plus(claim.Resources), true}
@@ -81,8 +80,8 @@ func (c *Cluster) refuse(claim allocator.Claim, refuse time.Duration, untouched 
 		c.Policy.Refuse(claim, time.Time{})
 	}
 	c.filters = append(c.filters, one)
-	if again := s.made.Add(allocator.DefaultOfferAgain); untouched && again.After(one.until) {
-		one.until, one.sure = again, s.alone
+	if again := c.offeredAt[claim.Agent].Add(allocator.DefaultOfferAgain); untouched && again.After(one.until) {
+		one.until = again
 		c.filters = append(c.filters, one)
 	}
 }

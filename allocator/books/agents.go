@@ -12,12 +12,14 @@ import (
 // close together.
 type agent struct {
 	number    int32
-	last      int32 // member of its last offer; -1 = none
+	last      int32   // member of its last offer; -1 = none
+	lastAt    instant // when that was made
 	offerable bool
 	plain     bool // nothing of it is reserved or revocable, so that all may use all of it
 	oversold  bool // more is held than there is
 	dirty     bool // everybody may take more of it than before
 	waiting   bool // it stands in dirty.pending
+	noted     bool // seen or owed holds something: they are far away in memory
 	looked    uint64
 	id        api.AgentID
 

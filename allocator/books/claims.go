@@ -12,7 +12,7 @@ func (b *Books) Take(claim allocator.Claim) {
 		return
 	}
 	m := b.memberOf(f, claim.Role)
-	a.hold(m, claim.Resources, false, 0)
+	a.hold(m, claim.Resources, false)
 	b.counted = b.kinds.count(b.counted, claim.Resources, nil)
 	b.charge(m, claim.Resources, b.counted, +1)
 	if covers(a.free, claim.Resources) {
@@ -39,10 +39,10 @@ func (b *Books) Launch(claim allocator.Claim) {
 		b.Take(claim)
 		return
 	}
-	part, _, _ := a.letGo(m, claim.Resources, true)
+	part, _ := a.letGo(m, claim.Resources, true)
 	a.bearFruit(m)
 	if !part.IsZero() {
-		a.hold(m, part, false, 0)
+		a.hold(m, part, false)
 		a.launchSeen(m, part)
 	}
 	if !same(part, claim.Resources) { // it was never offered: count it all the same
@@ -69,14 +69,14 @@ func (b *Books) Return(claim allocator.Claim) {
 		return
 	}
 	offer := claim.Task == ""
-	back, fruitful, made := a.letGo(m, claim.Resources, offer)
+	back, fruitful := a.letGo(m, claim.Resources, offer)
 	b.counted = b.kinds.count(b.counted, back, nil)
 	if offer && !back.IsZero() {
 		b.answered(a, m, back, b.counted)
-		b.untouched(a, m, fruitful, made)
+		b.untouched(a, m, fruitful)
 	}
 	if !same(back, claim.Resources) { // an executor's, or a task that was never launched
-		rest, _, _ := a.letGo(m, claim.Resources.Without(back), !offer)
+		rest, _ := a.letGo(m, claim.Resources.Without(back), !offer)
 		back = back.Plus(rest)
 		b.counted = b.kinds.count(b.counted, back, nil)
 	}
@@ -107,10 +107,10 @@ func (b *Books) answered(a *agent, m *member, back api.Resources, counted amount
 }
 
 // untouched notes when an offer came back with nothing launched.
-func (b *Books) untouched(a *agent, m *member, fruitful bool, made instant) {
+func (b *Books) untouched(a *agent, m *member, fruitful bool) {
 	b.back = back{}
 	if !fruitful {
-		b.back = back{a, m, made}
+		b.back = back{a, m}
 		b.strike(m)
 		b.preemptLater(m)
 	}

@@ -25,7 +25,6 @@ type filter struct {
 type back struct {
 	agent  *agent
 	member *member
-	made   instant
 }
 
 // filters know when each filter ends.
@@ -61,7 +60,7 @@ func (b *Books) Refuse(claim allocator.Claim, until time.Time) {
 		one.until = b.instantOf(until)
 		m.struck = false // who says how long it is not interested makes nobody wait
 	}
-	if again := b.back.made + b.again; b.back.agent == a && b.back.member == m && again > one.until {
+	if again := a.lastAt + b.again; b.back.agent == a && b.back.member == m && again > one.until {
 		one.until, one.short = again, true
 	}
 	if b.back = (back{}); !claim.Resources.IsZero() && one.until > b.now {

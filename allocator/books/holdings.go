@@ -11,9 +11,8 @@ import (
 type held struct {
 	resources api.Resources
 	member    int32
-	offer     bool    // an open offer; else a task or an executor
-	fruitful  bool    // of an offer: something of it was launched
-	at        instant // of an offer: when it was made
+	offer     bool // an open offer; else a task or an executor
+	fruitful  bool // of an offer: something of it was launched
 }
 
 // holds reports whether the member has an open offer of the agent.
@@ -26,15 +25,14 @@ func (a *agent) hasOffer(m *member) bool {
 	return false
 }
 
-func (a *agent) hold(m *member, resources api.Resources, offer bool, at instant) {
+func (a *agent) hold(m *member, resources api.Resources, offer bool) {
 	m.holdings++
-	a.held = append(a.held, held{resources, m.number, offer, false, at})
+	a.held = append(a.held, held{resources, m.number, offer, false})
 }
 
 // letGo takes resources out of the member's offers (or what else it holds), as much of
-// them as there is, and returns that; fruitful if something of such an offer was launched, and
-// when the last such offer was made.
-func (a *agent) letGo(m *member, resources api.Resources, offer bool) (gone api.Resources, fruitful bool, made instant) {
+// them as there is, and returns that; fruitful if something of such an offer was launched.
+func (a *agent) letGo(m *member, resources api.Resources, offer bool) (gone api.Resources, fruitful bool) {
 	for _, fits := range []func(api.Resources) bool{
 		func(r api.Resources) bool { return same(r, resources) },
 		resources.Equal,
@@ -45,11 +43,11 @@ func (a *agent) letGo(m *member, resources api.Resources, offer bool) (gone api.
 			if h.member != m.number || h.offer != offer || !fits(h.resources) {
 				continue
 			}
-			fruitful, made = h.fruitful, h.at
+			fruitful = h.fruitful
 			h.resources = less(h.resources, resources)
 			h.fruitful = true
 			a.dropEmpty(m)
-			return resources, fruitful, made
+			return resources, fruitful
 		}
 	}
 	for i := range a.held { // in pieces
@@ -57,13 +55,12 @@ func (a *agent) letGo(m *member, resources api.Resources, offer bool) (gone api.
 		if h.member == m.number && h.offer == offer {
 			part := h.resources.Intersect(resources)
 			fruitful, h.fruitful = fruitful || h.fruitful, true
-			made = max(made, h.at)
 			h.resources, resources = less(h.resources, part), less(resources, part)
 			gone = gone.Plus(part)
 		}
 	}
 	a.dropEmpty(m)
-	return gone, fruitful, made
+	return gone, fruitful
 }
 
 // bearFruit marks the member's offers as answered with a launch: which of several of one

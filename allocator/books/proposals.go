@@ -14,11 +14,12 @@ func (b *Books) propose(a *agent, m *member, offer api.Resources, o *order) {
 	for r := m.role; r != nil; r = r.parent {
 		r.served = b.offers
 	}
-	a.last = m.number
-	if b.turn.owed || a.owed != "" {
+	a.last, a.lastAt = m.number, b.now
+	if b.turn.owed || a.noted {
 		a.owed = b.turn.owes(m)
+		a.note()
 	}
-	if len(a.seen) > 0 || !same(b.turn.whole, offer) || len(a.held) > 0 {
+	if a.noted || !same(b.turn.whole, offer) || len(a.held) > 0 {
 		b.noteSeen(a, m, b.turn.whole, offer)
 	}
 	counted := a.counted
@@ -27,7 +28,7 @@ func (b *Books) propose(a *agent, m *member, offer api.Resources, o *order) {
 		counted = b.counted
 	}
 	b.charge(m, offer, counted, +1)
-	a.hold(m, offer, true, b.now)
+	a.hold(m, offer, true)
 	b.setFree(a, less(a.free, offer), nil)
 	b.join(a, m, offer)
 	if m.demand != nil {

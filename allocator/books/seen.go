@@ -17,6 +17,9 @@ type seen struct {
 
 // seenBy is the agent's note of the member, or nil: then it saw what it was offered.
 func (a *agent) seenBy(m *member) *seen {
+	if !a.noted {
+		return nil
+	}
 	for i := range a.seen {
 		if a.seen[i].member == m {
 			return &a.seen[i]
@@ -44,6 +47,7 @@ func (b *Books) noteSeen(a *agent, m *member, whole, offer api.Resources) {
 	case !same(whole, offer):
 		a.forgetSeen()
 		a.seen = append(a.seen, seen{m, whole})
+		a.note()
 	}
 }
 
@@ -60,10 +64,14 @@ func (b *Books) noteSated(a *agent, m *member) {
 	case one == nil:
 		a.forgetSeen()
 		a.seen = append(a.seen, seen{m, whole})
+		a.note()
 	case !covers(one.whole, whole):
 		one.whole = whole
 	}
 }
+
+// note says whether there is something to look at.
+func (a *agent) note() { a.noted = len(a.seen) > 0 || a.owed != "" }
 
 // forgetSeen makes room by dropping what was noted for offers that are answered.
 func (a *agent) forgetSeen() {
