@@ -118,15 +118,11 @@ func (s *scheduler) shutDownExecutor() {
 
 // copyFolder starts a second machine on a copy of what the first has on disk: while the first
 // is alive it is refused, and in the end gives up.
-func (m *machine) copyFolder() func() {
-	if m.twin || m.daemon == nil || m.daemon.core.Identity().Agent == "" {
-		return nil
-	}
+func (m *machine) copyFolder() {
 	twin := m.world.addMachine(m.name+"-copy", m.config.Agent.Resources)
 	twin.twin = true
 	twin.disk = slices.Clone(m.disk)
 	twin.start()
-	return twin.kill
 }
 
 // remove has an operator remove the framework.

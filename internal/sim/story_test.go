@@ -133,6 +133,22 @@ func TestRebootAtOnce(t *testing.T) {
 	x.awaitRunning(f, 3)
 }
 
+// TestCopiedFolder: an agent's folder is copied to another machine. While the first agent answers
+// the copy is refused, gives up, and disturbs nobody (R7).
+func TestCopiedFolder(t *testing.T) {
+	x := tell(t)
+	m := x.machine("h1")
+	f := x.framework("f1", 3)
+	x.awaitRunning(f, 3)
+	m.copyFolder()
+	twin := x.machines[len(x.machines)-1]
+	x.await("the copy to give up", func() bool { return twin.daemon == nil })
+	x.settles(10 * time.Second)
+	if x.running(f) != 3 || len(x.truth.order) != 3 {
+		t.Errorf("%d tasks run after %d launches; 3 ran before", x.running(f), len(x.truth.order))
+	}
+}
+
 // TestRestoredSnapshot: behind a snapshot agents and frameworks come that it does not know. When
 // it is restored, nobody else gets their IDs, and their tasks run on (R37).
 func TestRestoredSnapshot(t *testing.T) {

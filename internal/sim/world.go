@@ -6,8 +6,6 @@ import (
 	"math/rand/v2"
 	"strings"
 	"time"
-
-	"github.com/tenderhq/tender/master/registry"
 )
 
 // World is one cluster with all that is around it. Make it with newWorld.
@@ -140,5 +138,3 @@ func (w *World) pause() time.Duration {
 
 // leader is the present one, nil while nobody leads.
 func (w *World) leader() *leader { return w.quorum.leader }
-
-func (w *World) registry() *registry.State { return w.quorum.state }
