@@ -181,10 +181,13 @@ type running struct {
 	done chan error
 }
 
-func (m *machine) run(handler Handler) *running {
+func (m *machine) run(handler Handler, options ...Option) *running {
 	ctx, stop := context.WithCancel(context.Background())
 	r := &running{t: m.t, stop: stop, done: make(chan error, 1)}
 	config := Config{Framework: "framework-1", ID: "x", Token: "secret", Dialer: m.dial}
+	for _, option := range options {
+		option(&config)
+	}
 	go func() { r.done <- Serve(ctx, config, handler) }()
 	m.t.Cleanup(stop)
 	return r

@@ -34,6 +34,15 @@ type Config struct {
 	// RecoveryTimeout is how long an agent may stay away before the tasks are killed.
 	// The agent's own word, once heard, counts. Default 15 min; negative: not at all.
 	RecoveryTimeout time.Duration
+	// Init is called once at the start. Tasks that are launched meanwhile wait for it; the agent
+	// is heard at once, so it may take its time. Its context ends when the executor is to end.
+	// After an error the tasks that wait are FAILED with its words, and the executor ends.
+	Init func(ctx context.Context) error
+	// Idle is called when no task has run for IdleAfter, once until the next one ends, and
+	// never while a Handler's method runs. It does not end the executor: Client.Shutdown does.
+	Idle func()
+	// IdleAfter is how long that is. Default 1 min.
+	IdleAfter time.Duration
 	// Logger takes what the SDK has to say. Default: discarded.
 	Logger *slog.Logger
 	// Dialer opens the connection to the agent. Default: the unix socket.
@@ -103,6 +112,9 @@ func (c Config) complete() (Config, error) {
 	}
 	if c.RecoveryTimeout == 0 {
 		c.RecoveryTimeout = DefaultRecoveryTimeout
+	}
+	if c.IdleAfter <= 0 {
+		c.IdleAfter = DefaultIdleAfter
 	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)

@@ -26,19 +26,26 @@ import (
 // Run returns nil after the agent's order to shut down or the end of ctx, and an error
 // when the agent stayed away for longer than the recovery timeout or refuses this
 // executor; in each case its tasks have been killed.
-func Run(ctx context.Context, run func(ctx context.Context, task *Task) error) error {
+//
+// Options say what is done before the first task and when none has run for long:
+//
+//	executor.Run(ctx, answer, executor.Init(loadModel))
+func Run(ctx context.Context, run func(ctx context.Context, task *Task) error, options ...Option) error {
 	config, err := Environment()
 	if err != nil {
 		return err
+	}
+	for _, option := range options {
+		option(&config)
 	}
 	return Serve(ctx, config, Functions(run))
 }
 
 // Main lets one binary be scheduler and executor: where an agent started it as an
 // executor it runs tasks, elsewhere it schedules.
-func Main(ctx context.Context, run func(ctx context.Context, task *Task) error, schedule func(ctx context.Context) error) error {
+func Main(ctx context.Context, run func(ctx context.Context, task *Task) error, schedule func(ctx context.Context) error, options ...Option) error {
 	if Active() {
-		return Run(ctx, run)
+		return Run(ctx, run, options...)
 	}
 	return schedule(ctx)
 }

@@ -68,6 +68,7 @@ func (l *ledger) launch(task *Task) bool {
 	task.ledger = l
 	l.tasks[task.ID] = &entry{task: task, state: api.TaskStaging}
 	l.living++
+	l.changed.Broadcast()
 	return true
 }
 

@@ -39,6 +39,7 @@ func Serve(ctx context.Context, config Config, handler Handler) error {
 		ledger:   newLedger(),
 		order:    make(chan time.Duration, 1),
 		recovery: config.RecoveryTimeout,
+		ready:    config.Init == nil,
 	}
 	return s.run(ctx)
 }
@@ -58,20 +59,36 @@ type server struct {
 
 	calls   sync.Mutex // held while the handler is called: one at a time
 	closing bool       // no launches any more; guarded by calls
+	ready   bool       // Init has ended; guarded by calls
+	broken  error      // what Init returned; guarded by calls
+	waiting []*Task    // for Init; guarded by calls
 }
 
 func (s *server) run(ctx context.Context) error {
 	sessions, stop := context.WithCancel(context.WithoutCancel(ctx))
 	lost := make(chan error, 1)
 	go func() { lost <- s.sessions(sessions) }()
+	broken := make(chan error, 1)
+	serving, stopHooks := context.WithCancel(sessions)
+	var hooks sync.WaitGroup
+	defer hooks.Wait()
+	defer stopHooks()
+	if s.config.Init != nil {
+		hooks.Go(func() { s.initialise(serving, broken) })
+	}
+	if s.config.Idle != nil {
+		hooks.Go(func() { s.watchIdle(serving) })
+	}
 
 	grace := DefaultGrace
-	var reason error
+	var reason, failed error
 	select {
+	case failed = <-broken:
 	case <-ctx.Done():
 	case grace = <-s.order:
 	case reason = <-lost:
 	}
+	stopHooks()
 	stuck := s.killAll(grace)
 	if reason == nil {
 		settle, done := context.WithTimeout(sessions, settleTimeout)
@@ -83,7 +100,7 @@ func (s *server) run(ctx context.Context) error {
 		}
 	}
 	stop()
-	return errors.Join(reason, stuck)
+	return errors.Join(reason, failed, stuck)
 }
 
 // killAll ends all tasks and waits for it, within the grace.
@@ -113,7 +130,9 @@ func (s *server) kill(task *Task, grace time.Duration) {
 	s.ledger.killing(task.ID)
 	s.calls.Lock()
 	defer s.calls.Unlock()
-	s.handler.Kill(task, grace)
+	if !s.unwait(task) {
+		s.handler.Kill(task, grace)
+	}
 }
 
 // sessions holds one session after the other until ctx ends (nil), the agent refuses
@@ -233,9 +252,5 @@ func (s *server) launch(event protocol.ExecutorLaunch) {
 	}
 	s.calls.Lock()
 	defer s.calls.Unlock()
-	if s.closing {
-		_ = task.Report(Report{State: api.TaskKilled, Reason: api.ReasonExecutorTerminated, Message: "its executor was shutting down"})
-		return
-	}
-	s.handler.Launch(task)
+	s.begin(task)
 }
