@@ -1,6 +1,7 @@
 package raftlog
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -9,37 +10,30 @@ import (
 	"os"
 	"runtime/debug"
 	"slices"
-	"time"
-
-	"go.etcd.io/bbolt"
 )
 
-// checkRaftFile looks at the structure of Raft's file before anybody uses it. The file has
-// checksums on its two heads alone; the rest is held against what its writer always writes,
-// and entries and values against their own sums later. A file of damaged pages can make its
-// library panic, or touch memory behind the file's end: that is damage like any other.
-func checkRaftFile(path string) (err error) {
+// checkRaftFile looks at the structure of Raft's file before its library does: that has
+// checksums on its two heads alone, and of damaged pages it panics in goroutines of its own,
+// where nobody can catch it. Entries and values are held against their own sums later.
+func checkRaftFile(path string) error {
 	file, err := os.Open(path)
 	if err != nil {
 		return err
 	}
 	defer file.Close()
-	if err := checkHeads(file); err != nil {
+	tree, err := openTree(file)
+	if err != nil {
 		return err
 	}
-	return guarded(func() error {
-		db, err := bbolt.Open(path, 0o600, &bbolt.Options{ReadOnly: true, PreLoadFreelist: true, Timeout: time.Second})
-		if err != nil {
-			return err
-		}
-		defer db.Close()
-		return db.View(func(tx *bbolt.Tx) error {
-			if err := checkPages(tx, file, db.Info().PageSize); err != nil {
-				return err
-			}
-			return checkKeys(tx)
-		})
+	buckets := map[string]bool{}
+	err = tree.walk(tree.root, func(name, value []byte) error {
+		buckets[string(name)] = true
+		return tree.checkBucket(string(name), value)
 	})
+	if err == nil && (!buckets["logs"] || !buckets["conf"]) {
+		err = errors.New("it is damaged: Raft's log is not in it")
+	}
+	return err
 }
 
 // guarded makes an error of a panic and of a fault in mapped memory.
@@ -53,94 +47,136 @@ func guarded(do func() error) (err error) {
 	return do()
 }
 
-// The heads are the first two pages: 16 bytes of page, then the head.
+// pageTree reads a file of bbolt. Its first two pages are its heads; a page has 16 bytes of its
+// own, then a list of items of 16 bytes, then their keys and values.
+type pageTree struct {
+	file  io.ReaderAt
+	size  int64  // of a page
+	pages uint64 // that the newer head speaks of
+	root  uint64
+	seen  map[uint64]bool
+}
+
 const (
 	pageHeadBytes = 16
+	itemBytes     = 16
+	branchPage    = 1
+	leafPage      = 2
 	headMagic     = 0xED0CDAED
 	headSumAt     = 56
 )
 
-// checkHeads wants both heads whole, and a file that holds all that they speak of. Written in
+// openTree wants both heads whole, and a file that holds all that they speak of. Written in
 // turns, one is what was true a change ago: falling back on it would take back a vote or an
 // entry that others rely on.
-func checkHeads(file *os.File) error {
+func openTree(file *os.File) (*pageTree, error) {
 	info, err := file.Stat()
 	if err != nil {
-		return err
+		return nil, err
 	}
+	tree, newest := &pageTree{file: file, size: int64(os.Getpagesize()), seen: make(map[uint64]bool)}, uint64(0)
 	page := make([]byte, pageHeadBytes+headSumAt+8)
-	size := int64(os.Getpagesize())
-	for i := range 2 {
-		if _, err := file.ReadAt(page, int64(i)*size); err != nil {
-			return fmt.Errorf("it is damaged: it ends within its heads: %w", err)
+	for i := range int64(2) {
+		if _, err := file.ReadAt(page, i*tree.size); err != nil {
+			return nil, fmt.Errorf("it is damaged: it ends within its heads: %w", err)
 		}
 		head := page[pageHeadBytes:]
 		sum := fnv.New64a()
 		sum.Write(head[:headSumAt])
 		if binary.NativeEndian.Uint32(head) != headMagic || binary.NativeEndian.Uint64(head[headSumAt:]) != sum.Sum64() {
-			return fmt.Errorf("it is damaged: the checksum of its head %d is wrong", i)
+			return nil, fmt.Errorf("it is damaged: the checksum of its head %d is wrong", i)
 		}
-		if i == 0 {
-			size = int64(binary.NativeEndian.Uint32(head[8:]))
+		tree.size = int64(binary.NativeEndian.Uint32(head[8:]))
+		pages := binary.NativeEndian.Uint64(head[40:])
+		if int64(pages)*tree.size > info.Size() {
+			return nil, fmt.Errorf("it is damaged: it has %d bytes and speaks of %d", info.Size(), int64(pages)*tree.size)
 		}
-		if pages := int64(binary.NativeEndian.Uint64(head[40:])); pages*size > info.Size() {
-			return fmt.Errorf("it is damaged: it has %d bytes and speaks of %d", info.Size(), pages*size)
+		if change := binary.NativeEndian.Uint64(head[48:]); change >= newest {
+			newest, tree.pages, tree.root = change, pages, binary.NativeEndian.Uint64(head[16:])
+		}
+	}
+	return tree, nil
+}
+
+// walk visits the keys and values below a page.
+func (t *pageTree) walk(id uint64, visit func(key, value []byte) error) error {
+	if id < 2 || id >= t.pages || t.seen[id] {
+		return fmt.Errorf("it is damaged: page %d is named where it can't be", id)
+	}
+	t.seen[id] = true
+	head := make([]byte, pageHeadBytes)
+	if _, err := t.file.ReadAt(head, int64(id)*t.size); err != nil {
+		return err
+	}
+	more := uint64(binary.NativeEndian.Uint32(head[12:]))
+	if binary.NativeEndian.Uint64(head) != id || id+more >= t.pages {
+		return fmt.Errorf("it is damaged: page %d says that it is another one", id)
+	}
+	page := make([]byte, int64(more+1)*t.size)
+	if _, err := t.file.ReadAt(page, int64(id)*t.size); err != nil {
+		return err
+	}
+	return t.items(fmt.Sprint("page ", id), page, visit)
+}
+
+// items visits what a page lists. Its data begins right behind its list: a count that is too
+// small would hide the end of the log.
+func (t *pageTree) items(what string, page []byte, visit func(key, value []byte) error) error {
+	kind, count := binary.NativeEndian.Uint16(page[8:]), int(binary.NativeEndian.Uint16(page[10:]))
+	if kind != branchPage && kind != leafPage || pageHeadBytes+count*itemBytes > len(page) {
+		return fmt.Errorf("it is damaged: %s is of kind %d with %d items", what, kind, count)
+	}
+	next := count * itemBytes
+	for i := range count {
+		item := page[pageHeadBytes+i*itemBytes:]
+		at, keyBytes, valueBytes, child := 0, 0, 0, uint64(0)
+		if kind == branchPage {
+			at, keyBytes, child = number32(item), number32(item[4:]), binary.NativeEndian.Uint64(item[8:])
+		} else {
+			at, keyBytes, valueBytes = number32(item[4:]), number32(item[8:]), number32(item[12:])
+		}
+		if at+i*itemBytes != next || at+keyBytes+valueBytes > len(item) {
+			return fmt.Errorf("it is damaged: item %d of %s is not where it belongs", i, what)
+		}
+		next += keyBytes + valueBytes
+		err := error(nil)
+		if kind == branchPage {
+			err = t.walk(child, visit)
+		} else {
+			err = visit(item[at:at+keyBytes], item[at+keyBytes:at+keyBytes+valueBytes])
+		}
+		if err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
-// checkPages holds the count of each page in use against where its data begins, right behind
-// its list: a count that is too small would hide the end of the log.
-func checkPages(tx *bbolt.Tx, file io.ReaderAt, size int) error {
-	for id := 2; ; {
-		page, err := tx.Page(id)
-		if err != nil || page == nil {
-			return err
-		}
-		element, at := 0, 0
-		switch page.Type {
-		case "leaf":
-			element, at = 16, 4
-		case "branch":
-			element, at = 16, 0
-		}
-		if element > 0 && page.Count > 0 {
-			var pos [4]byte
-			if _, err := file.ReadAt(pos[:], int64(id)*int64(size)+pageHeadBytes+int64(at)); err != nil {
-				return err
-			}
-			if int(binary.NativeEndian.Uint32(pos[:])) != page.Count*element {
-				return fmt.Errorf("it is damaged: page %d says that it holds %d items", id, page.Count)
-			}
-		}
-		id++
-		if page.Type == "leaf" || page.Type == "branch" {
-			id += page.OverflowCount
-		}
-	}
-}
+func number32(data []byte) int { return int(binary.NativeEndian.Uint32(data)) }
 
-// checkKeys wants the two buckets of Raft, and no keys in them but Raft's.
-func checkKeys(tx *bbolt.Tx) error {
-	logs, values := tx.Bucket([]byte("logs")), tx.Bucket([]byte("conf"))
-	if logs == nil || values == nil {
-		return errors.New("it is damaged: Raft's log is not in it")
+// checkBucket wants entries without a gap, and no values but Raft's. A small bucket stands
+// whole where a large one names its first page.
+func (t *pageTree) checkBucket(name string, value []byte) error {
+	if len(value) < 16 {
+		return fmt.Errorf("it is damaged: bucket %q has %d bytes", name, len(value))
 	}
 	before := uint64(0)
-	return errors.Join(
-		logs.ForEach(func(key, _ []byte) error {
-			if len(key) != 8 || before != 0 && binary.BigEndian.Uint64(key) != before+1 {
-				return fmt.Errorf("it is damaged: behind entry %d comes another than the next", before)
-			}
+	visit := func(key, _ []byte) error {
+		switch {
+		case name == "logs" && (len(key) != 8 || before != 0 && binary.BigEndian.Uint64(key) != before+1):
+			return fmt.Errorf("it is damaged: behind entry %d comes another than the next", before)
+		case name == "logs":
 			before = binary.BigEndian.Uint64(key)
-			return nil
-		}),
-		values.ForEach(func(key, _ []byte) error {
-			if !slices.ContainsFunc(stableKeys, func(known []byte) bool { return string(known) == string(key) }) {
-				return fmt.Errorf("it is damaged: it holds a value of the name %q", key)
-			}
-			return nil
-		}),
-	)
+		case name != "conf" || !slices.ContainsFunc(stableKeys, func(known []byte) bool { return bytes.Equal(known, key) }):
+			return fmt.Errorf("it is damaged: %q holds a value of the name %q", name, key)
+		}
+		return nil
+	}
+	if root := binary.NativeEndian.Uint64(value); root != 0 {
+		return t.walk(root, visit)
+	}
+	if len(value) < 16+pageHeadBytes {
+		return fmt.Errorf("it is damaged: bucket %q has %d bytes", name, len(value))
+	}
+	return t.items(fmt.Sprintf("bucket %q", name), value[16:], visit)
 }
