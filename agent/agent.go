@@ -103,7 +103,7 @@ func New(config Config) (*Agent, error) {
 		asks:      make(chan func(*core.Core)),
 		executors: map[core.Conn]*executorLink{},
 		readers:   map[api.TaskRef][]*reader{},
-		trash:     newOutbox[string](trashItemsMax),
+		trash:     newOutbox(outboxLimits{items: trashItemsMax}, func(string) int { return 0 }),
 		samples:   make(chan []core.Target, 1),
 		failed:    make(chan error, 1),
 		ready:     make(chan struct{}),

@@ -16,11 +16,12 @@ import (
 	"github.com/tenderhq/tender/internal/wire"
 )
 
-// executorEventsMax: an executor that takes so little loses its stream; it comes back
-// and is told anew.
-const executorEventsMax = 1 << 16
-
 const (
+	// executorEventsMax and executorBytesMax bound what waits for an executor. One that takes
+	// so little loses its stream; it comes back and is told anew. There is room for an answer
+	// to each of the tasks that a subscription may name, and for as many launches.
+	executorEventsMax = 2 * subscribeTasksMax
+	executorBytesMax  = 64 << 20
 	// subscribeTimeout is how long an executor may take with its first call.
 	subscribeTimeout = 30 * time.Second
 	// subscribeTasksMax is how many tasks an executor may name there: all that an agent holds,
@@ -35,6 +36,15 @@ type outgoing struct {
 	event  protocol.ExecutorEvent
 	task   api.TaskRef
 	folder string
+}
+
+// bytes is what the event adds to memory while it waits: a message adds its data, while
+// all other events are small, or hold what the core keeps anyway.
+func (o outgoing) bytes() int {
+	if message, is := o.event.(protocol.ExecutorMessage); is {
+		return len(message.Data)
+	}
+	return 0
 }
 
 // executorLink is one executor's stream.
@@ -77,7 +87,7 @@ func (s *executorServer) Session(stream grpc.BidiStreamingServer[apiv1.ExecutorC
 	ctx, cancel := context.WithCancel(stream.Context())
 	defer cancel()
 	defer context.AfterFunc(s.ctx, cancel)()
-	link := &executorLink{conn: s.agent.nextConn(), out: newOutbox[outgoing](executorEventsMax), cancel: cancel}
+	link := &executorLink{conn: s.agent.nextConn(), out: newOutbox(outboxLimits{executorEventsMax, executorBytesMax}, outgoing.bytes), cancel: cancel}
 	if !s.agent.post(ctx, item{what: core.ExecutorOpened{Conn: link.conn, Subscribe: first}, executor: link}) {
 		return wire.Status(ctx.Err())
 	}

@@ -22,9 +22,10 @@ import (
 )
 
 const (
-	// leaderCallsMax: a master that takes so little loses the stream; the next report
-	// says all that was queued.
+	// leaderCallsMax and leaderBytesMax bound what waits for a master. One that takes so
+	// little loses the stream; the next report says all that was queued.
 	leaderCallsMax = 1 << 16
+	leaderBytesMax = 64 << 20
 	// messageSlackBytes is what gRPC may add to a message of the largest size.
 	messageSlackBytes = 4 << 10
 	// openTimeout bounds the opening of a stream; a master that accepts and says nothing
@@ -56,6 +57,15 @@ func (l *leaderLink) reason() string {
 	l.mutex.Lock()
 	defer l.mutex.Unlock()
 	return l.why
+}
+
+// leaderCallBytes is what a call adds to memory while it waits. The pages of a report add
+// nothing that counts: they come once, before all else, and hold what the core keeps anyway.
+func leaderCallBytes(call protocol.AgentCall) int {
+	if _, is := call.(protocol.AgentReport); is {
+		return 0
+	}
+	return protocol.AgentCallBytes(call)
 }
 
 // seeker is where the leader is looked for, and the newest term that was heard.
@@ -137,7 +147,7 @@ func (a *Agent) session(ctx context.Context, s *seeker, address string) (heard b
 	if err != nil {
 		return false, wire.Error(err)
 	}
-	link := &leaderLink{conn: a.nextConn(), out: newOutbox[protocol.AgentCall](leaderCallsMax), cancel: cancel}
+	link := &leaderLink{conn: a.nextConn(), out: newOutbox(outboxLimits{leaderCallsMax, leaderBytesMax}, leaderCallBytes), cancel: cancel}
 	if !a.post(ctx, item{what: core.LeaderOpened{Conn: link.conn}, leader: link}) {
 		return false, ctx.Err()
 	}

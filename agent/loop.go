@@ -188,6 +188,12 @@ func (a *Agent) toLeader(e core.ToLeader) {
 	if _, is := e.Call.(protocol.AgentReport); is {
 		a.registered.Store(true)
 	}
+	if message, is := e.Call.(protocol.MessageFromExecutor); is {
+		if !a.leader.out.putSpare(message) {
+			a.metrics.dropped.Add(1)
+		}
+		return
+	}
 	if !a.leader.out.put(e.Call) {
 		a.leader.close("the master takes nothing any more")
 	}
@@ -195,7 +201,16 @@ func (a *Agent) toLeader(e core.ToLeader) {
 
 func (a *Agent) toExecutor(conn core.Conn, out outgoing) {
 	link := a.executors[conn]
-	if link != nil && !link.out.put(out) {
+	if link == nil {
+		return
+	}
+	if _, is := out.event.(protocol.ExecutorMessage); is {
+		if !link.out.putSpare(out) {
+			a.metrics.dropped.Add(1)
+		}
+		return
+	}
+	if !link.out.put(out) {
 		link.cancel()
 	}
 }

@@ -24,6 +24,8 @@ type metrics struct {
 	revoked    atomic.Uint64
 	registered atomic.Int64
 	stuck      atomic.Uint64
+	dropped    atomic.Uint64 // messages for which a queue had no room
+	unheard    atomic.Uint64 // messages that nobody was there to take
 }
 
 // writeListeners writes what the agent's listeners have counted.
@@ -65,6 +67,7 @@ func (m *metrics) look(c *core.Core) {
 	m.executors.Store(int64(counts.Executors))
 	m.flying.Store(int64(counts.Flying))
 	m.revoked.Store(counts.Revoked)
+	m.unheard.Store(counts.Unheard)
 	if counts.Registered {
 		m.registered.Store(1)
 	} else {
@@ -86,6 +89,8 @@ func (m *metrics) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 	write("tender_agent_tasks", "gauge", "Tasks that have not been forgotten.", m.tasks.Load())
 	write("tender_agent_executors", "gauge", "Executors that run, or are being started or ended.", m.executors.Load())
 	write("tender_agent_statuses_flying", "gauge", "Statuses sent and not acknowledged.", m.flying.Load())
+	write("tender_agent_messages_dropped_total", "counter", "Messages between executors and schedulers that nobody took.",
+		m.dropped.Load()+m.unheard.Load())
 	write("tender_agent_registered", "gauge", "1 while a session with the leader is open.", m.registered.Load())
 	write("tender_loop_stuck_total", "counter", "Times that a round of the agent's loop took too long.", m.stuck.Load())
 	var memory runtime.MemStats

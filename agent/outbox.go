@@ -8,26 +8,43 @@ import (
 )
 
 // outbox is the bounded queue between the loop, which never waits, and one goroutine
-// that writes. What gathers while a write is under way goes out as one batch.
+// that writes. What gathers while a write is under way goes out as one batch, which is
+// not counted any more.
 type outbox[T any] struct {
-	mutex  sync.Mutex
-	items  []T
-	max    int
-	closed bool
-	err    *api.Error
+	limits outboxLimits
+	size   func(T) int // estimates the bytes of an item
 	wake   chan struct{}
+
+	mutex  sync.Mutex
+	items  []T        // guarded by mutex
+	bytes  int        // guarded by mutex
+	closed bool       // guarded by mutex
+	err    *api.Error // guarded by mutex
 }
 
-func newOutbox[T any](limit int) *outbox[T] {
-	return &outbox[T]{max: limit, wake: make(chan struct{}, 1)}
+// outboxLimits bound what waits in an outbox (R34).
+type outboxLimits struct{ items, bytes int }
+
+func newOutbox[T any](limits outboxLimits, size func(T) int) *outbox[T] {
+	return &outbox[T]{limits: limits, size: size, wake: make(chan struct{}, 1)}
 }
 
 // put queues an item; false when the queue is full.
-func (o *outbox[T]) put(item T) bool {
+func (o *outbox[T]) put(item T) bool { return o.putWithin(o.limits, item) }
+
+// putSpare queues an item that may be left out: it takes at most half of the queue, so
+// that such items never crowd out one that must arrive. False when it was left out.
+func (o *outbox[T]) putSpare(item T) bool {
+	return o.putWithin(outboxLimits{o.limits.items / 2, o.limits.bytes / 2}, item)
+}
+
+func (o *outbox[T]) putWithin(limits outboxLimits, item T) bool {
+	size := o.size(item)
 	o.mutex.Lock()
-	full := len(o.items) >= o.max
+	full := len(o.items) >= limits.items || o.bytes+size > limits.bytes
 	if !full && !o.closed {
 		o.items = append(o.items, item)
+		o.bytes += size
 	}
 	o.mutex.Unlock()
 	o.signal()
@@ -55,7 +72,7 @@ func (o *outbox[T]) signal() {
 func (o *outbox[T]) take(ctx context.Context) (items []T, more bool) {
 	for {
 		o.mutex.Lock()
-		items, o.items = o.items, nil
+		items, o.items, o.bytes = o.items, nil, 0
 		closed := o.closed
 		o.mutex.Unlock()
 		if len(items) > 0 || closed {

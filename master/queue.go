@@ -18,7 +18,7 @@ const (
 // queue is between the loop, which puts, and a stream's writer, which takes all there
 // is. The loop never waits for a stream.
 type queue[E any] struct {
-	size     func(E) int // bytes beside the fixed part of an event
+	size     func(E) int // estimates the bytes of an event
 	wake     chan struct{}
 	ended    chan struct{} // closed: nothing comes after what is queued
 	overflow chan struct{} // closed: too much waited, and nothing of it is sent any more

@@ -52,7 +52,7 @@ func (s schedulerService) Session(stream grpc.BidiStreamingServer[apiv1.Schedule
 		return wire.Status(s.master.notLeader("scheduler.session"))
 	}
 	conn := core.Conn(l.ids.Add(1))
-	out := &schedulerStream{newQueue(schedulerEventBytes)}
+	out := &schedulerStream{newQueue(protocol.SchedulerEventBytes)}
 	l.beside(func() { out.close(l.readScheduler(conn, out, stream)) })
 	return wire.Status(writeAll(stream.Context(), l, out.queue, func(slow *patience, events []protocol.SchedulerEvent) error {
 		batches, err := wire.SchedulerEventBatches(l.term, events)
@@ -99,7 +99,7 @@ func (s agentService) Session(stream grpc.BidiStreamingServer[apiv1.AgentCalls, 
 		return wire.Status(err)
 	}
 	conn := core.Conn(l.ids.Add(1))
-	out := &agentStream{newQueue(agentEventBytes)}
+	out := &agentStream{newQueue(func(e agentEvent) int { return protocol.AgentEventBytes(e.event) })}
 	l.beside(func() { out.close(l.readAgent(conn, out, stream)) })
 	return wire.Status(writeAll(stream.Context(), l, out.queue, func(slow *patience, events []agentEvent) error {
 		for len(events) > 0 {
@@ -267,33 +267,4 @@ func opensAgent(call protocol.AgentCall) bool {
 		return true
 	}
 	return false
-}
-
-// eventBytes is about what an event takes without its data.
-const eventBytes = 512
-
-func schedulerEventBytes(event protocol.SchedulerEvent) int {
-	switch event := event.(type) {
-	case protocol.Update:
-		return eventBytes + len(event.Status.Data)
-	case protocol.MessageFramework:
-		return eventBytes + len(event.Data)
-	case protocol.Offers:
-		return eventBytes * len(event.Offers)
-	}
-	return eventBytes
-}
-
-func agentEventBytes(e agentEvent) int {
-	switch event := e.event.(type) {
-	case protocol.LaunchTask:
-		bytes := 4*eventBytes + len(event.Task.Data)
-		if event.Task.Executor != nil {
-			bytes += len(event.Task.Executor.Data)
-		}
-		return bytes
-	case protocol.MessageToExecutor:
-		return eventBytes + len(event.Data)
-	}
-	return eventBytes
 }

@@ -99,6 +99,7 @@ type Core struct {
 	usageNext api.TaskRef
 	sweeping  bool // a timer waits for the oldest sandbox
 	diskFull  bool
+	unheard   uint64 // messages that came while there was no session to pass them on to
 	identity  uint64 // number of the last Identity record
 }
 
@@ -282,6 +283,7 @@ func field[S ~string](name string, value S) Field { return Field{name, string(va
 type Counts struct {
 	Tasks, Executors, Flying int
 	Revoked                  uint64 // tasks, since this process began
+	Unheard                  uint64 // messages for which there was no session, since this process began
 	Registered               bool
 }
 
@@ -289,6 +291,6 @@ type Counts struct {
 func (c *Core) Counts() Counts {
 	return Counts{
 		Tasks: len(c.state.tasks), Executors: len(c.state.executors), Flying: c.leader.flying, Registered: c.leader.registered,
-		Revoked: c.pressure.revoked,
+		Revoked: c.pressure.revoked, Unheard: c.unheard,
 	}
 }

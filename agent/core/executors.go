@@ -177,10 +177,30 @@ func (c *Core) executorCalled(w ExecutorCalled) {
 		case protocol.ExecutorStatus:
 			c.executorStatus(w.Conn, e.ref(), call)
 		case protocol.ExecutorMessage:
-			c.tell(protocol.MessageFromExecutor{ExecutorRef: e.ref(), Data: call.Data})
+			c.passMessageUp(e, call)
 		case protocol.ExecutorHeartbeat, protocol.SubscribeExecutor: // nothing to do
 		}
 	}
+}
+
+// passMessageUp passes a message on to the leader. While there is none it is dropped:
+// messages are delivered at most once, and none is kept.
+func (c *Core) passMessageUp(e *executor, message protocol.ExecutorMessage) {
+	if !c.leader.registered {
+		c.unheard++
+		return
+	}
+	c.tell(protocol.MessageFromExecutor{ExecutorRef: e.ref(), Data: message.Data})
+}
+
+// passMessageDown passes a message on to an executor that has a session, as passMessageUp does.
+func (c *Core) passMessageDown(message protocol.MessageToExecutor) {
+	e := c.state.executors[message.ExecutorRef]
+	if e == nil || !e.listening() {
+		c.unheard++
+		return
+	}
+	c.emit(ToExecutor{e.conn, protocol.ExecutorMessage{Data: message.Data}})
 }
 
 func (c *Core) executorClosed(w ExecutorClosed) {

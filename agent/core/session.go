@@ -23,7 +23,8 @@ type leader struct {
 	// one: what its end says does not count either.
 	left    Conn
 	flying  int   // tasks whose statuses are under way in this session
-	backlog []ref // tasks with a status to send (again) when flying allows
+	bytes   int   // of those statuses
+	backlog []ref // tasks with a status to send (again) when flying and bytes allow
 }
 
 type ref = api.TaskRef
@@ -34,7 +35,14 @@ const (
 	// flyingMax is how many tasks' statuses may be under way at once; the rest wait for
 	// acknowledgements, so that a reconnecting agent does not flood its leader (R4).
 	flyingMax = 8192
+	// flyingBytesMax bounds them in bytes; the last task that is let in may pass it. It is well
+	// below what the shell queues for a leader, so a leader that reads gets a session's statuses
+	// whatever their size (R34).
+	flyingBytesMax = 16 << 20
 )
+
+// full says whether no more tasks' statuses may get under way.
+func (l *leader) full() bool { return l.flying >= flyingMax || l.bytes >= flyingBytesMax }
 
 func (l *leader) reset(config Config) {
 	interval, timeout := config.HeartbeatInterval, config.SessionTimeout
@@ -293,9 +301,7 @@ func (c *Core) told(event protocol.AgentEvent) {
 			c.stop(executor, "its framework shut it down")
 		}
 	case protocol.MessageToExecutor:
-		if executor := c.state.executors[e.ExecutorRef]; executor != nil && executor.listening() {
-			c.emit(ToExecutor{executor.conn, protocol.ExecutorMessage{Data: e.Data}})
-		}
+		c.passMessageDown(e)
 	case protocol.RemoveFramework:
 		c.removeFramework(e.Framework)
 	case protocol.Drain:

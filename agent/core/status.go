@@ -46,7 +46,7 @@ func (c *Core) ended(t *task) {
 
 // sendStatus sends what is on disk of the task and was not sent in this session, in
 // order: the leader hears of an end at once, however slow its framework is (R27).
-// Beyond flyingMax a status that is new still goes, but comes again only when there is
+// When the leader is full a status that is new still goes, but comes again only when there is
 // room; the report of the session has told of the others.
 func (c *Core) sendStatus(t *task) {
 	if !c.leader.registered || len(t.unacked) == 0 || c.state.tasks[t.ref] != t {
@@ -57,23 +57,26 @@ func (c *Core) sendStatus(t *task) {
 		return
 	}
 	if t.sentIn != c.leader.conn {
-		t.sent, t.sentIn, t.flying = 0, c.leader.conn, false
+		t.sent, t.sentIn, t.flying, t.bytes = 0, c.leader.conn, false, 0
 	}
 	first := max(t.sent+1, t.unacked[0].Number)
 	if first > t.stored {
 		return
 	}
+	bytes := 0
 	for _, status := range t.unacked {
 		if status.Number >= first && status.Number <= t.stored {
 			c.tell(protocol.StatusUpdate{Status: status})
 			t.sent = status.Number
+			bytes += protocol.StatusBytes(status)
 		}
 	}
-	switch {
-	case t.flying:
-	case c.leader.flying >= flyingMax:
+	if !t.flying && c.leader.full() {
 		c.leader.backlog = append(c.leader.backlog, t.ref)
-	default:
+		return
+	}
+	c.leader.bytes, t.bytes = c.leader.bytes+bytes, t.bytes+bytes
+	if !t.flying {
 		c.leader.flying++
 		t.flying = true
 		c.watch(t, c.config.ResendMin)
@@ -83,7 +86,7 @@ func (c *Core) sendStatus(t *task) {
 // sendStatuses sends the unacknowledged statuses of all tasks, as many as may fly.
 func (c *Core) sendStatuses() {
 	for _, t := range c.state.tasksInOrder() {
-		if c.leader.flying < flyingMax {
+		if !c.leader.full() {
 			c.sendStatus(t)
 		} else if len(t.unacked) > 0 {
 			c.leader.backlog = append(c.leader.backlog, t.ref)
@@ -116,7 +119,8 @@ func (c *Core) landed(t *task) {
 	}
 	t.flying = false
 	c.leader.flying--
-	for len(c.leader.backlog) > 0 && c.leader.flying < flyingMax {
+	c.leader.bytes, t.bytes = c.leader.bytes-t.bytes, 0
+	for len(c.leader.backlog) > 0 && !c.leader.full() {
 		next := c.state.tasks[c.leader.backlog[0]]
 		c.leader.backlog = c.leader.backlog[1:]
 		if next == nil || next.flying && next.sentIn == c.leader.conn {

@@ -31,6 +31,7 @@ type task struct {
 	sent     uint64        // the highest status that was sent in the session sentIn
 	sentIn   Conn          // 0 = none
 	flying   bool          // what was sent comes again until it is acknowledged
+	bytes    int           // of what was sent since it began to fly
 	watches  uint64        // counts the pauses of it; the last one's end is heeded
 	pause    time.Duration // until it is sent again
 	nudges   int           // how often the kill was repeated

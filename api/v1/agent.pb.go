@@ -1152,7 +1152,8 @@ func (x *ExecutorEnded) GetAgain() bool {
 	return false
 }
 
-// MessageFromExecutor carries bytes from an executor to its scheduler, at most once.
+// MessageFromExecutor carries bytes from an executor to its scheduler, at most once. The
+// agent drops it while it has no session, or while more wait than the leader takes.
 type MessageFromExecutor struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	FrameworkId   string                 `protobuf:"bytes,1,opt,name=framework_id,json=frameworkId,proto3" json:"framework_id,omitempty"`
@@ -2036,7 +2037,8 @@ func (x *ShutdownAgentExecutor) GetExecutorId() string {
 	return ""
 }
 
-// MessageToExecutor carries bytes from a scheduler to an executor, at most once.
+// MessageToExecutor carries bytes from a scheduler to an executor, at most once. The
+// agent drops it while the executor has no session, or while more wait than it takes.
 type MessageToExecutor struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	FrameworkId   string                 `protobuf:"bytes,1,opt,name=framework_id,json=frameworkId,proto3" json:"framework_id,omitempty"`

@@ -1,0 +1,72 @@
+package agent
+
+import (
+	"testing"
+
+	"github.com/tenderhq/tender/agent/core"
+	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/internal/protocol"
+)
+
+// largeBytes is the size of a large message.
+const largeBytes = api.MessageBytesMax / 2
+
+// An executor that talks more than the leader takes fills half of the leader's queue, not more: the rest of its
+// messages is dropped and counted, the session goes on and statuses still find room (R34).
+func TestMessagesNeverEndTheSession(t *testing.T) {
+	link := &leaderLink{
+		conn: 1, out: newOutbox(outboxLimits{leaderCallsMax, leaderBytesMax}, leaderCallBytes),
+		cancel: func() { t.Error("the session was ended") },
+	}
+	a := &Agent{leader: link}
+	const messages = 4 * leaderBytesMax / largeBytes
+	for range messages {
+		a.toLeader(core.ToLeader{Conn: 1, Call: protocol.MessageFromExecutor{Data: make([]byte, largeBytes)}})
+	}
+	waiting := len(link.out.items)
+	if link.out.bytes > leaderBytesMax/2 || waiting == 0 {
+		t.Errorf("%d messages with %d bytes wait; at most %d bytes may", waiting, link.out.bytes, leaderBytesMax/2)
+	}
+	if dropped := int(a.metrics.dropped.Load()); dropped != messages-waiting {
+		t.Errorf("%d messages were counted as dropped; %d were told and %d wait", dropped, messages, waiting)
+	}
+	a.toLeader(core.ToLeader{Conn: 1, Call: protocol.StatusUpdate{Status: api.Status{Task: "t1"}}})
+	if len(link.out.items) != waiting+1 {
+		t.Error("a status found no room")
+	}
+}
+
+// A scheduler that sends an executor more than it reads fills half of that executor's queue, not more.
+func TestMessagesToASlowExecutor(t *testing.T) {
+	link := &executorLink{
+		out:    newOutbox(outboxLimits{executorEventsMax, executorBytesMax}, outgoing.bytes),
+		cancel: func() { t.Error("the stream was ended") },
+	}
+	a := &Agent{executors: map[core.Conn]*executorLink{1: link}}
+	for range 4 * executorBytesMax / largeBytes {
+		a.toExecutor(1, outgoing{event: protocol.ExecutorMessage{Data: make([]byte, largeBytes)}})
+	}
+	if link.out.bytes > executorBytesMax/2 || a.metrics.dropped.Load() == 0 {
+		t.Errorf("%d bytes wait, at most %d may; %d messages were dropped", link.out.bytes, executorBytesMax/2, a.metrics.dropped.Load())
+	}
+	a.toExecutor(1, outgoing{event: protocol.ExecutorKill{Task: "t1"}})
+	if last := link.out.items[len(link.out.items)-1].event; last != (protocol.ExecutorKill{Task: "t1"}) {
+		t.Errorf("a kill found no room: the last event that waits is %T", last)
+	}
+}
+
+// A leader that takes nothing loses its stream by bytes, long before the count.
+func TestStatusesEndASessionThatTakesNothing(t *testing.T) {
+	ended := 0
+	link := &leaderLink{
+		conn: 1, out: newOutbox(outboxLimits{leaderCallsMax, leaderBytesMax}, leaderCallBytes),
+		cancel: func() { ended++ },
+	}
+	a := &Agent{leader: link}
+	for range leaderBytesMax/api.StatusDataBytesMax + 1 {
+		a.toLeader(core.ToLeader{Conn: 1, Call: protocol.StatusUpdate{Status: api.Status{Data: make([]byte, api.StatusDataBytesMax)}}})
+	}
+	if ended == 0 || link.out.bytes > leaderBytesMax {
+		t.Errorf("the session ended %d times, with %d bytes waiting", ended, link.out.bytes)
+	}
+}

@@ -1,0 +1,106 @@
+package protocol
+
+import "github.com/tenderhq/tender/api"
+
+// The functions of this file estimate how many bytes a value takes while it waits in a queue, or in a message: its
+// texts and data as they are, and something generous for all that stands around them. Every queue and every page
+// of a report is bounded by these estimates (R34).
+
+// itemBytes is about what one item takes without its texts and data.
+const itemBytes = 320
+
+// SchedulerEventBytes estimates an event for a scheduler.
+func SchedulerEventBytes(event SchedulerEvent) int {
+	switch event := event.(type) {
+	case Update:
+		return StatusBytes(event.Status)
+	case MessageFramework:
+		return itemBytes + len(event.Data)
+	case Offers:
+		return 2 * itemBytes * len(event.Offers)
+	}
+	return itemBytes
+}
+
+// AgentEventBytes estimates an event for an agent.
+func AgentEventBytes(event AgentEvent) int {
+	switch event := event.(type) {
+	case LaunchTask:
+		// The framework is one value that all of its launches share.
+		return TaskBytes(&event.Task) + event.Resources.Bytes() + event.ExecutorResources.Bytes()
+	case MessageToExecutor:
+		return itemBytes + len(event.Data)
+	}
+	return itemBytes
+}
+
+// AgentCallBytes estimates a call of an agent, other than a report, whose items are estimated one by one.
+func AgentCallBytes(call AgentCall) int {
+	switch call := call.(type) {
+	case StatusUpdate:
+		return StatusBytes(call.Status)
+	case MessageFromExecutor:
+		return itemBytes + len(call.Data)
+	case ExecutorEnded:
+		return itemBytes + len(call.Message)
+	case AgentHeartbeat:
+		return UsageBytes(call.Usage)
+	}
+	return itemBytes
+}
+
+// StatusBytes estimates a status of a task.
+func StatusBytes(status api.Status) int {
+	return itemBytes + len(status.Task) + len(status.Message) + len(status.Data)
+}
+
+// TaskBytes estimates a task as it is launched.
+func TaskBytes(task *api.Task) int {
+	bytes := itemBytes + len(task.ID) + len(task.Name) + len(task.Data) + mapBytes(task.Labels) + 32*len(task.Ports) + task.Resources.Bytes()
+	for name := range task.Ports { // order: irrelevant because it is a sum
+		bytes += len(name)
+	}
+	if task.Command != nil {
+		bytes += commandBytes(task.Command)
+	}
+	if task.Executor != nil {
+		bytes += ExecutorBytes(task.Executor)
+	}
+	return bytes
+}
+
+// ExecutorBytes estimates the description of an executor.
+func ExecutorBytes(e *api.Executor) int {
+	return itemBytes + commandBytes(&e.Command) + len(e.Data) + mapBytes(e.Labels) + e.Resources.Bytes()
+}
+
+// UsageBytes estimates what an agent tells of the usage of all that is on it.
+func UsageBytes(usage UsageReport) int {
+	bytes := itemBytes
+	for ref := range usage.Executors { // order: irrelevant because it is a sum
+		bytes += len(ref.Framework) + len(ref.Executor) + 128
+	}
+	for ref := range usage.Tasks { // order: irrelevant because it is a sum
+		bytes += len(ref.Framework) + len(ref.Task) + 128
+	}
+	return bytes
+}
+
+func commandBytes(command *api.Command) int {
+	bytes := len(command.Shell) + mapBytes(command.Env)
+	for _, arg := range command.Argv {
+		bytes += len(arg) + 8
+	}
+	for _, uri := range command.URIs {
+		bytes += len(uri.Source) + len(uri.Name) + 96
+	}
+	return bytes
+}
+
+func mapBytes(words map[string]string) int {
+	bytes := 0
+	for name, value := range words { // order: irrelevant because it is a sum
+		bytes += len(name) + len(value) + 16
+	}
+	return bytes
+}
