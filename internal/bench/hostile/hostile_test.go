@@ -63,7 +63,7 @@ func TestHostilePeersEndNothing(t *testing.T) {
 	honest := &patient{sent: target.sent}
 	working, done := context.WithCancel(ctx)
 	honest.done = done
-	if err := framework.Run(working, framework.Config{Name: "honest", Masters: []string{m.GRPCAddr()}, TeardownAtEnd: true}, honest); err != nil {
+	if err := framework.Run(working, framework.Config{Name: "honest", Masters: []string{m.GRPCAddr()}}, honest); err != nil {
 		t.Errorf("the honest framework ended with %v", err)
 	}
 	calm()
