@@ -142,6 +142,18 @@ func (w *World) removeOrphans() {
 	}
 }
 
+// giveUpLost has an operator mark the agents gone that no machine is any more: a snapshot has
+// forgotten that they were.
+func (w *World) giveUpLost() {
+	if l := w.leader(); l != nil {
+		for _, view := range l.core.Agents(core.Query{States: []string{"TOMBSTONE"}}).Items {
+			if !view.Marks.Has(api.MarkGone) && w.truth.mayBeAway(view.Agent.ID) {
+				w.ask(core.MarkAgent{Agent: string(view.Agent.ID), Set: api.MarkGone, Force: true})
+			}
+		}
+	}
+}
+
 func (s *scheduler) limit(limit api.Resources) {
 	s.world.ask(core.SetRole{Role: s.info.Roles[0], Limit: &limit})
 }

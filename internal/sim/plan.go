@@ -268,6 +268,7 @@ func (w *World) calm() {
 		}
 	}
 	w.rest("to end its work", 5*time.Minute, func() string {
+		w.giveUpLost()
 		for _, s := range w.schedulers {
 			if s.up && len(s.work.tasks) > 0 {
 				return fmt.Sprintf("%s still has %d tasks", s.name, len(s.work.tasks))
