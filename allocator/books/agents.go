@@ -31,6 +31,7 @@ type agent struct {
 	keeps   []*keep           // what preemption frees here is kept for somebody
 	beyond  amounts           // used beyond what was asked for
 	plans   []planned         // what its open offers were sized for
+	counts  []tasksOf         // of its tasks, by member and group
 	pending []int32           // members that may take something of it again
 	spare   amounts           // its part of promises.spare
 	tasks   []*task           // by launch; only if the policy preempts

@@ -51,7 +51,9 @@ func (b *Books) Launch(claim allocator.Claim) {
 		b.Take(missing)
 	}
 	b.preemptAgain(m)
-	b.countTask(a, m, claim, +1)
+	if !claim.Resources.IsZero() {
+		b.countTask(a, m, claim, +1)
+	}
 	b.counted = b.kinds.count(b.counted, claim.Resources, nil)
 	b.launched(a, m, claim.Resources, b.counted)
 	if len(a.plans) > 0 && !a.hasOffer(m) {
@@ -119,7 +121,7 @@ func (b *Books) untouched(a *agent, m *member, fruitful bool) {
 // takeAllOf returns all that the member holds on the agent.
 func (b *Books) takeAllOf(a *agent, m *member) {
 	b.dropTasks(a, m)
-	b.dropPlaced(a, m)
+	b.dropCounts(a, m)
 	all := a.letAllGo(m)
 	b.releasePlan(a, m)
 	b.counted = b.kinds.count(b.counted, all, nil)

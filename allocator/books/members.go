@@ -29,9 +29,8 @@ type member struct {
 	demand     *demand
 	gate       *gate // the framework's constraint; nil = none
 	taken      amounts
-	holdings   int // things that it holds
-	filters    int // that are in force
-	tasks      map[tasksOn]int64
+	holdings   int       // things that it holds
+	filters    int       // that are in force
 	places     []*places // as long as a demand is spread over them
 
 	yielding    bool

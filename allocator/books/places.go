@@ -7,10 +7,11 @@ import (
 	"github.com/tenderhq/tender/api"
 )
 
-// tasksOn is which of a member's tasks are counted together.
-type tasksOn struct {
-	agent int32
-	group string
+// tasksOf is how many tasks of a group a member has on an agent.
+type tasksOf struct {
+	member int32
+	group  string
+	n      int64
 }
 
 // places counts what a member has of a group in each place of one kind: tasks, and what open offers were sized for.
@@ -53,15 +54,15 @@ func (b *Books) leavePlaces(m *member, p *places) {
 // recount counts everything anew.
 func (b *Books) recount(m *member, p *places) {
 	p.counts = make(map[string]int64)
-	for on, n := range m.tasks { // order: irrelevant because it sums
-		if on.group == p.group {
-			place, _ := p.of(b.agents[on.agent])
-			p.counts[place] += n
-		}
-	}
 	for _, a := range b.agents {
 		if a == nil {
 			continue
+		}
+		for i := range a.counts {
+			if one := &a.counts[i]; one.member == m.number && one.group == p.group {
+				place, _ := p.of(a)
+				p.counts[place] += one.n
+			}
 		}
 		for i := range a.plans {
 			if plan := &a.plans[i]; plan.member == m.number && plan.shape.spec.Group == p.group {
@@ -89,27 +90,28 @@ func (b *Books) countTask(a *agent, m *member, claim allocator.Claim, n int64) {
 	if claim.Task == "" {
 		return
 	}
-	on := tasksOn{a.number, claim.Group}
-	if m.tasks[on]+n < 0 {
+	at := slices.IndexFunc(a.counts, func(one tasksOf) bool { return one.member == m.number && one.group == claim.Group })
+	switch {
+	case at < 0 && n < 0:
 		return
-	}
-	if m.tasks == nil {
-		m.tasks = make(map[tasksOn]int64)
-	}
-	if m.tasks[on] += n; m.tasks[on] == 0 {
-		delete(m.tasks, on)
+	case at < 0:
+		a.counts = append(a.counts, tasksOf{m.number, claim.Group, n})
+	default:
+		if a.counts[at].n += n; a.counts[at].n == 0 {
+			a.counts = slices.Delete(a.counts, at, at+1)
+		}
 	}
 	b.countPlaces(a, m, claim.Group, n)
 }
 
-// dropPlaced forgets the member's tasks on the agent.
-func (b *Books) dropPlaced(a *agent, m *member) {
-	for on, n := range m.tasks { // order: irrelevant because each is counted by itself
-		if on.agent == a.number {
-			delete(m.tasks, on)
-			b.countPlaces(a, m, on.group, -n)
+// dropCounts forgets the member's tasks on the agent.
+func (b *Books) dropCounts(a *agent, m *member) {
+	a.counts = slices.DeleteFunc(a.counts, func(one tasksOf) bool {
+		if one.member == m.number {
+			b.countPlaces(a, m, one.group, -one.n)
 		}
-	}
+		return one.member == m.number
+	})
 }
 
 // countPlaces adds to what the member has of the group where the agent is.
