@@ -31,7 +31,7 @@ func (m *Master) announce(ctx context.Context) {
 	defer ticker.Stop()
 	for {
 		if id, address := m.Leader(); id != "" && id != m.config.ID && address != "" {
-			if m.raft.Registry().Masters[m.config.ID] != m.self() {
+			if m.raft.Outline().Masters[m.config.ID] != m.self() {
 				if err := m.announceTo(ctx, address); err != nil && ctx.Err() == nil {
 					m.log.Debug().Err(err).Str("leader", address).Msg("not announced")
 				}
@@ -125,7 +125,7 @@ func (m *Master) leaderInTerm() (id api.MasterID, address string, term api.Term)
 	if id == "" || id == m.config.ID {
 		return "", "", api.Term{}
 	}
-	state := m.raft.Registry()
+	state := m.raft.Outline()
 	return id, state.Masters[id].GRPC, api.Term{Epoch: state.Epoch, Number: number}
 }
 

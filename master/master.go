@@ -205,7 +205,7 @@ func (m *Master) Leader() (api.MasterID, string) {
 	if id == m.config.ID {
 		return "", "" // elected, and the gate is not open yet
 	}
-	return id, m.raft.Registry().Masters[id].GRPC
+	return id, m.raft.Outline().Masters[id].GRPC
 }
 
 // notLeader is what every call is answered that only a leader can serve.

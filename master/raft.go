@@ -18,7 +18,7 @@ type raftService struct {
 }
 
 func (s raftService) ListPeers(context.Context, *apiv1.ListPeersRequest) (*apiv1.ListPeersResponse, error) {
-	status, state := s.master.raft.Status(), s.master.raft.Registry()
+	status, state := s.master.raft.Status(), s.master.raft.Outline()
 	answer := &apiv1.ListPeersResponse{
 		Term:         &apiv1.Term{Epoch: state.Epoch, Number: status.Term},
 		AppliedIndex: status.Applied,

@@ -96,7 +96,7 @@ func (m *Master) staleRoles(r *apiv1.ListRequest) *apiv1.ListRolesResponse {
 // listMasters joins what Raft and what the registry know. It is the same on every
 // master, but for who is silent, which only the leader sees.
 func (m *Master) listMasters(r *apiv1.ListRequest) *apiv1.ListMastersResponse {
-	status, state := m.raft.Status(), m.raft.Registry()
+	status, state := m.raft.Status(), m.raft.Outline()
 	views := map[api.MasterID]*apiv1.MasterView{}
 	for _, member := range status.Members {
 		known := state.Masters[member.ID]

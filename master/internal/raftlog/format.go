@@ -19,7 +19,7 @@ import (
 
 // raiseFormat asks beside everything else; one question at a time.
 func (l *Log) raiseFormat(ctx context.Context, r *raft.Raft) {
-	if r.State() != raft.Leader || l.current() == nil || l.machine.show().Knows(l.config.Format) {
+	if r.State() != raft.Leader || l.current() == nil || max(l.machine.format(), 1) >= l.config.Format {
 		return
 	}
 	select {
@@ -29,7 +29,7 @@ func (l *Log) raiseFormat(ctx context.Context, r *raft.Raft) {
 	}
 	l.asking.Go(func() { // ends with its questions, each of which has a timeout, or with Raft
 		defer func() { <-l.raising }()
-		if format := l.agreedFormat(r); ctx.Err() == nil && !l.machine.show().Knows(format) {
+		if format := l.agreedFormat(r); ctx.Err() == nil && max(l.machine.format(), 1) < format {
 			if err := l.apply(ctx, r, registry.RaiseFormat{Format: format}); err == nil {
 				l.config.Logger.Info().Uint64("format", format).Msg("all masters know the registry's new format")
 			}
@@ -58,7 +58,7 @@ func (l *Log) agreedFormat(r *raft.Raft) uint64 {
 // checkNewVersion refuses a master that could not read what the quorum writes, or that
 // is too old or too new for it.
 func (l *Log) checkNewVersion(peer Peer, answer about) error {
-	if known, needed := max(answer.Format, 1), max(l.machine.show().Format, 1); known < needed {
+	if known, needed := max(answer.Format, 1), max(l.machine.format(), 1); known < needed {
 		return api.E("", api.Unsupported, peer.ID,
 			fmt.Errorf("it reads the registry's format %d, and the quorum writes format %d; start a newer version of it", known, needed))
 	}

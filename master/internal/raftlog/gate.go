@@ -174,7 +174,7 @@ func (l *Log) readdress(ctx context.Context, r *raft.Raft) error {
 // settle names the cluster in a new registry, raises the epoch after a recovery, and
 // refuses a registry of another cluster.
 func (l *Log) settle(ctx context.Context, r *raft.Raft) error {
-	self, state := &l.folder.settings, l.machine.show()
+	self, state := &l.folder.settings, l.machine.outline()
 	if state.Cluster == "" {
 		return l.apply(ctx, r, registry.Bootstrap{Cluster: self.Cluster})
 	}

@@ -180,6 +180,10 @@ func (l *Log) Leaderships() <-chan *Leadership { return l.leaderships }
 // number of readers.
 func (l *Log) Registry() *registry.State { return l.machine.show() }
 
+// Outline returns the little of the registry that is asked for again and again. A Registry
+// makes the next write copy whole maps, which polling readers must not.
+func (l *Log) Outline() Outline { return l.machine.outline() }
+
 // Leader is who leads as far as this master knows: "" when it does not.
 func (l *Log) Leader() (api.MasterID, string) {
 	r := l.running()

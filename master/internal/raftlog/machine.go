@@ -4,12 +4,23 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"sync"
 
 	"github.com/hashicorp/raft"
 
+	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/master/registry"
 )
+
+// Outline is the little of the registry that is asked for again and again.
+type Outline struct {
+	Cluster api.ClusterID
+	Epoch   uint64
+	Index   uint64
+	Format  uint64
+	Masters map[api.MasterID]registry.Master
+}
 
 // Commit is one entry of the log that the quorum has committed.
 type Commit struct {
@@ -119,6 +130,14 @@ func (m *machine) unsubscribe(s *subscriber) {
 	if m.subscriber == s {
 		m.subscriber = nil
 	}
+}
+
+// outline returns what small answers need. Unlike show it makes the next write copy nothing.
+func (m *machine) outline() Outline {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	s := m.state
+	return Outline{Cluster: s.Cluster, Epoch: s.Epoch, Index: s.Index, Format: max(s.Format, 1), Masters: maps.Clone(s.Masters)}
 }
 
 // show returns the state as it is now, for readers that change nothing.

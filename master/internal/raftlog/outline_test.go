@@ -1,0 +1,29 @@
+package raftlog
+
+import (
+	"testing"
+
+	"github.com/hashicorp/raft"
+
+	"github.com/tenderhq/tender/master/registry"
+	"github.com/tenderhq/tender/master/registry/registrytest"
+)
+
+// TestPollingCopiesNothing: who asks for the outline between two writes does not make the
+// second one copy the registry, whatever its size.
+func TestPollingCopiesNothing(t *testing.T) {
+	m := newMachine(func(err error) { t.Error(err) })
+	m.state = registrytest.Large(1000, 1000)
+	index := uint64(0)
+	write := func() {
+		index++
+		m.Apply(&raft.Log{Index: index, Term: 1, Data: entryOf(t, []registry.Command{{Change: registry.MarkAgent{ID: "agent-1", Why: "w"}}})})
+	}
+	write()
+	alone := testing.AllocsPerRun(20, write)
+	polled := testing.AllocsPerRun(20, func() { _ = m.outline(); write() })
+	shown := testing.AllocsPerRun(20, func() { _ = m.show(); write() })
+	if polled > alone+8 || shown <= polled {
+		t.Errorf("a write allocates %v times alone, %v when it is polled, %v when all is shown", alone, polled, shown)
+	}
+}
