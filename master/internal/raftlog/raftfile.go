@@ -141,7 +141,7 @@ func (t *pageTree) items(what string, page []byte, visit func(key, value []byte)
 		next += keyBytes + valueBytes
 		err := error(nil)
 		if kind == branchPage {
-			err = t.walk(child, visit)
+			err = t.walk(child, above(item[at:at+keyBytes], what, visit))
 		} else {
 			err = visit(item[at:at+keyBytes], item[at+keyBytes:at+keyBytes+valueBytes])
 		}
@@ -150,6 +150,20 @@ func (t *pageTree) items(what string, page []byte, visit func(key, value []byte)
 		}
 	}
 	return nil
+}
+
+// above wants the keys below a branch in their order, none before the one that the branch
+// names it by.
+func above(low []byte, what string, visit func(key, value []byte) error) func(key, value []byte) error {
+	before := bytes.Clone(low)
+	first := true
+	return func(key, value []byte) error {
+		if order := bytes.Compare(key, before); order < 0 || order == 0 && !first {
+			return fmt.Errorf("it is damaged: a key below %s is out of order", what)
+		}
+		before, first = bytes.Clone(key), false
+		return visit(key, value)
+	}
 }
 
 func number32(data []byte) int { return int(binary.NativeEndian.Uint32(data)) }
