@@ -62,11 +62,13 @@ type Agent struct {
 	leader    *leaderLink
 	executors map[core.Conn]*executorLink
 	readers   map[api.TaskRef][]*reader
+	preparing map[api.TaskRef]context.CancelFunc // of the files that come for a task
 
 	followed   tail.Watcher // outputs of tasks
 	conns      atomic.Uint64
 	registered atomic.Bool // with some master, ever
 	disk       *writer
+	fetching   chan struct{} // holds one for each fetch that is under way
 	trash      *outbox[string]
 	samples    chan []core.Target
 	runs       runs
@@ -103,6 +105,8 @@ func New(config Config) (*Agent, error) {
 		asks:      make(chan func(*core.Core)),
 		executors: map[core.Conn]*executorLink{},
 		readers:   map[api.TaskRef][]*reader{},
+		preparing: map[api.TaskRef]context.CancelFunc{},
+		fetching:  make(chan struct{}, fetchesMax),
 		trash:     newOutbox(outboxLimits{items: trashItemsMax}, func(string) int { return 0 }),
 		samples:   make(chan []core.Target, 1),
 		failed:    make(chan error, 1),

@@ -8,6 +8,8 @@ import (
 
 	"github.com/tenderhq/tender/agent/checkpoint"
 	"github.com/tenderhq/tender/agent/core"
+	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/internal/protocol"
 )
 
 // writer writes records in groups: while one group is written, the next one gathers.
@@ -21,7 +23,9 @@ type writer struct {
 
 	mutex   sync.Mutex
 	pending group
-	busy    bool // a compaction is queued or under way
+	bytes   int           // of the records of pending
+	room    chan struct{} // closed when pending is taken; nil: nobody waits for that
+	busy    bool          // a compaction is queued or under way
 }
 
 // group is what is written at once: a compaction, if any, then records.
@@ -40,7 +44,37 @@ func (w *writer) add(number uint64, record core.Record) {
 	w.mutex.Lock()
 	w.pending.records = append(w.pending.records, record)
 	w.pending.number = number
+	w.bytes += recordBytes(record)
 	w.mutex.Unlock()
+}
+
+// pendingBytesMax bounds the records that wait for the disk: beyond it nothing more is read from
+// executors, who feel that by gRPC's flow control, until the disk has taken what waits (R34).
+const pendingBytesMax = 16 << 20
+
+func recordBytes(record core.Record) int {
+	if r, is := record.(core.TaskStatus); is {
+		return protocol.StatusBytes(r.Status)
+	}
+	return protocol.StatusBytes(api.Status{}) // the others are not an executor's to make large
+}
+
+// waitForRoom returns when no more than pendingBytesMax wait for the disk, or when the context ends.
+func (w *writer) waitForRoom(ctx context.Context) {
+	w.mutex.Lock()
+	if w.bytes <= pendingBytesMax {
+		w.mutex.Unlock()
+		return
+	}
+	if w.room == nil {
+		w.room = make(chan struct{})
+	}
+	room := w.room
+	w.mutex.Unlock()
+	select {
+	case <-room:
+	case <-ctx.Done():
+	}
 }
 
 func (w *writer) bloated() bool {
@@ -74,7 +108,11 @@ func (w *writer) take() group {
 	w.mutex.Lock()
 	defer w.mutex.Unlock()
 	g := w.pending
-	w.pending = group{number: g.number}
+	w.pending, w.bytes = group{number: g.number}, 0
+	if w.room != nil {
+		close(w.room)
+		w.room = nil
+	}
 	return g
 }
 

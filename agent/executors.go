@@ -169,6 +169,7 @@ func (s *executorServer) read(ctx context.Context, cancel context.CancelFunc, co
 	defer cancel()
 	defer s.agent.happened(s.ctx, core.ExecutorClosed{Conn: conn})
 	for {
+		s.agent.disk.waitForRoom(ctx)
 		calls, err := receive(stream)
 		if len(calls) > 0 && !s.agent.happened(s.ctx, core.ExecutorCalled{Conn: conn, Calls: calls}) {
 			return

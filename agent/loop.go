@@ -88,6 +88,8 @@ func (a *Agent) step(now time.Time, it item) (again bool) {
 		a.executors[what.Conn] = it.executor
 	case core.ExecutorClosed:
 		delete(a.executors, what.Conn)
+	case core.TaskPrepared:
+		a.stopPreparing(what.Task)
 	case core.LeaderClosed:
 		if a.leader != nil && a.leader.conn == what.Conn {
 			a.leader = nil
@@ -166,6 +168,7 @@ func (a *Agent) performWork(effect core.Effect) {
 			close(reader.over)
 		}
 		delete(a.readers, e.Task)
+		a.stopPreparing(e.Task)
 		a.metrics.ended.Add(1)
 	case core.RemoveFolder:
 		a.removeFolder(e.Path)
@@ -238,7 +241,8 @@ func (a *Agent) closeLinks() {
 		}
 	}
 	clear(a.readers)
-	for { // what came too late belongs to nobody
+	clear(a.preparing) // the life that is over has ended them
+	for {              // what came too late belongs to nobody
 		select {
 		case <-a.inbox:
 		default:

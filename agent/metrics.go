@@ -24,6 +24,7 @@ type metrics struct {
 	revoked    atomic.Uint64
 	registered atomic.Int64
 	stuck      atomic.Uint64
+	illegal    atomic.Uint64
 	dropped    atomic.Uint64 // messages for which a queue had no room
 	unheard    atomic.Uint64 // messages that nobody was there to take
 }
@@ -68,6 +69,7 @@ func (m *metrics) look(c *core.Core) {
 	m.flying.Store(int64(counts.Flying))
 	m.revoked.Store(counts.Revoked)
 	m.unheard.Store(counts.Unheard)
+	m.illegal.Store(counts.Illegal)
 	if counts.Registered {
 		m.registered.Store(1)
 	} else {
@@ -91,6 +93,7 @@ func (m *metrics) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 	write("tender_agent_statuses_flying", "gauge", "Statuses sent and not acknowledged.", m.flying.Load())
 	write("tender_agent_messages_dropped_total", "counter", "Messages between executors and schedulers that nobody took.",
 		m.dropped.Load()+m.unheard.Load())
+	write("tender_agent_illegal_statuses_total", "counter", "Statuses of executors that were no legal move of their task.", m.illegal.Load())
 	write("tender_agent_registered", "gauge", "1 while a session with the leader is open.", m.registered.Load())
 	write("tender_loop_stuck_total", "counter", "Times that a round of the agent's loop took too long.", m.stuck.Load())
 	var memory runtime.MemStats

@@ -121,6 +121,11 @@ func (a *Agent) fork(ctx context.Context, e core.StartExecutor, token string) (e
 	if err := a.showVolumes(e.Sandbox, e.Volumes); err != nil {
 		return nil, err
 	}
+	leave := a.enterFetch(ctx, command.URIs)
+	if leave == nil {
+		return nil, ctx.Err()
+	}
+	defer leave()
 	return a.launcher.Fork(ctx, executor.Start{
 		Run: e.Run.Executor, Command: command, Sandbox: e.Sandbox, Socket: a.socket, Token: token,
 		RecoveryTimeout: max(a.recoveryTimeout(), 0), Path: a.config.Path,
@@ -194,18 +199,61 @@ func (a *Agent) killGroup(e core.KillGroup) {
 	})
 }
 
+// fetchesMax is how many tasks and executors get their files at the same time. More wait, so that
+// however many are launched, disk and network are shared by a few (R34).
+const fetchesMax = 16
+
+// enterFetch waits until the files may be fetched, at once when there are none, and returns what is to
+// be called at the end; nil when the context has ended first.
+func (a *Agent) enterFetch(ctx context.Context, uris []api.URI) (leave func()) {
+	if len(uris) == 0 {
+		return func() {}
+	}
+	select {
+	case a.fetching <- struct{}{}:
+		return func() { <-a.fetching }
+	case <-ctx.Done():
+		return nil
+	}
+}
+
+// prepare brings a task its volumes and files. Nobody waits for them any more when the task has ended
+// first, by a kill or with its executor: then stopPreparing ends the fetch.
 func (a *Agent) prepare(e core.PrepareTask) {
+	ctx, cancel := context.WithCancel(a.context)
+	a.preparing[e.Task] = cancel
 	a.start(func() {
+		defer cancel()
 		done := core.TaskPrepared{Task: e.Task}
 		err := a.showVolumes(e.Sandbox, e.Volumes)
 		if err == nil {
-			err = a.launcher.Prepare(a.context, e.Sandbox, e.URIs)
+			err = a.fetchFiles(ctx, e)
+		}
+		if ctx.Err() != nil {
+			return
 		}
 		if err != nil {
 			done.Reason, done.Message = executor.Reason(err), err.Error()
 		}
 		a.happened(a.context, done)
 	})
+}
+
+func (a *Agent) fetchFiles(ctx context.Context, e core.PrepareTask) error {
+	leave := a.enterFetch(ctx, e.URIs)
+	if leave == nil {
+		return ctx.Err()
+	}
+	defer leave()
+	return a.launcher.Prepare(ctx, e.Sandbox, e.URIs)
+}
+
+// stopPreparing ends the fetch of a task's files, if one is under way.
+func (a *Agent) stopPreparing(task api.TaskRef) {
+	if cancel := a.preparing[task]; cancel != nil {
+		cancel()
+		delete(a.preparing, task)
+	}
 }
 
 // clearExecutors ends what this agent has started, when nobody is to come back for it.

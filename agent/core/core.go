@@ -99,6 +99,7 @@ type Core struct {
 	usageNext api.TaskRef
 	sweeping  bool // a timer waits for the oldest sandbox
 	diskFull  bool
+	illegal   uint64 // statuses of executors that were no legal move
 	unheard   uint64 // messages that came while there was no session to pass them on to
 	identity  uint64 // number of the last Identity record
 }
@@ -283,6 +284,7 @@ func field[S ~string](name string, value S) Field { return Field{name, string(va
 type Counts struct {
 	Tasks, Executors, Flying int
 	Revoked                  uint64 // tasks, since this process began
+	Illegal                  uint64 // statuses of executors that were no legal move, since this process began
 	Unheard                  uint64 // messages for which there was no session, since this process began
 	Registered               bool
 }
@@ -291,6 +293,6 @@ type Counts struct {
 func (c *Core) Counts() Counts {
 	return Counts{
 		Tasks: len(c.state.tasks), Executors: len(c.state.executors), Flying: c.leader.flying, Registered: c.leader.registered,
-		Revoked: c.pressure.revoked, Unheard: c.unheard,
+		Revoked: c.pressure.revoked, Unheard: c.unheard, Illegal: c.illegal,
 	}
 }

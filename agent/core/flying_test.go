@@ -57,3 +57,70 @@ func TestStatusesOfASessionAreBoundedInBytes(t *testing.T) {
 		t.Errorf("%d of %d tasks were told of", len(settled), tasks)
 	}
 }
+
+// An executor that reports progress without end makes its agent keep, send and log a bounded part of it, and the
+// newest of it is what counts in the end (R34).
+func TestProgressOfATaskIsBounded(t *testing.T) {
+	w := newWorld(t)
+	w.out = &strings.Builder{}
+	lines := []string{
+		"started boot=b1", "open", "leader registered", "leader launch f1/t1", "forked f1/command pid=9", "subscribe f1/command conn=1",
+	}
+	for _, line := range lines {
+		w.line(line)
+	}
+	task := w.core.state.tasks[api.TaskRef{Framework: "f1", Task: "t1"}]
+	if task == nil || !task.handed {
+		t.Fatal("the task did not reach its executor:\n" + w.out.String())
+	}
+	sent, logged := 0, 0
+	say := func(number int, state api.TaskState) {
+		status := protocol.ExecutorStatus{Task: "t1", Number: uint64(number), State: state, Data: make([]byte, api.StatusDataBytesMax)}
+		effects := w.core.Step(Event{w.now, ExecutorCalled{1, []protocol.ExecutorCall{status}}})
+		for _, effect := range append(effects, w.core.Step(Event{w.now, Checkpointed{w.core.written}})...) {
+			if call, is := effect.(ToLeader); is {
+				if _, is := call.Call.(protocol.StatusUpdate); is {
+					sent++
+				}
+			}
+			if _, is := effect.(Log); is {
+				logged++
+			}
+		}
+	}
+	const many = 1000
+	for number := range many {
+		say(number+1, api.TaskRunning)
+	}
+	bytes := 0
+	for _, status := range task.unacked {
+		bytes += protocol.StatusBytes(status)
+	}
+	if most := unackedBytesMax + 2*api.StatusDataBytesMax; bytes > most {
+		t.Errorf("%d bytes of statuses are kept, at most %d may be", bytes, most)
+	}
+	if sent == 0 || sent > len(task.unacked) {
+		t.Errorf("%d statuses were sent, %d are kept", sent, len(task.unacked))
+	}
+	if newest := task.unacked[len(task.unacked)-1].Number; newest != task.latest.Number {
+		t.Errorf("the newest status that is kept is %d, not %d", newest, task.latest.Number)
+	}
+	for number := range many {
+		say(many+number+1, api.TaskStaging)
+	}
+	if logged != 1 || w.core.Counts().Illegal != many {
+		t.Errorf("%d illegal moves gave %d lines and were counted as %d", many, logged, w.core.Counts().Illegal)
+	}
+	acknowledge := protocol.AcknowledgeStatus{TaskRef: task.ref, Number: task.sent}
+	effects := w.core.Step(Event{w.now, LeaderSaid{w.conn, protocol.AgentEvents{Term: w.term, Session: w.sess, Events: []protocol.AgentEvent{acknowledge}}}})
+	heard := uint64(0)
+	for _, effect := range effects {
+		call, _ := effect.(ToLeader)
+		if update, is := call.Call.(protocol.StatusUpdate); is {
+			heard = update.Status.Number
+		}
+	}
+	if heard != task.latest.Number {
+		t.Errorf("after the acknowledgement status %d was sent, not the newest, %d", heard, task.latest.Number)
+	}
+}

@@ -28,6 +28,9 @@ func (c *Core) storeStatus(t *task, record TaskStatus) uint64 {
 	}
 	c.after(number, func() {
 		t.stored = max(t.stored, record.Status.Number)
+		if t.crowded() && record.Status.State == api.TaskRunning && t.sentIn == c.leader.conn {
+			return // an acknowledgement sends the newest; those that it replaces are not sent
+		}
 		c.sendStatus(t)
 	})
 	return number
@@ -215,10 +218,21 @@ func (c *Core) judge(t *task, s protocol.ExecutorStatus) (api.TaskState, api.Rea
 		}
 		return s.State, reason, s.Message, true
 	}
-	c.log("executor's status is no legal move", field("task", t.ref.String()), field("from", from.String()),
-		field("to", s.State.String()), field("number", strconv.FormatUint(s.Number, 10)))
+	c.logIllegal(t, s)
 	if s.State.Terminal() {
 		return api.TaskFailed, s.Reason, "its executor ended it as " + s.State.String() + " from " + from.String() + ": " + s.Message, true
 	}
 	return 0, 0, "", false
+}
+
+// logIllegal counts a status that is no legal move. The log gets one line for each task: an executor
+// that is wrong may be wrong very often.
+func (c *Core) logIllegal(t *task, s protocol.ExecutorStatus) {
+	c.illegal++
+	if t.scolded {
+		return
+	}
+	t.scolded = true
+	c.log("executor's status is no legal move", field("task", t.ref.String()), field("from", t.latest.State.String()),
+		field("to", s.State.String()), field("number", strconv.FormatUint(s.Number, 10)))
 }

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/internal/protocol"
 )
 
 // task is one task that has not been forgotten. The upper part is what records make
@@ -26,6 +27,7 @@ type task struct {
 	killable bool   // its kill is on disk
 	handed   bool   // to the executor, or it may have been by an earlier process
 	ignored  uint64 // the executor's highest number that was no legal move
+	scolded  bool   // the log has a line about such a move
 	files    files
 	stored   uint64        // the highest status on disk
 	sent     uint64        // the highest status that was sent in the session sentIn
@@ -49,8 +51,11 @@ const (
 
 // unackedMax is how many statuses of one task wait for acknowledgement. Beyond it the
 // newest RUNNING takes the place of the one before: progress in between is lost, no
-// other state ever is.
-const unackedMax = 64
+// other state ever is. The same holds beyond unackedBytesMax (R34).
+const (
+	unackedMax      = 64
+	unackedBytesMax = 512 << 10
+)
 
 func newTask(launch TaskLaunched, agent api.AgentID) *task {
 	t := &task{
@@ -67,6 +72,15 @@ func newTask(launch TaskLaunched, agent api.AgentID) *task {
 
 func (t *task) ended() bool { return t.latest.State.Terminal() }
 
+// crowded says whether so much waits for acknowledgement that no more progress is kept beside it.
+func (t *task) crowded() bool {
+	bytes := 0
+	for _, status := range t.unacked {
+		bytes += protocol.StatusBytes(status)
+	}
+	return len(t.unacked) > unackedMax || bytes > unackedBytesMax
+}
+
 // take adds a status.
 func (t *task) take(r TaskStatus) {
 	t.heard = max(t.heard, r.ExecutorNumber)
@@ -74,7 +88,7 @@ func (t *task) take(r TaskStatus) {
 		t.group = r.Group
 	}
 	last := len(t.unacked) - 1
-	merges := last >= unackedMax && r.Status.State == api.TaskRunning && t.unacked[last].State == api.TaskRunning
+	merges := t.crowded() && r.Status.State == api.TaskRunning && t.unacked[last].State == api.TaskRunning
 	t.latest = r.Status
 	if merges {
 		t.unacked[last] = r.Status

@@ -1,0 +1,93 @@
+package agent
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"sync/atomic"
+	"testing"
+
+	"github.com/tenderhq/tender/agent/checkpoint"
+	"github.com/tenderhq/tender/agent/core"
+	"github.com/tenderhq/tender/agent/executor"
+	"github.com/tenderhq/tender/agent/executor/process"
+	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/internal/protocol"
+)
+
+// While much waits for the disk, nothing more is read from executors; it goes on when the disk has taken it (R34).
+func TestReadersWaitForTheDisk(t *testing.T) {
+	w := newWriter(checkpoint.NewMemory())
+	w.waitForRoom(t.Context()) // there is room at first
+	record := core.TaskStatus{Status: api.Status{Data: make([]byte, api.StatusDataBytesMax)}}
+	for number := range uint64(pendingBytesMax/api.StatusDataBytesMax + 1) {
+		w.add(number+1, record)
+	}
+	over, cancel := context.WithCancel(t.Context())
+	cancel()
+	w.waitForRoom(over) // the stream has ended: what it still holds is read
+	w.mutex.Lock()
+	room := w.room
+	w.mutex.Unlock()
+	if room == nil {
+		t.Fatal("a reader did not wait, though more waits for the disk than may")
+	}
+	w.take()
+	<-room
+	w.waitForRoom(t.Context())
+}
+
+// slowFetch is a launcher whose fetches end only when they are told to stop.
+type slowFetch struct {
+	*process.Launcher
+	begun   chan string // the names of tasks
+	ended   chan string
+	under   atomic.Int64
+	tooMany atomic.Bool // more were under way at once than may be
+}
+
+func (l *slowFetch) Prepare(ctx context.Context, sandbox string, uris []api.URI) error {
+	if len(uris) == 0 {
+		return l.Launcher.Prepare(ctx, sandbox, uris)
+	}
+	if l.under.Add(1) > fetchesMax {
+		l.tooMany.Store(true)
+	}
+	l.begun <- filepath.Base(sandbox)
+	<-ctx.Done()
+	l.under.Add(-1)
+	l.ended <- filepath.Base(sandbox)
+	return ctx.Err()
+}
+
+// Of many tasks with files only so many fetch at once. The kill of a task ends its fetch, and another begins (R34).
+func TestFetchesAreBoundedAndEndWithTheirTask(t *testing.T) {
+	const tasks = fetchesMax + 2
+	slow := &slowFetch{begun: make(chan string, tasks), ended: make(chan string, tasks)}
+	master := newScript(t)
+	config := testConfig(t, master.address)
+	config.Resources = api.Scalars(2*tasks, 64*tasks)
+	slow.Launcher = &process.Launcher{Trash: filepath.Join(config.DataDir, "trash")}
+	config.Launcher = executor.Launcher(slow)
+	run(t, config)
+	await(master, "registration", func(protocol.RegisterAgent) bool { return true })
+	for i := range tasks {
+		task := command(api.TaskID(fmt.Sprintf("t%d", i)), "exit 0")
+		task.Command.URIs = []api.URI{{Source: "/nowhere/file"}}
+		master.launch(task)
+	}
+	for range fetchesMax {
+		<-slow.begun
+	}
+	for id := range tasks {
+		ref := api.TaskRef{Framework: "f1", Task: api.TaskID(fmt.Sprintf("t%d", id))}
+		master.say(protocol.KillTask{TaskRef: ref, Reason: api.ReasonKilledByFramework})
+		master.status(ref.Task, api.TaskKilled)
+	}
+	for range fetchesMax {
+		<-slow.ended
+	}
+	if slow.tooMany.Load() {
+		t.Errorf("more than %d fetches were under way at once", fetchesMax)
+	}
+}
