@@ -57,7 +57,7 @@ func TestPlan(t *testing.T) {
 	for _, f := range first[:len(all)] {
 		seen[f.String()] = true
 	}
-	if len(seen) != len(all) || len(all) != 16 {
+	if len(seen) != len(all) || len(all) != 20 {
 		t.Errorf("the first rounds break only %v", seen)
 	}
 	for seed := range uint64(20) {
@@ -66,7 +66,7 @@ func TestPlan(t *testing.T) {
 			t.Errorf("three rounds: %v", short)
 		}
 		for _, f := range short {
-			if f.how == "sleep" || f.how == "full" {
+			if f.how == "sleep" || f.how == "full" || f.how == "reboot" {
 				t.Errorf("a short run without mounts has %v", f)
 			}
 		}
@@ -91,6 +91,11 @@ func TestJudges(t *testing.T) {
 		"7 launch unproved", "8 end unproved FINISHED",
 		"9 launch denied", "10 end denied DROPPED",
 		"11 launch open",
+		"20 launch struck a1", "30 end struck GONE",
+		"21 launch elsewhere a2", "30 end elsewhere GONE",
+		"21 launch otherwise a1", "30 end otherwise FAILED",
+		"21 launch before a1", "24 end before GONE",
+		"21 launch restarted a1", "30 end restarted GONE",
 	} {
 		e, err := parseEntry(line)
 		if err != nil {
@@ -98,13 +103,13 @@ func TestJudges(t *testing.T) {
 		}
 		c.ledger.add(e)
 	}
-	for _, proof := range []string{"good", "twice", "denied"} {
+	for _, proof := range []string{"good", "twice", "denied", "struck", "elsewhere", "otherwise", "before", "restarted", "restarted" + again} {
 		if err := os.WriteFile(filepath.Join(dir, "proof", proof), nil, 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
-	r := &report{}
-	if broken := c.judgeTasks(r); len(broken) != 4 {
+	r := &report{harms: []harm{{agent: "a1", began: time.Unix(0, 25), over: time.Unix(0, 35), ends: "GONE"}}}
+	if broken := c.judgeTasks(r); len(broken) != 8 {
 		t.Errorf("tasks: %q", broken)
 	}
 }

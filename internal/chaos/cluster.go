@@ -59,6 +59,11 @@ func newCluster(o options) (*cluster, error) {
 			"agent", "--master", c.addresses(), "--data-dir", filepath.Join(dir, name), "--hostname", name, "--http-port", "0",
 			"--resources", "cpus:4;mem:4096;disk:4096", "--recovery-timeout", "2m", "--log-level", "info",
 		}})
+		if o.mounts {
+			if err := c.agents[i].giveHost(self); err != nil {
+				return nil, err
+			}
+		}
 	}
 	for i := range 2 {
 		name := fmt.Sprint("s", i+1)
@@ -124,7 +129,7 @@ func (c *cluster) pids() map[int]string {
 	pids := map[int]string{}
 	for _, n := range c.nodes() {
 		if pid := n.pid(); pid > 0 {
-			pids[pid] = n.name
+			pids[pid] = n.line()
 		}
 	}
 	return pids

@@ -12,8 +12,8 @@ import (
 
 // fault is what a round breaks.
 type fault struct {
-	how  string        // kill, stop, cut, full, sleep
-	whom string        // leader, follower, agent, scheduler, trio
+	how  string        // kill, stop, cut, full, sleep, gone, reboot
+	whom string        // leader, follower, agent, scheduler, trio, masters, executors
 	hold time.Duration // how long it lasts; a kill: until it is started again
 	pick int           // which of several
 }
@@ -23,16 +23,19 @@ func (f fault) String() string { return f.how + "/" + f.whom }
 // kinds are all faults. A stop is short enough for some sessions to outlive it; a sleep
 // is not: who wakes up has been replaced long ago. The trio is a leader with an agent and
 // a scheduler of its own: when they wake up together they only know each other. Full is
-// the disk of the first master.
+// the disk of the first master. The masters are all of them at once, the executors those
+// of an agent that runs something. Gone is an agent that is killed, marked gone and started
+// again; a reboot ends all that runs on its host.
 func kinds(o options) (all []fault) {
 	for _, whom := range []string{"leader", "follower", "agent", "scheduler"} {
 		for _, how := range []string{"kill", "stop", "cut"} {
 			all = append(all, fault{how: how, whom: whom})
 		}
 	}
-	all = append(all, fault{how: "sleep", whom: "leader"}, fault{how: "sleep", whom: "trio"})
+	all = append(all, fault{how: "sleep", whom: "leader"}, fault{how: "sleep", whom: "trio"},
+		fault{how: "kill", whom: "masters"}, fault{how: "kill", whom: "executors"}, fault{how: "gone", whom: "agent"})
 	if o.mounts {
-		all = append(all, fault{how: "full", whom: "leader"}, fault{how: "full", whom: "follower"})
+		all = append(all, fault{how: "full", whom: "leader"}, fault{how: "full", whom: "follower"}, fault{how: "reboot", whom: "agent"})
 	}
 	return slices.DeleteFunc(all, func(f fault) bool { return !strings.HasPrefix(f.String(), o.only) })
 }
@@ -64,8 +67,8 @@ func plan(o options) (all []fault) {
 func holdFor(random *rand.Rand, f fault) time.Duration {
 	some := func(base, more int) time.Duration { return time.Duration(base+random.IntN(more)) * time.Millisecond }
 	switch {
-	case f.how == "kill":
-		return some(0, 1000)
+	case f.how == "kill", f.how == "reboot":
+		return some(0, 900)
 	case f.String() == "sleep/leader":
 		return 30 * time.Second
 	case f.how == "sleep":
@@ -87,6 +90,10 @@ func (c *cluster) target(ctx context.Context, f fault) *node {
 		leader := c.leader(ctx)
 		others := slices.DeleteFunc(slices.Clone(c.masters), func(n *node) bool { return n == leader })
 		return others[f.pick%len(others)]
+	case f.whom == "masters":
+		return c.masters[0]
+	case f.strikes():
+		return c.busyAgent(ctx)
 	case f.whom == "agent":
 		return c.agents[f.pick%len(c.agents)]
 	}
@@ -130,15 +137,26 @@ func (c *cluster) round(ctx context.Context, number int, f fault, r *report) err
 func (c *cluster) inflict(ctx context.Context, n *node, f fault, r *report) (over time.Time, err error) {
 	switch f.how {
 	case "kill":
-		err = c.crash(ctx, n, f)
+		switch f.whom {
+		case "masters":
+			err = c.crashMasters(ctx, f)
+		case "executors":
+			err = c.killExecutors(ctx, n, f, r)
+		default:
+			err = c.crash(ctx, n, f)
+		}
+	case "gone":
+		err = c.markGone(ctx, n, f, r)
+	case "reboot":
+		err = c.reboot(ctx, n, f, r)
 	case "stop":
 		n.signal(syscall.SIGSTOP)
 		pause(ctx, f.hold)
 		n.signal(syscall.SIGCONT)
 	case "cut":
-		c.network.setCut(n.name, true)
+		c.network.setCut(n.line(), true)
 		pause(ctx, f.hold)
-		c.network.setCut(n.name, false)
+		c.network.setCut(n.line(), false)
 	case "sleep":
 		err = c.sleep(ctx, n, f, r)
 	case "full":

@@ -72,6 +72,7 @@ func parseEntry(line string) (entry, error) {
 
 // task is what the journal knows of one.
 type task struct {
+	agent                    string // it was launched on
 	launched, running, ended time.Time
 	ends                     []string // states, one for each different end
 }
@@ -94,6 +95,9 @@ func (l *ledger) add(e entry) {
 	switch e.what {
 	case "launch":
 		l.tasks[e.args[0]] = &task{launched: e.at}
+		if len(e.args) > 1 {
+			l.tasks[e.args[0]].agent = e.args[1]
+		}
 		l.order = append(l.order, e.args[0])
 	case "running":
 		if t := l.tasks[e.args[0]]; t != nil && t.running.IsZero() {

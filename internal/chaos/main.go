@@ -37,6 +37,8 @@ func run(ctx context.Context, args []string) error {
 	switch {
 	case len(args) == 4 && args[0] == "scheduler":
 		return schedule(ctx, args[1], args[2], strings.Split(args[3], ","))
+	case len(args) > 2 && args[0] == booted:
+		return bootAs(args[1], args[2:])
 	case len(args) > 0 && args[0] == apart:
 		return chaos(ctx, args[1:], true)
 	}
@@ -57,7 +59,7 @@ type options struct {
 	only            string // how the wanted faults begin, such as kill/leader
 	keep            bool
 	grow            bool
-	mounts          bool // we may make file systems: a disk can be full
+	mounts          bool // we may make file systems: a disk can be full, an agent reboot
 }
 
 func chaos(ctx context.Context, args []string, mounts bool) error {

@@ -47,6 +47,17 @@ func mountSmallDisk(dir string) (*smallDisk, error) {
 	return &smallDisk{dir: dir}, nil
 }
 
+// ownMounts gives a process file systems that end with it.
+func ownMounts(of *syscall.SysProcAttr) { of.Unshareflags |= syscall.CLONE_NEWNS }
+
+// bootAs becomes another program, on a machine that was booted under the ID in a file.
+func bootAs(file string, command []string) error {
+	if err := syscall.Mount(file, "/proc/sys/kernel/random/boot_id", "", syscall.MS_BIND, ""); err != nil {
+		return err
+	}
+	return syscall.Exec(command[0], command, os.Environ())
+}
+
 func (d *smallDisk) unmount() {
 	_ = syscall.Unmount(d.dir, syscall.MNT_DETACH) // else it ends with us
 }

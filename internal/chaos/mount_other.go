@@ -5,6 +5,7 @@ package main
 import (
 	"context"
 	"errors"
+	"syscall"
 )
 
 const apart = "apart"
@@ -14,5 +15,9 @@ func runApart(context.Context, []string) (ended bool, err error) { return false,
 func mountSmallDisk(string) (*smallDisk, error) {
 	return nil, errors.New("only Linux is known to let us")
 }
+
+func ownMounts(*syscall.SysProcAttr) {}
+
+func bootAs(string, []string) error { return errors.New("only Linux is known to let us") }
 
 func (d *smallDisk) unmount() {}

@@ -26,6 +26,7 @@ type node struct {
 	binary  string
 	args    []string
 	dir     string // of its log
+	host    *host  // an agent's; nil: the machine's own
 	proxies []*proxy
 
 	mu      sync.Mutex
@@ -55,6 +56,9 @@ func (n *node) start() error {
 	command.Stdout, command.Stderr = log, log
 	command.Dir = n.dir
 	command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // Ctrl-C is ours to pass on
+	if n.host != nil {
+		ownMounts(command.SysProcAttr)
+	}
 	if err := command.Start(); err != nil {
 		return err
 	}

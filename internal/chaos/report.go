@@ -26,6 +26,8 @@ type report struct {
 	asked     int      // of the store
 	unknown   int      // of it
 	broken    []string // promises
+	harms     []harm
+	struck    map[string]map[string]int // tasks that ran where it struck: by fault, by how they ended
 }
 
 func (r *report) add(f fault, began time.Time, healed time.Duration, l *ledger) {
@@ -35,7 +37,7 @@ func (r *report) add(f fault, began time.Time, healed time.Duration, l *ledger) 
 	r.faults[f.String()]++
 	r.healed = append(r.healed, healed)
 	r.last = ""
-	if f.whom == "agent" || f.whom == "follower" {
+	if f.whom == "agent" || f.whom == "executors" || f.whom == "follower" {
 		return // others run new tasks meanwhile
 	}
 	if at, ok := l.firstAfter(began, running); ok {
@@ -52,17 +54,26 @@ func (r *report) print(w io.Writer) {
 		fmt.Fprintf(w, "  %-16s %d\n", kind, r.faults[kind])
 	}
 	if !r.options.mounts && !r.options.grow {
-		fmt.Fprintln(w, "  no disk was full: this system does not let us mount one")
+		fmt.Fprintln(w, "  no disk was full and no agent rebooted: this system does not let us mount anything")
 	}
 	for _, kind := range slices.Sorted(maps.Keys(r.failovers)) {
 		fmt.Fprintf(w, "from %s to a new task RUNNING: %s\n", kind, spread(r.failovers[kind]))
 	}
-	fmt.Fprintf(w, "from the end of a fault to all well: %s\n", spread(r.healed))
-	fmt.Fprintf(w, "tasks:")
-	for _, state := range slices.Sorted(maps.Keys(r.tasks)) {
-		fmt.Fprintf(w, " %d %s", r.tasks[state], state)
+	for _, kind := range slices.Sorted(maps.Keys(r.struck)) {
+		fmt.Fprintf(w, "tasks that ran at %s:%s\n", kind, counts(r.struck[kind]))
 	}
-	fmt.Fprintf(w, "; %d proofs\nstore: %d operations judged by porcupine, %d writes among them may or may not have happened\n", r.proofs, r.asked, r.unknown)
+	fmt.Fprintf(w, "from the end of a fault to all well: %s\n", spread(r.healed))
+	fmt.Fprintf(w, "tasks:%s; %d proofs\n", counts(r.tasks), r.proofs)
+	fmt.Fprintf(w, "store: %d operations judged by porcupine, %d writes among them may or may not have happened\n", r.asked, r.unknown)
+}
+
+// counts are numbers of tasks by how they ended.
+func counts(tasks map[string]int) string {
+	var text strings.Builder
+	for _, state := range slices.Sorted(maps.Keys(tasks)) {
+		fmt.Fprintf(&text, " %d %s", tasks[state], state)
+	}
+	return text.String()
 }
 
 func spread(times []time.Duration) string {
@@ -94,14 +105,13 @@ func (c *cluster) verdict(ctx context.Context, r *report) error {
 	return c.await(ctx, "equal registries", 4*c.options.heal, c.disagreement)
 }
 
-// judgeTasks: every task that was launched has ended once, and its proof is there if,
-// and only if, it ran.
+// judgeTasks: every task that was launched has ended once, none was started twice, and
+// its proof is there if, and only if, it ran to its end, or was harmed on the way.
 func (c *cluster) judgeTasks(r *report) (broken []string) {
 	r.tasks = map[string]int{}
 	for _, id := range slices.Sorted(maps.Keys(c.ledger.tasks)) {
 		t := c.ledger.tasks[id]
-		_, err := os.Stat(filepath.Join(c.dir, "proof", id))
-		ran := err == nil
+		ran := exists(filepath.Join(c.dir, "proof", id))
 		if ran {
 			r.proofs++
 		}
@@ -112,7 +122,9 @@ func (c *cluster) judgeTasks(r *report) (broken []string) {
 			broken = append(broken, fmt.Sprintf("task %s ended %s and was never launched", id, ends))
 		case len(t.ends) != 1:
 			broken = append(broken, fmt.Sprintf("task %s ended %s", id, ends))
-		case ran != (ends == "FINISHED"):
+		case exists(filepath.Join(c.dir, "proof", id+again)):
+			broken = append(broken, fmt.Sprintf("task %s was started twice, and ended %s", id, ends))
+		case ran != (ends == "FINISHED") && !(ran && r.harmed(t)):
 			broken = append(broken, fmt.Sprintf("task %s ended %s; that it ran is %v", id, ends, ran))
 		}
 	}

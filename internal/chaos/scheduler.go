@@ -15,6 +15,7 @@ import (
 )
 
 const (
+	again       = ".again" // behind the name of a proof: its task was started once more
 	inFlightMax = 4
 	settleEvery = time.Second
 )
@@ -83,7 +84,7 @@ func (s *scheduler) Offers(_ context.Context, offers []api.Offer) []api.Answer {
 		}
 		s.launched++
 		id := api.TaskID(fmt.Sprintf("%s-%d-%d", s.name, os.Getpid(), s.launched))
-		if s.journal.say("launch", string(id)) != nil {
+		if s.journal.say("launch", string(id), offer.Hostname) != nil {
 			continue // a task that nobody would know of
 		}
 		s.inFlight[id] = true
@@ -96,8 +97,8 @@ func (s *scheduler) Offers(_ context.Context, offers []api.Offer) []api.Answer {
 
 func (s *scheduler) task(id api.TaskID) api.Task {
 	proof := filepath.Join(s.dir, "proof", string(id))
-	// With -C the shell opens with O_EXCL.
-	line := fmt.Sprintf("set -C; : > %s || exit 9; sleep 0.4", proof)
+	// With -C the shell opens with O_EXCL. Who comes second says so.
+	line := fmt.Sprintf("set -C; true > %s || { true > %s%s; exit 9; }; sleep 0.4", proof, proof, again)
 	return api.Task{ID: id, Resources: api.Scalars(0.1, 16), Command: &api.Command{Shell: line}}
 }
 

@@ -1,0 +1,87 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"time"
+)
+
+// harm is that a fault ended tasks on an agent that had begun.
+type harm struct {
+	agent       string
+	began, over time.Time
+	ends        string // how such a task ends
+}
+
+// harmed says that a task ended as one does that was struck.
+func (r *report) harmed(t *task) bool {
+	return slices.ContainsFunc(r.harms, func(h harm) bool {
+		return t.agent == h.agent && slices.Equal(t.ends, []string{h.ends}) && t.launched.Before(h.over) && !t.ended.Before(h.began)
+	})
+}
+
+// strikes says that a fault ends tasks, so that it needs an agent that runs some.
+func (f fault) strikes() bool { return f.how == "gone" || f.how == "reboot" || f.whom == "executors" }
+
+// busyAgent finds an agent on which a task runs; nil when there is none for long.
+func (c *cluster) busyAgent(ctx context.Context) (busy *node) {
+	_ = c.await(ctx, "an agent that runs a task", c.options.heal, func(context.Context) string {
+		for _, a := range c.agents {
+			if len(c.ledger.runningOn(a.name)) > 0 {
+				busy = a
+				return ""
+			}
+		}
+		return "no task runs"
+	})
+	return busy
+}
+
+// runningOn are the tasks that have not ended on an agent, as far as is known.
+func (l *ledger) runningOn(agent string) (ids []string) {
+	for _, id := range l.open() {
+		if t := l.tasks[id]; t.agent == agent && !t.running.IsZero() {
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}
+
+// awaitStruck returns when all of the tasks have ended; each either as one does that was
+// struck, or it had finished just before.
+func (c *cluster) awaitStruck(ctx context.Context, ids []string, f fault, h harm, r *report) error {
+	err := c.await(ctx, "the end of the tasks that were struck", c.options.heal, func(context.Context) string {
+		open := slices.DeleteFunc(slices.Clone(ids), func(id string) bool { return !c.ledger.tasks[id].ended.IsZero() })
+		if len(open) > 0 {
+			return "their frameworks have not heard of it: " + strings.Join(open, " ")
+		}
+		return ""
+	})
+	if err != nil {
+		return err
+	}
+	h.over = time.Now()
+	r.harms = append(r.harms, h)
+	for _, id := range ids {
+		ends := strings.Join(c.ledger.tasks[id].ends, " and ")
+		if ends != h.ends && ends != "FINISHED" {
+			r.broken = append(r.broken, fmt.Sprintf("task %s ended %s after %s; %s would be right", id, ends, f, h.ends))
+		}
+		if r.struck == nil {
+			r.struck = map[string]map[string]int{}
+		}
+		if r.struck[f.String()] == nil {
+			r.struck[f.String()] = map[string]int{}
+		}
+		r.struck[f.String()][ends]++
+	}
+	return nil
+}
+
+func exists(name string) bool {
+	_, err := os.Stat(name)
+	return err == nil
+}

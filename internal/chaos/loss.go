@@ -1,0 +1,88 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"syscall"
+	"time"
+
+	apiv1 "github.com/tenderhq/tender/api/v1"
+)
+
+// markGone kills an agent, whose tasks go on without it, marks it gone, and starts it
+// again: its frameworks have heard that the tasks are gone, and it comes as a new one.
+func (c *cluster) markGone(ctx context.Context, n *node, f fault, r *report) error {
+	old, err := c.agentID(ctx, n)
+	if err != nil {
+		return err
+	}
+	h := harm{agent: n.name, began: time.Now(), ends: "GONE_BY_OPERATOR"}
+	n.kill(syscall.SIGKILL)
+	if err := c.look(); err != nil {
+		return err
+	}
+	struck := c.ledger.runningOn(n.name)
+	mark := []string{"gone", old}
+	if f.pick%2 == 0 {
+		mark = append(mark, "--force") // else as soon as the leader knows that it is away
+	}
+	if err := c.await(ctx, n.name+" to be marked gone", c.options.heal, func(ctx context.Context) string {
+		return c.tender(ctx, mark...)
+	}); err != nil {
+		return err
+	}
+	if err := c.awaitStruck(ctx, struck, f, h, r); err != nil {
+		return err
+	}
+	pause(ctx, f.hold)
+	if err := n.start(); err != nil {
+		return err
+	}
+	return c.await(ctx, n.name+"'s return as a new agent", c.options.heal, func(ctx context.Context) string {
+		now, err := c.agentID(ctx, n)
+		switch {
+		case err != nil:
+			return err.Error()
+		case now == old:
+			return "it is " + old + " again"
+		}
+		return ""
+	})
+}
+
+// agentID is under which ID an agent is registered and well.
+func (c *cluster) agentID(ctx context.Context, n *node) (string, error) {
+	leader := c.leader(ctx)
+	if leader == nil {
+		return "", fmt.Errorf("nobody leads")
+	}
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	agents, err := c.operator(leader).ListAgents(ctx, &apiv1.ListRequest{})
+	if err != nil {
+		return "", err
+	}
+	for _, a := range agents.GetItems() {
+		if a.GetHostname() == n.name && (a.GetState() == "RUNNING" || a.GetState() == "BUSY") {
+			return a.GetId(), nil
+		}
+	}
+	return "", fmt.Errorf("no agent %s is well", n.name)
+}
+
+// crashMasters kills all masters at once and starts them again.
+func (c *cluster) crashMasters(ctx context.Context, f fault) error {
+	for _, m := range c.masters {
+		m.signal(syscall.SIGKILL)
+	}
+	for _, m := range c.masters {
+		m.kill(syscall.SIGKILL)
+	}
+	pause(ctx, f.hold)
+	for _, m := range c.masters {
+		if err := m.start(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
