@@ -31,6 +31,9 @@ import (
 //	GET /v1/output/{framework}/{task}?stdout=N&stderr=N&follow=1
 //	GET /v1/files/{framework}/{task}/{path}
 //
+// With executor=1 each of the last three speaks of the folder of the task's executor instead: its own
+// stdout and stderr, also after it has crashed, for as long as a folder of its tasks is kept.
+//
 // A negative offset counts from the end. With follow the answer ends when the task has
 // ended and all of its output was sent. Logs are bytes for people; output is for programs:
 // the named streams as frames, see package tail, the last of which says that it is whole.
@@ -122,7 +125,11 @@ func (a *Agent) enter(r *http.Request) (*reader, error) {
 		if view, known = c.Task(reader.task); !known {
 			return
 		}
-		if reader.folder, reader.ended = view.Sandbox, view.Ended; view.Ended {
+		reader.folder = view.Sandbox
+		if asks(r, "executor") {
+			reader.folder = view.ExecutorSandbox
+		}
+		if reader.ended = view.Ended; view.Ended {
 			close(reader.over)
 			return
 		}
@@ -198,9 +205,12 @@ func (a *Agent) serveOutput(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-func follows(r *http.Request) bool {
-	follow := r.FormValue("follow")
-	return follow != "" && follow != "0" && follow != "false"
+func follows(r *http.Request) bool { return asks(r, "follow") }
+
+// asks says whether the question has this switch set.
+func asks(r *http.Request, name string) bool {
+	value := r.FormValue(name)
+	return value != "" && value != "0" && value != "false"
 }
 
 // send writes what the files hold, or come to hold until the task's end; true: all of it.

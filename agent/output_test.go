@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -135,5 +136,34 @@ func TestAnAgentThatStopsCutsItsFollowersOff(t *testing.T) {
 	a.end()
 	if err := <-f.done; err == nil || f.out != "up\n" {
 		t.Errorf("%v, stdout %q", err, f.out)
+	}
+}
+
+// What an executor of its own has written can be read by its task, also after it has crashed, and the last line of its
+// stderr says in the task's status why it did; a line of an earlier run does not.
+func TestOutputOfACrashedExecutor(t *testing.T) {
+	master := newScript(t)
+	config := testConfig(t, master.address)
+	config.Listener = loopback(t)
+	a := run(t, config)
+	await(master, "registration", func(protocol.RegisterAgent) bool { return true })
+	<-a.Ready()
+	crash := func(id api.TaskID, shell string) api.Status {
+		own := &api.Executor{ID: "own", Command: api.Command{Shell: shell}}
+		master.launch(api.Task{ID: id, Resources: api.Scalars(1, 32), Executor: own})
+		return await(master, string(id), func(c protocol.StatusUpdate) bool {
+			return c.Status.Task == id && c.Status.State.Terminal()
+		}).Status
+	}
+	if message := crash("t1", "echo begun; echo first >&2; printf 'no\\tluck\\n' >&2; exit 3").Message; !strings.HasSuffix(message, ": no luck") {
+		t.Errorf("the status says %q and not why", message)
+	}
+	got := follow(t, overHTTP2(t), "http://"+a.Address()+"/v1/output/f1/t1?stdout=0&stderr=0&executor=1")
+	if err := <-got.done; err != nil || got.out != "begun\n" || got.err != "first\nno\tluck\n" {
+		t.Errorf("%v, stdout %q, stderr %q", err, got.out, got.err)
+	}
+	await(master, "executor's end", func(protocol.ExecutorEnded) bool { return true })
+	if message := crash("t2", "exit 4").Message; strings.Contains(message, "luck") {
+		t.Errorf("the status of a run that wrote nothing says %q", message)
 	}
 }

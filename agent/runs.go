@@ -24,6 +24,8 @@ type runs struct {
 // runState is one run, from StartExecutor on.
 type runState struct {
 	run     core.Run
+	folder  string             // of the executor
+	said    int64              // how long its stderr was before the run
 	process executor.Process   // nil until it is forked
 	abandon context.CancelFunc // of the fork
 }
@@ -79,7 +81,7 @@ func (a *Agent) findRuns() (alive []core.Run) {
 	a.runs.forget()
 	for _, started := range a.core.Runs() {
 		if process := a.launcher.Find(started.Process); process != nil && a.sameBoot() {
-			a.runs.put(&runState{run: started.Run, process: process, abandon: func() {}})
+			a.runs.put(&runState{run: started.Run, folder: a.core.ExecutorFolder(started.Run.Executor), process: process, abandon: func() {}})
 			alive = append(alive, started.Run)
 		}
 	}
@@ -92,10 +94,11 @@ func (a *Agent) sameBoot() bool { return a.core.Identity().BootID == a.config.Bo
 // startRun forks an executor and follows it to its end.
 func (a *Agent) startRun(e core.StartExecutor) {
 	ctx, cancel := context.WithCancel(a.context)
-	state := &runState{run: e.Run, abandon: cancel}
+	state := &runState{run: e.Run, folder: e.Sandbox, abandon: cancel}
 	a.runs.put(state)
 	a.start(func() {
 		defer cancel()
+		state.said = stderrSize(e.Sandbox)
 		token := a.config.Random()
 		process, err := a.fork(ctx, e, token)
 		if err != nil {
@@ -148,6 +151,9 @@ func (a *Agent) await(ctx context.Context, state *runState) {
 		return
 	}
 	a.runs.drop(state.run)
+	if line := lastLine(state.folder, state.said); line != "" {
+		message += "; the last line of its stderr: " + line
+	}
 	a.happened(ctx, core.ExecutorExited{Run: state.run, Message: message})
 }
 

@@ -193,14 +193,15 @@ func (c *Core) Runs() []ExecutorStarted {
 
 // TaskView is what readers of a task's output need to know.
 type TaskView struct {
-	Sandbox string
-	Ended   bool
+	Sandbox         string
+	ExecutorSandbox string // of the executor that runs it, or ran it
+	Ended           bool
 }
 
 // Task looks a task up, also one that has ended and whose sandbox is still there.
 func (c *Core) Task(ref api.TaskRef) (TaskView, bool) {
 	if t := c.state.tasks[ref]; t != nil {
-		return TaskView{Sandbox: c.taskFolder(t.executor, ref.Task), Ended: t.ended()}, true
+		return c.taskView(t.executor, ref.Task, t.ended()), true
 	}
 	if _, known := c.state.stubbed[ref]; !known {
 		return TaskView{}, false
@@ -208,10 +209,14 @@ func (c *Core) Task(ref api.TaskRef) (TaskView, bool) {
 	for _, stub := range c.state.stubs {
 		if stub.TaskRef == ref {
 			executor := api.ExecutorRef{Framework: ref.Framework, Executor: stub.Status.Executor}
-			return TaskView{Sandbox: c.taskFolder(executor, ref.Task), Ended: true}, true
+			return c.taskView(executor, ref.Task, true), true
 		}
 	}
 	return TaskView{}, false
+}
+
+func (c *Core) taskView(executor api.ExecutorRef, task api.TaskID, ended bool) TaskView {
+	return TaskView{Sandbox: c.taskFolder(executor, task), ExecutorSandbox: c.executorFolder(executor), Ended: ended}
 }
 
 // Folders are the sandboxes that are in use or kept, of executors and of tasks.

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/tenderhq/tender/api"
 	apiv1 "github.com/tenderhq/tender/api/v1"
 	"github.com/tenderhq/tender/internal/cli/client"
 	"github.com/tenderhq/tender/internal/cli/show"
@@ -231,6 +232,10 @@ func outputOf(v *apiv1.TaskView) string {
 		return ""
 	}
 	at := "http://" + v.GetAgentAddress() + "/" + path.Join("v1", "logs", v.GetFrameworkId(), v.GetId(), "stdout")
+	if executor := api.ExecutorID(v.GetExecutorId()); executor != "" && executor != api.CommandExecutor {
+		// Its own executor writes for it: only that one's output is sure to be there.
+		return "tender logs --executor " + taskRef(v) + "\n" + at + "?executor=1"
+	}
 	return "tender logs " + taskRef(v) + "\n" + at
 }
 

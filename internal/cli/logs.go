@@ -23,17 +23,19 @@ const (
 )
 
 func (a *App) logsCommand() *cobra.Command {
-	var follow, stderr bool
+	var follow, stderr, executor bool
 	command := &cobra.Command{
 		Use:   "logs TASK",
 		Short: "Print the output of a task",
-		Long: "Print what a task has written to its stdout (or stderr), also after its end for as long as its agent keeps its folder.\n\n" +
+		Long: "Print what a task has written to its stdout (or stderr), also after its end for as long as its agent keeps its folder.\n" +
+			"With --executor, what its executor has written, also after that has crashed.\n\n" +
 			"TASK is FRAMEWORK/TASK, or any unique start of it or of the task's own ID.",
 		Args:              exactly("TASK"),
 		ValidArgsFunction: a.completeIDs("tasks"),
 	}
 	command.Flags().BoolVarP(&follow, "follow", "f", false, "go on until the task has ended")
 	command.Flags().BoolVar(&stderr, "stderr", false, "its stderr instead of its stdout")
+	command.Flags().BoolVar(&executor, "executor", false, "the output of the task's executor instead of its own")
 	command.RunE = a.withClient(func(ctx context.Context, c *client.Client, args []string) error {
 		task, err := findTask(ctx, c, args[0])
 		if err != nil {
@@ -46,16 +48,16 @@ func (a *App) logsCommand() *cobra.Command {
 		if stderr {
 			stream = logtail.Stderr
 		}
-		return a.logs(ctx, c, task, stream, follow)
+		return a.logs(ctx, c, task, stream, follow, executor)
 	})
 	return command
 }
 
-func (a *App) logs(ctx context.Context, c *client.Client, task *apiv1.TaskView, stream logtail.Stream, follow bool) error {
+func (a *App) logs(ctx context.Context, c *client.Client, task *apiv1.TaskView, stream logtail.Stream, follow, executor bool) error {
 	source := &logtail.Source{
 		Task:    api.TaskRef{Framework: api.FrameworkID(task.GetFrameworkId()), Task: api.TaskID(task.GetId())},
 		Outputs: []*logtail.Output{{Stream: stream, To: a.Stdout}},
-		Address: agentAddress(c, task),
+		Address: agentAddress(c, task), Executor: executor,
 	}
 	var err error
 	if follow && !ended(task) {

@@ -189,6 +189,7 @@ func small() *cluster {
 				Launched: ago(20 * time.Second), Since: ago(19 * time.Second), Ports: map[string]uint32{"http": 31000},
 				Command: &apiv1.Command{Argv: []string{"sh", "-c", "echo 'it'"}, Env: map[string]string{"A": "1"}}},
 			{Id: "hello.1", FrameworkId: "framework-1", FrameworkName: "web", State: "FAILED", AgentId: "agent-10", ExitCode: &code,
+				AgentAddress: "127.0.0.1:5061", ExecutorId: "render",
 				Reason: "MEMORY_LIMIT", Message: "it used 1100 MB of 1024", Since: ago(time.Second)},
 		},
 	}

@@ -39,6 +39,8 @@ type Output struct {
 type Source struct {
 	Task    api.TaskRef
 	Outputs []*Output
+	// Executor asks for the outputs of the task's executor instead of its own.
+	Executor bool
 	// Address tells where the agent's HTTP listener is now. It is asked again after each failure.
 	Address func(ctx context.Context) (string, error)
 	// HTTP is the client. Default http.DefaultClient. It must not have a timeout.
@@ -248,6 +250,9 @@ func (s *Source) url(address string, follow bool) string {
 	}
 	if follow {
 		query.Set("follow", "1")
+	}
+	if s.Executor {
+		query.Set("executor", "1")
 	}
 	path, err := url.JoinPath("http://"+address, "v1", "output",
 		url.PathEscape(string(s.Task.Framework)), url.PathEscape(string(s.Task.Task)))

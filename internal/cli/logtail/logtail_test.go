@@ -297,3 +297,22 @@ func TestAFailingWriterEndsTheFollowing(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+// The outputs of a task's executor are asked for as such.
+func TestTheOutputOfAnExecutor(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		word := "the task's"
+		if r.FormValue("executor") == "1" {
+			word = "the executor's"
+		}
+		_, _ = tail.Frames{To: w, Kind: tail.FrameStdout}.Write([]byte(word)) // as above
+		_ = tail.WriteEnd(w)                                                  // as above
+	}))
+	defer server.Close()
+	out := &text{}
+	s := source(server, out)
+	s.Executor = true
+	if err := s.Rest(t.Context()); err != nil || out.String() != "the executor's" {
+		t.Errorf("%v, %q", err, out)
+	}
+}

@@ -1,0 +1,50 @@
+package agent
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"unicode"
+
+	"github.com/tenderhq/tender/agent/tail"
+)
+
+// lastLineBytesMax of an executor's last line are told.
+const lastLineBytesMax = 512
+
+// stderrSize is how much an executor has written to its stderr until now, in earlier runs.
+func stderrSize(folder string) int64 {
+	info, err := os.Lstat(filepath.Join(folder, "stderr"))
+	if err != nil {
+		return 0
+	}
+	return info.Size()
+}
+
+// lastLine is the last line that an executor wrote to its stderr from an offset on, its end if it is long; "" when
+// there is none. The file is the executor's: it may be anything, and what it holds too.
+func lastLine(folder string, from int64) string {
+	root, err := os.OpenRoot(folder)
+	if err != nil {
+		return ""
+	}
+	defer root.Close()
+	from = max(from, stderrSize(folder)-4*lastLineBytesMax)
+	var said bytes.Buffer
+	if tail.CopyFile(root, &tail.File{Name: "stderr", Offset: from, To: &said}) != nil {
+		return ""
+	}
+	text := strings.TrimRightFunc(strings.ToValidUTF8(said.String(), "?"), unicode.IsSpace)
+	line := text[strings.LastIndexByte(text, '\n')+1:]
+	line = strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) {
+			return ' '
+		}
+		return r
+	}, line)
+	if cut := len(line) - lastLineBytesMax; cut > 0 {
+		line = "..." + strings.ToValidUTF8(line[cut:], "")
+	}
+	return strings.TrimSpace(line)
+}
