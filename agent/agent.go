@@ -84,6 +84,7 @@ type item struct {
 	what     core.Happening
 	leader   *leaderLink
 	executor *executorLink
+	taken    chan struct{} // told when the loop takes the item, if it is set; capacity 1
 }
 
 // inboxItemsMax: beyond it, readers of streams wait, and with them those who write.

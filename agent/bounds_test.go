@@ -6,13 +6,19 @@ import (
 	"path/filepath"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
+
+	"google.golang.org/grpc"
 
 	"github.com/tenderhq/tender/agent/checkpoint"
 	"github.com/tenderhq/tender/agent/core"
 	"github.com/tenderhq/tender/agent/executor"
 	"github.com/tenderhq/tender/agent/executor/process"
 	"github.com/tenderhq/tender/api"
+	apiv1 "github.com/tenderhq/tender/api/v1"
 	"github.com/tenderhq/tender/internal/protocol"
+	"github.com/tenderhq/tender/internal/wire"
 )
 
 // While much waits for the disk, nothing more is read from executors; it goes on when the disk has taken it (R34).
@@ -35,6 +41,45 @@ func TestReadersWaitForTheDisk(t *testing.T) {
 	w.take()
 	<-room
 	w.waitForRoom(t.Context())
+}
+
+// talker is the stream of an executor that always has more to say.
+type talker struct {
+	grpc.BidiStreamingServer[apiv1.ExecutorCalls, apiv1.ExecutorEvents]
+	ctx  context.Context
+	said int
+}
+
+func (s *talker) Recv() (*apiv1.ExecutorCalls, error) {
+	if s.ctx.Err() != nil {
+		return nil, s.ctx.Err()
+	}
+	s.said++
+	batches, err := wire.ExecutorCallBatches([]protocol.ExecutorCall{protocol.ExecutorMessage{Data: []byte("more")}})
+	if err != nil {
+		return nil, err
+	}
+	return batches[0], nil
+}
+
+// While a message of an executor waits for the loop, no other is read from its stream (R34).
+func TestOneMessageOfAnExecutorWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		a := &Agent{inbox: make(chan item, inboxItemsMax), disk: newWriter(checkpoint.NewMemory()), core: core.New(core.Config{}, nil)}
+		server := &executorServer{agent: a, ctx: ctx}
+		stream := &talker{ctx: ctx}
+		a.start(func() { server.read(ctx, cancel, 1, stream) })
+		for taken := range 3 {
+			synctest.Wait()
+			if stream.said != taken+1 || len(a.inbox) != 1 {
+				t.Fatalf("the loop took %d messages, %d were read and %d wait", taken, stream.said, len(a.inbox))
+			}
+			a.step(time.Now(), <-a.inbox)
+		}
+		cancel()
+		a.work.Wait()
+	})
 }
 
 // slowFetch is a launcher whose fetches end only when they are told to stop.

@@ -164,15 +164,24 @@ func receive(stream grpc.BidiStreamingServer[apiv1.ExecutorCalls, apiv1.Executor
 	return wire.ExecutorCallsFromProto(message)
 }
 
-// read ends with ExecutorClosed, after everything that the executor has said.
+// read ends with ExecutorClosed, after everything that the executor has said. One message of
+// a stream waits for the loop, and nothing more is read meanwhile (R34).
 func (s *executorServer) read(ctx context.Context, cancel context.CancelFunc, conn core.Conn, stream grpc.BidiStreamingServer[apiv1.ExecutorCalls, apiv1.ExecutorEvents]) {
 	defer cancel()
 	defer s.agent.happened(s.ctx, core.ExecutorClosed{Conn: conn})
+	taken := make(chan struct{}, 1)
 	for {
 		s.agent.disk.waitForRoom(ctx)
 		calls, err := receive(stream)
-		if len(calls) > 0 && !s.agent.happened(s.ctx, core.ExecutorCalled{Conn: conn, Calls: calls}) {
-			return
+		if len(calls) > 0 {
+			if !s.agent.post(s.ctx, item{what: core.ExecutorCalled{Conn: conn, Calls: calls}, taken: taken}) {
+				return
+			}
+			select {
+			case <-taken:
+			case <-s.ctx.Done():
+				return
+			}
 		}
 		if err != nil {
 			if ctx.Err() == nil && api.KindOf(err) == api.Invalid {

@@ -81,6 +81,9 @@ func (a *Agent) drainInbox(now time.Time) (again bool) {
 
 // step takes one item: streams are known before the core hears of them.
 func (a *Agent) step(now time.Time, it item) (again bool) {
+	if it.taken != nil {
+		it.taken <- struct{}{}
+	}
 	switch what := it.what.(type) {
 	case core.LeaderOpened:
 		a.leader = it.leader
