@@ -173,9 +173,10 @@ func (d *Disk) loadLog(known bool) ([]core.Record, error) {
 // told of runs; before, the agent must not forget what does.
 func (d *Disk) lost(why error) error {
 	switch {
+	case errors.Is(why, errGone) && !d.identity.logBegun: // there was none yet
 	case d.identity.BootID != d.config.BootID:
 		d.repaired = "the machine was booted again and the log was damaged: " + why.Error() + "; it was read up to there"
-	case d.identity.logBegun || !errors.Is(why, errGone):
+	default:
 		return fmt.Errorf("%w; tasks of this agent may be running; end them and remove the folder to begin a new agent", why)
 	}
 	return nil

@@ -177,6 +177,21 @@ func TestDamageAfterABoot(t *testing.T) {
 	}
 }
 
+// A new folder has lost nothing, nor has an agent that has only learned who it is, also after a boot.
+func TestNewFolderIsNotDamaged(t *testing.T) {
+	folder := folder(t)
+	store := disk(folder, "boot-1")
+	if got := load(t, store); len(got) != 0 || store.Repaired() != "" {
+		t.Errorf("new: %v, repaired %q", got, store.Repaired())
+	}
+	add(t, store, identityRecord)
+	store.Close()
+	store = disk(folder, "boot-2")
+	if got := load(t, store); len(got) != 1 || store.Repaired() != "" {
+		t.Errorf("after a boot: %v, repaired %q", got, store.Repaired())
+	}
+}
+
 func TestLostIdentityIsRefused(t *testing.T) {
 	folder := folder(t)
 	written(t, folder)
