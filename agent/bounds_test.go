@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"fmt"
+	"net"
 	"path/filepath"
 	"sync/atomic"
 	"testing"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
 
 	"github.com/tenderhq/tender/agent/checkpoint"
 	"github.com/tenderhq/tender/agent/core"
@@ -135,4 +137,46 @@ func TestFetchesAreBoundedAndEndWithTheirTask(t *testing.T) {
 	if slow.tooMany.Load() {
 		t.Errorf("more than %d fetches were under way at once", fetchesMax)
 	}
+}
+
+// Whoever reaches the socket has few streams on a connection: one more waits until another ends (R34).
+func TestStreamsOfAnExecutorsConnection(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMemory(t)
+		m.run()
+		await(m.master, "registration", func(protocol.RegisterAgent) bool { return true })
+		connection, err := grpc.NewClient("passthrough:///agent:1", grpc.WithTransportCredentials(insecure.NewCredentials()),
+			grpc.WithContextDialer(func(ctx context.Context, to string) (net.Conn, error) { return m.net.From("executor").Dial(ctx, to) }))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer connection.Close()
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		client := apiv1.NewExecutorServiceClient(connection)
+		first, end := context.WithCancel(ctx)
+		for i := range executorStreamsMax {
+			of := ctx
+			if i == 0 {
+				of = first
+			}
+			if _, err := client.Session(of); err != nil {
+				t.Fatal(err)
+			}
+		}
+		synctest.Wait()
+		opened := make(chan error, 1)
+		go func() {
+			_, err := client.Session(ctx)
+			opened <- err
+		}()
+		synctest.Wait()
+		if len(opened) != 0 {
+			t.Errorf("more than %d streams were opened on one connection", executorStreamsMax)
+		}
+		end()
+		if err := <-opened; err != nil {
+			t.Error(err)
+		}
+	})
 }

@@ -22,6 +22,9 @@ const (
 	// to each of the tasks that a subscription may name, and for as many launches.
 	executorEventsMax = 2 * subscribeTasksMax
 	executorBytesMax  = 64 << 20
+	// executorStreamsMax are the streams of one connection: an executor needs one, and another
+	// when it comes back before the end of the first is seen. More wait.
+	executorStreamsMax = 4
 	// subscribeTimeout is how long an executor may take with its first call.
 	subscribeTimeout = 30 * time.Second
 	// subscribeTasksMax is how many tasks an executor may name there: all that an agent holds,
@@ -68,6 +71,7 @@ func (a *Agent) serveExecutors(ctx context.Context) {
 		grpc.InitialWindowSize(wire.StreamWindowBytes),
 		grpc.InitialConnWindowSize(wire.ConnWindowBytes),
 		grpc.WaitForHandlers(true),
+		grpc.MaxConcurrentStreams(executorStreamsMax),
 	)
 	apiv1.RegisterExecutorServiceServer(server, &executorServer{agent: a, ctx: ctx})
 	stop := context.AfterFunc(ctx, server.Stop)
