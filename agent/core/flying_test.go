@@ -19,9 +19,14 @@ func TestStatusesOfASessionAreBoundedInBytes(t *testing.T) {
 	}
 	const tasks = 4 * flyingBytesMax / api.StatusDataBytesMax
 	for i := range tasks {
-		task := api.Task{ID: api.TaskID(fmt.Sprintf("t%05d", i)), Resources: api.Scalars(0.001, 1), Command: &api.Command{Shell: "x"}}
-		launch := protocol.LaunchTask{Task: task, Framework: api.Framework{ID: "f1"}, Role: "r", Resources: task.Resources, Number: uint64(i + 1)}
-		w.core.Step(Event{w.now, LeaderSaid{w.conn, protocol.AgentEvents{Term: w.term, Session: w.sess, Events: []protocol.AgentEvent{launch}}}})
+		task := api.Task{
+			ID: api.TaskID(fmt.Sprintf("t%05d", i)), Resources: api.Scalars(0.001, 1), Command: &api.Command{Shell: "x"},
+		}
+		launch := protocol.LaunchTask{
+			Task: task, Framework: api.Framework{ID: "f1"}, Role: "r", Resources: task.Resources, Number: uint64(i + 1),
+		}
+		batch := protocol.AgentEvents{Term: w.term, Session: w.sess, Events: []protocol.AgentEvent{launch}}
+		w.core.Step(Event{w.now, LeaderSaid{w.conn, batch}})
 	}
 	w.core.Step(Event{w.now, Checkpointed{w.core.written}})
 	data := make([]byte, api.StatusDataBytesMax)
@@ -112,7 +117,8 @@ func TestProgressOfATaskIsBounded(t *testing.T) {
 		t.Errorf("%d illegal moves gave %d lines and were counted as %d", many, logged, w.core.Counts().Illegal)
 	}
 	acknowledge := protocol.AcknowledgeStatus{TaskRef: task.ref, Number: task.sent}
-	effects := w.core.Step(Event{w.now, LeaderSaid{w.conn, protocol.AgentEvents{Term: w.term, Session: w.sess, Events: []protocol.AgentEvent{acknowledge}}}})
+	batch := protocol.AgentEvents{Term: w.term, Session: w.sess, Events: []protocol.AgentEvent{acknowledge}}
+	effects := w.core.Step(Event{w.now, LeaderSaid{w.conn, batch}})
 	heard := uint64(0)
 	for _, effect := range effects {
 		call, _ := effect.(ToLeader)

@@ -56,7 +56,8 @@ func StatusBytes(status api.Status) int {
 
 // TaskBytes estimates a task as it is launched.
 func TaskBytes(task *api.Task) int {
-	bytes := itemBytes + len(task.ID) + len(task.Name) + len(task.Data) + mapBytes(task.Labels) + 32*len(task.Ports) + task.Resources.Bytes()
+	bytes := itemBytes + len(task.ID) + len(task.Name) + len(task.Data) + mapBytes(task.Labels) + 32*len(task.Ports) +
+		task.Resources.Bytes()
 	for name := range task.Ports { // order: irrelevant because it is a sum
 		bytes += len(name)
 	}
