@@ -57,7 +57,7 @@ func TestPlan(t *testing.T) {
 	for _, f := range first[:len(all)] {
 		seen[f.String()] = true
 	}
-	if len(seen) != len(all) || len(all) != 20 {
+	if len(seen) != len(all) || len(all) != 22 {
 		t.Errorf("the first rounds break only %v", seen)
 	}
 	for seed := range uint64(20) {

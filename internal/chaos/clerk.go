@@ -30,6 +30,10 @@ func (s *scheduler) clerk(id int) {
 	for n := 0; s.ctx.Err() == nil && !s.stopping(); n++ {
 		name, every := fmt.Sprintf("%s-%d-%d-%d", s.name, os.Getpid(), id, n), clerkEvery
 		op := clerk.Draw(name)
+		if s.told(quiet) {
+			pause(s.ctx, every)
+			continue
+		}
 		if s.told("fat") { // to fill a disk
 			op, every = clerk.Put(name+strings.Repeat(".", fatBytes)), putFatEvery
 		}

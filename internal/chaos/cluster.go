@@ -33,6 +33,7 @@ type cluster struct {
 	journal    *follower
 	ledger     *ledger
 	disk       *smallDisk // of the first master; nil: it has a usual one
+	agentDisk  *smallDisk // of the first agent; likewise
 }
 
 func newCluster(o options) (*cluster, error) {
@@ -71,6 +72,9 @@ func newCluster(o options) (*cluster, error) {
 	}
 	if o.mounts {
 		if c.disk, err = mountSmallDisk(filepath.Join(dir, c.masters[0].name)); err != nil {
+			return nil, err
+		}
+		if c.agentDisk, err = mountSmallDisk(filepath.Join(dir, c.agents[0].name)); err != nil {
 			return nil, err
 		}
 	}
@@ -163,18 +167,25 @@ func (c *cluster) stop(failed bool) {
 		_ = conn.Close() // nothing depends on it
 	}
 	if failed || c.options.keep {
-		if c.disk != nil { // it ends with us
-			c.disk.keep(filepath.Join(c.dir, c.masters[0].name+".kept"))
+		for _, d := range c.disks() { // they end with us
+			d.keep(d.dir + ".kept")
 		}
 		fmt.Fprintln(os.Stderr, "chaos: logs and data are in", c.dir)
 		return
 	}
-	if c.disk != nil {
-		c.disk.unmount()
+	for _, d := range c.disks() {
+		d.unmount()
 	}
 	if err := os.RemoveAll(c.dir); err != nil {
 		fmt.Fprintln(os.Stderr, "chaos:", err)
 	}
+}
+
+func (c *cluster) disks() []*smallDisk {
+	if c.disk == nil {
+		return nil
+	}
+	return []*smallDisk{c.disk, c.agentDisk}
 }
 
 // leftovers are executors and tasks: they know our folder, which nobody else does.

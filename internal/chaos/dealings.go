@@ -2,6 +2,7 @@ package main
 
 import (
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -93,6 +94,11 @@ func (d *dealings) judge() (unknown int, err error) {
 		events = append(events, history.Event{Op: history.Op{Kind: history.Get, Key: key}, Got: d.held[key], Call: d.listed, Return: d.line + 1})
 	}
 	return unknown, history.Judge(events)
+}
+
+// waits says whether a process has asked something and was not answered yet.
+func (d *dealings) waits(by string) bool {
+	return slices.ContainsFunc(d.done, func(one dealing) bool { return one.by == by && one.Return == math.MaxInt64 })
 }
 
 // latest is until when an unknown write may have happened: when another process is the

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"syscall"
 	"time"
@@ -45,9 +46,9 @@ func (d *smallDisk) free() error { return os.Remove(d.ballast()) }
 
 // keep copies what a failed run has left.
 func (d *smallDisk) keep(to string) {
-	_ = os.Remove(d.ballast()) // nobody wants it
-	if err := os.CopyFS(to, os.DirFS(d.dir)); err != nil {
-		fmt.Fprintln(os.Stderr, "chaos: evidence of the small disk:", err)
+	_ = os.Remove(d.ballast())                                                         // nobody wants it
+	if said, err := exec.Command("cp", "-a", d.dir, to).CombinedOutput(); err != nil { // sockets too
+		fmt.Fprintf(os.Stderr, "chaos: evidence of a small disk: %v: %s\n", err, said)
 	}
 }
 

@@ -12,7 +12,7 @@ import (
 
 // fault is what a round breaks.
 type fault struct {
-	how  string        // kill, stop, cut, full, sleep, gone, reboot
+	how  string        // kill, stop, cut, full, sleep, gone, reboot, restore
 	whom string        // leader, follower, agent, scheduler, trio, masters, executors
 	hold time.Duration // how long it lasts; a kill: until it is started again
 	pick int           // which of several
@@ -25,7 +25,8 @@ func (f fault) String() string { return f.how + "/" + f.whom }
 // a scheduler of its own: when they wake up together they only know each other. Full is
 // the disk of the first master. The masters are all of them at once, the executors those
 // of an agent that runs something. Gone is an agent that is killed, marked gone and started
-// again; a reboot ends all that runs on its host.
+// again; a reboot ends all that runs on its host. The full disk of an agent is that of
+// the first, which a task fills. Restored is a snapshot of what the masters had.
 func kinds(o options) (all []fault) {
 	for _, whom := range []string{"leader", "follower", "agent", "scheduler"} {
 		for _, how := range []string{"kill", "stop", "cut"} {
@@ -33,9 +34,11 @@ func kinds(o options) (all []fault) {
 		}
 	}
 	all = append(all, fault{how: "sleep", whom: "leader"}, fault{how: "sleep", whom: "trio"},
-		fault{how: "kill", whom: "masters"}, fault{how: "kill", whom: "executors"}, fault{how: "gone", whom: "agent"})
+		fault{how: "kill", whom: "masters"}, fault{how: "kill", whom: "executors"}, fault{how: "gone", whom: "agent"},
+		fault{how: "restore", whom: "masters"})
 	if o.mounts {
-		all = append(all, fault{how: "full", whom: "leader"}, fault{how: "full", whom: "follower"}, fault{how: "reboot", whom: "agent"})
+		all = append(all, fault{how: "full", whom: "leader"}, fault{how: "full", whom: "follower"}, fault{how: "reboot", whom: "agent"},
+			fault{how: "full", whom: "agent"})
 	}
 	return slices.DeleteFunc(all, func(f fault) bool { return !strings.HasPrefix(f.String(), o.only) })
 }
@@ -67,7 +70,7 @@ func plan(o options) (all []fault) {
 func holdFor(random *rand.Rand, f fault) time.Duration {
 	some := func(base, more int) time.Duration { return time.Duration(base+random.IntN(more)) * time.Millisecond }
 	switch {
-	case f.how == "kill", f.how == "reboot":
+	case f.how == "kill", f.how == "reboot", f.how == "restore":
 		return some(0, 900)
 	case f.String() == "sleep/leader":
 		return 30 * time.Second
@@ -82,6 +85,8 @@ func holdFor(random *rand.Rand, f fault) time.Duration {
 // target finds who is meant now.
 func (c *cluster) target(ctx context.Context, f fault) *node {
 	switch {
+	case f.String() == "full/agent":
+		return c.agents[0]
 	case f.how == "full":
 		return c.masters[0]
 	case f.whom == "leader", f.whom == "trio":
@@ -115,7 +120,7 @@ func (c *cluster) round(ctx context.Context, number int, f fault, r *report) err
 	if n == nil {
 		return fmt.Errorf("there is no %s", f.whom)
 	}
-	if f.how == "full" { // the first master, in the role that is wanted
+	if f.how == "full" && f.whom != "agent" { // the first master, in the role that is wanted
 		if err := c.seat(ctx, n, f.whom == "leader"); err != nil {
 			return err
 		}
@@ -160,7 +165,13 @@ func (c *cluster) inflict(ctx context.Context, n *node, f fault, r *report) (ove
 	case "sleep":
 		err = c.sleep(ctx, n, f, r)
 	case "full":
-		err = c.fillUp(ctx, n, f, r)
+		if f.whom == "agent" {
+			err = c.fillByTask(ctx, n, f)
+		} else {
+			err = c.fillUp(ctx, n, f, r)
+		}
+	case "restore":
+		err = c.restore(ctx, f)
 	}
 	return time.Now(), err
 }

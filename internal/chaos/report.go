@@ -37,7 +37,7 @@ func (r *report) add(f fault, began time.Time, healed time.Duration, l *ledger) 
 	r.faults[f.String()]++
 	r.healed = append(r.healed, healed)
 	r.last = ""
-	if f.whom == "agent" || f.whom == "executors" || f.whom == "follower" {
+	if f.how == "restore" || f.whom == "agent" || f.whom == "executors" || f.whom == "follower" {
 		return // others run new tasks meanwhile
 	}
 	if at, ok := l.firstAfter(began, running); ok {

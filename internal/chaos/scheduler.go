@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -16,8 +17,12 @@ import (
 
 const (
 	again       = ".again" // behind the name of a proof: its task was started once more
+	errand      = "errand" // the file that says what one task is to do, and on which agent
+	nap         = "sleep 0.4"
 	inFlightMax = 4
 	settleEvery = time.Second
+
+	restAfterDrop = 100 * time.Millisecond // while a disk is full
 )
 
 // scheduler launches short tasks for as long as there is no file named stop. Each task
@@ -30,6 +35,8 @@ type scheduler struct {
 	mu       sync.Mutex
 	inFlight map[api.TaskID]bool // guarded by mu
 	launched int                 // guarded by mu
+	sent     string              // the last errand; guarded by mu
+	dropped  time.Time           // when a task was dropped last; guarded by mu
 	begun    sync.Once
 	ctx      context.Context // of the process; work begins with the first subscription
 }
@@ -77,8 +84,14 @@ func (s *scheduler) Offers(_ context.Context, offers []api.Offer) []api.Answer {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var answers []api.Answer
+	errand, agent, work := s.errand()
+	most := inFlightMax
+	if s.told(greedy) && time.Since(s.dropped) < restAfterDrop {
+		most = 0 // the next one would be dropped too
+	}
 	for _, offer := range offers {
-		if len(s.inFlight) >= inFlightMax || s.stopping() {
+		sent := agent == offer.Hostname
+		if agent != "" && !sent || agent == "" && len(s.inFlight) >= most || s.stopping() {
 			answers = append(answers, api.Decline(offer, 200*time.Millisecond))
 			continue
 		}
@@ -88,17 +101,30 @@ func (s *scheduler) Offers(_ context.Context, offers []api.Offer) []api.Answer {
 			continue // a task that nobody would know of
 		}
 		s.inFlight[id] = true
-		answer := api.Launch(offer, s.task(id))
+		answer := api.Launch(offer, s.task(id, work))
 		answer.Filter.Refuse = -1
+		if sent {
+			s.sent, agent, work = errand, "", nap
+		}
 		answers = append(answers, answer)
 	}
 	return answers
 }
 
-func (s *scheduler) task(id api.TaskID) api.Task {
+// errand is what is wanted of a task on one agent before any other task, if anything is.
+func (s *scheduler) errand() (id, agent, work string) {
+	text, err := os.ReadFile(filepath.Join(s.dir, errand))
+	words := strings.SplitN(string(text), " ", 3)
+	if err != nil || len(words) < 3 || words[0] == s.sent {
+		return "", "", nap
+	}
+	return words[0], words[1], words[2]
+}
+
+func (s *scheduler) task(id api.TaskID, work string) api.Task {
 	proof := filepath.Join(s.dir, "proof", string(id))
 	// With -C the shell opens with O_EXCL. Who comes second says so.
-	line := fmt.Sprintf("set -C; true > %s || { true > %s%s; exit 9; }; sleep 0.4", proof, proof, again)
+	line := fmt.Sprintf("set -C; true > %s || { true > %s%s; exit 9; }; %s", proof, proof, again, work)
 	return api.Task{ID: id, Resources: api.Scalars(0.1, 16), Command: &api.Command{Shell: line}}
 }
 
@@ -110,6 +136,9 @@ func (s *scheduler) Update(_ context.Context, status api.Status) error {
 		what, args = "end", append(args, status.State.String())
 		s.mu.Lock()
 		delete(s.inFlight, status.Task)
+		if status.State == api.TaskDropped {
+			s.dropped = time.Now()
+		}
 		s.mu.Unlock()
 	case status.State != api.TaskRunning:
 		return nil

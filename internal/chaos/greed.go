@@ -1,0 +1,76 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+)
+
+// greedy is the file for as long as whose presence a task fills the disk of its agent;
+// filled is how the task says that it has done so.
+const (
+	greedy = "greedy"
+	filled = "filled"
+)
+
+// fill is what such a task does: whatever becomes free is its.
+func fill(dir string) string {
+	return fmt.Sprintf("cat /dev/zero > zeros 2>/dev/null; true >| %s; "+
+		"while [ -e %s ]; do cat /dev/zero >> zeros 2>/dev/null; sleep 0.05; done; rm -f zeros",
+		filepath.Join(dir, filled), filepath.Join(dir, greedy))
+}
+
+// send has the next task of all do something on an agent; it awaits that the task says so.
+func (c *cluster) send(ctx context.Context, n *node, work string) error {
+	answer, next := filepath.Join(c.dir, filled), filepath.Join(c.dir, errand)
+	if err := os.WriteFile(next+".new", fmt.Appendf(nil, "%d %s %s", time.Now().UnixNano(), n.name, work), 0o600); err != nil {
+		return err
+	}
+	if err := os.Rename(next+".new", next); err != nil {
+		return err
+	}
+	if err := c.await(ctx, "a task on "+n.name, c.options.heal, func(context.Context) string {
+		if exists(answer) {
+			return ""
+		}
+		return "none has got there"
+	}); err != nil {
+		return err
+	}
+	return os.Remove(answer)
+}
+
+// fillByTask has a task fill the disk of its agent. What runs there goes on, even if the
+// agent is started again meanwhile, and ends as usual; with room the agent takes tasks
+// again.
+func (c *cluster) fillByTask(ctx context.Context, n *node, f fault) error {
+	full := filepath.Join(c.dir, greedy)
+	if err := os.WriteFile(full, nil, 0o600); err != nil {
+		return err
+	}
+	if err := c.send(ctx, n, fill(c.dir)); err != nil {
+		return err
+	}
+	pause(ctx, f.hold)
+	if f.pick%2 == 0 {
+		if err := c.crash(ctx, n, fault{how: "kill", whom: "agent"}); err != nil {
+			return err
+		}
+		pause(ctx, f.hold)
+	}
+	if err := os.Remove(full); err != nil {
+		return err
+	}
+	n.forgive()
+	if err := c.await(ctx, "the end of the tasks on a full disk", c.options.heal, func(context.Context) string {
+		if running := c.ledger.runningOn(n.name); len(running) > 0 {
+			return fmt.Sprint(running, " have not ended")
+		}
+		return ""
+	}); err != nil {
+		return err
+	}
+	return c.send(ctx, n, "true >| "+filepath.Join(c.dir, filled))
+}
