@@ -86,7 +86,7 @@ func (c *Core) markRequested(id RequestID, action MarkAgent) {
 	}
 	if action.Set.Has(api.MarkGone) && a.link != nil && !action.Force {
 		c.emit(Reply{ID: id, Err: api.E("agent.mark", api.Unavailable, a.id,
-			fmt.Errorf("the agent is %s and has %s, which gone would end at once; drain it first, or use force", a.state, plural(len(a.tasks), "task")))})
+			fmt.Errorf("the agent is %s and has %s, which gone would end at once; drain it first, or use force", a.state, plural(c.tasksOf(a), "task")))})
 		return
 	}
 	a.force = action.Force && action.Set.Has(api.MarkDraining)
@@ -94,14 +94,18 @@ func (c *Core) markRequested(id RequestID, action MarkAgent) {
 	c.proposeFor(id, "agent.mark", string(a.id), change, c.markedSentence(a, action))
 }
 
+// tasksOf counts what an operator would end: what the leader knows, also of ends that nobody has
+// acknowledged, and what only frameworks know.
+func (c *Core) tasksOf(a *agent) int { return len(a.tasks) + len(c.untold(a)) }
+
 func (c *Core) markedSentence(a *agent, action MarkAgent) string {
 	switch {
 	case action.Set.Has(api.MarkGone):
 		return fmt.Sprintf("agent %s is marked gone; its tasks are GONE_BY_OPERATOR", a.id)
 	case action.Set.Has(api.MarkDraining):
-		return fmt.Sprintf("agent %s is draining; it has %s", a.id, plural(len(a.tasks), "task"))
+		return fmt.Sprintf("agent %s is draining; it has %s", a.id, plural(c.tasksOf(a), "task"))
 	case action.Set.Has(api.MarkDeactivated):
-		return fmt.Sprintf("agent %s is deactivated; it goes on with %s", a.id, plural(len(a.tasks), "task"))
+		return fmt.Sprintf("agent %s is deactivated; it goes on with %s", a.id, plural(c.tasksOf(a), "task"))
 	}
 	return fmt.Sprintf("agent %s is offered again", a.id)
 }
@@ -111,7 +115,7 @@ func (c *Core) removeAgentRequested(id RequestID, a *agent, force bool) {
 	marks := c.marks(a)
 	if !force && !a.tombstone && !marks.Has(api.MarkDrained) {
 		c.emit(Reply{ID: id, Err: api.E("agent.remove", api.Unavailable, a.id,
-			fmt.Errorf("the agent is %s and has %s; drain it first, or use force", a.state, plural(len(a.tasks), "task")))})
+			fmt.Errorf("the agent is %s and has %s; drain it first, or use force", a.state, plural(c.tasksOf(a), "task")))})
 		return
 	}
 	c.proposeFor(id, "agent.remove", string(a.id), registry.RemoveAgent{ID: a.id}, fmt.Sprintf("agent %s is removed", a.id))

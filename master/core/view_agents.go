@@ -56,7 +56,7 @@ func (c *Core) showAgent(a *agent) AgentView {
 		Revocable: a.gap,
 		Occupied:  a.ledger.used.Firm().Plus(a.smooth.told),
 		Orphans:   a.showOrphans(),
-		Tasks:     a.running(),
+		Tasks:     c.living(a),
 		Usage:     a.usage,
 		Admitted:  known.Admitted,
 
@@ -65,13 +65,26 @@ func (c *Core) showAgent(a *agent) AgentView {
 	}
 }
 
-// running counts the tasks that hold something.
-func (a *agent) running() int {
-	count := 0
+// living counts the tasks that have not ended, also those that are UNREACHABLE or that only
+// their frameworks know of.
+func (c *Core) living(a *agent) int {
+	count := len(c.untold(a))
 	for _, t := range a.tasks { // order: irrelevant because it counts
-		if t.held {
+		if !t.status.State.Terminal() {
 			count++
 		}
 	}
 	return count
+}
+
+// untold are the tasks of an agent that is not back, as their frameworks have named them (R8).
+func (c *Core) untold(a *agent) []api.TaskRef {
+	var refs []api.TaskRef
+	for _, q := range a.questions {
+		fw := q.session.framework
+		if q.task != "" && q.agent == a.id && c.sessions[q.session.conn] == q.session && fw.tasks[q.task] == nil {
+			refs = append(refs, api.TaskRef{Framework: fw.id, Task: q.task})
+		}
+	}
+	return refs
 }

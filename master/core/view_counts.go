@@ -41,6 +41,7 @@ func (c *Core) Counts() Counts {
 		for _, t := range a.tasks { // order: irrelevant because they are counted
 			counts.Tasks[t.status.State]++
 		}
+		counts.Tasks[api.TaskUnreachable] += len(c.untold(a))
 	}
 	for _, fw := range c.frameworks { // order: irrelevant because they are counted
 		if !fw.removed && fw.placed.Tasks() > 0 {

@@ -7,7 +7,8 @@ import (
 	"github.com/tenderhq/tender/internal/protocol"
 )
 
-// taskRow is a task that lives, or what remains of one.
+// taskRow is a task that lives, or what remains of one. With neither, only its framework knows
+// of it, as its agent is not back.
 type taskRow struct {
 	ref   api.TaskRef
 	live  *task
@@ -26,6 +27,7 @@ func (c *Core) Tasks(query Query) Page[TaskView] {
 			rows = wantedTasks(query, fw, rows)
 		}
 	}
+	rows = c.wantedUntold(query, rows)
 	if query.All {
 		rows = c.wantedStubs(query, rows)
 	}
@@ -36,6 +38,18 @@ func wantedTasks(query Query, fw *framework, rows []taskRow) []taskRow {
 	for ref, t := range fw.tasks { // order: irrelevant because paged sorts
 		if wantsTask(query, t.ref, t.task.Name, t.agent.id, t.role, t.status.State) {
 			rows = append(rows, taskRow{ref: api.TaskRef{Framework: fw.id, Task: ref}, live: t, agent: t.agent})
+		}
+	}
+	return rows
+}
+
+// wantedUntold adds the tasks that only their frameworks know of. What role they have is not known.
+func (c *Core) wantedUntold(query Query, rows []taskRow) []taskRow {
+	for _, a := range c.agents { // order: irrelevant because paged sorts
+		for _, ref := range c.untold(a) {
+			if wantsTask(query, ref, "", a.id, "", api.TaskUnreachable) {
+				rows = append(rows, taskRow{ref: ref, agent: a})
+			}
 		}
 	}
 	return rows
@@ -78,6 +92,15 @@ func (c *Core) showTask(row taskRow) TaskView {
 	if t := row.live; t != nil {
 		view.Task, view.Role, view.Resources, view.Status, view.Launched = t.task, t.role, t.resources, t.status, t.launched
 		view.Usage = t.agent.usage.Tasks[t.ref]
+		return view
+	}
+	if row.stub == nil {
+		view.Task = api.Task{ID: row.ref.Task}
+		view.Status = api.Status{
+			Framework: row.ref.Framework, Task: row.ref.Task, Agent: row.agent.id, State: api.TaskUnreachable,
+			Reason: api.ReasonAgentDisconnected, Source: api.MoverMaster, At: row.agent.since,
+			Message: "its framework knows of it; agent " + string(row.agent.id) + " is " + row.agent.gone,
+		}
 		return view
 	}
 	view.Task = api.Task{ID: row.ref.Task, Name: row.stub.Name}
