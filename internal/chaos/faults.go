@@ -24,8 +24,8 @@ func (f fault) String() string { return f.how + "/" + f.whom }
 // is not: who wakes up has been replaced long ago. The trio is a leader with an agent and
 // a scheduler of its own: when they wake up together they only know each other. Full is
 // the disk of the first master. The masters are all of them at once, the executors those
-// of an agent that runs something. Gone is an agent that is killed, marked gone and started
-// again; a reboot ends all that runs on its host. The full disk of an agent is that of
+// of an agent that runs something. Gone is an agent that is away, marked gone and comes
+// back; a reboot ends all that runs on its host. The full disk of an agent is that of
 // the first, which a task fills. Restored is a snapshot of what the masters had.
 func kinds(o options) (all []fault) {
 	for _, whom := range []string{"leader", "follower", "agent", "scheduler"} {

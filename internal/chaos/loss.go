@@ -9,15 +9,22 @@ import (
 	apiv1 "github.com/tenderhq/tender/api/v1"
 )
 
-// markGone kills an agent, whose tasks go on without it, marks it gone, and starts it
-// again: its frameworks have heard that the tasks are gone, and it comes as a new one.
+// markGone has an agent be away, whose tasks go on, marks it gone, and lets it come back:
+// its frameworks have heard that the tasks are gone, and it comes as a new one. Away is
+// killed, or, every other time, cut off: then it learns what it missed while it lives.
 func (c *cluster) markGone(ctx context.Context, n *node, f fault, r *report) error {
 	old, err := c.agentID(ctx, n)
 	if err != nil {
 		return err
 	}
 	h := harm{agent: n.name, began: time.Now(), ends: "GONE_BY_OPERATOR"}
-	n.kill(syscall.SIGKILL)
+	back := n.start
+	if f.pick/2%2 == 0 {
+		n.kill(syscall.SIGKILL)
+	} else {
+		c.network.setCut(n.line(), true)
+		back = func() error { c.network.setCut(n.line(), false); return nil }
+	}
 	if err := c.look(); err != nil {
 		return err
 	}
@@ -35,7 +42,7 @@ func (c *cluster) markGone(ctx context.Context, n *node, f fault, r *report) err
 		return err
 	}
 	pause(ctx, f.hold)
-	if err := n.start(); err != nil {
+	if err := back(); err != nil {
 		return err
 	}
 	return c.await(ctx, n.name+"'s return as a new agent", c.options.heal, func(ctx context.Context) string {
