@@ -47,6 +47,17 @@ func TestLossOfMajority(t *testing.T) {
 		newNode(t, conn, "n1").stop()
 		_ = conn.Close()
 		<-time.After(5 * time.Second) // every master has announced itself
+		asked := h.connect(h.leader().GRPCAddr())
+		all, err := apiv1.NewOperatorServiceClient(asked).ListMasters(t.Context(), &apiv1.ListRequest{})
+		if err != nil || len(all.GetItems()) != 3 {
+			t.Errorf("all masters: %v, %v", all, err)
+		}
+		for _, each := range all.GetItems() {
+			if each.GetAppliedIndex() == 0 || each.GetWhy() != "" {
+				t.Errorf("%s says no index of its own: %v", each.GetId(), each)
+			}
+		}
+		_ = asked.Close()
 		lost := map[api.MasterID]master.Config{}
 		for _, id := range []api.MasterID{"m1", "m2"} {
 			lost[id] = h.masters[id].config

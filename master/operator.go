@@ -64,11 +64,15 @@ func (s operatorService) GetCluster(context.Context, *apiv1.GetClusterRequest) (
 	}, nil
 }
 
-func (s operatorService) ListMasters(_ context.Context, r *apiv1.ListRequest) (*apiv1.ListMastersResponse, error) {
+func (s operatorService) ListMasters(ctx context.Context, r *apiv1.ListRequest) (*apiv1.ListMastersResponse, error) {
 	if s.master.leading.Load() == nil && !r.GetStale() {
 		return nil, s.master.notLeader("operator.masters")
 	}
-	return s.master.listMasters(r), nil
+	answer := s.master.listMasters(r)
+	if s.master.leading.Load() != nil {
+		s.master.askIndexes(ctx, answer.GetItems())
+	}
+	return answer, nil
 }
 
 func (s operatorService) ListAgents(ctx context.Context, r *apiv1.ListRequest) (*apiv1.ListAgentsResponse, error) {
