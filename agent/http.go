@@ -69,21 +69,15 @@ func (a *Agent) serveHTTP(ctx context.Context) {
 		Protocols:         &protocols,
 		HTTP2:             &http.HTTP2Config{MaxConcurrentStreams: streamsMax},
 	}
-	stopped := make(chan struct{})
-	stop := context.AfterFunc(ctx, func() {
-		defer close(stopped)
-		last, cancel := context.WithTimeout(context.Background(), time.Second)
-		defer cancel()
-		if server.Shutdown(last) != nil {
-			server.Close() //nolint:errcheck // whoever still reads is cut off
-		}
-	})
 	err := server.Serve(a.http.during(ctx))
-	if stop() {
+	if ctx.Err() == nil {
 		a.fail(api.E("agent.http", api.Internal, a.Address(), err))
-		return
 	}
-	<-stopped
+	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+	defer cancel()
+	if server.Shutdown(last) != nil {
+		server.Close() //nolint:errcheck // whoever still reads is cut off
+	}
 }
 
 // serveReady says whether a leading master gives this agent work.
