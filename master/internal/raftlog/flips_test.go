@@ -125,7 +125,7 @@ func TestFlipsAreFound(t *testing.T) {
 		scratch := filepath.Join(base, fmt.Sprint(trial))
 		name := names[random.IntN(len(names))]
 		bad := bytes.Clone(whole[name])
-		what := ""
+		var what string
 		if random.IntN(5) == 0 {
 			bad = bad[:random.IntN(len(bad))]
 			what = fmt.Sprintf("%s cut to %d bytes", name, len(bad))

@@ -129,7 +129,8 @@ func (t *pageTree) items(what string, page []byte, visit func(key, value []byte)
 	next := count * itemBytes
 	for i := range count {
 		item := page[pageHeadBytes+i*itemBytes:]
-		at, keyBytes, valueBytes, child := 0, 0, 0, uint64(0)
+		var at, keyBytes, valueBytes int
+		var child uint64
 		if kind == branchPage {
 			at, keyBytes, child = number32(item), number32(item[4:]), binary.NativeEndian.Uint64(item[8:])
 		} else {
@@ -139,7 +140,7 @@ func (t *pageTree) items(what string, page []byte, visit func(key, value []byte)
 			return fmt.Errorf("it is damaged: item %d of %s is not where it belongs", i, what)
 		}
 		next += keyBytes + valueBytes
-		err := error(nil)
+		var err error
 		if kind == branchPage {
 			err = t.walk(child, above(item[at:at+keyBytes], what, visit))
 		} else {
