@@ -129,7 +129,7 @@ func TestQuestionsAreBounded(t *testing.T) {
 // TestRefusedTasksAreOneLine: however many tasks of an accept are wrong, the log has one line.
 func TestRefusedTasksAreOneLine(t *testing.T) {
 	w, f, h := withTasks(1)
-	w.pass(time.Second) // what its launch has left is not offered again at once
+	w.pass(time.Second)                                      // what its launch has left is not offered again at once
 	offer := slices.Max(slices.Collect(maps.Keys(f.offers))) // the newest: the fake remembers those that it has answered
 	w.call(f, protocol.Accept{Offers: []api.OfferID{offer}, Operations: []api.Operation{{Kind: api.OpLaunch, Tasks: make([]api.Task, 4096)}}})
 	if h.logged["task refused"] != 1 {
