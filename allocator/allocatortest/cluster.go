@@ -39,6 +39,7 @@ type Cluster struct {
 	suppressed map[string]bool
 	filters    []filter
 	shown      map[string]shown
+	mixed      map[string]bool           // by pairKey: see noteLaunch
 	offeredAt  map[api.AgentID]time.Time // last, to whomever
 	demand     map[string][]api.Shape    // what is left of it, as counted here and told to the policy
 	restated   map[string]bool           // while offers were open
@@ -59,6 +60,7 @@ func NewCluster(t T, policy allocator.Allocator) *Cluster {
 		restated:   make(map[string]bool),
 		compiled:   make(map[string]*constraint.Program),
 		shown:      make(map[string]shown),
+		mixed:      make(map[string]bool),
 		offeredAt:  make(map[api.AgentID]time.Time),
 	}
 }
@@ -295,6 +297,9 @@ func (c *Cluster) Accept(offer allocator.Claim, refuse time.Duration, tasks ...a
 	c.Helper()
 	c.Logf("accept %s %s %s %s: %s, filter %s", offer.Framework, offer.Role, offer.Agent, offer.Resources, tasks, refuse)
 	c.close(offer)
+	if len(tasks) > 0 {
+		c.noteLaunch(offer)
+	}
 	var launched []allocator.Claim
 	rest := offer.Resources
 	groups := c.countDown(offer, tasks)

@@ -81,8 +81,24 @@ func (c *Cluster) refuse(claim allocator.Claim, refuse time.Duration, untouched 
 	}
 	c.filters = append(c.filters, one)
 	if again := c.offeredAt[claim.Agent].Add(allocator.DefaultOfferAgain); untouched && again.After(one.until) {
-		one.until = again
+		one.until, one.sure = again, !c.mixed[pairKey(claim)]
 		c.filters = append(c.filters, one)
+	}
+	if !c.hasOffer(claim) {
+		delete(c.mixed, pairKey(claim))
+	}
+}
+
+// hasOffer tells whether the framework holds an open offer of the agent in the role.
+func (c *Cluster) hasOffer(claim allocator.Claim) bool {
+	return slices.ContainsFunc(c.Offers, func(o allocator.Claim) bool { return pairKey(o) == pairKey(claim) })
+}
+
+// noteLaunch notes that a framework launched from one of several offers that it holds of an agent in a role. A policy
+// counts what is held, not offers: of the others it may no longer know that nothing was launched from them.
+func (c *Cluster) noteLaunch(offer allocator.Claim) {
+	if c.hasOffer(offer) {
+		c.mixed[pairKey(offer)] = true
 	}
 }
 

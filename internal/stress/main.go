@@ -137,13 +137,12 @@ func (s *stress) keep(name string, output []byte) string {
 	return at
 }
 
-// keepBusy starts one endless loop for each core, as processes of their own so that they compete with the tests as
-// other programs would, and returns what ends them.
+// keepBusy starts one busy loop for each core, as processes of their own so that they compete with the tests as other
+// programs would, and returns what ends them. They also end when this program is gone.
 func keepBusy() (end func()) {
 	var loops []*exec.Cmd
 	for range runtime.NumCPU() {
-		loop := exec.Command("sh", "-c", "while :; do :; done")
-		loop.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+		loop := exec.Command("sh", "-c", "while kill -0 $PPID 2>/dev/null; do :; done")
 		if err := loop.Start(); err != nil {
 			log.Printf("stress: no busy loop: %v", err)
 			continue
