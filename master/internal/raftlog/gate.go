@@ -200,7 +200,8 @@ func (l *Log) apply(ctx context.Context, r *raft.Raft, change registry.Change) e
 	return await(ctx, r.Apply(data, 0))
 }
 
-// await waits for a future or the end of ctx. The future ends when Raft does.
+// await waits for a future or the end of ctx. The future ends when Raft does, but for one that the library queued while
+// it ended: nobody answers that, and its goroutine stays for as long as the process.
 func await(ctx context.Context, future raft.Future) error {
 	done := make(chan error, 1)
 	go func() { done <- future.Error() }()

@@ -63,8 +63,9 @@ func TestLibraryWedges(t *testing.T) {
 		t.Run(fmt.Sprint(run), func(t *testing.T) {
 			stuck := false
 			defer func() {
-				// What is wedged never ends: a process has to.
-				if p := recover(); p != nil && !stuck {
+				// What is wedged never ends: a process has to. Nor does who waits for a change that the library queued
+				// as it ended: it answers nobody then.
+				if p := recover(); p != nil && !stuck && !strings.Contains(fmt.Sprint(p), "blocked goroutines remain") {
 					panic(p)
 				}
 			}()
