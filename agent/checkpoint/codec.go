@@ -115,6 +115,10 @@ func encode(buffer []byte, record any) ([]byte, error) {
 		m.Record = &logpb.AgentRecord_ExecutorStarted{ExecutorStarted: &logpb.ExecutorStarted{
 			Run: runToProto(r.Run), Process: processToProto(r.Process), TokenHash: r.TokenHash,
 		}}
+	case core.ExecutorStopping:
+		m.Record = &logpb.AgentRecord_ExecutorStopping{ExecutorStopping: &logpb.ExecutorStopping{
+			Run: runToProto(r.Run), Kill: r.Kill, Reason: apiv1.Reason(r.Reason), Why: r.Why,
+		}}
 	case core.ExecutorForgotten:
 		m.Record = &logpb.AgentRecord_ExecutorForgotten{ExecutorForgotten: runToProto(r.Run)}
 	case core.StubKept:
@@ -177,6 +181,9 @@ func decode(payload []byte) (any, error) {
 	case *logpb.AgentRecord_ExecutorStarted:
 		s := r.ExecutorStarted
 		return core.ExecutorStarted{Run: runFromProto(s.GetRun()), Process: processFromProto(s.GetProcess()), TokenHash: s.GetTokenHash()}, nil
+	case *logpb.AgentRecord_ExecutorStopping:
+		s := r.ExecutorStopping
+		return core.ExecutorStopping{Run: runFromProto(s.GetRun()), Kill: s.GetKill(), Reason: api.Reason(s.GetReason()), Why: s.GetWhy()}, nil
 	case *logpb.AgentRecord_ExecutorForgotten:
 		return core.ExecutorForgotten{Run: runFromProto(r.ExecutorForgotten)}, nil
 	case *logpb.AgentRecord_StubKept:

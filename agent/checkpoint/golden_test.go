@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -13,20 +14,24 @@ import (
 	"github.com/tenderhq/tender/agent/core"
 )
 
-// TestGolden loads a checkpoint that was written when format 1 was new, and one of its later
-// form, with groups (R24). A folder that is missing is written, for the day when there is a
-// format 2; the old ones stay.
+// TestGolden loads a checkpoint that was written when format 1 was new, and those of its later
+// forms, with groups and with executors that are to end (R24). A folder that is missing is
+// written, for the day when there is a format 2; the old ones stay.
 func TestGolden(t *testing.T) {
-	golden(t, "testdata/format1", func(folder string) { written(t, folder) })
-	golden(t, "testdata/format1-groups", func(folder string) {
+	grouped := func(folder string) {
 		store := disk(folder, "boot-1")
 		load(t, store)
 		add(t, store, append([]core.Record{identityRecord}, everyRecord()...)...)
 		store.Close()
-	})
+	}
+	all := append([]core.Record{identityRecord}, everyRecord()...)
+	first := slices.DeleteFunc(slices.Clone(all), func(r core.Record) bool { _, later := r.(core.ExecutorStopping); return later })
+	golden(t, "testdata/format1", first, func(folder string) { written(t, folder) })
+	golden(t, "testdata/format1-groups", first, grouped)
+	golden(t, "testdata/format1-stopping", all, grouped)
 }
 
-func golden(t *testing.T, format string, write func(folder string)) {
+func golden(t *testing.T, format string, records []core.Record, write func(folder string)) {
 	t.Helper()
 	if _, err := os.Stat(format); os.IsNotExist(err) {
 		if err := os.MkdirAll(format, 0o755); err != nil {
@@ -46,7 +51,6 @@ func golden(t *testing.T, format string, write func(folder string)) {
 		}
 		replace(t, folder, name, data)
 	}
-	records, _ := written(t, t.TempDir())
 	store := disk(folder, "boot-1")
 	defer store.Close()
 	if diff := cmp.Diff(records, load(t, store), opts); diff != "" || store.Repaired() != "" {

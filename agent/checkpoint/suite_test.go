@@ -99,6 +99,7 @@ func everyRecord() []core.Record {
 		core.FrameworkForgotten{Framework: "f1"},
 		core.ExecutorStarting{Run: run, Executor: executor, Role: "r", Resources: api.Scalars(1, 2), Builtin: true},
 		core.ExecutorStarted{Run: run, Process: core.Process{PID: 5, Start: 6}, TokenHash: "h"},
+		core.ExecutorStopping{Run: run, Kill: true, Reason: api.ReasonLaunchFailed, Why: "w"},
 		core.ExecutorForgotten{Run: run},
 		core.TaskLaunched{
 			Task: task, Framework: "f1", Role: "r", Resources: api.Scalars(1, 2), ExecutorResources: api.Scalars(3, 4),

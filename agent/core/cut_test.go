@@ -166,13 +166,19 @@ func (a *afterlife) hear(status api.Status) {
 	}
 }
 
+// ordered: the torn log says that the run was to end.
+func (a *afterlife) ordered(run Run) bool {
+	e := a.core.state.run(run)
+	return e != nil && e.order != nil
+}
+
 // wanted: somebody asked for the end of what the framework has here.
 func (a *afterlife) wanted(id api.FrameworkID) bool {
 	return a.core.state.identity.Gone || a.core.removed(id)
 }
 
 func (a *afterlife) killed(e KillGroups) {
-	if !a.wild && a.before.alive(e.Run) && !a.wanted(e.Run.Executor.Framework) {
+	if !a.wild && a.before.alive(e.Run) && !a.wanted(e.Run.Executor.Framework) && !a.ordered(e.Run) {
 		a.fail("%s lives and is killed (promise 6)", showRun(e.Run))
 	}
 	if r := a.before.runs[e.Run]; r != nil && r.boot != a.before.boot {

@@ -36,6 +36,9 @@ func (w *world) durable(effect Effect) {
 		wants("release", func(r Record) bool { s, is := r.(ExecutorStarted); return is && s.Run == e.Run })
 	case HandOver:
 		wants("launch", func(r Record) bool { l, is := r.(TaskLaunched); return is && l.Task.ID == e.Task.Task })
+		if run := w.truth.conns[e.Conn]; w.truth.runs[run] != nil && w.truth.runs[run].told {
+			w.t.Fatalf("%s is handed to %s, which was told to end and takes nothing", e.Task, showRun(run))
+		}
 	case ToLeader:
 		w.durableCall(e.Call, wants)
 	}

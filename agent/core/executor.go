@@ -13,13 +13,16 @@ import (
 type executor struct {
 	starting ExecutorStarting
 	started  ExecutorStarted
+	// order is that it is to end; nil: none was given. There had been orderedAt launches, and none
+	// of the later ones was handed to this run.
+	order     *ExecutorStopping
+	orderedAt uint64
 
 	tasks map[api.TaskID]*task // launched on it and not ended
 	phase phase
 	conn  Conn // its session, 0 = none
 	// subscribed says that this run was in a session, so its program works.
 	subscribed bool
-	stopping   bool // it was told to end, or will be once it listens
 	killed     bool // SIGKILL is under way
 	gone       bool // no process of it and its tasks is left
 	// deadline is when the agent loses patience: with a start, a reconnection, a stop,
@@ -44,6 +47,12 @@ const (
 func (e *executor) ref() api.ExecutorRef { return e.starting.Run.Executor }
 
 func (e *executor) run() Run { return e.starting.Run }
+
+// stopping says whether it was told to end by itself, or will be once it listens.
+func (e *executor) stopping() bool { return e.order != nil && !e.order.Kill }
+
+// tookNone says whether a task was launched when this run took none any more.
+func (e *executor) tookNone(t *task) bool { return e.order != nil && t.order > e.orderedAt }
 
 // listening says whether the executor can be told something.
 func (e *executor) listening() bool { return e.phase == phaseRunning && e.conn != 0 }

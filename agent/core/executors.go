@@ -42,7 +42,7 @@ func (c *Core) fork(e *executor) {
 
 func (c *Core) executorForked(w ExecutorForked) {
 	e := c.state.run(w.Run)
-	if e == nil || e.phase != phaseStarting || e.stopping {
+	if e == nil || e.phase != phaseStarting || e.order != nil {
 		c.emit(AbandonExecutor{w.Run})
 		return
 	}
@@ -89,7 +89,7 @@ func (c *Core) executorOpened(w ExecutorOpened) {
 	c.welcome(e)
 	if e.phase != phaseEnding {
 		e.phase = phaseRunning
-		if !e.stopping {
+		if e.order == nil {
 			c.patience(e, time.Time{})
 		}
 	}
@@ -161,8 +161,13 @@ func (c *Core) align(e *executor, s protocol.SubscribeExecutor) {
 			c.actOnKill(t)
 		}
 	}
-	if e.stopping {
-		c.emit(ToExecutor{e.conn, protocol.ExecutorShutdown{Grace: c.shutdownGrace(e)}})
+	if e.stopping() {
+		conn := e.conn
+		c.after(c.written, func() { // the order may be on its way to the disk
+			if e.conn == conn {
+				c.tellToEnd(e)
+			}
+		})
 	}
 	c.idle(e)
 }
@@ -213,7 +218,7 @@ func (c *Core) executorClosed(w ExecutorClosed) {
 	switch {
 	case e.gone:
 		c.forgetExecutor(e)
-	case e.phase == phaseRunning && !e.stopping:
+	case e.phase == phaseRunning && e.order == nil:
 		c.patience(e, c.now.Add(c.config.ExecutorTimeout))
 	}
 }
@@ -234,10 +239,12 @@ func (c *Core) killExecutor(e *executor, reason api.Reason, why string) {
 	if e.killed {
 		return
 	}
+	if e.order == nil {
+		c.put(ExecutorStopping{Run: e.run(), Kill: true, Reason: reason, Why: why})
+	}
 	e.reason, e.why = cmp.Or(e.reason, reason), cmp.Or(e.why, why)
 	c.log("executor is killed", field("executor", e.ref().String()), field("why", why))
 	if e.phase == phaseStarting {
-		e.stopping = true
 		c.emit(AbandonExecutor{e.run()}) // ExecutorFailed follows, or ExecutorForked came first
 		return
 	}
@@ -304,7 +311,7 @@ func (c *Core) startsAgain(e *executor, t *task) bool {
 }
 
 func (c *Core) unreached(e *executor, t *task) bool {
-	return !t.handed && t.kill == nil && (e.subscribed || e.stopping) && !c.removed(t.ref.Framework)
+	return !t.handed && t.kill == nil && (e.subscribed || e.stopping()) && !c.removed(t.ref.Framework)
 }
 
 func (c *Core) removed(id api.FrameworkID) bool {
@@ -325,13 +332,13 @@ func (c *Core) verdict(e *executor, t *task) (api.TaskState, api.Reason, string)
 	return api.TaskFailed, cmp.Or(e.reason, api.ReasonExecutorTerminated), "its executor ended: " + e.why
 }
 
-// stop has an executor end by itself, within its grace and the agent's slack.
+// stop has an executor end by itself, within its grace and the agent's slack. It is told when
+// that is on disk: from then on it takes nothing, whichever process of the agent asks.
 func (c *Core) stop(e *executor, why string) {
-	if e.stopping || e.phase == phaseEnding {
+	if e.order != nil || e.phase == phaseEnding {
 		return
 	}
-	e.stopping = true
-	e.why = cmp.Or(e.why, why)
+	number := c.put(ExecutorStopping{Run: e.run(), Why: why})
 	c.log("executor is shut down", field("executor", e.ref().String()), field("why", why))
 	switch {
 	case e.phase == phaseStarting:
@@ -340,9 +347,22 @@ func (c *Core) stop(e *executor, why string) {
 	case e.phase == phaseGated || e.phase == phaseRegistering: // it has nothing to save
 		c.killProcesses(e)
 		return
-	case e.listening():
+	}
+	c.after(number, func() {
+		if c.state.run(e.run()) == e && e.phase == phaseRunning {
+			c.tellToEnd(e)
+			c.waitForEnd(e)
+		}
+	})
+}
+
+func (c *Core) tellToEnd(e *executor) {
+	if e.listening() {
 		c.emit(ToExecutor{e.conn, protocol.ExecutorShutdown{Grace: c.shutdownGrace(e)}})
 	}
+}
+
+func (c *Core) waitForEnd(e *executor) {
 	c.patience(e, c.now.Add(c.shutdownGrace(e)+c.config.KillSlack))
 }
 
@@ -362,7 +382,7 @@ func (c *Core) executorDue(run Run) {
 	switch {
 	case e.gone:
 		c.forgetExecutor(e)
-	case e.stopping:
+	case e.stopping():
 		c.killExecutor(e, api.ReasonNone, "it did not shut down within its grace")
 	case e.phase == phaseRegistering:
 		c.killExecutor(e, api.ReasonExecutorRegistrationTimeout, "it did not subscribe within "+c.config.ExecutorTimeout.String())

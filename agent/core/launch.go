@@ -86,7 +86,7 @@ func (c *Core) unwanted(t *task, own *api.Executor) (api.Reason, string) {
 		return api.ReasonDiskFull, "the agent's disk is full; what is left is kept for the tasks that run"
 	case len(c.state.tasks) >= c.config.TasksMax:
 		return api.ReasonLaunchFailed, "the agent holds " + strconv.Itoa(len(c.state.tasks)) + " tasks, more than it can keep"
-	case own != nil && !own.Resources.IsZero() && t.launch.ExecutorResources.IsZero() && (e == nil || e.stopping || e.phase == phaseEnding):
+	case own != nil && !own.Resources.IsZero() && t.launch.ExecutorResources.IsZero() && (e == nil || e.order != nil || e.phase == phaseEnding):
 		// The leader believed that it runs, so its resources are not accounted for.
 		return api.ReasonExecutorTerminated, "its executor ended while the launch was on its way"
 	}
@@ -158,7 +158,7 @@ func (c *Core) taskPrepared(w TaskPrepared) {
 // ignored there, so that a session may repeat what the one before may have lost.
 func (c *Core) handOver(t *task) {
 	e := c.state.executors[t.executor]
-	if e == nil || !e.listening() || e.stopping || t.handed || !t.durable || t.ended() || t.kill != nil || t.files != filesReady {
+	if e == nil || !e.listening() || e.order != nil || t.handed || !t.durable || t.ended() || t.kill != nil || t.files != filesReady {
 		return
 	}
 	t.handed = true

@@ -55,6 +55,14 @@ type (
 		Process   Process
 		TokenHash string
 	}
+	// ExecutorStopping precedes every word to an executor that it is to end: the agent's next
+	// process hands it nothing either. Kill: it is ended at once.
+	ExecutorStopping struct {
+		Run    Run
+		Kill   bool
+		Reason api.Reason
+		Why    string
+	}
 	// ExecutorForgotten says that no process of it and its tasks is left.
 	ExecutorForgotten struct{ Run Run }
 
@@ -107,6 +115,7 @@ func (FrameworkRemoved) record()   {}
 func (FrameworkForgotten) record() {}
 func (ExecutorStarting) record()   {}
 func (ExecutorStarted) record()    {}
+func (ExecutorStopping) record()   {}
 func (ExecutorForgotten) record()  {}
 func (TaskLaunched) record()       {}
 func (TaskKilled) record()         {}

@@ -68,7 +68,7 @@ func (c *Core) recoverTask(t *task) {
 	t.durable, t.killable, t.stored = true, t.kill != nil, t.latest.Number
 	if e := c.state.executors[t.executor]; e != nil && !t.ended() {
 		e.tasks[t.ref.Task] = t
-		t.handed = e.started.Process.PID != 0 // it may have been; the executor will say
+		t.handed = e.started.Process.PID != 0 && !e.tookNone(t) // it may have been; the executor will say
 	}
 	if t.ended() {
 		return
@@ -86,11 +86,24 @@ func (c *Core) recoverExecutor(e *executor, rebooted, alive bool) {
 		// Its child, if there was one, never passed the gate (R10).
 		c.endLost(e, api.TaskDropped, api.ReasonAgentRestarted, "the agent was restarted before its executor was started")
 	case alive:
-		e.phase, e.subscribed = phaseRunning, true
-		c.patience(e, c.now.Add(c.config.ExecutorTimeout))
 		c.log("executor found alive", field("executor", e.ref().String()))
+		c.recoverAlive(e)
 	default:
 		c.executorExited(ExecutorExited{Run: e.run(), Message: "it ended while the agent was away"})
+	}
+}
+
+// recoverAlive goes on with an executor that has lived on. One that was told to end has its grace
+// anew: it may not have heard of it, and no clock runs on while there is no agent (R23).
+func (c *Core) recoverAlive(e *executor) {
+	e.phase, e.subscribed = phaseRunning, true
+	switch {
+	case e.stopping():
+		c.waitForEnd(e)
+	case e.order != nil:
+		c.killExecutor(e, e.order.Reason, e.order.Why)
+	default:
+		c.patience(e, c.now.Add(c.config.ExecutorTimeout))
 	}
 }
 

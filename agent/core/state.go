@@ -67,7 +67,7 @@ func (s *state) apply(record Record) {
 		delete(s.volumes, r.Volume)
 	case FrameworkKept, FrameworkRemoved, FrameworkForgotten:
 		s.applyFramework(r)
-	case ExecutorStarting, ExecutorStarted, ExecutorForgotten:
+	case ExecutorStarting, ExecutorStarted, ExecutorStopping, ExecutorForgotten:
 		s.applyExecutor(r)
 	case StubKept:
 		s.addStub(r.Stub)
@@ -107,6 +107,10 @@ func (s *state) applyExecutor(record Record) {
 	case ExecutorStarted:
 		if e := s.run(r.Run); e != nil {
 			e.started = r
+		}
+	case ExecutorStopping:
+		if e := s.run(r.Run); e != nil && e.order == nil {
+			e.order, e.orderedAt, e.reason, e.why = &r, s.launches, r.Reason, cmp.Or(e.why, r.Why)
 		}
 	case ExecutorForgotten:
 		if e := s.run(r.Run); e != nil {
@@ -225,8 +229,18 @@ func (s *state) records() []Record {
 			records = append(records, e.started)
 		}
 	}
+	ordered := map[*executor]bool{}
 	for _, t := range s.tasksInOrder() {
+		if e := s.executors[t.executor]; e != nil && !ordered[e] && e.tookNone(t) {
+			records = append(records, *e.order)
+			ordered[e] = true
+		}
 		records = append(records, t.records()...)
+	}
+	for _, e := range s.executorsInOrder() {
+		if e.order != nil && !ordered[e] {
+			records = append(records, *e.order)
+		}
 	}
 	for _, stub := range s.stubs {
 		records = append(records, StubKept{stub})

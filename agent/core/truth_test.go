@@ -28,6 +28,7 @@ type trueRun struct {
 	boot     string
 	released bool
 	dead     bool
+	told     bool // to end
 	tasks    map[api.TaskID]*trueTask
 }
 
@@ -176,8 +177,13 @@ func (t *truth) performed(c *Core, effect Effect) {
 	case HandOver:
 		t.has(t.conns[e.Conn], e.Task.Task)
 	case ToExecutor:
-		if ack, is := e.Event.(protocol.ExecutorAcknowledged); is {
-			t.acknowledged(c, t.conns[e.Conn], ack)
+		switch event := e.Event.(type) {
+		case protocol.ExecutorAcknowledged:
+			t.acknowledged(c, t.conns[e.Conn], event)
+		case protocol.ExecutorShutdown:
+			if r := t.runs[t.conns[e.Conn]]; r != nil {
+				r.told = true
+			}
 		}
 	}
 }

@@ -183,6 +183,7 @@ type AgentRecord struct {
 	//	*AgentRecord_StubKept
 	//	*AgentRecord_StubForgotten
 	//	*AgentRecord_Group
+	//	*AgentRecord_ExecutorStopping
 	Record        isAgentRecord_Record `protobuf_oneof:"record"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -351,6 +352,15 @@ func (x *AgentRecord) GetGroup() *RecordGroup {
 	return nil
 }
 
+func (x *AgentRecord) GetExecutorStopping() *ExecutorStopping {
+	if x != nil {
+		if x, ok := x.Record.(*AgentRecord_ExecutorStopping); ok {
+			return x.ExecutorStopping
+		}
+	}
+	return nil
+}
+
 type isAgentRecord_Record interface {
 	isAgentRecord_Record()
 }
@@ -411,6 +421,10 @@ type AgentRecord_Group struct {
 	Group *RecordGroup `protobuf:"bytes,14,opt,name=group,proto3,oneof"`
 }
 
+type AgentRecord_ExecutorStopping struct {
+	ExecutorStopping *ExecutorStopping `protobuf:"bytes,15,opt,name=executor_stopping,json=executorStopping,proto3,oneof"`
+}
+
 func (*AgentRecord_FrameworkKept) isAgentRecord_Record() {}
 
 func (*AgentRecord_FrameworkRemoved) isAgentRecord_Record() {}
@@ -438,6 +452,8 @@ func (*AgentRecord_StubKept) isAgentRecord_Record() {}
 func (*AgentRecord_StubForgotten) isAgentRecord_Record() {}
 
 func (*AgentRecord_Group) isAgentRecord_Record() {}
+
+func (*AgentRecord_ExecutorStopping) isAgentRecord_Record() {}
 
 // RecordGroup begins records that were written together: the next ones, as many as it says,
 // count all together or not at all (R35). A record without a group is one by itself.
@@ -791,6 +807,78 @@ func (x *ExecutorStarted) GetTokenHash() string {
 	return ""
 }
 
+// ExecutorStopping precedes every word to an executor that it is to end. What was launched on it
+// after this record was not handed to it. Versions before this record have no notion of it and
+// name it as one of a newer version.
+type ExecutorStopping struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Run   *ExecutorRun           `protobuf:"bytes,1,opt,name=run,proto3" json:"run,omitempty"`
+	// It is ended at once; else it has its grace.
+	Kill          bool      `protobuf:"varint,2,opt,name=kill,proto3" json:"kill,omitempty"`
+	Reason        v1.Reason `protobuf:"varint,3,opt,name=reason,proto3,enum=tender.v1.Reason" json:"reason,omitempty"`
+	Why           string    `protobuf:"bytes,4,opt,name=why,proto3" json:"why,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ExecutorStopping) Reset() {
+	*x = ExecutorStopping{}
+	mi := &file_internal_logpb_checkpoint_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ExecutorStopping) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ExecutorStopping) ProtoMessage() {}
+
+func (x *ExecutorStopping) ProtoReflect() protoreflect.Message {
+	mi := &file_internal_logpb_checkpoint_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ExecutorStopping.ProtoReflect.Descriptor instead.
+func (*ExecutorStopping) Descriptor() ([]byte, []int) {
+	return file_internal_logpb_checkpoint_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *ExecutorStopping) GetRun() *ExecutorRun {
+	if x != nil {
+		return x.Run
+	}
+	return nil
+}
+
+func (x *ExecutorStopping) GetKill() bool {
+	if x != nil {
+		return x.Kill
+	}
+	return false
+}
+
+func (x *ExecutorStopping) GetReason() v1.Reason {
+	if x != nil {
+		return x.Reason
+	}
+	return v1.Reason(0)
+}
+
+func (x *ExecutorStopping) GetWhy() string {
+	if x != nil {
+		return x.Why
+	}
+	return ""
+}
+
 // TaskLaunched is a launch as the leader sent it.
 type TaskLaunched struct {
 	state             protoimpl.MessageState `protogen:"open.v1"`
@@ -808,7 +896,7 @@ type TaskLaunched struct {
 
 func (x *TaskLaunched) Reset() {
 	*x = TaskLaunched{}
-	mi := &file_internal_logpb_checkpoint_proto_msgTypes[8]
+	mi := &file_internal_logpb_checkpoint_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -820,7 +908,7 @@ func (x *TaskLaunched) String() string {
 func (*TaskLaunched) ProtoMessage() {}
 
 func (x *TaskLaunched) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_logpb_checkpoint_proto_msgTypes[8]
+	mi := &file_internal_logpb_checkpoint_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -833,7 +921,7 @@ func (x *TaskLaunched) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskLaunched.ProtoReflect.Descriptor instead.
 func (*TaskLaunched) Descriptor() ([]byte, []int) {
-	return file_internal_logpb_checkpoint_proto_rawDescGZIP(), []int{8}
+	return file_internal_logpb_checkpoint_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *TaskLaunched) GetTask() *v1.Task {
@@ -904,7 +992,7 @@ type TaskKilled struct {
 
 func (x *TaskKilled) Reset() {
 	*x = TaskKilled{}
-	mi := &file_internal_logpb_checkpoint_proto_msgTypes[9]
+	mi := &file_internal_logpb_checkpoint_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -916,7 +1004,7 @@ func (x *TaskKilled) String() string {
 func (*TaskKilled) ProtoMessage() {}
 
 func (x *TaskKilled) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_logpb_checkpoint_proto_msgTypes[9]
+	mi := &file_internal_logpb_checkpoint_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -929,7 +1017,7 @@ func (x *TaskKilled) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskKilled.ProtoReflect.Descriptor instead.
 func (*TaskKilled) Descriptor() ([]byte, []int) {
-	return file_internal_logpb_checkpoint_proto_rawDescGZIP(), []int{9}
+	return file_internal_logpb_checkpoint_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *TaskKilled) GetTask() *TaskRef {
@@ -964,7 +1052,7 @@ type TaskGroup struct {
 
 func (x *TaskGroup) Reset() {
 	*x = TaskGroup{}
-	mi := &file_internal_logpb_checkpoint_proto_msgTypes[10]
+	mi := &file_internal_logpb_checkpoint_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -976,7 +1064,7 @@ func (x *TaskGroup) String() string {
 func (*TaskGroup) ProtoMessage() {}
 
 func (x *TaskGroup) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_logpb_checkpoint_proto_msgTypes[10]
+	mi := &file_internal_logpb_checkpoint_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -989,7 +1077,7 @@ func (x *TaskGroup) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskGroup.ProtoReflect.Descriptor instead.
 func (*TaskGroup) Descriptor() ([]byte, []int) {
-	return file_internal_logpb_checkpoint_proto_rawDescGZIP(), []int{10}
+	return file_internal_logpb_checkpoint_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *TaskGroup) GetTask() *TaskRef {
@@ -1018,7 +1106,7 @@ type TaskStatus struct {
 
 func (x *TaskStatus) Reset() {
 	*x = TaskStatus{}
-	mi := &file_internal_logpb_checkpoint_proto_msgTypes[11]
+	mi := &file_internal_logpb_checkpoint_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1030,7 +1118,7 @@ func (x *TaskStatus) String() string {
 func (*TaskStatus) ProtoMessage() {}
 
 func (x *TaskStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_logpb_checkpoint_proto_msgTypes[11]
+	mi := &file_internal_logpb_checkpoint_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1043,7 +1131,7 @@ func (x *TaskStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskStatus.ProtoReflect.Descriptor instead.
 func (*TaskStatus) Descriptor() ([]byte, []int) {
-	return file_internal_logpb_checkpoint_proto_rawDescGZIP(), []int{11}
+	return file_internal_logpb_checkpoint_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *TaskStatus) GetStatus() *v1.Status {
@@ -1078,7 +1166,7 @@ type TaskAcknowledged struct {
 
 func (x *TaskAcknowledged) Reset() {
 	*x = TaskAcknowledged{}
-	mi := &file_internal_logpb_checkpoint_proto_msgTypes[12]
+	mi := &file_internal_logpb_checkpoint_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1090,7 +1178,7 @@ func (x *TaskAcknowledged) String() string {
 func (*TaskAcknowledged) ProtoMessage() {}
 
 func (x *TaskAcknowledged) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_logpb_checkpoint_proto_msgTypes[12]
+	mi := &file_internal_logpb_checkpoint_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1103,7 +1191,7 @@ func (x *TaskAcknowledged) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskAcknowledged.ProtoReflect.Descriptor instead.
 func (*TaskAcknowledged) Descriptor() ([]byte, []int) {
-	return file_internal_logpb_checkpoint_proto_rawDescGZIP(), []int{12}
+	return file_internal_logpb_checkpoint_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *TaskAcknowledged) GetTask() *TaskRef {
@@ -1142,7 +1230,7 @@ const file_internal_logpb_checkpoint_proto_rawDesc = "" +
 	"\x04gone\x18\n" +
 	" \x01(\bR\x04gone\x12-\n" +
 	"\avolumes\x18\v \x03(\v2\x13.tender.v1.ResourceR\avolumes\x12\x1b\n" +
-	"\tlog_begun\x18\f \x01(\bR\blogBegun\"\x96\a\n" +
+	"\tlog_begun\x18\f \x01(\bR\blogBegun\"\xe6\a\n" +
 	"\vAgentRecord\x12=\n" +
 	"\x0eframework_kept\x18\x01 \x01(\v2\x14.tender.v1.FrameworkH\x00R\rframeworkKept\x12-\n" +
 	"\x11framework_removed\x18\x02 \x01(\tH\x00R\x10frameworkRemoved\x121\n" +
@@ -1161,7 +1249,8 @@ const file_internal_logpb_checkpoint_proto_rawDesc = "" +
 	"\x11task_acknowledged\x18\v \x01(\v2\x1f.tender.log.v1.TaskAcknowledgedH\x00R\x10taskAcknowledged\x122\n" +
 	"\tstub_kept\x18\f \x01(\v2\x13.tender.v1.TaskStubH\x00R\bstubKept\x12?\n" +
 	"\x0estub_forgotten\x18\r \x01(\v2\x16.tender.log.v1.TaskRefH\x00R\rstubForgotten\x122\n" +
-	"\x05group\x18\x0e \x01(\v2\x1a.tender.log.v1.RecordGroupH\x00R\x05groupB\b\n" +
+	"\x05group\x18\x0e \x01(\v2\x1a.tender.log.v1.RecordGroupH\x00R\x05group\x12N\n" +
+	"\x11executor_stopping\x18\x0f \x01(\v2\x1f.tender.log.v1.ExecutorStoppingH\x00R\x10executorStoppingB\b\n" +
 	"\x06record\"'\n" +
 	"\vRecordGroup\x12\x18\n" +
 	"\arecords\x18\x01 \x01(\rR\arecords\"E\n" +
@@ -1186,7 +1275,12 @@ const file_internal_logpb_checkpoint_proto_rawDesc = "" +
 	"\x03run\x18\x01 \x01(\v2\x1a.tender.log.v1.ExecutorRunR\x03run\x120\n" +
 	"\aprocess\x18\x02 \x01(\v2\x16.tender.log.v1.ProcessR\aprocess\x12\x1d\n" +
 	"\n" +
-	"token_hash\x18\x03 \x01(\tR\ttokenHash\"\xca\x02\n" +
+	"token_hash\x18\x03 \x01(\tR\ttokenHash\"\x91\x01\n" +
+	"\x10ExecutorStopping\x12,\n" +
+	"\x03run\x18\x01 \x01(\v2\x1a.tender.log.v1.ExecutorRunR\x03run\x12\x12\n" +
+	"\x04kill\x18\x02 \x01(\bR\x04kill\x12)\n" +
+	"\x06reason\x18\x03 \x01(\x0e2\x11.tender.v1.ReasonR\x06reason\x12\x10\n" +
+	"\x03why\x18\x04 \x01(\tR\x03why\"\xca\x02\n" +
 	"\fTaskLaunched\x12#\n" +
 	"\x04task\x18\x01 \x01(\v2\x0f.tender.v1.TaskR\x04task\x12!\n" +
 	"\fframework_id\x18\x02 \x01(\tR\vframeworkId\x12\x12\n" +
@@ -1225,7 +1319,7 @@ func file_internal_logpb_checkpoint_proto_rawDescGZIP() []byte {
 	return file_internal_logpb_checkpoint_proto_rawDescData
 }
 
-var file_internal_logpb_checkpoint_proto_msgTypes = make([]protoimpl.MessageInfo, 13)
+var file_internal_logpb_checkpoint_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
 var file_internal_logpb_checkpoint_proto_goTypes = []any{
 	(*AgentIdentity)(nil),         // 0: tender.log.v1.AgentIdentity
 	(*AgentRecord)(nil),           // 1: tender.log.v1.AgentRecord
@@ -1235,61 +1329,65 @@ var file_internal_logpb_checkpoint_proto_goTypes = []any{
 	(*ExecutorRun)(nil),           // 5: tender.log.v1.ExecutorRun
 	(*ExecutorStarting)(nil),      // 6: tender.log.v1.ExecutorStarting
 	(*ExecutorStarted)(nil),       // 7: tender.log.v1.ExecutorStarted
-	(*TaskLaunched)(nil),          // 8: tender.log.v1.TaskLaunched
-	(*TaskKilled)(nil),            // 9: tender.log.v1.TaskKilled
-	(*TaskGroup)(nil),             // 10: tender.log.v1.TaskGroup
-	(*TaskStatus)(nil),            // 11: tender.log.v1.TaskStatus
-	(*TaskAcknowledged)(nil),      // 12: tender.log.v1.TaskAcknowledged
-	(*v1.Term)(nil),               // 13: tender.v1.Term
-	(*durationpb.Duration)(nil),   // 14: google.protobuf.Duration
-	(*v1.Resource)(nil),           // 15: tender.v1.Resource
-	(*v1.Framework)(nil),          // 16: tender.v1.Framework
-	(*v1.TaskStub)(nil),           // 17: tender.v1.TaskStub
-	(*v1.Executor)(nil),           // 18: tender.v1.Executor
-	(*v1.Task)(nil),               // 19: tender.v1.Task
-	(*timestamppb.Timestamp)(nil), // 20: google.protobuf.Timestamp
-	(v1.Reason)(0),                // 21: tender.v1.Reason
-	(*v1.Status)(nil),             // 22: tender.v1.Status
+	(*ExecutorStopping)(nil),      // 8: tender.log.v1.ExecutorStopping
+	(*TaskLaunched)(nil),          // 9: tender.log.v1.TaskLaunched
+	(*TaskKilled)(nil),            // 10: tender.log.v1.TaskKilled
+	(*TaskGroup)(nil),             // 11: tender.log.v1.TaskGroup
+	(*TaskStatus)(nil),            // 12: tender.log.v1.TaskStatus
+	(*TaskAcknowledged)(nil),      // 13: tender.log.v1.TaskAcknowledged
+	(*v1.Term)(nil),               // 14: tender.v1.Term
+	(*durationpb.Duration)(nil),   // 15: google.protobuf.Duration
+	(*v1.Resource)(nil),           // 16: tender.v1.Resource
+	(*v1.Framework)(nil),          // 17: tender.v1.Framework
+	(*v1.TaskStub)(nil),           // 18: tender.v1.TaskStub
+	(*v1.Executor)(nil),           // 19: tender.v1.Executor
+	(v1.Reason)(0),                // 20: tender.v1.Reason
+	(*v1.Task)(nil),               // 21: tender.v1.Task
+	(*timestamppb.Timestamp)(nil), // 22: google.protobuf.Timestamp
+	(*v1.Status)(nil),             // 23: tender.v1.Status
 }
 var file_internal_logpb_checkpoint_proto_depIdxs = []int32{
-	13, // 0: tender.log.v1.AgentIdentity.term:type_name -> tender.v1.Term
-	14, // 1: tender.log.v1.AgentIdentity.drain_grace:type_name -> google.protobuf.Duration
-	15, // 2: tender.log.v1.AgentIdentity.volumes:type_name -> tender.v1.Resource
-	16, // 3: tender.log.v1.AgentRecord.framework_kept:type_name -> tender.v1.Framework
+	14, // 0: tender.log.v1.AgentIdentity.term:type_name -> tender.v1.Term
+	15, // 1: tender.log.v1.AgentIdentity.drain_grace:type_name -> google.protobuf.Duration
+	16, // 2: tender.log.v1.AgentIdentity.volumes:type_name -> tender.v1.Resource
+	17, // 3: tender.log.v1.AgentRecord.framework_kept:type_name -> tender.v1.Framework
 	6,  // 4: tender.log.v1.AgentRecord.executor_starting:type_name -> tender.log.v1.ExecutorStarting
 	7,  // 5: tender.log.v1.AgentRecord.executor_started:type_name -> tender.log.v1.ExecutorStarted
 	5,  // 6: tender.log.v1.AgentRecord.executor_forgotten:type_name -> tender.log.v1.ExecutorRun
-	8,  // 7: tender.log.v1.AgentRecord.task_launched:type_name -> tender.log.v1.TaskLaunched
-	9,  // 8: tender.log.v1.AgentRecord.task_killed:type_name -> tender.log.v1.TaskKilled
-	10, // 9: tender.log.v1.AgentRecord.task_group:type_name -> tender.log.v1.TaskGroup
-	11, // 10: tender.log.v1.AgentRecord.task_status:type_name -> tender.log.v1.TaskStatus
-	12, // 11: tender.log.v1.AgentRecord.task_acknowledged:type_name -> tender.log.v1.TaskAcknowledged
-	17, // 12: tender.log.v1.AgentRecord.stub_kept:type_name -> tender.v1.TaskStub
+	9,  // 7: tender.log.v1.AgentRecord.task_launched:type_name -> tender.log.v1.TaskLaunched
+	10, // 8: tender.log.v1.AgentRecord.task_killed:type_name -> tender.log.v1.TaskKilled
+	11, // 9: tender.log.v1.AgentRecord.task_group:type_name -> tender.log.v1.TaskGroup
+	12, // 10: tender.log.v1.AgentRecord.task_status:type_name -> tender.log.v1.TaskStatus
+	13, // 11: tender.log.v1.AgentRecord.task_acknowledged:type_name -> tender.log.v1.TaskAcknowledged
+	18, // 12: tender.log.v1.AgentRecord.stub_kept:type_name -> tender.v1.TaskStub
 	3,  // 13: tender.log.v1.AgentRecord.stub_forgotten:type_name -> tender.log.v1.TaskRef
 	2,  // 14: tender.log.v1.AgentRecord.group:type_name -> tender.log.v1.RecordGroup
-	5,  // 15: tender.log.v1.ExecutorStarting.run:type_name -> tender.log.v1.ExecutorRun
-	18, // 16: tender.log.v1.ExecutorStarting.executor:type_name -> tender.v1.Executor
-	15, // 17: tender.log.v1.ExecutorStarting.resources:type_name -> tender.v1.Resource
-	5,  // 18: tender.log.v1.ExecutorStarted.run:type_name -> tender.log.v1.ExecutorRun
-	4,  // 19: tender.log.v1.ExecutorStarted.process:type_name -> tender.log.v1.Process
-	19, // 20: tender.log.v1.TaskLaunched.task:type_name -> tender.v1.Task
-	15, // 21: tender.log.v1.TaskLaunched.resources:type_name -> tender.v1.Resource
-	15, // 22: tender.log.v1.TaskLaunched.executor_resources:type_name -> tender.v1.Resource
-	13, // 23: tender.log.v1.TaskLaunched.term:type_name -> tender.v1.Term
-	20, // 24: tender.log.v1.TaskLaunched.at:type_name -> google.protobuf.Timestamp
-	3,  // 25: tender.log.v1.TaskKilled.task:type_name -> tender.log.v1.TaskRef
-	14, // 26: tender.log.v1.TaskKilled.grace:type_name -> google.protobuf.Duration
-	21, // 27: tender.log.v1.TaskKilled.reason:type_name -> tender.v1.Reason
-	3,  // 28: tender.log.v1.TaskGroup.task:type_name -> tender.log.v1.TaskRef
-	4,  // 29: tender.log.v1.TaskGroup.group:type_name -> tender.log.v1.Process
-	22, // 30: tender.log.v1.TaskStatus.status:type_name -> tender.v1.Status
-	4,  // 31: tender.log.v1.TaskStatus.group:type_name -> tender.log.v1.Process
-	3,  // 32: tender.log.v1.TaskAcknowledged.task:type_name -> tender.log.v1.TaskRef
-	33, // [33:33] is the sub-list for method output_type
-	33, // [33:33] is the sub-list for method input_type
-	33, // [33:33] is the sub-list for extension type_name
-	33, // [33:33] is the sub-list for extension extendee
-	0,  // [0:33] is the sub-list for field type_name
+	8,  // 15: tender.log.v1.AgentRecord.executor_stopping:type_name -> tender.log.v1.ExecutorStopping
+	5,  // 16: tender.log.v1.ExecutorStarting.run:type_name -> tender.log.v1.ExecutorRun
+	19, // 17: tender.log.v1.ExecutorStarting.executor:type_name -> tender.v1.Executor
+	16, // 18: tender.log.v1.ExecutorStarting.resources:type_name -> tender.v1.Resource
+	5,  // 19: tender.log.v1.ExecutorStarted.run:type_name -> tender.log.v1.ExecutorRun
+	4,  // 20: tender.log.v1.ExecutorStarted.process:type_name -> tender.log.v1.Process
+	5,  // 21: tender.log.v1.ExecutorStopping.run:type_name -> tender.log.v1.ExecutorRun
+	20, // 22: tender.log.v1.ExecutorStopping.reason:type_name -> tender.v1.Reason
+	21, // 23: tender.log.v1.TaskLaunched.task:type_name -> tender.v1.Task
+	16, // 24: tender.log.v1.TaskLaunched.resources:type_name -> tender.v1.Resource
+	16, // 25: tender.log.v1.TaskLaunched.executor_resources:type_name -> tender.v1.Resource
+	14, // 26: tender.log.v1.TaskLaunched.term:type_name -> tender.v1.Term
+	22, // 27: tender.log.v1.TaskLaunched.at:type_name -> google.protobuf.Timestamp
+	3,  // 28: tender.log.v1.TaskKilled.task:type_name -> tender.log.v1.TaskRef
+	15, // 29: tender.log.v1.TaskKilled.grace:type_name -> google.protobuf.Duration
+	20, // 30: tender.log.v1.TaskKilled.reason:type_name -> tender.v1.Reason
+	3,  // 31: tender.log.v1.TaskGroup.task:type_name -> tender.log.v1.TaskRef
+	4,  // 32: tender.log.v1.TaskGroup.group:type_name -> tender.log.v1.Process
+	23, // 33: tender.log.v1.TaskStatus.status:type_name -> tender.v1.Status
+	4,  // 34: tender.log.v1.TaskStatus.group:type_name -> tender.log.v1.Process
+	3,  // 35: tender.log.v1.TaskAcknowledged.task:type_name -> tender.log.v1.TaskRef
+	36, // [36:36] is the sub-list for method output_type
+	36, // [36:36] is the sub-list for method input_type
+	36, // [36:36] is the sub-list for extension type_name
+	36, // [36:36] is the sub-list for extension extendee
+	0,  // [0:36] is the sub-list for field type_name
 }
 
 func init() { file_internal_logpb_checkpoint_proto_init() }
@@ -1312,6 +1410,7 @@ func file_internal_logpb_checkpoint_proto_init() {
 		(*AgentRecord_StubKept)(nil),
 		(*AgentRecord_StubForgotten)(nil),
 		(*AgentRecord_Group)(nil),
+		(*AgentRecord_ExecutorStopping)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -1319,7 +1418,7 @@ func file_internal_logpb_checkpoint_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_internal_logpb_checkpoint_proto_rawDesc), len(file_internal_logpb_checkpoint_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   13,
+			NumMessages:   14,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
