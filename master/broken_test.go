@@ -1,7 +1,6 @@
 package master_test
 
 import (
-	"bytes"
 	"fmt"
 	"strings"
 	"sync/atomic"
@@ -38,8 +37,8 @@ func init() {
 // the same of the registry; what was committed stands, and the log has the evidence.
 func TestABrokenCoreEndsItsLeadership(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var said bytes.Buffer
-		log := zerolog.New(zerolog.SyncWriter(&said))
+		said := new(notebook)
+		log := zerolog.New(said)
 		h := newHouse(t, 0)
 		var peers []master.Peer
 		for i := range 3 {

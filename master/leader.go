@@ -272,6 +272,7 @@ func (l *leader) step(what core.Happening) { l.stepCame(what, time.Time{}) }
 
 func (l *leader) stepCame(what core.Happening, came time.Time) {
 	l.perform(l.core.Step(core.Event{At: time.Now(), Came: came, What: what}))
+	l.giveUp()
 }
 
 func (l *leader) perform(effects []core.Effect) {
@@ -323,19 +324,25 @@ func (l *leader) queued(stream flusher, how putting, closed core.Happening) {
 	}
 }
 
+// giveUp tells the core whose queues ran over, before anything else that waits: their
+// readers see the end of their streams too, and do not know why.
+func (l *leader) giveUp() {
+	for len(l.slow) > 0 {
+		closed := l.slow[0]
+		l.slow = l.slow[1:]
+		l.take(arrival{what: closed})
+	}
+}
+
 // allocate lets the core offer what is free, also what it gets back from those whose
 // queues ran over.
 func (l *leader) allocate() {
 	for {
-		for len(l.slow) > 0 {
-			closed := l.slow[0]
-			l.slow = l.slow[1:]
-			l.take(arrival{what: closed})
-		}
 		l.perform(l.core.Allocate(time.Now()))
 		if len(l.slow) == 0 {
 			return
 		}
+		l.giveUp()
 	}
 }
 

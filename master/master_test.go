@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -106,6 +107,24 @@ func (h *house) connect(address string) *grpc.ClientConn {
 		h.t.Fatal(err)
 	}
 	return conn
+}
+
+// notebook keeps what masters log; it can be read while they go on.
+type notebook struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (n *notebook) Write(line []byte) (int, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.text.Write(line)
+}
+
+func (n *notebook) String() string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.text.String()
 }
 
 // scheduler is a session written by hand.

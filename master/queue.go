@@ -65,6 +65,15 @@ func (q *queue[E]) put(event E) putting {
 	return putBehind
 }
 
+// cutOff is why the core shall hear that the stream is over, when its peer was given up
+// for what it did not take; empty: for no reason of ours.
+func (q *queue[E]) cutOff() string {
+	if api.Is(q.why(), api.Limit) {
+		return tookTooLittle
+	}
+	return ""
+}
+
 // why is the reason of the end.
 func (q *queue[E]) why() error {
 	q.mu.Lock()

@@ -153,7 +153,7 @@ func (l *leader) readScheduler(conn core.Conn, out *schedulerStream, stream grpc
 	defer func() {
 		heard()
 		if opened {
-			l.send(context.Background(), by, arrival{what: core.SchedulerClosed{Conn: conn}, last: true})
+			l.send(context.Background(), by, arrival{what: core.SchedulerClosed{Conn: conn, Why: out.cutOff()}, last: true})
 		}
 	}()
 	for {
@@ -195,7 +195,7 @@ func (l *leader) readAgent(conn core.Conn, out *agentStream, stream grpc.BidiStr
 	defer func() {
 		heard()
 		if opened {
-			l.send(context.Background(), by, arrival{what: core.AgentClosed{Conn: conn}, last: true})
+			l.send(context.Background(), by, arrival{what: core.AgentClosed{Conn: conn, Why: out.cutOff()}, last: true})
 		}
 		leave()
 	}()

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
@@ -14,13 +15,16 @@ import (
 	"github.com/tenderhq/tender/internal/protocol"
 	"github.com/tenderhq/tender/internal/wire"
 	"github.com/tenderhq/tender/master"
+	"github.com/tenderhq/tender/master/core"
 )
 
-// onSockets runs what is tested against a master on real sockets.
+// onSockets runs what is tested against a master on real sockets. Nobody's session ends for
+// its silence: who is looked at need not say that it lives.
 func onSockets(t *testing.T, test func(*master.Master)) {
 	t.Helper()
 	lead(t, master.Config{
 		ID: "m1", DataDir: t.TempDir(), GRPC: "127.0.0.1:0", HTTP: "127.0.0.1:0", Raft: "127.0.0.1:0", Profile: "fast",
+		Core: core.Config{SessionTimeout: time.Hour},
 	}, test)
 }
 
@@ -36,21 +40,31 @@ func dial(t *testing.T, m *master.Master) *grpc.ClientConn {
 }
 
 // flood says the same again and again, as somebody who reads nothing and whose every
-// message is answered, until done; never more than would fill all that lies between.
-func flood(t *testing.T, send func(n int) error, done func() bool) {
+// message is answered, until done; never more than would fill all that lies between. Who
+// sends may wait for ever once its stream is over, for it does not read that it is: so who
+// looks on is another, and stop ends the stream.
+func flood(t *testing.T, send func() error, stop func(), done func() bool) {
 	t.Helper()
 	const messages = 400
-	for n := range messages {
+	said := make(chan struct{})
+	go func() {
+		defer close(said)
+		for range messages {
+			if send() != nil {
+				return
+			}
+		}
+	}()
+	defer func() { <-said }()
+	defer stop()
+	for looks := 0; looks < 1000; {
 		if done() {
 			return
 		}
-		if send(n) != nil {
-			break // the stream is over, and its end is what we may not see before we read
-		}
-	}
-	for range 1000 {
-		if done() {
-			return
+		select {
+		case <-said:
+			looks++
+		default:
 		}
 	}
 	t.Errorf("after %d messages nobody has noticed that nothing is read", messages)
@@ -68,14 +82,14 @@ func TestASchedulerThatReadsNothingIsCutOff(t *testing.T) {
 		defer deaf.stop()
 		awaitEvent[protocol.Offers](deaf) // the last that it reads
 		operator := apiv1.NewOperatorServiceClient(honest)
-		flood(t, func(int) error {
+		flood(t, func() error {
 			beats := make([]protocol.NumberedCall, 4000)
 			for i := range beats {
 				deaf.number++
 				beats[i] = protocol.NumberedCall{Number: deaf.number, Call: protocol.SchedulerHeartbeat{}}
 			}
 			return deaf.stream.Send(wire.SchedulerCallsToProto(beats))
-		}, func() bool {
+		}, deaf.stop, func() bool {
 			list, err := operator.ListFrameworks(t.Context(), &apiv1.ListRequest{})
 			return err == nil && len(list.Items) == 1 && list.Items[0].State == "disconnected" && strings.Contains(list.Items[0].Why, "too slowly")
 		})
@@ -93,13 +107,13 @@ func TestAnAgentThatReadsNothingIsCutOff(t *testing.T) {
 		agent := newNode(t, dial(t, m), "n1")
 		defer agent.stop()
 		operator := apiv1.NewOperatorServiceClient(dial(t, m))
-		flood(t, func(int) error {
+		flood(t, func() error {
 			beats := make([]protocol.AgentCall, 4000)
 			for i := range beats {
 				beats[i] = protocol.AgentHeartbeat{}
 			}
 			return agent.stream.Send(wire.AgentCallsToProto(beats))
-		}, func() bool {
+		}, agent.stop, func() bool {
 			list, err := operator.ListAgents(t.Context(), &apiv1.ListRequest{})
 			return err == nil && len(list.Items) == 1 && list.Items[0].State == "DISCONNECTED" && strings.Contains(list.Items[0].Why, "too slowly")
 		})

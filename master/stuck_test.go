@@ -1,7 +1,6 @@
 package master_test
 
 import (
-	"bytes"
 	"fmt"
 	"strings"
 	"sync/atomic"
@@ -50,8 +49,8 @@ func threePeers() (peers []master.Peer) {
 // the log says where the loop is. The process lives on, and ends well.
 func TestAStuckLoopEndsItsLeadership(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var said bytes.Buffer
-		log := zerolog.New(zerolog.SyncWriter(&said))
+		said := new(notebook)
+		log := zerolog.New(said)
 		h := newHouse(t, 0)
 		peers := threePeers()
 		for i, peer := range peers {

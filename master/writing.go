@@ -37,7 +37,7 @@ func (p *patience) during(send func() error) error {
 	return send()
 }
 
-func tooSlow(op string) error {
+func tooSlow(op string) *api.Error {
 	return api.E(op, api.Limit, "", errors.New("nothing was read for "+sendTimeMax.String()+"; come back"))
 }
 
@@ -50,7 +50,8 @@ func writeAll[E any](ctx context.Context, l *leader, q *queue[E], send func(*pat
 	case err := <-sent:
 		return err
 	case <-slow.over:
-		return tooSlow("session")
+		q.close(tooSlow("session"))
+		return q.why()
 	case <-q.overflow:
 		return q.why()
 	case <-q.ended:

@@ -155,7 +155,7 @@ func (l *Log) prepare(ctx context.Context, r *raft.Raft) error {
 	if err := l.readdress(ctx, r); err != nil {
 		return err
 	}
-	return await(ctx, r.VerifyLeader())
+	return l.checks.ask(ctx, r)
 }
 
 // readdress tells the quorum that we are reached elsewhere since our last start: who
@@ -200,8 +200,8 @@ func (l *Log) apply(ctx context.Context, r *raft.Raft, change registry.Change) e
 	return await(ctx, r.Apply(data, 0))
 }
 
-// await waits for a future or the end of ctx. The future ends when Raft does, but for one that the library queued while
-// it ended: nobody answers that, and its goroutine stays for as long as the process.
+// await waits for a future or the end of ctx. The future ends when Raft does; what VerifyLeader
+// returns may not, and is awaited by checks only.
 func await(ctx context.Context, future raft.Future) error {
 	done := make(chan error, 1)
 	go func() { done <- future.Error() }()

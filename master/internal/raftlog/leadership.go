@@ -122,7 +122,7 @@ func (l *Leadership) end(why string) {
 // Verify asks a majority whether we still lead: what we have read before it returns
 // nil was the truth at some moment since it was called.
 func (l *Leadership) Verify(ctx context.Context) error {
-	if err := await(ctx, l.raft.VerifyLeader()); err != nil || l.ended() {
+	if err := l.log.checks.ask(ctx, l.raft); err != nil || l.ended() {
 		return api.E("raft.verify", api.NotLeader, l.log.ID(), errors.New("the leadership is over"))
 	}
 	return nil

@@ -27,7 +27,8 @@ type Log struct {
 	carry       func(*carrier) raft.Transport // a test can spoil it
 	requests    chan func(*raft.Raft)         // to do between two looks
 	asking      sync.WaitGroup                // those who ask
-	raising     chan struct{}                 // somebody asks which format all masters know
+	checks      checks
+	raising     chan struct{} // somebody asks which format all masters know
 	chatter     *chatter
 	founded     bool              // in this run of the process: nobody leads yet; before Raft begins
 	departed    chan api.MasterID // their connections were closed; see suspect
@@ -284,6 +285,7 @@ func (l *Log) runRaft(ctx context.Context) (again bool, err error) {
 	}
 	unwatch := l.watch(r)
 	l.setRaft(r)
+	l.checks.open()
 	stopSuspecting := l.suspect(ctx, r, transport)
 	again, err = l.lead(ctx, r)
 	stopSuspecting()
@@ -366,6 +368,7 @@ func (l *Log) lookAgain() {
 const shutdownTimeout = 10 * time.Second
 
 func (l *Log) shutdown(r *raft.Raft) error {
+	within(checksTimeout, l.checks.close)
 	if !within(shutdownTimeout, func() { _ = r.Shutdown().Error() }) {
 		return api.E("raft.stop", api.Internal, string(l.id()), errors.New("raft does not end; this process must"))
 	}
