@@ -8,18 +8,19 @@ import (
 	"github.com/tenderhq/tender/api"
 )
 
-// agent is what the books know of an agent. What each look at it needs stands first,
-// close together.
+// agent is what the books know of an agent. It has what each look at it needs, close together;
+// everything else stands apart, so that a walk over all agents goes through little memory.
 type agent struct {
 	number    int32
-	last      int32   // member of its last offer; -1 = none
-	lastAt    instant // when that was made
+	last      int32 // member of its last offer; -1 = none
+	offers    int32 // open offers of it, among what is held
 	offerable bool
-	plain     bool // nothing of it is reserved or revocable, so that all may use all of it
-	oversold  bool // more is held than there is
-	dirty     bool // everybody may take more of it than before
-	waiting   bool // it stands in dirty.pending
-	noted     bool // seen or owed holds something: they are far away in memory
+	plain     bool    // nothing of it is reserved or revocable, so that all may use all of it
+	oversold  bool    // more is held than there is
+	dirty     bool    // everybody may take more of it than before
+	waiting   bool    // it stands in dirty.pending
+	noted     bool    // seen or owed holds something
+	lastAt    instant // when its last offer was made
 	looked    uint64
 	id        api.AgentID
 
@@ -31,10 +32,15 @@ type agent struct {
 	keeps   []*keep           // what preemption frees here is kept for somebody
 	beyond  amounts           // used beyond what was asked for
 	plans   []planned         // what its open offers were sized for
-	counts  []tasksOf         // of its tasks, by member and group
-	pending []int32           // members that may take something of it again
-	spare   amounts           // its part of promises.spare
-	tasks   []*task           // by launch; only if the policy preempts
+	*details
+}
+
+// details are what most looks at an agent do not need.
+type details struct {
+	counts  []tasksOf // of its tasks, by member and group
+	pending []int32   // members that may take something of it again
+	spare   amounts   // its part of promises.spare
+	tasks   []*task   // by launch; only if the policy preempts
 	look    *look
 	seen    []seen   // what members could have had when they were offered part of it
 	owed    api.Role // whose guarantee its last offer went before all others for; "" = none's
@@ -92,8 +98,15 @@ func (b *Books) setGap(a *agent, spec allocator.Agent) {
 // where more take revocable resources, the agent is looked at for all.
 const takersMax = 16
 
+// detailsSlab is for how many agents memory is taken at once.
+const detailsSlab = 16
+
 func (b *Books) newAgent(id api.AgentID) *agent {
-	a := &agent{id: id, last: -1, plain: true}
+	if len(b.details) == 0 {
+		b.details = make([]details, detailsSlab)
+	}
+	a := &agent{id: id, last: -1, plain: true, details: &b.details[0]}
+	b.details = b.details[1:]
 	if last := len(b.agentHoles) - 1; last >= 0 {
 		a.number = b.agentHoles[last]
 		b.agentHoles = b.agentHoles[:last]
@@ -198,6 +211,7 @@ func (b *Books) RemoveAgent(id api.AgentID) {
 	delete(b.agentNumbers, id)
 	b.agents[a.number] = nil
 	b.agentHoles = append(b.agentHoles, a.number)
+	*a.details = details{} // the others of its slab keep the memory
 	b.loosen()
 	b.keeps.stale = true
 }

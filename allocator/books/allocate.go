@@ -49,7 +49,9 @@ func (b *Books) serveAll() {
 	agents := b.dirty.agents
 	for _, number := range b.nearFirst(agents) {
 		if a := b.agents[number]; a != nil && a.dirty {
-			a.dirty, a.waiting, a.pending = false, false, a.pending[:0]
+			if a.dirty = false; a.waiting || len(b.resumed) > 0 {
+				a.waiting, a.pending = false, a.pending[:0]
+			}
 			a.looked = b.round
 			before := len(b.turn.proposals)
 			b.serve(a, b.all, forAll)

@@ -32,7 +32,8 @@ type Books struct {
 	agents       []*agent // by number; nil = free number
 	agentNumbers map[api.AgentID]int32
 	agentHoles   []int32
-	total        amounts // of all agents
+	details      []details // for agents to come
+	total        amounts   // of all agents
 
 	frameworks  map[api.FrameworkID]*framework
 	members     []*member // by number; nil = free number

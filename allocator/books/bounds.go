@@ -6,35 +6,46 @@ import (
 	"github.com/tenderhq/tender/api"
 )
 
-// bounded cuts the offer down to what limits, guarantees and a capped offer allow.
-func (b *Books) bounded(m *member, a *agent, offer api.Resources, owed bool) (api.Resources, refusal) {
+// bounded cuts the offer down to what limits, guarantees and a capped offer allow. owed: of what is
+// spare only what is promised to the role; whole is what it would be otherwise.
+func (b *Books) bounded(m *member, a *agent, offer api.Resources, owed bool) (part, whole api.Resources, why refusal) {
 	r, most := m.role, m.framework.most
 	if !r.limited && b.promises.count == 0 && most == nil {
-		return offer, granted
+		return offer, offer, granted
 	}
 	if r.limited {
 		offer = b.withinLimits(r, offer)
 		if offer.IsZero() {
-			return offer, overLimit
+			return offer, offer, overLimit
 		}
 	}
+	part, whole = offer, offer
 	if b.promises.count > 0 {
-		before := offer
-		offer = b.withinPromises(r, offer, owed)
-		if !same(before, offer) {
+		part = b.withinPromises(r, offer, owed)
+		if !same(part, offer) {
 			b.promises.blocked = true
+			whole = part
+			if owed && !part.IsZero() {
+				whole = b.withinPromises(r, offer, false)
+			}
 		}
-		if offer.IsZero() {
-			return offer, isPromised
+		if part.IsZero() {
+			return part, part, isPromised
 		}
 	}
 	if most != nil {
-		offer = b.withinMost(m, a, offer)
-		if offer.IsZero() {
-			return offer, overMost
+		if part = b.withinMost(m, a, part); part.IsZero() {
+			return part, part, overMost
 		}
+		if !owed {
+			return part, part, granted
+		}
+		whole = b.withinMost(m, a, whole)
 	}
-	return offer, granted
+	if owed && part.Equal(whole) {
+		whole = part
+	}
+	return part, whole, granted
 }
 
 // fill notes whether the role's own limit leaves nothing more of what every task needs.

@@ -17,6 +17,9 @@ type held struct {
 
 // holds reports whether the member has an open offer of the agent.
 func (a *agent) hasOffer(m *member) bool {
+	if a.offers == 0 {
+		return false
+	}
 	for i := range a.held {
 		if a.held[i].offer && a.held[i].member == m.number {
 			return true
@@ -27,6 +30,9 @@ func (a *agent) hasOffer(m *member) bool {
 
 func (a *agent) hold(m *member, resources api.Resources, offer bool) {
 	m.holdings++
+	if offer {
+		a.offers++
+	}
 	a.held = append(a.held, held{resources, m.number, offer, false})
 }
 
@@ -79,6 +85,9 @@ func (a *agent) dropEmpty(m *member) {
 	for _, h := range a.held {
 		if h.resources.IsZero() {
 			m.holdings--
+			if h.offer {
+				a.offers--
+			}
 		} else {
 			kept = append(kept, h)
 		}

@@ -159,7 +159,7 @@ func (b *Books) serveKeep(k *keep, o *order) {
 	b.keeps.end(k) // so that it does not count against itself
 	offer, why := b.usable(k.of, k.agent)
 	if why == granted {
-		offer, why = b.bounded(k.of, k.agent, offer, false)
+		offer, _, why = b.bounded(k.of, k.agent, offer, false)
 	}
 	part, _, fits := offer.Carve(k.shape.spec.Resources)
 	switch {

@@ -38,12 +38,7 @@ func (b *Books) portion(m *member, a *agent, owed bool) (api.Resources, refusal)
 	offer, why := b.usable(m, a)
 	whole := offer
 	if why == granted {
-		offer, why = b.bounded(m, a, offer, owed)
-	}
-	if why == granted && owed {
-		whole, why = b.bounded(m, a, whole, false)
-	} else {
-		whole = offer
+		offer, whole, why = b.bounded(m, a, offer, owed)
 	}
 	if why == granted {
 		offer, why = b.wanted(m, a, offer, whole)

@@ -19,7 +19,7 @@ func (b *Books) propose(a *agent, m *member, offer api.Resources, o *order) {
 		a.owed = b.turn.owes(m)
 		a.note()
 	}
-	if a.noted || !same(b.turn.whole, offer) || len(a.held) > 0 {
+	if a.noted || a.offers > 0 || !same(b.turn.whole, offer) {
 		b.noteSeen(a, m, b.turn.whole, offer)
 	}
 	counted := a.counted

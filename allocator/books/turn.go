@@ -48,8 +48,10 @@ func (b *Books) serve(a *agent, o *order, at occasion) (isPutBy bool) {
 	t.number++
 	t.first = len(t.proposals)
 	t.began = a.open
-	if t.resumed = b.resumed[a.number]; t.resumed != nil {
-		t.began = t.resumed.began
+	if t.resumed = nil; len(b.resumed) > 0 {
+		if t.resumed = b.resumed[a.number]; t.resumed != nil {
+			t.began = t.resumed.began
+		}
 	}
 	if len(a.keeps) > 0 {
 		b.serveKeeps(a, o)
