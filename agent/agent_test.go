@@ -166,8 +166,7 @@ func TestRestartKeepsTasks(t *testing.T) {
 	if string(output) != "before\nafter\n" {
 		t.Errorf("the output is %q, %v", output, err)
 	}
-	master.say(protocol.ShutdownAgentExecutor{ExecutorRef: api.ExecutorRef{Framework: "f1", Executor: api.CommandExecutor}})
-	await(master, "executor's end", func(protocol.ExecutorEnded) bool { return true })
+	master.shutDown()
 	second.end()
 }
 
@@ -257,8 +256,7 @@ func TestGoneWhileAway(t *testing.T) {
 			}
 			master.launch(command("t1", "exit 0")) // the new agent never heard of it
 			master.status("t1", api.TaskFinished)
-			master.say(protocol.ShutdownAgentExecutor{ExecutorRef: api.ExecutorRef{Framework: "f1", Executor: api.CommandExecutor}})
-			await(master, "executor's end", func(protocol.ExecutorEnded) bool { return true })
+			master.shutDown()
 		})
 	}
 }

@@ -84,4 +84,5 @@ func TestDiskFilledByATask(t *testing.T) {
 	if refused("fourth") {
 		t.Error("there is room again, and a launch was refused")
 	}
+	master.shutDown()
 }

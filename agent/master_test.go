@@ -105,8 +105,13 @@ func (s *script) Session(stream grpc.BidiStreamingServer[apiv1.AgentCalls, apiv1
 
 var errGone = errors.New("it was marked gone")
 
+// hear answers, and only then lets the test know: what it says next comes behind the answer.
 func (s *script) hear(call protocol.AgentCall) {
+	s.answer(call)
 	s.keep(call)
+}
+
+func (s *script) answer(call protocol.AgentCall) {
 	switch call := call.(type) {
 	case protocol.RegisterAgent, protocol.ReregisterAgent:
 		if _, again := call.(protocol.ReregisterAgent); again && s.gone.Load() {
@@ -223,6 +228,42 @@ func (s *script) count(tasks int, state api.TaskState) {
 			return
 		}
 		<-changed
+	}
+}
+
+// shutDown has the executor for commands of f1 end, and returns when it has.
+func (s *script) shutDown() {
+	s.t.Helper()
+	ref := api.ExecutorRef{Framework: "f1", Executor: api.CommandExecutor}
+	s.forget()
+	s.executorEnds(ref, s.sessions(), func() { s.say(protocol.ShutdownAgentExecutor{ExecutorRef: ref}) })
+}
+
+// sessions counts them.
+func (s *script) sessions() uint64 {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	return s.session
+}
+
+// executorEnds waits until an executor's end is told: at once, or, if it fell between two sessions,
+// by the report of one after that session. Who is named by such a report is asked again.
+func (s *script) executorEnds(ref api.ExecutorRef, session uint64, ask func()) {
+	s.t.Helper()
+	for {
+		ask()
+		told := await(s, "end of "+ref.String(), func(call protocol.AgentCall) bool {
+			ended, is := call.(protocol.ExecutorEnded)
+			report, again := call.(protocol.AgentReport)
+			return is && ended.ExecutorRef == ref || again && report.Last && report.Session > session
+		})
+		report, again := told.(protocol.AgentReport)
+		if !again || !slices.ContainsFunc(report.Executors, func(e protocol.ReportedExecutor) bool {
+			return e.Framework == ref.Framework && e.Executor.ID == ref.Executor
+		}) {
+			return
+		}
+		session = report.Session
 	}
 }
 

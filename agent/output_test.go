@@ -148,6 +148,7 @@ func TestOutputOfACrashedExecutor(t *testing.T) {
 	a := run(t, config)
 	await(master, "registration", func(protocol.RegisterAgent) bool { return true })
 	<-a.Ready()
+	begun := master.sessions()
 	crash := func(id api.TaskID, shell string) api.Status {
 		own := &api.Executor{ID: "own", Command: api.Command{Shell: shell}}
 		master.launch(api.Task{ID: id, Resources: api.Scalars(1, 32), Executor: own})
@@ -162,7 +163,7 @@ func TestOutputOfACrashedExecutor(t *testing.T) {
 	if err := <-got.done; err != nil || got.out != "begun\n" || got.err != "first\nno\tluck\n" {
 		t.Errorf("%v, stdout %q, stderr %q", err, got.out, got.err)
 	}
-	await(master, "executor's end", func(protocol.ExecutorEnded) bool { return true })
+	master.executorEnds(api.ExecutorRef{Framework: "f1", Executor: "own"}, begun, func() {})
 	if message := crash("t2", "exit 4").Message; strings.Contains(message, "luck") {
 		t.Errorf("the status of a run that wrote nothing says %q", message)
 	}

@@ -53,8 +53,7 @@ func TestNewTasksKeepTheirSandboxes(t *testing.T) {
 		t.Errorf("%d sandboxes are left", len(left))
 	}
 
-	master.say(protocol.ShutdownAgentExecutor{ExecutorRef: api.ExecutorRef{Framework: "f1", Executor: api.CommandExecutor}})
-	await(master, "executor's end", func(protocol.ExecutorEnded) bool { return true })
+	master.shutDown()
 	a.end()
 	crowd(t, config.DataDir, 500)
 	crowd(t, filepath.Join(config.DataDir, "trash"), 50) // the deletion of these was interrupted
@@ -63,8 +62,7 @@ func TestNewTasksKeepTheirSandboxes(t *testing.T) {
 	await(master, "report", func(c protocol.AgentReport) bool { return c.Last })
 	master.launch(staying("old7", config.DataDir))
 	master.status("old7", api.TaskFinished)
-	master.say(protocol.ShutdownAgentExecutor{ExecutorRef: api.ExecutorRef{Framework: "f1", Executor: api.CommandExecutor}})
-	await(master, "executor's end", func(protocol.ExecutorEnded) bool { return true })
+	master.shutDown()
 }
 
 // The data of an agent that was given up is kept under its name, and is never what a new

@@ -31,6 +31,8 @@ type executor struct {
 	idleSince time.Time // when its last task ended
 	why       string    // it ended, in words
 	reason    api.Reason
+	// former is why the run before it ended, as long as no leader was told; "" = it was.
+	former string
 }
 
 // phase is how far a run has come.

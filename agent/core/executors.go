@@ -297,10 +297,31 @@ func (c *Core) forgetExecutor(e *executor) {
 	for _, t := range again {
 		c.place(t)
 	}
-	c.tell(protocol.ExecutorEnded{ExecutorRef: ref, Message: e.why, Again: len(again) > 0})
+	c.tellEnded(ref, cmp.Or(e.why, "it ended"))
 	c.sweepFolder(ref)
 	c.leaveFramework(ref.Framework)
 	c.forgetIfClear()
+}
+
+// tellEnded says that a run has ended. While there is no session nobody hears it: that there is no
+// such executor any more is said by the next report, that another run of it has begun is not.
+func (c *Core) tellEnded(ref api.ExecutorRef, why string) {
+	next := c.state.executors[ref]
+	if next != nil && !c.leader.registered {
+		next.former = why
+		return
+	}
+	c.tell(protocol.ExecutorEnded{ExecutorRef: ref, Message: why, Again: next != nil})
+}
+
+// tellFormer follows a report: of the executors that it names these are other runs than before.
+func (c *Core) tellFormer() {
+	for _, e := range c.state.executorsInOrder() {
+		if e.former != "" {
+			c.tellEnded(e.ref(), e.former)
+			e.former = ""
+		}
+	}
 }
 
 // startsAgain says whether a task goes to a new run: it never reached the old one, whose

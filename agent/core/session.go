@@ -283,6 +283,7 @@ func (c *Core) adopted() {
 	c.log("registered", field("agent", c.state.identity.Agent), field("term", c.state.identity.Term.String()),
 		field("session", strconv.FormatUint(c.leader.session, 10)))
 	c.report()
+	c.tellFormer()
 	c.heartbeatDue(conn)
 	c.sendStatuses()
 }

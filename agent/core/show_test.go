@@ -129,6 +129,9 @@ func showCall(call protocol.AgentCall) string {
 	case protocol.KillTaken:
 		return "kill of " + c.TaskRef.String() + " taken"
 	case protocol.ExecutorEnded:
+		if c.Again {
+			return fmt.Sprintf("executor %s ended and begins again: %s", c.ExecutorRef, c.Message)
+		}
 		return fmt.Sprintf("executor %s ended: %s", c.ExecutorRef, c.Message)
 	}
 	return fmt.Sprintf("%T %+v", call, call)

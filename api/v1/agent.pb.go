@@ -1083,7 +1083,9 @@ func (x *TaskUsage) GetUsage() *Usage {
 }
 
 // ExecutorEnded says that an executor's processes are gone. again: it is started once
-// more, for tasks that never reached it.
+// more, for tasks that never reached it. Of an end that fell between two sessions the
+// report tells, as it has no such executor; with again this follows the report, for another
+// run of the same executor is in it.
 type ExecutorEnded struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	FrameworkId   string                 `protobuf:"bytes,1,opt,name=framework_id,json=frameworkId,proto3" json:"framework_id,omitempty"`
