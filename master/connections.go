@@ -1,6 +1,7 @@
 package master
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -8,6 +9,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"google.golang.org/grpc/peer"
 
 	"github.com/tenderhq/tender/api"
 )
@@ -48,7 +51,7 @@ func (l *boundedListener) Accept() (net.Conn, error) {
 			return nil, err
 		}
 		if l.open.Add(1) <= l.limit {
-			return &boundedConn{Conn: conn, listener: l}, nil
+			return &boundedConn{Conn: conn, listener: l, remote: remote{conn.RemoteAddr(), new(sender)}}, nil
 		}
 		l.open.Add(-1)
 		l.refused.Add(1)
@@ -60,6 +63,26 @@ type boundedConn struct {
 	net.Conn
 	listener *boundedListener
 	once     sync.Once
+	remote   remote
+}
+
+// remote is the other end of a connection, with its account.
+type remote struct {
+	net.Addr
+	sender *sender
+}
+
+// RemoteAddr is also what gRPC tells each stream.
+func (c *boundedConn) RemoteAddr() net.Addr { return c.remote }
+
+// senderOf is the account of the connection that a call came by.
+func senderOf(ctx context.Context) *sender {
+	if from, known := peer.FromContext(ctx); known {
+		if remote, ours := from.Addr.(remote); ours {
+			return remote.sender
+		}
+	}
+	return new(sender)
 }
 
 // Close gives the place back, once.

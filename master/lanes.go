@@ -2,7 +2,6 @@ package master
 
 import (
 	"context"
-	"slices"
 	"sync"
 
 	"github.com/tenderhq/tender/api"
@@ -16,8 +15,7 @@ const (
 	// requestsMax bounds the same way the actions of all operators, and the writes of all
 	// stores: more wait.
 	requestsMax = 256
-	// laneBytesMax bounds the messages that wait in a lane together, in the order in which
-	// they came to wait.
+	// laneBytesMax bounds what waits in a lane, by what it takes in memory, about.
 	laneBytesMax = 16 << 20
 	// frontRunMax is how much of the front lane is taken while agents wait: one of
 	// theirs follows, so that no crowd of schedulers keeps an agent out.
@@ -40,7 +38,7 @@ type lanes struct {
 func newLanes() *lanes {
 	n := &lanes{wake: make(chan struct{}, 1)}
 	n.front, n.agents = newLane(n.rouse), newLane(n.rouse)
-	n.operators, n.stores = n.front.inlet(requestsMax), n.front.inlet(requestsMax)
+	n.operators, n.stores = n.front.inlet(new(sender), requestsMax), n.front.inlet(new(sender), requestsMax)
 	return n
 }
 
@@ -74,15 +72,15 @@ func (n *lanes) next() (arrival, bool) {
 // waiting counts what waits.
 func (n *lanes) waiting() int { return n.front.waiting() + n.agents.waiting() }
 
-// lane takes from its inlets in turns, one arrival each: whoever says much, or opens many
-// streams, delays others by no more than one message of each of its streams.
+// lane takes from its inlets in turns, each sender's by the weight of what it has said: whoever says much, or
+// opens many streams, delays others by no more than one arrival.
 type lane struct {
 	rouse func()
 	room  *budget // bytes
 
 	mu    sync.Mutex
-	turns []*inlet // that hold something, the next first; guarded by mu
-	count int      // of arrivals; guarded by mu
+	turns fair[*inlet] // that hold something; guarded by mu
+	count int          // of arrivals; guarded by mu
 }
 
 func newLane(rouse func()) *lane { return &lane{rouse: rouse, room: newBudget(laneBytesMax)} }
@@ -90,13 +88,16 @@ func newLane(rouse func()) *lane { return &lane{rouse: rouse, room: newBudget(la
 // inlet is one stream's way into its lane.
 type inlet struct {
 	lane *lane
+	by   *sender
 	room *budget // places
 
 	arrivals []arrival // guarded by lane.mu
 }
 
 // inlet has so many places; large messages take several.
-func (n *lane) inlet(places int) *inlet { return &inlet{lane: n, room: newBudget(places)} }
+func (n *lane) inlet(by *sender, places int) *inlet {
+	return &inlet{lane: n, by: by, room: newBudget(places)}
+}
 
 const (
 	// placeBytes is the size of a message that takes one place of its inlet.
@@ -110,11 +111,11 @@ const (
 func (i *inlet) put(ctx context.Context, over <-chan struct{}, arrived arrival) bool {
 	if !arrived.last {
 		arrived.places = min(1+arrived.bytes/placeBytes, inletMax)
-		arrived.weight = arrived.bytes + arrivalBytes
-		if !i.room.take(ctx, over, arrived.places) {
+		arrived.weight = min(arrived.bytes+arrivalBytes, laneBytesMax)
+		if !i.room.take(ctx, over, i.by, arrived.places) {
 			return false
 		}
-		if !i.lane.room.take(ctx, over, arrived.weight) {
+		if !i.lane.room.take(ctx, over, i.by, arrived.weight) {
 			i.room.give(arrived.places)
 			return false
 		}
@@ -123,7 +124,7 @@ func (i *inlet) put(ctx context.Context, over <-chan struct{}, arrived arrival) 
 	n.mu.Lock()
 	i.arrivals = append(i.arrivals, arrived)
 	if len(i.arrivals) == 1 {
-		n.turns = append(n.turns, i)
+		n.turns.push(i.by, arrived.weight, i)
 	}
 	n.count++
 	first := n.count == 1
@@ -137,18 +138,16 @@ func (i *inlet) put(ctx context.Context, over <-chan struct{}, arrived arrival) 
 // take is the next arrival of the inlet whose turn it is.
 func (n *lane) take() (arrival, bool) {
 	n.mu.Lock()
-	if len(n.turns) == 0 {
+	i, waits := n.turns.pop()
+	if !waits {
 		n.mu.Unlock()
 		return arrival{}, false
 	}
-	i := n.turns[0]
 	arrived := i.arrivals[0]
 	i.arrivals[0] = arrival{}
 	i.arrivals = i.arrivals[1:]
-	n.turns[0] = nil
-	n.turns = n.turns[1:]
 	if len(i.arrivals) > 0 {
-		n.turns = append(n.turns, i)
+		n.turns.push(i.by, i.arrivals[0].weight, i)
 	} else {
 		i.arrivals = nil
 	}
@@ -167,30 +166,32 @@ func (n *lane) waiting() int {
 	return n.count
 }
 
-// budget is an amount that many share; who finds too little of it waits in order.
+// budget is an amount that many share. Who finds too little of it waits, and they have their turns by what
+// each sender has taken.
 type budget struct {
 	mu      sync.Mutex
 	left    int
-	waiters []*waiter // guarded by mu
+	waiters fair[*waiter] // guarded by mu
 }
 
 type waiter struct {
 	amount int
 	ready  chan struct{} // closed when it has its amount
+	gone   bool          // it waits no more; guarded by budget.mu
 }
 
 func newBudget(amount int) *budget { return &budget{left: amount} }
 
 // take waits for the amount; false when ctx ends or over is closed first.
-func (b *budget) take(ctx context.Context, over <-chan struct{}, amount int) bool {
+func (b *budget) take(ctx context.Context, over <-chan struct{}, by *sender, amount int) bool {
 	b.mu.Lock()
-	if len(b.waiters) == 0 && b.left >= amount {
+	if _, waits := b.first(); !waits && b.left >= amount {
 		b.left -= amount
 		b.mu.Unlock()
 		return true
 	}
-	w := &waiter{amount, make(chan struct{})}
-	b.waiters = append(b.waiters, w)
+	w := &waiter{amount: amount, ready: make(chan struct{})}
+	b.waiters.push(by, amount, w)
 	b.mu.Unlock()
 	select {
 	case <-w.ready:
@@ -205,15 +206,14 @@ func (b *budget) take(ctx context.Context, over <-chan struct{}, amount int) boo
 // leave gives up waiting, or gives back what has come at the same moment.
 func (b *budget) leave(w *waiter) {
 	b.mu.Lock()
-	at := slices.Index(b.waiters, w)
-	if at >= 0 {
-		b.waiters = slices.Delete(b.waiters, at, at+1)
-		b.serve() // those behind may need less
+	defer b.mu.Unlock()
+	select {
+	case <-w.ready:
+		b.left += w.amount
+	default:
+		w.gone = true
 	}
-	b.mu.Unlock()
-	if at < 0 {
-		b.give(w.amount)
-	}
+	b.serve() // those behind may need less
 }
 
 // give returns an amount.
@@ -224,11 +224,26 @@ func (b *budget) give(amount int) {
 	b.serve()
 }
 
-// serve lets in who is first, as long as there is enough. Callers hold mu.
+// serve lets in whose turn it is, as long as there is enough. Callers hold mu.
 func (b *budget) serve() {
-	for len(b.waiters) > 0 && b.left >= b.waiters[0].amount {
-		b.left -= b.waiters[0].amount
-		close(b.waiters[0].ready)
-		b.waiters = b.waiters[1:]
+	for {
+		w, waits := b.first()
+		if !waits || b.left < w.amount {
+			return
+		}
+		b.waiters.pop()
+		b.left -= w.amount
+		close(w.ready)
+	}
+}
+
+// first is whose turn it is, of those who still wait. Callers hold mu.
+func (b *budget) first() (*waiter, bool) {
+	for {
+		w, waits := b.waiters.first()
+		if !waits || !w.gone {
+			return w, waits
+		}
+		b.waiters.pop()
 	}
 }

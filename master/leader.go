@@ -71,7 +71,7 @@ type arrival struct {
 	scheduler *schedulerStream
 	agent     *agentStream
 	reply     chan<- core.Reply
-	bytes     int    // of the message
+	bytes     int    // that it takes in memory, about
 	weight    int    // bytes that it has taken of its lane's room
 	places    int    // that it has taken of its inlet's
 	last      bool   // it says that its stream is closed
@@ -529,7 +529,7 @@ const (
 // quorum has answered, also when its caller has given up.
 func (l *leader) writeStore(ctx context.Context, op string, action core.StoreWrite, bytes int) (any, error) {
 	weight := min(max(bytes, storeWriteBytesMin), storeWriteBytesMax)
-	if !l.writes.take(ctx, l.over, weight) {
+	if !l.writes.take(ctx, l.over, senderOf(ctx), weight) {
 		return nil, l.notSent(ctx, op)
 	}
 	reply := make(chan core.Reply, 1)

@@ -35,6 +35,7 @@ type Master struct {
 
 	leading   atomic.Pointer[leader]   // nil: this master does not lead
 	programs  *programs                // of constraints
+	desk      *desk                    // where messages are read and written
 	refused   atomic.Uint64            // connections beyond the bound
 	calls     atomic.Int64             // under way
 	streams   atomic.Int64             // under way
@@ -59,7 +60,7 @@ func New(config Config) (*Master, error) {
 	if err := config.check(); err != nil {
 		return nil, err
 	}
-	m := &Master{config: config, log: *config.Logger, metrics: newMetrics(), changed: newBroadcast(), news: newBroadcast(), redirects: newPace(), programs: newPrograms(), snapshots: make(chan struct{}, snapshotsMax)}
+	m := &Master{config: config, log: *config.Logger, metrics: newMetrics(), changed: newBroadcast(), news: newBroadcast(), redirects: newPace(), programs: newPrograms(), desk: newDesk(), snapshots: make(chan struct{}, snapshotsMax)}
 	if err := m.open(); err != nil {
 		return nil, errors.Join(err, m.Close())
 	}

@@ -13,6 +13,10 @@ const (
 	// is cut off, whatever its owner still says; it comes back and hears how things stand.
 	queueEventsMax = 16384
 	queueBytesMax  = 64 << 20
+	// takeEventsMax and takeBytesMax are how much of it a writer makes into messages at once,
+	// so that only so much of it is in memory twice.
+	takeEventsMax = 1024
+	takeBytesMax  = 256 << 10
 )
 
 // queue is between the loop, which puts, and a stream's writer, which takes all there
@@ -32,6 +36,20 @@ type queue[E any] struct {
 
 func newQueue[E any](size func(E) int) *queue[E] {
 	return &queue[E]{size: size, wake: make(chan struct{}, 1), ended: make(chan struct{}), overflow: make(chan struct{})}
+}
+
+// first cuts off what is taken at once. Callers hold mu.
+func (q *queue[E]) first() []E {
+	n, bytes := 0, 0
+	for n < min(len(q.events), takeEventsMax) && bytes < takeBytesMax {
+		bytes += q.size(q.events[n])
+		n++
+	}
+	first := q.events[:n:n]
+	if q.events, q.bytes = q.events[n:], q.bytes-bytes; len(q.events) == 0 {
+		q.events = nil
+	}
+	return first
 }
 
 // putting is what became of an event.
@@ -102,12 +120,15 @@ func (q *queue[E]) close(err *api.Error) {
 	q.flush()
 }
 
-// take waits for events. At the end it returns what is left, and done with the reason.
+// take waits for events and returns the first of them, at most takeEventsMax or about takeBytesMax. At the end it
+// returns what is left in the same way, and with the last of it done and the reason.
 func (q *queue[E]) take(ctx context.Context) (events []E, done bool, err error) {
 	for {
 		q.mu.Lock()
-		events, done, err = q.events, q.closed, q.err
-		q.events, q.bytes = nil, 0
+		events = q.first()
+		if done = q.closed && len(q.events) == 0; done {
+			err = q.err
+		}
 		q.mu.Unlock()
 		if len(events) > 0 || done {
 			return events, done, err

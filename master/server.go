@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/experimental"
 	healthv1 "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/reflection"
@@ -26,6 +27,8 @@ const (
 func (m *Master) newServer() *grpc.Server {
 	server := grpc.NewServer(
 		grpc.MaxRecvMsgSize(receiveBytesMax),
+		grpc.ForceServerCodecV2(wire.Codec()),
+		experimental.BufferPool(wire.Buffers()),
 		grpc.InitialWindowSize(wire.StreamWindowBytes),
 		grpc.InitialConnWindowSize(wire.ConnWindowBytes),
 		grpc.MaxConcurrentStreams(streamsPerConnMax),

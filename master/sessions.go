@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
-	"google.golang.org/protobuf/proto"
 
 	"github.com/tenderhq/tender/api"
 	apiv1 "github.com/tenderhq/tender/api/v1"
@@ -54,8 +53,13 @@ func (s schedulerService) Session(stream grpc.BidiStreamingServer[apiv1.Schedule
 	conn := core.Conn(l.ids.Add(1))
 	out := &schedulerStream{newQueue(protocol.SchedulerEventBytes)}
 	l.beside(func() { out.close(l.readScheduler(conn, out, stream)) })
-	return wire.Status(writeAll(stream.Context(), l, out.queue, func(slow *patience, events []protocol.SchedulerEvent) error {
-		batches, err := wire.SchedulerEventBatches(l.term, events)
+	ctx, by := stream.Context(), senderOf(stream.Context())
+	return wire.Status(writeAll(ctx, l, out.queue, func(slow *patience, events []protocol.SchedulerEvent) error {
+		var batches []*apiv1.SchedulerEvents
+		var err error
+		if !l.master.desk.during(ctx, by, eventWeight*len(events), func() { batches, err = wire.SchedulerEventBatches(l.term, events) }) {
+			return ctx.Err()
+		}
 		return l.sendAll(slow, len(batches), func(i int) error { return stream.Send(batches[i]) }, err)
 	}))
 }
@@ -101,10 +105,16 @@ func (s agentService) Session(stream grpc.BidiStreamingServer[apiv1.AgentCalls, 
 	conn := core.Conn(l.ids.Add(1))
 	out := &agentStream{newQueue(func(e agentEvent) int { return protocol.AgentEventBytes(e.event) })}
 	l.beside(func() { out.close(l.readAgent(conn, out, stream)) })
-	return wire.Status(writeAll(stream.Context(), l, out.queue, func(slow *patience, events []agentEvent) error {
+	ctx, by := stream.Context(), senderOf(stream.Context())
+	return wire.Status(writeAll(ctx, l, out.queue, func(slow *patience, events []agentEvent) error {
 		for len(events) > 0 {
 			one, rest := sameSession(events)
-			batches, err := wire.AgentEventBatches(protocol.AgentEvents{Term: l.term, Session: events[0].session, Events: one})
+			batch := protocol.AgentEvents{Term: l.term, Session: events[0].session, Events: one}
+			var batches []*apiv1.AgentEvents
+			var err error
+			if !l.master.desk.during(ctx, by, eventWeight*len(one), func() { batches, err = wire.AgentEventBatches(batch) }) {
+				return ctx.Err()
+			}
 			if err := l.sendAll(slow, len(batches), func(i int) error { return stream.Send(batches[i]) }, err); err != nil {
 				return err
 			}
@@ -148,7 +158,9 @@ func sameSession(events []agentEvent) (one []protocol.AgentEvent, rest []agentEv
 // readScheduler brings a scheduler's calls into the loop until the stream ends. The
 // error is what the writer shall tell the scheduler.
 func (l *leader) readScheduler(conn core.Conn, out *schedulerStream, stream grpc.BidiStreamingServer[apiv1.SchedulerCalls, apiv1.SchedulerEvents]) *api.Error {
-	ctx, opened, by := stream.Context(), false, l.inbox.front.inlet(inletMax)
+	ctx, opened := stream.Context(), false
+	from := senderOf(ctx)
+	by := l.inbox.front.inlet(from, inletMax)
 	heard := firstCall("scheduler.session", out.close)
 	defer func() {
 		heard()
@@ -156,13 +168,7 @@ func (l *leader) readScheduler(conn core.Conn, out *schedulerStream, stream grpc
 			l.send(context.Background(), by, arrival{what: core.SchedulerClosed{Conn: conn, Why: out.cutOff()}, last: true})
 		}
 	}()
-	for {
-		message, err := stream.Recv()
-		if err != nil {
-			return nil // the stream is gone or going
-		}
-		bytes := proto.Size(message)
-		calls, wrong := wire.SchedulerCallsFromProto(message)
+	take := func(calls []protocol.NumberedCall, bytes int) *api.Error {
 		l.master.programs.prepare(ctx, calls)
 		if !opened && len(calls) > 0 {
 			first, ok := calls[0].Call.(protocol.Subscribe)
@@ -176,13 +182,18 @@ func (l *leader) readScheduler(conn core.Conn, out *schedulerStream, stream grpc
 			}
 			calls = calls[1:]
 		}
-		for turn := range slices.Chunk(calls, callsPerTurn) {
-			if !l.send(ctx, by, arrival{what: core.SchedulerCalled{Conn: conn, Calls: turn}, bytes: share(bytes, turn, calls)}) {
-				return l.master.notLeader("scheduler.session")
-			}
+		if len(calls) > 0 && !l.send(ctx, by, arrival{what: core.SchedulerCalled{Conn: conn, Calls: calls}, bytes: bytes}) {
+			return l.master.notLeader("scheduler.session")
 		}
-		if wrong != nil {
-			return wire.Error(wrong)
+		return nil
+	}
+	for {
+		frame := new(wire.Frame)
+		if err := stream.RecvMsg(frame); err != nil {
+			return nil // the stream is gone or going
+		}
+		if err := readParts(ctx, l.master.desk, from, frame, (*wire.Frame).SchedulerParts, schedulerCalls, take); err != nil {
+			return err
 		}
 	}
 }
@@ -190,7 +201,9 @@ func (l *leader) readScheduler(conn core.Conn, out *schedulerStream, stream grpc
 // readAgent is the same for an agent's. From its first call to the end of its report it
 // holds one of the gate's places.
 func (l *leader) readAgent(conn core.Conn, out *agentStream, stream grpc.BidiStreamingServer[apiv1.AgentCalls, apiv1.AgentEvents]) *api.Error {
-	ctx, opened, by := stream.Context(), false, l.inbox.agents.inlet(inletMax)
+	ctx, opened := stream.Context(), false
+	from := senderOf(ctx)
+	by := l.inbox.agents.inlet(from, inletMax)
 	leave, heard := func() {}, firstCall("agent.session", out.close)
 	defer func() {
 		heard()
@@ -199,13 +212,7 @@ func (l *leader) readAgent(conn core.Conn, out *agentStream, stream grpc.BidiStr
 		}
 		leave()
 	}()
-	for {
-		message, err := stream.Recv()
-		if err != nil {
-			return nil
-		}
-		bytes := proto.Size(message)
-		calls, wrong := wire.AgentCallsFromProto(message)
+	take := func(calls []protocol.AgentCall, bytes int) *api.Error {
 		if !opened && len(calls) > 0 {
 			if !opensAgent(calls[0]) {
 				return api.E("agent.session", api.Invalid, "", errors.New("the first call must be Register or Reregister"))
@@ -222,26 +229,31 @@ func (l *leader) readAgent(conn core.Conn, out *agentStream, stream grpc.BidiStr
 			}
 			calls = calls[1:]
 		}
-		for turn := range slices.Chunk(calls, callsPerTurn) {
-			arrived := arrival{what: core.AgentCalled{Conn: conn, Calls: turn}, bytes: share(bytes, turn, calls)}
-			if endsReport(turn) {
-				arrived.taken = leave
-			}
-			if !l.send(ctx, by, arrived) {
-				return l.master.notLeader("agent.session")
-			}
+		if len(calls) == 0 {
+			return nil
 		}
-		if wrong != nil {
-			return wire.Error(wrong)
+		arrived := arrival{what: core.AgentCalled{Conn: conn, Calls: calls}, bytes: bytes}
+		if endsReport(calls) {
+			arrived.taken = leave
+		}
+		if !l.send(ctx, by, arrived) {
+			return l.master.notLeader("agent.session")
+		}
+		return nil
+	}
+	for {
+		frame := new(wire.Frame)
+		if err := stream.RecvMsg(frame); err != nil {
+			return nil
+		}
+		if err := readParts(ctx, l.master.desk, from, frame, (*wire.Frame).AgentParts, agentCalls, take); err != nil {
+			return err
 		}
 	}
 }
 
-// callsPerTurn is how many calls of a message the loop takes before others have their turn.
-const callsPerTurn = 128
-
-// share is what the calls of one turn have of the bytes of their message, about.
-func share[C any](bytes int, turn, all []C) int { return bytes * len(turn) / len(all) }
+// eventWeight is what the message of one event takes in memory, about.
+const eventWeight = 256
 
 // comeLater is what an agent hears for which there was no place in time.
 func (l *leader) comeLater() *api.Error {

@@ -20,6 +20,11 @@ func AgentCallsToProto(calls []protocol.AgentCall) *apiv1.AgentCalls {
 // AgentCallsFromProto reads a batch and checks it. An error means that the stream is
 // not to go on; the calls before the wrong one are returned too.
 func AgentCallsFromProto(m *apiv1.AgentCalls) ([]protocol.AgentCall, error) {
+	return AgentCallsAfter(0, m)
+}
+
+// AgentCallsAfter reads a part of a message, before which there were so many calls.
+func AgentCallsAfter(before int, m *apiv1.AgentCalls) ([]protocol.AgentCall, error) {
 	if err := checkCalls("wire.agent", m.GetCalls(), agentCallItems); err != nil {
 		return nil, err
 	}
@@ -28,7 +33,7 @@ func AgentCallsFromProto(m *apiv1.AgentCalls) ([]protocol.AgentCall, error) {
 		c := new(checker)
 		call := c.agentCall(one)
 		if err := c.refusal("wire.agent", ""); err != nil {
-			err.Subject = "call " + strconv.Itoa(i+1)
+			err.Subject = "call " + strconv.Itoa(before+i+1)
 			return calls, err
 		}
 		calls = append(calls, call)

@@ -9,7 +9,8 @@ import (
 
 // A message of a megabyte may hold hundreds of thousands of calls, or of things that its
 // calls list, each of which takes many times its bytes once it is read. So they are
-// counted before they are read, and senders cut their messages by the same count (R34).
+// counted before they are read (a Frame counts without reading), and senders cut their messages by the same
+// count (R34).
 
 // schedulerCallItems counts a call and what it lists.
 func schedulerCallItems(m *apiv1.SchedulerCall) int {
@@ -50,15 +51,19 @@ func agentCallItems(m *apiv1.AgentCall) int {
 
 // checkCalls refuses a message with more calls, or more in them, than are allowed.
 func checkCalls[M any](op string, calls []M, items func(M) int) error {
-	if len(calls) > api.CallsPerMessageMax {
-		return api.E(op, api.Limit, "", fmt.Errorf("%d calls in one message, at most %d are allowed", len(calls), api.CallsPerMessageMax))
-	}
 	count := 0
 	for _, call := range calls {
 		count += items(call)
 	}
-	if count > api.ItemsPerMessageMax {
-		return api.E(op, api.Limit, "", fmt.Errorf("%d calls, tasks and the like in one message, at most %d are allowed", count, api.ItemsPerMessageMax))
+	return checkCounts(op, len(calls), count)
+}
+
+func checkCounts(op string, calls, items int) error {
+	switch {
+	case calls > api.CallsPerMessageMax:
+		return api.E(op, api.Limit, "", fmt.Errorf("%d calls in one message, at most %d are allowed", calls, api.CallsPerMessageMax))
+	case items > api.ItemsPerMessageMax:
+		return api.E(op, api.Limit, "", fmt.Errorf("%d calls, tasks and the like in one message, at most %d are allowed", items, api.ItemsPerMessageMax))
 	}
 	return nil
 }

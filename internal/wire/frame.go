@@ -1,0 +1,174 @@
+package wire
+
+import (
+	"errors"
+	"fmt"
+
+	"google.golang.org/grpc/encoding"
+	_ "google.golang.org/grpc/encoding/proto" // the codec that Codec stands before
+	"google.golang.org/grpc/mem"
+	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/tenderhq/tender/api"
+)
+
+// A megabyte of calls becomes many megabytes once it is read. So whoever receives from many
+// takes a message as it came, weighs and counts what is in it, and reads it part by part:
+// only one part of a message is in memory as values, and one that holds too much is refused
+// before any of it is read (R34).
+
+const (
+	// thingBytes is what a message within a message, or one of a list of texts, takes
+	// in memory beside its own bytes, about.
+	thingBytes = 256
+	// callThingsMax bounds those in one call: a call of the largest message has fewer, as each
+	// takes more than eight bytes to write.
+	callThingsMax = api.MessageBytesMax / 8
+	// partWeightMax is how much of a message is read at once; a call that weighs more is read
+	// alone.
+	partWeightMax = 64 << 10
+	// callsPerPartMax is how many calls of a message are read, and stepped by a master's loop, before
+	// others have their turn.
+	callsPerPartMax = 128
+	// nestingMax bounds messages within messages; ours have a dozen at most.
+	nestingMax = 64
+)
+
+// buffers are for messages. gRPC's own are of 32 KiB or of a megabyte, which a message of 33 KiB takes whole.
+var buffers = mem.NewTieredBufferPool(256, 4<<10, 16<<10, 32<<10, 64<<10, 128<<10, 256<<10, 512<<10, 1<<20+128<<10)
+
+// Buffers is a pool with buffers of many sizes, for messages.
+func Buffers() mem.BufferPool { return buffers }
+
+// Codec is gRPC's for protobuf, but a Frame is handed over as it came.
+func Codec() encoding.CodecV2 { return codec{encoding.GetCodecV2("proto")} }
+
+type codec struct{ encoding.CodecV2 }
+
+// Unmarshal keeps the bytes for a Frame, and reads all else.
+func (c codec) Unmarshal(data mem.BufferSlice, v any) error {
+	if frame, is := v.(*Frame); is {
+		frame.buffer = data.MaterializeToBuffer(buffers)
+		return nil
+	}
+	return c.CodecV2.Unmarshal(data, v)
+}
+
+// Frame is a message of calls before it is read. Its owner frees it.
+type Frame struct{ buffer mem.Buffer }
+
+// Free gives the frame's bytes back; its parts must not be used any more.
+func (f *Frame) Free() {
+	if f.buffer != nil {
+		f.buffer.Free()
+		f.buffer = nil
+	}
+}
+
+// Part is some calls of a frame, one after the other: by itself it is a message of the same kind.
+type Part struct {
+	Bytes  []byte
+	Calls  int
+	Weight int // what it takes in memory once it is read, about
+}
+
+// SchedulerParts cuts a frame of apiv1.SchedulerCalls, or refuses it.
+func (f *Frame) SchedulerParts() ([]Part, error) {
+	return schedulerLayout().cut("wire.scheduler", f.buffer.ReadOnlyData())
+}
+
+// AgentParts cuts a frame of apiv1.AgentCalls, or refuses it.
+func (f *Frame) AgentParts() ([]Part, error) {
+	return agentLayout().cut("wire.agent", f.buffer.ReadOnlyData())
+}
+
+// tally is what a call holds.
+type tally struct {
+	things int // messages within it, and texts of its lists
+	items  int // what counts beside the call itself; see schedulerCallItems
+}
+
+// cut counts and weighs every call before it returns the first part.
+func (l *layout) cut(op string, data []byte) ([]Part, error) {
+	var parts []Part
+	calls, items, begin, part := 0, 0, 0, Part{}
+	for at := 0; at < len(data); {
+		number, kind, n := protowire.ConsumeTag(data[at:])
+		if n < 0 {
+			return nil, Unreadable(op)
+		}
+		size := protowire.ConsumeFieldValue(number, kind, data[at+n:])
+		if size < 0 {
+			return nil, Unreadable(op)
+		}
+		end, weight := at+n+size, n+size
+		call := l.field(number)
+		if call != nil && call.nested != nil && kind == protowire.BytesType {
+			value, _ := protowire.ConsumeBytes(data[at+n:])
+			var in tally
+			if !call.nested.count(value, &in, nestingMax) {
+				return nil, Unreadable(op)
+			}
+			if in.things > callThingsMax {
+				return nil, api.E(op, api.Limit, "", fmt.Errorf("a call holds %d things, at most %d are allowed", in.things, callThingsMax))
+			}
+			calls, items, weight = calls+1, items+1+in.items, weight+(1+in.things)*thingBytes
+		}
+		if part.Calls > 0 && (part.Calls == callsPerPartMax || part.Weight+weight > partWeightMax) {
+			part.Bytes = data[begin:at]
+			parts, part, begin = append(parts, part), Part{}, at
+		}
+		part.Weight += weight
+		if call != nil {
+			part.Calls++
+		}
+		at = end
+	}
+	if err := checkCounts(op, calls, items); err != nil {
+		return nil, err
+	}
+	if part.Bytes = data[begin:]; len(part.Bytes) > 0 {
+		parts = append(parts, part)
+	}
+	return parts, nil
+}
+
+// count adds what is in a message; false when it is none.
+func (l *layout) count(data []byte, in *tally, nesting int) bool {
+	if nesting == 0 {
+		return false
+	}
+	for len(data) > 0 {
+		number, kind, n := protowire.ConsumeTag(data)
+		if n < 0 {
+			return false
+		}
+		data = data[n:]
+		f := l.field(number)
+		if kind != protowire.BytesType || f == nil {
+			if n = protowire.ConsumeFieldValue(number, kind, data); n < 0 {
+				return false
+			}
+			data = data[n:]
+			continue
+		}
+		value, n := protowire.ConsumeBytes(data)
+		if n < 0 {
+			return false
+		}
+		data = data[n:]
+		in.things++
+		if f.item {
+			in.items++
+		}
+		if f.nested != nil && !f.nested.count(value, in, nesting-1) {
+			return false
+		}
+	}
+	return true
+}
+
+// Unreadable is what is said of a message that is none.
+func Unreadable(op string) error {
+	return api.E(op, api.Invalid, "", errors.New("the message can't be read; it is no message of calls, or damaged"))
+}

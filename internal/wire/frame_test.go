@@ -1,0 +1,133 @@
+package wire_test
+
+import (
+	"slices"
+	"testing"
+
+	"google.golang.org/grpc/mem"
+	"google.golang.org/protobuf/proto"
+	"pgregory.net/rapid"
+
+	"github.com/tenderhq/tender/api"
+	apiv1 "github.com/tenderhq/tender/api/v1"
+	"github.com/tenderhq/tender/internal/protocol"
+	"github.com/tenderhq/tender/internal/wire"
+)
+
+// frame is how a message comes from the network.
+func frame(t interface {
+	Helper()
+	Fatal(...any)
+}, m proto.Message) *wire.Frame {
+	t.Helper()
+	data, err := proto.Marshal(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return frameOf(t, data)
+}
+
+func frameOf(t interface {
+	Helper()
+	Fatal(...any)
+}, data []byte) *wire.Frame {
+	t.Helper()
+	f := new(wire.Frame)
+	if err := wire.Codec().Unmarshal(mem.BufferSlice{mem.SliceBuffer(data)}, f); err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+// TestPartsAreTheWhole: whoever reads a message part by part reads the same calls in the same order.
+func TestPartsAreTheWhole(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		g := gen{t}
+		var calls []protocol.NumberedCall
+		for i := range 300 {
+			calls = append(calls, protocol.NumberedCall{Number: uint64(i + 1), Call: protocol.SchedulerHeartbeat{}})
+		}
+		for _, call := range each(g.schedulerCalls()) {
+			calls = append(calls, protocol.NumberedCall{Number: uint64(len(calls) + 1), Call: call})
+		}
+		whole := wire.SchedulerCallsToProto(calls)
+		parts, err := frame(t, whole).SchedulerParts()
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := new(apiv1.SchedulerCalls)
+		for _, part := range parts {
+			one := new(apiv1.SchedulerCalls)
+			if err := proto.Unmarshal(part.Bytes, one); err != nil {
+				t.Fatal(err)
+			}
+			if n := len(one.GetCalls()); n != part.Calls || n > 128 {
+				t.Fatalf("a part of %d calls holds %d", part.Calls, n)
+			}
+			got.Calls = append(got.Calls, one.GetCalls()...)
+		}
+		if !proto.Equal(whole, got) {
+			t.Fatalf("%d parts hold %d calls of %d, or others", len(parts), len(got.GetCalls()), len(whole.GetCalls()))
+		}
+	})
+}
+
+// TestFramesAreRefusedAsTheirMessages: what is counted before a message is read is what is counted after it.
+func TestFramesAreRefusedAsTheirMessages(t *testing.T) {
+	beat := &apiv1.SchedulerCall{Number: 1, Call: &apiv1.SchedulerCall_Heartbeat{Heartbeat: &apiv1.SchedulerHeartbeat{}}}
+	accept := func(tasks int) *apiv1.SchedulerCall {
+		return &apiv1.SchedulerCall{Number: 1, Call: &apiv1.SchedulerCall_Accept{Accept: &apiv1.Accept{
+			OfferIds:   []string{"o"},
+			Operations: []*apiv1.Operation{{Tasks: many(tasks, &apiv1.Task{}), Resources: many(4, &apiv1.Resource{})}},
+		}}}
+	}
+	demand := &apiv1.SchedulerCall{Number: 1, Call: &apiv1.SchedulerCall_Demand{Demand: &apiv1.SetDemand{
+		Shapes: many(2000, &apiv1.Shape{Resources: many(7, &apiv1.Resource{}), Preferred: []string{"a"}}),
+	}}}
+	messages := map[string]*apiv1.SchedulerCalls{
+		"one call too many": {Calls: many(4097, beat)},
+		"as many as may be": {Calls: many(4096, beat)},
+		"too many tasks":    {Calls: append(many(16, accept(4000)), accept(1600))},
+		"just enough":       {Calls: append(many(16, accept(4000)), accept(1400))},
+		"shapes":            {Calls: many(4, demand)},
+		"lists of all":      {Calls: slices.Concat(many(16, accept(4000)), many(100, beat), []*apiv1.SchedulerCall{accept(1100)})},
+	}
+	for name, m := range messages {
+		_, want := wire.SchedulerCallsFromProto(m)
+		_, got := frame(t, m).SchedulerParts()
+		if (got == nil) != (want == nil) || got != nil && got.Error() != want.Error() {
+			t.Errorf("%s: refused with %v, and when it is read with %v", name, got, want)
+		}
+	}
+	report := &apiv1.AgentCalls{Calls: []*apiv1.AgentCall{{Call: &apiv1.AgentCall_Report{Report: &apiv1.AgentReport{
+		Tasks: many(20_000, &apiv1.ReportedTask{}), Executors: many(20_000, &apiv1.ReportedExecutor{}), Stubs: many(20_000, &apiv1.TaskStub{}),
+		Frameworks: many(3000, &apiv1.ReportedFramework{}), Volumes: many(3000, &apiv1.Resource{}),
+	}}}}}
+	_, want := wire.AgentCallsFromProto(report)
+	_, got := frame(t, report).AgentParts()
+	if want == nil || got == nil || got.Error() != want.Error() {
+		t.Errorf("a report was refused with %v, and when it is read with %v", got, want)
+	}
+}
+
+// TestPartsAreSmall (R34): one part is a little of a message, and weighs what it takes once it is read; a call
+// that nobody could send by honest means is refused before it is read.
+func TestPartsAreSmall(t *testing.T) {
+	tasks := &apiv1.SchedulerCall{Number: 1, Call: &apiv1.SchedulerCall_Accept{Accept: &apiv1.Accept{
+		Operations: []*apiv1.Operation{{Tasks: many(100, &apiv1.Task{})}},
+	}}}
+	parts, err := frame(t, &apiv1.SchedulerCalls{Calls: many(40, tasks)}).SchedulerParts()
+	if err != nil || len(parts) != 20 {
+		t.Fatalf("%d parts, %v", len(parts), err)
+	}
+	for _, part := range parts {
+		if part.Calls != 2 || part.Weight < 2*100*200 || part.Weight > 64<<10 {
+			t.Errorf("a part of %d calls weighs %d", part.Calls, part.Weight)
+		}
+	}
+	labels := &apiv1.SchedulerCall{Number: 1, Call: &apiv1.SchedulerCall_Suppress{Suppress: &apiv1.Suppress{Roles: make([]string, 200_000)}}}
+	_, err = frame(t, &apiv1.SchedulerCalls{Calls: []*apiv1.SchedulerCall{labels}}).SchedulerParts()
+	checkError(t, err, api.Limit, "wire.scheduler", "", "a call holds 200001 things, at most 131072 are allowed")
+	_, err = frameOf(t, []byte{0x0a, 0x05, 0x01}).SchedulerParts()
+	checkError(t, err, api.Invalid, "wire.scheduler", "", "the message can't be read; it is no message of calls, or damaged")
+}

@@ -1,0 +1,139 @@
+package master
+
+import (
+	"context"
+	"runtime"
+	"sync"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/tenderhq/tender/api"
+	apiv1 "github.com/tenderhq/tender/api/v1"
+	"github.com/tenderhq/tender/internal/protocol"
+	"github.com/tenderhq/tender/internal/wire"
+)
+
+// lightWeight is the weight of what is read and written without a place: a heartbeat, an answer, a launch
+// of a few tasks.
+const lightWeight = 8 << 10
+
+// desk has places for the reading and writing of large messages, for half of the processors: the other half
+// is there for the loop and for whoever says little. Senders have their turns by the weight of what they
+// have sent, so the message of one who sends much is read piece by piece between those of others.
+type desk struct {
+	mu      sync.Mutex
+	free    int              // places; guarded by mu
+	waiting fair[*placeless] // guarded by mu
+}
+
+type placeless struct {
+	ready chan struct{} // closed when it has a place
+	gone  bool          // it waits no more; guarded by desk.mu
+}
+
+func newDesk() *desk { return &desk{free: max(1, runtime.GOMAXPROCS(0)/2)} }
+
+// during runs work that has such a weight, in its turn; false when ctx ends first.
+func (d *desk) during(ctx context.Context, by *sender, weight int, work func()) bool {
+	if weight <= lightWeight {
+		work()
+		return true
+	}
+	if !d.enter(ctx, by, weight) {
+		return false
+	}
+	defer d.leave()
+	work()
+	return true
+}
+
+func (d *desk) enter(ctx context.Context, by *sender, weight int) bool {
+	d.mu.Lock()
+	if d.free > 0 {
+		d.free--
+		d.mu.Unlock()
+		return true
+	}
+	p := &placeless{ready: make(chan struct{})}
+	d.waiting.push(by, weight, p)
+	d.mu.Unlock()
+	select {
+	case <-p.ready:
+		return true
+	case <-ctx.Done():
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	select {
+	case <-p.ready:
+		d.release()
+	default:
+		p.gone = true
+	}
+	return false
+}
+
+func (d *desk) leave() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.release()
+}
+
+// release gives a place to whose turn it is. Callers hold mu.
+func (d *desk) release() {
+	for {
+		p, waits := d.waiting.pop()
+		if !waits {
+			d.free++
+			return
+		}
+		if !p.gone {
+			close(p.ready)
+			return
+		}
+	}
+}
+
+// readParts reads a message part by part: each is read at the desk, and taken before the next one is read, so
+// that only one of them is in memory. The frame is given back.
+func readParts[C any](
+	ctx context.Context, d *desk, by *sender, frame *wire.Frame, cut func(*wire.Frame) ([]wire.Part, error),
+	read func(before int, part []byte) ([]C, error), take func(calls []C, weight int) *api.Error,
+) *api.Error {
+	defer frame.Free()
+	parts, err := cut(frame)
+	if err != nil {
+		return wire.Error(err)
+	}
+	before := 0
+	for _, part := range parts {
+		var calls []C
+		if !d.during(ctx, by, part.Weight, func() { calls, err = read(before, part.Bytes) }) {
+			return nil // the stream is gone
+		}
+		before += part.Calls
+		if refused := take(calls, part.Weight); refused != nil {
+			return refused
+		}
+		if err != nil {
+			return wire.Error(err)
+		}
+	}
+	return nil
+}
+
+func schedulerCalls(_ int, part []byte) ([]protocol.NumberedCall, error) {
+	m := new(apiv1.SchedulerCalls)
+	if err := proto.Unmarshal(part, m); err != nil {
+		return nil, wire.Unreadable("wire.scheduler")
+	}
+	return wire.SchedulerCallsFromProto(m)
+}
+
+func agentCalls(before int, part []byte) ([]protocol.AgentCall, error) {
+	m := new(apiv1.AgentCalls)
+	if err := proto.Unmarshal(part, m); err != nil {
+		return nil, wire.Unreadable("wire.agent")
+	}
+	return wire.AgentCallsAfter(before, m)
+}

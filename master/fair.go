@@ -1,0 +1,100 @@
+package master
+
+import "container/heap"
+
+// sender is who is served by weight: all streams of one connection together, so that nobody gains
+// turns by opening more of them.
+type sender struct{ _ byte } // not of no size: two of them must differ
+
+// fair is a queue in which each sender has its share of the turns by the weight of what it was given, however
+// much of it waits: who has had little goes before who has had much. It is start-time fair queueing (Goyal,
+// Vin and Cheng 1996): each item is tagged with when its sender has had all that it put before, and the least tag goes
+// first.
+type fair[T any] struct {
+	items  tagged[T]
+	now    uint64             // advances with what is taken
+	had    map[*sender]uint64 // the tag at which it has had all that it put; no entry: it has
+	known  int                // how many of these it is worth looking through
+	number uint64             // of items, so that those with equal tags stay in order
+}
+
+// lightest is what an item counts at least.
+const lightest = 512
+
+// knownMin is how many senders are remembered before those are looked for that need not be.
+const knownMin = 64
+
+// push puts an item of such a weight.
+func (f *fair[T]) push(by *sender, weight int, item T) {
+	if f.had == nil {
+		f.had = make(map[*sender]uint64)
+	}
+	tag, cost := max(f.now, f.had[by]), uint64(max(weight, lightest))
+	f.had[by] = tag + cost
+	f.number++
+	heap.Push(&f.items, taggedItem[T]{tag, f.number, cost, item})
+	if len(f.had) > max(f.known, knownMin) {
+		f.forget()
+	}
+}
+
+// forget drops those who have had all that they put.
+func (f *fair[T]) forget() {
+	for by, tag := range f.had {
+		if tag <= f.now {
+			delete(f.had, by)
+		}
+	}
+	f.known = 2 * len(f.had)
+}
+
+// pop takes the next item; false when there is none.
+func (f *fair[T]) pop() (item T, waits bool) {
+	if len(f.items) == 0 {
+		return item, false
+	}
+	next, _ := heap.Pop(&f.items).(taggedItem[T])
+	f.now = max(next.tag, f.now+next.cost/uint64(len(f.items)+1))
+	if len(f.items) == 0 { // all begin anew
+		f.now = 0
+		clear(f.had)
+	}
+	return next.item, true
+}
+
+// first is what pop would take; false when there is none.
+func (f *fair[T]) first() (item T, waits bool) {
+	if len(f.items) == 0 {
+		return item, false
+	}
+	return f.items[0].item, true
+}
+
+type taggedItem[T any] struct {
+	tag, number, cost uint64
+	item              T
+}
+
+// tagged is a heap.
+type tagged[T any] []taggedItem[T]
+
+func (t tagged[T]) Len() int      { return len(t) }
+func (t tagged[T]) Swap(i, j int) { t[i], t[j] = t[j], t[i] }
+func (t tagged[T]) Less(i, j int) bool {
+	return t[i].tag < t[j].tag || t[i].tag == t[j].tag && t[i].number < t[j].number
+}
+
+// Push is heap's; see push.
+func (t *tagged[T]) Push(x any) {
+	item, _ := x.(taggedItem[T])
+	*t = append(*t, item)
+}
+
+// Pop is heap's; see pop.
+func (t *tagged[T]) Pop() any {
+	last := len(*t) - 1
+	item := (*t)[last]
+	(*t)[last] = taggedItem[T]{}
+	*t = (*t)[:last]
+	return item
+}
