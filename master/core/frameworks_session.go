@@ -37,8 +37,7 @@ type session struct {
 	refusedAt time.Time // when counting began
 	refusals  int       // calls since then
 
-	owed    []question
-	next    int // of owed
+	owed    questions
 	walks   [walks]cursor
 	owes    bool // is among those who are owed
 	turn    time.Time
@@ -305,7 +304,7 @@ func (c *Core) dropSession(s *session) {
 	delete(c.sessions, s.conn)
 	c.dropped++
 	c.deadlines.clear(&s.clock)
-	s.owed, s.early, s.walks = nil, nil, [walks]cursor{}
+	s.owed, s.early, s.walks = questions{}, nil, [walks]cursor{}
 	c.stopWaiting(s)
 }
 

@@ -59,13 +59,39 @@ type asked struct {
 	question
 }
 
+// questions is a queue of them. It is kept in pieces: one long list would be copied whole as it grows, while all
+// others wait for the loop.
+type questions struct {
+	pieces [][]question // none is empty, but perhaps the first one
+	next   int          // of the first piece
+	count  int
+}
+
+const questionsPerPiece = 1024
+
+func (q *questions) push(one question) {
+	if last := len(q.pieces) - 1; last < 0 || len(q.pieces[last]) == questionsPerPiece {
+		q.pieces = append(q.pieces, nil)
+	}
+	last := len(q.pieces) - 1
+	q.pieces[last] = append(q.pieces[last], one)
+	q.count++
+}
+
+// first is the next one; there is one.
+func (q *questions) first() question { return q.pieces[0][q.next] }
+
+// drop forgets the first one.
+func (q *questions) drop() {
+	q.count--
+	if q.next++; q.next == len(q.pieces[0]) {
+		q.pieces, q.next = q.pieces[1:], 0
+	}
+}
+
 // owe queues an answer.
 func (c *Core) owe(s *session, q question) {
-	if s.next > len(s.owed)/2 { // what was answered makes room
-		s.owed = slices.Delete(s.owed, 0, s.next)
-		s.next = 0
-	}
-	s.owed = append(s.owed, q)
+	s.owed.push(q)
 	c.owes(s)
 }
 
@@ -80,7 +106,7 @@ func (c *Core) oweAll(s *session, all walk) {
 
 // mayAsk says whether so many questions more have room; if not, the call is refused.
 func (c *Core) mayAsk(s *session, number uint64, op string, more int) bool {
-	if waiting := len(s.owed) - s.next; waiting+more > askedMax {
+	if waiting := s.owed.count; waiting+more > askedMax {
 		c.refuse(s, number, api.E(op, api.Limit, s.framework.id,
 			fmt.Errorf("%d answers are still to come and at most %d may be; ask again when they are there", waiting, askedMax)))
 		return false
@@ -104,7 +130,7 @@ func (c *Core) payOwed() {
 		c.pay(s)
 	}
 	c.owing = slices.DeleteFunc(c.owing, func(s *session) bool {
-		s.owes = s.next < len(s.owed) && c.sessions[s.conn] == s
+		s.owes = s.owed.count > 0 && c.sessions[s.conn] == s
 		return !s.owes
 	})
 }
@@ -116,23 +142,23 @@ func (c *Core) pay(s *session) {
 	if !c.now.Before(s.turn) {
 		s.budget, s.turn = owedPerTurn, c.now.Add(owedPause)
 	}
-	for s.next < len(s.owed) && s.budget > 0 {
-		q := s.owed[s.next]
+	for s.owed.count > 0 && s.budget > 0 {
+		q := s.owed.first()
 		if q.all != walkNone {
 			one, more := c.walkOn(s, q.all)
 			if !more {
-				s.next++
+				s.owed.drop()
 				continue
 			}
 			q = one
 		} else {
-			s.next++
+			s.owed.drop()
 		}
 		if c.answer(s, q) {
 			s.budget--
 		}
 	}
-	if s.next == len(s.owed) && s.allIn && !s.settled {
+	if s.owed.count == 0 && s.allIn && !s.settled {
 		s.settled = true
 		c.tell(s.framework, protocol.Settled{})
 	}
