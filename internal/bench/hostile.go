@@ -5,8 +5,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"net/http"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -25,17 +28,22 @@ import (
 )
 
 const (
-	// hostileOffers is how many offers the honest framework takes the time of, alone and
-	// again beside the others.
-	hostileOffers = 400
-	// hostileTime is how long the others are there at least.
-	hostileTime = 40 * time.Second
+	// hostileOffers is how many offers the honest framework takes the time of in each turn, alone
+	// and again beside the others.
+	hostileOffers = 100
+	// profileTime is how long the leader's processor is watched for a profile.
+	profileTime = 5 * time.Second
 )
 
 // hostilePeers measures what hostile peers do to an honest framework and to the leader's
-// memory. They are another process that yields the processors to everybody else, as if it ran
-// on machines of its own.
+// memory, in turns: alone, beside them, alone again. They are another process that yields the
+// processors to everybody else, as if it ran on machines of its own.
 func hostilePeers(ctx context.Context, o options) error {
+	for _, name := range append(hostile.Names(o.peer), floodName) {
+		if strings.Contains(name, o.peer) {
+			fmt.Println("* " + name)
+		}
+	}
 	cluster, err := devcluster.Start(ctx, devcluster.Options{
 		Binary: o.binary, Parent: o.dir, Masters: 3, Agents: 2, Processes: true, Args: []string{"--agent-resources", "cpus:64;mem:65536"},
 	})
@@ -43,6 +51,14 @@ func hostilePeers(ctx context.Context, o options) error {
 		return err
 	}
 	return errors.Join(besideHostiles(ctx, cluster, o), cluster.Stop())
+}
+
+// turns is what all turns have measured.
+type turns struct {
+	alone, beside   []time.Duration
+	aloneCPU, storm float64 // the leader's, in processors
+	before, worst   float64 // the leader's memory
+	sent            []string
 }
 
 func besideHostiles(ctx context.Context, cluster *devcluster.Cluster, o options) error {
@@ -54,40 +70,110 @@ func besideHostiles(ctx context.Context, cluster *devcluster.Cluster, o options)
 	if err := limitHostiles(ctx, leader); err != nil {
 		return err
 	}
+	var all turns
+	for range o.runs {
+		if err := all.turn(ctx, cluster, leader, o); err != nil {
+			return err
+		}
+	}
+	all.print(o.runs)
+	if now := termOf(ctx, leader.GRPC); now != term {
+		fmt.Printf("\nthe leadership did not last: term %d became %d\n", term, now)
+	}
+	return nil
+}
+
+// turn takes the honest framework's times alone and then beside the hostile peers.
+func (all *turns) turn(ctx context.Context, cluster *devcluster.Cluster, leader devcluster.Node, o options) error {
 	if _, err := offerTimes(ctx, cluster, hostileOffers/4, 0); err != nil { // warms up
 		return err
 	}
-	alone, err := offerTimes(ctx, cluster, hostileOffers, 0)
+	memory, cpu := watchMemory(leader.PID), watchCPU(leader.PID)
+	defer memory.end()
+	times, err := offerTimes(ctx, cluster, hostileOffers, 0)
 	if err != nil {
 		return err
 	}
-	memory := watchMemory(leader.PID)
-	before := memory.worst()
+	all.alone, all.aloneCPU = append(all.alone, times...), all.aloneCPU+cpu()
+	if all.before == 0 {
+		all.before = memory.worst()
+	}
 	storm, calm := context.WithCancel(ctx)
 	defer calm()
 	sent, err := letLoose(storm, leader, o)
 	if err != nil {
 		return err
 	}
-	beside, err := offerTimes(ctx, cluster, hostileOffers, hostileTime)
+	profiled := profileLeader(leader, o.profile)
+	cpu = watchCPU(leader.PID)
+	times, err = offerTimes(ctx, cluster, hostileOffers, o.storm)
+	all.storm += cpu()
 	calm()
+	all.sent = append(all.sent, sent())
 	if err != nil {
 		return fmt.Errorf("beside the hostile peers: %w", err)
 	}
-	worst := memory.end()
-	fmt.Printf("%d offers alone, %d beside hostile peers that sent %s messages\n\n", len(alone), len(beside), sent())
+	all.beside = append(all.beside, times...)
+	all.worst = max(all.worst, memory.worst())
+	return <-profiled
+}
+
+func (all *turns) print(runs int) {
+	fmt.Printf("\n%d offers alone, %d beside hostile peers that sent %s messages; %d turns; %s\n\n",
+		len(all.alone), len(all.beside), strings.Join(all.sent, ", "), runs, loadNow())
 	fmt.Println("| what | alone | beside them | ratio |")
 	fmt.Println("|---|---|---|---|")
 	ratio := func(what string, a, b float64, unit string) {
 		fmt.Printf("| %s | %.2f %s | %.2f %s | %.1f |\n", what, a, unit, b, unit, b/a)
 	}
-	ratio("demand to offer, p50", ms(quantile(alone, 0.5)), ms(quantile(beside, 0.5)), "ms")
-	ratio("demand to offer, p99", ms(quantile(alone, 0.99)), ms(quantile(beside, 0.99)), "ms")
-	ratio("the leader's own memory, worst", before, worst, "MB")
-	if now := termOf(ctx, leader.GRPC); now != term {
-		fmt.Printf("\nthe leadership did not last: term %d became %d\n", term, now)
+	ratio("demand to offer, p50", ms(quantile(all.alone, 0.5)), ms(quantile(all.beside, 0.5)), "ms")
+	ratio("demand to offer, p99", ms(quantile(all.alone, 0.99)), ms(quantile(all.beside, 0.99)), "ms")
+	ratio("the leader's own memory, worst", all.before, all.worst, "MB")
+	ratio("the leader's processors", all.aloneCPU/float64(runs), all.storm/float64(runs), "")
+}
+
+// loadNow is the machine's load in words.
+func loadNow() string {
+	data, err := os.ReadFile("/proc/loadavg")
+	if err != nil {
+		return "its load is not known"
 	}
-	return nil
+	load, _, _ := strings.Cut(string(data), " ")
+	return "load " + load
+}
+
+// watchCPU returns how many processors a process has kept busy since.
+func watchCPU(pid int) func() float64 {
+	began, had := time.Now(), ownCPU(pid)
+	return func() float64 { return (ownCPU(pid) - had) / time.Since(began).Seconds() }
+}
+
+// profileLeader writes what the leader's processor does and what is on its heap into a folder; none
+// for no folder.
+func profileLeader(leader devcluster.Node, folder string) <-chan error {
+	done := make(chan error, 1)
+	if folder == "" {
+		done <- nil
+		return done
+	}
+	go func() {
+		done <- errors.Join(
+			download(fmt.Sprintf("http://%s/debug/pprof/profile?seconds=%.0f", leader.HTTP, profileTime.Seconds()), filepath.Join(folder, "cpu.pprof")),
+			download(fmt.Sprintf("http://%s/debug/pprof/heap", leader.HTTP), filepath.Join(folder, "heap.pprof")),
+			download(fmt.Sprintf("http://%s/debug/pprof/goroutine", leader.HTTP), filepath.Join(folder, "goroutine.pprof")),
+		)
+	}()
+	return done
+}
+
+func download(url, path string) error {
+	response, err := http.Get(url)
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	data, err := io.ReadAll(response.Body)
+	return errors.Join(err, os.WriteFile(path, data, 0o600))
 }
 
 // leaderOf is the master that answers a read as the leader does.
@@ -129,7 +215,7 @@ func letLoose(ctx context.Context, leader devcluster.Node, o options) (sent func
 	if err != nil {
 		return nil, err
 	}
-	child := exec.Command("nice", "-n", "19", self, "-only", "hostiles", "-binary", o.binary, "-masters", leader.GRPC+","+leader.HTTP)
+	child := exec.Command("nice", "-n", "19", self, "-only", "hostiles", "-binary", o.binary, "-masters", leader.GRPC+","+leader.HTTP, "-peer", o.peer)
 	child.SysProcAttr, child.Stderr = ofOurs(), os.Stderr
 	in, err := child.StdinPipe()
 	if err != nil {
@@ -160,11 +246,20 @@ func hostilesMain(ctx context.Context, o options) error {
 	}()
 	grpcAddress, httpAddress, _ := strings.Cut(o.masters, ",")
 	flooded := make(chan error, 1)
-	go func() { flooded <- flood(ctx, grpcAddress) }()
-	sent := hostile.Run(ctx, hostile.Target{GRPC: grpcAddress, HTTP: httpAddress})
+	go func() {
+		if strings.Contains(floodName, o.peer) {
+			flooded <- flood(ctx, grpcAddress)
+			return
+		}
+		flooded <- nil
+	}()
+	sent := hostile.Run(ctx, hostile.Target{GRPC: grpcAddress, HTTP: httpAddress}, o.peer)
 	fmt.Println(sent)
 	return <-flooded
 }
+
+// floodName is what the framework is called whose executor is hostile.
+const floodName = "an executor that floods"
 
 // flood runs a framework whose executor sends messages and reports without end.
 func flood(ctx context.Context, master string) error {

@@ -35,6 +35,9 @@ type options struct {
 	kills   int
 	agents  int
 	masters string
+	peer    string
+	storm   time.Duration
+	profile string
 
 	heartbeat time.Duration
 }
@@ -69,6 +72,9 @@ func parse() options {
 	flag.IntVar(&o.agents, "agents", 10_000, "`number` of agents in a herd; their process and the leader need a file descriptor for each")
 	flag.DurationVar(&o.heartbeat, "heartbeat", 0, "`time` between two heartbeats of a herd's agents; 0 = the masters' default")
 	flag.StringVar(&o.masters, "masters", "", "`addresses` of the masters of -only flock and -only hostiles, processes that others of these start")
+	flag.StringVar(&o.peer, "peer", "", "only the hostile peers whose `name` holds this word; -only hostile prints all names. Empty: all of them")
+	flag.DurationVar(&o.storm, "storm", 10*time.Second, "how `long` hostile peers are there in each turn")
+	flag.StringVar(&o.profile, "profile", "", "`folder` for profiles of the leader's processor and memory beside hostile peers")
 	flag.Parse()
 	return o
 }

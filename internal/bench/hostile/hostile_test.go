@@ -58,7 +58,7 @@ func TestHostilePeersEndNothing(t *testing.T) {
 	over := make(chan struct{})
 	go func() {
 		defer close(over)
-		run(storm, target)
+		run(storm, target, Peers())
 	}()
 	honest := &patient{sent: target.sent}
 	working, done := context.WithCancel(ctx)

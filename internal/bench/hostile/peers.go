@@ -7,6 +7,8 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -52,16 +54,29 @@ func Peers() []Peer {
 	}
 }
 
-// Run lets all peers loose on the master until ctx ends, and returns how many messages and
-// connections they made.
-func Run(ctx context.Context, target Target) int64 {
-	target.sent = new(atomic.Int64)
-	return run(ctx, target)
+// Names are of those whose name holds a word.
+func Names(word string) []string {
+	var names []string
+	for _, peer := range named(word) {
+		names = append(names, peer.Name)
+	}
+	return names
 }
 
-func run(ctx context.Context, target Target) int64 {
+func named(word string) []Peer {
+	return slices.DeleteFunc(Peers(), func(peer Peer) bool { return !strings.Contains(peer.Name, word) })
+}
+
+// Run lets loose on the master the peers whose name holds a word, until ctx ends, and returns how
+// many messages and connections they made. "" lets loose all of them.
+func Run(ctx context.Context, target Target, word string) int64 {
+	target.sent = new(atomic.Int64)
+	return run(ctx, target, named(word))
+}
+
+func run(ctx context.Context, target Target, peers []Peer) int64 {
 	var all sync.WaitGroup
-	for _, peer := range Peers() {
+	for _, peer := range peers {
 		all.Go(func() {
 			for ctx.Err() == nil { // each life ends when the master has had enough
 				life, end := context.WithCancel(ctx)
