@@ -53,6 +53,13 @@ func (a *App) completeIDs(kindName string) completer {
 	}
 }
 
+// completeManyIDs suggests the IDs of a kind for each argument.
+func (a *App) completeManyIDs(kindName string) completer {
+	return func(command *cobra.Command, _ []string, start string) ([]string, cobra.ShellCompDirective) {
+		return a.ids(command.Context(), kindName, start), cobra.ShellCompDirectiveNoFileComp
+	}
+}
+
 // completeKindAndID suggests first a kind, then its IDs.
 func (a *App) completeKindAndID(ctx context.Context, args []string, start string) ([]string, cobra.ShellCompDirective) {
 	switch len(args) {

@@ -16,11 +16,6 @@ import (
 
 // markCommands put marks on agents and take them away.
 func (a *App) markCommands() []*cobra.Command {
-	drain := a.markCommand("drain", apiv1.AgentAction_DRAIN, "Offer nothing of an agent any more and end its tasks",
-		"Offer nothing of an agent any more and end its tasks, each with its own grace. The mark 'drained' tells when it is\n"+
-			"empty; 'tender reactivate' takes it back into service.")
-	drain.Flags().Duration("grace", 0, "no task may take longer than this to end (0 = each its own)")
-	drain.Flags().Bool("force", false, "do not wait for frameworks that are away to hear of the end of their tasks")
 	gone := a.markCommand("gone", apiv1.AgentAction_MARK_GONE, "Declare that an agent never comes back",
 		"Declare that an agent never comes back: its tasks end as GONE_BY_OPERATOR, and frameworks may start them elsewhere.\n"+
 			"If it does come back, it is told to end everything and to register as a new one. This can't be undone.")
@@ -29,7 +24,7 @@ func (a *App) markCommands() []*cobra.Command {
 		"Forget an agent that is gone or drained. This can't be undone.")
 	remove.Flags().Bool("force", false, "also when it still has tasks")
 	return []*cobra.Command{
-		drain,
+		a.drainCommand(),
 		a.markCommand("deactivate", apiv1.AgentAction_DEACTIVATE, "Offer nothing of an agent any more; its tasks go on",
 			"Offer nothing of an agent any more; its tasks go on. 'tender reactivate' takes it back into service."),
 		a.markCommand("reactivate", apiv1.AgentAction_REACTIVATE, "Take back drain and deactivate", "Take back drain and deactivate."),
@@ -48,15 +43,20 @@ func (a *App) markCommand(name string, action apiv1.AgentAction, short, long str
 			return err
 		}
 		return a.withClient(func(ctx context.Context, c *client.Client, args []string) error {
-			request.AgentId = args[0]
-			answer, err := c.Operator().MarkAgent(ctx, request)
-			if err != nil {
-				return lookUp("agents", err)
-			}
-			return a.said(answer)
+			return a.mark(ctx, c, args[0], request)
 		})(command, args)
 	}
 	return command
+}
+
+// mark asks for one agent and prints the answer.
+func (a *App) mark(ctx context.Context, c *client.Client, agent string, request *apiv1.MarkAgentRequest) error {
+	request.AgentId = agent
+	answer, err := c.Operator().MarkAgent(ctx, request)
+	if err != nil {
+		return lookUp("agents", err)
+	}
+	return a.said(answer)
 }
 
 func markFlags(command *cobra.Command, request *apiv1.MarkAgentRequest) error {

@@ -1,0 +1,108 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	apiv1 "github.com/tenderhq/tender/api/v1"
+	"github.com/tenderhq/tender/internal/cli/client"
+	"github.com/tenderhq/tender/internal/cli/draining"
+)
+
+// drainFlags are those of drain alone.
+type drainFlags struct {
+	wait    bool
+	atATime int
+	allOf   []string
+}
+
+func (a *App) drainCommand() *cobra.Command {
+	var f drainFlags
+	command := &cobra.Command{
+		Use:   "drain AGENT...",
+		Short: "Offer nothing of agents any more and end their tasks",
+		Long: "Offer nothing of agents any more and end their tasks, each with its own grace. The mark 'drained' tells when an agent\n" +
+			"is empty; 'tender reactivate' takes it back into service.\n\n" +
+			"With --wait it returns when all are empty, and prints a line that begins with the agent's ID whenever one is. With\n" +
+			"--at-a-time N no more than N are being drained at the same time: the next begins when one is empty. Marks are kept\n" +
+			"by the quorum and the turns by this command: after a Ctrl-C what was begun goes on, nothing new is begun, and the\n" +
+			"same command goes on from there.\n\n" +
+			"AGENT is its whole ID or its whole hostname.",
+		Example: "  tender drain agent-3\n" +
+			"  tender drain --wait --grace 1m host-1 host-2\n" +
+			"  tender drain --at-a-time 2 --all-of zone=z1",
+		ValidArgsFunction: a.completeManyIDs("agents"),
+	}
+	flags := command.Flags()
+	flags.SortFlags = false
+	flags.Duration("grace", 0, "no task may take longer than this to end (0 = each its own)")
+	flags.Bool("force", false, "do not wait for frameworks that are away to hear of the end of their tasks")
+	flags.BoolVar(&f.wait, "wait", false, "return when all are empty")
+	flags.IntVar(&f.atATime, "at-a-time", 0, "so many at a time, and wait (0 = all at once)")
+	flags.StringArrayVar(&f.allOf, "all-of", nil, "all agents with this attribute, zone or region, KEY=VALUE, in place of AGENT; twice: with both")
+	command.RunE = func(command *cobra.Command, args []string) error {
+		request := &apiv1.MarkAgentRequest{Action: apiv1.AgentAction_DRAIN}
+		if err := markFlags(command, request); err != nil {
+			return err
+		}
+		if err := f.check(args); err != nil {
+			return err
+		}
+		return a.withClient(func(ctx context.Context, c *client.Client, args []string) error {
+			if len(args) == 1 && !f.waits() {
+				return a.mark(ctx, c, args[0], request)
+			}
+			return a.drain(ctx, c, f, args, request)
+		})(command, args)
+	}
+	return command
+}
+
+func (f drainFlags) waits() bool { return f.wait || f.atATime > 0 }
+
+func (f drainFlags) check(args []string) error {
+	switch {
+	case len(args) == 0 && len(f.allOf) == 0:
+		return usagef("'tender drain' needs AGENT; write 'tender drain AGENT...', or --all-of KEY=VALUE")
+	case len(args) > 0 && len(f.allOf) > 0:
+		return usagef("name agents or say --all-of %s, not both", f.allOf[0])
+	case f.atATime < 0:
+		return usagef("--at-a-time is %d; write how many, such as 1", f.atATime)
+	}
+	for _, pair := range f.allOf {
+		if key, _, both := strings.Cut(pair, "="); !both || key == "" {
+			return usagef("--all-of is %q; write KEY=VALUE, such as zone=z1", pair)
+		}
+	}
+	return nil
+}
+
+// drain drains all of them or, when one is not known, none.
+func (a *App) drain(ctx context.Context, c *client.Client, f drainFlags, args []string, request *apiv1.MarkAgentRequest) error {
+	all, err := draining.List(ctx, c.Operator())
+	if err != nil {
+		return err
+	}
+	agents, err := draining.Choose(all, args, f.allOf)
+	if err != nil {
+		return lookUp("agents", err)
+	}
+	if !f.waits() {
+		for _, agent := range agents {
+			if err := a.mark(ctx, c, agent.GetId(), request); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	return draining.Run(ctx, draining.Config{
+		Operator: c.Operator(), Agents: agents, Request: request, AtATime: f.atATime,
+		Say: func(sentence string) { fmt.Fprintln(a.Stderr, "tender: "+sentence) },
+		Drained: func(agent *apiv1.AgentView, done, all int) {
+			fmt.Fprintf(a.Stdout, "%s is drained, %d of %d; host %s\n", agent.GetId(), done, all, agent.GetHostname())
+		},
+	})
+}
