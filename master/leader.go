@@ -360,7 +360,10 @@ func (l *leader) flush() {
 
 func (l *leader) report(effect core.Log) {
 	event := l.log.Info()
-	if effect.Debug {
+	switch {
+	case effect.Warn:
+		event = l.log.Warn()
+	case effect.Debug:
 		event = l.log.Debug()
 	}
 	for _, f := range effect.Fields {

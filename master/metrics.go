@@ -98,6 +98,8 @@ var (
 	droppedTotal = gauge("tender_log_lines_dropped_total", "Lines that the log has dropped because they came faster than they were taken.")
 	refusedTotal = gauge("tender_connections_refused_total", "Connections that were closed at once because too many were open.")
 	voicesTotal  = gauge("tender_agent_words_refused_total", "What agents said of tasks, executors and frameworks that are not theirs; told to nobody.")
+	givenTotal   = gauge("tender_agents_given_up_total", "Agents that this leader has marked gone because they were away for too long.")
+	overdueGauge = gauge("tender_agents_overdue", "Agents that are away for too long and not marked gone yet, as many are away at once or others come first.")
 	queueGauge   = gauge("tender_proposals_waiting", "Commands that wait for the next entry of the log.")
 )
 
@@ -161,6 +163,8 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 	put(activeGauge, float64(counts.Active))
 	put(offersGauge, float64(counts.Offers))
 	count(voicesTotal, float64(counts.Voices))
+	count(givenTotal, float64(counts.Given))
+	put(overdueGauge, float64(counts.Overdue))
 	put(streamsGauge, float64(counts.Schedulers), "schedulers")
 	put(streamsGauge, float64(counts.Links), "agents")
 }

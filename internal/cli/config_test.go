@@ -29,6 +29,8 @@ func TestWrongDaemonSettingsAreTold(t *testing.T) {
 		{args: "master --grpc-port 0", want: []string{"--grpc-port is 0"}},
 		{args: "master --heartbeat 0s", want: []string{"--heartbeat is 0s"}},
 		{args: "master --session-timeout 2900ms", want: []string{"--session-timeout is 2.9s", "3 heartbeats of 1s", "write 3s or more"}},
+		{args: "master --gone-after-of pool=spot", want: []string{`--gone-after-of is "pool=spot"`, "such as pool=spot:5m"}},
+		{args: "master --gone-after-of spot:5m", want: []string{`--gone-after-of is "spot:5m"`}},
 		{args: "master --log-level loud", want: []string{"--log-level", "loud", "warn"}},
 		{args: "master extra", want: []string{`"extra"`}},
 		{args: "agent --http-port 70000", want: []string{"--http-port is 70000"}},

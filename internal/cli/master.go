@@ -32,6 +32,7 @@ type masterFlags struct {
 	minOffer                     string
 	storeBytes                   int64
 	times                        core.Config
+	goneAfterOf                  []string
 	addressed                    bool // an address was said; else the folder may know better
 }
 
@@ -82,6 +83,7 @@ func (f *masterFlags) timeFlags(flags *pflag.FlagSet) {
 	flags.DurationVar(&t.SessionTimeout, "session-timeout", 5*time.Second, "without a sign of life a session is over")
 	flags.DurationVar(&t.TombstoneAfter, "tombstone-after", 30*time.Second, "of silence an agent is taken for dead")
 	flags.DurationVar(&t.GoneAfter, "gone-after", 7*24*time.Hour, "as TOMBSTONE an agent is marked gone; 0 = never")
+	flags.StringSliceVar(&f.goneAfterOf, "gone-after-of", nil, "the same of some agents: ATTRIBUTE=VALUE:TIME,..., such as pool=spot:5m; of several the first counts")
 	flags.DurationVar(&t.OfferTimeout, "offer-timeout", 30*time.Second, "an offer may be held")
 	flags.DurationVar(&t.RecoveryHold, "recovery-hold", 10*time.Second, "after a failover roles with a limit wait for missing agents")
 	flags.DurationVar(&t.FailoverTimeout, "failover-timeout", 10*time.Minute, "tasks outlive a framework that says no time of its own")
@@ -106,8 +108,13 @@ func (f *masterFlags) config(d *daemon) (master.Config, error) {
 	if len(wrong) > 0 {
 		return master.Config{}, usage(errors.Join(wrong...))
 	}
+	classes, err := goneAfterOf(f.goneAfterOf)
+	if err != nil {
+		return master.Config{}, usage(err)
+	}
 	log, written := d.logger()
 	times := f.times
+	times.GoneAfterOf = classes
 	times.GoneAfter, times.Debug = atOnce(times.GoneAfter), log.GetLevel() <= zerolog.DebugLevel
 	config := master.Config{
 		ID: f.idOr(d.dataDir), DataDir: d.dataDir, Peers: peers, Advertise: d.advertise, Insecure: d.insecure,
@@ -122,6 +129,29 @@ func (f *masterFlags) config(d *daemon) (master.Config, error) {
 		}
 	}
 	return config, nil
+}
+
+// goneAfterOf reads pool=spot:5m.
+func goneAfterOf(texts []string) ([]core.GoneAfter, error) {
+	var classes []core.GoneAfter
+	for _, text := range texts {
+		class, after, timed := cutLast(text, ":")
+		attribute, value, both := strings.Cut(class, "=")
+		long, err := time.ParseDuration(after)
+		if !timed || !both || attribute == "" || err != nil || long < 0 {
+			return nil, fmt.Errorf("--gone-after-of is %q; write ATTRIBUTE=VALUE:TIME, such as pool=spot:5m, or 0s for never", text)
+		}
+		classes = append(classes, core.GoneAfter{Attribute: attribute, Value: value, After: atOnce(long)})
+	}
+	return classes, nil
+}
+
+// cutLast cuts at the last separator: a value may have one too.
+func cutLast(text, separator string) (before, after string, found bool) {
+	if i := strings.LastIndex(text, separator); i >= 0 {
+		return text[:i], text[i+len(separator):], true
+	}
+	return text, "", false
 }
 
 // heartbeatsPerSession is how many heartbeats a session lasts at least without one.

@@ -38,6 +38,7 @@ type agent struct {
 	// beating: a heartbeat has come in this session, or it was here before.
 	beating   bool
 	tombstone bool
+	overdue   bool // TOMBSTONE for too long; waits to be marked gone
 
 	state     api.AgentState // as shown, with since when and why
 	since     time.Time

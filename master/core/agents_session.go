@@ -131,7 +131,7 @@ func (c *Core) openAgent(l *link, a *agent, g greeting) {
 	c.opened++
 	l.agent, a.link, a.session = a, l, c.opened
 	a.boot, a.host = g.boot, g.agent.Hostname
-	a.seen, a.beating, a.report = c.now, !g.first, &report{}
+	a.seen, a.beating, a.report, a.overdue = c.now, !g.first, &report{}, false
 	c.deadlines.set(&a.clock, c.now.Add(c.config.SessionTimeout))
 	a.masters, a.within = c.mastersAt, 0
 	c.tellAgent(a, protocol.AgentRegistered{

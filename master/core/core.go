@@ -27,11 +27,13 @@ type Config struct {
 	SessionTimeout    time.Duration // without a sign of life the session is over. Default 5 s
 	TombstoneAfter    time.Duration // of silence an agent is taken for dead. Default 30 s
 	GoneAfter         time.Duration // as TOMBSTONE an agent is marked gone. Default 7 days; negative = never
-	OfferTimeout      time.Duration // an offer may be held. Default 30 s
-	RecoveryHold      time.Duration // R20. Default 10 s
-	FailoverTimeout   time.Duration // of frameworks that say none. Default 10 min
-	PreemptionGrace   time.Duration // between an inverse offer and the kill. Default 10 s
-	StoreBytesMax     int64         // of all frameworks' stores together. Default and most 1 GiB
+	// GoneAfterOf are the classes of agents for which another time counts; the first that an agent is of.
+	GoneAfterOf     []GoneAfter
+	OfferTimeout    time.Duration // an offer may be held. Default 30 s
+	RecoveryHold    time.Duration // R20. Default 10 s
+	FailoverTimeout time.Duration // of frameworks that say none. Default 10 min
+	PreemptionGrace time.Duration // between an inverse offer and the kill. Default 10 s
+	StoreBytesMax   int64         // of all frameworks' stores together. Default and most 1 GiB
 	// RevocableMargin is the part of what tasks asked for, in percent, that is never offered as
 	// revocable, however little they use (R28). Default 10. Small uses more of the cluster and
 	// revokes more often; 100 offers nothing.
@@ -106,7 +108,8 @@ type Core struct {
 	takers     map[api.FrameworkID]bool // frameworks that take revocable resources
 	hold       deadline
 	expiry     deadline // of what the registry remembers of the past
-	stubs      int      // of all agents
+	overdue    overdue
+	stubs      int // of all agents
 
 	voices    uint64 // words of agents about what is not theirs, refused in this term
 	proposals uint64 // counters of this term
@@ -143,6 +146,7 @@ func New(config Config, state *registry.State, term api.Term, policy allocator.A
 	c.recoverRoles()
 	c.recoverFrameworks()
 	c.recoverAgents()
+	c.overdue.next.due, c.overdue.next.alive = c.markOverdue, true
 	c.beginHold()
 	c.beginExpiry()
 	c.out = nil

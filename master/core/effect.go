@@ -49,11 +49,13 @@ type (
 	// arrival of what freed them.
 	Served struct{ Since []time.Time }
 	// Log reports one decision: identifiers as fields, the words of the transcripts.
-	// Debug marks those of every day, which come only with Config.Debug.
+	// Debug marks those of every day, which come only with Config.Debug; Warn those that an
+	// operator should look at.
 	Log struct {
 		Message string
 		Fields  []Field
 		Debug   bool
+		Warn    bool
 	}
 )
 

@@ -43,7 +43,11 @@ func (w *world) perform(effects []core.Effect) {
 		case core.Reply:
 			w.say("reply %d: %s", effect.ID, replyWords(effect))
 		case core.Log:
-			w.say("  . %s%s", effect.Message, fieldWords(effect.Fields))
+			mark := "."
+			if effect.Warn {
+				mark = "!"
+			}
+			w.say("  %s %s%s", mark, effect.Message, fieldWords(effect.Fields))
 		}
 	}
 }

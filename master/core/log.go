@@ -8,6 +8,11 @@ func (c *Core) info(message string, fields ...Field) {
 	c.emit(Log{Message: message, Fields: fields})
 }
 
+// warn reports what an operator should look at.
+func (c *Core) warn(message string, fields ...Field) {
+	c.emit(Log{Message: message, Fields: fields, Warn: true})
+}
+
 // debug reports a decision of every day. Callers ask for Config.Debug first: the
 // fields cost more than the decision.
 func (c *Core) debug(message string, fields ...Field) {

@@ -5,7 +5,6 @@ import (
 
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/internal/protocol"
-	"github.com/tenderhq/tender/master/registry"
 )
 
 // entomb takes a silent agent for dead. Its tasks are UNREACHABLE: they may come back
@@ -25,15 +24,6 @@ func (c *Core) entomb(a *agent) {
 	c.awaitReturn(a)
 }
 
-// awaitReturn starts the time after which a TOMBSTONE is given up, if it ever is.
-func (c *Core) awaitReturn(a *agent) {
-	if c.config.GoneAfter > 0 {
-		c.deadlines.set(&a.clock, c.now.Add(c.config.GoneAfter))
-	} else {
-		c.deadlines.clear(&a.clock)
-	}
-}
-
 // unreachable gives the task's resources back and tells its framework.
 func (c *Core) unreachable(a *agent, t *task) {
 	c.releaseTask(t)
@@ -48,12 +38,6 @@ func (c *Core) unreachable(a *agent, t *task) {
 	}
 }
 
-// giveUp marks an agent gone that was TOMBSTONE for too long (R16).
-func (c *Core) giveUp(a *agent) {
-	why := "TOMBSTONE for " + c.config.GoneAfter.String()
-	c.propose(registry.MarkAgent{ID: a.id, Set: api.MarkGone, Why: why}, func(registry.Result) {})
-}
-
 // buryAgent ends all hope for an agent: it was marked gone or removed.
 func (c *Core) buryAgent(a *agent, why string) {
 	if l := a.link; l != nil {
@@ -63,7 +47,7 @@ func (c *Core) buryAgent(a *agent, why string) {
 	}
 	c.deadlines.clear(&a.clock)
 	c.admitSuccessor(a) // to be told the same
-	a.tombstone, a.gone = true, why
+	a.tombstone, a.gone, a.overdue = true, why, false
 	for _, t := range a.sortedTasks() {
 		c.goneByOperator(a, t, why)
 	}

@@ -126,6 +126,12 @@ func (w *world) verbOfTime(verb string, args words) bool {
 		w.lead()
 	case "gone-after": // a story that has no seven days
 		w.config.GoneAfter, _ = time.ParseDuration(args.at(0))
+		w.config.GoneAfterOf = nil
+		for key, value := range args.keys {
+			class := core.GoneAfter{Attribute: "rack", Value: key}
+			class.After, _ = time.ParseDuration(value)
+			w.config.GoneAfterOf = append(w.config.GoneAfterOf, class)
+		}
 		w.term.Number--
 		w.lead()
 	case "old-registry": // an empty one of the first format: masters are not yet upgraded

@@ -48,7 +48,7 @@ func (c *Core) showAgent(a *agent) AgentView {
 		Agent:     info,
 		State:     a.state,
 		Since:     a.since,
-		Why:       a.why,
+		Why:       c.whyOf(a),
 		Marks:     known.Marks,
 		Allocated: a.ledger.used,
 		Offered:   a.ledger.offered,

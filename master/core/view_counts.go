@@ -16,6 +16,8 @@ type Counts struct {
 	Links      int    // streams of agents
 	Pending    int    // proposals under way
 	Voices     uint64 // words of agents about what is not theirs, refused in this term
+	Given      uint64 // agents that were marked gone in this term because they were away for too long
+	Overdue    int    // agents that wait for that
 	// Revocable is what all agents' tasks leave unused, and RevocableUsed what tasks hold of it.
 	Revocable, RevocableUsed api.Resources
 	// Placed are the sums of those frameworks that say how their tasks came to agents.
@@ -33,9 +35,13 @@ func (c *Core) Counts() Counts {
 		Links:      len(c.links),
 		Pending:    len(c.pending),
 		Voices:     c.voices,
+		Given:      c.overdue.marked,
 	}
 	for _, a := range c.agents { // order: irrelevant because they are counted
 		counts.Agents[a.state]++
+		if a.overdue {
+			counts.Overdue++
+		}
 		counts.Revocable = counts.Revocable.Plus(a.gap)
 		counts.RevocableUsed = counts.RevocableUsed.Plus(a.used.Revocable())
 		for _, t := range a.tasks { // order: irrelevant because they are counted
