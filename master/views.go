@@ -53,7 +53,7 @@ func showAgent(v core.AgentView) *apiv1.AgentView {
 		Region: v.Agent.Region, Zone: v.Agent.Zone, Address: v.Agent.Address, Version: v.Agent.Version, Tasks: int32(v.Tasks),
 		Usage: wire.UsageToProto(v.Usage.Total), Admitted: showTime(v.Admitted),
 		Maintenance: showWindow(v.Maintenance), Leaving: leaving,
-		Revocable: wire.ResourcesStruct(v.Revocable), Occupied: wire.ResourcesStruct(v.Occupied),
+		Revocable: wire.ResourcesStruct(v.Revocable), TasksMaybeMore: v.MaybeMore, Occupied: wire.ResourcesStruct(v.Occupied),
 	}
 	for _, o := range v.Orphans {
 		view.Orphaned = append(view.Orphaned, &apiv1.OrphanedVolume{

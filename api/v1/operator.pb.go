@@ -645,9 +645,11 @@ type AgentView struct {
 	Orphaned []*OrphanedVolume `protobuf:"bytes,22,rep,name=orphaned,proto3" json:"orphaned,omitempty"`
 	// The sum over its executors of what each was asked for with its firm tasks, or uses, whichever
 	// is more (R28): what is left is offered.
-	Occupied      *structpb.Struct `protobuf:"bytes,23,opt,name=occupied,proto3" json:"occupied,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Occupied *structpb.Struct `protobuf:"bytes,23,opt,name=occupied,proto3" json:"occupied,omitempty"`
+	// It has not told this leader what it has: tasks counts only those of which others know.
+	TasksMaybeMore bool `protobuf:"varint,24,opt,name=tasks_maybe_more,json=tasksMaybeMore,proto3" json:"tasks_maybe_more,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *AgentView) Reset() {
@@ -839,6 +841,13 @@ func (x *AgentView) GetOccupied() *structpb.Struct {
 		return x.Occupied
 	}
 	return nil
+}
+
+func (x *AgentView) GetTasksMaybeMore() bool {
+	if x != nil {
+		return x.TasksMaybeMore
+	}
+	return false
 }
 
 type OrphanedVolume struct {
@@ -3901,7 +3910,7 @@ const file_api_v1_operator_proto_rawDesc = "" +
 	"\x13ListMastersResponse\x12+\n" +
 	"\x05items\x18\x01 \x03(\v2\x15.tender.v1.MasterViewR\x05items\x12&\n" +
 	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\x12#\n" +
-	"\rapplied_index\x18\x03 \x01(\x04R\fappliedIndex\"\x99\b\n" +
+	"\rapplied_index\x18\x03 \x01(\x04R\fappliedIndex\"\xc3\b\n" +
 	"\tAgentView\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1a\n" +
 	"\bhostname\x18\x02 \x01(\tR\bhostname\x12\x14\n" +
@@ -3928,7 +3937,8 @@ const file_api_v1_operator_proto_rawDesc = "" +
 	"\aleaving\x18\x14 \x03(\v2!.tender.v1.AgentView.LeavingEntryR\aleaving\x125\n" +
 	"\trevocable\x18\x15 \x01(\v2\x17.google.protobuf.StructR\trevocable\x125\n" +
 	"\borphaned\x18\x16 \x03(\v2\x19.tender.v1.OrphanedVolumeR\borphaned\x123\n" +
-	"\boccupied\x18\x17 \x01(\v2\x17.google.protobuf.StructR\boccupied\x1a=\n" +
+	"\boccupied\x18\x17 \x01(\v2\x17.google.protobuf.StructR\boccupied\x12(\n" +
+	"\x10tasks_maybe_more\x18\x18 \x01(\bR\x0etasksMaybeMore\x1a=\n" +
 	"\x0fAttributesEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a:\n" +

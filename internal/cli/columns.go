@@ -30,7 +30,7 @@ var agentColumns = []column[*apiv1.AgentView]{
 	text("HOSTNAME", (*apiv1.AgentView).GetHostname),
 	text("STATE", stateWithMarks),
 	aged("SINCE", func(a *apiv1.AgentView, now time.Time) string { return show.Age(now, a.GetSince()) }),
-	text("TASKS", func(a *apiv1.AgentView) string { return strconv.Itoa(int(a.GetTasks())) }),
+	text("TASKS", tasksOf),
 	text("FREE", func(a *apiv1.AgentView) string { return show.Resources(a.GetFree()) }),
 	text("TOTAL", func(a *apiv1.AgentView) string { return show.Resources(a.GetTotal()) }),
 	text("WHY", (*apiv1.AgentView).GetWhy),
@@ -103,6 +103,17 @@ var roleColumns = []column[*apiv1.RoleView]{
 	text("ALLOCATED", func(r *apiv1.RoleView) string { return show.Resources(r.GetAllocated()) }),
 	wide(text("OFFERED", func(r *apiv1.RoleView) string { return show.Resources(r.GetOffered()) })),
 	wide(text("RESERVED", func(r *apiv1.RoleView) string { return show.Resources(r.GetReserved()) })),
+}
+
+// tasksOf is how many tasks an agent has: "2+" of one that may have more, and "?" of one of which nothing is known.
+func tasksOf(a *apiv1.AgentView) string {
+	switch {
+	case !a.GetTasksMaybeMore():
+		return strconv.Itoa(int(a.GetTasks()))
+	case a.GetTasks() == 0:
+		return "?"
+	}
+	return strconv.Itoa(int(a.GetTasks())) + "+"
 }
 
 // stateWithMarks is "RUNNING,draining": one word for those who cut columns.

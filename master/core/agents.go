@@ -54,6 +54,7 @@ type agent struct {
 	questionsAt uint64        // how many sessions had ended when theirs were last dropped from the questions
 	orphans     map[api.VolumeID]*orphan
 	stubs       []protocol.TaskStub
+	killsAhead  map[api.TaskRef]kill // of operators, for tasks that only frameworks know of until it is back
 
 	usage     protocol.UsageReport
 	smooth    smoothed

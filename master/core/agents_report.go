@@ -93,6 +93,7 @@ func (c *Core) reportDone(a *agent) {
 	c.takeTasks(a, r)
 	c.takeStubs(a, r)
 	c.checkVolumes(a, r)
+	a.killsAhead = nil // of what it does not have
 	c.tellAgent(a, protocol.Reported{})
 	c.resendKills(a)
 	c.resendDrain(a)
@@ -263,6 +264,9 @@ func (c *Core) adoptTask(a *agent, fw *framework, ref api.TaskRef, rt protocol.R
 		launch:    launchID{rt.LaunchTerm, rt.LaunchNumber},
 		launched:  rt.LaunchedAt,
 		status:    api.Status{Framework: ref.Framework, Task: ref.Task, Agent: a.id, Executor: rt.Task.ExecutorID()},
+	}
+	if ahead, killed := a.killsAhead[ref]; killed {
+		t.kill = &ahead
 	}
 	a.tasks[ref] = t
 	first := fw.tasks[ref.Task]

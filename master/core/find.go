@@ -124,24 +124,44 @@ func (c *Core) findTombstone(said string) (found api.FrameworkID, known bool) {
 }
 
 // findTaskToKill finds the task that people mean by FRAMEWORK/TASK, TASK or the task's
-// name: one that lives, else one that has ended.
-func (c *Core) findTaskToKill(said string) (*task, *protocol.TaskStub, *api.Error) {
+// name: one that lives, else one that has ended. One that only its framework knows of has but its reference.
+func (c *Core) findTaskToKill(said string) (taskRow, *api.Error) {
 	live, begun := c.tasksLike(said)
-	found := matches[string]{op: "task.kill", noun: "task", said: said, named: sortedKeys(live), begun: begun}
+	untold, more := c.untoldLike(said)
+	found := matches[string]{op: "task.kill", noun: "task", said: said, named: append(sortedKeys(live), sortedKeys(untold)...), begun: append(begun, more...)}
 	var ended map[string]protocol.TaskStub
-	if len(live) == 0 {
+	if len(found.named) == 0 {
 		ended = c.stubsNamed(said)
 		found.named = sortedKeys(ended)
 	}
 	ref, err := found.choose(whole)
 	if err != nil {
-		return nil, nil, err
+		return taskRow{}, err
 	}
 	if t := live[ref]; t != nil {
-		return t, nil, nil
+		return taskRow{ref: t.ref, live: t, agent: t.agent}, nil
+	}
+	if row, is := untold[ref]; is {
+		return row, nil
 	}
 	stub := ended[ref]
-	return nil, &stub, nil
+	return taskRow{ref: stub.TaskRef, stub: &stub}, nil
+}
+
+// untoldLike are the tasks that only their frameworks know of, and that said names in full or only begins.
+func (c *Core) untoldLike(said string) (named map[string]taskRow, begun []string) {
+	named = make(map[string]taskRow)
+	for _, a := range c.agents { // order: irrelevant because it fills a map, and choose sorts
+		for _, ref := range c.untold(a) {
+			switch names(ref, "", said) {
+			case namesFull:
+				named[ref.String()] = taskRow{ref: ref, agent: a}
+			case namesBegin:
+				begun = append(begun, ref.String())
+			}
+		}
+	}
+	return named, begun
 }
 
 // tasksLike are the tasks that said names in full, and those that it only begins.

@@ -24,6 +24,7 @@ type framework struct {
 	info api.Framework
 
 	session *session // of its active scheduler; nil while it is disconnected
+	latest  *session // of this term; what it has said of tasks is shown while nobody else is here
 	since   time.Time
 	why     string
 	// place: until then the last active instance of a standby may come back to its

@@ -44,6 +44,7 @@ type session struct {
 	budget  int                        // of events left in this turn
 	asked   int                        // unsettled tasks so far
 	absent  map[api.TaskID]api.AgentID // unsettled, and their agent ("" = any) is not back
+	lost    map[api.TaskID]api.AgentID // unsettled, and the registry does not know their agent (R37)
 	waits   map[api.TaskID]*acceptance // tasks of accepts that wait for the registry (R26)
 	allIn   bool
 	settled bool
@@ -112,7 +113,7 @@ func (c *Core) fence(fw *framework, old *session) {
 // activate makes the session the one that is offered and told.
 func (c *Core) activate(fw *framework, s *session, number uint64) {
 	s.framework, s.number = fw, number
-	fw.session, fw.since, fw.why = s, c.now, ""
+	fw.session, fw.latest, fw.since, fw.why = s, s, c.now, ""
 	c.deadlines.clear(&fw.failover)
 	c.deadlines.clear(&fw.turn)
 	s.masters = c.mastersAt

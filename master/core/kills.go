@@ -97,12 +97,16 @@ const waitersPerTaskMax = 1000
 
 // killRequested is an operator's wish.
 func (c *Core) killRequested(id RequestID, action KillTask) {
-	t, stub, err := c.findTaskToKill(action.Task)
+	row, err := c.findTaskToKill(action.Task)
+	t := row.live
 	switch {
 	case err != nil:
 		c.emit(Reply{ID: id, Err: err})
-	case stub != nil:
-		c.emit(Reply{ID: id, Answer: KillTaskAnswer{Task: stub.TaskRef, Already: stub.Status.State}})
+	case row.stub != nil:
+		c.emit(Reply{ID: id, Answer: KillTaskAnswer{Task: row.ref, Already: row.stub.Status.State}})
+	case t == nil:
+		c.killAhead(row.agent, row.ref, action.Grace)
+		c.emit(Reply{ID: id, Answer: KillTaskAnswer{Task: row.ref, Pending: true}})
 	case t.status.State.Terminal():
 		c.emit(Reply{ID: id, Answer: KillTaskAnswer{Task: t.ref, Already: t.status.State}})
 	case len(t.waiters) >= waitersPerTaskMax:

@@ -86,7 +86,7 @@ func (c *Core) markRequested(id RequestID, action MarkAgent) {
 	}
 	if action.Set.Has(api.MarkGone) && a.link != nil && !action.Force {
 		c.emit(Reply{ID: id, Err: api.E("agent.mark", api.Unavailable, a.id,
-			fmt.Errorf("the agent is %s and has %s, which gone would end at once; drain it first, or use force", a.state, plural(c.tasksOf(a), "task")))})
+			fmt.Errorf("the agent is %s and has %s, which gone would end at once; drain it first, or use force", a.state, c.tasksWords(a)))})
 		return
 	}
 	a.force = action.Force && action.Set.Has(api.MarkDraining)
@@ -98,14 +98,23 @@ func (c *Core) markRequested(id RequestID, action MarkAgent) {
 // acknowledged, and what only frameworks know.
 func (c *Core) tasksOf(a *agent) int { return len(a.tasks) + len(c.untold(a)) }
 
+// tasksWords counts them for people.
+func (c *Core) tasksWords(a *agent) string {
+	words := plural(c.tasksOf(a), "task")
+	if c.maybeMore(a) {
+		words += " or more, as it is not back yet"
+	}
+	return words
+}
+
 func (c *Core) markedSentence(a *agent, action MarkAgent) string {
 	switch {
 	case action.Set.Has(api.MarkGone):
 		return fmt.Sprintf("agent %s is marked gone; its tasks are GONE_BY_OPERATOR", a.id)
 	case action.Set.Has(api.MarkDraining):
-		return fmt.Sprintf("agent %s is draining; it has %s", a.id, plural(c.tasksOf(a), "task"))
+		return fmt.Sprintf("agent %s is draining; it has %s", a.id, c.tasksWords(a))
 	case action.Set.Has(api.MarkDeactivated):
-		return fmt.Sprintf("agent %s is deactivated; it goes on with %s", a.id, plural(c.tasksOf(a), "task"))
+		return fmt.Sprintf("agent %s is deactivated; it goes on with %s", a.id, c.tasksWords(a))
 	}
 	return fmt.Sprintf("agent %s is offered again", a.id)
 }
@@ -115,7 +124,7 @@ func (c *Core) removeAgentRequested(id RequestID, a *agent, force bool) {
 	marks := c.marks(a)
 	if !force && !a.tombstone && !marks.Has(api.MarkDrained) {
 		c.emit(Reply{ID: id, Err: api.E("agent.remove", api.Unavailable, a.id,
-			fmt.Errorf("the agent is %s and has %s; drain it first, or use force", a.state, plural(c.tasksOf(a), "task")))})
+			fmt.Errorf("the agent is %s and has %s; drain it first, or use force", a.state, c.tasksWords(a)))})
 		return
 	}
 	c.proposeFor(id, "agent.remove", string(a.id), registry.RemoveAgent{ID: a.id}, fmt.Sprintf("agent %s is removed", a.id))

@@ -72,6 +72,9 @@ func (c *Core) answer(s *session, q question) bool {
 		c.askLater(s, c.whoMayKnow(q), q)
 		return false
 	case api.TaskUnreachable:
+		if c.agents[q.agent] == nil {
+			s.noteLost(q.task, q.agent)
+		}
 		if a := c.agents[q.agent]; a != nil { // of another one the SDK asks again
 			c.askLater(s, a, q) // its agent may come back without it
 		}
@@ -169,6 +172,9 @@ func (c *Core) answerQuestions(a *agent) {
 	a.questions = nil
 	for _, q := range questions {
 		if c.sessions[q.session.conn] != q.session {
+			if !a.told && q.session.framework.latest == q.session && !c.marks(a).Has(api.MarkGone) {
+				a.questions = append(a.questions, q) // shown to people until either is back
+			}
 			continue
 		}
 		delete(q.session.absent, q.task)

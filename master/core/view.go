@@ -39,6 +39,7 @@ type AgentView struct {
 	Occupied  api.Resources // asked for or used, whichever is more, over all executors (R28)
 	Orphans   []OrphanedVolume
 	Tasks     int
+	MaybeMore bool // it has not told this leader what it has, so Tasks are only those of which others know
 	Usage     protocol.UsageReport
 	Admitted  time.Time
 	// Maintenance is the agent's window, if it has a start. Leaving is what frameworks

@@ -11,7 +11,18 @@ func (c *Core) Agents(query Query) Page[AgentView] {
 			rows = append(rows, a)
 		}
 	}
-	return paged(query, rows, func(a *agent) string { return string(a.id) }, c.showAgent)
+	lost := c.lostAgents()
+	for id := range lost { // order: irrelevant because paged sorts
+		if a := c.lostAgent(id); query.Framework == "" && c.wantsAgent(query, a) {
+			rows = append(rows, a)
+		}
+	}
+	return paged(query, rows, func(a *agent) string { return string(a.id) }, func(a *agent) AgentView {
+		if c.agents[a.id] == nil {
+			return AgentView{Agent: a.info, State: a.state, Since: a.since, Why: a.why, Tasks: len(lost[a.id]), MaybeMore: true}
+		}
+		return c.showAgent(a)
+	})
 }
 
 func (c *Core) wantsAgent(query Query, a *agent) bool {
@@ -57,6 +68,7 @@ func (c *Core) showAgent(a *agent) AgentView {
 		Occupied:  a.ledger.used.Firm().Plus(a.smooth.told),
 		Orphans:   a.showOrphans(),
 		Tasks:     c.living(a),
+		MaybeMore: c.maybeMore(a),
 		Usage:     a.usage,
 		Admitted:  known.Admitted,
 
@@ -75,16 +87,4 @@ func (c *Core) living(a *agent) int {
 		}
 	}
 	return count
-}
-
-// untold are the tasks of an agent that is not back, as their frameworks have named them (R8).
-func (c *Core) untold(a *agent) []api.TaskRef {
-	var refs []api.TaskRef
-	for _, q := range a.questions {
-		fw := q.session.framework
-		if q.task != "" && q.agent == a.id && c.sessions[q.session.conn] == q.session && fw.tasks[q.task] == nil {
-			refs = append(refs, api.TaskRef{Framework: fw.id, Task: q.task})
-		}
-	}
-	return refs
 }

@@ -52,6 +52,13 @@ func (c *Core) wantedUntold(query Query, rows []taskRow) []taskRow {
 			}
 		}
 	}
+	for id, refs := range c.lostAgents() { // order: irrelevant because paged sorts
+		for _, ref := range refs {
+			if wantsTask(query, ref, "", id, "", api.TaskUnreachable) {
+				rows = append(rows, taskRow{ref: ref, agent: c.lostAgent(id)})
+			}
+		}
+	}
 	return rows
 }
 

@@ -29,8 +29,8 @@ func (w *world) verbOfViews(verb string, args words) bool {
 	case "agents":
 		page := w.core.Agents(query)
 		for _, v := range page.Items {
-			w.say("%s %s%s%s total=%v allocated=%v offered=%v free=%v tasks=%d%s", v.Agent.ID, v.State, because(v.Why), markWords(v.Marks),
-				v.Agent.Resources, v.Allocated, v.Offered, v.Free, v.Tasks, w.windowWords(v))
+			w.say("%s %s%s%s total=%v allocated=%v offered=%v free=%v tasks=%d%s%s", v.Agent.ID, v.State, because(v.Why), markWords(v.Marks),
+				v.Agent.Resources, v.Allocated, v.Offered, v.Free, v.Tasks, map[bool]string{true: "+"}[v.MaybeMore], w.windowWords(v))
 			for _, o := range v.Orphans {
 				w.say("  orphaned %v: %s", o.Volume, o.Why)
 			}

@@ -1,0 +1,75 @@
+package core
+
+import (
+	"slices"
+	"time"
+
+	"github.com/tenderhq/tender/api"
+)
+
+// What is known of agents that are not back after a failover, a restored snapshot or a recovered majority: only what
+// their frameworks say. It is shown and counted until the agent tells what it has. (Protocol rule R8.)
+
+// untold are the tasks of an agent that is not back, as their frameworks have named them: those that are connected, and
+// those that have left meanwhile and may come back.
+func (c *Core) untold(a *agent) []api.TaskRef {
+	var refs []api.TaskRef
+	for _, q := range a.questions {
+		fw := q.session.framework
+		if q.task != "" && q.agent == a.id && fw.latest == q.session && !fw.removed && fw.tasks[q.task] == nil {
+			refs = append(refs, api.TaskRef{Framework: fw.id, Task: q.task})
+		}
+	}
+	return refs
+}
+
+// maybeMore says that the agent may have tasks of which nobody has spoken.
+func (c *Core) maybeMore(a *agent) bool { return !a.told && !c.marks(a).Has(api.MarkGone) }
+
+// lostAgents are the agents that the registry does not know, as it was restored or recovered, and on which frameworks
+// have tasks; with those.
+func (c *Core) lostAgents() map[api.AgentID][]api.TaskRef {
+	lost := make(map[api.AgentID][]api.TaskRef)
+	for _, fw := range c.frameworks { // order: irrelevant because the lists are sorted
+		if fw.latest == nil || fw.removed {
+			continue
+		}
+		for task, agent := range fw.latest.lost { // order: irrelevant because the lists are sorted
+			if c.agents[agent] == nil && c.registry.LostAgent(agent) && fw.tasks[task] == nil {
+				lost[agent] = append(lost[agent], api.TaskRef{Framework: fw.id, Task: task})
+			}
+		}
+	}
+	for _, refs := range lost { // order: irrelevant because each is sorted alone
+		slices.SortFunc(refs, compareRefs)
+	}
+	return lost
+}
+
+// lostAgent is a row for an agent of which the registry does not know.
+func (c *Core) lostAgent(id api.AgentID) *agent {
+	return &agent{
+		id: id, info: api.Agent{ID: id}, state: api.AgentDisconnected, since: c.began, gone: lostWhy, why: lostWhy,
+	}
+}
+
+const lostWhy = "not back yet since the registry was restored or recovered; only frameworks know of it"
+
+// noteLost remembers for people which tasks a framework has on an agent that the registry does not know.
+func (s *session) noteLost(task api.TaskID, agent api.AgentID) {
+	if s.lost == nil {
+		s.lost = make(map[api.TaskID]api.AgentID)
+	}
+	if len(s.lost) < unsettledTasksMax {
+		s.lost[task] = agent
+	}
+}
+
+// killAhead keeps an operator's wish for a task that only its framework knows of, until its agent is back.
+func (c *Core) killAhead(a *agent, ref api.TaskRef, grace time.Duration) {
+	if a.killsAhead == nil {
+		a.killsAhead = make(map[api.TaskRef]kill)
+	}
+	a.killsAhead[ref] = kill{grace: grace, reason: api.ReasonKilledByOperator}
+	c.info("task kill", field("task", ref.String()), field("agent", a.id), field("reason", api.ReasonKilledByOperator.String()))
+}
