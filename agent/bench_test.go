@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"syscall"
 	"testing"
+	"time"
 
 	launcher "github.com/tenderhq/tender/agent/executor"
 	"github.com/tenderhq/tender/agent/executor/fake"
@@ -24,7 +25,7 @@ func BenchmarkLives(b *testing.B) {
 		b.Fatal(err)
 	}
 	ended := make(chan struct{}, 1<<16)
-	master := serveScript(b, listener)
+	master := serveScript(b, listener, time.Hour)
 	master.hook = func(call protocol.AgentCall) {
 		if update, is := call.(protocol.StatusUpdate); is && update.Status.State == api.TaskFinished {
 			ended <- struct{}{}

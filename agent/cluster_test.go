@@ -43,7 +43,7 @@ func newMemory(t *testing.T) *memory {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m.master = serveScript(t, listener)
+	m.master = serveScript(t, listener, 5*time.Second)
 	m.fakes = &fake.Launcher{Run: m.execute}
 	t.Cleanup(func() {
 		if err := m.fakes.KillEverything(context.Background()); err != nil {

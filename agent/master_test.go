@@ -28,6 +28,8 @@ type script struct {
 	// refuse ends every stream at once with this error, if it is set; until then, if that is.
 	refuse error
 	until  time.Time
+	// patience is the session timeout that agents are told.
+	patience time.Duration
 	// gone: whoever comes back was marked gone meanwhile (R16).
 	gone   atomic.Bool
 	silent atomic.Bool // no status is acknowledged
@@ -38,24 +40,26 @@ type script struct {
 	changed  chan struct{}
 	heard    []protocol.AgentCall
 	states   map[api.TaskState]map[api.TaskID]bool // which tasks were said to be in them
-	stream   grpc.BidiStreamingServer[apiv1.AgentCalls, apiv1.AgentEvents]
-	hangup   context.CancelFunc
+	line     *line                                 // to the agent that is connected
 	session  uint64
 	term     api.Term
 	launches uint64
 }
 
-// newScript serves on loopback until the test ends.
+// newScript serves on loopback until the test ends. There the clock is a real one, and who is silent for a while has
+// only not had a processor.
 func newScript(t *testing.T) *script {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	return serveScript(t, listener)
+	return serveScript(t, listener, time.Hour)
 }
 
-func serveScript(t testing.TB, listener net.Listener) *script {
-	s := &script{t: t, address: listener.Addr().String(), changed: make(chan struct{}), term: api.Term{Number: 1}, server: grpc.NewServer()}
+func serveScript(t testing.TB, listener net.Listener, patience time.Duration) *script {
+	s := &script{
+		t: t, address: listener.Addr().String(), patience: patience, changed: make(chan struct{}), term: api.Term{Number: 1}, server: grpc.NewServer(),
+	}
 	apiv1.RegisterAgentServiceServer(s.server, s)
 	ended := make(chan struct{})
 	go func() {
@@ -75,10 +79,12 @@ func (s *script) Session(stream grpc.BidiStreamingServer[apiv1.AgentCalls, apiv1
 	}
 	ctx, cancel := context.WithCancel(stream.Context())
 	defer cancel()
+	out := &line{more: make(chan struct{}, 1), hangup: cancel}
 	s.mutex.Lock()
-	s.stream, s.hangup = stream, cancel
+	s.line = out
 	s.session++
 	s.mutex.Unlock()
+	go out.send(ctx, stream)
 	go func() {
 		defer cancel()
 		for {
@@ -119,7 +125,7 @@ func (s *script) answer(call protocol.AgentCall) {
 			return
 		}
 		s.gone.Store(false)
-		s.say(protocol.AgentRegistered{Cluster: "c1", Agent: "agent-1", HeartbeatInterval: time.Second, SessionTimeout: 5 * time.Second})
+		s.say(protocol.AgentRegistered{Cluster: "c1", Agent: "agent-1", HeartbeatInterval: time.Second, SessionTimeout: s.patience})
 	case protocol.StatusUpdate:
 		if !s.silent.Load() && call.Status.Number > 0 {
 			s.say(protocol.AcknowledgeStatus{TaskRef: call.Status.Ref(), Number: call.Status.Number})
@@ -158,17 +164,17 @@ func (s *script) keep(call protocol.AgentCall) {
 func (s *script) say(events ...protocol.AgentEvent) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
-	_ = s.stream.Send(wire.AgentEventsToProto(protocol.AgentEvents{Term: s.term, Session: s.session, Events: events}))
+	s.line.put(wire.AgentEventsToProto(protocol.AgentEvents{Term: s.term, Session: s.session, Events: events}))
 }
 
 // sayGone refuses a session as the master does: the event, then the end of the stream.
 func (s *script) sayGone() {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
-	_ = s.stream.Send(wire.AgentEventsToProto(protocol.AgentEvents{
+	s.line.put(wire.AgentEventsToProto(protocol.AgentEvents{
 		Term: s.term, Events: []protocol.AgentEvent{protocol.AgentGone{Why: errGone.Error()}},
 	}))
-	s.hangup()
+	s.line.put(nil)
 }
 
 // launch sends a launch.
@@ -187,7 +193,53 @@ func (s *script) launching(task api.Task) protocol.AgentEvent {
 func (s *script) drop() {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
-	s.hangup()
+	s.line.hangup()
+}
+
+// line sends what it is given, in order, from a goroutine of its own: who hears the agent must not wait until the
+// agent has heard, or both wait for ever.
+type line struct {
+	hangup context.CancelFunc
+	more   chan struct{}
+
+	mutex  sync.Mutex
+	unsent []*apiv1.AgentEvents
+}
+
+// put sends a message; nil hangs up behind those before it.
+func (l *line) put(message *apiv1.AgentEvents) {
+	l.mutex.Lock()
+	defer l.mutex.Unlock()
+	l.unsent = append(l.unsent, message)
+	select {
+	case l.more <- struct{}{}:
+	default:
+	}
+}
+
+func (l *line) take() []*apiv1.AgentEvents {
+	l.mutex.Lock()
+	defer l.mutex.Unlock()
+	unsent := l.unsent
+	l.unsent = nil
+	return unsent
+}
+
+// send goes on until the stream ends.
+func (l *line) send(ctx context.Context, stream grpc.BidiStreamingServer[apiv1.AgentCalls, apiv1.AgentEvents]) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-l.more:
+		}
+		for _, message := range l.take() {
+			if message == nil || stream.Send(message) != nil {
+				l.hangup()
+				return
+			}
+		}
+	}
 }
 
 // await waits for a call that matches, from the beginning of all that was heard.
