@@ -216,7 +216,12 @@ func (c *cluster) look() error {
 
 const lookEvery = 20 * time.Millisecond
 
-// await returns when nothing is wrong any more, or, if there is a limit, with what is.
+// hangAfter ends a wait that has no limit of its own. It is for hangs only: whatever is
+// awaited takes seconds, also on a machine that does ten other things.
+const hangAfter = 4 * time.Minute
+
+// await returns when nothing is wrong any more, or, if it takes too long, with what is and
+// what the cluster says of itself.
 func (c *cluster) await(ctx context.Context, what string, limit time.Duration, wrong func(context.Context) string) error {
 	began := time.Now()
 	for {
@@ -235,7 +240,9 @@ func (c *cluster) await(ctx context.Context, what string, limit time.Duration, w
 		case ctx.Err() != nil:
 			return fmt.Errorf("given up awaiting %s: %s", what, why)
 		case limit > 0 && time.Since(began) > limit:
-			return fmt.Errorf("%s took longer than %v: %s", what, limit, why)
+			return fmt.Errorf("%s took longer than %v: %s\n%s", what, limit, why, c.state(ctx))
+		case limit == 0 && time.Since(began) > hangAfter:
+			return fmt.Errorf("%s has not come for %v: %s\n%s", what, hangAfter, why, c.state(ctx))
 		}
 		pause(ctx, lookEvery)
 	}
@@ -288,7 +295,44 @@ func (c *cluster) laggard(ctx context.Context) string {
 	return ""
 }
 
+// state is what the cluster says of itself, and the last lines of every process.
+func (c *cluster) state(ctx context.Context) string {
+	var text strings.Builder
+	for _, args := range [][]string{
+		{"get", "masters"}, {"get", "agents"}, {"get", "frameworks", "-o", "wide"}, {"get", "tasks"}, {"get", "offers"},
+	} {
+		said, err := c.ask(ctx, args...)
+		if err != nil {
+			said = fmt.Appendln(said, err)
+		}
+		fmt.Fprintf(&text, "$ tender %s\n%s", strings.Join(args, " "), said)
+	}
+	for _, n := range c.nodes() {
+		log, err := os.ReadFile(filepath.Join(c.dir, n.name+".log"))
+		if err != nil {
+			log = fmt.Appendln(nil, err)
+		}
+		lines := slices.Collect(strings.Lines(string(log)))
+		fmt.Fprintf(&text, "== %s\n%s", n.name, strings.Join(lines[max(0, len(lines)-linesShown):], ""))
+	}
+	return text.String()
+}
+
+// linesShown is how much of each process's log is shown when a wait has no end.
+const linesShown = 15
+
 const callTimeout = 2 * time.Second
+
+// awaitLeader returns who leads: between two looks a leader may lose its office.
+func (c *cluster) awaitLeader(ctx context.Context) (leader *node, err error) {
+	err = c.await(ctx, "a leader", c.options.heal, func(ctx context.Context) string {
+		if leader = c.leader(ctx); leader == nil {
+			return "nobody leads"
+		}
+		return ""
+	})
+	return leader, err
+}
 
 // leader asks all masters; nil when none leads that can say so.
 func (c *cluster) leader(ctx context.Context) *node {

@@ -83,26 +83,26 @@ func holdFor(random *rand.Rand, f fault) time.Duration {
 }
 
 // target finds who is meant now.
-func (c *cluster) target(ctx context.Context, f fault) *node {
+func (c *cluster) target(ctx context.Context, f fault) (*node, error) {
 	switch {
 	case f.String() == "full/agent":
-		return c.agents[0]
+		return c.agents[0], nil
 	case f.how == "full":
-		return c.masters[0]
+		return c.masters[0], nil
 	case f.whom == "leader", f.whom == "trio":
-		return c.leader(ctx)
+		return c.awaitLeader(ctx)
 	case f.whom == "follower":
-		leader := c.leader(ctx)
+		leader, err := c.awaitLeader(ctx)
 		others := slices.DeleteFunc(slices.Clone(c.masters), func(n *node) bool { return n == leader })
-		return others[f.pick%len(others)]
+		return others[f.pick%len(others)], err
 	case f.whom == "masters":
-		return c.masters[0]
+		return c.masters[0], nil
 	case f.strikes():
 		return c.busyAgent(ctx)
 	case f.whom == "agent":
-		return c.agents[f.pick%len(c.agents)]
+		return c.agents[f.pick%len(c.agents)], nil
 	}
-	return c.activeScheduler()
+	return c.activeScheduler(), nil
 }
 
 func (c *cluster) activeScheduler() *node {
@@ -116,9 +116,9 @@ func (c *cluster) activeScheduler() *node {
 
 // round breaks one thing and awaits that all is well again.
 func (c *cluster) round(ctx context.Context, number int, f fault, r *report) error {
-	n := c.target(ctx, f)
-	if n == nil {
-		return fmt.Errorf("there is no %s", f.whom)
+	n, err := c.target(ctx, f)
+	if err != nil {
+		return err
 	}
 	if f.how == "full" && f.whom != "agent" { // the first master, in the role that is wanted
 		if err := c.seat(ctx, n, f.whom == "leader"); err != nil {

@@ -26,9 +26,9 @@ func (r *report) harmed(t *task) bool {
 // strikes says that a fault ends tasks, so that it needs an agent that runs some.
 func (f fault) strikes() bool { return f.how == "gone" || f.how == "reboot" || f.whom == "executors" }
 
-// busyAgent finds an agent on which a task runs; nil when there is none for long.
-func (c *cluster) busyAgent(ctx context.Context) (busy *node) {
-	_ = c.await(ctx, "an agent that runs a task", c.options.heal, func(context.Context) string {
+// busyAgent finds an agent on which a task runs.
+func (c *cluster) busyAgent(ctx context.Context) (busy *node, err error) {
+	err = c.await(ctx, "an agent that runs a task", c.options.heal, func(context.Context) string {
 		for _, a := range c.agents {
 			if len(c.ledger.runningOn(a.name)) > 0 {
 				busy = a
@@ -37,7 +37,7 @@ func (c *cluster) busyAgent(ctx context.Context) (busy *node) {
 		}
 		return "no task runs"
 	})
-	return busy
+	return busy, err
 }
 
 // runningOn are the tasks that have not ended on an agent, as far as is known.

@@ -13,8 +13,14 @@ import (
 // its frameworks have heard that the tasks are gone, and it comes as a new one. Away is
 // killed, or, every other time, cut off: then it learns what it missed while it lives.
 func (c *cluster) markGone(ctx context.Context, n *node, f fault, r *report) error {
-	old, err := c.agentID(ctx, n)
-	if err != nil {
+	var old string
+	if err := c.await(ctx, n.name+" to be well", c.options.heal, func(ctx context.Context) (why string) {
+		var err error
+		if old, err = c.agentID(ctx, n); err != nil {
+			why = err.Error()
+		}
+		return why
+	}); err != nil {
 		return err
 	}
 	h := harm{agent: n.name, began: time.Now(), ends: "GONE_BY_OPERATOR"}

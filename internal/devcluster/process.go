@@ -48,10 +48,10 @@ func (p *Process) Kill() error {
 	return nil
 }
 
-// FreePorts are below those that the kernel gives to outgoing connections, which could
-// take the port of a program that is down.
+// FreePorts are below those that the kernel gives to outgoing connections and those that
+// `tender dev` looks for: either could take the port of a program that is down.
 func FreePorts(n int) (ports []int, err error) {
-	for port := 20000 + os.Getpid()%1000*10; len(ports) < n && port < 32000; port++ {
+	for port := 10000 + os.Getpid()%900*10; len(ports) < n && port < 20000; port++ {
 		listener, err := net.Listen("tcp", fmt.Sprint("127.0.0.1:", port))
 		if err != nil {
 			continue
