@@ -1,7 +1,6 @@
 package cli_test
 
 import (
-	"context"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -10,7 +9,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 )
 
 // buildExample gives the file of an example's program.
@@ -28,18 +26,15 @@ func TestHelloExecutorExample(t *testing.T) {
 	needsBinary(t)
 	program := buildExample(t, "hello-executor")
 	d := startDev(t)
-	ctx, end := context.WithTimeout(context.Background(), time.Minute)
-	defer end()
-	command := exec.CommandContext(ctx, program)
-	command.Env = append(os.Environ(), d.env...)
-	out, err := command.CombinedOutput()
-	if err != nil {
-		t.Fatalf("it ended with %v and printed\n%s", err, out)
+	hello := launchProgram(t, program, d.env, true, nil)
+	if code := hello.wait(); code != 0 {
+		t.Fatalf("it ended with %d", code)
 	}
+	out := hello.stdout.String() + hello.stderr.String()
 	greeting := regexp.MustCompile(`(?m)^(\w+) is FINISHED on agent-1: hello, (\w+), from process (\d+)$`)
 	var names []string
 	processes := make(map[string]bool)
-	for _, found := range greeting.FindAllStringSubmatch(string(out), -1) {
+	for _, found := range greeting.FindAllStringSubmatch(out, -1) {
 		names, processes[found[3]] = append(names, found[2]), true
 	}
 	slices.Sort(names)
@@ -80,20 +75,17 @@ func TestBatchExample(t *testing.T) {
 		t.Fatal(err)
 	}
 	d := startDev(t, "--agents", "2")
-	ctx, end := context.WithTimeout(context.Background(), time.Minute)
-	defer end()
-	command := exec.CommandContext(ctx, program, "-attempts", "2", "-wait", "100ms", file, file+"@elsewhere", filepath.Join(dir, "none"))
-	command.Env = append(os.Environ(), d.env...)
-	var out, stderr strings.Builder
-	command.Stdout, command.Stderr = &out, &stderr
-	err := command.Run()
+	batch := launchProgram(t, program, d.env, true, []string{
+		"-attempts", "2", "-wait", "100ms", file, file + "@elsewhere", filepath.Join(dir, "none"),
+	})
+	code := batch.wait()
 	line := "2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824  " + file + "\n"
-	if out.String() != line+line || err == nil {
-		t.Errorf("it ended with %v and printed\n%s%s", err, &out, &stderr)
+	if batch.stdout.String() != line+line || code == 0 {
+		t.Errorf("it ended with %d", code)
 	}
 	for _, words := range []string{"2 files done, 1 given up, 4 attempts; 0 of 1 where they are", "file-2: 2 attempts failed", "no such file or directory"} {
-		if !strings.Contains(stderr.String(), words) {
-			t.Errorf("it does not say %q:\n%s", words, &stderr)
+		if !strings.Contains(batch.stderr.String(), words) {
+			t.Errorf("it does not say %q", words)
 		}
 	}
 }

@@ -2,16 +2,20 @@ package cli_test
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/framework"
 )
 
-// paperFramework hands its offers and statuses to the test, which answers.
+// paperFramework hands its offers and statuses to the test, which answers. At the test's end nobody takes them.
 type paperFramework struct {
+	t        *testing.T
+	over     context.Context
 	client   *framework.Client // of the callbacks; the test hears of it by clients
 	clients  chan *framework.Client
 	offers   chan api.Offer
@@ -21,31 +25,52 @@ type paperFramework struct {
 
 func (f *paperFramework) Subscribed(_ context.Context, client *framework.Client) error {
 	f.client = client
-	f.clients <- client
+	hand(f, f.clients, client)
 	return nil
 }
 
 func (f *paperFramework) Offers(_ context.Context, offers []api.Offer) []api.Answer {
 	var answers []api.Answer
 	for _, offer := range offers {
-		f.offers <- offer
+		hand(f, f.offers, offer)
 		answers = append(answers, f.answer(f.client, offer))
 	}
 	return answers
 }
 
 func (f *paperFramework) Update(_ context.Context, status api.Status) error {
-	f.statuses <- status
+	hand(f, f.statuses, status)
 	return nil
+}
+
+func hand[T any](f *paperFramework, to chan<- T, what T) {
+	select {
+	case to <- what:
+	case <-f.over.Done():
+	}
+}
+
+// taken is the next that the framework hands over.
+func taken[T any](f *paperFramework, from <-chan T, what string) (next T) {
+	f.t.Helper()
+	hang := time.NewTimer(hangAfter)
+	defer hang.Stop()
+	select {
+	case next = <-from:
+	case <-hang.C:
+		hung(f.t, what)
+	}
+	return next
 }
 
 // subscribe runs a framework beside the test until the test ends.
 func subscribe(t *testing.T, d *devCluster, name string, answer func(*framework.Client, api.Offer) api.Answer) *paperFramework {
 	t.Helper()
+	ctx, end := context.WithCancel(context.Background())
 	f := &paperFramework{
+		t: t, over: ctx,
 		clients: make(chan *framework.Client, 8), offers: make(chan api.Offer, 64), statuses: make(chan api.Status, 64), answer: answer,
 	}
-	ctx, end := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	masters := strings.Split(strings.TrimPrefix(d.env[0], "TENDER_MASTER="), ",")
 	go func() {
@@ -63,7 +88,7 @@ func subscribe(t *testing.T, d *devCluster, name string, answer func(*framework.
 // awaitRunning awaits that the tasks run, in whatever order they come.
 func (f *paperFramework) awaitRunning(tasks ...api.TaskID) {
 	for len(tasks) > 0 {
-		status := <-f.statuses
+		status := taken(f, f.statuses, fmt.Sprint(tasks, " RUNNING"))
 		tasks = slices.DeleteFunc(tasks, func(task api.TaskID) bool {
 			return task == status.Task && status.State == api.TaskRunning
 		})
@@ -73,7 +98,7 @@ func (f *paperFramework) awaitRunning(tasks ...api.TaskID) {
 // wantOffer awaits the next offer; the ports that dev adds belong to nobody's example.
 func wantOffer(t *testing.T, f *paperFramework, what, resources string) {
 	t.Helper()
-	offer := <-f.offers
+	offer := taken(f, f.offers, what+" is offered "+resources)
 	got := offer.Resources.Filter(func(l api.Label) bool { return l.Name != "ports" })
 	if got.String() != resources {
 		t.Errorf("%s is offered %v, not %s", what, got, resources)
@@ -95,7 +120,7 @@ func TestTheExampleOfTheMesosPaper(t *testing.T) {
 		}
 		return api.Launch(offer, sleeper("a", 2, 1024), sleeper("b", 1, 2048))
 	})
-	client := <-first.clients
+	client := taken(first, first.clients, "a subscription")
 	wantOffer(t, first, "the first framework", "cpus:4;mem:4096")
 	first.awaitRunning("a", "b")
 

@@ -76,6 +76,7 @@ func launchProgram(t *testing.T, program string, env []string, mayEnd bool, args
 	p := &proc{t: t, cmd: exec.Command(program, args...), lines: make(chan string, 10_000), ended: make(chan struct{})}
 	p.told.Store(mayEnd)
 	p.cmd.Env = append(os.Environ(), env...)
+	p.cmd.WaitDelay = hangAfter // who inherited its outputs and outlives it would hold them, and us, for ever
 	stdout, stderr := p.pipe(&p.stdout), p.pipe(&p.stderr)
 	p.cmd.Stdout, p.cmd.Stderr = stdout.w, stderr.w
 	if err := p.cmd.Start(); err != nil {

@@ -52,7 +52,11 @@ func TestHostilePeersEndNothing(t *testing.T) {
 	if _, err := apiv1.NewOperatorServiceClient(connect(ctx, m.GRPCAddr())).SetRole(ctx, &apiv1.SetRoleRequest{Role: Role, Limit: &limit}); err != nil {
 		t.Fatal(err)
 	}
-	go beatAsAgent(ctx, t, target)
+	working, done := context.WithCancel(ctx)
+	go func() {
+		defer done() // without an agent there are no offers to wait for
+		beatAsAgent(ctx, t, target)
+	}()
 	before := heap()
 	storm, calm := context.WithCancel(ctx)
 	over := make(chan struct{})
@@ -60,9 +64,7 @@ func TestHostilePeersEndNothing(t *testing.T) {
 		defer close(over)
 		run(storm, target, Peers())
 	}()
-	honest := &patient{sent: target.sent}
-	working, done := context.WithCancel(ctx)
-	honest.done = done
+	honest := &patient{sent: target.sent, done: done}
 	if err := framework.Run(working, framework.Config{Name: "honest", Masters: []string{m.GRPCAddr()}}, honest); err != nil {
 		t.Errorf("the honest framework ended with %v", err)
 	}
@@ -82,7 +84,9 @@ func TestHostilePeersEndNothing(t *testing.T) {
 	}
 }
 
+// heap is what is in use. What lies in a pool outlives one collection.
 func heap() uint64 {
+	runtime.GC()
 	runtime.GC()
 	var stats runtime.MemStats
 	runtime.ReadMemStats(&stats)
@@ -96,7 +100,9 @@ func beatAsAgent(ctx context.Context, t *testing.T, target Target) {
 		t.Error("the honest agent was not let in")
 		return
 	}
+	session, over := context.WithCancel(ctx)
 	go func() {
+		defer over()
 		for {
 			if _, err := a.stream.Recv(); err != nil {
 				if ctx.Err() == nil {
@@ -106,7 +112,7 @@ func beatAsAgent(ctx context.Context, t *testing.T, target Target) {
 			}
 		}
 	}()
-	for a.say(pulse()) && wait(ctx) {
+	for a.say(pulse()) && wait(session) {
 	}
 }
 

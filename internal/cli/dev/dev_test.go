@@ -81,7 +81,12 @@ func TestAClusterComesUpIsDescribedAndGoesInOrder(t *testing.T) {
 	done := make(chan error, 1)
 	config := th.config(3, 2, "")
 	go func() { done <- dev.Run(ctx, config) }()
-	cluster := <-th.ready
+	var cluster dev.Cluster
+	select {
+	case cluster = <-th.ready:
+	case err := <-done:
+		t.Fatalf("it ended before it was ready: %v", err)
+	}
 	var file dev.Cluster
 	data, err := os.ReadFile(filepath.Join(cluster.Dir, dev.JSONFile))
 	if err != nil {
