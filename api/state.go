@@ -133,7 +133,7 @@ func (s AgentState) String() string {
 // yet: they wait for tasks with walls, checks and groups, and for identities.
 type Reason uint8
 
-// The reasons (PROTOCOL). The zero value means that the state speaks for itself.
+// The reasons. The zero value means that the state speaks for itself.
 const (
 	ReasonNone Reason = iota
 	ReasonExecutorTerminated

@@ -1,4 +1,4 @@
-// Package tidy holds the house in order: its tests read the sources of Tender and refuse what DESIGN section 2 and
+// Package tidy holds the house in order: its tests read the sources of Tender and refuse what docs/architecture.md and
 // STYLE.md rule out: an import that points up, a clock in a pure package, a loop whose order shows, a test that sleeps.
 // What is allowed stands as data in tables_test.go. Every refusal names the place, what is wrong there, and what would
 // be right; every rule is itself tested by sources that it must refuse and sources that it must leave alone.

@@ -19,10 +19,10 @@ import (
 // processors. An election that begins for this reason is as safe as any other.
 
 const (
-	// obituaryTriesMax and obituaryPause: a dying process closes its connections a
-	// little before its listener.
-	obituaryTriesMax = 10
-	obituaryPause    = 20 * time.Millisecond
+	// refusalTriesMax and refusalPause: a dying process closes its connections a little before its listener, so
+	// the first attempts to connect may not be refused yet.
+	refusalTriesMax = 10
+	refusalPause    = 20 * time.Millisecond
 	// rankPause is between two followers' attempts to follow the leader, so that
 	// they do not split the votes.
 	rankPause = 300 * time.Millisecond
@@ -69,7 +69,7 @@ func leads(r *raft.Raft, id api.MasterID) bool {
 // isDead asks a leader's machine. Only a refused connection is an answer: whatever
 // else goes wrong may be the network's fault, or ours.
 func (l *Log) isDead(ctx context.Context, r *raft.Raft, id api.MasterID) bool {
-	for range obituaryTriesMax {
+	for range refusalTriesMax {
 		if !leads(r, id) || ctx.Err() != nil {
 			return false
 		}
@@ -81,7 +81,7 @@ func (l *Log) isDead(ctx context.Context, r *raft.Raft, id api.MasterID) bool {
 		case errors.Is(err, syscall.ECONNREFUSED):
 			return true
 		}
-		pause.For(ctx, obituaryPause)
+		pause.For(ctx, refusalPause)
 	}
 	return false
 }
@@ -114,7 +114,7 @@ func (l *Log) begin(ctx context.Context, r *raft.Raft, transport raft.Transport)
 	began := time.Now()
 	for _, peer := range others {
 		for !l.network.takesPart(peer) {
-			if pause.For(ctx, obituaryPause); ctx.Err() != nil || time.Since(began) > timings[l.config.Profile].heartbeat {
+			if pause.For(ctx, refusalPause); ctx.Err() != nil || time.Since(began) > timings[l.config.Profile].heartbeat {
 				return // who comes later is waited for as usual
 			}
 		}
