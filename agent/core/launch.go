@@ -82,15 +82,36 @@ func (c *Core) unwanted(t *task, own *api.Executor) (api.Reason, string) {
 		return api.ReasonAgentDraining, "the agent is being drained"
 	case c.pressure.on && t.revocable():
 		return api.ReasonRevoked, "the agent's tasks need what was offered as revocable"
-	case c.diskFull:
-		return api.ReasonDiskFull, "the agent's disk is full; what is left is kept for the tasks that run"
-	case len(c.state.tasks) >= c.config.TasksMax:
-		return api.ReasonLaunchFailed, "the agent holds " + strconv.Itoa(len(c.state.tasks)) + " tasks, more than it can keep"
+	case c.unable() != "":
+		c.tellUnable() // before the refusal: what it gives back is not to be offered
+		return c.whyUnable(), c.unable()
 	case own != nil && !own.Resources.IsZero() && t.launch.ExecutorResources.IsZero() && (e == nil || e.order != nil || e.phase == phaseEnding):
 		// The leader believed that it runs, so its resources are not accounted for.
 		return api.ReasonExecutorTerminated, "its executor ended while the launch was on its way"
 	}
 	return api.ReasonNone, ""
+}
+
+// unable says why nothing at all can be started; "" = something can. As long as there is a reason
+// the leader offers nothing of this agent, or it would offer the same again for each refusal.
+func (c *Core) unable() string {
+	switch c.whyUnable() {
+	case api.ReasonDiskFull:
+		return "the agent's disk is full; what is left is kept for the tasks that run"
+	case api.ReasonLaunchFailed:
+		return "the agent holds as many tasks as it can keep, " + strconv.Itoa(c.config.TasksMax)
+	}
+	return ""
+}
+
+func (c *Core) whyUnable() api.Reason {
+	switch {
+	case c.diskFull:
+		return api.ReasonDiskFull
+	case len(c.state.tasks) >= c.config.TasksMax:
+		return api.ReasonLaunchFailed
+	}
+	return api.ReasonNone
 }
 
 // refuse ends a launch that made no task here. Its status has no number: it is told once and

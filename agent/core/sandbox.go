@@ -109,6 +109,7 @@ func (c *Core) diskRoom(w DiskRoom) {
 	if w.Full != c.diskFull {
 		c.diskFull = w.Full
 		c.log("disk", field("full", map[bool]string{true: "yes", false: "no"}[w.Full]))
+		c.tellUnable()
 	}
 	if w.Full || w.Low {
 		for range (len(c.state.stubs) + 9) / 10 {

@@ -17,6 +17,7 @@ type leader struct {
 	heard      time.Time
 	interval   time.Duration
 	timeout    time.Duration
+	unable     string // as it was told in this session
 	// held are batches that wait until the newer term, or the identity, is on disk.
 	held []protocol.AgentEvents
 	// left is the stream that was left because its term was over or its cluster another
@@ -282,6 +283,7 @@ func (c *Core) adopted() {
 	c.leader.registered = true
 	c.log("registered", field("agent", c.state.identity.Agent), field("term", c.state.identity.Term.String()),
 		field("session", strconv.FormatUint(c.leader.session, 10)))
+	c.tellUnable() // before the report, for from then on it is offered
 	c.report()
 	c.tellFormer()
 	c.heartbeatDue(conn)
@@ -338,9 +340,22 @@ func (c *Core) heartbeatDue(conn Conn) {
 	if conn != c.leader.conn || !c.leader.registered {
 		return
 	}
-	c.tell(protocol.AgentHeartbeat{Usage: c.usageToTell()})
+	c.beat()
 	c.in(c.leader.interval, timer{kind: timerHeartbeat, conn: conn})
 	c.sample()
+}
+
+// beat tells what is used, and whether anything can be started.
+func (c *Core) beat() {
+	c.leader.unable = c.unable()
+	c.tell(protocol.AgentHeartbeat{Usage: c.usageToTell(), Unable: c.leader.unable})
+}
+
+// tellUnable says at once that nothing can be started any more, or that it can again.
+func (c *Core) tellUnable() {
+	if c.leader.registered && c.leader.unable != c.unable() {
+		c.beat()
+	}
 }
 
 func (c *Core) sessionDue(conn Conn) {

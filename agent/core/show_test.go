@@ -123,6 +123,9 @@ func showCall(call protocol.AgentCall) string {
 	case protocol.AgentReport:
 		return showReport(c)
 	case protocol.AgentHeartbeat:
+		if c.Unable != "" {
+			return "heartbeat: it can start nothing: " + c.Unable
+		}
 		return "heartbeat"
 	case protocol.StatusUpdate:
 		return "status " + showStatus(c.Status)

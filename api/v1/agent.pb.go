@@ -856,8 +856,12 @@ func (x *TaskStub) GetLaunchedAt() *timestamppb.Timestamp {
 // AgentHeartbeat is sent every heartbeat_interval, the first at once after
 // AgentRegistered, with what is really used.
 type AgentHeartbeat struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Usage         *UsageReport           `protobuf:"bytes,1,opt,name=usage,proto3" json:"usage,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Usage *UsageReport           `protobuf:"bytes,1,opt,name=usage,proto3" json:"usage,omitempty"`
+	// Why the agent can start nothing, a sentence; empty: it can. Each heartbeat says it anew; one
+	// more comes at once when it changes, and one before the report while there is a reason. The
+	// master offers nothing of the agent until a heartbeat without a reason comes; tasks go on.
+	Unable        string `protobuf:"bytes,2,opt,name=unable,proto3" json:"unable,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -897,6 +901,13 @@ func (x *AgentHeartbeat) GetUsage() *UsageReport {
 		return x.Usage
 	}
 	return nil
+}
+
+func (x *AgentHeartbeat) GetUnable() string {
+	if x != nil {
+		return x.Unable
+	}
+	return ""
 }
 
 // UsageReport is what the agent, and each executor and task on it, really used.
@@ -2470,9 +2481,10 @@ const file_api_v1_agent_proto_rawDesc = "" +
 	"\x04role\x18\x04 \x01(\tR\x04role\x12)\n" +
 	"\x06status\x18\x05 \x01(\v2\x11.tender.v1.StatusR\x06status\x12;\n" +
 	"\vlaunched_at\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
-	"launchedAt\">\n" +
+	"launchedAt\"V\n" +
 	"\x0eAgentHeartbeat\x12,\n" +
-	"\x05usage\x18\x01 \x01(\v2\x16.tender.v1.UsageReportR\x05usage\"\x99\x01\n" +
+	"\x05usage\x18\x01 \x01(\v2\x16.tender.v1.UsageReportR\x05usage\x12\x16\n" +
+	"\x06unable\x18\x02 \x01(\tR\x06unable\"\x99\x01\n" +
 	"\vUsageReport\x12&\n" +
 	"\x05total\x18\x01 \x01(\v2\x10.tender.v1.UsageR\x05total\x126\n" +
 	"\texecutors\x18\x02 \x03(\v2\x18.tender.v1.ExecutorUsageR\texecutors\x12*\n" +

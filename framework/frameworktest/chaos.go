@@ -75,7 +75,7 @@ var weights = []struct {
 }{
 	{KillLeader, 3}, {KillMaster, 2}, {IsolateLeader, 3}, {IsolateMaster, 1},
 	{KillAgent, 4}, {IsolateAgent, 4}, {DeafenAgent, 1}, {MuteAgent, 1}, {RebootAgent, 2}, {KillExecutor, 2},
-	{GiveUpAgent, 1}, // not FillDisk: who launches again at once what is DROPPED would never let the clock go on
+	{GiveUpAgent, 1}, {FillDisk, 2},
 	{IsolateFramework, 2}, {KillFramework, 2},
 }
 

@@ -1,10 +1,13 @@
 package frameworktest_test
 
 import (
+	"context"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/tenderhq/tender/api"
+	apiv1 "github.com/tenderhq/tender/api/v1"
 	"github.com/tenderhq/tender/framework"
 	"github.com/tenderhq/tender/framework/frameworktest"
 )
@@ -21,12 +24,56 @@ func TestFullDisks(t *testing.T) {
 	}
 	frameworktest.Run(t, frameworktest.Cluster{Masters: 3, Agents: 3, Latency: 50 * time.Millisecond}, func(c *frameworktest.Handle) {
 		b := newBatch(200, "sleep 3s")
+		c.Start(framework.Config{Name: "batch", FailoverTimeout: time.Hour}, b)
+		full := 0
+		c.Chaos(frameworktest.Chaos{Plan: plan, Between: func() { full += unable(c) }})
+		c.AwaitFor(time.Hour, "all jobs to be done", func() bool { return b.left.Load() == 0 })
+		c.AwaitSettled()
+		if full == 0 {
+			t.Error("no agent ever said that it can start nothing: the disks were not full")
+		}
+		if now := unable(c); now > 0 {
+			t.Errorf("%d agents can start nothing, and all disks have room", now)
+		}
+	})
+}
+
+// unable counts the agents that can start nothing, as their leader knows; it is none without a leader.
+func unable(c *frameworktest.Handle) int {
+	operator := c.Operator()
+	if operator == nil {
+		return 0
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	answer, err := operator.ListAgents(ctx, &apiv1.ListRequest{})
+	if err != nil {
+		return 0 // the leader was killed
+	}
+	count := 0
+	for _, agent := range answer.GetItems() {
+		if agent.GetState() == api.AgentRunning.String() && strings.HasPrefix(agent.GetWhy(), "it can start nothing: ") {
+			count++
+		}
+	}
+	return count
+}
+
+// TestAFullDiskIsOfferedToNobody: while the disks of all agents are full nothing is offered, so a
+// scheduler that launches again at once what is DROPPED waits, and does not go round (R14).
+func TestAFullDiskIsOfferedToNobody(t *testing.T) {
+	plan := frameworktest.Plan{Length: 10 * time.Second}
+	for i := range 2 {
+		plan.Faults = append(plan.Faults, frameworktest.Fault{At: 5 * time.Second, For: 10 * time.Minute, Do: frameworktest.FillDisk, Whom: 1 + i})
+	}
+	frameworktest.Run(t, frameworktest.Cluster{Agents: 2}, func(c *frameworktest.Handle) {
+		b := newBatch(500, "sleep 1s")
 		f := c.Start(framework.Config{Name: "batch", FailoverTimeout: time.Hour}, b)
 		c.Chaos(frameworktest.Chaos{Plan: plan})
 		c.AwaitFor(time.Hour, "all jobs to be done", func() bool { return b.left.Load() == 0 })
 		c.AwaitSettled()
-		if f.Count(api.TaskDropped) == 0 {
-			t.Error("no launch was ever refused: the disks were not full")
+		if dropped := f.Count(api.TaskDropped); dropped > 40 {
+			t.Errorf("%d launches came to agents that could start nothing", dropped)
 		}
 	})
 }

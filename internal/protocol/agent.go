@@ -37,9 +37,12 @@ type (
 		Last       bool
 		Rebooted   bool
 	}
-	AgentHeartbeat struct{ Usage UsageReport }
-	StatusUpdate   struct{ Status api.Status }
-	ExecutorEnded  struct {
+	AgentHeartbeat struct {
+		Usage  UsageReport
+		Unable string // why it can start nothing; "" = it can
+	}
+	StatusUpdate  struct{ Status api.Status }
+	ExecutorEnded struct {
 		api.ExecutorRef
 		Message string
 		Again   bool // another run of it has begun

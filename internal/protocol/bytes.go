@@ -44,7 +44,7 @@ func AgentCallBytes(call AgentCall) int {
 	case ExecutorEnded:
 		return itemBytes + len(call.Message)
 	case AgentHeartbeat:
-		return UsageBytes(call.Usage)
+		return UsageBytes(call.Usage) + len(call.Unable)
 	}
 	return itemBytes
 }

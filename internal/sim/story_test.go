@@ -222,11 +222,12 @@ func TestEndOwedAsAgentGoes(t *testing.T) {
 func TestRefusedAndTriedAgain(t *testing.T) {
 	x := tell(t)
 	m := x.machine("h1")
-	m.fill(true)
+	x.await("the agent to be there", func() bool { return m.daemon.registered })
+	m.daemon.full = "f1-1"
 	f := x.framework("f1", 1)
 	x.await("a refusal", func() bool { return len(f.work.again) == 1 })
 	id := f.work.again[0]
-	m.fill(false)
+	m.daemon.full = ""
 	m.daemon.line.stream.delay = 3 * time.Second // the second launch and every acknowledgement are late
 	x.await("the second try", func() bool { return f.work.tasks[id] != nil || f.work.todo == 0 })
 	x.settles(2 * time.Minute)

@@ -55,7 +55,8 @@ func agentCallToProto(call protocol.AgentCall) *apiv1.AgentCall {
 	case protocol.AgentReport:
 		m.Call = &apiv1.AgentCall_Report{Report: reportToProto(call)}
 	case protocol.AgentHeartbeat:
-		m.Call = &apiv1.AgentCall_Heartbeat{Heartbeat: &apiv1.AgentHeartbeat{Usage: UsageReportToProto(call.Usage)}}
+		m.Call = &apiv1.AgentCall_Heartbeat{Heartbeat: &apiv1.AgentHeartbeat{
+			Usage: UsageReportToProto(call.Usage), Unable: cut(clean(call.Unable), api.TextBytesMax)}}
 	case protocol.StatusUpdate:
 		m.Call = &apiv1.AgentCall_Status{Status: StatusToProto(call.Status)}
 	case protocol.ExecutorEnded:
@@ -84,7 +85,8 @@ func (c *checker) agentCall(m *apiv1.AgentCall) protocol.AgentCall {
 	case *apiv1.AgentCall_Report:
 		return c.report(call.Report)
 	case *apiv1.AgentCall_Heartbeat:
-		return protocol.AgentHeartbeat{Usage: c.usageReport(call.Heartbeat.GetUsage())}
+		return protocol.AgentHeartbeat{Usage: c.usageReport(call.Heartbeat.GetUsage()),
+			Unable: cut(call.Heartbeat.GetUnable(), api.TextBytesMax)}
 	case *apiv1.AgentCall_Status:
 		return protocol.StatusUpdate{Status: c.status(call.Status)}
 	case *apiv1.AgentCall_ExecutorEnded:

@@ -381,7 +381,7 @@ func (g gen) agentCalls() []func() protocol.AgentCall {
 				Nonce: api.Nonce(g.maybeID()), BootID: g.text()}
 		},
 		func() protocol.AgentCall { return g.report(3) },
-		func() protocol.AgentCall { return protocol.AgentHeartbeat{Usage: g.usageReport()} },
+		func() protocol.AgentCall { return protocol.AgentHeartbeat{Usage: g.usageReport(), Unable: g.text()} },
 		func() protocol.AgentCall { return protocol.StatusUpdate{Status: g.status()} },
 		func() protocol.AgentCall {
 			return protocol.ExecutorEnded{ExecutorRef: g.executorRef(), Message: g.text()}

@@ -39,6 +39,8 @@ type agent struct {
 	beating   bool
 	tombstone bool
 	overdue   bool // TOMBSTONE for too long; waits to be marked gone
+	// unable is why it can start nothing, as it said in this session; "" = it can.
+	unable string
 
 	state     api.AgentState // as shown, with since when and why
 	since     time.Time
@@ -178,6 +180,8 @@ func (c *Core) condition(a *agent) (api.AgentState, string) {
 		return api.AgentDisconnected, "back, its report is not yet in"
 	case !a.beating:
 		return api.AgentIniting, "registered, no heartbeat yet"
+	case a.unable != "":
+		return api.AgentRunning, "it can start nothing: " + a.unable
 	case a.exhausted():
 		return api.AgentBusy, "nothing is left to offer"
 	}
@@ -222,6 +226,8 @@ func (c *Core) withheld(a *agent) string {
 		return "marked gone"
 	case a.state != api.AgentRunning && a.state != api.AgentBusy:
 		return a.state.String() + ": " + a.why
+	case a.unable != "":
+		return a.why
 	case a.reserving:
 		return "what is reserved on it is being changed"
 	case a.away && !marks.Has(api.MarkDraining):

@@ -133,7 +133,7 @@ func (c *Core) openAgent(l *link, a *agent, g greeting) {
 	a.boot, a.host = g.boot, g.agent.Hostname
 	a.seen, a.beating, a.report, a.overdue = c.now, !g.first, &report{}, false
 	c.deadlines.set(&a.clock, c.now.Add(c.config.SessionTimeout))
-	a.masters, a.within = c.mastersAt, 0
+	a.masters, a.within, a.unable = c.mastersAt, 0, ""
 	c.tellAgent(a, protocol.AgentRegistered{
 		Cluster:           c.registry.Cluster,
 		Agent:             a.id,
@@ -214,10 +214,26 @@ func (c *Core) agentCall(a *agent, call protocol.AgentCall) {
 func (c *Core) agentBeats(a *agent, beat protocol.AgentHeartbeat) {
 	c.tellAgent(a, c.pong(a))
 	c.used(a, beat.Usage)
-	if !a.beating {
+	if !a.beating || beat.Unable != a.unable {
 		a.beating = true
+		c.nowUnable(a, beat.Unable)
 		c.restate(a)
 	}
+}
+
+// nowUnable takes what an agent says of itself: while it can start nothing it is not offered, and
+// what is offered of it is taken back. (R14)
+func (c *Core) nowUnable(a *agent, why string) {
+	if a.unable == why {
+		return
+	}
+	a.unable = why
+	if why == "" {
+		c.info("agent can start tasks again", field("agent", a.id))
+		return
+	}
+	c.info("agent can start nothing", field("agent", a.id), field("why", why))
+	c.rescindAll(a.offers, "the agent can start nothing: "+why)
 }
 
 // nothingNew answers nearly all heartbeats.

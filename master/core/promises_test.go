@@ -64,7 +64,7 @@ func (x *chaos) nothingLies() {
 
 func (x *chaos) takesAll(fw api.Framework, role api.Role) {
 	for _, a := range x.core.Agents(core.Query{}).Items {
-		if a.State != api.AgentRunning && a.State != api.AgentBusy || a.Marks != 0 {
+		if a.State != api.AgentRunning && a.State != api.AgentBusy || a.Marks != 0 || a.State == api.AgentRunning && a.Why != "" {
 			continue
 		}
 		left := a.Free.UsableBy(role)

@@ -87,6 +87,7 @@ var actions = []action{
 	{"use", (*chaos).useSome}, {"use", (*chaos).useSome},
 	{"revoke", (*chaos).revokeSome},
 	{"quorum", func(x *chaos, pick int) { x.stopped = pick%2 == 0; x.settle(); x.mayHaveRefused() }},
+	{"unable", (*chaos).unableSome},
 	{"failover", func(x *chaos, pick int) {
 		if pick%4 == 0 {
 			x.lead()
@@ -297,6 +298,18 @@ func (x *chaos) cutAgent(pick int) {
 }
 
 // silenceAgent: what the leader sends gets lost, and it hears nothing.
+// unableSome fills an agent's disk, or empties it.
+func (x *chaos) unableSome(pick int) {
+	a, ok := chosen(x.agents, pick)
+	if !ok || a.gone {
+		return
+	}
+	a.unable = []string{"", "its disk is full"}[pick/5%2]
+	if a.conn != 0 && !a.silent && pick%3 > 0 { // else the next heartbeat says it
+		x.agentSays(a, protocol.AgentHeartbeat{Usage: a.sample(x.now), Unable: a.unable})
+	}
+}
+
 func (x *chaos) silenceAgent(pick int) {
 	if a, ok := chosen(x.agents, pick); ok && pick%3 == 0 {
 		a.silent = true
@@ -403,6 +416,7 @@ func (x *chaos) calm() {
 	x.settle()
 	for _, name := range sortedNames(x.agents) {
 		a := x.agents[name]
+		a.unable = ""
 		x.agentBack(a, words{keys: map[string]string{}})
 		if a.conn == 0 || !a.reported { // its first stream is asked, and says nothing
 			x.pass(6 * time.Second)

@@ -197,6 +197,9 @@ func (w *world) verbOfAgents(verb string, args words) bool {
 			a.volumes = a.volumes.Filter(func(l api.Label) bool { return l.Volume != api.VolumeID(args.at(1)) })
 		}
 		w.agentSays(a, protocol.VolumeDone{Volume: api.VolumeID(args.at(1)), Err: args.keys["err"]})
+	case "unable": // to start anything, for the reason that follows; without one it can again
+		a.unable = strings.ReplaceAll(args.at(1), "_", " ")
+		w.agentSays(a, protocol.AgentHeartbeat{Usage: a.sample(w.now), Unable: a.unable})
 	case "forget": // the agent loses a task
 		delete(a.tasks, w.ref(args.at(1)))
 	case "status":
@@ -273,7 +276,7 @@ func (w *world) agentBack(a *fakeAgent, args words) {
 		w.step(core.AgentClosed{Conn: before}) // the booted host knows nothing of that stream
 	}
 	if a.conn != 0 && args.keys["report"] != "no" {
-		w.agentSays(a, protocol.AgentHeartbeat{})
+		w.agentSays(a, protocol.AgentHeartbeat{Unable: a.unable})
 		w.report(a)
 	}
 }

@@ -61,6 +61,7 @@ type fakeAgent struct {
 	volumes   api.Resources             // that have a folder
 	uses      map[api.TaskRef]api.Usage // what its heartbeats say; of the others: what they asked for
 	frozen    time.Time                 // its samples are all of then; zero = they are fresh
+	unable    string                    // why it can start nothing
 }
 
 type fakeTask struct {
@@ -191,7 +192,7 @@ func (w *world) anyoneBeats() bool {
 func (w *world) beat() {
 	for _, name := range slices.Sorted(maps.Keys(w.agents)) {
 		if a := w.agents[name]; a.conn != 0 && !a.silent {
-			w.step(core.AgentCalled{Conn: a.conn, Calls: []protocol.AgentCall{protocol.AgentHeartbeat{Usage: a.sample(w.now)}}})
+			w.step(core.AgentCalled{Conn: a.conn, Calls: []protocol.AgentCall{protocol.AgentHeartbeat{Usage: a.sample(w.now), Unable: a.unable}}})
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(w.frameworks)) {
