@@ -24,6 +24,7 @@ type quorum struct {
 	pending []registry.Command
 	busy    bool // a commit is under way
 	backup  *registry.State
+	saved   api.Term      // of the leader then
 	clock   time.Duration // how far the next leader's wall clock is ahead
 	// restored: what was changed behind the snapshot is forgotten, marks and removals too.
 	restored bool
@@ -137,20 +138,23 @@ func (q *quorum) start() {
 	q.commitSoon()
 }
 
-// save takes a snapshot; restore makes the cluster what it was then, in a new epoch (R1).
-func (q *quorum) save() { q.backup = q.state.Clone() }
+// save takes a snapshot; restore makes the cluster what it was then, in the epoch behind it and in
+// terms that begin at the seconds since 1970 (R1). The same snapshot may be restored again.
+func (q *quorum) save() { q.backup, q.saved = q.state.Clone(), q.term }
 
 func (q *quorum) restore() {
-	if q.backup == nil {
+	begins := uint64(q.world.now.Unix())
+	if q.backup == nil || q.term.Number >= begins { // nobody restores within seconds of a restore
 		return
 	}
 	q.crash()
 	if q.former != nil {
 		q.former.end()
 	}
-	epoch := q.state.Epoch + 1
 	q.pending = nil
-	q.state, q.backup = q.backup, nil
+	q.state = q.backup.Clone()
+	epoch := q.state.Epoch + 1
+	q.term.Number = max(q.saved.Number, begins)
 	q.state.BeginAnew(q.world.now)
 	q.state.Apply(registry.Command{Change: registry.RaiseEpoch{Epoch: epoch}})
 	q.restored = true

@@ -18,9 +18,9 @@ const anewStep = 1 << 20
 
 // BeginAnew makes this the registry of a cluster that may have counted on without it: it was
 // restored from a snapshot, or what a lost majority had is missing. Nothing that was counted
-// then is counted again (R37). Numbers of agents and frameworks go on at the tenths of a
-// second since 1970, so that a second restore of the same snapshot begins elsewhere. Those in
-// between may belong to agents and frameworks that come back, and stay theirs.
+// then is counted again (R37). What is counted goes on at the tenths of a second since 1970, so
+// that a second restore of the same snapshot begins elsewhere. The numbers of agents and
+// frameworks in between may belong to some that come back, and stay theirs.
 func (s *State) BeginAnew(at time.Time) {
 	s.Format = max(s.Format, FormatBounded)
 	fresh := uint64(max(at.UnixMilli()/100, 0))
@@ -28,8 +28,8 @@ func (s *State) BeginAnew(at time.Time) {
 	s.LostFrameworks = beginAnew(&s.NextFramework, s.LostFrameworks, fresh)
 	frameworks := writable(&s.Frameworks, &s.shared.frameworks)
 	for id, framework := range frameworks { // order: irrelevant because each is changed alone
-		framework.Session += anewStep
-		framework.StoreVersion += anewStep
+		framework.Session = max(framework.Session+anewStep, fresh)
+		framework.StoreVersion = max(framework.StoreVersion+anewStep, fresh)
 		frameworks[id] = framework
 	}
 }

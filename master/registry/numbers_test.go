@@ -72,9 +72,11 @@ func TestNothingIsCountedTwice(t *testing.T) {
 		if session <= was {
 			t.Errorf("session %d follows %d", session, was)
 		}
-		if v := done(t, s, PutEntry{Framework: "framework-2", Session: session, Key: "k"}).Version; v <= version {
+		v := done(t, s, PutEntry{Framework: "framework-2", Session: session, Key: "k"}).Version
+		if v <= version {
 			t.Errorf("version %d of a store follows %d", v, version)
 		}
+		was, version = session, v
 	}
 }
 

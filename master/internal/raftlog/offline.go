@@ -21,10 +21,18 @@ import (
 // Both ways make a quorum of one, which grows by `raft add`, and both raise the epoch:
 // whoever obeys it obeys no master of the quorum that was left behind (R1). And both begin
 // to count anew: what the lost masters have given out is given to nobody else (R37).
+//
+// The epoch alone does not tell two quorums apart that were made of the same snapshot, or of two
+// survivors of one quorum: neither knows of the other. So their Raft terms begin at the seconds
+// since 1970, and whoever obeys the later one obeys no master of the other.
 
 // Restore makes a folder that was never used the folder of a quorum of one, which
 // begins with the registry of a snapshot.
 func Restore(dir string, self Peer, source io.Reader) (*registry.State, error) {
+	return restore(dir, self, source, time.Now())
+}
+
+func restore(dir string, self Peer, source io.Reader, at time.Time) (*registry.State, error) {
 	const op = "raft.restore"
 	if err := checkFresh(dir); err != nil {
 		return nil, api.E(op, api.Exists, dir, err)
@@ -41,12 +49,12 @@ func Restore(dir string, self Peer, source io.Reader) (*registry.State, error) {
 		Cluster: state.Cluster, Epoch: state.Epoch + 1,
 	}}
 	f.settings.Founders = []founder{{self, f.settings.Incarnation}}
-	state.BeginAnew(time.Now())
+	state.BeginAnew(at)
 	err = f.open(quietLogger())
 	if err != nil {
 		return nil, api.E(op, api.Unavailable, dir, err)
 	}
-	err = errors.Join(f.plant(self, state, head), f.close())
+	err = errors.Join(f.plant(self, state, head, at), f.close())
 	if err == nil {
 		// Last: a folder without it is not taken for anybody's.
 		f.settings.Voted = true
@@ -70,7 +78,7 @@ func checkFresh(dir string) error {
 }
 
 // plant gives Raft its first snapshot and the term that the next one must pass.
-func (f *folder) plant(self Peer, state *registry.State, head Head) error {
+func (f *folder) plant(self Peer, state *registry.State, head Head, at time.Time) error {
 	term := max(head.Term, 1)
 	sink, err := f.snapshots.Create(1, max(head.Index, 1), term, onlyVoter(self), 1, strandedTransport(self))
 	if err != nil {
@@ -79,7 +87,15 @@ func (f *folder) plant(self Peer, state *registry.State, head Head) error {
 	if err := (&picture{state, head.Term}).Persist(sink); err != nil {
 		return err
 	}
-	return f.stable.SetUint64([]byte("CurrentTerm"), term)
+	return f.beginTerms(term, at)
+}
+
+var currentTerm = []byte("CurrentTerm") // as the library calls it
+
+// beginTerms has the next election be one of a term that no quorum made before of the same
+// registry has reached: they elect less often than once in a second.
+func (f *folder) beginTerms(known uint64, at time.Time) error {
+	return f.stable.SetUint64(currentTerm, max(known, uint64(max(at.Unix(), 0))))
 }
 
 func onlyVoter(self Peer) raft.Configuration {
@@ -142,7 +158,7 @@ func (f *folder) survey() (Survivor, error) {
 		found.Members = append(found.Members, Peer{api.MasterID(server.ID), string(server.Address)})
 	}
 	slices.SortFunc(found.Members, func(a, b Peer) int { return strings.Compare(string(a.ID), string(b.ID)) })
-	found.Term, _ = f.stable.GetUint64([]byte("CurrentTerm")) // none: 0
+	found.Term, _ = f.stable.GetUint64(currentTerm) // none: 0
 	found.Last, err = f.replay(m)
 	m.hashing.Wait()
 	found.Epoch = max(m.show().Epoch, s.Epoch)
@@ -173,6 +189,10 @@ func (f *folder) replay(m *machine) (last uint64, err error) {
 // only the lost masters had is lost; what this one had and nobody had committed counts
 // as committed. advertise is where it will be reached; "" is where it was.
 func Recover(dir, advertise string) (Survivor, error) {
+	return recoverAt(dir, advertise, time.Now())
+}
+
+func recoverAt(dir, advertise string, at time.Time) (Survivor, error) {
 	const op = "raft.recover"
 	f, err := openSurvivor(dir)
 	if err != nil {
@@ -184,36 +204,39 @@ func Recover(dir, advertise string) (Survivor, error) {
 			found.Self.Addr = advertise
 		}
 		found.Epoch++
-		err = f.recover(found)
+		err = f.recover(found, at)
 	}
 	return found, wrap(op, dir, errors.Join(err, f.close()))
 }
 
 // recovered is a registry whose snapshot, which the library takes once it has applied the
 // whole log, is that of a cluster which begins anew.
-type recovered struct{ *machine }
+type recovered struct {
+	*machine
+	at time.Time
+}
 
 func (r recovered) Snapshot() (raft.FSMSnapshot, error) {
 	r.mu.Lock()
-	r.state.BeginAnew(time.Now())
+	r.state.BeginAnew(r.at)
 	r.mu.Unlock()
 	return r.machine.Snapshot()
 }
 
 // recover writes the epoch first: dying in between, the folder is as it was, or its
 // next leadership has an epoch that nobody else has.
-func (f *folder) recover(found Survivor) error {
+func (f *folder) recover(found Survivor, at time.Time) error {
 	f.settings.Epoch = found.Epoch
 	f.settings.Advertise = found.Self.Addr
 	f.settings.Founders = []founder{{found.Self, f.settings.Incarnation}}
-	if err := f.save(); err != nil {
+	if err := errors.Join(f.save(), f.beginTerms(found.Term, at)); err != nil {
 		return err
 	}
 	var broken error
 	m := newMachine(func(err error) { broken = err })
 	config := raft.DefaultConfig()
 	config.LocalID, config.Logger = raft.ServerID(found.Self.ID), quietLogger()
-	err := raft.RecoverCluster(config, recovered{m}, f.logs, f.stable, f.snapshots, strandedTransport(found.Self), onlyVoter(found.Self))
+	err := raft.RecoverCluster(config, recovered{m, at}, f.logs, f.stable, f.snapshots, strandedTransport(found.Self), onlyVoter(found.Self))
 	m.hashing.Wait()
 	return errors.Join(broken, err)
 }

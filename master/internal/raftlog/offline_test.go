@@ -202,3 +202,53 @@ func TestRecover(t *testing.T) {
 	delete(alone.nodes, "m2")
 	alone.stopAll()
 }
+
+// TestTwoOfOneSnapshot: R1. Two quorums that were made of the same snapshot, or of two survivors of
+// one quorum, name the same epoch, as neither knows of the other; every term of the later one is
+// behind those of the earlier, so nobody obeys both.
+func TestTwoOfOneSnapshot(t *testing.T) {
+	dir := t.TempDir()
+	q := diskQuorum(t, 3, dir)
+	q.commit(admit("a", 1))
+	q.agree()
+	var saved bytes.Buffer
+	if err := q.nodes["m1"].Snapshot(&saved); err != nil {
+		t.Fatal(err)
+	}
+	q.stopAll()
+
+	var terms []api.Term
+	first := time.Date(2026, 2, 3, 4, 5, 6, 7, time.UTC)
+	for i := range 2 {
+		home := filepath.Join(dir, fmt.Sprint("restored", i))
+		if _, err := restore(home, Peer{"m7", "host7:5070"}, bytes.NewReader(saved.Bytes()), first.Add(time.Duration(i)*time.Minute)); err != nil {
+			t.Fatal(err)
+		}
+		terms = append(terms, firstTerm(t, home))
+	}
+	for i := range 2 {
+		home := filepath.Join(dir, fmt.Sprint("m", i+1))
+		if _, err := recoverAt(home, "", first.Add(time.Duration(2+i)*time.Minute)); err != nil {
+			t.Fatal(err)
+		}
+		terms = append(terms, firstTerm(t, home))
+	}
+	const elections = 59
+	for i, term := range terms[1:] {
+		before := terms[i]
+		before.Number += elections
+		if !before.Before(term) {
+			t.Errorf("the terms from %s on are those of a quorum that began with %s a minute before", term, terms[i])
+		}
+	}
+}
+
+// firstTerm is the one that the next election passes.
+func firstTerm(t *testing.T, home string) api.Term {
+	t.Helper()
+	found, err := Survey(home)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return api.Term{Epoch: found.Epoch, Number: found.Term}
+}
