@@ -9,7 +9,7 @@ package fairshare
 
 import (
 	"github.com/tenderhq/tender/allocator"
-	"github.com/tenderhq/tender/allocator/books"
+	"github.com/tenderhq/tender/allocator/engine"
 )
 
 // Name is what it is registered as.
@@ -19,5 +19,5 @@ func init() { allocator.Register(Name, New) }
 
 // New makes the policy.
 func New(config allocator.Config) (allocator.Allocator, error) {
-	return books.New(config, books.Options{}), nil
+	return engine.New(config, engine.Options{}), nil
 }

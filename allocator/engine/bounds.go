@@ -1,0 +1,208 @@
+package engine
+
+import (
+	"slices"
+
+	"github.com/tenderhq/tender/api"
+)
+
+// fill notes whether the role's own limit leaves nothing more of what every task needs.
+func (e *Engine) fill(r *role) {
+	if r.limit != nil {
+		r.full = e.reached(r, e.cpus) || e.reached(r, e.mem)
+	} else {
+		r.full = false
+	}
+}
+
+func (e *Engine) reached(r *role, kind int) bool {
+	return kind < len(r.limit) && r.limit[kind] != unbounded && r.taken.at(kind) >= r.limit[kind]
+}
+
+// withinLimits cuts the offer to the room under the limits of the role and those above.
+// What is reserved for a role counts there and above whether it is used or not, so that
+// using it needs room only below.
+func (e *Engine) withinLimits(r *role, d *decision) api.Resources {
+	rooms, full := e.rooms(r, d.rooms)
+	d.rooms = rooms
+	return e.cut(d.offer, func(item api.Resource) int64 {
+		if item.Revocable {
+			return unbounded
+		}
+		if full && item.Reserved == "" {
+			return 0
+		}
+		x := int64(unbounded)
+		kind := e.kinds.number(item.Name)
+		for i := range rooms {
+			if rooms[i].bounds(item.Label, kind) {
+				x = min(x, rooms[i].left[kind])
+			}
+		}
+		x = min(x, size(item))
+		for i := range rooms {
+			if rooms[i].bounds(item.Label, kind) {
+				rooms[i].left[kind] -= x
+				if x < size(item) {
+					rooms[i].cut = true
+				}
+			}
+		}
+		return x
+	})
+}
+
+// rooms are what is left under the limits that bound the role; full if there is nothing
+// more of what every task needs. They go into the given memory.
+func (e *Engine) rooms(r *role, into []room) (rooms []room, full bool) {
+	for above := r; above != nil; above = above.parent {
+		if above.limit == nil {
+			continue
+		}
+		if len(into) == cap(into) {
+			into = append(into, room{})
+		} else {
+			into = into[:len(into)+1] // with the memory that it had
+		}
+		one := &into[len(into)-1]
+		one.role, one.cut = above, above.full
+		full = full || above.full
+		one.left.set(above.limit)
+		for kind, most := range one.left {
+			if most != unbounded {
+				one.left[kind] = max(0, most-above.taken.at(kind))
+			}
+		}
+	}
+	return into, full
+}
+
+// room is what is left under the limit of a role.
+type room struct {
+	role *role
+	left amounts
+	cut  bool // somebody got less because of it
+}
+
+// bounds reports whether the limit bounds resources of the label at all.
+func (r *room) bounds(label api.Label, kind int) bool {
+	if kind >= len(r.left) || r.left[kind] == unbounded {
+		return false
+	}
+	return label.Reserved == "" || r.role.name != label.Reserved && r.role.name.Within(label.Reserved)
+}
+
+// withinPromises leaves what is spare but promised to others. owed: only what is
+// promised to the role. Then of a kind of which its guarantee is met it leaves nothing, and
+// nothing at all when cpus or mem are such a kind: a guarantee goes first kind by kind. What
+// the guarantee does not name comes along with the rest.
+func (e *Engine) withinPromises(r *role, offer api.Resources, owed bool) api.Resources {
+	e.turn.relief = e.relief(r, e.turn.relief)
+	relief := e.turn.relief
+	taken := &e.turn.rest
+	taken.set(nil)
+	most := func(kind int) int64 {
+		need, mine := e.promises.need.at(kind), relief.at(kind)
+		switch {
+		case owed && mine > 0:
+			return mine
+		case owed && r.isGuaranteed(kind):
+			return 0
+		}
+		if need == 0 {
+			return unbounded
+		}
+		return mine + max(0, e.promises.spare.at(kind)-need)
+	}
+	full := most(e.cpus) == 0 || most(e.mem) == 0
+	return e.cut(offer, func(item api.Resource) int64 {
+		kind := e.kinds.number(item.Name)
+		switch {
+		case !unreserved(item.Label):
+			return unbounded
+		case full:
+			return 0
+		}
+		x := min(size(item), max(0, most(kind)-taken.at(kind)))
+		taken.addAt(kind, x)
+		return x
+	})
+}
+
+// withinMost caps the offer, less what the member has open of the agent already. What
+// is revocable is capped by itself: else an offer without the firm part, which may be
+// taken meanwhile, could hold more of it.
+func (e *Engine) withinMost(m *member, a *agent, offer api.Resources) api.Resources {
+	left := &e.turn.rest
+	left.set(m.framework.most)
+	if a.hasOffer(m) {
+		e.turn.offer = e.kinds.countAll(e.turn.offer, a.sumOf(m, true))
+		for kind, x := range e.turn.offer {
+			if kind < len(*left) && (*left)[kind] != unbounded {
+				(*left)[kind] = max(0, (*left)[kind]-x)
+				if (*left)[kind] == 0 {
+					return api.Resources{}
+				}
+			}
+		}
+	}
+	return e.cut(offer, func(item api.Resource) int64 {
+		kind := e.kinds.kindOf(&item)
+		if kind >= len(*left) || (*left)[kind] == unbounded {
+			return unbounded
+		}
+		x := min(size(item), (*left)[kind])
+		(*left)[kind] -= x
+		return x
+	})
+}
+
+// cut keeps of each item what most allows, asked in the order reserved before
+// unreserved. An offer that is not cut is returned as it is.
+func (e *Engine) cut(offer api.Resources, most func(api.Resource) int64) api.Resources {
+	items := offer.Items()
+	var kept []api.Resource
+	keep := func(i int) {
+		item := items[i]
+		x := most(item)
+		if x >= size(item) && kept == nil {
+			return
+		}
+		if kept == nil {
+			kept = slices.Clone(items)
+		}
+		kept[i] = shrunk(item, x)
+	}
+	for i := range items {
+		if items[i].Reserved != "" {
+			keep(i)
+		}
+	}
+	for i := range items {
+		if items[i].Reserved == "" {
+			keep(i)
+		}
+	}
+	if kept == nil {
+		return offer
+	}
+	return api.NewResources(kept...)
+}
+
+// shrunk is at most so much of an item: the first numbers of ranges, the first words of
+// a set. A volume is not divided.
+func shrunk(item api.Resource, most int64) api.Resource {
+	switch {
+	case most >= size(item):
+		return item
+	case item.Volume != "":
+		return api.Resource{Label: item.Label}
+	case len(item.Ranges) > 0:
+		item.Ranges = item.Ranges.Lowest(uint64(most / 1000))
+	case len(item.Set) > 0:
+		item.Set = item.Set[:most/1000]
+	default:
+		item.Scalar = api.Milli(most)
+	}
+	return item
+}

@@ -1,0 +1,45 @@
+package engine
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/tenderhq/tender/allocator"
+	"github.com/tenderhq/tender/api"
+)
+
+// A constraint is evaluated once for each set of attributes and place, however many
+// agents share it, frameworks state it and rounds go by; one that names the host, once
+// for each agent.
+func TestConstraintsAreEvaluatedOnce(t *testing.T) {
+	for expr, want := range map[string]int{
+		`attributes["rack"] != "r1" && zone == "z"`: 3,
+		`hostname != "h7"`:                          300,
+	} {
+		e := New(allocator.Config{}, Options{})
+		for i := range 300 {
+			e.SetAgent(allocator.Agent{
+				ID: api.AgentID(fmt.Sprint("a", i)), Hostname: fmt.Sprint("h", i), Total: api.Scalars(1, 64), Offerable: true,
+				Attributes: map[string]string{"rack": fmt.Sprint("r", i%3)}, Zone: "z",
+			})
+		}
+		for i := range 5 {
+			id := api.FrameworkID(fmt.Sprint("f", i))
+			e.SetFramework(allocator.Framework{ID: id, Roles: []api.Role{"r"}, Active: true, Constraint: expr})
+		}
+		now := time.Unix(0, 0)
+		for range 3 {
+			for _, offer := range e.Allocate(now).Offers {
+				e.Return(offer)
+				e.Refuse(offer, now.Add(time.Second))
+			}
+			now = now.Add(time.Minute)
+		}
+		e.SetDemand("f1", "r", []api.Shape{{Resources: api.Scalars(1, 32), Count: 3, Constraint: expr}})
+		e.Allocate(now)
+		if e.judged != want {
+			t.Errorf("%s was evaluated %d times, want %d", expr, e.judged, want)
+		}
+	}
+}

@@ -1,0 +1,217 @@
+package engine
+
+import "github.com/tenderhq/tender/api"
+
+// question is what a look at one agent for one member asks: what is it offered?
+type question struct {
+	member *member
+	agent  *agent
+	// owed asks only for what the member's roles are guaranteed and lack.
+	owed bool
+	// careful asks after each cut whether what is left is still enough, so that the first thing that
+	// rules the agent out by itself is named: what can never be, such as a task larger than the limit
+	// of its role, before what passes, such as a guarantee that is not met yet. For explanations.
+	careful bool
+}
+
+// decision is the answer. To find it changes nothing that the engine knows; what has to be remembered of
+// it, remember writes down. It holds until the next question is asked.
+type decision struct {
+	why  refusal
+	owed bool
+	// offer is what the member is offered, or, with a refusal, what was left when that was too little.
+	offer api.Resources
+	// whole is what it could be offered if neither a demand nor a guarantee's lack capped it: filters
+	// are compared with that.
+	whole   api.Resources
+	plan    planned  // what of the member's demand the offer is sized for
+	cutBy   refusal  // the bound that was looked at last
+	blocked bool     // it is less for the sake of a guarantee
+	rooms   []room   // under the limits that bound it
+	full    []*shape // those that a place has as many of as are wanted in one
+	putBy   []*shape // those that are spread: first all agents are looked at
+}
+
+// decide asks in this order: may the member have anything of the agent, what do limits, a capped offer and
+// guarantees leave of that, and is that what it wants?
+func (e *Engine) decide(q question) *decision {
+	d := e.available(q)
+	if d.why == granted {
+		e.want(q, d)
+	}
+	if d.cutBy != granted && (d.why == nothingFits || d.why == tooLittle) {
+		d.why = d.cutBy
+	}
+	return d
+}
+
+// available is what the member may have of the agent, whatever it wants.
+func (e *Engine) available(q question) *decision {
+	m, a, d := q.member, q.agent, &e.turn.decision
+	d.why, d.owed, d.cutBy, d.blocked = granted, q.owed, granted, false
+	d.rooms, d.full, d.putBy = d.rooms[:0], d.full[:0], d.putBy[:0] // offer, whole and plan are set where they count
+	switch {
+	case !a.offerable:
+		d.why = isAway
+	case e.hold && m.role.limited:
+		d.why = isHeld
+	case m.gate != nil && !e.passes(m.gate, a):
+		d.why = failsConstraint
+	case q.careful && a.isKeptFor(m):
+		d.why = isFreed
+	default:
+		if d.offer, d.why = e.usable(m, a); d.why == granted {
+			e.bound(q, d)
+		}
+	}
+	return d
+}
+
+// remember writes down what later rounds need: who got less for the sake of a limit, a guarantee or a full
+// place is looked at again when there is room.
+func (e *Engine) remember(m *member, d *decision) {
+	for i := range d.rooms {
+		if d.rooms[i].cut {
+			d.rooms[i].role.cut = true
+		}
+	}
+	if d.blocked {
+		e.promises.blocked = true
+	}
+	for _, s := range d.full {
+		s.noteFull()
+	}
+	if d.why == isPutBy {
+		e.turn.putBy = putBy{m, d.putBy}
+	}
+}
+
+// usable is the part of the agent that the member's role gives it access to.
+func (e *Engine) usable(m *member, a *agent) (api.Resources, refusal) {
+	offer := a.open
+	if len(a.keeps) > 0 {
+		offer = a.unkept()
+		if offer.IsZero() && !a.open.IsZero() {
+			return offer, isKept
+		}
+	}
+	if !a.plain {
+		offer = usableBy(m, offer)
+	}
+	if offer.IsZero() {
+		return offer, nothingLeft
+	}
+	return offer, granted
+}
+
+// usableBy is the part that the member's role, and what it takes, give it access to.
+func usableBy(m *member, open api.Resources) api.Resources {
+	role, revocable := m.role.name, m.framework.spec.Revocable
+	return open.Filter(func(l api.Label) bool {
+		return (l.Reserved == "" || role.Within(l.Reserved)) && (revocable || !l.Revocable)
+	})
+}
+
+// bound cuts the offer down to what limits, a capped offer and guarantees allow. Guarantees, which others
+// can meet, come last.
+func (e *Engine) bound(q question, d *decision) {
+	m := q.member
+	if m.role.limited {
+		left := e.withinLimits(m.role, d)
+		if left.IsZero() { // of every agent: that is said before what is special to this one
+			d.offer, d.why = left, overLimit
+			return
+		}
+		if q.careful && e.isShort(q, d) {
+			return
+		}
+		d.offer, d.cutBy = left, overLimit
+	}
+	if m.framework.most != nil {
+		if q.careful && e.isShort(q, d) {
+			return
+		}
+		d.offer, d.cutBy = e.withinMost(m, q.agent, d.offer), overMost
+		if d.offer.IsZero() {
+			d.why = overMost
+			return
+		}
+	}
+	d.whole = d.offer
+	if e.promises.count > 0 {
+		if q.careful && e.isShort(q, d) {
+			return
+		}
+		e.boundByPromises(q, d)
+	}
+}
+
+// boundByPromises cuts the offer down to what others' guarantees leave; where the member's roles are owed
+// something, to that.
+func (e *Engine) boundByPromises(q question, d *decision) {
+	d.cutBy = isPromised
+	part := e.withinPromises(q.member.role, d.offer, q.owed)
+	if same(part, d.offer) {
+		return
+	}
+	d.blocked = true
+	d.whole = part
+	if q.owed && !part.IsZero() {
+		if d.whole = e.withinPromises(q.member.role, d.offer, false); part.Equal(d.whole) {
+			d.whole = part
+		}
+	}
+	if d.offer = part; part.IsZero() {
+		d.why = isPromised
+	}
+}
+
+// isShort reports whether what is left so far is too little of what the member wants, and notes why.
+func (e *Engine) isShort(q question, d *decision) bool {
+	before := *d
+	d.whole = d.offer
+	e.want(q, d)
+	why := d.why
+	if *d = before; why == granted || why == isFiltered {
+		return false
+	}
+	d.why = why
+	return true
+}
+
+// want cuts the offer to what the member wants of it: whole shapes of its demand, or all that is worth
+// offering.
+func (e *Engine) want(q question, d *decision) {
+	m, a := q.member, q.agent
+	switch {
+	case m.demand != nil:
+		e.wantShape(q, d)
+	case !e.isWorth(m, a, d.offer):
+		d.why = tooLittle
+	case q.owed && !e.meetsLack(d.offer):
+		d.why = isPromised
+	case e.hidden(a, m, d.whole):
+		d.why = isFiltered
+	}
+}
+
+// isWorth reports whether the offer is at least what is worth offering.
+func (e *Engine) isWorth(m *member, a *agent, offer api.Resources) bool {
+	counted := a.counted
+	if !a.plain || !same(offer, a.open) {
+		e.turn.offer = e.kinds.count(e.turn.offer, offer, everything)
+		counted = e.turn.offer
+	}
+	if minimum := m.framework.minimum; minimum != nil {
+		return counted.holds(minimum)
+	}
+	for _, l := range e.least {
+		if counted.at(l.kind) >= l.amount {
+			return true
+		}
+	}
+	return false
+}
+
+// everything picks revocable resources too.
+func everything(api.Label) bool { return true }

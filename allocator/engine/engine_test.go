@@ -1,0 +1,119 @@
+package engine
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/tenderhq/tender/allocator"
+	"github.com/tenderhq/tender/api"
+)
+
+func filled(t *testing.T, agents, frameworks int) *Engine {
+	e := New(allocator.Config{}, Options{})
+	total, err := api.ParseResources("cpus:8;mem:8192;ports:[31000-32000]")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range frameworks {
+		e.SetFramework(allocator.Framework{ID: api.FrameworkID(fmt.Sprint("f", i)), Roles: []api.Role{"r"}, Active: true})
+	}
+	for i := range agents {
+		e.SetAgent(allocator.Agent{ID: api.AgentID(fmt.Sprint("a", i)), Total: total, Offerable: true})
+	}
+	return e
+}
+
+// A round in which nothing changed allocates nothing, with filters and open offers there.
+func TestNoMemoryWhenNothingChanges(t *testing.T) {
+	e := filled(t, 20, 5)
+	now := time.Unix(0, 0)
+	for _, offer := range e.Allocate(now).Offers {
+		e.Return(offer)
+		e.Refuse(offer, now.Add(time.Hour))
+	}
+	e.Allocate(now)
+	if n := testing.AllocsPerRun(100, func() {
+		now = now.Add(time.Second)
+		e.Allocate(now)
+		e.Wake()
+	}); n != 0 {
+		t.Fatalf("%v allocations", n)
+	}
+}
+
+// The same with unmet demand, limits, guarantees and a policy that preempts.
+func TestNoMemoryWhenNothingCanBeDone(t *testing.T) {
+	e := New(allocator.Config{}, Options{Ranked: true, Preempts: true})
+	for i := range 10 {
+		e.SetAgent(allocator.Agent{ID: api.AgentID(fmt.Sprint("a", i)), Total: api.Scalars(4, 4096), Offerable: true})
+	}
+	for i := range 5 {
+		id, role := api.FrameworkID(fmt.Sprint("f", i)), api.Role(fmt.Sprint("r", i))
+		e.SetRole(allocator.Role{Role: role, Priority: i, Limit: api.Scalars(10, 0), Guarantee: api.Scalars(2, 1024)})
+		e.SetFramework(allocator.Framework{ID: id, Roles: []api.Role{role}, Active: true, Constraint: `zone != "moon"`})
+		e.SetDemand(id, role, []api.Shape{{Resources: api.Scalars(3, 512), Count: 100}, {Resources: api.Scalars(30, 512), Count: 1}})
+	}
+	now := time.Unix(0, 0)
+	for range 3 {
+		for _, offer := range e.Allocate(now).Offers {
+			offer.Task = api.TaskID(fmt.Sprint("t", offer.Agent))
+			e.Launch(offer)
+		}
+	}
+	if n := testing.AllocsPerRun(100, func() {
+		e.Allocate(now)
+		e.Wake()
+	}); n != 0 {
+		t.Fatalf("%v allocations", n)
+	}
+}
+
+// Filters that are forgotten or replaced leave no memory behind, however often.
+func TestFiltersAreSwept(t *testing.T) {
+	e := filled(t, 10, 3)
+	now := time.Unix(0, 0)
+	for range 2000 {
+		for _, offer := range e.Allocate(now).Offers {
+			e.Return(offer)
+			e.Refuse(offer, now.Add(365*24*time.Hour))
+		}
+		for i := range 3 {
+			e.Revive(api.FrameworkID(fmt.Sprint("f", i)), nil)
+		}
+		now = now.Add(time.Millisecond)
+	}
+	if n := len(e.filters.ends); n > 3*staleMax {
+		t.Fatalf("%d ends of filters are kept", n)
+	}
+}
+
+// Roles, looks and gates that nobody needs any more are forgotten.
+func TestNothingIsLeftBehind(t *testing.T) {
+	e := New(allocator.Config{}, Options{Ranked: true, Preempts: true})
+	cpus := api.Scalars(1, 64)
+	for i := range 100 {
+		id, agent, name := api.FrameworkID(fmt.Sprint("f", i)), api.AgentID(fmt.Sprint("a", i)), api.Role(fmt.Sprint("r/", i))
+		e.SetAgent(allocator.Agent{ID: agent, Total: cpus, Offerable: true, Attributes: map[string]string{"n": fmt.Sprint(i)}})
+		e.SetFramework(allocator.Framework{ID: id, Roles: []api.Role{name}, Active: true, Constraint: fmt.Sprintf("zone != %q", fmt.Sprint(i))})
+		e.SetDemand(id, name, []api.Shape{{Resources: cpus, Count: 1, Constraint: `role != "x"`, Preferred: []api.AgentID{agent}}})
+		e.SetRole(allocator.Role{Role: name, Priority: i, Limit: cpus})
+		for _, offer := range e.Allocate(time.Unix(0, 0)).Offers {
+			offer.Task = "t"
+			e.Launch(offer)
+		}
+		e.Return(allocator.Claim{Framework: id, Role: name, Agent: agent, Resources: cpus, Task: "t"})
+		e.SetRole(allocator.Role{Role: name})
+		e.RemoveFramework(id)
+		e.RemoveAgent(agent)
+	}
+	if len(e.roles) > 0 || len(e.looks) > 0 || len(e.gates) > 0 || len(e.frameworks) > 0 || len(e.preferred) > 0 || len(e.moulds) > 0 || len(e.tasks) > 0 {
+		t.Errorf("left: roles %v, %d looks, %d gates, %d preferred, %d tasks", e.roles, len(e.looks), len(e.gates), len(e.preferred), len(e.tasks))
+	}
+	if len(e.agents) > 1 || len(e.members) > 1 || len(e.all.parts) > 250 {
+		t.Errorf("numbers are not used again: %d agents, %d members, %d places", len(e.agents), len(e.members), len(e.all.parts))
+	}
+	if !e.total.zero() {
+		t.Errorf("total %v", e.total)
+	}
+}

@@ -1,0 +1,40 @@
+package engine
+
+import (
+	"testing"
+	"time"
+
+	"github.com/tenderhq/tender/allocator"
+	"github.com/tenderhq/tender/api"
+)
+
+// TestOtherPortsAreOffered: a role may have two ports. Who has refused the first two is
+// offered others as soon as somebody else has taken those, in the same round.
+func TestOtherPortsAreOffered(t *testing.T) {
+	parse := func(text string) api.Resources {
+		r, err := api.ParseResources(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r
+	}
+	e := New(allocator.Config{}, Options{Ranked: true})
+	e.SetRole(allocator.Role{Role: "a", Priority: 1, Limit: parse("ports:[1-2]")})
+	e.SetAgent(allocator.Agent{ID: "s1", Total: parse("cpus:2;mem:1024;ports:[1-5]"), Offerable: true})
+	e.SetFramework(allocator.Framework{ID: "limited", Roles: []api.Role{"a"}, Active: true})
+	now := time.Unix(0, 0)
+	offers := e.Allocate(now).Offers
+	if len(offers) != 1 {
+		t.Fatalf("offered: %v", offers)
+	}
+	e.Return(offers[0])
+	e.Refuse(offers[0], now.Add(time.Second))
+	e.SetFramework(allocator.Framework{ID: "capped", Roles: []api.Role{"b"}, Active: true, MaxOffer: parse("cpus:1;ports:[1-3]")})
+	offers = e.Allocate(now).Offers
+	if len(offers) != 2 || offers[0].Framework != "capped" || offers[1].Framework != "limited" || offers[1].Resources.String() != "cpus:1;ports:[4-5]" {
+		t.Errorf("offered: %v; want what is left to the limited one", offers)
+	}
+	if more := e.Allocate(now).Offers; len(more) > 0 {
+		t.Errorf("the next round offers %v", more)
+	}
+}

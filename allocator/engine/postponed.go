@@ -1,0 +1,211 @@
+package engine
+
+import (
+	"cmp"
+	"container/heap"
+	"slices"
+)
+
+// A shape that is spread takes nothing of an agent when it is its turn there: the agent is put by, with all that it
+// has left, for all such shapes of the member, until every agent of the round was looked at. Then the places are served from the emptiest on, each until
+// it is level with the next one. So shares stay as they are in the order, for nobody behind takes what is put by, and
+// a task goes where the fewest are among the places that have room for it. What an agent that nobody looks at could
+// give was refused before for other reasons; each round ends with nothing put by.
+
+// occasion is for whom an agent is looked at.
+type occasion uint8
+
+const (
+	forAll occasion = iota
+	forFew
+	forPending // members whose filter has ended
+)
+
+// postponed is what is put by for one shape.
+type postponed struct {
+	member *member
+	shape  *shape
+	places waitingPlaces
+	byName map[string]*waitingPlace
+	waits  map[int32]bool // by number of agent
+}
+
+// waitingPlace has the agents of one place. count is what the shape had there when it was looked at last.
+type waitingPlace struct {
+	name   string
+	count  int64
+	agents waitingAgents
+}
+
+// waitingAgent is one of them; rest is what its other places had.
+type waitingAgent struct {
+	number int32
+	at     occasion
+	rest   []int64
+}
+
+type waitingPlaces []*waitingPlace
+
+func (w waitingPlaces) Len() int { return len(w) }
+func (w waitingPlaces) Less(i, j int) bool {
+	return cmp.Or(cmp.Compare(w[i].count, w[j].count), cmp.Compare(w[i].name, w[j].name)) < 0
+}
+func (w waitingPlaces) Swap(i, j int) { w[i], w[j] = w[j], w[i] }
+func (w *waitingPlaces) Push(x any)   { *w = append(*w, x.(*waitingPlace)) }
+func (w *waitingPlaces) Pop() any {
+	last := (*w)[len(*w)-1]
+	*w = (*w)[:len(*w)-1]
+	return last
+}
+
+type waitingAgents []waitingAgent
+
+func (w waitingAgents) Len() int { return len(w) }
+func (w waitingAgents) Less(i, j int) bool {
+	return cmp.Or(slices.Compare(w[i].rest, w[j].rest), cmp.Compare(w[i].number, w[j].number)) < 0
+}
+func (w waitingAgents) Swap(i, j int) { w[i], w[j] = w[j], w[i] }
+func (w *waitingAgents) Push(x any)   { *w = append(*w, x.(waitingAgent)) }
+func (w *waitingAgents) Pop() any {
+	last := (*w)[len(*w)-1]
+	*w = (*w)[:len(*w)-1]
+	return last
+}
+
+// admission is what a shape may take of the agent at hand, because it is the turn of that place.
+type admission struct {
+	shape *shape
+	n     int64
+}
+
+// is reports whether the shape may take something now.
+func (a admission) is(s *shape) bool { return a.shape == s && a.n > 0 }
+
+// postpone puts the agent at hand by.
+func (e *Engine) postpone(a *agent) {
+	e.interrupt(a)
+	for _, s := range e.turn.putBy.shapes {
+		w := e.postponedFor(e.turn.putBy.member, s)
+		if w.waits[a.number] {
+			continue
+		}
+		w.waits[a.number] = true
+		name, count := s.places[0].of(a)
+		p := w.byName[name]
+		if p == nil {
+			p = &waitingPlace{name: name, count: count}
+			w.byName[name] = p
+			heap.Push(&w.places, p)
+		}
+		heap.Push(&p.agents, waitingAgent{a.number, e.turn.occasion, s.rest(a)})
+	}
+}
+
+// interrupt remembers the agent's turn, so that it goes on as one when the agent is looked at again.
+func (e *Engine) interrupt(a *agent) {
+	t := &e.turn
+	if t.resumed != nil {
+		return
+	}
+	r := &resumed{began: t.began, proposals: make(map[int32]int)}
+	for i := t.first; i < len(t.members); i++ {
+		r.proposals[t.members[i]] = i
+	}
+	e.resumed[a.number] = r
+}
+
+func (e *Engine) postponedFor(m *member, s *shape) *postponed {
+	for _, w := range e.postponed {
+		if w.shape == s {
+			return w
+		}
+	}
+	w := &postponed{member: m, shape: s, byName: make(map[string]*waitingPlace), waits: make(map[int32]bool)}
+	e.postponed = append(e.postponed, w)
+	return w
+}
+
+// rest is what the shape has in the agent's places but the first.
+func (s *shape) rest(a *agent) (counts []int64) {
+	for _, p := range s.places[1:] {
+		_, count := p.of(a)
+		counts = append(counts, count)
+	}
+	return counts
+}
+
+// servePostponed looks again at what was put by, until nothing is. Each step offers something, or hands the agent to
+// a shape that stands before this one in the order, or to nobody any more.
+func (e *Engine) servePostponed() {
+	for len(e.postponed) > 0 {
+		w := e.postponed[0]
+		a, at, n := w.next(e)
+		if a == nil {
+			e.postponed = slices.Delete(e.postponed, 0, 1)
+			continue
+		}
+		e.turn.admitted = admission{w.shape, n}
+		e.serveAgain(a, at)
+		e.turn.admitted = admission{}
+	}
+}
+
+// serveAgain looks at the agent for those for whom it was looked at first.
+func (e *Engine) serveAgain(a *agent, at occasion) {
+	switch at {
+	case forAll:
+		before := len(e.turn.proposals)
+		e.serve(a, e.all, forAll)
+		e.askAgain(a, before)
+	case forFew:
+		e.serveOthers(a, forFew)
+	case forPending:
+		e.servePending(a)
+	}
+}
+
+// next takes out the agent whose turn it is: of the place with the fewest, there of the other places with the fewest.
+// n is how many the place may take before another one has fewer. Counts only grow while agents wait, so what has grown
+// since it was put there moves back.
+func (w *postponed) next(e *Engine) (a *agent, at occasion, n int64) {
+	for len(w.places) > 0 { // also when the shape has enough: others wait behind it
+		p := w.places[0]
+		if len(p.agents) == 0 {
+			heap.Pop(&w.places)
+			delete(w.byName, p.name)
+			continue
+		}
+		first := e.agents[p.agents[0].number]
+		if _, count := w.shape.places[0].of(first); count > p.count {
+			p.count = count
+			heap.Fix(&w.places, 0)
+			continue
+		}
+		if rest := w.shape.rest(first); slices.Compare(rest, p.agents[0].rest) > 0 {
+			p.agents[0].rest = rest
+			heap.Fix(&p.agents, 0)
+			continue
+		}
+		next := heap.Pop(&p.agents).(waitingAgent)
+		delete(w.waits, next.number)
+		return first, next.at, w.levelWithNext(p)
+	}
+	return nil, 0, 0
+}
+
+// levelWithNext is how many the first place may take until it has one more than the next one, when that has as many,
+// or as many as that. Where there are places within it, it is one at a time.
+func (w *postponed) levelWithNext(p *waitingPlace) int64 {
+	const many = 1 << 40
+	if len(w.shape.places) > 1 {
+		return 1
+	}
+	least := int64(many)
+	for i := 1; i < min(3, len(w.places)); i++ { // the next one is a child of the first
+		least = min(least, w.places[i].count)
+	}
+	if least == many {
+		return many
+	}
+	return max(1, least-p.count)
+}

@@ -1,0 +1,116 @@
+package engine
+
+import (
+	"fmt"
+
+	"github.com/tenderhq/tender/api"
+)
+
+// refusal is why a member is not offered an agent. The zero value is no refusal. What is known of each
+// stands in the table of refusals.
+type refusal uint8
+
+const (
+	granted refusal = iota
+	isAway
+	isHeld
+	failsConstraint
+	nothingLeft
+	isFreed
+	isKept
+	overLimit
+	isPromised
+	overMost
+	tooLittle
+	nothingFits
+	placeFull
+	notNear
+	isFiltered
+	isPutBy
+)
+
+// The ranks of refusals: the lower, the nearer is the agent.
+const (
+	rankFree   = iota // there is room; a filter, a limit, a guarantee or another's preemption is in the way
+	rankFull          // others hold what is wanted
+	rankAway          // it would fit, and is not offered
+	rankBarred        // a constraint excludes it
+	rankSmall         // it could not hold what is wanted if it were empty
+)
+
+// refusals say what is known of each refusal: how near an agent is that is ruled out by it, what one says of
+// several such agents, and the sentence for one of them. left is what was left of it when that was too little.
+var refusals = [...]struct {
+	rank   int
+	plural string
+	say    func(e *Engine, m *member, a *agent, left api.Resources) string
+}{
+	granted: {rankFree, "are offered next", (*Engine).whyOffered},
+	// It is not in the state to be offered, or is drained.
+	isAway: {rankAway, "are not offered", (*Engine).whyAway},
+	// The role is under a limit until the agents are back (R20).
+	isHeld: {rankAway, "are not offered", (*Engine).whyHeld},
+	// It fails the constraint of the framework, or of all shapes that are wanted.
+	failsConstraint: {rankBarred, "fail a constraint", (*Engine).whyConstraint},
+	nothingLeft:     {rankFull, "have nothing free", (*Engine).whyTaken},
+	// Tasks were asked back for the member itself.
+	isFreed: {rankFree, "are being freed for it", (*Engine).whyFreed},
+	// What is free is kept for a preemption's demand.
+	isKept: {rankFree, "are kept for somebody else", (*Engine).whyKept},
+	// The limit of the role or one above leaves too little.
+	overLimit: {rankFree, "would bring the role above its limit", (*Engine).whyLimit},
+	// What is free is held back for guarantees.
+	isPromised: {rankFree, "are held back for guarantees", (*Engine).whyPromised},
+	// The framework has its capped offer of this agent, or its cap is too small.
+	overMost: {rankFree, "are offered as far as a capped offer goes", (*Engine).whyMost},
+	// It is less than the least worth offering.
+	tooLittle: {rankFull, "have less than is worth offering", (*Engine).whyTooLittle},
+	// It holds none of the shapes that are wanted.
+	nothingFits: {rankFull, "have too little free", (*Engine).whyNothingFits},
+	// A shape fits, but its place holds as many as are wanted in one.
+	placeFull: {rankFree, "are where as many are as it wants in one place", (*Engine).whyPlaceFull},
+	// A shape fits, but waits for other agents.
+	notNear:    {rankFree, "are not among the preferred", (*Engine).whyNotNear},
+	isFiltered: {rankFree, "are filtered", (*Engine).whyFiltered},
+	// A shape fits that is spread: first all agents are looked at.
+	isPutBy: {rankFree, "are offered next", (*Engine).whyOffered},
+}
+
+// whyAgent is why the member is not offered the agent.
+func (e *Engine) whyAgent(m *member, a *agent) string {
+	d := e.decide(question{member: m, agent: a, careful: true})
+	return refusals[d.why].say(e, m, a, d.offer)
+}
+
+func (e *Engine) whyOffered(m *member, a *agent, offer api.Resources) string {
+	return fmt.Sprintf("nothing: the next allocation offers %s of %s to %s in role %s", offer, a.spec.ID, m.framework.spec.ID, m.role.name)
+}
+
+func (e *Engine) whyAway(_ *member, a *agent, _ api.Resources) string {
+	return fmt.Sprintf("%s is not offered: %s", a.spec.ID, orElse(a.spec.Why, "it is not running"))
+}
+
+func (e *Engine) whyHeld(m *member, _ *agent, _ api.Resources) string {
+	return fmt.Sprintf("role %s is under a limit and waits for the agents to come back", m.role.name)
+}
+
+func (e *Engine) whyFreed(m *member, a *agent, _ api.Resources) string {
+	return fmt.Sprintf("tasks on %s were asked back for %s: it is offered what they hold when they have ended", a.spec.ID, m.framework.spec.ID)
+}
+
+func (e *Engine) whyKept(_ *member, a *agent, _ api.Resources) string {
+	return fmt.Sprintf("what is free of %s is kept for %s, for which tasks were preempted", a.spec.ID, a.keeps[0].of.framework.spec.ID)
+}
+
+func (e *Engine) whyPromised(m *member, a *agent, left api.Resources) string {
+	return fmt.Sprintf("what is free of %s is held back for guarantees%s: %s", a.spec.ID, butFor(left), e.whyPromises(m.role))
+}
+
+func (e *Engine) whyTooLittle(m *member, a *agent, left api.Resources) string {
+	return fmt.Sprintf("%s has %s free%s, less than is worth offering to %s: %s", a.spec.ID, left, keptOf(a), m.framework.spec.ID, e.leastWords(m)) +
+		e.whyRest(m, a)
+}
+
+func (e *Engine) whyNotNear(m *member, a *agent, _ api.Resources) string {
+	return fmt.Sprintf("%s is waiting for locality: %s is none of the agents that it prefers", m.framework.spec.ID, a.spec.ID)
+}

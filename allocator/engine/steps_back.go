@@ -1,0 +1,69 @@
+package engine
+
+// yields: a member that states no demand and gives offers back untouched, without a
+// filter that says for how long, lets all others go first for a while. Without that,
+// frameworks that want nothing more would be offered for ever what others wait for,
+// because their share stays the smallest. Its offers only come later: whatever nobody
+// else takes is offered to it as before.
+type stepsBack struct {
+	struck []*member
+	until  [stepBackMax + 1][]*member // by round modulo; who yields until then
+}
+
+// stepBackMax bounds for how many rounds one yields; it doubles from 1.
+const stepBackMax = 64
+
+// strike notes an untouched offer; Refuse takes it back.
+func (e *Engine) strike(m *member) {
+	if !m.struck && m.demand == nil {
+		m.struck = true
+		e.stepsBack.struck = append(e.stepsBack.struck, m)
+	}
+}
+
+// forgive lets the member go with the others again: it has launched or says that it is new.
+func (e *Engine) forgive(m *member) {
+	m.strikes, m.struck = 0, false
+	e.setSteppedBack(m, false)
+}
+
+func (e *Engine) setSteppedBack(m *member, steppedBack bool) {
+	if m.steppedBack == steppedBack {
+		return
+	}
+	if !m.listed {
+		m.steppedBack = steppedBack
+		return
+	}
+	e.all.remove(m)
+	m.steppedBack = steppedBack
+	e.all.insert(m)
+}
+
+// yield makes those that were struck yield, and ends it for those whose time is over.
+func (e *Engine) stepBack() {
+	y := &e.stepsBack
+	over := &y.until[e.round%(stepBackMax+1)]
+	for _, m := range *over {
+		if m.role != nil && m.backUntil == e.round {
+			e.setSteppedBack(m, false)
+		}
+	}
+	clear(*over)
+	*over = (*over)[:0]
+	for _, m := range y.struck {
+		if m.role == nil || !m.struck {
+			continue
+		}
+		m.struck = false
+		m.backUntil = e.round + 1<<m.strikes
+		if m.strikes < 6 {
+			m.strikes++
+		}
+		at := &y.until[m.backUntil%(stepBackMax+1)]
+		*at = append(*at, m)
+		e.setSteppedBack(m, true)
+	}
+	clear(y.struck)
+	y.struck = y.struck[:0]
+}
