@@ -216,6 +216,9 @@ func (c *Client) rolesNow() []api.Role {
 	return c.framework.Roles
 }
 
+// Roles are those in which the framework is offered resources, as far as the masters have agreed.
+func (c *Client) Roles() []api.Role { return slices.Clone(c.rolesNow()) }
+
 // Suppress stops offers for the roles; none = all.
 func (c *Client) Suppress(roles ...api.Role) error {
 	const op = "framework.suppress"

@@ -81,7 +81,7 @@ func showFramework(v core.FrameworkView) *apiv1.FrameworkView {
 		for _, shape := range demand.Shapes {
 			view.Demand = append(view.Demand, &apiv1.DemandView{
 				Role: string(demand.Role), Resources: wire.ResourcesStruct(shape.Resources), Count: shape.Count, Constraint: shape.Constraint,
-				Preferred: texts(shape.Preferred), OnlyPreferred: shape.OnlyPreferred,
+				Preferred: texts(shape.Preferred), OnlyPreferred: shape.OnlyPreferred, Spread: wire.SpreadToProto(shape.Spread), Group: shape.Group,
 			})
 		}
 	}

@@ -1316,6 +1316,9 @@ type DemandView struct {
 	// Agents that it prefers, and whether it takes no others for now.
 	Preferred     []string `protobuf:"bytes,5,rep,name=preferred,proto3" json:"preferred,omitempty"`
 	OnlyPreferred bool     `protobuf:"varint,6,opt,name=only_preferred,json=onlyPreferred,proto3" json:"only_preferred,omitempty"`
+	// In which places the tasks of the group are to be, as in Shape.
+	Spread        []*Spread `protobuf:"bytes,7,rep,name=spread,proto3" json:"spread,omitempty"`
+	Group         string    `protobuf:"bytes,8,opt,name=group,proto3" json:"group,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1390,6 +1393,20 @@ func (x *DemandView) GetOnlyPreferred() bool {
 		return x.OnlyPreferred
 	}
 	return false
+}
+
+func (x *DemandView) GetSpread() []*Spread {
+	if x != nil {
+		return x.Spread
+	}
+	return nil
+}
+
+func (x *DemandView) GetGroup() string {
+	if x != nil {
+		return x.Group
+	}
+	return ""
 }
 
 type ListFrameworksResponse struct {
@@ -3997,7 +4014,7 @@ const file_api_v1_operator_proto_rawDesc = "" +
 	"\x04near\x18\x02 \x01(\x03R\x04near\x12\x10\n" +
 	"\x03any\x18\x03 \x01(\x03R\x03any\x121\n" +
 	"\x06waited\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\x06waited\x123\n" +
-	"\alongest\x18\x05 \x01(\v2\x19.google.protobuf.DurationR\alongest\"\xd2\x01\n" +
+	"\alongest\x18\x05 \x01(\v2\x19.google.protobuf.DurationR\alongest\"\x93\x02\n" +
 	"\n" +
 	"DemandView\x12\x12\n" +
 	"\x04role\x18\x01 \x01(\tR\x04role\x125\n" +
@@ -4007,7 +4024,9 @@ const file_api_v1_operator_proto_rawDesc = "" +
 	"constraint\x18\x04 \x01(\tR\n" +
 	"constraint\x12\x1c\n" +
 	"\tpreferred\x18\x05 \x03(\tR\tpreferred\x12%\n" +
-	"\x0eonly_preferred\x18\x06 \x01(\bR\ronlyPreferred\"\x95\x01\n" +
+	"\x0eonly_preferred\x18\x06 \x01(\bR\ronlyPreferred\x12)\n" +
+	"\x06spread\x18\a \x03(\v2\x11.tender.v1.SpreadR\x06spread\x12\x14\n" +
+	"\x05group\x18\b \x01(\tR\x05group\"\x95\x01\n" +
 	"\x16ListFrameworksResponse\x12.\n" +
 	"\x05items\x18\x01 \x03(\v2\x18.tender.v1.FrameworkViewR\x05items\x12&\n" +
 	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\x12#\n" +
@@ -4328,8 +4347,9 @@ var file_api_v1_operator_proto_goTypes = []any{
 	(*Usage)(nil),                  // 59: tender.v1.Usage
 	(*Window)(nil),                 // 60: tender.v1.Window
 	(*durationpb.Duration)(nil),    // 61: google.protobuf.Duration
-	(*Command)(nil),                // 62: tender.v1.Command
-	(OperationKind)(0),             // 63: tender.v1.OperationKind
+	(*Spread)(nil),                 // 62: tender.v1.Spread
+	(*Command)(nil),                // 63: tender.v1.Command
+	(OperationKind)(0),             // 64: tender.v1.OperationKind
 }
 var file_api_v1_operator_proto_depIdxs = []int32{
 	56, // 0: tender.v1.ClusterView.term:type_name -> tender.v1.Term
@@ -4363,98 +4383,99 @@ var file_api_v1_operator_proto_depIdxs = []int32{
 	61, // 28: tender.v1.LocalityView.waited:type_name -> google.protobuf.Duration
 	61, // 29: tender.v1.LocalityView.longest:type_name -> google.protobuf.Duration
 	58, // 30: tender.v1.DemandView.resources:type_name -> google.protobuf.Struct
-	10, // 31: tender.v1.ListFrameworksResponse.items:type_name -> tender.v1.FrameworkView
-	58, // 32: tender.v1.TaskView.resources:type_name -> google.protobuf.Struct
-	57, // 33: tender.v1.TaskView.launched:type_name -> google.protobuf.Timestamp
-	57, // 34: tender.v1.TaskView.since:type_name -> google.protobuf.Timestamp
-	54, // 35: tender.v1.TaskView.labels:type_name -> tender.v1.TaskView.LabelsEntry
-	55, // 36: tender.v1.TaskView.ports:type_name -> tender.v1.TaskView.PortsEntry
-	59, // 37: tender.v1.TaskView.usage:type_name -> tender.v1.Usage
-	62, // 38: tender.v1.TaskView.command:type_name -> tender.v1.Command
-	14, // 39: tender.v1.ListTasksResponse.items:type_name -> tender.v1.TaskView
-	58, // 40: tender.v1.OfferView.resources:type_name -> google.protobuf.Struct
-	57, // 41: tender.v1.OfferView.since:type_name -> google.protobuf.Timestamp
-	57, // 42: tender.v1.OfferView.expires:type_name -> google.protobuf.Timestamp
-	16, // 43: tender.v1.ListOffersResponse.items:type_name -> tender.v1.OfferView
-	58, // 44: tender.v1.RoleView.guarantee:type_name -> google.protobuf.Struct
-	58, // 45: tender.v1.RoleView.limit:type_name -> google.protobuf.Struct
-	58, // 46: tender.v1.RoleView.allocated:type_name -> google.protobuf.Struct
-	58, // 47: tender.v1.RoleView.offered:type_name -> google.protobuf.Struct
-	58, // 48: tender.v1.RoleView.reserved:type_name -> google.protobuf.Struct
-	18, // 49: tender.v1.ListRolesResponse.items:type_name -> tender.v1.RoleView
-	23, // 50: tender.v1.ExplainResponse.agents:type_name -> tender.v1.ExplainedAgent
-	22, // 51: tender.v1.ExplainResponse.decisions:type_name -> tender.v1.ExplainedDecision
-	57, // 52: tender.v1.ExplainedDecision.at:type_name -> google.protobuf.Timestamp
-	57, // 53: tender.v1.ExplainedDecision.made:type_name -> google.protobuf.Timestamp
-	58, // 54: tender.v1.ExplainedDecision.resources:type_name -> google.protobuf.Struct
-	61, // 55: tender.v1.KillTaskRequest.grace:type_name -> google.protobuf.Duration
-	0,  // 56: tender.v1.MarkAgentRequest.action:type_name -> tender.v1.AgentAction
-	61, // 57: tender.v1.MarkAgentRequest.grace:type_name -> google.protobuf.Duration
-	60, // 58: tender.v1.SetMaintenanceRequest.window:type_name -> tender.v1.Window
-	63, // 59: tender.v1.ReserveRequest.action:type_name -> tender.v1.OperationKind
-	33, // 60: tender.v1.ListPeersResponse.items:type_name -> tender.v1.RaftPeer
-	56, // 61: tender.v1.ListPeersResponse.term:type_name -> tender.v1.Term
-	42, // 62: tender.v1.StoreGetRequest.session:type_name -> tender.v1.StoreSession
-	42, // 63: tender.v1.StorePutRequest.session:type_name -> tender.v1.StoreSession
-	42, // 64: tender.v1.StoreDeleteRequest.session:type_name -> tender.v1.StoreSession
-	42, // 65: tender.v1.StoreListRequest.session:type_name -> tender.v1.StoreSession
-	43, // 66: tender.v1.StoreListResponse.items:type_name -> tender.v1.StoreEntry
-	42, // 67: tender.v1.StoreWatchRequest.session:type_name -> tender.v1.StoreSession
-	3,  // 68: tender.v1.OperatorService.GetCluster:input_type -> tender.v1.GetClusterRequest
-	1,  // 69: tender.v1.OperatorService.ListMasters:input_type -> tender.v1.ListRequest
-	1,  // 70: tender.v1.OperatorService.ListAgents:input_type -> tender.v1.ListRequest
-	1,  // 71: tender.v1.OperatorService.ListFrameworks:input_type -> tender.v1.ListRequest
-	2,  // 72: tender.v1.OperatorService.ListTasks:input_type -> tender.v1.ListTasksRequest
-	1,  // 73: tender.v1.OperatorService.ListOffers:input_type -> tender.v1.ListRequest
-	1,  // 74: tender.v1.OperatorService.ListRoles:input_type -> tender.v1.ListRequest
-	20, // 75: tender.v1.OperatorService.Explain:input_type -> tender.v1.ExplainRequest
-	24, // 76: tender.v1.OperatorService.KillTask:input_type -> tender.v1.KillTaskRequest
-	26, // 77: tender.v1.OperatorService.RemoveFramework:input_type -> tender.v1.RemoveFrameworkRequest
-	27, // 78: tender.v1.OperatorService.MarkAgent:input_type -> tender.v1.MarkAgentRequest
-	28, // 79: tender.v1.OperatorService.SetMaintenance:input_type -> tender.v1.SetMaintenanceRequest
-	30, // 80: tender.v1.OperatorService.Reserve:input_type -> tender.v1.ReserveRequest
-	31, // 81: tender.v1.OperatorService.SetRole:input_type -> tender.v1.SetRoleRequest
-	32, // 82: tender.v1.RaftService.ListPeers:input_type -> tender.v1.ListPeersRequest
-	35, // 83: tender.v1.RaftService.AddPeer:input_type -> tender.v1.AddPeerRequest
-	36, // 84: tender.v1.RaftService.RemovePeer:input_type -> tender.v1.RemovePeerRequest
-	37, // 85: tender.v1.RaftService.TransferLeader:input_type -> tender.v1.TransferLeaderRequest
-	38, // 86: tender.v1.RaftService.SaveSnapshot:input_type -> tender.v1.SaveSnapshotRequest
-	40, // 87: tender.v1.RaftService.StateHash:input_type -> tender.v1.StateHashRequest
-	44, // 88: tender.v1.StoreService.Get:input_type -> tender.v1.StoreGetRequest
-	45, // 89: tender.v1.StoreService.Put:input_type -> tender.v1.StorePutRequest
-	46, // 90: tender.v1.StoreService.Delete:input_type -> tender.v1.StoreDeleteRequest
-	47, // 91: tender.v1.StoreService.List:input_type -> tender.v1.StoreListRequest
-	49, // 92: tender.v1.StoreService.Watch:input_type -> tender.v1.StoreWatchRequest
-	4,  // 93: tender.v1.OperatorService.GetCluster:output_type -> tender.v1.ClusterView
-	6,  // 94: tender.v1.OperatorService.ListMasters:output_type -> tender.v1.ListMastersResponse
-	9,  // 95: tender.v1.OperatorService.ListAgents:output_type -> tender.v1.ListAgentsResponse
-	13, // 96: tender.v1.OperatorService.ListFrameworks:output_type -> tender.v1.ListFrameworksResponse
-	15, // 97: tender.v1.OperatorService.ListTasks:output_type -> tender.v1.ListTasksResponse
-	17, // 98: tender.v1.OperatorService.ListOffers:output_type -> tender.v1.ListOffersResponse
-	19, // 99: tender.v1.OperatorService.ListRoles:output_type -> tender.v1.ListRolesResponse
-	21, // 100: tender.v1.OperatorService.Explain:output_type -> tender.v1.ExplainResponse
-	25, // 101: tender.v1.OperatorService.KillTask:output_type -> tender.v1.KillTaskResponse
-	29, // 102: tender.v1.OperatorService.RemoveFramework:output_type -> tender.v1.ActionResponse
-	29, // 103: tender.v1.OperatorService.MarkAgent:output_type -> tender.v1.ActionResponse
-	29, // 104: tender.v1.OperatorService.SetMaintenance:output_type -> tender.v1.ActionResponse
-	29, // 105: tender.v1.OperatorService.Reserve:output_type -> tender.v1.ActionResponse
-	18, // 106: tender.v1.OperatorService.SetRole:output_type -> tender.v1.RoleView
-	34, // 107: tender.v1.RaftService.ListPeers:output_type -> tender.v1.ListPeersResponse
-	29, // 108: tender.v1.RaftService.AddPeer:output_type -> tender.v1.ActionResponse
-	29, // 109: tender.v1.RaftService.RemovePeer:output_type -> tender.v1.ActionResponse
-	29, // 110: tender.v1.RaftService.TransferLeader:output_type -> tender.v1.ActionResponse
-	39, // 111: tender.v1.RaftService.SaveSnapshot:output_type -> tender.v1.SnapshotChunk
-	41, // 112: tender.v1.RaftService.StateHash:output_type -> tender.v1.StateHashResponse
-	43, // 113: tender.v1.StoreService.Get:output_type -> tender.v1.StoreEntry
-	43, // 114: tender.v1.StoreService.Put:output_type -> tender.v1.StoreEntry
-	43, // 115: tender.v1.StoreService.Delete:output_type -> tender.v1.StoreEntry
-	48, // 116: tender.v1.StoreService.List:output_type -> tender.v1.StoreListResponse
-	43, // 117: tender.v1.StoreService.Watch:output_type -> tender.v1.StoreEntry
-	93, // [93:118] is the sub-list for method output_type
-	68, // [68:93] is the sub-list for method input_type
-	68, // [68:68] is the sub-list for extension type_name
-	68, // [68:68] is the sub-list for extension extendee
-	0,  // [0:68] is the sub-list for field type_name
+	62, // 31: tender.v1.DemandView.spread:type_name -> tender.v1.Spread
+	10, // 32: tender.v1.ListFrameworksResponse.items:type_name -> tender.v1.FrameworkView
+	58, // 33: tender.v1.TaskView.resources:type_name -> google.protobuf.Struct
+	57, // 34: tender.v1.TaskView.launched:type_name -> google.protobuf.Timestamp
+	57, // 35: tender.v1.TaskView.since:type_name -> google.protobuf.Timestamp
+	54, // 36: tender.v1.TaskView.labels:type_name -> tender.v1.TaskView.LabelsEntry
+	55, // 37: tender.v1.TaskView.ports:type_name -> tender.v1.TaskView.PortsEntry
+	59, // 38: tender.v1.TaskView.usage:type_name -> tender.v1.Usage
+	63, // 39: tender.v1.TaskView.command:type_name -> tender.v1.Command
+	14, // 40: tender.v1.ListTasksResponse.items:type_name -> tender.v1.TaskView
+	58, // 41: tender.v1.OfferView.resources:type_name -> google.protobuf.Struct
+	57, // 42: tender.v1.OfferView.since:type_name -> google.protobuf.Timestamp
+	57, // 43: tender.v1.OfferView.expires:type_name -> google.protobuf.Timestamp
+	16, // 44: tender.v1.ListOffersResponse.items:type_name -> tender.v1.OfferView
+	58, // 45: tender.v1.RoleView.guarantee:type_name -> google.protobuf.Struct
+	58, // 46: tender.v1.RoleView.limit:type_name -> google.protobuf.Struct
+	58, // 47: tender.v1.RoleView.allocated:type_name -> google.protobuf.Struct
+	58, // 48: tender.v1.RoleView.offered:type_name -> google.protobuf.Struct
+	58, // 49: tender.v1.RoleView.reserved:type_name -> google.protobuf.Struct
+	18, // 50: tender.v1.ListRolesResponse.items:type_name -> tender.v1.RoleView
+	23, // 51: tender.v1.ExplainResponse.agents:type_name -> tender.v1.ExplainedAgent
+	22, // 52: tender.v1.ExplainResponse.decisions:type_name -> tender.v1.ExplainedDecision
+	57, // 53: tender.v1.ExplainedDecision.at:type_name -> google.protobuf.Timestamp
+	57, // 54: tender.v1.ExplainedDecision.made:type_name -> google.protobuf.Timestamp
+	58, // 55: tender.v1.ExplainedDecision.resources:type_name -> google.protobuf.Struct
+	61, // 56: tender.v1.KillTaskRequest.grace:type_name -> google.protobuf.Duration
+	0,  // 57: tender.v1.MarkAgentRequest.action:type_name -> tender.v1.AgentAction
+	61, // 58: tender.v1.MarkAgentRequest.grace:type_name -> google.protobuf.Duration
+	60, // 59: tender.v1.SetMaintenanceRequest.window:type_name -> tender.v1.Window
+	64, // 60: tender.v1.ReserveRequest.action:type_name -> tender.v1.OperationKind
+	33, // 61: tender.v1.ListPeersResponse.items:type_name -> tender.v1.RaftPeer
+	56, // 62: tender.v1.ListPeersResponse.term:type_name -> tender.v1.Term
+	42, // 63: tender.v1.StoreGetRequest.session:type_name -> tender.v1.StoreSession
+	42, // 64: tender.v1.StorePutRequest.session:type_name -> tender.v1.StoreSession
+	42, // 65: tender.v1.StoreDeleteRequest.session:type_name -> tender.v1.StoreSession
+	42, // 66: tender.v1.StoreListRequest.session:type_name -> tender.v1.StoreSession
+	43, // 67: tender.v1.StoreListResponse.items:type_name -> tender.v1.StoreEntry
+	42, // 68: tender.v1.StoreWatchRequest.session:type_name -> tender.v1.StoreSession
+	3,  // 69: tender.v1.OperatorService.GetCluster:input_type -> tender.v1.GetClusterRequest
+	1,  // 70: tender.v1.OperatorService.ListMasters:input_type -> tender.v1.ListRequest
+	1,  // 71: tender.v1.OperatorService.ListAgents:input_type -> tender.v1.ListRequest
+	1,  // 72: tender.v1.OperatorService.ListFrameworks:input_type -> tender.v1.ListRequest
+	2,  // 73: tender.v1.OperatorService.ListTasks:input_type -> tender.v1.ListTasksRequest
+	1,  // 74: tender.v1.OperatorService.ListOffers:input_type -> tender.v1.ListRequest
+	1,  // 75: tender.v1.OperatorService.ListRoles:input_type -> tender.v1.ListRequest
+	20, // 76: tender.v1.OperatorService.Explain:input_type -> tender.v1.ExplainRequest
+	24, // 77: tender.v1.OperatorService.KillTask:input_type -> tender.v1.KillTaskRequest
+	26, // 78: tender.v1.OperatorService.RemoveFramework:input_type -> tender.v1.RemoveFrameworkRequest
+	27, // 79: tender.v1.OperatorService.MarkAgent:input_type -> tender.v1.MarkAgentRequest
+	28, // 80: tender.v1.OperatorService.SetMaintenance:input_type -> tender.v1.SetMaintenanceRequest
+	30, // 81: tender.v1.OperatorService.Reserve:input_type -> tender.v1.ReserveRequest
+	31, // 82: tender.v1.OperatorService.SetRole:input_type -> tender.v1.SetRoleRequest
+	32, // 83: tender.v1.RaftService.ListPeers:input_type -> tender.v1.ListPeersRequest
+	35, // 84: tender.v1.RaftService.AddPeer:input_type -> tender.v1.AddPeerRequest
+	36, // 85: tender.v1.RaftService.RemovePeer:input_type -> tender.v1.RemovePeerRequest
+	37, // 86: tender.v1.RaftService.TransferLeader:input_type -> tender.v1.TransferLeaderRequest
+	38, // 87: tender.v1.RaftService.SaveSnapshot:input_type -> tender.v1.SaveSnapshotRequest
+	40, // 88: tender.v1.RaftService.StateHash:input_type -> tender.v1.StateHashRequest
+	44, // 89: tender.v1.StoreService.Get:input_type -> tender.v1.StoreGetRequest
+	45, // 90: tender.v1.StoreService.Put:input_type -> tender.v1.StorePutRequest
+	46, // 91: tender.v1.StoreService.Delete:input_type -> tender.v1.StoreDeleteRequest
+	47, // 92: tender.v1.StoreService.List:input_type -> tender.v1.StoreListRequest
+	49, // 93: tender.v1.StoreService.Watch:input_type -> tender.v1.StoreWatchRequest
+	4,  // 94: tender.v1.OperatorService.GetCluster:output_type -> tender.v1.ClusterView
+	6,  // 95: tender.v1.OperatorService.ListMasters:output_type -> tender.v1.ListMastersResponse
+	9,  // 96: tender.v1.OperatorService.ListAgents:output_type -> tender.v1.ListAgentsResponse
+	13, // 97: tender.v1.OperatorService.ListFrameworks:output_type -> tender.v1.ListFrameworksResponse
+	15, // 98: tender.v1.OperatorService.ListTasks:output_type -> tender.v1.ListTasksResponse
+	17, // 99: tender.v1.OperatorService.ListOffers:output_type -> tender.v1.ListOffersResponse
+	19, // 100: tender.v1.OperatorService.ListRoles:output_type -> tender.v1.ListRolesResponse
+	21, // 101: tender.v1.OperatorService.Explain:output_type -> tender.v1.ExplainResponse
+	25, // 102: tender.v1.OperatorService.KillTask:output_type -> tender.v1.KillTaskResponse
+	29, // 103: tender.v1.OperatorService.RemoveFramework:output_type -> tender.v1.ActionResponse
+	29, // 104: tender.v1.OperatorService.MarkAgent:output_type -> tender.v1.ActionResponse
+	29, // 105: tender.v1.OperatorService.SetMaintenance:output_type -> tender.v1.ActionResponse
+	29, // 106: tender.v1.OperatorService.Reserve:output_type -> tender.v1.ActionResponse
+	18, // 107: tender.v1.OperatorService.SetRole:output_type -> tender.v1.RoleView
+	34, // 108: tender.v1.RaftService.ListPeers:output_type -> tender.v1.ListPeersResponse
+	29, // 109: tender.v1.RaftService.AddPeer:output_type -> tender.v1.ActionResponse
+	29, // 110: tender.v1.RaftService.RemovePeer:output_type -> tender.v1.ActionResponse
+	29, // 111: tender.v1.RaftService.TransferLeader:output_type -> tender.v1.ActionResponse
+	39, // 112: tender.v1.RaftService.SaveSnapshot:output_type -> tender.v1.SnapshotChunk
+	41, // 113: tender.v1.RaftService.StateHash:output_type -> tender.v1.StateHashResponse
+	43, // 114: tender.v1.StoreService.Get:output_type -> tender.v1.StoreEntry
+	43, // 115: tender.v1.StoreService.Put:output_type -> tender.v1.StoreEntry
+	43, // 116: tender.v1.StoreService.Delete:output_type -> tender.v1.StoreEntry
+	48, // 117: tender.v1.StoreService.List:output_type -> tender.v1.StoreListResponse
+	43, // 118: tender.v1.StoreService.Watch:output_type -> tender.v1.StoreEntry
+	94, // [94:119] is the sub-list for method output_type
+	69, // [69:94] is the sub-list for method input_type
+	69, // [69:69] is the sub-list for extension type_name
+	69, // [69:69] is the sub-list for extension extendee
+	0,  // [0:69] is the sub-list for field type_name
 }
 
 func init() { file_api_v1_operator_proto_init() }

@@ -1,5 +1,6 @@
 // Command web keeps three web servers running, at most one on an agent, and a file that says where
-// they are, as a load balancer reads it. Start it twice: one instance works, the other waits.
+// they are, as a load balancer reads it. Start it twice: one instance works, the other waits. One with
+// another command replaces the servers one by one when it takes over.
 package main
 
 import (
@@ -11,6 +12,7 @@ import (
 	"os"
 	"os/signal"
 	"strings"
+	"time"
 
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/framework"
@@ -24,11 +26,16 @@ func newWeb(n int, command, file string) (*taskset.Set, error) {
 		Apart:   api.ByAgent,
 		Updated: func(string, api.Status) { write(file, set.Tasks()) },
 	})
-	return set, set.Scale("web", taskset.Item{Task: api.Task{
+	web := taskset.Item{Task: api.Task{
 		Resources: api.Scalars(0.2, 64),
 		Ports:     map[string]uint16{"http": 0}, // any that is free there
 		Command:   &api.Command{Shell: command},
-	}}, n)
+	}}
+	if err := set.Scale("web", web, n); err != nil {
+		return nil, err
+	}
+	// Servers of an earlier program that run another command are replaced, one after the other.
+	return set, set.Roll("web", web, taskset.Rolling{Proof: 5 * time.Second})
 }
 
 // write says where the servers are. The file is replaced at once, so nobody reads half of it.

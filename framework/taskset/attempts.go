@@ -28,6 +28,9 @@ func (s *Set) Update(ctx context.Context, status api.Status) error {
 		}
 	}
 	s.do(func(now time.Time) { s.hear(id, number, status, now) })
+	if err := s.endKept(ctx, id); err != nil {
+		return err
+	}
 	if s.config.Updated != nil {
 		s.config.Updated(id, status)
 	}
@@ -44,12 +47,14 @@ func (s *Set) hear(id string, number int, status api.Status, now time.Time) {
 	if status.Agent != "" {
 		a.agent = status.Agent
 	}
-	a.heard(status)
+	a.heard(status, now)
+	s.takeOver(a)
 	switch {
 	case settles(status.State):
 		s.over(a, status, now)
 	case status.State == api.TaskUnreachable:
 		s.missing(a, now)
+		s.watchTrial(a.item)
 	default:
 		if status.State == api.TaskRunning && a.running.IsZero() {
 			a.running = now
@@ -57,6 +62,7 @@ func (s *Set) hear(id string, number int, status api.Status, now time.Time) {
 			s.arrived(a)
 		}
 		s.back(a)
+		s.watchTrial(a.item)
 		s.watch(a.group, now)
 	}
 }
@@ -76,6 +82,7 @@ func (s *Set) adopt(id string, number int, status api.Status, now time.Time) *at
 	}
 	a := &attempt{id: status.Task, item: it, group: it.group, number: number, agent: status.Agent, launched: now}
 	it.number = max(it.number, number)
+	a.serves = hostOf(it.Task)
 	s.settle(a, status)
 	s.begin(a)
 	if !settles(status.State) {
@@ -116,7 +123,7 @@ func (s *Set) begin(a *attempt) {
 
 // trim leaves the item one attempt beside a copy: one that is running, else the oldest.
 func (s *Set) trim(it *item) {
-	if s.items[it.ID] != it {
+	if s.items[it.ID] != it || s.trimOld(it) {
 		return
 	}
 	var best *attempt
@@ -173,6 +180,7 @@ func (s *Set) over(a *attempt, status api.Status, now time.Time) {
 		s.tidy(a.group)
 		return
 	}
+	s.watchTrial(it)
 	if now.Sub(a.launched) >= s.config.PauseMax {
 		it.streak = 0
 	}
@@ -199,6 +207,7 @@ func (s *Set) over(a *attempt, status api.Status, now time.Time) {
 	case verdict == lost:
 		s.numbers.Lost++
 		s.again(it, now, true)
+		s.tryAgain(it)
 	default:
 		s.failed(it, a, verdict, status, now)
 	}
@@ -209,6 +218,8 @@ func (s *Set) failed(it *item, a *attempt, verdict verdict, status api.Status, n
 	s.numbers.Failed++
 	it.failures++
 	switch {
+	case s.bad(it, a, status):
+		return
 	case it.Service:
 	case verdict == refused:
 		s.giveUp(it, status, "it can't run: "+words(status), now)
@@ -244,7 +255,7 @@ func (s *Set) end(a *attempt) {
 	s.alarms.stop(a.deadline)
 	s.alarms.stop(a.patience)
 	s.stops(a)
-	s.delay.Ended(a.id)
+	a.group.role.delay.Ended(a.id)
 	a.group.spread.Ended(a.id)
 	a.group.apart.Ended(a.id)
 }

@@ -14,6 +14,7 @@ import (
 // group is items that belong together, and what runs of them.
 type group struct {
 	name          string
+	role          *role
 	items         int // that have not ended
 	total, done   int // items so far, and those that ended well
 	live          map[api.TaskID]*attempt
@@ -28,10 +29,10 @@ type group struct {
 // jobOf is the group's name for locality.
 func jobOf(group string) string { return "group " + group }
 
-func (s *Set) groupOf(name string) *group {
+func (s *Set) groupOf(name string, in *role) *group {
 	g := s.groups[name]
 	if g == nil {
-		g = &group{name: name, live: make(map[api.TaskID]*attempt), piles: make(map[string]*pile),
+		g = &group{name: name, role: in, live: make(map[api.TaskID]*attempt), piles: make(map[string]*pile),
 			spread: pack.NewSpread(s.config.Spread), apart: pack.NewSpread(s.config.Apart)}
 		s.groups[name] = g
 	}
@@ -45,9 +46,9 @@ func (s *Set) tidy(g *group) {
 	}
 	delete(s.groups, g.name)
 	s.alarms.stop(g.check)
-	if job := jobOf(g.name); s.delay.Queued(job) == 0 {
-		s.past = s.past.Plus(s.delay.Numbers(job))
-		s.delay.Forget(job)
+	if job, delay := jobOf(g.name), g.role.delay; delay.Queued(job) == 0 {
+		s.past = s.past.Plus(delay.Numbers(job))
+		delay.Forget(job)
 	}
 }
 

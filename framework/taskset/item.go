@@ -25,6 +25,9 @@ type Item struct {
 	// go first; spreading, keeping apart, waiting for locality and comparing stragglers
 	// are done by group.
 	Group string
+	// Role in which its resources are wanted, the same for all of its group. Default: Config.Role.
+	// The framework subscribes to it, if it has not.
+	Role api.Role
 	// Task is what to run. Its ID is filled in; a named port of 0 becomes one of the offer.
 	Task api.Task
 	// Prefer says where it runs best.
@@ -59,6 +62,11 @@ type item struct {
 	streak   int // attempts in a row that ended badly
 	added    time.Time
 	live     []*attempt // launched and not ended; the oldest first
+	service  *service   // that it is of; nil: of none
+	version  string     // what it runs, see [VersionLabel]; "": it is no service
+	trial    *trial     // it is in change
+	changed  bool       // it was: what runs another version is to go
+	unproven *Item      // what it was before a change that another has replaced
 	wishes   []*wish
 	pause    *alarm // until the next attempt
 	deadline *alarm
@@ -74,13 +82,16 @@ type attempt struct {
 	status   api.Status // the last that was told, without its data
 	launched time.Time
 	running  time.Time // RUNNING was heard; zero: not yet
+	good     time.Time // since when it is RUNNING and healthy; zero: it is not
+	version  string    // see [VersionLabel]
 	copy     bool      // of a straggler, or of a service that is to leave its agent
 	overdue  bool      // it is killed because it took too long
 	unwanted bool      // it is killed and nobody cares how it ends
 	killed   bool
-	silent   bool        // UNREACHABLE
-	missed   bool        // so long that it is replaced
-	host     api.AgentID // it is counted in Set.hosts for
+	silent   bool           // UNREACHABLE
+	missed   bool           // so long that it is replaced
+	serves   api.ExecutorID // what runs it, if that takes resources for itself
+	host     api.AgentID    // it is counted in Set.hosts for
 	deadline *alarm
 	patience *alarm
 }
@@ -122,13 +133,16 @@ func cutLast(text string) (before, after string, found bool) {
 	return text[:i], text[i+1:], true
 }
 
-func (s *Set) add(one Item, now time.Time) {
-	it := &item{Item: one, added: now, group: s.groupOf(one.Group), nonce: strings.ToLower(crand.Text()[:6])}
+func (s *Set) add(one Item, now time.Time) *item {
+	it := &item{Item: one, added: now, group: s.groupOf(one.Group, s.roleOf(one.Role)), nonce: strings.ToLower(crand.Text()[:6])}
 	s.items[one.ID] = it
+	if one.Service {
+		it.version = versionOf(one)
+	}
 	it.group.items++
 	it.group.total++
 	if s.recalled(it, now) {
-		return
+		return it
 	}
 	if s.config.Timeout > 0 && !one.Service {
 		it.deadline = s.alarms.set(now.Add(s.config.Timeout), func(now time.Time) {
@@ -136,6 +150,7 @@ func (s *Set) add(one Item, now time.Time) {
 		})
 	}
 	s.ensure(it)
+	return it
 }
 
 // ensure wants an attempt for an item that has none.
@@ -157,6 +172,9 @@ func (s *Set) want(it *item, isCopy bool, avoid api.AgentID) *wish {
 	s.added++
 	w := &wish{task: it.Task, item: it, copy: isCopy, avoid: avoid, age: s.added}
 	w.task.ID = it.taskID()
+	if it.Service {
+		w.task = labelled(w.task, it.version)
+	}
 	if s.config.Spread != "" || s.config.Apart != "" {
 		w.task.Group = it.Group
 	}
@@ -169,7 +187,7 @@ func (s *Set) want(it *item, isCopy bool, avoid api.AgentID) *wish {
 	s.unsaid = true
 	if w.near = !isCopy && it.prefers(); w.near {
 		it.group.near++
-		s.delay.Add(jobOf(it.Group), w.task, it.Prefer)
+		it.group.role.delay.Add(jobOf(it.Group), w.task, it.Prefer)
 	} else {
 		s.queue(w)
 	}
@@ -183,7 +201,7 @@ func (it *item) prefers() bool {
 // unwish forgets what is not wanted any more.
 func (s *Set) unwish(w *wish) {
 	if w.near {
-		s.delay.Remove(w.task.ID)
+		w.item.group.role.delay.Remove(w.task.ID)
 	}
 	s.unsaid = true
 	s.taken(w)
@@ -210,6 +228,7 @@ func (s *Set) drop(it *item) {
 	it.group.items--
 	s.alarms.stop(it.deadline)
 	s.unpause(it)
+	s.endTrial(it)
 	for len(it.wishes) > 0 {
 		s.unwish(it.wishes[0])
 	}

@@ -39,7 +39,7 @@ func (s *Set) leave(offer api.InverseOffer) {
 // move wants another attempt beside this one, unless there is one or it ends anyway.
 func (s *Set) move(a *attempt, offer api.InverseOffer) {
 	it := a.item
-	if s.items[it.ID] != it || !a.holds() || a.copy || len(it.live) > 1 || len(it.wishes) > 0 {
+	if s.items[it.ID] != it || !a.holds() || a.copy || it.trial != nil || len(it.live) > 1 || len(it.wishes) > 0 {
 		return
 	}
 	w := s.want(it, true, offer.Agent)
@@ -65,7 +65,7 @@ func (s *Set) Rescinded(_ context.Context, offers []api.OfferID, _ string) {
 
 // arrived: a service runs elsewhere, so the attempt that it replaces may go.
 func (s *Set) arrived(a *attempt) {
-	if !a.copy || !a.item.Service {
+	if !a.copy || !a.item.Service || a.item.trial != nil {
 		return
 	}
 	a.copy = false

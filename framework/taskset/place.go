@@ -14,7 +14,7 @@ import (
 // pile is a group's wishes that fit alike, the oldest first.
 type pile struct {
 	key    string
-	shape  string // of the demand, see [Set.shapes]
+	shape  string // of the demand, see [role]
 	copies bool
 	wishes []*wish
 	count  int // of those that are not gone
@@ -37,10 +37,11 @@ func (s *Set) queue(w *wish) {
 	}
 	p.wishes = append(p.wishes, w)
 	p.count++
-	shape := s.shapes[p.shape]
+	shapes := g.role.shapes
+	shape := shapes[p.shape]
 	if shape == nil {
 		shape = s.newShape(w)
-		s.shapes[p.shape] = shape
+		shapes[p.shape] = shape
 	}
 	shape.count++
 }
@@ -56,8 +57,8 @@ func (s *Set) unqueue(w *wish) {
 	if p.count == 0 {
 		delete(g.piles, p.key)
 	}
-	if shape := s.shapes[p.shape]; shape.count == 1 {
-		delete(s.shapes, p.shape)
+	if shape := g.role.shapes[p.shape]; shape.count == 1 {
+		delete(g.role.shapes, p.shape)
 	} else {
 		shape.count--
 	}
@@ -74,7 +75,9 @@ func (s *Set) place(offers []api.Offer) []api.Answer {
 	for _, bin := range bins {
 		if s.known {
 			s.learn(bin)
-			s.delay.Fill(bin)
+			for _, r := range s.offered(bin.Offer.Role) {
+				r.delay.Fill(bin)
+			}
 		}
 	}
 	if s.known {
@@ -166,13 +169,16 @@ func (g *group) spreadAt(bin *pack.Bin) int { return int(g.spread.Rank(bin, api.
 func (s *Set) allowed(bin *pack.Bin, task api.Task) bool {
 	w := s.wishes[task.ID]
 	switch {
-	case w == nil || w.avoid != "" && w.avoid == bin.Offer.Agent:
+	case w == nil || w.avoid != "" && w.avoid == bin.Offer.Agent || s.called(w.item.group.role) != bin.Offer.Role:
 		return false
-	case w.copy && w.item.Service && bin.Offer.Unavailable != nil:
+	case w.moves() && bin.Offer.Unavailable != nil:
 		return false // it would have to leave there as well
 	}
 	return s.config.Apart == "" || w.item.group.apart.AtMost(s.config.Most)(bin, task)
 }
+
+// moves: the copy is of a service that was asked to leave its agent.
+func (w *wish) moves() bool { return w.copy && w.item.Service && w.avoid != "" }
 
 // refuses: it may not take what it has room in. What Apart forbids is not offered, as the demand says.
 func (s *Set) refuses(w *wish) bool {
@@ -186,16 +192,17 @@ func (s *Set) placed(bin *pack.Bin, task api.Task) {
 	a := &attempt{id: task.ID, item: w.item, group: w.item.group, number: number, agent: bin.Offer.Agent, launched: time.Now(), copy: w.copy}
 	a.status = api.Status{Framework: bin.Offer.Framework, Task: a.id, Agent: a.agent, Executor: task.ExecutorID(), State: api.TaskStaging,
 		Hostname: bin.Offer.Hostname, Region: bin.Offer.Region, Zone: bin.Offer.Zone, Labels: task.Labels}
-	s.unsaid, s.moved = true, true
+	a.serves, a.version = hostOf(task), task.Labels[VersionLabel]
+	s.unsaid, s.moved[bin.Offer.Role] = true, true
 	s.taken(w)
 	s.begin(a)
 	a.group.spread.Put(bin, task)
 	a.group.apart.Put(bin, task)
 	s.numbers.Attempts++
 	switch {
-	case w.copy && w.item.Service:
+	case w.moves():
 		s.numbers.Moves++
-	case w.copy:
+	case w.copy && !w.item.Service:
 		s.numbers.Copies++
 	}
 }
@@ -208,7 +215,12 @@ const refuseMin = 100 * time.Millisecond
 // offered anyway, as the demand says. Where a wish refuses what has room for it, for another
 // task of its group runs there, the filter ends when that task does.
 func (s *Set) filter(bin *pack.Bin) api.Filter {
-	refuse := s.delay.Refuse(bin)
+	var refuse time.Duration
+	for _, r := range s.offered(bin.Offer.Role) {
+		if wait := r.delay.Refuse(bin); wait > 0 && (refuse == 0 || wait < refuse) {
+			refuse = wait
+		}
+	}
 	if s.picky > 0 && (refuse == 0 || refuse > api.DefaultRefuse) {
 		refuse = api.DefaultRefuse
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/tenderhq/tender/api"
+	apiv1 "github.com/tenderhq/tender/api/v1"
 	"github.com/tenderhq/tender/framework"
 	"github.com/tenderhq/tender/framework/frameworktest"
 	"github.com/tenderhq/tender/framework/taskset"
@@ -46,6 +47,17 @@ func TestSpreadOfMany(t *testing.T) {
 		}
 		c.AwaitRunning(24)
 		c.Never(time.Minute, "three tasks on an agent", func() bool { return f.Count(api.TaskRunning) > 24 })
+		list, err := c.Operator().ListFrameworks(c.T().Context(), &apiv1.ListRequest{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		shown := list.GetItems()[0].GetDemand()
+		if len(shown) != 1 || shown[0].GetCount() != 6 || shown[0].GetGroup() != "web" {
+			t.Fatalf("the demand is shown as %v", shown)
+		}
+		if spread := shown[0].GetSpread(); len(spread) != 2 || spread[0].GetBy() != "attribute:rack" || spread[1].GetMost() != 2 {
+			t.Errorf("its places are shown as %v", spread)
+		}
 	})
 }
 

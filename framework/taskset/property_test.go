@@ -33,6 +33,7 @@ type world struct {
 	ended   map[string]int
 	torn    bool
 	leaving []api.OfferID // inverse offers so far
+	rolled  bool          // a change of the service has begun, so new tasks may run beside old ones
 	clock   sync.Mutex    // taken by whoever acts on the world: the set's timer does
 }
 
@@ -57,6 +58,7 @@ type played struct {
 	state  api.TaskState
 }
 
+func (w *world) Roles() []api.Role                        { return nil }
 func (w *world) Demand(d api.Demand) error                { w.act(func() { w.demand = d }); return nil }
 func (w *world) Teardown() error                          { w.act(func() { w.torn = true }); return nil }
 func (w *world) AnswerInverse(bool, ...api.OfferID) error { return nil }
@@ -110,6 +112,9 @@ func (w *world) tell(id api.TaskID, state api.TaskState, reason api.Reason) {
 		delete(w.tasks, id)
 	}
 	status := api.Status{Task: id, Agent: api.AgentID(fmt.Sprint("agent-", p.agent)), State: state, Reason: reason}
+	if !state.Terminal() {
+		status.Labels = p.task.Labels
+	}
 	for range rapid.IntRange(1, 2).Draw(w.t, "copies") {
 		if err := w.set.Update(w.t.Context(), status); err != nil {
 			w.t.Fatal(err)
@@ -127,7 +132,7 @@ func (w *world) check(*rapid.T) {
 	}
 	for item, running := range n { // order: irrelevant because each must hold
 		most := 1
-		if w.config.Speculate > 0 || strings.HasPrefix(item, "web-") && len(w.leaving) > 0 {
+		if w.config.Speculate > 0 || strings.HasPrefix(item, "web-") && (len(w.leaving) > 0 || w.rolled) {
 			most = 2
 		}
 		if running > most || w.ended[item] > 0 {
@@ -213,20 +218,78 @@ func (w *world) actions() map[string]func(*rapid.T) {
 		"remove": func(t *rapid.T) {
 			id := fmt.Sprint("item-", rapid.IntRange(0, max(0, len(w.added)-1)).Draw(t, "which"))
 			if w.ended[id] == 0 {
-				w.set.Remove(id)
+				if err := w.set.Remove(id); err != nil {
+					t.Fatal(err)
+				}
 				w.ended[id], w.added[id] = 1, true
 			}
 		},
 		"scale": func(t *rapid.T) {
-			if err := w.set.Scale("web", Item{Task: api.Task{Resources: api.Scalars(1, 1), Command: &api.Command{Shell: "true"}}}, rapid.IntRange(0, 3).Draw(t, "n")); err != nil {
+			like := web("v1")
+			for _, service := range w.set.Services() {
+				like = service.Like // else a change that is done is not of what it is scaled to
+			}
+			if err := w.set.Scale("web", like, rapid.IntRange(0, 3).Draw(t, "n")); err != nil {
 				t.Fatal(err)
 			}
 		},
+		"roll": func(t *rapid.T) {
+			how := Rolling{AtOnce: rapid.IntRange(0, 2).Draw(t, "at once"), Beside: rapid.Bool().Draw(t, "beside") && w.config.Apart == "", // there are no more agents than items
+				Proof: rapid.SampledFrom([]time.Duration{-1, 0, time.Minute}).Draw(t, "proof")}
+			err := w.set.Roll("web", web(rapid.SampledFrom([]string{"v1", "v2", "v3"}).Draw(t, "version")), how)
+			if err != nil && !api.Is(err, api.NotFound) {
+				t.Fatal(err)
+			}
+			w.rolled = w.rolled || err == nil
+		},
+	}
+}
+
+// web is an item of the service that is scaled and changed.
+func web(version string) Item {
+	return Item{Task: api.Task{
+		Resources: api.Scalars(1, 1), Command: &api.Command{Shell: "true"}, Labels: map[string]string{VersionLabel: version},
+	}}
+}
+
+// settle lets the services' tasks run well until each change has ended: done, but where it has stopped.
+func (w *world) settle() {
+	for range 100 {
+		for agent := range w.agents {
+			w.offer(agent + 1)
+		}
+		for _, id := range slices.Sorted(maps.Keys(w.tasks)) {
+			switch item, _, _ := parse(id); {
+			case w.kills[id]:
+				w.tell(id, api.TaskKilled, api.ReasonKilledByFramework)
+			case strings.HasPrefix(item, "web-"):
+				w.tell(id, api.TaskRunning, 0)
+			default:
+				w.tell(id, api.TaskFinished, 0)
+			}
+		}
+		w.check(w.t)
+		w.pass(10 * time.Second)
+	}
+	for _, service := range w.set.Services() {
+		p := service.Rolling
+		if p == nil {
+			continue
+		}
+		if !p.Done && !p.Stopped || p.Trying != 0 || p.Done && p.New != p.Items {
+			w.t.Fatalf("the change does not end: %+v", *p)
+		}
+		for id, task := range w.tasks { // order: irrelevant because each must hold
+			if version := task.task.Labels[VersionLabel]; p.Done && version != "" && version != p.Version {
+				w.t.Fatalf("the change is done and %s runs %s: %+v", id, version, *p)
+			}
+		}
 	}
 }
 
 // calm lets all tasks do well until nothing is left.
 func (w *world) calm() {
+	w.settle()
 	if err := w.set.Scale("web", Item{}, 0); err != nil {
 		w.t.Fatal(err)
 	}
@@ -249,7 +312,7 @@ func (w *world) calm() {
 		w.t.Fatalf("%d of %d items have ended, the framework is removed: %v, %d tasks are left, %v is wanted",
 			len(w.ended), len(w.added), w.torn, len(w.tasks), w.demand)
 	}
-	if n := w.set.Numbers(); n.Items+n.Waiting+n.Pausing+n.Running > 0 || len(w.set.groups) > 0 || len(w.set.shapes) > 0 || w.set.picky != 0 || len(w.set.hosts) > 0 {
+	if n := w.set.Numbers(); n.Items+n.Waiting+n.Pausing+n.Running > 0 || len(w.set.groups) > 0 || len(w.set.roles[""].shapes) > 0 || w.set.picky != 0 || len(w.set.hosts) > 0 {
 		w.t.Fatalf("something is left: %+v, %d groups", n, len(w.set.groups))
 	}
 }
@@ -307,6 +370,8 @@ func TestAfterRun(t *testing.T) {
 
 // gone is a client whose Run has ended.
 type gone struct{ masters }
+
+func (gone) Roles() []api.Role { return nil }
 
 func (gone) Demand(api.Demand) error { return errors.New("Run has ended") }
 

@@ -57,7 +57,9 @@ func TestRememberForgets(t *testing.T) {
 		f.AwaitCount(1, api.TaskFailed)
 		run(0, 8)
 		wantRecords("jobs/bad", "jobs/job-03", "jobs/job-04", "jobs/job-05", "jobs/job-06", "jobs/job-07")
-		set.Remove("bad")
+		if err := set.Remove("bad"); err != nil {
+			t.Fatal(err)
+		}
 		f.Kill()
 		set = taskset.New(config)
 		f = f.Again(set)
@@ -67,7 +69,9 @@ func TestRememberForgets(t *testing.T) {
 		if err := set.Add(failing); err != nil {
 			t.Fatal(err)
 		}
-		set.Remove("bad")
+		if err := set.Remove("bad"); err != nil {
+			t.Fatal(err)
+		}
 		run(11, 14)
 		wantRecords("jobs/job-09", "jobs/job-10", "jobs/job-11", "jobs/job-12", "jobs/job-13")
 	})

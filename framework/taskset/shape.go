@@ -79,7 +79,7 @@ func (s *Set) demands(one *shape) []api.Shape {
 
 // starts notes that the attempt's executor runs on its agent.
 func (s *Set) starts(a *attempt) {
-	executor := hostOf(a.item.Task)
+	executor := a.serves
 	if executor == "" || a.agent == "" {
 		return
 	}
@@ -93,7 +93,7 @@ func (s *Set) starts(a *attempt) {
 
 // stops takes that back: it may end now.
 func (s *Set) stops(a *attempt) {
-	executor := hostOf(a.item.Task)
+	executor := a.serves
 	if a.host == "" {
 		return
 	}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/tenderhq/tender/api"
 )
@@ -40,7 +41,15 @@ func (s *Set) Tasks() []Task {
 }
 
 // heard keeps the last status, without what may be large.
-func (a *attempt) heard(status api.Status) {
+func (a *attempt) heard(status api.Status, now time.Time) {
 	status.Data = nil
 	a.status = status
+	if version := status.Labels[VersionLabel]; version != "" {
+		a.version = version
+	}
+	if status.State != api.TaskRunning || status.Healthy != nil && !*status.Healthy {
+		a.good = time.Time{}
+	} else if a.good.IsZero() {
+		a.good = now
+	}
 }

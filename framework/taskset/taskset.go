@@ -49,12 +49,20 @@
 // nothing. Operators see which answer their maintenance got: yes when all that runs
 // there is services.
 //
+// # Changes
+//
+// [Set.Scale] keeps so many of a service running, and [Set.Roll] changes it to another task, few
+// items at a time. The next item's turn is when a new task has proven itself by running for a while;
+// one that ends before that by its own fault stops the change, and its item goes back to what it
+// was. What each task runs stands in its label, so whoever takes over goes on.
+//
 // # Restarts
 //
 // A scheduler that was restarted (same framework ID, or the same Name with Standby)
-// adds its items again before Run. What runs of them is taken over, as the leader tells
-// it; tasks of items that are not in the set are killed. Ends that were handled before
-// the restart are forgotten, and so done again, unless Config.Remember is set.
+// adds its items again before Run, unless Config.Keep keeps them in the store. What runs
+// of them is taken over, as the leader tells it; tasks of items that are not in the set are
+// killed. Ends that were handled before the restart are forgotten, and so done again,
+// unless Config.Remember or Config.Keep is set.
 package taskset
 
 import (
@@ -116,8 +124,17 @@ type Config struct {
 	// items go where they prefer, whatever Rank and Spread say; Apart holds.
 	Locality locality.Config
 
-	// Role in which resources are wanted. Default: the framework's only one.
+	// Role in which resources are wanted for items that name none. Default: the framework's
+	// only one.
 	Role api.Role
+	// Keep keeps the items themselves in the framework's store, under this prefix: what Add, Remove, Scale and
+	// Roll have returned nil for holds, whoever takes over. They wait for a session and a majority then, and
+	// refuse before the first session. An item leaves the store when it has ended, after Ended was told. "": a
+	// scheduler that is restarted adds its items again.
+	Keep string
+	// Loaded is called once with Keep, when the items of the store are in the set and nothing is started yet.
+	// It may add to it, say what a new framework begins with. Its error ends Run.
+	Loaded func(set *Set) error
 	// Remember keeps in the framework's store, under this prefix, how often each item
 	// has failed and that it has ended: an item that is added again after a restart goes
 	// on from there, and one that was done stays done; only its Timeout begins anew. Each
@@ -137,6 +154,9 @@ type Config struct {
 	// Ended is told once of each item that has ended, before the end is acknowledged
 	// where a status caused it. It may use the set.
 	Ended func(Outcome)
+	// Rolled is told of each rolling change that is done or has stopped, by whichever goroutine
+	// notices. It may use the set.
+	Rolled func(Progress)
 }
 
 func (c Config) withDefaults() Config {
@@ -163,7 +183,10 @@ type Set struct {
 
 	mu       sync.Mutex
 	client   masters          // nil: no session yet, or Run has ended
-	store    *framework.Store // with Remember, from the first session on
+	store    *framework.Store // from the first session on
+	writing  sync.Mutex       // with Keep: one change at a time; taken before mu
+	loaded   bool             // what the store has kept is in the set
+	unsaved  []string         // keys of the store under which something else holds now
 	known    bool             // what ran before has been told
 	closed   bool
 	torn     bool // it has asked for the framework's removal
@@ -171,35 +194,38 @@ type Set struct {
 	attempts map[api.TaskID]*attempt
 	wishes   map[api.TaskID]*wish
 	groups   map[string]*group
-	scaled   map[string]int
-	records  map[string]record // of the store, for items that are not added yet
-	endings  []string          // items whose record says that they have ended, the oldest first; only callbacks use it
-	removed  []string          // items whose record is to be deleted
-	delay    *locality.Delay
-	past     locality.Numbers // of groups that are forgotten
-	homeless []*attempt       // of whose agent no offer was seen
+	services map[string]*service
+	rolling  map[string]*service // those whose rolling change goes on
+	records  map[string]record   // of the store, for items that are not added yet
+	endings  []string            // items whose record says that they have ended, the oldest first; only callbacks use it
+	removed  []string            // items whose record is to be deleted
+	past     locality.Numbers    // of groups that are forgotten
+	homeless []*attempt          // of whose agent no offer was seen
 	added    int
 	numbers  Numbers
 	faults   []error
 
-	alarms  alarms
-	timer   *time.Timer
-	change  *alarm                                 // the demand changes by time alone
-	shapes  map[string]*shape                      // by task and executor
-	hosts   map[api.ExecutorID]map[api.AgentID]int // running attempts of those that take resources for themselves
-	moves   map[api.OfferID][]*wish                // services that are asked to leave, by inverse offer
-	told    []api.Shape                            // the demand as it was stated
-	stated  bool                                   // it was
-	unsaid  bool                                   // it may have changed since
-	moved   bool                                   // the masters may have changed it: they count launches off
-	picky   int                                    // wishes that refuse offers in which they have room
-	kills   []api.TaskID
-	ended   []Outcome // not told yet
-	telling bool
+	alarms    alarms
+	timer     *time.Timer
+	change    *alarm // the demand changes by time alone
+	roles     map[api.Role]*role
+	own       api.Role                               // that of the role "", as the masters call it
+	framework *framework.Client                      // from the first session on
+	hosts     map[api.ExecutorID]map[api.AgentID]int // running attempts of those that take resources for themselves
+	moves     map[api.OfferID][]*wish                // services that are asked to leave, by inverse offer
+	told      map[api.Role][]api.Shape               // the demand as it was stated
+	unsaid    bool                                   // it may have changed since
+	moved     map[api.Role]bool                      // the masters may have changed it: they count launches off
+	picky     int                                    // wishes that refuse offers in which they have room
+	kills     []api.TaskID
+	ended     []Outcome  // not told yet
+	rolled    []Progress // not told yet
+	telling   bool
 }
 
 // masters is what a set asks of its [framework.Client].
 type masters interface {
+	Roles() []api.Role
 	Demand(demand api.Demand) error
 	Kill(task api.TaskID, options ...framework.KillOption) error
 	AnswerInverse(accept bool, offers ...api.OfferID) error
@@ -222,27 +248,33 @@ func New(config Config) *Set {
 		attempts: make(map[api.TaskID]*attempt),
 		wishes:   make(map[api.TaskID]*wish),
 		groups:   make(map[string]*group),
-		scaled:   make(map[string]int),
+		services: make(map[string]*service),
+		rolling:  make(map[string]*service),
 		records:  make(map[string]record),
-		shapes:   make(map[string]*shape),
+		roles:    make(map[api.Role]*role),
+		told:     make(map[api.Role][]api.Shape),
+		moved:    make(map[api.Role]bool),
 		hosts:    make(map[api.ExecutorID]map[api.AgentID]int),
 		moves:    make(map[api.OfferID][]*wish),
 	}
-	delay := s.config.Locality
-	delay.Allow, delay.Put = s.allowed, s.placed
-	s.delay = locality.New(delay)
+	s.roleOf("")
 	return s
 }
 
-// do works on the set, then acts on what has changed.
+// do works on the set, acts on what has changed, and tells of it.
 func (s *Set) do(work func(now time.Time)) {
+	s.apply(work)
+	s.tell()
+}
+
+func (s *Set) apply(work func(now time.Time)) {
 	s.mu.Lock()
+	defer s.mu.Unlock()
 	now := time.Now()
 	s.alarms.ring(now)
 	work(now)
+	s.rollOn(now)
 	s.act(now)
-	s.mu.Unlock()
-	s.tell()
 }
 
 // act asks the masters for what the work made necessary.
@@ -275,10 +307,16 @@ func (s *Set) arm(now time.Time) {
 	}
 	wait := max(s.alarms[0].at.Sub(now), 0)
 	if s.timer == nil {
-		s.timer = time.AfterFunc(wait, func() { s.do(func(time.Time) {}) })
+		s.timer = time.AfterFunc(wait, s.wake)
 		return
 	}
 	s.timer.Reset(wait)
+}
+
+// wake is called when an alarm is due.
+func (s *Set) wake() {
+	s.do(func(time.Time) {})
+	_ = s.flush(context.Background()) // fails when Run has ended, or when the store refuses: the next flush tries again
 }
 
 // tell calls Ended, one at a time, without the lock.
@@ -290,7 +328,11 @@ func (s *Set) tell() {
 	}
 	s.telling = true
 	defer func() { s.telling = false }()
-	for len(s.ended) > 0 {
+	for len(s.ended)+len(s.rolled) > 0 {
+		if len(s.ended) == 0 {
+			s.tellRolled()
+			continue
+		}
 		one := s.ended[0]
 		if s.config.Ended != nil {
 			s.mu.Unlock()
@@ -298,9 +340,21 @@ func (s *Set) tell() {
 			s.mu.Lock()
 		}
 		s.ended = s.ended[1:]
+		s.changed(itemKeys + one.Item)
 		if len(s.ended) == 0 {
 			s.act(time.Now())
 		}
+	}
+}
+
+// tellRolled calls Rolled once, without the lock.
+func (s *Set) tellRolled() {
+	one := s.rolled[0]
+	s.rolled = s.rolled[1:]
+	if s.config.Rolled != nil {
+		s.mu.Unlock()
+		defer s.mu.Lock()
+		s.config.Rolled(one)
 	}
 }
 
@@ -309,13 +363,36 @@ func (s *Set) Subscribed(ctx context.Context, client *framework.Client) error {
 	s.mu.Lock()
 	first := s.client == nil && !s.known
 	s.mu.Unlock()
-	if first && s.config.Remember != "" {
-		s.store = client.Store()
-		if err := s.recall(ctx); err != nil {
+	if first {
+		if err := s.beginRoles(ctx, client); err != nil {
+			return err
+		}
+	}
+	if first {
+		if err := s.read(ctx, client); err != nil {
 			return err
 		}
 	}
 	s.do(func(time.Time) { s.client = client })
+	return nil
+}
+
+// read takes over what the store has.
+func (s *Set) read(ctx context.Context, client *framework.Client) error {
+	s.store = client.Store()
+	if s.config.Keep != "" {
+		if err := s.load(ctx); err != nil {
+			return err
+		}
+	}
+	if s.config.Remember != "" {
+		if err := s.recall(ctx); err != nil {
+			return err
+		}
+	}
+	if s.config.Keep != "" && s.config.Loaded != nil {
+		return s.config.Loaded(s)
+	}
 	return nil
 }
 
@@ -328,17 +405,23 @@ func (s *Set) Settled(context.Context) {
 // Add puts items into the set. It adds those that it can and says what is wrong with the
 // others: an ID that is taken, or a task that no agent could ever run.
 func (s *Set) Add(items ...Item) error {
-	var faults []error
-	s.do(func(now time.Time) {
-		for _, one := range items {
-			if err := s.check(one); err != nil {
-				faults = append(faults, err)
-				continue
-			}
-			s.add(one, now)
-		}
-	})
-	return errors.Join(faults...)
+	var roles []api.Role
+	for _, one := range items {
+		roles = append(roles, one.Role)
+	}
+	if err := s.join(context.Background(), roles...); err != nil {
+		return err
+	}
+	var changes []change
+	for _, one := range items {
+		changes = append(changes, change{
+			check: func() error { return s.check(one) },
+			key:   itemKeys + one.ID,
+			value: func() (k kept, err error) { k.Item, err = keep(one); return k, err },
+			work:  func(now time.Time) { s.add(one, now) },
+		})
+	}
+	return s.make(changes...)
 }
 
 var (
@@ -358,7 +441,7 @@ func (s *Set) check(one Item) error {
 	case s.items[one.ID] != nil:
 		return api.E(op, api.Exists, one.ID, errTwice)
 	}
-	if err := s.checkTask(one); err != nil {
+	if err := errors.Join(s.checkRole(one), s.checkTask(one)); err != nil {
 		return api.E(op, api.Invalid, one.ID, err)
 	}
 	return nil
@@ -378,49 +461,28 @@ func (s *Set) checkTask(one Item) error {
 }
 
 // Remove takes items out, whatever they do: their tasks are killed, and Ended is not
-// told.
-func (s *Set) Remove(ids ...string) {
-	s.do(func(time.Time) {
-		for _, id := range ids {
-			if it := s.items[id]; it != nil {
-				if s.config.Remember != "" && it.failures > 0 {
-					s.removed = append(s.removed, id)
-				}
-				s.drop(it)
-			}
-		}
-	})
+// told. Without Config.Keep it returns nil.
+func (s *Set) Remove(ids ...string) error {
+	var changes []change
+	for _, id := range ids {
+		changes = append(changes, change{
+			check: func() error { return nil },
+			key:   itemKeys + id,
+			work:  func(time.Time) { s.remove(id) },
+		})
+	}
+	return s.make(changes...)
 }
 
-// Scale keeps n tasks like this one running: services named NAME-0 to NAME-(n-1), of
-// the group NAME unless the item names one. Of a larger number before, the highest are
-// killed. Those that run stay as they are.
-func (s *Set) Scale(name string, like Item, n int) error {
-	if like.Group == "" {
-		like.Group = name
+func (s *Set) remove(id string) {
+	it := s.items[id]
+	if it == nil {
+		return
 	}
-	like.Service = true
-	var faults []error
-	s.do(func(now time.Time) {
-		for i := range n {
-			like.ID = fmt.Sprintf("%s-%d", name, i)
-			if s.items[like.ID] != nil {
-				continue
-			}
-			if err := s.check(like); err != nil {
-				faults = append(faults, err)
-				continue
-			}
-			s.add(like, now)
-		}
-		for i := n; i < s.scaled[name]; i++ {
-			if it := s.items[fmt.Sprintf("%s-%d", name, i)]; it != nil {
-				s.drop(it)
-			}
-		}
-		s.scaled[name] = n
-	})
-	return errors.Join(faults...)
+	if s.config.Remember != "" && it.failures > 0 {
+		s.removed = append(s.removed, id)
+	}
+	s.drop(it)
 }
 
 // Close says that no more items will come: when the last has ended, the framework is
@@ -473,10 +535,18 @@ func (s *Set) Numbers() Numbers {
 func (s *Set) Locality() locality.Numbers {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.delay.Numbers("").Plus(s.past)
+	sum := s.past
+	for _, r := range s.roles { // order: irrelevant because it is a sum
+		sum = sum.Plus(r.delay.Numbers(""))
+	}
+	return sum
 }
 
 // Waits replaces the waits of Config.Locality for a group that has items.
 func (s *Set) Waits(group string, node, near locality.Wait) {
-	s.do(func(time.Time) { s.delay.Waits(jobOf(group), node, near) })
+	s.do(func(time.Time) {
+		if g := s.groups[group]; g != nil {
+			g.role.delay.Waits(jobOf(group), node, near)
+		}
+	})
 }

@@ -124,7 +124,7 @@ func stateWithMarks(a *apiv1.AgentView) string {
 func demandOf(f *apiv1.FrameworkView) string {
 	var parts []string
 	for _, d := range f.GetDemand() {
-		parts = append(parts, strconv.FormatInt(d.GetCount(), 10)+" x ("+show.Resources(d.GetResources())+")"+preferenceOf(d))
+		parts = append(parts, strconv.FormatInt(d.GetCount(), 10)+" x ("+show.Resources(d.GetResources())+")"+preferenceOf(d)+spreadOf(d))
 	}
 	return strings.Join(parts, ", ")
 }

@@ -113,7 +113,7 @@ func (a *App) describeFramework(ctx context.Context, c *client.Client, v *apiv1.
 		if d.GetConstraint() != "" {
 			line += " where " + d.GetConstraint()
 		}
-		line += preferenceOf(d)
+		line += preferenceOf(d) + spreadOf(d)
 		demand = append(demand, line)
 	}
 	err := show.Fields(a.Stdout, [][2]string{
@@ -163,6 +163,27 @@ func preferenceOf(d *apiv1.DemandView) string {
 	text += strings.Join(agents[:min(len(agents), preferredShown)], ", ")
 	if more := len(agents) - preferredShown; more > 0 {
 		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text
+}
+
+// spreadOf is " spread by rack, at most 2 per agent (group web)", or nothing.
+func spreadOf(d *apiv1.DemandView) string {
+	var places []string
+	for _, one := range d.GetSpread() {
+		place := strings.TrimPrefix(one.GetBy(), "attribute:")
+		if one.GetMost() > 0 {
+			places = append(places, fmt.Sprintf("at most %d per %s", one.GetMost(), place))
+		} else {
+			places = append(places, "spread by "+place)
+		}
+	}
+	if len(places) == 0 {
+		return ""
+	}
+	text := " " + strings.Join(places, ", ")
+	if d.GetGroup() != "" {
+		text += " (group " + d.GetGroup() + ")"
 	}
 	return text
 }

@@ -80,7 +80,8 @@ func (c *cluster) ListFrameworks(context.Context, *apiv1.ListRequest) (*apiv1.Li
 		Id: "framework-1", Name: "web", State: "active", Since: ago(3 * time.Hour), Roles: []string{"eng/web", "ops"},
 		Allocated: resources("cpus", 1.5), DominantShare: 1.0 / 3, Tasks: 2, Offers: 1, FailoverTimeout: durationpb.New(time.Minute),
 		Demand: []*apiv1.DemandView{{Role: "ops", Resources: resources("cpus", 1), Count: 3, Constraint: "agent.zone == \"a\"",
-			Preferred: []string{"agent-1", "agent-2"}, OnlyPreferred: true}},
+			Preferred: []string{"agent-1", "agent-2"}, OnlyPreferred: true, Group: "blue",
+			Spread: []*apiv1.Spread{{By: "attribute:rack"}, {By: "agent", Most: 2}}}},
 		MinOffer: resources("cpus", 0.5), MaxOffer: resources("cpus", 2, "mem", 512), Revocable: true,
 		Admitted: ago(4 * time.Hour),
 	}}}, nil

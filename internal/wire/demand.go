@@ -15,12 +15,13 @@ func ShapeToProto(shape api.Shape) *apiv1.Shape {
 		Constraint:    clean(shape.Constraint),
 		Preferred:     cleanAll(shape.Preferred),
 		OnlyPreferred: shape.OnlyPreferred,
-		Spread:        spreadToProto(shape.Spread),
+		Spread:        SpreadToProto(shape.Spread),
 		Group:         clean(shape.Group),
 	}
 }
 
-func spreadToProto(spread []api.Spread) (all []*apiv1.Spread) {
+// SpreadToProto makes the messages of places.
+func SpreadToProto(spread []api.Spread) (all []*apiv1.Spread) {
 	for _, one := range spread {
 		all = append(all, &apiv1.Spread{By: clean(one.By), Most: one.Most})
 	}

@@ -1,0 +1,327 @@
+package taskset
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"google.golang.org/protobuf/encoding/protojson"
+
+	"github.com/tenderhq/tender/api"
+	apiv1 "github.com/tenderhq/tender/api/v1"
+	"github.com/tenderhq/tender/framework"
+	"github.com/tenderhq/tender/framework/locality"
+	"github.com/tenderhq/tender/internal/wire"
+)
+
+// kept is what the store has of an item, or of a service: its item with a count.
+type kept struct {
+	Item    keptItem  `json:"item"`
+	Count   int       `json:"count,omitempty"`
+	Rolling *keptRoll `json:"rolling,omitempty"`
+}
+
+type keptItem struct {
+	Group   string          `json:"group,omitempty"`
+	Role    api.Role        `json:"role,omitempty"`
+	Prefer  locality.Prefer `json:"prefer,omitzero"`
+	Service bool            `json:"service,omitempty"`
+	Task    json.RawMessage `json:"task"` // the message of api/v1, as JSON
+}
+
+// keptRoll is a rolling change that is not done.
+type keptRoll struct {
+	Rolling
+	To      keptItem `json:"to"`
+	Stopped bool     `json:"stopped,omitempty"`
+	Why     string   `json:"why,omitempty"`
+}
+
+// The keys under Config.Keep.
+const (
+	itemKeys    = "item/"
+	serviceKeys = "service/"
+)
+
+func keep(one Item) (keptItem, error) {
+	task, err := protojson.Marshal(wire.TaskToProto(one.Task))
+	return keptItem{Group: one.Group, Role: one.Role, Prefer: one.Prefer, Service: one.Service, Task: task}, err
+}
+
+func (k keptItem) item() (Item, error) {
+	var task apiv1.Task
+	err := protojson.UnmarshalOptions{DiscardUnknown: true}.Unmarshal(k.Task, &task)
+	return Item{Group: k.Group, Role: k.Role, Prefer: k.Prefer, Service: k.Service, Task: wire.TaskFromProto(&task)}, err
+}
+
+// keepService is what the store is to have of a service.
+func keepService(v *service) (k kept, err error) {
+	k.Count = v.n
+	if k.Item, err = keep(v.like); err != nil {
+		return k, err
+	}
+	if r := v.roll; r != nil && !r.done {
+		k.Rolling = &keptRoll{Rolling: r.Rolling, Stopped: r.stopped, Why: r.why}
+		k.Rolling.To, err = keep(r.to)
+	}
+	return k, err
+}
+
+var (
+	errNotLoaded = errors.New("the set's items are kept in the store, which it has from its first session on; " +
+		"change it by Config.Loaded or later")
+	errUntold   = errors.New("another goroutine is telling the end of the item")
+	errPrefixes = errors.New("the prefixes of Keep and Remember must be two, neither below the other")
+)
+
+// change is one that is kept in the store.
+type change struct {
+	check func() error         // why it can't be
+	key   string               // of the store
+	value func() (kept, error) // nil: the key is deleted
+	work  func(now time.Time)
+}
+
+// make makes changes, each whole or not at all: with Config.Keep it is in the store before it is in the set.
+func (s *Set) make(changes ...change) error {
+	var faults []error
+	if s.config.Keep == "" {
+		s.do(func(now time.Time) {
+			for _, one := range changes {
+				if err := one.check(); err != nil {
+					faults = append(faults, err)
+					continue
+				}
+				one.work(now)
+			}
+		})
+		return errors.Join(faults...)
+	}
+	defer s.tell()
+	s.writing.Lock()
+	defer s.writing.Unlock()
+	if s.keeper() == nil {
+		return api.E("taskset.keep", api.Unavailable, s.config.Keep, errNotLoaded)
+	}
+	for _, one := range changes {
+		if err := s.makeKept(one); err != nil {
+			faults = append(faults, err)
+		}
+	}
+	return errors.Join(faults...)
+}
+
+func (s *Set) keeper() *framework.Store {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.loaded {
+		return nil
+	}
+	return s.store
+}
+
+func (s *Set) makeKept(one change) error {
+	s.mu.Lock()
+	err := one.check()
+	var value kept
+	if err == nil && one.value != nil {
+		value, err = one.value()
+	}
+	s.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	if one.value == nil {
+		err = s.unsave(context.Background(), one.key)
+	} else {
+		err = s.save(context.Background(), one.key, value)
+	}
+	if err == nil {
+		s.apply(one.work)
+	}
+	return err
+}
+
+func (s *Set) save(ctx context.Context, key string, value kept) error {
+	text, err := json.Marshal(value)
+	if err != nil {
+		return err
+	}
+	_, err = s.store.Put(ctx, s.config.Keep+"/"+key, text, framework.AnyVersion)
+	return err
+}
+
+func (s *Set) unsave(ctx context.Context, key string) error {
+	err := s.store.Delete(ctx, s.config.Keep+"/"+key, framework.AnyVersion)
+	if api.Is(err, api.NotFound) {
+		return nil // it was deleted before
+	}
+	return err
+}
+
+// flush writes what has changed by itself: items that have ended, rolling changes that are done or have stopped.
+func (s *Set) flush(ctx context.Context) error {
+	if s.config.Keep == "" {
+		return nil
+	}
+	s.writing.Lock()
+	defer s.writing.Unlock()
+	for {
+		s.mu.Lock()
+		if len(s.unsaved) == 0 {
+			s.mu.Unlock()
+			return nil
+		}
+		key := s.unsaved[0]
+		write := s.flushOne(key)
+		s.mu.Unlock()
+		if err := write(ctx); err != nil {
+			return err
+		}
+		s.mu.Lock()
+		s.unsaved = s.unsaved[1:]
+		s.mu.Unlock()
+	}
+}
+
+// flushOne is how to bring the key to what holds now.
+func (s *Set) flushOne(key string) func(ctx context.Context) error {
+	nothing := func(context.Context) error { return nil }
+	if id, is := strings.CutPrefix(key, itemKeys); is {
+		if s.items[id] != nil { // one of the same ID was added meanwhile
+			return nothing
+		}
+		return func(ctx context.Context) error { return s.unsave(ctx, key) }
+	}
+	v := s.services[strings.TrimPrefix(key, serviceKeys)]
+	if v == nil {
+		return nothing
+	}
+	value, err := keepService(v)
+	return func(ctx context.Context) error {
+		if err != nil {
+			return err
+		}
+		return s.save(ctx, key, value)
+	}
+}
+
+// changed notes that the store is to have something else under the key.
+func (s *Set) changed(key string) {
+	if s.config.Keep != "" {
+		s.unsaved = append(s.unsaved, key)
+	}
+}
+
+// endKept sees to it that the end of an item is in the store before its status is acknowledged.
+func (s *Set) endKept(ctx context.Context, id string) error {
+	if s.config.Keep == "" {
+		return nil
+	}
+	s.mu.Lock()
+	untold := slices.ContainsFunc(s.ended, func(o Outcome) bool { return o.Item == id })
+	s.mu.Unlock()
+	if untold {
+		return api.E("taskset.keep", api.Unavailable, id, errUntold)
+	}
+	return s.flush(ctx)
+}
+
+// load takes the items of the store into the set.
+func (s *Set) load(ctx context.Context) error {
+	const op = "taskset.load"
+	prefix := s.config.Keep + "/"
+	if other := s.config.Remember + "/"; s.config.Remember != "" && (strings.HasPrefix(prefix, other) || strings.HasPrefix(other, prefix)) {
+		return api.E(op, api.Invalid, s.config.Keep, errPrefixes)
+	}
+	entries, err := s.store.List(ctx, prefix)
+	if err != nil {
+		return err
+	}
+	slices.SortFunc(entries, func(a, b framework.Entry) int { return cmp.Compare(a.Version, b.Version) })
+	var works []func(now time.Time) error
+	var roles []api.Role
+	for _, entry := range entries {
+		key := strings.TrimPrefix(entry.Key, prefix)
+		work, role, err := s.loadOne(key, entry.Value)
+		if err != nil {
+			return api.E(op, api.Invalid, entry.Key, fmt.Errorf("this is nothing that a set has kept: %w", err))
+		}
+		works, roles = append(works, work), append(roles, role)
+	}
+	if err := s.join(ctx, roles...); err != nil {
+		return err
+	}
+	var faults []error
+	s.do(func(now time.Time) {
+		for _, work := range works {
+			faults = append(faults, work(now))
+		}
+		s.loaded = true
+	})
+	return errors.Join(faults...)
+}
+
+// loadOne reads an entry, and says how to take it into the set.
+func (s *Set) loadOne(key string, value []byte) (work func(now time.Time) error, role api.Role, err error) {
+	var k kept
+	if err := json.Unmarshal(value, &k); err != nil {
+		return nil, "", err
+	}
+	one, err := k.Item.item()
+	if err != nil {
+		return nil, "", err
+	}
+	if id, is := strings.CutPrefix(key, itemKeys); is {
+		one.ID = id
+		return func(now time.Time) error {
+			if s.items[id] != nil {
+				return nil // of an earlier try
+			}
+			if err := s.check(one); err != nil {
+				return err
+			}
+			s.add(one, now)
+			return nil
+		}, one.Role, nil
+	}
+	name, is := strings.CutPrefix(key, serviceKeys)
+	if !is {
+		return nil, "", fmt.Errorf("its key begins neither with %s nor with %s", itemKeys, serviceKeys)
+	}
+	var to Item
+	if k.Rolling != nil {
+		if to, err = k.Rolling.To.item(); err != nil {
+			return nil, "", err
+		}
+	}
+	return func(now time.Time) error { return s.loadService(name, one, to, k, now) }, one.Role, nil
+}
+
+// loadService goes on with a service, and with its rolling change.
+func (s *Set) loadService(name string, like, to Item, k kept, now time.Time) error {
+	if err := s.scale(name, like, k.Count, now); err != nil || k.Rolling == nil {
+		return err
+	}
+	r := newRoll(s.services[name], to, k.Rolling.Rolling)
+	if r.stopped, r.why = k.Rolling.Stopped, k.Rolling.Why; r.stopped {
+		s.services[name].roll = r
+		return nil
+	}
+	s.roll(r)
+	return nil
+}
+
+// takeOver has an item of a stopped change stay with the new version, if it runs that.
+func (s *Set) takeOver(a *attempt) {
+	it := a.item
+	if v := it.service; v == nil || v.roll == nil || !v.roll.stopped || !a.holds() || it.version == a.version || a.version != v.roll.version {
+		return
+	}
+	s.become(it, it.service.roll.to)
+}

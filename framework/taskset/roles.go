@@ -1,0 +1,116 @@
+package taskset
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/framework"
+	"github.com/tenderhq/tender/framework/locality"
+)
+
+// role is what waits for offers in one role.
+type role struct {
+	name   api.Role // "": the one of Config.Role, or the framework's only one
+	delay  *locality.Delay
+	shapes map[string]*shape // by task and executor
+}
+
+// roleOf is where items that name the role wait.
+func (s *Set) roleOf(name api.Role) *role {
+	if name == s.config.Role {
+		name = ""
+	}
+	r := s.roles[name]
+	if r == nil {
+		config := s.config.Locality
+		config.Allow, config.Put = s.allowed, s.placed
+		r = &role{name: name, delay: locality.New(config), shapes: make(map[string]*shape)}
+		s.roles[name] = r
+	}
+	return r
+}
+
+// called is the role as the masters call it.
+func (s *Set) called(r *role) api.Role {
+	if r.name == "" {
+		return s.own
+	}
+	return r.name
+}
+
+// offered lists what waits in the role of an offer.
+func (s *Set) offered(name api.Role) (roles []*role) {
+	for _, key := range slices.Sorted(maps.Keys(s.roles)) {
+		if r := s.roles[key]; s.called(r) == name {
+			roles = append(roles, r)
+		}
+	}
+	return roles
+}
+
+var errWhichRole = errors.New("the framework has several roles; say which one by Config.Role or Item.Role")
+
+// checkRole: all items of a group want resources in one role.
+func (s *Set) checkRole(one Item) error {
+	if one.Role != "" {
+		if err := one.Role.Check(); err != nil {
+			return err
+		}
+	}
+	if g := s.groups[one.Group]; g != nil && g.role != s.roleOf(one.Role) {
+		return fmt.Errorf("the group %q has the role %q, the item names %q; a group has one role", one.Group, s.called(g.role), one.Role)
+	}
+	if s.framework != nil && s.own == "" && one.Role == "" {
+		return errWhichRole
+	}
+	return nil
+}
+
+// begin finds out, with the first session, in which role items are that name none.
+func (s *Set) beginRoles(ctx context.Context, client *framework.Client) error {
+	s.mu.Lock()
+	s.own = s.config.Role
+	if roles := client.Roles(); s.own == "" && len(roles) == 1 {
+		s.own = roles[0]
+	}
+	s.framework = client
+	var named []api.Role
+	nameless := false
+	for _, it := range s.items { // order: irrelevant because they are sorted
+		named = append(named, it.Role)
+		nameless = nameless || it.Role == ""
+	}
+	own := s.own
+	s.mu.Unlock()
+	if nameless && own == "" {
+		return api.E("taskset.roles", api.Invalid, client.FrameworkID(), errWhichRole)
+	}
+	slices.Sort(named)
+	return s.join(ctx, append(slices.Compact(named), own)...)
+}
+
+// join has the framework subscribe to those of the roles that are new to it.
+func (s *Set) join(ctx context.Context, names ...api.Role) error {
+	s.mu.Lock()
+	client := s.framework
+	s.mu.Unlock()
+	if client == nil {
+		return nil // with the first session
+	}
+	join := func(roles []api.Role) []api.Role {
+		for _, name := range names {
+			if name != "" && !slices.Contains(roles, name) {
+				roles = append(roles, name)
+			}
+		}
+		return roles
+	}
+	if before := client.Roles(); len(join(before)) == len(before) {
+		return nil
+	}
+	return client.UpdateFramework(ctx, func(f *api.Framework) { f.Roles = join(f.Roles) })
+}

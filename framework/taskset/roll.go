@@ -1,0 +1,402 @@
+package taskset
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/tenderhq/tender/api"
+)
+
+// DefaultProof is how long a new task of a rolling change has to run well.
+const DefaultProof = 10 * time.Second
+
+// Rolling says how a service changes.
+type Rolling struct {
+	// AtOnce is how many of its items may be in change at one time. Default 1.
+	AtOnce int
+	// Proof is how long a new task must have been RUNNING, and healthy where its health is told,
+	// before the next item's turn. Default 10 s; negative: the moment it runs.
+	Proof time.Duration
+	// Beside starts the new task before the old one is killed, which needs room for both:
+	// where Apart allows one task on each agent, an agent more than items. Without it the old
+	// one ends first.
+	Beside bool
+}
+
+// Progress is how far a rolling change is.
+type Progress struct {
+	Service string
+	Version string // that is rolled out, see [VersionLabel]
+	Items   int
+	New     int // items that run it and are proven
+	Trying  int // items that are in change
+	Done    bool
+	// Stopped: a new task was bad; Why names it and says how it ended.
+	Stopped bool
+	Why     string
+}
+
+// roll is a rolling change of a service.
+type roll struct {
+	Rolling
+	of      *service
+	to      Item
+	version string
+	trying  int // items
+	done    bool
+	stopped bool
+	why     string
+}
+
+// trial is an item in change.
+type trial struct {
+	roll   *roll
+	before *Item // what it was, if that is known
+	proof  *alarm
+}
+
+var errNoService = errors.New("no service of this name is kept; Scale keeps one")
+
+// Roll changes the service that Scale keeps to another task, a few of its items at a time: the
+// next one's turn is when a new task has proven itself, and not while others of the service
+// are down. A new task that ends before that by its own fault is bad: the change stops, says so
+// by [Config.Rolled], and the item goes back to what it was. What was proven stays changed; another
+// Roll mends it, or takes it back.
+//
+// Of a scheduler that was restarted Roll goes on, if it is asked for again: what runs the new version is
+// known by its label. It does not know what the old ones were, so an item of a bad one then stays with the new.
+// Where Config.Keep keeps the set's items all of it goes on by itself.
+//
+// nil means that it has begun; where all run the new version it is done at once. Another Roll of
+// the service replaces it.
+func (s *Set) Roll(name string, like Item, how Rolling) error {
+	like = likeOf(name, like)
+	if err := s.join(context.Background(), like.Role); err != nil {
+		return err
+	}
+	return s.make(change{
+		check: func() error { return s.checkRoll(name, like) },
+		key:   serviceKeys + name,
+		value: func() (kept, error) {
+			v := s.services[name]
+			return keepService(&service{name: name, like: v.like, n: v.n, roll: newRoll(v, like, how)})
+		},
+		work: func(time.Time) { s.roll(newRoll(s.services[name], like, how)) },
+	})
+}
+
+func newRoll(of *service, to Item, how Rolling) *roll {
+	how.AtOnce = max(how.AtOnce, 1)
+	if how.Proof == 0 {
+		how.Proof = DefaultProof
+	}
+	return &roll{Rolling: how, of: of, to: to, version: versionOf(to)}
+}
+
+func (s *Set) checkRoll(name string, like Item) error {
+	const op = "taskset.roll"
+	v := s.services[name]
+	if v == nil {
+		return api.E(op, api.NotFound, name, errNoService)
+	}
+	if like.Group != v.like.Group {
+		return api.E(op, api.Invalid, name, fmt.Errorf("the service's group is %q, the new item names %q; it can't change", v.like.Group, like.Group))
+	}
+	if err := errors.Join(s.checkRole(like), s.checkTask(named(name, like))); err != nil {
+		return api.E(op, api.Invalid, name, err)
+	}
+	return nil
+}
+
+func (s *Set) roll(r *roll) {
+	v := r.of
+	for i := range v.n { // what was in change by an earlier one is neither new nor proven
+		if it := s.items[v.id(i)]; it != nil && it.trial != nil {
+			before := it.trial.before
+			s.endTrial(it)
+			it.unproven = before
+		}
+	}
+	v.roll = r
+	s.rolling[v.name] = v
+}
+
+// rollOn begins what may begin.
+func (s *Set) rollOn(now time.Time) {
+	if !s.known {
+		return
+	}
+	for _, name := range slices.Sorted(maps.Keys(s.rolling)) {
+		v := s.rolling[name]
+		if !v.roll.stopped && v.roll.trying < v.roll.AtOnce {
+			s.rollNext(v, now)
+		}
+		if v.roll.trying == 0 && (v.roll.done || v.roll.stopped) {
+			delete(s.rolling, name)
+		}
+	}
+}
+
+// rollNext replaces the next items, those first that do not run; when there are none, the change is done.
+func (s *Set) rollNext(v *service, now time.Time) {
+	r := v.roll
+	var old []*item
+	down := 0
+	for i := range v.n {
+		it := s.items[v.id(i)]
+		switch {
+		case it == nil:
+			continue
+		case it.trial != nil:
+		case it.runsOld(r):
+			old = append(old, it)
+		default:
+			s.takeUp(it, r, now)
+		}
+		if !it.up() {
+			down++
+		}
+	}
+	slices.SortStableFunc(old, func(a, b *item) int { return rankUp(a) - rankUp(b) })
+	for _, it := range old {
+		if r.trying >= r.AtOnce || it.up() && down >= r.AtOnce && !r.Beside {
+			return
+		}
+		if it.up() && !r.Beside {
+			down++
+		}
+		s.replace(it, r)
+	}
+	if r.trying == 0 {
+		r.done = true
+		v.like = r.to
+		s.changed(serviceKeys + v.name)
+		s.rolled = append(s.rolled, *s.progress(v))
+	}
+}
+
+func rankUp(it *item) int {
+	if it.up() {
+		return 1
+	}
+	return 0
+}
+
+// runsOld: what runs of the item is another version, or where nothing does, what would.
+func (it *item) runsOld(r *roll) bool {
+	runs := false
+	for _, a := range it.live {
+		if a.holds() {
+			runs = true
+			if a.version != r.version {
+				return true
+			}
+		}
+	}
+	return !runs && it.version != r.version
+}
+
+// takeUp goes on with an item that runs the new version already: an earlier process has begun.
+func (s *Set) takeUp(it *item, r *roll, now time.Time) {
+	before := it.unproven
+	if it.version != r.version {
+		was := it.Item
+		s.become(it, r.to)
+		before = &was
+	}
+	it.unproven = nil
+	if !it.proven(r, now) {
+		s.try(it, r, before)
+	}
+}
+
+// up: a task of the item runs and is healthy.
+func (it *item) up() bool {
+	return slices.ContainsFunc(it.live, func(a *attempt) bool { return a.holds() && !a.good.IsZero() })
+}
+
+// newest is the attempt that runs the version, if there is one.
+func (it *item) newest(version string) *attempt {
+	for _, a := range slices.Backward(it.live) {
+		if a.holds() && a.version == version && !a.good.IsZero() {
+			return a
+		}
+	}
+	return nil
+}
+
+func (it *item) proven(r *roll, now time.Time) bool {
+	a := it.newest(r.version)
+	return a != nil && now.Sub(a.good) >= r.Proof
+}
+
+// replace makes the item what it is to be, and ends what runs of it: before the new task runs, or
+// when that is proven.
+func (s *Set) replace(it *item, r *roll) {
+	before := it.Item
+	if it.unproven != nil {
+		before = *it.unproven
+	}
+	s.become(it, r.to)
+	known := &before
+	if versionOf(before) == r.version {
+		known = nil
+	}
+	s.try(it, r, known)
+	s.unpause(it)
+	if r.Beside && it.up() {
+		if s.leavePair(it, r) == nil {
+			s.want(it, true, "")
+		}
+		return
+	}
+	runs := slices.ContainsFunc(it.live, (*attempt).holds)
+	for _, a := range it.live {
+		if a.holds() && a.version != r.version {
+			s.dismiss(a)
+		}
+	}
+	if !runs { // else when that has ended
+		s.ensure(it)
+	}
+}
+
+// leavePair leaves one new task and one old beside it, of the old ones one that is up; of several changes in a
+// row there may be more. It returns the new one; nil: there is none.
+func (s *Set) leavePair(it *item, r *roll) (fresh *attempt) {
+	var old *attempt
+	for _, a := range it.live {
+		switch {
+		case !a.holds():
+		case a.version == r.version && fresh == nil:
+			fresh = a
+		case a.version != r.version && old == nil:
+			old = a
+		case a.version != r.version && old.good.IsZero() && !a.good.IsZero():
+			s.dismiss(old)
+			old = a
+		default:
+			s.dismiss(a)
+		}
+	}
+	return fresh
+}
+
+// trimOld ends old tasks of an item that was changed, which come back when they were thought lost. It reports whether
+// the item's tasks are left to the change.
+func (s *Set) trimOld(it *item) bool {
+	if t := it.trial; t != nil && t.roll.Beside {
+		fresh := s.leavePair(it, t.roll)
+		for len(it.wishes) > 1 || fresh != nil && len(it.wishes) > 0 {
+			s.unwish(it.wishes[0])
+		}
+		return true
+	}
+	for _, a := range it.live {
+		if it.changed && a.holds() && a.version != it.version {
+			s.dismiss(a)
+		}
+	}
+	return false
+}
+
+// become makes another item of it; what waits of the old one waits no more.
+func (s *Set) become(it *item, to Item) {
+	for len(it.wishes) > 0 {
+		s.unwish(it.wishes[0])
+	}
+	to.ID, to.Group, to.Role, to.Service = it.ID, it.Group, it.Role, true
+	it.Item, it.version, it.changed, it.streak, it.unproven = to, versionOf(to), true, 0, nil
+}
+
+// try watches a new task.
+func (s *Set) try(it *item, r *roll, before *Item) {
+	it.trial = &trial{roll: r, before: before}
+	r.trying++
+	s.watchTrial(it)
+}
+
+// watchTrial sees to it that the proof is noticed, from the moment that a new task runs well.
+func (s *Set) watchTrial(it *item) {
+	t := it.trial
+	if t == nil {
+		return
+	}
+	s.alarms.stop(t.proof)
+	t.proof = nil
+	a := it.newest(t.roll.version)
+	if a == nil {
+		return
+	}
+	t.proof = s.alarms.set(a.good.Add(max(t.roll.Proof, 0)), func(time.Time) { s.prove(it, a) })
+}
+
+// prove: the new task has run long enough, so what it replaces may go.
+func (s *Set) prove(it *item, a *attempt) {
+	s.endTrial(it)
+	a.copy = false
+	for _, other := range it.live {
+		if other != a && other.holds() {
+			s.dismiss(other)
+		}
+	}
+}
+
+// endTrial: the item is not in change any more.
+func (s *Set) endTrial(it *item) {
+	if t := it.trial; t != nil {
+		s.alarms.stop(t.proof)
+		t.roll.trying--
+		it.trial = nil
+	}
+}
+
+// bad stops the change for a new task that has ended by its own fault, and takes its item back to what it was. It
+// reports whether it has done so.
+func (s *Set) bad(it *item, a *attempt, status api.Status) bool {
+	t := it.trial
+	if t == nil || a.version != t.roll.version || a.unwanted {
+		return false
+	}
+	r := t.roll
+	s.endTrial(it)
+	if !r.stopped {
+		s.changed(serviceKeys + r.of.name)
+		r.stopped, r.why = true, fmt.Sprintf("%s: %s", it.ID, words(status))
+		defer func() { s.rolled = append(s.rolled, *s.progress(r.of)) }()
+	}
+	if t.before == nil {
+		return false
+	}
+	s.become(it, *t.before)
+	s.unpause(it)
+	s.ensure(it)
+	return true
+}
+
+// tryAgain starts the new task once more beside the old one, when it was lost.
+func (s *Set) tryAgain(it *item) {
+	if t := it.trial; t != nil && t.roll.Beside && it.up() && len(it.wishes) == 0 &&
+		!slices.ContainsFunc(it.live, func(a *attempt) bool { return a.holds() && a.version == t.roll.version }) {
+		s.want(it, true, "")
+	}
+}
+
+// progress is how far the service's change is; nil: there was none.
+func (s *Set) progress(v *service) *Progress {
+	r := v.roll
+	if r == nil {
+		return nil
+	}
+	p := &Progress{Service: v.name, Version: r.version, Items: v.n, Trying: r.trying, Done: r.done, Stopped: r.stopped, Why: r.why}
+	for i := range v.n {
+		if it := s.items[v.id(i)]; it != nil && it.trial == nil && it.newest(r.version) != nil {
+			p.New++
+		}
+	}
+	return p
+}
