@@ -61,6 +61,9 @@ type Agent struct {
 	// The loop's only.
 	leader    *leaderLink
 	executors map[core.Conn]*executorLink
+	strangers strangers     // streams whose executor is not known yet
+	reading   chan struct{} // holds one for each message of executors that is read and waits for the loop
+	telling   *commonRoom   // for what waits for all executors
 	readers   map[api.TaskRef][]*reader
 	preparing map[api.TaskRef]context.CancelFunc // of the files that come for a task
 
@@ -108,6 +111,8 @@ func New(config Config) (*Agent, error) {
 		readers:   map[api.TaskRef][]*reader{},
 		preparing: map[api.TaskRef]context.CancelFunc{},
 		fetching:  make(chan struct{}, fetchesMax),
+		reading:   make(chan struct{}, executorReadsMax),
+		telling:   newCommonRoom(executorsBytesMax),
 		trash:     newOutbox(outboxLimits{items: trashItemsMax}, func(string) int { return 0 }),
 		samples:   make(chan []core.Target, 1),
 		failed:    make(chan error, 1),

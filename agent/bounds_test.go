@@ -12,6 +12,8 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/mem"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/tenderhq/tender/agent/checkpoint"
 	"github.com/tenderhq/tender/agent/core"
@@ -52,23 +54,30 @@ type talker struct {
 	said int
 }
 
-func (s *talker) Recv() (*apiv1.ExecutorCalls, error) {
+func (s *talker) RecvMsg(into any) error {
 	if s.ctx.Err() != nil {
-		return nil, s.ctx.Err()
+		return s.ctx.Err()
 	}
 	s.said++
 	batches, err := wire.ExecutorCallBatches([]protocol.ExecutorCall{protocol.ExecutorMessage{Data: []byte("more")}})
 	if err != nil {
-		return nil, err
+		return err
 	}
-	return batches[0], nil
+	data, err := proto.Marshal(batches[0])
+	if err != nil {
+		return err
+	}
+	return wire.Codec().Unmarshal(mem.BufferSlice{mem.SliceBuffer(data)}, into)
 }
 
 // While a message of an executor waits for the loop, no other is read from its stream (R34).
 func TestOneMessageOfAnExecutorWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
-		a := &Agent{inbox: make(chan item, inboxItemsMax), disk: newWriter(checkpoint.NewMemory()), core: core.New(core.Config{}, nil)}
+		a := &Agent{
+			inbox: make(chan item, inboxItemsMax), disk: newWriter(checkpoint.NewMemory()), core: core.New(core.Config{}, nil),
+			reading: make(chan struct{}, executorReadsMax),
+		}
 		server := &executorServer{agent: a, ctx: ctx}
 		stream := &talker{ctx: ctx}
 		a.start(func() { server.read(ctx, cancel, 1, stream) })
@@ -82,6 +91,175 @@ func TestOneMessageOfAnExecutorWaits(t *testing.T) {
 		cancel()
 		a.work.Wait()
 	})
+}
+
+// Of all executors together so many messages are read and wait for the loop; the others wait as they came (R34).
+func TestFewMessagesOfAllExecutorsAreRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		a := &Agent{
+			inbox: make(chan item, inboxItemsMax), disk: newWriter(checkpoint.NewMemory()), core: core.New(core.Config{}, nil),
+			reading: make(chan struct{}, executorReadsMax),
+		}
+		server := &executorServer{agent: a, ctx: ctx}
+		for conn := range core.Conn(3 * executorReadsMax) {
+			a.start(func() { server.read(ctx, cancel, conn, &talker{ctx: ctx}) })
+		}
+		heard := map[core.Conn]int{}
+		for range 9 * executorReadsMax {
+			synctest.Wait()
+			if len(a.inbox) != executorReadsMax {
+				t.Fatalf("%d messages wait for the loop", len(a.inbox))
+			}
+			it := <-a.inbox
+			heard[it.what.(core.ExecutorCalled).Conn]++
+			a.step(time.Now(), it)
+		}
+		if len(heard) != 3*executorReadsMax {
+			t.Errorf("%d of %d executors were heard", len(heard), 3*executorReadsMax)
+		}
+		cancel()
+		a.work.Wait()
+	})
+}
+
+// client is who reaches the socket of the agent.
+func client(t *testing.T, m *memory) apiv1.ExecutorServiceClient {
+	connection, err := grpc.NewClient("passthrough:///agent:1", grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithContextDialer(func(ctx context.Context, to string) (net.Conn, error) { return m.net.From("executor").Dial(ctx, to) }))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = connection.Close() })
+	return apiv1.NewExecutorServiceClient(connection)
+}
+
+// Whoever opens streams and says nothing keeps no executor out: the one that has been silent for longest ends (R34).
+func TestSilentStreamsKeepNoExecutorOut(t *testing.T) {
+	var s strangers
+	var evicted []<-chan struct{}
+	for range strangersMax {
+		one, _ := s.enter()
+		evicted = append(evicted, one)
+	}
+	_, leave := s.enter()
+	select {
+	case <-evicted[0]:
+	default:
+		t.Fatal("the oldest was not ended")
+	}
+	select {
+	case <-evicted[1]:
+		t.Error("the next one was ended too")
+	default:
+	}
+	leave()
+	if _, last := s.enter(); len(s.waiting) != strangersMax {
+		t.Errorf("%d wait, and there was room for one", len(s.waiting))
+	} else {
+		last()
+	}
+}
+
+// An executor that reads nothing loses its stream when one message has waited for it for half a minute (R34).
+func TestAnExecutorThatReadsNothingLosesItsStream(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		a := &Agent{
+			inbox: make(chan item, inboxItemsMax), disk: newWriter(checkpoint.NewMemory()), core: core.New(core.Config{}, nil),
+			reading: make(chan struct{}, executorReadsMax), telling: newCommonRoom(executorsBytesMax), executors: map[core.Conn]*executorLink{},
+		}
+		server := &executorServer{agent: a, ctx: ctx}
+		life, over := context.WithCancel(ctx) // the stream's, which ends when its handler returns
+		deaf := &deafStream{ctx: life}
+		ended := make(chan error, 1)
+		go func() {
+			err := server.Session(deaf)
+			over()
+			ended <- err
+		}()
+		opened := <-a.inbox
+		link := opened.executor
+		link.out.put(outgoing{event: protocol.ExecutorKill{Task: "t1"}})
+		synctest.Wait() // it is on its way
+		for range 3 {
+			link.out.putSpare(outgoing{event: protocol.ExecutorMessage{Data: make([]byte, largeBytes)}})
+		}
+		began := time.Now()
+		err := wire.Error(<-ended)
+		if err == nil || err.Kind != api.Limit || time.Since(began) != executorSendTimeMax {
+			t.Errorf("after %v it was told %v", time.Since(began), err)
+		}
+		for len(a.inbox) > 0 {
+			a.step(time.Now(), <-a.inbox)
+		}
+		a.work.Wait()
+		if left := a.telling.left.Load(); left != executorsBytesMax {
+			t.Errorf("%d of %d bytes are free when nothing waits", left, executorsBytesMax)
+		}
+	})
+}
+
+// An executor whose queue has run over loses its stream, though a message is still on its way to it (R34).
+func TestAFullQueueEndsAStreamThatSends(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		a := &Agent{
+			inbox: make(chan item, inboxItemsMax), disk: newWriter(checkpoint.NewMemory()), core: core.New(core.Config{}, nil),
+			reading: make(chan struct{}, executorReadsMax), telling: newCommonRoom(executorsBytesMax), executors: map[core.Conn]*executorLink{},
+		}
+		server := &executorServer{agent: a, ctx: ctx}
+		life, over := context.WithCancel(ctx)
+		deaf := &deafStream{ctx: life}
+		ended := make(chan error, 1)
+		go func() {
+			err := server.Session(deaf)
+			over()
+			ended <- err
+		}()
+		opened := <-a.inbox
+		a.executors[1] = opened.executor
+		began := time.Now()
+		a.toExecutor(1, outgoing{event: protocol.ExecutorKill{Task: "t1"}})
+		synctest.Wait() // it is on its way
+		for range executorEventsMax + 1 {
+			a.toExecutor(1, outgoing{event: protocol.ExecutorKill{Task: "t1"}})
+		}
+		if err := <-ended; err == nil || time.Since(began) != 0 {
+			t.Errorf("after %v it ended with %v", time.Since(began), err)
+		}
+		a.work.Wait()
+	})
+}
+
+// deafStream says who it is and reads nothing: each Send waits until the stream ends.
+type deafStream struct {
+	grpc.BidiStreamingServer[apiv1.ExecutorCalls, apiv1.ExecutorEvents]
+	ctx  context.Context
+	said bool
+}
+
+func (s *deafStream) Context() context.Context { return s.ctx }
+
+func (s *deafStream) RecvMsg(into any) error {
+	if s.said {
+		<-s.ctx.Done()
+		return s.ctx.Err()
+	}
+	s.said = true
+	subscribe := protocol.SubscribeExecutor{ExecutorRef: api.ExecutorRef{Framework: "f1", Executor: "x"}, Token: "t", Version: "1.0.0"}
+	data, err := proto.Marshal(wire.ExecutorCallsToProto([]protocol.ExecutorCall{subscribe}))
+	if err != nil {
+		return err
+	}
+	return wire.Codec().Unmarshal(mem.BufferSlice{mem.SliceBuffer(data)}, into)
+}
+
+func (s *deafStream) Send(*apiv1.ExecutorEvents) error {
+	<-s.ctx.Done()
+	return s.ctx.Err()
 }
 
 // slowFetch is a launcher whose fetches end only when they are told to stop.
@@ -145,15 +323,9 @@ func TestStreamsOfAnExecutorsConnection(t *testing.T) {
 		m := newMemory(t)
 		m.run()
 		await(m.master, "registration", func(protocol.RegisterAgent) bool { return true })
-		connection, err := grpc.NewClient("passthrough:///agent:1", grpc.WithTransportCredentials(insecure.NewCredentials()),
-			grpc.WithContextDialer(func(ctx context.Context, to string) (net.Conn, error) { return m.net.From("executor").Dial(ctx, to) }))
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer connection.Close()
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
-		client := apiv1.NewExecutorServiceClient(connection)
+		client := client(t, m)
 		first, end := context.WithCancel(ctx)
 		for i := range executorStreamsMax {
 			of := ctx

@@ -11,8 +11,6 @@ import (
 	"time"
 
 	"github.com/rs/zerolog"
-	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials/insecure"
 
 	"github.com/tenderhq/tender/agent/checkpoint"
 	launcher "github.com/tenderhq/tender/agent/executor"
@@ -223,52 +221,63 @@ func TestManyNamesOutliveARestart(t *testing.T) {
 
 // A stream on which nobody subscribes is left, by either side; so are wrong pages.
 func TestExecutorsSubscribeFirst(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		m := newMemory(t)
-		m.run()
-		await(m.master, "heartbeat", func(protocol.AgentHeartbeat) bool { return true })
-		connection, err := grpc.NewClient("passthrough:///agent:1", grpc.WithTransportCredentials(insecure.NewCredentials()),
-			grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
-				return m.net.From("executor").Dial(ctx, "agent:1")
-			}))
-		if err != nil {
-			t.Fatal(err)
+	page := func(id, token string, tasks int, more bool) *apiv1.ExecutorCalls {
+		subscribe := &apiv1.SubscribeExecutor{FrameworkId: "f1", ExecutorId: id, Token: token, More: more}
+		for i := range tasks {
+			subscribe.Tasks = append(subscribe.Tasks, fmt.Sprint("t", i))
 		}
-		defer connection.Close()
-		page := func(tasks int, more bool, unacknowledged ...*apiv1.ExecutorStatus) *apiv1.ExecutorCalls {
-			subscribe := &apiv1.SubscribeExecutor{FrameworkId: "f1", ExecutorId: "x", More: more, Unacknowledged: unacknowledged}
-			for i := range tasks {
-				subscribe.Tasks = append(subscribe.Tasks, fmt.Sprint("t", i))
-			}
-			return &apiv1.ExecutorCalls{Calls: []*apiv1.ExecutorCall{{Call: &apiv1.ExecutorCall_Subscribe{Subscribe: subscribe}}}}
-		}
-		status := &apiv1.ExecutorStatus{TaskId: "t1", Number: 1, State: apiv1.TaskState(api.TaskRunning)}
-		other := page(1, false)
-		other.Calls[0].GetSubscribe().ExecutorId = "y"
-		for name, story := range map[string]struct {
-			says []*apiv1.ExecutorCalls
-			kind api.Kind
-		}{
-			"silence":                 {nil, api.Unavailable},
-			"a page, then silence":    {[]*apiv1.ExecutorCalls{page(1, true)}, api.Unavailable},
-			"another executor's page": {[]*apiv1.ExecutorCalls{page(1, true), other}, api.Invalid},
-			"statuses in the middle":  {[]*apiv1.ExecutorCalls{page(1, true, status)}, api.Invalid},
-			"too many tasks":          {slices.Repeat([]*apiv1.ExecutorCalls{page(20_000, true)}, 11), api.Limit},
-			"too many pages":          {slices.Repeat([]*apiv1.ExecutorCalls{page(0, true)}, 1025), api.Limit},
-			"nobody's executor":       {[]*apiv1.ExecutorCalls{page(1, true), page(1, false)}, api.NotFound},
-		} {
-			stream, err := apiv1.NewExecutorServiceClient(connection).Session(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
-			for _, calls := range story.says {
-				_ = stream.Send(calls) // the end of the stream says more
-			}
-			if _, err = stream.Recv(); api.KindOf(wire.Error(err)) != story.kind {
-				t.Errorf("%s: %v", name, wire.Error(err))
-			}
-		}
-	})
+		return &apiv1.ExecutorCalls{Calls: []*apiv1.ExecutorCall{{Call: &apiv1.ExecutorCall_Subscribe{Subscribe: subscribe}}}}
+	}
+	withStatus := func(calls *apiv1.ExecutorCalls) *apiv1.ExecutorCalls {
+		calls.GetCalls()[0].GetSubscribe().Unacknowledged = []*apiv1.ExecutorStatus{{TaskId: "t1", Number: 1, State: apiv1.TaskState(api.TaskRunning)}}
+		return calls
+	}
+	for name, story := range map[string]struct {
+		says func(token string) []*apiv1.ExecutorCalls
+		kind api.Kind
+	}{
+		"silence":              {func(string) []*apiv1.ExecutorCalls { return nil }, api.Unavailable},
+		"a page, then silence": {func(token string) []*apiv1.ExecutorCalls { return []*apiv1.ExecutorCalls{page("x", token, 1, true)} }, api.Unavailable},
+		"another executor's page": {func(token string) []*apiv1.ExecutorCalls {
+			return []*apiv1.ExecutorCalls{page("x", token, 1, true), page("y", token, 1, false)}
+		}, api.Invalid},
+		"statuses in the middle": {func(token string) []*apiv1.ExecutorCalls {
+			return []*apiv1.ExecutorCalls{withStatus(page("x", token, 1, true))}
+		}, api.Invalid},
+		"too many tasks": {func(token string) []*apiv1.ExecutorCalls {
+			return slices.Repeat([]*apiv1.ExecutorCalls{page("x", token, 20_000, true)}, 11)
+		}, api.Limit},
+		"too many pages": {func(token string) []*apiv1.ExecutorCalls {
+			return slices.Repeat([]*apiv1.ExecutorCalls{page("x", token, 0, true)}, 1025)
+		}, api.Limit},
+		"nobody's executor": {func(token string) []*apiv1.ExecutorCalls { return []*apiv1.ExecutorCalls{page("y", token, 1, true)} }, api.NotFound},
+		"a guessed token":   {func(string) []*apiv1.ExecutorCalls { return []*apiv1.ExecutorCalls{page("x", "guessed", 1, true)} }, api.Denied},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				m, tokens := newMemory(t), make(chan string, 1)
+				m.fakes.Run = func(ctx context.Context, start launcher.Start) error { // it does not subscribe
+					tokens <- start.Token
+					<-ctx.Done()
+					return ctx.Err()
+				}
+				m.run()
+				await(m.master, "heartbeat", func(protocol.AgentHeartbeat) bool { return true })
+				m.master.launch(own("t1"))
+				token := <-tokens
+				stream, err := client(t, m).Session(t.Context())
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, calls := range story.says(token) {
+					_ = stream.Send(calls) // the end of the stream says more
+				}
+				if _, err = stream.Recv(); api.KindOf(wire.Error(err)) != story.kind {
+					t.Errorf("%v", wire.Error(err))
+				}
+			})
+		})
+	}
 }
 
 // Thousands of tasks: every one reaches its end once, in order.

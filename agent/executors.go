@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/tenderhq/tender/agent/core"
 	"github.com/tenderhq/tender/agent/executor"
@@ -31,6 +32,15 @@ const (
 	// and as many ends that it has not acknowledged. One that names more is refused.
 	subscribeTasksMax = 200_000
 	subscribePagesMax = 1024
+	// executorReadsMax are the messages of all executors that are read and wait for the loop;
+	// more wait as they came.
+	executorReadsMax = 16
+	// executorsBytesMax bounds the messages that wait for all executors together; one more is
+	// dropped and counted.
+	executorsBytesMax = 128 << 20
+	// executorSendTimeMax is how long one message may wait for its executor to read. Longer: it
+	// loses its stream; it comes back and is told anew.
+	executorSendTimeMax = 30 * time.Second
 )
 
 // outgoing is an event for an executor. With a folder it is a launch: the folder is
@@ -54,7 +64,7 @@ func (o outgoing) bytes() int {
 type executorLink struct {
 	conn   core.Conn
 	out    *outbox[outgoing]
-	cancel context.CancelFunc
+	cancel context.CancelFunc // ends the stream, whatever waits for the executor to read
 }
 
 // executorServer answers executors.
@@ -72,6 +82,7 @@ func (a *Agent) serveExecutors(ctx context.Context) {
 		grpc.InitialConnWindowSize(wire.ConnWindowBytes),
 		grpc.WaitForHandlers(true),
 		grpc.MaxConcurrentStreams(executorStreamsMax),
+		grpc.ForceServerCodecV2(wire.Codec()),
 	)
 	apiv1.RegisterExecutorServiceServer(server, &executorServer{agent: a, ctx: ctx})
 	stop := context.AfterFunc(ctx, server.Stop)
@@ -88,20 +99,31 @@ func (s *executorServer) Session(stream grpc.BidiStreamingServer[apiv1.ExecutorC
 	if err != nil {
 		return wire.Status(err)
 	}
-	ctx, cancel := context.WithCancel(stream.Context())
-	defer cancel()
-	defer context.AfterFunc(s.ctx, cancel)()
-	link := &executorLink{conn: s.agent.nextConn(), out: newOutbox(outboxLimits{executorEventsMax, executorBytesMax}, outgoing.bytes), cancel: cancel}
+	ctx, cancel := context.WithCancelCause(stream.Context())
+	defer cancel(nil)
+	end := func() { cancel(nil) }
+	defer context.AfterFunc(s.ctx, end)()
+	link := &executorLink{conn: s.agent.nextConn(), out: newOutbox(outboxLimits{executorEventsMax, executorBytesMax}, outgoing.bytes), cancel: end}
+	link.out.common = s.agent.telling
+	defer link.out.discard()
 	if !s.agent.post(ctx, item{what: core.ExecutorOpened{Conn: link.conn, Subscribe: first}, executor: link}) {
 		return wire.Status(ctx.Err())
 	}
 	if len(calls) > 0 {
 		s.agent.happened(ctx, core.ExecutorCalled{Conn: link.conn, Calls: calls})
 	}
-	// The reader ends with the stream, which ends when this handler returns.
-	s.agent.start(func() { s.read(ctx, cancel, link.conn, stream) })
-	err = s.write(ctx, link, stream)
-	cancel()
+	// The reader ends with the stream, which ends when this handler returns. So does the writer: nothing else
+	// ends a Send to an executor that does not read.
+	s.agent.start(func() { s.read(ctx, end, link.conn, stream) })
+	wrote := make(chan error, 1)
+	s.agent.start(func() { wrote <- s.write(ctx, cancel, link, stream) })
+	select {
+	case err = <-wrote:
+	case <-ctx.Done():
+		if err = context.Cause(ctx); errors.Is(err, context.Canceled) {
+			err = s.ending(ctx, link)
+		}
+	}
 	return wire.Status(err)
 }
 
@@ -112,30 +134,35 @@ func (s *executorServer) opening(stream grpc.BidiStreamingServer[apiv1.ExecutorC
 		calls []protocol.ExecutorCall
 		err   error
 	}
+	evicted, leave := s.agent.strangers.enter()
+	defer leave()
 	said := make(chan opened, 1)
 	s.agent.start(func() { // it ends with the stream, which ends when this handler returns
-		first, calls, err := subscription(stream)
+		first, calls, err := s.subscription(stream)
 		said <- opened{first, calls, err}
 	})
 	late := time.NewTimer(subscribeTimeout)
 	defer late.Stop()
+	why := fmt.Errorf("the first call of a session, SubscribeExecutor, did not come within %v", subscribeTimeout)
 	select {
 	case o := <-said:
 		return o.first, o.calls, o.err
+	case <-evicted:
+		why = errors.New("very many streams have not said whose they are, this one for longest; come back")
 	case <-late.C:
 	case <-s.ctx.Done():
 	}
-	return protocol.SubscribeExecutor{}, nil, api.E("executor.subscribe", api.Unavailable, "",
-		fmt.Errorf("the first call of a session, SubscribeExecutor, did not come within %v", subscribeTimeout))
+	return protocol.SubscribeExecutor{}, nil, api.E("executor.subscribe", api.Unavailable, "", why)
 }
 
-// subscription reads SubscribeExecutor, in as many pages as there are.
-func subscription(stream grpc.BidiStreamingServer[apiv1.ExecutorCalls, apiv1.ExecutorEvents]) (all protocol.SubscribeExecutor, rest []protocol.ExecutorCall, err error) {
+// subscription reads SubscribeExecutor, in as many pages as there are. Who it is shows on the first: a stranger
+// is refused before there are more.
+func (s *executorServer) subscription(stream grpc.BidiStreamingServer[apiv1.ExecutorCalls, apiv1.ExecutorEvents]) (all protocol.SubscribeExecutor, rest []protocol.ExecutorCall, err error) {
 	refuse := func(kind api.Kind, why string) error {
 		return api.E("executor.subscribe", kind, all.ExecutorRef.String(), errors.New(why))
 	}
 	for pages := 0; ; {
-		calls, err := receive(stream)
+		calls, err := s.receive(stream)
 		if err != nil {
 			return all, nil, err
 		}
@@ -151,6 +178,11 @@ func subscription(stream grpc.BidiStreamingServer[apiv1.ExecutorCalls, apiv1.Exe
 			case pages >= subscribePagesMax || len(all.Tasks)+len(page.Tasks) > subscribeTasksMax:
 				return all, nil, refuse(api.Limit, fmt.Sprintf("it names more than %d tasks, or on more than %d pages", subscribeTasksMax, subscribePagesMax))
 			}
+			if pages == 0 && page.More {
+				if err := s.stranger(page); err != nil {
+					return all, nil, err
+				}
+			}
 			page.Tasks = append(all.Tasks, page.Tasks...)
 			all, pages = page, pages+1
 			if !page.More {
@@ -160,35 +192,75 @@ func subscription(stream grpc.BidiStreamingServer[apiv1.ExecutorCalls, apiv1.Exe
 	}
 }
 
-func receive(stream grpc.BidiStreamingServer[apiv1.ExecutorCalls, apiv1.ExecutorEvents]) ([]protocol.ExecutorCall, error) {
-	message, err := stream.Recv()
+// stranger asks the core who it is.
+func (s *executorServer) stranger(page protocol.SubscribeExecutor) error {
+	var refused *api.Error
+	if !s.agent.ask(s.ctx, func(c *core.Core) { refused = c.Stranger(page) }) {
+		return api.E("executor.subscribe", api.Unavailable, "", errors.New("the agent goes away; come back when it is there again"))
+	}
+	if refused != nil {
+		return refused
+	}
+	return nil
+}
+
+// receive reads the first message of a stream, or a page that follows it.
+func (s *executorServer) receive(stream grpc.ServerStream) (calls []protocol.ExecutorCall, err error) {
+	frame := new(wire.Frame)
+	if err := stream.RecvMsg(frame); err != nil {
+		return nil, err
+	}
+	defer frame.Free()
+	parts, err := frame.ExecutorParts()
 	if err != nil {
 		return nil, err
 	}
-	return wire.ExecutorCallsFromProto(message)
+	if !s.agent.beginReading(s.ctx) {
+		return nil, s.ctx.Err()
+	}
+	defer s.agent.endReading()
+	for _, part := range parts {
+		some, err := executorCalls(len(calls), part.Bytes)
+		if calls = append(calls, some...); err != nil {
+			return calls, err
+		}
+	}
+	return calls, nil
 }
+
+func executorCalls(before int, part []byte) ([]protocol.ExecutorCall, error) {
+	m := new(apiv1.ExecutorCalls)
+	if err := proto.Unmarshal(part, m); err != nil {
+		return nil, wire.Unreadable("wire.executor")
+	}
+	return wire.ExecutorCallsAfter(before, m)
+}
+
+// beginReading waits until a message of an executor may be read; false when the context ends first.
+func (a *Agent) beginReading(ctx context.Context) bool {
+	select {
+	case a.reading <- struct{}{}:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+func (a *Agent) endReading() { <-a.reading }
 
 // read ends with ExecutorClosed, after everything that the executor has said. One message of
 // a stream waits for the loop, and nothing more is read meanwhile (R34).
-func (s *executorServer) read(ctx context.Context, cancel context.CancelFunc, conn core.Conn, stream grpc.BidiStreamingServer[apiv1.ExecutorCalls, apiv1.ExecutorEvents]) {
-	defer cancel()
+func (s *executorServer) read(ctx context.Context, end func(), conn core.Conn, stream grpc.ServerStream) {
+	defer end()
 	defer s.agent.happened(s.ctx, core.ExecutorClosed{Conn: conn})
-	taken := make(chan struct{}, 1)
 	for {
 		s.agent.disk.waitForRoom(ctx)
-		calls, err := receive(stream)
-		if len(calls) > 0 {
-			if !s.agent.post(s.ctx, item{what: core.ExecutorCalled{Conn: conn, Calls: calls}, taken: taken}) {
-				return
-			}
-			select {
-			case <-taken:
-			case <-s.ctx.Done():
-				return
-			}
+		frame := new(wire.Frame)
+		if stream.RecvMsg(frame) != nil {
+			return
 		}
-		if err != nil {
-			if ctx.Err() == nil && api.KindOf(err) == api.Invalid {
+		if err := s.take(conn, frame); err != nil {
+			if ctx.Err() == nil && api.KindOf(err) != api.Unavailable {
 				s.agent.log.Warn().Err(err).Msg("an executor's call is wrong; its stream is closed")
 			}
 			return
@@ -196,8 +268,48 @@ func (s *executorServer) read(ctx context.Context, cancel context.CancelFunc, co
 	}
 }
 
-// write sends what gathers, as batches, until the outbox is closed or the stream ends.
-func (s *executorServer) write(ctx context.Context, link *executorLink, stream grpc.BidiStreamingServer[apiv1.ExecutorCalls, apiv1.ExecutorEvents]) error {
+// take reads a message part by part and brings each to the loop before the next is read. The frame is given back.
+func (s *executorServer) take(conn core.Conn, frame *wire.Frame) error {
+	defer frame.Free()
+	parts, err := frame.ExecutorParts()
+	if err != nil {
+		return err
+	}
+	before := 0
+	for _, part := range parts {
+		if err := s.takePart(conn, before, part.Bytes); err != nil {
+			return err
+		}
+		before += part.Calls
+	}
+	return nil
+}
+
+func (s *executorServer) takePart(conn core.Conn, before int, part []byte) error {
+	ends := api.E("executor.session", api.Unavailable, "", errors.New("the agent goes away"))
+	if !s.agent.beginReading(s.ctx) {
+		return ends
+	}
+	defer s.agent.endReading()
+	calls, err := executorCalls(before, part)
+	if len(calls) == 0 {
+		return err
+	}
+	taken := make(chan struct{}, 1)
+	if !s.agent.post(s.ctx, item{what: core.ExecutorCalled{Conn: conn, Calls: calls}, taken: taken}) {
+		return ends
+	}
+	select {
+	case <-taken:
+	case <-s.ctx.Done():
+		return ends
+	}
+	return err
+}
+
+// write sends what gathers, as batches, until the outbox is closed or the stream ends. A message that waits for too
+// long ends the stream.
+func (s *executorServer) write(ctx context.Context, cancel context.CancelCauseFunc, link *executorLink, stream grpc.BidiStreamingServer[apiv1.ExecutorCalls, apiv1.ExecutorEvents]) error {
 	for {
 		items, more := link.out.take(ctx)
 		events := make([]protocol.ExecutorEvent, 0, len(items))
@@ -211,7 +323,12 @@ func (s *executorServer) write(ctx context.Context, link *executorLink, stream g
 			s.agent.log.Error().Err(err).Msg("an event for an executor does not fit a message and was left out")
 		}
 		for _, batch := range batches {
-			if err := stream.Send(batch); err != nil {
+			late := time.AfterFunc(executorSendTimeMax, func() {
+				cancel(api.E("executor.session", api.Limit, "", errors.New("nothing was read for "+executorSendTimeMax.String()+"; come back")))
+			})
+			err := stream.Send(batch)
+			late.Stop()
+			if err != nil {
 				return err
 			}
 		}

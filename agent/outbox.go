@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 
 	"github.com/tenderhq/tender/api"
 )
@@ -14,6 +15,7 @@ type outbox[T any] struct {
 	limits outboxLimits
 	size   func(T) int // estimates the bytes of an item
 	wake   chan struct{}
+	common *commonRoom // nil: it shares none
 
 	mutex  sync.Mutex
 	items  []T        // guarded by mutex
@@ -41,7 +43,7 @@ func (o *outbox[T]) putSpare(item T) bool {
 func (o *outbox[T]) putWithin(limits outboxLimits, item T) bool {
 	size := o.size(item)
 	o.mutex.Lock()
-	full := len(o.items) >= limits.items || o.bytes+size > limits.bytes
+	full := len(o.items) >= limits.items || o.bytes+size > limits.bytes || !o.closed && !o.common.take(size)
 	if !full && !o.closed {
 		o.items = append(o.items, item)
 		o.bytes += size
@@ -72,7 +74,7 @@ func (o *outbox[T]) signal() {
 func (o *outbox[T]) take(ctx context.Context) (items []T, more bool) {
 	for {
 		o.mutex.Lock()
-		items, o.items, o.bytes = o.items, nil, 0
+		items = o.empty()
 		closed := o.closed
 		o.mutex.Unlock()
 		if len(items) > 0 || closed {
@@ -83,6 +85,49 @@ func (o *outbox[T]) take(ctx context.Context) (items []T, more bool) {
 		case <-ctx.Done():
 			return nil, false
 		}
+	}
+}
+
+// discard forgets what nobody will take.
+func (o *outbox[T]) discard() {
+	o.mutex.Lock()
+	defer o.mutex.Unlock()
+	o.closed = true
+	o.empty()
+}
+
+// empty takes all items out. Callers hold mutex.
+func (o *outbox[T]) empty() []T {
+	items, bytes := o.items, o.bytes
+	o.items, o.bytes = nil, 0
+	o.common.give(bytes)
+	return items
+}
+
+// commonRoom is bytes that several outboxes share.
+type commonRoom struct{ left atomic.Int64 }
+
+func newCommonRoom(bytes int) *commonRoom {
+	room := new(commonRoom)
+	room.left.Store(int64(bytes))
+	return room
+}
+
+// take is false when so much is not left; an item of no bytes always finds room.
+func (r *commonRoom) take(bytes int) bool {
+	if r == nil || bytes == 0 {
+		return true
+	}
+	if r.left.Add(-int64(bytes)) < 0 {
+		r.left.Add(int64(bytes))
+		return false
+	}
+	return true
+}
+
+func (r *commonRoom) give(bytes int) {
+	if r != nil {
+		r.left.Add(int64(bytes))
 	}
 }
 

@@ -55,6 +55,38 @@ func TestMessagesToASlowExecutor(t *testing.T) {
 	}
 }
 
+// The messages of all executors together have a bound; what is taken, or whose stream ends, makes room (R34).
+func TestMessagesToAllExecutors(t *testing.T) {
+	a := &Agent{executors: map[core.Conn]*executorLink{}, telling: newCommonRoom(executorsBytesMax)}
+	const links = 2 * executorsBytesMax / (executorBytesMax / 2)
+	for conn := range core.Conn(links) {
+		link := &executorLink{out: newOutbox(outboxLimits{executorEventsMax, executorBytesMax}, outgoing.bytes)}
+		link.out.common = a.telling
+		a.executors[conn] = link
+		for range executorBytesMax / 2 / largeBytes {
+			a.toExecutor(conn, outgoing{event: protocol.ExecutorMessage{Data: make([]byte, largeBytes)}})
+		}
+		a.toExecutor(conn, outgoing{event: protocol.ExecutorKill{Task: "t1"}})
+	}
+	bytes := 0
+	for _, link := range a.executors {
+		bytes += link.out.bytes
+		if last := link.out.items[len(link.out.items)-1].event; last != (protocol.ExecutorKill{Task: "t1"}) {
+			t.Errorf("a kill found no room: the last event that waits is %T", last)
+		}
+	}
+	if dropped := a.metrics.dropped.Load(); bytes != executorsBytesMax || dropped != executorsBytesMax/largeBytes {
+		t.Errorf("%d bytes wait, at most %d may; %d messages were dropped", bytes, executorsBytesMax, dropped)
+	}
+	if _, more := a.executors[0].out.take(t.Context()); !more {
+		t.Error("it is closed")
+	}
+	a.executors[1].out.discard()
+	if left := a.telling.left.Load(); left != executorBytesMax {
+		t.Errorf("%d bytes are free, %d were taken or given up", left, executorBytesMax)
+	}
+}
+
 // A leader that takes nothing loses its stream by bytes, long before the count.
 func TestStatusesEndASessionThatTakesNothing(t *testing.T) {
 	ended := 0

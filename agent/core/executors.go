@@ -108,6 +108,11 @@ func (c *Core) foreign(e *executor, conn Conn, why error) (welcome bool) {
 	return false
 }
 
+// Stranger says why a subscription with this page is refused, or nil: before its other pages are read.
+func (c *Core) Stranger(s protocol.SubscribeExecutor) *api.Error {
+	return c.stranger(c.state.executors[s.ExecutorRef], s)
+}
+
 // stranger says why a subscription is refused, or nil.
 func (c *Core) stranger(e *executor, s protocol.SubscribeExecutor) *api.Error {
 	refuse := func(kind api.Kind, why string) *api.Error {

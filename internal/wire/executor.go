@@ -21,6 +21,11 @@ func ExecutorCallsToProto(calls []protocol.ExecutorCall) *apiv1.ExecutorCalls {
 // ExecutorCallsFromProto reads a batch and checks it. An error means that the stream
 // is not to go on; the calls before the wrong one are returned too.
 func ExecutorCallsFromProto(m *apiv1.ExecutorCalls) ([]protocol.ExecutorCall, error) {
+	return ExecutorCallsAfter(0, m)
+}
+
+// ExecutorCallsAfter reads a part of a message, before which there were so many calls.
+func ExecutorCallsAfter(before int, m *apiv1.ExecutorCalls) ([]protocol.ExecutorCall, error) {
 	if err := checkCalls("wire.executor", m.GetCalls(), one[*apiv1.ExecutorCall]); err != nil {
 		return nil, err
 	}
@@ -29,7 +34,7 @@ func ExecutorCallsFromProto(m *apiv1.ExecutorCalls) ([]protocol.ExecutorCall, er
 		c := new(checker)
 		call := c.executorCall(one)
 		if err := c.refusal("wire.executor", ""); err != nil {
-			err.Subject = "call " + strconv.Itoa(i+1)
+			err.Subject = "call " + strconv.Itoa(before+i+1)
 			return calls, err
 		}
 		calls = append(calls, call)

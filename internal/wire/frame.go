@@ -65,6 +65,14 @@ func (f *Frame) Free() {
 	}
 }
 
+// Len is how many bytes it has.
+func (f *Frame) Len() int { return f.buffer.Len() }
+
+// Read reads the whole of it as a message of protobuf.
+func (f *Frame) Read(into any) error {
+	return encoding.GetCodecV2("proto").Unmarshal(mem.BufferSlice{f.buffer}, into)
+}
+
 // Part is some calls of a frame, one after the other: by itself it is a message of the same kind.
 type Part struct {
 	Bytes  []byte
@@ -80,6 +88,11 @@ func (f *Frame) SchedulerParts() ([]Part, error) {
 // AgentParts cuts a frame of apiv1.AgentCalls, or refuses it.
 func (f *Frame) AgentParts() ([]Part, error) {
 	return agentLayout().cut("wire.agent", f.buffer.ReadOnlyData())
+}
+
+// ExecutorParts cuts a frame of apiv1.ExecutorCalls, or refuses it.
+func (f *Frame) ExecutorParts() ([]Part, error) {
+	return executorLayout().cut("wire.executor", f.buffer.ReadOnlyData())
 }
 
 // tally is what a call holds.

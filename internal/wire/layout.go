@@ -50,6 +50,9 @@ var (
 	agentLayout = sync.OnceValue(func() *layout {
 		return newLayout((*apiv1.AgentCalls)(nil).ProtoReflect().Descriptor(), map[protoreflect.FullName]*layout{})
 	})
+	executorLayout = sync.OnceValue(func() *layout {
+		return newLayout((*apiv1.ExecutorCalls)(nil).ProtoReflect().Descriptor(), map[protoreflect.FullName]*layout{})
+	})
 )
 
 // newLayout reads a message's description; known are those that were read before, or are being read.
