@@ -6,11 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -25,6 +27,7 @@ import (
 	"github.com/tenderhq/tender/internal/bench/hostile"
 	"github.com/tenderhq/tender/internal/devcluster"
 	"github.com/tenderhq/tender/internal/pause"
+	"github.com/tenderhq/tender/internal/protocol"
 )
 
 const (
@@ -258,8 +261,8 @@ func hostilesMain(ctx context.Context, o options) error {
 	return <-flooded
 }
 
-// floodName is what the framework is called whose executor is hostile.
-const floodName = "an executor that floods"
+// floodName is what the framework is called whose executors are hostile.
+const floodName = "executors that flood, read nothing and guess tokens"
 
 // flood runs a framework whose executor sends messages and reports without end.
 func flood(ctx context.Context, master string) error {
@@ -271,26 +274,70 @@ func flood(ctx context.Context, master string) error {
 	return framework.Run(ctx, config, &flooder{self: self})
 }
 
+// flooder runs two executors: one on the SDK that sends as much as it may, and one that keeps to no rule. To the
+// second it sends messages, which that one does not read.
 type flooder struct {
-	self *api.Executor
-	next int
+	self   *api.Executor
+	client *framework.Client
+	next   int
 }
 
 func (f *flooder) Subscribed(_ context.Context, client *framework.Client) error {
-	return client.Demand(api.Demand{Shapes: []api.Shape{{Resources: api.Scalars(0.1, 32), Count: 1}}})
+	f.client = client
+	return client.Demand(api.Demand{Shapes: []api.Shape{{Resources: api.Scalars(0.1, 32), Count: 2}}})
 }
 
 func (f *flooder) Offers(_ context.Context, offers []api.Offer) []api.Answer {
-	f.next++
-	return []api.Answer{api.Launch(offers[0], api.Task{
-		ID: api.TaskID(fmt.Sprint("flood-", f.next)), Resources: api.Scalars(0.1, 32), Executor: f.self, Data: []byte(floodWord),
-	})}
+	var answers []api.Answer
+	for _, offer := range offers {
+		self := *f.self
+		if f.next++; f.next%2 == 0 {
+			self.ID = ruleless
+		}
+		answers = append(answers, api.Launch(offer, api.Task{
+			ID: api.TaskID(fmt.Sprint("flood-", f.next)), Resources: api.Scalars(0.1, 32), Executor: &self, Data: []byte(floodWord),
+		}))
+	}
+	return answers
 }
 
-func (f *flooder) Update(context.Context, api.Status) error { return nil }
+// Update sends messages to where something has happened.
+func (f *flooder) Update(_ context.Context, status api.Status) error {
+	for range 100 {
+		_ = f.client.Message(status.Agent, ruleless, make([]byte, 32<<10)) // it may come to nothing
+	}
+	return nil
+}
 
-// Message takes what its executor sends, and thinks nothing of it.
-func (f *flooder) Message(context.Context, api.AgentID, api.ExecutorID, []byte) {}
+// Message takes what its executor sends, and sends some back.
+func (f *flooder) Message(_ context.Context, agent api.AgentID, _ api.ExecutorID, _ []byte) {
+	_ = f.client.Message(agent, ruleless, make([]byte, 32<<10)) // it may come to nothing
+}
+
+// ruleless is the executor that keeps to no rule.
+const ruleless = "ruleless"
+
+// hostileExecutor says whether this process is that one, and if so ends with ctx.
+func hostileExecutor(ctx context.Context) (is bool, err error) {
+	if os.Getenv(protocol.ExecutorIDEnv) != ruleless {
+		return false, nil
+	}
+	descriptor, err := strconv.Atoi(os.Getenv(protocol.ExecutorTokenFDEnv))
+	if err != nil {
+		return true, err
+	}
+	token, err := io.ReadAll(os.NewFile(uintptr(descriptor), "token"))
+	if err != nil {
+		return true, err
+	}
+	hostile.RunExecutor(ctx, hostile.Socket{
+		Dial: func(ctx context.Context) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, "unix", os.Getenv(protocol.ExecutorSocketEnv))
+		},
+		Framework: os.Getenv(protocol.ExecutorFrameworkIDEnv), Executor: ruleless, Token: string(token),
+	})
+	return true, nil
+}
 
 // floodWord is what the executor is told that floods.
 const floodWord = "flood"

@@ -49,7 +49,10 @@ func main() {
 	defer stop()
 	var err error
 	if executor.Active() {
-		err = executor.Run(ctx, sleep)
+		is, failed := hostileExecutor(ctx)
+		if err = failed; !is {
+			err = executor.Run(ctx, sleep)
+		}
 	} else {
 		err = run(ctx, parse())
 	}

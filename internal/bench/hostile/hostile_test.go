@@ -29,24 +29,9 @@ const (
 // wants, again and again, in the same term; and the master's memory stays within the sum of
 // its bounds.
 func TestHostilePeersEndNothing(t *testing.T) {
-	m, err := master.New(master.Config{
-		ID: "m1", DataDir: t.TempDir(),
-		GRPC: "127.0.0.1:0", HTTP: "127.0.0.1:0", Raft: "127.0.0.1:0", Profile: "fast",
-		Core: core.Config{SessionTimeout: 5 * time.Minute}, // who is slow here is slow for want of processors
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	m, ended := lead(t)
+	term, _ := m.Leading()
 	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- m.Run(ctx) }()
-	term, leads := m.Leading()
-	for !leads {
-		changed := m.LeadershipChanged()
-		if term, leads = m.Leading(); !leads {
-			<-changed
-		}
-	}
 	target := Target{GRPC: m.GRPCAddr(), HTTP: m.HTTPAddr(), Raft: m.RaftAddr(), sent: new(atomic.Int64)}
 	limit := "cpus:1;mem:64"
 	if _, err := apiv1.NewOperatorServiceClient(connect(ctx, m.GRPCAddr())).SetRole(ctx, &apiv1.SetRoleRequest{Role: Role, Limit: &limit}); err != nil {
@@ -79,9 +64,32 @@ func TestHostilePeersEndNothing(t *testing.T) {
 		t.Errorf("the heap grew from %d MB to %d MB", before>>20, after>>20)
 	}
 	cancel()
-	if err := <-ended; err != nil {
+	if err := ended(); err != nil {
 		t.Errorf("the master ended with %v", err)
 	}
+}
+
+// lead runs a master until end is called, and returns when it leads.
+func lead(t *testing.T) (m *master.Master, end func() error) {
+	m, err := master.New(master.Config{
+		ID: "m1", DataDir: t.TempDir(),
+		GRPC: "127.0.0.1:0", HTTP: "127.0.0.1:0", Raft: "127.0.0.1:0", Profile: "fast",
+		Core: core.Config{SessionTimeout: 5 * time.Minute}, // who is slow here is slow for want of processors
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- m.Run(ctx) }()
+	for {
+		changed := m.LeadershipChanged()
+		if _, leads := m.Leading(); leads {
+			break
+		}
+		<-changed
+	}
+	return m, func() error { cancel(); return <-ended }
 }
 
 // heap is what is in use. What lies in a pool outlives one collection.
