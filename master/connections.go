@@ -51,7 +51,7 @@ func (l *boundedListener) Accept() (net.Conn, error) {
 			return nil, err
 		}
 		if l.open.Add(1) <= l.limit {
-			return &boundedConn{Conn: conn, listener: l, remote: remote{conn.RemoteAddr(), new(sender)}}, nil
+			return &boundedConn{Conn: conn, listener: l, remote: remote{conn.RemoteAddr(), newSender()}}, nil
 		}
 		l.open.Add(-1)
 		l.refused.Add(1)
@@ -82,7 +82,7 @@ func senderOf(ctx context.Context) *sender {
 			return remote.sender
 		}
 	}
-	return new(sender)
+	return newSender()
 }
 
 // Close gives the place back, once.

@@ -4,7 +4,11 @@ import "container/heap"
 
 // sender is who is served by weight: all streams of one connection together, so that nobody gains
 // turns by opening more of them.
-type sender struct{ _ byte } // not of no size: two of them must differ
+type sender struct {
+	reading chan struct{} // holds one for each of its requests that is being read
+}
+
+func newSender() *sender { return &sender{make(chan struct{}, requestsReadMax)} }
 
 // fair is a queue in which each sender has its share of the turns by the weight of what it was given, however
 // much of it waits: who has had little goes before who has had much. It is start-time fair queueing (Goyal,

@@ -19,7 +19,7 @@ import (
 // nothing yet goes before those who have much waiting, in however many streams.
 func TestFairServesByWeight(t *testing.T) {
 	var f fair[string]
-	heavy, light, late := new(sender), new(sender), new(sender)
+	heavy, light, late := newSender(), newSender(), newSender()
 	for range 100 {
 		f.push(heavy, 64<<10, "heavy")
 	}
@@ -52,9 +52,9 @@ func TestFairServesByWeight(t *testing.T) {
 // TestFairForgets: a sender that has had all that it put is not remembered for ever, though others always wait.
 func TestFairForgets(t *testing.T) {
 	var f fair[int]
-	f.push(new(sender), 1, -1)
+	f.push(newSender(), 1, -1)
 	for i := range 10_000 {
-		f.push(new(sender), 1, i)
+		f.push(newSender(), 1, i)
 		f.pop()
 		if len(f.had) > 4*knownMin {
 			t.Fatalf("%d senders are remembered for %d items", len(f.had), len(f.items))
@@ -64,7 +64,7 @@ func TestFairForgets(t *testing.T) {
 
 // TestLanesServeByWeight (R34): a connection gains nothing by opening many streams, nor by large messages.
 func TestLanesServeByWeight(t *testing.T) {
-	n, ctx, greedy := newLanes(), t.Context(), new(sender)
+	n, ctx, greedy := newLanes(), t.Context(), newSender()
 	for range 100 {
 		by := n.front.inlet(greedy, inletMax)
 		for range 2 {
@@ -72,7 +72,7 @@ func TestLanesServeByWeight(t *testing.T) {
 		}
 	}
 	n.next() // one of them is on its way
-	honest := n.front.inlet(new(sender), inletMax)
+	honest := n.front.inlet(newSender(), inletMax)
 	for range 10 {
 		honest.put(ctx, nil, arrival{what: core.SchedulerClosed{Conn: 7}, bytes: 1 << 10})
 	}
@@ -91,7 +91,7 @@ func TestLanesServeByWeight(t *testing.T) {
 func TestDeskHasFewPlaces(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := &desk{free: 1}
-		greedy, honest := new(sender), new(sender)
+		greedy, honest := newSender(), newSender()
 		var order []string
 		hold := make(chan struct{})
 		read := func(by *sender, name string) {
@@ -161,7 +161,7 @@ func TestOnePartIsReadAtATime(t *testing.T) {
 		if err := wire.Codec().Unmarshal(mem.BufferSlice{mem.SliceBuffer(data)}, frame); err != nil {
 			t.Fatal(err)
 		}
-		return readParts(t.Context(), newDesk(), new(sender), frame, (*wire.Frame).SchedulerParts, part, take)
+		return readParts(t.Context(), newDesk(), newSender(), frame, (*wire.Frame).SchedulerParts, part, take)
 	}
 	if err := of(tasks(4000), tasks(4000), tasks(4000), tasks(1), tasks(1)); err != nil || taken != 5 {
 		t.Fatalf("%d calls were taken: %v", taken, err)

@@ -38,7 +38,7 @@ type lanes struct {
 func newLanes() *lanes {
 	n := &lanes{wake: make(chan struct{}, 1)}
 	n.front, n.agents = newLane(n.rouse), newLane(n.rouse)
-	n.operators, n.stores = n.front.inlet(new(sender), requestsMax), n.front.inlet(new(sender), requestsMax)
+	n.operators, n.stores = n.front.inlet(newSender(), requestsMax), n.front.inlet(newSender(), requestsMax)
 	return n
 }
 

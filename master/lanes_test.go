@@ -14,11 +14,11 @@ import (
 func TestFrontLaneGoesFirst(t *testing.T) {
 	const laneMax = 4096
 	n := newLanes()
-	by, ctx := n.agents.inlet(new(sender), inletMax), t.Context()
+	by, ctx := n.agents.inlet(newSender(), inletMax), t.Context()
 	for i := range laneMax {
 		by.put(ctx, nil, arrival{what: core.AgentClosed{Conn: core.Conn(i)}, last: true})
 	}
-	front := n.front.inlet(new(sender), inletMax)
+	front := n.front.inlet(newSender(), inletMax)
 	front.put(ctx, nil, arrival{what: core.SchedulerClosed{}, last: true})
 	if first, _ := n.next(); first.what != (core.SchedulerClosed{}) {
 		t.Fatalf("%d agents were waiting and came first: %v", laneMax, first.what)
@@ -56,7 +56,7 @@ func TestLanesTakeTurns(t *testing.T) {
 	n, ctx := newLanes(), t.Context()
 	var greedy []*inlet
 	for range 3 {
-		by := n.front.inlet(new(sender), inletMax)
+		by := n.front.inlet(newSender(), inletMax)
 		greedy = append(greedy, by)
 		for range inletMax {
 			if !by.put(ctx, nil, arrival{what: core.SchedulerCalled{Conn: 1}}) {
@@ -64,7 +64,7 @@ func TestLanesTakeTurns(t *testing.T) {
 			}
 		}
 	}
-	honest := n.front.inlet(new(sender), inletMax)
+	honest := n.front.inlet(newSender(), inletMax)
 	honest.put(ctx, nil, arrival{what: core.SchedulerCalled{Conn: 7}})
 	for i := range 2 * len(greedy) {
 		if next, _ := n.next(); next.what.(core.SchedulerCalled).Conn == 7 {
@@ -93,20 +93,20 @@ func TestLanesAreBounded(t *testing.T) {
 				count++
 			}
 		}
-		if small := puts(n.front.inlet(new(sender), inletMax), 10); small != inletMax {
+		if small := puts(n.front.inlet(newSender(), inletMax), 10); small != inletMax {
 			t.Errorf("%d small messages of one stream wait", small)
 		}
-		if large := puts(n.front.inlet(new(sender), inletMax), 1<<20); large != 1 {
+		if large := puts(n.front.inlet(newSender(), inletMax), 1<<20); large != 1 {
 			t.Errorf("%d large messages of one stream wait", large)
 		}
 		streams := 1
-		for puts(n.front.inlet(new(sender), inletMax), 1<<20) == 1 {
+		for puts(n.front.inlet(newSender(), inletMax), 1<<20) == 1 {
 			streams++
 		}
 		if streams != laneBytesMax>>20-1 {
 			t.Errorf("the largest messages of %d streams wait", streams)
 		}
-		late, came := n.front.inlet(new(sender), inletMax), make(chan bool, 1)
+		late, came := n.front.inlet(newSender(), inletMax), make(chan bool, 1)
 		go func() {
 			came <- late.put(t.Context(), nil, arrival{what: core.SchedulerCalled{Conn: 9}, bytes: 1 << 20})
 		}()

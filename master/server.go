@@ -21,7 +21,11 @@ const (
 	// receiveBytesMax leaves room for the frame of a store's largest value.
 	receiveBytesMax = api.MessageBytesMax + 64<<10
 	// streamsPerConnMax bounds calls and streams of one connection. More wait.
-	streamsPerConnMax = 1024
+	streamsPerConnMax = 256
+	// streamWindowBytes is what may come in on a stream before it is read; while a larger message is
+	// read, the rest of it may come too. What all streams of a connection have there is the same for each
+	// of them, so it is less than wire.StreamWindowBytes.
+	streamWindowBytes = 128 << 10
 )
 
 func (m *Master) newServer() *grpc.Server {
@@ -29,7 +33,7 @@ func (m *Master) newServer() *grpc.Server {
 		grpc.MaxRecvMsgSize(receiveBytesMax),
 		grpc.ForceServerCodecV2(wire.Codec()),
 		experimental.BufferPool(wire.Buffers()),
-		grpc.InitialWindowSize(wire.StreamWindowBytes),
+		grpc.InitialWindowSize(streamWindowBytes),
 		grpc.InitialConnWindowSize(wire.ConnWindowBytes),
 		grpc.MaxConcurrentStreams(streamsPerConnMax),
 		grpc.ConnectionTimeout(handshakeMax),
@@ -39,12 +43,22 @@ func (m *Master) newServer() *grpc.Server {
 		grpc.ChainUnaryInterceptor(m.unary),
 		grpc.ChainStreamInterceptor(m.streaming),
 	)
-	apiv1.RegisterSchedulerServiceServer(server, schedulerService{master: m})
-	apiv1.RegisterAgentServiceServer(server, agentService{master: m})
-	apiv1.RegisterOperatorServiceServer(server, operatorService{master: m})
-	apiv1.RegisterRaftServiceServer(server, raftService{master: m})
-	apiv1.RegisterStoreServiceServer(server, storeService{master: m})
-	apiv1.RegisterMasterServiceServer(server, masterService{master: m})
+	for _, one := range []struct {
+		service grpc.ServiceDesc
+		server  any
+	}{
+		{apiv1.SchedulerService_ServiceDesc, schedulerService{master: m}},
+		{apiv1.AgentService_ServiceDesc, agentService{master: m}},
+		{apiv1.OperatorService_ServiceDesc, operatorService{master: m}},
+		{apiv1.RaftService_ServiceDesc, raftService{master: m}},
+		{apiv1.StoreService_ServiceDesc, storeService{master: m}},
+		{apiv1.MasterService_ServiceDesc, masterService{master: m}},
+	} {
+		for _, call := range one.service.Methods {
+			m.unaries["/"+one.service.ServiceName+"/"+call.MethodName] = true
+		}
+		server.RegisterService(m.requests.served(one.service, m.unary), one.server)
+	}
 	healthv1.RegisterHealthServer(server, healthService{master: m})
 	reflection.Register(server)
 	return server
@@ -75,6 +89,9 @@ func (m *Master) unary(ctx context.Context, request any, info *grpc.UnaryServerI
 }
 
 func (m *Master) streaming(server any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handle grpc.StreamHandler) (err error) {
+	if m.unaries[info.FullMethod] {
+		return wire.Status(handle(server, stream)) // it goes through unary
+	}
 	defer func() {
 		if evidence := recover(); evidence != nil {
 			err = m.panicked(info.FullMethod, evidence)

@@ -193,14 +193,23 @@ func (s storeService) watch(l *leader, slow *patience, r *apiv1.StoreWatchReques
 	version := uint64(0)
 	for first := true; ; first = false {
 		news := l.stores.wait(id) // before we look
-		changes, next, err := s.changes(ctx, l, r, sent, version, first)
+		changed, next, err := s.changes(ctx, l, r, sent, version, first)
 		if err != nil {
 			return err
 		}
 		version = next
-		for _, entry := range changes {
-			if err := slow.during(func() error { return stream.Send(entry) }); err != nil {
+		for len(changed) > 0 {
+			var entries []*apiv1.StoreEntry
+			if entries, changed, err = s.values(ctx, l, r, changed); err != nil {
 				return err
+			}
+			for _, entry := range entries {
+				if err := slow.during(func() error { return stream.Send(entry) }); err != nil {
+					return err
+				}
+				if sent[entry.GetKey()] = entry.GetVersion(); entry.GetDeleted() {
+					delete(sent, entry.GetKey())
+				}
 			}
 		}
 		select {
@@ -213,34 +222,70 @@ func (s storeService) watch(l *leader, slow *patience, r *apiv1.StoreWatchReques
 	}
 }
 
-// changes compares the store with what was sent, unless its version says that nothing
-// has changed, and brings sent up to date.
+// watchBytesMax is how much of what has changed a watcher holds while it sends it, or one value: values that are
+// replaced meanwhile are kept for nobody else.
+const watchBytesMax = 64 << 10
+
+// changes compares the store with what was sent, unless its version says that nothing has changed. It returns the
+// keys and versions of what has, in the order in which it did.
 func (s storeService) changes(ctx context.Context, l *leader, r *apiv1.StoreWatchRequest, sent map[string]uint64, version uint64, first bool) (
-	changes []*apiv1.StoreEntry, next uint64, err error) {
-	const op = "store.watch"
-	var refused error
-	err = l.read(ctx, op, func(c *core.Core, _ time.Time) {
-		var f registry.Framework
-		if f, refused = owner(c.Registry(), op, r.GetSession()); refused != nil {
-			return
-		}
+	changed []*apiv1.StoreEntry, next uint64, err error) {
+	err = s.look(ctx, l, r, func(f registry.Framework) {
 		next = f.StoreVersion
 		if !first && next == version {
 			return
 		}
 		for _, key := range keysUnder(f, r.GetPrefix()) {
 			if entry := f.Store[key]; sent[key] != entry.Version {
-				sent[key] = entry.Version
-				changes = append(changes, entryOf(key, entry))
+				changed = append(changed, &apiv1.StoreEntry{Key: key, Version: entry.Version})
 			}
 		}
 		for key := range sent {
 			if _, there := f.Store[key]; !there {
-				delete(sent, key)
-				changes = append(changes, &apiv1.StoreEntry{Key: key, Version: next, Deleted: true})
+				changed = append(changed, &apiv1.StoreEntry{Key: key, Version: next, Deleted: true})
 			}
 		}
 	})
-	slices.SortStableFunc(changes, func(a, b *apiv1.StoreEntry) int { return int(a.Version) - int(b.Version) })
-	return changes, next, errors.Join(err, refused)
+	slices.SortStableFunc(changed, func(a, b *apiv1.StoreEntry) int { return int(a.Version) - int(b.Version) })
+	return changed, next, err
+}
+
+// values are those of the first that have changed.
+func (s storeService) values(ctx context.Context, l *leader, r *apiv1.StoreWatchRequest, changed []*apiv1.StoreEntry) (entries, rest []*apiv1.StoreEntry, err error) {
+	err = s.look(ctx, l, r, func(f registry.Framework) { entries, rest = firstValues(f, changed) })
+	return entries, rest, err
+}
+
+// firstValues are about watchBytesMax. What has changed again meanwhile is left out: the next look at the store
+// finds it.
+func firstValues(f registry.Framework, changed []*apiv1.StoreEntry) (entries, rest []*apiv1.StoreEntry) {
+	bytes := 0
+	for i, one := range changed {
+		entry, there := f.Store[one.GetKey()]
+		switch {
+		case one.GetDeleted() == there || there && entry.Version != one.GetVersion():
+			continue
+		case !there:
+			entries = append(entries, one)
+			continue
+		}
+		if bytes += len(entry.Value); bytes > watchBytesMax && len(entries) > 0 {
+			return entries, changed[i:]
+		}
+		entries = append(entries, entryOf(one.GetKey(), entry))
+	}
+	return entries, nil
+}
+
+// look reads the store in the leader's loop.
+func (s storeService) look(ctx context.Context, l *leader, r *apiv1.StoreWatchRequest, read func(registry.Framework)) error {
+	const op = "store.watch"
+	var refused error
+	err := l.read(ctx, op, func(c *core.Core, _ time.Time) {
+		var f registry.Framework
+		if f, refused = owner(c.Registry(), op, r.GetSession()); refused == nil {
+			read(f)
+		}
+	})
+	return errors.Join(err, refused)
 }

@@ -1,0 +1,78 @@
+package master
+
+import (
+	"context"
+	"slices"
+
+	"google.golang.org/grpc"
+
+	"github.com/tenderhq/tender/internal/wire"
+)
+
+const (
+	// requestBytesMax bounds the requests of all calls that are under way, from when they are read to
+	// their answer. More wait, by the turns of their connections; a small one does not.
+	requestBytesMax   = 16 << 20
+	requestBytesSmall = 16 << 10
+	// requestsReadMax is how many requests of one connection are read at once: whoever sends the
+	// bytes of one slowly is in the way of nobody else.
+	requestsReadMax = 4
+)
+
+// requests are the calls of which each has one request and one answer. gRPC reads the request of such a call, however
+// many of them there are, before it asks anybody. So they are served as streams, which are read when we say so.
+type requests struct {
+	desk *desk
+	room *budget // bytes
+}
+
+func newRequests(d *desk) *requests { return &requests{d, newBudget(requestBytesMax)} }
+
+// served is the service with its calls as streams; serve is what every call goes through.
+func (q *requests) served(service grpc.ServiceDesc, serve grpc.UnaryServerInterceptor) *grpc.ServiceDesc {
+	service.Streams = slices.Clone(service.Streams)
+	for _, call := range service.Methods {
+		service.Streams = append(service.Streams, grpc.StreamDesc{StreamName: call.MethodName, Handler: func(on any, stream grpc.ServerStream) error {
+			ctx, leave := stream.Context(), func() {}
+			defer func() { leave() }()
+			answer, err := call.Handler(on, ctx, func(request any) (err error) {
+				leave, err = q.receive(ctx, stream, request)
+				return err
+			}, serve)
+			if err != nil {
+				return err
+			}
+			return stream.SendMsg(answer)
+		}})
+	}
+	service.Methods = nil
+	return &service
+}
+
+// receive reads a request when there is room for it; its room is kept until leave is called.
+func (q *requests) receive(ctx context.Context, stream grpc.ServerStream, request any) (leave func(), err error) {
+	leave = func() {}
+	from := senderOf(ctx)
+	select {
+	case from.reading <- struct{}{}:
+		defer func() { <-from.reading }()
+	case <-ctx.Done():
+		return leave, ctx.Err()
+	}
+	frame := new(wire.Frame)
+	if err := stream.RecvMsg(frame); err != nil {
+		return leave, err
+	}
+	defer frame.Free()
+	bytes := frame.Len()
+	if bytes > requestBytesSmall {
+		if !q.room.take(ctx, nil, from, bytes) {
+			return leave, ctx.Err()
+		}
+		leave = func() { q.room.give(bytes) }
+	}
+	if !q.desk.during(ctx, from, bytes, func() { err = frame.Read(request) }) {
+		err = ctx.Err()
+	}
+	return leave, err
+}
