@@ -89,27 +89,28 @@ type Core struct {
 	lastHeard time.Time
 	out       []Effect // of the event at hand
 
-	agents     map[api.AgentID]*agent         // the admitted ones
-	links      map[Conn]*link                 // agents' streams
-	frameworks map[api.FrameworkID]*framework // until removed and nothing of them runs
-	standbys   map[string]api.FrameworkID     // living frameworks whose name is their identity (R6)
-	sessions   map[Conn]*session              // schedulers' streams
-	seekers    map[string]*session            // standbys whose proposal is on its way, by name
-	waiting    []*session                     // standbys in the order of their arrival
-	offers     map[api.OfferID]*offer         // open
-	expiring   []*offer                       // by deadline; answered ones are skipped
-	freed      freed                          // since the policy was last asked
-	inverses   map[api.OfferID]*inverse       // open
-	owing      []*session                     // to whom something is still to be told
-	pending    map[proposalKey]*proposal      // proposed, outcome not known yet
-	deadlines  deadlines
-	awaited    map[api.AgentID]bool     // for whom the recovery hold waits (R20)
-	returning  []api.AgentID            // may know tasks of terms before; those in front that are back are skipped (R8)
-	takers     map[api.FrameworkID]bool // frameworks that take revocable resources
-	hold       deadline
-	expiry     deadline // of what the registry remembers of the past
-	overdue    overdue
-	stubs      int // of all agents
+	agents      map[api.AgentID]*agent         // the admitted ones
+	links       map[Conn]*link                 // agents' streams
+	frameworks  map[api.FrameworkID]*framework // until removed and nothing of them runs
+	standbys    map[string]api.FrameworkID     // living frameworks whose name is their identity (R6)
+	sessions    map[Conn]*session              // schedulers' streams
+	seekers     map[string]*session            // standbys whose proposal is on its way, by name
+	waiting     []*session                     // standbys in the order of their arrival
+	subscribing subscribing                    // sessions that ask the registry to admit them
+	offers      map[api.OfferID]*offer         // open
+	expiring    []*offer                       // by deadline; answered ones are skipped
+	freed       freed                          // since the policy was last asked
+	inverses    map[api.OfferID]*inverse       // open
+	owing       []*session                     // to whom something is still to be told
+	pending     map[proposalKey]*proposal      // proposed, outcome not known yet
+	deadlines   deadlines
+	awaited     map[api.AgentID]bool     // for whom the recovery hold waits (R20)
+	returning   []api.AgentID            // may know tasks of terms before; those in front that are back are skipped (R8)
+	takers      map[api.FrameworkID]bool // frameworks that take revocable resources
+	hold        deadline
+	expiry      deadline // of what the registry remembers of the past
+	overdue     overdue
+	stubs       int // of all agents
 
 	voices    uint64 // words of agents about what is not theirs, refused in this term
 	proposals uint64 // counters of this term
@@ -124,24 +125,25 @@ type Core struct {
 // copy) and who leads in this term. Nothing is known yet but what the registry says.
 func New(config Config, state *registry.State, term api.Term, policy allocator.Allocator, now time.Time) *Core {
 	c := &Core{
-		config:     config.withDefaults(),
-		term:       term,
-		registry:   state.Clone(),
-		policy:     policy,
-		now:        now,
-		began:      now,
-		agents:     make(map[api.AgentID]*agent),
-		links:      make(map[Conn]*link),
-		frameworks: make(map[api.FrameworkID]*framework),
-		standbys:   make(map[string]api.FrameworkID),
-		sessions:   make(map[Conn]*session),
-		seekers:    make(map[string]*session),
-		offers:     make(map[api.OfferID]*offer),
-		freed:      make(freed),
-		inverses:   make(map[api.OfferID]*inverse),
-		pending:    make(map[proposalKey]*proposal),
-		awaited:    make(map[api.AgentID]bool),
-		takers:     make(map[api.FrameworkID]bool),
+		config:      config.withDefaults(),
+		term:        term,
+		registry:    state.Clone(),
+		policy:      policy,
+		now:         now,
+		began:       now,
+		agents:      make(map[api.AgentID]*agent),
+		links:       make(map[Conn]*link),
+		frameworks:  make(map[api.FrameworkID]*framework),
+		standbys:    make(map[string]api.FrameworkID),
+		sessions:    make(map[Conn]*session),
+		seekers:     make(map[string]*session),
+		subscribing: newSubscribing(),
+		offers:      make(map[api.OfferID]*offer),
+		freed:       make(freed),
+		inverses:    make(map[api.OfferID]*inverse),
+		pending:     make(map[proposalKey]*proposal),
+		awaited:     make(map[api.AgentID]bool),
+		takers:      make(map[api.FrameworkID]bool),
 	}
 	c.recoverRoles()
 	c.recoverFrameworks()

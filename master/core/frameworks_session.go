@@ -46,6 +46,9 @@ type session struct {
 	absent  map[api.TaskID]api.AgentID // unsettled, and their agent ("" = any) is not back
 	lost    map[api.TaskID]api.AgentID // unsettled, and the registry does not know their agent (R37)
 	waits   map[api.TaskID]*acceptance // tasks of accepts that wait for the registry (R26)
+	changes int                        // of its framework, on their way to the quorum
+	asking  int                        // accepts that the registry was asked about
+	line    []*acceptance              // accepts that wait for that
 	allIn   bool
 	settled bool
 }
@@ -71,12 +74,6 @@ func who(info api.Framework) string {
 		return string(info.ID)
 	}
 	return info.Name
-}
-
-// openSession asks the registry to admit the framework or to take it over (R5).
-func (c *Core) openSession(s *session) {
-	change := registry.Subscribe{Framework: s.subscribe.Framework, Instance: s.subscribe.Instance}
-	c.propose(change, func(result registry.Result) { c.subscribed(s, result) })
 }
 
 // subscribed goes on when the registry has answered.
@@ -307,6 +304,7 @@ func (c *Core) dropSession(s *session) {
 	c.deadlines.clear(&s.clock)
 	s.owed, s.early, s.walks = questions{}, nil, [walks]cursor{}
 	c.stopWaiting(s)
+	c.leaveLine(s)
 }
 
 // removalError is what a scheduler hears when its framework is removed: nothing when
@@ -323,12 +321,31 @@ const tornDown = "torn down by its scheduler"
 
 func (c *Core) teardown(s *session, number uint64) {
 	fw := s.framework
+	if c.tooMany(s, number, "framework.teardown") {
+		return
+	}
 	change := registry.RemoveFramework{ID: fw.id, Session: s.number, Why: tornDown}
 	c.propose(change, func(result registry.Result) {
+		s.changes--
 		if result.Err != nil && fw.session == s {
 			c.refuse(s, number, api.E("framework.teardown", result.Err.Kind, fw.id, result.Err.Err))
 		}
 	})
+}
+
+// changesMax is how many changes of its framework a session has on their way to the quorum; one
+// more is refused (Limit).
+const changesMax = 16
+
+// tooMany counts a change of the session's framework, or refuses it.
+func (c *Core) tooMany(s *session, number uint64, op string) bool {
+	if s.changes >= changesMax {
+		c.refuse(s, number, api.E(op, api.Limit, s.framework.id,
+			fmt.Errorf("%d changes of this session wait for the quorum already; wait for an answer", changesMax)))
+		return true
+	}
+	s.changes++
+	return false
 }
 
 // updateFramework replaces what Subscribe said, but who it is.
@@ -341,7 +358,11 @@ func (c *Core) updateFramework(s *session, number uint64, call protocol.UpdateFr
 		c.refuse(s, number, api.E("framework.update", kind, fw.id, err))
 		return
 	}
+	if c.tooMany(s, number, "framework.update") {
+		return
+	}
 	c.propose(registry.UpdateFramework{Framework: wish.Framework, Session: s.number}, func(result registry.Result) {
+		s.changes--
 		switch {
 		case fw.session != s:
 		case result.Err != nil:

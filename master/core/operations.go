@@ -29,8 +29,27 @@ func (c *Core) waitForRegistry(x *acceptance) {
 	}
 }
 
+// acceptsAskedMax is about how many accepts of one session the registry is asked at once. The others
+// wait for their turn: whoever reserves on thousands of agents leaves the queue to the quorum room
+// for everybody else.
+const acceptsAskedMax = 64
+
+// reserveLined goes on with the accepts of a session whose turn has come.
+func (c *Core) reserveLined(s *session) {
+	for len(s.line) > 0 && s.asking < acceptsAskedMax {
+		x := s.line[0]
+		s.line = s.line[1:]
+		c.reserve(x)
+	}
+}
+
 // reserve turns the operations into one change of what is reserved.
 func (c *Core) reserve(x *acceptance) {
+	s := x.session
+	if s.asking >= acceptsAskedMax {
+		s.line = append(s.line, x)
+		return
+	}
 	saw := c.registry.Agents[x.agent.id].Reserved
 	after := newConversion(x.agent, x.role, x.held, saw)
 	x.faults = make([]*api.Error, len(x.operations))
@@ -51,7 +70,12 @@ func (c *Core) reserve(x *acceptance) {
 		return
 	}
 	x.after, x.destroyed = after.left, after.destroyed
-	c.propose(change, func(result registry.Result) { c.reserved(x, result) })
+	s.asking++
+	c.propose(change, func(result registry.Result) {
+		s.asking--
+		c.reserved(x, result)
+		c.reserveLined(s)
+	})
 }
 
 // feasible are the operations whose result is to outlive this leader: those with an ID

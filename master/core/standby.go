@@ -21,8 +21,7 @@ func (c *Core) seekSession(s *session) {
 		c.wait(s, active)
 		return
 	}
-	c.openSession(s)
-	if s.subscribe.Framework.Standby {
+	if c.openSession(s) && s.subscribe.Framework.Standby {
 		c.seekers[s.subscribe.Framework.Name] = s
 	}
 }

@@ -1,0 +1,120 @@
+package core
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/master/registry"
+)
+
+const (
+	// subscribesMax is how many sessions ask the registry to admit them at once; the others wait
+	// for their turn. The queue to the quorum keeps room for everybody else.
+	subscribesMax = 1024
+	// lineMax is how many sessions of one framework wait. One more is refused (Limit).
+	lineMax = 16
+)
+
+// subscribing are the sessions that ask the registry to admit them, and those that wait for that.
+// Of one framework one asks at a time: whoever opens streams again and again, while the quorum is
+// slow, has one change under way.
+// Holds: a framework that is not asking and has somebody in its line is among the turns.
+type subscribing struct {
+	asking map[string]bool
+	lines  map[string][]*session // by framework, first come first
+	turns  []string              // frameworks whose first in line may ask
+}
+
+func newSubscribing() subscribing {
+	return subscribing{asking: make(map[string]bool), lines: make(map[string][]*session)}
+}
+
+// identity is the same for all sessions that want to be one framework.
+func (s *session) identity() string {
+	if id := s.subscribe.Framework.ID; id != "" {
+		return "framework " + string(id)
+	}
+	return "instance " + string(s.subscribe.Instance)
+}
+
+// lineUp lets a session wait for its turn; false when too many of its framework do.
+func (b *subscribing) lineUp(s *session) bool {
+	who := s.identity()
+	if len(b.lines[who]) >= lineMax {
+		return false
+	}
+	b.lines[who] = append(b.lines[who], s)
+	if !b.asking[who] && len(b.lines[who]) == 1 {
+		b.turns = append(b.turns, who)
+	}
+	return true
+}
+
+// next is the session whose turn it is; nil when there is none, or as many ask as may.
+func (b *subscribing) next() *session {
+	for len(b.turns) > 0 && len(b.asking) < subscribesMax {
+		who := b.turns[0]
+		b.turns = b.turns[1:]
+		if line := b.lines[who]; len(line) > 0 && !b.asking[who] {
+			s := line[0]
+			b.drop(s)
+			b.asking[who] = true
+			return s
+		}
+	}
+	return nil
+}
+
+// drop takes a session out of its line; false when it is in none.
+func (b *subscribing) drop(s *session) bool {
+	who := s.identity()
+	at := slices.Index(b.lines[who], s)
+	if at < 0 {
+		return false
+	}
+	if b.lines[who] = slices.Delete(b.lines[who], at, at+1); len(b.lines[who]) == 0 {
+		delete(b.lines, who)
+	}
+	return true
+}
+
+// answered: the registry has answered a session of this identity.
+func (b *subscribing) answered(who string) {
+	delete(b.asking, who)
+	if len(b.lines[who]) > 0 {
+		b.turns = append(b.turns, who)
+	}
+}
+
+// openSession asks the registry, when it is the session's turn, to admit the framework or to take
+// it over (R5); false when the session was refused.
+func (c *Core) openSession(s *session) bool {
+	if !c.subscribing.lineUp(s) {
+		c.refuseSession(s, api.E("framework.subscribe", api.Limit, who(s.subscribe.Framework),
+			fmt.Errorf("%d sessions of it wait for the quorum already; close them, or wait for their answers", lineMax)))
+		return false
+	}
+	c.askForSessions()
+	return true
+}
+
+func (c *Core) askForSessions() {
+	for s := c.subscribing.next(); s != nil; s = c.subscribing.next() {
+		who := s.identity()
+		change := registry.Subscribe{Framework: s.subscribe.Framework, Instance: s.subscribe.Instance}
+		c.propose(change, func(result registry.Result) {
+			c.subscribing.answered(who)
+			c.subscribed(s, result)
+			c.askForSessions()
+		})
+	}
+}
+
+// leaveLine: a session has ended. Whoever waits behind a standby that never asked comes next.
+func (c *Core) leaveLine(s *session) {
+	if c.subscribing.drop(s) {
+		c.seekDone(s)
+		c.nextStandby(s.subscribe.Framework.Name)
+	}
+}
