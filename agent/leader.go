@@ -3,7 +3,6 @@ package agent
 import (
 	"context"
 	"errors"
-	"net"
 	"sync"
 	"time"
 
@@ -134,7 +133,7 @@ func (a *Agent) session(ctx context.Context, s *seeker, address string) (heard b
 	life := ctx
 	ctx, cancel := context.WithCancel(life)
 	defer cancel()
-	connection, err := a.connect(address)
+	connection, err := a.connectBy(wire.Once(a.config.Dial), address)
 	if err != nil {
 		return false, api.E("agent.connect", api.Invalid, address, err)
 	}
@@ -177,13 +176,17 @@ func (a *Agent) session(ctx context.Context, s *seeker, address string) (heard b
 }
 
 func (a *Agent) connect(address string) (*grpc.ClientConn, error) {
+	return a.connectBy(a.config.Dial, address)
+}
+
+func (a *Agent) connectBy(dial wire.Dialer, address string) (*grpc.ClientConn, error) {
 	credentials := a.config.Credentials
 	if credentials == nil {
 		credentials = insecure.NewCredentials()
 	}
 	return grpc.NewClient("passthrough:///"+address,
 		grpc.WithTransportCredentials(credentials),
-		grpc.WithContextDialer(func(ctx context.Context, address string) (net.Conn, error) { return a.config.Dial(ctx, address) }),
+		grpc.WithContextDialer(dial),
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: keepaliveTime, Timeout: 5 * time.Second}),
 		grpc.WithConnectParams(grpc.ConnectParams{Backoff: backoff.DefaultConfig, MinConnectTimeout: openTimeout}),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(api.MessageBytesMax+messageSlackBytes)),

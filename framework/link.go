@@ -55,9 +55,7 @@ func dial(opening context.Context, config Config, known lookout.Config, timeout 
 		cancel(nil)
 		return nil, unreached(opening, err)
 	}
-	handed := make(chan net.Conn, 1)
-	handed <- reached
-	conn, err := connect(handOver(handed, config.Dialer), address)
+	conn, err := connect(wire.Once(func(context.Context, string) (net.Conn, error) { return reached, nil }), address)
 	if err != nil {
 		cancel(nil)
 		_ = reached.Close() // err says more
@@ -81,8 +79,6 @@ func dial(opening context.Context, config Config, known lookout.Config, timeout 
 	return l, nil
 }
 
-type dialer = func(ctx context.Context, address string) (net.Conn, error)
-
 // unreached is why nothing listens at the address, as far as can be told.
 func unreached(opening context.Context, err error) error {
 	if aborted := context.Cause(opening); aborted != nil {
@@ -91,20 +87,8 @@ func unreached(opening context.Context, err error) error {
 	return api.E("", api.Unavailable, "", err) // who dials says where
 }
 
-// handOver gives the connection that is there, then dials.
-func handOver(handed <-chan net.Conn, dial dialer) dialer {
-	return func(ctx context.Context, address string) (net.Conn, error) {
-		select {
-		case conn := <-handed:
-			return conn, nil
-		default:
-			return dial(ctx, address)
-		}
-	}
-}
-
 // connect waits for nothing.
-func connect(dial dialer, address string) (*grpc.ClientConn, error) {
+func connect(dial wire.Dialer, address string) (*grpc.ClientConn, error) {
 	return grpc.NewClient("passthrough:///"+address,
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return dial(ctx, address) }),

@@ -39,7 +39,7 @@ type link struct {
 func dial(ctx context.Context, config Config) (*link, error) {
 	conn, err := grpc.NewClient("passthrough:///agent",
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
-		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return config.Dialer(ctx) }),
+		grpc.WithContextDialer(wire.Once(func(ctx context.Context, _ string) (net.Conn, error) { return config.Dialer(ctx) })),
 		grpc.WithInitialWindowSize(wire.StreamWindowBytes),
 		grpc.WithInitialConnWindowSize(wire.ConnWindowBytes),
 		grpc.WithDisableServiceConfig(),
