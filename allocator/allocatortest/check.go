@@ -90,7 +90,8 @@ func (c *Cluster) checkDemand(o allocator.Claim, words string) {
 }
 
 // checkOpen: what is launched counts as met, what is in open offers as being met; only what is left beyond both is
-// offered. Offers that were open when the demand was stated anew may have been made for something else. (R38)
+// offered. Offers that were open when the demand was stated anew may have been made for something else, and so may
+// those that were open when a task took another shape than its offer was made for. (R38)
 func (c *Cluster) checkOpen(o allocator.Claim, words string) {
 	c.Helper()
 	var most api.Resources

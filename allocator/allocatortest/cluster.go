@@ -42,7 +42,7 @@ type Cluster struct {
 	mixed      map[string]bool           // by pairKey: see noteLaunch
 	offeredAt  map[api.AgentID]time.Time // last, to whomever
 	demand     map[string][]api.Shape    // what is left of it, as counted here and told to the policy
-	restated   map[string]bool           // while offers were open
+	restated   map[string]bool           // or met in another way, while offers were open
 	tasks      int
 	held       bool
 	compiled   map[string]*constraint.Program
@@ -322,6 +322,9 @@ func (c *Cluster) Accept(offer allocator.Claim, refuse time.Duration, tasks ...a
 		c.Policy.SetDemand(offer.Framework, offer.Role, shapes)
 	}
 	if !rest.IsZero() {
+		if len(tasks) > 0 {
+			c.restated[key(offer.Framework, offer.Role)] = true // they met less than the offer was made for, or something else
+		}
 		offer.Resources = rest
 		c.Policy.Return(offer)
 		c.refuse(offer, refuse, len(tasks) == 0)
