@@ -1,5 +1,6 @@
 // Command stress is what `make stress` runs: it builds the tests of each package once, with the race detector where
-// there is a C compiler, and runs them again and again under every mode of the table below, until the time is over.
+// there is a C compiler, and runs them again and again, several packages beside each other, under every mode of the table
+// below, until the time is over.
 // What failed is printed once with how often it failed and where its last output is. It never repeats a failed test
 // to see it pass: a test that fails by chance is broken.
 package main
@@ -17,6 +18,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 )
@@ -42,6 +44,7 @@ func main() {
 	limit := flag.Duration("for", 55*time.Minute, "start no package's tests after this long")
 	rounds := flag.Int("rounds", 0, "end after so many rounds of all packages; 0 = when the time is over")
 	each := flag.Duration("timeout", 15*time.Minute, "a package's tests that run for longer are hung: their goroutines are printed")
+	atOnce := flag.Int("at-once", 2*runtime.NumCPU(), "how many packages' tests run beside each other")
 	only := flag.String("run", "", "only tests that match this, as go test -run")
 	folder := flag.String("keep", "", "where the outputs of failures go; default a new temporary folder")
 	flag.Parse()
@@ -51,7 +54,7 @@ func main() {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	s := &stress{only: *only, timeout: *each, results: newResults()}
+	s := &stress{only: *only, timeout: *each, atOnce: max(*atOnce, 1), results: newResults()}
 	if err := s.run(ctx, *folder, packages, *limit, *rounds); err != nil {
 		log.Fatal("stress: ", err)
 	}
@@ -60,6 +63,7 @@ func main() {
 type stress struct {
 	only    string
 	timeout time.Duration
+	atOnce  int
 	folder  string
 	results *results
 }
@@ -88,20 +92,34 @@ func (s *stress) run(ctx context.Context, folder string, patterns []string, limi
 	return s.results.report(os.Stdout, done)
 }
 
-// round runs every package once and tells whether it came to the end of the list.
+// round runs every package once, several beside each other, and tells whether it came to the end of the list.
 func (s *stress) round(ctx context.Context, suites []suite, mode mode, end time.Time) bool {
 	log.Printf("round: %s", mode.name)
 	if mode.busy {
 		defer keepBusy()()
 	}
+	next := make(chan suite)
+	var runners sync.WaitGroup
+	for range s.atOnce {
+		runners.Go(func() {
+			for suite := range next {
+				s.runSuite(ctx, suite, mode)
+			}
+		})
+	}
+	defer runners.Wait()
+	defer close(next)
 	for _, suite := range suites {
 		if ctx.Err() != nil || time.Now().After(end) {
 			return false
 		}
-		s.runSuite(ctx, suite, mode)
+		next <- suite
 	}
 	return true
 }
+
+// heldFor is how long a test's processes may hold its outputs after its end.
+const heldFor = time.Minute
 
 func (s *stress) runSuite(ctx context.Context, suite suite, mode mode) {
 	args := []string{"-test.count=1", "-test.timeout=" + s.timeout.String(), "-test.v=test2json"}
@@ -109,7 +127,7 @@ func (s *stress) runSuite(ctx context.Context, suite suite, mode mode) {
 		args = append(args, "-test.run="+s.only)
 	}
 	cmd := exec.CommandContext(ctx, suite.binary, args...)
-	cmd.Dir = suite.dir
+	cmd.Dir, cmd.WaitDelay = suite.dir, heldFor
 	cmd.Env = os.Environ()
 	if mode.procs > 0 {
 		cmd.Env = append(cmd.Env, fmt.Sprint("GOMAXPROCS=", mode.procs))
@@ -118,7 +136,7 @@ func (s *stress) runSuite(ctx context.Context, suite suite, mode mode) {
 	if ctx.Err() != nil {
 		return // interrupted: what it printed says nothing
 	}
-	s.results.ran++
+	s.results.countRun()
 	if err == nil {
 		return
 	}

@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 )
 
 // A failure is one test of one package that failed, however often.
@@ -24,15 +25,24 @@ type seen struct {
 
 // results counts what ran and what failed.
 type results struct {
-	ran    int // runs of a package's tests
-	failed map[failure]*seen
+	mu     sync.Mutex
+	ran    int               // runs of a package's tests; guarded by mu
+	failed map[failure]*seen // guarded by mu
 }
 
 func newResults() *results {
 	return &results{failed: map[failure]*seen{}}
 }
 
+func (r *results) countRun() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.ran++
+}
+
 func (r *results) add(f failure, mode, log string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	s := r.failed[f]
 	if s == nil {
 		s = &seen{modes: map[string]int{}}
@@ -45,6 +55,8 @@ func (r *results) add(f failure, mode, log string) {
 
 // report prints each failure once and returns an error when there is one.
 func (r *results) report(w io.Writer, rounds int) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	if len(r.failed) == 0 {
 		fmt.Fprintf(w, "stress: nothing failed in %d whole rounds, %d runs of a package's tests\n", rounds, r.ran)
 		return nil

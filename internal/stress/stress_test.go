@@ -26,7 +26,9 @@ func TestFailuresAreNamed(t *testing.T) {
 
 func TestReportNamesEachFailureOnce(t *testing.T) {
 	r := newResults()
-	r.ran = 9
+	for range 9 {
+		r.countRun()
+	}
 	var quiet bytes.Buffer
 	if err := r.report(&quiet, 3); err != nil || !strings.Contains(quiet.String(), "nothing failed in 3 whole rounds, 9 runs") {
 		t.Errorf("without failures: %v, %q", err, quiet.String())
