@@ -272,6 +272,8 @@ func (a *Agent) serveFiles(w http.ResponseWriter, r *http.Request) {
 	name := path.Clean(defaulted(r.PathValue("path"), "."))
 	info, err := root.Stat(name)
 	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		answer(w, api.E("agent.files", api.NotFound, name, fmt.Errorf("%s has no such file in its folder; it has not written it, or has removed it", reader.task)))
 	case err != nil:
 		answer(w, err)
 	case info.IsDir():
@@ -281,6 +283,7 @@ func (a *Agent) serveFiles(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("X-Content-Type-Options", "nosniff")
 		if err := tail.CopyFile(root, &tail.File{Name: name, To: w}); err != nil {
 			a.log.Warn().Err(err).Str("path", r.URL.Path).Msg("file was not sent to its end")
+			panic(http.ErrAbortHandler) // so that nobody takes a part for the whole
 		}
 	default:
 		answer(w, api.E("agent.files", api.Invalid, name, errors.New("neither a file nor a folder")))

@@ -72,7 +72,7 @@ type Config struct {
 	ShipAddress string
 	// Listen opens ShipAddress. Default: TCP.
 	Listen func(ctx context.Context, address string) (net.Listener, error)
-	// Dialer opens connections to masters. Default: TCP.
+	// Dialer opens connections to masters, and for [Client.ReadFile] to agents. Default: TCP.
 	Dialer func(ctx context.Context, address string) (net.Conn, error)
 }
 

@@ -148,8 +148,9 @@ func entryFromProto(m *apiv1.StoreEntry) Entry {
 
 // place is where the leader is and what proves our session to it.
 type place struct {
-	store   apiv1.StoreServiceClient
-	session *apiv1.StoreSession
+	store    apiv1.StoreServiceClient
+	operator apiv1.OperatorServiceClient
+	session  *apiv1.StoreSession
 }
 
 // unaryPauseMin and unaryPauseMax bound the pause before a call is repeated in the
@@ -206,7 +207,7 @@ func (c *Client) place(ctx context.Context) (place, <-chan struct{}, error) {
 		default:
 		}
 		if conn != nil {
-			return place{apiv1.NewStoreServiceClient(conn), session}, changed, nil
+			return place{apiv1.NewStoreServiceClient(conn), apiv1.NewOperatorServiceClient(conn), session}, changed, nil
 		}
 		select {
 		case <-changed:

@@ -48,7 +48,6 @@ func (s *Set) hear(id string, number int, status api.Status, now time.Time) {
 		a.agent = status.Agent
 	}
 	a.heard(status, now)
-	s.takeOver(a)
 	switch {
 	case settles(status.State):
 		s.over(a, status, now)

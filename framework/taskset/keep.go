@@ -317,11 +317,16 @@ func (s *Set) loadService(name string, like, to Item, k kept, now time.Time) err
 	return nil
 }
 
-// takeOver has an item of a stopped change stay with the new version, if it runs that.
-func (s *Set) takeOver(a *attempt) {
-	it := a.item
-	if v := it.service; v == nil || v.roll == nil || !v.roll.stopped || !a.holds() || it.version == a.version || a.version != v.roll.version {
-		return
+// takeOver has the items of a stopped change stay with the new version, if it is what runs of them.
+func (s *Set) takeOver() {
+	for _, v := range s.services { // order: irrelevant because each is judged by itself
+		if v.roll == nil || !v.roll.stopped {
+			continue
+		}
+		for i := range v.n {
+			if it := s.items[v.id(i)]; it != nil && it.newest(v.roll.version) != nil && !it.runsOld(v.roll) {
+				s.become(it, v.roll.to)
+			}
+		}
 	}
-	s.become(it, it.service.roll.to)
 }

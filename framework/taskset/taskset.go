@@ -399,7 +399,12 @@ func (s *Set) read(ctx context.Context, client *framework.Client) error {
 // Settled implements [framework.Settler]: only now is anything started, as it may run
 // already.
 func (s *Set) Settled(context.Context) {
-	s.do(func(time.Time) { s.known, s.unsaid = true, true })
+	s.do(func(time.Time) {
+		if !s.known {
+			s.takeOver()
+		}
+		s.known, s.unsaid = true, true
+	})
 }
 
 // Add puts items into the set. It adds those that it can and says what is wrong with the

@@ -140,7 +140,7 @@ func (a *App) root() *cobra.Command {
 	)
 	root.SetHelpCommandGroupID("")
 	add(root, groupStart, a.devCommand(), a.masterCommand(), a.agentCommand())
-	add(root, groupWork, a.runCommand(), a.logsCommand(), a.killCommand(), a.teardownCommand())
+	add(root, groupWork, a.runCommand(), a.logsCommand(), a.cpCommand(), a.killCommand(), a.teardownCommand())
 	add(root, groupLook, a.getCommand(), a.describeCommand(), a.explainCommand(), a.allocatorCommand())
 	add(root, groupOperate, a.markCommands()...)
 	add(root, groupOperate, a.maintenanceCommand())

@@ -41,6 +41,14 @@ func TestHelloExecutorExample(t *testing.T) {
 	if !slices.Equal(names, []string{"Ada", "Edsger", "Grace"}) || len(processes) != 1 {
 		t.Errorf("not three greetings from one process:\n%s", out)
 	}
+	for _, args := range [][]string{{"greeter"}, {"greeter", "--agent", "agent-1", "--stderr"}} { // by the executor's own name
+		if _, stderr, code := tender(t, d.env, append([]string{"logs", "--executor"}, args...)...); code != 0 {
+			t.Errorf("logs --executor %v: exit code %d, %s", args, code, stderr)
+		}
+	}
+	if _, stderr, code := tender(t, d.env, "logs", "--executor", "nobody"); code != 1 || !strings.Contains(stderr, "nobody") {
+		t.Errorf("an unknown executor: exit code %d, %s", code, stderr)
+	}
 }
 
 // TestWebExample: the file of examples/web names three servers by host and port, no two alike, and at its end none runs.

@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -24,11 +27,13 @@ const (
 
 func (a *App) logsCommand() *cobra.Command {
 	var follow, stderr, executor bool
+	var agent string
 	command := &cobra.Command{
 		Use:   "logs TASK",
 		Short: "Print the output of a task",
 		Long: "Print what a task has written to its stdout (or stderr), also after its end for as long as its agent keeps its folder.\n" +
-			"With --executor, what its executor has written, also after that has crashed.\n\n" +
+			"With --executor, what its executor has written, also after that has crashed; TASK may be the executor's own ID then,\n" +
+			"as EXECUTOR or FRAMEWORK/EXECUTOR. Where several agents have run it, --agent says which one is meant.\n\n" +
 			"TASK is FRAMEWORK/TASK, or any unique start of it or of the task's own ID.",
 		Args:              exactly("TASK"),
 		ValidArgsFunction: a.completeIDs("tasks"),
@@ -36,8 +41,12 @@ func (a *App) logsCommand() *cobra.Command {
 	command.Flags().BoolVarP(&follow, "follow", "f", false, "go on until the task has ended")
 	command.Flags().BoolVar(&stderr, "stderr", false, "its stderr instead of its stdout")
 	command.Flags().BoolVar(&executor, "executor", false, "the output of the task's executor instead of its own")
+	command.Flags().StringVar(&agent, "agent", "", "`ID` of the agent whose executor is meant")
 	command.RunE = a.withClient(func(ctx context.Context, c *client.Client, args []string) error {
-		task, err := findTask(ctx, c, args[0])
+		if agent != "" && !executor {
+			return usagef("--agent says which executor is meant; give it with --executor")
+		}
+		task, err := findOutput(ctx, c, args[0], agent, executor)
 		if err != nil {
 			return err
 		}
@@ -137,4 +146,46 @@ func hasEnded(ctx context.Context, c *client.Client, task api.TaskRef) (end, kno
 		}
 	}
 	return false, false
+}
+
+// findOutput finds the task whose output is asked for, or one that the executor of that name has run.
+func findOutput(ctx context.Context, c *client.Client, word, agent string, executor bool) (*apiv1.TaskView, error) {
+	if executor {
+		task, err := findExecutor(ctx, c, word, agent)
+		if task != nil || err != nil {
+			return task, err
+		}
+	}
+	return findTask(ctx, c, word)
+}
+
+// findExecutor finds the latest task of an executor, which may have ended; nil: no executor is called so. The agent keeps what
+// the executor wrote for as long as the folder of one of its tasks.
+func findExecutor(ctx context.Context, c *client.Client, word, agent string) (*apiv1.TaskView, error) {
+	tasks, _, err := client.All(ctx, c.Operator().ListTasks, 0, func(token string, limit int32) *apiv1.ListTasksRequest {
+		return &apiv1.ListTasksRequest{PageToken: token, Limit: limit, AgentId: agent, All: true}
+	})
+	if err != nil {
+		return nil, err
+	}
+	latest := make(map[string]*apiv1.TaskView) // by framework, executor and agent
+	for _, task := range tasks {
+		whole := task.GetFrameworkId() + "/" + task.GetExecutorId()
+		if task.GetAgentId() == "" || task.GetExecutorId() != word && whole != word {
+			continue
+		}
+		where := whole + " on " + task.GetAgentId()
+		if known := latest[where]; known == nil || known.GetLaunched().AsTime().Before(task.GetLaunched().AsTime()) {
+			latest[where] = task
+		}
+	}
+	places := slices.Sorted(maps.Keys(latest))
+	switch len(places) {
+	case 0:
+		return nil, nil
+	case 1:
+		return latest[places[0]], nil
+	}
+	return nil, usagef("%q is the name of %d executors: %s; write FRAMEWORK/EXECUTOR, and --agent ID", word, len(places),
+		strings.Join(places[:min(namedMax, len(places))], ", "))
 }

@@ -36,6 +36,7 @@ var floors = []floor{
 	{"internal/logpb", "api/v1"},
 	{"internal/wire", "api api/v1 internal/protocol"},
 	{"internal/lookout", "api api/v1 internal/wire internal/pause"},
+	{"internal/sandbox", "api"},
 	{"internal/transcript", values},
 
 	// The pure ones.
@@ -54,7 +55,7 @@ var floors = []floor{
 	{"master/internal/raftlog", shell + "internal/logpb master/registry"},
 	{"agent/...", shell + "agent/..."},
 	{"agent/checkpoint", shell + "internal/logpb agent/core"},
-	{"framework/...", shell + "framework/... !framework/frameworktest"},
+	{"framework/...", shell + "internal/sandbox framework/... !framework/frameworktest"},
 
 	// The built-in executor: a user of the executors' SDK.
 	{"internal/commandexecutor", values + "framework/executor"},
@@ -70,7 +71,7 @@ var floors = []floor{
 	// Programs.
 	{"tender", "internal/cli"}, // the door for mains of others
 	{"examples/...", public + "tender examples/... !framework/frameworktest !allocator/allocatortest"},
-	{"internal/cli/...", shell + "internal/logwriter internal/commandexecutor allocator/... !allocator/allocatortest master/... agent/... framework/... !framework/frameworktest internal/cli/..."},
+	{"internal/cli/...", shell + "internal/sandbox internal/logwriter internal/commandexecutor allocator/... !allocator/allocatortest master/... agent/... framework/... !framework/frameworktest internal/cli/..."},
 	{"internal/demo", "... !internal/cli/..."},
 	{"internal/stress", ""},   // runs the tests, knows nothing of them
 	{"internal/exported", ""}, // reads sources, compiles nothing

@@ -1,0 +1,62 @@
+package framework
+
+import (
+	"context"
+	"errors"
+	"io"
+
+	"github.com/tenderhq/tender/api"
+	apiv1 "github.com/tenderhq/tender/api/v1"
+	"github.com/tenderhq/tender/internal/sandbox"
+)
+
+var errNoSuchTask = errors.New("the masters know no such task of this framework (any more)")
+
+// ReadFile writes a file of a task's sandbox to the writer: a result that is larger than the 64 KiB of a
+// status's data. It may have at most so many bytes; 0: as many as it likes. It is read from the
+// task's agent, while the task runs and after its end for as long as the agent keeps the sandbox: a week,
+// or less where its disk gets full.
+//
+// The error says what is missing, by its kind: [api.NotFound] for a task or a file that is not there (any more),
+// [api.Limit] for a file that is larger, [api.Invalid] for a folder, with the names of what it has, and
+// [api.Unavailable] for an agent that can't be reached or broke off. Then a part may have been written.
+//
+// It connects to the agent's HTTP port by Config.Dialer, and waits for a session to ask the leader where that is. In a
+// callback it holds up all others, so give large files to a goroutine.
+func (c *Client) ReadFile(ctx context.Context, task api.TaskID, path string, to io.Writer, most int64) error {
+	const op = "task.file"
+	if err := api.CheckID("task", string(task)); err != nil {
+		return api.E(op, api.Invalid, task, err)
+	}
+	ref := api.TaskRef{Framework: c.FrameworkID(), Task: task}
+	var found *apiv1.TaskView
+	err := c.atLeader(ctx, op, ref.String(), func(ctx context.Context, p place) (err error) {
+		ref.Framework = api.FrameworkID(p.session.GetFrameworkId())
+		found, err = findTask(ctx, p.operator, ref)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	file := sandbox.File{Task: ref, Path: path, Address: found.GetAgentAddress(), Dial: c.loop.config.Dialer, Most: most}
+	return file.Copy(ctx, to)
+}
+
+// findTask asks the leader for one task, ended ones included.
+func findTask(ctx context.Context, operator apiv1.OperatorServiceClient, ref api.TaskRef) (*apiv1.TaskView, error) {
+	ask := &apiv1.ListTasksRequest{Prefix: ref.String(), FrameworkId: string(ref.Framework), All: true}
+	for {
+		list, err := operator.ListTasks(ctx, ask)
+		if err != nil {
+			return nil, err
+		}
+		for _, task := range list.GetItems() {
+			if task.GetId() == string(ref.Task) {
+				return task, nil
+			}
+		}
+		if ask.PageToken = list.GetNextPageToken(); ask.PageToken == "" {
+			return nil, api.E("task.file", api.NotFound, ref.String(), errNoSuchTask)
+		}
+	}
+}

@@ -1,0 +1,107 @@
+package cli_test
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/framework"
+)
+
+// resultLine writes what does not fit into a status: a file, and one in a folder.
+const resultLine = "head -c 300000 /dev/zero > result.bin; mkdir parts; echo one > parts/1"
+
+// TestFilesAreCopied: what a task has left in its sandbox can be had after its end, and an error says what is missing.
+func TestFilesAreCopied(t *testing.T) {
+	d := startDev(t)
+	if _, stderr, code := tender(t, d.env, "run", "--name", "writer", "--", "sh", "-c", resultLine); code != 0 {
+		t.Fatalf("exit code %d: %s", code, stderr)
+	}
+	folder := t.TempDir()
+	if _, stderr, code := tender(t, d.env, "cp", "writer:result.bin", folder); code != 0 {
+		t.Errorf("cp: exit code %d, %s", code, stderr)
+	}
+	if info, err := os.Stat(filepath.Join(folder, "result.bin")); err != nil || info.Size() != 300_000 {
+		t.Errorf("the file is here as %v, %v", info, err)
+	}
+	if stdout, stderr, code := tender(t, d.env, "cp", "writer:parts/1", "-"); code != 0 || stdout != "one\n" {
+		t.Errorf("exit code %d, %q %s", code, stdout, stderr)
+	}
+	for word, want := range map[string]string{
+		"writer:parts":         "this is a folder; it has 1",
+		"writer:nothing":       "has no such file in its folder",
+		"writer:../../../etc":  "has no such file in its folder",
+		"writer":               "write TASK:PATH",
+		"nobody-knows-it:file": "nobody-knows-it",
+	} {
+		if _, stderr, code := tender(t, d.env, "cp", word, folder); code == 0 || !strings.Contains(stderr, want) {
+			t.Errorf("cp %s: exit code %d, %q", word, code, stderr)
+		}
+	}
+	if left, err := os.ReadDir(folder); err != nil || len(left) != 1 {
+		t.Errorf("the folder has %v, %v", left, err)
+	}
+}
+
+// fetcher runs one task and fetches its result when it has ended.
+type fetcher struct {
+	client *framework.Client
+	asked  bool
+	errs   map[string]error
+	result bytes.Buffer
+	end    context.CancelFunc
+}
+
+func (f *fetcher) Subscribed(_ context.Context, client *framework.Client) error {
+	f.client = client
+	return nil
+}
+
+func (f *fetcher) Offers(_ context.Context, offers []api.Offer) []api.Answer {
+	if f.asked {
+		return nil
+	}
+	f.asked = true
+	return []api.Answer{api.Launch(offers[0], api.Task{
+		ID: "task", Resources: api.Scalars(0.1, 32), Command: &api.Command{Shell: resultLine},
+	})}
+}
+
+func (f *fetcher) Update(ctx context.Context, status api.Status) error {
+	if !status.State.Terminal() {
+		return nil
+	}
+	f.errs = map[string]error{
+		"whole":   f.client.ReadFile(ctx, "task", "result.bin", &f.result, 0),
+		"large":   f.client.ReadFile(ctx, "task", "result.bin", new(bytes.Buffer), 1000),
+		"none":    f.client.ReadFile(ctx, "task", "other.bin", new(bytes.Buffer), 0),
+		"folder":  f.client.ReadFile(ctx, "task", "parts", new(bytes.Buffer), 0),
+		"unknown": f.client.ReadFile(ctx, "other", "result.bin", new(bytes.Buffer), 0),
+	}
+	f.end()
+	return nil
+}
+
+// TestSchedulerReadsResults: a scheduler fetches what is larger than a status, and its errors have kinds.
+func TestSchedulerReadsResults(t *testing.T) {
+	d := startDev(t)
+	ctx, end := context.WithCancel(t.Context())
+	defer end()
+	f := &fetcher{end: end}
+	masters := strings.Split(strings.TrimPrefix(d.env[0], "TENDER_MASTER="), ",")
+	if err := framework.Run(ctx, framework.Config{Name: "fetcher", Masters: masters, TeardownAtEnd: true}, f); err != nil {
+		t.Fatal(err)
+	}
+	if f.errs["whole"] != nil || f.result.Len() != 300_000 {
+		t.Errorf("%d bytes, %v", f.result.Len(), f.errs["whole"])
+	}
+	for which, kind := range map[string]api.Kind{"large": api.Limit, "none": api.NotFound, "folder": api.Invalid, "unknown": api.NotFound} {
+		if !api.Is(f.errs[which], kind) {
+			t.Errorf("%s: %v", which, f.errs[which])
+		}
+	}
+}

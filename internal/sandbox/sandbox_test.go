@@ -1,0 +1,81 @@
+package sandbox_test
+
+import (
+	"bytes"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/internal/sandbox"
+)
+
+// agent serves files as an agent does.
+func agent(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Content-Type", "application/octet-stream")
+	switch r.URL.Path {
+	case "/v1/files/f1/t1/whole":
+		w.Write([]byte("0123456789"))
+	case "/v1/files/f1/t1/broken":
+		w.Write([]byte("01234"))
+		http.NewResponseController(w).Flush()
+		panic(http.ErrAbortHandler)
+	case "/v1/files/f1/t1/parts":
+		w.Header().Set("Content-Type", "application/json")
+		w.Write([]byte(`{"items":[{"name":"a"},{"name":"b"}]}`))
+	case "/v1/files/f1/t1/ill":
+		http.Error(w, "the disk is ill", http.StatusInternalServerError)
+	default:
+		http.Error(w, "no such file", http.StatusNotFound)
+	}
+}
+
+var errFull = errors.New("no space is left")
+
+type full struct{}
+
+func (full) Write([]byte) (int, error) { return 0, errFull }
+
+func TestCopy(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(agent))
+	defer server.Close()
+	file := sandbox.File{Task: api.TaskRef{Framework: "f1", Task: "t1"}, Address: strings.TrimPrefix(server.URL, "http://")}
+	for _, c := range []struct {
+		path string
+		most int64
+		kind api.Kind
+		want string
+	}{
+		{path: "whole", want: "0123456789"},
+		{path: "/whole", most: 10, want: "0123456789"},
+		{path: "../../../whole", want: "0123456789"},
+		{path: "whole", most: 9, kind: api.Limit, want: "more than 9 bytes"},
+		{path: "broken", kind: api.Unavailable, want: "broke off after 5 bytes"},
+		{path: "parts", kind: api.Invalid, want: "it has a, b"},
+		{path: "other", kind: api.NotFound, want: "no such file"},
+		{path: "ill", kind: api.Unavailable, want: "the disk is ill"},
+	} {
+		var got bytes.Buffer
+		one := file
+		one.Path, one.Most = c.path, c.most
+		err := one.Copy(t.Context(), &got)
+		switch {
+		case c.kind == 0:
+			if err != nil || got.String() != c.want {
+				t.Errorf("%s: %q, %v", c.path, &got, err)
+			}
+		case !api.Is(err, c.kind) || !strings.Contains(err.Error(), c.want):
+			t.Errorf("%s: %v, want %v and %q", c.path, err, c.kind, c.want)
+		}
+	}
+	file.Path = "whole"
+	if err := file.Copy(t.Context(), full{}); !errors.Is(err, errFull) {
+		t.Errorf("a writer that fails: %v", err)
+	}
+	file.Address = ""
+	if err := file.Copy(t.Context(), new(bytes.Buffer)); !api.Is(err, api.Unavailable) || !strings.Contains(err.Error(), "--http-port") {
+		t.Errorf("an agent without HTTP: %v", err)
+	}
+}
