@@ -26,11 +26,11 @@ type agent struct {
 
 	open    api.Resources     // what may be offered
 	free    api.Resources     // held by nobody; more than open when more is used than was asked for
-	counted amounts           // open, without what is revocable
+	counted Amounts           // open, without what is revocable
 	held    []held            // by members
 	filters map[int32]*filter // by member number
 	keeps   []*keep           // what preemption frees here is kept for somebody
-	beyond  amounts           // used beyond what was asked for
+	beyond  Amounts           // used beyond what was asked for
 	plans   []planned         // what its open offers were sized for
 	*details
 }
@@ -39,7 +39,7 @@ type agent struct {
 type details struct {
 	counts  []tasksOf // of its tasks, by member and group
 	pending []int32   // members that may take something of it again
-	spare   amounts   // its part of promises.spare
+	spare   Amounts   // its part of promises.spare
 	tasks   []*task   // by launch; only if the policy preempts
 	look    *look
 	seen    []seen   // what members could have had when they were offered part of it
@@ -176,7 +176,7 @@ func (e *Engine) idle(r *role, kind int, amount int64) {
 }
 
 // setFree replaces what is held by nobody. counted is its amounts when they are known.
-func (e *Engine) setFree(a *agent, free api.Resources, counted amounts) {
+func (e *Engine) setFree(a *agent, free api.Resources, counted Amounts) {
 	a.free, a.open = free, free
 	if !a.beyond.zero() {
 		a.open, counted = e.unused(a), nil

@@ -6,27 +6,28 @@ import (
 	"github.com/tenderhq/tender/api"
 )
 
-// amounts are sums by kind of resource, in thousandths; ranges and sets are counted.
+// Amounts are sums by kind of resource, in thousandths; ranges and sets are counted.
 // An amount beyond the end is zero, so that a new kind costs nobody anything.
-type amounts []int64
+type Amounts []int64
 
 // unbounded is the amount of a bound that is none.
 const unbounded = math.MaxInt64
 
-func (a amounts) at(kind int) int64 {
+// At is how much there is of a kind.
+func (a Amounts) At(kind int) int64 {
 	if kind < len(a) {
 		return a[kind]
 	}
 	return 0
 }
 
-func (a *amounts) grow(n int) {
+func (a *Amounts) grow(n int) {
 	for len(*a) < n {
 		*a = append(*a, 0)
 	}
 }
 
-func (a *amounts) add(b amounts) {
+func (a *Amounts) add(b Amounts) {
 	a.grow(len(b))
 	mine := *a
 	for kind, x := range b {
@@ -34,7 +35,7 @@ func (a *amounts) add(b amounts) {
 	}
 }
 
-func (a *amounts) sub(b amounts) {
+func (a *Amounts) sub(b Amounts) {
 	a.grow(len(b))
 	mine := *a
 	for kind, x := range b {
@@ -42,15 +43,15 @@ func (a *amounts) sub(b amounts) {
 	}
 }
 
-func (a *amounts) addAt(kind int, x int64) {
+func (a *Amounts) addAt(kind int, x int64) {
 	a.grow(kind + 1)
 	(*a)[kind] += x
 }
 
 // set copies b.
-func (a *amounts) set(b amounts) { *a = append((*a)[:0], b...) }
+func (a *Amounts) set(b Amounts) { *a = append((*a)[:0], b...) }
 
-func (a amounts) zero() bool {
+func (a Amounts) zero() bool {
 	for _, x := range a {
 		if x != 0 {
 			return false
@@ -60,9 +61,9 @@ func (a amounts) zero() bool {
 }
 
 // holds reports whether a is at least b in every kind.
-func (a amounts) holds(b amounts) bool {
+func (a Amounts) holds(b Amounts) bool {
 	for kind, x := range b {
-		if x > a.at(kind) {
+		if x > a.At(kind) {
 			return false
 		}
 	}
@@ -70,28 +71,17 @@ func (a amounts) holds(b amounts) bool {
 }
 
 // fit is how many times b goes into a; 0 when b is nothing.
-func (a amounts) fit(b amounts) int64 {
+func (a Amounts) fit(b Amounts) int64 {
 	n := int64(unbounded)
 	for kind, x := range b {
 		if x > 0 {
-			n = min(n, a.at(kind)/x)
+			n = min(n, a.At(kind)/x)
 		}
 	}
 	if n == unbounded {
 		return 0
 	}
 	return max(n, 0)
-}
-
-// dominant is the largest part that a is of total.
-func (a amounts) dominant(total amounts) float64 {
-	share := 0.0
-	for kind, x := range a {
-		if x > 0 && total.at(kind) > 0 {
-			share = max(share, float64(x)/float64(total[kind]))
-		}
-	}
-	return share
 }
 
 // kindsScanned is up to how many names comparing is faster than hashing.
@@ -121,7 +111,7 @@ func (k *kinds) number(name string) int {
 
 // count sums the items that keep wants (nil: all but revocable ones) into the given
 // amounts, which it returns.
-func (k *kinds) count(into amounts, resources api.Resources, keep func(api.Label) bool) amounts {
+func (k *kinds) count(into Amounts, resources api.Resources, keep func(api.Label) bool) Amounts {
 	into = into[:0]
 	items := resources.Items()
 	for i := range items {
@@ -136,7 +126,7 @@ func (k *kinds) count(into amounts, resources api.Resources, keep func(api.Label
 
 // countAll is like count, with revocable items as kinds of their own: what is wanted or
 // given back of them is never taken for what is firm.
-func (k *kinds) countAll(into amounts, resources api.Resources) amounts {
+func (k *kinds) countAll(into Amounts, resources api.Resources) Amounts {
 	into = into[:0]
 	items := resources.Items()
 	for i := range items {
@@ -154,8 +144,8 @@ func (k *kinds) kindOf(item *api.Resource) int {
 }
 
 // bounds is like count, with the kinds that are not named unbounded.
-func (k *kinds) bounds(resources api.Resources) amounts {
-	var into amounts
+func (k *kinds) bounds(resources api.Resources) Amounts {
+	var into Amounts
 	for _, item := range resources.Items() {
 		kind := k.kindOf(&item)
 		for len(into) <= kind {
@@ -201,13 +191,13 @@ func less(r, s api.Resources) api.Resources {
 	return rest
 }
 
-func (a amounts) clone() amounts { return append(amounts(nil), a...) }
+func (a Amounts) clone() Amounts { return append(Amounts(nil), a...) }
 
 // milli writes an amount for people.
 func milli(x int64) string { return api.Milli(x).String() }
 
 // subTimes takes n times b away.
-func (a *amounts) subTimes(b amounts, n int64) {
+func (a *Amounts) subTimes(b Amounts, n int64) {
 	a.grow(len(b))
 	for kind, x := range b {
 		(*a)[kind] -= n * x

@@ -16,7 +16,7 @@ func (e *Engine) fill(r *role) {
 }
 
 func (e *Engine) reached(r *role, kind int) bool {
-	return kind < len(r.limit) && r.limit[kind] != unbounded && r.taken.at(kind) >= r.limit[kind]
+	return kind < len(r.limit) && r.limit[kind] != unbounded && r.taken.At(kind) >= r.limit[kind]
 }
 
 // withinLimits cuts the offer to the room under the limits of the role and those above.
@@ -70,7 +70,7 @@ func (e *Engine) rooms(r *role, into []room) (rooms []room, full bool) {
 		one.left.set(above.limit)
 		for kind, most := range one.left {
 			if most != unbounded {
-				one.left[kind] = max(0, most-above.taken.at(kind))
+				one.left[kind] = max(0, most-above.taken.At(kind))
 			}
 		}
 	}
@@ -80,7 +80,7 @@ func (e *Engine) rooms(r *role, into []room) (rooms []room, full bool) {
 // room is what is left under the limit of a role.
 type room struct {
 	role *role
-	left amounts
+	left Amounts
 	cut  bool // somebody got less because of it
 }
 
@@ -102,7 +102,7 @@ func (e *Engine) withinPromises(r *role, offer api.Resources, owed bool) api.Res
 	taken := &e.turn.rest
 	taken.set(nil)
 	most := func(kind int) int64 {
-		need, mine := e.promises.need.at(kind), relief.at(kind)
+		need, mine := e.promises.need.At(kind), relief.At(kind)
 		switch {
 		case owed && mine > 0:
 			return mine
@@ -112,7 +112,7 @@ func (e *Engine) withinPromises(r *role, offer api.Resources, owed bool) api.Res
 		if need == 0 {
 			return unbounded
 		}
-		return mine + max(0, e.promises.spare.at(kind)-need)
+		return mine + max(0, e.promises.spare.At(kind)-need)
 	}
 	full := most(e.cpus) == 0 || most(e.mem) == 0
 	return e.cut(offer, func(item api.Resource) int64 {
@@ -123,7 +123,7 @@ func (e *Engine) withinPromises(r *role, offer api.Resources, owed bool) api.Res
 		case full:
 			return 0
 		}
-		x := min(size(item), max(0, most(kind)-taken.at(kind)))
+		x := min(size(item), max(0, most(kind)-taken.At(kind)))
 		taken.addAt(kind, x)
 		return x
 	})

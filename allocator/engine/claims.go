@@ -98,7 +98,7 @@ func (e *Engine) Return(claim allocator.Claim) {
 }
 
 // answered notes that (part of) an offer came back.
-func (e *Engine) answered(a *agent, m *member, back api.Resources, counted amounts) {
+func (e *Engine) answered(a *agent, m *member, back api.Resources, counted Amounts) {
 	if len(a.plans) == 0 {
 		return
 	}
@@ -130,7 +130,7 @@ func (e *Engine) takeAllOf(a *agent, m *member) {
 }
 
 // giveBack makes free what a member has let go.
-func (e *Engine) giveBack(a *agent, m *member, back api.Resources, counted amounts) {
+func (e *Engine) giveBack(a *agent, m *member, back api.Resources, counted Amounts) {
 	e.charge(m, back, counted, -1)
 	switch {
 	case a.oversold:
@@ -155,7 +155,7 @@ func (e *Engine) refree(a *agent) {
 
 // charge adds what a member takes (sign +1) or gives back (-1) to its sums, its
 // framework's and those of the roles above.
-func (e *Engine) charge(m *member, held api.Resources, counted amounts, sign int64) {
+func (e *Engine) charge(m *member, held api.Resources, counted Amounts, sign int64) {
 	e.chargeCounted(m, counted, sign)
 	items := held.Items()
 	for i := range items {
@@ -165,7 +165,7 @@ func (e *Engine) charge(m *member, held api.Resources, counted amounts, sign int
 	}
 }
 
-func (e *Engine) chargeCounted(m *member, counted amounts, sign int64) {
+func (e *Engine) chargeCounted(m *member, counted Amounts, sign int64) {
 	if sign < 0 {
 		m.taken.sub(counted)
 		m.framework.taken.sub(counted)

@@ -17,7 +17,7 @@ func TestConstraintsAreEvaluatedOnce(t *testing.T) {
 		`attributes["rack"] != "r1" && zone == "z"`: 3,
 		`hostname != "h7"`:                          300,
 	} {
-		e := New(allocator.Config{}, Options{})
+		e := New(allocator.Config{}, byShare)
 		for i := range 300 {
 			e.SetAgent(allocator.Agent{
 				ID: api.AgentID(fmt.Sprint("a", i)), Hostname: fmt.Sprint("h", i), Total: api.Scalars(1, 64), Offerable: true,

@@ -206,7 +206,7 @@ func (e *Engine) isWorth(m *member, a *agent, offer api.Resources) bool {
 		return counted.holds(minimum)
 	}
 	for _, l := range e.least {
-		if counted.at(l.kind) >= l.amount {
+		if counted.At(l.kind) >= l.amount {
 			return true
 		}
 	}

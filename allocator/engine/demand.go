@@ -16,7 +16,7 @@ type demand struct {
 type shape struct {
 	spec   api.Shape
 	mould  *mould
-	ask    amounts
+	ask    Amounts
 	simple bool  // plain scalars only: amounts say all
 	known  bool  // some agent has, or had, every kind that it asks for
 	count  int64 // still wanted, as told last: the core counts launches down
@@ -228,7 +228,7 @@ func (e *Engine) respecify(s *shape, m *member, spec api.Shape) (more bool) {
 
 // askOf is what one of the shape takes, false while no agent has such a kind. Kinds are
 // looked up until all are known: a framework's words alone make no new kinds.
-func (e *Engine) askOf(s *shape) (amounts, bool) {
+func (e *Engine) askOf(s *shape) (Amounts, bool) {
 	if s.known {
 		return s.ask, true
 	}
@@ -257,7 +257,7 @@ func (s *shape) isNear(a *agent) bool {
 }
 
 // launched counts a launch off what the offer was sized for. What is wanted the core counts, and tells.
-func (e *Engine) launched(a *agent, m *member, resources api.Resources, task amounts) {
+func (e *Engine) launched(a *agent, m *member, resources api.Resources, task Amounts) {
 	if m.demand == nil {
 		return
 	}
@@ -280,10 +280,10 @@ func (e *Engine) launched(a *agent, m *member, resources api.Resources, task amo
 }
 
 // equal reports whether both are the same amounts.
-func equal(a, b amounts) bool { return a.holds(b) && b.holds(a) }
+func equal(a, b Amounts) bool { return a.holds(b) && b.holds(a) }
 
 // unplan takes back what a returned part of the member's offers was sized for.
-func (e *Engine) unplan(a *agent, m *member, resources api.Resources, back amounts) {
+func (e *Engine) unplan(a *agent, m *member, resources api.Resources, back Amounts) {
 	rest := &e.turn.rest
 	rest.set(back)
 	if resources.HasRevocable() {

@@ -8,32 +8,20 @@ import (
 	"github.com/tenderhq/tender/api"
 )
 
-// Options are what policies differ in.
-type Options struct {
-	// Ranked serves roles of higher priority first. A role without a priority has its
-	// parent's. Otherwise priorities mean nothing.
-	Ranked bool
-	// Preempts asks tasks of lower priority back for stated demand that nothing else
-	// can meet.
-	Preempts bool
-
-	order Order // with a Less: members are asked by it, and not by shares; see Ordered
-}
-
 // Engine fills the Allocator interface for a policy.
 type Engine struct {
-	options Options
-	least   []least // worth offering to who says nothing itself
-	kinds   kinds
-	again   instant // after which the same is offered again to who gave it back untouched
-	cpus    int     // the kinds that every task needs
-	mem     int
+	policy Policy
+	least  []least // worth offering to who says nothing itself
+	kinds  kinds
+	again  instant // after which the same is offered again to who gave it back untouched
+	cpus   int     // the kinds that every task needs
+	mem    int
 
 	agents       []*agent // by number; nil = free number
 	agentNumbers map[api.AgentID]int32
 	agentHoles   []int32
 	details      []details // for agents to come
-	total        amounts   // of all agents
+	total        Amounts   // of all agents
 
 	frameworks  map[api.FrameworkID]*framework
 	members     []*member // by number; nil = free number
@@ -80,7 +68,7 @@ type Engine struct {
 	// joined counts members.
 	joined uint64
 
-	counted amounts // scratch: of the claim at hand
+	counted Amounts // scratch: of the claim at hand
 }
 
 // least is one amount of a kind that makes an offer worth making.
@@ -90,10 +78,11 @@ type least struct {
 	words  string
 }
 
-// New makes an engine that knows nothing yet.
-func New(config allocator.Config, options Options) *Engine {
+// New makes an engine of the policy that knows nothing yet.
+func New(config allocator.Config, policy Policy) *Engine {
+	policy.check()
 	b := &Engine{
-		options:      options,
+		policy:       policy,
 		kinds:        kinds{numbers: make(map[string]int)},
 		agentNumbers: make(map[api.AgentID]int32),
 		frameworks:   make(map[api.FrameworkID]*framework),

@@ -10,7 +10,7 @@ import (
 )
 
 func filled(t *testing.T, agents, frameworks int) *Engine {
-	e := New(allocator.Config{}, Options{})
+	e := New(allocator.Config{}, byShare)
 	total, err := api.ParseResources("cpus:8;mem:8192;ports:[31000-32000]")
 	if err != nil {
 		t.Fatal(err)
@@ -44,7 +44,7 @@ func TestNoMemoryWhenNothingChanges(t *testing.T) {
 
 // The same with unmet demand, limits, guarantees and a policy that preempts.
 func TestNoMemoryWhenNothingCanBeDone(t *testing.T) {
-	e := New(allocator.Config{}, Options{Ranked: true, Preempts: true})
+	e := New(allocator.Config{}, byPriority)
 	for i := range 10 {
 		e.SetAgent(allocator.Agent{ID: api.AgentID(fmt.Sprint("a", i)), Total: api.Scalars(4, 4096), Offerable: true})
 	}
@@ -90,7 +90,7 @@ func TestFiltersAreSwept(t *testing.T) {
 
 // Roles, looks and gates that nobody needs any more are forgotten.
 func TestNothingIsLeftBehind(t *testing.T) {
-	e := New(allocator.Config{}, Options{Ranked: true, Preempts: true})
+	e := New(allocator.Config{}, byPriority)
 	cpus := api.Scalars(1, 64)
 	for i := range 100 {
 		id, agent, name := api.FrameworkID(fmt.Sprint("f", i)), api.AgentID(fmt.Sprint("a", i)), api.Role(fmt.Sprint("r/", i))

@@ -227,22 +227,19 @@ func (m *member) whyNotRevocable(a *agent) string {
 	return ""
 }
 
-// whyBehind says where both stand, at the level of the tree where they part.
+// whyBehind says in the policy's words why the other was offered what the member was not: by where both stand, or at
+// the level of the tree of roles where they part.
 func (e *Engine) whyBehind(m, other *member) string {
-	if e.options.order.Less != nil {
-		return e.whyAhead(m, other)
+	first, mine := e.standing(other), e.standing(m)
+	text := "its last offer went to " + string(first.Framework)
+	if e.policy.Less == nil && e.rank(m.role) == e.rank(other.role) {
+		if m.role == other.role {
+			return text + ": " + e.because(first, mine)
+		}
+		below, theirs := parted(m.role, other.role)
+		first, mine = e.standingOf(theirs, other), e.standingOf(below, m)
 	}
-	if e.rank(m.role) != e.rank(other.role) {
-		return fmt.Sprintf("its last offer went to %s in role %s: priority %d against %d",
-			other.framework.spec.ID, other.role.name, e.rank(other.role), e.rank(m.role))
-	}
-	if m.role == other.role {
-		return fmt.Sprintf("its last offer went to %s: share %s now, against %s of %s",
-			other.framework.spec.ID, ratio(other.taken.dominant(e.total)), ratio(m.taken.dominant(e.total)), m.framework.spec.ID)
-	}
-	mine, theirs := parted(m.role, other.role)
-	return fmt.Sprintf("its last offer went to %s in role %s: weighted share %s now, against %s of role %s",
-		other.framework.spec.ID, theirs.name, ratio(e.share(theirs)), ratio(e.share(mine)), mine.name)
+	return text + " in role " + string(first.Role) + ": " + e.because(first, mine)
 }
 
 // parted returns the siblings above r and s, or r and s themselves when one is above the other.
@@ -256,9 +253,6 @@ func parted(r, s *role) (*role, *role) {
 	}
 	return r, s
 }
-
-// ratio writes a share with three decimals.
-func ratio(share float64) string { return fmt.Sprintf("%.3g", share) }
 
 // whyLimit: the limit leaves nothing, or only the given part, which is too little.
 func (e *Engine) whyLimit(m *member, a *agent, left api.Resources) string {
@@ -278,15 +272,15 @@ func (e *Engine) whyLimit(m *member, a *agent, left api.Resources) string {
 func (e *Engine) whyReached(r *role) string {
 	for _, item := range r.spoken.Limit.Items() {
 		kind := e.kinds.number(item.Name)
-		if r.taken.at(kind) < r.limit.at(kind) {
+		if r.taken.At(kind) < r.limit.At(kind) {
 			continue
 		}
 		over := "at"
-		if r.taken.at(kind) > r.limit.at(kind) {
+		if r.taken.At(kind) > r.limit.At(kind) {
 			over = "above"
 		}
 		return fmt.Sprintf("role %s is %s its limit of %s: it has %s of %s", r.name, over, item.Name,
-			api.Milli(r.taken.at(kind)), api.Milli(r.limit.at(kind)))
+			api.Milli(r.taken.At(kind)), api.Milli(r.limit.At(kind)))
 	}
 	return ""
 }
@@ -297,7 +291,7 @@ func (e *Engine) limitWords(m *member) string {
 	for r := m.role; r != nil; r = r.parent {
 		var has []string
 		for _, item := range r.spoken.Limit.Items() {
-			has = append(has, item.Name+":"+milli(r.taken.at(e.kinds.number(item.Name))))
+			has = append(has, item.Name+":"+milli(r.taken.At(e.kinds.number(item.Name))))
 		}
 		if len(has) > 0 {
 			words = append(words, fmt.Sprintf("role %s has %s of %s", r.name, strings.Join(has, ";"), r.spoken.Limit))

@@ -128,7 +128,7 @@ func (e *Engine) scarcest(s *shape, a *agent) (kind int, free float64) {
 		if x == 0 {
 			continue
 		}
-		if part := float64(open.at(k)) / float64(x); part < free {
+		if part := float64(open.At(k)) / float64(x); part < free {
 			kind, free = k, part
 		}
 	}
@@ -153,7 +153,7 @@ func (e *Engine) whyCandidate(m *member, c candidate) string {
 func (e *Engine) holdersOf(a *agent, kind int) string {
 	sums := make(map[*framework]int64)
 	for _, h := range a.held {
-		if x := e.kinds.countAll(nil, h.resources).at(kind); x > 0 {
+		if x := e.kinds.countAll(nil, h.resources).At(kind); x > 0 {
 			sums[e.members[h.member].framework] += x
 		}
 	}
@@ -171,7 +171,7 @@ func (e *Engine) holdersOf(a *agent, kind int) string {
 	if len(parts) == 0 {
 		return ""
 	}
-	total := e.kinds.countAll(nil, a.spec.Total).at(kind)
+	total := e.kinds.countAll(nil, a.spec.Total).At(kind)
 	return fmt.Sprintf("%s of %s %s", strings.Join(parts, ", "), milli(total), e.kinds.names[kind])
 }
 
@@ -181,7 +181,7 @@ func (e *Engine) whyTooLarge(m *member) string {
 	if m.demand == nil || slices.ContainsFunc(m.demand.shapes, func(s *shape) bool { return s.revocable && s.left() > 0 }) {
 		return ""
 	}
-	var largest amounts
+	var largest Amounts
 	for _, a := range e.agents {
 		if a == nil {
 			continue
@@ -193,8 +193,8 @@ func (e *Engine) whyTooLarge(m *member) string {
 			}
 		}
 		for kind, x := range total {
-			if x > largest.at(kind) {
-				largest.addAt(kind, x-largest.at(kind))
+			if x > largest.At(kind) {
+				largest.addAt(kind, x-largest.At(kind))
 			}
 		}
 	}

@@ -5,7 +5,7 @@ package engine
 // the order for. It holds only while every member in the order states its demand.
 type floor struct {
 	open    int // members in the order that state none: they may take anything
-	least   amounts
+	least   Amounts
 	any     bool // least was set by a shape
 	departs int  // members that left since least was counted: it may be too low
 }
@@ -36,7 +36,7 @@ func (f *floor) lower(e *Engine, s *shape) {
 		return
 	}
 	for kind := range f.least {
-		f.least[kind] = min(f.least[kind], ask.at(kind))
+		f.least[kind] = min(f.least[kind], ask.At(kind))
 	}
 }
 

@@ -12,9 +12,9 @@ import (
 type framework struct {
 	spec    allocator.Framework
 	members []*member // by role
-	taken   amounts
-	minimum amounts // least worth offering; nil = the engine's default
-	most    amounts // bounds of one offer; nil = none
+	taken   Amounts
+	minimum Amounts // least worth offering; nil = the engine's default
+	most    Amounts // bounds of one offer; nil = none
 }
 
 // member is a framework in one of its roles: who is offered something.
@@ -28,7 +28,7 @@ type member struct {
 	taker      int  // its place in the engine's takers, from 1; 0 = none
 	demand     *demand
 	gate       *gate // the framework's constraint; nil = none
-	taken      amounts
+	taken      Amounts
 	holdings   int       // things that it holds
 	filters    int       // that are in force
 	places     []*places // as long as a demand is spread over them
@@ -257,5 +257,5 @@ func (e *Engine) find(claim allocator.Claim) (*agent, *member) {
 }
 
 func (e *Engine) memberKey(m *member) entry {
-	return entry{m.taken.dominant(e.total), m.served, m.number}
+	return entry{e.policy.Next(m.taken, e.total, 1), m.served, m.number}
 }

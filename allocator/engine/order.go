@@ -16,7 +16,7 @@ type order struct {
 	flat   *flat // instead of lanes, where a policy has an order of its own
 }
 
-// lane holds the members of one rank. Those that yield come after all others.
+// lane holds the members of one rank. Those that have stepped back come after all others.
 type lane struct {
 	steppedBack bool
 	rank        int
@@ -43,7 +43,7 @@ type seat struct {
 
 func newOrder(e *Engine, which int) *order {
 	o := &order{engine: e, which: which}
-	if e.options.order.Less != nil {
+	if e.policy.Less != nil {
 		o.flat = &flat{}
 	}
 	return o
@@ -75,6 +75,9 @@ func (o *order) insert(m *member) {
 func (o *order) put(p *place, key entry) {
 	p.list.insert(key)
 	for p.above != nil && p.list.size == 1 {
+		if beside := &p.above.list; beside.size == 1 { // shift has let it be until now
+			o.rekey(o.parts[^beside.chunks[0][0].id])
+		}
 		p.key = o.key(p)
 		p.above.list.insert(p.key)
 		p = p.above
@@ -129,7 +132,14 @@ func (o *order) refreshRole(r *role) {
 	}
 }
 
+// shift moves the place to where its share has brought it. One that stands alone has nothing to move past.
 func (o *order) shift(p *place) {
+	if p.above.list.size > 1 {
+		o.rekey(p)
+	}
+}
+
+func (o *order) rekey(p *place) {
 	if key := o.key(p); key != p.key {
 		p.above.list.move(p.key, key)
 		p.key = key
@@ -156,9 +166,9 @@ func (o *order) refreshAll() {
 
 func (o *order) key(p *place) entry {
 	if p.leaf {
-		return entry{o.engine.ownShare(p.role), p.role.own, ^p.number}
+		return entry{o.engine.nextLeaf(p.role), p.role.own, ^p.number}
 	}
-	return entry{o.engine.share(p.role), p.role.served, ^p.number}
+	return entry{o.engine.nextRole(p.role), p.role.served, ^p.number}
 }
 
 func (o *order) lane(steppedBack bool, rank int) *lane {

@@ -18,7 +18,7 @@ func TestOtherPortsAreOffered(t *testing.T) {
 		}
 		return r
 	}
-	e := New(allocator.Config{}, Options{Ranked: true})
+	e := New(allocator.Config{}, byPriority)
 	e.SetRole(allocator.Role{Role: "a", Priority: 1, Limit: parse("ports:[1-2]")})
 	e.SetAgent(allocator.Agent{ID: "s1", Total: parse("cpus:2;mem:1024;ports:[1-5]"), Offerable: true})
 	e.SetFramework(allocator.Framework{ID: "limited", Roles: []api.Role{"a"}, Active: true})

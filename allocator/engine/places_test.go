@@ -11,7 +11,7 @@ import (
 
 // racks are agents in so many racks, and a framework that spreads over them.
 func racks(agents, racks int) *Engine {
-	e := New(allocator.Config{}, Options{})
+	e := New(allocator.Config{}, byShare)
 	for i := range agents {
 		e.SetAgent(allocator.Agent{
 			ID: api.AgentID(fmt.Sprintf("a%d", i)), Total: api.Scalars(4, 4096), Offerable: true,

@@ -40,14 +40,19 @@ func (e *Engine) preemptLater(m *member) {
 	p.strikes++
 }
 
-// preempt asks tasks of lower rank back for demand that nothing free can meet: in the
+// preempt asks tasks that give way back for demand that nothing free can meet: in the
 // order of the members, for one task after the other.
 func (e *Engine) preempt() []allocator.Inverse {
-	if !e.options.Preempts || !e.keeps.stale || e.hold {
+	if !e.policy.preempts() || !e.keeps.stale || e.hold {
 		return nil
 	}
 	e.keeps.stale, e.keeps.wakes = false, false
 	var asked []allocator.Inverse
+	if e.all.flat != nil {
+		for _, s := range e.all.flat.list {
+			e.preemptForMember(e.members[s.number], &asked)
+		}
+	}
 	for _, l := range e.all.lanes {
 		e.preemptFor(l.root, &asked)
 	}
@@ -59,14 +64,17 @@ func (e *Engine) preemptFor(p *place, asked *[]allocator.Inverse) {
 		for _, x := range chunk {
 			if x.id < 0 {
 				e.preemptFor(e.all.parts[^x.id], asked)
-			} else if m := e.members[x.id]; m.demand != nil {
-				e.preemptForMember(m, asked)
+			} else {
+				e.preemptForMember(e.members[x.id], asked)
 			}
 		}
 	}
 }
 
 func (e *Engine) preemptForMember(m *member, asked *[]allocator.Inverse) {
+	if m.demand == nil {
+		return
+	}
 	if m.preempts.until > e.now {
 		e.keeps.wakeAt(m.preempts.until)
 		return
@@ -77,7 +85,7 @@ func (e *Engine) preemptForMember(m *member, asked *[]allocator.Inverse) {
 		}
 		bids := e.bids(m, s)
 		for s.left() > s.asked {
-			best := cheapest(bids)
+			best := e.cheapest(bids)
 			if best < 0 {
 				break
 			}
@@ -118,7 +126,7 @@ func (e *Engine) mayHave(m *member, s *shape) bool {
 		relief := e.relief(m.role, e.turn.relief)
 		e.turn.relief = relief
 		for kind, x := range ask {
-			if x > 0 && e.promises.need.at(kind) > relief.at(kind) {
+			if x > 0 && e.promises.need.At(kind) > relief.At(kind) {
 				return false
 			}
 		}
@@ -141,7 +149,7 @@ func (e *Engine) lacks(m *member, s *shape) []lack {
 			if x == 0 || kind >= len(r.limit) || r.limit[kind] == unbounded {
 				continue
 			}
-			if over := r.taken.at(kind) + r.asked.at(kind) - r.leaving.at(kind) + x - r.limit[kind]; over > 0 {
+			if over := r.taken.At(kind) + r.asked.At(kind) - r.leaving.At(kind) + x - r.limit[kind]; over > 0 {
 				lacks = append(lacks, lack{r, kind, over})
 			}
 		}
@@ -174,10 +182,10 @@ func (e *Engine) bids(m *member, s *shape) []bid {
 }
 
 // cheapest is the bid that costs least, the first of equals; -1 = there is none.
-func cheapest(bids []bid) int {
+func (e *Engine) cheapest(bids []bid) int {
 	best := -1
 	for i := range bids {
-		if bids[i].victims != nil && (best < 0 || bids[i].cost.less(bids[best].cost)) {
+		if bids[i].victims != nil && (best < 0 || e.isCheaper(bids[i].cost, bids[best].cost)) {
 			best = i
 		}
 	}

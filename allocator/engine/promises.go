@@ -13,8 +13,8 @@ import (
 type promises struct {
 	roles   []*role // with a guarantee, by number; nil = free number
 	owed    list    // those that lack something and have members to give it to
-	need    amounts // what all roles together lack
-	spare   amounts // unreserved and unheld on agents that are offered
+	need    Amounts // what all roles together lack
+	spare   Amounts // unreserved and unheld on agents that are offered
 	blocked bool    // somebody got less because of need since all were last looked at
 	met     bool    // somebody was offered something that counts for one in this round
 	count   int     // of roles
@@ -24,8 +24,8 @@ type promises struct {
 type promise struct {
 	number int32
 	near   bool    // a guarantee here or above: what is taken here changes need
-	need   amounts // what this subtree lacks
-	below  amounts // what the roles below lack, each for itself
+	need   Amounts // what this subtree lacks
+	below  Amounts // what the roles below lack, each for itself
 	owed   bool
 	key    entry
 }
@@ -96,8 +96,8 @@ func (e *Engine) recountNeed(r *role) {
 	for ; r != nil; r = r.parent {
 		change = change[:0]
 		for kind := range e.kinds.names {
-			need := max(r.unmet(kind), r.promise.below.at(kind))
-			if delta := need - r.promise.need.at(kind); delta != 0 {
+			need := max(r.unmet(kind), r.promise.below.At(kind))
+			if delta := need - r.promise.need.At(kind); delta != 0 {
 				change.addAt(kind, delta)
 			}
 		}
@@ -112,12 +112,12 @@ func (e *Engine) recountNeed(r *role) {
 }
 
 // unmet is what the role itself lacks of a kind.
-func (r *role) unmet(kind int) int64 { return max(0, r.guarantee.at(kind)-r.taken.at(kind)) }
+func (r *role) unmet(kind int) int64 { return max(0, r.guarantee.At(kind)-r.taken.At(kind)) }
 
 // isGuaranteed reports whether the role, or one above, is guaranteed some of the kind.
 func (r *role) isGuaranteed(kind int) bool {
 	for ; r != nil; r = r.parent {
-		if r.guarantee.at(kind) > 0 {
+		if r.guarantee.At(kind) > 0 {
 			return true
 		}
 	}
@@ -150,7 +150,7 @@ func (d *decision) owes(m *member) api.Role {
 // and lack, by the relief that was found for it just now.
 func (e *Engine) meetsLack(offer api.Resources) bool {
 	for _, item := range offer.Items() {
-		if unreserved(item.Label) && e.turn.relief.at(e.kinds.number(item.Name)) > 0 {
+		if unreserved(item.Label) && e.turn.relief.At(e.kinds.number(item.Name)) > 0 {
 			return true
 		}
 	}
@@ -159,12 +159,12 @@ func (e *Engine) meetsLack(offer api.Resources) bool {
 
 // relief is by how much the cluster's need would fall if the role's members were given
 // all they could take: that much of what is spare is theirs.
-func (e *Engine) relief(r *role, into amounts) amounts {
+func (e *Engine) relief(r *role, into Amounts) Amounts {
 	into = into[:0]
 	for kind := range e.kinds.names {
-		fall := r.promise.need.at(kind) - r.promise.below.at(kind)
+		fall := r.promise.need.At(kind) - r.promise.below.At(kind)
 		for above := r.parent; above != nil; above = above.parent {
-			fall = above.promise.need.at(kind) - max(0, above.promise.below.at(kind)-fall)
+			fall = above.promise.need.At(kind) - max(0, above.promise.below.At(kind)-fall)
 		}
 		if fall > 0 {
 			into.addAt(kind, fall)
@@ -188,7 +188,7 @@ func (e *Engine) oweRole(r *role) {
 		e.unowe(r)
 		return
 	}
-	key := entry{e.share(r), r.served, r.promise.number}
+	key := entry{e.owedNext(r), r.served, r.promise.number}
 	switch {
 	case !r.promise.owed:
 		e.promises.owed.insert(key)
@@ -196,6 +196,14 @@ func (e *Engine) oweRole(r *role) {
 		e.promises.owed.move(r.promise.key, key)
 	}
 	r.promise.owed, r.promise.key = true, key
+}
+
+// owedNext is where the role stands among those that lack something of their guarantee.
+func (e *Engine) owedNext(r *role) float64 {
+	if e.policy.Next == nil {
+		return e.share(r.taken) / r.weight
+	}
+	return e.nextRole(r)
 }
 
 func (e *Engine) unowe(r *role) {

@@ -19,19 +19,19 @@ type role struct {
 	set       bool // by an operator
 	weight    float64
 	priority  int
-	guarantee amounts // nil = none
-	limit     amounts // by kind, unbounded = none; nil = no limit at all
+	guarantee Amounts // nil = none
+	limit     Amounts // by kind, unbounded = none; nil = no limit at all
 	spoken    allocator.Role
 
-	taken amounts // held by members in the subtree, and what is reserved for it and not held
-	idle  amounts // reserved for exactly this role, and not held
+	taken Amounts // held by members in the subtree, and what is reserved for it and not held
+	idle  Amounts // reserved for exactly this role, and not held
 
 	limited bool // there is a limit here or above
 	full    bool // its own limit of something that every task needs is reached
 	cut     bool // somebody got less because of the limit since it was last looked at
 	promise promise
-	leaving amounts // held by tasks in the subtree that were asked back
-	asked   amounts // by preemption under way, for members in the subtree
+	leaving Amounts // held by tasks in the subtree that were asked back
+	asked   Amounts // by preemption under way, for members in the subtree
 
 	listed  int    // members of the subtree that may be offered something
 	served  uint64 // number of the last offer in the subtree
@@ -107,11 +107,11 @@ func (e *Engine) SetRole(spoken allocator.Role) {
 	e.limitsChanged(r)
 	e.promisesChanged(r)
 	e.subtree(r, func(m *member) {
-		if reranked && e.options.Ranked && m.listed {
+		if reranked && e.policy.Rank != nil && m.listed {
 			e.unlist(m)
 			e.list(m)
 		}
-		if e.options.order.Less != nil {
+		if e.policy.Less != nil {
 			e.touchMember(m) // what it is ordered by may be another
 		}
 		e.dirty.member(e, m)
@@ -143,25 +143,12 @@ func (e *Engine) subtree(r *role, visit func(*member)) {
 	}
 }
 
-// rank is the priority that counts for the role: its own, or the nearest one above.
-func (e *Engine) rank(r *role) int {
-	if !e.options.Ranked {
-		return 0
-	}
-	for ; r != nil; r = r.parent {
-		if r.priority != 0 {
-			return r.priority
-		}
-	}
-	return 0
-}
+// nextRole is where the role stands among those beside it.
+func (e *Engine) nextRole(r *role) float64 { return e.policy.Next(r.taken, e.total, r.weight) }
 
-// share is the role's dominant share over its weight.
-func (e *Engine) share(r *role) float64 { return r.taken.dominant(e.total) / r.weight }
-
-// ownShare is the dominant share of the members of exactly this role, who stand
-// beside the roles below it as one leaf of weight 1.
-func (e *Engine) ownShare(r *role) float64 {
+// nextLeaf is where the members of exactly this role stand, who are beside the roles below it as one
+// leaf of weight 1.
+func (e *Engine) nextLeaf(r *role) float64 {
 	if len(r.children) == 0 {
 		return 0 // it stands alone: nothing to compare with
 	}
@@ -170,5 +157,5 @@ func (e *Engine) ownShare(r *role) float64 {
 	for _, child := range r.children {
 		e.turn.own.sub(child.taken)
 	}
-	return e.turn.own.dominant(e.total)
+	return e.policy.Next(e.turn.own, e.total, 1)
 }

@@ -5,18 +5,18 @@ import (
 	"github.com/tenderhq/tender/api"
 )
 
-// Shares reports the dominant share of each framework and role that holds anything.
+// Shares reports the share of each framework and role that holds anything.
 func (e *Engine) Shares() allocator.Shares {
 	shares := allocator.Shares{Frameworks: map[api.FrameworkID]float64{}, Roles: map[api.Role]float64{}}
 	// order: irrelevant because it goes into a map
 	for id, f := range e.frameworks {
-		if share := f.taken.dominant(e.total); share > 0 {
+		if share := e.share(f.taken); share > 0 {
 			shares.Frameworks[id] = share
 		}
 	}
 	// order: irrelevant because it goes into a map
 	for name, r := range e.roles {
-		if share := r.taken.dominant(e.total); share > 0 {
+		if share := e.share(r.taken); share > 0 {
 			shares.Roles[name] = share
 		}
 	}

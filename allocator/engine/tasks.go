@@ -21,7 +21,7 @@ type taskKey struct {
 }
 
 func (e *Engine) addTask(a *agent, m *member, claim allocator.Claim) {
-	if !e.options.Preempts || claim.Task == "" {
+	if !e.policy.preempts() || claim.Task == "" {
 		return
 	}
 	key := taskKey{m.number, claim.Task}
@@ -35,7 +35,7 @@ func (e *Engine) addTask(a *agent, m *member, claim allocator.Claim) {
 }
 
 func (e *Engine) removeTask(a *agent, m *member, id api.TaskID) {
-	if !e.options.Preempts || id == "" {
+	if !e.policy.preempts() || id == "" {
 		return
 	}
 	key := taskKey{m.number, id}

@@ -19,7 +19,7 @@ type turn struct {
 	members   []int32           // to whom
 	first     int               // where the agent's own begin
 
-	own, change, offer, rest, relief, asked, floor, sum amounts
+	own, change, offer, rest, relief, asked, floor, sum Amounts
 	guests                                              []*member
 }
 

@@ -3,7 +3,6 @@ package engine
 import (
 	"cmp"
 	"slices"
-	"time"
 )
 
 // bid is what one of a shape would cost on an agent.
@@ -13,25 +12,20 @@ type bid struct {
 	cost    cost
 }
 
-// cost orders sets of victims by the dearest of them: lowest rank, then youngest. Then
-// the fewest, then those that give up least.
+// cost is what sets of victims are compared by.
 type cost struct {
-	rank  int
-	since time.Time // of the dearest
-	count int
-	share float64 // dominant, of all that they give up
+	dearest Task // the one of them that the policy asks last
+	count   int
+	share   float64 // of all that they give up
 }
 
-func (c cost) less(d cost) bool {
-	switch {
-	case c.rank != d.rank:
-		return c.rank < d.rank
-	case !c.since.Equal(d.since):
-		return c.since.After(d.since)
-	case c.count != d.count:
-		return c.count < d.count
+// isCheaper reports whether a set of victims is asked rather than another: the one whose dearest is asked sooner,
+// then the fewest, then those that give up least.
+func (e *Engine) isCheaper(c, d cost) bool {
+	if order := e.policy.YieldsSooner(c.dearest, d.dearest); order != 0 {
+		return order < 0
 	}
-	return c.share < d.share
+	return c.count < d.count || c.count == d.count && c.share < d.share
 }
 
 func (e *Engine) costOf(victims []*task) cost {
@@ -40,12 +34,11 @@ func (e *Engine) costOf(victims []*task) cost {
 	for i, t := range victims {
 		e.turn.asked = e.kinds.count(e.turn.asked, t.claim.Resources, nil)
 		sum.add(e.turn.asked)
-		rank := e.rank(t.member.role)
-		if i == 0 || rank > c.rank || rank == c.rank && t.claim.Since.Before(c.since) {
-			c.rank, c.since = rank, t.claim.Since
+		if one := taskOf(t); i == 0 || e.policy.YieldsSooner(one, c.dearest) > 0 {
+			c.dearest = one
 		}
 	}
-	c.share = sum.dominant(e.total)
+	c.share = e.share(sum)
 	e.turn.sum = sum
 	return c
 }
@@ -75,7 +68,7 @@ func (e *Engine) victims(m *member, s *shape, a *agent) []*task {
 	if enough() {
 		return nil
 	}
-	candidates := e.candidates(a, e.rank(m.role))
+	candidates := e.candidates(a, m)
 	together := e.unpromised(slices.Clone(candidates))
 	n := 1
 	for n <= len(together) && !enough(together[:n]...) {
@@ -95,16 +88,14 @@ func (e *Engine) victims(m *member, s *shape, a *agent) []*task {
 	return e.fewest(together[:n], enough)
 }
 
-// compare orders tasks by lower rank, then by youth.
-func (e *Engine) compare(x, y *task) int {
-	return cmp.Or(cmp.Compare(e.rank(x.member.role), e.rank(y.member.role)), y.claim.Since.Compare(x.claim.Since))
-}
+// compare orders tasks as the policy asks them.
+func (e *Engine) compare(x, y *task) int { return e.policy.YieldsSooner(taskOf(x), taskOf(y)) }
 
 // one is the cheapest task that is enough alone and that no guarantee needs.
 func (e *Engine) one(candidates []*task, enough func(...*task) bool) []*task {
 	var best []*task
 	for _, t := range candidates {
-		if set := []*task{t}; enough(t) && len(e.unpromised(set)) == 1 && (best == nil || e.costOf(set).less(e.costOf(best))) {
+		if set := []*task{t}; enough(t) && len(e.unpromised(set)) == 1 && (best == nil || e.isCheaper(e.costOf(set), e.costOf(best))) {
 			best = set
 		}
 	}
@@ -120,7 +111,7 @@ const pairsMax = 16
 func (e *Engine) fewest(pool []*task, enough func(...*task) bool) []*task {
 	var best []*task
 	try := func(set ...*task) {
-		if enough(set...) && (best == nil || e.costOf(set).less(e.costOf(best))) {
+		if enough(set...) && (best == nil || e.isCheaper(e.costOf(set), e.costOf(best))) {
 			best = slices.Clone(set)
 		}
 	}
@@ -146,11 +137,12 @@ func (e *Engine) fewest(pool []*task, enough func(...*task) bool) []*task {
 	return set
 }
 
-// candidates are the agent's tasks of lower rank, the cheapest first.
-func (e *Engine) candidates(a *agent, rank int) []*task {
+// candidates are the agent's tasks that give way to the member, in the order in which the policy asks them.
+func (e *Engine) candidates(a *agent, m *member) []*task {
 	var candidates []*task
+	to := e.standing(m)
 	for _, t := range a.tasks {
-		if !t.asked && e.rank(t.member.role) < rank {
+		if !t.asked && e.policy.Yields(taskOf(t), to) {
 			candidates = append(candidates, t)
 		}
 	}
@@ -167,7 +159,7 @@ func (e *Engine) makeRoom(set []*task, lacks []lack) bool {
 		for _, t := range set {
 			if t.member.role.name.Within(l.role.name) {
 				e.turn.asked = e.kinds.count(e.turn.asked, t.claim.Resources, nil)
-				room += e.turn.asked.at(l.kind)
+				room += e.turn.asked.At(l.kind)
 			}
 		}
 		if room < l.amount {
@@ -182,13 +174,13 @@ func (e *Engine) unpromised(candidates []*task) []*task {
 	if e.promises.count == 0 {
 		return candidates
 	}
-	gone := make(map[*role]amounts) // with the candidates that stand before
+	gone := make(map[*role]Amounts) // with the candidates that stand before
 	return slices.DeleteFunc(candidates, func(t *task) bool {
 		e.turn.asked = e.kinds.count(e.turn.asked, t.claim.Resources, nil)
 		counted := e.turn.asked
 		for r := t.member.role; r != nil; r = r.parent {
 			for kind, x := range r.guarantee {
-				if taken := counted.at(kind); taken > 0 && r.taken.at(kind)-r.leaving.at(kind)-gone[r].at(kind)-taken < x {
+				if taken := counted.At(kind); taken > 0 && r.taken.At(kind)-r.leaving.At(kind)-gone[r].At(kind)-taken < x {
 					return true
 				}
 			}

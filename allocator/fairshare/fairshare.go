@@ -1,13 +1,17 @@
-// Package fairshare is the policy of weighted dominant resource fairness: what is free
-// goes to the framework with the smallest dominant share, found down the tree of roles
-// by share over weight, then among a role's frameworks.
+// Package fairshare is the policy of weighted dominant resource fairness: what is free goes to the framework
+// with the smallest dominant share, found down the tree of roles by share over weight, then among a role's
+// frameworks.
 //
-// The dominant share is the largest part that somebody holds of any kind of resource in
-// the cluster (Ghodsi and others, NSDI'11). Guarantees go first, limits cap. It never
-// takes anything back.
+// The source is Ghodsi and others, "Dominant Resource Fairness: Fair Allocation of Multiple Resource Types",
+// NSDI'11. Its algorithm 1 fills progressively: it picks the user with the lowest dominant share, gives it one
+// task's worth, counts that as held, and begins again, until nothing fits any more. Here as there; a user is a
+// framework, or a role with all below it (each level of the tree is divided like a cluster of its own), and
+// section 4.3 divides a share by its weight. Guarantees go first, limits cap. Nothing is ever taken back.
 package fairshare
 
 import (
+	"fmt"
+
 	"github.com/tenderhq/tender/allocator"
 	"github.com/tenderhq/tender/allocator/engine"
 )
@@ -19,5 +23,36 @@ func init() { allocator.Register(Name, New) }
 
 // New makes the policy.
 func New(config allocator.Config) (allocator.Allocator, error) {
-	return engine.New(config, engine.Options{}), nil
+	return engine.New(config, Policy()), nil
+}
+
+// Policy is the algorithm.
+func Policy() engine.Policy {
+	return engine.Policy{Share: DominantShare, Next: WeightedShare, Because: Because}
+}
+
+// DominantShare is the largest part that somebody holds of any kind of resource in the cluster. Who uses much
+// memory and who uses many cpus are compared by what each uses most of.
+func DominantShare(held, total engine.Amounts) float64 {
+	share := 0.0
+	for kind, amount := range held {
+		if of := total.At(kind); amount > 0 && of > 0 {
+			share = max(share, float64(amount)/float64(of))
+		}
+	}
+	return share
+}
+
+// WeightedShare says who is next: whoever has least for its weight. A role of weight 2 is level with one of
+// weight 1 when it has twice as much.
+func WeightedShare(held, total engine.Amounts, weight float64) float64 {
+	return DominantShare(held, total) / weight
+}
+
+// Because compares the shares: of two frameworks of one role, or of two roles.
+func Because(first, other engine.Standing) string {
+	if first.Framework != "" {
+		return fmt.Sprintf("share %.3g now, against %.3g of %s", first.Share, other.Share, other.Framework)
+	}
+	return fmt.Sprintf("weighted share %.3g now, against %.3g of role %s", first.Share/first.Weight, other.Share/other.Weight, other.Role)
 }

@@ -8,8 +8,13 @@
 package priority
 
 import (
+	"cmp"
+	"fmt"
+
 	"github.com/tenderhq/tender/allocator"
 	"github.com/tenderhq/tender/allocator/engine"
+	"github.com/tenderhq/tender/allocator/fairshare"
+	"github.com/tenderhq/tender/api"
 )
 
 // Name is what it is registered as.
@@ -19,5 +24,31 @@ func init() { allocator.Register(Name, New) }
 
 // New makes the policy.
 func New(config allocator.Config) (allocator.Allocator, error) {
-	return engine.New(config, engine.Options{Ranked: true, Preempts: true}), nil
+	return engine.New(config, Policy()), nil
+}
+
+// Policy is fair among equals; what is added is who goes before all others, and who gives way.
+func Policy() engine.Policy {
+	policy := fairshare.Policy()
+	policy.Rank = func(_ api.Role, priority int) int { return priority }
+	policy.Yields = Yields
+	policy.YieldsSooner = YieldsSooner
+	policy.Because = Because
+	return policy
+}
+
+// Yields reports whether the task is of lower priority than who needs its place.
+func Yields(t engine.Task, to engine.Standing) bool { return t.Priority < to.Priority }
+
+// YieldsSooner asks the lowest priority first, of that the youngest task: it has done the least work.
+func YieldsSooner(a, b engine.Task) int {
+	return cmp.Or(cmp.Compare(a.Priority, b.Priority), b.Since.Compare(a.Since))
+}
+
+// Because names the priorities where they decide.
+func Because(first, other engine.Standing) string {
+	if first.Priority != other.Priority {
+		return fmt.Sprintf("priority %d against %d", first.Priority, other.Priority)
+	}
+	return fairshare.Because(first, other)
 }

@@ -3,13 +3,17 @@ package main
 import (
 	"github.com/tenderhq/tender/allocator"
 	"github.com/tenderhq/tender/allocator/engine"
+	"github.com/tenderhq/tender/allocator/fairshare"
 )
 
-// newFirst serves frameworks in the order in which they first appeared: who came first has all it
-// wants before the next is offered anything. Everything else (quota, reservations, filters, demand,
-// explanations) is the bookkeeping that the built-in policies share.
+// newFirst makes the policy "first": frameworks are served in the order in which they first appeared. Who came
+// first has all it wants before the next is offered anything.
+//
+// This is all that is the policy's own. Quota, reservations, filters, demand, constraints and what explanations
+// say beside the order are the engine's, as they are for the built-in policies.
 func newFirst(config allocator.Config) (allocator.Allocator, error) {
-	return engine.Ordered(config, engine.Order{
+	return engine.New(config, engine.Policy{
+		Share:   fairshare.DominantShare, // what people are shown as the share
 		Less:    func(a, b engine.Standing) bool { return a.Joined < b.Joined },
 		Because: func(first, other engine.Standing) string { return first.Name + " was there before " + other.Name },
 	}), nil
