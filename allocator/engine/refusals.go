@@ -27,6 +27,8 @@ const (
 	notNear
 	isFiltered
 	isPutBy
+
+	refusalsMax // how many there are
 )
 
 // The ranks of refusals: the lower, the nearer is the agent.
@@ -40,7 +42,7 @@ const (
 
 // refusals say what is known of each refusal: how near an agent is that is ruled out by it, what one says of
 // several such agents, and the sentence for one of them. left is what was left of it when that was too little.
-var refusals = [...]struct {
+var refusals = [refusalsMax]struct {
 	rank   int
 	plural string
 	say    func(e *Engine, m *member, a *agent, left api.Resources) string
