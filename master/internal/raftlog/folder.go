@@ -48,7 +48,7 @@ type settings struct {
 	// SumsFrom is the first entry of the log that has a checksum of its own; 0: no entry and
 	// no value has one, as a version wrote them that knew of none.
 	SumsFrom uint64 `json:"sums_from,omitempty"`
-	// Epoch is to be raised to by the next leadership, after a recovery (R1).
+	// Epoch is the newest that we know of: after a recovery the next leadership raises the registry's to it (R1).
 	Epoch uint64 `json:"epoch,omitempty"`
 	// Sum is the checksum of all the others, in hex; "": of a version that wrote none.
 	Sum string `json:"sum,omitempty"`

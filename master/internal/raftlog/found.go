@@ -172,6 +172,7 @@ func (l *Log) aboutUs() about {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	self := l.said
+	self.Epoch = max(self.Epoch, l.machine.epoch())
 	if l.raft == nil && l.voted {
 		// Raft knows who is a member now, and it is not up yet.
 		self.Refused = fmt.Sprintf("master %s is starting", self.ID)

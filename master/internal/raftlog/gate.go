@@ -41,7 +41,7 @@ func (l *Log) lead(ctx context.Context, r *raft.Raft) (again bool, err error) {
 			l.raiseFormat(ctx, r)
 			l.agreeOnHash(ctx, r)
 			l.correct(ctx, r)
-			err = l.checkMembership(r)
+			err = l.checkPlace(r)
 		case request := <-l.requests:
 			request(r)
 		case <-l.full:
@@ -73,6 +73,9 @@ func (l *Log) lookAt(ctx context.Context, r *raft.Raft) (again bool, err error) 
 		return false, nil
 	case l.unusable != nil && l.unusable.Term.Number == term:
 		return l.stepDown(r)
+	}
+	if err := l.checkEpoch(r); err != nil {
+		return false, err
 	}
 	return l.openGate(ctx, r, term)
 }
@@ -266,6 +269,17 @@ func isMember(list []member, id api.MasterID) bool {
 	return slices.ContainsFunc(list, func(m member) bool { return m.ID == id })
 }
 
+// checkPlace finds out whether the quorum goes on without us.
+func (l *Log) checkPlace(r *raft.Raft) error {
+	if err := l.checkEpoch(r); err != nil {
+		return err
+	}
+	if err := l.keepEpoch(); err != nil {
+		return err
+	}
+	return l.checkMembership(r)
+}
+
 // checkMembership finds out about our removal. The library stops a leader that was
 // removed, and leaves a follower to itself, which may not even have heard of it (P6).
 // Our own log does not tell: while it is replayed to a master that joins, it holds
@@ -281,6 +295,9 @@ func (l *Log) checkMembership(r *raft.Raft) error {
 	for _, answer := range answers {
 		if answer.Cluster == l.folder.settings.Cluster && answer.Applied >= r.LastIndex() &&
 			len(answer.Members) > 0 && !isMember(answer.Members, l.id()) {
+			if err := l.checkEpoch(r); err != nil { // which says more
+				return err
+			}
 			return l.removed()
 		}
 	}

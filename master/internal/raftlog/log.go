@@ -151,7 +151,7 @@ func (l *Log) save() error {
 	defer l.mu.Unlock()
 	l.voted = s.Voted
 	l.said = about{
-		ID: s.ID, Cluster: s.Cluster, Incarnation: s.Incarnation, Format: l.config.Format, Version: l.config.Version,
+		ID: s.ID, Cluster: s.Cluster, Epoch: s.Epoch, Incarnation: s.Incarnation, Format: l.config.Format, Version: l.config.Version,
 		Peers: append([]Peer(nil), s.Peers...), Founders: append([]founder(nil), s.Founders...),
 	}
 	return nil

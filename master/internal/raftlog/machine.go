@@ -140,6 +140,13 @@ func (m *machine) outline() Outline {
 	return Outline{Cluster: s.Cluster, Epoch: s.Epoch, Index: s.Index, Format: max(s.Format, 1), Masters: maps.Clone(s.Masters)}
 }
 
+// epoch is the one that the registry has come to.
+func (m *machine) epoch() uint64 {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.state.Epoch
+}
+
 // show returns the state as it is now, for readers that change nothing.
 func (m *machine) show() *registry.State {
 	m.mu.Lock()

@@ -9,6 +9,7 @@ import (
 	"net"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/raft"
@@ -31,6 +32,8 @@ const (
 	// connectionsMax bounds all connections of masters that have greeted; one more is
 	// closed.
 	connectionsMax = 1024
+	// oldMax bounds the masters of older epochs whose refusal is logged.
+	oldMax = 64
 )
 
 // refused is what a master says that does not take us, or not yet.
@@ -44,6 +47,8 @@ type greeting struct {
 	Cluster api.ClusterID `json:"cluster"`
 	From    api.MasterID  `json:"from"`
 	Version string        `json:"version,omitempty"`
+	// Epoch is the newest that it knows of; 0 also of a version that does not say.
+	Epoch uint64 `json:"epoch,omitempty"`
 	// Addr is where the others reach who asks.
 	Addr string `json:"addr,omitempty"`
 }
@@ -59,6 +64,7 @@ type about struct {
 	Members     []member      `json:"members,omitempty"`
 	Version     string        `json:"version,omitempty"`
 	Format      uint64        `json:"format,omitempty"` // newest that it reads; 0 is 1
+	Epoch       uint64        `json:"epoch,omitempty"`
 	Applied     uint64        `json:"applied"`
 	Last        uint64        `json:"last"` // in its log
 	Mark        mark          `json:"mark"` // the latest hash of its registry that it has taken
@@ -77,18 +83,21 @@ type network struct {
 	heard  func(Peer)         // a master of our cluster has asked, and says where it is
 	moves  moves
 	ready  chan tracked // greeted connections for Raft
+	newer  atomic.Bool  // a master of a newer epoch has answered that does not count us as a member
 
 	mu     sync.Mutex
 	conns  map[net.Conn]bool // guarded by mu
 	silent []net.Conn        // of them, those that have not greeted, oldest first; guarded by mu
 	open   bool              // Raft is there to take connections; guarded by mu
 	closed bool              // guarded by mu
-	busy   sync.WaitGroup
+	// old are the masters of older epochs of whose refusal the log tells, and in which epoch it does. Guarded by mu.
+	old  map[api.MasterID]uint64
+	busy sync.WaitGroup
 }
 
 func newNetwork(config Config, about func() about, left func(api.MasterID)) *network {
 	return &network{
-		config: config, about: about, left: left, ready: make(chan tracked), conns: make(map[net.Conn]bool),
+		config: config, about: about, left: left, ready: make(chan tracked), conns: make(map[net.Conn]bool), old: make(map[api.MasterID]uint64),
 		heard: func(Peer) {},
 	}
 }
@@ -190,6 +199,14 @@ func (n *network) refusal(hello greeting, self about) string {
 	case hello.Cluster != self.Cluster:
 		return fmt.Sprintf("wrong cluster: %s is of %s and master %s is of %s", hello.From, hello.Cluster, self.ID, self.Cluster)
 	}
+	if ofThePast(hello, self) {
+		if len(n.old) < oldMax && n.old[hello.From] != self.Epoch { // it will try again and again
+			n.old[hello.From] = self.Epoch
+			n.config.Logger.Warn().Str("master", string(hello.From)).Str("addr", hello.Addr).Uint64("epoch", hello.Epoch).Uint64("ours", self.Epoch).
+				Msg("a master of an older epoch is refused: the cluster was recovered or restored without it")
+		}
+		return fmt.Sprintf("the cluster was recovered or restored without %s: master %s is of epoch %d and it is of epoch %d", hello.From, self.ID, self.Epoch, hello.Epoch)
+	}
 	if err := protocol.Neighbours(self.Version, hello.Version); err != nil {
 		return fmt.Sprintf("master %s refuses %s: %v", self.ID, hello.From, err)
 	}
@@ -247,9 +264,12 @@ func (n *network) greet(addr, purpose string, timeout time.Duration) (net.Conn, 
 	}
 	_ = conn.SetDeadline(time.Now().Add(timeout))
 	var answer about
-	err = writeGreeting(conn, greeting{For: purpose, Cluster: self.Cluster, From: self.ID, Version: self.Version, Addr: n.config.Advertise})
+	err = writeGreeting(conn, greeting{For: purpose, Cluster: self.Cluster, From: self.ID, Version: self.Version, Epoch: self.Epoch, Addr: n.config.Advertise})
 	if err == nil {
 		err = readGreeting(conn, &answer)
+	}
+	if err == nil && answer.supersedes(self) {
+		n.newer.Store(true)
 	}
 	if err == nil && answer.Refused != "" {
 		err = refused(answer.Refused)

@@ -252,3 +252,45 @@ func firstTerm(t *testing.T, home string) api.Term {
 	}
 	return api.Term{Epoch: found.Epoch, Number: found.Term}
 }
+
+// TestRecoveredIsNotOverruled: the two that were lost are started again together. They are a majority of the quorum that
+// they know, and the recovered master is in it; they end, and it goes on.
+func TestRecoveredIsNotOverruled(t *testing.T) {
+	dir := t.TempDir()
+	q := diskQuorum(t, 3, dir)
+	q.commit(admit("a", 1), admit("b", 2))
+	q.agree()
+	q.stopAll()
+	if _, err := Recover(filepath.Join(dir, "m1"), ""); err != nil {
+		t.Fatal(err)
+	}
+	alone := &quorum{t: t, mesh: q.mesh, nodes: map[api.MasterID]*node{}}
+	m1 := alone.onDisk(Peer{"m1", "host1:5070"}, filepath.Join(dir, "m1"))
+	_, lead := alone.leader("")
+	if _, err := commit(lead, admit("c", 3)); err != nil {
+		t.Fatal(err)
+	}
+	lost := []*node{alone.onDisk(q.peers[1], filepath.Join(dir, "m2")), alone.onDisk(q.peers[2], filepath.Join(dir, "m3"))}
+	for i, ghost := range lost {
+		if err := <-ghost.ended; !api.Is(err, api.Removed) || !strings.Contains(err.Error(), "removed from the quorum") {
+			t.Errorf("m%d, which was lost, ended with %v", i+2, err)
+		}
+	}
+	delete(alone.nodes, "m2")
+	delete(alone.nodes, "m3")
+	if _, err := commit(lead, admit("d", 4)); err != nil {
+		t.Errorf("the recovered master led in term %v; now: %v", lead.Term, err)
+	}
+	if status := m1.Status(); status.State != "leader" || status.Term != lead.Term.Number || len(status.Members) != 1 {
+		t.Errorf("the recovered master is %+v", status)
+	}
+	// Nor is one of them taken in again with its folder.
+	past := newNetwork(Config{Dial: q.mesh.dialer("host2:5070"), Listener: q.mesh.listen("host2:5070"), Advertise: "host2:5070"},
+		func() about { return about{ID: "m2", Cluster: m1.Cluster(), Last: 7} }, func(api.MasterID) {})
+	past.start()
+	if err := m1.checkNewPeer(t.Context(), q.peers[1]); !api.Is(err, api.Invalid) || !strings.Contains(err.Error(), "empty it first") {
+		t.Errorf("a folder of the past is taken in: %v", err)
+	}
+	past.close()
+	alone.stopAll()
+}

@@ -178,6 +178,8 @@ func (l *Log) checkNewPeer(ctx context.Context, peer Peer) error {
 			fmt.Errorf("no master answers there; start it first with --peers naming this cluster's masters: %w", err))
 	case answer.ID != peer.ID:
 		return api.E("", api.Invalid, peer.Addr, fmt.Errorf("master %s listens there", answer.ID))
+	case answer.Cluster == l.Cluster() && answer.Epoch < l.aboutUs().Epoch && answer.Last > 0:
+		return api.E("", api.Invalid, peer.Addr, fmt.Errorf("its folder is of epoch %d, before the cluster was recovered or restored; empty it first", answer.Epoch))
 	case answer.Cluster != l.Cluster():
 		return api.E("", api.Invalid, peer.Addr, fmt.Errorf("it belongs to cluster %q, not to %s", answer.Cluster, l.Cluster()))
 	}
