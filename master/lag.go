@@ -10,6 +10,8 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 
 	apiv1 "github.com/tenderhq/tender/api/v1"
+	"github.com/tenderhq/tender/internal/pause"
+	"github.com/tenderhq/tender/master/core"
 )
 
 const (
@@ -54,8 +56,81 @@ func (m *Master) askIndex(ctx context.Context, view *apiv1.MasterView, reached u
 		return
 	}
 	view.AppliedIndex = answer.GetAppliedIndex()
-	if view.Why == "" {
+	switch {
+	case answer.GetWhy() != "":
+		view.Why = answer.GetWhy()
+	case view.Why == "":
 		view.Why = lagging(view.GetAppliedIndex(), reached)
+	}
+}
+
+// sick is what is wrong with this master itself, "" if nothing is known to be.
+func (m *Master) sick() string {
+	if why := m.raft.Disk(); why != "" {
+		return "its disk takes no writes, so it neither votes nor follows: " + why
+	}
+	return ""
+}
+
+// lookEvery is how often a leader looks at the other masters, for its log and its metrics.
+const lookEvery = 10 * time.Second
+
+// standing is how the leader has found another master.
+type standing struct {
+	lag uint64 // entries that it is behind
+	why string // what is wrong with it; "" = nothing
+}
+
+// lookAfter looks at the other masters until ctx ends, and warns of those that are ill.
+func (m *Master) lookAfter(ctx context.Context) {
+	defer m.standings.Store(nil)
+	before := map[string]standing{}
+	for pause.For(ctx, lookEvery) {
+		found := map[string]standing{}
+		views := m.listMasters(&apiv1.ListRequest{}).GetItems()
+		m.askIndexes(ctx, views)
+		if ctx.Err() != nil {
+			return
+		}
+		reached := m.raft.Status().Applied
+		for _, view := range views {
+			if view.GetId() == string(m.config.ID) {
+				continue
+			}
+			now := standing{why: view.GetWhy(), lag: before[view.GetId()].lag}
+			if applied := view.GetAppliedIndex(); applied > 0 {
+				now.lag = reached - min(reached, applied)
+			}
+			found[view.GetId()] = now
+			switch was := before[view.GetId()].why; {
+			case now.why != "" && was == "":
+				m.log.Warn().Str("of", view.GetId()).Str("why", now.why).Msg("another master is ill")
+			case now.why == "" && was != "":
+				m.log.Info().Str("of", view.GetId()).Msg("another master is well again")
+			}
+		}
+		before = found
+		m.standings.Store(&found)
+	}
+}
+
+// refusedFor is how long the list tells of somebody whose version was refused.
+const refusedFor = 10 * time.Minute
+
+// tellRefused says at the leader whose version it has refused of late: who was never admitted has no row of its own.
+func (m *Master) tellRefused(ctx context.Context, views []*apiv1.MasterView) {
+	var refused core.RefusedVersions
+	var now time.Time
+	if m.ask(ctx, "operator.masters", func(c *core.Core, at time.Time) { refused, now = c.RefusedVersions(), at }) != nil {
+		return // it leads no more
+	}
+	if refused.Count == 0 || now.Sub(refused.At) > refusedFor {
+		return
+	}
+	for _, view := range views {
+		if view.GetId() == string(m.config.ID) && view.Why == "" {
+			view.Why = "it has refused " + refused.Last
+		}
 	}
 }
 

@@ -47,6 +47,11 @@ func (m *Master) leadOnce(ctx context.Context, lead *raftlog.Leadership, policy 
 		l.run(ctx)
 	}()
 	go func() { stuck <- l.round.Watch(watching, l.longestRound()) }()
+	looked := make(chan struct{})
+	go func() {
+		defer close(looked)
+		m.lookAfter(watching)
+	}()
 	select {
 	case <-ended:
 	case evidence := <-stuck:
@@ -59,6 +64,7 @@ func (m *Master) leadOnce(ctx context.Context, lead *raftlog.Leadership, policy 
 		}()
 	}
 	stop()
+	<-looked
 	m.changed.fire()
 	level := zerolog.WarnLevel
 	if ctx.Err() != nil { // we end, and everybody knows

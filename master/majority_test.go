@@ -145,6 +145,13 @@ func TestVersions(t *testing.T) {
 				}
 			}
 		}
+		masters, err := apiv1.NewOperatorServiceClient(conn).ListMasters(t.Context(), &apiv1.ListRequest{})
+		if err != nil || !strings.Contains(masters.GetItems()[0].GetWhy(), "it has refused ") {
+			t.Errorf("the list of masters says nothing of the refused: %v, %v", masters, err)
+		}
+		if metrics := h.metricsOf(h.masters["m1"]); !strings.Contains(metrics, "tender_versions_refused_total 6") {
+			t.Errorf("the refused are not counted:\n%s", metrics)
+		}
 	})
 }
 

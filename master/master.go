@@ -33,22 +33,23 @@ type Master struct {
 	raftListener net.Listener
 	httpListener net.Listener
 
-	leading   atomic.Pointer[leader]   // nil: this master does not lead
-	programs  *programs                // of constraints
-	desk      *desk                    // where messages are read and written
-	requests  *requests                // calls that are under way
-	unaries   map[string]bool          // the names of those calls; filled before it serves
-	refused   atomic.Uint64            // connections beyond the bound
-	calls     atomic.Int64             // under way
-	streams   atomic.Int64             // under way
-	snapshots chan struct{}            // holds one for each that is being saved
-	hashing   sync.Mutex               // of the registry
-	hashed    *apiv1.StateHashResponse // the last; guarded by hashing
-	stuck     atomic.Int32             // loops of leaderships that were abandoned
-	redirects pace                     // of agents
-	beside    sync.WaitGroup           // readers and writers of streams
-	changed   *broadcast               // closed and replaced whenever leadership changes
-	news      *broadcast               // the same for whoever leads, as far as this master hears
+	leading   atomic.Pointer[leader]              // nil: this master does not lead
+	standings atomic.Pointer[map[string]standing] // of the other masters, while this one leads
+	programs  *programs                           // of constraints
+	desk      *desk                               // where messages are read and written
+	requests  *requests                           // calls that are under way
+	unaries   map[string]bool                     // the names of those calls; filled before it serves
+	refused   atomic.Uint64                       // connections beyond the bound
+	calls     atomic.Int64                        // under way
+	streams   atomic.Int64                        // under way
+	snapshots chan struct{}                       // holds one for each that is being saved
+	hashing   sync.Mutex                          // of the registry
+	hashed    *apiv1.StateHashResponse            // the last; guarded by hashing
+	stuck     atomic.Int32                        // loops of leaderships that were abandoned
+	redirects pace                                // of agents
+	beside    sync.WaitGroup                      // readers and writers of streams
+	changed   *broadcast                          // closed and replaced whenever leadership changes
+	news      *broadcast                          // the same for whoever leads, as far as this master hears
 }
 
 // New checks the configuration, locks the folder, reads it and opens the listeners.

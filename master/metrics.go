@@ -100,11 +100,23 @@ var (
 	voicesTotal  = gauge("tender_agent_words_refused_total", "What agents said of tasks, executors and frameworks that are not theirs; told to nobody.")
 	givenTotal   = gauge("tender_agents_given_up_total", "Agents that this leader has marked gone because they were away for too long.")
 	overdueGauge = gauge("tender_agents_overdue", "Agents that are away for too long and not marked gone yet, as many are away at once or others come first.")
+	illGauge     = gauge("tender_agents_ill", "Agents with something that an operator should look at, on the leader; the WHY of the list says more.", "illness")
+	versionTotal = gauge("tender_versions_refused_total", "Agents and schedulers that came with a version which this leader does not take.")
+	lagGauge     = gauge("tender_master_lag_entries", "How many entries another master is behind, as the leader has found it.", "of")
+	masterIll    = gauge("tender_master_ill", "1 for another master with which something is wrong, as the leader has found it; the WHY of the list says what.", "of")
+	diskGauge    = gauge("tender_raft_disk_failing", "1 while this master's disk takes no writes.")
 	queueGauge   = gauge("tender_proposals_waiting", "Commands that wait for the next entry of the log.")
 )
 
 func gauge(name, help string, labels ...string) *prometheus.Desc {
 	return prometheus.NewDesc(name, help, labels, nil)
+}
+
+func oneIf(yes bool) float64 {
+	if yes {
+		return 1
+	}
+	return 0
 }
 
 // Describe names nothing: what there is depends on who leads.
@@ -126,12 +138,19 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 	put(termGauge, float64(status.Term))
 	put(appliedGauge, float64(status.Applied))
 	put(lastGauge, float64(status.Last))
+	put(diskGauge, oneIf(c.master.raft.Disk() != ""))
 	l := c.master.leading.Load()
 	if l == nil {
 		put(leadingGauge, 0)
 		return
 	}
 	put(leadingGauge, 1)
+	if standings := c.master.standings.Load(); standings != nil {
+		for id, found := range *standings { // order: irrelevant because the registry sorts
+			put(lagGauge, float64(found.lag), id)
+			put(masterIll, oneIf(found.why != ""), id)
+		}
+	}
 	put(inboxGauge, float64(l.inbox.waiting()))
 	put(queueGauge, float64(l.lead.Waiting()))
 	ctx, cancel := context.WithTimeout(context.Background(), scrapeTimeout)
@@ -164,6 +183,10 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 	put(offersGauge, float64(counts.Offers))
 	count(voicesTotal, float64(counts.Voices))
 	count(givenTotal, float64(counts.Given))
+	count(versionTotal, float64(counts.Versions))
+	for _, illness := range core.Illnesses {
+		put(illGauge, float64(counts.Ill[illness]), string(illness))
+	}
 	put(overdueGauge, float64(counts.Overdue))
 	put(streamsGauge, float64(counts.Schedulers), "schedulers")
 	put(streamsGauge, float64(counts.Links), "agents")

@@ -71,6 +71,7 @@ func (s operatorService) ListMasters(ctx context.Context, r *apiv1.ListRequest) 
 	answer := s.master.listMasters(r)
 	if s.master.leading.Load() != nil {
 		s.master.askIndexes(ctx, answer.GetItems())
+		s.master.tellRefused(ctx, answer.GetItems())
 	}
 	return answer, nil
 }

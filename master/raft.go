@@ -23,6 +23,7 @@ func (s raftService) ListPeers(context.Context, *apiv1.ListPeersRequest) (*apiv1
 		Term:         &apiv1.Term{Epoch: state.Epoch, Number: status.Term},
 		AppliedIndex: status.Applied,
 		LastIndex:    status.Last,
+		Why:          s.master.sick(),
 	}
 	for _, member := range status.Members {
 		answer.Items = append(answer.Items, &apiv1.RaftPeer{Id: string(member.ID), RaftAddress: member.Addr, Role: member.Role})

@@ -111,7 +111,7 @@ func (m *Master) listMasters(r *apiv1.ListRequest) *apiv1.ListMastersResponse {
 			view.State, view.Since, view.Why = "unreachable", showTime(member.Silent), "it does not answer the leader"
 		}
 		if member.ID == m.config.ID {
-			view.AppliedIndex = status.Applied
+			view.AppliedIndex, view.Why = status.Applied, m.sick()
 		}
 		views[member.ID] = view
 	}

@@ -2982,11 +2982,13 @@ func (x *RaftPeer) GetRole() string {
 }
 
 type ListPeersResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Items         []*RaftPeer            `protobuf:"bytes,1,rep,name=items,proto3" json:"items,omitempty"`
-	Term          *Term                  `protobuf:"bytes,2,opt,name=term,proto3" json:"term,omitempty"`
-	AppliedIndex  uint64                 `protobuf:"varint,3,opt,name=applied_index,json=appliedIndex,proto3" json:"applied_index,omitempty"`
-	LastIndex     uint64                 `protobuf:"varint,4,opt,name=last_index,json=lastIndex,proto3" json:"last_index,omitempty"`
+	state        protoimpl.MessageState `protogen:"open.v1"`
+	Items        []*RaftPeer            `protobuf:"bytes,1,rep,name=items,proto3" json:"items,omitempty"`
+	Term         *Term                  `protobuf:"bytes,2,opt,name=term,proto3" json:"term,omitempty"`
+	AppliedIndex uint64                 `protobuf:"varint,3,opt,name=applied_index,json=appliedIndex,proto3" json:"applied_index,omitempty"`
+	LastIndex    uint64                 `protobuf:"varint,4,opt,name=last_index,json=lastIndex,proto3" json:"last_index,omitempty"`
+	// What is wrong with the master that answers, for people: its disk takes no writes.
+	Why           string `protobuf:"bytes,5,opt,name=why,proto3" json:"why,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3047,6 +3049,13 @@ func (x *ListPeersResponse) GetLastIndex() uint64 {
 		return x.LastIndex
 	}
 	return 0
+}
+
+func (x *ListPeersResponse) GetWhy() string {
+	if x != nil {
+		return x.Why
+	}
+	return ""
 }
 
 type AddPeerRequest struct {
@@ -4164,13 +4173,14 @@ const file_api_v1_operator_proto_rawDesc = "" +
 	"\bRaftPeer\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12!\n" +
 	"\fraft_address\x18\x02 \x01(\tR\vraftAddress\x12\x12\n" +
-	"\x04role\x18\x03 \x01(\tR\x04role\"\xa7\x01\n" +
+	"\x04role\x18\x03 \x01(\tR\x04role\"\xb9\x01\n" +
 	"\x11ListPeersResponse\x12)\n" +
 	"\x05items\x18\x01 \x03(\v2\x13.tender.v1.RaftPeerR\x05items\x12#\n" +
 	"\x04term\x18\x02 \x01(\v2\x0f.tender.v1.TermR\x04term\x12#\n" +
 	"\rapplied_index\x18\x03 \x01(\x04R\fappliedIndex\x12\x1d\n" +
 	"\n" +
-	"last_index\x18\x04 \x01(\x04R\tlastIndex\"C\n" +
+	"last_index\x18\x04 \x01(\x04R\tlastIndex\x12\x10\n" +
+	"\x03why\x18\x05 \x01(\tR\x03why\"C\n" +
 	"\x0eAddPeerRequest\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12!\n" +
 	"\fraft_address\x18\x02 \x01(\tR\vraftAddress\"#\n" +

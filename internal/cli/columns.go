@@ -21,7 +21,7 @@ var masterColumns = []column[*apiv1.MasterView]{
 	text("WHY", (*apiv1.MasterView).GetWhy),
 	wide(text("RAFT", (*apiv1.MasterView).GetRaftAddress)),
 	wide(text("ALLOCATOR", (*apiv1.MasterView).GetAllocator)),
-	wide(text("INDEX", func(m *apiv1.MasterView) string { return strconv.FormatUint(m.GetAppliedIndex(), 10) })),
+	wide(text("INDEX", indexOf)),
 	wide(aged("SINCE", func(m *apiv1.MasterView, now time.Time) string { return show.Age(now, m.GetSince()) })),
 }
 
@@ -103,6 +103,14 @@ var roleColumns = []column[*apiv1.RoleView]{
 	text("ALLOCATED", func(r *apiv1.RoleView) string { return show.Resources(r.GetAllocated()) }),
 	wide(text("OFFERED", func(r *apiv1.RoleView) string { return show.Resources(r.GetOffered()) })),
 	wide(text("RESERVED", func(r *apiv1.RoleView) string { return show.Resources(r.GetReserved()) })),
+}
+
+// indexOf is how far a master has come; 0 is not known.
+func indexOf(m *apiv1.MasterView) string {
+	if m.GetAppliedIndex() == 0 {
+		return ""
+	}
+	return strconv.FormatUint(m.GetAppliedIndex(), 10)
 }
 
 // tasksOf is how many tasks an agent has: "2+" of one that may have more, and "?" of one of which nothing is known.

@@ -38,7 +38,9 @@ type agent struct {
 	// beating: a heartbeat has come in this session, or it was here before.
 	beating   bool
 	tombstone bool
-	overdue   bool // TOMBSTONE for too long; waits to be marked gone
+	leftAt    time.Time // when its last stream of this term ended; zero: it had none
+	refused   string    // why its version is; "" = it is not
+	overdue   bool      // TOMBSTONE for too long; waits to be marked gone
 	// unable is why it can start nothing, as it said in this session; "" = it can.
 	unable string
 
@@ -119,8 +121,9 @@ func (c *Core) recoverAgents() {
 
 // describeAgent takes over what the registry says of the agent.
 func (c *Core) describeAgent(a *agent) {
-	known := c.registry.Agents[a.id]
+	known, host := c.registry.Agents[a.id], a.info.Hostname
 	a.info = known.Agent
+	c.moveHost(a, host)
 	a.resize(totalOf(known))
 }
 

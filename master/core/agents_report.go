@@ -102,7 +102,7 @@ func (c *Core) reportDone(a *agent) {
 		c.info("agent reported", field("agent", a.id), field("tasks", fmt.Sprint(len(r.tasks))))
 	}
 	if a.over {
-		c.info("agent holds more than it has", field("agent", a.id), field("used", a.used.String()), field("total", a.total.String()))
+		c.warn("agent holds more than it has", field("agent", a.id), field("used", a.used.String()), field("total", a.total.String()))
 	}
 	c.restate(a)
 	c.answerQuestions(a)

@@ -42,6 +42,9 @@ func (c *Core) agentOpened(event AgentOpened) {
 		return
 	}
 	if kind, err := c.checkGreeting(g); err != nil {
+		if kind == api.Unsupported {
+			c.agentVersionRefused(g, err)
+		}
 		c.refuseAgent(l, g.agent.ID, kind, err)
 		return
 	}
@@ -69,6 +72,18 @@ func (c *Core) checkGreeting(g greeting) (api.Kind, error) {
 		return api.Limit, err
 	}
 	return 0, nil
+}
+
+// agentVersionRefused is shown with the agent, if it is one that is known.
+func (c *Core) agentVersionRefused(g greeting, err error) {
+	who := "agent " + string(g.agent.ID)
+	if g.agent.ID == "" {
+		who = "a new agent on " + g.agent.Hostname
+	}
+	c.versionRefused(who, err.Error())
+	if known := c.registry.Agents[g.agent.ID]; known.Nonce == g.nonce && c.agents[g.agent.ID] != nil {
+		c.agents[g.agent.ID].refused = err.Error()
+	}
 }
 
 // greet opens the session, after the registry's word where that is new.
@@ -132,6 +147,7 @@ func (c *Core) openAgent(l *link, a *agent, g greeting) {
 	l.agent, a.link, a.session = a, l, c.opened
 	a.boot, a.host = g.boot, g.agent.Hostname
 	a.seen, a.beating, a.report, a.overdue = c.now, !g.first, &report{}, false
+	a.refused = ""
 	c.deadlines.set(&a.clock, c.now.Add(c.config.SessionTimeout))
 	a.masters, a.within, a.unable = c.mastersAt, 0, ""
 	c.tellAgent(a, protocol.AgentRegistered{
@@ -143,6 +159,7 @@ func (c *Core) openAgent(l *link, a *agent, g greeting) {
 	})
 	c.info("agent registered", field("agent", a.id), field("host", a.info.Hostname))
 	if g.first { // it never had an ID, so it can't have tasks
+		c.warnOfOthers(a)
 		c.reportDone(a)
 		return
 	}
@@ -276,7 +293,7 @@ func (c *Core) disconnectAgent(a *agent, why string) {
 func (c *Core) dropLink(a *agent, why string) {
 	delete(c.links, a.link.conn)
 	a.link.agent, a.link, a.report = nil, nil, nil
-	a.reported, a.gone = false, why
+	a.reported, a.gone, a.leftAt = false, why, c.now
 	c.rescindAll(a.offers, "the agent is disconnected: "+why)
 	c.forgetUse(a)
 	c.withdrawInverses(a, "the agent is disconnected")

@@ -110,6 +110,8 @@ type Core struct {
 	hold        deadline
 	expiry      deadline // of what the registry remembers of the past
 	overdue     overdue
+	hosts       map[string]map[api.AgentID]bool // agents by hostname
+	versions    RefusedVersions
 	stubs       int // of all agents
 
 	voices    uint64 // words of agents about what is not theirs, refused in this term
@@ -143,6 +145,7 @@ func New(config Config, state *registry.State, term api.Term, policy allocator.A
 		inverses:    make(map[api.OfferID]*inverse),
 		pending:     make(map[proposalKey]*proposal),
 		awaited:     make(map[api.AgentID]bool),
+		hosts:       make(map[string]map[api.AgentID]bool),
 		takers:      make(map[api.FrameworkID]bool),
 	}
 	c.recoverRoles()

@@ -85,6 +85,9 @@ func (c *Core) agentRemoved(id api.AgentID, why string) {
 	}
 	delete(c.agents, id)
 	delete(c.freed, id)
+	if of := c.hosts[a.info.Hostname]; of != nil {
+		delete(of, id)
+	}
 	c.deadlines.clear(&a.maintenance)
 	c.info("agent removed", field("agent", id), field("why", why))
 	c.buryAgent(a, why)

@@ -27,6 +27,7 @@ type framework struct {
 	latest  *session // of this term; what it has said of tasks is shown while nobody else is here
 	since   time.Time
 	why     string
+	refused string // why a version of its scheduler is; "" = it is not
 	// place: until then the last active instance of a standby may come back to its
 	// place before others take it (R6).
 	place    time.Time

@@ -62,10 +62,21 @@ func (c *Core) schedulerOpened(event SchedulerOpened) {
 	c.sessions[s.conn] = s
 	c.deadlines.set(&s.clock, c.now.Add(c.config.SessionTimeout))
 	if kind, err := c.checkSubscribe(&s.subscribe); err != nil {
+		if kind == api.Unsupported {
+			c.frameworkVersionRefused(s, err)
+		}
 		c.refuseSession(s, api.E("framework.subscribe", kind, who(s.subscribe.Framework), err))
 		return
 	}
 	c.seekSession(s)
+}
+
+// frameworkVersionRefused is shown with the framework, if it is one that is known.
+func (c *Core) frameworkVersionRefused(s *session, err error) {
+	c.versionRefused("framework "+who(s.subscribe.Framework), err.Error())
+	if fw := c.frameworks[s.subscribe.Framework.ID]; fw != nil && fw.session == nil {
+		fw.refused = err.Error()
+	}
 }
 
 // who names a framework for people, with whatever it has.
@@ -110,7 +121,7 @@ func (c *Core) fence(fw *framework, old *session) {
 // activate makes the session the one that is offered and told.
 func (c *Core) activate(fw *framework, s *session, number uint64) {
 	s.framework, s.number = fw, number
-	fw.session, fw.latest, fw.since, fw.why = s, s, c.now, ""
+	fw.session, fw.latest, fw.since, fw.why, fw.refused = s, s, c.now, "", ""
 	c.deadlines.clear(&fw.failover)
 	c.deadlines.clear(&fw.turn)
 	s.masters = c.mastersAt

@@ -95,7 +95,7 @@ func (x words) duration(key string) time.Duration {
 
 func (w *world) line(t *testing.T, d *datadriven.TestData, line string) {
 	verb, args := split(line)
-	if !w.verbOfTime(verb, args) && !w.verbOfAgents(verb, args) && !w.verbOfVoices(verb, args) && !w.verbOfUse(verb, args) && !w.verbOfFrameworks(verb, args) && !w.verbOfOperators(verb, args) && !w.verbOfViews(verb, args) {
+	if !w.verbOfTime(verb, args) && !w.verbOfSettings(verb, args) && !w.verbOfAgents(verb, args) && !w.verbOfVoices(verb, args) && !w.verbOfUse(verb, args) && !w.verbOfFrameworks(verb, args) && !w.verbOfOperators(verb, args) && !w.verbOfViews(verb, args) {
 		d.Fatalf(t, "no verb %q", verb)
 	}
 }
@@ -120,20 +120,6 @@ func (w *world) verbOfTime(verb string, args words) bool {
 		w.say("m1 leads in term %s", api.Term{Number: w.term.Number + 1})
 		w.lead()
 		w.settle()
-	case "policy": // a story of another allocator says so first
-		w.policy = policyNamed(args.at(0))
-		w.term.Number--
-		w.lead()
-	case "gone-after": // a story that has no seven days
-		w.config.GoneAfter, _ = time.ParseDuration(args.at(0))
-		w.config.GoneAfterOf = nil
-		for key, value := range args.keys {
-			class := core.GoneAfter{Attribute: "rack", Value: key}
-			class.After, _ = time.ParseDuration(value)
-			w.config.GoneAfterOf = append(w.config.GoneAfterOf, class)
-		}
-		w.term.Number--
-		w.lead()
 	case "old-registry": // an empty one of the first format: masters are not yet upgraded
 		w.registry = registry.New()
 		w.registry.Apply(registry.Command{Change: registry.Bootstrap{Cluster: "tender"}})
@@ -226,7 +212,11 @@ func (w *world) newAgent(args words) {
 		copies:    make(map[api.FrameworkID]api.Framework),
 	}
 	a.info = api.Agent{Hostname: "host-" + a.name, Resources: resourcesOf(args)}
-	a.info.Zone = args.keys["zone"]
+	a.info.Zone, a.version = args.keys["zone"], args.keys["version"]
+	if host := args.keys["host"]; host != "" {
+		a.info.Hostname = host
+	}
+	a.info.Address = args.keys["address"]
 	if rack := args.keys["rack"]; rack != "" {
 		a.info.Attributes = map[string]string{"rack": rack}
 	}
@@ -260,6 +250,9 @@ func (w *world) agentBack(a *fakeAgent, args words) {
 	}
 	if host := args.keys["host"]; host != "" {
 		a.info.Hostname = host
+	}
+	if version := args.keys["version"]; version != "" {
+		a.version = version
 	}
 	if cpus := args.keys["cpus"]; cpus != "" {
 		a.info.Resources = resourcesOf(args)
@@ -318,6 +311,9 @@ func (w *world) verbOfFrameworks(verb string, args words) bool {
 	case "subscribe":
 		if instance := args.keys["instance"]; instance != "" {
 			f.instance = api.Nonce(instance)
+		}
+		if version := args.keys["version"]; version != "" {
+			f.version = version
 		}
 		if args.keys["memory"] == "no" {
 			f.tasks = make(map[api.TaskID]protocol.UnsettledTask)

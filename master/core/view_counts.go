@@ -17,6 +17,8 @@ type Counts struct {
 	Pending    int    // proposals under way
 	Voices     uint64 // words of agents about what is not theirs, refused in this term
 	Given      uint64 // agents that were marked gone in this term because they were away for too long
+	Ill        map[Illness]int
+	Versions   uint64 // that were refused in this term
 	Overdue    int    // agents that wait for that
 	// Revocable is what all agents' tasks leave unused, and RevocableUsed what tasks hold of it.
 	Revocable, RevocableUsed api.Resources
@@ -36,11 +38,18 @@ func (c *Core) Counts() Counts {
 		Pending:    len(c.pending),
 		Voices:     c.voices,
 		Given:      c.overdue.marked,
+		Ill:        make(map[Illness]int),
+		Versions:   c.versions.Count,
 	}
 	for _, a := range c.agents { // order: irrelevant because they are counted
 		counts.Agents[a.state]++
 		if a.overdue {
 			counts.Overdue++
+		}
+		for _, illness := range Illnesses {
+			if c.illOf(a, illness) != "" {
+				counts.Ill[illness]++
+			}
 		}
 		counts.Revocable = counts.Revocable.Plus(a.gap)
 		counts.RevocableUsed = counts.RevocableUsed.Plus(a.used.Revocable())

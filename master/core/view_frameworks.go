@@ -86,6 +86,9 @@ func showFramework(row frameworkRow) FrameworkView {
 		return view
 	}
 	view.Since, view.Why = fw.since, fw.why
+	if fw.refused != "" {
+		view.Why += "; its scheduler is refused: " + fw.refused
+	}
 	view.Suppressed = sortedKeys(fw.suppressed)
 	view.Allocated, view.Offered = fw.sums()
 	view.Offers = len(fw.offers)

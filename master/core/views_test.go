@@ -36,6 +36,16 @@ func (w *world) verbOfViews(verb string, args words) bool {
 			}
 		}
 		next = page.Next
+	case "ill":
+		counts := w.core.Counts()
+		for _, illness := range core.Illnesses {
+			if n := counts.Ill[illness]; n > 0 {
+				w.say("%s: %d", illness, n)
+			}
+		}
+		if counts.Versions > 0 {
+			w.say("versions refused: %d, the last is %s", counts.Versions, w.core.RefusedVersions().Last)
+		}
 	case "frameworks":
 		page := w.core.Frameworks(query)
 		for _, v := range page.Items {

@@ -47,6 +47,7 @@ type fakeAgent struct {
 	info      api.Agent
 	nonce     api.Nonce
 	boot      string
+	version   string
 	conn      core.Conn // 0: away
 	older     core.Conn // the stream before that one
 	session   uint64
@@ -74,6 +75,7 @@ type fakeFramework struct {
 	name     string
 	info     api.Framework
 	instance api.Nonce
+	version  string
 	term     api.Term // the newest that it has heard of
 	conn     core.Conn
 	call     uint64
@@ -228,10 +230,10 @@ func (w *world) register(a *fakeAgent) {
 	w.conns++
 	a.conn, a.reported = w.conns, false
 	if a.info.ID == "" {
-		w.step(core.AgentOpened{Conn: a.conn, First: protocol.RegisterAgent{Agent: a.info, Nonce: a.nonce, BootID: a.boot}})
+		w.step(core.AgentOpened{Conn: a.conn, First: protocol.RegisterAgent{Agent: a.info, Nonce: a.nonce, BootID: a.boot, Version: a.version}})
 		return
 	}
-	w.step(core.AgentOpened{Conn: a.conn, First: protocol.ReregisterAgent{Cluster: w.cluster(), Term: a.term, Agent: a.info, Nonce: a.nonce, BootID: a.boot}})
+	w.step(core.AgentOpened{Conn: a.conn, First: protocol.ReregisterAgent{Cluster: w.cluster(), Term: a.term, Agent: a.info, Nonce: a.nonce, BootID: a.boot, Version: a.version}})
 }
 
 // cluster is the one that agents and schedulers know.
@@ -289,7 +291,7 @@ func (w *world) subscribe(f *fakeFramework, suppressed ...api.Role) {
 	f.conn, f.call = w.conns, 1
 	f.offers, f.accepts = make(map[api.OfferID]api.Offer), make(map[uint64][]api.Operation)
 	w.step(core.SchedulerOpened{Conn: f.conn, Principal: f.info.Principal,
-		Subscribe: protocol.Subscribe{Cluster: w.cluster(), Term: f.term, Framework: f.info, Instance: f.instance, Suppressed: suppressed}})
+		Subscribe: protocol.Subscribe{Cluster: w.cluster(), Term: f.term, Framework: f.info, Instance: f.instance, Version: f.version, Suppressed: suppressed}})
 	if f.conn == 0 {
 		return
 	}

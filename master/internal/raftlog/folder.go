@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/raft"
@@ -87,6 +88,7 @@ type folder struct {
 
 	logs      raft.LogStore
 	stable    raft.StableStore
+	failed    atomic.Pointer[string] // why Raft's last write was; nil: it came to the disk
 	snapshots raft.SnapshotStore
 	close     func() error
 }
@@ -242,7 +244,7 @@ func (f *folder) damaged(path string, err error) error {
 
 // sums puts checksums beside what Raft writes from now on, and remembers since when.
 func (f *folder) sums(bolt *raftboltdb.BoltStore) (*summed, error) {
-	s := &summed{store: bolt, from: f.settings.SumsFrom, values: f.settings.SumsFrom > 0}
+	s := &summed{store: watched{bolt, &f.failed}, from: f.settings.SumsFrom, values: f.settings.SumsFrom > 0}
 	if s.values {
 		return s, s.checkValues(f.settings.Voted)
 	}

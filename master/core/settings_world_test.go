@@ -1,0 +1,32 @@
+package core_test
+
+import (
+	"time"
+
+	"github.com/tenderhq/tender/master/core"
+)
+
+// verbOfSettings changes what the next leader is told.
+func (w *world) verbOfSettings(verb string, args words) bool {
+	switch verb {
+	case "policy": // a story of another allocator says so first
+		w.policy = policyNamed(args.at(0))
+		w.term.Number--
+		w.lead()
+	case "gone-after": // a story that has no seven days
+		w.config.GoneAfter, _ = time.ParseDuration(args.at(0))
+		w.config.GoneAfterOf = nil
+		for key, value := range args.keys {
+			class := core.GoneAfter{Attribute: "rack", Value: key}
+			class.After, _ = time.ParseDuration(value)
+			w.config.GoneAfterOf = append(w.config.GoneAfterOf, class)
+		}
+		w.term.Number--
+		w.lead()
+	case "version": // of the next leader
+		w.config.Version = args.at(0)
+	default:
+		return false
+	}
+	return true
+}
