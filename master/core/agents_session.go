@@ -249,7 +249,7 @@ func (c *Core) nowUnable(a *agent, why string) {
 		c.info("agent can start tasks again", field("agent", a.id))
 		return
 	}
-	c.info("agent can start nothing", field("agent", a.id), field("why", why))
+	c.warn("agent can start nothing", field("agent", a.id), field("why", why))
 	c.rescindAll(a.offers, "the agent can start nothing: "+why)
 }
 

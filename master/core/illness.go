@@ -19,12 +19,14 @@ const (
 	IllAnotherID Illness = "another_id"
 	// IllVersion: it comes with a version that this leader does not take.
 	IllVersion Illness = "version"
+	// IllUnable: it can start nothing, as its disk is full or broken. Its state's WHY says so.
+	IllUnable Illness = "unable"
 	// IllNotMarkedGone: it is away for too long, and so are too many.
 	IllNotMarkedGone Illness = "not_marked_gone"
 )
 
 // Illnesses in the order in which they are told.
-var Illnesses = []Illness{IllOvercommitted, IllAnotherID, IllVersion, IllNotMarkedGone}
+var Illnesses = []Illness{IllOvercommitted, IllAnotherID, IllVersion, IllUnable, IllNotMarkedGone}
 
 // illOf says how an agent is ill, "" when it is not.
 func (c *Core) illOf(a *agent, illness Illness) string {
