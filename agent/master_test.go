@@ -242,9 +242,20 @@ func (l *line) send(ctx context.Context, stream grpc.BidiStreamingServer[apiv1.A
 	}
 }
 
+// hangAfter ends a wait that has no end: on a real clock whatever is awaited takes seconds, also on a machine that does
+// ten other things; a virtual one costs nothing.
+func (s *script) hangAfter() time.Duration {
+	if s.patience > time.Minute {
+		return 4 * time.Minute
+	}
+	return 24 * time.Hour
+}
+
 // await waits for a call that matches, from the beginning of all that was heard.
 func await[C protocol.AgentCall](s *script, what string, matches func(C) bool) C {
 	s.t.Helper()
+	hang := time.NewTimer(s.hangAfter())
+	defer hang.Stop()
 	for {
 		s.mutex.Lock()
 		heard, changed := slices.Clone(s.heard), s.changed
@@ -256,8 +267,8 @@ func await[C protocol.AgentCall](s *script, what string, matches func(C) bool) C
 		}
 		select {
 		case <-changed:
-		case <-s.t.Context().Done():
-			s.t.Fatalf("%s was not heard", what)
+		case <-hang.C:
+			s.t.Fatalf("%s was not heard, but %d other calls, the last of which are %+v", what, len(heard), heard[max(0, len(heard)-5):])
 		}
 	}
 }
@@ -272,6 +283,9 @@ func (s *script) status(task api.TaskID, state api.TaskState) api.Status {
 
 // count waits until so many tasks were said to be in that state since the last forget.
 func (s *script) count(tasks int, state api.TaskState) {
+	s.t.Helper()
+	hang := time.NewTimer(s.hangAfter())
+	defer hang.Stop()
 	for {
 		s.mutex.Lock()
 		told, changed := len(s.states[state]), s.changed
@@ -279,7 +293,11 @@ func (s *script) count(tasks int, state api.TaskState) {
 		if told >= tasks {
 			return
 		}
-		<-changed
+		select {
+		case <-changed:
+		case <-hang.C:
+			s.t.Fatalf("%d of %d tasks were said to be %v", told, tasks, state)
+		}
 	}
 }
 
