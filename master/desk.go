@@ -4,6 +4,7 @@ import (
 	"context"
 	"runtime"
 	"sync"
+	"time"
 
 	"google.golang.org/protobuf/proto"
 
@@ -20,18 +21,38 @@ const lightWeight = 8 << 10
 // desk has places for the reading and writing of large messages, for half of the processors: the other half
 // is there for the loop and for whoever says little. Senders have their turns by the weight of what they
 // have sent, so the message of one who sends much is read piece by piece between those of others.
+//
+// A place rests after its work, so that also the rest of a processor is left to others, when all are busy: how
+// long is a multiple of how long the work took.
 type desk struct {
+	rest int // times as long as the work; 0: none
+
 	mu      sync.Mutex
 	free    int              // places; guarded by mu
+	owed    time.Duration    // rest that has not been taken yet; guarded by mu
 	waiting fair[*placeless] // guarded by mu
 }
+
+const (
+	// messagesRest and readsRest are how long the reading of large messages rests, and the answers
+	// to people and programs that look.
+	messagesRest = 1
+	readsRest    = 3
+	// restMin is the shortest rest that is taken; shorter ones add up.
+	restMin = time.Millisecond
+	// restMax is the longest: work that took so long was itself kept waiting.
+	restMax = 20 * time.Millisecond
+)
 
 type placeless struct {
 	ready chan struct{} // closed when it has a place
 	gone  bool          // it waits no more; guarded by desk.mu
 }
 
-func newDesk() *desk { return &desk{free: max(1, runtime.GOMAXPROCS(0)/2)} }
+func newDesk() *desk { return &desk{rest: messagesRest, free: max(1, runtime.GOMAXPROCS(0)/2)} }
+
+// newReads is a desk with one place for those who look.
+func newReads() *desk { return &desk{rest: readsRest, free: 1} }
 
 // during runs work that has such a weight, in its turn; false when ctx ends first.
 func (d *desk) during(ctx context.Context, by *sender, weight int, work func()) bool {
@@ -42,7 +63,8 @@ func (d *desk) during(ctx context.Context, by *sender, weight int, work func()) 
 	if !d.enter(ctx, by, weight) {
 		return false
 	}
-	defer d.leave()
+	began := time.Now()
+	defer func() { d.leave(time.Since(began)) }()
 	work()
 	return true
 }
@@ -73,10 +95,20 @@ func (d *desk) enter(ctx context.Context, by *sender, weight int) bool {
 	return false
 }
 
-func (d *desk) leave() {
+// leave gives the place up after its rest.
+func (d *desk) leave(worked time.Duration) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.release()
+	if d.owed += time.Duration(d.rest) * worked; d.owed < restMin {
+		d.release()
+		return
+	}
+	time.AfterFunc(min(d.owed, restMax), func() {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		d.release()
+	})
+	d.owed = 0
 }
 
 // release gives a place to whose turn it is. Callers hold mu.

@@ -2,8 +2,10 @@ package master
 
 import (
 	"context"
+	"sync"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"google.golang.org/grpc/mem"
 	"google.golang.org/protobuf/proto"
@@ -123,6 +125,31 @@ func TestDeskHasFewPlaces(t *testing.T) {
 		}
 		if d.free != 1 || len(d.waiting.items) != 0 {
 			t.Errorf("nobody reads, and %d places are free", d.free)
+		}
+	})
+}
+
+// TestDesksRest (R34): however many wait, a place works for a part of the time, as many look or send much; short work adds
+// up to a rest, and who waits alone waits no longer than that.
+func TestDesksRest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newReads()
+		began := time.Now()
+		var all sync.WaitGroup
+		for range 100 {
+			all.Go(func() { d.during(t.Context(), newSender(), readWeight, func() { <-time.After(time.Millisecond / 2) }) })
+		}
+		all.Wait()
+		if took, most := time.Since(began), 100*(1+readsRest)*time.Millisecond/2; took > most || took < most-2*time.Millisecond {
+			t.Errorf("100 reads of half a millisecond took %v, with a rest of %d times as long it is %v", took, readsRest, most)
+		}
+		<-time.After(restMax)
+		began = time.Now()
+		if d.during(t.Context(), newSender(), readWeight, func() {}); time.Since(began) != 0 {
+			t.Errorf("nobody waits, and one read took %v", time.Since(began))
+		}
+		if d.free != 1 {
+			t.Errorf("%d places are free", d.free)
 		}
 	})
 }

@@ -1,6 +1,7 @@
 package master
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"net"
@@ -26,7 +27,7 @@ const (
 func newHTTPServer(m *Master) *httpServer {
 	mux := http.NewServeMux()
 	mux.Handle("/v1/", newJSONHandler(m))
-	mux.Handle("GET /metrics", promhttp.HandlerFor(m.metrics.registry, promhttp.HandlerOpts{}))
+	mux.HandleFunc("GET /metrics", m.serveMetrics(promhttp.HandlerFor(m.metrics.registry, promhttp.HandlerOpts{DisableCompression: true})))
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { sentence(w, http.StatusOK, "ok") })
 	mux.HandleFunc("GET /readyz", m.readyz)
 	mux.HandleFunc("/debug/pprof/", pprof.Index)
@@ -59,6 +60,31 @@ func (s *httpServer) stop(grace time.Duration) {
 		_ = s.server.Close()
 	}
 }
+
+// serveMetrics makes the page in its turn, and then sends it: who reads it slowly keeps nobody waiting.
+func (m *Master) serveMetrics(text http.Handler) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		later := &unsent{ResponseWriter: w, code: http.StatusOK}
+		if !m.reads.during(r.Context(), newSender(), readWeight, func() { text.ServeHTTP(later, r) }) {
+			return // nobody waits for it
+		}
+		w.WriteHeader(later.code)
+		_, _ = w.Write(later.body.Bytes())
+	}
+}
+
+// unsent is an answer that is not sent yet.
+type unsent struct {
+	http.ResponseWriter
+	code int
+	body bytes.Buffer
+}
+
+// WriteHeader keeps the code.
+func (p *unsent) WriteHeader(code int) { p.code = code }
+
+// Write keeps the text.
+func (p *unsent) Write(text []byte) (int, error) { return p.body.Write(text) }
 
 func sentence(w http.ResponseWriter, code int, text string) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")

@@ -10,6 +10,7 @@ import (
 
 	"github.com/tenderhq/tender/api"
 	apiv1 "github.com/tenderhq/tender/api/v1"
+	"github.com/tenderhq/tender/internal/wire"
 	"github.com/tenderhq/tender/master/core"
 	"github.com/tenderhq/tender/master/registry"
 )
@@ -26,8 +27,15 @@ func (m *Master) ask(ctx context.Context, op string, read func(*core.Core, time.
 	if l == nil {
 		return m.notLeader(op)
 	}
-	return l.read(ctx, op, read)
+	var err error
+	if !m.reads.during(ctx, senderOf(ctx), readWeight, func() { err = l.read(ctx, op, read) }) {
+		return wire.Error(ctx.Err())
+	}
+	return err
 }
+
+// readWeight is that of every read of the leader's core: each goes through the desk.
+const readWeight = 2 * lightWeight
 
 func (m *Master) act(ctx context.Context, op string, action core.Action) (any, error) {
 	l := m.leading.Load()

@@ -107,13 +107,20 @@ func (c *chunks) Write(data []byte) (int, error) {
 	return len(data), nil
 }
 
-func (s raftService) StateHash(context.Context, *apiv1.StateHashRequest) (*apiv1.StateHashResponse, error) {
-	m := s.master
-	m.hashing.Lock() // one at a time, and the same state once
+func (s raftService) StateHash(ctx context.Context, _ *apiv1.StateHashRequest) (answer *apiv1.StateHashResponse, err error) {
+	if !s.master.reads.during(ctx, senderOf(ctx), readWeight, func() { answer = s.master.hash() }) {
+		return nil, ctx.Err()
+	}
+	return answer, nil
+}
+
+// hash is made one at a time, and of the same state once.
+func (m *Master) hash() *apiv1.StateHashResponse {
+	m.hashing.Lock()
 	defer m.hashing.Unlock()
 	state := m.raft.Registry()
 	if m.hashed == nil || m.hashed.GetAppliedIndex() != state.Index {
 		m.hashed = &apiv1.StateHashResponse{AppliedIndex: state.Index, Hash: state.Hash()}
 	}
-	return m.hashed, nil
+	return m.hashed
 }

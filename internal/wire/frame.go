@@ -8,6 +8,7 @@ import (
 	_ "google.golang.org/grpc/encoding/proto" // the codec that Codec stands before
 	"google.golang.org/grpc/mem"
 	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/tenderhq/tender/api"
 )
@@ -40,10 +41,30 @@ var buffers = mem.NewTieredBufferPool(256, 4<<10, 16<<10, 32<<10, 64<<10, 128<<1
 // Buffers is a pool with buffers of many sizes, for messages.
 func Buffers() mem.BufferPool { return buffers }
 
-// Codec is gRPC's for protobuf, but a Frame is handed over as it came.
+// Codec is gRPC's for protobuf, but a Frame is handed over as it came, and no message takes a buffer of several times
+// its size.
 func Codec() encoding.CodecV2 { return codec{encoding.GetCodecV2("proto")} }
 
 type codec struct{ encoding.CodecV2 }
+
+// Marshal takes large buffers from Buffers.
+func (c codec) Marshal(v any) (mem.BufferSlice, error) {
+	message, is := v.(proto.Message)
+	if !is {
+		return c.CodecV2.Marshal(v)
+	}
+	size := proto.Size(message)
+	if mem.IsBelowBufferPoolingThreshold(size) {
+		data, err := proto.Marshal(message)
+		return mem.BufferSlice{mem.SliceBuffer(data)}, err
+	}
+	buffer := buffers.Get(size)
+	if _, err := (proto.MarshalOptions{UseCachedSize: true}).MarshalAppend((*buffer)[:0], message); err != nil {
+		buffers.Put(buffer)
+		return nil, err
+	}
+	return mem.BufferSlice{mem.NewBuffer(buffer, buffers)}, nil
+}
 
 // Unmarshal keeps the bytes for a Frame, and reads all else.
 func (c codec) Unmarshal(data mem.BufferSlice, v any) error {

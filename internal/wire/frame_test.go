@@ -131,3 +131,23 @@ func TestPartsAreSmall(t *testing.T) {
 	_, err = frameOf(t, []byte{0x0a, 0x05, 0x01}).SchedulerParts()
 	checkError(t, err, api.Invalid, "wire.scheduler", "", "the message can't be read; it is no message of calls, or damaged")
 }
+
+// TestBuffersFit (R34): a message takes a buffer of at most twice its size, though gRPC's own are of 32 KiB or a megabyte;
+// what is written can be read.
+func TestBuffersFit(t *testing.T) {
+	for _, bytes := range []int{10, 5 << 10, 33 << 10, 200 << 10, 600 << 10, api.MessageBytesMax} {
+		m := &apiv1.StoreEntry{Key: "k", Value: make([]byte, bytes), Version: 7}
+		data, err := wire.Codec().Marshal(m)
+		if err != nil || len(data) != 1 {
+			t.Fatalf("%d bytes: %d buffers, %v", bytes, len(data), err)
+		}
+		if got := cap(data[0].ReadOnlyData()); bytes > 4<<10 && got > 4*bytes || bytes >= 32<<10 && got > 2*bytes {
+			t.Errorf("%d bytes took a buffer of %d", bytes, got)
+		}
+		read := new(apiv1.StoreEntry)
+		if err := wire.Codec().Unmarshal(data, read); err != nil || !proto.Equal(m, read) {
+			t.Errorf("%d bytes were read as %d, %v", bytes, len(read.GetValue()), err)
+		}
+		data.Free()
+	}
+}
