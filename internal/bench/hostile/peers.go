@@ -105,14 +105,9 @@ func connect(ctx context.Context, address string) *grpc.ClientConn {
 
 // mute opens streams and connections and says nothing.
 func mute(ctx context.Context, target Target) {
-	streams := connect(ctx, target.GRPC)
-	describe := &grpc.StreamDesc{ClientStreams: true, ServerStreams: true}
-	for range 200 {
-		for _, method := range []string{"/tender.v1.SchedulerService/Session", "/tender.v1.AgentService/Session"} {
-			if _, err := streams.NewStream(ctx, describe, method); err != nil {
-				return
-			}
-			target.sent.Add(1)
+	for range 10 {
+		if !muteStreams(ctx, target) {
+			return
 		}
 	}
 	for _, address := range []string{target.GRPC, target.Raft, target.HTTP} {
@@ -129,4 +124,19 @@ func mute(ctx context.Context, target Target) {
 		}
 	}
 	pause.For(ctx, 10*time.Second)
+}
+
+// muteStreams opens streams on one connection: fewer than a connection may have, as one more waits.
+func muteStreams(ctx context.Context, target Target) bool {
+	streams := connect(ctx, target.GRPC)
+	describe := &grpc.StreamDesc{ClientStreams: true, ServerStreams: true}
+	for range 20 {
+		for _, method := range []string{"/tender.v1.SchedulerService/Session", "/tender.v1.AgentService/Session"} {
+			if _, err := streams.NewStream(ctx, describe, method); err != nil {
+				return false
+			}
+			target.sent.Add(1)
+		}
+	}
+	return true
 }
