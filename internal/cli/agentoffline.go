@@ -57,7 +57,8 @@ func (a *App) tellStanding(dataDir string, found agent.Standing) error {
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(a.Stdout, "\nNothing was changed. If no true leader will reach this term:\n"+
+	_, err = fmt.Fprintf(a.Stdout, "\nNothing was changed, and an agent that its leader has registered needs no change. Only if its log says of every\n"+
+		"true leader that its term is over, as no one of them will reach this one:\n"+
 		"  tender agent reset-term --data-dir %s --confirm %s\n", dataDir, found.Agent)
 	return err
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net"
 	"slices"
 	"strings"
 	"time"
@@ -77,6 +78,10 @@ func (a *App) logs(ctx context.Context, c *client.Client, task *apiv1.TaskView, 
 	if errors.Is(err, logtail.ErrNone) {
 		return fmt.Errorf("agent %s has no %s of %s: it has not started, or its folder was removed since it ended",
 			task.GetAgentId(), stream, source.Task)
+	}
+	if dial := (*net.OpError)(nil); errors.As(err, &dial) && dial.Op == "dial" {
+		return fmt.Errorf("agent %s does not answer at %s (%w): the output stays on its machine, and can be read when the agent runs again",
+			task.GetAgentId(), dial.Addr, dial.Err)
 	}
 	return err
 }

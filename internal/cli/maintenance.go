@@ -129,6 +129,13 @@ func maintenanceRow(agent *apiv1.AgentView) []string {
 	}
 	return []string{
 		agent.GetId(), agent.GetHostname(), window.GetStart().AsTime().Format(time.RFC3339), long,
-		strings.Join(agent.GetMarks(), ","), fmt.Sprint(agent.GetTasks()), strings.Join(answers, ", "),
+		orDash(strings.Join(agent.GetMarks(), ",")), tasksOf(agent), orDash(strings.Join(answers, ", ")),
 	}
+}
+
+func orDash(text string) string {
+	if text == "" {
+		return "-"
+	}
+	return text
 }

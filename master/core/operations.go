@@ -243,9 +243,27 @@ func (v *conversion) reserve(wanted api.Resources, back bool) error {
 		return fmt.Errorf("it names no resources")
 	}
 	if back {
+		if !v.left.Contains(ours) {
+			return v.notFree(ours)
+		}
 		return v.exchange(ours, free, ours, api.Resources{})
 	}
 	return v.exchange(free, ours, api.Resources{}, ours)
+}
+
+// notFree says why what is reserved can't be let go.
+func (v *conversion) notFree(wanted api.Resources) error {
+	for _, item := range wanted.Without(v.left).Items() {
+		static := api.Label{Name: item.Name, Reserved: v.role}
+		if _, is := v.left.Find(static); is {
+			return fmt.Errorf("%s is reserved for role %s by the agent itself, by its --resources: it changes with a restart of the agent", item.Name, v.role)
+		}
+	}
+	free := v.left.Filter(func(l api.Label) bool { return l.Reserved == v.role && l.Dynamic && l.Volume == "" })
+	if free.IsZero() {
+		return fmt.Errorf("nothing that is reserved for role %s is free; what tasks use or volumes hold stays reserved", v.role)
+	}
+	return fmt.Errorf("of what is reserved for role %s only %v is free; what tasks use or volumes hold stays reserved", v.role, free)
 }
 
 // create makes a volume of disk that is reserved for the role.

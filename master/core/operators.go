@@ -58,7 +58,7 @@ func (c *Core) removeRequested(id RequestID, action RemoveFramework) {
 		c.emit(Reply{ID: id, Answer: removedBefore(fw.id, fw.why)})
 	case fw.session != nil && !action.Force:
 		c.emit(Reply{ID: id, Err: api.E(op, api.Unavailable, fw.id,
-			fmt.Errorf("its scheduler is connected and it has %s, which would end at once; end the scheduler first, or use force", plural(len(fw.tasks), "task")))})
+			fmt.Errorf("its scheduler is connected and it has %s, which would end at once; end the scheduler first, or say --force", plural(len(fw.tasks), "task")))})
 	default:
 		change := registry.RemoveFramework{ID: fw.id, Why: "removed by an operator"}
 		c.proposeFor(id, op, string(fw.id), change, fmt.Sprintf("framework %s is removed; it had %s", fw.id, plural(len(fw.tasks), "task")))
@@ -86,7 +86,7 @@ func (c *Core) markRequested(id RequestID, action MarkAgent) {
 	}
 	if action.Set.Has(api.MarkGone) && a.link != nil && !action.Force {
 		c.emit(Reply{ID: id, Err: api.E("agent.mark", api.Unavailable, a.id,
-			fmt.Errorf("the agent is %s and has %s, which gone would end at once; drain it first, or use force", a.state, c.tasksWords(a)))})
+			fmt.Errorf("the agent is %s and has %s, which gone would end at once; drain it first, or say --force", a.state, c.tasksWords(a)))})
 		return
 	}
 	a.force = action.Force && action.Set.Has(api.MarkDraining)
@@ -124,7 +124,7 @@ func (c *Core) removeAgentRequested(id RequestID, a *agent, force bool) {
 	marks := c.marks(a)
 	if !force && !a.tombstone && !marks.Has(api.MarkDrained) {
 		c.emit(Reply{ID: id, Err: api.E("agent.remove", api.Unavailable, a.id,
-			fmt.Errorf("the agent is %s and has %s; drain it first, or use force", a.state, c.tasksWords(a)))})
+			fmt.Errorf("the agent is %s and has %s; drain it first, or say --force", a.state, c.tasksWords(a)))})
 		return
 	}
 	c.proposeFor(id, "agent.remove", string(a.id), registry.RemoveAgent{ID: a.id}, fmt.Sprintf("agent %s is removed", a.id))

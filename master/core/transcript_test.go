@@ -235,6 +235,9 @@ func resourcesOf(args words) api.Resources {
 			parts = append(parts, name+":"+amount)
 		}
 	}
+	if static := args.keys["static"]; static != "" {
+		parts = append(parts, static)
+	}
 	resources, err := api.ParseResources(strings.Join(parts, ";"))
 	if err != nil {
 		panic(err)

@@ -50,8 +50,11 @@ func (a *agent) runs(id api.FrameworkID) bool {
 func (c *Core) showAgent(a *agent) AgentView {
 	known := c.registry.Agents[a.id]
 	free := a.free()
-	if a.tombstone {
+	switch {
+	case a.tombstone:
 		free = api.Resources{}
+	case c.withheld(a) != "": // what its tasks leave unused is nobody's
+		free = free.Firm()
 	}
 	info := a.info
 	info.Resources = a.total // with what has become reserved
