@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/framework"
@@ -93,8 +94,17 @@ func TestSchedulerReadsResults(t *testing.T) {
 	defer end()
 	f := &fetcher{end: end}
 	masters := strings.Split(strings.TrimPrefix(d.env[0], "TENDER_MASTER="), ",")
-	if err := framework.Run(ctx, framework.Config{Name: "fetcher", Masters: masters, TeardownAtEnd: true}, f); err != nil {
-		t.Fatal(err)
+	ended := make(chan error, 1)
+	go func() {
+		ended <- framework.Run(ctx, framework.Config{Name: "fetcher", Masters: masters, TeardownAtEnd: true}, f)
+	}()
+	select {
+	case err := <-ended:
+		if err != nil {
+			t.Fatal(err)
+		}
+	case <-time.After(hangAfter):
+		hung(t, "the end of the fetcher")
 	}
 	if f.errs["whole"] != nil || f.result.Len() != 300_000 {
 		t.Errorf("%d bytes, %v", f.result.Len(), f.errs["whole"])

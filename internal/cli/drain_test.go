@@ -15,13 +15,13 @@ const stubborn = `trap 'read word < %s; exit 0' TERM; echo up; while :; do sleep
 // open returns when the task waits at its door, which is then opened.
 func open(t *testing.T, door string) {
 	t.Helper()
-	file, err := os.OpenFile(door, os.O_WRONLY, 0) // returns when the other side reads
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := file.Close(); err != nil {
-		t.Fatal(err)
-	}
+	until(t, "somebody waits at "+door, func() bool {
+		file, err := os.OpenFile(door, os.O_WRONLY|syscall.O_NONBLOCK, 0)
+		if err != nil {
+			return false
+		}
+		return file.Close() == nil
+	})
 }
 
 // A rolling drain is stopped and goes on: of three agents one at a time is drained, in the order in which they were

@@ -50,8 +50,12 @@ func TestHostileExecutorsEndNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	working, done := context.WithCancel(ctx)
 	agentEnded := make(chan error, 1)
-	go func() { agentEnded <- a.Run(ctx) }()
+	go func() {
+		defer done() // without an agent there are no tasks to wait for
+		agentEnded <- a.Run(ctx)
+	}()
 
 	before := heap()
 	storm, calm := context.WithCancel(ctx)
@@ -59,7 +63,6 @@ func TestHostileExecutorsEndNothing(t *testing.T) {
 	go func() {
 		over <- framework.Run(storm, framework.Config{Name: "owner", Masters: []string{m.GRPCAddr()}, TeardownAtEnd: true}, &owner{})
 	}()
-	working, done := context.WithCancel(ctx)
 	honest := &worker{sent: &sent, done: done}
 	if err := framework.Run(working, framework.Config{Name: "honest", Masters: []string{m.GRPCAddr()}}, honest); err != nil {
 		t.Errorf("the honest framework ended with %v", err)
