@@ -130,8 +130,8 @@ func (l *loop) spotOf(ids []api.OfferID) spot {
 }
 
 // withoutImpossible takes out tasks that no accept can launch, and tells that they are in
-// ERROR: those too large for a message, and those whose ID is taken, beside what is remembered
-// of the task that has the ID.
+// ERROR: those that can never run, those too large for a message, and those whose ID is taken, beside what is
+// remembered of the task that has the ID.
 func (l *loop) withoutImpossible(operations []api.Operation, agent api.AgentID) []api.Operation {
 	named := make(map[api.TaskID]bool)
 	possible := func(task *api.Task) bool {
@@ -143,7 +143,11 @@ func (l *loop) withoutImpossible(operations []api.Operation, agent api.AgentID) 
 		case taskSize(task)+operationHead > acceptBytesMax:
 			l.refuseTaskHere(task.ID, agent, api.E("task.launch", api.Invalid, task.ID, errOversized))
 		default:
-			return true
+			err := task.Check() // as masters and agents judge it, by the same function
+			if err != nil {
+				l.refuseTaskHere(task.ID, agent, api.E("task.launch", api.Invalid, task.ID, err))
+			}
+			return err == nil
 		}
 		return false
 	}

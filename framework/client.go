@@ -29,6 +29,7 @@ type Client struct {
 	session   uint64
 	conn      *grpc.ClientConn // to the leader; nil between sessions
 	changed   chan struct{}    // closed and replaced when a session begins or ends
+	sound     map[string]bool  // constraints that a leader has found right
 }
 
 var errEnded = errors.New("Run has ended")
@@ -123,6 +124,9 @@ func (c *Client) Acknowledge(status api.Status) error {
 // wants a task again says so. What is stated while Offers runs is told behind its
 // answers: it is what is wanted beside what they launch. At most 256 shapes; see
 // [api.Shape].
+//
+// Only masters can judge a constraint: one that is new is shown to the leader, and what is wrong
+// with it is the error. Where no leader answers at once [RefusalWatcher] hears of it.
 func (c *Client) Demand(demand api.Demand) error {
 	const op = "framework.demand"
 	if roles := c.rolesNow(); demand.Role == "" && len(roles) == 1 {
@@ -137,6 +141,9 @@ func (c *Client) Demand(demand api.Demand) error {
 	for i, shape := range demand.Shapes {
 		if err := shape.Check(); err != nil {
 			return api.E(op, api.Invalid, demand.Role, fmt.Errorf("shape %d: %w", i+1, err))
+		}
+		if err := c.checkConstraint(shape.Constraint); err != nil {
+			return api.E(op, api.Invalid, demand.Role, fmt.Errorf("the constraint of shape %d: %w", i+1, err))
 		}
 	}
 	demand.Shapes = slices.Clone(demand.Shapes)

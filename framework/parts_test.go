@@ -167,6 +167,32 @@ func TestTaskLargerThanAMessage(t *testing.T) {
 	})
 }
 
+// TestTaskThatCanNeverRun: what masters and agents would refuse is in ERROR at once, and is not even sent.
+func TestTaskThatCanNeverRun(t *testing.T) {
+	story(t, func(t *testing.T, n *network) {
+		m := n.start("m1:1")
+		s := newScript()
+		s.offers = func(_ context.Context, offers []api.Offer) []api.Answer {
+			both, none := taskOf("both"), taskOf("none")
+			both.Command = &api.Command{Shell: "true", Argv: []string{"true"}}
+			none.Resources = api.Resources{}
+			return []api.Answer{api.Launch(offers[0], both, taskOf("t1"), none)}
+		}
+		r := n.run(s, nil)
+		session := m.lead(1)
+		session.send(protocol.Offers{Offers: []api.Offer{offerOf("offer-1-1")}})
+		if accept, _ := call[protocol.Accept](session); idsOf(accept.Operations) != "t1" {
+			t.Errorf("accept of %s", idsOf(accept.Operations))
+		}
+		for _, want := range []api.TaskID{"both", "none"} {
+			if got := next(t, s.updates); got.Task != want || got.State != api.TaskError || got.Reason != api.ReasonTaskInvalid {
+				t.Errorf("update %+v", got)
+			}
+		}
+		r.end()
+	})
+}
+
 // TestSplit: whatever the sizes, all tasks come once and in order, no part is empty or larger
 // than a message, and no two neighbours would fit into one.
 func TestSplit(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"github.com/tenderhq/tender/allocator/constraint"
 	"github.com/tenderhq/tender/api"
 	apiv1 "github.com/tenderhq/tender/api/v1"
 	"github.com/tenderhq/tender/internal/wire"
@@ -140,6 +141,13 @@ func (s operatorService) ListRoles(ctx context.Context, r *apiv1.ListRequest) (*
 		return nil, err
 	}
 	return &apiv1.ListRolesResponse{Items: shown(page.Items, showRole), NextPageToken: page.Next}, nil
+}
+
+func (operatorService) CheckConstraint(_ context.Context, r *apiv1.CheckConstraintRequest) (*apiv1.CheckConstraintResponse, error) {
+	if _, err := constraint.Compile(r.GetConstraint()); err != nil {
+		return nil, api.E("constraint.check", api.Invalid, "", err)
+	}
+	return &apiv1.CheckConstraintResponse{}, nil
 }
 
 func (s operatorService) Explain(ctx context.Context, r *apiv1.ExplainRequest) (*apiv1.ExplainResponse, error) {

@@ -84,6 +84,86 @@ func (AgentAction) EnumDescriptor() ([]byte, []int) {
 	return file_api_v1_operator_proto_rawDescGZIP(), []int{0}
 }
 
+type CheckConstraintRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Constraint    string                 `protobuf:"bytes,1,opt,name=constraint,proto3" json:"constraint,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CheckConstraintRequest) Reset() {
+	*x = CheckConstraintRequest{}
+	mi := &file_api_v1_operator_proto_msgTypes[0]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CheckConstraintRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CheckConstraintRequest) ProtoMessage() {}
+
+func (x *CheckConstraintRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_api_v1_operator_proto_msgTypes[0]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CheckConstraintRequest.ProtoReflect.Descriptor instead.
+func (*CheckConstraintRequest) Descriptor() ([]byte, []int) {
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{0}
+}
+
+func (x *CheckConstraintRequest) GetConstraint() string {
+	if x != nil {
+		return x.Constraint
+	}
+	return ""
+}
+
+type CheckConstraintResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CheckConstraintResponse) Reset() {
+	*x = CheckConstraintResponse{}
+	mi := &file_api_v1_operator_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CheckConstraintResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CheckConstraintResponse) ProtoMessage() {}
+
+func (x *CheckConstraintResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_api_v1_operator_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CheckConstraintResponse.ProtoReflect.Descriptor instead.
+func (*CheckConstraintResponse) Descriptor() ([]byte, []int) {
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{1}
+}
+
 // ListRequest asks for a page of a list, in the order of the names.
 type ListRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -109,7 +189,7 @@ type ListRequest struct {
 
 func (x *ListRequest) Reset() {
 	*x = ListRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[0]
+	mi := &file_api_v1_operator_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -121,7 +201,7 @@ func (x *ListRequest) String() string {
 func (*ListRequest) ProtoMessage() {}
 
 func (x *ListRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[0]
+	mi := &file_api_v1_operator_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -134,7 +214,7 @@ func (x *ListRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRequest.ProtoReflect.Descriptor instead.
 func (*ListRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{0}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *ListRequest) GetLimit() int32 {
@@ -219,7 +299,7 @@ type ListTasksRequest struct {
 
 func (x *ListTasksRequest) Reset() {
 	*x = ListTasksRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[1]
+	mi := &file_api_v1_operator_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -231,7 +311,7 @@ func (x *ListTasksRequest) String() string {
 func (*ListTasksRequest) ProtoMessage() {}
 
 func (x *ListTasksRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[1]
+	mi := &file_api_v1_operator_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -244,7 +324,7 @@ func (x *ListTasksRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTasksRequest.ProtoReflect.Descriptor instead.
 func (*ListTasksRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{1}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *ListTasksRequest) GetLimit() int32 {
@@ -311,7 +391,7 @@ type GetClusterRequest struct {
 
 func (x *GetClusterRequest) Reset() {
 	*x = GetClusterRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[2]
+	mi := &file_api_v1_operator_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -323,7 +403,7 @@ func (x *GetClusterRequest) String() string {
 func (*GetClusterRequest) ProtoMessage() {}
 
 func (x *GetClusterRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[2]
+	mi := &file_api_v1_operator_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -336,7 +416,7 @@ func (x *GetClusterRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetClusterRequest.ProtoReflect.Descriptor instead.
 func (*GetClusterRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{2}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{4}
 }
 
 type ClusterView struct {
@@ -354,7 +434,7 @@ type ClusterView struct {
 
 func (x *ClusterView) Reset() {
 	*x = ClusterView{}
-	mi := &file_api_v1_operator_proto_msgTypes[3]
+	mi := &file_api_v1_operator_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -366,7 +446,7 @@ func (x *ClusterView) String() string {
 func (*ClusterView) ProtoMessage() {}
 
 func (x *ClusterView) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[3]
+	mi := &file_api_v1_operator_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -379,7 +459,7 @@ func (x *ClusterView) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClusterView.ProtoReflect.Descriptor instead.
 func (*ClusterView) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{3}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *ClusterView) GetClusterId() string {
@@ -451,7 +531,7 @@ type MasterView struct {
 
 func (x *MasterView) Reset() {
 	*x = MasterView{}
-	mi := &file_api_v1_operator_proto_msgTypes[4]
+	mi := &file_api_v1_operator_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -463,7 +543,7 @@ func (x *MasterView) String() string {
 func (*MasterView) ProtoMessage() {}
 
 func (x *MasterView) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[4]
+	mi := &file_api_v1_operator_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -476,7 +556,7 @@ func (x *MasterView) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MasterView.ProtoReflect.Descriptor instead.
 func (*MasterView) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{4}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *MasterView) GetId() string {
@@ -561,7 +641,7 @@ type ListMastersResponse struct {
 
 func (x *ListMastersResponse) Reset() {
 	*x = ListMastersResponse{}
-	mi := &file_api_v1_operator_proto_msgTypes[5]
+	mi := &file_api_v1_operator_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -573,7 +653,7 @@ func (x *ListMastersResponse) String() string {
 func (*ListMastersResponse) ProtoMessage() {}
 
 func (x *ListMastersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[5]
+	mi := &file_api_v1_operator_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -586,7 +666,7 @@ func (x *ListMastersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListMastersResponse.ProtoReflect.Descriptor instead.
 func (*ListMastersResponse) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{5}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *ListMastersResponse) GetItems() []*MasterView {
@@ -654,7 +734,7 @@ type AgentView struct {
 
 func (x *AgentView) Reset() {
 	*x = AgentView{}
-	mi := &file_api_v1_operator_proto_msgTypes[6]
+	mi := &file_api_v1_operator_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -666,7 +746,7 @@ func (x *AgentView) String() string {
 func (*AgentView) ProtoMessage() {}
 
 func (x *AgentView) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[6]
+	mi := &file_api_v1_operator_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -679,7 +759,7 @@ func (x *AgentView) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AgentView.ProtoReflect.Descriptor instead.
 func (*AgentView) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{6}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *AgentView) GetId() string {
@@ -863,7 +943,7 @@ type OrphanedVolume struct {
 
 func (x *OrphanedVolume) Reset() {
 	*x = OrphanedVolume{}
-	mi := &file_api_v1_operator_proto_msgTypes[7]
+	mi := &file_api_v1_operator_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -875,7 +955,7 @@ func (x *OrphanedVolume) String() string {
 func (*OrphanedVolume) ProtoMessage() {}
 
 func (x *OrphanedVolume) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[7]
+	mi := &file_api_v1_operator_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -888,7 +968,7 @@ func (x *OrphanedVolume) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OrphanedVolume.ProtoReflect.Descriptor instead.
 func (*OrphanedVolume) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{7}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *OrphanedVolume) GetVolume() string {
@@ -930,7 +1010,7 @@ type ListAgentsResponse struct {
 
 func (x *ListAgentsResponse) Reset() {
 	*x = ListAgentsResponse{}
-	mi := &file_api_v1_operator_proto_msgTypes[8]
+	mi := &file_api_v1_operator_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -942,7 +1022,7 @@ func (x *ListAgentsResponse) String() string {
 func (*ListAgentsResponse) ProtoMessage() {}
 
 func (x *ListAgentsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[8]
+	mi := &file_api_v1_operator_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -955,7 +1035,7 @@ func (x *ListAgentsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAgentsResponse.ProtoReflect.Descriptor instead.
 func (*ListAgentsResponse) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{8}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *ListAgentsResponse) GetItems() []*AgentView {
@@ -1018,7 +1098,7 @@ type FrameworkView struct {
 
 func (x *FrameworkView) Reset() {
 	*x = FrameworkView{}
-	mi := &file_api_v1_operator_proto_msgTypes[9]
+	mi := &file_api_v1_operator_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1030,7 +1110,7 @@ func (x *FrameworkView) String() string {
 func (*FrameworkView) ProtoMessage() {}
 
 func (x *FrameworkView) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[9]
+	mi := &file_api_v1_operator_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1043,7 +1123,7 @@ func (x *FrameworkView) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FrameworkView.ProtoReflect.Descriptor instead.
 func (*FrameworkView) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{9}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *FrameworkView) GetId() string {
@@ -1244,7 +1324,7 @@ type LocalityView struct {
 
 func (x *LocalityView) Reset() {
 	*x = LocalityView{}
-	mi := &file_api_v1_operator_proto_msgTypes[10]
+	mi := &file_api_v1_operator_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1256,7 +1336,7 @@ func (x *LocalityView) String() string {
 func (*LocalityView) ProtoMessage() {}
 
 func (x *LocalityView) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[10]
+	mi := &file_api_v1_operator_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1269,7 +1349,7 @@ func (x *LocalityView) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LocalityView.ProtoReflect.Descriptor instead.
 func (*LocalityView) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{10}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *LocalityView) GetNode() int64 {
@@ -1325,7 +1405,7 @@ type DemandView struct {
 
 func (x *DemandView) Reset() {
 	*x = DemandView{}
-	mi := &file_api_v1_operator_proto_msgTypes[11]
+	mi := &file_api_v1_operator_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1337,7 +1417,7 @@ func (x *DemandView) String() string {
 func (*DemandView) ProtoMessage() {}
 
 func (x *DemandView) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[11]
+	mi := &file_api_v1_operator_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1350,7 +1430,7 @@ func (x *DemandView) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DemandView.ProtoReflect.Descriptor instead.
 func (*DemandView) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{11}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *DemandView) GetRole() string {
@@ -1420,7 +1500,7 @@ type ListFrameworksResponse struct {
 
 func (x *ListFrameworksResponse) Reset() {
 	*x = ListFrameworksResponse{}
-	mi := &file_api_v1_operator_proto_msgTypes[12]
+	mi := &file_api_v1_operator_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1432,7 +1512,7 @@ func (x *ListFrameworksResponse) String() string {
 func (*ListFrameworksResponse) ProtoMessage() {}
 
 func (x *ListFrameworksResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[12]
+	mi := &file_api_v1_operator_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1445,7 +1525,7 @@ func (x *ListFrameworksResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListFrameworksResponse.ProtoReflect.Descriptor instead.
 func (*ListFrameworksResponse) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{12}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *ListFrameworksResponse) GetItems() []*FrameworkView {
@@ -1498,7 +1578,7 @@ type TaskView struct {
 
 func (x *TaskView) Reset() {
 	*x = TaskView{}
-	mi := &file_api_v1_operator_proto_msgTypes[13]
+	mi := &file_api_v1_operator_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1510,7 +1590,7 @@ func (x *TaskView) String() string {
 func (*TaskView) ProtoMessage() {}
 
 func (x *TaskView) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[13]
+	mi := &file_api_v1_operator_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1523,7 +1603,7 @@ func (x *TaskView) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskView.ProtoReflect.Descriptor instead.
 func (*TaskView) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{13}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *TaskView) GetId() string {
@@ -1676,7 +1756,7 @@ type ListTasksResponse struct {
 
 func (x *ListTasksResponse) Reset() {
 	*x = ListTasksResponse{}
-	mi := &file_api_v1_operator_proto_msgTypes[14]
+	mi := &file_api_v1_operator_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1688,7 +1768,7 @@ func (x *ListTasksResponse) String() string {
 func (*ListTasksResponse) ProtoMessage() {}
 
 func (x *ListTasksResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[14]
+	mi := &file_api_v1_operator_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1701,7 +1781,7 @@ func (x *ListTasksResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTasksResponse.ProtoReflect.Descriptor instead.
 func (*ListTasksResponse) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{14}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *ListTasksResponse) GetItems() []*TaskView {
@@ -1735,7 +1815,7 @@ type OfferView struct {
 
 func (x *OfferView) Reset() {
 	*x = OfferView{}
-	mi := &file_api_v1_operator_proto_msgTypes[15]
+	mi := &file_api_v1_operator_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1747,7 +1827,7 @@ func (x *OfferView) String() string {
 func (*OfferView) ProtoMessage() {}
 
 func (x *OfferView) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[15]
+	mi := &file_api_v1_operator_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1760,7 +1840,7 @@ func (x *OfferView) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OfferView.ProtoReflect.Descriptor instead.
 func (*OfferView) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{15}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *OfferView) GetId() string {
@@ -1836,7 +1916,7 @@ type ListOffersResponse struct {
 
 func (x *ListOffersResponse) Reset() {
 	*x = ListOffersResponse{}
-	mi := &file_api_v1_operator_proto_msgTypes[16]
+	mi := &file_api_v1_operator_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1848,7 +1928,7 @@ func (x *ListOffersResponse) String() string {
 func (*ListOffersResponse) ProtoMessage() {}
 
 func (x *ListOffersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[16]
+	mi := &file_api_v1_operator_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1861,7 +1941,7 @@ func (x *ListOffersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListOffersResponse.ProtoReflect.Descriptor instead.
 func (*ListOffersResponse) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{16}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *ListOffersResponse) GetItems() []*OfferView {
@@ -1896,7 +1976,7 @@ type RoleView struct {
 
 func (x *RoleView) Reset() {
 	*x = RoleView{}
-	mi := &file_api_v1_operator_proto_msgTypes[17]
+	mi := &file_api_v1_operator_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1908,7 +1988,7 @@ func (x *RoleView) String() string {
 func (*RoleView) ProtoMessage() {}
 
 func (x *RoleView) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[17]
+	mi := &file_api_v1_operator_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1921,7 +2001,7 @@ func (x *RoleView) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RoleView.ProtoReflect.Descriptor instead.
 func (*RoleView) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{17}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *RoleView) GetRole() string {
@@ -2005,7 +2085,7 @@ type ListRolesResponse struct {
 
 func (x *ListRolesResponse) Reset() {
 	*x = ListRolesResponse{}
-	mi := &file_api_v1_operator_proto_msgTypes[18]
+	mi := &file_api_v1_operator_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2017,7 +2097,7 @@ func (x *ListRolesResponse) String() string {
 func (*ListRolesResponse) ProtoMessage() {}
 
 func (x *ListRolesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[18]
+	mi := &file_api_v1_operator_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2030,7 +2110,7 @@ func (x *ListRolesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRolesResponse.ProtoReflect.Descriptor instead.
 func (*ListRolesResponse) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{18}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *ListRolesResponse) GetItems() []*RoleView {
@@ -2066,7 +2146,7 @@ type ExplainRequest struct {
 
 func (x *ExplainRequest) Reset() {
 	*x = ExplainRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[19]
+	mi := &file_api_v1_operator_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2078,7 +2158,7 @@ func (x *ExplainRequest) String() string {
 func (*ExplainRequest) ProtoMessage() {}
 
 func (x *ExplainRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[19]
+	mi := &file_api_v1_operator_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2091,7 +2171,7 @@ func (x *ExplainRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainRequest.ProtoReflect.Descriptor instead.
 func (*ExplainRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{19}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *ExplainRequest) GetFrameworkId() string {
@@ -2123,7 +2203,7 @@ type ExplainResponse struct {
 
 func (x *ExplainResponse) Reset() {
 	*x = ExplainResponse{}
-	mi := &file_api_v1_operator_proto_msgTypes[20]
+	mi := &file_api_v1_operator_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2135,7 +2215,7 @@ func (x *ExplainResponse) String() string {
 func (*ExplainResponse) ProtoMessage() {}
 
 func (x *ExplainResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[20]
+	mi := &file_api_v1_operator_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2148,7 +2228,7 @@ func (x *ExplainResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainResponse.ProtoReflect.Descriptor instead.
 func (*ExplainResponse) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{20}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *ExplainResponse) GetFrameworkId() string {
@@ -2204,7 +2284,7 @@ type ExplainedDecision struct {
 
 func (x *ExplainedDecision) Reset() {
 	*x = ExplainedDecision{}
-	mi := &file_api_v1_operator_proto_msgTypes[21]
+	mi := &file_api_v1_operator_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2216,7 +2296,7 @@ func (x *ExplainedDecision) String() string {
 func (*ExplainedDecision) ProtoMessage() {}
 
 func (x *ExplainedDecision) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[21]
+	mi := &file_api_v1_operator_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2229,7 +2309,7 @@ func (x *ExplainedDecision) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainedDecision.ProtoReflect.Descriptor instead.
 func (*ExplainedDecision) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{21}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *ExplainedDecision) GetAt() *timestamppb.Timestamp {
@@ -2306,7 +2386,7 @@ type ExplainedAgent struct {
 
 func (x *ExplainedAgent) Reset() {
 	*x = ExplainedAgent{}
-	mi := &file_api_v1_operator_proto_msgTypes[22]
+	mi := &file_api_v1_operator_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2318,7 +2398,7 @@ func (x *ExplainedAgent) String() string {
 func (*ExplainedAgent) ProtoMessage() {}
 
 func (x *ExplainedAgent) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[22]
+	mi := &file_api_v1_operator_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2331,7 +2411,7 @@ func (x *ExplainedAgent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainedAgent.ProtoReflect.Descriptor instead.
 func (*ExplainedAgent) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{22}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *ExplainedAgent) GetAgentId() string {
@@ -2367,7 +2447,7 @@ type KillTaskRequest struct {
 
 func (x *KillTaskRequest) Reset() {
 	*x = KillTaskRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[23]
+	mi := &file_api_v1_operator_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2379,7 +2459,7 @@ func (x *KillTaskRequest) String() string {
 func (*KillTaskRequest) ProtoMessage() {}
 
 func (x *KillTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[23]
+	mi := &file_api_v1_operator_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2392,7 +2472,7 @@ func (x *KillTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KillTaskRequest.ProtoReflect.Descriptor instead.
 func (*KillTaskRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{23}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *KillTaskRequest) GetTask() string {
@@ -2423,7 +2503,7 @@ type KillTaskResponse struct {
 
 func (x *KillTaskResponse) Reset() {
 	*x = KillTaskResponse{}
-	mi := &file_api_v1_operator_proto_msgTypes[24]
+	mi := &file_api_v1_operator_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2435,7 +2515,7 @@ func (x *KillTaskResponse) String() string {
 func (*KillTaskResponse) ProtoMessage() {}
 
 func (x *KillTaskResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[24]
+	mi := &file_api_v1_operator_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2448,7 +2528,7 @@ func (x *KillTaskResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KillTaskResponse.ProtoReflect.Descriptor instead.
 func (*KillTaskResponse) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{24}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *KillTaskResponse) GetFrameworkId() string {
@@ -2491,7 +2571,7 @@ type RemoveFrameworkRequest struct {
 
 func (x *RemoveFrameworkRequest) Reset() {
 	*x = RemoveFrameworkRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[25]
+	mi := &file_api_v1_operator_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2503,7 +2583,7 @@ func (x *RemoveFrameworkRequest) String() string {
 func (*RemoveFrameworkRequest) ProtoMessage() {}
 
 func (x *RemoveFrameworkRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[25]
+	mi := &file_api_v1_operator_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2516,7 +2596,7 @@ func (x *RemoveFrameworkRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveFrameworkRequest.ProtoReflect.Descriptor instead.
 func (*RemoveFrameworkRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{25}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *RemoveFrameworkRequest) GetFrameworkId() string {
@@ -2547,7 +2627,7 @@ type MarkAgentRequest struct {
 
 func (x *MarkAgentRequest) Reset() {
 	*x = MarkAgentRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[26]
+	mi := &file_api_v1_operator_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2559,7 +2639,7 @@ func (x *MarkAgentRequest) String() string {
 func (*MarkAgentRequest) ProtoMessage() {}
 
 func (x *MarkAgentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[26]
+	mi := &file_api_v1_operator_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2572,7 +2652,7 @@ func (x *MarkAgentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MarkAgentRequest.ProtoReflect.Descriptor instead.
 func (*MarkAgentRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{26}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *MarkAgentRequest) GetAgentId() string {
@@ -2615,7 +2695,7 @@ type SetMaintenanceRequest struct {
 
 func (x *SetMaintenanceRequest) Reset() {
 	*x = SetMaintenanceRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[27]
+	mi := &file_api_v1_operator_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2627,7 +2707,7 @@ func (x *SetMaintenanceRequest) String() string {
 func (*SetMaintenanceRequest) ProtoMessage() {}
 
 func (x *SetMaintenanceRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[27]
+	mi := &file_api_v1_operator_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2640,7 +2720,7 @@ func (x *SetMaintenanceRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetMaintenanceRequest.ProtoReflect.Descriptor instead.
 func (*SetMaintenanceRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{27}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *SetMaintenanceRequest) GetAgentIds() []string {
@@ -2667,7 +2747,7 @@ type ActionResponse struct {
 
 func (x *ActionResponse) Reset() {
 	*x = ActionResponse{}
-	mi := &file_api_v1_operator_proto_msgTypes[28]
+	mi := &file_api_v1_operator_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2679,7 +2759,7 @@ func (x *ActionResponse) String() string {
 func (*ActionResponse) ProtoMessage() {}
 
 func (x *ActionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[28]
+	mi := &file_api_v1_operator_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2692,7 +2772,7 @@ func (x *ActionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ActionResponse.ProtoReflect.Descriptor instead.
 func (*ActionResponse) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{28}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *ActionResponse) GetSubject() string {
@@ -2728,7 +2808,7 @@ type ReserveRequest struct {
 
 func (x *ReserveRequest) Reset() {
 	*x = ReserveRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[29]
+	mi := &file_api_v1_operator_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2740,7 +2820,7 @@ func (x *ReserveRequest) String() string {
 func (*ReserveRequest) ProtoMessage() {}
 
 func (x *ReserveRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[29]
+	mi := &file_api_v1_operator_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2753,7 +2833,7 @@ func (x *ReserveRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReserveRequest.ProtoReflect.Descriptor instead.
 func (*ReserveRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{29}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *ReserveRequest) GetAgentId() string {
@@ -2814,7 +2894,7 @@ type SetRoleRequest struct {
 
 func (x *SetRoleRequest) Reset() {
 	*x = SetRoleRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[30]
+	mi := &file_api_v1_operator_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2826,7 +2906,7 @@ func (x *SetRoleRequest) String() string {
 func (*SetRoleRequest) ProtoMessage() {}
 
 func (x *SetRoleRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[30]
+	mi := &file_api_v1_operator_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2839,7 +2919,7 @@ func (x *SetRoleRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetRoleRequest.ProtoReflect.Descriptor instead.
 func (*SetRoleRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{30}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *SetRoleRequest) GetRole() string {
@@ -2892,7 +2972,7 @@ type ListPeersRequest struct {
 
 func (x *ListPeersRequest) Reset() {
 	*x = ListPeersRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[31]
+	mi := &file_api_v1_operator_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2904,7 +2984,7 @@ func (x *ListPeersRequest) String() string {
 func (*ListPeersRequest) ProtoMessage() {}
 
 func (x *ListPeersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[31]
+	mi := &file_api_v1_operator_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2917,7 +2997,7 @@ func (x *ListPeersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPeersRequest.ProtoReflect.Descriptor instead.
 func (*ListPeersRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{31}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{33}
 }
 
 type RaftPeer struct {
@@ -2932,7 +3012,7 @@ type RaftPeer struct {
 
 func (x *RaftPeer) Reset() {
 	*x = RaftPeer{}
-	mi := &file_api_v1_operator_proto_msgTypes[32]
+	mi := &file_api_v1_operator_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2944,7 +3024,7 @@ func (x *RaftPeer) String() string {
 func (*RaftPeer) ProtoMessage() {}
 
 func (x *RaftPeer) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[32]
+	mi := &file_api_v1_operator_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2957,7 +3037,7 @@ func (x *RaftPeer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RaftPeer.ProtoReflect.Descriptor instead.
 func (*RaftPeer) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{32}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *RaftPeer) GetId() string {
@@ -2995,7 +3075,7 @@ type ListPeersResponse struct {
 
 func (x *ListPeersResponse) Reset() {
 	*x = ListPeersResponse{}
-	mi := &file_api_v1_operator_proto_msgTypes[33]
+	mi := &file_api_v1_operator_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3007,7 +3087,7 @@ func (x *ListPeersResponse) String() string {
 func (*ListPeersResponse) ProtoMessage() {}
 
 func (x *ListPeersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[33]
+	mi := &file_api_v1_operator_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3020,7 +3100,7 @@ func (x *ListPeersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPeersResponse.ProtoReflect.Descriptor instead.
 func (*ListPeersResponse) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{33}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *ListPeersResponse) GetItems() []*RaftPeer {
@@ -3068,7 +3148,7 @@ type AddPeerRequest struct {
 
 func (x *AddPeerRequest) Reset() {
 	*x = AddPeerRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[34]
+	mi := &file_api_v1_operator_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3080,7 +3160,7 @@ func (x *AddPeerRequest) String() string {
 func (*AddPeerRequest) ProtoMessage() {}
 
 func (x *AddPeerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[34]
+	mi := &file_api_v1_operator_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3093,7 +3173,7 @@ func (x *AddPeerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AddPeerRequest.ProtoReflect.Descriptor instead.
 func (*AddPeerRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{34}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *AddPeerRequest) GetId() string {
@@ -3119,7 +3199,7 @@ type RemovePeerRequest struct {
 
 func (x *RemovePeerRequest) Reset() {
 	*x = RemovePeerRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[35]
+	mi := &file_api_v1_operator_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3131,7 +3211,7 @@ func (x *RemovePeerRequest) String() string {
 func (*RemovePeerRequest) ProtoMessage() {}
 
 func (x *RemovePeerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[35]
+	mi := &file_api_v1_operator_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3144,7 +3224,7 @@ func (x *RemovePeerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemovePeerRequest.ProtoReflect.Descriptor instead.
 func (*RemovePeerRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{35}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *RemovePeerRequest) GetId() string {
@@ -3164,7 +3244,7 @@ type TransferLeaderRequest struct {
 
 func (x *TransferLeaderRequest) Reset() {
 	*x = TransferLeaderRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[36]
+	mi := &file_api_v1_operator_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3176,7 +3256,7 @@ func (x *TransferLeaderRequest) String() string {
 func (*TransferLeaderRequest) ProtoMessage() {}
 
 func (x *TransferLeaderRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[36]
+	mi := &file_api_v1_operator_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3189,7 +3269,7 @@ func (x *TransferLeaderRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TransferLeaderRequest.ProtoReflect.Descriptor instead.
 func (*TransferLeaderRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{36}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *TransferLeaderRequest) GetId() string {
@@ -3207,7 +3287,7 @@ type SaveSnapshotRequest struct {
 
 func (x *SaveSnapshotRequest) Reset() {
 	*x = SaveSnapshotRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[37]
+	mi := &file_api_v1_operator_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3219,7 +3299,7 @@ func (x *SaveSnapshotRequest) String() string {
 func (*SaveSnapshotRequest) ProtoMessage() {}
 
 func (x *SaveSnapshotRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[37]
+	mi := &file_api_v1_operator_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3232,7 +3312,7 @@ func (x *SaveSnapshotRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SaveSnapshotRequest.ProtoReflect.Descriptor instead.
 func (*SaveSnapshotRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{37}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{39}
 }
 
 type SnapshotChunk struct {
@@ -3244,7 +3324,7 @@ type SnapshotChunk struct {
 
 func (x *SnapshotChunk) Reset() {
 	*x = SnapshotChunk{}
-	mi := &file_api_v1_operator_proto_msgTypes[38]
+	mi := &file_api_v1_operator_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3256,7 +3336,7 @@ func (x *SnapshotChunk) String() string {
 func (*SnapshotChunk) ProtoMessage() {}
 
 func (x *SnapshotChunk) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[38]
+	mi := &file_api_v1_operator_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3269,7 +3349,7 @@ func (x *SnapshotChunk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SnapshotChunk.ProtoReflect.Descriptor instead.
 func (*SnapshotChunk) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{38}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *SnapshotChunk) GetData() []byte {
@@ -3287,7 +3367,7 @@ type StateHashRequest struct {
 
 func (x *StateHashRequest) Reset() {
 	*x = StateHashRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[39]
+	mi := &file_api_v1_operator_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3299,7 +3379,7 @@ func (x *StateHashRequest) String() string {
 func (*StateHashRequest) ProtoMessage() {}
 
 func (x *StateHashRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[39]
+	mi := &file_api_v1_operator_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3312,7 +3392,7 @@ func (x *StateHashRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StateHashRequest.ProtoReflect.Descriptor instead.
 func (*StateHashRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{39}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{41}
 }
 
 type StateHashResponse struct {
@@ -3325,7 +3405,7 @@ type StateHashResponse struct {
 
 func (x *StateHashResponse) Reset() {
 	*x = StateHashResponse{}
-	mi := &file_api_v1_operator_proto_msgTypes[40]
+	mi := &file_api_v1_operator_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3337,7 +3417,7 @@ func (x *StateHashResponse) String() string {
 func (*StateHashResponse) ProtoMessage() {}
 
 func (x *StateHashResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[40]
+	mi := &file_api_v1_operator_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3350,7 +3430,7 @@ func (x *StateHashResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StateHashResponse.ProtoReflect.Descriptor instead.
 func (*StateHashResponse) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{40}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *StateHashResponse) GetAppliedIndex() uint64 {
@@ -3379,7 +3459,7 @@ type StoreSession struct {
 
 func (x *StoreSession) Reset() {
 	*x = StoreSession{}
-	mi := &file_api_v1_operator_proto_msgTypes[41]
+	mi := &file_api_v1_operator_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3391,7 +3471,7 @@ func (x *StoreSession) String() string {
 func (*StoreSession) ProtoMessage() {}
 
 func (x *StoreSession) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[41]
+	mi := &file_api_v1_operator_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3404,7 +3484,7 @@ func (x *StoreSession) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoreSession.ProtoReflect.Descriptor instead.
 func (*StoreSession) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{41}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *StoreSession) GetFrameworkId() string {
@@ -3441,7 +3521,7 @@ type StoreEntry struct {
 
 func (x *StoreEntry) Reset() {
 	*x = StoreEntry{}
-	mi := &file_api_v1_operator_proto_msgTypes[42]
+	mi := &file_api_v1_operator_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3453,7 +3533,7 @@ func (x *StoreEntry) String() string {
 func (*StoreEntry) ProtoMessage() {}
 
 func (x *StoreEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[42]
+	mi := &file_api_v1_operator_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3466,7 +3546,7 @@ func (x *StoreEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoreEntry.ProtoReflect.Descriptor instead.
 func (*StoreEntry) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{42}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *StoreEntry) GetKey() string {
@@ -3507,7 +3587,7 @@ type StoreGetRequest struct {
 
 func (x *StoreGetRequest) Reset() {
 	*x = StoreGetRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[43]
+	mi := &file_api_v1_operator_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3519,7 +3599,7 @@ func (x *StoreGetRequest) String() string {
 func (*StoreGetRequest) ProtoMessage() {}
 
 func (x *StoreGetRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[43]
+	mi := &file_api_v1_operator_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3532,7 +3612,7 @@ func (x *StoreGetRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoreGetRequest.ProtoReflect.Descriptor instead.
 func (*StoreGetRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{43}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *StoreGetRequest) GetSession() *StoreSession {
@@ -3566,7 +3646,7 @@ type StorePutRequest struct {
 
 func (x *StorePutRequest) Reset() {
 	*x = StorePutRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[44]
+	mi := &file_api_v1_operator_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3578,7 +3658,7 @@ func (x *StorePutRequest) String() string {
 func (*StorePutRequest) ProtoMessage() {}
 
 func (x *StorePutRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[44]
+	mi := &file_api_v1_operator_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3591,7 +3671,7 @@ func (x *StorePutRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StorePutRequest.ProtoReflect.Descriptor instead.
 func (*StorePutRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{44}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *StorePutRequest) GetSession() *StoreSession {
@@ -3649,7 +3729,7 @@ type StoreDeleteRequest struct {
 
 func (x *StoreDeleteRequest) Reset() {
 	*x = StoreDeleteRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[45]
+	mi := &file_api_v1_operator_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3661,7 +3741,7 @@ func (x *StoreDeleteRequest) String() string {
 func (*StoreDeleteRequest) ProtoMessage() {}
 
 func (x *StoreDeleteRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[45]
+	mi := &file_api_v1_operator_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3674,7 +3754,7 @@ func (x *StoreDeleteRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoreDeleteRequest.ProtoReflect.Descriptor instead.
 func (*StoreDeleteRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{45}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *StoreDeleteRequest) GetSession() *StoreSession {
@@ -3724,7 +3804,7 @@ type StoreListRequest struct {
 
 func (x *StoreListRequest) Reset() {
 	*x = StoreListRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[46]
+	mi := &file_api_v1_operator_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3736,7 +3816,7 @@ func (x *StoreListRequest) String() string {
 func (*StoreListRequest) ProtoMessage() {}
 
 func (x *StoreListRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[46]
+	mi := &file_api_v1_operator_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3749,7 +3829,7 @@ func (x *StoreListRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoreListRequest.ProtoReflect.Descriptor instead.
 func (*StoreListRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{46}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *StoreListRequest) GetSession() *StoreSession {
@@ -3790,7 +3870,7 @@ type StoreListResponse struct {
 
 func (x *StoreListResponse) Reset() {
 	*x = StoreListResponse{}
-	mi := &file_api_v1_operator_proto_msgTypes[47]
+	mi := &file_api_v1_operator_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3802,7 +3882,7 @@ func (x *StoreListResponse) String() string {
 func (*StoreListResponse) ProtoMessage() {}
 
 func (x *StoreListResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[47]
+	mi := &file_api_v1_operator_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3815,7 +3895,7 @@ func (x *StoreListResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoreListResponse.ProtoReflect.Descriptor instead.
 func (*StoreListResponse) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{47}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *StoreListResponse) GetItems() []*StoreEntry {
@@ -3842,7 +3922,7 @@ type StoreWatchRequest struct {
 
 func (x *StoreWatchRequest) Reset() {
 	*x = StoreWatchRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[48]
+	mi := &file_api_v1_operator_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3854,7 +3934,7 @@ func (x *StoreWatchRequest) String() string {
 func (*StoreWatchRequest) ProtoMessage() {}
 
 func (x *StoreWatchRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[48]
+	mi := &file_api_v1_operator_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3867,7 +3947,7 @@ func (x *StoreWatchRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoreWatchRequest.ProtoReflect.Descriptor instead.
 func (*StoreWatchRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{48}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *StoreWatchRequest) GetSession() *StoreSession {
@@ -3888,7 +3968,12 @@ var File_api_v1_operator_proto protoreflect.FileDescriptor
 
 const file_api_v1_operator_proto_rawDesc = "" +
 	"\n" +
-	"\x15api/v1/operator.proto\x12\ttender.v1\x1a\x13api/v1/common.proto\x1a\x16api/v1/scheduler.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xec\x01\n" +
+	"\x15api/v1/operator.proto\x12\ttender.v1\x1a\x13api/v1/common.proto\x1a\x16api/v1/scheduler.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"8\n" +
+	"\x16CheckConstraintRequest\x12\x1e\n" +
+	"\n" +
+	"constraint\x18\x01 \x01(\tR\n" +
+	"constraint\"\x19\n" +
+	"\x17CheckConstraintResponse\"\xec\x01\n" +
 	"\vListRequest\x12\x14\n" +
 	"\x05limit\x18\x01 \x01(\x05R\x05limit\x12\x1d\n" +
 	"\n" +
@@ -4246,7 +4331,7 @@ const file_api_v1_operator_proto_rawDesc = "" +
 	"REACTIVATE\x10\x03\x12\r\n" +
 	"\tMARK_GONE\x10\x04\x12\n" +
 	"\n" +
-	"\x06REMOVE\x10\x052\xe6\a\n" +
+	"\x06REMOVE\x10\x052\xc0\b\n" +
 	"\x0fOperatorService\x12B\n" +
 	"\n" +
 	"GetCluster\x12\x1c.tender.v1.GetClusterRequest\x1a\x16.tender.v1.ClusterView\x12E\n" +
@@ -4264,7 +4349,8 @@ const file_api_v1_operator_proto_rawDesc = "" +
 	"\tMarkAgent\x12\x1b.tender.v1.MarkAgentRequest\x1a\x19.tender.v1.ActionResponse\x12M\n" +
 	"\x0eSetMaintenance\x12 .tender.v1.SetMaintenanceRequest\x1a\x19.tender.v1.ActionResponse\x12?\n" +
 	"\aReserve\x12\x19.tender.v1.ReserveRequest\x1a\x19.tender.v1.ActionResponse\x129\n" +
-	"\aSetRole\x12\x19.tender.v1.SetRoleRequest\x1a\x13.tender.v1.RoleView2\xc0\x03\n" +
+	"\aSetRole\x12\x19.tender.v1.SetRoleRequest\x1a\x13.tender.v1.RoleView\x12X\n" +
+	"\x0fCheckConstraint\x12!.tender.v1.CheckConstraintRequest\x1a\".tender.v1.CheckConstraintResponse2\xc0\x03\n" +
 	"\vRaftService\x12F\n" +
 	"\tListPeers\x12\x1b.tender.v1.ListPeersRequest\x1a\x1c.tender.v1.ListPeersResponse\x12?\n" +
 	"\aAddPeer\x12\x19.tender.v1.AddPeerRequest\x1a\x19.tender.v1.ActionResponse\x12E\n" +
@@ -4293,196 +4379,200 @@ func file_api_v1_operator_proto_rawDescGZIP() []byte {
 }
 
 var file_api_v1_operator_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_api_v1_operator_proto_msgTypes = make([]protoimpl.MessageInfo, 55)
+var file_api_v1_operator_proto_msgTypes = make([]protoimpl.MessageInfo, 57)
 var file_api_v1_operator_proto_goTypes = []any{
-	(AgentAction)(0),               // 0: tender.v1.AgentAction
-	(*ListRequest)(nil),            // 1: tender.v1.ListRequest
-	(*ListTasksRequest)(nil),       // 2: tender.v1.ListTasksRequest
-	(*GetClusterRequest)(nil),      // 3: tender.v1.GetClusterRequest
-	(*ClusterView)(nil),            // 4: tender.v1.ClusterView
-	(*MasterView)(nil),             // 5: tender.v1.MasterView
-	(*ListMastersResponse)(nil),    // 6: tender.v1.ListMastersResponse
-	(*AgentView)(nil),              // 7: tender.v1.AgentView
-	(*OrphanedVolume)(nil),         // 8: tender.v1.OrphanedVolume
-	(*ListAgentsResponse)(nil),     // 9: tender.v1.ListAgentsResponse
-	(*FrameworkView)(nil),          // 10: tender.v1.FrameworkView
-	(*LocalityView)(nil),           // 11: tender.v1.LocalityView
-	(*DemandView)(nil),             // 12: tender.v1.DemandView
-	(*ListFrameworksResponse)(nil), // 13: tender.v1.ListFrameworksResponse
-	(*TaskView)(nil),               // 14: tender.v1.TaskView
-	(*ListTasksResponse)(nil),      // 15: tender.v1.ListTasksResponse
-	(*OfferView)(nil),              // 16: tender.v1.OfferView
-	(*ListOffersResponse)(nil),     // 17: tender.v1.ListOffersResponse
-	(*RoleView)(nil),               // 18: tender.v1.RoleView
-	(*ListRolesResponse)(nil),      // 19: tender.v1.ListRolesResponse
-	(*ExplainRequest)(nil),         // 20: tender.v1.ExplainRequest
-	(*ExplainResponse)(nil),        // 21: tender.v1.ExplainResponse
-	(*ExplainedDecision)(nil),      // 22: tender.v1.ExplainedDecision
-	(*ExplainedAgent)(nil),         // 23: tender.v1.ExplainedAgent
-	(*KillTaskRequest)(nil),        // 24: tender.v1.KillTaskRequest
-	(*KillTaskResponse)(nil),       // 25: tender.v1.KillTaskResponse
-	(*RemoveFrameworkRequest)(nil), // 26: tender.v1.RemoveFrameworkRequest
-	(*MarkAgentRequest)(nil),       // 27: tender.v1.MarkAgentRequest
-	(*SetMaintenanceRequest)(nil),  // 28: tender.v1.SetMaintenanceRequest
-	(*ActionResponse)(nil),         // 29: tender.v1.ActionResponse
-	(*ReserveRequest)(nil),         // 30: tender.v1.ReserveRequest
-	(*SetRoleRequest)(nil),         // 31: tender.v1.SetRoleRequest
-	(*ListPeersRequest)(nil),       // 32: tender.v1.ListPeersRequest
-	(*RaftPeer)(nil),               // 33: tender.v1.RaftPeer
-	(*ListPeersResponse)(nil),      // 34: tender.v1.ListPeersResponse
-	(*AddPeerRequest)(nil),         // 35: tender.v1.AddPeerRequest
-	(*RemovePeerRequest)(nil),      // 36: tender.v1.RemovePeerRequest
-	(*TransferLeaderRequest)(nil),  // 37: tender.v1.TransferLeaderRequest
-	(*SaveSnapshotRequest)(nil),    // 38: tender.v1.SaveSnapshotRequest
-	(*SnapshotChunk)(nil),          // 39: tender.v1.SnapshotChunk
-	(*StateHashRequest)(nil),       // 40: tender.v1.StateHashRequest
-	(*StateHashResponse)(nil),      // 41: tender.v1.StateHashResponse
-	(*StoreSession)(nil),           // 42: tender.v1.StoreSession
-	(*StoreEntry)(nil),             // 43: tender.v1.StoreEntry
-	(*StoreGetRequest)(nil),        // 44: tender.v1.StoreGetRequest
-	(*StorePutRequest)(nil),        // 45: tender.v1.StorePutRequest
-	(*StoreDeleteRequest)(nil),     // 46: tender.v1.StoreDeleteRequest
-	(*StoreListRequest)(nil),       // 47: tender.v1.StoreListRequest
-	(*StoreListResponse)(nil),      // 48: tender.v1.StoreListResponse
-	(*StoreWatchRequest)(nil),      // 49: tender.v1.StoreWatchRequest
-	nil,                            // 50: tender.v1.AgentView.AttributesEntry
-	nil,                            // 51: tender.v1.AgentView.LeavingEntry
-	nil,                            // 52: tender.v1.FrameworkView.LabelsEntry
-	nil,                            // 53: tender.v1.FrameworkView.EndpointsEntry
-	nil,                            // 54: tender.v1.TaskView.LabelsEntry
-	nil,                            // 55: tender.v1.TaskView.PortsEntry
-	(*Term)(nil),                   // 56: tender.v1.Term
-	(*timestamppb.Timestamp)(nil),  // 57: google.protobuf.Timestamp
-	(*structpb.Struct)(nil),        // 58: google.protobuf.Struct
-	(*Usage)(nil),                  // 59: tender.v1.Usage
-	(*Window)(nil),                 // 60: tender.v1.Window
-	(*durationpb.Duration)(nil),    // 61: google.protobuf.Duration
-	(*Spread)(nil),                 // 62: tender.v1.Spread
-	(*Command)(nil),                // 63: tender.v1.Command
-	(OperationKind)(0),             // 64: tender.v1.OperationKind
+	(AgentAction)(0),                // 0: tender.v1.AgentAction
+	(*CheckConstraintRequest)(nil),  // 1: tender.v1.CheckConstraintRequest
+	(*CheckConstraintResponse)(nil), // 2: tender.v1.CheckConstraintResponse
+	(*ListRequest)(nil),             // 3: tender.v1.ListRequest
+	(*ListTasksRequest)(nil),        // 4: tender.v1.ListTasksRequest
+	(*GetClusterRequest)(nil),       // 5: tender.v1.GetClusterRequest
+	(*ClusterView)(nil),             // 6: tender.v1.ClusterView
+	(*MasterView)(nil),              // 7: tender.v1.MasterView
+	(*ListMastersResponse)(nil),     // 8: tender.v1.ListMastersResponse
+	(*AgentView)(nil),               // 9: tender.v1.AgentView
+	(*OrphanedVolume)(nil),          // 10: tender.v1.OrphanedVolume
+	(*ListAgentsResponse)(nil),      // 11: tender.v1.ListAgentsResponse
+	(*FrameworkView)(nil),           // 12: tender.v1.FrameworkView
+	(*LocalityView)(nil),            // 13: tender.v1.LocalityView
+	(*DemandView)(nil),              // 14: tender.v1.DemandView
+	(*ListFrameworksResponse)(nil),  // 15: tender.v1.ListFrameworksResponse
+	(*TaskView)(nil),                // 16: tender.v1.TaskView
+	(*ListTasksResponse)(nil),       // 17: tender.v1.ListTasksResponse
+	(*OfferView)(nil),               // 18: tender.v1.OfferView
+	(*ListOffersResponse)(nil),      // 19: tender.v1.ListOffersResponse
+	(*RoleView)(nil),                // 20: tender.v1.RoleView
+	(*ListRolesResponse)(nil),       // 21: tender.v1.ListRolesResponse
+	(*ExplainRequest)(nil),          // 22: tender.v1.ExplainRequest
+	(*ExplainResponse)(nil),         // 23: tender.v1.ExplainResponse
+	(*ExplainedDecision)(nil),       // 24: tender.v1.ExplainedDecision
+	(*ExplainedAgent)(nil),          // 25: tender.v1.ExplainedAgent
+	(*KillTaskRequest)(nil),         // 26: tender.v1.KillTaskRequest
+	(*KillTaskResponse)(nil),        // 27: tender.v1.KillTaskResponse
+	(*RemoveFrameworkRequest)(nil),  // 28: tender.v1.RemoveFrameworkRequest
+	(*MarkAgentRequest)(nil),        // 29: tender.v1.MarkAgentRequest
+	(*SetMaintenanceRequest)(nil),   // 30: tender.v1.SetMaintenanceRequest
+	(*ActionResponse)(nil),          // 31: tender.v1.ActionResponse
+	(*ReserveRequest)(nil),          // 32: tender.v1.ReserveRequest
+	(*SetRoleRequest)(nil),          // 33: tender.v1.SetRoleRequest
+	(*ListPeersRequest)(nil),        // 34: tender.v1.ListPeersRequest
+	(*RaftPeer)(nil),                // 35: tender.v1.RaftPeer
+	(*ListPeersResponse)(nil),       // 36: tender.v1.ListPeersResponse
+	(*AddPeerRequest)(nil),          // 37: tender.v1.AddPeerRequest
+	(*RemovePeerRequest)(nil),       // 38: tender.v1.RemovePeerRequest
+	(*TransferLeaderRequest)(nil),   // 39: tender.v1.TransferLeaderRequest
+	(*SaveSnapshotRequest)(nil),     // 40: tender.v1.SaveSnapshotRequest
+	(*SnapshotChunk)(nil),           // 41: tender.v1.SnapshotChunk
+	(*StateHashRequest)(nil),        // 42: tender.v1.StateHashRequest
+	(*StateHashResponse)(nil),       // 43: tender.v1.StateHashResponse
+	(*StoreSession)(nil),            // 44: tender.v1.StoreSession
+	(*StoreEntry)(nil),              // 45: tender.v1.StoreEntry
+	(*StoreGetRequest)(nil),         // 46: tender.v1.StoreGetRequest
+	(*StorePutRequest)(nil),         // 47: tender.v1.StorePutRequest
+	(*StoreDeleteRequest)(nil),      // 48: tender.v1.StoreDeleteRequest
+	(*StoreListRequest)(nil),        // 49: tender.v1.StoreListRequest
+	(*StoreListResponse)(nil),       // 50: tender.v1.StoreListResponse
+	(*StoreWatchRequest)(nil),       // 51: tender.v1.StoreWatchRequest
+	nil,                             // 52: tender.v1.AgentView.AttributesEntry
+	nil,                             // 53: tender.v1.AgentView.LeavingEntry
+	nil,                             // 54: tender.v1.FrameworkView.LabelsEntry
+	nil,                             // 55: tender.v1.FrameworkView.EndpointsEntry
+	nil,                             // 56: tender.v1.TaskView.LabelsEntry
+	nil,                             // 57: tender.v1.TaskView.PortsEntry
+	(*Term)(nil),                    // 58: tender.v1.Term
+	(*timestamppb.Timestamp)(nil),   // 59: google.protobuf.Timestamp
+	(*structpb.Struct)(nil),         // 60: google.protobuf.Struct
+	(*Usage)(nil),                   // 61: tender.v1.Usage
+	(*Window)(nil),                  // 62: tender.v1.Window
+	(*durationpb.Duration)(nil),     // 63: google.protobuf.Duration
+	(*Spread)(nil),                  // 64: tender.v1.Spread
+	(*Command)(nil),                 // 65: tender.v1.Command
+	(OperationKind)(0),              // 66: tender.v1.OperationKind
 }
 var file_api_v1_operator_proto_depIdxs = []int32{
-	56, // 0: tender.v1.ClusterView.term:type_name -> tender.v1.Term
-	57, // 1: tender.v1.MasterView.since:type_name -> google.protobuf.Timestamp
-	5,  // 2: tender.v1.ListMastersResponse.items:type_name -> tender.v1.MasterView
-	57, // 3: tender.v1.AgentView.since:type_name -> google.protobuf.Timestamp
-	58, // 4: tender.v1.AgentView.total:type_name -> google.protobuf.Struct
-	58, // 5: tender.v1.AgentView.allocated:type_name -> google.protobuf.Struct
-	58, // 6: tender.v1.AgentView.offered:type_name -> google.protobuf.Struct
-	58, // 7: tender.v1.AgentView.free:type_name -> google.protobuf.Struct
-	50, // 8: tender.v1.AgentView.attributes:type_name -> tender.v1.AgentView.AttributesEntry
-	59, // 9: tender.v1.AgentView.usage:type_name -> tender.v1.Usage
-	57, // 10: tender.v1.AgentView.admitted:type_name -> google.protobuf.Timestamp
-	60, // 11: tender.v1.AgentView.maintenance:type_name -> tender.v1.Window
-	51, // 12: tender.v1.AgentView.leaving:type_name -> tender.v1.AgentView.LeavingEntry
-	58, // 13: tender.v1.AgentView.revocable:type_name -> google.protobuf.Struct
-	8,  // 14: tender.v1.AgentView.orphaned:type_name -> tender.v1.OrphanedVolume
-	58, // 15: tender.v1.AgentView.occupied:type_name -> google.protobuf.Struct
-	7,  // 16: tender.v1.ListAgentsResponse.items:type_name -> tender.v1.AgentView
-	57, // 17: tender.v1.FrameworkView.since:type_name -> google.protobuf.Timestamp
-	58, // 18: tender.v1.FrameworkView.allocated:type_name -> google.protobuf.Struct
-	58, // 19: tender.v1.FrameworkView.offered:type_name -> google.protobuf.Struct
-	61, // 20: tender.v1.FrameworkView.failover_timeout:type_name -> google.protobuf.Duration
-	52, // 21: tender.v1.FrameworkView.labels:type_name -> tender.v1.FrameworkView.LabelsEntry
-	53, // 22: tender.v1.FrameworkView.endpoints:type_name -> tender.v1.FrameworkView.EndpointsEntry
-	12, // 23: tender.v1.FrameworkView.demand:type_name -> tender.v1.DemandView
-	57, // 24: tender.v1.FrameworkView.admitted:type_name -> google.protobuf.Timestamp
-	11, // 25: tender.v1.FrameworkView.locality:type_name -> tender.v1.LocalityView
-	58, // 26: tender.v1.FrameworkView.min_offer:type_name -> google.protobuf.Struct
-	58, // 27: tender.v1.FrameworkView.max_offer:type_name -> google.protobuf.Struct
-	61, // 28: tender.v1.LocalityView.waited:type_name -> google.protobuf.Duration
-	61, // 29: tender.v1.LocalityView.longest:type_name -> google.protobuf.Duration
-	58, // 30: tender.v1.DemandView.resources:type_name -> google.protobuf.Struct
-	62, // 31: tender.v1.DemandView.spread:type_name -> tender.v1.Spread
-	10, // 32: tender.v1.ListFrameworksResponse.items:type_name -> tender.v1.FrameworkView
-	58, // 33: tender.v1.TaskView.resources:type_name -> google.protobuf.Struct
-	57, // 34: tender.v1.TaskView.launched:type_name -> google.protobuf.Timestamp
-	57, // 35: tender.v1.TaskView.since:type_name -> google.protobuf.Timestamp
-	54, // 36: tender.v1.TaskView.labels:type_name -> tender.v1.TaskView.LabelsEntry
-	55, // 37: tender.v1.TaskView.ports:type_name -> tender.v1.TaskView.PortsEntry
-	59, // 38: tender.v1.TaskView.usage:type_name -> tender.v1.Usage
-	63, // 39: tender.v1.TaskView.command:type_name -> tender.v1.Command
-	14, // 40: tender.v1.ListTasksResponse.items:type_name -> tender.v1.TaskView
-	58, // 41: tender.v1.OfferView.resources:type_name -> google.protobuf.Struct
-	57, // 42: tender.v1.OfferView.since:type_name -> google.protobuf.Timestamp
-	57, // 43: tender.v1.OfferView.expires:type_name -> google.protobuf.Timestamp
-	16, // 44: tender.v1.ListOffersResponse.items:type_name -> tender.v1.OfferView
-	58, // 45: tender.v1.RoleView.guarantee:type_name -> google.protobuf.Struct
-	58, // 46: tender.v1.RoleView.limit:type_name -> google.protobuf.Struct
-	58, // 47: tender.v1.RoleView.allocated:type_name -> google.protobuf.Struct
-	58, // 48: tender.v1.RoleView.offered:type_name -> google.protobuf.Struct
-	58, // 49: tender.v1.RoleView.reserved:type_name -> google.protobuf.Struct
-	18, // 50: tender.v1.ListRolesResponse.items:type_name -> tender.v1.RoleView
-	23, // 51: tender.v1.ExplainResponse.agents:type_name -> tender.v1.ExplainedAgent
-	22, // 52: tender.v1.ExplainResponse.decisions:type_name -> tender.v1.ExplainedDecision
-	57, // 53: tender.v1.ExplainedDecision.at:type_name -> google.protobuf.Timestamp
-	57, // 54: tender.v1.ExplainedDecision.made:type_name -> google.protobuf.Timestamp
-	58, // 55: tender.v1.ExplainedDecision.resources:type_name -> google.protobuf.Struct
-	61, // 56: tender.v1.KillTaskRequest.grace:type_name -> google.protobuf.Duration
+	58, // 0: tender.v1.ClusterView.term:type_name -> tender.v1.Term
+	59, // 1: tender.v1.MasterView.since:type_name -> google.protobuf.Timestamp
+	7,  // 2: tender.v1.ListMastersResponse.items:type_name -> tender.v1.MasterView
+	59, // 3: tender.v1.AgentView.since:type_name -> google.protobuf.Timestamp
+	60, // 4: tender.v1.AgentView.total:type_name -> google.protobuf.Struct
+	60, // 5: tender.v1.AgentView.allocated:type_name -> google.protobuf.Struct
+	60, // 6: tender.v1.AgentView.offered:type_name -> google.protobuf.Struct
+	60, // 7: tender.v1.AgentView.free:type_name -> google.protobuf.Struct
+	52, // 8: tender.v1.AgentView.attributes:type_name -> tender.v1.AgentView.AttributesEntry
+	61, // 9: tender.v1.AgentView.usage:type_name -> tender.v1.Usage
+	59, // 10: tender.v1.AgentView.admitted:type_name -> google.protobuf.Timestamp
+	62, // 11: tender.v1.AgentView.maintenance:type_name -> tender.v1.Window
+	53, // 12: tender.v1.AgentView.leaving:type_name -> tender.v1.AgentView.LeavingEntry
+	60, // 13: tender.v1.AgentView.revocable:type_name -> google.protobuf.Struct
+	10, // 14: tender.v1.AgentView.orphaned:type_name -> tender.v1.OrphanedVolume
+	60, // 15: tender.v1.AgentView.occupied:type_name -> google.protobuf.Struct
+	9,  // 16: tender.v1.ListAgentsResponse.items:type_name -> tender.v1.AgentView
+	59, // 17: tender.v1.FrameworkView.since:type_name -> google.protobuf.Timestamp
+	60, // 18: tender.v1.FrameworkView.allocated:type_name -> google.protobuf.Struct
+	60, // 19: tender.v1.FrameworkView.offered:type_name -> google.protobuf.Struct
+	63, // 20: tender.v1.FrameworkView.failover_timeout:type_name -> google.protobuf.Duration
+	54, // 21: tender.v1.FrameworkView.labels:type_name -> tender.v1.FrameworkView.LabelsEntry
+	55, // 22: tender.v1.FrameworkView.endpoints:type_name -> tender.v1.FrameworkView.EndpointsEntry
+	14, // 23: tender.v1.FrameworkView.demand:type_name -> tender.v1.DemandView
+	59, // 24: tender.v1.FrameworkView.admitted:type_name -> google.protobuf.Timestamp
+	13, // 25: tender.v1.FrameworkView.locality:type_name -> tender.v1.LocalityView
+	60, // 26: tender.v1.FrameworkView.min_offer:type_name -> google.protobuf.Struct
+	60, // 27: tender.v1.FrameworkView.max_offer:type_name -> google.protobuf.Struct
+	63, // 28: tender.v1.LocalityView.waited:type_name -> google.protobuf.Duration
+	63, // 29: tender.v1.LocalityView.longest:type_name -> google.protobuf.Duration
+	60, // 30: tender.v1.DemandView.resources:type_name -> google.protobuf.Struct
+	64, // 31: tender.v1.DemandView.spread:type_name -> tender.v1.Spread
+	12, // 32: tender.v1.ListFrameworksResponse.items:type_name -> tender.v1.FrameworkView
+	60, // 33: tender.v1.TaskView.resources:type_name -> google.protobuf.Struct
+	59, // 34: tender.v1.TaskView.launched:type_name -> google.protobuf.Timestamp
+	59, // 35: tender.v1.TaskView.since:type_name -> google.protobuf.Timestamp
+	56, // 36: tender.v1.TaskView.labels:type_name -> tender.v1.TaskView.LabelsEntry
+	57, // 37: tender.v1.TaskView.ports:type_name -> tender.v1.TaskView.PortsEntry
+	61, // 38: tender.v1.TaskView.usage:type_name -> tender.v1.Usage
+	65, // 39: tender.v1.TaskView.command:type_name -> tender.v1.Command
+	16, // 40: tender.v1.ListTasksResponse.items:type_name -> tender.v1.TaskView
+	60, // 41: tender.v1.OfferView.resources:type_name -> google.protobuf.Struct
+	59, // 42: tender.v1.OfferView.since:type_name -> google.protobuf.Timestamp
+	59, // 43: tender.v1.OfferView.expires:type_name -> google.protobuf.Timestamp
+	18, // 44: tender.v1.ListOffersResponse.items:type_name -> tender.v1.OfferView
+	60, // 45: tender.v1.RoleView.guarantee:type_name -> google.protobuf.Struct
+	60, // 46: tender.v1.RoleView.limit:type_name -> google.protobuf.Struct
+	60, // 47: tender.v1.RoleView.allocated:type_name -> google.protobuf.Struct
+	60, // 48: tender.v1.RoleView.offered:type_name -> google.protobuf.Struct
+	60, // 49: tender.v1.RoleView.reserved:type_name -> google.protobuf.Struct
+	20, // 50: tender.v1.ListRolesResponse.items:type_name -> tender.v1.RoleView
+	25, // 51: tender.v1.ExplainResponse.agents:type_name -> tender.v1.ExplainedAgent
+	24, // 52: tender.v1.ExplainResponse.decisions:type_name -> tender.v1.ExplainedDecision
+	59, // 53: tender.v1.ExplainedDecision.at:type_name -> google.protobuf.Timestamp
+	59, // 54: tender.v1.ExplainedDecision.made:type_name -> google.protobuf.Timestamp
+	60, // 55: tender.v1.ExplainedDecision.resources:type_name -> google.protobuf.Struct
+	63, // 56: tender.v1.KillTaskRequest.grace:type_name -> google.protobuf.Duration
 	0,  // 57: tender.v1.MarkAgentRequest.action:type_name -> tender.v1.AgentAction
-	61, // 58: tender.v1.MarkAgentRequest.grace:type_name -> google.protobuf.Duration
-	60, // 59: tender.v1.SetMaintenanceRequest.window:type_name -> tender.v1.Window
-	64, // 60: tender.v1.ReserveRequest.action:type_name -> tender.v1.OperationKind
-	33, // 61: tender.v1.ListPeersResponse.items:type_name -> tender.v1.RaftPeer
-	56, // 62: tender.v1.ListPeersResponse.term:type_name -> tender.v1.Term
-	42, // 63: tender.v1.StoreGetRequest.session:type_name -> tender.v1.StoreSession
-	42, // 64: tender.v1.StorePutRequest.session:type_name -> tender.v1.StoreSession
-	42, // 65: tender.v1.StoreDeleteRequest.session:type_name -> tender.v1.StoreSession
-	42, // 66: tender.v1.StoreListRequest.session:type_name -> tender.v1.StoreSession
-	43, // 67: tender.v1.StoreListResponse.items:type_name -> tender.v1.StoreEntry
-	42, // 68: tender.v1.StoreWatchRequest.session:type_name -> tender.v1.StoreSession
-	3,  // 69: tender.v1.OperatorService.GetCluster:input_type -> tender.v1.GetClusterRequest
-	1,  // 70: tender.v1.OperatorService.ListMasters:input_type -> tender.v1.ListRequest
-	1,  // 71: tender.v1.OperatorService.ListAgents:input_type -> tender.v1.ListRequest
-	1,  // 72: tender.v1.OperatorService.ListFrameworks:input_type -> tender.v1.ListRequest
-	2,  // 73: tender.v1.OperatorService.ListTasks:input_type -> tender.v1.ListTasksRequest
-	1,  // 74: tender.v1.OperatorService.ListOffers:input_type -> tender.v1.ListRequest
-	1,  // 75: tender.v1.OperatorService.ListRoles:input_type -> tender.v1.ListRequest
-	20, // 76: tender.v1.OperatorService.Explain:input_type -> tender.v1.ExplainRequest
-	24, // 77: tender.v1.OperatorService.KillTask:input_type -> tender.v1.KillTaskRequest
-	26, // 78: tender.v1.OperatorService.RemoveFramework:input_type -> tender.v1.RemoveFrameworkRequest
-	27, // 79: tender.v1.OperatorService.MarkAgent:input_type -> tender.v1.MarkAgentRequest
-	28, // 80: tender.v1.OperatorService.SetMaintenance:input_type -> tender.v1.SetMaintenanceRequest
-	30, // 81: tender.v1.OperatorService.Reserve:input_type -> tender.v1.ReserveRequest
-	31, // 82: tender.v1.OperatorService.SetRole:input_type -> tender.v1.SetRoleRequest
-	32, // 83: tender.v1.RaftService.ListPeers:input_type -> tender.v1.ListPeersRequest
-	35, // 84: tender.v1.RaftService.AddPeer:input_type -> tender.v1.AddPeerRequest
-	36, // 85: tender.v1.RaftService.RemovePeer:input_type -> tender.v1.RemovePeerRequest
-	37, // 86: tender.v1.RaftService.TransferLeader:input_type -> tender.v1.TransferLeaderRequest
-	38, // 87: tender.v1.RaftService.SaveSnapshot:input_type -> tender.v1.SaveSnapshotRequest
-	40, // 88: tender.v1.RaftService.StateHash:input_type -> tender.v1.StateHashRequest
-	44, // 89: tender.v1.StoreService.Get:input_type -> tender.v1.StoreGetRequest
-	45, // 90: tender.v1.StoreService.Put:input_type -> tender.v1.StorePutRequest
-	46, // 91: tender.v1.StoreService.Delete:input_type -> tender.v1.StoreDeleteRequest
-	47, // 92: tender.v1.StoreService.List:input_type -> tender.v1.StoreListRequest
-	49, // 93: tender.v1.StoreService.Watch:input_type -> tender.v1.StoreWatchRequest
-	4,  // 94: tender.v1.OperatorService.GetCluster:output_type -> tender.v1.ClusterView
-	6,  // 95: tender.v1.OperatorService.ListMasters:output_type -> tender.v1.ListMastersResponse
-	9,  // 96: tender.v1.OperatorService.ListAgents:output_type -> tender.v1.ListAgentsResponse
-	13, // 97: tender.v1.OperatorService.ListFrameworks:output_type -> tender.v1.ListFrameworksResponse
-	15, // 98: tender.v1.OperatorService.ListTasks:output_type -> tender.v1.ListTasksResponse
-	17, // 99: tender.v1.OperatorService.ListOffers:output_type -> tender.v1.ListOffersResponse
-	19, // 100: tender.v1.OperatorService.ListRoles:output_type -> tender.v1.ListRolesResponse
-	21, // 101: tender.v1.OperatorService.Explain:output_type -> tender.v1.ExplainResponse
-	25, // 102: tender.v1.OperatorService.KillTask:output_type -> tender.v1.KillTaskResponse
-	29, // 103: tender.v1.OperatorService.RemoveFramework:output_type -> tender.v1.ActionResponse
-	29, // 104: tender.v1.OperatorService.MarkAgent:output_type -> tender.v1.ActionResponse
-	29, // 105: tender.v1.OperatorService.SetMaintenance:output_type -> tender.v1.ActionResponse
-	29, // 106: tender.v1.OperatorService.Reserve:output_type -> tender.v1.ActionResponse
-	18, // 107: tender.v1.OperatorService.SetRole:output_type -> tender.v1.RoleView
-	34, // 108: tender.v1.RaftService.ListPeers:output_type -> tender.v1.ListPeersResponse
-	29, // 109: tender.v1.RaftService.AddPeer:output_type -> tender.v1.ActionResponse
-	29, // 110: tender.v1.RaftService.RemovePeer:output_type -> tender.v1.ActionResponse
-	29, // 111: tender.v1.RaftService.TransferLeader:output_type -> tender.v1.ActionResponse
-	39, // 112: tender.v1.RaftService.SaveSnapshot:output_type -> tender.v1.SnapshotChunk
-	41, // 113: tender.v1.RaftService.StateHash:output_type -> tender.v1.StateHashResponse
-	43, // 114: tender.v1.StoreService.Get:output_type -> tender.v1.StoreEntry
-	43, // 115: tender.v1.StoreService.Put:output_type -> tender.v1.StoreEntry
-	43, // 116: tender.v1.StoreService.Delete:output_type -> tender.v1.StoreEntry
-	48, // 117: tender.v1.StoreService.List:output_type -> tender.v1.StoreListResponse
-	43, // 118: tender.v1.StoreService.Watch:output_type -> tender.v1.StoreEntry
-	94, // [94:119] is the sub-list for method output_type
-	69, // [69:94] is the sub-list for method input_type
+	63, // 58: tender.v1.MarkAgentRequest.grace:type_name -> google.protobuf.Duration
+	62, // 59: tender.v1.SetMaintenanceRequest.window:type_name -> tender.v1.Window
+	66, // 60: tender.v1.ReserveRequest.action:type_name -> tender.v1.OperationKind
+	35, // 61: tender.v1.ListPeersResponse.items:type_name -> tender.v1.RaftPeer
+	58, // 62: tender.v1.ListPeersResponse.term:type_name -> tender.v1.Term
+	44, // 63: tender.v1.StoreGetRequest.session:type_name -> tender.v1.StoreSession
+	44, // 64: tender.v1.StorePutRequest.session:type_name -> tender.v1.StoreSession
+	44, // 65: tender.v1.StoreDeleteRequest.session:type_name -> tender.v1.StoreSession
+	44, // 66: tender.v1.StoreListRequest.session:type_name -> tender.v1.StoreSession
+	45, // 67: tender.v1.StoreListResponse.items:type_name -> tender.v1.StoreEntry
+	44, // 68: tender.v1.StoreWatchRequest.session:type_name -> tender.v1.StoreSession
+	5,  // 69: tender.v1.OperatorService.GetCluster:input_type -> tender.v1.GetClusterRequest
+	3,  // 70: tender.v1.OperatorService.ListMasters:input_type -> tender.v1.ListRequest
+	3,  // 71: tender.v1.OperatorService.ListAgents:input_type -> tender.v1.ListRequest
+	3,  // 72: tender.v1.OperatorService.ListFrameworks:input_type -> tender.v1.ListRequest
+	4,  // 73: tender.v1.OperatorService.ListTasks:input_type -> tender.v1.ListTasksRequest
+	3,  // 74: tender.v1.OperatorService.ListOffers:input_type -> tender.v1.ListRequest
+	3,  // 75: tender.v1.OperatorService.ListRoles:input_type -> tender.v1.ListRequest
+	22, // 76: tender.v1.OperatorService.Explain:input_type -> tender.v1.ExplainRequest
+	26, // 77: tender.v1.OperatorService.KillTask:input_type -> tender.v1.KillTaskRequest
+	28, // 78: tender.v1.OperatorService.RemoveFramework:input_type -> tender.v1.RemoveFrameworkRequest
+	29, // 79: tender.v1.OperatorService.MarkAgent:input_type -> tender.v1.MarkAgentRequest
+	30, // 80: tender.v1.OperatorService.SetMaintenance:input_type -> tender.v1.SetMaintenanceRequest
+	32, // 81: tender.v1.OperatorService.Reserve:input_type -> tender.v1.ReserveRequest
+	33, // 82: tender.v1.OperatorService.SetRole:input_type -> tender.v1.SetRoleRequest
+	1,  // 83: tender.v1.OperatorService.CheckConstraint:input_type -> tender.v1.CheckConstraintRequest
+	34, // 84: tender.v1.RaftService.ListPeers:input_type -> tender.v1.ListPeersRequest
+	37, // 85: tender.v1.RaftService.AddPeer:input_type -> tender.v1.AddPeerRequest
+	38, // 86: tender.v1.RaftService.RemovePeer:input_type -> tender.v1.RemovePeerRequest
+	39, // 87: tender.v1.RaftService.TransferLeader:input_type -> tender.v1.TransferLeaderRequest
+	40, // 88: tender.v1.RaftService.SaveSnapshot:input_type -> tender.v1.SaveSnapshotRequest
+	42, // 89: tender.v1.RaftService.StateHash:input_type -> tender.v1.StateHashRequest
+	46, // 90: tender.v1.StoreService.Get:input_type -> tender.v1.StoreGetRequest
+	47, // 91: tender.v1.StoreService.Put:input_type -> tender.v1.StorePutRequest
+	48, // 92: tender.v1.StoreService.Delete:input_type -> tender.v1.StoreDeleteRequest
+	49, // 93: tender.v1.StoreService.List:input_type -> tender.v1.StoreListRequest
+	51, // 94: tender.v1.StoreService.Watch:input_type -> tender.v1.StoreWatchRequest
+	6,  // 95: tender.v1.OperatorService.GetCluster:output_type -> tender.v1.ClusterView
+	8,  // 96: tender.v1.OperatorService.ListMasters:output_type -> tender.v1.ListMastersResponse
+	11, // 97: tender.v1.OperatorService.ListAgents:output_type -> tender.v1.ListAgentsResponse
+	15, // 98: tender.v1.OperatorService.ListFrameworks:output_type -> tender.v1.ListFrameworksResponse
+	17, // 99: tender.v1.OperatorService.ListTasks:output_type -> tender.v1.ListTasksResponse
+	19, // 100: tender.v1.OperatorService.ListOffers:output_type -> tender.v1.ListOffersResponse
+	21, // 101: tender.v1.OperatorService.ListRoles:output_type -> tender.v1.ListRolesResponse
+	23, // 102: tender.v1.OperatorService.Explain:output_type -> tender.v1.ExplainResponse
+	27, // 103: tender.v1.OperatorService.KillTask:output_type -> tender.v1.KillTaskResponse
+	31, // 104: tender.v1.OperatorService.RemoveFramework:output_type -> tender.v1.ActionResponse
+	31, // 105: tender.v1.OperatorService.MarkAgent:output_type -> tender.v1.ActionResponse
+	31, // 106: tender.v1.OperatorService.SetMaintenance:output_type -> tender.v1.ActionResponse
+	31, // 107: tender.v1.OperatorService.Reserve:output_type -> tender.v1.ActionResponse
+	20, // 108: tender.v1.OperatorService.SetRole:output_type -> tender.v1.RoleView
+	2,  // 109: tender.v1.OperatorService.CheckConstraint:output_type -> tender.v1.CheckConstraintResponse
+	36, // 110: tender.v1.RaftService.ListPeers:output_type -> tender.v1.ListPeersResponse
+	31, // 111: tender.v1.RaftService.AddPeer:output_type -> tender.v1.ActionResponse
+	31, // 112: tender.v1.RaftService.RemovePeer:output_type -> tender.v1.ActionResponse
+	31, // 113: tender.v1.RaftService.TransferLeader:output_type -> tender.v1.ActionResponse
+	41, // 114: tender.v1.RaftService.SaveSnapshot:output_type -> tender.v1.SnapshotChunk
+	43, // 115: tender.v1.RaftService.StateHash:output_type -> tender.v1.StateHashResponse
+	45, // 116: tender.v1.StoreService.Get:output_type -> tender.v1.StoreEntry
+	45, // 117: tender.v1.StoreService.Put:output_type -> tender.v1.StoreEntry
+	45, // 118: tender.v1.StoreService.Delete:output_type -> tender.v1.StoreEntry
+	50, // 119: tender.v1.StoreService.List:output_type -> tender.v1.StoreListResponse
+	45, // 120: tender.v1.StoreService.Watch:output_type -> tender.v1.StoreEntry
+	95, // [95:121] is the sub-list for method output_type
+	69, // [69:95] is the sub-list for method input_type
 	69, // [69:69] is the sub-list for extension type_name
 	69, // [69:69] is the sub-list for extension extendee
 	0,  // [0:69] is the sub-list for field type_name
@@ -4495,17 +4585,17 @@ func file_api_v1_operator_proto_init() {
 	}
 	file_api_v1_common_proto_init()
 	file_api_v1_scheduler_proto_init()
-	file_api_v1_operator_proto_msgTypes[13].OneofWrappers = []any{}
-	file_api_v1_operator_proto_msgTypes[30].OneofWrappers = []any{}
-	file_api_v1_operator_proto_msgTypes[44].OneofWrappers = []any{}
-	file_api_v1_operator_proto_msgTypes[45].OneofWrappers = []any{}
+	file_api_v1_operator_proto_msgTypes[15].OneofWrappers = []any{}
+	file_api_v1_operator_proto_msgTypes[32].OneofWrappers = []any{}
+	file_api_v1_operator_proto_msgTypes[46].OneofWrappers = []any{}
+	file_api_v1_operator_proto_msgTypes[47].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_api_v1_operator_proto_rawDesc), len(file_api_v1_operator_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   55,
+			NumMessages:   57,
 			NumExtensions: 0,
 			NumServices:   3,
 		},

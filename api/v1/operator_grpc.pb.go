@@ -33,6 +33,7 @@ const (
 	OperatorService_SetMaintenance_FullMethodName  = "/tender.v1.OperatorService/SetMaintenance"
 	OperatorService_Reserve_FullMethodName         = "/tender.v1.OperatorService/Reserve"
 	OperatorService_SetRole_FullMethodName         = "/tender.v1.OperatorService/SetRole"
+	OperatorService_CheckConstraint_FullMethodName = "/tender.v1.OperatorService/CheckConstraint"
 )
 
 // OperatorServiceClient is the client API for OperatorService service.
@@ -83,6 +84,9 @@ type OperatorServiceClient interface {
 	Reserve(ctx context.Context, in *ReserveRequest, opts ...grpc.CallOption) (*ActionResponse, error)
 	// SetRole changes weight, priority or quota of a role; absent fields stay.
 	SetRole(ctx context.Context, in *SetRoleRequest, opts ...grpc.CallOption) (*RoleView, error)
+	// CheckConstraint refuses a constraint that is none, and says what is wrong with it (INVALID). It
+	// changes nothing, and every master answers it.
+	CheckConstraint(ctx context.Context, in *CheckConstraintRequest, opts ...grpc.CallOption) (*CheckConstraintResponse, error)
 }
 
 type operatorServiceClient struct {
@@ -233,6 +237,16 @@ func (c *operatorServiceClient) SetRole(ctx context.Context, in *SetRoleRequest,
 	return out, nil
 }
 
+func (c *operatorServiceClient) CheckConstraint(ctx context.Context, in *CheckConstraintRequest, opts ...grpc.CallOption) (*CheckConstraintResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(CheckConstraintResponse)
+	err := c.cc.Invoke(ctx, OperatorService_CheckConstraint_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // OperatorServiceServer is the server API for OperatorService service.
 // All implementations must embed UnimplementedOperatorServiceServer
 // for forward compatibility.
@@ -281,6 +295,9 @@ type OperatorServiceServer interface {
 	Reserve(context.Context, *ReserveRequest) (*ActionResponse, error)
 	// SetRole changes weight, priority or quota of a role; absent fields stay.
 	SetRole(context.Context, *SetRoleRequest) (*RoleView, error)
+	// CheckConstraint refuses a constraint that is none, and says what is wrong with it (INVALID). It
+	// changes nothing, and every master answers it.
+	CheckConstraint(context.Context, *CheckConstraintRequest) (*CheckConstraintResponse, error)
 	mustEmbedUnimplementedOperatorServiceServer()
 }
 
@@ -332,6 +349,9 @@ func (UnimplementedOperatorServiceServer) Reserve(context.Context, *ReserveReque
 }
 func (UnimplementedOperatorServiceServer) SetRole(context.Context, *SetRoleRequest) (*RoleView, error) {
 	return nil, status.Error(codes.Unimplemented, "method SetRole not implemented")
+}
+func (UnimplementedOperatorServiceServer) CheckConstraint(context.Context, *CheckConstraintRequest) (*CheckConstraintResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method CheckConstraint not implemented")
 }
 func (UnimplementedOperatorServiceServer) mustEmbedUnimplementedOperatorServiceServer() {}
 func (UnimplementedOperatorServiceServer) testEmbeddedByValue()                         {}
@@ -606,6 +626,24 @@ func _OperatorService_SetRole_Handler(srv interface{}, ctx context.Context, dec 
 	return interceptor(ctx, in, info, handler)
 }
 
+func _OperatorService_CheckConstraint_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(CheckConstraintRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(OperatorServiceServer).CheckConstraint(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: OperatorService_CheckConstraint_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(OperatorServiceServer).CheckConstraint(ctx, req.(*CheckConstraintRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // OperatorService_ServiceDesc is the grpc.ServiceDesc for OperatorService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -668,6 +706,10 @@ var OperatorService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "SetRole",
 			Handler:    _OperatorService_SetRole_Handler,
+		},
+		{
+			MethodName: "CheckConstraint",
+			Handler:    _OperatorService_CheckConstraint_Handler,
 		},
 	},
 	Streams:  []grpc.StreamDesc{},

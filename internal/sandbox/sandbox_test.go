@@ -20,7 +20,9 @@ func agent(w http.ResponseWriter, r *http.Request) {
 		w.Write([]byte("0123456789"))
 	case "/v1/files/f1/t1/broken":
 		w.Write([]byte("01234"))
-		http.NewResponseController(w).Flush()
+		if err := http.NewResponseController(w).Flush(); err != nil {
+			panic(err)
+		}
 		panic(http.ErrAbortHandler)
 	case "/v1/files/f1/t1/parts":
 		w.Header().Set("Content-Type", "application/json")

@@ -1,0 +1,44 @@
+package framework
+
+import (
+	"context"
+	"time"
+
+	"github.com/tenderhq/tender/api"
+	apiv1 "github.com/tenderhq/tender/api/v1"
+	"github.com/tenderhq/tender/internal/wire"
+)
+
+const (
+	// judgePatience is how long a leader may take to judge a constraint, before it is left to the demand's own refusal.
+	judgePatience = 3 * time.Second
+	// soundMax bounds the constraints that are known to be right; then they are judged anew.
+	soundMax = 1024
+)
+
+// checkConstraint has the leader judge a constraint that it has not judged before. What it can't be asked now it says
+// when it refuses the demand.
+func (c *Client) checkConstraint(text string) error {
+	c.mu.Lock()
+	conn, known := c.conn, c.sound[text]
+	c.mu.Unlock()
+	if text == "" || known || conn == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), judgePatience)
+	defer cancel()
+	_, err := apiv1.NewOperatorServiceClient(conn).CheckConstraint(ctx, &apiv1.CheckConstraintRequest{Constraint: text})
+	if err != nil {
+		if answer := wire.Error(err); answer.Kind == api.Invalid {
+			return answer.Err
+		}
+		return nil
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.sound == nil || len(c.sound) >= soundMax {
+		c.sound = make(map[string]bool)
+	}
+	c.sound[text] = true
+	return nil
+}
