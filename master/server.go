@@ -26,6 +26,9 @@ const (
 	// read, the rest of it may come too. What all streams of a connection have there is the same for each
 	// of them, so it is less than wire.StreamWindowBytes.
 	streamWindowBytes = 128 << 10
+	// readBufferBytes is what each connection has for reading, also when it says nothing: gRPC's own is 32 KiB,
+	// of which ten thousand agents would have 320 MB. What is larger is read without it.
+	readBufferBytes = 4 << 10
 )
 
 func (m *Master) newServer() *grpc.Server {
@@ -36,6 +39,7 @@ func (m *Master) newServer() *grpc.Server {
 		grpc.InitialWindowSize(streamWindowBytes),
 		grpc.InitialConnWindowSize(wire.ConnWindowBytes),
 		grpc.MaxConcurrentStreams(streamsPerConnMax),
+		grpc.ReadBufferSize(readBufferBytes),
 		grpc.ConnectionTimeout(handshakeMax),
 		// Finds peers that vanished without a word; heartbeats find those that hang.
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: m.keepaliveTime(), Timeout: 5 * time.Second, MaxConnectionIdle: idleConnectionMax}),
