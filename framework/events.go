@@ -26,6 +26,10 @@ func (l *loop) hear(ctx context.Context, next heard, now time.Time) {
 		l.drop(api.E("framework.session", api.Stale, l.link.address, errOldTerm), now)
 		return
 	}
+	if protocol.FarAhead(l.term, next.term) {
+		l.drop(api.E("framework.session", api.Unavailable, l.link.address, errFarTerm), now)
+		return
+	}
 	if l.strange(next.events) {
 		l.drop(api.E("framework.subscribe", api.Unavailable, l.link.address, errStrange), now)
 		return

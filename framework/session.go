@@ -35,6 +35,7 @@ var (
 	errSlowMaster  = fmt.Errorf("the master has not taken %d calls", callsMax)
 	errNotTornDown = errors.New("no master has confirmed the removal; tasks live on until the failover timeout is over")
 	errOldTerm     = errors.New("an older term than was heard before")
+	errFarTerm     = errors.New("a term that is impossibly far ahead of what was heard before; a wrong master?")
 	errStrange     = errors.New("this master belongs to another cluster than the session before")
 	errMoved       = errors.New("another instance was active; starting over without memory of tasks")
 )

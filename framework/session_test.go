@@ -338,14 +338,16 @@ func TestOlderTermAndOtherClusterAreLeft(t *testing.T) {
 		first := m.lead(5)
 		next(t, s.clients)
 		first.close(errors.New("restart"))
-		old := m.accept()
-		old.term = api.Term{Number: 4}
-		old.send(protocol.Subscribed{Cluster: "cluster", Framework: "framework-1", Session: 2})
-		left(old, "a master of an older term")
-		strange := m.accept()
-		strange.term = api.Term{Number: 9}
-		strange.send(protocol.Subscribed{Cluster: "another", Framework: "framework-1", Session: 2})
-		left(strange, "a master of another cluster")
+		answers := func(term uint64, cluster api.ClusterID, why string) {
+			t.Helper()
+			strange := m.accept()
+			strange.term = api.Term{Number: term}
+			strange.send(protocol.Subscribed{Cluster: cluster, Framework: "framework-1", Session: 2})
+			left(strange, why)
+		}
+		answers(4, "cluster", "a master of an older term")
+		answers(1<<60, "cluster", "a master of an impossible term")
+		answers(9, "another", "a master of another cluster")
 		newer := m.lead(10)
 		next(t, s.clients)
 		newer.term = api.Term{Number: 9} // one stream, but a word of before

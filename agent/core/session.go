@@ -113,7 +113,7 @@ func (c *Core) leaderSaid(w LeaderSaid) {
 	case w.Batch.Term.Before(who.Term):
 		c.leader.left = w.Conn
 		c.closeLeader("term " + w.Batch.Term.String() + " is over; term " + who.Term.String() + " has begun")
-	case far(who.Term, w.Batch.Term):
+	case protocol.FarAhead(who.Term, w.Batch.Term):
 		c.leader.left = w.Conn
 		c.closeLeader("term " + w.Batch.Term.String() + " is impossibly far ahead of " + who.Term.String() + ", the newest that this agent knows: a wrong master?" +
 			" If it is right, stop this agent and run tender agent reset-term")
@@ -127,25 +127,6 @@ func (c *Core) leaderSaid(w LeaderSaid) {
 	default:
 		c.obey(w.Batch)
 	}
-}
-
-// epochsMax and termsMax are how far a leader's term may be ahead of the newest that the agent
-// has obeyed. Each restored or recovered registry is one epoch, each election one term; but a
-// wrong master that once named a term which no true leader reaches would own the agent for ever.
-const (
-	epochsMax = 1000
-	termsMax  = 1 << 32
-)
-
-// far says whether a term is so far ahead that it can't be true. Who has obeyed none takes any.
-func far(known, next api.Term) bool {
-	switch {
-	case known == api.Term{} || next.Before(known):
-		return false
-	case next.Epoch == known.Epoch:
-		return next.Number-known.Number > termsMax
-	}
-	return next.Epoch-known.Epoch > epochsMax
 }
 
 // opens says whether a stream's first batch may be obeyed: it opens a session with this

@@ -18,6 +18,7 @@ import (
 	"github.com/tenderhq/tender/api"
 	apiv1 "github.com/tenderhq/tender/api/v1"
 	"github.com/tenderhq/tender/internal/pause"
+	"github.com/tenderhq/tender/internal/protocol"
 	"github.com/tenderhq/tender/internal/wire"
 )
 
@@ -173,8 +174,11 @@ func (l *Lookout) ask(ctx context.Context, address string, patience time.Duratio
 	}
 	defer conn.Close()
 	answer, err := apiv1.NewMasterServiceClient(conn).Leader(ctx, &apiv1.LeaderRequest{After: wire.TermToProto(after)})
-	if err != nil || ctx.Err() != nil || !after.Before(wire.TermFromProto(answer.GetTerm())) || answer.GetGrpcAddress() == l.config.Own {
+	if err != nil || ctx.Err() != nil || answer.GetGrpcAddress() == l.config.Own {
 		return "" // the next one may know
+	}
+	if term := wire.TermFromProto(answer.GetTerm()); !after.Before(term) || protocol.FarAhead(after, term) {
+		return ""
 	}
 	return answer.GetGrpcAddress()
 }

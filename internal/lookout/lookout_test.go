@@ -80,6 +80,17 @@ func TestSilentLeaderIsLeft(t *testing.T) {
 	})
 }
 
+// TestAnImpossibleTermIsNoNews: a master that names a leader of a term which no election can have
+// led to draws nobody away (R1).
+func TestAnImpossibleTermIsNoNews(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m2 := &other{term: api.Term{Number: 1 << 60}, leader: "m3:1"}
+		if found, after := watch(t, m2, []time.Duration{time.Second}, time.Minute); found != "" {
+			t.Errorf("%q after %v", found, after)
+		}
+	})
+}
+
 func TestSlowLeaderIsNotLeft(t *testing.T) {
 	for name, m2 := range map[string]*other{
 		"nobody newer leads":       {term: api.Term{Number: 7}, leader: "m3:1"},

@@ -35,7 +35,7 @@ var floors = []floor{
 	{"internal/protocol", "api"},
 	{"internal/logpb", "api/v1"},
 	{"internal/wire", "api api/v1 internal/protocol"},
-	{"internal/lookout", "api api/v1 internal/wire internal/pause"},
+	{"internal/lookout", "api api/v1 internal/wire internal/pause internal/protocol"},
 	{"internal/sandbox", "api"},
 	{"internal/transcript", values},
 

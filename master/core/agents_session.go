@@ -58,6 +58,9 @@ func (c *Core) checkGreeting(g greeting) (api.Kind, error) {
 	switch {
 	case g.cluster != "" && g.cluster != c.registry.Cluster:
 		return api.Denied, fmt.Errorf("this is cluster %s, the agent belongs to %s: a wrong master address or data folder", c.registry.Cluster, g.cluster)
+	case protocol.FarAhead(c.term, g.term):
+		return api.Unavailable, fmt.Errorf("the agent has seen term %s, impossibly far ahead of %s, in which this master leads: a wrong master has told it;"+
+			" stop the agent and run tender agent reset-term", g.term, c.term)
 	case c.term.Before(g.term):
 		return api.Unavailable, fmt.Errorf("this master led in term %s, the agent has seen %s: a newer leader is there", c.term, g.term)
 	case g.nonce == "":

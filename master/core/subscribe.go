@@ -22,6 +22,9 @@ func (c *Core) checkSubscribe(subscribe *protocol.Subscribe) (api.Kind, error) {
 	switch known := c.registry.Frameworks[info.ID]; {
 	case subscribe.Cluster != "" && subscribe.Cluster != c.registry.Cluster:
 		return api.Denied, fmt.Errorf("this is cluster %s, the scheduler belongs to %s: a wrong master address", c.registry.Cluster, subscribe.Cluster)
+	case protocol.FarAhead(c.term, subscribe.Term):
+		return api.Unavailable, fmt.Errorf("the scheduler has seen term %s, impossibly far ahead of %s, in which this master leads: a wrong master has told it;"+
+			" start the scheduler again", subscribe.Term, c.term)
 	case c.term.Before(subscribe.Term):
 		return api.Unavailable, fmt.Errorf("this master led in term %s, the scheduler has seen %s: a newer leader is there", c.term, subscribe.Term)
 	case info.ID != "" && !known.Removed.IsZero():

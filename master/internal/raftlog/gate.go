@@ -12,6 +12,7 @@ import (
 
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/internal/pause"
+	"github.com/tenderhq/tender/internal/protocol"
 	"github.com/tenderhq/tender/master/registry"
 )
 
@@ -184,6 +185,10 @@ func (l *Log) settle(ctx context.Context, r *raft.Raft) error {
 	if state.Cluster != self.Cluster {
 		return api.E("raft.run", api.Invalid, string(self.Cluster),
 			fmt.Errorf("the folder's registry is of %s; its files were mixed up", state.Cluster))
+	}
+	if self.Epoch > state.Epoch+protocol.EpochsMax {
+		return api.E("raft.run", api.Invalid, string(self.Cluster), fmt.Errorf("the folder names epoch %d, impossibly far ahead of %d, that of its registry: "+
+			"no agent would follow; it is damaged: remove this master and add it again with a fresh folder", self.Epoch, state.Epoch))
 	}
 	if self.Epoch > state.Epoch {
 		return l.apply(ctx, r, registry.RaiseEpoch{Epoch: self.Epoch})

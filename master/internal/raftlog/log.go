@@ -266,6 +266,9 @@ func (l *Log) raftConfig() *raft.Config {
 
 // runRaft is one life of the library. again asks for another one.
 func (l *Log) runRaft(ctx context.Context) (again bool, err error) {
+	if err := l.folder.checkOwnTerm(); err != nil {
+		return false, err
+	}
 	config := l.raftConfig()
 	network := raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{
 		Stream:                  l.network.stream(),
@@ -275,13 +278,20 @@ func (l *Log) runRaft(ctx context.Context) (again bool, err error) {
 		Logger:                  config.Logger,
 		MsgpackUseNewTimeFormat: true,
 	})
-	transport := l.carry(&carrier{network})
+	known, _ := l.folder.stable.GetUint64(currentTerm) // none: 0
+	own := &carrier{network, newTermGate(func() uint64 {
+		if r := l.running(); r != nil {
+			return r.CurrentTerm()
+		}
+		return known
+	})}
+	transport := l.carry(own)
 	if err := l.bootstrap(config, transport); err != nil {
-		return false, errors.Join(wrap("raft.bootstrap", l.config.Dir, err), network.Close())
+		return false, errors.Join(wrap("raft.bootstrap", l.config.Dir, err), own.Close())
 	}
 	r, err := raft.NewRaft(config, l.machine, l.folder.logs, l.folder.stable, l.folder.snapshots, transport)
 	if err != nil {
-		return false, errors.Join(wrap("raft.start", l.config.Dir, err), network.Close())
+		return false, errors.Join(wrap("raft.start", l.config.Dir, err), own.Close())
 	}
 	unwatch := l.watch(r)
 	l.setRaft(r)
