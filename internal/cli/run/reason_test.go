@@ -53,3 +53,20 @@ func TestAReasonIsSaidOnce(t *testing.T) {
 	same(t, s.said, "agent-2 is full: web holds 3 of 4 cpus", "it is filtered for 0.4s", "it is filtered for 12ms",
 		"agent-2 is full: web holds 3 of 4 cpus", "agent-3 is full: web holds 3 of 4 cpus")
 }
+
+// Of reasons that come first in turns each is said once, as long as nothing else happens; an outage of the masters does.
+func TestReasonsThatAlternate(t *testing.T) {
+	s := tell(1, nil)
+	r := &runner{config: s.config}
+	for range 3 {
+		r.sayCause("agent-2 fits and is full: web holds 3 of 4 cpus")
+		r.sayCause("agent-1 is filtered for 0.4s")
+		r.sayCause("ops comes first: its share is 12 %")
+	}
+	r.sayAnew("waiting for a master: m1 does not answer")
+	r.sayAnew("waiting for a master: m1 does not answer")
+	r.sayCause("agent-1 is filtered for 3s")
+	r.sayCause("agent-1 is filtered for 2s")
+	same(t, s.said, "agent-2 fits and is full: web holds 3 of 4 cpus", "agent-1 is filtered for 0.4s", "ops comes first: its share is 12 %",
+		"waiting for a master: m1 does not answer", "agent-1 is filtered for 3s")
+}

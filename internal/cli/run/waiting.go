@@ -28,8 +28,12 @@ const (
 // waiting is what a run that waits has found out.
 type waiting struct {
 	tooLarge int
-	why      said
+	why      causes
 }
+
+// causes are what was said of one wait. Of several that are about as near, now the one and now the other comes first:
+// each is said once, until something was launched or the masters were away.
+type causes map[string]bool
 
 // said is the last sentence of a kind.
 type said struct {
@@ -40,7 +44,7 @@ type said struct {
 func (r *runner) look(ctx context.Context) error {
 	now := time.Now()
 	if r.job.idle(now) < patience {
-		r.waiting.tooLarge = 0
+		r.waiting = waiting{}
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, lookMax)
@@ -48,7 +52,7 @@ func (r *runner) look(ctx context.Context) error {
 	agents, err := listAgents(ctx, r.config.Operator)
 	if err != nil {
 		if trouble := r.trouble(); trouble != nil {
-			r.say(&r.waiting.why, fmt.Sprintf("waiting for a master: %v", trouble))
+			r.sayAnew(fmt.Sprintf("waiting for a master: %v", trouble))
 		}
 		return nil
 	}
@@ -59,7 +63,7 @@ func (r *runner) look(ctx context.Context) error {
 		return nil
 	}
 	r.waiting.tooLarge = 0
-	r.say(&r.waiting.why, r.reason(ctx, agents))
+	r.sayCause(r.reason(ctx, agents))
 	return nil
 }
 
@@ -68,6 +72,27 @@ func (r *runner) say(last *said, text string) {
 	if plain := withoutNumbers(text); plain != last.plain {
 		last.plain = plain
 		r.config.Say("%s", text)
+	}
+}
+
+// sayCause says why instances wait, unless it has said so of this wait.
+func (r *runner) sayCause(text string) {
+	plain := withoutNumbers(text)
+	if r.waiting.why[plain] {
+		return
+	}
+	if r.waiting.why == nil {
+		r.waiting.why = make(causes)
+	}
+	r.waiting.why[plain] = true
+	r.config.Say("%s", text)
+}
+
+// sayAnew says what makes all causes before it old, once.
+func (r *runner) sayAnew(text string) {
+	if plain := withoutNumbers(text); !r.waiting.why[plain] {
+		r.waiting.why = nil
+		r.sayCause(text)
 	}
 }
 
