@@ -52,3 +52,6 @@ func stat(p *unix.KinfoProc) Stat {
 
 // Environ is not known here.
 func Environ(int) []byte { return nil }
+
+// Changing is not known here.
+func Changing(int) bool { return false }

@@ -1,6 +1,7 @@
 package proc
 
 import (
+	"errors"
 	"os"
 	"os/exec"
 	"slices"
@@ -47,5 +48,31 @@ func TestTheDeadAreDead(t *testing.T) {
 	}
 	if Alive(stat.PID, stat.Start) {
 		t.Error("it lives on")
+	}
+}
+
+// Who runs a program has an environment, if only an empty one; who is gone or of the kernel has none and changes nothing.
+func TestNobodyChangesHere(t *testing.T) {
+	bare := exec.Command("cat")
+	bare.Env = []string{}
+	in, err1 := bare.StdinPipe()
+	out, err2 := bare.StdoutPipe()
+	if err := errors.Join(err1, err2, bare.Start()); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		_ = in.Close() // it ends with that
+		_ = bare.Wait()
+	}()
+	if _, err := in.Write([]byte{1}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := out.Read(make([]byte, 1)); err != nil { // what answers runs
+		t.Fatal(err)
+	}
+	for _, pid := range []int{os.Getpid(), bare.Process.Pid, 2, 1 << 30} {
+		if Changing(pid) {
+			t.Errorf("process %d changes its program", pid)
+		}
 	}
 }

@@ -22,10 +22,11 @@ import (
 // KillAll sends SIGKILL until nothing is left. The dead that nobody reaps count as gone:
 // they run nothing and hold nothing.
 func (l *Launcher) KillAll(ctx context.Context, owner executor.Owner) error {
-	const pauseMax = 50 * time.Millisecond
+	const pauseMax, looksMax = 50 * time.Millisecond, 100 // a change of programs takes a moment, not these five seconds
+	looks := 0
 	for pause := time.Millisecond; ; pause = min(2*pause, pauseMax) {
-		left, err := living(owner)
-		if err != nil || len(left) == 0 {
+		left, unknown, err := living(owner)
+		if looks++; err != nil || len(left) == 0 && (!unknown || looks > looksMax) {
 			return err
 		}
 		for _, group := range left {
@@ -43,7 +44,7 @@ func (l *Launcher) KillAll(ctx context.Context, owner executor.Owner) error {
 
 // Kill sends SIGKILL to one process group, if it is the owner's.
 func (l *Launcher) Kill(owner executor.Owner, group core.Process) error {
-	left, err := living(owner)
+	left, _, err := living(owner)
 	if err != nil {
 		return err
 	}
@@ -72,11 +73,12 @@ func visible(group int) bool {
 }
 
 // living lists the process groups with living members that are the owner's. A number that the kernel has given to
-// somebody else since is left alone: it does so only after the last of ours is gone.
-func living(owner executor.Owner) ([]int, error) {
+// somebody else since is left alone: it does so only after the last of ours is gone. unknown: there may be others, whose
+// environment cannot be read just now.
+func living(owner executor.Owner) (groups []int, unknown bool, err error) {
 	all, err := proc.All()
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	session := owner.Leader.PID
 	for _, p := range all {
@@ -90,28 +92,41 @@ func living(owner executor.Owner) ([]int, error) {
 		if p.Dead || p.PID == os.Getpid() || p.Group == self || p.Group <= 1 || left[p.Group] {
 			continue
 		}
-		if session > 1 && p.Session == session || startedFor(p, owner) {
+		ours, known := session > 1 && p.Session == session, true
+		if !ours {
+			ours, known = startedFor(p, owner)
+		}
+		if ours {
 			left[p.Group] = true
 		}
+		unknown = unknown || !known
 	}
-	return slices.Sorted(maps.Keys(left)), nil
+	return slices.Sorted(maps.Keys(left)), unknown, nil
 }
 
-// startedFor tells whether the process was started with the owner's folder in its environment, after the owner.
-func startedFor(p proc.Stat, owner executor.Owner) bool {
+// startedFor tells whether the process was started with the owner's folder in its environment, after the owner. One that
+// changes its program has no environment for a moment, and is not known.
+func startedFor(p proc.Stat, owner executor.Owner) (ours, known bool) {
 	if owner.Sandbox == "" || p.Start < owner.Leader.Start {
-		return false
+		return false, true
 	}
-	for variable := range bytes.SplitSeq(proc.Environ(p.PID), []byte{0}) {
+	environment := proc.Environ(p.PID)
+	if len(environment) == 0 {
+		if proc.Changing(p.PID) {
+			return false, false
+		}
+		environment = proc.Environ(p.PID) // it may have changed it between the two looks
+	}
+	for variable := range bytes.SplitSeq(environment, []byte{0}) {
 		name, value, _ := strings.Cut(string(variable), "=")
 		if name != protocol.ExecutorSandboxEnv && name != protocol.TaskSandboxEnv {
 			continue
 		}
 		if value == owner.Sandbox || strings.HasPrefix(value, owner.Sandbox+"/") {
-			return true
+			return true, true
 		}
 	}
-	return false
+	return false, true
 }
 
 // Find returns the process of an earlier agent.
