@@ -99,14 +99,11 @@ func (a *Agent) seekLeader(ctx context.Context) {
 			a.fail(api.E("agent.register", api.KindOf(err), address, err))
 			return
 		}
-		pause := s.Failed(err)
+		wait := s.Failed(err)
 		if s.WorthSaying(err) {
 			a.log.Info().Str("master", address).AnErr("why", err).Msg("no leader there; looking on")
 		}
-		select {
-		case <-time.After(pause):
-		case <-ctx.Done():
-		}
+		pause.For(ctx, wait)
 	}
 }
 

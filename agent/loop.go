@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/tenderhq/tender/agent/core"
+	"github.com/tenderhq/tender/internal/pause"
 	"github.com/tenderhq/tender/internal/protocol"
 )
 
@@ -15,13 +16,13 @@ const awayFrom = time.Second
 // loop takes everything that is waiting, steps it, and sends: batching under load, no
 // delay without. again: the core has ended its life by Forget.
 func (a *Agent) loop(ctx context.Context) (again bool, err error) {
-	timer := time.NewTimer(0)
+	timer := time.NewTimer(pause.Soonest)
 	defer timer.Stop()
 	var armed time.Time // what the timer is set to; zero: nothing that counts
 	for {
 		due := a.core.Wake()
 		if !due.IsZero() && !due.Equal(armed) {
-			timer.Reset(time.Until(due))
+			timer.Reset(max(time.Until(due), pause.Soonest))
 			armed = due
 		}
 		a.round.End()

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/internal/pause"
 	"github.com/tenderhq/tender/internal/protocol"
 )
 
@@ -110,7 +111,7 @@ func newLoop(config Config, scheduler Scheduler) *loop {
 		began:      now,
 		awayFrom:   now,
 		warnAt:     now.Add(awayWarnEvery),
-		timer:      time.NewTimer(0),
+		timer:      time.NewTimer(pause.Soonest),
 	}
 	l.client = &Client{loop: l, ended: make(chan struct{}), changed: make(chan struct{}), framework: l.framework, lanes: newLanes()}
 	return l
@@ -297,7 +298,7 @@ func (l *loop) arm(now time.Time) {
 	if len(l.turns) > 0 {
 		sooner(l.turns[0].at)
 	}
-	l.timer.Reset(max(next.Sub(now), 0))
+	l.timer.Reset(max(next.Sub(now), pause.Soonest))
 }
 
 // retry is a task whose first held status is to be tried again.

@@ -14,6 +14,7 @@ import (
 	"github.com/tenderhq/tender/allocator"
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/internal/invariant"
+	"github.com/tenderhq/tender/internal/pause"
 	"github.com/tenderhq/tender/internal/watchdog"
 	"github.com/tenderhq/tender/internal/wire"
 	"github.com/tenderhq/tender/master/core"
@@ -117,7 +118,7 @@ func (l *leader) run(ctx context.Context) {
 	defer l.broken()
 	defer l.enliven(ctx)()
 	l.introduce()
-	timer := time.NewTimer(0)
+	timer := time.NewTimer(pause.Soonest)
 	defer timer.Stop()
 	for {
 		// The quorum has no room: who brings work has to wait.
@@ -412,7 +413,7 @@ func (l *leader) setTimer(timer *time.Timer) {
 		timer.Stop()
 		return
 	}
-	timer.Reset(max(0, time.Until(wake)))
+	timer.Reset(max(time.Until(wake), pause.Soonest))
 }
 
 // broken ends a leadership whose core has broken a rule of its own, with the evidence

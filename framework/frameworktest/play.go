@@ -8,6 +8,7 @@ import (
 
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/framework/executor"
+	"github.com/tenderhq/tender/internal/pause"
 )
 
 // runTask is what an executor of ours does with a task.
@@ -119,7 +120,7 @@ func (p *process) play(ctx context.Context, task *executor.Task, play *Play, end
 func (p *process) endOf(ctx context.Context, task api.TaskID, play *Play, other <-chan Play) (*Play, error) {
 	var over, late <-chan time.Time
 	if !play.Forever {
-		timer := time.NewTimer(play.Duration)
+		timer := time.NewTimer(max(play.Duration, pause.Soonest))
 		defer timer.Stop()
 		over = timer.C
 	}
@@ -131,7 +132,7 @@ func (p *process) endOf(ctx context.Context, task api.TaskID, play *Play, other 
 			if !play.Stubborn {
 				return nil, ctx.Err()
 			}
-			timer := time.NewTimer(p.grace(task))
+			timer := time.NewTimer(max(p.grace(task), pause.Soonest))
 			defer timer.Stop()
 			killed, late = nil, timer.C
 		case <-late:

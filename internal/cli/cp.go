@@ -32,7 +32,7 @@ func (a *App) cpCommand() *cobra.Command {
 	command.RunE = a.withClient(func(ctx context.Context, c *client.Client, args []string) error {
 		word, name, named := strings.Cut(args[0], ":")
 		if !named || word == "" {
-			return usagef("%q names no file; write TASK:PATH, as in %s:result.txt", args[0], args[0])
+			return usagef("%q names no file of a task; write TASK:PATH, as in framework-1/job.0:result.txt", args[0])
 		}
 		task, err := findTask(ctx, c, word)
 		if err != nil {
