@@ -77,6 +77,7 @@ import (
 	"github.com/tenderhq/tender/framework"
 	"github.com/tenderhq/tender/framework/locality"
 	"github.com/tenderhq/tender/framework/pack"
+	"github.com/tenderhq/tender/internal/pause"
 )
 
 // Defaults of [Config].
@@ -305,7 +306,7 @@ func (s *Set) arm(now time.Time) {
 	if s.client == nil || len(s.alarms) == 0 {
 		return
 	}
-	wait := max(s.alarms[0].at.Sub(now), 0)
+	wait := max(s.alarms[0].at.Sub(now), pause.Soonest)
 	if s.timer == nil {
 		s.timer = time.AfterFunc(wait, s.wake)
 		return
