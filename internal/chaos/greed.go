@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -22,7 +23,8 @@ func fill(dir string) string {
 		filepath.Join(dir, filled), filepath.Join(dir, greedy))
 }
 
-// send has the next task of all do something on an agent; it awaits that the task says so.
+// send has the next task of all do something on an agent; it awaits that the task says so, and takes the errand
+// back: a scheduler that is started later knows of none that were run, and would wait for that agent with all it has.
 func (c *cluster) send(ctx context.Context, n *node, work string) error {
 	answer, next := filepath.Join(c.dir, filled), filepath.Join(c.dir, errand)
 	if err := os.WriteFile(next+".new", fmt.Appendf(nil, "%d %s %s", time.Now().UnixNano(), n.name, work), 0o600); err != nil {
@@ -39,7 +41,7 @@ func (c *cluster) send(ctx context.Context, n *node, work string) error {
 	}); err != nil {
 		return err
 	}
-	return os.Remove(answer)
+	return errors.Join(os.Remove(next), os.Remove(answer))
 }
 
 // fillByTask has a task fill the disk of its agent. What runs there goes on, even if the
