@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 )
 
@@ -66,9 +67,12 @@ func (c *cluster) fillByTask(ctx context.Context, n *node, f fault) error {
 		return err
 	}
 	n.forgive()
+	had := c.ledger.runningOn(n.name) // it takes more as soon as it has room
 	if err := c.await(ctx, "the end of the tasks on a full disk", c.options.heal, func(context.Context) string {
-		if running := c.ledger.runningOn(n.name); len(running) > 0 {
-			return fmt.Sprint(running, " have not ended")
+		running := c.ledger.runningOn(n.name)
+		had = slices.DeleteFunc(had, func(id string) bool { return !slices.Contains(running, id) })
+		if len(had) > 0 {
+			return fmt.Sprint(had, " have not ended")
 		}
 		return ""
 	}); err != nil {
