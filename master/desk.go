@@ -27,10 +27,10 @@ const lightWeight = 8 << 10
 type desk struct {
 	rest int // times as long as the work; 0: none
 
-	mu      sync.Mutex
-	free    int              // places; guarded by mu
-	owed    time.Duration    // rest that has not been taken yet; guarded by mu
-	waiting fair[*placeless] // guarded by mu
+	places *budget
+
+	mu   sync.Mutex
+	owed time.Duration // rest that has not been taken yet; guarded by mu
 }
 
 const (
@@ -44,15 +44,12 @@ const (
 	restMax = 20 * time.Millisecond
 )
 
-type placeless struct {
-	ready chan struct{} // closed when it has a place
-	gone  bool          // it waits no more; guarded by desk.mu
+func newDesk() *desk {
+	return &desk{rest: messagesRest, places: newBudget(max(1, runtime.GOMAXPROCS(0)/2))}
 }
 
-func newDesk() *desk { return &desk{rest: messagesRest, free: max(1, runtime.GOMAXPROCS(0)/2)} }
-
 // newReads is a desk with one place for those who look.
-func newReads() *desk { return &desk{rest: readsRest, free: 1} }
+func newReads() *desk { return &desk{rest: readsRest, places: newBudget(1)} }
 
 // during runs work that has such a weight, in its turn; false when ctx ends first.
 func (d *desk) during(ctx context.Context, by *sender, weight int, work func()) bool {
@@ -60,7 +57,7 @@ func (d *desk) during(ctx context.Context, by *sender, weight int, work func()) 
 		work()
 		return true
 	}
-	if !d.enter(ctx, by, weight) {
+	if !d.places.takeByWeight(ctx, nil, by, 1, weight) {
 		return false
 	}
 	began := time.Now()
@@ -69,61 +66,25 @@ func (d *desk) during(ctx context.Context, by *sender, weight int, work func()) 
 	return true
 }
 
-func (d *desk) enter(ctx context.Context, by *sender, weight int) bool {
-	d.mu.Lock()
-	if d.free > 0 {
-		d.free--
-		d.mu.Unlock()
-		return true
-	}
-	p := &placeless{ready: make(chan struct{})}
-	d.waiting.push(by, weight, p)
-	d.mu.Unlock()
-	select {
-	case <-p.ready:
-		return true
-	case <-ctx.Done():
-	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	select {
-	case <-p.ready:
-		d.release()
-	default:
-		p.gone = true
-	}
-	return false
-}
-
 // leave gives the place up after its rest.
 func (d *desk) leave(worked time.Duration) {
+	if rest := d.restAfter(worked); rest > 0 {
+		time.AfterFunc(rest, func() { d.places.give(1) })
+		return
+	}
+	d.places.give(1)
+}
+
+// restAfter is the rest that is due now; what is too short is owed.
+func (d *desk) restAfter(worked time.Duration) time.Duration {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.owed += time.Duration(d.rest) * worked; d.owed < restMin {
-		d.release()
-		return
+		return 0
 	}
-	time.AfterFunc(min(d.owed, restMax), func() {
-		d.mu.Lock()
-		defer d.mu.Unlock()
-		d.release()
-	})
+	due := min(d.owed, restMax)
 	d.owed = 0
-}
-
-// release gives a place to whose turn it is. Callers hold mu.
-func (d *desk) release() {
-	for {
-		p, waits := d.waiting.pop()
-		if !waits {
-			d.free++
-			return
-		}
-		if !p.gone {
-			close(p.ready)
-			return
-		}
-	}
+	return due
 }
 
 // readParts reads a message part by part: each is read at the desk, and taken before the next one is read, so

@@ -92,7 +92,7 @@ func TestLanesServeByWeight(t *testing.T) {
 // need no place; who gives up leaves none taken.
 func TestDeskHasFewPlaces(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := &desk{free: 1}
+		d := &desk{places: newBudget(1)}
 		greedy, honest := newSender(), newSender()
 		var order []string
 		hold := make(chan struct{})
@@ -123,8 +123,8 @@ func TestDeskHasFewPlaces(t *testing.T) {
 		if len(order) != 5 || order[1] != "greedy" && order[1] != "honest" || order[2] != "honest" && order[1] != "honest" {
 			t.Errorf("they came as %v", order)
 		}
-		if d.free != 1 || len(d.waiting.items) != 0 {
-			t.Errorf("nobody reads, and %d places are free", d.free)
+		if d.places.left != 1 || len(d.places.waiters.items) != 0 {
+			t.Errorf("nobody reads, and %d places are free", d.places.left)
 		}
 	})
 }
@@ -148,8 +148,8 @@ func TestDesksRest(t *testing.T) {
 		if d.during(t.Context(), newSender(), readWeight, func() {}); time.Since(began) != 0 {
 			t.Errorf("nobody waits, and one read took %v", time.Since(began))
 		}
-		if d.free != 1 {
-			t.Errorf("%d places are free", d.free)
+		if d.places.left != 1 {
+			t.Errorf("%d places are free", d.places.left)
 		}
 	})
 }

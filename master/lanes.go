@@ -182,8 +182,14 @@ type waiter struct {
 
 func newBudget(amount int) *budget { return &budget{left: amount} }
 
-// take waits for the amount; false when ctx ends or over is closed first.
+// take waits for the amount, which is also its weight for the sender's turns; false when ctx ends or over is closed
+// first.
 func (b *budget) take(ctx context.Context, over <-chan struct{}, by *sender, amount int) bool {
+	return b.takeByWeight(ctx, over, by, amount, amount)
+}
+
+// takeByWeight is the same for an amount that weighs more or less.
+func (b *budget) takeByWeight(ctx context.Context, over <-chan struct{}, by *sender, amount, weight int) bool {
 	b.mu.Lock()
 	if _, waits := b.first(); !waits && b.left >= amount {
 		b.left -= amount
@@ -191,7 +197,7 @@ func (b *budget) take(ctx context.Context, over <-chan struct{}, by *sender, amo
 		return true
 	}
 	w := &waiter{amount: amount, ready: make(chan struct{})}
-	b.waiters.push(by, amount, w)
+	b.waiters.push(by, weight, w)
 	b.mu.Unlock()
 	select {
 	case <-w.ready:

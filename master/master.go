@@ -39,7 +39,6 @@ type Master struct {
 	desk      *desk                               // where messages are read and written
 	reads     *desk                               // where those are served who look at the leader's core
 	requests  *requests                           // calls that are under way
-	unaries   map[string]bool                     // the names of those calls; filled before it serves
 	refused   atomic.Uint64                       // connections beyond the bound
 	calls     atomic.Int64                        // under way
 	streams   atomic.Int64                        // under way
@@ -64,7 +63,7 @@ func New(config Config) (*Master, error) {
 	if err := config.check(); err != nil {
 		return nil, err
 	}
-	m := &Master{config: config, log: *config.Logger, metrics: newMetrics(), changed: newBroadcast(), news: newBroadcast(), redirects: newPace(), programs: newPrograms(), desk: newDesk(), reads: newReads(), unaries: make(map[string]bool), snapshots: make(chan struct{}, snapshotsMax)}
+	m := &Master{config: config, log: *config.Logger, metrics: newMetrics(), changed: newBroadcast(), news: newBroadcast(), redirects: newPace(), programs: newPrograms(), desk: newDesk(), reads: newReads(), snapshots: make(chan struct{}, snapshotsMax)}
 	m.requests = newRequests(m.desk)
 	if err := m.open(); err != nil {
 		return nil, errors.Join(err, m.Close())

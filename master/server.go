@@ -58,9 +58,6 @@ func (m *Master) newServer() *grpc.Server {
 		{apiv1.StoreService_ServiceDesc, storeService{master: m}},
 		{apiv1.MasterService_ServiceDesc, masterService{master: m}},
 	} {
-		for _, call := range one.service.Methods {
-			m.unaries["/"+one.service.ServiceName+"/"+call.MethodName] = true
-		}
 		server.RegisterService(m.requests.served(one.service, m.unary), one.server)
 	}
 	healthv1.RegisterHealthServer(server, healthService{master: m})
@@ -93,7 +90,7 @@ func (m *Master) unary(ctx context.Context, request any, info *grpc.UnaryServerI
 }
 
 func (m *Master) streaming(server any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handle grpc.StreamHandler) (err error) {
-	if m.unaries[info.FullMethod] {
+	if !info.IsClientStream && !info.IsServerStream { // a call of one request and one answer; see requests
 		return wire.Status(handle(server, stream)) // it goes through unary
 	}
 	defer func() {

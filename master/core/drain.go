@@ -85,9 +85,7 @@ func (c *Core) agentRemoved(id api.AgentID, why string) {
 	}
 	delete(c.agents, id)
 	delete(c.freed, id)
-	if of := c.hosts[a.info.Hostname]; of != nil {
-		delete(of, id)
-	}
+	c.leaveHost(a, a.info.Hostname)
 	c.deadlines.clear(&a.maintenance)
 	c.info("agent removed", field("agent", id), field("why", why))
 	c.buryAgent(a, why)

@@ -43,6 +43,8 @@ func (c *Core) illOf(a *agent, illness Illness) string {
 		if a.refused != "" {
 			return "it is refused: " + a.refused
 		}
+	case IllUnable:
+		return a.unable
 	case IllNotMarkedGone:
 		if a.overdue && c.overdue.held != "" {
 			return "it is not marked gone: " + c.overdue.held
@@ -58,7 +60,7 @@ func (c *Core) whyOf(a *agent) string {
 		words = append(words, a.why)
 	}
 	for _, illness := range Illnesses {
-		if ill := c.illOf(a, illness); ill != "" {
+		if ill := c.illOf(a, illness); ill != "" && illness != IllUnable { // which a.why has
 			words = append(words, ill)
 		}
 	}
@@ -67,11 +69,8 @@ func (c *Core) whyOf(a *agent) string {
 
 // moveHost notes under which hostname an agent is found.
 func (c *Core) moveHost(a *agent, from string) {
-	if of := c.hosts[from]; of[a.id] && from != a.info.Hostname {
-		delete(of, a.id)
-		if len(of) == 0 {
-			delete(c.hosts, from)
-		}
+	if from != a.info.Hostname {
+		c.leaveHost(a, from)
 	}
 	if a.info.Hostname == "" {
 		return
@@ -80,6 +79,14 @@ func (c *Core) moveHost(a *agent, from string) {
 		c.hosts[a.info.Hostname] = make(map[api.AgentID]bool)
 	}
 	c.hosts[a.info.Hostname][a.id] = true
+}
+
+// leaveHost forgets that an agent is found under a hostname.
+func (c *Core) leaveHost(a *agent, host string) {
+	of := c.hosts[host]
+	if delete(of, a.id); len(of) == 0 {
+		delete(c.hosts, host)
+	}
 }
 
 // backAs is the agent that an absent one has become: one of the same host that lives and was admitted when this one had

@@ -47,7 +47,7 @@ func (c *Core) Counts() Counts {
 			counts.Overdue++
 		}
 		for _, illness := range Illnesses {
-			if c.illOf(a, illness) != "" || illness == IllUnable && a.unable != "" {
+			if c.illOf(a, illness) != "" {
 				counts.Ill[illness]++
 			}
 		}

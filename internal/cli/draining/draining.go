@@ -83,7 +83,7 @@ func Run(ctx context.Context, config Config) error {
 		if len(r.todo)+len(r.waiting) == 0 {
 			break
 		}
-		if r.room() {
+		if r.room() && r.away == "" {
 			continue
 		}
 		if !pause.For(ctx, lookEvery) {
@@ -98,12 +98,12 @@ func Run(ctx context.Context, config Config) error {
 
 // room says whether the next agent may begin.
 func (r *roll) room() bool {
-	return len(r.todo) > 0 && (r.AtATime <= 0 || len(r.waiting) < r.AtATime) && r.away == ""
+	return len(r.todo) > 0 && (r.AtATime <= 0 || len(r.waiting) < r.AtATime)
 }
 
 // begin drains as many as may be.
 func (r *roll) begin(ctx context.Context) error {
-	for len(r.todo) > 0 && (r.AtATime <= 0 || len(r.waiting) < r.AtATime) {
+	for r.room() {
 		agent := r.todo[0]
 		// One that is drained already is none the worse for it, and may have been taken back since it was seen.
 		answer, err := r.Operator.MarkAgent(ctx, &apiv1.MarkAgentRequest{
