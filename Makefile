@@ -28,7 +28,7 @@ build: ## bin/tender
 	CGO_ENABLED=0 go build -trimpath -ldflags '$(STAMP)' -o bin/tender .
 
 demo: build ## A cluster and a framework at work on this machine; CHAOS=1 kills parts of it meanwhile
-	CHAOS='$(CHAOS)' go run ./internal/demo
+	CHAOS='$(CHAOS)' go run ./internal/dev/demo
 
 test: ## What CI runs: every test, with the race detector
 	go test $(RACE) -timeout 15m ./...
@@ -38,7 +38,7 @@ test-long: ## Every test in its long form, never from the cache
 	TENDER_TEST_LONG=1 go test $(RACE) -count=1 -timeout 2h ./...
 
 stress: ## Every package's tests again and again, on few and many processors and on a busy machine: ARGS='-for 20m ./agent/...'
-	go run ./internal/stress $(ARGS)
+	go run ./internal/dev/stress $(ARGS)
 
 check: format vet lint proto exported tidy-modules darwin ## Everything that is checked without running the code
 	@echo 'check: all good'
@@ -63,7 +63,7 @@ proto: .tools/buf
 
 # The exported API changes on purpose only.
 exported:
-	@go run ./internal/exported | diff -U0 --label 'api/exported.txt' --label 'the sources' api/exported.txt - || \
+	@go run ./internal/dev/exported | diff -U0 --label 'api/exported.txt' --label 'the sources' api/exported.txt - || \
 		{ echo 'the exported API is not what api/exported.txt says; if that is on purpose, run make api and commit'; exit 1; }
 
 tidy-modules:
@@ -77,7 +77,7 @@ generate: .tools/buf ## The Go beside the .proto files
 	.tools/buf generate
 
 api: ## Accept the exported API as it is now: api/exported.txt
-	go run ./internal/exported > api/exported.new && mv api/exported.new api/exported.txt
+	go run ./internal/dev/exported > api/exported.new && mv api/exported.new api/exported.txt
 
 locality: ## Measure delay scheduling as the wait grows, and draw it: docs/locality.svg
 	go test -v -count=1 -timeout 30m -run 'TestShapeOfThePaper$$' ./examples/locality -args -svg=$(CURDIR)/docs/locality.svg
@@ -86,11 +86,11 @@ rewrite: ## Write the transcripts in testdata anew; then read the diff as its re
 	go test -count=1 $$(go list -test -f '{{$$p := .}}{{range .Deps}}{{if eq . "github.com/cockroachdb/datadriven"}}{{$$p.ForTest}}{{end}}{{end}}' ./... | sort -u) -rewrite
 
 bench: build ## Measure a whole cluster on this machine: ARGS='-only lives' for a part
-	CGO_ENABLED=0 go build -trimpath -o bin/bench ./internal/bench
+	CGO_ENABLED=0 go build -trimpath -o bin/bench ./internal/dev/bench
 	bin/bench -binary bin/tender $(ARGS)
 
 bench-allocator: ## The allocators on Mesos's own shapes, beside its figures; QUICK=1: the corners of the grid
-	go test -v -count=1 -timeout 30m -run 'TestTable$$' ./internal/bench/allocator -args -table $(if $(QUICK),-quick,-svg=$(CURDIR)/docs/allocator-growth.svg)
+	go test -v -count=1 -timeout 30m -run 'TestTable$$' ./internal/dev/bench/allocator -args -table $(if $(QUICK),-quick,-svg=$(CURDIR)/docs/allocator-growth.svg)
 
 BENCH ?= .
 COUNT ?= 6
@@ -100,17 +100,17 @@ bench-micro: .tools/buf ## Go's benchmarks: BENCH=regexp COUNT=6; kept in bench.
 
 sim: ## The cores joined for a minute, then whole clusters in virtual time; SEED=… or CLUSTER=… replays one of either
 ifneq ($(SEED),)
-	go test -count=1 -v -run TestSeeds ./internal/sim -args -seed $(SEED)
+	go test -count=1 -v -run TestSeeds ./internal/testing/sim -args -seed $(SEED)
 else ifneq ($(CLUSTER),)
 	TENDER_TEST_LONG=1 go test -count=1 -timeout 2h -v -run TestChaos ./framework/frameworktest -args -seed '$(CLUSTER)'
 else
-	go test -count=1 -v -run TestSeeds ./internal/sim -args -for 1m -from $(or $(FROM),1)
+	go test -count=1 -v -run TestSeeds ./internal/testing/sim -args -for 1m -from $(or $(FROM),1)
 	TENDER_TEST_LONG=1 go test -count=1 -timeout 2h -run TestChaos ./framework/frameworktest
 endif
 
 ROUNDS ?= 100
 chaos: build ## The real binary on loopback, broken again and again: ROUNDS=100 SEED=1 ARGS='-masters 5 -only kill/leader'
-	CGO_ENABLED=0 go build -trimpath -o bin/chaos ./internal/chaos
+	CGO_ENABLED=0 go build -trimpath -o bin/chaos ./internal/dev/chaos
 	bin/chaos -binary bin/tender -rounds '$(ROUNDS)' $(if $(SEED),-seed '$(SEED)') $(ARGS)
 
 clean: ## Remove what make made

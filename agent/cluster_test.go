@@ -18,8 +18,8 @@ import (
 	"github.com/tenderhq/tender/api"
 	apiv1 "github.com/tenderhq/tender/api/v1"
 	"github.com/tenderhq/tender/framework/executor"
-	"github.com/tenderhq/tender/internal/memnet"
 	"github.com/tenderhq/tender/internal/protocol"
+	"github.com/tenderhq/tender/internal/testing/memnet"
 	"github.com/tenderhq/tender/internal/wire"
 )
 

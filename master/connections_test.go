@@ -15,7 +15,7 @@ import (
 	_ "github.com/tenderhq/tender/allocator/fairshare"
 	"github.com/tenderhq/tender/api"
 	apiv1 "github.com/tenderhq/tender/api/v1"
-	"github.com/tenderhq/tender/internal/memnet"
+	"github.com/tenderhq/tender/internal/testing/memnet"
 	"github.com/tenderhq/tender/internal/wire"
 )
 

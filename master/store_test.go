@@ -13,8 +13,8 @@ import (
 
 	"github.com/tenderhq/tender/api"
 	apiv1 "github.com/tenderhq/tender/api/v1"
-	"github.com/tenderhq/tender/internal/history"
 	"github.com/tenderhq/tender/internal/protocol"
+	"github.com/tenderhq/tender/internal/testing/history"
 	"github.com/tenderhq/tender/internal/wire"
 )
 

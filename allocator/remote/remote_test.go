@@ -18,7 +18,7 @@ import (
 	"github.com/tenderhq/tender/allocator/fairshare"
 	"github.com/tenderhq/tender/api"
 	apiv1 "github.com/tenderhq/tender/api/v1"
-	"github.com/tenderhq/tender/internal/memnet"
+	"github.com/tenderhq/tender/internal/testing/memnet"
 )
 
 const address = "policy:1"

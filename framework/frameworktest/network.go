@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/tenderhq/tender/internal/memnet"
+	"github.com/tenderhq/tender/internal/testing/memnet"
 )
 
 // network joins the hosts of a story. What is sent over a cut link waits, as packets that are sent again

@@ -13,8 +13,8 @@ import (
 
 	"github.com/tenderhq/tender/framework"
 	"github.com/tenderhq/tender/framework/frameworktest"
-	"github.com/tenderhq/tender/internal/clerks"
-	"github.com/tenderhq/tender/internal/history"
+	"github.com/tenderhq/tender/internal/testing/clerks"
+	"github.com/tenderhq/tender/internal/testing/history"
 )
 
 // TestStoreIsLinearizable: whatever becomes of masters and network, there is an order of the operations in

@@ -1,0 +1,162 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+
+	apiv1 "github.com/tenderhq/tender/api/v1"
+	"github.com/tenderhq/tender/internal/dev/devcluster"
+)
+
+// quorum is three `tender master` processes with their folders, and nothing else.
+type quorum struct {
+	binary string
+	dir    string
+	flags  []string // more, for each start
+	nodes  []*node
+}
+
+// node is one master; process is nil while it does not run.
+type node struct {
+	id      string
+	grpc    string
+	dir     string
+	process *exec.Cmd
+	client  *grpc.ClientConn
+}
+
+// electionMax is how long anybody may take to lead before a benchmark gives up.
+const electionMax = 2 * time.Minute
+
+// startQuorum founds one and returns when it has a leader.
+func startQuorum(ctx context.Context, binary, parent string) (*quorum, error) {
+	q := &quorum{flags: []string{"--log-level", "warn"}}
+	return q, q.found(ctx, binary, parent)
+}
+
+func (q *quorum) found(ctx context.Context, binary, parent string) (err error) {
+	q.binary = binary
+	if q.dir, err = os.MkdirTemp(parent, "quorum-"); err != nil {
+		return err
+	}
+	ports, err := devcluster.FreePorts(6)
+	if err != nil {
+		return err
+	}
+	var peers []string
+	for i := range 3 {
+		peers = append(peers, fmt.Sprintf("m%d=127.0.0.1:%d", i+1, ports[2*i+1]))
+	}
+	for i := range 3 {
+		n := &node{id: fmt.Sprint("m", i+1), grpc: fmt.Sprint("127.0.0.1:", ports[2*i]), dir: filepath.Join(q.dir, fmt.Sprint("m", i+1))}
+		q.nodes = append(q.nodes, n)
+		if n.client, err = grpc.NewClient("passthrough:///"+n.grpc, grpc.WithTransportCredentials(insecure.NewCredentials())); err != nil {
+			return err
+		}
+		if err := q.start(n, "--id", n.id, "--peers", strings.Join(peers, ","), "--http-port", "0",
+			"--grpc-port", fmt.Sprint(ports[2*i]), "--raft-port", fmt.Sprint(ports[2*i+1])); err != nil {
+			return err
+		}
+	}
+	_, err = q.leader(ctx)
+	return err
+}
+
+// start runs a master; the folder knows all but what a first start says.
+func (q *quorum) start(n *node, args ...string) error {
+	log, err := os.OpenFile(n.dir+".log", os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	n.process = exec.Command(q.binary, slices.Concat([]string{"master", "--data-dir", n.dir}, q.flags, args)...)
+	n.process.Stderr = log
+	n.process.SysProcAttr = ofOurs()
+	return n.process.Start()
+}
+
+// kill ends a master as a crash does.
+func (n *node) kill() {
+	if n.process != nil {
+		_ = n.process.Process.Kill()
+		_ = n.process.Wait() // killed
+		n.process = nil
+	}
+}
+
+func (q *quorum) stop() error {
+	for _, n := range q.nodes {
+		n.kill()
+		if n.client != nil {
+			_ = n.client.Close()
+		}
+	}
+	return os.RemoveAll(q.dir)
+}
+
+func (q *quorum) addresses() []string {
+	var list []string
+	for _, n := range q.nodes {
+		list = append(list, n.grpc)
+	}
+	return list
+}
+
+// leader awaits a master that answers a read as the leader does.
+func (q *quorum) leader(ctx context.Context) (*node, error) {
+	ctx, cancel := context.WithTimeout(ctx, electionMax)
+	defer cancel()
+	var last error
+	for {
+		for _, n := range q.nodes {
+			if n.process == nil {
+				continue
+			}
+			if last = n.answers(ctx); last == nil {
+				return n, nil
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return nil, errors.Join(errors.New("nobody leads"), last)
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
+}
+
+// answers asks for something that only a leader with its whole registry can tell.
+func (n *node) answers(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	n.client.ResetConnectBackoff()
+	_, err := apiv1.NewOperatorServiceClient(n.client).ListAgents(ctx, &apiv1.ListRequest{Limit: 1})
+	return err
+}
+
+// knows awaits a master that has caught up so far that it can tell who leads.
+func (n *node) knows(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, electionMax)
+	defer cancel()
+	for {
+		n.client.ResetConnectBackoff()
+		answer, err := apiv1.NewMasterServiceClient(n.client).Leader(ctx, &apiv1.LeaderRequest{})
+		if err == nil && answer.GetGrpcAddress() != "" {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return errors.Join(fmt.Errorf("%s does not come back", n.id), err)
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+}

@@ -1,0 +1,121 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"log"
+	"os"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/framework/executor"
+	"github.com/tenderhq/tender/internal/dev/devcluster"
+)
+
+// lives counts whole lives of tasks that do nothing: offered, launched, RUNNING,
+// FINISHED, acknowledged.
+func lives(ctx context.Context, cluster *devcluster.Cluster, o options) error {
+	self, err := executor.Self("noop")
+	if err != nil {
+		return err
+	}
+	task := func(int) api.Task { return api.Task{Executor: self} }
+	var rates, cpus []float64
+	for i := range o.runs + 1 {
+		rate, cpu, err := throughput(ctx, cluster, &load{task: task, total: o.tasks, window: 2000})
+		if err != nil {
+			return err
+		}
+		if i > 0 {
+			rates, cpus = append(rates, rate), append(cpus, cpu)
+		}
+	}
+	row("lives of empty tasks through the whole stack", fmt.Sprintf("%.0f/s (%.0f to %.0f)", median(rates), slices.Min(rates), slices.Max(rates)),
+		fmt.Sprintf("%.0f µs of CPU a task: masters, agents, executor and framework", median(cpus)))
+	return nil
+}
+
+// throughput returns tasks per second, and µs of CPU per task of everything that took part: the cluster is a child of
+// this process, so what is below this process is all of it, counted once.
+func throughput(ctx context.Context, cluster *devcluster.Cluster, l *load) (rate, cpu float64, err error) {
+	before := cpuOf(os.Getpid())
+	if err := runLoad(ctx, cluster, l); err != nil {
+		return 0, 0, err
+	}
+	if l.dropped > 0 {
+		log.Printf("%d launches were dropped and made again: the machine is not quiet", l.dropped)
+	}
+	used := cpuOf(os.Getpid()) - before
+	return float64(l.total) / l.took.Seconds(), used * 1e6 / float64(l.total), nil
+}
+
+// spawn runs /bin/true as command tasks, in turn with plain fork, exec and wait.
+func spawn(ctx context.Context, cluster *devcluster.Cluster, o options) error {
+	task := func(int) api.Task { return api.Task{Command: &api.Command{Argv: []string{"/bin/true"}}} }
+	var rates, plains, ratios, cpus []float64
+	for i := range o.runs + 1 {
+		plain, err := plainSpawn(o.spawns)
+		if err != nil {
+			return err
+		}
+		rate, cpu, err := throughput(ctx, cluster, &load{task: task, total: o.spawns, window: 200})
+		if err != nil {
+			return err
+		}
+		if i > 0 {
+			rates, plains = append(rates, rate), append(plains, plain)
+			ratios, cpus = append(ratios, rate/plain), append(cpus, cpu)
+		}
+	}
+	row("/bin/true as command tasks", fmt.Sprintf("%.0f/s (%.0f to %.0f)", median(rates), slices.Min(rates), slices.Max(rates)),
+		fmt.Sprintf("plain fork+exec+wait, two workers: %.0f/s; ratio %.2f (%.2f to %.2f); %.0f µs of CPU a task",
+			median(plains), median(ratios), slices.Min(ratios), slices.Max(ratios), median(cpus)))
+	return nil
+}
+
+// plainSpawn starts and awaits /bin/true with two workers; processes per second.
+func plainSpawn(n int) (float64, error) {
+	start := time.Now()
+	work := make(chan struct{}, n)
+	for range n {
+		work <- struct{}{}
+	}
+	close(work)
+	var workers sync.WaitGroup
+	failed := make(chan error, 2)
+	for range 2 {
+		workers.Go(func() {
+			for range work {
+				if err := spawnTrue(); err != nil {
+					failed <- err
+					return
+				}
+			}
+		})
+	}
+	workers.Wait()
+	close(failed)
+	return float64(n) / time.Since(start).Seconds(), <-failed
+}
+
+func spawnTrue() error {
+	process, err := os.StartProcess("/bin/true", []string{"true"}, &os.ProcAttr{})
+	if err != nil {
+		return err
+	}
+	_, err = process.Wait()
+	return err
+}
+
+func median(values []float64) float64 {
+	sorted := slices.Sorted(slices.Values(values))
+	return sorted[len(sorted)/2]
+}
+
+// quantile returns the value below which the share q of the values lies.
+func quantile(values []time.Duration, q float64) time.Duration {
+	sorted := slices.Sorted(slices.Values(values))
+	return sorted[min(int(q*float64(len(sorted))), len(sorted)-1)]
+}

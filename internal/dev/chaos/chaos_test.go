@@ -1,0 +1,115 @@
+package main
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"testing"
+	"time"
+)
+
+// TestChaos breaks a real cluster a few times; TENDER_TEST_LONG does so a hundred times,
+// and wants each round healed in time. `make chaos` takes a number of rounds.
+func TestChaos(t *testing.T) {
+	rounds := []string{"-rounds", "4", "-heal", "0"}
+	if os.Getenv("TENDER_TEST_LONG") != "" {
+		rounds = []string{"-rounds", "100"}
+	}
+	runChaos(t, rounds...)
+}
+
+// TestGrow: 1, 3, 5 and again 3 masters, while tasks run.
+func TestGrow(t *testing.T) { runChaos(t, "-grow", "-heal", "0") }
+
+func runChaos(t *testing.T, args ...string) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("starts a dozen processes")
+	}
+	if runtime.GOOS != "linux" {
+		t.Skip("looks into /proc to know who connects")
+	}
+	dir := t.TempDir()
+	// As the tests of the CLI build it, so that one of them finds all that the other has compiled.
+	build := exec.Command("go", "build", "-o", dir+string(filepath.Separator), "../../..", ".")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	command := exec.CommandContext(t.Context(), filepath.Join(dir, "chaos"), append(args, "-binary", filepath.Join(dir, "tender"))...)
+	command.Cancel = func() error { return command.Process.Signal(os.Interrupt) }
+	out, err := command.CombinedOutput()
+	t.Logf("%s", out)
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+// TestPlan: the same seed breaks the same things, and a long run breaks everything.
+func TestPlan(t *testing.T) {
+	o := options{rounds: 40, seed: 5, mounts: true}
+	first := plan(o)
+	if !slices.Equal(first, plan(o)) {
+		t.Error("the same seed makes another plan")
+	}
+	seen, all := map[string]bool{}, kinds(o)
+	for _, f := range first[:len(all)] {
+		seen[f.String()] = true
+	}
+	if len(seen) != len(all) || len(all) != 22 {
+		t.Errorf("the first rounds break only %v", seen)
+	}
+	for seed := range uint64(20) {
+		short := plan(options{rounds: 3, seed: seed})
+		if len(short) != 3 || short[0].String() != "kill/leader" {
+			t.Errorf("three rounds: %v", short)
+		}
+		for _, f := range short {
+			if f.how == "sleep" || f.how == "full" || f.how == "reboot" {
+				t.Errorf("a short run without mounts has %v", f)
+			}
+		}
+	}
+	for _, f := range plan(options{rounds: 9, only: "sleep/leader"}) {
+		if f.String() != "sleep/leader" || f.hold != 30*time.Second {
+			t.Errorf("only sleep/leader: %v for %v", f, f.hold)
+		}
+	}
+}
+
+// TestJudges: what must not happen is seen.
+func TestJudges(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.Mkdir(filepath.Join(dir, "proof"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	c := &cluster{dir: dir, ledger: newLedger()}
+	for _, line := range []string{
+		"1 launch good", "2 end good FINISHED", "3 end good FINISHED",
+		"4 launch twice", "5 end twice FINISHED", "6 end twice FAILED",
+		"7 launch unproved", "8 end unproved FINISHED",
+		"9 launch denied", "10 end denied DROPPED",
+		"11 launch open",
+		"20 launch struck a1", "30 end struck GONE",
+		"21 launch elsewhere a2", "30 end elsewhere GONE",
+		"21 launch otherwise a1", "30 end otherwise FAILED",
+		"21 launch before a1", "24 end before GONE",
+		"21 launch restarted a1", "30 end restarted GONE",
+	} {
+		e, err := parseEntry(line)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.ledger.add(e)
+	}
+	for _, proof := range []string{"good", "twice", "denied", "struck", "elsewhere", "otherwise", "before", "restarted", "restarted" + again} {
+		if err := os.WriteFile(filepath.Join(dir, "proof", proof), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r := &report{harms: []harm{{agent: "a1", began: time.Unix(0, 25), over: time.Unix(0, 35), ends: "GONE"}}}
+	if broken := c.judgeTasks(r); len(broken) != 8 {
+		t.Errorf("tasks: %q", broken)
+	}
+}

@@ -1,0 +1,117 @@
+package tidy
+
+import (
+	"flag"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+var rewrite = flag.Bool("rewrite", false, "write the code blocks of the documents anew")
+
+// block is Go code in a document. Right above it stands where it comes from, unseen by
+// readers: <!-- examples/hello/main.go --> for a whole file, with names behind it for
+// some of its declarations: <!-- examples/hello/main.go hello hello.Offers -->.
+var block = regexp.MustCompile("(?s)(?:<!-- ([^\n]*) -->\n)?```go\n(.*?)```\n")
+
+// TestCodeInDocuments: what a reader copies is what is compiled and tested here, to the
+// letter. -rewrite copies it anew.
+func TestCodeInDocuments(t *testing.T) {
+	documents, err := filepath.Glob("../../../docs/*.md")
+	if err != nil || len(documents) == 0 {
+		t.Fatalf("no documents: %v", err)
+	}
+	for _, document := range append(documents, "../../../README.md") {
+		text, err := os.ReadFile(document)
+		if err != nil {
+			t.Fatal(err)
+		}
+		renewed := block.ReplaceAllStringFunc(string(text), func(found string) string {
+			parts := block.FindStringSubmatch(found)
+			if parts[1] == "" {
+				t.Errorf("%s: a block of Go code names no source; write <!-- FILE NAME... --> above it:\n%s", document, parts[2])
+				return found
+			}
+			code, err := codeOf(strings.Fields(parts[1]))
+			if err != nil {
+				t.Errorf("%s: %v", document, err)
+				return found
+			}
+			return "<!-- " + parts[1] + " -->\n```go\n" + code + "```\n"
+		})
+		switch {
+		case renewed == string(text):
+		case *rewrite:
+			if err := os.WriteFile(document, []byte(renewed), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		default:
+			t.Errorf("%s: its code is not that of its sources; 'go test ./internal/dev/tidy -rewrite' copies it anew", document)
+		}
+	}
+}
+
+// codeOf is a file, or the named declarations in it, in the order of their names.
+func codeOf(words []string) (string, error) {
+	text, err := os.ReadFile(filepath.Join("../../..", words[0]))
+	if err != nil || len(words) == 1 {
+		return string(text), err
+	}
+	files := token.NewFileSet()
+	file, err := parser.ParseFile(files, words[0], text, parser.ParseComments)
+	if err != nil {
+		return "", err
+	}
+	var parts []string
+	for _, name := range words[1:] {
+		part := ""
+		for _, decl := range file.Decls {
+			if from, named := declared(decl); named == name {
+				part = string(text[files.Position(from).Offset:files.Position(decl.End()).Offset])
+			}
+		}
+		if part == "" {
+			return "", fmt.Errorf("%s declares no %s", words[0], name)
+		}
+		parts = append(parts, part+"\n")
+	}
+	return strings.Join(parts, "\n"), nil
+}
+
+// declared is the name of a declaration, TYPE.METHOD for methods, and where it begins.
+func declared(decl ast.Decl) (from token.Pos, name string) {
+	from = decl.Pos()
+	switch decl := decl.(type) {
+	case *ast.FuncDecl:
+		if decl.Doc != nil {
+			from = decl.Doc.Pos()
+		}
+		name = decl.Name.Name
+		if decl.Recv != nil {
+			receiver := decl.Recv.List[0].Type
+			if pointer, ok := receiver.(*ast.StarExpr); ok {
+				receiver = pointer.X
+			}
+			if named, ok := receiver.(*ast.Ident); ok {
+				name = named.Name + "." + name
+			}
+		}
+	case *ast.GenDecl:
+		if decl.Doc != nil {
+			from = decl.Doc.Pos()
+		}
+		switch spec := decl.Specs[0].(type) {
+		case *ast.TypeSpec:
+			name = spec.Name.Name
+		case *ast.ValueSpec:
+			name = spec.Names[0].Name
+		}
+	}
+	return from, name
+}

@@ -1,0 +1,138 @@
+package tidy
+
+// module is the prefix of every import of ours.
+const module = "github.com/tenderhq/tender"
+
+// A floor says which of our packages a package may import. In a list of packages "x/..." is x and all below it, "..."
+// is everything, and "!x" takes x out again. Where several rows fit a package, the most specific one counts alone.
+type floor struct{ pkg, may string }
+
+// values are what every floor above them may speak in: plain values without a will of their own.
+const values = "api internal/protocol internal/invariant internal/words "
+
+// shell is what each of master, agent and framework stands on. They never import each other.
+const shell = values + "api/v1 internal/wire internal/lookout internal/version internal/pause internal/watchdog "
+
+// public is what a user of Tender may import.
+const public = "api api/v1 allocator/... framework/... "
+
+// floors is section 2 of docs/architecture.md as data: imports only point down.
+var floors = []floor{
+	// Leaves.
+	{"api", ""},
+	{"api/v1", ""},
+	{"internal/logwriter", ""},
+	{"internal/invariant", ""},
+	{"internal/pause", ""},
+	{"internal/version", ""},
+	{"internal/watchdog", ""},
+	{"internal/words", ""},
+
+	// Shared values, and their forms on the wire, on disk and in transcripts.
+	{"internal/protocol", "api"},
+	{"internal/logpb", "api/v1"},
+	{"internal/wire", "api api/v1 internal/protocol"},
+	{"internal/lookout", "api api/v1 internal/wire internal/pause internal/protocol"},
+	{"internal/sandbox", "api"},
+
+	// The pure ones.
+	{"allocator/...", values + "allocator/... !allocator/allocatortest !allocator/remote !allocator/journal"},
+	{"master/registry/...", values + "master/registry/..."},
+	{"master/core/...", values + "master/core/... master/registry allocator/... !allocator/allocatortest !allocator/remote !allocator/journal"},
+	{"agent/core/...", values + "agent/core/..."},
+
+	// Beside the pure ones: a suite for allocators, which knows none of them, and an allocator that is elsewhere.
+	{"allocator/allocatortest", values + "allocator allocator/constraint"},
+	{"allocator/remote", shell + "allocator allocator/inputs"},
+	{"allocator/journal", shell + "internal/logpb allocator allocator/inputs allocator/remote"},
+
+	// Shells.
+	{"master/...", shell + "allocator/... !allocator/allocatortest master/..."},
+	{"master/internal/raftlog", shell + "internal/logpb master/registry"},
+	{"agent/...", shell + "agent/..."},
+	{"agent/checkpoint", shell + "internal/logpb agent/core"},
+	{"framework/...", shell + "internal/sandbox framework/... !framework/frameworktest"},
+
+	// The built-in executor: a user of the executors' SDK.
+	{"internal/commandexecutor", values + "framework/executor"},
+
+	// Whole clusters in memory.
+	{"framework/frameworktest", shell + "internal/testing/memnet allocator/... master/... agent/... framework/..."},
+
+	// What tests.
+	{"internal/testing/history", ""},
+	{"internal/testing/memnet", ""},
+	{"internal/testing/sim", values + "internal/wire allocator master/core master/registry agent/core"}, // the cores joined, and nothing else real
+	{"internal/testing/clerks", "api framework internal/testing/history"},
+
+	// What develops.
+	{"internal/dev/bench/...", "... !examples/... !internal/cli/... !internal/dev/demo"},
+	{"internal/dev/chaos", public + "internal/dev/devcluster internal/testing/clerks internal/testing/history"}, // runs the binary, and schedulers of its own
+	{"internal/dev/demo", "... !internal/cli/..."},
+	{"internal/dev/devcluster", ""}, // runs the binary, knows nothing of it
+	{"internal/dev/exported", ""},   // reads sources, compiles nothing
+	{"internal/dev/stress", ""},     // runs the tests, knows nothing of them
+	{"internal/dev/tidy", ""},       // reads sources
+
+	// Programs.
+	{"tender", "internal/cli"}, // the door for mains of others
+	{"examples/...", public + "tender examples/... !framework/frameworktest !allocator/allocatortest"},
+	{"internal/cli/...", shell + "internal/sandbox internal/logwriter internal/commandexecutor allocator/... !allocator/allocatortest master/... agent/... framework/... !framework/frameworktest internal/cli/..."},
+	{".", "internal/cli"},
+}
+
+// pure packages decide and do nothing else: the same events give the same effects, byte for byte. The values they
+// speak in are held to the same. Left out: the suite needs package testing, the remote
+// allocator is I/O by trade, and the journal speaks protobuf.
+const pure = "api internal/protocol internal/words master/core/... master/registry/... agent/core/... " +
+	"allocator/... !allocator/allocatortest !allocator/remote !allocator/journal"
+
+// pureImports is what a pure package may import from elsewhere: packages that compute. None of them reads a clock,
+// starts a goroutine, holds a lock or does I/O, but for the names in impure.
+const pureImports = "bytes cel.dev/cel-go/cel cel.dev/cel-go/common/ast cel.dev/cel-go/common/types cel.dev/cel-go/common/types/ref cel.dev/cel-go/ext " +
+	"cmp container/heap container/list container/ring crypto/sha256 encoding encoding/base64 " +
+	"encoding/binary encoding/hex encoding/json errors fmt hash hash/crc32 hash/fnv hash/maphash iter maps math math/big math/bits " +
+	"math/rand/v2 path regexp slices sort strconv strings text/tabwriter time unicode unicode/utf8 unique"
+
+// impure are the names in pureImports that a pure package may not use all the same.
+var impure = map[string]names{
+	"fmt":          {ban: "Print Printf Println Scan Scanf Scanln"},
+	"hash/maphash": {ban: "MakeSeed Comparable"},
+	"math/rand/v2": {only: "New NewPCG NewChaCha8 NewZipf Rand Source PCG ChaCha8 Zipf"},
+	"time":         {ban: "Now Since Until Sleep After AfterFunc Tick Ticker NewTicker Timer NewTimer Local LoadLocation"},
+}
+
+// names of a package: all but some, or only some.
+type names struct{ ban, only string }
+
+// programs are where flags and the environment are read and where a process ends. Tests may too.
+const programs = ". internal/cli/... internal/dev/demo internal/dev/bench internal/dev/bench/allocator internal/dev/chaos internal/dev/exported " +
+	"internal/dev/stress"
+
+// exampleMains are programs as well, in their package main.
+const exampleMains = "examples/..."
+
+// process are the names by which a package reads flags and environment, takes signals, or ends the process; "" is
+// every name of it.
+var process = map[string]string{
+	"flag":                   "",
+	"github.com/spf13/cobra": "",
+	"github.com/spf13/pflag": "",
+	"os":                     "Args Clearenv Environ Exit Expand ExpandEnv Getenv LookupEnv Setenv Unsetenv",
+	"os/signal":              "",
+	"syscall":                "Clearenv Environ Exit Getenv Setenv Unsetenv",
+}
+
+// processAllowed are the exceptions, each with its reason.
+var processAllowed = map[string]string{
+	"framework/executor": "Getenv LookupEnv", // the agent speaks to it by TENDER_EXECUTOR_* (R33)
+}
+
+// wall is the SDK's: who imports one of sdk gets, through all of our packages, no third party but these.
+const (
+	sdk  = "api api/v1 framework/... !framework/frameworktest"
+	wall = "google.golang.org/grpc/... google.golang.org/protobuf/..."
+)
+
+// fileLinesMax is where a file has surely stopped holding one noun.
+const fileLinesMax = 600
