@@ -251,6 +251,7 @@ func (l *leader) take(arrived arrival) {
 		l.agents[what.Conn] = arrived.agent
 	case core.Requested:
 		l.requests[what.ID] = arrived.reply
+	default: // it opens nothing
 	}
 	l.stepCame(arrived.what, arrived.at)
 	switch what := arrived.what.(type) {
@@ -258,6 +259,7 @@ func (l *leader) take(arrived arrival) {
 		delete(l.schedulers, what.Conn)
 	case core.AgentClosed:
 		delete(l.agents, what.Conn)
+	default: // it closes nothing
 	}
 	if arrived.taken != nil {
 		arrived.taken()

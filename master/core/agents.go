@@ -88,13 +88,8 @@ func (c *Core) newAgent(id api.AgentID) *agent {
 		offers:    make(map[api.OfferID]*offer),
 		units:     newUnits(),
 	}
-	a.clock.alive = true
-	a.asked.alive = true
-	a.asked.due = func() { c.predecessorSilent(a) }
-	a.clock.due = func() { c.agentDue(a) }
-	a.maintenance.due = func() { c.maintenanceDue(a) }
-	a.stale.alive = true
-	a.stale.due = func() { c.closeGap(a, "its last sample of what is used is older than two heartbeats") }
+	a.clock.due, a.asked.due = agentSilent{a}, predecessorSilent{a}
+	a.maintenance.due, a.stale.due = maintenanceTurn{a}, usageOutdated{a}
 	c.agents[id] = a
 	c.describeAgent(a)
 	a.marked = c.marks(a)

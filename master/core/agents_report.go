@@ -174,15 +174,18 @@ func (c *Core) readmit(a *agent, info api.Framework) {
 	c.describeToPolicy(fw)
 	c.goAway(fw, "readmitted from the copy of agent "+string(a.id))
 	c.info("framework readmitted", field("framework", info.ID), field("from", a.id))
-	c.propose(registry.Readmit{Framework: info}, func(result registry.Result) {
-		switch {
-		case result.Err == nil:
-		case result.Err.Kind == api.Limit: // no room for it; what it runs is counted and goes on
-			c.info("framework not readmitted", field("framework", info.ID), field("why", result.Err.Error()))
-		default:
-			c.bury(fw, result.Err.Error())
-		}
-	})
+	c.propose(registry.Readmit{Framework: info}, readmitFramework{fw})
+}
+
+// readmitAnswered goes on when the registry has answered.
+func (c *Core) readmitAnswered(fw *framework, result registry.Result) {
+	switch {
+	case result.Err == nil:
+	case result.Err.Kind == api.Limit: // no room for it; what it runs is counted and goes on
+		c.info("framework not readmitted", field("framework", fw.id), field("why", result.Err.Error()))
+	default:
+		c.bury(fw, result.Err.Error())
+	}
 }
 
 // takeTasks compares the reported tasks with those that are known, one by one.

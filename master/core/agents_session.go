@@ -95,7 +95,7 @@ func (c *Core) greet(l *link, g greeting) {
 	switch {
 	case g.first, !admitted:
 		change := registry.AdmitAgent{Agent: g.agent, Nonce: g.nonce, BootID: g.boot}
-		c.propose(change, func(result registry.Result) { c.greeted(l, g, result) })
+		c.propose(change, greetAgent{l, g})
 	case known.Nonce != g.nonce:
 		c.refuseAgent(l, g.agent.ID, api.Exists, fmt.Errorf("the agent with this ID on %s has another nonce: a cloned data folder?", known.Agent.Hostname))
 	case known.Marks.Has(api.MarkGone):
@@ -104,7 +104,7 @@ func (c *Core) greet(l *link, g greeting) {
 		c.askPredecessor(l, c.agents[g.agent.ID], g)
 	case known.BootID != g.boot || !sameAgent(known.Agent, g.agent):
 		change := registry.UpdateAgent{Agent: g.agent, BootID: g.boot}
-		c.propose(change, func(result registry.Result) { c.greeted(l, g, result) })
+		c.propose(change, greetAgent{l, g})
 	default:
 		c.openAgent(l, c.agents[g.agent.ID], g)
 	}

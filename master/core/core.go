@@ -102,7 +102,7 @@ type Core struct {
 	freed       freed                          // since the policy was last asked
 	inverses    map[api.OfferID]*inverse       // open
 	owing       []*session                     // to whom something is still to be told
-	pending     map[proposalKey]*proposal      // proposed, outcome not known yet
+	pending     map[proposalKey]proposal       // proposed, outcome not known yet
 	deadlines   deadlines
 	awaited     map[api.AgentID]bool     // for whom the recovery hold waits (R20)
 	returning   []api.AgentID            // may know tasks of terms before; those in front that are back are skipped (R8)
@@ -143,7 +143,7 @@ func New(config Config, state *registry.State, term api.Term, policy allocator.A
 		offers:      make(map[api.OfferID]*offer),
 		freed:       make(freed),
 		inverses:    make(map[api.OfferID]*inverse),
-		pending:     make(map[proposalKey]*proposal),
+		pending:     make(map[proposalKey]proposal),
 		awaited:     make(map[api.AgentID]bool),
 		hosts:       make(map[string]map[api.AgentID]bool),
 		takers:      make(map[api.FrameworkID]bool),
@@ -151,7 +151,7 @@ func New(config Config, state *registry.State, term api.Term, policy allocator.A
 	c.recoverRoles()
 	c.recoverFrameworks()
 	c.recoverAgents()
-	c.overdue.next.due, c.overdue.next.alive = c.markOverdue, true
+	c.overdue.next.due = goneTurn{}
 	c.beginHold()
 	c.beginExpiry()
 	c.out = nil

@@ -11,8 +11,89 @@ type deadline struct {
 	at    time.Time
 	order uint64 // of setting, so that equal moments come in that order
 	place int    // in the heap from 1; 0 = not set
-	alive bool   // judges someone's life: moves when the loop was away (R23)
-	due   func()
+	due   due
+}
+
+// due says what is to be decided at a deadline, and about whom.
+//
+//sumtype:decl
+type due interface{ due() }
+
+// What can be due.
+type (
+	// agentSilent: nothing was heard of an agent for long enough to judge its stream, then its life, then its place.
+	agentSilent struct{ agent *agent }
+	// predecessorSilent: an agent's older stream had time enough to answer while its successor waits.
+	predecessorSilent struct{ agent *agent }
+	// usageOutdated: an agent's last sample of what its tasks use says nothing any more.
+	usageOutdated struct{ agent *agent }
+	// maintenanceTurn: an agent's maintenance begins, or ends.
+	maintenanceTurn struct{ agent *agent }
+	// goneTurn: the agent that is away for longest may be marked gone.
+	goneTurn struct{}
+	// sessionSilent: nothing was heard of a scheduler for long enough to judge its stream.
+	sessionSilent struct{ session *session }
+	// failoverOver: a framework without a scheduler has waited for one long enough.
+	failoverOver struct{ framework *framework }
+	// placeFree: the last active instance of a standby framework may no longer come back to its place.
+	placeFree struct{ framework *framework }
+	// inverseOver: an inverse offer was open for as long as it may be.
+	inverseOver struct{ inverse *inverse }
+	// holdOver: the recovery hold has lasted for as long as it may.
+	holdOver struct{}
+	// expiryTurn: what the registry remembers of the past is looked at.
+	expiryTurn struct{}
+)
+
+func (agentSilent) due()       {}
+func (predecessorSilent) due() {}
+func (usageOutdated) due()     {}
+func (maintenanceTurn) due()   {}
+func (goneTurn) due()          {}
+func (sessionSilent) due()     {}
+func (failoverOver) due()      {}
+func (placeFree) due()         {}
+func (inverseOver) due()       {}
+func (holdOver) due()          {}
+func (expiryTurn) due()        {}
+
+// judgesLife says whether a deadline judges someone's life: it moves when the loop was away, and heard nobody. (R23)
+func judgesLife(what due) bool {
+	switch what.(type) {
+	case agentSilent, predecessorSilent, usageOutdated, goneTurn, sessionSilent, failoverOver, placeFree:
+		return true
+	case maintenanceTurn, inverseOver, holdOver, expiryTurn:
+		return false
+	}
+	return false
+}
+
+// decideDue does what was to be done at a deadline.
+func (c *Core) decideDue(what due) {
+	switch what := what.(type) {
+	case agentSilent:
+		c.agentDue(what.agent)
+	case predecessorSilent:
+		c.endPredecessor(what.agent)
+	case usageOutdated:
+		c.closeGap(what.agent, "its last sample of what is used is older than two heartbeats")
+	case maintenanceTurn:
+		c.maintenanceDue(what.agent)
+	case goneTurn:
+		c.markOverdue()
+	case sessionSilent:
+		c.sessionDue(what.session)
+	case failoverOver:
+		c.failoverDue(what.framework)
+	case placeFree:
+		c.nextStandby(what.framework.info.Name)
+	case inverseOver:
+		c.inverseDue(what.inverse)
+	case holdOver:
+		c.holdDue()
+	case expiryTurn:
+		c.expire()
+	}
 }
 
 // deadlines are a heap by moment.
@@ -50,7 +131,7 @@ func (d *deadlines) next() time.Time {
 // shift moves all that judge someone's life.
 func (d *deadlines) shift(gap time.Duration) {
 	for _, x := range d.heap {
-		if x.alive {
+		if judgesLife(x.due) {
 			x.at = x.at.Add(gap)
 		}
 	}
@@ -108,7 +189,7 @@ func (c *Core) woken() {
 		}
 		x := c.deadlines.heap[0]
 		c.deadlines.clear(x)
-		x.due()
+		c.decideDue(x.due)
 	}
 	c.expireOffers()
 }

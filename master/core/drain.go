@@ -62,7 +62,7 @@ func (c *Core) checkDrained(a *agent) {
 	a.drainAsk = true
 	known := c.registry.Agents[a.id]
 	change := registry.MarkAgent{ID: a.id, Set: api.MarkDrained, Grace: known.Grace, Why: known.Why}
-	c.propose(change, func(registry.Result) { a.drainAsk = false })
+	c.propose(change, markDrained{a})
 }
 
 func (c *Core) emptied(a *agent) bool {

@@ -10,6 +10,8 @@ import (
 
 // Effect is what the shell is to do; one of the types below. The shell performs
 // them in order. What goes to one stream leaves in that order.
+//
+//sumtype:decl
 type Effect interface{ effect() }
 
 // The effects.

@@ -40,6 +40,7 @@ func (w *world) perform(effects []core.Effect) {
 			if w.stopped {
 				w.say("proposed: %s", changeWords(effect.Command.Change))
 			}
+		case core.Served: // depends on the real time of arrival, and no story has one
 		case core.Reply:
 			w.say("reply %d: %s", effect.ID, replyWords(effect))
 		case core.Log:

@@ -22,6 +22,8 @@ type Event struct {
 }
 
 // Happening is one of the types below.
+//
+//sumtype:decl
 type Happening interface{ happening() }
 
 // What can happen to the leader.
@@ -111,6 +113,8 @@ func (Woken) happening()           {}
 func (Away) happening()            {}
 
 // Action is what an operator asks for; one of the types below.
+//
+//sumtype:decl
 type Action interface{ action() }
 
 // The actions.

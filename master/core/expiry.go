@@ -15,7 +15,7 @@ const (
 
 func (c *Core) beginExpiry() {
 	c.lastHeard = latestSign(c.registry)
-	c.expiry.due = c.expire
+	c.expiry.due = expiryTurn{}
 	c.deadlines.set(&c.expiry, c.now.Add(expiryPause))
 }
 
@@ -24,7 +24,7 @@ func (c *Core) expire() {
 	before := c.calendar().Add(-expiryAfter)
 	if c.remembersBefore(before) {
 		c.info("the past is forgotten", Field{"before", before.UTC().Format(time.RFC3339)})
-		c.propose(registry.Expire{Before: before}, func(registry.Result) {})
+		c.propose(registry.Expire{Before: before})
 	}
 }
 

@@ -64,10 +64,7 @@ func (c *Core) newFramework(id api.FrameworkID) *framework {
 		books:      make(map[api.Role]*books),
 	}
 	fw.results.recall(c.registry.Frameworks[id].Operations)
-	fw.failover.alive = true
-	fw.failover.due = func() { c.failoverDue(fw) }
-	fw.turn.alive = true
-	fw.turn.due = func() { c.nextStandby(fw.info.Name) }
+	fw.failover.due, fw.turn.due = failoverOver{fw}, placeFree{fw}
 	c.frameworks[id] = fw
 	return fw
 }
@@ -180,11 +177,14 @@ func (c *Core) failoverDue(fw *framework) {
 	}
 	known := c.registry.Frameworks[fw.id]
 	change := registry.RemoveFramework{ID: fw.id, Session: known.Session, Why: "no scheduler within its failover time"}
-	c.propose(change, func(result registry.Result) {
-		if result.Err != nil && fw.session == nil && !fw.removed { // someone subscribed, and left again
-			c.goAway(fw, fw.why)
-		}
-	})
+	c.propose(change, endFailover{fw})
+}
+
+// failoverAnswered goes on when the registry has answered.
+func (c *Core) failoverAnswered(fw *framework, result registry.Result) {
+	if result.Err != nil && fw.session == nil && !fw.removed { // someone subscribed, and left again
+		c.goAway(fw, fw.why)
+	}
 }
 
 // frameworkRemoved follows the registry: whatever is left of it is killed.

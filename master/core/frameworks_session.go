@@ -57,8 +57,7 @@ func (c *Core) schedulerOpened(event SchedulerOpened) {
 	s := &session{conn: event.Conn, principal: event.Principal, subscribe: event.Subscribe, seen: c.now, absent: make(map[api.TaskID]api.AgentID),
 		waits: make(map[api.TaskID]*acceptance)}
 	s.subscribe.Framework.Principal = event.Principal
-	s.clock.alive = true
-	s.clock.due = func() { c.sessionDue(s) }
+	s.clock.due = sessionSilent{s}
 	c.sessions[s.conn] = s
 	c.deadlines.set(&s.clock, c.now.Add(c.config.SessionTimeout))
 	if kind, err := c.checkSubscribe(&s.subscribe); err != nil {
@@ -336,12 +335,15 @@ func (c *Core) teardown(s *session, number uint64) {
 		return
 	}
 	change := registry.RemoveFramework{ID: fw.id, Session: s.number, Why: tornDown}
-	c.propose(change, func(result registry.Result) {
-		s.changes--
-		if result.Err != nil && fw.session == s {
-			c.refuse(s, number, api.E("framework.teardown", result.Err.Kind, fw.id, result.Err.Err))
-		}
-	})
+	c.propose(change, tearDown{s, number})
+}
+
+// teardownAnswered goes on when the registry has answered.
+func (c *Core) teardownAnswered(s *session, number uint64, result registry.Result) {
+	s.changes--
+	if fw := s.framework; result.Err != nil && fw.session == s {
+		c.refuse(s, number, api.E("framework.teardown", result.Err.Kind, fw.id, result.Err.Err))
+	}
 }
 
 // changesMax is how many changes of its framework a session has on their way to the quorum; one
@@ -372,15 +374,18 @@ func (c *Core) updateFramework(s *session, number uint64, call protocol.UpdateFr
 	if c.tooMany(s, number, "framework.update") {
 		return
 	}
-	c.propose(registry.UpdateFramework{Framework: wish.Framework, Session: s.number}, func(result registry.Result) {
-		s.changes--
-		switch {
-		case fw.session != s:
-		case result.Err != nil:
-			c.refuse(s, number, api.E("framework.update", result.Err.Kind, fw.id, result.Err.Err))
-		default:
-			c.info("framework updated", field("framework", fw.id))
-			c.tell(fw, protocol.FrameworkUpdated{Number: number})
-		}
-	})
+	c.propose(registry.UpdateFramework{Framework: wish.Framework, Session: s.number}, updateFramework{s, number})
+}
+
+// updateAnswered goes on when the registry has answered.
+func (c *Core) updateAnswered(s *session, number uint64, result registry.Result) {
+	s.changes--
+	switch fw := s.framework; {
+	case fw.session != s:
+	case result.Err != nil:
+		c.refuse(s, number, api.E("framework.update", result.Err.Kind, fw.id, result.Err.Err))
+	default:
+		c.info("framework updated", field("framework", fw.id))
+		c.tell(fw, protocol.FrameworkUpdated{Number: number})
+	}
 }

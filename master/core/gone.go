@@ -104,7 +104,7 @@ func (c *Core) markOverdue() {
 	o.last, o.marked = c.now, o.marked+1
 	why := "TOMBSTONE for " + c.goneAfter(a).String() + " (gone-after)"
 	c.warn("agent is given up", field("agent", a.id), field("why", why))
-	c.propose(registry.MarkAgent{ID: a.id, Set: api.MarkGone, Why: why}, func(registry.Result) {})
+	c.propose(registry.MarkAgent{ID: a.id, Set: api.MarkGone, Why: why})
 	c.deadlines.set(&o.next, c.now.Add(goneEvery))
 }
 

@@ -6,14 +6,17 @@ import (
 
 // beginHold keeps roles under a limit waiting until the agents have told what runs (R20).
 func (c *Core) beginHold() {
-	c.hold.due = func() {
-		c.endHold(fmt.Sprintf("after %v the leader still missed %s", c.config.RecoveryHold, plural(len(c.awaited), "agent")))
-	}
+	c.hold.due = holdOver{}
 	if len(c.awaited) == 0 {
 		return
 	}
 	c.policy.Hold(true)
 	c.deadlines.set(&c.hold, c.now.Add(c.config.RecoveryHold))
+}
+
+// holdDue ends the hold though some agents are not back.
+func (c *Core) holdDue() {
+	c.endHold(fmt.Sprintf("after %v the leader still missed %s", c.config.RecoveryHold, plural(len(c.awaited), "agent")))
 }
 
 // settleHold: nothing more is to be waited for from this agent.

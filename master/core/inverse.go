@@ -56,7 +56,7 @@ func (c *Core) askOne(want allocator.Inverse) {
 func (c *Core) openInverse(fw *framework, a *agent, tasks []*task, want allocator.Inverse) {
 	c.offered++
 	x := &inverse{id: c.term.MintInverse(c.offered), framework: fw, agent: a, tasks: tasks, reason: api.ReasonPreempted}
-	x.deadline.due = func() { c.collect(x, tookBack, "at its deadline") }
+	x.deadline.due = inverseOver{x}
 	c.info("inverse offer made", field("offer", x.id), field("framework", fw.id), field("agent", a.id), field("for", want.For))
 	c.sendInverse(x, c.now.Add(c.config.PreemptionGrace), "for "+string(want.For))
 }
@@ -108,6 +108,15 @@ func (c *Core) collect(x *inverse, how outcome, when string) {
 		}
 	}
 	c.asked(x, how, when+", killing "+plural(killed, "task"))
+}
+
+// inverseDue ends an inverse offer that nobody answered in time. Where maintenance begins, the drain does the rest.
+func (c *Core) inverseDue(x *inverse) {
+	if x.reason == api.ReasonPreempted {
+		c.collect(x, tookBack, "at its deadline")
+	} else {
+		c.closeInverse(x)
+	}
 }
 
 func (c *Core) closeInverse(x *inverse) {

@@ -108,7 +108,7 @@ func (c *Core) planMaintenance(a *agent) {
 func (c *Core) maintenanceDue(a *agent) {
 	if a.window.Over(c.now) {
 		change := registry.SetMaintenance{Agents: []api.AgentID{a.id}, Saw: a.window}
-		c.propose(change, func(registry.Result) {})
+		c.propose(change)
 		return
 	}
 	a.away = true
@@ -118,7 +118,7 @@ func (c *Core) maintenanceDue(a *agent) {
 	if end := a.window.End(); !end.IsZero() {
 		c.deadlines.set(&a.maintenance, end)
 	}
-	c.propose(registry.BeginMaintenance{ID: a.id, Window: a.window}, func(registry.Result) {})
+	c.propose(registry.BeginMaintenance{ID: a.id, Window: a.window})
 }
 
 // unavailable is what offers of the agent carry.
@@ -174,7 +174,7 @@ func (c *Core) askOneToLeave(fw *framework, a *agent) {
 			x.tasks = append(x.tasks, t)
 		}
 	}
-	x.deadline.due = func() { c.closeInverse(x) } // the drain does the rest
+	x.deadline.due = inverseOver{x}
 	c.info("inverse offer made", field("offer", x.id), field("framework", fw.id), field("agent", a.id), field("for", "maintenance"))
 	c.sendInverse(x, a.window.Start, "for maintenance")
 }

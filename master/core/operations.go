@@ -71,11 +71,14 @@ func (c *Core) reserve(x *acceptance) {
 	}
 	x.after, x.destroyed = after.left, after.destroyed
 	s.asking++
-	c.propose(change, func(result registry.Result) {
-		s.asking--
-		c.reserved(x, result)
-		c.reserveLined(s)
-	})
+	c.propose(change, reserveForAccept{x})
+}
+
+// reserveAnswered goes on when the registry has answered, and lets the session's next accept ask.
+func (c *Core) reserveAnswered(x *acceptance, result registry.Result) {
+	x.session.asking--
+	c.reserved(x, result)
+	c.reserveLined(x.session)
 }
 
 // feasible are the operations whose result is to outlive this leader: those with an ID

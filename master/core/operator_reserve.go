@@ -58,24 +58,23 @@ func (c *Core) reserveRequested(id RequestID, action ReserveOn) {
 	a.reserving = true
 	c.restate(a)
 	change := registry.SetReserved{ID: a.id, Saw: saw, Reserved: after.reserved}
-	c.propose(change, func(result registry.Result) {
-		if a := c.agents[a.id]; a != nil && result.Err == nil {
-			c.volumeByOperator(a, action, after.destroyed)
-		}
-		c.reservedByOperator(id, a.id, action, result)
-	})
+	c.propose(change, reserveForOperator{id, a.id, action, after.destroyed})
 }
 
-func (c *Core) reservedByOperator(id RequestID, agent api.AgentID, action ReserveOn, result registry.Result) {
-	if a := c.agents[agent]; a != nil {
+// reservedByOperator goes on when the registry has answered.
+func (c *Core) reservedByOperator(r reserveForOperator, result registry.Result) {
+	if a := c.agents[r.agent]; a != nil {
+		if result.Err == nil {
+			c.volumeByOperator(a, r.action, r.destroyed)
+		}
 		a.reserving = false
 		c.restate(a)
 	}
 	if result.Err != nil {
-		c.emit(Reply{ID: id, Err: api.E("agent.reserve", result.Err.Kind, agent, result.Err.Err)})
+		c.emit(Reply{ID: r.request, Err: api.E("agent.reserve", result.Err.Kind, r.agent, result.Err.Err)})
 		return
 	}
-	c.emit(Reply{ID: id, Answer: fmt.Sprintf("agent %s: %s for role %s is done", agent, operationText(action.Operation), action.Role)})
+	c.emit(Reply{ID: r.request, Answer: fmt.Sprintf("agent %s: %s for role %s is done", r.agent, operationText(r.action.Operation), r.action.Role)})
 }
 
 func operationText(operation api.Operation) string {

@@ -33,13 +33,16 @@ func (c *Core) requested(event Requested) {
 
 // proposeFor asks the registry for an operator and replies with a sentence.
 func (c *Core) proposeFor(id RequestID, op, subject string, change registry.Change, done string) {
-	c.propose(change, func(result registry.Result) {
-		if result.Err != nil {
-			c.emit(Reply{ID: id, Err: api.E(op, result.Err.Kind, subject, result.Err.Err)})
-			return
-		}
-		c.emit(Reply{ID: id, Answer: done})
-	})
+	c.propose(change, answerOperator{id, op, subject, done})
+}
+
+// operatorAnswered goes on when the registry has answered.
+func (c *Core) operatorAnswered(r answerOperator, result registry.Result) {
+	if result.Err != nil {
+		c.emit(Reply{ID: r.request, Err: api.E(r.op, result.Err.Kind, r.subject, result.Err.Err)})
+		return
+	}
+	c.emit(Reply{ID: r.request, Answer: r.done})
 }
 
 func (c *Core) removeRequested(id RequestID, action RemoveFramework) {
@@ -190,8 +193,7 @@ func (c *Core) storeRequested(id RequestID, action StoreWrite) {
 			return
 		}
 	}
-	done := func(result registry.Result) { c.emit(Reply{ID: id, Answer: result, Err: result.Err}) }
-	c.proposeAs(client, action.Counter, action.Change, done)
+	c.proposeAs(client, action.Counter, action.Change, answerWriter{id})
 }
 
 // checkWriter wants a living session of the writer's instance, so that nobody else makes the

@@ -1,6 +1,9 @@
 package core
 
-import "github.com/tenderhq/tender/master/registry"
+import (
+	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/master/registry"
+)
 
 // proposalKey is the identity of a command (R17).
 type proposalKey struct {
@@ -8,32 +11,122 @@ type proposalKey struct {
 	counter uint64
 }
 
-// proposal is a command on its way, and what is to be done with its result.
+// proposal is a command on its way, and what is to be done with its result: once for each
+// who has asked for it under this identity.
 type proposal struct {
 	command registry.Command
-	done    func(registry.Result)
+	follows []follows
+}
+
+// follows is what is to be done when the registry has answered a proposal, and for whom.
+//
+//sumtype:decl
+type follows interface{ follows() }
+
+// What can follow an answer of the registry.
+type (
+	// greetAgent: an agent's stream waits for its admission, or for a change of what it says of itself.
+	greetAgent struct {
+		link     *link
+		greeting greeting
+	}
+	// markDrained: a draining agent is empty.
+	markDrained struct{ agent *agent }
+	// readmitFramework: an agent has brought a framework that the registry does not know.
+	readmitFramework struct{ framework *framework }
+	// openSession: a scheduler's stream waits for its framework's admission. The identity is that by which it stood in line.
+	openSession struct {
+		session  *session
+		identity string
+	}
+	// endFailover: a framework's scheduler stayed away, so it is to be removed.
+	endFailover struct{ framework *framework }
+	// tearDown: a scheduler's call wishes that its framework is removed.
+	tearDown struct {
+		session *session
+		call    uint64
+	}
+	// updateFramework: a scheduler's call changes what its framework says of itself.
+	updateFramework struct {
+		session *session
+		call    uint64
+	}
+	// reserveForAccept: an accept waits for the change of what is reserved.
+	reserveForAccept struct{ acceptance *acceptance }
+	// reserveForOperator: an operator waits for the change of what is reserved.
+	reserveForOperator struct {
+		request   RequestID
+		agent     api.AgentID
+		action    ReserveOn
+		destroyed map[api.VolumeID]api.Resource
+	}
+	// answerOperator: an operator waits for the word done, or for why not.
+	answerOperator struct {
+		request     RequestID
+		op, subject string // of the error
+		done        string
+	}
+	// answerWriter: a scheduler waits for the result of its store's write.
+	answerWriter struct{ request RequestID }
+)
+
+func (greetAgent) follows()         {}
+func (markDrained) follows()        {}
+func (readmitFramework) follows()   {}
+func (openSession) follows()        {}
+func (endFailover) follows()        {}
+func (tearDown) follows()           {}
+func (updateFramework) follows()    {}
+func (reserveForAccept) follows()   {}
+func (reserveForOperator) follows() {}
+func (answerOperator) follows()     {}
+func (answerWriter) follows()       {}
+
+// goOn does what follows when the registry has answered.
+func (c *Core) goOn(what follows, result registry.Result) {
+	switch what := what.(type) {
+	case greetAgent:
+		c.greeted(what.link, what.greeting, result)
+	case markDrained:
+		what.agent.drainAsk = false
+	case readmitFramework:
+		c.readmitAnswered(what.framework, result)
+	case openSession:
+		c.subscribeAnswered(what, result)
+	case endFailover:
+		c.failoverAnswered(what.framework, result)
+	case tearDown:
+		c.teardownAnswered(what.session, what.call, result)
+	case updateFramework:
+		c.updateAnswered(what.session, what.call, result)
+	case reserveForAccept:
+		c.reserveAnswered(what.acceptance, result)
+	case reserveForOperator:
+		c.reservedByOperator(what, result)
+	case answerOperator:
+		c.operatorAnswered(what, result)
+	case answerWriter:
+		c.emit(Reply{ID: what.request, Answer: result, Err: result.Err})
+	}
 }
 
 // propose asks the quorum for a change under the leader's own identity.
-func (c *Core) propose(change registry.Change, done func(registry.Result)) {
+func (c *Core) propose(change registry.Change, then ...follows) {
 	c.proposals++
-	c.proposeAs(c.config.Client, c.proposals, change, done)
+	c.proposeAs(c.config.Client, c.proposals, change, then...)
 }
 
 // proposeAs asks under someone's identity. The same one again joins the first; the
 // outcome is told to both.
-func (c *Core) proposeAs(client string, counter uint64, change registry.Change, done func(registry.Result)) {
+func (c *Core) proposeAs(client string, counter uint64, change registry.Change, then ...follows) {
 	key := proposalKey{client, counter}
 	if first, ok := c.pending[key]; ok {
-		before := first.done
-		first.done = func(result registry.Result) {
-			before(result)
-			done(result)
-		}
+		first.follows = append(first.follows, then...)
+		c.pending[key] = first
 		return
 	}
 	command := registry.Command{Client: client, Counter: counter, At: c.now, Change: change}
-	c.pending[key] = &proposal{command, done}
+	c.pending[key] = proposal{command, then}
 	c.emit(Propose{Command: command})
 }
 
@@ -50,19 +143,19 @@ func (c *Core) committed(event Committed) {
 
 func (c *Core) applyCommand(command registry.Command) {
 	key := proposalKey{command.Client, command.Counter}
-	mine := c.pending[key]
+	mine, asked := c.pending[key]
 	delete(c.pending, key)
 	overtaken := c.overtaken(command)
 	result := c.registry.Apply(command)
 	if result.Err == nil {
 		c.applied(command.Change, result)
 	}
-	switch {
-	case mine == nil:
-	case overtaken:
-		c.propose(command.Change, mine.done)
-	default:
-		mine.done(result)
+	if asked && overtaken {
+		c.propose(command.Change, mine.follows...)
+		return
+	}
+	for _, what := range mine.follows {
+		c.goOn(what, result)
 	}
 }
 
@@ -90,7 +183,9 @@ func (c *Core) proposalRefused(event ProposalRefused) {
 	key := proposalKey{event.Client, event.Counter}
 	if refused, ok := c.pending[key]; ok {
 		delete(c.pending, key)
-		refused.done(registry.Result{Err: event.Err})
+		for _, what := range refused.follows {
+			c.goOn(what, registry.Result{Err: event.Err})
+		}
 	}
 }
 

@@ -101,14 +101,16 @@ func (c *Core) openSession(s *session) bool {
 
 func (c *Core) askForSessions() {
 	for s := c.subscribing.next(); s != nil; s = c.subscribing.next() {
-		who := s.identity()
 		change := registry.Subscribe{Framework: s.subscribe.Framework, Instance: s.subscribe.Instance}
-		c.propose(change, func(result registry.Result) {
-			c.subscribing.answered(who)
-			c.subscribed(s, result)
-			c.askForSessions()
-		})
+		c.propose(change, openSession{s, s.identity()})
 	}
+}
+
+// subscribeAnswered goes on when the registry has answered.
+func (c *Core) subscribeAnswered(o openSession, result registry.Result) {
+	c.subscribing.answered(o.identity)
+	c.subscribed(o.session, result)
+	c.askForSessions()
 }
 
 // leaveLine: a session has ended. Whoever waits behind a standby that never asked comes next.

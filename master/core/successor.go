@@ -52,8 +52,8 @@ func (c *Core) predecessorSpoke(a *agent) {
 	}
 }
 
-// predecessorSilent ends the older stream, and lets the successor in.
-func (c *Core) predecessorSilent(a *agent) {
+// endPredecessor ends the older stream, which said nothing, and lets the successor in.
+func (c *Core) endPredecessor(a *agent) {
 	if a.successor == nil || a.link == nil {
 		return
 	}

@@ -146,6 +146,7 @@ func (l *leader) perform(effects []core.Effect) {
 			l.world.quorum.propose(l, e.Command)
 		case core.Reply:
 			l.replied(e)
+		case core.Served: // how long resources were free is for the metrics of a real master
 		case core.Log:
 			l.say(e)
 		}
