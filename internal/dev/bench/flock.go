@@ -5,7 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
+	"os/exec"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -160,4 +162,40 @@ func (w *flockWatch) firstWith(reported int, after api.Term) time.Time {
 		}
 	}
 	return time.Time{}
+}
+
+// flockProcess is a flock in a process of its own, so that it shares no goroutine scheduler with a framework, and what
+// it says of itself.
+type flockProcess struct {
+	flockWatch
+	child *exec.Cmd
+	stdin io.Closer
+}
+
+func startFlock(agents int, masters []string) (*flockProcess, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	p := &flockProcess{child: exec.Command(self, "-only", "flock", "-agents", fmt.Sprint(agents), "-masters", strings.Join(masters, ","))}
+	p.child.Stderr = os.Stderr
+	p.child.SysProcAttr = ofOurs()
+	if p.stdin, err = p.child.StdinPipe(); err != nil {
+		return nil, err
+	}
+	lines, err := p.child.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := p.child.Start(); err != nil {
+		return nil, err
+	}
+	go p.read(json.NewDecoder(lines))
+	return p, nil
+}
+
+func (p *flockProcess) stop() {
+	_ = p.stdin.Close()
+	_ = p.child.Process.Kill() // it has nothing to clean up
+	_ = p.child.Wait()         // killed
 }

@@ -2,13 +2,10 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"log"
 	"os"
-	"os/exec"
 	"time"
 
 	"github.com/tenderhq/tender/api"
@@ -21,6 +18,8 @@ const (
 	herdSteady = 10 * time.Second
 	// herdAfter is how long what was launched while the agents came back may still take.
 	herdAfter = time.Second
+	// herdAgents is how many come back, unless the command says how many.
+	herdAgents = 10_000
 )
 
 // herd kills the leader of many agents, all of which have a task, while a framework
@@ -34,11 +33,14 @@ func herd(ctx context.Context, o options) (err error) {
 	if err := q.found(ctx, o.binary, o.dir); err != nil {
 		return err
 	}
-	h := &herding{quorum: q, agents: o.agents, flock: &flockWatch{}}
-	if err := h.startFlock(o); err != nil {
+	if o.agents == 0 {
+		o.agents = herdAgents
+	}
+	h := &herding{quorum: q, agents: o.agents}
+	if h.flock, err = startFlock(o.agents, q.addresses()); err != nil {
 		return err
 	}
-	defer h.stopFlock()
+	defer h.flock.stop()
 	began := time.Now()
 	first, err := h.flock.whole(ctx, h.agents, api.Term{})
 	if err != nil {
@@ -61,48 +63,12 @@ func herd(ctx context.Context, o options) (err error) {
 type herding struct {
 	quorum *quorum
 	agents int
-	flock  *flockWatch
-	child  *exec.Cmd
-	stdin  io.Closer
+	flock  *flockProcess
 	work   *herdWork
 }
 
 func (h *herding) row(what, figure, beside string) {
 	row(fmt.Sprintf("%d agents: %s", h.agents, what), figure, beside)
-}
-
-// startFlock runs the agents in a process of their own, so that they share no
-// goroutine scheduler with the framework.
-func (h *herding) startFlock(o options) error {
-	self, err := os.Executable()
-	if err != nil {
-		return err
-	}
-	addresses := ""
-	for _, address := range h.quorum.addresses() {
-		addresses += "," + address
-	}
-	h.child = exec.Command(self, "-only", "flock", "-agents", fmt.Sprint(o.agents), "-masters", addresses[1:])
-	h.child.Stderr = os.Stderr
-	h.child.SysProcAttr = ofOurs()
-	if h.stdin, err = h.child.StdinPipe(); err != nil {
-		return err
-	}
-	lines, err := h.child.StdoutPipe()
-	if err != nil {
-		return err
-	}
-	if err := h.child.Start(); err != nil {
-		return err
-	}
-	go h.flock.read(json.NewDecoder(lines))
-	return nil
-}
-
-func (h *herding) stopFlock() {
-	_ = h.stdin.Close()
-	_ = h.child.Process.Kill() // it has nothing to clean up
-	_ = h.child.Wait()         // killed
 }
 
 func (h *herding) rounds(ctx context.Context, n int) error {
@@ -140,7 +106,7 @@ func (h *herding) cpu(leader *node) (s spent) {
 			s.followers += ownCPU(n.process.Process.Pid)
 		}
 	}
-	s.flock, s.framework = ownCPU(h.child.Process.Pid), ownCPU(os.Getpid())
+	s.flock, s.framework = ownCPU(h.flock.child.Process.Pid), ownCPU(os.Getpid())
 	return s
 }
 

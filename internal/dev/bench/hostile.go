@@ -53,7 +53,23 @@ func hostilePeers(ctx context.Context, o options) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(besideHostiles(ctx, cluster, o), cluster.Stop())
+	return errors.Join(amongAgents(ctx, cluster, o), cluster.Stop())
+}
+
+// amongAgents measures in a cluster of so many agents more, which are nothing but sessions.
+func amongAgents(ctx context.Context, cluster *devcluster.Cluster, o options) error {
+	if o.agents == 0 {
+		return besideHostiles(ctx, cluster, o)
+	}
+	flock, err := startFlock(o.agents, strings.Split(cluster.MasterAddresses(), ","))
+	if err != nil {
+		return err
+	}
+	defer flock.stop()
+	if _, err := flock.whole(ctx, o.agents, api.Term{}); err != nil {
+		return err
+	}
+	return besideHostiles(ctx, cluster, o)
 }
 
 // turns is what all turns have measured.
@@ -79,7 +95,7 @@ func besideHostiles(ctx context.Context, cluster *devcluster.Cluster, o options)
 			return err
 		}
 	}
-	all.print(o.runs)
+	all.print(o)
 	if now := termOf(ctx, leader.GRPC); now != term {
 		fmt.Printf("\nthe leadership did not last: term %d became %d\n", term, now)
 	}
@@ -121,9 +137,9 @@ func (all *turns) turn(ctx context.Context, cluster *devcluster.Cluster, leader 
 	return <-profiled
 }
 
-func (all *turns) print(runs int) {
-	fmt.Printf("\n%d offers alone, %d beside hostile peers that sent %s messages; %d turns; %s\n\n",
-		len(all.alone), len(all.beside), strings.Join(all.sent, ", "), runs, loadNow())
+func (all *turns) print(o options) {
+	fmt.Printf("\n%d offers alone, %d beside hostile peers that sent %s messages; %d turns; %d agents that are only sessions; %s\n\n",
+		len(all.alone), len(all.beside), strings.Join(all.sent, ", "), o.runs, o.agents, loadNow())
 	fmt.Println("| what | alone | beside them | ratio |")
 	fmt.Println("|---|---|---|---|")
 	ratio := func(what string, a, b float64, unit string) {
@@ -132,7 +148,7 @@ func (all *turns) print(runs int) {
 	ratio("demand to offer, p50", ms(quantile(all.alone, 0.5)), ms(quantile(all.beside, 0.5)), "ms")
 	ratio("demand to offer, p99", ms(quantile(all.alone, 0.99)), ms(quantile(all.beside, 0.99)), "ms")
 	ratio("the leader's own memory, worst", all.before, all.worst, "MB")
-	ratio("the leader's processors", all.aloneCPU/float64(runs), all.storm/float64(runs), "")
+	ratio("the leader's processors", all.aloneCPU/float64(o.runs), all.storm/float64(o.runs), "")
 }
 
 // loadNow is the machine's load in words.
@@ -284,7 +300,7 @@ type flooder struct {
 
 func (f *flooder) Subscribed(_ context.Context, client *framework.Client) error {
 	f.client = client
-	return client.Demand(api.Demand{Shapes: []api.Shape{{Resources: api.Scalars(0.1, 32), Count: 2}}})
+	return client.Demand(api.Demand{Shapes: []api.Shape{{Resources: api.Scalars(0.1, 32), Count: 2, Constraint: notOfFlock}}})
 }
 
 func (f *flooder) Offers(_ context.Context, offers []api.Offer) []api.Answer {
@@ -313,6 +329,9 @@ func (f *flooder) Update(_ context.Context, status api.Status) error {
 func (f *flooder) Message(_ context.Context, agent api.AgentID, _ api.ExecutorID, _ []byte) {
 	_ = f.client.Message(agent, ruleless, make([]byte, 32<<10)) // it may come to nothing
 }
+
+// notOfFlock leaves out the agents that are only sessions: no executor runs there.
+const notOfFlock = `attributes.?rack.orValue("") == ""`
 
 // ruleless is the executor that keeps to no rule.
 const ruleless = "ruleless"

@@ -72,7 +72,7 @@ func parse() options {
 	flag.StringVar(&o.dir, "dir", "bin", "`folder` for the data of the masters and agents: on a disk like that of a real node")
 	flag.DurationVar(&o.soak, "for", 30*time.Minute, "how `long` a soak lasts")
 	flag.IntVar(&o.kills, "kills", 30, "`number` of leaders to kill")
-	flag.IntVar(&o.agents, "agents", 10_000, "`number` of agents in a herd; their process and the leader need a file descriptor for each")
+	flag.IntVar(&o.agents, "agents", 0, "`number` of agents that are only sessions, in a herd or beside hostile peers; 0 = 10,000 and none. Their process and the leader need a file descriptor for each")
 	flag.DurationVar(&o.heartbeat, "heartbeat", 0, "`time` between two heartbeats of a herd's agents; 0 = the masters' default")
 	flag.StringVar(&o.masters, "masters", "", "`addresses` of the masters of -only flock and -only hostiles, processes that others of these start")
 	flag.StringVar(&o.peer, "peer", "", "only the hostile peers whose `name` holds this word; -only hostile prints all names. Empty: all of them")

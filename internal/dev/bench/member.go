@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"strconv"
 	"sync"
 	"time"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/tenderhq/tender/api"
 	apiv1 "github.com/tenderhq/tender/api/v1"
+	"github.com/tenderhq/tender/internal/dev/loopback"
 	"github.com/tenderhq/tender/internal/lookout"
 	"github.com/tenderhq/tender/internal/pause"
 	"github.com/tenderhq/tender/internal/protocol"
@@ -22,6 +24,7 @@ import (
 // member is one agent of a flock. Its fields below mu change with the session.
 type member struct {
 	flock *flock
+	dial  func(address string) (*grpc.ClientConn, error) // from an address of its own
 	info  api.Agent
 	nonce api.Nonce
 	boot  string
@@ -44,7 +47,7 @@ type herdTask struct {
 func newMember(f *flock, i int) *member {
 	host := fmt.Sprintf("node-%05d.rack-%03d.example.com", i, i/40)
 	return &member{
-		flock: f, nonce: api.Nonce(fmt.Sprintf("nonce-%026d", i)), boot: fmt.Sprintf("00000000-0000-4000-8000-%012d", i),
+		flock: f, dial: memberDial(1 + i), nonce: api.Nonce(fmt.Sprintf("nonce-%026d", i)), boot: fmt.Sprintf("00000000-0000-4000-8000-%012d", i),
 		info: api.Agent{
 			Hostname: host, Resources: api.Scalars(4, 16384), Region: "eu", Zone: fmt.Sprint("zone-", i%3),
 			Attributes: map[string]string{"rack": fmt.Sprint("rack-", i/40), "os": "linux"}, Address: host + ":5051", Version: "bench",
@@ -65,11 +68,16 @@ func (m *member) run(ctx context.Context, masters []string) {
 	}
 }
 
-func memberConnect(address string) (*grpc.ClientConn, error) {
-	return grpc.NewClient("passthrough:///"+address, grpc.WithTransportCredentials(insecure.NewCredentials()),
-		grpc.WithInitialWindowSize(wire.StreamWindowBytes), grpc.WithInitialConnWindowSize(wire.ConnWindowBytes),
-		grpc.WithReadBufferSize(4<<10), // ten thousand share this process
-		grpc.WithDisableServiceConfig())
+// memberDial dials from the address of that number.
+func memberDial(number int) func(address string) (*grpc.ClientConn, error) {
+	dialer := loopback.Dialer(number)
+	return func(address string) (*grpc.ClientConn, error) {
+		return grpc.NewClient("passthrough:///"+address, grpc.WithTransportCredentials(insecure.NewCredentials()),
+			grpc.WithContextDialer(func(ctx context.Context, to string) (net.Conn, error) { return dialer.DialContext(ctx, "tcp", to) }),
+			grpc.WithInitialWindowSize(wire.StreamWindowBytes), grpc.WithInitialConnWindowSize(wire.ConnWindowBytes),
+			grpc.WithReadBufferSize(4<<10), // ten thousand share this process
+			grpc.WithDisableServiceConfig())
+	}
 }
 
 // memberTimeout is how long a stream may take to open, and a session may be silent until
@@ -81,7 +89,7 @@ func (m *member) hold(ctx context.Context, address string) (found bool, err erro
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	m.flock.tries.Add(1)
-	conn, err := memberConnect(address)
+	conn, err := m.dial(address)
 	if err != nil {
 		return false, err
 	}
@@ -98,7 +106,7 @@ func (m *member) hold(ctx context.Context, address string) (found bool, err erro
 	if term, err = m.open(stream); err != nil {
 		return false, wire.Error(err)
 	}
-	watch := lookout.New(lookout.Config{Own: address, Masters: m.seek.Masters(), Term: term, Dial: memberConnect})
+	watch := lookout.New(lookout.Config{Own: address, Masters: m.seek.Masters(), Term: term, Dial: m.dial})
 	var beside sync.WaitGroup
 	moved := ""
 	beside.Go(func() {

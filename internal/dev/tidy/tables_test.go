@@ -71,6 +71,7 @@ var floors = []floor{
 	{"internal/dev/demo", "... !internal/cli/..."},
 	{"internal/dev/devcluster", ""}, // runs the binary, knows nothing of it
 	{"internal/dev/exported", ""},   // reads sources, compiles nothing
+	{"internal/dev/loopback", ""},   // knows addresses only
 	{"internal/dev/stress", ""},     // runs the tests, knows nothing of them
 	{"internal/dev/tidy", ""},       // reads sources
 

@@ -29,7 +29,7 @@ type agent struct {
 func newAgent(ctx context.Context, target Target, name string, cpus int64) *agent {
 	a := &agent{target: target}
 	var err error
-	if a.stream, err = apiv1.NewAgentServiceClient(connect(ctx, target.GRPC)).Session(ctx); err != nil {
+	if a.stream, err = apiv1.NewAgentServiceClient(target.connect(ctx)).Session(ctx); err != nil {
 		return nil
 	}
 	info := &apiv1.Agent{Hostname: name, Resources: []*apiv1.Resource{{Name: "cpus", Milli: 1000 * cpus}, {Name: "mem", Milli: 1024_000 * cpus}}, Attributes: map[string]string{"a": strings.Repeat("x", 30_000)}}
@@ -96,7 +96,7 @@ func liar(ctx context.Context, target Target) {
 
 // poller reads what there is to read, again and again.
 func poller(ctx context.Context, target Target) {
-	conn := connect(ctx, target.GRPC)
+	conn := target.connect(ctx)
 	operator, raft := apiv1.NewOperatorServiceClient(conn), apiv1.NewRaftServiceClient(conn)
 	var readers sync.WaitGroup
 	for range 16 {

@@ -34,7 +34,7 @@ func TestHostilePeersEndNothing(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	target := Target{GRPC: m.GRPCAddr(), HTTP: m.HTTPAddr(), Raft: m.RaftAddr(), sent: new(atomic.Int64)}
 	limit := "cpus:1;mem:64"
-	if _, err := apiv1.NewOperatorServiceClient(connect(ctx, m.GRPCAddr())).SetRole(ctx, &apiv1.SetRoleRequest{Role: Role, Limit: &limit}); err != nil {
+	if _, err := apiv1.NewOperatorServiceClient(target.connect(ctx)).SetRole(ctx, &apiv1.SetRoleRequest{Role: Role, Limit: &limit}); err != nil {
 		t.Fatal(err)
 	}
 	working, done := context.WithCancel(ctx)

@@ -16,6 +16,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 
+	"github.com/tenderhq/tender/internal/dev/loopback"
 	"github.com/tenderhq/tender/internal/pause"
 )
 
@@ -29,6 +30,7 @@ type Target struct {
 	HTTP string // "": none
 	Raft string // "": not reached
 	sent *atomic.Int64
+	from int // the number of the peer's own address
 }
 
 // Peer is one of them.
@@ -76,7 +78,9 @@ func Run(ctx context.Context, target Target, word string) int64 {
 
 func run(ctx context.Context, target Target, peers []Peer) int64 {
 	var all sync.WaitGroup
-	for _, peer := range peers {
+	for i, peer := range peers {
+		target := target
+		target.from = 1<<16 + i // beside those of a flock
 		all.Go(func() {
 			for ctx.Err() == nil { // each life ends when the master has had enough
 				life, end := context.WithCancel(ctx)
@@ -94,10 +98,13 @@ func run(ctx context.Context, target Target, peers []Peer) int64 {
 const comeBackAfter = 50 * time.Millisecond
 
 // connect is a connection that ends with ctx.
-func connect(ctx context.Context, address string) *grpc.ClientConn {
-	conn, err := grpc.NewClient("passthrough:///"+address, grpc.WithTransportCredentials(insecure.NewCredentials()))
+func (t Target) connect(ctx context.Context) *grpc.ClientConn {
+	conn, err := grpc.NewClient("passthrough:///"+t.GRPC, grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithContextDialer(func(ctx context.Context, to string) (net.Conn, error) {
+			return loopback.Dialer(t.from).DialContext(ctx, "tcp", to)
+		}))
 	if err != nil {
-		panic(fmt.Sprintf("%s is no address: %v", address, err)) // our own mistake
+		panic(fmt.Sprintf("%s is no address: %v", t.GRPC, err)) // our own mistake
 	}
 	context.AfterFunc(ctx, func() { _ = conn.Close() })
 	return conn
@@ -115,7 +122,7 @@ func mute(ctx context.Context, target Target) {
 			if address == "" {
 				break
 			}
-			conn, err := new(net.Dialer).DialContext(ctx, "tcp", address)
+			conn, err := loopback.Dialer(target.from).DialContext(ctx, "tcp", address)
 			if err != nil {
 				break
 			}
@@ -128,7 +135,7 @@ func mute(ctx context.Context, target Target) {
 
 // muteStreams opens streams on one connection: fewer than a connection may have, as one more waits.
 func muteStreams(ctx context.Context, target Target) bool {
-	streams := connect(ctx, target.GRPC)
+	streams := target.connect(ctx)
 	describe := &grpc.StreamDesc{ClientStreams: true, ServerStreams: true}
 	for range 20 {
 		for _, method := range []string{"/tender.v1.SchedulerService/Session", "/tender.v1.AgentService/Session"} {

@@ -22,7 +22,7 @@ type scheduler struct {
 
 // newScheduler subscribes; nil when it was not let in.
 func newScheduler(ctx context.Context, target Target, name string) *scheduler {
-	s := &scheduler{conn: connect(ctx, target.GRPC), target: target}
+	s := &scheduler{conn: target.connect(ctx), target: target}
 	var err error
 	if s.stream, err = apiv1.NewSchedulerServiceClient(s.conn).Session(ctx); err != nil {
 		return nil
