@@ -3,8 +3,6 @@ package raftlog
 import (
 	"fmt"
 
-	"github.com/hashicorp/raft"
-
 	"github.com/tenderhq/tender/api"
 )
 
@@ -36,7 +34,7 @@ func (l *Log) keepEpoch() error {
 }
 
 // checkEpoch finds out whether the cluster has gone on without us, once somebody has said so.
-func (l *Log) checkEpoch(r *raft.Raft) error {
+func (l *Log) checkEpoch(r *life) error {
 	if !l.network.newer.Swap(false) {
 		return nil
 	}

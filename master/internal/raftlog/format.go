@@ -18,7 +18,7 @@ import (
 // refuses to read the log.
 
 // raiseFormat asks beside everything else; one question at a time.
-func (l *Log) raiseFormat(ctx context.Context, r *raft.Raft) {
+func (l *Log) raiseFormat(ctx context.Context, r *life) {
 	if r.State() != raft.Leader || l.current() == nil || max(l.machine.format(), 1) >= l.config.Format {
 		return
 	}
@@ -38,7 +38,7 @@ func (l *Log) raiseFormat(ctx context.Context, r *raft.Raft) {
 }
 
 // agreedFormat is the newest that all members read; 1 while one of them is silent.
-func (l *Log) agreedFormat(r *raft.Raft) uint64 {
+func (l *Log) agreedFormat(r *life) uint64 {
 	format := l.config.Format
 	all := members(r.GetConfiguration().Configuration().Servers)
 	answers := l.askAll(all)

@@ -22,7 +22,7 @@ const snapshotCheckEvery = time.Minute
 
 // lead opens and shuts the gate of leadership until ctx ends, the master is removed or
 // something is wrong. again asks for a new life of Raft.
-func (l *Log) lead(ctx context.Context, r *raft.Raft) (again bool, err error) {
+func (l *Log) lead(ctx context.Context, r *life) (again bool, err error) {
 	defer func() { l.endLeadership("raft ends") }()
 	check := time.NewTicker(snapshotCheckEvery)
 	defer check.Stop()
@@ -46,7 +46,7 @@ func (l *Log) lead(ctx context.Context, r *raft.Raft) (again bool, err error) {
 		case request := <-l.requests:
 			request(r)
 		case <-l.full:
-			go func() { _ = r.Snapshot().Error() }() // ends with Raft at the latest
+			l.asking.Go(func() { _ = r.snapshot().Error() }) // ends with Raft at the latest
 		case <-l.look:
 			again, err = l.lookAt(ctx, r)
 		}
@@ -58,7 +58,7 @@ func (l *Log) lead(ctx context.Context, r *raft.Raft) (again bool, err error) {
 
 // lookAt compares what Raft says with what we made of it. Signals of changes may have
 // been missed, so only what holds now counts (P11).
-func (l *Log) lookAt(ctx context.Context, r *raft.Raft) (again bool, err error) {
+func (l *Log) lookAt(ctx context.Context, r *life) (again bool, err error) {
 	state, term := r.State(), r.CurrentTerm()
 	current := l.current()
 	if current != nil && (state != raft.Leader || current.Term.Number != term) {
@@ -94,13 +94,13 @@ func (l *Log) endLeadership(why string) {
 	l.mu.Unlock()
 	if current != nil {
 		current.end(why)
-		<-current.stopped
+		within(patienceWithRaft, func() { <-current.stopped })
 	}
 }
 
 // openGate makes sure that our registry is complete and that a majority still follows
 // us, then delivers the leadership (P1, P2).
-func (l *Log) openGate(ctx context.Context, r *raft.Raft, term uint64) (again bool, err error) {
+func (l *Log) openGate(ctx context.Context, r *life, term uint64) (again bool, err error) {
 	began := time.Now()
 	for {
 		err := l.prepare(ctx, r)
@@ -149,7 +149,7 @@ func (l *Log) deliver(current *Leadership) {
 }
 
 // prepare brings our registry up to the begin of this leadership.
-func (l *Log) prepare(ctx context.Context, r *raft.Raft) error {
+func (l *Log) prepare(ctx context.Context, r *life) error {
 	if err := await(ctx, l.barrier(r)); err != nil {
 		return err
 	}
@@ -159,17 +159,17 @@ func (l *Log) prepare(ctx context.Context, r *raft.Raft) error {
 	if err := l.readdress(ctx, r); err != nil {
 		return err
 	}
-	return l.checks.ask(ctx, r)
+	return await(ctx, r.verify())
 }
 
 // readdress tells the quorum that we are reached elsewhere since our last start: who
 // began alone on loopback may get company from other machines. While the address is still
 // another master's in the membership, ours has to wait (correct).
-func (l *Log) readdress(ctx context.Context, r *raft.Raft) error {
-	id, address := raft.ServerID(l.id()), raft.ServerAddress(l.config.Advertise)
+func (l *Log) readdress(ctx context.Context, r *life) error {
+	self := Peer{l.id(), l.config.Advertise}
 	for _, server := range r.GetConfiguration().Configuration().Servers {
-		if server.ID == id && server.Suffrage == raft.Voter && server.Address != address && l.whose(l.config.Advertise) == "" {
-			return await(ctx, r.AddVoter(id, address, 0, 0))
+		if was := listed(server); was.ID == self.ID && server.Suffrage == raft.Voter && was != self && l.whose(self.Addr) == "" {
+			return await(ctx, r.addVoter(self))
 		}
 	}
 	return nil
@@ -177,7 +177,7 @@ func (l *Log) readdress(ctx context.Context, r *raft.Raft) error {
 
 // settle names the cluster in a new registry, raises the epoch after a recovery, and
 // refuses a registry of another cluster.
-func (l *Log) settle(ctx context.Context, r *raft.Raft) error {
+func (l *Log) settle(ctx context.Context, r *life) error {
 	self, state := &l.folder.settings, l.machine.outline()
 	if state.Cluster == "" {
 		return l.apply(ctx, r, registry.Bootstrap{Cluster: self.Cluster})
@@ -196,7 +196,7 @@ func (l *Log) settle(ctx context.Context, r *raft.Raft) error {
 	return nil
 }
 
-func (l *Log) apply(ctx context.Context, r *raft.Raft, change registry.Change) error {
+func (l *Log) apply(ctx context.Context, r *life, change registry.Change) error {
 	m, _, err := encodeCommand(registry.Command{At: time.Now(), Change: change})
 	if err != nil {
 		return err
@@ -205,20 +205,7 @@ func (l *Log) apply(ctx context.Context, r *raft.Raft, change registry.Change) e
 	if err != nil {
 		return err
 	}
-	return await(ctx, r.Apply(data, 0))
-}
-
-// await waits for a future or the end of ctx. The future ends when Raft does; what VerifyLeader
-// returns may not, and is awaited by checks only.
-func await(ctx context.Context, future raft.Future) error {
-	done := make(chan error, 1)
-	go func() { done <- future.Error() }()
-	select {
-	case err := <-done:
-		return err
-	case <-ctx.Done():
-		return ctx.Err()
-	}
+	return await(ctx, r.apply(data))
 }
 
 // wedged is hashicorp/raft#696: after a transfer that went wrong the library refuses
@@ -230,7 +217,7 @@ func (l *Log) wedged() error {
 
 // stepDown leaves a leadership that we may not use: to another voter, or by a new life
 // of Raft, which begins as a follower.
-func (l *Log) stepDown(r *raft.Raft) (again bool, err error) {
+func (l *Log) stepDown(r *life) (again bool, err error) {
 	l.endLeadership("stepping down")
 	if l.resign(r) {
 		return false, nil
@@ -241,15 +228,15 @@ func (l *Log) stepDown(r *raft.Raft) (again bool, err error) {
 
 // resign hands leadership to whoever is most up to date, if we lead and nobody tried
 // in this term. A second transfer within one term can wedge the library (P3).
-func (l *Log) resign(r *raft.Raft) bool {
+func (l *Log) resign(r *life) bool {
 	if r.State() != raft.Leader || !l.mayTransfer(r) {
 		return false
 	}
 	l.endLeadership("handing over")
-	return r.LeadershipTransfer().Error() == nil
+	return settled(r.handOver(Peer{})) == nil
 }
 
-func (l *Log) mayTransfer(r *raft.Raft) bool {
+func (l *Log) mayTransfer(r *life) bool {
 	voters := 0
 	for _, server := range r.GetConfiguration().Configuration().Servers {
 		if server.Suffrage == raft.Voter {
@@ -275,7 +262,7 @@ func isMember(list []member, id api.MasterID) bool {
 }
 
 // checkPlace finds out whether the quorum goes on without us.
-func (l *Log) checkPlace(r *raft.Raft) error {
+func (l *Log) checkPlace(r *life) error {
 	if err := l.checkEpoch(r); err != nil {
 		return err
 	}
@@ -289,7 +276,7 @@ func (l *Log) checkPlace(r *raft.Raft) error {
 // removed, and leaves a follower to itself, which may not even have heard of it (P6).
 // Our own log does not tell: while it is replayed to a master that joins, it holds
 // quorums of the past. Another master that has applied all that we have does.
-func (l *Log) checkMembership(r *raft.Raft) error {
+func (l *Log) checkMembership(r *life) error {
 	if addr, _ := r.LeaderWithID(); addr != "" {
 		l.miss("")
 		return nil
@@ -317,7 +304,7 @@ func (l *Log) removed() error {
 
 // checkLeader looks at a leader's newest snapshot: at its head each time, and at all of
 // it when it is new or was not read for long, beside everything else.
-func (l *Log) checkLeader(r *raft.Raft) error {
+func (l *Log) checkLeader(r *life) error {
 	if r.State() != raft.Leader {
 		return nil
 	}

@@ -102,7 +102,7 @@ func TestRegainedUnseen(t *testing.T) {
 		defer q.stopAll()
 		id, lead := q.leader("")
 		first, blind := q.nodes[id], make(chan struct{})
-		first.requests <- func(*raft.Raft) { <-blind }
+		first.requests <- func(*life) { <-blind }
 		q.mesh.isolate(first.config.Advertise, true)
 		second, _ := q.leader(id)
 		q.mesh.isolate(first.config.Advertise, false)
@@ -136,7 +136,7 @@ func TestGateStaysShutWithoutAMajority(t *testing.T) {
 		q := &quorum{t: t, mesh: newMesh(), nodes: map[api.MasterID]*node{}}
 		q.open = func(l *Log) {
 			barrier := l.barrier
-			l.barrier = func(r *raft.Raft) raft.Future {
+			l.barrier = func(r *life) raft.Future {
 				future := barrier(r)
 				if future.Error() == nil && armed.CompareAndSwap(true, false) {
 					q.mesh.isolate(l.config.Advertise, true)

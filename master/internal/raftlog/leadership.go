@@ -45,7 +45,7 @@ type Leadership struct {
 	State *registry.State
 
 	log        *Log
-	raft       *raft.Raft
+	raft       *life
 	subscriber *subscriber
 	over       chan struct{} // closed when the gate shuts
 	stopped    chan struct{} // closed when nothing of it runs any more
@@ -65,7 +65,7 @@ type waiting struct {
 	size    int
 }
 
-func (l *Log) newLeadership(r *raft.Raft, term uint64) *Leadership {
+func (l *Log) newLeadership(r *life, term uint64) *Leadership {
 	lead := &Leadership{
 		log:     l,
 		raft:    r,
@@ -75,7 +75,7 @@ func (l *Log) newLeadership(r *raft.Raft, term uint64) *Leadership {
 	}
 	lead.State, lead.subscriber = l.machine.subscribe(lead.End)
 	lead.Term = api.Term{Epoch: lead.State.Epoch, Number: term}
-	go lead.propose()
+	l.asking.Go(lead.propose)
 	return lead
 }
 
@@ -122,7 +122,7 @@ func (l *Leadership) end(why string) {
 // Verify asks a majority whether we still lead: what we have read before it returns
 // nil was the truth at some moment since it was called.
 func (l *Leadership) Verify(ctx context.Context) error {
-	if err := l.log.checks.ask(ctx, l.raft); err != nil || l.ended() {
+	if err := await(ctx, l.raft.verify()); err != nil || l.ended() {
 		return api.E("raft.verify", api.NotLeader, l.log.ID(), errors.New("the leadership is over"))
 	}
 	return nil
@@ -246,7 +246,7 @@ func (l *Leadership) write(batch []waiting) entry {
 		l.End("an entry can't be encoded: " + err.Error())
 		return entry{proposals: batch}
 	}
-	return entry{batch, l.raft.Apply(data, 0), time.Now()}
+	return entry{batch, l.raft.apply(data), time.Now()}
 }
 
 func oneCommand(m *logpb.Command) []*logpb.Command { return []*logpb.Command{m} }

@@ -78,7 +78,7 @@ func (m *machine) mark() (own mark, agreed uint64) {
 }
 
 // agreeOnHash asks beside everything else, one question at a time.
-func (l *Log) agreeOnHash(ctx context.Context, r *raft.Raft) {
+func (l *Log) agreeOnHash(ctx context.Context, r *life) {
 	own, agreed := l.machine.mark()
 	if r.State() != raft.Leader || l.current() == nil || own.Index <= agreed {
 		return
@@ -105,7 +105,7 @@ func (l *Log) agreeOnHash(ctx context.Context, r *raft.Raft) {
 
 // majorityHash is the hash that more than half of all voters have at the index of ours; "" if
 // there is none.
-func (l *Log) majorityHash(r *raft.Raft, own mark) string {
+func (l *Log) majorityHash(r *life, own mark) string {
 	all := members(r.GetConfiguration().Configuration().Servers)
 	answers := l.askAll(all)
 	voters, having := 0, make(map[string]int)

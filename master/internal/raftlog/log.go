@@ -23,12 +23,11 @@ type Log struct {
 	leaderships chan *Leadership
 	fatal       chan error                    // the process can't go on
 	look        chan struct{}                 // something about leadership changed: look again (P11)
-	barrier     func(*raft.Raft) raft.Future  // as Raft's; a test can break it
+	barrier     func(*life) raft.Future       // as Raft's; a test can break it
 	carry       func(*carrier) raft.Transport // a test can spoil it
-	requests    chan func(*raft.Raft)         // to do between two looks
-	asking      sync.WaitGroup                // those who ask
-	checks      checks
-	raising     chan struct{} // somebody asks which format all masters know
+	requests    chan func(*life)              // to do between two looks
+	asking      sync.WaitGroup                // those who wait for other masters or for Raft
+	raising     chan struct{}                 // somebody asks which format all masters know
 	chatter     *chatter
 	founded     bool              // in this run of the process: nobody leads yet; before Raft begins
 	departed    chan api.MasterID // their connections were closed; see suspect
@@ -45,7 +44,7 @@ type Log struct {
 	silent  map[api.MasterID]time.Time // followers that do not answer, since; guarded by mu
 	missing string                     // why nobody can lead, by our last look; guarded by mu
 	voted   bool                       // guarded by mu
-	raft    *raft.Raft                 // nil while none runs; guarded by mu
+	raft    *life                      // nil while none runs; guarded by mu
 	leading *Leadership                // guarded by mu
 	// transferred is the last term in which leadership was handed over, or was tried to be (P3).
 	transferred uint64 // guarded by mu
@@ -63,10 +62,10 @@ func Open(config Config) (*Log, error) {
 		leaderships: make(chan *Leadership, 1),
 		fatal:       make(chan error, 1),
 		look:        make(chan struct{}, 1),
-		barrier:     func(r *raft.Raft) raft.Future { return r.Barrier(0) },
+		barrier:     (*life).barrier,
 		carry:       func(t *carrier) raft.Transport { return t },
 		silent:      make(map[api.MasterID]time.Time),
-		requests:    make(chan func(*raft.Raft)),
+		requests:    make(chan func(*life)),
 		raising:     make(chan struct{}, 1),
 		chatter:     newChatter(),
 		departed:    make(chan api.MasterID, 1),
@@ -195,7 +194,7 @@ func (l *Log) Leader() (api.MasterID, string) {
 	return api.MasterID(id), string(addr)
 }
 
-func (l *Log) running() *raft.Raft {
+func (l *Log) running() *life {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.raft
@@ -289,20 +288,20 @@ func (l *Log) runRaft(ctx context.Context) (again bool, err error) {
 	if err := l.bootstrap(config, transport); err != nil {
 		return false, errors.Join(wrap("raft.bootstrap", l.config.Dir, err), own.Close())
 	}
-	r, err := raft.NewRaft(config, l.machine, l.folder.logs, l.folder.stable, l.folder.snapshots, transport)
+	library, err := raft.NewRaft(config, l.machine, l.folder.logs, l.folder.stable, l.folder.snapshots, transport)
 	if err != nil {
 		return false, errors.Join(wrap("raft.start", l.config.Dir, err), own.Close())
 	}
+	r := &life{library, make(chan struct{})}
 	unwatch := l.watch(r)
 	l.setRaft(r)
-	l.checks.open()
 	stopSuspecting := l.suspect(ctx, r, transport)
 	again, err = l.lead(ctx, r)
 	stopSuspecting()
 	l.founded = false
 	unwatch()
 	l.setRaft(nil)
-	return again, errors.Join(err, l.shutdown(r))
+	return again, errors.Join(err, r.end(l.id()))
 }
 
 // keepTrail says how many entries stay in the log behind the snapshot that is being
@@ -322,14 +321,14 @@ func (l *Log) keepTrail(entries uint64) {
 	}
 }
 
-func (l *Log) setRaft(r *raft.Raft) {
+func (l *Log) setRaft(r *life) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.raft = r
 }
 
 // watch makes every change of Raft's state or leader a reason to look again.
-func (l *Log) watch(r *raft.Raft) (stop func()) {
+func (l *Log) watch(r *life) (stop func()) {
 	changes := make(chan raft.Observation, 16)
 	over := make(chan struct{})
 	observer := raft.NewObserver(changes, false, func(o *raft.Observation) bool {
@@ -371,30 +370,5 @@ func (l *Log) lookAgain() {
 	select {
 	case l.look <- struct{}{}:
 	default: // somebody will look
-	}
-}
-
-// shutdownTimeout is when a library that does not end is given up: the process has to.
-const shutdownTimeout = 10 * time.Second
-
-func (l *Log) shutdown(r *raft.Raft) error {
-	within(checksTimeout, l.checks.close)
-	if !within(shutdownTimeout, func() { _ = r.Shutdown().Error() }) {
-		return api.E("raft.stop", api.Internal, string(l.id()), errors.New("raft does not end; this process must"))
-	}
-	return nil
-}
-
-// within runs do and says whether it ended in time.
-func within(limit time.Duration, do func()) bool {
-	done := make(chan struct{})
-	go func() { defer close(done); do() }()
-	timer := time.NewTimer(limit)
-	defer timer.Stop()
-	select {
-	case <-done:
-		return true
-	case <-timer.C:
-		return false
 	}
 }

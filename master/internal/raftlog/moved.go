@@ -114,7 +114,7 @@ func (l *Log) isAt(peer Peer) bool {
 // library's leader must not be told of another address for a follower whom it speaks with, as
 // it reads that without a lock. An address that is still another's has to wait, as no two may
 // be the same: masters that have exchanged theirs are found by what each one knows of moves.
-func (l *Log) correct(ctx context.Context, r *raft.Raft) {
+func (l *Log) correct(ctx context.Context, r *life) {
 	servers, moves := r.GetConfiguration().Configuration().Servers, &l.network.moves
 	moves.keep(servers)
 	maps.DeleteFunc(moves.handed, func(peer Peer, _ int) bool {

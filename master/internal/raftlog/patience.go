@@ -54,7 +54,7 @@ func (p *patience) look(term uint64, now time.Time) int {
 
 // beAsPatient sets the times of elections. Who leads has the profile's: by them it
 // sends its heartbeats.
-func (l *Log) beAsPatient(r *raft.Raft, p *patience) {
+func (l *Log) beAsPatient(r *life, p *patience) {
 	factor := p.look(r.CurrentTerm(), time.Now())
 	if r.State() == raft.Leader {
 		factor = 1
@@ -74,7 +74,7 @@ func (l *Log) beAsPatient(r *raft.Raft, p *patience) {
 }
 
 // reload changes some of Raft's settings.
-func (l *Log) reload(r *raft.Raft, change func(*raft.ReloadableConfig)) {
+func (l *Log) reload(r *life, change func(*raft.ReloadableConfig)) {
 	l.reloading.Lock()
 	defer l.reloading.Unlock()
 	config := r.ReloadableConfig()

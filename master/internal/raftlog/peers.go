@@ -91,7 +91,7 @@ func (l *Log) silentSince(id api.MasterID) time.Time {
 }
 
 // heard notes which followers answer our heartbeats.
-func (l *Log) heard(r *raft.Raft, observation raft.Observation) {
+func (l *Log) heard(r *life, observation raft.Observation) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	switch data := observation.Data.(type) {
@@ -112,7 +112,7 @@ func (l *Log) heard(r *raft.Raft, observation raft.Observation) {
 }
 
 // leader returns Raft if this master leads.
-func (l *Log) leader(op string) (*raft.Raft, error) {
+func (l *Log) leader(op string) (*life, error) {
 	if r := l.running(); r != nil && r.State() == raft.Leader {
 		return r, nil
 	}
@@ -134,7 +134,7 @@ func (l *Log) AddPeer(ctx context.Context, peer Peer) error {
 	if err := l.checkNewPeer(ctx, peer); err != nil {
 		return api.E(op, api.KindOf(err), peer.ID, err)
 	}
-	if err := await(ctx, r.AddNonvoter(raft.ServerID(peer.ID), raft.ServerAddress(peer.Addr), 0, 0)); err != nil {
+	if err := await(ctx, r.addNonvoter(peer)); err != nil {
 		return l.changed(op, peer.ID, err)
 	}
 	for {
@@ -146,7 +146,7 @@ func (l *Log) AddPeer(ctx context.Context, peer Peer) error {
 			return api.E(op, api.Unavailable, peer.ID, behind(answer.Applied, r.CommitIndex(), err))
 		}
 	}
-	return l.changed(op, peer.ID, await(ctx, r.AddVoter(raft.ServerID(peer.ID), raft.ServerAddress(peer.Addr), 0, 0)))
+	return l.changed(op, peer.ID, await(ctx, r.addVoter(peer)))
 }
 
 // behind says why a new peer has no vote yet. err is how it answered last.
@@ -209,7 +209,7 @@ func (l *Log) RemovePeer(ctx context.Context, id api.MasterID) error {
 	case id == l.ID() && voters == 1:
 		return api.E(op, api.Invalid, id, errors.New("it is the only voter; without it there is no cluster"))
 	}
-	return l.changed(op, id, await(ctx, r.RemoveServer(raft.ServerID(id), 0, 0)))
+	return l.changed(op, id, await(ctx, r.remove(id)))
 }
 
 func (l *Log) changed(op string, id api.MasterID, err error) error {
@@ -227,13 +227,16 @@ func (l *Log) changed(op string, id api.MasterID, err error) error {
 // Once in a term only (P3).
 func (l *Log) TransferLeader(ctx context.Context, to api.MasterID) error {
 	const op = "raft.transfer"
-	if _, err := l.leader(op); err != nil {
+	r, err := l.leader(op)
+	if err != nil {
 		return err
 	}
 	answer := make(chan error, 1)
-	request := func(r *raft.Raft) { answer <- l.transfer(r, to) }
+	request := func(r *life) { answer <- l.transfer(r, to) }
 	select {
 	case l.requests <- request:
+	case <-r.over:
+		return api.E(op, api.NotLeader, to, raft.ErrRaftShutdown)
 	case <-ctx.Done():
 		return api.E(op, api.Unavailable, to, ctx.Err())
 	}
@@ -245,7 +248,7 @@ func (l *Log) TransferLeader(ctx context.Context, to api.MasterID) error {
 	}
 }
 
-func (l *Log) transfer(r *raft.Raft, to api.MasterID) error {
+func (l *Log) transfer(r *life, to api.MasterID) error {
 	const op = "raft.transfer"
 	addr := ""
 	for _, m := range l.Status().Members {
@@ -264,11 +267,7 @@ func (l *Log) transfer(r *raft.Raft, to api.MasterID) error {
 		return api.E(op, api.Unavailable, to, errors.New("there is no other voter, or a transfer was tried in this term already"))
 	}
 	l.endLeadership("handing over")
-	future := r.LeadershipTransfer
-	if to != "" {
-		future = func() raft.Future { return r.LeadershipTransferToServer(raft.ServerID(to), raft.ServerAddress(addr)) }
-	}
-	if err := future().Error(); err != nil {
+	if err := settled(r.handOver(Peer{to, addr})); err != nil {
 		l.lookAgain() // we still lead, in a term that is used up
 		return api.E(op, api.Unavailable, to, err)
 	}
@@ -290,7 +289,7 @@ func (l *Log) Compact() error {
 	if r == nil {
 		return api.E("raft.compact", api.Unavailable, l.ID(), errors.New("raft is not running"))
 	}
-	err := r.Snapshot().Error()
+	err := r.snapshot().Error()
 	if errors.Is(err, raft.ErrNothingNewToSnapshot) {
 		return nil
 	}

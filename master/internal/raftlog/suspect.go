@@ -41,7 +41,7 @@ func (l *Log) hasLeft(id api.MasterID) {
 }
 
 // suspect looks after each leader whose connection to us was closed, until stop.
-func (l *Log) suspect(ctx context.Context, r *raft.Raft, transport raft.Transport) (stop func()) {
+func (l *Log) suspect(ctx context.Context, r *life, transport raft.Transport) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	var busy sync.WaitGroup
 	busy.Go(func() {
@@ -61,14 +61,14 @@ func (l *Log) suspect(ctx context.Context, r *raft.Raft, transport raft.Transpor
 }
 
 // leads says whether a master leads as far as we know, who follow it.
-func leads(r *raft.Raft, id api.MasterID) bool {
+func leads(r *life, id api.MasterID) bool {
 	_, leader := r.LeaderWithID()
 	return r.State() == raft.Follower && api.MasterID(leader) == id
 }
 
 // isDead asks a leader's machine. Only a refused connection is an answer: whatever
 // else goes wrong may be the network's fault, or ours.
-func (l *Log) isDead(ctx context.Context, r *raft.Raft, id api.MasterID) bool {
+func (l *Log) isDead(ctx context.Context, r *life, id api.MasterID) bool {
 	for range refusalTriesMax {
 		if !leads(r, id) || ctx.Err() != nil {
 			return false
@@ -87,7 +87,7 @@ func (l *Log) isDead(ctx context.Context, r *raft.Raft, id api.MasterID) bool {
 }
 
 // follow begins an election in the place of a leader that is dead, if it is our turn.
-func (l *Log) follow(ctx context.Context, r *raft.Raft, transport raft.Transport, dead api.MasterID) {
+func (l *Log) follow(ctx context.Context, r *life, transport raft.Transport, dead api.MasterID) {
 	term := r.CurrentTerm()
 	rank := l.rank(r, dead)
 	if rank < 0 {
@@ -106,7 +106,7 @@ func (l *Log) follow(ctx context.Context, r *raft.Raft, transport raft.Transport
 
 // begin does not wait for the silence of a leader that there can't be: when we are the
 // only voter, or the first of those that have just founded the cluster, once all are there.
-func (l *Log) begin(ctx context.Context, r *raft.Raft, transport raft.Transport) {
+func (l *Log) begin(ctx context.Context, r *life, transport raft.Transport) {
 	others := l.otherVoters(r)
 	if l.rank(r, "") != 0 || len(others) > 0 && !l.founded {
 		return
@@ -124,7 +124,7 @@ func (l *Log) begin(ctx context.Context, r *raft.Raft, transport raft.Transport)
 	}
 }
 
-func (l *Log) otherVoters(r *raft.Raft) (others []Peer) {
+func (l *Log) otherVoters(r *life) (others []Peer) {
 	for _, server := range r.GetConfiguration().Configuration().Servers {
 		if id := api.MasterID(server.ID); server.Suffrage == raft.Voter && id != l.ID() {
 			others = append(others, Peer{id, string(server.Address)})
@@ -151,7 +151,7 @@ func (l *Log) stand(transport raft.Transport) {
 // rank is our place among the voters that are left, by ID; -1: we do not stand, because
 // we have no vote, or because another one's log is longer: it may not vote for us, and
 // our election would only spoil its own. dead "" is nobody, and then only IDs count.
-func (l *Log) rank(r *raft.Raft, dead api.MasterID) int {
+func (l *Log) rank(r *life, dead api.MasterID) int {
 	rank, votes := 0, false
 	for _, server := range r.GetConfiguration().Configuration().Servers {
 		id := api.MasterID(server.ID)
@@ -177,7 +177,7 @@ func (l *Log) rank(r *raft.Raft, dead api.MasterID) int {
 
 // lastOf is where a voter's log ends; of one that does not answer, or is not asked, where
 // ours does.
-func (l *Log) lastOf(r *raft.Raft, server raft.Server, ask bool) uint64 {
+func (l *Log) lastOf(r *life, server raft.Server, ask bool) uint64 {
 	if ask {
 		if answer, err := l.network.askMember(listed(server), askOtherTimeout); err == nil {
 			return answer.Last

@@ -28,7 +28,7 @@ func TestTransferOncePerTerm(t *testing.T) {
 		}
 		var first, second error
 		resigned, done := true, make(chan struct{})
-		q.nodes[id].requests <- func(r *raft.Raft) { // between two looks, so in one term
+		q.nodes[id].requests <- func(r *life) { // between two looks, so in one term
 			defer close(done)
 			first, second = q.nodes[id].transfer(r, slow.ID()), q.nodes[id].transfer(r, slow.ID())
 			resigned = q.nodes[id].resign(r)
@@ -71,7 +71,7 @@ func (wedge) Error() error { return raft.ErrLeadershipTransferInProgress }
 func TestWedgedLeaderStops(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := &quorum{t: t, mesh: newMesh(), nodes: map[api.MasterID]*node{}, peers: []Peer{{"m1", "host1:5070"}}}
-		q.open = func(l *Log) { l.barrier = func(*raft.Raft) raft.Future { return wedge{} } }
+		q.open = func(l *Log) { l.barrier = func(*life) raft.Future { return wedge{} } }
 		q.start(q.peers[0], NewMemory())
 		began := time.Now()
 		err := <-q.nodes["m1"].ended
