@@ -112,7 +112,8 @@ func TestAbandonedChildNeverRuns(t *testing.T) {
 func TestEnvironment(t *testing.T) {
 	t.Setenv("OF_THE_AGENT", "secret")
 	p, sandbox := fork(t, &Launcher{}, api.Command{
-		Shell: "tr '\\0' '\\n' < /proc/$$/environ; echo; cat <&4; echo; ls /proc/$$/fd | tr '\\n' ' '", Env: map[string]string{"ASKED": "a b\nc"},
+		// Through a file: while a shell builds a pipe it holds the pipe's ends itself.
+		Shell: "tr '\\0' '\\n' < /proc/$$/environ; echo; cat <&4; echo; ls /proc/$$/fd > fds; tr '\\n' ' ' < fds", Env: map[string]string{"ASKED": "a b\nc"},
 	})
 	if err := p.Release(); err != nil {
 		t.Fatal(err)
