@@ -9,6 +9,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tenderhq/tender/agent"
+	"github.com/tenderhq/tender/internal/cli/settings"
+	"github.com/tenderhq/tender/internal/commandexecutor"
 )
 
 // agentFlags are what `tender agent` is told beside the shared flags.
@@ -60,7 +62,7 @@ func (a *App) agentCommand() *cobra.Command {
 }
 
 func (f agentFlags) config(d *daemon) (agent.Config, error) {
-	resources, err := parseResources(f.resources)
+	resources, err := settings.ParseResources(f.resources)
 	if err != nil {
 		return agent.Config{}, usagef("--resources: %w", err)
 	}
@@ -107,4 +109,12 @@ func runAgent(ctx context.Context, config agent.Config) error {
 		return err
 	}
 	return a.Run(ctx)
+}
+
+// executorCommand is what agents start for tasks that are commands.
+func (a *App) executorCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "executor", Short: "The built-in executor for commands; agents start it", Hidden: true, Args: exactly(),
+		RunE: func(command *cobra.Command, _ []string) error { return commandexecutor.Run(command.Context()) },
+	}
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tenderhq/tender/internal/cli/client"
+	"github.com/tenderhq/tender/internal/cli/nouns"
 )
 
 const (
@@ -65,9 +66,9 @@ func (a *App) completeKindAndID(ctx context.Context, args []string, start string
 	switch len(args) {
 	case 0:
 		var names []string
-		for _, k := range kinds {
-			if strings.HasPrefix(k.name, start) {
-				names = append(names, k.name+"\t"+k.about)
+		for _, k := range nouns.Kinds() {
+			if strings.HasPrefix(k.Name, start) {
+				names = append(names, k.Name+"\t"+k.About)
 			}
 		}
 		return names, cobra.ShellCompDirectiveNoFileComp
@@ -94,7 +95,7 @@ func (a *App) completeFlags(command *cobra.Command) {
 
 // ids asks the cluster, if there is one; an unreachable one suggests nothing.
 func (a *App) ids(ctx context.Context, kindName, start string) []string {
-	k, err := kindNamed(kindName)
+	k, err := nouns.Named(kindName)
 	if err != nil {
 		return nil
 	}
@@ -109,13 +110,13 @@ func (a *App) ids(ctx context.Context, kindName, start string) []string {
 	defer func() { _ = c.Close() }() // nothing to tell a shell
 	ctx, cancel := context.WithTimeout(ctx, completePatience)
 	defer cancel()
-	l, err := k.list(ctx, c, &query{prefix: start, limit: completeItemsMax})
+	l, err := k.List(ctx, c, &nouns.Query{Prefix: start, Limit: completeItemsMax})
 	if err != nil {
 		return nil
 	}
 	var ids []string
-	for _, item := range l.items {
-		ids = append(ids, item.id+"\t"+item.name)
+	for _, item := range l.Items {
+		ids = append(ids, item.ID+"\t"+item.Name)
 	}
 	return ids
 }

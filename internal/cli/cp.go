@@ -13,6 +13,7 @@ import (
 
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/internal/cli/client"
+	"github.com/tenderhq/tender/internal/cli/nouns"
 	"github.com/tenderhq/tender/internal/sandbox"
 )
 
@@ -34,12 +35,12 @@ func (a *App) cpCommand() *cobra.Command {
 		if !named || word == "" {
 			return usagef("%q names no file of a task; write TASK:PATH, as in framework-1/job.0:result.txt", args[0])
 		}
-		task, err := findTask(ctx, c, word)
+		task, err := nouns.Task(ctx, c, word)
 		if err != nil {
 			return err
 		}
 		if task.GetAgentId() == "" {
-			return fmt.Errorf("%s is %s and was never on an agent, so it has no files", taskRef(task), task.GetState())
+			return fmt.Errorf("%s is %s and was never on an agent, so it has no files", nouns.TaskRef(task), task.GetState())
 		}
 		address, err := agentAddress(c, task)(ctx)
 		if err != nil {

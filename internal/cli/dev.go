@@ -20,6 +20,7 @@ import (
 	apiv1 "github.com/tenderhq/tender/api/v1"
 	"github.com/tenderhq/tender/internal/cli/client"
 	"github.com/tenderhq/tender/internal/cli/dev"
+	"github.com/tenderhq/tender/internal/cli/settings"
 	"github.com/tenderhq/tender/internal/cli/show"
 )
 
@@ -107,7 +108,7 @@ func (f *devFlags) check() (err error) {
 	case f.resources == "detect":
 		return nil
 	}
-	if f.resourcesParsed, err = parseResources(f.resources); err != nil {
+	if f.resourcesParsed, err = settings.ParseResources(f.resources); err != nil {
 		return fmt.Errorf("--agent-resources: %w", err)
 	}
 	return nil

@@ -10,6 +10,7 @@ import (
 	apiv1 "github.com/tenderhq/tender/api/v1"
 	"github.com/tenderhq/tender/internal/cli/client"
 	"github.com/tenderhq/tender/internal/cli/draining"
+	"github.com/tenderhq/tender/internal/cli/nouns"
 )
 
 // drainFlags are those of drain alone.
@@ -88,7 +89,7 @@ func (a *App) drain(ctx context.Context, c *client.Client, f drainFlags, args []
 	}
 	agents, err := draining.Choose(all, args, f.allOf)
 	if err != nil {
-		return lookUp("agents", err)
+		return nouns.Agents.WhereListed(err)
 	}
 	if !f.waits() {
 		for _, agent := range agents {

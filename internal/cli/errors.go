@@ -158,10 +158,7 @@ func cause(err error) error {
 
 // unknownWord says that word is none of the known ones, and which it may have been.
 func unknownWord(noun, word string, known []string) error {
-	if closest := settings.Closest(word, known); closest != "" {
-		return usagef("%s %q is unknown; did you mean %q?", noun, word, closest)
-	}
-	return usagef("%s %q is unknown; there are %s", noun, word, strings.Join(known, ", "))
+	return usage(settings.Unknown(noun, word, known))
 }
 
 func commandNames(command *cobra.Command) []string {

@@ -11,6 +11,7 @@ import (
 	"github.com/tenderhq/tender/api"
 	apiv1 "github.com/tenderhq/tender/api/v1"
 	"github.com/tenderhq/tender/internal/cli/client"
+	"github.com/tenderhq/tender/internal/cli/nouns"
 	"github.com/tenderhq/tender/internal/cli/show"
 )
 
@@ -43,9 +44,9 @@ func (a *App) explainCommand() *cobra.Command {
 		switch {
 		case err != nil:
 			if own := (*api.Error)(nil); errors.As(err, &own) && own.Subject == agent {
-				return lookUp("agents", err)
+				return nouns.Agents.WhereListed(err)
 			}
-			return lookUp("frameworks", err)
+			return nouns.Frameworks.WhereListed(err)
 		case format == "json":
 			return show.JSON(a.Stdout, answer)
 		}

@@ -10,6 +10,7 @@ import (
 
 	apiv1 "github.com/tenderhq/tender/api/v1"
 	"github.com/tenderhq/tender/internal/cli/client"
+	"github.com/tenderhq/tender/internal/cli/nouns"
 )
 
 func (a *App) killCommand() *cobra.Command {
@@ -35,7 +36,7 @@ func (a *App) killCommand() *cobra.Command {
 		}
 		answer, err := c.Operator().KillTask(ctx, request)
 		if err != nil {
-			return lookUp("tasks", err)
+			return nouns.Tasks.WhereListed(err)
 		}
 		return a.killed(answer)
 	})

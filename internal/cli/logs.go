@@ -16,6 +16,7 @@ import (
 	apiv1 "github.com/tenderhq/tender/api/v1"
 	"github.com/tenderhq/tender/internal/cli/client"
 	"github.com/tenderhq/tender/internal/cli/logtail"
+	"github.com/tenderhq/tender/internal/cli/nouns"
 )
 
 const (
@@ -52,7 +53,7 @@ func (a *App) logsCommand() *cobra.Command {
 			return err
 		}
 		if task.GetAgentId() == "" {
-			return fmt.Errorf("%s is %s and was never on an agent, so it has no output", taskRef(task), task.GetState())
+			return fmt.Errorf("%s is %s and was never on an agent, so it has no output", nouns.TaskRef(task), task.GetState())
 		}
 		stream := logtail.Stdout
 		if stderr {
@@ -146,7 +147,7 @@ func hasEnded(ctx context.Context, c *client.Client, task api.TaskRef) (end, kno
 		return false, true
 	}
 	for _, item := range list.GetItems() {
-		if taskRef(item) == task.String() {
+		if nouns.TaskRef(item) == task.String() {
 			return ended(item), true
 		}
 	}
@@ -161,7 +162,7 @@ func findOutput(ctx context.Context, c *client.Client, word, agent string, execu
 			return task, err
 		}
 	}
-	return findTask(ctx, c, word)
+	return nouns.Task(ctx, c, word)
 }
 
 // findExecutor finds the latest task of an executor, which may have ended; nil: no executor is called so. The agent keeps what
@@ -192,5 +193,5 @@ func findExecutor(ctx context.Context, c *client.Client, word, agent string) (*a
 		return latest[places[0]], nil
 	}
 	return nil, usagef("%q is the name of %d executors: %s; write FRAMEWORK/EXECUTOR, and --agent ID", word, len(places),
-		strings.Join(places[:min(namedMax, len(places))], ", "))
+		strings.Join(places[:min(nouns.NamedMax, len(places))], ", "))
 }

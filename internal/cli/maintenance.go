@@ -15,6 +15,7 @@ import (
 
 	apiv1 "github.com/tenderhq/tender/api/v1"
 	"github.com/tenderhq/tender/internal/cli/client"
+	"github.com/tenderhq/tender/internal/cli/nouns"
 )
 
 // maintenanceCommand plans drains.
@@ -85,7 +86,7 @@ func (a *App) clearMaintenance() *cobra.Command {
 func (a *App) maintain(ctx context.Context, c *client.Client, names []string, window *apiv1.Window) error {
 	answer, err := c.Operator().SetMaintenance(ctx, &apiv1.SetMaintenanceRequest{Window: window, AgentIds: names})
 	if err != nil {
-		return lookUp("agents", err)
+		return nouns.Agents.WhereListed(err)
 	}
 	return a.said(answer)
 }
@@ -129,7 +130,7 @@ func maintenanceRow(agent *apiv1.AgentView) []string {
 	}
 	return []string{
 		agent.GetId(), agent.GetHostname(), window.GetStart().AsTime().Format(time.RFC3339), long,
-		orDash(strings.Join(agent.GetMarks(), ",")), tasksOf(agent), orDash(strings.Join(answers, ", ")),
+		orDash(strings.Join(agent.GetMarks(), ",")), nouns.TasksOf(agent), orDash(strings.Join(answers, ", ")),
 	}
 }
 

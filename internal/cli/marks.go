@@ -12,6 +12,7 @@ import (
 
 	apiv1 "github.com/tenderhq/tender/api/v1"
 	"github.com/tenderhq/tender/internal/cli/client"
+	"github.com/tenderhq/tender/internal/cli/nouns"
 )
 
 // markCommands put marks on agents and take them away.
@@ -54,7 +55,7 @@ func (a *App) mark(ctx context.Context, c *client.Client, agent string, request 
 	request.AgentId = agent
 	answer, err := c.Operator().MarkAgent(ctx, request)
 	if err != nil {
-		return lookUp("agents", err)
+		return nouns.Agents.WhereListed(err)
 	}
 	return a.said(answer)
 }

@@ -20,6 +20,7 @@ import (
 	_ "github.com/tenderhq/tender/allocator/remote"    // registers itself
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/internal/cli/dev"
+	"github.com/tenderhq/tender/internal/cli/settings"
 	"github.com/tenderhq/tender/master"
 	"github.com/tenderhq/tender/master/core"
 )
@@ -235,7 +236,7 @@ func minOffers(text string) ([]allocator.MinOffer, error) {
 	if text == "" {
 		return nil, nil
 	}
-	resources, err := parseResources(text)
+	resources, err := settings.ParseResources(text)
 	if err != nil {
 		return nil, fmt.Errorf("--min-offer: %w", err)
 	}

@@ -3,8 +3,6 @@ package cli
 import (
 	"context"
 	"fmt"
-	"slices"
-	"strings"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
@@ -12,7 +10,8 @@ import (
 	"github.com/tenderhq/tender/api"
 	apiv1 "github.com/tenderhq/tender/api/v1"
 	"github.com/tenderhq/tender/internal/cli/client"
-	"github.com/tenderhq/tender/internal/wire"
+	"github.com/tenderhq/tender/internal/cli/nouns"
+	"github.com/tenderhq/tender/internal/cli/settings"
 )
 
 // reserveCommands set aside resources of agents for roles.
@@ -33,7 +32,7 @@ func (a *App) reserveCommand(name string, action apiv1.OperationKind, short, lon
 		Example: "  tender " + name + " agent-1 'cpus:2;mem:1024' --role web",
 		Args:    exactly("AGENT", "RESOURCES"), ValidArgsFunction: a.completeIDs("agents"),
 		RunE: a.withClient(func(ctx context.Context, c *client.Client, args []string) error {
-			if _, err := parseResources(args[1]); err != nil {
+			if _, err := settings.ParseResources(args[1]); err != nil {
 				return usage(err)
 			}
 			return a.reserve(ctx, c, args[0], &apiv1.ReserveRequest{Role: role, Action: action, Resources: args[1]})
@@ -60,7 +59,7 @@ func (a *App) reserve(ctx context.Context, c *client.Client, agent string, reque
 	request.AgentId = agent
 	answer, err := c.Operator().Reserve(ctx, request)
 	if err != nil {
-		return lookUp("agents", err)
+		return nouns.Agents.WhereListed(err)
 	}
 	return a.said(answer)
 }
@@ -102,49 +101,27 @@ func (a *App) volumeCommand() *cobra.Command {
 	return command
 }
 
-// listVolumes reads them out of the agents' resources.
 func (a *App) listVolumes(ctx context.Context, c *client.Client, _ []string) error {
+	agents, err := nouns.Agents.List(ctx, c, &nouns.Query{})
+	if err != nil {
+		return err
+	}
 	table := tabwriter.NewWriter(a.Stdout, 0, 0, 3, ' ', 0)
 	fmt.Fprintln(table, "VOLUME\tAGENT\tROLE\tMB\tIN USE\tWHY")
-	request := &apiv1.ListRequest{}
-	for {
-		page, err := c.Operator().ListAgents(ctx, request)
+	for _, item := range agents.Items {
+		agent := item.Message.(*apiv1.AgentView)
+		volumes, err := nouns.VolumesOf(agent)
 		if err != nil {
 			return err
 		}
-		for _, agent := range page.GetItems() {
-			if err := volumesOf(agent, func(volume api.Resource, used bool) {
-				fmt.Fprintln(table, strings.Join([]string{
-					string(volume.Volume), agent.GetId(), string(volume.Reserved), volume.Scalar.String(), yesNo(used), "-",
-				}, "\t"))
-			}); err != nil {
-				return err
-			}
-			for _, o := range agent.GetOrphaned() {
-				fmt.Fprintf(table, "%s\t%s\t%s\t%d\torphaned\t%s\n", o.GetVolume(), agent.GetId(), o.GetRole(), o.GetSizeMb(), o.GetWhy())
-			}
+		for _, v := range volumes {
+			fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t-\n", v.Resource.Volume, v.Agent, v.Resource.Reserved, v.Resource.Scalar, yesNo(v.Used))
 		}
-		if request.PageToken = page.GetNextPageToken(); request.PageToken == "" {
-			return table.Flush()
+		for _, o := range agent.GetOrphaned() {
+			fmt.Fprintf(table, "%s\t%s\t%s\t%d\torphaned\t%s\n", o.GetVolume(), agent.GetId(), o.GetRole(), o.GetSizeMb(), o.GetWhy())
 		}
 	}
-}
-
-func volumesOf(agent *apiv1.AgentView, each func(api.Resource, bool)) error {
-	total, err := wire.ResourcesFromStruct(agent.GetTotal())
-	if err != nil {
-		return err
-	}
-	used, err := wire.ResourcesFromStruct(agent.GetAllocated())
-	if err != nil {
-		return err
-	}
-	for _, item := range total.Items() {
-		if item.Volume != "" {
-			each(item, slices.ContainsFunc(used.Items(), func(u api.Resource) bool { return u.Volume == item.Volume }))
-		}
-	}
-	return nil
+	return table.Flush()
 }
 
 func yesNo(yes bool) string {

@@ -13,6 +13,7 @@ import (
 	"github.com/tenderhq/tender/api"
 	apiv1 "github.com/tenderhq/tender/api/v1"
 	"github.com/tenderhq/tender/internal/cli/client"
+	"github.com/tenderhq/tender/internal/cli/nouns"
 	"github.com/tenderhq/tender/internal/cli/settings"
 	"github.com/tenderhq/tender/internal/cli/show"
 )
@@ -104,7 +105,7 @@ func setQuota(command *cobra.Command, name, text string, into **string) error {
 		return nil
 	}
 	if text != "none" {
-		resources, err := parseResources(text)
+		resources, err := settings.ParseResources(text)
 		if err != nil {
 			return fmt.Errorf("--%s: %w", name, err)
 		}
@@ -124,18 +125,18 @@ func (a *App) setRole(command *cobra.Command, request *apiv1.SetRoleRequest, cha
 			if err != nil {
 				return err
 			}
-			if err := show.Fields(a.Stdout, roleFields(view)); err != nil {
+			if err := show.Fields(a.Stdout, nouns.RoleFields(view)); err != nil {
 				return err
 			}
 			return errors.Join(a.noteNewRole(ctx, c, view), a.notePriority(ctx, c, request))
 		}
-		l, err := listRoles(ctx, c, &query{prefix: request.GetRole()})
+		l, err := nouns.Roles.List(ctx, c, &nouns.Query{Prefix: request.GetRole()})
 		if err != nil {
 			return err
 		}
-		for _, item := range l.items {
-			if item.id == request.GetRole() {
-				return show.Fields(a.Stdout, roleFields(item.message.(*apiv1.RoleView)))
+		for _, item := range l.Items {
+			if item.ID == request.GetRole() {
+				return show.Fields(a.Stdout, nouns.RoleFields(item.Message.(*apiv1.RoleView)))
 			}
 		}
 		return fmt.Errorf("nobody uses role %q and nothing is set for it; weight 1, priority 0 and no quota hold", request.GetRole())
@@ -165,14 +166,14 @@ func (a *App) noteNewRole(ctx context.Context, c *client.Client, view *apiv1.Rol
 	if view.GetFrameworks() > 0 {
 		return nil
 	}
-	l, err := listRoles(ctx, c, &query{})
+	l, err := nouns.Roles.List(ctx, c, &nouns.Query{})
 	if err != nil {
 		return err
 	}
 	var used []string
-	for _, item := range l.items {
-		if item.message.(*apiv1.RoleView).GetFrameworks() > 0 {
-			used = append(used, item.id)
+	for _, item := range l.Items {
+		if item.Message.(*apiv1.RoleView).GetFrameworks() > 0 {
+			used = append(used, item.ID)
 		}
 	}
 	text := fmt.Sprintf("role %s is new: no framework has subscribed to it yet", view.GetRole())

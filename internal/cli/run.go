@@ -15,7 +15,9 @@ import (
 	"github.com/tenderhq/tender/api"
 	apiv1 "github.com/tenderhq/tender/api/v1"
 	"github.com/tenderhq/tender/internal/cli/client"
+	"github.com/tenderhq/tender/internal/cli/nouns"
 	"github.com/tenderhq/tender/internal/cli/run"
+	"github.com/tenderhq/tender/internal/cli/settings"
 )
 
 // runFlags are what `tender run` is told.
@@ -152,6 +154,50 @@ func (f *runFlags) check(args []string) error {
 	return nil
 }
 
+// takeVolumes adds the volumes that --volume names to what the task asks for. Whoever
+// names no role runs in that of the first volume.
+func (f *runFlags) takeVolumes(ctx context.Context, c *client.Client, roleGiven bool, task *api.Task) error {
+	if len(f.volumes) == 0 {
+		return nil
+	}
+	all, err := nouns.Volumes(ctx, c)
+	if err != nil {
+		return err
+	}
+	first := nouns.Volume{}
+	for _, name := range f.volumes {
+		found, err := nouns.VolumeNamed(all, name)
+		if err != nil {
+			return usage(err)
+		}
+		if first.Agent == "" {
+			first = found
+		}
+		if !roleGiven {
+			f.role, roleGiven = string(found.Resource.Reserved), true
+		}
+		if err := f.usable(found, first); err != nil {
+			return usage(err)
+		}
+		task.Resources = task.Resources.Plus(api.NewResources(found.Resource))
+	}
+	if f.instances > 1 {
+		return usagef("--instances is %d, but a volume is used by one task at a time", f.instances)
+	}
+	return nil
+}
+
+func (f *runFlags) usable(found, first nouns.Volume) error {
+	switch owner := found.Resource.Reserved; {
+	case found.Agent != first.Agent:
+		return fmt.Errorf("volume %s is on agent %s, volume %s on agent %s; one task can't have both",
+			first.Resource.Volume, first.Agent, found.Resource.Volume, found.Agent)
+	case api.NewResources(found.Resource).UsableBy(api.Role(f.role)).IsZero():
+		return fmt.Errorf("volume %s is of role %s, which role %s may not use; write --role %s", found.Resource.Volume, owner, f.role, owner)
+	}
+	return nil
+}
+
 func (f *runFlags) allResources() (api.Resources, error) {
 	var all api.Resources
 	var errs []error
@@ -162,7 +208,7 @@ func (f *runFlags) allResources() (api.Resources, error) {
 		}
 		all = all.Plus(api.NewResources(api.Resource{Label: api.Label{Name: flag.name}, Scalar: amount}))
 	}
-	more, err := parseResources(f.resources)
+	more, err := settings.ParseResources(f.resources)
 	if err != nil {
 		errs = append(errs, fmt.Errorf("--resources: %w", err))
 	}

@@ -7,6 +7,7 @@ import (
 
 	apiv1 "github.com/tenderhq/tender/api/v1"
 	"github.com/tenderhq/tender/internal/cli/client"
+	"github.com/tenderhq/tender/internal/cli/nouns"
 )
 
 func (a *App) teardownCommand() *cobra.Command {
@@ -26,7 +27,7 @@ func (a *App) teardownCommand() *cobra.Command {
 		request.FrameworkId = args[0]
 		answer, err := c.Operator().RemoveFramework(ctx, request)
 		if err != nil {
-			return lookUp("frameworks", err)
+			return nouns.Frameworks.WhereListed(err)
 		}
 		return a.said(answer)
 	})

@@ -1,4 +1,4 @@
-package cli
+package nouns
 
 import (
 	"fmt"
@@ -30,7 +30,7 @@ var agentColumns = []column[*apiv1.AgentView]{
 	text("HOSTNAME", (*apiv1.AgentView).GetHostname),
 	text("STATE", stateWithMarks),
 	aged("SINCE", func(a *apiv1.AgentView, now time.Time) string { return show.Age(now, a.GetSince()) }),
-	text("TASKS", tasksOf),
+	text("TASKS", TasksOf),
 	text("FREE", func(a *apiv1.AgentView) string { return show.Resources(a.GetFree()) }),
 	text("TOTAL", func(a *apiv1.AgentView) string { return show.Resources(a.GetTotal()) }),
 	text("WHY", (*apiv1.AgentView).GetWhy),
@@ -60,7 +60,7 @@ var frameworkColumns = []column[*apiv1.FrameworkView]{
 }
 
 var taskColumns = []column[*apiv1.TaskView]{
-	text("TASK", taskRef),
+	text("TASK", TaskRef),
 	text("STATE", (*apiv1.TaskView).GetState),
 	aged("SINCE", func(t *apiv1.TaskView, now time.Time) string { return show.Age(now, t.GetSince()) }),
 	text("AGENT", (*apiv1.TaskView).GetAgentId),
@@ -113,8 +113,8 @@ func indexOf(m *apiv1.MasterView) string {
 	return strconv.FormatUint(m.GetAppliedIndex(), 10)
 }
 
-// tasksOf is how many tasks an agent has: "2+" of one that may have more, and "?" of one of which nothing is known.
-func tasksOf(a *apiv1.AgentView) string {
+// TasksOf is how many tasks an agent has: "2+" of one that may have more, and "?" of one of which nothing is known.
+func TasksOf(a *apiv1.AgentView) string {
 	switch {
 	case !a.GetTasksMaybeMore():
 		return strconv.Itoa(int(a.GetTasks()))

@@ -1,14 +1,14 @@
-package cli
+package nouns
 
 import (
 	"context"
 	"fmt"
+	"io"
 	"path"
 	"strconv"
 	"strings"
 	"time"
 
-	"github.com/spf13/cobra"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/tenderhq/tender/api"
@@ -18,63 +18,38 @@ import (
 	"github.com/tenderhq/tender/internal/words"
 )
 
-func (a *App) describeCommand() *cobra.Command {
-	var format string
-	command := &cobra.Command{
-		Use:   "describe KIND ID",
-		Short: "Show everything known about one of them",
-		Long:  "Show everything that the leading master knows about one master, agent, framework, task, offer or role.",
-		Example: "  tender describe agent agent-1\n" +
-			"  tender describe task framework-3/hello.0",
-		Args: exactly("KIND", "ID"),
-		ValidArgsFunction: func(command *cobra.Command, args []string, start string) ([]string, cobra.ShellCompDirective) {
-			return a.completeKindAndID(command.Context(), args, start)
-		},
-	}
-	command.Flags().StringVarP(&format, "output", "o", "text", "text or json")
-	command.RunE = a.withClient(func(ctx context.Context, c *client.Client, args []string) error {
-		if err := checkFormat(format, "text", "json"); err != nil {
-			return err
-		}
-		k, err := kindNamed(args[0])
-		if err != nil {
-			return err
-		}
-		found, err := k.find(ctx, c, args[1])
-		switch {
-		case err != nil:
-			return err
-		case format == "json":
-			return show.JSON(a.Stdout, found.message)
-		}
-		return a.describe(ctx, c, found)
-	})
-	return command
+// describer is one description on its way.
+type describer struct {
+	client *client.Client
+	out    io.Writer
+	now    time.Time
 }
 
-func (a *App) describe(ctx context.Context, c *client.Client, found item) error {
-	switch view := found.message.(type) {
+// Describe writes everything that is known about one item, and the tasks that belong to it below.
+func Describe(ctx context.Context, c *client.Client, w io.Writer, now time.Time, found Item) error {
+	d := describer{c, w, now}
+	switch view := found.Message.(type) {
 	case *apiv1.AgentView:
-		return a.describeAgent(ctx, c, view)
+		return d.describeAgent(ctx, view)
 	case *apiv1.FrameworkView:
-		return a.describeFramework(ctx, c, view)
+		return d.describeFramework(ctx, view)
 	case *apiv1.TaskView:
-		return show.Fields(a.Stdout, a.taskFields(view))
+		return show.Fields(d.out, d.taskFields(view))
 	case *apiv1.MasterView:
-		return show.Fields(a.Stdout, a.masterFields(view))
+		return show.Fields(d.out, d.masterFields(view))
 	case *apiv1.OfferView:
-		return show.Fields(a.Stdout, a.offerFields(view))
+		return show.Fields(d.out, d.offerFields(view))
 	case *apiv1.RoleView:
-		return show.Fields(a.Stdout, roleFields(view))
+		return show.Fields(d.out, RoleFields(view))
 	}
-	return fmt.Errorf("%s can't be described", found.id)
+	return fmt.Errorf("%s can't be described", found.ID)
 }
 
-func (a *App) describeAgent(ctx context.Context, c *client.Client, v *apiv1.AgentView) error {
-	err := show.Fields(a.Stdout, [][2]string{
+func (d describer) describeAgent(ctx context.Context, v *apiv1.AgentView) error {
+	err := show.Fields(d.out, [][2]string{
 		{"Agent", v.GetId()},
 		{"Hostname", v.GetHostname()},
-		{"State", stateWithMarks(v) + a.since(v.GetSince())},
+		{"State", stateWithMarks(v) + d.since(v.GetSince())},
 		{"Why", v.GetWhy()},
 		{"Total", show.Resources(v.GetTotal())},
 		{"Allocated", show.Resources(v.GetAllocated())},
@@ -89,12 +64,12 @@ func (a *App) describeAgent(ctx context.Context, c *client.Client, v *apiv1.Agen
 		{"Zone", v.GetZone()},
 		{"Address", v.GetAddress()},
 		{"Version", v.GetVersion()},
-		{"Admitted", a.moment(v.GetAdmitted())},
+		{"Admitted", d.moment(v.GetAdmitted())},
 	})
 	if err != nil {
 		return err
 	}
-	return a.tasksBelow(ctx, c, query{agent: v.GetId()})
+	return d.tasksBelow(ctx, Query{Agent: v.GetId()})
 }
 
 // orphans are volumes that nobody but the agent knows.
@@ -106,20 +81,20 @@ func orphans(volumes []*apiv1.OrphanedVolume) string {
 	return strings.Join(words, "; ")
 }
 
-func (a *App) describeFramework(ctx context.Context, c *client.Client, v *apiv1.FrameworkView) error {
+func (d describer) describeFramework(ctx context.Context, v *apiv1.FrameworkView) error {
 	var demand []string
-	for _, d := range v.GetDemand() {
-		line := fmt.Sprintf("%d x (%s) in role %s", d.GetCount(), show.Resources(d.GetResources()), d.GetRole())
-		if d.GetConstraint() != "" {
-			line += " where " + d.GetConstraint()
+	for _, one := range v.GetDemand() {
+		line := fmt.Sprintf("%d x (%s) in role %s", one.GetCount(), show.Resources(one.GetResources()), one.GetRole())
+		if one.GetConstraint() != "" {
+			line += " where " + one.GetConstraint()
 		}
-		line += preferenceOf(d) + spreadOf(d)
+		line += preferenceOf(one) + spreadOf(one)
 		demand = append(demand, line)
 	}
-	err := show.Fields(a.Stdout, [][2]string{
+	err := show.Fields(d.out, [][2]string{
 		{"Framework", v.GetId()},
 		{"Name", v.GetName()},
-		{"State", v.GetState() + a.since(v.GetSince())},
+		{"State", v.GetState() + d.since(v.GetSince())},
 		{"Why", v.GetWhy()},
 		{"Principal", v.GetPrincipal()},
 		{"Roles", strings.Join(v.GetRoles(), ", ")},
@@ -139,12 +114,12 @@ func (a *App) describeFramework(ctx context.Context, c *client.Client, v *apiv1.
 		{"Labels", show.Pairs(v.GetLabels())},
 		{"Endpoints", show.Pairs(v.GetEndpoints())},
 		{"Session", strconv.FormatUint(v.GetSession(), 10)},
-		{"Admitted", a.moment(v.GetAdmitted())},
+		{"Admitted", d.moment(v.GetAdmitted())},
 	})
 	if err != nil {
 		return err
 	}
-	return a.tasksBelow(ctx, c, query{framework: v.GetId()})
+	return d.tasksBelow(ctx, Query{Framework: v.GetId()})
 }
 
 // preferredShown bounds the agents that are named.
@@ -208,28 +183,28 @@ func localityOf(l *apiv1.LocalityView) string {
 }
 
 // tasksBelow adds the table of the living tasks that belong to what was described.
-func (a *App) tasksBelow(ctx context.Context, c *client.Client, q query) error {
-	l, err := listTasks(ctx, c, &q)
-	if err != nil || len(l.items) == 0 {
+func (d describer) tasksBelow(ctx context.Context, q Query) error {
+	l, err := listTasks(ctx, d.client, &q)
+	if err != nil || len(l.Items) == 0 {
 		return err
 	}
-	if _, err := fmt.Fprintln(a.Stdout); err != nil {
+	if _, err := fmt.Fprintln(d.out); err != nil {
 		return err
 	}
-	return a.print(l, "table")
+	return l.Print(d.out, "table", d.now)
 }
 
-func (a *App) taskFields(v *apiv1.TaskView) [][2]string {
+func (d describer) taskFields(v *apiv1.TaskView) [][2]string {
 	code := ""
 	if v.ExitCode != nil {
 		code = strconv.Itoa(int(v.GetExitCode()))
 	}
 	return [][2]string{
-		{"Task", taskRef(v)},
+		{"Task", TaskRef(v)},
 		{"Name", v.GetName()},
 		{"Framework", strings.TrimSpace(v.GetFrameworkId() + " " + v.GetFrameworkName())},
 		{"Role", v.GetRole()},
-		{"State", v.GetState() + a.since(v.GetSince())},
+		{"State", v.GetState() + d.since(v.GetSince())},
 		{"Reason", v.GetReason()},
 		{"Message", v.GetMessage()},
 		{"Exit code", code},
@@ -242,7 +217,7 @@ func (a *App) taskFields(v *apiv1.TaskView) [][2]string {
 		{"Command", commandOf(v.GetCommand())},
 		{"Environment", show.Pairs(v.GetCommand().GetEnv())},
 		{"Labels", show.Pairs(v.GetLabels())},
-		{"Launched", a.moment(v.GetLaunched())},
+		{"Launched", d.moment(v.GetLaunched())},
 		{"Output", outputOf(v)},
 	}
 }
@@ -255,15 +230,15 @@ func outputOf(v *apiv1.TaskView) string {
 	at := "http://" + v.GetAgentAddress() + "/" + path.Join("v1", "logs", v.GetFrameworkId(), v.GetId(), "stdout")
 	if executor := api.ExecutorID(v.GetExecutorId()); executor != "" && executor != api.CommandExecutor {
 		// Its own executor writes for it: only that one's output is sure to be there.
-		return "tender logs --executor " + taskRef(v) + "\n" + at + "?executor=1"
+		return "tender logs --executor " + TaskRef(v) + "\n" + at + "?executor=1"
 	}
-	return "tender logs " + taskRef(v) + "\n" + at
+	return "tender logs " + TaskRef(v) + "\n" + at
 }
 
-func (a *App) masterFields(v *apiv1.MasterView) [][2]string {
+func (d describer) masterFields(v *apiv1.MasterView) [][2]string {
 	return [][2]string{
 		{"Master", v.GetId()},
-		{"State", v.GetState() + a.since(v.GetSince())},
+		{"State", v.GetState() + d.since(v.GetSince())},
 		{"Why", v.GetWhy()},
 		{"gRPC", v.GetGrpcAddress()},
 		{"HTTP", v.GetHttpAddress()},
@@ -274,19 +249,20 @@ func (a *App) masterFields(v *apiv1.MasterView) [][2]string {
 	}
 }
 
-func (a *App) offerFields(v *apiv1.OfferView) [][2]string {
+func (d describer) offerFields(v *apiv1.OfferView) [][2]string {
 	return [][2]string{
 		{"Offer", v.GetId()},
 		{"Framework", strings.TrimSpace(v.GetFrameworkId() + " " + v.GetFrameworkName())},
 		{"Agent", strings.TrimSpace(v.GetAgentId() + " " + v.GetHostname())},
 		{"Role", v.GetRole()},
 		{"Resources", show.Resources(v.GetResources())},
-		{"Since", a.moment(v.GetSince())},
-		{"Expires", a.moment(v.GetExpires())},
+		{"Since", d.moment(v.GetSince())},
+		{"Expires", d.moment(v.GetExpires())},
 	}
 }
 
-func roleFields(v *apiv1.RoleView) [][2]string {
+// RoleFields are the lines that describe a role.
+func RoleFields(v *apiv1.RoleView) [][2]string {
 	return [][2]string{
 		{"Role", v.GetRole()},
 		{"Weight", strconv.FormatFloat(v.GetWeight(), 'f', -1, 64)},
@@ -302,21 +278,21 @@ func roleFields(v *apiv1.RoleView) [][2]string {
 }
 
 // since is " for 12s", or nothing.
-func (a *App) since(at *timestamppb.Timestamp) string {
-	if age := show.Age(a.Now(), at); age != "" {
+func (d describer) since(at *timestamppb.Timestamp) string {
+	if age := show.Age(d.now, at); age != "" {
 		return " for " + age
 	}
 	return ""
 }
 
 // moment is a time with its age: "2026-11-21 10:17:44 UTC (12s ago)".
-func (a *App) moment(at *timestamppb.Timestamp) string {
-	age := show.Age(a.Now(), at)
+func (d describer) moment(at *timestamppb.Timestamp) string {
+	age := show.Age(d.now, at)
 	if age == "" {
 		return ""
 	}
 	text := at.AsTime().UTC().Format("2006-01-02 15:04:05 MST")
-	if at.AsTime().After(a.Now()) {
+	if at.AsTime().After(d.now) {
 		return text
 	}
 	return text + " (" + age + " ago)"

@@ -1,4 +1,4 @@
-package cli
+package nouns
 
 import (
 	"context"
@@ -10,71 +10,70 @@ import (
 	"github.com/tenderhq/tender/internal/cli/client"
 )
 
-// namedMax is how many of several matches an error lists.
-const namedMax = 8
+// wrong marks an error as that of who wrote the words.
+func wrong(err error) error { return api.E("nouns", api.Invalid, "", err) }
 
-// find returns the one item of the kind that word means: a whole ID or name before the start of one. Several matches
+// NamedMax is how many of several matches an error lists.
+const NamedMax = 8
+
+// Find returns the one item of the kind that word means: a whole ID or name before the start of one. Several matches
 // are an error that lists them.
-func (k kind) find(ctx context.Context, c *client.Client, word string) (item, error) {
-	l, err := k.list(ctx, c, &query{prefix: word, all: true})
+func (k Kind) Find(ctx context.Context, c *client.Client, word string) (Item, error) {
+	l, err := k.List(ctx, c, &Query{Prefix: word, All: true})
 	if err != nil {
-		return item{}, err
+		return Item{}, err
 	}
-	matches := l.items
+	matches := l.Items
 	if exact := soleMatch(matches, word); exact != nil {
 		return *exact, nil
 	}
 	switch len(matches) {
 	case 0:
-		return item{}, k.nobody(query{prefix: word})
+		return Item{}, k.Nobody(Query{Prefix: word})
 	case 1:
 		return matches[0], nil
 	}
 	var ids []string
-	for _, match := range matches[:min(namedMax, len(matches))] {
-		ids = append(ids, match.id)
+	for _, match := range matches[:min(NamedMax, len(matches))] {
+		ids = append(ids, match.ID)
 	}
-	if len(matches) > namedMax {
+	if len(matches) > NamedMax {
 		ids = append(ids, "…")
 	}
-	return item{}, usagef("%q is the start of %d %s: %s; write more of it", word, len(matches), k.name, strings.Join(ids, ", "))
+	return Item{}, wrong(fmt.Errorf("%q is the start of %d %s: %s; write more of it", word, len(matches), k.Name, strings.Join(ids, ", ")))
 }
 
-// lookUp adds to the refusal of a name where the names are found.
-func lookUp(kinds string, err error) error {
+// WhereListed adds to the refusal of a name where the names of its kind are found.
+func (k Kind) WhereListed(err error) error {
 	if !api.Is(err, api.NotFound) {
 		return err
 	}
-	k, unknown := kindNamed(kinds)
-	if unknown != nil {
-		return unknown
-	}
-	return fmt.Errorf("%w; 'tender get %s' lists them", err, k.name+orAll(k))
+	return fmt.Errorf("%w; 'tender get %s' lists them", err, k.Name+orAll(k))
 }
 
-// nobody says that none is called so, or that the other filters left none.
-func (k kind) nobody(q query) error {
-	if len(q.states)+len(q.agent)+len(q.framework)+len(q.role) > 0 {
-		return fmt.Errorf("no %s that is asked for is called %q; leave out some of the flags", k.singular(), q.prefix)
+// Nobody says that none is called so, or that the other filters left none.
+func (k Kind) Nobody(q Query) error {
+	if len(q.States)+len(q.Agent)+len(q.Framework)+len(q.Role) > 0 {
+		return fmt.Errorf("no %s that is asked for is called %q; leave out some of the flags", k.singular(), q.Prefix)
 	}
-	return fmt.Errorf("no %s is called %q; 'tender get %s' lists them", k.singular(), q.prefix, k.name+orAll(k))
+	return fmt.Errorf("no %s is called %q; 'tender get %s' lists them", k.singular(), q.Prefix, k.Name+orAll(k))
 }
 
-func orAll(k kind) string {
-	if k.name == "tasks" {
+func orAll(k Kind) string {
+	if k.Name == "tasks" {
 		return " --all"
 	}
 	return ""
 }
 
 // soleMatch is the only item whose ID, last part of the ID, or name is the word.
-func soleMatch(items []item, word string) *item {
-	for _, same := range []func(item) string{
-		func(i item) string { return i.id },
-		func(i item) string { return i.id[strings.LastIndexByte(i.id, '/')+1:] },
-		func(i item) string { return i.name },
+func soleMatch(items []Item, word string) *Item {
+	for _, same := range []func(Item) string{
+		func(i Item) string { return i.ID },
+		func(i Item) string { return i.ID[strings.LastIndexByte(i.ID, '/')+1:] },
+		func(i Item) string { return i.Name },
 	} {
-		var found []item
+		var found []Item
 		for _, one := range items {
 			if same(one) == word {
 				found = append(found, one)
@@ -87,15 +86,30 @@ func soleMatch(items []item, word string) *item {
 	return nil
 }
 
-// findTask returns the one task that word means.
-func findTask(ctx context.Context, c *client.Client, word string) (*apiv1.TaskView, error) {
-	tasks, err := kindNamed("tasks")
+// Task returns the one task that word means.
+func Task(ctx context.Context, c *client.Client, word string) (*apiv1.TaskView, error) {
+	found, err := Tasks.Find(ctx, c, word)
 	if err != nil {
 		return nil, err
 	}
-	found, err := tasks.find(ctx, c, word)
-	if err != nil {
-		return nil, err
+	return found.Message.(*apiv1.TaskView), nil
+}
+
+// Resolve turns what people call an agent and a framework into IDs; one that is not there is an error and no empty
+// list.
+func (q *Query) Resolve(ctx context.Context, c *client.Client) error {
+	for _, asked := range []struct {
+		kind Kind
+		word *string
+	}{{Agents, &q.Agent}, {Frameworks, &q.Framework}} {
+		if *asked.word == "" {
+			continue
+		}
+		found, err := asked.kind.Find(ctx, c, *asked.word)
+		if err != nil {
+			return err
+		}
+		*asked.word = found.ID
 	}
-	return found.message.(*apiv1.TaskView), nil
+	return nil
 }

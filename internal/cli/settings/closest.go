@@ -1,6 +1,9 @@
 package settings
 
-import "strings"
+import (
+	"fmt"
+	"strings"
+)
 
 // Closest is the one of names that was probably meant by word, or "".
 func Closest(word string, names []string) string {
@@ -41,4 +44,12 @@ func distance(a, b string) int {
 		}
 	}
 	return rows[len(a)][len(b)]
+}
+
+// Unknown says that word is none of the known ones, and which it may have been.
+func Unknown(noun, word string, known []string) error {
+	if closest := Closest(word, known); closest != "" {
+		return fmt.Errorf("%s %q is unknown; did you mean %q?", noun, word, closest)
+	}
+	return fmt.Errorf("%s %q is unknown; there are %s", noun, word, strings.Join(known, ", "))
 }

@@ -1,4 +1,4 @@
-package cli
+package settings
 
 import (
 	"fmt"
@@ -18,8 +18,8 @@ var meant = map[string]string{
 	"port": "ports", "ports": "ports",
 }
 
-// parseResources reads resources as people write them, and asks back for names that are nearly those of a known kind.
-func parseResources(text string) (api.Resources, error) {
+// ParseResources reads resources as people write them, and asks back for names that are nearly those of a known kind.
+func ParseResources(text string) (api.Resources, error) {
 	resources, err := api.ParseResources(text)
 	if err != nil {
 		return resources, err

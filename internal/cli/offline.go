@@ -1,0 +1,245 @@
+package cli
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tenderhq/tender/agent"
+	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/internal/cli/client"
+	"github.com/tenderhq/tender/internal/cli/show"
+	"github.com/tenderhq/tender/master"
+)
+
+// What works on files, while no master or agent runs on them.
+
+func (a *App) snapshotInspectCommand() *cobra.Command {
+	var format string
+	command := &cobra.Command{
+		Use:   "inspect FILE",
+		Short: "Check a saved snapshot and say what it holds",
+		Long:  "Read a saved snapshot from its first byte to its last, check its checksum and its hash, and say what it holds.\nNeeds no master.",
+		Args:  exactly("FILE"),
+	}
+	command.Flags().StringVarP(&format, "output", "o", "table", "table or json")
+	command.RunE = func(_ *cobra.Command, args []string) error {
+		if err := checkFormat(format, "table", "json"); err != nil {
+			return err
+		}
+		found, err := readSnapshotFile(args[0], master.InspectSnapshot)
+		if err != nil {
+			return err
+		}
+		if format == "json" {
+			return a.snapshotJSON(found)
+		}
+		return show.Fields(a.Stdout, snapshotFields(found))
+	}
+	return command
+}
+
+// readSnapshotFile names the file in what is wrong with it.
+func readSnapshotFile(name string, read func(io.Reader) (master.Snapshot, error)) (master.Snapshot, error) {
+	file, err := os.Open(name)
+	if err != nil {
+		return master.Snapshot{}, err
+	}
+	found, err := read(file)
+	var known *api.Error
+	if errors.As(err, &known) && known.Kind == api.Invalid && known.Subject == "" {
+		err = fmt.Errorf("%s: %w", name, known.Err)
+	}
+	return found, errors.Join(err, file.Close())
+}
+
+func snapshotFields(s master.Snapshot) [][2]string {
+	frameworks := strconv.Itoa(s.Frameworks)
+	if s.Tombstones > 0 {
+		frameworks += fmt.Sprintf(" and %d removed", s.Tombstones)
+	}
+	return [][2]string{
+		{"Cluster", string(s.Cluster)},
+		{"Term", api.Term{Epoch: s.Epoch, Number: s.Term}.String()},
+		{"Index", strconv.FormatUint(s.Index, 10)},
+		{"Hash", s.Hash},
+		{"Masters", strconv.Itoa(s.Masters)},
+		{"Agents", strconv.Itoa(s.Agents)},
+		{"Frameworks", frameworks},
+		{"Roles", strconv.Itoa(s.Roles)},
+		{"Store", strconv.FormatInt(s.StoreBytes, 10) + " bytes"},
+	}
+}
+
+// snapshotJSON has the names that the rest of our JSON has.
+func (a *App) snapshotJSON(s master.Snapshot) error {
+	out := json.NewEncoder(a.Stdout)
+	out.SetIndent("", "  ")
+	return out.Encode(map[string]any{
+		"cluster_id": s.Cluster, "epoch": s.Epoch, "term": s.Term, "index": s.Index, "hash": s.Hash, "masters": s.Masters,
+		"agents": s.Agents, "frameworks": s.Frameworks, "removed_frameworks": s.Tombstones, "roles": s.Roles, "store_bytes": s.StoreBytes,
+	})
+}
+
+func (a *App) snapshotRestoreCommand() *cobra.Command {
+	var dataDir, id, address string
+	command := &cobra.Command{
+		Use:   "restore FILE",
+		Short: "Make a new data folder from a saved snapshot",
+		Long: "Make a new data folder from a saved snapshot: that of a quorum of one, in a higher epoch. Start a master on it, then let\n" +
+			"others join with 'tender raft add'. No master of the old quorum may run any more; agents that have met the new one\n" +
+			"obey no old one. What was changed after the snapshot is lost, except tasks: agents tell what they run.",
+		Example: "  tender raft snapshot restore saved --data-dir /var/lib/tender/m1 --id m1 --raft-address 10.0.0.1:5070",
+		Args:    exactly("FILE"),
+	}
+	flags := command.Flags()
+	flags.SortFlags = false
+	flags.StringVar(&dataDir, "data-dir", "", "folder to make; it must be empty or not exist (needed)")
+	flags.StringVar(&id, "id", "m1", "name of the master that will use it")
+	flags.StringVar(&address, "raft-address", "127.0.0.1:5070", "where other masters will reach it")
+	command.RunE = func(_ *cobra.Command, args []string) error {
+		if err := checkOffline(dataDir, address); err != nil {
+			return err
+		}
+		self := master.Peer{ID: api.MasterID(id), Addr: address}
+		found, err := readSnapshotFile(args[0], func(r io.Reader) (master.Snapshot, error) { return master.RestoreSnapshot(dataDir, self, r) })
+		if err != nil {
+			return err
+		}
+		_, err = fmt.Fprintf(a.Stdout, "%s is the folder of master %s now, with %s and %s of %s, in epoch %d\nstart it with: tender master --data-dir %s\n",
+			dataDir, id, show.Count(found.Agents, "agent"), show.Count(found.Frameworks, "framework"), found.Cluster, found.Epoch+1, dataDir)
+		return err
+	}
+	return command
+}
+
+func checkOffline(dataDir, address string) error {
+	switch {
+	case dataDir == "":
+		return usagef("which folder? write --data-dir FOLDER")
+	case address != "" && client.CheckAddress(address) != nil:
+		return usagef("--raft-address: %q is not an address; write HOST:PORT, such as 10.0.0.1:5070", address)
+	}
+	return nil
+}
+
+func (a *App) recoverCommand() *cobra.Command {
+	var dataDir, address, confirm string
+	command := &cobra.Command{
+		Use:   "recover",
+		Short: "Go on with one master after most of the others are lost for ever",
+		Long: "Go on with one master after most of the others are lost for ever: its data folder becomes that of a quorum of one, in a\n" +
+			"higher epoch. Its master must not run. Choose the survivor with the highest term and index; what only the lost ones had\n" +
+			"is lost, except tasks: agents tell what they run. Then start it, and let others join with empty folders.\n\n" +
+			"Without --confirm it only says what it has found.",
+		Example: "  tender raft recover --data-dir /var/lib/tender/m1\n" +
+			"  tender raft recover --data-dir /var/lib/tender/m1 --confirm cluster-0123456789ab",
+		Args: exactly(),
+	}
+	flags := command.Flags()
+	flags.SortFlags = false
+	flags.StringVar(&dataDir, "data-dir", "", "folder of the survivor (needed)")
+	flags.StringVar(&address, "raft-address", "", "where other masters will reach it (default: where they did)")
+	flags.StringVar(&confirm, "confirm", "", "the cluster's ID: the others are lost, and no one will start them again")
+	command.RunE = func(*cobra.Command, []string) error {
+		if err := checkOffline(dataDir, address); err != nil {
+			return err
+		}
+		found, err := master.Survey(dataDir)
+		switch {
+		case err != nil:
+			return err
+		case confirm == "":
+			return a.tellSurvivor(dataDir, found)
+		case confirm != string(found.Cluster):
+			return usagef("the folder is of %s, not of %s; nothing was changed", found.Cluster, confirm)
+		}
+		if found, err = master.Recover(dataDir, address); err != nil {
+			return err
+		}
+		_, err = fmt.Fprintf(a.Stdout, "master %s is a quorum of one now, in epoch %d\nstart it with: tender master --data-dir %s\n",
+			found.Self.ID, found.Epoch, dataDir)
+		return err
+	}
+	return command
+}
+
+func (a *App) tellSurvivor(dataDir string, found master.Survivor) error {
+	var members []string
+	for _, peer := range found.Members {
+		members = append(members, string(peer.ID)+" at "+peer.Addr)
+	}
+	err := show.Fields(a.Stdout, [][2]string{
+		{"Master", string(found.Self.ID)},
+		{"Cluster", string(found.Cluster)},
+		{"Term", api.Term{Epoch: found.Epoch, Number: found.Term}.String()},
+		{"Index", strconv.FormatUint(found.Last, 10)},
+		{"Quorum", strings.Join(members, ", ")},
+	})
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(a.Stdout, "\nNothing was changed. If the majority of this quorum is lost for ever and no other survivor has a higher term and index:\n"+
+		"  tender raft recover --data-dir %s --confirm %s\n", dataDir, found.Cluster)
+	return err
+}
+
+func (a *App) resetTermCommand() *cobra.Command {
+	var dataDir, confirm string
+	command := &cobra.Command{
+		Use:   "reset-term",
+		Short: "Have an agent that does not run forget the newest term that it has obeyed",
+		Long: "Have an agent that does not run forget the newest term that it has obeyed. An agent obeys no leader of an older term, so\n" +
+			"one that a wrong master has told a term which no true leader will reach obeys nobody any more. Afterwards it obeys the\n" +
+			"first leader of its cluster that answers: make sure that --master names the true ones. Its tasks are not touched.\n\n" +
+			"Without --confirm it only says what it has found.",
+		Example: "  tender agent reset-term --data-dir /var/lib/tender/agent\n" +
+			"  tender agent reset-term --data-dir /var/lib/tender/agent --confirm agent-7",
+		Args: exactly(),
+	}
+	flags := command.Flags()
+	flags.SortFlags = false
+	flags.StringVar(&dataDir, "data-dir", "", "folder of the agent (needed)")
+	flags.StringVar(&confirm, "confirm", "", "the agent's ID: no leader of an older term is alive")
+	command.RunE = func(*cobra.Command, []string) error {
+		if dataDir == "" {
+			return usagef("name the folder of the agent: --data-dir FOLDER")
+		}
+		found, err := agent.Inspect(dataDir)
+		switch {
+		case err != nil:
+			return err
+		case confirm == "":
+			return a.tellStanding(dataDir, found)
+		case confirm != string(found.Agent):
+			return usagef("the folder is of %s, not of %s; nothing was changed", found.Agent, confirm)
+		}
+		if found, err = agent.ResetTerm(dataDir); err != nil {
+			return err
+		}
+		_, err = fmt.Fprintf(a.Stdout, "agent %s has forgotten term %s; it obeys the first leader of %s that answers\n", found.Agent, found.Term, found.Cluster)
+		return err
+	}
+	return command
+}
+
+func (a *App) tellStanding(dataDir string, found agent.Standing) error {
+	err := show.Fields(a.Stdout, [][2]string{
+		{"Agent", string(found.Agent)},
+		{"Cluster", string(found.Cluster)},
+		{"Term", found.Term.String()},
+	})
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(a.Stdout, "\nNothing was changed, and an agent that its leader has registered needs no change. Only if its log says of every\n"+
+		"true leader that its term is over, as no one of them will reach this one:\n"+
+		"  tender agent reset-term --data-dir %s --confirm %s\n", dataDir, found.Agent)
+	return err
+}
