@@ -8,6 +8,7 @@ import (
 
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/master/internal/raftlog"
+	"github.com/tenderhq/tender/master/internal/registrycodec"
 	"github.com/tenderhq/tender/master/registry"
 )
 
@@ -29,7 +30,7 @@ type Snapshot struct {
 // InspectSnapshot reads a whole snapshot, and believes it only if its checksum and its
 // hash are right.
 func InspectSnapshot(source io.Reader) (Snapshot, error) {
-	state, head, err := raftlog.ReadSnapshot(source)
+	state, head, err := registrycodec.ReadSnapshot(source)
 	if err != nil {
 		return Snapshot{}, api.E("raft.snapshot", api.Invalid, "", err)
 	}

@@ -54,8 +54,8 @@ func (m *Master) staleAgents(r *apiv1.ListRequest) *apiv1.ListAgentsResponse {
 		answer.Items = append(answer.Items, &apiv1.AgentView{
 			Id: string(id), Hostname: a.Agent.Hostname, State: followerState, Why: followerWhy, Marks: a.Marks.Strings(),
 			Total: wire.ResourcesStruct(a.Agent.Resources), Attributes: a.Agent.Attributes, Region: a.Agent.Region, Zone: a.Agent.Zone,
-			Address: a.Agent.Address, Version: a.Agent.Version, Admitted: showTime(a.Admitted),
-			Maintenance: showWindow(a.Maintenance),
+			Address: a.Agent.Address, Version: a.Agent.Version, Admitted: wire.TimeToProto(a.Admitted),
+			Maintenance: wire.WindowToProto(a.Maintenance),
 		})
 	}
 	return answer
@@ -71,9 +71,9 @@ func (m *Master) staleFrameworks(r *apiv1.ListRequest) *apiv1.ListFrameworksResp
 		f := living[id]
 		answer.Items = append(answer.Items, &apiv1.FrameworkView{
 			Id: string(id), Name: f.Framework.Name, State: followerState, Why: followerWhy, Principal: f.Framework.Principal,
-			Roles: texts(f.Framework.Roles), FailoverTimeout: durationpb.New(f.Framework.FailoverTimeout), Standby: f.Framework.Standby,
+			Roles: wire.Texts(f.Framework.Roles), FailoverTimeout: durationpb.New(f.Framework.FailoverTimeout), Standby: f.Framework.Standby,
 			Instance: string(f.Instance), Session: f.Session, Constraint: f.Framework.Constraint, Labels: f.Framework.Labels,
-			Endpoints: f.Framework.Endpoints, Admitted: showTime(f.Admitted),
+			Endpoints: f.Framework.Endpoints, Admitted: wire.TimeToProto(f.Admitted),
 		})
 	}
 	return answer
@@ -108,7 +108,7 @@ func (m *Master) listMasters(r *apiv1.ListRequest) *apiv1.ListMastersResponse {
 			view.State = "follower"
 		}
 		if !member.Silent.IsZero() {
-			view.State, view.Since, view.Why = "unreachable", showTime(member.Silent), "it does not answer the leader"
+			view.State, view.Since, view.Why = "unreachable", wire.TimeToProto(member.Silent), "it does not answer the leader"
 		}
 		if member.ID == m.config.ID {
 			view.AppliedIndex, view.Why = status.Applied, m.sick()

@@ -1,12 +1,8 @@
 package master
 
 import (
-	"time"
-
 	"google.golang.org/protobuf/types/known/durationpb"
-	"google.golang.org/protobuf/types/known/timestamppb"
 
-	"github.com/tenderhq/tender/api"
 	apiv1 "github.com/tenderhq/tender/api/v1"
 	"github.com/tenderhq/tender/internal/wire"
 	"github.com/tenderhq/tender/master/core"
@@ -14,45 +10,18 @@ import (
 
 // What people see of each noun.
 
-func showTime(t time.Time) *timestamppb.Timestamp {
-	if t.IsZero() {
-		return nil
-	}
-	return timestamppb.New(t)
-}
-
-func texts[S ~string](words []S) []string {
-	list := make([]string, len(words))
-	for i, word := range words {
-		list[i] = string(word)
-	}
-	return list
-}
-
-// showWindow shows none as nothing.
-func showWindow(w api.Window) *apiv1.Window {
-	if w.Start.IsZero() {
-		return nil
-	}
-	shown := &apiv1.Window{Start: timestamppb.New(w.Start)}
-	if w.Duration != 0 {
-		shown.Duration = durationpb.New(w.Duration)
-	}
-	return shown
-}
-
 func showAgent(v core.AgentView) *apiv1.AgentView {
 	leaving := make(map[string]string, len(v.Leaving))
 	for id, answer := range v.Leaving {
 		leaving[string(id)] = answer
 	}
 	view := &apiv1.AgentView{
-		Id: string(v.Agent.ID), Hostname: v.Agent.Hostname, State: v.State.String(), Since: showTime(v.Since), Why: v.Why,
+		Id: string(v.Agent.ID), Hostname: v.Agent.Hostname, State: v.State.String(), Since: wire.TimeToProto(v.Since), Why: v.Why,
 		Marks: v.Marks.Strings(), Total: wire.ResourcesStruct(v.Agent.Resources), Allocated: wire.ResourcesStruct(v.Allocated),
 		Offered: wire.ResourcesStruct(v.Offered), Free: wire.ResourcesStruct(v.Free), Attributes: v.Agent.Attributes,
 		Region: v.Agent.Region, Zone: v.Agent.Zone, Address: v.Agent.Address, Version: v.Agent.Version, Tasks: int32(v.Tasks),
-		Usage: wire.UsageToProto(v.Usage.Total), Admitted: showTime(v.Admitted),
-		Maintenance: showWindow(v.Maintenance), Leaving: leaving,
+		Usage: wire.UsageToProto(v.Usage.Total), Admitted: wire.TimeToProto(v.Admitted),
+		Maintenance: wire.WindowToProto(v.Maintenance), Leaving: leaving,
 		Revocable: wire.ResourcesStruct(v.Revocable), TasksMaybeMore: v.MaybeMore, Occupied: wire.ResourcesStruct(v.Occupied),
 	}
 	for _, o := range v.Orphans {
@@ -66,11 +35,11 @@ func showAgent(v core.AgentView) *apiv1.AgentView {
 func showFramework(v core.FrameworkView) *apiv1.FrameworkView {
 	f := v.Framework
 	view := &apiv1.FrameworkView{
-		Id: string(f.ID), Name: f.Name, State: v.State, Since: showTime(v.Since), Why: v.Why, Principal: f.Principal,
-		Roles: texts(f.Roles), Suppressed: texts(v.Suppressed), Allocated: wire.ResourcesStruct(v.Allocated),
+		Id: string(f.ID), Name: f.Name, State: v.State, Since: wire.TimeToProto(v.Since), Why: v.Why, Principal: f.Principal,
+		Roles: wire.Texts(f.Roles), Suppressed: wire.Texts(v.Suppressed), Allocated: wire.ResourcesStruct(v.Allocated),
 		Offered: wire.ResourcesStruct(v.Offered), DominantShare: v.DominantShare, Tasks: int32(v.Tasks), Offers: int32(v.Offers),
 		FailoverTimeout: durationpb.New(f.FailoverTimeout), Standby: f.Standby, Instance: string(v.Instance), Session: v.Session,
-		Constraint: f.Constraint, Labels: f.Labels, Endpoints: f.Endpoints, Admitted: showTime(v.Admitted),
+		Constraint: f.Constraint, Labels: f.Labels, Endpoints: f.Endpoints, Admitted: wire.TimeToProto(v.Admitted),
 		MinOffer: wire.ResourcesStruct(f.MinOffer), MaxOffer: wire.ResourcesStruct(f.MaxOffer), Revocable: f.Revocable,
 	}
 	if p := v.Placed; p.Tasks() > 0 {
@@ -81,7 +50,7 @@ func showFramework(v core.FrameworkView) *apiv1.FrameworkView {
 		for _, shape := range demand.Shapes {
 			view.Demand = append(view.Demand, &apiv1.DemandView{
 				Role: string(demand.Role), Resources: wire.ResourcesStruct(shape.Resources), Count: shape.Count, Constraint: shape.Constraint,
-				Preferred: texts(shape.Preferred), OnlyPreferred: shape.OnlyPreferred, Spread: wire.SpreadToProto(shape.Spread), Group: shape.Group,
+				Preferred: wire.Texts(shape.Preferred), OnlyPreferred: shape.OnlyPreferred, Spread: wire.SpreadToProto(shape.Spread), Group: shape.Group,
 			})
 		}
 	}
@@ -93,7 +62,7 @@ func showTask(v core.TaskView) *apiv1.TaskView {
 		Id: string(v.Task.ID), FrameworkId: string(v.Framework), FrameworkName: v.FrameworkName, Name: v.Task.DisplayName(),
 		Role: string(v.Role), State: v.Status.State.String(), Reason: v.Status.Reason.String(), Message: v.Status.Message,
 		AgentId: string(v.Agent), Hostname: v.Hostname, AgentAddress: v.AgentAddress, ExecutorId: string(v.Task.ExecutorID()),
-		Resources: wire.ResourcesStruct(v.Resources), Launched: showTime(v.Launched), Since: showTime(v.Status.At),
+		Resources: wire.ResourcesStruct(v.Resources), Launched: wire.TimeToProto(v.Launched), Since: wire.TimeToProto(v.Status.At),
 		Labels: v.Task.Labels, Usage: wire.UsageToProto(v.Usage), Command: wire.CommandToProto(v.Task.Command),
 	}
 	if v.Status.Executor != "" {
@@ -117,13 +86,13 @@ func showOffer(v core.OfferView) *apiv1.OfferView {
 	return &apiv1.OfferView{
 		Id: string(o.ID), FrameworkId: string(o.Framework), FrameworkName: v.FrameworkName, AgentId: string(o.Agent),
 		Hostname: o.Hostname, Role: string(o.Role), Resources: wire.ResourcesStruct(o.Resources),
-		Since: showTime(v.Since), Expires: showTime(v.Expires),
+		Since: wire.TimeToProto(v.Since), Expires: wire.TimeToProto(v.Expires),
 	}
 }
 
 func showDecision(d core.ExplainedDecision) *apiv1.ExplainedDecision {
 	return &apiv1.ExplainedDecision{
-		At: showTime(d.At), Made: showTime(d.Made), OfferId: string(d.Offer), AgentId: string(d.Agent), Role: string(d.Role),
+		At: wire.TimeToProto(d.At), Made: wire.TimeToProto(d.Made), OfferId: string(d.Offer), AgentId: string(d.Agent), Role: string(d.Role),
 		Resources: wire.ResourcesStruct(d.Resources), Outcome: d.Outcome, Why: d.Why, Launched: int32(d.Launched),
 	}
 }

@@ -4,17 +4,14 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"time"
 
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
-	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/tenderhq/tender/agent/core"
 	"github.com/tenderhq/tender/api"
 	apiv1 "github.com/tenderhq/tender/api/v1"
 	"github.com/tenderhq/tender/internal/logpb"
-	"github.com/tenderhq/tender/internal/protocol"
 	"github.com/tenderhq/tender/internal/wire"
 )
 
@@ -122,7 +119,7 @@ func encode(buffer []byte, record any) ([]byte, error) {
 	case core.ExecutorForgotten:
 		m.Record = &logpb.AgentRecord_ExecutorForgotten{ExecutorForgotten: runToProto(r.Run)}
 	case core.StubKept:
-		m.Record = &logpb.AgentRecord_StubKept{StubKept: stubToProto(r.Stub)}
+		m.Record = &logpb.AgentRecord_StubKept{StubKept: wire.TaskStubToProto(r.Stub)}
 	case recordGroup:
 		m.Record = &logpb.AgentRecord_Group{Group: &logpb.RecordGroup{Records: uint32(r)}}
 	case core.StubForgotten:
@@ -141,7 +138,7 @@ func encodeTask(m *logpb.AgentRecord, record any) error {
 		m.Record = &logpb.AgentRecord_TaskLaunched{TaskLaunched: &logpb.TaskLaunched{
 			Task: wire.TaskToProto(r.Task), FrameworkId: string(r.Framework), Role: string(r.Role),
 			Resources: wire.ResourcesToProto(r.Resources), ExecutorResources: wire.ResourcesToProto(r.ExecutorResources),
-			Term: wire.TermToProto(r.Term), Number: r.Number, At: moment(r.At),
+			Term: wire.TermToProto(r.Term), Number: r.Number, At: wire.TimeToProto(r.At),
 		}}
 	case core.TaskKilled:
 		m.Record = &logpb.AgentRecord_TaskKilled{TaskKilled: &logpb.TaskKilled{
@@ -170,8 +167,7 @@ func decode(payload []byte) (any, error) {
 	}
 	switch r := m.Record.(type) {
 	case *logpb.AgentRecord_FrameworkKept:
-		f := wire.FrameworkOf(r.FrameworkKept)
-		return core.FrameworkKept{Framework: f}, nil
+		return core.FrameworkKept{Framework: wire.FrameworkOf(r.FrameworkKept)}, nil
 	case *logpb.AgentRecord_FrameworkRemoved:
 		return core.FrameworkRemoved{Framework: api.FrameworkID(r.FrameworkRemoved)}, nil
 	case *logpb.AgentRecord_FrameworkForgotten:
@@ -187,7 +183,7 @@ func decode(payload []byte) (any, error) {
 	case *logpb.AgentRecord_ExecutorForgotten:
 		return core.ExecutorForgotten{Run: runFromProto(r.ExecutorForgotten)}, nil
 	case *logpb.AgentRecord_StubKept:
-		return core.StubKept{Stub: stubFromProto(r.StubKept)}, nil
+		return core.StubKept{Stub: wire.TaskStubOf(r.StubKept)}, nil
 	case *logpb.AgentRecord_Group:
 		return recordGroup(r.Group.GetRecords()), nil
 	case *logpb.AgentRecord_StubForgotten:
@@ -203,7 +199,7 @@ func decodeTask(m *logpb.AgentRecord) (core.Record, error) {
 		return core.TaskLaunched{
 			Task: wire.TaskFromProto(l.GetTask()), Framework: api.FrameworkID(l.GetFrameworkId()), Role: api.Role(l.GetRole()),
 			Resources: wire.ResourcesOf(l.GetResources()), ExecutorResources: wire.ResourcesOf(l.GetExecutorResources()),
-			Term: wire.TermFromProto(l.GetTerm()), Number: l.GetNumber(), At: fromMoment(l.GetAt()),
+			Term: wire.TermFromProto(l.GetTerm()), Number: l.GetNumber(), At: wire.TimeOf(l.GetAt()),
 		}, nil
 	case *logpb.AgentRecord_TaskKilled:
 		k := r.TaskKilled
@@ -229,22 +225,6 @@ func startingFromProto(m *logpb.ExecutorStarting) core.ExecutorStarting {
 		starting.Executor = *executor
 	}
 	return starting
-}
-
-func stubToProto(stub protocol.TaskStub) *apiv1.TaskStub {
-	return &apiv1.TaskStub{
-		FrameworkId: string(stub.Framework), TaskId: string(stub.Task), Name: stub.Name, Role: string(stub.Role),
-		Status: wire.StatusToProto(stub.Status), LaunchedAt: moment(stub.LaunchedAt),
-	}
-}
-
-// stubFromProto reads leniently: a stub is only for people.
-func stubFromProto(m *apiv1.TaskStub) protocol.TaskStub {
-	status, _ := wire.StatusFromProto(m.GetStatus())
-	return protocol.TaskStub{
-		TaskRef: api.TaskRef{Framework: api.FrameworkID(m.GetFrameworkId()), Task: api.TaskID(m.GetTaskId())},
-		Name:    m.GetName(), Role: api.Role(m.GetRole()), Status: status, LaunchedAt: fromMoment(m.GetLaunchedAt()),
-	}
 }
 
 func refToProto(ref api.TaskRef) *logpb.TaskRef {
@@ -276,18 +256,4 @@ func processToProto(p core.Process) *logpb.Process {
 
 func processFromProto(m *logpb.Process) core.Process {
 	return core.Process{PID: int(m.GetPid()), Start: m.GetStart()}
-}
-
-func moment(t time.Time) *timestamppb.Timestamp {
-	if t.IsZero() {
-		return nil
-	}
-	return timestamppb.New(t)
-}
-
-func fromMoment(m *timestamppb.Timestamp) time.Time {
-	if m == nil {
-		return time.Time{}
-	}
-	return m.AsTime()
 }

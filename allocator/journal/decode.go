@@ -16,7 +16,7 @@ import (
 
 	"github.com/tenderhq/tender/allocator"
 	"github.com/tenderhq/tender/allocator/inputs"
-	"github.com/tenderhq/tender/allocator/remote"
+	"github.com/tenderhq/tender/allocator/internal/codec"
 	apiv1 "github.com/tenderhq/tender/api/v1"
 	"github.com/tenderhq/tender/internal/logpb"
 )
@@ -28,7 +28,7 @@ type Section struct {
 	Whole  bool // from the start of a leadership
 	Steps  []Step
 
-	codec remote.Codec
+	codec codec.Codec
 }
 
 // Step is one input and, of an Allocate, what was proposed.
@@ -157,8 +157,8 @@ func add(sections []Section, record *logpb.AllocatorRecord) ([]Section, error) {
 			return sections, err
 		}
 		return append(sections, Section{
-			Policy: head.GetPolicy(), Config: remote.ConfigOf(head.GetConfig()), Whole: head.GetWhole(),
-			codec: remote.Codec{Epoch: time.Unix(0, head.GetEpoch()).UTC()},
+			Policy: head.GetPolicy(), Config: codec.ConfigOf(head.GetConfig()), Whole: head.GetWhole(),
+			codec: codec.Codec{Epoch: time.Unix(0, head.GetEpoch()).UTC()},
 		}), nil
 	}
 	if len(sections) == 0 {
@@ -190,7 +190,7 @@ func (s *Section) Same(policy allocator.Allocator) (rounds, same int) {
 			step.Input.Apply(policy)
 			continue
 		}
-		proposed := answers(s.codec, policy.Allocate(run.At))
+		proposed := s.codec.AllocationToProto(policy.Allocate(run.At))
 		if step.proposed == nil {
 			continue // torn off
 		}

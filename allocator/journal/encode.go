@@ -17,8 +17,7 @@ import (
 
 	"github.com/tenderhq/tender/allocator"
 	"github.com/tenderhq/tender/allocator/inputs"
-	"github.com/tenderhq/tender/allocator/remote"
-	apiv1 "github.com/tenderhq/tender/api/v1"
+	"github.com/tenderhq/tender/allocator/internal/codec"
 	"github.com/tenderhq/tender/internal/logpb"
 )
 
@@ -43,14 +42,14 @@ type Encoder struct {
 	Config allocator.Config
 	Epoch  time.Time
 
-	codec remote.Codec
+	codec codec.Codec
 }
 
 // Head appends the record that begins anew, and what the mirror knows.
 func (e *Encoder) Head(to []byte, mirror *inputs.Mirror, whole bool) []byte {
-	e.codec = remote.Codec{Epoch: e.Epoch}
+	e.codec = codec.Codec{Epoch: e.Epoch}
 	head := &logpb.AllocatorHead{
-		Format: format, Policy: e.Policy, Epoch: e.Epoch.UnixNano(), Config: remote.HelloOf(e.Config), Whole: whole,
+		Format: format, Policy: e.Policy, Epoch: e.Epoch.UnixNano(), Config: codec.HelloOf(e.Config), Whole: whole,
 	}
 	to = frame(to, &logpb.AllocatorRecord{Record: &logpb.AllocatorRecord_Head{Head: head}})
 	if whole {
@@ -69,15 +68,7 @@ func (e *Encoder) Input(to []byte, input inputs.Input) []byte {
 
 // Proposed appends the answer to an Allocate.
 func (e *Encoder) Proposed(to []byte, allocation allocator.Allocation) []byte {
-	return frame(to, &logpb.AllocatorRecord{Record: &logpb.AllocatorRecord_Proposed{Proposed: answers(e.codec, allocation)}})
-}
-
-func answers(codec remote.Codec, allocation allocator.Allocation) *apiv1.AllocatorAnswers {
-	m := &apiv1.AllocatorAnswers{Offers: codec.ClaimsToProto(allocation.Offers), Spared: codec.ClaimsToProto(allocation.Spared)}
-	for _, inverse := range allocation.Inverse {
-		m.Inverse = append(m.Inverse, codec.InverseToProto(inverse))
-	}
-	return m
+	return frame(to, &logpb.AllocatorRecord{Record: &logpb.AllocatorRecord_Proposed{Proposed: e.codec.AllocationToProto(allocation)}})
 }
 
 func frame(to []byte, record *logpb.AllocatorRecord) []byte {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/tenderhq/tender/allocator"
 	"github.com/tenderhq/tender/allocator/inputs"
+	"github.com/tenderhq/tender/allocator/internal/codec"
 	"github.com/tenderhq/tender/api"
 )
 
@@ -31,7 +32,7 @@ type Allocator struct {
 	mu      sync.Mutex
 	mirror  *inputs.Mirror // what a new session is told
 	session *session       // nil while the other process is away
-	codec   Codec
+	codec   codec.Codec
 	now     time.Time // the latest moment that was seen
 	away    string    // why there is no session
 	since   time.Time // it is away
@@ -50,7 +51,7 @@ func New(config allocator.Config) (*Allocator, error) {
 	}
 	now := time.Now()
 	return &Allocator{
-		config: config, mirror: inputs.NewMirror(), codec: Codec{Epoch: now.Add(-time.Hour)}, now: now, since: now,
+		config: config, mirror: inputs.NewMirror(), codec: codec.Codec{Epoch: now.Add(-time.Hour)}, now: now, since: now,
 		away: unreached, answers: newAnswers(), news: make(chan struct{}),
 	}, nil
 }

@@ -69,7 +69,7 @@ func (a *Allocator) Explain(id api.FrameworkID, agent api.AgentID, now time.Time
 	}
 	if !a.answers.pending[what] {
 		a.answers.pending[what] = true
-		a.ask(question{about: what}, &apiv1.AllocatorQuestion{At: a.codec.nanos(now), Question: &apiv1.AllocatorQuestion_Explain{
+		a.ask(question{about: what}, &apiv1.AllocatorQuestion{At: a.codec.Nanos(now), Question: &apiv1.AllocatorQuestion_Explain{
 			Explain: &apiv1.AllocatorExplain{FrameworkId: string(id), AgentId: string(agent)},
 		}})
 	}
@@ -112,7 +112,7 @@ func (a *Allocator) Shares() allocator.Shares {
 	defer a.mu.Unlock()
 	if a.session != nil && !a.answers.counting {
 		a.answers.counting = true
-		a.ask(question{shares: true}, &apiv1.AllocatorQuestion{At: a.codec.nanos(a.now), Question: &apiv1.AllocatorQuestion_Shares{Shares: true}})
+		a.ask(question{shares: true}, &apiv1.AllocatorQuestion{At: a.codec.Nanos(a.now), Question: &apiv1.AllocatorQuestion_Shares{Shares: true}})
 	}
 	return a.answers.shares
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/tenderhq/tender/allocator"
 	"github.com/tenderhq/tender/allocator/inputs"
+	"github.com/tenderhq/tender/allocator/internal/codec"
 	"github.com/tenderhq/tender/api"
 	apiv1 "github.com/tenderhq/tender/api/v1"
 	"github.com/tenderhq/tender/internal/wire"
@@ -90,7 +91,7 @@ func (a *Allocator) once(ctx context.Context, ready func(), say func(trouble boo
 		return wire.Error(err)
 	}
 	// The stream is open in name only until the other side has taken the greeting.
-	if err := stream.Send(&apiv1.AllocatorInputs{First: 1, Hello: HelloOf(a.config)}); err != nil {
+	if err := stream.Send(&apiv1.AllocatorInputs{First: 1, Hello: codec.HelloOf(a.config)}); err != nil {
 		return recvError(stream, err)
 	}
 	if _, err := stream.Header(); err != nil {
@@ -187,7 +188,7 @@ func (a *Allocator) batches(s *session) ([]*apiv1.AllocatorInputs, error) {
 	return all, nil
 }
 
-func (a *Allocator) waiting(s *session) (uint64, []inputs.Input, []*apiv1.AllocatorQuestion, Codec, error) {
+func (a *Allocator) waiting(s *session) (uint64, []inputs.Input, []*apiv1.AllocatorQuestion, codec.Codec, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if s.broken != nil {
@@ -242,7 +243,7 @@ func (a *Allocator) answer(s *session, m *apiv1.AllocatorAnswers, parts allocato
 	if m.GetMore() {
 		return parts, nil
 	}
-	return allocator.Allocation{}, s.answered(m.GetSaw(), parts, a.codec.time(m.GetWake()))
+	return allocator.Allocation{}, s.answered(m.GetSaw(), parts, a.codec.Time(m.GetWake()))
 }
 
 // recvError is why a stream that takes nothing more has ended.

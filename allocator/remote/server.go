@@ -13,6 +13,7 @@ import (
 
 	"github.com/tenderhq/tender/allocator"
 	"github.com/tenderhq/tender/allocator/inputs"
+	"github.com/tenderhq/tender/allocator/internal/codec"
 	"github.com/tenderhq/tender/api"
 	apiv1 "github.com/tenderhq/tender/api/v1"
 )
@@ -29,7 +30,7 @@ type Server struct {
 type served struct {
 	stream apiv1.AllocatorService_SessionServer
 	policy allocator.Allocator
-	codec  Codec
+	codec  codec.Codec
 	count  uint64 // inputs so far
 }
 
@@ -39,14 +40,14 @@ func (s *Server) Session(stream apiv1.AllocatorService_SessionServer) error {
 	if err != nil {
 		return err
 	}
-	policy, err := s.Policy(ConfigOf(first.GetHello()))
+	policy, err := s.Policy(codec.ConfigOf(first.GetHello()))
 	if err != nil {
 		return status.Error(codes.FailedPrecondition, err.Error())
 	}
 	if err := stream.SendHeader(metadata.MD{}); err != nil { // the greeting is taken
 		return err
 	}
-	one := &served{stream: stream, policy: policy, codec: Codec{Epoch: time.Unix(0, 0).UTC()}}
+	one := &served{stream: stream, policy: policy, codec: codec.Codec{Epoch: time.Unix(0, 0).UTC()}}
 	for batch := first; ; {
 		if err := one.take(batch); err != nil {
 			return err
@@ -58,15 +59,6 @@ func (s *Server) Session(stream apiv1.AllocatorService_SessionServer) error {
 			return err
 		}
 	}
-}
-
-// ConfigOf reads what a policy is made from.
-func ConfigOf(hello *apiv1.AllocatorHello) allocator.Config {
-	config := allocator.Config{Seed: hello.GetSeed(), OfferAgain: time.Duration(hello.GetOfferAgain())}
-	for _, least := range hello.GetMinOffer() {
-		config.MinOffer = append(config.MinOffer, allocator.MinOffer{Name: least.GetName(), Milli: least.GetMilli()})
-	}
-	return config
 }
 
 func (s *served) take(batch *apiv1.AllocatorInputs) error {
@@ -127,7 +119,7 @@ func (s *served) run(at time.Time) error {
 			return err
 		}
 	}
-	answer.Wake = s.codec.nanos(s.policy.Wake())
+	answer.Wake = s.codec.Nanos(s.policy.Wake())
 	return s.stream.Send(answer)
 }
 
@@ -140,7 +132,7 @@ func (s *served) reply(questions []*apiv1.AllocatorQuestion) error {
 		reply := &apiv1.AllocatorReply{Number: question.GetNumber()}
 		switch what := question.GetQuestion().(type) {
 		case *apiv1.AllocatorQuestion_Explain:
-			said := s.policy.Explain(api.FrameworkID(what.Explain.GetFrameworkId()), api.AgentID(what.Explain.GetAgentId()), s.codec.time(question.GetAt()))
+			said := s.policy.Explain(api.FrameworkID(what.Explain.GetFrameworkId()), api.AgentID(what.Explain.GetAgentId()), s.codec.Time(question.GetAt()))
 			reply.Reasons = said.Reasons
 		case *apiv1.AllocatorQuestion_Shares:
 			shares := s.policy.Shares()

@@ -6,7 +6,7 @@
 
 // What masters write to disk: the entries of the Raft log and snapshots of the
 // registry (package master/registry, which tells what each change does). Package
-// master/internal/raftlog writes and reads them.
+// master/internal/registrycodec writes and reads them.
 //
 // Rules: numbers of fields are never used twice. A reader that meets a newer format
 // refuses to start. Whatever an older master could not apply in the very same way (a

@@ -39,15 +39,15 @@ func agentEventToProto(event protocol.AgentEvent) *apiv1.AgentEvent {
 	case protocol.AgentRegistered:
 		m.Event = &apiv1.AgentEvent_Registered{Registered: &apiv1.AgentRegistered{
 			ClusterId: clean(event.Cluster), AgentId: clean(event.Agent),
-			HeartbeatInterval: durationToProto(event.HeartbeatInterval),
-			SessionTimeout:    durationToProto(event.SessionTimeout), Masters: cleanAll(event.Masters)}}
+			HeartbeatInterval: DurationToProto(event.HeartbeatInterval),
+			SessionTimeout:    DurationToProto(event.SessionTimeout), Masters: Texts(event.Masters)}}
 	case protocol.Reported:
 		m.Event = &apiv1.AgentEvent_Reported{Reported: &apiv1.Reported{}}
 	case protocol.LaunchTask:
 		m.Event = &apiv1.AgentEvent_Launch{Launch: LaunchToProto(event)}
 	case protocol.KillTask:
 		m.Event = &apiv1.AgentEvent_Kill{Kill: &apiv1.KillTask{
-			FrameworkId: clean(event.Framework), TaskId: clean(event.Task), Grace: durationToProto(event.Grace),
+			FrameworkId: clean(event.Framework), TaskId: clean(event.Task), Grace: DurationToProto(event.Grace),
 			Reason: apiv1.Reason(event.Reason)}}
 	case protocol.AcknowledgeStatus:
 		m.Event = &apiv1.AgentEvent_Acknowledge{Acknowledge: &apiv1.AcknowledgeStatus{
@@ -62,7 +62,7 @@ func agentEventToProto(event protocol.AgentEvent) *apiv1.AgentEvent {
 		m.Event = &apiv1.AgentEvent_RemoveFramework{RemoveFramework: &apiv1.RemoveFramework{
 			FrameworkId: clean(event.Framework)}}
 	case protocol.Drain:
-		m.Event = &apiv1.AgentEvent_Drain{Drain: &apiv1.Drain{On: event.On, Grace: durationToProto(event.Grace)}}
+		m.Event = &apiv1.AgentEvent_Drain{Drain: &apiv1.Drain{On: event.On, Grace: DurationToProto(event.Grace)}}
 	case protocol.AgentGone:
 		m.Event = &apiv1.AgentEvent_Gone{Gone: &apiv1.AgentGone{Why: clean(event.Why)}}
 	case protocol.CreateVolume:
@@ -70,7 +70,7 @@ func agentEventToProto(event protocol.AgentEvent) *apiv1.AgentEvent {
 	case protocol.DestroyVolume:
 		m.Event = &apiv1.AgentEvent_DestroyVolume{DestroyVolume: &apiv1.DestroyVolume{Volume: clean(event.Volume)}}
 	case protocol.AgentPong:
-		m.Event = &apiv1.AgentEvent_Pong{Pong: &apiv1.AgentPong{Masters: cleanAll(event.Masters), ReturnWithin: durationToProto(event.ReturnWithin)}}
+		m.Event = &apiv1.AgentEvent_Pong{Pong: &apiv1.AgentPong{Masters: Texts(event.Masters), ReturnWithin: DurationToProto(event.ReturnWithin)}}
 	}
 	return m
 }

@@ -192,58 +192,6 @@ func (c *checker) reason(reason apiv1.Reason) api.Reason {
 	return api.Reason(reason)
 }
 
-func durationToProto(d time.Duration) *durationpb.Duration {
-	if d == 0 {
-		return nil
-	}
-	return durationpb.New(d)
-}
-
-func timeToProto(t time.Time) *timestamppb.Timestamp {
-	if t.IsZero() {
-		return nil
-	}
-	return timestamppb.New(t)
-}
-
-// clean makes a text fit for protobuf, which refuses a whole message for one byte
-// that is not UTF-8.
-func clean[S ~string](text S) string {
-	if utf8.ValidString(string(text)) {
-		return string(text)
-	}
-	return strings.ToValidUTF8(string(text), "\uFFFD")
-}
-
-func cleanAll[S ~string](texts []S) []string {
-	if len(texts) == 0 {
-		return nil
-	}
-	all := make([]string, len(texts))
-	for i, text := range texts {
-		all[i] = clean(text)
-	}
-	return all
-}
-
-// cleanMap shares the map when all of it is fit.
-func cleanMap(words map[string]string) map[string]string {
-	for name, word := range words { // order: irrelevant because any unfit word decides
-		if !utf8.ValidString(name) || !utf8.ValidString(word) {
-			return cleanedMap(words)
-		}
-	}
-	return words
-}
-
-func cleanedMap(words map[string]string) map[string]string {
-	fit := make(map[string]string, len(words))
-	for name, word := range words { // order: irrelevant because a map is made
-		fit[clean(name)] = clean(word)
-	}
-	return fit
-}
-
 // cut shortens a text to at most limit bytes, between characters.
 func cut(text string, limit int) string {
 	if len(text) <= limit {
@@ -253,18 +201,6 @@ func cut(text string, limit int) string {
 		limit--
 	}
 	return text[:limit]
-}
-
-// typed turns strings into identifiers, checking each.
-func typed[S ~string](texts []string, check func(string) string) []S {
-	if len(texts) == 0 {
-		return nil
-	}
-	all := make([]S, len(texts))
-	for i, text := range texts {
-		all[i] = S(check(text))
-	}
-	return all
 }
 
 func (c *checker) ids(noun string) func(string) string {

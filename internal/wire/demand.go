@@ -13,7 +13,7 @@ func ShapeToProto(shape api.Shape) *apiv1.Shape {
 		Resources:     ResourcesToProto(shape.Resources),
 		Count:         shape.Count,
 		Constraint:    clean(shape.Constraint),
-		Preferred:     cleanAll(shape.Preferred),
+		Preferred:     Texts(shape.Preferred),
 		OnlyPreferred: shape.OnlyPreferred,
 		Spread:        SpreadToProto(shape.Spread),
 		Group:         clean(shape.Group),

@@ -2,7 +2,11 @@
 // api and protocol, and where input is checked: identifiers, roles, resources, enum
 // values, durations and the limits of package api.
 //
-// XToProto makes the message of X, XFromProto reads it. What is wrong is an
+// It is also the form of those values on disk: in the masters' log, in agents' checkpoints
+// and in allocators' journals.
+//
+// XToProto makes the message of X, XFromProto reads it; XOf reads what Tender itself has
+// written, without judging it, so that it is read alike for ever. What is wrong is an
 // *api.Error of kind Invalid (Limit where a limit is passed, Unsupported for what
 // this version does not know) that says what is wrong and what would be right.
 // No bytes of any peer make the package panic.

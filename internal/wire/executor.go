@@ -48,7 +48,7 @@ func executorCallToProto(call protocol.ExecutorCall) *apiv1.ExecutorCall {
 	case protocol.SubscribeExecutor:
 		subscribe := &apiv1.SubscribeExecutor{
 			FrameworkId: clean(call.Framework), ExecutorId: clean(call.Executor),
-			Token: clean(call.Token), Version: clean(call.Version), Tasks: cleanAll(call.Tasks), More: call.More}
+			Token: clean(call.Token), Version: clean(call.Version), Tasks: Texts(call.Tasks), More: call.More}
 		for _, status := range call.Unacknowledged {
 			subscribe.Unacknowledged = append(subscribe.Unacknowledged, ExecutorStatusToProto(status))
 		}
@@ -167,20 +167,20 @@ func executorEventToProto(event protocol.ExecutorEvent) *apiv1.ExecutorEvent {
 	case protocol.ExecutorSubscribed:
 		m.Event = &apiv1.ExecutorEvent_Subscribed{Subscribed: &apiv1.ExecutorSubscribed{
 			AgentId: clean(event.Agent), Hostname: clean(event.Hostname), Executor: ExecutorToProto(&event.Executor),
-			Framework: FrameworkToProto(event.Framework), RecoveryTimeout: durationToProto(event.RecoveryTimeout)}}
+			Framework: FrameworkToProto(event.Framework), RecoveryTimeout: DurationToProto(event.RecoveryTimeout)}}
 	case protocol.ExecutorLaunch:
 		m.Event = &apiv1.ExecutorEvent_Launch{Launch: &apiv1.ExecutorLaunch{
 			Task: TaskToProto(event.Task), Sandbox: clean(event.Sandbox)}}
 	case protocol.ExecutorKill:
 		m.Event = &apiv1.ExecutorEvent_Kill{Kill: &apiv1.ExecutorKill{
-			TaskId: clean(event.Task), Grace: durationToProto(event.Grace)}}
+			TaskId: clean(event.Task), Grace: DurationToProto(event.Grace)}}
 	case protocol.ExecutorAcknowledged:
 		m.Event = &apiv1.ExecutorEvent_Acknowledged{Acknowledged: &apiv1.ExecutorAcknowledged{
 			TaskId: clean(event.Task), Number: event.Number}}
 	case protocol.ExecutorMessage:
 		m.Event = &apiv1.ExecutorEvent_Message{Message: &apiv1.ExecutorMessage{Data: event.Data}}
 	case protocol.ExecutorShutdown:
-		m.Event = &apiv1.ExecutorEvent_Shutdown{Shutdown: &apiv1.ExecutorShutdown{Grace: durationToProto(event.Grace)}}
+		m.Event = &apiv1.ExecutorEvent_Shutdown{Shutdown: &apiv1.ExecutorShutdown{Grace: DurationToProto(event.Grace)}}
 	}
 	return m
 }

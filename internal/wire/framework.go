@@ -13,8 +13,8 @@ func FrameworkToProto(framework api.Framework) *apiv1.Framework {
 		Id:              clean(framework.ID),
 		Name:            clean(framework.Name),
 		Principal:       clean(framework.Principal),
-		Roles:           cleanAll(framework.Roles),
-		FailoverTimeout: durationToProto(framework.FailoverTimeout),
+		Roles:           Texts(framework.Roles),
+		FailoverTimeout: DurationToProto(framework.FailoverTimeout),
 		Standby:         framework.Standby,
 		Constraint:      clean(framework.Constraint),
 		MinOffer:        ResourcesToProto(framework.MinOffer),
@@ -23,14 +23,6 @@ func FrameworkToProto(framework api.Framework) *apiv1.Framework {
 		Labels:          cleanMap(framework.Labels),
 		Endpoints:       cleanMap(framework.Endpoints),
 	}
-}
-
-// FrameworkFromProto reads a framework and checks it. Its ID may be empty; so may its
-// roles, which then are the default one's.
-func FrameworkFromProto(m *apiv1.Framework) (api.Framework, error) {
-	c := new(checker)
-	framework := c.framework(m)
-	return framework, c.error("wire.framework", m.GetId())
 }
 
 // FrameworkOf reads a framework as it is, without judging it: what Tender itself has

@@ -17,9 +17,9 @@ func OfferToProto(offer api.Offer) *apiv1.Offer {
 		Attributes:  cleanMap(offer.Attributes),
 		Region:      clean(offer.Region),
 		Zone:        clean(offer.Zone),
-		Executors:   cleanAll(offer.Executors),
-		Timeout:     durationToProto(offer.Timeout),
-		Unavailable: windowToProto(offer.Unavailable),
+		Executors:   Texts(offer.Executors),
+		Timeout:     DurationToProto(offer.Timeout),
+		Unavailable: unavailableToProto(offer.Unavailable),
 	}
 }
 
@@ -36,9 +36,9 @@ func OfferFromProto(m *apiv1.Offer) api.Offer {
 		Attributes:  m.GetAttributes(),
 		Region:      m.GetRegion(),
 		Zone:        m.GetZone(),
-		Executors:   names[api.ExecutorID](m.GetExecutors()),
+		Executors:   Names[api.ExecutorID](m.GetExecutors()),
 		Timeout:     c.duration("", m.GetTimeout()),
-		Unavailable: c.window(m.GetUnavailable()),
+		Unavailable: unavailableFromProto(m.GetUnavailable()),
 	}
 }
 
@@ -49,8 +49,8 @@ func InverseOfferToProto(offer api.InverseOffer) *apiv1.InverseOffer {
 		Id:        clean(offer.ID),
 		AgentId:   clean(offer.Agent),
 		Resources: ResourcesToProto(offer.Resources),
-		TaskIds:   cleanAll(offer.Tasks),
-		Deadline:  timeToProto(offer.Deadline),
+		TaskIds:   Texts(offer.Tasks),
+		Deadline:  TimeToProto(offer.Deadline),
 		Reason:    apiv1.Reason(offer.Reason),
 	}
 }
@@ -62,27 +62,23 @@ func InverseOfferFromProto(m *apiv1.InverseOffer) api.InverseOffer {
 		ID:        api.OfferID(m.GetId()),
 		Agent:     api.AgentID(m.GetAgentId()),
 		Resources: c.resources("", m.GetResources()),
-		Tasks:     names[api.TaskID](m.GetTaskIds()),
+		Tasks:     Names[api.TaskID](m.GetTaskIds()),
 		Deadline:  c.time("", m.GetDeadline()),
 		Reason:    c.reason(m.GetReason()),
 	}
 }
 
-func windowToProto(window *api.Window) *apiv1.Window {
+func unavailableToProto(window *api.Window) *apiv1.Window {
 	if window == nil {
 		return nil
 	}
-	return &apiv1.Window{Start: timeToProto(window.Start), Duration: durationToProto(window.Duration)}
+	return &apiv1.Window{Start: TimeToProto(window.Start), Duration: DurationToProto(window.Duration)}
 }
 
-func (c *checker) window(m *apiv1.Window) *api.Window {
+func unavailableFromProto(m *apiv1.Window) *api.Window {
 	if m == nil {
 		return nil
 	}
-	return &api.Window{Start: c.time("", m.Start), Duration: c.duration("", m.Duration)}
-}
-
-// names turns strings into identifiers without judging them.
-func names[S ~string](texts []string) []S {
-	return typed[S](texts, func(text string) string { return text })
+	window := WindowOf(m)
+	return &window
 }

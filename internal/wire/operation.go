@@ -23,13 +23,6 @@ func OperationToProto(operation api.Operation) *apiv1.Operation {
 	return m
 }
 
-// OperationFromProto reads an operation and checks all of it but its tasks.
-func OperationFromProto(m *apiv1.Operation) (api.Operation, error) {
-	c := new(checker)
-	operation := c.operation(m)
-	return operation, c.error("wire.operation", m.GetId())
-}
-
 func (c *checker) operation(m *apiv1.Operation) api.Operation {
 	operation := api.Operation{
 		ID:        api.OperationID(c.optionalID("operation ID", m.GetId())),

@@ -40,7 +40,7 @@ func fillResource(m *apiv1.Resource, item *api.Resource) {
 		m.Ranges = rangesToProto(item.Ranges)
 	}
 	if len(item.Set) > 0 {
-		m.Set = cleanAll(item.Set)
+		m.Set = Texts(item.Set)
 	}
 }
 

@@ -60,20 +60,20 @@ func schedulerCallToProto(numbered protocol.NumberedCall) *apiv1.SchedulerCall {
 		m.Call = &apiv1.SchedulerCall_Accept{Accept: acceptToProto(call)}
 	case protocol.Decline:
 		m.Call = &apiv1.SchedulerCall_Decline{Decline: &apiv1.Decline{
-			OfferIds: cleanAll(call.Offers), Refuse: durationToProto(call.Filter.Refuse)}}
+			OfferIds: Texts(call.Offers), Refuse: DurationToProto(call.Filter.Refuse)}}
 	case protocol.Kill:
 		m.Call = &apiv1.SchedulerCall_Kill{Kill: &apiv1.Kill{
-			TaskId: clean(call.Task), AgentId: clean(call.Agent), Grace: durationToProto(call.Grace)}}
+			TaskId: clean(call.Task), AgentId: clean(call.Agent), Grace: DurationToProto(call.Grace)}}
 	case protocol.Acknowledge:
 		m.Call = &apiv1.SchedulerCall_Acknowledge{Acknowledge: acknowledgeToProto(call)}
 	case protocol.Reconcile:
 		m.Call = &apiv1.SchedulerCall_Reconcile{Reconcile: &apiv1.Reconcile{Tasks: unsettledToProto(call.Tasks)}}
 	case protocol.ReconcileOperations:
-		m.Call = &apiv1.SchedulerCall_Operations{Operations: &apiv1.ReconcileOperations{OperationIds: cleanAll(call.Operations)}}
+		m.Call = &apiv1.SchedulerCall_Operations{Operations: &apiv1.ReconcileOperations{OperationIds: Texts(call.Operations)}}
 	case protocol.Suppress:
-		m.Call = &apiv1.SchedulerCall_Suppress{Suppress: &apiv1.Suppress{Roles: cleanAll(call.Roles)}}
+		m.Call = &apiv1.SchedulerCall_Suppress{Suppress: &apiv1.Suppress{Roles: Texts(call.Roles)}}
 	case protocol.Revive:
-		m.Call = &apiv1.SchedulerCall_Revive{Revive: &apiv1.Revive{Roles: cleanAll(call.Roles)}}
+		m.Call = &apiv1.SchedulerCall_Revive{Revive: &apiv1.Revive{Roles: Texts(call.Roles)}}
 	case protocol.SetDemand:
 		demand := DemandToProto(call.Demand)
 		demand.Unstated = call.Unstated
@@ -86,7 +86,7 @@ func schedulerCallToProto(numbered protocol.NumberedCall) *apiv1.SchedulerCall {
 			AgentId: clean(call.Agent), ExecutorId: clean(call.Executor)}}
 	case protocol.AnswerInverse:
 		m.Call = &apiv1.SchedulerCall_Inverse{Inverse: &apiv1.AnswerInverse{
-			InverseOfferIds: cleanAll(call.Offers), Accept: call.Accept}}
+			InverseOfferIds: Texts(call.Offers), Accept: call.Accept}}
 	case protocol.UpdateFramework:
 		m.Call = &apiv1.SchedulerCall_Update{Update: &apiv1.UpdateFramework{Framework: FrameworkToProto(call.Framework)}}
 	case protocol.Teardown:
@@ -148,7 +148,7 @@ func subscribeToProto(call protocol.Subscribe) *apiv1.Subscribe {
 		Version:    clean(call.Version),
 		Framework:  FrameworkToProto(call.Framework),
 		Instance:   clean(call.Instance),
-		Suppressed: cleanAll(call.Suppressed),
+		Suppressed: Texts(call.Suppressed),
 	}
 }
 
@@ -164,7 +164,7 @@ func (c *checker) subscribe(m *apiv1.Subscribe) protocol.Subscribe {
 }
 
 func acceptToProto(call protocol.Accept) *apiv1.Accept {
-	m := &apiv1.Accept{OfferIds: cleanAll(call.Offers), Refuse: durationToProto(call.Filter.Refuse), More: call.More, After: call.After}
+	m := &apiv1.Accept{OfferIds: Texts(call.Offers), Refuse: DurationToProto(call.Filter.Refuse), More: call.More, After: call.After}
 	if len(call.Operations) > 0 {
 		m.Operations = make([]*apiv1.Operation, len(call.Operations))
 		for i, operation := range call.Operations {

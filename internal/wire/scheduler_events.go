@@ -43,7 +43,7 @@ func schedulerEventToProto(event protocol.SchedulerEvent) *apiv1.SchedulerEvent 
 		m.Event = &apiv1.SchedulerEvent_Offers{Offers: offersToProto(event)}
 	case protocol.Rescind:
 		m.Event = &apiv1.SchedulerEvent_Rescind{Rescind: &apiv1.Rescind{
-			OfferIds: cleanAll(event.Offers), Why: clean(event.Why)}}
+			OfferIds: Texts(event.Offers), Why: clean(event.Why)}}
 	case protocol.Update:
 		m.Event = &apiv1.SchedulerEvent_Update{Update: StatusToProto(event.Status)}
 	case protocol.Refused:
@@ -58,7 +58,7 @@ func schedulerEventToProto(event protocol.SchedulerEvent) *apiv1.SchedulerEvent 
 		m.Event = &apiv1.SchedulerEvent_InverseOffers{InverseOffers: inverseOffersToProto(event)}
 	case protocol.RescindInverse:
 		m.Event = &apiv1.SchedulerEvent_RescindInverse{RescindInverse: &apiv1.Rescind{
-			OfferIds: cleanAll(event.Offers), Why: clean(event.Why)}}
+			OfferIds: Texts(event.Offers), Why: clean(event.Why)}}
 	case protocol.MessageFramework:
 		m.Event = &apiv1.SchedulerEvent_Message{Message: &apiv1.MessageFramework{
 			AgentId: clean(event.Agent), ExecutorId: clean(event.Executor), Data: event.Data}}
@@ -69,7 +69,7 @@ func schedulerEventToProto(event protocol.SchedulerEvent) *apiv1.SchedulerEvent 
 		m.Event = &apiv1.SchedulerEvent_AgentLost{AgentLost: &apiv1.AgentLost{
 			AgentId: clean(event.Agent), Why: clean(event.Why)}}
 	case protocol.MasterHeartbeat:
-		m.Event = &apiv1.SchedulerEvent_Heartbeat{Heartbeat: &apiv1.MasterHeartbeat{Masters: cleanAll(event.Masters)}}
+		m.Event = &apiv1.SchedulerEvent_Heartbeat{Heartbeat: &apiv1.MasterHeartbeat{Masters: Texts(event.Masters)}}
 	case protocol.Settled:
 		m.Event = &apiv1.SchedulerEvent_Settled{Settled: &apiv1.Settled{}}
 	}
@@ -86,7 +86,7 @@ func schedulerEventFromProto(m *apiv1.SchedulerEvent) protocol.SchedulerEvent {
 	case *apiv1.SchedulerEvent_Offers:
 		return offersFromProto(event.Offers)
 	case *apiv1.SchedulerEvent_Rescind:
-		return protocol.Rescind{Offers: names[api.OfferID](event.Rescind.GetOfferIds()), Why: event.Rescind.GetWhy()}
+		return protocol.Rescind{Offers: Names[api.OfferID](event.Rescind.GetOfferIds()), Why: event.Rescind.GetWhy()}
 	case *apiv1.SchedulerEvent_Update:
 		return protocol.Update{Status: trusting().status(event.Update)}
 	case *apiv1.SchedulerEvent_Refused:
@@ -101,7 +101,7 @@ func schedulerEventFromProto(m *apiv1.SchedulerEvent) protocol.SchedulerEvent {
 		return inverseOffersFromProto(event.InverseOffers)
 	case *apiv1.SchedulerEvent_RescindInverse:
 		rescind := event.RescindInverse
-		return protocol.RescindInverse{Offers: names[api.OfferID](rescind.GetOfferIds()), Why: rescind.GetWhy()}
+		return protocol.RescindInverse{Offers: Names[api.OfferID](rescind.GetOfferIds()), Why: rescind.GetWhy()}
 	case *apiv1.SchedulerEvent_Message:
 		return protocol.MessageFramework{Agent: api.AgentID(event.Message.GetAgentId()),
 			Executor: api.ExecutorID(event.Message.GetExecutorId()), Data: event.Message.GetData()}
@@ -124,10 +124,10 @@ func subscribedToProto(event protocol.Subscribed) *apiv1.Subscribed {
 		ClusterId:         clean(event.Cluster),
 		FrameworkId:       clean(event.Framework),
 		Session:           event.Session,
-		HeartbeatInterval: durationToProto(event.HeartbeatInterval),
-		SessionTimeout:    durationToProto(event.SessionTimeout),
+		HeartbeatInterval: DurationToProto(event.HeartbeatInterval),
+		SessionTimeout:    DurationToProto(event.SessionTimeout),
 		MasterId:          clean(event.Master),
-		Masters:           cleanAll(event.Masters),
+		Masters:           Texts(event.Masters),
 	}
 }
 

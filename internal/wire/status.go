@@ -19,7 +19,7 @@ func StatusToProto(status api.Status) *apiv1.Status {
 		Reason:      apiv1.Reason(status.Reason),
 		Message:     cut(clean(status.Message), api.StatusMessageBytesMax),
 		Source:      apiv1.Source(status.Source),
-		At:          timeToProto(status.At),
+		At:          TimeToProto(status.At),
 		Data:        status.Data,
 		ExitCode:    exitToProto(status.ExitCode),
 		Healthy:     status.Healthy,

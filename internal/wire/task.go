@@ -14,7 +14,7 @@ func TaskToProto(task api.Task) *apiv1.Task {
 		Executor:  ExecutorToProto(task.Executor),
 		Command:   CommandToProto(task.Command),
 		Data:      task.Data,
-		KillGrace: durationToProto(task.KillGrace),
+		KillGrace: DurationToProto(task.KillGrace),
 		Labels:    cleanMap(task.Labels),
 		Ports:     portsToProto(task.Ports),
 		Placement: placementToProto(task.Placement),
@@ -26,7 +26,7 @@ func placementToProto(placement api.Placement) *apiv1.Placement {
 	if placement.Level == api.PlacedUnspecified {
 		return nil
 	}
-	return &apiv1.Placement{Level: apiv1.PlacementLevel(placement.Level), Waited: durationToProto(placement.Waited)}
+	return &apiv1.Placement{Level: apiv1.PlacementLevel(placement.Level), Waited: DurationToProto(placement.Waited)}
 }
 
 // placementFromProto takes an unknown level for none.
@@ -66,7 +66,7 @@ func ExecutorToProto(executor *api.Executor) *apiv1.Executor {
 		Command:       CommandToProto(&executor.Command),
 		Resources:     ResourcesToProto(executor.Resources),
 		Data:          executor.Data,
-		ShutdownGrace: durationToProto(executor.ShutdownGrace),
+		ShutdownGrace: DurationToProto(executor.ShutdownGrace),
 		Labels:        cleanMap(executor.Labels),
 	}
 }
@@ -96,7 +96,7 @@ func CommandToProto(command *api.Command) *apiv1.Command {
 	if command == nil {
 		return nil
 	}
-	m := &apiv1.Command{Argv: cleanAll(command.Argv), Shell: clean(command.Shell), Env: cleanMap(command.Env)}
+	m := &apiv1.Command{Argv: Texts(command.Argv), Shell: clean(command.Shell), Env: cleanMap(command.Env)}
 	for _, uri := range command.URIs {
 		m.Uris = append(m.Uris, &apiv1.URI{
 			Source: clean(uri.Source), Name: clean(uri.Name), Sha256: clean(uri.SHA256),

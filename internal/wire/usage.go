@@ -14,19 +14,12 @@ func UsageToProto(usage api.Usage) *apiv1.Usage {
 		return nil
 	}
 	return &apiv1.Usage{
-		At:        timeToProto(usage.At),
+		At:        TimeToProto(usage.At),
 		CpuMilli:  int64(usage.CPU),
-		CpuTime:   durationToProto(usage.CPUs),
+		CpuTime:   DurationToProto(usage.CPUs),
 		MemMilli:  int64(usage.Mem),
 		Processes: int32(max(0, min(math.MaxInt32, usage.Procs))),
 	}
-}
-
-// UsageFromProto reads a sample and checks it; absent is the zero sample.
-func UsageFromProto(m *apiv1.Usage) (api.Usage, error) {
-	c := new(checker)
-	usage := c.usage(m)
-	return usage, c.error("wire.usage", "")
 }
 
 func (c *checker) usage(m *apiv1.Usage) api.Usage {

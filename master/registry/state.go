@@ -3,7 +3,7 @@
 //
 // It is pure and deterministic: the same commands make the same state on every
 // master, at every index. Apply never panics and never fails: a command that can't
-// be done is answered by a typed refusal (R18). Encoding lives in raftlog.
+// be done is answered by a typed refusal (R18). Encoding lives in registrycodec.
 package registry
 
 import (

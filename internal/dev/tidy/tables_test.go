@@ -36,19 +36,21 @@ var floors = []floor{
 	{"internal/sandbox", "api"},
 
 	// The pure ones.
-	{"allocator/...", values + "allocator/... !allocator/allocatortest !allocator/remote !allocator/journal"},
+	{"allocator/...", values + "allocator/... !allocator/allocatortest !allocator/remote !allocator/journal !allocator/internal/codec"},
 	{"master/registry/...", values + "master/registry/..."},
 	{"master/core/...", values + "master/core/... master/registry allocator/... !allocator/allocatortest !allocator/remote !allocator/journal"},
 	{"agent/core/...", values + "agent/core/..."},
 
 	// Beside the pure ones: a suite for allocators, which knows none of them, and an allocator that is elsewhere.
 	{"allocator/allocatortest", values + "allocator allocator/constraint"},
-	{"allocator/remote", shell + "allocator allocator/inputs"},
-	{"allocator/journal", shell + "internal/logpb allocator allocator/inputs allocator/remote"},
+	{"allocator/internal/codec", values + "api/v1 internal/version internal/wire allocator allocator/inputs"},
+	{"allocator/remote", shell + "allocator allocator/inputs allocator/internal/codec"},
+	{"allocator/journal", shell + "internal/logpb allocator allocator/inputs allocator/internal/codec"},
 
 	// Shells.
 	{"master/...", shell + "allocator/... !allocator/allocatortest master/..."},
-	{"master/internal/raftlog", shell + "internal/logpb master/registry"},
+	{"master/internal/registrycodec", "api internal/logpb internal/wire master/registry/..."},
+	{"master/internal/raftlog", shell + "internal/logpb master/internal/registrycodec master/registry"},
 	{"agent/...", shell + "agent/..."},
 	{"agent/checkpoint", shell + "internal/logpb agent/core"},
 	{"framework/...", shell + "internal/sandbox framework/... !framework/frameworktest"},
@@ -84,9 +86,9 @@ var floors = []floor{
 
 // pure packages decide and do nothing else: the same events give the same effects, byte for byte. The values they
 // speak in are held to the same. Left out: the suite needs package testing, the remote
-// allocator is I/O by trade, and the journal speaks protobuf.
+// allocator is I/O by trade, and the journal and their codec speak protobuf.
 const pure = "api internal/protocol internal/words master/core/... master/registry/... agent/core/... " +
-	"allocator/... !allocator/allocatortest !allocator/remote !allocator/journal"
+	"allocator/... !allocator/allocatortest !allocator/remote !allocator/journal !allocator/internal/codec"
 
 // pureImports is what a pure package may import from elsewhere: packages that compute. None of them reads a clock,
 // starts a goroutine, holds a lock or does I/O, but for the names in impure.

@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/hashicorp/raft"
 
+	"github.com/tenderhq/tender/master/internal/registrycodec"
 	"github.com/tenderhq/tender/master/registry"
 )
 
@@ -68,7 +69,7 @@ func (f *folder) contents() (contents, error) {
 		return found, err
 	}
 	defer source.Close()
-	state, _, err := ReadSnapshot(source)
+	state, _, err := registrycodec.ReadSnapshot(source)
 	if err == nil {
 		found.Hash = fmt.Sprint(list[0].Index, list[0].Term, state.Hash())
 	}

@@ -18,6 +18,7 @@ import (
 	"go.etcd.io/bbolt"
 
 	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/master/internal/registrycodec"
 )
 
 // settingsFile holds what a restart needs beside Raft's own files.
@@ -263,11 +264,11 @@ func (f *folder) sums(bolt *raftboltdb.BoltStore) (*summed, error) {
 	return s, f.save()
 }
 
-// logCacheEntries times entryBytesMax bounds the cache's memory.
+// logCacheEntries times registrycodec.EntryBytesMax bounds the cache's memory.
 const logCacheEntries = 16
 
 // appendEntriesMax is how many entries a follower is sent in one message, of which some are
-// under way for each of them: times entryBytesMax they bound that memory too.
+// under way for each of them: times registrycodec.EntryBytesMax they bound that memory too.
 const appendEntriesMax = 16
 
 // checkFormats refuses what Raft would stop at in the middle of its start (P9).
@@ -294,7 +295,7 @@ func (f *folder) checkFormats() error {
 		}
 		term = entry.Term
 		if entry.Type == raft.LogCommand {
-			if err := checkEntry(entry.Data); err != nil {
+			if err := registrycodec.CheckEntry(entry.Data); err != nil {
 				return fmt.Errorf("entry %d of the log: %w", index, err)
 			}
 		}
@@ -312,7 +313,7 @@ func (f *folder) checkSnapshotHead() (string, error) {
 	id := list[0].ID
 	file, err := os.Open(filepath.Join(f.dir, raftFolder, "snapshots", id, "state.bin"))
 	if err == nil {
-		_, err = ReadHead(file)
+		_, err = registrycodec.ReadHead(file)
 		err = errors.Join(err, file.Close())
 	}
 	if err != nil {
@@ -336,7 +337,7 @@ func (f *folder) checkSnapshot() error {
 		return fmt.Errorf("snapshot %s is damaged or can't be opened: %w", list[0].ID, err)
 	}
 	defer source.Close()
-	if _, err := ReadHead(source); err != nil {
+	if _, err := registrycodec.ReadHead(source); err != nil {
 		return fmt.Errorf("snapshot %s: %w", list[0].ID, err)
 	}
 	return nil

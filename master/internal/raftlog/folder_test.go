@@ -1,6 +1,7 @@
 package raftlog
 
 import (
+	"flag"
 	"os"
 	"path/filepath"
 	"strings"
@@ -8,6 +9,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 )
+
+// rewrite is the flag of all transcripts and golden files.
+var rewrite = flag.Bool("rewrite", false, "write the golden files anew")
 
 // goldenSettings are what testdata/raft-1.json says: every field set.
 func goldenSettings() settings {

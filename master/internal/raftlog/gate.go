@@ -13,6 +13,7 @@ import (
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/internal/pause"
 	"github.com/tenderhq/tender/internal/protocol"
+	"github.com/tenderhq/tender/master/internal/registrycodec"
 	"github.com/tenderhq/tender/master/registry"
 )
 
@@ -197,11 +198,11 @@ func (l *Log) settle(ctx context.Context, r *life) error {
 }
 
 func (l *Log) apply(ctx context.Context, r *life, change registry.Change) error {
-	m, _, err := encodeCommand(registry.Command{At: time.Now(), Change: change})
+	m, _, err := registrycodec.EncodeCommand(registry.Command{At: time.Now(), Change: change})
 	if err != nil {
 		return err
 	}
-	data, err := encodeEntry(oneCommand(m), l.machine.format())
+	data, err := registrycodec.EncodeEntry(oneCommand(m), l.machine.format())
 	if err != nil {
 		return err
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/internal/logpb"
+	"github.com/tenderhq/tender/master/internal/registrycodec"
 	"github.com/tenderhq/tender/master/registry"
 )
 
@@ -131,7 +132,7 @@ func (l *Leadership) Verify(ctx context.Context) error {
 // Propose hands a command to the quorum and returns at once; the order of calls is
 // the order in the log. It returns false, and has taken nothing, when too much waits.
 func (l *Leadership) Propose(proposal Proposal) bool {
-	message, size, err := encodeCommand(proposal.Command)
+	message, size, err := registrycodec.EncodeCommand(proposal.Command)
 	if err != nil {
 		proposal.done(registry.Result{}, err)
 		return true
@@ -212,7 +213,7 @@ func (l *Leadership) take() []waiting {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	n, size := 0, 0
-	for n < len(l.queue) && (n == 0 || size+l.queue[n].size <= entryBytesMax) {
+	for n < len(l.queue) && (n == 0 || size+l.queue[n].size <= registrycodec.EntryBytesMax) {
 		size += l.queue[n].size
 		n++
 	}
@@ -241,7 +242,7 @@ func (l *Leadership) write(batch []waiting) entry {
 	for i, p := range batch {
 		messages[i] = p.message
 	}
-	data, err := encodeEntry(messages, l.log.machine.format())
+	data, err := registrycodec.EncodeEntry(messages, l.log.machine.format())
 	if err != nil { // each was encoded before
 		l.End("an entry can't be encoded: " + err.Error())
 		return entry{proposals: batch}

@@ -10,6 +10,7 @@ import (
 	"github.com/hashicorp/raft"
 
 	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/master/internal/registrycodec"
 	"github.com/tenderhq/tender/master/registry"
 )
 
@@ -68,7 +69,7 @@ func newMachine(fail func(error)) *machine {
 // Apply is called with every committed entry in order. An entry that can't be read
 // stops this master (P9): going on would make its registry another one.
 func (m *machine) Apply(entry *raft.Log) any {
-	commands, err := decodeEntry(entry.Data)
+	commands, err := registrycodec.DecodeEntry(entry.Data)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if err != nil || m.broken {
@@ -179,7 +180,7 @@ func (m *machine) Snapshot() (raft.FSMSnapshot, error) {
 // Restore replaces the state by a snapshot: at start, or when we had fallen behind.
 func (m *machine) Restore(source io.ReadCloser) error {
 	defer source.Close()
-	state, head, err := ReadSnapshot(source)
+	state, head, err := registrycodec.ReadSnapshot(source)
 	if err != nil {
 		return err
 	}
@@ -200,7 +201,7 @@ type picture struct {
 }
 
 func (p *picture) Persist(sink raft.SnapshotSink) error {
-	if err := WriteSnapshot(sink, p.state, p.term); err != nil {
+	if err := registrycodec.WriteSnapshot(sink, p.state, p.term); err != nil {
 		return errors.Join(err, sink.Cancel())
 	}
 	return sink.Close()

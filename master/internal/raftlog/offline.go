@@ -14,6 +14,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/master/internal/registrycodec"
 	"github.com/tenderhq/tender/master/registry"
 )
 
@@ -37,7 +38,7 @@ func restore(dir string, self Peer, source io.Reader, at time.Time) (*registry.S
 	if err := checkFresh(dir); err != nil {
 		return nil, api.E(op, api.Exists, dir, err)
 	}
-	state, head, err := ReadSnapshot(source)
+	state, head, err := registrycodec.ReadSnapshot(source)
 	switch {
 	case err != nil:
 		return nil, api.E(op, api.Invalid, "", err)
@@ -78,7 +79,7 @@ func checkFresh(dir string) error {
 }
 
 // plant gives Raft its first snapshot and the term that the next one must pass.
-func (f *folder) plant(self Peer, state *registry.State, head Head, at time.Time) error {
+func (f *folder) plant(self Peer, state *registry.State, head registrycodec.Head, at time.Time) error {
 	term := max(head.Term, 1)
 	sink, err := f.snapshots.Create(1, max(head.Index, 1), term, onlyVoter(self), 1, strandedTransport(self))
 	if err != nil {

@@ -5,6 +5,8 @@ import (
 
 	"github.com/hashicorp/raft"
 
+	"github.com/tenderhq/tender/internal/logpb"
+	"github.com/tenderhq/tender/master/internal/registrycodec"
 	"github.com/tenderhq/tender/master/registry"
 	"github.com/tenderhq/tender/master/registry/registrytest"
 )
@@ -26,4 +28,21 @@ func TestPollingCopiesNothing(t *testing.T) {
 	if polled > alone+8 || shown <= polled {
 		t.Errorf("a write allocates %v times alone, %v when it is polled, %v when all is shown", alone, polled, shown)
 	}
+}
+
+func entryOf(t *testing.T, commands []registry.Command) []byte {
+	t.Helper()
+	var messages []*logpb.Command
+	for _, command := range commands {
+		m, _, err := registrycodec.EncodeCommand(command)
+		if err != nil {
+			t.Fatal(err)
+		}
+		messages = append(messages, m)
+	}
+	data, err := registrycodec.EncodeEntry(messages, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
 }

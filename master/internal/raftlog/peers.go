@@ -11,6 +11,7 @@ import (
 
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/internal/pause"
+	"github.com/tenderhq/tender/master/internal/registrycodec"
 )
 
 // Status is what this master knows of the quorum.
@@ -280,7 +281,7 @@ func (l *Log) Snapshot(w io.Writer) error {
 	state, term := l.machine.state.Clone(), l.machine.term
 	l.machine.shown = nil
 	l.machine.mu.Unlock()
-	return WriteSnapshot(w, state, term)
+	return registrycodec.WriteSnapshot(w, state, term)
 }
 
 // Compact makes Raft take a snapshot now.

@@ -6,6 +6,7 @@ import (
 	"testing/synctest"
 
 	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/master/internal/registrycodec"
 	"github.com/tenderhq/tender/master/registry"
 )
 
@@ -16,7 +17,7 @@ func TestWhatCantBeWrittenEndsNothing(t *testing.T) {
 		q := newQuorum(t, 1)
 		_, lead := q.leader("")
 		for kind, change := range map[api.Kind]registry.Change{
-			api.Limit:   registry.MarkAgent{ID: "agent-1", Why: strings.Repeat("w", commandBytesMax)},
+			api.Limit:   registry.MarkAgent{ID: "agent-1", Why: strings.Repeat("w", registrycodec.CommandBytesMax)},
 			api.Invalid: registry.MarkAgent{ID: "agent-1", Why: "\xff"},
 		} {
 			var told error

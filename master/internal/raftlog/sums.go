@@ -27,6 +27,8 @@ type summed struct {
 
 const sumMark = "SUM1"
 
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
 // sealed appends the mark and the checksum of everything that counts.
 func sealed(data []byte, over ...[]byte) []byte {
 	return binary.LittleEndian.AppendUint32(append(bytes.Clone(data), sumMark...), sumOf(data, over...))

@@ -1,4 +1,4 @@
-package raftlog
+package registrycodec
 
 import (
 	"bufio"
@@ -23,7 +23,7 @@ import (
 const snapshotMagic = "TENDER-REGISTRY\n"
 
 // frameBytesMax bounds what a damaged length can make us read at once.
-const frameBytesMax = commandBytesMax + 1<<20
+const frameBytesMax = CommandBytesMax + 1<<20
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
@@ -82,12 +82,7 @@ func writeItems(out *frameWriter, state *registry.State) {
 		out.frame(&logpb.SnapshotItem{Item: &logpb.SnapshotItem_Master{Master: &logpb.MasterItem{Id: string(id), Master: masterToLog(state.Masters[id])}}})
 	}
 	for _, id := range slices.Sorted(maps.Keys(state.Agents)) {
-		a := state.Agents[id]
-		out.frame(&logpb.SnapshotItem{Item: &logpb.SnapshotItem_Agent{Agent: &logpb.AgentItem{
-			Agent: agentToLog(a.Agent), Nonce: string(a.Nonce), BootId: a.BootID, Marks: uint32(a.Marks),
-			Grace: durationToLog(a.Grace), Why: a.Why, Admitted: timeToLog(a.Admitted), Reserved: wire.ResourcesToProto(a.Reserved),
-			Maintenance: windowToLog(a.Maintenance), Maintained: a.Maintained, Gone: timeToLog(a.Gone),
-		}}})
+		out.frame(&logpb.SnapshotItem{Item: &logpb.SnapshotItem_Agent{Agent: agentToLog(state.Agents[id])}})
 	}
 	for _, id := range slices.Sorted(maps.Keys(state.Frameworks)) {
 		writeFramework(out, state.Frameworks[id])
@@ -98,17 +93,13 @@ func writeItems(out *frameWriter, state *registry.State) {
 	for _, name := range slices.Sorted(maps.Keys(state.Clients)) {
 		c := state.Clients[name]
 		out.frame(&logpb.SnapshotItem{Item: &logpb.SnapshotItem_Client{Client: &logpb.ClientItem{
-			Name: name, Counter: c.Counter, Seen: timeToLog(c.Seen), Result: resultToLog(c.Result),
+			Name: name, Counter: c.Counter, Seen: wire.TimeToProto(c.Seen), Result: resultToLog(c.Result),
 		}}})
 	}
 }
 
 func writeFramework(out *frameWriter, f registry.Framework) {
-	out.frame(&logpb.SnapshotItem{Item: &logpb.SnapshotItem_Framework{Framework: &logpb.FrameworkItem{
-		Framework: frameworkToLog(f.Framework), Instance: string(f.Instance), Session: f.Session,
-		Admitted: timeToLog(f.Admitted), Removed: timeToLog(f.Removed), Why: f.Why, StoreVersion: f.StoreVersion,
-		Operations: operationsToLog(f.Operations),
-	}}})
+	out.frame(&logpb.SnapshotItem{Item: &logpb.SnapshotItem_Framework{Framework: frameworkToLog(f)}})
 	for _, key := range slices.Sorted(maps.Keys(f.Store)) {
 		entry := f.Store[key]
 		out.frame(&logpb.SnapshotItem{Item: &logpb.SnapshotItem_Store{Store: &logpb.StoreItem{Key: key, Value: entry.Value, Version: entry.Version}}})
@@ -271,10 +262,10 @@ func readItem(state *registry.State, m *logpb.SnapshotItem, owner api.FrameworkI
 	case *logpb.SnapshotItem_Master:
 		state.Masters[api.MasterID(item.Master.Id)] = masterFromLog(item.Master.Master)
 	case *logpb.SnapshotItem_Agent:
-		agent := agentItem(item.Agent)
+		agent := agentFromLog(item.Agent)
 		state.Agents[agent.Agent.ID] = agent
 	case *logpb.SnapshotItem_Framework:
-		framework := frameworkItem(item.Framework)
+		framework := frameworkFromLog(item.Framework)
 		owner = framework.Framework.ID
 		state.Frameworks[owner] = framework
 	case *logpb.SnapshotItem_Store:
@@ -292,7 +283,7 @@ func readItem(state *registry.State, m *logpb.SnapshotItem, owner api.FrameworkI
 		state.Roles[api.Role(item.Role.Role)] = roleFromLog(item.Role.Set)
 	case *logpb.SnapshotItem_Client:
 		state.Clients[item.Client.Name] = registry.Client{
-			Counter: item.Client.Counter, Seen: timeFromLog(item.Client.Seen), Result: resultFromLog(item.Client.Result),
+			Counter: item.Client.Counter, Seen: wire.TimeOf(item.Client.Seen), Result: resultFromLog(item.Client.Result),
 		}
 	default:
 		return owner, errors.New("an item of a kind that this version does not know")

@@ -1,4 +1,4 @@
-package raftlog
+package registrycodec
 
 import (
 	"bytes"

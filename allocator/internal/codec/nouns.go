@@ -1,4 +1,4 @@
-package remote
+package codec
 
 import (
 	"errors"
@@ -27,7 +27,7 @@ func agentFromProto(m *apiv1.AllocatorAgent) (inputs.Input, error) {
 
 func frameworkToProto(f allocator.Framework) *apiv1.AllocatorFramework {
 	return &apiv1.AllocatorFramework{
-		Id: string(f.ID), Name: f.Name, Roles: texts(f.Roles), Active: f.Active, Constraint: f.Constraint,
+		Id: string(f.ID), Name: f.Name, Roles: wire.Texts(f.Roles), Active: f.Active, Constraint: f.Constraint,
 		MinOffer: wire.ResourcesToProto(f.MinOffer), MaxOffer: wire.ResourcesToProto(f.MaxOffer), Revocable: f.Revocable,
 	}
 }
@@ -36,13 +36,13 @@ func frameworkFromProto(m *apiv1.AllocatorFramework) (inputs.Input, error) {
 	least, err := wire.ResourcesFromProto(m.GetMinOffer())
 	most, err2 := wire.ResourcesFromProto(m.GetMaxOffer())
 	return inputs.SetFramework{Framework: allocator.Framework{
-		ID: api.FrameworkID(m.GetId()), Name: m.GetName(), Roles: roles(m.GetRoles()), Active: m.GetActive(),
+		ID: api.FrameworkID(m.GetId()), Name: m.GetName(), Roles: wire.Names[api.Role](m.GetRoles()), Active: m.GetActive(),
 		Constraint: m.GetConstraint(), MinOffer: least, MaxOffer: most, Revocable: m.GetRevocable(),
 	}}, errors.Join(err, err2)
 }
 
 func rolesToProto(id api.FrameworkID, named []api.Role) *apiv1.AllocatorRoles {
-	return &apiv1.AllocatorRoles{FrameworkId: string(id), Roles: texts(named)}
+	return &apiv1.AllocatorRoles{FrameworkId: string(id), Roles: wire.Texts(named)}
 }
 
 func demandToProto(d inputs.SetDemand) *apiv1.AllocatorDemand {
@@ -83,20 +83,4 @@ func roleFromProto(m *apiv1.AllocatorRole) (inputs.Input, error) {
 		Role: api.Role(m.GetRole()), Weight: m.GetWeight(), Priority: int(m.GetPriority()),
 		Guarantee: wire.ResourcesOf(m.GetGuarantee()), Limit: wire.ResourcesOf(m.GetLimit()),
 	}}, nil
-}
-
-func texts(named []api.Role) []string {
-	var all []string
-	for _, role := range named {
-		all = append(all, string(role))
-	}
-	return all
-}
-
-func roles(named []string) []api.Role {
-	var all []api.Role
-	for _, role := range named {
-		all = append(all, api.Role(role))
-	}
-	return all
 }

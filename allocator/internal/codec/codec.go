@@ -1,4 +1,6 @@
-package remote
+// Package codec turns what policies are told and propose into messages and back: for
+// allocators in other processes and for journals.
+package codec
 
 import (
 	"fmt"
@@ -16,14 +18,16 @@ import (
 // Epoch, so that both sides mean the same without comparing their clocks.
 type Codec struct{ Epoch time.Time }
 
-func (c Codec) nanos(t time.Time) int64 {
+// Nanos counts a time from Epoch; 0 is none.
+func (c Codec) Nanos(t time.Time) int64 {
 	if t.IsZero() {
 		return 0
 	}
 	return int64(t.Sub(c.Epoch))
 }
 
-func (c Codec) time(nanos int64) time.Time {
+// Time reads what Nanos counted.
+func (c Codec) Time(nanos int64) time.Time {
 	if nanos == 0 {
 		return time.Time{}
 	}
@@ -59,14 +63,14 @@ func (c Codec) InputToProto(input inputs.Input) *apiv1.AllocatorInput {
 		return &apiv1.AllocatorInput{Input: &apiv1.AllocatorInput_Return{Return: c.ClaimToProto(i.Claim)}}
 	case inputs.Refuse:
 		return &apiv1.AllocatorInput{Input: &apiv1.AllocatorInput_Refuse{
-			Refuse: &apiv1.AllocatorRefusal{Claim: c.ClaimToProto(i.Claim), Until: c.nanos(i.Until)},
+			Refuse: &apiv1.AllocatorRefusal{Claim: c.ClaimToProto(i.Claim), Until: c.Nanos(i.Until)},
 		}}
 	case inputs.Use:
 		return &apiv1.AllocatorInput{Input: &apiv1.AllocatorInput_Use{
 			Use: &apiv1.AllocatorUse{AgentId: string(i.Agent), Beyond: wire.ResourcesToProto(i.Beyond)},
 		}}
 	case inputs.Allocate:
-		return &apiv1.AllocatorInput{Input: &apiv1.AllocatorInput_Allocate{Allocate: &apiv1.AllocatorRun{At: c.nanos(i.At)}}}
+		return &apiv1.AllocatorInput{Input: &apiv1.AllocatorInput_Allocate{Allocate: &apiv1.AllocatorRun{At: c.Nanos(i.At)}}}
 	}
 	panic(fmt.Sprintf("no message for input %T", input))
 }
@@ -84,9 +88,9 @@ func (c Codec) InputFromProto(m *apiv1.AllocatorInput) (inputs.Input, error) {
 	case *apiv1.AllocatorInput_RemoveFramework:
 		return inputs.RemoveFramework{Framework: api.FrameworkID(i.RemoveFramework)}, nil
 	case *apiv1.AllocatorInput_Suppress:
-		return inputs.Suppress{Framework: api.FrameworkID(i.Suppress.GetFrameworkId()), Roles: roles(i.Suppress.GetRoles())}, nil
+		return inputs.Suppress{Framework: api.FrameworkID(i.Suppress.GetFrameworkId()), Roles: wire.Names[api.Role](i.Suppress.GetRoles())}, nil
 	case *apiv1.AllocatorInput_Revive:
-		return inputs.Revive{Framework: api.FrameworkID(i.Revive.GetFrameworkId()), Roles: roles(i.Revive.GetRoles())}, nil
+		return inputs.Revive{Framework: api.FrameworkID(i.Revive.GetFrameworkId()), Roles: wire.Names[api.Role](i.Revive.GetRoles())}, nil
 	case *apiv1.AllocatorInput_SetDemand:
 		return demandFromProto(i.SetDemand)
 	case *apiv1.AllocatorInput_SetRole:
@@ -104,12 +108,12 @@ func (c Codec) InputFromProto(m *apiv1.AllocatorInput) (inputs.Input, error) {
 		return inputs.Return{Claim: claim}, err
 	case *apiv1.AllocatorInput_Refuse:
 		claim, err := c.ClaimFromProto(i.Refuse.GetClaim())
-		return inputs.Refuse{Claim: claim, Until: c.time(i.Refuse.GetUntil())}, err
+		return inputs.Refuse{Claim: claim, Until: c.Time(i.Refuse.GetUntil())}, err
 	case *apiv1.AllocatorInput_Use:
 		beyond, err := wire.ResourcesFromProto(i.Use.GetBeyond())
 		return inputs.Use{Agent: api.AgentID(i.Use.GetAgentId()), Beyond: beyond}, err
 	case *apiv1.AllocatorInput_Allocate:
-		return inputs.Allocate{At: c.time(i.Allocate.GetAt())}, nil
+		return inputs.Allocate{At: c.Time(i.Allocate.GetAt())}, nil
 	}
 	return nil, nil
 }
@@ -118,7 +122,7 @@ func (c Codec) InputFromProto(m *apiv1.AllocatorInput) (inputs.Input, error) {
 func (c Codec) ClaimToProto(claim allocator.Claim) *apiv1.AllocatorClaim {
 	return &apiv1.AllocatorClaim{
 		FrameworkId: string(claim.Framework), Role: string(claim.Role), AgentId: string(claim.Agent),
-		Resources: wire.ResourcesToProto(claim.Resources), TaskId: string(claim.Task), Since: c.nanos(claim.Since),
+		Resources: wire.ResourcesToProto(claim.Resources), TaskId: string(claim.Task), Since: c.Nanos(claim.Since),
 		Group: claim.Group,
 	}
 }
@@ -128,7 +132,7 @@ func (c Codec) ClaimFromProto(m *apiv1.AllocatorClaim) (allocator.Claim, error) 
 	resources, err := wire.ResourcesFromProto(m.GetResources())
 	return allocator.Claim{
 		Framework: api.FrameworkID(m.GetFrameworkId()), Role: api.Role(m.GetRole()), Agent: api.AgentID(m.GetAgentId()),
-		Resources: resources, Task: api.TaskID(m.GetTaskId()), Since: c.time(m.GetSince()),
+		Resources: resources, Task: api.TaskID(m.GetTaskId()), Since: c.Time(m.GetSince()),
 		Group: m.GetGroup(),
 	}, err
 }
@@ -152,6 +156,15 @@ func (c Codec) claimsFromProto(ms []*apiv1.AllocatorClaim) ([]allocator.Claim, e
 		all = append(all, claim)
 	}
 	return all, nil
+}
+
+// AllocationToProto makes the answer that proposes an allocation.
+func (c Codec) AllocationToProto(allocation allocator.Allocation) *apiv1.AllocatorAnswers {
+	m := &apiv1.AllocatorAnswers{Offers: c.ClaimsToProto(allocation.Offers), Spared: c.ClaimsToProto(allocation.Spared)}
+	for _, inverse := range allocation.Inverse {
+		m.Inverse = append(m.Inverse, c.InverseToProto(inverse))
+	}
+	return m
 }
 
 // InverseToProto makes the message of an inverse.
@@ -193,4 +206,13 @@ func HelloOf(config allocator.Config) *apiv1.AllocatorHello {
 		}))
 	}
 	return hello
+}
+
+// ConfigOf reads what a policy is made from.
+func ConfigOf(hello *apiv1.AllocatorHello) allocator.Config {
+	config := allocator.Config{Seed: hello.GetSeed(), OfferAgain: time.Duration(hello.GetOfferAgain())}
+	for _, least := range hello.GetMinOffer() {
+		config.MinOffer = append(config.MinOffer, allocator.MinOffer{Name: least.GetName(), Milli: least.GetMilli()})
+	}
+	return config
 }

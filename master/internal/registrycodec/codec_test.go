@@ -1,4 +1,4 @@
-package raftlog
+package registrycodec
 
 import (
 	"bytes"
@@ -132,13 +132,13 @@ func entryAs(t *testing.T, commands []registry.Command, known uint64) []byte {
 	t.Helper()
 	var messages []*logpb.Command
 	for _, command := range commands {
-		m, _, err := encodeCommand(command)
+		m, _, err := EncodeCommand(command)
 		if err != nil {
 			t.Fatal(err)
 		}
 		messages = append(messages, m)
 	}
-	data, err := encodeEntry(messages, known)
+	data, err := EncodeEntry(messages, known)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -154,7 +154,7 @@ func same(a, b any) string {
 // TestEveryChangeSurvivesTheLog: nothing of a command is lost on its way.
 func TestEveryChangeSurvivesTheLog(t *testing.T) {
 	commands := allCommands()
-	read, err := decodeEntry(entryOf(t, commands))
+	read, err := DecodeEntry(entryOf(t, commands))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -173,7 +173,7 @@ func TestNoEntryPanics(t *testing.T) {
 		for range rapid.IntRange(1, 8).Draw(t, "wounds") {
 			data[rapid.IntRange(0, len(data)-1).Draw(t, "at")] = rapid.Byte().Draw(t, "byte")
 		}
-		commands, err := decodeEntry(data[:rapid.IntRange(0, len(data)).Draw(t, "length")])
+		commands, err := DecodeEntry(data[:rapid.IntRange(0, len(data)).Draw(t, "length")])
 		if err != nil {
 			return
 		}
@@ -192,11 +192,11 @@ func TestDamagedEntriesAreFound(t *testing.T) {
 		for bit := range 8 {
 			bad := bytes.Clone(good)
 			bad[at] ^= 1 << bit
-			if _, err := decodeEntry(bad); err == nil || checkEntry(bad) == nil {
+			if _, err := DecodeEntry(bad); err == nil || CheckEntry(bad) == nil {
 				t.Fatalf("bit %d of byte %d may be wrong", bit, at)
 			}
 		}
-		if _, err := decodeEntry(good[:at]); err == nil || checkEntry(good[:at]) == nil {
+		if _, err := DecodeEntry(good[:at]); err == nil || CheckEntry(good[:at]) == nil {
 			t.Fatalf("%d of %d bytes are enough", at, len(good))
 		}
 	}
@@ -313,11 +313,11 @@ func TestGoldenFormats(t *testing.T) {
 		golden(t, entry, entryAs(t, commands, format))
 		golden(t, snapshot, snapshotOf(t, state))
 		data := readGolden(t, entry)
-		read, err := decodeEntry(data)
+		read, err := DecodeEntry(data)
 		if err != nil || same(read, commands) != "" {
 			t.Errorf("an entry of format %d: %v %s", format, err, same(read, commands))
 		}
-		if err := checkEntry(data); err != nil {
+		if err := CheckEntry(data); err != nil {
 			t.Errorf("%s is refused at start: %v", entry, err)
 		}
 		if m, err := readEntry(data); err != nil || uint64(m.Format) != format {
@@ -343,7 +343,7 @@ func commandsOf(format uint64) []registry.Command {
 			change = set
 		}
 		command := registry.Command{Client: "m1/7", Counter: uint64(i), At: time.Unix(int64(i), 9).UTC(), Change: change}
-		if m, _, err := encodeCommand(command); err == nil && uint64(formatOf(m)) <= format {
+		if m, _, err := EncodeCommand(command); err == nil && uint64(formatOf(m)) <= format {
 			commands = append(commands, command)
 		}
 	}
@@ -413,8 +413,8 @@ func TestNewerFormatsAreRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	for what, read := range map[string]func([]byte) error{
-		"read":     func(data []byte) error { _, err := decodeEntry(data); return err },
-		"at start": checkEntry,
+		"read":     func(data []byte) error { _, err := DecodeEntry(data); return err },
+		"at start": CheckEntry,
 	} {
 		if err := read(newer); err == nil || !strings.Contains(err.Error(), "newer") {
 			t.Errorf("a newer entry, %s: %v", what, err)

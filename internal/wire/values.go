@@ -1,0 +1,103 @@
+package wire
+
+import (
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/tenderhq/tender/api"
+	apiv1 "github.com/tenderhq/tender/api/v1"
+)
+
+// The small values of which messages are made.
+
+// DurationToProto writes none as nothing.
+func DurationToProto(d time.Duration) *durationpb.Duration {
+	if d == 0 {
+		return nil
+	}
+	return durationpb.New(d)
+}
+
+// TimeToProto writes the zero time as nothing.
+func TimeToProto(t time.Time) *timestamppb.Timestamp {
+	if t.IsZero() {
+		return nil
+	}
+	return timestamppb.New(t)
+}
+
+// TimeOf reads a moment as it is; nothing, and what is none, is the zero time.
+func TimeOf(t *timestamppb.Timestamp) time.Time { return trusting().time("", t) }
+
+// WindowToProto writes no window as nothing.
+func WindowToProto(window api.Window) *apiv1.Window {
+	if window == (api.Window{}) {
+		return nil
+	}
+	return &apiv1.Window{Start: TimeToProto(window.Start), Duration: DurationToProto(window.Duration)}
+}
+
+// WindowOf reads a window as it is.
+func WindowOf(m *apiv1.Window) api.Window {
+	return api.Window{Start: TimeOf(m.GetStart()), Duration: m.GetDuration().AsDuration()}
+}
+
+// clean makes a text fit for protobuf, which refuses a whole message for one byte
+// that is not UTF-8.
+func clean[S ~string](text S) string {
+	if utf8.ValidString(string(text)) {
+		return string(text)
+	}
+	return strings.ToValidUTF8(string(text), "\uFFFD")
+}
+
+// Texts makes strings of identifiers.
+func Texts[S ~string](texts []S) []string {
+	if len(texts) == 0 {
+		return nil
+	}
+	all := make([]string, len(texts))
+	for i, text := range texts {
+		all[i] = clean(text)
+	}
+	return all
+}
+
+// cleanMap shares the map when all of it is fit.
+func cleanMap(words map[string]string) map[string]string {
+	for name, word := range words { // order: irrelevant because any unfit word decides
+		if !utf8.ValidString(name) || !utf8.ValidString(word) {
+			return cleanedMap(words)
+		}
+	}
+	return words
+}
+
+func cleanedMap(words map[string]string) map[string]string {
+	fit := make(map[string]string, len(words))
+	for name, word := range words { // order: irrelevant because a map is made
+		fit[clean(name)] = clean(word)
+	}
+	return fit
+}
+
+// Names turns strings into identifiers without judging them.
+func Names[S ~string](texts []string) []S {
+	return typed[S](texts, func(text string) string { return text })
+}
+
+// typed turns strings into identifiers, checking each.
+func typed[S ~string](texts []string, check func(string) string) []S {
+	if len(texts) == 0 {
+		return nil
+	}
+	all := make([]S, len(texts))
+	for i, text := range texts {
+		all[i] = S(check(text))
+	}
+	return all
+}

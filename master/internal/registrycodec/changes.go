@@ -1,0 +1,189 @@
+package registrycodec
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/internal/logpb"
+	"github.com/tenderhq/tender/internal/wire"
+	"github.com/tenderhq/tender/master/registry"
+)
+
+func encodeChange(m *logpb.Command, change registry.Change) error {
+	switch c := change.(type) {
+	case registry.Bootstrap:
+		m.Change = &logpb.Command_Bootstrap{Bootstrap: &logpb.Bootstrap{ClusterId: string(c.Cluster)}}
+	case registry.RaiseEpoch:
+		m.Change = &logpb.Command_RaiseEpoch{RaiseEpoch: &logpb.RaiseEpoch{Epoch: c.Epoch}}
+	case registry.RaiseFormat:
+		m.Change = &logpb.Command_RaiseFormat{RaiseFormat: &logpb.RaiseFormat{Format: uint32(c.Format)}}
+	case registry.SetMaster:
+		m.Change = &logpb.Command_SetMaster{SetMaster: &logpb.SetMaster{Id: string(c.ID), Master: masterToLog(c.Master)}}
+	case registry.RemoveMaster:
+		m.Change = &logpb.Command_RemoveMaster{RemoveMaster: &logpb.RemoveMaster{Id: string(c.ID)}}
+	case registry.SetRole:
+		m.Change = &logpb.Command_SetRole{SetRole: &logpb.SetRole{Role: string(c.Role), Set: roleToLog(c.Set)}}
+	case registry.CheckHash:
+		m.Change = &logpb.Command_CheckHash{CheckHash: &logpb.CheckHash{Index: c.Index, Hash: c.Hash}}
+	case registry.Expire:
+		m.Change = &logpb.Command_Expire{Expire: &logpb.Expire{Before: wire.TimeToProto(c.Before)}}
+	default:
+		if encodeAgentChange(m, change) || encodeFrameworkChange(m, change) {
+			return nil
+		}
+		return fmt.Errorf("a change of type %T can't be written", change)
+	}
+	return nil
+}
+
+func encodeAgentChange(m *logpb.Command, change registry.Change) bool {
+	switch c := change.(type) {
+	case registry.AdmitAgent:
+		m.Change = &logpb.Command_AdmitAgent{AdmitAgent: &logpb.AdmitAgent{
+			Agent: wire.AgentToProto(c.Agent), Nonce: string(c.Nonce), BootId: c.BootID,
+		}}
+	case registry.UpdateAgent:
+		m.Change = &logpb.Command_UpdateAgent{UpdateAgent: &logpb.UpdateAgent{Agent: wire.AgentToProto(c.Agent), BootId: c.BootID}}
+	case registry.MarkAgent:
+		m.Change = &logpb.Command_MarkAgent{MarkAgent: &logpb.MarkAgent{
+			Id: string(c.ID), Set: uint32(c.Set), Clear: uint32(c.Clear), Grace: wire.DurationToProto(c.Grace), Why: c.Why,
+		}}
+	case registry.SetMaintenance:
+		m.Change = &logpb.Command_SetMaintenance{SetMaintenance: &logpb.SetMaintenance{
+			AgentIds: wire.Texts(c.Agents), Window: wire.WindowToProto(c.Window), Saw: wire.WindowToProto(c.Saw),
+		}}
+	case registry.BeginMaintenance:
+		m.Change = &logpb.Command_BeginMaintenance{BeginMaintenance: &logpb.BeginMaintenance{
+			AgentId: string(c.ID), Window: wire.WindowToProto(c.Window),
+		}}
+	case registry.RemoveAgent:
+		m.Change = &logpb.Command_RemoveAgent{RemoveAgent: &logpb.RemoveAgent{Id: string(c.ID)}}
+	case registry.SetReserved:
+		m.Change = &logpb.Command_SetReserved{SetReserved: &logpb.SetReserved{
+			Id: string(c.ID), Saw: wire.ResourcesToProto(c.Saw), Reserved: wire.ResourcesToProto(c.Reserved),
+			FrameworkId: string(c.Framework), Done: wire.Texts(c.Done),
+		}}
+	default:
+		return false
+	}
+	return true
+}
+
+func encodeFrameworkChange(m *logpb.Command, change registry.Change) bool {
+	switch c := change.(type) {
+	case registry.Subscribe:
+		m.Change = &logpb.Command_Subscribe{Subscribe: &logpb.Subscribe{
+			Framework: wire.FrameworkToProto(c.Framework), Instance: string(c.Instance),
+		}}
+	case registry.Readmit:
+		m.Change = &logpb.Command_Readmit{Readmit: &logpb.Readmit{Framework: wire.FrameworkToProto(c.Framework)}}
+	case registry.UpdateFramework:
+		m.Change = &logpb.Command_UpdateFramework{UpdateFramework: &logpb.UpdateFramework{
+			Framework: wire.FrameworkToProto(c.Framework), Session: c.Session,
+		}}
+	case registry.RemoveFramework:
+		m.Change = &logpb.Command_RemoveFramework{RemoveFramework: &logpb.RemoveFramework{
+			Id: string(c.ID), Session: c.Session, Why: c.Why,
+		}}
+	case registry.PutEntry:
+		m.Change = &logpb.Command_PutEntry{PutEntry: &logpb.PutEntry{
+			FrameworkId: string(c.Framework), Session: c.Session, Key: c.Key, Value: c.Value, IfVersion: c.IfVersion,
+			AllBytesMax: c.AllMax,
+		}}
+	case registry.DeleteEntry:
+		m.Change = &logpb.Command_DeleteEntry{DeleteEntry: &logpb.DeleteEntry{
+			FrameworkId: string(c.Framework), Session: c.Session, Key: c.Key, IfVersion: c.IfVersion,
+		}}
+	default:
+		return false
+	}
+	return true
+}
+
+func decodeChange(m *logpb.Command) (registry.Change, error) {
+	switch c := m.Change.(type) {
+	case *logpb.Command_Bootstrap:
+		return registry.Bootstrap{Cluster: api.ClusterID(c.Bootstrap.ClusterId)}, nil
+	case *logpb.Command_RaiseEpoch:
+		return registry.RaiseEpoch{Epoch: c.RaiseEpoch.Epoch}, nil
+	case *logpb.Command_RaiseFormat:
+		return registry.RaiseFormat{Format: uint64(c.RaiseFormat.Format)}, nil
+	case *logpb.Command_SetMaster:
+		return registry.SetMaster{ID: api.MasterID(c.SetMaster.Id), Master: masterFromLog(c.SetMaster.Master)}, nil
+	case *logpb.Command_RemoveMaster:
+		return registry.RemoveMaster{ID: api.MasterID(c.RemoveMaster.Id)}, nil
+	case *logpb.Command_SetRole:
+		return registry.SetRole{Role: api.Role(c.SetRole.Role), Set: roleFromLog(c.SetRole.Set)}, nil
+	case *logpb.Command_CheckHash:
+		return registry.CheckHash{Index: c.CheckHash.Index, Hash: c.CheckHash.Hash}, nil
+	case *logpb.Command_Expire:
+		return registry.Expire{Before: wire.TimeOf(c.Expire.Before)}, nil
+	}
+	if change := decodeAgentChange(m); change != nil {
+		return change, nil
+	}
+	if change := decodeFrameworkChange(m); change != nil {
+		return change, nil
+	}
+	return nil, errors.New("it holds a change that this version does not know")
+}
+
+func decodeAgentChange(m *logpb.Command) registry.Change {
+	switch c := m.Change.(type) {
+	case *logpb.Command_AdmitAgent:
+		return registry.AdmitAgent{
+			Agent: wire.AgentOf(c.AdmitAgent.Agent), Nonce: api.Nonce(c.AdmitAgent.Nonce), BootID: c.AdmitAgent.BootId,
+		}
+	case *logpb.Command_UpdateAgent:
+		return registry.UpdateAgent{Agent: wire.AgentOf(c.UpdateAgent.Agent), BootID: c.UpdateAgent.BootId}
+	case *logpb.Command_MarkAgent:
+		return registry.MarkAgent{
+			ID: api.AgentID(c.MarkAgent.Id), Set: api.Mark(c.MarkAgent.Set), Clear: api.Mark(c.MarkAgent.Clear),
+			Grace: c.MarkAgent.Grace.AsDuration(), Why: c.MarkAgent.Why,
+		}
+	case *logpb.Command_SetMaintenance:
+		return registry.SetMaintenance{
+			Agents: wire.Names[api.AgentID](c.SetMaintenance.AgentIds), Window: wire.WindowOf(c.SetMaintenance.Window), Saw: wire.WindowOf(c.SetMaintenance.Saw),
+		}
+	case *logpb.Command_BeginMaintenance:
+		return registry.BeginMaintenance{ID: api.AgentID(c.BeginMaintenance.AgentId), Window: wire.WindowOf(c.BeginMaintenance.Window)}
+	case *logpb.Command_RemoveAgent:
+		return registry.RemoveAgent{ID: api.AgentID(c.RemoveAgent.Id)}
+	case *logpb.Command_SetReserved:
+		return registry.SetReserved{
+			ID: api.AgentID(c.SetReserved.Id), Saw: wire.ResourcesOf(c.SetReserved.Saw),
+			Reserved:  wire.ResourcesOf(c.SetReserved.Reserved),
+			Framework: api.FrameworkID(c.SetReserved.FrameworkId), Done: wire.Names[api.OperationID](c.SetReserved.Done),
+		}
+	}
+	return nil
+}
+
+func decodeFrameworkChange(m *logpb.Command) registry.Change {
+	switch c := m.Change.(type) {
+	case *logpb.Command_Subscribe:
+		return registry.Subscribe{Framework: wire.FrameworkOf(c.Subscribe.Framework), Instance: api.Nonce(c.Subscribe.Instance)}
+	case *logpb.Command_Readmit:
+		return registry.Readmit{Framework: wire.FrameworkOf(c.Readmit.Framework)}
+	case *logpb.Command_UpdateFramework:
+		return registry.UpdateFramework{
+			Framework: wire.FrameworkOf(c.UpdateFramework.Framework), Session: c.UpdateFramework.Session,
+		}
+	case *logpb.Command_RemoveFramework:
+		return registry.RemoveFramework{
+			ID: api.FrameworkID(c.RemoveFramework.Id), Session: c.RemoveFramework.Session, Why: c.RemoveFramework.Why,
+		}
+	case *logpb.Command_PutEntry:
+		return registry.PutEntry{
+			Framework: api.FrameworkID(c.PutEntry.FrameworkId), Session: c.PutEntry.Session,
+			Key: c.PutEntry.Key, Value: c.PutEntry.Value, IfVersion: c.PutEntry.IfVersion, AllMax: c.PutEntry.AllBytesMax,
+		}
+	case *logpb.Command_DeleteEntry:
+		return registry.DeleteEntry{
+			Framework: api.FrameworkID(c.DeleteEntry.FrameworkId), Session: c.DeleteEntry.Session,
+			Key: c.DeleteEntry.Key, IfVersion: c.DeleteEntry.IfVersion,
+		}
+	}
+	return nil
+}

@@ -1,0 +1,183 @@
+package registrycodec
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"math"
+
+	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/internal/logpb"
+	"github.com/tenderhq/tender/internal/wire"
+	"github.com/tenderhq/tender/master/registry"
+)
+
+// EntryBytesMax bounds one entry of the log (R17). A single command is far smaller;
+// what does not fit goes into the next entry.
+const EntryBytesMax = 4 << 20
+
+// CommandBytesMax bounds one command: the largest value of a store and its frame.
+const CommandBytesMax = registry.StoreValueBytesMax + 64<<10
+
+// EncodeCommand makes the message of a command, and its size in an entry.
+func EncodeCommand(command registry.Command) (*logpb.Command, int, error) {
+	m := &logpb.Command{Client: command.Client, Counter: command.Counter, At: wire.TimeToProto(command.At)}
+	if err := encodeChange(m, command.Change); err != nil {
+		return nil, 0, api.E("raft.propose", api.Invalid, command.Client, err)
+	}
+	size := proto.Size(m)
+	if size > CommandBytesMax {
+		return nil, 0, api.E("raft.propose", api.Limit, command.Client, fmt.Errorf("the command has %d bytes, at most %d are allowed", size, CommandBytesMax))
+	}
+	// Not every string is text that protobuf takes.
+	if _, err := proto.Marshal(m); err != nil {
+		return nil, 0, api.E("raft.propose", api.Invalid, command.Client, err)
+	}
+	return m, size + 8, nil
+}
+
+// EncodeEntry writes the entry, with a checksum if all masters know that one.
+func EncodeEntry(commands []*logpb.Command, known uint64) ([]byte, error) {
+	format := uint32(1)
+	if known >= registry.FormatBounded {
+		format = registry.FormatBounded
+	}
+	for _, command := range commands {
+		format = max(format, formatOf(command))
+	}
+	data, err := proto.Marshal(&logpb.Entry{Format: format, Commands: commands})
+	if err != nil || format < registry.FormatBounded {
+		return data, err
+	}
+	return appendSum(data), nil
+}
+
+// entrySumField is logpb.Entry.sum, which is the last field of an entry.
+const (
+	entrySumField = 3
+	entrySumBytes = 5
+)
+
+func appendSum(data []byte) []byte {
+	sum := crc32.Checksum(data, castagnoli)
+	return protowire.AppendFixed32(protowire.AppendTag(data, entrySumField, protowire.Fixed32Type), sum)
+}
+
+// checkSum compares an entry with its checksum. Entries of older formats have none.
+func checkSum(data []byte, format uint32) error {
+	if format < registry.FormatBounded {
+		return nil
+	}
+	body := data[:max(len(data)-entrySumBytes, 0)]
+	if !bytes.Equal(appendSum(bytes.Clone(body)), data) {
+		return errors.New("it is damaged: its checksum is wrong")
+	}
+	return nil
+}
+
+// formatOf is the oldest format in which a command can be written. Whoever proposes one
+// that needs a newer format has made sure that all masters read it.
+func formatOf(m *logpb.Command) uint32 {
+	switch c := m.Change.(type) {
+	case *logpb.Command_RaiseFormat:
+		return c.RaiseFormat.Format
+	case *logpb.Command_CheckHash:
+		return registry.FormatBounded
+	case *logpb.Command_SetMaintenance, *logpb.Command_BeginMaintenance:
+		return registry.FormatMaintenance
+	case *logpb.Command_SetReserved:
+		if len(c.SetReserved.Done) > 0 {
+			return registry.FormatOperations
+		}
+	case *logpb.Command_PutEntry:
+		if c.PutEntry.AllBytesMax != 0 {
+			return registry.FormatMaintenance
+		}
+	}
+	return 1
+}
+
+// checkFormat refuses what this version can't read.
+func checkFormat(what string, format uint32) error {
+	if format == 0 || format > registry.Format {
+		return fmt.Errorf("%s has format %d and this version reads formats 1 to %d; start the version that wrote it, or a newer one",
+			what, format, registry.Format)
+	}
+	return nil
+}
+
+// CheckEntry reports why this version can't read an entry. It looks at no more than the
+// entry's own fields: a start goes over the whole log. A change that this version does
+// not know stands in an entry of a newer format.
+func CheckEntry(data []byte) error {
+	format, err := entryFormat(data)
+	if err != nil {
+		return err
+	}
+	for rest := data; len(rest) > 0; {
+		number, kind, n := protowire.ConsumeTag(rest)
+		if n < 0 {
+			return fmt.Errorf("it is damaged: %w", protowire.ParseError(n))
+		}
+		size := protowire.ConsumeFieldValue(number, kind, rest[n:])
+		if size < 0 {
+			return fmt.Errorf("it is damaged: %w", protowire.ParseError(size))
+		}
+		rest = rest[n+size:]
+	}
+	return checkSum(data, format)
+}
+
+// entryFormat reads logpb.Entry.format, with which every entry begins: behind it, a length
+// that is wrong could make bytes of a command look like another one.
+func entryFormat(data []byte) (uint32, error) {
+	number, kind, n := protowire.ConsumeTag(data)
+	if n < 0 || number != entryFormatField || kind != protowire.VarintType {
+		return 0, errors.New("it is damaged: it does not begin with its format")
+	}
+	format, size := protowire.ConsumeVarint(data[n:])
+	if size < 0 {
+		return 0, fmt.Errorf("it is damaged: %w", protowire.ParseError(size))
+	}
+	short := uint32(min(format, math.MaxUint32))
+	return short, checkFormat("it", short)
+}
+
+// entryFormatField is logpb.Entry.format.
+const entryFormatField = 1
+
+func readEntry(data []byte) (*logpb.Entry, error) {
+	format, err := entryFormat(data)
+	if err == nil {
+		err = checkSum(data, format)
+	}
+	if err != nil {
+		return nil, err
+	}
+	entry := &logpb.Entry{}
+	if err := proto.Unmarshal(data, entry); err != nil {
+		return nil, fmt.Errorf("it is damaged: %w", err)
+	}
+	return entry, nil
+}
+
+// DecodeEntry reads the commands of an entry.
+func DecodeEntry(data []byte) ([]registry.Command, error) {
+	entry, err := readEntry(data)
+	if err != nil {
+		return nil, err
+	}
+	commands := make([]registry.Command, len(entry.Commands))
+	for i, m := range entry.Commands {
+		change, err := decodeChange(m)
+		if err != nil {
+			return nil, err
+		}
+		commands[i] = registry.Command{Client: m.Client, Counter: m.Counter, At: wire.TimeOf(m.At), Change: change}
+	}
+	return commands, nil
+}

@@ -1,0 +1,148 @@
+package registrycodec
+
+import (
+	"errors"
+
+	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/internal/logpb"
+	"github.com/tenderhq/tender/internal/wire"
+	"github.com/tenderhq/tender/master/registry"
+)
+
+func numbersToLog(list []registry.Numbers) []*logpb.Numbers {
+	all := make([]*logpb.Numbers, len(list))
+	for i, one := range list {
+		all[i] = &logpb.Numbers{First: one.First, Next: one.Next}
+	}
+	return all
+}
+
+func numbersFromLog(list []*logpb.Numbers) []registry.Numbers {
+	all := make([]registry.Numbers, len(list))
+	for i, m := range list {
+		all[i] = registry.Numbers{First: m.First, Next: m.Next}
+	}
+	return all
+}
+
+func masterToLog(m registry.Master) *logpb.Master {
+	return &logpb.Master{Grpc: m.GRPC, Http: m.HTTP, Raft: m.Raft, Version: m.Version, Allocator: m.Allocator}
+}
+
+func masterFromLog(m *logpb.Master) registry.Master {
+	return registry.Master{
+		GRPC: m.GetGrpc(), HTTP: m.GetHttp(), Raft: m.GetRaft(), Version: m.GetVersion(), Allocator: m.GetAllocator(),
+	}
+}
+
+func roleToLog(r registry.Role) *logpb.Role {
+	return &logpb.Role{
+		Weight:    r.Weight,
+		Priority:  int64(r.Priority),
+		Guarantee: wire.ResourcesToProto(r.Guarantee),
+		Limit:     wire.ResourcesToProto(r.Limit),
+	}
+}
+
+func roleFromLog(m *logpb.Role) registry.Role {
+	return registry.Role{
+		Weight:    m.GetWeight(),
+		Priority:  int(m.GetPriority()),
+		Guarantee: wire.ResourcesOf(m.GetGuarantee()),
+		Limit:     wire.ResourcesOf(m.GetLimit()),
+	}
+}
+
+func resultToLog(r registry.Result) *logpb.Result {
+	m := &logpb.Result{AgentId: string(r.Agent), FrameworkId: string(r.Framework), Session: r.Session, Version: r.Version}
+	if r.Err != nil {
+		m.Refusal = &logpb.Refusal{Op: r.Err.Op, Kind: uint32(r.Err.Kind), Subject: r.Err.Subject}
+		if r.Err.Err != nil {
+			message := r.Err.Err.Error()
+			m.Refusal.Message = &message
+		}
+	}
+	return m
+}
+
+func resultFromLog(m *logpb.Result) registry.Result {
+	r := registry.Result{
+		Agent:     api.AgentID(m.GetAgentId()),
+		Framework: api.FrameworkID(m.GetFrameworkId()),
+		Session:   m.GetSession(),
+		Version:   m.GetVersion(),
+	}
+	if refusal := m.GetRefusal(); refusal != nil {
+		var cause error
+		if refusal.Message != nil {
+			cause = errors.New(refusal.GetMessage())
+		}
+		r.Err = api.E(refusal.GetOp(), api.Kind(refusal.GetKind()), refusal.GetSubject(), cause)
+	}
+	return r
+}
+
+func agentToLog(a registry.Agent) *logpb.AgentItem {
+	return &logpb.AgentItem{
+		Agent: wire.AgentToProto(a.Agent), Nonce: string(a.Nonce), BootId: a.BootID, Marks: uint32(a.Marks),
+		Grace: wire.DurationToProto(a.Grace), Why: a.Why, Admitted: wire.TimeToProto(a.Admitted), Reserved: wire.ResourcesToProto(a.Reserved),
+		Maintenance: wire.WindowToProto(a.Maintenance), Maintained: a.Maintained, Gone: wire.TimeToProto(a.Gone),
+	}
+}
+
+func agentFromLog(m *logpb.AgentItem) registry.Agent {
+	return registry.Agent{
+		Agent:    wire.AgentOf(m.Agent),
+		Nonce:    api.Nonce(m.Nonce),
+		BootID:   m.BootId,
+		Marks:    api.Mark(m.Marks),
+		Grace:    m.Grace.AsDuration(),
+		Why:      m.Why,
+		Admitted: wire.TimeOf(m.Admitted),
+		Reserved: wire.ResourcesOf(m.Reserved),
+
+		Maintenance: wire.WindowOf(m.Maintenance),
+		Maintained:  m.Maintained,
+		Gone:        wire.TimeOf(m.Gone),
+	}
+}
+
+func frameworkToLog(f registry.Framework) *logpb.FrameworkItem {
+	return &logpb.FrameworkItem{
+		Framework: wire.FrameworkToProto(f.Framework), Instance: string(f.Instance), Session: f.Session,
+		Admitted: wire.TimeToProto(f.Admitted), Removed: wire.TimeToProto(f.Removed), Why: f.Why, StoreVersion: f.StoreVersion,
+		Operations: operationsToLog(f.Operations),
+	}
+}
+
+func frameworkFromLog(m *logpb.FrameworkItem) registry.Framework {
+	return registry.Framework{
+		Framework:    wire.FrameworkOf(m.Framework),
+		Instance:     api.Nonce(m.Instance),
+		Session:      m.Session,
+		Admitted:     wire.TimeOf(m.Admitted),
+		Removed:      wire.TimeOf(m.Removed),
+		Why:          m.Why,
+		StoreVersion: m.StoreVersion,
+		Operations:   operationsFromLog(m.Operations),
+	}
+}
+
+func operationsToLog(operations []registry.Operation) []*logpb.OperationDone {
+	list := make([]*logpb.OperationDone, len(operations))
+	for i, operation := range operations {
+		list[i] = &logpb.OperationDone{Id: string(operation.ID), AgentId: string(operation.Agent)}
+	}
+	return list
+}
+
+func operationsFromLog(list []*logpb.OperationDone) []registry.Operation {
+	if len(list) == 0 {
+		return nil
+	}
+	operations := make([]registry.Operation, len(list))
+	for i, m := range list {
+		operations[i] = registry.Operation{ID: api.OperationID(m.Id), Agent: api.AgentID(m.AgentId)}
+	}
+	return operations
+}
