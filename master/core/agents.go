@@ -23,8 +23,8 @@ type agent struct {
 	boot      string     // boot ID and host of that stream (R7)
 	host      string
 	seen      time.Time     // its last sign of life
-	asked     deadline      // until when the older stream may answer, while a successor waits
-	clock     deadline      // session timeout, then TOMBSTONE, then gone
+	asked     *deadline     // until when the older stream may answer, while a successor waits
+	clock     *deadline     // session timeout, then TOMBSTONE, then gone
 	masters   uint64        // the change of masters that it was told last
 	within    time.Duration // for its return, as it was told last
 	report    *report       // pages that have come so far; nil when none is awaited
@@ -69,11 +69,11 @@ type agent struct {
 	drainSent bool  // the agent has been told to drain in this session
 
 	window      api.Window    // its maintenance, as last seen in the registry
-	maintenance deadline      // its begin, then its end
+	maintenance *deadline     // its begin, then its end
 	away        bool          // the window has come
 	marked      api.Mark      // as last seen in the registry
 	gapTold     api.Resources // to the policy
-	stale       deadline      // when its last sample says nothing any more (R28)
+	stale       *deadline     // when its last sample says nothing any more (R28)
 }
 
 // newAgent makes the picture of an admitted agent that has not been heard of.
@@ -88,8 +88,8 @@ func (c *Core) newAgent(id api.AgentID) *agent {
 		offers:    make(map[api.OfferID]*offer),
 		units:     newUnits(),
 	}
-	a.clock.due, a.asked.due = agentSilent{a}, predecessorSilent{a}
-	a.maintenance.due, a.stale.due = maintenanceTurn{a}, usageOutdated{a}
+	a.clock, a.asked = newDeadline(agentSilent{a}), newDeadline(predecessorSilent{a})
+	a.maintenance, a.stale = newDeadline(maintenanceTurn{a}), newDeadline(usageOutdated{a})
 	c.agents[id] = a
 	c.describeAgent(a)
 	a.marked = c.marks(a)
@@ -109,7 +109,7 @@ func (c *Core) recoverAgents() {
 		c.planMaintenance(a)
 		c.awaited[id] = true
 		c.returning = append(c.returning, id)
-		c.deadlines.set(&a.clock, c.now.Add(c.config.TombstoneAfter))
+		c.deadlines.set(a.clock, c.now.Add(c.config.TombstoneAfter))
 		c.restate(a)
 	}
 }
@@ -145,7 +145,7 @@ func (c *Core) agentAdmitted(id api.AgentID) {
 	if c.agents[id] == nil {
 		a := c.newAgent(id)
 		a.gone = "admitted, no session yet"
-		c.deadlines.set(&a.clock, c.now.Add(c.config.TombstoneAfter))
+		c.deadlines.set(a.clock, c.now.Add(c.config.TombstoneAfter))
 		c.info("agent admitted", field("agent", id), field("host", a.info.Hostname))
 	}
 	c.agentChanged(id)

@@ -151,7 +151,7 @@ func (c *Core) openAgent(l *link, a *agent, g greeting) {
 	a.boot, a.host = g.boot, g.agent.Hostname
 	a.seen, a.beating, a.report, a.overdue = c.now, !g.first, &report{}, false
 	a.refused = ""
-	c.deadlines.set(&a.clock, c.now.Add(c.config.SessionTimeout))
+	c.deadlines.set(a.clock, c.now.Add(c.config.SessionTimeout))
 	a.masters, a.within, a.unable = c.mastersAt, 0, ""
 	c.tellAgent(a, protocol.AgentRegistered{
 		Cluster:           c.registry.Cluster,
@@ -286,7 +286,7 @@ func (c *Core) disconnectAgent(a *agent, why string) {
 	if a.tombstone {
 		c.awaitReturn(a)
 	} else {
-		c.deadlines.set(&a.clock, c.now.Add(c.config.TombstoneAfter))
+		c.deadlines.set(a.clock, c.now.Add(c.config.TombstoneAfter))
 	}
 	c.restate(a)
 	c.admitSuccessor(a)
@@ -310,7 +310,7 @@ func (c *Core) agentDue(a *agent) {
 	switch {
 	case a.link != nil:
 		if until := a.seen.Add(c.config.SessionTimeout); until.After(c.now) {
-			c.deadlines.set(&a.clock, until)
+			c.deadlines.set(a.clock, until)
 			return
 		}
 		why := "no heartbeat for " + c.config.SessionTimeout.String()

@@ -107,8 +107,8 @@ type Core struct {
 	awaited     map[api.AgentID]bool     // for whom the recovery hold waits (R20)
 	returning   []api.AgentID            // may know tasks of terms before; those in front that are back are skipped (R8)
 	takers      map[api.FrameworkID]bool // frameworks that take revocable resources
-	hold        deadline
-	expiry      deadline // of what the registry remembers of the past
+	hold        *deadline
+	expiry      *deadline // of what the registry remembers of the past
 	overdue     overdue
 	hosts       map[string]map[api.AgentID]bool // agents by hostname
 	versions    RefusedVersions
@@ -147,11 +147,13 @@ func New(config Config, state *registry.State, term api.Term, policy allocator.A
 		awaited:     make(map[api.AgentID]bool),
 		hosts:       make(map[string]map[api.AgentID]bool),
 		takers:      make(map[api.FrameworkID]bool),
+		hold:        newDeadline(holdOver{}),
+		expiry:      newDeadline(expiryTurn{}),
+		overdue:     overdue{next: newDeadline(goneTurn{})},
 	}
 	c.recoverRoles()
 	c.recoverFrameworks()
 	c.recoverAgents()
-	c.overdue.next.due = goneTurn{}
 	c.beginHold()
 	c.beginExpiry()
 	c.out = nil

@@ -14,6 +14,8 @@ type deadline struct {
 	due   due
 }
 
+func newDeadline(what due) *deadline { return &deadline{due: what} }
+
 // due says what is to be decided at a deadline, and about whom.
 //
 //sumtype:decl

@@ -86,7 +86,7 @@ func (c *Core) agentRemoved(id api.AgentID, why string) {
 	delete(c.agents, id)
 	delete(c.freed, id)
 	c.leaveHost(a, a.info.Hostname)
-	c.deadlines.clear(&a.maintenance)
+	c.deadlines.clear(a.maintenance)
 	c.info("agent removed", field("agent", id), field("why", why))
 	c.buryAgent(a, why)
 	c.stubs -= len(a.stubs)

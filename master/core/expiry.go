@@ -15,12 +15,11 @@ const (
 
 func (c *Core) beginExpiry() {
 	c.lastHeard = latestSign(c.registry)
-	c.expiry.due = expiryTurn{}
-	c.deadlines.set(&c.expiry, c.now.Add(expiryPause))
+	c.deadlines.set(c.expiry, c.now.Add(expiryPause))
 }
 
 func (c *Core) expire() {
-	c.deadlines.set(&c.expiry, c.now.Add(expiryPause))
+	c.deadlines.set(c.expiry, c.now.Add(expiryPause))
 	before := c.calendar().Add(-expiryAfter)
 	if c.remembersBefore(before) {
 		c.info("the past is forgotten", Field{"before", before.UTC().Format(time.RFC3339)})

@@ -31,8 +31,8 @@ type framework struct {
 	// place: until then the last active instance of a standby may come back to its
 	// place before others take it (R6).
 	place    time.Time
-	turn     deadline // when the place is given up
-	failover deadline // of its tasks, while disconnected
+	turn     *deadline // when the place is given up
+	failover *deadline // of its tasks, while disconnected
 	removed  bool
 
 	tasks      map[api.TaskID]*task
@@ -64,7 +64,7 @@ func (c *Core) newFramework(id api.FrameworkID) *framework {
 		books:      make(map[api.Role]*books),
 	}
 	fw.results.recall(c.registry.Frameworks[id].Operations)
-	fw.failover.due, fw.turn.due = failoverOver{fw}, placeFree{fw}
+	fw.failover, fw.turn = newDeadline(failoverOver{fw}), newDeadline(placeFree{fw})
 	c.frameworks[id] = fw
 	return fw
 }
@@ -166,7 +166,7 @@ func (c *Core) goAway(fw *framework, why string) {
 	if timeout == 0 {
 		timeout = c.config.FailoverTimeout
 	}
-	c.deadlines.set(&fw.failover, c.now.Add(timeout))
+	c.deadlines.set(fw.failover, c.now.Add(timeout))
 }
 
 // failoverDue removes a framework whose scheduler stayed away; the quorum refuses if
@@ -203,8 +203,8 @@ func (c *Core) bury(fw *framework, why string) {
 		fw.session = nil
 	}
 	fw.removed, fw.why, fw.since = true, why, c.now
-	c.deadlines.clear(&fw.failover)
-	c.deadlines.clear(&fw.turn)
+	c.deadlines.clear(fw.failover)
+	c.deadlines.clear(fw.turn)
 	if c.standbys[fw.info.Name] == fw.id {
 		delete(c.standbys, fw.info.Name)
 	}

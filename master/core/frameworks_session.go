@@ -29,7 +29,7 @@ type session struct {
 	number    uint64 // in the registry (R5)
 	last      uint64 // number of the last call (R3)
 	seen      time.Time
-	clock     deadline
+	clock     *deadline
 	early     []protocol.NumberedCall
 	waiting   bool   // told so (R6)
 	masters   uint64 // the change of masters that it was told last
@@ -57,9 +57,9 @@ func (c *Core) schedulerOpened(event SchedulerOpened) {
 	s := &session{conn: event.Conn, principal: event.Principal, subscribe: event.Subscribe, seen: c.now, absent: make(map[api.TaskID]api.AgentID),
 		waits: make(map[api.TaskID]*acceptance)}
 	s.subscribe.Framework.Principal = event.Principal
-	s.clock.due = sessionSilent{s}
+	s.clock = newDeadline(sessionSilent{s})
 	c.sessions[s.conn] = s
-	c.deadlines.set(&s.clock, c.now.Add(c.config.SessionTimeout))
+	c.deadlines.set(s.clock, c.now.Add(c.config.SessionTimeout))
 	if kind, err := c.checkSubscribe(&s.subscribe); err != nil {
 		if kind == api.Unsupported {
 			c.frameworkVersionRefused(s, err)
@@ -121,8 +121,8 @@ func (c *Core) fence(fw *framework, old *session) {
 func (c *Core) activate(fw *framework, s *session, number uint64) {
 	s.framework, s.number = fw, number
 	fw.session, fw.latest, fw.since, fw.why, fw.refused = s, s, c.now, "", ""
-	c.deadlines.clear(&fw.failover)
-	c.deadlines.clear(&fw.turn)
+	c.deadlines.clear(fw.failover)
+	c.deadlines.clear(fw.turn)
 	s.masters = c.mastersAt
 	c.tell(fw, protocol.Subscribed{
 		Cluster:           c.registry.Cluster,
@@ -268,7 +268,7 @@ func orBroken(why string) string {
 // sessionDue judges a silent scheduler.
 func (c *Core) sessionDue(s *session) {
 	if until := s.seen.Add(c.config.SessionTimeout); until.After(c.now) {
-		c.deadlines.set(&s.clock, until)
+		c.deadlines.set(s.clock, until)
 		return
 	}
 	why := "no call for " + c.config.SessionTimeout.String()
@@ -311,7 +311,7 @@ func (c *Core) refuseSession(s *session, err *api.Error) {
 func (c *Core) dropSession(s *session) {
 	delete(c.sessions, s.conn)
 	c.dropped++
-	c.deadlines.clear(&s.clock)
+	c.deadlines.clear(s.clock)
 	s.owed, s.early, s.walks = questions{}, nil, [walks]cursor{}
 	c.stopWaiting(s)
 	c.leaveLine(s)

@@ -32,7 +32,7 @@ type overdue struct {
 	queue  []*agent
 	last   time.Time // when one was marked
 	held   string    // why nobody is; "" = nothing is in the way
-	next   deadline
+	next   *deadline
 	marked uint64 // in this term
 }
 
@@ -62,9 +62,9 @@ func (a *agent) has(attribute, value string) bool {
 func (c *Core) awaitReturn(a *agent) {
 	a.overdue = false
 	if after := c.goneAfter(a); after > 0 {
-		c.deadlines.set(&a.clock, c.now.Add(after))
+		c.deadlines.set(a.clock, c.now.Add(after))
 	} else {
-		c.deadlines.clear(&a.clock)
+		c.deadlines.clear(a.clock)
 	}
 }
 
@@ -83,11 +83,11 @@ func (c *Core) markOverdue() {
 	o.queue = slices.DeleteFunc(o.queue, func(a *agent) bool { return !a.overdue })
 	if len(o.queue) == 0 {
 		o.held = ""
-		c.deadlines.clear(&o.next)
+		c.deadlines.clear(o.next)
 		return
 	}
 	if turn := o.last.Add(goneEvery); !o.last.IsZero() && turn.After(c.now) {
-		c.deadlines.set(&o.next, turn)
+		c.deadlines.set(o.next, turn)
 		return
 	}
 	held := c.manyAway()
@@ -95,7 +95,7 @@ func (c *Core) markOverdue() {
 		c.warn("agents are not marked gone", field("why", held), field("first", o.queue[0].id))
 	}
 	if o.held = held; held != "" {
-		c.deadlines.set(&o.next, c.now.Add(goneLookAgain))
+		c.deadlines.set(o.next, c.now.Add(goneLookAgain))
 		return
 	}
 	a := o.queue[0]
@@ -105,7 +105,7 @@ func (c *Core) markOverdue() {
 	why := "TOMBSTONE for " + c.goneAfter(a).String() + " (gone-after)"
 	c.warn("agent is given up", field("agent", a.id), field("why", why))
 	c.propose(registry.MarkAgent{ID: a.id, Set: api.MarkGone, Why: why})
-	c.deadlines.set(&o.next, c.now.Add(goneEvery))
+	c.deadlines.set(o.next, c.now.Add(goneEvery))
 }
 
 // manyAway says that too many agents are away at once for each of them to be dead, "" when that is not so. Those that

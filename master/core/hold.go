@@ -6,12 +6,11 @@ import (
 
 // beginHold keeps roles under a limit waiting until the agents have told what runs (R20).
 func (c *Core) beginHold() {
-	c.hold.due = holdOver{}
 	if len(c.awaited) == 0 {
 		return
 	}
 	c.policy.Hold(true)
-	c.deadlines.set(&c.hold, c.now.Add(c.config.RecoveryHold))
+	c.deadlines.set(c.hold, c.now.Add(c.config.RecoveryHold))
 }
 
 // holdDue ends the hold though some agents are not back.
@@ -31,7 +30,7 @@ func (c *Core) settleHold(a *agent) {
 }
 
 func (c *Core) endHold(why string) {
-	c.deadlines.clear(&c.hold)
+	c.deadlines.clear(c.hold)
 	clear(c.awaited)
 	c.policy.Hold(false)
 	c.info("recovery hold ended", Field{"why", why})

@@ -20,7 +20,7 @@ type inverse struct {
 	made      time.Time
 	role      api.Role      // of the first task
 	resources api.Resources // asked for at first
-	deadline  deadline
+	deadline  *deadline
 	reason    api.Reason
 	answer    string // of the framework: "", accepted or declined
 }
@@ -56,14 +56,14 @@ func (c *Core) askOne(want allocator.Inverse) {
 func (c *Core) openInverse(fw *framework, a *agent, tasks []*task, want allocator.Inverse) {
 	c.offered++
 	x := &inverse{id: c.term.MintInverse(c.offered), framework: fw, agent: a, tasks: tasks, reason: api.ReasonPreempted}
-	x.deadline.due = inverseOver{x}
+	x.deadline = newDeadline(inverseOver{x})
 	c.info("inverse offer made", field("offer", x.id), field("framework", fw.id), field("agent", a.id), field("for", want.For))
 	c.sendInverse(x, c.now.Add(c.config.PreemptionGrace), "for "+string(want.For))
 }
 
 func (c *Core) sendInverse(x *inverse, until time.Time, whatFor string) {
 	c.inverses[x.id] = x
-	c.deadlines.set(&x.deadline, until)
+	c.deadlines.set(x.deadline, until)
 	shown := c.shownInverse(x)
 	x.made, x.resources = c.now, shown.Resources
 	if len(x.tasks) > 0 {
@@ -121,7 +121,7 @@ func (c *Core) inverseDue(x *inverse) {
 
 func (c *Core) closeInverse(x *inverse) {
 	delete(c.inverses, x.id)
-	c.deadlines.clear(&x.deadline)
+	c.deadlines.clear(x.deadline)
 }
 
 // answerInverse: a framework that agrees need not be waited for; one that does not has

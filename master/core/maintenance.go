@@ -94,13 +94,13 @@ func (c *Core) planMaintenance(a *agent) {
 	a.away = !a.window.Start.IsZero() && !c.now.Before(a.window.Start)
 	switch end := a.window.End(); {
 	case a.window.Start.IsZero() || known.Marks.Has(api.MarkGone):
-		c.deadlines.clear(&a.maintenance)
+		c.deadlines.clear(a.maintenance)
 	case !known.Marks.Has(api.MarkDraining) || !a.away:
-		c.deadlines.set(&a.maintenance, a.window.Start)
+		c.deadlines.set(a.maintenance, a.window.Start)
 	case end.IsZero():
-		c.deadlines.clear(&a.maintenance)
+		c.deadlines.clear(a.maintenance)
 	default:
-		c.deadlines.set(&a.maintenance, end)
+		c.deadlines.set(a.maintenance, end)
 	}
 }
 
@@ -116,7 +116,7 @@ func (c *Core) maintenanceDue(a *agent) {
 	c.rescindAll(a.offers, "the agent's maintenance begins")
 	c.restate(a)
 	if end := a.window.End(); !end.IsZero() {
-		c.deadlines.set(&a.maintenance, end)
+		c.deadlines.set(a.maintenance, end)
 	}
 	c.propose(registry.BeginMaintenance{ID: a.id, Window: a.window})
 }
@@ -174,7 +174,7 @@ func (c *Core) askOneToLeave(fw *framework, a *agent) {
 			x.tasks = append(x.tasks, t)
 		}
 	}
-	x.deadline.due = inverseOver{x}
+	x.deadline = newDeadline(inverseOver{x})
 	c.info("inverse offer made", field("offer", x.id), field("framework", fw.id), field("agent", a.id), field("for", "maintenance"))
 	c.sendInverse(x, a.window.Start, "for maintenance")
 }

@@ -87,7 +87,7 @@ func (c *Core) keepPlace(fw *framework, seen time.Time) {
 		return
 	}
 	fw.place = seen.Add(c.config.SessionTimeout)
-	c.deadlines.set(&fw.turn, fw.place)
+	c.deadlines.set(fw.turn, fw.place)
 }
 
 // nextStandby gives a free place to the one that waits longest.

@@ -39,7 +39,7 @@ func (c *Core) askPredecessor(l *link, a *agent, g greeting) {
 	}
 	c.info("agent asked whether it lives", field("agent", a.id), field("why", "another boot or host comes with its ID"), field("host", g.agent.Hostname))
 	l.waits, a.successor = a, &successor{l, g, c.now}
-	c.deadlines.set(&a.asked, c.now.Add(successorHeartbeats*c.config.HeartbeatInterval))
+	c.deadlines.set(a.asked, c.now.Add(successorHeartbeats*c.config.HeartbeatInterval))
 	c.tellAgent(a, protocol.AgentPong{})
 }
 
@@ -72,5 +72,5 @@ func (c *Core) admitSuccessor(a *agent) {
 
 func (c *Core) forgetSuccessor(a *agent) {
 	a.successor.link.waits, a.successor = nil, nil
-	c.deadlines.clear(&a.asked)
+	c.deadlines.clear(a.asked)
 }

@@ -45,7 +45,7 @@ func (c *Core) buryAgent(a *agent, why string) {
 		c.emit(ToAgent{Conn: l.conn, Session: a.session, Event: protocol.AgentGone{Why: why}})
 		c.emit(CloseAgent{Conn: l.conn, Err: api.E("agent.session", api.Removed, a.id, errors.New(why))})
 	}
-	c.deadlines.clear(&a.clock)
+	c.deadlines.clear(a.clock)
 	c.admitSuccessor(a) // to be told the same
 	a.tombstone, a.gone, a.overdue = true, why, false
 	for _, t := range a.sortedTasks() {

@@ -84,9 +84,9 @@ func (c *Core) used(a *agent, sample protocol.UsageReport) {
 	c.tellUse(a)
 	c.setGap(a, c.gapOf(a))
 	if a.gap.IsZero() {
-		c.deadlines.clear(&a.stale)
+		c.deadlines.clear(a.stale)
 	} else {
-		c.deadlines.set(&a.stale, c.now.Add(2*c.config.HeartbeatInterval))
+		c.deadlines.set(a.stale, c.now.Add(2*c.config.HeartbeatInterval))
 	}
 }
 
@@ -105,6 +105,6 @@ func (c *Core) forgetUse(a *agent) {
 		c.policy.Use(a.id, api.Resources{})
 	}
 	a.smooth = smoothed{}
-	c.deadlines.clear(&a.stale)
+	c.deadlines.clear(a.stale)
 	c.setGap(a, api.Resources{})
 }
