@@ -98,6 +98,7 @@ func (a *Agent) step(now time.Time, it item) (again bool) {
 		if a.leader != nil && a.leader.conn == what.Conn {
 			a.leader = nil
 		}
+	default: // the core's alone
 	}
 	a.metrics.events.Add(1)
 	return a.perform(a.core.Step(core.Event{At: now, What: it.what}))
@@ -144,16 +145,16 @@ func (a *Agent) perform(effects []core.Effect) (again bool) {
 			a.fail(e.Err)
 		case core.Log:
 			a.tellLog(e)
-		default:
-			a.performWork(effect)
+		case core.Work:
+			a.performWork(e)
 		}
 	}
 	return false
 }
 
 // performWork carries out what concerns processes and folders.
-func (a *Agent) performWork(effect core.Effect) {
-	switch e := effect.(type) {
+func (a *Agent) performWork(work core.Work) {
+	switch e := work.(type) {
 	case core.StartExecutor:
 		a.startRun(e)
 	case core.ReleaseExecutor:

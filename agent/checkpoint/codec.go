@@ -43,8 +43,9 @@ func belongs(record core.Record) bool {
 	switch record.(type) {
 	case core.Identity, core.VolumeKept, core.VolumeForgotten:
 		return true
+	default:
+		return false
 	}
-	return false
 }
 
 func (i identity) clone() identity {

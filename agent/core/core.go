@@ -17,6 +17,7 @@ import (
 
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/internal/protocol"
+	"github.com/tenderhq/tender/internal/value"
 )
 
 // Config is what the core is made from. Zero fields mean the documented defaults.
@@ -104,10 +105,10 @@ type Core struct {
 	identity  uint64 // number of the last Identity record
 }
 
-// waiter does something once a record is on disk.
+// waiter is what follows once a record is on disk.
 type waiter struct {
 	number uint64
-	do     func()
+	what   followUp
 }
 
 // New makes the core of an agent whose checkpoint holds these records. Started is to
@@ -121,6 +122,13 @@ func New(config Config, records []Record) *Core {
 	c.leader.reset(c.config)
 	return c
 }
+
+// Clone is a core that stands where this one stands, and shares nothing with it: told the same, both have the same
+// effects.
+func (c *Core) Clone() *Core { return value.Clone(c) }
+
+// Dump is all that the core holds, for people.
+func (c *Core) Dump() string { return value.Text(c) }
 
 // Step takes one event.
 func (c *Core) Step(event Event) []Effect {
@@ -253,32 +261,11 @@ func (c *Core) emit(effect Effect) { c.effect = append(c.effect, effect) }
 func (c *Core) put(record Record) uint64 {
 	c.state.apply(record)
 	c.written++
-	sync := synced(record)
-	c.emit(Checkpoint{Number: c.written, Record: record, Sync: sync})
+	c.emit(Checkpoint{Number: c.written, Record: record})
 	if _, is := record.(Identity); is {
 		c.identity = c.written
 	}
 	return c.written
-}
-
-// after does something once the record is on disk. Whatever do refers to may have
-// changed by then; it looks again.
-func (c *Core) after(number uint64, do func()) {
-	if number <= c.stored {
-		do()
-		return
-	}
-	c.waiting = append(c.waiting, waiter{number, do})
-}
-
-func (c *Core) checkpointed(w Checkpointed) {
-	c.stored = max(c.stored, w.Number)
-	for len(c.waiting) > 0 && c.waiting[0].number <= c.stored {
-		do := c.waiting[0].do
-		c.waiting[0].do = nil
-		c.waiting = c.waiting[1:]
-		do()
-	}
 }
 
 func (c *Core) log(message string, fields ...Field) { c.emit(Log{message, fields}) }

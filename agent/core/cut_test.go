@@ -157,6 +157,7 @@ func (a *afterlife) react(effect Effect) {
 			a.hear(update.Status)
 			a.tell(protocol.AcknowledgeStatus{TaskRef: update.Status.Ref(), Number: update.Status.Number})
 		}
+	default: // nobody answers it
 	}
 }
 

@@ -41,6 +41,7 @@ func (w *world) durable(effect Effect) {
 		}
 	case ToLeader:
 		w.durableCall(e.Call, wants)
+	default: // shows nobody anything
 	}
 }
 

@@ -5,19 +5,27 @@ import (
 	"github.com/tenderhq/tender/internal/protocol"
 )
 
-// Effect is what the shell is to do; one of the types below. The shell performs them
+// Effect is what the shell is to do; one of the types below, of which some are Work. The shell performs them
 // in order. What goes to one stream leaves in that order.
+//
+//sumtype:decl
 type Effect interface{ effect() }
+
+// Work is an effect that concerns processes and folders, not streams.
+//
+//sumtype:decl
+type Work interface {
+	Effect
+	work()
+}
 
 // The effects.
 type (
 	// Checkpoint writes a record behind those before it. Checkpointed follows once it
-	// survives this process; one Checkpointed may answer many. Sync: survive the
-	// machine too.
+	// survives this process; one Checkpointed may answer many.
 	Checkpoint struct {
 		Number uint64
 		Record Record
-		Sync   bool
 	}
 
 	// ToLeader queues a call to the leader's stream. A stream whose queue is full is
@@ -53,12 +61,11 @@ type (
 	// StartExecutor makes the executor's folder with its volumes, fetches its files and
 	// forks a child that waits at a gate. ExecutorForked or ExecutorFailed follows.
 	StartExecutor struct {
-		Run       Run
-		Executor  api.Executor
-		Framework api.Framework
-		Builtin   bool // the agent's own for commands: Executor.Command is empty
-		Sandbox   string
-		Volumes   []api.VolumeID
+		Run      Run
+		Executor api.Executor
+		Builtin  bool // the agent's own for commands: Executor.Command is empty
+		Sandbox  string
+		Volumes  []api.VolumeID
 	}
 	// ReleaseExecutor opens the gate: the child becomes the executor. ExecutorExited
 	// follows one day.
@@ -158,3 +165,15 @@ func (Sample) effect()          {}
 func (Forget) effect()          {}
 func (Stop) effect()            {}
 func (Log) effect()             {}
+
+func (StartExecutor) work()   {}
+func (ReleaseExecutor) work() {}
+func (AbandonExecutor) work() {}
+func (KillGroups) work()      {}
+func (KillGroup) work()       {}
+func (PrepareTask) work()     {}
+func (TaskEnded) work()       {}
+func (RemoveFolder) work()    {}
+func (CreateVolume) work()    {}
+func (DestroyVolume) work()   {}
+func (Sample) work()          {}

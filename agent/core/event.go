@@ -18,6 +18,8 @@ type Event struct {
 }
 
 // Happening is one of the types below.
+//
+//sumtype:decl
 type Happening interface{ happening() }
 
 // What can happen to an agent.

@@ -22,20 +22,17 @@ func (c *Core) startExecutor(t *task) *executor {
 	number := c.put(record)
 	e := c.state.executors[t.executor]
 	c.log("executor is started", field("executor", t.executor.String()))
-	c.after(number, func() { c.fork(e) })
+	c.after(number, forkExecutor{e.run()})
 	return e
 }
 
-func (c *Core) fork(e *executor) {
-	if e.phase != phaseStarting || c.state.executors[e.ref()] != e {
+func (c *Core) fork(run Run) {
+	e := c.state.run(run)
+	if e == nil || e.phase != phaseStarting {
 		return
 	}
-	var framework api.Framework
-	if f := c.state.frameworks[e.ref().Framework]; f != nil {
-		framework = f.Framework
-	}
 	c.emit(StartExecutor{
-		Run: e.run(), Executor: e.starting.Executor, Framework: framework, Builtin: e.starting.Builtin, Sandbox: c.executorFolder(e.ref()),
+		Run: run, Executor: e.starting.Executor, Builtin: e.starting.Builtin, Sandbox: c.executorFolder(e.ref()),
 		Volumes: volumesIn(e.starting.Resources),
 	})
 }
@@ -48,14 +45,18 @@ func (c *Core) executorForked(w ExecutorForked) {
 	}
 	e.phase = phaseGated
 	number := c.put(ExecutorStarted(w))
-	c.after(number, func() {
-		if e.phase != phaseGated {
-			return
-		}
-		e.phase = phaseRegistering
-		c.emit(ReleaseExecutor{e.run()})
-		c.patience(e, c.now.Add(c.config.ExecutorTimeout))
-	})
+	c.after(number, releaseExecutor{w.Run})
+}
+
+// releaseExecutor opens the gate behind which the child of a run waits.
+func (c *Core) releaseExecutor(run Run) {
+	e := c.state.run(run)
+	if e == nil || e.phase != phaseGated {
+		return
+	}
+	e.phase = phaseRegistering
+	c.emit(ReleaseExecutor{run})
+	c.patience(e, c.now.Add(c.config.ExecutorTimeout))
 }
 
 func (c *Core) executorFailed(w ExecutorFailed) {
@@ -167,12 +168,7 @@ func (c *Core) align(e *executor, s protocol.SubscribeExecutor) {
 		}
 	}
 	if e.stopping() {
-		conn := e.conn
-		c.after(c.written, func() { // the order may be on its way to the disk
-			if e.conn == conn {
-				c.tellToEnd(e)
-			}
-		})
+		c.after(c.written, repeatShutdown{e.run(), e.conn}) // the order may be on its way to the disk
 	}
 	c.idle(e)
 }
@@ -374,12 +370,7 @@ func (c *Core) stop(e *executor, why string) {
 		c.killProcesses(e)
 		return
 	}
-	c.after(number, func() {
-		if c.state.run(e.run()) == e && e.phase == phaseRunning {
-			c.tellToEnd(e)
-			c.waitForEnd(e)
-		}
-	})
+	c.after(number, shutDownExecutor{e.run()})
 }
 
 func (c *Core) tellToEnd(e *executor) {

@@ -25,17 +25,14 @@ func (c *Core) killTask(e protocol.KillTask) {
 	case t.killable && t.handed:
 		c.passKill(t)
 	}
-	c.after(c.written, func() { c.tell(protocol.KillTaken{TaskRef: t.ref}) })
+	c.after(c.written, confirmKill{t.ref})
 }
 
 func (c *Core) storeKill(t *task, grace time.Duration, reason api.Reason) {
 	grace = cmp.Or(max(grace, 0), t.launch.Task.KillGrace, c.config.KillGrace)
 	number := c.put(TaskKilled{Task: t.ref, Grace: grace, Reason: reason})
 	c.log("task is to be killed", field("task", t.ref.String()), field("why", reason.String()))
-	c.after(number, func() {
-		t.killable = true
-		c.actOnKill(t)
-	})
+	c.after(number, carryOutKill{t.launchID()})
 }
 
 // actOnKill ends a task that its executor never got, or asks its executor.
@@ -117,7 +114,7 @@ func (c *Core) drain(e protocol.Drain) {
 		c.log("drain", field("on", map[bool]string{true: "yes", false: "no"}[e.On]))
 	}
 	if e.On {
-		c.after(number, c.killForDrain)
+		c.after(number, killDrained{})
 	}
 }
 
@@ -138,12 +135,7 @@ func (c *Core) agentGone(e protocol.AgentGone) {
 	who.Gone = true
 	number := c.put(who)
 	c.log("marked gone", field("why", e.Why))
-	c.after(number, func() {
-		if c.leader.conn != 0 {
-			c.closeLeader("this agent was marked gone: " + e.Why)
-		}
-		c.clearAll()
-	})
+	c.after(number, clearAgent{e.Why})
 }
 
 func (c *Core) clearAll() {

@@ -34,11 +34,7 @@ func (c *Core) launch(e protocol.LaunchTask) {
 	if t.revocable() {
 		c.watchPressure()
 	}
-	c.after(number, func() {
-		t.durable = true
-		c.prepare(t)
-		c.handOver(t)
-	})
+	c.after(number, handOverTask{t.launchID()})
 	c.place(t)
 }
 
@@ -233,7 +229,7 @@ func (c *Core) removeFramework(id api.FrameworkID) {
 	}
 	number := c.put(FrameworkRemoved{id})
 	c.log("framework removed", field("framework", id))
-	c.after(number, func() { c.clearFramework(id) })
+	c.after(number, clearFramework{id})
 }
 
 func (c *Core) clearFramework(id api.FrameworkID) {

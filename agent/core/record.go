@@ -9,10 +9,36 @@ import (
 
 // Record is one durable step of an agent. The checkpoint keeps records in order, and
 // a core that is made from them stands where the one that wrote them stood.
+//
+//sumtype:decl
 type Record interface{ record() }
 
+// frameworkRecord is a record about one framework.
+//
+//sumtype:decl
+type frameworkRecord interface {
+	Record
+	ofFramework()
+}
+
+// executorRecord is a record about one run of an executor.
+//
+//sumtype:decl
+type executorRecord interface {
+	Record
+	ofExecutor()
+}
+
+// taskRecord is a record about one task.
+//
+//sumtype:decl
+type taskRecord interface {
+	Record
+	ofTask()
+}
+
 // The records. Those about the agent itself and its volumes survive a crash of the
-// machine (Sync), the others a crash of the agent's process.
+// machine, the others a crash of the agent's process.
 type (
 	// Identity is who the agent is; the last one counts.
 	Identity struct {
@@ -125,11 +151,17 @@ func (TaskAcknowledged) record()   {}
 func (StubKept) record()           {}
 func (StubForgotten) record()      {}
 
-// synced says whether a record has to survive the machine.
-func synced(record Record) bool {
-	switch record.(type) {
-	case Identity, VolumeKept, VolumeForgotten:
-		return true
-	}
-	return false
-}
+func (FrameworkKept) ofFramework()      {}
+func (FrameworkRemoved) ofFramework()   {}
+func (FrameworkForgotten) ofFramework() {}
+
+func (ExecutorStarting) ofExecutor()  {}
+func (ExecutorStarted) ofExecutor()   {}
+func (ExecutorStopping) ofExecutor()  {}
+func (ExecutorForgotten) ofExecutor() {}
+
+func (TaskLaunched) ofTask()     {}
+func (TaskKilled) ofTask()       {}
+func (TaskGroup) ofTask()        {}
+func (TaskStatus) ofTask()       {}
+func (TaskAcknowledged) ofTask() {}

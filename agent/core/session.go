@@ -62,7 +62,7 @@ func (c *Core) leaderOpened(w LeaderOpened) {
 	c.leader.conn = w.Conn
 	c.leader.heard = c.now
 	c.in(c.leader.timeout, timer{kind: timerSession, conn: w.Conn})
-	c.after(c.identity, func() { c.greet(w.Conn) }) // the nonce is fsynced before the first contact (R7)
+	c.after(c.identity, greetLeader{w.Conn}) // the nonce is fsynced before the first contact (R7)
 }
 
 func (c *Core) greet(conn Conn) {
@@ -151,24 +151,19 @@ func (c *Core) hold(w LeaderSaid, number uint64) {
 	if len(c.leader.held) > 1 {
 		return // released with the first one, whose record is older
 	}
-	c.release(w.Conn, number)
+	c.after(number, obeyHeld{w.Conn})
 }
 
-func (c *Core) release(conn Conn, number uint64) {
-	c.after(number, func() {
-		if c.leader.conn != conn {
+func (c *Core) obeyHeld(conn Conn) {
+	for len(c.leader.held) > 0 && c.leader.conn == conn {
+		if c.identity > c.stored { // a batch behind it brought another term, or the ID
+			c.after(c.identity, obeyHeld{conn})
 			return
 		}
-		for len(c.leader.held) > 0 && c.leader.conn == conn {
-			if c.identity > c.stored { // a batch behind it brought another term, or the ID
-				c.release(conn, c.identity)
-				return
-			}
-			batch := c.leader.held[0]
-			c.leader.held = c.leader.held[1:]
-			c.obey(batch)
-		}
-	})
+		batch := c.leader.held[0]
+		c.leader.held = c.leader.held[1:]
+		c.obey(batch)
+	}
 }
 
 // obey steps the events of a batch of the current term. What belongs to another
@@ -224,12 +219,8 @@ func (c *Core) adopt(opening protocol.AgentRegistered, session uint64) bool {
 	}
 	who.Cluster, who.Agent = opening.Cluster, opening.Agent
 	number := c.put(who)
-	c.after(number, func() {
-		if c.leader.conn == conn {
-			c.adopted()
-		}
-	})
-	c.release(conn, number)
+	c.after(number, openSession{conn})
+	c.after(number, obeyHeld{conn})
 	return false
 }
 

@@ -110,8 +110,9 @@ func showRecord(record Record) string {
 		return fmt.Sprintf("started %s pid %d", showRun(r.Run), r.Process.PID)
 	case FrameworkKept:
 		return "framework " + string(r.Framework.ID)
+	default:
+		return fmt.Sprintf("%T %+v", record, record)
 	}
-	return fmt.Sprintf("%T %+v", record, record)
 }
 
 func showCall(call protocol.AgentCall) string {

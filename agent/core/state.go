@@ -65,20 +65,20 @@ func (s *state) apply(record Record) {
 		s.volumes[r.Volume.Volume] = r.Volume
 	case VolumeForgotten:
 		delete(s.volumes, r.Volume)
-	case FrameworkKept, FrameworkRemoved, FrameworkForgotten:
+	case frameworkRecord:
 		s.applyFramework(r)
-	case ExecutorStarting, ExecutorStarted, ExecutorStopping, ExecutorForgotten:
+	case executorRecord:
 		s.applyExecutor(r)
+	case taskRecord:
+		s.applyTask(r)
 	case StubKept:
 		s.addStub(r.Stub)
 	case StubForgotten:
 		s.dropStub(r.Task)
-	default:
-		s.applyTask(r)
 	}
 }
 
-func (s *state) applyFramework(record Record) {
+func (s *state) applyFramework(record frameworkRecord) {
 	switch r := record.(type) {
 	case FrameworkKept:
 		if known := s.frameworks[r.Framework.ID]; known != nil {
@@ -95,7 +95,7 @@ func (s *state) applyFramework(record Record) {
 	}
 }
 
-func (s *state) applyExecutor(record Record) {
+func (s *state) applyExecutor(record executorRecord) {
 	switch r := record.(type) {
 	case ExecutorStarting:
 		ref := r.Run.Executor
@@ -123,7 +123,7 @@ func (s *state) applyExecutor(record Record) {
 	}
 }
 
-func (s *state) applyTask(record Record) {
+func (s *state) applyTask(record taskRecord) {
 	switch r := record.(type) {
 	case TaskLaunched:
 		t := newTask(r, s.identity.Agent)
@@ -190,6 +190,14 @@ func (s *state) use(id api.FrameworkID, change int) {
 	if f := s.frameworks[id]; f != nil {
 		f.users += change
 	}
+}
+
+// launched is the task of that very launch, or nil when it has been forgotten.
+func (s *state) launched(id launchID) *task {
+	if t := s.tasks[id.task]; t != nil && t.order == id.order {
+		return t
+	}
+	return nil
 }
 
 // run is the executor of that very run, or nil.

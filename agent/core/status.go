@@ -26,14 +26,20 @@ func (c *Core) storeStatus(t *task, record TaskStatus) uint64 {
 	if t.ended() {
 		c.ended(t)
 	}
-	c.after(number, func() {
-		t.stored = max(t.stored, record.Status.Number)
-		if t.crowded() && record.Status.State == api.TaskRunning && t.sentIn == c.leader.conn {
-			return // an acknowledgement sends the newest; those that it replaces are not sent
-		}
-		c.sendStatus(t)
-	})
+	c.after(number, tellStatus{t.launchID(), record.Status.Number, record.Status.State == api.TaskRunning})
 	return number
+}
+
+func (c *Core) statusStored(w tellStatus) {
+	t := c.state.launched(w.task)
+	if t == nil {
+		return
+	}
+	t.stored = max(t.stored, w.number)
+	if t.crowded() && w.running && t.sentIn == c.leader.conn {
+		return // an acknowledgement sends the newest; those that it replaces are not sent
+	}
+	c.sendStatus(t)
 }
 
 // ended takes the task off its executor.
@@ -177,10 +183,10 @@ func (c *Core) settle(t *task, number uint64) {
 // executorStatus takes a status from an executor. It is acknowledged when it is on
 // disk, and at once when there is nothing to store.
 func (c *Core) executorStatus(conn Conn, ref api.ExecutorRef, s protocol.ExecutorStatus) {
-	answer := ToExecutor{conn, protocol.ExecutorAcknowledged{Task: s.Task, Number: s.Number}}
+	answer := acknowledgeExecutor{conn, protocol.ExecutorAcknowledged{Task: s.Task, Number: s.Number}}
 	t := c.state.tasks[api.TaskRef{Framework: ref.Framework, Task: s.Task}]
 	if t == nil || t.executor != ref || t.ended() || s.Number <= max(t.heard, t.ignored) {
-		c.after(c.written, func() { c.emit(answer) }) // an earlier copy may be on its way to the disk
+		c.after(c.written, answer) // an earlier copy may be on its way to the disk
 		return
 	}
 	t.handed = true
@@ -191,7 +197,7 @@ func (c *Core) executorStatus(conn Conn, ref api.ExecutorRef, s protocol.Executo
 		if group.PID != 0 && group != t.group {
 			c.put(TaskGroup{t.ref, group})
 		}
-		c.after(c.written, func() { c.emit(answer) })
+		c.after(c.written, answer)
 		return
 	}
 	status := api.Status{
@@ -200,7 +206,7 @@ func (c *Core) executorStatus(conn Conn, ref api.ExecutorRef, s protocol.Executo
 		Data: s.Data, ExitCode: s.ExitCode, Healthy: s.Healthy, Output: s.Output,
 	}
 	number := c.storeStatus(t, TaskStatus{Status: status, ExecutorNumber: s.Number, Group: group})
-	c.after(number, func() { c.emit(answer) })
+	c.after(number, answer)
 }
 
 // judge says what an executor's word makes of a task, by the table of moves. A wrong

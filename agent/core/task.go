@@ -70,6 +70,8 @@ func newTask(launch TaskLaunched, agent api.AgentID) *task {
 	return t
 }
 
+func (t *task) launchID() launchID { return launchID{t.ref, t.order} }
+
 func (t *task) ended() bool { return t.latest.State.Terminal() }
 
 // crowded says whether so much waits for acknowledgement that no more progress is kept beside it.

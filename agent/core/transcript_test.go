@@ -42,6 +42,9 @@ func playAll(t *testing.T, cut bool) {
 		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
 			w := newWorld(t)
 			w.cut = cut
+			if cut {
+				w.twin = nil
+			}
 			datadriven.RunTest(t, file, func(t *testing.T, d *datadriven.TestData) string {
 				w.t, w.out = t, &strings.Builder{}
 				for _, line := range strings.Split(d.Input, "\n") {
@@ -78,6 +81,7 @@ type world struct {
 	told   map[api.TaskRef][]api.Status // to the leader
 	truth  *truth
 	cut    bool         // after every event the agent is killed as well, its log torn at every place
+	twin   *twin        // nil: the core has none
 	react  func(Effect) // nil: nobody answers by itself
 }
 
@@ -87,6 +91,7 @@ func newWorld(t tester) *world {
 	w := &world{t: t, now: epoch, auto: true, quiet: true, term: api.Term{Number: 1}, sess: 1, truth: newTruth()}
 	w.config = Config{Agent: api.Agent{Hostname: "h1", Resources: api.Scalars(4, 4096)}, Version: "v1", Sandboxes: "/s"}
 	w.core = New(w.config, nil)
+	w.twin = &twin{}
 	return w
 }
 
@@ -202,7 +207,10 @@ func (w *world) restart(a args) {
 
 func (w *world) step(what Happening) {
 	w.truth.happened(w.core, what)
-	effects := w.core.Step(Event{w.now, what})
+	event := Event{w.now, what}
+	w.twin.tell(w, event)
+	effects := w.core.Step(event)
+	w.twin.compare(w, effects)
 	for _, effect := range effects {
 		w.truth.performed(w.core, effect)
 		if c, is := effect.(Checkpoint); is {

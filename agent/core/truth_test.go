@@ -113,6 +113,7 @@ func (t *truth) happened(c *Core, what Happening) {
 		}
 	case ExecutorClosed:
 		delete(t.conns, w.Conn)
+	default: // nothing outside the agent
 	}
 }
 
@@ -185,6 +186,7 @@ func (t *truth) performed(c *Core, effect Effect) {
 				r.told = true
 			}
 		}
+	default: // no process is touched
 	}
 }
 

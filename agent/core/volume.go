@@ -12,7 +12,7 @@ func (c *Core) createVolume(volume api.Resource) {
 	if _, known := c.state.volumes[volume.Volume]; known {
 		return
 	}
-	c.after(c.put(VolumeKept{volume}), func() { c.emit(CreateVolume{volume.Volume, true}) })
+	c.after(c.put(VolumeKept{volume}), makeVolume{volume.Volume})
 }
 
 // destroyVolume deletes only what the leader names (R22). One that is not there has
@@ -30,7 +30,7 @@ func (c *Core) volumeDestroyed(w VolumeDestroyed) {
 		c.tell(protocol.VolumeDone{Volume: w.Volume, Err: w.Err})
 		return
 	}
-	c.after(c.put(VolumeForgotten{w.Volume}), func() { c.tell(protocol.VolumeDone{Volume: w.Volume}) })
+	c.after(c.put(VolumeForgotten{w.Volume}), confirmDestroyed{w.Volume})
 }
 
 // volumesIn are the volumes among what a task or an executor holds, in order.

@@ -109,8 +109,9 @@ func speaker(what Happening) string {
 		return "run " + showRun(w.Run)
 	case GroupsGone:
 		return "run " + showRun(w.Run)
+	default:
+		return fmt.Sprintf("%T", what)
 	}
-	return fmt.Sprintf("%T", what)
 }
 
 // die kills one of the executors.

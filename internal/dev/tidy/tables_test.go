@@ -8,7 +8,7 @@ const module = "github.com/tenderhq/tender"
 type floor struct{ pkg, may string }
 
 // values are what every floor above them may speak in: plain values without a will of their own.
-const values = "api internal/protocol internal/invariant internal/words "
+const values = "api internal/protocol internal/invariant internal/value internal/words "
 
 // shell is what each of master, agent and framework stands on. They never import each other.
 const shell = values + "api/v1 internal/wire internal/lookout internal/version internal/pause internal/watchdog "
@@ -24,6 +24,7 @@ var floors = []floor{
 	{"internal/logwriter", ""},
 	{"internal/invariant", ""},
 	{"internal/pause", ""},
+	{"internal/value", ""},
 	{"internal/version", ""},
 	{"internal/watchdog", ""},
 	{"internal/words", ""},

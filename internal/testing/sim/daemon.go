@@ -117,15 +117,15 @@ func (d *daemon) perform(effect agentcore.Effect) {
 		if w.story != nil {
 			w.say(m.name, "%s %v", e.Message, e.Fields)
 		}
-	default:
-		d.work(effect)
+	case agentcore.Work:
+		d.work(e)
 	}
 }
 
 // work carries out what concerns processes and folders.
-func (d *daemon) work(effect agentcore.Effect) {
+func (d *daemon) work(work agentcore.Work) {
 	w, m := d.world, d.machine
-	switch e := effect.(type) {
+	switch e := work.(type) {
 	case agentcore.StartExecutor:
 		d.starts[e.Run] = true
 		w.in(w.pause(), func() { d.fork(e) })
@@ -176,6 +176,7 @@ func (d *daemon) work(effect agentcore.Effect) {
 			delete(m.volumes, e.Volume)
 			d.step(agentcore.VolumeDestroyed{Volume: e.Volume})
 		})
+	case agentcore.TaskEnded, agentcore.RemoveFolder: // nobody reads output here, and there are no folders
 	}
 }
 

@@ -214,6 +214,7 @@ func (h *holdings) take(record agentcore.Record) {
 		h.removed[r.Framework] = true
 	case agentcore.FrameworkForgotten:
 		delete(h.removed, r.Framework)
+	default: // what holds no resources
 	}
 }
 

@@ -1,0 +1,162 @@
+package core
+
+import (
+	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/internal/protocol"
+)
+
+// followUp is what the core goes on with once a record is on disk. It is a value that names what it is about: much
+// may have changed by then, so who carries it out looks again.
+//
+//sumtype:decl
+type followUp interface{ followUp() }
+
+// What can follow a record.
+type (
+	// greetLeader: the identity is safe, so the leader may see its nonce (R7).
+	greetLeader struct{ conn Conn }
+	// obeyHeld: the newer term or the ID is safe, so the batches that wait for it are obeyed.
+	obeyHeld struct{ conn Conn }
+	// openSession: the ID is safe, so the session with the leader begins.
+	openSession struct{ conn Conn }
+	// killDrained: the order to drain is safe, so all tasks are killed.
+	killDrained struct{}
+	// clearAgent: the end of this agent's identity is safe, so everything is killed.
+	clearAgent struct{ why string }
+	// clearFramework: the removal is safe, so all that the framework has here ends.
+	clearFramework struct{ framework api.FrameworkID }
+
+	// forkExecutor: the start is safe, so there may be a child (R10).
+	forkExecutor struct{ run Run }
+	// releaseExecutor: the child's process is safe, so its gate opens (R10).
+	releaseExecutor struct{ run Run }
+	// shutDownExecutor: the order is safe, so the executor is told and has its grace.
+	shutDownExecutor struct{ run Run }
+	// repeatShutdown tells the order again to an executor that has come back with this stream.
+	repeatShutdown struct {
+		run  Run
+		conn Conn
+	}
+	// acknowledgeExecutor: the status is safe, so the executor may forget it.
+	acknowledgeExecutor struct {
+		conn   Conn
+		answer protocol.ExecutorAcknowledged
+	}
+
+	// handOverTask: the launch is safe, so the task may start.
+	handOverTask struct{ task launchID }
+	// carryOutKill: the kill is safe, so it is carried out (R12).
+	carryOutKill struct{ task launchID }
+	// confirmKill: the kill is safe, so the leader may rely on it (R12).
+	confirmKill struct{ task api.TaskRef }
+	// tellStatus: the status is safe, so the leader may see it.
+	tellStatus struct {
+		task    launchID
+		number  uint64
+		running bool // it tells of progress
+	}
+
+	// makeVolume: the volume is safe, so its folder is made.
+	makeVolume struct{ volume api.VolumeID }
+	// confirmDestroyed: that the volume is gone is safe, so the leader may give its disk away (R22).
+	confirmDestroyed struct{ volume api.VolumeID }
+)
+
+// launchID is one launch of a task. Once a task is forgotten, another one of the same ID may be launched.
+type launchID struct {
+	task  api.TaskRef
+	order uint64
+}
+
+func (greetLeader) followUp()         {}
+func (obeyHeld) followUp()            {}
+func (openSession) followUp()         {}
+func (killDrained) followUp()         {}
+func (clearAgent) followUp()          {}
+func (clearFramework) followUp()      {}
+func (forkExecutor) followUp()        {}
+func (releaseExecutor) followUp()     {}
+func (shutDownExecutor) followUp()    {}
+func (repeatShutdown) followUp()      {}
+func (acknowledgeExecutor) followUp() {}
+func (handOverTask) followUp()        {}
+func (carryOutKill) followUp()        {}
+func (confirmKill) followUp()         {}
+func (tellStatus) followUp()          {}
+func (makeVolume) followUp()          {}
+func (confirmDestroyed) followUp()    {}
+
+// after does something once the record is on disk.
+func (c *Core) after(number uint64, what followUp) {
+	if number <= c.stored {
+		c.carryOut(what)
+		return
+	}
+	c.waiting = append(c.waiting, waiter{number, what})
+}
+
+func (c *Core) checkpointed(w Checkpointed) {
+	c.stored = max(c.stored, w.Number)
+	for len(c.waiting) > 0 && c.waiting[0].number <= c.stored {
+		what := c.waiting[0].what
+		c.waiting[0] = waiter{}
+		c.waiting = c.waiting[1:]
+		c.carryOut(what)
+	}
+}
+
+func (c *Core) carryOut(what followUp) {
+	switch w := what.(type) {
+	case greetLeader:
+		c.greet(w.conn)
+	case obeyHeld:
+		c.obeyHeld(w.conn)
+	case openSession:
+		if c.leader.conn == w.conn {
+			c.adopted()
+		}
+	case killDrained:
+		c.killForDrain()
+	case clearAgent:
+		if c.leader.conn != 0 {
+			c.closeLeader("this agent was marked gone: " + w.why)
+		}
+		c.clearAll()
+	case clearFramework:
+		c.clearFramework(w.framework)
+	case forkExecutor:
+		c.fork(w.run)
+	case releaseExecutor:
+		c.releaseExecutor(w.run)
+	case shutDownExecutor:
+		if e := c.state.run(w.run); e != nil && e.phase == phaseRunning {
+			c.tellToEnd(e)
+			c.waitForEnd(e)
+		}
+	case repeatShutdown:
+		if e := c.state.run(w.run); e != nil && e.conn == w.conn {
+			c.tellToEnd(e)
+		}
+	case acknowledgeExecutor:
+		c.emit(ToExecutor{w.conn, w.answer})
+	case handOverTask:
+		if t := c.state.launched(w.task); t != nil {
+			t.durable = true
+			c.prepare(t)
+			c.handOver(t)
+		}
+	case carryOutKill:
+		if t := c.state.launched(w.task); t != nil {
+			t.killable = true
+			c.actOnKill(t)
+		}
+	case confirmKill:
+		c.tell(protocol.KillTaken{TaskRef: w.task})
+	case tellStatus:
+		c.statusStored(w)
+	case makeVolume:
+		c.emit(CreateVolume{w.volume, true})
+	case confirmDestroyed:
+		c.tell(protocol.VolumeDone{Volume: w.volume})
+	}
+}
