@@ -166,17 +166,48 @@ const (
 	ReasonTaskGroupFailed // reserved
 )
 
-var reasonNames = [...]string{
-	"", "EXECUTOR_TERMINATED", "EXECUTOR_REGISTRATION_TIMEOUT", "LAUNCH_FAILED", "FETCH_FAILED", "MEMORY_LIMIT",
-	"DISK_LIMIT", "PIDS_LIMIT", "HEALTH_CHECK_FAILED", "MAX_COMPLETION_TIME", "KILLED_BY_FRAMEWORK", "KILLED_BY_OPERATOR",
-	"PREEMPTED", "REVOKED", "AGENT_DRAINING", "AGENT_DISCONNECTED", "AGENT_REMOVED", "AGENT_RESTARTED", "AGENT_REBOOTED",
-	"AGENT_GONE", "DISK_FULL", "FRAMEWORK_REMOVED", "INVALID_OFFERS", "TASK_INVALID", "TASK_UNAUTHORIZED", "TASK_DUPLICATE",
-	"RECONCILIATION", "AGENT_REREGISTERED", "TASK_GROUP_FAILED",
+// reasons are the words of the protocol, and whether what ended for it is not at fault itself.
+var reasons = [...]struct {
+	name      string
+	blameless bool
+}{
+	ReasonExecutorTerminated:          {name: "EXECUTOR_TERMINATED"},
+	ReasonExecutorRegistrationTimeout: {name: "EXECUTOR_REGISTRATION_TIMEOUT"},
+	ReasonLaunchFailed:                {name: "LAUNCH_FAILED"},
+	ReasonFetchFailed:                 {name: "FETCH_FAILED"},
+	ReasonMemoryLimit:                 {name: "MEMORY_LIMIT"},
+	ReasonDiskLimit:                   {name: "DISK_LIMIT"},
+	ReasonPidsLimit:                   {name: "PIDS_LIMIT"},
+	ReasonHealthCheckFailed:           {name: "HEALTH_CHECK_FAILED"},
+	ReasonMaxCompletionTime:           {name: "MAX_COMPLETION_TIME"},
+	ReasonKilledByFramework:           {name: "KILLED_BY_FRAMEWORK", blameless: true},
+	ReasonKilledByOperator:            {name: "KILLED_BY_OPERATOR", blameless: true},
+	ReasonPreempted:                   {name: "PREEMPTED", blameless: true},
+	ReasonRevoked:                     {name: "REVOKED", blameless: true},
+	ReasonAgentDraining:               {name: "AGENT_DRAINING", blameless: true},
+	ReasonAgentDisconnected:           {name: "AGENT_DISCONNECTED", blameless: true},
+	ReasonAgentRemoved:                {name: "AGENT_REMOVED", blameless: true},
+	ReasonAgentRestarted:              {name: "AGENT_RESTARTED", blameless: true},
+	ReasonAgentRebooted:               {name: "AGENT_REBOOTED", blameless: true},
+	ReasonAgentGone:                   {name: "AGENT_GONE", blameless: true},
+	ReasonDiskFull:                    {name: "DISK_FULL", blameless: true},
+	ReasonFrameworkRemoved:            {name: "FRAMEWORK_REMOVED"},
+	ReasonInvalidOffers:               {name: "INVALID_OFFERS", blameless: true},
+	ReasonTaskInvalid:                 {name: "TASK_INVALID"},
+	ReasonTaskUnauthorized:            {name: "TASK_UNAUTHORIZED"},
+	ReasonTaskDuplicate:               {name: "TASK_DUPLICATE"},
+	ReasonReconciliation:              {name: "RECONCILIATION"},
+	ReasonAgentReregistered:           {name: "AGENT_REREGISTERED", blameless: true},
+	ReasonTaskGroupFailed:             {name: "TASK_GROUP_FAILED"},
 }
 
 func (r Reason) String() string {
-	if int(r) < len(reasonNames) {
-		return reasonNames[r]
+	if int(r) < len(reasons) {
+		return reasons[r].name
 	}
 	return fmt.Sprintf("REASON_%d", r)
 }
+
+// Blameless reports whether a task that ended for this reason is not at fault: the same task may
+// well succeed elsewhere, or later.
+func (r Reason) Blameless() bool { return int(r) < len(reasons) && reasons[r].blameless }

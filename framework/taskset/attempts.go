@@ -277,14 +277,6 @@ const (
 	refused                // and would be again
 )
 
-// blameless are the reasons that are not the task's fault.
-var blameless = map[api.Reason]bool{
-	api.ReasonPreempted: true, api.ReasonRevoked: true, api.ReasonKilledByOperator: true, api.ReasonKilledByFramework: true,
-	api.ReasonAgentDraining: true, api.ReasonAgentDisconnected: true, api.ReasonAgentRemoved: true, api.ReasonAgentRestarted: true,
-	api.ReasonAgentRebooted: true, api.ReasonAgentGone: true, api.ReasonAgentReregistered: true,
-	api.ReasonInvalidOffers: true, api.ReasonDiskFull: true,
-}
-
 func (a *attempt) judge(status api.Status) verdict {
 	switch status.State {
 	case api.TaskFinished:
@@ -300,7 +292,7 @@ func (a *attempt) judge(status api.Status) verdict {
 	switch {
 	case a.overdue && !a.unwanted:
 		return badly
-	case a.unwanted, blameless[status.Reason]:
+	case a.unwanted, status.Reason.Blameless():
 		return lost
 	}
 	return badly

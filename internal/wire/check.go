@@ -176,8 +176,14 @@ func (c *checker) amount(noun string, milli int64) api.Milli {
 	return api.Milli(milli)
 }
 
+// known reports whether this version has a name for the value: names are the generated ones.
+func known[E ~int32](value E, names map[int32]string) bool {
+	_, is := names[int32(value)]
+	return is
+}
+
 func (c *checker) taskState(state apiv1.TaskState) api.TaskState {
-	if state <= apiv1.TaskState_TASK_STATE_UNSPECIFIED || state > apiv1.TaskState_UNKNOWN {
+	if state == apiv1.TaskState_TASK_STATE_UNSPECIFIED || !known(state, apiv1.TaskState_name) {
 		c.fail("task state %d is unknown", state)
 		return api.TaskUnspecified
 	}
@@ -185,7 +191,7 @@ func (c *checker) taskState(state apiv1.TaskState) api.TaskState {
 }
 
 func (c *checker) reason(reason apiv1.Reason) api.Reason {
-	if reason < 0 || reason > apiv1.Reason_TASK_GROUP_FAILED {
+	if !known(reason, apiv1.Reason_name) {
 		c.fail("reason %d is unknown", reason)
 		return api.ReasonNone
 	}

@@ -102,7 +102,7 @@ func ErrorFromProto(m *apiv1.Error) *api.Error {
 }
 
 func kindFromProto(kind apiv1.ErrorKind) api.Kind {
-	if kind < 0 || kind > apiv1.ErrorKind_UNSUPPORTED {
+	if !known(kind, apiv1.ErrorKind_name) {
 		return api.Internal
 	}
 	return api.Kind(kind)

@@ -71,12 +71,11 @@ func (c *checker) status(m *apiv1.Status) api.Status {
 }
 
 func (c *checker) source(source apiv1.Source) api.Mover {
-	switch source {
-	case apiv1.Source_SOURCE_UNSPECIFIED, apiv1.Source_MASTER, apiv1.Source_AGENT, apiv1.Source_EXECUTOR:
-		return api.Mover(source)
+	if !known(source, apiv1.Source_name) {
+		c.fail("source %d of a status is unknown", source)
+		return 0
 	}
-	c.fail("source %d of a status is unknown", source)
-	return 0
+	return api.Mover(source)
 }
 
 func outputToProto(size *api.OutputSize) *apiv1.OutputSize {

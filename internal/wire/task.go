@@ -31,7 +31,7 @@ func placementToProto(placement api.Placement) *apiv1.Placement {
 
 // placementFromProto takes an unknown level for none.
 func placementFromProto(c *checker, m *apiv1.Placement) api.Placement {
-	if level := m.GetLevel(); level > 0 && level <= apiv1.PlacementLevel(api.PlacedAny) {
+	if level := m.GetLevel(); level != 0 && known(level, apiv1.PlacementLevel_name) {
 		return api.Placement{Level: api.PlacementLevel(level), Waited: c.duration("", m.GetWaited())}
 	}
 	return api.Placement{}

@@ -242,10 +242,8 @@ func blameless(status api.Status) bool {
 	case api.TaskGone, api.TaskGoneByOperator:
 		return true
 	case api.TaskKilled, api.TaskFailed:
-		return slices.Contains([]api.Reason{
-			api.ReasonRevoked, api.ReasonPreempted, api.ReasonAgentDraining, api.ReasonAgentDisconnected, api.ReasonAgentRemoved,
-			api.ReasonAgentRestarted, api.ReasonAgentRebooted, api.ReasonAgentGone,
-		}, status.Reason)
+		asked := status.Reason == api.ReasonKilledByOperator || status.Reason == api.ReasonKilledByFramework
+		return status.Reason.Blameless() && !asked
 	}
 	return false
 }
