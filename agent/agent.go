@@ -70,16 +70,18 @@ type Agent struct {
 	followed   tail.Watcher // outputs of tasks
 	conns      atomic.Uint64
 	registered atomic.Bool // with some master, ever
-	disk       *writer
-	fetching   chan struct{} // holds one for each fetch that is under way
-	trash      *outbox[string]
-	samples    chan []core.Target
-	runs       runs
-	metrics    metrics
-	work       sync.WaitGroup // everything that Run has started
-	failed     chan error     // the first thing that can't be mended; capacity 1
-	ready      chan struct{}
-	address    atomic.Value // string: of the HTTP listener
+	// sessionTimeout is what the leader has told last, a time.Duration; 0: none has.
+	sessionTimeout atomic.Int64
+	disk           *writer
+	fetching       chan struct{} // holds one for each fetch that is under way
+	trash          *outbox[string]
+	samples        chan []core.Target
+	runs           runs
+	metrics        metrics
+	work           sync.WaitGroup // everything that Run has started
+	failed         chan error     // the first thing that can't be mended; capacity 1
+	ready          chan struct{}
+	address        atomic.Value // string: of the HTTP listener
 }
 
 // item is something that happened, and the stream that it brings along or takes away.

@@ -213,6 +213,9 @@ func (a *Agent) readLeader(ctx context.Context, s *seeker, link *leaderLink, str
 				heard = true
 				s.Learn(e.Masters)
 				watch.Learn(e.HeartbeatInterval, s.Masters())
+				if e.SessionTimeout > 0 {
+					a.sessionTimeout.Store(int64(e.SessionTimeout))
+				}
 			case protocol.AgentPong:
 				s.Learn(e.Masters)
 				s.Within(e.ReturnWithin)

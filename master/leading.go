@@ -46,7 +46,7 @@ func (m *Master) leadOnce(ctx context.Context, lead *raftlog.Leadership, policy 
 		defer recorder.recording()()
 		l.run(ctx)
 	}()
-	go func() { stuck <- l.round.Watch(watching, l.longestRound()) }()
+	go func() { stuck <- l.round.Watch(watching, l.longestRound) }()
 	looked := make(chan struct{})
 	go func() {
 		defer close(looked)

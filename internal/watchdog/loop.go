@@ -46,20 +46,24 @@ func (l *Loop) Stuck() bool {
 // stopped as a whole has not looked meanwhile.
 const looks = 6
 
-// Watch waits for a round that takes so long, and returns where the loop is in it. "": ctx
-// has ended.
-func (l *Loop) Watch(ctx context.Context, longest time.Duration) (evidence string) {
-	ticker := time.NewTicker(longest / looks)
-	defer ticker.Stop()
+// Watch waits for a round that takes longer than a round may, and returns where the loop is in it. "": ctx
+// has ended. longest is asked before each look; when it changes, the round under way is given all of the new time.
+func (l *Loop) Watch(ctx context.Context, longest func() time.Duration) (evidence string) {
+	limit := longest()
+	timer := time.NewTimer(limit / looks)
+	defer timer.Stop()
 	var last uint64
 	for same := 0; ; {
 		select {
 		case <-ctx.Done():
 			return ""
-		case <-ticker.C:
+		case <-timer.C:
 		}
+		before := limit
+		limit = longest()
+		timer.Reset(limit / looks)
 		now := l.round.Load()
-		if now%2 == 0 || now != last || now == l.stuck.Load() {
+		if now%2 == 0 || now != last || now == l.stuck.Load() || limit != before {
 			last, same = now, 0
 			continue
 		}

@@ -28,7 +28,7 @@ func TestAStuckRoundIsNoticed(t *testing.T) {
 			loop.End()
 		}()
 		began := time.Now()
-		evidence := loop.Watch(t.Context(), 15*time.Second)
+		evidence := loop.Watch(t.Context(), constant)
 		took := time.Since(began) - time.Hour - 100*time.Second
 		if took < 15*time.Second || took > 20*time.Second {
 			t.Errorf("noticed %v after it began", took)
@@ -43,9 +43,34 @@ func TestAStuckRoundIsNoticed(t *testing.T) {
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 		defer cancel()
-		if again := loop.Watch(ctx, 15*time.Second); again != "" {
+		if again := loop.Watch(ctx, constant); again != "" {
 			t.Errorf("it waits, and is taken for stuck: %s", again)
 		}
+	})
+}
+
+func constant() time.Duration { return 15 * time.Second }
+
+// TestTheLimitMayChange: a round that has begun under a short limit is given the long one that holds now.
+func TestTheLimitMayChange(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var loop watchdog.Loop
+		release, began := make(chan struct{}), time.Now()
+		go func() {
+			loop.Begin()
+			waitsInVain(release)
+			loop.End()
+		}()
+		loop.Watch(t.Context(), func() time.Duration {
+			if time.Since(began) < 4*time.Second {
+				return 6 * time.Second
+			}
+			return time.Minute
+		})
+		if took := time.Since(began); took < time.Minute || took > 80*time.Second {
+			t.Errorf("noticed after %v, and a round may take a minute", took)
+		}
+		close(release)
 	})
 }
 

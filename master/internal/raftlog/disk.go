@@ -1,16 +1,22 @@
 package raftlog
 
 import (
+	"bytes"
+	"errors"
+	"fmt"
+	"runtime"
 	"sync/atomic"
+	"syscall"
 
 	"github.com/hashicorp/raft"
 )
 
-// watched tells whether the last write of Raft came to the disk. A follower that can't write stays behind, and a leader
-// that can't steps down; neither ends.
+// watched tells whether the last write of Raft came to the disk. A follower that can't write an entry stays behind, and a
+// leader that can't steps down; neither ends. Who can't write its term has to end.
 type watched struct {
 	store
 	failed *atomic.Pointer[string] // why the last write failed; nil: it did not
+	ends   func(error)             // Raft ends, because its term can't be written; nil: nobody runs Raft
 }
 
 func (w watched) tell(err error) error {
@@ -29,10 +35,30 @@ func (w watched) StoreLog(entry *raft.Log) error { return w.tell(w.store.StoreLo
 
 func (w watched) StoreLogs(entries []*raft.Log) error { return w.tell(w.store.StoreLogs(entries)) }
 
-func (w watched) Set(key, value []byte) error { return w.tell(w.store.Set(key, value)) }
+func (w watched) Set(key, value []byte) error {
+	return w.checkTerm(key, w.tell(w.store.Set(key, value)))
+}
 
 func (w watched) SetUint64(key []byte, value uint64) error {
-	return w.tell(w.store.SetUint64(key, value))
+	return w.checkTerm(key, w.tell(w.store.SetUint64(key, value)))
+}
+
+// checkTerm ends the library's goroutine that can't write a term: told of the error it would end the whole process by a
+// panic, and told of success it would give a vote that it may forget. What it was about to answer it refuses.
+func (w watched) checkTerm(key []byte, err error) error {
+	if err != nil && w.ends != nil && bytes.Equal(key, currentTerm) {
+		w.ends(fmt.Errorf("it can't write down Raft's term, and without it might vote twice: %w", err))
+		runtime.Goexit()
+	}
+	return err
+}
+
+// howToMakeRoom says of a disk that is full what a person can do about it.
+func howToMakeRoom(dir string, err error) error {
+	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
+		return fmt.Errorf("%w; make room on the disk of %s and start this master again, the others go on meanwhile", err, dir)
+	}
+	return err
 }
 
 // Disk says why this master's last write failed, "" when it did not.

@@ -72,7 +72,7 @@ type founder struct {
 // Memory is a folder that lives in memory.
 type Memory struct {
 	settings  []byte
-	logs      *raft.InmemStore
+	logs      store
 	snapshots *raft.InmemSnapshotStore
 }
 
@@ -89,7 +89,8 @@ type folder struct {
 
 	logs      raft.LogStore
 	stable    raft.StableStore
-	failed    atomic.Pointer[string] // why Raft's last write was; nil: it came to the disk
+	failed    atomic.Pointer[string] // why Raft's last write failed; nil: it came to the disk
+	ends      func(error)            // Raft can't go on: what it must not forget can't be written; nil: nobody runs it
 	snapshots raft.SnapshotStore
 	close     func() error
 }
@@ -185,7 +186,8 @@ func syncFolder(dir string) error {
 // open opens Raft's files, and refuses what this version can't read.
 func (f *folder) open(log raftLogger) error {
 	if f.memory != nil {
-		f.logs, f.stable, f.snapshots = f.memory.logs, f.memory.logs, f.memory.snapshots
+		written := watched{f.memory.logs, &f.failed, f.ends}
+		f.logs, f.stable, f.snapshots = written, written, f.memory.snapshots
 		f.close = func() error { return nil }
 		return f.checkFormats()
 	}
@@ -245,7 +247,7 @@ func (f *folder) damaged(path string, err error) error {
 
 // sums puts checksums beside what Raft writes from now on, and remembers since when.
 func (f *folder) sums(bolt *raftboltdb.BoltStore) (*summed, error) {
-	s := &summed{store: watched{bolt, &f.failed}, from: f.settings.SumsFrom, values: f.settings.SumsFrom > 0}
+	s := &summed{store: watched{bolt, &f.failed, f.ends}, from: f.settings.SumsFrom, values: f.settings.SumsFrom > 0}
 	if s.values {
 		return s, s.checkValues(f.settings.Voted)
 	}

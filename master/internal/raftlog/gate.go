@@ -36,7 +36,7 @@ func (l *Log) lead(ctx context.Context, r *life) (again bool, err error) {
 			l.resign(r)
 			return false, ctx.Err()
 		case err := <-l.fatal:
-			return false, api.E("raft.run", api.Internal, string(l.id()), err)
+			return false, api.E("raft.run", api.Internal, string(l.id()), howToMakeRoom(l.config.Dir, err))
 		case <-check.C:
 			err = l.checkLeader(r)
 		case <-lonely.C:

@@ -79,6 +79,7 @@ func Open(config Config) (*Log, error) {
 		}
 	}
 	l.machine.trail = l.keepTrail
+	l.folder.ends = l.fail
 	if err := l.openFolder(); err != nil {
 		return nil, err
 	}
@@ -101,7 +102,7 @@ func (l *Log) openFolder() error {
 	if err != nil {
 		return wrap("raft.open", l.config.Dir, err)
 	}
-	return wrap("raft.open", l.config.Dir, l.folder.open(l.raftLogger()))
+	return wrap("raft.open", l.config.Dir, howToMakeRoom(l.config.Dir, l.folder.open(l.raftLogger())))
 }
 
 // wrap makes an *api.Error of any error, once.
@@ -143,7 +144,7 @@ func (l *Log) knownFolder() error {
 // save writes the settings, then lets others hear of them.
 func (l *Log) save() error {
 	if err := l.folder.save(); err != nil {
-		return err
+		return wrap("raft.save", l.config.Dir, howToMakeRoom(l.config.Dir, err))
 	}
 	s := l.folder.settings
 	l.mu.Lock()
@@ -286,9 +287,9 @@ func (l *Log) runRaft(ctx context.Context) (again bool, err error) {
 	})}
 	transport := l.carry(own)
 	if err := l.bootstrap(config, transport); err != nil {
-		return false, errors.Join(wrap("raft.bootstrap", l.config.Dir, err), own.Close())
+		return false, errors.Join(wrap("raft.bootstrap", l.config.Dir, howToMakeRoom(l.config.Dir, err)), own.Close())
 	}
-	library, err := raft.NewRaft(config, l.machine, l.folder.logs, l.folder.stable, l.folder.snapshots, transport)
+	library, err := l.newRaft(config, transport)
 	if err != nil {
 		return false, errors.Join(wrap("raft.start", l.config.Dir, err), own.Close())
 	}
@@ -302,6 +303,24 @@ func (l *Log) runRaft(ctx context.Context) (again bool, err error) {
 	unwatch()
 	l.setRaft(nil)
 	return again, errors.Join(err, r.end(l.id()))
+}
+
+// newRaft begins a life of the library. It begins by writing its term, and its goroutine ends where that is impossible.
+func (l *Log) newRaft(config *raft.Config, transport raft.Transport) (*raft.Raft, error) {
+	type outcome struct {
+		raft *raft.Raft
+		err  error
+	}
+	began := make(chan outcome, 1)
+	go func() {
+		defer close(began)
+		r, err := raft.NewRaft(config, l.machine, l.folder.logs, l.folder.stable, l.folder.snapshots, transport)
+		began <- outcome{r, err}
+	}()
+	if got, came := <-began; came {
+		return got.raft, got.err
+	}
+	return nil, howToMakeRoom(l.config.Dir, <-l.fatal)
 }
 
 // keepTrail says how many entries stay in the log behind the snapshot that is being
