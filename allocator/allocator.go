@@ -144,7 +144,8 @@ type Claim struct {
 type Allocation struct {
 	// Offers to make. Each is booked as taken; what the core drops, it returns.
 	Offers []Claim
-	// Inverse asks for resources back; the core kills the tasks when the grace ends.
+	// Inverse asks for resources back; the core kills the tasks when the grace ends, and
+	// rescinds the offers at once.
 	Inverse []Inverse
 	// Spared are tasks that were asked back and are needed no more: the demand was met
 	// by something else that came free, or is gone. Their inverse offers end, before those of
@@ -152,9 +153,15 @@ type Allocation struct {
 	Spared []Claim
 }
 
-// Inverse is a proposal to ask resources back for a demand of higher priority (R27).
+// OfferStands is how long an offer is its framework's at least: nothing of it is asked back for others before.
+const OfferStands = time.Second
+
+// Inverse is a proposal to ask back, for stated demand that can be met in no other way, tasks of lower
+// priority (R27), or what is kept in open offers (R42).
 type Inverse struct {
-	Victims []Claim         // tasks, the cheapest set
+	// Victims are the cheapest set of tasks. A claim without a task is what the framework keeps in open offers
+	// of the agent in the role that have stood for OfferStands: the core rescinds them.
+	Victims []Claim
 	For     api.FrameworkID // whose demand it is
 	Role    api.Role
 	Agent   api.AgentID

@@ -129,5 +129,6 @@ func Decline(offer Offer, refuse time.Duration) Answer {
 	return Answer{Offers: []OfferID{offer.ID}, Filter: Filter{Refuse: refuse}}
 }
 
-// Keep holds an offer for an answer through the client.
+// Keep holds an offer for an answer through the client. It is the framework's for a second; kept for longer, it is
+// taken back when somebody with stated demand could use what it holds, at the latest when it expires.
 func Keep(offer Offer) Answer { return Answer{Offers: []OfferID{offer.ID}, Keep: true} }

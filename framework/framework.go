@@ -94,7 +94,7 @@ import (
 type Scheduler interface {
 	// Offers is asked what to do with new offers. An offer without an answer is
 	// declined with the default filter. To think longer, answer [api.Keep] and use the
-	// [Client] before the offer expires.
+	// [Client] before the offer expires, or is taken back for others who state what they want.
 	Offers(ctx context.Context, offers []api.Offer) []api.Answer
 	// Update tells a step in a task's life. It comes at least once and in order for
 	// each task. nil acknowledges it; after an error it comes again, with a growing pause.

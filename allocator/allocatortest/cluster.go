@@ -35,6 +35,7 @@ type Cluster struct {
 	Tasks      []allocator.Claim // running
 	Inverse    []allocator.Inverse
 	Spared     []allocator.Claim // asked back, then not any more
+	TookBack   []allocator.Claim // offers that were kept and asked back
 
 	suppressed map[string]bool
 	filters    []filter
@@ -228,8 +229,19 @@ func (c *Cluster) Sleep(d time.Duration) {
 	c.Now = c.Now.Add(d)
 }
 
-// Allocate runs the policy once, checks every proposal and returns the new offers.
+// Allocate runs the policy, checks every proposal and returns the new offers. When it asks kept offers back they are
+// rescinded, and the policy runs once more, as the core does.
 func (c *Cluster) Allocate() []allocator.Claim {
+	c.Helper()
+	before := len(c.TookBack)
+	offers := c.allocate()
+	if len(c.TookBack) > before {
+		offers = append(offers, c.allocate()...)
+	}
+	return offers
+}
+
+func (c *Cluster) allocate() []allocator.Claim {
 	c.Helper()
 	free := make(map[api.AgentID]api.Resources)
 	for id := range c.Agents { // order: irrelevant because it goes into a map
@@ -240,13 +252,16 @@ func (c *Cluster) Allocate() []allocator.Claim {
 	for _, offer := range allocation.Offers {
 		c.check(offer, free[offer.Agent])
 		c.show(offer, free[offer.Agent])
+		offer.Since = c.Now
 		c.Offers = append(c.Offers, offer)
 	}
 	c.spare(allocation.Spared)
 	for _, inverse := range allocation.Inverse {
-		c.checkInverse(inverse)
+		if inverse = c.takeBack(inverse); len(inverse.Victims) > 0 {
+			c.checkInverse(inverse)
+			c.Inverse = append(c.Inverse, inverse)
+		}
 	}
-	c.Inverse = append(c.Inverse, allocation.Inverse...)
 	return allocation.Offers
 }
 

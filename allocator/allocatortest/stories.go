@@ -45,6 +45,8 @@ var stories = []story{
 	{"revocable resources count in no limit and meet no guarantee", revocableQuota},
 	{"a demand for revocable resources", revocableDemand},
 	{"a gap that shrinks below what is held", revocableShrinks},
+	{KeptIsAskedBack, keptIsAskedBack},
+	{"what a guarantee needs may be kept", keptUndemanded},
 	{"who wants nothing lets others go first", yielding},
 	{"and does so only for a while", yieldEnds},
 	{NoEqualStarves, nobodyStarves},

@@ -22,16 +22,18 @@ import (
 	"pgregory.net/rapid"
 )
 
-// The parts of the suite that say that equals take turns: a policy that orders them leaves these out.
+// The parts of the suite that say that equals take turns, and that who states a demand has what its equal keeps: a
+// policy that orders them leaves these out.
 const (
 	EqualsTakeTurns = "equals take turns"
 	NoEqualStarves  = "among equals no demand starves"
 	NobodyStarves   = "nobody starves"
+	KeptIsAskedBack = "what is kept is asked back for stated demand"
 )
 
 // Suite runs all stories and properties, each on a fresh allocator. Parts that a policy means to
 // break are left out by their names: one that orders, so that equals do not take turns, names
-// [EqualsTakeTurns], [NoEqualStarves] and [NobodyStarves].
+// [EqualsTakeTurns], [NoEqualStarves], [NobodyStarves] and [KeptIsAskedBack].
 func Suite(t *testing.T, fresh func() allocator.Allocator, leaveOut ...string) {
 	t.Helper()
 	var names []string
@@ -49,6 +51,7 @@ func Suite(t *testing.T, fresh func() allocator.Allocator, leaveOut ...string) {
 	run("a guarantee is there when it is wanted", func(t *testing.T) { guaranteed(t, fresh) })
 	run("a guarantee of one kind brings no more of another", func(t *testing.T) { guaranteedByKind(t, fresh) })
 	run("what is spread is even", func(t *testing.T) { spreads(t, fresh) })
+	run("what everybody keeps goes round ever less often", func(t *testing.T) { keptByAll(t, fresh) })
 	run("same calls, same offers", func(t *testing.T) { determinism(t, fresh) })
 	for _, name := range leaveOut {
 		if !slices.Contains(names, name) {

@@ -13,7 +13,7 @@ func (e *Engine) Allocate(now time.Time) allocator.Allocation {
 	e.filters.expire(e)
 	inverse := e.keeps.due(e)
 	if e.dirty.clean() && !inverse {
-		return allocator.Allocation{}
+		return allocator.Allocation{Inverse: e.askBackKept()}
 	}
 	e.round++
 	e.stepBack()
@@ -23,7 +23,7 @@ func (e *Engine) Allocate(now time.Time) allocator.Allocation {
 		e.serveFew()
 		e.servePostponed()
 	}
-	allocation := allocator.Allocation{Inverse: e.preempt()}
+	allocation := allocator.Allocation{Inverse: append(e.askBackKept(), e.preempt()...)}
 	allocation.Offers, allocation.Spared = e.claims(), e.keeps.claims()
 	return allocation
 }
@@ -167,6 +167,9 @@ func (e *Engine) servePending(a *agent) {
 func (e *Engine) Wake() time.Time {
 	next, some := e.filters.next(e)
 	if due, ok := e.keeps.next(); ok && (!some || due < next) {
+		next, some = due, true
+	}
+	if due := e.keptOffers.wake(); due != 0 && (!some || due < next) {
 		next, some = due, true
 	}
 	if !some {

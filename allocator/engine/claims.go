@@ -12,7 +12,7 @@ func (e *Engine) Take(claim allocator.Claim) {
 		return
 	}
 	m := e.memberOf(f, claim.Role)
-	a.hold(m, claim.Resources, false)
+	a.hold(m, claim.Resources, false, e.now)
 	e.counted = e.kinds.count(e.counted, claim.Resources, nil)
 	e.charge(m, claim.Resources, e.counted, +1)
 	if covers(a.free, claim.Resources) {
@@ -39,10 +39,12 @@ func (e *Engine) Launch(claim allocator.Claim) {
 		e.Take(claim)
 		return
 	}
+	before := a.offers
 	part, _ := a.letGo(m, claim.Resources, true)
+	e.keptOffers.open += a.offers - before
 	a.bearFruit(m)
 	if !part.IsZero() {
-		a.hold(m, part, false)
+		a.hold(m, part, false, e.now)
 		a.launchSeen(m, part)
 	}
 	if !same(part, claim.Resources) { // it was never offered: count it all the same
@@ -71,6 +73,7 @@ func (e *Engine) Return(claim allocator.Claim) {
 		return
 	}
 	offer := claim.Task == ""
+	before := a.offers
 	back, fruitful := a.letGo(m, claim.Resources, offer)
 	e.counted = e.kinds.count(e.counted, back, nil)
 	if offer && !back.IsZero() {
@@ -82,6 +85,7 @@ func (e *Engine) Return(claim allocator.Claim) {
 		back = back.Plus(rest)
 		e.counted = e.kinds.count(e.counted, back, nil)
 	}
+	e.keptOffers.open += a.offers - before
 	if back.IsZero() {
 		return
 	}
@@ -122,7 +126,9 @@ func (e *Engine) untouched(a *agent, m *member, fruitful bool) {
 func (e *Engine) takeAllOf(a *agent, m *member) {
 	e.dropTasks(a, m)
 	e.dropCounts(a, m)
+	before := a.offers
 	all := a.letAllGo(m)
+	e.keptOffers.open += a.offers - before
 	e.releasePlan(a, m)
 	e.counted = e.kinds.count(e.counted, all, nil)
 	e.giveBack(a, m, all, e.counted)

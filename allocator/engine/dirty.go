@@ -33,6 +33,9 @@ func (d *dirty) member(e *Engine, m *member) {
 	if m.listed && !m.fresh {
 		m.fresh = true
 		d.members = append(d.members, m)
+		if m.demand != nil {
+			e.keptOffers.wanted(e.now)
+		}
 	}
 }
 

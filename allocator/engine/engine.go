@@ -46,16 +46,17 @@ type Engine struct {
 	tasks   map[taskKey]*task // only if the policy preempts
 	filters filters
 	// postponed is put by until every agent of the round was looked at; empty between rounds.
-	postponed []*postponed
-	resumed   map[int32]*resumed // by number of agent: those of this round that were put by
-	all       *order             // of all members that may be offered something
-	few       *order             // of the members that agents which nobody else wanted are looked at for
-	floor     floor
-	dirty     dirty
-	turn      turn
-	stepsBack stepsBack
-	keeps     keeps
-	back      back
+	postponed  []*postponed
+	resumed    map[int32]*resumed // by number of agent: those of this round that were put by
+	all        *order             // of all members that may be offered something
+	few        *order             // of the members that agents which nobody else wanted are looked at for
+	floor      floor
+	dirty      dirty
+	turn       turn
+	stepsBack  stepsBack
+	keeps      keeps
+	back       back
+	keptOffers keptOffers
 
 	epoch time.Time // what instants are counted from; zero = no time seen yet
 	now   instant

@@ -10,6 +10,7 @@ import (
 // Holds: an agent's free and held resources are its total, unless it is oversold.
 type held struct {
 	resources api.Resources
+	since     instant // when it was taken
 	member    int32
 	offer     bool // an open offer; else a task or an executor
 	fruitful  bool // of an offer: something of it was launched
@@ -28,12 +29,12 @@ func (a *agent) hasOffer(m *member) bool {
 	return false
 }
 
-func (a *agent) hold(m *member, resources api.Resources, offer bool) {
+func (a *agent) hold(m *member, resources api.Resources, offer bool, now instant) {
 	m.holdings++
 	if offer {
 		a.offers++
 	}
-	a.held = append(a.held, held{resources, m.number, offer, false})
+	a.held = append(a.held, held{resources, now, m.number, offer, false})
 }
 
 // letGo takes resources out of the member's offers (or what else it holds), as much of

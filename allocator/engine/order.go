@@ -1,6 +1,9 @@
 package engine
 
-import "slices"
+import (
+	"iter"
+	"slices"
+)
 
 // order says in which order members are asked: lane by lane, in each down the tree of
 // roles to the smallest share, then to the smallest share in that role. It holds only
@@ -82,6 +85,35 @@ func (o *order) put(p *place, key entry) {
 		p.above.list.insert(p.key)
 		p = p.above
 	}
+}
+
+// members walks the members in order.
+func (o *order) members() iter.Seq[*member] {
+	return func(yield func(*member) bool) {
+		if o.flat != nil {
+			for _, s := range o.flat.list {
+				if !yield(o.engine.members[s.number]) {
+					return
+				}
+			}
+		}
+		for _, l := range o.lanes {
+			if !o.walk(l.root, yield) {
+				return
+			}
+		}
+	}
+}
+
+func (o *order) walk(p *place, yield func(*member) bool) bool {
+	for _, chunk := range p.list.chunks {
+		for _, x := range chunk {
+			if x.id < 0 && !o.walk(o.parts[^x.id], yield) || x.id >= 0 && !yield(o.engine.members[x.id]) {
+				return false
+			}
+		}
+	}
+	return true
 }
 
 // remove takes a member out, and the places above that are empty then.

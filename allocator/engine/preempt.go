@@ -12,6 +12,10 @@ type preempts struct {
 	offered bool    // it holds an offer of what was kept for it
 	strikes int     // such offers that came back untouched, one after the other
 	until   instant // it preempts no more before
+	// asked counts how often kept offers were asked back for it since it launched something last; asksBack is when
+	// that may happen again.
+	asked    int
+	asksBack instant
 }
 
 const (
@@ -48,27 +52,10 @@ func (e *Engine) preempt() []allocator.Inverse {
 	}
 	e.keeps.stale, e.keeps.wakes = false, false
 	var asked []allocator.Inverse
-	if e.all.flat != nil {
-		for _, s := range e.all.flat.list {
-			e.preemptForMember(e.members[s.number], &asked)
-		}
-	}
-	for _, l := range e.all.lanes {
-		e.preemptFor(l.root, &asked)
+	for m := range e.all.members() {
+		e.preemptForMember(m, &asked)
 	}
 	return asked
-}
-
-func (e *Engine) preemptFor(p *place, asked *[]allocator.Inverse) {
-	for _, chunk := range p.list.chunks {
-		for _, x := range chunk {
-			if x.id < 0 {
-				e.preemptFor(e.all.parts[^x.id], asked)
-			} else {
-				e.preemptForMember(e.members[x.id], asked)
-			}
-		}
-	}
 }
 
 func (e *Engine) preemptForMember(m *member, asked *[]allocator.Inverse) {

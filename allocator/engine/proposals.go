@@ -29,7 +29,8 @@ func (e *Engine) propose(a *agent, m *member, d *decision, o *order) {
 		counted = e.counted
 	}
 	e.charge(m, offer, counted, +1)
-	a.hold(m, offer, true)
+	a.hold(m, offer, true, e.now)
+	e.keptOffers.opened(e.now)
 	e.setFree(a, less(a.free, offer), nil)
 	e.join(a, m, offer)
 	if m.demand != nil {

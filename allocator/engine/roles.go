@@ -152,10 +152,15 @@ func (e *Engine) nextLeaf(r *role) float64 {
 	if len(r.children) == 0 {
 		return 0 // it stands alone: nothing to compare with
 	}
+	return e.policy.Next(e.ownOf(r), e.total, 1)
+}
+
+// ownOf is what the members of exactly this role hold.
+func (e *Engine) ownOf(r *role) Amounts {
 	e.turn.own.set(r.taken)
 	e.turn.own.sub(r.idle)
 	for _, child := range r.children {
 		e.turn.own.sub(child.taken)
 	}
-	return e.policy.Next(e.turn.own, e.total, 1)
+	return e.turn.own
 }

@@ -1377,7 +1377,9 @@ func (x *AllocatorAnswers) GetSpared() []*AllocatorClaim {
 	return nil
 }
 
-// AllocatorInverse asks tasks back for a demand of higher priority (R27).
+// AllocatorInverse asks tasks back for a demand of higher priority (R27), or offers that are kept unanswered for
+// demand that nothing else can meet (R42): a victim without a task_id is what its framework holds in open offers of
+// the agent in the role. The master rescinds those that have stood for a second.
 type AllocatorInverse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Victims       []*AllocatorClaim      `protobuf:"bytes,1,rep,name=victims,proto3" json:"victims,omitempty"`

@@ -22,9 +22,11 @@ func cluster(t *testing.T) *allocatortest.Cluster {
 	return allocatortest.NewCluster(t, fresh(t)()) // fails the test when a rule of all allocators is broken
 }
 
-// TestSuite: what every allocator keeps to, this one does as well, but that equals take turns.
+// TestSuite: what every allocator keeps to, this one does as well, but that equals take turns, and that who came
+// first gives up what it keeps for others.
 func TestSuite(t *testing.T) {
-	allocatortest.Suite(t, fresh(t), allocatortest.EqualsTakeTurns, allocatortest.NoEqualStarves, allocatortest.NobodyStarves)
+	allocatortest.Suite(t, fresh(t), allocatortest.EqualsTakeTurns, allocatortest.NoEqualStarves, allocatortest.NobodyStarves,
+		allocatortest.KeptIsAskedBack)
 }
 
 // TestHistories is the suite's properties for a million steps.

@@ -203,12 +203,20 @@ func (c *Core) happen(what Happening) {
 // Allocate lets the policy run once after a batch of events, and returns the offers.
 func (c *Core) Allocate(now time.Time) []Effect {
 	c.now, c.out = now, nil
-	allocation := c.policy.Allocate(now)
+	if c.allocate() { // who waits for what was taken back is offered it at once
+		c.allocate()
+	}
+	return c.out
+}
+
+// allocate runs the policy once and reports whether kept offers were taken back.
+func (c *Core) allocate() (tookBack bool) {
+	allocation := c.policy.Allocate(c.now)
 	c.makeOffers(allocation.Offers)
 	c.served(allocation.Offers)
 	c.spared(allocation.Spared)
 	c.askBack(allocation.Inverse)
-	return c.out
+	return c.takeBackKept(allocation.Inverse)
 }
 
 // Wake is when the core wants to be woken, zero for never. Asked after every batch.

@@ -179,7 +179,7 @@ func (c *Core) explainAgent(fw *framework, a *agent, now time.Time) ExplainedAge
 	case offer != nil:
 		explained.Why = fmt.Sprintf("offered to it: %s holds %v until %s from now", offer.id, offer.resources, words.Span(offer.expires.Sub(now)))
 	default:
-		explained.Why = strings.Join(c.policy.Explain(fw.id, a.id, now).Reasons, "; ")
+		explained.Why = strings.Join(c.policy.Explain(fw.id, a.id, now).Reasons, "; ") + c.keptWords(fw, a, now)
 	}
 	return explained
 }

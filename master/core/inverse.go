@@ -39,6 +39,9 @@ func (c *Core) askOne(want allocator.Inverse) {
 	}
 	victims := make(map[api.FrameworkID][]*task)
 	for _, claim := range want.Victims {
+		if claim.Task == "" { // see kept_offers.go
+			continue
+		}
 		t := a.tasks[api.TaskRef{Framework: claim.Framework, Task: claim.Task}]
 		switch {
 		case t == nil || !t.held || t.kill != nil: // it is ending already

@@ -1,0 +1,126 @@
+package allocatortest
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/tenderhq/tender/allocator"
+	"github.com/tenderhq/tender/api"
+)
+
+// takeBack rescinds the kept offers that are asked back, as the core does, and returns the inverse offer without them.
+// What was offered less than a moment ago is nobody else's, and nothing is asked back from oneself or for nobody.
+func (c *Cluster) takeBack(inverse allocator.Inverse) allocator.Inverse {
+	c.Helper()
+	tasks := inverse
+	tasks.Victims = nil
+	var gone api.Resources
+	for _, claim := range inverse.Victims {
+		if claim.Task != "" {
+			tasks.Victims = append(tasks.Victims, claim)
+			continue
+		}
+		before := len(c.Offers)
+		for _, o := range slices.Clone(c.Offers) {
+			if o.Framework == claim.Framework && o.Role == claim.Role && o.Agent == claim.Agent && !c.Now.Before(o.Since.Add(allocator.OfferStands)) {
+				gone = gone.Plus(o.Resources)
+				c.TookBack = append(c.TookBack, o)
+				c.giveBack(o)
+			}
+		}
+		if len(c.Offers) == before {
+			c.Fatalf("asked back what %s keeps of %s in role %s for %s, and it keeps nothing there", claim.Framework, claim.Agent, claim.Role, inverse.For)
+		}
+		if claim.Framework == inverse.For {
+			c.Fatalf("asked back what %s keeps for itself", claim.Framework)
+		}
+	}
+	if len(tasks.Victims) == len(inverse.Victims) {
+		return tasks
+	}
+	free := c.Free(inverse.Agent)
+	fits := slices.ContainsFunc(c.demand[key(inverse.For, inverse.Role)], func(s api.Shape) bool {
+		_, _, with := free.Carve(s.Resources)
+		return with && s.Count > 0
+	})
+	if !fits {
+		c.Fatalf("asked back %s of %s for %s in role %s, which does not want it", gone, inverse.Agent, inverse.For, inverse.Role)
+	}
+	return tasks
+}
+
+// keptIsAskedBack: somebody keeps an offer of all there is. Who states no demand waits; who states one is offered it
+// as soon as the offer has stood for its time.
+func keptIsAskedBack(c *Cluster) {
+	c.Framework("keeper", "r")
+	c.Agent("a1", "cpus:4;mem:4096")
+	c.Expect("keeper a1 cpus:4;mem:4096")
+	c.Framework("other", "r")
+	c.Suppress("other")
+	c.Sleep(allocator.OfferStands / 2)
+	c.Demand("other", "r", c.Shape("cpus:1;mem:512", 2))
+	c.Revive("other")
+	c.Expect()
+	c.Sleep(allocator.OfferStands / 2)
+	c.Expect("other a1 cpus:2;mem:1024", "keeper a1 cpus:2;mem:3072")
+	c.Demand("other", "r", c.Shape("cpus:3;mem:512", 1))
+	c.Sleep(10 * allocator.OfferStands)
+	c.Expect() // it keeps what it has itself
+	c.Accept(c.Offer("other", "a1"), 0, c.R("cpus:2;mem:1024"))
+	c.Demand("other", "r", c.Shape("cpus:3;mem:512", 1))
+	c.Sleep(10 * allocator.OfferStands)
+	c.Expect() // too large, whoever gives something back
+	if len(c.TookBack) != 1 {
+		c.Fatalf("one offer was to be asked back: %s", c.Words(c.TookBack))
+	}
+}
+
+// keptUndemanded: nothing is asked back for somebody who does not say what it wants, nor what a guarantee needs.
+func keptUndemanded(c *Cluster) {
+	c.Role(allocator.Role{Role: "g", Guarantee: c.R("cpus:4;mem:4096")})
+	c.Framework("keeper", "g")
+	c.Agent("a1", "cpus:4;mem:4096")
+	c.Expect("keeper a1 cpus:4;mem:4096")
+	c.Framework("undemanding", "r")
+	c.Framework("demanding", "r")
+	c.Demand("demanding", "r", c.Shape("cpus:1;mem:512", 1))
+	c.Sleep(10 * allocator.OfferStands)
+	c.Expect()
+	c.Role(allocator.Role{Role: "g", Guarantee: c.R("cpus:3")})
+	c.Sleep(10 * allocator.OfferStands)
+	c.Expect()
+	if len(c.TookBack) > 0 {
+		c.Fatalf("asked back: %s", c.Words(c.TookBack))
+	}
+}
+
+// keptByAll: everybody wants all there is and answers nothing. What one keeps may go to another, ever less often.
+func keptByAll(t *testing.T, fresh func() allocator.Allocator) {
+	rapid.Check(t, func(t *rapid.T) {
+		c := NewCluster(quiet{t}, fresh())
+		frameworks := rapid.IntRange(2, 4).Draw(t, "frameworks")
+		for i := range frameworks {
+			id := api.FrameworkID(fmt.Sprintf("f%d", i))
+			c.Framework(id, api.Role(rapid.SampledFrom([]string{"a", "a/x", "b"}).Draw(t, "role")))
+			if rapid.IntRange(0, 3).Draw(t, "stated") > 0 {
+				shape := c.Shape(fmt.Sprintf("cpus:%d;mem:512", rapid.IntRange(1, 4).Draw(t, "cpus")), 9)
+				c.Demand(id, c.Frameworks[id].Roles[0], shape)
+			}
+		}
+		agents := rapid.IntRange(1, 3).Draw(t, "agents")
+		for i := range agents {
+			c.Agent(api.AgentID(fmt.Sprintf("a%d", i)), "cpus:4;mem:4096")
+		}
+		for range 600 {
+			c.Allocate()
+			c.Sleep(allocator.OfferStands)
+		}
+		if most := 24 * frameworks * agents; len(c.TookBack) > most {
+			t.Fatalf("in %v offers were asked back %d times; more than %d goes back and forth", 600*time.Second, len(c.TookBack), most)
+		}
+	})
+}
