@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/framework/pack"
 )
 
 // Update implements [framework.Scheduler].
@@ -27,7 +28,7 @@ func (s *Set) Update(ctx context.Context, status api.Status) error {
 			return err
 		}
 	}
-	s.do(func(now time.Time) { s.hear(id, number, status, now) })
+	s.do(func(now time.Time) { s.state.hear(id, number, status, now) })
 	if err := s.endKept(ctx, id); err != nil {
 		return err
 	}
@@ -37,7 +38,7 @@ func (s *Set) Update(ctx context.Context, status api.Status) error {
 	return nil
 }
 
-func (s *Set) hear(id string, number int, status api.Status, now time.Time) {
+func (s *state) hear(id string, number int, status api.Status, now time.Time) {
 	a := s.attempts[status.Task]
 	if a == nil {
 		if a = s.adopt(id, number, status, now); a == nil {
@@ -53,15 +54,15 @@ func (s *Set) hear(id string, number int, status api.Status, now time.Time) {
 		s.over(a, status, now)
 	case status.State == api.TaskUnreachable:
 		s.missing(a, now)
-		s.watchTrial(a.item)
+		s.rollouts.watchTrial(a.item)
 	default:
 		if status.State == api.TaskRunning && a.running.IsZero() {
 			a.running = now
-			s.starts(a)
+			s.waiting.starts(a)
 			s.arrived(a)
 		}
 		s.back(a)
-		s.watchTrial(a.item)
+		s.rollouts.watchTrial(a.item)
 		s.watch(a.group, now)
 	}
 }
@@ -71,7 +72,7 @@ func settles(state api.TaskState) bool { return state.Terminal() || state == api
 
 // adopt takes over a task of an earlier process, or one that was given up for lost; nil:
 // nobody wants it.
-func (s *Set) adopt(id string, number int, status api.Status, now time.Time) *attempt {
+func (s *state) adopt(id string, number int, status api.Status, now time.Time) *attempt {
 	it := s.items[id]
 	if it == nil {
 		if !settles(status.State) {
@@ -92,20 +93,39 @@ func (s *Set) adopt(id string, number int, status api.Status, now time.Time) *at
 
 // settle counts a task of an earlier process where it is, as far as that is known; of what only attributes tell, its
 // agent's next offer says it.
-func (s *Set) settle(a *attempt, status api.Status) {
+func (s *state) settle(a *attempt, status api.Status) {
 	known := func(place api.Place) bool {
 		return place == "" || place == api.ByAgent || status.Hostname != "" && (place == api.ByZone || place == api.ByRegion)
 	}
 	if !known(s.config.Spread) || !known(s.config.Apart) {
-		s.homeless = append(s.homeless, a)
+		s.waiting.homeless = append(s.waiting.homeless, a)
 		return
 	}
 	a.group.spread.PutAt(s.config.Spread.Of(a.agent, status.Region, status.Zone, nil), a.id)
 	a.group.apart.PutAt(s.config.Apart.Of(a.agent, status.Region, status.Zone, nil), a.id)
 }
 
+// launch makes an attempt of a wish that an offer has room for.
+func (s *state) launch(w *wish, bin *pack.Bin, task api.Task) {
+	_, number, _ := parse(task.ID)
+	a := &attempt{id: task.ID, item: w.item, group: w.item.group, number: number, agent: bin.Offer.Agent, launched: time.Now(), copy: w.copy}
+	a.status = api.Status{Framework: bin.Offer.Framework, Task: a.id, Agent: a.agent, Executor: task.ExecutorID(), State: api.TaskStaging,
+		Hostname: bin.Offer.Hostname, Region: bin.Offer.Region, Zone: bin.Offer.Zone, Labels: task.Labels}
+	a.serves, a.version = hostOf(task), task.Labels[VersionLabel]
+	s.begin(a)
+	a.group.spread.Put(bin, task)
+	a.group.apart.Put(bin, task)
+	s.numbers.Attempts++
+	switch {
+	case w.moves():
+		s.numbers.Moves++
+	case w.copy && !w.item.Service:
+		s.numbers.Copies++
+	}
+}
+
 // begin counts a task in.
-func (s *Set) begin(a *attempt) {
+func (s *state) begin(a *attempt) {
 	it := a.item
 	s.attempts[a.id] = a
 	it.launched++
@@ -113,16 +133,13 @@ func (s *Set) begin(a *attempt) {
 	slices.SortStableFunc(it.live, func(a, b *attempt) int { return cmp.Compare(a.number, b.number) })
 	a.group.live[a.id] = a
 	if limit := s.config.AttemptTimeout; limit > 0 && !it.Service {
-		a.deadline = s.alarms.set(a.launched.Add(limit), func(time.Time) {
-			a.overdue = true
-			s.kill(a)
-		})
+		a.deadline = s.alarms.set(a.launched.Add(limit), func(time.Time) { s.kill(a, overdue) })
 	}
 }
 
 // trim leaves the item one attempt beside a copy: one that is running, else the oldest.
-func (s *Set) trim(it *item) {
-	if s.items[it.ID] != it || s.trimOld(it) {
+func (s *state) trim(it *item) {
+	if s.items[it.ID] != it || s.rollouts.trimOld(it) {
 		return
 	}
 	var best *attempt
@@ -137,7 +154,7 @@ func (s *Set) trim(it *item) {
 	s.unpause(it)
 	for _, w := range slices.Clone(it.wishes) {
 		if !w.copy {
-			s.unwish(w)
+			s.waiting.unwish(w)
 		}
 	}
 	for _, a := range it.live {
@@ -148,45 +165,45 @@ func (s *Set) trim(it *item) {
 }
 
 // missing: the task's agent is silent.
-func (s *Set) missing(a *attempt, now time.Time) {
+func (s *state) missing(a *attempt, now time.Time) {
 	wait := s.config.Unreachable
-	if a.silent || wait < 0 {
+	if a.silence != heard || wait < 0 {
 		return
 	}
-	a.silent = true
+	a.silence = silent
 	a.patience = s.alarms.set(now.Add(wait), func(time.Time) {
-		a.missed = true
+		a.silence = missed
 		s.ensure(a.item)
 	})
 	s.alarms.ring(now)
 }
 
 // back: it is not silent any more.
-func (s *Set) back(a *attempt) {
-	if !a.silent {
+func (s *state) back(a *attempt) {
+	if a.silence == heard {
 		return
 	}
 	s.alarms.stop(a.patience)
-	a.silent, a.missed = false, false
+	a.silence = heard
 	s.trim(a.item)
 }
 
 // over ends a task, and with it perhaps its item.
-func (s *Set) over(a *attempt, status api.Status, now time.Time) {
+func (s *state) over(a *attempt, status api.Status, now time.Time) {
 	it := a.item
 	s.end(a)
 	if s.items[it.ID] != it {
-		s.tidy(a.group)
+		s.waiting.tidy(a.group)
 		return
 	}
-	s.watchTrial(it)
+	s.rollouts.watchTrial(it)
 	if now.Sub(a.launched) >= s.config.PauseMax {
 		it.streak = 0
 	}
 	if !slices.ContainsFunc(it.live, (*attempt).holds) { // a copy has nothing to copy any more
 		for _, w := range slices.Clone(it.wishes) {
 			if w.copy {
-				s.unwish(w)
+				s.waiting.unwish(w)
 			}
 		}
 	}
@@ -194,7 +211,7 @@ func (s *Set) over(a *attempt, status api.Status, now time.Time) {
 		other.copy = other.copy && slices.ContainsFunc(it.live, func(a *attempt) bool { return a.holds() && !a.copy })
 	}
 	switch verdict := a.judge(status); {
-	case verdict == lost && a.unwanted:
+	case verdict == lost && a.kill == unwanted:
 		s.ensure(it)
 	case verdict == well && !it.Service:
 		a.group.took(a.ran(now))
@@ -206,18 +223,18 @@ func (s *Set) over(a *attempt, status api.Status, now time.Time) {
 	case verdict == lost:
 		s.numbers.Lost++
 		s.again(it, now, true)
-		s.tryAgain(it)
+		s.rollouts.tryAgain(it)
 	default:
 		s.failed(it, a, verdict, status, now)
 	}
 }
 
 // failed counts an attempt against the item. What a service does well, it ends too soon.
-func (s *Set) failed(it *item, a *attempt, verdict verdict, status api.Status, now time.Time) {
+func (s *state) failed(it *item, a *attempt, verdict verdict, status api.Status, now time.Time) {
 	s.numbers.Failed++
 	it.failures++
 	switch {
-	case s.bad(it, a, status):
+	case s.rollouts.bad(it, a, status):
 		return
 	case it.Service:
 	case verdict == refused:
@@ -225,7 +242,7 @@ func (s *Set) failed(it *item, a *attempt, verdict verdict, status api.Status, n
 		return
 	case s.config.Attempts > 0 && it.failures >= s.config.Attempts:
 		why := words(status)
-		if a.overdue {
+		if a.kill == overdue {
 			why = fmt.Sprintf("an attempt took longer than %v", s.config.AttemptTimeout)
 		}
 		s.giveUp(it, status, fmt.Sprintf("%d attempts failed, the last: %s", it.failures, why), now)
@@ -246,14 +263,14 @@ func words(status api.Status) string {
 }
 
 // end counts a task out.
-func (s *Set) end(a *attempt) {
+func (s *state) end(a *attempt) {
 	delete(s.attempts, a.id)
 	delete(a.group.live, a.id)
 	a.item.live = slices.DeleteFunc(a.item.live, func(other *attempt) bool { return other == a })
-	s.homeless = slices.DeleteFunc(s.homeless, func(other *attempt) bool { return other == a })
+	s.waiting.homeless = slices.DeleteFunc(s.waiting.homeless, func(other *attempt) bool { return other == a })
 	s.alarms.stop(a.deadline)
 	s.alarms.stop(a.patience)
-	s.stops(a)
+	s.waiting.stops(a)
 	a.group.role.delay.Ended(a.id)
 	a.group.spread.Ended(a.id)
 	a.group.apart.Ended(a.id)
@@ -290,9 +307,9 @@ func (a *attempt) judge(status api.Status) verdict {
 		return refused
 	}
 	switch {
-	case a.overdue && !a.unwanted:
+	case a.kill == overdue:
 		return badly
-	case a.unwanted, status.Reason.Blameless():
+	case a.kill == unwanted, status.Reason.Blameless():
 		return lost
 	}
 	return badly

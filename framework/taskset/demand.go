@@ -11,19 +11,20 @@ import (
 // restate tells the masters what is wanted in each role where that has changed; with nothing wanted
 // nothing is offered. Where more is wanted than before the masters forget the filters.
 func (s *Set) restate(now time.Time) error {
-	if !s.unsaid && len(s.told) > 0 {
+	if !s.state.waiting.unsaid && len(s.state.waiting.told) > 0 {
 		return nil
 	}
-	s.unsaid = false
-	wanted, roles := s.demand(now), s.client.Roles()
+	s.state.waiting.unsaid = false
+	roles := s.client.Roles()
+	wanted := s.state.waiting.demand(now, roles, s.state.known)
 	for _, name := range slices.Sorted(maps.Keys(wanted)) {
 		shapes := wanted[name]
-		told, stated := s.told[name]
-		if len(roles) > 0 && !slices.Contains(roles, name) || stated && !s.moved[name] && slices.EqualFunc(told, shapes, alike) {
+		told, stated := s.state.waiting.told[name]
+		if len(roles) > 0 && !slices.Contains(roles, name) || stated && !s.state.waiting.moved[name] && slices.EqualFunc(told, shapes, alike) {
 			continue
 		}
-		s.told[name] = shapes
-		delete(s.moved, name)
+		s.state.waiting.told[name] = shapes
+		delete(s.state.waiting.moved, name)
 		if err := s.client.Demand(api.Demand{Role: name, Shapes: slices.Clone(shapes)}); err != nil {
 			return err
 		}
@@ -37,16 +38,16 @@ func alike(a, b api.Shape) bool {
 }
 
 // demand is what is wanted in each role of the framework: nothing where no item is.
-func (s *Set) demand(now time.Time) map[api.Role][]api.Shape {
-	wanted := make(map[api.Role][]api.Shape, len(s.roles))
-	for _, name := range s.client.Roles() {
+func (q *waiting) demand(now time.Time, own []api.Role, known bool) map[api.Role][]api.Shape {
+	wanted := make(map[api.Role][]api.Shape, len(q.roles))
+	for _, name := range own {
 		wanted[name] = nil
 	}
 	var change time.Duration // the next by time alone
-	for _, key := range slices.Sorted(maps.Keys(s.roles)) {
-		r := s.roles[key]
-		name := s.called(r)
-		if !s.known {
+	for _, key := range slices.Sorted(maps.Keys(q.roles)) {
+		r := q.roles[key]
+		name := q.called(r)
+		if !known {
 			wanted[name] = nil
 			continue
 		}
@@ -57,19 +58,19 @@ func (s *Set) demand(now time.Time) map[api.Role][]api.Shape {
 			}
 		}
 		for _, key := range slices.Sorted(maps.Keys(r.shapes)) {
-			wanted[name] = append(wanted[name], s.demands(r.shapes[key])...)
+			wanted[name] = append(wanted[name], q.demands(r.shapes[key])...)
 		}
 		wanted[name] = wanted[name][:min(len(wanted[name]), api.DemandsPerRoleMax)]
 	}
-	s.awaitChange(now, change)
+	q.awaitChange(now, change)
 	return wanted
 }
 
 // awaitChange states the demand anew when a wait is over.
-func (s *Set) awaitChange(now time.Time, wait time.Duration) {
-	s.alarms.stop(s.change)
-	s.change = nil
-	if s.config.Locality.Withhold && wait > 0 {
-		s.change = s.alarms.set(now.Add(wait), func(time.Time) { s.unsaid = true })
+func (q *waiting) awaitChange(now time.Time, wait time.Duration) {
+	q.alarms.stop(q.change)
+	q.change = nil
+	if q.config.Locality.Withhold && wait > 0 {
+		q.change = q.alarms.set(now.Add(wait), func(time.Time) { q.unsaid = true })
 	}
 }

@@ -29,25 +29,25 @@ type group struct {
 // jobOf is the group's name for locality.
 func jobOf(group string) string { return "group " + group }
 
-func (s *Set) groupOf(name string, in *role) *group {
-	g := s.groups[name]
+func (q *waiting) groupOf(name string, in *role) *group {
+	g := q.groups[name]
 	if g == nil {
 		g = &group{name: name, role: in, live: make(map[api.TaskID]*attempt), piles: make(map[string]*pile),
-			spread: pack.NewSpread(s.config.Spread), apart: pack.NewSpread(s.config.Apart)}
-		s.groups[name] = g
+			spread: pack.NewSpread(q.config.Spread), apart: pack.NewSpread(q.config.Apart)}
+		q.groups[name] = g
 	}
 	return g
 }
 
 // tidy forgets a group of which nothing is left.
-func (s *Set) tidy(g *group) {
-	if g.items > 0 || len(g.live) > 0 || s.groups[g.name] != g {
+func (q *waiting) tidy(g *group) {
+	if g.items > 0 || len(g.live) > 0 || q.groups[g.name] != g {
 		return
 	}
-	delete(s.groups, g.name)
-	s.alarms.stop(g.check)
+	delete(q.groups, g.name)
+	q.alarms.stop(g.check)
 	if job, delay := jobOf(g.name), g.role.delay; delay.Queued(job) == 0 {
-		s.past = s.past.Plus(delay.Numbers(job))
+		q.past = q.past.Plus(delay.Numbers(job))
 		delay.Forget(job)
 	}
 }
@@ -75,7 +75,7 @@ func (g *group) median() time.Duration {
 }
 
 // watch makes copies of stragglers and sees to it that the next one is noticed.
-func (s *Set) watch(g *group, now time.Time) {
+func (s *state) watch(g *group, now time.Time) {
 	s.alarms.stop(g.check)
 	g.check = nil
 	if s.config.Speculate <= 0 || len(g.times) < timesBeforeCopy || g.waiting() > 0 || float64(g.done) < doneBeforeCopy*float64(g.total) {
@@ -118,7 +118,7 @@ func (g *group) straggling() (copies int, slow []*attempt) {
 			copies++
 		case len(a.item.wishes) > 0:
 			copies++
-		case a.holds() && !a.killed && !a.running.IsZero() && !a.item.Service && len(a.item.live) == 1:
+		case a.holds() && a.kill == notKilled && !a.running.IsZero() && !a.item.Service && len(a.item.live) == 1:
 			slow = append(slow, a)
 		}
 	}

@@ -11,7 +11,6 @@ import (
 
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/framework/locality"
-	"github.com/tenderhq/tender/framework/pack"
 )
 
 // itemIDBytesMax leaves room in a task's ID for the attempt.
@@ -85,28 +84,31 @@ type attempt struct {
 	good     time.Time // since when it is RUNNING and healthy; zero: it is not
 	version  string    // see [VersionLabel]
 	copy     bool      // of a straggler, or of a service that is to leave its agent
-	overdue  bool      // it is killed because it took too long
-	unwanted bool      // it is killed and nobody cares how it ends
-	killed   bool
-	silent   bool           // UNREACHABLE
-	missed   bool           // so long that it is replaced
+	kill     killing
+	silence  silence
 	serves   api.ExecutorID // what runs it, if that takes resources for itself
-	host     api.AgentID    // it is counted in Set.hosts for
+	host     api.AgentID    // it is counted in waiting.hosts for
 	deadline *alarm
 	patience *alarm
 }
 
-// wish is an attempt that is not launched yet.
-type wish struct {
-	task  api.Task
-	ask   api.Resources
-	item  *item
-	copy  bool
-	avoid api.AgentID // not there
-	near  bool        // it queues for locality
-	gone  bool        // launched, or not wanted any more
-	age   int
-}
+// killing is why an attempt is killed. A later reason overrules an earlier one.
+type killing uint8
+
+const (
+	notKilled killing = iota
+	overdue           // it took too long
+	unwanted          // nobody cares how it ends
+)
+
+// silence is for how long an attempt's agent has said nothing.
+type silence uint8
+
+const (
+	heard  silence = iota
+	silent         // it is UNREACHABLE
+	missed         // for so long that it is replaced
+)
 
 // taskID names an attempt, unlike any of an item that had the ID before, in this or
 // in an earlier process.
@@ -133,8 +135,8 @@ func cutLast(text string) (before, after string, found bool) {
 	return text[:i], text[i+1:], true
 }
 
-func (s *Set) add(one Item, now time.Time) *item {
-	it := &item{Item: one, added: now, group: s.groupOf(one.Group, s.roleOf(one.Role)), nonce: strings.ToLower(crand.Text()[:6])}
+func (s *state) add(one Item, now time.Time) *item {
+	it := &item{Item: one, added: now, group: s.waiting.groupOf(one.Group, s.waiting.roleOf(one.Role)), nonce: strings.ToLower(crand.Text()[:6])}
 	s.items[one.ID] = it
 	if one.Service {
 		it.version = versionOf(one)
@@ -154,7 +156,7 @@ func (s *Set) add(one Item, now time.Time) *item {
 }
 
 // ensure wants an attempt for an item that has none.
-func (s *Set) ensure(it *item) {
+func (s *state) ensure(it *item) {
 	if s.items[it.ID] != it || it.pause != nil || slices.ContainsFunc(it.wishes, func(w *wish) bool { return !w.copy }) {
 		return
 	}
@@ -164,81 +166,37 @@ func (s *Set) ensure(it *item) {
 }
 
 // holds: the attempt does the item's work, so that no other is wanted.
-func (a *attempt) holds() bool { return !a.unwanted && !a.missed }
+func (a *attempt) holds() bool { return a.kill != unwanted && a.silence != missed }
 
-// want queues an attempt.
-func (s *Set) want(it *item, isCopy bool, avoid api.AgentID) *wish {
+// want has another attempt wait for an offer.
+func (s *state) want(it *item, isCopy bool, avoid api.AgentID) *wish {
 	it.number++
-	s.added++
-	w := &wish{task: it.Task, item: it, copy: isCopy, avoid: avoid, age: s.added}
+	w := &wish{task: it.Task, item: it, copy: isCopy, avoid: avoid}
 	w.task.ID = it.taskID()
 	if it.Service {
 		w.task = labelled(w.task, it.version)
 	}
-	if s.config.Spread != "" || s.config.Apart != "" {
-		w.task.Group = it.Group
-	}
-	w.ask = pack.Ask(w.task)
-	s.wishes[w.task.ID] = w
-	it.wishes = append(it.wishes, w)
-	if s.refuses(w) {
-		s.picky++
-	}
-	s.unsaid = true
-	if w.near = !isCopy && it.prefers(); w.near {
-		it.group.near++
-		it.group.role.delay.Add(jobOf(it.Group), w.task, it.Prefer)
-	} else {
-		s.queue(w)
-	}
+	s.waiting.add(w)
 	return w
 }
 
-func (it *item) prefers() bool {
-	return len(it.Prefer.Agents)+len(it.Prefer.Hostnames)+len(it.Prefer.Places) > 0
-}
-
-// unwish forgets what is not wanted any more.
-func (s *Set) unwish(w *wish) {
-	if w.near {
-		w.item.group.role.delay.Remove(w.task.ID)
-	}
-	s.unsaid = true
-	s.taken(w)
-}
-
-// taken takes a wish out of the books: it is launched, or not wanted any more.
-func (s *Set) taken(w *wish) {
-	delete(s.wishes, w.task.ID)
-	w.item.wishes = slices.DeleteFunc(w.item.wishes, func(other *wish) bool { return other == w })
-	w.gone = true
-	if s.refuses(w) {
-		s.picky--
-	}
-	if w.near {
-		w.item.group.near--
-	} else {
-		s.unqueue(w)
-	}
-}
-
 // drop takes an item out and ends all that runs for it.
-func (s *Set) drop(it *item) {
+func (s *state) drop(it *item) {
 	delete(s.items, it.ID)
 	it.group.items--
 	s.alarms.stop(it.deadline)
 	s.unpause(it)
-	s.endTrial(it)
+	s.rollouts.endTrial(it)
 	for len(it.wishes) > 0 {
-		s.unwish(it.wishes[0])
+		s.waiting.unwish(it.wishes[0])
 	}
 	for _, a := range it.live {
 		s.dismiss(a)
 	}
-	s.tidy(it.group)
+	s.waiting.tidy(it.group)
 }
 
-func (s *Set) unpause(it *item) {
+func (s *state) unpause(it *item) {
 	if it.pause != nil {
 		s.alarms.stop(it.pause)
 		it.pause = nil
@@ -247,20 +205,17 @@ func (s *Set) unpause(it *item) {
 }
 
 // dismiss kills what nobody wants any more.
-func (s *Set) dismiss(a *attempt) {
-	a.unwanted = true
-	s.kill(a)
-}
+func (s *state) dismiss(a *attempt) { s.kill(a, unwanted) }
 
-func (s *Set) kill(a *attempt) {
-	if !a.killed {
-		a.killed = true
+func (s *state) kill(a *attempt, why killing) {
+	if a.kill == notKilled {
 		s.kills = append(s.kills, a.id)
 	}
+	a.kill = max(a.kill, why)
 }
 
 // finish ends an item, well or not.
-func (s *Set) finish(it *item, outcome Outcome, now time.Time) {
+func (s *state) finish(it *item, outcome Outcome, now time.Time) {
 	outcome.Item, outcome.Group, outcome.Attempts, outcome.Took = it.ID, it.Group, it.launched, now.Sub(it.added)
 	if outcome.Done {
 		s.numbers.Done++
@@ -275,12 +230,12 @@ func (s *Set) finish(it *item, outcome Outcome, now time.Time) {
 	s.drop(it)
 }
 
-func (s *Set) giveUp(it *item, status api.Status, why string, now time.Time) {
+func (s *state) giveUp(it *item, status api.Status, why string, now time.Time) {
 	s.finish(it, Outcome{Why: why, Status: status}, now)
 }
 
 // again has another attempt after a pause that fits the row of bad ends.
-func (s *Set) again(it *item, now time.Time, free bool) {
+func (s *state) again(it *item, now time.Time, free bool) {
 	it.streak++
 	pause := s.config.pauseAfter(it.streak)
 	if free && it.streak == 1 {

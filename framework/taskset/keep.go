@@ -173,18 +173,18 @@ func (s *Set) flush(ctx context.Context) error {
 	defer s.writing.Unlock()
 	for {
 		s.mu.Lock()
-		if len(s.unsaved) == 0 {
+		if len(s.state.unsaved) == 0 {
 			s.mu.Unlock()
 			return nil
 		}
-		key := s.unsaved[0]
+		key := s.state.unsaved[0]
 		write := s.flushOne(key)
 		s.mu.Unlock()
 		if err := write(ctx); err != nil {
 			return err
 		}
 		s.mu.Lock()
-		s.unsaved = s.unsaved[1:]
+		s.state.unsaved = s.state.unsaved[1:]
 		s.mu.Unlock()
 	}
 }
@@ -193,12 +193,12 @@ func (s *Set) flush(ctx context.Context) error {
 func (s *Set) flushOne(key string) func(ctx context.Context) error {
 	nothing := func(context.Context) error { return nil }
 	if id, is := strings.CutPrefix(key, itemKeys); is {
-		if s.items[id] != nil { // one of the same ID was added meanwhile
+		if s.state.items[id] != nil { // one of the same ID was added meanwhile
 			return nothing
 		}
 		return func(ctx context.Context) error { return s.unsave(ctx, key) }
 	}
-	v := s.services[strings.TrimPrefix(key, serviceKeys)]
+	v := s.state.rollouts.services[strings.TrimPrefix(key, serviceKeys)]
 	if v == nil {
 		return nothing
 	}
@@ -212,7 +212,7 @@ func (s *Set) flushOne(key string) func(ctx context.Context) error {
 }
 
 // changed notes that the store is to have something else under the key.
-func (s *Set) changed(key string) {
+func (s *state) changed(key string) {
 	if s.config.Keep != "" {
 		s.unsaved = append(s.unsaved, key)
 	}
@@ -224,7 +224,7 @@ func (s *Set) endKept(ctx context.Context, id string) error {
 		return nil
 	}
 	s.mu.Lock()
-	untold := slices.ContainsFunc(s.ended, func(o Outcome) bool { return o.Item == id })
+	untold := slices.ContainsFunc(s.state.ended, func(o Outcome) bool { return o.Item == id })
 	s.mu.Unlock()
 	if untold {
 		return api.E("taskset.keep", api.Unavailable, id, errUntold)
@@ -280,13 +280,13 @@ func (s *Set) loadOne(key string, value []byte) (work func(now time.Time) error,
 	if id, is := strings.CutPrefix(key, itemKeys); is {
 		one.ID = id
 		return func(now time.Time) error {
-			if s.items[id] != nil {
+			if s.state.items[id] != nil {
 				return nil // of an earlier try
 			}
-			if err := s.check(one); err != nil {
+			if err := s.state.check(one); err != nil {
 				return err
 			}
-			s.add(one, now)
+			s.state.add(one, now)
 			return nil
 		}, one.Role, nil
 	}
@@ -300,32 +300,32 @@ func (s *Set) loadOne(key string, value []byte) (work func(now time.Time) error,
 			return nil, "", err
 		}
 	}
-	return func(now time.Time) error { return s.loadService(name, one, to, k, now) }, one.Role, nil
+	return func(now time.Time) error { return s.state.rollouts.loadService(name, one, to, k, now) }, one.Role, nil
 }
 
 // loadService goes on with a service, and with its rolling change.
-func (s *Set) loadService(name string, like, to Item, k kept, now time.Time) error {
-	if err := s.scale(name, like, k.Count, now); err != nil || k.Rolling == nil {
+func (o *rollouts) loadService(name string, like, to Item, k kept, now time.Time) error {
+	if err := o.scale(name, like, k.Count, now); err != nil || k.Rolling == nil {
 		return err
 	}
-	r := newRoll(s.services[name], to, k.Rolling.Rolling)
+	r := newRoll(o.services[name], to, k.Rolling.Rolling)
 	if r.stopped, r.why = k.Rolling.Stopped, k.Rolling.Why; r.stopped {
-		s.services[name].roll = r
+		o.services[name].roll = r
 		return nil
 	}
-	s.roll(r)
+	o.roll(r)
 	return nil
 }
 
 // takeOver has the items of a stopped change stay with the new version, if it is what runs of them.
-func (s *Set) takeOver() {
-	for _, v := range s.services { // order: irrelevant because each is judged by itself
+func (o *rollouts) takeOver() {
+	for _, v := range o.services { // order: irrelevant because each is judged by itself
 		if v.roll == nil || !v.roll.stopped {
 			continue
 		}
 		for i := range v.n {
-			if it := s.items[v.id(i)]; it != nil && it.newest(v.roll.version) != nil && !it.runsOld(v.roll) {
-				s.become(it, v.roll.to)
+			if it := o.state.items[v.id(i)]; it != nil && it.newest(v.roll.version) != nil && !it.runsOld(v.roll) {
+				o.become(it, v.roll.to)
 			}
 		}
 	}

@@ -13,13 +13,20 @@ import (
 func (s *Set) InverseOffers(_ context.Context, offers []api.InverseOffer) {
 	s.do(func(time.Time) {
 		for _, offer := range offers {
-			s.leave(offer)
+			all := s.state.leave(offer)
+			// Operators see the answer. To a preemption it would be the leave to kill at once.
+			if s.client != nil && offer.Reason != api.ReasonPreempted && len(offer.Tasks) > 0 {
+				if s.client.AnswerInverse(all, offer.ID) != nil { // Run has ended
+					s.client = nil
+				}
+			}
 		}
 	})
 }
 
-func (s *Set) leave(offer api.InverseOffer) {
-	all := len(offer.Tasks) > 0
+// leave moves what can move, and reports whether that is all that the offer asks for.
+func (s *state) leave(offer api.InverseOffer) (all bool) {
+	all = true
 	for _, id := range offer.Tasks {
 		a := s.attempts[id]
 		if a == nil || !a.item.Service {
@@ -28,16 +35,11 @@ func (s *Set) leave(offer api.InverseOffer) {
 		}
 		s.move(a, offer)
 	}
-	// Operators see the answer. To a preemption it would be the leave to kill at once.
-	if s.client != nil && offer.Reason != api.ReasonPreempted && len(offer.Tasks) > 0 {
-		if s.client.AnswerInverse(all, offer.ID) != nil { // Run has ended
-			s.client = nil
-		}
-	}
+	return all
 }
 
 // move wants another attempt beside this one, unless there is one or it ends anyway.
-func (s *Set) move(a *attempt, offer api.InverseOffer) {
+func (s *state) move(a *attempt, offer api.InverseOffer) {
 	it := a.item
 	if s.items[it.ID] != it || !a.holds() || a.copy || it.trial != nil || len(it.live) > 1 || len(it.wishes) > 0 {
 		return
@@ -53,18 +55,18 @@ func (s *Set) move(a *attempt, offer api.InverseOffer) {
 func (s *Set) Rescinded(_ context.Context, offers []api.OfferID, _ string) {
 	s.do(func(time.Time) {
 		for _, id := range offers {
-			for _, w := range s.moves[id] {
+			for _, w := range s.state.moves[id] {
 				if !w.gone {
-					s.unwish(w)
+					s.state.waiting.unwish(w)
 				}
 			}
-			delete(s.moves, id)
+			delete(s.state.moves, id)
 		}
 	})
 }
 
 // arrived: a service runs elsewhere, so the attempt that it replaces may go.
-func (s *Set) arrived(a *attempt) {
+func (s *state) arrived(a *attempt) {
 	if !a.copy || !a.item.Service || a.item.trial != nil {
 		return
 	}

@@ -27,7 +27,7 @@ func (w *wish) size() string {
 	return shapeOf(w) + " not " + string(w.avoid)
 }
 
-func (s *Set) queue(w *wish) {
+func (q *waiting) queue(w *wish) {
 	g := w.item.group
 	key := w.size()
 	p := g.piles[key]
@@ -40,14 +40,14 @@ func (s *Set) queue(w *wish) {
 	shapes := g.role.shapes
 	shape := shapes[p.shape]
 	if shape == nil {
-		shape = s.newShape(w)
+		shape = q.newShape(w)
 		shapes[p.shape] = shape
 	}
 	shape.count++
 }
 
 // unqueue leaves the wish in its pile until it comes to the front.
-func (s *Set) unqueue(w *wish) {
+func (q *waiting) unqueue(w *wish) {
 	g := w.item.group
 	p := g.piles[w.size()]
 	p.count--
@@ -66,22 +66,22 @@ func (s *Set) unqueue(w *wish) {
 
 // Offers implements [framework.Scheduler].
 func (s *Set) Offers(_ context.Context, offers []api.Offer) (answers []api.Answer) {
-	s.do(func(time.Time) { answers = s.place(offers) })
+	s.do(func(time.Time) { answers = s.state.waiting.place(offers, s.state.known) })
 	return answers
 }
 
-func (s *Set) place(offers []api.Offer) []api.Answer {
+func (q *waiting) place(offers []api.Offer, known bool) []api.Answer {
 	bins := pack.Bins(offers)
 	for _, bin := range bins {
-		if s.known {
-			s.learn(bin)
-			for _, r := range s.offered(bin.Offer.Role) {
+		if known {
+			q.learn(bin)
+			for _, r := range q.offered(bin.Offer.Role) {
 				r.delay.Fill(bin)
 			}
 		}
 	}
-	if s.known {
-		s.pack(bins)
+	if known {
+		q.pack(bins)
 	}
 	answers := make([]api.Answer, len(bins))
 	for i, bin := range bins {
@@ -89,14 +89,14 @@ func (s *Set) place(offers []api.Offer) []api.Answer {
 		if len(bin.Tasks) == 0 {
 			answers[i].Operations = nil
 		}
-		answers[i].Filter = s.filter(bin)
+		answers[i].Filter = q.filter(bin)
 	}
 	return answers
 }
 
 // learn finds out in which places tasks of earlier processes are.
-func (s *Set) learn(bin *pack.Bin) {
-	s.homeless = slices.DeleteFunc(s.homeless, func(a *attempt) bool {
+func (q *waiting) learn(bin *pack.Bin) {
+	q.homeless = slices.DeleteFunc(q.homeless, func(a *attempt) bool {
 		if a.agent != bin.Offer.Agent {
 			return false
 		}
@@ -108,10 +108,10 @@ func (s *Set) learn(bin *pack.Bin) {
 
 // pack puts what waits into the bins, one task at a time, for the group with the fewest
 // running.
-func (s *Set) pack(bins []*pack.Bin) {
+func (q *waiting) pack(bins []*pack.Bin) {
 	var open []*group
-	for _, name := range slices.Sorted(maps.Keys(s.groups)) {
-		if g := s.groups[name]; len(g.piles) > 0 {
+	for _, name := range slices.Sorted(maps.Keys(q.groups)) {
+		if g := q.groups[name]; len(g.piles) > 0 {
 			open = append(open, g)
 		}
 	}
@@ -122,20 +122,20 @@ func (s *Set) pack(bins []*pack.Bin) {
 				least = i
 			}
 		}
-		if !s.packOne(open[least], bins) {
+		if !q.packOne(open[least], bins) {
 			open = slices.Delete(open, least, least+1)
 		}
 	}
 }
 
 // packOne puts the group's oldest wish that fits somewhere; false: none does.
-func (s *Set) packOne(g *group, bins []*pack.Bin) bool {
+func (q *waiting) packOne(g *group, bins []*pack.Bin) bool {
 	piles := slices.SortedFunc(maps.Values(g.piles), func(a, b *pile) int { return cmp.Compare(a.wishes[0].age, b.wishes[0].age) })
 	for _, p := range piles {
 		task := p.wishes[0].task
-		if bin := s.choose(g, bins, task); bin != nil {
+		if bin := q.choose(g, bins, task); bin != nil {
 			bin.Put(task)
-			s.placed(bin, task)
+			q.placed(bin, task)
 			return true
 		}
 	}
@@ -143,18 +143,18 @@ func (s *Set) packOne(g *group, bins []*pack.Bin) bool {
 }
 
 // choose finds the best bin for the task; nil: none.
-func (s *Set) choose(g *group, bins []*pack.Bin, task api.Task) (best *pack.Bin) {
+func (q *waiting) choose(g *group, bins []*pack.Bin, task api.Task) (best *pack.Bin) {
 	least, rank := 0, 0.0
 	for _, bin := range bins {
-		if bin.Left.IsZero() || !s.allowed(bin, task) || !bin.Fits(task) {
+		if bin.Left.IsZero() || !q.allowed(bin, task) || !bin.Fits(task) {
 			continue
 		}
-		if s.config.Spread == "" && s.config.Rank == nil {
+		if q.config.Spread == "" && q.config.Rank == nil {
 			return bin
 		}
 		there, r := g.spreadAt(bin), 0.0
-		if s.config.Rank != nil {
-			r = s.config.Rank(bin, task)
+		if q.config.Rank != nil {
+			r = q.config.Rank(bin, task)
 		}
 		if best == nil || cmp.Or(cmp.Compare(there, least), cmp.Compare(r, rank)) < 0 {
 			best, least, rank = bin, there, r
@@ -166,45 +166,31 @@ func (s *Set) choose(g *group, bins []*pack.Bin, task api.Task) (best *pack.Bin)
 func (g *group) spreadAt(bin *pack.Bin) int { return int(g.spread.Rank(bin, api.Task{})) }
 
 // allowed: whatever room there is.
-func (s *Set) allowed(bin *pack.Bin, task api.Task) bool {
-	w := s.wishes[task.ID]
+func (q *waiting) allowed(bin *pack.Bin, task api.Task) bool {
+	w := q.wishes[task.ID]
 	switch {
-	case w == nil || w.avoid != "" && w.avoid == bin.Offer.Agent || s.called(w.item.group.role) != bin.Offer.Role:
+	case w == nil || w.avoid != "" && w.avoid == bin.Offer.Agent || q.called(w.item.group.role) != bin.Offer.Role:
 		return false
 	case w.moves() && bin.Offer.Unavailable != nil:
 		return false // it would have to leave there as well
 	}
-	return s.config.Apart == "" || w.item.group.apart.AtMost(s.config.Most)(bin, task)
+	return q.config.Apart == "" || w.item.group.apart.AtMost(q.config.Most)(bin, task)
 }
 
 // moves: the copy is of a service that was asked to leave its agent.
 func (w *wish) moves() bool { return w.copy && w.item.Service && w.avoid != "" }
 
 // refuses: it may not take what it has room in. What Apart forbids is not offered, as the demand says.
-func (s *Set) refuses(w *wish) bool {
+func (q *waiting) refuses(w *wish) bool {
 	return w.avoid != ""
 }
 
-// placed makes an attempt of a wish.
-func (s *Set) placed(bin *pack.Bin, task api.Task) {
-	w := s.wishes[task.ID]
-	_, number, _ := parse(task.ID)
-	a := &attempt{id: task.ID, item: w.item, group: w.item.group, number: number, agent: bin.Offer.Agent, launched: time.Now(), copy: w.copy}
-	a.status = api.Status{Framework: bin.Offer.Framework, Task: a.id, Agent: a.agent, Executor: task.ExecutorID(), State: api.TaskStaging,
-		Hostname: bin.Offer.Hostname, Region: bin.Offer.Region, Zone: bin.Offer.Zone, Labels: task.Labels}
-	a.serves, a.version = hostOf(task), task.Labels[VersionLabel]
-	s.unsaid, s.moved[bin.Offer.Role] = true, true
-	s.taken(w)
-	s.begin(a)
-	a.group.spread.Put(bin, task)
-	a.group.apart.Put(bin, task)
-	s.numbers.Attempts++
-	switch {
-	case w.moves():
-		s.numbers.Moves++
-	case w.copy && !w.item.Service:
-		s.numbers.Copies++
-	}
+// placed takes the wish out, and begins its attempt.
+func (q *waiting) placed(bin *pack.Bin, task api.Task) {
+	w := q.wishes[task.ID]
+	q.unsaid, q.moved[bin.Offer.Role] = true, true
+	q.taken(w)
+	q.launch(w, bin, task)
 }
 
 // refuseMin keeps an offer that was on its way when the demand changed from going to
@@ -214,14 +200,14 @@ const refuseMin = 100 * time.Millisecond
 // filter is how long the rest of the bin need not come back. What nobody wants is not
 // offered anyway, as the demand says. Where a wish refuses what has room for it, for another
 // task of its group runs there, the filter ends when that task does.
-func (s *Set) filter(bin *pack.Bin) api.Filter {
+func (q *waiting) filter(bin *pack.Bin) api.Filter {
 	var refuse time.Duration
-	for _, r := range s.offered(bin.Offer.Role) {
+	for _, r := range q.offered(bin.Offer.Role) {
 		if wait := r.delay.Refuse(bin); wait > 0 && (refuse == 0 || wait < refuse) {
 			refuse = wait
 		}
 	}
-	if s.picky > 0 && (refuse == 0 || refuse > api.DefaultRefuse) {
+	if q.picky > 0 && (refuse == 0 || refuse > api.DefaultRefuse) {
 		refuse = api.DefaultRefuse
 	}
 	return api.Filter{Refuse: max(refuse, refuseMin)}

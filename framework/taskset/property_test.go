@@ -312,8 +312,8 @@ func (w *world) calm() {
 		w.t.Fatalf("%d of %d items have ended, the framework is removed: %v, %d tasks are left, %v is wanted",
 			len(w.ended), len(w.added), w.torn, len(w.tasks), w.demand)
 	}
-	if n := w.set.Numbers(); n.Items+n.Waiting+n.Pausing+n.Running > 0 || len(w.set.groups) > 0 || len(w.set.roles[""].shapes) > 0 || w.set.picky != 0 || len(w.set.hosts) > 0 {
-		w.t.Fatalf("something is left: %+v, %d groups", n, len(w.set.groups))
+	if n := w.set.Numbers(); n.Items+n.Waiting+n.Pausing+n.Running > 0 || len(w.set.state.waiting.groups) > 0 || len(w.set.state.waiting.roles[""].shapes) > 0 || w.set.state.waiting.picky != 0 || len(w.set.state.waiting.hosts) > 0 {
+		w.t.Fatalf("something is left: %+v, %d groups", n, len(w.set.state.waiting.groups))
 	}
 }
 

@@ -44,16 +44,16 @@ func (s *Set) recall(ctx context.Context) error {
 		}
 	}
 	s.do(func(now time.Time) {
-		s.records = records
-		for _, it := range s.items { // order: irrelevant because each is judged by itself
-			s.recalled(it, now)
+		s.state.records = records
+		for _, it := range s.state.items { // order: irrelevant because each is judged by itself
+			s.state.recalled(it, now)
 		}
 	})
 	return nil
 }
 
 // recalled makes of an item what its record says, and reports whether it has ended.
-func (s *Set) recalled(it *item, now time.Time) bool {
+func (s *state) recalled(it *item, now time.Time) bool {
 	known, ok := s.records[it.ID]
 	if !ok || it.Service {
 		return false
@@ -69,7 +69,7 @@ func (s *Set) recalled(it *item, now time.Time) bool {
 // remember writes what a status will make of its item, before it does.
 func (s *Set) remember(ctx context.Context, id string, status api.Status) error {
 	s.mu.Lock()
-	next, news := s.foresee(id, status)
+	next, news := s.state.foresee(id, status)
 	s.mu.Unlock()
 	if !news {
 		return nil
@@ -91,13 +91,13 @@ func (s *Set) remember(ctx context.Context, id string, status api.Status) error 
 // RememberMost.
 func (s *Set) forgetRecords(ctx context.Context) error {
 	s.mu.Lock()
-	removed := s.removed
-	s.removed = nil
+	removed := s.state.removed
+	s.state.removed = nil
 	s.mu.Unlock()
 	for i, id := range removed {
 		if err := s.forgetRecord(ctx, id); err != nil {
 			s.mu.Lock()
-			s.removed = append(removed[i:], s.removed...)
+			s.state.removed = append(removed[i:], s.state.removed...)
 			s.mu.Unlock()
 			return err
 		}
@@ -119,7 +119,7 @@ func (s *Set) forgetRecord(ctx context.Context, id string) error {
 	return err
 }
 
-func (s *Set) foresee(id string, status api.Status) (next record, news bool) {
+func (s *state) foresee(id string, status api.Status) (next record, news bool) {
 	it := s.items[id]
 	if it == nil || it.Service || !settles(status.State) {
 		return next, false

@@ -20,32 +20,32 @@ type role struct {
 }
 
 // roleOf is where items that name the role wait.
-func (s *Set) roleOf(name api.Role) *role {
-	if name == s.config.Role {
+func (q *waiting) roleOf(name api.Role) *role {
+	if name == q.config.Role {
 		name = ""
 	}
-	r := s.roles[name]
+	r := q.roles[name]
 	if r == nil {
-		config := s.config.Locality
-		config.Allow, config.Put = s.allowed, s.placed
+		config := q.config.Locality
+		config.Allow, config.Put = q.allowed, q.placed
 		r = &role{name: name, delay: locality.New(config), shapes: make(map[string]*shape)}
-		s.roles[name] = r
+		q.roles[name] = r
 	}
 	return r
 }
 
 // called is the role as the masters call it.
-func (s *Set) called(r *role) api.Role {
+func (q *waiting) called(r *role) api.Role {
 	if r.name == "" {
-		return s.own
+		return q.own
 	}
 	return r.name
 }
 
 // offered lists what waits in the role of an offer.
-func (s *Set) offered(name api.Role) (roles []*role) {
-	for _, key := range slices.Sorted(maps.Keys(s.roles)) {
-		if r := s.roles[key]; s.called(r) == name {
+func (q *waiting) offered(name api.Role) (roles []*role) {
+	for _, key := range slices.Sorted(maps.Keys(q.roles)) {
+		if r := q.roles[key]; q.called(r) == name {
 			roles = append(roles, r)
 		}
 	}
@@ -55,16 +55,16 @@ func (s *Set) offered(name api.Role) (roles []*role) {
 var errWhichRole = errors.New("the framework has several roles; say which one by Config.Role or Item.Role")
 
 // checkRole: all items of a group want resources in one role.
-func (s *Set) checkRole(one Item) error {
+func (q *waiting) checkRole(one Item) error {
 	if one.Role != "" {
 		if err := one.Role.Check(); err != nil {
 			return err
 		}
 	}
-	if g := s.groups[one.Group]; g != nil && g.role != s.roleOf(one.Role) {
-		return fmt.Errorf("the group %q has the role %q, the item names %q; a group has one role", one.Group, s.called(g.role), one.Role)
+	if g := q.groups[one.Group]; g != nil && g.role != q.roleOf(one.Role) {
+		return fmt.Errorf("the group %q has the role %q, the item names %q; a group has one role", one.Group, q.called(g.role), one.Role)
 	}
-	if s.framework != nil && s.own == "" && one.Role == "" {
+	if q.named && q.own == "" && one.Role == "" {
 		return errWhichRole
 	}
 	return nil
@@ -73,18 +73,18 @@ func (s *Set) checkRole(one Item) error {
 // begin finds out, with the first session, in which role items are that name none.
 func (s *Set) beginRoles(ctx context.Context, client *framework.Client) error {
 	s.mu.Lock()
-	s.own = s.config.Role
-	if roles := client.Roles(); s.own == "" && len(roles) == 1 {
-		s.own = roles[0]
+	s.state.waiting.own = s.config.Role
+	if roles := client.Roles(); s.state.waiting.own == "" && len(roles) == 1 {
+		s.state.waiting.own = roles[0]
 	}
-	s.framework = client
+	s.framework, s.state.waiting.named = client, true
 	var named []api.Role
 	nameless := false
-	for _, it := range s.items { // order: irrelevant because they are sorted
+	for _, it := range s.state.items { // order: irrelevant because they are sorted
 		named = append(named, it.Role)
 		nameless = nameless || it.Role == ""
 	}
-	own := s.own
+	own := s.state.waiting.own
 	s.mu.Unlock()
 	if nameless && own == "" {
 		return api.E("taskset.roles", api.Invalid, client.FrameworkID(), errWhichRole)

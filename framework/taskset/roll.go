@@ -52,6 +52,14 @@ type roll struct {
 	why     string
 }
 
+// rollouts are the services that Scale keeps and their rolling changes.
+type rollouts struct {
+	state    *state
+	services map[string]*service
+	rolling  map[string]*service // those whose change goes on
+	rolled   []Progress          // not told yet
+}
+
 // trial is an item in change.
 type trial struct {
 	roll   *roll
@@ -79,13 +87,13 @@ func (s *Set) Roll(name string, like Item, how Rolling) error {
 		return err
 	}
 	return s.make(change{
-		check: func() error { return s.checkRoll(name, like) },
+		check: func() error { return s.state.rollouts.checkRoll(name, like) },
 		key:   serviceKeys + name,
 		value: func() (kept, error) {
-			v := s.services[name]
+			v := s.state.rollouts.services[name]
 			return keepService(&service{name: name, like: v.like, n: v.n, roll: newRoll(v, like, how)})
 		},
-		work: func(time.Time) { s.roll(newRoll(s.services[name], like, how)) },
+		work: func(time.Time) { s.state.rollouts.roll(newRoll(s.state.rollouts.services[name], like, how)) },
 	})
 }
 
@@ -97,57 +105,57 @@ func newRoll(of *service, to Item, how Rolling) *roll {
 	return &roll{Rolling: how, of: of, to: to, version: versionOf(to)}
 }
 
-func (s *Set) checkRoll(name string, like Item) error {
+func (o *rollouts) checkRoll(name string, like Item) error {
 	const op = "taskset.roll"
-	v := s.services[name]
+	v := o.services[name]
 	if v == nil {
 		return api.E(op, api.NotFound, name, errNoService)
 	}
 	if like.Group != v.like.Group {
 		return api.E(op, api.Invalid, name, fmt.Errorf("the service's group is %q, the new item names %q; it can't change", v.like.Group, like.Group))
 	}
-	if err := errors.Join(s.checkRole(like), s.checkTask(named(name, like))); err != nil {
+	if err := errors.Join(o.state.waiting.checkRole(like), o.state.checkTask(named(name, like))); err != nil {
 		return api.E(op, api.Invalid, name, err)
 	}
 	return nil
 }
 
-func (s *Set) roll(r *roll) {
+func (o *rollouts) roll(r *roll) {
 	v := r.of
 	for i := range v.n { // what was in change by an earlier one is neither new nor proven
-		if it := s.items[v.id(i)]; it != nil && it.trial != nil {
+		if it := o.state.items[v.id(i)]; it != nil && it.trial != nil {
 			before := it.trial.before
-			s.endTrial(it)
+			o.endTrial(it)
 			it.unproven = before
 		}
 	}
 	v.roll = r
-	s.rolling[v.name] = v
+	o.rolling[v.name] = v
 }
 
 // rollOn begins what may begin.
-func (s *Set) rollOn(now time.Time) {
-	if !s.known {
+func (o *rollouts) rollOn(now time.Time) {
+	if !o.state.known {
 		return
 	}
-	for _, name := range slices.Sorted(maps.Keys(s.rolling)) {
-		v := s.rolling[name]
+	for _, name := range slices.Sorted(maps.Keys(o.rolling)) {
+		v := o.rolling[name]
 		if !v.roll.stopped && v.roll.trying < v.roll.AtOnce {
-			s.rollNext(v, now)
+			o.rollNext(v, now)
 		}
 		if v.roll.trying == 0 && (v.roll.done || v.roll.stopped) {
-			delete(s.rolling, name)
+			delete(o.rolling, name)
 		}
 	}
 }
 
 // rollNext replaces the next items, those first that do not run; when there are none, the change is done.
-func (s *Set) rollNext(v *service, now time.Time) {
+func (o *rollouts) rollNext(v *service, now time.Time) {
 	r := v.roll
 	var old []*item
 	down := 0
 	for i := range v.n {
-		it := s.items[v.id(i)]
+		it := o.state.items[v.id(i)]
 		switch {
 		case it == nil:
 			continue
@@ -155,7 +163,7 @@ func (s *Set) rollNext(v *service, now time.Time) {
 		case it.runsOld(r):
 			old = append(old, it)
 		default:
-			s.takeUp(it, r, now)
+			o.takeUp(it, r, now)
 		}
 		if !it.up() {
 			down++
@@ -169,13 +177,13 @@ func (s *Set) rollNext(v *service, now time.Time) {
 		if it.up() && !r.Beside {
 			down++
 		}
-		s.replace(it, r)
+		o.replace(it, r)
 	}
 	if r.trying == 0 {
 		r.done = true
 		v.like = r.to
-		s.changed(serviceKeys + v.name)
-		s.rolled = append(s.rolled, *s.progress(v))
+		o.state.changed(serviceKeys + v.name)
+		o.rolled = append(o.rolled, *o.progress(v))
 	}
 }
 
@@ -201,16 +209,16 @@ func (it *item) runsOld(r *roll) bool {
 }
 
 // takeUp goes on with an item that runs the new version already: an earlier process has begun.
-func (s *Set) takeUp(it *item, r *roll, now time.Time) {
+func (o *rollouts) takeUp(it *item, r *roll, now time.Time) {
 	before := it.unproven
 	if it.version != r.version {
 		was := it.Item
-		s.become(it, r.to)
+		o.become(it, r.to)
 		before = &was
 	}
 	it.unproven = nil
 	if !it.proven(r, now) {
-		s.try(it, r, before)
+		o.try(it, r, before)
 	}
 }
 
@@ -236,38 +244,38 @@ func (it *item) proven(r *roll, now time.Time) bool {
 
 // replace makes the item what it is to be, and ends what runs of it: before the new task runs, or
 // when that is proven.
-func (s *Set) replace(it *item, r *roll) {
+func (o *rollouts) replace(it *item, r *roll) {
 	before := it.Item
 	if it.unproven != nil {
 		before = *it.unproven
 	}
-	s.become(it, r.to)
+	o.become(it, r.to)
 	known := &before
 	if versionOf(before) == r.version {
 		known = nil
 	}
-	s.try(it, r, known)
-	s.unpause(it)
+	o.try(it, r, known)
+	o.state.unpause(it)
 	if r.Beside && it.up() {
-		if s.leavePair(it, r) == nil {
-			s.want(it, true, "")
+		if o.leavePair(it, r) == nil {
+			o.state.want(it, true, "")
 		}
 		return
 	}
 	runs := slices.ContainsFunc(it.live, (*attempt).holds)
 	for _, a := range it.live {
 		if a.holds() && a.version != r.version {
-			s.dismiss(a)
+			o.state.dismiss(a)
 		}
 	}
 	if !runs { // else when that has ended
-		s.ensure(it)
+		o.state.ensure(it)
 	}
 }
 
 // leavePair leaves one new task and one old beside it, of the old ones one that is up; of several changes in a
 // row there may be more. It returns the new one; nil: there is none.
-func (s *Set) leavePair(it *item, r *roll) (fresh *attempt) {
+func (o *rollouts) leavePair(it *item, r *roll) (fresh *attempt) {
 	var old *attempt
 	for _, a := range it.live {
 		switch {
@@ -277,10 +285,10 @@ func (s *Set) leavePair(it *item, r *roll) (fresh *attempt) {
 		case a.version != r.version && old == nil:
 			old = a
 		case a.version != r.version && old.good.IsZero() && !a.good.IsZero():
-			s.dismiss(old)
+			o.state.dismiss(old)
 			old = a
 		default:
-			s.dismiss(a)
+			o.state.dismiss(a)
 		}
 	}
 	return fresh
@@ -288,68 +296,68 @@ func (s *Set) leavePair(it *item, r *roll) (fresh *attempt) {
 
 // trimOld ends old tasks of an item that was changed, which come back when they were thought lost. It reports whether
 // the item's tasks are left to the change.
-func (s *Set) trimOld(it *item) bool {
+func (o *rollouts) trimOld(it *item) bool {
 	if t := it.trial; t != nil && t.roll.Beside {
-		fresh := s.leavePair(it, t.roll)
+		fresh := o.leavePair(it, t.roll)
 		for len(it.wishes) > 1 || fresh != nil && len(it.wishes) > 0 {
-			s.unwish(it.wishes[0])
+			o.state.waiting.unwish(it.wishes[0])
 		}
 		return true
 	}
 	for _, a := range it.live {
 		if it.changed && a.holds() && a.version != it.version {
-			s.dismiss(a)
+			o.state.dismiss(a)
 		}
 	}
 	return false
 }
 
 // become makes another item of it; what waits of the old one waits no more.
-func (s *Set) become(it *item, to Item) {
+func (o *rollouts) become(it *item, to Item) {
 	for len(it.wishes) > 0 {
-		s.unwish(it.wishes[0])
+		o.state.waiting.unwish(it.wishes[0])
 	}
 	to.ID, to.Group, to.Role, to.Service = it.ID, it.Group, it.Role, true
 	it.Item, it.version, it.changed, it.streak, it.unproven = to, versionOf(to), true, 0, nil
 }
 
 // try watches a new task.
-func (s *Set) try(it *item, r *roll, before *Item) {
+func (o *rollouts) try(it *item, r *roll, before *Item) {
 	it.trial = &trial{roll: r, before: before}
 	r.trying++
-	s.watchTrial(it)
+	o.watchTrial(it)
 }
 
 // watchTrial sees to it that the proof is noticed, from the moment that a new task runs well.
-func (s *Set) watchTrial(it *item) {
+func (o *rollouts) watchTrial(it *item) {
 	t := it.trial
 	if t == nil {
 		return
 	}
-	s.alarms.stop(t.proof)
+	o.state.alarms.stop(t.proof)
 	t.proof = nil
 	a := it.newest(t.roll.version)
 	if a == nil {
 		return
 	}
-	t.proof = s.alarms.set(a.good.Add(max(t.roll.Proof, 0)), func(time.Time) { s.prove(it, a) })
+	t.proof = o.state.alarms.set(a.good.Add(max(t.roll.Proof, 0)), func(time.Time) { o.prove(it, a) })
 }
 
 // prove: the new task has run long enough, so what it replaces may go.
-func (s *Set) prove(it *item, a *attempt) {
-	s.endTrial(it)
+func (o *rollouts) prove(it *item, a *attempt) {
+	o.endTrial(it)
 	a.copy = false
 	for _, other := range it.live {
 		if other != a && other.holds() {
-			s.dismiss(other)
+			o.state.dismiss(other)
 		}
 	}
 }
 
 // endTrial: the item is not in change any more.
-func (s *Set) endTrial(it *item) {
+func (o *rollouts) endTrial(it *item) {
 	if t := it.trial; t != nil {
-		s.alarms.stop(t.proof)
+		o.state.alarms.stop(t.proof)
 		t.roll.trying--
 		it.trial = nil
 	}
@@ -357,44 +365,44 @@ func (s *Set) endTrial(it *item) {
 
 // bad stops the change for a new task that has ended by its own fault, and takes its item back to what it was. It
 // reports whether it has done so.
-func (s *Set) bad(it *item, a *attempt, status api.Status) bool {
+func (o *rollouts) bad(it *item, a *attempt, status api.Status) bool {
 	t := it.trial
-	if t == nil || a.version != t.roll.version || a.unwanted {
+	if t == nil || a.version != t.roll.version || a.kill == unwanted {
 		return false
 	}
 	r := t.roll
-	s.endTrial(it)
+	o.endTrial(it)
 	if !r.stopped {
-		s.changed(serviceKeys + r.of.name)
+		o.state.changed(serviceKeys + r.of.name)
 		r.stopped, r.why = true, fmt.Sprintf("%s: %s", it.ID, words(status))
-		defer func() { s.rolled = append(s.rolled, *s.progress(r.of)) }()
+		defer func() { o.rolled = append(o.rolled, *o.progress(r.of)) }()
 	}
 	if t.before == nil {
 		return false
 	}
-	s.become(it, *t.before)
-	s.unpause(it)
-	s.ensure(it)
+	o.become(it, *t.before)
+	o.state.unpause(it)
+	o.state.ensure(it)
 	return true
 }
 
 // tryAgain starts the new task once more beside the old one, when it was lost.
-func (s *Set) tryAgain(it *item) {
+func (o *rollouts) tryAgain(it *item) {
 	if t := it.trial; t != nil && t.roll.Beside && it.up() && len(it.wishes) == 0 &&
 		!slices.ContainsFunc(it.live, func(a *attempt) bool { return a.holds() && a.version == t.roll.version }) {
-		s.want(it, true, "")
+		o.state.want(it, true, "")
 	}
 }
 
 // progress is how far the service's change is; nil: there was none.
-func (s *Set) progress(v *service) *Progress {
+func (o *rollouts) progress(v *service) *Progress {
 	r := v.roll
 	if r == nil {
 		return nil
 	}
 	p := &Progress{Service: v.name, Version: r.version, Items: v.n, Trying: r.trying, Done: r.done, Stopped: r.stopped, Why: r.why}
 	for i := range v.n {
-		if it := s.items[v.id(i)]; it != nil && it.trial == nil && it.newest(r.version) != nil {
+		if it := o.state.items[v.id(i)]; it != nil && it.trial == nil && it.newest(r.version) != nil {
 			p.New++
 		}
 	}

@@ -64,10 +64,10 @@ func (s *Set) Scale(name string, like Item, n int) error {
 	like = likeOf(name, like)
 	var err error
 	scaled := change{
-		check: func() error { return s.checkScale(name, like, n) },
+		check: func() error { return s.state.rollouts.checkScale(name, like, n) },
 		key:   serviceKeys + name,
-		value: func() (kept, error) { return s.keepScaled(name, like, n) },
-		work:  func(now time.Time) { err = s.scale(name, like, n, now) },
+		value: func() (kept, error) { return s.state.rollouts.keepScaled(name, like, n) },
+		work:  func(now time.Time) { err = s.state.rollouts.scale(name, like, n, now) },
 	}
 	if n <= 0 {
 		scaled.value = nil
@@ -76,14 +76,14 @@ func (s *Set) Scale(name string, like Item, n int) error {
 }
 
 // checkScale: what is kept for good must be right.
-func (s *Set) checkScale(name string, like Item, n int) error {
-	if s.config.Keep == "" || n <= 0 {
+func (o *rollouts) checkScale(name string, like Item, n int) error {
+	if o.state.config.Keep == "" || n <= 0 {
 		return nil
 	}
 	if err := api.CheckID("service", name); err != nil {
 		return api.E("taskset.scale", api.Invalid, name, err)
 	}
-	if err := errors.Join(s.checkRole(like), s.checkTask(named(name, like))); err != nil {
+	if err := errors.Join(o.state.waiting.checkRole(like), o.state.checkTask(named(name, like))); err != nil {
 		return api.E("taskset.scale", api.Invalid, name, err)
 	}
 	return nil
@@ -95,9 +95,9 @@ func named(name string, like Item) Item {
 	return like
 }
 
-func (s *Set) keepScaled(name string, like Item, n int) (kept, error) {
+func (o *rollouts) keepScaled(name string, like Item, n int) (kept, error) {
 	scaled := service{name: name, like: like, n: n}
-	if v := s.services[name]; v != nil {
+	if v := o.services[name]; v != nil {
 		scaled.roll = v.roll
 	}
 	return keepService(&scaled)
@@ -112,34 +112,34 @@ func likeOf(name string, like Item) Item {
 	return like
 }
 
-func (s *Set) scale(name string, like Item, n int, now time.Time) error {
-	v := s.services[name]
+func (o *rollouts) scale(name string, like Item, n int, now time.Time) error {
+	v := o.services[name]
 	if v == nil {
 		v = &service{name: name}
-		s.services[name] = v
+		o.services[name] = v
 	}
 	before := v.n
 	v.like, v.n = like, n
 	var faults []error
 	for i := range n {
 		like.ID = v.id(i)
-		if s.items[like.ID] != nil {
+		if o.state.items[like.ID] != nil {
 			continue
 		}
-		if err := s.check(like); err != nil {
+		if err := o.state.check(like); err != nil {
 			faults = append(faults, err)
 			continue
 		}
-		s.add(like, now).service = v
+		o.state.add(like, now).service = v
 	}
 	for i := n; i < before; i++ {
-		if it := s.items[v.id(i)]; it != nil {
-			s.drop(it)
+		if it := o.state.items[v.id(i)]; it != nil {
+			o.state.drop(it)
 		}
 	}
 	if n <= 0 {
-		delete(s.services, name)
-		delete(s.rolling, name)
+		delete(o.services, name)
+		delete(o.rolling, name)
 	}
 	return errors.Join(faults...)
 }
@@ -159,9 +159,9 @@ func (s *Set) Services() []Service {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var services []Service
-	for _, name := range slices.Sorted(maps.Keys(s.services)) {
-		v := s.services[name]
-		services = append(services, Service{Name: name, Like: v.like, Count: v.n, Rolling: s.progress(v)})
+	for _, name := range slices.Sorted(maps.Keys(s.state.rollouts.services)) {
+		v := s.state.rollouts.services[name]
+		services = append(services, Service{Name: name, Like: v.like, Count: v.n, Rolling: s.state.rollouts.progress(v)})
 	}
 	return services
 }

@@ -18,19 +18,19 @@ type shape struct {
 	spread   []api.Spread
 }
 
-func (s *Set) newShape(w *wish) *shape {
+func (q *waiting) newShape(w *wish) *shape {
 	alone := w.task
 	alone.Executor = nil
-	return &shape{executor: hostOf(w.task), task: pack.Ask(alone), ask: w.ask, group: w.task.Group, spread: s.spread()}
+	return &shape{executor: hostOf(w.task), task: pack.Ask(alone), ask: w.ask, group: w.task.Group, spread: q.spread()}
 }
 
 // spread is what the demand says of places: those to fill evenly first.
-func (s *Set) spread() (spread []api.Spread) {
-	if s.config.Spread != "" {
-		spread = append(spread, api.Spread{By: s.config.Spread})
+func (q *waiting) spread() (spread []api.Spread) {
+	if q.config.Spread != "" {
+		spread = append(spread, api.Spread{By: q.config.Spread})
 	}
-	if s.config.Apart != "" {
-		spread = append(spread, api.Spread{By: s.config.Apart, Most: int64(s.config.Most)})
+	if q.config.Apart != "" {
+		spread = append(spread, api.Spread{By: q.config.Apart, Most: int64(q.config.Most)})
 	}
 	return spread
 }
@@ -65,9 +65,9 @@ const hostsMost = 256
 // is too little for both; so one of the tasks is wanted there, and after its launch the
 // next. The sum stays what is wanted, so that nobody is preempted for more, and the last
 // one may go to any agent.
-func (s *Set) demands(one *shape) []api.Shape {
+func (q *waiting) demands(one *shape) []api.Shape {
 	whole := api.Shape{Resources: one.ask, Count: one.count, Spread: one.spread, Group: one.group}
-	hosts := s.hosts[one.executor]
+	hosts := q.hosts[one.executor]
 	if one.count < 2 || len(hosts) == 0 || len(hosts) > hostsMost {
 		return []api.Shape{whole}
 	}
@@ -78,31 +78,31 @@ func (s *Set) demands(one *shape) []api.Shape {
 }
 
 // starts notes that the attempt's executor runs on its agent.
-func (s *Set) starts(a *attempt) {
+func (q *waiting) starts(a *attempt) {
 	executor := a.serves
 	if executor == "" || a.agent == "" {
 		return
 	}
 	a.host = a.agent
-	if s.hosts[executor] == nil {
-		s.hosts[executor] = make(map[api.AgentID]int)
+	if q.hosts[executor] == nil {
+		q.hosts[executor] = make(map[api.AgentID]int)
 	}
-	s.hosts[executor][a.host]++
-	s.unsaid = s.unsaid || s.hosts[executor][a.host] == 1
+	q.hosts[executor][a.host]++
+	q.unsaid = q.unsaid || q.hosts[executor][a.host] == 1
 }
 
 // stops takes that back: it may end now.
-func (s *Set) stops(a *attempt) {
+func (q *waiting) stops(a *attempt) {
 	executor := a.serves
 	if a.host == "" {
 		return
 	}
-	hosts := s.hosts[executor]
+	hosts := q.hosts[executor]
 	if hosts[a.host]--; hosts[a.host] == 0 {
 		delete(hosts, a.host)
-		s.unsaid = true
+		q.unsaid = true
 	}
 	if len(hosts) == 0 {
-		delete(s.hosts, executor)
+		delete(q.hosts, executor)
 	}
 }

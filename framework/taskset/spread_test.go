@@ -18,7 +18,7 @@ func TestSpreadAmongOffers(t *testing.T) {
 		if err := set.Scale("web", Item{Task: api.Task{Resources: api.Scalars(1, 1), Command: &api.Command{Shell: "true"}}}, racks*each); err != nil {
 			t.Fatal(err)
 		}
-		set.client, set.known = w, true
+		set.client, set.state.known = w, true
 		var offers []api.Offer
 		for i := range 2 * racks {
 			offers = append(offers, api.Offer{

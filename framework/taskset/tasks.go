@@ -31,8 +31,8 @@ type Task struct {
 func (s *Set) Tasks() []Task {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	tasks := make([]Task, 0, len(s.attempts))
-	for _, a := range slices.SortedFunc(maps.Values(s.attempts), func(a, b *attempt) int {
+	tasks := make([]Task, 0, len(s.state.attempts))
+	for _, a := range slices.SortedFunc(maps.Values(s.state.attempts), func(a, b *attempt) int {
 		return cmp.Or(cmp.Compare(a.item.ID, b.item.ID), cmp.Compare(a.number, b.number), cmp.Compare(a.id, b.id))
 	}) {
 		tasks = append(tasks, Task{Item: a.item.ID, Group: a.item.Group, Status: a.status})

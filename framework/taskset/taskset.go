@@ -182,46 +182,18 @@ func (c Config) withDefaults() Config {
 type Set struct {
 	config Config
 
-	mu       sync.Mutex
-	client   masters          // nil: no session yet, or Run has ended
-	store    *framework.Store // from the first session on
-	writing  sync.Mutex       // with Keep: one change at a time; taken before mu
-	loaded   bool             // what the store has kept is in the set
-	unsaved  []string         // keys of the store under which something else holds now
-	known    bool             // what ran before has been told
-	closed   bool
-	torn     bool // it has asked for the framework's removal
-	items    map[string]*item
-	attempts map[api.TaskID]*attempt
-	wishes   map[api.TaskID]*wish
-	groups   map[string]*group
-	services map[string]*service
-	rolling  map[string]*service // those whose rolling change goes on
-	records  map[string]record   // of the store, for items that are not added yet
-	endings  []string            // items whose record says that they have ended, the oldest first; only callbacks use it
-	removed  []string            // items whose record is to be deleted
-	past     locality.Numbers    // of groups that are forgotten
-	homeless []*attempt          // of whose agent no offer was seen
-	added    int
-	numbers  Numbers
-	faults   []error
-
-	alarms    alarms
+	mu        sync.Mutex
+	state     *state
+	client    masters           // nil: no session yet, or Run has ended
+	framework *framework.Client // from the first session on
 	timer     *time.Timer
-	change    *alarm // the demand changes by time alone
-	roles     map[api.Role]*role
-	own       api.Role                               // that of the role "", as the masters call it
-	framework *framework.Client                      // from the first session on
-	hosts     map[api.ExecutorID]map[api.AgentID]int // running attempts of those that take resources for themselves
-	moves     map[api.OfferID][]*wish                // services that are asked to leave, by inverse offer
-	told      map[api.Role][]api.Shape               // the demand as it was stated
-	unsaid    bool                                   // it may have changed since
-	moved     map[api.Role]bool                      // the masters may have changed it: they count launches off
-	picky     int                                    // wishes that refuse offers in which they have room
-	kills     []api.TaskID
-	ended     []Outcome  // not told yet
-	rolled    []Progress // not told yet
 	telling   bool
+	torn      bool // it has asked for the framework's removal
+
+	store   *framework.Store // from the first session on
+	writing sync.Mutex       // with Keep: one change at a time; taken before mu
+	loaded  bool             // what the store has kept is in the set
+	endings []string         // items whose record says that they have ended, the oldest first; only callbacks use it
 }
 
 // masters is what a set asks of its [framework.Client].
@@ -243,23 +215,8 @@ var _ interface {
 
 // New makes a set without items.
 func New(config Config) *Set {
-	s := &Set{
-		config:   config.withDefaults(),
-		items:    make(map[string]*item),
-		attempts: make(map[api.TaskID]*attempt),
-		wishes:   make(map[api.TaskID]*wish),
-		groups:   make(map[string]*group),
-		services: make(map[string]*service),
-		rolling:  make(map[string]*service),
-		records:  make(map[string]record),
-		roles:    make(map[api.Role]*role),
-		told:     make(map[api.Role][]api.Shape),
-		moved:    make(map[api.Role]bool),
-		hosts:    make(map[api.ExecutorID]map[api.AgentID]int),
-		moves:    make(map[api.OfferID][]*wish),
-	}
-	s.roleOf("")
-	return s
+	config = config.withDefaults()
+	return &Set{config: config, state: newState(config)}
 }
 
 // do works on the set, acts on what has changed, and tells of it.
@@ -272,9 +229,9 @@ func (s *Set) apply(work func(now time.Time)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := time.Now()
-	s.alarms.ring(now)
+	s.state.alarms.ring(now)
 	work(now)
-	s.rollOn(now)
+	s.state.rollouts.rollOn(now)
 	s.act(now)
 }
 
@@ -284,11 +241,11 @@ func (s *Set) act(now time.Time) {
 		return
 	}
 	err := s.restate(now)
-	for _, id := range s.kills {
+	for _, id := range s.state.kills {
 		err = errors.Join(err, s.client.Kill(id))
 	}
-	s.kills = s.kills[:0]
-	if s.closed && s.known && len(s.items) == 0 && len(s.ended) == 0 && !s.torn {
+	s.state.kills = s.state.kills[:0]
+	if s.state.closed && s.state.known && len(s.state.items) == 0 && len(s.state.ended) == 0 && !s.torn {
 		s.torn = true
 		err = errors.Join(err, s.client.Teardown())
 	}
@@ -303,10 +260,10 @@ func (s *Set) arm(now time.Time) {
 	if s.timer != nil {
 		s.timer.Stop()
 	}
-	if s.client == nil || len(s.alarms) == 0 {
+	if s.client == nil || len(s.state.alarms) == 0 {
 		return
 	}
-	wait := max(s.alarms[0].at.Sub(now), pause.Soonest)
+	wait := max(s.state.alarms[0].at.Sub(now), pause.Soonest)
 	if s.timer == nil {
 		s.timer = time.AfterFunc(wait, s.wake)
 		return
@@ -329,20 +286,20 @@ func (s *Set) tell() {
 	}
 	s.telling = true
 	defer func() { s.telling = false }()
-	for len(s.ended)+len(s.rolled) > 0 {
-		if len(s.ended) == 0 {
+	for len(s.state.ended)+len(s.state.rollouts.rolled) > 0 {
+		if len(s.state.ended) == 0 {
 			s.tellRolled()
 			continue
 		}
-		one := s.ended[0]
+		one := s.state.ended[0]
 		if s.config.Ended != nil {
 			s.mu.Unlock()
 			s.config.Ended(one)
 			s.mu.Lock()
 		}
-		s.ended = s.ended[1:]
-		s.changed(itemKeys + one.Item)
-		if len(s.ended) == 0 {
+		s.state.ended = s.state.ended[1:]
+		s.state.changed(itemKeys + one.Item)
+		if len(s.state.ended) == 0 {
 			s.act(time.Now())
 		}
 	}
@@ -350,8 +307,8 @@ func (s *Set) tell() {
 
 // tellRolled calls Rolled once, without the lock.
 func (s *Set) tellRolled() {
-	one := s.rolled[0]
-	s.rolled = s.rolled[1:]
+	one := s.state.rollouts.rolled[0]
+	s.state.rollouts.rolled = s.state.rollouts.rolled[1:]
 	if s.config.Rolled != nil {
 		s.mu.Unlock()
 		defer s.mu.Lock()
@@ -362,7 +319,7 @@ func (s *Set) tellRolled() {
 // Subscribed implements [framework.Subscriber].
 func (s *Set) Subscribed(ctx context.Context, client *framework.Client) error {
 	s.mu.Lock()
-	first := s.client == nil && !s.known
+	first := s.client == nil && !s.state.known
 	s.mu.Unlock()
 	if first {
 		if err := s.beginRoles(ctx, client); err != nil {
@@ -401,10 +358,10 @@ func (s *Set) read(ctx context.Context, client *framework.Client) error {
 // already.
 func (s *Set) Settled(context.Context) {
 	s.do(func(time.Time) {
-		if !s.known {
-			s.takeOver()
+		if !s.state.known {
+			s.state.rollouts.takeOver()
 		}
-		s.known, s.unsaid = true, true
+		s.state.known, s.state.waiting.unsaid = true, true
 	})
 }
 
@@ -421,10 +378,10 @@ func (s *Set) Add(items ...Item) error {
 	var changes []change
 	for _, one := range items {
 		changes = append(changes, change{
-			check: func() error { return s.check(one) },
+			check: func() error { return s.state.check(one) },
 			key:   itemKeys + one.ID,
 			value: func() (k kept, err error) { k.Item, err = keep(one); return k, err },
-			work:  func(now time.Time) { s.add(one, now) },
+			work:  func(now time.Time) { s.state.add(one, now) },
 		})
 	}
 	return s.make(changes...)
@@ -435,7 +392,7 @@ var (
 	errTwice  = errors.New("an item of this ID is in the set")
 )
 
-func (s *Set) check(one Item) error {
+func (s *state) check(one Item) error {
 	const op = "taskset.add"
 	switch err := api.CheckID("item", one.ID); {
 	case err != nil:
@@ -447,7 +404,7 @@ func (s *Set) check(one Item) error {
 	case s.items[one.ID] != nil:
 		return api.E(op, api.Exists, one.ID, errTwice)
 	}
-	if err := errors.Join(s.checkRole(one), s.checkTask(one)); err != nil {
+	if err := errors.Join(s.waiting.checkRole(one), s.checkTask(one)); err != nil {
 		return api.E(op, api.Invalid, one.ID, err)
 	}
 	return nil
@@ -455,7 +412,7 @@ func (s *Set) check(one Item) error {
 
 // checkTask says why no agent could ever run the item's task, as masters and agents judge it: by the same function.
 // What a task's offer fills in is left out.
-func (s *Set) checkTask(one Item) error {
+func (s *state) checkTask(one Item) error {
 	task := one.Task
 	task.ID = api.TaskID(one.ID)
 	task.Ports = maps.Clone(task.Ports)
@@ -474,13 +431,13 @@ func (s *Set) Remove(ids ...string) error {
 		changes = append(changes, change{
 			check: func() error { return nil },
 			key:   itemKeys + id,
-			work:  func(time.Time) { s.remove(id) },
+			work:  func(time.Time) { s.state.remove(id) },
 		})
 	}
 	return s.make(changes...)
 }
 
-func (s *Set) remove(id string) {
+func (s *state) remove(id string) {
 	it := s.items[id]
 	if it == nil {
 		return
@@ -493,7 +450,7 @@ func (s *Set) remove(id string) {
 
 // Close says that no more items will come: when the last has ended, the framework is
 // removed and Run returns nil.
-func (s *Set) Close() { s.do(func(time.Time) { s.closed = true }) }
+func (s *Set) Close() { s.do(func(time.Time) { s.state.closed = true }) }
 
 // faultsKept bounds the failures that Err tells one by one.
 const faultsKept = 10
@@ -502,14 +459,14 @@ const faultsKept = 10
 func (s *Set) Err() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.numbers.GivenUp == 0 {
+	if s.state.numbers.GivenUp == 0 {
 		return nil
 	}
 	items := "items were"
-	if s.numbers.GivenUp == 1 {
+	if s.state.numbers.GivenUp == 1 {
 		items = "item was"
 	}
-	return fmt.Errorf("%d %s given up: %w", s.numbers.GivenUp, items, errors.Join(s.faults...))
+	return fmt.Errorf("%d %s given up: %w", s.state.numbers.GivenUp, items, errors.Join(s.state.faults...))
 }
 
 // Numbers are what a set does and has done.
@@ -532,8 +489,8 @@ type Numbers struct {
 func (s *Set) Numbers() Numbers {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	n := s.numbers
-	n.Items, n.Waiting, n.Running = len(s.items), len(s.wishes), len(s.attempts)
+	n := s.state.numbers
+	n.Items, n.Waiting, n.Running = len(s.state.items), len(s.state.waiting.wishes), len(s.state.attempts)
 	return n
 }
 
@@ -541,8 +498,8 @@ func (s *Set) Numbers() Numbers {
 func (s *Set) Locality() locality.Numbers {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	sum := s.past
-	for _, r := range s.roles { // order: irrelevant because it is a sum
+	sum := s.state.waiting.past
+	for _, r := range s.state.waiting.roles { // order: irrelevant because it is a sum
 		sum = sum.Plus(r.delay.Numbers(""))
 	}
 	return sum
@@ -551,7 +508,7 @@ func (s *Set) Locality() locality.Numbers {
 // Waits replaces the waits of Config.Locality for a group that has items.
 func (s *Set) Waits(group string, node, near locality.Wait) {
 	s.do(func(time.Time) {
-		if g := s.groups[group]; g != nil {
+		if g := s.state.waiting.groups[group]; g != nil {
 			g.role.delay.Waits(jobOf(group), node, near)
 		}
 	})

@@ -1,0 +1,39 @@
+package taskset
+
+import "github.com/tenderhq/tender/api"
+
+// state is what a set knows and decides: its items and their attempts, what waits for offers, how its services change. It is told what happens
+// and what time it is, under the set's lock, and leaves behind what is to be done: kills, ends and changes to tell, keys of the store to write.
+type state struct {
+	config   Config
+	waiting  *waiting
+	rollouts *rollouts
+
+	known    bool // what ran before has been told
+	closed   bool
+	items    map[string]*item
+	attempts map[api.TaskID]*attempt
+	records  map[string]record       // of the store, for items that are not added yet
+	moves    map[api.OfferID][]*wish // services that are asked to leave, by inverse offer
+	alarms   alarms
+	numbers  Numbers
+	faults   []error
+
+	kills   []api.TaskID
+	ended   []Outcome // not told yet
+	unsaved []string  // keys of the store under which something else holds now
+	removed []string  // items whose record is to be deleted
+}
+
+func newState(config Config) *state {
+	s := &state{
+		config:   config,
+		items:    make(map[string]*item),
+		attempts: make(map[api.TaskID]*attempt),
+		records:  make(map[string]record),
+		moves:    make(map[api.OfferID][]*wish),
+	}
+	s.waiting = newWaiting(config, &s.alarms, s.launch)
+	s.rollouts = &rollouts{state: s, services: make(map[string]*service), rolling: make(map[string]*service)}
+	return s
+}
