@@ -76,8 +76,10 @@ func (c cloner) copy(to, from reflect.Value, path string) {
 			c.copy(opened(to.Field(i)), opened(from.Field(i)), path+"."+from.Type().Field(i).Name)
 		}
 	default:
-		refuse(from.Kind(), path)
-		to.Set(from)
+		if !from.IsZero() { // a place for a function that has none is no harm
+			refuse(from.Kind(), path)
+			to.Set(from)
+		}
 	}
 }
 

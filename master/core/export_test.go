@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"reflect"
 
 	"github.com/tenderhq/tender/api"
 )
@@ -133,3 +134,10 @@ var SameExecutor = sameExecutor
 
 // UsedBeyond is what the policy was told to be in use on the agent beyond what was asked for.
 func (c *Core) UsedBeyond(id api.AgentID) api.Resources { return c.agents[id].smooth.told }
+
+// Equal says that two cores stand where the other stands.
+func (c *Core) Equal(other *Core) bool {
+	equal := false
+	c.asData(func() { other.asData(func() { equal = reflect.DeepEqual(c, other) }) })
+	return equal
+}

@@ -28,6 +28,7 @@ func TestTranscripts(t *testing.T) {
 	for _, file := range files {
 		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
 			w := newWorld(policyNamed("fairshare"), core.Config{Debug: true})
+			w.twins = &twins{every: 20, fail: t.Fatalf}
 			w.lead()
 			datadriven.RunTest(t, file, func(t *testing.T, d *datadriven.TestData) string {
 				first := d.Cmd
@@ -46,6 +47,7 @@ func TestTranscripts(t *testing.T) {
 				}
 				return said
 			})
+			w.twins.compare()
 		})
 	}
 }

@@ -39,6 +39,7 @@ type world struct {
 	onEffect   func(core.Effect)
 	other      api.ClusterID // that the next who comes belongs to
 	late       uint64        // how many sessions ago an agent's report was meant for
+	twins      *twins        // clones of the core; nil: none is made
 }
 
 // fakeAgent is an agent with its checkpoint.
@@ -112,7 +113,7 @@ func (w *world) lead() {
 	for _, f := range w.frameworks {
 		f.hangUp()
 	}
-	w.core = core.New(w.config, w.registry, w.term, w.policy(), w.now)
+	w.core = core.New(w.config, w.registry, w.term, w.twins.listen(w.policy()), w.now)
 }
 
 func (f *fakeFramework) hangUp() {
@@ -122,15 +123,21 @@ func (f *fakeFramework) hangUp() {
 
 // step steps one event and all that follows from it at once.
 func (w *world) step(what core.Happening) {
-	w.perform(w.core.Step(core.Event{At: w.now, What: what}))
+	w.tellCore(what)
 	w.settle()
+}
+
+func (w *world) tellCore(what core.Happening) {
+	event := core.Event{At: w.now, What: what}
+	w.perform(w.tell(func(c *core.Core) []core.Effect { return c.Step(event) }))
 }
 
 // settle commits what is proposed and lets the allocator run, until nothing changes.
 func (w *world) settle() {
 	for {
 		w.commit()
-		effects := w.core.Allocate(w.now)
+		now := w.now
+		effects := w.tell(func(c *core.Core) []core.Effect { return c.Allocate(now) })
 		w.perform(effects)
 		if len(effects) == 0 && (w.stopped || len(w.proposed) == 0) {
 			return
@@ -146,7 +153,7 @@ func (w *world) commit() {
 		for _, command := range commands {
 			w.registry.Apply(command)
 		}
-		w.perform(w.core.Step(core.Event{At: w.now, What: core.Committed{Index: w.registry.Index, Commands: commands}}))
+		w.tellCore(core.Committed{Index: w.registry.Index, Commands: commands})
 	}
 }
 
