@@ -29,26 +29,20 @@ type agent struct {
 	within    time.Duration // for its return, as it was told last
 	report    *report       // pages that have come so far; nil when none is awaited
 
-	// reported: its whole report of this session is in.
-	reported bool
-	// told: it has reported in this term, so its tasks of terms before are known.
-	told bool
-	// rebooted: what ran when it last reported a reboot is surely dead (R8).
-	rebooted bool
-	// beating: a heartbeat has come in this session, or it was here before.
-	beating   bool
-	tombstone bool
-	leftAt    time.Time // when its last stream of this term ended; zero: it had none
-	refused   string    // why its version is; "" = it is not
-	overdue   bool      // TOMBSTONE for too long; waits to be marked gone
+	phase   phase
+	account account
+	leftAt  time.Time // when its last stream of this term ended; zero: it had none
+	refused string    // why its version is; "" = it is not
 	// unable is why it can start nothing, as it said in this session; "" = it can.
 	unable string
 
-	state     api.AgentState // as shown, with since when and why
-	since     time.Time
-	why       string
-	gone      string // why the stream is missing
-	offerable string // what the policy was told last: "" = may be offered
+	state    api.AgentState // as shown, with since when and why
+	since    time.Time
+	why      string
+	gone     string // why the stream is missing
+	withheld string // why the policy may not offer it, as it was told last; "" = it may
+	// policyStale: the policy is to be told of it again, though that is the same.
+	policyStale bool
 
 	tasks       map[api.TaskRef]*task // all that it may run or still owes an end for
 	executors   map[api.ExecutorRef]*executor
@@ -63,33 +57,29 @@ type agent struct {
 	usage     protocol.UsageReport
 	smooth    smoothed
 	units     units // what samples are compared with
-	force     bool  // drained without the acknowledgements of frameworks that are away (R31)
 	reserving bool  // an operator changes what is reserved; the registry has not answered yet
-	drainAsk  bool  // MarkDrained is proposed
-	drainSent bool  // the agent has been told to drain in this session
+	drain     drain
 
-	window      api.Window    // its maintenance, as last seen in the registry
-	maintenance *deadline     // its begin, then its end
-	away        bool          // the window has come
-	marked      api.Mark      // as last seen in the registry
-	gapTold     api.Resources // to the policy
-	stale       *deadline     // when its last sample says nothing any more (R28)
+	window  maintenanceWindow
+	marked  api.Mark      // as last seen in the registry
+	gapTold api.Resources // to the policy
+	stale   *deadline     // when its last sample says nothing any more (R28)
 }
 
 // newAgent makes the picture of an admitted agent that has not been heard of.
 func (c *Core) newAgent(id api.AgentID) *agent {
 	a := &agent{
-		id:        id,
-		state:     api.AgentDisconnected,
-		since:     c.now,
-		offerable: "new",
-		tasks:     make(map[api.TaskRef]*task),
-		executors: make(map[api.ExecutorRef]*executor),
-		offers:    make(map[api.OfferID]*offer),
-		units:     newUnits(),
+		id:          id,
+		state:       api.AgentDisconnected,
+		since:       c.now,
+		policyStale: true,
+		tasks:       make(map[api.TaskRef]*task),
+		executors:   make(map[api.ExecutorRef]*executor),
+		offers:      make(map[api.OfferID]*offer),
+		units:       newUnits(),
 	}
 	a.clock, a.asked = newDeadline(agentSilent{a}), newDeadline(predecessorSilent{a})
-	a.maintenance, a.stale = newDeadline(maintenanceTurn{a}), newDeadline(usageOutdated{a})
+	a.window.turn, a.stale = newDeadline(maintenanceTurn{a}), newDeadline(usageOutdated{a})
 	c.agents[id] = a
 	c.describeAgent(a)
 	a.marked = c.marks(a)
@@ -102,7 +92,7 @@ func (c *Core) recoverAgents() {
 		a := c.newAgent(id)
 		a.gone = "not yet back after the failover"
 		if c.marks(a).Has(api.MarkGone) {
-			a.tombstone = true
+			a.enter(phaseTombstone)
 			c.restate(a)
 			continue
 		}
@@ -135,11 +125,6 @@ func totalOf(known registry.Agent) api.Resources {
 
 func (c *Core) marks(a *agent) api.Mark { return c.registry.Agents[a.id].Marks }
 
-// alive says that the agent is RUNNING or BUSY: it does what it is told.
-func (a *agent) alive() bool {
-	return a.link != nil && a.reported && a.beating
-}
-
 // agentAdmitted begins the picture of an agent that the registry has taken.
 func (c *Core) agentAdmitted(id api.AgentID) {
 	if c.agents[id] == nil {
@@ -163,21 +148,24 @@ func (c *Core) agentChanged(id api.AgentID) {
 		c.rescindAll(a.offers, "the agent's resources have changed")
 		a.recheck()
 	}
-	a.offerable = "changed"
+	a.policyStale = true
 	c.restate(a)
 }
 
 // condition is the state that a list shows, and why.
 func (c *Core) condition(a *agent) (api.AgentState, string) {
-	switch {
-	case a.tombstone:
+	switch a.phase {
+	case phaseTombstone, phaseOverdue, phaseReturning:
 		return api.AgentTombstone, a.gone
-	case a.link == nil:
+	case phaseAway:
 		return api.AgentDisconnected, a.gone
-	case !a.reported:
+	case phaseReporting:
 		return api.AgentDisconnected, "back, its report is not yet in"
-	case !a.beating:
+	case phaseIniting:
 		return api.AgentIniting, "registered, no heartbeat yet"
+	case phaseUp:
+	}
+	switch {
 	case a.unable != "":
 		return api.AgentRunning, "it can start nothing: " + a.unable
 	case a.exhausted():
@@ -216,8 +204,8 @@ func (c *Core) logState(a *agent, state api.AgentState, why string) {
 	c.info("agent state", fields...)
 }
 
-// withheld says why the agent is not offered, "" when it is.
-func (c *Core) withheld(a *agent) string {
+// whyWithheld says why the agent is not to be offered, "" when it is.
+func (c *Core) whyWithheld(a *agent) string {
 	marks := c.marks(a)
 	switch {
 	case marks.Has(api.MarkGone):
@@ -228,7 +216,7 @@ func (c *Core) withheld(a *agent) string {
 		return a.why
 	case a.reserving:
 		return "what is reserved on it is being changed"
-	case a.away && !marks.Has(api.MarkDraining):
+	case a.window.begun && !marks.Has(api.MarkDraining):
 		return "its maintenance begins"
 	case marks.Has(api.MarkDraining):
 		return "draining"
@@ -242,13 +230,13 @@ func (c *Core) withheld(a *agent) string {
 
 // offerAgent tells the policy when what it knows of the agent is no longer so.
 func (c *Core) offerAgent(a *agent) {
-	why := c.withheld(a)
-	if why == a.offerable {
+	why := c.whyWithheld(a)
+	if why == a.withheld && !a.policyStale {
 		return
 	}
 	gap := c.gapToTell(a)
-	a.offerable, a.gapTold = why, gap
-	if a.tombstone {
+	a.withheld, a.policyStale, a.gapTold = why, false, gap
+	if a.dead() {
 		c.policy.RemoveAgent(a.id)
 		return
 	}

@@ -40,7 +40,7 @@ func (c *Core) reportPage(a *agent, page protocol.AgentReport) {
 	case page.Session != 0 && page.Session != a.session:
 		return
 	case a.report == nil: // all is in; at its first contact an agent has nothing but volumes of an earlier life
-		if a.reported && len(a.orphans) == 0 {
+		if a.reported() && len(a.orphans) == 0 {
 			c.checkVolumes(a, &report{volumes: page.Volumes})
 		}
 		return
@@ -60,7 +60,7 @@ func (c *Core) reportPage(a *agent, page protocol.AgentReport) {
 		return
 	}
 	if page.Last {
-		c.reportDone(a)
+		c.reportDone(a, phaseUp)
 	}
 }
 
@@ -81,13 +81,14 @@ func (c *Core) expelAgent(a *agent, err error) {
 }
 
 // reportDone makes the leader's picture of the agent what the agent says (promise 7).
-// From here on it is offered.
-func (c *Core) reportDone(a *agent) {
+// From here on it is offered, or from its first heartbeat on, if it is new.
+func (c *Core) reportDone(a *agent, next phase) {
 	r := a.report
-	a.report, a.reported, a.told, a.tombstone = nil, true, true, false
-	a.rebooted = a.rebooted || r.rebooted
-	a.offerable = "back" // the policy may have forgotten it
-	c.restateQuietly(a)
+	a.report, a.account = nil, max(a.account, r.account())
+	a.enter(phaseReporting) // it is dead no more
+	a.policyStale = true    // and the policy, which may have forgotten it, knows it before anything is taken on it
+	c.restate(a)
+	a.enter(next)
 	c.readmitReported(a, r)
 	c.takeExecutors(a, r)
 	c.takeTasks(a, r)
@@ -98,7 +99,7 @@ func (c *Core) reportDone(a *agent) {
 	c.resendKills(a)
 	c.resendDrain(a)
 	c.settleHold(a)
-	if a.beating { // else it is its first contact, and there is nothing to report
+	if next == phaseUp { // else it is its first contact, and there is nothing to report
 		c.info("agent reported", field("agent", a.id), field("tasks", fmt.Sprint(len(r.tasks))))
 	}
 	if a.over {
@@ -110,12 +111,12 @@ func (c *Core) reportDone(a *agent) {
 	c.askToLeave(a)
 }
 
-// restateQuietly makes the policy know the agent before anything is taken on it, but
-// not offer it yet.
-func (c *Core) restateQuietly(a *agent) {
-	a.reported = false
-	c.restate(a)
-	a.reported = true
+// account is what the agent has told with it.
+func (r *report) account() account {
+	if r.rebooted {
+		return accountRebooted
+	}
+	return accountGiven
 }
 
 // readmitReported takes frameworks that the registry does not know from the agent's

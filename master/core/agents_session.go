@@ -149,8 +149,8 @@ func (c *Core) openAgent(l *link, a *agent, g greeting) {
 	c.opened++
 	l.agent, a.link, a.session = a, l, c.opened
 	a.boot, a.host = g.boot, g.agent.Hostname
-	a.seen, a.beating, a.report, a.overdue = c.now, !g.first, &report{}, false
-	a.refused = ""
+	a.open()
+	a.seen, a.report, a.refused = c.now, &report{}, ""
 	c.deadlines.set(a.clock, c.now.Add(c.config.SessionTimeout))
 	a.masters, a.within, a.unable = c.mastersAt, 0, ""
 	c.tellAgent(a, protocol.AgentRegistered{
@@ -163,7 +163,7 @@ func (c *Core) openAgent(l *link, a *agent, g greeting) {
 	c.info("agent registered", field("agent", a.id), field("host", a.info.Hostname))
 	if g.first { // it never had an ID, so it can't have tasks
 		c.warnOfOthers(a)
-		c.reportDone(a)
+		c.reportDone(a, phaseIniting)
 		return
 	}
 	c.restate(a)
@@ -234,8 +234,10 @@ func (c *Core) agentCall(a *agent, call protocol.AgentCall) {
 func (c *Core) agentBeats(a *agent, beat protocol.AgentHeartbeat) {
 	c.tellAgent(a, c.pong(a))
 	c.used(a, beat.Usage)
-	if !a.beating || beat.Unable != a.unable {
-		a.beating = true
+	if a.phase == phaseIniting || beat.Unable != a.unable {
+		if a.phase == phaseIniting {
+			a.enter(phaseUp)
+		}
 		c.nowUnable(a, beat.Unable)
 		c.restate(a)
 	}
@@ -283,7 +285,7 @@ func (c *Core) agentClosed(event AgentClosed) {
 // without coming back is given up as late as any other.
 func (c *Core) disconnectAgent(a *agent, why string) {
 	c.dropLink(a, why)
-	if a.tombstone {
+	if a.dead() {
 		c.awaitReturn(a)
 	} else {
 		c.deadlines.set(a.clock, c.now.Add(c.config.TombstoneAfter))
@@ -296,7 +298,8 @@ func (c *Core) disconnectAgent(a *agent, why string) {
 func (c *Core) dropLink(a *agent, why string) {
 	delete(c.links, a.link.conn)
 	a.link.agent, a.link, a.report = nil, nil, nil
-	a.reported, a.gone, a.leftAt = false, why, c.now
+	a.close()
+	a.gone, a.leftAt = why, c.now
 	c.rescindAll(a.offers, "the agent is disconnected: "+why)
 	c.forgetUse(a)
 	c.withdrawInverses(a, "the agent is disconnected")
@@ -316,7 +319,7 @@ func (c *Core) agentDue(a *agent) {
 		why := "no heartbeat for " + c.config.SessionTimeout.String()
 		c.emit(CloseAgent{Conn: a.link.conn, Err: api.E("agent.session", api.Unavailable, a.id, errors.New(why))})
 		c.disconnectAgent(a, why)
-	case !a.tombstone:
+	case !a.dead():
 		c.entomb(a)
 	default:
 		c.giveUp(a)

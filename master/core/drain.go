@@ -6,6 +6,13 @@ import (
 	"github.com/tenderhq/tender/master/registry"
 )
 
+// drain is how far the leader has come with draining an agent.
+type drain struct {
+	force    bool // without the acknowledgements of frameworks that are away (R31)
+	told     bool // the agent, in this session
+	proposed bool // that it is marked drained
+}
+
 // agentMarked follows the registry: offers go, the agent is told.
 func (c *Core) agentMarked(id api.AgentID) {
 	a := c.agents[id]
@@ -25,7 +32,7 @@ func (c *Core) agentMarked(id api.AgentID) {
 		c.rescindAll(a.offers, "the agent is marked "+marksText(marks))
 	}
 	if !marks.Has(api.MarkDraining) {
-		a.force, a.drainAsk = false, false
+		a.drain.force, a.drain.proposed = false, false
 	}
 	if !marks.Has(api.MarkDrained) {
 		c.tellDrain(a)
@@ -36,37 +43,37 @@ func (c *Core) agentMarked(id api.AgentID) {
 
 // tellDrain tells the agent to kill its tasks and refuse new ones, or to stop that.
 func (c *Core) tellDrain(a *agent) {
-	if a.link == nil || !a.reported {
+	if !a.reported() {
 		return // told when it is back
 	}
 	on := c.marks(a).Has(api.MarkDraining)
-	if on || a.drainSent {
-		a.drainSent = on
+	if on || a.drain.told {
+		a.drain.told = on
 		c.tellAgent(a, protocol.Drain{On: on, Grace: c.registry.Agents[a.id].Grace})
 	}
 }
 
 // resendDrain tells an agent that is back; it may have missed either word.
 func (c *Core) resendDrain(a *agent) {
-	a.drainSent = c.marks(a).Has(api.MarkDraining)
-	c.tellAgent(a, protocol.Drain{On: a.drainSent, Grace: c.registry.Agents[a.id].Grace})
+	a.drain.told = c.marks(a).Has(api.MarkDraining)
+	c.tellAgent(a, protocol.Drain{On: a.drain.told, Grace: c.registry.Agents[a.id].Grace})
 }
 
 // checkDrained marks a draining agent drained once it has reported and nothing of it
 // runs or waits for an acknowledgement (R31).
 func (c *Core) checkDrained(a *agent) {
 	marks := c.marks(a)
-	if !marks.Has(api.MarkDraining) || marks.Has(api.MarkDrained) || !a.reported || a.drainAsk || !c.emptied(a) {
+	if !marks.Has(api.MarkDraining) || marks.Has(api.MarkDrained) || !a.reported() || a.drain.proposed || !c.emptied(a) {
 		return
 	}
-	a.drainAsk = true
+	a.drain.proposed = true
 	known := c.registry.Agents[a.id]
 	change := registry.MarkAgent{ID: a.id, Set: api.MarkDrained, Grace: known.Grace, Why: known.Why}
 	c.propose(change, markDrained{a})
 }
 
 func (c *Core) emptied(a *agent) bool {
-	if !a.force {
+	if !a.drain.force {
 		return len(a.tasks) == 0
 	}
 	for _, t := range a.tasks { // order: irrelevant because one is enough
@@ -86,7 +93,7 @@ func (c *Core) agentRemoved(id api.AgentID, why string) {
 	delete(c.agents, id)
 	delete(c.freed, id)
 	c.leaveHost(a, a.info.Hostname)
-	c.deadlines.clear(a.maintenance)
+	c.deadlines.clear(a.window.turn)
 	c.info("agent removed", field("agent", id), field("why", why))
 	c.buryAgent(a, why)
 	c.stubs -= len(a.stubs)

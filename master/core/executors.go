@@ -51,7 +51,7 @@ func (c *Core) dropExecutor(x *executor) {
 // started again stays in the picture.
 func (c *Core) executorEnded(a *agent, ended protocol.ExecutorEnded) {
 	x := a.executors[ended.ExecutorRef]
-	if x == nil || !a.reported {
+	if x == nil || !a.reported() {
 		return
 	}
 	if !ended.Again {

@@ -96,7 +96,7 @@ func (c *Core) tooLargeShape(fw *framework, role api.Role, shape api.Shape) stri
 	var largest *agent
 	for _, id := range sortedKeys(c.agents) {
 		a := c.agents[id]
-		if a.tombstone || shape.OnlyPreferred && !slices.Contains(shape.Preferred, id) || !allowed.hold(role, a) {
+		if a.dead() || shape.OnlyPreferred && !slices.Contains(shape.Preferred, id) || !allowed.hold(role, a) {
 			continue
 		}
 		usable := a.total.UsableBy(role)
@@ -174,8 +174,8 @@ func (p programs) hold(role api.Role, a *agent) bool {
 func (c *Core) explainAgent(fw *framework, a *agent, now time.Time) ExplainedAgent {
 	explained := ExplainedAgent{Agent: a.id, Hostname: a.info.Hostname}
 	switch offer := a.offerTo(fw); {
-	case a.offerable != "":
-		explained.Why = "not offered: " + a.offerable
+	case a.withheld != "":
+		explained.Why = "not offered: " + a.withheld
 	case offer != nil:
 		explained.Why = fmt.Sprintf("offered to it: %s holds %v until %s from now", offer.id, offer.resources, words.Span(offer.expires.Sub(now)))
 	default:

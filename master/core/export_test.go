@@ -74,8 +74,8 @@ func checkAgent(a *agent) error {
 		used = used.Plus(x.resources)
 	}
 	for _, o := range sortedOffers(a.offers) {
-		if a.offerable != "" {
-			return fmt.Errorf("offer %s is open though the agent is %s", o.id, a.offerable)
+		if a.withheld != "" {
+			return fmt.Errorf("offer %s is open though the agent is %s", o.id, a.withheld)
 		}
 		offered = offered.Plus(o.resources)
 	}

@@ -290,7 +290,7 @@ func (c *Core) leave(s *session, why string) {
 	c.keepPlace(fw, s.seen)
 	c.info("framework disconnected", field("framework", fw.id), field("why", why))
 	for _, t := range fw.sortedTasks() {
-		if t.agent.force { // its acknowledgements are not awaited any more (R31)
+		if t.agent.drain.force { // its acknowledgements are not awaited any more (R31)
 			c.checkDrained(t.agent)
 		}
 	}

@@ -41,7 +41,7 @@ func (c *Core) setGap(a *agent, gap api.Resources) {
 		c.rescindAll(beyondGap(a.offers, excess), "what tasks leave unused has become less")
 	}
 	if !c.gapToTell(a).Equal(a.gapTold) {
-		a.offerable = "the gap has changed"
+		a.policyStale = true
 		c.offerAgent(a)
 	}
 }

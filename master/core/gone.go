@@ -27,7 +27,7 @@ type GoneAfter struct {
 }
 
 // overdue are the agents that have been TOMBSTONE for too long and are not marked gone yet, the longest first.
-// Holds: whoever is in it and comes back, or is marked otherwise, has lost its overdue, and is skipped.
+// Holds: whoever is in it and comes back, or is marked otherwise, is not overdue any more, and is skipped.
 type overdue struct {
 	queue  []*agent
 	last   time.Time // when one was marked
@@ -60,7 +60,6 @@ func (a *agent) has(attribute, value string) bool {
 
 // awaitReturn starts the time after which a TOMBSTONE is given up, if it ever is.
 func (c *Core) awaitReturn(a *agent) {
-	a.overdue = false
 	if after := c.goneAfter(a); after > 0 {
 		c.deadlines.set(a.clock, c.now.Add(after))
 	} else {
@@ -70,8 +69,8 @@ func (c *Core) awaitReturn(a *agent) {
 
 // giveUp lets an agent wait for its turn to be marked gone.
 func (c *Core) giveUp(a *agent) {
-	if !a.overdue {
-		a.overdue = true
+	if a.phase != phaseOverdue {
+		a.enter(phaseOverdue)
 		c.overdue.queue = append(c.overdue.queue, a)
 	}
 	c.markOverdue()
@@ -80,7 +79,7 @@ func (c *Core) giveUp(a *agent) {
 // markOverdue marks the agent gone that waits for longest, when one may be.
 func (c *Core) markOverdue() {
 	o := &c.overdue
-	o.queue = slices.DeleteFunc(o.queue, func(a *agent) bool { return !a.overdue })
+	o.queue = slices.DeleteFunc(o.queue, func(a *agent) bool { return a.phase != phaseOverdue })
 	if len(o.queue) == 0 {
 		o.held = ""
 		c.deadlines.clear(o.next)
@@ -100,7 +99,7 @@ func (c *Core) markOverdue() {
 	}
 	a := o.queue[0]
 	o.queue = o.queue[1:]
-	a.overdue = false
+	a.enter(phaseTombstone)
 	o.last, o.marked = c.now, o.marked+1
 	why := "TOMBSTONE for " + c.goneAfter(a).String() + " (gone-after)"
 	c.warn("agent is given up", field("agent", a.id), field("why", why))

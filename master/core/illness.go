@@ -46,7 +46,7 @@ func (c *Core) illOf(a *agent, illness Illness) string {
 	case IllUnable:
 		return a.unable
 	case IllNotMarkedGone:
-		if a.overdue && c.overdue.held != "" {
+		if a.phase == phaseOverdue && c.overdue.held != "" {
 			return "it is not marked gone: " + c.overdue.held
 		}
 	}

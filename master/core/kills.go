@@ -51,7 +51,7 @@ func (c *Core) wishKill(t *task, grace time.Duration, reason api.Reason) {
 }
 
 func (c *Core) sendKill(t *task) {
-	if t.agent.link != nil && t.agent.reported {
+	if t.agent.reported() {
 		c.tellAgent(t.agent, protocol.KillTask{TaskRef: t.ref, Grace: t.kill.grace, Reason: t.kill.reason})
 	}
 }
@@ -115,7 +115,7 @@ func (c *Core) killRequested(id RequestID, action KillTask) {
 		c.info("task kill", field("task", t.ref.String()), field("agent", t.agent.id), field("reason", api.ReasonKilledByOperator.String()))
 		t.waiters = append(t.waiters, id)
 		c.wishKill(t, action.Grace, api.ReasonKilledByOperator)
-		if t.agent.link == nil || !t.agent.reported {
+		if !t.agent.reported() {
 			c.killPending(t)
 		}
 	}

@@ -16,6 +16,13 @@ import (
 // agent is drained like any other; when the window ends, it is offered again. The
 // registry keeps the window and whether it has begun, so each leader goes on alike.
 
+// maintenanceWindow is an agent's maintenance, if there is one.
+type maintenanceWindow struct {
+	planned api.Window // as last seen in the registry
+	begun   bool
+	turn    *deadline // when it begins, then when it ends
+}
+
 // maintenanceRequested plans for all of the agents or for none.
 func (c *Core) maintenanceRequested(id RequestID, action SetMaintenance) {
 	const op = "maintenance.set"
@@ -68,7 +75,7 @@ func (c *Core) maintenanceChanged(id api.AgentID) {
 	if a == nil {
 		return
 	}
-	if c.registry.Agents[id].Maintenance != a.window {
+	if c.registry.Agents[id].Maintenance != a.window.planned {
 		c.rescindAll(a.offers, "the agent's maintenance has changed")
 	}
 	if c.marks(a) != a.marked {
@@ -82,57 +89,57 @@ func (c *Core) maintenanceChanged(id api.AgentID) {
 // planMaintenance sets the clock by what the registry says.
 func (c *Core) planMaintenance(a *agent) {
 	known := c.registry.Agents[a.id]
-	if known.Maintenance != a.window {
+	if known.Maintenance != a.window.planned {
 		c.withdrawLeaving(a, "the agent's maintenance has changed")
-		a.window = known.Maintenance
+		a.window.planned = known.Maintenance
 		why := "none"
-		if !a.window.Start.IsZero() {
-			why = windowText(a.window)
+		if !a.window.planned.Start.IsZero() {
+			why = windowText(a.window.planned)
 		}
 		c.info("agent maintenance", field("agent", a.id), field("window", why))
 	}
-	a.away = !a.window.Start.IsZero() && !c.now.Before(a.window.Start)
-	switch end := a.window.End(); {
-	case a.window.Start.IsZero() || known.Marks.Has(api.MarkGone):
-		c.deadlines.clear(a.maintenance)
-	case !known.Marks.Has(api.MarkDraining) || !a.away:
-		c.deadlines.set(a.maintenance, a.window.Start)
+	a.window.begun = !a.window.planned.Start.IsZero() && !c.now.Before(a.window.planned.Start)
+	switch end := a.window.planned.End(); {
+	case a.window.planned.Start.IsZero() || known.Marks.Has(api.MarkGone):
+		c.deadlines.clear(a.window.turn)
+	case !known.Marks.Has(api.MarkDraining) || !a.window.begun:
+		c.deadlines.set(a.window.turn, a.window.planned.Start)
 	case end.IsZero():
-		c.deadlines.clear(a.maintenance)
+		c.deadlines.clear(a.window.turn)
 	default:
-		c.deadlines.set(a.maintenance, end)
+		c.deadlines.set(a.window.turn, end)
 	}
 }
 
 // maintenanceDue begins the window, or ends it.
 func (c *Core) maintenanceDue(a *agent) {
-	if a.window.Over(c.now) {
-		change := registry.SetMaintenance{Agents: []api.AgentID{a.id}, Saw: a.window}
+	if a.window.planned.Over(c.now) {
+		change := registry.SetMaintenance{Agents: []api.AgentID{a.id}, Saw: a.window.planned}
 		c.propose(change)
 		return
 	}
-	a.away = true
+	a.window.begun = true
 	c.withdrawLeaving(a, "the agent's maintenance begins")
 	c.rescindAll(a.offers, "the agent's maintenance begins")
 	c.restate(a)
-	if end := a.window.End(); !end.IsZero() {
-		c.deadlines.set(a.maintenance, end)
+	if end := a.window.planned.End(); !end.IsZero() {
+		c.deadlines.set(a.window.turn, end)
 	}
-	c.propose(registry.BeginMaintenance{ID: a.id, Window: a.window})
+	c.propose(registry.BeginMaintenance{ID: a.id, Window: a.window.planned})
 }
 
 // unavailable is what offers of the agent carry.
 func (a *agent) unavailable() *api.Window {
-	if a.window.Start.IsZero() {
+	if a.window.planned.Start.IsZero() {
 		return nil
 	}
-	window := a.window
+	window := a.window.planned
 	return &window
 }
 
 // askToLeave asks all frameworks that have something on the agent.
 func (c *Core) askToLeave(a *agent) {
-	if a.window.Start.IsZero() || a.away || !a.reported {
+	if a.window.planned.Start.IsZero() || a.window.begun || !a.reported() {
 		return
 	}
 	holders := make(map[api.FrameworkID]bool)
@@ -153,7 +160,7 @@ func (c *Core) askToLeave(a *agent) {
 func (c *Core) askFrameworkToLeave(fw *framework) {
 	asked := make(map[api.AgentID]*agent)
 	for _, t := range fw.tasks { // order: irrelevant because it fills a map
-		if a := t.agent; t.held && !a.window.Start.IsZero() && !a.away && a.reported {
+		if a := t.agent; t.held && !a.window.planned.Start.IsZero() && !a.window.begun && a.reported() {
 			asked[a.id] = a
 		}
 	}
@@ -176,7 +183,7 @@ func (c *Core) askOneToLeave(fw *framework, a *agent) {
 	}
 	x.deadline = newDeadline(inverseOver{x})
 	c.info("inverse offer made", field("offer", x.id), field("framework", fw.id), field("agent", a.id), field("for", "maintenance"))
-	c.sendInverse(x, a.window.Start, "for maintenance")
+	c.sendInverse(x, a.window.planned.Start, "for maintenance")
 }
 
 func (c *Core) leavingOf(fw *framework, a *agent) *inverse {
@@ -221,7 +228,7 @@ func (c *Core) withdrawLeaving(a *agent, why string) {
 
 // leaving is who was asked to leave the agent, and what they have answered.
 func (c *Core) leaving(a *agent) map[api.FrameworkID]string {
-	if a.window.Start.IsZero() || a.away {
+	if a.window.planned.Start.IsZero() || a.window.begun {
 		return nil
 	}
 	answers := make(map[api.FrameworkID]string)

@@ -24,7 +24,9 @@ func (c *Core) untold(a *agent) []api.TaskRef {
 }
 
 // maybeMore says that the agent may have tasks of which nobody has spoken.
-func (c *Core) maybeMore(a *agent) bool { return !a.told && !c.marks(a).Has(api.MarkGone) }
+func (c *Core) maybeMore(a *agent) bool {
+	return a.account == accountNone && !c.marks(a).Has(api.MarkGone)
+}
 
 // lostAgents are the agents that the registry does not know, as it was restored or recovered, and on which frameworks
 // have tasks; with those.

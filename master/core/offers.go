@@ -68,7 +68,7 @@ func (c *Core) makeOffer(claim allocator.Claim) (*offer, error) {
 		return nil, fmt.Errorf("the framework is not subscribed")
 	case !slices.Contains(fw.info.Roles, claim.Role):
 		return nil, fmt.Errorf("the framework is not in role %q", claim.Role)
-	case a == nil || a.offerable != "":
+	case a == nil || a.withheld != "":
 		return nil, fmt.Errorf("the agent may not be offered")
 	case claim.Resources.IsZero():
 		return nil, fmt.Errorf("it holds nothing")

@@ -34,7 +34,7 @@ func (c *Core) reserveRequested(id RequestID, action ReserveOn) {
 	case action.Role.Check() != nil:
 		refuse(api.Invalid, action.Role.Check())
 		return
-	case !a.reported:
+	case !a.reported():
 		refuse(api.Unavailable, fmt.Errorf("the agent is %s: what is free on it is not known", a.state))
 		return
 	case a.reserving || len(a.accepts) > 0:

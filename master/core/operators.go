@@ -92,7 +92,7 @@ func (c *Core) markRequested(id RequestID, action MarkAgent) {
 			fmt.Errorf("the agent is %s and has %s, which gone would end at once; drain it first, or say --force", a.state, c.tasksWords(a)))})
 		return
 	}
-	a.force = action.Force && action.Set.Has(api.MarkDraining)
+	a.drain.force = action.Force && action.Set.Has(api.MarkDraining)
 	change := registry.MarkAgent{ID: a.id, Set: action.Set, Clear: action.Clear, Grace: action.Grace, Why: "by an operator"}
 	c.proposeFor(id, "agent.mark", string(a.id), change, c.markedSentence(a, action))
 }
@@ -125,7 +125,7 @@ func (c *Core) markedSentence(a *agent, action MarkAgent) string {
 // removeAgentRequested forgets an agent that surely runs nothing any more.
 func (c *Core) removeAgentRequested(id RequestID, a *agent, force bool) {
 	marks := c.marks(a)
-	if !force && !a.tombstone && !marks.Has(api.MarkDrained) {
+	if !force && !a.dead() && !marks.Has(api.MarkDrained) {
 		c.emit(Reply{ID: id, Err: api.E("agent.remove", api.Unavailable, a.id,
 			fmt.Errorf("the agent is %s and has %s; drain it first, or say --force", a.state, c.tasksWords(a)))})
 		return

@@ -88,7 +88,7 @@ func (c *Core) goOn(what follows, result registry.Result) {
 	case greetAgent:
 		c.greeted(what.link, what.greeting, result)
 	case markDrained:
-		what.agent.drainAsk = false
+		what.agent.drain.proposed = false
 	case readmitFramework:
 		c.readmitAnswered(what.framework, result)
 	case openSession:

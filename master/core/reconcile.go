@@ -109,7 +109,7 @@ func (c *Core) whoMayKnow(q question) *agent {
 		return c.agents[q.agent]
 	}
 	for len(c.returning) > 0 {
-		if a := c.agents[c.returning[0]]; a != nil && !a.told && !a.tombstone {
+		if a := c.agents[c.returning[0]]; a != nil && a.account == accountNone && !a.dead() {
 			return a
 		}
 		c.returning = c.returning[1:]
@@ -134,15 +134,15 @@ func (c *Core) absent(framework api.FrameworkID, q question) (api.TaskState, str
 		return api.TaskUnknown, "no such agent is admitted"
 	case c.marks(a).Has(api.MarkGone):
 		return api.TaskGoneByOperator, "agent " + string(q.agent) + " is gone"
-	case a.tombstone:
+	case a.dead():
 		return api.TaskUnreachable, "agent " + string(q.agent) + " is " + a.gone
-	case !a.reported:
+	case !a.reported():
 		return api.TaskUnspecified, ""
 	}
 	if stub := a.stubOf(api.TaskRef{Framework: framework, Task: q.task}); stub != nil {
 		return stub.Status.State, "it ended on agent " + string(q.agent) + " before: " + stub.Status.Message
 	}
-	if q.past || a.rebooted {
+	if q.past || a.account == accountRebooted {
 		return api.TaskGone, "agent " + string(q.agent) + " does not have it any more"
 	}
 	return api.TaskDropped, "agent " + string(q.agent) + " never got it"
@@ -172,7 +172,7 @@ func (c *Core) answerQuestions(a *agent) {
 	a.questions = nil
 	for _, q := range questions {
 		if c.sessions[q.session.conn] != q.session {
-			if !a.told && q.session.framework.latest == q.session && !c.marks(a).Has(api.MarkGone) {
+			if a.account == accountNone && q.session.framework.latest == q.session && !c.marks(a).Has(api.MarkGone) {
 				a.questions = append(a.questions, q) // shown to people until either is back
 			}
 			continue

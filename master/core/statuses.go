@@ -7,7 +7,7 @@ import (
 
 // statusUpdate takes a status from an agent: it comes again until it is acknowledged.
 func (c *Core) statusUpdate(a *agent, status api.Status) {
-	if !a.reported {
+	if !a.reported() {
 		return // comes again
 	}
 	status = withoutPlace(status)

@@ -65,7 +65,7 @@ func (c *Core) releaseTask(t *task) {
 	t.agent.unuse(t.resources)
 	t.framework.release(t.role, t.resources)
 	c.giveBack(t.claim())
-	if !t.agent.tombstone {
+	if !t.agent.dead() {
 		c.restate(t.agent)
 	}
 }

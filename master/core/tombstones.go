@@ -10,7 +10,7 @@ import (
 // entomb takes a silent agent for dead. Its tasks are UNREACHABLE: they may come back
 // with it.
 func (c *Core) entomb(a *agent) {
-	a.tombstone = true
+	a.enter(phaseTombstone)
 	a.gone = "silent for " + c.config.TombstoneAfter.String() + ": " + a.gone
 	for _, t := range a.sortedTasks() {
 		c.unreachable(a, t)
@@ -47,7 +47,8 @@ func (c *Core) buryAgent(a *agent, why string) {
 	}
 	c.deadlines.clear(a.clock)
 	c.admitSuccessor(a) // to be told the same
-	a.tombstone, a.gone, a.overdue = true, why, false
+	a.enter(phaseTombstone)
+	a.gone = why
 	for _, t := range a.sortedTasks() {
 		c.goneByOperator(a, t, why)
 	}

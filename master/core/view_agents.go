@@ -51,9 +51,9 @@ func (c *Core) showAgent(a *agent) AgentView {
 	known := c.registry.Agents[a.id]
 	free := a.free()
 	switch {
-	case a.tombstone:
+	case a.dead():
 		free = api.Resources{}
-	case c.withheld(a) != "": // what its tasks leave unused is nobody's
+	case c.whyWithheld(a) != "": // what its tasks leave unused is nobody's
 		free = free.Firm()
 	}
 	info := a.info

@@ -43,7 +43,7 @@ func (c *Core) Counts() Counts {
 	}
 	for _, a := range c.agents { // order: irrelevant because they are counted
 		counts.Agents[a.state]++
-		if a.overdue {
+		if a.phase == phaseOverdue {
 			counts.Overdue++
 		}
 		for _, illness := range Illnesses {
