@@ -43,6 +43,9 @@ const (
 type Placement struct {
 	Level  PlacementLevel
 	Waited time.Duration // for a nearer place
+	// Idle is how long room was let pass for that and not used, summed over the tasks that it would have
+	// held, since the launch before.
+	Idle time.Duration
 }
 
 // DisplayName is the name, or the ID when there is none.

@@ -92,6 +92,7 @@ var (
 	gapUsedGauge = gauge("tender_revocable_allocated", "What tasks hold of it, on the leader.", "resource")
 	placedTotal  = gauge("tender_placements_total", "Tasks launched by this leader that say how near they are to what they prefer.", "framework", "level")
 	placedWait   = gauge("tender_placement_wait_seconds_total", "How long they have waited for that, summed.", "framework")
+	placedIdle   = gauge("tender_placement_idle_seconds_total", "How long room was let pass for that and not used, summed over the tasks that it would have held.", "framework")
 	offersGauge  = gauge("tender_offers", "Open offers, on the leader.")
 	streamsGauge = gauge("tender_streams", "Streams, on the leader.", "of")
 	inboxGauge   = gauge("tender_inbox_events", "Events that wait for the leader's loop.")
@@ -177,6 +178,7 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 		count(placedTotal, float64(placed.Near), string(id), "near")
 		count(placedTotal, float64(placed.Any), string(id), "any")
 		count(placedWait, placed.Waited.Seconds(), string(id))
+		count(placedIdle, placed.Idle.Seconds(), string(id))
 	}
 	put(frameworks, float64(counts.Frameworks))
 	put(activeGauge, float64(counts.Active))

@@ -44,7 +44,7 @@ func showFramework(v core.FrameworkView) *apiv1.FrameworkView {
 	}
 	if p := v.Placed; p.Tasks() > 0 {
 		view.Locality = &apiv1.LocalityView{Node: int64(p.Node), Near: int64(p.Near), Any: int64(p.Any),
-			Waited: durationpb.New(p.Waited), Longest: durationpb.New(p.Longest)}
+			Waited: durationpb.New(p.Waited), Longest: durationpb.New(p.Longest), Idle: durationpb.New(p.Idle)}
 	}
 	for _, demand := range v.Demand {
 		for _, shape := range demand.Shapes {

@@ -1007,9 +1007,12 @@ func (x *Task) GetGroup() string {
 // Placement is how a task came to its agent: how near it runs to what it prefers, and
 // how long its scheduler has let offers pass for that.
 type Placement struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Level         PlacementLevel         `protobuf:"varint,1,opt,name=level,proto3,enum=tender.v1.PlacementLevel" json:"level,omitempty"`
-	Waited        *durationpb.Duration   `protobuf:"bytes,2,opt,name=waited,proto3" json:"waited,omitempty"`
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Level  PlacementLevel         `protobuf:"varint,1,opt,name=level,proto3,enum=tender.v1.PlacementLevel" json:"level,omitempty"`
+	Waited *durationpb.Duration   `protobuf:"bytes,2,opt,name=waited,proto3" json:"waited,omitempty"`
+	// How long room was let pass for that and not used, summed over the tasks that it would have held, since the
+	// launch before.
+	Idle          *durationpb.Duration `protobuf:"bytes,3,opt,name=idle,proto3" json:"idle,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1054,6 +1057,13 @@ func (x *Placement) GetLevel() PlacementLevel {
 func (x *Placement) GetWaited() *durationpb.Duration {
 	if x != nil {
 		return x.Waited
+	}
+	return nil
+}
+
+func (x *Placement) GetIdle() *durationpb.Duration {
+	if x != nil {
+		return x.Idle
 	}
 	return nil
 }
@@ -1770,10 +1780,11 @@ const file_api_v1_common_proto_rawDesc = "" +
 	"\n" +
 	"PortsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\rR\x05value:\x028\x01\"o\n" +
+	"\x05value\x18\x02 \x01(\rR\x05value:\x028\x01\"\x9e\x01\n" +
 	"\tPlacement\x12/\n" +
 	"\x05level\x18\x01 \x01(\x0e2\x19.tender.v1.PlacementLevelR\x05level\x121\n" +
-	"\x06waited\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\x06waited\"\xa6\x06\n" +
+	"\x06waited\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\x06waited\x12-\n" +
+	"\x04idle\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\x04idle\"\xa6\x06\n" +
 	"\x06Status\x12!\n" +
 	"\fframework_id\x18\x01 \x01(\tR\vframeworkId\x12\x17\n" +
 	"\atask_id\x18\x02 \x01(\tR\x06taskId\x12\x19\n" +
@@ -2005,28 +2016,29 @@ var file_api_v1_common_proto_depIdxs = []int32{
 	12, // 13: tender.v1.Task.placement:type_name -> tender.v1.Placement
 	3,  // 14: tender.v1.Placement.level:type_name -> tender.v1.PlacementLevel
 	28, // 15: tender.v1.Placement.waited:type_name -> google.protobuf.Duration
-	0,  // 16: tender.v1.Status.state:type_name -> tender.v1.TaskState
-	2,  // 17: tender.v1.Status.reason:type_name -> tender.v1.Reason
-	1,  // 18: tender.v1.Status.source:type_name -> tender.v1.Source
-	29, // 19: tender.v1.Status.at:type_name -> google.protobuf.Timestamp
-	23, // 20: tender.v1.Status.labels:type_name -> tender.v1.Status.LabelsEntry
-	24, // 21: tender.v1.Status.ports:type_name -> tender.v1.Status.PortsEntry
-	14, // 22: tender.v1.Status.output:type_name -> tender.v1.OutputSize
-	7,  // 23: tender.v1.Agent.resources:type_name -> tender.v1.Resource
-	25, // 24: tender.v1.Agent.attributes:type_name -> tender.v1.Agent.AttributesEntry
-	28, // 25: tender.v1.Framework.failover_timeout:type_name -> google.protobuf.Duration
-	7,  // 26: tender.v1.Framework.min_offer:type_name -> tender.v1.Resource
-	7,  // 27: tender.v1.Framework.max_offer:type_name -> tender.v1.Resource
-	26, // 28: tender.v1.Framework.labels:type_name -> tender.v1.Framework.LabelsEntry
-	27, // 29: tender.v1.Framework.endpoints:type_name -> tender.v1.Framework.EndpointsEntry
-	29, // 30: tender.v1.Usage.at:type_name -> google.protobuf.Timestamp
-	28, // 31: tender.v1.Usage.cpu_time:type_name -> google.protobuf.Duration
-	4,  // 32: tender.v1.Error.kind:type_name -> tender.v1.ErrorKind
-	33, // [33:33] is the sub-list for method output_type
-	33, // [33:33] is the sub-list for method input_type
-	33, // [33:33] is the sub-list for extension type_name
-	33, // [33:33] is the sub-list for extension extendee
-	0,  // [0:33] is the sub-list for field type_name
+	28, // 16: tender.v1.Placement.idle:type_name -> google.protobuf.Duration
+	0,  // 17: tender.v1.Status.state:type_name -> tender.v1.TaskState
+	2,  // 18: tender.v1.Status.reason:type_name -> tender.v1.Reason
+	1,  // 19: tender.v1.Status.source:type_name -> tender.v1.Source
+	29, // 20: tender.v1.Status.at:type_name -> google.protobuf.Timestamp
+	23, // 21: tender.v1.Status.labels:type_name -> tender.v1.Status.LabelsEntry
+	24, // 22: tender.v1.Status.ports:type_name -> tender.v1.Status.PortsEntry
+	14, // 23: tender.v1.Status.output:type_name -> tender.v1.OutputSize
+	7,  // 24: tender.v1.Agent.resources:type_name -> tender.v1.Resource
+	25, // 25: tender.v1.Agent.attributes:type_name -> tender.v1.Agent.AttributesEntry
+	28, // 26: tender.v1.Framework.failover_timeout:type_name -> google.protobuf.Duration
+	7,  // 27: tender.v1.Framework.min_offer:type_name -> tender.v1.Resource
+	7,  // 28: tender.v1.Framework.max_offer:type_name -> tender.v1.Resource
+	26, // 29: tender.v1.Framework.labels:type_name -> tender.v1.Framework.LabelsEntry
+	27, // 30: tender.v1.Framework.endpoints:type_name -> tender.v1.Framework.EndpointsEntry
+	29, // 31: tender.v1.Usage.at:type_name -> google.protobuf.Timestamp
+	28, // 32: tender.v1.Usage.cpu_time:type_name -> google.protobuf.Duration
+	4,  // 33: tender.v1.Error.kind:type_name -> tender.v1.ErrorKind
+	34, // [34:34] is the sub-list for method output_type
+	34, // [34:34] is the sub-list for method input_type
+	34, // [34:34] is the sub-list for extension type_name
+	34, // [34:34] is the sub-list for extension extendee
+	0,  // [0:34] is the sub-list for field type_name
 }
 
 func init() { file_api_v1_common_proto_init() }

@@ -1316,8 +1316,11 @@ type LocalityView struct {
 	Near  int64                  `protobuf:"varint,2,opt,name=near,proto3" json:"near,omitempty"`
 	Any   int64                  `protobuf:"varint,3,opt,name=any,proto3" json:"any,omitempty"`
 	// Summed over launches.
-	Waited        *durationpb.Duration `protobuf:"bytes,4,opt,name=waited,proto3" json:"waited,omitempty"`
-	Longest       *durationpb.Duration `protobuf:"bytes,5,opt,name=longest,proto3" json:"longest,omitempty"`
+	Waited  *durationpb.Duration `protobuf:"bytes,4,opt,name=waited,proto3" json:"waited,omitempty"`
+	Longest *durationpb.Duration `protobuf:"bytes,5,opt,name=longest,proto3" json:"longest,omitempty"`
+	// For how long room was let pass and not used, summed over the tasks that it would have held, up to the latest
+	// launch.
+	Idle          *durationpb.Duration `protobuf:"bytes,6,opt,name=idle,proto3" json:"idle,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1383,6 +1386,13 @@ func (x *LocalityView) GetWaited() *durationpb.Duration {
 func (x *LocalityView) GetLongest() *durationpb.Duration {
 	if x != nil {
 		return x.Longest
+	}
+	return nil
+}
+
+func (x *LocalityView) GetIdle() *durationpb.Duration {
+	if x != nil {
+		return x.Idle
 	}
 	return nil
 }
@@ -4102,13 +4112,14 @@ const file_api_v1_operator_proto_rawDesc = "" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a<\n" +
 	"\x0eEndpointsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xb0\x01\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xdf\x01\n" +
 	"\fLocalityView\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\x03R\x04node\x12\x12\n" +
 	"\x04near\x18\x02 \x01(\x03R\x04near\x12\x10\n" +
 	"\x03any\x18\x03 \x01(\x03R\x03any\x121\n" +
 	"\x06waited\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\x06waited\x123\n" +
-	"\alongest\x18\x05 \x01(\v2\x19.google.protobuf.DurationR\alongest\"\x93\x02\n" +
+	"\alongest\x18\x05 \x01(\v2\x19.google.protobuf.DurationR\alongest\x12-\n" +
+	"\x04idle\x18\x06 \x01(\v2\x19.google.protobuf.DurationR\x04idle\"\x93\x02\n" +
 	"\n" +
 	"DemandView\x12\x12\n" +
 	"\x04role\x18\x01 \x01(\tR\x04role\x125\n" +
@@ -4480,102 +4491,103 @@ var file_api_v1_operator_proto_depIdxs = []int32{
 	60, // 27: tender.v1.FrameworkView.max_offer:type_name -> google.protobuf.Struct
 	63, // 28: tender.v1.LocalityView.waited:type_name -> google.protobuf.Duration
 	63, // 29: tender.v1.LocalityView.longest:type_name -> google.protobuf.Duration
-	60, // 30: tender.v1.DemandView.resources:type_name -> google.protobuf.Struct
-	64, // 31: tender.v1.DemandView.spread:type_name -> tender.v1.Spread
-	12, // 32: tender.v1.ListFrameworksResponse.items:type_name -> tender.v1.FrameworkView
-	60, // 33: tender.v1.TaskView.resources:type_name -> google.protobuf.Struct
-	59, // 34: tender.v1.TaskView.launched:type_name -> google.protobuf.Timestamp
-	59, // 35: tender.v1.TaskView.since:type_name -> google.protobuf.Timestamp
-	56, // 36: tender.v1.TaskView.labels:type_name -> tender.v1.TaskView.LabelsEntry
-	57, // 37: tender.v1.TaskView.ports:type_name -> tender.v1.TaskView.PortsEntry
-	61, // 38: tender.v1.TaskView.usage:type_name -> tender.v1.Usage
-	65, // 39: tender.v1.TaskView.command:type_name -> tender.v1.Command
-	16, // 40: tender.v1.ListTasksResponse.items:type_name -> tender.v1.TaskView
-	60, // 41: tender.v1.OfferView.resources:type_name -> google.protobuf.Struct
-	59, // 42: tender.v1.OfferView.since:type_name -> google.protobuf.Timestamp
-	59, // 43: tender.v1.OfferView.expires:type_name -> google.protobuf.Timestamp
-	18, // 44: tender.v1.ListOffersResponse.items:type_name -> tender.v1.OfferView
-	60, // 45: tender.v1.RoleView.guarantee:type_name -> google.protobuf.Struct
-	60, // 46: tender.v1.RoleView.limit:type_name -> google.protobuf.Struct
-	60, // 47: tender.v1.RoleView.allocated:type_name -> google.protobuf.Struct
-	60, // 48: tender.v1.RoleView.offered:type_name -> google.protobuf.Struct
-	60, // 49: tender.v1.RoleView.reserved:type_name -> google.protobuf.Struct
-	20, // 50: tender.v1.ListRolesResponse.items:type_name -> tender.v1.RoleView
-	25, // 51: tender.v1.ExplainResponse.agents:type_name -> tender.v1.ExplainedAgent
-	24, // 52: tender.v1.ExplainResponse.decisions:type_name -> tender.v1.ExplainedDecision
-	59, // 53: tender.v1.ExplainedDecision.at:type_name -> google.protobuf.Timestamp
-	59, // 54: tender.v1.ExplainedDecision.made:type_name -> google.protobuf.Timestamp
-	60, // 55: tender.v1.ExplainedDecision.resources:type_name -> google.protobuf.Struct
-	63, // 56: tender.v1.KillTaskRequest.grace:type_name -> google.protobuf.Duration
-	0,  // 57: tender.v1.MarkAgentRequest.action:type_name -> tender.v1.AgentAction
-	63, // 58: tender.v1.MarkAgentRequest.grace:type_name -> google.protobuf.Duration
-	62, // 59: tender.v1.SetMaintenanceRequest.window:type_name -> tender.v1.Window
-	66, // 60: tender.v1.ReserveRequest.action:type_name -> tender.v1.OperationKind
-	35, // 61: tender.v1.ListPeersResponse.items:type_name -> tender.v1.RaftPeer
-	58, // 62: tender.v1.ListPeersResponse.term:type_name -> tender.v1.Term
-	44, // 63: tender.v1.StoreGetRequest.session:type_name -> tender.v1.StoreSession
-	44, // 64: tender.v1.StorePutRequest.session:type_name -> tender.v1.StoreSession
-	44, // 65: tender.v1.StoreDeleteRequest.session:type_name -> tender.v1.StoreSession
-	44, // 66: tender.v1.StoreListRequest.session:type_name -> tender.v1.StoreSession
-	45, // 67: tender.v1.StoreListResponse.items:type_name -> tender.v1.StoreEntry
-	44, // 68: tender.v1.StoreWatchRequest.session:type_name -> tender.v1.StoreSession
-	5,  // 69: tender.v1.OperatorService.GetCluster:input_type -> tender.v1.GetClusterRequest
-	3,  // 70: tender.v1.OperatorService.ListMasters:input_type -> tender.v1.ListRequest
-	3,  // 71: tender.v1.OperatorService.ListAgents:input_type -> tender.v1.ListRequest
-	3,  // 72: tender.v1.OperatorService.ListFrameworks:input_type -> tender.v1.ListRequest
-	4,  // 73: tender.v1.OperatorService.ListTasks:input_type -> tender.v1.ListTasksRequest
-	3,  // 74: tender.v1.OperatorService.ListOffers:input_type -> tender.v1.ListRequest
-	3,  // 75: tender.v1.OperatorService.ListRoles:input_type -> tender.v1.ListRequest
-	22, // 76: tender.v1.OperatorService.Explain:input_type -> tender.v1.ExplainRequest
-	26, // 77: tender.v1.OperatorService.KillTask:input_type -> tender.v1.KillTaskRequest
-	28, // 78: tender.v1.OperatorService.RemoveFramework:input_type -> tender.v1.RemoveFrameworkRequest
-	29, // 79: tender.v1.OperatorService.MarkAgent:input_type -> tender.v1.MarkAgentRequest
-	30, // 80: tender.v1.OperatorService.SetMaintenance:input_type -> tender.v1.SetMaintenanceRequest
-	32, // 81: tender.v1.OperatorService.Reserve:input_type -> tender.v1.ReserveRequest
-	33, // 82: tender.v1.OperatorService.SetRole:input_type -> tender.v1.SetRoleRequest
-	1,  // 83: tender.v1.OperatorService.CheckConstraint:input_type -> tender.v1.CheckConstraintRequest
-	34, // 84: tender.v1.RaftService.ListPeers:input_type -> tender.v1.ListPeersRequest
-	37, // 85: tender.v1.RaftService.AddPeer:input_type -> tender.v1.AddPeerRequest
-	38, // 86: tender.v1.RaftService.RemovePeer:input_type -> tender.v1.RemovePeerRequest
-	39, // 87: tender.v1.RaftService.TransferLeader:input_type -> tender.v1.TransferLeaderRequest
-	40, // 88: tender.v1.RaftService.SaveSnapshot:input_type -> tender.v1.SaveSnapshotRequest
-	42, // 89: tender.v1.RaftService.StateHash:input_type -> tender.v1.StateHashRequest
-	46, // 90: tender.v1.StoreService.Get:input_type -> tender.v1.StoreGetRequest
-	47, // 91: tender.v1.StoreService.Put:input_type -> tender.v1.StorePutRequest
-	48, // 92: tender.v1.StoreService.Delete:input_type -> tender.v1.StoreDeleteRequest
-	49, // 93: tender.v1.StoreService.List:input_type -> tender.v1.StoreListRequest
-	51, // 94: tender.v1.StoreService.Watch:input_type -> tender.v1.StoreWatchRequest
-	6,  // 95: tender.v1.OperatorService.GetCluster:output_type -> tender.v1.ClusterView
-	8,  // 96: tender.v1.OperatorService.ListMasters:output_type -> tender.v1.ListMastersResponse
-	11, // 97: tender.v1.OperatorService.ListAgents:output_type -> tender.v1.ListAgentsResponse
-	15, // 98: tender.v1.OperatorService.ListFrameworks:output_type -> tender.v1.ListFrameworksResponse
-	17, // 99: tender.v1.OperatorService.ListTasks:output_type -> tender.v1.ListTasksResponse
-	19, // 100: tender.v1.OperatorService.ListOffers:output_type -> tender.v1.ListOffersResponse
-	21, // 101: tender.v1.OperatorService.ListRoles:output_type -> tender.v1.ListRolesResponse
-	23, // 102: tender.v1.OperatorService.Explain:output_type -> tender.v1.ExplainResponse
-	27, // 103: tender.v1.OperatorService.KillTask:output_type -> tender.v1.KillTaskResponse
-	31, // 104: tender.v1.OperatorService.RemoveFramework:output_type -> tender.v1.ActionResponse
-	31, // 105: tender.v1.OperatorService.MarkAgent:output_type -> tender.v1.ActionResponse
-	31, // 106: tender.v1.OperatorService.SetMaintenance:output_type -> tender.v1.ActionResponse
-	31, // 107: tender.v1.OperatorService.Reserve:output_type -> tender.v1.ActionResponse
-	20, // 108: tender.v1.OperatorService.SetRole:output_type -> tender.v1.RoleView
-	2,  // 109: tender.v1.OperatorService.CheckConstraint:output_type -> tender.v1.CheckConstraintResponse
-	36, // 110: tender.v1.RaftService.ListPeers:output_type -> tender.v1.ListPeersResponse
-	31, // 111: tender.v1.RaftService.AddPeer:output_type -> tender.v1.ActionResponse
-	31, // 112: tender.v1.RaftService.RemovePeer:output_type -> tender.v1.ActionResponse
-	31, // 113: tender.v1.RaftService.TransferLeader:output_type -> tender.v1.ActionResponse
-	41, // 114: tender.v1.RaftService.SaveSnapshot:output_type -> tender.v1.SnapshotChunk
-	43, // 115: tender.v1.RaftService.StateHash:output_type -> tender.v1.StateHashResponse
-	45, // 116: tender.v1.StoreService.Get:output_type -> tender.v1.StoreEntry
-	45, // 117: tender.v1.StoreService.Put:output_type -> tender.v1.StoreEntry
-	45, // 118: tender.v1.StoreService.Delete:output_type -> tender.v1.StoreEntry
-	50, // 119: tender.v1.StoreService.List:output_type -> tender.v1.StoreListResponse
-	45, // 120: tender.v1.StoreService.Watch:output_type -> tender.v1.StoreEntry
-	95, // [95:121] is the sub-list for method output_type
-	69, // [69:95] is the sub-list for method input_type
-	69, // [69:69] is the sub-list for extension type_name
-	69, // [69:69] is the sub-list for extension extendee
-	0,  // [0:69] is the sub-list for field type_name
+	63, // 30: tender.v1.LocalityView.idle:type_name -> google.protobuf.Duration
+	60, // 31: tender.v1.DemandView.resources:type_name -> google.protobuf.Struct
+	64, // 32: tender.v1.DemandView.spread:type_name -> tender.v1.Spread
+	12, // 33: tender.v1.ListFrameworksResponse.items:type_name -> tender.v1.FrameworkView
+	60, // 34: tender.v1.TaskView.resources:type_name -> google.protobuf.Struct
+	59, // 35: tender.v1.TaskView.launched:type_name -> google.protobuf.Timestamp
+	59, // 36: tender.v1.TaskView.since:type_name -> google.protobuf.Timestamp
+	56, // 37: tender.v1.TaskView.labels:type_name -> tender.v1.TaskView.LabelsEntry
+	57, // 38: tender.v1.TaskView.ports:type_name -> tender.v1.TaskView.PortsEntry
+	61, // 39: tender.v1.TaskView.usage:type_name -> tender.v1.Usage
+	65, // 40: tender.v1.TaskView.command:type_name -> tender.v1.Command
+	16, // 41: tender.v1.ListTasksResponse.items:type_name -> tender.v1.TaskView
+	60, // 42: tender.v1.OfferView.resources:type_name -> google.protobuf.Struct
+	59, // 43: tender.v1.OfferView.since:type_name -> google.protobuf.Timestamp
+	59, // 44: tender.v1.OfferView.expires:type_name -> google.protobuf.Timestamp
+	18, // 45: tender.v1.ListOffersResponse.items:type_name -> tender.v1.OfferView
+	60, // 46: tender.v1.RoleView.guarantee:type_name -> google.protobuf.Struct
+	60, // 47: tender.v1.RoleView.limit:type_name -> google.protobuf.Struct
+	60, // 48: tender.v1.RoleView.allocated:type_name -> google.protobuf.Struct
+	60, // 49: tender.v1.RoleView.offered:type_name -> google.protobuf.Struct
+	60, // 50: tender.v1.RoleView.reserved:type_name -> google.protobuf.Struct
+	20, // 51: tender.v1.ListRolesResponse.items:type_name -> tender.v1.RoleView
+	25, // 52: tender.v1.ExplainResponse.agents:type_name -> tender.v1.ExplainedAgent
+	24, // 53: tender.v1.ExplainResponse.decisions:type_name -> tender.v1.ExplainedDecision
+	59, // 54: tender.v1.ExplainedDecision.at:type_name -> google.protobuf.Timestamp
+	59, // 55: tender.v1.ExplainedDecision.made:type_name -> google.protobuf.Timestamp
+	60, // 56: tender.v1.ExplainedDecision.resources:type_name -> google.protobuf.Struct
+	63, // 57: tender.v1.KillTaskRequest.grace:type_name -> google.protobuf.Duration
+	0,  // 58: tender.v1.MarkAgentRequest.action:type_name -> tender.v1.AgentAction
+	63, // 59: tender.v1.MarkAgentRequest.grace:type_name -> google.protobuf.Duration
+	62, // 60: tender.v1.SetMaintenanceRequest.window:type_name -> tender.v1.Window
+	66, // 61: tender.v1.ReserveRequest.action:type_name -> tender.v1.OperationKind
+	35, // 62: tender.v1.ListPeersResponse.items:type_name -> tender.v1.RaftPeer
+	58, // 63: tender.v1.ListPeersResponse.term:type_name -> tender.v1.Term
+	44, // 64: tender.v1.StoreGetRequest.session:type_name -> tender.v1.StoreSession
+	44, // 65: tender.v1.StorePutRequest.session:type_name -> tender.v1.StoreSession
+	44, // 66: tender.v1.StoreDeleteRequest.session:type_name -> tender.v1.StoreSession
+	44, // 67: tender.v1.StoreListRequest.session:type_name -> tender.v1.StoreSession
+	45, // 68: tender.v1.StoreListResponse.items:type_name -> tender.v1.StoreEntry
+	44, // 69: tender.v1.StoreWatchRequest.session:type_name -> tender.v1.StoreSession
+	5,  // 70: tender.v1.OperatorService.GetCluster:input_type -> tender.v1.GetClusterRequest
+	3,  // 71: tender.v1.OperatorService.ListMasters:input_type -> tender.v1.ListRequest
+	3,  // 72: tender.v1.OperatorService.ListAgents:input_type -> tender.v1.ListRequest
+	3,  // 73: tender.v1.OperatorService.ListFrameworks:input_type -> tender.v1.ListRequest
+	4,  // 74: tender.v1.OperatorService.ListTasks:input_type -> tender.v1.ListTasksRequest
+	3,  // 75: tender.v1.OperatorService.ListOffers:input_type -> tender.v1.ListRequest
+	3,  // 76: tender.v1.OperatorService.ListRoles:input_type -> tender.v1.ListRequest
+	22, // 77: tender.v1.OperatorService.Explain:input_type -> tender.v1.ExplainRequest
+	26, // 78: tender.v1.OperatorService.KillTask:input_type -> tender.v1.KillTaskRequest
+	28, // 79: tender.v1.OperatorService.RemoveFramework:input_type -> tender.v1.RemoveFrameworkRequest
+	29, // 80: tender.v1.OperatorService.MarkAgent:input_type -> tender.v1.MarkAgentRequest
+	30, // 81: tender.v1.OperatorService.SetMaintenance:input_type -> tender.v1.SetMaintenanceRequest
+	32, // 82: tender.v1.OperatorService.Reserve:input_type -> tender.v1.ReserveRequest
+	33, // 83: tender.v1.OperatorService.SetRole:input_type -> tender.v1.SetRoleRequest
+	1,  // 84: tender.v1.OperatorService.CheckConstraint:input_type -> tender.v1.CheckConstraintRequest
+	34, // 85: tender.v1.RaftService.ListPeers:input_type -> tender.v1.ListPeersRequest
+	37, // 86: tender.v1.RaftService.AddPeer:input_type -> tender.v1.AddPeerRequest
+	38, // 87: tender.v1.RaftService.RemovePeer:input_type -> tender.v1.RemovePeerRequest
+	39, // 88: tender.v1.RaftService.TransferLeader:input_type -> tender.v1.TransferLeaderRequest
+	40, // 89: tender.v1.RaftService.SaveSnapshot:input_type -> tender.v1.SaveSnapshotRequest
+	42, // 90: tender.v1.RaftService.StateHash:input_type -> tender.v1.StateHashRequest
+	46, // 91: tender.v1.StoreService.Get:input_type -> tender.v1.StoreGetRequest
+	47, // 92: tender.v1.StoreService.Put:input_type -> tender.v1.StorePutRequest
+	48, // 93: tender.v1.StoreService.Delete:input_type -> tender.v1.StoreDeleteRequest
+	49, // 94: tender.v1.StoreService.List:input_type -> tender.v1.StoreListRequest
+	51, // 95: tender.v1.StoreService.Watch:input_type -> tender.v1.StoreWatchRequest
+	6,  // 96: tender.v1.OperatorService.GetCluster:output_type -> tender.v1.ClusterView
+	8,  // 97: tender.v1.OperatorService.ListMasters:output_type -> tender.v1.ListMastersResponse
+	11, // 98: tender.v1.OperatorService.ListAgents:output_type -> tender.v1.ListAgentsResponse
+	15, // 99: tender.v1.OperatorService.ListFrameworks:output_type -> tender.v1.ListFrameworksResponse
+	17, // 100: tender.v1.OperatorService.ListTasks:output_type -> tender.v1.ListTasksResponse
+	19, // 101: tender.v1.OperatorService.ListOffers:output_type -> tender.v1.ListOffersResponse
+	21, // 102: tender.v1.OperatorService.ListRoles:output_type -> tender.v1.ListRolesResponse
+	23, // 103: tender.v1.OperatorService.Explain:output_type -> tender.v1.ExplainResponse
+	27, // 104: tender.v1.OperatorService.KillTask:output_type -> tender.v1.KillTaskResponse
+	31, // 105: tender.v1.OperatorService.RemoveFramework:output_type -> tender.v1.ActionResponse
+	31, // 106: tender.v1.OperatorService.MarkAgent:output_type -> tender.v1.ActionResponse
+	31, // 107: tender.v1.OperatorService.SetMaintenance:output_type -> tender.v1.ActionResponse
+	31, // 108: tender.v1.OperatorService.Reserve:output_type -> tender.v1.ActionResponse
+	20, // 109: tender.v1.OperatorService.SetRole:output_type -> tender.v1.RoleView
+	2,  // 110: tender.v1.OperatorService.CheckConstraint:output_type -> tender.v1.CheckConstraintResponse
+	36, // 111: tender.v1.RaftService.ListPeers:output_type -> tender.v1.ListPeersResponse
+	31, // 112: tender.v1.RaftService.AddPeer:output_type -> tender.v1.ActionResponse
+	31, // 113: tender.v1.RaftService.RemovePeer:output_type -> tender.v1.ActionResponse
+	31, // 114: tender.v1.RaftService.TransferLeader:output_type -> tender.v1.ActionResponse
+	41, // 115: tender.v1.RaftService.SaveSnapshot:output_type -> tender.v1.SnapshotChunk
+	43, // 116: tender.v1.RaftService.StateHash:output_type -> tender.v1.StateHashResponse
+	45, // 117: tender.v1.StoreService.Get:output_type -> tender.v1.StoreEntry
+	45, // 118: tender.v1.StoreService.Put:output_type -> tender.v1.StoreEntry
+	45, // 119: tender.v1.StoreService.Delete:output_type -> tender.v1.StoreEntry
+	50, // 120: tender.v1.StoreService.List:output_type -> tender.v1.StoreListResponse
+	45, // 121: tender.v1.StoreService.Watch:output_type -> tender.v1.StoreEntry
+	96, // [96:122] is the sub-list for method output_type
+	70, // [70:96] is the sub-list for method input_type
+	70, // [70:70] is the sub-list for extension type_name
+	70, // [70:70] is the sub-list for extension extendee
+	0,  // [0:70] is the sub-list for field type_name
 }
 
 func init() { file_api_v1_operator_proto_init() }

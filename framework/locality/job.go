@@ -92,7 +92,8 @@ type job struct {
 	last  api.OfferID // let pass; each counts once
 	idle  idle        // room that was let pass and that nobody has taken since
 
-	numbers Numbers
+	numbers  Numbers
+	idleTold time.Duration // what of the idle time the masters were told
 }
 
 func (j *job) add(p *pending) {
@@ -227,6 +228,8 @@ func (j *job) placement(p *pending, level Level, now time.Time) api.Placement {
 	if !j.first.IsZero() {
 		placement.Waited = now.Sub(j.first)
 	}
+	idle := j.idle.total(now)
+	placement.Idle, j.idleTold = idle-j.idleTold, idle
 	return placement
 }
 

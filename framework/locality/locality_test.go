@@ -114,6 +114,25 @@ func TestHotAgent(t *testing.T) {
 	})
 }
 
+// TestPlacementsTellOfIdleSlots: each launch tells the masters what has stood idle since the one before.
+func TestPlacementsTellOfIdleSlots(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := locality.New(locality.Config{Node: locality.Wait{Time: 5 * time.Second}})
+		for i := range 100 {
+			d.Add("j", task(fmt.Sprint("t", i)), at(1))
+		}
+		want(t, launched(d, offer(2, 10)), "[] 5s")
+		for range 3 {
+			<-time.After(time.Second)
+			answer := d.Offers([]api.Offer{offer(1, 2)})[0]
+			tasks := answer.Operations[0].Tasks
+			if told := tasks[0].Placement.Idle + tasks[1].Placement.Idle; len(tasks) != 2 || told != 10*time.Second {
+				t.Errorf("%d tasks tell of %v, want ten slots for a second", len(tasks), told)
+			}
+		}
+	})
+}
+
 // TestPlacesAlone: a task that names only a rack is right anywhere in it, at once, and does not move
 // those of its job that prefer an agent.
 func TestPlacesAlone(t *testing.T) {
@@ -156,7 +175,7 @@ func TestLevelsBySkips(t *testing.T) {
 	want(t, launched(d, offer(12, 1)), "[t0] 0s")
 }
 
-// TestPlacement: the masters are told of each launch how near it is and what it waited.
+// TestPlacement: the masters are told of each launch how near it is, what it waited and what stood idle meanwhile.
 func TestPlacement(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := locality.New(locality.Config{Node: locality.Wait{Time: 5 * time.Second}})
@@ -168,7 +187,7 @@ func TestPlacement(t *testing.T) {
 		<-time.After(time.Second)
 		d.Offers([]api.Offer{offer(11, 1)})
 		<-time.After(5 * time.Second)
-		for i, want := range []api.Placement{{Level: api.PlacedAny, Waited: 6 * time.Second}, {Level: api.PlacedNode}} {
+		for i, want := range []api.Placement{{Level: api.PlacedAny, Waited: 6 * time.Second, Idle: 5 * time.Second}, {Level: api.PlacedNode}} {
 			answer := d.Offers([]api.Offer{offer([]int{2, 1}[i], 1)})[0]
 			if got := answer.Operations[0].Tasks[0].Placement; got != want {
 				t.Errorf("launch %d is told as %+v, want %+v", i, got, want)

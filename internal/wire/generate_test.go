@@ -180,7 +180,7 @@ func (g gen) task() api.Task {
 		task.Ports = map[string]uint16{"http": uint16(80 + g.n(10))}
 	}
 	if g.bool() {
-		task.Placement = api.Placement{Level: api.PlacementLevel(1 + g.n(2)), Waited: g.duration()}
+		task.Placement = api.Placement{Level: api.PlacementLevel(1 + g.n(2)), Waited: g.duration(), Idle: g.duration()}
 	}
 	return task
 }

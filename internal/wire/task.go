@@ -26,13 +26,13 @@ func placementToProto(placement api.Placement) *apiv1.Placement {
 	if placement.Level == api.PlacedUnspecified {
 		return nil
 	}
-	return &apiv1.Placement{Level: apiv1.PlacementLevel(placement.Level), Waited: DurationToProto(placement.Waited)}
+	return &apiv1.Placement{Level: apiv1.PlacementLevel(placement.Level), Waited: DurationToProto(placement.Waited), Idle: DurationToProto(placement.Idle)}
 }
 
 // placementFromProto takes an unknown level for none.
 func placementFromProto(c *checker, m *apiv1.Placement) api.Placement {
 	if level := m.GetLevel(); level != 0 && known(level, apiv1.PlacementLevel_name) {
-		return api.Placement{Level: api.PlacementLevel(level), Waited: c.duration("", m.GetWaited())}
+		return api.Placement{Level: api.PlacementLevel(level), Waited: c.duration("", m.GetWaited()), Idle: c.duration("", m.GetIdle())}
 	}
 	return api.Placement{}
 }

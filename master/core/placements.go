@@ -12,6 +12,7 @@ type Placements struct {
 	Node, Near, Any int
 	Waited          time.Duration // summed over launches
 	Longest         time.Duration
+	Idle            time.Duration // of room that was let pass, summed over the tasks that it would have held
 }
 
 // placementWaitMax bounds what one launch adds, so that no sum overflows: more counts as
@@ -35,4 +36,5 @@ func (p *Placements) count(placement api.Placement) {
 	waited := min(max(placement.Waited, 0), placementWaitMax)
 	p.Waited += waited
 	p.Longest = max(p.Longest, waited)
+	p.Idle += min(max(placement.Idle, 0), placementWaitMax)
 }

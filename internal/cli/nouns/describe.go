@@ -177,9 +177,13 @@ func localityOf(l *apiv1.LocalityView) string {
 	if tasks == 0 {
 		return ""
 	}
-	return fmt.Sprintf("%.1f %% of %d tasks on a preferred agent, %d near one, %d elsewhere; waited %s on average, %s at most",
+	text := fmt.Sprintf("%.1f %% of %d tasks on a preferred agent, %d near one, %d elsewhere; waited %s on average, %s at most",
 		100*float64(l.GetNode())/float64(tasks), tasks, l.GetNear(), l.GetAny(),
 		words.Span((l.GetWaited().AsDuration() / time.Duration(tasks)).Round(100*time.Millisecond)), words.Span(l.GetLongest().AsDuration()))
+	if idle := l.GetIdle().AsDuration(); idle > 0 {
+		text += fmt.Sprintf("; slots that it let pass stood idle for %s in all", words.Span(idle))
+	}
+	return text
 }
 
 // tasksBelow adds the table of the living tasks that belong to what was described.
