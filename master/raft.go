@@ -8,6 +8,7 @@ import (
 
 	"github.com/tenderhq/tender/api"
 	apiv1 "github.com/tenderhq/tender/api/v1"
+	"github.com/tenderhq/tender/master/internal/registrycodec"
 	"github.com/tenderhq/tender/master/registry"
 )
 
@@ -120,7 +121,7 @@ func (m *Master) hash() *apiv1.StateHashResponse {
 	defer m.hashing.Unlock()
 	state := m.raft.Registry()
 	if m.hashed == nil || m.hashed.GetAppliedIndex() != state.Index {
-		m.hashed = &apiv1.StateHashResponse{AppliedIndex: state.Index, Hash: state.Hash()}
+		m.hashed = &apiv1.StateHashResponse{AppliedIndex: state.Index, Hash: registrycodec.Hash(state)}
 	}
 	return m.hashed
 }

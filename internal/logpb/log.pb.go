@@ -11,8 +11,8 @@
 // Rules: numbers of fields are never used twice. A reader that meets a newer format
 // refuses to start. Whatever an older master could not apply in the very same way (a
 // new change, a field that changes what one does, a field of the registry's state)
-// raises the format. What is written carries the lowest format that can say it: a
-// cluster whose masters do not all know the newest one writes nothing that needs it.
+// raises the format, and is named with it in registrycodec/since.go: a cluster whose
+// masters do not all know the newest format writes nothing that needs it.
 
 package logpb
 
@@ -37,7 +37,7 @@ const (
 // Entry is one entry of the log: commands that were proposed at about the same time.
 type Entry struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// 1, or what the newest of its commands needs; 4 and a sum once all masters know them.
+	// What all masters know, or what the newest of its commands needs; since 4 with a sum.
 	Format   uint32     `protobuf:"varint,1,opt,name=format,proto3" json:"format,omitempty"`
 	Commands []*Command `protobuf:"bytes,2,rep,name=commands,proto3" json:"commands,omitempty"`
 	// Since format 4, always the last field: the CRC-32C of all bytes before it.
@@ -1853,7 +1853,7 @@ type SnapshotHead struct {
 	Term          uint64 `protobuf:"varint,5,opt,name=term,proto3" json:"term,omitempty"`
 	NextAgent     uint64 `protobuf:"varint,6,opt,name=next_agent,json=nextAgent,proto3" json:"next_agent,omitempty"`
 	NextFramework uint64 `protobuf:"varint,7,opt,name=next_framework,json=nextFramework,proto3" json:"next_framework,omitempty"`
-	// Hash of the registry's state, in hex.
+	// Hash of the registry's state, in hex; since format 5 of these messages.
 	Hash string `protobuf:"bytes,8,opt,name=hash,proto3" json:"hash,omitempty"`
 	// How many items follow.
 	Items uint64 `protobuf:"varint,9,opt,name=items,proto3" json:"items,omitempty"`

@@ -82,12 +82,12 @@ func TestNewFormatsWait(t *testing.T) {
 	refused("its begin", api.Unsupported, apply(BeginMaintenance{ID: "agent-1"}))
 	refused("a format of the future", api.Unsupported, apply(RaiseFormat{Format: Format + 1}))
 	refused("a format of the past", api.Stale, apply(RaiseFormat{Format: 1}))
-	before := s.Hash()
+	before := s.print()
 	s.Format = 1 // what 0 means
-	if s.Hash() != before {
+	if s.print() != before {
 		t.Error("format 0 and 1 are not one")
 	}
-	if got := apply(RaiseFormat{Format: Format}); got.Err != nil || !s.Knows(Format) || s.Hash() == before {
+	if got := apply(RaiseFormat{Format: Format}); got.Err != nil || !s.Knows(Format) || s.print() == before {
 		t.Errorf("raised: %+v", got)
 	}
 	if got := apply(set); got.Err != nil {

@@ -34,9 +34,9 @@ func done(t *testing.T, s *State, change Change) Result {
 
 func refused(t *testing.T, s *State, kind api.Kind, change Change) {
 	t.Helper()
-	before := s.Hash()
-	if result := s.Apply(Command{At: epoch, Change: change}); result.Err == nil || result.Err.Kind != kind || s.Hash() != before {
-		t.Fatalf("%T came to %v, changed: %v", change, result.Err, s.Hash() != before)
+	before := s.print()
+	if result := s.Apply(Command{At: epoch, Change: change}); result.Err == nil || result.Err.Kind != kind || s.print() != before {
+		t.Fatalf("%T came to %v, changed: %v", change, result.Err, s.print() != before)
 	}
 }
 

@@ -16,7 +16,7 @@ import (
 // newer one is refused at start. The registry has a format of its own, at first 1: it is
 // raised when all masters know a newer one, and only then is used what that one can
 // say (R24).
-const Format = 4
+const Format = 5
 
 // FormatMaintenance has maintenance windows, and writes to stores that carry the limit
 // of all stores.
@@ -30,6 +30,10 @@ const FormatOperations = 3
 // marked gone, remembers numbers that a lost future may have given out (R34, R37), and lets
 // masters compare the hash of what they hold.
 const FormatBounded = 4
+
+// FormatHashed takes the hash by which masters compare what they hold from the messages of a
+// snapshot, so that a new field is in it.
+const FormatHashed = 5
 
 // State is the registry. Values in its maps are replaced, never edited, so that
 // Clone is shallow and a snapshot does not stop Apply.

@@ -71,7 +71,7 @@ func (f *folder) contents() (contents, error) {
 	defer source.Close()
 	state, _, err := registrycodec.ReadSnapshot(source)
 	if err == nil {
-		found.Hash = fmt.Sprint(list[0].Index, list[0].Term, state.Hash())
+		found.Hash = fmt.Sprint(list[0].Index, list[0].Term, registrycodec.Hash(state))
 	}
 	return found, err
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/hashicorp/raft"
 
+	"github.com/tenderhq/tender/master/internal/registrycodec"
 	"github.com/tenderhq/tender/master/registry"
 )
 
@@ -40,7 +41,7 @@ func (m *machine) takeHash(before, index uint64) {
 	}
 	picture := m.state.Clone()
 	m.hashing.Go(func() {
-		taken := mark{index, picture.Hash()}
+		taken := mark{index, registrycodec.Hash(picture)}
 		m.mu.Lock()
 		defer m.mu.Unlock()
 		if taken.Index > m.marks.own.Index {
@@ -84,12 +85,12 @@ func (l *Log) agreeOnHash(ctx context.Context, r *life) {
 		return
 	}
 	select {
-	case l.raising <- struct{}{}:
+	case l.comparing <- struct{}{}:
 	default:
 		return // somebody asks
 	}
 	l.asking.Go(func() { // ends with its questions, each of which has a timeout, or with Raft
-		defer func() { <-l.raising }()
+		defer func() { <-l.comparing }()
 		hash := l.majorityHash(r, own)
 		switch {
 		case hash == "" || ctx.Err() != nil: // not all are so far, or not all answer; again at the next look

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/master/registry"
 )
 
 // TestAMasterThatDiffersStops: a bit that has flipped in the registry of one master, the leader
@@ -83,4 +84,55 @@ func (q *quorum) agreed(index uint64) bool {
 		advance(100 * time.Millisecond)
 	}
 	return false
+}
+
+// TestAnUpgradeStopsNobody: R24. Masters of two versions take the hash of their registries by the
+// format that all of them know, the older one's, and so agree; once all know the newer one they
+// go over to its hash at one entry of the log, and agree again.
+func TestAnUpgradeStopsNobody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		formats := map[api.MasterID]uint64{"m1": registry.FormatBounded, "m2": registry.FormatBounded, "m3": registry.FormatBounded}
+		versions := map[api.MasterID]string{"m1": "v0.4.0", "m2": "v0.4.0", "m3": "v0.4.0"}
+		q := &quorum{t: t, mesh: newMesh(), nodes: map[api.MasterID]*node{}}
+		q.open = func(l *Log) { l.machine.marks.every = 16 }
+		q.build = func(c *Config) { c.Format, c.Version = formats[c.ID], versions[c.ID] }
+		for _, id := range []api.MasterID{"m1", "m2", "m3"} {
+			q.peers = append(q.peers, Peer{id, "host" + string(id) + ":5070"})
+		}
+		for _, peer := range q.peers {
+			q.start(peer, NewMemory())
+		}
+		agreed, lead := uint64(0), (*Leadership)(nil)
+		agree := func(when string) {
+			if lead == nil || lead.ended() {
+				_, lead = q.leader("")
+			}
+			commitSome(t, lead, agreed+1)
+			if !q.agreed(agreed + 1) {
+				t.Fatalf("the masters do not agree on a hash %s", when)
+			}
+			_, agreed = q.nodes["m1"].machine.mark()
+		}
+		if !q.knowing(registry.FormatBounded) {
+			t.Fatal("the old format is not used")
+		}
+		agree("before the upgrade")
+		for _, id := range []api.MasterID{"m1", "m2", "m3"} {
+			formats[id], versions[id] = registry.Format, "v0.5.0"
+			q.start(peerOf(q, id), q.stop(id))
+			agree("after " + string(id) + " was upgraded")
+		}
+		if !q.knowing(registry.FormatHashed) {
+			t.Fatal("all masters know the new format, and it is not used")
+		}
+		agree("after the upgrade")
+		for id, n := range q.nodes {
+			select {
+			case err := <-n.ended:
+				t.Errorf("%s ended with %v", id, err)
+			default:
+			}
+		}
+		q.stopAll()
+	})
 }

@@ -28,6 +28,7 @@ type Log struct {
 	requests    chan func(*life)              // to do between two looks
 	asking      sync.WaitGroup                // those who wait for other masters or for Raft
 	raising     chan struct{}                 // somebody asks which format all masters know
+	comparing   chan struct{}                 // somebody asks for the hashes of all masters
 	chatter     *chatter
 	founded     bool              // in this run of the process: nobody leads yet; before Raft begins
 	departed    chan api.MasterID // their connections were closed; see suspect
@@ -67,6 +68,7 @@ func Open(config Config) (*Log, error) {
 		silent:      make(map[api.MasterID]time.Time),
 		requests:    make(chan func(*life)),
 		raising:     make(chan struct{}, 1),
+		comparing:   make(chan struct{}, 1),
 		chatter:     newChatter(),
 		departed:    make(chan api.MasterID, 1),
 		full:        make(chan struct{}, 1),

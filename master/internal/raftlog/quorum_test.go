@@ -14,6 +14,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/master/internal/registrycodec"
 	"github.com/tenderhq/tender/master/registry"
 )
 
@@ -145,7 +146,7 @@ func (q *quorum) agree() string {
 	for tries := 0; q.real || tries < 1000; tries++ {
 		seen = map[string]bool{}
 		for _, n := range q.nodes {
-			seen[fmt.Sprint(n.Registry().Index, " ", n.Registry().Hash())] = true
+			seen[fmt.Sprint(n.Registry().Index, " ", registrycodec.Hash(n.Registry()))] = true
 		}
 		if len(seen) == 1 {
 			return slices.Collect(maps.Keys(seen))[0]
@@ -245,7 +246,7 @@ func TestCommitsFollowTheState(t *testing.T) {
 				}
 				entries++
 			}
-			if want := q.nodes[id].Registry().Hash(); state.Hash() != want {
+			if want := registrycodec.Hash(q.nodes[id].Registry()); registrycodec.Hash(state) != want {
 				t.Fatalf("round %d: replaying the commits gives another registry", round)
 			}
 			if entries > 100 {

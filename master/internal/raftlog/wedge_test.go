@@ -11,6 +11,7 @@ import (
 	"github.com/hashicorp/raft"
 
 	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/master/internal/registrycodec"
 	"github.com/tenderhq/tender/master/registry"
 )
 
@@ -89,7 +90,7 @@ func TestUnreadableEntryStopsThisMaster(t *testing.T) {
 	stopped := make(chan error, 1)
 	m := newMachine(func(err error) { stopped <- err })
 	m.Apply(&raft.Log{Index: 1, Term: 1, Data: entryOf(t, []registry.Command{admit("a", 1)})})
-	hash := m.show().Hash()
+	hash := registrycodec.Hash(m.show())
 	m.Apply(&raft.Log{Index: 2, Term: 1, Data: []byte("no entry")})
 	m.Apply(&raft.Log{Index: 3, Term: 1, Data: entryOf(t, []registry.Command{admit("a", 2)})})
 	select {
@@ -100,7 +101,7 @@ func TestUnreadableEntryStopsThisMaster(t *testing.T) {
 	default:
 		t.Error("nobody was told to stop")
 	}
-	if m.show().Hash() != hash {
+	if registrycodec.Hash(m.show()) != hash {
 		t.Error("it went on behind an entry that it could not read")
 	}
 	if _, err := m.Snapshot(); err == nil {

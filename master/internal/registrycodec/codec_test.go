@@ -154,7 +154,7 @@ func same(a, b any) string {
 // TestEveryChangeSurvivesTheLog: nothing of a command is lost on its way.
 func TestEveryChangeSurvivesTheLog(t *testing.T) {
 	commands := allCommands()
-	read, err := DecodeEntry(entryOf(t, commands))
+	read, err := DecodeEntry(entryAs(t, commands, registry.Format))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -245,8 +245,8 @@ func TestSnapshotKeepsEverything(t *testing.T) {
 	if diff := same(state, read); diff != "" {
 		t.Error(diff)
 	}
-	if read.Hash() != state.Hash() || head.Hash != state.Hash() || head.Term != 7 || head.Index != state.Index {
-		t.Errorf("head %+v of a state with hash %s", head, state.Hash())
+	if Hash(read) != Hash(state) || head.Hash != Hash(state) || head.Term != 7 || head.Index != state.Index {
+		t.Errorf("head %+v of a state with hash %s", head, Hash(state))
 	}
 }
 
@@ -270,7 +270,7 @@ func TestDamageIsFound(t *testing.T) {
 // TestSnapshotOfAnotherState: P15. Its checksum is right, and what it says of its state is not.
 func TestSnapshotOfAnotherState(t *testing.T) {
 	for says, change := range map[string]func(*logpb.SnapshotHead){
-		"its hash is wrong": func(head *logpb.SnapshotHead) { head.Hash = registry.New().Hash() },
+		"its hash is wrong": func(head *logpb.SnapshotHead) { head.Hash = Hash(registry.New()) },
 		"items and says":    func(head *logpb.SnapshotHead) { head.Items++ },
 	} {
 		data := resealed(t, snapshotOf(t, fullState()), change)
@@ -343,7 +343,7 @@ func commandsOf(format uint64) []registry.Command {
 			change = set
 		}
 		command := registry.Command{Client: "m1/7", Counter: uint64(i), At: time.Unix(int64(i), 9).UTC(), Change: change}
-		if m, _, err := EncodeCommand(command); err == nil && uint64(formatOf(m)) <= format {
+		if m, _, err := EncodeCommand(command); err == nil && formatOf(m) <= format {
 			commands = append(commands, command)
 		}
 	}

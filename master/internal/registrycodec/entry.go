@@ -40,16 +40,18 @@ func EncodeCommand(command registry.Command) (*logpb.Command, int, error) {
 	return m, size + 8, nil
 }
 
-// EncodeEntry writes the entry, with a checksum if all masters know that one.
+// EncodeEntry writes an entry for masters that all know a format: what is newer is left out, and
+// a checksum stands at its end if they know that.
 func EncodeEntry(commands []*logpb.Command, known uint64) ([]byte, error) {
-	format := uint32(1)
-	if known >= registry.FormatBounded {
-		format = registry.FormatBounded
-	}
+	known = max(known, 1)
+	format := known
 	for _, command := range commands {
 		format = max(format, formatOf(command))
+		if known < registry.Format {
+			leaveOutNewer(command.ProtoReflect(), known)
+		}
 	}
-	data, err := proto.Marshal(&logpb.Entry{Format: format, Commands: commands})
+	data, err := proto.Marshal(&logpb.Entry{Format: uint32(format), Commands: commands})
 	if err != nil || format < registry.FormatBounded {
 		return data, err
 	}
@@ -77,28 +79,6 @@ func checkSum(data []byte, format uint32) error {
 		return errors.New("it is damaged: its checksum is wrong")
 	}
 	return nil
-}
-
-// formatOf is the oldest format in which a command can be written. Whoever proposes one
-// that needs a newer format has made sure that all masters read it.
-func formatOf(m *logpb.Command) uint32 {
-	switch c := m.Change.(type) {
-	case *logpb.Command_RaiseFormat:
-		return c.RaiseFormat.Format
-	case *logpb.Command_CheckHash:
-		return registry.FormatBounded
-	case *logpb.Command_SetMaintenance, *logpb.Command_BeginMaintenance:
-		return registry.FormatMaintenance
-	case *logpb.Command_SetReserved:
-		if len(c.SetReserved.Done) > 0 {
-			return registry.FormatOperations
-		}
-	case *logpb.Command_PutEntry:
-		if c.PutEntry.AllBytesMax != 0 {
-			return registry.FormatMaintenance
-		}
-	}
-	return 1
 }
 
 // checkFormat refuses what this version can't read.

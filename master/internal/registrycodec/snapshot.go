@@ -43,21 +43,10 @@ func WriteSnapshot(w io.Writer, state *registry.State, term uint64) error {
 	buffered := bufio.NewWriterSize(io.MultiWriter(w, out.crc), 64<<10)
 	out.w = buffered
 	out.bytes([]byte(snapshotMagic))
-	out.frame(&logpb.SnapshotHead{
-		Format:        uint32(max(state.Format, 1)),
-		ClusterId:     string(state.Cluster),
-		Epoch:         state.Epoch,
-		Index:         state.Index,
-		Term:          term,
-		NextAgent:     state.NextAgent,
-		NextFramework: state.NextFramework,
-		Hash:          state.Hash(),
-		Items:         countItems(state),
-
-		LostAgents:     numbersToLog(state.LostAgents),
-		LostFrameworks: numbersToLog(state.LostFrameworks),
-	})
-	writeItems(out, state)
+	head := contentHead(state)
+	head.Index, head.Term, head.Hash, head.Items = state.Index, term, Hash(state), countItems(state)
+	out.frame(head)
+	eachItem(state, out.frame)
 	out.bytes([]byte{0})
 	if out.err == nil {
 		out.err = buffered.Flush()
@@ -69,6 +58,15 @@ func WriteSnapshot(w io.Writer, state *registry.State, term uint64) error {
 	return err
 }
 
+// contentHead is the head of a snapshot, without what is not the registry's content.
+func contentHead(state *registry.State) *logpb.SnapshotHead {
+	return &logpb.SnapshotHead{
+		Format: uint32(max(state.Format, 1)), ClusterId: string(state.Cluster), Epoch: state.Epoch,
+		NextAgent: state.NextAgent, NextFramework: state.NextFramework,
+		LostAgents: numbersToLog(state.LostAgents), LostFrameworks: numbersToLog(state.LostFrameworks),
+	}
+}
+
 func countItems(state *registry.State) uint64 {
 	n := len(state.Masters) + len(state.Agents) + len(state.Frameworks) + len(state.Roles) + len(state.Clients)
 	for _, framework := range state.Frameworks {
@@ -77,32 +75,30 @@ func countItems(state *registry.State) uint64 {
 	return uint64(n)
 }
 
-func writeItems(out *frameWriter, state *registry.State) {
+// eachItem yields the items of a snapshot, in the order of their kinds and keys.
+func eachItem(state *registry.State, yield func(proto.Message)) {
 	for _, id := range slices.Sorted(maps.Keys(state.Masters)) {
-		out.frame(&logpb.SnapshotItem{Item: &logpb.SnapshotItem_Master{Master: &logpb.MasterItem{Id: string(id), Master: masterToLog(state.Masters[id])}}})
+		yield(&logpb.SnapshotItem{Item: &logpb.SnapshotItem_Master{Master: &logpb.MasterItem{Id: string(id), Master: masterToLog(state.Masters[id])}}})
 	}
 	for _, id := range slices.Sorted(maps.Keys(state.Agents)) {
-		out.frame(&logpb.SnapshotItem{Item: &logpb.SnapshotItem_Agent{Agent: agentToLog(state.Agents[id])}})
+		yield(&logpb.SnapshotItem{Item: &logpb.SnapshotItem_Agent{Agent: agentToLog(state.Agents[id])}})
 	}
 	for _, id := range slices.Sorted(maps.Keys(state.Frameworks)) {
-		writeFramework(out, state.Frameworks[id])
+		framework := state.Frameworks[id]
+		yield(&logpb.SnapshotItem{Item: &logpb.SnapshotItem_Framework{Framework: frameworkToLog(framework)}})
+		for _, key := range slices.Sorted(maps.Keys(framework.Store)) {
+			entry := framework.Store[key]
+			yield(&logpb.SnapshotItem{Item: &logpb.SnapshotItem_Store{Store: &logpb.StoreItem{Key: key, Value: entry.Value, Version: entry.Version}}})
+		}
 	}
 	for _, role := range slices.Sorted(maps.Keys(state.Roles)) {
-		out.frame(&logpb.SnapshotItem{Item: &logpb.SnapshotItem_Role{Role: &logpb.RoleItem{Role: string(role), Set: roleToLog(state.Roles[role])}}})
+		yield(&logpb.SnapshotItem{Item: &logpb.SnapshotItem_Role{Role: &logpb.RoleItem{Role: string(role), Set: roleToLog(state.Roles[role])}}})
 	}
 	for _, name := range slices.Sorted(maps.Keys(state.Clients)) {
 		c := state.Clients[name]
-		out.frame(&logpb.SnapshotItem{Item: &logpb.SnapshotItem_Client{Client: &logpb.ClientItem{
+		yield(&logpb.SnapshotItem{Item: &logpb.SnapshotItem_Client{Client: &logpb.ClientItem{
 			Name: name, Counter: c.Counter, Seen: wire.TimeToProto(c.Seen), Result: resultToLog(c.Result),
 		}}})
-	}
-}
-
-func writeFramework(out *frameWriter, f registry.Framework) {
-	out.frame(&logpb.SnapshotItem{Item: &logpb.SnapshotItem_Framework{Framework: frameworkToLog(f)}})
-	for _, key := range slices.Sorted(maps.Keys(f.Store)) {
-		entry := f.Store[key]
-		out.frame(&logpb.SnapshotItem{Item: &logpb.SnapshotItem_Store{Store: &logpb.StoreItem{Key: key, Value: entry.Value, Version: entry.Version}}})
 	}
 }
 
@@ -167,7 +163,7 @@ func ReadSnapshot(r io.Reader) (*registry.State, Head, error) {
 		return nil, Head{}, fmt.Errorf("the snapshot is damaged: %w", err)
 	case items != m.Items:
 		return nil, Head{}, fmt.Errorf("the snapshot is damaged: it holds %d items and says %d", items, m.Items)
-	case state.Hash() != m.Hash:
+	case Hash(state) != m.Hash:
 		return nil, Head{}, errors.New("the snapshot is damaged: its hash is wrong")
 	}
 	return state, headOf(m), nil

@@ -1,4 +1,4 @@
-package registry
+package registrycodec
 
 import (
 	"errors"
@@ -9,18 +9,20 @@ import (
 	"time"
 
 	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/master/registry"
 )
 
-// Full returns a state in which every field is set: a new field of any type makes
-// fill fail or shows up in TestHashSeesEveryField.
-func Full() *State {
-	s := &State{}
-	fill(reflect.ValueOf(s).Elem(), new(int))
+// full returns a state of a format in which every field is set: a new field of any type makes
+// fillAnew fail or shows up in TestHashSeesEveryField.
+func full(format uint64) *registry.State {
+	s := &registry.State{}
+	fillAnew(reflect.ValueOf(s).Elem(), new(int))
+	s.Format = format
 	return s
 }
 
-// fill sets every exported field to something that no other field has.
-func fill(v reflect.Value, count *int) {
+// fillAnew sets every exported field to something that no other field has.
+func fillAnew(v reflect.Value, count *int) {
 	*count++
 	switch v.Interface().(type) {
 	case time.Time:
@@ -43,26 +45,26 @@ func fill(v reflect.Value, count *int) {
 		v.SetFloat(float64(*count))
 	case reflect.Pointer:
 		v.Set(reflect.New(v.Type().Elem()))
-		fill(v.Elem(), count)
+		fillAnew(v.Elem(), count)
 	case reflect.Struct:
 		for i := range v.NumField() {
 			if v.Type().Field(i).IsExported() {
-				fill(v.Field(i), count)
+				fillAnew(v.Field(i), count)
 			}
 		}
 	case reflect.Map:
 		key, value := reflect.New(v.Type().Key()).Elem(), reflect.New(v.Type().Elem()).Elem()
-		fill(value, count)
+		fillAnew(value, count)
 		key.SetString("k")
 		v.Set(reflect.MakeMap(v.Type()))
 		v.SetMapIndex(key, value)
 	case reflect.Slice:
 		v.Set(reflect.MakeSlice(v.Type(), 1, 1))
-		fill(v.Index(0), count)
+		fillAnew(v.Index(0), count)
 	case reflect.Interface: // only error
 		v.Set(reflect.ValueOf(errors.New(fmt.Sprint("e", *count))))
 	default:
-		panic(fmt.Sprintf("fill knows no %v", v.Type()))
+		panic(fmt.Sprintf("fillAnew knows no %v", v.Type()))
 	}
 }
 
@@ -114,7 +116,7 @@ func change(v reflect.Value, path string) {
 	}
 	switch {
 	case path == "":
-		fill(v, &counters)
+		fillAnew(v, &counters)
 		if v.Kind() == reflect.Bool {
 			v.SetBool(false)
 		}
@@ -135,5 +137,5 @@ func change(v reflect.Value, path string) {
 	}
 }
 
-// counters makes each changed value one that Full does not have.
+// counters makes each changed value one that full does not have.
 var counters = 100

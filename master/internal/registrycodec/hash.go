@@ -1,0 +1,134 @@
+package registrycodec
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"hash"
+	"math"
+	"slices"
+
+	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+
+	"github.com/tenderhq/tender/master/registry"
+)
+
+// Hash is the fingerprint of everything in a registry but its index, in hex: equal on all masters
+// that have applied the same commands, also where their versions differ. It is that of the
+// messages of a snapshot, so that a field which snapshots keep is in it. What the registry's
+// format can't say yet is not: an older master does not know it (R24).
+func Hash(state *registry.State) string {
+	if !state.Knows(registry.FormatHashed) {
+		return hashOfFormat4(state)
+	}
+	h := &hasher{hash: sha256.New(), format: state.Format, fields: make(map[protoreflect.FullName][]protoreflect.FieldDescriptor)}
+	h.message(contentHead(state).ProtoReflect())
+	eachItem(state, func(m proto.Message) { h.message(m.ProtoReflect()) })
+	h.flush()
+	return hex.EncodeToString(h.hash.Sum(nil))
+}
+
+// hasher writes messages so that no two of different content write the same bytes, and those of
+// one content the same ones in every version: Tender's own order, for protobuf promises none.
+type hasher struct {
+	hash   hash.Hash
+	buffer []byte // of what is not yet in hash
+	format uint64 // fields that are newer are left out
+	fields map[protoreflect.FullName][]protoreflect.FieldDescriptor
+}
+
+const hashedAtOnceBytes = 8 << 10
+
+func (h *hasher) flush() {
+	h.hash.Write(h.buffer)
+	h.buffer = h.buffer[:0]
+}
+
+func (h *hasher) number(n uint64) {
+	h.buffer = binary.AppendUvarint(h.buffer, n)
+	if len(h.buffer) >= hashedAtOnceBytes {
+		h.flush()
+	}
+}
+
+// message writes the fields that are set, each behind its number, and 0 for the end.
+func (h *hasher) message(m protoreflect.Message) {
+	for _, field := range h.fieldsOf(m.Descriptor()) {
+		if !m.Has(field) {
+			continue
+		}
+		h.number(uint64(field.Number()))
+		switch value := m.Get(field); {
+		case field.IsMap():
+			h.mapping(value.Map())
+		case field.IsList():
+			h.number(uint64(value.List().Len()))
+			for i := range value.List().Len() {
+				h.value(value.List().Get(i))
+			}
+		default:
+			h.value(value)
+		}
+	}
+	h.number(0)
+}
+
+// fieldsOf are the fields of a message in the order of their numbers.
+func (h *hasher) fieldsOf(message protoreflect.MessageDescriptor) []protoreflect.FieldDescriptor {
+	fields, made := h.fields[message.FullName()]
+	if made {
+		return fields
+	}
+	for i := range message.Fields().Len() {
+		if field := message.Fields().Get(i); sinceFormat(field) <= h.format {
+			fields = append(fields, field)
+		}
+	}
+	slices.SortFunc(fields, func(a, b protoreflect.FieldDescriptor) int { return cmp.Compare(a.Number(), b.Number()) })
+	h.fields[message.FullName()] = fields
+	return fields
+}
+
+func (h *hasher) mapping(m protoreflect.Map) {
+	var keys []protoreflect.MapKey
+	m.Range(func(key protoreflect.MapKey, _ protoreflect.Value) bool {
+		keys = append(keys, key)
+		return true
+	})
+	slices.SortFunc(keys, func(a, b protoreflect.MapKey) int { return cmp.Compare(a.String(), b.String()) })
+	h.number(uint64(len(keys)))
+	for _, key := range keys {
+		h.text(key.String())
+		h.value(m.Get(key))
+	}
+}
+
+func (h *hasher) value(value protoreflect.Value) {
+	switch v := value.Interface().(type) {
+	case protoreflect.Message:
+		h.message(v)
+	case string:
+		h.text(v)
+	case []byte:
+		h.number(uint64(len(v)))
+		h.buffer = append(h.buffer, v...)
+	case bool:
+		h.number(protowire.EncodeBool(v))
+	case float32, float64:
+		h.number(math.Float64bits(value.Float()))
+	case int32, int64:
+		h.number(uint64(value.Int()))
+	case protoreflect.EnumNumber:
+		h.number(uint64(v))
+	default:
+		h.number(value.Uint())
+	}
+}
+
+func (h *hasher) text(text string) {
+	h.number(uint64(len(text)))
+	h.buffer = append(h.buffer, text...)
+}
