@@ -20,106 +20,45 @@ import (
 	"github.com/tenderhq/tender/internal/value"
 )
 
-// Config is what the core is made from. Zero fields mean the documented defaults.
-type Config struct {
-	// Agent is what the agent says of itself; its ID is the core's to fill in.
-	Agent   api.Agent
-	Version string
-	// Sandboxes is the folder under which every executor and task has its own.
-	Sandboxes string
-
-	// HeartbeatInterval and SessionTimeout hold until a leader says otherwise. Default
-	// 1 s and 5 s.
-	HeartbeatInterval time.Duration
-	SessionTimeout    time.Duration
-	// ResendMin is the first pause before an unacknowledged status is sent again; it
-	// doubles up to ResendMax. Default 1 s, 1 min.
-	ResendMin time.Duration
-	ResendMax time.Duration
-	// KillGrace is for tasks and executors that name none. Default 5 s.
-	KillGrace time.Duration
-	// KillSlack is how much longer than the grace an executor may take before the agent
-	// lends a hand with SIGKILL. Default 5 s.
-	KillSlack time.Duration
-	// ExecutorTimeout is how long an executor may take to subscribe after its start,
-	// and to come back after a restart of the agent. Default 1 min.
-	ExecutorTimeout time.Duration
-	// ExecutorIdle is how long the built-in executor of a framework stays without a
-	// task. Default 1 min. Short costs a start for the next task; long keeps a process.
-	// A framework's own executor stays until it is shut down.
-	ExecutorIdle time.Duration
-	// RecoveryTimeout is how long executors wait for an agent that went away before
-	// they kill their tasks. Default 15 min; negative = not at all.
-	RecoveryTimeout time.Duration
-	// StubsMax is how many ended tasks are remembered, and their sandboxes kept; the
-	// oldest go first. Default 1000.
-	StubsMax int
-	// SandboxAge is how long the sandbox of an ended task is kept. Default 7 days.
-	SandboxAge time.Duration
-	// TasksMax is how many tasks one agent holds. A launch beyond it is DROPPED.
-	// Default 100,000.
-	TasksMax int
-}
-
-func (c Config) withDefaults() Config {
-	c.HeartbeatInterval = cmp.Or(c.HeartbeatInterval, time.Second)
-	c.SessionTimeout = cmp.Or(c.SessionTimeout, 5*time.Second)
-	c.ResendMin = cmp.Or(c.ResendMin, time.Second)
-	c.ResendMax = cmp.Or(c.ResendMax, time.Minute)
-	c.KillGrace = cmp.Or(c.KillGrace, 5*time.Second)
-	c.KillSlack = cmp.Or(c.KillSlack, 5*time.Second)
-	c.ExecutorTimeout = cmp.Or(c.ExecutorTimeout, time.Minute)
-	c.ExecutorIdle = cmp.Or(c.ExecutorIdle, time.Minute)
-	c.RecoveryTimeout = max(cmp.Or(c.RecoveryTimeout, 15*time.Minute), 0)
-	c.StubsMax = cmp.Or(c.StubsMax, 1000)
-	c.SandboxAge = cmp.Or(c.SandboxAge, 7*24*time.Hour)
-	c.TasksMax = cmp.Or(c.TasksMax, 100_000)
-	return c
-}
-
-// Core is an agent's mind. Not safe for concurrent use: the shell's loop owns it.
+// Core decides for one agent. It is made of rooms: each owns a part of what this process knows, and calls only rooms that
+// stand above it in this list. Core itself brings events to the rooms, and connects those that do not know each other.
+// Not safe for concurrent use: the shell's loop owns it.
 type Core struct {
-	config Config
-	state  *state
-	now    time.Time // of the event being stepped
-	effect []Effect  // of the event being stepped
-
-	written uint64   // the last record handed to the shell
-	stored  uint64   // the last one that is on disk
-	waiting []waiter // for records, in their order
-	timers  timers
-
-	leader   leader
-	conns    map[Conn]*executor // sessions of executors
-	stubsOf  map[api.ExecutorRef]int
-	kept     map[api.TaskRef]time.Time // until when the sandbox of a stub is kept
-	usage    *protocol.UsageReport     // the last sample
-	sampling bool                      // one is under way
-	pressure pressure
-	// usageNext is the task that the next heartbeat's usage begins with, when not all fit.
-	usageNext api.TaskRef
-	sweeping  bool // a timer waits for the oldest sandbox
-	diskFull  bool
-	illegal   uint64 // statuses of executors that were no legal move
-	unheard   uint64 // messages that came while there was no session to pass them on to
-	identity  uint64 // number of the last Identity record
-}
-
-// waiter is what follows once a record is on disk.
-type waiter struct {
-	number uint64
-	what   followUp
+	*base
+	leader    *leader    // the stream to the master that leads: whose words count
+	sandboxes *sandboxes // folders that outlive their tasks
+	reports   *reports   // what the leader is told of the agent as a whole
+	volumes   *volumes   // data that outlives tasks
+	pressure  *pressure  // how full the agent really is
+	statuses  *statuses  // what is told of tasks until it is acknowledged
+	executors *executors // the runs of executors, from the fork to the last process
+	launches  *launches  // tasks that are to run
+	kills     *kills     // tasks that are to end
 }
 
 // New makes the core of an agent whose checkpoint holds these records. Started is to
 // be its first event.
 func New(config Config, records []Record) *Core {
-	c := &Core{config: config.withDefaults(), state: newState(), conns: map[Conn]*executor{}, stubsOf: map[api.ExecutorRef]int{}}
+	config = config.withDefaults()
+	b := &base{config: config, state: newState()}
 	for _, record := range records {
-		c.state.apply(record)
+		b.state.apply(record)
 	}
-	c.state.allRead()
-	c.leader.reset(c.config)
+	b.state.allRead()
+	c := &Core{base: b}
+	c.leader = &leader{base: b, interval: config.HeartbeatInterval, timeout: config.SessionTimeout}
+	c.sandboxes = &sandboxes{base: b, stubsOf: map[api.ExecutorRef]int{}, kept: map[api.TaskRef]time.Time{}}
+	c.reports = &reports{base: b, leader: c.leader}
+	c.volumes = &volumes{base: b, leader: c.leader}
+	c.pressure = &pressure{base: b, leader: c.leader, reports: c.reports}
+	c.statuses = &statuses{base: b, leader: c.leader, sandboxes: c.sandboxes}
+	c.executors = &executors{
+		base: b, leader: c.leader, sandboxes: c.sandboxes, statuses: c.statuses, conns: map[Conn]Run{},
+	}
+	c.launches = &launches{
+		base: b, leader: c.leader, reports: c.reports, pressure: c.pressure, statuses: c.statuses, executors: c.executors,
+	}
+	c.kills = &kills{base: b, leader: c.leader, statuses: c.statuses, executors: c.executors}
 	return c
 }
 
@@ -133,158 +72,110 @@ func (c *Core) Dump() string { return value.Text(c) }
 // Step takes one event.
 func (c *Core) Step(event Event) []Effect {
 	c.now = event.At
-	c.happened(event.What)
-	c.fire()
-	effects := c.effect
-	c.effect = nil
+	c.dispatch(event.What)
+	c.fireTimers()
+	effects := c.effects
+	c.effects = nil
 	return effects
 }
 
-func (c *Core) happened(what Happening) {
+func (c *Core) dispatch(what Happening) {
 	switch w := what.(type) {
 	case Started:
-		c.start(w)
+		c.recoverAgent(w)
 	case LeaderOpened:
-		c.leaderOpened(w)
+		c.leader.leaderOpened(w)
 	case LeaderSaid:
 		c.leaderSaid(w)
 	case LeaderClosed:
 		c.leaderClosed(w)
 	case ExecutorOpened:
-		c.executorOpened(w)
+		if e := c.executors.acceptSession(w); e != nil {
+			c.alignExecutor(e, w.Subscribe)
+		}
 	case ExecutorCalled:
-		c.executorCalled(w)
+		c.executors.executorCalled(w)
 	case ExecutorClosed:
-		c.executorClosed(w)
+		c.executors.executorClosed(w)
 	case ExecutorForked:
-		c.executorForked(w)
+		c.executors.executorForked(w)
 	case ExecutorFailed:
-		c.executorFailed(w)
+		c.executors.executorFailed(w)
 	case ExecutorExited:
-		c.executorExited(w)
+		c.executors.executorExited(w)
 	case GroupsGone:
-		c.groupsGone(w)
+		c.executors.groupsGone(w)
 	case TaskPrepared:
-		c.taskPrepared(w)
+		c.launches.taskPrepared(w)
 	case Checkpointed:
 		c.checkpointed(w)
 	case DiskRoom:
 		c.diskRoom(w)
 	case Sampled:
-		c.sampled(w)
+		c.takeSample(w)
 	case VolumeDestroyed:
-		c.volumeDestroyed(w)
-	case Woken: // fire does what is due
+		c.volumes.volumeDestroyed(w)
+	case Woken: // fireTimers does what is due
 	case Away:
 		c.away(w.Gap)
 	}
 }
 
-// Wake is when the core wants to be woken, zero for never. Asked after every batch.
-func (c *Core) Wake() time.Time { return c.timers.first() }
-
-// Records say what the core stands on, in as few as it takes: all records that it
-// has asked to be written are covered.
-func (c *Core) Records() []Record { return c.state.records() }
-
-// Runs lists the runs of executors that had a process, for the shell to look for them
-// before Started.
-func (c *Core) Runs() []ExecutorStarted {
-	var runs []ExecutorStarted
-	for _, e := range c.state.executorsInOrder() {
-		if e.started.Process.PID != 0 {
-			runs = append(runs, e.started)
+// alignExecutor brings both sides to one picture when an executor has come: statuses it owes, tasks that it should
+// have, kills that it may have missed.
+func (c *Core) alignExecutor(e *executor, s protocol.SubscribeExecutor) {
+	for _, status := range s.Unacknowledged {
+		c.statuses.takeStatus(e.conn, e.ref(), status)
+	}
+	for _, id := range s.Tasks {
+		if e.tasks[id] == nil { // it has ended here, or never was
+			c.emit(ToExecutor{e.conn, protocol.ExecutorKill{Task: id}})
 		}
 	}
-	return runs
-}
-
-// TaskView is what readers of a task's output need to know.
-type TaskView struct {
-	Sandbox         string
-	ExecutorSandbox string // of the executor that runs it, or ran it
-	Ended           bool
-}
-
-// Task looks a task up, also one that has ended and whose sandbox is still there.
-func (c *Core) Task(ref api.TaskRef) (TaskView, bool) {
-	if t := c.state.tasks[ref]; t != nil {
-		return c.taskView(t.executor, ref.Task, t.ended()), true
+	has := make(map[api.TaskID]bool, len(s.Tasks))
+	for _, id := range s.Tasks {
+		has[id] = true
 	}
-	if _, known := c.state.stubbed[ref]; !known {
-		return TaskView{}, false
-	}
-	for _, stub := range c.state.stubs {
-		if stub.TaskRef == ref {
-			executor := api.ExecutorRef{Framework: ref.Framework, Executor: stub.Status.Executor}
-			return c.taskView(executor, ref.Task, true), true
+	for _, t := range e.tasksInOrder() {
+		t.handed = has[t.ref.Task] // what it does not name never reached it
+		switch {
+		case t.kill == nil:
+			if c.disk.safe(t.launchRecord) && !t.handed { // an agent before this one may have ended over its files
+				c.launches.prepareTask(t)
+			}
+			c.launches.handOverTask(t)
+		case t.handed && t.pressing > 0:
+			c.kills.passKill(t)
+		default:
+			c.kills.actOnKill(t)
 		}
 	}
-	return TaskView{}, false
-}
-
-func (c *Core) taskView(executor api.ExecutorRef, task api.TaskID, ended bool) TaskView {
-	return TaskView{Sandbox: c.taskFolder(executor, task), ExecutorSandbox: c.executorFolder(executor), Ended: ended}
-}
-
-// Folders are the sandboxes that are in use or kept, of executors and of tasks.
-func (c *Core) Folders() map[string]bool {
-	folders := map[string]bool{}
-	keep := func(executor api.ExecutorRef, task api.TaskID) {
-		folders[c.executorFolder(executor)] = true
-		folders[c.taskFolder(executor, task)] = true
+	// The order to end may be on its way to the disk.
+	if e.stopping() && !c.mustWait(c.disk.written, repeatShutdown{e.run(), e.conn}) {
+		c.executors.sendShutdown(e)
 	}
-	for _, e := range c.state.executorsInOrder() {
-		folders[c.executorFolder(e.ref())] = true
-	}
-	for _, t := range c.state.tasksInOrder() {
-		keep(t.executor, t.ref.Task)
-	}
-	for _, stub := range c.state.stubs {
-		keep(executorOf(stub), stub.Task)
-	}
-	return folders
+	c.startIdleTimer(e)
 }
 
-// HasVolume says whether the agent has a volume: its data is in the folder of that name.
-func (c *Core) HasVolume(id api.VolumeID) bool {
-	_, has := c.state.volumes[id]
-	return has
-}
-
-// Identity is who the agent is by now.
-func (c *Core) Identity() Identity { return c.state.identity }
-
-func (c *Core) emit(effect Effect) { c.effect = append(c.effect, effect) }
-
-// put makes a record: it takes effect in the core now, and on disk some time later.
-func (c *Core) put(record Record) uint64 {
-	c.state.apply(record)
-	c.written++
-	c.emit(Checkpoint{Number: c.written, Record: record})
-	if _, is := record.(Identity); is {
-		c.identity = c.written
+// takeSample takes what is really used, and kills the tasks that have to make room.
+func (c *Core) takeSample(w Sampled) {
+	c.reports.usage, c.reports.sampling = &w.Usage, false
+	for _, one := range c.pressure.judgeSample() {
+		c.log("task is revoked", field("task", one.task.ref.String()), field("cpus", one.cpus), field("mem", one.mem))
+		grace := min(cmp.Or(one.task.launch.Task.KillGrace, c.config.KillGrace), c.config.KillGrace)
+		c.kills.storeKill(one.task, grace, api.ReasonRevoked)
 	}
-	return c.written
 }
 
-func (c *Core) log(message string, fields ...Field) { c.emit(Log{message, fields}) }
-
-func field[S ~string](name string, value S) Field { return Field{name, string(value)} }
-
-// Counts are for meters.
-type Counts struct {
-	Tasks, Executors, Flying int
-	Revoked                  uint64 // tasks, since this process began
-	Illegal                  uint64 // statuses of executors that were no legal move, since this process began
-	Unheard                  uint64 // messages for which there was no session, since this process began
-	Registered               bool
-}
-
-// Counts are cheap to ask for, after every batch.
-func (c *Core) Counts() Counts {
-	return Counts{
-		Tasks: len(c.state.tasks), Executors: len(c.state.executors), Flying: c.leader.flying, Registered: c.leader.registered,
-		Revoked: c.pressure.revoked, Unheard: c.unheard, Illegal: c.illegal,
+// diskRoom notes how the disk is: one without room takes no launches (R14), one with little gives up a tenth of the
+// old sandboxes.
+func (c *Core) diskRoom(w DiskRoom) {
+	if w.Full != c.reports.diskFull {
+		c.reports.diskFull = w.Full
+		c.log("disk", field("full", map[bool]string{true: "yes", false: "no"}[w.Full]))
+		c.reports.tellUnable()
+	}
+	if w.Full || w.Low {
+		c.sandboxes.giveUpTenth()
 	}
 }

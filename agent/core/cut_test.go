@@ -13,7 +13,7 @@ import (
 // cutEverywhere kills the agent at this moment, with the log torn after each record that may
 // or may not have reached the disk, and lets the next one live until all is at rest.
 func (w *world) cutEverywhere() {
-	sure := len(w.log) - int(w.core.written-w.core.stored)
+	sure := len(w.log) - int(w.core.disk.written-w.core.disk.stored)
 	for end := sure; end <= len(w.log); end++ {
 		after := newAfterlife(w, end)
 		after.live()
@@ -175,7 +175,7 @@ func (a *afterlife) ordered(run Run) bool {
 
 // wanted: somebody asked for the end of what the framework has here.
 func (a *afterlife) wanted(id api.FrameworkID) bool {
-	return a.core.state.identity.Gone || a.core.removed(id)
+	return a.core.state.identity.Gone || a.core.frameworkRemoved(id)
 }
 
 func (a *afterlife) killed(e KillGroups) {

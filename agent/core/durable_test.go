@@ -14,7 +14,7 @@ import (
 // durable checks, for every effect of every test, that what others may act on is on
 // disk: durable before visible.
 func (w *world) durable(effect Effect) {
-	onDisk := w.log[:len(w.log)-int(w.core.written-w.core.stored)]
+	onDisk := w.log[:len(w.log)-int(w.core.disk.written-w.core.disk.stored)]
 	wants := func(what string, match func(Record) bool) {
 		for i := len(onDisk) - 1; i >= 0; i-- {
 			if match(onDisk[i]) {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/internal/invariant"
 )
 
 // executor is one run of an executor. As with tasks, the lower part begins anew with
@@ -23,8 +24,6 @@ type executor struct {
 	conn  Conn // its session, 0 = none
 	// subscribed says that this run was in a session, so its program works.
 	subscribed bool
-	killed     bool // SIGKILL is under way
-	gone       bool // no process of it and its tasks is left
 	// deadline is when the agent loses patience: with a start, a reconnection, a stop,
 	// or an end of stream. Zero = never.
 	deadline  time.Time
@@ -43,8 +42,31 @@ const (
 	phaseGated                    // the child waits for ExecutorStarted on disk
 	phaseRegistering              // the program runs and should subscribe soon
 	phaseRunning                  // it has subscribed; it may be away at the moment
-	phaseEnding                   // its processes are being cleared away
+	phaseEnding                   // its processes are being cleared away with SIGKILL
+	phaseGone                     // none of them is left; its stream is read to the end
 )
+
+// phaseMoves are the phases that can follow one. Anything else is a mistake of ours.
+var phaseMoves = [...][]phase{
+	phaseStarting:    {phaseGated, phaseRunning, phaseEnding}, // running: it was found alive by an agent that came back
+	phaseGated:       {phaseRegistering, phaseEnding},
+	phaseRegistering: {phaseRunning, phaseEnding},
+	phaseRunning:     {phaseRunning, phaseEnding}, // running: it came back with a new stream
+	phaseEnding:      {phaseGone},
+	phaseGone:        nil,
+}
+
+func (p phase) String() string {
+	return [...]string{"starting", "gated", "registering", "running", "ending", "gone"}[p]
+}
+
+func (e *executor) moveTo(next phase) {
+	invariant.Check(slices.Contains(phaseMoves[e.phase], next), "executor %s can't go from %s to %s", e.ref(), e.phase, next)
+	e.phase = next
+}
+
+// ending says whether the end of all its processes has begun.
+func (e *executor) ending() bool { return e.phase >= phaseEnding }
 
 func (e *executor) ref() api.ExecutorRef { return e.starting.Run.Executor }
 
@@ -66,9 +88,4 @@ func (e *executor) tasksInOrder() []*task {
 	}
 	slices.SortFunc(tasks, func(a, b *task) int { return cmp.Compare(a.order, b.order) })
 	return tasks
-}
-
-// shutdownGrace is how long the executor may take to end.
-func (c *Core) shutdownGrace(e *executor) time.Duration {
-	return cmp.Or(e.starting.Executor.ShutdownGrace, c.config.KillGrace)
 }

@@ -10,112 +10,132 @@ import (
 	"github.com/tenderhq/tender/internal/protocol"
 )
 
+// executors is the room of the executors' runs: from the start on disk, the fork and the gate (R10), over sessions, to
+// the end of all that a run has left behind (R11). It decides what the end of an executor makes of its tasks. It never
+// decides that a task is to run or to be killed.
+type executors struct {
+	*base
+	leader    *leader
+	sandboxes *sandboxes
+	statuses  *statuses
+	conns     map[Conn]Run // sessions
+	unheard   uint64       // messages that came while there was no session to pass them on to
+}
+
+// placeTask sees to it that the task has an executor: the one that is there, whatever it
+// is doing, or a new run.
+func (x *executors) placeTask(t *task) {
+	e := x.state.executors[t.executor]
+	if e == nil {
+		e = x.startExecutor(t)
+	}
+	e.tasks[t.ref.Task] = t
+	e.idleSince = x.now
+}
+
 // startExecutor begins a run: Starting on disk, then the fork (R10).
-func (c *Core) startExecutor(t *task) *executor {
+func (x *executors) startExecutor(t *task) *executor {
 	record := ExecutorStarting{
-		Run: Run{t.executor, c.state.runs + 1}, Role: t.launch.Role, Resources: t.launch.ExecutorResources, Builtin: true,
+		Run: Run{t.executor, x.state.runs + 1}, Role: t.launch.Role, Resources: t.launch.ExecutorResources, Builtin: true,
 		Executor: api.Executor{ID: api.CommandExecutor},
 	}
 	if own := t.launch.Task.Executor; own != nil {
 		record.Executor, record.Builtin = *own, false
 	}
-	number := c.put(record)
-	e := c.state.executors[t.executor]
-	c.log("executor is started", field("executor", t.executor.String()))
-	c.after(number, forkExecutor{e.run()})
+	number := x.writeRecord(record)
+	e := x.state.executors[t.executor]
+	x.log("executor is started", field("executor", t.executor.String()))
+	x.follow(number, forkExecutor{e.run()})
 	return e
 }
 
-func (c *Core) fork(run Run) {
-	e := c.state.run(run)
+// forkExecutor asks for the child of a run whose start is on disk.
+func (x *executors) forkExecutor(run Run) {
+	e := x.state.run(run)
 	if e == nil || e.phase != phaseStarting {
 		return
 	}
-	c.emit(StartExecutor{
-		Run: run, Executor: e.starting.Executor, Builtin: e.starting.Builtin, Sandbox: c.executorFolder(e.ref()),
+	x.emit(StartExecutor{
+		Run: run, Executor: e.starting.Executor, Builtin: e.starting.Builtin, Sandbox: x.executorFolder(e.ref()),
 		Volumes: volumesIn(e.starting.Resources),
 	})
 }
 
-func (c *Core) executorForked(w ExecutorForked) {
-	e := c.state.run(w.Run)
+// executorForked has the child wait at its gate until its process is on disk.
+func (x *executors) executorForked(w ExecutorForked) {
+	e := x.state.run(w.Run)
 	if e == nil || e.phase != phaseStarting || e.order != nil {
-		c.emit(AbandonExecutor{w.Run})
+		x.emit(AbandonExecutor{w.Run})
 		return
 	}
-	e.phase = phaseGated
-	number := c.put(ExecutorStarted(w))
-	c.after(number, releaseExecutor{w.Run})
+	e.moveTo(phaseGated)
+	number := x.writeRecord(ExecutorStarted(w))
+	x.follow(number, releaseExecutor{w.Run})
 }
 
 // releaseExecutor opens the gate behind which the child of a run waits.
-func (c *Core) releaseExecutor(run Run) {
-	e := c.state.run(run)
+func (x *executors) releaseExecutor(run Run) {
+	e := x.state.run(run)
 	if e == nil || e.phase != phaseGated {
 		return
 	}
-	e.phase = phaseRegistering
-	c.emit(ReleaseExecutor{run})
-	c.patience(e, c.now.Add(c.config.ExecutorTimeout))
+	e.moveTo(phaseRegistering)
+	x.emit(ReleaseExecutor{run})
+	x.setDeadline(e, x.now.Add(x.config.ExecutorTimeout))
 }
 
-func (c *Core) executorFailed(w ExecutorFailed) {
-	e := c.state.run(w.Run)
+// executorFailed ends a run that never had a child.
+func (x *executors) executorFailed(w ExecutorFailed) {
+	e := x.state.run(w.Run)
 	if e == nil || e.started.Process.PID != 0 {
 		return
 	}
-	c.log("executor did not start", field("executor", e.ref().String()), field("why", w.Message))
+	x.log("executor did not start", field("executor", e.ref().String()), field("why", w.Message))
 	e.reason, e.why = cmp.Or(e.reason, w.Reason), cmp.Or(e.why, w.Message)
-	c.forgetExecutor(e)
+	x.forgetExecutor(e)
 }
 
-// executorOpened checks who it is, then brings both sides to one picture: statuses it
-// owes, tasks that it should have, kills that it may have missed.
-func (c *Core) executorOpened(w ExecutorOpened) {
-	e := c.state.executors[w.Subscribe.ExecutorRef]
-	if err := c.stranger(e, w.Subscribe); err != nil {
-		c.emit(CloseExecutor{w.Conn, err})
-		c.log("executor refused", field("executor", w.Subscribe.ExecutorRef.String()), field("why", err.Error()))
-		return
+// acceptSession checks who it is, and makes this stream the executor's session; nil when it was refused.
+func (x *executors) acceptSession(w ExecutorOpened) *executor {
+	e := x.state.executors[w.Subscribe.ExecutorRef]
+	if err := x.refuseStranger(e, w.Subscribe); err != nil {
+		x.emit(CloseExecutor{w.Conn, err})
+		x.log("executor refused", field("executor", w.Subscribe.ExecutorRef.String()), field("why", err.Error()))
+		return nil
 	}
-	if err := protocol.Neighbours(c.config.Version, w.Subscribe.Version); err != nil && !c.foreign(e, w.Conn, err) {
-		return
+	if err := protocol.Neighbours(x.config.Version, w.Subscribe.Version); err != nil && !x.admitForeign(e, w.Conn, err) {
+		return nil
 	}
 	if e.conn != 0 {
-		c.emit(CloseExecutor{e.conn, api.E("executor.subscribe", api.Fenced, e.ref().String(), sentence("a newer session of it was opened"))})
-		delete(c.conns, e.conn)
+		x.emit(CloseExecutor{e.conn, api.E("executor.subscribe", api.Fenced, e.ref().String(), sentence("a newer session of it was opened"))})
+		delete(x.conns, e.conn)
 	}
 	e.conn, e.subscribed = w.Conn, true
-	c.conns[w.Conn] = e
-	c.welcome(e)
-	if e.phase != phaseEnding {
-		e.phase = phaseRunning
+	x.conns[w.Conn] = e.run()
+	x.welcomeExecutor(e)
+	if !e.ending() {
+		e.moveTo(phaseRunning)
 		if e.order == nil {
-			c.patience(e, time.Time{})
+			x.setDeadline(e, time.Time{})
 		}
 	}
-	c.align(e, w.Subscribe)
+	return e
 }
 
-// foreign judges an executor whose version is too far from ours: a new one is ended before
+// admitForeign judges an executor whose version is too far from ours: a new one is ended before
 // it has a task, one that was there before us is kept, as its tasks run (R24).
-func (c *Core) foreign(e *executor, conn Conn, why error) (welcome bool) {
-	c.log("executor is of another version", field("executor", e.ref().String()), field("why", why.Error()))
+func (x *executors) admitForeign(e *executor, conn Conn, why error) (welcome bool) {
+	x.log("executor is of another version", field("executor", e.ref().String()), field("why", why.Error()))
 	if e.phase != phaseRegistering {
 		return true
 	}
-	c.emit(CloseExecutor{conn, api.E("executor.subscribe", api.Unsupported, e.ref().String(), why)})
-	c.killExecutor(e, api.ReasonLaunchFailed, why.Error())
+	x.emit(CloseExecutor{conn, api.E("executor.subscribe", api.Unsupported, e.ref().String(), why)})
+	x.killExecutor(e, api.ReasonLaunchFailed, why.Error())
 	return false
 }
 
-// Stranger says why a subscription with this page is refused, or nil: before its other pages are read.
-func (c *Core) Stranger(s protocol.SubscribeExecutor) *api.Error {
-	return c.stranger(c.state.executors[s.ExecutorRef], s)
-}
-
-// stranger says why a subscription is refused, or nil.
-func (c *Core) stranger(e *executor, s protocol.SubscribeExecutor) *api.Error {
+// refuseStranger says why a subscription is refused, or nil.
+func (x *executors) refuseStranger(e *executor, s protocol.SubscribeExecutor) *api.Error {
 	refuse := func(kind api.Kind, why string) *api.Error {
 		return api.E("executor.subscribe", kind, s.ExecutorRef.String(), sentence(why))
 	}
@@ -129,61 +149,37 @@ func (c *Core) stranger(e *executor, s protocol.SubscribeExecutor) *api.Error {
 	return nil
 }
 
-func (c *Core) welcome(e *executor) {
+// welcomeExecutor is the first event of a session.
+func (x *executors) welcomeExecutor(e *executor) {
 	var framework api.Framework
-	if f := c.state.frameworks[e.ref().Framework]; f != nil {
+	if f := x.state.frameworks[e.ref().Framework]; f != nil {
 		framework = f.Framework
 	}
-	c.emit(ToExecutor{e.conn, protocol.ExecutorSubscribed{
-		Agent: c.state.identity.Agent, Hostname: c.config.Agent.Hostname, Executor: e.starting.Executor, Framework: framework,
-		RecoveryTimeout: c.config.RecoveryTimeout,
+	x.emit(ToExecutor{e.conn, protocol.ExecutorSubscribed{
+		Agent: x.state.identity.Agent, Hostname: x.config.Agent.Hostname, Executor: e.starting.Executor, Framework: framework,
+		RecoveryTimeout: x.config.RecoveryTimeout,
 	}})
 }
 
-func (c *Core) align(e *executor, s protocol.SubscribeExecutor) {
-	for _, status := range s.Unacknowledged {
-		c.executorStatus(e.conn, e.ref(), status)
+// onStream is the executor whose session a stream is, or nil.
+func (x *executors) onStream(conn Conn) *executor {
+	if run, is := x.conns[conn]; is {
+		return x.state.run(run)
 	}
-	for _, id := range s.Tasks {
-		if e.tasks[id] == nil { // it has ended here, or never was
-			c.emit(ToExecutor{e.conn, protocol.ExecutorKill{Task: id}})
-		}
-	}
-	has := make(map[api.TaskID]bool, len(s.Tasks))
-	for _, id := range s.Tasks {
-		has[id] = true
-	}
-	for _, t := range e.tasksInOrder() {
-		t.handed = has[t.ref.Task] // what it does not name never reached it
-		switch {
-		case t.kill == nil:
-			if t.durable && !t.handed { // an agent before this one may have ended over its files
-				c.prepare(t)
-			}
-			c.handOver(t)
-		case t.handed && t.pressed > 0:
-			c.passKill(t)
-		default:
-			c.actOnKill(t)
-		}
-	}
-	if e.stopping() {
-		c.after(c.written, repeatShutdown{e.run(), e.conn}) // the order may be on its way to the disk
-	}
-	c.idle(e)
+	return nil
 }
 
-func (c *Core) executorCalled(w ExecutorCalled) {
-	e := c.conns[w.Conn]
+func (x *executors) executorCalled(w ExecutorCalled) {
+	e := x.onStream(w.Conn)
 	if e == nil {
 		return
 	}
 	for _, call := range w.Calls {
 		switch call := call.(type) {
 		case protocol.ExecutorStatus:
-			c.executorStatus(w.Conn, e.ref(), call)
+			x.statuses.takeStatus(w.Conn, e.ref(), call)
 		case protocol.ExecutorMessage:
-			c.passMessageUp(e, call)
+			x.passMessageUp(e, call)
 		case protocol.ExecutorHeartbeat, protocol.SubscribeExecutor: // nothing to do
 		}
 	}
@@ -191,135 +187,145 @@ func (c *Core) executorCalled(w ExecutorCalled) {
 
 // passMessageUp passes a message on to the leader. While there is none it is dropped:
 // messages are delivered at most once, and none is kept.
-func (c *Core) passMessageUp(e *executor, message protocol.ExecutorMessage) {
-	if !c.leader.registered {
-		c.unheard++
+func (x *executors) passMessageUp(e *executor, message protocol.ExecutorMessage) {
+	if !x.leader.registered {
+		x.unheard++
 		return
 	}
-	c.tell(protocol.MessageFromExecutor{ExecutorRef: e.ref(), Data: message.Data})
+	x.leader.tell(protocol.MessageFromExecutor{ExecutorRef: e.ref(), Data: message.Data})
 }
 
 // passMessageDown passes a message on to an executor that has a session, as passMessageUp does.
-func (c *Core) passMessageDown(message protocol.MessageToExecutor) {
-	e := c.state.executors[message.ExecutorRef]
+func (x *executors) passMessageDown(message protocol.MessageToExecutor) {
+	e := x.state.executors[message.ExecutorRef]
 	if e == nil || !e.listening() {
-		c.unheard++
+		x.unheard++
 		return
 	}
-	c.emit(ToExecutor{e.conn, protocol.ExecutorMessage{Data: message.Data}})
+	x.emit(ToExecutor{e.conn, protocol.ExecutorMessage{Data: message.Data}})
 }
 
-func (c *Core) executorClosed(w ExecutorClosed) {
-	e := c.conns[w.Conn]
+// executorClosed waits for an executor that has lost its stream; of one that is gone nothing follows.
+func (x *executors) executorClosed(w ExecutorClosed) {
+	e := x.onStream(w.Conn)
 	if e == nil {
 		return
 	}
-	delete(c.conns, w.Conn)
+	delete(x.conns, w.Conn)
 	e.conn = 0
 	switch {
-	case e.gone:
-		c.forgetExecutor(e)
+	case e.phase == phaseGone:
+		x.forgetExecutor(e)
 	case e.phase == phaseRunning && e.order == nil:
-		c.patience(e, c.now.Add(c.config.ExecutorTimeout))
+		x.setDeadline(e, x.now.Add(x.config.ExecutorTimeout))
 	}
 }
 
 // executorExited begins the end of a run: what its tasks left running goes first (R11).
-func (c *Core) executorExited(w ExecutorExited) {
-	e := c.state.run(w.Run)
-	if e == nil || e.killed {
+func (x *executors) executorExited(w ExecutorExited) {
+	e := x.state.run(w.Run)
+	if e == nil || e.ending() {
 		return
 	}
-	c.log("executor ended", field("executor", e.ref().String()), field("why", w.Message))
+	x.log("executor ended", field("executor", e.ref().String()), field("why", w.Message))
 	e.why = cmp.Or(e.why, w.Message)
-	c.killProcesses(e)
+	x.killProcesses(e)
 }
 
 // killExecutor ends a run at once.
-func (c *Core) killExecutor(e *executor, reason api.Reason, why string) {
-	if e.killed {
+func (x *executors) killExecutor(e *executor, reason api.Reason, why string) {
+	if e.ending() {
 		return
 	}
 	if e.order == nil {
-		c.put(ExecutorStopping{Run: e.run(), Kill: true, Reason: reason, Why: why})
+		x.writeRecord(ExecutorStopping{Run: e.run(), Kill: true, Reason: reason, Why: why})
 	}
 	e.reason, e.why = cmp.Or(e.reason, reason), cmp.Or(e.why, why)
-	c.log("executor is killed", field("executor", e.ref().String()), field("why", why))
+	x.log("executor is killed", field("executor", e.ref().String()), field("why", why))
 	if e.phase == phaseStarting {
-		c.emit(AbandonExecutor{e.run()}) // ExecutorFailed follows, or ExecutorForked came first
+		x.emit(AbandonExecutor{e.run()}) // ExecutorFailed follows, or ExecutorForked came first
 		return
 	}
-	c.killProcesses(e)
+	x.killProcesses(e)
 }
 
-func (c *Core) killProcesses(e *executor) {
-	e.killed, e.phase = true, phaseEnding
-	c.patience(e, time.Time{})
-	c.emit(KillGroups{Run: e.run(), Leader: e.started.Process, Sandbox: c.executorFolder(e.ref())})
+// killProcesses begins the end of all that belongs to a run.
+func (x *executors) killProcesses(e *executor) {
+	e.moveTo(phaseEnding)
+	x.setDeadline(e, time.Time{})
+	x.emit(KillGroups{Run: e.run(), Leader: e.started.Process, Sandbox: x.executorFolder(e.ref())})
 }
 
-// groupsGone: what it still said is in its stream, so that is read to the end first.
-func (c *Core) groupsGone(w GroupsGone) {
-	e := c.state.run(w.Run)
-	if e == nil {
+// groupsGone forgets a run of which no process is left. What it still said is in its stream, so that is read to the end
+// first.
+func (x *executors) groupsGone(w GroupsGone) {
+	e := x.state.run(w.Run)
+	if e == nil || e.phase != phaseEnding {
 		return
 	}
-	e.gone = true
+	e.moveTo(phaseGone)
 	if e.conn == 0 {
-		c.forgetExecutor(e)
+		x.forgetExecutor(e)
 		return
 	}
-	c.patience(e, c.now.Add(2*time.Second)) // somebody else may hold the stream open
+	x.setDeadline(e, x.now.Add(2*time.Second)) // somebody else may hold the stream open
 }
 
 // forgetExecutor settles the tasks of a run that has ended. Those that never reached
 // it start on a new one, unless this program never came as far as to subscribe. What
 // becomes of its tasks is written before the run is forgotten: whoever finds a task
 // without a run may take it for one that never had any (R9, R35).
-func (c *Core) forgetExecutor(e *executor) {
+func (x *executors) forgetExecutor(e *executor) {
 	if e.conn != 0 {
-		c.emit(CloseExecutor{e.conn, nil})
-		delete(c.conns, e.conn)
+		x.emit(CloseExecutor{e.conn, nil})
+		delete(x.conns, e.conn)
 	}
 	ref, tasks := e.ref(), e.tasksInOrder()
-	if c.state.identity.Gone {
+	if x.state.identity.Gone {
 		tasks = nil
 	}
 	var again []*task
 	for _, t := range tasks {
-		if c.startsAgain(e, t) {
+		if x.startsAgain(e, t) {
 			again = append(again, t)
 			continue
 		}
-		state, reason, why := c.verdict(e, t)
-		c.setStatus(t, state, reason, why)
+		state, reason, why := x.judgeTask(e, t)
+		x.statuses.setStatus(t, state, reason, why)
 	}
-	c.put(ExecutorForgotten{e.run()})
+	x.writeRecord(ExecutorForgotten{e.run()})
 	for _, t := range again {
-		c.place(t)
+		x.placeTask(t)
 	}
-	c.tellEnded(ref, cmp.Or(e.why, "it ended"))
-	c.sweepFolder(ref)
-	c.leaveFramework(ref.Framework)
-	c.forgetIfClear()
+	x.tellExecutorEnded(ref, cmp.Or(e.why, "it ended"))
+	x.sandboxes.sweepFolder(ref)
+	x.leaveFramework(ref.Framework)
+	x.forgetAgentIfClear()
 }
 
-// tellEnded says that a run has ended. While there is no session nobody hears it: that there is no
+// forgetAgentIfClear begins a new agent when the last executor of one that was marked gone is no more (R16).
+func (x *executors) forgetAgentIfClear() {
+	if x.state.identity.Gone && len(x.state.executors) == 0 {
+		x.emit(Forget{"the agent was marked gone and everything on it is killed"})
+	}
+}
+
+// tellExecutorEnded says that a run has ended. While there is no session nobody hears it: that there is no
 // such executor any more is said by the next report, that another run of it has begun is not.
-func (c *Core) tellEnded(ref api.ExecutorRef, why string) {
-	next := c.state.executors[ref]
-	if next != nil && !c.leader.registered {
+func (x *executors) tellExecutorEnded(ref api.ExecutorRef, why string) {
+	next := x.state.executors[ref]
+	if next != nil && !x.leader.registered {
 		next.former = why
 		return
 	}
-	c.tell(protocol.ExecutorEnded{ExecutorRef: ref, Message: why, Again: next != nil})
+	x.leader.tell(protocol.ExecutorEnded{ExecutorRef: ref, Message: why, Again: next != nil})
 }
 
-// tellFormer follows a report: of the executors that it names these are other runs than before.
-func (c *Core) tellFormer() {
-	for _, e := range c.state.executorsInOrder() {
+// tellFormerEnds follows a report: of the executors that it names these are other runs than before.
+func (x *executors) tellFormerEnds() {
+	for _, e := range x.state.executorsInOrder() {
 		if e.former != "" {
-			c.tellEnded(e.ref(), e.former)
+			x.tellExecutorEnded(e.ref(), e.former)
 			e.former = ""
 		}
 	}
@@ -328,98 +334,109 @@ func (c *Core) tellFormer() {
 // startsAgain says whether a task goes to a new run: it never reached the old one, whose
 // program worked. An executor that asks for resources is not started again: with the old run
 // its leader takes them back.
-func (c *Core) startsAgain(e *executor, t *task) bool {
-	return c.unreached(e, t) && e.starting.Executor.Resources.IsZero()
+func (x *executors) startsAgain(e *executor, t *task) bool {
+	return x.unreached(e, t) && e.starting.Executor.Resources.IsZero()
 }
 
-func (c *Core) unreached(e *executor, t *task) bool {
-	return !t.handed && t.kill == nil && (e.subscribed || e.stopping()) && !c.removed(t.ref.Framework)
+// unreached says whether a task has never reached its executor, and whether that is no fault of the executor's program.
+func (x *executors) unreached(e *executor, t *task) bool {
+	return !t.handed && t.kill == nil && (e.subscribed || e.stopping()) && !x.frameworkRemoved(t.ref.Framework)
 }
 
-func (c *Core) removed(id api.FrameworkID) bool {
-	f := c.state.frameworks[id]
-	return f != nil && f.removed
-}
-
-// verdict is what the end of its executor makes of a task.
-func (c *Core) verdict(e *executor, t *task) (api.TaskState, api.Reason, string) {
+// judgeTask is what the end of its executor makes of a task.
+func (x *executors) judgeTask(e *executor, t *task) (api.TaskState, api.Reason, string) {
 	switch {
-	case c.removed(t.ref.Framework):
+	case x.frameworkRemoved(t.ref.Framework):
 		return api.TaskKilled, api.ReasonFrameworkRemoved, "its framework was removed"
 	case t.kill != nil:
 		return api.TaskKilled, t.kill.Reason, "it ended with its executor: " + e.why
-	case c.unreached(e, t) && api.MayMove(t.latest.State, api.TaskDropped, api.MoverAgent):
+	case x.unreached(e, t) && api.MayMove(t.latest.State, api.TaskDropped, api.MoverAgent):
 		return api.TaskDropped, api.ReasonExecutorTerminated, "its executor ended before it was started: " + e.why
 	}
 	return api.TaskFailed, cmp.Or(e.reason, api.ReasonExecutorTerminated), "its executor ended: " + e.why
 }
 
-// stop has an executor end by itself, within its grace and the agent's slack. It is told when
+// shutDown has an executor end by itself, within its grace and the agent's slack. It is told when
 // that is on disk: from then on it takes nothing, whichever process of the agent asks.
-func (c *Core) stop(e *executor, why string) {
-	if e.order != nil || e.phase == phaseEnding {
+func (x *executors) shutDown(e *executor, why string) {
+	if e.order != nil || e.ending() {
 		return
 	}
-	number := c.put(ExecutorStopping{Run: e.run(), Why: why})
-	c.log("executor is shut down", field("executor", e.ref().String()), field("why", why))
+	number := x.writeRecord(ExecutorStopping{Run: e.run(), Why: why})
+	x.log("executor is shut down", field("executor", e.ref().String()), field("why", why))
 	switch {
 	case e.phase == phaseStarting:
-		c.emit(AbandonExecutor{e.run()})
+		x.emit(AbandonExecutor{e.run()})
 		return
 	case e.phase == phaseGated || e.phase == phaseRegistering: // it has nothing to save
-		c.killProcesses(e)
+		x.killProcesses(e)
 		return
 	}
-	c.after(number, shutDownExecutor{e.run()})
+	x.follow(number, shutDownExecutor{e.run()})
 }
 
-func (c *Core) tellToEnd(e *executor) {
-	if e.listening() {
-		c.emit(ToExecutor{e.conn, protocol.ExecutorShutdown{Grace: c.shutdownGrace(e)}})
+// beginShutdown tells a run to end, now that the order is on disk, and gives it its grace.
+func (x *executors) beginShutdown(run Run) {
+	if e := x.state.run(run); e != nil && e.phase == phaseRunning {
+		x.sendShutdown(e)
+		x.awaitShutdown(e)
 	}
 }
 
-func (c *Core) waitForEnd(e *executor) {
-	c.patience(e, c.now.Add(c.shutdownGrace(e)+c.config.KillSlack))
+// repeatShutdown tells an executor that has come back with this stream that it is to end.
+func (x *executors) repeatShutdown(run Run, conn Conn) {
+	if e := x.state.run(run); e != nil && e.conn == conn {
+		x.sendShutdown(e)
+	}
 }
 
-// patience sets the moment at which the agent stops to wait for an executor; zero = never.
-func (c *Core) patience(e *executor, deadline time.Time) {
+func (x *executors) sendShutdown(e *executor) {
+	if e.listening() {
+		x.emit(ToExecutor{e.conn, protocol.ExecutorShutdown{Grace: x.shutdownGrace(e)}})
+	}
+}
+
+// awaitShutdown waits for the end of an executor that was told to end, as long as its grace and the agent's slack.
+func (x *executors) awaitShutdown(e *executor) {
+	x.setDeadline(e, x.now.Add(x.shutdownGrace(e)+x.config.KillSlack))
+}
+
+// shutdownGrace is how long the executor may take to end.
+func (x *executors) shutdownGrace(e *executor) time.Duration {
+	return cmp.Or(e.starting.Executor.ShutdownGrace, x.config.KillGrace)
+}
+
+// setDeadline sets the moment at which the agent stops to wait for an executor; zero = never.
+func (x *executors) setDeadline(e *executor, deadline time.Time) {
 	e.deadline = deadline
 	if !deadline.IsZero() {
-		c.at(deadline, timer{kind: timerExecutor, run: e.run()})
+		x.wakeAt(deadline, timer{kind: timerExecutor, run: e.run()})
 	}
 }
 
-func (c *Core) executorDue(run Run) {
-	e := c.state.run(run)
-	if e == nil || e.deadline.IsZero() || c.now.Before(e.deadline) {
+// executorDue acts when the agent has lost its patience with an executor.
+func (x *executors) executorDue(run Run) {
+	e := x.state.run(run)
+	if e == nil || e.deadline.IsZero() || x.now.Before(e.deadline) {
 		return
 	}
 	switch {
-	case e.gone:
-		c.forgetExecutor(e)
+	case e.phase == phaseGone:
+		x.forgetExecutor(e)
 	case e.stopping():
-		c.killExecutor(e, api.ReasonNone, "it did not shut down within its grace")
+		x.killExecutor(e, api.ReasonNone, "it did not shut down within its grace")
 	case e.phase == phaseRegistering:
-		c.killExecutor(e, api.ReasonExecutorRegistrationTimeout, "it did not subscribe within "+c.config.ExecutorTimeout.String())
+		x.killExecutor(e, api.ReasonExecutorRegistrationTimeout, "it did not subscribe within "+x.config.ExecutorTimeout.String())
 	case e.conn == 0:
-		c.killExecutor(e, api.ReasonExecutorTerminated, "it did not come back within "+c.config.ExecutorTimeout.String())
+		x.killExecutor(e, api.ReasonExecutorTerminated, "it did not come back within "+x.config.ExecutorTimeout.String())
 	}
 }
 
-// idle starts the built-in executor's clock when it has nothing to do.
-func (c *Core) idle(e *executor) {
-	if e.starting.Builtin && len(e.tasks) == 0 {
-		e.idleSince = c.now
-		c.in(c.config.ExecutorIdle, timer{kind: timerIdle, run: e.run()})
-	}
-}
-
-func (c *Core) idleDue(run Run) {
-	e := c.state.run(run)
-	if e == nil || len(e.tasks) > 0 || c.now.Sub(e.idleSince) < c.config.ExecutorIdle {
+// idleDue ends a built-in executor that has had nothing to do for long enough.
+func (x *executors) idleDue(run Run) {
+	e := x.state.run(run)
+	if e == nil || len(e.tasks) > 0 || x.now.Sub(e.idleSince) < x.config.ExecutorIdle {
 		return
 	}
-	c.stop(e, "it had no task for "+c.config.ExecutorIdle.String())
+	x.shutDown(e, "it had no task for "+x.config.ExecutorIdle.String())
 }

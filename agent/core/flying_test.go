@@ -28,14 +28,14 @@ func TestStatusesOfASessionAreBoundedInBytes(t *testing.T) {
 		batch := protocol.AgentEvents{Term: w.term, Session: w.sess, Events: []protocol.AgentEvent{launch}}
 		w.core.Step(Event{w.now, LeaderSaid{w.conn, batch}})
 	}
-	w.core.Step(Event{w.now, Checkpointed{w.core.written}})
+	w.core.Step(Event{w.now, Checkpointed{w.core.disk.written}})
 	data := make([]byte, api.StatusDataBytesMax)
 	for _, one := range w.core.state.tasksInOrder() {
-		status := w.core.status(one, api.TaskFailed, api.ReasonNone, "")
+		status := w.core.statuses.newStatus(one, api.TaskFailed, api.ReasonNone, "")
 		status.Data = data
-		w.core.storeStatus(one, TaskStatus{Status: status})
+		w.core.statuses.storeStatus(one, TaskStatus{Status: status})
 	}
-	w.core.Step(Event{w.now, Checkpointed{w.core.written}})
+	w.core.Step(Event{w.now, Checkpointed{w.core.disk.written}})
 
 	w.conn++
 	w.core.Step(Event{w.now, LeaderOpened{w.conn}})
@@ -43,7 +43,7 @@ func TestStatusesOfASessionAreBoundedInBytes(t *testing.T) {
 	settled := map[api.TaskID]bool{}
 	for events := []protocol.AgentEvent{opening}; len(events) > 0; {
 		effects := w.core.Step(Event{w.now, LeaderSaid{w.conn, protocol.AgentEvents{Term: w.term, Session: 7, Events: events}}})
-		effects = append(effects, w.core.Step(Event{w.now, Checkpointed{w.core.written}})...)
+		effects = append(effects, w.core.Step(Event{w.now, Checkpointed{w.core.disk.written}})...)
 		events = nil
 		bytes := 0
 		for _, effect := range effects {
@@ -82,7 +82,7 @@ func TestProgressOfATaskIsBounded(t *testing.T) {
 	say := func(number int, state api.TaskState) {
 		status := protocol.ExecutorStatus{Task: "t1", Number: uint64(number), State: state, Data: make([]byte, api.StatusDataBytesMax)}
 		effects := w.core.Step(Event{w.now, ExecutorCalled{1, []protocol.ExecutorCall{status}}})
-		for _, effect := range append(effects, w.core.Step(Event{w.now, Checkpointed{w.core.written}})...) {
+		for _, effect := range append(effects, w.core.Step(Event{w.now, Checkpointed{w.core.disk.written}})...) {
 			if call, is := effect.(ToLeader); is {
 				if _, is := call.Call.(protocol.StatusUpdate); is {
 					sent++
@@ -116,7 +116,7 @@ func TestProgressOfATaskIsBounded(t *testing.T) {
 	if logged != 1 || w.core.Counts().Illegal != many {
 		t.Errorf("%d illegal moves gave %d lines and were counted as %d", many, logged, w.core.Counts().Illegal)
 	}
-	acknowledge := protocol.AcknowledgeStatus{TaskRef: task.ref, Number: task.sent}
+	acknowledge := protocol.AcknowledgeStatus{TaskRef: task.ref, Number: task.flight.sent}
 	batch := protocol.AgentEvents{Term: w.term, Session: w.sess, Events: []protocol.AgentEvent{acknowledge}}
 	effects := w.core.Step(Event{w.now, LeaderSaid{w.conn, batch}})
 	heard := uint64(0)

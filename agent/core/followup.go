@@ -86,21 +86,13 @@ func (tellStatus) followUp()          {}
 func (makeVolume) followUp()          {}
 func (confirmDestroyed) followUp()    {}
 
-// after does something once the record is on disk.
-func (c *Core) after(number uint64, what followUp) {
-	if number <= c.stored {
-		c.carryOut(what)
-		return
-	}
-	c.waiting = append(c.waiting, waiter{number, what})
-}
-
+// checkpointed goes on with all that has waited for these records.
 func (c *Core) checkpointed(w Checkpointed) {
-	c.stored = max(c.stored, w.Number)
-	for len(c.waiting) > 0 && c.waiting[0].number <= c.stored {
-		what := c.waiting[0].what
-		c.waiting[0] = waiter{}
-		c.waiting = c.waiting[1:]
+	c.disk.stored = max(c.disk.stored, w.Number)
+	for len(c.disk.waiting) > 0 && c.disk.waiting[0].number <= c.disk.stored {
+		what := c.disk.waiting[0].what
+		c.disk.waiting[0] = waiter{}
+		c.disk.waiting = c.disk.waiting[1:]
 		c.carryOut(what)
 	}
 }
@@ -108,55 +100,48 @@ func (c *Core) checkpointed(w Checkpointed) {
 func (c *Core) carryOut(what followUp) {
 	switch w := what.(type) {
 	case greetLeader:
-		c.greet(w.conn)
+		c.leader.greet(w.conn)
 	case obeyHeld:
 		c.obeyHeld(w.conn)
 	case openSession:
 		if c.leader.conn == w.conn {
-			c.adopted()
+			c.beginSession()
 		}
 	case killDrained:
 		c.killForDrain()
 	case clearAgent:
 		if c.leader.conn != 0 {
-			c.closeLeader("this agent was marked gone: " + w.why)
+			c.leader.leave("this agent was marked gone: " + w.why)
 		}
-		c.clearAll()
+		c.clearAgent()
 	case clearFramework:
 		c.clearFramework(w.framework)
 	case forkExecutor:
-		c.fork(w.run)
+		c.executors.forkExecutor(w.run)
 	case releaseExecutor:
-		c.releaseExecutor(w.run)
+		c.executors.releaseExecutor(w.run)
 	case shutDownExecutor:
-		if e := c.state.run(w.run); e != nil && e.phase == phaseRunning {
-			c.tellToEnd(e)
-			c.waitForEnd(e)
-		}
+		c.executors.beginShutdown(w.run)
 	case repeatShutdown:
-		if e := c.state.run(w.run); e != nil && e.conn == w.conn {
-			c.tellToEnd(e)
-		}
+		c.executors.repeatShutdown(w.run, w.conn)
 	case acknowledgeExecutor:
 		c.emit(ToExecutor{w.conn, w.answer})
 	case handOverTask:
 		if t := c.state.launched(w.task); t != nil {
-			t.durable = true
-			c.prepare(t)
-			c.handOver(t)
+			c.launches.prepareTask(t)
+			c.launches.handOverTask(t)
 		}
 	case carryOutKill:
 		if t := c.state.launched(w.task); t != nil {
-			t.killable = true
-			c.actOnKill(t)
+			c.kills.actOnKill(t)
 		}
 	case confirmKill:
-		c.tell(protocol.KillTaken{TaskRef: w.task})
+		c.leader.tell(protocol.KillTaken{TaskRef: w.task})
 	case tellStatus:
-		c.statusStored(w)
+		c.statuses.statusStored(w)
 	case makeVolume:
 		c.emit(CreateVolume{w.volume, true})
 	case confirmDestroyed:
-		c.tell(protocol.VolumeDone{Volume: w.volume})
+		c.leader.tell(protocol.VolumeDone{Volume: w.volume})
 	}
 }

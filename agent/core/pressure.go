@@ -1,7 +1,6 @@
 package core
 
 import (
-	"cmp"
 	"slices"
 
 	"github.com/tenderhq/tender/api"
@@ -22,14 +21,24 @@ const (
 	pressureSamples = 2
 )
 
-// pressure is what the samples so far say.
+// pressure is the room that watches how full the agent really is, and chooses the revocable tasks that are to end. It
+// kills none itself: Core.takeSample does.
 type pressure struct {
+	*base
+	leader  *leader
+	reports *reports
 	// on holds from the first line until use is below the second: no revocable task is
 	// taken on meanwhile.
 	on      bool
 	bursts  int    // samples above the line in processors, one after the other
 	revoked uint64 // tasks, by this process
 	watched bool   // a timer asks for samples while no leader does
+}
+
+// revocation is a task that has to make room, and what was used when it was chosen.
+type revocation struct {
+	task      *task
+	cpus, mem string
 }
 
 // amounts are of cpus and mem.
@@ -47,11 +56,11 @@ func over(used, total api.Milli, percent api.Milli) bool {
 	return total > 0 && used*100 > total*percent
 }
 
-// sampled takes a sample, and revokes tasks if it says so.
-func (c *Core) sampled(w Sampled) {
-	c.usage, c.sampling = &w.Usage, false
-	used, total := c.stillUsed(), amountsOf(c.config.Agent.Resources)
-	p := &c.pressure
+func shareOf(used, total api.Milli) string { return used.String() + " of " + total.String() + " used" }
+
+// judgeSample takes the newest sample and names the tasks that have to end because of it.
+func (p *pressure) judgeSample() (revoked []revocation) {
+	used, total := p.stillUsed(), amountsOf(p.config.Agent.Resources)
 	if over(used.cpu, total.cpu, pressureBegins) {
 		p.bursts++
 	} else {
@@ -61,56 +70,55 @@ func (c *Core) sampled(w Sampled) {
 	switch {
 	case cpu || mem:
 		p.on, p.bursts = true, 0
-		c.revoke(used, total, cpu, mem)
+		revoked = p.chooseRevoked(used, total, cpu, mem)
 	case !over(used.cpu, total.cpu, pressureEnds) && !over(used.mem, total.mem, pressureEnds):
 		p.on = false
 	}
+	return revoked
 }
 
 // stillUsed is what the last sample says without tasks that have ended since, or are
 // being killed: they make room already.
-func (c *Core) stillUsed() amounts {
+func (p *pressure) stillUsed() amounts {
 	var used amounts
-	for _, use := range c.usage.Executors { // order: irrelevant because it is a sum
+	for _, use := range p.reports.usage.Executors { // order: irrelevant because it is a sum
 		used.cpu, used.mem = used.cpu+use.CPU, used.mem+use.Mem
 	}
-	for ref, use := range c.usage.Tasks { // order: irrelevant because it is a sum
-		if t := c.state.tasks[ref]; t == nil || t.ended() || t.kill != nil {
+	for ref, use := range p.reports.usage.Tasks { // order: irrelevant because it is a sum
+		if t := p.state.tasks[ref]; t == nil || t.ended() || t.kill != nil {
 			used.sub(amounts{use.CPU, use.Mem})
 		}
 	}
 	return used
 }
 
-// revoke kills revocable tasks, the youngest first, until what is short is there. Those
-// that use nothing of it are left alone.
-func (c *Core) revoke(used, total amounts, cpu, mem bool) {
-	for _, t := range slices.Backward(c.state.tasksInOrder()) {
+// chooseRevoked chooses revocable tasks, the youngest first, until what is short is there without them. Those that use
+// nothing of it are left alone.
+func (p *pressure) chooseRevoked(used, total amounts, cpu, mem bool) (revoked []revocation) {
+	for _, t := range slices.Backward(p.state.tasksInOrder()) {
 		if !cpu && !mem {
-			return
+			break
 		}
 		if !t.revocable() || t.ended() || t.kill != nil {
 			continue
 		}
-		use := c.usedBy(t)
+		use := p.usedBy(t)
 		if (!cpu || use.cpu == 0) && (!mem || use.mem == 0) {
 			continue
 		}
-		c.log("task is revoked", field("task", t.ref.String()), field("cpus", shareOf(used.cpu, total.cpu)), field("mem", shareOf(used.mem, total.mem)))
-		c.storeKill(t, min(cmp.Or(t.launch.Task.KillGrace, c.config.KillGrace), c.config.KillGrace), api.ReasonRevoked)
-		c.pressure.revoked++
+		revoked = append(revoked, revocation{t, shareOf(used.cpu, total.cpu), shareOf(used.mem, total.mem)})
+		p.revoked++
 		used.sub(use)
 		cpu = cpu && over(used.cpu, total.cpu, pressureEnds)
 		mem = mem && over(used.mem, total.mem, pressureEnds)
 	}
+	return revoked
 }
-
-func shareOf(used, total api.Milli) string { return used.String() + " of " + total.String() + " used" }
 
 // usedBy is what the task uses by the last sample; of one that has no processes of its
 // own, what it asked for.
-func (c *Core) usedBy(t *task) amounts {
-	if use, sampled := c.usage.Tasks[t.ref]; sampled {
+func (p *pressure) usedBy(t *task) amounts {
+	if use, sampled := p.reports.usage.Tasks[t.ref]; sampled {
 		return amounts{use.CPU, use.Mem}
 	}
 	if t.latest.State != api.TaskRunning || t.group.PID != 0 {
@@ -119,26 +127,24 @@ func (c *Core) usedBy(t *task) amounts {
 	return amountsOf(t.launch.Resources)
 }
 
-// revocable says that the task may be ended to make room.
-func (t *task) revocable() bool { return t.launch.Resources.HasRevocable() }
-
 // watchPressure sees to it that samples come while revocable tasks run, also without a
 // leader: its heartbeats ask for them otherwise.
-func (c *Core) watchPressure() {
-	if !c.pressure.watched {
-		c.pressure.watched = true
-		c.in(c.leader.interval, timer{kind: timerSample})
+func (p *pressure) watchPressure() {
+	if !p.watched {
+		p.watched = true
+		p.wakeIn(p.leader.interval, timer{kind: timerSample})
 	}
 }
 
-func (c *Core) sampleDue() {
-	c.pressure.watched = false
-	for _, t := range c.state.tasks { // order: irrelevant because one is enough
+// sampleDue asks for a sample when no leader does, as long as a revocable task is there.
+func (p *pressure) sampleDue() {
+	p.watched = false
+	for _, t := range p.state.tasks { // order: irrelevant because one is enough
 		if t.revocable() && !t.ended() {
-			if !c.leader.registered {
-				c.sample()
+			if !p.leader.registered {
+				p.reports.askSample()
 			}
-			c.watchPressure()
+			p.watchPressure()
 			return
 		}
 	}

@@ -8,10 +8,10 @@ import (
 	"github.com/tenderhq/tender/api"
 )
 
-// start begins this process's life on what the one before has left on disk.
-func (c *Core) start(w Started) {
+// recoverAgent begins this process's life on what the one before has left on disk.
+func (c *Core) recoverAgent(w Started) {
 	rebooted := c.state.identity.BootID != "" && c.state.identity.BootID != w.BootID
-	c.recoverStubs() // first: who settles an executor asks whether its folder is still needed
+	c.sandboxes.recoverStubs() // first: who settles an executor asks whether its folder is still needed
 	for _, t := range c.state.tasksInOrder() {
 		c.recoverTask(t)
 	}
@@ -36,7 +36,7 @@ func (c *Core) start(w Started) {
 
 // resume goes on with what was stored and may not have been carried out.
 func (c *Core) resume() {
-	c.sampleDue()
+	c.pressure.sampleDue()
 	for _, id := range slices.Sorted(maps.Keys(c.state.frameworks)) {
 		if c.state.frameworks[id].removed {
 			c.clearFramework(id)
@@ -47,7 +47,7 @@ func (c *Core) resume() {
 		c.killForDrain()
 	}
 	if c.state.identity.Gone {
-		c.clearAll()
+		c.clearAgent()
 	}
 }
 
@@ -59,13 +59,13 @@ func (c *Core) settleIdentity(w Started, rebooted bool) {
 	who.BootID = w.BootID
 	who.Rebooted = who.Rebooted || rebooted && who.Agent != ""
 	if who != c.state.identity {
-		c.put(who)
+		c.writeRecord(who)
 	}
 }
 
-// recoverTask: what was read from the disk is on the disk.
+// recoverTask notes that what was read from the disk is on the disk, and puts the task to its executor.
 func (c *Core) recoverTask(t *task) {
-	t.durable, t.killable, t.stored = true, t.kill != nil, t.latest.Number
+	t.flight.stored = t.latest.Number
 	if e := c.state.executors[t.executor]; e != nil && !t.ended() {
 		e.tasks[t.ref.Task] = t
 		t.handed = e.started.Process.PID != 0 && !e.tookNone(t) // it may have been; the executor will say
@@ -78,6 +78,7 @@ func (c *Core) recoverTask(t *task) {
 	}
 }
 
+// recoverExecutor settles what became of a run while the agent was away.
 func (c *Core) recoverExecutor(e *executor, rebooted, alive bool) {
 	switch {
 	case rebooted:
@@ -89,21 +90,22 @@ func (c *Core) recoverExecutor(e *executor, rebooted, alive bool) {
 		c.log("executor found alive", field("executor", e.ref().String()))
 		c.recoverAlive(e)
 	default:
-		c.executorExited(ExecutorExited{Run: e.run(), Message: "it ended while the agent was away"})
+		c.executors.executorExited(ExecutorExited{Run: e.run(), Message: "it ended while the agent was away"})
 	}
 }
 
 // recoverAlive goes on with an executor that has lived on. One that was told to end has its grace
 // anew: it may not have heard of it, and no clock runs on while there is no agent (R23).
 func (c *Core) recoverAlive(e *executor) {
-	e.phase, e.subscribed = phaseRunning, true
+	e.moveTo(phaseRunning)
+	e.subscribed = true
 	switch {
 	case e.stopping():
-		c.waitForEnd(e)
+		c.executors.awaitShutdown(e)
 	case e.order != nil:
-		c.killExecutor(e, e.order.Reason, e.order.Why)
+		c.executors.killExecutor(e, e.order.Reason, e.order.Why)
 	default:
-		c.patience(e, c.now.Add(c.config.ExecutorTimeout))
+		c.executors.setDeadline(e, c.now.Add(c.config.ExecutorTimeout))
 	}
 }
 
@@ -113,8 +115,8 @@ func (c *Core) endLost(e *executor, state api.TaskState, reason api.Reason, why 
 	for _, t := range e.tasksInOrder() {
 		c.endUnstarted(t, state, reason, why)
 	}
-	c.put(ExecutorForgotten{e.run()})
-	c.sweepFolder(e.ref())
+	c.writeRecord(ExecutorForgotten{e.run()})
+	c.sandboxes.sweepFolder(e.ref())
 	c.leaveFramework(e.ref().Framework)
 }
 
@@ -127,7 +129,7 @@ func (c *Core) endUnstarted(t *task, state api.TaskState, reason api.Reason, why
 	case !api.MayMove(t.latest.State, state, api.MoverAgent):
 		state = api.TaskFailed
 	}
-	c.setStatus(t, state, reason, why)
+	c.statuses.setStatus(t, state, reason, why)
 }
 
 // recoverAlone goes on with a task whose executor was not even being started. One that may
@@ -137,15 +139,15 @@ func (c *Core) recoverAlone(t *task, rebooted bool) {
 	const why = "the agent was killed as its executor ended; whether it had been started is not known"
 	switch {
 	case rebooted:
-		c.setStatus(t, api.TaskGone, api.ReasonAgentRebooted, "the machine was booted again")
+		c.statuses.setStatus(t, api.TaskGone, api.ReasonAgentRebooted, "the machine was booted again")
 	case (t.bereft || t.latest.State != api.TaskStaging) && t.kill != nil:
-		c.setStatus(t, api.TaskKilled, t.kill.Reason, why)
+		c.statuses.setStatus(t, api.TaskKilled, t.kill.Reason, why)
 	case t.bereft || t.latest.State != api.TaskStaging:
-		c.setStatus(t, api.TaskFailed, api.ReasonAgentRestarted, why)
+		c.statuses.setStatus(t, api.TaskFailed, api.ReasonAgentRestarted, why)
 	case t.kill != nil:
-		c.actOnKill(t)
+		c.kills.actOnKill(t)
 	default:
-		c.place(t)
-		c.prepare(t)
+		c.executors.placeTask(t)
+		c.launches.prepareTask(t)
 	}
 }

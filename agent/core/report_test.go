@@ -28,7 +28,7 @@ func loaded(t *testing.T, tasks int) *world {
 		launch := protocol.LaunchTask{Task: task, Framework: api.Framework{ID: "f1", Name: "n"}, Role: "r", Resources: task.Resources, Number: uint64(i)}
 		w.core.Step(Event{w.now, LeaderSaid{w.conn, protocol.AgentEvents{Term: w.term, Session: w.sess, Events: []protocol.AgentEvent{launch}}}})
 	}
-	w.core.Step(Event{w.now, Checkpointed{w.core.written}})
+	w.core.Step(Event{w.now, Checkpointed{w.core.disk.written}})
 	return w
 }
 
@@ -79,7 +79,7 @@ func TestUsageFitsMessages(t *testing.T) {
 	w.core.Step(Event{w.now, Sampled{usage}})
 	seen := map[api.TaskRef]bool{}
 	for range 3 {
-		told := w.core.usageToTell()
+		told := w.core.reports.usageToTell()
 		if size := proto.Size(wire.AgentCallsToProto([]protocol.AgentCall{protocol.AgentHeartbeat{Usage: told}})); size > api.MessageBytesMax {
 			t.Fatalf("a heartbeat has %d bytes", size)
 		}

@@ -14,8 +14,8 @@ import (
 type state struct {
 	identity   Identity
 	frameworks map[api.FrameworkID]*framework
-	executors  map[api.ExecutorRef]*executor
 	tasks      map[api.TaskRef]*task
+	executors  map[api.ExecutorRef]*executor
 	stubs      []protocol.TaskStub // oldest end first; at most Config.StubsMax
 	stubbed    map[api.TaskRef]struct{}
 	volumes    map[api.VolumeID]api.Resource

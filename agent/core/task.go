@@ -23,21 +23,26 @@ type task struct {
 	// bereft: the records end with its executor forgotten and not with what became of it.
 	bereft bool
 
-	durable  bool   // its launch is on disk
-	killable bool   // its kill is on disk
-	handed   bool   // to the executor, or it may have been by an earlier process
-	ignored  uint64 // the executor's highest number that was no legal move
-	scolded  bool   // the log has a line about such a move
-	files    files
-	stored   uint64        // the highest status on disk
-	sent     uint64        // the highest status that was sent in the session sentIn
-	sentIn   Conn          // 0 = none
-	flying   bool          // what was sent comes again until it is acknowledged
-	bytes    int           // of what was sent since it began to fly
-	watches  uint64        // counts the pauses of it; the last one's end is heeded
-	pause    time.Duration // until it is sent again
-	nudges   int           // how often the kill was repeated
-	pressed  time.Duration // pause before the next nudge
+	launchRecord uint64 // the number of its launch; 0 = an earlier process wrote it
+	killRecord   uint64 // the number of its kill; 0 = as above
+	handed       bool   // to the executor, or it may have been by an earlier process
+	ignored      uint64 // the executor's highest number that was no legal move
+	scolded      bool   // the log has a line about such a move
+	files        files
+	flight       flight
+	nudges       int           // how often the kill was repeated
+	pressing     time.Duration // pause before the next nudge; 0 = nobody presses yet
+}
+
+// flight is how far a task's statuses have come on their way to the leader.
+type flight struct {
+	stored  uint64        // the highest status on disk
+	conn    Conn          // the session in which they were sent; 0 = none
+	sent    uint64        // the highest status that was sent there
+	under   bool          // under way: what was sent comes again until it is acknowledged
+	bytes   int           // of what was sent since that began
+	watches uint64        // counts the pauses of it; the last one's end is heeded
+	pause   time.Duration // until it is sent again
 }
 
 // files says whether the task's files are there.
@@ -48,6 +53,8 @@ const (
 	filesComing
 	filesReady
 )
+
+func (f files) String() string { return [...]string{"absent", "coming", "ready"}[f] }
 
 // unackedMax is how many statuses of one task wait for acknowledgement. Beyond it the
 // newest RUNNING takes the place of the one before: progress in between is lost, no
@@ -73,6 +80,9 @@ func newTask(launch TaskLaunched, agent api.AgentID) *task {
 func (t *task) launchID() launchID { return launchID{t.ref, t.order} }
 
 func (t *task) ended() bool { return t.latest.State.Terminal() }
+
+// revocable says that the task may be ended to make room.
+func (t *task) revocable() bool { return t.launch.Resources.HasRevocable() }
 
 // crowded says whether so much waits for acknowledgement that no more progress is kept beside it.
 func (t *task) crowded() bool {

@@ -153,8 +153,14 @@ func (w *world) line(line string) {
 		w.log, w.told, w.truth = nil, nil, newTruth()
 		w.core = New(w.config, nil)
 		w.step(Started{BootID: a.named["boot"], Nonce: "nonce-2"})
+	case "dump":
+		for line := range strings.Lines(w.core.Dump()) {
+			if slices.ContainsFunc(a.bare[1:], func(room string) bool { return strings.HasPrefix(line, room+".") }) {
+				w.out.WriteString(line)
+			}
+		}
 	case "stored":
-		w.step(Checkpointed{w.core.written - min(a.number("less"), w.core.written)})
+		w.step(Checkpointed{w.core.disk.written - min(a.number("less"), w.core.disk.written)})
 	default:
 		w.step(w.happening(a, line))
 	}
@@ -186,9 +192,9 @@ func (w *world) tick(d time.Duration) {
 // restart kills the agent: what was not stored is lost unless it says "all".
 func (w *world) restart(a args) {
 	if w.auto || a.word(1) == "all" {
-		w.core.stored = w.core.written
+		w.core.disk.stored = w.core.disk.written
 	}
-	lost := int(w.core.written - w.core.stored)
+	lost := int(w.core.disk.written - w.core.disk.stored)
 	w.log = w.log[:len(w.log)-lost]
 	if a.word(1) == "compacted" {
 		w.log = w.core.Records()
@@ -240,8 +246,8 @@ func (w *world) step(what Happening) {
 	if w.cut {
 		w.cutEverywhere()
 	}
-	if w.auto && w.core.stored < w.core.written {
-		w.step(Checkpointed{w.core.written})
+	if w.auto && w.core.disk.stored < w.core.disk.written {
+		w.step(Checkpointed{w.core.disk.written})
 	}
 }
 

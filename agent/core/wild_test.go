@@ -37,7 +37,7 @@ func TestKilledAtAnyMoment(t *testing.T) {
 				}
 				life.world.t = t
 				life.cutEverywhere()
-				sure := len(life.log) - int(life.core.written-life.core.stored)
+				sure := len(life.log) - int(life.core.disk.written-life.core.disk.stored)
 				if random.IntN(8) == 0 {
 					life.truth.restarted(life.truth.boot+"'", nil)
 				}
@@ -73,7 +73,7 @@ func (a *afterlife) chance(random *rand.Rand, launches *int) {
 	case n < 26:
 		a.auto = !a.auto
 	case n < 36:
-		a.step(Checkpointed{a.core.stored + uint64(random.IntN(int(a.core.written-a.core.stored)+1))})
+		a.step(Checkpointed{a.core.disk.stored + uint64(random.IntN(int(a.core.disk.written-a.core.disk.stored)+1))})
 	case len(a.queue) > 0:
 		a.next(random.IntN(len(a.queue)))
 	}

@@ -32,6 +32,10 @@ const (
 	timerSample
 )
 
+func (k timerKind) String() string {
+	return [...]string{"heartbeat", "session", "resend", "kill", "executor", "idle", "sandbox", "sample"}[k]
+}
+
 // timers is a heap by time; what is due at one moment fires in the order of its making.
 type timers struct {
 	heap  timerHeap
@@ -72,34 +76,27 @@ func (h *timerHeap) Pop() any {
 	return entry
 }
 
-func (c *Core) in(pause time.Duration, entry timer) { c.at(c.now.Add(pause), entry) }
-
-func (c *Core) at(when time.Time, entry timer) {
-	entry.at = when
-	c.timers.add(entry)
-}
-
-// fire does what is due. What it adds is due later, so it ends.
-func (c *Core) fire() {
+// fireTimers does what is due. What it adds is due later, so it ends.
+func (c *Core) fireTimers() {
 	for len(c.timers.heap) > 0 && !c.timers.heap[0].at.After(c.now) {
 		entry := heap.Pop(&c.timers.heap).(timer)
 		switch entry.kind {
 		case timerHeartbeat:
-			c.heartbeatDue(entry.conn)
+			c.reports.heartbeatDue(entry.conn)
 		case timerSession:
-			c.sessionDue(entry.conn)
+			c.leader.sessionDue(entry.conn)
 		case timerResend:
-			c.resendDue(entry.task, entry.number, entry.conn)
+			c.statuses.resendDue(entry.task, entry.number, entry.conn)
 		case timerKill:
-			c.killDue(entry.task)
+			c.kills.killDue(entry.task)
 		case timerExecutor:
-			c.executorDue(entry.run)
+			c.executors.executorDue(entry.run)
 		case timerIdle:
-			c.idleDue(entry.run)
+			c.executors.idleDue(entry.run)
 		case timerSandbox:
-			c.sandboxDue()
+			c.sandboxes.sandboxDue()
 		case timerSample:
-			c.sampleDue()
+			c.pressure.sampleDue()
 		}
 	}
 }
@@ -109,7 +106,7 @@ func (c *Core) away(gap time.Duration) {
 	c.leader.heard = c.leader.heard.Add(gap)
 	for _, e := range c.state.executorsInOrder() {
 		if !e.deadline.IsZero() {
-			c.patience(e, e.deadline.Add(gap))
+			c.executors.setDeadline(e, e.deadline.Add(gap))
 		}
 	}
 }

@@ -1,0 +1,104 @@
+package core
+
+import (
+	"time"
+
+	"github.com/tenderhq/tender/api"
+)
+
+// base is what every room of the core stands on: the configuration, the moment of the event that is stepped, the
+// durable state, and the ways out, which are effects, records and timers. It decides nothing.
+type base struct {
+	config  Config
+	now     time.Time // of the event that is stepped
+	effects []Effect  // of the event that is stepped
+	state   *state
+	disk    disk
+	timers  timers
+}
+
+// disk says how far the shell has come with writing records.
+type disk struct {
+	written  uint64   // the last record that was handed to the shell
+	stored   uint64   // the last one that is on disk
+	identity uint64   // the last one that was an Identity
+	waiting  []waiter // for records, in their order
+}
+
+// safe says whether a record is on disk. 0 is one of an earlier process.
+func (d *disk) safe(number uint64) bool { return number <= d.stored }
+
+// waiter is what follows once a record is on disk.
+type waiter struct {
+	number uint64
+	what   followUp
+}
+
+func (b *base) emit(effect Effect) { b.effects = append(b.effects, effect) }
+
+func (b *base) log(message string, fields ...Field) { b.emit(Log{message, fields}) }
+
+func field[S ~string](name string, value S) Field { return Field{name, string(value)} }
+
+// writeRecord makes a record: it takes effect in the core now, and on disk some time later.
+func (b *base) writeRecord(record Record) uint64 {
+	b.state.apply(record)
+	b.disk.written++
+	b.emit(Checkpoint{Number: b.disk.written, Record: record})
+	if _, is := record.(Identity); is {
+		b.disk.identity = b.disk.written
+	}
+	return b.disk.written
+}
+
+// follow has something done once a record is on disk that is not there yet: one that was just written.
+func (b *base) follow(number uint64, what followUp) {
+	b.disk.waiting = append(b.disk.waiting, waiter{number, what})
+}
+
+// mustWait has something done once a record is on disk. It reports false when the record is there already: then the
+// caller does it.
+func (b *base) mustWait(number uint64, what followUp) bool {
+	if b.disk.safe(number) {
+		return false
+	}
+	b.follow(number, what)
+	return true
+}
+
+func (b *base) wakeIn(pause time.Duration, entry timer) { b.wakeAt(b.now.Add(pause), entry) }
+
+func (b *base) wakeAt(when time.Time, entry timer) {
+	entry.at = when
+	b.timers.add(entry)
+}
+
+// Folders: SANDBOXES/FRAMEWORK/EXECUTOR, and in it tasks/TASK. Identifiers are good file names (api.CheckID).
+
+func (b *base) executorFolder(ref api.ExecutorRef) string {
+	return b.config.Sandboxes + "/" + string(ref.Framework) + "/" + string(ref.Executor)
+}
+
+func (b *base) taskFolder(ref api.ExecutorRef, task api.TaskID) string {
+	return b.executorFolder(ref) + "/tasks/" + string(task)
+}
+
+func (b *base) frameworkRemoved(id api.FrameworkID) bool {
+	f := b.state.frameworks[id]
+	return f != nil && f.removed
+}
+
+// leaveFramework forgets the copy when nothing of the framework is left.
+func (b *base) leaveFramework(id api.FrameworkID) {
+	if f := b.state.frameworks[id]; f != nil && f.users <= 0 {
+		b.writeRecord(FrameworkForgotten{id})
+	}
+}
+
+// startIdleTimer starts the built-in executor's clock when it has nothing to do.
+func (b *base) startIdleTimer(e *executor) {
+	if e.starting.Builtin && len(e.tasks) == 0 {
+		e.idleSince = b.now
+		b.wakeIn(b.config.ExecutorIdle, timer{kind: timerIdle, run: e.run()})
+	}
+}

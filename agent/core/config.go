@@ -1,0 +1,65 @@
+package core
+
+import (
+	"cmp"
+	"time"
+
+	"github.com/tenderhq/tender/api"
+)
+
+// Config is what the core is made from. Zero fields mean the documented defaults.
+type Config struct {
+	// Agent is what the agent says of itself; its ID is the core's to fill in.
+	Agent   api.Agent
+	Version string
+	// Sandboxes is the folder under which every executor and task has its own.
+	Sandboxes string
+
+	// HeartbeatInterval and SessionTimeout hold until a leader says otherwise. Default
+	// 1 s and 5 s.
+	HeartbeatInterval time.Duration
+	SessionTimeout    time.Duration
+	// ResendMin is the first pause before an unacknowledged status is sent again; it
+	// doubles up to ResendMax. Default 1 s, 1 min.
+	ResendMin time.Duration
+	ResendMax time.Duration
+	// KillGrace is for tasks and executors that name none. Default 5 s.
+	KillGrace time.Duration
+	// KillSlack is how much longer than the grace an executor may take before the agent
+	// lends a hand with SIGKILL. Default 5 s.
+	KillSlack time.Duration
+	// ExecutorTimeout is how long an executor may take to subscribe after its start,
+	// and to come back after a restart of the agent. Default 1 min.
+	ExecutorTimeout time.Duration
+	// ExecutorIdle is how long the built-in executor of a framework stays without a
+	// task. Default 1 min. Short costs a start for the next task; long keeps a process.
+	// A framework's own executor stays until it is shut down.
+	ExecutorIdle time.Duration
+	// RecoveryTimeout is how long executors wait for an agent that went away before
+	// they kill their tasks. Default 15 min; negative = not at all.
+	RecoveryTimeout time.Duration
+	// StubsMax is how many ended tasks are remembered, and their sandboxes kept; the
+	// oldest go first. Default 1000.
+	StubsMax int
+	// SandboxAge is how long the sandbox of an ended task is kept. Default 7 days.
+	SandboxAge time.Duration
+	// TasksMax is how many tasks one agent holds. A launch beyond it is DROPPED.
+	// Default 100,000.
+	TasksMax int
+}
+
+func (c Config) withDefaults() Config {
+	c.HeartbeatInterval = cmp.Or(c.HeartbeatInterval, time.Second)
+	c.SessionTimeout = cmp.Or(c.SessionTimeout, 5*time.Second)
+	c.ResendMin = cmp.Or(c.ResendMin, time.Second)
+	c.ResendMax = cmp.Or(c.ResendMax, time.Minute)
+	c.KillGrace = cmp.Or(c.KillGrace, 5*time.Second)
+	c.KillSlack = cmp.Or(c.KillSlack, 5*time.Second)
+	c.ExecutorTimeout = cmp.Or(c.ExecutorTimeout, time.Minute)
+	c.ExecutorIdle = cmp.Or(c.ExecutorIdle, time.Minute)
+	c.RecoveryTimeout = max(cmp.Or(c.RecoveryTimeout, 15*time.Minute), 0)
+	c.StubsMax = cmp.Or(c.StubsMax, 1000)
+	c.SandboxAge = cmp.Or(c.SandboxAge, 7*24*time.Hour)
+	c.TasksMax = cmp.Or(c.TasksMax, 100_000)
+	return c
+}

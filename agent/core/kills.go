@@ -1,0 +1,117 @@
+package core
+
+import (
+	"cmp"
+	"fmt"
+	"time"
+
+	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/internal/protocol"
+)
+
+// kills is the room of the tasks that are to end: each kill is stored, then carried out (R12), and pressed on an
+// executor that does not carry it out in time. It never ends a task by itself that its executor may run.
+type kills struct {
+	*base
+	leader    *leader
+	statuses  *statuses
+	executors *executors
+}
+
+// killTask stores a kill, says so, and acts (R12). A second one is answered alike and
+// passed on again; the first one's reason stays.
+func (k *kills) killTask(e protocol.KillTask) {
+	t := k.state.tasks[e.TaskRef]
+	switch {
+	case t == nil:
+		k.log("kill of an unknown task ignored", field("task", e.TaskRef.String()))
+		return
+	case t.ended():
+		k.leader.tell(protocol.KillTaken{TaskRef: t.ref})
+		return
+	case t.kill == nil:
+		k.storeKill(t, e.Grace, e.Reason)
+	case t.handed && k.disk.safe(t.killRecord):
+		k.passKill(t)
+	}
+	if !k.mustWait(k.disk.written, confirmKill{t.ref}) {
+		k.leader.tell(protocol.KillTaken{TaskRef: t.ref})
+	}
+}
+
+// storeKill writes that a task is to end, and why; the kill follows when that is on disk.
+func (k *kills) storeKill(t *task, grace time.Duration, reason api.Reason) {
+	grace = cmp.Or(max(grace, 0), t.launch.Task.KillGrace, k.config.KillGrace)
+	t.killRecord = k.writeRecord(TaskKilled{Task: t.ref, Grace: grace, Reason: reason})
+	k.log("task is to be killed", field("task", t.ref.String()), field("why", reason.String()))
+	k.follow(t.killRecord, carryOutKill{t.launchID()})
+}
+
+// actOnKill ends a task that its executor never got, or asks its executor.
+func (k *kills) actOnKill(t *task) {
+	if t.ended() || t.kill == nil || !k.disk.safe(t.killRecord) {
+		return
+	}
+	if !t.handed {
+		k.statuses.setStatus(t, api.TaskKilled, t.kill.Reason, "killed before it was started")
+		return
+	}
+	if t.latest.State == api.TaskRunning {
+		k.statuses.setStatus(t, api.TaskKilling, t.kill.Reason, "")
+	}
+	k.passKill(t)
+	t.pressing = k.config.KillSlack
+	k.wakeIn(t.kill.Grace+t.pressing, timer{kind: timerKill, task: t.ref})
+}
+
+// passKill asks the executor to kill the task.
+func (k *kills) passKill(t *task) {
+	if e := k.state.executors[t.executor]; e != nil && e.listening() {
+		k.emit(ToExecutor{e.conn, protocol.ExecutorKill{Task: t.ref.Task, Grace: t.kill.Grace}})
+	}
+}
+
+// killDue lends a hand to an executor that has not ended a killed task in time: first
+// SIGKILL to the task's own process group. A task without one can only be ended with
+// its executor, which is done when no other task would suffer; otherwise the scheduler is
+// told so, and the executor is asked again, with growing pauses.
+func (k *kills) killDue(ref api.TaskRef) {
+	t := k.state.tasks[ref]
+	if t == nil || t.ended() || t.kill == nil {
+		return
+	}
+	e := k.state.executors[t.executor]
+	if e == nil || e.ending() {
+		return // it ends with its executor
+	}
+	t.nudges++
+	switch {
+	case t.group.PID != 0 && t.nudges <= 2:
+		k.emit(KillGroup{Task: ref, Group: t.group, Leader: e.started.Process, Sandbox: k.executorFolder(e.ref())})
+		k.log("task did not end in time: SIGKILL to its process group", field("task", ref.String()))
+	case len(e.tasks) == 1:
+		k.log("task did not end in time: its executor is killed", field("task", ref.String()))
+		k.executors.killExecutor(e, t.kill.Reason, "it did not end its only task within the grace")
+		return
+	default:
+		k.tellHung(t, e)
+		k.passKill(t)
+	}
+	t.pressing = min(2*t.pressing, time.Minute)
+	k.wakeIn(t.pressing, timer{kind: timerKill, task: ref})
+}
+
+// tellHung says, once, why a killed task goes on: nothing but the end of its executor can
+// end it, and that would be the end of its neighbours.
+func (k *kills) tellHung(t *task, e *executor) {
+	if t.latest.State != api.TaskKilling || t.latest.Message != "" {
+		return
+	}
+	others := "another task"
+	if n := len(e.tasks) - 1; n > 1 {
+		others = fmt.Sprintf("%d other tasks", n)
+	}
+	k.log("task did not end in time: its executor runs others", field("task", t.ref.String()))
+	k.statuses.setStatus(t, api.TaskKilling, t.kill.Reason, fmt.Sprintf("it has not ended within its grace of %v, and its executor %s runs %s; "+
+		"it ends when it is alone there, or at once with all of them when the executor is shut down", t.kill.Grace, t.executor.Executor, others))
+}

@@ -1,0 +1,231 @@
+package core
+
+import (
+	"time"
+
+	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/internal/protocol"
+)
+
+// leader is the room of the stream to the master that leads, or seems to: whom to greet, whose words count (R1, R2),
+// what waits for the disk before it is obeyed. It never carries an event out: Core.obeyBatch does.
+type leader struct {
+	*base
+	leaderStream
+	// interval of heartbeats and timeout of the session, as the last leader has set them.
+	interval time.Duration
+	timeout  time.Duration
+	// left is the stream that was left because its term was over or its cluster another one: what its end says does not
+	// count either.
+	left Conn
+}
+
+// leaderStream is what ends with the stream.
+type leaderStream struct {
+	conn    Conn // 0 = none
+	session uint64
+	// registered holds from the moment when the session is adopted and the report made.
+	registered bool
+	heard      time.Time
+	unable     string // why nothing can be started, as it was told
+	// held are batches that wait until the newer term, or the identity, is on disk.
+	held   []protocol.AgentEvents
+	window window
+}
+
+// window bounds the statuses that are under way in one session, so that an agent that comes back does not flood its
+// leader (R4).
+type window struct {
+	tasks   int           // whose statuses are under way
+	bytes   int           // of those statuses
+	backlog []api.TaskRef // with a status to send, or to send again, when there is room
+}
+
+const (
+	// heldBatchesMax: more while the disk stalls, and the stream is closed.
+	heldBatchesMax = 1024
+	// flyingMax is how many tasks' statuses may be under way at once; the rest wait for acknowledgements.
+	flyingMax = 8192
+	// flyingBytesMax bounds them in bytes; the last task that is let in may pass it. It is well
+	// below what the shell queues for a leader, so a leader that reads gets a session's statuses
+	// whatever their size (R34).
+	flyingBytesMax = 16 << 20
+)
+
+// full says whether no more tasks' statuses may get under way.
+func (w *window) full() bool { return w.tasks >= flyingMax || w.bytes >= flyingBytesMax }
+
+// leaderOpened greets: with Register as long as the agent has no ID, else with Reregister.
+func (l *leader) leaderOpened(w LeaderOpened) {
+	if l.conn != 0 {
+		l.emit(CloseLeader{l.conn, "a newer stream was opened"})
+	}
+	l.leaderStream = leaderStream{conn: w.Conn, heard: l.now}
+	l.wakeIn(l.timeout, timer{kind: timerSession, conn: w.Conn})
+	if !l.mustWait(l.disk.identity, greetLeader{w.Conn}) { // the nonce is fsynced before the first contact (R7)
+		l.greet(w.Conn)
+	}
+}
+
+// greet says the first word on a stream: who this agent is, or that it is a new one.
+func (l *leader) greet(conn Conn) {
+	who := l.state.identity
+	if l.conn != conn || who.Gone {
+		return
+	}
+	agent := l.config.Agent
+	agent.ID = who.Agent
+	if who.Agent == "" {
+		l.emit(ToLeader{conn, protocol.RegisterAgent{
+			Cluster: who.Cluster, Version: l.config.Version, Agent: agent, Nonce: who.Nonce, BootID: who.BootID,
+		}})
+		return
+	}
+	l.emit(ToLeader{conn, protocol.ReregisterAgent{
+		Cluster: who.Cluster, Term: who.Term, Version: l.config.Version, Agent: agent, Nonce: who.Nonce, BootID: who.BootID,
+	}})
+}
+
+// leave closes the stream; the shell looks for the leader again.
+func (l *leader) leave(why string) {
+	l.emit(CloseLeader{l.conn, why})
+	l.log("leader left", field("why", why))
+	l.leaderStream = leaderStream{}
+}
+
+// leaveForever closes the stream of somebody who is not the leader of this agent.
+func (l *leader) leaveForever(why string) {
+	l.left = l.conn
+	l.leave(why)
+}
+
+// admit judges a batch by its term before anything in it is obeyed (R1): true when it is to be obeyed now. One that
+// waits for the disk is kept.
+func (l *leader) admit(w LeaderSaid) bool {
+	if w.Conn != l.conn {
+		return false
+	}
+	l.heard = l.now
+	who := l.state.identity
+	switch {
+	case !l.registered && len(l.held) == 0 && !l.opens(w.Batch):
+		// Another cluster's terms mean nothing here: not one of them is stored.
+	case w.Batch.Term.Before(who.Term):
+		l.leaveForever("term " + w.Batch.Term.String() + " is over; term " + who.Term.String() + " has begun")
+	case protocol.FarAhead(who.Term, w.Batch.Term):
+		l.leaveForever("term " + w.Batch.Term.String() + " is impossibly far ahead of " + who.Term.String() +
+			", the newest that this agent knows: a wrong master?" +
+			" If it is right, stop this agent and run tender agent reset-term")
+	case len(l.held) >= heldBatchesMax:
+		l.leave("the disk is too slow to store the new term")
+	case who.Term.Before(w.Batch.Term):
+		who.Term = w.Batch.Term
+		l.holdBatch(w, l.writeRecord(who))
+	case len(l.held) > 0:
+		l.held = append(l.held, w.Batch)
+	default:
+		return true
+	}
+	return false
+}
+
+// opens says whether a stream's first batch may be obeyed: it opens a session with this
+// agent's cluster, or says that this agent was given up while it was away. That names no
+// cluster, but it answers a greeting that did: a master of another one refuses that.
+func (l *leader) opens(batch protocol.AgentEvents) bool {
+	if len(batch.Events) > 0 {
+		switch first := batch.Events[0].(type) {
+		case protocol.AgentRegistered:
+			return l.sameCluster(first)
+		case protocol.AgentGone:
+			return true
+		}
+	}
+	l.leave("the master's first event was neither AgentRegistered nor AgentGone")
+	return false
+}
+
+// holdBatch keeps a batch, and all that follow, until the record is on disk.
+func (l *leader) holdBatch(w LeaderSaid, number uint64) {
+	l.held = append(l.held, w.Batch)
+	if len(l.held) > 1 {
+		return // released with the first one, whose record is older
+	}
+	l.follow(number, obeyHeld{w.Conn})
+}
+
+// nextHeld takes the next batch that may be obeyed now. None may while a term or an ID that came with the one before is
+// on its way to the disk.
+func (l *leader) nextHeld(conn Conn) (batch protocol.AgentEvents, is bool) {
+	if l.conn != conn || len(l.held) == 0 || l.mustWait(l.disk.identity, obeyHeld{conn}) {
+		return batch, false
+	}
+	batch = l.held[0]
+	l.held = l.held[1:]
+	return batch, true
+}
+
+// adopt takes the session over. It reports false when the new identity has to reach the disk first; the rest of the
+// batch then waits behind it.
+func (l *leader) adopt(opening protocol.AgentRegistered, batch, rest protocol.AgentEvents) bool {
+	who := l.state.identity
+	l.session = batch.Session
+	if opening.HeartbeatInterval > 0 {
+		l.interval = opening.HeartbeatInterval
+	}
+	if opening.SessionTimeout > 0 {
+		l.timeout = opening.SessionTimeout
+	}
+	if who.Cluster == opening.Cluster && who.Agent == opening.Agent {
+		return true
+	}
+	who.Cluster, who.Agent = opening.Cluster, opening.Agent
+	number := l.writeRecord(who)
+	l.follow(number, openSession{l.conn})
+	l.follow(number, obeyHeld{l.conn})
+	l.held = append([]protocol.AgentEvents{rest}, l.held...)
+	return false
+}
+
+// sameCluster refuses a leader of another cluster, and one that renames this agent.
+func (l *leader) sameCluster(opening protocol.AgentRegistered) bool {
+	who := l.state.identity
+	var why string
+	switch {
+	case who.Cluster != "" && who.Cluster != opening.Cluster:
+		why = "this data folder belongs to cluster " + string(who.Cluster) +
+			", the master leads cluster " + string(opening.Cluster) +
+			"; name the masters of the first, or start with an empty data folder"
+	case who.Agent != "" && who.Agent != opening.Agent:
+		why = "this agent is " + string(who.Agent) + ", the master takes it for " + string(opening.Agent)
+	default:
+		return true
+	}
+	l.leaveForever("wrong cluster or agent")
+	l.emit(Stop{api.E("agent.register", api.Denied, opening.Cluster, sentence(why))})
+	return false
+}
+
+// sentence is an error of words alone.
+type sentence string
+
+func (s sentence) Error() string { return string(s) }
+
+// tell sends a call if there is a session. Without one the next report says it all.
+func (l *leader) tell(call protocol.AgentCall) {
+	if l.registered {
+		l.emit(ToLeader{l.conn, call})
+	}
+}
+
+// sessionDue leaves a leader that has said nothing for too long.
+func (l *leader) sessionDue(conn Conn) {
+	if conn != l.conn {
+		return
+	}
+	if quiet := l.now.Sub(l.heard); quiet < l.timeout {
+		l.wakeAt(l.heard.Add(l.timeout), timer{kind: timerSession, conn: conn})
+		return
+	}
+	l.leave("nothing was heard for " + l.timeout.String())
+}

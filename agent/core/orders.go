@@ -1,0 +1,200 @@
+package core
+
+import (
+	"strconv"
+
+	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/internal/protocol"
+)
+
+// What the leader says is carried out here, event by event: most events are one room's business; those below concern
+// all that an agent or a framework has.
+
+// leaderSaid obeys a batch, unless it has to wait or does not count.
+func (c *Core) leaderSaid(w LeaderSaid) {
+	if c.leader.admit(w) {
+		c.obeyBatch(w.Batch)
+	}
+}
+
+// obeyHeld obeys the batches that have waited for the disk.
+func (c *Core) obeyHeld(conn Conn) {
+	for batch, is := c.leader.nextHeld(conn); is; batch, is = c.leader.nextHeld(conn) {
+		c.obeyBatch(batch)
+	}
+}
+
+// obeyBatch steps the events of a batch of the current term. What belongs to another
+// session is dropped, even one of the same term (R2).
+func (c *Core) obeyBatch(batch protocol.AgentEvents) {
+	conn := c.leader.conn
+	if c.state.identity.Gone {
+		return
+	}
+	for i, event := range batch.Events {
+		if c.leader.conn != conn {
+			return
+		}
+		opening, opens := event.(protocol.AgentRegistered)
+		gone, ends := event.(protocol.AgentGone)
+		switch {
+		case ends && !c.leader.registered: // the session was refused; it has no number
+			c.markGone(gone)
+			return
+		case opens && !c.leader.registered:
+			rest := batch
+			rest.Events = batch.Events[i+1:]
+			if !c.leader.adopt(opening, batch, rest) {
+				return
+			}
+			c.beginSession()
+		case !c.leader.registered: // the ID is on its way to the disk; obey is called again
+			return
+		case batch.Session != c.leader.session:
+			c.log("events of another session dropped", field("session", strconv.FormatUint(batch.Session, 10)))
+			return
+		default:
+			c.obeyEvent(event)
+		}
+	}
+}
+
+// beginSession makes the cut (R2): everything is reported, then the first heartbeat and
+// what is unacknowledged follow.
+func (c *Core) beginSession() {
+	conn := c.leader.conn
+	c.leader.registered = true
+	c.log("registered", field("agent", c.state.identity.Agent), field("term", c.state.identity.Term.String()),
+		field("session", strconv.FormatUint(c.leader.session, 10)))
+	c.reports.tellUnable() // before the report, for from then on it is offered
+	c.reports.sendReport()
+	c.executors.tellFormerEnds()
+	c.reports.heartbeatDue(conn)
+	c.statuses.sendStatuses()
+}
+
+// obeyEvent carries out one event of the session.
+func (c *Core) obeyEvent(event protocol.AgentEvent) {
+	switch e := event.(type) {
+	case protocol.LaunchTask:
+		c.launches.launchTask(e)
+	case protocol.KillTask:
+		c.kills.killTask(e)
+	case protocol.AcknowledgeStatus:
+		c.statuses.takeAcknowledgement(e)
+	case protocol.ShutdownAgentExecutor:
+		if executor := c.state.executors[e.ExecutorRef]; executor != nil {
+			c.executors.shutDown(executor, "its framework shut it down")
+		}
+	case protocol.MessageToExecutor:
+		c.executors.passMessageDown(e)
+	case protocol.RemoveFramework:
+		c.removeFramework(e.Framework)
+	case protocol.Drain:
+		c.obeyDrain(e)
+	case protocol.AgentGone:
+		c.markGone(e)
+	case protocol.CreateVolume:
+		c.volumes.createVolume(e.Volume)
+	case protocol.DestroyVolume:
+		c.volumes.destroyVolume(e.Volume)
+	case protocol.Reported:
+		c.noteReported()
+	case protocol.AgentPong, protocol.AgentRegistered: // being heard is all there is to it
+	}
+}
+
+// noteReported forgets the reboot: a leader knows what it has ended (R13).
+func (c *Core) noteReported() {
+	if who := c.state.identity; who.Rebooted {
+		who.Rebooted = false
+		c.writeRecord(who)
+	}
+}
+
+// leaderClosed heeds Removed also of a stream that this agent has left: an agent that was
+// given up stays given up, whichever of the two saw the end first (R16).
+func (c *Core) leaderClosed(w LeaderClosed) {
+	if c.leader.conn == w.Conn {
+		c.leader.leaderStream = leaderStream{}
+	}
+	if w.Removed && w.Conn != c.leader.left && !c.state.identity.Gone {
+		c.markGone(protocol.AgentGone{Why: "it was removed"})
+	}
+}
+
+// obeyDrain refuses launches from now on and kills what runs; or takes that back. Stored
+// before it is obeyed (R31).
+func (c *Core) obeyDrain(e protocol.Drain) {
+	who := c.state.identity
+	who.Draining, who.DrainGrace = e.On, e.Grace
+	number := c.disk.identity
+	if who != c.state.identity {
+		number = c.writeRecord(who)
+		c.log("drain", field("on", map[bool]string{true: "yes", false: "no"}[e.On]))
+	}
+	if e.On && !c.mustWait(number, killDrained{}) {
+		c.killForDrain()
+	}
+}
+
+// killForDrain kills all tasks of an agent that is being drained.
+func (c *Core) killForDrain() {
+	if !c.state.identity.Draining {
+		return
+	}
+	for _, t := range c.state.tasksInOrder() {
+		if !t.ended() && t.kill == nil {
+			c.kills.storeKill(t, c.state.identity.DrainGrace, api.ReasonAgentDraining)
+		}
+	}
+}
+
+// markGone kills everything and, when nothing is left, begins a new agent (R16).
+func (c *Core) markGone(e protocol.AgentGone) {
+	who := c.state.identity
+	who.Gone = true
+	number := c.writeRecord(who)
+	c.log("marked gone", field("why", e.Why))
+	c.follow(number, clearAgent{e.Why})
+}
+
+// clearAgent kills all that is left of an agent that was marked gone.
+func (c *Core) clearAgent() {
+	for _, e := range c.state.executorsInOrder() {
+		c.executors.killExecutor(e, api.ReasonAgentGone, "its agent was marked gone")
+	}
+	c.executors.forgetAgentIfClear()
+}
+
+// removeFramework ends all that a framework has here. Its statuses are told once and
+// need no acknowledgement.
+func (c *Core) removeFramework(id api.FrameworkID) {
+	f := c.state.frameworks[id]
+	if f == nil || f.removed {
+		return
+	}
+	number := c.writeRecord(FrameworkRemoved{id})
+	c.log("framework removed", field("framework", id))
+	c.follow(number, clearFramework{id})
+}
+
+// clearFramework ends all tasks and executors of a framework that was removed.
+func (c *Core) clearFramework(id api.FrameworkID) {
+	const why = "its framework was removed"
+	for _, t := range c.state.tasksInOrder() {
+		switch {
+		case t.ref.Framework != id:
+		case t.ended() || t.handed:
+			c.statuses.sendStatus(t)
+		default:
+			c.statuses.setStatus(t, api.TaskKilled, api.ReasonFrameworkRemoved, why)
+		}
+	}
+	for _, e := range c.state.executorsInOrder() {
+		if e.ref().Framework == id {
+			c.executors.shutDown(e, why)
+		}
+	}
+	c.leaveFramework(id)
+}

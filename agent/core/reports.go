@@ -1,0 +1,185 @@
+package core
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strconv"
+
+	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/internal/protocol"
+)
+
+// reports is the room of what the leader is told of the agent as a whole: the report that opens a session (R2),
+// heartbeats with what is really used, and whether anything can be started at all. It never changes a task or an
+// executor.
+type reports struct {
+	*base
+	leader   *leader
+	diskFull bool
+	usage    *protocol.UsageReport // the last sample; nil = none yet
+	sampling bool                  // one is under way
+	// usageNext is the task that the next heartbeat's usage begins with, when not all fit.
+	usageNext api.TaskRef
+}
+
+// pageBytes is how much of a report goes into one page by a generous estimate. The
+// largest single item (a task of api.TaskBytesMax and its status) still fits a message.
+const pageBytes = api.MessageBytesMax / 2
+
+// sendReport lists what this core has stepped, in pages: the cut of R2.
+func (r *reports) sendReport() {
+	p := &pager{leader: r.leader, page: protocol.AgentReport{Session: r.leader.session, Rebooted: r.state.identity.Rebooted}}
+	for _, id := range slices.Sorted(maps.Keys(r.state.frameworks)) {
+		f := r.state.frameworks[id].Framework
+		p.room(f.Bytes())
+		p.page.Frameworks = append(p.page.Frameworks, f)
+	}
+	for _, e := range r.state.executorsInOrder() {
+		item := protocol.ReportedExecutor{
+			Executor: e.starting.Executor, Framework: e.ref().Framework, Role: e.starting.Role, Resources: e.starting.Resources,
+		}
+		p.room(protocol.ExecutorBytes(&item.Executor) + item.Resources.Bytes())
+		p.page.Executors = append(p.page.Executors, item)
+	}
+	for _, t := range r.state.tasksInOrder() {
+		p.room(protocol.TaskBytes(&t.launch.Task) + t.launch.Resources.Bytes() + protocol.StatusBytes(t.latest))
+		p.page.Tasks = append(p.page.Tasks, protocol.ReportedTask{
+			Task: t.launch.Task, Framework: t.ref.Framework, Role: t.launch.Role, Resources: t.launch.Resources, Status: t.latest,
+			LaunchTerm: t.launch.Term, LaunchNumber: t.launch.Number, Ended: t.ended(), LaunchedAt: t.launch.At,
+		})
+	}
+	for _, stub := range r.state.stubs {
+		p.room(len(stub.Name) + protocol.StatusBytes(stub.Status))
+		p.page.Stubs = append(p.page.Stubs, stub)
+	}
+	var volumes []api.Resource
+	for _, id := range slices.Sorted(maps.Keys(r.state.volumes)) {
+		volumes = append(volumes, r.state.volumes[id])
+	}
+	kept := api.NewResources(volumes...)
+	p.room(3 * kept.Bytes())
+	p.page.Volumes = kept
+	if r.usage != nil {
+		usage := r.usageToTell()
+		p.room(protocol.UsageBytes(usage)) // with many tasks a page of its own
+		p.page.Usage = &usage
+	}
+	p.page.Last = true
+	r.leader.tell(p.page)
+}
+
+// pager gathers the pages of a report.
+type pager struct {
+	leader *leader
+	page   protocol.AgentReport
+	used   int
+}
+
+// room sends the page that is full before something of that size.
+func (p *pager) room(bytes int) {
+	if p.used > 0 && p.used+bytes > pageBytes {
+		p.leader.tell(p.page)
+		p.page = protocol.AgentReport{Session: p.page.Session, Rebooted: p.page.Rebooted}
+		p.used = 0
+	}
+	p.used += bytes
+}
+
+// heartbeatDue says that the agent is there, as often as the leader wants it, and asks what is used for the next time.
+func (r *reports) heartbeatDue(conn Conn) {
+	if conn != r.leader.conn || !r.leader.registered {
+		return
+	}
+	r.sendHeartbeat()
+	r.wakeIn(r.leader.interval, timer{kind: timerHeartbeat, conn: conn})
+	r.askSample()
+}
+
+// sendHeartbeat tells what is used, and whether anything can be started.
+func (r *reports) sendHeartbeat() {
+	r.leader.unable = r.unable()
+	r.leader.tell(protocol.AgentHeartbeat{Usage: r.usageToTell(), Unable: r.leader.unable})
+}
+
+// tellUnable says at once that nothing can be started any more, or that it can again.
+func (r *reports) tellUnable() {
+	if r.leader.registered && r.leader.unable != r.unable() {
+		r.sendHeartbeat()
+	}
+}
+
+// unable says why nothing at all can be started; "" = something can. As long as there is a reason
+// the leader offers nothing of this agent, or it would offer the same again for each refusal.
+func (r *reports) unable() string {
+	switch r.whyUnable() {
+	case api.ReasonDiskFull:
+		return "the agent's disk is full; what is left is kept for the tasks that run"
+	case api.ReasonLaunchFailed:
+		return "the agent holds as many tasks as it can keep, " + strconv.Itoa(r.config.TasksMax)
+	}
+	return ""
+}
+
+// whyUnable is the reason of a launch that is refused because nothing at all can be started.
+func (r *reports) whyUnable() api.Reason {
+	switch {
+	case r.diskFull:
+		return api.ReasonDiskFull
+	case len(r.state.tasks) >= r.config.TasksMax:
+		return api.ReasonLaunchFailed
+	}
+	return api.ReasonNone
+}
+
+// usageItemsMax is how many executors and tasks one heartbeat speaks of, each with the
+// longest IDs, so that it fits a message. Of more tasks each heartbeat takes the next
+// ones in turn; the total is always that of all.
+const usageItemsMax = 1500
+
+// usageToTell is the last sample, or the part of it that fits a message.
+func (r *reports) usageToTell() protocol.UsageReport {
+	if r.usage == nil {
+		return protocol.UsageReport{}
+	}
+	usage := *r.usage
+	room := max(usageItemsMax-len(usage.Executors), 0)
+	if len(usage.Tasks) <= room {
+		return usage
+	}
+	refs := slices.SortedFunc(maps.Keys(usage.Tasks), compareRefs)
+	begin, _ := slices.BinarySearchFunc(refs, r.usageNext, compareRefs)
+	usage.Tasks = make(map[api.TaskRef]api.Usage, room)
+	for i := range room {
+		ref := refs[(begin+i)%len(refs)]
+		usage.Tasks[ref] = r.usage.Tasks[ref]
+	}
+	r.usageNext = refs[(begin+room)%len(refs)]
+	return usage
+}
+
+func compareRefs(a, b api.TaskRef) int {
+	return cmp.Or(cmp.Compare(a.Framework, b.Framework), cmp.Compare(a.Task, b.Task))
+}
+
+// askSample asks for fresh numbers, unless the last question is still open.
+func (r *reports) askSample() {
+	if r.sampling {
+		return
+	}
+	var targets []Target
+	for _, e := range r.state.executorsInOrder() {
+		if e.started.Process.PID == 0 || e.ending() {
+			continue
+		}
+		target := Target{Executor: e.ref(), Leader: e.started.Process}
+		for _, t := range e.tasksInOrder() {
+			if t.group.PID != 0 {
+				target.Tasks = append(target.Tasks, TargetTask{t.ref.Task, t.group})
+			}
+		}
+		targets = append(targets, target)
+	}
+	r.sampling = true
+	r.emit(Sample{targets})
+}

@@ -1,0 +1,121 @@
+package core
+
+import (
+	"time"
+
+	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/internal/protocol"
+)
+
+// sandboxes is the room of the folders that outlive their tasks. An ended task whose end is acknowledged is a stub, and
+// its sandbox is kept as long as the stub: until it is too old, one of too many, or its disk has little room (R15). It
+// never touches the folder of a task or an executor that is still there.
+type sandboxes struct {
+	*base
+	stubsOf map[api.ExecutorRef]int
+	// kept is until when the sandbox of a stub is kept. Holds: there is an entry for each stub.
+	kept     map[api.TaskRef]time.Time
+	sweeping bool // a timer waits for the oldest sandbox
+}
+
+// keepStub counts the stub that a settled task has become, and lets the oldest go when
+// there are too many. With a stub its sandbox goes (R15).
+func (sb *sandboxes) keepStub(t *task) {
+	sb.stubsOf[t.executor]++
+	if last := len(sb.state.stubs) - 1; last >= 0 && sb.state.stubs[last].TaskRef == t.ref {
+		sb.keepSandbox(sb.state.stubs[last])
+	}
+	for len(sb.state.stubs) > sb.config.StubsMax {
+		sb.dropOldestStub()
+	}
+	sb.scheduleSweep()
+}
+
+// recoverStubs counts the stubs that were on disk when this process began.
+func (sb *sandboxes) recoverStubs() {
+	for _, stub := range sb.state.stubs {
+		sb.stubsOf[executorOf(stub)]++
+		sb.keepSandbox(stub)
+	}
+	for len(sb.state.stubs) > sb.config.StubsMax {
+		sb.dropOldestStub()
+	}
+	sb.scheduleSweep()
+}
+
+func executorOf(stub protocol.TaskStub) api.ExecutorRef {
+	return api.ExecutorRef{Framework: stub.Framework, Executor: stub.Status.Executor}
+}
+
+// dropOldestStub lets the oldest stub go, with its sandbox, and the executor's folder with the last of its stubs.
+func (sb *sandboxes) dropOldestStub() {
+	stub := sb.state.stubs[0]
+	ref := executorOf(stub)
+	sb.writeRecord(StubForgotten{stub.TaskRef})
+	delete(sb.kept, stub.TaskRef)
+	sb.emit(RemoveFolder{sb.taskFolder(ref, stub.Task)})
+	if sb.stubsOf[ref]--; sb.stubsOf[ref] <= 0 {
+		delete(sb.stubsOf, ref)
+		sb.sweepFolder(ref)
+	}
+}
+
+// sweepFolder removes an executor's folder with the last that it was kept for.
+func (sb *sandboxes) sweepFolder(ref api.ExecutorRef) {
+	if sb.stubsOf[ref] > 0 || sb.state.executors[ref] != nil {
+		return
+	}
+	for _, t := range sb.state.tasks { // order: irrelevant because one is enough
+		if t.executor == ref {
+			return // its stub is to come
+		}
+	}
+	sb.emit(RemoveFolder{sb.executorFolder(ref)})
+}
+
+// giveUpTenth lets a tenth of the sandboxes go, the oldest ones, for a disk with little room.
+func (sb *sandboxes) giveUpTenth() {
+	for range (len(sb.state.stubs) + 9) / 10 {
+		sb.dropOldestStub()
+	}
+}
+
+// sandboxGrace is how long a sandbox is kept at least from a start of the agent on, however
+// old the clock on the wall makes it: a machine may boot with a wrong one, and hear the right
+// time soon after.
+const sandboxGrace = time.Hour
+
+// keepSandbox says until when a sandbox is kept. From then on that moment is one of the
+// monotonic clock (R23): a jump of the wall's does not bring it nearer.
+func (sb *sandboxes) keepSandbox(stub protocol.TaskStub) {
+	age := max(sb.now.Sub(stub.Status.At), 0)
+	left := max(sb.config.SandboxAge-age, min(sandboxGrace, sb.config.SandboxAge))
+	sb.kept[stub.TaskRef] = sb.now.Add(left)
+}
+
+// scheduleSweep wakes the core when the oldest sandbox is too old; one timer for all.
+func (sb *sandboxes) scheduleSweep() {
+	if len(sb.state.stubs) == 0 || sb.sweeping {
+		return
+	}
+	sb.sweeping = true
+	sb.wakeAt(sb.kept[sb.state.stubs[0].TaskRef], timer{kind: timerSandbox})
+}
+
+// sandboxDue lets sandboxes go that both clocks call too old: the one that has counted since
+// this process began, and the wall's, which may have been put right meanwhile.
+func (sb *sandboxes) sandboxDue() {
+	sb.sweeping = false
+	for len(sb.state.stubs) > 0 {
+		oldest := sb.state.stubs[0]
+		if sb.now.Before(sb.kept[oldest.TaskRef]) {
+			break
+		}
+		if left := sb.config.SandboxAge - sb.now.Round(0).Sub(oldest.Status.At.Round(0)); left > 0 {
+			sb.kept[oldest.TaskRef] = sb.now.Add(min(left, sb.config.SandboxAge))
+			break
+		}
+		sb.dropOldestStub()
+	}
+	sb.scheduleSweep()
+}

@@ -1,0 +1,110 @@
+package core
+
+import (
+	"time"
+
+	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/internal/protocol"
+)
+
+// What the shell and readers may ask between two events. Nothing here changes the core.
+
+// Wake is when the core wants to be woken, zero for never. Asked after every batch.
+func (c *Core) Wake() time.Time { return c.timers.first() }
+
+// Records say what the core stands on, in as few as it takes: all records that it
+// has asked to be written are covered.
+func (c *Core) Records() []Record { return c.state.records() }
+
+// Identity is who the agent is by now.
+func (c *Core) Identity() Identity { return c.state.identity }
+
+// Runs lists the runs of executors that had a process, for the shell to look for them
+// before Started.
+func (c *Core) Runs() []ExecutorStarted {
+	var runs []ExecutorStarted
+	for _, e := range c.state.executorsInOrder() {
+		if e.started.Process.PID != 0 {
+			runs = append(runs, e.started)
+		}
+	}
+	return runs
+}
+
+// Stranger says why a subscription with this page is refused, or nil: before its other pages are read.
+func (c *Core) Stranger(s protocol.SubscribeExecutor) *api.Error {
+	return c.executors.refuseStranger(c.state.executors[s.ExecutorRef], s)
+}
+
+// TaskView is what readers of a task's output need to know.
+type TaskView struct {
+	Sandbox         string
+	ExecutorSandbox string // of the executor that runs it, or ran it
+	Ended           bool
+}
+
+// Task looks a task up, also one that has ended and whose sandbox is still there.
+func (c *Core) Task(ref api.TaskRef) (TaskView, bool) {
+	if t := c.state.tasks[ref]; t != nil {
+		return c.taskView(t.executor, ref.Task, t.ended()), true
+	}
+	if _, known := c.state.stubbed[ref]; !known {
+		return TaskView{}, false
+	}
+	for _, stub := range c.state.stubs {
+		if stub.TaskRef == ref {
+			executor := api.ExecutorRef{Framework: ref.Framework, Executor: stub.Status.Executor}
+			return c.taskView(executor, ref.Task, true), true
+		}
+	}
+	return TaskView{}, false
+}
+
+func (c *Core) taskView(executor api.ExecutorRef, task api.TaskID, ended bool) TaskView {
+	return TaskView{Sandbox: c.taskFolder(executor, task), ExecutorSandbox: c.executorFolder(executor), Ended: ended}
+}
+
+// Folders are the sandboxes that are in use or kept, of executors and of tasks.
+func (c *Core) Folders() map[string]bool {
+	folders := map[string]bool{}
+	keep := func(executor api.ExecutorRef, task api.TaskID) {
+		folders[c.executorFolder(executor)] = true
+		folders[c.taskFolder(executor, task)] = true
+	}
+	for _, e := range c.state.executorsInOrder() {
+		folders[c.executorFolder(e.ref())] = true
+	}
+	for _, t := range c.state.tasksInOrder() {
+		keep(t.executor, t.ref.Task)
+	}
+	for _, stub := range c.state.stubs {
+		keep(executorOf(stub), stub.Task)
+	}
+	return folders
+}
+
+// ExecutorFolder is where an executor works; its tasks' folders are below it.
+func (c *Core) ExecutorFolder(ref api.ExecutorRef) string { return c.executorFolder(ref) }
+
+// HasVolume says whether the agent has a volume: its data is in the folder of that name.
+func (c *Core) HasVolume(id api.VolumeID) bool {
+	_, has := c.state.volumes[id]
+	return has
+}
+
+// Counts are for meters.
+type Counts struct {
+	Tasks, Executors, Flying int
+	Revoked                  uint64 // tasks, since this process began
+	Illegal                  uint64 // statuses of executors that were no legal move, since this process began
+	Unheard                  uint64 // messages for which there was no session, since this process began
+	Registered               bool
+}
+
+// Counts are cheap to ask for, after every batch.
+func (c *Core) Counts() Counts {
+	return Counts{
+		Tasks: len(c.state.tasks), Executors: len(c.state.executors), Flying: c.leader.window.tasks, Registered: c.leader.registered,
+		Revoked: c.pressure.revoked, Unheard: c.executors.unheard, Illegal: c.statuses.illegal,
+	}
+}
