@@ -11,7 +11,7 @@ import (
 
 	apiv1 "github.com/tenderhq/tender/api/v1"
 	"github.com/tenderhq/tender/internal/pause"
-	"github.com/tenderhq/tender/master/core"
+	"github.com/tenderhq/tender/master/view"
 )
 
 const (
@@ -119,9 +119,9 @@ const refusedFor = 10 * time.Minute
 
 // tellRefused says at the leader whose version it has refused of late: who was never admitted has no row of its own.
 func (m *Master) tellRefused(ctx context.Context, views []*apiv1.MasterView) {
-	var refused core.RefusedVersions
+	var refused view.RefusedVersions
 	var now time.Time
-	if m.ask(ctx, "operator.masters", func(c *core.Core, at time.Time) { refused, now = c.RefusedVersions(), at }) != nil {
+	if m.ask(ctx, "operator.masters", func(c view.Cluster, at time.Time) { refused, now = c.Leader.Figures().Versions, at }) != nil {
 		return // it leads no more
 	}
 	if refused.Count == 0 || now.Sub(refused.At) > refusedFor {

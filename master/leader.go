@@ -20,6 +20,7 @@ import (
 	"github.com/tenderhq/tender/master/core"
 	"github.com/tenderhq/tender/master/internal/raftlog"
 	"github.com/tenderhq/tender/master/registry"
+	"github.com/tenderhq/tender/master/view"
 )
 
 const (
@@ -482,10 +483,10 @@ func (l *leader) send(ctx context.Context, by *inlet, arrived arrival) bool {
 }
 
 // read runs in the loop, between two batches.
-func (l *leader) read(ctx context.Context, op string, read func(*core.Core, time.Time)) error {
+func (l *leader) read(ctx context.Context, op string, read func(view.Cluster, time.Time)) error {
 	done := make(chan struct{})
 	select {
-	case l.reads <- func(c *core.Core, now time.Time) { defer close(done); read(c, now) }:
+	case l.reads <- func(c *core.Core, now time.Time) { defer close(done); read(c.View(), now) }:
 	case <-l.over:
 		return l.master.notLeader(op)
 	case <-ctx.Done():

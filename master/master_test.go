@@ -343,6 +343,10 @@ func TestThreeMasters(t *testing.T) {
 		if err != nil || len(masters.Items) != 3 {
 			t.Fatalf("masters: %v, %v", masters, err)
 		}
+		leaders, err := apiv1.NewOperatorServiceClient(conn).ListMasters(t.Context(), &apiv1.ListRequest{States: []string{"leader"}})
+		if err != nil || len(leaders.Items) != 1 || leaders.Items[0].Id != string(first.ID()) {
+			t.Errorf("those that lead: %v, %v", leaders, err)
+		}
 		for _, view := range masters.Items {
 			if view.GrpcAddress == "" || view.HttpAddress == "" || view.Version != "test" {
 				t.Errorf("master %+v", view)

@@ -8,7 +8,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
 	"github.com/tenderhq/tender/api"
-	"github.com/tenderhq/tender/master/core"
+	"github.com/tenderhq/tender/master/view"
 )
 
 // metrics are this master's own: nothing global, so that many masters fit one process.
@@ -156,8 +156,8 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 	put(queueGauge, float64(l.lead.Waiting()))
 	ctx, cancel := context.WithTimeout(context.Background(), scrapeTimeout)
 	defer cancel()
-	var counts core.Counts
-	if l.read(ctx, "metrics", func(core *core.Core, _ time.Time) { counts = core.Counts() }) != nil {
+	var counts view.Counts
+	if l.read(ctx, "metrics", func(c view.Cluster, _ time.Time) { counts = c.Counts() }) != nil {
 		return
 	}
 	for state := api.AgentIniting; state <= api.AgentTombstone; state++ {
@@ -185,8 +185,8 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 	put(offersGauge, float64(counts.Offers))
 	count(voicesTotal, float64(counts.Voices))
 	count(givenTotal, float64(counts.Given))
-	count(versionTotal, float64(counts.Versions))
-	for _, illness := range core.Illnesses {
+	count(versionTotal, float64(counts.Versions.Count))
+	for _, illness := range view.Illnesses {
 		put(illGauge, float64(counts.Ill[illness]), string(illness))
 	}
 	put(overdueGauge, float64(counts.Overdue))

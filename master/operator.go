@@ -14,6 +14,7 @@ import (
 	"github.com/tenderhq/tender/internal/wire"
 	"github.com/tenderhq/tender/master/core"
 	"github.com/tenderhq/tender/master/registry"
+	"github.com/tenderhq/tender/master/view"
 )
 
 // operatorService serves people and programs. Interceptors make statuses of its errors.
@@ -22,8 +23,8 @@ type operatorService struct {
 	master *Master
 }
 
-// ask reads from the leader's core, inside its loop.
-func (m *Master) ask(ctx context.Context, op string, read func(*core.Core, time.Time)) error {
+// ask reads what the leader knows, inside its loop.
+func (m *Master) ask(ctx context.Context, op string, read func(view.Cluster, time.Time)) error {
 	l := m.leading.Load()
 	if l == nil {
 		return m.notLeader(op)
@@ -33,6 +34,25 @@ func (m *Master) ask(ctx context.Context, op string, read func(*core.Core, time.
 		return wire.Error(ctx.Err())
 	}
 	return err
+}
+
+// readPage reads a page of what the leader knows.
+func readPage[V any](ctx context.Context, m *Master, op string, query view.Query, list func(view.Cluster, view.Query) view.Page[V]) (page view.Page[V], err error) {
+	err = m.ask(ctx, op, func(c view.Cluster, _ time.Time) { page = list(c, query) })
+	return page, err
+}
+
+// readList reads a page of what the leader knows or, when the request takes a stale one and this master follows, of what
+// the registry has, with the index of that.
+func readList[V any](
+	ctx context.Context, m *Master, op string, r *apiv1.ListRequest, list func(view.Cluster, view.Query) view.Page[V],
+) (page view.Page[V], index uint64, err error) {
+	if m.leading.Load() == nil && r.GetStale() {
+		state := m.raft.Registry()
+		return list(view.Cluster{Registry: state}, queryOf(r)), state.Index, nil
+	}
+	page, err = readPage(ctx, m, op, queryOf(r), list)
+	return page, 0, err
 }
 
 // readWeight is that of every read of the leader's core: each goes through the desk.
@@ -46,8 +66,20 @@ func (m *Master) act(ctx context.Context, op string, action core.Action) (any, e
 	return l.request(ctx, op, action)
 }
 
-func queryOf(r *apiv1.ListRequest) core.Query {
-	return core.Query{
+// listing is what the requests for lists say.
+type listing interface {
+	GetLimit() int32
+	GetPageToken() string
+	GetPrefix() string
+	GetAgentId() string
+	GetFrameworkId() string
+	GetRole() string
+	GetStates() []string
+	GetAll() bool
+}
+
+func queryOf(r listing) view.Query {
+	return view.Query{
 		Limit: int(r.GetLimit()), After: r.GetPageToken(), Prefix: r.GetPrefix(), Agent: api.AgentID(r.GetAgentId()),
 		Framework: api.FrameworkID(r.GetFrameworkId()), Role: api.Role(r.GetRole()), States: r.GetStates(), All: r.GetAll(),
 	}
@@ -86,61 +118,28 @@ func (s operatorService) ListMasters(ctx context.Context, r *apiv1.ListRequest) 
 }
 
 func (s operatorService) ListAgents(ctx context.Context, r *apiv1.ListRequest) (*apiv1.ListAgentsResponse, error) {
-	if s.master.leading.Load() == nil && r.GetStale() {
-		return s.master.staleAgents(r), nil
-	}
-	var page core.Page[core.AgentView]
-	err := s.master.ask(ctx, "operator.agents", func(c *core.Core, _ time.Time) { page = c.Agents(queryOf(r)) })
-	if err != nil {
-		return nil, err
-	}
-	return &apiv1.ListAgentsResponse{Items: shown(page.Items, showAgent), NextPageToken: page.Next}, nil
+	page, index, err := readList(ctx, s.master, "operator.agents", r, view.Cluster.Agents)
+	return &apiv1.ListAgentsResponse{Items: shown(page.Items, showAgent), NextPageToken: page.Next, AppliedIndex: index}, err
 }
 
 func (s operatorService) ListFrameworks(ctx context.Context, r *apiv1.ListRequest) (*apiv1.ListFrameworksResponse, error) {
-	if s.master.leading.Load() == nil && r.GetStale() {
-		return s.master.staleFrameworks(r), nil
-	}
-	var page core.Page[core.FrameworkView]
-	err := s.master.ask(ctx, "operator.frameworks", func(c *core.Core, _ time.Time) { page = c.Frameworks(queryOf(r)) })
-	if err != nil {
-		return nil, err
-	}
-	return &apiv1.ListFrameworksResponse{Items: shown(page.Items, showFramework), NextPageToken: page.Next}, nil
+	page, index, err := readList(ctx, s.master, "operator.frameworks", r, view.Cluster.Frameworks)
+	return &apiv1.ListFrameworksResponse{Items: shown(page.Items, showFramework), NextPageToken: page.Next, AppliedIndex: index}, err
 }
 
 func (s operatorService) ListTasks(ctx context.Context, r *apiv1.ListTasksRequest) (*apiv1.ListTasksResponse, error) {
-	query := core.Query{
-		Limit: int(r.GetLimit()), After: r.GetPageToken(), Prefix: r.GetPrefix(), Agent: api.AgentID(r.GetAgentId()),
-		Framework: api.FrameworkID(r.GetFrameworkId()), Role: api.Role(r.GetRole()), States: r.GetStates(), All: r.GetAll(),
-	}
-	var page core.Page[core.TaskView]
-	err := s.master.ask(ctx, "operator.tasks", func(c *core.Core, _ time.Time) { page = c.Tasks(query) })
-	if err != nil {
-		return nil, err
-	}
-	return &apiv1.ListTasksResponse{Items: shown(page.Items, showTask), NextPageToken: page.Next}, nil
+	page, err := readPage(ctx, s.master, "operator.tasks", queryOf(r), view.Cluster.Tasks)
+	return &apiv1.ListTasksResponse{Items: shown(page.Items, showTask), NextPageToken: page.Next}, err
 }
 
 func (s operatorService) ListOffers(ctx context.Context, r *apiv1.ListRequest) (*apiv1.ListOffersResponse, error) {
-	var page core.Page[core.OfferView]
-	err := s.master.ask(ctx, "operator.offers", func(c *core.Core, _ time.Time) { page = c.Offers(queryOf(r)) })
-	if err != nil {
-		return nil, err
-	}
-	return &apiv1.ListOffersResponse{Items: shown(page.Items, showOffer), NextPageToken: page.Next}, nil
+	page, err := readPage(ctx, s.master, "operator.offers", queryOf(r), view.Cluster.Offers)
+	return &apiv1.ListOffersResponse{Items: shown(page.Items, showOffer), NextPageToken: page.Next}, err
 }
 
 func (s operatorService) ListRoles(ctx context.Context, r *apiv1.ListRequest) (*apiv1.ListRolesResponse, error) {
-	if s.master.leading.Load() == nil && r.GetStale() {
-		return s.master.staleRoles(r), nil
-	}
-	var page core.Page[core.RoleView]
-	err := s.master.ask(ctx, "operator.roles", func(c *core.Core, _ time.Time) { page = c.Roles(queryOf(r)) })
-	if err != nil {
-		return nil, err
-	}
-	return &apiv1.ListRolesResponse{Items: shown(page.Items, showRole), NextPageToken: page.Next}, nil
+	page, index, err := readList(ctx, s.master, "operator.roles", r, view.Cluster.Roles)
+	return &apiv1.ListRolesResponse{Items: shown(page.Items, showRole), NextPageToken: page.Next, AppliedIndex: index}, err
 }
 
 func (operatorService) CheckConstraint(_ context.Context, r *apiv1.CheckConstraintRequest) (*apiv1.CheckConstraintResponse, error) {
@@ -151,11 +150,11 @@ func (operatorService) CheckConstraint(_ context.Context, r *apiv1.CheckConstrai
 }
 
 func (s operatorService) Explain(ctx context.Context, r *apiv1.ExplainRequest) (*apiv1.ExplainResponse, error) {
-	var view core.ExplainView
+	var explained view.Explanation
 	var failed error
 	explain := func() error {
-		return s.master.ask(ctx, "operator.explain", func(c *core.Core, now time.Time) {
-			view, failed = c.Explain(r.GetFrameworkId(), r.GetAgentId(), now)
+		return s.master.ask(ctx, "operator.explain", func(c view.Cluster, now time.Time) {
+			explained, failed = c.Explain(r.GetFrameworkId(), r.GetAgentId(), now)
 		})
 	}
 	err := explain()
@@ -165,11 +164,11 @@ func (s operatorService) Explain(ctx context.Context, r *apiv1.ExplainRequest) (
 	if err = errors.Join(err, failed); err != nil {
 		return nil, err
 	}
-	answer := &apiv1.ExplainResponse{FrameworkId: string(view.Framework), Framework: view.Reasons}
-	for _, a := range view.Agents {
+	answer := &apiv1.ExplainResponse{FrameworkId: string(explained.Framework), Framework: explained.Reasons}
+	for _, a := range explained.Agents {
 		answer.Agents = append(answer.Agents, &apiv1.ExplainedAgent{AgentId: string(a.Agent), Hostname: a.Hostname, Why: a.Why})
 	}
-	for _, d := range view.Decisions {
+	for _, d := range explained.Decisions {
 		answer.Decisions = append(answer.Decisions, showDecision(d))
 	}
 	return answer, nil
@@ -298,15 +297,11 @@ func (s operatorService) SetRole(ctx context.Context, r *apiv1.SetRoleRequest) (
 	if _, err := s.master.act(ctx, op, action); err != nil {
 		return nil, err
 	}
-	view := &apiv1.RoleView{Role: string(role), Weight: 1} // of one of which nothing is left to say
-	err = s.master.ask(ctx, op, func(c *core.Core, _ time.Time) {
-		for _, item := range c.Roles(core.Query{Role: role}).Items {
-			if item.Role == role {
-				view = showRole(item)
-			}
-		}
-	})
-	return view, err
+	page, err := readPage(ctx, s.master, op, view.Query{Role: role}, view.Cluster.Roles)
+	if err != nil || len(page.Items) == 0 { // of one of which nothing is left to say
+		return &apiv1.RoleView{Role: string(role), Weight: 1}, err
+	}
+	return showRole(page.Items[0]), nil
 }
 
 // quotaOf reads resources in the notation of flags; "none" takes a quota away.

@@ -15,6 +15,7 @@ import (
 	apiv1 "github.com/tenderhq/tender/api/v1"
 	"github.com/tenderhq/tender/master/core"
 	"github.com/tenderhq/tender/master/registry"
+	"github.com/tenderhq/tender/master/view"
 )
 
 // storeService keeps small values for frameworks. Reads come from the leader's copy
@@ -51,9 +52,9 @@ func (s storeService) read(ctx context.Context, op string, session *apiv1.StoreS
 		return s.master.notLeader(op)
 	}
 	var refused error
-	err := l.read(ctx, op, func(c *core.Core, _ time.Time) {
+	err := l.read(ctx, op, func(c view.Cluster, _ time.Time) {
 		var framework registry.Framework
-		if framework, refused = owner(c.Registry(), op, session); refused == nil {
+		if framework, refused = owner(c.Registry, op, session); refused == nil {
 			look(framework)
 		}
 	})
@@ -281,9 +282,9 @@ func firstValues(f registry.Framework, changed []*apiv1.StoreEntry) (entries, re
 func (s storeService) look(ctx context.Context, l *leader, r *apiv1.StoreWatchRequest, read func(registry.Framework)) error {
 	const op = "store.watch"
 	var refused error
-	err := l.read(ctx, op, func(c *core.Core, _ time.Time) {
+	err := l.read(ctx, op, func(c view.Cluster, _ time.Time) {
 		var f registry.Framework
-		if f, refused = owner(c.Registry(), op, r.GetSession()); refused == nil {
+		if f, refused = owner(c.Registry, op, r.GetSession()); refused == nil {
 			read(f)
 		}
 	})

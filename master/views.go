@@ -5,18 +5,18 @@ import (
 
 	apiv1 "github.com/tenderhq/tender/api/v1"
 	"github.com/tenderhq/tender/internal/wire"
-	"github.com/tenderhq/tender/master/core"
+	"github.com/tenderhq/tender/master/view"
 )
 
 // What people see of each noun.
 
-func showAgent(v core.AgentView) *apiv1.AgentView {
+func showAgent(v view.Agent) *apiv1.AgentView {
 	leaving := make(map[string]string, len(v.Leaving))
 	for id, answer := range v.Leaving {
 		leaving[string(id)] = answer
 	}
-	view := &apiv1.AgentView{
-		Id: string(v.Agent.ID), Hostname: v.Agent.Hostname, State: v.State.String(), Since: wire.TimeToProto(v.Since), Why: v.Why,
+	shown := &apiv1.AgentView{
+		Id: string(v.Agent.ID), Hostname: v.Agent.Hostname, State: v.StateWord(), Since: wire.TimeToProto(v.Since), Why: v.Why,
 		Marks: v.Marks.Strings(), Total: wire.ResourcesStruct(v.Agent.Resources), Allocated: wire.ResourcesStruct(v.Allocated),
 		Offered: wire.ResourcesStruct(v.Offered), Free: wire.ResourcesStruct(v.Free), Attributes: v.Agent.Attributes,
 		Region: v.Agent.Region, Zone: v.Agent.Zone, Address: v.Agent.Address, Version: v.Agent.Version, Tasks: int32(v.Tasks),
@@ -25,16 +25,16 @@ func showAgent(v core.AgentView) *apiv1.AgentView {
 		Revocable: wire.ResourcesStruct(v.Revocable), TasksMaybeMore: v.MaybeMore, Occupied: wire.ResourcesStruct(v.Occupied),
 	}
 	for _, o := range v.Orphans {
-		view.Orphaned = append(view.Orphaned, &apiv1.OrphanedVolume{
+		shown.Orphaned = append(shown.Orphaned, &apiv1.OrphanedVolume{
 			Volume: string(o.Volume.Volume), Role: string(o.Volume.Reserved), SizeMb: int64(o.Volume.Scalar) / 1000, Why: o.Why,
 		})
 	}
-	return view
+	return shown
 }
 
-func showFramework(v core.FrameworkView) *apiv1.FrameworkView {
+func showFramework(v view.Framework) *apiv1.FrameworkView {
 	f := v.Framework
-	view := &apiv1.FrameworkView{
+	shown := &apiv1.FrameworkView{
 		Id: string(f.ID), Name: f.Name, State: v.State, Since: wire.TimeToProto(v.Since), Why: v.Why, Principal: f.Principal,
 		Roles: wire.Texts(f.Roles), Suppressed: wire.Texts(v.Suppressed), Allocated: wire.ResourcesStruct(v.Allocated),
 		Offered: wire.ResourcesStruct(v.Offered), DominantShare: v.DominantShare, Tasks: int32(v.Tasks), Offers: int32(v.Offers),
@@ -43,22 +43,22 @@ func showFramework(v core.FrameworkView) *apiv1.FrameworkView {
 		MinOffer: wire.ResourcesStruct(f.MinOffer), MaxOffer: wire.ResourcesStruct(f.MaxOffer), Revocable: f.Revocable,
 	}
 	if p := v.Placed; p.Tasks() > 0 {
-		view.Locality = &apiv1.LocalityView{Node: int64(p.Node), Near: int64(p.Near), Any: int64(p.Any),
+		shown.Locality = &apiv1.LocalityView{Node: int64(p.Node), Near: int64(p.Near), Any: int64(p.Any),
 			Waited: durationpb.New(p.Waited), Longest: durationpb.New(p.Longest), Idle: durationpb.New(p.Idle)}
 	}
 	for _, demand := range v.Demand {
 		for _, shape := range demand.Shapes {
-			view.Demand = append(view.Demand, &apiv1.DemandView{
+			shown.Demand = append(shown.Demand, &apiv1.DemandView{
 				Role: string(demand.Role), Resources: wire.ResourcesStruct(shape.Resources), Count: shape.Count, Constraint: shape.Constraint,
 				Preferred: wire.Texts(shape.Preferred), OnlyPreferred: shape.OnlyPreferred, Spread: wire.SpreadToProto(shape.Spread), Group: shape.Group,
 			})
 		}
 	}
-	return view
+	return shown
 }
 
-func showTask(v core.TaskView) *apiv1.TaskView {
-	view := &apiv1.TaskView{
+func showTask(v view.Task) *apiv1.TaskView {
+	shown := &apiv1.TaskView{
 		Id: string(v.Task.ID), FrameworkId: string(v.Framework), FrameworkName: v.FrameworkName, Name: v.Task.DisplayName(),
 		Role: string(v.Role), State: v.Status.State.String(), Reason: v.Status.Reason.String(), Message: v.Status.Message,
 		AgentId: string(v.Agent), Hostname: v.Hostname, AgentAddress: v.AgentAddress, ExecutorId: string(v.Task.ExecutorID()),
@@ -66,22 +66,22 @@ func showTask(v core.TaskView) *apiv1.TaskView {
 		Labels: v.Task.Labels, Usage: wire.UsageToProto(v.Usage), Command: wire.CommandToProto(v.Task.Command),
 	}
 	if v.Status.Executor != "" {
-		view.ExecutorId = string(v.Status.Executor)
+		shown.ExecutorId = string(v.Status.Executor)
 	}
 	if v.Status.ExitCode != nil {
 		code := int32(*v.Status.ExitCode)
-		view.ExitCode = &code
+		shown.ExitCode = &code
 	}
 	if len(v.Task.Ports) > 0 {
-		view.Ports = make(map[string]uint32, len(v.Task.Ports))
+		shown.Ports = make(map[string]uint32, len(v.Task.Ports))
 		for name, port := range v.Task.Ports {
-			view.Ports[name] = uint32(port)
+			shown.Ports[name] = uint32(port)
 		}
 	}
-	return view
+	return shown
 }
 
-func showOffer(v core.OfferView) *apiv1.OfferView {
+func showOffer(v view.Offer) *apiv1.OfferView {
 	o := v.Offer
 	return &apiv1.OfferView{
 		Id: string(o.ID), FrameworkId: string(o.Framework), FrameworkName: v.FrameworkName, AgentId: string(o.Agent),
@@ -90,14 +90,14 @@ func showOffer(v core.OfferView) *apiv1.OfferView {
 	}
 }
 
-func showDecision(d core.ExplainedDecision) *apiv1.ExplainedDecision {
+func showDecision(d view.Decision) *apiv1.ExplainedDecision {
 	return &apiv1.ExplainedDecision{
 		At: wire.TimeToProto(d.At), Made: wire.TimeToProto(d.Made), OfferId: string(d.Offer), AgentId: string(d.Agent), Role: string(d.Role),
-		Resources: wire.ResourcesStruct(d.Resources), Outcome: d.Outcome, Why: d.Why, Launched: int32(d.Launched),
+		Resources: wire.ResourcesStruct(d.Resources), Outcome: string(d.Outcome), Why: d.Words(), Launched: int32(d.Launched),
 	}
 }
 
-func showRole(v core.RoleView) *apiv1.RoleView {
+func showRole(v view.Role) *apiv1.RoleView {
 	return &apiv1.RoleView{
 		Role: string(v.Role), Weight: v.Weight, Priority: int32(v.Priority), Guarantee: wire.ResourcesStruct(v.Guarantee),
 		Limit: wire.ResourcesStruct(v.Limit), Allocated: wire.ResourcesStruct(v.Allocated), Offered: wire.ResourcesStruct(v.Offered),

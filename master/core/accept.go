@@ -8,6 +8,7 @@ import (
 	"github.com/tenderhq/tender/allocator"
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/internal/protocol"
+	"github.com/tenderhq/tender/master/view"
 )
 
 // acceptance is an accept at work: what is left of the offers as its operations run.
@@ -23,7 +24,7 @@ type acceptance struct {
 	// Of an answer in parts: the number of this call if another part follows, and what the
 	// parts before have done.
 	part uint64
-	did  decision
+	did  view.Decision
 
 	refused      int // tasks
 	firstRefused api.TaskID
@@ -127,14 +128,14 @@ func (c *Core) runOperations(x *acceptance) {
 				c.launch(x, task)
 			}
 			started := int(c.launched - before)
-			did.launched += started
-			did.refused += len(operation.Tasks) - started
+			did.Launched += started
+			did.Refused += len(operation.Tasks) - started
 			c.operationDone(x, operation, nil)
 		case x.faults[i] != nil:
-			did.failed++
+			did.Failed++
 			c.operationDone(x, operation, x.faults[i])
 		default:
-			did.done++
+			did.Done++
 			c.volumeEvent(x, operation)
 			c.operationDone(x, operation, nil)
 		}
@@ -143,7 +144,7 @@ func (c *Core) runOperations(x *acceptance) {
 	if x.part > 0 && c.keepOpen(x, did) {
 		return
 	}
-	did.left, did.filter = x.left, x.filter.For()
+	did.Left, did.Filter = x.left, x.filter.For()
 	c.answered(x, did)
 	if x.left.IsZero() {
 		return
@@ -156,7 +157,7 @@ func (c *Core) runOperations(x *acceptance) {
 
 // keepOpen leaves what a part of an answer has not used in the first of its offers, for the
 // next part; false when nothing is left, or not free any more.
-func (c *Core) keepOpen(x *acceptance, did decision) bool {
+func (c *Core) keepOpen(x *acceptance, did view.Decision) bool {
 	if x.left.IsZero() || !x.agent.offer(x.left) {
 		return false
 	}

@@ -8,7 +8,6 @@ import (
 	"github.com/tenderhq/tender/allocator"
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/internal/protocol"
-	"github.com/tenderhq/tender/master/registry"
 )
 
 // agent is an admitted agent as the leader sees it.
@@ -109,18 +108,7 @@ func (c *Core) describeAgent(a *agent) {
 	known, host := c.registry.Agents[a.id], a.info.Hostname
 	a.info = known.Agent
 	c.moveHost(a, host)
-	a.resize(totalOf(known))
-}
-
-// totalOf is what an agent has: its own, of which some has become dynamically reserved.
-func totalOf(known registry.Agent) api.Resources {
-	total := known.Agent.Resources
-	for _, item := range known.Reserved.Items() {
-		plain := item
-		plain.Label = api.Label{Name: item.Name}
-		total = total.Without(api.NewResources(plain))
-	}
-	return total.Plus(known.Reserved)
+	a.resize(known.Total())
 }
 
 func (c *Core) marks(a *agent) api.Mark { return c.registry.Agents[a.id].Marks }

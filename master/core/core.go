@@ -14,6 +14,7 @@ import (
 	"github.com/tenderhq/tender/allocator/constraint"
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/master/registry"
+	"github.com/tenderhq/tender/master/view"
 )
 
 // Config is what the core is made from. Zero fields mean the documented defaults.
@@ -111,7 +112,7 @@ type Core struct {
 	expiry      *deadline // of what the registry remembers of the past
 	overdue     overdue
 	hosts       map[string]map[api.AgentID]bool // agents by hostname
-	versions    RefusedVersions
+	versions    view.RefusedVersions
 	stubs       int // of all agents
 
 	voices    uint64 // words of agents about what is not theirs, refused in this term

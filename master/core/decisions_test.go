@@ -19,7 +19,7 @@ func TestDecisionsAreBounded(t *testing.T) {
 	w.verbOfFrameworks("framework", f1)
 	for range 12 {
 		w.pass(90 * time.Second)
-		view, err := w.core.Explain(w.said("f1"), "", w.now)
+		view, err := w.core.View().Explain(w.said("f1"), "", w.now)
 		if err != nil {
 			t.Fatal(err)
 		}

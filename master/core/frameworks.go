@@ -9,6 +9,7 @@ import (
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/internal/protocol"
 	"github.com/tenderhq/tender/master/registry"
+	"github.com/tenderhq/tender/master/view"
 )
 
 // executorKey finds an executor of a framework.
@@ -42,7 +43,7 @@ type framework struct {
 	demand     map[api.Role][]api.Shape
 	demandFrom api.Nonce // the instance that stated it
 	books      map[api.Role]*books
-	placed     Placements
+	placed     view.Placements
 	results    results
 	decisions  decisions
 	duplicates int // tasks that are not in tasks, for another has their ID (R9)

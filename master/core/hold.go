@@ -2,6 +2,7 @@ package core
 
 import (
 	"fmt"
+	"github.com/tenderhq/tender/internal/words"
 )
 
 // beginHold keeps roles under a limit waiting until the agents have told what runs (R20).
@@ -15,7 +16,7 @@ func (c *Core) beginHold() {
 
 // holdDue ends the hold though some agents are not back.
 func (c *Core) holdDue() {
-	c.endHold(fmt.Sprintf("after %v the leader still missed %s", c.config.RecoveryHold, plural(len(c.awaited), "agent")))
+	c.endHold(fmt.Sprintf("after %v the leader still missed %s", c.config.RecoveryHold, words.Count(len(c.awaited), "agent")))
 }
 
 // settleHold: nothing more is to be waited for from this agent.

@@ -1,70 +1,21 @@
 package core
 
 import (
-	"fmt"
-	"strings"
-	"time"
-
 	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/internal/words"
+	"github.com/tenderhq/tender/master/view"
 )
 
-// Illness is what an operator should look at, of an agent beside its state; the names are labels of a metric.
-type Illness string
-
-// The illnesses.
-const (
-	// IllOvercommitted: its tasks hold more than it has, so it is not offered. It came back with less.
-	IllOvercommitted Illness = "overcommitted"
-	// IllAnotherID: it is away, and an agent of the same host has registered as a new one since.
-	IllAnotherID Illness = "another_id"
-	// IllVersion: it comes with a version that this leader does not take.
-	IllVersion Illness = "version"
-	// IllUnable: it can start nothing, as its disk is full or broken. Its state's WHY says so.
-	IllUnable Illness = "unable"
-	// IllNotMarkedGone: it is away for too long, and so are too many.
-	IllNotMarkedGone Illness = "not_marked_gone"
-)
-
-// Illnesses in the order in which they are told.
-var Illnesses = []Illness{IllOvercommitted, IllAnotherID, IllVersion, IllUnable, IllNotMarkedGone}
-
-// illOf says how an agent is ill, "" when it is not.
-func (c *Core) illOf(a *agent, illness Illness) string {
-	switch illness {
-	case IllOvercommitted:
-		if a.over {
-			return fmt.Sprintf("its tasks hold more than it has, by %v, so it is not offered", a.used.Firm().Without(a.total))
-		}
-	case IllAnotherID:
-		if now := c.backAs(a); now != "" {
-			return fmt.Sprintf("its host has come back as agent %s: if its folder is lost, mark it gone", now)
-		}
-	case IllVersion:
-		if a.refused != "" {
-			return "it is refused: " + a.refused
-		}
-	case IllUnable:
-		return a.unable
-	case IllNotMarkedGone:
-		if a.phase == phaseOverdue && c.overdue.held != "" {
-			return "it is not marked gone: " + c.overdue.held
-		}
+// health is what an operator should look at, of an agent beside its state.
+func (c *Core) health(a *agent) view.Health {
+	health := view.Health{IsOver: a.over, BackAs: c.backAs(a), Refused: a.refused, Unable: a.unable, Overdue: a.phase == phaseOverdue}
+	if a.over {
+		health.Over = a.used.Firm().Without(a.total)
 	}
-	return ""
-}
-
-// whyOf is why an agent is in its state, and what else of it an operator should look at.
-func (c *Core) whyOf(a *agent) string {
-	var words []string
-	if a.why != "" {
-		words = append(words, a.why)
+	if health.Overdue {
+		health.NotMarked = c.overdue.held
 	}
-	for _, illness := range Illnesses {
-		if ill := c.illOf(a, illness); ill != "" && illness != IllUnable { // which a.why has
-			words = append(words, ill)
-		}
-	}
-	return strings.Join(words, "; ")
+	return health
 }
 
 // moveHost notes under which hostname an agent is found.
@@ -99,7 +50,7 @@ func (c *Core) backAs(a *agent) api.AgentID {
 	}
 	for _, id := range sortedKeys(c.hosts[a.info.Hostname]) {
 		b, other := c.agents[id], c.registry.Agents[id]
-		if b == nil || b.link == nil || compareNatural(string(id), string(a.id)) <= 0 {
+		if b == nil || b.link == nil || words.CompareNatural(string(id), string(a.id)) <= 0 {
 			continue
 		}
 		left := !a.leftAt.IsZero() && other.Admitted.After(a.leftAt)
@@ -125,13 +76,3 @@ func (c *Core) versionRefused(who, why string) {
 	c.versions.At, c.versions.Last = c.now, who+": "+why
 	c.warn("version refused", field("who", who), field("why", why))
 }
-
-// RefusedVersions are those who came with a version that this leader does not take.
-type RefusedVersions struct {
-	Count uint64 // in this term
-	At    time.Time
-	Last  string // who it was, and why
-}
-
-// RefusedVersions tells of them.
-func (c *Core) RefusedVersions() RefusedVersions { return c.versions }

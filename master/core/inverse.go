@@ -9,6 +9,7 @@ import (
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/internal/protocol"
 	"github.com/tenderhq/tender/internal/words"
+	"github.com/tenderhq/tender/master/view"
 )
 
 // inverse is an open inverse offer: resources that are taken at its deadline (R27).
@@ -72,7 +73,7 @@ func (c *Core) sendInverse(x *inverse, until time.Time, whatFor string) {
 	if len(x.tasks) > 0 {
 		x.role = x.tasks[0].role
 	}
-	c.asked(x, askedBack, fmt.Sprintf("%s, within %s", whatFor, words.Span(until.Sub(c.now))))
+	c.asked(x, view.AskedBack, fmt.Sprintf("%s, within %s", whatFor, words.Span(until.Sub(c.now))))
 	c.tell(x.framework, protocol.InverseOffers{Offers: []api.InverseOffer{shown}})
 }
 
@@ -100,7 +101,7 @@ func (c *Core) shownInverse(x *inverse) api.InverseOffer {
 
 // collect kills what the framework agrees to give back or has not given back in time. A
 // task that has ended by itself keeps that end.
-func (c *Core) collect(x *inverse, how outcome, when string) {
+func (c *Core) collect(x *inverse, how view.Outcome, when string) {
 	c.closeInverse(x)
 	killed := 0
 	for _, t := range x.tasks {
@@ -110,13 +111,13 @@ func (c *Core) collect(x *inverse, how outcome, when string) {
 			killed++
 		}
 	}
-	c.asked(x, how, when+", killing "+plural(killed, "task"))
+	c.asked(x, how, when+", killing "+words.Count(killed, "task"))
 }
 
 // inverseDue ends an inverse offer that nobody answered in time. Where maintenance begins, the drain does the rest.
 func (c *Core) inverseDue(x *inverse) {
 	if x.reason == api.ReasonPreempted {
-		c.collect(x, tookBack, "at its deadline")
+		c.collect(x, view.TookBack, "at its deadline")
 	} else {
 		c.closeInverse(x)
 	}
@@ -137,10 +138,10 @@ func (c *Core) answerInverse(s *session, call protocol.AnswerInverse) {
 		case x.reason != api.ReasonPreempted:
 			c.answerLeaving(x, call.Accept)
 		case call.Accept:
-			c.collect(x, gaveBack, "by its answer")
+			c.collect(x, view.GaveBack, "by its answer")
 		case x.answer == "":
 			x.answer = "declined"
-			c.asked(x, offerDeclined, fmt.Sprintf("what it has not given back by then is killed in %v", x.deadline.at.Sub(c.now).Round(time.Second)))
+			c.asked(x, view.Declined, fmt.Sprintf("what it has not given back by then is killed in %v", x.deadline.at.Sub(c.now).Round(time.Second)))
 		}
 	}
 }
@@ -155,7 +156,7 @@ func (c *Core) withdrawInverses(a *agent, why string) {
 	for _, id := range sortedKeys(c.inverses) {
 		if x := c.inverses[id]; x.agent == a {
 			c.closeInverse(x)
-			c.asked(x, withdrawn, why)
+			c.asked(x, view.Withdrawn, why)
 			c.tell(x.framework, protocol.RescindInverse{Offers: []api.OfferID{id}, Why: why})
 			if x.reason == api.ReasonPreempted {
 				for _, t := range x.tasks {
@@ -180,7 +181,7 @@ func (c *Core) spared(claims []allocator.Claim) {
 			}
 			c.closeInverse(x)
 			c.info("inverse offer withdrawn", field("offer", id), field("framework", x.framework.id), field("agent", x.agent.id))
-			c.asked(x, withdrawn, "it is needed no more")
+			c.asked(x, view.Withdrawn, "it is needed no more")
 			c.tell(x.framework, protocol.RescindInverse{Offers: []api.OfferID{id}, Why: "it is needed no more"})
 		}
 	}

@@ -40,23 +40,3 @@ func (c *Core) takeBackFrom(claim allocator.Claim, whom api.FrameworkID) {
 	}
 	c.rescindAll(kept, fmt.Sprintf("kept unanswered for %s, it was asked back for %s", words.Span(longest), whom))
 }
-
-// keptNamedMax bounds the kept offers of an agent that an explanation names.
-const keptNamedMax = 3
-
-// keptWords say which offers of the agent others keep, the oldest first.
-func (c *Core) keptWords(fw *framework, a *agent, now time.Time) string {
-	text, named := "", 0
-	for _, o := range sortedOffers(a.offers) {
-		held := now.Sub(o.made)
-		if o.framework == fw || held < allocator.OfferStands || named == keptNamedMax {
-			continue
-		}
-		named++
-		text += fmt.Sprintf("; %s of %s holds %v since %s", o.id, o.framework.id, o.resources, words.Span(held))
-	}
-	if text != "" && len(fw.demand) == 0 {
-		text += ", which is asked back only for a demand that is stated"
-	}
-	return text
-}

@@ -97,16 +97,20 @@ const waitersPerTaskMax = 1000
 
 // killRequested is an operator's wish.
 func (c *Core) killRequested(id RequestID, action KillTask) {
-	row, err := c.findTaskToKill(action.Task)
-	t := row.live
+	found, err := c.View().FindTask("task.kill", action.Task)
 	switch {
 	case err != nil:
 		c.emit(Reply{ID: id, Err: err})
-	case row.stub != nil:
-		c.emit(Reply{ID: id, Answer: KillTaskAnswer{Task: row.ref, Already: row.stub.Status.State}})
-	case t == nil:
-		c.killAhead(row.agent, row.ref, action.Grace)
-		c.emit(Reply{ID: id, Answer: KillTaskAnswer{Task: row.ref, Pending: true}})
+		return
+	case found.Ended != nil:
+		c.emit(Reply{ID: id, Answer: KillTaskAnswer{Task: found.Ref, Already: found.Ended.Status.State}})
+		return
+	case found.Untold:
+		c.killAhead(c.agents[found.Agent], found.Ref, action.Grace)
+		c.emit(Reply{ID: id, Answer: KillTaskAnswer{Task: found.Ref, Pending: true}})
+		return
+	}
+	switch t := c.frameworks[found.Ref.Framework].tasks[found.Ref.Task]; {
 	case t.status.State.Terminal():
 		c.emit(Reply{ID: id, Answer: KillTaskAnswer{Task: t.ref, Already: t.status.State}})
 	case len(t.waiters) >= waitersPerTaskMax:

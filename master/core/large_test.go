@@ -7,6 +7,7 @@ import (
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/master/core"
 	"github.com/tenderhq/tender/master/registry/registrytest"
+	"github.com/tenderhq/tender/master/view"
 )
 
 // BenchmarkLargeFailover: a leader begins with 50,000 agents and 1,000 frameworks of
@@ -27,7 +28,7 @@ func BenchmarkLargeFailover(b *testing.B) {
 					at := now.Add(31 * time.Second)
 					c.Step(core.Event{At: at, What: core.Woken{}})
 				case "list":
-					c.Agents(core.Query{Limit: 1})
+					c.View().Agents(view.Query{Limit: 1})
 				case "allocate":
 					c.Allocate(now)
 				}

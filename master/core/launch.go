@@ -15,7 +15,7 @@ func (c *Core) launch(x *acceptance, wish api.Task) {
 		c.refuseTask(x, wish, fault)
 		return
 	}
-	fw.placed.count(wish.Placement)
+	fw.placed.Count(wish.Placement)
 	wish.Placement = api.Placement{}
 	x.left = plan.left
 	c.launched++

@@ -38,11 +38,11 @@ func (c *Core) holdLimit(role api.Role) {
 // passes; "" when there is none.
 func (c *Core) limitAbove(role api.Role, more api.Resources) string {
 	words := ""
-	upwards(role, func(r api.Role) {
+	for r := role; r != ""; r = r.Parent() {
 		if limit := c.registry.Roles[r].Limit; words == "" && !limit.IsZero() && len(c.aboveLimit(r, more)) > 0 {
 			words = fmt.Sprintf("the limit of role %s is %v now", r, limit)
 		}
-	})
+	}
 	return words
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/internal/protocol"
 	"github.com/tenderhq/tender/master/registry"
+	"github.com/tenderhq/tender/master/view"
 )
 
 // Maintenance is a drain with an appointment. Until its window begins, offers of the
@@ -32,7 +33,7 @@ func (c *Core) maintenanceRequested(id RequestID, action SetMaintenance) {
 		return
 	}
 	for _, name := range action.Agents {
-		a, err := c.findAgent(op, name, whole)
+		a, err := c.findAgent(op, name)
 		if err != nil {
 			c.emit(Reply{ID: id, Err: err})
 			return
@@ -204,10 +205,10 @@ func (c *Core) closeLeaving(fw *framework, a *agent) {
 // answerLeaving remembers what the framework makes of it, for people. It has until the
 // window begins, whatever it says.
 func (c *Core) answerLeaving(x *inverse, accepted bool) {
-	before, how := x.answer, offerDeclined
+	before, how := x.answer, view.Declined
 	x.answer = "declined"
 	if accepted {
-		x.answer, how = "accepted", gaveBack
+		x.answer, how = "accepted", view.GaveBack
 	}
 	if x.answer != before {
 		c.asked(x, how, "for the maintenance, which begins in "+x.deadline.at.Sub(c.now).Round(time.Second).String())
@@ -220,7 +221,7 @@ func (c *Core) withdrawLeaving(a *agent, why string) {
 	for _, id := range sortedKeys(c.inverses) {
 		if x := c.inverses[id]; x.agent == a && x.reason == api.ReasonAgentDraining {
 			c.closeInverse(x)
-			c.asked(x, withdrawn, why)
+			c.asked(x, view.Withdrawn, why)
 			c.tell(x.framework, protocol.RescindInverse{Offers: []api.OfferID{id}, Why: why})
 		}
 	}

@@ -48,15 +48,6 @@ func (c *Core) lostAgents() map[api.AgentID][]api.TaskRef {
 	return lost
 }
 
-// lostAgent is a row for an agent of which the registry does not know.
-func (c *Core) lostAgent(id api.AgentID) *agent {
-	return &agent{
-		id: id, info: api.Agent{ID: id}, state: api.AgentDisconnected, since: c.began, gone: lostWhy, why: lostWhy,
-	}
-}
-
-const lostWhy = "not back yet since the registry was restored or recovered; only frameworks know of it"
-
 // noteLost remembers for people which tasks a framework has on an agent that the registry does not know.
 func (s *session) noteLost(task api.TaskID, agent api.AgentID) {
 	if s.lost == nil {

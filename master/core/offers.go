@@ -10,6 +10,7 @@ import (
 	"github.com/tenderhq/tender/allocator"
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/internal/protocol"
+	"github.com/tenderhq/tender/master/view"
 )
 
 // offersPerEvent bounds one message, so that it stays far below its limit (R4).
@@ -30,7 +31,7 @@ type offer struct {
 	// Of an answer in parts: the number of the call that brought the last one; what the
 	// parts have done so far.
 	part uint64
-	did  decision
+	did  view.Decision
 }
 
 func (o *offer) claim() allocator.Claim {
@@ -147,7 +148,7 @@ func (c *Core) closeOffer(o *offer) {
 func (c *Core) rescind(o *offer, why string) {
 	c.closeOffer(o)
 	c.giveBack(o.claim())
-	c.ended(o, offerRescinded, why, 0)
+	c.ended(o, view.Rescinded, why, 0)
 	if c.config.Debug {
 		c.debug("offer rescinded", field("offer", o.id), field("framework", o.framework.id), field("why", why))
 	}
@@ -178,7 +179,7 @@ func (c *Core) decline(s *session, call protocol.Decline) {
 		if o := c.offers[id]; o != nil && o.framework == s.framework {
 			c.closeOffer(o)
 			c.refused(o.claim(), call.Filter)
-			c.ended(o, offerDeclined, "", call.Filter.For())
+			c.ended(o, view.Declined, "", call.Filter.For())
 			if c.config.Debug {
 				c.debug("offer declined", field("offer", id), field("framework", o.framework.id))
 			}
@@ -211,7 +212,7 @@ func (c *Core) expireOffers() {
 		}
 		c.closeOffer(o)
 		c.refused(o.claim(), api.Filter{})
-		c.ended(o, offerExpired, "", api.DefaultRefuse)
+		c.ended(o, view.Expired, "", api.DefaultRefuse)
 		c.info("offer rescinded", field("offer", o.id), field("framework", o.framework.id), field("why", "expired"))
 		c.tell(o.framework, protocol.Rescind{Offers: []api.OfferID{o.id}, Why: "expired"})
 	}

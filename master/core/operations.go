@@ -8,6 +8,7 @@ import (
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/internal/protocol"
 	"github.com/tenderhq/tender/master/registry"
+	"github.com/tenderhq/tender/master/view"
 )
 
 // waitForRegistry holds an accept with reservations or volumes until the quorum has
@@ -147,18 +148,18 @@ func (c *Core) reserved(x *acceptance, result registry.Result) {
 // agent was taken for dead, and who is still there hears now that they are dropped. What is
 // committed holds all the same.
 func (c *Core) reservedForNobody(x *acceptance) {
-	did := decision{why: "the framework or the agent was lost before the quorum agreed"}
+	did := view.Decision{Why: "the framework or the agent was lost before the quorum agreed"}
 	for i, operation := range x.operations {
 		if operation.Kind == api.OpLaunch {
-			did.refused += len(operation.Tasks)
+			did.Refused += len(operation.Tasks)
 			c.launchedOnNothing(x, operation)
 			continue
 		}
 		if x.faults[i] == nil {
-			did.done++
+			did.Done++
 			c.volumeEvent(x, operation)
 		} else {
-			did.failed++
+			did.Failed++
 		}
 		c.operationDone(x, operation, x.faults[i])
 	}
@@ -286,7 +287,7 @@ func (v *conversion) create(id api.VolumeID, size api.Milli) error {
 		return o.inTheWay()
 	}
 	if _, before := v.destroyed[id]; before {
-		return (&orphan{OrphanedVolume{Volume: v.destroyed[id]}, true}).inTheWay()
+		return (&orphan{view.OrphanedVolume{Volume: v.destroyed[id]}, true}).inTheWay()
 	}
 	disk := api.NewResources(api.Resource{Label: v.label("disk", ""), Scalar: size})
 	volume := api.NewResources(api.Resource{Label: v.label("disk", id), Scalar: size})

@@ -24,7 +24,7 @@ func (ReserveOn) action() {}
 // resources whose label is about to change.
 func (c *Core) reserveRequested(id RequestID, action ReserveOn) {
 	const op = "agent.reserve"
-	a, err := c.findAgent(op, action.Agent, whole)
+	a, err := c.findAgent(op, action.Agent)
 	if err != nil {
 		c.emit(Reply{ID: id, Err: err})
 		return

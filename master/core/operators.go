@@ -6,7 +6,9 @@ import (
 	"strings"
 
 	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/internal/words"
 	"github.com/tenderhq/tender/master/registry"
+	"github.com/tenderhq/tender/master/view"
 )
 
 // requested answers an operator's action, at once or when the registry has.
@@ -47,13 +49,14 @@ func (c *Core) operatorAnswered(r answerOperator, result registry.Result) {
 
 func (c *Core) removeRequested(id RequestID, action RemoveFramework) {
 	const op = "framework.remove"
-	fw, err := c.findFramework(op, action.Framework, whole)
+	found, err := c.View().FindFramework(op, action.Framework, view.Whole)
 	if err != nil && err.Kind == api.NotFound {
-		if removed, known := c.findTombstone(action.Framework); known {
+		if removed, known := c.View().FindTombstone(action.Framework); known {
 			c.emit(Reply{ID: id, Answer: removedBefore(removed, c.registry.Frameworks[removed].Why)})
 			return
 		}
 	}
+	fw := c.frameworks[found]
 	switch {
 	case err != nil:
 		c.emit(Reply{ID: id, Err: err})
@@ -61,10 +64,10 @@ func (c *Core) removeRequested(id RequestID, action RemoveFramework) {
 		c.emit(Reply{ID: id, Answer: removedBefore(fw.id, fw.why)})
 	case fw.session != nil && !action.Force:
 		c.emit(Reply{ID: id, Err: api.E(op, api.Unavailable, fw.id,
-			fmt.Errorf("its scheduler is connected and it has %s, which would end at once; end the scheduler first, or say --force", plural(len(fw.tasks), "task")))})
+			fmt.Errorf("its scheduler is connected and it has %s, which would end at once; end the scheduler first, or say --force", words.Count(len(fw.tasks), "task")))})
 	default:
 		change := registry.RemoveFramework{ID: fw.id, Why: "removed by an operator"}
-		c.proposeFor(id, op, string(fw.id), change, fmt.Sprintf("framework %s is removed; it had %s", fw.id, plural(len(fw.tasks), "task")))
+		c.proposeFor(id, op, string(fw.id), change, fmt.Sprintf("framework %s is removed; it had %s", fw.id, words.Count(len(fw.tasks), "task")))
 	}
 }
 
@@ -72,8 +75,14 @@ func removedBefore(id api.FrameworkID, why string) string {
 	return fmt.Sprintf("framework %s was removed before: %s", id, why)
 }
 
+// findAgent finds the agent that an operator means by its whole ID or hostname.
+func (c *Core) findAgent(op, said string) (*agent, *api.Error) {
+	id, err := c.View().FindAgent(op, said, view.Whole)
+	return c.agents[id], err
+}
+
 func (c *Core) markRequested(id RequestID, action MarkAgent) {
-	a, err := c.findAgent("agent.mark", action.Agent, whole)
+	a, err := c.findAgent("agent.mark", action.Agent)
 	if err != nil {
 		c.emit(Reply{ID: id, Err: err})
 		return
@@ -103,11 +112,11 @@ func (c *Core) tasksOf(a *agent) int { return len(a.tasks) + len(c.untold(a)) }
 
 // tasksWords counts them for people.
 func (c *Core) tasksWords(a *agent) string {
-	words := plural(c.tasksOf(a), "task")
+	tasks := words.Count(c.tasksOf(a), "task")
 	if c.maybeMore(a) {
-		words += " or more, as it is not back yet"
+		tasks += " or more, as it is not back yet"
 	}
-	return words
+	return tasks
 }
 
 func (c *Core) markedSentence(a *agent, action MarkAgent) string {

@@ -5,7 +5,7 @@ import (
 
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/internal/protocol"
-	"github.com/tenderhq/tender/master/core"
+	"github.com/tenderhq/tender/master/view"
 )
 
 // The promises about offers, held against what schedulers are sent and what the leader shows.
@@ -24,7 +24,7 @@ func (x *chaos) watchOffers(event protocol.SchedulerEvent) {
 		for _, offer := range event.Offers {
 			offered[offer.Role] = offered[offer.Role].Plus(offer.Resources.UsableBy("").Firm())
 		}
-		for _, v := range x.core.Roles(core.Query{}).Items {
+		for _, v := range x.core.View().Roles(view.Query{}).Items {
 			for _, limit := range v.Limit.Items() {
 				if used := v.Allocated.Firm().Plain().Plus(v.Offered.Firm().Plain()).Scalar(limit.Name); used > limit.Scalar && offered[v.Role].Scalar(limit.Name) > 0 {
 					x.t.Fatalf("%s is offered more: %v of %s used and offered, its limit is %v\n%s", v.Role, used, limit.Name, limit.Scalar, tail(x.out.String()))
@@ -38,10 +38,10 @@ func (x *chaos) watchOffers(event protocol.SchedulerEvent) {
 // stated a demand, has a limit or may have a filter is not asked.
 func (x *chaos) nothingLies() {
 	limited := make(map[api.Role]bool)
-	for _, v := range x.core.Roles(core.Query{}).Items {
+	for _, v := range x.core.View().Roles(view.Query{}).Items {
 		limited[v.Role] = !v.Limit.IsZero()
 	}
-	frameworks := x.core.Frameworks(core.Query{}).Items
+	frameworks := x.core.View().Frameworks(view.Query{}).Items
 	for _, fw := range frameworks {
 		if len(fw.Demand) > 0 {
 			x.demanded = true // what preemption frees may be kept for it
@@ -63,7 +63,7 @@ func (x *chaos) nothingLies() {
 }
 
 func (x *chaos) takesAll(fw api.Framework, role api.Role) {
-	for _, a := range x.core.Agents(core.Query{}).Items {
+	for _, a := range x.core.View().Agents(view.Query{}).Items {
 		if a.State != api.AgentRunning && a.State != api.AgentBusy || a.Marks != 0 || a.State == api.AgentRunning && a.Why != "" {
 			continue
 		}
@@ -73,7 +73,7 @@ func (x *chaos) takesAll(fw api.Framework, role api.Role) {
 			open = open.Plus(left.Revocable().Plain())
 		}
 		if worthOffering(open) {
-			why, _ := x.core.Explain(string(fw.ID), string(a.Agent.ID), x.now)
+			why, _ := x.core.View().Explain(string(fw.ID), string(a.Agent.ID), x.now)
 			x.t.Fatalf("%v of %s is free and nobody has it, though %s wants anything in role %s; explain says %v\n%s",
 				left, a.Agent.ID, fw.ID, role, why, tail(x.out.String()))
 		}

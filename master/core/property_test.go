@@ -12,6 +12,7 @@ import (
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/internal/protocol"
 	"github.com/tenderhq/tender/master/core"
+	"github.com/tenderhq/tender/master/view"
 )
 
 // chaos drives a world by numbers that rapid draws. The same numbers make the same
@@ -459,13 +460,13 @@ func (x *chaos) checkCalm() {
 	if len(x.frameworks) == 0 {
 		return
 	}
-	for _, v := range x.core.Agents(core.Query{}).Items {
+	for _, v := range x.core.View().Agents(view.Query{}).Items {
 		if v.State != api.AgentRunning || !v.Allocated.IsZero() || !v.Free.IsZero() {
 			x.t.Fatalf("agent %s is %s (%s) with %v used, %v offered and %v free; all should be on offer\n%s",
 				v.Agent.ID, v.State, v.Why, v.Allocated, v.Offered, v.Free, tail(x.out.String()))
 		}
 	}
-	for _, v := range x.core.Tasks(core.Query{}).Items {
+	for _, v := range x.core.View().Tasks(view.Query{}).Items {
 		if !v.Status.State.Terminal() {
 			x.t.Fatalf("task %s is still %s on %s\n%s", v.Task.ID, v.Status.State, v.Agent, tail(x.out.String()))
 		}

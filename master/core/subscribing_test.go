@@ -11,6 +11,7 @@ import (
 	"github.com/tenderhq/tender/internal/protocol"
 	"github.com/tenderhq/tender/master/core"
 	"github.com/tenderhq/tender/master/registry"
+	"github.com/tenderhq/tender/master/view"
 )
 
 // crowd is a world with a framework that is offered so many agents.
@@ -78,7 +79,7 @@ func TestOneSessionOfAFrameworkAsks(t *testing.T) {
 	}
 	w.stopped = false
 	w.settle()
-	if shown := w.core.Frameworks(core.Query{}).Items[0]; shown.State != "active" || f.conn == 0 {
+	if shown := w.core.View().Frameworks(view.Query{}).Items[0]; shown.State != "active" || f.conn == 0 {
 		t.Errorf("the framework is %s", shown.State)
 	}
 	if err := w.core.CheckBooks(); err != nil {

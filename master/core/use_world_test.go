@@ -6,7 +6,7 @@ import (
 
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/internal/protocol"
-	"github.com/tenderhq/tender/master/core"
+	"github.com/tenderhq/tender/master/view"
 )
 
 // verbOfUse is about what tasks really use.
@@ -30,11 +30,11 @@ func (w *world) verbOfUse(verb string, args words) bool {
 	case "thaw":
 		a.frozen = time.Time{}
 	case "shares":
-		for _, v := range w.core.Frameworks(core.Query{}).Items {
+		for _, v := range w.core.View().Frameworks(view.Query{}).Items {
 			w.say("%s has a dominant share of %.3f", v.Framework.ID, v.DominantShare)
 		}
 	case "gap":
-		for _, v := range w.core.Agents(core.Query{Agent: a.info.ID}).Items {
+		for _, v := range w.core.View().Agents(view.Query{Agent: a.info.ID}).Items {
 			w.say("%s has %v revocable; %v is allocated, %v offered", a.name, v.Revocable, v.Allocated, v.Offered)
 		}
 	default:

@@ -8,13 +8,13 @@ import (
 	"strings"
 
 	"github.com/tenderhq/tender/api"
-	"github.com/tenderhq/tender/master/core"
+	"github.com/tenderhq/tender/master/view"
 )
 
 func sortedNames[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
 
 func (w *world) verbOfViews(verb string, args words) bool {
-	query := core.Query{All: args.at(0) == "all", Prefix: args.keys["prefix"], After: w.said(args.keys["after"])}
+	query := view.Query{All: args.at(0) == "all", Prefix: args.keys["prefix"], After: w.said(args.keys["after"])}
 	if limit, ok := args.keys["limit"]; ok {
 		var err error
 		if query.Limit, err = strconv.Atoi(limit); err != nil {
@@ -24,12 +24,16 @@ func (w *world) verbOfViews(verb string, args words) bool {
 	if state := args.keys["state"]; state != "" {
 		query.States = strings.Split(state, ",")
 	}
+	cluster := w.core.View()
+	if args.at(0) == "follower" { // who has the registry alone
+		cluster.Leader = nil
+	}
 	next := ""
 	switch verb {
 	case "agents":
-		page := w.core.Agents(query)
+		page := cluster.Agents(query)
 		for _, v := range page.Items {
-			w.say("%s %s%s%s total=%v allocated=%v offered=%v free=%v tasks=%d%s%s", v.Agent.ID, v.State, because(v.Why), markWords(v.Marks),
+			w.say("%s %s%s%s total=%v allocated=%v offered=%v free=%v tasks=%d%s%s", v.Agent.ID, v.StateWord(), because(v.Why), markWords(v.Marks),
 				v.Agent.Resources, v.Allocated, v.Offered, v.Free, v.Tasks, map[bool]string{true: "+"}[v.MaybeMore], w.windowWords(v))
 			for _, o := range v.Orphans {
 				w.say("  orphaned %v: %s", o.Volume, o.Why)
@@ -37,36 +41,36 @@ func (w *world) verbOfViews(verb string, args words) bool {
 		}
 		next = page.Next
 	case "ill":
-		counts := w.core.Counts()
-		for _, illness := range core.Illnesses {
+		counts := w.core.View().Counts()
+		for _, illness := range view.Illnesses {
 			if n := counts.Ill[illness]; n > 0 {
 				w.say("%s: %d", illness, n)
 			}
 		}
-		if counts.Versions > 0 {
-			w.say("versions refused: %d, the last is %s", counts.Versions, w.core.RefusedVersions().Last)
+		if counts.Versions.Count > 0 {
+			w.say("versions refused: %d, the last is %s", counts.Versions.Count, counts.Versions.Last)
 		}
 	case "frameworks":
-		page := w.core.Frameworks(query)
+		page := cluster.Frameworks(query)
 		for _, v := range page.Items {
 			w.say("%s %s%s roles=%v session=%d allocated=%v offered=%v share=%.3f tasks=%d offers=%d%s", v.Framework.ID, v.State, because(v.Why),
 				v.Framework.Roles, v.Session, v.Allocated, v.Offered, v.DominantShare, v.Tasks, v.Offers, demandWords(v.Demand))
 		}
 		next = page.Next
 	case "tasks":
-		page := w.core.Tasks(query)
+		page := w.core.View().Tasks(query)
 		for _, v := range page.Items {
 			w.say("%s/%s %s%s on %s with %v", v.Framework, v.Task.ID, v.Status.State, because(v.Status.Reason.String()), v.Agent, v.Resources)
 		}
 		next = page.Next
 	case "offers":
-		page := w.core.Offers(query)
+		page := w.core.View().Offers(query)
 		for _, v := range page.Items {
 			w.say("%s to %s of %s: %v for %v", v.Offer.ID, v.Offer.Framework, v.Offer.Agent, v.Offer.Resources, v.Expires.Sub(w.now))
 		}
 		next = page.Next
 	case "roles":
-		page := w.core.Roles(query)
+		page := cluster.Roles(query)
 		for _, v := range page.Items {
 			w.say("%s weight=%v priority=%d guarantee=%v limit=%v allocated=%v offered=%v reserved=%v share=%.3f frameworks=%d", v.Role, v.Weight, v.Priority,
 				v.Guarantee, v.Limit, v.Allocated, v.Offered, v.Reserved, v.DominantShare, v.Frameworks)
@@ -84,7 +88,7 @@ func (w *world) verbOfViews(verb string, args words) bool {
 }
 
 func (w *world) explainLine(args words) {
-	view, err := w.core.Explain(w.said(args.at(0)), w.said(args.at(1)), w.now)
+	view, err := w.core.View().Explain(w.said(args.at(0)), w.said(args.at(1)), w.now)
 	if err != nil {
 		w.say("%v", err)
 		return
@@ -96,7 +100,7 @@ func (w *world) explainLine(args words) {
 		w.say("%s: %s", agent.Agent, agent.Why)
 	}
 	for _, one := range view.Decisions {
-		w.say("%v ago %s of %s in %s, %v: %s: %s", w.now.Sub(one.At), one.Offer, one.Agent, one.Role, one.Resources, one.Outcome, one.Why)
+		w.say("%v ago %s of %s in %s, %v: %s: %s", w.now.Sub(one.At), one.Offer, one.Agent, one.Role, one.Resources, one.Outcome, one.Words())
 	}
 }
 
@@ -133,7 +137,7 @@ func markWords(marks api.Mark) string {
 }
 
 // windowWords tell a planned maintenance and what frameworks have answered.
-func (w *world) windowWords(v core.AgentView) string {
+func (w *world) windowWords(v view.Agent) string {
 	if v.Maintenance.Start.IsZero() {
 		return ""
 	}

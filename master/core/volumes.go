@@ -6,19 +6,13 @@ import (
 
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/internal/protocol"
+	"github.com/tenderhq/tender/master/view"
 )
 
-// OrphanedVolume is one that an agent holds and the registry does not know: kept until
-// somebody destroys it by its name (R22).
-type OrphanedVolume struct {
-	Volume api.Resource
-	Why    string
-}
-
-// orphan is such a volume. Until the agent says that its data is gone no other volume of
+// orphan is a volume that the agent holds and the registry does not know. Until the agent says that its data is gone no other volume of
 // the same ID may be made there: it would begin with that data.
 type orphan struct {
-	OrphanedVolume
+	view.OrphanedVolume
 	destroying bool // a Destroy has named it
 }
 
@@ -65,7 +59,7 @@ func (a *agent) orphaned(volume api.Resource, why string) *orphan {
 	if a.orphans == nil {
 		a.orphans = make(map[api.VolumeID]*orphan)
 	}
-	o := &orphan{OrphanedVolume: OrphanedVolume{volume, why}}
+	o := &orphan{OrphanedVolume: view.OrphanedVolume{Volume: volume, Why: why}}
 	a.orphans[volume.Volume] = o
 	return o
 }
@@ -137,8 +131,8 @@ func (o *orphan) inTheWay() error {
 }
 
 // showOrphans lists them by ID.
-func (a *agent) showOrphans() []OrphanedVolume {
-	var shown []OrphanedVolume
+func (a *agent) showOrphans() []view.OrphanedVolume {
+	var shown []view.OrphanedVolume
 	for _, id := range sortedKeys(a.orphans) {
 		shown = append(shown, a.orphans[id].OrphanedVolume)
 	}

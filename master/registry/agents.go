@@ -197,3 +197,14 @@ func (s *State) agent(op string, id api.AgentID) (Agent, *Result) {
 	}
 	return agent, nil
 }
+
+// Total is what the agent has: its own, of which some has become dynamically reserved.
+func (a Agent) Total() api.Resources {
+	total := a.Agent.Resources
+	for _, item := range a.Reserved.Items() {
+		plain := item
+		plain.Label = api.Label{Name: item.Name}
+		total = total.Without(api.NewResources(plain))
+	}
+	return total.Plus(a.Reserved)
+}

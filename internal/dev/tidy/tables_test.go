@@ -39,7 +39,8 @@ var floors = []floor{
 	// The pure ones.
 	{"allocator/...", values + "allocator/... !allocator/allocatortest !allocator/remote !allocator/journal !allocator/internal/codec"},
 	{"master/registry/...", values + "master/registry/..."},
-	{"master/core/...", values + "master/core/... master/registry allocator/... !allocator/allocatortest !allocator/remote !allocator/journal"},
+	{"master/view", values + "master/registry allocator"},
+	{"master/core/...", values + "master/core/... master/view master/registry allocator/... !allocator/allocatortest !allocator/remote !allocator/journal"},
 	{"agent/core/...", values + "agent/core/..."},
 
 	// Beside the pure ones: a suite for allocators, which knows none of them, and an allocator that is elsewhere.
@@ -65,7 +66,7 @@ var floors = []floor{
 	// What tests.
 	{"internal/testing/history", ""},
 	{"internal/testing/memnet", ""},
-	{"internal/testing/sim", values + "internal/wire allocator master/core master/registry agent/core"}, // the cores joined, and nothing else real
+	{"internal/testing/sim", values + "internal/wire allocator master/core master/view master/registry agent/core"}, // the cores joined, and nothing else real
 	{"internal/testing/clerks", "api framework internal/testing/history"},
 
 	// What develops.
@@ -88,7 +89,7 @@ var floors = []floor{
 // pure packages decide and do nothing else: the same events give the same effects, byte for byte. The values they
 // speak in are held to the same. Left out: the suite needs package testing, the remote
 // allocator is I/O by trade, and the journal and their codec speak protobuf.
-const pure = "api internal/protocol internal/words master/core/... master/registry/... agent/core/... " +
+const pure = "api internal/protocol internal/words master/core/... master/view master/registry/... agent/core/... " +
 	"allocator/... !allocator/allocatortest !allocator/remote !allocator/journal !allocator/internal/codec"
 
 // pureImports is what a pure package may import from elsewhere: packages that compute. None of them reads a clock,

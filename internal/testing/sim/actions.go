@@ -8,6 +8,7 @@ import (
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/internal/protocol"
 	"github.com/tenderhq/tender/master/core"
+	"github.com/tenderhq/tender/master/view"
 )
 
 // What people and misfortune do to the parts of a world.
@@ -136,7 +137,7 @@ func (s *scheduler) remove() {
 // that a snapshot has brought back to life, and those whose name has become another's.
 func (w *World) removeOrphans() {
 	if l := w.leader(); l != nil {
-		for _, view := range l.core.Frameworks(core.Query{States: []string{"disconnected"}}).Items {
+		for _, view := range l.core.View().Frameworks(view.Query{States: []string{"disconnected"}}).Items {
 			w.ask(core.RemoveFramework{Framework: string(view.Framework.ID), Force: true})
 		}
 	}
@@ -146,7 +147,7 @@ func (w *World) removeOrphans() {
 // forgotten that they were.
 func (w *World) giveUpLost() {
 	if l := w.leader(); l != nil {
-		for _, view := range l.core.Agents(core.Query{States: []string{"TOMBSTONE"}}).Items {
+		for _, view := range l.core.View().Agents(view.Query{States: []string{"TOMBSTONE"}}).Items {
 			if !view.Marks.Has(api.MarkGone) && w.truth.mayBeAway(view.Agent.ID) {
 				w.ask(core.MarkAgent{Agent: string(view.Agent.ID), Set: api.MarkGone, Force: true})
 			}

@@ -8,7 +8,7 @@ import (
 
 	agentcore "github.com/tenderhq/tender/agent/core"
 	"github.com/tenderhq/tender/api"
-	"github.com/tenderhq/tender/master/core"
+	"github.com/tenderhq/tender/master/view"
 )
 
 // truth is what really happened, as nobody in the cluster can see it, and the promises that
@@ -252,7 +252,7 @@ func (t *truth) booksHold(l *leader) {
 	if t.rounds++; t.rounds%16 != 0 {
 		return
 	}
-	for _, view := range l.core.Agents(core.Query{}).Items {
+	for _, view := range l.core.View().Agents(view.Query{}).Items {
 		held := view.Allocated.Plus(view.Offered).Firm().Plain()
 		if !view.Offered.IsZero() && !view.Agent.Resources.Plain().Contains(held) {
 			t.world.breaks("%s is oversold by its leader: %v used, %v offered of %v (promise 1)", view.Agent.ID, view.Allocated, view.Offered, view.Agent.Resources)
@@ -272,9 +272,9 @@ func (t *truth) settled() string {
 			return why
 		}
 	}
-	shown := map[api.TaskRef]core.TaskView{}
-	for query := (core.Query{}); ; {
-		page := l.core.Tasks(query)
+	shown := map[api.TaskRef]view.Task{}
+	for query := (view.Query{}); ; {
+		page := l.core.View().Tasks(query)
 		for _, view := range page.Items {
 			shown[api.TaskRef{Framework: view.Framework, Task: view.Task.ID}] = view
 			if !t.claimed(view.Framework) {
@@ -329,7 +329,7 @@ func (t *truth) machineSettled(l *leader, m *machine) string {
 		return "the agent on " + m.name + " does not run"
 	}
 	id := m.daemon.core.Identity().Agent
-	for _, view := range l.core.Agents(core.Query{Agent: id}).Items {
+	for _, view := range l.core.View().Agents(view.Query{Agent: id}).Items {
 		if view.Agent.ID == id && id != "" {
 			if view.State == api.AgentRunning || view.State == api.AgentBusy {
 				return ""
@@ -340,7 +340,7 @@ func (t *truth) machineSettled(l *leader, m *machine) string {
 	return fmt.Sprintf("the agent on %s (%q) has no session", m.name, id)
 }
 
-func (t *truth) launchSettled(l *launch, shown map[api.TaskRef]core.TaskView) string {
+func (t *truth) launchSettled(l *launch, shown map[api.TaskRef]view.Task) string {
 	runs := l.alive != nil && l.alive.alive
 	view, known := shown[api.TaskRef{Framework: l.framework, Task: l.task}]
 	known = known && view.Task.Labels[labelOfTry] == l.label
@@ -387,7 +387,7 @@ func (t *truth) schedulerSettled(l *leader, s *scheduler) string {
 
 // demandSettled: what the leader shows as wanted is what the framework wants.
 func (t *truth) demandSettled(l *leader, s *scheduler) string {
-	for _, view := range l.core.Frameworks(core.Query{Framework: s.info.ID}).Items {
+	for _, view := range l.core.View().Frameworks(view.Query{Framework: s.info.ID}).Items {
 		if view.Framework.ID != s.info.ID || !s.work.stated {
 			continue
 		}
@@ -414,7 +414,7 @@ func (t *truth) empty() string {
 	if l == nil {
 		return "nobody leads"
 	}
-	for _, view := range l.core.Agents(core.Query{}).Items {
+	for _, view := range l.core.View().Agents(view.Query{}).Items {
 		if !view.Allocated.IsZero() && !t.mayBeAway(view.Agent.ID) {
 			return fmt.Sprintf("on agent %s %v are in use (promise 1)", view.Agent.ID, view.Allocated)
 		}

@@ -1,4 +1,4 @@
-package core
+package view
 
 import (
 	"time"
@@ -22,7 +22,8 @@ const placementWaitMax = 24 * time.Hour
 // Tasks is how many said where they are.
 func (p Placements) Tasks() int { return p.Node + p.Near + p.Any }
 
-func (p *Placements) count(placement api.Placement) {
+// Count adds what one launch says.
+func (p *Placements) Count(placement api.Placement) {
 	switch placement.Level {
 	case api.PlacedNode:
 		p.Node++

@@ -1,4 +1,4 @@
-package core
+package view
 
 import (
 	"math"
@@ -16,7 +16,7 @@ func TestPlacementsAreCounted(t *testing.T) {
 		{}, {Level: api.PlacedNode, Waited: time.Second}, {Level: api.PlacedNode, Idle: time.Minute}, {Level: api.PlacedNear, Waited: -time.Second, Idle: -time.Minute},
 		{Level: api.PlacedAny, Waited: math.MaxInt64, Idle: math.MaxInt64}, {Level: 9, Waited: time.Second},
 	} {
-		p.count(placement)
+		p.Count(placement)
 	}
 	want := Placements{Node: 2, Near: 1, Any: 1, Waited: time.Second + placementWaitMax, Longest: placementWaitMax,
 		Idle: time.Minute + placementWaitMax}

@@ -1,0 +1,298 @@
+package core
+
+import (
+	"iter"
+	"time"
+
+	"github.com/tenderhq/tender/allocator"
+	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/internal/protocol"
+	"github.com/tenderhq/tender/master/view"
+)
+
+// View is what can be read of the core, as it is now. Reads change nothing; they belong to the shell's loop like Step.
+func (c *Core) View() view.Cluster { return view.Cluster{Registry: c.registry, Leader: reader{c}} }
+
+// reader hands out what the core knows, for lists and explanations. It decides nothing.
+type reader struct{ core *Core }
+
+func (r reader) Agents() iter.Seq[view.AgentBrief] {
+	return func(yield func(view.AgentBrief) bool) {
+		for id, a := range r.core.agents { // order: irrelevant because the view sorts
+			if !yield(view.AgentBrief{ID: id, Hostname: a.info.Hostname, State: a.state}) {
+				return
+			}
+		}
+	}
+}
+
+func (r reader) Sizes() iter.Seq[view.AgentSize] {
+	return func(yield func(view.AgentSize) bool) {
+		for id, a := range r.core.agents { // order: irrelevant because the view sums
+			if !yield(view.AgentSize{ID: id, State: a.state, Total: a.total, Used: a.used, Revocable: a.gap}) {
+				return
+			}
+		}
+	}
+}
+
+func (r reader) Agent(id api.AgentID) view.Agent {
+	c, a := r.core, r.core.agents[id]
+	free := a.free()
+	switch {
+	case a.dead():
+		free = api.Resources{}
+	case c.whyWithheld(a) != "": // what its tasks leave unused is nobody's
+		free = free.Firm()
+	}
+	return view.Agent{
+		State:     a.state,
+		Since:     a.since,
+		Why:       a.why,
+		Missing:   a.gone,
+		Allocated: a.used,
+		Offered:   a.offered,
+		Free:      free,
+		Revocable: a.gap,
+		Occupied:  a.used.Firm().Plus(a.smooth.told),
+		Orphans:   a.showOrphans(),
+		Tasks:     c.livingTasks(a),
+		MaybeMore: c.maybeMore(a),
+		Usage:     a.usage,
+		Leaving:   c.leaving(a),
+	}
+}
+
+// livingTasks counts the tasks that have not ended, also those that are UNREACHABLE or that only
+// their frameworks know of.
+func (c *Core) livingTasks(a *agent) int {
+	count := len(c.untold(a))
+	for _, t := range a.tasks { // order: irrelevant because it counts
+		if !t.status.State.Terminal() {
+			count++
+		}
+	}
+	return count
+}
+
+func (r reader) Health(id api.AgentID) view.Health { return r.core.health(r.core.agents[id]) }
+
+func (r reader) LostAgents() (map[api.AgentID][]api.TaskRef, time.Time) {
+	return r.core.lostAgents(), r.core.began
+}
+
+func (r reader) Runs(agent api.AgentID, framework api.FrameworkID) bool {
+	a := r.core.agents[agent]
+	if a == nil {
+		return false
+	}
+	for ref := range a.tasks { // order: irrelevant because one is enough
+		if ref.Framework == framework {
+			return true
+		}
+	}
+	for ref := range a.executors { // order: irrelevant because one is enough
+		if ref.Framework == framework {
+			return true
+		}
+	}
+	return false
+}
+
+func (r reader) Withheld(id api.AgentID) string { return r.core.agents[id].withheld }
+
+func (r reader) Allowed(role api.Role, constraints ...string) func(api.AgentID) bool {
+	all := r.core.compileAll(constraints...)
+	return func(id api.AgentID) bool { return all.hold(role, r.core.agents[id]) }
+}
+
+func (r reader) Frameworks() iter.Seq[view.FrameworkBrief] {
+	return func(yield func(view.FrameworkBrief) bool) {
+		for id, fw := range r.core.frameworks { // order: irrelevant because the view sorts
+			if !yield(view.FrameworkBrief{ID: id, Name: fw.info.Name, Roles: fw.info.Roles, State: fw.state(), Placed: fw.placed}) {
+				return
+			}
+		}
+	}
+}
+
+// state is the word for it that a list shows.
+func (fw *framework) state() string {
+	switch {
+	case fw.removed:
+		return view.Removed
+	case fw.session != nil:
+		return view.Active
+	}
+	return view.Disconnected
+}
+
+func (r reader) Framework(id api.FrameworkID) (view.Framework, bool) {
+	fw := r.core.frameworks[id]
+	if fw == nil {
+		return view.Framework{}, false
+	}
+	shown := view.Framework{
+		Framework:    fw.info,
+		State:        fw.state(),
+		Since:        fw.since,
+		Why:          fw.why,
+		Refused:      fw.refused,
+		FailoverEnds: fw.failover.at,
+		Suppressed:   sortedKeys(fw.suppressed),
+		Offers:       len(fw.offers),
+		Placed:       fw.placed,
+	}
+	shown.Allocated, shown.Offered = fw.sums()
+	for _, t := range fw.tasks { // order: irrelevant because it counts
+		if t.held {
+			shown.Tasks++
+		}
+	}
+	for _, role := range sortedKeys(fw.demand) {
+		shown.Demand = append(shown.Demand, api.Demand{Role: role, Shapes: fw.demand[role]})
+	}
+	return shown, true
+}
+
+// sums are what it has in all roles; scalars only, for ranges of many agents can't be
+// added up.
+func (fw *framework) sums() (used, offered api.Resources) {
+	for _, b := range fw.books { // order: irrelevant because it sums
+		used = used.Plus(b.used.resources())
+		offered = offered.Plus(b.offered.resources())
+	}
+	return used, offered
+}
+
+func (r reader) Holdings() iter.Seq[view.Holding] {
+	return func(yield func(view.Holding) bool) {
+		for _, fw := range r.core.frameworks { // order: irrelevant because the view sums
+			for role, b := range fw.books { // order: irrelevant because the view sums
+				if !yield(view.Holding{Role: role, Used: b.used.resources(), Offered: b.offered.resources()}) {
+					return
+				}
+			}
+		}
+	}
+}
+
+func (r reader) Decisions(id api.FrameworkID) []view.Decision {
+	return r.core.frameworks[id].decisions.inOrder()
+}
+
+func (r reader) Tasks(of api.FrameworkID) iter.Seq[view.TaskBrief] {
+	return func(yield func(view.TaskBrief) bool) {
+		if of != "" {
+			r.core.frameworks[of].visitTasks(yield)
+			return
+		}
+		for _, fw := range r.core.frameworks { // order: irrelevant because the view sorts
+			if !fw.visitTasks(yield) {
+				return
+			}
+		}
+	}
+}
+
+// visitTasks goes on while yield says so. There may be no such framework.
+func (fw *framework) visitTasks(yield func(view.TaskBrief) bool) bool {
+	if fw == nil {
+		return true
+	}
+	for _, t := range fw.tasks { // order: irrelevant because the view sorts
+		if !yield(view.TaskBrief{Ref: t.ref, Name: t.task.Name, Agent: t.agent.id, Role: t.role, State: t.status.State}) {
+			return false
+		}
+	}
+	return true
+}
+
+func (r reader) Task(ref api.TaskRef) view.Task {
+	t := r.core.frameworks[ref.Framework].tasks[ref.Task]
+	return view.Task{Task: t.task, Role: t.role, Resources: t.resources, Status: t.status, Launched: t.launched, Usage: t.agent.usage.Tasks[ref]}
+}
+
+func (r reader) TaskStates() iter.Seq[api.TaskState] {
+	return func(yield func(api.TaskState) bool) {
+		for _, a := range r.core.agents { // order: irrelevant because the view counts
+			for _, t := range a.tasks { // order: irrelevant because the view counts
+				if !yield(t.status.State) {
+					return
+				}
+			}
+		}
+	}
+}
+
+func (r reader) Untold() iter.Seq2[api.AgentID, api.TaskRef] {
+	return func(yield func(api.AgentID, api.TaskRef) bool) {
+		for id, a := range r.core.agents { // order: irrelevant because the view sorts
+			for _, ref := range r.core.untold(a) {
+				if !yield(id, ref) {
+					return
+				}
+			}
+		}
+	}
+}
+
+func (r reader) Ended() iter.Seq2[api.AgentID, *protocol.TaskStub] {
+	return func(yield func(api.AgentID, *protocol.TaskStub) bool) {
+		for _, id := range sortedKeys(r.core.agents) {
+			stubs := r.core.agents[id].stubs
+			for i := range stubs {
+				if !yield(id, &stubs[i]) {
+					return
+				}
+			}
+		}
+	}
+}
+
+func (r reader) Offers() iter.Seq[view.OfferBrief] {
+	return func(yield func(view.OfferBrief) bool) {
+		for id, o := range r.core.offers { // order: irrelevant because the view sorts
+			if !yield(view.OfferBrief{ID: id, Agent: o.agent.id, Framework: o.framework.id, Role: o.role}) {
+				return
+			}
+		}
+	}
+}
+
+func (r reader) Offer(id api.OfferID) view.Offer { return r.core.showOffer(r.core.offers[id]) }
+
+func (c *Core) showOffer(o *offer) view.Offer {
+	return view.Offer{Offer: c.shownOffer(o), FrameworkName: o.framework.info.Name, Since: o.made, Expires: o.expires}
+}
+
+func (r reader) OffersOf(agent api.AgentID) []view.Offer {
+	var shown []view.Offer
+	for _, o := range sortedOffers(r.core.agents[agent].offers) {
+		shown = append(shown, r.core.showOffer(o))
+	}
+	return shown
+}
+
+func (r reader) Shares() allocator.Shares { return r.core.policy.Shares() }
+
+func (r reader) Reasons(framework api.FrameworkID, agent api.AgentID, now time.Time) []string {
+	return r.core.policy.Explain(framework, agent, now).Reasons
+}
+
+func (r reader) Hold() (view.Hold, bool) {
+	return view.Hold{Agents: len(r.core.awaited), Until: r.core.hold.at}, r.core.holding()
+}
+
+func (r reader) Figures() view.Figures {
+	c := r.core
+	return view.Figures{
+		Offers:     len(c.offers),
+		Schedulers: len(c.sessions),
+		Links:      len(c.links),
+		Pending:    len(c.pending),
+		Voices:     c.voices,
+		Given:      c.overdue.marked,
+		Versions:   c.versions,
+	}
+}

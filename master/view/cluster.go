@@ -1,0 +1,106 @@
+// Package view reads: lists, what is known of one agent, framework, task, offer or role, who is meant by a name, why a
+// framework is not offered more, and the figures for metrics. It decides nothing and changes nothing.
+//
+// Every master reads by the same code. The leader reads what its core knows; a follower has the registry alone, so what
+// only the leader knows stays empty in its pages, and they say so.
+package view
+
+import (
+	"iter"
+	"time"
+
+	"github.com/tenderhq/tender/allocator"
+	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/internal/protocol"
+	"github.com/tenderhq/tender/master/registry"
+)
+
+// Cluster is what can be read. It costs nothing to make, and is as fresh as what it is made of: whoever reads the
+// leader's does so in the leader's loop.
+type Cluster struct {
+	Registry *registry.State
+	Leader   Leader // what the leader knows beside the registry; nil: this master follows
+}
+
+// What a follower says of states, and why.
+const (
+	unknownState = "unknown"
+	unknownWhy   = "as the registry has it; only the leader knows more"
+)
+
+// Leader is what the leader knows beside the registry. What it hands out is not to be changed. A sequence has no order
+// unless it says so, and gives only what a list selects by; the rest is asked for those rows that are shown.
+type Leader interface {
+	Agents
+	Frameworks
+	Tasks
+	Offers
+	Policy
+	Figures() Figures
+}
+
+// Agents is what the leader knows of agents.
+type Agents interface {
+	Agents() iter.Seq[AgentBrief]
+	Sizes() iter.Seq[AgentSize]
+	// Agent tells of an admitted agent all but what the registry has.
+	Agent(api.AgentID) Agent
+	Health(api.AgentID) Health
+	// LostAgents are those that the registry does not know, as it was restored or recovered, with the tasks that
+	// frameworks have there, in order; and since when that is so.
+	LostAgents() (map[api.AgentID][]api.TaskRef, time.Time)
+	// Runs says whether the agent has something of the framework.
+	Runs(api.AgentID, api.FrameworkID) bool
+	// Withheld is why the policy may not offer the agent, "" when it may.
+	Withheld(api.AgentID) string
+	// Allowed says of agents whether constraints let tasks of the role run there. Empty ones let everything.
+	Allowed(role api.Role, constraints ...string) func(api.AgentID) bool
+}
+
+// Frameworks is what the leader knows of frameworks: those of the registry that are not removed, and those that were
+// removed and of which something still runs.
+type Frameworks interface {
+	Frameworks() iter.Seq[FrameworkBrief]
+	// Framework tells of one all but what the registry has; false when the leader has none of that ID.
+	Framework(api.FrameworkID) (Framework, bool)
+	// Holdings are what frameworks use and are offered, each in each of its roles.
+	Holdings() iter.Seq[Holding]
+	// Decisions are the latest about the framework, the newest last.
+	Decisions(api.FrameworkID) []Decision
+}
+
+// Tasks is what the leader knows of tasks.
+type Tasks interface {
+	// Tasks are those of the framework, or of all; one for each ID.
+	Tasks(of api.FrameworkID) iter.Seq[TaskBrief]
+	Task(api.TaskRef) Task
+	// TaskStates are those of all tasks on agents, also of the later launch of an ID that was launched twice.
+	TaskStates() iter.Seq[api.TaskState]
+	// Untold are the tasks that only their frameworks know of, as their agents are not back.
+	Untold() iter.Seq2[api.AgentID, api.TaskRef]
+	// Ended are the tasks that have ended and are remembered, agent by agent in the order of their IDs.
+	Ended() iter.Seq2[api.AgentID, *protocol.TaskStub]
+}
+
+// Offers is what the leader knows of offers.
+type Offers interface {
+	Offers() iter.Seq[OfferBrief]
+	Offer(api.OfferID) Offer
+	// OffersOf are the open offers of the agent, the oldest first.
+	OffersOf(api.AgentID) []Offer
+}
+
+// Policy is what the allocator says.
+type Policy interface {
+	Shares() allocator.Shares
+	// Reasons say why the framework is not offered the agent or, without one, more at all.
+	Reasons(api.FrameworkID, api.AgentID, time.Time) []string
+	// Hold is the wait of roles under a limit after a failover; false when it is over.
+	Hold() (Hold, bool)
+}
+
+// Hold says for what roles under a limit wait after a failover.
+type Hold struct {
+	Agents int // that are not back
+	Until  time.Time
+}

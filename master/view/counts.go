@@ -1,0 +1,91 @@
+package view
+
+import (
+	"time"
+
+	"github.com/tenderhq/tender/api"
+)
+
+// Figures are what the leader counts as it goes.
+type Figures struct {
+	Offers     int
+	Schedulers int    // streams
+	Links      int    // streams of agents
+	Pending    int    // proposals under way
+	Voices     uint64 // words of agents about what is not theirs, refused in this term
+	Given      uint64 // agents that were marked gone in this term because they were away for too long
+	Versions   RefusedVersions
+}
+
+// RefusedVersions are those who came with a version that this leader does not take.
+type RefusedVersions struct {
+	Count uint64 // in this term
+	At    time.Time
+	Last  string // who it was, and why
+}
+
+// Counts is how many there are, for metrics.
+type Counts struct {
+	Figures
+	Agents     map[api.AgentState]int
+	Frameworks int // subscribed or awaited
+	Active     int // subscribed
+	Tasks      map[api.TaskState]int
+	Ill        map[Illness]int
+	Overdue    int // agents that wait to be marked gone
+	// Revocable is what all agents' tasks leave unused, and RevocableUsed what tasks hold of it.
+	Revocable, RevocableUsed api.Resources
+	// Placed are the sums of those frameworks that say how their tasks came to agents.
+	Placed map[api.FrameworkID]Placements
+}
+
+// Counts walks everything once. Only the leader can.
+func (c Cluster) Counts() Counts {
+	counts := Counts{
+		Figures: c.Leader.Figures(),
+		Agents:  make(map[api.AgentState]int),
+		Tasks:   make(map[api.TaskState]int),
+		Ill:     make(map[Illness]int),
+		Placed:  make(map[api.FrameworkID]Placements),
+	}
+	for a := range c.Leader.Sizes() {
+		counts.addAgent(a, c.Leader.Health(a.ID))
+	}
+	for state := range c.Leader.TaskStates() {
+		counts.Tasks[state]++
+	}
+	for range c.Leader.Untold() {
+		counts.Tasks[api.TaskUnreachable]++
+	}
+	for f := range c.Leader.Frameworks() {
+		counts.addFramework(f)
+	}
+	return counts
+}
+
+func (n *Counts) addAgent(a AgentSize, health Health) {
+	n.Agents[a.State]++
+	if health.Overdue {
+		n.Overdue++
+	}
+	for _, illness := range Illnesses {
+		if health.has(illness) {
+			n.Ill[illness]++
+		}
+	}
+	n.Revocable = n.Revocable.Plus(a.Revocable)
+	n.RevocableUsed = n.RevocableUsed.Plus(a.Used.Revocable())
+}
+
+func (n *Counts) addFramework(f FrameworkBrief) {
+	if f.State == Removed {
+		return
+	}
+	n.Frameworks++
+	if f.State == Active {
+		n.Active++
+	}
+	if f.Placed.Tasks() > 0 {
+		n.Placed[f.ID] = f.Placed
+	}
+}

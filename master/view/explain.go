@@ -1,0 +1,213 @@
+package view
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tenderhq/tender/allocator"
+	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/internal/words"
+)
+
+// explainedAgentsMax bounds an explanation of all agents.
+const explainedAgentsMax = 100
+
+// Explanation is for people.
+type Explanation struct {
+	Framework api.FrameworkID
+	Reasons   []string
+	Agents    []ExplainedAgent // the 100 first, or the one that was asked for
+	Decisions []Decision       // the latest, newest last
+}
+
+// ExplainedAgent says why a framework is (not) offered an agent.
+type ExplainedAgent struct {
+	Agent    api.AgentID
+	Hostname string
+	Why      string
+}
+
+// Explain says why a framework (ID, unique prefix or name) is not offered more, and what
+// became of its latest offers; with an agent (ID, unique prefix or hostname) only about
+// that one. Only the leader can.
+func (c Cluster) Explain(framework, agent string, now time.Time) (Explanation, error) {
+	id, err := c.FindFramework("framework.explain", framework, OrItsStart)
+	if err != nil {
+		return Explanation{}, err
+	}
+	var agents []api.AgentID
+	if agent != "" {
+		only, err := c.FindAgent("framework.explain", agent, OrItsStart)
+		if err != nil {
+			return Explanation{}, err
+		}
+		agents = []api.AgentID{only}
+	} else {
+		agents = c.firstAgents()
+	}
+	f, _ := c.Leader.Framework(id)
+	explained := Explanation{Framework: id, Reasons: c.explainFramework(f, now), Decisions: c.Leader.Decisions(id)}
+	for _, one := range agents {
+		explained.Agents = append(explained.Agents, c.explainAgent(f, one, now))
+	}
+	if agent != "" {
+		explained.Decisions = slices.DeleteFunc(explained.Decisions, func(d Decision) bool { return d.Agent != agents[0] })
+	}
+	return explained, nil
+}
+
+// firstAgents are those that an explanation of all names.
+func (c Cluster) firstAgents() []api.AgentID {
+	list := newRows[api.AgentID](Query{Limit: explainedAgentsMax})
+	for a := range c.agents() {
+		list.add(string(a.ID), a.ID)
+	}
+	return pageOf(list, func(id api.AgentID) api.AgentID { return id }).Items
+}
+
+// explainFramework is about the framework as a whole: what the leader knows, then what
+// the policy says.
+func (c Cluster) explainFramework(f Framework, now time.Time) []string {
+	id := f.Framework.ID
+	var reasons []string
+	switch f.State {
+	case Removed:
+		return []string{fmt.Sprintf("%s was removed: %s", id, f.Why)}
+	case Disconnected:
+		left := words.Span(f.FailoverEnds.Sub(now))
+		reasons = append(reasons, fmt.Sprintf("%s is not subscribed: %s; it is removed in %s", id, f.Why, left))
+	}
+	reasons = append(reasons, c.tooLarge(f)...)
+	if hold, on := c.Leader.Hold(); on && c.limited(f.Framework.Roles) {
+		reasons = append(reasons, fmt.Sprintf("the leader is new: roles under a limit wait for the return of %s, at most %s",
+			words.Count(hold.Agents, "agent"), words.Span(hold.Until.Sub(now))))
+	}
+	for _, reason := range c.Leader.Reasons(id, "", now) {
+		if !slices.Contains(reasons, reason) {
+			reasons = append(reasons, reason)
+		}
+	}
+	return reasons
+}
+
+// limited says whether one of the roles, or one above it, is under a limit.
+func (c Cluster) limited(roles []api.Role) bool {
+	for _, role := range roles {
+		for ; role != ""; role = role.Parent() {
+			if !c.Registry.Roles[role].Limit.IsZero() {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// tooLarge names the demands that no agent could meet if it were empty: waiting for
+// them is in vain.
+func (c Cluster) tooLarge(f Framework) []string {
+	var reasons []string
+	for _, demand := range f.Demand {
+		for _, shape := range demand.Shapes {
+			if reason := c.tooLargeShape(f, demand.Role, shape); reason != "" && !slices.Contains(reasons, reason) {
+				reasons = append(reasons, reason)
+			}
+		}
+	}
+	return reasons
+}
+
+func (c Cluster) tooLargeShape(f Framework, role api.Role, shape api.Shape) string {
+	allowed := c.Leader.Allowed(role, f.Framework.Constraint, shape.Constraint)
+	some := false
+	var largest AgentSize
+	for a := range c.sizes() {
+		some = true
+		if a.State == api.AgentTombstone || shape.OnlyPreferred && !slices.Contains(shape.Preferred, a.ID) || !allowed(a.ID) {
+			continue
+		}
+		usable := a.Total.UsableBy(role)
+		if _, _, fits := usable.Plus(usable.AsRevocable()).Carve(shape.Resources); fits {
+			return "" // as revocable there may be up to all of it
+		}
+		if largest.ID == "" || larger(a, largest, role, shape.Resources) {
+			largest = a
+		}
+	}
+	switch {
+	case !some:
+		return "there is no agent yet"
+	case largest.ID == "" && shape.OnlyPreferred:
+		return fmt.Sprintf("%v is wanted only on %s, and none of these is there, up and within the constraints", shape.Resources, someOf(shape.Preferred))
+	case largest.ID == "":
+		return fmt.Sprintf("no agent may be used for %v: none that is not TOMBSTONE meets the constraints", shape.Resources)
+	}
+	return fmt.Sprintf("no agent is large enough for %v: the largest is %s with %v", shape.Resources, largest.ID, largest.Total.UsableBy(role))
+}
+
+// someOf lists the first few.
+func someOf(ids []api.AgentID) string {
+	const most = 5
+	var names []string
+	for _, id := range ids[:min(len(ids), most)] {
+		names = append(names, string(id))
+	}
+	if len(ids) > most {
+		names = append(names, fmt.Sprintf("%d more", len(ids)-most))
+	}
+	return strings.Join(names, ", ")
+}
+
+// larger compares agents by how much of the wanted shape fits, kind by kind; of equal ones the first by its ID counts.
+func larger(a, b AgentSize, role api.Role, wanted api.Resources) bool {
+	ours, theirs := a.Total.UsableBy(role), b.Total.UsableBy(role)
+	for _, item := range wanted.Items() {
+		x, y := min(ours.Scalar(item.Name), item.Scalar), min(theirs.Scalar(item.Name), item.Scalar)
+		if x != y {
+			return x > y
+		}
+	}
+	if x, y := ours.Scalar("cpus"), theirs.Scalar("cpus"); x != y {
+		return x > y
+	}
+	return a.ID < b.ID
+}
+
+// explainAgent says why the framework is (not) offered the agent.
+func (c Cluster) explainAgent(f Framework, agent api.AgentID, now time.Time) ExplainedAgent {
+	id := f.Framework.ID
+	explained := ExplainedAgent{Agent: agent, Hostname: c.Registry.Agents[agent].Agent.Hostname}
+	open := c.Leader.OffersOf(agent)
+	own := slices.IndexFunc(open, func(o Offer) bool { return o.Offer.Framework == id })
+	switch withheld := c.Leader.Withheld(agent); {
+	case withheld != "":
+		explained.Why = "not offered: " + withheld
+	case own >= 0:
+		o := open[own]
+		explained.Why = fmt.Sprintf("offered to it: %s holds %v until %s from now", o.Offer.ID, o.Offer.Resources, words.Span(o.Expires.Sub(now)))
+	default:
+		explained.Why = strings.Join(c.Leader.Reasons(id, agent, now), "; ") + keptWords(f, open, now)
+	}
+	return explained
+}
+
+// keptNamedMax bounds the kept offers of an agent that an explanation names.
+const keptNamedMax = 3
+
+// keptWords say which open offers of an agent others keep. (Protocol rule R42.)
+func keptWords(f Framework, open []Offer, now time.Time) string {
+	text, named := "", 0
+	for _, o := range open {
+		held := now.Sub(o.Since)
+		if o.Offer.Framework == f.Framework.ID || held < allocator.OfferStands || named == keptNamedMax {
+			continue
+		}
+		named++
+		text += fmt.Sprintf("; %s of %s holds %v since %s", o.Offer.ID, o.Offer.Framework, o.Offer.Resources, words.Span(held))
+	}
+	if text != "" && len(f.Demand) == 0 {
+		text += ", which is asked back only for a demand that is stated"
+	}
+	return text
+}

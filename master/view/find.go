@@ -1,0 +1,182 @@
+package view
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/internal/protocol"
+	"github.com/tenderhq/tender/internal/words"
+)
+
+// matchesShown bounds the list of matches in an error.
+const matchesShown = 10
+
+// Extent is how much of an ID people must write to mean it.
+type Extent int
+
+const (
+	// OrItsStart is enough to read: the start of an ID is taken when it begins only one.
+	OrItsStart Extent = iota
+	// Whole is needed to change something: who misspells one of two agents must not drain
+	// the other.
+	Whole
+)
+
+// matches are the IDs that people may mean by what they said.
+type matches[K ~string] struct {
+	op, noun, said string
+	named          []K // in full: by a hostname or a name, as a whole ID is sole
+	begun          []K // by the start of their ID
+}
+
+// choose picks the one ID that people mean.
+func (m matches[K]) choose(needed Extent) (K, *api.Error) {
+	kind := api.Invalid
+	var why string
+	switch found := m.named; {
+	case len(found) == 1:
+		return found[0], nil
+	case len(found) > 1:
+		why = fmt.Sprintf("it means %d %ss: %s; name one by its ID", len(found), m.noun, listed(found))
+	case len(m.begun) == 0:
+		kind, why = api.NotFound, fmt.Sprintf("no %s is called %q", m.noun, m.said)
+	case needed == Whole:
+		kind, why = api.NotFound, fmt.Sprintf("no %s is called %q, which is only the start of %s; what changes something takes the whole of a name",
+			m.noun, m.said, listed(m.begun))
+	case len(m.begun) == 1:
+		return m.begun[0], nil
+	default:
+		why = fmt.Sprintf("it means %d %ss: %s; say more of the ID", len(m.begun), m.noun, listed(m.begun))
+	}
+	return "", api.E(m.op, kind, m.said, errors.New(why))
+}
+
+// listed are the first of the IDs, in natural order.
+func listed[K ~string](ids []K) string {
+	ids = slices.Clone(ids)
+	slices.SortFunc(ids, func(a, b K) int { return words.CompareNatural(string(a), string(b)) })
+	var names []string
+	for _, id := range ids[:min(len(ids), matchesShown)] {
+		names = append(names, string(id))
+	}
+	text := strings.Join(names, ", ")
+	if len(ids) > matchesShown {
+		text += fmt.Sprintf(" and %d more", len(ids)-matchesShown)
+	}
+	return text
+}
+
+// FindAgent finds the agent that people mean: ID or hostname, or a unique prefix of the
+// ID where that is enough.
+func (c Cluster) FindAgent(op, said string, needed Extent) (api.AgentID, *api.Error) {
+	if _, known := c.Registry.Agents[api.AgentID(said)]; known {
+		return api.AgentID(said), nil
+	}
+	found := matches[api.AgentID]{op: op, noun: "agent", said: said}
+	for a := range c.agents() {
+		switch {
+		case said == "":
+		case a.Hostname == said:
+			found.named = append(found.named, a.ID)
+		case strings.HasPrefix(string(a.ID), said):
+			found.begun = append(found.begun, a.ID)
+		}
+	}
+	return found.choose(needed)
+}
+
+// FindFramework finds the framework that people mean: ID or unique name, or a unique
+// prefix of the ID where that is enough. One that was removed is found by its ID while something of it runs.
+func (c Cluster) FindFramework(op, said string, needed Extent) (api.FrameworkID, *api.Error) {
+	found := matches[api.FrameworkID]{op: op, noun: "framework", said: said}
+	for f := range c.frameworks() {
+		switch {
+		case said == "":
+		case string(f.ID) == said:
+			return f.ID, nil
+		case f.Name == said && f.State != Removed:
+			found.named = append(found.named, f.ID)
+		case strings.HasPrefix(string(f.ID), said):
+			found.begun = append(found.begun, f.ID)
+		}
+	}
+	return found.choose(needed)
+}
+
+// FindTombstone finds a framework that was removed and of which nothing runs: by its ID,
+// or its name if no other one was called so.
+func (c Cluster) FindTombstone(said string) (found api.FrameworkID, known bool) {
+	if old, ok := c.Registry.Frameworks[api.FrameworkID(said)]; ok && !old.Removed.IsZero() {
+		return api.FrameworkID(said), true
+	}
+	matches := 0
+	for id, old := range c.Registry.Frameworks { // order: irrelevant because only a sole match counts
+		if said != "" && old.Framework.Name == said && !old.Removed.IsZero() {
+			found, matches = id, matches+1
+		}
+	}
+	return found, matches == 1
+}
+
+// FoundTask is a task that people mean: one that lives unless it is said otherwise.
+type FoundTask struct {
+	Ref    api.TaskRef
+	Agent  api.AgentID
+	Ended  *protocol.TaskStub // what remains of it
+	Untold bool               // only its framework knows of it, as its agent is not back
+}
+
+// FindTask finds the task that people mean by FRAMEWORK/TASK, TASK or the task's name, in full: one that lives, else one
+// that has ended.
+func (c Cluster) FindTask(op, said string) (FoundTask, *api.Error) {
+	found := matches[string]{op: op, noun: "task", said: said}
+	tasks := make(map[string]FoundTask)
+	note := func(name string, one FoundTask) {
+		switch names(one.Ref, name, said) {
+		case namesFull:
+			tasks[one.Ref.String()] = one
+		case namesBegin:
+			found.begun = append(found.begun, one.Ref.String())
+		}
+	}
+	for agent, ref := range c.Leader.Untold() {
+		note("", FoundTask{Ref: ref, Agent: agent, Untold: true})
+	}
+	for t := range c.Leader.Tasks("") {
+		note(t.Name, FoundTask{Ref: t.Ref, Agent: t.Agent})
+	}
+	if len(tasks) == 0 {
+		for agent, stub := range c.Leader.Ended() {
+			if names(stub.TaskRef, stub.Name, said) == namesFull {
+				tasks[stub.TaskRef.String()] = FoundTask{Ref: stub.TaskRef, Agent: agent, Ended: stub}
+			}
+		}
+	}
+	found.named = slices.Sorted(maps.Keys(tasks))
+	ref, err := found.choose(Whole)
+	return tasks[ref], err
+}
+
+// How well said names a task.
+const (
+	namesNot = iota
+	namesBegin
+	namesFull
+)
+
+func names(ref api.TaskRef, name, said string) int {
+	framework, rest, both := strings.Cut(said, "/")
+	switch {
+	case said == "":
+		return namesNot
+	case both && framework == string(ref.Framework) && rest == string(ref.Task), !both && (said == string(ref.Task) || said == name):
+		return namesFull
+	case both && framework == string(ref.Framework) && strings.HasPrefix(string(ref.Task), rest), !both && strings.HasPrefix(string(ref.Task), said):
+		return namesBegin
+	}
+	return namesNot
+}

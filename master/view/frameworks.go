@@ -1,0 +1,137 @@
+package view
+
+import (
+	"iter"
+	"slices"
+	"time"
+
+	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/master/registry"
+)
+
+// The states of a framework. A follower knows only of the removed ones which it is.
+const (
+	Active       = "active"
+	Disconnected = "disconnected"
+	Removed      = "removed"
+)
+
+// Framework is a framework as people see it. The registry's part of it is known to every master.
+type Framework struct {
+	// Of the registry.
+	Framework api.Framework
+	Instance  api.Nonce
+	Session   uint64
+	Admitted  time.Time
+
+	State         string
+	Since         time.Time
+	Why           string
+	Refused       string // why a version of its scheduler is
+	FailoverEnds  time.Time
+	Suppressed    []api.Role
+	Allocated     api.Resources
+	Offered       api.Resources
+	DominantShare float64
+	Tasks         int
+	Offers        int
+	Demand        []api.Demand
+	Placed        Placements
+}
+
+// FrameworkBrief is what frameworks are selected and counted by.
+type FrameworkBrief struct {
+	ID     api.FrameworkID
+	Name   string
+	Roles  []api.Role
+	State  string // unknownState: it is not removed
+	Placed Placements
+}
+
+// Holding is what a framework uses and is offered in one role.
+type Holding struct {
+	Role          api.Role
+	Used, Offered api.Resources
+}
+
+// Frameworks returns a page of the frameworks; removed ones of which nothing runs only when the query asks for all or
+// for that state.
+func (c Cluster) Frameworks(query Query) Page[Framework] {
+	list := newRows[api.FrameworkID](query)
+	removed := query.All || len(query.States) > 0 && query.wantsState(Removed)
+	seen := make(map[api.FrameworkID]bool)
+	for f := range c.frameworks() {
+		if removed {
+			seen[f.ID] = true
+		}
+		if c.wantsFramework(query, f) {
+			list.add(string(f.ID), f.ID)
+		}
+	}
+	if removed {
+		for id, known := range c.Registry.Frameworks { // order: irrelevant because rows are sorted
+			if brief := briefOf(known, Removed); !seen[id] && c.wantsFramework(query, brief) && query.Agent == "" {
+				list.add(string(id), id)
+			}
+		}
+	}
+	var shares map[api.FrameworkID]float64
+	if c.Leader != nil {
+		shares = c.Leader.Shares().Frameworks
+	}
+	return pageOf(list, func(id api.FrameworkID) Framework {
+		f := c.framework(id)
+		f.DominantShare = shares[id]
+		return f
+	})
+}
+
+func (c Cluster) wantsFramework(query Query, f FrameworkBrief) bool {
+	return (query.Framework == "" || query.Framework == f.ID) && query.wantsName(string(f.ID), f.Name) &&
+		(query.wantsState(f.State) || f.State == unknownState && (query.wantsState(Active) || query.wantsState(Disconnected))) &&
+		(query.Role == "" || slices.Contains(f.Roles, query.Role)) &&
+		(query.Agent == "" || c.mayRun(query.Agent, f.ID))
+}
+
+// frameworks are those that are not removed, and at the leader also removed ones of which something runs.
+func (c Cluster) frameworks() iter.Seq[FrameworkBrief] {
+	if c.Leader != nil {
+		return c.Leader.Frameworks()
+	}
+	return func(yield func(FrameworkBrief) bool) {
+		for _, known := range c.Registry.Frameworks { // order: irrelevant because whoever asks sorts
+			if known.Removed.IsZero() && !yield(briefOf(known, unknownState)) {
+				return
+			}
+		}
+	}
+}
+
+func briefOf(known registry.Framework, state string) FrameworkBrief {
+	return FrameworkBrief{ID: known.Framework.ID, Name: known.Framework.Name, Roles: known.Framework.Roles, State: state}
+}
+
+// framework is all that is known of one.
+func (c Cluster) framework(id api.FrameworkID) Framework {
+	known := c.Registry.Frameworks[id]
+	f, leads := c.known(id)
+	switch {
+	case leads && f.Refused != "":
+		f.Why += "; its scheduler is refused: " + f.Refused
+	case leads:
+	case known.Removed.IsZero():
+		f = Framework{Framework: known.Framework, State: unknownState, Why: unknownWhy}
+	default:
+		f = Framework{Framework: known.Framework, State: Removed, Since: known.Removed, Why: known.Why}
+	}
+	f.Instance, f.Session, f.Admitted = known.Instance, known.Session, known.Admitted
+	return f
+}
+
+// known is what the leader knows of a framework; false when this is not the leader, or it has none of that ID.
+func (c Cluster) known(id api.FrameworkID) (Framework, bool) {
+	if c.Leader == nil {
+		return Framework{}, false
+	}
+	return c.Leader.Framework(id)
+}

@@ -1,0 +1,39 @@
+package view
+
+import (
+	"strings"
+	"time"
+
+	"github.com/tenderhq/tender/api"
+)
+
+// Offer is an open offer as people see it.
+type Offer struct {
+	Offer         api.Offer
+	FrameworkName string
+	Since         time.Time
+	Expires       time.Time
+}
+
+// OfferBrief is what offers are selected by.
+type OfferBrief struct {
+	ID        api.OfferID
+	Agent     api.AgentID
+	Framework api.FrameworkID
+	Role      api.Role
+}
+
+// Offers returns a page of the open offers. Only the leader knows any.
+func (c Cluster) Offers(query Query) Page[Offer] {
+	if c.Leader == nil {
+		return Page[Offer]{}
+	}
+	list := newRows[api.OfferID](query)
+	for o := range c.Leader.Offers() {
+		if (query.Agent == "" || query.Agent == o.Agent) && (query.Framework == "" || query.Framework == o.Framework) &&
+			(query.Role == "" || query.Role == o.Role) && strings.HasPrefix(string(o.ID), query.Prefix) {
+			list.add(string(o.ID), o.ID)
+		}
+	}
+	return pageOf(list, c.Leader.Offer)
+}

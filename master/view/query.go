@@ -1,0 +1,104 @@
+package view
+
+import (
+	"iter"
+	"slices"
+	"strings"
+
+	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/internal/words"
+)
+
+// Query selects a page of a list, in the natural order of the IDs. Zero fields select all. What a follower does not
+// know of a row leaves nothing out.
+type Query struct {
+	Limit     int    // 0 or too large = api.PageItemsMax
+	After     string // continue behind this ID
+	Prefix    string // of the ID; for tasks of FRAMEWORK/TASK or TASK; or the whole name
+	Agent     api.AgentID
+	Framework api.FrameworkID
+	Role      api.Role
+	States    []string // names, any case
+	All       bool     // tasks: also those that have ended; frameworks: also those that were removed
+}
+
+// wantsState says whether the query selects the state.
+func (q Query) wantsState(state string) bool {
+	return len(q.States) == 0 || slices.ContainsFunc(q.States, func(wanted string) bool { return strings.EqualFold(wanted, state) })
+}
+
+// wantsName says whether the query selects an ID, by its start, or by the whole name.
+func (q Query) wantsName(id, name string) bool {
+	return q.Prefix == "" || strings.HasPrefix(id, q.Prefix) || name == q.Prefix
+}
+
+// Page is part of a list; Next is the After of the page that follows, "" at the end.
+type Page[T any] struct {
+	Items []T
+	Next  string
+}
+
+// rows are the first ones of a list, in the natural order of their names: a page of them, and one more that tells
+// whether another page follows. However many are added, little more than that is kept and sorted, as the loop that
+// reads a page must not stand still for a list of 50,000.
+type rows[R any] struct {
+	after string
+	most  int
+	kept  []row[R]
+	full  bool // kept[most-1] is behind all that count
+}
+
+type row[R any] struct {
+	name string
+	of   R
+}
+
+func newRows[R any](query Query) *rows[R] {
+	limit := query.Limit
+	if limit <= 0 || limit > api.PageItemsMax {
+		limit = api.PageItemsMax
+	}
+	return &rows[R]{after: query.After, most: limit + 1}
+}
+
+// add takes a row that the query wants.
+func (r *rows[R]) add(name string, of R) {
+	if r.after != "" && words.CompareNatural(name, r.after) <= 0 || r.full && words.CompareNatural(name, r.kept[r.most-1].name) > 0 {
+		return
+	}
+	if r.kept = append(r.kept, row[R]{name, of}); len(r.kept) == 2*r.most {
+		r.sort()
+		r.full = true
+	}
+}
+
+// sort leaves the first ones, in order.
+func (r *rows[R]) sort() {
+	slices.SortFunc(r.kept, func(a, b row[R]) int { return words.CompareNatural(a.name, b.name) })
+	r.kept = r.kept[:min(r.most, len(r.kept))]
+}
+
+// pageOf shows the rows of one page.
+func pageOf[R, V any](r *rows[R], show func(R) V) Page[V] {
+	r.sort()
+	var page Page[V]
+	for i, row := range r.kept {
+		if i == r.most-1 {
+			page.Next = r.kept[i-1].name
+			break
+		}
+		page.Items = append(page.Items, show(row.of))
+	}
+	return page
+}
+
+// List makes a page of what somebody else knows, by its ID and state.
+func List[V any](query Query, all iter.Seq[V], id, state func(V) string) Page[V] {
+	list := newRows[V](query)
+	for one := range all {
+		if query.wantsName(id(one), "") && query.wantsState(state(one)) {
+			list.add(id(one), one)
+		}
+	}
+	return pageOf(list, func(one V) V { return one })
+}

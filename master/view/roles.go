@@ -1,0 +1,88 @@
+package view
+
+import (
+	"strings"
+
+	"github.com/tenderhq/tender/api"
+)
+
+// Role is a role as people see it.
+type Role struct {
+	Role          api.Role
+	Weight        float64
+	Priority      int
+	Guarantee     api.Resources
+	Limit         api.Resources
+	Allocated     api.Resources
+	Offered       api.Resources
+	Reserved      api.Resources
+	DominantShare float64
+	Frameworks    int
+}
+
+// Roles returns a page of the roles that anybody has set, subscribed to or uses, and of
+// those above them. What is used below a role counts in it.
+func (c Cluster) Roles(query Query) Page[Role] {
+	list := newRows[*Role](query)
+	for role, sums := range c.roles() { // order: irrelevant because rows are sorted
+		if (query.Role == "" || query.Role == role) && strings.HasPrefix(string(role), query.Prefix) {
+			list.add(string(role), sums)
+		}
+	}
+	var shares map[api.Role]float64
+	if c.Leader != nil {
+		shares = c.Leader.Shares().Roles
+	}
+	return pageOf(list, func(sums *Role) Role {
+		sums.DominantShare = shares[sums.Role]
+		return *sums
+	})
+}
+
+// roleSums are roles as they are summed up.
+type roleSums map[api.Role]*Role
+
+// roles are all that anybody has set, subscribed to or uses, and those above them.
+func (c Cluster) roles() roleSums {
+	all := make(roleSums)
+	for role := range c.Registry.Roles { // order: irrelevant because it fills a map
+		c.upwards(all, role, func(*Role) {})
+	}
+	for f := range c.frameworks() {
+		for _, role := range f.Roles {
+			c.upwards(all, role, func(r *Role) { r.Frameworks++ })
+		}
+	}
+	if c.Leader != nil {
+		for held := range c.Leader.Holdings() {
+			c.upwards(all, held.Role, func(r *Role) {
+				r.Allocated, r.Offered = r.Allocated.Plus(held.Used), r.Offered.Plus(held.Offered)
+			})
+		}
+	}
+	for a := range c.sizes() {
+		for _, item := range a.Total.Items() {
+			if item.Reserved != "" && item.Scalar > 0 {
+				plain := api.NewResources(item).Plain()
+				c.upwards(all, item.Reserved, func(r *Role) { r.Reserved = r.Reserved.Plus(plain) })
+			}
+		}
+	}
+	return all
+}
+
+// upwards visits the role and all above it.
+func (c Cluster) upwards(all roleSums, role api.Role, visit func(*Role)) {
+	for ; role != ""; role = role.Parent() {
+		r := all[role]
+		if r == nil {
+			set := c.Registry.Roles[role]
+			r = &Role{Role: role, Weight: set.Weight, Priority: set.Priority, Guarantee: set.Guarantee, Limit: set.Limit}
+			if r.Weight == 0 {
+				r.Weight = 1
+			}
+			all[role] = r
+		}
+		visit(r)
+	}
+}

@@ -1,0 +1,145 @@
+package view
+
+import (
+	"strings"
+	"time"
+
+	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/internal/protocol"
+)
+
+// Task is a task as people see it.
+type Task struct {
+	Task          api.Task
+	Framework     api.FrameworkID
+	FrameworkName string
+	Role          api.Role
+	Resources     api.Resources // as carved
+	Status        api.Status    // the latest
+	Agent         api.AgentID
+	Hostname      string
+	AgentAddress  string
+	Launched      time.Time
+	Usage         api.Usage
+}
+
+// TaskBrief is what tasks are selected by.
+type TaskBrief struct {
+	Ref   api.TaskRef
+	Name  string
+	Agent api.AgentID
+	Role  api.Role
+	State api.TaskState
+}
+
+// taskRow is a task that lives, what remains of one, or one that only its framework knows of, as its agent is not back.
+type taskRow struct {
+	ref    api.TaskRef
+	agent  api.AgentID
+	ended  *protocol.TaskStub
+	untold bool
+}
+
+// Tasks returns a page of the tasks, by FRAMEWORK/TASK; with All also of those that have
+// ended and are remembered. Only the leader knows any.
+func (c Cluster) Tasks(query Query) Page[Task] {
+	if c.Leader == nil {
+		return Page[Task]{}
+	}
+	list := taskRows{rows: newRows[taskRow](query), query: query}
+	if query.All {
+		list.listed = make(map[api.TaskRef]bool)
+	}
+	for t := range c.Leader.Tasks(query.Framework) {
+		list.addTask(t, taskRow{ref: t.Ref, agent: t.Agent})
+	}
+	for agent, ref := range c.Leader.Untold() {
+		list.addUntold(agent, ref)
+	}
+	lost, _ := c.Leader.LostAgents()
+	for agent, refs := range lost { // order: irrelevant because rows are sorted
+		for _, ref := range refs {
+			list.addUntold(agent, ref)
+		}
+	}
+	if query.All {
+		list.addEnded(c.Leader)
+	}
+	return pageOf(list.rows, c.task)
+}
+
+// taskRows are the rows of tasks that a query wants.
+type taskRows struct {
+	*rows[taskRow]
+	query  Query
+	listed map[api.TaskRef]bool // nil when no ended ones follow
+}
+
+func (l *taskRows) addTask(t TaskBrief, row taskRow) {
+	if !l.query.wantsTask(t) {
+		return
+	}
+	if l.listed != nil {
+		l.listed[t.Ref] = true
+	}
+	l.add(t.Ref.String(), row)
+}
+
+// addUntold adds a task that only its framework knows of. What role it has is not known.
+func (l *taskRows) addUntold(agent api.AgentID, ref api.TaskRef) {
+	l.addTask(TaskBrief{Ref: ref, Agent: agent, State: api.TaskUnreachable}, taskRow{ref: ref, agent: agent, untold: true})
+}
+
+// addEnded adds ended tasks. One whose ID lives again, or whose end is not yet
+// acknowledged, is shown once.
+func (l *taskRows) addEnded(leader Leader) {
+	for agent, stub := range leader.Ended() {
+		if !l.listed[stub.TaskRef] {
+			brief := TaskBrief{Ref: stub.TaskRef, Name: stub.Name, Agent: agent, Role: stub.Role, State: stub.Status.State}
+			l.addTask(brief, taskRow{ref: stub.TaskRef, agent: agent, ended: stub})
+		}
+	}
+}
+
+func (q Query) wantsTask(t TaskBrief) bool {
+	return (q.Framework == "" || q.Framework == t.Ref.Framework) && (q.Agent == "" || q.Agent == t.Agent) &&
+		(q.Role == "" || q.Role == t.Role) && q.wantsState(t.State.String()) &&
+		(q.wantsName(string(t.Ref.Task), t.Name) || strings.HasPrefix(t.Ref.String(), q.Prefix))
+}
+
+// task is all that is known of one.
+func (c Cluster) task(row taskRow) Task {
+	var t Task
+	switch {
+	case row.untold:
+		t = c.untold(row)
+	case row.ended != nil:
+		t = Task{Task: api.Task{ID: row.ref.Task, Name: row.ended.Name}, Role: row.ended.Role, Status: row.ended.Status, Launched: row.ended.LaunchedAt}
+	default:
+		t = c.Leader.Task(row.ref)
+	}
+	host := c.Registry.Agents[row.agent].Agent
+	t.Framework, t.FrameworkName = row.ref.Framework, c.Registry.Frameworks[row.ref.Framework].Framework.Name
+	t.Agent, t.Hostname, t.AgentAddress = row.agent, host.Hostname, host.Address
+	return t
+}
+
+// untold is a task of which only its framework knows.
+func (c Cluster) untold(row taskRow) Task {
+	since, why := c.away(row.agent)
+	return Task{Task: api.Task{ID: row.ref.Task}, Status: api.Status{
+		Framework: row.ref.Framework, Task: row.ref.Task, Agent: row.agent, State: api.TaskUnreachable,
+		Reason: api.ReasonAgentDisconnected, Source: api.MoverMaster, At: since,
+		Message: "its framework knows of it; agent " + string(row.agent) + " is " + why,
+	}}
+}
+
+// away says since when and why an agent is not back.
+func (c Cluster) away(id api.AgentID) (since time.Time, why string) {
+	if _, known := c.Registry.Agents[id]; known {
+		a := c.Leader.Agent(id)
+		return a.Since, a.Missing
+	}
+	_, since = c.Leader.LostAgents()
+	return since, lostWhy
+}
