@@ -55,6 +55,32 @@ func TestSocketPath(t *testing.T) {
 	}
 }
 
+// TestSocketPathFlips: the file that names the socket is taken as it was written, or refused with what to do. What an older
+// version wrote is taken.
+func TestSocketPathFlips(t *testing.T) {
+	folder := "/tmp/tender-1000-0123456789ab"
+	whole := folder + "-" + checksumOf(folder) + "/executors.sock\n"
+	for _, named := range []string{whole, folder + "/executors.sock\n"} {
+		if path, err := readSocketPath(named); err != nil || path+"\n" != named {
+			t.Errorf("%q: %q, %v", named, path, err)
+		}
+	}
+	look := func(named string) {
+		path, err := readSocketPath(named)
+		if err == nil && path+"\n" != whole || err != nil && !strings.Contains(err.Error(), "delete the file") {
+			t.Errorf("%q: %q, %v", named, path, err)
+		}
+	}
+	for at := range whole {
+		look(whole[:at])
+		for bit := range 8 {
+			bad := []byte(whole)
+			bad[at] ^= 1 << bit
+			look(string(bad))
+		}
+	}
+}
+
 func TestAddress(t *testing.T) {
 	listener := loopback(t)
 	defer listener.Close()

@@ -6,9 +6,11 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"net"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"syscall"
@@ -142,7 +144,10 @@ func (a *Agent) listenSocket() (net.Listener, error) {
 // names.
 func (a *Agent) socketPath() (string, error) {
 	if named, err := os.ReadFile(a.path("socket")); err == nil {
-		path := strings.TrimSpace(string(named))
+		path, err := readSocketPath(string(named))
+		if err != nil {
+			return "", fmt.Errorf("%s %w", a.path("socket"), err)
+		}
 		return path, runtimeFolder(filepath.Dir(path))
 	}
 	path := a.path("executors.sock")
@@ -150,11 +155,32 @@ func (a *Agent) socketPath() (string, error) {
 		return path, nil
 	}
 	sum := sha256.Sum256([]byte(a.config.DataDir))
-	path = filepath.Join("/tmp", fmt.Sprintf("tender-%d-%s", os.Getuid(), hex.EncodeToString(sum[:6])), "executors.sock")
+	folder := fmt.Sprintf("/tmp/tender-%d-%s", os.Getuid(), hex.EncodeToString(sum[:6]))
+	path = filepath.Join(folder+"-"+checksumOf(folder), "executors.sock")
 	if err := runtimeFolder(filepath.Dir(path)); err != nil {
 		return "", err
 	}
-	return path, os.WriteFile(a.path("socket"), []byte(path+"\n"), 0o600)
+	if err := os.WriteFile(a.path("socket.new"), []byte(path+"\n"), 0o600); err != nil {
+		return "", err
+	}
+	return path, os.Rename(a.path("socket.new"), a.path("socket"))
+}
+
+// socketFolder is such a path, without the checksum if an older version has written it.
+var socketFolder = regexp.MustCompile(`^(/tmp/tender-\d+-[0-9a-f]{12})(?:-([0-9a-f]{8}))?/executors\.sock\n?$`)
+
+func checksumOf(folder string) string {
+	return fmt.Sprintf("%08x", crc32.Checksum([]byte(folder), crc32.MakeTable(crc32.Castagnoli)))
+}
+
+// readSocketPath refuses a path that was not written as it is: at another one no executor would find its agent again.
+func readSocketPath(named string) (string, error) {
+	parts := socketFolder.FindStringSubmatch(named)
+	if parts == nil || parts[2] != "" && parts[2] != checksumOf(parts[1]) {
+		return "", fmt.Errorf("is damaged: %q is no path of executors' sockets; write there the path that its executors wait at, one of /tmp/tender-*, "+
+			"or delete the file if no task of this agent runs any more", named)
+	}
+	return strings.TrimSuffix(named, "\n"), nil
 }
 
 // runtimeFolder makes a folder that is ours alone; one that others could have prepared

@@ -109,6 +109,15 @@ type kept struct {
 	Advertise string `json:"advertise"`
 	Insecure  bool   `json:"insecure"`
 	Profile   string `json:"profile"`
+	// Sum is the checksum of all the others; "": of a version that wrote none.
+	Sum string `json:"sum,omitempty"`
+}
+
+// summed returns it with its checksum.
+func (k kept) summed() kept {
+	k.Sum = ""
+	k.Sum = raftlog.SumOf(k)
+	return k
 }
 
 const (
@@ -152,20 +161,28 @@ func (k *kept) read(data []byte) error {
 		Format int `json:"format"`
 	}
 	if err := json.Unmarshal(data, &format); err != nil {
-		return err
+		return fmt.Errorf("it is damaged: %w; %s", err, howToKeepAnew)
 	}
 	if format.Format > keptFormat {
 		return fmt.Errorf("it has format %d and this version knows format %d; start the version that wrote it, or a newer one",
 			format.Format, keptFormat)
 	}
-	return json.Unmarshal(data, k)
+	if err := json.Unmarshal(data, k); err != nil {
+		return fmt.Errorf("it is damaged: %w; %s", err, howToKeepAnew)
+	}
+	if k.Sum != "" && k.Sum != k.summed().Sum {
+		return fmt.Errorf("it is damaged: its checksum is wrong; %s", howToKeepAnew)
+	}
+	return nil
 }
+
+const howToKeepAnew = "delete it and start this master with all its flags, as at the first time"
 
 func (c Config) keep() error {
 	if c.DataDir == "" {
 		return nil
 	}
-	data, err := json.MarshalIndent(kept{keptFormat, c.GRPC, c.HTTP, c.Raft, c.Advertise, c.Insecure, c.Profile}, "", "  ")
+	data, err := json.MarshalIndent(kept{keptFormat, c.GRPC, c.HTTP, c.Raft, c.Advertise, c.Insecure, c.Profile, ""}.summed(), "", "  ")
 	if err != nil {
 		return err
 	}

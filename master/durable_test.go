@@ -1,6 +1,8 @@
 package master
 
 import (
+	"bytes"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -17,7 +19,7 @@ import (
 // format and without; what a newer one kept is refused with a sentence.
 func TestKeptGolden(t *testing.T) {
 	want := Config{GRPC: "host1:6060", HTTP: "host1:6050", Raft: "host1:6070", Advertise: "host1", Insecure: true, Profile: "fast"}
-	for name, golden := range map[string]string{"": "testdata/master-0.json", "1": "testdata/master-1.json"} {
+	for name, golden := range map[string]string{"": "testdata/master-0.json", "1": "testdata/master-1.json", "1, summed": "testdata/master-1-sum.json"} {
 		data, err := os.ReadFile(golden)
 		if err != nil {
 			t.Fatal(err)
@@ -36,7 +38,7 @@ func TestKeptGolden(t *testing.T) {
 		if err := got.keep(); err != nil {
 			t.Fatal(err)
 		}
-		if now, err := os.ReadFile(filepath.Join(dir, keptFile)); err != nil || name == "1" && string(now) != string(data) {
+		if now, err := os.ReadFile(filepath.Join(dir, keptFile)); err != nil || name == "1, summed" && string(now) != string(data) {
 			t.Errorf("it is written differently now: %s %v", now, err)
 		}
 	}
@@ -44,6 +46,45 @@ func TestKeptGolden(t *testing.T) {
 	write(t, filepath.Join(dir, keptFile), `{"format": 2, "grpc": ["of", "the", "future"]}`)
 	if _, err := (Config{DataDir: dir}).withKept(); err == nil || !strings.Contains(err.Error(), "format 2") || !strings.Contains(err.Error(), "newer") {
 		t.Errorf("kept by a newer version: %v", err)
+	}
+}
+
+// TestKeptFlips breaks each bit of what is kept of a master's flags, and cuts it everywhere: it is found, with what to do,
+// or what is read is what was written.
+func TestKeptFlips(t *testing.T) {
+	data, err := os.ReadFile("testdata/master-1-sum.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var truth kept
+	if err := truth.read(data); err != nil {
+		t.Fatal(err)
+	}
+	refused := 0
+	look := func(what string, data []byte) {
+		var got kept
+		switch err := got.read(data); {
+		case err == nil:
+			got.Sum = truth.Sum // that is all that may be lost
+			if got != truth {
+				t.Errorf("%s: used as it is: %+v", what, got)
+			}
+		case !strings.Contains(err.Error(), "delete it and start") && !strings.Contains(err.Error(), "newer one"):
+			t.Errorf("%s: it does not say what to do: %v", what, err)
+		default:
+			refused++
+		}
+	}
+	for at := range data {
+		look(fmt.Sprintf("cut to %d bytes", at), data[:at])
+		for bit := range 8 {
+			bad := bytes.Clone(data)
+			bad[at] ^= 1 << bit
+			look(fmt.Sprintf("bit %d of byte %d", bit, at), bad)
+		}
+	}
+	if refused < 8*len(data)/2 {
+		t.Errorf("%d of %d were refused", refused, 9*len(data))
 	}
 }
 

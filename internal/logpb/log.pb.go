@@ -1860,8 +1860,11 @@ type SnapshotHead struct {
 	// Numbers that changes may have given out which were lost. Since format 4.
 	LostAgents     []*Numbers `protobuf:"bytes,10,rep,name=lost_agents,json=lostAgents,proto3" json:"lost_agents,omitempty"`
 	LostFrameworks []*Numbers `protobuf:"bytes,11,rep,name=lost_frameworks,json=lostFrameworks,proto3" json:"lost_frameworks,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// Checksum, in hex, of what Raft's library keeps beside the snapshot: version, index, term and membership. Empty in
+	// one that an operator took, and of a version that wrote none.
+	MetaSum       string `protobuf:"bytes,12,opt,name=meta_sum,json=metaSum,proto3" json:"meta_sum,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *SnapshotHead) Reset() {
@@ -1969,6 +1972,13 @@ func (x *SnapshotHead) GetLostFrameworks() []*Numbers {
 		return x.LostFrameworks
 	}
 	return nil
+}
+
+func (x *SnapshotHead) GetMetaSum() string {
+	if x != nil {
+		return x.MetaSum
+	}
+	return ""
 }
 
 // Numbers are some that follow each other, from first up to next, which is none of them.
@@ -2967,7 +2977,7 @@ const file_internal_logpb_log_proto_rawDesc = "" +
 	"\x03saw\x18\x03 \x01(\v2\x11.tender.v1.WindowR\x03saw\"X\n" +
 	"\x10BeginMaintenance\x12\x19\n" +
 	"\bagent_id\x18\x01 \x01(\tR\aagentId\x12)\n" +
-	"\x06window\x18\x02 \x01(\v2\x11.tender.v1.WindowR\x06window\"\xef\x02\n" +
+	"\x06window\x18\x02 \x01(\v2\x11.tender.v1.WindowR\x06window\"\x8a\x03\n" +
 	"\fSnapshotHead\x12\x16\n" +
 	"\x06format\x18\x01 \x01(\rR\x06format\x12\x1d\n" +
 	"\n" +
@@ -2983,7 +2993,8 @@ const file_internal_logpb_log_proto_rawDesc = "" +
 	"\vlost_agents\x18\n" +
 	" \x03(\v2\x16.tender.log.v1.NumbersR\n" +
 	"lostAgents\x12?\n" +
-	"\x0flost_frameworks\x18\v \x03(\v2\x16.tender.log.v1.NumbersR\x0elostFrameworks\"3\n" +
+	"\x0flost_frameworks\x18\v \x03(\v2\x16.tender.log.v1.NumbersR\x0elostFrameworks\x12\x19\n" +
+	"\bmeta_sum\x18\f \x01(\tR\ametaSum\"3\n" +
 	"\aNumbers\x12\x14\n" +
 	"\x05first\x18\x01 \x01(\x04R\x05first\x12\x12\n" +
 	"\x04next\x18\x02 \x01(\x04R\x04next\"\xd1\x02\n" +

@@ -8,7 +8,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -18,6 +17,7 @@ import (
 	"go.etcd.io/bbolt"
 
 	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/internal/invariant"
 	"github.com/tenderhq/tender/master/internal/registrycodec"
 )
 
@@ -57,11 +57,17 @@ type settings struct {
 }
 
 // summed returns the settings with their checksum.
-func (s settings) summed() (settings, error) {
+func (s settings) summed() settings {
 	s.Sum = ""
-	data, err := json.Marshal(s)
-	s.Sum = fmt.Sprintf("%08x", crc32.Checksum(data, castagnoli))
-	return s, err
+	s.Sum = SumOf(s)
+	return s
+}
+
+// SumOf is a checksum, in hex, of a value in the form of JSON.
+func SumOf(value any) string {
+	data, err := json.Marshal(value)
+	invariant.Check(err == nil, "%T has no form in JSON: %v", value, err)
+	return fmt.Sprintf("%08x", crc32.Checksum(data, castagnoli))
 }
 
 type founder struct {
@@ -132,7 +138,7 @@ func (f *folder) load() error {
 		return fmt.Errorf("%s is damaged: %w", settingsFile, err)
 	}
 	if sum := f.settings.Sum; sum != "" {
-		if right, err := f.settings.summed(); err != nil || right.Sum != sum {
+		if f.settings.summed().Sum != sum {
 			return fmt.Errorf("%s is damaged: its checksum is wrong; if the other masters are well, `tender raft remove` this one there, "+
 				"empty the folder and `tender raft add` it again", settingsFile)
 		}
@@ -143,11 +149,7 @@ func (f *folder) load() error {
 
 // save writes the settings so that a crash leaves the old or the new ones.
 func (f *folder) save() error {
-	summed, err := f.settings.summed()
-	if err != nil {
-		return err
-	}
-	data, err := json.MarshalIndent(summed, "", "  ")
+	data, err := json.MarshalIndent(f.settings.summed(), "", "  ")
 	if err != nil {
 		return err
 	}
@@ -202,9 +204,13 @@ func (f *folder) open(log raftLogger) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}
+	snapshot, err := f.checkMetas()
+	if err != nil {
+		return f.damaged(dir, err)
+	}
 	path := filepath.Join(dir, "raft.db")
 	if f.settings.Voted {
-		if err := checkRaftFile(path); err != nil {
+		if err := checkRaftFile(path, snapshot); err != nil {
 			return f.damaged(path, err)
 		}
 	}
@@ -224,8 +230,9 @@ func (f *folder) open(log raftLogger) error {
 	}
 	f.stable = store
 	f.logs = store
-	f.snapshots, err = raft.NewFileSnapshotStoreWithLogger(dir, snapshotsKept, log)
+	snapshots, err := raft.NewFileSnapshotStoreWithLogger(dir, snapshotsKept, log)
 	if err == nil {
+		f.snapshots = sealingStore{snapshots}
 		err = f.checkFormats()
 	}
 	if err != nil {
@@ -275,7 +282,8 @@ const appendEntriesMax = 16
 
 // checkFormats refuses what Raft would stop at in the middle of its start (P9).
 func (f *folder) checkFormats() error {
-	if err := f.checkSnapshot(); err != nil {
+	snapshot, err := f.checkSnapshot()
+	if err != nil {
 		return err
 	}
 	first, err := f.logs.FirstIndex()
@@ -289,7 +297,11 @@ func (f *folder) checkFormats() error {
 	term := uint64(0)
 	for index := max(first, 1); index <= last; index++ {
 		var entry raft.Log
-		if err := guarded(func() error { return f.logs.GetLog(index, &entry) }); err != nil {
+		err := guarded(func() error { return f.logs.GetLog(index, &entry) })
+		if errors.Is(err, raft.ErrLogNotFound) && index <= snapshot {
+			continue // a leader has sent the snapshot in its place
+		}
+		if err != nil {
 			return fmt.Errorf("entry %d of the log is damaged or missing: %w", index, err)
 		}
 		if entry.Term < term {
@@ -312,53 +324,26 @@ func (f *folder) checkSnapshotHead() (string, error) {
 	if err != nil || len(list) == 0 || f.memory != nil {
 		return "", err
 	}
-	id := list[0].ID
-	file, err := os.Open(filepath.Join(f.dir, raftFolder, "snapshots", id, "state.bin"))
-	if err == nil {
-		_, err = registrycodec.ReadHead(file)
-		err = errors.Join(err, file.Close())
-	}
-	if err != nil {
-		return id, fmt.Errorf("snapshot %s: %w", id, err)
-	}
-	return id, nil
+	_, err = f.checkMeta(list[0].ID)
+	return list[0].ID, err
 }
 
 // checkSnapshot opens the newest snapshot, for which the library reads all of it and
-// compares its checksum, and reads its head.
-func (f *folder) checkSnapshot() error {
+// compares its checksum, reads its head, and returns its index.
+func (f *folder) checkSnapshot() (uint64, error) {
 	list, err := f.snapshots.List()
-	if err == nil {
-		err = f.checkListed(list)
-	}
 	if err != nil || len(list) == 0 {
-		return err
+		return 0, err
 	}
 	_, source, err := f.snapshots.Open(list[0].ID)
 	if err != nil {
-		return fmt.Errorf("snapshot %s is damaged or can't be opened: %w", list[0].ID, err)
+		return 0, fmt.Errorf("snapshot %s is damaged or can't be opened: %w", list[0].ID, err)
 	}
 	defer source.Close()
 	if _, err := registrycodec.ReadHead(source); err != nil {
-		return fmt.Errorf("snapshot %s: %w", list[0].ID, err)
+		return 0, fmt.Errorf("snapshot %s: %w", list[0].ID, err)
 	}
-	return nil
-}
-
-// checkListed wants each snapshot's folder among those that the library lists: it passes over
-// one of which it can't read what it is.
-func (f *folder) checkListed(list []*raft.SnapshotMeta) error {
-	if f.memory != nil {
-		return nil
-	}
-	entries, err := os.ReadDir(filepath.Join(f.dir, raftFolder, "snapshots"))
-	for _, entry := range entries {
-		listed := slices.ContainsFunc(list, func(meta *raft.SnapshotMeta) bool { return meta.ID == entry.Name() })
-		if !listed && !strings.HasSuffix(entry.Name(), ".tmp") && len(list) < snapshotsKept {
-			return fmt.Errorf("snapshot %s is damaged: what it is can't be read", entry.Name())
-		}
-	}
-	return err
+	return list[0].Index, nil
 }
 
 // hasState says whether Raft's files hold anything.

@@ -316,7 +316,7 @@ func (l *Log) checkLeader(r *life) error {
 	if now := time.Now(); id != l.verified || now.Sub(l.verifiedAt) > snapshotVerifyEvery {
 		l.verified, l.verifiedAt = id, now
 		go func() { // ends with the file
-			if err := l.folder.checkSnapshot(); err != nil {
+			if _, err := l.folder.checkSnapshot(); err != nil {
 				l.fail(l.unreadable(err))
 			}
 		}()

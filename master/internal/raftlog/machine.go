@@ -201,7 +201,11 @@ type picture struct {
 }
 
 func (p *picture) Persist(sink raft.SnapshotSink) error {
-	if err := registrycodec.WriteSnapshot(sink, p.state, p.term); err != nil {
+	metaSum := ""
+	if s, is := sink.(sealingSink); is {
+		metaSum = s.metaSum
+	}
+	if err := registrycodec.WriteSealedSnapshot(sink, p.state, p.term, metaSum); err != nil {
 		return errors.Join(err, sink.Cancel())
 	}
 	return sink.Close()

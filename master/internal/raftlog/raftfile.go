@@ -15,7 +15,7 @@ import (
 // checkRaftFile looks at the structure of Raft's file before its library does: that has
 // checksums on its two heads alone, and of damaged pages it panics in goroutines of its own,
 // where nobody can catch it. Entries and values are held against their own sums later.
-func checkRaftFile(path string) error {
+func checkRaftFile(path string, snapshot uint64) error {
 	file, err := os.Open(path)
 	if err != nil {
 		return err
@@ -28,7 +28,7 @@ func checkRaftFile(path string) error {
 	buckets := map[string]bool{}
 	err = tree.walk(tree.root, func(name, value []byte) error {
 		buckets[string(name)] = true
-		return tree.checkBucket(string(name), value)
+		return tree.checkBucket(string(name), value, snapshot)
 	})
 	if err == nil && (!buckets["logs"] || !buckets["conf"]) {
 		err = errors.New("it is damaged: Raft's log is not in it")
@@ -169,19 +169,23 @@ func above(low []byte, what string, visit func(key, value []byte) error) func(ke
 
 func number32(data []byte) int { return int(binary.NativeEndian.Uint32(data)) }
 
-// checkBucket wants entries without a gap, and no values but Raft's. A small bucket stands
-// whole where a large one names its first page.
-func (t *pageTree) checkBucket(name string, value []byte) error {
+// checkBucket wants entries without a gap but for what the newest snapshot holds, as a leader may have sent it in the place
+// of entries; and no values but Raft's. A small bucket stands whole where a large one names its first page.
+func (t *pageTree) checkBucket(name string, value []byte, snapshot uint64) error {
 	if len(value) < 16 {
 		return fmt.Errorf("it is damaged: bucket %q has %d bytes", name, len(value))
 	}
 	before := uint64(0)
 	visit := func(key, _ []byte) error {
+		index := uint64(0)
+		if name == "logs" && len(key) == 8 {
+			index = binary.BigEndian.Uint64(key)
+		}
 		switch {
-		case name == "logs" && (len(key) != 8 || before != 0 && binary.BigEndian.Uint64(key) != before+1):
-			return fmt.Errorf("it is damaged: behind entry %d comes another than the next", before)
+		case name == "logs" && (index <= before || index > max(before, snapshot)+1):
+			return fmt.Errorf("it is damaged: behind entry %d comes another than the next", max(before, snapshot))
 		case name == "logs":
-			before = binary.BigEndian.Uint64(key)
+			before = index
 		case name != "conf" || !slices.ContainsFunc(stableKeys, func(known []byte) bool { return bytes.Equal(known, key) }):
 			return fmt.Errorf("it is damaged: %q holds a value of the name %q", name, key)
 		}

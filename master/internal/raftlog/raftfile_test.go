@@ -53,10 +53,17 @@ func TestAFileOfManyPagesIsTaken(t *testing.T) {
 	if err := s.GetLog(next-1, &entry); err != nil || entry.Extensions != nil || len(entry.Data) != 10+37*199 {
 		t.Errorf("the last entry: %v, %d bytes", err, len(entry.Data))
 	}
+	first, err := s.FirstIndex()
+	if err != nil {
+		t.Fatal(err)
+	}
 	if err := bolt.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if err := checkRaftFile(path); err != nil {
+	if err := checkRaftFile(path, first-1); err != nil {
 		t.Error(err)
+	}
+	if err := checkRaftFile(path, first-2); err == nil {
+		t.Error("an entry between the snapshot and the log is missing, and nobody sees it")
 	}
 }

@@ -98,7 +98,7 @@ func TestUnreadableSnapshot(t *testing.T) {
 	if _, err := n.folder.checkSnapshotHead(); err != nil {
 		t.Errorf("the head was not touched: %v", err)
 	}
-	if err := n.folder.checkSnapshot(); err == nil {
+	if _, err := n.folder.checkSnapshot(); err == nil {
 		t.Error("a flipped bit was not found")
 	}
 	if err := os.Remove(files[0]); err != nil {

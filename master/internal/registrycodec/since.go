@@ -27,6 +27,7 @@ var since = map[protoreflect.FullName]uint64{
 	"tender.log.v1.AgentItem.gone":               registry.FormatBounded,
 	"tender.log.v1.SnapshotHead.lost_agents":     registry.FormatBounded,
 	"tender.log.v1.SnapshotHead.lost_frameworks": registry.FormatBounded,
+	"tender.log.v1.SnapshotHead.meta_sum":        registry.FormatHashed, // and in older ones overlooked: it is no content of the registry
 }
 
 func sinceFormat(field protoreflect.FieldDescriptor) uint64 {

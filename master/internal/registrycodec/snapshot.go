@@ -35,16 +35,23 @@ type Head struct {
 	Term    uint64
 	Hash    string
 	Items   uint64
+	MetaSum string // of what Raft's library keeps beside it; "": it was not known
 }
 
 // WriteSnapshot writes the state, which nobody may change meanwhile: a clone.
 func WriteSnapshot(w io.Writer, state *registry.State, term uint64) error {
+	return WriteSealedSnapshot(w, state, term, "")
+}
+
+// WriteSealedSnapshot writes along a checksum of what Raft's library keeps beside the snapshot.
+func WriteSealedSnapshot(w io.Writer, state *registry.State, term uint64, metaSum string) error {
 	out := &frameWriter{crc: crc32.New(castagnoli)}
 	buffered := bufio.NewWriterSize(io.MultiWriter(w, out.crc), 64<<10)
 	out.w = buffered
 	out.bytes([]byte(snapshotMagic))
 	head := contentHead(state)
 	head.Index, head.Term, head.Hash, head.Items = state.Index, term, Hash(state), countItems(state)
+	head.MetaSum = metaSum
 	out.frame(head)
 	eachItem(state, out.frame)
 	out.bytes([]byte{0})
@@ -137,7 +144,7 @@ func ReadHead(r io.Reader) (Head, error) {
 func headOf(m *logpb.SnapshotHead) Head {
 	return Head{
 		Cluster: api.ClusterID(m.GetClusterId()), Epoch: m.GetEpoch(), Index: m.GetIndex(), Term: m.GetTerm(),
-		Hash: m.GetHash(), Items: m.GetItems(),
+		Hash: m.GetHash(), Items: m.GetItems(), MetaSum: m.GetMetaSum(),
 	}
 }
 

@@ -1,0 +1,93 @@
+package raftlog
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/hashicorp/raft"
+
+	"github.com/tenderhq/tender/master/internal/registrycodec"
+)
+
+// Beside each snapshot the library keeps what it is: index, term and membership of the quorum, in a file that has no
+// checksum. So the snapshot, which has one, carries one of that file, too.
+
+// sealingStore tells each snapshot that is written what the library will keep beside it.
+type sealingStore struct{ raft.SnapshotStore }
+
+type sealingSink struct {
+	raft.SnapshotSink
+	metaSum string
+}
+
+func (s sealingStore) Create(version raft.SnapshotVersion, index, term uint64, members raft.Configuration, membersIndex uint64,
+	transport raft.Transport,
+) (raft.SnapshotSink, error) {
+	sink, err := s.SnapshotStore.Create(version, index, term, members, membersIndex, transport)
+	return sealingSink{sink, metaSum(version, index, term, members, membersIndex)}, err
+}
+
+func metaSum(version raft.SnapshotVersion, index, term uint64, members raft.Configuration, membersIndex uint64) string {
+	return SumOf([]any{version, index, term, members, membersIndex})
+}
+
+// checkMetas looks at every snapshot, and returns the index of the newest. The library would pass over one of which it
+// can't read what it is, and take an older one for the newest by a wrong index.
+func (f *folder) checkMetas() (newest uint64, err error) {
+	entries, err := os.ReadDir(filepath.Join(f.dir, raftFolder, "snapshots"))
+	if errors.Is(err, fs.ErrNotExist) {
+		return 0, nil
+	}
+	for _, entry := range entries {
+		if strings.HasSuffix(entry.Name(), ".tmp") { // it was not finished
+			continue
+		}
+		index, wrong := f.checkMeta(entry.Name())
+		newest, err = max(newest, index), errors.Join(err, wrong)
+	}
+	return newest, err
+}
+
+// checkMeta holds what the library keeps beside a snapshot against the head of the snapshot, and returns its index.
+func (f *folder) checkMeta(id string) (uint64, error) {
+	folder := filepath.Join(f.dir, raftFolder, "snapshots", id)
+	var meta struct { // as the library writes it
+		raft.SnapshotMeta
+		CRC []byte
+	}
+	data, err := os.ReadFile(filepath.Join(folder, "meta.json"))
+	if err == nil {
+		err = json.Unmarshal(data, &meta)
+	}
+	var head registrycodec.Head
+	size := int64(0)
+	if err == nil {
+		head, size, err = headOfFile(filepath.Join(folder, "state.bin"))
+	}
+	right := metaSum(meta.Version, meta.Index, meta.Term, meta.Configuration, meta.ConfigurationIndex)
+	switch {
+	case err != nil:
+		return 0, fmt.Errorf("snapshot %s is damaged or can't be read: %w", id, err)
+	case meta.ID != id || meta.Size != size || head.MetaSum != "" && head.MetaSum != right:
+		return 0, fmt.Errorf("snapshot %s is damaged: its meta.json does not tell what it holds", id)
+	}
+	return meta.Index, nil
+}
+
+func headOfFile(name string) (head registrycodec.Head, size int64, err error) {
+	file, err := os.Open(name)
+	if err != nil {
+		return head, 0, err
+	}
+	info, err := file.Stat()
+	if err == nil {
+		size = info.Size()
+		head, err = registrycodec.ReadHead(file)
+	}
+	return head, size, errors.Join(err, file.Close())
+}
