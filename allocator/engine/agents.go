@@ -11,18 +11,14 @@ import (
 // agent is what the engine knows of an agent. It has what each look at it needs, close together;
 // everything else stands apart, so that a walk over all agents goes through little memory.
 type agent struct {
-	number    int32
-	last      int32 // member of its last offer; -1 = none
-	offers    int32 // open offers of it, among what is held
-	offerable bool
-	plain     bool    // nothing of it is reserved or revocable, so that all may use all of it
-	oversold  bool    // more is held than there is
-	dirty     bool    // everybody may take more of it than before
-	waiting   bool    // it stands in dirty.pending
-	noted     bool    // seen or owed holds something
-	lastAt    instant // when its last offer was made
-	looked    uint64
-	id        api.AgentID
+	number int32
+	last   int32 // member of its last offer; -1 = none
+	offers int32 // open offers of it, among what is held
+	agentState
+	agentMarks
+	lastAt instant // when its last offer was made
+	looked uint64
+	id     api.AgentID
 
 	open    api.Resources     // what may be offered
 	free    api.Resources     // held by nobody; more than open when more is used than was asked for
@@ -33,6 +29,20 @@ type agent struct {
 	beyond  Amounts           // used beyond what was asked for
 	plans   []planned         // what its open offers were sized for
 	*details
+}
+
+// agentState is how an agent is.
+type agentState struct {
+	offerable bool
+	plain     bool // nothing of it is reserved or revocable, so that all may use all of it
+	oversold  bool // more is held than there is
+}
+
+// agentMarks say why an agent is looked at.
+type agentMarks struct {
+	dirty   bool // everybody may take more of it than before
+	waiting bool // it stands in dirty.pending
+	noted   bool // seen or owed holds something
 }
 
 // details are what most looks at an agent do not need.
@@ -48,7 +58,7 @@ type details struct {
 }
 
 // SetAgent adds an agent or replaces what is known of it.
-func (e *Engine) SetAgent(spec allocator.Agent) {
+func (e *ledger) SetAgent(spec allocator.Agent) {
 	a := e.agentOf(spec.ID)
 	if a == nil {
 		a = e.newAgent(spec.ID)
@@ -58,7 +68,12 @@ func (e *Engine) SetAgent(spec allocator.Agent) {
 	}
 	before := a.spec
 	a.spec, a.offerable = spec, spec.Offerable
-	e.relook(a)
+	if changed, moved := e.relook(a); changed {
+		e.filters.forgetAgent(e.books, a) // it may suit now who refused it before
+		if moved {
+			e.recountAll()
+		}
+	}
 	if !before.Total.Equal(spec.Total) {
 		e.setTotal(a, before.Total, spec.Total)
 	}
@@ -66,7 +81,7 @@ func (e *Engine) SetAgent(spec allocator.Agent) {
 		e.countSpare(a)
 	}
 	e.loosen()
-	e.dirty.agent(e, a)
+	e.dirty.agent(a)
 	e.keeps.stale = true
 }
 
@@ -78,7 +93,7 @@ func sameButGap(s, t allocator.Agent) bool {
 
 // setGap changes what is revocable of the agent, which happens often: only who takes that
 // may take more than before, and nobody when there is less.
-func (e *Engine) setGap(a *agent, spec allocator.Agent) {
+func (e *ledger) setGap(a *agent, spec allocator.Agent) {
 	before := a.spec
 	a.spec = spec
 	e.setTotal(a, before.Total, spec.Total)
@@ -86,11 +101,11 @@ func (e *Engine) setGap(a *agent, spec allocator.Agent) {
 		return
 	}
 	if len(e.takers) > takersMax {
-		e.dirty.agent(e, a)
+		e.dirty.agent(a)
 		return
 	}
 	for _, m := range e.takers {
-		e.dirty.pair(e, a, m)
+		e.dirty.pair(a, m)
 	}
 }
 
@@ -101,11 +116,11 @@ const takersMax = 16
 // detailsSlab is for how many agents memory is taken at once.
 const detailsSlab = 16
 
-func (e *Engine) newAgent(id api.AgentID) *agent {
+func (e *fleet) newAgent(id api.AgentID) *agent {
 	if len(e.details) == 0 {
 		e.details = make([]details, detailsSlab)
 	}
-	a := &agent{id: id, last: -1, plain: true, details: &e.details[0]}
+	a := &agent{id: id, last: -1, agentState: agentState{plain: true}, details: &e.details[0]}
 	e.details = e.details[1:]
 	if last := len(e.agentHoles) - 1; last >= 0 {
 		a.number = e.agentHoles[last]
@@ -120,7 +135,7 @@ func (e *Engine) newAgent(id api.AgentID) *agent {
 }
 
 // setTotal moves the agent from one total to another; what is held on it stays.
-func (e *Engine) setTotal(a *agent, from, to api.Resources) {
+func (e *line) setTotal(a *agent, from, to api.Resources) {
 	firm := !from.Firm().Equal(to.Firm()) // else only the gap is another, which counts nowhere
 	if firm {
 		e.counted = e.kinds.count(e.counted, from, nil)
@@ -146,7 +161,7 @@ func (e *Engine) setTotal(a *agent, from, to api.Resources) {
 // reserve counts reservations as taken by their roles, whether used or not: adds them
 // (sign +1) or takes them away. What members hold of them is counted with the members
 // (see charge), so that both together count each thing once.
-func (e *Engine) reserve(a *agent, total api.Resources, sign int64) {
+func (e *line) reserve(a *agent, total api.Resources, sign int64) {
 	for _, item := range total.Items() {
 		if item.Reserved == "" || item.Revocable {
 			continue
@@ -163,7 +178,7 @@ func (e *Engine) reserve(a *agent, total api.Resources, sign int64) {
 }
 
 // idle adds to what is reserved for the role and not held.
-func (e *Engine) idle(r *role, kind int, amount int64) {
+func (e *books) idle(r *role, kind int, amount int64) {
 	r.idle.addAt(kind, amount)
 	for above := r; above != nil; above = above.parent {
 		above.taken.addAt(kind, amount)
@@ -176,7 +191,7 @@ func (e *Engine) idle(r *role, kind int, amount int64) {
 }
 
 // setFree replaces what is held by nobody. counted is its amounts when they are known.
-func (e *Engine) setFree(a *agent, free api.Resources, counted Amounts) {
+func (e *books) setFree(a *agent, free api.Resources, counted Amounts) {
 	a.free, a.open = free, free
 	if !a.beyond.zero() {
 		a.open, counted = e.unused(a), nil
@@ -193,7 +208,7 @@ func (e *Engine) setFree(a *agent, free api.Resources, counted Amounts) {
 }
 
 // RemoveAgent forgets the agent and all that is taken on it.
-func (e *Engine) RemoveAgent(id api.AgentID) {
+func (e *ledger) RemoveAgent(id api.AgentID) {
 	a := e.agentOf(id)
 	if a == nil {
 		return
@@ -205,7 +220,7 @@ func (e *Engine) RemoveAgent(id api.AgentID) {
 	}
 	a.offerable = false
 	e.setTotal(a, a.spec.Total, api.Resources{})
-	e.filters.forgetAgent(e, a)
+	e.filters.forgetAgent(e.books, a)
 	e.keeps.drop(a)
 	e.unlook(a)
 	delete(e.agentNumbers, id)
@@ -216,7 +231,7 @@ func (e *Engine) RemoveAgent(id api.AgentID) {
 	e.keeps.stale = true
 }
 
-func (e *Engine) agentOf(id api.AgentID) *agent {
+func (e *fleet) agentOf(id api.AgentID) *agent {
 	number, known := e.agentNumbers[id]
 	if !known {
 		return nil

@@ -2,59 +2,46 @@ package engine
 
 import (
 	"slices"
-	"time"
-
-	"github.com/tenderhq/tender/allocator"
 )
 
-// Allocate proposes offers for all that is free, wanted and allowed now.
-func (e *Engine) Allocate(now time.Time) allocator.Allocation {
-	e.now = max(e.now, e.instantOf(now))
-	e.filters.expire(e)
-	inverse := e.keeps.due(e)
-	if e.dirty.clean() && !inverse {
-		return allocator.Allocation{Inverse: e.askBackKept()}
-	}
-	e.round++
-	e.stepBack()
-	e.settle()
-	for again := true; again; again = e.metOnTheWay() || len(e.dirty.agents) > 0 {
-		e.serveAll()
-		e.serveFew()
-		e.servePostponed()
-	}
-	allocation := allocator.Allocation{Inverse: append(e.askBackKept(), e.preempt()...)}
-	allocation.Offers, allocation.Spared = e.claims(), e.keeps.claims()
-	return allocation
+// server offers what is free, agent by agent, to who is next.
+type server struct {
+	*decider
+	line *line
+	// postponed is put by until every agent of the round was looked at; empty between rounds.
+	postponed []*postponed
+	resumed   map[int32]*resumed // by number of agent: those of this round that were put by
+	// offers counts proposals, so that equals take turns.
+	offers uint64
 }
 
 // metOnTheWay reports whether an offer has met (part of) a guarantee after somebody got
 // less for its sake: then all is looked at once more. Each time something was offered,
 // so that this ends.
-func (e *Engine) metOnTheWay() bool {
+func (e *server) metOnTheWay() bool {
 	p := &e.promises
 	if !p.met || !p.blocked {
 		p.met = false
 		return false
 	}
 	p.met, p.blocked = false, false
-	e.round++
-	e.dirty.everything(e)
-	e.settle()
+	e.line.round++
+	e.dirty.everything(e.agents)
+	e.line.settle()
 	return true
 }
 
 // serveAll looks at the agents that have more to give, for all members.
-func (e *Engine) serveAll() {
+func (e *server) serveAll() {
 	agents := e.dirty.agents
 	for _, number := range e.nearFirst(agents) {
 		if a := e.agents[number]; a != nil && a.dirty {
 			if a.dirty = false; a.waiting || len(e.resumed) > 0 {
 				a.waiting, a.pending = false, a.pending[:0]
 			}
-			a.looked = e.round
+			a.looked = e.line.round
 			before := len(e.turn.proposals)
-			e.serve(a, e.all, forAll)
+			e.serve(a, e.line.all, forAll)
 			e.askAgain(a, before)
 		}
 	}
@@ -63,20 +50,20 @@ func (e *Engine) serveAll() {
 
 // serveFew looks at all other agents, for those members alone that may take more than
 // before: of all agents, or of the one whose filter has ended.
-func (e *Engine) serveFew() {
+func (e *server) serveFew() {
 	members := e.dirty.members
 	if len(members) > 0 {
 		for _, m := range members {
 			m.fresh = false
-			if m.role != nil && m.listed && !e.few.has(m) {
-				e.few.insert(m)
+			if m.role != nil && m.listed && !e.line.few.has(m) {
+				e.line.few.insert(m)
 			}
 		}
 		e.serveIdle(members)
 		e.servePostponed() // before the few are others
 		for _, m := range members {
 			if m.role != nil {
-				e.few.remove(m)
+				e.line.few.remove(m)
 			}
 		}
 		clear(members)
@@ -90,14 +77,14 @@ func (e *Engine) serveFew() {
 	e.dirty.pending = e.dirty.pending[:0]
 }
 
-func (e *Engine) serveIdle(members []*member) {
+func (e *server) serveIdle(members []*member) {
 	for _, m := range members {
 		if m.role != nil && m.listed {
 			e.serveNear(m)
 		}
 	}
 	for _, a := range e.agents {
-		if e.few.size == 0 {
+		if e.line.few.size == 0 {
 			return
 		}
 		e.serveIdleAgent(a)
@@ -105,7 +92,7 @@ func (e *Engine) serveIdle(members []*member) {
 }
 
 // serveNear looks first at the agents that the member prefers.
-func (e *Engine) serveNear(m *member) {
+func (e *server) serveNear(m *member) {
 	if m.demand == nil {
 		return
 	}
@@ -116,9 +103,9 @@ func (e *Engine) serveNear(m *member) {
 	}
 }
 
-func (e *Engine) serveIdleAgent(a *agent) {
-	if a != nil && a.looked != e.round && a.offerable && !a.open.IsZero() {
-		a.looked = e.round
+func (e *server) serveIdleAgent(a *agent) {
+	if a != nil && a.looked != e.line.round && a.offerable && !a.open.IsZero() {
+		a.looked = e.line.round
 		if a.waiting {
 			e.servePending(a)
 		} else {
@@ -128,9 +115,9 @@ func (e *Engine) serveIdleAgent(a *agent) {
 }
 
 // serveOthers looks at an agent for the few.
-func (e *Engine) serveOthers(a *agent, at occasion) (isPutBy bool) {
+func (e *server) serveOthers(a *agent, at occasion) (isPutBy bool) {
 	before := len(e.turn.proposals)
-	isPutBy = e.serve(a, e.few, at)
+	isPutBy = e.serve(a, e.line.few, at)
 	e.askAgain(a, before)
 	return isPutBy
 }
@@ -138,18 +125,18 @@ func (e *Engine) serveOthers(a *agent, at occasion) (isPutBy bool) {
 // askAgain: where some took part of what is reserved, or the first of the ports of which
 // another may have only so many, that one may now be offered what its filter did not hide.
 // Then all are asked once more; each time something was offered, so that this ends.
-func (e *Engine) askAgain(a *agent, before int) {
+func (e *server) askAgain(a *agent, before int) {
 	if (!a.plain || e.numbered > 0) && len(a.filters) > 0 && len(e.turn.proposals) > before {
-		e.dirty.agent(e, a)
+		e.dirty.agent(a)
 	}
 }
 
 // servePending looks at an agent for those whose filter has ended as well.
-func (e *Engine) servePending(a *agent) {
+func (e *server) servePending(a *agent) {
 	guests := e.turn.guests[:0]
 	for _, number := range a.pending {
-		if m := e.members[number]; m != nil && m.listed && !e.few.has(m) {
-			e.few.insert(m)
+		if m := e.members[number]; m != nil && m.listed && !e.line.few.has(m) {
+			e.line.few.insert(m)
 			guests = append(guests, m)
 		}
 	}
@@ -159,34 +146,19 @@ func (e *Engine) servePending(a *agent) {
 		a.pending = a.pending[:0]
 	}
 	for _, m := range guests {
-		e.few.remove(m)
+		e.line.few.remove(m)
 	}
-}
-
-// Wake is the next moment at which Allocate would propose something by itself.
-func (e *Engine) Wake() time.Time {
-	next, some := e.filters.next(e)
-	if due, ok := e.keeps.next(); ok && (!some || due < next) {
-		next, some = due, true
-	}
-	if due := e.keptOffers.wake(); due != 0 && (!some || due < next) {
-		next, some = due, true
-	}
-	if !some {
-		return time.Time{}
-	}
-	return e.timeOf(next)
 }
 
 // nearFirst puts agents that somebody in the order prefers before the others.
-func (e *Engine) nearFirst(agents []int32) []int32 {
+func (e *server) nearFirst(agents []int32) []int32 {
 	if len(e.preferred) > 0 {
 		slices.SortStableFunc(agents, func(x, y int32) int { return e.distance(x) - e.distance(y) })
 	}
 	return agents
 }
 
-func (e *Engine) distance(number int32) int {
+func (e *server) distance(number int32) int {
 	if a := e.agents[number]; a != nil && e.preferred[a.spec.ID] > 0 {
 		return 0
 	}

@@ -7,7 +7,7 @@ import (
 )
 
 // fill notes whether the role's own limit leaves nothing more of what every task needs.
-func (e *Engine) fill(r *role) {
+func (e *books) fill(r *role) {
 	if r.limit != nil {
 		r.full = e.reached(r, e.cpus) || e.reached(r, e.mem)
 	} else {
@@ -15,14 +15,14 @@ func (e *Engine) fill(r *role) {
 	}
 }
 
-func (e *Engine) reached(r *role, kind int) bool {
+func (e *books) reached(r *role, kind int) bool {
 	return kind < len(r.limit) && r.limit[kind] != unbounded && r.taken.At(kind) >= r.limit[kind]
 }
 
 // withinLimits cuts the offer to the room under the limits of the role and those above.
 // What is reserved for a role counts there and above whether it is used or not, so that
 // using it needs room only below.
-func (e *Engine) withinLimits(r *role, d *decision) api.Resources {
+func (e *decider) withinLimits(r *role, d *decision) api.Resources {
 	rooms, full := e.rooms(r, d.rooms)
 	d.rooms = rooms
 	return e.cut(d.offer, func(item api.Resource) int64 {
@@ -54,7 +54,7 @@ func (e *Engine) withinLimits(r *role, d *decision) api.Resources {
 
 // rooms are what is left under the limits that bound the role; full if there is nothing
 // more of what every task needs. They go into the given memory.
-func (e *Engine) rooms(r *role, into []room) (rooms []room, full bool) {
+func (e *decider) rooms(r *role, into []room) (rooms []room, full bool) {
 	for above := r; above != nil; above = above.parent {
 		if above.limit == nil {
 			continue
@@ -96,7 +96,7 @@ func (r *room) bounds(label api.Label, kind int) bool {
 // promised to the role. Then of a kind of which its guarantee is met it leaves nothing, and
 // nothing at all when cpus or mem are such a kind: a guarantee goes first kind by kind. What
 // the guarantee does not name comes along with the rest.
-func (e *Engine) withinPromises(r *role, offer api.Resources, owed bool) api.Resources {
+func (e *decider) withinPromises(r *role, offer api.Resources, owed bool) api.Resources {
 	e.turn.relief = e.relief(r, e.turn.relief)
 	relief := e.turn.relief
 	taken := &e.turn.rest
@@ -132,7 +132,7 @@ func (e *Engine) withinPromises(r *role, offer api.Resources, owed bool) api.Res
 // withinMost caps the offer, less what the member has open of the agent already. What
 // is revocable is capped by itself: else an offer without the firm part, which may be
 // taken meanwhile, could hold more of it.
-func (e *Engine) withinMost(m *member, a *agent, offer api.Resources) api.Resources {
+func (e *decider) withinMost(m *member, a *agent, offer api.Resources) api.Resources {
 	left := &e.turn.rest
 	left.set(m.framework.most)
 	if a.hasOffer(m) {
@@ -159,7 +159,7 @@ func (e *Engine) withinMost(m *member, a *agent, offer api.Resources) api.Resour
 
 // cut keeps of each item what most allows, asked in the order reserved before
 // unreserved. An offer that is not cut is returned as it is.
-func (e *Engine) cut(offer api.Resources, most func(api.Resource) int64) api.Resources {
+func (e *decider) cut(offer api.Resources, most func(api.Resource) int64) api.Resources {
 	items := offer.Items()
 	var kept []api.Resource
 	keep := func(i int) {

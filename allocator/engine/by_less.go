@@ -19,12 +19,12 @@ type stand struct {
 	steppedBack bool
 }
 
-func (e *Engine) standOf(m *member) stand {
+func (e *books) standOf(m *member) stand {
 	return stand{e.standing(m), m.served, m.number, m.steppedBack}
 }
 
 // compareStands puts those that have stepped back last, then goes by the policy; equals take turns.
-func (e *Engine) compareStands(x, y stand) int {
+func (e *books) compareStands(x, y stand) int {
 	less := e.policy.Less
 	switch {
 	case x.steppedBack != y.steppedBack && y.steppedBack:
@@ -40,8 +40,8 @@ func (e *Engine) compareStands(x, y stand) int {
 }
 
 func (o *order) insertFlat(m *member) {
-	s := o.engine.standOf(m)
-	at, _ := slices.BinarySearchFunc(o.flat.list, s, o.engine.compareStands)
+	s := o.books.standOf(m)
+	at, _ := slices.BinarySearchFunc(o.flat.list, s, o.books.compareStands)
 	o.flat.list = slices.Insert(o.flat.list, at, s)
 	*o.seat(m) = seat{leaf: &o.flat.leaf}
 	o.size++
@@ -56,7 +56,7 @@ func (o *order) removeFlat(m *member) {
 }
 
 func (o *order) refreshFlat(m *member) {
-	if at := o.flat.find(m); at >= 0 && o.flat.list[at] != o.engine.standOf(m) {
+	if at := o.flat.find(m); at >= 0 && o.flat.list[at] != o.books.standOf(m) {
 		o.removeFlat(m)
 		o.insertFlat(m)
 	}
@@ -65,9 +65,9 @@ func (o *order) refreshFlat(m *member) {
 // refreshAllFlat sorts anew, when all shares have changed at once.
 func (o *order) refreshAllFlat() {
 	for i := range o.flat.list {
-		o.flat.list[i] = o.engine.standOf(o.engine.members[o.flat.list[i].number])
+		o.flat.list[i] = o.books.standOf(o.books.members[o.flat.list[i].number])
 	}
-	slices.SortFunc(o.flat.list, o.engine.compareStands)
+	slices.SortFunc(o.flat.list, o.books.compareStands)
 }
 
 func (f *flat) find(m *member) int {
@@ -76,7 +76,7 @@ func (f *flat) find(m *member) int {
 
 // serveFlat asks the members in order, those of the role and below alone where one is owed
 // something, until one takes something.
-func (e *Engine) serveFlat(a *agent, o *order, owed *role) bool {
+func (e *server) serveFlat(a *agent, o *order, owed *role) bool {
 	for _, s := range o.flat.list {
 		if m := e.members[s.number]; owed == nil || m.role.name.Within(owed.name) {
 			if e.serveMember(a, m, o, owed != nil) {

@@ -9,6 +9,15 @@ import (
 	"github.com/tenderhq/tender/api"
 )
 
+// gates are all constraints, each with what it has found.
+type gates struct {
+	compile   func(string) (*constraint.Program, error)
+	byKey     map[gateKey]*gate
+	looks     map[string]*look
+	lookHoles []int32
+	judged    int // verdicts that were found by evaluating a constraint
+}
+
 // gate is a constraint with its verdict of each look, found once.
 type gate struct {
 	key      gateKey
@@ -41,7 +50,7 @@ type look struct {
 }
 
 // setGate replaces the gate by that of the constraint in the role; "" = none.
-func (e *Engine) setGate(slot **gate, expr string, r *role) {
+func (e *gates) setGate(slot **gate, expr string, r *role) {
 	old := *slot
 	*slot = nil
 	if expr != "" {
@@ -52,13 +61,13 @@ func (e *Engine) setGate(slot **gate, expr string, r *role) {
 		return
 	}
 	if old.users--; old.users == 0 {
-		delete(e.gates, old.key)
+		delete(e.byKey, old.key)
 	}
 }
 
-func (e *Engine) gateOf(expr string, name api.Role) *gate {
+func (e *gates) gateOf(expr string, name api.Role) *gate {
 	for _, key := range []gateKey{{expr, ""}, {expr, name}} {
-		if g := e.gates[key]; g != nil {
+		if g := e.byKey[key]; g != nil {
 			return g
 		}
 	}
@@ -69,12 +78,12 @@ func (e *Engine) gateOf(expr string, name api.Role) *gate {
 			g.key.role = name
 		}
 	}
-	e.gates[g.key] = g
+	e.byKey[g.key] = g
 	return g
 }
 
 // passes reports whether the agent passes the gate.
-func (e *Engine) passes(g *gate, a *agent) bool {
+func (e *gates) passes(g *gate, a *agent) bool {
 	if g == nil {
 		return true
 	}
@@ -96,7 +105,7 @@ func (e *Engine) passes(g *gate, a *agent) bool {
 	return *v == passes
 }
 
-func (e *Engine) judge(g *gate, a *agent) (bool, error) {
+func (e *gates) judge(g *gate, a *agent) (bool, error) {
 	if g.broken != nil {
 		return false, g.broken
 	}
@@ -107,17 +116,15 @@ func (e *Engine) judge(g *gate, a *agent) (bool, error) {
 	})
 }
 
-// relook finds the look of the agent after it may have changed.
-func (e *Engine) relook(a *agent) {
+// relook finds the look of the agent after it may have changed, and reports whether it has; moved says that it had one
+// before.
+func (e *gates) relook(a *agent) (changed, moved bool) {
 	e.rejudge(a.number, true)
 	key := lookKey(a)
 	if a.look != nil && a.look.key == key {
-		return
+		return false, false
 	}
-	e.filters.forgetAgent(e, a) // it may suit now who refused it before
-	if a.look != nil {
-		e.recountAll()
-	}
+	moved = a.look != nil
 	e.unlook(a)
 	l := e.looks[key]
 	if l == nil {
@@ -126,10 +133,11 @@ func (e *Engine) relook(a *agent) {
 	}
 	l.agents++
 	a.look = l
+	return true, moved
 }
 
 // unlook forgets the agent's look.
-func (e *Engine) unlook(a *agent) {
+func (e *gates) unlook(a *agent) {
 	l := a.look
 	if l == nil {
 		return
@@ -142,7 +150,7 @@ func (e *Engine) unlook(a *agent) {
 	}
 }
 
-func (e *Engine) lookNumber() int32 {
+func (e *gates) lookNumber() int32 {
 	if last := len(e.lookHoles) - 1; last >= 0 {
 		number := e.lookHoles[last]
 		e.lookHoles = e.lookHoles[:last]
@@ -152,9 +160,9 @@ func (e *Engine) lookNumber() int32 {
 }
 
 // rejudge forgets what the gates have found of a number of an agent or a look.
-func (e *Engine) rejudge(number int32, each bool) {
+func (e *gates) rejudge(number int32, each bool) {
 	// order: irrelevant because each gate is reset by itself
-	for _, g := range e.gates {
+	for _, g := range e.byKey {
 		if g.each == each && int(number) < len(g.verdicts) {
 			g.verdicts[number] = unjudged
 		}

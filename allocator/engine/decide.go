@@ -1,6 +1,36 @@
 package engine
 
-import "github.com/tenderhq/tender/api"
+import (
+	"github.com/tenderhq/tender/allocator"
+	"github.com/tenderhq/tender/api"
+)
+
+// decider decides whether a member is offered an agent, and what of it. It changes nothing in the books but what
+// is the memory of the turn at hand.
+type decider struct {
+	*books
+	least []least // worth offering to who says nothing itself
+}
+
+// least is one amount of a kind that makes an offer worth making.
+type least struct {
+	kind   int
+	amount int64
+	words  string
+}
+
+func newDecider(config allocator.Config, b *books) *decider {
+	minimum := config.MinOffer
+	if len(minimum) == 0 {
+		minimum = []allocator.MinOffer{{Name: "cpus", Milli: 10}, {Name: "mem", Milli: 32_000}}
+	}
+	d := &decider{books: b}
+	for _, m := range minimum {
+		words := m.Name + ":" + api.Milli(m.Milli).String()
+		d.least = append(d.least, least{b.kinds.number(m.Name), m.Milli, words})
+	}
+	return d
+}
 
 // question is what a look at one agent for one member asks: what is it offered?
 type question struct {
@@ -34,7 +64,7 @@ type decision struct {
 
 // decide asks in this order: may the member have anything of the agent, what do limits, a capped offer and
 // guarantees leave of that, and is that what it wants?
-func (e *Engine) decide(q question) *decision {
+func (e *decider) decide(q question) *decision {
 	d := e.available(q)
 	if d.why == granted {
 		e.want(q, d)
@@ -46,7 +76,7 @@ func (e *Engine) decide(q question) *decision {
 }
 
 // available is what the member may have of the agent, whatever it wants.
-func (e *Engine) available(q question) *decision {
+func (e *decider) available(q question) *decision {
 	m, a, d := q.member, q.agent, &e.turn.decision
 	d.why, d.owed, d.cutBy, d.blocked = granted, q.owed, granted, false
 	d.rooms, d.full, d.putBy = d.rooms[:0], d.full[:0], d.putBy[:0] // offer, whole and plan are set where they count
@@ -69,7 +99,7 @@ func (e *Engine) available(q question) *decision {
 
 // remember writes down what later rounds need: who got less for the sake of a limit, a guarantee or a full
 // place is looked at again when there is room.
-func (e *Engine) remember(m *member, d *decision) {
+func (e *decider) remember(m *member, d *decision) {
 	for i := range d.rooms {
 		if d.rooms[i].cut {
 			d.rooms[i].role.cut = true
@@ -87,7 +117,7 @@ func (e *Engine) remember(m *member, d *decision) {
 }
 
 // usable is the part of the agent that the member's role gives it access to.
-func (e *Engine) usable(m *member, a *agent) (api.Resources, refusal) {
+func (e *decider) usable(m *member, a *agent) (api.Resources, refusal) {
 	offer := a.open
 	if len(a.keeps) > 0 {
 		offer = a.unkept()
@@ -114,7 +144,7 @@ func usableBy(m *member, open api.Resources) api.Resources {
 
 // bound cuts the offer down to what limits, a capped offer and guarantees allow. Guarantees, which others
 // can meet, come last.
-func (e *Engine) bound(q question, d *decision) {
+func (e *decider) bound(q question, d *decision) {
 	m := q.member
 	if m.role.limited {
 		left := e.withinLimits(m.role, d)
@@ -148,7 +178,7 @@ func (e *Engine) bound(q question, d *decision) {
 
 // boundByPromises cuts the offer down to what others' guarantees leave; where the member's roles are owed
 // something, to that.
-func (e *Engine) boundByPromises(q question, d *decision) {
+func (e *decider) boundByPromises(q question, d *decision) {
 	d.cutBy = isPromised
 	part := e.withinPromises(q.member.role, d.offer, q.owed)
 	if same(part, d.offer) {
@@ -167,7 +197,7 @@ func (e *Engine) boundByPromises(q question, d *decision) {
 }
 
 // isShort reports whether what is left so far is too little of what the member wants, and notes why.
-func (e *Engine) isShort(q question, d *decision) bool {
+func (e *decider) isShort(q question, d *decision) bool {
 	before := *d
 	d.whole = d.offer
 	e.want(q, d)
@@ -181,7 +211,7 @@ func (e *Engine) isShort(q question, d *decision) bool {
 
 // want cuts the offer to what the member wants of it: whole shapes of its demand, or all that is worth
 // offering.
-func (e *Engine) want(q question, d *decision) {
+func (e *decider) want(q question, d *decision) {
 	m, a := q.member, q.agent
 	switch {
 	case m.demand != nil:
@@ -196,7 +226,7 @@ func (e *Engine) want(q question, d *decision) {
 }
 
 // isWorth reports whether the offer is at least what is worth offering.
-func (e *Engine) isWorth(m *member, a *agent, offer api.Resources) bool {
+func (e *decider) isWorth(m *member, a *agent, offer api.Resources) bool {
 	counted := a.counted
 	if !a.plain || !same(offer, a.open) {
 		e.turn.offer = e.kinds.count(e.turn.offer, offer, everything)

@@ -39,7 +39,7 @@ type mould struct {
 	failed uint64 // the turn in which it did not fit what was left of the agent
 }
 
-func (e *Engine) mouldOf(resources api.Resources) *mould {
+func (e *wishes) mouldOf(resources api.Resources) *mould {
 	key := resources.String()
 	m := e.moulds[key]
 	if m == nil {
@@ -51,7 +51,7 @@ func (e *Engine) mouldOf(resources api.Resources) *mould {
 }
 
 // forgetShape drops what the shape shares with others.
-func (e *Engine) forgetShape(s *shape, m *member) {
+func (e *books) forgetShape(s *shape, m *member) {
 	e.setGate(&s.gate, "", m.role)
 	e.spread(s, m, nil, "")
 	e.prefer(s.near, -1)
@@ -76,7 +76,7 @@ func (d *demand) wants() bool {
 }
 
 // SetDemand replaces what the framework wants in the role.
-func (e *Engine) SetDemand(id api.FrameworkID, name api.Role, shapes []api.Shape) {
+func (e *ledger) SetDemand(id api.FrameworkID, name api.Role, shapes []api.Shape) {
 	f := e.frameworks[id]
 	if f == nil {
 		return
@@ -84,12 +84,12 @@ func (e *Engine) SetDemand(id api.FrameworkID, name api.Role, shapes []api.Shape
 	for _, m := range f.members {
 		if m.role.name == name {
 			if m.wantsMore(shapes) {
-				e.filters.forget(e, m)
+				e.filters.forget(e.books, m)
 			}
 			more := e.setDemand(m, shapes, shapes != nil)
 			e.relist(m)
 			if more {
-				e.dirty.member(e, m)
+				e.dirty.member(m)
 			}
 		}
 	}
@@ -137,10 +137,10 @@ func (s *shape) is(spec api.Shape) bool {
 
 // setDemand carries over what open offers were sized for, shape by shape. more: something may be offered now that
 // could not be before; where all that has changed are lower counts, no agent has to be looked at again.
-func (e *Engine) setDemand(m *member, specs []api.Shape, stated bool) (more bool) {
+func (e *ledger) setDemand(m *member, specs []api.Shape, stated bool) (more bool) {
 	if m.listed {
-		e.floor.depart(e, m)
-		defer func() { e.floor.enter(e, m) }()
+		e.floor.depart(e.line, m)
+		defer func() { e.floor.enter(e.books, m) }()
 	}
 	old := m.demand
 	m.demand = nil
@@ -199,7 +199,7 @@ func (r *rest) each(do func(*shape)) {
 	}
 }
 
-func (e *Engine) newShape(m *member, spec api.Shape) *shape {
+func (e *books) newShape(m *member, spec api.Shape) *shape {
 	s := &shape{simple: true, mould: e.mouldOf(spec.Resources), revocable: spec.Resources.HasRevocable()}
 	for _, item := range spec.Resources.Items() {
 		s.simple = s.simple && item.Scalar != 0 && item.Label == api.Label{Name: item.Name}
@@ -210,7 +210,7 @@ func (e *Engine) newShape(m *member, spec api.Shape) *shape {
 
 // respecify takes over what may differ between two shapes that ask for the same, and reports whether something
 // may be offered now that could not be before.
-func (e *Engine) respecify(s *shape, m *member, spec api.Shape) (more bool) {
+func (e *books) respecify(s *shape, m *member, spec api.Shape) (more bool) {
 	more = spec.Count > s.count || spec.OnlyPreferred != s.spec.OnlyPreferred
 	if !slices.Equal(spec.Preferred, s.spec.Preferred) {
 		more = true
@@ -228,7 +228,7 @@ func (e *Engine) respecify(s *shape, m *member, spec api.Shape) (more bool) {
 
 // askOf is what one of the shape takes, false while no agent has such a kind. Kinds are
 // looked up until all are known: a framework's words alone make no new kinds.
-func (e *Engine) askOf(s *shape) (Amounts, bool) {
+func (e *books) askOf(s *shape) (Amounts, bool) {
 	if s.known {
 		return s.ask, true
 	}
@@ -242,7 +242,7 @@ func (e *Engine) askOf(s *shape) (Amounts, bool) {
 }
 
 // prefer counts by how many shapes each agent is preferred.
-func (e *Engine) prefer(ids []api.AgentID, n int) {
+func (e *wishes) prefer(ids []api.AgentID, n int) {
 	for _, id := range ids {
 		if e.preferred[id] += n; e.preferred[id] == 0 {
 			delete(e.preferred, id)
@@ -257,7 +257,7 @@ func (s *shape) isNear(a *agent) bool {
 }
 
 // launched counts a launch off what the offer was sized for. What is wanted the core counts, and tells.
-func (e *Engine) launched(a *agent, m *member, resources api.Resources, task Amounts) {
+func (e *ledger) launched(a *agent, m *member, resources api.Resources, task Amounts) {
 	if m.demand == nil {
 		return
 	}
@@ -283,7 +283,7 @@ func (e *Engine) launched(a *agent, m *member, resources api.Resources, task Amo
 func equal(a, b Amounts) bool { return a.holds(b) && b.holds(a) }
 
 // unplan takes back what a returned part of the member's offers was sized for.
-func (e *Engine) unplan(a *agent, m *member, resources api.Resources, back Amounts) {
+func (e *ledger) unplan(a *agent, m *member, resources api.Resources, back Amounts) {
 	rest := &e.turn.rest
 	rest.set(back)
 	if resources.HasRevocable() {
@@ -303,7 +303,7 @@ func (e *Engine) unplan(a *agent, m *member, resources api.Resources, back Amoun
 }
 
 // releasePlan takes back all of it: the offers are answered.
-func (e *Engine) releasePlan(a *agent, m *member) {
+func (e *ledger) releasePlan(a *agent, m *member) {
 	before := len(a.plans)
 	a.plans = slices.DeleteFunc(a.plans, func(p planned) bool {
 		if p.member == m.number {
@@ -318,10 +318,10 @@ func (e *Engine) releasePlan(a *agent, m *member) {
 }
 
 // wantsAgain: what was declined may be offered elsewhere.
-func (e *Engine) wantsAgain(m *member) {
+func (e *ledger) wantsAgain(m *member) {
 	if m.demand != nil {
 		e.relist(m)
-		e.dirty.member(e, m)
+		e.dirty.member(m)
 		e.keeps.stale = true
 	}
 }

@@ -13,6 +13,7 @@ type dirty struct {
 	agents  []int32
 	members []*member
 	pending []int32 // agents with pairs
+	wants   bool    // somebody with a demand is among the members
 	touched touched
 }
 
@@ -21,7 +22,7 @@ func (d *dirty) clean() bool {
 }
 
 // agent marks an agent for all members.
-func (d *dirty) agent(e *Engine, a *agent) {
+func (d *dirty) agent(a *agent) {
 	if !a.dirty && a.offerable && !a.open.IsZero() {
 		a.dirty = true
 		d.agents = append(d.agents, a.number)
@@ -29,18 +30,16 @@ func (d *dirty) agent(e *Engine, a *agent) {
 }
 
 // member marks a member for all agents.
-func (d *dirty) member(e *Engine, m *member) {
+func (d *dirty) member(m *member) {
 	if m.listed && !m.fresh {
 		m.fresh = true
 		d.members = append(d.members, m)
-		if m.demand != nil {
-			e.keptOffers.wanted(e.now)
-		}
+		d.wants = d.wants || m.demand != nil
 	}
 }
 
 // pair marks the agent for the member.
-func (d *dirty) pair(e *Engine, a *agent, m *member) {
+func (d *dirty) pair(a *agent, m *member) {
 	if a.dirty || !m.listed || !a.offerable || a.open.IsZero() {
 		return
 	}
@@ -53,35 +52,35 @@ func (d *dirty) pair(e *Engine, a *agent, m *member) {
 
 // capped marks the pair if the member's offers are capped: it may see more of the
 // agent now that it has answered.
-func (d *dirty) capped(e *Engine, a *agent, m *member) {
+func (d *dirty) capped(a *agent, m *member) {
 	if m.framework.most != nil {
-		d.pair(e, a, m)
+		d.pair(a, m)
 	}
 }
 
-func (d *dirty) everything(e *Engine) {
-	for _, a := range e.agents {
+func (d *dirty) everything(agents []*agent) {
+	for _, a := range agents {
 		if a != nil {
-			d.agent(e, a)
+			d.agent(a)
 		}
 	}
 }
 
 // uncut marks the members of roles on the path that were cut short by a limit: there
 // is room now.
-func (e *Engine) uncut(r *role) {
+func (e *books) uncut(r *role) {
 	for ; r != nil; r = r.parent {
 		if r.cut {
 			r.cut = false
-			e.subtree(r, func(m *member) { e.dirty.member(e, m) })
+			e.subtree(r, func(m *member) { e.dirty.member(m) })
 		}
 	}
 }
 
 // loosen marks everything if somebody was cut short for the sake of a guarantee.
-func (e *Engine) loosen() {
+func (e *books) loosen() {
 	if e.promises.blocked {
 		e.promises.blocked = false
-		e.dirty.everything(e)
+		e.dirty.everything(e.agents)
 	}
 }

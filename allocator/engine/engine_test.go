@@ -107,8 +107,8 @@ func TestNothingIsLeftBehind(t *testing.T) {
 		e.RemoveFramework(id)
 		e.RemoveAgent(agent)
 	}
-	if len(e.roles) > 0 || len(e.looks) > 0 || len(e.gates) > 0 || len(e.frameworks) > 0 || len(e.preferred) > 0 || len(e.moulds) > 0 || len(e.tasks) > 0 {
-		t.Errorf("left: roles %v, %d looks, %d gates, %d preferred, %d tasks", e.roles, len(e.looks), len(e.gates), len(e.preferred), len(e.tasks))
+	if len(e.roles) > 0 || len(e.looks) > 0 || len(e.byKey) > 0 || len(e.frameworks) > 0 || len(e.preferred) > 0 || len(e.moulds) > 0 || len(e.tasks) > 0 {
+		t.Errorf("left: roles %v, %d looks, %d gates, %d preferred, %d tasks", e.roles, len(e.looks), len(e.byKey), len(e.preferred), len(e.tasks))
 	}
 	if len(e.agents) > 1 || len(e.members) > 1 || len(e.all.parts) > 250 {
 		t.Errorf("numbers are not used again: %d agents, %d members, %d places", len(e.agents), len(e.members), len(e.all.parts))

@@ -12,9 +12,17 @@ import (
 	"github.com/tenderhq/tender/internal/words"
 )
 
-// Explain says why the framework is not offered the agent, or, with agent "", what
-// holds it back as a whole. It asks the same questions as Allocate.
+// explainer puts decisions into words.
+type explainer struct{ *decider }
+
+// Explain says why the framework is not offered the agent, or, with agent "", what holds it back as a whole.
 func (e *Engine) Explain(id api.FrameworkID, on api.AgentID, now time.Time) allocator.Explanation {
+	return e.explainer.explain(id, on, now)
+}
+
+// explain says why the framework is not offered the agent, or, with agent "", what
+// holds it back as a whole. It asks the same questions as Allocate.
+func (e *explainer) explain(id api.FrameworkID, on api.AgentID, now time.Time) allocator.Explanation {
 	if e.epoch.IsZero() || e.instantOf(now) > e.now {
 		e.now = e.instantOf(now)
 	}
@@ -59,7 +67,7 @@ func (f *framework) subscribedRoles() int {
 }
 
 // whyIn is what holds the member back from the agent, or with "" from the cluster.
-func (e *Engine) whyIn(m *member, on api.AgentID) []string {
+func (e *explainer) whyIn(m *member, on api.AgentID) []string {
 	if why := e.whyMember(m); why != "" {
 		return []string{why}
 	}
@@ -74,7 +82,7 @@ func because(format string, args ...any) allocator.Explanation {
 }
 
 // whyMember is what holds for every agent; "" when nothing does.
-func (e *Engine) whyMember(m *member) string {
+func (e *explainer) whyMember(m *member) string {
 	id, role := m.framework.spec.ID, m.role.name
 	switch {
 	case m.suppressed:
@@ -93,7 +101,7 @@ func (e *Engine) whyMember(m *member) string {
 }
 
 // whyPlaceFull names the place that has as many as are wanted in one.
-func (e *Engine) whyPlaceFull(m *member, a *agent, _ api.Resources) string {
+func (e *explainer) whyPlaceFull(m *member, a *agent, _ api.Resources) string {
 	for _, s := range m.demand.shapes {
 		if one, place, full := s.fullPlace(a); full && s.left() > 0 {
 			return fmt.Sprintf("%s wants at most %d in one %s, and has %d in %q, where %s is", m.framework.spec.ID, one.Most, one.By.Words(),
@@ -104,7 +112,7 @@ func (e *Engine) whyPlaceFull(m *member, a *agent, _ api.Resources) string {
 }
 
 // whyFiltered names the filter that ends last.
-func (e *Engine) whyFiltered(m *member, a *agent, _ api.Resources) string {
+func (e *explainer) whyFiltered(m *member, a *agent, _ api.Resources) string {
 	var last *filter
 	for one := a.filters[m.number]; one != nil; one = one.next {
 		if e.inForce(one, m) && (last == nil || one.until > last.until) {
@@ -129,7 +137,7 @@ func orElse(text, other string) string {
 	return text
 }
 
-func (e *Engine) whyConstraint(m *member, a *agent, _ api.Resources) string {
+func (e *explainer) whyConstraint(m *member, a *agent, _ api.Resources) string {
 	gates := []*gate{m.gate}
 	if m.demand != nil {
 		for _, s := range m.demand.shapes {
@@ -152,7 +160,7 @@ func (e *Engine) whyConstraint(m *member, a *agent, _ api.Resources) string {
 }
 
 // whyTaken says who holds the agent, and behind whom the member was.
-func (e *Engine) whyTaken(m *member, a *agent, _ api.Resources) string {
+func (e *explainer) whyTaken(m *member, a *agent, _ api.Resources) string {
 	if len(a.held) == 0 {
 		if a.free.IsZero() {
 			return fmt.Sprintf("%s has no resources", a.spec.ID)
@@ -175,7 +183,7 @@ func (e *Engine) whyTaken(m *member, a *agent, _ api.Resources) string {
 // holdersMax bounds the frameworks that are named as holders of an agent.
 const holdersMax = 5
 
-func (e *Engine) holders(a *agent) string {
+func (e *explainer) holders(a *agent) string {
 	sums := make(map[int32]api.Resources)
 	for _, h := range a.held {
 		sums[h.member] = sums[h.member].Plus(h.resources)
@@ -193,7 +201,7 @@ func (e *Engine) holders(a *agent) string {
 
 // whyLast says behind whom the member was when the agent was last offered; "" if it was
 // the member itself, or nobody who is still there.
-func (e *Engine) whyLast(m *member, a *agent) string {
+func (e *explainer) whyLast(m *member, a *agent) string {
 	if a.last < 0 || a.last == m.number || e.members[a.last] == nil {
 		return ""
 	}
@@ -207,7 +215,7 @@ func (e *Engine) whyLast(m *member, a *agent) string {
 
 // whyRest says of an agent that has too little left who has the rest, and behind whom the
 // member was.
-func (e *Engine) whyRest(m *member, a *agent) string {
+func (e *explainer) whyRest(m *member, a *agent) string {
 	if len(a.held) == 0 {
 		return ""
 	}
@@ -229,7 +237,7 @@ func (m *member) whyNotRevocable(a *agent) string {
 
 // whyBehind says in the policy's words why the other was offered what the member was not: by where both stand, or at
 // the level of the tree of roles where they part.
-func (e *Engine) whyBehind(m, other *member) string {
+func (e *explainer) whyBehind(m, other *member) string {
 	first, mine := e.standing(other), e.standing(m)
 	text := "its last offer went to " + string(first.Framework)
 	if e.policy.Less == nil && e.rank(m.role) == e.rank(other.role) {
@@ -255,7 +263,7 @@ func parted(r, s *role) (*role, *role) {
 }
 
 // whyLimit: the limit leaves nothing, or only the given part, which is too little.
-func (e *Engine) whyLimit(m *member, a *agent, left api.Resources) string {
+func (e *explainer) whyLimit(m *member, a *agent, left api.Resources) string {
 	if left.IsZero() {
 		for r := m.role; r != nil; r = r.parent {
 			if text := e.whyReached(r); text != "" {
@@ -269,7 +277,7 @@ func (e *Engine) whyLimit(m *member, a *agent, left api.Resources) string {
 	return fmt.Sprintf("of what %s has free the limit of role %s allows %s, less than is worth offering: %s", a.spec.ID, m.role.name, left, e.limitWords(m))
 }
 
-func (e *Engine) whyReached(r *role) string {
+func (e *explainer) whyReached(r *role) string {
 	for _, item := range r.spoken.Limit.Items() {
 		kind := e.kinds.number(item.Name)
 		if r.taken.At(kind) < r.limit.At(kind) {
@@ -286,7 +294,7 @@ func (e *Engine) whyReached(r *role) string {
 }
 
 // limitWords are the limits that bound the member, and what counts towards them.
-func (e *Engine) limitWords(m *member) string {
+func (e *explainer) limitWords(m *member) string {
 	var words []string
 	for r := m.role; r != nil; r = r.parent {
 		var has []string
@@ -301,7 +309,7 @@ func (e *Engine) limitWords(m *member) string {
 }
 
 // whyMost: offers are capped, and of this agent the framework has one, or its cap is too small.
-func (e *Engine) whyMost(m *member, a *agent, left api.Resources) string {
+func (e *explainer) whyMost(m *member, a *agent, left api.Resources) string {
 	id, most := m.framework.spec.ID, m.framework.spec.MaxOffer
 	switch {
 	case a.hasOffer(m):
@@ -328,7 +336,7 @@ func keptOf(a *agent) string {
 }
 
 // whyPromises names what is lacking, and to whom.
-func (e *Engine) whyPromises(r *role) string {
+func (e *explainer) whyPromises(r *role) string {
 	var lacks []string
 	for _, other := range e.promises.roles {
 		if other == nil || other == r {
@@ -351,7 +359,7 @@ func (e *Engine) whyPromises(r *role) string {
 	return strings.Join(lacks, ", ")
 }
 
-func (e *Engine) leastWords(m *member) string {
+func (e *explainer) leastWords(m *member) string {
 	if m.framework.minimum != nil {
 		return m.framework.spec.MinOffer.String()
 	}
@@ -390,7 +398,7 @@ func spreadWords(spread []api.Spread) string {
 	return words.String()
 }
 
-func (e *Engine) whyNothingFits(m *member, a *agent, _ api.Resources) string {
+func (e *explainer) whyNothingFits(m *member, a *agent, _ api.Resources) string {
 	offer, _ := e.usable(m, a)
 	text := fmt.Sprintf("%s has %s free%s; %s wants %s", a.spec.ID, offer, keptOf(a), m.framework.spec.ID, m.wishes())
 	if !m.framework.spec.Revocable && slices.ContainsFunc(m.demand.shapes, func(s *shape) bool { return s.revocable }) {

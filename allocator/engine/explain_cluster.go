@@ -30,7 +30,7 @@ func (c candidate) nearer(than candidate) bool {
 
 // whyCluster says what holds the member back over all agents: first what stands between it and the
 // agent that is nearest, then what holds for how many, the nearest first.
-func (e *Engine) whyCluster(m *member) []string {
+func (e *explainer) whyCluster(m *member) []string {
 	id := m.framework.spec.ID
 	if len(e.agentNumbers) == 0 {
 		return []string{"there are no agents"}
@@ -87,7 +87,7 @@ func count(tallies []tally, c candidate) []tally {
 }
 
 // candidate judges how near the agent is.
-func (e *Engine) candidate(m *member, a *agent) candidate {
+func (e *explainer) candidate(m *member, a *agent) candidate {
 	c := candidate{agent: a, why: e.decide(question{member: m, agent: a, careful: true}).why}
 	c.rank = refusals[c.why].rank
 	if m.demand == nil || c.rank == rankBarred {
@@ -104,7 +104,7 @@ func (e *Engine) candidate(m *member, a *agent) candidate {
 
 // nearestShape is the wanted shape that the agent could hold if it were empty, and of which most is
 // free there; nil if it could hold none.
-func (e *Engine) nearestShape(m *member, a *agent) *shape {
+func (e *explainer) nearestShape(m *member, a *agent) *shape {
 	var best *shape
 	most := -1.0
 	total := e.kinds.countAll(nil, usableBy(m, a.spec.Total))
@@ -121,7 +121,7 @@ func (e *Engine) nearestShape(m *member, a *agent) *shape {
 }
 
 // scarcest is the kind of which the smallest part of what the shape wants is free, and that part.
-func (e *Engine) scarcest(s *shape, a *agent) (kind int, free float64) {
+func (e *explainer) scarcest(s *shape, a *agent) (kind int, free float64) {
 	open := e.kinds.countAll(nil, a.open)
 	kind, free = -1, math.Inf(+1)
 	for k, x := range s.ask {
@@ -136,7 +136,7 @@ func (e *Engine) scarcest(s *shape, a *agent) (kind int, free float64) {
 }
 
 // whyCandidate is what stands between the member and the agent, in words.
-func (e *Engine) whyCandidate(m *member, c candidate) string {
+func (e *explainer) whyCandidate(m *member, c candidate) string {
 	if m.demand == nil || c.rank != rankFull || len(c.agent.held) == 0 {
 		return e.whyAgent(m, c.agent)
 	}
@@ -150,7 +150,7 @@ func (e *Engine) whyCandidate(m *member, c candidate) string {
 
 // holdersOf names who holds what of a kind on an agent, who has most first: "web holds 3, batch holds
 // 0.5 of 4 cpus".
-func (e *Engine) holdersOf(a *agent, kind int) string {
+func (e *explainer) holdersOf(a *agent, kind int) string {
 	sums := make(map[*framework]int64)
 	for _, h := range a.held {
 		if x := e.kinds.countAll(nil, h.resources).At(kind); x > 0 {
@@ -177,7 +177,7 @@ func (e *Engine) holdersOf(a *agent, kind int) string {
 
 // whyTooLarge says which wanted shapes no agent could ever hold, if that is all of them.
 // What is revocable comes and goes: nobody can say that there is never enough.
-func (e *Engine) whyTooLarge(m *member) string {
+func (e *explainer) whyTooLarge(m *member) string {
 	if m.demand == nil || slices.ContainsFunc(m.demand.shapes, func(s *shape) bool { return s.revocable && s.left() > 0 }) {
 		return ""
 	}

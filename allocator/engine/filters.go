@@ -50,7 +50,7 @@ const (
 )
 
 // Refuse leaves a filter.
-func (e *Engine) Refuse(claim allocator.Claim, until time.Time) {
+func (e *ledger) Refuse(claim allocator.Claim, until time.Time) {
 	a, m := e.find(claim)
 	if m == nil {
 		return
@@ -69,7 +69,7 @@ func (e *Engine) Refuse(claim allocator.Claim, until time.Time) {
 }
 
 // filter leaves a filter.
-func (e *Engine) filter(a *agent, m *member, one filter) {
+func (e *books) filter(a *agent, m *member, one filter) {
 	if !e.filters.admit(e, a, m, one.refused, one.until) {
 		return
 	}
@@ -87,7 +87,7 @@ func (e *Engine) filter(a *agent, m *member, one filter) {
 
 // admit drops the filters that a new one makes needless, and reports whether it is
 // needed itself.
-func (f *filters) admit(e *Engine, a *agent, m *member, refused api.Resources, until instant) bool {
+func (f *filters) admit(e *books, a *agent, m *member, refused api.Resources, until instant) bool {
 	count := 0
 	for one := a.filters[m.number]; one != nil; one = one.next {
 		count++
@@ -102,12 +102,12 @@ func (f *filters) admit(e *Engine, a *agent, m *member, refused api.Resources, u
 	return true
 }
 
-func (e *Engine) inForce(f *filter, m *member) bool {
+func (e *books) inForce(f *filter, m *member) bool {
 	return f.generation == e.generations[m.number] && f.until > e.now
 }
 
 // drop forgets those filters of the member on the agent that which picks.
-func (f *filters) drop(e *Engine, a *agent, m *member, which func(*filter) bool) {
+func (f *filters) drop(e *books, a *agent, m *member, which func(*filter) bool) {
 	first := a.filters[m.number]
 	if first == nil {
 		return
@@ -148,12 +148,12 @@ func (f *filters) recycle(one *filter) { *one, f.spare = filter{next: f.spare}, 
 
 // hidden reports whether a filter hides the agent, of which the member could have so much more
 // than this turn has given it already.
-func (e *Engine) hidden(a *agent, m *member, whole api.Resources) bool {
-	return len(a.filters) > 0 && m.filters > 0 && e.filtered(a, m, whole.Plus(e.proposed(m))) != nil
+func (e *decider) hidden(a *agent, m *member, whole api.Resources) bool {
+	return len(a.filters) > 0 && m.filters > 0 && e.filtered(a, m, whole.Plus(e.turn.proposed(m))) != nil
 }
 
 // filtered is the filter that hides such an offer, or nil.
-func (e *Engine) filtered(a *agent, m *member, offer api.Resources) *filter {
+func (e *books) filtered(a *agent, m *member, offer api.Resources) *filter {
 	if m.filters == 0 {
 		return nil
 	}
@@ -167,14 +167,14 @@ func (e *Engine) filtered(a *agent, m *member, offer api.Resources) *filter {
 
 // forget drops all filters of a member at once; their memory is freed by a sweep, or
 // when the member refuses the agent again.
-func (f *filters) forget(e *Engine, m *member) {
+func (f *filters) forget(e *books, m *member) {
 	f.stale += m.filters
 	m.filters = 0
 	e.generations[m.number]++
 	f.sweep(e)
 }
 
-func (f *filters) forgetAgent(e *Engine, a *agent) {
+func (f *filters) forgetAgent(e *books, a *agent) {
 	for _, number := range slices.Sorted(maps.Keys(a.filters)) {
 		f.drop(e, a, e.memberNumbered(number), func(*filter) bool { return true })
 	}
@@ -182,7 +182,7 @@ func (f *filters) forgetAgent(e *Engine, a *agent) {
 }
 
 // memberNumbered stands in for a member that is gone: its filters are of an older generation.
-func (e *Engine) memberNumbered(number int32) *member {
+func (e *books) memberNumbered(number int32) *member {
 	if m := e.members[number]; m != nil {
 		return m
 	}
@@ -191,7 +191,7 @@ func (e *Engine) memberNumbered(number int32) *member {
 
 // lift ends all filters of the framework on the agent: one of its tasks has ended there, which
 // may have been the reason.
-func (f *filters) lift(e *Engine, a *agent, of *framework) {
+func (f *filters) lift(e *books, a *agent, of *framework) {
 	if len(a.filters) == 0 {
 		return
 	}
@@ -201,7 +201,7 @@ func (f *filters) lift(e *Engine, a *agent, of *framework) {
 }
 
 // expire ends the filters whose time has come; their members may take the agents again.
-func (f *filters) expire(e *Engine) {
+func (f *filters) expire(e *books) {
 	for len(f.ends) > 0 && f.ends[0].until <= e.now {
 		x := f.pop()
 		a, one := e.ended(x)
@@ -211,14 +211,14 @@ func (f *filters) expire(e *Engine) {
 		}
 		m := e.members[x.member]
 		f.drop(e, a, m, func(other *filter) bool { return other == one })
-		e.dirty.pair(e, a, m)
+		e.dirty.pair(a, m)
 	}
 	f.stale = max(f.stale, 0)
 }
 
 // ended returns the filter that ends then, with its agent; nil when it is forgotten or
 // replaced.
-func (e *Engine) ended(x end) (*agent, *filter) {
+func (e *books) ended(x end) (*agent, *filter) {
 	a := e.agents[x.agent]
 	if a == nil {
 		return nil, nil
@@ -232,7 +232,7 @@ func (e *Engine) ended(x end) (*agent, *filter) {
 }
 
 // next is when the first filter ends.
-func (f *filters) next(e *Engine) (instant, bool) {
+func (f *filters) next(e *books) (instant, bool) {
 	for len(f.ends) > 0 {
 		if _, one := e.ended(f.ends[0]); one != nil {
 			return f.ends[0].until, true
@@ -244,7 +244,7 @@ func (f *filters) next(e *Engine) (instant, bool) {
 }
 
 // sweep frees the memory of stale filters when they outnumber the others.
-func (f *filters) sweep(e *Engine) {
+func (f *filters) sweep(e *books) {
 	if f.stale < staleMax || f.stale < len(f.ends)/2 {
 		return
 	}

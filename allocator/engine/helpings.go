@@ -8,7 +8,7 @@ import "github.com/tenderhq/tender/api"
 const helpings = 16
 
 // wantShape cuts the offer to one helping of whole shapes that the member wants and the offer can hold.
-func (e *Engine) wantShape(q question, d *decision) {
+func (e *decider) wantShape(q question, d *decision) {
 	a, why := q.agent, nothingFits
 	for _, s := range q.member.demand.shapes {
 		if s.left() == 0 {
@@ -40,7 +40,7 @@ func (e *Engine) wantShape(q question, d *decision) {
 
 // wantHelping cuts the offer to one helping of the shape and reports whether that decides: it is offered, or a
 // filter hides it. One that is spread is put by until its turn has come (see postponed.go).
-func (e *Engine) wantHelping(q question, d *decision, s *shape) bool {
+func (e *decider) wantHelping(q question, d *decision, s *shape) bool {
 	a, room := q.agent, s.roomInPlaces(q.agent)
 	part, n := e.helping(s, a, d.offer, room)
 	if n == 0 || q.owed && !e.meetsLack(part) {
@@ -62,7 +62,7 @@ func (e *Engine) wantHelping(q question, d *decision, s *shape) bool {
 }
 
 // helping is as many of the shape as are given at once, no more than most, and how many that are.
-func (e *Engine) helping(s *shape, a *agent, offer api.Resources, most int64) (part api.Resources, n int64) {
+func (e *decider) helping(s *shape, a *agent, offer api.Resources, most int64) (part api.Resources, n int64) {
 	all := a.plain && same(offer, a.open)
 	if all && s.mould.failed == e.turn.number && e.turn.on {
 		return part, 0
@@ -83,7 +83,7 @@ func (e *Engine) helping(s *shape, a *agent, offer api.Resources, most int64) (p
 }
 
 // step is the size of a helping where nothing else counts.
-func (e *Engine) step(s *shape, a *agent) int64 {
+func (e *decider) step(s *shape, a *agent) int64 {
 	if !s.simple {
 		return 1
 	}
@@ -93,7 +93,7 @@ func (e *Engine) step(s *shape, a *agent) int64 {
 
 // fit is how many of the shape the offer holds; of shapes that name numbers or labels
 // at most one.
-func (e *Engine) fit(s *shape, a *agent, offer api.Resources) int64 {
+func (e *decider) fit(s *shape, a *agent, offer api.Resources) int64 {
 	ask, known := e.askOf(s)
 	if !known || s.spec.Resources.IsZero() {
 		return 0

@@ -41,7 +41,7 @@ func (k *keeps) wakeAt(at instant) {
 func (k *keeps) next() (instant, bool) { return k.wake, k.wakes }
 
 // due drops what is kept in vain, and reports whether preemption must be looked at.
-func (k *keeps) due(e *Engine) bool {
+func (k *keeps) due(e *books) bool {
 	if !e.policy.preempts() {
 		return false
 	}
@@ -52,7 +52,7 @@ func (k *keeps) due(e *Engine) bool {
 		for _, one := range slices.Clone(k.list) {
 			if !one.useful() {
 				k.giveUp(e, one)
-				e.dirty.agent(e, one.agent)
+				e.dirty.agent(one.agent)
 			}
 		}
 	}
@@ -80,12 +80,12 @@ func (k *keeps) end(one *keep) {
 
 // giveUp ends what is kept in vain, or was met by something else: victims that have not
 // ended are asked back no longer.
-func (k *keeps) giveUp(e *Engine, one *keep) {
+func (k *keeps) giveUp(e *books, one *keep) {
 	k.end(one)
 	e.spare(one)
 }
 
-func (e *Engine) spare(one *keep) {
+func (e *books) spare(one *keep) {
 	for _, t := range one.victims {
 		if !t.gone && t.asked {
 			e.leaving(t, -1)
@@ -141,16 +141,16 @@ func plain(open, ask api.Resources) api.Resources {
 
 // serveKeeps offers what was kept once it is there; once all victims have ended without
 // enough, it is kept no longer.
-func (e *Engine) serveKeeps(a *agent, o *order) {
+func (e *server) serveKeeps(a *agent, o *order) {
 	before := len(a.keeps)
 	defer func() {
-		if len(a.keeps) < before && o != e.all {
-			e.dirty.agent(e, a) // what is kept no longer is for all
+		if len(a.keeps) < before && o != e.line.all {
+			e.dirty.agent(a) // what is kept no longer is for all
 		}
 	}()
 	for _, k := range slices.Clone(a.keeps) {
 		if !k.useful() || !e.mayRun(k.of, k.shape, a) {
-			e.keeps.giveUp(e, k)
+			e.keeps.giveUp(e.books, k)
 			continue
 		}
 		if e.hold && k.of.role.limited {
@@ -160,7 +160,7 @@ func (e *Engine) serveKeeps(a *agent, o *order) {
 	}
 }
 
-func (e *Engine) serveKeep(k *keep, o *order) {
+func (e *server) serveKeep(k *keep, o *order) {
 	e.keeps.end(k) // so that it does not count against itself
 	d := e.available(question{member: k.of, agent: k.agent})
 	e.remember(k.of, d)

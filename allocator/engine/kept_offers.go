@@ -16,7 +16,6 @@ type keptOffers struct {
 	some   bool    // then there were some that are kept
 	open   int32   // parts of offers that are not answered
 	next   int     // number of the agent at which the look goes on
-	askers []*member
 }
 
 const (
@@ -53,7 +52,7 @@ func (k *keptOffers) wanted(now instant) {
 }
 
 // askBackKept asks kept offers back, agent by agent, each for the first in the order that can use what they hold.
-func (e *Engine) askBackKept() []allocator.Inverse {
+func (e *asker) askBackKept() []allocator.Inverse {
 	k := &e.keptOffers
 	if !k.due(e.now) {
 		return nil
@@ -64,7 +63,7 @@ func (e *Engine) askBackKept() []allocator.Inverse {
 	}
 	var asked []allocator.Inverse
 	defer e.pauseAskers()
-	given := make(map[*shape]int64)
+	clear(e.given)
 	soonest, looks := instant(0), 0
 	k.looked = e.now
 	if k.next > 0 {
@@ -84,7 +83,7 @@ func (e *Engine) askBackKept() []allocator.Inverse {
 		}
 		k.some = true
 		soonest = sooner(soonest, e.now+offerStands)
-		if inverse, some := e.askBackOf(a, given, &looks); some {
+		if inverse, some := e.askBackOf(a, &looks); some {
 			asked = append(asked, inverse)
 		}
 		if looks >= keptLooksMax {
@@ -98,15 +97,15 @@ func (e *Engine) askBackKept() []allocator.Inverse {
 
 // pauseAskers: for whom something was asked back asks for nothing more until it has launched something, or for a
 // growing time. Else those who use nothing would take it from each other for ever.
-func (e *Engine) pauseAskers() {
-	for _, m := range e.keptOffers.askers {
+func (e *asker) pauseAskers() {
+	for _, m := range e.askers {
 		p := &m.preempts
 		if p.asksBack <= e.now {
 			p.asksBack = e.now + instant(min(preemptPause<<min(p.asked, 20), preemptPauseMax))
 			p.asked++
 		}
 	}
-	e.keptOffers.askers = e.keptOffers.askers[:0]
+	e.askers = e.askers[:0]
 }
 
 // sooner is the earlier of two instants, of which the first may be none.
@@ -129,11 +128,11 @@ func (a *agent) oldestOffer() instant {
 }
 
 // askBackOf asks back what is kept of the agent for the first in the order that can use it.
-func (e *Engine) askBackOf(a *agent, given map[*shape]int64, looks *int) (allocator.Inverse, bool) {
+func (e *asker) askBackOf(a *agent, looks *int) (allocator.Inverse, bool) {
 	if !a.offerable {
 		return allocator.Inverse{}, false
 	}
-	for m := range e.all.members() {
+	for m := range e.line.all.members() {
 		if m.demand == nil || m.preempts.asksBack > e.now {
 			continue
 		}
@@ -143,12 +142,12 @@ func (e *Engine) askBackOf(a *agent, given map[*shape]int64, looks *int) (alloca
 			continue
 		}
 		for _, s := range m.demand.shapes {
-			if s.left() <= given[s] || !e.mayHave(m, s) || !e.mayRun(m, s, a) {
+			if s.left() <= e.given[s] || !e.mayHave(m, s) || !e.mayRun(m, s, a) {
 				continue
 			}
 			if set, n := e.enoughKept(m, s, a, holders); n > 0 {
-				given[s] += n
-				e.keptOffers.askers = append(e.keptOffers.askers, m)
+				e.given[s] += n
+				e.askers = append(e.askers, m)
 				return e.inverseOf(m, a, set), true
 			}
 		}
@@ -157,7 +156,7 @@ func (e *Engine) askBackOf(a *agent, given map[*shape]int64, looks *int) (alloca
 }
 
 // keepersFor are those who keep offers of the agent that may be asked back for the member, each with what it keeps.
-func (e *Engine) keepersFor(m *member, a *agent) []*task {
+func (e *asker) keepersFor(m *member, a *agent) []*task {
 	var keepers []*task
 	for i := range a.held {
 		h := &a.held[i]
@@ -178,7 +177,7 @@ func (e *Engine) keepersFor(m *member, a *agent) []*task {
 // mayAskBack reports whether what somebody keeps may be asked back for the member: no guarantee needs it, and its
 // holder would go before the member neither with the offer nor without it. Who states no demand does not say that it
 // wants what it holds, and steps back behind those of its rank.
-func (e *Engine) mayAskBack(m, holder *member, kept api.Resources) bool {
+func (e *asker) mayAskBack(m, holder *member, kept api.Resources) bool {
 	e.counted = e.kinds.count(e.counted, kept, nil)
 	if m.framework == holder.framework || e.isGuaranteedTo(holder.role, m.role, e.counted) {
 		return false
@@ -201,7 +200,7 @@ func (e *Engine) mayAskBack(m, holder *member, kept api.Resources) bool {
 
 // isGuaranteedTo reports whether a role, or one above it that the other is not below, would have less than its
 // guarantee without so much of what it holds.
-func (e *Engine) isGuaranteedTo(r, other *role, held Amounts) bool {
+func (e *asker) isGuaranteedTo(r, other *role, held Amounts) bool {
 	for ; r != nil && !other.name.Within(r.name); r = r.parent {
 		for kind, x := range r.guarantee {
 			if gone := held.At(kind); gone > 0 && r.taken.At(kind)-r.leaving.At(kind)-gone < x {
@@ -214,7 +213,7 @@ func (e *Engine) isGuaranteedTo(r, other *role, held Amounts) bool {
 
 // nextBelow is where the member stands at the level of the tree below top where its way and the other's part, if it
 // did not hold so much.
-func (e *Engine) nextBelow(top *role, m, other *member, without Amounts) float64 {
+func (e *asker) nextBelow(top *role, m, other *member, without Amounts) float64 {
 	held, weight := m.taken, 1.0
 	switch {
 	case m.role != top:
@@ -233,7 +232,7 @@ func (e *Engine) nextBelow(top *role, m, other *member, without Amounts) float64
 
 // enoughKept is the least of what is kept of the agent that makes room for one of the shape, and for how many it
 // then has room; none when that is not enough, or when there is room without it.
-func (e *Engine) enoughKept(m *member, s *shape, a *agent, keepers []*task) (set []*task, n int64) {
+func (e *asker) enoughKept(m *member, s *shape, a *agent, keepers []*task) (set []*task, n int64) {
 	lacks := e.lacks(m, s)
 	enough := func(set []*task) int64 {
 		all := usableBy(m, a.unkept())
@@ -262,7 +261,7 @@ func (e *Engine) enoughKept(m *member, s *shape, a *agent, keepers []*task) (set
 }
 
 // inverseOf puts what is asked back into words for the core: claims without a task.
-func (e *Engine) inverseOf(m *member, a *agent, set []*task) allocator.Inverse {
+func (e *asker) inverseOf(m *member, a *agent, set []*task) allocator.Inverse {
 	inverse := allocator.Inverse{For: m.framework.spec.ID, Role: m.role.name, Agent: a.id}
 	for _, t := range set {
 		inverse.Victims = append(inverse.Victims, allocator.Claim{

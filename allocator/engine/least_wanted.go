@@ -11,7 +11,7 @@ type floor struct {
 }
 
 // enter counts a member that comes into the order, or comes with another demand.
-func (f *floor) enter(e *Engine, m *member) {
+func (f *floor) enter(e *books, m *member) {
 	if m.demand == nil {
 		f.open++
 		return
@@ -22,7 +22,7 @@ func (f *floor) enter(e *Engine, m *member) {
 }
 
 // lower takes the kinds that are known: those of the others bound nothing.
-func (f *floor) lower(e *Engine, s *shape) {
+func (f *floor) lower(e *books, s *shape) {
 	ask := e.turn.floor[:0]
 	for _, item := range s.spec.Resources.Items() {
 		if kind, known := e.kinds.numbers[item.Name]; known && !item.Revocable {
@@ -41,7 +41,7 @@ func (f *floor) lower(e *Engine, s *shape) {
 }
 
 // depart counts a member that goes; now and then the bound is counted anew.
-func (f *floor) depart(e *Engine, m *member) {
+func (f *floor) depart(e *line, m *member) {
 	if m.demand == nil {
 		f.open--
 		return
@@ -54,7 +54,7 @@ func (f *floor) depart(e *Engine, m *member) {
 	for _, other := range e.members {
 		if other != nil && other != m && other.listed && other.demand != nil {
 			for _, s := range other.demand.shapes {
-				f.lower(e, s)
+				f.lower(e.books, s)
 			}
 		}
 	}

@@ -19,34 +19,49 @@ type framework struct {
 
 // member is a framework in one of its roles: who is offered something.
 type member struct {
-	number     int32
-	framework  *framework
-	role       *role // nil once it is gone
-	subscribed bool  // else it only holds what it held when it left the role
+	number    int32
+	framework *framework
+	role      *role // nil once it is gone
+	presence
+	demand   *demand
+	gate     *gate // the framework's constraint; nil = none
+	taken    Amounts
+	holdings int       // things that it holds
+	filters  int       // that are in force
+	places   []*places // as long as a demand is spread over them
+
+	patience
+	served uint64 // number of its last offer
+	joined uint64 // who was known first has the smaller number
+	memberMarks
+	preempts preempts
+}
+
+// presence is whether a member may be offered something.
+type presence struct {
+	subscribed bool // else it only holds what it held when it left the role
 	suppressed bool
 	listed     bool // in the order: it may be offered something
-	taker      int  // its place in the engine's takers, from 1; 0 = none
-	demand     *demand
-	gate       *gate // the framework's constraint; nil = none
-	taken      Amounts
-	holdings   int       // things that it holds
-	filters    int       // that are in force
-	places     []*places // as long as a demand is spread over them
+	taker      int  // its place in the takers, from 1; 0 = none
+}
 
+// patience is how a member that gave offers back untouched lets others go first, see stepsBack.
+type patience struct {
 	steppedBack bool
-	backUntil   uint64 // round
+	struck      bool // it gave an offer back untouched and without a filter since the last round
 	strikes     uint8
-	struck      bool   // it gave an offer back untouched and without a filter since the last round
-	served      uint64 // number of its last offer
-	passed      uint64 // the turn in which it turned out to take nothing
-	fresh       bool   // in dirty.members
-	joined      uint64 // who was known first has the smaller number
-	touched     bool
-	preempts    preempts
+	backUntil   uint64 // round
+}
+
+// memberMarks say why a member is looked at.
+type memberMarks struct {
+	fresh   bool   // in dirty.members
+	touched bool   // in touched.members
+	passed  uint64 // the turn in which it turned out to take nothing
 }
 
 // SetFramework adds a framework or replaces what is known of it.
-func (e *Engine) SetFramework(spec allocator.Framework) {
+func (e *ledger) SetFramework(spec allocator.Framework) {
 	f := e.frameworks[spec.ID]
 	if f == nil {
 		f = &framework{}
@@ -68,21 +83,21 @@ func (e *Engine) SetFramework(spec allocator.Framework) {
 		m.subscribed = slices.Contains(spec.Roles, m.role.name)
 		e.setGate(&m.gate, spec.Constraint, m.role)
 		if was.Active && !spec.Active || !m.subscribed || was.TakesOther(spec) {
-			e.filters.forget(e, m)
+			e.filters.forget(e.books, m)
 		}
 		if !was.Active && spec.Active {
 			e.forgive(m)
 		}
 		e.relist(m)
 		e.retake(m)
-		e.dirty.member(e, m)
+		e.dirty.member(m)
 		e.leave(m)
 	}
 	e.keeps.stale = true
 }
 
 // memberOf finds or makes the framework's member in the role.
-func (e *Engine) memberOf(f *framework, name api.Role) *member {
+func (e *books) memberOf(f *framework, name api.Role) *member {
 	at, found := slices.BinarySearchFunc(f.members, name, func(m *member, name api.Role) int { return cmp.Compare(m.role.name, name) })
 	if found {
 		return f.members[at]
@@ -104,12 +119,12 @@ func (e *Engine) memberOf(f *framework, name api.Role) *member {
 }
 
 // leave forgets a member that is not subscribed and holds nothing.
-func (e *Engine) leave(m *member) {
+func (e *ledger) leave(m *member) {
 	if m.subscribed || m.holdings > 0 {
 		return
 	}
 	e.unlist(m)
-	e.filters.forget(e, m)
+	e.filters.forget(e.books, m)
 	e.setDemand(m, nil, false)
 	e.setGate(&m.gate, "", m.role)
 	f, r := m.framework, m.role
@@ -122,7 +137,7 @@ func (e *Engine) leave(m *member) {
 }
 
 // RemoveFramework forgets the framework and whatever it still holds.
-func (e *Engine) RemoveFramework(id api.FrameworkID) {
+func (e *ledger) RemoveFramework(id api.FrameworkID) {
 	f := e.frameworks[id]
 	if f == nil {
 		return
@@ -140,39 +155,39 @@ func (e *Engine) RemoveFramework(id api.FrameworkID) {
 }
 
 // takeAll returns all that the member holds anywhere.
-func (e *Engine) takeAll(m *member) {
+func (e *ledger) takeAll(m *member) {
 	for _, a := range e.agents {
 		if a == nil {
 			continue
 		}
 		if !a.sumOf(m, false).IsZero() {
 			e.takeAllOf(a, m)
-			e.dirty.agent(e, a)
+			e.dirty.agent(a)
 		}
 	}
 }
 
 // relist puts the member into the order if it may be offered something, else out of it.
-func (e *Engine) relist(m *member) {
+func (e *line) relist(m *member) {
 	may := m.subscribed && m.framework.spec.Active && !m.suppressed && (m.demand == nil || m.demand.wants())
 	switch {
 	case may && !m.listed:
 		e.list(m)
-		e.dirty.member(e, m)
+		e.dirty.member(m)
 	case !may && m.listed:
 		e.unlist(m)
 	}
 }
 
-func (e *Engine) list(m *member) {
+func (e *line) list(m *member) {
 	m.listed = true
 	e.retake(m)
-	e.floor.enter(e, m)
+	e.floor.enter(e.books, m)
 	e.all.insert(m)
 	e.countListed(m.role, +1)
 }
 
-func (e *Engine) unlist(m *member) {
+func (e *line) unlist(m *member) {
 	if !m.listed {
 		return
 	}
@@ -186,7 +201,7 @@ func (e *Engine) unlist(m *member) {
 
 // retake puts the member among the takers if it may be offered revocable resources, else
 // out of them.
-func (e *Engine) retake(m *member) {
+func (e *membership) retake(m *member) {
 	takes := m.listed && m.framework.spec.Revocable
 	switch {
 	case takes && m.taker == 0:
@@ -199,7 +214,7 @@ func (e *Engine) retake(m *member) {
 	}
 }
 
-func (e *Engine) countListed(r *role, n int) {
+func (e *line) countListed(r *role, n int) {
 	for ; r != nil; r = r.parent {
 		r.listed += n
 		if r.guarantee != nil && !e.turn.on {
@@ -211,7 +226,7 @@ func (e *Engine) countListed(r *role, n int) {
 }
 
 // Suppress stops offers for the roles; none named = all of its roles.
-func (e *Engine) Suppress(id api.FrameworkID, roles []api.Role) {
+func (e *ledger) Suppress(id api.FrameworkID, roles []api.Role) {
 	e.inRoles(id, roles, func(m *member) {
 		m.suppressed = true
 		e.relist(m)
@@ -219,18 +234,18 @@ func (e *Engine) Suppress(id api.FrameworkID, roles []api.Role) {
 }
 
 // Revive undoes Suppress and forgets the framework's filters in the roles.
-func (e *Engine) Revive(id api.FrameworkID, roles []api.Role) {
+func (e *ledger) Revive(id api.FrameworkID, roles []api.Role) {
 	e.inRoles(id, roles, func(m *member) {
 		m.suppressed = false
-		e.filters.forget(e, m)
+		e.filters.forget(e.books, m)
 		e.forgive(m)
 		e.preemptAgain(m)
 		e.relist(m)
-		e.dirty.member(e, m)
+		e.dirty.member(m)
 	})
 }
 
-func (e *Engine) inRoles(id api.FrameworkID, roles []api.Role, do func(*member)) {
+func (e *books) inRoles(id api.FrameworkID, roles []api.Role, do func(*member)) {
 	f := e.frameworks[id]
 	if f == nil {
 		return
@@ -243,7 +258,7 @@ func (e *Engine) inRoles(id api.FrameworkID, roles []api.Role, do func(*member))
 }
 
 // find returns agent and member of a claim, if both are known.
-func (e *Engine) find(claim allocator.Claim) (*agent, *member) {
+func (e *books) find(claim allocator.Claim) (*agent, *member) {
 	a, f := e.agentOf(claim.Agent), e.frameworks[claim.Framework]
 	if a == nil || f == nil {
 		return nil, nil
@@ -256,6 +271,6 @@ func (e *Engine) find(claim allocator.Claim) (*agent, *member) {
 	return a, nil
 }
 
-func (e *Engine) memberKey(m *member) entry {
+func (e *books) memberKey(m *member) entry {
 	return entry{e.policy.Next(m.taken, e.total, 1), m.served, m.number}
 }

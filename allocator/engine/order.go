@@ -9,14 +9,14 @@ import (
 // roles to the smallest share, then to the smallest share in that role. It holds only
 // members that may be offered something, so that the others cost nothing.
 type order struct {
-	engine *Engine
-	which  int     // index of its places in roles
-	lanes  []*lane // as they are served
-	seats  []seat  // by member number
-	parts  []*place
-	holes  []int32
-	size   int   // members in it
-	flat   *flat // instead of lanes, where a policy has an order of its own
+	books *books
+	which int     // index of its places in roles
+	lanes []*lane // as they are served
+	seats []seat  // by member number
+	parts []*place
+	holes []int32
+	size  int   // members in it
+	flat  *flat // instead of lanes, where a policy has an order of its own
 }
 
 // lane holds the members of one rank. Those that have stepped back come after all others.
@@ -44,8 +44,8 @@ type seat struct {
 	key  entry
 }
 
-func newOrder(e *Engine, which int) *order {
-	o := &order{engine: e, which: which}
+func newOrder(e *books, which int) *order {
+	o := &order{books: e, which: which}
 	if e.policy.Less != nil {
 		o.flat = &flat{}
 	}
@@ -67,8 +67,8 @@ func (o *order) insert(m *member) {
 		o.insertFlat(m)
 		return
 	}
-	leaf := o.leaf(o.lane(m.steppedBack, o.engine.rank(m.role)), m.role)
-	key := o.engine.memberKey(m)
+	leaf := o.leaf(o.lane(m.steppedBack, o.books.rank(m.role)), m.role)
+	key := o.books.memberKey(m)
 	*o.seat(m) = seat{leaf, key}
 	o.size++
 	o.put(leaf, key)
@@ -92,7 +92,7 @@ func (o *order) members() iter.Seq[*member] {
 	return func(yield func(*member) bool) {
 		if o.flat != nil {
 			for _, s := range o.flat.list {
-				if !yield(o.engine.members[s.number]) {
+				if !yield(o.books.members[s.number]) {
 					return
 				}
 			}
@@ -108,7 +108,7 @@ func (o *order) members() iter.Seq[*member] {
 func (o *order) walk(p *place, yield func(*member) bool) bool {
 	for _, chunk := range p.list.chunks {
 		for _, x := range chunk {
-			if x.id < 0 && !o.walk(o.parts[^x.id], yield) || x.id >= 0 && !yield(o.engine.members[x.id]) {
+			if x.id < 0 && !o.walk(o.parts[^x.id], yield) || x.id >= 0 && !yield(o.books.members[x.id]) {
 				return false
 			}
 		}
@@ -146,7 +146,7 @@ func (o *order) refresh(m *member) {
 		o.refreshFlat(m)
 		return
 	}
-	if key := o.engine.memberKey(m); key != s.key {
+	if key := o.books.memberKey(m); key != s.key {
 		s.leaf.list.move(s.key, key)
 		s.key = key
 	}
@@ -186,7 +186,7 @@ func (o *order) refreshAll() {
 	}
 	for number := range o.seats {
 		if s := &o.seats[number]; s.leaf != nil {
-			o.refresh(o.engine.members[number])
+			o.refresh(o.books.members[number])
 		}
 	}
 	for _, p := range o.parts {
@@ -198,9 +198,9 @@ func (o *order) refreshAll() {
 
 func (o *order) key(p *place) entry {
 	if p.leaf {
-		return entry{o.engine.nextLeaf(p.role), p.role.own, ^p.number}
+		return entry{o.books.nextLeaf(p.role), p.role.own, ^p.number}
 	}
-	return entry{o.engine.nextRole(p.role), p.role.served, ^p.number}
+	return entry{o.books.nextRole(p.role), p.role.served, ^p.number}
 }
 
 func (o *order) lane(steppedBack bool, rank int) *lane {

@@ -31,7 +31,7 @@ func (p *places) of(a *agent) (place string, count int64) {
 }
 
 // placesOf finds the member's counts, or makes them of what it has.
-func (e *Engine) placesOf(m *member, by api.Place, group string) *places {
+func (e *books) placesOf(m *member, by api.Place, group string) *places {
 	for _, p := range m.places {
 		if p.by == by && p.group == group {
 			p.users++
@@ -45,14 +45,14 @@ func (e *Engine) placesOf(m *member, by api.Place, group string) *places {
 }
 
 // leavePlaces ends one use.
-func (e *Engine) leavePlaces(m *member, p *places) {
+func (e *books) leavePlaces(m *member, p *places) {
 	if p.users--; p.users == 0 {
 		m.places = slices.DeleteFunc(m.places, func(other *places) bool { return other == p })
 	}
 }
 
 // recount counts everything anew.
-func (e *Engine) recount(m *member, p *places) {
+func (e *books) recount(m *member, p *places) {
 	p.counts = make(map[string]int64)
 	for _, a := range e.agents {
 		if a == nil {
@@ -74,7 +74,7 @@ func (e *Engine) recount(m *member, p *places) {
 }
 
 // recountAll follows an agent that has moved to another place.
-func (e *Engine) recountAll() {
+func (e *books) recountAll() {
 	for _, m := range e.members {
 		if m == nil {
 			continue
@@ -86,7 +86,7 @@ func (e *Engine) recountAll() {
 }
 
 // countTask counts one of the member's tasks (n = 1), or no longer (n = -1).
-func (e *Engine) countTask(a *agent, m *member, claim allocator.Claim, n int64) {
+func (e *books) countTask(a *agent, m *member, claim allocator.Claim, n int64) {
 	if claim.Task == "" {
 		return
 	}
@@ -105,7 +105,7 @@ func (e *Engine) countTask(a *agent, m *member, claim allocator.Claim, n int64) 
 }
 
 // dropCounts forgets the member's tasks on the agent.
-func (e *Engine) dropCounts(a *agent, m *member) {
+func (e *books) dropCounts(a *agent, m *member) {
 	a.counts = slices.DeleteFunc(a.counts, func(one tasksOf) bool {
 		if one.member == m.number {
 			e.countPlaces(a, m, one.group, -one.n)
@@ -115,7 +115,7 @@ func (e *Engine) dropCounts(a *agent, m *member) {
 }
 
 // countPlaces adds to what the member has of the group where the agent is.
-func (e *Engine) countPlaces(a *agent, m *member, group string, n int64) {
+func (e *books) countPlaces(a *agent, m *member, group string, n int64) {
 	for _, p := range m.places {
 		if p.group != group || n == 0 {
 			continue
@@ -126,13 +126,13 @@ func (e *Engine) countPlaces(a *agent, m *member, group string, n int64) {
 		}
 		if n < 0 && p.full {
 			p.full = false
-			e.dirty.member(e, m)
+			e.dirty.member(m)
 		}
 	}
 }
 
 // spread puts the shape's places in place of those it had.
-func (e *Engine) spread(s *shape, m *member, wanted []api.Spread, group string) {
+func (e *books) spread(s *shape, m *member, wanted []api.Spread, group string) {
 	before := s.places
 	s.places = nil
 	for _, one := range wanted {

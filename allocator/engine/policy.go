@@ -77,15 +77,15 @@ func (p *Policy) check() {
 func (p *Policy) preempts() bool { return p.Yields != nil }
 
 // share is what of the cluster somebody has who holds so much.
-func (e *Engine) share(held Amounts) float64 { return e.policy.Share(held, e.total) }
+func (e *books) share(held Amounts) float64 { return e.policy.Share(held, e.total) }
 
 // standing is that of a framework in one of its roles.
-func (e *Engine) standing(m *member) Standing {
+func (e *books) standing(m *member) Standing {
 	return Standing{m.framework.spec.ID, m.framework.spec.Name, m.role.name, m.role.priorityThatCounts(), m.role.weight, e.share(m.taken), m.joined}
 }
 
 // standingOf is that of a role, as it counts for a member below it.
-func (e *Engine) standingOf(r *role, m *member) Standing {
+func (e *books) standingOf(r *role, m *member) Standing {
 	return Standing{Role: r.name, Priority: m.role.priorityThatCounts(), Weight: r.weight, Share: e.share(r.taken)}
 }
 
@@ -105,7 +105,7 @@ func (r *role) priorityThatCounts() int {
 }
 
 // rank is that of the role in the policy.
-func (e *Engine) rank(r *role) int {
+func (e *books) rank(r *role) int {
 	if e.policy.Rank == nil {
 		return 0
 	}
@@ -113,7 +113,7 @@ func (e *Engine) rank(r *role) int {
 }
 
 // because is why the first goes before the other, in the policy's words.
-func (e *Engine) because(first, other Standing) string {
+func (e *books) because(first, other Standing) string {
 	if e.policy.Because == nil {
 		return "the policy puts it first"
 	}

@@ -82,7 +82,7 @@ type admission struct {
 func (a admission) is(s *shape) bool { return a.shape == s && a.n > 0 }
 
 // postpone puts the agent at hand by.
-func (e *Engine) postpone(a *agent) {
+func (e *server) postpone(a *agent) {
 	e.interrupt(a)
 	for _, s := range e.turn.putBy.shapes {
 		w := e.postponedFor(e.turn.putBy.member, s)
@@ -102,7 +102,7 @@ func (e *Engine) postpone(a *agent) {
 }
 
 // interrupt remembers the agent's turn, so that it goes on as one when the agent is looked at again.
-func (e *Engine) interrupt(a *agent) {
+func (e *server) interrupt(a *agent) {
 	t := &e.turn
 	if t.resumed != nil {
 		return
@@ -114,7 +114,7 @@ func (e *Engine) interrupt(a *agent) {
 	e.resumed[a.number] = r
 }
 
-func (e *Engine) postponedFor(m *member, s *shape) *postponed {
+func (e *server) postponedFor(m *member, s *shape) *postponed {
 	for _, w := range e.postponed {
 		if w.shape == s {
 			return w
@@ -136,7 +136,7 @@ func (s *shape) rest(a *agent) (counts []int64) {
 
 // servePostponed looks again at what was put by, until nothing is. Each step offers something, or hands the agent to
 // a shape that stands before this one in the order, or to nobody any more.
-func (e *Engine) servePostponed() {
+func (e *server) servePostponed() {
 	for len(e.postponed) > 0 {
 		w := e.postponed[0]
 		a, at, n := w.next(e)
@@ -151,11 +151,11 @@ func (e *Engine) servePostponed() {
 }
 
 // serveAgain looks at the agent for those for whom it was looked at first.
-func (e *Engine) serveAgain(a *agent, at occasion) {
+func (e *server) serveAgain(a *agent, at occasion) {
 	switch at {
 	case forAll:
 		before := len(e.turn.proposals)
-		e.serve(a, e.all, forAll)
+		e.serve(a, e.line.all, forAll)
 		e.askAgain(a, before)
 	case forFew:
 		e.serveOthers(a, forFew)
@@ -167,7 +167,7 @@ func (e *Engine) serveAgain(a *agent, at occasion) {
 // next takes out the agent whose turn it is: of the place with the fewest, there of the other places with the fewest.
 // n is how many the place may take before another one has fewer. Counts only grow while agents wait, so what has grown
 // since it was put there moves back.
-func (w *postponed) next(e *Engine) (a *agent, at occasion, n int64) {
+func (w *postponed) next(e *server) (a *agent, at occasion, n int64) {
 	for len(w.places) > 0 { // also when the shape has enough: others wait behind it
 		p := w.places[0]
 		if len(p.agents) == 0 {

@@ -7,6 +7,16 @@ import (
 	"github.com/tenderhq/tender/allocator"
 )
 
+// asker asks back what others hold for demand that nothing free can meet: offers that are kept, and tasks that the
+// policy says give way.
+type asker struct {
+	*decider
+	line *line
+	// Of the look at kept offers that is under way: for whom something was asked back, and how much.
+	askers []*member
+	given  map[*shape]int64
+}
+
 // preempts is how a member has fared with what was preempted for it.
 type preempts struct {
 	offered bool    // it holds an offer of what was kept for it
@@ -29,12 +39,12 @@ const (
 	preemptSoon = time.Millisecond
 )
 
-func (e *Engine) preemptAgain(m *member) {
+func (e *books) preemptAgain(m *member) {
 	m.preempts = preempts{}
 	e.keeps.stale = true
 }
 
-func (e *Engine) preemptLater(m *member) {
+func (e *books) preemptLater(m *member) {
 	p := &m.preempts
 	if !p.offered {
 		return
@@ -46,19 +56,19 @@ func (e *Engine) preemptLater(m *member) {
 
 // preempt asks tasks that give way back for demand that nothing free can meet: in the
 // order of the members, for one task after the other.
-func (e *Engine) preempt() []allocator.Inverse {
+func (e *asker) preempt() []allocator.Inverse {
 	if !e.policy.preempts() || !e.keeps.stale || e.hold {
 		return nil
 	}
 	e.keeps.stale, e.keeps.wakes = false, false
 	var asked []allocator.Inverse
-	for m := range e.all.members() {
+	for m := range e.line.all.members() {
 		e.preemptForMember(m, &asked)
 	}
 	return asked
 }
 
-func (e *Engine) preemptForMember(m *member, asked *[]allocator.Inverse) {
+func (e *asker) preemptForMember(m *member, asked *[]allocator.Inverse) {
 	if m.demand == nil {
 		return
 	}
@@ -77,7 +87,7 @@ func (e *Engine) preemptForMember(m *member, asked *[]allocator.Inverse) {
 				break
 			}
 			if len(*asked) == inversesMax {
-				e.keeps.wakeAt(e.now + instant(preemptSoon))
+				e.keeps.wakeAt(e.books.now + instant(preemptSoon))
 				return
 			}
 			a := bids[best].agent
@@ -94,7 +104,7 @@ func (e *Engine) preemptForMember(m *member, asked *[]allocator.Inverse) {
 
 // mayHave reports whether the member may have one of the shape at all, if others made
 // room: nothing is preempted for what could not be offered anyway.
-func (e *Engine) mayHave(m *member, s *shape) bool {
+func (e *asker) mayHave(m *member, s *shape) bool {
 	ask, known := e.askOf(s)
 	if !known || s.revocable && !m.framework.spec.Revocable {
 		return false
@@ -129,7 +139,7 @@ type lack struct {
 }
 
 // lacks are what limits lack for one more of the shape, with what is under way.
-func (e *Engine) lacks(m *member, s *shape) []lack {
+func (e *asker) lacks(m *member, s *shape) []lack {
 	var lacks []lack
 	for r := m.role; r != nil; r = r.parent {
 		for kind, x := range s.ask {
@@ -145,7 +155,7 @@ func (e *Engine) lacks(m *member, s *shape) []lack {
 }
 
 // ask notes what is under way and puts it into words for the core.
-func (e *Engine) ask(m *member, s *shape, a *agent, victims []*task) allocator.Inverse {
+func (e *asker) ask(m *member, s *shape, a *agent, victims []*task) allocator.Inverse {
 	e.keeps.begin(&keep{agent: a, of: m, shape: s, victims: victims})
 	inverse := allocator.Inverse{For: m.framework.spec.ID, Role: m.role.name, Agent: a.id}
 	for _, t := range victims {
@@ -155,7 +165,7 @@ func (e *Engine) ask(m *member, s *shape, a *agent, victims []*task) allocator.I
 	return inverse
 }
 
-func (e *Engine) bids(m *member, s *shape) []bid {
+func (e *asker) bids(m *member, s *shape) []bid {
 	var bids []bid
 	for _, a := range e.agents {
 		if a == nil || len(a.tasks) == 0 || !e.mayRun(m, s, a) {
@@ -169,7 +179,7 @@ func (e *Engine) bids(m *member, s *shape) []bid {
 }
 
 // cheapest is the bid that costs least, the first of equals; -1 = there is none.
-func (e *Engine) cheapest(bids []bid) int {
+func (e *asker) cheapest(bids []bid) int {
 	best := -1
 	for i := range bids {
 		if bids[i].victims != nil && (best < 0 || e.isCheaper(bids[i].cost, bids[best].cost)) {
@@ -180,7 +190,7 @@ func (e *Engine) cheapest(bids []bid) int {
 }
 
 // mayRun reports whether the agent is one where the shape could be offered.
-func (e *Engine) mayRun(m *member, s *shape, a *agent) bool {
+func (e *decider) mayRun(m *member, s *shape, a *agent) bool {
 	return a.offerable && e.passes(m.gate, a) && e.passes(s.gate, a) && s.roomInPlaces(a) > 0 &&
 		(!s.spec.OnlyPreferred || s.isNear(a)) && e.filtered(a, m, s.spec.Resources) == nil
 }

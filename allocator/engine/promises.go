@@ -31,7 +31,7 @@ type promise struct {
 }
 
 // promisesChanged follows a change of r's guarantee.
-func (e *Engine) promisesChanged(r *role) {
+func (e *books) promisesChanged(r *role) {
 	p := &e.promises
 	listed := int(r.promise.number) < len(p.roles) && p.roles[r.promise.number] == r
 	switch {
@@ -56,10 +56,10 @@ func (e *Engine) promisesChanged(r *role) {
 	}
 	e.markNear(r)
 	e.recountNeed(r)
-	e.dirty.everything(e)
+	e.dirty.everything(e.agents)
 }
 
-func (e *Engine) markNear(r *role) {
+func (e *books) markNear(r *role) {
 	r.promise.near = r.guarantee != nil || r.parent != nil && r.parent.promise.near
 	for _, child := range r.children {
 		e.markNear(child)
@@ -67,7 +67,7 @@ func (e *Engine) markNear(r *role) {
 }
 
 // recountSpare counts what is spare when the first guarantee is given.
-func (e *Engine) recountSpare() {
+func (e *books) recountSpare() {
 	e.promises.spare = e.promises.spare[:0]
 	for _, a := range e.agents {
 		if a != nil {
@@ -78,7 +78,7 @@ func (e *Engine) recountSpare() {
 }
 
 // countSpare replaces what the agent adds to the cluster's spare resources.
-func (e *Engine) countSpare(a *agent) {
+func (e *books) countSpare(a *agent) {
 	if e.promises.count == 0 {
 		return
 	}
@@ -91,7 +91,7 @@ func (e *Engine) countSpare(a *agent) {
 }
 
 // recountNeed follows a change of what r's subtree holds, up to the root.
-func (e *Engine) recountNeed(r *role) {
+func (e *books) recountNeed(r *role) {
 	change := e.turn.change[:0]
 	for ; r != nil; r = r.parent {
 		change = change[:0]
@@ -148,7 +148,7 @@ func (d *decision) owes(m *member) api.Role {
 
 // meetsLack reports whether the offer holds something that the member's roles are guaranteed
 // and lack, by the relief that was found for it just now.
-func (e *Engine) meetsLack(offer api.Resources) bool {
+func (e *decider) meetsLack(offer api.Resources) bool {
 	for _, item := range offer.Items() {
 		if unreserved(item.Label) && e.turn.relief.At(e.kinds.number(item.Name)) > 0 {
 			return true
@@ -159,7 +159,7 @@ func (e *Engine) meetsLack(offer api.Resources) bool {
 
 // relief is by how much the cluster's need would fall if the role's members were given
 // all they could take: that much of what is spare is theirs.
-func (e *Engine) relief(r *role, into Amounts) Amounts {
+func (e *books) relief(r *role, into Amounts) Amounts {
 	into = into[:0]
 	for kind := range e.kinds.names {
 		fall := r.promise.need.At(kind) - r.promise.below.At(kind)
@@ -174,7 +174,7 @@ func (e *Engine) relief(r *role, into Amounts) Amounts {
 }
 
 // oweRole puts the role into the list of those that lack something, or takes it out.
-func (e *Engine) oweRole(r *role) {
+func (e *books) oweRole(r *role) {
 	if r.guarantee == nil {
 		return
 	}
@@ -199,21 +199,21 @@ func (e *Engine) oweRole(r *role) {
 }
 
 // owedNext is where the role stands among those that lack something of their guarantee.
-func (e *Engine) owedNext(r *role) float64 {
+func (e *books) owedNext(r *role) float64 {
 	if e.policy.Next == nil {
 		return e.share(r.taken) / r.weight
 	}
 	return e.nextRole(r)
 }
 
-func (e *Engine) unowe(r *role) {
+func (e *books) unowe(r *role) {
 	if r.promise.owed {
 		e.promises.owed.remove(r.promise.key)
 		r.promise.owed = false
 	}
 }
 
-func (e *Engine) oweAll() {
+func (e *books) oweAll() {
 	for _, r := range e.promises.roles {
 		if r != nil {
 			e.oweRole(r)

@@ -8,7 +8,7 @@ import (
 )
 
 // propose books an offer and joins it to the member's other part of the same agent.
-func (e *Engine) propose(a *agent, m *member, d *decision, o *order) {
+func (e *server) propose(a *agent, m *member, d *decision, o *order) {
 	offer := d.offer
 	e.offers++
 	m.served, m.role.own = e.offers, e.offers
@@ -37,28 +37,29 @@ func (e *Engine) propose(a *agent, m *member, d *decision, o *order) {
 		e.plan(a, m, d.plan)
 	}
 	e.promises.met = e.promises.met || m.role.promise.near
-	e.reorder(m, o)
+	e.line.reorder(m, o)
 }
 
 // proposed is what this turn has given the member already.
-func (e *Engine) proposed(m *member) api.Resources {
-	if e.turn.on {
-		if e.turn.resumed != nil {
-			if i, some := e.turn.resumed.proposals[m.number]; some {
-				return e.turn.proposals[i].Resources
-			}
-			return api.Resources{}
+func (t *turn) proposed(m *member) api.Resources {
+	if !t.on {
+		return api.Resources{}
+	}
+	if t.resumed != nil {
+		if i, some := t.resumed.proposals[m.number]; some {
+			return t.proposals[i].Resources
 		}
-		for i := e.turn.first; i < len(e.turn.members); i++ {
-			if e.turn.members[i] == m.number {
-				return e.turn.proposals[i].Resources
-			}
+		return api.Resources{}
+	}
+	for i := t.first; i < len(t.members); i++ {
+		if t.members[i] == m.number {
+			return t.proposals[i].Resources
 		}
 	}
 	return api.Resources{}
 }
 
-func (e *Engine) join(a *agent, m *member, offer api.Resources) {
+func (e *server) join(a *agent, m *member, offer api.Resources) {
 	t := &e.turn
 	if t.resumed != nil {
 		if i, some := t.resumed.proposals[m.number]; some {
@@ -79,7 +80,7 @@ func (e *Engine) join(a *agent, m *member, offer api.Resources) {
 }
 
 // plan notes what the offer was sized for; a demand that is served leaves the order.
-func (e *Engine) plan(a *agent, m *member, p planned) {
+func (e *server) plan(a *agent, m *member, p planned) {
 	p.shape.open += p.n
 	e.countPlaces(a, m, p.shape.spec.Group, p.n)
 	if e.turn.admitted.shape == p.shape {
@@ -93,12 +94,12 @@ func (e *Engine) plan(a *agent, m *member, p planned) {
 	}
 	if !m.demand.wants() {
 		e.noteSated(a, m)
-		e.relist(m)
+		e.line.relist(m)
 	}
 }
 
 // claims hands the round's proposals out.
-func (e *Engine) claims() []allocator.Claim {
+func (e *server) claims() []allocator.Claim {
 	t := &e.turn
 	clear(e.resumed)
 	if len(t.proposals) == 0 {

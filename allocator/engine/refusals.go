@@ -45,74 +45,74 @@ const (
 var refusals = [refusalsMax]struct {
 	rank   int
 	plural string
-	say    func(e *Engine, m *member, a *agent, left api.Resources) string
+	say    func(e *explainer, m *member, a *agent, left api.Resources) string
 }{
-	granted: {rankFree, "are offered next", (*Engine).whyOffered},
+	granted: {rankFree, "are offered next", (*explainer).whyOffered},
 	// It is not in the state to be offered, or is drained.
-	isAway: {rankAway, "are not offered", (*Engine).whyAway},
+	isAway: {rankAway, "are not offered", (*explainer).whyAway},
 	// The role is under a limit until the agents are back (R20).
-	isHeld: {rankAway, "are not offered", (*Engine).whyHeld},
+	isHeld: {rankAway, "are not offered", (*explainer).whyHeld},
 	// It fails the constraint of the framework, or of all shapes that are wanted.
-	failsConstraint: {rankBarred, "fail a constraint", (*Engine).whyConstraint},
-	nothingLeft:     {rankFull, "have nothing free", (*Engine).whyTaken},
+	failsConstraint: {rankBarred, "fail a constraint", (*explainer).whyConstraint},
+	nothingLeft:     {rankFull, "have nothing free", (*explainer).whyTaken},
 	// Tasks were asked back for the member itself.
-	isFreed: {rankFree, "are being freed for it", (*Engine).whyFreed},
+	isFreed: {rankFree, "are being freed for it", (*explainer).whyFreed},
 	// What is free is kept for a preemption's demand.
-	isKept: {rankFree, "are kept for somebody else", (*Engine).whyKept},
+	isKept: {rankFree, "are kept for somebody else", (*explainer).whyKept},
 	// The limit of the role or one above leaves too little.
-	overLimit: {rankFree, "would bring the role above its limit", (*Engine).whyLimit},
+	overLimit: {rankFree, "would bring the role above its limit", (*explainer).whyLimit},
 	// What is free is held back for guarantees.
-	isPromised: {rankFree, "are held back for guarantees", (*Engine).whyPromised},
+	isPromised: {rankFree, "are held back for guarantees", (*explainer).whyPromised},
 	// The framework has its capped offer of this agent, or its cap is too small.
-	overMost: {rankFree, "are offered as far as a capped offer goes", (*Engine).whyMost},
+	overMost: {rankFree, "are offered as far as a capped offer goes", (*explainer).whyMost},
 	// It is less than the least worth offering.
-	tooLittle: {rankFull, "have less than is worth offering", (*Engine).whyTooLittle},
+	tooLittle: {rankFull, "have less than is worth offering", (*explainer).whyTooLittle},
 	// It holds none of the shapes that are wanted.
-	nothingFits: {rankFull, "have too little free", (*Engine).whyNothingFits},
+	nothingFits: {rankFull, "have too little free", (*explainer).whyNothingFits},
 	// A shape fits, but its place holds as many as are wanted in one.
-	placeFull: {rankFree, "are where as many are as it wants in one place", (*Engine).whyPlaceFull},
+	placeFull: {rankFree, "are where as many are as it wants in one place", (*explainer).whyPlaceFull},
 	// A shape fits, but waits for other agents.
-	notNear:    {rankFree, "are not among the preferred", (*Engine).whyNotNear},
-	isFiltered: {rankFree, "are filtered", (*Engine).whyFiltered},
+	notNear:    {rankFree, "are not among the preferred", (*explainer).whyNotNear},
+	isFiltered: {rankFree, "are filtered", (*explainer).whyFiltered},
 	// A shape fits that is spread: first all agents are looked at.
-	isPutBy: {rankFree, "are offered next", (*Engine).whyOffered},
+	isPutBy: {rankFree, "are offered next", (*explainer).whyOffered},
 }
 
 // whyAgent is why the member is not offered the agent.
-func (e *Engine) whyAgent(m *member, a *agent) string {
+func (e *explainer) whyAgent(m *member, a *agent) string {
 	d := e.decide(question{member: m, agent: a, careful: true})
 	return refusals[d.why].say(e, m, a, d.offer)
 }
 
-func (e *Engine) whyOffered(m *member, a *agent, offer api.Resources) string {
+func (e *explainer) whyOffered(m *member, a *agent, offer api.Resources) string {
 	return fmt.Sprintf("nothing: the next allocation offers %s of %s to %s in role %s", offer, a.spec.ID, m.framework.spec.ID, m.role.name)
 }
 
-func (e *Engine) whyAway(_ *member, a *agent, _ api.Resources) string {
+func (e *explainer) whyAway(_ *member, a *agent, _ api.Resources) string {
 	return fmt.Sprintf("%s is not offered: %s", a.spec.ID, orElse(a.spec.Why, "it is not running"))
 }
 
-func (e *Engine) whyHeld(m *member, _ *agent, _ api.Resources) string {
+func (e *explainer) whyHeld(m *member, _ *agent, _ api.Resources) string {
 	return fmt.Sprintf("role %s is under a limit and waits for the agents to come back", m.role.name)
 }
 
-func (e *Engine) whyFreed(m *member, a *agent, _ api.Resources) string {
+func (e *explainer) whyFreed(m *member, a *agent, _ api.Resources) string {
 	return fmt.Sprintf("tasks on %s were asked back for %s: it is offered what they hold when they have ended", a.spec.ID, m.framework.spec.ID)
 }
 
-func (e *Engine) whyKept(_ *member, a *agent, _ api.Resources) string {
+func (e *explainer) whyKept(_ *member, a *agent, _ api.Resources) string {
 	return fmt.Sprintf("what is free of %s is kept for %s, for which tasks were preempted", a.spec.ID, a.keeps[0].of.framework.spec.ID)
 }
 
-func (e *Engine) whyPromised(m *member, a *agent, left api.Resources) string {
+func (e *explainer) whyPromised(m *member, a *agent, left api.Resources) string {
 	return fmt.Sprintf("what is free of %s is held back for guarantees%s: %s", a.spec.ID, butFor(left), e.whyPromises(m.role))
 }
 
-func (e *Engine) whyTooLittle(m *member, a *agent, left api.Resources) string {
+func (e *explainer) whyTooLittle(m *member, a *agent, left api.Resources) string {
 	return fmt.Sprintf("%s has %s free%s, less than is worth offering to %s: %s", a.spec.ID, left, keptOf(a), m.framework.spec.ID, e.leastWords(m)) +
 		e.whyRest(m, a)
 }
 
-func (e *Engine) whyNotNear(m *member, a *agent, _ api.Resources) string {
+func (e *explainer) whyNotNear(m *member, a *agent, _ api.Resources) string {
 	return fmt.Sprintf("%s is waiting for locality: %s is none of the agents that it prefers", m.framework.spec.ID, a.spec.ID)
 }

@@ -15,20 +15,11 @@ type role struct {
 	parent   *role
 	children []*role // by name
 	members  []*member
+	wording
+	bounds
 
-	set       bool // by an operator
-	weight    float64
-	priority  int
-	guarantee Amounts // nil = none
-	limit     Amounts // by kind, unbounded = none; nil = no limit at all
-	spoken    allocator.Role
-
-	taken Amounts // held by members in the subtree, and what is reserved for it and not held
-	idle  Amounts // reserved for exactly this role, and not held
-
-	limited bool // there is a limit here or above
-	full    bool // its own limit of something that every task needs is reached
-	cut     bool // somebody got less because of the limit since it was last looked at
+	taken   Amounts // held by members in the subtree, and what is reserved for it and not held
+	idle    Amounts // reserved for exactly this role, and not held
 	promise promise
 	leaving Amounts // held by tasks in the subtree that were asked back
 	asked   Amounts // by preemption under way, for members in the subtree
@@ -37,15 +28,32 @@ type role struct {
 	served  uint64 // number of the last offer in the subtree
 	own     uint64 // and of the last to a member of exactly this role
 	places  [2][]*place
-	touched bool
+	touched bool // in touched.roles
+}
+
+// wording is what an operator says of a role.
+type wording struct {
+	spoken    allocator.Role
+	set       bool // he says something that is not the default
+	weight    float64
+	priority  int
+	guarantee Amounts // nil = none
+}
+
+// bounds are the limit of a role and how near it is.
+type bounds struct {
+	limit   Amounts // by kind, unbounded = none; nil = no limit at all
+	limited bool    // there is a limit here or above
+	full    bool    // its own limit of something that every task needs is reached
+	cut     bool    // somebody got less because of the limit since it was last looked at
 }
 
 // roleOf finds or makes the node and those above it.
-func (e *Engine) roleOf(name api.Role) *role {
+func (e *books) roleOf(name api.Role) *role {
 	if r := e.roles[name]; r != nil {
 		return r
 	}
-	r := &role{name: name, weight: 1}
+	r := &role{name: name, wording: wording{weight: 1}}
 	siblings := &e.top
 	if above := name.Parent(); above != "" {
 		r.parent = e.roleOf(above)
@@ -63,7 +71,7 @@ func (e *Engine) roleOf(name api.Role) *role {
 func byName(r *role, name api.Role) int { return cmp.Compare(r.name, name) }
 
 // prune forgets the node if nothing needs it, and then those above likewise.
-func (e *Engine) prune(r *role) {
+func (e *line) prune(r *role) {
 	for r != nil && !r.set && len(r.members) == 0 && len(r.children) == 0 && r.taken.zero() && r.idle.zero() {
 		e.all.forget(r)
 		e.few.forget(r)
@@ -80,7 +88,7 @@ func (e *Engine) prune(r *role) {
 }
 
 // SetRole replaces what an operator says of a role.
-func (e *Engine) SetRole(spoken allocator.Role) {
+func (e *ledger) SetRole(spoken allocator.Role) {
 	r := e.roleOf(spoken.Role)
 	if isNumbered(r.spoken.Limit) {
 		e.numbered--
@@ -114,7 +122,7 @@ func (e *Engine) SetRole(spoken allocator.Role) {
 		if e.policy.Less != nil {
 			e.touchMember(m) // what it is ordered by may be another
 		}
-		e.dirty.member(e, m)
+		e.dirty.member(m)
 	})
 	e.touchRole(r)
 	e.keeps.stale = true
@@ -126,7 +134,7 @@ func isNumbered(limit api.Resources) bool {
 }
 
 // limitsChanged carries the mark "limited" down the tree.
-func (e *Engine) limitsChanged(r *role) {
+func (e *books) limitsChanged(r *role) {
 	r.limited = r.limit != nil || r.parent != nil && r.parent.limited
 	for _, child := range r.children {
 		e.limitsChanged(child)
@@ -134,7 +142,7 @@ func (e *Engine) limitsChanged(r *role) {
 }
 
 // subtree visits the members of r and of all roles below, in order of names.
-func (e *Engine) subtree(r *role, visit func(*member)) {
+func (e *books) subtree(r *role, visit func(*member)) {
 	for _, m := range slices.Clone(r.members) {
 		visit(m)
 	}
@@ -144,11 +152,11 @@ func (e *Engine) subtree(r *role, visit func(*member)) {
 }
 
 // nextRole is where the role stands among those beside it.
-func (e *Engine) nextRole(r *role) float64 { return e.policy.Next(r.taken, e.total, r.weight) }
+func (e *books) nextRole(r *role) float64 { return e.policy.Next(r.taken, e.total, r.weight) }
 
 // nextLeaf is where the members of exactly this role stand, who are beside the roles below it as one
 // leaf of weight 1.
-func (e *Engine) nextLeaf(r *role) float64 {
+func (e *books) nextLeaf(r *role) float64 {
 	if len(r.children) == 0 {
 		return 0 // it stands alone: nothing to compare with
 	}
@@ -156,7 +164,7 @@ func (e *Engine) nextLeaf(r *role) float64 {
 }
 
 // ownOf is what the members of exactly this role hold.
-func (e *Engine) ownOf(r *role) Amounts {
+func (e *books) ownOf(r *role) Amounts {
 	e.turn.own.set(r.taken)
 	e.turn.own.sub(r.idle)
 	for _, child := range r.children {

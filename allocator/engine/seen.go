@@ -30,8 +30,8 @@ func (a *agent) seenBy(m *member) *seen {
 
 // noteSeen remembers what the member sees of the agent as it is offered a first part of it in
 // this turn. What it holds open of the agent from earlier turns belongs to it.
-func (e *Engine) noteSeen(a *agent, m *member, whole, offer api.Resources) {
-	if !e.proposed(m).IsZero() {
+func (e *books) noteSeen(a *agent, m *member, whole, offer api.Resources) {
+	if !e.turn.proposed(m).IsZero() {
 		return
 	}
 	one := a.seenBy(m)
@@ -54,7 +54,7 @@ func (e *Engine) noteSeen(a *agent, m *member, whole, offer api.Resources) {
 // noteSated widens what the member has seen to all that it may use of what the agent had when
 // its turn began: it was offered all that it wants, so that what others took of the agent at
 // the same time has cost it nothing.
-func (e *Engine) noteSated(a *agent, m *member) {
+func (e *books) noteSated(a *agent, m *member) {
 	whole := e.turn.began
 	if !a.plain {
 		whole = usableBy(m, whole)

@@ -6,7 +6,7 @@ import (
 )
 
 // Shares reports the share of each framework and role that holds anything.
-func (e *Engine) Shares() allocator.Shares {
+func (e *books) Shares() allocator.Shares {
 	shares := allocator.Shares{Frameworks: map[api.FrameworkID]float64{}, Roles: map[api.Role]float64{}}
 	// order: irrelevant because it goes into a map
 	for id, f := range e.frameworks {

@@ -14,7 +14,7 @@ type stepsBack struct {
 const stepBackMax = 64
 
 // strike notes an untouched offer; Refuse takes it back.
-func (e *Engine) strike(m *member) {
+func (e *line) strike(m *member) {
 	if !m.struck && m.demand == nil {
 		m.struck = true
 		e.stepsBack.struck = append(e.stepsBack.struck, m)
@@ -22,12 +22,12 @@ func (e *Engine) strike(m *member) {
 }
 
 // forgive lets the member go with the others again: it has launched or says that it is new.
-func (e *Engine) forgive(m *member) {
+func (e *line) forgive(m *member) {
 	m.strikes, m.struck = 0, false
 	e.setSteppedBack(m, false)
 }
 
-func (e *Engine) setSteppedBack(m *member, steppedBack bool) {
+func (e *line) setSteppedBack(m *member, steppedBack bool) {
 	if m.steppedBack == steppedBack {
 		return
 	}
@@ -41,7 +41,7 @@ func (e *Engine) setSteppedBack(m *member, steppedBack bool) {
 }
 
 // yield makes those that were struck yield, and ends it for those whose time is over.
-func (e *Engine) stepBack() {
+func (e *line) stepBack() {
 	y := &e.stepsBack
 	over := &y.until[e.round%(stepBackMax+1)]
 	for _, m := range *over {

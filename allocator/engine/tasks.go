@@ -20,7 +20,7 @@ type taskKey struct {
 	id     api.TaskID
 }
 
-func (e *Engine) addTask(a *agent, m *member, claim allocator.Claim) {
+func (e *books) addTask(a *agent, m *member, claim allocator.Claim) {
 	if !e.policy.preempts() || claim.Task == "" {
 		return
 	}
@@ -34,7 +34,7 @@ func (e *Engine) addTask(a *agent, m *member, claim allocator.Claim) {
 	e.keeps.stale = true
 }
 
-func (e *Engine) removeTask(a *agent, m *member, id api.TaskID) {
+func (e *books) removeTask(a *agent, m *member, id api.TaskID) {
 	if !e.policy.preempts() || id == "" {
 		return
 	}
@@ -55,7 +55,7 @@ func (e *Engine) removeTask(a *agent, m *member, id api.TaskID) {
 }
 
 // leaving counts a task as asked back (n +1), or no more (-1).
-func (e *Engine) leaving(t *task, n int64) {
+func (e *books) leaving(t *task, n int64) {
 	t.asked = n > 0
 	e.turn.asked = e.kinds.count(e.turn.asked, t.claim.Resources, nil)
 	for r := t.member.role; r != nil; r = r.parent {
@@ -64,7 +64,7 @@ func (e *Engine) leaving(t *task, n int64) {
 }
 
 // dropTasks forgets the member's tasks on the agent.
-func (e *Engine) dropTasks(a *agent, m *member) {
+func (e *books) dropTasks(a *agent, m *member) {
 	for _, t := range slices.Clone(a.tasks) {
 		if t.member == m {
 			e.removeTask(a, m, t.claim.Task)

@@ -19,9 +19,12 @@ type turn struct {
 	members   []int32           // to whom
 	first     int               // where the agent's own begin
 
-	own, change, offer, rest, relief, asked, floor, sum Amounts
-	guests                                              []*member
+	guests []*member
+	scratch
 }
+
+// scratch is memory for sums that are looked at and forgotten.
+type scratch struct{ own, change, offer, rest, relief, asked, floor, sum Amounts }
 
 // putBy is for whom an agent is put by, if it is: a member, and which of its shapes.
 type putBy struct {
@@ -36,7 +39,7 @@ type resumed struct {
 }
 
 // serve offers what the agent has, member by member, until nobody takes more, or it is put by for somebody.
-func (e *Engine) serve(a *agent, o *order, at occasion) (isPutBy bool) {
+func (e *server) serve(a *agent, o *order, at occasion) (isPutBy bool) {
 	if !a.offerable {
 		return false
 	}
@@ -54,7 +57,7 @@ func (e *Engine) serve(a *agent, o *order, at occasion) (isPutBy bool) {
 		e.serveKeeps(a, o)
 	}
 	t.putBy.member = nil
-	for t.putBy.member == nil && !a.open.IsZero() && o.size > 0 && !e.floor.under(a) && (e.serveOwed(a, o) || e.serveOrder(a, o)) {
+	for t.putBy.member == nil && !a.open.IsZero() && o.size > 0 && !e.line.floor.under(a) && (e.serveOwed(a, o) || e.serveOrder(a, o)) {
 	}
 	t.on = false
 	if t.putBy.member == nil {
@@ -65,7 +68,7 @@ func (e *Engine) serve(a *agent, o *order, at occasion) (isPutBy bool) {
 }
 
 // serveOwed asks the members of roles that lack something of their guarantee.
-func (e *Engine) serveOwed(a *agent, o *order) bool {
+func (e *server) serveOwed(a *agent, o *order) bool {
 	for _, chunk := range e.promises.owed.chunks {
 		for _, x := range chunk {
 			r := e.promises.roles[x.id]
@@ -84,7 +87,7 @@ func (e *Engine) serveOwed(a *agent, o *order) bool {
 	return false
 }
 
-func (e *Engine) serveOrder(a *agent, o *order) bool {
+func (e *server) serveOrder(a *agent, o *order) bool {
 	if o.flat != nil {
 		return e.serveFlat(a, o, nil)
 	}
@@ -97,7 +100,7 @@ func (e *Engine) serveOrder(a *agent, o *order) bool {
 }
 
 // servePlace asks the members below the place in order, until one takes something.
-func (e *Engine) servePlace(a *agent, o *order, p *place, owed bool) bool {
+func (e *server) servePlace(a *agent, o *order, p *place, owed bool) bool {
 	for _, chunk := range p.list.chunks {
 		for i := range chunk {
 			id := chunk[i].id
@@ -116,7 +119,7 @@ func (e *Engine) servePlace(a *agent, o *order, p *place, owed bool) bool {
 }
 
 // serveMember asks one member, and reports whether it took something or the agent is put by for it.
-func (e *Engine) serveMember(a *agent, m *member, o *order, owed bool) bool {
+func (e *server) serveMember(a *agent, m *member, o *order, owed bool) bool {
 	if m.passed == e.turn.number {
 		return false
 	}
@@ -136,7 +139,7 @@ func (e *Engine) serveMember(a *agent, m *member, o *order, owed bool) bool {
 }
 
 // serveBelow passes by a role that is at its limit, with all below it.
-func (e *Engine) serveBelow(a *agent, o *order, p *place, owed bool) bool {
+func (e *server) serveBelow(a *agent, o *order, p *place, owed bool) bool {
 	if p.role.full && a.plain {
 		p.role.cut = true
 		return false

@@ -3,7 +3,7 @@ package engine
 import "github.com/tenderhq/tender/api"
 
 // Use says what is used on an agent beyond what was asked for.
-func (e *Engine) Use(id api.AgentID, beyond api.Resources) {
+func (e *ledger) Use(id api.AgentID, beyond api.Resources) {
 	a := e.agentOf(id)
 	if a == nil || beyond.IsZero() && a.beyond.zero() {
 		return
@@ -13,13 +13,13 @@ func (e *Engine) Use(id api.AgentID, beyond api.Resources) {
 	e.setFree(a, a.free, nil)
 	if !before.holds(a.counted) {
 		e.loosen()
-		e.dirty.agent(e, a)
+		e.dirty.agent(a)
 	}
 }
 
 // unused is what is free less what is used beyond the requests, unreserved first. What is
 // revocable has been counted without it.
-func (e *Engine) unused(a *agent) api.Resources {
+func (e *books) unused(a *agent) api.Resources {
 	open := a.free
 	for kind, excess := range a.beyond {
 		for _, item := range a.free.Items() {

@@ -21,14 +21,14 @@ type cost struct {
 
 // isCheaper reports whether a set of victims is asked rather than another: the one whose dearest is asked sooner,
 // then the fewest, then those that give up least.
-func (e *Engine) isCheaper(c, d cost) bool {
+func (e *asker) isCheaper(c, d cost) bool {
 	if order := e.policy.YieldsSooner(c.dearest, d.dearest); order != 0 {
 		return order < 0
 	}
 	return c.count < d.count || c.count == d.count && c.share < d.share
 }
 
-func (e *Engine) costOf(victims []*task) cost {
+func (e *asker) costOf(victims []*task) cost {
 	c := cost{count: len(victims)}
 	sum := e.turn.sum[:0]
 	for i, t := range victims {
@@ -43,7 +43,7 @@ func (e *Engine) costOf(victims []*task) cost {
 	return c
 }
 
-func (e *Engine) bid(m *member, s *shape, a *agent) bid {
+func (e *asker) bid(m *member, s *shape, a *agent) bid {
 	victims := e.victims(m, s, a)
 	if len(victims) == 0 {
 		return bid{agent: a}
@@ -53,7 +53,7 @@ func (e *Engine) bid(m *member, s *shape, a *agent) bid {
 
 // victims is the cheapest set of tasks on the agent whose end makes room for one of the
 // shape; nil when there is none, or room without any.
-func (e *Engine) victims(m *member, s *shape, a *agent) []*task {
+func (e *asker) victims(m *member, s *shape, a *agent) []*task {
 	lacks := e.lacks(m, s)
 	role := m.role.name
 	have := a.unkept().UsableBy(role)
@@ -89,10 +89,10 @@ func (e *Engine) victims(m *member, s *shape, a *agent) []*task {
 }
 
 // compare orders tasks as the policy asks them.
-func (e *Engine) compare(x, y *task) int { return e.policy.YieldsSooner(taskOf(x), taskOf(y)) }
+func (e *asker) compare(x, y *task) int { return e.policy.YieldsSooner(taskOf(x), taskOf(y)) }
 
 // one is the cheapest task that is enough alone and that no guarantee needs.
-func (e *Engine) one(candidates []*task, enough func(...*task) bool) []*task {
+func (e *asker) one(candidates []*task, enough func(...*task) bool) []*task {
 	var best []*task
 	for _, t := range candidates {
 		if set := []*task{t}; enough(t) && len(e.unpromised(set)) == 1 && (best == nil || e.isCheaper(e.costOf(set), e.costOf(best))) {
@@ -108,7 +108,7 @@ const pairsMax = 16
 // fewest picks of the pool, which is enough as a whole and no dearer than it must be,
 // but no one of it alone, the fewest that are enough, of those that give up least:
 // exactly for two, and for more by leaving out whom it can, the dearest and smallest first.
-func (e *Engine) fewest(pool []*task, enough func(...*task) bool) []*task {
+func (e *asker) fewest(pool []*task, enough func(...*task) bool) []*task {
 	var best []*task
 	try := func(set ...*task) {
 		if enough(set...) && (best == nil || e.isCheaper(e.costOf(set), e.costOf(best))) {
@@ -138,7 +138,7 @@ func (e *Engine) fewest(pool []*task, enough func(...*task) bool) []*task {
 }
 
 // candidates are the agent's tasks that give way to the member, in the order in which the policy asks them.
-func (e *Engine) candidates(a *agent, m *member) []*task {
+func (e *asker) candidates(a *agent, m *member) []*task {
 	var candidates []*task
 	to := e.standing(m)
 	for _, t := range a.tasks {
@@ -153,7 +153,7 @@ func (e *Engine) candidates(a *agent, m *member) []*task {
 }
 
 // makeRoom reports whether the victims give the roles what their limits lack.
-func (e *Engine) makeRoom(set []*task, lacks []lack) bool {
+func (e *asker) makeRoom(set []*task, lacks []lack) bool {
 	for _, l := range lacks {
 		room := int64(0)
 		for _, t := range set {
@@ -170,7 +170,7 @@ func (e *Engine) makeRoom(set []*task, lacks []lack) bool {
 }
 
 // unpromised leaves out victims whose end would take a role below its guarantee.
-func (e *Engine) unpromised(candidates []*task) []*task {
+func (e *asker) unpromised(candidates []*task) []*task {
 	if e.promises.count == 0 {
 		return candidates
 	}

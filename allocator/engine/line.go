@@ -1,5 +1,18 @@
 package engine
 
+// line is who is next: the members that may be offered something, in order, and who has stepped back in it.
+type line struct {
+	*books
+	all       *order // of all members that may be offered something
+	few       *order // of the members that agents which nobody else wanted are looked at for
+	floor     floor
+	stepsBack stepsBack
+	// round counts the calls of Allocate that had something to do.
+	round uint64
+}
+
+func newLine(b *books) *line { return &line{books: b, all: newOrder(b, 0), few: newOrder(b, 1)} }
+
 // touched are members and roles whose share has changed since the orders were last in
 // order. They are moved once, however often it changed.
 type touched struct {
@@ -8,7 +21,7 @@ type touched struct {
 	all     bool // the cluster's total has changed: every share has
 }
 
-func (e *Engine) touchMember(m *member) {
+func (e *books) touchMember(m *member) {
 	if !m.touched {
 		m.touched = true
 		e.dirty.touched.members = append(e.dirty.touched.members, m)
@@ -18,7 +31,7 @@ func (e *Engine) touchMember(m *member) {
 	}
 }
 
-func (e *Engine) touchRole(r *role) {
+func (e *books) touchRole(r *role) {
 	if r != nil && !r.touched {
 		r.touched = true
 		e.dirty.touched.roles = append(e.dirty.touched.roles, r)
@@ -26,7 +39,7 @@ func (e *Engine) touchRole(r *role) {
 }
 
 // settle brings the orders in order.
-func (e *Engine) settle() {
+func (e *line) settle() {
 	t := &e.dirty.touched
 	for _, m := range t.members {
 		m.touched = false
@@ -52,7 +65,7 @@ func (e *Engine) settle() {
 
 // reorder moves a member that was just offered something, in the order at hand now,
 // in the other one when it is needed.
-func (e *Engine) reorder(m *member, o *order) {
+func (e *line) reorder(m *member, o *order) {
 	o.refresh(m)
 	for r := m.role; r != nil; r = r.parent {
 		o.refreshRole(r)

@@ -5,8 +5,23 @@ import (
 	"github.com/tenderhq/tender/api"
 )
 
+// ledger follows what the engine is told: it writes it into the books, and puts who it concerns in line or takes him out.
+type ledger struct {
+	*line
+	again instant // after which the same is offered again to who gave it back untouched
+	back  back
+}
+
+func newLedger(config allocator.Config, l *line) *ledger {
+	again := instant(config.OfferAgain)
+	if again <= 0 {
+		again = instant(allocator.DefaultOfferAgain)
+	}
+	return &ledger{line: l, again: again}
+}
+
 // Take books resources that are in use but were not proposed.
-func (e *Engine) Take(claim allocator.Claim) {
+func (e *ledger) Take(claim allocator.Claim) {
 	a, f := e.agentOf(claim.Agent), e.frameworks[claim.Framework]
 	if a == nil || f == nil || claim.Resources.IsZero() {
 		return
@@ -21,7 +36,7 @@ func (e *Engine) Take(claim allocator.Claim) {
 		e.refree(a)
 	}
 	if !a.plain && len(a.filters) > 0 { // another cut of what is left may not be hidden
-		e.dirty.agent(e, a)
+		e.dirty.agent(a)
 	}
 	e.touchMember(m)
 	e.addTask(a, m, claim)
@@ -33,7 +48,7 @@ func (e *Engine) Take(claim allocator.Claim) {
 }
 
 // Launch turns part of what an offer held into a task's claim.
-func (e *Engine) Launch(claim allocator.Claim) {
+func (e *ledger) Launch(claim allocator.Claim) {
 	a, m := e.find(claim)
 	if m == nil {
 		e.Take(claim)
@@ -63,11 +78,11 @@ func (e *Engine) Launch(claim allocator.Claim) {
 	}
 	e.forgive(m)
 	e.addTask(a, m, claim)
-	e.dirty.capped(e, a, m)
+	e.dirty.capped(a, m)
 }
 
 // Return frees what was taken by a proposal, Take or Launch.
-func (e *Engine) Return(claim allocator.Claim) {
+func (e *ledger) Return(claim allocator.Claim) {
 	a, m := e.find(claim)
 	if m == nil {
 		return
@@ -90,19 +105,19 @@ func (e *Engine) Return(claim allocator.Claim) {
 		return
 	}
 	if claim.Task != "" {
-		e.filters.lift(e, a, m.framework)
+		e.filters.lift(e.books, a, m.framework)
 	}
 	e.removeTask(a, m, claim.Task)
 	e.countTask(a, m, claim, -1)
 	e.giveBack(a, m, back, e.counted)
 	e.touchMember(m)
 	e.loosen()
-	e.dirty.agent(e, a)
+	e.dirty.agent(a)
 	e.leave(m)
 }
 
 // answered notes that (part of) an offer came back.
-func (e *Engine) answered(a *agent, m *member, back api.Resources, counted Amounts) {
+func (e *ledger) answered(a *agent, m *member, back api.Resources, counted Amounts) {
 	if len(a.plans) == 0 {
 		return
 	}
@@ -113,7 +128,7 @@ func (e *Engine) answered(a *agent, m *member, back api.Resources, counted Amoun
 }
 
 // untouched notes when an offer came back with nothing launched.
-func (e *Engine) untouched(a *agent, m *member, fruitful bool) {
+func (e *ledger) untouched(a *agent, m *member, fruitful bool) {
 	e.back = back{}
 	if !fruitful {
 		e.back = back{a, m}
@@ -123,7 +138,7 @@ func (e *Engine) untouched(a *agent, m *member, fruitful bool) {
 }
 
 // takeAllOf returns all that the member holds on the agent.
-func (e *Engine) takeAllOf(a *agent, m *member) {
+func (e *ledger) takeAllOf(a *agent, m *member) {
 	e.dropTasks(a, m)
 	e.dropCounts(a, m)
 	before := a.offers
@@ -136,7 +151,7 @@ func (e *Engine) takeAllOf(a *agent, m *member) {
 }
 
 // giveBack makes free what a member has let go.
-func (e *Engine) giveBack(a *agent, m *member, back api.Resources, counted Amounts) {
+func (e *books) giveBack(a *agent, m *member, back api.Resources, counted Amounts) {
 	e.charge(m, back, counted, -1)
 	switch {
 	case a.oversold:
@@ -149,7 +164,7 @@ func (e *Engine) giveBack(a *agent, m *member, back api.Resources, counted Amoun
 }
 
 // refree counts anew what is free, when more was taken than there was, or was given back.
-func (e *Engine) refree(a *agent) {
+func (e *books) refree(a *agent) {
 	free := a.spec.Total
 	a.oversold = false
 	for i := range a.held {
@@ -161,7 +176,7 @@ func (e *Engine) refree(a *agent) {
 
 // charge adds what a member takes (sign +1) or gives back (-1) to its sums, its
 // framework's and those of the roles above.
-func (e *Engine) charge(m *member, held api.Resources, counted Amounts, sign int64) {
+func (e *books) charge(m *member, held api.Resources, counted Amounts, sign int64) {
 	e.chargeCounted(m, counted, sign)
 	items := held.Items()
 	for i := range items {
@@ -171,7 +186,7 @@ func (e *Engine) charge(m *member, held api.Resources, counted Amounts, sign int
 	}
 }
 
-func (e *Engine) chargeCounted(m *member, counted Amounts, sign int64) {
+func (e *books) chargeCounted(m *member, counted Amounts, sign int64) {
 	if sign < 0 {
 		m.taken.sub(counted)
 		m.framework.taken.sub(counted)
@@ -192,5 +207,16 @@ func (e *Engine) chargeCounted(m *member, counted Amounts, sign int64) {
 	}
 	if sign < 0 {
 		e.uncut(m.role)
+	}
+}
+
+// Hold stops offers to roles under a limit, and preemption, while on (R20).
+func (e *ledger) Hold(on bool) {
+	if e.hold == on {
+		return
+	}
+	e.hold = on
+	if !on {
+		e.dirty.everything(e.agents)
 	}
 }
