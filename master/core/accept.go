@@ -48,14 +48,14 @@ func (x *acceptance) claim(resources api.Resources) allocator.Claim {
 }
 
 // accept answers offers with operations. One stale offer refuses it whole (R3).
-func (c *Core) accept(s *session, number uint64, call protocol.Accept) {
-	offers, err := c.offersOf(s, call.Offers, call.After)
+func (r *operations) accept(s *session, number uint64, call protocol.Accept) {
+	offers, err := r.offersOf(s, call.Offers, call.After)
 	reserves := slices.ContainsFunc(call.Operations, func(operation api.Operation) bool { return operation.Kind != api.OpLaunch })
 	if err == nil && reserves && (call.More || call.After > 0) {
 		err = api.E("offer.accept", api.Invalid, call.Offers[0], errors.New("a part of an answer can only launch; reserve with an answer of its own"))
 	}
 	if err != nil {
-		c.refuse(s, number, err)
+		r.refuse(s, number, err)
 		return
 	}
 	x := &acceptance{session: s, agent: offers[0].agent, role: offers[0].role, offers: offers, operations: call.Operations, filter: call.Filter}
@@ -64,22 +64,22 @@ func (c *Core) accept(s *session, number uint64, call protocol.Accept) {
 		x.part = number
 	}
 	for _, o := range offers {
-		c.closeOffer(o)
+		r.offers.closeOffer(o)
 		x.left = x.left.Plus(o.resources)
 	}
 	if reserves {
-		c.countDown(x)
-		c.waitForRegistry(x)
+		r.demands.countDown(x)
+		r.waitForRegistry(x)
 		return
 	}
-	c.runOperations(x)
-	c.countDown(x) // behind the launches, so that the policy never sees that more may be offered
-	c.restate(x.agent)
+	r.runOperations(x)
+	r.demands.countDown(x) // behind the launches, so that the policy never sees that more may be offered
+	r.standing.restate(x.agent)
 }
 
 // offersOf finds the named offers: open, the framework's, of one agent and one role, and
 // answered by the numbered part before this one, if there was one.
-func (c *Core) offersOf(s *session, ids []api.OfferID, after uint64) ([]*offer, *api.Error) {
+func (r *operations) offersOf(s *session, ids []api.OfferID, after uint64) ([]*offer, *api.Error) {
 	const op = "offer.accept"
 	switch {
 	case len(ids) == 0:
@@ -90,7 +90,7 @@ func (c *Core) offersOf(s *session, ids []api.OfferID, after uint64) ([]*offer, 
 	offers := make([]*offer, len(ids))
 	named := make(map[api.OfferID]bool, len(ids))
 	for i, id := range ids {
-		o := c.offers[id]
+		o := r.offers.open[id]
 		switch {
 		case o == nil || o.framework != s.framework:
 			return nil, api.E(op, api.Stale, id, errors.New("the offer is gone: answered, expired or rescinded"))
@@ -98,10 +98,10 @@ func (c *Core) offersOf(s *session, ids []api.OfferID, after uint64) ([]*offer, 
 			return nil, api.E(op, api.Stale, id, o.strangePart(after))
 		case named[id]:
 			return nil, api.E(op, api.Invalid, id, errors.New("it names the offer twice"))
-		case o.agent != c.offers[ids[0]].agent:
-			return nil, api.E(op, api.Invalid, id, fmt.Errorf("it is of agent %s, the first of %s; answer them one by one", o.agent.id, c.offers[ids[0]].agent.id))
-		case o.role != c.offers[ids[0]].role:
-			return nil, api.E(op, api.Invalid, id, fmt.Errorf("it is in role %s, the first in %s; answer them one by one", o.role, c.offers[ids[0]].role))
+		case o.agent != r.offers.open[ids[0]].agent:
+			return nil, api.E(op, api.Invalid, id, fmt.Errorf("it is of agent %s, the first of %s; answer them one by one", o.agent.id, r.offers.open[ids[0]].agent.id))
+		case o.role != r.offers.open[ids[0]].role:
+			return nil, api.E(op, api.Invalid, id, fmt.Errorf("it is in role %s, the first in %s; answer them one by one", o.role, r.offers.open[ids[0]].role))
 		}
 		offers[i], named[id] = o, true
 	}
@@ -118,79 +118,79 @@ func (o *offer) strangePart(after uint64) error {
 
 // runOperations does what is asked for, in order, each against what the ones before
 // have left; then the rest goes back.
-func (c *Core) runOperations(x *acceptance) {
+func (r *operations) runOperations(x *acceptance) {
 	did := x.did
 	for i, operation := range x.operations {
 		switch {
 		case operation.Kind == api.OpLaunch:
-			before := c.launched
+			before := r.launched
 			for _, task := range operation.Tasks {
-				c.launch(x, task)
+				r.launch(x, task)
 			}
-			started := int(c.launched - before)
+			started := int(r.launched - before)
 			did.Launched += started
 			did.Refused += len(operation.Tasks) - started
-			c.operationDone(x, operation, nil)
+			r.operationDone(x, operation, nil)
 		case x.faults[i] != nil:
 			did.Failed++
-			c.operationDone(x, operation, x.faults[i])
+			r.operationDone(x, operation, x.faults[i])
 		default:
 			did.Done++
-			c.volumeEvent(x, operation)
-			c.operationDone(x, operation, nil)
+			r.volumeEvent(x, operation)
+			r.operationDone(x, operation, nil)
 		}
 	}
-	c.reportRefused(x)
-	if x.part > 0 && c.keepOpen(x, did) {
+	r.reportRefused(x)
+	if x.part > 0 && r.keepOpen(x, did) {
 		return
 	}
 	did.Left, did.Filter = x.left, x.filter.For()
-	c.answered(x, did)
+	r.answered(x, did)
 	if x.left.IsZero() {
 		return
 	}
 	if !x.loose {
-		c.giveBack(x.claim(x.left))
+		r.offers.giveBack(x.claim(x.left))
 	}
-	c.filter(x.claim(x.left), x.filter)
+	r.offers.filter(x.claim(x.left), x.filter)
 }
 
 // keepOpen leaves what a part of an answer has not used in the first of its offers, for the
 // next part; false when nothing is left, or not free any more.
-func (c *Core) keepOpen(x *acceptance, did view.Decision) bool {
+func (r *operations) keepOpen(x *acceptance, did view.Decision) bool {
 	if x.left.IsZero() || !x.agent.offer(x.left) {
 		return false
 	}
 	o := x.offers[0]
 	o.did = x.summary(did)
 	o.part, o.resources = x.part, x.left
-	c.openOffer(o)
+	r.offers.openOffer(o)
 	return true
 }
 
 // book tells the policy what the accept uses.
-func (c *Core) book(x *acceptance, claim allocator.Claim) {
+func (r *operations) book(x *acceptance, claim allocator.Claim) {
 	switch {
 	case claim.Resources.IsZero():
 	case x.loose:
-		c.policy.Take(claim)
+		r.policy.Take(claim)
 	default:
-		c.policy.Launch(claim)
+		r.policy.Launch(claim)
 	}
 }
 
 // operationDone answers an operation that wants to know, in whatever session the framework
 // has now: the next one asks for it. One without an ID is answered only when it can't be
 // done. That is no refusal of the accept, which may have launched.
-func (c *Core) operationDone(x *acceptance, operation api.Operation, err *api.Error) {
+func (r *operations) operationDone(x *acceptance, operation api.Operation, err *api.Error) {
 	fw := x.session.framework
 	switch {
 	case operation.ID != "":
 		result := protocol.OperationResult{ID: operation.ID, Agent: x.agent.id, Err: err}
 		fw.results.note(operation.Kind, result)
-		c.tell(fw, result)
+		r.tell(fw, result)
 	case err != nil && fw.session == x.session:
-		c.info("operation refused", field("framework", fw.id), field("why", err.Error()))
-		c.tell(fw, protocol.OperationResult{Agent: x.agent.id, Err: err})
+		r.info("operation refused", field("framework", fw.id), field("why", err.Error()))
+		r.tell(fw, protocol.OperationResult{Agent: x.agent.id, Err: err})
 	}
 }

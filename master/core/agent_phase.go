@@ -1,6 +1,8 @@
 package core
 
-import "github.com/tenderhq/tender/internal/invariant"
+import (
+	"github.com/tenderhq/tender/internal/invariant"
+)
 
 // phase is where an agent stands in its life, as the leader knows it. What a list shows is more than that: an agent
 // that is up may be BUSY, or unable to start anything.

@@ -35,32 +35,32 @@ type report struct {
 }
 
 // reportPage takes a page; pages of another session are of no use any more.
-func (c *Core) reportPage(a *agent, page protocol.AgentReport) {
+func (r *agents) reportPage(a *agent, page protocol.AgentReport) {
 	switch {
 	case page.Session != 0 && page.Session != a.session:
 		return
 	case a.report == nil: // all is in; at its first contact an agent has nothing but volumes of an earlier life
 		if a.reported() && len(a.orphans) == 0 {
-			c.checkVolumes(a, &report{volumes: page.Volumes})
+			r.volumes.checkVolumes(a, &report{volumes: page.Volumes})
 		}
 		return
 	}
-	r := a.report
-	r.tasks = append(r.tasks, page.Tasks...)
-	r.executors = append(r.executors, page.Executors...)
-	r.frameworks = append(r.frameworks, page.Frameworks...)
-	r.stubs = append(r.stubs, page.Stubs...)
-	r.volumes = r.volumes.Plus(page.Volumes)
-	r.rebooted = r.rebooted || page.Rebooted
+	got := a.report
+	got.tasks = append(got.tasks, page.Tasks...)
+	got.executors = append(got.executors, page.Executors...)
+	got.frameworks = append(got.frameworks, page.Frameworks...)
+	got.stubs = append(got.stubs, page.Stubs...)
+	got.volumes = got.volumes.Plus(page.Volumes)
+	got.rebooted = got.rebooted || page.Rebooted
 	if page.Usage != nil {
-		c.used(a, *page.Usage)
+		r.usage.used(a, *page.Usage)
 	}
-	if fault := r.tooMuch(); fault != nil {
-		c.expelAgent(a, fault)
+	if fault := got.tooMuch(); fault != nil {
+		r.expelAgent(a, fault)
 		return
 	}
 	if page.Last {
-		c.reportDone(a, phaseUp)
+		r.reportDone(a, phaseUp)
 	}
 }
 
@@ -75,40 +75,40 @@ func (r *report) tooMuch() error {
 }
 
 // expelAgent closes the stream of an agent that went beyond a limit.
-func (c *Core) expelAgent(a *agent, err error) {
-	c.emit(CloseAgent{Conn: a.link.conn, Err: api.E("agent.session", api.Limit, a.id, err)})
-	c.disconnectAgent(a, err.Error())
+func (r *agents) expelAgent(a *agent, err error) {
+	r.emit(CloseAgent{Conn: a.link.conn, Err: api.E("agent.session", api.Limit, a.id, err)})
+	r.disconnectAgent(a, err.Error())
 }
 
 // reportDone makes the leader's picture of the agent what the agent says (promise 7).
 // From here on it is offered, or from its first heartbeat on, if it is new.
-func (c *Core) reportDone(a *agent, next phase) {
-	r := a.report
-	a.report, a.account = nil, max(a.account, r.account())
+func (r *agents) reportDone(a *agent, next phase) {
+	got := a.report
+	a.report, a.account = nil, max(a.account, got.account())
 	a.enter(phaseReporting) // it is dead no more
 	a.policyStale = true    // and the policy, which may have forgotten it, knows it before anything is taken on it
-	c.restate(a)
+	r.standing.restate(a)
 	a.enter(next)
-	c.readmitReported(a, r)
-	c.takeExecutors(a, r)
-	c.takeTasks(a, r)
-	c.takeStubs(a, r)
-	c.checkVolumes(a, r)
+	r.readmitReported(a, got)
+	r.executors.takeExecutors(a, got)
+	r.tasks.takeTasks(a, got)
+	r.tasks.takeStubs(a, got)
+	r.volumes.checkVolumes(a, got)
 	a.killsAhead = nil // of what it does not have
-	c.tellAgent(a, protocol.Reported{})
-	c.resendKills(a)
-	c.resendDrain(a)
-	c.settleHold(a)
+	r.tellAgent(a, protocol.Reported{})
+	r.kills.resendKills(a)
+	r.maintenance.resendDrain(a)
+	r.hold.settleHold(a)
 	if next == phaseUp { // else it is its first contact, and there is nothing to report
-		c.info("agent reported", field("agent", a.id), field("tasks", fmt.Sprint(len(r.tasks))))
+		r.info("agent reported", field("agent", a.id), field("tasks", fmt.Sprint(len(got.tasks))))
 	}
 	if a.over {
-		c.warn("agent holds more than it has", field("agent", a.id), field("used", a.used.String()), field("total", a.total.String()))
+		r.warn("agent holds more than it has", field("agent", a.id), field("used", a.used.String()), field("total", a.total.String()))
 	}
-	c.restate(a)
-	c.answerQuestions(a)
-	c.checkDrained(a)
-	c.askToLeave(a)
+	r.standing.restate(a)
+	r.answers.answerQuestions(a)
+	r.maintenance.checkDrained(a)
+	r.inverses.askToLeave(a)
 }
 
 // account is what the agent has told with it.
@@ -121,17 +121,17 @@ func (r *report) account() account {
 
 // readmitReported takes frameworks that the registry does not know from the agent's
 // copy (R21), and tells the agent of those that were removed.
-func (c *Core) readmitReported(a *agent, r *report) {
+func (r *agents) readmitReported(a *agent, got *report) {
 	copies, something := make(map[api.FrameworkID]api.Framework), make(map[api.FrameworkID]bool)
-	for _, t := range r.tasks {
+	for _, t := range got.tasks {
 		something[t.Framework] = true
 	}
-	for _, x := range r.executors {
+	for _, x := range got.executors {
 		something[x.Framework] = true
 	}
-	for _, info := range r.frameworks {
-		if _, known := c.registry.Frameworks[info.ID]; !known && !something[info.ID] {
-			c.refuseVoice(a, "framework "+string(info.ID))
+	for _, info := range got.frameworks {
+		if _, known := r.registry.Frameworks[info.ID]; !known && !something[info.ID] {
+			r.refuseVoice(a, "framework "+string(info.ID))
 			continue
 		}
 		if info.CheckSize() != nil { // of an older version: what it is called by is enough
@@ -144,70 +144,70 @@ func (c *Core) readmitReported(a *agent, r *report) {
 			copies[id] = api.Framework{ID: id, Roles: []api.Role{role}}
 		}
 	}
-	for _, t := range r.tasks {
+	for _, t := range got.tasks {
 		named(t.Framework, t.Role)
 	}
-	for _, x := range r.executors {
+	for _, x := range got.executors {
 		named(x.Framework, x.Role)
 	}
 	readmitted := 0
 	for _, id := range sortedKeys(copies) {
-		known, ok := c.registry.Frameworks[id]
+		known, ok := r.registry.Frameworks[id]
 		switch {
 		case ok && known.Removed.IsZero():
 		case ok:
-			c.tellAgent(a, protocol.RemoveFramework{Framework: id})
+			r.tellAgent(a, protocol.RemoveFramework{Framework: id})
 		case api.CheckID("framework", string(id)) == nil && readmitted < readmitMax:
 			readmitted++
-			c.readmit(a, copies[id])
+			r.readmit(a, copies[id])
 		}
 	}
 }
 
 // readmit asks the registry to take a framework back. Until it answers the framework is
 // held as disconnected, so that what it uses is counted.
-func (c *Core) readmit(a *agent, info api.Framework) {
-	if fw := c.frameworks[info.ID]; fw != nil {
+func (r *agents) readmit(a *agent, info api.Framework) {
+	if fw := r.frameworkByID[info.ID]; fw != nil {
 		return // asked already, for another agent
 	}
-	fw := c.newFramework(info.ID)
+	fw := r.frameworks.newFramework(info.ID)
 	fw.info = info
-	c.describeToPolicy(fw)
-	c.goAway(fw, "readmitted from the copy of agent "+string(a.id))
-	c.info("framework readmitted", field("framework", info.ID), field("from", a.id))
-	c.propose(registry.Readmit{Framework: info}, readmitFramework{fw})
+	r.frameworks.describeToPolicy(fw)
+	r.frameworks.goAway(fw, "readmitted from the copy of agent "+string(a.id))
+	r.info("framework readmitted", field("framework", info.ID), field("from", a.id))
+	r.proposals.propose(registry.Readmit{Framework: info}, readmitFramework{fw})
 }
 
 // readmitAnswered goes on when the registry has answered.
-func (c *Core) readmitAnswered(fw *framework, result registry.Result) {
+func (r *sessions) readmitAnswered(fw *framework, result registry.Result) {
 	switch {
 	case result.Err == nil:
 	case result.Err.Kind == api.Limit: // no room for it; what it runs is counted and goes on
-		c.info("framework not readmitted", field("framework", fw.id), field("why", result.Err.Error()))
+		r.info("framework not readmitted", field("framework", fw.id), field("why", result.Err.Error()))
 	default:
-		c.bury(fw, result.Err.Error())
+		r.bury(fw, result.Err.Error())
 	}
 }
 
 // takeTasks compares the reported tasks with those that are known, one by one.
-func (c *Core) takeTasks(a *agent, r *report) {
-	reported := make(map[api.TaskRef]bool, len(r.tasks))
-	for _, rt := range r.tasks {
+func (r *tasks) takeTasks(a *agent, got *report) {
+	reported := make(map[api.TaskRef]bool, len(got.tasks))
+	for _, rt := range got.tasks {
 		ref := api.TaskRef{Framework: rt.Framework, Task: rt.Task.ID}
-		fw := c.frameworks[rt.Framework]
+		fw := r.frameworkByID[rt.Framework]
 		if reported[ref] || checkReported(rt) != nil {
-			c.info("reported task dropped", field("task", ref.String()), field("agent", a.id))
+			r.info("reported task dropped", field("task", ref.String()), field("agent", a.id))
 			continue
 		}
 		reported[ref] = true
 		if fw == nil {
-			fw = c.tombstoneOf(rt.Framework)
+			fw = r.frameworks.tombstoneOf(rt.Framework)
 		}
-		c.taskReported(a, fw, ref, rt)
+		r.taskReported(a, fw, ref, rt)
 	}
 	for _, t := range a.sortedTasks() {
 		if !reported[t.ref] {
-			c.taskMissing(a, t, r.rebooted)
+			r.taskMissing(a, t, got.rebooted)
 		}
 	}
 }
@@ -223,10 +223,10 @@ func checkReported(rt protocol.ReportedTask) error {
 }
 
 // taskReported takes one task into the books.
-func (c *Core) taskReported(a *agent, fw *framework, ref api.TaskRef, rt protocol.ReportedTask) {
+func (r *tasks) taskReported(a *agent, fw *framework, ref api.TaskRef, rt protocol.ReportedTask) {
 	t := a.tasks[ref]
 	if t == nil {
-		t = c.adoptTask(a, fw, ref, rt)
+		t = r.adoptTask(a, fw, ref, rt)
 	}
 	before := t.status
 	back := before.State == api.TaskUnreachable
@@ -238,26 +238,26 @@ func (c *Core) taskReported(a *agent, fw *framework, ref api.TaskRef, rt protoco
 	ended := rt.Ended || t.status.State.Terminal()
 	switch {
 	case ended && fw.removed:
-		c.tellAgent(a, protocol.AcknowledgeStatus{TaskRef: ref, Number: t.number})
-		c.forgetTask(t)
+		r.tellAgent(a, protocol.AcknowledgeStatus{TaskRef: ref, Number: t.number})
+		r.forgetTask(t)
 		return
 	case ended:
-		c.releaseTask(t)
+		r.releaseTask(t)
 	case !t.held:
-		c.holdReported(t)
+		r.holdReported(t)
 	}
 	switch {
 	case t.duplicate, fw.removed:
 	case back:
-		c.tellTask(t, api.ReasonAgentReregistered)
+		r.answers.tellTask(t, api.ReasonAgentReregistered)
 	case before.State != t.status.State || before.Number != t.status.Number:
-		c.tellTask(t, api.ReasonNone)
+		r.answers.tellTask(t, api.ReasonNone)
 	}
 }
 
 // adoptTask makes a task of this term of what an agent reports. If another agent has
 // one of the same ID, the later launch of the two is a duplicate and killed (R9).
-func (c *Core) adoptTask(a *agent, fw *framework, ref api.TaskRef, rt protocol.ReportedTask) *task {
+func (r *tasks) adoptTask(a *agent, fw *framework, ref api.TaskRef, rt protocol.ReportedTask) *task {
 	t := &task{
 		ref:       ref,
 		task:      rt.Task,
@@ -277,14 +277,14 @@ func (c *Core) adoptTask(a *agent, fw *framework, ref api.TaskRef, rt protocol.R
 	switch {
 	case first == nil:
 		fw.tasks[ref.Task] = t
-	case !c.launchedBefore(t.launch):
-		c.refuseVoice(a, "the first launch of task "+ref.String())
-		c.duplicate(t)
+	case !r.launchedBefore(t.launch):
+		r.refuseVoice(a, "the first launch of task "+ref.String())
+		r.duplicate(t)
 	case first.launch.before(t.launch):
-		c.duplicate(t)
+		r.duplicate(t)
 	default:
 		fw.tasks[ref.Task] = t
-		c.duplicate(first)
+		r.duplicate(first)
 	}
 	return t
 }
@@ -292,24 +292,24 @@ func (c *Core) adoptTask(a *agent, fw *framework, ref api.TaskRef, rt protocol.R
 // launchedBefore says that a leader before this one may have made a launch. What this one has
 // made it knows, and no launch is without a term: an agent that names such a one speaks of a
 // task that is another's, and never has that one killed (R40).
-func (c *Core) launchedBefore(launch launchID) bool {
-	return launch.number > 0 && launch.term != (api.Term{}) && launch.term.Before(c.term)
+func (r *tasks) launchedBefore(launch launchID) bool {
+	return launch.number > 0 && launch.term != (api.Term{}) && launch.term.Before(r.term)
 }
 
 // holdReported books what a reported task uses.
-func (c *Core) holdReported(t *task) {
+func (r *tasks) holdReported(t *task) {
 	t.held = true
 	t.agent.units.add(t)
 	t.agent.take(t.resources)
 	t.framework.hold(t.role, t.resources)
-	c.policy.Take(t.claim())
+	r.policy.Take(t.claim())
 }
 
 // taskMissing ends a task that its agent does not have (R8).
-func (c *Core) taskMissing(a *agent, t *task, rebooted bool) {
-	c.releaseTask(t)
+func (r *tasks) taskMissing(a *agent, t *task, rebooted bool) {
+	r.releaseTask(t)
 	if t.duplicate || t.framework.removed || t.status.State.Terminal() {
-		c.forgetTask(t)
+		r.forgetTask(t)
 		return
 	}
 	end := api.Status{State: api.TaskDropped, Reason: api.ReasonAgentDisconnected, Message: "agent " + string(a.id) + " never got it"}
@@ -319,15 +319,15 @@ func (c *Core) taskMissing(a *agent, t *task, rebooted bool) {
 	case past:
 		end = api.Status{State: api.TaskGone, Reason: api.ReasonAgentRestarted, Message: "agent " + string(a.id) + " is back without it"}
 	}
-	c.endTask(t, end)
+	r.endTask(t, end)
 }
 
 // takeStubs replaces what was remembered of the agent's ended tasks (R15).
-func (c *Core) takeStubs(a *agent, r *report) {
-	c.stubs -= len(a.stubs)
+func (r *tasks) takeStubs(a *agent, got *report) {
+	r.stubs -= len(a.stubs)
 	a.stubs = nil
-	for _, stub := range r.stubs {
+	for _, stub := range got.stubs {
 		stub.Status = withoutPlace(stub.Status)
-		c.remember(a, stub)
+		r.remember(a, stub)
 	}
 }

@@ -28,9 +28,9 @@ type greeting struct {
 	version string
 }
 
-func (c *Core) agentOpened(event AgentOpened) {
+func (r *agents) agentOpened(event AgentOpened) {
 	l := &link{conn: event.Conn}
-	c.links[event.Conn] = l
+	r.links[event.Conn] = l
 	var g greeting
 	switch first := event.First.(type) {
 	case protocol.RegisterAgent:
@@ -38,31 +38,31 @@ func (c *Core) agentOpened(event AgentOpened) {
 	case protocol.ReregisterAgent:
 		g = greeting{first.Cluster, first.Term, first.Agent, first.Nonce, first.BootID, false, first.Version}
 	default:
-		c.refuseAgent(l, "", api.Invalid, errors.New("the first call must be Register or Reregister"))
+		r.refuseAgent(l, "", api.Invalid, errors.New("the first call must be Register or Reregister"))
 		return
 	}
-	if kind, err := c.checkGreeting(g); err != nil {
+	if kind, err := r.checkGreeting(g); err != nil {
 		if kind == api.Unsupported {
-			c.agentVersionRefused(g, err)
+			r.agentVersionRefused(g, err)
 		}
-		c.refuseAgent(l, g.agent.ID, kind, err)
+		r.refuseAgent(l, g.agent.ID, kind, err)
 		return
 	}
-	c.greet(l, g)
+	r.greet(l, g)
 }
 
-func (c *Core) checkGreeting(g greeting) (api.Kind, error) {
-	if err := protocol.Neighbours(c.config.Version, g.version); err != nil {
+func (r *agents) checkGreeting(g greeting) (api.Kind, error) {
+	if err := protocol.Neighbours(r.config.Version, g.version); err != nil {
 		return api.Unsupported, err
 	}
 	switch {
-	case g.cluster != "" && g.cluster != c.registry.Cluster:
-		return api.Denied, fmt.Errorf("this is cluster %s, the agent belongs to %s: a wrong master address or data folder", c.registry.Cluster, g.cluster)
-	case protocol.FarAhead(c.term, g.term):
+	case g.cluster != "" && g.cluster != r.registry.Cluster:
+		return api.Denied, fmt.Errorf("this is cluster %s, the agent belongs to %s: a wrong master address or data folder", r.registry.Cluster, g.cluster)
+	case protocol.FarAhead(r.term, g.term):
 		return api.Unavailable, fmt.Errorf("the agent has seen term %s, impossibly far ahead of %s, in which this master leads: a wrong master has told it;"+
-			" stop the agent and run tender agent reset-term", g.term, c.term)
-	case c.term.Before(g.term):
-		return api.Unavailable, fmt.Errorf("this master led in term %s, the agent has seen %s: a newer leader is there", c.term, g.term)
+			" stop the agent and run tender agent reset-term", g.term, r.term)
+	case r.term.Before(g.term):
+		return api.Unavailable, fmt.Errorf("this master led in term %s, the agent has seen %s: a newer leader is there", r.term, g.term)
 	case g.nonce == "":
 		return api.Invalid, errors.New("the agent names no nonce")
 	case g.first != (g.agent.ID == ""):
@@ -78,105 +78,105 @@ func (c *Core) checkGreeting(g greeting) (api.Kind, error) {
 }
 
 // agentVersionRefused is shown with the agent, if it is one that is known.
-func (c *Core) agentVersionRefused(g greeting, err error) {
+func (r *agents) agentVersionRefused(g greeting, err error) {
 	who := "agent " + string(g.agent.ID)
 	if g.agent.ID == "" {
 		who = "a new agent on " + g.agent.Hostname
 	}
-	c.versionRefused(who, err.Error())
-	if known := c.registry.Agents[g.agent.ID]; known.Nonce == g.nonce && c.agents[g.agent.ID] != nil {
-		c.agents[g.agent.ID].refused = err.Error()
+	r.versionRefused(who, err.Error())
+	if known := r.registry.Agents[g.agent.ID]; known.Nonce == g.nonce && r.agentByID[g.agent.ID] != nil {
+		r.agentByID[g.agent.ID].refused = err.Error()
 	}
 }
 
 // greet opens the session, after the registry's word where that is new.
-func (c *Core) greet(l *link, g greeting) {
-	known, admitted := c.registry.Agents[g.agent.ID]
+func (r *agents) greet(l *link, g greeting) {
+	known, admitted := r.registry.Agents[g.agent.ID]
 	switch {
 	case g.first, !admitted:
 		change := registry.AdmitAgent{Agent: g.agent, Nonce: g.nonce, BootID: g.boot}
-		c.propose(change, greetAgent{l, g})
+		r.proposals.propose(change, greetAgent{l, g})
 	case known.Nonce != g.nonce:
-		c.refuseAgent(l, g.agent.ID, api.Exists, fmt.Errorf("the agent with this ID on %s has another nonce: a cloned data folder?", known.Agent.Hostname))
+		r.refuseAgent(l, g.agent.ID, api.Exists, fmt.Errorf("the agent with this ID on %s has another nonce: a cloned data folder?", known.Agent.Hostname))
 	case known.Marks.Has(api.MarkGone):
-		c.refuseGone(l, g.agent.ID, "it was marked gone: "+known.Why)
-	case c.contested(g.agent.ID, g):
-		c.askPredecessor(l, c.agents[g.agent.ID], g)
+		r.refuseGone(l, g.agent.ID, "it was marked gone: "+known.Why)
+	case r.contested(g.agent.ID, g):
+		r.askPredecessor(l, r.agentByID[g.agent.ID], g)
 	case known.BootID != g.boot || !sameAgent(known.Agent, g.agent):
 		change := registry.UpdateAgent{Agent: g.agent, BootID: g.boot}
-		c.propose(change, greetAgent{l, g})
+		r.proposals.propose(change, greetAgent{l, g})
 	default:
-		c.openAgent(l, c.agents[g.agent.ID], g)
+		r.openAgent(l, r.agentByID[g.agent.ID], g)
 	}
 }
 
 // greeted goes on when the registry has answered.
-func (c *Core) greeted(l *link, g greeting, result registry.Result) {
+func (r *agents) greeted(l *link, g greeting, result registry.Result) {
 	switch {
-	case c.links[l.conn] != l: // closed meanwhile
+	case r.links[l.conn] != l: // closed meanwhile
 	case result.Err != nil && result.Err.Kind == api.Removed:
-		c.refuseGone(l, g.agent.ID, result.Err.Error())
+		r.refuseGone(l, g.agent.ID, result.Err.Error())
 	case result.Err != nil:
-		c.refuseAgent(l, g.agent.ID, result.Err.Kind, result.Err)
-	case c.contested(result.Agent, g):
-		c.askPredecessor(l, c.agents[result.Agent], g)
+		r.refuseAgent(l, g.agent.ID, result.Err.Kind, result.Err)
+	case r.contested(result.Agent, g):
+		r.askPredecessor(l, r.agentByID[result.Agent], g)
 	default:
-		c.openAgent(l, c.agents[result.Agent], g)
+		r.openAgent(l, r.agentByID[result.Agent], g)
 	}
 }
 
 // refuseAgent ends a stream that never became a session.
-func (c *Core) refuseAgent(l *link, id api.AgentID, kind api.Kind, err error) {
-	delete(c.links, l.conn)
-	c.info("agent refused", field("agent", id), field("why", err.Error()))
-	c.emit(CloseAgent{Conn: l.conn, Err: api.E("agent.register", kind, id, err)})
+func (r *agents) refuseAgent(l *link, id api.AgentID, kind api.Kind, err error) {
+	delete(r.links, l.conn)
+	r.info("agent refused", field("agent", id), field("why", err.Error()))
+	r.emit(CloseAgent{Conn: l.conn, Err: api.E("agent.register", kind, id, err)})
 }
 
 // refuseGone tells an agent that it was given up: it kills everything and registers as
 // a new one (R16).
-func (c *Core) refuseGone(l *link, id api.AgentID, why string) {
-	c.emit(ToAgent{Conn: l.conn, Event: protocol.AgentGone{Why: why}})
-	c.refuseAgent(l, id, api.Removed, errors.New(why))
+func (r *agents) refuseGone(l *link, id api.AgentID, why string) {
+	r.emit(ToAgent{Conn: l.conn, Event: protocol.AgentGone{Why: why}})
+	r.refuseAgent(l, id, api.Removed, errors.New(why))
 }
 
 // openAgent begins a session. An older stream of the same agent is closed: its end was
 // not noticed yet.
-func (c *Core) openAgent(l *link, a *agent, g greeting) {
+func (r *agents) openAgent(l *link, a *agent, g greeting) {
 	if old := a.link; old != nil {
-		c.dropLink(a, "replaced by a newer stream")
-		c.emit(CloseAgent{Conn: old.conn, Err: api.E("agent.session", api.Stale, a.id, errors.New("a newer stream of the same agent has taken over"))})
+		r.dropLink(a, "replaced by a newer stream")
+		r.emit(CloseAgent{Conn: old.conn, Err: api.E("agent.session", api.Stale, a.id, errors.New("a newer stream of the same agent has taken over"))})
 	}
-	c.opened++
-	l.agent, a.link, a.session = a, l, c.opened
+	r.opened++
+	l.agent, a.link, a.session = a, l, r.opened
 	a.boot, a.host = g.boot, g.agent.Hostname
 	a.open()
-	a.seen, a.report, a.refused = c.now, &report{}, ""
-	c.deadlines.set(a.clock, c.now.Add(c.config.SessionTimeout))
-	a.masters, a.within, a.unable = c.mastersAt, 0, ""
-	c.tellAgent(a, protocol.AgentRegistered{
-		Cluster:           c.registry.Cluster,
+	a.seen, a.report, a.refused = r.now, &report{}, ""
+	r.deadlines.set(a.clock, r.now.Add(r.config.SessionTimeout))
+	a.masters, a.within, a.unable = r.mastersAt, 0, ""
+	r.tellAgent(a, protocol.AgentRegistered{
+		Cluster:           r.registry.Cluster,
 		Agent:             a.id,
-		HeartbeatInterval: c.config.HeartbeatInterval,
-		SessionTimeout:    c.config.SessionTimeout,
-		Masters:           c.masters(),
+		HeartbeatInterval: r.config.HeartbeatInterval,
+		SessionTimeout:    r.config.SessionTimeout,
+		Masters:           r.masters(),
 	})
-	c.info("agent registered", field("agent", a.id), field("host", a.info.Hostname))
+	r.info("agent registered", field("agent", a.id), field("host", a.info.Hostname))
 	if g.first { // it never had an ID, so it can't have tasks
-		c.warnOfOthers(a)
-		c.reportDone(a, phaseIniting)
+		r.inventory.warnOfOthers(a)
+		r.reportDone(a, phaseIniting)
 		return
 	}
-	c.restate(a)
+	r.standing.restate(a)
 }
 
 // masters are the addresses that agents and schedulers are told.
-func (c *Core) masters() []string {
-	if len(c.config.Masters) > 0 {
-		return c.config.Masters
+func (b *base) masters() []string {
+	if len(b.config.Masters) > 0 {
+		return b.config.Masters
 	}
 	var addresses []string
-	for _, id := range sortedKeys(c.registry.Masters) {
-		if address := c.registry.Masters[id].GRPC; address != "" {
+	for _, id := range sortedKeys(b.registry.Masters) {
+		if address := b.registry.Masters[id].GRPC; address != "" {
 			addresses = append(addresses, address)
 		}
 	}
@@ -184,145 +184,145 @@ func (c *Core) masters() []string {
 }
 
 // mastersNews are the masters, if they have changed since a session was told last.
-func (c *Core) mastersNews(told *uint64) []string {
-	if *told == c.mastersAt {
+func (b *base) mastersNews(told *uint64) []string {
+	if *told == b.mastersAt {
 		return nil
 	}
-	*told = c.mastersAt
-	return c.masters()
+	*told = b.mastersAt
+	return b.masters()
 }
 
 // tellAgent queues an event to an agent that has a stream.
-func (c *Core) tellAgent(a *agent, event protocol.AgentEvent) {
+func (b *base) tellAgent(a *agent, event protocol.AgentEvent) {
 	if a.link != nil {
-		c.emit(ToAgent{Conn: a.link.conn, Session: a.session, Event: event})
+		b.emit(ToAgent{Conn: a.link.conn, Session: a.session, Event: event})
 	}
 }
 
-func (c *Core) agentCalled(event AgentCalled) {
+func (r *agents) agentCalled(event AgentCalled) {
 	for _, call := range event.Calls {
-		l := c.links[event.Conn]
+		l := r.links[event.Conn]
 		if l == nil || l.agent == nil {
 			return // refused or replaced, or too early: nothing is owed
 		}
-		l.agent.seen = c.now
-		c.predecessorSpoke(l.agent)
-		c.agentCall(l.agent, call)
+		l.agent.seen = r.now
+		r.predecessorSpoke(l.agent)
+		r.agentCall(l.agent, call)
 	}
 }
 
-func (c *Core) agentCall(a *agent, call protocol.AgentCall) {
+func (r *agents) agentCall(a *agent, call protocol.AgentCall) {
 	switch call := call.(type) {
 	case protocol.AgentReport:
-		c.reportPage(a, call)
+		r.reportPage(a, call)
 	case protocol.AgentHeartbeat:
-		c.agentBeats(a, call)
+		r.agentBeats(a, call)
 	case protocol.StatusUpdate:
-		c.statusUpdate(a, call.Status)
+		r.tasks.statusUpdate(a, call.Status)
 	case protocol.ExecutorEnded:
-		c.executorEnded(a, call)
+		r.executors.executorEnded(a, call)
 	case protocol.MessageFromExecutor:
-		c.messageFromExecutor(a, call)
+		r.executors.messageFromExecutor(a, call)
 	case protocol.KillTaken:
-		c.killTaken(a, call)
+		r.kills.killTaken(a, call)
 	case protocol.VolumeDone:
-		c.volumeDone(a, call)
+		r.volumes.volumeDone(a, call)
 	}
 }
 
 // agentBeats answers a heartbeat, so that both sides see a half-open stream.
-func (c *Core) agentBeats(a *agent, beat protocol.AgentHeartbeat) {
-	c.tellAgent(a, c.pong(a))
-	c.used(a, beat.Usage)
+func (r *agents) agentBeats(a *agent, beat protocol.AgentHeartbeat) {
+	r.tellAgent(a, r.pong(a))
+	r.usage.used(a, beat.Usage)
 	if a.phase == phaseIniting || beat.Unable != a.unable {
 		if a.phase == phaseIniting {
 			a.enter(phaseUp)
 		}
-		c.nowUnable(a, beat.Unable)
-		c.restate(a)
+		r.nowUnable(a, beat.Unable)
+		r.standing.restate(a)
 	}
 }
 
 // nowUnable takes what an agent says of itself: while it can start nothing it is not offered, and
 // what is offered of it is taken back. (R14)
-func (c *Core) nowUnable(a *agent, why string) {
+func (r *agents) nowUnable(a *agent, why string) {
 	if a.unable == why {
 		return
 	}
 	a.unable = why
 	if why == "" {
-		c.info("agent can start tasks again", field("agent", a.id))
+		r.info("agent can start tasks again", field("agent", a.id))
 		return
 	}
-	c.warn("agent can start nothing", field("agent", a.id), field("why", why))
-	c.rescindAll(a.offers, "the agent can start nothing: "+why)
+	r.warn("agent can start nothing", field("agent", a.id), field("why", why))
+	r.offers.rescindAll(a.offers, "the agent can start nothing: "+why)
 }
 
 // nothingNew answers nearly all heartbeats.
 var nothingNew protocol.AgentEvent = protocol.AgentPong{}
 
-func (c *Core) pong(a *agent) protocol.AgentEvent {
-	masters, within := c.mastersNews(&a.masters), c.returnNews(a)
+func (r *agents) pong(a *agent) protocol.AgentEvent {
+	masters, within := r.mastersNews(&a.masters), r.returnNews(a)
 	if masters == nil && within == 0 {
 		return nothingNew
 	}
 	return protocol.AgentPong{Masters: masters, ReturnWithin: within}
 }
 
-func (c *Core) agentClosed(event AgentClosed) {
-	l := c.links[event.Conn]
-	delete(c.links, event.Conn)
+func (r *agents) agentClosed(event AgentClosed) {
+	l := r.links[event.Conn]
+	delete(r.links, event.Conn)
 	switch {
 	case l == nil:
 	case l.waits != nil:
-		c.forgetSuccessor(l.waits)
+		r.forgetSuccessor(l.waits)
 	case l.agent != nil:
-		c.disconnectAgent(l.agent, orBroken(event.Why))
+		r.disconnectAgent(l.agent, orBroken(event.Why))
 	}
 }
 
 // disconnectAgent starts the TOMBSTONE clock (R30). One that is a TOMBSTONE and was heard of
 // without coming back is given up as late as any other.
-func (c *Core) disconnectAgent(a *agent, why string) {
-	c.dropLink(a, why)
+func (r *agents) disconnectAgent(a *agent, why string) {
+	r.dropLink(a, why)
 	if a.dead() {
-		c.awaitReturn(a)
+		r.overdue.awaitReturn(a)
 	} else {
-		c.deadlines.set(a.clock, c.now.Add(c.config.TombstoneAfter))
+		r.deadlines.set(a.clock, r.now.Add(r.config.TombstoneAfter))
 	}
-	c.restate(a)
-	c.admitSuccessor(a)
+	r.standing.restate(a)
+	r.admitSuccessor(a)
 }
 
 // dropLink ends the session: its offers are rescinded, its kills are pending.
-func (c *Core) dropLink(a *agent, why string) {
-	delete(c.links, a.link.conn)
+func (r *agents) dropLink(a *agent, why string) {
+	delete(r.links, a.link.conn)
 	a.link.agent, a.link, a.report = nil, nil, nil
 	a.close()
-	a.gone, a.leftAt = why, c.now
-	c.rescindAll(a.offers, "the agent is disconnected: "+why)
-	c.forgetUse(a)
-	c.withdrawInverses(a, "the agent is disconnected")
+	a.gone, a.leftAt = why, r.now
+	r.offers.rescindAll(a.offers, "the agent is disconnected: "+why)
+	r.usage.forgetUse(a)
+	r.inverses.withdrawInverses(a, "the agent is disconnected")
 	for _, t := range a.sortedTasks() {
-		c.killPending(t)
+		r.kills.killPending(t)
 	}
 }
 
 // agentDue judges a silent agent: first its stream, then its life, then its place.
-func (c *Core) agentDue(a *agent) {
+func (r *agents) agentDue(a *agent) {
 	switch {
 	case a.link != nil:
-		if until := a.seen.Add(c.config.SessionTimeout); until.After(c.now) {
-			c.deadlines.set(a.clock, until)
+		if until := a.seen.Add(r.config.SessionTimeout); until.After(r.now) {
+			r.deadlines.set(a.clock, until)
 			return
 		}
-		why := "no heartbeat for " + c.config.SessionTimeout.String()
-		c.emit(CloseAgent{Conn: a.link.conn, Err: api.E("agent.session", api.Unavailable, a.id, errors.New(why))})
-		c.disconnectAgent(a, why)
+		why := "no heartbeat for " + r.config.SessionTimeout.String()
+		r.emit(CloseAgent{Conn: a.link.conn, Err: api.E("agent.session", api.Unavailable, a.id, errors.New(why))})
+		r.disconnectAgent(a, why)
 	case !a.dead():
-		c.entomb(a)
+		r.entomb(a)
 	default:
-		c.giveUp(a)
+		r.overdue.giveUp(a)
 	}
 }
 

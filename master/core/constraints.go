@@ -6,11 +6,11 @@ import (
 )
 
 // checkConstraint reports why an expression can't be used; "" is none and fine.
-func (c *Core) checkConstraint(expression string) error {
+func (b *base) checkConstraint(expression string) error {
 	if expression == "" {
 		return nil
 	}
-	_, err := c.config.Compile(expression)
+	_, err := b.config.Compile(expression)
 	return err
 }
 
@@ -18,13 +18,13 @@ func (c *Core) checkConstraint(expression string) error {
 type programs []*constraint.Program
 
 // compileAll compiles what is not empty; the expressions were checked when they came.
-func (c *Core) compileAll(expressions ...string) programs {
+func (b *base) compileAll(expressions ...string) programs {
 	var all programs
 	for _, expression := range expressions {
 		if expression == "" {
 			continue
 		}
-		if program, err := c.config.Compile(expression); err == nil {
+		if program, err := b.config.Compile(expression); err == nil {
 			all = append(all, program)
 		}
 	}

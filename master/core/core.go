@@ -14,7 +14,6 @@ import (
 	"github.com/tenderhq/tender/allocator/constraint"
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/master/registry"
-	"github.com/tenderhq/tender/master/view"
 )
 
 // Config is what the core is made from. Zero fields mean the documented defaults.
@@ -75,90 +74,93 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// Core is the leader's mind for one term. Not safe for concurrent use: the shell's
-// loop owns it.
+// Core is all that a leader knows in one term, in rooms that own their state. It alone knows all of them: it takes
+// what happens to the one whom it concerns. A room knows those that it stands on, and calls only these, so that calls
+// between rooms run one way. Not safe for concurrent use: the shell's loop owns it.
 type Core struct {
-	config   Config
-	term     api.Term
-	registry *registry.State // own copy, as far as the commits it was told of
-	policy   allocator.Allocator
+	*base
 
-	now   time.Time // of the event at hand
-	came  time.Time // when it came to this master
-	began time.Time // of this leadership
-	// lastHeard is the latest moment that the registry knew when the leadership began.
-	lastHeard time.Time
-	out       []Effect // of the event at hand
-
-	agents      map[api.AgentID]*agent         // the admitted ones
-	links       map[Conn]*link                 // agents' streams
-	frameworks  map[api.FrameworkID]*framework // until removed and nothing of them runs
-	standbys    map[string]api.FrameworkID     // living frameworks whose name is their identity (R6)
-	sessions    map[Conn]*session              // schedulers' streams
-	seekers     map[string]*session            // standbys whose proposal is on its way, by name
-	waiting     []*session                     // standbys in the order of their arrival
-	subscribing subscribing                    // sessions that ask the registry to admit them
-	offers      map[api.OfferID]*offer         // open
-	expiring    []*offer                       // by deadline; answered ones are skipped
-	freed       freed                          // since the policy was last asked
-	inverses    map[api.OfferID]*inverse       // open
-	owing       []*session                     // to whom something is still to be told
-	pending     map[proposalKey]proposal       // proposed, outcome not known yet
-	deadlines   deadlines
-	awaited     map[api.AgentID]bool     // for whom the recovery hold waits (R20)
-	returning   []api.AgentID            // may know tasks of terms before; those in front that are back are skipped (R8)
-	takers      map[api.FrameworkID]bool // frameworks that take revocable resources
-	hold        *deadline
-	expiry      *deadline // of what the registry remembers of the past
-	overdue     overdue
-	hosts       map[string]map[api.AgentID]bool // agents by hostname
-	versions    view.RefusedVersions
-	stubs       int // of all agents
-
-	voices    uint64 // words of agents about what is not theirs, refused in this term
-	proposals uint64 // counters of this term
-	dropped   uint64 // counts sessions that have ended
-	mastersAt uint64 // counts changes of the masters' addresses
-	opened    uint64
-	offered   uint64
-	launched  uint64
+	proposals   *proposals
+	offers      *offers
+	kills       *kills
+	usage       *usage
+	answers     *answers
+	inverses    *inverses
+	maintenance *maintenance
+	tasks       *tasks
+	inventory   *inventory
+	operations  *operations
+	expiry      *expiry
+	agents      *agents
+	sessions    *sessions
 }
 
 // New makes the core of a leader whose registry is as given (the core keeps its own
 // copy) and who leads in this term. Nothing is known yet but what the registry says.
 func New(config Config, state *registry.State, term api.Term, policy allocator.Allocator, now time.Time) *Core {
-	c := &Core{
-		config:      config.withDefaults(),
-		term:        term,
-		registry:    state.Clone(),
-		policy:      policy,
-		now:         now,
-		began:       now,
-		agents:      make(map[api.AgentID]*agent),
-		links:       make(map[Conn]*link),
-		frameworks:  make(map[api.FrameworkID]*framework),
-		standbys:    make(map[string]api.FrameworkID),
-		sessions:    make(map[Conn]*session),
-		seekers:     make(map[string]*session),
-		subscribing: newSubscribing(),
-		offers:      make(map[api.OfferID]*offer),
-		freed:       make(freed),
-		inverses:    make(map[api.OfferID]*inverse),
-		pending:     make(map[proposalKey]proposal),
-		awaited:     make(map[api.AgentID]bool),
-		hosts:       make(map[string]map[api.AgentID]bool),
-		takers:      make(map[api.FrameworkID]bool),
-		hold:        newDeadline(holdOver{}),
-		expiry:      newDeadline(expiryTurn{}),
-		overdue:     overdue{next: newDeadline(goneTurn{})},
-	}
-	c.recoverRoles()
-	c.recoverFrameworks()
-	c.recoverAgents()
-	c.beginHold()
-	c.beginExpiry()
+	c := newRooms(&base{
+		config:        config.withDefaults(),
+		term:          term,
+		registry:      state.Clone(),
+		policy:        policy,
+		now:           now,
+		agentByID:     make(map[api.AgentID]*agent),
+		frameworkByID: make(map[api.FrameworkID]*framework),
+		sessionByConn: make(map[Conn]*session),
+	})
+	c.operations.limits.recoverRoles()
+	c.sessions.recoverFrameworks()
+	c.agents.recoverAgents()
+	c.agents.hold.beginHold()
+	c.expiry.beginExpiry()
 	c.out = nil
 	return c
+}
+
+// newRooms builds the rooms on their base, each on those that it calls.
+func newRooms(b *base) *Core {
+	proposals := &proposals{base: b, pending: make(map[proposalKey]proposal)}
+	standing := &standing{base: b, takers: make(map[api.FrameworkID]bool)}
+	offers := &offers{base: b, open: make(map[api.OfferID]*offer), freed: make(freed)}
+	limits := &limits{base: b, offers: offers}
+	kills := &kills{base: b}
+	usage := &usage{base: b, standing: standing, offers: offers}
+	answers := &answers{base: b}
+	inverses := &inverses{base: b, offers: offers, kills: kills, open: make(map[api.OfferID]*inverse)}
+	maintenance := &maintenance{base: b, proposals: proposals, standing: standing, offers: offers, inverses: inverses}
+	frameworks := &frameworks{base: b, usage: usage}
+	executors := &executors{base: b, standing: standing, offers: offers, frameworks: frameworks}
+	tasks := &tasks{
+		base: b, standing: standing, offers: offers, kills: kills, usage: usage, answers: answers,
+		maintenance: maintenance, frameworks: frameworks, executors: executors,
+	}
+	demands := &demands{base: b}
+	inventory := &inventory{base: b, standing: standing, offers: offers, hosts: make(map[string]map[api.AgentID]bool)}
+	volumes := &volumes{base: b}
+	operations := &operations{
+		base: b, proposals: proposals, standing: standing, offers: offers, limits: limits, kills: kills,
+		executors: executors, tasks: tasks, demands: demands, inventory: inventory, volumes: volumes,
+	}
+	overdue := &overdue{base: b, proposals: proposals, next: newDeadline(goneTurn{})}
+	hold := &hold{base: b, awaited: make(map[api.AgentID]bool), deadline: newDeadline(holdOver{})}
+	expiry := &expiry{base: b, proposals: proposals, began: b.now, next: newDeadline(expiryTurn{})}
+	agents := &agents{
+		base: b, proposals: proposals, standing: standing, offers: offers, kills: kills, usage: usage,
+		answers: answers, inverses: inverses, maintenance: maintenance, frameworks: frameworks,
+		executors: executors, tasks: tasks, inventory: inventory, volumes: volumes, overdue: overdue, hold: hold,
+		links: make(map[Conn]*link),
+	}
+	sessions := &sessions{
+		base: b, proposals: proposals, offers: offers, answers: answers, inverses: inverses,
+		maintenance: maintenance, frameworks: frameworks, executors: executors, tasks: tasks, demands: demands,
+		operations: operations, standbys: make(map[string]api.FrameworkID), seekers: make(map[string]*session),
+		subscribing: newSubscribing(),
+	}
+	return &Core{
+		base: b, proposals: proposals, offers: offers, kills: kills, usage: usage, answers: answers,
+		inverses: inverses, maintenance: maintenance, tasks: tasks, inventory: inventory, operations: operations,
+		expiry: expiry, agents: agents, sessions: sessions,
+	}
 }
 
 // Step takes one event. The effects are performed before the next Allocate's.
@@ -168,28 +170,28 @@ func (c *Core) Step(event Event) []Effect {
 		c.came = event.At
 	}
 	c.happen(event.What)
-	c.payOwed()
+	c.answers.payOwed()
 	return c.out
 }
 
 func (c *Core) happen(what Happening) {
 	switch what := what.(type) {
 	case SchedulerOpened:
-		c.schedulerOpened(what)
+		c.sessions.schedulerOpened(what)
 	case SchedulerCalled:
-		c.schedulerCalled(what)
+		c.sessions.schedulerCalled(what)
 	case SchedulerClosed:
-		c.schedulerClosed(what)
+		c.sessions.schedulerClosed(what)
 	case AgentOpened:
-		c.agentOpened(what)
+		c.agents.agentOpened(what)
 	case AgentCalled:
-		c.agentCalled(what)
+		c.agents.agentCalled(what)
 	case AgentClosed:
-		c.agentClosed(what)
+		c.agents.agentClosed(what)
 	case Committed:
 		c.committed(what)
 	case ProposalLost:
-		c.proposalLost(what)
+		c.proposals.proposalLost(what)
 	case ProposalRefused:
 		c.proposalRefused(what)
 	case Requested:
@@ -213,17 +215,14 @@ func (c *Core) Allocate(now time.Time) []Effect {
 // allocate runs the policy once and reports whether kept offers were taken back.
 func (c *Core) allocate() (tookBack bool) {
 	allocation := c.policy.Allocate(c.now)
-	c.makeOffers(allocation.Offers)
-	c.served(allocation.Offers)
-	c.spared(allocation.Spared)
-	c.askBack(allocation.Inverse)
-	return c.takeBackKept(allocation.Inverse)
+	c.offers.makeOffers(allocation.Offers)
+	c.offers.served(allocation.Offers)
+	c.inverses.spared(allocation.Spared)
+	c.inverses.askBack(allocation.Inverse)
+	return c.offers.takeBackKept(allocation.Inverse)
 }
 
 // Wake is when the core wants to be woken, zero for never. Asked after every batch.
 func (c *Core) Wake() time.Time {
-	return soonest(c.deadlines.next(), c.nextExpiry(), c.nextPay(), c.policy.Wake())
+	return soonest(c.deadlines.next(), c.offers.nextExpiry(), c.answers.nextPay(), c.policy.Wake())
 }
-
-// emit adds an effect to those of the event at hand.
-func (c *Core) emit(effect Effect) { c.out = append(c.out, effect) }

@@ -74,27 +74,27 @@ func judgesLife(what due) bool {
 func (c *Core) decideDue(what due) {
 	switch what := what.(type) {
 	case agentSilent:
-		c.agentDue(what.agent)
+		c.agents.agentDue(what.agent)
 	case predecessorSilent:
-		c.endPredecessor(what.agent)
+		c.agents.endPredecessor(what.agent)
 	case usageOutdated:
-		c.closeGap(what.agent, "its last sample of what is used is older than two heartbeats")
+		c.usage.closeGap(what.agent, "its last sample of what is used is older than two heartbeats")
 	case maintenanceTurn:
-		c.maintenanceDue(what.agent)
+		c.maintenance.maintenanceDue(what.agent)
 	case goneTurn:
-		c.markOverdue()
+		c.agents.overdue.markOverdue()
 	case sessionSilent:
-		c.sessionDue(what.session)
+		c.sessions.sessionDue(what.session)
 	case failoverOver:
-		c.failoverDue(what.framework)
+		c.sessions.failoverDue(what.framework)
 	case placeFree:
-		c.nextStandby(what.framework.info.Name)
+		c.sessions.nextStandby(what.framework.info.Name)
 	case inverseOver:
-		c.inverseDue(what.inverse)
+		c.inverses.inverseDue(what.inverse)
 	case holdOver:
-		c.holdDue()
+		c.agents.hold.holdDue()
 	case expiryTurn:
-		c.expire()
+		c.expiry.expire()
 	}
 }
 
@@ -193,19 +193,19 @@ func (c *Core) woken() {
 		c.deadlines.clear(x)
 		c.decideDue(x.due)
 	}
-	c.expireOffers()
+	c.offers.expireOffers()
 }
 
 // away moves whatever judges the life of others: the loop did not listen (R23).
 func (c *Core) away(gap time.Duration) {
 	c.deadlines.shift(gap)
-	for _, a := range c.agents { // order: irrelevant because each is moved alone
+	for _, a := range c.agentByID { // order: irrelevant because each is moved alone
 		a.seen = a.seen.Add(gap)
 	}
-	for _, s := range c.sessions { // order: irrelevant because each is moved alone
+	for _, s := range c.sessionByConn { // order: irrelevant because each is moved alone
 		s.seen = s.seen.Add(gap)
 	}
-	for _, fw := range c.frameworks { // order: irrelevant because each is moved alone
+	for _, fw := range c.frameworkByID { // order: irrelevant because each is moved alone
 		fw.place = fw.place.Add(gap)
 	}
 	c.info("loop was away", field("gap", gap.String()))

@@ -27,17 +27,17 @@ func (d *decisions) add(one view.Decision) {
 }
 
 // ended remembers how an offer ended that no accept has used.
-func (c *Core) ended(o *offer, how view.Outcome, why string, filter time.Duration) {
+func (r *offers) ended(o *offer, how view.Outcome, why string, filter time.Duration) {
 	o.framework.decisions.add(view.Decision{
-		At: c.now, Made: o.made, Offer: o.id, Agent: o.agent.id, Role: o.role, Resources: o.resources,
+		At: r.now, Made: o.made, Offer: o.id, Agent: o.agent.id, Role: o.role, Resources: o.resources,
 		Outcome: how, Why: why, Offers: 1, Launched: o.did.Launched, Refused: o.did.Refused, Filter: filter,
 	})
 }
 
 // answered remembers how an accept ended: its offers as one.
-func (c *Core) answered(x *acceptance, one view.Decision) {
+func (r *operations) answered(x *acceptance, one view.Decision) {
 	one = x.summary(one)
-	one.At = c.now
+	one.At = r.now
 	x.session.framework.decisions.add(one)
 }
 
@@ -57,9 +57,9 @@ func (x *acceptance) summary(one view.Decision) view.Decision {
 }
 
 // asked remembers a step in the life of an inverse offer.
-func (c *Core) asked(x *inverse, how view.Outcome, why string) {
+func (r *inverses) asked(x *inverse, how view.Outcome, why string) {
 	x.framework.decisions.add(view.Decision{
-		At: c.now, Made: x.made, Offer: x.id, Agent: x.agent.id, Role: x.role, Resources: x.resources,
+		At: r.now, Made: x.made, Offer: x.id, Agent: x.agent.id, Role: x.role, Resources: x.resources,
 		Outcome: how, Why: why,
 	})
 }

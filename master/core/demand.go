@@ -8,28 +8,31 @@ import (
 	"github.com/tenderhq/tender/internal/protocol"
 )
 
+// demands are what frameworks want, and in which roles they want nothing now. What is shown is what the policy has (R38).
+type demands struct{ *base }
+
 // suppress stops offers for the roles; none named = all.
-func (c *Core) suppress(s *session, number uint64, roles []api.Role) {
+func (r *demands) suppress(s *session, number uint64, roles []api.Role) {
 	fw := s.framework
-	if !c.haveRoles(s, number, "framework.suppress", roles) {
+	if !r.haveRoles(s, number, "framework.suppress", roles) {
 		return
 	}
 	for _, role := range orAll(roles, fw) {
 		fw.suppressed[role] = true
 	}
-	c.policy.Suppress(fw.id, roles)
+	r.policy.Suppress(fw.id, roles)
 }
 
 // revive brings offers back and forgets filters.
-func (c *Core) revive(s *session, number uint64, roles []api.Role) {
+func (r *demands) revive(s *session, number uint64, roles []api.Role) {
 	fw := s.framework
-	if !c.haveRoles(s, number, "framework.revive", roles) {
+	if !r.haveRoles(s, number, "framework.revive", roles) {
 		return
 	}
 	for _, role := range orAll(roles, fw) {
 		delete(fw.suppressed, role)
 	}
-	c.policy.Revive(fw.id, roles)
+	r.policy.Revive(fw.id, roles)
 }
 
 func orAll(roles []api.Role, fw *framework) []api.Role {
@@ -40,10 +43,10 @@ func orAll(roles []api.Role, fw *framework) []api.Role {
 }
 
 // haveRoles refuses a call that names a role which is not the framework's.
-func (c *Core) haveRoles(s *session, number uint64, op string, roles []api.Role) bool {
+func (r *demands) haveRoles(s *session, number uint64, op string, roles []api.Role) bool {
 	for _, role := range roles {
 		if !slices.Contains(s.framework.info.Roles, role) {
-			c.refuse(s, number, api.E(op, api.Invalid, role, fmt.Errorf("the framework has not subscribed to it, but to %v", s.framework.info.Roles)))
+			r.refuse(s, number, api.E(op, api.Invalid, role, fmt.Errorf("the framework has not subscribed to it, but to %v", s.framework.info.Roles)))
 			return false
 		}
 	}
@@ -51,87 +54,87 @@ func (c *Core) haveRoles(s *session, number uint64, op string, roles []api.Role)
 }
 
 // startSuppressed begins a session with exactly these roles suppressed.
-func (c *Core) startSuppressed(fw *framework, roles []api.Role) {
+func (r *demands) startSuppressed(fw *framework, roles []api.Role) {
 	clear(fw.suppressed)
-	c.policy.Revive(fw.id, nil)
+	r.policy.Revive(fw.id, nil)
 	if len(roles) == 0 {
 		return
 	}
 	for _, role := range roles {
 		fw.suppressed[role] = true
 	}
-	c.policy.Suppress(fw.id, roles)
+	r.policy.Suppress(fw.id, roles)
 }
 
 // resetDemand forgets what another instance wanted: this one says it anew.
-func (c *Core) resetDemand(fw *framework, instance api.Nonce) {
+func (r *demands) resetDemand(fw *framework, instance api.Nonce) {
 	if fw.demandFrom == instance {
 		return
 	}
 	fw.demandFrom = instance
 	for _, role := range sortedKeys(fw.demand) {
-		c.unstate(fw, role)
+		r.unstate(fw, role)
 	}
 }
 
 // setDemand replaces what the framework wants in the role.
-func (c *Core) setDemand(s *session, number uint64, call protocol.SetDemand) {
+func (r *demands) setDemand(s *session, number uint64, call protocol.SetDemand) {
 	fw := s.framework
 	role := call.Role
 	if role == "" && len(fw.info.Roles) == 1 {
 		role = fw.info.Roles[0]
 	}
-	if !c.haveRoles(s, number, "framework.demand", []api.Role{role}) {
+	if !r.haveRoles(s, number, "framework.demand", []api.Role{role}) {
 		return
 	}
-	if kind, err := c.checkShapes(fw, role, call.Shapes); err != nil {
-		c.refuse(s, number, api.E("framework.demand", kind, role, err))
+	if kind, err := r.checkShapes(fw, role, call.Shapes); err != nil {
+		r.refuse(s, number, api.E("framework.demand", kind, role, err))
 		return
 	}
 	if call.Unstated {
-		c.unstate(fw, role)
+		r.unstate(fw, role)
 		return
 	}
 	shapes := append([]api.Shape{}, call.Shapes...) // never nil: it is stated
 	if before, stated := fw.demand[role]; stated && slices.EqualFunc(before, shapes, sameShape) {
 		return // as it was counted down here
 	}
-	c.state(fw, role, shapes)
+	r.state(fw, role, shapes)
 }
 
 // state makes this the demand: here, where it is shown, and in the policy. Nobody else changes either. (R38)
-func (c *Core) state(fw *framework, role api.Role, shapes []api.Shape) {
+func (r *demands) state(fw *framework, role api.Role, shapes []api.Shape) {
 	fw.demand[role] = shapes
-	c.policy.SetDemand(fw.id, role, shapes)
+	r.policy.SetDemand(fw.id, role, shapes)
 }
 
 // unstate forgets that a demand was stated in the role.
-func (c *Core) unstate(fw *framework, role api.Role) {
+func (r *demands) unstate(fw *framework, role api.Role) {
 	delete(fw.demand, role)
-	c.policy.SetDemand(fw.id, role, nil)
+	r.policy.SetDemand(fw.id, role, nil)
 }
 
 // countDown takes all tasks that an accept names off what its framework still wants, once, when the accept comes:
 // also those that will be refused, for the status of each says what became of it, and who wants it still says so
 // anew. What is left counts for the policy from here on. (R38)
-func (c *Core) countDown(x *acceptance) {
+func (r *demands) countDown(x *acceptance) {
 	fw := x.session.framework
 	shapes := slices.Clone(fw.demand[x.role])
 	counted := false
 	for _, operation := range x.operations {
 		for i := range operation.Tasks {
-			suits := func(shape *api.Shape) bool { return c.suits(shape, x) }
+			suits := func(shape *api.Shape) bool { return r.suits(shape, x) }
 			counted = protocol.CountDown(shapes, &operation.Tasks[i], suits) >= 0 || counted
 		}
 	}
 	if counted {
-		c.state(fw, x.role, protocol.Wanted(shapes))
+		r.state(fw, x.role, protocol.Wanted(shapes))
 	}
 }
 
 // suits reports whether the shape may be met on the agent of the accept, whatever room there is.
-func (c *Core) suits(shape *api.Shape, x *acceptance) bool {
-	return (!shape.OnlyPreferred || slices.Contains(shape.Preferred, x.agent.id)) && c.compileAll(shape.Constraint).hold(x.role, x.agent)
+func (r *demands) suits(shape *api.Shape, x *acceptance) bool {
+	return (!shape.OnlyPreferred || slices.Contains(shape.Preferred, x.agent.id)) && r.compileAll(shape.Constraint).hold(x.role, x.agent)
 }
 
 func sameShape(a, b api.Shape) bool {
@@ -139,7 +142,7 @@ func sameShape(a, b api.Shape) bool {
 		a.Resources.Equal(b.Resources) && slices.Equal(a.Preferred, b.Preferred) && slices.Equal(a.Spread, b.Spread) && a.Group == b.Group
 }
 
-func (c *Core) checkShapes(fw *framework, role api.Role, shapes []api.Shape) (api.Kind, error) {
+func (r *demands) checkShapes(fw *framework, role api.Role, shapes []api.Shape) (api.Kind, error) {
 	if len(shapes) > api.DemandsPerRoleMax {
 		return api.Limit, fmt.Errorf("%d shapes, at most %d are allowed", len(shapes), api.DemandsPerRoleMax)
 	}
@@ -150,7 +153,7 @@ func (c *Core) checkShapes(fw *framework, role api.Role, shapes []api.Shape) (ap
 		if err := shape.Check(); err != nil {
 			return api.Invalid, fmt.Errorf("shape %d: %w", i+1, err)
 		}
-		if err := c.checkConstraint(shape.Constraint); err != nil {
+		if err := r.checkConstraint(shape.Constraint); err != nil {
 			return api.Invalid, fmt.Errorf("shape %d: %w", i+1, err)
 		}
 	}

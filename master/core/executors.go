@@ -12,6 +12,15 @@ import (
 	"github.com/tenderhq/tender/internal/protocol"
 )
 
+// executors are those that run on agents, and those that a launch is to start. This room holds their resources, and
+// carries messages between them and their schedulers.
+type executors struct {
+	*base
+	standing   *standing
+	offers     *offers
+	frameworks *frameworks
+}
+
 // executor is one that runs, or is to be started by a launch, on an agent. It holds
 // its resources from its first launch until the agent says that it has ended.
 type executor struct {
@@ -29,50 +38,50 @@ func (x *executor) claim() allocator.Claim {
 }
 
 // addExecutor puts an executor into the picture; its resources are booked by the caller.
-func (c *Core) addExecutor(x *executor) {
+func (r *executors) addExecutor(x *executor) {
 	x.agent.executors[x.ref] = x
 	x.framework.executors[executorKey{x.agent.id, x.ref.Executor}] = x
 	x.framework.hold(x.role, x.resources)
 }
 
 // dropExecutor forgets an executor and gives its resources back.
-func (c *Core) dropExecutor(x *executor) {
+func (r *executors) dropExecutor(x *executor) {
 	delete(x.agent.executors, x.ref)
 	delete(x.framework.executors, executorKey{x.agent.id, x.ref.Executor})
 	x.agent.unuse(x.resources)
 	x.framework.release(x.role, x.resources)
 	if !x.resources.IsZero() {
-		c.giveBack(x.claim())
+		r.offers.giveBack(x.claim())
 	}
-	c.forgetRemoved(x.framework)
+	r.frameworks.forgetRemoved(x.framework)
 }
 
 // executorEnded: its processes are gone; its tasks' statuses come on their own. One that is
 // started again stays in the picture.
-func (c *Core) executorEnded(a *agent, ended protocol.ExecutorEnded) {
+func (r *executors) executorEnded(a *agent, ended protocol.ExecutorEnded) {
 	x := a.executors[ended.ExecutorRef]
 	if x == nil || !a.reported() {
 		return
 	}
 	if !ended.Again {
-		c.dropExecutor(x)
+		r.dropExecutor(x)
 	}
-	c.executorLost(x, ended.Message)
-	c.restate(a)
+	r.executorLost(x, ended.Message)
+	r.standing.restate(a)
 }
 
 // executorLost tells the framework that an executor's processes are gone.
-func (c *Core) executorLost(x *executor, message string) {
-	if c.config.Debug {
-		c.debug("executor ended", field("executor", x.ref.String()), field("agent", x.agent.id), field("why", message))
+func (r *executors) executorLost(x *executor, message string) {
+	if r.config.Debug {
+		r.debug("executor ended", field("executor", x.ref.String()), field("agent", x.agent.id), field("why", message))
 	}
-	c.tell(x.framework, protocol.ExecutorLost{Agent: x.agent.id, Executor: x.ref.Executor, Message: message})
+	r.tell(x.framework, protocol.ExecutorLost{Agent: x.agent.id, Executor: x.ref.Executor, Message: message})
 }
 
 // neverStarted: the agent refused the launch that was to start an executor. Launches behind it
 // took the executor for running: one that asks for resources is refused to them as well, any
 // other one is started by the next of them that the agent takes.
-func (c *Core) neverStarted(t *task) {
+func (r *executors) neverStarted(t *task) {
 	x := t.agent.executors[api.ExecutorRef{Framework: t.ref.Framework, Executor: t.task.ExecutorID()}]
 	if x == nil || x.starter != t {
 		return
@@ -81,7 +90,7 @@ func (c *Core) neverStarted(t *task) {
 		x.starter = x.nextStarter(t)
 	}
 	if x.starter == nil || x.starter == t {
-		c.dropExecutor(x)
+		r.dropExecutor(x)
 	}
 }
 
@@ -100,9 +109,9 @@ func (x *executor) nextStarter(refused *task) *task {
 }
 
 // clearExecutors forgets the executors of an agent that is taken for dead.
-func (c *Core) clearExecutors(a *agent) {
+func (r *executors) clearExecutors(a *agent) {
 	for _, x := range sortedExecutors(a) {
-		c.dropExecutor(x)
+		r.dropExecutor(x)
 	}
 }
 
@@ -114,39 +123,39 @@ func sortedExecutors(a *agent) []*executor {
 }
 
 // takeExecutors makes the picture of the agent's executors what the agent reports.
-func (c *Core) takeExecutors(a *agent, r *report) {
-	reported := make(map[api.ExecutorRef]bool, len(r.executors))
-	for _, rx := range r.executors {
+func (r *executors) takeExecutors(a *agent, got *report) {
+	reported := make(map[api.ExecutorRef]bool, len(got.executors))
+	for _, rx := range got.executors {
 		ref := api.ExecutorRef{Framework: rx.Framework, Executor: rx.Executor.ID}
 		if reported[ref] || rx.Resources.Check() != nil || api.CheckID("executor", string(ref.Executor)) != nil {
-			c.info("reported executor dropped", field("executor", ref.String()), field("agent", a.id))
+			r.info("reported executor dropped", field("executor", ref.String()), field("agent", a.id))
 			continue
 		}
 		reported[ref] = true
 		if x := a.executors[ref]; x != nil {
 			x.starter = nil
 		} else {
-			c.adoptExecutor(a, ref, rx)
+			r.adoptExecutor(a, ref, rx)
 		}
 	}
 	for _, x := range sortedExecutors(a) {
 		if !reported[x.ref] {
-			c.dropExecutor(x)
-			c.executorLost(x, "agent "+string(a.id)+" is back without it")
+			r.dropExecutor(x)
+			r.executorLost(x, "agent "+string(a.id)+" is back without it")
 		}
 	}
 }
 
-func (c *Core) adoptExecutor(a *agent, ref api.ExecutorRef, rx protocol.ReportedExecutor) {
-	fw := c.frameworks[rx.Framework]
+func (r *executors) adoptExecutor(a *agent, ref api.ExecutorRef, rx protocol.ReportedExecutor) {
+	fw := r.frameworkByID[rx.Framework]
 	if fw == nil {
-		fw = c.tombstoneOf(rx.Framework)
+		fw = r.frameworks.tombstoneOf(rx.Framework)
 	}
 	x := &executor{ref: ref, info: rx.Executor, framework: fw, agent: a, role: rx.Role, resources: rx.Resources}
 	a.take(rx.Resources)
-	c.addExecutor(x)
+	r.addExecutor(x)
 	if !rx.Resources.IsZero() {
-		c.policy.Take(x.claim())
+		r.policy.Take(x.claim())
 	}
 }
 
@@ -155,46 +164,46 @@ func (c *Core) adoptExecutor(a *agent, ref api.ExecutorRef, rx protocol.Reported
 const messageDataMax = api.MessageBytesMax - 4096
 
 // messageFromExecutor carries bytes up, at most once.
-func (c *Core) messageFromExecutor(a *agent, message protocol.MessageFromExecutor) {
+func (r *executors) messageFromExecutor(a *agent, message protocol.MessageFromExecutor) {
 	if a.executors[message.ExecutorRef] == nil {
-		c.refuseVoice(a, "a message of executor "+message.ExecutorRef.String())
+		r.refuseVoice(a, "a message of executor "+message.ExecutorRef.String())
 		return
 	}
-	if fw := c.frameworks[message.Framework]; fw != nil {
-		c.tell(fw, protocol.MessageFramework{Agent: a.id, Executor: message.Executor, Data: message.Data})
+	if fw := r.frameworkByID[message.Framework]; fw != nil {
+		r.tell(fw, protocol.MessageFramework{Agent: a.id, Executor: message.Executor, Data: message.Data})
 	}
 }
 
 // messageExecutor carries bytes down, at most once.
-func (c *Core) messageExecutor(s *session, number uint64, message protocol.MessageExecutor) {
+func (r *executors) messageExecutor(s *session, number uint64, message protocol.MessageExecutor) {
 	const op = "executor.message"
 	if size := len(message.Data); size > messageDataMax {
-		c.refuse(s, number, api.E(op, api.Limit, message.Executor, fmt.Errorf("%d bytes, at most %d fit a message", size, messageDataMax)))
+		r.refuse(s, number, api.E(op, api.Limit, message.Executor, fmt.Errorf("%d bytes, at most %d fit a message", size, messageDataMax)))
 		return
 	}
-	x := c.executorOf(s, number, op, message.Agent, message.Executor)
+	x := r.executorOf(s, number, op, message.Agent, message.Executor)
 	if x != nil {
-		c.tellAgent(x.agent, protocol.MessageToExecutor{ExecutorRef: x.ref, Data: message.Data})
+		r.tellAgent(x.agent, protocol.MessageToExecutor{ExecutorRef: x.ref, Data: message.Data})
 	}
 }
 
 // shutdownExecutor ends an executor, and its tasks with it.
-func (c *Core) shutdownExecutor(s *session, number uint64, call protocol.ShutdownExecutor) {
-	x := c.executorOf(s, number, "executor.shutdown", call.Agent, call.Executor)
+func (r *executors) shutdownExecutor(s *session, number uint64, call protocol.ShutdownExecutor) {
+	x := r.executorOf(s, number, "executor.shutdown", call.Agent, call.Executor)
 	if x != nil {
-		c.info("executor shutdown", field("executor", x.ref.String()), field("agent", x.agent.id))
-		c.tellAgent(x.agent, protocol.ShutdownAgentExecutor{ExecutorRef: x.ref})
+		r.info("executor shutdown", field("executor", x.ref.String()), field("agent", x.agent.id))
+		r.tellAgent(x.agent, protocol.ShutdownAgentExecutor{ExecutorRef: x.ref})
 	}
 }
 
 // executorOf finds a running executor that can be reached, or refuses the call.
-func (c *Core) executorOf(s *session, number uint64, op string, agentID api.AgentID, id api.ExecutorID) *executor {
+func (r *executors) executorOf(s *session, number uint64, op string, agentID api.AgentID, id api.ExecutorID) *executor {
 	x := s.framework.executors[executorKey{agentID, id}]
 	switch {
 	case x == nil:
-		c.refuse(s, number, api.E(op, api.NotFound, id, errors.New("no such executor runs on agent "+string(agentID))))
+		r.refuse(s, number, api.E(op, api.NotFound, id, errors.New("no such executor runs on agent "+string(agentID))))
 	case !x.agent.alive():
-		c.refuse(s, number, api.E(op, api.Unavailable, id, errors.New("agent "+string(agentID)+" is "+x.agent.state.String()+": "+x.agent.why)))
+		r.refuse(s, number, api.E(op, api.Unavailable, id, errors.New("agent "+string(agentID)+" is "+x.agent.state.String()+": "+x.agent.why)))
 		return nil
 	}
 	return x

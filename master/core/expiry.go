@@ -6,6 +6,17 @@ import (
 	"github.com/tenderhq/tender/master/registry"
 )
 
+// expiry has the registry forget what is long past.
+type expiry struct {
+	*base
+	proposals *proposals
+
+	began time.Time // of this leadership
+	// lastHeard is the latest moment that the registry knew when the leadership began.
+	lastHeard time.Time
+	next      *deadline // when it is looked at again
+}
+
 // What the registry remembers of proposers, removed frameworks and agents marked gone is forgotten after a
 // fortnight without a sign of them. It is looked at every hour, and rarely worth a command.
 const (
@@ -13,17 +24,17 @@ const (
 	expiryPause = time.Hour
 )
 
-func (c *Core) beginExpiry() {
-	c.lastHeard = latestSign(c.registry)
-	c.deadlines.set(c.expiry, c.now.Add(expiryPause))
+func (r *expiry) beginExpiry() {
+	r.lastHeard = latestSign(r.registry)
+	r.deadlines.set(r.next, r.now.Add(expiryPause))
 }
 
-func (c *Core) expire() {
-	c.deadlines.set(c.expiry, c.now.Add(expiryPause))
-	before := c.calendar().Add(-expiryAfter)
-	if c.remembersBefore(before) {
-		c.info("the past is forgotten", Field{"before", before.UTC().Format(time.RFC3339)})
-		c.propose(registry.Expire{Before: before})
+func (r *expiry) expire() {
+	r.deadlines.set(r.next, r.now.Add(expiryPause))
+	before := r.calendar().Add(-expiryAfter)
+	if r.remembersBefore(before) {
+		r.info("the past is forgotten", Field{"before", before.UTC().Format(time.RFC3339)})
+		r.proposals.propose(registry.Expire{Before: before})
 	}
 }
 
@@ -34,12 +45,12 @@ const quietMax = 24 * time.Hour
 // calendar is what time it is for what is to be forgotten. A wall clock that jumps forgets
 // nothing (R23): within the leadership the monotonic time counts, and before it the clock is
 // believed no further than a day behind the last thing that the registry was told.
-func (c *Core) calendar() time.Time {
-	from := c.began.Round(0)
-	if latest := c.lastHeard.Add(quietMax); !c.lastHeard.IsZero() && latest.Before(from) {
+func (r *expiry) calendar() time.Time {
+	from := r.began.Round(0)
+	if latest := r.lastHeard.Add(quietMax); !r.lastHeard.IsZero() && latest.Before(from) {
 		from = latest
 	}
-	return from.Add(c.now.Sub(c.began))
+	return from.Add(r.now.Sub(r.began))
 }
 
 // latestSign is the latest moment that the registry knows.
@@ -65,18 +76,18 @@ func latestSign(state *registry.State) time.Time {
 }
 
 // remembersBefore says whether there is anything to forget.
-func (c *Core) remembersBefore(before time.Time) bool {
-	for _, client := range c.registry.Clients { // order: irrelevant because one is enough
+func (r *expiry) remembersBefore(before time.Time) bool {
+	for _, client := range r.registry.Clients { // order: irrelevant because one is enough
 		if client.Seen.Before(before) {
 			return true
 		}
 	}
-	for _, agent := range c.registry.Agents { // order: irrelevant because one is enough
+	for _, agent := range r.registry.Agents { // order: irrelevant because one is enough
 		if !agent.Gone.IsZero() && agent.Gone.Before(before) {
 			return true
 		}
 	}
-	for _, framework := range c.registry.Frameworks { // order: irrelevant because one is enough
+	for _, framework := range r.registry.Frameworks { // order: irrelevant because one is enough
 		if !framework.Removed.IsZero() && framework.Removed.Before(before) {
 			return true
 		}
@@ -85,13 +96,13 @@ func (c *Core) remembersBefore(before time.Time) bool {
 }
 
 // goneForgotten follows the registry, which has forgotten agents that were marked gone.
-func (c *Core) goneForgotten() {
-	if len(c.agents) <= len(c.registry.Agents) {
+func (r *agents) goneForgotten() {
+	if len(r.agentByID) <= len(r.registry.Agents) {
 		return
 	}
-	for _, id := range sortedKeys(c.agents) {
-		if _, admitted := c.registry.Agents[id]; !admitted {
-			c.agentRemoved(id, "forgotten: it was marked gone long ago")
+	for _, id := range sortedKeys(r.agentByID) {
+		if _, admitted := r.registry.Agents[id]; !admitted {
+			r.agentRemoved(id, "forgotten: it was marked gone long ago")
 		}
 	}
 }

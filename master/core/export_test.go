@@ -37,8 +37,8 @@ func checkUnits(a *agent) error {
 // that with its ledger and its total (promises 1 and 2).
 func (c *Core) CheckBooks() error {
 	offers, unheld := 0, 0
-	for _, id := range sortedKeys(c.agents) {
-		a := c.agents[id]
+	for _, id := range sortedKeys(c.agentByID) {
+		a := c.agentByID[id]
 		if err := cmp.Or(checkAgent(a), checkUnits(a)); err != nil {
 			return fmt.Errorf("agent %s: %w", id, err)
 		}
@@ -50,11 +50,11 @@ func (c *Core) CheckBooks() error {
 		}
 	}
 	switch {
-	case offers != len(c.offers):
-		return fmt.Errorf("agents have %d offers, the core has %d", offers, len(c.offers))
+	case offers != len(c.offers.open):
+		return fmt.Errorf("agents have %d offers, the core has %d", offers, len(c.offers.open))
 	case unheld > 0:
 		return fmt.Errorf("%d tasks are known to their agents but not to their frameworks", unheld)
-	case len(c.expiring) > 0 && len(c.offers) == 0 && c.expiring[0].open:
+	case len(c.offers.expiring) > 0 && len(c.offers.open) == 0 && c.offers.expiring[0].open:
 		return fmt.Errorf("an open offer is not in the books")
 	}
 	return c.checkFrameworks()
@@ -96,11 +96,11 @@ func checkAgent(a *agent) error {
 }
 
 func (c *Core) checkFrameworks() error {
-	for _, id := range sortedKeys(c.frameworks) {
-		fw := c.frameworks[id]
+	for _, id := range sortedKeys(c.frameworkByID) {
+		fw := c.frameworkByID[id]
 		used, offered := tally{}, tally{}
 		duplicates := 0
-		for _, a := range c.agents {
+		for _, a := range c.agentByID {
 			for _, t := range a.tasks {
 				if t.framework == fw && t.held {
 					used.add(t.resources)
@@ -133,7 +133,7 @@ func (c *Core) checkFrameworks() error {
 var SameExecutor = sameExecutor
 
 // UsedBeyond is what the policy was told to be in use on the agent beyond what was asked for.
-func (c *Core) UsedBeyond(id api.AgentID) api.Resources { return c.agents[id].smooth.told }
+func (c *Core) UsedBeyond(id api.AgentID) api.Resources { return c.agentByID[id].smooth.told }
 
 // Equal says that two cores stand where the other stands.
 func (c *Core) Equal(other *Core) bool {

@@ -12,6 +12,13 @@ import (
 	"github.com/tenderhq/tender/master/view"
 )
 
+// frameworks is the picture of each framework, apart from its scheduler: what the policy is told of it, and how long it
+// is kept.
+type frameworks struct {
+	*base
+	usage *usage
+}
+
 // executorKey finds an executor of a framework.
 type executorKey struct {
 	agent    api.AgentID
@@ -53,10 +60,10 @@ type framework struct {
 type books struct{ used, offered tally }
 
 // newFramework makes the picture of a framework that is not subscribed.
-func (c *Core) newFramework(id api.FrameworkID) *framework {
+func (r *frameworks) newFramework(id api.FrameworkID) *framework {
 	fw := &framework{
 		id:         id,
-		since:      c.now,
+		since:      r.now,
 		tasks:      make(map[api.TaskID]*task),
 		executors:  make(map[executorKey]*executor),
 		offers:     make(map[api.OfferID]*offer),
@@ -64,88 +71,88 @@ func (c *Core) newFramework(id api.FrameworkID) *framework {
 		demand:     make(map[api.Role][]api.Shape),
 		books:      make(map[api.Role]*books),
 	}
-	fw.results.recall(c.registry.Frameworks[id].Operations)
+	fw.results.recall(r.registry.Frameworks[id].Operations)
 	fw.failover, fw.turn = newDeadline(failoverOver{fw}), newDeadline(placeFree{fw})
-	c.frameworks[id] = fw
+	r.frameworkByID[id] = fw
 	return fw
 }
 
 // recoverFrameworks takes the living frameworks from the registry, all disconnected.
 // Their failover time starts anew with the term (R21).
-func (c *Core) recoverFrameworks() {
-	for _, id := range sortedKeys(c.registry.Frameworks) {
-		known := c.registry.Frameworks[id]
+func (r *sessions) recoverFrameworks() {
+	for _, id := range sortedKeys(r.registry.Frameworks) {
+		known := r.registry.Frameworks[id]
 		if !known.Removed.IsZero() {
 			continue
 		}
-		c.frameworkAdmitted(id)
-		c.keepPlace(c.frameworks[id], c.now)
+		r.frameworkAdmitted(id)
+		r.keepPlace(r.frameworkByID[id], r.now)
 	}
 }
 
 // frameworkAdmitted follows what the registry says of a framework.
-func (c *Core) frameworkAdmitted(id api.FrameworkID) {
-	known := c.registry.Frameworks[id]
-	fw := c.frameworks[id]
+func (r *sessions) frameworkAdmitted(id api.FrameworkID) {
+	known := r.registry.Frameworks[id]
+	fw := r.frameworkByID[id]
 	if fw == nil {
-		fw = c.newFramework(id)
-		c.goAway(fw, "not yet subscribed")
+		fw = r.frameworks.newFramework(id)
+		r.frameworks.goAway(fw, "not yet subscribed")
 	}
 	before := fw.info
 	fw.info = known.Framework
-	c.leaveRoles(fw, before.Roles)
+	r.leaveRoles(fw, before.Roles)
 	if fw.info.Constraint != before.Constraint {
-		c.rescindRuledOut(fw)
+		r.offers.rescindRuledOut(fw)
 	}
 	if !fw.info.Revocable {
-		c.rescindRevocable(fw, "the framework takes no revocable resources any more")
+		r.offers.rescindRevocable(fw, "the framework takes no revocable resources any more")
 	}
 	if fw.info.Standby {
-		c.standbys[fw.info.Name] = id
+		r.standbys[fw.info.Name] = id
 	}
-	c.describeToPolicy(fw)
+	r.frameworks.describeToPolicy(fw)
 }
 
 // leaveRoles takes back what the framework holds and wants in roles that it has left.
 // Tasks that it runs there go on, and count there.
-func (c *Core) leaveRoles(fw *framework, before []api.Role) {
+func (r *sessions) leaveRoles(fw *framework, before []api.Role) {
 	left := make(map[api.OfferID]*offer)
 	for id, o := range fw.offers { // order: irrelevant because it fills a map
 		if !slices.Contains(fw.info.Roles, o.role) {
 			left[id] = o
 		}
 	}
-	c.rescindAll(left, "the framework has left the role")
+	r.offers.rescindAll(left, "the framework has left the role")
 	for _, role := range before {
 		if slices.Contains(fw.info.Roles, role) {
 			continue
 		}
 		delete(fw.suppressed, role)
-		c.unstate(fw, role)
-		c.policy.Revive(fw.id, []api.Role{role})
+		r.demands.unstate(fw, role)
+		r.policy.Revive(fw.id, []api.Role{role})
 	}
 }
 
 // rescindRuledOut takes back offers of agents that the framework's constraint, a new one,
 // rules out: it does not want them, and others may.
-func (c *Core) rescindRuledOut(fw *framework) {
+func (r *offers) rescindRuledOut(fw *framework) {
 	if len(fw.offers) == 0 {
 		return
 	}
-	allowed := c.compileAll(fw.info.Constraint)
+	allowed := r.compileAll(fw.info.Constraint)
 	out := make(map[api.OfferID]*offer)
 	for id, o := range fw.offers { // order: irrelevant because it fills a map
 		if !allowed.hold(o.role, o.agent) {
 			out[id] = o
 		}
 	}
-	c.rescindAll(out, "the framework's new constraint rules the agent out")
+	r.rescindAll(out, "the framework's new constraint rules the agent out")
 }
 
 // describeToPolicy tells the allocator what it needs to know.
-func (c *Core) describeToPolicy(fw *framework) {
-	c.takesRevocable(fw, fw.info.Revocable && !fw.removed)
-	c.policy.SetFramework(allocator.Framework{
+func (r *frameworks) describeToPolicy(fw *framework) {
+	r.usage.takesRevocable(fw, fw.info.Revocable && !fw.removed)
+	r.policy.SetFramework(allocator.Framework{
 		ID:         fw.id,
 		Name:       fw.info.Name,
 		Roles:      fw.info.Roles,
@@ -158,66 +165,66 @@ func (c *Core) describeToPolicy(fw *framework) {
 }
 
 // goAway starts the failover time of a framework without a scheduler.
-func (c *Core) goAway(fw *framework, why string) {
-	fw.since, fw.why = c.now, why
+func (r *frameworks) goAway(fw *framework, why string) {
+	fw.since, fw.why = r.now, why
 	timeout := fw.info.FailoverTimeout
-	if known, ok := c.registry.Frameworks[fw.id]; ok {
+	if known, ok := r.registry.Frameworks[fw.id]; ok {
 		timeout = known.Framework.FailoverTimeout
 	}
 	if timeout == 0 {
-		timeout = c.config.FailoverTimeout
+		timeout = r.config.FailoverTimeout
 	}
-	c.deadlines.set(fw.failover, c.now.Add(timeout))
+	r.deadlines.set(fw.failover, r.now.Add(timeout))
 }
 
 // failoverDue removes a framework whose scheduler stayed away; the quorum refuses if
 // one has subscribed since (R5).
-func (c *Core) failoverDue(fw *framework) {
+func (r *sessions) failoverDue(fw *framework) {
 	if fw.session != nil || fw.removed {
 		return
 	}
-	known := c.registry.Frameworks[fw.id]
+	known := r.registry.Frameworks[fw.id]
 	change := registry.RemoveFramework{ID: fw.id, Session: known.Session, Why: "no scheduler within its failover time"}
-	c.propose(change, endFailover{fw})
+	r.proposals.propose(change, endFailover{fw})
 }
 
 // failoverAnswered goes on when the registry has answered.
-func (c *Core) failoverAnswered(fw *framework, result registry.Result) {
+func (r *sessions) failoverAnswered(fw *framework, result registry.Result) {
 	if result.Err != nil && fw.session == nil && !fw.removed { // someone subscribed, and left again
-		c.goAway(fw, fw.why)
+		r.frameworks.goAway(fw, fw.why)
 	}
 }
 
 // frameworkRemoved follows the registry: whatever is left of it is killed.
-func (c *Core) frameworkRemoved(id api.FrameworkID) {
-	if fw := c.frameworks[id]; fw != nil && !fw.removed {
-		c.bury(fw, c.registry.Frameworks[id].Why)
+func (r *sessions) frameworkRemoved(id api.FrameworkID) {
+	if fw := r.frameworkByID[id]; fw != nil && !fw.removed {
+		r.bury(fw, r.registry.Frameworks[id].Why)
 	}
 }
 
 // bury makes a framework one that only waits for its last processes to end. Their
 // resources stay booked until then (promise 1).
-func (c *Core) bury(fw *framework, why string) {
-	c.rescindAll(fw.offers, "the framework was removed")
+func (r *sessions) bury(fw *framework, why string) {
+	r.offers.rescindAll(fw.offers, "the framework was removed")
 	if s := fw.session; s != nil {
-		c.endSession(s, removalError(fw.id, s, why))
+		r.endSession(s, removalError(fw.id, s, why))
 		fw.session = nil
 	}
-	fw.removed, fw.why, fw.since = true, why, c.now
-	c.deadlines.clear(fw.failover)
-	c.deadlines.clear(fw.turn)
-	if c.standbys[fw.info.Name] == fw.id {
-		delete(c.standbys, fw.info.Name)
+	fw.removed, fw.why, fw.since = true, why, r.now
+	r.deadlines.clear(fw.failover)
+	r.deadlines.clear(fw.turn)
+	if r.standbys[fw.info.Name] == fw.id {
+		delete(r.standbys, fw.info.Name)
 	}
-	c.describeToPolicy(fw)
-	c.info("framework removed", field("framework", fw.id), field("why", why))
-	c.removeFromAgents(fw)
-	c.forgetRemoved(fw)
-	c.nextStandby(fw.info.Name)
+	r.frameworks.describeToPolicy(fw)
+	r.info("framework removed", field("framework", fw.id), field("why", why))
+	r.removeFromAgents(fw)
+	r.frameworks.forgetRemoved(fw)
+	r.nextStandby(fw.info.Name)
 }
 
 // removeFromAgents tells every agent that has something of it.
-func (c *Core) removeFromAgents(fw *framework) {
+func (r *sessions) removeFromAgents(fw *framework) {
 	concerned := make(map[api.AgentID]*agent)
 	for _, t := range fw.tasks { // order: irrelevant because it fills a map
 		concerned[t.agent.id] = t.agent
@@ -226,30 +233,30 @@ func (c *Core) removeFromAgents(fw *framework) {
 		concerned[x.agent.id] = x.agent
 	}
 	for _, id := range sortedKeys(concerned) {
-		c.tellAgent(concerned[id], protocol.RemoveFramework{Framework: fw.id})
+		r.tellAgent(concerned[id], protocol.RemoveFramework{Framework: fw.id})
 	}
 	for _, t := range fw.sortedTasks() {
 		if t.status.State.Terminal() || !t.held {
-			c.forgetTask(t)
+			r.tasks.forgetTask(t)
 		}
 	}
 }
 
 // forgetRemoved drops a removed framework when nothing of it runs any more.
-func (c *Core) forgetRemoved(fw *framework) {
-	if fw.removed && len(fw.tasks)+len(fw.executors)+fw.duplicates == 0 && c.frameworks[fw.id] == fw {
-		delete(c.frameworks, fw.id)
-		c.policy.RemoveFramework(fw.id)
+func (r *frameworks) forgetRemoved(fw *framework) {
+	if fw.removed && len(fw.tasks)+len(fw.executors)+fw.duplicates == 0 && r.frameworkByID[fw.id] == fw {
+		delete(r.frameworkByID, fw.id)
+		r.policy.RemoveFramework(fw.id)
 	}
 }
 
 // tombstoneOf is a removed framework of which an agent still has something.
-func (c *Core) tombstoneOf(id api.FrameworkID) *framework {
-	fw := c.newFramework(id)
-	fw.info = c.registry.Frameworks[id].Framework
+func (r *frameworks) tombstoneOf(id api.FrameworkID) *framework {
+	fw := r.newFramework(id)
+	fw.info = r.registry.Frameworks[id].Framework
 	fw.info.ID = id
-	fw.removed, fw.why = true, c.registry.Frameworks[id].Why
-	c.describeToPolicy(fw)
+	fw.removed, fw.why = true, r.registry.Frameworks[id].Why
+	r.describeToPolicy(fw)
 	return fw
 }
 
@@ -274,8 +281,8 @@ func (fw *framework) sortedTasks() []*task {
 }
 
 // tell queues an event to the framework's scheduler, if it has one.
-func (c *Core) tell(fw *framework, event protocol.SchedulerEvent) {
+func (b *base) tell(fw *framework, event protocol.SchedulerEvent) {
 	if fw.session != nil {
-		c.emit(ToScheduler{Conn: fw.session.conn, Event: event})
+		b.emit(ToScheduler{Conn: fw.session.conn, Event: event})
 	}
 }

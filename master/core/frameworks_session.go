@@ -11,6 +11,27 @@ import (
 	"github.com/tenderhq/tender/master/registry"
 )
 
+// sessions are the schedulers' streams: which of them is admitted, which waits as a standby, and what becomes of a
+// framework when its scheduler comes, calls, leaves or stays away.
+type sessions struct {
+	*base
+	proposals   *proposals
+	offers      *offers
+	answers     *answers
+	inverses    *inverses
+	maintenance *maintenance
+	frameworks  *frameworks
+	executors   *executors
+	tasks       *tasks
+	demands     *demands
+	operations  *operations
+
+	standbys    map[string]api.FrameworkID // living frameworks whose name is their identity (R6)
+	seekers     map[string]*session        // standbys whose proposal is on its way, by name
+	waiting     []*session                 // standbys in the order of their arrival
+	subscribing subscribing                // sessions that ask the registry to admit them
+}
+
 const (
 	// earlyCallsMax bounds the calls that wait for the session to open: a scheduler that
 	// sends more before it is answered loses its stream (Limit).
@@ -53,27 +74,27 @@ type session struct {
 	settled bool
 }
 
-func (c *Core) schedulerOpened(event SchedulerOpened) {
-	s := &session{conn: event.Conn, principal: event.Principal, subscribe: event.Subscribe, seen: c.now, absent: make(map[api.TaskID]api.AgentID),
+func (r *sessions) schedulerOpened(event SchedulerOpened) {
+	s := &session{conn: event.Conn, principal: event.Principal, subscribe: event.Subscribe, seen: r.now, absent: make(map[api.TaskID]api.AgentID),
 		waits: make(map[api.TaskID]*acceptance)}
 	s.subscribe.Framework.Principal = event.Principal
 	s.clock = newDeadline(sessionSilent{s})
-	c.sessions[s.conn] = s
-	c.deadlines.set(s.clock, c.now.Add(c.config.SessionTimeout))
-	if kind, err := c.checkSubscribe(&s.subscribe); err != nil {
+	r.sessionByConn[s.conn] = s
+	r.deadlines.set(s.clock, r.now.Add(r.config.SessionTimeout))
+	if kind, err := r.checkSubscribe(&s.subscribe); err != nil {
 		if kind == api.Unsupported {
-			c.frameworkVersionRefused(s, err)
+			r.frameworkVersionRefused(s, err)
 		}
-		c.refuseSession(s, api.E("framework.subscribe", kind, who(s.subscribe.Framework), err))
+		r.refuseSession(s, api.E("framework.subscribe", kind, who(s.subscribe.Framework), err))
 		return
 	}
-	c.seekSession(s)
+	r.seekSession(s)
 }
 
 // frameworkVersionRefused is shown with the framework, if it is one that is known.
-func (c *Core) frameworkVersionRefused(s *session, err error) {
-	c.versionRefused("framework "+who(s.subscribe.Framework), err.Error())
-	if fw := c.frameworks[s.subscribe.Framework.ID]; fw != nil && fw.session == nil {
+func (r *sessions) frameworkVersionRefused(s *session, err error) {
+	r.versionRefused("framework "+who(s.subscribe.Framework), err.Error())
+	if fw := r.frameworkByID[s.subscribe.Framework.ID]; fw != nil && fw.session == nil {
 		fw.refused = err.Error()
 	}
 }
@@ -87,140 +108,140 @@ func who(info api.Framework) string {
 }
 
 // subscribed goes on when the registry has answered.
-func (c *Core) subscribed(s *session, result registry.Result) {
-	c.seekDone(s)
-	open := c.sessions[s.conn] == s
+func (r *sessions) subscribed(s *session, result registry.Result) {
+	r.seekDone(s)
+	open := r.sessionByConn[s.conn] == s
 	if result.Err != nil {
 		if open {
-			c.refuseSession(s, api.E("framework.subscribe", result.Err.Kind, who(s.subscribe.Framework), result.Err.Err))
+			r.refuseSession(s, api.E("framework.subscribe", result.Err.Kind, who(s.subscribe.Framework), result.Err.Err))
 		}
-		c.nextStandby(s.subscribe.Framework.Name)
+		r.nextStandby(s.subscribe.Framework.Name)
 		return
 	}
-	fw := c.frameworks[result.Framework]
+	fw := r.frameworkByID[result.Framework]
 	if old := fw.session; old != nil {
-		c.fence(fw, old)
+		r.fence(fw, old)
 	}
 	if !open { // taken over by someone who has left again
-		c.goAway(fw, "its stream broke while it subscribed")
-		c.describeToPolicy(fw)
-		c.keepPlace(fw, s.seen)
+		r.frameworks.goAway(fw, "its stream broke while it subscribed")
+		r.frameworks.describeToPolicy(fw)
+		r.keepPlace(fw, s.seen)
 		return
 	}
-	c.activate(fw, s, result.Session)
+	r.activate(fw, s, result.Session)
 }
 
 // fence closes the stream of the instance that was active.
-func (c *Core) fence(fw *framework, old *session) {
-	c.rescindAll(fw.offers, "another instance has taken over")
-	c.endSession(old, api.E("framework.session", api.Fenced, fw.id, errors.New("another instance of the framework has subscribed")))
+func (r *sessions) fence(fw *framework, old *session) {
+	r.offers.rescindAll(fw.offers, "another instance has taken over")
+	r.endSession(old, api.E("framework.session", api.Fenced, fw.id, errors.New("another instance of the framework has subscribed")))
 	fw.session = nil
 }
 
 // activate makes the session the one that is offered and told.
-func (c *Core) activate(fw *framework, s *session, number uint64) {
+func (r *sessions) activate(fw *framework, s *session, number uint64) {
 	s.framework, s.number = fw, number
-	fw.session, fw.latest, fw.since, fw.why, fw.refused = s, s, c.now, "", ""
-	c.deadlines.clear(fw.failover)
-	c.deadlines.clear(fw.turn)
-	s.masters = c.mastersAt
-	c.tell(fw, protocol.Subscribed{
-		Cluster:           c.registry.Cluster,
+	fw.session, fw.latest, fw.since, fw.why, fw.refused = s, s, r.now, "", ""
+	r.deadlines.clear(fw.failover)
+	r.deadlines.clear(fw.turn)
+	s.masters = r.mastersAt
+	r.tell(fw, protocol.Subscribed{
+		Cluster:           r.registry.Cluster,
 		Framework:         fw.id,
 		Session:           number,
-		HeartbeatInterval: c.config.HeartbeatInterval,
-		SessionTimeout:    c.config.SessionTimeout,
-		Master:            c.config.Master,
-		Masters:           c.masters(),
+		HeartbeatInterval: r.config.HeartbeatInterval,
+		SessionTimeout:    r.config.SessionTimeout,
+		Master:            r.config.Master,
+		Masters:           r.masters(),
 	})
-	c.info("framework subscribed", field("framework", fw.id), field("name", fw.info.Name), field("session", fmt.Sprint(number)))
-	c.resetDemand(fw, s.subscribe.Instance)
-	c.describeToPolicy(fw)
-	c.startSuppressed(fw, s.subscribe.Suppressed)
+	r.info("framework subscribed", field("framework", fw.id), field("name", fw.info.Name), field("session", fmt.Sprint(number)))
+	r.demands.resetDemand(fw, s.subscribe.Instance)
+	r.frameworks.describeToPolicy(fw)
+	r.demands.startSuppressed(fw, s.subscribe.Suppressed)
 	if len(fw.tasks) > 0 {
-		c.oweAll(s, walkStart)
+		r.answers.oweAll(s, walkStart)
 	}
-	c.askFrameworkToLeave(fw)
+	r.inverses.askFrameworkToLeave(fw)
 	early := s.early
 	s.early = nil
-	c.calls(s, early)
+	r.calls(s, early)
 }
 
-func (c *Core) schedulerCalled(event SchedulerCalled) {
-	s := c.sessions[event.Conn]
+func (r *sessions) schedulerCalled(event SchedulerCalled) {
+	s := r.sessionByConn[event.Conn]
 	if s == nil {
 		return // closed: whatever it still says is too late
 	}
-	s.seen = c.now
+	s.seen = r.now
 	if s.framework != nil {
-		c.calls(s, event.Calls)
+		r.calls(s, event.Calls)
 		return
 	}
 	for _, call := range event.Calls {
 		if _, beat := call.Call.(protocol.SchedulerHeartbeat); beat {
-			c.emit(ToScheduler{Conn: s.conn, Event: protocol.MasterHeartbeat{Masters: c.mastersNews(&s.masters)}})
+			r.emit(ToScheduler{Conn: s.conn, Event: protocol.MasterHeartbeat{Masters: r.mastersNews(&s.masters)}})
 		} else {
 			s.early = append(s.early, call)
 		}
 	}
 	if len(s.early) > earlyCallsMax {
-		c.refuseSession(s, api.E("framework.subscribe", api.Limit, who(s.subscribe.Framework),
+		r.refuseSession(s, api.E("framework.subscribe", api.Limit, who(s.subscribe.Framework),
 			fmt.Errorf("more than %d calls before the session is open", earlyCallsMax)))
 	}
 }
 
 // calls steps the calls of an active session; a repeated number is ignored (R3).
-func (c *Core) calls(s *session, calls []protocol.NumberedCall) {
+func (r *sessions) calls(s *session, calls []protocol.NumberedCall) {
 	for _, call := range calls {
-		if c.sessions[s.conn] != s {
+		if r.sessionByConn[s.conn] != s {
 			return
 		}
 		if call.Number <= s.last {
 			continue
 		}
 		s.last = call.Number
-		c.call(s, call.Number, call.Call)
+		r.call(s, call.Number, call.Call)
 	}
 }
 
-func (c *Core) call(s *session, number uint64, call protocol.SchedulerCall) {
+func (r *sessions) call(s *session, number uint64, call protocol.SchedulerCall) {
 	switch call := call.(type) {
 	case protocol.Unsettled:
-		c.unsettled(s, call)
+		r.unsettled(s, call)
 	case protocol.Accept:
-		c.accept(s, number, call)
+		r.operations.accept(s, number, call)
 	case protocol.Decline:
-		c.decline(s, call)
+		r.offers.decline(s, call)
 	case protocol.Kill:
-		c.killCalled(s, number, call)
+		r.tasks.killCalled(s, number, call)
 	case protocol.Acknowledge:
-		c.acknowledged(s, call.Items)
+		r.tasks.acknowledged(s, call.Items)
 	case protocol.Reconcile:
-		c.reconcile(s, number, call)
+		r.answers.reconcile(s, number, call)
 	case protocol.ReconcileOperations:
-		c.reconcileOperations(s, number, call)
+		r.answers.reconcileOperations(s, number, call)
 	case protocol.Suppress:
-		c.suppress(s, number, call.Roles)
+		r.demands.suppress(s, number, call.Roles)
 	case protocol.Revive:
-		c.revive(s, number, call.Roles)
+		r.demands.revive(s, number, call.Roles)
 	case protocol.SetDemand:
-		c.setDemand(s, number, call)
+		r.demands.setDemand(s, number, call)
 	case protocol.MessageExecutor:
-		c.messageExecutor(s, number, call)
+		r.executors.messageExecutor(s, number, call)
 	case protocol.ShutdownExecutor:
-		c.shutdownExecutor(s, number, call)
+		r.executors.shutdownExecutor(s, number, call)
 	case protocol.AnswerInverse:
-		c.answerInverse(s, call)
+		r.inverses.answerInverse(s, call)
 	case protocol.UpdateFramework:
-		c.updateFramework(s, number, call)
+		r.updateFramework(s, number, call)
 	case protocol.Teardown:
-		c.teardown(s, number)
+		r.teardown(s, number)
 	case protocol.SchedulerHeartbeat:
-		c.tell(s.framework, protocol.MasterHeartbeat{Masters: c.mastersNews(&s.masters)})
+		r.tell(s.framework, protocol.MasterHeartbeat{Masters: r.mastersNews(&s.masters)})
 	case protocol.Malformed:
-		c.refuse(s, number, call.Err)
+		r.refuse(s, number, call.Err)
 	default:
-		c.refuse(s, number, api.E("framework.call", api.Unsupported, "", fmt.Errorf("this master knows no call %T", call)))
+		r.refuse(s, number, api.E("framework.call", api.Unsupported, "", fmt.Errorf("this master knows no call %T", call)))
 	}
 }
 
@@ -228,32 +249,32 @@ func (c *Core) call(s *session, number uint64, call protocol.SchedulerCall) {
 // second; the others are counted by the next line.
 const refusalsSaidMax = 8
 
-func (c *Core) reportRefusal(s *session, err *api.Error) {
+func (b *base) reportRefusal(s *session, err *api.Error) {
 	fields := []Field{field("framework", s.framework.id), field("why", err.Error())}
 	switch {
-	case c.now.Sub(s.refusedAt) >= time.Second:
+	case b.now.Sub(s.refusedAt) >= time.Second:
 		if unsaid := s.refusals - refusalsSaidMax; unsaid > 0 {
 			fields = append(fields, field("and_before", strconv.Itoa(unsaid)))
 		}
-		s.refusedAt, s.refusals = c.now, 1
+		s.refusedAt, s.refusals = b.now, 1
 	case s.refusals >= refusalsSaidMax:
 		s.refusals++
 		return
 	default:
 		s.refusals++
 	}
-	c.info("call refused", fields...)
+	b.info("call refused", fields...)
 }
 
 // refuse answers a call that has done nothing.
-func (c *Core) refuse(s *session, number uint64, err *api.Error) {
-	c.reportRefusal(s, err)
-	c.tell(s.framework, protocol.Refused{Number: number, Err: err})
+func (b *base) refuse(s *session, number uint64, err *api.Error) {
+	b.reportRefusal(s, err)
+	b.tell(s.framework, protocol.Refused{Number: number, Err: err})
 }
 
-func (c *Core) schedulerClosed(event SchedulerClosed) {
-	if s := c.sessions[event.Conn]; s != nil {
-		c.leave(s, orBroken(event.Why))
+func (r *sessions) schedulerClosed(event SchedulerClosed) {
+	if s := r.sessionByConn[event.Conn]; s != nil {
+		r.leave(s, orBroken(event.Why))
 	}
 }
 
@@ -266,55 +287,55 @@ func orBroken(why string) string {
 }
 
 // sessionDue judges a silent scheduler.
-func (c *Core) sessionDue(s *session) {
-	if until := s.seen.Add(c.config.SessionTimeout); until.After(c.now) {
-		c.deadlines.set(s.clock, until)
+func (r *sessions) sessionDue(s *session) {
+	if until := s.seen.Add(r.config.SessionTimeout); until.After(r.now) {
+		r.deadlines.set(s.clock, until)
 		return
 	}
-	why := "no call for " + c.config.SessionTimeout.String()
-	c.emit(CloseScheduler{Conn: s.conn, Err: api.E("framework.session", api.Unavailable, who(s.subscribe.Framework), errors.New(why))})
-	c.leave(s, why)
+	why := "no call for " + r.config.SessionTimeout.String()
+	r.emit(CloseScheduler{Conn: s.conn, Err: api.E("framework.session", api.Unavailable, who(s.subscribe.Framework), errors.New(why))})
+	r.leave(s, why)
 }
 
 // leave ends a session whose stream is gone: the framework is disconnected.
-func (c *Core) leave(s *session, why string) {
-	c.dropSession(s)
+func (r *sessions) leave(s *session, why string) {
+	r.dropSession(s)
 	fw := s.framework
 	if fw == nil || fw.session != s {
 		return
 	}
 	fw.session = nil
-	c.rescindAll(fw.offers, "the framework is disconnected: "+why)
-	c.goAway(fw, why)
-	c.describeToPolicy(fw)
-	c.keepPlace(fw, s.seen)
-	c.info("framework disconnected", field("framework", fw.id), field("why", why))
+	r.offers.rescindAll(fw.offers, "the framework is disconnected: "+why)
+	r.frameworks.goAway(fw, why)
+	r.frameworks.describeToPolicy(fw)
+	r.keepPlace(fw, s.seen)
+	r.info("framework disconnected", field("framework", fw.id), field("why", why))
 	for _, t := range fw.sortedTasks() {
 		if t.agent.drain.force { // its acknowledgements are not awaited any more (R31)
-			c.checkDrained(t.agent)
+			r.maintenance.checkDrained(t.agent)
 		}
 	}
 }
 
 // endSession closes a stream from our side.
-func (c *Core) endSession(s *session, err *api.Error) {
-	c.dropSession(s)
-	c.emit(CloseScheduler{Conn: s.conn, Err: err})
+func (r *sessions) endSession(s *session, err *api.Error) {
+	r.dropSession(s)
+	r.emit(CloseScheduler{Conn: s.conn, Err: err})
 }
 
 // refuseSession ends a stream that never became active.
-func (c *Core) refuseSession(s *session, err *api.Error) {
-	c.info("framework refused", field("framework", who(s.subscribe.Framework)), field("why", err.Error()))
-	c.endSession(s, err)
+func (r *sessions) refuseSession(s *session, err *api.Error) {
+	r.info("framework refused", field("framework", who(s.subscribe.Framework)), field("why", err.Error()))
+	r.endSession(s, err)
 }
 
-func (c *Core) dropSession(s *session) {
-	delete(c.sessions, s.conn)
-	c.dropped++
-	c.deadlines.clear(s.clock)
+func (r *sessions) dropSession(s *session) {
+	delete(r.sessionByConn, s.conn)
+	r.answers.dropped++
+	r.deadlines.clear(s.clock)
 	s.owed, s.early, s.walks = questions{}, nil, [walks]cursor{}
-	c.stopWaiting(s)
-	c.leaveLine(s)
+	r.stopWaiting(s)
+	r.leaveLine(s)
 }
 
 // removalError is what a scheduler hears when its framework is removed: nothing when
@@ -329,20 +350,20 @@ func removalError(id api.FrameworkID, s *session, why string) *api.Error {
 // tornDown is why a framework is removed that wished so.
 const tornDown = "torn down by its scheduler"
 
-func (c *Core) teardown(s *session, number uint64) {
+func (r *sessions) teardown(s *session, number uint64) {
 	fw := s.framework
-	if c.tooMany(s, number, "framework.teardown") {
+	if r.tooMany(s, number, "framework.teardown") {
 		return
 	}
 	change := registry.RemoveFramework{ID: fw.id, Session: s.number, Why: tornDown}
-	c.propose(change, tearDown{s, number})
+	r.proposals.propose(change, tearDown{s, number})
 }
 
 // teardownAnswered goes on when the registry has answered.
-func (c *Core) teardownAnswered(s *session, number uint64, result registry.Result) {
+func (r *sessions) teardownAnswered(s *session, number uint64, result registry.Result) {
 	s.changes--
 	if fw := s.framework; result.Err != nil && fw.session == s {
-		c.refuse(s, number, api.E("framework.teardown", result.Err.Kind, fw.id, result.Err.Err))
+		r.refuse(s, number, api.E("framework.teardown", result.Err.Kind, fw.id, result.Err.Err))
 	}
 }
 
@@ -351,9 +372,9 @@ func (c *Core) teardownAnswered(s *session, number uint64, result registry.Resul
 const changesMax = 16
 
 // tooMany counts a change of the session's framework, or refuses it.
-func (c *Core) tooMany(s *session, number uint64, op string) bool {
+func (r *sessions) tooMany(s *session, number uint64, op string) bool {
 	if s.changes >= changesMax {
-		c.refuse(s, number, api.E(op, api.Limit, s.framework.id,
+		r.refuse(s, number, api.E(op, api.Limit, s.framework.id,
 			fmt.Errorf("%d changes of this session wait for the quorum already; wait for an answer", changesMax)))
 		return true
 	}
@@ -362,30 +383,30 @@ func (c *Core) tooMany(s *session, number uint64, op string) bool {
 }
 
 // updateFramework replaces what Subscribe said, but who it is.
-func (c *Core) updateFramework(s *session, number uint64, call protocol.UpdateFramework) {
+func (r *sessions) updateFramework(s *session, number uint64, call protocol.UpdateFramework) {
 	fw := s.framework
 	wish := protocol.Subscribe{Framework: call.Framework}
 	wish.Framework.ID, wish.Framework.Name = fw.id, fw.info.Name
 	wish.Framework.Principal, wish.Framework.Standby = s.principal, fw.info.Standby
-	if kind, err := c.checkSubscribe(&wish); err != nil {
-		c.refuse(s, number, api.E("framework.update", kind, fw.id, err))
+	if kind, err := r.checkSubscribe(&wish); err != nil {
+		r.refuse(s, number, api.E("framework.update", kind, fw.id, err))
 		return
 	}
-	if c.tooMany(s, number, "framework.update") {
+	if r.tooMany(s, number, "framework.update") {
 		return
 	}
-	c.propose(registry.UpdateFramework{Framework: wish.Framework, Session: s.number}, updateFramework{s, number})
+	r.proposals.propose(registry.UpdateFramework{Framework: wish.Framework, Session: s.number}, updateFramework{s, number})
 }
 
 // updateAnswered goes on when the registry has answered.
-func (c *Core) updateAnswered(s *session, number uint64, result registry.Result) {
+func (r *sessions) updateAnswered(s *session, number uint64, result registry.Result) {
 	s.changes--
 	switch fw := s.framework; {
 	case fw.session != s:
 	case result.Err != nil:
-		c.refuse(s, number, api.E("framework.update", result.Err.Kind, fw.id, result.Err.Err))
+		r.refuse(s, number, api.E("framework.update", result.Err.Kind, fw.id, result.Err.Err))
 	default:
-		c.info("framework updated", field("framework", fw.id))
-		c.tell(fw, protocol.FrameworkUpdated{Number: number})
+		r.info("framework updated", field("framework", fw.id))
+		r.tell(fw, protocol.FrameworkUpdated{Number: number})
 	}
 }

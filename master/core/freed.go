@@ -15,31 +15,31 @@ type late interface {
 
 // giveBack returns resources to the policy, and remembers since when they wait for the
 // next offer.
-func (c *Core) giveBack(claim allocator.Claim) {
-	if _, waits := c.freed[claim.Agent]; !waits {
-		c.freed[claim.Agent] = c.came
+func (r *offers) giveBack(claim allocator.Claim) {
+	if _, waits := r.freed[claim.Agent]; !waits {
+		r.freed[claim.Agent] = r.came
 	}
-	c.policy.Return(claim)
+	r.policy.Return(claim)
 }
 
 // served tells the shell since when what is offered now was free. What the policy has
 // seen and offers to nobody is not waited for: nobody wants it.
-func (c *Core) served(claims []allocator.Claim) {
-	if len(c.freed) == 0 {
+func (r *offers) served(claims []allocator.Claim) {
+	if len(r.freed) == 0 {
 		return
 	}
 	var since []time.Time
 	for _, claim := range claims {
-		if at, waits := c.freed[claim.Agent]; waits {
+		if at, waits := r.freed[claim.Agent]; waits {
 			since = append(since, at)
-			delete(c.freed, claim.Agent)
+			delete(r.freed, claim.Agent)
 		}
 	}
-	if policy, is := c.policy.(late); !is || !policy.Behind() {
-		clear(c.freed)
+	if policy, is := r.policy.(late); !is || !policy.Behind() {
+		clear(r.freed)
 	}
 	if len(since) > 0 {
-		c.emit(Served{Since: since})
+		r.emit(Served{Since: since})
 	}
 }
 

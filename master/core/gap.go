@@ -8,8 +8,8 @@ import (
 )
 
 // gapOf is what the agent's tasks leave unused, in whole steps.
-func (c *Core) gapOf(a *agent) api.Resources {
-	if c.now.Sub(a.smooth.since) < smoothing {
+func (r *usage) gapOf(a *agent) api.Resources {
+	if r.now.Sub(a.smooth.since) < smoothing {
 		return api.Resources{}
 	}
 	total, spare, before := pairOf(a.total), a.smooth.unused, pairOf(a.gap)
@@ -35,14 +35,14 @@ func revocableOf(p pair) api.Resources {
 
 // setGap changes how much of the agent is revocable. Open offers of more are rescinded,
 // the youngest first; tasks that hold more stay until their agent needs the room.
-func (c *Core) setGap(a *agent, gap api.Resources) {
+func (r *usage) setGap(a *agent, gap api.Resources) {
 	a.gap = gap
 	if excess := a.overGap(); !excess.IsZero() {
-		c.rescindAll(beyondGap(a.offers, excess), "what tasks leave unused has become less")
+		r.offers.rescindAll(beyondGap(a.offers, excess), "what tasks leave unused has become less")
 	}
-	if !c.gapToTell(a).Equal(a.gapTold) {
+	if !r.standing.gapToTell(a).Equal(a.gapTold) {
 		a.policyStale = true
-		c.offerAgent(a)
+		r.standing.offerAgent(a)
 	}
 }
 
@@ -60,46 +60,38 @@ func beyondGap(offers map[api.OfferID]*offer, excess api.Resources) map[api.Offe
 
 // closeGap takes back what is offered as revocable, until the samples of a whole
 // smoothing say anew that there is some.
-func (c *Core) closeGap(a *agent, why string) {
+func (r *usage) closeGap(a *agent, why string) {
 	if !a.gap.IsZero() {
-		c.info("gap closed", field("agent", a.id), field("why", why))
+		r.info("gap closed", field("agent", a.id), field("why", why))
 	}
-	a.smooth.since = c.now
-	c.setGap(a, api.Resources{})
-}
-
-// gapToTell is what the policy hears of: nothing while no framework takes it.
-func (c *Core) gapToTell(a *agent) api.Resources {
-	if len(c.takers) == 0 {
-		return api.Resources{}
-	}
-	return a.gap
+	a.smooth.since = r.now
+	r.setGap(a, api.Resources{})
 }
 
 // rescindRevocable takes back the framework's offers that hold revocable resources.
-func (c *Core) rescindRevocable(fw *framework, why string) {
+func (r *offers) rescindRevocable(fw *framework, why string) {
 	some := make(map[api.OfferID]*offer)
 	for id, o := range fw.offers { // order: irrelevant because rescindAll sorts
 		if o.resources.HasRevocable() {
 			some[id] = o
 		}
 	}
-	c.rescindAll(some, why)
+	r.rescindAll(some, why)
 }
 
 // takesRevocable notes whether the framework takes revocable resources. With the first
 // one the policy hears of what there is, with the last one it forgets it.
-func (c *Core) takesRevocable(fw *framework, takes bool) {
-	before := len(c.takers)
+func (r *usage) takesRevocable(fw *framework, takes bool) {
+	before := len(r.standing.takers)
 	if takes {
-		c.takers[fw.id] = true
+		r.standing.takers[fw.id] = true
 	} else {
-		delete(c.takers, fw.id)
+		delete(r.standing.takers, fw.id)
 	}
-	if (before > 0) == (len(c.takers) > 0) {
+	if (before > 0) == (len(r.standing.takers) > 0) {
 		return
 	}
-	for _, id := range sortedKeys(c.agents) {
-		c.setGap(c.agents[id], c.agents[id].gap)
+	for _, id := range sortedKeys(r.agentByID) {
+		r.setGap(r.agentByID[id], r.agentByID[id].gap)
 	}
 }

@@ -29,6 +29,9 @@ type GoneAfter struct {
 // overdue are the agents that have been TOMBSTONE for too long and are not marked gone yet, the longest first.
 // Holds: whoever is in it and comes back, or is marked otherwise, is not overdue any more, and is skipped.
 type overdue struct {
+	*base
+	proposals *proposals
+
 	queue  []*agent
 	last   time.Time // when one was marked
 	held   string    // why nobody is; "" = nothing is in the way
@@ -37,13 +40,13 @@ type overdue struct {
 }
 
 // goneAfter is for how long an agent may be TOMBSTONE; negative = for ever.
-func (c *Core) goneAfter(a *agent) time.Duration {
-	for _, class := range c.config.GoneAfterOf {
+func (r *overdue) goneAfter(a *agent) time.Duration {
+	for _, class := range r.config.GoneAfterOf {
 		if a.has(class.Attribute, class.Value) {
 			return class.After
 		}
 	}
-	return c.config.GoneAfter
+	return r.config.GoneAfter
 }
 
 func (a *agent) has(attribute, value string) bool {
@@ -59,60 +62,59 @@ func (a *agent) has(attribute, value string) bool {
 }
 
 // awaitReturn starts the time after which a TOMBSTONE is given up, if it ever is.
-func (c *Core) awaitReturn(a *agent) {
-	if after := c.goneAfter(a); after > 0 {
-		c.deadlines.set(a.clock, c.now.Add(after))
+func (r *overdue) awaitReturn(a *agent) {
+	if after := r.goneAfter(a); after > 0 {
+		r.deadlines.set(a.clock, r.now.Add(after))
 	} else {
-		c.deadlines.clear(a.clock)
+		r.deadlines.clear(a.clock)
 	}
 }
 
 // giveUp lets an agent wait for its turn to be marked gone.
-func (c *Core) giveUp(a *agent) {
+func (r *overdue) giveUp(a *agent) {
 	if a.phase != phaseOverdue {
 		a.enter(phaseOverdue)
-		c.overdue.queue = append(c.overdue.queue, a)
+		r.queue = append(r.queue, a)
 	}
-	c.markOverdue()
+	r.markOverdue()
 }
 
 // markOverdue marks the agent gone that waits for longest, when one may be.
-func (c *Core) markOverdue() {
-	o := &c.overdue
-	o.queue = slices.DeleteFunc(o.queue, func(a *agent) bool { return a.phase != phaseOverdue })
-	if len(o.queue) == 0 {
-		o.held = ""
-		c.deadlines.clear(o.next)
+func (r *overdue) markOverdue() {
+	r.queue = slices.DeleteFunc(r.queue, func(a *agent) bool { return a.phase != phaseOverdue })
+	if len(r.queue) == 0 {
+		r.held = ""
+		r.deadlines.clear(r.next)
 		return
 	}
-	if turn := o.last.Add(goneEvery); !o.last.IsZero() && turn.After(c.now) {
-		c.deadlines.set(o.next, turn)
+	if turn := r.last.Add(goneEvery); !r.last.IsZero() && turn.After(r.now) {
+		r.deadlines.set(r.next, turn)
 		return
 	}
-	held := c.manyAway()
-	if held != "" && o.held == "" {
-		c.warn("agents are not marked gone", field("why", held), field("first", o.queue[0].id))
+	held := r.manyAway()
+	if held != "" && r.held == "" {
+		r.warn("agents are not marked gone", field("why", held), field("first", r.queue[0].id))
 	}
-	if o.held = held; held != "" {
-		c.deadlines.set(o.next, c.now.Add(goneLookAgain))
+	if r.held = held; held != "" {
+		r.deadlines.set(r.next, r.now.Add(goneLookAgain))
 		return
 	}
-	a := o.queue[0]
-	o.queue = o.queue[1:]
+	a := r.queue[0]
+	r.queue = r.queue[1:]
 	a.enter(phaseTombstone)
-	o.last, o.marked = c.now, o.marked+1
-	why := "TOMBSTONE for " + c.goneAfter(a).String() + " (gone-after)"
-	c.warn("agent is given up", field("agent", a.id), field("why", why))
-	c.propose(registry.MarkAgent{ID: a.id, Set: api.MarkGone, Why: why})
-	c.deadlines.set(o.next, c.now.Add(goneEvery))
+	r.last, r.marked = r.now, r.marked+1
+	why := "TOMBSTONE for " + r.goneAfter(a).String() + " (gone-after)"
+	r.warn("agent is given up", field("agent", a.id), field("why", why))
+	r.proposals.propose(registry.MarkAgent{ID: a.id, Set: api.MarkGone, Why: why})
+	r.deadlines.set(r.next, r.now.Add(goneEvery))
 }
 
 // manyAway says that too many agents are away at once for each of them to be dead, "" when that is not so. Those that
 // were drained left on purpose.
-func (c *Core) manyAway() string {
+func (r *overdue) manyAway() string {
 	all, away := 0, 0
-	for _, a := range c.agents { // order: irrelevant because it counts
-		switch marks := c.marks(a); {
+	for _, a := range r.agentByID { // order: irrelevant because it counts
+		switch marks := r.marks(a); {
 		case marks.Has(api.MarkGone):
 		case a.link == nil && !marks.Has(api.MarkDrained):
 			away++

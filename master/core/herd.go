@@ -1,6 +1,8 @@
 package core
 
-import "time"
+import (
+	"time"
+)
 
 const (
 	// herdMin is how many agents need not spread their return.
@@ -14,18 +16,18 @@ const (
 // returnWithin is over how long the agents spread their return to the next leader, so
 // that those who come first are useful while the others are on their way. All of them are
 // back well before they are taken for dead.
-func (c *Core) returnWithin() time.Duration {
-	if len(c.agents) < herdMin {
+func (r *agents) returnWithin() time.Duration {
+	if len(r.agentByID) < herdMin {
 		return 0
 	}
-	within := min(time.Duration(len(c.agents))*returnEach, c.config.TombstoneAfter/3)
+	within := min(time.Duration(len(r.agentByID))*returnEach, r.config.TombstoneAfter/3)
 	return within.Truncate(returnStep)
 }
 
 // returnNews is that, if it has changed since the agent's session was told last. A cluster
 // that has become small again leaves it at what it was.
-func (c *Core) returnNews(a *agent) time.Duration {
-	within := c.returnWithin()
+func (r *agents) returnNews(a *agent) time.Duration {
+	within := r.returnWithin()
 	if within == a.within || within == 0 {
 		return 0
 	}

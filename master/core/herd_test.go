@@ -8,12 +8,12 @@ import (
 	"github.com/tenderhq/tender/api"
 )
 
-func herdOf(agents int) *Core {
-	c := &Core{config: Config{TombstoneAfter: 30 * time.Second}, agents: make(map[api.AgentID]*agent)}
-	for i := range agents {
-		c.agents[api.AgentID(fmt.Sprint(i))] = &agent{}
+func herdOf(count int) *agents {
+	r := &agents{base: &base{config: Config{TombstoneAfter: 30 * time.Second}, agentByID: make(map[api.AgentID]*agent)}}
+	for i := range count {
+		r.agentByID[api.AgentID(fmt.Sprint(i))] = &agent{}
 	}
-	return c
+	return r
 }
 
 // TestReturnWithin: few agents come back at once, many in turn, all before they are taken for dead.

@@ -2,40 +2,49 @@ package core
 
 import (
 	"fmt"
+
+	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/internal/words"
 )
 
+// hold keeps roles under a limit waiting after a failover, until the agents have told what runs (R20).
+type hold struct {
+	*base
+	awaited  map[api.AgentID]bool // agents that have not
+	deadline *deadline
+}
+
 // beginHold keeps roles under a limit waiting until the agents have told what runs (R20).
-func (c *Core) beginHold() {
-	if len(c.awaited) == 0 {
+func (r *hold) beginHold() {
+	if len(r.awaited) == 0 {
 		return
 	}
-	c.policy.Hold(true)
-	c.deadlines.set(c.hold, c.now.Add(c.config.RecoveryHold))
+	r.policy.Hold(true)
+	r.deadlines.set(r.deadline, r.now.Add(r.config.RecoveryHold))
 }
 
 // holdDue ends the hold though some agents are not back.
-func (c *Core) holdDue() {
-	c.endHold(fmt.Sprintf("after %v the leader still missed %s", c.config.RecoveryHold, words.Count(len(c.awaited), "agent")))
+func (r *hold) holdDue() {
+	r.endHold(fmt.Sprintf("after %v the leader still missed %s", r.config.RecoveryHold, words.Count(len(r.awaited), "agent")))
 }
 
 // settleHold: nothing more is to be waited for from this agent.
-func (c *Core) settleHold(a *agent) {
-	if !c.awaited[a.id] {
+func (r *hold) settleHold(a *agent) {
+	if !r.awaited[a.id] {
 		return
 	}
-	delete(c.awaited, a.id)
-	if len(c.awaited) == 0 && c.hold.place != 0 {
-		c.endHold("all agents have reported")
+	delete(r.awaited, a.id)
+	if len(r.awaited) == 0 && r.deadline.place != 0 {
+		r.endHold("all agents have reported")
 	}
 }
 
-func (c *Core) endHold(why string) {
-	c.deadlines.clear(c.hold)
-	clear(c.awaited)
-	c.policy.Hold(false)
-	c.info("recovery hold ended", Field{"why", why})
+func (r *hold) endHold(why string) {
+	r.deadlines.clear(r.deadline)
+	clear(r.awaited)
+	r.policy.Hold(false)
+	r.info("recovery hold ended", Field{"why", why})
 }
 
 // holding says that the hold is on.
-func (c *Core) holding() bool { return c.hold.place != 0 }
+func (r *hold) holding() bool { return r.deadline.place != 0 }

@@ -12,6 +12,16 @@ import (
 	"github.com/tenderhq/tender/master/view"
 )
 
+// inverses are the open inverse offers: what frameworks were asked to give back, for somebody of higher priority or
+// before maintenance (R27).
+type inverses struct {
+	*base
+	offers *offers
+	kills  *kills
+
+	open map[api.OfferID]*inverse
+}
+
 // inverse is an open inverse offer: resources that are taken at its deadline (R27).
 type inverse struct {
 	id        api.OfferID
@@ -27,14 +37,14 @@ type inverse struct {
 }
 
 // askBack sends what the policy wants back, by framework.
-func (c *Core) askBack(wanted []allocator.Inverse) {
+func (r *inverses) askBack(wanted []allocator.Inverse) {
 	for _, want := range wanted {
-		c.askOne(want)
+		r.askOne(want)
 	}
 }
 
-func (c *Core) askOne(want allocator.Inverse) {
-	a := c.agents[want.Agent]
+func (r *inverses) askOne(want allocator.Inverse) {
+	a := r.agentByID[want.Agent]
 	if a == nil {
 		return
 	}
@@ -47,37 +57,37 @@ func (c *Core) askOne(want allocator.Inverse) {
 		switch {
 		case t == nil || !t.held || t.kill != nil: // it is ending already
 		case !a.alive(): // R27: agents that do not listen hold no victims
-			c.spare(t)
+			r.spare(t)
 		default:
 			victims[claim.Framework] = append(victims[claim.Framework], t)
 		}
 	}
 	for _, id := range sortedKeys(victims) {
-		c.openInverse(c.frameworks[id], a, victims[id], want)
+		r.openInverse(r.frameworkByID[id], a, victims[id], want)
 	}
 }
 
-func (c *Core) openInverse(fw *framework, a *agent, tasks []*task, want allocator.Inverse) {
-	c.offered++
-	x := &inverse{id: c.term.MintInverse(c.offered), framework: fw, agent: a, tasks: tasks, reason: api.ReasonPreempted}
+func (r *inverses) openInverse(fw *framework, a *agent, tasks []*task, want allocator.Inverse) {
+	r.offers.minted++
+	x := &inverse{id: r.term.MintInverse(r.offers.minted), framework: fw, agent: a, tasks: tasks, reason: api.ReasonPreempted}
 	x.deadline = newDeadline(inverseOver{x})
-	c.info("inverse offer made", field("offer", x.id), field("framework", fw.id), field("agent", a.id), field("for", want.For))
-	c.sendInverse(x, c.now.Add(c.config.PreemptionGrace), "for "+string(want.For))
+	r.info("inverse offer made", field("offer", x.id), field("framework", fw.id), field("agent", a.id), field("for", want.For))
+	r.sendInverse(x, r.now.Add(r.config.PreemptionGrace), "for "+string(want.For))
 }
 
-func (c *Core) sendInverse(x *inverse, until time.Time, whatFor string) {
-	c.inverses[x.id] = x
-	c.deadlines.set(x.deadline, until)
-	shown := c.shownInverse(x)
-	x.made, x.resources = c.now, shown.Resources
+func (r *inverses) sendInverse(x *inverse, until time.Time, whatFor string) {
+	r.open[x.id] = x
+	r.deadlines.set(x.deadline, until)
+	shown := r.shownInverse(x)
+	x.made, x.resources = r.now, shown.Resources
 	if len(x.tasks) > 0 {
 		x.role = x.tasks[0].role
 	}
-	c.asked(x, view.AskedBack, fmt.Sprintf("%s, within %s", whatFor, words.Span(until.Sub(c.now))))
-	c.tell(x.framework, protocol.InverseOffers{Offers: []api.InverseOffer{shown}})
+	r.asked(x, view.AskedBack, fmt.Sprintf("%s, within %s", whatFor, words.Span(until.Sub(r.now))))
+	r.tell(x.framework, protocol.InverseOffers{Offers: []api.InverseOffer{shown}})
 }
 
-func (c *Core) shownInverse(x *inverse) api.InverseOffer {
+func (r *inverses) shownInverse(x *inverse) api.InverseOffer {
 	shown := api.InverseOffer{
 		ID:        x.id,
 		Framework: x.framework.id,
@@ -101,47 +111,47 @@ func (c *Core) shownInverse(x *inverse) api.InverseOffer {
 
 // collect kills what the framework agrees to give back or has not given back in time. A
 // task that has ended by itself keeps that end.
-func (c *Core) collect(x *inverse, how view.Outcome, when string) {
-	c.closeInverse(x)
+func (r *inverses) collect(x *inverse, how view.Outcome, when string) {
+	r.closeInverse(x)
 	killed := 0
 	for _, t := range x.tasks {
 		if t.held && !t.status.State.Terminal() {
-			c.info("task kill", field("task", t.ref.String()), field("agent", t.agent.id), field("reason", api.ReasonPreempted.String()))
-			c.wishKill(t, 0, api.ReasonPreempted)
+			r.info("task kill", field("task", t.ref.String()), field("agent", t.agent.id), field("reason", api.ReasonPreempted.String()))
+			r.kills.wishKill(t, 0, api.ReasonPreempted)
 			killed++
 		}
 	}
-	c.asked(x, how, when+", killing "+words.Count(killed, "task"))
+	r.asked(x, how, when+", killing "+words.Count(killed, "task"))
 }
 
 // inverseDue ends an inverse offer that nobody answered in time. Where maintenance begins, the drain does the rest.
-func (c *Core) inverseDue(x *inverse) {
+func (r *inverses) inverseDue(x *inverse) {
 	if x.reason == api.ReasonPreempted {
-		c.collect(x, view.TookBack, "at its deadline")
+		r.collect(x, view.TookBack, "at its deadline")
 	} else {
-		c.closeInverse(x)
+		r.closeInverse(x)
 	}
 }
 
-func (c *Core) closeInverse(x *inverse) {
-	delete(c.inverses, x.id)
-	c.deadlines.clear(x.deadline)
+func (r *inverses) closeInverse(x *inverse) {
+	delete(r.open, x.id)
+	r.deadlines.clear(x.deadline)
 }
 
 // answerInverse: a framework that agrees need not be waited for; one that does not has
 // until the deadline.
-func (c *Core) answerInverse(s *session, call protocol.AnswerInverse) {
+func (r *inverses) answerInverse(s *session, call protocol.AnswerInverse) {
 	for _, id := range call.Offers {
-		x := c.inverses[id]
+		x := r.open[id]
 		switch {
 		case x == nil || x.framework != s.framework:
 		case x.reason != api.ReasonPreempted:
-			c.answerLeaving(x, call.Accept)
+			r.answerLeaving(x, call.Accept)
 		case call.Accept:
-			c.collect(x, view.GaveBack, "by its answer")
+			r.collect(x, view.GaveBack, "by its answer")
 		case x.answer == "":
 			x.answer = "declined"
-			c.asked(x, view.Declined, fmt.Sprintf("what it has not given back by then is killed in %v", x.deadline.at.Sub(c.now).Round(time.Second)))
+			r.asked(x, view.Declined, fmt.Sprintf("what it has not given back by then is killed in %v", x.deadline.at.Sub(r.now).Round(time.Second)))
 		}
 	}
 }
@@ -149,18 +159,18 @@ func (c *Core) answerInverse(s *session, call protocol.AnswerInverse) {
 // withdrawInverses takes back what was asked of tasks on an agent that does not listen
 // any more. Those of a framework that goes away stand: its tasks still hold what others
 // need.
-func (c *Core) withdrawInverses(a *agent, why string) {
-	if len(c.inverses) == 0 {
+func (r *inverses) withdrawInverses(a *agent, why string) {
+	if len(r.open) == 0 {
 		return
 	}
-	for _, id := range sortedKeys(c.inverses) {
-		if x := c.inverses[id]; x.agent == a {
-			c.closeInverse(x)
-			c.asked(x, view.Withdrawn, why)
-			c.tell(x.framework, protocol.RescindInverse{Offers: []api.OfferID{id}, Why: why})
+	for _, id := range sortedKeys(r.open) {
+		if x := r.open[id]; x.agent == a {
+			r.closeInverse(x)
+			r.asked(x, view.Withdrawn, why)
+			r.tell(x.framework, protocol.RescindInverse{Offers: []api.OfferID{id}, Why: why})
 			if x.reason == api.ReasonPreempted {
 				for _, t := range x.tasks {
-					c.spare(t)
+					r.spare(t)
 				}
 			}
 		}
@@ -169,34 +179,34 @@ func (c *Core) withdrawInverses(a *agent, why string) {
 
 // spared ends the inverse offers of tasks that are needed no more. Where the rest of one
 // is still asked for, it stays, and asks for less.
-func (c *Core) spared(claims []allocator.Claim) {
+func (r *inverses) spared(claims []allocator.Claim) {
 	for _, claim := range claims {
 		ref := api.TaskRef{Framework: claim.Framework, Task: claim.Task}
-		for _, id := range sortedKeys(c.inverses) {
-			x := c.inverses[id]
+		for _, id := range sortedKeys(r.open) {
+			x := r.open[id]
 			before := len(x.tasks)
 			x.tasks = slices.DeleteFunc(x.tasks, func(t *task) bool { return t.ref == ref })
-			if len(x.tasks) == before || c.stillAsked(x) {
+			if len(x.tasks) == before || r.stillAsked(x) {
 				continue
 			}
-			c.closeInverse(x)
-			c.info("inverse offer withdrawn", field("offer", id), field("framework", x.framework.id), field("agent", x.agent.id))
-			c.asked(x, view.Withdrawn, "it is needed no more")
-			c.tell(x.framework, protocol.RescindInverse{Offers: []api.OfferID{id}, Why: "it is needed no more"})
+			r.closeInverse(x)
+			r.info("inverse offer withdrawn", field("offer", id), field("framework", x.framework.id), field("agent", x.agent.id))
+			r.asked(x, view.Withdrawn, "it is needed no more")
+			r.tell(x.framework, protocol.RescindInverse{Offers: []api.OfferID{id}, Why: "it is needed no more"})
 		}
 	}
 }
 
 // stillAsked reports whether some task of the inverse offer has not ended.
-func (c *Core) stillAsked(x *inverse) bool {
+func (r *inverses) stillAsked(x *inverse) bool {
 	return slices.ContainsFunc(x.tasks, func(t *task) bool { return t.held && !t.status.State.Terminal() })
 }
 
 // spare tells the policy that a task is not asked back any more: for its books it is a
 // task like any other again.
-func (c *Core) spare(t *task) {
+func (r *inverses) spare(t *task) {
 	if t.held {
-		c.policy.Return(t.claim())
-		c.policy.Take(t.claim())
+		r.policy.Return(t.claim())
+		r.policy.Take(t.claim())
 	}
 }

@@ -11,32 +11,32 @@ import (
 
 // takeBackKept rescinds the kept offers that the policy asks back for others, and reports whether there were any.
 // (Protocol rule R42.)
-func (c *Core) takeBackKept(wanted []allocator.Inverse) bool {
-	before := len(c.offers)
+func (r *offers) takeBackKept(wanted []allocator.Inverse) bool {
+	before := len(r.open)
 	for _, want := range wanted {
 		for _, claim := range want.Victims {
 			if claim.Task == "" {
-				c.takeBackFrom(claim, want.For)
+				r.takeBackFrom(claim, want.For)
 			}
 		}
 	}
-	return len(c.offers) < before
+	return len(r.open) < before
 }
 
 // takeBackFrom rescinds the offers of the agent that the framework keeps in the role. One that has not stood for
 // its time stays, whatever the policy says.
-func (c *Core) takeBackFrom(claim allocator.Claim, whom api.FrameworkID) {
-	a := c.agents[claim.Agent]
-	if a == nil || c.frameworks[claim.Framework] == nil {
+func (r *offers) takeBackFrom(claim allocator.Claim, whom api.FrameworkID) {
+	a := r.agentByID[claim.Agent]
+	if a == nil || r.frameworkByID[claim.Framework] == nil {
 		return
 	}
 	kept := make(map[api.OfferID]*offer)
 	longest := time.Duration(0)
 	for id, o := range a.offers { // order: irrelevant because it goes into a map
-		if held := c.now.Sub(o.made); o.framework.id == claim.Framework && o.role == claim.Role && held >= allocator.OfferStands {
+		if held := r.now.Sub(o.made); o.framework.id == claim.Framework && o.role == claim.Role && held >= allocator.OfferStands {
 			kept[id] = o
 			longest = max(longest, held)
 		}
 	}
-	c.rescindAll(kept, fmt.Sprintf("kept unanswered for %s, it was asked back for %s", words.Span(longest), whom))
+	r.rescindAll(kept, fmt.Sprintf("kept unanswered for %s, it was asked back for %s", words.Span(longest), whom))
 }

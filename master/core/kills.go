@@ -8,6 +8,10 @@ import (
 	"github.com/tenderhq/tender/internal/protocol"
 )
 
+// kills are the wishes that tasks end: kept with the task, sent to its agent until it ends, and answered to operators who
+// wait for that.
+type kills struct{ *base }
+
 // kill is the wish that a task ends. It is sent again to an agent that comes back.
 type kill struct {
 	grace  time.Duration
@@ -16,7 +20,7 @@ type kill struct {
 
 // killCalled is a scheduler's wish. The SDK repeats it in every session until the task
 // is terminal or unknown (R12).
-func (c *Core) killCalled(s *session, number uint64, call protocol.Kill) {
+func (r *tasks) killCalled(s *session, number uint64, call protocol.Kill) {
 	const op = "framework.kill"
 	t := s.framework.tasks[call.Task]
 	if x := s.waits[call.Task]; t == nil && x != nil { // it is launched, if at all, once the registry agrees
@@ -24,70 +28,70 @@ func (c *Core) killCalled(s *session, number uint64, call protocol.Kill) {
 		return
 	}
 	if t == nil {
-		if !c.mayAsk(s, number, op, 1) {
+		if !r.answers.mayAsk(s, number, op, 1) {
 			return
 		}
-		c.owe(s, question{task: call.Task, agent: call.Agent, reason: api.ReasonReconciliation})
+		r.answers.owe(s, question{task: call.Task, agent: call.Agent, reason: api.ReasonReconciliation})
 		return
 	}
 	if t.status.State.Terminal() { // it has not heard so yet
-		if c.mayAsk(s, number, op, 1) {
-			c.tellTask(t, api.ReasonNone)
+		if r.answers.mayAsk(s, number, op, 1) {
+			r.answers.tellTask(t, api.ReasonNone)
 		}
 		return
 	}
-	c.info("task kill", field("task", t.ref.String()), field("agent", t.agent.id), field("reason", api.ReasonKilledByFramework.String()))
-	c.wishKill(t, call.Grace, api.ReasonKilledByFramework)
+	r.info("task kill", field("task", t.ref.String()), field("agent", t.agent.id), field("reason", api.ReasonKilledByFramework.String()))
+	r.kills.wishKill(t, call.Grace, api.ReasonKilledByFramework)
 }
 
 // wishKill records the wish and sends it if the agent listens. A second one may shorten
 // the grace.
-func (c *Core) wishKill(t *task, grace time.Duration, reason api.Reason) {
+func (r *kills) wishKill(t *task, grace time.Duration, reason api.Reason) {
 	if t.kill == nil {
 		t.kill = &kill{reason: reason}
 	}
 	t.kill.grace = grace
-	c.sendKill(t)
+	r.sendKill(t)
 }
 
-func (c *Core) sendKill(t *task) {
+func (r *kills) sendKill(t *task) {
 	if t.agent.reported() {
-		c.tellAgent(t.agent, protocol.KillTask{TaskRef: t.ref, Grace: t.kill.grace, Reason: t.kill.reason})
+		r.tellAgent(t.agent, protocol.KillTask{TaskRef: t.ref, Grace: t.kill.grace, Reason: t.kill.reason})
 	}
 }
 
 // resendKills repeats what was asked while the agent was away.
-func (c *Core) resendKills(a *agent) {
+func (r *kills) resendKills(a *agent) {
 	for _, t := range a.sortedTasks() {
 		if t.kill != nil && !t.status.State.Terminal() {
-			c.sendKill(t)
+			r.sendKill(t)
 		}
 	}
 }
 
 // killTaken: the agent will carry it out.
-func (c *Core) killTaken(a *agent, taken protocol.KillTaken) {
+func (r *kills) killTaken(a *agent, taken protocol.KillTaken) {
 	t := a.tasks[taken.TaskRef]
 	if t == nil || t.kill == nil {
 		return
 	}
-	c.replyKill(t, KillTaskAnswer{Task: t.ref})
+	r.replyKill(t, KillTaskAnswer{Task: t.ref})
 }
 
 // killPending tells operators that the agent is away; it will be told when it is back.
-func (c *Core) killPending(t *task) {
-	c.replyKill(t, KillTaskAnswer{Task: t.ref, Pending: true})
+func (r *kills) killPending(t *task) {
+	r.replyKill(t, KillTaskAnswer{Task: t.ref, Pending: true})
 }
 
 // killOver: the task has ended, by the kill or before it.
-func (c *Core) killOver(t *task) {
+func (r *kills) killOver(t *task) {
 	t.kill = nil
-	c.replyKill(t, KillTaskAnswer{Task: t.ref, Already: t.status.State})
+	r.replyKill(t, KillTaskAnswer{Task: t.ref, Already: t.status.State})
 }
 
-func (c *Core) replyKill(t *task, answer KillTaskAnswer) {
+func (r *kills) replyKill(t *task, answer KillTaskAnswer) {
 	for _, id := range t.waiters {
-		c.emit(Reply{ID: id, Answer: answer})
+		r.emit(Reply{ID: id, Answer: answer})
 	}
 	t.waiters = nil
 }
@@ -106,11 +110,11 @@ func (c *Core) killRequested(id RequestID, action KillTask) {
 		c.emit(Reply{ID: id, Answer: KillTaskAnswer{Task: found.Ref, Already: found.Ended.Status.State}})
 		return
 	case found.Untold:
-		c.killAhead(c.agents[found.Agent], found.Ref, action.Grace)
+		c.kills.killAhead(c.agentByID[found.Agent], found.Ref, action.Grace)
 		c.emit(Reply{ID: id, Answer: KillTaskAnswer{Task: found.Ref, Pending: true}})
 		return
 	}
-	switch t := c.frameworks[found.Ref.Framework].tasks[found.Ref.Task]; {
+	switch t := c.frameworkByID[found.Ref.Framework].tasks[found.Ref.Task]; {
 	case t.status.State.Terminal():
 		c.emit(Reply{ID: id, Answer: KillTaskAnswer{Task: t.ref, Already: t.status.State}})
 	case len(t.waiters) >= waitersPerTaskMax:
@@ -118,9 +122,9 @@ func (c *Core) killRequested(id RequestID, action KillTask) {
 	default:
 		c.info("task kill", field("task", t.ref.String()), field("agent", t.agent.id), field("reason", api.ReasonKilledByOperator.String()))
 		t.waiters = append(t.waiters, id)
-		c.wishKill(t, action.Grace, api.ReasonKilledByOperator)
+		c.kills.wishKill(t, action.Grace, api.ReasonKilledByOperator)
 		if !t.agent.reported() {
-			c.killPending(t)
+			c.kills.killPending(t)
 		}
 	}
 }

@@ -7,17 +7,23 @@ import (
 	"github.com/tenderhq/tender/api"
 )
 
+// limits holds roles to their limits where the policy alone can't: when one becomes lower, and when an accept had to wait.
+type limits struct {
+	*base
+	offers *offers
+}
+
 // holdLimit takes offers back, the youngest first, that are above a limit which has just become lower. Who has an
 // offer is told that it is gone, so no accept takes the role further above; tasks that are above it run on. (Protocol
 // rule R29.)
-func (c *Core) holdLimit(role api.Role) {
-	limit := c.registry.Roles[role].Limit
-	if limit.IsZero() || len(c.offers) == 0 {
+func (r *limits) holdLimit(role api.Role) {
+	limit := r.registry.Roles[role].Limit
+	if limit.IsZero() || len(r.offers.open) == 0 {
 		return
 	}
-	over := c.aboveLimit(role, api.Resources{})
+	over := r.aboveLimit(role, api.Resources{})
 	out := make(map[api.OfferID]*offer)
-	for _, o := range slices.Backward(sortedOffers(c.offers)) {
+	for _, o := range slices.Backward(sortedOffers(r.offers.open)) {
 		if len(over) == 0 {
 			break
 		}
@@ -31,16 +37,16 @@ func (c *Core) holdLimit(role api.Role) {
 			}
 		}
 	}
-	c.rescindAll(out, fmt.Sprintf("the limit of role %s is %v now", role, limit))
+	r.offers.rescindAll(out, fmt.Sprintf("the limit of role %s is %v now", role, limit))
 }
 
 // limitAbove names the limit, of the role or one above it, that what is used and offered in it with these resources
 // passes; "" when there is none.
-func (c *Core) limitAbove(role api.Role, more api.Resources) string {
+func (r *limits) limitAbove(role api.Role, more api.Resources) string {
 	words := ""
-	for r := role; r != ""; r = r.Parent() {
-		if limit := c.registry.Roles[r].Limit; words == "" && !limit.IsZero() && len(c.aboveLimit(r, more)) > 0 {
-			words = fmt.Sprintf("the limit of role %s is %v now", r, limit)
+	for up := role; up != ""; up = up.Parent() {
+		if limit := r.registry.Roles[up].Limit; words == "" && !limit.IsZero() && len(r.aboveLimit(up, more)) > 0 {
+			words = fmt.Sprintf("the limit of role %s is %v now", up, limit)
 		}
 	}
 	return words
@@ -48,7 +54,7 @@ func (c *Core) limitAbove(role api.Role, more api.Resources) string {
 
 // aboveLimit is by how much what the role and those below it use, are offered and have reserved, with these resources,
 // is above its limit; empty when it is not.
-func (c *Core) aboveLimit(role api.Role, more api.Resources) map[string]api.Milli {
+func (r *limits) aboveLimit(role api.Role, more api.Resources) map[string]api.Milli {
 	sums := make(map[string]api.Milli)
 	count := func(resources api.Resources) {
 		for _, item := range counting(resources, role) {
@@ -56,7 +62,7 @@ func (c *Core) aboveLimit(role api.Role, more api.Resources) map[string]api.Mill
 		}
 	}
 	count(more)
-	for _, fw := range c.frameworks { // order: irrelevant because it sums
+	for _, fw := range r.frameworkByID { // order: irrelevant because it sums
 		for _, t := range fw.tasks { // order: irrelevant because it sums
 			if t.held && t.role.Within(role) {
 				count(t.resources)
@@ -68,12 +74,12 @@ func (c *Core) aboveLimit(role api.Role, more api.Resources) map[string]api.Mill
 			}
 		}
 	}
-	for _, o := range c.offers { // order: irrelevant because it sums
+	for _, o := range r.offers.open { // order: irrelevant because it sums
 		if o.role.Within(role) {
 			count(o.resources)
 		}
 	}
-	for _, a := range c.agents { // order: irrelevant because it sums
+	for _, a := range r.agentByID { // order: irrelevant because it sums
 		for _, item := range a.total.Items() {
 			if item.Reserved != "" && item.Reserved.Within(role) {
 				sums[item.Name] += amountOf(item)
@@ -81,7 +87,7 @@ func (c *Core) aboveLimit(role api.Role, more api.Resources) map[string]api.Mill
 		}
 	}
 	over := make(map[string]api.Milli)
-	for _, item := range c.registry.Roles[role].Limit.Items() {
+	for _, item := range r.registry.Roles[role].Limit.Items() {
 		if n := sums[item.Name] - amountOf(item); n > 0 {
 			over[item.Name] = n
 		}

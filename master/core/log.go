@@ -4,17 +4,17 @@ package core
 func field[S ~string](name string, value S) Field { return Field{name, string(value)} }
 
 // info reports a decision.
-func (c *Core) info(message string, fields ...Field) {
-	c.emit(Log{Message: message, Fields: fields})
+func (b *base) info(message string, fields ...Field) {
+	b.emit(Log{Message: message, Fields: fields})
 }
 
 // warn reports what an operator should look at.
-func (c *Core) warn(message string, fields ...Field) {
-	c.emit(Log{Message: message, Fields: fields, Warn: true})
+func (b *base) warn(message string, fields ...Field) {
+	b.emit(Log{Message: message, Fields: fields, Warn: true})
 }
 
 // debug reports a decision of every day. Callers ask for Config.Debug first: the
 // fields cost more than the decision.
-func (c *Core) debug(message string, fields ...Field) {
-	c.emit(Log{Message: message, Fields: fields, Debug: true})
+func (b *base) debug(message string, fields ...Field) {
+	b.emit(Log{Message: message, Fields: fields, Debug: true})
 }

@@ -12,6 +12,15 @@ import (
 	"github.com/tenderhq/tender/master/view"
 )
 
+// maintenance drains agents: now, when they are marked, or when the window of their maintenance begins (R31).
+type maintenance struct {
+	*base
+	proposals *proposals
+	standing  *standing
+	offers    *offers
+	inverses  *inverses
+}
+
 // Maintenance is a drain with an appointment. Until its window begins, offers of the
 // agent carry it and frameworks that have something there are asked to leave; then the
 // agent is drained like any other; when the window ends, it is offered again. The
@@ -71,62 +80,62 @@ func windowText(window api.Window) string {
 
 // maintenanceChanged follows the registry: what was offered or asked for under the old
 // window is taken back, and the drain begins or ends.
-func (c *Core) maintenanceChanged(id api.AgentID) {
-	a := c.agents[id]
+func (r *agents) maintenanceChanged(id api.AgentID) {
+	a := r.agentByID[id]
 	if a == nil {
 		return
 	}
-	if c.registry.Agents[id].Maintenance != a.window.planned {
-		c.rescindAll(a.offers, "the agent's maintenance has changed")
+	if r.registry.Agents[id].Maintenance != a.window.planned {
+		r.offers.rescindAll(a.offers, "the agent's maintenance has changed")
 	}
-	if c.marks(a) != a.marked {
-		c.agentMarked(id)
+	if r.marks(a) != a.marked {
+		r.agentMarked(id)
 	}
-	c.planMaintenance(a)
-	c.restate(a)
-	c.askToLeave(a)
+	r.maintenance.planMaintenance(a)
+	r.standing.restate(a)
+	r.inverses.askToLeave(a)
 }
 
 // planMaintenance sets the clock by what the registry says.
-func (c *Core) planMaintenance(a *agent) {
-	known := c.registry.Agents[a.id]
+func (r *maintenance) planMaintenance(a *agent) {
+	known := r.registry.Agents[a.id]
 	if known.Maintenance != a.window.planned {
-		c.withdrawLeaving(a, "the agent's maintenance has changed")
+		r.inverses.withdrawLeaving(a, "the agent's maintenance has changed")
 		a.window.planned = known.Maintenance
 		why := "none"
 		if !a.window.planned.Start.IsZero() {
 			why = windowText(a.window.planned)
 		}
-		c.info("agent maintenance", field("agent", a.id), field("window", why))
+		r.info("agent maintenance", field("agent", a.id), field("window", why))
 	}
-	a.window.begun = !a.window.planned.Start.IsZero() && !c.now.Before(a.window.planned.Start)
+	a.window.begun = !a.window.planned.Start.IsZero() && !r.now.Before(a.window.planned.Start)
 	switch end := a.window.planned.End(); {
 	case a.window.planned.Start.IsZero() || known.Marks.Has(api.MarkGone):
-		c.deadlines.clear(a.window.turn)
+		r.deadlines.clear(a.window.turn)
 	case !known.Marks.Has(api.MarkDraining) || !a.window.begun:
-		c.deadlines.set(a.window.turn, a.window.planned.Start)
+		r.deadlines.set(a.window.turn, a.window.planned.Start)
 	case end.IsZero():
-		c.deadlines.clear(a.window.turn)
+		r.deadlines.clear(a.window.turn)
 	default:
-		c.deadlines.set(a.window.turn, end)
+		r.deadlines.set(a.window.turn, end)
 	}
 }
 
 // maintenanceDue begins the window, or ends it.
-func (c *Core) maintenanceDue(a *agent) {
-	if a.window.planned.Over(c.now) {
+func (r *maintenance) maintenanceDue(a *agent) {
+	if a.window.planned.Over(r.now) {
 		change := registry.SetMaintenance{Agents: []api.AgentID{a.id}, Saw: a.window.planned}
-		c.propose(change)
+		r.proposals.propose(change)
 		return
 	}
 	a.window.begun = true
-	c.withdrawLeaving(a, "the agent's maintenance begins")
-	c.rescindAll(a.offers, "the agent's maintenance begins")
-	c.restate(a)
+	r.inverses.withdrawLeaving(a, "the agent's maintenance begins")
+	r.offers.rescindAll(a.offers, "the agent's maintenance begins")
+	r.standing.restate(a)
 	if end := a.window.planned.End(); !end.IsZero() {
-		c.deadlines.set(a.window.turn, end)
+		r.deadlines.set(a.window.turn, end)
 	}
-	c.propose(registry.BeginMaintenance{ID: a.id, Window: a.window.planned})
+	r.proposals.propose(registry.BeginMaintenance{ID: a.id, Window: a.window.planned})
 }
 
 // unavailable is what offers of the agent carry.
@@ -139,7 +148,7 @@ func (a *agent) unavailable() *api.Window {
 }
 
 // askToLeave asks all frameworks that have something on the agent.
-func (c *Core) askToLeave(a *agent) {
+func (r *inverses) askToLeave(a *agent) {
 	if a.window.planned.Start.IsZero() || a.window.begun || !a.reported() {
 		return
 	}
@@ -152,13 +161,13 @@ func (c *Core) askToLeave(a *agent) {
 	}
 	for _, id := range sortedKeys(holders) {
 		if holders[id] {
-			c.askOneToLeave(c.frameworks[id], a)
+			r.askOneToLeave(r.frameworkByID[id], a)
 		}
 	}
 }
 
 // askFrameworkToLeave asks one that is back; it may have missed the first request.
-func (c *Core) askFrameworkToLeave(fw *framework) {
+func (r *inverses) askFrameworkToLeave(fw *framework) {
 	asked := make(map[api.AgentID]*agent)
 	for _, t := range fw.tasks { // order: irrelevant because it fills a map
 		if a := t.agent; t.held && !a.window.planned.Start.IsZero() && !a.window.begun && a.reported() {
@@ -166,29 +175,29 @@ func (c *Core) askFrameworkToLeave(fw *framework) {
 		}
 	}
 	for _, id := range sortedKeys(asked) {
-		c.closeLeaving(fw, asked[id])
-		c.askOneToLeave(fw, asked[id])
+		r.closeLeaving(fw, asked[id])
+		r.askOneToLeave(fw, asked[id])
 	}
 }
 
-func (c *Core) askOneToLeave(fw *framework, a *agent) {
-	if fw == nil || fw.session == nil || c.leavingOf(fw, a) != nil {
+func (r *inverses) askOneToLeave(fw *framework, a *agent) {
+	if fw == nil || fw.session == nil || r.leavingOf(fw, a) != nil {
 		return
 	}
-	c.offered++
-	x := &inverse{id: c.term.MintInverse(c.offered), framework: fw, agent: a, reason: api.ReasonAgentDraining}
+	r.offers.minted++
+	x := &inverse{id: r.term.MintInverse(r.offers.minted), framework: fw, agent: a, reason: api.ReasonAgentDraining}
 	for _, t := range a.sortedTasks() {
 		if t.framework == fw && t.held {
 			x.tasks = append(x.tasks, t)
 		}
 	}
 	x.deadline = newDeadline(inverseOver{x})
-	c.info("inverse offer made", field("offer", x.id), field("framework", fw.id), field("agent", a.id), field("for", "maintenance"))
-	c.sendInverse(x, a.window.planned.Start, "for maintenance")
+	r.info("inverse offer made", field("offer", x.id), field("framework", fw.id), field("agent", a.id), field("for", "maintenance"))
+	r.sendInverse(x, a.window.planned.Start, "for maintenance")
 }
 
-func (c *Core) leavingOf(fw *framework, a *agent) *inverse {
-	for _, x := range c.inverses { // order: irrelevant because there is at most one
+func (r *inverses) leavingOf(fw *framework, a *agent) *inverse {
+	for _, x := range r.open { // order: irrelevant because there is at most one
 		if x.reason == api.ReasonAgentDraining && x.framework == fw && x.agent == a {
 			return x
 		}
@@ -196,44 +205,44 @@ func (c *Core) leavingOf(fw *framework, a *agent) *inverse {
 	return nil
 }
 
-func (c *Core) closeLeaving(fw *framework, a *agent) {
-	if x := c.leavingOf(fw, a); x != nil {
-		c.closeInverse(x)
+func (r *inverses) closeLeaving(fw *framework, a *agent) {
+	if x := r.leavingOf(fw, a); x != nil {
+		r.closeInverse(x)
 	}
 }
 
 // answerLeaving remembers what the framework makes of it, for people. It has until the
 // window begins, whatever it says.
-func (c *Core) answerLeaving(x *inverse, accepted bool) {
+func (r *inverses) answerLeaving(x *inverse, accepted bool) {
 	before, how := x.answer, view.Declined
 	x.answer = "declined"
 	if accepted {
 		x.answer, how = "accepted", view.GaveBack
 	}
 	if x.answer != before {
-		c.asked(x, how, "for the maintenance, which begins in "+x.deadline.at.Sub(c.now).Round(time.Second).String())
+		r.asked(x, how, "for the maintenance, which begins in "+x.deadline.at.Sub(r.now).Round(time.Second).String())
 	}
-	c.info("inverse offer answered", field("offer", x.id), field("framework", x.framework.id), field("answer", x.answer))
+	r.info("inverse offer answered", field("offer", x.id), field("framework", x.framework.id), field("answer", x.answer))
 }
 
 // withdrawLeaving takes back all requests to leave an agent.
-func (c *Core) withdrawLeaving(a *agent, why string) {
-	for _, id := range sortedKeys(c.inverses) {
-		if x := c.inverses[id]; x.agent == a && x.reason == api.ReasonAgentDraining {
-			c.closeInverse(x)
-			c.asked(x, view.Withdrawn, why)
-			c.tell(x.framework, protocol.RescindInverse{Offers: []api.OfferID{id}, Why: why})
+func (r *inverses) withdrawLeaving(a *agent, why string) {
+	for _, id := range sortedKeys(r.open) {
+		if x := r.open[id]; x.agent == a && x.reason == api.ReasonAgentDraining {
+			r.closeInverse(x)
+			r.asked(x, view.Withdrawn, why)
+			r.tell(x.framework, protocol.RescindInverse{Offers: []api.OfferID{id}, Why: why})
 		}
 	}
 }
 
 // leaving is who was asked to leave the agent, and what they have answered.
-func (c *Core) leaving(a *agent) map[api.FrameworkID]string {
+func (r *inverses) leaving(a *agent) map[api.FrameworkID]string {
 	if a.window.planned.Start.IsZero() || a.window.begun {
 		return nil
 	}
 	answers := make(map[api.FrameworkID]string)
-	for _, x := range c.inverses { // order: irrelevant because it fills a map
+	for _, x := range r.open { // order: irrelevant because it fills a map
 		if x.agent == a && x.reason == api.ReasonAgentDraining {
 			answers[x.framework.id] = x.answer
 			if x.answer == "" {

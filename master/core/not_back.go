@@ -12,7 +12,7 @@ import (
 
 // untold are the tasks of an agent that is not back, as their frameworks have named them: those that are connected, and
 // those that have left meanwhile and may come back.
-func (c *Core) untold(a *agent) []api.TaskRef {
+func (r *answers) untold(a *agent) []api.TaskRef {
 	var refs []api.TaskRef
 	for _, q := range a.questions {
 		fw := q.session.framework
@@ -24,20 +24,20 @@ func (c *Core) untold(a *agent) []api.TaskRef {
 }
 
 // maybeMore says that the agent may have tasks of which nobody has spoken.
-func (c *Core) maybeMore(a *agent) bool {
-	return a.account == accountNone && !c.marks(a).Has(api.MarkGone)
+func (r *answers) maybeMore(a *agent) bool {
+	return a.account == accountNone && !r.marks(a).Has(api.MarkGone)
 }
 
 // lostAgents are the agents that the registry does not know, as it was restored or recovered, and on which frameworks
 // have tasks; with those.
-func (c *Core) lostAgents() map[api.AgentID][]api.TaskRef {
+func (r *answers) lostAgents() map[api.AgentID][]api.TaskRef {
 	lost := make(map[api.AgentID][]api.TaskRef)
-	for _, fw := range c.frameworks { // order: irrelevant because the lists are sorted
+	for _, fw := range r.frameworkByID { // order: irrelevant because the lists are sorted
 		if fw.latest == nil || fw.removed {
 			continue
 		}
 		for task, agent := range fw.latest.lost { // order: irrelevant because the lists are sorted
-			if c.agents[agent] == nil && c.registry.LostAgent(agent) && fw.tasks[task] == nil {
+			if r.agentByID[agent] == nil && r.registry.LostAgent(agent) && fw.tasks[task] == nil {
 				lost[agent] = append(lost[agent], api.TaskRef{Framework: fw.id, Task: task})
 			}
 		}
@@ -59,10 +59,10 @@ func (s *session) noteLost(task api.TaskID, agent api.AgentID) {
 }
 
 // killAhead keeps an operator's wish for a task that only its framework knows of, until its agent is back.
-func (c *Core) killAhead(a *agent, ref api.TaskRef, grace time.Duration) {
+func (r *kills) killAhead(a *agent, ref api.TaskRef, grace time.Duration) {
 	if a.killsAhead == nil {
 		a.killsAhead = make(map[api.TaskRef]kill)
 	}
 	a.killsAhead[ref] = kill{grace: grace, reason: api.ReasonKilledByOperator}
-	c.info("task kill", field("task", ref.String()), field("agent", a.id), field("reason", api.ReasonKilledByOperator.String()))
+	r.info("task kill", field("task", ref.String()), field("agent", a.id), field("reason", api.ReasonKilledByOperator.String()))
 }

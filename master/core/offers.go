@@ -13,6 +13,16 @@ import (
 	"github.com/tenderhq/tender/master/view"
 )
 
+// offers are the open ones. This room makes them of what the policy proposes (R25), ends them, and returns to the policy
+// what nobody has used. Whoever takes an offer for tasks closes it here first.
+type offers struct {
+	*base
+	open     map[api.OfferID]*offer
+	expiring []*offer // by deadline; answered ones are skipped
+	freed    freed    // since the policy was last asked
+	minted   uint64   // offers and inverse offers of this term
+}
+
 // offersPerEvent bounds one message, so that it stays far below its limit (R4).
 const offersPerEvent = 100
 
@@ -39,31 +49,31 @@ func (o *offer) claim() allocator.Claim {
 }
 
 // makeOffers checks what the policy proposes (R25) and sends it.
-func (c *Core) makeOffers(claims []allocator.Claim) {
+func (r *offers) makeOffers(claims []allocator.Claim) {
 	made := make(map[api.FrameworkID][]api.Offer)
 	var order []*framework
 	for _, claim := range claims {
-		o, err := c.makeOffer(claim)
+		o, err := r.makeOffer(claim)
 		if err != nil {
-			c.info("proposal dropped", field("framework", claim.Framework), field("agent", claim.Agent), field("why", err.Error()))
-			c.policy.Return(claim)
+			r.info("proposal dropped", field("framework", claim.Framework), field("agent", claim.Agent), field("why", err.Error()))
+			r.policy.Return(claim)
 			continue
 		}
 		if len(made[o.framework.id]) == 0 {
 			order = append(order, o.framework)
 		}
-		made[o.framework.id] = append(made[o.framework.id], c.shownOffer(o))
+		made[o.framework.id] = append(made[o.framework.id], r.shownOffer(o))
 	}
 	for _, fw := range order {
 		for page := range slices.Chunk(made[fw.id], offersPerEvent) {
-			c.tell(fw, protocol.Offers{Offers: page})
+			r.tell(fw, protocol.Offers{Offers: page})
 		}
 	}
 }
 
 // makeOffer opens one offer, or says what is wrong with the proposal.
-func (c *Core) makeOffer(claim allocator.Claim) (*offer, error) {
-	fw, a := c.frameworks[claim.Framework], c.agents[claim.Agent]
+func (r *offers) makeOffer(claim allocator.Claim) (*offer, error) {
+	fw, a := r.frameworkByID[claim.Framework], r.agentByID[claim.Agent]
 	switch {
 	case fw == nil || fw.session == nil:
 		return nil, fmt.Errorf("the framework is not subscribed")
@@ -80,34 +90,34 @@ func (c *Core) makeOffer(claim allocator.Claim) (*offer, error) {
 	case !a.offer(claim.Resources):
 		return nil, fmt.Errorf("%v is not free of %v", claim.Resources, a.free())
 	}
-	c.offered++
+	r.minted++
 	o := &offer{
-		id:        c.term.MintOffer(c.offered),
-		number:    c.offered,
+		id:        r.term.MintOffer(r.minted),
+		number:    r.minted,
 		framework: fw,
 		agent:     a,
 		role:      claim.Role,
 		resources: claim.Resources,
-		made:      c.now,
-		expires:   c.now.Add(c.config.OfferTimeout),
+		made:      r.now,
+		expires:   r.now.Add(r.config.OfferTimeout),
 	}
-	c.openOffer(o)
-	c.expiring = append(c.expiring, o)
-	if c.config.Debug {
-		c.debug("offer made", field("offer", o.id), field("framework", fw.id), field("agent", a.id), field("resources", o.resources.String()))
+	r.openOffer(o)
+	r.expiring = append(r.expiring, o)
+	if r.config.Debug {
+		r.debug("offer made", field("offer", o.id), field("framework", fw.id), field("agent", a.id), field("resources", o.resources.String()))
 	}
 	return o, nil
 }
 
 // openOffer notes an offer of what is booked as offered on its agent.
-func (c *Core) openOffer(o *offer) {
+func (r *offers) openOffer(o *offer) {
 	o.open = true
-	c.offers[o.id], o.framework.offers[o.id], o.agent.offers[o.id] = o, o, o
+	r.open[o.id], o.framework.offers[o.id], o.agent.offers[o.id] = o, o, o
 	o.framework.book(o.role).offered.add(o.resources)
 }
 
 // shownOffer is the offer as the scheduler sees it.
-func (c *Core) shownOffer(o *offer) api.Offer {
+func (r *offers) shownOffer(o *offer) api.Offer {
 	var executors []api.ExecutorID
 	if len(o.framework.executors) > 0 {
 		for _, x := range sortedExecutors(o.agent) {
@@ -127,7 +137,7 @@ func (c *Core) shownOffer(o *offer) api.Offer {
 		Region:     o.agent.info.Region,
 		Zone:       o.agent.info.Zone,
 		Executors:  executors,
-		Timeout:    c.config.OfferTimeout,
+		Timeout:    r.config.OfferTimeout,
 
 		Unavailable: o.agent.unavailable(),
 	}
@@ -135,9 +145,9 @@ func (c *Core) shownOffer(o *offer) api.Offer {
 
 // closeOffer ends an offer. What it held is still the framework's in the policy's books:
 // the caller gives it back or turns it into tasks.
-func (c *Core) closeOffer(o *offer) {
+func (r *offers) closeOffer(o *offer) {
 	o.open = false
-	delete(c.offers, o.id)
+	delete(r.open, o.id)
 	delete(o.framework.offers, o.id)
 	delete(o.agent.offers, o.id)
 	o.framework.book(o.role).offered.sub(o.resources)
@@ -145,27 +155,27 @@ func (c *Core) closeOffer(o *offer) {
 }
 
 // rescind takes an offer back.
-func (c *Core) rescind(o *offer, why string) {
-	c.closeOffer(o)
-	c.giveBack(o.claim())
-	c.ended(o, view.Rescinded, why, 0)
-	if c.config.Debug {
-		c.debug("offer rescinded", field("offer", o.id), field("framework", o.framework.id), field("why", why))
+func (r *offers) rescind(o *offer, why string) {
+	r.closeOffer(o)
+	r.giveBack(o.claim())
+	r.ended(o, view.Rescinded, why, 0)
+	if r.config.Debug {
+		r.debug("offer rescinded", field("offer", o.id), field("framework", o.framework.id), field("why", why))
 	}
 }
 
 // rescindAll takes offers back and tells those who hold them, each once.
-func (c *Core) rescindAll(offers map[api.OfferID]*offer, why string) {
+func (r *offers) rescindAll(offers map[api.OfferID]*offer, why string) {
 	if len(offers) == 0 {
 		return
 	}
 	named := make(map[api.FrameworkID][]api.OfferID)
 	for _, o := range sortedOffers(offers) {
-		c.rescind(o, why)
+		r.rescind(o, why)
 		named[o.framework.id] = append(named[o.framework.id], o.id)
 	}
 	for _, id := range sortedKeys(named) {
-		c.tell(c.frameworks[id], protocol.Rescind{Offers: named[id], Why: why})
+		r.tell(r.frameworkByID[id], protocol.Rescind{Offers: named[id], Why: why})
 	}
 }
 
@@ -174,58 +184,58 @@ func sortedOffers(offers map[api.OfferID]*offer) []*offer {
 }
 
 // decline gives offers back with the filter; those that are gone are no error.
-func (c *Core) decline(s *session, call protocol.Decline) {
+func (r *offers) decline(s *session, call protocol.Decline) {
 	for _, id := range call.Offers {
-		if o := c.offers[id]; o != nil && o.framework == s.framework {
-			c.closeOffer(o)
-			c.refused(o.claim(), call.Filter)
-			c.ended(o, view.Declined, "", call.Filter.For())
-			if c.config.Debug {
-				c.debug("offer declined", field("offer", id), field("framework", o.framework.id))
+		if o := r.open[id]; o != nil && o.framework == s.framework {
+			r.closeOffer(o)
+			r.refused(o.claim(), call.Filter)
+			r.ended(o, view.Declined, "", call.Filter.For())
+			if r.config.Debug {
+				r.debug("offer declined", field("offer", id), field("framework", o.framework.id))
 			}
 		}
 	}
 }
 
 // refused gives back what an answer left, and lets the policy remember the filter.
-func (c *Core) refused(claim allocator.Claim, filter api.Filter) {
-	c.giveBack(claim)
-	c.filter(claim, filter)
+func (r *offers) refused(claim allocator.Claim, filter api.Filter) {
+	r.giveBack(claim)
+	r.filter(claim, filter)
 }
 
-func (c *Core) filter(claim allocator.Claim, filter api.Filter) {
+func (r *offers) filter(claim allocator.Claim, filter api.Filter) {
 	var until time.Time
 	if refuse := filter.For(); refuse > 0 {
-		until = c.now.Add(refuse)
+		until = r.now.Add(refuse)
 	}
-	c.policy.Refuse(claim, until)
+	r.policy.Refuse(claim, until)
 }
 
 // expireOffers ends those that were held too long, as if declined.
-func (c *Core) expireOffers() {
-	for len(c.expiring) > 0 && (!c.expiring[0].open || !c.expiring[0].expires.After(c.now)) {
-		o := c.expiring[0]
-		c.expiring[0] = nil
-		c.expiring = c.expiring[1:]
+func (r *offers) expireOffers() {
+	for len(r.expiring) > 0 && (!r.expiring[0].open || !r.expiring[0].expires.After(r.now)) {
+		o := r.expiring[0]
+		r.expiring[0] = nil
+		r.expiring = r.expiring[1:]
 		if !o.open {
 			continue
 		}
-		c.closeOffer(o)
-		c.refused(o.claim(), api.Filter{})
-		c.ended(o, view.Expired, "", api.DefaultRefuse)
-		c.info("offer rescinded", field("offer", o.id), field("framework", o.framework.id), field("why", "expired"))
-		c.tell(o.framework, protocol.Rescind{Offers: []api.OfferID{o.id}, Why: "expired"})
+		r.closeOffer(o)
+		r.refused(o.claim(), api.Filter{})
+		r.ended(o, view.Expired, "", api.DefaultRefuse)
+		r.info("offer rescinded", field("offer", o.id), field("framework", o.framework.id), field("why", "expired"))
+		r.tell(o.framework, protocol.Rescind{Offers: []api.OfferID{o.id}, Why: "expired"})
 	}
 }
 
 // nextExpiry is when the oldest open offer ends.
-func (c *Core) nextExpiry() time.Time {
-	for len(c.expiring) > 0 && !c.expiring[0].open {
-		c.expiring[0] = nil
-		c.expiring = c.expiring[1:]
+func (r *offers) nextExpiry() time.Time {
+	for len(r.expiring) > 0 && !r.expiring[0].open {
+		r.expiring[0] = nil
+		r.expiring = r.expiring[1:]
 	}
-	if len(c.expiring) == 0 {
+	if len(r.expiring) == 0 {
 		return time.Time{}
 	}
-	return c.expiring[0].expires
+	return r.expiring[0].expires
 }

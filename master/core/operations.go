@@ -11,10 +11,28 @@ import (
 	"github.com/tenderhq/tender/master/view"
 )
 
+// operations are what accepts do with offers: reserve and make volumes, which the quorum has to agree to first (R26), and
+// launch tasks.
+type operations struct {
+	*base
+	proposals *proposals
+	standing  *standing
+	offers    *offers
+	limits    *limits
+	kills     *kills
+	executors *executors
+	tasks     *tasks
+	demands   *demands
+	inventory *inventory
+	volumes   *volumes
+
+	launched uint64 // tasks of this term
+}
+
 // waitForRegistry holds an accept with reservations or volumes until the quorum has
 // them; then it launches (R26). Those of one agent go one after the other, for each
 // says what it saw. What it waits with stays booked as offered.
-func (c *Core) waitForRegistry(x *acceptance) {
+func (r *operations) waitForRegistry(x *acceptance) {
 	a := x.agent
 	x.held, x.kills = x.left, make(map[api.TaskID]protocol.Kill)
 	x.session.framework.results.wait(x.operations)
@@ -26,7 +44,7 @@ func (c *Core) waitForRegistry(x *acceptance) {
 		}
 	}
 	if len(a.accepts) == 1 {
-		c.reserve(x)
+		r.reserve(x)
 	}
 }
 
@@ -36,22 +54,22 @@ func (c *Core) waitForRegistry(x *acceptance) {
 const acceptsAskedMax = 64
 
 // reserveLined goes on with the accepts of a session whose turn has come.
-func (c *Core) reserveLined(s *session) {
+func (r *operations) reserveLined(s *session) {
 	for len(s.line) > 0 && s.asking < acceptsAskedMax {
 		x := s.line[0]
 		s.line = s.line[1:]
-		c.reserve(x)
+		r.reserve(x)
 	}
 }
 
 // reserve turns the operations into one change of what is reserved.
-func (c *Core) reserve(x *acceptance) {
+func (r *operations) reserve(x *acceptance) {
 	s := x.session
 	if s.asking >= acceptsAskedMax {
 		s.line = append(s.line, x)
 		return
 	}
-	saw := c.registry.Agents[x.agent.id].Reserved
+	saw := r.registry.Agents[x.agent.id].Reserved
 	after := newConversion(x.agent, x.role, x.held, saw)
 	x.faults = make([]*api.Error, len(x.operations))
 	for i, operation := range x.operations {
@@ -63,23 +81,23 @@ func (c *Core) reserve(x *acceptance) {
 		}
 	}
 	change := registry.SetReserved{ID: x.agent.id, Saw: saw, Reserved: after.reserved}
-	if c.registry.Knows(registry.FormatOperations) {
+	if r.registry.Knows(registry.FormatOperations) {
 		change.Framework, change.Done = x.session.framework.id, x.feasible()
 	}
 	if after.reserved.Equal(saw) && len(change.Done) == 0 {
-		c.reserved(x, registry.Result{})
+		r.reserved(x, registry.Result{})
 		return
 	}
 	x.after, x.destroyed = after.left, after.destroyed
 	s.asking++
-	c.propose(change, reserveForAccept{x})
+	r.proposals.propose(change, reserveForAccept{x})
 }
 
 // reserveAnswered goes on when the registry has answered, and lets the session's next accept ask.
-func (c *Core) reserveAnswered(x *acceptance, result registry.Result) {
+func (r *operations) reserveAnswered(x *acceptance, result registry.Result) {
 	x.session.asking--
-	c.reserved(x, result)
-	c.reserveLined(x.session)
+	r.reserved(x, result)
+	r.reserveLined(x.session)
 }
 
 // feasible are the operations whose result is to outlive this leader: those with an ID
@@ -97,26 +115,26 @@ func (x *acceptance) feasible() []api.OperationID {
 // reservationApplied changes the labels of what the accept holds with those of the
 // agent's total. The policy's books are between two labels until the operations have
 // run, which they do before it is asked again.
-func (c *Core) reservationApplied(id api.AgentID) {
-	a := c.agents[id]
+func (r *operations) reservationApplied(id api.AgentID) {
+	a := r.agentByID[id]
 	if a == nil || len(a.accepts) == 0 || a.accepts[0].after.IsZero() {
-		c.agentChanged(id)
+		r.inventory.agentChanged(id)
 		return
 	}
 	x := a.accepts[0]
 	a.unoffer(id, x.held)
 	if !x.lost {
-		c.giveBack(x.claim(x.held))
+		r.offers.giveBack(x.claim(x.held))
 	}
 	x.loose = true
-	c.agentChanged(id)
+	r.inventory.agentChanged(id)
 	x.held, x.left = x.after, x.after
 	a.offered = a.offered.Plus(x.held)
 	a.recheck()
 }
 
 // reserved goes on when the registry has answered.
-func (c *Core) reserved(x *acceptance, result registry.Result) {
+func (r *operations) reserved(x *acceptance, result registry.Result) {
 	a := x.agent
 	a.accepts = a.accepts[1:]
 	a.unoffer(a.id, x.held)
@@ -128,70 +146,70 @@ func (c *Core) reserved(x *acceptance, result registry.Result) {
 		}
 	}
 	if fw := x.session.framework; fw.session == x.session && !x.lost {
-		x.aboveLimit = c.limitAbove(x.role, x.left)
-		c.runOperations(x)
+		x.aboveLimit = r.limits.limitAbove(x.role, x.left)
+		r.runOperations(x)
 		for _, id := range sortedKeys(x.kills) {
 			if t := fw.tasks[id]; t != nil {
-				c.wishKill(t, x.kills[id].Grace, api.ReasonKilledByFramework)
+				r.kills.wishKill(t, x.kills[id].Grace, api.ReasonKilledByFramework)
 			}
 		}
 	} else {
-		c.reservedForNobody(x)
+		r.reservedForNobody(x)
 	}
-	c.restate(a)
+	r.standing.restate(a)
 	if len(a.accepts) > 0 {
-		c.reserve(a.accepts[0])
+		r.reserve(a.accepts[0])
 	}
 }
 
 // reservedForNobody: who asked has left, and hears of its tasks when it asks (R8); or the
 // agent was taken for dead, and who is still there hears now that they are dropped. What is
 // committed holds all the same.
-func (c *Core) reservedForNobody(x *acceptance) {
+func (r *operations) reservedForNobody(x *acceptance) {
 	did := view.Decision{Why: "the framework or the agent was lost before the quorum agreed"}
 	for i, operation := range x.operations {
 		if operation.Kind == api.OpLaunch {
 			did.Refused += len(operation.Tasks)
-			c.launchedOnNothing(x, operation)
+			r.launchedOnNothing(x, operation)
 			continue
 		}
 		if x.faults[i] == nil {
 			did.Done++
-			c.volumeEvent(x, operation)
+			r.volumeEvent(x, operation)
 		} else {
 			did.Failed++
 		}
-		c.operationDone(x, operation, x.faults[i])
+		r.operationDone(x, operation, x.faults[i])
 	}
-	c.reportRefused(x)
-	c.answered(x, did)
+	r.reportRefused(x)
+	r.answered(x, did)
 	if !x.lost && !x.loose {
-		c.giveBack(x.claim(x.left))
+		r.offers.giveBack(x.claim(x.left))
 	}
 }
 
 // launchedOnNothing ends the tasks of an accept whose agent was lost while it waited.
-func (c *Core) launchedOnNothing(x *acceptance, operation api.Operation) {
+func (r *operations) launchedOnNothing(x *acceptance, operation api.Operation) {
 	if x.session.framework.session != x.session {
 		return
 	}
 	why := &fault{api.TaskDropped, api.ReasonAgentDisconnected, "agent " + string(x.agent.id) + " was lost while the accept waited for the quorum"}
 	for _, task := range operation.Tasks {
-		c.refuseTask(x, task, why)
+		r.refuseTask(x, task, why)
 	}
-	c.operationDone(x, operation, nil)
+	r.operationDone(x, operation, nil)
 }
 
 // volumeEvent tells the agent of a volume that the registry has or has no more.
-func (c *Core) volumeEvent(x *acceptance, operation api.Operation) {
+func (r *operations) volumeEvent(x *acceptance, operation api.Operation) {
 	switch operation.Kind {
 	case api.OpCreate:
 		volume := api.Resource{Label: x.label("disk", operation.Volume), Scalar: operation.Size}
-		c.tellAgent(x.agent, protocol.CreateVolume{Volume: volume})
+		r.tellAgent(x.agent, protocol.CreateVolume{Volume: volume})
 	case api.OpDestroy:
-		c.destroyVolume(x.agent, x.destroyed[operation.Volume])
+		r.volumes.destroyVolume(x.agent, x.destroyed[operation.Volume])
 	}
-	c.info("operation done", Field{"operation", operation.Kind.String()}, field("agent", x.agent.id), field("role", x.role),
+	r.info("operation done", Field{"operation", operation.Kind.String()}, field("agent", x.agent.id), field("role", x.role),
 		field("resources", operation.Resources.String()), field("volume", operation.Volume))
 }
 

@@ -41,7 +41,7 @@ func (c *Core) reserveRequested(id RequestID, action ReserveOn) {
 		refuse(api.Unavailable, errors.New("what is reserved on the agent is being changed at this moment; try again"))
 		return
 	}
-	if answer, err := c.orphanRequested(a, action); err != nil {
+	if answer, err := c.operations.volumes.orphanRequested(a, action); err != nil {
 		refuse(api.Invalid, err)
 		return
 	} else if answer != "" {
@@ -54,21 +54,21 @@ func (c *Core) reserveRequested(id RequestID, action ReserveOn) {
 		refuse(api.Invalid, err)
 		return
 	}
-	c.rescindAll(a.offers, "an operator changes what is reserved")
+	c.offers.rescindAll(a.offers, "an operator changes what is reserved")
 	a.reserving = true
-	c.restate(a)
+	c.agents.standing.restate(a)
 	change := registry.SetReserved{ID: a.id, Saw: saw, Reserved: after.reserved}
-	c.propose(change, reserveForOperator{id, a.id, action, after.destroyed})
+	c.proposals.propose(change, reserveForOperator{id, a.id, action, after.destroyed})
 }
 
 // reservedByOperator goes on when the registry has answered.
 func (c *Core) reservedByOperator(r reserveForOperator, result registry.Result) {
-	if a := c.agents[r.agent]; a != nil {
+	if a := c.agentByID[r.agent]; a != nil {
 		if result.Err == nil {
 			c.volumeByOperator(a, r.action, r.destroyed)
 		}
 		a.reserving = false
-		c.restate(a)
+		c.agents.standing.restate(a)
 	}
 	if result.Err != nil {
 		c.emit(Reply{ID: r.request, Err: api.E("agent.reserve", result.Err.Kind, r.agent, result.Err.Err)})
@@ -95,7 +95,7 @@ func (c *Core) volumeByOperator(a *agent, action ReserveOn, destroyed map[api.Vo
 		label := api.Label{Name: "disk", Reserved: action.Role, Dynamic: true, Volume: operation.Volume}
 		c.tellAgent(a, protocol.CreateVolume{Volume: api.Resource{Label: label, Scalar: operation.Size}})
 	case api.OpDestroy:
-		c.destroyVolume(a, destroyed[operation.Volume])
+		c.operations.volumes.destroyVolume(a, destroyed[operation.Volume])
 	}
 	c.info("operation done", field("operation", operation.Kind.String()), field("agent", a.id), field("role", action.Role),
 		field("by", "an operator"))

@@ -35,7 +35,7 @@ func (c *Core) requested(event Requested) {
 
 // proposeFor asks the registry for an operator and replies with a sentence.
 func (c *Core) proposeFor(id RequestID, op, subject string, change registry.Change, done string) {
-	c.propose(change, answerOperator{id, op, subject, done})
+	c.proposals.propose(change, answerOperator{id, op, subject, done})
 }
 
 // operatorAnswered goes on when the registry has answered.
@@ -56,7 +56,7 @@ func (c *Core) removeRequested(id RequestID, action RemoveFramework) {
 			return
 		}
 	}
-	fw := c.frameworks[found]
+	fw := c.frameworkByID[found]
 	switch {
 	case err != nil:
 		c.emit(Reply{ID: id, Err: err})
@@ -78,7 +78,7 @@ func removedBefore(id api.FrameworkID, why string) string {
 // findAgent finds the agent that an operator means by its whole ID or hostname.
 func (c *Core) findAgent(op, said string) (*agent, *api.Error) {
 	id, err := c.View().FindAgent(op, said, view.Whole)
-	return c.agents[id], err
+	return c.agentByID[id], err
 }
 
 func (c *Core) markRequested(id RequestID, action MarkAgent) {
@@ -108,12 +108,12 @@ func (c *Core) markRequested(id RequestID, action MarkAgent) {
 
 // tasksOf counts what an operator would end: what the leader knows, also of ends that nobody has
 // acknowledged, and what only frameworks know.
-func (c *Core) tasksOf(a *agent) int { return len(a.tasks) + len(c.untold(a)) }
+func (c *Core) tasksOf(a *agent) int { return len(a.tasks) + len(c.answers.untold(a)) }
 
 // tasksWords counts them for people.
 func (c *Core) tasksWords(a *agent) string {
 	tasks := words.Count(c.tasksOf(a), "task")
-	if c.maybeMore(a) {
+	if c.answers.maybeMore(a) {
 		tasks += " or more, as it is not back yet"
 	}
 	return tasks
@@ -202,7 +202,7 @@ func (c *Core) storeRequested(id RequestID, action StoreWrite) {
 			return
 		}
 	}
-	c.proposeAs(client, action.Counter, action.Change, answerWriter{id})
+	c.proposals.proposeAs(client, action.Counter, action.Change, answerWriter{id})
 }
 
 // checkWriter wants a living session of the writer's instance, so that nobody else makes the

@@ -9,6 +9,14 @@ import (
 	"github.com/tenderhq/tender/internal/protocol"
 )
 
+// answers are what sessions are owed: each question waits for its turn, or for the return of the agent that knows (R8).
+type answers struct {
+	*base
+	owing     []*session    // to whom something is still to be told
+	returning []api.AgentID // may know tasks of terms before; those in front that are back are skipped (R8)
+	dropped   uint64        // counts sessions that have ended
+}
+
 // What a session is owed is told in turns, so that no queue is flooded (R4).
 const (
 	owedPerTurn = 256
@@ -90,62 +98,62 @@ func (q *questions) drop() {
 }
 
 // owe queues an answer.
-func (c *Core) owe(s *session, q question) {
+func (r *answers) owe(s *session, q question) {
 	s.owed.push(q)
-	c.owes(s)
+	r.owes(s)
 }
 
 // oweAll queues a walk, unless it waits already.
-func (c *Core) oweAll(s *session, all walk) {
+func (r *answers) oweAll(s *session, all walk) {
 	if s.walks[all].asked {
 		return
 	}
 	s.walks[all].asked = true
-	c.owe(s, question{all: all})
+	r.owe(s, question{all: all})
 }
 
 // mayAsk says whether so many questions more have room; if not, the call is refused.
-func (c *Core) mayAsk(s *session, number uint64, op string, more int) bool {
+func (r *answers) mayAsk(s *session, number uint64, op string, more int) bool {
 	if waiting := s.owed.count; waiting+more > askedMax {
-		c.refuse(s, number, api.E(op, api.Limit, s.framework.id,
+		r.refuse(s, number, api.E(op, api.Limit, s.framework.id,
 			fmt.Errorf("%d answers are still to come and at most %d may be; ask again when they are there", waiting, askedMax)))
 		return false
 	}
 	return true
 }
 
-func (c *Core) owes(s *session) {
+func (r *answers) owes(s *session) {
 	if !s.owes {
 		s.owes = true
-		c.owing = append(c.owing, s)
+		r.owing = append(r.owing, s)
 	}
 }
 
 // payOwed answers what the turn allows.
-func (c *Core) payOwed() {
-	if len(c.owing) == 0 {
+func (r *answers) payOwed() {
+	if len(r.owing) == 0 {
 		return
 	}
-	for _, s := range c.owing {
-		c.pay(s)
+	for _, s := range r.owing {
+		r.pay(s)
 	}
-	c.owing = slices.DeleteFunc(c.owing, func(s *session) bool {
-		s.owes = s.owed.count > 0 && c.sessions[s.conn] == s
+	r.owing = slices.DeleteFunc(r.owing, func(s *session) bool {
+		s.owes = s.owed.count > 0 && r.sessionByConn[s.conn] == s
 		return !s.owes
 	})
 }
 
-func (c *Core) pay(s *session) {
-	if c.sessions[s.conn] != s || s.framework == nil {
+func (r *answers) pay(s *session) {
+	if r.sessionByConn[s.conn] != s || s.framework == nil {
 		return
 	}
-	if !c.now.Before(s.turn) {
-		s.budget, s.turn = owedPerTurn, c.now.Add(owedPause)
+	if !r.now.Before(s.turn) {
+		s.budget, s.turn = owedPerTurn, r.now.Add(owedPause)
 	}
 	for s.owed.count > 0 && s.budget > 0 {
 		q := s.owed.first()
 		if q.all != walkNone {
-			one, more := c.walkOn(s, q.all)
+			one, more := r.walkOn(s, q.all)
 			if !more {
 				s.owed.drop()
 				continue
@@ -154,18 +162,18 @@ func (c *Core) pay(s *session) {
 		} else {
 			s.owed.drop()
 		}
-		if c.answer(s, q) {
+		if r.answer(s, q) {
 			s.budget--
 		}
 	}
 	if s.owed.count == 0 && s.allIn && !s.settled {
 		s.settled = true
-		c.tell(s.framework, protocol.Settled{})
+		r.tell(s.framework, protocol.Settled{})
 	}
 }
 
 // walkOn is the next question of a walk; false at its end.
-func (c *Core) walkOn(s *session, all walk) (question, bool) {
+func (r *answers) walkOn(s *session, all walk) (question, bool) {
 	at := &s.walks[all]
 	if !at.begun {
 		at.begun = true
@@ -194,9 +202,9 @@ func (c *Core) walkOn(s *session, all walk) (question, bool) {
 }
 
 // nextPay is the next turn of those who are still owed something.
-func (c *Core) nextPay() time.Time {
+func (r *answers) nextPay() time.Time {
 	var first time.Time
-	for _, s := range c.owing {
+	for _, s := range r.owing {
 		first = soonest(first, s.turn)
 	}
 	return first

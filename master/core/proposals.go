@@ -5,6 +5,14 @@ import (
 	"github.com/tenderhq/tender/master/registry"
 )
 
+// proposals are the commands on their way to the quorum, and what follows when they are answered. This room numbers
+// them (R17); what follows is done by the core.
+type proposals struct {
+	*base
+	pending map[proposalKey]proposal // outcome not known yet
+	count   uint64                   // of this term
+}
+
 // proposalKey is the identity of a command (R17).
 type proposalKey struct {
 	client  string
@@ -86,21 +94,21 @@ func (answerWriter) follows()       {}
 func (c *Core) goOn(what follows, result registry.Result) {
 	switch what := what.(type) {
 	case greetAgent:
-		c.greeted(what.link, what.greeting, result)
+		c.agents.greeted(what.link, what.greeting, result)
 	case markDrained:
 		what.agent.drain.proposed = false
 	case readmitFramework:
-		c.readmitAnswered(what.framework, result)
+		c.sessions.readmitAnswered(what.framework, result)
 	case openSession:
-		c.subscribeAnswered(what, result)
+		c.sessions.subscribeAnswered(what, result)
 	case endFailover:
-		c.failoverAnswered(what.framework, result)
+		c.sessions.failoverAnswered(what.framework, result)
 	case tearDown:
-		c.teardownAnswered(what.session, what.call, result)
+		c.sessions.teardownAnswered(what.session, what.call, result)
 	case updateFramework:
-		c.updateAnswered(what.session, what.call, result)
+		c.sessions.updateAnswered(what.session, what.call, result)
 	case reserveForAccept:
-		c.reserveAnswered(what.acceptance, result)
+		c.operations.reserveAnswered(what.acceptance, result)
 	case reserveForOperator:
 		c.reservedByOperator(what, result)
 	case answerOperator:
@@ -111,23 +119,23 @@ func (c *Core) goOn(what follows, result registry.Result) {
 }
 
 // propose asks the quorum for a change under the leader's own identity.
-func (c *Core) propose(change registry.Change, then ...follows) {
-	c.proposals++
-	c.proposeAs(c.config.Client, c.proposals, change, then...)
+func (r *proposals) propose(change registry.Change, then ...follows) {
+	r.count++
+	r.proposeAs(r.config.Client, r.count, change, then...)
 }
 
 // proposeAs asks under someone's identity. The same one again joins the first; the
 // outcome is told to both.
-func (c *Core) proposeAs(client string, counter uint64, change registry.Change, then ...follows) {
+func (r *proposals) proposeAs(client string, counter uint64, change registry.Change, then ...follows) {
 	key := proposalKey{client, counter}
-	if first, ok := c.pending[key]; ok {
+	if first, ok := r.pending[key]; ok {
 		first.follows = append(first.follows, then...)
-		c.pending[key] = first
+		r.pending[key] = first
 		return
 	}
-	command := registry.Command{Client: client, Counter: counter, At: c.now, Change: change}
-	c.pending[key] = proposal{command, then}
-	c.emit(Propose{Command: command})
+	command := registry.Command{Client: client, Counter: counter, At: r.now, Change: change}
+	r.pending[key] = proposal{command, then}
+	r.emit(Propose{Command: command})
 }
 
 // committed applies what the quorum has committed, whoever asked for it.
@@ -143,15 +151,15 @@ func (c *Core) committed(event Committed) {
 
 func (c *Core) applyCommand(command registry.Command) {
 	key := proposalKey{command.Client, command.Counter}
-	mine, asked := c.pending[key]
-	delete(c.pending, key)
-	overtaken := c.overtaken(command)
+	mine, asked := c.proposals.pending[key]
+	delete(c.proposals.pending, key)
+	overtaken := c.proposals.overtaken(command)
 	result := c.registry.Apply(command)
 	if result.Err == nil {
 		c.applied(command.Change, result)
 	}
 	if asked && overtaken {
-		c.propose(command.Change, mine.follows...)
+		c.proposals.propose(command.Change, mine.follows...)
 		return
 	}
 	for _, what := range mine.follows {
@@ -162,27 +170,27 @@ func (c *Core) applyCommand(command registry.Command) {
 // overtaken says that a command of ours was lost once, proposed again, and a later one
 // came to the log first. All masters refuse it for that; it has never happened, so it
 // may be asked for under a new number.
-func (c *Core) overtaken(command registry.Command) bool {
-	last, known := c.registry.Clients[command.Client]
-	return command.Client == c.config.Client && known && command.Counter < last.Counter
+func (r *proposals) overtaken(command registry.Command) bool {
+	last, known := r.registry.Clients[command.Client]
+	return command.Client == r.config.Client && known && command.Counter < last.Counter
 }
 
 // proposalLost asks again: only the same identity settles an unknown outcome.
-func (c *Core) proposalLost(event ProposalLost) {
+func (r *proposals) proposalLost(event ProposalLost) {
 	client := event.Client
 	if client == "" {
-		client = c.config.Client
+		client = r.config.Client
 	}
-	if lost, ok := c.pending[proposalKey{client, event.Counter}]; ok {
-		c.emit(Propose{Command: lost.command})
+	if lost, ok := r.pending[proposalKey{client, event.Counter}]; ok {
+		r.emit(Propose{Command: lost.command})
 	}
 }
 
 // proposalRefused tells whoever waits for a command that it never came to the quorum.
 func (c *Core) proposalRefused(event ProposalRefused) {
 	key := proposalKey{event.Client, event.Counter}
-	if refused, ok := c.pending[key]; ok {
-		delete(c.pending, key)
+	if refused, ok := c.proposals.pending[key]; ok {
+		delete(c.proposals.pending, key)
 		for _, what := range refused.follows {
 			c.goOn(what, registry.Result{Err: event.Err})
 		}
@@ -193,30 +201,30 @@ func (c *Core) proposalRefused(event ProposalRefused) {
 func (c *Core) applied(change registry.Change, result registry.Result) {
 	switch change := change.(type) {
 	case registry.AdmitAgent:
-		c.agentAdmitted(result.Agent)
+		c.agents.agentAdmitted(result.Agent)
 	case registry.UpdateAgent:
-		c.agentChanged(change.Agent.ID)
+		c.inventory.agentChanged(change.Agent.ID)
 	case registry.SetReserved:
-		c.reservationApplied(change.ID)
+		c.operations.reservationApplied(change.ID)
 	case registry.SetMaster, registry.RemoveMaster:
 		c.mastersAt++ // sessions are told with their next heartbeat
 	case registry.MarkAgent:
-		c.agentMarked(change.ID)
+		c.agents.agentMarked(change.ID)
 	case registry.SetMaintenance:
 		for _, id := range change.Agents {
-			c.maintenanceChanged(id)
+			c.agents.maintenanceChanged(id)
 		}
 	case registry.BeginMaintenance:
-		c.maintenanceChanged(change.ID)
+		c.agents.maintenanceChanged(change.ID)
 	case registry.RemoveAgent:
-		c.agentRemoved(change.ID, "removed by an operator")
+		c.agents.agentRemoved(change.ID, "removed by an operator")
 	case registry.Subscribe, registry.Readmit, registry.UpdateFramework:
-		c.frameworkAdmitted(result.Framework)
+		c.sessions.frameworkAdmitted(result.Framework)
 	case registry.RemoveFramework:
-		c.frameworkRemoved(change.ID)
+		c.sessions.frameworkRemoved(change.ID)
 	case registry.SetRole:
-		c.roleChanged(change.Role)
+		c.operations.limits.roleChanged(change.Role)
 	case registry.Expire:
-		c.goneForgotten()
+		c.agents.goneForgotten()
 	}
 }

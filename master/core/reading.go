@@ -18,7 +18,7 @@ type reader struct{ core *Core }
 
 func (r reader) Agents() iter.Seq[view.AgentBrief] {
 	return func(yield func(view.AgentBrief) bool) {
-		for id, a := range r.core.agents { // order: irrelevant because the view sorts
+		for id, a := range r.core.agentByID { // order: irrelevant because the view sorts
 			if !yield(view.AgentBrief{ID: id, Hostname: a.info.Hostname, State: a.state}) {
 				return
 			}
@@ -28,7 +28,7 @@ func (r reader) Agents() iter.Seq[view.AgentBrief] {
 
 func (r reader) Sizes() iter.Seq[view.AgentSize] {
 	return func(yield func(view.AgentSize) bool) {
-		for id, a := range r.core.agents { // order: irrelevant because the view sums
+		for id, a := range r.core.agentByID { // order: irrelevant because the view sums
 			if !yield(view.AgentSize{ID: id, State: a.state, Total: a.total, Used: a.used, Revocable: a.gap}) {
 				return
 			}
@@ -37,12 +37,12 @@ func (r reader) Sizes() iter.Seq[view.AgentSize] {
 }
 
 func (r reader) Agent(id api.AgentID) view.Agent {
-	c, a := r.core, r.core.agents[id]
+	c, a := r.core, r.core.agentByID[id]
 	free := a.free()
 	switch {
 	case a.dead():
 		free = api.Resources{}
-	case c.whyWithheld(a) != "": // what its tasks leave unused is nobody's
+	case c.agents.standing.whyWithheld(a) != "": // what its tasks leave unused is nobody's
 		free = free.Firm()
 	}
 	return view.Agent{
@@ -57,16 +57,16 @@ func (r reader) Agent(id api.AgentID) view.Agent {
 		Occupied:  a.used.Firm().Plus(a.smooth.told),
 		Orphans:   a.showOrphans(),
 		Tasks:     c.livingTasks(a),
-		MaybeMore: c.maybeMore(a),
+		MaybeMore: c.answers.maybeMore(a),
 		Usage:     a.usage,
-		Leaving:   c.leaving(a),
+		Leaving:   c.inverses.leaving(a),
 	}
 }
 
 // livingTasks counts the tasks that have not ended, also those that are UNREACHABLE or that only
 // their frameworks know of.
 func (c *Core) livingTasks(a *agent) int {
-	count := len(c.untold(a))
+	count := len(c.answers.untold(a))
 	for _, t := range a.tasks { // order: irrelevant because it counts
 		if !t.status.State.Terminal() {
 			count++
@@ -75,14 +75,14 @@ func (c *Core) livingTasks(a *agent) int {
 	return count
 }
 
-func (r reader) Health(id api.AgentID) view.Health { return r.core.health(r.core.agents[id]) }
+func (r reader) Health(id api.AgentID) view.Health { return r.core.health(r.core.agentByID[id]) }
 
 func (r reader) LostAgents() (map[api.AgentID][]api.TaskRef, time.Time) {
-	return r.core.lostAgents(), r.core.began
+	return r.core.answers.lostAgents(), r.core.expiry.began
 }
 
 func (r reader) Runs(agent api.AgentID, framework api.FrameworkID) bool {
-	a := r.core.agents[agent]
+	a := r.core.agentByID[agent]
 	if a == nil {
 		return false
 	}
@@ -99,16 +99,16 @@ func (r reader) Runs(agent api.AgentID, framework api.FrameworkID) bool {
 	return false
 }
 
-func (r reader) Withheld(id api.AgentID) string { return r.core.agents[id].withheld }
+func (r reader) Withheld(id api.AgentID) string { return r.core.agentByID[id].withheld }
 
 func (r reader) Allowed(role api.Role, constraints ...string) func(api.AgentID) bool {
 	all := r.core.compileAll(constraints...)
-	return func(id api.AgentID) bool { return all.hold(role, r.core.agents[id]) }
+	return func(id api.AgentID) bool { return all.hold(role, r.core.agentByID[id]) }
 }
 
 func (r reader) Frameworks() iter.Seq[view.FrameworkBrief] {
 	return func(yield func(view.FrameworkBrief) bool) {
-		for id, fw := range r.core.frameworks { // order: irrelevant because the view sorts
+		for id, fw := range r.core.frameworkByID { // order: irrelevant because the view sorts
 			if !yield(view.FrameworkBrief{ID: id, Name: fw.info.Name, Roles: fw.info.Roles, State: fw.state(), Placed: fw.placed}) {
 				return
 			}
@@ -128,7 +128,7 @@ func (fw *framework) state() string {
 }
 
 func (r reader) Framework(id api.FrameworkID) (view.Framework, bool) {
-	fw := r.core.frameworks[id]
+	fw := r.core.frameworkByID[id]
 	if fw == nil {
 		return view.Framework{}, false
 	}
@@ -167,7 +167,7 @@ func (fw *framework) sums() (used, offered api.Resources) {
 
 func (r reader) Holdings() iter.Seq[view.Holding] {
 	return func(yield func(view.Holding) bool) {
-		for _, fw := range r.core.frameworks { // order: irrelevant because the view sums
+		for _, fw := range r.core.frameworkByID { // order: irrelevant because the view sums
 			for role, b := range fw.books { // order: irrelevant because the view sums
 				if !yield(view.Holding{Role: role, Used: b.used.resources(), Offered: b.offered.resources()}) {
 					return
@@ -178,16 +178,16 @@ func (r reader) Holdings() iter.Seq[view.Holding] {
 }
 
 func (r reader) Decisions(id api.FrameworkID) []view.Decision {
-	return r.core.frameworks[id].decisions.inOrder()
+	return r.core.frameworkByID[id].decisions.inOrder()
 }
 
 func (r reader) Tasks(of api.FrameworkID) iter.Seq[view.TaskBrief] {
 	return func(yield func(view.TaskBrief) bool) {
 		if of != "" {
-			r.core.frameworks[of].visitTasks(yield)
+			r.core.frameworkByID[of].visitTasks(yield)
 			return
 		}
-		for _, fw := range r.core.frameworks { // order: irrelevant because the view sorts
+		for _, fw := range r.core.frameworkByID { // order: irrelevant because the view sorts
 			if !fw.visitTasks(yield) {
 				return
 			}
@@ -209,13 +209,13 @@ func (fw *framework) visitTasks(yield func(view.TaskBrief) bool) bool {
 }
 
 func (r reader) Task(ref api.TaskRef) view.Task {
-	t := r.core.frameworks[ref.Framework].tasks[ref.Task]
+	t := r.core.frameworkByID[ref.Framework].tasks[ref.Task]
 	return view.Task{Task: t.task, Role: t.role, Resources: t.resources, Status: t.status, Launched: t.launched, Usage: t.agent.usage.Tasks[ref]}
 }
 
 func (r reader) TaskStates() iter.Seq[api.TaskState] {
 	return func(yield func(api.TaskState) bool) {
-		for _, a := range r.core.agents { // order: irrelevant because the view counts
+		for _, a := range r.core.agentByID { // order: irrelevant because the view counts
 			for _, t := range a.tasks { // order: irrelevant because the view counts
 				if !yield(t.status.State) {
 					return
@@ -227,8 +227,8 @@ func (r reader) TaskStates() iter.Seq[api.TaskState] {
 
 func (r reader) Untold() iter.Seq2[api.AgentID, api.TaskRef] {
 	return func(yield func(api.AgentID, api.TaskRef) bool) {
-		for id, a := range r.core.agents { // order: irrelevant because the view sorts
-			for _, ref := range r.core.untold(a) {
+		for id, a := range r.core.agentByID { // order: irrelevant because the view sorts
+			for _, ref := range r.core.answers.untold(a) {
 				if !yield(id, ref) {
 					return
 				}
@@ -239,8 +239,8 @@ func (r reader) Untold() iter.Seq2[api.AgentID, api.TaskRef] {
 
 func (r reader) Ended() iter.Seq2[api.AgentID, *protocol.TaskStub] {
 	return func(yield func(api.AgentID, *protocol.TaskStub) bool) {
-		for _, id := range sortedKeys(r.core.agents) {
-			stubs := r.core.agents[id].stubs
+		for _, id := range sortedKeys(r.core.agentByID) {
+			stubs := r.core.agentByID[id].stubs
 			for i := range stubs {
 				if !yield(id, &stubs[i]) {
 					return
@@ -252,7 +252,7 @@ func (r reader) Ended() iter.Seq2[api.AgentID, *protocol.TaskStub] {
 
 func (r reader) Offers() iter.Seq[view.OfferBrief] {
 	return func(yield func(view.OfferBrief) bool) {
-		for id, o := range r.core.offers { // order: irrelevant because the view sorts
+		for id, o := range r.core.offers.open { // order: irrelevant because the view sorts
 			if !yield(view.OfferBrief{ID: id, Agent: o.agent.id, Framework: o.framework.id, Role: o.role}) {
 				return
 			}
@@ -260,16 +260,18 @@ func (r reader) Offers() iter.Seq[view.OfferBrief] {
 	}
 }
 
-func (r reader) Offer(id api.OfferID) view.Offer { return r.core.showOffer(r.core.offers[id]) }
+func (r reader) Offer(id api.OfferID) view.Offer {
+	return r.core.offers.showOffer(r.core.offers.open[id])
+}
 
-func (c *Core) showOffer(o *offer) view.Offer {
-	return view.Offer{Offer: c.shownOffer(o), FrameworkName: o.framework.info.Name, Since: o.made, Expires: o.expires}
+func (r *offers) showOffer(o *offer) view.Offer {
+	return view.Offer{Offer: r.shownOffer(o), FrameworkName: o.framework.info.Name, Since: o.made, Expires: o.expires}
 }
 
 func (r reader) OffersOf(agent api.AgentID) []view.Offer {
 	var shown []view.Offer
-	for _, o := range sortedOffers(r.core.agents[agent].offers) {
-		shown = append(shown, r.core.showOffer(o))
+	for _, o := range sortedOffers(r.core.agentByID[agent].offers) {
+		shown = append(shown, r.core.offers.showOffer(o))
 	}
 	return shown
 }
@@ -281,18 +283,18 @@ func (r reader) Reasons(framework api.FrameworkID, agent api.AgentID, now time.T
 }
 
 func (r reader) Hold() (view.Hold, bool) {
-	return view.Hold{Agents: len(r.core.awaited), Until: r.core.hold.at}, r.core.holding()
+	return view.Hold{Agents: len(r.core.agents.hold.awaited), Until: r.core.agents.hold.deadline.at}, r.core.agents.hold.holding()
 }
 
 func (r reader) Figures() view.Figures {
 	c := r.core
 	return view.Figures{
-		Offers:     len(c.offers),
-		Schedulers: len(c.sessions),
-		Links:      len(c.links),
-		Pending:    len(c.pending),
+		Offers:     len(c.offers.open),
+		Schedulers: len(c.sessionByConn),
+		Links:      len(c.agents.links),
+		Pending:    len(c.proposals.pending),
 		Voices:     c.voices,
-		Given:      c.overdue.marked,
+		Given:      c.agents.overdue.marked,
 		Versions:   c.versions,
 	}
 }

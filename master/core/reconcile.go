@@ -16,22 +16,22 @@ const questionsPerAgentMax = 100_000
 
 // unsettled takes a page of the tasks that the scheduler has not seen end (R8). Those
 // that are known are told without asking.
-func (c *Core) unsettled(s *session, page protocol.Unsettled) {
+func (r *sessions) unsettled(s *session, page protocol.Unsettled) {
 	s.asked += len(page.Tasks)
 	if s.asked > unsettledTasksMax {
 		fw := s.framework
-		c.emit(CloseScheduler{Conn: s.conn, Err: api.E("framework.unsettled", api.Limit, fw.id, fmt.Errorf("more than %d tasks", unsettledTasksMax))})
-		c.leave(s, "it asked for too many tasks")
+		r.emit(CloseScheduler{Conn: s.conn, Err: api.E("framework.unsettled", api.Limit, fw.id, fmt.Errorf("more than %d tasks", unsettledTasksMax))})
+		r.leave(s, "it asked for too many tasks")
 		return
 	}
 	for _, u := range page.Tasks {
 		if s.framework.tasks[u.Task] == nil {
-			c.owe(s, question{task: u.Task, agent: u.Agent, past: seenPast(u), reason: api.ReasonReconciliation})
+			r.answers.owe(s, question{task: u.Task, agent: u.Agent, past: seenPast(u), reason: api.ReasonReconciliation})
 		}
 	}
 	if page.Last {
 		s.allIn = true
-		c.owes(s)
+		r.answers.owes(s)
 	}
 }
 
@@ -41,59 +41,59 @@ func seenPast(u protocol.UnsettledTask) bool {
 }
 
 // reconcile answers for the named tasks, or for all that are known.
-func (c *Core) reconcile(s *session, number uint64, call protocol.Reconcile) {
+func (r *answers) reconcile(s *session, number uint64, call protocol.Reconcile) {
 	if len(call.Tasks) == 0 {
-		c.oweAll(s, walkTasks)
+		r.oweAll(s, walkTasks)
 		return
 	}
-	if !c.mayAsk(s, number, "framework.reconcile", len(call.Tasks)) {
+	if !r.mayAsk(s, number, "framework.reconcile", len(call.Tasks)) {
 		return
 	}
 	for _, u := range call.Tasks {
-		c.owe(s, question{task: u.Task, agent: u.Agent, past: seenPast(u), reason: api.ReasonReconciliation})
+		r.owe(s, question{task: u.Task, agent: u.Agent, past: seenPast(u), reason: api.ReasonReconciliation})
 	}
 }
 
 // answer tells what is asked; false when there is nothing to tell, now or at all.
-func (c *Core) answer(s *session, q question) bool {
+func (r *answers) answer(s *session, q question) bool {
 	if q.operation != "" {
-		return c.answerOperation(s, q.operation)
+		return r.answerOperation(s, q.operation)
 	}
 	if t := s.framework.tasks[q.task]; t != nil {
-		c.tell(s.framework, protocol.Update{Status: t.placed(toldStatus(t, q.reason))})
+		r.tell(s.framework, protocol.Update{Status: t.placed(toldStatus(t, q.reason))})
 		return true
 	}
 	if q.known || s.waits[q.task] != nil { // its accept waits for the registry, and tells what comes of it
 		return false
 	}
-	state, message := c.absent(s.framework.id, q)
+	state, message := r.absent(s.framework.id, q)
 	switch state {
 	case api.TaskUnspecified:
-		c.askLater(s, c.whoMayKnow(q), q)
+		r.askLater(s, r.whoMayKnow(q), q)
 		return false
 	case api.TaskUnreachable:
-		if c.agents[q.agent] == nil {
+		if r.agentByID[q.agent] == nil {
 			s.noteLost(q.task, q.agent)
 		}
-		if a := c.agents[q.agent]; a != nil { // of another one the SDK asks again
-			c.askLater(s, a, q) // its agent may come back without it
+		if a := r.agentByID[q.agent]; a != nil { // of another one the SDK asks again
+			r.askLater(s, a, q) // its agent may come back without it
 		}
 	}
-	c.tell(s.framework, protocol.Update{Status: api.Status{
+	r.tell(s.framework, protocol.Update{Status: api.Status{
 		Framework: s.framework.id, Task: q.task, Agent: q.agent, State: state, Reason: api.ReasonReconciliation,
-		Message: message, Source: api.MoverMaster, At: c.now,
+		Message: message, Source: api.MoverMaster, At: r.now,
 	}})
 	return true
 }
 
 // askLater keeps the question for the agent's return. Until then its ID is in use.
-func (c *Core) askLater(s *session, a *agent, q question) {
+func (r *answers) askLater(s *session, a *agent, q question) {
 	if _, waits := s.absent[q.task]; waits || len(s.absent) >= unsettledTasksMax {
 		return
 	}
-	if len(a.questions) >= questionsPerAgentMax && a.questionsAt != c.dropped { // some may be of sessions that have ended
-		a.questionsAt = c.dropped
-		a.questions = slices.DeleteFunc(a.questions, func(q asked) bool { return c.sessions[q.session.conn] != q.session })
+	if len(a.questions) >= questionsPerAgentMax && a.questionsAt != r.dropped { // some may be of sessions that have ended
+		a.questionsAt = r.dropped
+		a.questions = slices.DeleteFunc(a.questions, func(q asked) bool { return r.sessionByConn[q.session.conn] != q.session })
 	}
 	if len(a.questions) < questionsPerAgentMax {
 		a.questions = append(a.questions, asked{s, q})
@@ -104,35 +104,35 @@ func (c *Core) askLater(s *session, a *agent, q question) {
 // whoMayKnow is the agent whose return brings the answer nearer: the named one, or the
 // first that has not reported in this term; nil when nobody is left to ask. An agent
 // that is taken for dead is not waited for.
-func (c *Core) whoMayKnow(q question) *agent {
+func (r *answers) whoMayKnow(q question) *agent {
 	if q.agent != "" {
-		return c.agents[q.agent]
+		return r.agentByID[q.agent]
 	}
-	for len(c.returning) > 0 {
-		if a := c.agents[c.returning[0]]; a != nil && a.account == accountNone && !a.dead() {
+	for len(r.returning) > 0 {
+		if a := r.agentByID[r.returning[0]]; a != nil && a.account == accountNone && !a.dead() {
 			return a
 		}
-		c.returning = c.returning[1:]
+		r.returning = r.returning[1:]
 	}
 	return nil
 }
 
 // absent is what has become of a task that the leader does not know (R8); unspecified
 // while its agent, or any that may have it, is not back.
-func (c *Core) absent(framework api.FrameworkID, q question) (api.TaskState, string) {
-	a := c.agents[q.agent]
+func (r *answers) absent(framework api.FrameworkID, q question) (api.TaskState, string) {
+	a := r.agentByID[q.agent]
 	switch {
-	case q.agent == "" && c.whoMayKnow(q) != nil:
+	case q.agent == "" && r.whoMayKnow(q) != nil:
 		return api.TaskUnspecified, ""
 	case q.agent == "":
 		return api.TaskUnknown, "nobody knows this task: it was never launched, or its end was acknowledged"
-	case a == nil && c.registry.LostAgent(q.agent):
+	case a == nil && r.registry.LostAgent(q.agent):
 		return api.TaskUnreachable, "agent " + string(q.agent) + " is not back since the registry was restored or recovered"
-	case a == nil && c.wasAgent(q.agent):
+	case a == nil && r.wasAgent(q.agent):
 		return api.TaskGoneByOperator, "agent " + string(q.agent) + " was removed"
 	case a == nil:
 		return api.TaskUnknown, "no such agent is admitted"
-	case c.marks(a).Has(api.MarkGone):
+	case r.marks(a).Has(api.MarkGone):
 		return api.TaskGoneByOperator, "agent " + string(q.agent) + " is gone"
 	case a.dead():
 		return api.TaskUnreachable, "agent " + string(q.agent) + " is " + a.gone
@@ -160,26 +160,26 @@ func (a *agent) stubOf(ref api.TaskRef) *protocol.TaskStub {
 }
 
 // wasAgent says that the registry gave out this ID once.
-func (c *Core) wasAgent(id api.AgentID) bool {
+func (b *base) wasAgent(id api.AgentID) bool {
 	digits, minted := strings.CutPrefix(string(id), "agent-")
 	n, err := strconv.ParseUint(digits, 10, 48)
-	return minted && err == nil && n > 0 && n < c.registry.NextAgent
+	return minted && err == nil && n > 0 && n < b.registry.NextAgent
 }
 
 // answerQuestions answers what frameworks asked while the agent was away.
-func (c *Core) answerQuestions(a *agent) {
+func (r *answers) answerQuestions(a *agent) {
 	questions := a.questions
 	a.questions = nil
 	for _, q := range questions {
-		if c.sessions[q.session.conn] != q.session {
-			if a.account == accountNone && q.session.framework.latest == q.session && !c.marks(a).Has(api.MarkGone) {
+		if r.sessionByConn[q.session.conn] != q.session {
+			if a.account == accountNone && q.session.framework.latest == q.session && !r.marks(a).Has(api.MarkGone) {
 				a.questions = append(a.questions, q) // shown to people until either is back
 			}
 			continue
 		}
 		delete(q.session.absent, q.task)
 		if q.session.framework.tasks[q.task] == nil { // else it was told when it was reported
-			c.owe(q.session, q.question)
+			r.owe(q.session, q.question)
 		}
 	}
 }

@@ -105,16 +105,16 @@ func (r *results) stopWait(operations []api.Operation) {
 }
 
 // reconcileOperations owes the results of the named operations, or of all that are known.
-func (c *Core) reconcileOperations(s *session, number uint64, call protocol.ReconcileOperations) {
+func (r *answers) reconcileOperations(s *session, number uint64, call protocol.ReconcileOperations) {
 	if len(call.Operations) == 0 {
-		c.oweAll(s, walkOperations)
+		r.oweAll(s, walkOperations)
 		return
 	}
-	if !c.mayAsk(s, number, "framework.operations", len(call.Operations)) {
+	if !r.mayAsk(s, number, "framework.operations", len(call.Operations)) {
 		return
 	}
 	for _, id := range call.Operations {
-		c.owe(s, question{operation: id})
+		r.owe(s, question{operation: id})
 	}
 }
 
@@ -123,7 +123,7 @@ var errNoOperation = errors.New("no operation of this ID is known: it has change
 
 // answerOperation tells what became of the operation; false while it waits for the
 // registry, for then it is told when that has answered.
-func (c *Core) answerOperation(s *session, id api.OperationID) bool {
+func (r *answers) answerOperation(s *session, id api.OperationID) bool {
 	if s.framework.results.waits[id] > 0 {
 		return false
 	}
@@ -131,6 +131,6 @@ func (c *Core) answerOperation(s *session, id api.OperationID) bool {
 	if !known {
 		result = protocol.OperationResult{ID: id, Err: api.E("framework.operation", api.NotFound, id, errNoOperation)}
 	}
-	c.tell(s.framework, result)
+	r.tell(s.framework, result)
 	return true
 }

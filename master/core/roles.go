@@ -6,15 +6,15 @@ import (
 )
 
 // recoverRoles tells the policy what operators have said.
-func (c *Core) recoverRoles() {
-	for _, role := range sortedKeys(c.registry.Roles) {
-		c.roleChanged(role)
+func (r *limits) recoverRoles() {
+	for _, role := range sortedKeys(r.registry.Roles) {
+		r.roleChanged(role)
 	}
 }
 
 // roleChanged follows the registry.
-func (c *Core) roleChanged(role api.Role) {
-	set := c.registry.Roles[role]
-	c.policy.SetRole(allocator.Role{Role: role, Weight: set.Weight, Priority: set.Priority, Guarantee: set.Guarantee, Limit: set.Limit})
-	c.holdLimit(role)
+func (r *limits) roleChanged(role api.Role) {
+	set := r.registry.Roles[role]
+	r.policy.SetRole(allocator.Role{Role: role, Weight: set.Weight, Priority: set.Priority, Guarantee: set.Guarantee, Limit: set.Limit})
+	r.holdLimit(role)
 }

@@ -6,7 +6,7 @@ import (
 )
 
 // statusUpdate takes a status from an agent: it comes again until it is acknowledged.
-func (c *Core) statusUpdate(a *agent, status api.Status) {
+func (r *tasks) statusUpdate(a *agent, status api.Status) {
 	if !a.reported() {
 		return // comes again
 	}
@@ -16,26 +16,26 @@ func (c *Core) statusUpdate(a *agent, status api.Status) {
 	t := a.tasks[ref]
 	switch {
 	case t == nil && status.Number > 0:
-		c.strayStatus(a, status)
+		r.strayStatus(a, status)
 		return
 	case t == nil: // the refusal of a launch that is over; nobody waits for it
 		return
 	case status.Number == 0:
-		c.neverWas(t, status)
+		r.neverWas(t, status)
 		return
 	}
-	if status.Number > t.number && !c.step(t, status) {
-		c.acknowledge(a, ref, status.Number) // it can never be handled; let it not come again
+	if status.Number > t.number && !r.step(t, status) {
+		r.acknowledge(a, ref, status.Number) // it can never be handled; let it not come again
 		return
 	}
 	switch {
 	case t.duplicate || t.framework.removed:
-		c.acknowledge(a, ref, status.Number)
+		r.acknowledge(a, ref, status.Number)
 		if t.status.State.Terminal() {
-			c.forgetTask(t)
+			r.forgetTask(t)
 		}
 	default:
-		c.tellStatus(t.framework, t.placed(status))
+		r.tellStatus(t.framework, t.placed(status))
 	}
 }
 
@@ -60,95 +60,95 @@ func withoutPlace(status api.Status) api.Status {
 // neverWas takes the refusal of a launch that made no task of its own at the agent (R9).
 // Nothing is acknowledged, and nothing comes again: the agent's next status of this ID is
 // of another launch.
-func (c *Core) neverWas(t *task, status api.Status) {
-	if t.number > 0 || !status.State.Terminal() || !c.step(t, status) {
+func (r *tasks) neverWas(t *task, status api.Status) {
+	if t.number > 0 || !status.State.Terminal() || !r.step(t, status) {
 		return
 	}
 	if !t.duplicate && !t.framework.removed {
-		c.tellStatus(t.framework, status)
+		r.tellStatus(t.framework, status)
 	}
-	c.forgetTask(t)
+	r.forgetTask(t)
 }
 
 // step moves the task along the table; false when the table says no.
-func (c *Core) step(t *task, status api.Status) bool {
+func (r *tasks) step(t *task, status api.Status) bool {
 	by := status.Source
 	if by != api.MoverExecutor {
 		by = api.MoverAgent
 	}
 	if !api.MayMove(t.status.State, status.State, by) {
-		c.info("status refused", field("task", t.ref.String()), field("agent", t.agent.id),
+		r.info("status refused", field("task", t.ref.String()), field("agent", t.agent.id),
 			field("why", t.status.State.String()+" may not become "+status.State.String()))
 		return false
 	}
 	if t.status.State == api.TaskStaging && (status.State == api.TaskDropped || status.State == api.TaskError) {
-		c.neverStarted(t)
+		r.executors.neverStarted(t)
 	}
 	t.number = status.Number
 	t.status = status
-	if c.config.Debug {
-		c.debug("task status", field("task", t.ref.String()), field("agent", t.agent.id), field("state", status.State.String()))
+	if r.config.Debug {
+		r.debug("task status", field("task", t.ref.String()), field("agent", t.agent.id), field("state", status.State.String()))
 	}
 	if status.Reason == api.ReasonRevoked { // what was offered was too much
-		c.closeGap(t.agent, "its tasks need what was offered as revocable")
+		r.usage.closeGap(t.agent, "its tasks need what was offered as revocable")
 	}
 	if status.State.Terminal() { // R27: free at the end, not at its acknowledgement
-		c.releaseTask(t)
-		c.killOver(t)
+		r.releaseTask(t)
+		r.kills.killOver(t)
 	}
 	return true
 }
 
 // strayStatus handles a status of a task that the leader does not know: its end was
 // acknowledged but the agent has not heard so, or its framework is no more.
-func (c *Core) strayStatus(a *agent, status api.Status) {
-	fw := c.frameworks[status.Framework]
+func (r *tasks) strayStatus(a *agent, status api.Status) {
+	fw := r.frameworkByID[status.Framework]
 	if fw == nil || fw.removed {
-		c.acknowledge(a, status.Ref(), status.Number)
+		r.acknowledge(a, status.Ref(), status.Number)
 		return
 	}
 	// R9: it never overwrites the first one's. R40: nor is it told of a task that this agent
 	// does not have; its report named all that it has.
-	c.refuseVoice(a, "a status of task "+status.Ref().String())
-	c.acknowledge(a, status.Ref(), status.Number)
+	r.refuseVoice(a, "a status of task "+status.Ref().String())
+	r.acknowledge(a, status.Ref(), status.Number)
 }
 
-func (c *Core) acknowledge(a *agent, ref api.TaskRef, number uint64) {
+func (r *tasks) acknowledge(a *agent, ref api.TaskRef, number uint64) {
 	if number > 0 {
-		c.tellAgent(a, protocol.AcknowledgeStatus{TaskRef: ref, Number: number})
+		r.tellAgent(a, protocol.AcknowledgeStatus{TaskRef: ref, Number: number})
 	}
 }
 
 // acknowledged carries a scheduler's word to the agent; a terminal status that was
 // handled is the last that anybody wants to know of the task.
-func (c *Core) acknowledged(s *session, items []protocol.Acknowledgement) {
+func (r *tasks) acknowledged(s *session, items []protocol.Acknowledgement) {
 	for _, item := range items {
 		ref := api.TaskRef{Framework: s.framework.id, Task: item.Task}
-		a := c.agents[item.Agent]
+		a := r.agentByID[item.Agent]
 		if a == nil {
 			continue
 		}
-		c.acknowledge(a, ref, item.Number)
+		r.acknowledge(a, ref, item.Number)
 		t := a.tasks[ref]
 		if t != nil && !t.duplicate && t.status.State.Terminal() && item.Number >= t.number {
-			c.forgetTask(t)
+			r.forgetTask(t)
 		}
 	}
 }
 
 // tellStatus sends a status to the framework, if it listens. If not, it comes again
 // from the agent, or is told when the framework is back (R8).
-func (c *Core) tellStatus(fw *framework, status api.Status) {
-	c.tell(fw, protocol.Update{Status: status})
+func (r *tasks) tellStatus(fw *framework, status api.Status) {
+	r.tell(fw, protocol.Update{Status: status})
 }
 
 // tellTask owes the framework the task's state, as it will be when its turn comes. The
 // reason stands in place of the status's own, which the agent tells itself.
-func (c *Core) tellTask(t *task, reason api.Reason) {
+func (r *answers) tellTask(t *task, reason api.Reason) {
 	if t.framework.session == nil || t.duplicate {
 		return
 	}
-	c.owe(t.framework.session, question{task: t.ref.Task, agent: t.agent.id, known: true, reason: reason})
+	r.owe(t.framework.session, question{task: t.ref.Task, agent: t.agent.id, known: true, reason: reason})
 }
 
 // toldStatus is how a known task is told without being a step in its life. An end that

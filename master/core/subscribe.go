@@ -11,22 +11,22 @@ import (
 )
 
 // checkSubscribe judges what a scheduler says of itself, and fills in what it left out.
-func (c *Core) checkSubscribe(subscribe *protocol.Subscribe) (api.Kind, error) {
+func (r *sessions) checkSubscribe(subscribe *protocol.Subscribe) (api.Kind, error) {
 	info := &subscribe.Framework
-	if err := protocol.Neighbours(c.config.Version, subscribe.Version); err != nil {
+	if err := protocol.Neighbours(r.config.Version, subscribe.Version); err != nil {
 		return api.Unsupported, fmt.Errorf("the scheduler's SDK: %w", err)
 	}
 	if len(info.Roles) == 0 {
 		info.Roles = []api.Role{api.DefaultRole}
 	}
-	switch known := c.registry.Frameworks[info.ID]; {
-	case subscribe.Cluster != "" && subscribe.Cluster != c.registry.Cluster:
-		return api.Denied, fmt.Errorf("this is cluster %s, the scheduler belongs to %s: a wrong master address", c.registry.Cluster, subscribe.Cluster)
-	case protocol.FarAhead(c.term, subscribe.Term):
+	switch known := r.registry.Frameworks[info.ID]; {
+	case subscribe.Cluster != "" && subscribe.Cluster != r.registry.Cluster:
+		return api.Denied, fmt.Errorf("this is cluster %s, the scheduler belongs to %s: a wrong master address", r.registry.Cluster, subscribe.Cluster)
+	case protocol.FarAhead(r.term, subscribe.Term):
 		return api.Unavailable, fmt.Errorf("the scheduler has seen term %s, impossibly far ahead of %s, in which this master leads: a wrong master has told it;"+
-			" start the scheduler again", subscribe.Term, c.term)
-	case c.term.Before(subscribe.Term):
-		return api.Unavailable, fmt.Errorf("this master led in term %s, the scheduler has seen %s: a newer leader is there", c.term, subscribe.Term)
+			" start the scheduler again", subscribe.Term, r.term)
+	case r.term.Before(subscribe.Term):
+		return api.Unavailable, fmt.Errorf("this master led in term %s, the scheduler has seen %s: a newer leader is there", r.term, subscribe.Term)
 	case info.ID != "" && !known.Removed.IsZero():
 		return api.Removed, fmt.Errorf("the framework was removed (%s); subscribe without an ID to begin a new one", known.Why)
 	case info.FailoverTimeout < 0:
@@ -47,7 +47,7 @@ func (c *Core) checkSubscribe(subscribe *protocol.Subscribe) (api.Kind, error) {
 	if err := info.MaxOffer.Check(); err != nil {
 		return api.Invalid, fmt.Errorf("its largest offer: %w", err)
 	}
-	return api.Invalid, c.checkConstraint(info.Constraint)
+	return api.Invalid, r.checkConstraint(info.Constraint)
 }
 
 func checkName(name string) error {

@@ -89,34 +89,34 @@ func (b *subscribing) answered(who string) {
 
 // openSession asks the registry, when it is the session's turn, to admit the framework or to take
 // it over (R5); false when the session was refused.
-func (c *Core) openSession(s *session) bool {
-	if !c.subscribing.lineUp(s) {
-		c.refuseSession(s, api.E("framework.subscribe", api.Limit, who(s.subscribe.Framework),
+func (r *sessions) openSession(s *session) bool {
+	if !r.subscribing.lineUp(s) {
+		r.refuseSession(s, api.E("framework.subscribe", api.Limit, who(s.subscribe.Framework),
 			fmt.Errorf("%d sessions of it wait for the quorum already; close them, or wait for their answers", lineMax)))
 		return false
 	}
-	c.askForSessions()
+	r.askForSessions()
 	return true
 }
 
-func (c *Core) askForSessions() {
-	for s := c.subscribing.next(); s != nil; s = c.subscribing.next() {
+func (r *sessions) askForSessions() {
+	for s := r.subscribing.next(); s != nil; s = r.subscribing.next() {
 		change := registry.Subscribe{Framework: s.subscribe.Framework, Instance: s.subscribe.Instance}
-		c.propose(change, openSession{s, s.identity()})
+		r.proposals.propose(change, openSession{s, s.identity()})
 	}
 }
 
 // subscribeAnswered goes on when the registry has answered.
-func (c *Core) subscribeAnswered(o openSession, result registry.Result) {
-	c.subscribing.answered(o.identity)
-	c.subscribed(o.session, result)
-	c.askForSessions()
+func (r *sessions) subscribeAnswered(o openSession, result registry.Result) {
+	r.subscribing.answered(o.identity)
+	r.subscribed(o.session, result)
+	r.askForSessions()
 }
 
 // leaveLine: a session has ended. Whoever waits behind a standby that never asked comes next.
-func (c *Core) leaveLine(s *session) {
-	if c.subscribing.drop(s) {
-		c.seekDone(s)
-		c.nextStandby(s.subscribe.Framework.Name)
+func (r *sessions) leaveLine(s *session) {
+	if r.subscribing.drop(s) {
+		r.seekDone(s)
+		r.nextStandby(s.subscribe.Framework.Name)
 	}
 }

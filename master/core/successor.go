@@ -23,9 +23,9 @@ type successor struct {
 const successorHeartbeats = 2
 
 // contested: the agent has a stream from another boot or host that looks alive.
-func (c *Core) contested(id api.AgentID, g greeting) bool {
-	a := c.agents[id]
-	if a == nil || a.link == nil || c.now.Sub(a.seen) >= c.config.SessionTimeout {
+func (r *agents) contested(id api.AgentID, g greeting) bool {
+	a := r.agentByID[id]
+	if a == nil || a.link == nil || r.now.Sub(a.seen) >= r.config.SessionTimeout {
 		return false
 	}
 	return a.boot != g.boot || a.host != g.agent.Hostname
@@ -33,44 +33,44 @@ func (c *Core) contested(id api.AgentID, g greeting) bool {
 
 // askPredecessor lets the new stream wait for the older one's answer. What is sent to a host
 // that was booted again breaks that stream at once, as nobody there knows it.
-func (c *Core) askPredecessor(l *link, a *agent, g greeting) {
+func (r *agents) askPredecessor(l *link, a *agent, g greeting) {
 	if former := a.successor; former != nil {
-		c.refuseAgent(former.link, a.id, api.Stale, errors.New("a newer stream of the same agent has come"))
+		r.refuseAgent(former.link, a.id, api.Stale, errors.New("a newer stream of the same agent has come"))
 	}
-	c.info("agent asked whether it lives", field("agent", a.id), field("why", "another boot or host comes with its ID"), field("host", g.agent.Hostname))
-	l.waits, a.successor = a, &successor{l, g, c.now}
-	c.deadlines.set(a.asked, c.now.Add(successorHeartbeats*c.config.HeartbeatInterval))
-	c.tellAgent(a, protocol.AgentPong{})
+	r.info("agent asked whether it lives", field("agent", a.id), field("why", "another boot or host comes with its ID"), field("host", g.agent.Hostname))
+	l.waits, a.successor = a, &successor{l, g, r.now}
+	r.deadlines.set(a.asked, r.now.Add(successorHeartbeats*r.config.HeartbeatInterval))
+	r.tellAgent(a, protocol.AgentPong{})
 }
 
 // predecessorSpoke refuses the successor: both are alive. What came before the question is no
 // answer to it.
-func (c *Core) predecessorSpoke(a *agent) {
-	if s := a.successor; s != nil && c.came.After(s.asked) {
-		c.forgetSuccessor(a)
-		c.refuseAgent(s.link, a.id, api.Exists, fmt.Errorf("the agent with this ID is alive on %s: a cloned data folder?", a.host))
+func (r *agents) predecessorSpoke(a *agent) {
+	if s := a.successor; s != nil && r.came.After(s.asked) {
+		r.forgetSuccessor(a)
+		r.refuseAgent(s.link, a.id, api.Exists, fmt.Errorf("the agent with this ID is alive on %s: a cloned data folder?", a.host))
 	}
 }
 
 // endPredecessor ends the older stream, which said nothing, and lets the successor in.
-func (c *Core) endPredecessor(a *agent) {
+func (r *agents) endPredecessor(a *agent) {
 	if a.successor == nil || a.link == nil {
 		return
 	}
 	why := "another boot of its host has taken over"
-	c.emit(CloseAgent{Conn: a.link.conn, Err: api.E("agent.session", api.Stale, a.id, errors.New(why))})
-	c.disconnectAgent(a, why)
+	r.emit(CloseAgent{Conn: a.link.conn, Err: api.E("agent.session", api.Stale, a.id, errors.New(why))})
+	r.disconnectAgent(a, why)
 }
 
 // admitSuccessor goes on with the stream that waited, as the older one has ended.
-func (c *Core) admitSuccessor(a *agent) {
+func (r *agents) admitSuccessor(a *agent) {
 	if s := a.successor; s != nil {
-		c.forgetSuccessor(a)
-		c.greet(s.link, s.greeting)
+		r.forgetSuccessor(a)
+		r.greet(s.link, s.greeting)
 	}
 }
 
-func (c *Core) forgetSuccessor(a *agent) {
+func (r *agents) forgetSuccessor(a *agent) {
 	a.successor.link.waits, a.successor = nil, nil
-	c.deadlines.clear(a.asked)
+	r.deadlines.clear(a.asked)
 }

@@ -12,6 +12,22 @@ import (
 	"github.com/tenderhq/tender/internal/protocol"
 )
 
+// tasks is what becomes of tasks from their launch to the acknowledgement of their end: statuses, reports, kills and
+// what is remembered of those that are over.
+type tasks struct {
+	*base
+	standing    *standing
+	offers      *offers
+	kills       *kills
+	usage       *usage
+	answers     *answers
+	maintenance *maintenance
+	frameworks  *frameworks
+	executors   *executors
+
+	stubs int // of all agents
+}
+
 // launchID orders launches over all terms (R9).
 type launchID struct {
 	term   api.Term
@@ -55,45 +71,45 @@ func (t *task) claim() allocator.Claim {
 }
 
 // releaseTask gives the task's resources back, once.
-func (c *Core) releaseTask(t *task) {
+func (r *tasks) releaseTask(t *task) {
 	if !t.held {
 		return
 	}
 	t.held = false
-	c.endUse(t)
+	r.usage.endUse(t)
 	t.agent.units.drop(t)
 	t.agent.unuse(t.resources)
 	t.framework.release(t.role, t.resources)
-	c.giveBack(t.claim())
+	r.offers.giveBack(t.claim())
 	if !t.agent.dead() {
-		c.restate(t.agent)
+		r.standing.restate(t.agent)
 	}
 }
 
 // moveTask records a step that the leader itself makes.
-func (c *Core) moveTask(t *task, status api.Status) {
+func (r *tasks) moveTask(t *task, status api.Status) {
 	status.Framework, status.Task, status.Agent = t.ref.Framework, t.ref.Task, t.agent.id
-	status.Executor, status.Source, status.At = t.task.ExecutorID(), api.MoverMaster, c.now
+	status.Executor, status.Source, status.At = t.task.ExecutorID(), api.MoverMaster, r.now
 	t.status = status
 	if status.State.Terminal() {
-		c.killOver(t)
+		r.kills.killOver(t)
 	}
-	c.info("task "+strings.ToLower(status.State.String()), field("task", t.ref.String()), field("agent", t.agent.id),
+	r.info("task "+strings.ToLower(status.State.String()), field("task", t.ref.String()), field("agent", t.agent.id),
 		field("reason", status.Reason.String()), field("why", status.Message))
 }
 
 // endTask ends a task by the leader's word: told once, and forgotten.
-func (c *Core) endTask(t *task, status api.Status) {
-	c.releaseTask(t)
-	c.moveTask(t, status)
-	c.tellStatus(t.framework, t.status)
-	c.forgetTask(t)
+func (r *tasks) endTask(t *task, status api.Status) {
+	r.releaseTask(t)
+	r.moveTask(t, status)
+	r.tellStatus(t.framework, t.status)
+	r.forgetTask(t)
 }
 
 // forgetTask drops a task whose end is known to whom it concerns.
-func (c *Core) forgetTask(t *task) {
-	c.releaseTask(t)
-	c.killOver(t)
+func (r *tasks) forgetTask(t *task) {
+	r.releaseTask(t)
+	r.kills.killOver(t)
 	if t.agent.tasks[t.ref] != t {
 		return // forgotten before
 	}
@@ -103,32 +119,32 @@ func (c *Core) forgetTask(t *task) {
 	}
 	if t.framework.tasks[t.ref.Task] == t {
 		delete(t.framework.tasks, t.ref.Task)
-		c.remember(t.agent, protocol.TaskStub{TaskRef: t.ref, Name: t.task.Name, Role: t.role, Status: t.status, LaunchedAt: t.launched})
+		r.remember(t.agent, protocol.TaskStub{TaskRef: t.ref, Name: t.task.Name, Role: t.role, Status: t.status, LaunchedAt: t.launched})
 	}
-	c.forgetRemoved(t.framework)
-	c.checkDrained(t.agent)
+	r.frameworks.forgetRemoved(t.framework)
+	r.maintenance.checkDrained(t.agent)
 }
 
 // remember keeps a task's end for those who ask for it (R15).
-func (c *Core) remember(a *agent, stub protocol.TaskStub) {
-	if len(a.stubs) >= stubsPerAgentMax || c.stubs >= stubsMax {
+func (r *tasks) remember(a *agent, stub protocol.TaskStub) {
+	if len(a.stubs) >= stubsPerAgentMax || r.stubs >= stubsMax {
 		if len(a.stubs) == 0 {
 			return
 		}
 		a.stubs = a.stubs[1:]
-		c.stubs--
+		r.stubs--
 	}
 	stub.Status.Data = nil
 	a.stubs = append(a.stubs, stub)
-	c.stubs++
+	r.stubs++
 }
 
 // duplicate kills the later of two launches of one ID (R9).
-func (c *Core) duplicate(t *task) {
+func (r *tasks) duplicate(t *task) {
 	t.duplicate = true
 	t.framework.duplicates++
-	c.info("task killed", field("task", t.ref.String()), field("agent", t.agent.id), field("why", "another agent has the first launch of this ID"))
-	c.wishKill(t, 0, api.ReasonTaskDuplicate)
+	r.info("task killed", field("task", t.ref.String()), field("agent", t.agent.id), field("why", "another agent has the first launch of this ID"))
+	r.kills.wishKill(t, 0, api.ReasonTaskDuplicate)
 }
 
 func compareRefs(x, y api.TaskRef) int {

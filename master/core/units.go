@@ -66,12 +66,12 @@ func (t *task) executor() api.ExecutorRef {
 
 // weigh compares what the agent's executors asked for with what they use. Each counts by
 // itself, so that what one leaves unused hides nothing of what another takes too much.
-func (c *Core) weigh(a *agent, sample protocol.UsageReport) (beyond, unused pair) {
+func (r *usage) weigh(a *agent, sample protocol.UsageReport) (beyond, unused pair) {
 	if len(sample.Executors) == 0 {
 		return pair{}, pair{}
 	}
-	firm := c.judge(a, sample)
-	kept := 1 - float64(c.config.RevocableMargin)/100
+	firm := r.judge(a, sample)
+	kept := 1 - float64(r.config.RevocableMargin)/100
 	var all pair
 	for ref, use := range sample.Executors { // order: irrelevant because whole numbers are summed
 		var of unit
@@ -91,13 +91,13 @@ func (c *Core) weigh(a *agent, sample protocol.UsageReport) (beyond, unused pair
 
 // judge sums for each unit what a sample can't judge yet, and what is not to be judged:
 // of revocable tasks. It returns what is firm of the latter.
-func (c *Core) judge(a *agent, sample protocol.UsageReport) (firm pair) {
+func (r *usage) judge(a *agent, sample protocol.UsageReport) (firm pair) {
 	us := &a.units
 	for _, u := range us.of { // order: irrelevant because each is reset by itself
 		u.fresh, u.aside, u.ended = pair{}, pair{}, pair{}
 	}
 	for ref, t := range us.fresh { // order: irrelevant because whole numbers are summed
-		if c.settledIn(t) {
+		if r.settledIn(t) {
 			delete(us.fresh, ref)
 			continue
 		}
@@ -113,12 +113,12 @@ func (c *Core) judge(a *agent, sample protocol.UsageReport) (firm pair) {
 }
 
 // settledIn says that the task has run for so long that what it uses tells what it needs.
-func (c *Core) settledIn(t *task) bool {
+func (r *usage) settledIn(t *task) bool {
 	running := t.status.State == api.TaskRunning || t.status.State == api.TaskKilling
 	if running && t.runs.IsZero() {
-		t.runs = c.now
+		t.runs = r.now
 	}
-	return running && c.now.Sub(t.runs) >= smoothing
+	return running && r.now.Sub(t.runs) >= smoothing
 }
 
 // usedBy is what a task uses; of one that has no processes of its own, what it asked for.
@@ -131,7 +131,7 @@ func usedBy(t *task, sample protocol.UsageReport) pair {
 
 // endUse takes a task that ends out of what is used beyond the requests: else that part
 // of what it frees would be offered only when later samples have outweighed it.
-func (c *Core) endUse(t *task) {
+func (r *usage) endUse(t *task) {
 	a, ref := t.agent, t.executor()
 	if t.revocable() {
 		return
@@ -145,7 +145,7 @@ func (c *Core) endUse(t *task) {
 		used := pair{float64(use.CPU), float64(use.Mem)}.less(u.aside).less(u.ended)
 		before, after := used.less(asked), used.less(mine).less(asked.less(pairOf(t.resources)))
 		a.smooth.beyond = a.smooth.beyond.less(before.less(after))
-		c.tellUse(a)
+		r.tellUse(a)
 	}
 	u.ended = u.ended.plus(mine)
 }

@@ -8,6 +8,14 @@ import (
 	"github.com/tenderhq/tender/internal/protocol"
 )
 
+// usage is what agents' tasks use, smoothed, and what follows: what is used beyond the requests, and the gap of what is
+// revocable (R28). It never touches a task.
+type usage struct {
+	*base
+	standing *standing
+	offers   *offers
+}
+
 // smoothing is how long a change of use takes to count in full (R28).
 const smoothing = 10 * time.Second
 
@@ -64,7 +72,7 @@ type smoothed struct {
 }
 
 // used takes a sample. One that was taken before says nothing new.
-func (c *Core) used(a *agent, sample protocol.UsageReport) {
+func (r *usage) used(a *agent, sample protocol.UsageReport) {
 	a.usage = sample
 	if stamp := sample.Total.At; !stamp.IsZero() && stamp.Equal(a.smooth.stamp) {
 		return
@@ -72,39 +80,39 @@ func (c *Core) used(a *agent, sample protocol.UsageReport) {
 	s := &a.smooth
 	share := 1.0
 	if !s.at.IsZero() {
-		share = 1 - math.Exp(-float64(c.now.Sub(s.at))/float64(smoothing))
+		share = 1 - math.Exp(-float64(r.now.Sub(s.at))/float64(smoothing))
 	}
-	s.at, s.stamp = c.now, sample.Total.At
+	s.at, s.stamp = r.now, sample.Total.At
 	if s.since.IsZero() {
-		s.since = c.now
+		s.since = r.now
 	}
-	beyond, unused := c.weigh(a, sample)
+	beyond, unused := r.weigh(a, sample)
 	s.beyond = s.beyond.towards(beyond, share)
 	s.unused = s.unused.towards(unused, share)
-	c.tellUse(a)
-	c.setGap(a, c.gapOf(a))
+	r.tellUse(a)
+	r.setGap(a, r.gapOf(a))
 	if a.gap.IsZero() {
-		c.deadlines.clear(a.stale)
+		r.deadlines.clear(a.stale)
 	} else {
-		c.deadlines.set(a.stale, c.now.Add(2*c.config.HeartbeatInterval))
+		r.deadlines.set(a.stale, r.now.Add(2*r.config.HeartbeatInterval))
 	}
 }
 
 // tellUse tells the policy what is used beyond the requests, if that has changed.
-func (c *Core) tellUse(a *agent) {
+func (r *usage) tellUse(a *agent) {
 	if told := a.smooth.beyond.inSteps(pairOf(a.total)); !told.Equal(a.smooth.told) {
 		a.smooth.told = told
-		c.policy.Use(a.id, told)
+		r.policy.Use(a.id, told)
 	}
 }
 
 // forgetUse ends the samples with their session. The policy forgets them too: samples of
 // the next session are compared with nothing.
-func (c *Core) forgetUse(a *agent) {
+func (r *usage) forgetUse(a *agent) {
 	if !a.smooth.told.IsZero() {
-		c.policy.Use(a.id, api.Resources{})
+		r.policy.Use(a.id, api.Resources{})
 	}
 	a.smooth = smoothed{}
-	c.deadlines.clear(a.stale)
-	c.setGap(a, api.Resources{})
+	r.deadlines.clear(a.stale)
+	r.setGap(a, api.Resources{})
 }

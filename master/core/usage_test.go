@@ -29,16 +29,16 @@ func TestUseEndsWithTheSession(t *testing.T) {
 	busy := protocol.UsageReport{Executors: map[api.ExecutorRef]api.Usage{
 		{Framework: "framework-1", Executor: "x"}: {CPU: 4000, Mem: 1_024_000},
 	}}
-	c.used(a, busy)
+	c.usage.used(a, busy)
 	if !policy.used.Equal(api.Scalars(4, 1024)) {
 		t.Fatalf("the policy hears of %v", policy.used)
 	}
-	c.dropLink(a, "its stream is broken")
+	c.agents.dropLink(a, "its stream is broken")
 	if !policy.used.IsZero() {
 		t.Errorf("the session is over, and the policy still counts %v", policy.used)
 	}
 	a.link = &link{}
-	c.used(a, protocol.UsageReport{})
+	c.usage.used(a, protocol.UsageReport{})
 	if !policy.used.IsZero() {
 		t.Errorf("an idle agent uses %v", policy.used)
 	}

@@ -26,8 +26,8 @@ type launchPlan struct {
 }
 
 // planLaunch judges a task against what is left of the offers.
-func (c *Core) planLaunch(x *acceptance, wish api.Task) (launchPlan, *fault) {
-	if f := c.agentFault(x.agent); f != nil {
+func (r *operations) planLaunch(x *acceptance, wish api.Task) (launchPlan, *fault) {
+	if f := r.agentFault(x.agent); f != nil {
 		return launchPlan{}, f
 	}
 	if x.aboveLimit != "" {
@@ -47,13 +47,13 @@ func (c *Core) planLaunch(x *acceptance, wish api.Task) (launchPlan, *fault) {
 		}
 		return launchPlan{}, &fault{api.TaskError, api.ReasonTaskDuplicate, fmt.Sprintf(why, wish.ID, agent)}
 	}
-	return c.carve(x, wish)
+	return r.carve(x, wish)
 }
 
 // agentFault: the agent can't take launches just now.
-func (c *Core) agentFault(a *agent) *fault {
-	switch marks := c.marks(a); {
-	case c.agents[a.id] != a:
+func (r *operations) agentFault(a *agent) *fault {
+	switch marks := r.marks(a); {
+	case r.agentByID[a.id] != a:
 		return &fault{api.TaskDropped, api.ReasonAgentRemoved, "agent " + string(a.id) + " was removed"}
 	case marks.Has(api.MarkGone):
 		return &fault{api.TaskDropped, api.ReasonAgentGone, "agent " + string(a.id) + " is gone"}
@@ -66,7 +66,7 @@ func (c *Core) agentFault(a *agent) *fault {
 }
 
 // carve takes the task's resources, and its executor's when that one is not there yet.
-func (c *Core) carve(x *acceptance, wish api.Task) (launchPlan, *fault) {
+func (r *operations) carve(x *acceptance, wish api.Task) (launchPlan, *fault) {
 	plan := launchPlan{starts: true}
 	var executor api.Resources
 	running := x.session.framework.executors[executorKey{x.agent.id, wish.ExecutorID()}]

@@ -9,6 +9,10 @@ import (
 	"github.com/tenderhq/tender/master/view"
 )
 
+// volumes are compared with what agents report. Those that the registry does not know are kept until somebody destroys
+// them by name (R22).
+type volumes struct{ *base }
+
 // orphan is a volume that the agent holds and the registry does not know. Until the agent says that its data is gone no other volume of
 // the same ID may be made there: it would begin with that data.
 type orphan struct {
@@ -19,35 +23,35 @@ type orphan struct {
 // checkVolumes compares what the agent reports with what the registry knows. What only
 // the agent has is kept, for only a Destroy that names it may delete it (R22); what only
 // the registry has was made while the agent could not hear of it.
-func (c *Core) checkVolumes(a *agent, r *report) {
+func (r *volumes) checkVolumes(a *agent, got *report) {
 	before := a.orphans
 	a.orphans = nil
 	reported := make(map[api.VolumeID]bool)
-	known := c.volumesOf(a)
-	for _, item := range r.volumes.Items() {
+	known := r.volumesOf(a)
+	for _, item := range got.volumes.Items() {
 		reported[item.Volume] = true
 		if _, is := known[item.Volume]; is || item.Volume == "" {
 			continue
 		}
 		if old := before[item.Volume]; old != nil && old.destroying {
 			a.orphaned(item, old.Why).destroying = true
-			c.tellAgent(a, protocol.DestroyVolume{Volume: item.Volume})
+			r.tellAgent(a, protocol.DestroyVolume{Volume: item.Volume})
 			continue
 		}
 		a.orphaned(item, "the registry does not know it")
-		c.info("volume is orphaned", field("agent", a.id), field("volume", item.Volume))
+		r.info("volume is orphaned", field("agent", a.id), field("volume", item.Volume))
 	}
 	for _, id := range sortedKeys(known) {
 		if !reported[id] {
-			c.tellAgent(a, protocol.CreateVolume{Volume: known[id]})
+			r.tellAgent(a, protocol.CreateVolume{Volume: known[id]})
 		}
 	}
 }
 
 // volumesOf are the agent's volumes as the registry has them.
-func (c *Core) volumesOf(a *agent) map[api.VolumeID]api.Resource {
+func (r *volumes) volumesOf(a *agent) map[api.VolumeID]api.Resource {
 	known := make(map[api.VolumeID]api.Resource)
-	for _, item := range c.registry.Agents[a.id].Reserved.Items() {
+	for _, item := range r.registry.Agents[a.id].Reserved.Items() {
 		if item.Volume != "" {
 			known[item.Volume] = item
 		}
@@ -65,15 +69,15 @@ func (a *agent) orphaned(volume api.Resource, why string) *orphan {
 }
 
 // destroyVolume has the agent delete what the registry does not have any more.
-func (c *Core) destroyVolume(a *agent, volume api.Resource) {
+func (r *volumes) destroyVolume(a *agent, volume api.Resource) {
 	a.orphaned(volume, "it is being destroyed").destroying = true
-	c.tellAgent(a, protocol.DestroyVolume{Volume: volume.Volume})
+	r.tellAgent(a, protocol.DestroyVolume{Volume: volume.Volume})
 }
 
 // volumeDone answers DestroyVolume. What could not be deleted stays an orphan, which may
 // be destroyed again.
-func (c *Core) volumeDone(a *agent, done protocol.VolumeDone) {
-	c.info("volume destroyed", field("agent", a.id), field("volume", done.Volume), Field{Name: "error", Value: done.Err})
+func (r *volumes) volumeDone(a *agent, done protocol.VolumeDone) {
+	r.info("volume destroyed", field("agent", a.id), field("volume", done.Volume), Field{Name: "error", Value: done.Err})
 	o := a.orphans[done.Volume]
 	switch {
 	case o == nil:
@@ -86,7 +90,7 @@ func (c *Core) volumeDone(a *agent, done protocol.VolumeDone) {
 
 // orphanRequested answers what an operator asks about a volume that is an orphan: it may
 // be destroyed, and no other be made in its place.
-func (c *Core) orphanRequested(a *agent, action ReserveOn) (answer string, err error) {
+func (r *volumes) orphanRequested(a *agent, action ReserveOn) (answer string, err error) {
 	o := a.orphans[action.Operation.Volume]
 	switch {
 	case o == nil:
@@ -101,7 +105,7 @@ func (c *Core) orphanRequested(a *agent, action ReserveOn) (answer string, err e
 	if user := a.userOf(o.Volume.Volume); user != "" {
 		return "", fmt.Errorf("task %s uses the orphaned volume %s; end it first", user, o.Volume.Volume)
 	}
-	c.destroyVolume(a, o.Volume)
+	r.destroyVolume(a, o.Volume)
 	return fmt.Sprintf("agent %s: the orphaned volume %s is being destroyed", a.id, o.Volume.Volume), nil
 }
 
