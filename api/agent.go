@@ -14,6 +14,20 @@ type Agent struct {
 	Version    string
 }
 
+// Has says whether the agent has the attribute with this value. Its zone and region are attributes too, unless it has
+// one of its own by that name.
+func (a Agent) Has(attribute, value string) bool {
+	switch own, is := a.Attributes[attribute]; {
+	case is:
+		return own == value
+	case attribute == string(ByZone):
+		return a.Zone == value
+	case attribute == string(ByRegion):
+		return a.Region == value
+	}
+	return false
+}
+
 // Usage is what something really used at one moment.
 type Usage struct {
 	At    time.Time

@@ -117,7 +117,7 @@ func newLeader(m *Master, lead *raftlog.Leadership, policy allocator.Allocator) 
 func (l *leader) run(ctx context.Context) {
 	defer l.close()
 	defer l.broken()
-	defer l.enliven(ctx)()
+	defer l.runPolicy(ctx)()
 	l.introduce()
 	timer := time.NewTimer(pause.Soonest)
 	defer timer.Stop()

@@ -1,10 +1,18 @@
 package master
 
 import (
+	"context"
+	"fmt"
 	"maps"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
 
 	"github.com/tenderhq/tender/api"
 	apiv1 "github.com/tenderhq/tender/api/v1"
+	"github.com/tenderhq/tender/internal/pause"
 	"github.com/tenderhq/tender/internal/wire"
 	"github.com/tenderhq/tender/master/view"
 )
@@ -44,4 +52,132 @@ func (m *Master) listMasters(r *apiv1.ListRequest) *apiv1.ListMastersResponse {
 		answer.AppliedIndex = state.Index
 	}
 	return answer
+}
+
+const (
+	// lagMax is how many entries a follower may be behind before the list says so.
+	lagMax = 10_000
+	// askIndexTimeout bounds the questions to all followers for one list.
+	askIndexTimeout = time.Second
+)
+
+// dial makes a connection to another master.
+func (m *Master) dial(address string) (*grpc.ClientConn, error) {
+	return grpc.NewClient("passthrough:///"+address, grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithContextDialer(m.config.Dial))
+}
+
+// askIndexes asks the other masters how far they have come. Who does not answer keeps none.
+func (m *Master) askIndexes(ctx context.Context, views []*apiv1.MasterView) {
+	ctx, cancel := context.WithTimeout(ctx, askIndexTimeout)
+	defer cancel()
+	reached := m.raft.Status().Applied
+	var asked sync.WaitGroup
+	for _, view := range views {
+		if view.GetId() == string(m.config.ID) || view.GetGrpcAddress() == "" || view.GetState() == "unreachable" {
+			continue
+		}
+		asked.Go(func() { m.askIndex(ctx, view, reached) })
+	}
+	asked.Wait()
+}
+
+func (m *Master) askIndex(ctx context.Context, view *apiv1.MasterView, reached uint64) {
+	conn, err := m.dial(view.GetGrpcAddress())
+	if err != nil {
+		return
+	}
+	defer conn.Close()
+	answer, err := apiv1.NewRaftServiceClient(conn).ListPeers(ctx, &apiv1.ListPeersRequest{})
+	if err != nil {
+		if view.Why == "" {
+			view.Why = "it does not say how far it has come"
+		}
+		return
+	}
+	view.AppliedIndex = answer.GetAppliedIndex()
+	switch {
+	case answer.GetWhy() != "":
+		view.Why = answer.GetWhy()
+	case view.Why == "":
+		view.Why = lagging(view.GetAppliedIndex(), reached)
+	}
+}
+
+// sick is what is wrong with this master itself, "" if nothing is known to be.
+func (m *Master) sick() string {
+	if why := m.raft.Disk(); why != "" {
+		return "its disk takes no writes, so it neither votes nor follows: " + why
+	}
+	return ""
+}
+
+// lookEvery is how often a leader looks at the other masters, for its log and its metrics.
+const lookEvery = 10 * time.Second
+
+// standing is how the leader has found another master.
+type standing struct {
+	lag uint64 // entries that it is behind
+	why string // what is wrong with it; "" = nothing
+}
+
+// lookAfter looks at the other masters until ctx ends, and warns of those that are ill.
+func (m *Master) lookAfter(ctx context.Context) {
+	defer m.standings.Store(nil)
+	before := map[string]standing{}
+	for pause.For(ctx, lookEvery) {
+		found := map[string]standing{}
+		views := m.listMasters(&apiv1.ListRequest{}).GetItems()
+		m.askIndexes(ctx, views)
+		if ctx.Err() != nil {
+			return
+		}
+		reached := m.raft.Status().Applied
+		for _, view := range views {
+			if view.GetId() == string(m.config.ID) {
+				continue
+			}
+			now := standing{why: view.GetWhy(), lag: before[view.GetId()].lag}
+			if applied := view.GetAppliedIndex(); applied > 0 {
+				now.lag = reached - min(reached, applied)
+			}
+			found[view.GetId()] = now
+			switch was := before[view.GetId()].why; {
+			case now.why != "" && was == "":
+				m.log.Warn().Str("of", view.GetId()).Str("why", now.why).Msg("another master is ill")
+			case now.why == "" && was != "":
+				m.log.Info().Str("of", view.GetId()).Msg("another master is well again")
+			}
+		}
+		before = found
+		m.standings.Store(&found)
+	}
+}
+
+// refusedFor is how long the list tells of somebody whose version was refused.
+const refusedFor = 10 * time.Minute
+
+// tellRefused says at the leader whose version it has refused of late: who was never admitted has no row of its own.
+func (m *Master) tellRefused(ctx context.Context, views []*apiv1.MasterView) {
+	var refused view.RefusedVersions
+	var now time.Time
+	if m.ask(ctx, "operator.masters", func(c view.Cluster, at time.Time) { refused, now = c.Leader.Figures().Versions, at }) != nil {
+		return // it leads no more
+	}
+	if refused.Count == 0 || now.Sub(refused.At) > refusedFor {
+		return
+	}
+	for _, view := range views {
+		if view.GetId() == string(m.config.ID) && view.Why == "" {
+			view.Why = "it has refused " + refused.Last
+		}
+	}
+}
+
+// lagging is what the list says of a follower that has come so far, "" if that is far enough.
+func lagging(applied, reached uint64) string {
+	if applied+lagMax >= reached {
+		return ""
+	}
+	return fmt.Sprintf("it lags: it has applied entry %d, and the leader was at %d", applied, reached)
 }

@@ -22,7 +22,7 @@ const (
 
 // GoneAfter is for how long agents of a class may be TOMBSTONE before they are marked gone.
 type GoneAfter struct {
-	Attribute, Value string // that agents of the class have; zone and region are attributes too
+	Attribute, Value string // that agents of the class have (api.Agent.Has)
 	After            time.Duration
 }
 
@@ -42,23 +42,11 @@ type overdue struct {
 // goneAfter is for how long an agent may be TOMBSTONE; negative = for ever.
 func (r *overdue) goneAfter(a *agent) time.Duration {
 	for _, class := range r.config.GoneAfterOf {
-		if a.has(class.Attribute, class.Value) {
+		if a.info.Has(class.Attribute, class.Value) {
 			return class.After
 		}
 	}
 	return r.config.GoneAfter
-}
-
-func (a *agent) has(attribute, value string) bool {
-	switch own, is := a.info.Attributes[attribute]; {
-	case is:
-		return own == value
-	case attribute == "zone":
-		return a.info.Zone == value
-	case attribute == "region":
-		return a.info.Region == value
-	}
-	return false
 }
 
 // awaitReturn starts the time after which a TOMBSTONE is given up, if it ever is.

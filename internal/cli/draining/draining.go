@@ -325,13 +325,5 @@ func having(all []*apiv1.AgentView, attributes []string) ([]*apiv1.AgentView, er
 
 func has(agent *apiv1.AgentView, pair string) bool {
 	key, value, _ := strings.Cut(pair, "=")
-	switch own, is := agent.GetAttributes()[key]; {
-	case is:
-		return own == value
-	case key == "zone":
-		return agent.GetZone() == value
-	case key == "region":
-		return agent.GetRegion() == value
-	}
-	return false
+	return api.Agent{Attributes: agent.GetAttributes(), Zone: agent.GetZone(), Region: agent.GetRegion()}.Has(key, value)
 }
