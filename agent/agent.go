@@ -21,18 +21,14 @@ import (
 	"crypto/rand"
 	"errors"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/rs/zerolog"
 
 	"github.com/tenderhq/tender/agent/checkpoint"
 	"github.com/tenderhq/tender/agent/core"
-	"github.com/tenderhq/tender/agent/executor"
 	"github.com/tenderhq/tender/agent/executor/process"
 	"github.com/tenderhq/tender/agent/fetch"
-	"github.com/tenderhq/tender/agent/tail"
-	"github.com/tenderhq/tender/agent/usage"
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/internal/version"
 	"github.com/tenderhq/tender/internal/watchdog"
@@ -40,60 +36,28 @@ import (
 
 // Agent is one agent. Make it with New, then Run it, once.
 type Agent struct {
-	config   Config
-	log      zerolog.Logger
-	store    checkpoint.Store
-	launcher executor.Launcher
-	sampler  usage.Sampler
-	http     *sharedListener // nil = none
-	sockets  *sharedListener // for executors
-	socket   string          // its path
-
-	inbox chan item // the only way in; bounded: whoever is faster than the loop waits
-	asks  chan func(*core.Core)
-	core  *core.Core // the loop's only
-	round watchdog.Loop
-	link  atomic.Pointer[leaderLink] // the session's; nil between two
+	config    Config
+	log       zerolog.Logger
+	folder    *dataFolder   // what lasts: lock, sandboxes, volumes
+	listeners listeners     // the ways in, open through all lives of the core
+	inbox     *inbox        // the only way to the loop
+	core      *core.Core    // the loop's only
+	round     watchdog.Loop // of the loop
 
 	// context is that of the present core's life: it ends with it.
 	context context.Context //nolint:containedctx // effects start work that ends with the core
 
-	// The loop's only.
-	leader    *leaderLink
-	executors map[core.Conn]*executorLink
-	strangers strangers     // streams whose executor is not known yet
-	reading   chan struct{} // holds one for each message of executors that is read and waits for the loop
-	telling   *commonRoom   // for what waits for all executors
-	readers   map[api.TaskRef][]*reader
-	preparing map[api.TaskRef]context.CancelFunc // of the files that come for a task
-
-	followed   tail.Watcher // outputs of tasks
-	conns      atomic.Uint64
-	registered atomic.Bool // with some master, ever
-	// sessionTimeout is what the leader has told last, a time.Duration; 0: none has.
-	sessionTimeout atomic.Int64
-	disk           *writer
-	fetching       chan struct{} // holds one for each fetch that is under way
-	trash          *outbox[string]
-	samples        chan []core.Target
-	runs           runs
-	metrics        metrics
-	work           sync.WaitGroup // everything that Run has started
-	failed         chan error     // the first thing that can't be mended; capacity 1
-	ready          chan struct{}
-	address        atomic.Value // string: of the HTTP listener
+	leader    leaderSession   // the stream to the master
+	executors executorStreams // the streams of executors
+	readers   readers         // who follows the output of tasks
+	preparing preparations    // files that come for tasks
+	disk      *writer         // of the checkpoint
+	samples   sampling        // of what is really used
+	runs      runs            // processes of executors
+	metrics   metrics
+	work      sync.WaitGroup // everything that Run has started
+	ready     chan struct{}
 }
-
-// item is something that happened, and the stream that it brings along or takes away.
-type item struct {
-	what     core.Happening
-	leader   *leaderLink
-	executor *executorLink
-	taken    chan struct{} // told when the loop takes the item, if it is set; capacity 1
-}
-
-// inboxItemsMax: beyond it, readers of streams wait, and with them those who write.
-const inboxItemsMax = 4096
 
 // New checks the configuration; nothing is opened or started before Run.
 func New(config Config) (*Agent, error) {
@@ -101,40 +65,22 @@ func New(config Config) (*Agent, error) {
 	if err != nil {
 		return nil, api.E("agent.config", api.Invalid, config.DataDir, err)
 	}
-	a := &Agent{
-		config:    config,
-		log:       config.Logger,
-		store:     config.Store,
-		launcher:  config.Launcher,
-		sampler:   config.Sampler,
-		inbox:     make(chan item, inboxItemsMax),
-		asks:      make(chan func(*core.Core)),
-		executors: map[core.Conn]*executorLink{},
-		readers:   map[api.TaskRef][]*reader{},
-		preparing: map[api.TaskRef]context.CancelFunc{},
-		fetching:  make(chan struct{}, fetchesMax),
-		reading:   make(chan struct{}, executorReadsMax),
-		telling:   newCommonRoom(executorsBytesMax),
-		trash:     newOutbox(outboxLimits{items: trashItemsMax}, func(string) int { return 0 }),
-		samples:   make(chan []core.Target, 1),
-		failed:    make(chan error, 1),
-		ready:     make(chan struct{}),
+	a := &Agent{config: config, log: config.Logger, inbox: newInbox(), ready: make(chan struct{})}
+	a.folder = newDataFolder(config.DataDir, a.log)
+	if a.config.Launcher == nil {
+		a.config.Launcher = &process.Launcher{Trash: a.folder.at("trash"), Fetch: fetch.Fetcher{Cache: a.folder.at("cache")}}
 	}
+	a.folder.launcher = a.config.Launcher
+	a.executors = newExecutorStreams()
+	a.readers.byTask = map[api.TaskRef][]*reader{}
+	a.preparing = newPreparations()
+	a.samples = newSampling(config.Sampler)
 	a.runs.processes = map[core.Run]*runState{}
-	if a.sampler == nil {
-		a.sampler = usage.New()
-	}
-	if a.launcher == nil {
-		a.launcher = &process.Launcher{Trash: a.path("trash"), Fetch: fetch.Fetcher{Cache: a.path("cache")}}
-	}
 	return a, nil
 }
 
 // Address is where the HTTP listener is, "" before Run has opened it or when there is none.
-func (a *Agent) Address() string {
-	address, _ := a.address.Load().(string)
-	return address
-}
+func (a *Agent) Address() string { return a.listeners.httpAddress() }
 
 // Ready is closed when the agent has opened its listeners and looks for the leader.
 func (a *Agent) Ready() <-chan struct{} { return a.ready }
@@ -143,50 +89,47 @@ func (a *Agent) Ready() <-chan struct{} { return a.ready }
 // that a person has to mend. When it returns, all that it has started has ended, but
 // executors, which wait for the next agent on the same folder.
 func (a *Agent) Run(ctx context.Context) error {
-	unlock, err := a.lockFolder()
+	unlock, err := a.folder.lock()
 	if err != nil {
 		return err
 	}
 	defer unlock()
-	if err := a.open(); err != nil {
-		return errors.Join(err, a.close())
+	if err := a.openAll(); err != nil {
+		return errors.Join(err, a.closeAll())
 	}
 	for { // a new life for each AgentGone
-		again, err := a.live(ctx)
+		again, err := a.liveOnce(ctx)
 		if err != nil || !again {
-			return errors.Join(err, a.close())
+			return errors.Join(err, a.closeAll())
 		}
 	}
 }
 
-// open takes the checkpoint and the listeners.
-func (a *Agent) open() error {
-	if err := a.openFolder(); err != nil {
-		return err
+// openAll takes the checkpoint and the listeners.
+func (a *Agent) openAll() error {
+	if a.config.Store == nil {
+		a.config.Store = checkpoint.NewDisk(checkpoint.Config{Folder: a.config.DataDir, BootID: a.config.BootID})
 	}
-	if err := a.listen(); err != nil {
+	if err := a.listeners.open(a.config, a.folder); err != nil {
 		return err
 	}
 	if shortcomings != "" {
 		a.log.Warn().Str("why", shortcomings).Msg("this system is for trying Tender out; run agents on Linux")
 	}
-	if a.http != nil {
-		a.address.Store(a.config.address(a.http.Addr()))
-	}
 	return nil
 }
 
-func (a *Agent) close() error {
-	err := errors.Join(a.http.close(), a.sockets.close())
-	if a.store != nil {
-		err = errors.Join(err, a.store.Close())
+func (a *Agent) closeAll() error {
+	err := a.listeners.close()
+	if a.config.Store != nil {
+		err = errors.Join(err, a.config.Store.Close())
 	}
 	return err
 }
 
-// live runs one core to its end. again: the agent was marked gone and begins anew.
-func (a *Agent) live(ctx context.Context) (again bool, err error) {
-	records, err := a.store.Load()
+// liveOnce runs one core to its end. again: the agent was marked gone and begins anew.
+func (a *Agent) liveOnce(ctx context.Context) (again bool, err error) {
+	records, err := a.config.Store.Load()
 	if err != nil {
 		return false, err
 	}
@@ -194,15 +137,15 @@ func (a *Agent) live(ctx context.Context) (again bool, err error) {
 	a.core = core.New(a.coreConfig(), records)
 	ctx, cancel := context.WithCancel(ctx)
 	a.context = ctx
-	a.disk = newWriter(a.store)
-	a.sweepVolumes("", a.core.HasVolume)
+	a.disk = newWriter(a.config.Store, a.inbox, a.folder, a.log, &a.metrics)
+	a.inbox.fail(a.folder.sweepVolumes("", a.core.HasVolume))
 	alive := a.findRuns()
-	a.perform(a.core.Step(core.Event{At: time.Now(), What: core.Started{
+	a.performEffects(a.core.Step(core.Event{At: time.Now(), What: core.Started{
 		BootID: a.config.BootID, Nonce: api.Nonce(a.config.Random()), Alive: alive,
 	}}))
-	a.sweepFolders()
-	a.serve(ctx)
-	again, err = a.loop(ctx)
+	a.folder.sweep(a.core.Folders())
+	a.startServing(ctx)
+	again, err = a.runLoop(ctx)
 	cancel()
 	a.work.Wait()
 	a.closeLinks()
@@ -210,23 +153,30 @@ func (a *Agent) live(ctx context.Context) (again bool, err error) {
 		a.clearExecutors()
 	}
 	if again && err == nil {
-		a.sweepVolumes(a.core.Identity().Agent, func(api.VolumeID) bool { return false })
-		err = a.store.Reset()
+		a.inbox.fail(a.folder.sweepVolumes(a.core.Identity().Agent, func(api.VolumeID) bool { return false }))
+		err = a.config.Store.Reset()
 	}
 	return again, err
 }
 
-// serve starts everything that feeds the loop.
-func (a *Agent) serve(ctx context.Context) {
-	a.start(func() { a.runWriter(ctx) })
-	a.start(func() { a.serveExecutors(ctx) })
-	a.start(func() { a.serveHTTP(ctx) })
-	a.start(func() { a.seekLeader(ctx) })
-	a.start(func() { a.watchLoop(ctx) })
-	a.start(func() { a.takeSamples(ctx) })
-	a.start(func() { a.emptyTrash(ctx) })
+// tellRepairs says what the checkpoint had to mend when it was read.
+func (a *Agent) tellRepairs() {
+	if disk, is := a.config.Store.(*checkpoint.Disk); is && disk.Repaired() != "" {
+		a.log.Warn().Str("what", disk.Repaired()).Msg("checkpoint repaired")
+	}
+}
+
+// startServing starts everything that feeds the loop.
+func (a *Agent) startServing(ctx context.Context) {
+	a.startWork(func() { a.disk.run(ctx) })
+	a.startWork(func() { a.serveExecutors(ctx) })
+	a.startWork(func() { a.serveHTTP(ctx) })
+	a.startWork(func() { a.seekLeader(ctx) })
+	a.startWork(func() { a.watchLoop(ctx) })
+	a.startWork(func() { a.samples.run(ctx, a.inbox) })
+	a.startWork(func() { a.folder.emptyTrash(ctx) })
 	for _, run := range a.runs.all() {
-		a.start(func() { a.await(ctx, run) })
+		a.startWork(func() { a.awaitRun(ctx, run) })
 	}
 	select {
 	case <-a.ready:
@@ -235,7 +185,7 @@ func (a *Agent) serve(ctx context.Context) {
 	}
 }
 
-func (a *Agent) start(run func()) {
+func (a *Agent) startWork(run func()) {
 	a.work.Add(1)
 	go func() {
 		defer a.work.Done()
@@ -250,45 +200,9 @@ func (a *Agent) coreConfig() core.Config {
 			Hostname: c.Hostname, Resources: c.Resources, Attributes: c.Attributes, Region: c.Region, Zone: c.Zone,
 			Address: a.Address(), Version: version.String(),
 		},
-		Version: version.String(), Sandboxes: a.path("sandboxes"), RecoveryTimeout: c.RecoveryTimeout,
+		Version: version.String(), Sandboxes: a.folder.at("sandboxes"), RecoveryTimeout: c.RecoveryTimeout,
 		ExecutorTimeout: c.ExecutorTimeout, ExecutorIdle: c.ExecutorIdle, SandboxAge: c.SandboxAge, StubsMax: c.SandboxesMax,
 	}
 }
-
-// post brings something to the loop; false when the agent is ending.
-func (a *Agent) post(ctx context.Context, it item) bool {
-	select {
-	case a.inbox <- it:
-		return true
-	case <-ctx.Done():
-		return false
-	}
-}
-
-func (a *Agent) happened(ctx context.Context, what core.Happening) bool {
-	return a.post(ctx, item{what: what})
-}
-
-// ask lets a reader look at the core between two events; false when the agent is ending.
-func (a *Agent) ask(ctx context.Context, look func(*core.Core)) bool {
-	done := make(chan struct{})
-	select {
-	case a.asks <- func(c *core.Core) { look(c); close(done) }:
-		<-done
-		return true
-	case <-ctx.Done():
-		return false
-	}
-}
-
-// fail ends Run with the first thing that can't be mended.
-func (a *Agent) fail(err error) {
-	select {
-	case a.failed <- err:
-	default:
-	}
-}
-
-func (a *Agent) nextConn() core.Conn { return core.Conn(a.conns.Add(1)) }
 
 func random() string { return rand.Text() }

@@ -36,7 +36,8 @@ func BenchmarkLives(b *testing.B) {
 		return executor.Serve(ctx, config, executor.Functions(func(context.Context, *executor.Task) error { return nil }))
 	}}
 	config := Config{
-		Masters: []string{master.address}, Hostname: "h1", Port: -1, Resources: api.Scalars(4, 4096), DataDir: filepath.Join(b.TempDir(), "agent"), Launcher: fakes,
+		Masters: []string{master.address}, Hostname: "h1", Port: -1, Resources: api.Scalars(4, 4096), DataDir: filepath.Join(b.TempDir(), "agent"),
+		World: World{Launcher: fakes},
 	}
 	agent, err := New(config)
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/rs/zerolog"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/mem"
@@ -27,7 +28,7 @@ import (
 
 // While much waits for the disk, nothing more is read from executors; it goes on when the disk has taken it (R34).
 func TestReadersWaitForTheDisk(t *testing.T) {
-	w := newWriter(checkpoint.NewMemory())
+	w := newWriter(checkpoint.NewMemory(), nil, nil, zerolog.Nop(), nil)
 	w.waitForRoom(t.Context()) // there is room at first
 	record := core.TaskStatus{Status: api.Status{Data: make([]byte, api.StatusDataBytesMax)}}
 	for number := range uint64(pendingBytesMax/api.StatusDataBytesMax + 1) {
@@ -70,23 +71,28 @@ func (s *talker) RecvMsg(into any) error {
 	return wire.Codec().Unmarshal(mem.BufferSlice{mem.SliceBuffer(data)}, into)
 }
 
+// newLoop is as much of an agent as streams of executors need.
+func newLoop() *Agent {
+	return &Agent{
+		inbox: newInbox(), disk: newWriter(checkpoint.NewMemory(), nil, nil, zerolog.Nop(), nil),
+		core: core.New(core.Config{}, nil), executors: newExecutorStreams(),
+	}
+}
+
 // While a message of an executor waits for the loop, no other is read from its stream (R34).
 func TestOneMessageOfAnExecutorWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
-		a := &Agent{
-			inbox: make(chan item, inboxItemsMax), disk: newWriter(checkpoint.NewMemory()), core: core.New(core.Config{}, nil),
-			reading: make(chan struct{}, executorReadsMax),
-		}
+		a := newLoop()
 		server := &executorServer{agent: a, ctx: ctx}
 		stream := &talker{ctx: ctx}
-		a.start(func() { server.read(ctx, cancel, 1, stream) })
+		a.startWork(func() { server.read(ctx, cancel, 1, stream) })
 		for taken := range 3 {
 			synctest.Wait()
-			if stream.said != taken+1 || len(a.inbox) != 1 {
-				t.Fatalf("the loop took %d messages, %d were read and %d wait", taken, stream.said, len(a.inbox))
+			if stream.said != taken+1 || len(a.inbox.items) != 1 {
+				t.Fatalf("the loop took %d messages, %d were read and %d wait", taken, stream.said, len(a.inbox.items))
 			}
-			a.step(time.Now(), <-a.inbox)
+			a.stepItem(time.Now(), <-a.inbox.items)
 		}
 		cancel()
 		a.work.Wait()
@@ -97,23 +103,20 @@ func TestOneMessageOfAnExecutorWaits(t *testing.T) {
 func TestFewMessagesOfAllExecutorsAreRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
-		a := &Agent{
-			inbox: make(chan item, inboxItemsMax), disk: newWriter(checkpoint.NewMemory()), core: core.New(core.Config{}, nil),
-			reading: make(chan struct{}, executorReadsMax),
-		}
+		a := newLoop()
 		server := &executorServer{agent: a, ctx: ctx}
 		for conn := range core.Conn(3 * executorReadsMax) {
-			a.start(func() { server.read(ctx, cancel, conn, &talker{ctx: ctx}) })
+			a.startWork(func() { server.read(ctx, cancel, conn, &talker{ctx: ctx}) })
 		}
 		heard := map[core.Conn]int{}
 		for range 9 * executorReadsMax {
 			synctest.Wait()
-			if len(a.inbox) != executorReadsMax {
-				t.Fatalf("%d messages wait for the loop", len(a.inbox))
+			if len(a.inbox.items) != executorReadsMax {
+				t.Fatalf("%d messages wait for the loop", len(a.inbox.items))
 			}
-			it := <-a.inbox
+			it := <-a.inbox.items
 			heard[it.what.(core.ExecutorCalled).Conn]++
-			a.step(time.Now(), it)
+			a.stepItem(time.Now(), it)
 		}
 		if len(heard) != 3*executorReadsMax {
 			t.Errorf("%d of %d executors were heard", len(heard), 3*executorReadsMax)
@@ -166,10 +169,7 @@ func TestAnExecutorThatReadsNothingLosesItsStream(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
-		a := &Agent{
-			inbox: make(chan item, inboxItemsMax), disk: newWriter(checkpoint.NewMemory()), core: core.New(core.Config{}, nil),
-			reading: make(chan struct{}, executorReadsMax), telling: newCommonRoom(executorsBytesMax), executors: map[core.Conn]*executorLink{},
-		}
+		a := newLoop()
 		server := &executorServer{agent: a, ctx: ctx}
 		life, over := context.WithCancel(ctx) // the stream's, which ends when its handler returns
 		deaf := &deafStream{ctx: life}
@@ -179,7 +179,7 @@ func TestAnExecutorThatReadsNothingLosesItsStream(t *testing.T) {
 			over()
 			ended <- err
 		}()
-		opened := <-a.inbox
+		opened := <-a.inbox.items
 		link := opened.executor
 		link.out.put(outgoing{event: protocol.ExecutorKill{Task: "t1"}})
 		synctest.Wait() // it is on its way
@@ -191,11 +191,11 @@ func TestAnExecutorThatReadsNothingLosesItsStream(t *testing.T) {
 		if err == nil || err.Kind != api.Limit || time.Since(began) != executorSendTimeMax {
 			t.Errorf("after %v it was told %v", time.Since(began), err)
 		}
-		for len(a.inbox) > 0 {
-			a.step(time.Now(), <-a.inbox)
+		for len(a.inbox.items) > 0 {
+			a.stepItem(time.Now(), <-a.inbox.items)
 		}
 		a.work.Wait()
-		if left := a.telling.left.Load(); left != executorsBytesMax {
+		if left := a.executors.telling.left.Load(); left != executorsBytesMax {
 			t.Errorf("%d of %d bytes are free when nothing waits", left, executorsBytesMax)
 		}
 	})
@@ -206,10 +206,7 @@ func TestAFullQueueEndsAStreamThatSends(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
-		a := &Agent{
-			inbox: make(chan item, inboxItemsMax), disk: newWriter(checkpoint.NewMemory()), core: core.New(core.Config{}, nil),
-			reading: make(chan struct{}, executorReadsMax), telling: newCommonRoom(executorsBytesMax), executors: map[core.Conn]*executorLink{},
-		}
+		a := newLoop()
 		server := &executorServer{agent: a, ctx: ctx}
 		life, over := context.WithCancel(ctx)
 		deaf := &deafStream{ctx: life}
@@ -219,8 +216,8 @@ func TestAFullQueueEndsAStreamThatSends(t *testing.T) {
 			over()
 			ended <- err
 		}()
-		opened := <-a.inbox
-		a.executors[1] = opened.executor
+		opened := <-a.inbox.items
+		a.executors.links[1] = opened.executor
 		began := time.Now()
 		a.toExecutor(1, outgoing{event: protocol.ExecutorKill{Task: "t1"}})
 		synctest.Wait() // it is on its way

@@ -68,7 +68,8 @@ func (m *memory) run() *running {
 	}
 	config := Config{
 		Masters: []string{"master:5060"}, Hostname: "h1", Port: -1, Resources: api.Scalars(4, 4096), CommandExecutor: []string{"x"},
-		Dial: m.net.From("agent").Dial, ExecutorListener: sockets, Launcher: m.fakes, Store: m.store, BootID: "b1", Logger: m.log,
+		Logger: m.log,
+		World:  World{Dial: m.net.From("agent").Dial, ExecutorListener: sockets, Launcher: m.fakes, Store: m.store, BootID: "b1"},
 	}
 	return run(m.t, config)
 }

@@ -67,9 +67,12 @@ type Config struct {
 	// LogDropped counts the lines that the log has dropped, for the metrics. Default: none.
 	LogDropped func() uint64
 
-	// What follows is for clusters in memory and for tests; the defaults are the real
-	// things.
+	// World is for clusters in memory and for tests; its defaults are the real things.
+	World
+}
 
+// World is what an agent stands in.
+type World struct {
 	// Listener serves HTTP instead of Bind and Port.
 	Listener net.Listener
 	// ExecutorListener serves executors instead of the socket in DataDir.

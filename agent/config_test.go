@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rs/zerolog"
+
 	"github.com/tenderhq/tender/api"
 )
 
@@ -27,12 +29,12 @@ func TestDetect(t *testing.T) {
 // The socket of a folder with a long path is in a short runtime folder, always the same
 // one, that is nobody else's (R32).
 func TestSocketPath(t *testing.T) {
-	short := &Agent{config: Config{DataDir: "/var/lib/tender"}}
+	short := newDataFolder("/var/lib/tender", zerolog.Nop())
 	if path, err := short.socketPath(); err != nil || path != "/var/lib/tender/executors.sock" {
 		t.Errorf("%q, %v", path, err)
 	}
-	long := &Agent{config: Config{DataDir: filepath.Join(t.TempDir(), strings.Repeat("x", socketBytesMax))}}
-	if err := os.MkdirAll(long.config.DataDir, 0o755); err != nil {
+	long := newDataFolder(filepath.Join(t.TempDir(), strings.Repeat("x", socketBytesMax)), zerolog.Nop())
+	if err := os.MkdirAll(long.path, 0o755); err != nil {
 		t.Fatal(err)
 	}
 	path, err := long.socketPath()

@@ -6,6 +6,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/rs/zerolog"
+
 	"github.com/tenderhq/tender/agent/checkpoint"
 	"github.com/tenderhq/tender/agent/core"
 	"github.com/tenderhq/tender/api"
@@ -14,8 +16,12 @@ import (
 
 // writer writes records in groups: while one group is written, the next one gathers.
 type writer struct {
-	store checkpoint.Store
-	wake  chan struct{}
+	store   checkpoint.Store
+	inbox   *inbox
+	folder  *dataFolder
+	log     zerolog.Logger
+	metrics *metrics
+	wake    chan struct{}
 
 	// The goroutine's that writes.
 	told  core.DiskRoom
@@ -36,8 +42,8 @@ type group struct {
 	number  uint64 // of the last record
 }
 
-func newWriter(store checkpoint.Store) *writer {
-	return &writer{store: store, wake: make(chan struct{}, 1)}
+func newWriter(store checkpoint.Store, inbox *inbox, folder *dataFolder, log zerolog.Logger, metrics *metrics) *writer {
+	return &writer{store: store, inbox: inbox, folder: folder, log: log, metrics: metrics, wake: make(chan struct{}, 1)}
 }
 
 func (w *writer) add(number uint64, record core.Record) {
@@ -139,88 +145,88 @@ const (
 	roomInterval = time.Second
 )
 
-// runWriter is the one goroutine that writes. What can't be written ends the agent:
+// run is the one goroutine that writes. What can't be written ends the agent:
 // its executors and their tasks run on and wait for the next one. A disk without any
 // room is no such case: nothing is said or done that is not written, so the agent waits.
-func (a *Agent) runWriter(ctx context.Context) {
+func (w *writer) run(ctx context.Context) {
 	ticker := time.NewTicker(diskInterval)
 	defer ticker.Stop()
-	a.tellRoom(ctx)
+	w.tellRoom(ctx)
 	for {
 		select {
-		case <-a.disk.wake:
+		case <-w.wake:
 		case <-ticker.C:
-			a.tellRoom(ctx)
+			w.tellRoom(ctx)
 			continue
 		case <-ctx.Done():
-			a.lastWords()
+			w.writeLast()
 			return
 		}
-		g := a.disk.take()
+		g := w.take()
 		if g.compact == nil && len(g.records) == 0 {
 			continue
 		}
-		if err := a.write(ctx, g); err != nil {
-			a.fail(err)
+		if err := w.writeGroup(ctx, g); err != nil {
+			w.inbox.fail(err)
 			return
 		}
-		if ctx.Err() != nil && a.disk.stuck {
+		if ctx.Err() != nil && w.stuck {
 			return
 		}
-		a.metrics.written(len(g.records))
-		if a.store.Full() != a.disk.told.Full {
-			a.tellRoom(ctx)
+		w.metrics.written(len(g.records))
+		if w.store.Full() != w.told.Full {
+			w.tellRoom(ctx)
 		}
-		if !a.happened(ctx, core.Checkpointed{Number: g.number}) {
+		if !w.inbox.postEvent(ctx, core.Checkpointed{Number: g.number}) {
 			return
 		}
 	}
 }
 
-// write writes a group, however long it takes until there is room for it.
-func (a *Agent) write(ctx context.Context, g group) error {
-	records, err := a.disk.begin(g)
+// writeGroup writes a group, however long it takes until there is room for it.
+func (w *writer) writeGroup(ctx context.Context, g group) error {
+	records, err := w.begin(g)
 	said := false
 	for err == nil && len(records) > 0 {
 		var written int
-		written, err = a.store.Append(records)
+		written, err = w.store.Append(records)
 		records = records[written:]
 		if !errors.Is(err, checkpoint.ErrNoRoom) {
 			continue
 		}
-		a.tellRoom(ctx)
+		w.tellRoom(ctx)
 		if !said {
-			a.log.Error().Err(err).Int("records", len(records)).Msg("the agent waits for room on its disk; tasks run on")
+			w.log.Error().Err(err).Int("records", len(records)).Msg("the agent waits for room on its disk; tasks run on")
 			said = true
 		}
 		select {
 		case <-time.After(roomInterval):
 			err = nil
 		case <-ctx.Done():
-			a.disk.stuck = true
+			w.stuck = true
 			return nil
 		}
 	}
 	return err
 }
 
-// lastWords writes what the loop had decided when it was told to end.
-func (a *Agent) lastWords() {
-	records, err := a.disk.begin(a.disk.take())
+// writeLast writes what the loop had decided when it was told to end.
+func (w *writer) writeLast() {
+	records, err := w.begin(w.take())
 	if err == nil {
-		_, err = a.store.Append(records)
+		_, err = w.store.Append(records)
 	}
 	if err != nil {
-		a.log.Error().Err(err).Msg("the end was not written")
+		w.log.Error().Err(err).Msg("the end was not written")
 	}
 }
 
 // tellRoom tells the core how much room there is, when that has changed or is little.
-func (a *Agent) tellRoom(ctx context.Context) {
+func (w *writer) tellRoom(ctx context.Context) {
 	const lowPercent = 5
-	room := core.DiskRoom{Full: a.store.Full(), Low: a.freePercent() < lowPercent}
-	if room != a.disk.told || room.Full || room.Low {
-		a.disk.told = room
-		a.happened(ctx, room)
+	room := core.DiskRoom{Full: w.store.Full(), Low: w.folder.freePercent() < lowPercent}
+	if room != w.told || room.Full || room.Low {
+		w.told = room
+		w.inbox.postEvent(ctx, room)
 	}
 }

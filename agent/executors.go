@@ -67,6 +67,33 @@ type executorLink struct {
 	cancel context.CancelFunc // ends the stream, whatever waits for the executor to read
 }
 
+// executorStreams are the streams of all executors.
+type executorStreams struct {
+	links     map[core.Conn]*executorLink // the loop's only
+	strangers strangers                   // streams whose executor is not known yet
+	reading   chan struct{}               // holds one for each message that is read and waits for the loop
+	telling   *commonRoom                 // for what waits for all executors
+}
+
+func newExecutorStreams() executorStreams {
+	return executorStreams{
+		links:   map[core.Conn]*executorLink{},
+		reading: make(chan struct{}, executorReadsMax), telling: newCommonRoom(executorsBytesMax),
+	}
+}
+
+// beginReading waits until a message of an executor may be read; false when the context ends first.
+func (e *executorStreams) beginReading(ctx context.Context) bool {
+	select {
+	case e.reading <- struct{}{}:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+func (e *executorStreams) endReading() { <-e.reading }
+
 // executorServer answers executors.
 type executorServer struct {
 	apiv1.UnimplementedExecutorServiceServer
@@ -87,8 +114,8 @@ func (a *Agent) serveExecutors(ctx context.Context) {
 	apiv1.RegisterExecutorServiceServer(server, &executorServer{agent: a, ctx: ctx})
 	stop := context.AfterFunc(ctx, server.Stop)
 	defer stop()
-	if err := server.Serve(a.sockets.during(ctx)); err != nil && ctx.Err() == nil {
-		a.fail(api.E("agent.executors", api.Internal, a.socket, err))
+	if err := server.Serve(a.listeners.sockets.during(ctx)); err != nil && ctx.Err() == nil {
+		a.inbox.fail(api.E("agent.executors", api.Internal, a.listeners.socket, err))
 	}
 	server.Stop()
 }
@@ -103,20 +130,20 @@ func (s *executorServer) Session(stream grpc.BidiStreamingServer[apiv1.ExecutorC
 	defer cancel(nil)
 	end := func() { cancel(nil) }
 	defer context.AfterFunc(s.ctx, end)()
-	link := &executorLink{conn: s.agent.nextConn(), out: newOutbox(outboxLimits{executorEventsMax, executorBytesMax}, outgoing.bytes), cancel: end}
-	link.out.common = s.agent.telling
+	link := &executorLink{conn: s.agent.inbox.nextConn(), out: newOutbox(outboxLimits{executorEventsMax, executorBytesMax}, outgoing.bytes), cancel: end}
+	link.out.common = s.agent.executors.telling
 	defer link.out.discard()
-	if !s.agent.post(ctx, item{what: core.ExecutorOpened{Conn: link.conn, Subscribe: first}, executor: link}) {
+	if !s.agent.inbox.post(ctx, item{what: core.ExecutorOpened{Conn: link.conn, Subscribe: first}, executor: link}) {
 		return wire.Status(ctx.Err())
 	}
 	if len(calls) > 0 {
-		s.agent.happened(ctx, core.ExecutorCalled{Conn: link.conn, Calls: calls})
+		s.agent.inbox.postEvent(ctx, core.ExecutorCalled{Conn: link.conn, Calls: calls})
 	}
 	// The reader ends with the stream, which ends when this handler returns. So does the writer: nothing else
 	// ends a Send to an executor that does not read.
-	s.agent.start(func() { s.read(ctx, end, link.conn, stream) })
+	s.agent.startWork(func() { s.read(ctx, end, link.conn, stream) })
 	wrote := make(chan error, 1)
-	s.agent.start(func() { wrote <- s.write(ctx, cancel, link, stream) })
+	s.agent.startWork(func() { wrote <- s.write(ctx, cancel, link, stream) })
 	select {
 	case err = <-wrote:
 	case <-ctx.Done():
@@ -134,10 +161,10 @@ func (s *executorServer) opening(stream grpc.BidiStreamingServer[apiv1.ExecutorC
 		calls []protocol.ExecutorCall
 		err   error
 	}
-	evicted, leave := s.agent.strangers.enter()
+	evicted, leave := s.agent.executors.strangers.enter()
 	defer leave()
 	said := make(chan opened, 1)
-	s.agent.start(func() { // it ends with the stream, which ends when this handler returns
+	s.agent.startWork(func() { // it ends with the stream, which ends when this handler returns
 		first, calls, err := s.subscription(stream)
 		said <- opened{first, calls, err}
 	})
@@ -195,7 +222,7 @@ func (s *executorServer) subscription(stream grpc.BidiStreamingServer[apiv1.Exec
 // stranger asks the core who it is.
 func (s *executorServer) stranger(page protocol.SubscribeExecutor) error {
 	var refused *api.Error
-	if !s.agent.ask(s.ctx, func(c *core.Core) { refused = c.Stranger(page) }) {
+	if !s.agent.inbox.ask(s.ctx, func(c *core.Core) { refused = c.Stranger(page) }) {
 		return api.E("executor.subscribe", api.Unavailable, "", errors.New("the agent goes away; come back when it is there again"))
 	}
 	if refused != nil {
@@ -215,10 +242,10 @@ func (s *executorServer) receive(stream grpc.ServerStream) (calls []protocol.Exe
 	if err != nil {
 		return nil, err
 	}
-	if !s.agent.beginReading(s.ctx) {
+	if !s.agent.executors.beginReading(s.ctx) {
 		return nil, s.ctx.Err()
 	}
-	defer s.agent.endReading()
+	defer s.agent.executors.endReading()
 	for _, part := range parts {
 		some, err := executorCalls(len(calls), part.Bytes)
 		if calls = append(calls, some...); err != nil {
@@ -236,23 +263,11 @@ func executorCalls(before int, part []byte) ([]protocol.ExecutorCall, error) {
 	return wire.ExecutorCallsAfter(before, m)
 }
 
-// beginReading waits until a message of an executor may be read; false when the context ends first.
-func (a *Agent) beginReading(ctx context.Context) bool {
-	select {
-	case a.reading <- struct{}{}:
-		return true
-	case <-ctx.Done():
-		return false
-	}
-}
-
-func (a *Agent) endReading() { <-a.reading }
-
 // read ends with ExecutorClosed, after everything that the executor has said. One message of
 // a stream waits for the loop, and nothing more is read meanwhile (R34).
 func (s *executorServer) read(ctx context.Context, end func(), conn core.Conn, stream grpc.ServerStream) {
 	defer end()
-	defer s.agent.happened(s.ctx, core.ExecutorClosed{Conn: conn})
+	defer s.agent.inbox.postEvent(s.ctx, core.ExecutorClosed{Conn: conn})
 	for {
 		s.agent.disk.waitForRoom(ctx)
 		frame := new(wire.Frame)
@@ -287,16 +302,16 @@ func (s *executorServer) take(conn core.Conn, frame *wire.Frame) error {
 
 func (s *executorServer) takePart(conn core.Conn, before int, part []byte) error {
 	ends := api.E("executor.session", api.Unavailable, "", errors.New("the agent goes away"))
-	if !s.agent.beginReading(s.ctx) {
+	if !s.agent.executors.beginReading(s.ctx) {
 		return ends
 	}
-	defer s.agent.endReading()
+	defer s.agent.executors.endReading()
 	calls, err := executorCalls(before, part)
 	if len(calls) == 0 {
 		return err
 	}
 	taken := make(chan struct{}, 1)
-	if !s.agent.post(s.ctx, item{what: core.ExecutorCalled{Conn: conn, Calls: calls}, taken: taken}) {
+	if !s.agent.inbox.post(s.ctx, item{what: core.ExecutorCalled{Conn: conn, Calls: calls}, taken: taken}) {
 		return ends
 	}
 	select {
@@ -351,11 +366,11 @@ func (s *executorServer) ending(ctx context.Context, link *executorLink) error {
 
 // prepared makes the folder of a task; a failure ends the task.
 func (s *executorServer) prepared(ctx context.Context, out outgoing) bool {
-	err := s.agent.launcher.Prepare(ctx, out.folder, nil)
+	err := s.agent.config.Launcher.Prepare(ctx, out.folder, nil)
 	if err == nil {
 		return true
 	}
-	s.agent.happened(s.ctx, core.TaskPrepared{
+	s.agent.inbox.postEvent(s.ctx, core.TaskPrepared{
 		Task: out.task, Reason: executor.Reason(err), Message: fmt.Sprintf("its folder can't be made: %v", err),
 	})
 	return false

@@ -12,7 +12,6 @@ import (
 	"net/http/pprof"
 	"os"
 	"path"
-	"slices"
 	"strconv"
 	"time"
 
@@ -40,7 +39,7 @@ import (
 // It speaks HTTP/1 and, without TLS, HTTP/2, so that a client follows thousands of tasks on
 // one connection.
 func (a *Agent) serveHTTP(ctx context.Context) {
-	if a.http == nil {
+	if a.listeners.http == nil {
 		return
 	}
 	mux := http.NewServeMux()
@@ -48,7 +47,7 @@ func (a *Agent) serveHTTP(ctx context.Context) {
 	mux.HandleFunc("GET /readyz", a.serveReady)
 	mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, r *http.Request) {
 		a.metrics.ServeHTTP(w, r)
-		writeListeners(w, a.http, a.sockets)
+		writeListeners(w, a.listeners.http, a.listeners.sockets)
 		writeDropped(w, a.config.LogDropped)
 	})
 	mux.HandleFunc("GET /debug/pprof/", pprof.Index)
@@ -69,9 +68,9 @@ func (a *Agent) serveHTTP(ctx context.Context) {
 		Protocols:         &protocols,
 		HTTP2:             &http.HTTP2Config{MaxConcurrentStreams: streamsMax},
 	}
-	err := server.Serve(a.http.during(ctx))
+	err := server.Serve(a.listeners.http.during(ctx))
 	if ctx.Err() == nil {
-		a.fail(api.E("agent.http", api.Internal, a.Address(), err))
+		a.inbox.fail(api.E("agent.http", api.Internal, a.Address(), err))
 	}
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 	defer cancel()
@@ -99,22 +98,14 @@ func (a *Agent) serveReady(w http.ResponseWriter, _ *http.Request) {
 // streamsMax bounds what a connection asks for at the same time; who wants more opens another.
 const streamsMax = 10_000
 
-// reader is somebody who is sent files of a task.
-type reader struct {
-	task   api.TaskRef
-	folder string
-	over   chan struct{} // closed when the task has ended, or this life of the agent's core
-	ended  bool          // the task has; to be read when over is closed
-}
-
-// enter finds the folder of the task that is asked for.
-func (a *Agent) enter(r *http.Request) (*reader, error) {
+// enterReader finds the folder of the task that is asked for.
+func (a *Agent) enterReader(r *http.Request) (*reader, error) {
 	reader := &reader{
 		task: api.TaskRef{Framework: api.FrameworkID(r.PathValue("framework")), Task: api.TaskID(r.PathValue("task"))},
 		over: make(chan struct{}),
 	}
 	known := false
-	alive := a.ask(r.Context(), func(c *core.Core) {
+	alive := a.inbox.ask(r.Context(), func(c *core.Core) {
 		var view core.TaskView
 		if view, known = c.Task(reader.task); !known {
 			return
@@ -127,7 +118,7 @@ func (a *Agent) enter(r *http.Request) (*reader, error) {
 			close(reader.over)
 			return
 		}
-		a.readers[reader.task] = append(a.readers[reader.task], reader)
+		a.readers.add(reader)
 	})
 	switch {
 	case !alive:
@@ -139,19 +130,14 @@ func (a *Agent) enter(r *http.Request) (*reader, error) {
 	return reader, nil
 }
 
-// leave forgets a reader that went away before its task's end.
-func (a *Agent) leave(r *http.Request, left *reader) {
+// leaveReader forgets a reader that went away before its task's end.
+func (a *Agent) leaveReader(r *http.Request, left *reader) {
 	select {
 	case <-left.over:
 		return // forgotten already
 	default:
 	}
-	a.ask(context.WithoutCancel(r.Context()), func(*core.Core) {
-		a.readers[left.task] = slices.DeleteFunc(a.readers[left.task], func(one *reader) bool { return one == left })
-		if len(a.readers[left.task]) == 0 {
-			delete(a.readers, left.task)
-		}
-	})
+	a.inbox.ask(context.WithoutCancel(r.Context()), func(*core.Core) { a.readers.remove(left) })
 }
 
 func (a *Agent) serveLogs(w http.ResponseWriter, r *http.Request) {
@@ -161,15 +147,15 @@ func (a *Agent) serveLogs(w http.ResponseWriter, r *http.Request) {
 		answer(w, api.E("agent.logs", api.Invalid, r.URL.Path, errors.New("ask for /v1/logs/FRAMEWORK/TASK/stdout or stderr, and a whole number as offset")))
 		return
 	}
-	reader, err := a.enter(r)
+	reader, err := a.enterReader(r)
 	if err != nil {
 		answer(w, err)
 		return
 	}
-	defer a.leave(r, reader)
+	defer a.leaveReader(r, reader)
 	plain(w)
 	out := &flushing{w, http.NewResponseController(w)}
-	a.send(r, reader, follows(r), out, []*tail.File{{Name: stream, Offset: offset, To: out}})
+	a.sendToEnd(r, reader, follows(r), out, []*tail.File{{Name: stream, Offset: offset, To: out}})
 }
 
 // serveOutput sends the outputs that the question names.
@@ -186,15 +172,15 @@ func (a *Agent) serveOutput(w http.ResponseWriter, r *http.Request) {
 			files = append(files, &tail.File{Name: stream, Offset: offset, To: tail.Frames{To: out, Kind: kind}})
 		}
 	}
-	reader, err := a.enter(r)
+	reader, err := a.enterReader(r)
 	if err != nil {
 		answer(w, err)
 		return
 	}
-	defer a.leave(r, reader)
+	defer a.leaveReader(r, reader)
 	w.Header().Set("Content-Type", "application/octet-stream")
 	w.Header().Set("X-Content-Type-Options", "nosniff")
-	if a.send(r, reader, follows(r), out, files) {
+	if a.sendToEnd(r, reader, follows(r), out, files) {
 		_ = tail.WriteEnd(out) // a client that went away asks again
 	}
 }
@@ -207,8 +193,8 @@ func asks(r *http.Request, name string) bool {
 	return value != "" && value != "0" && value != "false"
 }
 
-// send writes what the files hold, or come to hold until the task's end; true: all of it.
-func (a *Agent) send(r *http.Request, from *reader, follow bool, out *flushing, files []*tail.File) bool {
+// sendToEnd writes what the files hold, or come to hold until the task's end; true: all of it.
+func (a *Agent) sendToEnd(r *http.Request, from *reader, follow bool, out *flushing, files []*tail.File) bool {
 	err := a.sendFiles(r.Context(), from, follow, out, files)
 	if err != nil && r.Context().Err() == nil {
 		a.log.Warn().Err(err).Str("path", r.URL.Path).Msg("log was not sent to its end")
@@ -230,7 +216,7 @@ func (a *Agent) sendFiles(ctx context.Context, from *reader, follow bool, out *f
 		return err
 	}
 	out.Flush() // so that the client knows that it is connected
-	return a.followed.Follow(ctx, from.folder, files, from.over)
+	return a.readers.followed.Follow(ctx, from.folder, files, from.over)
 }
 
 func plain(w http.ResponseWriter) {
@@ -257,12 +243,12 @@ type fileItem struct {
 // serveFiles lists a folder of a sandbox, or sends a file of it. The root keeps links
 // from leading elsewhere.
 func (a *Agent) serveFiles(w http.ResponseWriter, r *http.Request) {
-	reader, err := a.enter(r)
+	reader, err := a.enterReader(r)
 	if err != nil {
 		answer(w, err)
 		return
 	}
-	defer a.leave(r, reader)
+	defer a.leaveReader(r, reader)
 	root, err := os.OpenRoot(reader.folder)
 	if err != nil {
 		answer(w, err)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc"
@@ -43,6 +44,14 @@ type leaderLink struct {
 
 	mutex sync.Mutex
 	why   string // this side has ended it
+}
+
+// leaderSession is what the agent's parts know of the session with the leader.
+type leaderSession struct {
+	stream     *leaderLink                // the loop's only
+	shown      atomic.Pointer[leaderLink] // the session's; nil between two
+	registered atomic.Bool                // with some master, ever
+	timeout    atomic.Int64               // as the leader told it last, in nanoseconds; 0 = none has
 }
 
 func (l *leaderLink) close(why string) {
@@ -88,15 +97,15 @@ func (a *Agent) seekLeader(ctx context.Context) {
 			pause.For(ctx, time.Second)
 		}
 		address := s.Address()
-		heard, err := a.session(ctx, s, address)
+		heard, err := a.holdSession(ctx, s, address)
 		if ctx.Err() != nil {
 			return
 		}
 		if heard {
 			s.Found()
 		}
-		if a.hopeless(s, err) {
-			a.fail(api.E("agent.register", api.KindOf(err), address, err))
+		if a.isHopeless(s, err) {
+			a.inbox.fail(api.E("agent.register", api.KindOf(err), address, err))
 			return
 		}
 		wait := s.Failed(err)
@@ -107,10 +116,10 @@ func (a *Agent) seekLeader(ctx context.Context) {
 	}
 }
 
-// hopeless: before the first session a refusal is a mistake in the configuration that a
+// isHopeless says whether to give up: before the first session a refusal is a mistake in the configuration that a
 // person should see at once, a clone's after some tries; later it may pass.
-func (a *Agent) hopeless(s *seeker, err error) bool {
-	if a.registered.Load() {
+func (a *Agent) isHopeless(s *seeker, err error) bool {
+	if a.leader.registered.Load() {
 		return false
 	}
 	switch api.KindOf(err) {
@@ -125,12 +134,12 @@ func (a *Agent) hopeless(s *seeker, err error) bool {
 	return false
 }
 
-// session holds one stream from its opening to its end. heard: it was the leader's.
-func (a *Agent) session(ctx context.Context, s *seeker, address string) (heard bool, err error) {
+// holdSession holds one stream from its opening to its end. heard: it was the leader's.
+func (a *Agent) holdSession(ctx context.Context, s *seeker, address string) (heard bool, err error) {
 	life := ctx
 	ctx, cancel := context.WithCancel(life)
 	defer cancel()
-	connection, err := a.connectBy(wire.Once(a.config.Dial), address)
+	connection, err := a.dialMasterBy(wire.Once(a.config.Dial), address)
 	if err != nil {
 		return false, api.E("agent.connect", api.Invalid, address, err)
 	}
@@ -143,13 +152,13 @@ func (a *Agent) session(ctx context.Context, s *seeker, address string) (heard b
 	if err != nil {
 		return false, wire.Error(err)
 	}
-	link := &leaderLink{conn: a.nextConn(), out: newOutbox(outboxLimits{leaderCallsMax, leaderBytesMax}, leaderCallBytes), cancel: cancel}
-	if !a.post(ctx, item{what: core.LeaderOpened{Conn: link.conn}, leader: link}) {
+	link := &leaderLink{conn: a.inbox.nextConn(), out: newOutbox(outboxLimits{leaderCallsMax, leaderBytesMax}, leaderCallBytes), cancel: cancel}
+	if !a.inbox.post(ctx, item{what: core.LeaderOpened{Conn: link.conn}, leader: link}) {
 		return false, ctx.Err()
 	}
-	a.link.Store(link)
-	defer a.link.Store(nil)
-	watch := lookout.New(lookout.Config{Own: address, Masters: s.Masters(), Term: s.term, Dial: a.connect})
+	a.leader.shown.Store(link)
+	defer a.leader.shown.Store(nil)
+	watch := lookout.New(lookout.Config{Own: address, Masters: s.Masters(), Term: s.term, Dial: a.dialMaster})
 	var beside sync.WaitGroup
 	beside.Go(func() { a.writeLeader(ctx, link, stream) })
 	moved := ""
@@ -161,7 +170,7 @@ func (a *Agent) session(ctx context.Context, s *seeker, address string) (heard b
 	heard, err = a.readLeader(ctx, s, link, stream, watch)
 	cancel()
 	beside.Wait()
-	a.happened(life, core.LeaderClosed{Conn: link.conn, Removed: api.Is(err, api.Removed)})
+	a.inbox.postEvent(life, core.LeaderClosed{Conn: link.conn, Removed: api.Is(err, api.Removed)})
 	switch why := link.reason(); {
 	case moved != "":
 		a.log.Info().Str("master", address).Str("leader", moved).Msg("the leader was silent, and another one leads")
@@ -172,11 +181,11 @@ func (a *Agent) session(ctx context.Context, s *seeker, address string) (heard b
 	return heard, err
 }
 
-func (a *Agent) connect(address string) (*grpc.ClientConn, error) {
-	return a.connectBy(a.config.Dial, address)
+func (a *Agent) dialMaster(address string) (*grpc.ClientConn, error) {
+	return a.dialMasterBy(a.config.Dial, address)
 }
 
-func (a *Agent) connectBy(dial wire.Dialer, address string) (*grpc.ClientConn, error) {
+func (a *Agent) dialMasterBy(dial wire.Dialer, address string) (*grpc.ClientConn, error) {
 	credentials := a.config.Credentials
 	if credentials == nil {
 		credentials = insecure.NewCredentials()
@@ -214,7 +223,7 @@ func (a *Agent) readLeader(ctx context.Context, s *seeker, link *leaderLink, str
 				s.Learn(e.Masters)
 				watch.Learn(e.HeartbeatInterval, s.Masters())
 				if e.SessionTimeout > 0 {
-					a.sessionTimeout.Store(int64(e.SessionTimeout))
+					a.leader.timeout.Store(int64(e.SessionTimeout))
 				}
 			case protocol.AgentPong:
 				s.Learn(e.Masters)
@@ -222,7 +231,7 @@ func (a *Agent) readLeader(ctx context.Context, s *seeker, link *leaderLink, str
 				watch.Learn(0, s.Masters())
 			}
 		}
-		if !a.happened(ctx, core.LeaderSaid{Conn: link.conn, Batch: batch}) {
+		if !a.inbox.postEvent(ctx, core.LeaderSaid{Conn: link.conn, Batch: batch}) {
 			return heard, ctx.Err()
 		}
 	}

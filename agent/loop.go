@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/tenderhq/tender/agent/core"
+	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/internal/pause"
 	"github.com/tenderhq/tender/internal/protocol"
 )
@@ -13,9 +14,9 @@ import (
 // away, so that nobody is judged by a silence that was its own (R23).
 const awayFrom = time.Second
 
-// loop takes everything that is waiting, steps it, and sends: batching under load, no
+// runLoop takes everything that is waiting, steps it, and sends: batching under load, no
 // delay without. again: the core has ended its life by Forget.
-func (a *Agent) loop(ctx context.Context) (again bool, err error) {
+func (a *Agent) runLoop(ctx context.Context) (again bool, err error) {
 	timer := time.NewTimer(pause.Soonest)
 	defer timer.Stop()
 	var armed time.Time // what the timer is set to; zero: nothing that counts
@@ -29,39 +30,39 @@ func (a *Agent) loop(ctx context.Context) (again bool, err error) {
 		select {
 		case <-ctx.Done():
 			return false, nil
-		case err := <-a.failed:
+		case err := <-a.inbox.failed:
 			return false, err
-		case look := <-a.asks:
+		case look := <-a.inbox.asks:
 			a.round.Begin()
 			look(a.core)
 			continue
-		case it := <-a.inbox:
+		case it := <-a.inbox.items:
 			a.round.Begin()
-			now := a.back(due)
-			if a.step(now, it) || a.drainInbox(now) {
+			now := a.tellAway(due)
+			if a.stepItem(now, it) || a.drainInbox(now) {
 				return true, nil
 			}
 		case <-timer.C:
 			a.round.Begin()
 			armed = time.Time{}
-			now := a.back(due)
+			now := a.tellAway(due)
 			if due.IsZero() || now.Before(due) {
 				continue
 			}
-			if a.perform(a.core.Step(core.Event{At: now, What: core.Woken{}})) {
+			if a.performEffects(a.core.Step(core.Event{At: now, What: core.Woken{}})) {
 				return true, nil
 			}
 		}
-		a.flush()
+		a.flushBatch()
 	}
 }
 
-// back is the time now, after telling the core if the loop was away.
-func (a *Agent) back(due time.Time) time.Time {
+// tellAway is the time now, after telling the core if the loop was away.
+func (a *Agent) tellAway(due time.Time) time.Time {
 	now := time.Now()
 	if gap := now.Sub(due); !due.IsZero() && gap > awayFrom {
 		a.log.Warn().Stringer("gap", gap).Msg("the agent itself did not run; its deadlines move")
-		a.perform(a.core.Step(core.Event{At: due, What: core.Away{Gap: gap}}))
+		a.performEffects(a.core.Step(core.Event{At: due, What: core.Away{Gap: gap}}))
 	}
 	return now
 }
@@ -69,8 +70,8 @@ func (a *Agent) back(due time.Time) time.Time {
 func (a *Agent) drainInbox(now time.Time) (again bool) {
 	for range inboxItemsMax {
 		select {
-		case it := <-a.inbox:
-			if a.step(now, it) {
+		case it := <-a.inbox.items:
+			if a.stepItem(now, it) {
 				return true
 			}
 		default:
@@ -80,32 +81,32 @@ func (a *Agent) drainInbox(now time.Time) (again bool) {
 	return false
 }
 
-// step takes one item: streams are known before the core hears of them.
-func (a *Agent) step(now time.Time, it item) (again bool) {
+// stepItem takes one item: streams are known before the core hears of them.
+func (a *Agent) stepItem(now time.Time, it item) (again bool) {
 	if it.taken != nil {
 		it.taken <- struct{}{}
 	}
 	switch what := it.what.(type) {
 	case core.LeaderOpened:
-		a.leader = it.leader
+		a.leader.stream = it.leader
 	case core.ExecutorOpened:
-		a.executors[what.Conn] = it.executor
+		a.executors.links[what.Conn] = it.executor
 	case core.ExecutorClosed:
-		delete(a.executors, what.Conn)
+		delete(a.executors.links, what.Conn)
 	case core.TaskPrepared:
-		a.stopPreparing(what.Task)
+		a.preparing.stop(what.Task)
 	case core.LeaderClosed:
-		if a.leader != nil && a.leader.conn == what.Conn {
-			a.leader = nil
+		if a.leader.stream != nil && a.leader.stream.conn == what.Conn {
+			a.leader.stream = nil
 		}
 	default: // the core's alone
 	}
 	a.metrics.events.Add(1)
-	return a.perform(a.core.Step(core.Event{At: now, What: it.what}))
+	return a.performEffects(a.core.Step(core.Event{At: now, What: it.what}))
 }
 
-// flush hands over what the batch has gathered.
-func (a *Agent) flush() {
+// flushBatch hands over what the batch has gathered.
+func (a *Agent) flushBatch() {
 	if a.disk.bloated() {
 		a.log.Info().Msg("checkpoint compacted")
 		a.disk.compact(a.core.Records())
@@ -114,8 +115,8 @@ func (a *Agent) flush() {
 	a.metrics.look(a.core)
 }
 
-// perform carries out effects in their order. again: the last one was Forget.
-func (a *Agent) perform(effects []core.Effect) (again bool) {
+// performEffects carries out effects in their order. again: the last one was Forget.
+func (a *Agent) performEffects(effects []core.Effect) (again bool) {
 	for _, effect := range effects {
 		switch e := effect.(type) {
 		case core.Checkpoint:
@@ -123,8 +124,8 @@ func (a *Agent) perform(effects []core.Effect) (again bool) {
 		case core.ToLeader:
 			a.toLeader(e)
 		case core.CloseLeader:
-			if a.leader != nil && a.leader.conn == e.Conn {
-				a.leader.close(e.Why)
+			if link := a.leader.stream; link != nil && link.conn == e.Conn {
+				link.close(e.Why)
 			}
 		case core.ToExecutor:
 			a.toExecutor(e.Conn, outgoing{event: e.Event})
@@ -135,14 +136,14 @@ func (a *Agent) perform(effects []core.Effect) (again bool) {
 			}
 			a.toExecutor(e.Conn, out)
 		case core.CloseExecutor:
-			if link := a.executors[e.Conn]; link != nil {
+			if link := a.executors.links[e.Conn]; link != nil {
 				link.out.close(e.Err)
 			}
 		case core.Forget:
 			a.log.Warn().Str("why", e.Why).Msg("a new agent begins")
 			return true
 		case core.Stop:
-			a.fail(e.Err)
+			a.inbox.fail(e.Err)
 		case core.Log:
 			a.tellLog(e)
 		case core.Work:
@@ -158,57 +159,51 @@ func (a *Agent) performWork(work core.Work) {
 	case core.StartExecutor:
 		a.startRun(e)
 	case core.ReleaseExecutor:
-		a.release(e.Run)
+		a.releaseRun(e.Run)
 	case core.AbandonExecutor:
-		a.abandon(e.Run)
+		a.abandonRun(e.Run)
 	case core.KillGroups:
 		a.killGroups(e)
 	case core.KillGroup:
 		a.killGroup(e)
 	case core.PrepareTask:
-		a.prepare(e)
+		a.prepareTask(e)
 	case core.TaskEnded:
-		for _, reader := range a.readers[e.Task] {
-			reader.ended = true
-			close(reader.over)
-		}
-		delete(a.readers, e.Task)
-		a.stopPreparing(e.Task)
+		a.readers.endTask(e.Task)
+		a.preparing.stop(e.Task)
 		a.metrics.ended.Add(1)
 	case core.RemoveFolder:
-		a.removeFolder(e.Path)
+		a.folder.remove(e.Path)
 	case core.CreateVolume:
-		a.createVolume(e)
+		a.inbox.fail(a.folder.createVolume(e))
 	case core.DestroyVolume:
 		a.destroyVolume(e.Volume)
 	case core.Sample:
-		select {
-		case a.samples <- e.Targets:
-		default: // one is waiting already; the core asks for one at a time
-		}
+		a.samples.ask(e.Targets)
 	}
 }
 
 func (a *Agent) toLeader(e core.ToLeader) {
-	if a.leader == nil || a.leader.conn != e.Conn {
+	link := a.leader.stream
+	if link == nil || link.conn != e.Conn {
 		return
 	}
 	if _, is := e.Call.(protocol.AgentReport); is {
-		a.registered.Store(true)
+		a.leader.registered.Store(true)
 	}
 	if message, is := e.Call.(protocol.MessageFromExecutor); is {
-		if !a.leader.out.putSpare(message) {
+		if !link.out.putSpare(message) {
 			a.metrics.dropped.Add(1)
 		}
 		return
 	}
-	if !a.leader.out.put(e.Call) {
-		a.leader.close("the master takes nothing any more")
+	if !link.out.put(e.Call) {
+		link.close("the master takes nothing any more")
 	}
 }
 
 func (a *Agent) toExecutor(conn core.Conn, out outgoing) {
-	link := a.executors[conn]
+	link := a.executors.links[conn]
 	if link == nil {
 		return
 	}
@@ -233,25 +228,26 @@ func (a *Agent) tellLog(e core.Log) {
 
 // closeLinks ends all streams, without a word: this agent's executors wait for the next.
 func (a *Agent) closeLinks() {
-	if a.leader != nil {
-		a.leader.cancel()
+	if a.leader.stream != nil {
+		a.leader.stream.cancel()
 	}
-	for _, link := range a.executors {
+	for _, link := range a.executors.links {
 		link.cancel()
 	}
-	a.leader, a.executors = nil, map[core.Conn]*executorLink{}
-	for _, readers := range a.readers {
-		for _, reader := range readers {
-			close(reader.over)
+	a.leader.stream = nil
+	clear(a.executors.links)
+	a.readers.endLife()
+	clear(a.preparing.tasks) // the life that is over has ended them
+	a.inbox.empty()
+}
+
+// destroyVolume deletes a volume beside the loop.
+func (a *Agent) destroyVolume(id api.VolumeID) {
+	a.startWork(func() {
+		done := core.VolumeDestroyed{Volume: id}
+		if err := a.folder.destroyVolume(id); err != nil {
+			done.Err = err.Error()
 		}
-	}
-	clear(a.readers)
-	clear(a.preparing) // the life that is over has ended them
-	for {              // what came too late belongs to nobody
-		select {
-		case <-a.inbox:
-		default:
-			return
-		}
-	}
+		a.inbox.postEvent(a.context, done)
+	})
 }

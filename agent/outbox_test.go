@@ -18,7 +18,8 @@ func TestMessagesNeverEndTheSession(t *testing.T) {
 		conn: 1, out: newOutbox(outboxLimits{leaderCallsMax, leaderBytesMax}, leaderCallBytes),
 		cancel: func() { t.Error("the session was ended") },
 	}
-	a := &Agent{leader: link}
+	a := &Agent{}
+	a.leader.stream = link
 	const messages = 4 * leaderBytesMax / largeBytes
 	for range messages {
 		a.toLeader(core.ToLeader{Conn: 1, Call: protocol.MessageFromExecutor{Data: make([]byte, largeBytes)}})
@@ -42,7 +43,8 @@ func TestMessagesToASlowExecutor(t *testing.T) {
 		out:    newOutbox(outboxLimits{executorEventsMax, executorBytesMax}, outgoing.bytes),
 		cancel: func() { t.Error("the stream was ended") },
 	}
-	a := &Agent{executors: map[core.Conn]*executorLink{1: link}}
+	a := &Agent{executors: newExecutorStreams()}
+	a.executors.links[1] = link
 	for range 4 * executorBytesMax / largeBytes {
 		a.toExecutor(1, outgoing{event: protocol.ExecutorMessage{Data: make([]byte, largeBytes)}})
 	}
@@ -57,19 +59,19 @@ func TestMessagesToASlowExecutor(t *testing.T) {
 
 // The messages of all executors together have a bound; what is taken, or whose stream ends, makes room (R34).
 func TestMessagesToAllExecutors(t *testing.T) {
-	a := &Agent{executors: map[core.Conn]*executorLink{}, telling: newCommonRoom(executorsBytesMax)}
+	a := &Agent{executors: newExecutorStreams()}
 	const links = 2 * executorsBytesMax / (executorBytesMax / 2)
 	for conn := range core.Conn(links) {
 		link := &executorLink{out: newOutbox(outboxLimits{executorEventsMax, executorBytesMax}, outgoing.bytes)}
-		link.out.common = a.telling
-		a.executors[conn] = link
+		link.out.common = a.executors.telling
+		a.executors.links[conn] = link
 		for range executorBytesMax / 2 / largeBytes {
 			a.toExecutor(conn, outgoing{event: protocol.ExecutorMessage{Data: make([]byte, largeBytes)}})
 		}
 		a.toExecutor(conn, outgoing{event: protocol.ExecutorKill{Task: "t1"}})
 	}
 	bytes := 0
-	for _, link := range a.executors {
+	for _, link := range a.executors.links {
 		bytes += link.out.bytes
 		if last := link.out.items[len(link.out.items)-1].event; last != (protocol.ExecutorKill{Task: "t1"}) {
 			t.Errorf("a kill found no room: the last event that waits is %T", last)
@@ -78,11 +80,11 @@ func TestMessagesToAllExecutors(t *testing.T) {
 	if dropped := a.metrics.dropped.Load(); bytes != executorsBytesMax || dropped != executorsBytesMax/largeBytes {
 		t.Errorf("%d bytes wait, at most %d may; %d messages were dropped", bytes, executorsBytesMax, dropped)
 	}
-	if _, more := a.executors[0].out.take(t.Context()); !more {
+	if _, more := a.executors.links[0].out.take(t.Context()); !more {
 		t.Error("it is closed")
 	}
-	a.executors[1].out.discard()
-	if left := a.telling.left.Load(); left != executorBytesMax {
+	a.executors.links[1].out.discard()
+	if left := a.executors.telling.left.Load(); left != executorBytesMax {
 		t.Errorf("%d bytes are free, %d were taken or given up", left, executorBytesMax)
 	}
 }
@@ -94,7 +96,8 @@ func TestStatusesEndASessionThatTakesNothing(t *testing.T) {
 		conn: 1, out: newOutbox(outboxLimits{leaderCallsMax, leaderBytesMax}, leaderCallBytes),
 		cancel: func() { ended++ },
 	}
-	a := &Agent{leader: link}
+	a := &Agent{}
+	a.leader.stream = link
 	for range leaderBytesMax/api.StatusDataBytesMax + 1 {
 		a.toLeader(core.ToLeader{Conn: 1, Call: protocol.StatusUpdate{Status: api.Status{Data: make([]byte, api.StatusDataBytesMax)}}})
 	}

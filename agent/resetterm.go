@@ -5,6 +5,8 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/rs/zerolog"
+
 	"github.com/tenderhq/tender/agent/checkpoint"
 	"github.com/tenderhq/tender/agent/core"
 	"github.com/tenderhq/tender/api"
@@ -40,8 +42,7 @@ func offline(dataDir string, do func(checkpoint.Store, core.Identity) error) (st
 	if _, err := os.Stat(filepath.Join(dataDir, "identity")); err != nil {
 		return standing, api.E(op, api.NotFound, dataDir, errors.New("this is no agent's data folder: it holds no file identity"))
 	}
-	a := &Agent{config: Config{DataDir: dataDir}}
-	unlock, err := a.lockFolder()
+	unlock, err := newDataFolder(dataDir, zerolog.Nop()).lock()
 	if err != nil {
 		return standing, err
 	}

@@ -63,7 +63,7 @@ func (r *runs) process(run core.Run) executor.Process {
 	return nil
 }
 
-// forget: the runs of another core's life are not this one's, whatever their numbers.
+// forget drops all runs: those of another core's life are not this one's, whatever their numbers.
 func (r *runs) forget() {
 	r.mutex.Lock()
 	defer r.mutex.Unlock()
@@ -80,7 +80,7 @@ func (r *runs) all() []*runState {
 func (a *Agent) findRuns() (alive []core.Run) {
 	a.runs.forget()
 	for _, started := range a.core.Runs() {
-		if process := a.launcher.Find(started.Process); process != nil && a.sameBoot() {
+		if process := a.config.Launcher.Find(started.Process); process != nil && a.sameBoot() {
 			a.runs.put(&runState{run: started.Run, folder: a.core.ExecutorFolder(started.Run.Executor), process: process, abandon: func() {}})
 			alive = append(alive, started.Run)
 		}
@@ -96,24 +96,25 @@ func (a *Agent) startRun(e core.StartExecutor) {
 	ctx, cancel := context.WithCancel(a.context)
 	state := &runState{run: e.Run, folder: e.Sandbox, abandon: cancel}
 	a.runs.put(state)
-	a.start(func() {
+	a.startWork(func() {
 		defer cancel()
 		state.said = stderrSize(e.Sandbox)
 		token := a.config.Random()
-		process, err := a.fork(ctx, e, token)
+		process, err := a.forkRun(ctx, e, token)
 		if err != nil {
 			a.runs.drop(e.Run)
-			a.happened(a.context, core.ExecutorFailed{Run: e.Run, Reason: executor.Reason(err), Message: err.Error()})
+			a.inbox.postEvent(a.context, core.ExecutorFailed{Run: e.Run, Reason: executor.Reason(err), Message: err.Error()})
 			return
 		}
 		a.runs.forked(state, process)
 		hash := sha256.Sum256([]byte(token))
-		a.happened(a.context, core.ExecutorForked{Run: e.Run, Process: process.ID(), TokenHash: hex.EncodeToString(hash[:])})
-		a.await(a.context, state)
+		a.inbox.postEvent(a.context, core.ExecutorForked{Run: e.Run, Process: process.ID(), TokenHash: hex.EncodeToString(hash[:])})
+		a.awaitRun(a.context, state)
 	})
 }
 
-func (a *Agent) fork(ctx context.Context, e core.StartExecutor, token string) (executor.Process, error) {
+// forkRun makes the folder of an executor with what belongs there, and its child.
+func (a *Agent) forkRun(ctx context.Context, e core.StartExecutor, token string) (executor.Process, error) {
 	command := e.Executor.Command
 	if e.Builtin {
 		if len(a.config.CommandExecutor) == 0 {
@@ -121,16 +122,16 @@ func (a *Agent) fork(ctx context.Context, e core.StartExecutor, token string) (e
 		}
 		command = api.Command{Argv: a.config.CommandExecutor}
 	}
-	if err := a.showVolumes(e.Sandbox, e.Volumes); err != nil {
+	if err := a.folder.showVolumes(e.Sandbox, e.Volumes); err != nil {
 		return nil, err
 	}
-	leave := a.enterFetch(ctx, command.URIs)
+	leave := a.preparing.enter(ctx, command.URIs)
 	if leave == nil {
 		return nil, ctx.Err()
 	}
 	defer leave()
-	return a.launcher.Fork(ctx, executor.Start{
-		Run: e.Run.Executor, Command: command, Sandbox: e.Sandbox, Socket: a.socket, Token: token,
+	return a.config.Launcher.Fork(ctx, executor.Start{
+		Run: e.Run.Executor, Command: command, Sandbox: e.Sandbox, Socket: a.listeners.socket, Token: token,
 		RecoveryTimeout: max(a.recoveryTimeout(), 0), Path: a.config.Path,
 	})
 }
@@ -142,9 +143,9 @@ func (a *Agent) recoveryTimeout() time.Duration {
 	return a.config.RecoveryTimeout
 }
 
-// await waits for the end of a process. When the agent ends first, a child at its gate
+// awaitRun waits for the end of a process. When the agent ends first, a child at its gate
 // must not wait for ever.
-func (a *Agent) await(ctx context.Context, state *runState) {
+func (a *Agent) awaitRun(ctx context.Context, state *runState) {
 	message, done := state.process.Wait(ctx)
 	if !done {
 		state.process.Abandon()
@@ -154,10 +155,11 @@ func (a *Agent) await(ctx context.Context, state *runState) {
 	if line := lastLine(state.folder, state.said); line != "" {
 		message += "; the last line of its stderr: " + line
 	}
-	a.happened(ctx, core.ExecutorExited{Run: state.run, Message: message})
+	a.inbox.postEvent(ctx, core.ExecutorExited{Run: state.run, Message: message})
 }
 
-func (a *Agent) release(run core.Run) {
+// releaseRun opens the gate of an executor.
+func (a *Agent) releaseRun(run core.Run) {
 	process := a.runs.process(run)
 	if process == nil {
 		return // it has ended; ExecutorExited is on its way
@@ -167,7 +169,8 @@ func (a *Agent) release(run core.Run) {
 	}
 }
 
-func (a *Agent) abandon(run core.Run) {
+// abandonRun ends a start that is no longer wanted.
+func (a *Agent) abandonRun(run core.Run) {
 	state := a.runs.get(run)
 	if state == nil {
 		return
@@ -181,11 +184,11 @@ func (a *Agent) abandon(run core.Run) {
 // killGroups kills until nothing is left; what can't be killed is tried again for as
 // long as the agent lives, because no task of it may be called ended before.
 func (a *Agent) killGroups(e core.KillGroups) {
-	a.start(func() {
+	a.startWork(func() {
 		for a.context.Err() == nil {
-			err := a.launcher.KillAll(a.context, executor.Owner{Leader: e.Leader, Sandbox: e.Sandbox})
+			err := a.config.Launcher.KillAll(a.context, executor.Owner{Leader: e.Leader, Sandbox: e.Sandbox})
 			if err == nil {
-				a.happened(a.context, core.GroupsGone{Run: e.Run})
+				a.inbox.postEvent(a.context, core.GroupsGone{Run: e.Run})
 				return
 			}
 			a.log.Error().Err(err).Stringer("executor", e.Run.Executor).Msg("its processes can't be killed")
@@ -198,68 +201,11 @@ func (a *Agent) killGroups(e core.KillGroups) {
 }
 
 func (a *Agent) killGroup(e core.KillGroup) {
-	a.start(func() {
-		if err := a.launcher.Kill(executor.Owner{Leader: e.Leader, Sandbox: e.Sandbox}, e.Group); err != nil {
+	a.startWork(func() {
+		if err := a.config.Launcher.Kill(executor.Owner{Leader: e.Leader, Sandbox: e.Sandbox}, e.Group); err != nil {
 			a.log.Error().Err(err).Stringer("task", e.Task).Msg("its process group can't be killed")
 		}
 	})
-}
-
-// fetchesMax is how many tasks and executors get their files at the same time. More wait, so that
-// however many are launched, disk and network are shared by a few (R34).
-const fetchesMax = 16
-
-// enterFetch waits until the files may be fetched, at once when there are none, and returns what is to
-// be called at the end; nil when the context has ended first.
-func (a *Agent) enterFetch(ctx context.Context, uris []api.URI) (leave func()) {
-	if len(uris) == 0 {
-		return func() {}
-	}
-	select {
-	case a.fetching <- struct{}{}:
-		return func() { <-a.fetching }
-	case <-ctx.Done():
-		return nil
-	}
-}
-
-// prepare brings a task its volumes and files. Nobody waits for them any more when the task has ended
-// first, by a kill or with its executor: then stopPreparing ends the fetch.
-func (a *Agent) prepare(e core.PrepareTask) {
-	ctx, cancel := context.WithCancel(a.context)
-	a.preparing[e.Task] = cancel
-	a.start(func() {
-		defer cancel()
-		done := core.TaskPrepared{Task: e.Task}
-		err := a.showVolumes(e.Sandbox, e.Volumes)
-		if err == nil {
-			err = a.fetchFiles(ctx, e)
-		}
-		if ctx.Err() != nil {
-			return
-		}
-		if err != nil {
-			done.Reason, done.Message = executor.Reason(err), err.Error()
-		}
-		a.happened(a.context, done)
-	})
-}
-
-func (a *Agent) fetchFiles(ctx context.Context, e core.PrepareTask) error {
-	leave := a.enterFetch(ctx, e.URIs)
-	if leave == nil {
-		return ctx.Err()
-	}
-	defer leave()
-	return a.launcher.Prepare(ctx, e.Sandbox, e.URIs)
-}
-
-// stopPreparing ends the fetch of a task's files, if one is under way.
-func (a *Agent) stopPreparing(task api.TaskRef) {
-	if cancel := a.preparing[task]; cancel != nil {
-		cancel()
-		delete(a.preparing, task)
-	}
 }
 
 // clearExecutors ends what this agent has started, when nobody is to come back for it.
@@ -282,7 +228,7 @@ func (a *Agent) clearExecutors() {
 	defer cancel()
 	for ref, started := range targets {
 		owner := executor.Owner{Leader: started.Process, Sandbox: a.core.ExecutorFolder(ref)}
-		if err := a.launcher.KillAll(hard, owner); err != nil {
+		if err := a.config.Launcher.KillAll(hard, owner); err != nil {
 			a.log.Error().Err(err).Stringer("executor", ref).Msg("its processes can't be killed")
 		}
 	}

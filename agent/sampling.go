@@ -5,23 +5,45 @@ import (
 	"time"
 
 	"github.com/tenderhq/tender/agent/core"
+	"github.com/tenderhq/tender/agent/usage"
 )
 
-// takeSamples measures when the core asks. Measuring never takes more than a
+// sampling measures what executors and tasks really use.
+type sampling struct {
+	sampler usage.Sampler
+	asked   chan []core.Target // capacity 1: the core asks for one at a time
+}
+
+func newSampling(sampler usage.Sampler) sampling {
+	if sampler == nil {
+		sampler = usage.New()
+	}
+	return sampling{sampler: sampler, asked: make(chan []core.Target, 1)}
+}
+
+// ask has a sample taken, unless one is waiting to be taken already.
+func (s *sampling) ask(targets []core.Target) {
+	select {
+	case s.asked <- targets:
+	default:
+	}
+}
+
+// run measures when the core asks. Measuring never takes more than a
 // twentieth of one processor: after a slow sample the next one waits.
-func (a *Agent) takeSamples(ctx context.Context) {
+func (s *sampling) run(ctx context.Context, inbox *inbox) {
 	const share = 20
 	for {
 		var targets []core.Target
 		select {
-		case targets = <-a.samples:
+		case targets = <-s.asked:
 		case <-ctx.Done():
 			return
 		}
 		begin := time.Now()
-		usage := a.sampler.Sample(begin, targets)
+		used := s.sampler.Sample(begin, targets)
 		took := time.Since(begin)
-		if !a.happened(ctx, core.Sampled{Usage: usage}) {
+		if !inbox.postEvent(ctx, core.Sampled{Usage: used}) {
 			return
 		}
 		if took == 0 { // by a clock that stood still

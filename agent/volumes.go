@@ -16,38 +16,43 @@ import (
 // the loop makes their folders itself. A task that holds one finds it in its sandbox as
 // volumes/VOLUME, a link: a sandbox that is deleted takes no data with it.
 
-func (a *Agent) volumeFolder(id api.VolumeID) string {
-	return filepath.Join(a.path("volumes"), string(id))
+func (f *dataFolder) volumeFolder(id api.VolumeID) string {
+	return filepath.Join(f.at("volumes"), string(id))
 }
 
-func (a *Agent) createVolume(e core.CreateVolume) {
-	if a.config.DataDir == "" {
-		return
+// createVolume makes a volume's folder.
+func (f *dataFolder) createVolume(e core.CreateVolume) error {
+	if f.path == "" {
+		return nil
 	}
-	if _, err := os.Lstat(a.volumeFolder(e.Volume)); err == nil && e.New {
-		a.putAside("unknown", a.volumeFolder(e.Volume))
+	var wrong error
+	if _, err := os.Lstat(f.volumeFolder(e.Volume)); err == nil && e.New {
+		wrong = f.putAside("unknown", f.volumeFolder(e.Volume))
 	}
-	if err := os.MkdirAll(a.volumeFolder(e.Volume), 0o755); err != nil {
-		a.log.Error().Err(err).Str("volume", string(e.Volume)).Msg("a volume's folder was not made")
+	if err := os.MkdirAll(f.volumeFolder(e.Volume), 0o755); err != nil {
+		f.log.Error().Err(err).Str("volume", string(e.Volume)).Msg("a volume's folder was not made")
 	}
+	return wrong
 }
 
 // sweepVolumes puts the folders of volumes aside that the agent does not have, so that no
 // volume of the same ID ever shows another one's data. Nobody deletes them but a person (R22).
-func (a *Agent) sweepVolumes(owner api.AgentID, has func(api.VolumeID) bool) {
-	if a.config.DataDir == "" {
-		return
+func (f *dataFolder) sweepVolumes(owner api.AgentID, has func(api.VolumeID) bool) error {
+	if f.path == "" {
+		return nil
 	}
-	for _, folder := range list(a.path("volumes")) {
+	var wrong error
+	for _, folder := range list(f.at("volumes")) {
 		if !has(api.VolumeID(filepath.Base(folder))) {
-			a.putAside(cmp.Or(owner, "unknown"), folder)
+			wrong = cmp.Or(wrong, f.putAside(cmp.Or(owner, "unknown"), folder))
 		}
 	}
+	return wrong
 }
 
 // putAside moves a volume's folder to volumes-of/OWNER, under its own name or that with a number.
-func (a *Agent) putAside(owner api.AgentID, folder string) {
-	kept := filepath.Join(a.path("volumes-of"), string(owner))
+func (f *dataFolder) putAside(owner api.AgentID, folder string) error {
+	kept := filepath.Join(f.at("volumes-of"), string(owner))
 	err := os.MkdirAll(kept, 0o755)
 	to := filepath.Join(kept, filepath.Base(folder))
 	for n := 2; err == nil; n++ {
@@ -58,36 +63,33 @@ func (a *Agent) putAside(owner api.AgentID, folder string) {
 		to = filepath.Join(kept, filepath.Base(folder)+"."+strconv.Itoa(n))
 	}
 	if err != nil {
-		a.fail(api.E("agent.volumes", api.Internal, folder, fmt.Errorf("data that is not this agent's could not be put aside; move it elsewhere: %w", err)))
-		return
+		return api.E("agent.volumes", api.Internal, folder,
+			fmt.Errorf("data that is not this agent's could not be put aside; move it elsewhere: %w", err))
 	}
-	a.log.Warn().Str("folder", to).Msg("a volume of an agent that is no more was put aside; delete it when nobody needs it")
+	f.log.Warn().Str("folder", to).Msg("a volume of an agent that is no more was put aside; delete it when nobody needs it")
+	return nil
 }
 
-func (a *Agent) destroyVolume(id api.VolumeID) {
-	a.start(func() {
-		done := core.VolumeDestroyed{Volume: id}
-		if a.config.DataDir != "" {
-			if err := a.launcher.Delete(a.volumeFolder(id)); err != nil {
-				done.Err = err.Error()
-			}
-		}
-		a.happened(a.context, done)
-	})
+// destroyVolume deletes a volume with its data.
+func (f *dataFolder) destroyVolume(id api.VolumeID) error {
+	if f.path == "" {
+		return nil
+	}
+	return f.launcher.Delete(f.volumeFolder(id))
 }
 
 // showVolumes links the volumes into a sandbox, which it makes. A second call does
 // nothing; a volume without its folder is an error, for the task would write its data
 // where it does not last.
-func (a *Agent) showVolumes(sandbox string, ids []api.VolumeID) error {
-	if a.config.DataDir == "" || len(ids) == 0 {
+func (f *dataFolder) showVolumes(sandbox string, ids []api.VolumeID) error {
+	if f.path == "" || len(ids) == 0 {
 		return nil
 	}
 	if err := os.MkdirAll(filepath.Join(sandbox, "volumes"), 0o755); err != nil {
 		return err
 	}
 	for _, id := range ids {
-		folder, err := filepath.Abs(a.volumeFolder(id))
+		folder, err := filepath.Abs(f.volumeFolder(id))
 		if err != nil {
 			return err
 		}

@@ -10,7 +10,7 @@ const sessionTimeoutDefault = 5 * time.Second
 
 // longestRound is how long a round of the loop may take: three session timeouts, as the leader told them last.
 func (a *Agent) longestRound() time.Duration {
-	if told := time.Duration(a.sessionTimeout.Load()); told > 0 {
+	if told := time.Duration(a.leader.timeout.Load()); told > 0 {
 		return 3 * told
 	}
 	return 3 * sessionTimeoutDefault
@@ -26,7 +26,7 @@ func (a *Agent) watchLoop(ctx context.Context) {
 		}
 		a.log.Error().Stringer("longest", a.longestRound()).Str("stack", evidence).Msg("the agent's loop is stuck")
 		a.metrics.stuck.Add(1)
-		if link := a.link.Load(); link != nil {
+		if link := a.leader.shown.Load(); link != nil {
 			link.close("the agent's loop is stuck")
 		}
 	}

@@ -27,8 +27,8 @@ func TestAStuckLoopEndsItsSession(t *testing.T) {
 				await(m.master, "heartbeat", func(protocol.AgentHeartbeat) bool { return true })
 				<-time.After(time.Minute) // the watch has heard of the timeout
 				hold, began := make(chan struct{}), time.Now()
-				go agent.ask(t.Context(), func(*core.Core) { <-hold })
-				for agent.link.Load() != nil {
+				go agent.inbox.ask(t.Context(), func(*core.Core) { <-hold })
+				for agent.leader.shown.Load() != nil {
 					<-time.After(100 * time.Millisecond)
 				}
 				if took := time.Since(began); took < 3*timeout || took > 4*timeout {
@@ -36,7 +36,7 @@ func TestAStuckLoopEndsItsSession(t *testing.T) {
 				}
 				m.master.forget()
 				<-time.After(time.Minute)
-				if agent.link.Load() != nil || !agent.round.Stuck() {
+				if agent.leader.shown.Load() != nil || !agent.round.Stuck() {
 					t.Error("a stuck agent has a session")
 				}
 				if text := said.String(); !strings.Contains(text, "the agent's loop is stuck") || !strings.Contains(text, "watch_test.go") {

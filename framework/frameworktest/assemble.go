@@ -29,21 +29,23 @@ func (a *Agent) assemble(dead context.Context) (run func(context.Context) error,
 		return nil, err
 	}
 	made, err := agent.New(agent.Config{
-		Masters:          h.MasterAddresses(),
-		Hostname:         a.machine.Hostname,
-		Port:             -1,
-		Resources:        a.machine.Resources,
-		Attributes:       a.machine.Attributes,
-		Region:           a.machine.Region,
-		Zone:             a.machine.Zone,
-		CommandExecutor:  []string{"played"},
-		Logger:           h.logger(host.name),
-		ExecutorListener: executors,
-		Dial:             h.dialer(host.name),
-		Launcher:         a.launcher,
-		Store:            grip{host.disk, host, dead},
-		Sampler:          host,
-		BootID:           host.bootID(),
+		Masters:         h.MasterAddresses(),
+		Hostname:        a.machine.Hostname,
+		Port:            -1,
+		Resources:       a.machine.Resources,
+		Attributes:      a.machine.Attributes,
+		Region:          a.machine.Region,
+		Zone:            a.machine.Zone,
+		CommandExecutor: []string{"played"},
+		Logger:          h.logger(host.name),
+		World: agent.World{
+			ExecutorListener: executors,
+			Dial:             h.dialer(host.name),
+			Launcher:         a.launcher,
+			Store:            grip{host.disk, host, dead},
+			Sampler:          host,
+			BootID:           host.bootID(),
+		},
 	})
 	if err != nil {
 		return nil, err

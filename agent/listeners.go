@@ -1,0 +1,85 @@
+package agent
+
+import (
+	"errors"
+	"net"
+	"strconv"
+	"sync/atomic"
+	"syscall"
+
+	"github.com/tenderhq/tender/api"
+)
+
+// listeners are the two ways into an agent. They stay open through all lives of its core.
+type listeners struct {
+	http    *sharedListener // nil = none
+	sockets *sharedListener // for executors
+	socket  string          // its path
+	address atomic.Value    // string: of the HTTP listener
+}
+
+// Connections at a time. Beyond them the newest is closed at once, and counted in a metric: a stranger's connections
+// must not use up the descriptors by which executors come back.
+const (
+	httpConnectionsMax     = 4096
+	executorConnectionsMax = 16384
+)
+
+// open opens the HTTP listener and the executors' socket.
+func (l *listeners) open(config Config, folder *dataFolder) error {
+	if err := l.openHTTP(config); err != nil {
+		return err
+	}
+	return l.openSocket(config, folder)
+}
+
+func (l *listeners) openHTTP(config Config) error {
+	switch {
+	case config.Listener != nil:
+		l.http = newSharedListener(config.Listener, httpConnectionsMax)
+	case config.Port > 0:
+		listener, err := listenTCP(net.JoinHostPort(config.Bind, strconv.Itoa(config.Port)))
+		if err != nil {
+			return err
+		}
+		l.http = newSharedListener(listener, httpConnectionsMax)
+	}
+	if l.http != nil {
+		l.address.Store(config.address(l.http.Addr()))
+	}
+	return nil
+}
+
+func (l *listeners) openSocket(config Config, folder *dataFolder) error {
+	if config.ExecutorListener != nil {
+		l.sockets = newSharedListener(config.ExecutorListener, executorConnectionsMax)
+		l.socket = config.ExecutorListener.Addr().String()
+		return nil
+	}
+	listener, path, err := folder.listenSocket()
+	if err != nil {
+		return api.E("agent.start", api.Internal, config.DataDir, err)
+	}
+	l.sockets, l.socket = newSharedListener(listener, executorConnectionsMax), path
+	return nil
+}
+
+func (l *listeners) close() error { return errors.Join(l.http.close(), l.sockets.close()) }
+
+// httpAddress is where others reach the HTTP listener, "" before it is open or when there is none.
+func (l *listeners) httpAddress() string {
+	address, _ := l.address.Load().(string)
+	return address
+}
+
+func listenTCP(address string) (net.Listener, error) {
+	listener, err := net.Listen("tcp", address)
+	switch {
+	case errors.Is(err, syscall.EADDRINUSE):
+		return nil, api.E("agent.listen", api.Exists, address,
+			errors.New("the port is in use, perhaps by another agent on this machine; choose another one"))
+	case err != nil:
+		return nil, api.E("agent.listen", api.Invalid, address, err)
+	}
+	return listener, nil
+}
