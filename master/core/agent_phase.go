@@ -1,8 +1,21 @@
 package core
 
 import (
+	"time"
+
 	"github.com/tenderhq/tender/internal/invariant"
 )
+
+// agentLife is how an agent's life stands, and why.
+type agentLife struct {
+	phase   phase
+	account account
+	clock   *deadline // session timeout, then TOMBSTONE, then gone
+	gone    string    // why the stream is missing
+	leftAt  time.Time // when its last stream of this term ended; zero: it had none
+	refused string    // why its version is; "" = it is not
+	unable  string    // why it can start nothing, as it said in this session; "" = it can
+}
 
 // phase is where an agent stands in its life, as the leader knows it. What a list shows is more than that: an agent
 // that is up may be BUSY, or unable to start anything.

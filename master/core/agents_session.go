@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"time"
 
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/internal/protocol"
@@ -15,6 +16,20 @@ type link struct {
 	conn  Conn
 	agent *agent // nil until the session is open
 	waits *agent // whose older stream is asked before this one is let in; nil: none
+}
+
+// agentStream is an agent's session with this leader.
+type agentStream struct {
+	link      *link      // its stream; nil while it has none
+	session   uint64     // of that stream (R2)
+	successor *successor // from another boot or host; nil: none
+	boot      string     // boot ID and host of that stream (R7)
+	host      string
+	seen      time.Time     // its last sign of life
+	asked     *deadline     // until when the older stream may answer, while a successor waits
+	masters   uint64        // the change of masters that it was told last
+	within    time.Duration // for its return, as it was told last
+	report    *report       // pages that have come so far; nil when none is awaited
 }
 
 // greeting is what a stream's first call says, whichever of the two it is.

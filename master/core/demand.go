@@ -11,6 +11,13 @@ import (
 // demands are what frameworks want, and in which roles they want nothing now. What is shown is what the policy has (R38).
 type demands struct{ *base }
 
+// wants is what a framework wants, by role.
+type wants struct {
+	suppressed map[api.Role]bool
+	demand     map[api.Role][]api.Shape
+	demandFrom api.Nonce // the instance that stated it
+}
+
 // suppress stops offers for the roles; none named = all.
 func (r *demands) suppress(s *session, number uint64, roles []api.Role) {
 	fw := s.framework

@@ -36,19 +36,14 @@ type framework struct {
 	since   time.Time
 	why     string
 	refused string // why a version of its scheduler is; "" = it is not
-	// place: until then the last active instance of a standby may come back to its
-	// place before others take it (R6).
-	place    time.Time
-	turn     *deadline // when the place is given up
+	standbyPlace
 	failover *deadline // of its tasks, while disconnected
 	removed  bool
 
-	tasks      map[api.TaskID]*task
-	executors  map[executorKey]*executor
-	offers     map[api.OfferID]*offer
-	suppressed map[api.Role]bool
-	demand     map[api.Role][]api.Shape
-	demandFrom api.Nonce // the instance that stated it
+	tasks     map[api.TaskID]*task
+	executors map[executorKey]*executor
+	offers    map[api.OfferID]*offer
+	wants
 	books      map[api.Role]*books
 	placed     view.Placements
 	results    results
@@ -62,15 +57,14 @@ type books struct{ used, offered tally }
 // newFramework makes the picture of a framework that is not subscribed.
 func (r *frameworks) newFramework(id api.FrameworkID) *framework {
 	fw := &framework{
-		id:         id,
-		since:      r.now,
-		tasks:      make(map[api.TaskID]*task),
-		executors:  make(map[executorKey]*executor),
-		offers:     make(map[api.OfferID]*offer),
-		suppressed: make(map[api.Role]bool),
-		demand:     make(map[api.Role][]api.Shape),
-		books:      make(map[api.Role]*books),
+		id:        id,
+		since:     r.now,
+		tasks:     make(map[api.TaskID]*task),
+		executors: make(map[executorKey]*executor),
+		offers:    make(map[api.OfferID]*offer),
+		books:     make(map[api.Role]*books),
 	}
+	fw.suppressed, fw.demand = make(map[api.Role]bool), make(map[api.Role][]api.Shape)
 	fw.results.recall(r.registry.Frameworks[id].Operations)
 	fw.failover, fw.turn = newDeadline(failoverOver{fw}), newDeadline(placeFree{fw})
 	r.frameworkByID[id] = fw

@@ -58,25 +58,15 @@ type session struct {
 	refusedAt time.Time // when counting began
 	refusals  int       // calls since then
 
-	owed    questions
-	walks   [walks]cursor
-	owes    bool // is among those who are owed
-	turn    time.Time
-	budget  int                        // of events left in this turn
-	asked   int                        // unsettled tasks so far
-	absent  map[api.TaskID]api.AgentID // unsettled, and their agent ("" = any) is not back
-	lost    map[api.TaskID]api.AgentID // unsettled, and the registry does not know their agent (R37)
-	waits   map[api.TaskID]*acceptance // tasks of accepts that wait for the registry (R26)
-	changes int                        // of its framework, on their way to the quorum
-	asking  int                        // accepts that the registry was asked about
-	line    []*acceptance              // accepts that wait for that
-	allIn   bool
-	settled bool
+	changes int // of its framework, on their way to the quorum
+
+	sessionAnswers
+	sessionAccepts
 }
 
 func (r *sessions) schedulerOpened(event SchedulerOpened) {
-	s := &session{conn: event.Conn, principal: event.Principal, subscribe: event.Subscribe, seen: r.now, absent: make(map[api.TaskID]api.AgentID),
-		waits: make(map[api.TaskID]*acceptance)}
+	s := &session{conn: event.Conn, principal: event.Principal, subscribe: event.Subscribe, seen: r.now}
+	s.absent, s.waits = make(map[api.TaskID]api.AgentID), make(map[api.TaskID]*acceptance)
 	s.subscribe.Framework.Principal = event.Principal
 	s.clock = newDeadline(sessionSilent{s})
 	r.sessionByConn[s.conn] = s

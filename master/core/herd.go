@@ -1,8 +1,6 @@
 package core
 
-import (
-	"time"
-)
+import "time"
 
 const (
 	// herdMin is how many agents need not spread their return.

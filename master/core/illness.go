@@ -1,8 +1,6 @@
 package core
 
-import (
-	"github.com/tenderhq/tender/master/view"
-)
+import "github.com/tenderhq/tender/master/view"
 
 // health is what an operator should look at, of an agent beside its state.
 func (c *Core) health(a *agent) view.Health {

@@ -17,15 +17,13 @@ type inventory struct {
 // newAgent makes the picture of an admitted agent that has not been heard of.
 func (r *inventory) newAgent(id api.AgentID) *agent {
 	a := &agent{
-		id:          id,
-		state:       api.AgentDisconnected,
-		since:       r.now,
-		policyStale: true,
-		tasks:       make(map[api.TaskRef]*task),
-		executors:   make(map[api.ExecutorRef]*executor),
-		offers:      make(map[api.OfferID]*offer),
-		units:       newUnits(),
+		id:        id,
+		tasks:     make(map[api.TaskRef]*task),
+		executors: make(map[api.ExecutorRef]*executor),
+		offers:    make(map[api.OfferID]*offer),
 	}
+	a.state, a.since, a.policyStale = api.AgentDisconnected, r.now, true
+	a.units = newUnits()
 	a.clock, a.asked = newDeadline(agentSilent{a}), newDeadline(predecessorSilent{a})
 	a.window.turn, a.stale = newDeadline(maintenanceTurn{a}), newDeadline(usageOutdated{a})
 	r.agentByID[id] = a

@@ -29,6 +29,13 @@ type operations struct {
 	launched uint64 // tasks of this term
 }
 
+// sessionAccepts are a session's accepts that wait for the registry (R26).
+type sessionAccepts struct {
+	waits  map[api.TaskID]*acceptance // by their tasks
+	asking int                        // the registry was asked about
+	line   []*acceptance              // wait for that
+}
+
 // waitForRegistry holds an accept with reservations or volumes until the quorum has
 // them; then it launches (R26). Those of one agent go one after the other, for each
 // says what it saw. What it waits with stays booked as offered.

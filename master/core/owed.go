@@ -40,6 +40,20 @@ type question struct {
 	reason api.Reason // of the answer
 }
 
+// sessionAnswers is what a session is owed, and has asked.
+type sessionAnswers struct {
+	owed    questions
+	walks   [walks]cursor
+	owes    bool // is among those who are owed
+	turn    time.Time
+	budget  int                        // of events left in this turn
+	asked   int                        // unsettled tasks so far
+	absent  map[api.TaskID]api.AgentID // unsettled, and their agent ("" = any) is not back
+	lost    map[api.TaskID]api.AgentID // unsettled, and the registry does not know their agent (R37)
+	allIn   bool                       // all unsettled tasks are here
+	settled bool                       // and it was told so
+}
+
 // walk names what a session may be told all of. It waits as one question however many
 // there are, and is walked by a cursor when its turn has come (R4).
 type walk uint8

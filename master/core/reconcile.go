@@ -10,6 +10,12 @@ import (
 	"github.com/tenderhq/tender/internal/protocol"
 )
 
+// agentQuestions are those of frameworks about tasks of an agent that is away, answered once it is back (R8).
+type agentQuestions struct {
+	questions   []asked
+	questionsAt uint64 // how many sessions had ended when theirs were last dropped from the questions
+}
+
 // questionsPerAgentMax bounds the questions that wait for one agent; beyond it they are
 // dropped, and the SDK's periodic reconciliation asks again.
 const questionsPerAgentMax = 100_000

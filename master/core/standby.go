@@ -9,6 +9,13 @@ import (
 	"github.com/tenderhq/tender/internal/protocol"
 )
 
+// standbyPlace is the place of a framework whose name is its identity. Until then the last active instance may come back
+// to it before others take it (R6).
+type standbyPlace struct {
+	place time.Time
+	turn  *deadline // when it is given up
+}
+
 // seekSession opens the session at once, or lets a standby wait for its turn (R6).
 func (r *sessions) seekSession(s *session) {
 	fw := r.standbyOf(s)

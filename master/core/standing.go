@@ -1,6 +1,8 @@
 package core
 
 import (
+	"time"
+
 	"github.com/tenderhq/tender/allocator"
 	"github.com/tenderhq/tender/api"
 )
@@ -10,6 +12,17 @@ import (
 type standing struct {
 	*base
 	takers map[api.FrameworkID]bool // frameworks that take revocable resources
+}
+
+// agentStanding is how an agent stands, as people and the policy were told last.
+type agentStanding struct {
+	state    api.AgentState
+	since    time.Time
+	why      string
+	withheld string // why the policy may not offer it; "" = it may
+	// policyStale: the policy is to be told of it again, though that is the same.
+	policyStale bool
+	gapTold     api.Resources // to the policy
 }
 
 // condition is the state that a list shows, and why.

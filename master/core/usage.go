@@ -16,6 +16,14 @@ type usage struct {
 	offers   *offers
 }
 
+// agentUsage is what an agent's tasks use.
+type agentUsage struct {
+	usage  protocol.UsageReport
+	smooth smoothed
+	units  units     // what samples are compared with
+	stale  *deadline // when its last sample says nothing any more (R28)
+}
+
 // smoothing is how long a change of use takes to count in full (R28).
 const smoothing = 10 * time.Second
 
