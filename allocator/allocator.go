@@ -102,16 +102,12 @@ type Agent struct {
 	Why       string
 }
 
-// Framework is what a policy needs to know of a framework.
+// Framework is what a policy is told of a framework: all that it says of itself, its constraint
+// checked with constraint.Compile by the caller.
 type Framework struct {
-	ID         api.FrameworkID
-	Name       string
-	Roles      []api.Role
-	Active     bool   // subscribed; an inactive one is offered nothing
-	Constraint string // CEL, checked with constraint.Compile by the caller
-	MinOffer   api.Resources
-	MaxOffer   api.Resources
-	Revocable  bool // it takes revocable resources; else it is offered none
+	api.Framework
+
+	Active bool // subscribed; an inactive one is offered nothing
 }
 
 // TakesOther reports whether what the framework says of all its offers is something else in the

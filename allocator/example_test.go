@@ -18,7 +18,7 @@ func Example() {
 	}
 	policy.SetAgent(allocator.Agent{ID: "a1", Total: api.Scalars(4, 4096), Offerable: true})
 	for _, id := range []api.FrameworkID{"f1", "f2"} {
-		policy.SetFramework(allocator.Framework{ID: id, Roles: []api.Role{api.DefaultRole}, Active: true})
+		policy.SetFramework(allocator.Framework{Framework: api.Framework{ID: id, Roles: []api.Role{api.DefaultRole}}, Active: true})
 		policy.SetDemand(id, api.DefaultRole, []api.Shape{{Resources: api.Scalars(1, 512), Count: 3}})
 	}
 	now := time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)

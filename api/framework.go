@@ -1,6 +1,11 @@
 package api
 
-import "time"
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+)
 
 // Framework is what a scheduler says of itself when it subscribes.
 type Framework struct {
@@ -30,6 +35,51 @@ type Framework struct {
 
 	Labels    map[string]string
 	Endpoints map[string]string // name -> address, so that others find it
+}
+
+// Equal reports whether both say the same.
+func (f *Framework) Equal(g *Framework) bool {
+	return f.ID == g.ID && f.Name == g.Name && f.Principal == g.Principal && slices.Equal(f.Roles, g.Roles) &&
+		f.FailoverTimeout == g.FailoverTimeout && f.Standby == g.Standby && f.Constraint == g.Constraint &&
+		f.MinOffer.Equal(g.MinOffer) && f.MaxOffer.Equal(g.MaxOffer) && f.Revocable == g.Revocable &&
+		maps.Equal(f.Labels, g.Labels) && maps.Equal(f.Endpoints, g.Endpoints)
+}
+
+// CheckSize reports what of f is more than masters keep, or nil.
+func (f *Framework) CheckSize() error {
+	if f.FailoverTimeout > FailoverTimeoutMax {
+		return fmt.Errorf("failover timeout %v; at most %v is allowed", f.FailoverTimeout, FailoverTimeoutMax)
+	}
+	if len(f.Roles) > RolesPerFrameworkMax {
+		return fmt.Errorf("%d roles, at most %d are allowed", len(f.Roles), RolesPerFrameworkMax)
+	}
+	if err := checkBytes("the constraint", len(f.Constraint), ConstraintBytesMax); err != nil {
+		return err
+	}
+	for _, role := range f.Roles {
+		if err := checkBytes("a role", len(role), IDBytesMax); err != nil {
+			return err
+		}
+	}
+	return firstOf(
+		checkBytes("the framework's ID", len(f.ID), IDBytesMax),
+		checkBytes("the name", len(f.Name), IDBytesMax),
+		checkBytes("the principal", len(f.Principal), IDBytesMax),
+		checkWordsSize("labels", f.Labels),
+		checkWordsSize("endpoints", f.Endpoints),
+		checkBytes("the least offer", f.MinOffer.Bytes(), OfferBoundBytesMax),
+		checkBytes("the largest offer", f.MaxOffer.Bytes(), OfferBoundBytesMax),
+	)
+}
+
+// Bytes is about how many bytes f takes where it is kept.
+func (f *Framework) Bytes() int {
+	size := 128 + len(f.ID) + len(f.Name) + len(f.Principal) + len(f.Constraint) + f.MinOffer.Bytes() + f.MaxOffer.Bytes() +
+		wordsSize(f.Labels) + wordsSize(f.Endpoints)
+	for _, role := range f.Roles {
+		size += 16 + len(role)
+	}
+	return size
 }
 
 // Shape is one kind of task that a framework still wants to start: what each

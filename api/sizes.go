@@ -6,43 +6,6 @@ import "fmt"
 // again by every master when it is committed. Masters decide by these sums together: what a
 // function here returns for a value never changes.
 
-// CheckSize reports what of f is more than masters keep, or nil.
-func (f *Framework) CheckSize() error {
-	if f.FailoverTimeout > FailoverTimeoutMax {
-		return fmt.Errorf("failover timeout %v; at most %v is allowed", f.FailoverTimeout, FailoverTimeoutMax)
-	}
-	if len(f.Roles) > RolesPerFrameworkMax {
-		return fmt.Errorf("%d roles, at most %d are allowed", len(f.Roles), RolesPerFrameworkMax)
-	}
-	if err := checkBytes("the constraint", len(f.Constraint), ConstraintBytesMax); err != nil {
-		return err
-	}
-	for _, role := range f.Roles {
-		if err := checkBytes("a role", len(role), IDBytesMax); err != nil {
-			return err
-		}
-	}
-	return firstOf(
-		checkBytes("the framework's ID", len(f.ID), IDBytesMax),
-		checkBytes("the name", len(f.Name), IDBytesMax),
-		checkBytes("the principal", len(f.Principal), IDBytesMax),
-		checkWordsSize("labels", f.Labels),
-		checkWordsSize("endpoints", f.Endpoints),
-		checkBytes("the least offer", f.MinOffer.Bytes(), OfferBoundBytesMax),
-		checkBytes("the largest offer", f.MaxOffer.Bytes(), OfferBoundBytesMax),
-	)
-}
-
-// Bytes is about how many bytes f takes where it is kept.
-func (f *Framework) Bytes() int {
-	size := 128 + len(f.ID) + len(f.Name) + len(f.Principal) + len(f.Constraint) + f.MinOffer.Bytes() + f.MaxOffer.Bytes() +
-		wordsSize(f.Labels) + wordsSize(f.Endpoints)
-	for _, role := range f.Roles {
-		size += 16 + len(role)
-	}
-	return size
-}
-
 // CheckSize reports what of a is more than masters keep, or nil.
 func (a *Agent) CheckSize() error {
 	return firstOf(

@@ -33,15 +33,11 @@ func showAgent(v view.Agent) *apiv1.AgentView {
 }
 
 func showFramework(v view.Framework) *apiv1.FrameworkView {
-	f := v.Framework
-	shown := &apiv1.FrameworkView{
-		Id: string(f.ID), Name: f.Name, State: v.State, Since: wire.TimeToProto(v.Since), Why: v.Why, Principal: f.Principal,
-		Roles: wire.Texts(f.Roles), Suppressed: wire.Texts(v.Suppressed), Allocated: wire.ResourcesStruct(v.Allocated),
-		Offered: wire.ResourcesStruct(v.Offered), DominantShare: v.DominantShare, Tasks: int32(v.Tasks), Offers: int32(v.Offers),
-		FailoverTimeout: durationpb.New(f.FailoverTimeout), Standby: f.Standby, Instance: string(v.Instance), Session: v.Session,
-		Constraint: f.Constraint, Labels: f.Labels, Endpoints: f.Endpoints, Admitted: wire.TimeToProto(v.Admitted),
-		MinOffer: wire.ResourcesStruct(f.MinOffer), MaxOffer: wire.ResourcesStruct(f.MaxOffer), Revocable: f.Revocable,
-	}
+	shown := wire.FrameworkView(v.Framework)
+	shown.State, shown.Since, shown.Why = v.State, wire.TimeToProto(v.Since), v.Why
+	shown.Instance, shown.Session, shown.Admitted = string(v.Instance), v.Session, wire.TimeToProto(v.Admitted)
+	shown.Suppressed, shown.Allocated, shown.Offered = wire.Texts(v.Suppressed), wire.ResourcesStruct(v.Allocated), wire.ResourcesStruct(v.Offered)
+	shown.DominantShare, shown.Tasks, shown.Offers = v.DominantShare, int32(v.Tasks), int32(v.Offers)
 	if p := v.Placed; p.Tasks() > 0 {
 		shown.Locality = &apiv1.LocalityView{Node: int64(p.Node), Near: int64(p.Near), Any: int64(p.Any),
 			Waited: durationpb.New(p.Waited), Longest: durationpb.New(p.Longest), Idle: durationpb.New(p.Idle)}

@@ -2,8 +2,6 @@ package core
 
 import (
 	"cmp"
-	"maps"
-	"slices"
 
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/internal/protocol"
@@ -166,14 +164,7 @@ func (la *launches) handOverTask(t *task) {
 // keepFramework keeps the newest copy of a framework that has something here (R21).
 func (la *launches) keepFramework(f api.Framework) {
 	known := la.state.frameworks[f.ID]
-	if known == nil || !sameFramework(known.Framework, f) {
+	if known == nil || !known.Framework.Equal(&f) {
 		la.writeRecord(FrameworkKept{f})
 	}
-}
-
-func sameFramework(a, b api.Framework) bool {
-	return a.ID == b.ID && a.Name == b.Name && a.Principal == b.Principal && slices.Equal(a.Roles, b.Roles) &&
-		a.FailoverTimeout == b.FailoverTimeout && a.Standby == b.Standby && a.Constraint == b.Constraint &&
-		a.MinOffer.Equal(b.MinOffer) && a.MaxOffer.Equal(b.MaxOffer) && a.Revocable == b.Revocable &&
-		maps.Equal(a.Labels, b.Labels) && maps.Equal(a.Endpoints, b.Endpoints)
 }

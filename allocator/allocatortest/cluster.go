@@ -110,7 +110,7 @@ func (c *Cluster) RemoveAgent(id api.AgentID) {
 
 // Framework subscribes a framework in the roles.
 func (c *Cluster) Framework(id api.FrameworkID, roles ...api.Role) {
-	c.SetFramework(allocator.Framework{ID: id, Name: string(id), Roles: roles, Active: true})
+	c.SetFramework(allocator.Framework{Framework: api.Framework{ID: id, Name: string(id), Roles: roles}, Active: true})
 }
 
 // SetFramework adds or changes a framework. When it goes inactive its offers are

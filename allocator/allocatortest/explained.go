@@ -14,7 +14,7 @@ func explainedForEver(c *Cluster) {
 	c.Role(allocator.Role{Role: "rich", Guarantee: c.R("cpus:4;mem:4096")})
 	c.Role(allocator.Role{Role: "poor", Limit: c.R("cpus:1")})
 	c.Framework("limited", "poor")
-	c.SetFramework(allocator.Framework{ID: "capped", Roles: []api.Role{"r"}, Active: true, MaxOffer: c.R("cpus:1")})
+	c.SetFramework(allocator.Framework{Framework: api.Framework{ID: "capped", Roles: []api.Role{"r"}, MaxOffer: c.R("cpus:1")}, Active: true})
 	c.Framework("held", "r")
 	c.Demand("limited", "poor", c.Shape("cpus:2;mem:32", 1))
 	c.Demand("capped", "r", c.Shape("cpus:2;mem:32", 1))

@@ -143,7 +143,7 @@ func (h *history) holds(id api.AgentID) bool {
 }
 
 func (h *history) setFramework() {
-	f := allocator.Framework{ID: h.framework(), Active: rapid.IntRange(0, 5).Draw(h.t, "active") > 0, Revocable: rapid.Bool().Draw(h.t, "revocable")}
+	f := allocator.Framework{Framework: api.Framework{ID: h.framework(), Revocable: rapid.Bool().Draw(h.t, "revocable")}, Active: rapid.IntRange(0, 5).Draw(h.t, "active") > 0}
 	f.Roles = []api.Role{pick(h, "role", historyRoles)}
 	if second := pick(h, "role", historyRoles); second != f.Roles[0] && rapid.Bool().Draw(h.t, "two roles") {
 		f.Roles = append(f.Roles, second)

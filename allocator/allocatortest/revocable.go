@@ -9,7 +9,7 @@ import (
 
 // taker subscribes a framework that takes revocable resources.
 func taker(c *Cluster, id api.FrameworkID, role api.Role) {
-	c.SetFramework(allocator.Framework{ID: id, Name: string(id), Roles: []api.Role{role}, Active: true, Revocable: true})
+	c.SetFramework(allocator.Framework{Framework: api.Framework{ID: id, Name: string(id), Roles: []api.Role{role}, Revocable: true}, Active: true})
 }
 
 func revocableOffered(c *Cluster) {

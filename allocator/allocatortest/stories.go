@@ -176,7 +176,7 @@ func minimumOffer(c *Cluster) {
 	c.Agent("a2", "cpus:0.01;mem:31")
 	c.Agent("a3", "mem:32")
 	c.Expect("f1 a2 cpus:0.01;mem:31", "f1 a3 mem:32")
-	c.SetFramework(allocator.Framework{ID: "f2", Roles: []api.Role{"q"}, Active: true, MinOffer: c.R("cpus:2;mem:100")})
+	c.SetFramework(allocator.Framework{Framework: api.Framework{ID: "f2", Roles: []api.Role{"q"}, MinOffer: c.R("cpus:2;mem:100")}, Active: true})
 	c.Suppress("f1")
 	c.Agent("a4", "cpus:8;mem:64")
 	c.Expect()
@@ -185,7 +185,7 @@ func minimumOffer(c *Cluster) {
 }
 
 func cappedOffer(c *Cluster) {
-	c.SetFramework(allocator.Framework{ID: "f1", Roles: []api.Role{"r"}, Active: true, MaxOffer: c.R("cpus:1")})
+	c.SetFramework(allocator.Framework{Framework: api.Framework{ID: "f1", Roles: []api.Role{"r"}, MaxOffer: c.R("cpus:1")}, Active: true})
 	c.Agent("a1", "cpus:4;mem:1024")
 	c.Expect("f1 a1 cpus:1;mem:1024")
 	c.Because("f1", "a1", "f1")
@@ -200,7 +200,7 @@ func cappedOffer(c *Cluster) {
 }
 
 func constraints(c *Cluster) {
-	c.SetFramework(allocator.Framework{ID: "f1", Roles: []api.Role{"r"}, Active: true, Constraint: `attributes["rack"] == "r1" && hostname.startsWith("h")`})
+	c.SetFramework(allocator.Framework{Framework: api.Framework{ID: "f1", Roles: []api.Role{"r"}, Constraint: `attributes["rack"] == "r1" && hostname.startsWith("h")`}, Active: true})
 	for i, rack := range []string{"r1", "r2", ""} {
 		a := allocator.Agent{ID: api.AgentID(fmt.Sprintf("a%d", i)), Hostname: fmt.Sprintf("h%d", i), Total: c.R("cpus:1;mem:512"), Offerable: true}
 		if rack != "" {
@@ -215,7 +215,7 @@ func constraints(c *Cluster) {
 }
 
 func attributesChange(c *Cluster) {
-	c.SetFramework(allocator.Framework{ID: "f1", Roles: []api.Role{"r"}, Active: true, Constraint: `zone == "z1"`})
+	c.SetFramework(allocator.Framework{Framework: api.Framework{ID: "f1", Roles: []api.Role{"r"}, Constraint: `zone == "z1"`}, Active: true})
 	c.SetAgent(allocator.Agent{ID: "a1", Zone: "z2", Total: c.R("cpus:1;mem:512"), Offerable: true})
 	c.Expect()
 	c.SetAgent(allocator.Agent{ID: "a1", Zone: "z1", Total: c.R("cpus:1;mem:512"), Offerable: true})
@@ -225,9 +225,9 @@ func attributesChange(c *Cluster) {
 	c.SetAgent(allocator.Agent{ID: "a1", Zone: "z1", Attributes: map[string]string{"disk": "ssd"}, Total: c.R("cpus:1;mem:512"), Offerable: true})
 	c.Expect("f1 a1 cpus:1;mem:512") // it is another agent now: the filter is forgotten
 	c.Decline(c.Offer("f1", "a1"), 0)
-	c.SetFramework(allocator.Framework{ID: "f1", Roles: []api.Role{"r"}, Active: true, Constraint: `zone == "z2"`})
+	c.SetFramework(allocator.Framework{Framework: api.Framework{ID: "f1", Roles: []api.Role{"r"}, Constraint: `zone == "z2"`}, Active: true})
 	c.Expect()
-	c.SetFramework(allocator.Framework{ID: "f1", Roles: []api.Role{"r"}, Active: true})
+	c.SetFramework(allocator.Framework{Framework: api.Framework{ID: "f1", Roles: []api.Role{"r"}}, Active: true})
 	c.Expect("f1 a1 cpus:1;mem:512")
 }
 

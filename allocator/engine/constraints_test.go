@@ -26,7 +26,7 @@ func TestConstraintsAreEvaluatedOnce(t *testing.T) {
 		}
 		for i := range 5 {
 			id := api.FrameworkID(fmt.Sprint("f", i))
-			e.SetFramework(allocator.Framework{ID: id, Roles: []api.Role{"r"}, Active: true, Constraint: expr})
+			e.SetFramework(allocator.Framework{Framework: api.Framework{ID: id, Roles: []api.Role{"r"}, Constraint: expr}, Active: true})
 		}
 		now := time.Unix(0, 0)
 		for range 3 {

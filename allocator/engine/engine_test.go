@@ -16,7 +16,7 @@ func filled(t *testing.T, agents, frameworks int) *Engine {
 		t.Fatal(err)
 	}
 	for i := range frameworks {
-		e.SetFramework(allocator.Framework{ID: api.FrameworkID(fmt.Sprint("f", i)), Roles: []api.Role{"r"}, Active: true})
+		e.SetFramework(allocator.Framework{Framework: api.Framework{ID: api.FrameworkID(fmt.Sprint("f", i)), Roles: []api.Role{"r"}}, Active: true})
 	}
 	for i := range agents {
 		e.SetAgent(allocator.Agent{ID: api.AgentID(fmt.Sprint("a", i)), Total: total, Offerable: true})
@@ -51,7 +51,7 @@ func TestNoMemoryWhenNothingCanBeDone(t *testing.T) {
 	for i := range 5 {
 		id, role := api.FrameworkID(fmt.Sprint("f", i)), api.Role(fmt.Sprint("r", i))
 		e.SetRole(allocator.Role{Role: role, Priority: i, Limit: api.Scalars(10, 0), Guarantee: api.Scalars(2, 1024)})
-		e.SetFramework(allocator.Framework{ID: id, Roles: []api.Role{role}, Active: true, Constraint: `zone != "moon"`})
+		e.SetFramework(allocator.Framework{Framework: api.Framework{ID: id, Roles: []api.Role{role}, Constraint: `zone != "moon"`}, Active: true})
 		e.SetDemand(id, role, []api.Shape{{Resources: api.Scalars(3, 512), Count: 100}, {Resources: api.Scalars(30, 512), Count: 1}})
 	}
 	now := time.Unix(0, 0)
@@ -95,7 +95,7 @@ func TestNothingIsLeftBehind(t *testing.T) {
 	for i := range 100 {
 		id, agent, name := api.FrameworkID(fmt.Sprint("f", i)), api.AgentID(fmt.Sprint("a", i)), api.Role(fmt.Sprint("r/", i))
 		e.SetAgent(allocator.Agent{ID: agent, Total: cpus, Offerable: true, Attributes: map[string]string{"n": fmt.Sprint(i)}})
-		e.SetFramework(allocator.Framework{ID: id, Roles: []api.Role{name}, Active: true, Constraint: fmt.Sprintf("zone != %q", fmt.Sprint(i))})
+		e.SetFramework(allocator.Framework{Framework: api.Framework{ID: id, Roles: []api.Role{name}, Constraint: fmt.Sprintf("zone != %q", fmt.Sprint(i))}, Active: true})
 		e.SetDemand(id, name, []api.Shape{{Resources: cpus, Count: 1, Constraint: `role != "x"`, Preferred: []api.AgentID{agent}}})
 		e.SetRole(allocator.Role{Role: name, Priority: i, Limit: cpus})
 		for _, offer := range e.Allocate(time.Unix(0, 0)).Offers {

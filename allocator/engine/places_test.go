@@ -18,7 +18,7 @@ func racks(agents, racks int) *Engine {
 			Attributes: map[string]string{"rack": fmt.Sprintf("r%d", i*racks/agents)},
 		})
 	}
-	e.SetFramework(allocator.Framework{ID: "f", Roles: []api.Role{"r"}, Active: true})
+	e.SetFramework(allocator.Framework{Framework: api.Framework{ID: "f", Roles: []api.Role{"r"}}, Active: true})
 	return e
 }
 

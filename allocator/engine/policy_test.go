@@ -48,7 +48,7 @@ func TestLaterGivesWay(t *testing.T) {
 	now := time.Unix(1000, 0)
 	e.SetAgent(allocator.Agent{ID: "a", Total: api.Scalars(2, 2048), Offerable: true})
 	for _, id := range []api.FrameworkID{"early", "late"} {
-		e.SetFramework(allocator.Framework{ID: id, Name: string(id), Roles: []api.Role{"r"}, Active: true})
+		e.SetFramework(allocator.Framework{Framework: api.Framework{ID: id, Name: string(id), Roles: []api.Role{"r"}}, Active: true})
 		e.SetDemand(id, "r", []api.Shape{})
 	}
 	for i, task := range []api.TaskID{"old", "young"} {

@@ -72,7 +72,7 @@ func TestPaperWithCappedOffers(t *testing.T) {
 	c := cluster(t)
 	tasks := map[api.FrameworkID]api.Resources{"A": c.R("cpus:1;mem:4096"), "B": c.R("cpus:3;mem:1024")}
 	for _, id := range []api.FrameworkID{"A", "B"} {
-		c.SetFramework(allocator.Framework{ID: id, Roles: []api.Role{api.Role(id)}, Active: true, MinOffer: tasks[id], MaxOffer: tasks[id]})
+		c.SetFramework(allocator.Framework{Framework: api.Framework{ID: id, Roles: []api.Role{api.Role(id)}, MinOffer: tasks[id], MaxOffer: tasks[id]}, Active: true})
 	}
 	c.Agent("s1", "cpus:9;mem:18432")
 	launchAll(c, tasks)

@@ -44,7 +44,7 @@ func everyInput() []inputs.Input {
 			ID: "a1", Hostname: "host1", Total: reserved, Attributes: map[string]string{"rack": "r1"}, Region: "eu", Zone: "eu-1", Offerable: true, Why: "w",
 		}},
 		inputs.SetFramework{Framework: allocator.Framework{
-			ID: "f1", Name: "n", Roles: []api.Role{"eng/web"}, Active: true, Constraint: `rack == "r1"`, MinOffer: plain, MaxOffer: reserved, Revocable: true,
+			Framework: api.Framework{ID: "f1", Name: "n", Roles: []api.Role{"eng/web"}, Constraint: `rack == "r1"`, MinOffer: plain, MaxOffer: reserved, Revocable: true}, Active: true,
 		}},
 		inputs.SetRole{Role: allocator.Role{Role: "eng", Weight: 2.5, Priority: -3, Guarantee: plain, Limit: api.Scalars(4, 4096)}},
 		inputs.SetDemand{Framework: "f1", Role: "eng/web", Shapes: []api.Shape{{

@@ -176,7 +176,7 @@ func TestStaleProposals(t *testing.T) {
 	total, _ := api.ParseResources("cpus:4;mem:4096")
 	agent := allocator.Agent{ID: "a1", Total: total, Offerable: true}
 	p.SetAgent(agent)
-	p.SetFramework(allocator.Framework{ID: "f1", Roles: []api.Role{"web"}, Active: true})
+	p.SetFramework(allocator.Framework{Framework: api.Framework{ID: "f1", Roles: []api.Role{"web"}}, Active: true})
 	p.Allocator.Allocate(now)
 	p.await(func() bool { return p.session.arrived != nil })
 	p.RemoveAgent("a1")
@@ -262,7 +262,7 @@ func TestNobodyThere(t *testing.T) {
 	p := start(t, network)
 	total, _ := api.ParseResources("cpus:4;mem:4096")
 	p.SetAgent(allocator.Agent{ID: "a1", Total: total, Offerable: true})
-	p.SetFramework(allocator.Framework{ID: "f1", Roles: []api.Role{"web"}, Active: true})
+	p.SetFramework(allocator.Framework{Framework: api.Framework{ID: "f1", Roles: []api.Role{"web"}}, Active: true})
 	if err := p.Err(); err != nil {
 		t.Fatal(err)
 	}

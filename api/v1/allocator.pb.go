@@ -576,10 +576,13 @@ type AllocatorFramework struct {
 	Roles  []string               `protobuf:"bytes,3,rep,name=roles,proto3" json:"roles,omitempty"`
 	Active bool                   `protobuf:"varint,4,opt,name=active,proto3" json:"active,omitempty"`
 	// CEL over the agent; "" = any.
-	Constraint    string      `protobuf:"bytes,5,opt,name=constraint,proto3" json:"constraint,omitempty"`
-	MinOffer      []*Resource `protobuf:"bytes,6,rep,name=min_offer,json=minOffer,proto3" json:"min_offer,omitempty"`
-	MaxOffer      []*Resource `protobuf:"bytes,7,rep,name=max_offer,json=maxOffer,proto3" json:"max_offer,omitempty"`
-	Revocable     bool        `protobuf:"varint,8,opt,name=revocable,proto3" json:"revocable,omitempty"`
+	Constraint string      `protobuf:"bytes,5,opt,name=constraint,proto3" json:"constraint,omitempty"`
+	MinOffer   []*Resource `protobuf:"bytes,6,rep,name=min_offer,json=minOffer,proto3" json:"min_offer,omitempty"`
+	MaxOffer   []*Resource `protobuf:"bytes,7,rep,name=max_offer,json=maxOffer,proto3" json:"max_offer,omitempty"`
+	Revocable  bool        `protobuf:"varint,8,opt,name=revocable,proto3" json:"revocable,omitempty"`
+	// All that it says of itself; what stands above is in it once more, for those who read no
+	// more than that.
+	Framework     *Framework `protobuf:"bytes,9,opt,name=framework,proto3" json:"framework,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -668,6 +671,13 @@ func (x *AllocatorFramework) GetRevocable() bool {
 		return x.Revocable
 	}
 	return false
+}
+
+func (x *AllocatorFramework) GetFramework() *Framework {
+	if x != nil {
+		return x.Framework
+	}
+	return nil
 }
 
 // AllocatorRoles names roles of a framework.
@@ -1565,7 +1575,7 @@ const file_api_v1_allocator_proto_rawDesc = "" +
 	"\x03why\x18\b \x01(\tR\x03why\x1a=\n" +
 	"\x0fAttributesEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x88\x02\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xbc\x02\n" +
 	"\x12AllocatorFramework\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x14\n" +
@@ -1576,7 +1586,8 @@ const file_api_v1_allocator_proto_rawDesc = "" +
 	"constraint\x120\n" +
 	"\tmin_offer\x18\x06 \x03(\v2\x13.tender.v1.ResourceR\bminOffer\x120\n" +
 	"\tmax_offer\x18\a \x03(\v2\x13.tender.v1.ResourceR\bmaxOffer\x12\x1c\n" +
-	"\trevocable\x18\b \x01(\bR\trevocable\"I\n" +
+	"\trevocable\x18\b \x01(\bR\trevocable\x122\n" +
+	"\tframework\x18\t \x01(\v2\x14.tender.v1.FrameworkR\tframework\"I\n" +
 	"\x0eAllocatorRoles\x12!\n" +
 	"\fframework_id\x18\x01 \x01(\tR\vframeworkId\x12\x14\n" +
 	"\x05roles\x18\x02 \x03(\tR\x05roles\"\x8a\x01\n" +
@@ -1680,7 +1691,8 @@ var file_api_v1_allocator_proto_goTypes = []any{
 	nil,                        // 18: tender.v1.AllocatorReply.FrameworkSharesEntry
 	nil,                        // 19: tender.v1.AllocatorReply.RoleSharesEntry
 	(*Resource)(nil),           // 20: tender.v1.Resource
-	(*Shape)(nil),              // 21: tender.v1.Shape
+	(*Framework)(nil),          // 21: tender.v1.Framework
+	(*Shape)(nil),              // 22: tender.v1.Shape
 }
 var file_api_v1_allocator_proto_depIdxs = []int32{
 	2,  // 0: tender.v1.AllocatorInputs.inputs:type_name -> tender.v1.AllocatorInput
@@ -1703,27 +1715,28 @@ var file_api_v1_allocator_proto_depIdxs = []int32{
 	17, // 17: tender.v1.AllocatorAgent.attributes:type_name -> tender.v1.AllocatorAgent.AttributesEntry
 	20, // 18: tender.v1.AllocatorFramework.min_offer:type_name -> tender.v1.Resource
 	20, // 19: tender.v1.AllocatorFramework.max_offer:type_name -> tender.v1.Resource
-	21, // 20: tender.v1.AllocatorDemand.shapes:type_name -> tender.v1.Shape
-	20, // 21: tender.v1.AllocatorRole.guarantee:type_name -> tender.v1.Resource
-	20, // 22: tender.v1.AllocatorRole.limit:type_name -> tender.v1.Resource
-	20, // 23: tender.v1.AllocatorClaim.resources:type_name -> tender.v1.Resource
-	8,  // 24: tender.v1.AllocatorRefusal.claim:type_name -> tender.v1.AllocatorClaim
-	20, // 25: tender.v1.AllocatorUse.beyond:type_name -> tender.v1.Resource
-	13, // 26: tender.v1.AllocatorQuestion.explain:type_name -> tender.v1.AllocatorExplain
-	8,  // 27: tender.v1.AllocatorAnswers.offers:type_name -> tender.v1.AllocatorClaim
-	15, // 28: tender.v1.AllocatorAnswers.inverse:type_name -> tender.v1.AllocatorInverse
-	16, // 29: tender.v1.AllocatorAnswers.replies:type_name -> tender.v1.AllocatorReply
-	8,  // 30: tender.v1.AllocatorAnswers.spared:type_name -> tender.v1.AllocatorClaim
-	8,  // 31: tender.v1.AllocatorInverse.victims:type_name -> tender.v1.AllocatorClaim
-	18, // 32: tender.v1.AllocatorReply.framework_shares:type_name -> tender.v1.AllocatorReply.FrameworkSharesEntry
-	19, // 33: tender.v1.AllocatorReply.role_shares:type_name -> tender.v1.AllocatorReply.RoleSharesEntry
-	0,  // 34: tender.v1.AllocatorService.Session:input_type -> tender.v1.AllocatorInputs
-	14, // 35: tender.v1.AllocatorService.Session:output_type -> tender.v1.AllocatorAnswers
-	35, // [35:36] is the sub-list for method output_type
-	34, // [34:35] is the sub-list for method input_type
-	34, // [34:34] is the sub-list for extension type_name
-	34, // [34:34] is the sub-list for extension extendee
-	0,  // [0:34] is the sub-list for field type_name
+	21, // 20: tender.v1.AllocatorFramework.framework:type_name -> tender.v1.Framework
+	22, // 21: tender.v1.AllocatorDemand.shapes:type_name -> tender.v1.Shape
+	20, // 22: tender.v1.AllocatorRole.guarantee:type_name -> tender.v1.Resource
+	20, // 23: tender.v1.AllocatorRole.limit:type_name -> tender.v1.Resource
+	20, // 24: tender.v1.AllocatorClaim.resources:type_name -> tender.v1.Resource
+	8,  // 25: tender.v1.AllocatorRefusal.claim:type_name -> tender.v1.AllocatorClaim
+	20, // 26: tender.v1.AllocatorUse.beyond:type_name -> tender.v1.Resource
+	13, // 27: tender.v1.AllocatorQuestion.explain:type_name -> tender.v1.AllocatorExplain
+	8,  // 28: tender.v1.AllocatorAnswers.offers:type_name -> tender.v1.AllocatorClaim
+	15, // 29: tender.v1.AllocatorAnswers.inverse:type_name -> tender.v1.AllocatorInverse
+	16, // 30: tender.v1.AllocatorAnswers.replies:type_name -> tender.v1.AllocatorReply
+	8,  // 31: tender.v1.AllocatorAnswers.spared:type_name -> tender.v1.AllocatorClaim
+	8,  // 32: tender.v1.AllocatorInverse.victims:type_name -> tender.v1.AllocatorClaim
+	18, // 33: tender.v1.AllocatorReply.framework_shares:type_name -> tender.v1.AllocatorReply.FrameworkSharesEntry
+	19, // 34: tender.v1.AllocatorReply.role_shares:type_name -> tender.v1.AllocatorReply.RoleSharesEntry
+	0,  // 35: tender.v1.AllocatorService.Session:input_type -> tender.v1.AllocatorInputs
+	14, // 36: tender.v1.AllocatorService.Session:output_type -> tender.v1.AllocatorAnswers
+	36, // [36:37] is the sub-list for method output_type
+	35, // [35:36] is the sub-list for method input_type
+	35, // [35:35] is the sub-list for extension type_name
+	35, // [35:35] is the sub-list for extension extendee
+	0,  // [0:35] is the sub-list for field type_name
 }
 
 func init() { file_api_v1_allocator_proto_init() }

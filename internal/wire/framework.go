@@ -3,6 +3,8 @@ package wire
 import (
 	"slices"
 
+	"google.golang.org/protobuf/types/known/durationpb"
+
 	"github.com/tenderhq/tender/api"
 	apiv1 "github.com/tenderhq/tender/api/v1"
 )
@@ -19,6 +21,24 @@ func FrameworkToProto(framework api.Framework) *apiv1.Framework {
 		Constraint:      clean(framework.Constraint),
 		MinOffer:        ResourcesToProto(framework.MinOffer),
 		MaxOffer:        ResourcesToProto(framework.MaxOffer),
+		Revocable:       framework.Revocable,
+		Labels:          cleanMap(framework.Labels),
+		Endpoints:       cleanMap(framework.Endpoints),
+	}
+}
+
+// FrameworkView makes what people see of a framework, as far as the framework itself says it.
+func FrameworkView(framework api.Framework) *apiv1.FrameworkView {
+	return &apiv1.FrameworkView{
+		Id:              clean(framework.ID),
+		Name:            clean(framework.Name),
+		Principal:       clean(framework.Principal),
+		Roles:           Texts(framework.Roles),
+		FailoverTimeout: durationpb.New(framework.FailoverTimeout),
+		Standby:         framework.Standby,
+		Constraint:      clean(framework.Constraint),
+		MinOffer:        ResourcesStruct(framework.MinOffer),
+		MaxOffer:        ResourcesStruct(framework.MaxOffer),
 		Revocable:       framework.Revocable,
 		Labels:          cleanMap(framework.Labels),
 		Endpoints:       cleanMap(framework.Endpoints),

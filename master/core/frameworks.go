@@ -146,16 +146,9 @@ func (r *offers) rescindRuledOut(fw *framework) {
 // describeToPolicy tells the allocator what it needs to know.
 func (r *frameworks) describeToPolicy(fw *framework) {
 	r.usage.takesRevocable(fw, fw.info.Revocable && !fw.removed)
-	r.policy.SetFramework(allocator.Framework{
-		ID:         fw.id,
-		Name:       fw.info.Name,
-		Roles:      fw.info.Roles,
-		Active:     fw.session != nil,
-		Constraint: fw.info.Constraint,
-		MinOffer:   fw.info.MinOffer,
-		MaxOffer:   fw.info.MaxOffer,
-		Revocable:  fw.info.Revocable,
-	})
+	told := allocator.Framework{Framework: fw.info, Active: fw.session != nil}
+	told.ID = fw.id
+	r.policy.SetFramework(told)
 }
 
 // goAway starts the failover time of a framework without a scheduler.

@@ -29,16 +29,17 @@ func frameworkToProto(f allocator.Framework) *apiv1.AllocatorFramework {
 	return &apiv1.AllocatorFramework{
 		Id: string(f.ID), Name: f.Name, Roles: wire.Texts(f.Roles), Active: f.Active, Constraint: f.Constraint,
 		MinOffer: wire.ResourcesToProto(f.MinOffer), MaxOffer: wire.ResourcesToProto(f.MaxOffer), Revocable: f.Revocable,
+		Framework: wire.FrameworkToProto(f.Framework),
 	}
 }
 
 func frameworkFromProto(m *apiv1.AllocatorFramework) (inputs.Input, error) {
 	least, err := wire.ResourcesFromProto(m.GetMinOffer())
 	most, err2 := wire.ResourcesFromProto(m.GetMaxOffer())
-	return inputs.SetFramework{Framework: allocator.Framework{
-		ID: api.FrameworkID(m.GetId()), Name: m.GetName(), Roles: wire.Names[api.Role](m.GetRoles()), Active: m.GetActive(),
-		Constraint: m.GetConstraint(), MinOffer: least, MaxOffer: most, Revocable: m.GetRevocable(),
-	}}, errors.Join(err, err2)
+	f := allocator.Framework{Framework: wire.FrameworkOf(m.GetFramework()), Active: m.GetActive()}
+	f.ID, f.Name, f.Roles, f.Constraint = api.FrameworkID(m.GetId()), m.GetName(), wire.Names[api.Role](m.GetRoles()), m.GetConstraint()
+	f.MinOffer, f.MaxOffer, f.Revocable = least, most, m.GetRevocable()
+	return inputs.SetFramework{Framework: f}, errors.Join(err, err2)
 }
 
 func rolesToProto(id api.FrameworkID, named []api.Role) *apiv1.AllocatorRoles {

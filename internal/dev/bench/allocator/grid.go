@@ -23,7 +23,7 @@ func AddAndUpdate(fresh New, agents, frameworks int) (Updated, error) {
 	policy := fresh()
 	w := &World{Policy: policy, Now: time.Unix(0, 0), Agents: agents, Frameworks: frameworks}
 	for i := range frameworks {
-		policy.SetFramework(allocator.Framework{ID: w.Framework(i), Roles: []api.Role{Role}, Active: true, Revocable: true})
+		policy.SetFramework(allocator.Framework{Framework: api.Framework{ID: w.Framework(i), Roles: []api.Role{Role}, Revocable: true}, Active: true})
 	}
 	total, used := must("cpus:2;mem:1024;disk:4096;ports:[31000-32000]"), must("cpus:1;mem:128;disk:1024;ports:[31000-31009,31100-31109,31200-31209,31300-31309]")
 	spare := api.NewResources(api.Resource{Label: api.Label{Name: "cpus", Revocable: true}, Scalar: 10_000})
@@ -136,7 +136,7 @@ func FullSort(fresh New, agents, clients int) Sorted {
 	var s Sorted
 	s.AddClients = timed(func() {
 		for i := range clients {
-			policy.SetFramework(allocator.Framework{ID: w.Framework(i), Roles: []api.Role{Role}, Active: true})
+			policy.SetFramework(allocator.Framework{Framework: api.Framework{ID: w.Framework(i), Roles: []api.Role{Role}}, Active: true})
 		}
 	})
 	// Not offerable, so that what follows is sorting and not offering.

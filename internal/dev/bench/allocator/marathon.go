@@ -56,7 +56,7 @@ func MultiFramework(policy allocator.Allocator, stated bool, roundsMax int) Mult
 				r.role = api.Role(id)
 			}
 			runners[id] = r
-			policy.SetFramework(allocator.Framework{ID: id, Roles: []api.Role{r.role}, Active: true})
+			policy.SetFramework(allocator.Framework{Framework: api.Framework{ID: id, Roles: []api.Role{r.role}}, Active: true})
 			if stated {
 				r.state(policy, id)
 			}

@@ -21,7 +21,7 @@ func Quotas(policy allocator.Allocator, small, large int) (first, idle time.Dura
 		}
 		role := api.Role(fmt.Sprintf("role-%d", i))
 		policy.SetRole(allocator.Role{Role: role, Guarantee: guarantee, Limit: guarantee})
-		policy.SetFramework(allocator.Framework{ID: api.FrameworkID(role), Roles: []api.Role{role}, Active: true})
+		policy.SetFramework(allocator.Framework{Framework: api.Framework{ID: api.FrameworkID(role), Roles: []api.Role{role}}, Active: true})
 	}
 	for i := range small/5 + 5*large {
 		policy.SetAgent(allocator.Agent{ID: api.AgentID(fmt.Sprintf("agent-%d", i)), Total: must("cpus:2;mem:2048;disk:2048"), Offerable: true})

@@ -28,7 +28,7 @@ const Role = api.DefaultRole
 func NewWorld(policy allocator.Allocator, agents, frameworks int) *World {
 	w := &World{Policy: policy, Now: time.Unix(0, 0), Agents: agents, Frameworks: frameworks}
 	for i := range frameworks {
-		policy.SetFramework(allocator.Framework{ID: w.Framework(i), Roles: []api.Role{Role}, Active: true})
+		policy.SetFramework(allocator.Framework{Framework: api.Framework{ID: w.Framework(i), Roles: []api.Role{Role}}, Active: true})
 	}
 	total, used := must("cpus:24;mem:4096;disk:4096;ports:[31000-32000]"), InUse()
 	start := time.Now()
