@@ -38,9 +38,10 @@ const (
 // boundedListener closes connections beyond its limit at once.
 type boundedListener struct {
 	net.Listener
-	limit   int64
-	open    atomic.Int64
-	refused *atomic.Uint64
+	limit     int64
+	open      atomic.Int64
+	refused   *atomic.Uint64
+	addresses *addresses
 }
 
 // Accept returns the next connection for which there is room.
@@ -51,7 +52,7 @@ func (l *boundedListener) Accept() (net.Conn, error) {
 			return nil, err
 		}
 		if l.open.Add(1) <= l.limit {
-			return &boundedConn{Conn: conn, listener: l, remote: remote{conn.RemoteAddr(), newSender()}}, nil
+			return &boundedConn{Conn: conn, listener: l, remote: remote{conn.RemoteAddr(), l.addresses.connected(conn.RemoteAddr())}}, nil
 		}
 		l.open.Add(-1)
 		l.refused.Add(1)
@@ -75,8 +76,22 @@ type remote struct {
 // RemoteAddr is also what gRPC tells each stream.
 func (c *boundedConn) RemoteAddr() net.Addr { return c.remote }
 
+// senderKey is where the context of a request of HTTP has its sender.
+type senderKey struct{}
+
+// withSender keeps the account of a connection of HTTP for its requests.
+func withSender(ctx context.Context, conn net.Conn) context.Context {
+	if remote, ours := conn.RemoteAddr().(remote); ours {
+		return context.WithValue(ctx, senderKey{}, remote.sender)
+	}
+	return ctx
+}
+
 // senderOf is the account of the connection that a call came by.
 func senderOf(ctx context.Context) *sender {
+	if s, http := ctx.Value(senderKey{}).(*sender); http {
+		return s
+	}
 	if from, known := peer.FromContext(ctx); known {
 		if remote, ours := from.Addr.(remote); ours {
 			return remote.sender
@@ -87,7 +102,10 @@ func senderOf(ctx context.Context) *sender {
 
 // Close gives the place back, once.
 func (c *boundedConn) Close() error {
-	c.once.Do(func() { c.listener.open.Add(-1) })
+	c.once.Do(func() {
+		c.listener.open.Add(-1)
+		c.listener.addresses.left(c.remote.sender)
+	})
 	return c.Conn.Close()
 }
 

@@ -28,7 +28,7 @@ func TestConnectionsAreBounded(t *testing.T) {
 		t.Fatal(err)
 	}
 	var refused atomic.Uint64
-	listener := &boundedListener{Listener: inner, limit: 2, refused: &refused}
+	listener := &boundedListener{Listener: inner, limit: 2, refused: &refused, addresses: newAddresses(nil)}
 	defer listener.Close()
 	accepted := make(chan net.Conn)
 	go func() {

@@ -1,14 +1,20 @@
 package master
 
-import "container/heap"
+import (
+	"container/heap"
+
+	"github.com/tenderhq/tender/internal/allowance"
+)
 
 // sender is who is served by weight: all streams of one connection together, so that nobody gains
 // turns by opening more of them.
 type sender struct {
-	reading chan struct{} // holds one for each of its requests that is being read
+	reading    chan struct{}                 // holds one for each of its requests that is being read
+	address    *address                      // where it comes from; nil: it is not from outside, and may use as much as it likes
+	allowances [expenses]allowance.Allowance // guarded by address.mu
 }
 
-func newSender() *sender { return &sender{make(chan struct{}, requestsReadMax)} }
+func newSender() *sender { return &sender{reading: make(chan struct{}, requestsReadMax)} }
 
 // fair is a queue in which each sender has its share of the turns by the weight of what it was given, however
 // much of it waits: who has had little goes before who has had much. It is start-time fair queueing (Goyal,

@@ -37,12 +37,13 @@ func newHTTPServer(m *Master) *httpServer {
 	// A page of another site must not act with its visitor's reach.
 	guard := http.NewCrossOriginProtection()
 	return &httpServer{server: &http.Server{
-		Handler:           guard.Handler(mux),
+		Handler:           m.paid(guard.Handler(mux)),
 		ReadHeaderTimeout: headerTimeout,
 		ReadTimeout:       requestTimeout,
 		WriteTimeout:      2 * requestTimeout,
 		IdleTimeout:       idleTimeout,
 		MaxHeaderBytes:    headerBytesMax,
+		ConnContext:       withSender,
 	}}
 }
 
@@ -61,11 +62,21 @@ func (s *httpServer) stop(grace time.Duration) {
 	}
 }
 
+// paid lets requests come as fast as their connection may.
+func (m *Master) paid(handler http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if senderOf(r.Context()).pay(r.Context(), callsExpense, lookPrice) {
+			handler.ServeHTTP(w, r)
+		}
+	})
+}
+
 // serveMetrics makes the page in its turn, and then sends it: who reads it slowly keeps nobody waiting.
 func (m *Master) serveMetrics(text http.Handler) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		later := &unsent{ResponseWriter: w, code: http.StatusOK}
-		if !m.reads.during(r.Context(), newSender(), readWeight, func() { text.ServeHTTP(later, r) }) {
+		by := senderOf(r.Context())
+		if !by.pay(r.Context(), callsExpense, metricsPrice) || !m.reads.during(r.Context(), by, readWeight, func() { text.ServeHTTP(later, r) }) {
 			return // nobody waits for it
 		}
 		w.WriteHeader(later.code)

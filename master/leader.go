@@ -15,6 +15,7 @@ import (
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/internal/invariant"
 	"github.com/tenderhq/tender/internal/pause"
+	"github.com/tenderhq/tender/internal/protocol"
 	"github.com/tenderhq/tender/internal/watchdog"
 	"github.com/tenderhq/tender/internal/wire"
 	"github.com/tenderhq/tender/master/core"
@@ -61,6 +62,7 @@ type leader struct {
 	backlog    []registry.Command // proposed, in order, and not yet taken
 	touched    []flusher          // streams with something new in their queue
 	slow       []core.Happening   // streams whose queue ran over, and that the core has not heard of
+	refused    int                // calls of schedulers in this step
 	served     []time.Time        // since when what is offered in this round was free
 	seen       time.Time          // when the loop was last at work
 	wakeAt     time.Time          // what the timer is set to; zero: nothing
@@ -254,12 +256,22 @@ func (l *leader) take(arrived arrival) {
 		l.requests[what.ID] = arrived.reply
 	default: // it opens nothing
 	}
+	words := l.core.WordsInVain()
+	l.refused = 0
 	l.stepCame(arrived.what, arrived.at)
 	switch what := arrived.what.(type) {
 	case core.SchedulerClosed:
 		delete(l.schedulers, what.Conn)
 	case core.AgentClosed:
 		delete(l.agents, what.Conn)
+	case core.SchedulerCalled:
+		if stream := l.schedulers[what.Conn]; stream != nil {
+			stream.by.charge(callsExpense, refusalPrice(l.refused, len(what.Calls), arrived.bytes))
+		}
+	case core.AgentCalled:
+		if stream := l.agents[what.Conn]; stream != nil {
+			stream.by.charge(callsExpense, refusalPrice(int(l.core.WordsInVain()-words), len(what.Calls), arrived.bytes))
+		}
 	default: // it closes nothing
 	}
 	if arrived.taken != nil {
@@ -284,6 +296,9 @@ func (l *leader) perform(effects []core.Effect) {
 		switch effect := effect.(type) {
 		case core.ToScheduler:
 			if stream := l.schedulers[effect.Conn]; stream != nil {
+				if _, is := effect.Event.(protocol.Refused); is {
+					l.refused++
+				}
 				l.queued(stream, stream.put(effect.Event), core.SchedulerClosed{Conn: effect.Conn, Why: tookTooLittle})
 			}
 		case core.CloseScheduler:
@@ -522,43 +537,6 @@ func (l *leader) notSent(ctx context.Context, op string) error {
 		return wire.Error(ctx.Err())
 	}
 	return l.master.notLeader(op)
-}
-
-// storeWriteBytesMax bounds the writes to stores that are on their way to the quorum, so
-// that they fill neither its queue nor the time between two commits of others; more wait.
-// A small one counts as storeWriteBytesMin.
-const (
-	storeWriteBytesMax = 4 << 20
-	storeWriteBytesMin = 32 << 10
-)
-
-// writeStore is request for a write of so many bytes. It counts as under way until the
-// quorum has answered, also when its caller has given up.
-func (l *leader) writeStore(ctx context.Context, op string, action core.StoreWrite, bytes int) (any, error) {
-	weight := min(max(bytes, storeWriteBytesMin), storeWriteBytesMax)
-	if !l.writes.take(ctx, l.over, senderOf(ctx), weight) {
-		return nil, l.notSent(ctx, op)
-	}
-	reply := make(chan core.Reply, 1)
-	arrived := l.requested(action, reply)
-	arrived.bytes = bytes
-	if !l.send(ctx, l.inbox.stores, arrived) {
-		l.writes.give(weight)
-		return nil, l.notSent(ctx, op)
-	}
-	r, came := l.replied(ctx, reply)
-	if came {
-		l.writes.give(weight)
-		return r.Answer, asError(r.Err)
-	}
-	l.beside(func() {
-		defer l.writes.give(weight)
-		select {
-		case <-reply:
-		case <-l.over:
-		}
-	})
-	return nil, l.noReply(ctx, op)
 }
 
 // replied waits for the answer of a request; false when ctx or the leadership is over first.

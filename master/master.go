@@ -39,6 +39,7 @@ type Master struct {
 	desk      *desk                               // where messages are read and written
 	reads     *desk                               // where those are served who look at the leader's core
 	requests  *requests                           // calls that are under way
+	addresses *addresses                          // where peers come from
 	refused   atomic.Uint64                       // connections beyond the bound
 	calls     atomic.Int64                        // under way
 	streams   atomic.Int64                        // under way
@@ -64,7 +65,7 @@ func New(config Config) (*Master, error) {
 		return nil, err
 	}
 	m := &Master{config: config, log: *config.Logger, metrics: newMetrics(), changed: newBroadcast(), news: newBroadcast(), redirects: newPace(), programs: newPrograms(), desk: newDesk(), reads: newReads(), snapshots: make(chan struct{}, snapshotsMax)}
-	m.requests = newRequests(m.desk)
+	m.requests, m.addresses = newRequests(m.desk), newAddresses(m.tellHeld)
 	if err := m.open(); err != nil {
 		return nil, errors.Join(err, m.Close())
 	}
@@ -123,8 +124,16 @@ func (m *Master) listen(what, address string, limit int64) (net.Listener, error)
 	if err != nil {
 		return nil, err
 	}
-	bounded := &boundedListener{Listener: listener, limit: limit, refused: &m.refused}
+	bounded := &boundedListener{Listener: listener, limit: limit, refused: &m.refused, addresses: m.addresses}
 	return bounded, nil
+}
+
+// tellHeld counts how long peers are held, and says in the log who is.
+func (m *Master) tellHeld(what expense, who string, wait time.Duration, tell bool) {
+	m.metrics.held.WithLabelValues(what.String()).Add(wait.Seconds())
+	if tell {
+		m.log.Warn().Str("address", who).Stringer("of", what).Msg("a peer is held: it sends more than its allowance")
+	}
 }
 
 // keep writes down where the listeners are, so that a restart finds the same ports.

@@ -20,6 +20,7 @@ type metrics struct {
 	broken   prometheus.Counter
 	stuck    prometheus.Counter
 	returns  prometheus.Histogram
+	held     *prometheus.CounterVec
 }
 
 func newMetrics() *metrics {
@@ -47,8 +48,11 @@ func newMetrics() *metrics {
 			Help:    "From the arrival of what frees an agent's resources (a task's end, an answer) until their next offer is on its way.",
 			Buckets: prometheus.ExponentialBuckets(0.000025, 1.5, 30), // to 3.2 s
 		}),
+		held: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "tender_peers_held_seconds_total", Help: "How long peers were not read on as they had used up an allowance, by what it is of; the log says who.",
+		}, []string{"of"}),
 	}
-	m.registry.MustRegister(m.commits, m.batch, m.calls, m.broken, m.stuck, m.returns,
+	m.registry.MustRegister(m.commits, m.batch, m.calls, m.broken, m.stuck, m.returns, m.held,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }

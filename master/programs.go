@@ -8,7 +8,6 @@ import (
 
 	"github.com/tenderhq/tender/allocator/constraint"
 	"github.com/tenderhq/tender/api"
-	"github.com/tenderhq/tender/internal/pause"
 	"github.com/tenderhq/tender/internal/protocol"
 )
 
@@ -20,9 +19,10 @@ const (
 )
 
 // programs compile constraints, each once while it is kept. The readers of streams do so
-// before the loop asks for them: one constraint takes up to some 50 ms.
+// before the loop asks for them: one constraint takes up to some 50 ms, and whoever states new ones again and again
+// is held for that.
 type programs struct {
-	compiling sync.Mutex // one reader at a time, so that no crowd of them takes all CPUs
+	compiling *budget // one place: one reader at a time, so that no crowd of them takes all CPUs; in turns of their connections
 
 	mu    sync.Mutex
 	texts map[string]compiled // guarded by mu
@@ -35,7 +35,9 @@ type compiled struct {
 	err     error
 }
 
-func newPrograms() *programs { return &programs{texts: make(map[string]compiled)} }
+func newPrograms() *programs {
+	return &programs{compiling: newBudget(1), texts: make(map[string]compiled)}
+}
 
 // Compile is constraint.Compile that remembers.
 func (p *programs) Compile(text string) (*constraint.Program, error) {
@@ -73,42 +75,34 @@ func (p *programs) keep(text string, one compiled) {
 }
 
 // prepare compiles what the loop will ask for.
-func (p *programs) prepare(ctx context.Context, calls []protocol.NumberedCall) {
+func (p *programs) prepare(ctx context.Context, by *sender, calls []protocol.NumberedCall) {
 	for _, call := range calls {
 		switch call := call.Call.(type) {
 		case protocol.Subscribe:
-			p.prepareOne(ctx, call.Framework.Constraint)
+			p.prepareOne(ctx, by, call.Framework.Constraint)
 		case protocol.UpdateFramework:
-			p.prepareOne(ctx, call.Framework.Constraint)
+			p.prepareOne(ctx, by, call.Framework.Constraint)
 		case protocol.SetDemand:
 			for _, shape := range call.Shapes[:min(len(call.Shapes), api.DemandsPerRoleMax)] {
-				p.prepareOne(ctx, shape.Constraint)
+				p.prepareOne(ctx, by, shape.Constraint)
 			}
 		}
 	}
 }
 
-func (p *programs) prepareOne(ctx context.Context, text string) {
+func (p *programs) prepareOne(ctx context.Context, by *sender, text string) {
 	if text == "" || len(text) > constraint.BytesMax {
 		return
 	}
 	if _, ok := p.known(text); ok {
 		return
 	}
-	p.compiling.Lock()
-	defer p.compiling.Unlock()
+	if !p.compiling.take(ctx, nil, by, 1) {
+		return
+	}
 	began := time.Now()
 	_, _ = p.Compile(text) // an error is kept too
-	if took := time.Since(began); took >= costlyProgram {
-		pause.For(ctx, restAfter*took)
-	}
+	took := time.Since(began)
+	p.compiling.give(1)
+	by.pay(ctx, compileExpense, float64(took))
 }
-
-const (
-	// costlyProgram is how long a constraint may take that is compiled without a rest: usual
-	// ones take a tenth of it.
-	costlyProgram = time.Millisecond
-	// restAfter is how many times as long compiling rests after a costly one, so that all of
-	// them together take at most a fifth of a processor.
-	restAfter = 4
-)

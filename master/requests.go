@@ -6,6 +6,7 @@ import (
 
 	"google.golang.org/grpc"
 
+	apiv1 "github.com/tenderhq/tender/api/v1"
 	"github.com/tenderhq/tender/internal/wire"
 )
 
@@ -31,12 +32,13 @@ func newRequests(d *desk) *requests { return &requests{d, newBudget(requestBytes
 // served is the service with its calls as streams; serve is what every call goes through.
 func (q *requests) served(service grpc.ServiceDesc, serve grpc.UnaryServerInterceptor) *grpc.ServiceDesc {
 	service.Streams = slices.Clone(service.Streams)
+	stores := service.ServiceName == apiv1.StoreService_ServiceDesc.ServiceName
 	for _, call := range service.Methods {
 		service.Streams = append(service.Streams, grpc.StreamDesc{StreamName: call.MethodName, Handler: func(on any, stream grpc.ServerStream) error {
 			ctx, leave := stream.Context(), func() {}
 			defer func() { leave() }()
 			answer, err := call.Handler(on, ctx, func(request any) (err error) {
-				leave, err = q.receive(ctx, stream, request)
+				leave, err = q.receive(ctx, stream, request, stores)
 				return err
 			}, serve)
 			if err != nil {
@@ -50,7 +52,7 @@ func (q *requests) served(service grpc.ServiceDesc, serve grpc.UnaryServerInterc
 }
 
 // receive reads a request when there is room for it; its room is kept until leave is called.
-func (q *requests) receive(ctx context.Context, stream grpc.ServerStream, request any) (leave func(), err error) {
+func (q *requests) receive(ctx context.Context, stream grpc.ServerStream, request any, stores bool) (leave func(), err error) {
 	leave = func() {}
 	from := senderOf(ctx)
 	select {
@@ -65,6 +67,9 @@ func (q *requests) receive(ctx context.Context, stream grpc.ServerStream, reques
 	}
 	defer frame.Free()
 	bytes := frame.Len()
+	if !payForRequest(ctx, from, bytes, stores) {
+		return leave, ctx.Err()
+	}
 	if bytes > requestBytesSmall {
 		if !q.room.take(ctx, nil, from, bytes) {
 			return leave, ctx.Err()
@@ -75,4 +80,13 @@ func (q *requests) receive(ctx context.Context, stream grpc.ServerStream, reques
 		err = ctx.Err()
 	}
 	return leave, err
+}
+
+// payForRequest holds a request until its connection may send it. It keeps its place among those that are read, so
+// what the connection sends beside it waits in its windows.
+func payForRequest(ctx context.Context, from *sender, bytes int, stores bool) bool {
+	if stores {
+		return from.pay(ctx, callsExpense, float64(storePrice+bytes)) && from.pay(ctx, storeExpense, float64(bytes))
+	}
+	return from.pay(ctx, callsExpense, float64(lookPrice+bytes))
 }

@@ -22,9 +22,13 @@ import (
 
 type schedulerStream struct {
 	*queue[protocol.SchedulerEvent]
+	by *sender
 }
 
-type agentStream struct{ *queue[agentEvent] }
+type agentStream struct {
+	*queue[agentEvent]
+	by *sender
+}
 
 // agentEvent is an event and the session that it belongs to.
 type agentEvent struct {
@@ -51,9 +55,9 @@ func (s schedulerService) Session(stream grpc.BidiStreamingServer[apiv1.Schedule
 		return wire.Status(s.master.notLeader("scheduler.session"))
 	}
 	conn := core.Conn(l.ids.Add(1))
-	out := &schedulerStream{newQueue(protocol.SchedulerEventBytes)}
-	l.beside(func() { out.close(l.readScheduler(conn, out, stream)) })
 	ctx, by := stream.Context(), senderOf(stream.Context())
+	out := &schedulerStream{newQueue(protocol.SchedulerEventBytes), by}
+	l.beside(func() { out.close(l.readScheduler(conn, out, stream)) })
 	return wire.Status(writeAll(ctx, l, out.queue, func(slow *patience, events []protocol.SchedulerEvent) error {
 		var batches []*apiv1.SchedulerEvents
 		var err error
@@ -103,9 +107,9 @@ func (s agentService) Session(stream grpc.BidiStreamingServer[apiv1.AgentCalls, 
 		return wire.Status(err)
 	}
 	conn := core.Conn(l.ids.Add(1))
-	out := &agentStream{newQueue(func(e agentEvent) int { return protocol.AgentEventBytes(e.event) })}
-	l.beside(func() { out.close(l.readAgent(conn, out, stream)) })
 	ctx, by := stream.Context(), senderOf(stream.Context())
+	out := &agentStream{newQueue(func(e agentEvent) int { return protocol.AgentEventBytes(e.event) }), by}
+	l.beside(func() { out.close(l.readAgent(conn, out, stream)) })
 	return wire.Status(writeAll(ctx, l, out.queue, func(slow *patience, events []agentEvent) error {
 		for len(events) > 0 {
 			one, rest := sameSession(events)
@@ -158,8 +162,7 @@ func sameSession(events []agentEvent) (one []protocol.AgentEvent, rest []agentEv
 // readScheduler brings a scheduler's calls into the loop until the stream ends. The
 // error is what the writer shall tell the scheduler.
 func (l *leader) readScheduler(conn core.Conn, out *schedulerStream, stream grpc.BidiStreamingServer[apiv1.SchedulerCalls, apiv1.SchedulerEvents]) *api.Error {
-	ctx, opened := stream.Context(), false
-	from := senderOf(ctx)
+	ctx, opened, from := stream.Context(), false, out.by
 	by := l.inbox.front.inlet(from, inletMax)
 	heard := firstCall("scheduler.session", out.close)
 	defer func() {
@@ -169,13 +172,19 @@ func (l *leader) readScheduler(conn core.Conn, out *schedulerStream, stream grpc
 		}
 	}()
 	take := func(calls []protocol.NumberedCall, bytes int) *api.Error {
-		l.master.programs.prepare(ctx, calls)
+		if !from.pay(ctx, callsExpense, float64(bytes+schedulerPrice(calls))) {
+			return nil // the stream is gone
+		}
+		l.master.programs.prepare(ctx, from, calls)
 		if !opened && len(calls) > 0 {
 			first, ok := calls[0].Call.(protocol.Subscribe)
 			if !ok {
 				return api.E("scheduler.session", api.Invalid, "", errors.New("the first call must be Subscribe"))
 			}
 			heard()
+			if !from.payForSession(ctx, subscribedSessions) {
+				return tooManySessions("scheduler.session")
+			}
 			opened = l.send(ctx, by, arrival{what: core.SchedulerOpened{Conn: conn, Subscribe: first}, scheduler: out, bytes: bytes})
 			if !opened {
 				return l.master.notLeader("scheduler.session")
@@ -193,6 +202,7 @@ func (l *leader) readScheduler(conn core.Conn, out *schedulerStream, stream grpc
 			return nil // the stream is gone or going
 		}
 		if err := readParts(ctx, l.master.desk, from, frame, (*wire.Frame).SchedulerParts, schedulerCalls, take); err != nil {
+			from.charge(callsExpense, endedPrice)
 			return err
 		}
 	}
@@ -201,8 +211,7 @@ func (l *leader) readScheduler(conn core.Conn, out *schedulerStream, stream grpc
 // readAgent is the same for an agent's. From its first call to the end of its report it
 // holds one of the gate's places.
 func (l *leader) readAgent(conn core.Conn, out *agentStream, stream grpc.BidiStreamingServer[apiv1.AgentCalls, apiv1.AgentEvents]) *api.Error {
-	ctx, opened := stream.Context(), false
-	from := senderOf(ctx)
+	ctx, opened, from := stream.Context(), false, out.by
 	by := l.inbox.agents.inlet(from, inletMax)
 	leave, heard := func() {}, firstCall("agent.session", out.close)
 	defer func() {
@@ -213,11 +222,17 @@ func (l *leader) readAgent(conn core.Conn, out *agentStream, stream grpc.BidiStr
 		leave()
 	}()
 	take := func(calls []protocol.AgentCall, bytes int) *api.Error {
+		if !from.pay(ctx, callsExpense, float64(bytes+agentPrice(calls))) {
+			return nil // the stream is gone
+		}
 		if !opened && len(calls) > 0 {
 			if !opensAgent(calls[0]) {
 				return api.E("agent.session", api.Invalid, "", errors.New("the first call must be Register or Reregister"))
 			}
 			heard()
+			if !from.payForSession(ctx, 1) {
+				return tooManySessions("agent.session")
+			}
 			place, entered := l.gate.enter(ctx, l.over)
 			if !entered {
 				return l.comeLater()
@@ -247,9 +262,21 @@ func (l *leader) readAgent(conn core.Conn, out *agentStream, stream grpc.BidiStr
 			return nil
 		}
 		if err := readParts(ctx, l.master.desk, from, frame, (*wire.Frame).AgentParts, agentCalls, take); err != nil {
+			from.charge(callsExpense, endedPrice)
 			return err
 		}
 	}
+}
+
+// payForSession lets sessions of an address begin as fast as they may: each may ask the quorum for something, as for the
+// admission of an agent that nobody knows. False when it would be long until this one may.
+func (s *sender) payForSession(ctx context.Context, sessions float64) bool {
+	wait, soon := s.use(sessionsExpense, sessions, returningWaitMax)
+	return soon && (wait == 0 || pause.For(ctx, wait))
+}
+
+func tooManySessions(op string) *api.Error {
+	return api.E(op, api.Unavailable, "", errors.New("very many sessions begin from this address; come later"))
 }
 
 // eventWeight is what the message of one event takes in memory, about.

@@ -28,6 +28,7 @@ type base struct {
 
 	mastersAt uint64 // counts changes of the masters' addresses
 	voices    uint64 // words of agents about what is not theirs, refused in this term
+	strays    uint64 // statuses of agents of frameworks that are not there
 	versions  view.RefusedVersions
 }
 

@@ -104,6 +104,7 @@ func (r *tasks) step(t *task, status api.Status) bool {
 func (r *tasks) strayStatus(a *agent, status api.Status) {
 	fw := r.frameworkByID[status.Framework]
 	if fw == nil || fw.removed {
+		r.strays++
 		r.acknowledge(a, status.Ref(), status.Number)
 		return
 	}

@@ -8,3 +8,7 @@ func (b *base) refuseVoice(a *agent, what string) {
 		b.debug("word refused", field("agent", a.id), field("why", "it has nothing of that: "+what))
 	}
 }
+
+// WordsInVain is how often agents have said something of that, or of a framework that is not there any more. An honest
+// agent does so for each of its tasks at most.
+func (c *Core) WordsInVain() uint64 { return c.voices + c.strays }

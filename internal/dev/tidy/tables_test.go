@@ -11,7 +11,7 @@ type floor struct{ pkg, may string }
 const values = "api internal/protocol internal/invariant internal/value internal/words "
 
 // shell is what each of master, agent and framework stands on. They never import each other.
-const shell = values + "api/v1 internal/wire internal/lookout internal/version internal/pause internal/watchdog "
+const shell = values + "api/v1 internal/wire internal/lookout internal/version internal/pause internal/watchdog internal/allowance "
 
 // public is what a user of Tender may import.
 const public = "api api/v1 allocator/... framework/... "
@@ -21,6 +21,7 @@ var floors = []floor{
 	// Leaves.
 	{"api", ""},
 	{"api/v1", ""},
+	{"internal/allowance", ""},
 	{"internal/logwriter", ""},
 	{"internal/invariant", ""},
 	{"internal/pause", ""},

@@ -1,0 +1,58 @@
+// Package allowance is so much a second of what peers can make us do. It has no clock and waits for nothing: it says
+// how long somebody is to be held.
+package allowance
+
+import "time"
+
+// Rate is how fast an allowance grows, how much of it is kept that is not used, and how much there is at first: little,
+// so that nobody has more by coming again and again. The zero Rate has no limit.
+type Rate struct{ PerSecond, Most, First float64 }
+
+// chargedLongest is how much may be owed at most for what was charged after the fact: less than a session timeout, so
+// that nobody loses a session for it.
+const chargedLongest = time.Second
+
+// Allowance is what is left at a moment. Who takes more than there is owes the rest. It is not safe for several
+// goroutines at once.
+type Allowance struct {
+	rate Rate
+	left float64
+	at   time.Time
+}
+
+// New is an allowance of that rate.
+func New(rate Rate, now time.Time) Allowance { return Allowance{rate: rate, left: rate.First, at: now} }
+
+// Take uses up an amount and returns how long it takes until nothing is owed.
+func (a *Allowance) Take(now time.Time, amount float64) time.Duration {
+	if a.rate.PerSecond == 0 {
+		return 0
+	}
+	a.grow(now)
+	if a.left -= amount; a.left >= 0 {
+		return 0
+	}
+	return time.Duration(-a.left / a.rate.PerSecond * float64(time.Second))
+}
+
+// Charge uses up an amount for what has been done already. It never makes anybody owe more than grows in a second.
+func (a *Allowance) Charge(now time.Time, amount float64) {
+	if a.rate.PerSecond == 0 {
+		return
+	}
+	a.grow(now)
+	a.left = min(a.left, max(a.left-amount, -a.rate.PerSecond*chargedLongest.Seconds()))
+}
+
+// Full reports whether there is as much as there can be: nothing of its owner has to be remembered.
+func (a *Allowance) Full(now time.Time) bool {
+	a.grow(now)
+	return a.rate.PerSecond == 0 || a.left >= a.rate.Most
+}
+
+// grow adds what has come since.
+func (a *Allowance) grow(now time.Time) {
+	if since := now.Sub(a.at).Seconds(); since > 0 {
+		a.left, a.at = min(a.left+since*a.rate.PerSecond, a.rate.Most), now
+	}
+}
