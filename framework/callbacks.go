@@ -4,60 +4,56 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"runtime/debug"
 	"sync/atomic"
 	"time"
 
 	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/framework/internal/core"
 )
 
 // job is one call of the user's code.
 type job struct {
-	name string // "Update", for the sentence after a panic
-	// prepare runs in the loop right before the call; false: nothing to do any more.
-	prepare func() bool
-	call    func(ctx context.Context) error
-	// done runs in the loop. err is what call returned, or errSkipped.
-	done func(err error)
-	// always: also between sessions.
-	always bool
-	ctx    context.Context // set when the loop hands it out
+	callback core.Callback
+	turn     *turn // of a CallTurn
+	ctx      context.Context
 }
 
 // result is a job that has run.
 type result struct {
-	job    job
-	err    error
-	called bool          // it was not skipped
-	took   time.Duration // when it is measured
+	job     job
+	err     error
+	called  bool          // it was not skipped
+	took    time.Duration // when it is measured
+	answers []api.Answer  // of Offers
 }
 
-// errSkipped: the job was not called because its session has ended.
+// errSkipped: the job was not called, because its session has ended or the function was called off.
 var errSkipped = errors.New("the session has ended")
 
 // errBroken marks an error that comes from a panic of the user's code.
 var errBroken = errors.New("a callback must not panic")
 
-// handedMax bounds the jobs that are out of the loop's hands; the others wait in todo.
-const handedMax = 128
-
 // callbacks is the goroutine that calls the user's code.
 type callbacks struct {
-	jobs    chan job    // capacity handedMax, as is that of results: no send ever blocks
-	results chan result // one for each job
-	handed  int         // loop's only: jobs without a result yet
-	names   []string    // loop's only: of those, in order
-	stuck   stuck       // loop's only
-	todo    []job       // loop's only
-	measure bool        // someone wants to know how long calls take
+	scheduler Scheduler
+	client    *Client
+	measure   bool        // someone wants to know how long calls take
+	jobs      chan job    // capacity HandedMax, as is that of results: no send ever blocks
+	results   chan result // one for each job
+	// begunOffers is the number of the call of Offers that began last, for callers of the Client.
+	begunOffers atomic.Uint64
 	// goroutine is the name of the one that calls, for who must not wait for it.
 	goroutine atomic.Pointer[string]
 }
 
-func newCallbacks(measure bool) *callbacks {
-	return &callbacks{measure: measure, jobs: make(chan job, handedMax), results: make(chan result, handedMax)}
+func newCallbacks(scheduler Scheduler, client *Client, measure bool) *callbacks {
+	return &callbacks{scheduler: scheduler, client: client, measure: measure,
+		jobs: make(chan job, core.HandedMax), results: make(chan result, core.HandedMax)}
 }
+
+// hand queues a job behind those that were handed over.
+func (c *callbacks) hand(j job) { c.jobs <- j }
 
 func (c *callbacks) run() {
 	me := goroutine()
@@ -69,14 +65,14 @@ func (c *callbacks) run() {
 	// (testing.T.FailNow does that). Either way each job gets its result.
 	defer func() {
 		if !closed {
-			c.results <- result{current, broken(current.name, recover()), true, c.since(began)}
+			c.results <- result{job: current, err: broken(current.callback.Name(), recover()), called: true, took: c.since(began)}
 			c.run()
 		}
 	}()
 	for current = range c.jobs {
 		began = c.now()
-		err := current.run()
-		c.results <- result{current, err, !errors.Is(err, errSkipped), c.since(began)}
+		answers, err := c.call(current)
+		c.results <- result{current, err, !errors.Is(err, errSkipped), c.since(began), answers}
 	}
 	closed = true
 }
@@ -96,11 +92,95 @@ func (c *callbacks) since(began time.Time) (took time.Duration) {
 	return took
 }
 
-func (j job) run() error {
-	if j.ctx.Err() != nil && !j.always {
-		return errSkipped
+// call calls the user's code, unless the job's session has ended.
+func (c *callbacks) call(j job) ([]api.Answer, error) {
+	if j.ctx.Err() != nil && !j.callback.Always() {
+		return nil, errSkipped
 	}
-	return j.call(j.ctx)
+	ctx := j.ctx
+	switch callback := j.callback.(type) {
+	case core.CallOffers:
+		c.begunOffers.Store(callback.Number)
+		return c.scheduler.Offers(ctx, callback.Offers), nil
+	case core.CallUpdate:
+		return nil, c.scheduler.Update(ctx, callback.Status)
+	case core.CallSubscribed:
+		return nil, c.scheduler.(Subscriber).Subscribed(ctx, c.client)
+	case core.CallTurn:
+		return nil, j.turn.run()
+	case core.CallSettled:
+		c.scheduler.(Settler).Settled(ctx)
+	case core.CallRescinded:
+		c.scheduler.(Rescinder).Rescinded(ctx, callback.Offers, callback.Why)
+	case core.CallInverseOffers:
+		c.scheduler.(InverseOfferee).InverseOffers(ctx, callback.Offers)
+	case core.CallMessage:
+		c.scheduler.(Messenger).Message(ctx, callback.Agent, callback.Executor, callback.Data)
+	case core.CallExecutorLost:
+		c.scheduler.(ExecutorWatcher).ExecutorLost(ctx, callback.Agent, callback.Executor, callback.Message)
+	case core.CallAgentLost:
+		c.scheduler.(AgentWatcher).AgentLost(ctx, callback.Agent, callback.Why)
+	case core.CallOperationDone:
+		c.scheduler.(OperationWatcher).OperationDone(ctx, callback.Agent, callback.Operation, asError(callback.Err))
+	case core.CallRefused:
+		c.scheduler.(RefusalWatcher).Refused(ctx, callback.Err.Op, callback.Err)
+	}
+	return nil, nil
+}
+
+// interestsOf says which optional interfaces the scheduler has.
+func interestsOf(scheduler Scheduler) (wants core.Interests) {
+	note := func(has bool, interest core.Interests) {
+		if has {
+			wants |= interest
+		}
+	}
+	_, has := scheduler.(Subscriber)
+	note(has, core.InSubscribed)
+	_, has = scheduler.(Settler)
+	note(has, core.InSettled)
+	_, has = scheduler.(Rescinder)
+	note(has, core.InRescinded)
+	_, has = scheduler.(InverseOfferee)
+	note(has, core.InInverseOffers)
+	_, has = scheduler.(Messenger)
+	note(has, core.InMessages)
+	_, has = scheduler.(ExecutorWatcher)
+	note(has, core.InExecutorLost)
+	_, has = scheduler.(AgentWatcher)
+	note(has, core.InAgentLost)
+	_, has = scheduler.(OperationWatcher)
+	note(has, core.InOperations)
+	_, has = scheduler.(RefusalWatcher)
+	note(has, core.InRefused)
+	return wants
+}
+
+// asError keeps a nil *api.Error from becoming an error that is not nil.
+func asError(err *api.Error) error {
+	if err == nil {
+		return nil
+	}
+	return err
+}
+
+// outcome says what the core is to know of a result.
+func (r result) outcome() core.Outcome {
+	_, subscribed := r.job.callback.(core.CallSubscribed)
+	_, update := r.job.callback.(core.CallUpdate)
+	switch {
+	case errors.Is(r.err, errBroken):
+		return core.Broken
+	case errors.Is(r.err, errSkipped):
+		return core.Skipped
+	case subscribed && r.job.ctx.Err() != nil: // what it says concerns a session that has ended
+		return core.Skipped
+	case r.err == nil:
+		return core.Handled
+	case update && errors.Is(r.err, ErrLater):
+		return core.Later
+	}
+	return core.Failed
 }
 
 func broken(name string, cause any) error {
@@ -108,176 +188,4 @@ func broken(name string, cause any) error {
 		return fmt.Errorf("%s ended its goroutine (runtime.Goexit, or FailNow of a test): %w", name, errBroken)
 	}
 	return fmt.Errorf("%s panicked: %v: %w\n%s", name, cause, errBroken, debug.Stack())
-}
-
-// stuck notices a call that does not return.
-type stuck struct {
-	results int       // so far
-	seen    int       // of them, when since was set
-	since   time.Time // not before the current call began
-	warned  bool
-}
-
-// slowCallback is how long a call may take without a warning: a third of what an offer
-// may usually be held.
-const slowCallback = 10 * time.Second
-
-// returned notes that the first of those handed out has a result.
-func (c *callbacks) returned() {
-	c.handed--
-	c.names = c.names[1:]
-	c.stuck.results++
-}
-
-// watch warns, once, of a call that takes long. It is asked at each heartbeat.
-func (c *callbacks) watch(now time.Time, log *slog.Logger) {
-	s := &c.stuck
-	switch {
-	case c.handed == 0 || s.results != s.seen || s.since.IsZero():
-		s.seen, s.since, s.warned = s.results, now, false
-	case !s.warned && now.Sub(s.since) >= slowCallback:
-		s.warned = true
-		log.Warn("a callback takes long; all others wait for it, offers expire meanwhile", "callback", c.names[0], "for", now.Sub(s.since).Round(time.Second))
-	}
-}
-
-// dispatch hands out what may be called now: all, or between sessions only what always may.
-func (c *callbacks) dispatch(session context.Context, active bool) {
-	rest := 0
-	for i := range c.todo {
-		j := c.todo[i]
-		if c.handed == handedMax || !active && !j.always {
-			c.todo[rest] = j
-			rest++
-			continue
-		}
-		if j.prepare != nil && !j.prepare() {
-			continue
-		}
-		j.ctx = session
-		c.handed++
-		c.names = append(c.names, j.name)
-		c.jobs <- j
-	}
-	clear(c.todo[rest:])
-	c.todo = c.todo[:rest]
-}
-
-func (c *callbacks) push(j job) { c.todo = append(c.todo, j) }
-
-// skip takes back what a session that has ended had queued.
-func (c *callbacks) skip() {
-	kept := c.todo[:0:0]
-	for _, j := range c.todo {
-		if j.always {
-			kept = append(kept, j)
-		} else {
-			j.done(errSkipped)
-		}
-	}
-	c.todo = kept
-}
-
-// The jobs. Each closure named done runs in the loop.
-
-func (l *loop) callSubscribed() {
-	subscriber := l.scheduler.(Subscriber)
-	ctx := l.session.ctx
-	l.callbacks.push(job{
-		name: "Subscribed",
-		call: func(ctx context.Context) error { return subscriber.Subscribed(ctx, l.client) },
-		done: func(err error) {
-			switch {
-			case ctx.Err() != nil: // that session has ended
-			case err != nil && !errors.Is(err, errSkipped):
-				l.failSession(api.E("framework.subscribed", api.KindOf(err), l.framework.ID, err))
-			case l.session.ctx == ctx:
-				l.awaitOffers()
-			}
-		},
-	})
-}
-
-// callSettled comes behind the statuses; at most one waits, as sessions clear the queue.
-func (l *loop) callSettled() {
-	if settler, ok := l.scheduler.(Settler); ok {
-		l.callbacks.push(job{
-			name: "Settled",
-			call: func(ctx context.Context) error { settler.Settled(ctx); return nil },
-			done: func(error) {},
-		})
-	}
-}
-
-func (l *loop) callOffers() {
-	if l.showing {
-		return
-	}
-	l.showing = true
-	var number uint64
-	var shown []api.Offer
-	var answers []api.Answer
-	l.callbacks.push(job{
-		name: "Offers",
-		prepare: func() bool {
-			l.showing = false
-			shown = l.offers.show()
-			l.handedOffers++
-			number = l.handedOffers
-			return len(shown) > 0
-		},
-		call: func(ctx context.Context) error {
-			l.begunOffers.Store(number)
-			answers = l.scheduler.Offers(ctx, shown)
-			return nil
-		},
-		done: func(err error) {
-			if errors.Is(err, errSkipped) {
-				l.showing = false
-			} else {
-				l.answered(shown, answers)
-			}
-			l.answeredOffers = number
-			l.sayDemands()
-		},
-	})
-}
-
-// callUpdate asks the scheduler to handle t.held[0].
-func (l *loop) callUpdate(t *task) {
-	t.busy = true
-	status := t.held[0]
-	l.callbacks.push(job{
-		name: "Update",
-		call: func(ctx context.Context) error { return l.scheduler.Update(ctx, status) },
-		done: func(err error) { l.updated(t, err) },
-	})
-}
-
-// callRescinded tells of kept offers that are gone.
-func (l *loop) callRescinded(ids []api.OfferID, why string) {
-	rescinder, ok := l.scheduler.(Rescinder)
-	if !ok || len(ids) == 0 {
-		return
-	}
-	l.callbacks.push(job{
-		name:   "Rescinded",
-		always: true,
-		call:   func(ctx context.Context) error { rescinder.Rescinded(ctx, ids, why); return nil },
-		done:   func(error) {},
-	})
-}
-
-// tell calls an optional interface for an event that is told at most once; when too
-// much waits already it is not told.
-func (l *loop) tell(name string, call func(ctx context.Context)) {
-	if len(l.callbacks.todo) >= heldMax {
-		l.log.Warn("scheduler is too slow, event dropped", "event", name)
-		return
-	}
-	l.callbacks.push(job{
-		name: name,
-		call: func(ctx context.Context) error { call(ctx); return nil },
-		done: func(error) {},
-	})
 }

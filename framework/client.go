@@ -5,11 +5,13 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc"
 
 	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/framework/internal/core"
 	"github.com/tenderhq/tender/internal/protocol"
 )
 
@@ -21,7 +23,10 @@ type Client struct {
 	loop  *loop
 	ended chan struct{} // closed when Run ends
 
-	lanes *lanes // of writes to the store
+	instance api.Nonce // tells this process from others of the framework
+	lanes    *lanes    // of writes to the store
+	// asked counts the requests that somebody waits for the reply of.
+	asked atomic.Uint64
 
 	mu        sync.Mutex
 	framework api.Framework // what it says of itself; its maps and lists are never edited
@@ -34,21 +39,6 @@ type Client struct {
 
 var errEnded = errors.New("Run has ended")
 
-// ask has the loop do something. Callbacks may use it: the loop never waits for them.
-func (c *Client) ask(op string, request func()) error {
-	select {
-	case <-c.ended:
-		return api.E(op, api.Unavailable, c.FrameworkID(), errEnded)
-	default:
-	}
-	select {
-	case c.loop.requests <- request:
-		return nil
-	case <-c.ended:
-		return api.E(op, api.Unavailable, c.FrameworkID(), errEnded)
-	}
-}
-
 // FrameworkID is the framework's ID.
 func (c *Client) FrameworkID() api.FrameworkID {
 	c.mu.Lock()
@@ -59,11 +49,7 @@ func (c *Client) FrameworkID() api.FrameworkID {
 // Answer answers offers that were kept. Tasks whose offers are gone end DROPPED
 // (INVALID_OFFERS), through Update.
 func (c *Client) Answer(answers ...api.Answer) error {
-	return c.ask("framework.answer", func() {
-		for _, answer := range answers {
-			c.loop.answer(answer)
-		}
-	})
+	return c.tell("framework.answer", core.Answered{Answers: answers})
 }
 
 // KillOption says how a task is to be killed; see [Client.Kill].
@@ -90,30 +76,14 @@ func (c *Client) Kill(task api.TaskID, options ...KillOption) error {
 	if how.grace < 0 {
 		return api.E(op, api.Invalid, task, fmt.Errorf("a grace of %v; it must not be negative, and 0 is the task's own", how.grace))
 	}
-	return c.ask(op, func() { c.loop.kill(task, how) })
-}
-
-func (l *loop) kill(id api.TaskID, how killing) {
-	if l.book.endings.has(id) {
-		return
-	}
-	t := l.book.get(id)
-	t.kill, t.killing = true, how
-	if !t.over {
-		l.sendKill(t)
-	}
-}
-
-func (l *loop) sendKill(t *task) {
-	t.questioned = true // a leader that does not know the task says what has become of it
-	l.send(protocol.Kill{Task: t.id, Agent: t.agent, Grace: t.killing.grace})
+	return c.tell(op, core.KillAsked{Task: task, Grace: how.grace})
 }
 
 // Acknowledge says that a status for which Update has returned [ErrLater] is handled now. A
 // second time, or of a status that does not wait for it, it does nothing. Between sessions it
 // holds as well: the agent hears of it when it sends the status again.
 func (c *Client) Acknowledge(status api.Status) error {
-	return c.ask("framework.acknowledge", func() { c.loop.acknowledgeLater(status) })
+	return c.tell("framework.acknowledge", core.StatusAcknowledged{Status: status})
 }
 
 // Demand replaces what the framework wants in the role ("" = its only one). A demand of
@@ -147,17 +117,7 @@ func (c *Client) Demand(demand api.Demand) error {
 		}
 	}
 	demand.Shapes = slices.Clone(demand.Shapes)
-	behind := c.loop.begunOffers.Load()
-	return c.ask(op, func() {
-		c.loop.unsaid = append(c.loop.unsaid, unsaid{demand, behind})
-		c.loop.sayDemands()
-	})
-}
-
-// unsaid is a demand that waits for the answers of a call of Offers.
-type unsaid struct {
-	demand api.Demand
-	behind uint64 // the number of the call
+	return c.tell(op, core.DemandStated{Demand: demand, Behind: c.loop.callbacks.begunOffers.Load()})
 }
 
 // Wanted is what is left of the role's demand ("" = the framework's only role): as it was stated last, counted down
@@ -167,42 +127,15 @@ func (c *Client) Wanted(role api.Role) (shapes []api.Shape, stated bool) {
 	if roles := c.rolesNow(); role == "" && len(roles) == 1 {
 		role = roles[0]
 	}
-	done := make(chan struct{})
-	err := c.ask("framework.wanted", func() {
-		if demand := c.loop.wishes.demands[role]; demand != nil {
-			shapes, stated = protocol.Wanted(demand.shapes), true
-		}
-		close(done)
-	})
-	if err != nil {
+	number, answer := c.asked.Add(1), make(chan reply, 1)
+	if c.ask("framework.wanted", question{core.WantedAsked{Request: number, Role: role}, number, answer}) != nil {
 		return nil, false
 	}
 	select {
-	case <-done:
-		return shapes, stated
+	case told := <-answer:
+		return told.shapes, told.stated
 	case <-c.ended:
 		return nil, false
-	}
-}
-
-// demand tells what is wanted from now on.
-func (l *loop) demand(demand api.Demand) {
-	revive := l.wishes.demand(demand)
-	l.send(l.wishes.call(demand.Role))
-	if revive {
-		l.send(protocol.Revive{Roles: []api.Role{demand.Role}})
-	}
-}
-
-// sayDemands tells the demands that were stated, each behind the answers of the calls of Offers that had begun when it
-// was: whoever states one there has counted what those answers launch. (Protocol rule R38.)
-func (l *loop) sayDemands() {
-	for len(l.unsaid) > 0 && l.unsaid[0].behind <= l.answeredOffers {
-		demand := l.unsaid[0].demand
-		l.unsaid = l.unsaid[1:]
-		if slices.Contains(l.wishes.roles, demand.Role) {
-			l.demand(demand)
-		}
 	}
 }
 
@@ -232,10 +165,7 @@ func (c *Client) Suppress(roles ...api.Role) error {
 	if err := c.checkRoles(op, roles...); err != nil {
 		return err
 	}
-	return c.ask(op, func() {
-		c.loop.wishes.suppress(roles)
-		c.loop.send(protocol.Suppress{Roles: roles})
-	})
+	return c.tell(op, core.SuppressAsked{Roles: roles})
 }
 
 // Revive brings offers back, and forgets filters; none = all roles.
@@ -244,10 +174,7 @@ func (c *Client) Revive(roles ...api.Role) error {
 	if err := c.checkRoles(op, roles...); err != nil {
 		return err
 	}
-	return c.ask(op, func() {
-		c.loop.wishes.revive(roles)
-		c.loop.send(protocol.Revive{Roles: roles})
-	})
+	return c.tell(op, core.ReviveAsked{Roles: roles})
 }
 
 // Message sends bytes to an executor, at most once, and at most 256 KiB: they are lost
@@ -256,18 +183,14 @@ func (c *Client) Message(agent api.AgentID, executor api.ExecutorID, data []byte
 	if len(data) > api.TaskBytesMax {
 		return api.E("executor.message", api.Limit, executor, fmt.Errorf("%d bytes, at most %d are allowed", len(data), api.TaskBytesMax))
 	}
-	return c.ask("executor.message", func() {
-		c.loop.send(protocol.MessageExecutor{Agent: agent, Executor: executor, Data: data})
-	})
+	return c.tell("executor.message", core.CallAsked{Call: protocol.MessageExecutor{Agent: agent, Executor: executor, Data: data}})
 }
 
 // Shutdown ends an executor and its tasks: it has its own ShutdownGrace, then it is
 // killed. It is asked for once; [ExecutorWatcher] hears of the end. Between sessions
 // nothing is asked.
 func (c *Client) Shutdown(agent api.AgentID, executor api.ExecutorID) error {
-	return c.ask("executor.shutdown", func() {
-		c.loop.send(protocol.ShutdownExecutor{Agent: agent, Executor: executor})
-	})
+	return c.tell("executor.shutdown", core.CallAsked{Call: protocol.ShutdownExecutor{Agent: agent, Executor: executor}})
 }
 
 // AnswerInverse tells what the framework makes of inverse offers: true promises to
@@ -275,9 +198,7 @@ func (c *Client) Shutdown(agent api.AgentID, executor api.ExecutorID) error {
 // named tasks at once; the answer to a maintenance is shown to operators, and tasks may
 // stay until the window begins either way. An inverse offer ends with its session.
 func (c *Client) AnswerInverse(accept bool, offers ...api.OfferID) error {
-	return c.ask("framework.inverse", func() {
-		c.loop.send(protocol.AnswerInverse{Offers: offers, Accept: accept})
-	})
+	return c.tell("framework.inverse", core.CallAsked{Call: protocol.AnswerInverse{Offers: offers, Accept: accept}})
 }
 
 // Reconcile asks for the state of the tasks; none = all. The SDK does it by itself at
@@ -286,28 +207,26 @@ func (c *Client) AnswerInverse(accept bool, offers ...api.OfferID) error {
 // nobody knows is UNKNOWN; of one whose agent may yet come back to a new leader nothing
 // is told until it is.
 func (c *Client) Reconcile(tasks ...api.TaskID) error {
-	return c.ask("framework.reconcile", func() { c.loop.reconcileAsked(tasks) })
+	return c.tell("framework.reconcile", core.ReconcileAsked{Tasks: tasks})
 }
 
-func (l *loop) reconcileAsked(ids []api.TaskID) {
-	var asked []protocol.UnsettledTask
-	for _, id := range ids {
-		t := l.book.get(id)
-		l.book.endings.remove(id)
-		t.asked = true
-		asked = append(asked, t.unsettled())
-	}
-	if len(ids) == 0 {
-		for _, t := range l.book.tasks { // order: irrelevant because each is answered by itself
-			t.asked = true
+// ReconcileOperations asks again what became of operations that were given an ID; none =
+// all that the masters remember: of each framework the last 1,000 that changed what is
+// reserved, through any failover. The answers come to [OperationWatcher], with an error of
+// kind [api.NotFound] for an operation that nobody knows: it has changed nothing, or is
+// older than those. The SDK asks by itself, at the start of each session, for operations
+// of this Run that it has not heard of; a scheduler that restarts without memory asks here.
+func (c *Client) ReconcileOperations(operations ...api.OperationID) error {
+	const op = "framework.reconcileOperations"
+	for _, id := range operations {
+		if err := api.CheckID("operation", string(id)); err != nil {
+			return api.E(op, api.Invalid, id, err)
 		}
-		l.send(protocol.Reconcile{})
-		asked = l.book.unsettled()
 	}
-	l.reconcile(asked)
+	return c.tell(op, core.OperationsAsked{Operations: operations})
 }
 
 // Teardown removes the framework with its tasks, for ever; Run then returns nil.
 func (c *Client) Teardown() error {
-	return c.ask("framework.teardown", func() { c.loop.tearDown() })
+	return c.tell("framework.teardown", core.TeardownAsked{})
 }

@@ -77,6 +77,7 @@ import (
 	"errors"
 
 	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/framework/internal/core"
 )
 
 // Scheduler is what a framework's author writes. Its methods, and those of the
@@ -165,7 +166,7 @@ type RefusalWatcher interface {
 
 // ErrFenced is why Run ends when a newer instance of the same framework has taken over
 // (R6): errors.Is(err, ErrFenced). The newer one has the tasks now; do not come back.
-var ErrFenced = errors.New("a newer instance of this framework has taken over and has its tasks; to wait for its end instead, run all instances with one Name and Standby")
+var ErrFenced = core.ErrFenced
 
 // ErrLater is what Update returns when it has handed the status to another goroutine, which
 // is to call [Client.Acknowledge]: errors.Is(err, ErrLater). Until then the status does not

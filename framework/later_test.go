@@ -100,7 +100,7 @@ func TestSuppressedRoles(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := newWishes(config).begin(false); len(got) != 1 || got[0] != "b" {
+	if got := coreConfig(config, newScript()).Suppressed; len(got) != 1 || got[0] != "b" {
 		t.Errorf("starts suppressed in %v", got)
 	}
 	if _, err := (Config{Name: "test", SuppressedRoles: []api.Role{"other"}}).complete(); !api.Is(err, api.Invalid) {

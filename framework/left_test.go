@@ -54,7 +54,7 @@ func TestASessionEndsWithItsConnection(t *testing.T) {
 		}
 		defer l.close()
 		synctest.Wait() // until the reader has seen that it left
-		l.out.put(protocol.SchedulerHeartbeat{})
+		l.out.put(1, protocol.SchedulerHeartbeat{})
 		select {
 		case next := <-l.heard:
 			if took := time.Since(began); !api.Is(next.err, api.Unavailable) || took > 0 {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/tenderhq/tender/api"
 	apiv1 "github.com/tenderhq/tender/api/v1"
+	"github.com/tenderhq/tender/framework/internal/core"
 	"github.com/tenderhq/tender/internal/lookout"
 	"github.com/tenderhq/tender/internal/protocol"
 	"github.com/tenderhq/tender/internal/wire"
@@ -45,7 +46,7 @@ type heard struct {
 func dial(opening context.Context, config Config, known lookout.Config, timeout time.Duration) (*link, error) {
 	address := known.Own
 	ctx, cancel := context.WithCancelCause(context.WithoutCancel(opening))
-	opening, opened := context.WithTimeoutCause(opening, timeout, api.E("framework.connect", api.Unavailable, address, errNoAnswer))
+	opening, opened := context.WithTimeoutCause(opening, timeout, api.E("framework.connect", api.Unavailable, address, core.ErrNoAnswer))
 	defer opened()
 	abort := context.AfterFunc(opening, func() { cancel(context.Cause(opening)) })
 	known.Dial = func(address string) (*grpc.ClientConn, error) { return connect(config.Dialer, address) }
@@ -210,28 +211,39 @@ type outbox struct {
 	wake chan struct{} // capacity 1: there is something
 
 	mu     sync.Mutex
-	calls  []protocol.NumberedCall
-	acks   []protocol.Acknowledgement // one call when the writer comes
-	number uint64
+	calls  []waitingCall
+	acks   int // in the calls
 	closed bool
+}
+
+// waitingCall is a numbered call, or acknowledgements that will be one.
+type waitingCall struct {
+	protocol.NumberedCall
+	acks []protocol.Acknowledgement
 }
 
 func newOutbox() *outbox { return &outbox{wake: make(chan struct{}, 1)} }
 
-// put queues a call and returns its number (R3).
-func (o *outbox) put(call protocol.SchedulerCall) uint64 {
+// put queues a call by its number (R3).
+func (o *outbox) put(number uint64, call protocol.SchedulerCall) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.number++
-	o.calls = append(o.calls, protocol.NumberedCall{Number: o.number, Call: call})
+	o.calls = append(o.calls, waitingCall{NumberedCall: protocol.NumberedCall{Number: number, Call: call}})
 	o.ring()
-	return o.number
 }
 
-func (o *outbox) acknowledge(ack protocol.Acknowledgement) {
+// acknowledge queues an acknowledgement. Those that follow one another are one call, with the number of the last.
+func (o *outbox) acknowledge(number uint64, ack protocol.Acknowledgement) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.acks = append(o.acks, ack)
+	last := len(o.calls) - 1
+	if last < 0 || o.calls[last].Call != nil || len(o.calls[last].acks) == acksPerCallMax {
+		o.calls = append(o.calls, waitingCall{})
+		last++
+	}
+	o.calls[last].Number = number
+	o.calls[last].acks = append(o.calls[last].acks, ack)
+	o.acks++
 	o.ring()
 }
 
@@ -253,21 +265,21 @@ func (o *outbox) ring() {
 func (o *outbox) waiting() int {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return len(o.calls) + len(o.acks)
+	return len(o.calls) + o.acks
 }
 
 // take hands the writer everything; last says that nothing follows.
 func (o *outbox) take() (calls []protocol.NumberedCall, last bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	calls = o.calls
-	for acks := o.acks; len(acks) > 0; {
-		page := acks[:min(len(acks), acksPerCallMax)]
-		acks = acks[len(page):]
-		o.number++
-		calls = append(calls, protocol.NumberedCall{Number: o.number, Call: protocol.Acknowledge{Items: page}})
+	calls = make([]protocol.NumberedCall, len(o.calls))
+	for i, one := range o.calls {
+		calls[i] = one.NumberedCall
+		if one.Call == nil {
+			calls[i].Call = protocol.Acknowledge{Items: one.acks}
+		}
 	}
-	o.calls, o.acks = nil, nil
+	o.calls, o.acks = nil, 0
 	return calls, o.closed
 }
 

@@ -1,89 +1,65 @@
 package framework
 
 import (
-	"cmp"
-	"container/heap"
 	"context"
 	"crypto/rand"
-	"errors"
+
+	"fmt"
 	"log/slog"
+	mathrand "math/rand/v2"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/framework/internal/core"
+	"github.com/tenderhq/tender/internal/lookout"
 	"github.com/tenderhq/tender/internal/pause"
 	"github.com/tenderhq/tender/internal/protocol"
+	"github.com/tenderhq/tender/internal/version"
+	"github.com/tenderhq/tender/internal/wire"
 )
 
 const (
-	// requestsMax bounds what callers of the Client have asked and the loop has not
-	// taken; callers wait.
-	requestsMax = 1024
 	// callsMax bounds what the master has not taken; beyond it the session is closed.
 	callsMax = 1 << 16
-	// teardownTimeout bounds how long Run, at its end, waits for the framework's removal.
-	teardownTimeout = 5 * time.Second
+	// idleMax is how long the loop sleeps when nothing is due.
+	idleMax = time.Hour
 )
 
-// loop owns all state of a Run. Only its goroutine touches it, and it never blocks:
-// links, dials and callbacks have goroutines of their own and report by channel.
+var errSlowMaster = fmt.Errorf("the master has not taken %d calls", callsMax)
+
+// loop is the shell of the core: it brings it what happens and performs what it decides. Only its goroutine touches it,
+// and it never blocks: links, dials and callbacks have goroutines of their own and report by channel.
 type loop struct {
-	config    Config
-	scheduler Scheduler
-	log       *slog.Logger
-	client    *Client
-	requests  chan func() // from the Client
+	config   Config
+	log      *slog.Logger
+	client   *Client
+	core     *core.Core
+	requests chan request            // from the Client
+	replies  map[uint64]chan<- reply // to callers of the Client, by the number of their request
+	turns    turns
 
-	// What outlives sessions.
-	framework api.Framework
-	instance  api.Nonce
-	cluster   api.ClusterID
-	term      api.Term // the newest that was heard (R1)
-	book      *book
-	wishes    *wishes
-	// operations whose result the scheduler has not heard; askAll: it wants to hear of all
-	// that are remembered, in the next session.
-	operations operations
-	askAll     bool
-	updates    []*update // of the framework itself; the first is at the master
-	changes    uint64    // how many of them have come into effect
-	tearing    bool      // the user wants the framework removed
-	began      time.Time
-	greeted    bool      // a first session, or a place in the queue, was had
-	trouble    error     // the latest reason why there is no session
-	awayFrom   time.Time // since when there is none
-	warnAt     time.Time // when that is worth a word again
-
-	masters   masters
-	nextDial  string // the master to dial at dialAt
-	dialAt    time.Time
-	dialBegan time.Time
-	dialed    chan dialResult    // one dial at a time
-	dialStop  context.CancelFunc // nil: no dial is going on
-	link      *link              // nil: none
-	session   session
-	offers    *offers
-	accepts   accepts
+	running   context.Context // Run's
+	session   context.Context // of callbacks; nil between sessions
+	endingOf  context.CancelFunc
+	dial      dialing
+	link      *link // nil: none
 	callbacks *callbacks
 	ship      *ship
-	showing   bool // a job for Offers is queued
-	// begunOffers numbers the call of Offers that began last. The callbacks' goroutine sets it, callers of the Client
-	// read it.
-	begunOffers    atomic.Uint64
-	handedOffers   uint64   // the number of the call that was handed out last
-	answeredOffers uint64   // and of the one whose answers were sent last
-	unsaid         []unsaid // demands that wait for answers, in the order in which they were stated
-	retries        retries
-	turns          turns   // that After has planned
-	planned        uint64  // by After, so far
-	waiting        []*task // with held statuses, to be told in the next session
 
 	timer   *time.Timer
-	leaving bool // Run's context has ended
-	over    bool // Run is to end
+	armed   time.Time // what the timer is set to; zero: nothing that counts
+	over    bool      // Run is to end
 	err     error
 	cleanup sync.WaitGroup
+}
+
+// dialing is the try to reach a master that is under way; there is one at a time.
+type dialing struct {
+	address string
+	began   time.Time
+	stop    context.CancelFunc // nil: none is under way
+	ended   chan dialResult
 }
 
 type dialResult struct {
@@ -92,60 +68,90 @@ type dialResult struct {
 }
 
 func newLoop(config Config, scheduler Scheduler) *loop {
-	now := time.Now()
 	l := &loop{
-		config:     config,
-		scheduler:  scheduler,
-		log:        config.Logger.With("framework", config.Name),
-		requests:   make(chan func(), requestsMax),
-		framework:  config.framework(),
-		instance:   api.Nonce(rand.Text()),
-		book:       newBook(),
-		wishes:     newWishes(config),
-		operations: make(operations),
-		masters:    masters{configured: config.Masters},
-		dialed:     make(chan dialResult, 1),
-		offers:     newOffers(),
-		ship:       newShip(config),
-		callbacks:  newCallbacks(config.Metrics.Callback != nil),
-		began:      now,
-		awayFrom:   now,
-		warnAt:     now.Add(awayWarnEvery),
-		timer:      time.NewTimer(pause.Soonest),
+		config:   config,
+		log:      config.Logger.With("framework", config.Name),
+		core:     core.New(coreConfig(config, scheduler)),
+		requests: make(chan request, requestsMax),
+		replies:  make(map[uint64]chan<- reply),
+		turns:    newTurns(),
+		dial:     dialing{ended: make(chan dialResult, 1)},
+		ship:     newShip(config),
+		timer:    time.NewTimer(idleMax),
 	}
-	l.client = &Client{loop: l, ended: make(chan struct{}), changed: make(chan struct{}), framework: l.framework, lanes: newLanes()}
+	l.client = &Client{loop: l, ended: make(chan struct{}), changed: make(chan struct{}), framework: config.framework(),
+		instance: api.Nonce(rand.Text()), lanes: newLanes()}
+	l.callbacks = newCallbacks(scheduler, l.client, config.Metrics.Callback != nil)
 	return l
+}
+
+// coreConfig is what the core has to know of the user's config and scheduler.
+func coreConfig(config Config, scheduler Scheduler) core.Config {
+	suppressed := config.SuppressedRoles
+	if config.Suppressed {
+		suppressed = config.Roles
+	}
+	return core.Config{
+		Framework:         config.framework(),
+		Suppressed:        suppressed,
+		Masters:           config.Masters,
+		Version:           version.String(),
+		ConnectTimeout:    config.ConnectTimeout,
+		ReconcileInterval: config.ReconcileInterval,
+		TeardownAtEnd:     config.TeardownAtEnd,
+		Interests:         interestsOf(scheduler),
+		Counts:            config.Metrics.counts(),
+	}
 }
 
 // run is the loop.
 func (l *loop) run(ctx context.Context) error {
+	l.running = ctx
 	l.cleanup.Go(l.callbacks.run)
-	l.planDial(l.began)
+	l.step(core.Started{Instance: l.client.instance})
 	for done := ctx.Done(); !l.over; {
-		now := time.Now()
-		l.advance(now)
-		l.callbacks.dispatch(l.callbackContext(ctx), l.session.phase == active && ctx.Err() == nil)
-		l.arm(now)
-		if l.over {
-			break
-		}
+		l.arm()
 		select {
 		case <-done:
 			done = nil
-			l.leave()
+			l.step(core.Left{})
 		case next := <-l.heard():
-			l.hear(ctx, next, time.Now())
+			l.hear(next)
 		case result := <-l.callbacks.results:
 			l.called(result)
 		case request := <-l.requests:
-			request()
-		case dialed := <-l.dialed:
-			l.dialEnded(dialed, time.Now())
+			request.take(l)
+		case dialed := <-l.dial.ended:
+			l.dialEnded(dialed)
 		case <-l.timer.C:
+			l.armed = time.Time{}
+			l.step(core.Woken{})
 		}
+		l.callTurnsDue()
+		l.watchOutbox()
 	}
 	l.end()
 	return l.err
+}
+
+// step tells the core what has happened and performs what it decides.
+func (l *loop) step(what core.Happening) {
+	for _, effect := range l.core.Step(core.Event{At: time.Now(), Chance: mathrand.Uint64(), What: what}) {
+		l.perform(effect)
+	}
+}
+
+// arm sets the timer to the earliest thing that will be due.
+func (l *loop) arm() {
+	due := l.core.Wake()
+	if at := l.turns.next(); !at.IsZero() && (due.IsZero() || at.Before(due)) {
+		due = at
+	}
+	if due.IsZero() || due.Equal(l.armed) {
+		return
+	}
+	l.armed = due
+	l.timer.Reset(max(time.Until(due), pause.Soonest))
 }
 
 func (l *loop) heard() <-chan heard {
@@ -155,27 +161,46 @@ func (l *loop) heard() <-chan heard {
 	return l.link.heard
 }
 
-// callbackContext is the session's, and Run's between sessions.
-func (l *loop) callbackContext(ctx context.Context) context.Context {
-	if l.session.ctx != nil {
-		return l.session.ctx
+// hear brings a message of the link, or its end.
+func (l *loop) hear(next heard) {
+	if next.err != nil {
+		l.step(core.LinkEnded{Err: next.err, Leader: wire.LeaderOf(next.err)})
+		return
 	}
-	return ctx
+	l.step(core.Heard{Term: next.term, Events: next.events, Leader: leaderIn(next.events)})
+}
+
+// leaderIn is where the leader is, if a refusal among the events says so.
+func leaderIn(events []protocol.SchedulerEvent) string {
+	for _, event := range events {
+		if refused, is := event.(protocol.Refused); is && refused.Err != nil && refused.Err.Kind == api.NotLeader {
+			return wire.LeaderOf(refused.Err)
+		}
+	}
+	return ""
+}
+
+// watchOutbox ends a link whose master takes too little.
+func (l *loop) watchOutbox() {
+	if l.link != nil && l.link.out.waiting() > callsMax {
+		l.step(core.LinkEnded{Err: api.E("framework.session", api.Limit, l.link.address, errSlowMaster)})
+	}
 }
 
 // called takes the results that are there.
 func (l *loop) called(next result) {
 	for {
-		l.callbacks.returned()
 		if measure := l.config.Metrics.Callback; measure != nil && next.called {
-			measure(next.job.name, next.took, next.err)
+			measure(next.job.callback.Name(), next.took, next.err)
 		}
-		if errors.Is(next.err, errBroken) {
-			l.fail(api.E("framework.run", api.Internal, l.framework.ID, next.err))
+		outcome := next.outcome()
+		if outcome != core.Broken {
+			l.takeRequests() // what the call has asked for before it returned
+		}
+		l.step(happeningOf(outcome, next))
+		if l.over {
 			return
 		}
-		l.takeRequests() // what the call has asked for before it returned
-		next.job.done(next.err)
 		select {
 		case next = <-l.callbacks.results:
 		default:
@@ -184,146 +209,123 @@ func (l *loop) called(next result) {
 	}
 }
 
+// calledWell is what nearly all calls come to. It is made once, as a status is not worth an allocation.
+var calledWell core.Happening = core.Called{Outcome: core.Handled}
+
+func happeningOf(outcome core.Outcome, result result) core.Happening {
+	if outcome == core.Handled && result.answers == nil {
+		return calledWell
+	}
+	return core.Called{Outcome: outcome, Err: result.err, Answers: result.answers}
+}
+
 // takeRequests does what callers of the Client have asked so far.
 func (l *loop) takeRequests() {
 	for range len(l.requests) {
-		(<-l.requests)()
+		(<-l.requests).take(l)
 	}
 }
 
-// fail ends Run with a reason; the first one counts.
-func (l *loop) fail(err error) {
-	if !l.over {
-		l.over, l.err = true, cmp.Or(l.err, err)
+// callbackContext is the session's, and Run's between sessions.
+func (l *loop) callbackContext() context.Context {
+	if l.session != nil {
+		return l.session
+	}
+	return l.running
+}
+
+// perform does what the core has decided.
+func (l *loop) perform(effect core.Effect) {
+	switch effect := effect.(type) {
+	case core.Send:
+		l.link.out.put(effect.Number, effect.Call)
+	case core.Acknowledge:
+		l.link.out.acknowledge(effect.Number, effect.Item)
+	case core.Callback:
+		l.callbacks.hand(job{callback: effect, turn: l.turns.take(effect), ctx: l.callbackContext()})
+	case core.Log:
+		l.tellLog(effect)
+	case core.Dial:
+		l.startDial(effect)
+	case core.CloseLink:
+		link := l.link
+		l.link = nil
+		l.cleanup.Go(link.close)
+	case core.SessionBegan:
+		l.session, l.endingOf = context.WithCancel(l.running)
+		l.client.subscribed(effect.Framework, effect.Session, l.link.conn)
+	case core.SessionEnded:
+		l.endSession()
+		l.client.dropped()
+	case core.FrameworkChanged:
+		l.client.holds(effect.Framework, effect.Changes)
+	case core.UpdateEnded:
+		l.reply(effect.Request, reply{err: effect.Err})
+	case core.WantedTold:
+		l.reply(effect.Request, reply{shapes: effect.Shapes, stated: effect.Stated})
+	case core.Ended:
+		l.over, l.err = true, effect.Err
+	default:
+		l.config.Metrics.take(effect.(core.Count), l.link) // the others are above
 	}
 }
 
-// failSession ends Run with a reason that the scheduler gave: like the end of Run's context it removes the framework
-// first, if its config says so.
-func (l *loop) failSession(err error) {
-	if !l.config.TeardownAtEnd {
-		l.fail(err)
-		return
+// endSession cancels the callbacks of the session.
+func (l *loop) endSession() {
+	if l.endingOf != nil {
+		l.endingOf()
 	}
-	if l.err == nil {
-		l.err = err
-	}
-	l.leave()
+	l.session, l.endingOf = nil, nil
 }
 
-// leave is what the end of Run's context asks for: remove the framework if its config
-// says so and it was ever known to a master, else go.
-func (l *loop) leave() {
-	l.leaving = true
-	if l.config.TeardownAtEnd && l.framework.ID != "" && l.session.phase != standing {
-		l.session.tearBy = time.Now().Add(teardownTimeout)
-		l.tearDown()
-		return
+// logLevels are slog's names of the core's.
+var logLevels = [...]slog.Level{core.Debug: slog.LevelDebug, core.Info: slog.LevelInfo, core.Warn: slog.LevelWarn}
+
+func (l *loop) tellLog(line core.Log) {
+	fields := make([]any, 0, 2*len(line.Fields))
+	for _, field := range line.Fields {
+		fields = append(fields, field.Name, field.Value)
 	}
-	if l.framework.ID != "" {
-		l.log.Info("leaving", "id", l.framework.ID, "tasks live on", l.framework.FailoverTimeout)
+	l.log.Log(context.Background(), logLevels[line.Level], line.Message, fields...)
+}
+
+// startDial tries to reach a master.
+func (l *loop) startDial(wanted core.Dial) {
+	ctx, stop := context.WithCancel(context.Background())
+	l.dial.address, l.dial.began, l.dial.stop = wanted.Address, time.Now(), stop
+	known := lookout.Config{Own: wanted.Address, Masters: wanted.Masters, Term: wanted.Term}
+	l.cleanup.Go(func() {
+		link, err := dial(ctx, l.config, known, wanted.Timeout)
+		l.dial.ended <- dialResult{link, err}
+	})
+}
+
+func (l *loop) dialEnded(dialed dialResult) {
+	l.dial.stop()
+	l.dial.stop = nil
+	l.config.Metrics.connected(l.dial.address, time.Since(l.dial.began), dialed.err)
+	if dialed.err == nil {
+		l.link = dialed.link
 	}
-	l.over = true
+	l.step(core.Dialed{Err: dialed.err})
 }
 
 // end waits for all that was started.
 func (l *loop) end() {
 	l.timer.Stop()
-	l.endMetrics(l.session.phase)
-	if l.session.cancel != nil {
-		l.session.cancel()
-	}
+	l.endSession()
 	if l.link != nil {
 		l.link.finish()
 	}
-	l.endUpdates()
+	l.endReplies()
 	close(l.client.ended)
 	close(l.callbacks.jobs)
-	if l.dialStop != nil {
-		l.dialStop()
-		if dialed := <-l.dialed; dialed.link != nil {
+	if l.dial.stop != nil {
+		l.dial.stop()
+		if dialed := <-l.dial.ended; dialed.link != nil {
 			dialed.link.close()
 		}
 	}
 	l.ship.close()
 	l.cleanup.Wait()
-}
-
-// advance does what is due.
-func (l *loop) advance(now time.Time) {
-	switch {
-	case l.link == nil:
-		l.awaitMaster(now)
-	case l.session.silent(now):
-		l.drop(api.E("framework.session", api.Unavailable, l.link.address, errSilent), now)
-	case l.link.out.waiting() > callsMax:
-		l.drop(api.E("framework.session", api.Limit, l.link.address, errSlowMaster), now)
-	default:
-		l.beat(now)
-	}
-	if due := l.offers.due; !due.IsZero() && !due.After(now) {
-		l.returnKept(now)
-	}
-	for len(l.retries) > 0 && !l.retries[0].at.After(now) {
-		l.resume(heap.Pop(&l.retries).(retry).task)
-	}
-	l.callTurnsDue(now)
-	if by := l.session.tearBy; !by.IsZero() && !now.Before(by) {
-		l.fail(api.E("framework.teardown", api.Unavailable, l.framework.ID, errNotTornDown))
-	}
-}
-
-// arm sets the timer to the earliest thing that will be due.
-func (l *loop) arm(now time.Time) {
-	next := now.Add(time.Hour)
-	sooner := func(at time.Time) {
-		if !at.IsZero() && at.Before(next) {
-			next = at
-		}
-	}
-	if l.link == nil {
-		if l.dialStop == nil {
-			sooner(l.dialAt)
-		}
-		sooner(l.connectBy())
-	} else {
-		sooner(l.session.silentAt())
-		sooner(l.session.beatAt)
-	}
-	sooner(l.offers.due)
-	sooner(l.session.tearBy)
-	if len(l.retries) > 0 {
-		sooner(l.retries[0].at)
-	}
-	if len(l.turns) > 0 {
-		sooner(l.turns[0].at)
-	}
-	l.timer.Reset(max(next.Sub(now), pause.Soonest))
-}
-
-// retry is a task whose first held status is to be tried again.
-type retry struct {
-	at   time.Time
-	task *task
-}
-
-type retries []retry
-
-func (r retries) Len() int           { return len(r) }
-func (r retries) Less(i, j int) bool { return r[i].at.Before(r[j].at) }
-func (r retries) Swap(i, j int)      { r[i], r[j] = r[j], r[i] }
-func (r *retries) Push(x any)        { *r = append(*r, x.(retry)) }
-func (r *retries) Pop() any {
-	old := *r
-	last := old[len(old)-1]
-	*r = old[:len(old)-1]
-	return last
-}
-
-// send puts a call into the session, if there is one; its number is 0 otherwise.
-func (l *loop) send(call protocol.SchedulerCall) uint64 {
-	if l.session.phase != active {
-		return 0
-	}
-	return l.link.out.put(call)
 }

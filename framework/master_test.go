@@ -103,7 +103,7 @@ func (m *fakeMaster) Session(stream grpc.BidiStreamingServer[apiv1.SchedulerCall
 				return
 			}
 			for _, call := range callsFromProto(s.t, message) {
-				if call.Number != s.last+1 {
+				if call.Number <= s.last {
 					s.t.Errorf("call %d follows call %d", call.Number, s.last)
 				}
 				s.last = call.Number

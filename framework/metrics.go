@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/framework/internal/core"
 )
 
 // Metrics are functions that Run calls when there is something to count, for whatever
@@ -65,61 +66,44 @@ func (m *Metrics) connected(address string, took time.Duration, err error) {
 	}
 }
 
-func (m *Metrics) session(active bool) {
-	if m.Session != nil {
-		m.Session(active)
+// counts reports whether anybody counts what the core tells of.
+func (m *Metrics) counts() bool {
+	return m.Session != nil || m.Offers != nil || m.Answers != nil || m.Launches != nil || m.Status != nil || m.Refused != nil || m.Queues != nil
+}
+
+// take counts what the core has told to count.
+func (m *Metrics) take(effect core.Count, link *link) {
+	switch effect := effect.(type) {
+	case core.CountSession:
+		count(m.Session, effect.Active)
+	case core.CountOffers:
+		count(m.Offers, effect.Offers)
+	case core.CountAnswers:
+		if m.Answers != nil {
+			m.Answers(OfferEnd(effect.End), effect.Offers)
+		}
+	case core.CountLaunches:
+		count(m.Launches, effect.Tasks)
+	case core.CountStatus:
+		if m.Status != nil {
+			m.Status(effect.State, effect.Reason)
+		}
+	case core.CountRefused:
+		if m.Refused != nil {
+			m.Refused(effect.Operation, effect.Kind)
+		}
+	case core.CountQueues:
+		count(m.Queues, queuesOf(effect.Queues, link))
 	}
 }
 
-func (m *Metrics) offers(n int) {
-	if m.Offers != nil && n > 0 {
-		m.Offers(n)
+func count[T any](function func(T), what T) {
+	if function != nil {
+		function(what)
 	}
 }
 
-func (m *Metrics) answers(end OfferEnd, n int) {
-	if m.Answers != nil && n > 0 {
-		m.Answers(end, n)
-	}
-}
-
-func (m *Metrics) launches(n int) {
-	if m.Launches != nil && n > 0 {
-		m.Launches(n)
-	}
-}
-
-func (m *Metrics) status(status api.Status) {
-	if m.Status != nil {
-		m.Status(status.State, status.Reason)
-	}
-}
-
-func (m *Metrics) refused(err *api.Error) {
-	if m.Refused != nil {
-		m.Refused(err.Op, err.Kind)
-	}
-}
-
-// measureQueues tells how much waits, if anybody wants to know.
-func (l *loop) measureQueues() {
-	if l.config.Metrics.Queues == nil {
-		return
-	}
-	l.config.Metrics.Queues(Queues{
-		Callbacks: len(l.callbacks.todo) + max(l.callbacks.handed-1, 0),
-		Statuses:  l.book.held,
-		Retries:   len(l.retries),
-		Calls:     l.link.out.waiting(),
-		Offers:    len(l.offers.open),
-		Unsettled: len(l.book.tasks),
-	})
-}
-
-// endMetrics counts the end of an active session and of its offers.
-func (l *loop) endMetrics(reached phase) {
-	if reached == active {
-		l.config.Metrics.answers(OfferRescinded, len(l.offers.open))
-		l.config.Metrics.session(false)
-	}
+// queuesOf adds what the core does not know: how much the master has not taken.
+func queuesOf(q core.Queues, link *link) Queues {
+	return Queues{Callbacks: q.Callbacks, Statuses: q.Statuses, Retries: q.Retries, Calls: link.out.waiting(), Offers: q.Offers, Unsettled: q.Unsettled}
 }

@@ -213,6 +213,7 @@ func TestDemandOfAnUpdateComesBeforeTheAnswers(t *testing.T) {
 		session.quiet(time.Second)
 		close(queued)
 		demand, first := call[protocol.SetDemand](session)
+		call[protocol.Acknowledge](session)
 		if _, second := call[protocol.Accept](session); demand.Shapes[0].Count != 1 || second < first {
 			t.Errorf("demand %+v is call %d, the launch call %d", demand, first, second)
 		}
@@ -249,7 +250,7 @@ func TestDemandIsCountedDownOnce(t *testing.T) {
 		call[protocol.Accept](session)
 		_, second := call[protocol.Accept](session)
 		call[protocol.Accept](session)
-		session.send(protocol.Refused{Number: second, Err: api.E("offer.accept", api.Stale, "offer-1-2", errOfferGone)})
+		session.send(protocol.Refused{Number: second, Err: api.E("offer.accept", api.Stale, "offer-1-2", errors.New("the offer is gone"))})
 		call[protocol.Decline](session)
 		session.quiet(time.Second)
 		session.close(errors.New("restart"))

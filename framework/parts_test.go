@@ -8,12 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"google.golang.org/protobuf/proto"
-	"pgregory.net/rapid"
-
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/internal/protocol"
-	"github.com/tenderhq/tender/internal/wire"
 )
 
 // heavy is a task of which four fit into an accept.
@@ -151,7 +147,7 @@ func TestTaskLargerThanAMessage(t *testing.T) {
 		s := newScript()
 		s.offers = func(_ context.Context, offers []api.Offer) []api.Answer {
 			large := taskOf("large")
-			large.Data = make([]byte, acceptBytesMax)
+			large.Data = make([]byte, api.MessageBytesMax)
 			return []api.Answer{api.Launch(offers[0], taskOf("t1"), large, taskOf("t2"))}
 		}
 		r := n.run(s, nil)
@@ -191,65 +187,4 @@ func TestTaskThatCanNeverRun(t *testing.T) {
 		}
 		r.end()
 	})
-}
-
-// TestSplit: whatever the sizes, all tasks come once and in order, no part is empty or larger
-// than a message, and no two neighbours would fit into one.
-func TestSplit(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		var operations []api.Operation
-		count := 0
-		for range rapid.IntRange(1, 4).Draw(t, "operations") {
-			operation := api.Operation{Kind: api.OpLaunch, ID: api.OperationID(rapid.SampledFrom([]string{"", "op"}).Draw(t, "id"))}
-			if rapid.IntRange(0, 3).Draw(t, "kind") == 0 {
-				operation = api.Operation{Kind: api.OpReserve, Resources: api.Scalars(1, 1)}
-			} else {
-				for range rapid.IntRange(1, 8).Draw(t, "tasks") {
-					count++
-					task := taskOf(fmt.Sprint("t", count))
-					limit := acceptBytesMax - operationHead - taskSize(&task)
-					task.Data = make([]byte, rapid.OneOf(rapid.IntRange(0, limit), rapid.SampledFrom([]int{0, limit - 2, limit - 1, limit})).Draw(t, "bytes"))
-					operation.Tasks = append(operation.Tasks, task)
-				}
-			}
-			operations = append(operations, operation)
-		}
-		parts := split(operations)
-		var together []string
-		for i, part := range parts {
-			if len(part) == 0 {
-				t.Fatalf("part %d of %d is empty", i, len(parts))
-			}
-			together = append(together, idsOf(part))
-			batches, err := wire.SchedulerCallBatches([]protocol.NumberedCall{{Number: 1, Call: protocol.Accept{Offers: manyOffers(), Operations: part}}})
-			if err != nil || proto.Size(batches[0]) > api.MessageBytesMax {
-				t.Fatalf("part %d fits in no message: %v", i, err)
-			}
-			if i > 0 && sizeOf(parts[i-1])+sizeOf(part) <= acceptBytesMax {
-				t.Fatalf("parts %d and %d fit into one", i-1, i)
-			}
-		}
-		if got, want := strings.Join(together, " "), idsOf(operations); got != want {
-			t.Fatalf("split into %s, want %s", got, want)
-		}
-	})
-}
-
-func manyOffers() []api.OfferID {
-	offers := make([]api.OfferID, api.OffersPerAnswerMax)
-	for i := range offers {
-		offers[i] = api.OfferID(fmt.Sprintf("offer-4294967296-%d", 1<<40+i))
-	}
-	return offers
-}
-
-func sizeOf(operations []api.Operation) int {
-	size := 0
-	for _, operation := range operations {
-		size += operationSize(&operation)
-		for i := range operation.Tasks {
-			size += taskSize(&operation.Tasks[i])
-		}
-	}
-	return size
 }

@@ -197,7 +197,7 @@ func (c *Client) place(ctx context.Context) (place, <-chan struct{}, error) {
 	for {
 		c.mu.Lock()
 		conn, changed := c.conn, c.changed
-		session := &apiv1.StoreSession{FrameworkId: string(c.framework.ID), Session: c.session, Instance: string(c.loop.instance)}
+		session := &apiv1.StoreSession{FrameworkId: string(c.framework.ID), Session: c.session, Instance: string(c.instance)}
 		c.mu.Unlock()
 		select {
 		case <-ctx.Done():

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/framework/internal/core"
 )
 
 var (
@@ -34,14 +35,16 @@ type turn struct {
 // take reports whether the caller is first: it runs the function, or nobody does.
 func (t *turn) take() bool { return t.taken.CompareAndSwap(false, true) }
 
-func (t *turn) run() {
+// run runs the function, unless it was called off.
+func (t *turn) run() error {
 	if !t.take() {
-		return
+		return errSkipped
 	}
 	t.err = errTurnBroke
 	defer close(t.ended)
 	t.do()
 	t.err = nil
+	return nil
 }
 
 // Do runs the function on the goroutine that calls the scheduler's methods, between two of
@@ -61,7 +64,7 @@ func (c *Client) Do(ctx context.Context, do func()) error {
 		return api.E(op, api.Invalid, c.FrameworkID(), errOwnTurn)
 	}
 	t := &turn{do: do, ended: make(chan struct{})}
-	if err := c.ask(op, func() { c.loop.callTurn("Do", t) }); err != nil {
+	if err := c.ask(op, turnCalled{"Do", t}); err != nil {
 		return err
 	}
 	var err error
@@ -90,68 +93,107 @@ func (c *Client) Do(ctx context.Context, do func()) error {
 func (c *Client) After(d time.Duration, do func()) (stop func()) {
 	const op = "framework.after"
 	t := &turn{do: do, ended: make(chan struct{}), at: time.Now().Add(d), place: -1}
-	if c.ask(op, func() { c.loop.planTurn(t) }) != nil {
+	if c.ask(op, turnPlanned{t}) != nil {
 		return func() {} // Run has ended
 	}
 	return func() {
 		if t.take() {
-			_ = c.ask(op, func() { c.loop.dropTurn(t) }) // fails only when Run has ended
+			_ = c.ask(op, turnDropped{t}) // fails only when Run has ended
 		}
 	}
 }
 
-// callTurn queues the function behind the callbacks that wait.
-func (l *loop) callTurn(name string, t *turn) {
-	l.callbacks.push(job{
-		name:    name,
-		always:  true,
-		prepare: func() bool { return !l.leaving && !t.taken.Load() },
-		call:    func(context.Context) error { t.run(); return nil },
-		done:    func(error) {},
-	})
+// turns are the functions that wait: for their time, or for the core to give them their turn.
+type turns struct {
+	planned plannedTurns
+	plans   uint64           // by After, so far
+	called  map[uint64]*turn // by the number that the core knows them by
+	calls   uint64           // so far
 }
 
-func (l *loop) planTurn(t *turn) {
-	if !t.taken.Load() {
-		l.planned++
-		t.number = l.planned
-		heap.Push(&l.turns, t)
+func newTurns() turns { return turns{called: make(map[uint64]*turn)} }
+
+// next is when the next one is due; zero: none is planned.
+func (t *turns) next() time.Time {
+	if len(t.planned) == 0 {
+		return time.Time{}
+	}
+	return t.planned[0].at
+}
+
+// take takes out the function of a callback; nil: it is none of a function.
+func (t *turns) take(callback core.Callback) *turn {
+	call, is := callback.(core.CallTurn)
+	if !is {
+		return nil
+	}
+	one := t.called[call.Turn]
+	delete(t.called, call.Turn)
+	return one
+}
+
+// turnCalled asks for a turn behind the callbacks that wait.
+type turnCalled struct {
+	name string
+	turn *turn
+}
+
+func (t turnCalled) take(l *loop) {
+	l.turns.calls++
+	l.turns.called[l.turns.calls] = t.turn
+	l.step(core.TurnAsked{Name: t.name, Turn: l.turns.calls})
+}
+
+// turnPlanned asks for a turn at its time.
+type turnPlanned struct{ turn *turn }
+
+func (t turnPlanned) take(l *loop) {
+	if !t.turn.taken.Load() {
+		l.turns.plans++
+		t.turn.number = l.turns.plans
+		heap.Push(&l.turns.planned, t.turn)
 	}
 }
 
-func (l *loop) dropTurn(t *turn) {
-	if t.place >= 0 {
-		heap.Remove(&l.turns, t.place)
+// turnDropped takes back a turn that was planned.
+type turnDropped struct{ turn *turn }
+
+func (t turnDropped) take(l *loop) {
+	if t.turn.place >= 0 {
+		heap.Remove(&l.turns.planned, t.turn.place)
 	}
 }
 
-// callTurnsDue queues what After has planned for now.
-func (l *loop) callTurnsDue(now time.Time) {
-	for len(l.turns) > 0 && !l.turns[0].at.After(now) {
-		l.callTurn("After", heap.Pop(&l.turns).(*turn))
+// callTurnsDue asks for the turns that After has planned for now.
+func (l *loop) callTurnsDue() {
+	if len(l.turns.planned) == 0 {
+		return
+	}
+	for now := time.Now(); len(l.turns.planned) > 0 && !l.turns.planned[0].at.After(now); {
+		turnCalled{"After", heap.Pop(&l.turns.planned).(*turn)}.take(l)
 	}
 }
 
-// turns are those that After has planned, the soonest first.
-type turns []*turn
+// plannedTurns are those that After has planned, the soonest first.
+type plannedTurns []*turn
 
-func (t turns) Len() int { return len(t) }
-func (t turns) Less(i, j int) bool {
+func (t plannedTurns) Len() int { return len(t) }
+func (t plannedTurns) Less(i, j int) bool {
 	if t[i].at.Equal(t[j].at) {
 		return t[i].number < t[j].number
 	}
 	return t[i].at.Before(t[j].at)
 }
-func (t turns) Swap(i, j int) {
+func (t plannedTurns) Swap(i, j int) {
 	t[i], t[j] = t[j], t[i]
 	t[i].place, t[j].place = i, j
 }
-func (t *turns) Push(x any) {
+func (t *plannedTurns) Push(x any) {
 	one := x.(*turn)
 	one.place = len(*t)
 	*t = append(*t, one)
 }
-func (t *turns) Pop() any {
+func (t *plannedTurns) Pop() any {
 	old := *t
 	last := old[len(old)-1]
 	last.place = -1

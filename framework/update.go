@@ -8,22 +8,13 @@ import (
 	"slices"
 
 	"github.com/tenderhq/tender/api"
-	"github.com/tenderhq/tender/internal/protocol"
+	"github.com/tenderhq/tender/framework/internal/core"
 )
-
-// update is a change of what the framework says of itself. One at a time is at the
-// master; the others wait for their turn, and for a session.
-type update struct {
-	wish api.Framework
-	saw  uint64     // how many updates had come into effect when the wish was made
-	call uint64     // its number in this session; 0 = not sent
-	done chan error // capacity 1
-}
 
 var (
 	errOtherFramework = errors.New("ID, Name, Principal and Standby say who the framework is and can't be changed; run another one")
 	errUpdateUnknown  = errors.New("no master has confirmed it; it may still come into effect")
-	errOvertaken      = errors.New("another update came first")
+	errOvertaken      = core.ErrOvertaken
 )
 
 // UpdateFramework changes what the framework says of itself without a new
@@ -51,37 +42,46 @@ func (c *Client) UpdateFramework(ctx context.Context, change func(framework *api
 
 func (c *Client) update(ctx context.Context, change func(framework *api.Framework)) error {
 	const op = "framework.update"
-	u, err := c.wish(change)
+	wish, saw, err := c.wish(change)
 	if err != nil {
 		return api.E(op, api.Invalid, c.FrameworkID(), err)
 	}
-	if err := c.ask(op, func() { c.loop.addUpdate(u) }); err != nil {
+	number, answer := c.asked.Add(1), make(chan reply, 1)
+	if err := c.ask(op, question{core.UpdateAsked{Request: number, Wish: wish, Saw: saw}, number, answer}); err != nil {
 		return err
 	}
 	select {
-	case err := <-u.done:
-		return err
+	case told := <-answer:
+		return told.err
+	case <-c.ended: // and the loop, which answers before it ends, has not even taken the question
+		select {
+		case told := <-answer:
+			return told.err
+		default:
+			return api.E(op, api.Unavailable, c.FrameworkID(), errEnded)
+		}
 	case <-ctx.Done():
-		_ = c.ask(op, func() { c.loop.withdrawUpdate(u) }) // fails only when Run has ended
+		_ = c.ask(op, withdrawal{core.UpdateWithdrawn{Request: number}, number}) // fails only when Run has ended
 		return api.E(op, api.Unavailable, c.FrameworkID(), fmt.Errorf("%w: %w", errUpdateUnknown, context.Cause(ctx)))
 	}
 }
 
 // wish has the change made to a copy of what holds, and judges it.
-func (c *Client) wish(change func(framework *api.Framework)) (*update, error) {
+func (c *Client) wish(change func(framework *api.Framework)) (wish api.Framework, saw uint64, err error) {
 	c.mu.Lock()
-	now, saw := c.framework, c.updates
+	now := c.framework
+	saw = c.updates
 	c.mu.Unlock()
-	wish := copyOf(now)
+	wish = copyOf(now)
 	change(&wish)
 	wish = copyOf(wish) // the user may go on editing his maps
 	if len(wish.Roles) == 0 {
 		wish.Roles = []api.Role{api.DefaultRole}
 	}
 	if wish.ID != now.ID || wish.Name != now.Name || wish.Principal != now.Principal || wish.Standby != now.Standby {
-		return nil, errOtherFramework
+		return wish, saw, errOtherFramework
 	}
-	return &update{wish: wish, saw: saw, done: make(chan error, 1)}, errors.Join(faultsOf(wish)...)
+	return wish, saw, errors.Join(faultsOf(wish)...)
 }
 
 func copyOf(framework api.Framework) api.Framework {
@@ -89,67 +89,6 @@ func copyOf(framework api.Framework) api.Framework {
 	framework.Labels = maps.Clone(framework.Labels)
 	framework.Endpoints = maps.Clone(framework.Endpoints)
 	return framework
-}
-
-func (l *loop) addUpdate(u *update) {
-	l.updates = append(l.updates, u)
-	l.sendUpdate()
-}
-
-// sendUpdate sends the first update, if there is a session and none is on its way.
-func (l *loop) sendUpdate() {
-	for len(l.updates) > 0 && l.updates[0].call == 0 && l.session.phase == active {
-		u := l.updates[0]
-		if u.saw != l.changes {
-			l.finishUpdate(errOvertaken)
-			continue
-		}
-		u.wish.ID = l.framework.ID // it may not have been known
-		u.call = l.send(protocol.UpdateFramework{Framework: u.wish})
-	}
-}
-
-// updateEnded takes the answer to an update; it reports whether the call was one.
-func (l *loop) updateEnded(call uint64, refused *api.Error) bool {
-	if len(l.updates) == 0 || l.updates[0].call != call || call == 0 {
-		return false
-	}
-	if refused == nil {
-		l.framework = l.updates[0].wish
-		l.changes++
-		l.wishes.join(l.framework.Roles)
-		l.client.holds(l.framework, l.changes)
-		l.log.Info("framework updated")
-	}
-	l.finishUpdate(asError(refused))
-	l.sendUpdate()
-	return true
-}
-
-func (l *loop) finishUpdate(err error) {
-	l.updates[0].done <- err
-	l.updates = l.updates[1:]
-}
-
-// withdrawUpdate forgets an update for which nobody waits, unless it is on its way.
-func (l *loop) withdrawUpdate(u *update) {
-	if u.call == 0 {
-		l.updates = slices.DeleteFunc(l.updates, func(other *update) bool { return other == u })
-	}
-}
-
-// unsendUpdate ends the way of the first: nobody knows what became of it. The next
-// subscription says what held before, then it is sent again.
-func (l *loop) unsendUpdate() {
-	if len(l.updates) > 0 {
-		l.updates[0].call = 0
-	}
-}
-
-func (l *loop) endUpdates() {
-	for len(l.updates) > 0 {
-		l.finishUpdate(api.E("framework.update", api.Unavailable, l.framework.ID, errEnded))
-	}
 }
 
 // holds is told by the loop: what the framework now says of itself.

@@ -45,7 +45,7 @@ func listsWord(text, word string) bool {
 }
 
 // translated are reasons that stand in a file as the name of a refusal which no master gives yet.
-var translated = map[string]string{"TASK_UNAUTHORIZED": "framework/events.go"}
+var translated = map[string]string{"TASK_UNAUTHORIZED": "framework/internal/core/statuses.go"}
 
 // reasonsUsed are the names of the reasons whose constants stand in a source that people write, outside of package api.
 func reasonsUsed(sources *tree) map[string]bool {

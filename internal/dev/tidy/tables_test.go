@@ -43,6 +43,7 @@ var floors = []floor{
 	{"master/view", values + "master/registry allocator"},
 	{"master/core/...", values + "master/core/... master/view master/registry allocator/... !allocator/allocatortest !allocator/remote !allocator/journal"},
 	{"agent/core/...", values + "agent/core/..."},
+	{"framework/internal/core", values},
 
 	// Beside the pure ones: a suite for allocators, which knows none of them, and an allocator that is elsewhere.
 	{"allocator/allocatortest", values + "allocator allocator/constraint"},
@@ -90,7 +91,7 @@ var floors = []floor{
 // pure packages decide and do nothing else: the same events give the same effects, byte for byte. The values they
 // speak in are held to the same. Left out: the suite needs package testing, the remote
 // allocator is I/O by trade, and the journal and their codec speak protobuf.
-const pure = "api internal/protocol internal/words master/core/... master/view master/registry/... agent/core/... " +
+const pure = "api internal/protocol internal/words master/core/... master/view master/registry/... agent/core/... framework/internal/core " +
 	"allocator/... !allocator/allocatortest !allocator/remote !allocator/journal !allocator/internal/codec"
 
 // pureImports is what a pure package may import from elsewhere: packages that compute. None of them reads a clock,

@@ -1,4 +1,4 @@
-package framework
+package core
 
 import (
 	"testing"
@@ -9,7 +9,7 @@ import (
 // TestUnknownSwallowsNoEnd: the leader says that it does not know a task, and before the scheduler has
 // heard that, the task's agent is back and tells its end. The end must be told too.
 func TestUnknownSwallowsNoEnd(t *testing.T) {
-	b := newBook()
+	b := newTasks(0)
 	for _, status := range []api.Status{
 		{Task: "t", State: api.TaskUnknown},
 		{Task: "t", Agent: "agent-1", Number: 2, State: api.TaskFinished},
@@ -18,7 +18,7 @@ func TestUnknownSwallowsNoEnd(t *testing.T) {
 			t.Fatalf("%s is not told: %v", status.State, verdict)
 		}
 	}
-	task := b.tasks["t"]
+	task := b.open["t"]
 	if status, settled := b.handled(task); status.State != api.TaskUnknown || settled {
 		t.Errorf("after %s nothing is awaited any more", status.State)
 	}
@@ -28,22 +28,22 @@ func TestUnknownSwallowsNoEnd(t *testing.T) {
 	if _, verdict := b.take(api.Status{Task: "t", Agent: "agent-1", Number: 2, State: api.TaskFinished}); verdict != acknowledge {
 		t.Errorf("a second copy of the end: %v", verdict)
 	}
-	if b.held != 0 || len(b.tasks) != 0 {
-		t.Errorf("%d statuses are held, %d tasks remembered", b.held, len(b.tasks))
+	if b.held != 0 || len(b.open) != 0 {
+		t.Errorf("%d statuses are held, %d tasks remembered", b.held, len(b.open))
 	}
 }
 
 // TestDroppedIsTheEnd: a leader's answer that comes late, when the scheduler has handled DROPPED, tells no
 // second end; but the ID may be tried again.
 func TestDroppedIsTheEnd(t *testing.T) {
-	b := newBook()
+	b := newTasks(0)
 	b.launch("t", "agent-1", 1)
 	task, _ := b.take(api.Status{Task: "t", Agent: "agent-1", State: api.TaskDropped})
 	b.handled(task)
 	if _, verdict := b.take(api.Status{Task: "t", Agent: "agent-1", State: api.TaskGone}); verdict != ignore {
 		t.Errorf("GONE after DROPPED: %v", verdict)
 	}
-	if b.used("t") {
+	if b.isUsed("t") {
 		t.Fatal("it can't be tried again")
 	}
 	b.launch("t", "agent-2", 2)
@@ -56,7 +56,7 @@ func TestDroppedIsTheEnd(t *testing.T) {
 // under its ID. The leader's answer comes behind that, and must not end the second try.
 func TestLateAnswerTellsNothingOfTheNextTry(t *testing.T) {
 	for _, second := range []api.AgentID{"agent-1", "agent-2"} {
-		b := newBook()
+		b := newTasks(0)
 		b.launch("t", "agent-1", 1)
 		task, _ := b.take(api.Status{Task: "t", Agent: "agent-1", State: api.TaskDropped})
 		b.handled(task)

@@ -1,6 +1,7 @@
-package framework
+package core
 
 import (
+	"slices"
 	"time"
 
 	"github.com/tenderhq/tender/api"
@@ -11,6 +12,12 @@ type offer struct {
 	spot
 	returnAt time.Time // when a kept one is given back: a little before the leader takes it
 	kept     bool
+}
+
+// spot is where offers are of: an agent, and in which role.
+type spot struct {
+	agent api.AgentID
+	role  api.Role
 }
 
 // returnMargin covers the way to the leader.
@@ -24,9 +31,9 @@ type offers struct {
 	due time.Time
 }
 
-func newOffers() *offers { return &offers{open: make(map[api.OfferID]offer)} }
+func newOffers() offers { return offers{open: make(map[api.OfferID]offer)} }
 
-func (o *offers) came(list []api.Offer, now time.Time) {
+func (o *offers) add(list []api.Offer, now time.Time) {
 	for _, one := range list {
 		o.open[one.ID] = offer{spot: spot{one.Agent, one.Role}, returnAt: now.Add(one.Timeout - min(returnMargin, one.Timeout/5))}
 	}
@@ -45,8 +52,18 @@ func (o *offers) show() []api.Offer {
 	return shown
 }
 
-// answered takes the offers out and splits them into those that were open and others.
-func (o *offers) answered(ids []api.OfferID) (open, gone []api.OfferID) {
+// spotOf is the spot of open offers; of none: nowhere.
+func (o *offers) spotOf(ids []api.OfferID) spot {
+	for _, id := range ids {
+		if one, ok := o.open[id]; ok {
+			return one.spot
+		}
+	}
+	return spot{}
+}
+
+// answer takes the offers out and splits them into those that were open and others.
+func (o *offers) answer(ids []api.OfferID) (open, gone []api.OfferID) {
 	for _, id := range ids {
 		if _, ok := o.open[id]; ok {
 			delete(o.open, id)
@@ -68,15 +85,19 @@ func (o *offers) keep(ids []api.OfferID) (gone []api.OfferID) {
 		}
 		one.kept = true
 		o.open[id] = one
-		if o.due.IsZero() || one.returnAt.Before(o.due) {
-			o.due = one.returnAt
-		}
+		o.dueBy(one.returnAt)
 	}
 	return gone
 }
 
-// rescinded takes offers out and returns those that were kept.
-func (o *offers) rescinded(ids []api.OfferID) (kept []api.OfferID) {
+func (o *offers) dueBy(at time.Time) {
+	if o.due.IsZero() || at.Before(o.due) {
+		o.due = at
+	}
+}
+
+// rescind takes offers out and returns those that were kept.
+func (o *offers) rescind(ids []api.OfferID) (kept []api.OfferID) {
 	for _, id := range ids {
 		if o.open[id].kept {
 			kept = append(kept, id)
@@ -86,29 +107,34 @@ func (o *offers) rescinded(ids []api.OfferID) (kept []api.OfferID) {
 	return kept
 }
 
+// kept lists the offers that are kept.
+func (o *offers) kept() (ids []api.OfferID) {
+	for id, one := range o.open {
+		if one.kept {
+			ids = append(ids, id)
+		}
+	}
+	slices.Sort(ids)
+	return ids
+}
+
 // overdue takes out the kept offers that have to be returned now.
 func (o *offers) overdue(now time.Time) (ids []api.OfferID) {
 	o.due = time.Time{}
-	for id, one := range o.open { // order: irrelevant because they are declined together
-		switch {
-		case !one.kept:
-		case !one.returnAt.After(now):
-			ids = append(ids, id)
-			delete(o.open, id)
-		case o.due.IsZero() || one.returnAt.Before(o.due):
-			o.due = one.returnAt
+	for _, id := range o.kept() {
+		if at := o.open[id].returnAt; at.After(now) {
+			o.dueBy(at)
+			continue
 		}
+		ids = append(ids, id)
+		delete(o.open, id)
 	}
 	return ids
 }
 
 // drop forgets all offers, at the end of a session, and returns those that were kept.
 func (o *offers) drop() (kept []api.OfferID) {
-	for id, one := range o.open { // order: irrelevant because they go together
-		if one.kept {
-			kept = append(kept, id)
-		}
-	}
-	*o = *newOffers()
+	kept = o.kept()
+	*o = newOffers()
 	return kept
 }

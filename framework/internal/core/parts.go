@@ -1,4 +1,4 @@
-package framework
+package core
 
 import (
 	"errors"
@@ -17,14 +17,14 @@ var (
 // acceptInParts sends launches in as many accepts as they need, each no larger than a
 // message. Each but the last leaves the rest of the offers to the next one, which is refused
 // when it was: so a task starts at most once, in resources that were offered (R3, R9).
-func (l *loop) acceptInParts(offers []api.OfferID, parts [][]api.Operation, filter api.Filter, at spot) {
+func (c *Core) acceptInParts(offers []api.OfferID, parts [][]api.Operation, filter api.Filter, at spot) {
 	accept := protocol.Accept{Offers: offers}
 	for i, part := range parts {
 		accept.Operations = part
 		if accept.More = i < len(parts)-1; !accept.More {
 			accept.Filter = filter
 		}
-		accept.After = l.accept(accept, at)
+		accept.After = c.accept(accept, at)
 		accept.Offers = offers[:1] // it holds what is left of all
 	}
 }
@@ -32,28 +32,28 @@ func (l *loop) acceptInParts(offers []api.OfferID, parts [][]api.Operation, filt
 // acceptWhatFits sends as many of the operations as a message holds, and tells that the
 // others were not sent: what waits for the quorum can't be followed by more of the same
 // answer. What is left of the offers is not filtered then, so that they come again.
-func (l *loop) acceptWhatFits(offers []api.OfferID, operations []api.Operation, filter api.Filter, at spot) {
+func (c *Core) acceptWhatFits(offers []api.OfferID, operations []api.Operation, filter api.Filter, at spot) {
 	parts := split(operations)
 	if len(parts) > 1 {
 		filter = api.NoFilter
 	}
-	l.accept(protocol.Accept{Offers: offers, Operations: parts[0], Filter: filter}, at)
+	c.accept(protocol.Accept{Offers: offers, Operations: parts[0], Filter: filter}, at)
 	for _, rest := range parts[1:] {
-		l.refuseHere(rest, at.agent, api.E("offer.accept", api.Limit, offers[0], errTooMuch))
+		c.refuseHere(rest, at.agent, api.E("offer.accept", api.Limit, offers[0], errTooMuch))
 	}
 }
 
 // accept sends an accept and remembers what it asks for, by its number.
-func (l *loop) accept(accept protocol.Accept, at spot) uint64 {
-	call := l.send(accept)
-	l.accepts.add(call, accepted{accept.Offers, l.wishes.launch(at, accept.Operations)})
-	l.await(accept.Operations, at.agent, call)
+func (c *Core) accept(accept protocol.Accept, at spot) uint64 {
+	call := c.send(accept)
+	c.accepts.add(call, accepted{accept.Offers, c.demands.launch(at, accept.Operations)})
+	c.awaitOperations(accept.Operations, at.agent, call)
 	tasks := 0
 	eachTask(accept.Operations, func(task *api.Task) {
-		l.book.launch(task.ID, at.agent, call)
+		c.tasks.launch(task.ID, at.agent, call)
 		tasks++
 	})
-	l.config.Metrics.launches(tasks)
+	c.count(tasks, CountLaunches{Tasks: tasks})
 	return call
 }
 
@@ -129,7 +129,7 @@ const entrySize = 12
 
 func taskSize(task *api.Task) int {
 	size := 8*entrySize + len(task.ID) + len(task.Name) + len(task.Group) + len(task.Data) + resourcesSize(task.Resources) + wordsSize(task.Labels)
-	for name := range task.Ports {
+	for name := range task.Ports { // order: irrelevant because a sum has none
 		size += 2*entrySize + len(name)
 	}
 	if task.Command != nil {
@@ -154,7 +154,7 @@ func commandSize(command *api.Command) int {
 
 func wordsSize(words map[string]string) int {
 	size := 0
-	for key, value := range words {
+	for key, value := range words { // order: irrelevant because a sum has none
 		size += 3*entrySize + len(key) + len(value)
 	}
 	return size

@@ -1,0 +1,212 @@
+package core
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/internal/protocol"
+)
+
+var (
+	errOfferGone = errors.New("the offer was rescinded, expired, answered before or is of a session that ended; launch with a newer one")
+	errUsedID    = errors.New("the task's ID is in use or was used before; each attempt needs an ID of its own")
+)
+
+// acceptsMax bounds the accepts of a session that are remembered; the refusal of an
+// older one is told, but its offers are left to expire.
+const acceptsMax = 4096
+
+// accepts remembers what each accept of the session named, for the case that it is
+// refused.
+type accepts struct {
+	sent  map[uint64]accepted
+	order []uint64
+}
+
+type accepted struct {
+	offers   []api.OfferID
+	launched launched
+}
+
+func (a *accepts) add(call uint64, one accepted) {
+	if a.sent == nil {
+		a.sent = make(map[uint64]accepted)
+	}
+	if len(a.order) == acceptsMax {
+		delete(a.sent, a.order[0])
+		a.order = a.order[1:]
+	}
+	a.sent[call] = one
+	a.order = append(a.order, call)
+}
+
+func (a *accepts) take(call uint64) (accepted, bool) {
+	one, ok := a.sent[call]
+	delete(a.sent, call)
+	return one, ok
+}
+
+// offersReturned sends what Offers returned; what it did not mention is declined. Then the demands are told that were
+// stated meanwhile. A call that was skipped has shown nothing.
+func (c *Core) offersReturned(call CallOffers, result Called) {
+	switch {
+	case result.Outcome != Skipped:
+		c.answerAll(call.Offers, result.Answers)
+	case call.Number == 0: // it was not even handed out
+		c.calls.offering = false
+	}
+	c.calls.answeredOffers = max(c.calls.answeredOffers, call.Number)
+	c.tellDemands()
+}
+
+func (c *Core) answerAll(shown []api.Offer, answers []api.Answer) {
+	left := make(map[api.OfferID]bool, len(shown))
+	for i := range shown {
+		left[shown[i].ID] = true
+	}
+	for _, answer := range answers {
+		for _, id := range answer.Offers {
+			delete(left, id)
+		}
+		c.answer(answer)
+	}
+	var unanswered []api.OfferID
+	for i := range shown {
+		if left[shown[i].ID] {
+			unanswered = append(unanswered, shown[i].ID)
+		}
+	}
+	open, _ := c.offers.answer(unanswered)
+	c.countAnswers(OfferDeclined, len(open))
+	c.decline(open, api.Filter{})
+}
+
+// answer sends one answer, or tells at once what a master would say of it.
+func (c *Core) answer(answer api.Answer) {
+	if answer.Keep {
+		c.callRescinded(c.offers.keep(answer.Offers), errOfferGone.Error())
+		return
+	}
+	at := c.offers.spotOf(answer.Offers)
+	open, gone := c.offers.answer(answer.Offers)
+	if len(answer.Operations) == 0 {
+		c.countAnswers(OfferDeclined, len(open))
+		c.decline(open, answer.Filter)
+		return
+	}
+	operations := c.withoutImpossible(answer.Operations, at.agent)
+	if refused := answerFault(answer, operations, open, gone); refused != nil {
+		c.countAnswers(OfferDeclined, len(open))
+		c.refuseHere(operations, at.agent, refused)
+		c.decline(open, api.NoFilter)
+		return
+	}
+	c.countAnswers(OfferAccepted, len(open))
+	if onlyLaunches(operations) {
+		c.acceptInParts(open, split(operations), answer.Filter, at)
+		return
+	}
+	c.acceptWhatFits(open, operations, answer.Filter, at)
+}
+
+// answerFault is what a master would say of an answer with these operations; nil: it would take it.
+func answerFault(answer api.Answer, operations []api.Operation, open, gone []api.OfferID) *api.Error {
+	const op = "offer.accept"
+	large := slices.IndexFunc(operations, func(operation api.Operation) bool { return operationSize(&operation) > acceptBytesMax })
+	switch {
+	case len(answer.Offers) == 0:
+		return api.E(op, api.Invalid, "", errors.New("the answer names no offer"))
+	case len(gone) > 0:
+		return api.E(op, api.Stale, gone[0], errOfferGone)
+	case len(answer.Offers) > api.OffersPerAnswerMax:
+		return api.E(op, api.Invalid, open[0], fmt.Errorf("the answer names %d offers, at most %d are allowed", len(answer.Offers), api.OffersPerAnswerMax))
+	case large >= 0:
+		return api.E(op, api.Invalid, open[0],
+			fmt.Errorf("operation %d of the answer takes more than the %d bytes that fit in a message", large+1, acceptBytesMax))
+	}
+	return nil
+}
+
+// withoutImpossible takes out tasks that no accept can launch, and tells that they are in
+// ERROR: those that can never run, those too large for a message, and those whose ID is taken, beside what is
+// remembered of the task that has the ID.
+func (c *Core) withoutImpossible(operations []api.Operation, agent api.AgentID) []api.Operation {
+	named := make(map[api.TaskID]bool)
+	possible := func(task *api.Task) bool {
+		again := named[task.ID]
+		named[task.ID] = true
+		if again || c.tasks.isUsed(task.ID) {
+			c.resume(c.tasks.stray(c.refusal(task.ID, "", api.E("task.launch", api.Exists, task.ID, errUsedID))))
+			return false
+		}
+		fault := taskFault(task)
+		if fault != nil {
+			c.refuseTaskHere(task.ID, agent, api.E("task.launch", api.Invalid, task.ID, fault))
+		}
+		return fault == nil
+	}
+	all := true
+	kept := slices.Clone(operations)
+	for i, operation := range operations {
+		kept[i].Tasks = nil
+		for j := range operation.Tasks {
+			if possible(&operation.Tasks[j]) {
+				kept[i].Tasks = append(kept[i].Tasks, operation.Tasks[j])
+			} else {
+				all = false
+			}
+		}
+	}
+	if all {
+		return operations
+	}
+	return slices.DeleteFunc(kept, func(o api.Operation) bool { return o.Kind == api.OpLaunch && len(o.Tasks) == 0 })
+}
+
+// taskFault is why a task can never run, as masters and agents judge it by the same function.
+func taskFault(task *api.Task) error {
+	if taskSize(task)+operationHead > acceptBytesMax {
+		return errOversized
+	}
+	return task.Check()
+}
+
+// refuseHere ends the tasks and operations of an answer that is not even sent.
+func (c *Core) refuseHere(operations []api.Operation, agent api.AgentID, err *api.Error) {
+	c.refuseOperationsHere(operations, agent, err)
+	eachTask(operations, func(task *api.Task) {
+		c.refuseTaskHere(task.ID, agent, err)
+	})
+}
+
+func (c *Core) refuseTaskHere(id api.TaskID, agent api.AgentID, err *api.Error) {
+	c.tasks.launch(id, agent, 0)
+	c.hearStatus(c.refusal(id, agent, err))
+}
+
+func eachTask(operations []api.Operation, do func(task *api.Task)) {
+	for i := range operations {
+		for j := range operations[i].Tasks {
+			do(&operations[i].Tasks[j])
+		}
+	}
+}
+
+// decline gives offers back.
+func (c *Core) decline(offers []api.OfferID, filter api.Filter) {
+	for page := range pages(offers, api.OffersPerAnswerMax) {
+		if len(page.items) > 0 {
+			c.send(protocol.Decline{Offers: page.items, Filter: filter})
+		}
+	}
+}
+
+// returnKept gives kept offers back before they expire.
+func (c *Core) returnKept() {
+	ids := c.offers.overdue(c.now)
+	c.countAnswers(OfferReturned, len(ids))
+	c.decline(ids, api.Filter{})
+	c.callRescinded(ids, "kept until it was about to expire")
+}

@@ -1,0 +1,303 @@
+package core
+
+import (
+	"cmp"
+	"math/rand/v2"
+	"time"
+
+	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/internal/protocol"
+)
+
+// Config is what the core is made from. It is never changed.
+type Config struct {
+	// Framework is what the framework says of itself at first.
+	Framework api.Framework
+	// Suppressed are those of its roles that start without offers.
+	Suppressed []api.Role
+	// Masters are the addresses to begin the search with.
+	Masters []string
+	// Version is what the masters are told of this program.
+	Version string
+	// ConnectTimeout ends Run when there was no first session by then. 0: it waits for ever.
+	ConnectTimeout time.Duration
+	// ReconcileInterval is about how often the masters are asked for the state of all tasks; not above 0: never.
+	ReconcileInterval time.Duration
+	// TeardownAtEnd removes the framework when Run's context ends.
+	TeardownAtEnd bool
+	// Interests are the optional callbacks that the scheduler takes.
+	Interests Interests
+	// Counts says that somebody counts; without it there are no effects named Count.
+	Counts bool
+}
+
+// Core is a scheduler's session and all that outlives it. It is not safe for concurrent use: the shell's loop owns it.
+// It connects the rooms; each of its fields but the last three is one, with an owner's file of its own.
+type Core struct {
+	config     Config
+	self       self
+	search     search
+	absence    absence
+	session    session
+	ending     ending
+	tasks      tasks
+	operations operations
+	demands    demands
+	offers     offers
+	accepts    accepts
+	updates    updates
+	calls      calls
+
+	now     time.Time // of the event being stepped
+	chance  uint64    // what is left of its random number
+	effects []Effect  // of the event being stepped; between steps only its room counts
+}
+
+// self is who this framework is, as far as the masters have agreed, and what it knows of them.
+type self struct {
+	framework api.Framework
+	instance  api.Nonce
+	cluster   api.ClusterID
+	term      api.Term // the newest that was heard (R1)
+}
+
+// ending is how far the end of Run has come.
+type ending struct {
+	leaving bool // Run's context has ended
+	tearing bool // the framework's removal is wanted
+	over    bool
+	tearBy  time.Time // Run gives up waiting for the removal; zero: it does not wait
+	err     error     // Run's result
+}
+
+// New makes a core. Started is to be its first event.
+func New(config Config) *Core {
+	return &Core{
+		config:     config,
+		self:       self{framework: config.Framework},
+		search:     search{configured: config.Masters},
+		tasks:      newTasks(0),
+		operations: newOperations(),
+		demands:    newDemands(config),
+		offers:     newOffers(),
+	}
+}
+
+// effectsKept bounds the room for effects that is used again.
+const effectsKept = 1024
+
+// Step takes one event and returns what is to be done, in order. The list holds until the next Step, which uses its
+// room again.
+func (c *Core) Step(event Event) []Effect {
+	if c.ending.over {
+		return nil
+	}
+	if c.effects = c.effects[:0]; cap(c.effects) > effectsKept {
+		c.effects = nil
+	}
+	c.now, c.chance = event.At, event.Chance
+	c.happened(event.What)
+	if !c.ending.over {
+		c.advance()
+	}
+	if c.ending.over {
+		c.tellEnd()
+	} else {
+		c.handOut()
+	}
+	return c.effects
+}
+
+func (c *Core) happened(what Happening) {
+	switch what := what.(type) {
+	case Started:
+		c.start(what)
+	case Woken:
+	case Dialed:
+		c.dialed(what.Err)
+	case Heard:
+		c.hear(what)
+	case LinkEnded:
+		c.linkEnded(what)
+	case Called:
+		c.called(what)
+	case Left:
+		c.leave()
+	default:
+		c.wished(what.(Wish)) // the others are above
+	}
+}
+
+// wished does what a caller of the Client asks for.
+func (c *Core) wished(what Wish) {
+	switch what := what.(type) {
+	case Answered:
+		for _, answer := range what.Answers {
+			c.answer(answer)
+		}
+	case KillAsked:
+		c.kill(what)
+	case StatusAcknowledged:
+		c.acknowledgeLater(what.Status)
+	case DemandStated:
+		c.demands.state(what)
+		c.tellDemands()
+	case WantedAsked:
+		shapes, stated := c.demands.left(what.Role)
+		c.emit(WantedTold{Request: what.Request, Shapes: shapes, Stated: stated})
+	case SuppressAsked:
+		c.demands.suppress(what.Roles)
+		c.send(protocol.Suppress{Roles: what.Roles})
+	case ReviveAsked:
+		c.demands.revive(what.Roles)
+		c.send(protocol.Revive{Roles: what.Roles})
+	case CallAsked:
+		c.send(what.Call)
+	case ReconcileAsked:
+		c.askTasks(what.Tasks)
+	case OperationsAsked:
+		c.askOperations(what.Operations)
+	case UpdateAsked:
+		c.updates.add(what)
+		c.sendUpdate()
+	case UpdateWithdrawn:
+		c.updates.withdraw(what.Request)
+	case TurnAsked:
+		c.push(CallTurn{Turn: what.Turn, name: what.Name})
+	case TeardownAsked:
+		c.tearDown()
+	}
+}
+
+// start begins the search for a master.
+func (c *Core) start(event Started) {
+	c.self.instance = event.Instance
+	c.absence = absence{began: c.now, awayFrom: c.now, warnAt: c.now.Add(awayWarnEvery)}
+	c.planDial()
+}
+
+// advance does what is due.
+func (c *Core) advance() {
+	switch {
+	case c.session.phase == none:
+		c.awaitMaster()
+	case c.session.silent(c.now):
+		c.dropSession(api.E("framework.session", api.Unavailable, c.session.address, errSilent), "")
+	default:
+		c.beat()
+	}
+	if due := c.offers.due; !due.IsZero() && !due.After(c.now) {
+		c.returnKept()
+	}
+	for t := c.tasks.retryDue(c.now); t != nil; t = c.tasks.retryDue(c.now) {
+		c.resume(t)
+	}
+	if by := c.ending.tearBy; !by.IsZero() && !c.now.Before(by) {
+		c.end(api.E("framework.teardown", api.Unavailable, c.self.framework.ID, errNotTornDown))
+	}
+}
+
+// Wake is when the next thing will be due; zero: nothing is.
+func (c *Core) Wake() time.Time {
+	var next time.Time
+	sooner := func(at time.Time) {
+		if !at.IsZero() && (next.IsZero() || at.Before(next)) {
+			next = at
+		}
+	}
+	if c.session.phase == none {
+		if !c.search.dialing {
+			sooner(c.search.dialAt)
+		}
+		sooner(c.connectBy())
+	} else {
+		sooner(c.session.silentAt())
+		sooner(c.session.beatAt)
+	}
+	sooner(c.offers.due)
+	sooner(c.ending.tearBy)
+	sooner(c.tasks.nextRetry())
+	return next
+}
+
+// end ends Run with a reason; the first one counts.
+func (c *Core) end(err error) {
+	if !c.ending.over {
+		c.ending.over, c.ending.err = true, cmp.Or(c.ending.err, err)
+	}
+}
+
+// endForScheduler ends Run with a reason that the scheduler gave: like the end of Run's context it removes the
+// framework first, if its config says so.
+func (c *Core) endForScheduler(err error) {
+	if !c.config.TeardownAtEnd {
+		c.end(err)
+		return
+	}
+	c.ending.err = cmp.Or(c.ending.err, err)
+	c.leave()
+}
+
+// leave is what the end of Run's context asks for: remove the framework if its config says so and it was ever known
+// to a master, else go.
+func (c *Core) leave() {
+	c.ending.leaving = true
+	id := c.self.framework.ID
+	if c.config.TeardownAtEnd && id != "" && c.session.phase != standing {
+		c.ending.tearBy = c.now.Add(teardownTimeout)
+		c.tearDown()
+		return
+	}
+	if id != "" {
+		c.log(Info, "leaving", Field{"id", id}, Field{"tasks live on", c.self.framework.FailoverTimeout})
+	}
+	c.ending.over = true
+}
+
+// tearDown asks for the framework's removal, now or in the next session.
+func (c *Core) tearDown() {
+	c.ending.tearing = true
+	c.send(protocol.Teardown{})
+}
+
+// tellEnd is the last that the core does.
+func (c *Core) tellEnd() {
+	c.countSessionEnd(c.session.phase)
+	c.emit(Ended{Err: c.ending.err})
+}
+
+func (c *Core) emit(effect Effect) { c.effects = append(c.effects, effect) }
+
+// count emits what is counted, if anybody counts.
+func (c *Core) count(n int, effect Count) {
+	if c.config.Counts && n > 0 {
+		c.emit(effect)
+	}
+}
+
+func (c *Core) countAnswers(end OfferEnd, n int) { c.count(n, CountAnswers{End: end, Offers: n}) }
+
+func (c *Core) log(level Level, message string, fields ...Field) {
+	c.emit(Log{Level: level, Message: message, Fields: fields})
+}
+
+// random makes random numbers of what came with the event.
+func (c *Core) random() *rand.Rand {
+	c.chance++
+	return rand.New(rand.NewPCG(c.chance, 0))
+}
+
+// send puts a call into the session, if there is one; its number is 0 otherwise.
+func (c *Core) send(call protocol.SchedulerCall) uint64 {
+	if c.session.phase != active {
+		return 0
+	}
+	return c.put(call)
+}
+
+// put puts a call into the stream.
+func (c *Core) put(call protocol.SchedulerCall) uint64 {
+	c.session.calls++
+	c.emit(Send{Number: c.session.calls, Call: call})
+	return c.session.calls
+}

@@ -1,0 +1,137 @@
+package core
+
+import (
+	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/internal/protocol"
+)
+
+// hear takes a message of the stream.
+func (c *Core) hear(message Heard) {
+	if c.session.phase == none {
+		return
+	}
+	if err := c.distrust(message); err != nil {
+		c.dropSession(err, "")
+		return
+	}
+	c.self.term = message.Term
+	c.session.heardAt = c.now
+	for _, event := range message.Events {
+		if c.session.phase == none || c.ending.over {
+			return
+		}
+		c.hearEvent(event, message.Leader)
+	}
+}
+
+// distrust says why a message must not be believed; nil: it may be.
+func (c *Core) distrust(message Heard) error {
+	address := c.session.address
+	switch {
+	// A message may have waited in a buffer while we were stopped: that we read it now
+	// does not mean that the master thought of us lately.
+	case c.session.silent(c.now):
+		return api.E("framework.session", api.Unavailable, address, errSilent)
+	case message.Term.Before(c.self.term):
+		return api.E("framework.session", api.Stale, address, errOldTerm)
+	case protocol.FarAhead(c.self.term, message.Term):
+		return api.E("framework.session", api.Unavailable, address, errFarTerm)
+	case c.isStrange(message.Events):
+		return api.E("framework.subscribe", api.Unavailable, address, errStrange)
+	}
+	return nil
+}
+
+// isStrange reports whether a subscription was answered by a master of another cluster,
+// whose term must not be taken over.
+func (c *Core) isStrange(events []protocol.SchedulerEvent) bool {
+	if len(events) == 0 || c.self.cluster == "" {
+		return false
+	}
+	answer, ok := events[0].(protocol.Subscribed)
+	return ok && answer.Cluster != c.self.cluster
+}
+
+func (c *Core) hearEvent(event protocol.SchedulerEvent, leader string) {
+	switch event := event.(type) {
+	case protocol.Subscribed:
+		c.begin(event)
+	case protocol.Waiting:
+		c.stand(event)
+	case protocol.Offers:
+		c.count(len(event.Offers), CountOffers{Offers: len(event.Offers)})
+		c.offers.add(event.Offers, c.now)
+		c.callOffers()
+	case protocol.Rescind:
+		before := len(c.offers.open)
+		kept := c.offers.rescind(event.Offers)
+		c.countAnswers(OfferRescinded, before-len(c.offers.open))
+		c.callRescinded(kept, event.Why)
+	case protocol.Update:
+		c.hearStatus(event.Status)
+	case protocol.FrameworkUpdated:
+		c.updateAnswered(event.Number, nil)
+	case protocol.MasterHeartbeat:
+		c.search.found(c.session.address, event.Masters)
+	case protocol.Refused:
+		c.hearRefused(event, leader)
+	default:
+		c.hearOptional(event)
+	}
+}
+
+// hearOptional takes what only some schedulers want to know.
+func (c *Core) hearOptional(event protocol.SchedulerEvent) {
+	switch event := event.(type) {
+	case protocol.Settled: // behind the statuses; at most one waits, as sessions clear the queue
+		if c.wants(InSettled) {
+			c.push(CallSettled{})
+		}
+	case protocol.InverseOffers:
+		c.tell(InInverseOffers, CallInverseOffers{Offers: event.Offers})
+	case protocol.RescindInverse:
+		c.tell(InRescinded, CallRescinded{Offers: event.Offers, Why: event.Why})
+	case protocol.MessageFramework:
+		c.tell(InMessages, CallMessage{Agent: event.Agent, Executor: event.Executor, Data: event.Data})
+	case protocol.ExecutorLost:
+		c.tell(InExecutorLost, CallExecutorLost{Agent: event.Agent, Executor: event.Executor, Message: event.Message})
+	case protocol.AgentLost:
+		c.tell(InAgentLost, CallAgentLost{Agent: event.Agent, Why: event.Why})
+	case protocol.OperationResult:
+		c.operationDone(event)
+	}
+}
+
+// hearRefused makes the refusal of a call known: tasks of an accept end, a kill that
+// nobody knows is not repeated, anything else is told to who wants to know.
+func (c *Core) hearRefused(event protocol.Refused, leader string) {
+	if event.Err == nil {
+		return
+	}
+	if c.session.phase == subscribing {
+		c.dropSession(event.Err, leader)
+		return
+	}
+	c.count(1, CountRefused{Operation: event.Err.Op, Kind: event.Err.Kind})
+	if accept, ok := c.accepts.take(event.Number); ok {
+		c.log(Info, "accept refused", Field{"offers", accept.offers}, Field{"error", event.Err})
+		c.demands.undo(accept.launched)
+		c.decline(accept.offers, api.NoFilter)
+		for _, t := range c.tasks.launchedBy(event.Number) {
+			c.hearStatus(c.refusal(t.id, t.agent, event.Err))
+		}
+		c.refuseOperations(event.Number, event.Err)
+		return
+	}
+	if !c.updateAnswered(event.Number, event.Err) {
+		c.tellRefused(event.Err)
+	}
+}
+
+func (c *Core) tellRefused(err *api.Error) {
+	if err == nil {
+		return
+	}
+	c.log(Warn, "call refused", Field{"error", err})
+	c.tell(InRefused, CallRefused{Err: err})
+}

@@ -1,0 +1,324 @@
+package core
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/internal/protocol"
+)
+
+const (
+	// answerTimeout is how long a master may take for its first event: it has to
+	// commit the session.
+	answerTimeout = 5 * time.Second
+	// heartbeatInterval and sessionTimeout hold until the leader says its own.
+	heartbeatInterval = time.Second
+	sessionTimeout    = 5 * time.Second
+	// teardownTimeout bounds how long Run, at its end, waits for the framework's removal.
+	teardownTimeout = 5 * time.Second
+)
+
+// ErrFenced is why Run ends when a newer instance of the same framework has taken over.
+var ErrFenced = errors.New("a newer instance of this framework has taken over and has its tasks; to wait for its end instead, run all instances with one Name and Standby")
+
+// ErrNoAnswer and ErrOvertaken are told by the shell too.
+var (
+	ErrNoAnswer  = errors.New("no answer in time")
+	ErrOvertaken = errors.New("another update came first")
+)
+
+var (
+	errSilent      = errors.New("no heartbeat from the master for too long; its leadership may have moved on")
+	errNotTornDown = errors.New("no master has confirmed the removal; tasks live on until the failover timeout is over")
+	errOldTerm     = errors.New("an older term than was heard before")
+	errFarTerm     = errors.New("a term that is impossibly far ahead of what was heard before; a wrong master?")
+	errStrange     = errors.New("this master belongs to another cluster than the session before")
+	errMoved       = errors.New("another instance was active; starting over without memory of tasks")
+)
+
+// phase is how far a session has come.
+type phase uint8
+
+const (
+	none        phase = iota // no stream
+	subscribing              // Subscribe is sent
+	standing                 // by: another instance is active
+	active
+)
+
+var phaseNames = [...]string{"none", "subscribing", "standing by", "active"}
+
+func (p phase) String() string { return phaseNames[p] }
+
+// session is what lives as long as one stream.
+type session struct {
+	phase     phase
+	address   string // the master's
+	begun     uint64 // how many have become active in this Run
+	calls     uint64 // the number of the last one
+	heardAt   time.Time
+	heartbeat time.Duration
+	timeout   time.Duration
+	beatAt    time.Time // the next heartbeat is due
+	activeAt  time.Time
+	askAt     time.Time // the next reconciliation is due; zero: never
+}
+
+// newSession is that of a stream that has just been opened.
+func newSession(address string, begun uint64, now time.Time) session {
+	return session{phase: subscribing, address: address, begun: begun, heardAt: now,
+		heartbeat: heartbeatInterval, timeout: sessionTimeout, beatAt: now.Add(heartbeatInterval)}
+}
+
+// silentAt is when the master has been silent for so long that another instance or
+// another leader may have taken over: two thirds of the session timeout (R6).
+func (s *session) silentAt() time.Time {
+	switch s.phase {
+	case subscribing:
+		return s.heardAt.Add(answerTimeout)
+	case standing: // nothing to fence
+		return s.heardAt.Add(2 * s.timeout)
+	}
+	return s.heardAt.Add(s.timeout * 2 / 3)
+}
+
+func (s *session) silent(now time.Time) bool { return !now.Before(s.silentAt()) }
+
+// activate begins the active phase, by the times that the leader says.
+func (s *session) activate(event protocol.Subscribed, now time.Time) {
+	s.phase, s.activeAt = active, now
+	s.begun++
+	if event.HeartbeatInterval > 0 {
+		s.heartbeat = event.HeartbeatInterval
+	}
+	if event.SessionTimeout > 0 {
+		s.timeout = event.SessionTimeout
+	}
+	s.beatAt = now.Add(s.heartbeat)
+}
+
+// subscribe says who we are and what we do not know the end of (R8).
+func (c *Core) subscribe() {
+	c.put(protocol.Subscribe{
+		Cluster:    c.self.cluster,
+		Term:       c.self.term,
+		Version:    c.config.Version,
+		Framework:  c.self.framework,
+		Instance:   c.self.instance,
+		Suppressed: c.demands.begin(c.wants(InSubscribed)),
+	})
+	c.tasks.again()
+	for page := range pages(c.tasks.unsettled(), unsettledPerPageMax) {
+		c.put(protocol.Unsettled{Tasks: page.items, Last: page.last})
+	}
+}
+
+// begin begins an active session.
+func (c *Core) begin(event protocol.Subscribed) {
+	c.self.cluster = event.Cluster
+	c.self.framework.ID = event.Framework
+	c.search.found(c.session.address, event.Masters)
+	c.absence.greeted, c.absence.trouble, c.absence.warnAt = true, nil, time.Time{}
+	c.count(1, CountSession{Active: true})
+	c.session.activate(event, c.now)
+	c.emit(SessionBegan{Framework: event.Framework, Session: event.Session})
+	c.planReconcile()
+	c.log(Info, "subscribed", Field{"id", event.Framework}, Field{"master", event.Master},
+		Field{"address", c.session.address}, Field{"term", c.self.term.String()})
+	if c.ending.tearing {
+		c.send(protocol.Teardown{})
+		return
+	}
+	c.tellAll()
+}
+
+// tellAll tells a new session what was asked for before it.
+func (c *Core) tellAll() {
+	for _, call := range c.demands.calls() {
+		c.send(call)
+	}
+	if c.wants(InSubscribed) {
+		c.push(CallSubscribed{session: c.session.begun})
+	} else {
+		c.awaitOffers()
+	}
+	c.sendUpdate()
+	c.askAwaited()
+	for _, t := range c.tasks.kills() {
+		c.sendKill(t)
+	}
+	for _, t := range c.tasks.takeWaiting() {
+		c.resume(t)
+	}
+}
+
+// subscribedReturned lets offers come when the scheduler has said what it wants. What it returns after its session's
+// end concerns nobody.
+func (c *Core) subscribedReturned(call CallSubscribed, result Called) {
+	switch {
+	case result.Outcome == Skipped:
+	case result.Outcome == Failed:
+		c.endForScheduler(api.E("framework.subscribed", api.KindOf(result.Err), c.self.framework.ID, result.Err))
+	case c.session.phase == active && c.session.begun == call.session:
+		c.awaitOffers()
+	}
+}
+
+// awaitOffers says that there may be offers: what is wanted has been told.
+func (c *Core) awaitOffers() {
+	if roles := c.demands.tell(); len(roles) > 0 {
+		c.send(protocol.Revive{Roles: roles})
+	}
+}
+
+func (c *Core) planReconcile() {
+	c.session.askAt = time.Time{}
+	if every := c.config.ReconcileInterval; every > 0 {
+		c.session.askAt = c.now.Add(every/2 + time.Duration(c.random().Int64N(int64(every))))
+	}
+}
+
+// beat keeps the session, and asks about all tasks now and then.
+func (c *Core) beat() {
+	s := &c.session
+	if c.now.Before(s.beatAt) {
+		return
+	}
+	s.beatAt = c.now.Add(s.heartbeat)
+	c.put(protocol.SchedulerHeartbeat{})
+	if s.phase != active {
+		return
+	}
+	if c.now.Sub(s.activeAt) >= s.heartbeat {
+		c.search.settle()
+	}
+	c.watchCalls()
+	c.countQueues()
+	if !s.askAt.IsZero() && !c.now.Before(s.askAt) {
+		c.planReconcile()
+		c.reconcile(c.tasks.unsettled())
+	}
+}
+
+// stand waits for our turn. What is remembered of tasks belongs to the active instance
+// now, so the next subscription starts without it.
+func (c *Core) stand(event protocol.Waiting) {
+	c.absence.greeted, c.absence.trouble = true, nil
+	c.session.phase = standing
+	c.log(Info, "standing by", Field{"active", event.ActiveInstance}, Field{"address", c.session.address})
+	if len(c.tasks.open) > 0 {
+		c.forgetTasks()
+		c.dropSession(api.E("framework.session", api.Fenced, c.session.address, errMoved), "")
+	}
+}
+
+func (c *Core) forgetTasks() {
+	c.tasks = newTasks(c.tasks.records)
+	c.operations.awaited = make(map[api.OperationID]operation)
+}
+
+// linkEnded ends the session with its stream.
+func (c *Core) linkEnded(event LinkEnded) {
+	switch {
+	case c.session.phase == none:
+	case c.session.silent(c.now):
+		c.dropSession(api.E("framework.session", api.Unavailable, c.session.address, errSilent), "")
+	default:
+		c.dropSession(event.Err, event.Leader)
+	}
+}
+
+// dropSession ends the session: its offers are gone, its callbacks canceled. What the scheduler has not handled waits
+// for the next one. leader is where the leader is, if the reason says so.
+func (c *Core) dropSession(err error, leader string) {
+	if c.ending.tearing && api.KindOf(err) == api.Removed { // as it was asked for
+		c.log(Info, "torn down", Field{"id", c.self.framework.ID}, Field{"address", c.session.address})
+	} else {
+		c.log(Info, "session ended", Field{"address", c.session.address}, Field{"error", err})
+	}
+	c.absence.trouble = err
+	reached := c.session.phase
+	c.session = session{begun: c.session.begun}
+	c.countSessionEnd(reached)
+	c.emit(SessionEnded{})
+	c.emit(CloseLink{})
+	c.accepts = accepts{}
+	c.updates.unsend()
+	c.skipCalls()
+	c.callRescinded(c.offers.drop(), "the session has ended: "+err.Error())
+	if reached == active && c.search.rounds == 0 {
+		c.search.queue = nil
+	}
+	c.judgeEnd(err, leader, reached)
+	c.noteAbsence(reached)
+	c.planDial()
+}
+
+// judgeEnd decides whether the end of a session is the end of Run.
+func (c *Core) judgeEnd(err error, leader string, reached phase) {
+	switch kind := api.KindOf(err); {
+	case kind == api.NotLeader:
+		c.search.redirect(leader)
+	case kind == api.Fenced && c.config.Framework.Standby:
+		c.forgetTasks()
+	case kind == api.Fenced:
+		c.end(api.E("framework.run", api.Fenced, c.self.framework.ID, fmt.Errorf("%w: %w", ErrFenced, err)))
+	case kind == api.Removed && c.ending.tearing:
+		c.ending.over = true
+	case kind == api.Removed:
+		c.end(api.E("framework.run", api.Removed, c.self.framework.ID, err))
+	case reached == subscribing && !c.absence.greeted && final(kind):
+		c.end(api.E("framework.subscribe", kind, c.config.Framework.Name, err))
+	}
+}
+
+// final reports whether a first subscription that is refused will be refused by any
+// master at any time. Later on a refusal may as well come from an address that has
+// become another cluster's, so the search goes on.
+func final(kind api.Kind) bool {
+	switch kind {
+	case api.Invalid, api.NotFound, api.Exists, api.Denied, api.Unsupported:
+		return true
+	}
+	return false
+}
+
+// countSessionEnd counts the end of an active session and of its offers.
+func (c *Core) countSessionEnd(reached phase) {
+	if reached == active {
+		c.countAnswers(OfferRescinded, len(c.offers.open))
+		c.count(1, CountSession{Active: false})
+	}
+}
+
+// countQueues counts what waits.
+func (c *Core) countQueues() {
+	c.count(1, CountQueues{Queues{
+		Callbacks: len(c.calls.todo) + max(len(c.calls.handed)-1, 0),
+		Statuses:  c.tasks.held,
+		Retries:   len(c.tasks.retries),
+		Offers:    len(c.offers.open),
+		Unsettled: len(c.tasks.open),
+	}})
+}
+
+// page is a part of a list; at least one page comes, and one is the last.
+type page[T any] struct {
+	items []T
+	last  bool
+}
+
+func pages[T any](items []T, size int) func(yield func(page[T]) bool) {
+	return func(yield func(page[T]) bool) {
+		for {
+			n := min(size, len(items))
+			p := page[T]{items[:n], n == len(items)}
+			items = items[n:]
+			if !yield(p) || p.last {
+				return
+			}
+		}
+	}
+}

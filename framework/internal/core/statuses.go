@@ -1,0 +1,149 @@
+package core
+
+import (
+	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/internal/protocol"
+)
+
+// hearStatus judges a status, from a master or made here, and has it delivered.
+func (c *Core) hearStatus(status api.Status) {
+	// A kill that came before the task's agent did found a leader that knew of no such task.
+	t := c.tasks.open[status.Task]
+	if t != nil && t.killing.asked && !t.isOver() && status.Reason == api.ReasonReconciliation && !status.State.Terminal() {
+		c.sendKill(t)
+	}
+	t, verdict := c.tasks.take(status)
+	switch verdict {
+	case acknowledge:
+		c.acknowledge(status)
+	case deliver:
+		if t.delivery == deliveryNone {
+			c.resume(t)
+		}
+	}
+}
+
+// resume has the first held status handled, in the next session if there is none now.
+func (c *Core) resume(t *task) {
+	t.delivery = deliveryBusy
+	if c.session.phase != active {
+		c.tasks.waiting = append(c.tasks.waiting, t.taskRef)
+		return
+	}
+	c.push(CallUpdate{Status: t.held[0], task: t.taskRef})
+}
+
+// acknowledge tells the status's agent that it need not be sent again.
+func (c *Core) acknowledge(status api.Status) {
+	if status.Number > 0 && c.session.phase == active {
+		c.session.calls++
+		c.emit(Acknowledge{Number: c.session.calls, Item: protocol.Acknowledgement{
+			Framework: c.self.framework.ID, Task: status.Task, Agent: status.Agent, Number: status.Number,
+		}})
+	}
+}
+
+// updateReturned takes what Update said of the task's first held status.
+func (c *Core) updateReturned(call CallUpdate, result Called) {
+	t := c.tasks.find(call.task)
+	switch {
+	case t == nil: // forgotten meanwhile
+	case result.Outcome == Skipped:
+		c.tasks.waiting = append(c.tasks.waiting, t.taskRef)
+	case result.Outcome == Later && !c.tasks.isStray(t):
+		t.delivery = deliveryLater
+	case result.Outcome != Handled:
+		pause := c.tasks.retryLater(t, c.now)
+		c.log(Warn, "update failed, it will come again", Field{"task", t.id}, Field{"state", t.held[0].State.String()},
+			Field{"in", pause}, Field{"error", result.Err})
+	default:
+		c.handled(t)
+	}
+}
+
+// handled acknowledges the task's first held status and goes on to the next.
+func (c *Core) handled(t *task) {
+	status, settled := c.tasks.handled(t)
+	c.count(1, CountStatus{State: status.State, Reason: status.Reason})
+	c.acknowledge(status)
+	if !settled && len(t.held) > 0 {
+		c.resume(t)
+	}
+}
+
+// acknowledgeLater ends the wait for which Update has returned ErrLater.
+func (c *Core) acknowledgeLater(status api.Status) {
+	t := c.tasks.open[status.Task]
+	if t != nil && t.delivery == deliveryLater && t.held[0].Number == status.Number {
+		c.handled(t)
+	}
+}
+
+// kill asks for the end of a task.
+func (c *Core) kill(asked KillAsked) {
+	if c.tasks.endings.has(asked.Task) {
+		return
+	}
+	t := c.tasks.get(asked.Task)
+	t.killing = killing{asked: true, grace: asked.Grace}
+	if !t.isOver() {
+		c.sendKill(t)
+	}
+}
+
+func (c *Core) sendKill(t *task) {
+	t.questioned = true // a leader that does not know the task says what has become of it
+	c.send(protocol.Kill{Task: t.id, Agent: t.agent, Grace: t.killing.grace})
+}
+
+// reconcile asks about the tasks, page by page; about none when there are none.
+func (c *Core) reconcile(tasks []protocol.UnsettledTask) {
+	for page := range pages(tasks, unsettledPerPageMax) {
+		if len(page.items) > 0 {
+			c.send(protocol.Reconcile{Tasks: page.items})
+		}
+	}
+}
+
+// askTasks asks for the states of the tasks, to tell them whether they are news or not. None means all.
+func (c *Core) askTasks(ids []api.TaskID) {
+	var asked []protocol.UnsettledTask
+	for _, id := range ids {
+		t := c.tasks.get(id)
+		c.tasks.endings.remove(id)
+		t.asked = true
+		asked = append(asked, t.question())
+	}
+	if len(ids) == 0 {
+		for _, t := range c.tasks.open { // order: irrelevant because each is changed by itself
+			t.asked = true
+		}
+		c.send(protocol.Reconcile{})
+		asked = c.tasks.unsettled()
+	}
+	c.reconcile(asked)
+}
+
+// refusal is the end of a task whose accept was refused: DROPPED if another offer may
+// do, ERROR if the same task will be refused again.
+func (c *Core) refusal(id api.TaskID, agent api.AgentID, err *api.Error) api.Status {
+	status := api.Status{
+		Framework: c.self.framework.ID,
+		Task:      id,
+		Agent:     agent,
+		State:     api.TaskDropped,
+		Reason:    api.ReasonInvalidOffers,
+		Message:   err.Error(),
+		Source:    api.MoverMaster,
+		At:        c.now,
+	}
+	switch err.Kind {
+	case api.Invalid, api.Unsupported:
+		status.State, status.Reason = api.TaskError, api.ReasonTaskInvalid
+	case api.Denied:
+		status.State, status.Reason = api.TaskError, api.ReasonTaskUnauthorized
+	case api.Exists:
+		status.State, status.Reason = api.TaskError, api.ReasonTaskDuplicate
+	}
+	return status
+}

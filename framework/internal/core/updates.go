@@ -1,0 +1,77 @@
+package core
+
+import (
+	"slices"
+
+	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/internal/protocol"
+)
+
+// updates are changes of what the framework says of itself. One at a time is at the
+// master; the others wait for their turn, and for a session.
+type updates struct {
+	queue   []update
+	changes uint64 // how many have come into effect
+}
+
+// update is one change.
+type update struct {
+	request uint64 // who waits for it
+	wish    api.Framework
+	saw     uint64 // how many changes had come into effect when the wish was made
+	call    uint64 // its number in this session; 0 = not sent
+}
+
+func (u *updates) add(asked UpdateAsked) {
+	u.queue = append(u.queue, update{request: asked.Request, wish: asked.Wish, saw: asked.Saw})
+}
+
+// withdraw forgets an update for which nobody waits, unless it is on its way.
+func (u *updates) withdraw(request uint64) {
+	u.queue = slices.DeleteFunc(u.queue, func(one update) bool { return one.request == request && one.call == 0 })
+}
+
+// unsend ends the way of the first: nobody knows what became of it. The next
+// subscription says what held before, then it is sent again.
+func (u *updates) unsend() {
+	if len(u.queue) > 0 {
+		u.queue[0].call = 0
+	}
+}
+
+// sendUpdate sends the first update, if there is a session and none is on its way.
+func (c *Core) sendUpdate() {
+	for len(c.updates.queue) > 0 && c.updates.queue[0].call == 0 && c.session.phase == active {
+		first := &c.updates.queue[0]
+		if first.saw != c.updates.changes {
+			c.finishUpdate(ErrOvertaken)
+			continue
+		}
+		first.wish.ID = c.self.framework.ID // it may not have been known
+		first.call = c.send(protocol.UpdateFramework{Framework: first.wish})
+	}
+}
+
+// updateAnswered takes the answer to an update; it reports whether the call was one.
+func (c *Core) updateAnswered(call uint64, refused *api.Error) bool {
+	if len(c.updates.queue) == 0 || c.updates.queue[0].call != call || call == 0 {
+		return false
+	}
+	if refused == nil {
+		c.self.framework = c.updates.queue[0].wish
+		c.updates.changes++
+		c.demands.join(c.self.framework.Roles)
+		c.emit(FrameworkChanged{Framework: c.self.framework, Changes: c.updates.changes})
+		c.log(Info, "framework updated")
+		c.finishUpdate(nil)
+	} else {
+		c.finishUpdate(refused)
+	}
+	c.sendUpdate()
+	return true
+}
+
+func (c *Core) finishUpdate(err error) {
+	c.emit(UpdateEnded{Request: c.updates.queue[0].request, Err: err})
+	c.updates.queue = c.updates.queue[1:]
+}
