@@ -144,15 +144,20 @@ func (r reader) Framework(id api.FrameworkID) (view.Framework, bool) {
 		Placed:       fw.placed,
 	}
 	shown.Allocated, shown.Offered = fw.sums()
-	for _, t := range fw.tasks { // order: irrelevant because it counts
-		if t.held {
-			shown.Tasks++
-		}
-	}
 	for _, role := range sortedKeys(fw.demand) {
 		shown.Demand = append(shown.Demand, api.Demand{Role: role, Shapes: fw.demand[role]})
 	}
 	return shown, true
+}
+
+func (r reader) TasksOf(id api.FrameworkID) int {
+	count := 0
+	for _, t := range r.core.frameworkByID[id].tasks { // order: irrelevant because it counts
+		if t.held {
+			count++
+		}
+	}
+	return count
 }
 
 // sums are what it has in all roles; scalars only, for ranges of many agents can't be

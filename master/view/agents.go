@@ -77,13 +77,13 @@ type agentRow struct {
 func (c Cluster) Agents(query Query) Page[Agent] {
 	list := newRows[agentRow](query)
 	for a := range c.agents() {
-		if query.wantsAgent(a) && c.mayRun(a.ID, query.Framework) {
+		if query.wantsAgent(&a) && c.mayRun(a.ID, query.Framework) {
 			list.add(string(a.ID), agentRow{id: a.ID})
 		}
 	}
 	lost, since := c.lostAgents()
 	for id := range lost { // order: irrelevant because rows are sorted
-		if query.Framework == "" && query.wantsAgent(AgentBrief{ID: id, State: api.AgentDisconnected}) {
+		if query.Framework == "" && query.wantsAgent(&AgentBrief{ID: id, State: api.AgentDisconnected}) {
 			list.add(string(id), agentRow{id, true})
 		}
 	}
@@ -95,7 +95,7 @@ func (c Cluster) Agents(query Query) Page[Agent] {
 	})
 }
 
-func (q Query) wantsAgent(a AgentBrief) bool {
+func (q *Query) wantsAgent(a *AgentBrief) bool {
 	return (q.Agent == "" || q.Agent == a.ID) && q.wantsName(string(a.ID), a.Hostname) &&
 		(a.State == api.AgentUnspecified || q.wantsState(a.State.String()))
 }

@@ -61,8 +61,11 @@ type Agents interface {
 // removed and of which something still runs.
 type Frameworks interface {
 	Frameworks() iter.Seq[FrameworkBrief]
-	// Framework tells of one all but what the registry has; false when the leader has none of that ID.
+	// Framework tells of one all but what the registry has and how many tasks it has; false when the leader has none of
+	// that ID.
 	Framework(api.FrameworkID) (Framework, bool)
+	// TasksOf counts the framework's tasks that hold something.
+	TasksOf(api.FrameworkID) int
 	// Holdings are what frameworks use and are offered, each in each of its roles.
 	Holdings() iter.Seq[Holding]
 	// Decisions are the latest about the framework, the newest last.

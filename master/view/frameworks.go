@@ -64,13 +64,13 @@ func (c Cluster) Frameworks(query Query) Page[Framework] {
 		if removed {
 			seen[f.ID] = true
 		}
-		if c.wantsFramework(query, f) {
+		if c.wantsFramework(&query, &f) {
 			list.add(string(f.ID), f.ID)
 		}
 	}
 	if removed {
 		for id, known := range c.Registry.Frameworks { // order: irrelevant because rows are sorted
-			if brief := briefOf(known, Removed); !seen[id] && c.wantsFramework(query, brief) && query.Agent == "" {
+			if brief := briefOf(known, Removed); !seen[id] && c.wantsFramework(&query, &brief) && query.Agent == "" {
 				list.add(string(id), id)
 			}
 		}
@@ -86,7 +86,7 @@ func (c Cluster) Frameworks(query Query) Page[Framework] {
 	})
 }
 
-func (c Cluster) wantsFramework(query Query, f FrameworkBrief) bool {
+func (c Cluster) wantsFramework(query *Query, f *FrameworkBrief) bool {
 	return (query.Framework == "" || query.Framework == f.ID) && query.wantsName(string(f.ID), f.Name) &&
 		(query.wantsState(f.State) || f.State == unknownState && (query.wantsState(Active) || query.wantsState(Disconnected))) &&
 		(query.Role == "" || slices.Contains(f.Roles, query.Role)) &&
@@ -116,9 +116,11 @@ func (c Cluster) framework(id api.FrameworkID) Framework {
 	known := c.Registry.Frameworks[id]
 	f, leads := c.known(id)
 	switch {
-	case leads && f.Refused != "":
-		f.Why += "; its scheduler is refused: " + f.Refused
 	case leads:
+		f.Tasks = c.Leader.TasksOf(id)
+		if f.Refused != "" {
+			f.Why += "; its scheduler is refused: " + f.Refused
+		}
 	case known.Removed.IsZero():
 		f = Framework{Framework: known.Framework, State: unknownState, Why: unknownWhy}
 	default:

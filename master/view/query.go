@@ -23,12 +23,12 @@ type Query struct {
 }
 
 // wantsState says whether the query selects the state.
-func (q Query) wantsState(state string) bool {
+func (q *Query) wantsState(state string) bool {
 	return len(q.States) == 0 || slices.ContainsFunc(q.States, func(wanted string) bool { return strings.EqualFold(wanted, state) })
 }
 
 // wantsName says whether the query selects an ID, by its start, or by the whole name.
-func (q Query) wantsName(id, name string) bool {
+func (q *Query) wantsName(id, name string) bool {
 	return q.Prefix == "" || strings.HasPrefix(id, q.Prefix) || name == q.Prefix
 }
 

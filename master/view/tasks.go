@@ -46,12 +46,14 @@ func (c Cluster) Tasks(query Query) Page[Task] {
 	if c.Leader == nil {
 		return Page[Task]{}
 	}
-	list := taskRows{rows: newRows[taskRow](query), query: query}
+	list := taskRows{rows: newRows[taskRow](query), query: &query}
 	if query.All {
 		list.listed = make(map[api.TaskRef]bool)
 	}
 	for t := range c.Leader.Tasks(query.Framework) {
-		list.addTask(t, taskRow{ref: t.Ref, agent: t.Agent})
+		if list.wants(&t) {
+			list.add(t.Ref.String(), taskRow{ref: t.Ref, agent: t.Agent})
+		}
 	}
 	for agent, ref := range c.Leader.Untold() {
 		list.addUntold(agent, ref)
@@ -71,37 +73,40 @@ func (c Cluster) Tasks(query Query) Page[Task] {
 // taskRows are the rows of tasks that a query wants.
 type taskRows struct {
 	*rows[taskRow]
-	query  Query
+	query  *Query
 	listed map[api.TaskRef]bool // nil when no ended ones follow
 }
 
-func (l *taskRows) addTask(t TaskBrief, row taskRow) {
+// wants says whether the query selects the task, and notes that it is listed.
+func (l *taskRows) wants(t *TaskBrief) bool {
 	if !l.query.wantsTask(t) {
-		return
+		return false
 	}
 	if l.listed != nil {
 		l.listed[t.Ref] = true
 	}
-	l.add(t.Ref.String(), row)
+	return true
 }
 
 // addUntold adds a task that only its framework knows of. What role it has is not known.
 func (l *taskRows) addUntold(agent api.AgentID, ref api.TaskRef) {
-	l.addTask(TaskBrief{Ref: ref, Agent: agent, State: api.TaskUnreachable}, taskRow{ref: ref, agent: agent, untold: true})
+	if l.wants(&TaskBrief{Ref: ref, Agent: agent, State: api.TaskUnreachable}) {
+		l.add(ref.String(), taskRow{ref: ref, agent: agent, untold: true})
+	}
 }
 
 // addEnded adds ended tasks. One whose ID lives again, or whose end is not yet
 // acknowledged, is shown once.
 func (l *taskRows) addEnded(leader Leader) {
 	for agent, stub := range leader.Ended() {
-		if !l.listed[stub.TaskRef] {
-			brief := TaskBrief{Ref: stub.TaskRef, Name: stub.Name, Agent: agent, Role: stub.Role, State: stub.Status.State}
-			l.addTask(brief, taskRow{ref: stub.TaskRef, agent: agent, ended: stub})
+		brief := TaskBrief{Ref: stub.TaskRef, Name: stub.Name, Agent: agent, Role: stub.Role, State: stub.Status.State}
+		if !l.listed[stub.TaskRef] && l.wants(&brief) {
+			l.add(stub.TaskRef.String(), taskRow{ref: stub.TaskRef, agent: agent, ended: stub})
 		}
 	}
 }
 
-func (q Query) wantsTask(t TaskBrief) bool {
+func (q *Query) wantsTask(t *TaskBrief) bool {
 	return (q.Framework == "" || q.Framework == t.Ref.Framework) && (q.Agent == "" || q.Agent == t.Agent) &&
 		(q.Role == "" || q.Role == t.Role) && q.wantsState(t.State.String()) &&
 		(q.wantsName(string(t.Ref.Task), t.Name) || strings.HasPrefix(t.Ref.String(), q.Prefix))
