@@ -2,9 +2,12 @@ package commandexecutor
 
 import (
 	"context"
+	"fmt"
+	"io/fs"
 	"net"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -14,6 +17,7 @@ import (
 	apiv1 "github.com/tenderhq/tender/api/v1"
 	"github.com/tenderhq/tender/framework/executor"
 	"github.com/tenderhq/tender/internal/protocol"
+	"github.com/tenderhq/tender/internal/testing/hang"
 	"github.com/tenderhq/tender/internal/wire"
 )
 
@@ -50,7 +54,7 @@ func start(t testing.TB) *agent {
 	}()
 	t.Cleanup(func() {
 		a.send(protocol.ExecutorShutdown{})
-		if err := <-a.done; err != nil {
+		if err := hang.Receive(t, "the end of the executor", a.state, a.done); err != nil {
 			t.Errorf("Serve returned %v", err)
 		}
 		server.Stop()
@@ -116,11 +120,25 @@ func (a *agent) shell(id api.TaskID, line string) {
 // want waits for the task's next status, which must have the state.
 func (a *agent) want(id api.TaskID, state api.TaskState) protocol.ExecutorStatus {
 	a.t.Helper()
-	status := <-a.statuses
+	status := hang.Receive(a.t, fmt.Sprintf("%s %v", id, state), a.state, a.statuses)
 	if status.Task != id || status.State != state {
 		a.t.Fatalf("%s is %v %v (%s), want %s %v", status.Task, status.State, status.Reason, status.Message, id, state)
 	}
 	return status
+}
+
+// state is what the tasks have written and what the executor, which runs in this process, does.
+func (a *agent) state() string {
+	var text strings.Builder
+	_ = filepath.WalkDir(a.folder, func(path string, entry fs.DirEntry, err error) error {
+		if err == nil && entry.Type().IsRegular() {
+			written, _ := os.ReadFile(path) // a task may have removed it
+			fmt.Fprintf(&text, "%s: %.200q\n", strings.TrimPrefix(path, a.folder), written)
+		}
+		return nil
+	})
+	stacks := make([]byte, 1<<18)
+	return text.String() + string(stacks[:runtime.Stack(stacks, true)])
 }
 
 // read returns a file of the task's sandbox.

@@ -14,6 +14,7 @@ import (
 
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/internal/protocol"
+	"github.com/tenderhq/tender/internal/testing/hang"
 )
 
 func TestOutcomes(t *testing.T) {
@@ -225,7 +226,7 @@ func TestManyTasks(t *testing.T) {
 	states := map[api.TaskID]api.TaskState{}
 	groups := map[int]bool{}
 	for range 2 * n {
-		status := <-a.statuses
+		status := hang.Receive(t, "the next status", a.state, a.statuses)
 		switch {
 		case status.State == api.TaskRunning && states[status.Task] == 0:
 			groups[status.ProcessGroup] = true
@@ -246,13 +247,13 @@ func TestShutdownKillsTasks(t *testing.T) {
 		a.shell(api.TaskID(fmt.Sprint("t", i)), "sleep 1000")
 	}
 	for range 10 {
-		if got := <-a.statuses; got.State != api.TaskRunning {
+		if got := hang.Receive(t, "the next RUNNING", a.state, a.statuses); got.State != api.TaskRunning {
 			t.Fatalf("%+v", got)
 		}
 	}
 	a.send(protocol.ExecutorShutdown{Grace: time.Minute})
 	for range 10 {
-		if got := <-a.statuses; got.State != api.TaskKilled {
+		if got := hang.Receive(t, "the next KILLED", a.state, a.statuses); got.State != api.TaskKilled {
 			t.Errorf("%+v", got)
 		}
 	}
@@ -270,11 +271,14 @@ func TestParseStartTime(t *testing.T) {
 
 // await returns once the task has made the file.
 func (a *agent) await(id api.TaskID, name string) {
-	for {
+	a.t.Helper()
+	for limit := time.Now().Add(hang.After); ; runtime.Gosched() {
 		if _, err := os.Stat(filepath.Join(a.folder, string(id), name)); err == nil {
 			return
 		}
-		runtime.Gosched()
+		if time.Now().After(limit) {
+			a.t.Fatalf("%s of %s: has not come for %v\n%s", name, id, hang.After, a.state())
+		}
 	}
 }
 

@@ -3,6 +3,7 @@ package process
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -17,6 +18,7 @@ import (
 	"github.com/tenderhq/tender/agent/proc"
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/internal/protocol"
+	"github.com/tenderhq/tender/internal/testing/hang"
 )
 
 func fork(t *testing.T, l *Launcher, command api.Command) (executor.Process, string) {
@@ -30,7 +32,7 @@ func fork(t *testing.T, l *Launcher, command api.Command) (executor.Process, str
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := l.KillAll(context.Background(), executor.Owner{Leader: p.ID()}); err != nil {
+		if err := killAll(t, l, executor.Owner{Leader: p.ID()}); err != nil {
 			t.Error(err)
 		}
 	})
@@ -39,11 +41,37 @@ func fork(t *testing.T, l *Launcher, command api.Command) (executor.Process, str
 
 func wait(t *testing.T, p executor.Process) string {
 	t.Helper()
-	message, done := p.Wait(t.Context())
-	if !done {
-		t.Fatal("the process did not end")
+	return hang.Await(t, fmt.Sprintf("the end of process %d", p.ID().PID), family, func() string {
+		message, _ := p.Wait(t.Context())
+		return message
+	})
+}
+
+// killAll kills all that belongs to an executor.
+func killAll(t *testing.T, l *Launcher, owner executor.Owner) error {
+	t.Helper()
+	what := fmt.Sprintf("the end of all processes of %d in %q", owner.Leader.PID, owner.Sandbox)
+	return hang.Await(t, what, family, func() error { return l.KillAll(context.Background(), owner) })
+}
+
+// family is the processes that this test has started and all below them, and what started in their sessions.
+func family() string {
+	all, err := proc.All()
+	if err != nil {
+		return err.Error()
 	}
-	return message
+	ours := map[int]bool{os.Getpid(): true}
+	var text strings.Builder
+	for range all { // a child may stand before its parent
+		for _, p := range all {
+			if !ours[p.PID] && (ours[p.Parent] || ours[p.Session]) {
+				ours[p.PID] = true
+				line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", p.PID)) // it may have ended
+				fmt.Fprintf(&text, "%+v %q\n", p, line)
+			}
+		}
+	}
+	return text.String()
 }
 
 func read(t *testing.T, parts ...string) string {
@@ -55,14 +83,19 @@ func read(t *testing.T, parts ...string) string {
 	return string(text)
 }
 
-// await waits for a file that a process writes, without a clock: a FIFO blocks.
+// fifo is a FIFO, and a function that reads what a process writes into it: without a clock, as a FIFO blocks.
 func fifo(t *testing.T) (path string, line func() string) {
 	path = filepath.Join(t.TempDir(), "fifo")
 	if err := syscall.Mkfifo(path, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	return path, func() string {
-		text, err := os.ReadFile(path) // until the writer closes it
+		t.Helper()
+		var err error
+		text := hang.Await(t, "what a process writes into "+path, family, func() (text []byte) {
+			text, err = os.ReadFile(path) // until the writer closes it
+			return text
+		})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -112,8 +145,10 @@ func TestAbandonedChildNeverRuns(t *testing.T) {
 func TestEnvironment(t *testing.T) {
 	t.Setenv("OF_THE_AGENT", "secret")
 	p, sandbox := fork(t, &Launcher{}, api.Command{
-		// Through a file: while a shell builds a pipe it holds the pipe's ends itself.
-		Shell: "tr '\\0' '\\n' < /proc/$$/environ; echo; cat <&4; echo; ls /proc/$$/fd > fds; tr '\\n' ' ' < fds", Env: map[string]string{"ASKED": "a b\nc"},
+		// A shell that builds a pipe or leads a program's output elsewhere may hold descriptors for that itself; and it
+		// becomes the last program of its line.
+		Shell: "tr '\\0' '\\n' < /proc/$$/environ; echo; cat <&4; echo; ls /proc/$$/fd; true",
+		Env:   map[string]string{"ASKED": "a b\nc"},
 	})
 	if err := p.Release(); err != nil {
 		t.Fatal(err)
@@ -136,7 +171,7 @@ func TestEnvironment(t *testing.T) {
 	if !slices.Equal(names, want) {
 		t.Errorf("the environment has %v, wanted %v", names, want)
 	}
-	if rest != "secret\n0 1 2 4 " {
+	if rest != "secret\n0\n1\n2\n4\n" {
 		t.Errorf("the token and the descriptors are %q", rest)
 	}
 }
@@ -162,7 +197,7 @@ func TestKillAllLeavesNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	wait(t, p)
-	if err := l.KillAll(t.Context(), executor.Owner{Leader: p.ID(), Sandbox: sandbox}); err != nil {
+	if err := killAll(t, l, executor.Owner{Leader: p.ID(), Sandbox: sandbox}); err != nil {
 		t.Fatal(err)
 	}
 	all, err := proc.All()
@@ -200,7 +235,7 @@ func TestForeignGroupsAreLeftAlone(t *testing.T) {
 	if err := l.Kill(owner, core.Process{PID: stat.PID, Start: stat.Start}); !api.Is(err, api.Denied) {
 		t.Errorf("a foreign group: %v, want an error of kind Denied", err)
 	}
-	if err := l.KillAll(t.Context(), owner); err != nil {
+	if err := killAll(t, l, owner); err != nil {
 		t.Error(err)
 	}
 	if !proc.Alive(stat.PID, stat.Start) {
@@ -226,7 +261,7 @@ func TestReusedNumbersAreLeftAlone(t *testing.T) {
 	}
 	l := &Launcher{}
 	other := core.Process{PID: pid, Start: stat.Start + 1}
-	if err := errors.Join(l.KillAll(t.Context(), executor.Owner{Leader: other}), l.Kill(executor.Owner{Leader: other}, other)); err != nil {
+	if err := errors.Join(killAll(t, l, executor.Owner{Leader: other}), l.Kill(executor.Owner{Leader: other}, other)); err != nil {
 		t.Fatal(err)
 	}
 	if !proc.Alive(pid, stat.Start) {
@@ -258,7 +293,7 @@ func TestFoundProcessIsWatched(t *testing.T) {
 		ended <- done
 	}()
 	cancel()
-	if <-ended {
+	if hang.Receive(t, "that nobody watches any more", family, ended) {
 		t.Error("a living process counts as ended")
 	}
 	go func() {
@@ -268,7 +303,7 @@ func TestFoundProcessIsWatched(t *testing.T) {
 	if err := l.Kill(executor.Owner{Leader: p.ID()}, p.ID()); err != nil {
 		t.Fatal(err)
 	}
-	if !<-ended {
+	if !hang.Receive(t, "the end of a found process", family, ended) {
 		t.Error("its end was not seen")
 	}
 }

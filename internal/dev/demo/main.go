@@ -41,14 +41,19 @@ func main() {
 	log.Print("done; nothing is left running")
 }
 
+// hangAfter ends a demo that has no end. It takes less than a minute on a laptop.
+const hangAfter = 15 * time.Minute
+
 func run(ctx context.Context, chaos bool) (err error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, hangAfter, fmt.Errorf("the demo has not ended for %v", hangAfter))
+	defer cancel()
 	log.Printf("starting %d masters and %d agents", masters, agents)
 	start := time.Now()
 	cluster, err := devcluster.Start(ctx, devcluster.Options{
 		Binary: tender, Masters: masters, Agents: agents, Processes: chaos, Log: os.Stderr,
 	})
 	if err != nil {
-		return err
+		return fmt.Errorf("starting the cluster: %w", errors.Join(err, hung(ctx)))
 	}
 	defer func() { err = errors.Join(err, cluster.Stop()) }()
 	log.Printf("ready after %.1f s", time.Since(start).Seconds())
@@ -57,7 +62,32 @@ func run(ctx context.Context, chaos bool) (err error) {
 	if out, err := exec.CommandContext(ctx, "go", "build", "-o", wordcount, "./examples/wordcount").CombinedOutput(); err != nil {
 		return fmt.Errorf("building examples/wordcount: %w\n%s", err, out)
 	}
-	return count(ctx, cluster, wordcount, chaos)
+	if err := count(ctx, cluster, wordcount, chaos); err != nil {
+		return fmt.Errorf("counting words: %w", errors.Join(err, hung(ctx)))
+	}
+	return nil
+}
+
+// hung says that the demo took too long, if it did.
+func hung(ctx context.Context) error {
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return context.Cause(ctx)
+	}
+	return nil
+}
+
+// showCluster prints what the cluster says of itself, for who has to find out what it waited for.
+func showCluster(cluster *devcluster.Cluster) {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	for _, what := range []string{"masters", "agents", "frameworks", "tasks", "offers"} {
+		command := exec.CommandContext(ctx, tender, "get", what, "--master", cluster.MasterAddresses())
+		out, err := command.CombinedOutput()
+		fmt.Fprintf(os.Stderr, "$ tender get %s\n%s", what, out)
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+		}
+	}
 }
 
 // count runs the framework; its progress tells when halfway is reached.
@@ -68,7 +98,13 @@ func count(ctx context.Context, cluster *devcluster.Cluster, wordcount string, c
 	}
 	half := make(chan struct{})
 	command := exec.CommandContext(ctx, wordcount, args...)
-	command.Cancel = func() error { return command.Process.Signal(os.Interrupt) }
+	command.Cancel = func() error {
+		if hung(ctx) != nil {
+			showCluster(cluster)
+		}
+		return command.Process.Signal(os.Interrupt)
+	}
+	command.WaitDelay = time.Minute
 	command.Stdout = os.Stdout
 	command.Stderr = &watch{out: os.Stderr, half: half}
 	if err := command.Start(); err != nil {

@@ -15,6 +15,7 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 )
 
 // Options say what to start. Zero fields leave the choice to `tender dev`.
@@ -61,6 +62,7 @@ func Start(ctx context.Context, options Options) (*Cluster, error) {
 		args = append(args, "--master-processes")
 	}
 	c.command = exec.Command(options.Binary, args...)
+	c.command.WaitDelay = time.Minute                           // for what it may have left that holds its output
 	c.command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // Ctrl-C is ours to pass on
 	if err := c.start(ctx, options.Log); err != nil {
 		return nil, errors.Join(err, c.Stop())
@@ -133,13 +135,19 @@ func (c *Cluster) MasterAddresses() string {
 	return strings.Join(addresses, ",")
 }
 
+// stopMax is how long dev may take to end. Longer, and it is made to say what its goroutines wait for.
+const stopMax = 4 * time.Minute
+
 // Stop ends dev as Ctrl-C does and removes its folder. The error says what dev left.
 func (c *Cluster) Stop() error {
 	var err error
 	if c.command.Process != nil {
 		_ = c.command.Process.Signal(os.Interrupt) // it may have ended already
+		late := time.AfterFunc(stopMax, func() { _ = c.command.Process.Signal(syscall.SIGQUIT) })
 		<-c.ended
-		if code := c.command.ProcessState.ExitCode(); code != 0 {
+		if !late.Stop() {
+			err = fmt.Errorf("tender dev has not ended for %v; its log says what it waited for", stopMax)
+		} else if code := c.command.ProcessState.ExitCode(); code != 0 {
 			err = fmt.Errorf("tender dev ended with code %d", code)
 		}
 	}

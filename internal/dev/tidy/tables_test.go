@@ -66,6 +66,7 @@ var floors = []floor{
 	{"framework/frameworktest", shell + "internal/testing/memnet allocator/... master/... agent/... framework/..."},
 
 	// What tests.
+	{"internal/testing/hang", ""},
 	{"internal/testing/history", ""},
 	{"internal/testing/memnet", ""},
 	{"internal/testing/sim", values + "internal/wire allocator master/core master/view master/registry agent/core"}, // the cores joined, and nothing else real
