@@ -12,7 +12,9 @@ type server struct {
 	postponed []*postponed
 	resumed   map[int32]*resumed // by number of agent: those of this round that were put by
 	// offers counts proposals, so that equals take turns.
-	offers uint64
+	offers   uint64
+	occasion occasion // of the turn at hand
+	guests   []*member
 }
 
 // metOnTheWay reports whether an offer has met (part of) a guarantee after somebody got
@@ -133,14 +135,14 @@ func (e *server) askAgain(a *agent, before int) {
 
 // servePending looks at an agent for those whose filter has ended as well.
 func (e *server) servePending(a *agent) {
-	guests := e.turn.guests[:0]
+	guests := e.guests[:0]
 	for _, number := range a.pending {
 		if m := e.members[number]; m != nil && m.listed && !e.line.few.has(m) {
 			e.line.few.insert(m)
 			guests = append(guests, m)
 		}
 	}
-	e.turn.guests = guests
+	e.guests = guests
 	a.waiting = false
 	if !e.serveOthers(a, forPending) {
 		a.pending = a.pending[:0]

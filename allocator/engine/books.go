@@ -9,10 +9,10 @@ import (
 // books are what the engine knows: agents, frameworks, roles, who holds what, what is wanted and refused, and what
 // of it has changed since the last round. They decide nothing and have no order.
 type books struct {
-	policy Policy
-	kinds  kinds
-	cpus   int // the kinds that every task needs
-	mem    int
+	preempts bool // the policy ever asks tasks back
+	kinds    kinds
+	cpus     int // the kinds that every task needs
+	mem      int
 	clock
 	fleet
 	membership
@@ -51,8 +51,9 @@ type membership struct {
 
 // tree is all roles.
 type tree struct {
-	roles map[api.Role]*role
-	top   []*role // without a parent, by name
+	roles     map[api.Role]*role
+	top       []*role // without a parent, by name
+	roleHoles []int32 // numbers that no role has
 	// numbered counts the roles with a limit of something that is not a mere amount: ports.
 	numbered int
 }
@@ -63,9 +64,9 @@ type wishes struct {
 	preferred map[api.AgentID]int // by how many shapes
 }
 
-func newBooks(config allocator.Config, policy Policy) *books {
+func newBooks(config allocator.Config, preempts bool) *books {
 	b := &books{
-		policy:     policy,
+		preempts:   preempts,
 		kinds:      kinds{numbers: make(map[string]int)},
 		fleet:      fleet{agentNumbers: make(map[api.AgentID]int32)},
 		membership: membership{frameworks: make(map[api.FrameworkID]*framework)},

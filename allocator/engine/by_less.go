@@ -19,12 +19,12 @@ type stand struct {
 	steppedBack bool
 }
 
-func (e *books) standOf(m *member) stand {
+func (e *ranking) standOf(m *member) stand {
 	return stand{e.standing(m), m.served, m.number, m.steppedBack}
 }
 
 // compareStands puts those that have stepped back last, then goes by the policy; equals take turns.
-func (e *books) compareStands(x, y stand) int {
+func (e *ranking) compareStands(x, y stand) int {
 	less := e.policy.Less
 	switch {
 	case x.steppedBack != y.steppedBack && y.steppedBack:
@@ -40,8 +40,8 @@ func (e *books) compareStands(x, y stand) int {
 }
 
 func (o *order) insertFlat(m *member) {
-	s := o.books.standOf(m)
-	at, _ := slices.BinarySearchFunc(o.flat.list, s, o.books.compareStands)
+	s := o.ranking.standOf(m)
+	at, _ := slices.BinarySearchFunc(o.flat.list, s, o.ranking.compareStands)
 	o.flat.list = slices.Insert(o.flat.list, at, s)
 	*o.seat(m) = seat{leaf: &o.flat.leaf}
 	o.size++
@@ -56,7 +56,7 @@ func (o *order) removeFlat(m *member) {
 }
 
 func (o *order) refreshFlat(m *member) {
-	if at := o.flat.find(m); at >= 0 && o.flat.list[at] != o.books.standOf(m) {
+	if at := o.flat.find(m); at >= 0 && o.flat.list[at] != o.ranking.standOf(m) {
 		o.removeFlat(m)
 		o.insertFlat(m)
 	}
@@ -65,9 +65,9 @@ func (o *order) refreshFlat(m *member) {
 // refreshAllFlat sorts anew, when all shares have changed at once.
 func (o *order) refreshAllFlat() {
 	for i := range o.flat.list {
-		o.flat.list[i] = o.books.standOf(o.books.members[o.flat.list[i].number])
+		o.flat.list[i] = o.ranking.standOf(o.ranking.members[o.flat.list[i].number])
 	}
-	slices.SortFunc(o.flat.list, o.books.compareStands)
+	slices.SortFunc(o.flat.list, o.ranking.compareStands)
 }
 
 func (f *flat) find(m *member) int {

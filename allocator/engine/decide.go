@@ -8,8 +8,12 @@ import (
 // decider decides whether a member is offered an agent, and what of it. It changes nothing in the books but what
 // is the memory of the turn at hand.
 type decider struct {
-	*books
-	least []least // worth offering to who says nothing itself
+	*ranking
+	least    []least   // worth offering to who says nothing itself
+	decision decision  // the last one
+	admitted admission // of what is put by
+	putBy    putBy     // of the agent at hand
+	number   uint64    // of the turn
 }
 
 // least is one amount of a kind that makes an offer worth making.
@@ -19,15 +23,15 @@ type least struct {
 	words  string
 }
 
-func newDecider(config allocator.Config, b *books) *decider {
+func newDecider(config allocator.Config, r *ranking) *decider {
 	minimum := config.MinOffer
 	if len(minimum) == 0 {
 		minimum = []allocator.MinOffer{{Name: "cpus", Milli: 10}, {Name: "mem", Milli: 32_000}}
 	}
-	d := &decider{books: b}
+	d := &decider{ranking: r}
 	for _, m := range minimum {
 		words := m.Name + ":" + api.Milli(m.Milli).String()
-		d.least = append(d.least, least{b.kinds.number(m.Name), m.Milli, words})
+		d.least = append(d.least, least{r.kinds.number(m.Name), m.Milli, words})
 	}
 	return d
 }
@@ -77,7 +81,7 @@ func (e *decider) decide(q question) *decision {
 
 // available is what the member may have of the agent, whatever it wants.
 func (e *decider) available(q question) *decision {
-	m, a, d := q.member, q.agent, &e.turn.decision
+	m, a, d := q.member, q.agent, &e.decision
 	d.why, d.owed, d.cutBy, d.blocked = granted, q.owed, granted, false
 	d.rooms, d.full, d.putBy = d.rooms[:0], d.full[:0], d.putBy[:0] // offer, whole and plan are set where they count
 	switch {
@@ -112,7 +116,7 @@ func (e *decider) remember(m *member, d *decision) {
 		s.noteFull()
 	}
 	if d.why == isPutBy {
-		e.turn.putBy = putBy{m, d.putBy}
+		e.putBy = putBy{m, d.putBy}
 	}
 }
 
@@ -245,3 +249,24 @@ func (e *decider) isWorth(m *member, a *agent, offer api.Resources) bool {
 
 // everything picks revocable resources too.
 func everything(api.Label) bool { return true }
+
+// owes names the role for whose guarantee the member goes before all others; "" when it does not.
+func (d *decision) owes(m *member) api.Role {
+	if d.owed {
+		if r := m.role.lackingGuarantee(); r != nil {
+			return r.name
+		}
+	}
+	return ""
+}
+
+// meetsLack reports whether the offer holds something that the member's roles are guaranteed
+// and lack, by the relief that was found for it just now.
+func (e *decider) meetsLack(offer api.Resources) bool {
+	for _, item := range offer.Items() {
+		if unreserved(item.Label) && e.turn.relief.At(e.kinds.number(item.Name)) > 0 {
+			return true
+		}
+	}
+	return false
+}

@@ -25,9 +25,9 @@ type Engine struct {
 // New makes an engine of the policy that knows nothing yet.
 func New(config allocator.Config, policy Policy) *Engine {
 	policy.check()
-	b := newBooks(config, policy)
-	l := newLine(b)
-	d := newDecider(config, b)
+	r := &ranking{newBooks(config, policy.Yields != nil), policy}
+	l := newLine(r)
+	d := newDecider(config, r)
 	return &Engine{
 		ledger:    newLedger(config, l),
 		server:    &server{decider: d, line: l, resumed: make(map[int32]*resumed)},

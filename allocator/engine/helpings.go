@@ -51,11 +51,11 @@ func (e *decider) wantHelping(q question, d *decision, s *shape) bool {
 		return true
 	}
 	if len(s.places) > 0 && e.turn.on {
-		if !e.turn.admitted.is(s) {
+		if !e.admitted.is(s) {
 			d.putBy = append(d.putBy, s)
 			return false
 		}
-		part, n = e.helping(s, a, d.offer, min(room, e.turn.admitted.n))
+		part, n = e.helping(s, a, d.offer, min(room, e.admitted.n))
 	}
 	d.offer, d.plan, d.why = part, planned{q.member.number, s, n}, granted
 	return true
@@ -64,12 +64,12 @@ func (e *decider) wantHelping(q question, d *decision, s *shape) bool {
 // helping is as many of the shape as are given at once, no more than most, and how many that are.
 func (e *decider) helping(s *shape, a *agent, offer api.Resources, most int64) (part api.Resources, n int64) {
 	all := a.plain && same(offer, a.open)
-	if all && s.mould.failed == e.turn.number && e.turn.on {
+	if all && s.mould.failed == e.number && e.turn.on {
 		return part, 0
 	}
 	fit := e.fit(s, a, offer)
 	if fit == 0 && all && e.turn.on {
-		s.mould.failed = e.turn.number
+		s.mould.failed = e.number
 	}
 	n = min(most, fit, s.left(), e.step(s, a))
 	if n == 0 {

@@ -42,7 +42,7 @@ func (k *keeps) next() (instant, bool) { return k.wake, k.wakes }
 
 // due drops what is kept in vain, and reports whether preemption must be looked at.
 func (k *keeps) due(e *books) bool {
-	if !e.policy.preempts() {
+	if !e.preempts {
 		return false
 	}
 	if k.wakes && k.wake <= e.now {

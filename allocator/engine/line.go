@@ -1,17 +1,20 @@
 package engine
 
+import "slices"
+
 // line is who is next: the members that may be offered something, in order, and who has stepped back in it.
 type line struct {
-	*books
+	*ranking
 	all       *order // of all members that may be offered something
 	few       *order // of the members that agents which nobody else wanted are looked at for
 	floor     floor
+	owed      list // the roles that lack something of their guarantee and have members to give it to
 	stepsBack stepsBack
 	// round counts the calls of Allocate that had something to do.
 	round uint64
 }
 
-func newLine(b *books) *line { return &line{books: b, all: newOrder(b, 0), few: newOrder(b, 1)} }
+func newLine(r *ranking) *line { return &line{ranking: r, all: newOrder(r), few: newOrder(r)} }
 
 // touched are members and roles whose share has changed since the orders were last in
 // order. They are moved once, however often it changed.
@@ -73,5 +76,82 @@ func (e *line) reorder(m *member, o *order) {
 	}
 	if o != e.all {
 		e.touchMember(m)
+	}
+}
+
+// promisesChanged follows a change of r's guarantee.
+func (e *line) promisesChanged(r *role) {
+	p := &e.promises
+	listed := int(r.promise.number) < len(p.roles) && p.roles[r.promise.number] == r
+	switch {
+	case r.guarantee != nil && !listed:
+		r.promise.number = int32(len(p.roles))
+		if hole := slices.Index(p.roles, nil); hole >= 0 {
+			r.promise.number = int32(hole)
+			p.roles[hole] = r
+		} else {
+			p.roles = append(p.roles, r)
+		}
+		p.count++
+		if p.count == 1 {
+			e.recountSpare()
+		}
+	case r.guarantee == nil && listed:
+		e.unowe(r)
+		p.roles[r.promise.number] = nil
+		p.count--
+	case r.guarantee == nil:
+		return
+	}
+	e.markNear(r)
+	e.recountNeed(r)
+	e.dirty.everything(e.agents)
+}
+
+// oweRole puts the role into the list of those that lack something, or takes it out.
+func (e *line) oweRole(r *role) {
+	if r.guarantee == nil {
+		return
+	}
+	owed := false
+	if r.listed > 0 {
+		for kind := range r.guarantee {
+			owed = owed || r.unmet(kind) > 0
+		}
+	}
+	if !owed {
+		e.unowe(r)
+		return
+	}
+	key := entry{e.owedNext(r), r.served, r.promise.number}
+	switch {
+	case !r.promise.owed:
+		e.owed.insert(key)
+	case key != r.promise.key:
+		e.owed.move(r.promise.key, key)
+	}
+	r.promise.owed, r.promise.key = true, key
+}
+
+// owedNext is where the role stands among those that lack something of their guarantee.
+func (e *line) owedNext(r *role) float64 {
+	if e.policy.Next == nil {
+		return e.share(r.taken) / r.weight
+	}
+	return e.nextRole(r)
+}
+
+func (e *line) unowe(r *role) {
+	if r.promise.owed {
+		e.owed.remove(r.promise.key)
+		r.promise.owed = false
+	}
+}
+
+func (e *line) oweAll() {
+	for _, r := range e.promises.roles {
+		if r != nil {
+			e.oweRole(r)
+		}
 	}
 }

@@ -270,7 +270,3 @@ func (e *books) find(claim allocator.Claim) (*agent, *member) {
 	}
 	return a, nil
 }
-
-func (e *books) memberKey(m *member) entry {
-	return entry{e.policy.Next(m.taken, e.total, 1), m.served, m.number}
-}

@@ -9,14 +9,14 @@ import (
 // roles to the smallest share, then to the smallest share in that role. It holds only
 // members that may be offered something, so that the others cost nothing.
 type order struct {
-	books *books
-	which int     // index of its places in roles
-	lanes []*lane // as they are served
-	seats []seat  // by member number
-	parts []*place
-	holes []int32
-	size  int   // members in it
-	flat  *flat // instead of lanes, where a policy has an order of its own
+	ranking *ranking
+	lanes   []*lane // as they are served
+	seats   []seat  // by member number
+	parts   []*place
+	places  [][]*place // by number of role
+	holes   []int32
+	size    int   // members in it
+	flat    *flat // instead of lanes, where a policy has an order of its own
 }
 
 // lane holds the members of one rank. Those that have stepped back come after all others.
@@ -44,12 +44,20 @@ type seat struct {
 	key  entry
 }
 
-func newOrder(e *books, which int) *order {
-	o := &order{books: e, which: which}
-	if e.policy.Less != nil {
+func newOrder(r *ranking) *order {
+	o := &order{ranking: r}
+	if r.policy.Less != nil {
 		o.flat = &flat{}
 	}
 	return o
+}
+
+// placesOf are those of the role in the lanes.
+func (o *order) placesOf(r *role) *[]*place {
+	for len(o.places) <= int(r.number) {
+		o.places = append(o.places, nil)
+	}
+	return &o.places[r.number]
 }
 
 func (o *order) seat(m *member) *seat {
@@ -67,8 +75,8 @@ func (o *order) insert(m *member) {
 		o.insertFlat(m)
 		return
 	}
-	leaf := o.leaf(o.lane(m.steppedBack, o.books.rank(m.role)), m.role)
-	key := o.books.memberKey(m)
+	leaf := o.leaf(o.lane(m.steppedBack, o.ranking.rank(m.role)), m.role)
+	key := o.ranking.memberKey(m)
 	*o.seat(m) = seat{leaf, key}
 	o.size++
 	o.put(leaf, key)
@@ -92,7 +100,7 @@ func (o *order) members() iter.Seq[*member] {
 	return func(yield func(*member) bool) {
 		if o.flat != nil {
 			for _, s := range o.flat.list {
-				if !yield(o.books.members[s.number]) {
+				if !yield(o.ranking.members[s.number]) {
 					return
 				}
 			}
@@ -108,7 +116,7 @@ func (o *order) members() iter.Seq[*member] {
 func (o *order) walk(p *place, yield func(*member) bool) bool {
 	for _, chunk := range p.list.chunks {
 		for _, x := range chunk {
-			if x.id < 0 && !o.walk(o.parts[^x.id], yield) || x.id >= 0 && !yield(o.books.members[x.id]) {
+			if x.id < 0 && !o.walk(o.parts[^x.id], yield) || x.id >= 0 && !yield(o.ranking.members[x.id]) {
 				return false
 			}
 		}
@@ -146,7 +154,7 @@ func (o *order) refresh(m *member) {
 		o.refreshFlat(m)
 		return
 	}
-	if key := o.books.memberKey(m); key != s.key {
+	if key := o.ranking.memberKey(m); key != s.key {
 		s.leaf.list.move(s.key, key)
 		s.key = key
 	}
@@ -154,7 +162,7 @@ func (o *order) refresh(m *member) {
 
 // refreshRole moves the role's places likewise.
 func (o *order) refreshRole(r *role) {
-	for _, p := range r.places[o.which] {
+	for _, p := range *o.placesOf(r) {
 		if p.own.list.size > 0 {
 			o.shift(p.own)
 		}
@@ -186,7 +194,7 @@ func (o *order) refreshAll() {
 	}
 	for number := range o.seats {
 		if s := &o.seats[number]; s.leaf != nil {
-			o.refresh(o.books.members[number])
+			o.refresh(o.ranking.members[number])
 		}
 	}
 	for _, p := range o.parts {
@@ -198,9 +206,9 @@ func (o *order) refreshAll() {
 
 func (o *order) key(p *place) entry {
 	if p.leaf {
-		return entry{o.books.nextLeaf(p.role), p.role.own, ^p.number}
+		return entry{o.ranking.nextLeaf(p.role), p.role.own, ^p.number}
 	}
-	return entry{o.books.nextRole(p.role), p.role.served, ^p.number}
+	return entry{o.ranking.nextRole(p.role), p.role.served, ^p.number}
 }
 
 func (o *order) lane(steppedBack bool, rank int) *lane {
@@ -225,7 +233,7 @@ func (o *order) lane(steppedBack bool, rank int) *lane {
 func (o *order) leaf(l *lane, r *role) *place { return o.place(l, r).own }
 
 func (o *order) place(l *lane, r *role) *place {
-	for _, p := range r.places[o.which] {
+	for _, p := range *o.placesOf(r) {
 		if p.lane == l {
 			return p
 		}
@@ -236,7 +244,8 @@ func (o *order) place(l *lane, r *role) *place {
 	}
 	p := o.newPlace(place{lane: l, role: r, above: above})
 	p.own = o.newPlace(place{lane: l, role: r, above: p, leaf: true})
-	r.places[o.which] = append(r.places[o.which], p)
+	places := o.placesOf(r)
+	*places = append(*places, p)
 	return p
 }
 
@@ -254,11 +263,11 @@ func (o *order) newPlace(p place) *place {
 
 // forget drops the places of a role that has no members.
 func (o *order) forget(r *role) {
-	for _, p := range r.places[o.which] {
+	for _, p := range *o.placesOf(r) {
 		for _, gone := range []*place{p.own, p} {
 			o.parts[gone.number] = nil
 			o.holes = append(o.holes, gone.number)
 		}
 	}
-	r.places[o.which] = nil
+	*o.placesOf(r) = nil
 }

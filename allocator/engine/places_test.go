@@ -71,12 +71,12 @@ func TestSpreadCostsWhatChanged(t *testing.T) {
 	e.SetDemand("f", "r", byRack(8000))
 	e.Allocate(now)
 	for _, task := range tasks[:10] {
-		before := e.turn.number
+		before := e.server.number
 		e.Return(task)
 		if offers := e.Allocate(now).Offers; len(offers) != 1 || offers[0].Agent != task.Agent {
 			t.Fatalf("%s ended on %s, and was followed by %v", task.Task, task.Agent, offers)
 		}
-		if turns := e.turn.number - before; turns > 8 {
+		if turns := e.server.number - before; turns > 8 {
 			t.Errorf("one task ended, and %d agents were looked at", turns)
 		}
 	}

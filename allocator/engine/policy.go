@@ -3,6 +3,7 @@ package engine
 import (
 	"time"
 
+	"github.com/tenderhq/tender/allocator"
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/internal/invariant"
 )
@@ -73,19 +74,22 @@ func (p *Policy) check() {
 	invariant.Check(p.Yields == nil || p.YieldsSooner != nil, "a policy with Yields needs YieldsSooner")
 }
 
-// preempts reports whether the policy ever asks tasks back.
-func (p *Policy) preempts() bool { return p.Yields != nil }
+// ranking compares members and roles as the policy does.
+type ranking struct {
+	*books
+	policy Policy
+}
 
 // share is what of the cluster somebody has who holds so much.
-func (e *books) share(held Amounts) float64 { return e.policy.Share(held, e.total) }
+func (e *ranking) share(held Amounts) float64 { return e.policy.Share(held, e.total) }
 
 // standing is that of a framework in one of its roles.
-func (e *books) standing(m *member) Standing {
+func (e *ranking) standing(m *member) Standing {
 	return Standing{m.framework.spec.ID, m.framework.spec.Name, m.role.name, m.role.priorityThatCounts(), m.role.weight, e.share(m.taken), m.joined}
 }
 
 // standingOf is that of a role, as it counts for a member below it.
-func (e *books) standingOf(r *role, m *member) Standing {
+func (e *ranking) standingOf(r *role, m *member) Standing {
 	return Standing{Role: r.name, Priority: m.role.priorityThatCounts(), Weight: r.weight, Share: e.share(r.taken)}
 }
 
@@ -105,7 +109,7 @@ func (r *role) priorityThatCounts() int {
 }
 
 // rank is that of the role in the policy.
-func (e *books) rank(r *role) int {
+func (e *ranking) rank(r *role) int {
 	if e.policy.Rank == nil {
 		return 0
 	}
@@ -113,9 +117,43 @@ func (e *books) rank(r *role) int {
 }
 
 // because is why the first goes before the other, in the policy's words.
-func (e *books) because(first, other Standing) string {
+func (e *ranking) because(first, other Standing) string {
 	if e.policy.Because == nil {
 		return "the policy puts it first"
 	}
 	return e.policy.Because(first, other)
+}
+
+// nextRole is where the role stands among those beside it.
+func (e *ranking) nextRole(r *role) float64 { return e.policy.Next(r.taken, e.total, r.weight) }
+
+// nextLeaf is where the members of exactly this role stand, who are beside the roles below it as one
+// leaf of weight 1.
+func (e *ranking) nextLeaf(r *role) float64 {
+	if len(r.children) == 0 {
+		return 0 // it stands alone: nothing to compare with
+	}
+	return e.policy.Next(e.ownOf(r), e.total, 1)
+}
+
+func (e *ranking) memberKey(m *member) entry {
+	return entry{e.policy.Next(m.taken, e.total, 1), m.served, m.number}
+}
+
+// Shares reports the share of each framework and role that holds anything.
+func (e *ranking) Shares() allocator.Shares {
+	shares := allocator.Shares{Frameworks: map[api.FrameworkID]float64{}, Roles: map[api.Role]float64{}}
+	// order: irrelevant because it goes into a map
+	for id, f := range e.frameworks {
+		if share := e.share(f.taken); share > 0 {
+			shares.Frameworks[id] = share
+		}
+	}
+	// order: irrelevant because it goes into a map
+	for name, r := range e.roles {
+		if share := e.share(r.taken); share > 0 {
+			shares.Roles[name] = share
+		}
+	}
+	return shares
 }

@@ -84,8 +84,8 @@ func (a admission) is(s *shape) bool { return a.shape == s && a.n > 0 }
 // postpone puts the agent at hand by.
 func (e *server) postpone(a *agent) {
 	e.interrupt(a)
-	for _, s := range e.turn.putBy.shapes {
-		w := e.postponedFor(e.turn.putBy.member, s)
+	for _, s := range e.putBy.shapes {
+		w := e.postponedFor(e.putBy.member, s)
 		if w.waits[a.number] {
 			continue
 		}
@@ -97,7 +97,7 @@ func (e *server) postpone(a *agent) {
 			w.byName[name] = p
 			heap.Push(&w.places, p)
 		}
-		heap.Push(&p.agents, waitingAgent{a.number, e.turn.occasion, s.rest(a)})
+		heap.Push(&p.agents, waitingAgent{a.number, e.occasion, s.rest(a)})
 	}
 }
 
@@ -144,9 +144,9 @@ func (e *server) servePostponed() {
 			e.postponed = slices.Delete(e.postponed, 0, 1)
 			continue
 		}
-		e.turn.admitted = admission{w.shape, n}
+		e.admitted = admission{w.shape, n}
 		e.serveAgain(a, at)
-		e.turn.admitted = admission{}
+		e.admitted = admission{}
 	}
 }
 

@@ -57,7 +57,7 @@ func (e *books) preemptLater(m *member) {
 // preempt asks tasks that give way back for demand that nothing free can meet: in the
 // order of the members, for one task after the other.
 func (e *asker) preempt() []allocator.Inverse {
-	if !e.policy.preempts() || !e.keeps.stale || e.hold {
+	if !e.preempts || !e.keeps.stale || e.hold {
 		return nil
 	}
 	e.keeps.stale, e.keeps.wakes = false, false

@@ -1,18 +1,11 @@
 package engine
 
-import (
-	"slices"
-
-	"github.com/tenderhq/tender/api"
-)
-
 // promises are the guarantees of roles: what is held back for them, and whom they let
 // go first. A guarantee is met by what the role holds or has reserved; until then as
 // much of the cluster's spare resources as is missing is offered to nobody else.
 // Guarantees of roles below count towards those above.
 type promises struct {
 	roles   []*role // with a guarantee, by number; nil = free number
-	owed    list    // those that lack something and have members to give it to
 	need    Amounts // what all roles together lack
 	spare   Amounts // unreserved and unheld on agents that are offered
 	blocked bool    // somebody got less because of need since all were last looked at
@@ -28,35 +21,6 @@ type promise struct {
 	below  Amounts // what the roles below lack, each for itself
 	owed   bool
 	key    entry
-}
-
-// promisesChanged follows a change of r's guarantee.
-func (e *books) promisesChanged(r *role) {
-	p := &e.promises
-	listed := int(r.promise.number) < len(p.roles) && p.roles[r.promise.number] == r
-	switch {
-	case r.guarantee != nil && !listed:
-		r.promise.number = int32(len(p.roles))
-		if hole := slices.Index(p.roles, nil); hole >= 0 {
-			r.promise.number = int32(hole)
-			p.roles[hole] = r
-		} else {
-			p.roles = append(p.roles, r)
-		}
-		p.count++
-		if p.count == 1 {
-			e.recountSpare()
-		}
-	case r.guarantee == nil && listed:
-		e.unowe(r)
-		p.roles[r.promise.number] = nil
-		p.count--
-	case r.guarantee == nil:
-		return
-	}
-	e.markNear(r)
-	e.recountNeed(r)
-	e.dirty.everything(e.agents)
 }
 
 func (e *books) markNear(r *role) {
@@ -136,27 +100,6 @@ func (r *role) lackingGuarantee() *role {
 	return nil
 }
 
-// owes names the role for whose guarantee the member goes before all others; "" when it does not.
-func (d *decision) owes(m *member) api.Role {
-	if d.owed {
-		if r := m.role.lackingGuarantee(); r != nil {
-			return r.name
-		}
-	}
-	return ""
-}
-
-// meetsLack reports whether the offer holds something that the member's roles are guaranteed
-// and lack, by the relief that was found for it just now.
-func (e *decider) meetsLack(offer api.Resources) bool {
-	for _, item := range offer.Items() {
-		if unreserved(item.Label) && e.turn.relief.At(e.kinds.number(item.Name)) > 0 {
-			return true
-		}
-	}
-	return false
-}
-
 // relief is by how much the cluster's need would fall if the role's members were given
 // all they could take: that much of what is spare is theirs.
 func (e *books) relief(r *role, into Amounts) Amounts {
@@ -171,52 +114,4 @@ func (e *books) relief(r *role, into Amounts) Amounts {
 		}
 	}
 	return into
-}
-
-// oweRole puts the role into the list of those that lack something, or takes it out.
-func (e *books) oweRole(r *role) {
-	if r.guarantee == nil {
-		return
-	}
-	owed := false
-	if r.listed > 0 {
-		for kind := range r.guarantee {
-			owed = owed || r.unmet(kind) > 0
-		}
-	}
-	if !owed {
-		e.unowe(r)
-		return
-	}
-	key := entry{e.owedNext(r), r.served, r.promise.number}
-	switch {
-	case !r.promise.owed:
-		e.promises.owed.insert(key)
-	case key != r.promise.key:
-		e.promises.owed.move(r.promise.key, key)
-	}
-	r.promise.owed, r.promise.key = true, key
-}
-
-// owedNext is where the role stands among those that lack something of their guarantee.
-func (e *books) owedNext(r *role) float64 {
-	if e.policy.Next == nil {
-		return e.share(r.taken) / r.weight
-	}
-	return e.nextRole(r)
-}
-
-func (e *books) unowe(r *role) {
-	if r.promise.owed {
-		e.promises.owed.remove(r.promise.key)
-		r.promise.owed = false
-	}
-}
-
-func (e *books) oweAll() {
-	for _, r := range e.promises.roles {
-		if r != nil {
-			e.oweRole(r)
-		}
-	}
 }

@@ -83,8 +83,8 @@ func (e *server) join(a *agent, m *member, offer api.Resources) {
 func (e *server) plan(a *agent, m *member, p planned) {
 	p.shape.open += p.n
 	e.countPlaces(a, m, p.shape.spec.Group, p.n)
-	if e.turn.admitted.shape == p.shape {
-		e.turn.admitted.n -= p.n
+	if e.admitted.shape == p.shape {
+		e.admitted.n -= p.n
 	}
 	at := slices.IndexFunc(a.plans, func(other planned) bool { return other.member == p.member && other.shape == p.shape })
 	if at >= 0 {

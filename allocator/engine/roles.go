@@ -11,6 +11,7 @@ import (
 // role is a node of the tree of roles. It is there while an operator has set it,
 // something is subscribed, held or reserved in it, or a role below is there.
 type role struct {
+	number   int32
 	name     api.Role
 	parent   *role
 	children []*role // by name
@@ -27,8 +28,7 @@ type role struct {
 	listed  int    // members of the subtree that may be offered something
 	served  uint64 // number of the last offer in the subtree
 	own     uint64 // and of the last to a member of exactly this role
-	places  [2][]*place
-	touched bool // in touched.roles
+	touched bool   // in touched.roles
 }
 
 // wording is what an operator says of a role.
@@ -63,9 +63,20 @@ func (e *books) roleOf(name api.Role) *role {
 	}
 	at, _ := slices.BinarySearchFunc(*siblings, name, byName)
 	*siblings = slices.Insert(*siblings, at, r)
+	r.number = e.roleNumber()
 	e.roles[name] = r
 	e.touchRole(r.parent) // its own members are a sibling leaf from now on
 	return r
+}
+
+// roleNumber takes a number that no role has.
+func (t *tree) roleNumber() int32 {
+	if last := len(t.roleHoles) - 1; last >= 0 {
+		number := t.roleHoles[last]
+		t.roleHoles = t.roleHoles[:last]
+		return number
+	}
+	return int32(len(t.roles))
 }
 
 func byName(r *role, name api.Role) int { return cmp.Compare(r.name, name) }
@@ -76,6 +87,7 @@ func (e *line) prune(r *role) {
 		e.all.forget(r)
 		e.few.forget(r)
 		delete(e.roles, r.name)
+		e.roleHoles = append(e.roleHoles, r.number)
 		siblings := &e.top
 		if r.parent != nil {
 			siblings = &r.parent.children
@@ -149,18 +161,6 @@ func (e *books) subtree(r *role, visit func(*member)) {
 	for _, child := range r.children {
 		e.subtree(child, visit)
 	}
-}
-
-// nextRole is where the role stands among those beside it.
-func (e *books) nextRole(r *role) float64 { return e.policy.Next(r.taken, e.total, r.weight) }
-
-// nextLeaf is where the members of exactly this role stand, who are beside the roles below it as one
-// leaf of weight 1.
-func (e *books) nextLeaf(r *role) float64 {
-	if len(r.children) == 0 {
-		return 0 // it stands alone: nothing to compare with
-	}
-	return e.policy.Next(e.ownOf(r), e.total, 1)
 }
 
 // ownOf is what the members of exactly this role hold.

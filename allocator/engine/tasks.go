@@ -21,7 +21,7 @@ type taskKey struct {
 }
 
 func (e *books) addTask(a *agent, m *member, claim allocator.Claim) {
-	if !e.policy.preempts() || claim.Task == "" {
+	if !e.preempts || claim.Task == "" {
 		return
 	}
 	key := taskKey{m.number, claim.Task}
@@ -35,7 +35,7 @@ func (e *books) addTask(a *agent, m *member, claim allocator.Claim) {
 }
 
 func (e *books) removeTask(a *agent, m *member, id api.TaskID) {
-	if !e.policy.preempts() || id == "" {
+	if !e.preempts || id == "" {
 		return
 	}
 	key := taskKey{m.number, id}

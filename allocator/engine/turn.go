@@ -8,18 +8,11 @@ import (
 // turn is the state of looking at one agent, and memory that is used again.
 type turn struct {
 	on        bool
-	number    uint64
-	occasion  occasion
-	admitted  admission         // of what is put by
-	putBy     putBy             // of the agent at hand
 	resumed   *resumed          // the agent at hand was put by before
-	decision  decision          // the last one
 	began     api.Resources     // what the agent had open when its turn began
 	proposals []allocator.Claim // of this round
 	members   []int32           // to whom
 	first     int               // where the agent's own begin
-
-	guests []*member
 	scratch
 }
 
@@ -44,8 +37,8 @@ func (e *server) serve(a *agent, o *order, at occasion) (isPutBy bool) {
 		return false
 	}
 	t := &e.turn
-	t.on, t.occasion = true, at
-	t.number++
+	t.on, e.occasion = true, at
+	e.number++
 	t.first = len(t.proposals)
 	t.began = a.open
 	if t.resumed = nil; len(e.resumed) > 0 {
@@ -56,11 +49,11 @@ func (e *server) serve(a *agent, o *order, at occasion) (isPutBy bool) {
 	if len(a.keeps) > 0 {
 		e.serveKeeps(a, o)
 	}
-	t.putBy.member = nil
-	for t.putBy.member == nil && !a.open.IsZero() && o.size > 0 && !e.line.floor.under(a) && (e.serveOwed(a, o) || e.serveOrder(a, o)) {
+	e.putBy.member = nil
+	for e.putBy.member == nil && !a.open.IsZero() && o.size > 0 && !e.line.floor.under(a) && (e.serveOwed(a, o) || e.serveOrder(a, o)) {
 	}
 	t.on = false
-	if t.putBy.member == nil {
+	if e.putBy.member == nil {
 		return false
 	}
 	e.postpone(a)
@@ -69,14 +62,14 @@ func (e *server) serve(a *agent, o *order, at occasion) (isPutBy bool) {
 
 // serveOwed asks the members of roles that lack something of their guarantee.
 func (e *server) serveOwed(a *agent, o *order) bool {
-	for _, chunk := range e.promises.owed.chunks {
+	for _, chunk := range e.line.owed.chunks {
 		for _, x := range chunk {
 			r := e.promises.roles[x.id]
 			if o.flat != nil && e.serveFlat(a, o, r) {
 				return true
 			}
 			for _, l := range o.lanes {
-				for _, p := range r.places[o.which] {
+				for _, p := range *o.placesOf(r) {
 					if p.lane == l && e.servePlace(a, o, p, true) {
 						return true
 					}
@@ -120,7 +113,7 @@ func (e *server) servePlace(a *agent, o *order, p *place, owed bool) bool {
 
 // serveMember asks one member, and reports whether it took something or the agent is put by for it.
 func (e *server) serveMember(a *agent, m *member, o *order, owed bool) bool {
-	if m.passed == e.turn.number {
+	if m.passed == e.number {
 		return false
 	}
 	d := e.decide(question{member: m, agent: a, owed: owed})
@@ -133,7 +126,7 @@ func (e *server) serveMember(a *agent, m *member, o *order, owed bool) bool {
 		return true
 	}
 	if !owed && (a.plain || d.why != isFiltered) { // else another cut may not be hidden
-		m.passed = e.turn.number
+		m.passed = e.number
 	}
 	return false
 }
