@@ -3,47 +3,35 @@ package engine
 import (
 	"slices"
 
+	"github.com/tenderhq/tender/allocator/engine/internal/books"
 	"github.com/tenderhq/tender/api"
 )
-
-// fill notes whether the role's own limit leaves nothing more of what every task needs.
-func (e *books) fill(r *role) {
-	if r.limit != nil {
-		r.full = e.reached(r, e.cpus) || e.reached(r, e.mem)
-	} else {
-		r.full = false
-	}
-}
-
-func (e *books) reached(r *role, kind int) bool {
-	return kind < len(r.limit) && r.limit[kind] != unbounded && r.taken.At(kind) >= r.limit[kind]
-}
 
 // withinLimits cuts the offer to the room under the limits of the role and those above.
 // What is reserved for a role counts there and above whether it is used or not, so that
 // using it needs room only below.
-func (e *decider) withinLimits(r *role, d *decision) api.Resources {
+func (e *decider) withinLimits(r *books.Role, d *decision) api.Resources {
 	rooms, full := e.rooms(r, d.rooms)
 	d.rooms = rooms
 	return e.cut(d.offer, func(item api.Resource) int64 {
 		if item.Revocable {
-			return unbounded
+			return books.Unbounded
 		}
 		if full && item.Reserved == "" {
 			return 0
 		}
-		x := int64(unbounded)
-		kind := e.kinds.number(item.Name)
+		x := int64(books.Unbounded)
+		kind := e.Kinds.Number(item.Name)
 		for i := range rooms {
 			if rooms[i].bounds(item.Label, kind) {
 				x = min(x, rooms[i].left[kind])
 			}
 		}
-		x = min(x, size(item))
+		x = min(x, books.Size(item))
 		for i := range rooms {
 			if rooms[i].bounds(item.Label, kind) {
 				rooms[i].left[kind] -= x
-				if x < size(item) {
+				if x < books.Size(item) {
 					rooms[i].cut = true
 				}
 			}
@@ -54,9 +42,9 @@ func (e *decider) withinLimits(r *role, d *decision) api.Resources {
 
 // rooms are what is left under the limits that bound the role; full if there is nothing
 // more of what every task needs. They go into the given memory.
-func (e *decider) rooms(r *role, into []room) (rooms []room, full bool) {
-	for above := r; above != nil; above = above.parent {
-		if above.limit == nil {
+func (e *decider) rooms(r *books.Role, into []room) (rooms []room, full bool) {
+	for above := r; above != nil; above = above.Parent {
+		if above.Limit == nil {
 			continue
 		}
 		if len(into) == cap(into) {
@@ -65,12 +53,12 @@ func (e *decider) rooms(r *role, into []room) (rooms []room, full bool) {
 			into = into[:len(into)+1] // with the memory that it had
 		}
 		one := &into[len(into)-1]
-		one.role, one.cut = above, above.full
-		full = full || above.full
-		one.left.set(above.limit)
+		one.role, one.cut = above, above.Full
+		full = full || above.Full
+		one.left.Set(above.Limit)
 		for kind, most := range one.left {
-			if most != unbounded {
-				one.left[kind] = max(0, most-above.taken.At(kind))
+			if most != books.Unbounded {
+				one.left[kind] = max(0, most-above.Taken.At(kind))
 			}
 		}
 	}
@@ -79,52 +67,52 @@ func (e *decider) rooms(r *role, into []room) (rooms []room, full bool) {
 
 // room is what is left under the limit of a role.
 type room struct {
-	role *role
-	left Amounts
+	role *books.Role
+	left books.Amounts
 	cut  bool // somebody got less because of it
 }
 
 // bounds reports whether the limit bounds resources of the label at all.
 func (r *room) bounds(label api.Label, kind int) bool {
-	if kind >= len(r.left) || r.left[kind] == unbounded {
+	if kind >= len(r.left) || r.left[kind] == books.Unbounded {
 		return false
 	}
-	return label.Reserved == "" || r.role.name != label.Reserved && r.role.name.Within(label.Reserved)
+	return label.Reserved == "" || r.role.Name != label.Reserved && r.role.Name.Within(label.Reserved)
 }
 
 // withinPromises leaves what is spare but promised to others. owed: only what is
 // promised to the role. Then of a kind of which its guarantee is met it leaves nothing, and
 // nothing at all when cpus or mem are such a kind: a guarantee goes first kind by kind. What
 // the guarantee does not name comes along with the rest.
-func (e *decider) withinPromises(r *role, offer api.Resources, owed bool) api.Resources {
-	e.turn.relief = e.relief(r, e.turn.relief)
-	relief := e.turn.relief
-	taken := &e.turn.rest
-	taken.set(nil)
+func (e *decider) withinPromises(r *books.Role, offer api.Resources, owed bool) api.Resources {
+	e.Turn.Relief = e.Relief(r, e.Turn.Relief)
+	relief := e.Turn.Relief
+	taken := &e.Turn.Rest
+	taken.Set(nil)
 	most := func(kind int) int64 {
-		need, mine := e.promises.need.At(kind), relief.At(kind)
+		need, mine := e.Promises.Need.At(kind), relief.At(kind)
 		switch {
 		case owed && mine > 0:
 			return mine
-		case owed && r.isGuaranteed(kind):
+		case owed && r.IsGuaranteed(kind):
 			return 0
 		}
 		if need == 0 {
-			return unbounded
+			return books.Unbounded
 		}
-		return mine + max(0, e.promises.spare.At(kind)-need)
+		return mine + max(0, e.Promises.Spare.At(kind)-need)
 	}
-	full := most(e.cpus) == 0 || most(e.mem) == 0
+	full := most(e.Cpus) == 0 || most(e.Mem) == 0
 	return e.cut(offer, func(item api.Resource) int64 {
-		kind := e.kinds.number(item.Name)
+		kind := e.Kinds.Number(item.Name)
 		switch {
-		case !unreserved(item.Label):
-			return unbounded
+		case !books.Unreserved(item.Label):
+			return books.Unbounded
 		case full:
 			return 0
 		}
-		x := min(size(item), max(0, most(kind)-taken.At(kind)))
-		taken.addAt(kind, x)
+		x := min(books.Size(item), max(0, most(kind)-taken.At(kind)))
+		taken.AddAt(kind, x)
 		return x
 	})
 }
@@ -132,13 +120,13 @@ func (e *decider) withinPromises(r *role, offer api.Resources, owed bool) api.Re
 // withinMost caps the offer, less what the member has open of the agent already. What
 // is revocable is capped by itself: else an offer without the firm part, which may be
 // taken meanwhile, could hold more of it.
-func (e *decider) withinMost(m *member, a *agent, offer api.Resources) api.Resources {
-	left := &e.turn.rest
-	left.set(m.framework.most)
-	if a.hasOffer(m) {
-		e.turn.offer = e.kinds.countAll(e.turn.offer, a.sumOf(m, true))
-		for kind, x := range e.turn.offer {
-			if kind < len(*left) && (*left)[kind] != unbounded {
+func (e *decider) withinMost(m *books.Member, a *books.Agent, offer api.Resources) api.Resources {
+	left := &e.Turn.Rest
+	left.Set(m.Framework.Most)
+	if a.HasOffer(m) {
+		e.Turn.Offer = e.Kinds.CountAll(e.Turn.Offer, a.SumOf(m, true))
+		for kind, x := range e.Turn.Offer {
+			if kind < len(*left) && (*left)[kind] != books.Unbounded {
 				(*left)[kind] = max(0, (*left)[kind]-x)
 				if (*left)[kind] == 0 {
 					return api.Resources{}
@@ -147,11 +135,11 @@ func (e *decider) withinMost(m *member, a *agent, offer api.Resources) api.Resou
 		}
 	}
 	return e.cut(offer, func(item api.Resource) int64 {
-		kind := e.kinds.kindOf(&item)
-		if kind >= len(*left) || (*left)[kind] == unbounded {
-			return unbounded
+		kind := e.Kinds.KindOf(&item)
+		if kind >= len(*left) || (*left)[kind] == books.Unbounded {
+			return books.Unbounded
 		}
-		x := min(size(item), (*left)[kind])
+		x := min(books.Size(item), (*left)[kind])
 		(*left)[kind] -= x
 		return x
 	})
@@ -165,7 +153,7 @@ func (e *decider) cut(offer api.Resources, most func(api.Resource) int64) api.Re
 	keep := func(i int) {
 		item := items[i]
 		x := most(item)
-		if x >= size(item) && kept == nil {
+		if x >= books.Size(item) && kept == nil {
 			return
 		}
 		if kept == nil {
@@ -193,7 +181,7 @@ func (e *decider) cut(offer api.Resources, most func(api.Resource) int64) api.Re
 // a set. A volume is not divided.
 func shrunk(item api.Resource, most int64) api.Resource {
 	switch {
-	case most >= size(item):
+	case most >= books.Size(item):
 		return item
 	case item.Volume != "":
 		return api.Resource{Label: item.Label}

@@ -38,8 +38,8 @@ func TestConstraintsAreEvaluatedOnce(t *testing.T) {
 		}
 		e.SetDemand("f1", "r", []api.Shape{{Resources: api.Scalars(1, 32), Count: 3, Constraint: expr}})
 		e.Allocate(now)
-		if e.judged != want {
-			t.Errorf("%s was evaluated %d times, want %d", expr, e.judged, want)
+		if e.books.Judged != want {
+			t.Errorf("%s was evaluated %d times, want %d", expr, e.books.Judged, want)
 		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/tenderhq/tender/allocator"
+	"github.com/tenderhq/tender/allocator/engine/internal/books"
 	"github.com/tenderhq/tender/api"
 )
 
@@ -83,7 +84,7 @@ func TestFiltersAreSwept(t *testing.T) {
 		}
 		now = now.Add(time.Millisecond)
 	}
-	if n := len(e.filters.ends); n > 3*staleMax {
+	if n := len(e.books.Filters.Ends); n > 3*books.StaleMax {
 		t.Fatalf("%d ends of filters are kept", n)
 	}
 }
@@ -107,13 +108,13 @@ func TestNothingIsLeftBehind(t *testing.T) {
 		e.RemoveFramework(id)
 		e.RemoveAgent(agent)
 	}
-	if len(e.roles) > 0 || len(e.looks) > 0 || len(e.byKey) > 0 || len(e.frameworks) > 0 || len(e.preferred) > 0 || len(e.moulds) > 0 || len(e.tasks) > 0 {
-		t.Errorf("left: roles %v, %d looks, %d gates, %d preferred, %d tasks", e.roles, len(e.looks), len(e.byKey), len(e.preferred), len(e.tasks))
+	if len(e.books.Roles) > 0 || len(e.books.Looks) > 0 || len(e.books.ByKey) > 0 || len(e.books.Frameworks) > 0 || len(e.books.Preferred) > 0 || len(e.books.Moulds) > 0 || len(e.books.Tasks) > 0 {
+		t.Errorf("left: roles %v, %d looks, %d gates, %d preferred, %d tasks", e.books.Roles, len(e.books.Looks), len(e.books.ByKey), len(e.books.Preferred), len(e.books.Tasks))
 	}
-	if len(e.agents) > 1 || len(e.members) > 1 || len(e.all.parts) > 250 {
-		t.Errorf("numbers are not used again: %d agents, %d members, %d places", len(e.agents), len(e.members), len(e.all.parts))
+	if len(e.books.Agents) > 1 || len(e.books.Members) > 1 || len(e.line.all.parts) > 250 {
+		t.Errorf("numbers are not used again: %d agents, %d members, %d places", len(e.books.Agents), len(e.books.Members), len(e.line.all.parts))
 	}
-	if !e.total.zero() {
-		t.Errorf("total %v", e.total)
+	if !e.books.Total.Zero() {
+		t.Errorf("total %v", e.books.Total)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/tenderhq/tender/allocator"
+	"github.com/tenderhq/tender/allocator/engine/internal/books"
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/internal/words"
 )
@@ -23,28 +24,28 @@ func (e *Engine) Explain(id api.FrameworkID, on api.AgentID, now time.Time) allo
 // explain says why the framework is not offered the agent, or, with agent "", what
 // holds it back as a whole. It asks the same questions as Allocate.
 func (e *explainer) explain(id api.FrameworkID, on api.AgentID, now time.Time) allocator.Explanation {
-	if e.epoch.IsZero() || e.instantOf(now) > e.now {
-		e.now = e.instantOf(now)
+	if e.Epoch.IsZero() || e.InstantOf(now) > e.Now {
+		e.Now = e.InstantOf(now)
 	}
-	f := e.frameworks[id]
+	f := e.Frameworks[id]
 	if f == nil {
 		return because("%s is not known", id)
 	}
-	if !f.spec.Active {
+	if !f.Spec.Active {
 		return because("%s is not subscribed", id)
 	}
-	if on != "" && e.agentOf(on) == nil {
+	if on != "" && e.AgentOf(on) == nil {
 		return because("%s is not known", on)
 	}
 	var all []string
-	several := f.subscribedRoles() > 1
-	for _, m := range f.members {
-		if !m.subscribed {
+	several := f.SubscribedRoles() > 1
+	for _, m := range f.Members {
+		if !m.Subscribed {
 			continue
 		}
 		for _, why := range e.whyIn(m, on) {
-			if several && !strings.HasSuffix(why, "in role "+string(m.role.name)) {
-				why = fmt.Sprintf("in role %s: %s", m.role.name, why)
+			if several && !strings.HasSuffix(why, "in role "+string(m.Role.Name)) {
+				why = fmt.Sprintf("in role %s: %s", m.Role.Name, why)
 			}
 			all = append(all, why)
 		}
@@ -55,24 +56,13 @@ func (e *explainer) explain(id api.FrameworkID, on api.AgentID, now time.Time) a
 	return allocator.Explanation{Reasons: all}
 }
 
-// subscribedRoles counts them: what is said of one of several names it.
-func (f *framework) subscribedRoles() int {
-	n := 0
-	for _, m := range f.members {
-		if m.subscribed {
-			n++
-		}
-	}
-	return n
-}
-
 // whyIn is what holds the member back from the agent, or with "" from the cluster.
-func (e *explainer) whyIn(m *member, on api.AgentID) []string {
+func (e *explainer) whyIn(m *books.Member, on api.AgentID) []string {
 	if why := e.whyMember(m); why != "" {
 		return []string{why}
 	}
 	if on != "" {
-		return []string{e.whyAgent(m, e.agentOf(on))}
+		return []string{e.whyAgent(m, e.AgentOf(on))}
 	}
 	return e.whyCluster(m)
 }
@@ -82,53 +72,53 @@ func because(format string, args ...any) allocator.Explanation {
 }
 
 // whyMember is what holds for every agent; "" when nothing does.
-func (e *explainer) whyMember(m *member) string {
-	id, role := m.framework.spec.ID, m.role.name
+func (e *explainer) whyMember(m *books.Member) string {
+	id, role := m.Framework.Spec.ID, m.Role.Name
 	switch {
-	case m.suppressed:
+	case m.Suppressed:
 		return fmt.Sprintf("%s suppressed offers in role %s", id, role)
-	case m.demand != nil && !m.demand.wants():
-		if slices.ContainsFunc(m.demand.shapes, func(s *shape) bool { return s.count > 0 }) {
+	case m.Demand != nil && !m.Demand.Wants():
+		if slices.ContainsFunc(m.Demand.Shapes, func(s *books.Shape) bool { return s.Count > 0 }) {
 			return fmt.Sprintf("all that %s wants in role %s is in offers that it has not answered", id, role)
 		}
 		return fmt.Sprintf("%s wants nothing more in role %s", id, role)
-	case e.hold && m.role.limited:
+	case e.OnHold && m.Role.Limited:
 		return fmt.Sprintf("role %s is under a limit and waits for the agents to come back", role)
-	case m.gate != nil && m.gate.broken != nil:
-		return m.gate.broken.Error()
+	case m.Gate != nil && m.Gate.Broken != nil:
+		return m.Gate.Broken.Error()
 	}
 	return ""
 }
 
 // whyPlaceFull names the place that has as many as are wanted in one.
-func (e *explainer) whyPlaceFull(m *member, a *agent, _ api.Resources) string {
-	for _, s := range m.demand.shapes {
-		if one, place, full := s.fullPlace(a); full && s.left() > 0 {
-			return fmt.Sprintf("%s wants at most %d in one %s, and has %d in %q, where %s is", m.framework.spec.ID, one.Most, one.By.Words(),
-				s.places[slices.Index(s.spec.Spread, one)].counts[place], place, a.spec.ID)
+func (e *explainer) whyPlaceFull(m *books.Member, a *books.Agent, _ api.Resources) string {
+	for _, s := range m.Demand.Shapes {
+		if one, place, full := s.FullPlace(a); full && s.Left() > 0 {
+			return fmt.Sprintf("%s wants at most %d in one %s, and has %d in %q, where %s is", m.Framework.Spec.ID, one.Most, one.By.Words(),
+				s.Places[slices.Index(s.Spec.Spread, one)].Counts[place], place, a.Spec.ID)
 		}
 	}
-	return fmt.Sprintf("%s has as many as it wants where %s is", m.framework.spec.ID, a.spec.ID)
+	return fmt.Sprintf("%s has as many as it wants where %s is", m.Framework.Spec.ID, a.Spec.ID)
 }
 
 // whyFiltered names the filter that ends last.
-func (e *explainer) whyFiltered(m *member, a *agent, _ api.Resources) string {
-	var last *filter
-	for one := a.filters[m.number]; one != nil; one = one.next {
-		if e.inForce(one, m) && (last == nil || one.until > last.until) {
+func (e *explainer) whyFiltered(m *books.Member, a *books.Agent, _ api.Resources) string {
+	var last *books.Filter
+	for one := a.Filters[m.Number]; one != nil; one = one.Next {
+		if e.InForce(one, m) && (last == nil || one.Until > last.Until) {
 			last = one
 		}
 	}
 	text := fmt.Sprintf("%s filtered %s until %s from now, while it has no more free than %s",
-		m.framework.spec.ID, a.spec.ID, span(last.until-e.now), last.refused)
-	if last.short {
+		m.Framework.Spec.ID, a.Spec.ID, span(last.Until-e.Now), last.Refused)
+	if last.Short {
 		text += ": it gave back an offer of it untouched"
 	}
 	return text
 }
 
 // span is a time for people.
-func span(i instant) string { return words.Span(time.Duration(i)) }
+func span(i books.Instant) string { return words.Span(time.Duration(i)) }
 
 func orElse(text, other string) string {
 	if text == "" {
@@ -137,60 +127,60 @@ func orElse(text, other string) string {
 	return text
 }
 
-func (e *explainer) whyConstraint(m *member, a *agent, _ api.Resources) string {
-	gates := []*gate{m.gate}
-	if m.demand != nil {
-		for _, s := range m.demand.shapes {
-			if s.left() > 0 {
-				gates = append(gates, s.gate)
+func (e *explainer) whyConstraint(m *books.Member, a *books.Agent, _ api.Resources) string {
+	gates := []*books.Gate{m.Gate}
+	if m.Demand != nil {
+		for _, s := range m.Demand.Shapes {
+			if s.Left() > 0 {
+				gates = append(gates, s.Gate)
 			}
 		}
 	}
 	for _, g := range gates {
-		if g == nil || e.passes(g, a) {
+		if g == nil || e.Passes(g, a) {
 			continue
 		}
-		text := fmt.Sprintf("%s fails the constraint %s of %s", a.spec.ID, g.key.expr, m.framework.spec.ID)
-		if _, err := e.judge(g, a); err != nil {
+		text := fmt.Sprintf("%s fails the constraint %s of %s", a.Spec.ID, g.Key.Expr, m.Framework.Spec.ID)
+		if _, err := e.Judge(g, a); err != nil {
 			text += ": " + err.Error()
 		}
 		return text
 	}
-	return fmt.Sprintf("%s fails a constraint of %s", a.spec.ID, m.framework.spec.ID)
+	return fmt.Sprintf("%s fails a constraint of %s", a.Spec.ID, m.Framework.Spec.ID)
 }
 
 // whyTaken says who holds the agent, and behind whom the member was.
-func (e *explainer) whyTaken(m *member, a *agent, _ api.Resources) string {
-	if len(a.held) == 0 {
-		if a.free.IsZero() {
-			return fmt.Sprintf("%s has no resources", a.spec.ID)
+func (e *explainer) whyTaken(m *books.Member, a *books.Agent, _ api.Resources) string {
+	if len(a.Held) == 0 {
+		if a.Free.IsZero() {
+			return fmt.Sprintf("%s has no resources", a.Spec.ID)
 		}
-		if a.open.IsZero() {
-			return fmt.Sprintf("all of %s is in use beyond what was asked for", a.spec.ID)
+		if a.Open.IsZero() {
+			return fmt.Sprintf("all of %s is in use beyond what was asked for", a.Spec.ID)
 		}
-		return fmt.Sprintf("what %s has free is reserved for other roles or revocable", a.spec.ID)
+		return fmt.Sprintf("what %s has free is reserved for other roles or revocable", a.Spec.ID)
 	}
-	text := fmt.Sprintf("%s has nothing free for role %s: %s", a.spec.ID, m.role.name, e.holders(a))
-	if others := a.open.Filter(func(l api.Label) bool { return l.Reserved != "" && !m.role.name.Within(l.Reserved) }); !others.IsZero() {
+	text := fmt.Sprintf("%s has nothing free for role %s: %s", a.Spec.ID, m.Role.Name, e.holders(a))
+	if others := a.Open.Filter(func(l api.Label) bool { return l.Reserved != "" && !m.Role.Name.Within(l.Reserved) }); !others.IsZero() {
 		text += fmt.Sprintf("; %s is reserved for other roles", others)
 	}
-	if beyond := a.free.Without(a.open); !beyond.IsZero() {
+	if beyond := a.Free.Without(a.Open); !beyond.IsZero() {
 		text += fmt.Sprintf("; %s is in use beyond what was asked for", beyond)
 	}
-	return text + m.whyNotRevocable(a) + e.whyLast(m, a)
+	return text + m.WhyNotRevocable(a) + e.whyLast(m, a)
 }
 
 // holdersMax bounds the frameworks that are named as holders of an agent.
 const holdersMax = 5
 
-func (e *explainer) holders(a *agent) string {
+func (e *explainer) holders(a *books.Agent) string {
 	sums := make(map[int32]api.Resources)
-	for _, h := range a.held {
-		sums[h.member] = sums[h.member].Plus(h.resources)
+	for _, h := range a.Held {
+		sums[h.Member] = sums[h.Member].Plus(h.Resources)
 	}
 	var words []string
 	for _, number := range slices.Sorted(maps.Keys(sums)) {
-		words = append(words, fmt.Sprintf("%s holds %s", e.members[number].framework.spec.ID, sums[number]))
+		words = append(words, fmt.Sprintf("%s holds %s", e.Members[number].Framework.Spec.ID, sums[number]))
 	}
 	slices.Sort(words)
 	if len(words) > holdersMax {
@@ -201,60 +191,47 @@ func (e *explainer) holders(a *agent) string {
 
 // whyLast says behind whom the member was when the agent was last offered; "" if it was
 // the member itself, or nobody who is still there.
-func (e *explainer) whyLast(m *member, a *agent) string {
-	if a.last < 0 || a.last == m.number || e.members[a.last] == nil {
+func (e *explainer) whyLast(m *books.Member, a *books.Agent) string {
+	if a.Last < 0 || a.Last == m.Number || e.Members[a.Last] == nil {
 		return ""
 	}
-	other := e.members[a.last]
-	if owed := e.roles[a.owed]; owed != nil && owed.guarantee != nil && !m.role.name.Within(a.owed) {
+	other := e.Members[a.Last]
+	if owed := e.Roles[a.Owed]; owed != nil && owed.Guarantee != nil && !m.Role.Name.Within(a.Owed) {
 		return fmt.Sprintf("; its last offer went to %s in role %s for the guarantee of role %s: %s",
-			other.framework.spec.ID, other.role.name, owed.name, owed.spoken.Guarantee)
+			other.Framework.Spec.ID, other.Role.Name, owed.Name, owed.Spoken.Guarantee)
 	}
 	return "; " + e.whyBehind(m, other)
 }
 
 // whyRest says of an agent that has too little left who has the rest, and behind whom the
 // member was.
-func (e *explainer) whyRest(m *member, a *agent) string {
-	if len(a.held) == 0 {
+func (e *explainer) whyRest(m *books.Member, a *books.Agent) string {
+	if len(a.Held) == 0 {
 		return ""
 	}
 	return "; " + e.holders(a) + e.whyLast(m, a)
 }
 
-// whyNotRevocable says why the member is not offered revocable resources of an agent of
-// which nothing else is left.
-func (m *member) whyNotRevocable(a *agent) string {
-	free := a.open.Revocable()
-	switch {
-	case m.framework.spec.Revocable && a.spec.Total.Revocable().IsZero():
-		return "; they leave nothing unused that could be offered as revocable"
-	case !m.framework.spec.Revocable && !free.IsZero():
-		return fmt.Sprintf("; %s is free for frameworks that take revocable resources, which %s does not", free, m.framework.spec.ID)
-	}
-	return ""
-}
-
 // whyBehind says in the policy's words why the other was offered what the member was not: by where both stand, or at
 // the level of the tree of roles where they part.
-func (e *explainer) whyBehind(m, other *member) string {
+func (e *explainer) whyBehind(m, other *books.Member) string {
 	first, mine := e.standing(other), e.standing(m)
 	text := "its last offer went to " + string(first.Framework)
-	if e.policy.Less == nil && e.rank(m.role) == e.rank(other.role) {
-		if m.role == other.role {
+	if e.policy.Less == nil && e.rank(m.Role) == e.rank(other.Role) {
+		if m.Role == other.Role {
 			return text + ": " + e.because(first, mine)
 		}
-		below, theirs := parted(m.role, other.role)
+		below, theirs := parted(m.Role, other.Role)
 		first, mine = e.standingOf(theirs, other), e.standingOf(below, m)
 	}
 	return text + " in role " + string(first.Role) + ": " + e.because(first, mine)
 }
 
 // parted returns the siblings above r and s, or r and s themselves when one is above the other.
-func parted(r, s *role) (*role, *role) {
-	for x := r; x != nil; x = x.parent {
-		for y := s; y != nil; y = y.parent {
-			if x != y && x.parent == y.parent {
+func parted(r, s *books.Role) (*books.Role, *books.Role) {
+	for x := r; x != nil; x = x.Parent {
+		for y := s; y != nil; y = y.Parent {
+			if x != y && x.Parent == y.Parent {
 				return x, y
 			}
 		}
@@ -263,61 +240,61 @@ func parted(r, s *role) (*role, *role) {
 }
 
 // whyLimit: the limit leaves nothing, or only the given part, which is too little.
-func (e *explainer) whyLimit(m *member, a *agent, left api.Resources) string {
+func (e *explainer) whyLimit(m *books.Member, a *books.Agent, left api.Resources) string {
 	if left.IsZero() {
-		for r := m.role; r != nil; r = r.parent {
+		for r := m.Role; r != nil; r = r.Parent {
 			if text := e.whyReached(r); text != "" {
 				return text
 			}
 		}
 	}
-	if m.demand != nil {
-		return fmt.Sprintf("%s wants %s; of what %s has free its role's limit allows %s: %s", m.framework.spec.ID, m.wishes(), a.spec.ID, left, e.limitWords(m))
+	if m.Demand != nil {
+		return fmt.Sprintf("%s wants %s; of what %s has free its role's limit allows %s: %s", m.Framework.Spec.ID, m.Wishes(), a.Spec.ID, left, e.limitWords(m))
 	}
-	return fmt.Sprintf("of what %s has free the limit of role %s allows %s, less than is worth offering: %s", a.spec.ID, m.role.name, left, e.limitWords(m))
+	return fmt.Sprintf("of what %s has free the limit of role %s allows %s, less than is worth offering: %s", a.Spec.ID, m.Role.Name, left, e.limitWords(m))
 }
 
-func (e *explainer) whyReached(r *role) string {
-	for _, item := range r.spoken.Limit.Items() {
-		kind := e.kinds.number(item.Name)
-		if r.taken.At(kind) < r.limit.At(kind) {
+func (e *explainer) whyReached(r *books.Role) string {
+	for _, item := range r.Spoken.Limit.Items() {
+		kind := e.Kinds.Number(item.Name)
+		if r.Taken.At(kind) < r.Limit.At(kind) {
 			continue
 		}
 		over := "at"
-		if r.taken.At(kind) > r.limit.At(kind) {
+		if r.Taken.At(kind) > r.Limit.At(kind) {
 			over = "above"
 		}
-		return fmt.Sprintf("role %s is %s its limit of %s: it has %s of %s", r.name, over, item.Name,
-			api.Milli(r.taken.At(kind)), api.Milli(r.limit.At(kind)))
+		return fmt.Sprintf("role %s is %s its limit of %s: it has %s of %s", r.Name, over, item.Name,
+			api.Milli(r.Taken.At(kind)), api.Milli(r.Limit.At(kind)))
 	}
 	return ""
 }
 
 // limitWords are the limits that bound the member, and what counts towards them.
-func (e *explainer) limitWords(m *member) string {
+func (e *explainer) limitWords(m *books.Member) string {
 	var words []string
-	for r := m.role; r != nil; r = r.parent {
+	for r := m.Role; r != nil; r = r.Parent {
 		var has []string
-		for _, item := range r.spoken.Limit.Items() {
-			has = append(has, item.Name+":"+milli(r.taken.At(e.kinds.number(item.Name))))
+		for _, item := range r.Spoken.Limit.Items() {
+			has = append(has, item.Name+":"+milli(r.Taken.At(e.Kinds.Number(item.Name))))
 		}
 		if len(has) > 0 {
-			words = append(words, fmt.Sprintf("role %s has %s of %s", r.name, strings.Join(has, ";"), r.spoken.Limit))
+			words = append(words, fmt.Sprintf("role %s has %s of %s", r.Name, strings.Join(has, ";"), r.Spoken.Limit))
 		}
 	}
 	return strings.Join(words, ", ")
 }
 
 // whyMost: offers are capped, and of this agent the framework has one, or its cap is too small.
-func (e *explainer) whyMost(m *member, a *agent, left api.Resources) string {
-	id, most := m.framework.spec.ID, m.framework.spec.MaxOffer
+func (e *explainer) whyMost(m *books.Member, a *books.Agent, left api.Resources) string {
+	id, most := m.Framework.Spec.ID, m.Framework.Spec.MaxOffer
 	switch {
-	case a.hasOffer(m):
-		return fmt.Sprintf("%s holds as much of %s as its offers may hold: %s", id, a.spec.ID, most)
-	case m.demand != nil:
-		return fmt.Sprintf("%s wants %s, but says that its offers may hold no more than %s", id, m.wishes(), most)
+	case a.HasOffer(m):
+		return fmt.Sprintf("%s holds as much of %s as its offers may hold: %s", id, a.Spec.ID, most)
+	case m.Demand != nil:
+		return fmt.Sprintf("%s wants %s, but says that its offers may hold no more than %s", id, m.Wishes(), most)
 	}
-	return fmt.Sprintf("%s says that its offers may hold no more than %s; of %s that is %s, less than is worth offering", id, most, a.spec.ID, left)
+	return fmt.Sprintf("%s says that its offers may hold no more than %s; of %s that is %s, less than is worth offering", id, most, a.Spec.ID, left)
 }
 
 // butFor is what is left all the same, and does not help.
@@ -328,24 +305,24 @@ func butFor(left api.Resources) string {
 	return fmt.Sprintf(" but for %s, which is too little", left)
 }
 
-func keptOf(a *agent) string {
-	if len(a.keeps) == 0 {
+func keptOf(a *books.Agent) string {
+	if len(a.Keeps) == 0 {
 		return ""
 	}
-	return fmt.Sprintf(" beside what is kept for %s, for which tasks were preempted", a.keeps[0].of.framework.spec.ID)
+	return fmt.Sprintf(" beside what is kept for %s, for which tasks were preempted", a.Keeps[0].Of.Framework.Spec.ID)
 }
 
 // whyPromises names what is lacking, and to whom.
-func (e *explainer) whyPromises(r *role) string {
+func (e *explainer) whyPromises(r *books.Role) string {
 	var lacks []string
-	for _, other := range e.promises.roles {
+	for _, other := range e.Promises.Roles {
 		if other == nil || other == r {
 			continue
 		}
-		for kind := range other.guarantee {
-			if unmet := other.unmet(kind); unmet > 0 {
-				text := fmt.Sprintf("role %s lacks %s:%s", other.name, e.kinds.names[kind], api.Milli(unmet))
-				if other.listed == 0 {
+		for kind := range other.Guarantee {
+			if unmet := other.Unmet(kind); unmet > 0 {
+				text := fmt.Sprintf("role %s lacks %s:%s", other.Name, e.Kinds.Names[kind], api.Milli(unmet))
+				if other.Listed == 0 {
 					text += " (though nobody in it wants anything now)"
 				}
 				lacks = append(lacks, text)
@@ -359,9 +336,9 @@ func (e *explainer) whyPromises(r *role) string {
 	return strings.Join(lacks, ", ")
 }
 
-func (e *explainer) leastWords(m *member) string {
-	if m.framework.minimum != nil {
-		return m.framework.spec.MinOffer.String()
+func (e *explainer) leastWords(m *books.Member) string {
+	if m.Framework.Minimum != nil {
+		return m.Framework.Spec.MinOffer.String()
 	}
 	var words []string
 	for _, l := range e.least {
@@ -370,39 +347,14 @@ func (e *explainer) leastWords(m *member) string {
 	return strings.Join(words, " or ")
 }
 
-// wishes lists the shapes that are still wanted, the first few.
-func (m *member) wishes() string {
-	var words []string
-	for _, s := range m.demand.shapes {
-		if s.left() == 0 {
-			continue
-		}
-		if len(words) == 3 {
-			words = append(words, "...")
-			break
-		}
-		words = append(words, s.spec.Resources.String()+spreadWords(s.spec.Spread))
-	}
-	return strings.Join(words, " or ")
-}
-
-// spreadWords say where the tasks are to be; nothing where that is anywhere.
-func spreadWords(spread []api.Spread) string {
-	var words strings.Builder
-	for _, one := range spread {
-		fmt.Fprintf(&words, ", spread by %s", one.By.Words())
-		if one.Most > 0 {
-			fmt.Fprintf(&words, " with at most %d in each", one.Most)
-		}
-	}
-	return words.String()
-}
-
-func (e *explainer) whyNothingFits(m *member, a *agent, _ api.Resources) string {
+func (e *explainer) whyNothingFits(m *books.Member, a *books.Agent, _ api.Resources) string {
 	offer, _ := e.usable(m, a)
-	text := fmt.Sprintf("%s has %s free%s; %s wants %s", a.spec.ID, offer, keptOf(a), m.framework.spec.ID, m.wishes())
-	if !m.framework.spec.Revocable && slices.ContainsFunc(m.demand.shapes, func(s *shape) bool { return s.revocable }) {
+	text := fmt.Sprintf("%s has %s free%s; %s wants %s", a.Spec.ID, offer, keptOf(a), m.Framework.Spec.ID, m.Wishes())
+	if !m.Framework.Spec.Revocable && slices.ContainsFunc(m.Demand.Shapes, func(s *books.Shape) bool { return s.Revocable }) {
 		text += "; it has not said that it takes revocable resources"
 	}
 	return text + e.whyRest(m, a)
 }
+
+// milli writes an amount for people.
+func milli(x int64) string { return api.Milli(x).String() }

@@ -7,6 +7,8 @@ import (
 	"math"
 	"slices"
 	"strings"
+
+	"github.com/tenderhq/tender/allocator/engine/internal/books"
 )
 
 // tally counts agents by the reason why the member is not offered them, with the nearest of them.
@@ -18,7 +20,7 @@ type tally struct {
 
 // candidate is an agent with what stands between it and the member.
 type candidate struct {
-	agent *agent
+	agent *books.Agent
 	why   refusal
 	rank  int     // the lower, the nearer
 	free  float64 // of what the member wants there, the part that is free of the kind of which least is
@@ -30,9 +32,9 @@ func (c candidate) nearer(than candidate) bool {
 
 // whyCluster says what holds the member back over all agents: first what stands between it and the
 // agent that is nearest, then what holds for how many, the nearest first.
-func (e *explainer) whyCluster(m *member) []string {
-	id := m.framework.spec.ID
-	if len(e.agentNumbers) == 0 {
+func (e *explainer) whyCluster(m *books.Member) []string {
+	id := m.Framework.Spec.ID
+	if len(e.AgentNumbers) == 0 {
 		return []string{"there are no agents"}
 	}
 	if large := e.whyTooLarge(m); large != "" {
@@ -40,11 +42,11 @@ func (e *explainer) whyCluster(m *member) []string {
 	}
 	var tallies []tally
 	holding := 0
-	for _, a := range e.agents {
+	for _, a := range e.Agents {
 		if a == nil {
 			continue
 		}
-		if a.hasOffer(m) {
+		if a.HasOffer(m) {
 			holding++
 		}
 		tallies = count(tallies, e.candidate(m, a))
@@ -58,7 +60,7 @@ func (e *explainer) whyCluster(m *member) []string {
 		if i == 0 || t.agents == 1 {
 			reasons = append(reasons, example)
 		}
-		switch of := fmt.Sprintf("%d of %d agents %s", t.agents, len(e.agentNumbers), t.words); {
+		switch of := fmt.Sprintf("%d of %d agents %s", t.agents, len(e.AgentNumbers), t.words); {
 		case t.agents == 1:
 		case i == 0:
 			reasons = append(reasons, of)
@@ -67,7 +69,7 @@ func (e *explainer) whyCluster(m *member) []string {
 		}
 	}
 	if holding > 0 {
-		reasons = append(reasons, fmt.Sprintf("%s has not answered offers of %d agents in role %s", id, holding, m.role.name))
+		reasons = append(reasons, fmt.Sprintf("%s has not answered offers of %d agents in role %s", id, holding, m.Role.Name))
 	}
 	return reasons
 }
@@ -87,10 +89,10 @@ func count(tallies []tally, c candidate) []tally {
 }
 
 // candidate judges how near the agent is.
-func (e *explainer) candidate(m *member, a *agent) candidate {
+func (e *explainer) candidate(m *books.Member, a *books.Agent) candidate {
 	c := candidate{agent: a, why: e.decide(question{member: m, agent: a, careful: true}).why}
 	c.rank = refusals[c.why].rank
-	if m.demand == nil || c.rank == rankBarred {
+	if m.Demand == nil || c.rank == rankBarred {
 		return c
 	}
 	shape := e.nearestShape(m, a)
@@ -104,13 +106,13 @@ func (e *explainer) candidate(m *member, a *agent) candidate {
 
 // nearestShape is the wanted shape that the agent could hold if it were empty, and of which most is
 // free there; nil if it could hold none.
-func (e *explainer) nearestShape(m *member, a *agent) *shape {
-	var best *shape
+func (e *explainer) nearestShape(m *books.Member, a *books.Agent) *books.Shape {
+	var best *books.Shape
 	most := -1.0
-	total := e.kinds.countAll(nil, usableBy(m, a.spec.Total))
-	for _, s := range m.demand.shapes {
-		ask, known := e.askOf(s)
-		if s.left() == 0 || !known || !total.holds(ask) || !e.passes(s.gate, a) {
+	total := e.Kinds.CountAll(nil, books.UsableBy(m, a.Spec.Total))
+	for _, s := range m.Demand.Shapes {
+		ask, known := e.AskOf(s)
+		if s.Left() == 0 || !known || !total.Holds(ask) || !e.Passes(s.Gate, a) {
 			continue
 		}
 		if _, free := e.scarcest(s, a); free > most {
@@ -121,10 +123,10 @@ func (e *explainer) nearestShape(m *member, a *agent) *shape {
 }
 
 // scarcest is the kind of which the smallest part of what the shape wants is free, and that part.
-func (e *explainer) scarcest(s *shape, a *agent) (kind int, free float64) {
-	open := e.kinds.countAll(nil, a.open)
+func (e *explainer) scarcest(s *books.Shape, a *books.Agent) (kind int, free float64) {
+	open := e.Kinds.CountAll(nil, a.Open)
 	kind, free = -1, math.Inf(+1)
-	for k, x := range s.ask {
+	for k, x := range s.Ask {
 		if x == 0 {
 			continue
 		}
@@ -136,8 +138,8 @@ func (e *explainer) scarcest(s *shape, a *agent) (kind int, free float64) {
 }
 
 // whyCandidate is what stands between the member and the agent, in words.
-func (e *explainer) whyCandidate(m *member, c candidate) string {
-	if m.demand == nil || c.rank != rankFull || len(c.agent.held) == 0 {
+func (e *explainer) whyCandidate(m *books.Member, c candidate) string {
+	if m.Demand == nil || c.rank != rankFull || len(c.agent.Held) == 0 {
 		return e.whyAgent(m, c.agent)
 	}
 	kind, _ := e.scarcest(e.nearestShape(m, c.agent), c.agent)
@@ -145,20 +147,20 @@ func (e *explainer) whyCandidate(m *member, c candidate) string {
 	if holders == "" {
 		return e.whyAgent(m, c.agent)
 	}
-	return fmt.Sprintf("%s fits and is full: %s%s", c.agent.id, holders, e.whyLast(m, c.agent))
+	return fmt.Sprintf("%s fits and is full: %s%s", c.agent.ID, holders, e.whyLast(m, c.agent))
 }
 
 // holdersOf names who holds what of a kind on an agent, who has most first: "web holds 3, batch holds
 // 0.5 of 4 cpus".
-func (e *explainer) holdersOf(a *agent, kind int) string {
-	sums := make(map[*framework]int64)
-	for _, h := range a.held {
-		if x := e.kinds.countAll(nil, h.resources).At(kind); x > 0 {
-			sums[e.members[h.member].framework] += x
+func (e *explainer) holdersOf(a *books.Agent, kind int) string {
+	sums := make(map[*books.Framework]int64)
+	for _, h := range a.Held {
+		if x := e.Kinds.CountAll(nil, h.Resources).At(kind); x > 0 {
+			sums[e.Members[h.Member].Framework] += x
 		}
 	}
-	holders := slices.SortedFunc(maps.Keys(sums), func(x, y *framework) int {
-		return cmp.Or(cmp.Compare(sums[y], sums[x]), cmp.Compare(x.spec.ID, y.spec.ID))
+	holders := slices.SortedFunc(maps.Keys(sums), func(x, y *books.Framework) int {
+		return cmp.Or(cmp.Compare(sums[y], sums[x]), cmp.Compare(x.Spec.ID, y.Spec.ID))
 	})
 	var parts []string
 	for i, f := range holders {
@@ -166,45 +168,45 @@ func (e *explainer) holdersOf(a *agent, kind int) string {
 			parts = append(parts, fmt.Sprintf("%d more frameworks hold some", len(holders)-holdersMax))
 			break
 		}
-		parts = append(parts, fmt.Sprintf("%s holds %s", orElse(f.spec.Name, string(f.spec.ID)), milli(sums[f])))
+		parts = append(parts, fmt.Sprintf("%s holds %s", orElse(f.Spec.Name, string(f.Spec.ID)), milli(sums[f])))
 	}
 	if len(parts) == 0 {
 		return ""
 	}
-	total := e.kinds.countAll(nil, a.spec.Total).At(kind)
-	return fmt.Sprintf("%s of %s %s", strings.Join(parts, ", "), milli(total), e.kinds.names[kind])
+	total := e.Kinds.CountAll(nil, a.Spec.Total).At(kind)
+	return fmt.Sprintf("%s of %s %s", strings.Join(parts, ", "), milli(total), e.Kinds.Names[kind])
 }
 
 // whyTooLarge says which wanted shapes no agent could ever hold, if that is all of them.
 // What is revocable comes and goes: nobody can say that there is never enough.
-func (e *explainer) whyTooLarge(m *member) string {
-	if m.demand == nil || slices.ContainsFunc(m.demand.shapes, func(s *shape) bool { return s.revocable && s.left() > 0 }) {
+func (e *explainer) whyTooLarge(m *books.Member) string {
+	if m.Demand == nil || slices.ContainsFunc(m.Demand.Shapes, func(s *books.Shape) bool { return s.Revocable && s.Left() > 0 }) {
 		return ""
 	}
-	var largest Amounts
-	for _, a := range e.agents {
+	var largest books.Amounts
+	for _, a := range e.Agents {
 		if a == nil {
 			continue
 		}
-		total := e.kinds.count(nil, a.spec.Total, notVolume)
-		for _, s := range m.demand.shapes {
-			if ask, known := e.askOf(s); known && s.left() > 0 && total.holds(ask) {
+		total := e.Kinds.Count(nil, a.Spec.Total, notVolume)
+		for _, s := range m.Demand.Shapes {
+			if ask, known := e.AskOf(s); known && s.Left() > 0 && total.Holds(ask) {
 				return ""
 			}
 		}
 		for kind, x := range total {
 			if x > largest.At(kind) {
-				largest.addAt(kind, x-largest.At(kind))
+				largest.AddAt(kind, x-largest.At(kind))
 			}
 		}
 	}
 	var most []string
 	for kind, x := range largest {
 		if x > 0 {
-			most = append(most, fmt.Sprintf("%s:%s", e.kinds.names[kind], milli(x)))
+			most = append(most, fmt.Sprintf("%s:%s", e.Kinds.Names[kind], milli(x)))
 		}
 	}
 	slices.Sort(most)
 	return fmt.Sprintf("%s wants %s, more than any agent has; the most that one has of each is %s",
-		m.framework.spec.ID, m.wishes(), strings.Join(most, ", "))
+		m.Framework.Spec.ID, m.Wishes(), strings.Join(most, ", "))
 }

@@ -2,96 +2,56 @@ package engine
 
 import (
 	"slices"
-	"time"
 
 	"github.com/tenderhq/tender/allocator"
+	"github.com/tenderhq/tender/allocator/engine/internal/books"
 	"github.com/tenderhq/tender/api"
 )
 
-// keptOffers says when open offers are next looked through for those that are kept, which is neither accepted nor
-// declined: what they hold is asked back for stated demand that nothing else can meet. (Protocol rule R42.)
-type keptOffers struct {
-	at     instant // zero for never
-	looked instant // the last time
-	some   bool    // then there were some that are kept
-	open   int32   // parts of offers that are not answered
-	next   int     // number of the agent at which the look goes on
-}
-
-const (
-	offerStands = instant(allocator.OfferStands)
-	// keptLooksMax bounds how many members with demand are looked at in one round; the rest follows
-	// keptPause later.
-	keptLooksMax = 1024
-	keptPause    = instant(10 * time.Millisecond)
-)
-
-func (k *keptOffers) due(now instant) bool { return k.at != 0 && k.at <= now }
-
-// opened notes that there is an offer to look at when it has stood for its time.
-func (k *keptOffers) opened(now instant) {
-	k.open++
-	if k.at == 0 {
-		k.at = now + offerStands
-	}
-}
-
-// wake is when there may be something to ask back; zero for never.
-func (k *keptOffers) wake() instant {
-	if k.open == 0 {
-		return 0
-	}
-	return k.at
-}
-
-// wanted looks again at once when somebody wants more and there are offers that are kept.
-func (k *keptOffers) wanted(now instant) {
-	if k.some && k.at != 0 {
-		k.at = min(k.at, max(now, k.looked+keptPause))
-	}
-}
+// keptLooksMax bounds how many members with demand are looked at in one round; the rest follows books.KeptPause later.
+const keptLooksMax = 1024
 
 // askBackKept asks kept offers back, agent by agent, each for the first in the order that can use what they hold.
 func (e *asker) askBackKept() []allocator.Inverse {
-	k := &e.keptOffers
-	if !k.due(e.now) {
+	k := &e.KeptOffers
+	if !k.Due(e.Now) {
 		return nil
 	}
-	if e.hold {
-		k.at = e.now + offerStands
+	if e.OnHold {
+		k.At = e.Now + books.OfferStands
 		return nil
 	}
 	var asked []allocator.Inverse
 	defer e.pauseAskers()
 	clear(e.given)
-	soonest, looks := instant(0), 0
-	k.looked = e.now
-	if k.next > 0 {
-		soonest = e.now + offerStands // of the agents before it
+	soonest, looks := books.Instant(0), 0
+	k.Looked = e.Now
+	if k.Next > 0 {
+		soonest = e.Now + books.OfferStands // of the agents before it
 	} else {
-		k.some = false
+		k.Some = false
 	}
-	for number := k.next; number < len(e.agents); number++ {
-		a := e.agents[number]
-		if a == nil || a.offers == 0 {
+	for number := k.Next; number < len(e.Agents); number++ {
+		a := e.Agents[number]
+		if a == nil || a.Offers == 0 {
 			continue
 		}
-		oldest := a.oldestOffer()
-		if oldest+offerStands > e.now {
-			soonest = sooner(soonest, oldest+offerStands)
+		oldest := a.OldestOffer()
+		if oldest+books.OfferStands > e.Now {
+			soonest = books.Sooner(soonest, oldest+books.OfferStands)
 			continue
 		}
-		k.some = true
-		soonest = sooner(soonest, e.now+offerStands)
+		k.Some = true
+		soonest = books.Sooner(soonest, e.Now+books.OfferStands)
 		if inverse, some := e.askBackOf(a, &looks); some {
 			asked = append(asked, inverse)
 		}
 		if looks >= keptLooksMax {
-			k.next, k.at = number+1, e.now+keptPause
+			k.Next, k.At = number+1, e.Now+books.KeptPause
 			return asked
 		}
 	}
-	k.next, k.at = 0, soonest
+	k.Next, k.At = 0, soonest
 	return asked
 }
 
@@ -99,41 +59,22 @@ func (e *asker) askBackKept() []allocator.Inverse {
 // growing time. Else those who use nothing would take it from each other for ever.
 func (e *asker) pauseAskers() {
 	for _, m := range e.askers {
-		p := &m.preempts
-		if p.asksBack <= e.now {
-			p.asksBack = e.now + instant(min(preemptPause<<min(p.asked, 20), preemptPauseMax))
-			p.asked++
+		p := &m.Preempts
+		if p.AsksBack <= e.Now {
+			p.AsksBack = e.Now + books.PauseAfter(p.Asked)
+			p.Asked++
 		}
 	}
 	e.askers = e.askers[:0]
 }
 
-// sooner is the earlier of two instants, of which the first may be none.
-func sooner(at, other instant) instant {
-	if at == 0 {
-		return other
-	}
-	return min(at, other)
-}
-
-// oldestOffer is when the first of the agent's open offers was made.
-func (a *agent) oldestOffer() instant {
-	oldest := instant(0)
-	for i := range a.held {
-		if a.held[i].offer {
-			oldest = sooner(oldest, a.held[i].since)
-		}
-	}
-	return oldest
-}
-
 // askBackOf asks back what is kept of the agent for the first in the order that can use it.
-func (e *asker) askBackOf(a *agent, looks *int) (allocator.Inverse, bool) {
-	if !a.offerable {
+func (e *asker) askBackOf(a *books.Agent, looks *int) (allocator.Inverse, bool) {
+	if !a.Offerable {
 		return allocator.Inverse{}, false
 	}
 	for m := range e.line.all.members() {
-		if m.demand == nil || m.preempts.asksBack > e.now {
+		if m.Demand == nil || m.Preempts.AsksBack > e.Now {
 			continue
 		}
 		*looks++
@@ -141,8 +82,8 @@ func (e *asker) askBackOf(a *agent, looks *int) (allocator.Inverse, bool) {
 		if len(holders) == 0 {
 			continue
 		}
-		for _, s := range m.demand.shapes {
-			if s.left() <= e.given[s] || !e.mayHave(m, s) || !e.mayRun(m, s, a) {
+		for _, s := range m.Demand.Shapes {
+			if s.Left() <= e.given[s] || !e.mayHave(m, s) || !e.mayRun(m, s, a) {
 				continue
 			}
 			if set, n := e.enoughKept(m, s, a, holders); n > 0 {
@@ -156,54 +97,54 @@ func (e *asker) askBackOf(a *agent, looks *int) (allocator.Inverse, bool) {
 }
 
 // keepersFor are those who keep offers of the agent that may be asked back for the member, each with what it keeps.
-func (e *asker) keepersFor(m *member, a *agent) []*task {
-	var keepers []*task
-	for i := range a.held {
-		h := &a.held[i]
-		if !h.offer || h.since+offerStands > e.now {
+func (e *asker) keepersFor(m *books.Member, a *books.Agent) []*books.Task {
+	var keepers []*books.Task
+	for i := range a.Held {
+		h := &a.Held[i]
+		if !h.Offer || h.Since+books.OfferStands > e.Now {
 			continue
 		}
-		holder := e.members[h.member]
-		at := slices.IndexFunc(keepers, func(t *task) bool { return t.member == holder })
+		holder := e.Members[h.Member]
+		at := slices.IndexFunc(keepers, func(t *books.Task) bool { return t.Member == holder })
 		if at < 0 {
 			at = len(keepers)
-			keepers = append(keepers, &task{member: holder})
+			keepers = append(keepers, &books.Task{Member: holder})
 		}
-		keepers[at].claim.Resources = keepers[at].claim.Resources.Plus(h.resources)
+		keepers[at].Claim.Resources = keepers[at].Claim.Resources.Plus(h.Resources)
 	}
-	return slices.DeleteFunc(keepers, func(t *task) bool { return !e.mayAskBack(m, t.member, t.claim.Resources) })
+	return slices.DeleteFunc(keepers, func(t *books.Task) bool { return !e.mayAskBack(m, t.Member, t.Claim.Resources) })
 }
 
 // mayAskBack reports whether what somebody keeps may be asked back for the member: no guarantee needs it, and its
 // holder would go before the member neither with the offer nor without it. Who states no demand does not say that it
 // wants what it holds, and steps back behind those of its rank.
-func (e *asker) mayAskBack(m, holder *member, kept api.Resources) bool {
-	e.counted = e.kinds.count(e.counted, kept, nil)
-	if m.framework == holder.framework || e.isGuaranteedTo(holder.role, m.role, e.counted) {
+func (e *asker) mayAskBack(m, holder *books.Member, kept api.Resources) bool {
+	e.Counted = e.Kinds.Count(e.Counted, kept, nil)
+	if m.Framework == holder.Framework || e.isGuaranteedTo(holder.Role, m.Role, e.Counted) {
 		return false
 	}
 	if less := e.policy.Less; less != nil {
 		return !less(e.standing(holder), e.standing(m))
 	}
-	if mine, its := e.rank(m.role), e.rank(holder.role); mine != its {
+	if mine, its := e.rank(m.Role), e.rank(holder.Role); mine != its {
 		return mine > its
 	}
-	if holder.demand == nil {
+	if holder.Demand == nil {
 		return true
 	}
-	top := m.role
-	for top != nil && !holder.role.name.Within(top.name) {
-		top = top.parent
+	top := m.Role
+	for top != nil && !holder.Role.Name.Within(top.Name) {
+		top = top.Parent
 	}
-	return e.nextBelow(top, m, m, nil) <= e.nextBelow(top, holder, m, e.counted)
+	return e.nextBelow(top, m, m, nil) <= e.nextBelow(top, holder, m, e.Counted)
 }
 
 // isGuaranteedTo reports whether a role, or one above it that the other is not below, would have less than its
 // guarantee without so much of what it holds.
-func (e *asker) isGuaranteedTo(r, other *role, held Amounts) bool {
-	for ; r != nil && !other.name.Within(r.name); r = r.parent {
-		for kind, x := range r.guarantee {
-			if gone := held.At(kind); gone > 0 && r.taken.At(kind)-r.leaving.At(kind)-gone < x {
+func (e *asker) isGuaranteedTo(r, other *books.Role, held books.Amounts) bool {
+	for ; r != nil && !other.Name.Within(r.Name); r = r.Parent {
+		for kind, x := range r.Guarantee {
+			if gone := held.At(kind); gone > 0 && r.Taken.At(kind)-r.Leaving.At(kind)-gone < x {
 				return true
 			}
 		}
@@ -213,33 +154,33 @@ func (e *asker) isGuaranteedTo(r, other *role, held Amounts) bool {
 
 // nextBelow is where the member stands at the level of the tree below top where its way and the other's part, if it
 // did not hold so much.
-func (e *asker) nextBelow(top *role, m, other *member, without Amounts) float64 {
-	held, weight := m.taken, 1.0
+func (e *asker) nextBelow(top *books.Role, m, other *books.Member, without books.Amounts) float64 {
+	held, weight := m.Taken, 1.0
 	switch {
-	case m.role != top:
-		r := m.role
-		for r.parent != top {
-			r = r.parent
+	case m.Role != top:
+		r := m.Role
+		for r.Parent != top {
+			r = r.Parent
 		}
-		held, weight = r.taken, r.weight
-	case other.role != top:
-		held = e.ownOf(top)
+		held, weight = r.Taken, r.Weight
+	case other.Role != top:
+		held = e.OwnOf(top)
 	}
-	rest := held.clone()
-	rest.sub(without)
-	return e.policy.Next(rest, e.total, weight)
+	rest := held.Clone()
+	rest.Sub(without)
+	return e.policy.Next(rest, e.Total, weight)
 }
 
 // enoughKept is the least of what is kept of the agent that makes room for one of the shape, and for how many it
 // then has room; none when that is not enough, or when there is room without it.
-func (e *asker) enoughKept(m *member, s *shape, a *agent, keepers []*task) (set []*task, n int64) {
+func (e *asker) enoughKept(m *books.Member, s *books.Shape, a *books.Agent, keepers []*books.Task) (set []*books.Task, n int64) {
 	lacks := e.lacks(m, s)
-	enough := func(set []*task) int64 {
-		all := usableBy(m, a.unkept())
+	enough := func(set []*books.Task) int64 {
+		all := books.UsableBy(m, a.Unkept())
 		for _, t := range set {
-			all = all.Plus(usableBy(m, t.claim.Resources))
+			all = all.Plus(books.UsableBy(m, t.Claim.Resources))
 		}
-		if _, _, fits := all.Carve(s.spec.Resources); !fits || !e.makeRoom(set, lacks) {
+		if _, _, fits := all.Carve(s.Spec.Resources); !fits || !e.makeRoom(set, lacks) {
 			return 0
 		}
 		return max(1, e.fit(s, a, all))
@@ -261,11 +202,11 @@ func (e *asker) enoughKept(m *member, s *shape, a *agent, keepers []*task) (set 
 }
 
 // inverseOf puts what is asked back into words for the core: claims without a task.
-func (e *asker) inverseOf(m *member, a *agent, set []*task) allocator.Inverse {
-	inverse := allocator.Inverse{For: m.framework.spec.ID, Role: m.role.name, Agent: a.id}
+func (e *asker) inverseOf(m *books.Member, a *books.Agent, set []*books.Task) allocator.Inverse {
+	inverse := allocator.Inverse{For: m.Framework.Spec.ID, Role: m.Role.Name, Agent: a.ID}
 	for _, t := range set {
 		inverse.Victims = append(inverse.Victims, allocator.Claim{
-			Framework: t.member.framework.spec.ID, Role: t.member.role.name, Agent: a.id, Resources: t.claim.Resources,
+			Framework: t.Member.Framework.Spec.ID, Role: t.Member.Role.Name, Agent: a.ID, Resources: t.Claim.Resources,
 		})
 	}
 	return inverse

@@ -1,222 +1,212 @@
 package engine
 
 import (
+	"time"
+
 	"github.com/tenderhq/tender/allocator"
+	"github.com/tenderhq/tender/allocator/engine/internal/books"
 	"github.com/tenderhq/tender/api"
 )
 
 // ledger follows what the engine is told: it writes it into the books, and puts who it concerns in line or takes him out.
 type ledger struct {
 	*line
-	again instant // after which the same is offered again to who gave it back untouched
+	again books.Instant // after which the same is offered again to who gave it back untouched
 	back  back
 }
 
 func newLedger(config allocator.Config, l *line) *ledger {
-	again := instant(config.OfferAgain)
+	again := books.Instant(config.OfferAgain)
 	if again <= 0 {
-		again = instant(allocator.DefaultOfferAgain)
+		again = books.Instant(allocator.DefaultOfferAgain)
 	}
 	return &ledger{line: l, again: again}
 }
 
-// Take books resources that are in use but were not proposed.
-func (e *ledger) Take(claim allocator.Claim) {
-	a, f := e.agentOf(claim.Agent), e.frameworks[claim.Framework]
+// take books resources that are in use but were not proposed.
+func (e *ledger) take(claim allocator.Claim) {
+	a, f := e.AgentOf(claim.Agent), e.Frameworks[claim.Framework]
 	if a == nil || f == nil || claim.Resources.IsZero() {
 		return
 	}
-	m := e.memberOf(f, claim.Role)
-	a.hold(m, claim.Resources, false, e.now)
-	e.counted = e.kinds.count(e.counted, claim.Resources, nil)
-	e.charge(m, claim.Resources, e.counted, +1)
-	if covers(a.free, claim.Resources) {
-		e.setFree(a, less(a.free, claim.Resources), nil)
+	m := e.MemberOf(f, claim.Role)
+	a.Hold(m, claim.Resources, false, e.Now)
+	e.Counted = e.Kinds.Count(e.Counted, claim.Resources, nil)
+	e.Charge(m, claim.Resources, e.Counted, +1)
+	if books.Covers(a.Free, claim.Resources) {
+		e.SetFree(a, books.Less(a.Free, claim.Resources), nil)
 	} else {
-		e.refree(a)
+		e.Refree(a)
 	}
-	if !a.plain && len(a.filters) > 0 { // another cut of what is left may not be hidden
-		e.dirty.agent(a)
+	if !a.Plain && len(a.Filters) > 0 { // another cut of what is left may not be hidden
+		e.Dirty.Agent(a)
 	}
-	e.touchMember(m)
-	e.addTask(a, m, claim)
-	e.countTask(a, m, claim, +1)
+	e.TouchMember(m)
+	e.AddTask(a, m, claim)
+	e.CountTask(a, m, claim, +1)
 	if claim.Task != "" {
 		e.forgive(m)
 	}
-	e.loosen()
+	e.Loosen()
 }
 
-// Launch turns part of what an offer held into a task's claim.
-func (e *ledger) Launch(claim allocator.Claim) {
-	a, m := e.find(claim)
+// launch turns part of what an offer held into a task's claim.
+func (e *ledger) launch(claim allocator.Claim) {
+	a, m := e.Find(claim)
 	if m == nil {
-		e.Take(claim)
+		e.take(claim)
 		return
 	}
-	before := a.offers
-	part, _ := a.letGo(m, claim.Resources, true)
-	e.keptOffers.open += a.offers - before
-	a.bearFruit(m)
+	before := a.Offers
+	part, _ := a.LetGo(m, claim.Resources, true)
+	e.KeptOffers.Open += a.Offers - before
+	a.BearFruit(m)
 	if !part.IsZero() {
-		a.hold(m, part, false, e.now)
-		a.launchSeen(m, part)
+		a.Hold(m, part, false, e.Now)
+		a.LaunchSeen(m, part)
 	}
-	if !same(part, claim.Resources) { // it was never offered: count it all the same
+	if !books.Same(part, claim.Resources) { // it was never offered: count it all the same
 		missing := claim
 		missing.Resources, missing.Task = claim.Resources.Without(part), ""
-		e.Take(missing)
+		e.take(missing)
 	}
-	e.preemptAgain(m)
+	e.PreemptAgain(m)
 	if !claim.Resources.IsZero() {
-		e.countTask(a, m, claim, +1)
+		e.CountTask(a, m, claim, +1)
 	}
-	e.counted = e.kinds.count(e.counted, claim.Resources, nil)
-	e.launched(a, m, claim.Resources, e.counted)
-	if len(a.plans) > 0 && !a.hasOffer(m) {
+	e.Counted = e.Kinds.Count(e.Counted, claim.Resources, nil)
+	e.launched(a, m, claim.Resources, e.Counted)
+	if len(a.Plans) > 0 && !a.HasOffer(m) {
 		e.releasePlan(a, m)
 	}
 	e.forgive(m)
-	e.addTask(a, m, claim)
-	e.dirty.capped(a, m)
+	e.AddTask(a, m, claim)
+	e.Dirty.Capped(a, m)
 }
 
-// Return frees what was taken by a proposal, Take or Launch.
-func (e *ledger) Return(claim allocator.Claim) {
-	a, m := e.find(claim)
+// takeBack frees what was taken by a proposal, Take or Launch.
+func (e *ledger) takeBack(claim allocator.Claim) {
+	a, m := e.Find(claim)
 	if m == nil {
 		return
 	}
 	offer := claim.Task == ""
-	before := a.offers
-	back, fruitful := a.letGo(m, claim.Resources, offer)
-	e.counted = e.kinds.count(e.counted, back, nil)
+	before := a.Offers
+	back, fruitful := a.LetGo(m, claim.Resources, offer)
+	e.Counted = e.Kinds.Count(e.Counted, back, nil)
 	if offer && !back.IsZero() {
-		e.answered(a, m, back, e.counted)
+		e.answered(a, m, back, e.Counted)
 		e.untouched(a, m, fruitful)
 	}
-	if !same(back, claim.Resources) { // an executor's, or a task that was never launched
-		rest, _ := a.letGo(m, claim.Resources.Without(back), !offer)
+	if !books.Same(back, claim.Resources) { // an executor's, or a task that was never launched
+		rest, _ := a.LetGo(m, claim.Resources.Without(back), !offer)
 		back = back.Plus(rest)
-		e.counted = e.kinds.count(e.counted, back, nil)
+		e.Counted = e.Kinds.Count(e.Counted, back, nil)
 	}
-	e.keptOffers.open += a.offers - before
+	e.KeptOffers.Open += a.Offers - before
 	if back.IsZero() {
 		return
 	}
 	if claim.Task != "" {
-		e.filters.lift(e.books, a, m.framework)
+		e.Filters.Lift(e.Books, a, m.Framework)
 	}
-	e.removeTask(a, m, claim.Task)
-	e.countTask(a, m, claim, -1)
-	e.giveBack(a, m, back, e.counted)
-	e.touchMember(m)
-	e.loosen()
-	e.dirty.agent(a)
+	e.RemoveTask(a, m, claim.Task)
+	e.CountTask(a, m, claim, -1)
+	e.GiveBack(a, m, back, e.Counted)
+	e.TouchMember(m)
+	e.Loosen()
+	e.Dirty.Agent(a)
 	e.leave(m)
 }
 
 // answered notes that (part of) an offer came back.
-func (e *ledger) answered(a *agent, m *member, back api.Resources, counted Amounts) {
-	if len(a.plans) == 0 {
+func (e *ledger) answered(a *books.Agent, m *books.Member, back api.Resources, counted books.Amounts) {
+	if len(a.Plans) == 0 {
 		return
 	}
 	e.unplan(a, m, back, counted)
-	if !a.hasOffer(m) {
+	if !a.HasOffer(m) {
 		e.releasePlan(a, m)
 	}
 }
 
 // untouched notes when an offer came back with nothing launched.
-func (e *ledger) untouched(a *agent, m *member, fruitful bool) {
+func (e *ledger) untouched(a *books.Agent, m *books.Member, fruitful bool) {
 	e.back = back{}
 	if !fruitful {
 		e.back = back{a, m}
 		e.strike(m)
-		e.preemptLater(m)
+		e.PreemptLater(m)
 	}
 }
 
 // takeAllOf returns all that the member holds on the agent.
-func (e *ledger) takeAllOf(a *agent, m *member) {
-	e.dropTasks(a, m)
-	e.dropCounts(a, m)
-	before := a.offers
-	all := a.letAllGo(m)
-	e.keptOffers.open += a.offers - before
+func (e *ledger) takeAllOf(a *books.Agent, m *books.Member) {
+	e.DropTasks(a, m)
+	e.DropCounts(a, m)
+	before := a.Offers
+	all := a.LetAllGo(m)
+	e.KeptOffers.Open += a.Offers - before
 	e.releasePlan(a, m)
-	e.counted = e.kinds.count(e.counted, all, nil)
-	e.giveBack(a, m, all, e.counted)
-	e.touchMember(m)
+	e.Counted = e.Kinds.Count(e.Counted, all, nil)
+	e.GiveBack(a, m, all, e.Counted)
+	e.TouchMember(m)
 }
 
-// giveBack makes free what a member has let go.
-func (e *books) giveBack(a *agent, m *member, back api.Resources, counted Amounts) {
-	e.charge(m, back, counted, -1)
-	switch {
-	case a.oversold:
-		e.refree(a)
-	case a.free.IsZero():
-		e.setFree(a, back, counted)
-	default:
-		e.setFree(a, a.free.Plus(back), nil)
-	}
-}
-
-// refree counts anew what is free, when more was taken than there was, or was given back.
-func (e *books) refree(a *agent) {
-	free := a.spec.Total
-	a.oversold = false
-	for i := range a.held {
-		a.oversold = a.oversold || !covers(free, a.held[i].resources)
-		free = free.Without(a.held[i].resources)
-	}
-	e.setFree(a, free, nil)
-}
-
-// charge adds what a member takes (sign +1) or gives back (-1) to its sums, its
-// framework's and those of the roles above.
-func (e *books) charge(m *member, held api.Resources, counted Amounts, sign int64) {
-	e.chargeCounted(m, counted, sign)
-	items := held.Items()
-	for i := range items {
-		if item := &items[i]; item.Reserved != "" && !item.Revocable {
-			e.idle(e.roleOf(item.Reserved), e.kinds.number(item.Name), -sign*sizeOf(item))
-		}
-	}
-}
-
-func (e *books) chargeCounted(m *member, counted Amounts, sign int64) {
-	if sign < 0 {
-		m.taken.sub(counted)
-		m.framework.taken.sub(counted)
-	} else {
-		m.taken.add(counted)
-		m.framework.taken.add(counted)
-	}
-	for r := m.role; r != nil; r = r.parent {
-		if sign < 0 {
-			r.taken.sub(counted)
-		} else {
-			r.taken.add(counted)
-		}
-		e.fill(r)
-	}
-	if m.role.promise.near {
-		e.recountNeed(m.role)
-	}
-	if sign < 0 {
-		e.uncut(m.role)
-	}
-}
-
-// Hold stops offers to roles under a limit, and preemption, while on (R20).
-func (e *ledger) Hold(on bool) {
-	if e.hold == on {
+// hold stops offers to roles under a limit, and preemption, while on (R20).
+func (e *ledger) hold(on bool) {
+	if e.OnHold == on {
 		return
 	}
-	e.hold = on
+	e.OnHold = on
 	if !on {
-		e.dirty.everything(e.agents)
+		e.Dirty.Everything(e.Agents)
+	}
+}
+
+// back is the offer that came back last with nothing launched, for the refusal that follows if its
+// framework gave it back itself.
+type back struct {
+	agent  *books.Agent
+	member *books.Member
+}
+
+// refuse leaves a filter.
+func (e *ledger) refuse(claim allocator.Claim, until time.Time) {
+	a, m := e.Find(claim)
+	if m == nil {
+		return
+	}
+	one := books.Filter{Refused: a.RefusedOf(m, claim.Resources)}
+	if !until.IsZero() {
+		one.Until = e.InstantOf(until)
+		m.Struck = false // who says how long it is not interested makes nobody wait
+	}
+	if again := a.LastAt + e.again; e.back.agent == a && e.back.member == m && again > one.Until {
+		one.Until, one.Short = again, true
+	}
+	if e.back = (back{}); !claim.Resources.IsZero() && one.Until > e.Now {
+		e.Filter(a, m, one)
+	}
+}
+
+// hidden reports whether a filter hides the agent, of which the member could have so much more
+// than this turn has given it already.
+func (e *decider) hidden(a *books.Agent, m *books.Member, whole api.Resources) bool {
+	return len(a.Filters) > 0 && m.Filters > 0 && e.Filtered(a, m, whole.Plus(e.Turn.Proposed(m))) != nil
+}
+
+// use says what is used on an agent beyond what was asked for.
+func (e *ledger) use(id api.AgentID, beyond api.Resources) {
+	a := e.AgentOf(id)
+	if a == nil || beyond.IsZero() && a.Beyond.Zero() {
+		return
+	}
+	before := a.Counted.Clone()
+	a.Beyond = e.Kinds.Count(a.Beyond, beyond, nil)
+	e.SetFree(a, a.Free, nil)
+	if !before.Holds(a.Counted) {
+		e.Loosen()
+		e.Dirty.Agent(a)
 	}
 }

@@ -1,8 +1,11 @@
 package engine
 
 import (
+	"cmp"
 	"iter"
 	"slices"
+
+	"github.com/tenderhq/tender/allocator/engine/internal/books"
 )
 
 // order says in which order members are asked: lane by lane, in each down the tree of
@@ -30,18 +33,18 @@ type lane struct {
 type place struct {
 	number int32
 	lane   *lane
-	role   *role // nil: the root
+	role   *books.Role // nil: the root
 	own    *place
 	leaf   bool // of the role's own members
 	above  *place
-	list   list
-	key    entry // as it stands in the list above, if it does
+	list   books.List
+	key    books.Entry // as it stands in the list above, if it does
 }
 
 // seat is where a member stands.
 type seat struct {
 	leaf *place // nil: not in this order
-	key  entry
+	key  books.Entry
 }
 
 func newOrder(r *ranking) *order {
@@ -53,29 +56,29 @@ func newOrder(r *ranking) *order {
 }
 
 // placesOf are those of the role in the lanes.
-func (o *order) placesOf(r *role) *[]*place {
-	for len(o.places) <= int(r.number) {
+func (o *order) placesOf(r *books.Role) *[]*place {
+	for len(o.places) <= int(r.Number) {
 		o.places = append(o.places, nil)
 	}
-	return &o.places[r.number]
+	return &o.places[r.Number]
 }
 
-func (o *order) seat(m *member) *seat {
-	for len(o.seats) <= int(m.number) {
+func (o *order) seat(m *books.Member) *seat {
+	for len(o.seats) <= int(m.Number) {
 		o.seats = append(o.seats, seat{})
 	}
-	return &o.seats[m.number]
+	return &o.seats[m.Number]
 }
 
-func (o *order) has(m *member) bool { return o.seat(m).leaf != nil }
+func (o *order) has(m *books.Member) bool { return o.seat(m).leaf != nil }
 
 // insert adds a member that is not in it yet.
-func (o *order) insert(m *member) {
+func (o *order) insert(m *books.Member) {
 	if o.flat != nil {
 		o.insertFlat(m)
 		return
 	}
-	leaf := o.leaf(o.lane(m.steppedBack, o.ranking.rank(m.role)), m.role)
+	leaf := o.leaf(o.lane(m.SteppedBack, o.ranking.rank(m.Role)), m.Role)
 	key := o.ranking.memberKey(m)
 	*o.seat(m) = seat{leaf, key}
 	o.size++
@@ -83,24 +86,24 @@ func (o *order) insert(m *member) {
 }
 
 // put inserts an entry, and the places above that were empty before.
-func (o *order) put(p *place, key entry) {
-	p.list.insert(key)
-	for p.above != nil && p.list.size == 1 {
-		if beside := &p.above.list; beside.size == 1 { // shift has let it be until now
-			o.rekey(o.parts[^beside.chunks[0][0].id])
+func (o *order) put(p *place, key books.Entry) {
+	p.list.Insert(key)
+	for p.above != nil && p.list.Size == 1 {
+		if beside := &p.above.list; beside.Size == 1 { // shift has let it be until now
+			o.rekey(o.parts[^beside.Chunks[0][0].ID])
 		}
 		p.key = o.key(p)
-		p.above.list.insert(p.key)
+		p.above.list.Insert(p.key)
 		p = p.above
 	}
 }
 
 // members walks the members in order.
-func (o *order) members() iter.Seq[*member] {
-	return func(yield func(*member) bool) {
+func (o *order) members() iter.Seq[*books.Member] {
+	return func(yield func(*books.Member) bool) {
 		if o.flat != nil {
 			for _, s := range o.flat.list {
-				if !yield(o.ranking.members[s.number]) {
+				if !yield(o.ranking.Members[s.number]) {
 					return
 				}
 			}
@@ -113,10 +116,10 @@ func (o *order) members() iter.Seq[*member] {
 	}
 }
 
-func (o *order) walk(p *place, yield func(*member) bool) bool {
-	for _, chunk := range p.list.chunks {
+func (o *order) walk(p *place, yield func(*books.Member) bool) bool {
+	for _, chunk := range p.list.Chunks {
 		for _, x := range chunk {
-			if x.id < 0 && !o.walk(o.parts[^x.id], yield) || x.id >= 0 && !yield(o.ranking.members[x.id]) {
+			if x.ID < 0 && !o.walk(o.parts[^x.ID], yield) || x.ID >= 0 && !yield(o.ranking.Members[x.ID]) {
 				return false
 			}
 		}
@@ -125,7 +128,7 @@ func (o *order) walk(p *place, yield func(*member) bool) bool {
 }
 
 // remove takes a member out, and the places above that are empty then.
-func (o *order) remove(m *member) {
+func (o *order) remove(m *books.Member) {
 	s := o.seat(m)
 	switch {
 	case s.leaf == nil:
@@ -135,9 +138,9 @@ func (o *order) remove(m *member) {
 		return
 	}
 	p := s.leaf
-	p.list.remove(s.key)
-	for p.above != nil && p.list.size == 0 {
-		p.above.list.remove(p.key)
+	p.list.Remove(s.key)
+	for p.above != nil && p.list.Size == 0 {
+		p.above.list.Remove(p.key)
 		p = p.above
 	}
 	*s = seat{}
@@ -145,7 +148,7 @@ func (o *order) remove(m *member) {
 }
 
 // refresh moves the member to where its share has brought it.
-func (o *order) refresh(m *member) {
+func (o *order) refresh(m *books.Member) {
 	s := o.seat(m)
 	switch {
 	case s.leaf == nil:
@@ -155,18 +158,18 @@ func (o *order) refresh(m *member) {
 		return
 	}
 	if key := o.ranking.memberKey(m); key != s.key {
-		s.leaf.list.move(s.key, key)
+		s.leaf.list.Move(s.key, key)
 		s.key = key
 	}
 }
 
 // refreshRole moves the role's places likewise.
-func (o *order) refreshRole(r *role) {
+func (o *order) refreshRole(r *books.Role) {
 	for _, p := range *o.placesOf(r) {
-		if p.own.list.size > 0 {
+		if p.own.list.Size > 0 {
 			o.shift(p.own)
 		}
-		if p.list.size > 0 {
+		if p.list.Size > 0 {
 			o.shift(p)
 		}
 	}
@@ -174,14 +177,14 @@ func (o *order) refreshRole(r *role) {
 
 // shift moves the place to where its share has brought it. One that stands alone has nothing to move past.
 func (o *order) shift(p *place) {
-	if p.above.list.size > 1 {
+	if p.above.list.Size > 1 {
 		o.rekey(p)
 	}
 }
 
 func (o *order) rekey(p *place) {
 	if key := o.key(p); key != p.key {
-		p.above.list.move(p.key, key)
+		p.above.list.Move(p.key, key)
 		p.key = key
 	}
 }
@@ -194,21 +197,21 @@ func (o *order) refreshAll() {
 	}
 	for number := range o.seats {
 		if s := &o.seats[number]; s.leaf != nil {
-			o.refresh(o.ranking.members[number])
+			o.refresh(o.ranking.Members[number])
 		}
 	}
 	for _, p := range o.parts {
-		if p != nil && p.above != nil && p.list.size > 0 {
+		if p != nil && p.above != nil && p.list.Size > 0 {
 			o.shift(p)
 		}
 	}
 }
 
-func (o *order) key(p *place) entry {
+func (o *order) key(p *place) books.Entry {
 	if p.leaf {
-		return entry{o.ranking.nextLeaf(p.role), p.role.own, ^p.number}
+		return books.Entry{Share: o.ranking.nextLeaf(p.role), Served: p.role.Own, ID: ^p.number}
 	}
-	return entry{o.ranking.nextRole(p.role), p.role.served, ^p.number}
+	return books.Entry{Share: o.ranking.nextRole(p.role), Served: p.role.Served, ID: ^p.number}
 }
 
 func (o *order) lane(steppedBack bool, rank int) *lane {
@@ -230,17 +233,17 @@ func (o *order) lane(steppedBack bool, rank int) *lane {
 }
 
 // leaf finds or makes the leaf of the role's own members in the lane.
-func (o *order) leaf(l *lane, r *role) *place { return o.place(l, r).own }
+func (o *order) leaf(l *lane, r *books.Role) *place { return o.place(l, r).own }
 
-func (o *order) place(l *lane, r *role) *place {
+func (o *order) place(l *lane, r *books.Role) *place {
 	for _, p := range *o.placesOf(r) {
 		if p.lane == l {
 			return p
 		}
 	}
 	above := l.root
-	if r.parent != nil {
-		above = o.place(l, r.parent)
+	if r.Parent != nil {
+		above = o.place(l, r.Parent)
 	}
 	p := o.newPlace(place{lane: l, role: r, above: above})
 	p.own = o.newPlace(place{lane: l, role: r, above: p, leaf: true})
@@ -262,7 +265,7 @@ func (o *order) newPlace(p place) *place {
 }
 
 // forget drops the places of a role that has no members.
-func (o *order) forget(r *role) {
+func (o *order) forget(r *books.Role) {
 	for _, p := range *o.placesOf(r) {
 		for _, gone := range []*place{p.own, p} {
 			o.parts[gone.number] = nil
@@ -270,4 +273,86 @@ func (o *order) forget(r *role) {
 		}
 	}
 	*o.placesOf(r) = nil
+}
+
+// flat is an order of members by a policy's Less, in place of the tree of roles.
+type flat struct {
+	list []stand
+	leaf place // stands for a seat in it
+}
+
+// stand is a member's place, with what it was put there for.
+type stand struct {
+	Standing
+	served      uint64
+	number      int32
+	steppedBack bool
+}
+
+func (e *ranking) standOf(m *books.Member) stand {
+	return stand{e.standing(m), m.Served, m.Number, m.SteppedBack}
+}
+
+// compareStands puts those that have stepped back last, then goes by the policy; equals take turns.
+func (e *ranking) compareStands(x, y stand) int {
+	less := e.policy.Less
+	switch {
+	case x.steppedBack != y.steppedBack && y.steppedBack:
+		return -1
+	case x.steppedBack != y.steppedBack:
+		return +1
+	case less(x.Standing, y.Standing):
+		return -1
+	case less(y.Standing, x.Standing):
+		return +1
+	}
+	return cmp.Or(cmp.Compare(x.served, y.served), cmp.Compare(x.number, y.number))
+}
+
+func (o *order) insertFlat(m *books.Member) {
+	s := o.ranking.standOf(m)
+	at, _ := slices.BinarySearchFunc(o.flat.list, s, o.ranking.compareStands)
+	o.flat.list = slices.Insert(o.flat.list, at, s)
+	*o.seat(m) = seat{leaf: &o.flat.leaf}
+	o.size++
+}
+
+func (o *order) removeFlat(m *books.Member) {
+	if at := o.flat.find(m); at >= 0 {
+		o.flat.list = slices.Delete(o.flat.list, at, at+1)
+		*o.seat(m) = seat{}
+		o.size--
+	}
+}
+
+func (o *order) refreshFlat(m *books.Member) {
+	if at := o.flat.find(m); at >= 0 && o.flat.list[at] != o.ranking.standOf(m) {
+		o.removeFlat(m)
+		o.insertFlat(m)
+	}
+}
+
+// refreshAllFlat sorts anew, when all shares have changed at once.
+func (o *order) refreshAllFlat() {
+	for i := range o.flat.list {
+		o.flat.list[i] = o.ranking.standOf(o.ranking.Members[o.flat.list[i].number])
+	}
+	slices.SortFunc(o.flat.list, o.ranking.compareStands)
+}
+
+func (f *flat) find(m *books.Member) int {
+	return slices.IndexFunc(f.list, func(s stand) bool { return s.number == m.Number })
+}
+
+// serveFlat asks the members in order, those of the role and below alone where one is owed
+// something, until one takes something.
+func (e *server) serveFlat(a *books.Agent, o *order, owed *books.Role) bool {
+	for _, s := range o.flat.list {
+		if m := e.Members[s.number]; owed == nil || m.Role.Name.Within(owed.Name) {
+			if e.serveMember(a, m, o, owed != nil) {
+				return true
+			}
+		}
+	}
+	return false
 }

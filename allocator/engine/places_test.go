@@ -30,7 +30,7 @@ func byRack(count int64) []api.Shape {
 func perRack(e *Engine, offers []allocator.Claim) map[string]int {
 	counts := make(map[string]int)
 	for _, o := range offers {
-		counts[e.agentOf(o.Agent).spec.Attributes["rack"]] += int(o.Resources.Scalar("cpus") / 1000)
+		counts[e.books.AgentOf(o.Agent).Spec.Attributes["rack"]] += int(o.Resources.Scalar("cpus") / 1000)
 	}
 	return counts
 }

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/tenderhq/tender/allocator"
+	"github.com/tenderhq/tender/allocator/engine/internal/books"
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/internal/invariant"
 )
@@ -47,6 +48,10 @@ type Policy struct {
 	Because func(first, other Standing) string
 }
 
+// Amounts are sums by kind of resource, in thousandths; ranges and sets are counted. A kind beyond the end is zero:
+// At says how much there is of one.
+type Amounts = books.Amounts
+
 // Standing is where somebody stands: a framework in one of its roles, or a role.
 type Standing struct {
 	Framework api.FrameworkID // "" = the role itself
@@ -76,44 +81,34 @@ func (p *Policy) check() {
 
 // ranking compares members and roles as the policy does.
 type ranking struct {
-	*books
+	*books.Books
 	policy Policy
 }
 
 // share is what of the cluster somebody has who holds so much.
-func (e *ranking) share(held Amounts) float64 { return e.policy.Share(held, e.total) }
+func (e *ranking) share(held Amounts) float64 { return e.policy.Share(held, e.Total) }
 
 // standing is that of a framework in one of its roles.
-func (e *ranking) standing(m *member) Standing {
-	return Standing{m.framework.spec.ID, m.framework.spec.Name, m.role.name, m.role.priorityThatCounts(), m.role.weight, e.share(m.taken), m.joined}
+func (e *ranking) standing(m *books.Member) Standing {
+	return Standing{m.Framework.Spec.ID, m.Framework.Spec.Name, m.Role.Name, m.Role.PriorityThatCounts(), m.Role.Weight, e.share(m.Taken), m.Joined}
 }
 
 // standingOf is that of a role, as it counts for a member below it.
-func (e *ranking) standingOf(r *role, m *member) Standing {
-	return Standing{Role: r.name, Priority: m.role.priorityThatCounts(), Weight: r.weight, Share: e.share(r.taken)}
+func (e *ranking) standingOf(r *books.Role, m *books.Member) Standing {
+	return Standing{Role: r.Name, Priority: m.Role.PriorityThatCounts(), Weight: r.Weight, Share: e.share(r.Taken)}
 }
 
 // taskOf is what the policy is told of a task.
-func taskOf(t *task) Task {
-	return Task{t.claim.Framework, t.member.role.name, t.member.role.priorityThatCounts(), t.member.joined, t.claim.Since}
-}
-
-// priorityThatCounts is the role's own priority, or the nearest one above.
-func (r *role) priorityThatCounts() int {
-	for ; r != nil; r = r.parent {
-		if r.priority != 0 {
-			return r.priority
-		}
-	}
-	return 0
+func taskOf(t *books.Task) Task {
+	return Task{t.Claim.Framework, t.Member.Role.Name, t.Member.Role.PriorityThatCounts(), t.Member.Joined, t.Claim.Since}
 }
 
 // rank is that of the role in the policy.
-func (e *ranking) rank(r *role) int {
+func (e *ranking) rank(r *books.Role) int {
 	if e.policy.Rank == nil {
 		return 0
 	}
-	return e.policy.Rank(r.name, r.priorityThatCounts())
+	return e.policy.Rank(r.Name, r.PriorityThatCounts())
 }
 
 // because is why the first goes before the other, in the policy's words.
@@ -125,33 +120,33 @@ func (e *ranking) because(first, other Standing) string {
 }
 
 // nextRole is where the role stands among those beside it.
-func (e *ranking) nextRole(r *role) float64 { return e.policy.Next(r.taken, e.total, r.weight) }
+func (e *ranking) nextRole(r *books.Role) float64 { return e.policy.Next(r.Taken, e.Total, r.Weight) }
 
 // nextLeaf is where the members of exactly this role stand, who are beside the roles below it as one
 // leaf of weight 1.
-func (e *ranking) nextLeaf(r *role) float64 {
-	if len(r.children) == 0 {
+func (e *ranking) nextLeaf(r *books.Role) float64 {
+	if len(r.Children) == 0 {
 		return 0 // it stands alone: nothing to compare with
 	}
-	return e.policy.Next(e.ownOf(r), e.total, 1)
+	return e.policy.Next(e.OwnOf(r), e.Total, 1)
 }
 
-func (e *ranking) memberKey(m *member) entry {
-	return entry{e.policy.Next(m.taken, e.total, 1), m.served, m.number}
+func (e *ranking) memberKey(m *books.Member) books.Entry {
+	return books.Entry{Share: e.policy.Next(m.Taken, e.Total, 1), Served: m.Served, ID: m.Number}
 }
 
-// Shares reports the share of each framework and role that holds anything.
-func (e *ranking) Shares() allocator.Shares {
+// shares reports the share of each framework and role that holds anything.
+func (e *ranking) shares() allocator.Shares {
 	shares := allocator.Shares{Frameworks: map[api.FrameworkID]float64{}, Roles: map[api.Role]float64{}}
 	// order: irrelevant because it goes into a map
-	for id, f := range e.frameworks {
-		if share := e.share(f.taken); share > 0 {
+	for id, f := range e.Frameworks {
+		if share := e.share(f.Taken); share > 0 {
 			shares.Frameworks[id] = share
 		}
 	}
 	// order: irrelevant because it goes into a map
-	for name, r := range e.roles {
-		if share := e.share(r.taken); share > 0 {
+	for name, r := range e.Roles {
+		if share := e.share(r.Taken); share > 0 {
 			shares.Roles[name] = share
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/tenderhq/tender/allocator"
+	"github.com/tenderhq/tender/allocator/engine/internal/books"
 	"github.com/tenderhq/tender/api"
 )
 
@@ -22,7 +23,7 @@ var (
 	}
 )
 
-func largestPart(held, total Amounts) float64 {
+func largestPart(held, total books.Amounts) float64 {
 	part := 0.0
 	for kind, x := range held {
 		if x > 0 && total.At(kind) > 0 {
@@ -32,7 +33,7 @@ func largestPart(held, total Amounts) float64 {
 	return part
 }
 
-func partByWeight(held, total Amounts, weight float64) float64 {
+func partByWeight(held, total books.Amounts, weight float64) float64 {
 	return largestPart(held, total) / weight
 }
 

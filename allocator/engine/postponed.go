@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"container/heap"
 	"slices"
+
+	"github.com/tenderhq/tender/allocator/engine/internal/books"
 )
 
 // A shape that is spread takes nothing of an agent when it is its turn there: the agent is put by, with all that it
@@ -23,8 +25,8 @@ const (
 
 // postponed is what is put by for one shape.
 type postponed struct {
-	member *member
-	shape  *shape
+	member *books.Member
+	shape  *books.Shape
 	places waitingPlaces
 	byName map[string]*waitingPlace
 	waits  map[int32]bool // by number of agent
@@ -47,11 +49,15 @@ type waitingAgent struct {
 type waitingPlaces []*waitingPlace
 
 func (w waitingPlaces) Len() int { return len(w) }
+
 func (w waitingPlaces) Less(i, j int) bool {
 	return cmp.Or(cmp.Compare(w[i].count, w[j].count), cmp.Compare(w[i].name, w[j].name)) < 0
 }
+
 func (w waitingPlaces) Swap(i, j int) { w[i], w[j] = w[j], w[i] }
-func (w *waitingPlaces) Push(x any)   { *w = append(*w, x.(*waitingPlace)) }
+
+func (w *waitingPlaces) Push(x any) { *w = append(*w, x.(*waitingPlace)) }
+
 func (w *waitingPlaces) Pop() any {
 	last := (*w)[len(*w)-1]
 	*w = (*w)[:len(*w)-1]
@@ -61,11 +67,15 @@ func (w *waitingPlaces) Pop() any {
 type waitingAgents []waitingAgent
 
 func (w waitingAgents) Len() int { return len(w) }
+
 func (w waitingAgents) Less(i, j int) bool {
 	return cmp.Or(slices.Compare(w[i].rest, w[j].rest), cmp.Compare(w[i].number, w[j].number)) < 0
 }
+
 func (w waitingAgents) Swap(i, j int) { w[i], w[j] = w[j], w[i] }
-func (w *waitingAgents) Push(x any)   { *w = append(*w, x.(waitingAgent)) }
+
+func (w *waitingAgents) Push(x any) { *w = append(*w, x.(waitingAgent)) }
+
 func (w *waitingAgents) Pop() any {
 	last := (*w)[len(*w)-1]
 	*w = (*w)[:len(*w)-1]
@@ -74,47 +84,47 @@ func (w *waitingAgents) Pop() any {
 
 // admission is what a shape may take of the agent at hand, because it is the turn of that place.
 type admission struct {
-	shape *shape
+	shape *books.Shape
 	n     int64
 }
 
 // is reports whether the shape may take something now.
-func (a admission) is(s *shape) bool { return a.shape == s && a.n > 0 }
+func (a admission) is(s *books.Shape) bool { return a.shape == s && a.n > 0 }
 
 // postpone puts the agent at hand by.
-func (e *server) postpone(a *agent) {
+func (e *server) postpone(a *books.Agent) {
 	e.interrupt(a)
 	for _, s := range e.putBy.shapes {
 		w := e.postponedFor(e.putBy.member, s)
-		if w.waits[a.number] {
+		if w.waits[a.Number] {
 			continue
 		}
-		w.waits[a.number] = true
-		name, count := s.places[0].of(a)
+		w.waits[a.Number] = true
+		name, count := s.Places[0].Of(a)
 		p := w.byName[name]
 		if p == nil {
 			p = &waitingPlace{name: name, count: count}
 			w.byName[name] = p
 			heap.Push(&w.places, p)
 		}
-		heap.Push(&p.agents, waitingAgent{a.number, e.occasion, s.rest(a)})
+		heap.Push(&p.agents, waitingAgent{a.Number, e.occasion, s.Rest(a)})
 	}
 }
 
 // interrupt remembers the agent's turn, so that it goes on as one when the agent is looked at again.
-func (e *server) interrupt(a *agent) {
-	t := &e.turn
-	if t.resumed != nil {
+func (e *server) interrupt(a *books.Agent) {
+	t := &e.Turn
+	if t.Resumed != nil {
 		return
 	}
-	r := &resumed{began: t.began, proposals: make(map[int32]int)}
-	for i := t.first; i < len(t.members); i++ {
-		r.proposals[t.members[i]] = i
+	r := &books.Resumed{Began: t.Began, Proposals: make(map[int32]int)}
+	for i := t.First; i < len(t.Members); i++ {
+		r.Proposals[t.Members[i]] = i
 	}
-	e.resumed[a.number] = r
+	e.resumed[a.Number] = r
 }
 
-func (e *server) postponedFor(m *member, s *shape) *postponed {
+func (e *server) postponedFor(m *books.Member, s *books.Shape) *postponed {
 	for _, w := range e.postponed {
 		if w.shape == s {
 			return w
@@ -123,15 +133,6 @@ func (e *server) postponedFor(m *member, s *shape) *postponed {
 	w := &postponed{member: m, shape: s, byName: make(map[string]*waitingPlace), waits: make(map[int32]bool)}
 	e.postponed = append(e.postponed, w)
 	return w
-}
-
-// rest is what the shape has in the agent's places but the first.
-func (s *shape) rest(a *agent) (counts []int64) {
-	for _, p := range s.places[1:] {
-		_, count := p.of(a)
-		counts = append(counts, count)
-	}
-	return counts
 }
 
 // servePostponed looks again at what was put by, until nothing is. Each step offers something, or hands the agent to
@@ -151,10 +152,10 @@ func (e *server) servePostponed() {
 }
 
 // serveAgain looks at the agent for those for whom it was looked at first.
-func (e *server) serveAgain(a *agent, at occasion) {
+func (e *server) serveAgain(a *books.Agent, at occasion) {
 	switch at {
 	case forAll:
-		before := len(e.turn.proposals)
+		before := len(e.Turn.Proposals)
 		e.serve(a, e.line.all, forAll)
 		e.askAgain(a, before)
 	case forFew:
@@ -167,7 +168,7 @@ func (e *server) serveAgain(a *agent, at occasion) {
 // next takes out the agent whose turn it is: of the place with the fewest, there of the other places with the fewest.
 // n is how many the place may take before another one has fewer. Counts only grow while agents wait, so what has grown
 // since it was put there moves back.
-func (w *postponed) next(e *server) (a *agent, at occasion, n int64) {
+func (w *postponed) next(e *server) (a *books.Agent, at occasion, n int64) {
 	for len(w.places) > 0 { // also when the shape has enough: others wait behind it
 		p := w.places[0]
 		if len(p.agents) == 0 {
@@ -175,13 +176,13 @@ func (w *postponed) next(e *server) (a *agent, at occasion, n int64) {
 			delete(w.byName, p.name)
 			continue
 		}
-		first := e.agents[p.agents[0].number]
-		if _, count := w.shape.places[0].of(first); count > p.count {
+		first := e.Agents[p.agents[0].number]
+		if _, count := w.shape.Places[0].Of(first); count > p.count {
 			p.count = count
 			heap.Fix(&w.places, 0)
 			continue
 		}
-		if rest := w.shape.rest(first); slices.Compare(rest, p.agents[0].rest) > 0 {
+		if rest := w.shape.Rest(first); slices.Compare(rest, p.agents[0].rest) > 0 {
 			p.agents[0].rest = rest
 			heap.Fix(&p.agents, 0)
 			continue
@@ -197,7 +198,7 @@ func (w *postponed) next(e *server) (a *agent, at occasion, n int64) {
 // or as many as that. Where there are places within it, it is one at a time.
 func (w *postponed) levelWithNext(p *waitingPlace) int64 {
 	const many = 1 << 40
-	if len(w.shape.places) > 1 {
+	if len(w.shape.Places) > 1 {
 		return 1
 	}
 	least := int64(many)

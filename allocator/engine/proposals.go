@@ -4,109 +4,91 @@ import (
 	"slices"
 
 	"github.com/tenderhq/tender/allocator"
+	"github.com/tenderhq/tender/allocator/engine/internal/books"
 	"github.com/tenderhq/tender/api"
 )
 
 // propose books an offer and joins it to the member's other part of the same agent.
-func (e *server) propose(a *agent, m *member, d *decision, o *order) {
+func (e *server) propose(a *books.Agent, m *books.Member, d *decision, o *order) {
 	offer := d.offer
 	e.offers++
-	m.served, m.role.own = e.offers, e.offers
-	for r := m.role; r != nil; r = r.parent {
-		r.served = e.offers
+	m.Served, m.Role.Own = e.offers, e.offers
+	for r := m.Role; r != nil; r = r.Parent {
+		r.Served = e.offers
 	}
-	a.last, a.lastAt = m.number, e.now
-	if d.owed || a.noted {
-		a.owed = d.owes(m)
-		a.note()
+	a.Last, a.LastAt = m.Number, e.Now
+	if d.owed || a.Noted {
+		a.Owed = d.owes(m)
+		a.Note()
 	}
-	if a.noted || a.offers > 0 || !same(d.whole, offer) {
-		e.noteSeen(a, m, d.whole, offer)
+	if a.Noted || a.Offers > 0 || !books.Same(d.whole, offer) {
+		e.NoteSeen(a, m, d.whole, offer)
 	}
-	counted := a.counted
-	if !same(offer, a.open) {
-		e.counted = e.kinds.count(e.counted, offer, nil)
-		counted = e.counted
+	counted := a.Counted
+	if !books.Same(offer, a.Open) {
+		e.Counted = e.Kinds.Count(e.Counted, offer, nil)
+		counted = e.Counted
 	}
-	e.charge(m, offer, counted, +1)
-	a.hold(m, offer, true, e.now)
-	e.keptOffers.opened(e.now)
-	e.setFree(a, less(a.free, offer), nil)
+	e.Charge(m, offer, counted, +1)
+	a.Hold(m, offer, true, e.Now)
+	e.KeptOffers.Opened(e.Now)
+	e.SetFree(a, books.Less(a.Free, offer), nil)
 	e.join(a, m, offer)
-	if m.demand != nil {
+	if m.Demand != nil {
 		e.plan(a, m, d.plan)
 	}
-	e.promises.met = e.promises.met || m.role.promise.near
+	e.Promises.Met = e.Promises.Met || m.Role.Promise.Near
 	e.line.reorder(m, o)
 }
 
-// proposed is what this turn has given the member already.
-func (t *turn) proposed(m *member) api.Resources {
-	if !t.on {
-		return api.Resources{}
-	}
-	if t.resumed != nil {
-		if i, some := t.resumed.proposals[m.number]; some {
-			return t.proposals[i].Resources
-		}
-		return api.Resources{}
-	}
-	for i := t.first; i < len(t.members); i++ {
-		if t.members[i] == m.number {
-			return t.proposals[i].Resources
-		}
-	}
-	return api.Resources{}
-}
-
-func (e *server) join(a *agent, m *member, offer api.Resources) {
-	t := &e.turn
-	if t.resumed != nil {
-		if i, some := t.resumed.proposals[m.number]; some {
-			t.proposals[i].Resources = t.proposals[i].Resources.Plus(offer)
+func (e *server) join(a *books.Agent, m *books.Member, offer api.Resources) {
+	t := &e.Turn
+	if t.Resumed != nil {
+		if i, some := t.Resumed.Proposals[m.Number]; some {
+			t.Proposals[i].Resources = t.Proposals[i].Resources.Plus(offer)
 			return
 		}
-		t.resumed.proposals[m.number] = len(t.proposals)
+		t.Resumed.Proposals[m.Number] = len(t.Proposals)
 	} else {
-		for i := t.first; i < len(t.members); i++ {
-			if t.members[i] == m.number {
-				t.proposals[i].Resources = t.proposals[i].Resources.Plus(offer)
+		for i := t.First; i < len(t.Members); i++ {
+			if t.Members[i] == m.Number {
+				t.Proposals[i].Resources = t.Proposals[i].Resources.Plus(offer)
 				return
 			}
 		}
 	}
-	t.members = append(t.members, m.number)
-	t.proposals = append(t.proposals, allocator.Claim{Framework: m.framework.spec.ID, Role: m.role.name, Agent: a.id, Resources: offer})
+	t.Members = append(t.Members, m.Number)
+	t.Proposals = append(t.Proposals, allocator.Claim{Framework: m.Framework.Spec.ID, Role: m.Role.Name, Agent: a.ID, Resources: offer})
 }
 
 // plan notes what the offer was sized for; a demand that is served leaves the order.
-func (e *server) plan(a *agent, m *member, p planned) {
-	p.shape.open += p.n
-	e.countPlaces(a, m, p.shape.spec.Group, p.n)
-	if e.admitted.shape == p.shape {
-		e.admitted.n -= p.n
+func (e *server) plan(a *books.Agent, m *books.Member, p books.Planned) {
+	p.Shape.Open += p.N
+	e.CountPlaces(a, m, p.Shape.Spec.Group, p.N)
+	if e.admitted.shape == p.Shape {
+		e.admitted.n -= p.N
 	}
-	at := slices.IndexFunc(a.plans, func(other planned) bool { return other.member == p.member && other.shape == p.shape })
+	at := slices.IndexFunc(a.Plans, func(other books.Planned) bool { return other.Member == p.Member && other.Shape == p.Shape })
 	if at >= 0 {
-		a.plans[at].n += p.n
+		a.Plans[at].N += p.N
 	} else {
-		a.plans = append(a.plans, p)
+		a.Plans = append(a.Plans, p)
 	}
-	if !m.demand.wants() {
-		e.noteSated(a, m)
+	if !m.Demand.Wants() {
+		e.NoteSated(a, m)
 		e.line.relist(m)
 	}
 }
 
 // claims hands the round's proposals out.
 func (e *server) claims() []allocator.Claim {
-	t := &e.turn
+	t := &e.Turn
 	clear(e.resumed)
-	if len(t.proposals) == 0 {
+	if len(t.Proposals) == 0 {
 		return nil
 	}
-	claims := slices.Clone(t.proposals)
-	clear(t.proposals)
-	t.proposals, t.members, t.first = t.proposals[:0], t.members[:0], 0
+	claims := slices.Clone(t.Proposals)
+	clear(t.Proposals)
+	t.Proposals, t.Members, t.First = t.Proposals[:0], t.Members[:0], 0
 	return claims
 }

@@ -3,6 +3,7 @@ package engine
 import (
 	"fmt"
 
+	"github.com/tenderhq/tender/allocator/engine/internal/books"
 	"github.com/tenderhq/tender/api"
 )
 
@@ -45,7 +46,7 @@ const (
 var refusals = [refusalsMax]struct {
 	rank   int
 	plural string
-	say    func(e *explainer, m *member, a *agent, left api.Resources) string
+	say    func(e *explainer, m *books.Member, a *books.Agent, left api.Resources) string
 }{
 	granted: {rankFree, "are offered next", (*explainer).whyOffered},
 	// It is not in the state to be offered, or is drained.
@@ -79,40 +80,40 @@ var refusals = [refusalsMax]struct {
 }
 
 // whyAgent is why the member is not offered the agent.
-func (e *explainer) whyAgent(m *member, a *agent) string {
+func (e *explainer) whyAgent(m *books.Member, a *books.Agent) string {
 	d := e.decide(question{member: m, agent: a, careful: true})
 	return refusals[d.why].say(e, m, a, d.offer)
 }
 
-func (e *explainer) whyOffered(m *member, a *agent, offer api.Resources) string {
-	return fmt.Sprintf("nothing: the next allocation offers %s of %s to %s in role %s", offer, a.spec.ID, m.framework.spec.ID, m.role.name)
+func (e *explainer) whyOffered(m *books.Member, a *books.Agent, offer api.Resources) string {
+	return fmt.Sprintf("nothing: the next allocation offers %s of %s to %s in role %s", offer, a.Spec.ID, m.Framework.Spec.ID, m.Role.Name)
 }
 
-func (e *explainer) whyAway(_ *member, a *agent, _ api.Resources) string {
-	return fmt.Sprintf("%s is not offered: %s", a.spec.ID, orElse(a.spec.Why, "it is not running"))
+func (e *explainer) whyAway(_ *books.Member, a *books.Agent, _ api.Resources) string {
+	return fmt.Sprintf("%s is not offered: %s", a.Spec.ID, orElse(a.Spec.Why, "it is not running"))
 }
 
-func (e *explainer) whyHeld(m *member, _ *agent, _ api.Resources) string {
-	return fmt.Sprintf("role %s is under a limit and waits for the agents to come back", m.role.name)
+func (e *explainer) whyHeld(m *books.Member, _ *books.Agent, _ api.Resources) string {
+	return fmt.Sprintf("role %s is under a limit and waits for the agents to come back", m.Role.Name)
 }
 
-func (e *explainer) whyFreed(m *member, a *agent, _ api.Resources) string {
-	return fmt.Sprintf("tasks on %s were asked back for %s: it is offered what they hold when they have ended", a.spec.ID, m.framework.spec.ID)
+func (e *explainer) whyFreed(m *books.Member, a *books.Agent, _ api.Resources) string {
+	return fmt.Sprintf("tasks on %s were asked back for %s: it is offered what they hold when they have ended", a.Spec.ID, m.Framework.Spec.ID)
 }
 
-func (e *explainer) whyKept(_ *member, a *agent, _ api.Resources) string {
-	return fmt.Sprintf("what is free of %s is kept for %s, for which tasks were preempted", a.spec.ID, a.keeps[0].of.framework.spec.ID)
+func (e *explainer) whyKept(_ *books.Member, a *books.Agent, _ api.Resources) string {
+	return fmt.Sprintf("what is free of %s is kept for %s, for which tasks were preempted", a.Spec.ID, a.Keeps[0].Of.Framework.Spec.ID)
 }
 
-func (e *explainer) whyPromised(m *member, a *agent, left api.Resources) string {
-	return fmt.Sprintf("what is free of %s is held back for guarantees%s: %s", a.spec.ID, butFor(left), e.whyPromises(m.role))
+func (e *explainer) whyPromised(m *books.Member, a *books.Agent, left api.Resources) string {
+	return fmt.Sprintf("what is free of %s is held back for guarantees%s: %s", a.Spec.ID, butFor(left), e.whyPromises(m.Role))
 }
 
-func (e *explainer) whyTooLittle(m *member, a *agent, left api.Resources) string {
-	return fmt.Sprintf("%s has %s free%s, less than is worth offering to %s: %s", a.spec.ID, left, keptOf(a), m.framework.spec.ID, e.leastWords(m)) +
+func (e *explainer) whyTooLittle(m *books.Member, a *books.Agent, left api.Resources) string {
+	return fmt.Sprintf("%s has %s free%s, less than is worth offering to %s: %s", a.Spec.ID, left, keptOf(a), m.Framework.Spec.ID, e.leastWords(m)) +
 		e.whyRest(m, a)
 }
 
-func (e *explainer) whyNotNear(m *member, a *agent, _ api.Resources) string {
-	return fmt.Sprintf("%s is waiting for locality: %s is none of the agents that it prefers", m.framework.spec.ID, a.spec.ID)
+func (e *explainer) whyNotNear(m *books.Member, a *books.Agent, _ api.Resources) string {
+	return fmt.Sprintf("%s is waiting for locality: %s is none of the agents that it prefers", m.Framework.Spec.ID, a.Spec.ID)
 }

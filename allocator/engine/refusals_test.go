@@ -1,6 +1,8 @@
 package engine
 
-import "testing"
+import (
+	"testing"
+)
 
 // Every refusal has its row: a sentence for one agent and words for several.
 func TestEveryRefusalIsExplained(t *testing.T) {

@@ -1,42 +1,46 @@
 package engine
 
+import (
+	"github.com/tenderhq/tender/allocator/engine/internal/books"
+)
+
 // yields: a member that states no demand and gives offers back untouched, without a
 // filter that says for how long, lets all others go first for a while. Without that,
 // frameworks that want nothing more would be offered for ever what others wait for,
 // because their share stays the smallest. Its offers only come later: whatever nobody
 // else takes is offered to it as before.
 type stepsBack struct {
-	struck []*member
-	until  [stepBackMax + 1][]*member // by round modulo; who yields until then
+	struck []*books.Member
+	until  [stepBackMax + 1][]*books.Member // by round modulo; who yields until then
 }
 
 // stepBackMax bounds for how many rounds one yields; it doubles from 1.
 const stepBackMax = 64
 
 // strike notes an untouched offer; Refuse takes it back.
-func (e *line) strike(m *member) {
-	if !m.struck && m.demand == nil {
-		m.struck = true
+func (e *line) strike(m *books.Member) {
+	if !m.Struck && m.Demand == nil {
+		m.Struck = true
 		e.stepsBack.struck = append(e.stepsBack.struck, m)
 	}
 }
 
 // forgive lets the member go with the others again: it has launched or says that it is new.
-func (e *line) forgive(m *member) {
-	m.strikes, m.struck = 0, false
+func (e *line) forgive(m *books.Member) {
+	m.Strikes, m.Struck = 0, false
 	e.setSteppedBack(m, false)
 }
 
-func (e *line) setSteppedBack(m *member, steppedBack bool) {
-	if m.steppedBack == steppedBack {
+func (e *line) setSteppedBack(m *books.Member, steppedBack bool) {
+	if m.SteppedBack == steppedBack {
 		return
 	}
-	if !m.listed {
-		m.steppedBack = steppedBack
+	if !m.Listed {
+		m.SteppedBack = steppedBack
 		return
 	}
 	e.all.remove(m)
-	m.steppedBack = steppedBack
+	m.SteppedBack = steppedBack
 	e.all.insert(m)
 }
 
@@ -45,22 +49,22 @@ func (e *line) stepBack() {
 	y := &e.stepsBack
 	over := &y.until[e.round%(stepBackMax+1)]
 	for _, m := range *over {
-		if m.role != nil && m.backUntil == e.round {
+		if m.Role != nil && m.BackUntil == e.round {
 			e.setSteppedBack(m, false)
 		}
 	}
 	clear(*over)
 	*over = (*over)[:0]
 	for _, m := range y.struck {
-		if m.role == nil || !m.struck {
+		if m.Role == nil || !m.Struck {
 			continue
 		}
-		m.struck = false
-		m.backUntil = e.round + 1<<m.strikes
-		if m.strikes < 6 {
-			m.strikes++
+		m.Struck = false
+		m.BackUntil = e.round + 1<<m.Strikes
+		if m.Strikes < 6 {
+			m.Strikes++
 		}
-		at := &y.until[m.backUntil%(stepBackMax+1)]
+		at := &y.until[m.BackUntil%(stepBackMax+1)]
 		*at = append(*at, m)
 		e.setSteppedBack(m, true)
 	}

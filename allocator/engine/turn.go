@@ -1,58 +1,39 @@
 package engine
 
 import (
-	"github.com/tenderhq/tender/allocator"
-	"github.com/tenderhq/tender/api"
+	"slices"
+
+	"github.com/tenderhq/tender/allocator/engine/internal/books"
 )
-
-// turn is the state of looking at one agent, and memory that is used again.
-type turn struct {
-	on        bool
-	resumed   *resumed          // the agent at hand was put by before
-	began     api.Resources     // what the agent had open when its turn began
-	proposals []allocator.Claim // of this round
-	members   []int32           // to whom
-	first     int               // where the agent's own begin
-	scratch
-}
-
-// scratch is memory for sums that are looked at and forgotten.
-type scratch struct{ own, change, offer, rest, relief, asked, floor, sum Amounts }
 
 // putBy is for whom an agent is put by, if it is: a member, and which of its shapes.
 type putBy struct {
-	member *member
-	shapes []*shape
-}
-
-// resumed is the turn of an agent that was put by in the middle of it.
-type resumed struct {
-	began     api.Resources
-	proposals map[int32]int // by number of member
+	member *books.Member
+	shapes []*books.Shape
 }
 
 // serve offers what the agent has, member by member, until nobody takes more, or it is put by for somebody.
-func (e *server) serve(a *agent, o *order, at occasion) (isPutBy bool) {
-	if !a.offerable {
+func (e *server) serve(a *books.Agent, o *order, at occasion) (isPutBy bool) {
+	if !a.Offerable {
 		return false
 	}
-	t := &e.turn
-	t.on, e.occasion = true, at
+	t := &e.Turn
+	t.On, e.occasion = true, at
 	e.number++
-	t.first = len(t.proposals)
-	t.began = a.open
-	if t.resumed = nil; len(e.resumed) > 0 {
-		if t.resumed = e.resumed[a.number]; t.resumed != nil {
-			t.began = t.resumed.began
+	t.First = len(t.Proposals)
+	t.Began = a.Open
+	if t.Resumed = nil; len(e.resumed) > 0 {
+		if t.Resumed = e.resumed[a.Number]; t.Resumed != nil {
+			t.Began = t.Resumed.Began
 		}
 	}
-	if len(a.keeps) > 0 {
+	if len(a.Keeps) > 0 {
 		e.serveKeeps(a, o)
 	}
 	e.putBy.member = nil
-	for e.putBy.member == nil && !a.open.IsZero() && o.size > 0 && !e.line.floor.under(a) && (e.serveOwed(a, o) || e.serveOrder(a, o)) {
+	for e.putBy.member == nil && !a.Open.IsZero() && o.size > 0 && !e.line.floor.under(a) && (e.serveOwed(a, o) || e.serveOrder(a, o)) {
 	}
-	t.on = false
+	t.On = false
 	if e.putBy.member == nil {
 		return false
 	}
@@ -61,10 +42,10 @@ func (e *server) serve(a *agent, o *order, at occasion) (isPutBy bool) {
 }
 
 // serveOwed asks the members of roles that lack something of their guarantee.
-func (e *server) serveOwed(a *agent, o *order) bool {
-	for _, chunk := range e.line.owed.chunks {
+func (e *server) serveOwed(a *books.Agent, o *order) bool {
+	for _, chunk := range e.line.owed.Chunks {
 		for _, x := range chunk {
-			r := e.promises.roles[x.id]
+			r := e.Promises.Roles[x.ID]
 			if o.flat != nil && e.serveFlat(a, o, r) {
 				return true
 			}
@@ -80,7 +61,7 @@ func (e *server) serveOwed(a *agent, o *order) bool {
 	return false
 }
 
-func (e *server) serveOrder(a *agent, o *order) bool {
+func (e *server) serveOrder(a *books.Agent, o *order) bool {
 	if o.flat != nil {
 		return e.serveFlat(a, o, nil)
 	}
@@ -93,17 +74,17 @@ func (e *server) serveOrder(a *agent, o *order) bool {
 }
 
 // servePlace asks the members below the place in order, until one takes something.
-func (e *server) servePlace(a *agent, o *order, p *place, owed bool) bool {
-	for _, chunk := range p.list.chunks {
+func (e *server) servePlace(a *books.Agent, o *order, p *place, owed bool) bool {
+	for _, chunk := range p.list.Chunks {
 		for i := range chunk {
-			id := chunk[i].id
+			id := chunk[i].ID
 			if id < 0 {
 				if e.serveBelow(a, o, o.parts[^id], owed) {
 					return true
 				}
 				continue
 			}
-			if e.serveMember(a, e.members[id], o, owed) {
+			if e.serveMember(a, e.Members[id], o, owed) {
 				return true
 			}
 		}
@@ -112,8 +93,8 @@ func (e *server) servePlace(a *agent, o *order, p *place, owed bool) bool {
 }
 
 // serveMember asks one member, and reports whether it took something or the agent is put by for it.
-func (e *server) serveMember(a *agent, m *member, o *order, owed bool) bool {
-	if m.passed == e.number {
+func (e *server) serveMember(a *books.Agent, m *books.Member, o *order, owed bool) bool {
+	if m.Passed == e.number {
 		return false
 	}
 	d := e.decide(question{member: m, agent: a, owed: owed})
@@ -125,17 +106,56 @@ func (e *server) serveMember(a *agent, m *member, o *order, owed bool) bool {
 	case isPutBy:
 		return true
 	}
-	if !owed && (a.plain || d.why != isFiltered) { // else another cut may not be hidden
-		m.passed = e.number
+	if !owed && (a.Plain || d.why != isFiltered) { // else another cut may not be hidden
+		m.Passed = e.number
 	}
 	return false
 }
 
 // serveBelow passes by a role that is at its limit, with all below it.
-func (e *server) serveBelow(a *agent, o *order, p *place, owed bool) bool {
-	if p.role.full && a.plain {
-		p.role.cut = true
+func (e *server) serveBelow(a *books.Agent, o *order, p *place, owed bool) bool {
+	if p.role.Full && a.Plain {
+		p.role.Cut = true
 		return false
 	}
 	return e.servePlace(a, o, p, owed)
+}
+
+// serveKeeps offers what was kept once it is there; once all victims have ended without
+// enough, it is kept no longer.
+func (e *server) serveKeeps(a *books.Agent, o *order) {
+	before := len(a.Keeps)
+	defer func() {
+		if len(a.Keeps) < before && o != e.line.all {
+			e.Dirty.Agent(a) // what is kept no longer is for all
+		}
+	}()
+	for _, k := range slices.Clone(a.Keeps) {
+		if !k.Useful() || !e.mayRun(k.Of, k.Shape, a) {
+			e.Keeps.GiveUp(e.Books, k)
+			continue
+		}
+		if e.OnHold && k.Of.Role.Limited {
+			continue
+		}
+		e.serveKeep(k, o)
+	}
+}
+
+func (e *server) serveKeep(k *books.Keep, o *order) {
+	e.Keeps.End(k) // so that it does not count against itself
+	d := e.available(question{member: k.Of, agent: k.Agent})
+	e.remember(k.Of, d)
+	part, _, fits := d.offer.Carve(k.Shape.Spec.Resources)
+	switch {
+	case fits && e.Filtered(k.Agent, k.Of, part) != nil:
+		e.Spare(k)
+	case d.why == granted && fits:
+		k.Of.Preempts.Offered = true
+		d.plan, d.offer, d.whole = books.Planned{Member: k.Of.Number, Shape: k.Shape, N: 1}, part, part
+		e.propose(k.Agent, k.Of, d, o)
+		e.Spare(k)
+	case slices.ContainsFunc(k.Victims, func(t *books.Task) bool { return !t.Gone }):
+		e.Keeps.Begin(k)
+	}
 }

@@ -3,12 +3,14 @@ package engine
 import (
 	"cmp"
 	"slices"
+
+	"github.com/tenderhq/tender/allocator/engine/internal/books"
 )
 
 // bid is what one of a shape would cost on an agent.
 type bid struct {
-	agent   *agent
-	victims []*task // nil = not to be had
+	agent   *books.Agent
+	victims []*books.Task // nil = not to be had
 	cost    cost
 }
 
@@ -28,22 +30,22 @@ func (e *asker) isCheaper(c, d cost) bool {
 	return c.count < d.count || c.count == d.count && c.share < d.share
 }
 
-func (e *asker) costOf(victims []*task) cost {
+func (e *asker) costOf(victims []*books.Task) cost {
 	c := cost{count: len(victims)}
-	sum := e.turn.sum[:0]
+	sum := e.Turn.Sum[:0]
 	for i, t := range victims {
-		e.turn.asked = e.kinds.count(e.turn.asked, t.claim.Resources, nil)
-		sum.add(e.turn.asked)
+		e.Turn.Asked = e.Kinds.Count(e.Turn.Asked, t.Claim.Resources, nil)
+		sum.Add(e.Turn.Asked)
 		if one := taskOf(t); i == 0 || e.policy.YieldsSooner(one, c.dearest) > 0 {
 			c.dearest = one
 		}
 	}
 	c.share = e.share(sum)
-	e.turn.sum = sum
+	e.Turn.Sum = sum
 	return c
 }
 
-func (e *asker) bid(m *member, s *shape, a *agent) bid {
+func (e *asker) bid(m *books.Member, s *books.Shape, a *books.Agent) bid {
 	victims := e.victims(m, s, a)
 	if len(victims) == 0 {
 		return bid{agent: a}
@@ -53,16 +55,16 @@ func (e *asker) bid(m *member, s *shape, a *agent) bid {
 
 // victims is the cheapest set of tasks on the agent whose end makes room for one of the
 // shape; nil when there is none, or room without any.
-func (e *asker) victims(m *member, s *shape, a *agent) []*task {
+func (e *asker) victims(m *books.Member, s *books.Shape, a *books.Agent) []*books.Task {
 	lacks := e.lacks(m, s)
-	role := m.role.name
-	have := a.unkept().UsableBy(role)
-	enough := func(set ...*task) bool {
+	role := m.Role.Name
+	have := a.Unkept().UsableBy(role)
+	enough := func(set ...*books.Task) bool {
 		all := have
 		for _, t := range set {
-			all = all.Plus(t.claim.Resources.UsableBy(role))
+			all = all.Plus(t.Claim.Resources.UsableBy(role))
 		}
-		_, _, fits := all.Carve(s.spec.Resources)
+		_, _, fits := all.Carve(s.Spec.Resources)
 		return fits && e.makeRoom(set, lacks)
 	}
 	if enough() {
@@ -81,7 +83,7 @@ func (e *asker) victims(m *member, s *shape, a *agent) []*task {
 		n++
 	}
 	dearest := together[n-1]
-	candidates = slices.DeleteFunc(candidates, func(t *task) bool { return e.compare(t, dearest) > 0 })
+	candidates = slices.DeleteFunc(candidates, func(t *books.Task) bool { return e.compare(t, dearest) > 0 })
 	if set := e.one(candidates, enough); set != nil {
 		return set
 	}
@@ -89,13 +91,13 @@ func (e *asker) victims(m *member, s *shape, a *agent) []*task {
 }
 
 // compare orders tasks as the policy asks them.
-func (e *asker) compare(x, y *task) int { return e.policy.YieldsSooner(taskOf(x), taskOf(y)) }
+func (e *asker) compare(x, y *books.Task) int { return e.policy.YieldsSooner(taskOf(x), taskOf(y)) }
 
 // one is the cheapest task that is enough alone and that no guarantee needs.
-func (e *asker) one(candidates []*task, enough func(...*task) bool) []*task {
-	var best []*task
+func (e *asker) one(candidates []*books.Task, enough func(...*books.Task) bool) []*books.Task {
+	var best []*books.Task
 	for _, t := range candidates {
-		if set := []*task{t}; enough(t) && len(e.unpromised(set)) == 1 && (best == nil || e.isCheaper(e.costOf(set), e.costOf(best))) {
+		if set := []*books.Task{t}; enough(t) && len(e.unpromised(set)) == 1 && (best == nil || e.isCheaper(e.costOf(set), e.costOf(best))) {
 			best = set
 		}
 	}
@@ -108,9 +110,9 @@ const pairsMax = 16
 // fewest picks of the pool, which is enough as a whole and no dearer than it must be,
 // but no one of it alone, the fewest that are enough, of those that give up least:
 // exactly for two, and for more by leaving out whom it can, the dearest and smallest first.
-func (e *asker) fewest(pool []*task, enough func(...*task) bool) []*task {
-	var best []*task
-	try := func(set ...*task) {
+func (e *asker) fewest(pool []*books.Task, enough func(...*books.Task) bool) []*books.Task {
+	var best []*books.Task
+	try := func(set ...*books.Task) {
 		if enough(set...) && (best == nil || e.isCheaper(e.costOf(set), e.costOf(best))) {
 			best = slices.Clone(set)
 		}
@@ -124,12 +126,12 @@ func (e *asker) fewest(pool []*task, enough func(...*task) bool) []*task {
 		return best
 	}
 	order := slices.Clone(pool)
-	slices.SortStableFunc(order, func(x, y *task) int {
-		return cmp.Or(e.compare(y, x), cmp.Compare(e.costOf([]*task{x}).share, e.costOf([]*task{y}).share))
+	slices.SortStableFunc(order, func(x, y *books.Task) int {
+		return cmp.Or(e.compare(y, x), cmp.Compare(e.costOf([]*books.Task{x}).share, e.costOf([]*books.Task{y}).share))
 	})
 	set := slices.Clone(pool)
 	for _, t := range order {
-		rest := slices.DeleteFunc(slices.Clone(set), func(other *task) bool { return other == t })
+		rest := slices.DeleteFunc(slices.Clone(set), func(other *books.Task) bool { return other == t })
 		if enough(rest...) {
 			set = rest
 		}
@@ -138,28 +140,28 @@ func (e *asker) fewest(pool []*task, enough func(...*task) bool) []*task {
 }
 
 // candidates are the agent's tasks that give way to the member, in the order in which the policy asks them.
-func (e *asker) candidates(a *agent, m *member) []*task {
-	var candidates []*task
+func (e *asker) candidates(a *books.Agent, m *books.Member) []*books.Task {
+	var candidates []*books.Task
 	to := e.standing(m)
-	for _, t := range a.tasks {
-		if !t.asked && e.policy.Yields(taskOf(t), to) {
+	for _, t := range a.Tasks {
+		if !t.Asked && e.policy.Yields(taskOf(t), to) {
 			candidates = append(candidates, t)
 		}
 	}
-	slices.SortStableFunc(candidates, func(x, y *task) int {
-		return cmp.Or(e.compare(x, y), cmp.Compare(x.claim.Task, y.claim.Task))
+	slices.SortStableFunc(candidates, func(x, y *books.Task) int {
+		return cmp.Or(e.compare(x, y), cmp.Compare(x.Claim.Task, y.Claim.Task))
 	})
 	return candidates
 }
 
 // makeRoom reports whether the victims give the roles what their limits lack.
-func (e *asker) makeRoom(set []*task, lacks []lack) bool {
+func (e *asker) makeRoom(set []*books.Task, lacks []lack) bool {
 	for _, l := range lacks {
 		room := int64(0)
 		for _, t := range set {
-			if t.member.role.name.Within(l.role.name) {
-				e.turn.asked = e.kinds.count(e.turn.asked, t.claim.Resources, nil)
-				room += e.turn.asked.At(l.kind)
+			if t.Member.Role.Name.Within(l.role.Name) {
+				e.Turn.Asked = e.Kinds.Count(e.Turn.Asked, t.Claim.Resources, nil)
+				room += e.Turn.Asked.At(l.kind)
 			}
 		}
 		if room < l.amount {
@@ -170,24 +172,24 @@ func (e *asker) makeRoom(set []*task, lacks []lack) bool {
 }
 
 // unpromised leaves out victims whose end would take a role below its guarantee.
-func (e *asker) unpromised(candidates []*task) []*task {
-	if e.promises.count == 0 {
+func (e *asker) unpromised(candidates []*books.Task) []*books.Task {
+	if e.Promises.Count == 0 {
 		return candidates
 	}
-	gone := make(map[*role]Amounts) // with the candidates that stand before
-	return slices.DeleteFunc(candidates, func(t *task) bool {
-		e.turn.asked = e.kinds.count(e.turn.asked, t.claim.Resources, nil)
-		counted := e.turn.asked
-		for r := t.member.role; r != nil; r = r.parent {
-			for kind, x := range r.guarantee {
-				if taken := counted.At(kind); taken > 0 && r.taken.At(kind)-r.leaving.At(kind)-gone[r].At(kind)-taken < x {
+	gone := make(map[*books.Role]books.Amounts) // with the candidates that stand before
+	return slices.DeleteFunc(candidates, func(t *books.Task) bool {
+		e.Turn.Asked = e.Kinds.Count(e.Turn.Asked, t.Claim.Resources, nil)
+		counted := e.Turn.Asked
+		for r := t.Member.Role; r != nil; r = r.Parent {
+			for kind, x := range r.Guarantee {
+				if taken := counted.At(kind); taken > 0 && r.Taken.At(kind)-r.Leaving.At(kind)-gone[r].At(kind)-taken < x {
 					return true
 				}
 			}
 		}
-		for r := t.member.role; r != nil; r = r.parent {
+		for r := t.Member.Role; r != nil; r = r.Parent {
 			sum := gone[r]
-			sum.add(counted)
+			sum.Add(counted)
 			gone[r] = sum
 		}
 		return false

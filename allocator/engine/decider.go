@@ -2,6 +2,7 @@ package engine
 
 import (
 	"github.com/tenderhq/tender/allocator"
+	"github.com/tenderhq/tender/allocator/engine/internal/books"
 	"github.com/tenderhq/tender/api"
 )
 
@@ -31,15 +32,15 @@ func newDecider(config allocator.Config, r *ranking) *decider {
 	d := &decider{ranking: r}
 	for _, m := range minimum {
 		words := m.Name + ":" + api.Milli(m.Milli).String()
-		d.least = append(d.least, least{r.kinds.number(m.Name), m.Milli, words})
+		d.least = append(d.least, least{r.Kinds.Number(m.Name), m.Milli, words})
 	}
 	return d
 }
 
 // question is what a look at one agent for one member asks: what is it offered?
 type question struct {
-	member *member
-	agent  *agent
+	member *books.Member
+	agent  *books.Agent
 	// owed asks only for what the member's roles are guaranteed and lack.
 	owed bool
 	// careful asks after each cut whether what is left is still enough, so that the first thing that
@@ -58,12 +59,12 @@ type decision struct {
 	// whole is what it could be offered if neither a demand nor a guarantee's lack capped it: filters
 	// are compared with that.
 	whole   api.Resources
-	plan    planned  // what of the member's demand the offer is sized for
-	cutBy   refusal  // the bound that was looked at last
-	blocked bool     // it is less for the sake of a guarantee
-	rooms   []room   // under the limits that bound it
-	full    []*shape // those that a place has as many of as are wanted in one
-	putBy   []*shape // those that are spread: first all agents are looked at
+	plan    books.Planned  // what of the member's demand the offer is sized for
+	cutBy   refusal        // the bound that was looked at last
+	blocked bool           // it is less for the sake of a guarantee
+	rooms   []room         // under the limits that bound it
+	full    []*books.Shape // those that a place has as many of as are wanted in one
+	putBy   []*books.Shape // those that are spread: first all agents are looked at
 }
 
 // decide asks in this order: may the member have anything of the agent, what do limits, a capped offer and
@@ -85,13 +86,13 @@ func (e *decider) available(q question) *decision {
 	d.why, d.owed, d.cutBy, d.blocked = granted, q.owed, granted, false
 	d.rooms, d.full, d.putBy = d.rooms[:0], d.full[:0], d.putBy[:0] // offer, whole and plan are set where they count
 	switch {
-	case !a.offerable:
+	case !a.Offerable:
 		d.why = isAway
-	case e.hold && m.role.limited:
+	case e.OnHold && m.Role.Limited:
 		d.why = isHeld
-	case m.gate != nil && !e.passes(m.gate, a):
+	case m.Gate != nil && !e.Passes(m.Gate, a):
 		d.why = failsConstraint
-	case q.careful && a.isKeptFor(m):
+	case q.careful && a.IsKeptFor(m):
 		d.why = isFreed
 	default:
 		if d.offer, d.why = e.usable(m, a); d.why == granted {
@@ -103,17 +104,17 @@ func (e *decider) available(q question) *decision {
 
 // remember writes down what later rounds need: who got less for the sake of a limit, a guarantee or a full
 // place is looked at again when there is room.
-func (e *decider) remember(m *member, d *decision) {
+func (e *decider) remember(m *books.Member, d *decision) {
 	for i := range d.rooms {
 		if d.rooms[i].cut {
-			d.rooms[i].role.cut = true
+			d.rooms[i].role.Cut = true
 		}
 	}
 	if d.blocked {
-		e.promises.blocked = true
+		e.Promises.Blocked = true
 	}
 	for _, s := range d.full {
-		s.noteFull()
+		s.NoteFull()
 	}
 	if d.why == isPutBy {
 		e.putBy = putBy{m, d.putBy}
@@ -121,16 +122,16 @@ func (e *decider) remember(m *member, d *decision) {
 }
 
 // usable is the part of the agent that the member's role gives it access to.
-func (e *decider) usable(m *member, a *agent) (api.Resources, refusal) {
-	offer := a.open
-	if len(a.keeps) > 0 {
-		offer = a.unkept()
-		if offer.IsZero() && !a.open.IsZero() {
+func (e *decider) usable(m *books.Member, a *books.Agent) (api.Resources, refusal) {
+	offer := a.Open
+	if len(a.Keeps) > 0 {
+		offer = a.Unkept()
+		if offer.IsZero() && !a.Open.IsZero() {
 			return offer, isKept
 		}
 	}
-	if !a.plain {
-		offer = usableBy(m, offer)
+	if !a.Plain {
+		offer = books.UsableBy(m, offer)
 	}
 	if offer.IsZero() {
 		return offer, nothingLeft
@@ -138,20 +139,12 @@ func (e *decider) usable(m *member, a *agent) (api.Resources, refusal) {
 	return offer, granted
 }
 
-// usableBy is the part that the member's role, and what it takes, give it access to.
-func usableBy(m *member, open api.Resources) api.Resources {
-	role, revocable := m.role.name, m.framework.spec.Revocable
-	return open.Filter(func(l api.Label) bool {
-		return (l.Reserved == "" || role.Within(l.Reserved)) && (revocable || !l.Revocable)
-	})
-}
-
 // bound cuts the offer down to what limits, a capped offer and guarantees allow. Guarantees, which others
 // can meet, come last.
 func (e *decider) bound(q question, d *decision) {
 	m := q.member
-	if m.role.limited {
-		left := e.withinLimits(m.role, d)
+	if m.Role.Limited {
+		left := e.withinLimits(m.Role, d)
 		if left.IsZero() { // of every agent: that is said before what is special to this one
 			d.offer, d.why = left, overLimit
 			return
@@ -161,7 +154,7 @@ func (e *decider) bound(q question, d *decision) {
 		}
 		d.offer, d.cutBy = left, overLimit
 	}
-	if m.framework.most != nil {
+	if m.Framework.Most != nil {
 		if q.careful && e.isShort(q, d) {
 			return
 		}
@@ -172,7 +165,7 @@ func (e *decider) bound(q question, d *decision) {
 		}
 	}
 	d.whole = d.offer
-	if e.promises.count > 0 {
+	if e.Promises.Count > 0 {
 		if q.careful && e.isShort(q, d) {
 			return
 		}
@@ -184,14 +177,14 @@ func (e *decider) bound(q question, d *decision) {
 // something, to that.
 func (e *decider) boundByPromises(q question, d *decision) {
 	d.cutBy = isPromised
-	part := e.withinPromises(q.member.role, d.offer, q.owed)
-	if same(part, d.offer) {
+	part := e.withinPromises(q.member.Role, d.offer, q.owed)
+	if books.Same(part, d.offer) {
 		return
 	}
 	d.blocked = true
 	d.whole = part
 	if q.owed && !part.IsZero() {
-		if d.whole = e.withinPromises(q.member.role, d.offer, false); part.Equal(d.whole) {
+		if d.whole = e.withinPromises(q.member.Role, d.offer, false); part.Equal(d.whole) {
 			d.whole = part
 		}
 	}
@@ -218,7 +211,7 @@ func (e *decider) isShort(q question, d *decision) bool {
 func (e *decider) want(q question, d *decision) {
 	m, a := q.member, q.agent
 	switch {
-	case m.demand != nil:
+	case m.Demand != nil:
 		e.wantShape(q, d)
 	case !e.isWorth(m, a, d.offer):
 		d.why = tooLittle
@@ -230,14 +223,14 @@ func (e *decider) want(q question, d *decision) {
 }
 
 // isWorth reports whether the offer is at least what is worth offering.
-func (e *decider) isWorth(m *member, a *agent, offer api.Resources) bool {
-	counted := a.counted
-	if !a.plain || !same(offer, a.open) {
-		e.turn.offer = e.kinds.count(e.turn.offer, offer, everything)
-		counted = e.turn.offer
+func (e *decider) isWorth(m *books.Member, a *books.Agent, offer api.Resources) bool {
+	counted := a.Counted
+	if !a.Plain || !books.Same(offer, a.Open) {
+		e.Turn.Offer = e.Kinds.Count(e.Turn.Offer, offer, everything)
+		counted = e.Turn.Offer
 	}
-	if minimum := m.framework.minimum; minimum != nil {
-		return counted.holds(minimum)
+	if minimum := m.Framework.Minimum; minimum != nil {
+		return counted.Holds(minimum)
 	}
 	for _, l := range e.least {
 		if counted.At(l.kind) >= l.amount {
@@ -251,10 +244,10 @@ func (e *decider) isWorth(m *member, a *agent, offer api.Resources) bool {
 func everything(api.Label) bool { return true }
 
 // owes names the role for whose guarantee the member goes before all others; "" when it does not.
-func (d *decision) owes(m *member) api.Role {
+func (d *decision) owes(m *books.Member) api.Role {
 	if d.owed {
-		if r := m.role.lackingGuarantee(); r != nil {
-			return r.name
+		if r := m.Role.LackingGuarantee(); r != nil {
+			return r.Name
 		}
 	}
 	return ""
@@ -264,7 +257,7 @@ func (d *decision) owes(m *member) api.Role {
 // and lack, by the relief that was found for it just now.
 func (e *decider) meetsLack(offer api.Resources) bool {
 	for _, item := range offer.Items() {
-		if unreserved(item.Label) && e.turn.relief.At(e.kinds.number(item.Name)) > 0 {
+		if books.Unreserved(item.Label) && e.Turn.Relief.At(e.Kinds.Number(item.Name)) > 0 {
 			return true
 		}
 	}

@@ -2,6 +2,8 @@ package engine
 
 import (
 	"slices"
+
+	"github.com/tenderhq/tender/allocator/engine/internal/books"
 )
 
 // server offers what is free, agent by agent, to who is next.
@@ -10,82 +12,82 @@ type server struct {
 	line *line
 	// postponed is put by until every agent of the round was looked at; empty between rounds.
 	postponed []*postponed
-	resumed   map[int32]*resumed // by number of agent: those of this round that were put by
+	resumed   map[int32]*books.Resumed // by number of agent: those of this round that were put by
 	// offers counts proposals, so that equals take turns.
 	offers   uint64
 	occasion occasion // of the turn at hand
-	guests   []*member
+	guests   []*books.Member
 }
 
 // metOnTheWay reports whether an offer has met (part of) a guarantee after somebody got
 // less for its sake: then all is looked at once more. Each time something was offered,
 // so that this ends.
 func (e *server) metOnTheWay() bool {
-	p := &e.promises
-	if !p.met || !p.blocked {
-		p.met = false
+	p := &e.Promises
+	if !p.Met || !p.Blocked {
+		p.Met = false
 		return false
 	}
-	p.met, p.blocked = false, false
+	p.Met, p.Blocked = false, false
 	e.line.round++
-	e.dirty.everything(e.agents)
+	e.Dirty.Everything(e.Agents)
 	e.line.settle()
 	return true
 }
 
 // serveAll looks at the agents that have more to give, for all members.
 func (e *server) serveAll() {
-	agents := e.dirty.agents
+	agents := e.Dirty.Agents
 	for _, number := range e.nearFirst(agents) {
-		if a := e.agents[number]; a != nil && a.dirty {
-			if a.dirty = false; a.waiting || len(e.resumed) > 0 {
-				a.waiting, a.pending = false, a.pending[:0]
+		if a := e.Agents[number]; a != nil && a.Dirty {
+			if a.Dirty = false; a.Waiting || len(e.resumed) > 0 {
+				a.Waiting, a.Pending = false, a.Pending[:0]
 			}
-			a.looked = e.line.round
-			before := len(e.turn.proposals)
+			a.Looked = e.line.round
+			before := len(e.Turn.Proposals)
 			e.serve(a, e.line.all, forAll)
 			e.askAgain(a, before)
 		}
 	}
-	e.dirty.agents = append(agents[:0], e.dirty.agents[len(agents):]...)
+	e.Dirty.Agents = append(agents[:0], e.Dirty.Agents[len(agents):]...)
 }
 
 // serveFew looks at all other agents, for those members alone that may take more than
 // before: of all agents, or of the one whose filter has ended.
 func (e *server) serveFew() {
-	members := e.dirty.members
+	members := e.Dirty.Members
 	if len(members) > 0 {
 		for _, m := range members {
-			m.fresh = false
-			if m.role != nil && m.listed && !e.line.few.has(m) {
+			m.Fresh = false
+			if m.Role != nil && m.Listed && !e.line.few.has(m) {
 				e.line.few.insert(m)
 			}
 		}
 		e.serveIdle(members)
 		e.servePostponed() // before the few are others
 		for _, m := range members {
-			if m.role != nil {
+			if m.Role != nil {
 				e.line.few.remove(m)
 			}
 		}
 		clear(members)
-		e.dirty.members = members[:0]
+		e.Dirty.Members = members[:0]
 	}
-	for _, number := range e.dirty.pending {
-		if a := e.agents[number]; a != nil && a.waiting {
+	for _, number := range e.Dirty.Pending {
+		if a := e.Agents[number]; a != nil && a.Waiting {
 			e.servePending(a)
 		}
 	}
-	e.dirty.pending = e.dirty.pending[:0]
+	e.Dirty.Pending = e.Dirty.Pending[:0]
 }
 
-func (e *server) serveIdle(members []*member) {
+func (e *server) serveIdle(members []*books.Member) {
 	for _, m := range members {
-		if m.role != nil && m.listed {
+		if m.Role != nil && m.Listed {
 			e.serveNear(m)
 		}
 	}
-	for _, a := range e.agents {
+	for _, a := range e.Agents {
 		if e.line.few.size == 0 {
 			return
 		}
@@ -94,21 +96,21 @@ func (e *server) serveIdle(members []*member) {
 }
 
 // serveNear looks first at the agents that the member prefers.
-func (e *server) serveNear(m *member) {
-	if m.demand == nil {
+func (e *server) serveNear(m *books.Member) {
+	if m.Demand == nil {
 		return
 	}
-	for _, s := range m.demand.shapes {
-		for _, id := range s.spec.Preferred {
-			e.serveIdleAgent(e.agentOf(id))
+	for _, s := range m.Demand.Shapes {
+		for _, id := range s.Spec.Preferred {
+			e.serveIdleAgent(e.AgentOf(id))
 		}
 	}
 }
 
-func (e *server) serveIdleAgent(a *agent) {
-	if a != nil && a.looked != e.line.round && a.offerable && !a.open.IsZero() {
-		a.looked = e.line.round
-		if a.waiting {
+func (e *server) serveIdleAgent(a *books.Agent) {
+	if a != nil && a.Looked != e.line.round && a.Offerable && !a.Open.IsZero() {
+		a.Looked = e.line.round
+		if a.Waiting {
 			e.servePending(a)
 		} else {
 			e.serveOthers(a, forFew)
@@ -117,8 +119,8 @@ func (e *server) serveIdleAgent(a *agent) {
 }
 
 // serveOthers looks at an agent for the few.
-func (e *server) serveOthers(a *agent, at occasion) (isPutBy bool) {
-	before := len(e.turn.proposals)
+func (e *server) serveOthers(a *books.Agent, at occasion) (isPutBy bool) {
+	before := len(e.Turn.Proposals)
 	isPutBy = e.serve(a, e.line.few, at)
 	e.askAgain(a, before)
 	return isPutBy
@@ -127,25 +129,25 @@ func (e *server) serveOthers(a *agent, at occasion) (isPutBy bool) {
 // askAgain: where some took part of what is reserved, or the first of the ports of which
 // another may have only so many, that one may now be offered what its filter did not hide.
 // Then all are asked once more; each time something was offered, so that this ends.
-func (e *server) askAgain(a *agent, before int) {
-	if (!a.plain || e.numbered > 0) && len(a.filters) > 0 && len(e.turn.proposals) > before {
-		e.dirty.agent(a)
+func (e *server) askAgain(a *books.Agent, before int) {
+	if (!a.Plain || e.Numbered > 0) && len(a.Filters) > 0 && len(e.Turn.Proposals) > before {
+		e.Dirty.Agent(a)
 	}
 }
 
 // servePending looks at an agent for those whose filter has ended as well.
-func (e *server) servePending(a *agent) {
+func (e *server) servePending(a *books.Agent) {
 	guests := e.guests[:0]
-	for _, number := range a.pending {
-		if m := e.members[number]; m != nil && m.listed && !e.line.few.has(m) {
+	for _, number := range a.Pending {
+		if m := e.Members[number]; m != nil && m.Listed && !e.line.few.has(m) {
 			e.line.few.insert(m)
 			guests = append(guests, m)
 		}
 	}
 	e.guests = guests
-	a.waiting = false
+	a.Waiting = false
 	if !e.serveOthers(a, forPending) {
-		a.pending = a.pending[:0]
+		a.Pending = a.Pending[:0]
 	}
 	for _, m := range guests {
 		e.line.few.remove(m)
@@ -154,14 +156,14 @@ func (e *server) servePending(a *agent) {
 
 // nearFirst puts agents that somebody in the order prefers before the others.
 func (e *server) nearFirst(agents []int32) []int32 {
-	if len(e.preferred) > 0 {
+	if len(e.Preferred) > 0 {
 		slices.SortStableFunc(agents, func(x, y int32) int { return e.distance(x) - e.distance(y) })
 	}
 	return agents
 }
 
 func (e *server) distance(number int32) int {
-	if a := e.agents[number]; a != nil && e.preferred[a.spec.ID] > 0 {
+	if a := e.Agents[number]; a != nil && e.Preferred[a.Spec.ID] > 0 {
 		return 0
 	}
 	return 1

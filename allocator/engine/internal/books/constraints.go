@@ -1,4 +1,4 @@
-package engine
+package books
 
 import (
 	"encoding/binary"
@@ -12,17 +12,17 @@ import (
 // gates are all constraints, each with what it has found.
 type gates struct {
 	compile   func(string) (*constraint.Program, error)
-	byKey     map[gateKey]*gate
-	looks     map[string]*look
+	ByKey     map[gateKey]*Gate
+	Looks     map[string]*look
 	lookHoles []int32
-	judged    int // verdicts that were found by evaluating a constraint
+	Judged    int // verdicts that were found by evaluating a constraint
 }
 
-// gate is a constraint with its verdict of each look, found once.
-type gate struct {
-	key      gateKey
+// Gate is a constraint with its verdict of each look, found once.
+type Gate struct {
+	Key      gateKey
 	program  *constraint.Program
-	broken   error // it does not compile: nobody passes
+	Broken   error // it does not compile: nobody passes
 	each     bool  // it names hostname or id: verdicts are by agent, not by look
 	users    int
 	verdicts []verdict // by number of look or agent
@@ -30,7 +30,7 @@ type gate struct {
 
 // gateKey is what two gates differ in. Role is "" unless the constraint names it.
 type gateKey struct {
-	expr string
+	Expr string
 	role api.Role
 }
 
@@ -49,47 +49,47 @@ type look struct {
 	agents int
 }
 
-// setGate replaces the gate by that of the constraint in the role; "" = none.
-func (e *gates) setGate(slot **gate, expr string, r *role) {
+// SetGate replaces the gate by that of the constraint in the role; "" = none.
+func (all *gates) SetGate(slot **Gate, expr string, r *Role) {
 	old := *slot
 	*slot = nil
 	if expr != "" {
-		*slot = e.gateOf(expr, r.name)
+		*slot = all.gateOf(expr, r.Name)
 		(*slot).users++
 	}
 	if old == nil {
 		return
 	}
 	if old.users--; old.users == 0 {
-		delete(e.byKey, old.key)
+		delete(all.ByKey, old.Key)
 	}
 }
 
-func (e *gates) gateOf(expr string, name api.Role) *gate {
+func (all *gates) gateOf(expr string, name api.Role) *Gate {
 	for _, key := range []gateKey{{expr, ""}, {expr, name}} {
-		if g := e.byKey[key]; g != nil {
+		if g := all.ByKey[key]; g != nil {
 			return g
 		}
 	}
-	g := &gate{key: gateKey{expr: expr}}
-	if g.program, g.broken = e.compile(expr); g.broken == nil {
+	g := &Gate{Key: gateKey{Expr: expr}}
+	if g.program, g.Broken = all.compile(expr); g.Broken == nil {
 		g.each = g.program.Uses("hostname") || g.program.Uses("id")
 		if g.program.Uses("role") {
-			g.key.role = name
+			g.Key.role = name
 		}
 	}
-	e.byKey[g.key] = g
+	all.ByKey[g.Key] = g
 	return g
 }
 
-// passes reports whether the agent passes the gate.
-func (e *gates) passes(g *gate, a *agent) bool {
+// Passes reports whether the agent passes the gate.
+func (all *gates) Passes(g *Gate, a *Agent) bool {
 	if g == nil {
 		return true
 	}
 	number := a.look.number
 	if g.each {
-		number = a.number
+		number = a.Number
 	}
 	for len(g.verdicts) <= int(number) {
 		g.verdicts = append(g.verdicts, unjudged)
@@ -97,72 +97,72 @@ func (e *gates) passes(g *gate, a *agent) bool {
 	v := &g.verdicts[number]
 	if *v == unjudged {
 		*v = refused
-		e.judged++
-		if holds, _ := e.judge(g, a); holds {
+		all.Judged++
+		if holds, _ := all.Judge(g, a); holds {
 			*v = passes
 		}
 	}
 	return *v == passes
 }
 
-func (e *gates) judge(g *gate, a *agent) (bool, error) {
-	if g.broken != nil {
-		return false, g.broken
+func (all *gates) Judge(g *Gate, a *Agent) (bool, error) {
+	if g.Broken != nil {
+		return false, g.Broken
 	}
-	s := &a.spec
+	s := &a.Spec
 	return g.program.Holds(constraint.Agent{
 		Attributes: s.Attributes, Hostname: s.Hostname, Region: s.Region, Zone: s.Zone,
-		ID: string(s.ID), Role: string(g.key.role),
+		ID: string(s.ID), Role: string(g.Key.role),
 	})
 }
 
-// relook finds the look of the agent after it may have changed, and reports whether it has; moved says that it had one
+// Relook finds the look of the agent after it may have changed, and reports whether it has; moved says that it had one
 // before.
-func (e *gates) relook(a *agent) (changed, moved bool) {
-	e.rejudge(a.number, true)
+func (all *gates) Relook(a *Agent) (changed, moved bool) {
+	all.rejudge(a.Number, true)
 	key := lookKey(a)
 	if a.look != nil && a.look.key == key {
 		return false, false
 	}
 	moved = a.look != nil
-	e.unlook(a)
-	l := e.looks[key]
+	all.Unlook(a)
+	l := all.Looks[key]
 	if l == nil {
-		l = &look{number: e.lookNumber(), key: key}
-		e.looks[key] = l
+		l = &look{number: all.lookNumber(), key: key}
+		all.Looks[key] = l
 	}
 	l.agents++
 	a.look = l
 	return true, moved
 }
 
-// unlook forgets the agent's look.
-func (e *gates) unlook(a *agent) {
+// Unlook forgets the agent's look.
+func (all *gates) Unlook(a *Agent) {
 	l := a.look
 	if l == nil {
 		return
 	}
 	a.look = nil
 	if l.agents--; l.agents == 0 {
-		delete(e.looks, l.key)
-		e.lookHoles = append(e.lookHoles, l.number)
-		e.rejudge(l.number, false)
+		delete(all.Looks, l.key)
+		all.lookHoles = append(all.lookHoles, l.number)
+		all.rejudge(l.number, false)
 	}
 }
 
-func (e *gates) lookNumber() int32 {
-	if last := len(e.lookHoles) - 1; last >= 0 {
-		number := e.lookHoles[last]
-		e.lookHoles = e.lookHoles[:last]
+func (all *gates) lookNumber() int32 {
+	if last := len(all.lookHoles) - 1; last >= 0 {
+		number := all.lookHoles[last]
+		all.lookHoles = all.lookHoles[:last]
 		return number
 	}
-	return int32(len(e.looks))
+	return int32(len(all.Looks))
 }
 
 // rejudge forgets what the gates have found of a number of an agent or a look.
-func (e *gates) rejudge(number int32, each bool) {
+func (all *gates) rejudge(number int32, each bool) {
 	// order: irrelevant because each gate is reset by itself
-	for _, g := range e.byKey {
+	for _, g := range all.ByKey {
 		if g.each == each && int(number) < len(g.verdicts) {
 			g.verdicts[number] = unjudged
 		}
@@ -170,17 +170,17 @@ func (e *gates) rejudge(number int32, each bool) {
 }
 
 // lookKey is all that such constraints can see, each part with its length before it.
-func lookKey(a *agent) string {
+func lookKey(a *Agent) string {
 	var key []byte
 	add := func(text string) {
 		key = binary.AppendUvarint(key, uint64(len(text)))
 		key = append(key, text...)
 	}
-	add(a.spec.Region)
-	add(a.spec.Zone)
-	for _, name := range slices.Sorted(maps.Keys(a.spec.Attributes)) {
+	add(a.Spec.Region)
+	add(a.Spec.Zone)
+	for _, name := range slices.Sorted(maps.Keys(a.Spec.Attributes)) {
 		add(name)
-		add(a.spec.Attributes[name])
+		add(a.Spec.Attributes[name])
 	}
 	return string(key)
 }

@@ -1,0 +1,167 @@
+package engine
+
+import (
+	"slices"
+	"time"
+
+	"github.com/tenderhq/tender/allocator"
+	"github.com/tenderhq/tender/allocator/engine/internal/books"
+)
+
+// asker asks back what others hold for demand that nothing free can meet: offers that are kept, and tasks that the
+// policy says give way.
+type asker struct {
+	*decider
+	line *line
+	// Of the look at kept offers that is under way: for whom something was asked back, and how much.
+	askers []*books.Member
+	given  map[*books.Shape]int64
+}
+
+const (
+	// inversesMax is how many tasks' worth is asked back in one round; the rest follows
+	// preemptSoon later.
+	inversesMax = 128
+	preemptSoon = time.Millisecond
+)
+
+// preempt asks tasks that give way back for demand that nothing free can meet: in the
+// order of the members, for one task after the other.
+func (e *asker) preempt() []allocator.Inverse {
+	if !e.Preempts || !e.Keeps.Stale || e.OnHold {
+		return nil
+	}
+	e.Keeps.Stale, e.Keeps.Wakes = false, false
+	var asked []allocator.Inverse
+	for m := range e.line.all.members() {
+		e.preemptForMember(m, &asked)
+	}
+	return asked
+}
+
+func (e *asker) preemptForMember(m *books.Member, asked *[]allocator.Inverse) {
+	if m.Demand == nil {
+		return
+	}
+	if m.Preempts.Until > e.Now {
+		e.Keeps.WakeAt(m.Preempts.Until)
+		return
+	}
+	for _, s := range m.Demand.Shapes {
+		if s.Left() <= s.Asked || !e.mayHave(m, s) {
+			continue
+		}
+		bids := e.bids(m, s)
+		for s.Left() > s.Asked {
+			best := e.cheapest(bids)
+			if best < 0 {
+				break
+			}
+			if len(*asked) == inversesMax {
+				e.Keeps.WakeAt(e.Books.Now + books.Instant(preemptSoon))
+				return
+			}
+			a := bids[best].agent
+			now := e.bid(m, s, a) // what was asked before may have made it dearer
+			if !slices.Equal(now.victims, bids[best].victims) {
+				bids[best] = now
+				continue
+			}
+			*asked = append(*asked, e.ask(m, s, a, now.victims))
+			bids[best] = e.bid(m, s, a)
+		}
+	}
+}
+
+// mayHave reports whether the member may have one of the shape at all, if others made
+// room: nothing is preempted for what could not be offered anyway.
+func (e *asker) mayHave(m *books.Member, s *books.Shape) bool {
+	ask, known := e.AskOf(s)
+	if !known || s.Revocable && !m.Framework.Spec.Revocable {
+		return false
+	}
+	for kind, x := range ask {
+		if most := m.Framework.Most; kind < len(most) && x > most[kind] {
+			return false
+		}
+		for r := m.Role; r != nil; r = r.Parent {
+			if kind < len(r.Limit) && x > r.Limit[kind] {
+				return false
+			}
+		}
+	}
+	if e.Promises.Count > 0 {
+		relief := e.Relief(m.Role, e.Turn.Relief)
+		e.Turn.Relief = relief
+		for kind, x := range ask {
+			if x > 0 && e.Promises.Need.At(kind) > relief.At(kind) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// lack is room that is missing under the limit of a role: victims must make it there.
+type lack struct {
+	role   *books.Role
+	kind   int
+	amount int64
+}
+
+// lacks are what limits lack for one more of the shape, with what is under way.
+func (e *asker) lacks(m *books.Member, s *books.Shape) []lack {
+	var lacks []lack
+	for r := m.Role; r != nil; r = r.Parent {
+		for kind, x := range s.Ask {
+			if x == 0 || kind >= len(r.Limit) || r.Limit[kind] == books.Unbounded {
+				continue
+			}
+			if over := r.Taken.At(kind) + r.Asked.At(kind) - r.Leaving.At(kind) + x - r.Limit[kind]; over > 0 {
+				lacks = append(lacks, lack{r, kind, over})
+			}
+		}
+	}
+	return lacks
+}
+
+// ask notes what is under way and puts it into words for the core.
+func (e *asker) ask(m *books.Member, s *books.Shape, a *books.Agent, victims []*books.Task) allocator.Inverse {
+	e.Keeps.Begin(&books.Keep{Agent: a, Of: m, Shape: s, Victims: victims})
+	inverse := allocator.Inverse{For: m.Framework.Spec.ID, Role: m.Role.Name, Agent: a.ID}
+	for _, t := range victims {
+		e.Leaving(t, +1)
+		inverse.Victims = append(inverse.Victims, t.Claim)
+	}
+	return inverse
+}
+
+func (e *asker) bids(m *books.Member, s *books.Shape) []bid {
+	var bids []bid
+	for _, a := range e.Agents {
+		if a == nil || len(a.Tasks) == 0 || !e.mayRun(m, s, a) {
+			continue
+		}
+		if one := e.bid(m, s, a); one.victims != nil {
+			bids = append(bids, one)
+		}
+	}
+	return bids
+}
+
+// cheapest is the bid that costs least, the first of equals; -1 = there is none.
+func (e *asker) cheapest(bids []bid) int {
+	best := -1
+	for i := range bids {
+		if bids[i].victims != nil && (best < 0 || e.isCheaper(bids[i].cost, bids[best].cost)) {
+			best = i
+		}
+	}
+	return best
+}
+
+// mayRun reports whether the agent is one where the shape could be offered.
+func (e *decider) mayRun(m *books.Member, s *books.Shape, a *books.Agent) bool {
+	return a.Offerable && e.Passes(m.Gate, a) && e.Passes(s.Gate, a) && s.RoomInPlaces(a) > 0 &&
+		(!s.Spec.OnlyPreferred || s.IsNear(a)) && e.Filtered(a, m, s.Spec.Resources) == nil
+}

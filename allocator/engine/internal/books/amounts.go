@@ -1,0 +1,202 @@
+package books
+
+import (
+	"math"
+
+	"github.com/tenderhq/tender/api"
+)
+
+// Amounts are sums by kind of resource, in thousandths; ranges and sets are counted.
+// An amount beyond the end is zero, so that a new kind costs nobody anything.
+type Amounts []int64
+
+// Unbounded is the amount of a bound that is none.
+const Unbounded = math.MaxInt64
+
+// At is how much there is of a kind.
+func (a Amounts) At(kind int) int64 {
+	if kind < len(a) {
+		return a[kind]
+	}
+	return 0
+}
+
+func (a *Amounts) grow(n int) {
+	for len(*a) < n {
+		*a = append(*a, 0)
+	}
+}
+
+func (a *Amounts) Add(b Amounts) {
+	a.grow(len(b))
+	mine := *a
+	for kind, x := range b {
+		mine[kind] += x
+	}
+}
+
+func (a *Amounts) Sub(b Amounts) {
+	a.grow(len(b))
+	mine := *a
+	for kind, x := range b {
+		mine[kind] -= x
+	}
+}
+
+func (a *Amounts) AddAt(kind int, x int64) {
+	a.grow(kind + 1)
+	(*a)[kind] += x
+}
+
+// Set copies b.
+func (a *Amounts) Set(b Amounts) { *a = append((*a)[:0], b...) }
+
+func (a Amounts) Zero() bool {
+	for _, x := range a {
+		if x != 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// Holds reports whether a is at least b in every kind.
+func (a Amounts) Holds(b Amounts) bool {
+	for kind, x := range b {
+		if x > a.At(kind) {
+			return false
+		}
+	}
+	return true
+}
+
+// Fit is how many times b goes into a; 0 when b is nothing.
+func (a Amounts) Fit(b Amounts) int64 {
+	n := int64(Unbounded)
+	for kind, x := range b {
+		if x > 0 {
+			n = min(n, a.At(kind)/x)
+		}
+	}
+	if n == Unbounded {
+		return 0
+	}
+	return max(n, 0)
+}
+
+// kindsScanned is up to how many names comparing is faster than hashing.
+const kindsScanned = 6
+
+// kinds gives resource names dense numbers. Only agents and operators name new ones,
+// so that there are few.
+type kinds struct {
+	Numbers map[string]int
+	Names   []string
+}
+
+func (k *kinds) Number(name string) int {
+	for number, known := range k.Names[:min(kindsScanned, len(k.Names))] {
+		if known == name {
+			return number
+		}
+	}
+	number, known := k.Numbers[name]
+	if !known {
+		number = len(k.Names)
+		k.Numbers[name] = number
+		k.Names = append(k.Names, name)
+	}
+	return number
+}
+
+// Count sums the items that keep wants (nil: all but revocable ones) into the given
+// amounts, which it returns.
+func (k *kinds) Count(into Amounts, resources api.Resources, keep func(api.Label) bool) Amounts {
+	into = into[:0]
+	items := resources.Items()
+	for i := range items {
+		item := &items[i] // they are large: not copied
+		if keep == nil && item.Revocable || keep != nil && !keep(item.Label) {
+			continue
+		}
+		into.AddAt(k.Number(item.Name), sizeOf(item))
+	}
+	return into
+}
+
+// CountAll is like count, with revocable items as kinds of their own: what is wanted or
+// given back of them is never taken for what is firm.
+func (k *kinds) CountAll(into Amounts, resources api.Resources) Amounts {
+	into = into[:0]
+	items := resources.Items()
+	for i := range items {
+		into.AddAt(k.KindOf(&items[i]), sizeOf(&items[i]))
+	}
+	return into
+}
+
+// KindOf is the kind of an item where revocable ones are kinds of their own.
+func (k *kinds) KindOf(item *api.Resource) int {
+	if item.Revocable {
+		return k.Number(item.Label.String())
+	}
+	return k.Number(item.Name)
+}
+
+// Bounds is like count, with the kinds that are not named unbounded.
+func (k *kinds) Bounds(resources api.Resources) Amounts {
+	var into Amounts
+	for _, item := range resources.Items() {
+		kind := k.KindOf(&item)
+		for len(into) <= kind {
+			into = append(into, Unbounded)
+		}
+		into[kind] = Size(item)
+	}
+	return into
+}
+
+// Size is the amount of an item: each number of a range and each word of a set is one.
+func Size(item api.Resource) int64 { return sizeOf(&item) }
+
+func sizeOf(item *api.Resource) int64 {
+	if item.Scalar != 0 {
+		return int64(item.Scalar)
+	}
+	return 1000 * int64(min(item.Ranges.Len()+uint64(len(item.Set)), uint64(api.MilliMax)/1000))
+}
+
+// Unreserved picks what belongs to everybody.
+func Unreserved(label api.Label) bool { return label.Reserved == "" && !label.Revocable }
+
+// Same reports whether both are one and the same value in memory, which is the common
+// case and much cheaper to see than equality.
+func Same(r, s api.Resources) bool {
+	mine, other := r.Items(), s.Items()
+	return len(mine) == len(other) && (len(mine) == 0 || &mine[0] == &other[0])
+}
+
+// Covers reports whether r holds all of s.
+func Covers(r, s api.Resources) bool { return Same(r, s) || r.Contains(s) }
+
+// Less is r without s, which it holds.
+func Less(r, s api.Resources) api.Resources {
+	if Same(r, s) {
+		return api.Resources{}
+	}
+	rest, held := r.Minus(s)
+	if !held {
+		return r.Without(s)
+	}
+	return rest
+}
+
+func (a Amounts) Clone() Amounts { return append(Amounts(nil), a...) }
+
+// SubTimes takes n times b away.
+func (a *Amounts) SubTimes(b Amounts, n int64) {
+	a.grow(len(b))
+	for kind, x := range b {
+		(*a)[kind] -= n * x
+	}
+}

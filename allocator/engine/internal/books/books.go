@@ -1,0 +1,87 @@
+// Package books holds what the allocator's engine knows: agents, frameworks and roles, who holds what, what is wanted
+// and refused, and what of it has changed since the last round. They decide nothing, have no order and know no policy.
+// The floors of the engine read them, and write what follows of their decisions.
+package books
+
+import (
+	"github.com/tenderhq/tender/allocator"
+	"github.com/tenderhq/tender/allocator/constraint"
+	"github.com/tenderhq/tender/api"
+)
+
+// Books are what the engine knows: agents, frameworks, roles, who holds what, what is wanted and refused, and what
+// of it has changed since the last round. They decide nothing and have no order.
+type Books struct {
+	Preempts bool // the policy ever asks tasks back
+	Kinds    kinds
+	Cpus     int // the kinds that every task needs
+	Mem      int
+	clock
+	fleet
+	membership
+	tree
+	gates
+	wishes
+	Promises   promises
+	Tasks      map[taskKey]*Task // only if the policy preempts
+	Filters    filters
+	Keeps      keeps
+	KeptOffers keptOffers
+	OnHold     bool // see Hold
+	Dirty      dirty
+	Turn       turn
+	Counted    Amounts // scratch: of the claim at hand
+}
+
+// fleet is all agents.
+type fleet struct {
+	Agents       []*Agent // by number; nil = free number
+	AgentNumbers map[api.AgentID]int32
+	AgentHoles   []int32
+	details      []Details // for agents to come
+	Total        Amounts   // of all agents
+}
+
+// membership is all frameworks in their roles.
+type membership struct {
+	Frameworks  map[api.FrameworkID]*Framework
+	Members     []*Member // by number; nil = free number
+	Takers      []*Member // in the order, and take revocable resources; see member.taker
+	MemberHoles []int32
+	generations []uint32 // of each member number's filters; only ever grow
+	joined      uint64   // counts members
+}
+
+// tree is all roles.
+type tree struct {
+	Roles     map[api.Role]*Role
+	Top       []*Role // without a parent, by name
+	RoleHoles []int32 // numbers that no role has
+	// Numbered counts the roles with a limit of something that is not a mere amount: ports.
+	Numbered int
+}
+
+// wishes are what shapes of demands share.
+type wishes struct {
+	Moulds    map[string]*mould
+	Preferred map[api.AgentID]int // by how many shapes
+}
+
+// New makes books in which nothing is written yet.
+func New(config allocator.Config, preempts bool) *Books {
+	b := &Books{
+		Preempts:   preempts,
+		Kinds:      kinds{Numbers: make(map[string]int)},
+		fleet:      fleet{AgentNumbers: make(map[api.AgentID]int32)},
+		membership: membership{Frameworks: make(map[api.FrameworkID]*Framework)},
+		tree:       tree{Roles: make(map[api.Role]*Role)},
+		gates:      gates{compile: config.Compile, ByKey: make(map[gateKey]*Gate), Looks: make(map[string]*look)},
+		wishes:     wishes{Moulds: make(map[string]*mould), Preferred: make(map[api.AgentID]int)},
+		Tasks:      make(map[taskKey]*Task),
+	}
+	if b.compile == nil {
+		b.compile = constraint.Compile
+	}
+	b.Cpus, b.Mem = b.Kinds.Number("cpus"), b.Kinds.Number("mem")
+	return b
+}

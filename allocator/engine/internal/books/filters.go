@@ -1,0 +1,276 @@
+package books
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/tenderhq/tender/api"
+)
+
+// Filter is what a refusal leaves behind with the agent: until then its member is not
+// offered the agent, while it has no more for the member than when it was refused. It ends
+// before when a task of its framework ends there, and when its member wants more than it did.
+type Filter struct {
+	Refused    api.Resources // with what the member's demand left out of the offer, see seen
+	Until      Instant
+	generation uint32  // of the member's filters; an older one is forgotten
+	Short      bool    // longer than was asked for: an offer came back with nothing launched
+	Next       *Filter // of the same member and agent, neither within the other
+}
+
+// filters know when each filter ends.
+type filters struct {
+	Ends  []end // a heap, the soonest first
+	stale int   // ends whose filter is forgotten or replaced
+	spare *Filter
+}
+
+type end struct {
+	until         Instant
+	agent, member int32
+}
+
+const (
+	// StaleMax is how many stale ends are kept before they are swept, beside half of all.
+	StaleMax = 1024
+	// filtersMax bounds the filters of one member and agent. One more replaces the
+	// oldest: the member may see the agent again too soon.
+	filtersMax = 8
+	// filtersSlab is how many are allocated together.
+	filtersSlab = 64
+)
+
+// Filter leaves a filter.
+func (b *Books) Filter(a *Agent, m *Member, one Filter) {
+	if !b.Filters.admit(b, a, m, one.Refused, one.Until) {
+		return
+	}
+	f := b.Filters.fresh()
+	*f = one
+	f.generation, f.Next = b.generations[m.Number], a.Filters[m.Number]
+	if a.Filters == nil {
+		a.Filters = make(map[int32]*Filter)
+	}
+	a.Filters[m.Number] = f
+	m.Filters++
+	b.Filters.push(end{one.Until, a.Number, m.Number})
+	b.Filters.sweep(b)
+}
+
+// admit drops the filters that a new one makes needless, and reports whether it is
+// needed itself.
+func (f *filters) admit(b *Books, a *Agent, m *Member, refused api.Resources, until Instant) bool {
+	count := 0
+	for one := a.Filters[m.Number]; one != nil; one = one.Next {
+		count++
+		if b.InForce(one, m) && one.Until >= until && Covers(one.Refused, refused) {
+			return false
+		}
+	}
+	f.drop(b, a, m, func(one *Filter) bool {
+		count--
+		return !b.InForce(one, m) || one.Until <= until && Covers(refused, one.Refused) || count >= filtersMax-1
+	})
+	return true
+}
+
+func (b *Books) InForce(f *Filter, m *Member) bool {
+	return f.generation == b.generations[m.Number] && f.Until > b.Now
+}
+
+// drop forgets those filters of the member on the agent that which picks.
+func (f *filters) drop(b *Books, a *Agent, m *Member, which func(*Filter) bool) {
+	first := a.Filters[m.Number]
+	if first == nil {
+		return
+	}
+	for at := &first; *at != nil; {
+		one := *at
+		if !which(one) {
+			at = &one.Next
+			continue
+		}
+		if one.generation == b.generations[m.Number] {
+			m.Filters--
+			f.stale++
+		}
+		*at = one.Next
+		f.recycle(one)
+	}
+	if first == nil {
+		delete(a.Filters, m.Number)
+	} else {
+		a.Filters[m.Number] = first
+	}
+}
+
+func (f *filters) fresh() *Filter {
+	if f.spare == nil {
+		slab := make([]Filter, filtersSlab)
+		for i := range slab {
+			slab[i].Next, f.spare = f.spare, &slab[i]
+		}
+	}
+	one := f.spare
+	f.spare = one.Next
+	return one
+}
+
+func (f *filters) recycle(one *Filter) { *one, f.spare = Filter{Next: f.spare}, one }
+
+// Filtered is the filter that hides such an offer, or nil.
+func (b *Books) Filtered(a *Agent, m *Member, offer api.Resources) *Filter {
+	if m.Filters == 0 {
+		return nil
+	}
+	for one := a.Filters[m.Number]; one != nil; one = one.Next {
+		if b.InForce(one, m) && Covers(one.Refused, offer) {
+			return one
+		}
+	}
+	return nil
+}
+
+// Forget drops all filters of a member at once; their memory is freed by a sweep, or
+// when the member refuses the agent again.
+func (f *filters) Forget(b *Books, m *Member) {
+	f.stale += m.Filters
+	m.Filters = 0
+	b.generations[m.Number]++
+	f.sweep(b)
+}
+
+func (f *filters) ForgetAgent(b *Books, a *Agent) {
+	for _, number := range slices.Sorted(maps.Keys(a.Filters)) {
+		f.drop(b, a, b.memberNumbered(number), func(*Filter) bool { return true })
+	}
+	a.Filters = nil
+}
+
+// memberNumbered stands in for a member that is gone: its filters are of an older generation.
+func (b *Books) memberNumbered(number int32) *Member {
+	if m := b.Members[number]; m != nil {
+		return m
+	}
+	return &Member{Number: number}
+}
+
+// Lift ends all filters of the framework on the agent: one of its tasks has ended there, which
+// may have been the reason.
+func (f *filters) Lift(b *Books, a *Agent, of *Framework) {
+	if len(a.Filters) == 0 {
+		return
+	}
+	for _, m := range of.Members {
+		f.drop(b, a, m, func(*Filter) bool { return true })
+	}
+}
+
+// Expire ends the filters whose time has come; their members may take the agents again.
+func (f *filters) Expire(b *Books) {
+	for len(f.Ends) > 0 && f.Ends[0].until <= b.Now {
+		x := f.pop()
+		a, one := b.ended(x)
+		f.stale-- // it was pushed once; drop counts it as stale
+		if one == nil {
+			continue
+		}
+		m := b.Members[x.member]
+		f.drop(b, a, m, func(other *Filter) bool { return other == one })
+		b.Dirty.Pair(a, m)
+	}
+	f.stale = max(f.stale, 0)
+}
+
+// ended returns the filter that ends then, with its agent; nil when it is forgotten or
+// replaced.
+func (b *Books) ended(x end) (*Agent, *Filter) {
+	a := b.Agents[x.agent]
+	if a == nil {
+		return nil, nil
+	}
+	for one := a.Filters[x.member]; one != nil; one = one.Next {
+		if one.Until == x.until && one.generation == b.generations[x.member] {
+			return a, one
+		}
+	}
+	return a, nil
+}
+
+// Next is when the first filter ends.
+func (f *filters) Next(b *Books) (Instant, bool) {
+	for len(f.Ends) > 0 {
+		if _, one := b.ended(f.Ends[0]); one != nil {
+			return f.Ends[0].until, true
+		}
+		f.pop()
+		f.stale = max(f.stale-1, 0)
+	}
+	return 0, false
+}
+
+// sweep frees the memory of stale filters when they outnumber the others.
+func (f *filters) sweep(b *Books) {
+	if f.stale < StaleMax || f.stale < len(f.Ends)/2 {
+		return
+	}
+	ends := f.Ends
+	f.Ends = make([]end, 0, len(ends)/2)
+	for _, x := range ends {
+		a, one := b.ended(x)
+		if one != nil {
+			f.push(x)
+		} else if a != nil {
+			m := b.memberNumbered(x.member)
+			f.drop(b, a, m, func(one *Filter) bool { return one.generation != b.generations[x.member] })
+		}
+	}
+	f.stale = 0
+}
+
+func (e end) before(f end) bool {
+	if e.until != f.until {
+		return e.until < f.until
+	}
+	return e.agent < f.agent || e.agent == f.agent && e.member < f.member
+}
+
+func (f *filters) push(e end) {
+	f.Ends = append(f.Ends, e)
+	i := len(f.Ends) - 1
+	for i > 0 {
+		above := (i - 1) / 2
+		if !e.before(f.Ends[above]) {
+			break
+		}
+		f.Ends[i] = f.Ends[above]
+		i = above
+	}
+	f.Ends[i] = e
+}
+
+func (f *filters) pop() end {
+	first := f.Ends[0]
+	last := len(f.Ends) - 1
+	e := f.Ends[last]
+	f.Ends = f.Ends[:last]
+	i := 0
+	for {
+		below := 2*i + 1
+		if below >= last {
+			break
+		}
+		if below+1 < last && f.Ends[below+1].before(f.Ends[below]) {
+			below++
+		}
+		if !f.Ends[below].before(e) {
+			break
+		}
+		f.Ends[i] = f.Ends[below]
+		i = below
+	}
+	if last > 0 {
+		f.Ends[i] = e
+	}
+	return first
+}
