@@ -11,7 +11,7 @@
 // Rules: numbers of fields are never used twice. A reader that meets a newer format
 // refuses to start. Whatever an older master could not apply in the very same way (a
 // new change, a field that changes what one does, a field of the registry's state)
-// raises the format, and is named with it in registrycodec/since.go: a cluster whose
+// raises the format, and is named with it in registrycodec/changes.go: a cluster whose
 // masters do not all know the newest format writes nothing that needs it.
 
 package logpb

@@ -195,7 +195,7 @@ func (c *Core) happen(what Happening) {
 	case ProposalRefused:
 		c.proposalRefused(what)
 	case Requested:
-		c.requested(what)
+		what.Action.request(c, what.ID)
 	case Woken:
 		c.woken()
 	case Away:

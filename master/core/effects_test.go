@@ -83,8 +83,9 @@ func changeWords(change registry.Change) string {
 		return fmt.Sprintf("%s %s seen in session %d", name, change.ID, change.Session)
 	case registry.MarkAgent:
 		return fmt.Sprintf("%s %s %v", name, change.ID, change.Set.Strings())
+	default:
+		return name
 	}
-	return name
 }
 
 func replyWords(reply core.Reply) string {

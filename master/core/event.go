@@ -112,60 +112,10 @@ func (Requested) happening()       {}
 func (Woken) happening()           {}
 func (Away) happening()            {}
 
-// Action is what an operator asks for; one of the types below.
+// Action is what an operator asks for, and how it is taken: each stands with its noun.
 //
 //sumtype:decl
-type Action interface{ action() }
-
-// The actions.
-type (
-	// KillTask kills the one task that Task names: FRAMEWORK/TASK, TASK or its whole name.
-	KillTask struct {
-		Task  string
-		Grace time.Duration
-	}
-	// RemoveFramework removes a framework named by its whole ID or unique name; one
-	// with a scheduler only by force.
-	RemoveFramework struct {
-		Framework string
-		Force     bool
-	}
-	// MarkAgent changes an agent's marks or removes it.
-	MarkAgent struct {
-		Agent  string // whole ID or whole hostname
-		Set    api.Mark
-		Clear  api.Mark
-		Remove bool
-		Grace  time.Duration
-		Force  bool
-	}
-	// SetMaintenance gives agents a window; one without a start takes it away.
-	SetMaintenance struct {
-		Agents []string // each a whole ID or a whole hostname
-		Window api.Window
-	}
-	// SetRole changes weight, priority or quota; nil fields stay.
-	SetRole struct {
-		Role      api.Role
-		Weight    *float64
-		Priority  *int
-		Guarantee *api.Resources
-		Limit     *api.Resources
-		Force     bool // guarantee more than the agents have
-	}
-	// StoreWrite writes or deletes a key of a framework's store, for the scheduler's instance
-	// that holds the session; it numbers its writes in each lane (R17).
-	StoreWrite struct {
-		Change   registry.Change // PutEntry or DeleteEntry
-		Instance api.Nonce
-		Lane     uint32
-		Counter  uint64
-	}
-)
-
-func (KillTask) action()        {}
-func (RemoveFramework) action() {}
-func (MarkAgent) action()       {}
-func (SetMaintenance) action()  {}
-func (SetRole) action()         {}
-func (StoreWrite) action()      {}
+type Action interface {
+	// request answers with a Reply, at once or when the registry has.
+	request(c *Core, id RequestID)
+}

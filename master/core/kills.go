@@ -99,8 +99,14 @@ func (r *kills) replyKill(t *task, answer KillTaskAnswer) {
 // waitersPerTaskMax bounds the operators who wait for one kill; more are refused (Limit).
 const waitersPerTaskMax = 1000
 
-// killRequested is an operator's wish.
-func (c *Core) killRequested(id RequestID, action KillTask) {
+// KillTask kills the one task that Task names: FRAMEWORK/TASK, TASK or its whole name.
+type KillTask struct {
+	Task  string
+	Grace time.Duration
+}
+
+// request is an operator's wish.
+func (action KillTask) request(c *Core, id RequestID) {
 	found, err := c.View().FindTask("task.kill", action.Task)
 	switch {
 	case err != nil:

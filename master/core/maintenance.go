@@ -33,8 +33,14 @@ type maintenanceWindow struct {
 	turn    *deadline // when it begins, then when it ends
 }
 
-// maintenanceRequested plans for all of the agents or for none.
-func (c *Core) maintenanceRequested(id RequestID, action SetMaintenance) {
+// SetMaintenance gives agents a window; one without a start takes it away.
+type SetMaintenance struct {
+	Agents []string // each a whole ID or a whole hostname
+	Window api.Window
+}
+
+// request plans for all of the agents or for none.
+func (action SetMaintenance) request(c *Core, id RequestID) {
 	const op = "maintenance.set"
 	change := registry.SetMaintenance{Window: action.Window}
 	if err := c.checkMaintenance(action); err != nil {

@@ -17,12 +17,10 @@ type ReserveOn struct {
 	Operation api.Operation // any kind but OpLaunch
 }
 
-func (ReserveOn) action() {}
-
-// reserveRequested converts what is free on the agent once its offers are rescinded.
+// request converts what is free on the agent once its offers are rescinded.
 // Until the registry has answered the agent is not offered, so that nobody takes
 // resources whose label is about to change.
-func (c *Core) reserveRequested(id RequestID, action ReserveOn) {
+func (action ReserveOn) request(c *Core, id RequestID) {
 	const op = "agent.reserve"
 	a, err := c.findAgent(op, action.Agent)
 	if err != nil {

@@ -4,34 +4,13 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/internal/words"
 	"github.com/tenderhq/tender/master/registry"
 	"github.com/tenderhq/tender/master/view"
 )
-
-// requested answers an operator's action, at once or when the registry has.
-func (c *Core) requested(event Requested) {
-	switch action := event.Action.(type) {
-	case KillTask:
-		c.killRequested(event.ID, action)
-	case RemoveFramework:
-		c.removeRequested(event.ID, action)
-	case MarkAgent:
-		c.markRequested(event.ID, action)
-	case SetMaintenance:
-		c.maintenanceRequested(event.ID, action)
-	case SetRole:
-		c.roleRequested(event.ID, action)
-	case ReserveOn:
-		c.reserveRequested(event.ID, action)
-	case StoreWrite:
-		c.storeRequested(event.ID, action)
-	default:
-		c.emit(Reply{ID: event.ID, Err: api.E("operator.action", api.Unsupported, "", fmt.Errorf("this master knows no action %T", action))})
-	}
-}
 
 // proposeFor asks the registry for an operator and replies with a sentence.
 func (c *Core) proposeFor(id RequestID, op, subject string, change registry.Change, done string) {
@@ -47,7 +26,14 @@ func (c *Core) operatorAnswered(r answerOperator, result registry.Result) {
 	c.emit(Reply{ID: r.request, Answer: r.done})
 }
 
-func (c *Core) removeRequested(id RequestID, action RemoveFramework) {
+// RemoveFramework removes a framework named by its whole ID or unique name; one
+// with a scheduler only by force.
+type RemoveFramework struct {
+	Framework string
+	Force     bool
+}
+
+func (action RemoveFramework) request(c *Core, id RequestID) {
 	const op = "framework.remove"
 	found, err := c.View().FindFramework(op, action.Framework, view.Whole)
 	if err != nil && err.Kind == api.NotFound {
@@ -81,7 +67,17 @@ func (c *Core) findAgent(op, said string) (*agent, *api.Error) {
 	return c.agentByID[id], err
 }
 
-func (c *Core) markRequested(id RequestID, action MarkAgent) {
+// MarkAgent changes an agent's marks or removes it.
+type MarkAgent struct {
+	Agent  string // whole ID or whole hostname
+	Set    api.Mark
+	Clear  api.Mark
+	Remove bool
+	Grace  time.Duration
+	Force  bool
+}
+
+func (action MarkAgent) request(c *Core, id RequestID) {
 	a, err := c.findAgent("agent.mark", action.Agent)
 	if err != nil {
 		c.emit(Reply{ID: id, Err: err})
@@ -142,8 +138,18 @@ func (c *Core) removeAgentRequested(id RequestID, a *agent, force bool) {
 	c.proposeFor(id, "agent.remove", string(a.id), registry.RemoveAgent{ID: a.id}, fmt.Sprintf("agent %s is removed", a.id))
 }
 
-// roleRequested changes what is said of a role; what is not named stays.
-func (c *Core) roleRequested(id RequestID, action SetRole) {
+// SetRole changes weight, priority or quota; nil fields stay.
+type SetRole struct {
+	Role      api.Role
+	Weight    *float64
+	Priority  *int
+	Guarantee *api.Resources
+	Limit     *api.Resources
+	Force     bool // guarantee more than the agents have
+}
+
+// request changes what is said of a role; what is not named stays.
+func (action SetRole) request(c *Core, id RequestID) {
 	set := c.registry.Roles[action.Role]
 	if action.Weight != nil {
 		if !(*action.Weight > 0) {
@@ -181,8 +187,17 @@ func (c *Core) roleRequested(id RequestID, action SetRole) {
 	c.proposeFor(id, "role.set", string(action.Role), registry.SetRole{Role: action.Role, Set: set}, fmt.Sprintf("role %s is set", action.Role))
 }
 
-// storeRequested carries a framework's store write to the quorum (R5, R17).
-func (c *Core) storeRequested(id RequestID, action StoreWrite) {
+// StoreWrite writes or deletes a key of a framework's store, for the scheduler's instance
+// that holds the session; it numbers its writes in each lane (R17).
+type StoreWrite struct {
+	Change   registry.Change // PutEntry or DeleteEntry
+	Instance api.Nonce
+	Lane     uint32
+	Counter  uint64
+}
+
+// request carries a framework's store write to the quorum (R5, R17).
+func (action StoreWrite) request(c *Core, id RequestID) {
 	switch change := action.Change.(type) {
 	case registry.PutEntry:
 		// The limit goes with the write, so that all masters decide alike.
@@ -214,6 +229,7 @@ func (c *Core) checkWriter(action StoreWrite) *api.Error {
 		op, id, session = "store.put", change.Framework, change.Session
 	case registry.DeleteEntry:
 		op, id, session = "store.delete", change.Framework, change.Session
+	default: // refused before
 	}
 	framework, known := c.registry.Frameworks[id]
 	switch {

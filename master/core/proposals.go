@@ -226,5 +226,6 @@ func (c *Core) applied(change registry.Change, result registry.Result) {
 		c.operations.limits.roleChanged(change.Role)
 	case registry.Expire:
 		c.agents.goneForgotten()
+	case registry.Bootstrap, registry.RaiseEpoch, registry.RaiseFormat, registry.CheckHash, registry.PutEntry, registry.DeleteEntry: // of no room
 	}
 }

@@ -7,9 +7,16 @@ import (
 	"github.com/tenderhq/tender/api"
 )
 
-// admitAgent gives an ID to an agent that has none. One that names an ID which this
+// AdmitAgent gives an agent its ID; a known nonce gets the ID it has (R7).
+type AdmitAgent struct {
+	Agent  api.Agent
+	Nonce  api.Nonce
+	BootID string
+}
+
+// apply gives an ID to an agent that has none. One that names an ID which this
 // registry never gave out (it was restored from an older snapshot) keeps it.
-func (s *State) admitAgent(change AdmitAgent, at time.Time) Result {
+func (change AdmitAgent) apply(s *State, at time.Time) Result {
 	const op = "agent.admit"
 	id := change.Agent.ID
 	if bad := refuseID(op, "nonce", string(change.Nonce)); bad != nil {
@@ -75,7 +82,13 @@ func (s *State) admitAgain(old Agent, change AdmitAgent) Result {
 	return Result{Agent: id}
 }
 
-func (s *State) updateAgent(change UpdateAgent) Result {
+// UpdateAgent replaces what an admitted agent says of itself.
+type UpdateAgent struct {
+	Agent  api.Agent
+	BootID string
+}
+
+func (change UpdateAgent) apply(s *State, _ time.Time) Result {
 	old, bad := s.agent("agent.update", change.Agent.ID)
 	if bad != nil {
 		return *bad
@@ -94,7 +107,16 @@ func (s *State) updateAgent(change UpdateAgent) Result {
 
 const allMarks = api.MarkDraining | api.MarkDrained | api.MarkDeactivated | api.MarkGone
 
-func (s *State) markAgent(change MarkAgent, at time.Time) Result {
+// MarkAgent sets and clears marks.
+type MarkAgent struct {
+	ID    api.AgentID
+	Set   api.Mark
+	Clear api.Mark
+	Grace time.Duration
+	Why   string
+}
+
+func (change MarkAgent) apply(s *State, at time.Time) Result {
 	const op = "agent.mark"
 	old, bad := s.agent(op, change.ID)
 	switch {
@@ -127,7 +149,10 @@ func (s *State) markAgent(change MarkAgent, at time.Time) Result {
 	return Result{Agent: change.ID}
 }
 
-func (s *State) removeAgent(change RemoveAgent) Result {
+// RemoveAgent forgets an agent.
+type RemoveAgent struct{ ID api.AgentID }
+
+func (change RemoveAgent) apply(s *State, _ time.Time) Result {
 	if _, bad := s.agent("agent.remove", change.ID); bad != nil {
 		return *bad
 	}
@@ -151,7 +176,17 @@ func (s *State) noRoomForAgent(op string, now Agent) *Result {
 	return s.noRoom(op, now.Agent.Hostname, "agents", s.index().agentBytes, more, AgentsBytesMax)
 }
 
-func (s *State) setReserved(change SetReserved) Result {
+// SetReserved replaces an agent's dynamic reservations and volumes, if it still
+// has what the proposer saw. Done are the framework's operations that come to this.
+type SetReserved struct {
+	ID        api.AgentID
+	Saw       api.Resources
+	Reserved  api.Resources
+	Framework api.FrameworkID
+	Done      []api.OperationID
+}
+
+func (change SetReserved) apply(s *State, _ time.Time) Result {
 	old, bad := s.agent("agent.reserve", change.ID)
 	if bad != nil {
 		return *bad

@@ -38,54 +38,13 @@ func (s *State) Apply(command Command) Result {
 func isKind(result Result, kind api.Kind) bool { return result.Err != nil && result.Err.Kind == kind }
 
 func (s *State) change(change Change, at time.Time) Result {
+	if change == nil {
+		return refuse("registry.apply", api.Unsupported, "", "the command has no change")
+	}
 	if bad := s.tooLarge(change); bad != nil {
 		return *bad
 	}
-	switch change := change.(type) {
-	case Bootstrap:
-		return s.bootstrap(change)
-	case RaiseEpoch:
-		return s.raiseEpoch(change)
-	case RaiseFormat:
-		return s.raiseFormat(change, at)
-	case CheckHash:
-		return Result{}
-	case SetMaintenance:
-		return s.setMaintenance(change)
-	case BeginMaintenance:
-		return s.beginMaintenance(change)
-	case SetMaster:
-		return s.applySetMaster(change)
-	case RemoveMaster:
-		return s.removeMaster(change)
-	case AdmitAgent:
-		return s.admitAgent(change, at)
-	case UpdateAgent:
-		return s.updateAgent(change)
-	case MarkAgent:
-		return s.markAgent(change, at)
-	case RemoveAgent:
-		return s.removeAgent(change)
-	case SetReserved:
-		return s.setReserved(change)
-	case Subscribe:
-		return s.subscribe(change, at)
-	case Readmit:
-		return s.readmit(change, at)
-	case UpdateFramework:
-		return s.updateFramework(change)
-	case RemoveFramework:
-		return s.removeFramework(change, at)
-	case SetRole:
-		return s.setRole(change)
-	case PutEntry:
-		return s.putEntry(change)
-	case DeleteEntry:
-		return s.deleteEntry(change)
-	case Expire:
-		return s.expire(change)
-	}
-	return refuse("registry.apply", api.Unsupported, "", "this version knows no change %T", change)
+	return change.apply(s, at)
 }
 
 // refuse makes the result of a command that can't be done.

@@ -42,6 +42,8 @@ func (s *State) tooLarge(change Change) *Result {
 	case SetRole:
 		op, subject = "role.set", string(change.Role)
 		err = errors.Join(change.Set.Guarantee.CheckSize("the guarantee"), change.Set.Limit.CheckSize("the limit"))
+	case PutEntry, DeleteEntry: // have bounds of their own
+	case Bootstrap, RaiseEpoch, RaiseFormat, CheckHash, RemoveMaster, SetMaintenance, BeginMaintenance, RemoveAgent, Expire: // leave nothing of any size
 	}
 	if err != nil {
 		return &Result{Err: api.E(op, api.Limit, subject, err)}
@@ -115,8 +117,9 @@ func (s *State) leavesNothing(change Change, result Result) bool {
 	switch change.(type) {
 	case PutEntry, DeleteEntry:
 		return s.Knows(FormatBounded) && (isKind(result, api.NotFound) || isKind(result, api.Removed) || isKind(result, api.Invalid))
+	default:
+		return false
 	}
-	return false
 }
 
 // forgetInstance forgets the results of a scheduler whose place another one has taken: what

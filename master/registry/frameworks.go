@@ -8,7 +8,15 @@ import (
 	"github.com/tenderhq/tender/api"
 )
 
-func (s *State) subscribe(change Subscribe, at time.Time) Result {
+// Subscribe admits a framework or takes it over: it raises the session (R5).
+// Without an ID, a known instance gets the ID it has (R7); with Standby, so does
+// a known name of the same principal (R6).
+type Subscribe struct {
+	Framework api.Framework
+	Instance  api.Nonce
+}
+
+func (change Subscribe) apply(s *State, at time.Time) Result {
 	const op = "framework.subscribe"
 	wish := change.Framework
 	if bad := refuseID(op, "instance", string(change.Instance)); bad != nil {
@@ -115,10 +123,13 @@ func (s *State) admitFramework(wish api.Framework, instance api.Nonce, at time.T
 	return Result{Framework: wish.ID, Session: before + 1}
 }
 
-// readmit takes a framework from an agent's copy, as disconnected; one that is known
+// Readmit takes a framework from an agent's copy (R21).
+type Readmit struct{ Framework api.Framework }
+
+// apply takes a framework from an agent's copy, as disconnected; one that is known
 // stays as it is. If its name has become another's, it is readmitted without it, so that its
 // tasks live on for its failover time (R21).
-func (s *State) readmit(change Readmit, at time.Time) Result {
+func (change Readmit) apply(s *State, at time.Time) Result {
 	id := change.Framework.ID
 	old, known := s.Frameworks[id]
 	switch {
@@ -136,7 +147,13 @@ func (s *State) readmit(change Readmit, at time.Time) Result {
 	return Result{Framework: id, Session: old.Session}
 }
 
-func (s *State) updateFramework(change UpdateFramework) Result {
+// UpdateFramework replaces what Subscribe said but identity, if the session is current.
+type UpdateFramework struct {
+	Framework api.Framework
+	Session   uint64
+}
+
+func (change UpdateFramework) apply(s *State, _ time.Time) Result {
 	old, bad := s.framework("framework.update", change.Framework.ID, change.Session)
 	if bad != nil {
 		return *bad
@@ -163,8 +180,16 @@ func keepIdentity(now, was api.Framework) api.Framework {
 	return now
 }
 
-// removeFramework leaves a tombstone: enough to refuse the identity and to say why.
-func (s *State) removeFramework(change RemoveFramework, at time.Time) Result {
+// RemoveFramework turns a framework into a tombstone, if the session is still the
+// one the proposer saw (0 = whichever: an operator's or the framework's own wish).
+type RemoveFramework struct {
+	ID      api.FrameworkID
+	Session uint64
+	Why     string
+}
+
+// apply leaves a tombstone: enough to refuse the identity and to say why.
+func (change RemoveFramework) apply(s *State, at time.Time) Result {
 	const op = "framework.remove"
 	old, known := s.Frameworks[change.ID]
 	switch {
@@ -241,8 +266,11 @@ func (s *State) forget(ids []api.FrameworkID) {
 	}
 }
 
-// expire forgets clients, tombstones and gone agents that have not been seen since.
-func (s *State) expire(change Expire) Result {
+// Expire forgets clients and tombstones not seen since Before.
+type Expire struct{ Before time.Time }
+
+// apply forgets clients, tombstones and gone agents that have not been seen since.
+func (change Expire) apply(s *State, _ time.Time) Result {
 	var ids []api.FrameworkID
 	for id, framework := range s.Frameworks {
 		if !framework.Removed.IsZero() && framework.Removed.Before(change.Before) {

@@ -7,9 +7,17 @@ import (
 	"github.com/tenderhq/tender/api"
 )
 
-// setMaintenance plans the time in which agents are away. A window that had begun for
+// SetMaintenance gives agents a window, or none; all of them or, if one is unknown
+// or gone, nobody. With Saw only those change that have this window.
+type SetMaintenance struct {
+	Agents []api.AgentID
+	Window api.Window
+	Saw    api.Window
+}
+
+// apply plans the time in which agents are away. A window that had begun for
 // an agent ends with its drain.
-func (s *State) setMaintenance(change SetMaintenance) Result {
+func (change SetMaintenance) apply(s *State, _ time.Time) Result {
 	const op = "maintenance.set"
 	if bad := s.checkMaintenance(op, change); bad != nil {
 		return *bad
@@ -75,9 +83,15 @@ func plainWindow(window api.Window) api.Window {
 	return api.Window{Start: window.Start.Round(0).UTC(), Duration: window.Duration}
 }
 
-// beginMaintenance drains the agent, unless somebody drains it already: then that
+// BeginMaintenance drains an agent if this is its window.
+type BeginMaintenance struct {
+	ID     api.AgentID
+	Window api.Window
+}
+
+// apply drains the agent, unless somebody drains it already: then that
 // drain outlives the window.
-func (s *State) beginMaintenance(change BeginMaintenance) Result {
+func (change BeginMaintenance) apply(s *State, _ time.Time) Result {
 	const op = "maintenance.begin"
 	old, bad := s.agent(op, change.ID)
 	switch {

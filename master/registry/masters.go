@@ -8,7 +8,10 @@ import (
 	"github.com/tenderhq/tender/api"
 )
 
-func (s *State) bootstrap(change Bootstrap) Result {
+// Bootstrap names the cluster, once.
+type Bootstrap struct{ Cluster api.ClusterID }
+
+func (change Bootstrap) apply(s *State, _ time.Time) Result {
 	if bad := refuseID("registry.bootstrap", "cluster ID", string(change.Cluster)); bad != nil {
 		return *bad
 	}
@@ -19,7 +22,10 @@ func (s *State) bootstrap(change Bootstrap) Result {
 	return Result{}
 }
 
-func (s *State) raiseEpoch(change RaiseEpoch) Result {
+// RaiseEpoch starts a new epoch, after a restore or a recovery.
+type RaiseEpoch struct{ Epoch uint64 }
+
+func (change RaiseEpoch) apply(s *State, _ time.Time) Result {
 	if change.Epoch <= s.Epoch {
 		return refuse("registry.epoch", api.Stale, "", "the epoch is %d already; it only grows", s.Epoch)
 	}
@@ -27,7 +33,10 @@ func (s *State) raiseEpoch(change RaiseEpoch) Result {
 	return Result{}
 }
 
-func (s *State) raiseFormat(change RaiseFormat, at time.Time) Result {
+// RaiseFormat lets the registry say what a newer format can: all masters read it.
+type RaiseFormat struct{ Format uint64 }
+
+func (change RaiseFormat) apply(s *State, at time.Time) Result {
 	switch {
 	case change.Format <= s.format():
 		return refuse("registry.format", api.Stale, "", "the format is %d already; it only grows", s.format())
@@ -57,7 +66,13 @@ func (s *State) format() uint64 { return max(s.Format, 1) }
 // Knows says whether all masters know a format, so that what it says may be used.
 func (s *State) Knows(format uint64) bool { return s.format() >= format }
 
-func (s *State) applySetMaster(change SetMaster) Result {
+// SetMaster records a master's addresses and allocator.
+type SetMaster struct {
+	ID     api.MasterID
+	Master Master
+}
+
+func (change SetMaster) apply(s *State, _ time.Time) Result {
 	if bad := refuseID("master.set", "master ID", string(change.ID)); bad != nil {
 		return *bad
 	}
@@ -68,10 +83,22 @@ func (s *State) applySetMaster(change SetMaster) Result {
 	return Result{}
 }
 
-func (s *State) removeMaster(change RemoveMaster) Result {
+// RemoveMaster forgets a master that left the quorum.
+type RemoveMaster struct{ ID api.MasterID }
+
+func (change RemoveMaster) apply(s *State, _ time.Time) Result {
 	if _, known := s.Masters[change.ID]; !known {
 		return refuse("master.remove", api.NotFound, change.ID, "no such master")
 	}
 	delete(writable(&s.Masters, &s.shared.masters), change.ID)
 	return Result{}
 }
+
+// CheckHash says which hash the majority's registries had behind an entry of the log. It
+// changes nothing; a master that had another one stops.
+type CheckHash struct {
+	Index uint64
+	Hash  string
+}
+
+func (CheckHash) apply(*State, time.Time) Result { return Result{} }

@@ -4,12 +4,19 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"time"
 
 	"github.com/tenderhq/tender/api"
 )
 
-// setRole replaces what is said of a role; nothing at all forgets it.
-func (s *State) setRole(change SetRole) Result {
+// SetRole replaces what is said of a role.
+type SetRole struct {
+	Role api.Role
+	Set  Role
+}
+
+// apply replaces what is said of a role; nothing at all forgets it.
+func (change SetRole) apply(s *State, _ time.Time) Result {
 	const op = "role.set"
 	if err := change.check(); err != nil {
 		return Result{Err: api.E(op, api.Invalid, change.Role, err)}
@@ -51,20 +58,20 @@ func (r Role) isNothing() bool {
 	return r.Weight == 0 && r.Priority == 0 && r.Guarantee.IsZero() && r.Limit.IsZero()
 }
 
-func (c SetRole) check() error {
-	if err := c.Role.Check(); err != nil {
+func (change SetRole) check() error {
+	if err := change.Role.Check(); err != nil {
 		return err
 	}
-	if math.IsNaN(c.Set.Weight) || math.IsInf(c.Set.Weight, 0) || c.Set.Weight < 0 {
-		return fmt.Errorf("weight %v; it must be a number above 0", c.Set.Weight)
+	if math.IsNaN(change.Set.Weight) || math.IsInf(change.Set.Weight, 0) || change.Set.Weight < 0 {
+		return fmt.Errorf("weight %v; it must be a number above 0", change.Set.Weight)
 	}
-	if c.Set.Priority < math.MinInt32 || c.Set.Priority > math.MaxInt32 {
+	if change.Set.Priority < math.MinInt32 || change.Set.Priority > math.MaxInt32 {
 		return errors.New("the priority must fit 32 bits")
 	}
-	if err := c.Set.Guarantee.Check(); err != nil {
+	if err := change.Set.Guarantee.Check(); err != nil {
 		return fmt.Errorf("guarantee: %w", err)
 	}
-	if err := c.Set.Limit.Check(); err != nil {
+	if err := change.Set.Limit.Check(); err != nil {
 		return fmt.Errorf("limit: %w", err)
 	}
 	return nil

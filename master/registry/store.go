@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"time"
 	"unicode/utf8"
 
 	"github.com/tenderhq/tender/api"
@@ -19,7 +20,19 @@ func StoreClient(instance api.Nonce, lane uint32) string {
 	return name
 }
 
-func (s *State) putEntry(change PutEntry) Result {
+// PutEntry writes a key of a framework's store. IfVersion nil = whatever it has.
+type PutEntry struct {
+	Framework api.FrameworkID
+	Session   uint64
+	Key       string
+	Value     []byte
+	IfVersion *uint64
+	// AllMax is how many bytes all stores may hold together, as the proposer was
+	// told: every master decides by the same. 0 = StoreBytesMax.
+	AllMax uint64
+}
+
+func (change PutEntry) apply(s *State, _ time.Time) Result {
 	const op = "store.put"
 	framework, bad := s.framework(op, change.Framework, change.Session)
 	if bad != nil {
@@ -46,8 +59,16 @@ func (s *State) putEntry(change PutEntry) Result {
 	return Result{Version: framework.StoreVersion}
 }
 
-// deleteEntry deletes a key. One that does not exist is no error: version 0.
-func (s *State) deleteEntry(change DeleteEntry) Result {
+// DeleteEntry deletes one.
+type DeleteEntry struct {
+	Framework api.FrameworkID
+	Session   uint64
+	Key       string
+	IfVersion *uint64
+}
+
+// apply deletes a key. One that does not exist is no error: version 0.
+func (change DeleteEntry) apply(s *State, _ time.Time) Result {
 	const op = "store.delete"
 	framework, bad := s.framework(op, change.Framework, change.Session)
 	if bad != nil {
