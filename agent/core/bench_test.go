@@ -7,6 +7,7 @@ import (
 
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/internal/protocol"
+	"github.com/tenderhq/tender/internal/testing/transcript"
 )
 
 // bench is a registered core whose disk is fast and whose one executor runs.
@@ -17,7 +18,7 @@ type bench struct {
 }
 
 func newBench() *bench {
-	b := &bench{at: epoch, core: New(Config{Agent: api.Agent{Resources: api.Scalars(4, 4096)}, Sandboxes: "/s"}, nil)}
+	b := &bench{at: transcript.Epoch, core: New(Config{Agent: api.Agent{Resources: api.Scalars(4, 4096)}, Sandboxes: "/s"}, nil)}
 	b.step(Started{BootID: "b1", Nonce: "n1"})
 	b.step(LeaderOpened{1})
 	b.say(protocol.AgentRegistered{Cluster: "c1", Agent: "agent-1", HeartbeatInterval: time.Hour, SessionTimeout: time.Hour})

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/internal/protocol"
@@ -36,7 +35,7 @@ func newAfterlife(w *world, end int) *afterlife {
 	a := &afterlife{before: w.truth, pid: 9000, ends: map[api.TaskRef]api.TaskState{}}
 	a.story = fmt.Sprintf("killed with %d of %d records on disk", end, len(w.log))
 	a.world = &world{
-		t: w.t, out: &strings.Builder{}, config: w.config, now: w.now, auto: true, log: slices.Clone(w.log[:end]),
+		t: w.t, config: w.config, now: w.now, auto: true, log: slices.Clone(w.log[:end]),
 		conn: afterLeader, term: w.term, sess: w.sess + 1000, told: map[api.TaskRef][]api.Status{}, truth: w.truth.clone(), react: a.react,
 	}
 	for ref, told := range w.told {
@@ -86,7 +85,7 @@ func (a *afterlife) begin() (gone bool) {
 }
 
 func (a *afterlife) fail(format string, args ...any) {
-	a.t.Fatalf("%s: %s\n%s", a.story, fmt.Sprintf(format, args...), a.out)
+	a.t.Fatalf("%s: %s\n%s", a.story, fmt.Sprintf(format, args...), a.out.String())
 }
 
 func (a *afterlife) later(what ...Happening) { a.queue = append(a.queue, what...) }

@@ -117,7 +117,6 @@ func TestAnyHistory(t *testing.T) {
 	}
 	rapid.Check(t, func(rt *rapid.T) {
 		w := newWorld(rt)
-		w.out = &strings.Builder{}
 		defer func() {
 			if rt.Failed() {
 				rt.Log(w.out.String())
@@ -135,7 +134,7 @@ func TestAnyHistory(t *testing.T) {
 				"{i}", rapid.SampledFrom([]string{"1", "2", "3"}).Draw(rt, "number"),
 				"{c}", rapid.SampledFrom([]string{"1001", "1002", "1003"}).Draw(rt, "conn"),
 			).Replace(line)
-			fmt.Fprintf(w.out, "> %s\n", line)
+			w.out.Say("> %s", line)
 			w.line(line)
 		}
 	})

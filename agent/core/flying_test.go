@@ -2,7 +2,6 @@ package core
 
 import (
 	"fmt"
-	"strings"
 	"testing"
 
 	"github.com/tenderhq/tender/api"
@@ -13,7 +12,6 @@ import (
 // the leader's queue; the others follow as those are acknowledged, and none is left behind (R4, R34).
 func TestStatusesOfASessionAreBoundedInBytes(t *testing.T) {
 	w := newWorld(t)
-	w.out = &strings.Builder{}
 	for _, line := range []string{"started boot=b1", "open", "leader registered"} {
 		w.line(line)
 	}
@@ -67,7 +65,6 @@ func TestStatusesOfASessionAreBoundedInBytes(t *testing.T) {
 // newest of it is what counts in the end (R34).
 func TestProgressOfATaskIsBounded(t *testing.T) {
 	w := newWorld(t)
-	w.out = &strings.Builder{}
 	lines := []string{
 		"started boot=b1", "open", "leader registered", "leader launch f1/t1", "forked f1/command pid=9", "subscribe f1/command conn=1",
 	}

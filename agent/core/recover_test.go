@@ -1,7 +1,6 @@
 package core
 
 import (
-	"strings"
 	"testing"
 
 	"github.com/tenderhq/tender/api"
@@ -28,7 +27,7 @@ func TestLogOfAnOlderOrder(t *testing.T) {
 		launched("later"), // than all that: it had no executor yet
 	}
 	w := newWorld(t)
-	w.out, w.quiet = &strings.Builder{}, true
+	w.quiet = true
 	w.core, w.log = New(w.config, records), records
 	for _, line := range []string{"started boot=b1", "open", "leader registered"} {
 		w.line(line)
@@ -43,6 +42,6 @@ func TestLogOfAnOlderOrder(t *testing.T) {
 		t.Errorf("the executor has %+v", e)
 	}
 	if len(want) != len(w.core.state.tasks) {
-		t.Error(w.out)
+		t.Error(w.out.String())
 	}
 }

@@ -15,7 +15,6 @@ import (
 // loaded is a registered core with many large tasks.
 func loaded(t *testing.T, tasks int) *world {
 	w := newWorld(t)
-	w.out = &strings.Builder{}
 	for _, line := range []string{"started boot=b1", "open", "leader registered"} {
 		w.line(line)
 	}

@@ -3,8 +3,6 @@ package core
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"fmt"
-	"path/filepath"
 	"reflect"
 	"slices"
 	"strconv"
@@ -12,15 +10,14 @@ import (
 	"testing"
 	"time"
 
-	"github.com/cockroachdb/datadriven"
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/internal/protocol"
+	"github.com/tenderhq/tender/internal/testing/transcript"
 )
 
-// TestTranscripts plays testdata. Each line of a block is one event; below stands what
-// the core made of it. "auto" stores records at once.
+// TestTranscripts plays testdata. Each line is one event. "auto" stores records at once.
 func TestTranscripts(t *testing.T) {
 	playAll(t, false)
 }
@@ -34,30 +31,24 @@ func TestCutEverywhere(t *testing.T) {
 }
 
 func playAll(t *testing.T, cut bool) {
-	files, err := filepath.Glob("testdata/*.txt")
-	if err != nil || len(files) == 0 {
-		t.Fatal("no transcripts", err)
-	}
-	for _, file := range files {
-		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
-			w := newWorld(t)
-			w.cut = cut
-			if cut {
-				w.twin = nil
-			}
-			datadriven.RunTest(t, file, func(t *testing.T, d *datadriven.TestData) string {
-				w.t, w.out = t, &strings.Builder{}
-				for _, line := range strings.Split(d.Input, "\n") {
-					w.line(line)
-				}
-				if w.out.Len() == 0 {
-					return "nothing\n"
-				}
-				return w.out.String()
-			})
-		})
-	}
+	transcript.Play(t, func(t *testing.T) transcript.Story {
+		w := newWorld(t)
+		w.cut = cut
+		if cut {
+			w.twin = nil
+		}
+		return w
+	})
 }
+
+// Play plays one line of a story.
+func (w *world) Play(t *testing.T, line transcript.Line) {
+	w.t = t
+	w.play(line)
+}
+
+// Said is what was said since it was asked last.
+func (w *world) Said() string { return w.out.Take() }
 
 // tester is a *testing.T, or one that finds the shortest history that fails.
 type tester interface {
@@ -68,7 +59,7 @@ type tester interface {
 // world is a core with a clock and a disk of records.
 type world struct {
 	t      tester
-	out    *strings.Builder
+	out    transcript.Out
 	core   *Core
 	config Config
 	now    time.Time
@@ -85,123 +76,72 @@ type world struct {
 	react  func(Effect) // nil: nobody answers by itself
 }
 
-var epoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-
 func newWorld(t tester) *world {
-	w := &world{t: t, now: epoch, auto: true, quiet: true, term: api.Term{Number: 1}, sess: 1, truth: newTruth()}
+	w := &world{t: t, now: transcript.Epoch, auto: true, quiet: true, term: api.Term{Number: 1}, sess: 1, truth: newTruth()}
 	w.config = Config{Agent: api.Agent{Hostname: "h1", Resources: api.Scalars(4, 4096)}, Version: "v1", Sandboxes: "/s"}
 	w.core = New(w.config, nil)
 	w.twin = &twin{}
 	return w
 }
 
-// args are the words of a line: the first one, bare ones, and name=value.
-type args struct {
-	bare  []string
-	named map[string]string
-}
+func (w *world) duration(text string) time.Duration { return transcript.Duration(w.t, text) }
 
-func parse(line string) args {
-	a := args{named: map[string]string{}}
-	for _, word := range strings.Fields(line) {
-		if name, value, ok := strings.Cut(word, "="); ok {
-			a.named[name] = value
-		} else {
-			a.bare = append(a.bare, word)
-		}
-	}
-	return a
-}
+// line plays a line that a test has written.
+func (w *world) line(text string) { w.play(transcript.Parse(text)) }
 
-func (a args) word(i int) string {
-	if i < len(a.bare) {
-		return a.bare[i]
-	}
-	return ""
-}
-
-func (a args) number(name string) uint64 {
-	n, _ := strconv.ParseUint(a.named[name], 10, 64)
-	return n
-}
-
-func (w *world) duration(text string) time.Duration {
-	if text == "" {
-		return 0
-	}
-	d, err := time.ParseDuration(text)
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	return d
-}
-
-func (w *world) line(line string) {
-	a := parse(line)
-	switch a.word(0) {
+func (w *world) play(a transcript.Line) {
+	switch a.Verb {
 	case "auto":
-		w.auto, w.quiet = a.word(1) != "off", a.word(1) != "off"
+		w.auto, w.quiet = a.Word(0) != "off", a.Word(0) != "off"
 	case "config":
 		w.reconfigure(a)
 	case "tick":
-		w.tick(w.duration(a.word(1)))
+		transcript.Tick(&w.now, w.duration(a.Word(0)), func() time.Time { return w.core.Wake() }, func() { w.step(Woken{}) })
 	case "clock": // on the wall, while the agent does not run
-		w.now = w.now.Add(w.duration(a.word(1)))
+		w.now = w.now.Add(w.duration(a.Word(0)))
 	case "restart":
 		w.restart(a)
 	case "reset": // the shell has heard Forget
 		w.log, w.told, w.truth = nil, nil, newTruth()
 		w.core = New(w.config, nil)
-		w.step(Started{BootID: a.named["boot"], Nonce: "nonce-2"})
+		w.step(Started{BootID: a.Named["boot"], Nonce: "nonce-2"})
 	case "dump":
 		for line := range strings.Lines(w.core.Dump()) {
-			if slices.ContainsFunc(a.bare[1:], func(room string) bool { return strings.HasPrefix(line, room+".") }) {
-				w.out.WriteString(line)
+			if slices.ContainsFunc(a.Words, func(room string) bool { return strings.HasPrefix(line, room+".") }) {
+				w.out.Say("%s", strings.TrimSuffix(line, "\n"))
 			}
 		}
 	case "stored":
-		w.step(Checkpointed{w.core.disk.written - min(a.number("less"), w.core.disk.written)})
+		w.step(Checkpointed{w.core.disk.written - min(a.Number(w.t, "less"), w.core.disk.written)})
 	default:
-		w.step(w.happening(a, line))
+		w.step(w.happening(a))
 	}
 }
 
-func (w *world) reconfigure(a args) {
-	if n := a.number("stubs"); n > 0 {
+func (w *world) reconfigure(a transcript.Line) {
+	if n := a.Number(w.t, "stubs"); n > 0 {
 		w.config.StubsMax = int(n)
 	}
-	if version := a.named["version"]; version != "" {
+	if version := a.Named["version"]; version != "" {
 		w.config.Version = version
 	}
-	w.config.RecoveryTimeout = w.duration(a.named["recovery"])
+	w.config.RecoveryTimeout = w.duration(a.Named["recovery"])
 	w.core = New(w.config, w.log)
 }
 
-// tick moves the clock, waking the core at each moment that it asked for.
-func (w *world) tick(d time.Duration) {
-	end := w.now.Add(d)
-	for wake := w.core.Wake(); !wake.IsZero() && !wake.After(end); wake = w.core.Wake() {
-		if wake.After(w.now) {
-			w.now = wake
-		}
-		w.step(Woken{})
-	}
-	w.now = end
-}
-
 // restart kills the agent: what was not stored is lost unless it says "all".
-func (w *world) restart(a args) {
-	if w.auto || a.word(1) == "all" {
+func (w *world) restart(a transcript.Line) {
+	if w.auto || a.Word(0) == "all" {
 		w.core.disk.stored = w.core.disk.written
 	}
 	lost := int(w.core.disk.written - w.core.disk.stored)
 	w.log = w.log[:len(w.log)-lost]
-	if a.word(1) == "compacted" {
+	if a.Word(0) == "compacted" {
 		w.log = w.core.Records()
 	}
 	w.core = New(w.config, w.log)
-	started := Started{BootID: a.named["boot"], Nonce: "nonce-2"}
-	for _, name := range strings.Split(a.named["alive"], ",") {
+	started := Started{BootID: a.Named["boot"], Nonce: "nonce-2"}
+	for _, name := range a.List("alive") {
 		for _, run := range w.core.Runs() {
 			if run.Run.Executor.String() == name {
 				started.Alive = append(started.Alive, run.Run)
@@ -234,7 +174,7 @@ func (w *world) step(what Happening) {
 			}
 		}
 		if text := w.show(effect); text != "" {
-			fmt.Fprintf(w.out, "%6s  %s\n", w.now.Sub(epoch), text)
+			w.out.SayAt(w.now, text)
 		}
 		if w.react != nil {
 			w.react(effect)
@@ -292,11 +232,11 @@ func (w *world) run(name string) Run {
 	return Run{w.xref(name), 0}
 }
 
-func (w *world) happening(a args, line string) Happening {
-	message := a.named["message"]
-	switch a.word(0) {
+func (w *world) happening(a transcript.Line) Happening {
+	message := a.Named["message"]
+	switch a.Verb {
 	case "started":
-		return Started{BootID: a.named["boot"], Nonce: "nonce-1"}
+		return Started{BootID: a.Named["boot"], Nonce: "nonce-1"}
 	case "open":
 		w.conn++
 		return LeaderOpened{w.conn}
@@ -305,52 +245,52 @@ func (w *world) happening(a args, line string) Happening {
 	case "leader":
 		return w.leaderSaid(a)
 	case "forked":
-		return ExecutorForked{w.run(a.word(1)), Process{int(a.number("pid")), 100}, tokenHash}
+		return ExecutorForked{w.run(a.Word(0)), Process{int(a.Number(w.t, "pid")), 100}, tokenHash}
 	case "failed":
-		return ExecutorFailed{w.run(a.word(1)), api.ReasonFetchFailed, message}
+		return ExecutorFailed{w.run(a.Word(0)), api.ReasonFetchFailed, message}
 	case "exited":
-		return ExecutorExited{w.run(a.word(1)), message}
+		return ExecutorExited{w.run(a.Word(0)), message}
 	case "groupsgone":
-		return GroupsGone{w.run(a.word(1))}
+		return GroupsGone{w.run(a.Word(0))}
 	case "subscribe":
 		return w.subscribe(a)
 	case "status":
-		return ExecutorCalled{Conn(a.number("conn")), []protocol.ExecutorCall{w.execStatus(a.bare[1:], a)}}
+		return ExecutorCalled{Conn(a.Number(w.t, "conn")), []protocol.ExecutorCall{w.execStatus(a.Words, a)}}
 	case "hangup":
-		return ExecutorClosed{Conn(a.number("conn"))}
+		return ExecutorClosed{Conn(a.Number(w.t, "conn"))}
 	case "prepared":
-		return TaskPrepared{Task: w.ref(a.word(1))}
+		return TaskPrepared{Task: w.ref(a.Word(0))}
 	case "unprepared":
-		return TaskPrepared{Task: w.ref(a.word(1)), Reason: api.ReasonFetchFailed, Message: message}
+		return TaskPrepared{Task: w.ref(a.Word(0)), Reason: api.ReasonFetchFailed, Message: message}
 	case "disk":
-		return DiskRoom{Full: a.word(1) == "full"}
+		return DiskRoom{Full: a.Word(0) == "full"}
 	case "destroyed":
-		return VolumeDestroyed{Volume: api.VolumeID(a.word(1)), Err: a.named["err"]}
+		return VolumeDestroyed{Volume: api.VolumeID(a.Word(0)), Err: a.Named["err"]}
 	case "sample":
 		return w.sampled(a)
 	case "away":
-		return Away{w.duration(a.word(1))}
+		return Away{w.duration(a.Word(0))}
 	}
-	w.t.Fatalf("unknown event %q", line)
+	w.t.Fatalf("unknown event %v", a)
 	return nil
 }
 
 // leaderClosed reads "closed [removed] [conn=]".
-func (w *world) leaderClosed(a args) Happening {
-	closed := LeaderClosed{Conn: w.conn, Removed: a.word(1) == "removed"}
-	if n := a.number("conn"); n > 0 {
+func (w *world) leaderClosed(a transcript.Line) Happening {
+	closed := LeaderClosed{Conn: w.conn, Removed: a.Word(0) == "removed"}
+	if n := a.Number(w.t, "conn"); n > 0 {
 		closed.Conn = Conn(n)
 	}
 	return closed
 }
 
 // sampled reads "sample F/E F/T=CPUS/MEM ...": what the tasks of an executor use.
-func (w *world) sampled(a args) Happening {
+func (w *world) sampled(a transcript.Line) Happening {
 	usage := protocol.UsageReport{
 		Total: api.Usage{At: w.now}, Executors: map[api.ExecutorRef]api.Usage{}, Tasks: map[api.TaskRef]api.Usage{},
 	}
 	var sum api.Usage
-	for name, use := range a.named { // order: irrelevant because it is a sum
+	for name, use := range a.Named { // order: irrelevant because it is a sum
 		cpus, mem, _ := strings.Cut(use, "/")
 		one := api.Usage{CPU: w.milli(cpus), Mem: w.milli(mem)}
 		if name != "own" { // the executor's, or that of tasks without processes
@@ -358,7 +298,7 @@ func (w *world) sampled(a args) Happening {
 		}
 		sum.CPU, sum.Mem = sum.CPU+one.CPU, sum.Mem+one.Mem
 	}
-	usage.Executors[w.xref(a.word(1))] = sum
+	usage.Executors[w.xref(a.Word(0))] = sum
 	usage.Total.CPU, usage.Total.Mem = sum.CPU, sum.Mem
 	return Sampled{usage}
 }
@@ -371,31 +311,31 @@ func (w *world) milli(text string) api.Milli {
 	return amount
 }
 
-func (w *world) subscribe(a args) Happening {
-	s := protocol.SubscribeExecutor{ExecutorRef: w.xref(a.word(1)), Token: "token", Version: a.named["version"]}
-	if token := a.named["token"]; token != "" {
+func (w *world) subscribe(a transcript.Line) Happening {
+	s := protocol.SubscribeExecutor{ExecutorRef: w.xref(a.Word(0)), Token: "token", Version: a.Named["version"]}
+	if token := a.Named["token"]; token != "" {
 		s.Token = token
 	}
-	for _, task := range strings.FieldsFunc(a.named["tasks"], func(r rune) bool { return r == ',' }) {
+	for _, task := range a.List("tasks") {
 		s.Tasks = append(s.Tasks, api.TaskID(task))
 	}
-	if len(a.bare) > 2 {
-		s.Unacknowledged = append(s.Unacknowledged, w.execStatus(a.bare[2:], a))
+	if len(a.Words) > 1 {
+		s.Unacknowledged = append(s.Unacknowledged, w.execStatus(a.Words[1:], a))
 	}
-	return ExecutorOpened{Conn(a.number("conn")), s}
+	return ExecutorOpened{Conn(a.Number(w.t, "conn")), s}
 }
 
 // execStatus reads "TASK STATE [n=] [group=] [exit=]".
-func (w *world) execStatus(words []string, a args) protocol.ExecutorStatus {
+func (w *world) execStatus(words []string, a transcript.Line) protocol.ExecutorStatus {
 	state, err := api.ParseTaskState(words[1])
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	s := protocol.ExecutorStatus{Task: api.TaskID(words[0]), State: state, Number: a.number("n"), ProcessGroup: int(a.number("group"))}
+	s := protocol.ExecutorStatus{Task: api.TaskID(words[0]), State: state, Number: a.Number(w.t, "n"), ProcessGroup: int(a.Number(w.t, "group"))}
 	if s.ProcessGroup != 0 {
 		s.ProcessStart = 200
 	}
-	if text, ok := a.named["exit"]; ok {
+	if text, ok := a.Named["exit"]; ok {
 		code, _ := strconv.Atoi(text)
 		s.ExitCode = &code
 	}
@@ -403,32 +343,32 @@ func (w *world) execStatus(words []string, a args) protocol.ExecutorStatus {
 }
 
 // leaderSaid reads "leader WHAT ... [term=] [session=] [conn=]".
-func (w *world) leaderSaid(a args) Happening {
+func (w *world) leaderSaid(a transcript.Line) Happening {
 	batch := protocol.AgentEvents{Term: w.term, Session: w.sess}
-	if n := a.number("term"); n > 0 {
+	if n := a.Number(w.t, "term"); n > 0 {
 		batch.Term = api.Term{Number: n}
 	}
-	if n := a.number("epoch"); n > 0 {
+	if n := a.Number(w.t, "epoch"); n > 0 {
 		batch.Term.Epoch = n
 	}
-	if n := a.number("session"); n > 0 {
+	if n := a.Number(w.t, "session"); n > 0 {
 		batch.Session = n
 	}
 	conn := w.conn
-	if n := a.number("conn"); n > 0 {
+	if n := a.Number(w.t, "conn"); n > 0 {
 		conn = Conn(n)
 	}
-	batch.Events = []protocol.AgentEvent{w.agentEvent(a, &batch)}
+	batch.Events = []protocol.AgentEvent{w.agentEvent(a.Shift(), &batch)}
 	return LeaderSaid{conn, batch}
 }
 
-func (w *world) agentEvent(a args, batch *protocol.AgentEvents) protocol.AgentEvent {
-	switch a.word(1) {
+func (w *world) agentEvent(a transcript.Line, batch *protocol.AgentEvents) protocol.AgentEvent {
+	switch a.Verb {
 	case "registered":
 		w.term, w.sess = batch.Term, batch.Session
 		cluster := "c1"
-		if a.named["cluster"] != "" {
-			cluster = a.named["cluster"]
+		if a.Named["cluster"] != "" {
+			cluster = a.Named["cluster"]
 		}
 		return protocol.AgentRegistered{Cluster: api.ClusterID(cluster), Agent: "agent-1", HeartbeatInterval: time.Minute, SessionTimeout: 5 * time.Minute}
 	case "reported":
@@ -438,49 +378,49 @@ func (w *world) agentEvent(a args, batch *protocol.AgentEvents) protocol.AgentEv
 	case "launch":
 		return w.launch(a)
 	case "kill":
-		return protocol.KillTask{TaskRef: w.ref(a.word(2)), Grace: w.duration(a.named["grace"]), Reason: api.ReasonKilledByFramework}
+		return protocol.KillTask{TaskRef: w.ref(a.Word(0)), Grace: w.duration(a.Named["grace"]), Reason: api.ReasonKilledByFramework}
 	case "ack":
-		return protocol.AcknowledgeStatus{TaskRef: w.ref(a.word(2)), Number: a.number("n")}
+		return protocol.AcknowledgeStatus{TaskRef: w.ref(a.Word(0)), Number: a.Number(w.t, "n")}
 	case "shutdown":
-		return protocol.ShutdownAgentExecutor{ExecutorRef: w.xref(a.word(2))}
+		return protocol.ShutdownAgentExecutor{ExecutorRef: w.xref(a.Word(0))}
 	case "remove":
-		return protocol.RemoveFramework{Framework: api.FrameworkID(a.word(2))}
+		return protocol.RemoveFramework{Framework: api.FrameworkID(a.Word(0))}
 	case "drain":
-		return protocol.Drain{On: a.word(2) == "on", Grace: w.duration(a.named["grace"])}
+		return protocol.Drain{On: a.Word(0) == "on", Grace: w.duration(a.Named["grace"])}
 	case "gone":
 		return protocol.AgentGone{Why: "operator"}
 	case "volume":
-		return protocol.CreateVolume{Volume: api.Resource{Label: api.Label{Name: "disk", Reserved: "r", Volume: api.VolumeID(a.word(2))}, Scalar: 1000}}
+		return protocol.CreateVolume{Volume: api.Resource{Label: api.Label{Name: "disk", Reserved: "r", Volume: api.VolumeID(a.Word(0))}, Scalar: 1000}}
 	case "destroy":
-		return protocol.DestroyVolume{Volume: api.VolumeID(a.word(2))}
+		return protocol.DestroyVolume{Volume: api.VolumeID(a.Word(0))}
 	}
 	w.t.Fatalf("the leader can't say %v", a)
 	return nil
 }
 
-func (w *world) launch(a args) protocol.AgentEvent {
-	ref := w.ref(a.word(2))
+func (w *world) launch(a transcript.Line) protocol.AgentEvent {
+	ref := w.ref(a.Word(0))
 	task := api.Task{ID: ref.Task, Resources: api.Scalars(1, 32), Command: &api.Command{Shell: "true"}}
-	if uri := a.named["uri"]; uri != "" {
+	if uri := a.Named["uri"]; uri != "" {
 		task.Command.URIs = []api.URI{{Source: uri}}
 	}
 	launch := protocol.LaunchTask{
-		Framework: api.Framework{ID: ref.Framework, Name: "fw"}, Role: "default", Resources: task.Resources, Number: a.number("number"),
+		Framework: api.Framework{ID: ref.Framework, Name: "fw"}, Role: "default", Resources: task.Resources, Number: a.Number(w.t, "number"),
 	}
-	if own := a.named["executor"]; own != "" {
+	if own := a.Named["executor"]; own != "" {
 		task.Executor = &api.Executor{ID: api.ExecutorID(own), Command: api.Command{Argv: []string{"x"}}}
-		if a.named["resources"] != "" {
+		if a.Named["resources"] != "" {
 			task.Executor.Resources = api.Scalars(0.1, 32)
 		}
-		if a.named["resources"] == "new" {
+		if a.Named["resources"] == "new" {
 			launch.ExecutorResources = task.Executor.Resources
 		}
 	}
-	if slices.Contains(a.bare, "revocable") {
+	if a.Has("revocable") {
 		task.Resources = task.Resources.AsRevocable()
 		launch.Resources = task.Resources
 	}
-	if id := a.named["volume"]; id != "" {
+	if id := a.Named["volume"]; id != "" {
 		disk := api.Resource{Label: api.Label{Name: "disk", Reserved: "r", Volume: api.VolumeID(id)}, Scalar: 1000}
 		task.Resources = task.Resources.Plus(api.NewResources(disk))
 		launch.Resources = task.Resources

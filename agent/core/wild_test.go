@@ -5,7 +5,6 @@ import (
 	"maps"
 	"math/rand/v2"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/tenderhq/tender/api"
@@ -25,7 +24,7 @@ func TestKilledAtAnyMoment(t *testing.T) {
 		t.Run(fmt.Sprint("seed=", seed), func(t *testing.T) {
 			random := rand.New(rand.NewPCG(seed, 11))
 			w := newWorld(t)
-			w.out, w.quiet = &strings.Builder{}, false
+			w.quiet = false
 			w.truth.boot = "b1"
 			life := newAfterlife(w, 0)
 			launches := 0

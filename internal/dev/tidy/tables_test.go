@@ -69,6 +69,7 @@ var floors = []floor{
 	{"internal/testing/hang", ""},
 	{"internal/testing/history", ""},
 	{"internal/testing/memnet", ""},
+	{"internal/testing/transcript", ""},
 	{"internal/testing/sim", values + "internal/wire allocator master/core master/view master/registry agent/core"}, // the cores joined, and nothing else real
 	{"internal/testing/clerks", "api framework internal/testing/history"},
 
