@@ -54,7 +54,8 @@ type Allocator interface {
 	// Launch turns part of what an offer held into a task's claim. The amount in use
 	// does not change; a policy that preempts learns whom it could ask.
 	Launch(Claim)
-	// Return frees what was taken by a proposal, Take or Launch. Where a task ends, its
+	// Return frees what was taken by a proposal, Take or Launch. What a task or an executor
+	// returns is no part of an offer that its framework has open. Where a task ends, its
 	// framework's filters of the agent end: the task may have been the reason.
 	Return(Claim)
 	// Refuse follows the Return of what a framework gave back itself, and leaves a filter:
@@ -131,9 +132,10 @@ type Claim struct {
 	Role      api.Role
 	Agent     api.AgentID
 	Resources api.Resources
-	Task      api.TaskID // "" for an offer or an executor
-	Since     time.Time  // of a task: when it was launched
-	Group     string     // of a task: a shape's Spread counts those of its own group
+	Task      api.TaskID     // of a task
+	Executor  api.ExecutorID // of an executor; an offer's claim has neither
+	Since     time.Time      // of a task: when it was launched
+	Group     string         // of a task: a shape's Spread counts those of its own group
 }
 
 // Allocation is what one run proposes.

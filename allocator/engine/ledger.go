@@ -90,7 +90,7 @@ func (e *ledger) takeBack(claim allocator.Claim) {
 	if m == nil {
 		return
 	}
-	offer := claim.Task == ""
+	offer := claim.Task == "" && claim.Executor == ""
 	before := a.Offers
 	back, fruitful := a.LetGo(m, claim.Resources, offer)
 	e.Counted = e.Kinds.Count(e.Counted, back, nil)
@@ -98,7 +98,7 @@ func (e *ledger) takeBack(claim allocator.Claim) {
 		e.answered(a, m, back, e.Counted)
 		e.untouched(a, m, fruitful)
 	}
-	if !books.Same(back, claim.Resources) { // an executor's, or a task that was never launched
+	if !books.Same(back, claim.Resources) { // of a task that was never launched, or of who is older than what says so
 		rest, _ := a.LetGo(m, claim.Resources.Without(back), !offer)
 		back = back.Plus(rest)
 		e.Counted = e.Kinds.Count(e.Counted, back, nil)

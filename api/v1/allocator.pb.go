@@ -895,7 +895,10 @@ type AllocatorClaim struct {
 	// Of a task: when it was launched.
 	Since int64 `protobuf:"varint,6,opt,name=since,proto3" json:"since,omitempty"`
 	// Of a task: what a demand's places are counted by.
-	Group         string `protobuf:"bytes,7,opt,name=group,proto3" json:"group,omitempty"`
+	Group string `protobuf:"bytes,7,opt,name=group,proto3" json:"group,omitempty"`
+	// Of an executor. What an executor held and returns is never taken out of an open offer of its framework. Masters
+	// before this field say nothing of executors here.
+	ExecutorId    string `protobuf:"bytes,8,opt,name=executor_id,json=executorId,proto3" json:"executor_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -975,6 +978,13 @@ func (x *AllocatorClaim) GetSince() int64 {
 func (x *AllocatorClaim) GetGroup() string {
 	if x != nil {
 		return x.Group
+	}
+	return ""
+}
+
+func (x *AllocatorClaim) GetExecutorId() string {
+	if x != nil {
+		return x.ExecutorId
 	}
 	return ""
 }
@@ -1601,7 +1611,7 @@ const file_api_v1_allocator_proto_rawDesc = "" +
 	"\x06weight\x18\x02 \x01(\x01R\x06weight\x12\x1a\n" +
 	"\bpriority\x18\x03 \x01(\x03R\bpriority\x121\n" +
 	"\tguarantee\x18\x04 \x03(\v2\x13.tender.v1.ResourceR\tguarantee\x12)\n" +
-	"\x05limit\x18\x05 \x03(\v2\x13.tender.v1.ResourceR\x05limit\"\xda\x01\n" +
+	"\x05limit\x18\x05 \x03(\v2\x13.tender.v1.ResourceR\x05limit\"\xfb\x01\n" +
 	"\x0eAllocatorClaim\x12!\n" +
 	"\fframework_id\x18\x01 \x01(\tR\vframeworkId\x12\x12\n" +
 	"\x04role\x18\x02 \x01(\tR\x04role\x12\x19\n" +
@@ -1609,7 +1619,9 @@ const file_api_v1_allocator_proto_rawDesc = "" +
 	"\tresources\x18\x04 \x03(\v2\x13.tender.v1.ResourceR\tresources\x12\x17\n" +
 	"\atask_id\x18\x05 \x01(\tR\x06taskId\x12\x14\n" +
 	"\x05since\x18\x06 \x01(\x03R\x05since\x12\x14\n" +
-	"\x05group\x18\a \x01(\tR\x05group\"Y\n" +
+	"\x05group\x18\a \x01(\tR\x05group\x12\x1f\n" +
+	"\vexecutor_id\x18\b \x01(\tR\n" +
+	"executorId\"Y\n" +
 	"\x10AllocatorRefusal\x12/\n" +
 	"\x05claim\x18\x01 \x01(\v2\x19.tender.v1.AllocatorClaimR\x05claim\x12\x14\n" +
 	"\x05until\x18\x02 \x01(\x03R\x05until\"\\\n" +

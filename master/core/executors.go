@@ -34,7 +34,8 @@ type executor struct {
 }
 
 func (x *executor) claim() allocator.Claim {
-	return allocator.Claim{Framework: x.ref.Framework, Role: x.role, Agent: x.agent.id, Resources: x.resources}
+	return allocator.Claim{Framework: x.ref.Framework, Role: x.role, Agent: x.agent.id, Resources: x.resources,
+		Executor: x.ref.Executor}
 }
 
 // addExecutor puts an executor into the picture; its resources are booked by the caller.

@@ -123,7 +123,7 @@ func (c Codec) ClaimToProto(claim allocator.Claim) *apiv1.AllocatorClaim {
 	return &apiv1.AllocatorClaim{
 		FrameworkId: string(claim.Framework), Role: string(claim.Role), AgentId: string(claim.Agent),
 		Resources: wire.ResourcesToProto(claim.Resources), TaskId: string(claim.Task), Since: c.Nanos(claim.Since),
-		Group: claim.Group,
+		Group: claim.Group, ExecutorId: string(claim.Executor),
 	}
 }
 
@@ -133,7 +133,7 @@ func (c Codec) ClaimFromProto(m *apiv1.AllocatorClaim) (allocator.Claim, error) 
 	return allocator.Claim{
 		Framework: api.FrameworkID(m.GetFrameworkId()), Role: api.Role(m.GetRole()), Agent: api.AgentID(m.GetAgentId()),
 		Resources: resources, Task: api.TaskID(m.GetTaskId()), Since: c.Time(m.GetSince()),
-		Group: m.GetGroup(),
+		Group: m.GetGroup(), Executor: api.ExecutorID(m.GetExecutorId()),
 	}, err
 }
 
