@@ -99,6 +99,60 @@ func TestOneMessageOfAnExecutorWaits(t *testing.T) {
 	})
 }
 
+// shouter is the stream of an executor that says large messages as fast as it is read.
+type shouter struct{ talker }
+
+func (s *shouter) RecvMsg(into any) error {
+	if s.ctx.Err() != nil {
+		return s.ctx.Err()
+	}
+	s.said++
+	data, err := proto.Marshal(&apiv1.ExecutorCalls{Calls: []*apiv1.ExecutorCall{{Call: &apiv1.ExecutorCall_Message{
+		Message: &apiv1.ExecutorMessage{Data: make([]byte, 64<<10)}}}}})
+	if err != nil {
+		return err
+	}
+	return wire.Codec().Unmarshal(mem.BufferSlice{mem.SliceBuffer(data)}, into)
+}
+
+// However fast the loop takes what an executor says, it is read only so fast; a stream that has ended is not held (R34).
+func TestExecutorsAreHeld(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		a := newLoop()
+		stream := &shouter{talker{ctx: ctx}}
+		server := &executorServer{agent: a, ctx: t.Context()}
+		a.startWork(func() { server.read(ctx, cancel, 1, stream) })
+		const seconds = 10
+		taken, over := 0, time.After(seconds*time.Second)
+		for going := true; going; {
+			select {
+			case it := <-a.inbox.items:
+				a.stepItem(time.Now(), it)
+				taken++
+			case <-over:
+				going = false
+			}
+		}
+		price := executorPrice([]protocol.ExecutorCall{protocol.ExecutorMessage{Data: make([]byte, 64<<10)}})
+		most := (executorRate.First + seconds*executorRate.PerSecond) / price
+		if least := most * 8 / 10; float64(taken) < least || float64(taken) > most+2 {
+			t.Errorf("%d messages were read in %d s; about %.0f may be", taken, seconds, most)
+		}
+		if a.metrics.held.Load() == 0 {
+			t.Error("nothing says that it was held")
+		}
+		began := time.Now()
+		cancel()
+		a.stepItem(time.Now(), <-a.inbox.items) // what it still held
+		a.stepItem(time.Now(), <-a.inbox.items) // its end
+		a.work.Wait()
+		if held := time.Since(began); held != 0 {
+			t.Errorf("a stream that has ended is held for %v", held)
+		}
+	})
+}
+
 // Of all executors together so many messages are read and wait for the loop; the others wait as they came (R34).
 func TestFewMessagesOfAllExecutorsAreRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -13,6 +13,7 @@ import (
 	"github.com/tenderhq/tender/agent/executor"
 	"github.com/tenderhq/tender/api"
 	apiv1 "github.com/tenderhq/tender/api/v1"
+	"github.com/tenderhq/tender/internal/allowance"
 	"github.com/tenderhq/tender/internal/protocol"
 	"github.com/tenderhq/tender/internal/wire"
 )
@@ -268,13 +269,14 @@ func executorCalls(before int, part []byte) ([]protocol.ExecutorCall, error) {
 func (s *executorServer) read(ctx context.Context, end func(), conn core.Conn, stream grpc.ServerStream) {
 	defer end()
 	defer s.agent.inbox.postEvent(s.ctx, core.ExecutorClosed{Conn: conn})
+	allowed := allowance.New(executorRate, time.Now())
 	for {
 		s.agent.disk.waitForRoom(ctx)
 		frame := new(wire.Frame)
 		if stream.RecvMsg(frame) != nil {
 			return
 		}
-		if err := s.take(conn, frame); err != nil {
+		if err := s.take(ctx, conn, frame, &allowed); err != nil {
 			if ctx.Err() == nil && api.KindOf(err) != api.Unavailable {
 				s.agent.log.Warn().Err(err).Msg("an executor's call is wrong; its stream is closed")
 			}
@@ -284,7 +286,7 @@ func (s *executorServer) read(ctx context.Context, end func(), conn core.Conn, s
 }
 
 // take reads a message part by part and brings each to the loop before the next is read. The frame is given back.
-func (s *executorServer) take(conn core.Conn, frame *wire.Frame) error {
+func (s *executorServer) take(ctx context.Context, conn core.Conn, frame *wire.Frame, allowed *allowance.Allowance) error {
 	defer frame.Free()
 	parts, err := frame.ExecutorParts()
 	if err != nil {
@@ -292,7 +294,8 @@ func (s *executorServer) take(conn core.Conn, frame *wire.Frame) error {
 	}
 	before := 0
 	for _, part := range parts {
-		if err := s.takePart(conn, before, part.Bytes); err != nil {
+		s.hold(ctx, allowed, float64(part.Weight))
+		if err := s.takePart(conn, before, part.Bytes, allowed); err != nil {
 			return err
 		}
 		before += part.Calls
@@ -300,7 +303,7 @@ func (s *executorServer) take(conn core.Conn, frame *wire.Frame) error {
 	return nil
 }
 
-func (s *executorServer) takePart(conn core.Conn, before int, part []byte) error {
+func (s *executorServer) takePart(conn core.Conn, before int, part []byte, allowed *allowance.Allowance) error {
 	ends := api.E("executor.session", api.Unavailable, "", errors.New("the agent goes away"))
 	if !s.agent.executors.beginReading(s.ctx) {
 		return ends
@@ -310,6 +313,7 @@ func (s *executorServer) takePart(conn core.Conn, before int, part []byte) error
 	if len(calls) == 0 {
 		return err
 	}
+	allowed.Take(time.Now(), executorPrice(calls)) // the next part is held for it
 	taken := make(chan struct{}, 1)
 	if !s.agent.inbox.post(s.ctx, item{what: core.ExecutorCalled{Conn: conn, Calls: calls}, taken: taken}) {
 		return ends

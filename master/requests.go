@@ -61,6 +61,9 @@ func (q *requests) receive(ctx context.Context, stream grpc.ServerStream, reques
 	case <-ctx.Done():
 		return leave, ctx.Err()
 	}
+	if !from.pay(ctx, callsExpense, 0) { // what it owes; nothing of this request is in memory meanwhile
+		return leave, ctx.Err()
+	}
 	frame := new(wire.Frame)
 	if err := stream.RecvMsg(frame); err != nil {
 		return leave, err

@@ -197,6 +197,9 @@ func (l *leader) readScheduler(conn core.Conn, out *schedulerStream, stream grpc
 		return nil
 	}
 	for {
+		if !from.pay(ctx, callsExpense, 0) { // what it owes; nothing of the next message is in memory meanwhile
+			return nil
+		}
 		frame := new(wire.Frame)
 		if err := stream.RecvMsg(frame); err != nil {
 			return nil // the stream is gone or going
@@ -257,6 +260,9 @@ func (l *leader) readAgent(conn core.Conn, out *agentStream, stream grpc.BidiStr
 		return nil
 	}
 	for {
+		if !from.pay(ctx, callsExpense, 0) { // what it owes; nothing of the next message is in memory meanwhile
+			return nil
+		}
 		frame := new(wire.Frame)
 		if err := stream.RecvMsg(frame); err != nil {
 			return nil

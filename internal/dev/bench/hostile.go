@@ -75,7 +75,7 @@ func amongAgents(ctx context.Context, cluster *devcluster.Cluster, o options) er
 // turns is what all turns have measured.
 type turns struct {
 	alone, beside   []time.Duration
-	aloneCPU, storm float64 // the leader's, in processors
+	aloneCPU, storm used    // the leader's
 	before, worst   float64 // the leader's memory
 	sent            []string
 }
@@ -107,13 +107,13 @@ func (all *turns) turn(ctx context.Context, cluster *devcluster.Cluster, leader 
 	if _, err := offerTimes(ctx, cluster, hostileOffers/4, 0); err != nil { // warms up
 		return err
 	}
-	memory, cpu := watchMemory(leader.PID), watchCPU(leader.PID)
+	memory, cpu := watchMemory(leader.PID), watchProcessors(leader.PID)
 	defer memory.end()
 	times, err := offerTimes(ctx, cluster, hostileOffers, 0)
 	if err != nil {
 		return err
 	}
-	all.alone, all.aloneCPU = append(all.alone, times...), all.aloneCPU+cpu()
+	all.alone, all.aloneCPU = append(all.alone, times...), all.aloneCPU.and(cpu())
 	if all.before == 0 {
 		all.before = memory.worst()
 	}
@@ -124,9 +124,9 @@ func (all *turns) turn(ctx context.Context, cluster *devcluster.Cluster, leader 
 		return err
 	}
 	profiled := profileLeader(leader, o.profile)
-	cpu = watchCPU(leader.PID)
+	cpu = watchProcessors(leader.PID)
 	times, err = offerTimes(ctx, cluster, hostileOffers, o.storm)
-	all.storm += cpu()
+	all.storm = all.storm.and(cpu())
 	calm()
 	all.sent = append(all.sent, sent())
 	if err != nil {
@@ -148,7 +148,8 @@ func (all *turns) print(o options) {
 	ratio("demand to offer, p50", ms(quantile(all.alone, 0.5)), ms(quantile(all.beside, 0.5)), "ms")
 	ratio("demand to offer, p99", ms(quantile(all.alone, 0.99)), ms(quantile(all.beside, 0.99)), "ms")
 	ratio("the leader's own memory, worst", all.before, all.worst, "MB")
-	ratio("the leader's processors", all.aloneCPU/float64(o.runs), all.storm/float64(o.runs), "")
+	ratio("the leader's processors", all.aloneCPU.busy/float64(o.runs), all.storm.busy/float64(o.runs), "")
+	ratio("its threads that wait for one", all.aloneCPU.waiting/float64(o.runs), all.storm.waiting/float64(o.runs), "")
 }
 
 // loadNow is the machine's load in words.
@@ -161,10 +162,18 @@ func loadNow() string {
 	return "load " + load
 }
 
-// watchCPU returns how many processors a process has kept busy since.
-func watchCPU(pid int) func() float64 {
-	began, had := time.Now(), ownCPU(pid)
-	return func() float64 { return (ownCPU(pid) - had) / time.Since(began).Seconds() }
+// used is how many processors a process has kept busy, and how many of its threads waited for one, on average.
+type used struct{ busy, waiting float64 }
+
+func (u used) and(v used) used { return used{u.busy + v.busy, u.waiting + v.waiting} }
+
+// watchProcessors returns what a process has used since.
+func watchProcessors(pid int) func() used {
+	began, had := time.Now(), used{ownCPU(pid), waitedFor(pid)}
+	return func() used {
+		took := time.Since(began).Seconds()
+		return used{(ownCPU(pid) - had.busy) / took, (waitedFor(pid) - had.waiting) / took}
+	}
 }
 
 // profileLeader writes what the leader's processor does and what is on its heap into a folder; none

@@ -76,3 +76,19 @@ func statOf(pid int) procfs.ProcStat {
 }
 
 func sortedKeys[K cmp.Ordered, V any](m map[K]V) []K { return slices.Sorted(maps.Keys(m)) }
+
+// waitedFor is how long, in seconds, the threads of a process that live have been ready and had no processor: what
+// else runs on the machine makes them wait.
+func waitedFor(pid int) float64 {
+	threads, err := procfs.AllThreads(pid)
+	if err != nil {
+		return 0
+	}
+	var sum uint64
+	for _, thread := range threads {
+		if stat, err := thread.Schedstat(); err == nil {
+			sum += stat.WaitingNanoseconds
+		}
+	}
+	return float64(sum) / 1e9
+}
