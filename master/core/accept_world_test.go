@@ -7,18 +7,19 @@ import (
 
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/internal/protocol"
+	"github.com/tenderhq/tender/internal/testing/transcript"
 )
 
 // acceptLine reads: accept f1 offer-1-1 t1=cpus:1;mem:32 t2=cpus:2 exec=e1/cpus:0.5 op=launch1
 // and, for parts of one answer: more=yes after=2 (the number of a call, or the last); named=http names the
 // first port of each task, and tier=front is a label.
-func (w *world) acceptLine(f *fakeFramework, args words) {
+func (w *world) acceptLine(f *fakeFramework, args transcript.Line) {
 	var operations []api.Operation
-	for _, text := range args.plain[2:] { // such as reserve:cpus:1;mem:32 or create:v1:100
+	for _, text := range args.Words[2:] { // such as reserve:cpus:1;mem:32 or create:v1:100
 		operations = append(operations, operationOf(text))
 	}
-	operation := api.Operation{Kind: api.OpLaunch, ID: api.OperationID(args.keys["op"])}
-	for _, name := range sortedNames(args.keys) {
+	operation := api.Operation{Kind: api.OpLaunch, ID: api.OperationID(args.Named["op"])}
+	for _, name := range sortedNames(args.Named) {
 		if slices.Contains([]string{"refuse", "exec", "op", "more", "after", "named", "tier"}, name) {
 			continue
 		}
@@ -28,10 +29,10 @@ func (w *world) acceptLine(f *fakeFramework, args words) {
 		operations = append(operations, operation)
 	}
 	after := f.call
-	if args.keys["after"] != "last" {
-		after, _ = strconv.ParseUint(args.keys["after"], 10, 64)
+	if args.Named["after"] != "last" {
+		after, _ = strconv.ParseUint(args.Named["after"], 10, 64)
 	}
-	w.call(f, protocol.Accept{Offers: offerIDs(args.at(1)), Operations: operations, Filter: filterOf(args), More: args.keys["more"] == "yes", After: after})
+	w.call(f, protocol.Accept{Offers: offerIDs(args.Word(1)), Operations: operations, Filter: filterOf(args), More: args.Named["more"] == "yes", After: after})
 }
 
 func operationOf(text string) api.Operation {
@@ -58,22 +59,22 @@ func operationOf(text string) api.Operation {
 	return operation
 }
 
-func taskOf(name string, args words) api.Task {
+func taskOf(name string, args transcript.Line) api.Task {
 	task := api.Task{ID: api.TaskID(name)}
-	resources, err := api.ParseResources(args.keys[name])
+	resources, err := api.ParseResources(args.Named[name])
 	if err == nil {
 		task.Resources = resources
 	}
-	if args.keys[name] == "large" {
+	if args.Named[name] == "large" {
 		task.Resources, task.Data = api.Scalars(0.1, 0), make([]byte, api.TaskBytesMax+1)
 	}
-	if port := task.Resources.RangesOf("ports").First(1); len(port) > 0 && args.keys["named"] != "" {
-		task.Ports = map[string]uint16{args.keys["named"]: uint16(port[0])}
+	if port := task.Resources.RangesOf("ports").First(1); len(port) > 0 && args.Named["named"] != "" {
+		task.Ports = map[string]uint16{args.Named["named"]: uint16(port[0])}
 	}
-	if tier := args.keys["tier"]; tier != "" {
+	if tier := args.Named["tier"]; tier != "" {
 		task.Labels = map[string]string{"tier": tier}
 	}
-	executor, ask, own := strings.Cut(args.keys["exec"], "/")
+	executor, ask, own := strings.Cut(args.Named["exec"], "/")
 	if !own {
 		if executor != "none" {
 			task.Command = &api.Command{Shell: "sleep 1"}

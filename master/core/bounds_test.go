@@ -9,6 +9,7 @@ import (
 
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/internal/protocol"
+	"github.com/tenderhq/tender/internal/testing/transcript"
 	"github.com/tenderhq/tender/master/core"
 )
 
@@ -50,9 +51,9 @@ func withTasks(n int) (*world, *fakeFramework, *heard) {
 	w := newWorld(policyNamed("fairshare"), core.Config{})
 	h := listen(w)
 	w.lead()
-	_, agent := split("agent a1 cpus=1000 mem=1000000")
+	agent := transcript.Parse("agent a1 cpus=1000 mem=1000000")
 	w.newAgent(agent)
-	_, framework := split("framework f1")
+	framework := transcript.Parse("framework f1")
 	w.newFramework(framework)
 	f := w.frameworks["f1"]
 	operations := make([]api.Operation, 100)
@@ -142,7 +143,7 @@ func TestConstraintsOfADemandAreBounded(t *testing.T) {
 	w := newWorld(policyNamed("fairshare"), core.Config{})
 	h := listen(w)
 	w.lead()
-	_, framework := split("framework f1 role=a,b")
+	framework := transcript.Parse("framework f1 role=a,b")
 	w.newFramework(framework)
 	f := w.frameworks["f1"]
 	demand := func(role api.Role, from, to int) protocol.SetDemand {
@@ -168,7 +169,7 @@ func TestADeadSessionLeavesNoQuestions(t *testing.T) {
 	w, _, h := withTasks(1)
 	w.agents["a1"].silent = true
 	w.pass(10 * time.Second)
-	_, framework := split("framework f2")
+	framework := transcript.Parse("framework f2")
 	w.newFramework(framework)
 	f := w.frameworks["f2"]
 	page := make([]protocol.UnsettledTask, 4096)

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tenderhq/tender/internal/testing/transcript"
 	"github.com/tenderhq/tender/master/core"
 )
 
@@ -13,9 +14,9 @@ func TestDecisionsAreBounded(t *testing.T) {
 	w := newWorld(policyNamed("fairshare"), core.Config{})
 	w.quiet = true
 	w.lead()
-	_, agent := split("agent a1 cpus=4 mem=4096")
+	agent := transcript.Parse("agent a1 cpus=4 mem=4096")
 	w.verbOfAgents("agent", agent)
-	_, f1 := split("framework f1")
+	f1 := transcript.Parse("framework f1")
 	w.verbOfFrameworks("framework", f1)
 	for range 12 {
 		w.pass(90 * time.Second)

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/tenderhq/tender/internal/protocol"
+	"github.com/tenderhq/tender/internal/testing/transcript"
 	"github.com/tenderhq/tender/master/core"
 )
 
@@ -19,23 +20,23 @@ func TestServed(t *testing.T) {
 			since = append(since, served.Since...)
 		}
 	}
-	w.newAgent(words{plain: []string{"a1"}, keys: map[string]string{"cpus": "4", "mem": "4096"}})
-	w.newFramework(words{plain: []string{"f1"}})
-	w.newFramework(words{plain: []string{"f2"}})
+	w.newAgent(transcript.Line{Words: []string{"a1"}, Named: map[string]string{"cpus": "4", "mem": "4096"}})
+	w.newFramework(transcript.Line{Words: []string{"f1"}})
+	w.newFramework(transcript.Line{Words: []string{"f2"}})
 	if len(since) > 0 {
 		t.Fatalf("the first offer returns nothing, but counts %v", since)
 	}
 	f1, f2 := w.frameworks["f1"], w.frameworks["f2"]
 	decline := func(f *fakeFramework) {
 		for id := range f.offers {
-			w.call(f, protocol.Decline{Offers: offerIDs(string(id)), Filter: filterOf(words{keys: map[string]string{"refuse": "60s"}})})
+			w.call(f, protocol.Decline{Offers: offerIDs(string(id)), Filter: filterOf(transcript.Line{Named: map[string]string{"refuse": "60s"}})})
 		}
 	}
 	came := w.now
 	w.now = w.now.Add(3 * time.Millisecond)
 	f1.call++
 	for id := range f1.offers {
-		calls := []protocol.NumberedCall{{Number: f1.call, Call: protocol.Decline{Offers: offerIDs(string(id)), Filter: filterOf(words{keys: map[string]string{"refuse": "60s"}})}}}
+		calls := []protocol.NumberedCall{{Number: f1.call, Call: protocol.Decline{Offers: offerIDs(string(id)), Filter: filterOf(transcript.Line{Named: map[string]string{"refuse": "60s"}})}}}
 		w.perform(w.core.Step(core.Event{At: w.now, Came: came, What: core.SchedulerCalled{Conn: f1.conn, Calls: calls}}))
 	}
 	w.settle()

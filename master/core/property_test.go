@@ -11,6 +11,7 @@ import (
 
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/internal/protocol"
+	"github.com/tenderhq/tender/internal/testing/transcript"
 	"github.com/tenderhq/tender/master/core"
 	"github.com/tenderhq/tender/master/view"
 )
@@ -112,7 +113,7 @@ func chosen[V any](m map[string]V, pick int) (V, bool) {
 func (x *chaos) moreAgents(pick int) {
 	if len(x.agents) < 5 {
 		name := fmt.Sprintf("a%d", len(x.agents)+1)
-		x.newAgent(words{plain: []string{name}, keys: map[string]string{
+		x.newAgent(transcript.Line{Words: []string{name}, Named: map[string]string{
 			"cpus": fmt.Sprint(1 + pick%4), "mem": fmt.Sprint(512 * (1 + pick%3)), "ports": "[31000-31009]"}})
 	}
 }
@@ -121,7 +122,7 @@ func (x *chaos) moreFrameworks(pick int) {
 	if len(x.frameworks) < 4 {
 		name := fmt.Sprintf("f%d", len(x.frameworks)+1)
 		roles := []string{"web", "batch", "web,batch"}
-		x.newFramework(words{plain: []string{name, []string{"", "revocable"}[pick%2]}, keys: map[string]string{"role": roles[pick%3], "failover": "40s"}})
+		x.newFramework(transcript.Line{Words: []string{name, []string{"", "revocable"}[pick%2]}, Named: map[string]string{"role": roles[pick%3], "failover": "40s"}})
 	}
 }
 
@@ -322,9 +323,9 @@ func (x *chaos) bringBack(pick int) {
 	if !ok || a.gone || a.conn != 0 && !a.silent && pick%5 != 0 {
 		return
 	}
-	args := words{keys: map[string]string{}}
+	args := transcript.Line{Named: map[string]string{}}
 	if pick%11 == 0 {
-		args.keys["boot"] = fmt.Sprintf("boot-%d-%s", x.conns, a.name)
+		args.Named["boot"] = fmt.Sprintf("boot-%d-%s", x.conns, a.name)
 	}
 	x.agentBack(a, args)
 	x.resend(a)
@@ -418,10 +419,10 @@ func (x *chaos) calm() {
 	for _, name := range sortedNames(x.agents) {
 		a := x.agents[name]
 		a.unable = ""
-		x.agentBack(a, words{keys: map[string]string{}})
+		x.agentBack(a, transcript.Line{Named: map[string]string{}})
 		if a.conn == 0 || !a.reported { // its first stream is asked, and says nothing
 			x.pass(6 * time.Second)
-			x.agentBack(a, words{keys: map[string]string{}})
+			x.agentBack(a, transcript.Line{Named: map[string]string{}})
 		}
 		if a.info.ID != "" {
 			x.request(core.MarkAgent{Agent: string(a.info.ID), Clear: api.MarkDraining | api.MarkDrained | api.MarkDeactivated})

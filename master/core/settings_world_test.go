@@ -3,20 +3,21 @@ package core_test
 import (
 	"time"
 
+	"github.com/tenderhq/tender/internal/testing/transcript"
 	"github.com/tenderhq/tender/master/core"
 )
 
 // verbOfSettings changes what the next leader is told.
-func (w *world) verbOfSettings(verb string, args words) bool {
+func (w *world) verbOfSettings(verb string, args transcript.Line) bool {
 	switch verb {
 	case "policy": // a story of another allocator says so first
-		w.policy = policyNamed(args.at(0))
+		w.policy = policyNamed(args.Word(0))
 		w.term.Number--
 		w.lead()
 	case "gone-after": // a story that has no seven days
-		w.config.GoneAfter, _ = time.ParseDuration(args.at(0))
+		w.config.GoneAfter, _ = time.ParseDuration(args.Word(0))
 		w.config.GoneAfterOf = nil
-		for key, value := range args.keys {
+		for key, value := range args.Named {
 			class := core.GoneAfter{Attribute: "rack", Value: key}
 			class.After, _ = time.ParseDuration(value)
 			w.config.GoneAfterOf = append(w.config.GoneAfterOf, class)
@@ -24,7 +25,7 @@ func (w *world) verbOfSettings(verb string, args words) bool {
 		w.term.Number--
 		w.lead()
 	case "version": // of the next leader
-		w.config.Version = args.at(0)
+		w.config.Version = args.Word(0)
 	default:
 		return false
 	}

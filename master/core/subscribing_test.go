@@ -9,6 +9,7 @@ import (
 
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/internal/protocol"
+	"github.com/tenderhq/tender/internal/testing/transcript"
 	"github.com/tenderhq/tender/master/core"
 	"github.com/tenderhq/tender/master/registry"
 	"github.com/tenderhq/tender/master/view"
@@ -20,10 +21,10 @@ func crowd(agents int) (*world, *fakeFramework, *heard) {
 	h := listen(w)
 	w.lead()
 	for i := range agents {
-		_, agent := split(fmt.Sprintf("agent a%d cpus=1 mem=1024", i))
+		agent := transcript.Parse(fmt.Sprintf("agent a%d cpus=1 mem=1024", i))
 		w.newAgent(agent)
 	}
-	_, framework := split("framework f1 role=web failover=1h")
+	framework := transcript.Parse("framework f1 role=web failover=1h")
 	w.newFramework(framework)
 	return w, w.frameworks["f1"], h
 }

@@ -6,18 +6,19 @@ import (
 
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/internal/protocol"
+	"github.com/tenderhq/tender/internal/testing/transcript"
 	"github.com/tenderhq/tender/master/view"
 )
 
 // verbOfUse is about what tasks really use.
-func (w *world) verbOfUse(verb string, args words) bool {
-	a := w.agents[args.at(0)]
+func (w *world) verbOfUse(verb string, args transcript.Line) bool {
+	a := w.agents[args.Word(0)]
 	switch verb {
 	case "use": // its tasks from now on: use a1 f1/t1=0.5/100
 		if a.uses == nil {
 			a.uses = make(map[api.TaskRef]api.Usage)
 		}
-		for name, text := range args.keys {
+		for name, text := range args.Named {
 			cpus, mem, _ := strings.Cut(text, "/")
 			amounts, err := api.ParseResources("cpus:" + cpus + ";mem:" + mem)
 			if err != nil {

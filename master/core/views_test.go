@@ -8,24 +8,25 @@ import (
 	"strings"
 
 	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/internal/testing/transcript"
 	"github.com/tenderhq/tender/master/view"
 )
 
 func sortedNames[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
 
-func (w *world) verbOfViews(verb string, args words) bool {
-	query := view.Query{All: args.at(0) == "all", Prefix: args.keys["prefix"], After: w.said(args.keys["after"])}
-	if limit, ok := args.keys["limit"]; ok {
+func (w *world) verbOfViews(verb string, args transcript.Line) bool {
+	query := view.Query{All: args.Word(0) == "all", Prefix: args.Named["prefix"], After: w.said(args.Named["after"])}
+	if limit, ok := args.Named["limit"]; ok {
 		var err error
 		if query.Limit, err = strconv.Atoi(limit); err != nil {
 			panic(err)
 		}
 	}
-	if state := args.keys["state"]; state != "" {
+	if state := args.Named["state"]; state != "" {
 		query.States = strings.Split(state, ",")
 	}
 	cluster := w.core.View()
-	if args.at(0) == "follower" { // who has the registry alone
+	if args.Word(0) == "follower" { // who has the registry alone
 		cluster.Leader = nil
 	}
 	next := ""
@@ -87,8 +88,8 @@ func (w *world) verbOfViews(verb string, args words) bool {
 	return true
 }
 
-func (w *world) explainLine(args words) {
-	view, err := w.core.View().Explain(w.said(args.at(0)), w.said(args.at(1)), w.now)
+func (w *world) explainLine(args transcript.Line) {
+	view, err := w.core.View().Explain(w.said(args.Word(0)), w.said(args.Word(1)), w.now)
 	if err != nil {
 		w.say("%v", err)
 		return

@@ -6,15 +6,16 @@ import (
 
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/internal/protocol"
+	"github.com/tenderhq/tender/internal/testing/transcript"
 	"github.com/tenderhq/tender/master/core"
 )
 
 // verbOfVoices is what agents say that is not so, or no longer theirs to say.
-func (w *world) verbOfVoices(verb string, args words) bool {
-	a := w.agents[args.at(0)]
+func (w *world) verbOfVoices(verb string, args transcript.Line) bool {
+	a := w.agents[args.Word(0)]
 	switch verb {
 	case "older": // the stream before an agent's newest says something, or breaks
-		if args.at(1) == "breaks" {
+		if args.Word(1) == "breaks" {
 			w.step(core.AgentClosed{Conn: a.older})
 			break
 		}
@@ -24,10 +25,10 @@ func (w *world) verbOfVoices(verb string, args words) bool {
 			a.conn = a.older
 		}
 	case "claim": // the agent says that it has a task which it never got
-		ref := w.ref(args.at(1))
-		number, _ := strconv.ParseUint(args.keys["number"], 10, 64)
+		ref := w.ref(args.Word(1))
+		number, _ := strconv.ParseUint(args.Named["number"], 10, 64)
 		resources := resourcesOf(args)
-		if volume := args.keys["volume"]; volume != "" {
+		if volume := args.Named["volume"]; volume != "" {
 			label := api.Label{Name: "disk", Reserved: "web", Dynamic: true, Volume: api.VolumeID(volume)}
 			resources = resources.Plus(api.NewResources(api.Resource{Label: label, Scalar: 200_000}))
 		}
@@ -37,12 +38,12 @@ func (w *world) verbOfVoices(verb string, args words) bool {
 			Status: api.Status{Framework: ref.Framework, Task: ref.Task, Number: 1, State: api.TaskRunning},
 		}}
 	case "copy": // the agent says that it has a framework's copy
-		a.copies[api.FrameworkID(args.at(1))] = api.Framework{ID: api.FrameworkID(args.at(1)), Name: "invented", Roles: []api.Role{api.DefaultRole}}
+		a.copies[api.FrameworkID(args.Word(1))] = api.Framework{ID: api.FrameworkID(args.Word(1)), Name: "invented", Roles: []api.Role{api.DefaultRole}}
 	case "invent": // the agent says a status of a task that it does not have
-		ref := w.ref(args.at(1))
+		ref := w.ref(args.Word(1))
 		w.agentSays(a, protocol.StatusUpdate{Status: api.Status{Framework: ref.Framework, Task: ref.Task, Number: 1, State: api.TaskFinished, Source: api.MoverAgent}})
 	case "speak": // the agent carries a message of an executor
-		ref := api.ExecutorRef{Framework: w.frameworks[args.at(1)].info.ID, Executor: api.ExecutorID(args.at(2))}
+		ref := api.ExecutorRef{Framework: w.frameworks[args.Word(1)].info.ID, Executor: api.ExecutorID(args.Word(2))}
 		w.agentSays(a, protocol.MessageFromExecutor{ExecutorRef: ref, Data: []byte("hello")})
 	default:
 		return false
