@@ -42,8 +42,7 @@ func (s *State) tooLarge(change Change) *Result {
 	case SetRole:
 		op, subject = "role.set", string(change.Role)
 		err = errors.Join(change.Set.Guarantee.CheckSize("the guarantee"), change.Set.Limit.CheckSize("the limit"))
-	case PutEntry, DeleteEntry: // have bounds of their own
-	case Bootstrap, RaiseEpoch, RaiseFormat, CheckHash, RemoveMaster, SetMaintenance, BeginMaintenance, RemoveAgent, Expire: // leave nothing of any size
+	default: // leaves nothing of any size, or has a bound of its own
 	}
 	if err != nil {
 		return &Result{Err: api.E(op, api.Limit, subject, err)}
