@@ -25,7 +25,7 @@ import (
 func TestEveryFieldHasItsFormat(t *testing.T) {
 	found := map[string]uint64{}
 	for _, m := range []proto.Message{new(logpb.Entry), new(logpb.SnapshotHead), new(logpb.SnapshotItem)} {
-		reach(m.ProtoReflect().Descriptor(), found)
+		reach(m.ProtoReflect().Descriptor(), 1, found)
 	}
 	file := filepath.Join("testdata", "fields")
 	text, err := os.ReadFile(file)
@@ -44,7 +44,7 @@ func TestEveryFieldHasItsFormat(t *testing.T) {
 		format, known := listed[name]
 		switch {
 		case !known && len(listed) > 0 && found[name] == 1:
-			t.Errorf("%s is new: name the format that brings it in since (a new one, registry.Format, if %d was released), then run with -rewrite",
+			t.Errorf("%s is new: name the format that brings it in changes.go, at since (a new registry.Format, if %d was released), then run with -rewrite",
 				name, registry.Format)
 		case known && format != found[name], !known && !*rewrite:
 			t.Errorf("%s is of format %d, and was listed with %d: -rewrite, if it is new", name, found[name], format)
@@ -68,16 +68,18 @@ func TestEveryFieldHasItsFormat(t *testing.T) {
 	}
 }
 
-// reach collects the fields of a message and of all that is in it.
-func reach(message protoreflect.MessageDescriptor, found map[string]uint64) {
+// reach collects the fields of a message and of all that is in it, each with the oldest format in
+// which something can hold it.
+func reach(message protoreflect.MessageDescriptor, format uint64, found map[string]uint64) {
 	for i := range message.Fields().Len() {
 		field := message.Fields().Get(i)
-		if _, again := found[string(field.FullName())]; again {
+		name, format := string(field.FullName()), max(sinceFormat(field), format)
+		if before, again := found[name]; again && before <= format {
 			continue
 		}
-		found[string(field.FullName())] = sinceFormat(field)
+		found[name] = format
 		if field.Message() != nil && !field.IsMap() {
-			reach(field.Message(), found)
+			reach(field.Message(), format, found)
 		}
 	}
 }
