@@ -66,7 +66,7 @@ func (e *ledger) setGap(a *books.Agent, spec allocator.Agent) {
 const takersMax = 16
 
 // setTotal moves the agent from one total to another; what is held on it stays.
-func (e *line) setTotal(a *books.Agent, from, to api.Resources) {
+func (e *ledger) setTotal(a *books.Agent, from, to api.Resources) {
 	firm := !from.Firm().Equal(to.Firm()) // else only the gap is another, which counts nowhere
 	if firm {
 		e.Counted = e.Kinds.Count(e.Counted, from, nil)
@@ -92,7 +92,7 @@ func (e *line) setTotal(a *books.Agent, from, to api.Resources) {
 // reserve counts reservations as taken by their roles, whether used or not: adds them
 // (sign +1) or takes them away. What members hold of them is counted with the members
 // (see charge), so that both together count each thing once.
-func (e *line) reserve(a *books.Agent, total api.Resources, sign int64) {
+func (e *ledger) reserve(a *books.Agent, total api.Resources, sign int64) {
 	for _, item := range total.Items() {
 		if item.Reserved == "" || item.Revocable {
 			continue

@@ -8,7 +8,8 @@ import (
 	"github.com/tenderhq/tender/api"
 )
 
-// ledger follows what the engine is told: it writes it into the books, and puts who it concerns in line or takes him out.
+// ledger follows what the engine is told: it writes it into the books, and puts whom it concerns in line or takes them
+// out.
 type ledger struct {
 	*line
 	again books.Instant // after which the same is offered again to who gave it back untouched

@@ -20,6 +20,49 @@ type line struct {
 
 func newLine(r *ranking) *line { return &line{ranking: r, all: newOrder(r), few: newOrder(r)} }
 
+// relist puts the member into the order if it may be offered something, else out of it.
+func (e *line) relist(m *books.Member) {
+	may := m.Subscribed && m.Framework.Spec.Active && !m.Suppressed && (m.Demand == nil || m.Demand.Wants())
+	switch {
+	case may && !m.Listed:
+		e.list(m)
+		e.Dirty.Member(m)
+	case !may && m.Listed:
+		e.unlist(m)
+	}
+}
+
+func (e *line) list(m *books.Member) {
+	m.Listed = true
+	e.Retake(m)
+	e.floor.enter(e.Books, m)
+	e.all.insert(m)
+	e.countListed(m.Role, +1)
+}
+
+func (e *line) unlist(m *books.Member) {
+	if !m.Listed {
+		return
+	}
+	m.Listed = false
+	e.Retake(m)
+	e.floor.depart(e, m)
+	e.all.remove(m)
+	e.few.remove(m)
+	e.countListed(m.Role, -1)
+}
+
+func (e *line) countListed(r *books.Role, n int) {
+	for ; r != nil; r = r.Parent {
+		r.Listed += n
+		if r.Guarantee != nil && !e.Turn.On {
+			e.oweRole(r)
+		} else if r.Guarantee != nil {
+			e.TouchRole(r)
+		}
+	}
+}
+
 // settle brings the orders in order.
 func (e *line) settle() {
 	t := &e.Dirty.Touched

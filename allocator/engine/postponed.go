@@ -9,10 +9,11 @@ import (
 )
 
 // A shape that is spread takes nothing of an agent when it is its turn there: the agent is put by, with all that it
-// has left, for all such shapes of the member, until every agent of the round was looked at. Then the places are served from the emptiest on, each until
-// it is level with the next one. So shares stay as they are in the order, for nobody behind takes what is put by, and
-// a task goes where the fewest are among the places that have room for it. What an agent that nobody looks at could
-// give was refused before for other reasons; each round ends with nothing put by.
+// has left, for all such shapes of the member, until every agent of the round was looked at. Then the places are
+// served from the emptiest on, each until it is level with the next one. So shares stay as they are in the order, for
+// nobody behind takes what is put by, and a task goes where the fewest are among the places that have room for it.
+// What an agent that nobody looks at could give was refused before for other reasons; each round ends with nothing
+// put by.
 
 // occasion is for whom an agent is looked at.
 type occasion uint8

@@ -9,7 +9,7 @@ import (
 )
 
 // prune forgets the node if nothing needs it, and then those above likewise.
-func (e *line) prune(r *books.Role) {
+func (e *ledger) prune(r *books.Role) {
 	for r != nil && !r.Set && len(r.Members) == 0 && len(r.Children) == 0 && r.Taken.Zero() && r.Idle.Zero() {
 		e.all.forget(r)
 		e.few.forget(r)

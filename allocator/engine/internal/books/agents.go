@@ -38,7 +38,7 @@ type agentState struct {
 // agentMarks say why an agent is looked at.
 type agentMarks struct {
 	Dirty   bool // everybody may take more of it than before
-	Waiting bool // it stands in dirty.pending
+	Waiting bool // it stands in Dirty.Pending
 	Noted   bool // seen or owed holds something
 }
 
@@ -46,7 +46,7 @@ type agentMarks struct {
 type Details struct {
 	counts  []tasksOf // of its tasks, by member and group
 	Pending []int32   // members that may take something of it again
-	spare   Amounts   // its part of promises.spare
+	spare   Amounts   // its part of Promises.Spare
 	Tasks   []*Task   // by launch; only if the policy preempts
 	look    *look
 	seen    []seen   // what members could have had when they were offered part of it

@@ -46,7 +46,7 @@ type fleet struct {
 type membership struct {
 	Frameworks  map[api.FrameworkID]*Framework
 	Members     []*Member // by number; nil = free number
-	Takers      []*Member // in the order, and take revocable resources; see member.taker
+	Takers      []*Member // in the order, and take revocable resources; see presence
 	MemberHoles []int32
 	generations []uint32 // of each member number's filters; only ever grow
 	joined      uint64   // counts members

@@ -56,8 +56,8 @@ type patience struct {
 
 // memberMarks say why a member is looked at.
 type memberMarks struct {
-	Fresh   bool   // in dirty.members
-	Touched bool   // in touched.members
+	Fresh   bool   // in Dirty.Members
+	Touched bool   // in Touched.Members
 	Passed  uint64 // the turn in which it turned out to take nothing
 }
 

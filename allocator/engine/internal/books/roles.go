@@ -28,7 +28,7 @@ type Role struct {
 	Listed  int    // members of the subtree that may be offered something
 	Served  uint64 // number of the last offer in the subtree
 	Own     uint64 // and of the last to a member of exactly this role
-	Touched bool   // in touched.roles
+	Touched bool   // in Touched.Roles
 }
 
 // wording is what an operator says of a role.
