@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/tenderhq/tender/allocator"
+	"github.com/tenderhq/tender/allocator/constraint"
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/master/registry"
 	"github.com/tenderhq/tender/master/view"
@@ -34,3 +35,72 @@ type base struct {
 
 // emit adds an effect to those of the event at hand.
 func (b *base) emit(effect Effect) { b.out = append(b.out, effect) }
+
+// field makes one field of a log line; any identifier will do.
+func field[S ~string](name string, value S) Field { return Field{name, string(value)} }
+
+// info reports a decision.
+func (b *base) info(message string, fields ...Field) {
+	b.emit(Log{Message: message, Fields: fields})
+}
+
+// warn reports what an operator should look at.
+func (b *base) warn(message string, fields ...Field) {
+	b.emit(Log{Message: message, Fields: fields, Warn: true})
+}
+
+// debug reports a decision of every day. Callers ask for Config.Debug first: the
+// fields cost more than the decision.
+func (b *base) debug(message string, fields ...Field) {
+	b.emit(Log{Message: message, Fields: fields, Debug: true})
+}
+
+// checkConstraint reports why an expression can't be used; "" is none and fine.
+func (b *base) checkConstraint(expression string) error {
+	if expression == "" {
+		return nil
+	}
+	_, err := b.config.Compile(expression)
+	return err
+}
+
+// programs are constraints that must all be true of an agent.
+type programs []*constraint.Program
+
+// compileAll compiles what is not empty; the expressions were checked when they came.
+func (b *base) compileAll(expressions ...string) programs {
+	var all programs
+	for _, expression := range expressions {
+		if expression == "" {
+			continue
+		}
+		if program, err := b.config.Compile(expression); err == nil {
+			all = append(all, program)
+		}
+	}
+	return all
+}
+
+func (p programs) hold(role api.Role, a *agent) bool {
+	seen := constraint.Agent{Attributes: a.info.Attributes, Hostname: a.info.Hostname,
+		Region: a.info.Region, Zone: a.info.Zone, ID: string(a.id), Role: string(role)}
+	for _, program := range p {
+		if yes, err := program.Holds(seen); !yes || err != nil {
+			return false
+		}
+	}
+	return true
+}
+
+// refuseVoice counts what an agent says of somebody else's task, executor or framework: it is
+// told to nobody (R40).
+func (b *base) refuseVoice(a *agent, what string) {
+	b.voices++
+	if b.config.Debug {
+		b.debug("word refused", field("agent", a.id), field("why", "it has nothing of that: "+what))
+	}
+}
+
+// WordsInVain is how often agents have said something of that, or of a framework that is not there any more. An honest
+// agent does so for each of its tasks at most.
+func (c *Core) WordsInVain() uint64 { return c.voices + c.strays }

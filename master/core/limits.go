@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/tenderhq/tender/allocator"
 	"github.com/tenderhq/tender/api"
 )
 
@@ -104,4 +105,18 @@ func counting(resources api.Resources, role api.Role) []api.Resource {
 
 func holdsOf(resources api.Resources, kinds map[string]api.Milli, role api.Role) bool {
 	return slices.ContainsFunc(counting(resources, role), func(item api.Resource) bool { return kinds[item.Name] > 0 })
+}
+
+// recoverRoles tells the policy what operators have said.
+func (r *limits) recoverRoles() {
+	for _, role := range sortedKeys(r.registry.Roles) {
+		r.roleChanged(role)
+	}
+}
+
+// roleChanged follows the registry.
+func (r *limits) roleChanged(role api.Role) {
+	set := r.registry.Roles[role]
+	r.policy.SetRole(allocator.Role{Role: role, Weight: set.Weight, Priority: set.Priority, Guarantee: set.Guarantee, Limit: set.Limit})
+	r.holdLimit(role)
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/tenderhq/tender/allocator"
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/internal/protocol"
+	"github.com/tenderhq/tender/internal/words"
 	"github.com/tenderhq/tender/master/view"
 )
 
@@ -238,4 +239,75 @@ func (r *offers) nextExpiry() time.Time {
 		return time.Time{}
 	}
 	return r.expiring[0].expires
+}
+
+// late is filled by a policy that answers after it was asked, as one in another process.
+type late interface {
+	// Behind reports whether it was told something that it has not answered yet.
+	Behind() bool
+}
+
+// giveBack returns resources to the policy, and remembers since when they wait for the
+// next offer.
+func (r *offers) giveBack(claim allocator.Claim) {
+	if _, waits := r.freed[claim.Agent]; !waits {
+		r.freed[claim.Agent] = r.came
+	}
+	r.policy.Return(claim)
+}
+
+// served tells the shell since when what is offered now was free. What the policy has
+// seen and offers to nobody is not waited for: nobody wants it.
+func (r *offers) served(claims []allocator.Claim) {
+	if len(r.freed) == 0 {
+		return
+	}
+	var since []time.Time
+	for _, claim := range claims {
+		if at, waits := r.freed[claim.Agent]; waits {
+			since = append(since, at)
+			delete(r.freed, claim.Agent)
+		}
+	}
+	if policy, is := r.policy.(late); !is || !policy.Behind() {
+		clear(r.freed)
+	}
+	if len(since) > 0 {
+		r.emit(Served{Since: since})
+	}
+}
+
+// freed is since when resources of agents wait for their next offer.
+type freed map[api.AgentID]time.Time
+
+// takeBackKept rescinds the kept offers that the policy asks back for others, and reports whether there were any.
+// (Protocol rule R42.)
+func (r *offers) takeBackKept(wanted []allocator.Inverse) bool {
+	before := len(r.open)
+	for _, want := range wanted {
+		for _, claim := range want.Victims {
+			if claim.Task == "" {
+				r.takeBackFrom(claim, want.For)
+			}
+		}
+	}
+	return len(r.open) < before
+}
+
+// takeBackFrom rescinds the offers of the agent that the framework keeps in the role. One that has not stood for
+// its time stays, whatever the policy says.
+func (r *offers) takeBackFrom(claim allocator.Claim, whom api.FrameworkID) {
+	a := r.agentByID[claim.Agent]
+	if a == nil || r.frameworkByID[claim.Framework] == nil {
+		return
+	}
+	kept := make(map[api.OfferID]*offer)
+	longest := time.Duration(0)
+	for id, o := range a.offers { // order: irrelevant because it goes into a map
+		if held := r.now.Sub(o.made); o.framework.id == claim.Framework && o.role == claim.Role && held >= allocator.OfferStands {
+			kept[id] = o
+			longest = max(longest, held)
+		}
+	}
+	r.rescindAll(kept, fmt.Sprintf("kept unanswered for %s, it was asked back for %s", words.Span(longest), whom))
 }

@@ -50,7 +50,7 @@ func (r *inverses) askOne(want allocator.Inverse) {
 	}
 	victims := make(map[api.FrameworkID][]*task)
 	for _, claim := range want.Victims {
-		if claim.Task == "" { // see kept_offers.go
+		if claim.Task == "" { // see takeBackKept
 			continue
 		}
 		t := a.tasks[api.TaskRef{Framework: claim.Framework, Task: claim.Task}]
