@@ -40,6 +40,7 @@ var floors = []floor{
 	// The pure ones.
 	{"allocator/...", values + "allocator/... !allocator/allocatortest !allocator/remote !allocator/journal !allocator/internal/codec"},
 	{"master/registry/...", values + "master/registry/..."},
+	{"master/quorum", "api internal/protocol"},
 	{"master/view", values + "master/registry allocator"},
 	{"master/core/...", values + "master/core/... master/view master/registry allocator/... !allocator/allocatortest !allocator/remote !allocator/journal"},
 	{"agent/core/...", values + "agent/core/..."},
@@ -54,7 +55,7 @@ var floors = []floor{
 	// Shells.
 	{"master/...", shell + "allocator/... !allocator/allocatortest master/..."},
 	{"master/internal/registrycodec", "api internal/logpb internal/wire master/registry/..."},
-	{"master/internal/raftlog", shell + "internal/logpb master/internal/registrycodec master/registry"},
+	{"master/internal/raftlog", shell + "internal/logpb master/internal/registrycodec master/quorum master/registry"},
 	{"agent/...", shell + "agent/..."},
 	{"agent/checkpoint", shell + "internal/logpb agent/core"},
 	{"framework/...", shell + "internal/sandbox framework/... !framework/frameworktest"},
@@ -93,7 +94,7 @@ var floors = []floor{
 // pure packages decide and do nothing else: the same events give the same effects, byte for byte. The values they
 // speak in are held to the same. Left out: the suite needs package testing, the remote
 // allocator is I/O by trade, and the journal and their codec speak protobuf.
-const pure = "api internal/protocol internal/words master/core/... master/view master/registry/... agent/core/... framework/internal/core " +
+const pure = "api internal/protocol internal/words master/core/... master/quorum master/view master/registry/... agent/core/... framework/internal/core " +
 	"allocator/... !allocator/allocatortest !allocator/remote !allocator/journal !allocator/internal/codec"
 
 // pureImports is what a pure package may import from elsewhere: packages that compute. None of them reads a clock,

@@ -4,21 +4,18 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/rs/zerolog"
 
 	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/master/quorum"
 	"github.com/tenderhq/tender/master/registry"
 )
 
-// Peer is a master of the quorum: its ID and where its Raft listener is reached.
-type Peer struct {
-	ID   api.MasterID `json:"id"`
-	Addr string       `json:"addr"`
-}
+// Peer is a master of the quorum.
+type Peer = quorum.Peer
 
 // ParsePeer reads ID=HOST:PORT.
 func ParsePeer(text string) (Peer, error) {
@@ -32,7 +29,7 @@ func ParsePeer(text string) (Peer, error) {
 	if host, port, err := net.SplitHostPort(addr); err != nil || host == "" || port == "" {
 		return Peer{}, fmt.Errorf("peer %q: %q is no HOST:PORT", text, addr)
 	}
-	return Peer{api.MasterID(id), addr}, nil
+	return Peer{ID: api.MasterID(id), Addr: addr}, nil
 }
 
 // Profile is a set of Raft's times.
@@ -157,13 +154,4 @@ func (c Config) checkPeers() error {
 		return fmt.Errorf("%d founders are named; take 1, 3 or 5", n)
 	}
 	return nil
-}
-
-func peerList(peers []Peer) string {
-	words := make([]string, len(peers))
-	for i, peer := range peers {
-		words[i] = string(peer.ID) + "=" + peer.Addr
-	}
-	slices.Sort(words)
-	return strings.Join(words, ",")
 }

@@ -62,14 +62,14 @@ func TestAFullDiskEndsItsMaster(t *testing.T) {
 			t.Errorf("it ended with %v", err)
 		}
 	}
-	start := func(t *testing.T, masters ...Peer) *quorum {
-		q := &quorum{t: t, mesh: newMesh(), nodes: map[api.MasterID]*node{}, peers: masters}
+	start := func(t *testing.T, masters ...Peer) *cluster {
+		q := &cluster{t: t, mesh: newMesh(), nodes: map[api.MasterID]*node{}, peers: masters}
 		for _, peer := range masters {
 			q.start(peer, &Memory{logs: &fullStore{InmemStore: raft.NewInmemStore()}, snapshots: raft.NewInmemSnapshotStore()})
 		}
 		return q
 	}
-	m1, m2, m3 := Peer{"m1", "host1:5070"}, Peer{"m2", "host2:5070"}, Peer{"m3", "host3:5070"}
+	m1, m2, m3 := Peer{ID: "m1", Addr: "host1:5070"}, Peer{ID: "m2", Addr: "host2:5070"}, Peer{ID: "m3", Addr: "host3:5070"}
 	t.Run("follower", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			q := start(t, m1, m2, m3)
@@ -91,7 +91,7 @@ func TestAFullDiskEndsItsMaster(t *testing.T) {
 				t.Error("the others do not go on:", err)
 			}
 			full(stays).full.Store(false)
-			q.start(Peer{poor, stays.config.Advertise}, stays.memory)
+			q.start(Peer{ID: poor, Addr: stays.config.Advertise}, stays.memory)
 			q.agree()
 			q.stopAll()
 		})

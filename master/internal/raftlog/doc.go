@@ -3,6 +3,7 @@
 // data folder's settings and Raft files, the Raft listener, the founding and joining
 // of a quorum, and the gate behind which a leader may lead.
 //
-// It decides nothing about agents, frameworks or offers. DESIGN.md beside this file
+// It decides nothing about agents, frameworks or offers, and what it makes of the other masters is
+// decided by package master/quorum, which is pure: it asks, waits and acts. DESIGN.md beside this file
 // tells what it assumes and what happens at each crash point.
 package raftlog

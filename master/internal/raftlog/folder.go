@@ -19,6 +19,7 @@ import (
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/internal/invariant"
 	"github.com/tenderhq/tender/master/internal/registrycodec"
+	"github.com/tenderhq/tender/master/quorum"
 )
 
 // settingsFile holds what a restart needs beside Raft's own files.
@@ -44,7 +45,7 @@ type settings struct {
 	// Cluster is "" until the quorum is founded or joined.
 	Cluster api.ClusterID `json:"cluster"`
 	// Founders are set on those that founded the cluster together.
-	Founders []founder `json:"founders,omitempty"`
+	Founders []quorum.Founder `json:"founders,omitempty"`
 	// Voted says that Raft's files exist: they must not be missing at the next start.
 	Voted bool `json:"voted"`
 	// SumsFrom is the first entry of the log that has a checksum of its own; 0: no entry and
@@ -68,11 +69,6 @@ func SumOf(value any) string {
 	data, err := json.Marshal(value)
 	invariant.Check(err == nil, "%T has no form in JSON: %v", value, err)
 	return fmt.Sprintf("%08x", crc32.Checksum(data, castagnoli))
-}
-
-type founder struct {
-	Peer
-	Incarnation string `json:"incarnation"`
 }
 
 // Memory is a folder that lives in memory.
@@ -107,6 +103,35 @@ func ReadCluster(dir string) (api.ClusterID, api.MasterID, error) {
 	f := &folder{dir: dir}
 	err := f.load()
 	return f.settings.Cluster, f.settings.ID, err
+}
+
+// begin gives a new folder its settings.
+func (f *folder) begin(config Config) error {
+	if config.ID == "" {
+		return api.E("raft.open", api.Invalid, config.Dir, errors.New("the folder is new: the master needs an ID"))
+	}
+	if err := api.CheckID("a master's ID", string(config.ID)); err != nil {
+		return api.E("raft.open", api.Invalid, string(config.ID), err)
+	}
+	f.settings = settings{
+		Format: settingsFormat, ID: config.ID, Advertise: config.Advertise,
+		Incarnation: mintIncarnation(), Peers: config.Peers,
+	}
+	return nil
+}
+
+// goOn takes over what may change from one start to the next.
+func (f *folder) goOn(config Config) error {
+	self := &f.settings
+	if config.ID != "" && config.ID != self.ID {
+		return api.E("raft.open", api.Exists, config.Dir,
+			fmt.Errorf("the folder is master %s's, not %s's; each master has a folder of its own", self.ID, config.ID))
+	}
+	if self.Cluster == "" && len(config.Peers) > 0 {
+		self.Peers = config.Peers // not founded yet: a mended list may help
+	}
+	self.Advertise = config.Advertise
+	return nil
 }
 
 func (f *folder) load() error {

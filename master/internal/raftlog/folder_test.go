@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/tenderhq/tender/master/quorum"
 )
 
 // rewrite is the flag of all transcripts and golden files.
@@ -15,10 +16,10 @@ var rewrite = flag.Bool("rewrite", false, "write the golden files anew")
 
 // goldenSettings are what testdata/raft-1.json says: every field set.
 func goldenSettings() settings {
-	peers := []Peer{{"m1", "host1:5070"}, {"m2", "host2:5070"}, {"m3", "host3:5070"}}
+	peers := []Peer{{ID: "m1", Addr: "host1:5070"}, {ID: "m2", Addr: "host2:5070"}, {ID: "m3", Addr: "host3:5070"}}
 	return settings{
 		Format: 1, ID: "m2", Advertise: "host2:5070", Incarnation: "7f2a", Peers: peers, Cluster: "c-1f3e",
-		Founders: []founder{{peers[0], "51bb"}, {peers[1], "7f2a"}, {peers[2], "c0de"}}, Voted: true, Epoch: 3,
+		Founders: []quorum.Founder{{Peer: peers[0], Incarnation: "51bb"}, {Peer: peers[1], Incarnation: "7f2a"}, {Peer: peers[2], Incarnation: "c0de"}}, Voted: true, Epoch: 3,
 	}
 }
 

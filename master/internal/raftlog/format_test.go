@@ -13,7 +13,7 @@ import (
 )
 
 // knowing awaits that all masters have a format, or that time has passed without it.
-func (q *quorum) knowing(format uint64) bool {
+func (q *cluster) knowing(format uint64) bool {
 	for range 1000 {
 		all := true
 		for _, n := range q.nodes {
@@ -50,7 +50,7 @@ func TestANewFormatWaitsForAllMasters(t *testing.T) {
 	})
 }
 
-func peerOf(q *quorum, id api.MasterID) Peer {
+func peerOf(q *cluster, id api.MasterID) Peer {
 	for _, peer := range q.peers {
 		if peer.ID == id {
 			return peer
@@ -95,7 +95,7 @@ func TestMastersTooFarApartDoNotMeet(t *testing.T) {
 			t.Fatal(err)
 		}
 		q.knowing(2)
-		old := Peer{"m2", "host2:5070"}
+		old := Peer{ID: "m2", Addr: "host2:5070"}
 		q.start(old, NewMemory())
 		err := q.nodes["m1"].AddPeer(context.Background(), old)
 		if api.KindOf(err) != api.Unsupported || !strings.Contains(err.Error(), "v0.4.1") || !strings.Contains(err.Error(), "v0.6.0") {

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
 	"time"
 
 	"github.com/hashicorp/raft"
@@ -14,6 +12,7 @@ import (
 	"github.com/tenderhq/tender/internal/pause"
 	"github.com/tenderhq/tender/internal/protocol"
 	"github.com/tenderhq/tender/master/internal/registrycodec"
+	"github.com/tenderhq/tender/master/quorum"
 	"github.com/tenderhq/tender/master/registry"
 )
 
@@ -68,7 +67,7 @@ func (l *Log) lookAt(ctx context.Context, r *life) (again bool, err error) {
 	}
 	switch {
 	case state == raft.Shutdown:
-		return false, l.removed()
+		return false, removed(l.id())
 	case state != raft.Leader:
 		return false, nil
 	case current != nil && !current.ended():
@@ -108,18 +107,18 @@ func (l *Log) openGate(ctx context.Context, r *life, term uint64) (again bool, e
 		if err == nil {
 			break
 		}
-		if ctx.Err() != nil || r.State() != raft.Leader || r.CurrentTerm() != term {
+		if ctx.Err() != nil || !r.leads() || r.CurrentTerm() != term {
 			return false, nil //nolint:nilerr // somebody else leads; we will hear of the next change
 		}
 		if errors.Is(err, raft.ErrLeadershipTransferInProgress) && time.Since(began) > 5*timings[l.config.Profile].election {
-			return false, l.wedged()
+			return false, wedged(l.id())
 		}
 		if fatal := (*api.Error)(nil); errors.As(err, &fatal) {
 			return false, err
 		}
 		pause.For(ctx, timings[l.config.Profile].election/2)
 	}
-	if r.State() != raft.Leader || r.CurrentTerm() != term {
+	if !r.leads() || r.CurrentTerm() != term {
 		return false, nil
 	}
 	current := l.newLeadership(r, term)
@@ -167,9 +166,9 @@ func (l *Log) prepare(ctx context.Context, r *life) error {
 // began alone on loopback may get company from other machines. While the address is still
 // another master's in the membership, ours has to wait (correct).
 func (l *Log) readdress(ctx context.Context, r *life) error {
-	self := Peer{l.id(), l.config.Advertise}
-	for _, server := range r.GetConfiguration().Configuration().Servers {
-		if was := listed(server); was.ID == self.ID && server.Suffrage == raft.Voter && was != self && l.whose(self.Addr) == "" {
+	self := Peer{ID: l.id(), Addr: l.config.Advertise}
+	for _, was := range r.members() {
+		if was.ID == self.ID && was.Voter && was.Peer != self && quorum.Owner(r.members(), self.Addr) == "" {
 			return await(ctx, r.addVoter(self))
 		}
 	}
@@ -211,8 +210,8 @@ func (l *Log) apply(ctx context.Context, r *life, change registry.Change) error 
 
 // wedged is hashicorp/raft#696: after a transfer that went wrong the library refuses
 // every write for ever. Only a new process helps (P3).
-func (l *Log) wedged() error {
-	return api.E("raft.run", api.Internal, string(l.id()),
+func wedged(id api.MasterID) error {
+	return api.E("raft.run", api.Internal, string(id),
 		errors.New("raft leads but refuses writes because of a leadership transfer that has long ended (hashicorp/raft#696); restart this master"))
 }
 
@@ -230,7 +229,7 @@ func (l *Log) stepDown(r *life) (again bool, err error) {
 // resign hands leadership to whoever is most up to date, if we lead and nobody tried
 // in this term. A second transfer within one term can wedge the library (P3).
 func (l *Log) resign(r *life) bool {
-	if r.State() != raft.Leader || !l.mayTransfer(r) {
+	if !r.leads() || !l.mayTransfer(r) {
 		return false
 	}
 	l.endLeadership("handing over")
@@ -239,8 +238,8 @@ func (l *Log) resign(r *life) bool {
 
 func (l *Log) mayTransfer(r *life) bool {
 	voters := 0
-	for _, server := range r.GetConfiguration().Configuration().Servers {
-		if server.Suffrage == raft.Voter {
+	for _, m := range r.members() {
+		if m.Voter {
 			voters++
 		}
 	}
@@ -258,66 +257,27 @@ func (l *Log) mayTransfer(r *life) bool {
 // still one of them.
 const lonelyCheckEvery = 2 * time.Second
 
-func isMember(list []member, id api.MasterID) bool {
-	return slices.ContainsFunc(list, func(m member) bool { return m.ID == id })
-}
-
-// checkPlace finds out whether the quorum goes on without us.
-func (l *Log) checkPlace(r *life) error {
-	if err := l.checkEpoch(r); err != nil {
-		return err
-	}
-	if err := l.keepEpoch(); err != nil {
-		return err
-	}
-	return l.checkMembership(r)
-}
-
-// checkMembership finds out about our removal. The library stops a leader that was
-// removed, and leaves a follower to itself, which may not even have heard of it (P6).
-// Our own log does not tell: while it is replayed to a master that joins, it holds
-// quorums of the past. Another master that has applied all that we have does.
-func (l *Log) checkMembership(r *life) error {
-	if addr, _ := r.LeaderWithID(); addr != "" {
-		l.miss("")
-		return nil
-	}
-	all := members(r.GetConfiguration().Configuration().Servers)
-	answers := l.askAll(all)
-	maps.Copy(answers, l.askEach(l.elsewhere(all, answers), l.askThere))
-	for _, answer := range answers {
-		if answer.Cluster == l.folder.settings.Cluster && answer.Applied >= r.LastIndex() &&
-			len(answer.Members) > 0 && !isMember(answer.Members, l.id()) {
-			if err := l.checkEpoch(r); err != nil { // which says more
-				return err
-			}
-			return l.removed()
-		}
-	}
-	l.miss(missing(all, answers, l.id()))
-	return nil
-}
-
-func (l *Log) removed() error {
-	return api.E("raft.run", api.Removed, string(l.id()), errors.New(
-		"this master was removed from the quorum; to bring it back, empty its folder, start it with --peers naming the others, and run `tender raft add`"))
+// verified is the snapshot that a leader has read last.
+type verified struct {
+	id string
+	at time.Time
 }
 
 // checkLeader looks at a leader's newest snapshot: at its head each time, and at all of
 // it when it is new or was not read for long, beside everything else.
 func (l *Log) checkLeader(r *life) error {
-	if r.State() != raft.Leader {
+	if !r.leads() {
 		return nil
 	}
 	id, err := l.folder.checkSnapshotHead()
 	if err != nil {
-		return l.unreadable(err)
+		return unreadable(l.config.Dir, err)
 	}
-	if now := time.Now(); id != l.verified || now.Sub(l.verifiedAt) > snapshotVerifyEvery {
-		l.verified, l.verifiedAt = id, now
+	if now := time.Now(); id != l.verified.id || now.Sub(l.verified.at) > snapshotVerifyEvery {
+		l.verified = verified{id, now}
 		go func() { // ends with the file
 			if _, err := l.folder.checkSnapshot(); err != nil {
-				l.fail(l.unreadable(err))
+				l.fail(unreadable(l.config.Dir, err))
 			}
 		}()
 	}
@@ -327,7 +287,7 @@ func (l *Log) checkLeader(r *life) error {
 // snapshotVerifyEvery is how often a leader reads all of its newest snapshot.
 const snapshotVerifyEvery = 30 * time.Minute
 
-func (l *Log) unreadable(err error) error {
-	return api.E("raft.run", api.Unavailable, l.config.Dir,
+func unreadable(dir string, err error) error {
+	return api.E("raft.run", api.Unavailable, dir,
 		fmt.Errorf("a leader must be able to read its snapshots: %w; mend or empty the folder", err))
 }

@@ -22,7 +22,7 @@ type opening struct {
 }
 
 // openings collects every leadership that any master delivers, also those that are over.
-func (q *quorum) openings() <-chan opening {
+func (q *cluster) openings() <-chan opening {
 	all := make(chan opening, 1000)
 	for _, id := range slices.Sorted(maps.Keys(q.nodes)) {
 		leaderships := q.nodes[id].Leaderships()
@@ -133,7 +133,7 @@ func TestGateStaysShutWithoutAMajority(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var armed atomic.Bool
 		cutOff := make(chan api.MasterID, 1)
-		q := &quorum{t: t, mesh: newMesh(), nodes: map[api.MasterID]*node{}}
+		q := &cluster{t: t, mesh: newMesh(), nodes: map[api.MasterID]*node{}}
 		q.open = func(l *Log) {
 			barrier := l.barrier
 			l.barrier = func(r *life) raft.Future {
@@ -146,7 +146,7 @@ func TestGateStaysShutWithoutAMajority(t *testing.T) {
 			}
 		}
 		for i := range 3 {
-			q.peers = append(q.peers, Peer{api.MasterID(fmt.Sprint("m", i+1)), fmt.Sprint("host", i+1, ":5070")})
+			q.peers = append(q.peers, Peer{ID: api.MasterID(fmt.Sprint("m", i+1)), Addr: fmt.Sprint("host", i+1, ":5070")})
 		}
 		for _, peer := range q.peers {
 			q.start(peer, NewMemory())
@@ -191,7 +191,7 @@ func TestWhoIsBehindRemovesNobody(t *testing.T) {
 			}
 		}
 		cutFromOthers(behind.config.Advertise)
-		peer := Peer{"m4", "host4:5070"}
+		peer := Peer{ID: "m4", Addr: "host4:5070"}
 		added := q.start(peer, NewMemory())
 		if err := q.nodes[id].AddPeer(context.Background(), peer); err != nil {
 			t.Fatal(err)

@@ -79,7 +79,7 @@ func TestLibraryWedges(t *testing.T) {
 
 func wedges(t *testing.T) bool {
 	var links sync.Map // of *slowLink by master, the last life's
-	q := &quorum{t: t, mesh: newMesh(), nodes: map[api.MasterID]*node{}}
+	q := &cluster{t: t, mesh: newMesh(), nodes: map[api.MasterID]*node{}}
 	q.open = func(l *Log) {
 		l.carry = func(n *carrier) raft.Transport {
 			link := &slowLink{carrier: n}
@@ -88,7 +88,7 @@ func wedges(t *testing.T) bool {
 		}
 	}
 	for i := range 3 {
-		q.peers = append(q.peers, Peer{api.MasterID(fmt.Sprint("m", i+1)), fmt.Sprint("host", i+1, ":5070")})
+		q.peers = append(q.peers, Peer{ID: api.MasterID(fmt.Sprint("m", i+1)), Addr: fmt.Sprint("host", i+1, ":5070")})
 	}
 	for _, peer := range q.peers {
 		q.start(peer, NewMemory())

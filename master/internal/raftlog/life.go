@@ -4,17 +4,54 @@ import (
 	"context"
 	"errors"
 	"reflect"
+	"sync"
 	"time"
 
 	"github.com/hashicorp/raft"
 
 	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/internal/invariant"
+	"github.com/tenderhq/tender/master/quorum"
 )
 
 // life is one life of the library: Raft, and the end of it. What Raft is asked for answers at that end at the latest.
 type life struct {
 	*raft.Raft
 	over chan struct{} // closed when Raft has ended, or has been given up
+
+	reloading sync.Mutex // of Raft's settings
+}
+
+// leads says whether we lead.
+func (r *life) leads() bool { return r.State() == raft.Leader }
+
+// members are the masters of the quorum, as our Raft knows them.
+func (r *life) members() []quorum.Member {
+	servers := r.GetConfiguration().Configuration().Servers
+	list := make([]quorum.Member, len(servers))
+	for i, server := range servers {
+		list[i] = quorum.Member{Peer: Peer{ID: api.MasterID(server.ID), Addr: string(server.Address)}, Voter: server.Suffrage == raft.Voter}
+	}
+	return list
+}
+
+// view is what Raft says at the moment.
+func (r *life) view(self api.MasterID) quorum.View {
+	addr, leader := r.LeaderWithID()
+	return quorum.View{
+		Self: self, Leader: Peer{ID: api.MasterID(leader), Addr: string(addr)}, Follower: r.State() == raft.Follower,
+		Term: r.CurrentTerm(), Last: r.LastIndex(), Members: r.members(),
+	}
+}
+
+// reload changes some of Raft's settings.
+func (r *life) reload(change func(*raft.ReloadableConfig)) {
+	r.reloading.Lock()
+	defer r.reloading.Unlock()
+	config := r.ReloadableConfig()
+	change(&config)
+	err := r.ReloadConfig(config)
+	invariant.Check(err == nil, "raft does not take its settings: %v", err)
 }
 
 func (r *life) apply(data []byte) raft.ApplyFuture { return endsWith(r.Raft.Apply(data, 0), r.over) }

@@ -40,7 +40,7 @@ func aLife(t *testing.T, machine raft.FSM, logs raft.LogStore) *life {
 	config.LocalID, config.Logger = "m1", quietLogger()
 	_, transport := raft.NewInmemTransport("host1:5070")
 	stable, snapshots := raft.NewInmemStore(), raft.NewInmemSnapshotStore()
-	if err := raft.BootstrapCluster(config, logs, stable, snapshots, transport, onlyVoter(Peer{"m1", "host1:5070"})); err != nil {
+	if err := raft.BootstrapCluster(config, logs, stable, snapshots, transport, onlyVoter(Peer{ID: "m1", Addr: "host1:5070"})); err != nil {
 		t.Fatal(err)
 	}
 	library, err := raft.NewRaft(config, machine, logs, stable, snapshots, transport)
@@ -50,7 +50,7 @@ func aLife(t *testing.T, machine raft.FSM, logs raft.LogStore) *life {
 	for <-library.LeaderCh(); library.VerifyLeader().Error() != nil; {
 		advance(time.Second)
 	}
-	return &life{library, make(chan struct{})}
+	return &life{Raft: library, over: make(chan struct{})}
 }
 
 // TestNobodyWaitsBeyondRaft: what the library has committed but not applied when it ends it answers never; who waits for
@@ -104,11 +104,11 @@ func TestRaftThatDoesNotEnd(t *testing.T) {
 			"apply":       func() raft.Future { return r.apply([]byte("entry")) },
 			"barrier":     r.barrier,
 			"verify":      r.verify,
-			"add":         func() raft.Future { return r.addNonvoter(Peer{"m2", "host2:5070"}) },
-			"vote":        func() raft.Future { return r.addVoter(Peer{"m2", "host2:5070"}) },
+			"add":         func() raft.Future { return r.addNonvoter(Peer{ID: "m2", Addr: "host2:5070"}) },
+			"vote":        func() raft.Future { return r.addVoter(Peer{ID: "m2", Addr: "host2:5070"}) },
 			"remove":      func() raft.Future { return r.remove("m2") },
 			"transfer":    func() raft.Future { return r.handOver(Peer{}) },
-			"transfer to": func() raft.Future { return r.handOver(Peer{"m2", "host2:5070"}) },
+			"transfer to": func() raft.Future { return r.handOver(Peer{ID: "m2", Addr: "host2:5070"}) },
 			"snapshot":    r.snapshot,
 		}
 		answered := make(chan bool)

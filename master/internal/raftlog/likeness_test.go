@@ -17,10 +17,10 @@ func TestAMasterThatDiffersStops(t *testing.T) {
 	for _, who := range []string{"a follower", "the leader"} {
 		t.Run(who, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				q := &quorum{t: t, mesh: newMesh(), nodes: map[api.MasterID]*node{}}
+				q := &cluster{t: t, mesh: newMesh(), nodes: map[api.MasterID]*node{}}
 				q.open = func(l *Log) { l.machine.marks.every = 16 }
 				for _, id := range []api.MasterID{"m1", "m2", "m3"} {
-					q.peers = append(q.peers, Peer{id, "host" + string(id) + ":5070"})
+					q.peers = append(q.peers, Peer{ID: id, Addr: "host" + string(id) + ":5070"})
 				}
 				for _, peer := range q.peers {
 					q.start(peer, NewMemory())
@@ -71,7 +71,7 @@ func commitSome(t *testing.T, lead *Leadership, from uint64) {
 }
 
 // agreed awaits that all masters know of a hash that was agreed on at an index from here on.
-func (q *quorum) agreed(index uint64) bool {
+func (q *cluster) agreed(index uint64) bool {
 	for range 1000 {
 		all := true
 		for _, n := range q.nodes {
@@ -93,11 +93,11 @@ func TestAnUpgradeStopsNobody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		formats := map[api.MasterID]uint64{"m1": registry.FormatBounded, "m2": registry.FormatBounded, "m3": registry.FormatBounded}
 		versions := map[api.MasterID]string{"m1": "v0.4.0", "m2": "v0.4.0", "m3": "v0.4.0"}
-		q := &quorum{t: t, mesh: newMesh(), nodes: map[api.MasterID]*node{}}
+		q := &cluster{t: t, mesh: newMesh(), nodes: map[api.MasterID]*node{}}
 		q.open = func(l *Log) { l.machine.marks.every = 16 }
 		q.build = func(c *Config) { c.Format, c.Version = formats[c.ID], versions[c.ID] }
 		for _, id := range []api.MasterID{"m1", "m2", "m3"} {
-			q.peers = append(q.peers, Peer{id, "host" + string(id) + ":5070"})
+			q.peers = append(q.peers, Peer{ID: id, Addr: "host" + string(id) + ":5070"})
 		}
 		for _, peer := range q.peers {
 			q.start(peer, NewMemory())

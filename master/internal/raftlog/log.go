@@ -3,7 +3,6 @@ package raftlog
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
 	"sync"
 	"time"
@@ -11,6 +10,7 @@ import (
 	"github.com/hashicorp/raft"
 
 	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/master/quorum"
 	"github.com/tenderhq/tender/master/registry"
 )
 
@@ -20,28 +20,41 @@ type Log struct {
 	folder      *folder // Run's goroutine only
 	network     *network
 	machine     *machine
+	chatter     *chatter
 	leaderships chan *Leadership
-	fatal       chan error                    // the process can't go on
-	look        chan struct{}                 // something about leadership changed: look again (P11)
 	barrier     func(*life) raft.Future       // as Raft's; a test can break it
 	carry       func(*carrier) raft.Transport // a test can spoil it
-	requests    chan func(*life)              // to do between two looks
 	asking      sync.WaitGroup                // those who wait for other masters or for Raft
-	raising     chan struct{}                 // somebody asks which format all masters know
-	comparing   chan struct{}                 // somebody asks for the hashes of all masters
-	chatter     *chatter
-	founded     bool              // in this run of the process: nobody leads yet; before Raft begins
-	departed    chan api.MasterID // their connections were closed; see suspect
-	full        chan struct{}     // the log has grown by many bytes
-	verified    string            // the snapshot that was read last; Run's goroutine only
-	verifiedAt  time.Time         // Run's goroutine only
-	trimmed     bool              // keepTrail's goroutine, Raft's, only
-	unusable    *Leadership       // Run's goroutine only: the last one; its term is used up
+	founded     bool                          // in this run of the process: nobody leads yet; before Raft begins
+	verified    verified                      // Run's goroutine only
+	trimmed     bool                          // keepTrail's goroutine, Raft's, only
+	unusable    *Leadership                   // Run's goroutine only: the last one; its term is used up
+	signals
+	shared
+}
 
-	reloading sync.Mutex // of Raft's settings
+// signals wake Run's goroutine, and those that look on beside it.
+type signals struct {
+	fatal     chan error        // the process can't go on
+	look      chan struct{}     // something about leadership changed: look again (P11)
+	full      chan struct{}     // the log has grown by many bytes
+	requests  chan func(*life)  // to do between two looks
+	departed  chan api.MasterID // their connections were closed; see successor
+	raising   chan struct{}     // holds one while somebody asks which format all masters know
+	comparing chan struct{}     // holds one while somebody asks for the hashes of all masters
+}
 
+func newSignals() signals {
+	return signals{
+		fatal: make(chan error, 1), look: make(chan struct{}, 1), full: make(chan struct{}, 1), requests: make(chan func(*life)),
+		departed: make(chan api.MasterID, 1), raising: make(chan struct{}, 1), comparing: make(chan struct{}, 1),
+	}
+}
+
+// shared is what any goroutine may look at.
+type shared struct {
 	mu      sync.Mutex
-	said    about                      // what settings say to others; guarded by mu
+	said    quorum.About               // what settings say to others; guarded by mu
 	silent  map[api.MasterID]time.Time // followers that do not answer, since; guarded by mu
 	missing string                     // why nobody can lead, by our last look; guarded by mu
 	voted   bool                       // guarded by mu
@@ -60,18 +73,12 @@ func Open(config Config) (*Log, error) {
 	l := &Log{
 		config:      config,
 		folder:      &folder{dir: config.Dir, memory: config.Memory},
+		chatter:     newChatter(),
 		leaderships: make(chan *Leadership, 1),
-		fatal:       make(chan error, 1),
-		look:        make(chan struct{}, 1),
 		barrier:     (*life).barrier,
 		carry:       func(t *carrier) raft.Transport { return t },
-		silent:      make(map[api.MasterID]time.Time),
-		requests:    make(chan func(*life)),
-		raising:     make(chan struct{}, 1),
-		comparing:   make(chan struct{}, 1),
-		chatter:     newChatter(),
-		departed:    make(chan api.MasterID, 1),
-		full:        make(chan struct{}, 1),
+		signals:     newSignals(),
+		shared:      shared{silent: make(map[api.MasterID]time.Time)},
 	}
 	l.machine = newMachine(l.fail)
 	l.machine.full = func() {
@@ -94,9 +101,9 @@ func (l *Log) openFolder() error {
 	err := l.folder.load()
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		err = l.newFolder()
+		err = l.folder.begin(l.config)
 	case err == nil:
-		err = l.knownFolder()
+		err = l.folder.goOn(l.config)
 	}
 	if err == nil {
 		err = l.save()
@@ -116,33 +123,6 @@ func wrap(op, subject string, err error) error {
 	return api.E(op, api.Unavailable, subject, err)
 }
 
-func (l *Log) newFolder() error {
-	if l.config.ID == "" {
-		return api.E("raft.open", api.Invalid, l.config.Dir, errors.New("the folder is new: the master needs an ID"))
-	}
-	if err := api.CheckID("a master's ID", string(l.config.ID)); err != nil {
-		return api.E("raft.open", api.Invalid, string(l.config.ID), err)
-	}
-	l.folder.settings = settings{
-		Format: settingsFormat, ID: l.config.ID, Advertise: l.config.Advertise,
-		Incarnation: mintIncarnation(), Peers: l.config.Peers,
-	}
-	return nil
-}
-
-func (l *Log) knownFolder() error {
-	self := &l.folder.settings
-	if l.config.ID != "" && l.config.ID != self.ID {
-		return api.E("raft.open", api.Exists, l.config.Dir,
-			fmt.Errorf("the folder is master %s's, not %s's; each master has a folder of its own", self.ID, l.config.ID))
-	}
-	if self.Cluster == "" && len(l.config.Peers) > 0 {
-		self.Peers = l.config.Peers // not founded yet: a mended list may help
-	}
-	self.Advertise = l.config.Advertise
-	return nil
-}
-
 // save writes the settings, then lets others hear of them.
 func (l *Log) save() error {
 	if err := l.folder.save(); err != nil {
@@ -152,9 +132,9 @@ func (l *Log) save() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.voted = s.Voted
-	l.said = about{
+	l.said = quorum.About{
 		ID: s.ID, Cluster: s.Cluster, Epoch: s.Epoch, Incarnation: s.Incarnation, Format: l.config.Format, Version: l.config.Version,
-		Peers: append([]Peer(nil), s.Peers...), Founders: append([]founder(nil), s.Founders...),
+		Peers: append([]Peer(nil), s.Peers...), Founders: append([]quorum.Founder(nil), s.Founders...),
 	}
 	return nil
 }
@@ -295,12 +275,12 @@ func (l *Log) runRaft(ctx context.Context) (again bool, err error) {
 	if err != nil {
 		return false, errors.Join(wrap("raft.start", l.config.Dir, err), own.Close())
 	}
-	r := &life{library, make(chan struct{})}
+	r := &life{Raft: library, over: make(chan struct{})}
 	unwatch := l.watch(r)
 	l.setRaft(r)
-	stopSuspecting := l.suspect(ctx, r, transport)
+	stopSucceeding := l.succeed(ctx, r, transport)
 	again, err = l.lead(ctx, r)
-	stopSuspecting()
+	stopSucceeding()
 	l.founded = false
 	unwatch()
 	l.setRaft(nil)
@@ -338,7 +318,7 @@ func (l *Log) keepTrail(entries uint64) {
 	}
 	l.trimmed = entries < usual
 	if r.ReloadableConfig().TrailingLogs != entries {
-		l.reload(r, func(c *raft.ReloadableConfig) { c.TrailingLogs = entries })
+		r.reload(func(c *raft.ReloadableConfig) { c.TrailingLogs = entries })
 	}
 }
 
@@ -346,45 +326,6 @@ func (l *Log) setRaft(r *life) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.raft = r
-}
-
-// watch makes every change of Raft's state or leader a reason to look again.
-func (l *Log) watch(r *life) (stop func()) {
-	changes := make(chan raft.Observation, 16)
-	over := make(chan struct{})
-	observer := raft.NewObserver(changes, false, func(o *raft.Observation) bool {
-		switch o.Data.(type) {
-		case raft.RaftState, raft.LeaderObservation, raft.FailedHeartbeatObservation, raft.ResumedHeartbeatObservation:
-			return true
-		}
-		return false
-	})
-	r.RegisterObserver(observer)
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		patience := patience{}
-		check := time.NewTicker(patienceCheckEvery)
-		defer check.Stop()
-		for {
-			l.beAsPatient(r, &patience)
-			select {
-			case <-check.C:
-			case change := <-changes:
-				l.heard(r, change)
-				l.lookAgain()
-				l.config.Changed()
-			case <-over:
-				return
-			}
-		}
-	}()
-	l.lookAgain()
-	return func() {
-		r.DeregisterObserver(observer)
-		close(over)
-		<-ended
-	}
 }
 
 func (l *Log) lookAgain() {

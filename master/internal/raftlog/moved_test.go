@@ -6,21 +6,22 @@ import (
 	"time"
 
 	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/master/quorum"
 )
 
 // move starts masters again at other addresses, all of them after all have stopped.
-func (q *quorum) move(to map[api.MasterID]string) {
+func (q *cluster) move(to map[api.MasterID]string) {
 	folders := map[api.MasterID]*Memory{}
 	for id := range to {
 		folders[id] = q.stop(id)
 	}
 	for id, addr := range to {
-		q.start(Peer{id, addr}, folders[id])
+		q.start(Peer{ID: id, Addr: addr}, folders[id])
 	}
 }
 
 // known awaits that every master's membership has these addresses.
-func (q *quorum) known(to map[api.MasterID]string) {
+func (q *cluster) known(to map[api.MasterID]string) {
 	q.t.Helper()
 	for range 6000 {
 		right := true
@@ -82,7 +83,7 @@ func TestMastersMove(t *testing.T) {
 					q.build = func(c *Config) {
 						c.Peers = nil
 						for id, addr := range to {
-							c.Peers = append(c.Peers, Peer{id, addr})
+							c.Peers = append(c.Peers, Peer{ID: id, Addr: addr})
 						}
 					}
 				}
@@ -100,7 +101,7 @@ func TestMastersMove(t *testing.T) {
 
 // calm awaits that all agree, and makes sure that for a minute nothing is written and
 // nobody is elected.
-func (q *quorum) calm() {
+func (q *cluster) calm() {
 	q.t.Helper()
 	q.agree()
 	advance(2 * lonelyCheckEvery)
@@ -149,9 +150,9 @@ func TestAStolenAddressIsNoSecondVote(t *testing.T) {
 				t.Fatalf("one of three masters leads: %+v", status)
 			}
 		}
-		q.start(Peer{"m3", "host3:5070"}, memory["m3"])
+		q.start(Peer{ID: "m3", Addr: "host3:5070"}, memory["m3"])
 		q.leader("")
-		q.start(Peer{"m2", "host8:5070"}, memory["m2"])
+		q.start(Peer{ID: "m2", Addr: "host8:5070"}, memory["m2"])
 		q.known(map[api.MasterID]string{"m1": "host2:5070", "m2": "host8:5070"})
 		q.calm()
 		q.stopAll()
@@ -160,10 +161,10 @@ func TestAStolenAddressIsNoSecondVote(t *testing.T) {
 
 // pretend answers at an address as a master that is not one of the quorum's, and asks the
 // quorum's as such.
-func (q *quorum) pretend(addr string, says, answers about) {
+func (q *cluster) pretend(addr string, says, answers quorum.About) {
 	q.t.Helper()
 	n := newNetwork(Config{Dial: q.mesh.dialer(addr), Listener: q.mesh.listen(addr), Advertise: addr},
-		func() about { return answers }, func(api.MasterID) {})
+		func() quorum.About { return answers }, func(api.MasterID) {})
 	before := map[api.MasterID]string{}
 	for _, peer := range q.peers {
 		before[peer.ID] = peer.Addr
@@ -178,7 +179,7 @@ func (q *quorum) pretend(addr string, says, answers about) {
 			if err := writeGreeting(conn, greeting{For: "ask", Cluster: says.Cluster, From: says.ID, Addr: addr}); err != nil {
 				q.t.Error(err)
 			}
-			var answer about
+			var answer quorum.About
 			if err := readGreeting(conn, &answer); err != nil {
 				q.t.Error(err)
 			}
@@ -200,21 +201,21 @@ func (q *quorum) pretend(addr string, says, answers about) {
 // TestNoMove: who says that it is a master of the quorum is believed only if it answers as
 // such where it says, and nobody does where that master was.
 func TestNoMove(t *testing.T) {
-	for name, test := range map[string]func(cluster api.ClusterID) (says, answers about, down api.MasterID){
-		"copied folder": func(c api.ClusterID) (says, answers about, down api.MasterID) {
-			return about{ID: "m3", Cluster: c}, about{ID: "m3", Cluster: c}, ""
+	for name, test := range map[string]func(cluster api.ClusterID) (says, answers quorum.About, down api.MasterID){
+		"copied folder": func(c api.ClusterID) (says, answers quorum.About, down api.MasterID) {
+			return quorum.About{ID: "m3", Cluster: c}, quorum.About{ID: "m3", Cluster: c}, ""
 		},
-		"wrong cluster": func(api.ClusterID) (says, answers about, down api.MasterID) {
-			return about{ID: "m3", Cluster: "other"}, about{ID: "m3", Cluster: "other"}, "m3"
+		"wrong cluster": func(api.ClusterID) (says, answers quorum.About, down api.MasterID) {
+			return quorum.About{ID: "m3", Cluster: "other"}, quorum.About{ID: "m3", Cluster: "other"}, "m3"
 		},
-		"wrong cluster that says ours": func(c api.ClusterID) (says, answers about, down api.MasterID) {
-			return about{ID: "m3", Cluster: c}, about{ID: "m3", Cluster: "other"}, "m3"
+		"wrong cluster that says ours": func(c api.ClusterID) (says, answers quorum.About, down api.MasterID) {
+			return quorum.About{ID: "m3", Cluster: c}, quorum.About{ID: "m3", Cluster: "other"}, "m3"
 		},
-		"another master listens there": func(c api.ClusterID) (says, answers about, down api.MasterID) {
-			return about{ID: "m3", Cluster: c}, about{ID: "m9", Cluster: c}, "m3"
+		"another master listens there": func(c api.ClusterID) (says, answers quorum.About, down api.MasterID) {
+			return quorum.About{ID: "m3", Cluster: c}, quorum.About{ID: "m9", Cluster: c}, "m3"
 		},
-		"no member": func(c api.ClusterID) (says, answers about, down api.MasterID) {
-			return about{ID: "m9", Cluster: c}, about{ID: "m9", Cluster: c}, ""
+		"no member": func(c api.ClusterID) (says, answers quorum.About, down api.MasterID) {
+			return quorum.About{ID: "m9", Cluster: c}, quorum.About{ID: "m9", Cluster: c}, ""
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/internal/protocol"
+	"github.com/tenderhq/tender/master/quorum"
 )
 
 // Every connection between masters begins with a greeting and its answer, so that
@@ -53,32 +54,10 @@ type greeting struct {
 	Addr string `json:"addr,omitempty"`
 }
 
-// about answers a greeting: who we are.
-type about struct {
-	Refused     string        `json:"refused,omitempty"`
-	ID          api.MasterID  `json:"id"`
-	Cluster     api.ClusterID `json:"cluster"`
-	Incarnation string        `json:"incarnation"`
-	Peers       []Peer        `json:"peers,omitempty"`
-	Founders    []founder     `json:"founders,omitempty"`
-	Members     []member      `json:"members,omitempty"`
-	Version     string        `json:"version,omitempty"`
-	Format      uint64        `json:"format,omitempty"` // newest that it reads; 0 is 1
-	Epoch       uint64        `json:"epoch,omitempty"`
-	Applied     uint64        `json:"applied"`
-	Last        uint64        `json:"last"` // in its log
-	Mark        mark          `json:"mark"` // the latest hash of its registry that it has taken
-}
-
-type member struct {
-	Peer
-	Voter bool `json:"voter"`
-}
-
 // network owns the listener and every connection between masters.
 type network struct {
 	config Config
-	about  func() about
+	about  func() quorum.About
 	left   func(api.MasterID) // a master's connection to our Raft was closed; must not wait
 	heard  func(Peer)         // a master of our cluster has asked, and says where it is
 	moves  moves
@@ -95,7 +74,7 @@ type network struct {
 	busy sync.WaitGroup
 }
 
-func newNetwork(config Config, about func() about, left func(api.MasterID)) *network {
+func newNetwork(config Config, about func() quorum.About, left func(api.MasterID)) *network {
 	return &network{
 		config: config, about: about, left: left, ready: make(chan tracked), conns: make(map[net.Conn]bool), old: make(map[api.MasterID]uint64),
 		heard: func(Peer) {},
@@ -154,7 +133,7 @@ func (n *network) greeted(conn net.Conn) {
 	if err != nil || !wanted || answer.Refused != "" {
 		n.drop(conn)
 		if err == nil && hello.For == "ask" && hello.Cluster != "" && hello.Cluster == answer.Cluster {
-			n.heard(Peer{hello.From, hello.Addr})
+			n.heard(Peer{ID: hello.From, Addr: hello.Addr})
 		}
 		return
 	}
@@ -190,7 +169,7 @@ func (n *network) spoke(conn net.Conn) bool {
 	return len(n.conns)-len(n.silent) <= connectionsMax
 }
 
-func (n *network) refusal(hello greeting, self about) string {
+func (n *network) refusal(hello greeting, self quorum.About) string {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	switch {
@@ -199,7 +178,7 @@ func (n *network) refusal(hello greeting, self about) string {
 	case hello.Cluster != self.Cluster:
 		return fmt.Sprintf("wrong cluster: %s is of %s and master %s is of %s", hello.From, hello.Cluster, self.ID, self.Cluster)
 	}
-	if ofThePast(hello, self) {
+	if quorum.IsOfThePast(hello.From, hello.Epoch, self) {
 		if len(n.old) < oldMax && n.old[hello.From] != self.Epoch { // it will try again and again
 			n.old[hello.From] = self.Epoch
 			n.config.Logger.Warn().Str("master", string(hello.From)).Str("addr", hello.Addr).Uint64("epoch", hello.Epoch).Uint64("ours", self.Epoch).
@@ -214,7 +193,7 @@ func (n *network) refusal(hello greeting, self about) string {
 }
 
 // ask learns who listens at an address.
-func (n *network) ask(addr string, timeout time.Duration) (about, error) {
+func (n *network) ask(addr string, timeout time.Duration) (quorum.About, error) {
 	conn, answer, err := n.greet(addr, "ask", timeout)
 	if err == nil {
 		n.drop(conn)
@@ -223,7 +202,7 @@ func (n *network) ask(addr string, timeout time.Duration) (about, error) {
 }
 
 // askMember asks at the address where a member of the quorum is by now.
-func (n *network) askMember(peer Peer, timeout time.Duration) (about, error) {
+func (n *network) askMember(peer Peer, timeout time.Duration) (quorum.About, error) {
 	return n.ask(n.moves.where(peer), timeout)
 }
 
@@ -250,25 +229,25 @@ func (n *network) join(peer Peer, timeout time.Duration) (net.Conn, error) {
 	return conn, nil
 }
 
-func (n *network) greet(addr, purpose string, timeout time.Duration) (net.Conn, about, error) {
+func (n *network) greet(addr, purpose string, timeout time.Duration) (net.Conn, quorum.About, error) {
 	if timeout <= 0 || timeout > greetingTimeout {
 		timeout = greetingTimeout
 	}
 	self := n.about()
 	conn, err := n.config.Dial(addr, timeout)
 	if err != nil {
-		return nil, about{}, err
+		return nil, quorum.About{}, err
 	}
 	if !n.track(conn) {
-		return nil, about{}, net.ErrClosed
+		return nil, quorum.About{}, net.ErrClosed
 	}
 	_ = conn.SetDeadline(time.Now().Add(timeout))
-	var answer about
+	var answer quorum.About
 	err = writeGreeting(conn, greeting{For: purpose, Cluster: self.Cluster, From: self.ID, Version: self.Version, Epoch: self.Epoch, Addr: n.config.Advertise})
 	if err == nil {
 		err = readGreeting(conn, &answer)
 	}
-	if err == nil && answer.supersedes(self) {
+	if err == nil && answer.Supersedes(self) {
 		n.newer.Store(true)
 	}
 	if err == nil && answer.Refused != "" {
@@ -276,7 +255,7 @@ func (n *network) greet(addr, purpose string, timeout time.Duration) (net.Conn, 
 	}
 	if err != nil {
 		n.drop(conn)
-		return nil, about{}, err
+		return nil, quorum.About{}, err
 	}
 	_ = conn.SetDeadline(time.Time{})
 	return conn, answer, nil

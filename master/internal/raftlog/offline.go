@@ -15,6 +15,7 @@ import (
 
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/master/internal/registrycodec"
+	"github.com/tenderhq/tender/master/quorum"
 	"github.com/tenderhq/tender/master/registry"
 )
 
@@ -49,7 +50,7 @@ func restore(dir string, self Peer, source io.Reader, at time.Time) (*registry.S
 		Format: settingsFormat, ID: self.ID, Advertise: self.Addr, Incarnation: mintIncarnation(),
 		Cluster: state.Cluster, Epoch: state.Epoch + 1,
 	}}
-	f.settings.Founders = []founder{{self, f.settings.Incarnation}}
+	f.settings.Founders = []quorum.Founder{{Peer: self, Incarnation: f.settings.Incarnation}}
 	state.BeginAnew(at)
 	err = f.open(quietLogger())
 	if err != nil {
@@ -147,7 +148,7 @@ func openSurvivor(dir string) (*folder, error) {
 
 func (f *folder) survey() (Survivor, error) {
 	s := f.settings
-	found := Survivor{Self: Peer{s.ID, s.Advertise}, Cluster: s.Cluster}
+	found := Survivor{Self: Peer{ID: s.ID, Addr: s.Advertise}, Cluster: s.Cluster}
 	m := newMachine(func(error) {})
 	config := raft.DefaultConfig()
 	config.LocalID, config.Logger = raft.ServerID(s.ID), quietLogger()
@@ -156,7 +157,7 @@ func (f *folder) survey() (Survivor, error) {
 		return found, err
 	}
 	for _, server := range servers.Servers {
-		found.Members = append(found.Members, Peer{api.MasterID(server.ID), string(server.Address)})
+		found.Members = append(found.Members, Peer{ID: api.MasterID(server.ID), Addr: string(server.Address)})
 	}
 	slices.SortFunc(found.Members, func(a, b Peer) int { return strings.Compare(string(a.ID), string(b.ID)) })
 	found.Term, _ = f.stable.GetUint64(currentTerm) // none: 0
@@ -229,7 +230,7 @@ func (r recovered) Snapshot() (raft.FSMSnapshot, error) {
 func (f *folder) recover(found Survivor, at time.Time) error {
 	f.settings.Epoch = found.Epoch
 	f.settings.Advertise = found.Self.Addr
-	f.settings.Founders = []founder{{found.Self, f.settings.Incarnation}}
+	f.settings.Founders = []quorum.Founder{{Peer: found.Self, Incarnation: f.settings.Incarnation}}
 	if err := errors.Join(f.save(), f.beginTerms(found.Term, at)); err != nil {
 		return err
 	}

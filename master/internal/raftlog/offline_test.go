@@ -14,12 +14,13 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/master/quorum"
 	"github.com/tenderhq/tender/master/registry"
 )
 
 // onDisk starts a master in a folder. Real time: bbolt's locks and files do not know
 // virtual time.
-func (q *quorum) onDisk(peer Peer, dir string) *node {
+func (q *cluster) onDisk(peer Peer, dir string) *node {
 	q.t.Helper()
 	q.real = true
 	if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -40,10 +41,10 @@ func (q *quorum) onDisk(peer Peer, dir string) *node {
 }
 
 // diskQuorum is masters m1 to mN in folders below dir.
-func diskQuorum(t *testing.T, n int, dir string) *quorum {
-	q := &quorum{t: t, mesh: newMesh(), nodes: map[api.MasterID]*node{}}
+func diskQuorum(t *testing.T, n int, dir string) *cluster {
+	q := &cluster{t: t, mesh: newMesh(), nodes: map[api.MasterID]*node{}}
 	for i := range n {
-		q.peers = append(q.peers, Peer{api.MasterID(fmt.Sprint("m", i+1)), fmt.Sprint("host", i+1, ":5070")})
+		q.peers = append(q.peers, Peer{ID: api.MasterID(fmt.Sprint("m", i+1)), Addr: fmt.Sprint("host", i+1, ":5070")})
 	}
 	for _, peer := range q.peers {
 		q.onDisk(peer, filepath.Join(dir, string(peer.ID)))
@@ -53,7 +54,7 @@ func diskQuorum(t *testing.T, n int, dir string) *quorum {
 
 // commit proposes as clients do: on a machine that is short of processors a leadership may
 // end at any moment; then the next leader gets the same command, and applies it once.
-func (q *quorum) commit(commands ...registry.Command) {
+func (q *cluster) commit(commands ...registry.Command) {
 	q.t.Helper()
 	var lead *Leadership
 	for len(commands) > 0 {
@@ -72,7 +73,7 @@ func (q *quorum) commit(commands ...registry.Command) {
 }
 
 // add joins a peer as operators do: again, until it has a vote.
-func (q *quorum) add(to *node, peer Peer) {
+func (q *cluster) add(to *node, peer Peer) {
 	q.t.Helper()
 	votes := func(m Member) bool { return m.ID == peer.ID && m.Role != "non-voter" }
 	for !slices.ContainsFunc(to.Status().Members, votes) {
@@ -103,7 +104,7 @@ func TestRestore(t *testing.T) {
 	q.stopAll()
 
 	fresh := filepath.Join(dir, "fresh")
-	self := Peer{"m7", "host7:5070"}
+	self := Peer{ID: "m7", Addr: "host7:5070"}
 	for what, err := range map[string]error{
 		"damaged":  restoreError(fresh+"-1", self, bytes.Replace(saved.Bytes(), []byte("agent-7"), []byte("agent-8"), 1)),
 		"cut":      restoreError(fresh+"-2", self, saved.Bytes()[:saved.Len()-1]),
@@ -118,7 +119,7 @@ func TestRestore(t *testing.T) {
 	if err != nil || len(state.Agents) != len(before.Agents) || state.NextAgent <= before.NextAgent {
 		t.Fatalf("restored %v, %d agents, the next is %d", err, len(state.Agents), state.NextAgent)
 	}
-	again := &quorum{t: t, mesh: newMesh(), nodes: map[api.MasterID]*node{}}
+	again := &cluster{t: t, mesh: newMesh(), nodes: map[api.MasterID]*node{}}
 	restored := again.onDisk(self, fresh)
 	_, lead2 := again.leader("")
 	if lead2.Term.Compare(lead.Term) <= 0 || lead2.Term.Epoch != before.Epoch+1 {
@@ -134,7 +135,7 @@ func TestRestore(t *testing.T) {
 		t.Errorf("%d agents of %s", n, restored.Registry().Cluster)
 	}
 	again.stopAll()
-	moved := again.onDisk(Peer{"m7", "elsewhere:5070"}, fresh)
+	moved := again.onDisk(Peer{ID: "m7", Addr: "elsewhere:5070"}, fresh)
 	if _, lead3 := again.leader(""); lead3.Term.Epoch != lead2.Term.Epoch || lead3.Term.Compare(lead2.Term) <= 0 {
 		t.Errorf("after a restart: term %v", lead3.Term)
 	}
@@ -176,8 +177,8 @@ func TestRecover(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	alone := &quorum{t: t, mesh: q.mesh, nodes: map[api.MasterID]*node{}}
-	m1 := alone.onDisk(Peer{"m1", "host1:5070"}, home)
+	alone := &cluster{t: t, mesh: q.mesh, nodes: map[api.MasterID]*node{}}
+	m1 := alone.onDisk(Peer{ID: "m1", Addr: "host1:5070"}, home)
 	_, lead2 := alone.leader("")
 	if lead2.Term.Epoch != want.Epoch+2 || len(lead2.State.Agents) != 20 {
 		t.Errorf("term %v with %d agents", lead2.Term, len(lead2.State.Agents))
@@ -188,14 +189,14 @@ func TestRecover(t *testing.T) {
 	if m1.Registry().Agents["agent-21"].Nonce != "" {
 		t.Error("the recovered registry mints numbers that the lost majority may have given out (R37)")
 	}
-	alone.peers = []Peer{{"m1", "host1:5070"}}
-	joined := alone.onDisk(Peer{"m4", "host4:5070"}, filepath.Join(dir, "m4"))
-	alone.add(m1, Peer{"m4", "host4:5070"})
+	alone.peers = []Peer{{ID: "m1", Addr: "host1:5070"}}
+	joined := alone.onDisk(Peer{ID: "m4", Addr: "host4:5070"}, filepath.Join(dir, "m4"))
+	alone.add(m1, Peer{ID: "m4", Addr: "host4:5070"})
 	alone.agree()
 	if n := len(joined.Registry().Agents); n != 21 {
 		t.Errorf("m4 has %d agents", n)
 	}
-	ghost := alone.onDisk(Peer{"m2", "host2:5070"}, filepath.Join(dir, "m2"))
+	ghost := alone.onDisk(Peer{ID: "m2", Addr: "host2:5070"}, filepath.Join(dir, "m2"))
 	if err := <-ghost.ended; !api.Is(err, api.Removed) || !strings.Contains(err.Error(), "removed") {
 		t.Errorf("a lost master that came back ended with %v", err)
 	}
@@ -221,7 +222,7 @@ func TestTwoOfOneSnapshot(t *testing.T) {
 	first := time.Date(2026, 2, 3, 4, 5, 6, 7, time.UTC)
 	for i := range 2 {
 		home := filepath.Join(dir, fmt.Sprint("restored", i))
-		if _, err := restore(home, Peer{"m7", "host7:5070"}, bytes.NewReader(saved.Bytes()), first.Add(time.Duration(i)*time.Minute)); err != nil {
+		if _, err := restore(home, Peer{ID: "m7", Addr: "host7:5070"}, bytes.NewReader(saved.Bytes()), first.Add(time.Duration(i)*time.Minute)); err != nil {
 			t.Fatal(err)
 		}
 		terms = append(terms, firstTerm(t, home))
@@ -264,8 +265,8 @@ func TestRecoveredIsNotOverruled(t *testing.T) {
 	if _, err := Recover(filepath.Join(dir, "m1"), ""); err != nil {
 		t.Fatal(err)
 	}
-	alone := &quorum{t: t, mesh: q.mesh, nodes: map[api.MasterID]*node{}}
-	m1 := alone.onDisk(Peer{"m1", "host1:5070"}, filepath.Join(dir, "m1"))
+	alone := &cluster{t: t, mesh: q.mesh, nodes: map[api.MasterID]*node{}}
+	m1 := alone.onDisk(Peer{ID: "m1", Addr: "host1:5070"}, filepath.Join(dir, "m1"))
 	_, lead := alone.leader("")
 	if _, err := commit(lead, admit("c", 3)); err != nil {
 		t.Fatal(err)
@@ -286,9 +287,9 @@ func TestRecoveredIsNotOverruled(t *testing.T) {
 	}
 	// Nor is one of them taken in again with its folder.
 	past := newNetwork(Config{Dial: q.mesh.dialer("host2:5070"), Listener: q.mesh.listen("host2:5070"), Advertise: "host2:5070"},
-		func() about { return about{ID: "m2", Cluster: m1.Cluster(), Last: 7} }, func(api.MasterID) {})
+		func() quorum.About { return quorum.About{ID: "m2", Cluster: m1.Cluster(), Last: 7} }, func(api.MasterID) {})
 	past.start()
-	if err := m1.checkNewPeer(t.Context(), q.peers[1]); !api.Is(err, api.Invalid) || !strings.Contains(err.Error(), "empty it first") {
+	if err := m1.checkNewPeer(t.Context(), m1.running(), q.peers[1]); !api.Is(err, api.Invalid) || !strings.Contains(err.Error(), "empty it first") {
 		t.Errorf("a folder of the past is taken in: %v", err)
 	}
 	past.close()

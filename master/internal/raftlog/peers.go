@@ -12,6 +12,7 @@ import (
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/internal/pause"
 	"github.com/tenderhq/tender/master/internal/registrycodec"
+	"github.com/tenderhq/tender/master/quorum"
 )
 
 // Status is what this master knows of the quorum.
@@ -53,15 +54,15 @@ func (l *Log) Status() Status {
 	default:
 		status.State = "follower"
 	}
-	for _, server := range r.GetConfiguration().Configuration().Servers {
+	for _, m := range r.members() {
 		role := "voter"
 		switch {
-		case server.ID == leader:
+		case m.ID == status.Leader:
 			role = "leader"
-		case server.Suffrage != raft.Voter:
+		case !m.Voter:
 			role = "non-voter"
 		}
-		member := Member{Peer: Peer{api.MasterID(server.ID), string(server.Address)}, Role: role}
+		member := Member{Peer: m.Peer, Role: role}
 		if status.State == "leader" {
 			member.Silent = l.silentSince(member.ID)
 		}
@@ -102,9 +103,9 @@ func (l *Log) heard(r *life, observation raft.Observation) {
 		}
 	case raft.ResumedHeartbeatObservation:
 		delete(l.silent, api.MasterID(data.PeerID))
-		for _, server := range r.GetConfiguration().Configuration().Servers {
-			if server.ID == data.PeerID {
-				l.chatter.forget(string(server.Address))
+		for _, m := range r.members() {
+			if m.ID == api.MasterID(data.PeerID) {
+				l.chatter.forget(m.Addr)
 			}
 		}
 	case raft.RaftState:
@@ -114,7 +115,7 @@ func (l *Log) heard(r *life, observation raft.Observation) {
 
 // leader returns Raft if this master leads.
 func (l *Log) leader(op string) (*life, error) {
-	if r := l.running(); r != nil && r.State() == raft.Leader {
+	if r := l.running(); r != nil && r.leads() {
 		return r, nil
 	}
 	return nil, api.E(op, api.NotLeader, l.ID(), errors.New("another master leads"))
@@ -132,7 +133,7 @@ func (l *Log) AddPeer(ctx context.Context, peer Peer) error {
 	if err != nil {
 		return err
 	}
-	if err := l.checkNewPeer(ctx, peer); err != nil {
+	if err := l.checkNewPeer(ctx, r, peer); err != nil {
 		return api.E(op, api.KindOf(err), peer.ID, err)
 	}
 	if err := await(ctx, r.addNonvoter(peer)); err != nil {
@@ -158,14 +159,9 @@ func behind(applied, committed uint64, err error) error {
 	return fmt.Errorf("it is a non-voter and has not caught up yet (%d of %d entries); run the same command again", applied, committed)
 }
 
-func (l *Log) checkNewPeer(ctx context.Context, peer Peer) error {
-	for _, m := range l.Status().Members {
-		switch {
-		case m.ID == peer.ID && m.Addr == peer.Addr && m.Role == "non-voter":
-			return nil // an earlier call did not come to its end
-		case m.ID == peer.ID || m.Addr == peer.Addr:
-			return api.E("", api.Exists, m.ID, fmt.Errorf("it is a %s at %s already", m.Role, m.Addr))
-		}
+func (l *Log) checkNewPeer(ctx context.Context, r *life, peer Peer) error {
+	if known, err := quorum.CheckListed(peer, r.members()); known || err != nil {
+		return err
 	}
 	answer, err := l.network.ask(peer.Addr, askTimeout)
 	starting := refused("")
@@ -173,18 +169,11 @@ func (l *Log) checkNewPeer(ctx context.Context, peer Peer) error {
 		pause.For(ctx, askAgainAfter) // it is just asking around, or about to start
 		answer, err = l.network.ask(peer.Addr, askTimeout)
 	}
-	switch {
-	case err != nil:
+	if err != nil {
 		return api.E("", api.Unavailable, peer.Addr,
 			fmt.Errorf("no master answers there; start it first with --peers naming this cluster's masters: %w", err))
-	case answer.ID != peer.ID:
-		return api.E("", api.Invalid, peer.Addr, fmt.Errorf("master %s listens there", answer.ID))
-	case answer.Cluster == l.Cluster() && answer.Epoch < l.aboutUs().Epoch && answer.Last > 0:
-		return api.E("", api.Invalid, peer.Addr, fmt.Errorf("its folder is of epoch %d, before the cluster was recovered or restored; empty it first", answer.Epoch))
-	case answer.Cluster != l.Cluster():
-		return api.E("", api.Invalid, peer.Addr, fmt.Errorf("it belongs to cluster %q, not to %s", answer.Cluster, l.Cluster()))
 	}
-	return l.checkNewVersion(peer, answer)
+	return quorum.CheckNew(peer, answer, l.aboutUs(), l.machine.format())
 }
 
 // joinTriesMax times askAgainAfter is how long a new master may take to find us.
@@ -197,18 +186,8 @@ func (l *Log) RemovePeer(ctx context.Context, id api.MasterID) error {
 	if err != nil {
 		return err
 	}
-	known, voters := false, 0
-	for _, m := range l.Status().Members {
-		known = known || m.ID == id
-		if m.Role != "non-voter" {
-			voters++
-		}
-	}
-	switch {
-	case !known:
-		return api.E(op, api.NotFound, id, errors.New("no such master is in the quorum"))
-	case id == l.ID() && voters == 1:
-		return api.E(op, api.Invalid, id, errors.New("it is the only voter; without it there is no cluster"))
+	if err := quorum.CheckRemoval(op, id, l.ID(), r.members()); err != nil {
+		return err
 	}
 	return l.changed(op, id, await(ctx, r.remove(id)))
 }
@@ -252,8 +231,8 @@ func (l *Log) TransferLeader(ctx context.Context, to api.MasterID) error {
 func (l *Log) transfer(r *life, to api.MasterID) error {
 	const op = "raft.transfer"
 	addr := ""
-	for _, m := range l.Status().Members {
-		if m.ID == to && m.Role == "voter" {
+	for _, m := range r.members() {
+		if m.ID == to && m.Voter {
 			addr = m.Addr
 		}
 	}
@@ -268,7 +247,7 @@ func (l *Log) transfer(r *life, to api.MasterID) error {
 		return api.E(op, api.Unavailable, to, errors.New("there is no other voter, or a transfer was tried in this term already"))
 	}
 	l.endLeadership("handing over")
-	if err := settled(r.handOver(Peer{to, addr})); err != nil {
+	if err := settled(r.handOver(Peer{ID: to, Addr: addr})); err != nil {
 		l.lookAgain() // we still lead, in a term that is used up
 		return api.E(op, api.Unavailable, to, err)
 	}

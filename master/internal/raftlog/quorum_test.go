@@ -18,8 +18,8 @@ import (
 	"github.com/tenderhq/tender/master/registry"
 )
 
-// quorum is masters in memory, inside a synctest bubble; or in folders, in real time.
-type quorum struct {
+// cluster is masters in memory, inside a synctest bubble; or in folders, in real time.
+type cluster struct {
 	t     *testing.T
 	mesh  *mesh
 	peers []Peer
@@ -36,13 +36,13 @@ type node struct {
 	ended  chan error
 }
 
-func newQuorum(t *testing.T, n int) *quorum { return builtQuorum(t, n, nil) }
+func newQuorum(t *testing.T, n int) *cluster { return builtQuorum(t, n, nil) }
 
 // builtQuorum is one whose masters are not all alike.
-func builtQuorum(t *testing.T, n int, build func(*Config)) *quorum {
-	q := &quorum{t: t, mesh: newMesh(), nodes: map[api.MasterID]*node{}, build: build}
+func builtQuorum(t *testing.T, n int, build func(*Config)) *cluster {
+	q := &cluster{t: t, mesh: newMesh(), nodes: map[api.MasterID]*node{}, build: build}
 	for i := range n {
-		q.peers = append(q.peers, Peer{api.MasterID(fmt.Sprint("m", i+1)), fmt.Sprint("host", i+1, ":5070")})
+		q.peers = append(q.peers, Peer{ID: api.MasterID(fmt.Sprint("m", i+1)), Addr: fmt.Sprint("host", i+1, ":5070")})
 	}
 	for _, peer := range q.peers {
 		q.start(peer, NewMemory())
@@ -50,14 +50,14 @@ func builtQuorum(t *testing.T, n int, build func(*Config)) *quorum {
 	return q
 }
 
-func (q *quorum) config(peer Peer, memory *Memory) Config {
+func (q *cluster) config(peer Peer, memory *Memory) Config {
 	return Config{
 		Memory: memory, ID: peer.ID, Peers: q.peers, Listener: q.mesh.listen(peer.Addr), Dial: q.mesh.dialer(peer.Addr),
 		Logger: zerolog.New(zerolog.NewTestWriter(q.t)).With().Str("m", string(peer.ID)).Logger().Level(zerolog.InfoLevel),
 	}
 }
 
-func (q *quorum) start(peer Peer, memory *Memory) *node {
+func (q *cluster) start(peer Peer, memory *Memory) *node {
 	q.t.Helper()
 	config := q.config(peer, memory)
 	if q.build != nil {
@@ -77,7 +77,7 @@ func (q *quorum) start(peer Peer, memory *Memory) *node {
 	return n
 }
 
-func (q *quorum) stop(id api.MasterID) *Memory {
+func (q *cluster) stop(id api.MasterID) *Memory {
 	n := q.nodes[id]
 	n.stop()
 	if err := <-n.ended; err != nil {
@@ -87,14 +87,14 @@ func (q *quorum) stop(id api.MasterID) *Memory {
 	return n.memory
 }
 
-func (q *quorum) stopAll() {
+func (q *cluster) stopAll() {
 	for _, id := range slices.Sorted(maps.Keys(q.nodes)) {
 		q.stop(id)
 	}
 }
 
 // leader awaits a leadership that is still on, of any master but except.
-func (q *quorum) leader(except api.MasterID) (api.MasterID, *Leadership) {
+func (q *cluster) leader(except api.MasterID) (api.MasterID, *Leadership) {
 	q.t.Helper()
 	for tries := 0; q.real || tries < 1000; tries++ {
 		for _, id := range slices.Sorted(maps.Keys(q.nodes)) {
@@ -140,7 +140,7 @@ func admit(client string, counter uint64) registry.Command {
 }
 
 // agree awaits that all masters have applied the same.
-func (q *quorum) agree() string {
+func (q *cluster) agree() string {
 	q.t.Helper()
 	var seen map[string]bool
 	for tries := 0; q.real || tries < 1000; tries++ {
@@ -328,7 +328,7 @@ func TestChangingTheQuorum(t *testing.T) {
 		}
 		first := q.nodes["m1"]
 		for i := 2; i <= 3; i++ {
-			peer := Peer{api.MasterID(fmt.Sprint("m", i)), fmt.Sprint("host", i, ":5070")}
+			peer := Peer{ID: api.MasterID(fmt.Sprint("m", i)), Addr: fmt.Sprint("host", i, ":5070")}
 			if err := first.AddPeer(context.Background(), peer); !api.Is(err, api.Unavailable) {
 				t.Errorf("a master that is not there was added: %v", err)
 			}
@@ -365,9 +365,9 @@ func TestChangingTheQuorum(t *testing.T) {
 // TestFoundingOnce: R19.
 func TestFoundingOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		q := &quorum{t: t, mesh: newMesh(), nodes: map[api.MasterID]*node{}}
+		q := &cluster{t: t, mesh: newMesh(), nodes: map[api.MasterID]*node{}}
 		for i := range 3 {
-			q.peers = append(q.peers, Peer{api.MasterID(fmt.Sprint("m", i+1)), fmt.Sprint("host", i+1, ":5070")})
+			q.peers = append(q.peers, Peer{ID: api.MasterID(fmt.Sprint("m", i+1)), Addr: fmt.Sprint("host", i+1, ":5070")})
 		}
 		q.start(q.peers[0], NewMemory())
 		q.start(q.peers[1], NewMemory())
@@ -440,7 +440,7 @@ func TestFoldersAreChecked(t *testing.T) {
 		says   string
 	}{
 		{"new without an ID", func(c *Config) { c.ID = "" }, api.Invalid, "needs an ID"},
-		{"two founders", func(c *Config) { c.Peers = []Peer{{"m1", "a:1"}, {"m2", "b:1"}} }, api.Invalid, "1, 3 or 5"},
+		{"two founders", func(c *Config) { c.Peers = []Peer{{ID: "m1", Addr: "a:1"}, {ID: "m2", Addr: "b:1"}} }, api.Invalid, "1, 3 or 5"},
 		{"no such profile", func(c *Config) { c.Profile = "slow" }, api.Invalid, "lan, fast and wan"},
 		{"good", func(*Config) {}, 0, ""},
 		{"no ID needed", func(c *Config) { c.ID = "" }, 0, ""},

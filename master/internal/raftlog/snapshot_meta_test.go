@@ -32,7 +32,7 @@ func TestAFollowerThatWasSentASnapshotStartsAgain(t *testing.T) {
 		if err := q.nodes[id].Compact(); err != nil {
 			t.Fatal(err)
 		}
-		q.onDisk(Peer{away, addr}, filepath.Join(dir, string(away)))
+		q.onDisk(Peer{ID: away, Addr: addr}, filepath.Join(dir, string(away)))
 		q.agree()
 		if _, err := commit(lead, admit("b", 1)); err != nil {
 			t.Fatal(err)

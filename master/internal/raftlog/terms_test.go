@@ -104,7 +104,7 @@ func TestAnImpossibleTermMovesNobody(t *testing.T) {
 				return link
 			}
 		}
-		q.peers = []Peer{{"m1", "host1:5070"}, {"m2", "host2:5070"}, {"m3", "host3:5070"}}
+		q.peers = []Peer{{ID: "m1", Addr: "host1:5070"}, {ID: "m2", Addr: "host2:5070"}, {ID: "m3", Addr: "host3:5070"}}
 		for _, peer := range q.peers {
 			q.start(peer, NewMemory())
 		}

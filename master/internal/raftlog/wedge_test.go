@@ -12,6 +12,7 @@ import (
 
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/master/internal/registrycodec"
+	"github.com/tenderhq/tender/master/quorum"
 	"github.com/tenderhq/tender/master/registry"
 )
 
@@ -53,7 +54,7 @@ func TestTransferOncePerTerm(t *testing.T) {
 }
 
 // other is a master that is not id.
-func other(q *quorum, id api.MasterID) api.MasterID {
+func other(q *cluster, id api.MasterID) api.MasterID {
 	for _, peer := range q.peers {
 		if peer.ID != id {
 			return peer.ID
@@ -71,7 +72,7 @@ func (wedge) Error() error { return raft.ErrLeadershipTransferInProgress }
 // ever; the process must end with a sentence, within five election timeouts or so.
 func TestWedgedLeaderStops(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		q := &quorum{t: t, mesh: newMesh(), nodes: map[api.MasterID]*node{}, peers: []Peer{{"m1", "host1:5070"}}}
+		q := &cluster{t: t, mesh: newMesh(), nodes: map[api.MasterID]*node{}, peers: []Peer{{ID: "m1", Addr: "host1:5070"}}}
 		q.open = func(l *Log) { l.barrier = func(*life) raft.Future { return wedge{} } }
 		q.start(q.peers[0], NewMemory())
 		began := time.Now()
@@ -116,7 +117,7 @@ func TestWrongClusterIsRefused(t *testing.T) {
 		defer q.stopAll()
 		q.leader("")
 		m1 := q.nodes["m1"]
-		stranger := newNetwork(Config{Dial: q.mesh.dialer("elsewhere")}, func() about { return about{ID: "m9", Cluster: "cluster-other"} }, func(api.MasterID) {})
+		stranger := newNetwork(Config{Dial: q.mesh.dialer("elsewhere")}, func() quorum.About { return quorum.About{ID: "m9", Cluster: "cluster-other"} }, func(api.MasterID) {})
 		if _, _, err := stranger.greet(m1.config.Advertise, "raft", time.Second); err == nil || !strings.Contains(err.Error(), "wrong cluster") {
 			t.Errorf("a master of another cluster: %v", err)
 		}

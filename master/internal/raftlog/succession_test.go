@@ -1,6 +1,7 @@
 package raftlog
 
 import (
+	"github.com/tenderhq/tender/master/quorum"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -58,7 +59,7 @@ func TestLongestLogFollows(t *testing.T) {
 		began := time.Now()
 		q.mesh.crash(addr)
 		next, _ := q.leader(id)
-		if took := time.Since(began); next == behind.ID() || took > rankPause {
+		if took := time.Since(began); next == behind.ID() || took > quorum.RankPause {
 			t.Errorf("%s follows after %v", next, took)
 		}
 	})

@@ -1,0 +1,121 @@
+package raftlog
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/hashicorp/raft"
+
+	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/internal/pause"
+	"github.com/tenderhq/tender/master/quorum"
+)
+
+// askOtherTimeout bounds the question after another follower's log.
+const askOtherTimeout = 100 * time.Millisecond
+
+// hasLeft hears of each closed connection. Whoever is not heard is found by silence.
+func (l *Log) hasLeft(id api.MasterID) {
+	select {
+	case l.departed <- id:
+	default:
+	}
+}
+
+// successor carries out what package quorum decides of the succession of a leader that is dead.
+type successor struct {
+	*Log
+	raft      *life
+	transport raft.Transport
+	decides   quorum.Succession
+}
+
+// succeed looks after each leader whose connection to us was closed, until stop.
+func (l *Log) succeed(ctx context.Context, r *life, transport raft.Transport) (stop func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	s := &successor{Log: l, raft: r, transport: transport}
+	var busy sync.WaitGroup
+	busy.Go(func() {
+		s.play(ctx, quorum.Begun{Founded: l.founded})
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case id := <-l.departed:
+				s.play(ctx, quorum.Left{Master: id})
+			}
+		}
+	})
+	return func() { cancel(); busy.Wait() }
+}
+
+// play tells an event, and then what came of each step, until there is nothing to do.
+func (s *successor) play(ctx context.Context, event any) {
+	for event != nil && ctx.Err() == nil {
+		event = s.perform(ctx, s.decides.Step(s.raft.view(s.ID()), event))
+	}
+}
+
+func (s *successor) perform(ctx context.Context, step quorum.SuccessionStep) (event any) {
+	switch {
+	case step.Reach != nil:
+		_, err := s.network.askMember(*step.Reach, timings[s.config.Profile].election)
+		return quorum.Reached{Answered: err == nil, Refused: errors.Is(err, syscall.ECONNREFUSED)}
+	case step.Wait > 0:
+		pause.For(ctx, step.Wait)
+		return quorum.Waited{}
+	case step.Compare != nil:
+		return quorum.Compared{Last: s.endsOf(step.Compare)}
+	case step.Meet != nil:
+		return quorum.Met{All: s.meet(ctx, step.Meet)}
+	case step.Stand:
+		s.stand()
+	}
+	return nil
+}
+
+// endsOf asks one after the other where their logs end.
+func (s *successor) endsOf(others []quorum.Member) map[api.MasterID]uint64 {
+	last := make(map[api.MasterID]uint64)
+	for _, m := range others {
+		if answer, err := s.network.askMember(m.Peer, askOtherTimeout); err == nil {
+			last[m.ID] = answer.Last
+		}
+	}
+	return last
+}
+
+// meet waits until all take part, but not longer than silence would take.
+func (s *successor) meet(ctx context.Context, others []quorum.Member) bool {
+	ctx, cancel := context.WithTimeout(ctx, timings[s.config.Profile].heartbeat)
+	defer cancel()
+	for _, m := range others {
+		for !s.network.takesPart(m.Peer) {
+			if pause.For(ctx, meetAgainAfter); ctx.Err() != nil {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+const meetAgainAfter = 20 * time.Millisecond
+
+// stand begins an election in which we are the candidate.
+func (s *successor) stand() {
+	self := Peer{ID: s.ID(), Addr: s.config.Advertise}
+	s.config.Logger.Info().Msg("nobody can lead: standing for election at once")
+	header := raft.RPCHeader{
+		ProtocolVersion: raft.ProtocolVersionMax,
+		ID:              []byte(self.ID),
+		Addr:            s.transport.EncodePeer(raft.ServerID(self.ID), raft.ServerAddress(self.Addr)),
+	}
+	var answer raft.TimeoutNowResponse
+	err := s.transport.TimeoutNow(raft.ServerID(self.ID), raft.ServerAddress(self.Addr), &raft.TimeoutNowRequest{RPCHeader: header}, &answer)
+	if err != nil {
+		s.config.Logger.Debug().Err(err).Msg("no election could be begun; silence will begin one")
+	}
+}

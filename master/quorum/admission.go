@@ -1,0 +1,65 @@
+package quorum
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/internal/protocol"
+)
+
+// CheckNew says why a master may not be added that answers where it is to be. self is what we say of ourselves, and format
+// what the quorum writes.
+func CheckNew(peer Peer, answer, self About, format uint64) error {
+	switch {
+	case answer.ID != peer.ID:
+		return api.E("", api.Invalid, peer.Addr, fmt.Errorf("master %s listens there", answer.ID))
+	case answer.Cluster == self.Cluster && answer.Epoch < self.Epoch && answer.Last > 0:
+		return api.E("", api.Invalid, peer.Addr,
+			fmt.Errorf("its folder is of epoch %d, before the cluster was recovered or restored; empty it first", answer.Epoch))
+	case answer.Cluster != self.Cluster:
+		return api.E("", api.Invalid, peer.Addr, fmt.Errorf("it belongs to cluster %q, not to %s", answer.Cluster, self.Cluster))
+	case max(answer.Format, 1) < max(format, 1):
+		return api.E("", api.Unsupported, peer.ID, fmt.Errorf("it reads the registry's format %d, and the quorum writes format %d; start a newer version of it",
+			max(answer.Format, 1), max(format, 1)))
+	}
+	if err := protocol.Neighbours(self.Version, answer.Version); err != nil {
+		return api.E("", api.Unsupported, peer.ID, err)
+	}
+	return nil
+}
+
+// CheckListed says why a peer can't be added beside the members; known: an earlier call has added it and did not come to
+// its end.
+func CheckListed(peer Peer, members []Member) (known bool, err error) {
+	for _, m := range members {
+		role := "voter"
+		if !m.Voter {
+			role = "non-voter"
+		}
+		switch {
+		case m.Peer == peer && !m.Voter:
+			return true, nil
+		case m.ID == peer.ID || m.Addr == peer.Addr:
+			return false, api.E("", api.Exists, m.ID, fmt.Errorf("it is a %s at %s already", role, m.Addr))
+		}
+	}
+	return false, nil
+}
+
+// CheckRemoval says why a master can't be removed from the quorum.
+func CheckRemoval(op string, id, self api.MasterID, members []Member) error {
+	voters := 0
+	for _, m := range members {
+		if m.Voter {
+			voters++
+		}
+	}
+	switch {
+	case !IsMember(members, id):
+		return api.E(op, api.NotFound, id, errors.New("no such master is in the quorum"))
+	case id == self && voters == 1:
+		return api.E(op, api.Invalid, id, errors.New("it is the only voter; without it there is no cluster"))
+	}
+	return nil
+}

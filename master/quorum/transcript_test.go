@@ -1,0 +1,331 @@
+package quorum
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"reflect"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/datadriven"
+
+	"github.com/tenderhq/tender/api"
+)
+
+// TestTranscripts plays testdata. Each line of a block is one thing that a master is told; below stands what it decides.
+// Lines of members, self, says and view are what it knows; all others are events and questions.
+func TestTranscripts(t *testing.T) {
+	files, err := filepath.Glob("testdata/*.txt")
+	if err != nil || len(files) == 0 {
+		t.Fatal("no transcripts", err)
+	}
+	for _, file := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
+			p := &play{t: t, answers: Answers{}}
+			datadriven.RunTest(t, file, func(t *testing.T, d *datadriven.TestData) string {
+				p.t = t
+				var out strings.Builder
+				for line := range strings.Lines(d.Input) {
+					words := strings.Fields(line)
+					if said := p.line(words[0], words[1:]); said != "" {
+						fmt.Fprintln(&out, said)
+					}
+				}
+				if out.Len() == 0 {
+					return "nothing\n"
+				}
+				return out.String()
+			})
+		})
+	}
+}
+
+// play is one master of a transcript.
+type play struct {
+	t          *testing.T
+	founding   Founding
+	patience   Patience
+	succession Succession
+	moves      Moves
+	doubt      Doubt
+	view       View
+	self       About
+	members    []Member
+	answers    Answers
+	now        time.Time
+}
+
+func (p *play) line(verb string, args []string) string {
+	switch verb {
+	case "members":
+		p.members = members(args)
+		p.view.Members = p.members
+	case "self":
+		p.self = p.about(args)
+		p.view.Self = p.self.ID
+	case "says":
+		answer := p.about(args)
+		p.answers[answer.ID] = answer
+	case "forget":
+		p.answers = Answers{}
+	case "found", "answer", "silent":
+		return p.found(verb, args)
+	case "term":
+		after, err := time.ParseDuration(args[2])
+		p.must(err)
+		p.now = p.now.Add(after)
+		return fmt.Sprintf("%d times as long", p.patience.Look(p.number(args[0]), p.now))
+	case "view", "left", "begun", "reached", "waited", "compared", "met":
+		return p.succeed(verb, args)
+	case "heard", "moved", "where", "unlisted", "handed", "elsewhere":
+		return p.move(verb, args)
+	case "missing":
+		return verdict(Missing(p.members, p.answers, p.self.ID), "enough answer")
+	case "format":
+		return fmt.Sprintf("format %d", AgreedFormat(p.members, p.answers, p.self))
+	case "hash":
+		return verdict(MajorityHash(p.members, p.answers, p.self), "no majority")
+	case "superseded":
+		newest, found := Superseding(p.self, p.answers)
+		if !found {
+			return "nobody's epoch counts us out"
+		}
+		return fmt.Sprintf("by %s of epoch %d", newest.ID, newest.Epoch)
+	case "past":
+		return fmt.Sprint(IsOfThePast(api.MasterID(args[0]), p.number(args[1]), p.self))
+	case "removed":
+		return fmt.Sprint(IsRemoved(p.self, p.answers))
+	case "add", "remove":
+		return p.admit(verb, args)
+	default:
+		p.t.Fatalf("what is %q?", verb)
+	}
+	return ""
+}
+
+func (p *play) found(verb string, args []string) string {
+	var step FoundingStep
+	var err error
+	switch verb {
+	case "found":
+		p.founding = Founding{Self: founders(args[0])[0], Peers: peers(strings.Join(args[1:], ","))}
+		step = p.founding.Begin()
+	case "answer":
+		step, err = p.founding.Answered(p.about(args), nil)
+	case "silent":
+		step, err = p.founding.Answered(About{}, errors.New("silent"))
+	}
+	switch {
+	case err != nil:
+		return "refused: " + err.Error()
+	case step.Ask != nil:
+		return "ask " + step.Ask.String()
+	case step.Found != nil:
+		return fmt.Sprint(ClusterOf(step.Found), " of ", step.Found)
+	case step.Join != "":
+		return fmt.Sprintf("join %s, as %s says", step.Join, step.Through)
+	}
+	return "wait for " + strings.Join(step.Wait, ", ")
+}
+
+func (p *play) succeed(verb string, args []string) string {
+	var event any
+	switch verb {
+	case "view":
+		p.view.Leader, p.view.Follower = Peer{}, true
+		for _, arg := range args {
+			switch key, value, _ := strings.Cut(arg, "="); key {
+			case "leader":
+				p.view.Leader = Peer{api.MasterID(value), "host-" + value}
+			case "term":
+				p.view.Term = p.number(value)
+			case "last":
+				p.view.Last = p.number(value)
+			case "candidate":
+				p.view.Follower = false
+			default:
+				p.t.Fatalf("what is %q?", arg)
+			}
+		}
+		return ""
+	case "left":
+		event = Left{api.MasterID(args[0])}
+	case "begun":
+		event = Begun{Founded: len(args) > 0}
+	case "reached":
+		event = Reached{Answered: args[0] == "answered", Refused: args[0] == "refused"}
+	case "waited":
+		event = Waited{}
+	case "met":
+		event = Met{All: args[0] == "all"}
+	case "compared":
+		last := map[api.MasterID]uint64{}
+		for _, arg := range args {
+			id, at, _ := strings.Cut(arg, "=")
+			last[api.MasterID(id)] = p.number(at)
+		}
+		event = Compared{last}
+	}
+	step := p.succession.Step(p.view, event)
+	switch {
+	case step.Reach != nil:
+		return "reach " + step.Reach.String()
+	case step.Wait > 0:
+		return "wait " + step.Wait.String()
+	case step.Compare != nil:
+		return "compare with " + listMembers(step.Compare)
+	case step.Meet != nil:
+		return "meet " + listMembers(step.Meet)
+	case step.Stand:
+		return "stand"
+	}
+	if !reflect.DeepEqual(p.succession, Succession{}) {
+		p.t.Errorf("it rests, and remembers %+v", p.succession)
+	}
+	return "rest"
+}
+
+func (p *play) move(verb string, args []string) string {
+	peer := Peer{}
+	if len(args) > 0 {
+		peer = peers(args[0])[0]
+	}
+	switch verb {
+	case "heard":
+		doubt, doubted := p.moves.Heard(peer, p.members)
+		if p.doubt = doubt; !doubted {
+			return "no doubt"
+		}
+		return fmt.Sprintf("look for it at %s and at %s", doubt.Says.Addr, doubt.Dialed.Addr)
+	case "moved":
+		p.moves.Moved(p.doubt)
+	case "where":
+		return p.moves.Where(peer)
+	case "handed":
+		p.moves.Handed(peer)
+	case "unlisted":
+		p.moves.Keep(p.members)
+		return fmt.Sprint(p.moves.Unlisted(p.members))
+	case "elsewhere":
+		return listMembers(Elsewhere(p.members, peers(strings.Join(args, ",")), p.self.Cluster, p.answers))
+	}
+	return ""
+}
+
+func (p *play) admit(verb string, args []string) string {
+	var err error
+	known := false
+	if verb == "remove" {
+		err = CheckRemoval("raft.remove", api.MasterID(args[0]), p.self.ID, p.members)
+	} else {
+		peer := peers(args[0])[0]
+		if known, err = CheckListed(peer, p.members); err == nil && !known {
+			err = CheckNew(peer, p.answers[peer.ID], p.self, p.self.Format)
+		}
+	}
+	switch {
+	case err != nil:
+		return "refused: " + err.Error()
+	case known:
+		return "go on"
+	}
+	return "yes"
+}
+
+// about reads such as m2 cluster=c1 epoch=3 founders=m1/i1,m2/i2 members=m1,m2,(m3).
+func (p *play) about(words []string) About {
+	a := About{ID: api.MasterID(words[0])}
+	for _, word := range words[1:] {
+		switch key, value, _ := strings.Cut(word, "="); key {
+		case "cluster":
+			a.Cluster = api.ClusterID(value)
+		case "new":
+			a.Incarnation = value
+		case "peers":
+			a.Peers = peers(value)
+		case "founders":
+			a.Founders = founders(value)
+		case "members":
+			a.Members = members(strings.Split(value, ","))
+		case "format":
+			a.Format = p.number(value)
+		case "epoch":
+			a.Epoch = p.number(value)
+		case "applied":
+			a.Applied = p.number(value)
+		case "last":
+			a.Last = p.number(value)
+		case "version":
+			a.Version = value
+		case "hash":
+			index, hash, _ := strings.Cut(value, ":")
+			a.Mark = Mark{p.number(index), hash}
+		default:
+			p.t.Fatalf("what is %q?", word)
+		}
+	}
+	return a
+}
+
+// peers reads such as m1,m2=host9: by itself m1 is at host-m1.
+func peers(text string) (list []Peer) {
+	for _, word := range strings.FieldsFunc(text, func(r rune) bool { return r == ',' }) {
+		id, addr, named := strings.Cut(word, "=")
+		if !named {
+			addr = "host-" + id
+		}
+		list = append(list, Peer{api.MasterID(id), addr})
+	}
+	return list
+}
+
+// members reads peers; one in parentheses has no vote.
+func members(words []string) (list []Member) {
+	for _, word := range words {
+		bare := strings.Trim(word, "()")
+		list = append(list, Member{peers(bare)[0], bare == word})
+	}
+	return list
+}
+
+// founders reads such as m1/i1,m2/i2: masters and their incarnations.
+func founders(text string) (list []Founder) {
+	for _, word := range strings.Split(text, ",") {
+		id, incarnation, _ := strings.Cut(word, "/")
+		list = append(list, Founder{peers(id)[0], incarnation})
+	}
+	return list
+}
+
+func listMembers(list []Member) string {
+	words := make([]string, len(list))
+	for i, m := range list {
+		words[i] = m.String()
+		if !m.Voter {
+			words[i] = "(" + words[i] + ")"
+		}
+	}
+	return verdict(strings.Join(words, " "), "nobody")
+}
+
+func verdict(text, none string) string {
+	if text == "" {
+		return none
+	}
+	return text
+}
+
+func (p *play) number(text string) uint64 {
+	n, err := strconv.ParseUint(text, 10, 64)
+	p.must(err)
+	return n
+}
+
+func (p *play) must(err error) {
+	if err != nil {
+		p.t.Fatal(err)
+	}
+}
