@@ -140,6 +140,7 @@ func TestGateStaysShutWithoutAMajority(t *testing.T) {
 				future := barrier(r)
 				if future.Error() == nil && armed.CompareAndSwap(true, false) {
 					q.mesh.isolate(l.config.Advertise, true)
+					synctest.Wait() // the library counts for a check also what was answered before it was asked
 					cutOff <- l.id()
 				}
 				return future
