@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	_ "github.com/tenderhq/tender/allocator/remote"
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/master"
 )
