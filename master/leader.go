@@ -50,6 +50,7 @@ type leader struct {
 	round  watchdog.Loop
 	shut   sync.Once // closes over
 	stores *storeNews
+	watch  agentNews
 	living living        // the policy, if it lives; nil: it does not
 	nudges chan struct{} // it has something to allocate
 	ids    atomic.Uint64 // connections and requests
@@ -107,6 +108,7 @@ func newLeader(m *Master, lead *raftlog.Leadership, policy allocator.Allocator) 
 		reads:      make(chan func(*core.Core, time.Time), readsMax),
 		over:       make(chan struct{}),
 		stores:     newStoreNews(),
+		watch:      agentNews{rounds: newBroadcast()},
 		core:       core.New(config, lead.State, lead.Term, policy, now),
 		schedulers: make(map[core.Conn]*schedulerStream),
 		agents:     make(map[core.Conn]*agentStream),
@@ -156,6 +158,7 @@ func (l *leader) run(ctx context.Context) {
 		l.allocate()
 		l.propose()
 		l.flush()
+		l.watch.tell()
 		l.setTimer(timer)
 		if l.inbox.waiting() > 0 {
 			l.inbox.rouse()

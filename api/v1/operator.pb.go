@@ -1059,6 +1059,114 @@ func (x *ListAgentsResponse) GetAppliedIndex() uint64 {
 	return 0
 }
 
+type WatchAgentsRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Whole IDs, at most 1000; none = all agents.
+	AgentIds      []string `protobuf:"bytes,1,rep,name=agent_ids,json=agentIds,proto3" json:"agent_ids,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WatchAgentsRequest) Reset() {
+	*x = WatchAgentsRequest{}
+	mi := &file_api_v1_operator_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WatchAgentsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WatchAgentsRequest) ProtoMessage() {}
+
+func (x *WatchAgentsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_api_v1_operator_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WatchAgentsRequest.ProtoReflect.Descriptor instead.
+func (*WatchAgentsRequest) Descriptor() ([]byte, []int) {
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *WatchAgentsRequest) GetAgentIds() []string {
+	if x != nil {
+		return x.AgentIds
+	}
+	return nil
+}
+
+type WatchAgentsResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Those that have changed, at most 256.
+	Items []*AgentView `protobuf:"bytes,1,rep,name=items,proto3" json:"items,omitempty"`
+	// Those that were asked for by their ID, or sent before, and are no more.
+	RemovedIds []string `protobuf:"bytes,2,rep,name=removed_ids,json=removedIds,proto3" json:"removed_ids,omitempty"`
+	// All has been sent that is known at this moment. The first such message ends the picture from which the watch begins.
+	Complete      bool `protobuf:"varint,3,opt,name=complete,proto3" json:"complete,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WatchAgentsResponse) Reset() {
+	*x = WatchAgentsResponse{}
+	mi := &file_api_v1_operator_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WatchAgentsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WatchAgentsResponse) ProtoMessage() {}
+
+func (x *WatchAgentsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_api_v1_operator_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WatchAgentsResponse.ProtoReflect.Descriptor instead.
+func (*WatchAgentsResponse) Descriptor() ([]byte, []int) {
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *WatchAgentsResponse) GetItems() []*AgentView {
+	if x != nil {
+		return x.Items
+	}
+	return nil
+}
+
+func (x *WatchAgentsResponse) GetRemovedIds() []string {
+	if x != nil {
+		return x.RemovedIds
+	}
+	return nil
+}
+
+func (x *WatchAgentsResponse) GetComplete() bool {
+	if x != nil {
+		return x.Complete
+	}
+	return false
+}
+
 type FrameworkView struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Id    string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
@@ -1098,7 +1206,7 @@ type FrameworkView struct {
 
 func (x *FrameworkView) Reset() {
 	*x = FrameworkView{}
-	mi := &file_api_v1_operator_proto_msgTypes[11]
+	mi := &file_api_v1_operator_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1110,7 +1218,7 @@ func (x *FrameworkView) String() string {
 func (*FrameworkView) ProtoMessage() {}
 
 func (x *FrameworkView) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[11]
+	mi := &file_api_v1_operator_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1123,7 +1231,7 @@ func (x *FrameworkView) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FrameworkView.ProtoReflect.Descriptor instead.
 func (*FrameworkView) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{11}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *FrameworkView) GetId() string {
@@ -1327,7 +1435,7 @@ type LocalityView struct {
 
 func (x *LocalityView) Reset() {
 	*x = LocalityView{}
-	mi := &file_api_v1_operator_proto_msgTypes[12]
+	mi := &file_api_v1_operator_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1339,7 +1447,7 @@ func (x *LocalityView) String() string {
 func (*LocalityView) ProtoMessage() {}
 
 func (x *LocalityView) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[12]
+	mi := &file_api_v1_operator_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1352,7 +1460,7 @@ func (x *LocalityView) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LocalityView.ProtoReflect.Descriptor instead.
 func (*LocalityView) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{12}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *LocalityView) GetNode() int64 {
@@ -1415,7 +1523,7 @@ type DemandView struct {
 
 func (x *DemandView) Reset() {
 	*x = DemandView{}
-	mi := &file_api_v1_operator_proto_msgTypes[13]
+	mi := &file_api_v1_operator_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1427,7 +1535,7 @@ func (x *DemandView) String() string {
 func (*DemandView) ProtoMessage() {}
 
 func (x *DemandView) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[13]
+	mi := &file_api_v1_operator_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1440,7 +1548,7 @@ func (x *DemandView) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DemandView.ProtoReflect.Descriptor instead.
 func (*DemandView) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{13}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *DemandView) GetRole() string {
@@ -1510,7 +1618,7 @@ type ListFrameworksResponse struct {
 
 func (x *ListFrameworksResponse) Reset() {
 	*x = ListFrameworksResponse{}
-	mi := &file_api_v1_operator_proto_msgTypes[14]
+	mi := &file_api_v1_operator_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1522,7 +1630,7 @@ func (x *ListFrameworksResponse) String() string {
 func (*ListFrameworksResponse) ProtoMessage() {}
 
 func (x *ListFrameworksResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[14]
+	mi := &file_api_v1_operator_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1535,7 +1643,7 @@ func (x *ListFrameworksResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListFrameworksResponse.ProtoReflect.Descriptor instead.
 func (*ListFrameworksResponse) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{14}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *ListFrameworksResponse) GetItems() []*FrameworkView {
@@ -1588,7 +1696,7 @@ type TaskView struct {
 
 func (x *TaskView) Reset() {
 	*x = TaskView{}
-	mi := &file_api_v1_operator_proto_msgTypes[15]
+	mi := &file_api_v1_operator_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1600,7 +1708,7 @@ func (x *TaskView) String() string {
 func (*TaskView) ProtoMessage() {}
 
 func (x *TaskView) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[15]
+	mi := &file_api_v1_operator_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1613,7 +1721,7 @@ func (x *TaskView) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskView.ProtoReflect.Descriptor instead.
 func (*TaskView) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{15}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *TaskView) GetId() string {
@@ -1766,7 +1874,7 @@ type ListTasksResponse struct {
 
 func (x *ListTasksResponse) Reset() {
 	*x = ListTasksResponse{}
-	mi := &file_api_v1_operator_proto_msgTypes[16]
+	mi := &file_api_v1_operator_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1778,7 +1886,7 @@ func (x *ListTasksResponse) String() string {
 func (*ListTasksResponse) ProtoMessage() {}
 
 func (x *ListTasksResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[16]
+	mi := &file_api_v1_operator_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1791,7 +1899,7 @@ func (x *ListTasksResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTasksResponse.ProtoReflect.Descriptor instead.
 func (*ListTasksResponse) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{16}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *ListTasksResponse) GetItems() []*TaskView {
@@ -1825,7 +1933,7 @@ type OfferView struct {
 
 func (x *OfferView) Reset() {
 	*x = OfferView{}
-	mi := &file_api_v1_operator_proto_msgTypes[17]
+	mi := &file_api_v1_operator_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1837,7 +1945,7 @@ func (x *OfferView) String() string {
 func (*OfferView) ProtoMessage() {}
 
 func (x *OfferView) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[17]
+	mi := &file_api_v1_operator_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1850,7 +1958,7 @@ func (x *OfferView) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OfferView.ProtoReflect.Descriptor instead.
 func (*OfferView) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{17}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *OfferView) GetId() string {
@@ -1926,7 +2034,7 @@ type ListOffersResponse struct {
 
 func (x *ListOffersResponse) Reset() {
 	*x = ListOffersResponse{}
-	mi := &file_api_v1_operator_proto_msgTypes[18]
+	mi := &file_api_v1_operator_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1938,7 +2046,7 @@ func (x *ListOffersResponse) String() string {
 func (*ListOffersResponse) ProtoMessage() {}
 
 func (x *ListOffersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[18]
+	mi := &file_api_v1_operator_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1951,7 +2059,7 @@ func (x *ListOffersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListOffersResponse.ProtoReflect.Descriptor instead.
 func (*ListOffersResponse) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{18}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *ListOffersResponse) GetItems() []*OfferView {
@@ -1986,7 +2094,7 @@ type RoleView struct {
 
 func (x *RoleView) Reset() {
 	*x = RoleView{}
-	mi := &file_api_v1_operator_proto_msgTypes[19]
+	mi := &file_api_v1_operator_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1998,7 +2106,7 @@ func (x *RoleView) String() string {
 func (*RoleView) ProtoMessage() {}
 
 func (x *RoleView) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[19]
+	mi := &file_api_v1_operator_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2011,7 +2119,7 @@ func (x *RoleView) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RoleView.ProtoReflect.Descriptor instead.
 func (*RoleView) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{19}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *RoleView) GetRole() string {
@@ -2095,7 +2203,7 @@ type ListRolesResponse struct {
 
 func (x *ListRolesResponse) Reset() {
 	*x = ListRolesResponse{}
-	mi := &file_api_v1_operator_proto_msgTypes[20]
+	mi := &file_api_v1_operator_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2107,7 +2215,7 @@ func (x *ListRolesResponse) String() string {
 func (*ListRolesResponse) ProtoMessage() {}
 
 func (x *ListRolesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[20]
+	mi := &file_api_v1_operator_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2120,7 +2228,7 @@ func (x *ListRolesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRolesResponse.ProtoReflect.Descriptor instead.
 func (*ListRolesResponse) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{20}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *ListRolesResponse) GetItems() []*RoleView {
@@ -2156,7 +2264,7 @@ type ExplainRequest struct {
 
 func (x *ExplainRequest) Reset() {
 	*x = ExplainRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[21]
+	mi := &file_api_v1_operator_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2168,7 +2276,7 @@ func (x *ExplainRequest) String() string {
 func (*ExplainRequest) ProtoMessage() {}
 
 func (x *ExplainRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[21]
+	mi := &file_api_v1_operator_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2181,7 +2289,7 @@ func (x *ExplainRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainRequest.ProtoReflect.Descriptor instead.
 func (*ExplainRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{21}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *ExplainRequest) GetFrameworkId() string {
@@ -2213,7 +2321,7 @@ type ExplainResponse struct {
 
 func (x *ExplainResponse) Reset() {
 	*x = ExplainResponse{}
-	mi := &file_api_v1_operator_proto_msgTypes[22]
+	mi := &file_api_v1_operator_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2225,7 +2333,7 @@ func (x *ExplainResponse) String() string {
 func (*ExplainResponse) ProtoMessage() {}
 
 func (x *ExplainResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[22]
+	mi := &file_api_v1_operator_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2238,7 +2346,7 @@ func (x *ExplainResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainResponse.ProtoReflect.Descriptor instead.
 func (*ExplainResponse) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{22}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *ExplainResponse) GetFrameworkId() string {
@@ -2294,7 +2402,7 @@ type ExplainedDecision struct {
 
 func (x *ExplainedDecision) Reset() {
 	*x = ExplainedDecision{}
-	mi := &file_api_v1_operator_proto_msgTypes[23]
+	mi := &file_api_v1_operator_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2306,7 +2414,7 @@ func (x *ExplainedDecision) String() string {
 func (*ExplainedDecision) ProtoMessage() {}
 
 func (x *ExplainedDecision) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[23]
+	mi := &file_api_v1_operator_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2319,7 +2427,7 @@ func (x *ExplainedDecision) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainedDecision.ProtoReflect.Descriptor instead.
 func (*ExplainedDecision) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{23}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *ExplainedDecision) GetAt() *timestamppb.Timestamp {
@@ -2396,7 +2504,7 @@ type ExplainedAgent struct {
 
 func (x *ExplainedAgent) Reset() {
 	*x = ExplainedAgent{}
-	mi := &file_api_v1_operator_proto_msgTypes[24]
+	mi := &file_api_v1_operator_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2408,7 +2516,7 @@ func (x *ExplainedAgent) String() string {
 func (*ExplainedAgent) ProtoMessage() {}
 
 func (x *ExplainedAgent) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[24]
+	mi := &file_api_v1_operator_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2421,7 +2529,7 @@ func (x *ExplainedAgent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainedAgent.ProtoReflect.Descriptor instead.
 func (*ExplainedAgent) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{24}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *ExplainedAgent) GetAgentId() string {
@@ -2457,7 +2565,7 @@ type KillTaskRequest struct {
 
 func (x *KillTaskRequest) Reset() {
 	*x = KillTaskRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[25]
+	mi := &file_api_v1_operator_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2469,7 +2577,7 @@ func (x *KillTaskRequest) String() string {
 func (*KillTaskRequest) ProtoMessage() {}
 
 func (x *KillTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[25]
+	mi := &file_api_v1_operator_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2482,7 +2590,7 @@ func (x *KillTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KillTaskRequest.ProtoReflect.Descriptor instead.
 func (*KillTaskRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{25}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *KillTaskRequest) GetTask() string {
@@ -2513,7 +2621,7 @@ type KillTaskResponse struct {
 
 func (x *KillTaskResponse) Reset() {
 	*x = KillTaskResponse{}
-	mi := &file_api_v1_operator_proto_msgTypes[26]
+	mi := &file_api_v1_operator_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2525,7 +2633,7 @@ func (x *KillTaskResponse) String() string {
 func (*KillTaskResponse) ProtoMessage() {}
 
 func (x *KillTaskResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[26]
+	mi := &file_api_v1_operator_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2538,7 +2646,7 @@ func (x *KillTaskResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KillTaskResponse.ProtoReflect.Descriptor instead.
 func (*KillTaskResponse) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{26}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *KillTaskResponse) GetFrameworkId() string {
@@ -2581,7 +2689,7 @@ type RemoveFrameworkRequest struct {
 
 func (x *RemoveFrameworkRequest) Reset() {
 	*x = RemoveFrameworkRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[27]
+	mi := &file_api_v1_operator_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2593,7 +2701,7 @@ func (x *RemoveFrameworkRequest) String() string {
 func (*RemoveFrameworkRequest) ProtoMessage() {}
 
 func (x *RemoveFrameworkRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[27]
+	mi := &file_api_v1_operator_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2606,7 +2714,7 @@ func (x *RemoveFrameworkRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveFrameworkRequest.ProtoReflect.Descriptor instead.
 func (*RemoveFrameworkRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{27}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *RemoveFrameworkRequest) GetFrameworkId() string {
@@ -2637,7 +2745,7 @@ type MarkAgentRequest struct {
 
 func (x *MarkAgentRequest) Reset() {
 	*x = MarkAgentRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[28]
+	mi := &file_api_v1_operator_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2649,7 +2757,7 @@ func (x *MarkAgentRequest) String() string {
 func (*MarkAgentRequest) ProtoMessage() {}
 
 func (x *MarkAgentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[28]
+	mi := &file_api_v1_operator_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2662,7 +2770,7 @@ func (x *MarkAgentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MarkAgentRequest.ProtoReflect.Descriptor instead.
 func (*MarkAgentRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{28}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *MarkAgentRequest) GetAgentId() string {
@@ -2705,7 +2813,7 @@ type SetMaintenanceRequest struct {
 
 func (x *SetMaintenanceRequest) Reset() {
 	*x = SetMaintenanceRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[29]
+	mi := &file_api_v1_operator_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2717,7 +2825,7 @@ func (x *SetMaintenanceRequest) String() string {
 func (*SetMaintenanceRequest) ProtoMessage() {}
 
 func (x *SetMaintenanceRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[29]
+	mi := &file_api_v1_operator_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2730,7 +2838,7 @@ func (x *SetMaintenanceRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetMaintenanceRequest.ProtoReflect.Descriptor instead.
 func (*SetMaintenanceRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{29}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *SetMaintenanceRequest) GetAgentIds() []string {
@@ -2757,7 +2865,7 @@ type ActionResponse struct {
 
 func (x *ActionResponse) Reset() {
 	*x = ActionResponse{}
-	mi := &file_api_v1_operator_proto_msgTypes[30]
+	mi := &file_api_v1_operator_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2769,7 +2877,7 @@ func (x *ActionResponse) String() string {
 func (*ActionResponse) ProtoMessage() {}
 
 func (x *ActionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[30]
+	mi := &file_api_v1_operator_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2782,7 +2890,7 @@ func (x *ActionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ActionResponse.ProtoReflect.Descriptor instead.
 func (*ActionResponse) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{30}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *ActionResponse) GetSubject() string {
@@ -2818,7 +2926,7 @@ type ReserveRequest struct {
 
 func (x *ReserveRequest) Reset() {
 	*x = ReserveRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[31]
+	mi := &file_api_v1_operator_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2830,7 +2938,7 @@ func (x *ReserveRequest) String() string {
 func (*ReserveRequest) ProtoMessage() {}
 
 func (x *ReserveRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[31]
+	mi := &file_api_v1_operator_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2843,7 +2951,7 @@ func (x *ReserveRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReserveRequest.ProtoReflect.Descriptor instead.
 func (*ReserveRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{31}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *ReserveRequest) GetAgentId() string {
@@ -2904,7 +3012,7 @@ type SetRoleRequest struct {
 
 func (x *SetRoleRequest) Reset() {
 	*x = SetRoleRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[32]
+	mi := &file_api_v1_operator_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2916,7 +3024,7 @@ func (x *SetRoleRequest) String() string {
 func (*SetRoleRequest) ProtoMessage() {}
 
 func (x *SetRoleRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[32]
+	mi := &file_api_v1_operator_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2929,7 +3037,7 @@ func (x *SetRoleRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetRoleRequest.ProtoReflect.Descriptor instead.
 func (*SetRoleRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{32}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *SetRoleRequest) GetRole() string {
@@ -2982,7 +3090,7 @@ type ListPeersRequest struct {
 
 func (x *ListPeersRequest) Reset() {
 	*x = ListPeersRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[33]
+	mi := &file_api_v1_operator_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2994,7 +3102,7 @@ func (x *ListPeersRequest) String() string {
 func (*ListPeersRequest) ProtoMessage() {}
 
 func (x *ListPeersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[33]
+	mi := &file_api_v1_operator_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3007,7 +3115,7 @@ func (x *ListPeersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPeersRequest.ProtoReflect.Descriptor instead.
 func (*ListPeersRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{33}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{35}
 }
 
 type RaftPeer struct {
@@ -3022,7 +3130,7 @@ type RaftPeer struct {
 
 func (x *RaftPeer) Reset() {
 	*x = RaftPeer{}
-	mi := &file_api_v1_operator_proto_msgTypes[34]
+	mi := &file_api_v1_operator_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3034,7 +3142,7 @@ func (x *RaftPeer) String() string {
 func (*RaftPeer) ProtoMessage() {}
 
 func (x *RaftPeer) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[34]
+	mi := &file_api_v1_operator_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3047,7 +3155,7 @@ func (x *RaftPeer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RaftPeer.ProtoReflect.Descriptor instead.
 func (*RaftPeer) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{34}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *RaftPeer) GetId() string {
@@ -3085,7 +3193,7 @@ type ListPeersResponse struct {
 
 func (x *ListPeersResponse) Reset() {
 	*x = ListPeersResponse{}
-	mi := &file_api_v1_operator_proto_msgTypes[35]
+	mi := &file_api_v1_operator_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3097,7 +3205,7 @@ func (x *ListPeersResponse) String() string {
 func (*ListPeersResponse) ProtoMessage() {}
 
 func (x *ListPeersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[35]
+	mi := &file_api_v1_operator_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3110,7 +3218,7 @@ func (x *ListPeersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPeersResponse.ProtoReflect.Descriptor instead.
 func (*ListPeersResponse) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{35}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *ListPeersResponse) GetItems() []*RaftPeer {
@@ -3158,7 +3266,7 @@ type AddPeerRequest struct {
 
 func (x *AddPeerRequest) Reset() {
 	*x = AddPeerRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[36]
+	mi := &file_api_v1_operator_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3170,7 +3278,7 @@ func (x *AddPeerRequest) String() string {
 func (*AddPeerRequest) ProtoMessage() {}
 
 func (x *AddPeerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[36]
+	mi := &file_api_v1_operator_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3183,7 +3291,7 @@ func (x *AddPeerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AddPeerRequest.ProtoReflect.Descriptor instead.
 func (*AddPeerRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{36}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *AddPeerRequest) GetId() string {
@@ -3209,7 +3317,7 @@ type RemovePeerRequest struct {
 
 func (x *RemovePeerRequest) Reset() {
 	*x = RemovePeerRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[37]
+	mi := &file_api_v1_operator_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3221,7 +3329,7 @@ func (x *RemovePeerRequest) String() string {
 func (*RemovePeerRequest) ProtoMessage() {}
 
 func (x *RemovePeerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[37]
+	mi := &file_api_v1_operator_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3234,7 +3342,7 @@ func (x *RemovePeerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemovePeerRequest.ProtoReflect.Descriptor instead.
 func (*RemovePeerRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{37}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *RemovePeerRequest) GetId() string {
@@ -3254,7 +3362,7 @@ type TransferLeaderRequest struct {
 
 func (x *TransferLeaderRequest) Reset() {
 	*x = TransferLeaderRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[38]
+	mi := &file_api_v1_operator_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3266,7 +3374,7 @@ func (x *TransferLeaderRequest) String() string {
 func (*TransferLeaderRequest) ProtoMessage() {}
 
 func (x *TransferLeaderRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[38]
+	mi := &file_api_v1_operator_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3279,7 +3387,7 @@ func (x *TransferLeaderRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TransferLeaderRequest.ProtoReflect.Descriptor instead.
 func (*TransferLeaderRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{38}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *TransferLeaderRequest) GetId() string {
@@ -3297,7 +3405,7 @@ type SaveSnapshotRequest struct {
 
 func (x *SaveSnapshotRequest) Reset() {
 	*x = SaveSnapshotRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[39]
+	mi := &file_api_v1_operator_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3309,7 +3417,7 @@ func (x *SaveSnapshotRequest) String() string {
 func (*SaveSnapshotRequest) ProtoMessage() {}
 
 func (x *SaveSnapshotRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[39]
+	mi := &file_api_v1_operator_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3322,7 +3430,7 @@ func (x *SaveSnapshotRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SaveSnapshotRequest.ProtoReflect.Descriptor instead.
 func (*SaveSnapshotRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{39}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{41}
 }
 
 type SnapshotChunk struct {
@@ -3334,7 +3442,7 @@ type SnapshotChunk struct {
 
 func (x *SnapshotChunk) Reset() {
 	*x = SnapshotChunk{}
-	mi := &file_api_v1_operator_proto_msgTypes[40]
+	mi := &file_api_v1_operator_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3346,7 +3454,7 @@ func (x *SnapshotChunk) String() string {
 func (*SnapshotChunk) ProtoMessage() {}
 
 func (x *SnapshotChunk) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[40]
+	mi := &file_api_v1_operator_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3359,7 +3467,7 @@ func (x *SnapshotChunk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SnapshotChunk.ProtoReflect.Descriptor instead.
 func (*SnapshotChunk) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{40}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *SnapshotChunk) GetData() []byte {
@@ -3377,7 +3485,7 @@ type StateHashRequest struct {
 
 func (x *StateHashRequest) Reset() {
 	*x = StateHashRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[41]
+	mi := &file_api_v1_operator_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3389,7 +3497,7 @@ func (x *StateHashRequest) String() string {
 func (*StateHashRequest) ProtoMessage() {}
 
 func (x *StateHashRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[41]
+	mi := &file_api_v1_operator_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3402,7 +3510,7 @@ func (x *StateHashRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StateHashRequest.ProtoReflect.Descriptor instead.
 func (*StateHashRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{41}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{43}
 }
 
 type StateHashResponse struct {
@@ -3415,7 +3523,7 @@ type StateHashResponse struct {
 
 func (x *StateHashResponse) Reset() {
 	*x = StateHashResponse{}
-	mi := &file_api_v1_operator_proto_msgTypes[42]
+	mi := &file_api_v1_operator_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3427,7 +3535,7 @@ func (x *StateHashResponse) String() string {
 func (*StateHashResponse) ProtoMessage() {}
 
 func (x *StateHashResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[42]
+	mi := &file_api_v1_operator_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3440,7 +3548,7 @@ func (x *StateHashResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StateHashResponse.ProtoReflect.Descriptor instead.
 func (*StateHashResponse) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{42}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *StateHashResponse) GetAppliedIndex() uint64 {
@@ -3469,7 +3577,7 @@ type StoreSession struct {
 
 func (x *StoreSession) Reset() {
 	*x = StoreSession{}
-	mi := &file_api_v1_operator_proto_msgTypes[43]
+	mi := &file_api_v1_operator_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3481,7 +3589,7 @@ func (x *StoreSession) String() string {
 func (*StoreSession) ProtoMessage() {}
 
 func (x *StoreSession) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[43]
+	mi := &file_api_v1_operator_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3494,7 +3602,7 @@ func (x *StoreSession) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoreSession.ProtoReflect.Descriptor instead.
 func (*StoreSession) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{43}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *StoreSession) GetFrameworkId() string {
@@ -3531,7 +3639,7 @@ type StoreEntry struct {
 
 func (x *StoreEntry) Reset() {
 	*x = StoreEntry{}
-	mi := &file_api_v1_operator_proto_msgTypes[44]
+	mi := &file_api_v1_operator_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3543,7 +3651,7 @@ func (x *StoreEntry) String() string {
 func (*StoreEntry) ProtoMessage() {}
 
 func (x *StoreEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[44]
+	mi := &file_api_v1_operator_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3556,7 +3664,7 @@ func (x *StoreEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoreEntry.ProtoReflect.Descriptor instead.
 func (*StoreEntry) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{44}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *StoreEntry) GetKey() string {
@@ -3597,7 +3705,7 @@ type StoreGetRequest struct {
 
 func (x *StoreGetRequest) Reset() {
 	*x = StoreGetRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[45]
+	mi := &file_api_v1_operator_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3609,7 +3717,7 @@ func (x *StoreGetRequest) String() string {
 func (*StoreGetRequest) ProtoMessage() {}
 
 func (x *StoreGetRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[45]
+	mi := &file_api_v1_operator_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3622,7 +3730,7 @@ func (x *StoreGetRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoreGetRequest.ProtoReflect.Descriptor instead.
 func (*StoreGetRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{45}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *StoreGetRequest) GetSession() *StoreSession {
@@ -3656,7 +3764,7 @@ type StorePutRequest struct {
 
 func (x *StorePutRequest) Reset() {
 	*x = StorePutRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[46]
+	mi := &file_api_v1_operator_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3668,7 +3776,7 @@ func (x *StorePutRequest) String() string {
 func (*StorePutRequest) ProtoMessage() {}
 
 func (x *StorePutRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[46]
+	mi := &file_api_v1_operator_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3681,7 +3789,7 @@ func (x *StorePutRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StorePutRequest.ProtoReflect.Descriptor instead.
 func (*StorePutRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{46}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *StorePutRequest) GetSession() *StoreSession {
@@ -3739,7 +3847,7 @@ type StoreDeleteRequest struct {
 
 func (x *StoreDeleteRequest) Reset() {
 	*x = StoreDeleteRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[47]
+	mi := &file_api_v1_operator_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3751,7 +3859,7 @@ func (x *StoreDeleteRequest) String() string {
 func (*StoreDeleteRequest) ProtoMessage() {}
 
 func (x *StoreDeleteRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[47]
+	mi := &file_api_v1_operator_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3764,7 +3872,7 @@ func (x *StoreDeleteRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoreDeleteRequest.ProtoReflect.Descriptor instead.
 func (*StoreDeleteRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{47}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *StoreDeleteRequest) GetSession() *StoreSession {
@@ -3814,7 +3922,7 @@ type StoreListRequest struct {
 
 func (x *StoreListRequest) Reset() {
 	*x = StoreListRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[48]
+	mi := &file_api_v1_operator_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3826,7 +3934,7 @@ func (x *StoreListRequest) String() string {
 func (*StoreListRequest) ProtoMessage() {}
 
 func (x *StoreListRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[48]
+	mi := &file_api_v1_operator_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3839,7 +3947,7 @@ func (x *StoreListRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoreListRequest.ProtoReflect.Descriptor instead.
 func (*StoreListRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{48}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *StoreListRequest) GetSession() *StoreSession {
@@ -3880,7 +3988,7 @@ type StoreListResponse struct {
 
 func (x *StoreListResponse) Reset() {
 	*x = StoreListResponse{}
-	mi := &file_api_v1_operator_proto_msgTypes[49]
+	mi := &file_api_v1_operator_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3892,7 +4000,7 @@ func (x *StoreListResponse) String() string {
 func (*StoreListResponse) ProtoMessage() {}
 
 func (x *StoreListResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[49]
+	mi := &file_api_v1_operator_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3905,7 +4013,7 @@ func (x *StoreListResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoreListResponse.ProtoReflect.Descriptor instead.
 func (*StoreListResponse) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{49}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *StoreListResponse) GetItems() []*StoreEntry {
@@ -3932,7 +4040,7 @@ type StoreWatchRequest struct {
 
 func (x *StoreWatchRequest) Reset() {
 	*x = StoreWatchRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[50]
+	mi := &file_api_v1_operator_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3944,7 +4052,7 @@ func (x *StoreWatchRequest) String() string {
 func (*StoreWatchRequest) ProtoMessage() {}
 
 func (x *StoreWatchRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[50]
+	mi := &file_api_v1_operator_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3957,7 +4065,7 @@ func (x *StoreWatchRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoreWatchRequest.ProtoReflect.Descriptor instead.
 func (*StoreWatchRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{50}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *StoreWatchRequest) GetSession() *StoreSession {
@@ -4074,7 +4182,14 @@ const file_api_v1_operator_proto_rawDesc = "" +
 	"\x12ListAgentsResponse\x12*\n" +
 	"\x05items\x18\x01 \x03(\v2\x14.tender.v1.AgentViewR\x05items\x12&\n" +
 	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\x12#\n" +
-	"\rapplied_index\x18\x03 \x01(\x04R\fappliedIndex\"\xfa\b\n" +
+	"\rapplied_index\x18\x03 \x01(\x04R\fappliedIndex\"1\n" +
+	"\x12WatchAgentsRequest\x12\x1b\n" +
+	"\tagent_ids\x18\x01 \x03(\tR\bagentIds\"~\n" +
+	"\x13WatchAgentsResponse\x12*\n" +
+	"\x05items\x18\x01 \x03(\v2\x14.tender.v1.AgentViewR\x05items\x12\x1f\n" +
+	"\vremoved_ids\x18\x02 \x03(\tR\n" +
+	"removedIds\x12\x1a\n" +
+	"\bcomplete\x18\x03 \x01(\bR\bcomplete\"\xfa\b\n" +
 	"\rFrameworkView\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x14\n" +
@@ -4342,13 +4457,14 @@ const file_api_v1_operator_proto_rawDesc = "" +
 	"REACTIVATE\x10\x03\x12\r\n" +
 	"\tMARK_GONE\x10\x04\x12\n" +
 	"\n" +
-	"\x06REMOVE\x10\x052\xc0\b\n" +
+	"\x06REMOVE\x10\x052\x90\t\n" +
 	"\x0fOperatorService\x12B\n" +
 	"\n" +
 	"GetCluster\x12\x1c.tender.v1.GetClusterRequest\x1a\x16.tender.v1.ClusterView\x12E\n" +
 	"\vListMasters\x12\x16.tender.v1.ListRequest\x1a\x1e.tender.v1.ListMastersResponse\x12C\n" +
 	"\n" +
-	"ListAgents\x12\x16.tender.v1.ListRequest\x1a\x1d.tender.v1.ListAgentsResponse\x12K\n" +
+	"ListAgents\x12\x16.tender.v1.ListRequest\x1a\x1d.tender.v1.ListAgentsResponse\x12N\n" +
+	"\vWatchAgents\x12\x1d.tender.v1.WatchAgentsRequest\x1a\x1e.tender.v1.WatchAgentsResponse0\x01\x12K\n" +
 	"\x0eListFrameworks\x12\x16.tender.v1.ListRequest\x1a!.tender.v1.ListFrameworksResponse\x12F\n" +
 	"\tListTasks\x12\x1b.tender.v1.ListTasksRequest\x1a\x1c.tender.v1.ListTasksResponse\x12C\n" +
 	"\n" +
@@ -4390,7 +4506,7 @@ func file_api_v1_operator_proto_rawDescGZIP() []byte {
 }
 
 var file_api_v1_operator_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_api_v1_operator_proto_msgTypes = make([]protoimpl.MessageInfo, 57)
+var file_api_v1_operator_proto_msgTypes = make([]protoimpl.MessageInfo, 59)
 var file_api_v1_operator_proto_goTypes = []any{
 	(AgentAction)(0),                // 0: tender.v1.AgentAction
 	(*CheckConstraintRequest)(nil),  // 1: tender.v1.CheckConstraintRequest
@@ -4404,190 +4520,195 @@ var file_api_v1_operator_proto_goTypes = []any{
 	(*AgentView)(nil),               // 9: tender.v1.AgentView
 	(*OrphanedVolume)(nil),          // 10: tender.v1.OrphanedVolume
 	(*ListAgentsResponse)(nil),      // 11: tender.v1.ListAgentsResponse
-	(*FrameworkView)(nil),           // 12: tender.v1.FrameworkView
-	(*LocalityView)(nil),            // 13: tender.v1.LocalityView
-	(*DemandView)(nil),              // 14: tender.v1.DemandView
-	(*ListFrameworksResponse)(nil),  // 15: tender.v1.ListFrameworksResponse
-	(*TaskView)(nil),                // 16: tender.v1.TaskView
-	(*ListTasksResponse)(nil),       // 17: tender.v1.ListTasksResponse
-	(*OfferView)(nil),               // 18: tender.v1.OfferView
-	(*ListOffersResponse)(nil),      // 19: tender.v1.ListOffersResponse
-	(*RoleView)(nil),                // 20: tender.v1.RoleView
-	(*ListRolesResponse)(nil),       // 21: tender.v1.ListRolesResponse
-	(*ExplainRequest)(nil),          // 22: tender.v1.ExplainRequest
-	(*ExplainResponse)(nil),         // 23: tender.v1.ExplainResponse
-	(*ExplainedDecision)(nil),       // 24: tender.v1.ExplainedDecision
-	(*ExplainedAgent)(nil),          // 25: tender.v1.ExplainedAgent
-	(*KillTaskRequest)(nil),         // 26: tender.v1.KillTaskRequest
-	(*KillTaskResponse)(nil),        // 27: tender.v1.KillTaskResponse
-	(*RemoveFrameworkRequest)(nil),  // 28: tender.v1.RemoveFrameworkRequest
-	(*MarkAgentRequest)(nil),        // 29: tender.v1.MarkAgentRequest
-	(*SetMaintenanceRequest)(nil),   // 30: tender.v1.SetMaintenanceRequest
-	(*ActionResponse)(nil),          // 31: tender.v1.ActionResponse
-	(*ReserveRequest)(nil),          // 32: tender.v1.ReserveRequest
-	(*SetRoleRequest)(nil),          // 33: tender.v1.SetRoleRequest
-	(*ListPeersRequest)(nil),        // 34: tender.v1.ListPeersRequest
-	(*RaftPeer)(nil),                // 35: tender.v1.RaftPeer
-	(*ListPeersResponse)(nil),       // 36: tender.v1.ListPeersResponse
-	(*AddPeerRequest)(nil),          // 37: tender.v1.AddPeerRequest
-	(*RemovePeerRequest)(nil),       // 38: tender.v1.RemovePeerRequest
-	(*TransferLeaderRequest)(nil),   // 39: tender.v1.TransferLeaderRequest
-	(*SaveSnapshotRequest)(nil),     // 40: tender.v1.SaveSnapshotRequest
-	(*SnapshotChunk)(nil),           // 41: tender.v1.SnapshotChunk
-	(*StateHashRequest)(nil),        // 42: tender.v1.StateHashRequest
-	(*StateHashResponse)(nil),       // 43: tender.v1.StateHashResponse
-	(*StoreSession)(nil),            // 44: tender.v1.StoreSession
-	(*StoreEntry)(nil),              // 45: tender.v1.StoreEntry
-	(*StoreGetRequest)(nil),         // 46: tender.v1.StoreGetRequest
-	(*StorePutRequest)(nil),         // 47: tender.v1.StorePutRequest
-	(*StoreDeleteRequest)(nil),      // 48: tender.v1.StoreDeleteRequest
-	(*StoreListRequest)(nil),        // 49: tender.v1.StoreListRequest
-	(*StoreListResponse)(nil),       // 50: tender.v1.StoreListResponse
-	(*StoreWatchRequest)(nil),       // 51: tender.v1.StoreWatchRequest
-	nil,                             // 52: tender.v1.AgentView.AttributesEntry
-	nil,                             // 53: tender.v1.AgentView.LeavingEntry
-	nil,                             // 54: tender.v1.FrameworkView.LabelsEntry
-	nil,                             // 55: tender.v1.FrameworkView.EndpointsEntry
-	nil,                             // 56: tender.v1.TaskView.LabelsEntry
-	nil,                             // 57: tender.v1.TaskView.PortsEntry
-	(*Term)(nil),                    // 58: tender.v1.Term
-	(*timestamppb.Timestamp)(nil),   // 59: google.protobuf.Timestamp
-	(*structpb.Struct)(nil),         // 60: google.protobuf.Struct
-	(*Usage)(nil),                   // 61: tender.v1.Usage
-	(*Window)(nil),                  // 62: tender.v1.Window
-	(*durationpb.Duration)(nil),     // 63: google.protobuf.Duration
-	(*Spread)(nil),                  // 64: tender.v1.Spread
-	(*Command)(nil),                 // 65: tender.v1.Command
-	(OperationKind)(0),              // 66: tender.v1.OperationKind
+	(*WatchAgentsRequest)(nil),      // 12: tender.v1.WatchAgentsRequest
+	(*WatchAgentsResponse)(nil),     // 13: tender.v1.WatchAgentsResponse
+	(*FrameworkView)(nil),           // 14: tender.v1.FrameworkView
+	(*LocalityView)(nil),            // 15: tender.v1.LocalityView
+	(*DemandView)(nil),              // 16: tender.v1.DemandView
+	(*ListFrameworksResponse)(nil),  // 17: tender.v1.ListFrameworksResponse
+	(*TaskView)(nil),                // 18: tender.v1.TaskView
+	(*ListTasksResponse)(nil),       // 19: tender.v1.ListTasksResponse
+	(*OfferView)(nil),               // 20: tender.v1.OfferView
+	(*ListOffersResponse)(nil),      // 21: tender.v1.ListOffersResponse
+	(*RoleView)(nil),                // 22: tender.v1.RoleView
+	(*ListRolesResponse)(nil),       // 23: tender.v1.ListRolesResponse
+	(*ExplainRequest)(nil),          // 24: tender.v1.ExplainRequest
+	(*ExplainResponse)(nil),         // 25: tender.v1.ExplainResponse
+	(*ExplainedDecision)(nil),       // 26: tender.v1.ExplainedDecision
+	(*ExplainedAgent)(nil),          // 27: tender.v1.ExplainedAgent
+	(*KillTaskRequest)(nil),         // 28: tender.v1.KillTaskRequest
+	(*KillTaskResponse)(nil),        // 29: tender.v1.KillTaskResponse
+	(*RemoveFrameworkRequest)(nil),  // 30: tender.v1.RemoveFrameworkRequest
+	(*MarkAgentRequest)(nil),        // 31: tender.v1.MarkAgentRequest
+	(*SetMaintenanceRequest)(nil),   // 32: tender.v1.SetMaintenanceRequest
+	(*ActionResponse)(nil),          // 33: tender.v1.ActionResponse
+	(*ReserveRequest)(nil),          // 34: tender.v1.ReserveRequest
+	(*SetRoleRequest)(nil),          // 35: tender.v1.SetRoleRequest
+	(*ListPeersRequest)(nil),        // 36: tender.v1.ListPeersRequest
+	(*RaftPeer)(nil),                // 37: tender.v1.RaftPeer
+	(*ListPeersResponse)(nil),       // 38: tender.v1.ListPeersResponse
+	(*AddPeerRequest)(nil),          // 39: tender.v1.AddPeerRequest
+	(*RemovePeerRequest)(nil),       // 40: tender.v1.RemovePeerRequest
+	(*TransferLeaderRequest)(nil),   // 41: tender.v1.TransferLeaderRequest
+	(*SaveSnapshotRequest)(nil),     // 42: tender.v1.SaveSnapshotRequest
+	(*SnapshotChunk)(nil),           // 43: tender.v1.SnapshotChunk
+	(*StateHashRequest)(nil),        // 44: tender.v1.StateHashRequest
+	(*StateHashResponse)(nil),       // 45: tender.v1.StateHashResponse
+	(*StoreSession)(nil),            // 46: tender.v1.StoreSession
+	(*StoreEntry)(nil),              // 47: tender.v1.StoreEntry
+	(*StoreGetRequest)(nil),         // 48: tender.v1.StoreGetRequest
+	(*StorePutRequest)(nil),         // 49: tender.v1.StorePutRequest
+	(*StoreDeleteRequest)(nil),      // 50: tender.v1.StoreDeleteRequest
+	(*StoreListRequest)(nil),        // 51: tender.v1.StoreListRequest
+	(*StoreListResponse)(nil),       // 52: tender.v1.StoreListResponse
+	(*StoreWatchRequest)(nil),       // 53: tender.v1.StoreWatchRequest
+	nil,                             // 54: tender.v1.AgentView.AttributesEntry
+	nil,                             // 55: tender.v1.AgentView.LeavingEntry
+	nil,                             // 56: tender.v1.FrameworkView.LabelsEntry
+	nil,                             // 57: tender.v1.FrameworkView.EndpointsEntry
+	nil,                             // 58: tender.v1.TaskView.LabelsEntry
+	nil,                             // 59: tender.v1.TaskView.PortsEntry
+	(*Term)(nil),                    // 60: tender.v1.Term
+	(*timestamppb.Timestamp)(nil),   // 61: google.protobuf.Timestamp
+	(*structpb.Struct)(nil),         // 62: google.protobuf.Struct
+	(*Usage)(nil),                   // 63: tender.v1.Usage
+	(*Window)(nil),                  // 64: tender.v1.Window
+	(*durationpb.Duration)(nil),     // 65: google.protobuf.Duration
+	(*Spread)(nil),                  // 66: tender.v1.Spread
+	(*Command)(nil),                 // 67: tender.v1.Command
+	(OperationKind)(0),              // 68: tender.v1.OperationKind
 }
 var file_api_v1_operator_proto_depIdxs = []int32{
-	58, // 0: tender.v1.ClusterView.term:type_name -> tender.v1.Term
-	59, // 1: tender.v1.MasterView.since:type_name -> google.protobuf.Timestamp
+	60, // 0: tender.v1.ClusterView.term:type_name -> tender.v1.Term
+	61, // 1: tender.v1.MasterView.since:type_name -> google.protobuf.Timestamp
 	7,  // 2: tender.v1.ListMastersResponse.items:type_name -> tender.v1.MasterView
-	59, // 3: tender.v1.AgentView.since:type_name -> google.protobuf.Timestamp
-	60, // 4: tender.v1.AgentView.total:type_name -> google.protobuf.Struct
-	60, // 5: tender.v1.AgentView.allocated:type_name -> google.protobuf.Struct
-	60, // 6: tender.v1.AgentView.offered:type_name -> google.protobuf.Struct
-	60, // 7: tender.v1.AgentView.free:type_name -> google.protobuf.Struct
-	52, // 8: tender.v1.AgentView.attributes:type_name -> tender.v1.AgentView.AttributesEntry
-	61, // 9: tender.v1.AgentView.usage:type_name -> tender.v1.Usage
-	59, // 10: tender.v1.AgentView.admitted:type_name -> google.protobuf.Timestamp
-	62, // 11: tender.v1.AgentView.maintenance:type_name -> tender.v1.Window
-	53, // 12: tender.v1.AgentView.leaving:type_name -> tender.v1.AgentView.LeavingEntry
-	60, // 13: tender.v1.AgentView.revocable:type_name -> google.protobuf.Struct
+	61, // 3: tender.v1.AgentView.since:type_name -> google.protobuf.Timestamp
+	62, // 4: tender.v1.AgentView.total:type_name -> google.protobuf.Struct
+	62, // 5: tender.v1.AgentView.allocated:type_name -> google.protobuf.Struct
+	62, // 6: tender.v1.AgentView.offered:type_name -> google.protobuf.Struct
+	62, // 7: tender.v1.AgentView.free:type_name -> google.protobuf.Struct
+	54, // 8: tender.v1.AgentView.attributes:type_name -> tender.v1.AgentView.AttributesEntry
+	63, // 9: tender.v1.AgentView.usage:type_name -> tender.v1.Usage
+	61, // 10: tender.v1.AgentView.admitted:type_name -> google.protobuf.Timestamp
+	64, // 11: tender.v1.AgentView.maintenance:type_name -> tender.v1.Window
+	55, // 12: tender.v1.AgentView.leaving:type_name -> tender.v1.AgentView.LeavingEntry
+	62, // 13: tender.v1.AgentView.revocable:type_name -> google.protobuf.Struct
 	10, // 14: tender.v1.AgentView.orphaned:type_name -> tender.v1.OrphanedVolume
-	60, // 15: tender.v1.AgentView.occupied:type_name -> google.protobuf.Struct
+	62, // 15: tender.v1.AgentView.occupied:type_name -> google.protobuf.Struct
 	9,  // 16: tender.v1.ListAgentsResponse.items:type_name -> tender.v1.AgentView
-	59, // 17: tender.v1.FrameworkView.since:type_name -> google.protobuf.Timestamp
-	60, // 18: tender.v1.FrameworkView.allocated:type_name -> google.protobuf.Struct
-	60, // 19: tender.v1.FrameworkView.offered:type_name -> google.protobuf.Struct
-	63, // 20: tender.v1.FrameworkView.failover_timeout:type_name -> google.protobuf.Duration
-	54, // 21: tender.v1.FrameworkView.labels:type_name -> tender.v1.FrameworkView.LabelsEntry
-	55, // 22: tender.v1.FrameworkView.endpoints:type_name -> tender.v1.FrameworkView.EndpointsEntry
-	14, // 23: tender.v1.FrameworkView.demand:type_name -> tender.v1.DemandView
-	59, // 24: tender.v1.FrameworkView.admitted:type_name -> google.protobuf.Timestamp
-	13, // 25: tender.v1.FrameworkView.locality:type_name -> tender.v1.LocalityView
-	60, // 26: tender.v1.FrameworkView.min_offer:type_name -> google.protobuf.Struct
-	60, // 27: tender.v1.FrameworkView.max_offer:type_name -> google.protobuf.Struct
-	63, // 28: tender.v1.LocalityView.waited:type_name -> google.protobuf.Duration
-	63, // 29: tender.v1.LocalityView.longest:type_name -> google.protobuf.Duration
-	63, // 30: tender.v1.LocalityView.idle:type_name -> google.protobuf.Duration
-	60, // 31: tender.v1.DemandView.resources:type_name -> google.protobuf.Struct
-	64, // 32: tender.v1.DemandView.spread:type_name -> tender.v1.Spread
-	12, // 33: tender.v1.ListFrameworksResponse.items:type_name -> tender.v1.FrameworkView
-	60, // 34: tender.v1.TaskView.resources:type_name -> google.protobuf.Struct
-	59, // 35: tender.v1.TaskView.launched:type_name -> google.protobuf.Timestamp
-	59, // 36: tender.v1.TaskView.since:type_name -> google.protobuf.Timestamp
-	56, // 37: tender.v1.TaskView.labels:type_name -> tender.v1.TaskView.LabelsEntry
-	57, // 38: tender.v1.TaskView.ports:type_name -> tender.v1.TaskView.PortsEntry
-	61, // 39: tender.v1.TaskView.usage:type_name -> tender.v1.Usage
-	65, // 40: tender.v1.TaskView.command:type_name -> tender.v1.Command
-	16, // 41: tender.v1.ListTasksResponse.items:type_name -> tender.v1.TaskView
-	60, // 42: tender.v1.OfferView.resources:type_name -> google.protobuf.Struct
-	59, // 43: tender.v1.OfferView.since:type_name -> google.protobuf.Timestamp
-	59, // 44: tender.v1.OfferView.expires:type_name -> google.protobuf.Timestamp
-	18, // 45: tender.v1.ListOffersResponse.items:type_name -> tender.v1.OfferView
-	60, // 46: tender.v1.RoleView.guarantee:type_name -> google.protobuf.Struct
-	60, // 47: tender.v1.RoleView.limit:type_name -> google.protobuf.Struct
-	60, // 48: tender.v1.RoleView.allocated:type_name -> google.protobuf.Struct
-	60, // 49: tender.v1.RoleView.offered:type_name -> google.protobuf.Struct
-	60, // 50: tender.v1.RoleView.reserved:type_name -> google.protobuf.Struct
-	20, // 51: tender.v1.ListRolesResponse.items:type_name -> tender.v1.RoleView
-	25, // 52: tender.v1.ExplainResponse.agents:type_name -> tender.v1.ExplainedAgent
-	24, // 53: tender.v1.ExplainResponse.decisions:type_name -> tender.v1.ExplainedDecision
-	59, // 54: tender.v1.ExplainedDecision.at:type_name -> google.protobuf.Timestamp
-	59, // 55: tender.v1.ExplainedDecision.made:type_name -> google.protobuf.Timestamp
-	60, // 56: tender.v1.ExplainedDecision.resources:type_name -> google.protobuf.Struct
-	63, // 57: tender.v1.KillTaskRequest.grace:type_name -> google.protobuf.Duration
-	0,  // 58: tender.v1.MarkAgentRequest.action:type_name -> tender.v1.AgentAction
-	63, // 59: tender.v1.MarkAgentRequest.grace:type_name -> google.protobuf.Duration
-	62, // 60: tender.v1.SetMaintenanceRequest.window:type_name -> tender.v1.Window
-	66, // 61: tender.v1.ReserveRequest.action:type_name -> tender.v1.OperationKind
-	35, // 62: tender.v1.ListPeersResponse.items:type_name -> tender.v1.RaftPeer
-	58, // 63: tender.v1.ListPeersResponse.term:type_name -> tender.v1.Term
-	44, // 64: tender.v1.StoreGetRequest.session:type_name -> tender.v1.StoreSession
-	44, // 65: tender.v1.StorePutRequest.session:type_name -> tender.v1.StoreSession
-	44, // 66: tender.v1.StoreDeleteRequest.session:type_name -> tender.v1.StoreSession
-	44, // 67: tender.v1.StoreListRequest.session:type_name -> tender.v1.StoreSession
-	45, // 68: tender.v1.StoreListResponse.items:type_name -> tender.v1.StoreEntry
-	44, // 69: tender.v1.StoreWatchRequest.session:type_name -> tender.v1.StoreSession
-	5,  // 70: tender.v1.OperatorService.GetCluster:input_type -> tender.v1.GetClusterRequest
-	3,  // 71: tender.v1.OperatorService.ListMasters:input_type -> tender.v1.ListRequest
-	3,  // 72: tender.v1.OperatorService.ListAgents:input_type -> tender.v1.ListRequest
-	3,  // 73: tender.v1.OperatorService.ListFrameworks:input_type -> tender.v1.ListRequest
-	4,  // 74: tender.v1.OperatorService.ListTasks:input_type -> tender.v1.ListTasksRequest
-	3,  // 75: tender.v1.OperatorService.ListOffers:input_type -> tender.v1.ListRequest
-	3,  // 76: tender.v1.OperatorService.ListRoles:input_type -> tender.v1.ListRequest
-	22, // 77: tender.v1.OperatorService.Explain:input_type -> tender.v1.ExplainRequest
-	26, // 78: tender.v1.OperatorService.KillTask:input_type -> tender.v1.KillTaskRequest
-	28, // 79: tender.v1.OperatorService.RemoveFramework:input_type -> tender.v1.RemoveFrameworkRequest
-	29, // 80: tender.v1.OperatorService.MarkAgent:input_type -> tender.v1.MarkAgentRequest
-	30, // 81: tender.v1.OperatorService.SetMaintenance:input_type -> tender.v1.SetMaintenanceRequest
-	32, // 82: tender.v1.OperatorService.Reserve:input_type -> tender.v1.ReserveRequest
-	33, // 83: tender.v1.OperatorService.SetRole:input_type -> tender.v1.SetRoleRequest
-	1,  // 84: tender.v1.OperatorService.CheckConstraint:input_type -> tender.v1.CheckConstraintRequest
-	34, // 85: tender.v1.RaftService.ListPeers:input_type -> tender.v1.ListPeersRequest
-	37, // 86: tender.v1.RaftService.AddPeer:input_type -> tender.v1.AddPeerRequest
-	38, // 87: tender.v1.RaftService.RemovePeer:input_type -> tender.v1.RemovePeerRequest
-	39, // 88: tender.v1.RaftService.TransferLeader:input_type -> tender.v1.TransferLeaderRequest
-	40, // 89: tender.v1.RaftService.SaveSnapshot:input_type -> tender.v1.SaveSnapshotRequest
-	42, // 90: tender.v1.RaftService.StateHash:input_type -> tender.v1.StateHashRequest
-	46, // 91: tender.v1.StoreService.Get:input_type -> tender.v1.StoreGetRequest
-	47, // 92: tender.v1.StoreService.Put:input_type -> tender.v1.StorePutRequest
-	48, // 93: tender.v1.StoreService.Delete:input_type -> tender.v1.StoreDeleteRequest
-	49, // 94: tender.v1.StoreService.List:input_type -> tender.v1.StoreListRequest
-	51, // 95: tender.v1.StoreService.Watch:input_type -> tender.v1.StoreWatchRequest
-	6,  // 96: tender.v1.OperatorService.GetCluster:output_type -> tender.v1.ClusterView
-	8,  // 97: tender.v1.OperatorService.ListMasters:output_type -> tender.v1.ListMastersResponse
-	11, // 98: tender.v1.OperatorService.ListAgents:output_type -> tender.v1.ListAgentsResponse
-	15, // 99: tender.v1.OperatorService.ListFrameworks:output_type -> tender.v1.ListFrameworksResponse
-	17, // 100: tender.v1.OperatorService.ListTasks:output_type -> tender.v1.ListTasksResponse
-	19, // 101: tender.v1.OperatorService.ListOffers:output_type -> tender.v1.ListOffersResponse
-	21, // 102: tender.v1.OperatorService.ListRoles:output_type -> tender.v1.ListRolesResponse
-	23, // 103: tender.v1.OperatorService.Explain:output_type -> tender.v1.ExplainResponse
-	27, // 104: tender.v1.OperatorService.KillTask:output_type -> tender.v1.KillTaskResponse
-	31, // 105: tender.v1.OperatorService.RemoveFramework:output_type -> tender.v1.ActionResponse
-	31, // 106: tender.v1.OperatorService.MarkAgent:output_type -> tender.v1.ActionResponse
-	31, // 107: tender.v1.OperatorService.SetMaintenance:output_type -> tender.v1.ActionResponse
-	31, // 108: tender.v1.OperatorService.Reserve:output_type -> tender.v1.ActionResponse
-	20, // 109: tender.v1.OperatorService.SetRole:output_type -> tender.v1.RoleView
-	2,  // 110: tender.v1.OperatorService.CheckConstraint:output_type -> tender.v1.CheckConstraintResponse
-	36, // 111: tender.v1.RaftService.ListPeers:output_type -> tender.v1.ListPeersResponse
-	31, // 112: tender.v1.RaftService.AddPeer:output_type -> tender.v1.ActionResponse
-	31, // 113: tender.v1.RaftService.RemovePeer:output_type -> tender.v1.ActionResponse
-	31, // 114: tender.v1.RaftService.TransferLeader:output_type -> tender.v1.ActionResponse
-	41, // 115: tender.v1.RaftService.SaveSnapshot:output_type -> tender.v1.SnapshotChunk
-	43, // 116: tender.v1.RaftService.StateHash:output_type -> tender.v1.StateHashResponse
-	45, // 117: tender.v1.StoreService.Get:output_type -> tender.v1.StoreEntry
-	45, // 118: tender.v1.StoreService.Put:output_type -> tender.v1.StoreEntry
-	45, // 119: tender.v1.StoreService.Delete:output_type -> tender.v1.StoreEntry
-	50, // 120: tender.v1.StoreService.List:output_type -> tender.v1.StoreListResponse
-	45, // 121: tender.v1.StoreService.Watch:output_type -> tender.v1.StoreEntry
-	96, // [96:122] is the sub-list for method output_type
-	70, // [70:96] is the sub-list for method input_type
-	70, // [70:70] is the sub-list for extension type_name
-	70, // [70:70] is the sub-list for extension extendee
-	0,  // [0:70] is the sub-list for field type_name
+	9,  // 17: tender.v1.WatchAgentsResponse.items:type_name -> tender.v1.AgentView
+	61, // 18: tender.v1.FrameworkView.since:type_name -> google.protobuf.Timestamp
+	62, // 19: tender.v1.FrameworkView.allocated:type_name -> google.protobuf.Struct
+	62, // 20: tender.v1.FrameworkView.offered:type_name -> google.protobuf.Struct
+	65, // 21: tender.v1.FrameworkView.failover_timeout:type_name -> google.protobuf.Duration
+	56, // 22: tender.v1.FrameworkView.labels:type_name -> tender.v1.FrameworkView.LabelsEntry
+	57, // 23: tender.v1.FrameworkView.endpoints:type_name -> tender.v1.FrameworkView.EndpointsEntry
+	16, // 24: tender.v1.FrameworkView.demand:type_name -> tender.v1.DemandView
+	61, // 25: tender.v1.FrameworkView.admitted:type_name -> google.protobuf.Timestamp
+	15, // 26: tender.v1.FrameworkView.locality:type_name -> tender.v1.LocalityView
+	62, // 27: tender.v1.FrameworkView.min_offer:type_name -> google.protobuf.Struct
+	62, // 28: tender.v1.FrameworkView.max_offer:type_name -> google.protobuf.Struct
+	65, // 29: tender.v1.LocalityView.waited:type_name -> google.protobuf.Duration
+	65, // 30: tender.v1.LocalityView.longest:type_name -> google.protobuf.Duration
+	65, // 31: tender.v1.LocalityView.idle:type_name -> google.protobuf.Duration
+	62, // 32: tender.v1.DemandView.resources:type_name -> google.protobuf.Struct
+	66, // 33: tender.v1.DemandView.spread:type_name -> tender.v1.Spread
+	14, // 34: tender.v1.ListFrameworksResponse.items:type_name -> tender.v1.FrameworkView
+	62, // 35: tender.v1.TaskView.resources:type_name -> google.protobuf.Struct
+	61, // 36: tender.v1.TaskView.launched:type_name -> google.protobuf.Timestamp
+	61, // 37: tender.v1.TaskView.since:type_name -> google.protobuf.Timestamp
+	58, // 38: tender.v1.TaskView.labels:type_name -> tender.v1.TaskView.LabelsEntry
+	59, // 39: tender.v1.TaskView.ports:type_name -> tender.v1.TaskView.PortsEntry
+	63, // 40: tender.v1.TaskView.usage:type_name -> tender.v1.Usage
+	67, // 41: tender.v1.TaskView.command:type_name -> tender.v1.Command
+	18, // 42: tender.v1.ListTasksResponse.items:type_name -> tender.v1.TaskView
+	62, // 43: tender.v1.OfferView.resources:type_name -> google.protobuf.Struct
+	61, // 44: tender.v1.OfferView.since:type_name -> google.protobuf.Timestamp
+	61, // 45: tender.v1.OfferView.expires:type_name -> google.protobuf.Timestamp
+	20, // 46: tender.v1.ListOffersResponse.items:type_name -> tender.v1.OfferView
+	62, // 47: tender.v1.RoleView.guarantee:type_name -> google.protobuf.Struct
+	62, // 48: tender.v1.RoleView.limit:type_name -> google.protobuf.Struct
+	62, // 49: tender.v1.RoleView.allocated:type_name -> google.protobuf.Struct
+	62, // 50: tender.v1.RoleView.offered:type_name -> google.protobuf.Struct
+	62, // 51: tender.v1.RoleView.reserved:type_name -> google.protobuf.Struct
+	22, // 52: tender.v1.ListRolesResponse.items:type_name -> tender.v1.RoleView
+	27, // 53: tender.v1.ExplainResponse.agents:type_name -> tender.v1.ExplainedAgent
+	26, // 54: tender.v1.ExplainResponse.decisions:type_name -> tender.v1.ExplainedDecision
+	61, // 55: tender.v1.ExplainedDecision.at:type_name -> google.protobuf.Timestamp
+	61, // 56: tender.v1.ExplainedDecision.made:type_name -> google.protobuf.Timestamp
+	62, // 57: tender.v1.ExplainedDecision.resources:type_name -> google.protobuf.Struct
+	65, // 58: tender.v1.KillTaskRequest.grace:type_name -> google.protobuf.Duration
+	0,  // 59: tender.v1.MarkAgentRequest.action:type_name -> tender.v1.AgentAction
+	65, // 60: tender.v1.MarkAgentRequest.grace:type_name -> google.protobuf.Duration
+	64, // 61: tender.v1.SetMaintenanceRequest.window:type_name -> tender.v1.Window
+	68, // 62: tender.v1.ReserveRequest.action:type_name -> tender.v1.OperationKind
+	37, // 63: tender.v1.ListPeersResponse.items:type_name -> tender.v1.RaftPeer
+	60, // 64: tender.v1.ListPeersResponse.term:type_name -> tender.v1.Term
+	46, // 65: tender.v1.StoreGetRequest.session:type_name -> tender.v1.StoreSession
+	46, // 66: tender.v1.StorePutRequest.session:type_name -> tender.v1.StoreSession
+	46, // 67: tender.v1.StoreDeleteRequest.session:type_name -> tender.v1.StoreSession
+	46, // 68: tender.v1.StoreListRequest.session:type_name -> tender.v1.StoreSession
+	47, // 69: tender.v1.StoreListResponse.items:type_name -> tender.v1.StoreEntry
+	46, // 70: tender.v1.StoreWatchRequest.session:type_name -> tender.v1.StoreSession
+	5,  // 71: tender.v1.OperatorService.GetCluster:input_type -> tender.v1.GetClusterRequest
+	3,  // 72: tender.v1.OperatorService.ListMasters:input_type -> tender.v1.ListRequest
+	3,  // 73: tender.v1.OperatorService.ListAgents:input_type -> tender.v1.ListRequest
+	12, // 74: tender.v1.OperatorService.WatchAgents:input_type -> tender.v1.WatchAgentsRequest
+	3,  // 75: tender.v1.OperatorService.ListFrameworks:input_type -> tender.v1.ListRequest
+	4,  // 76: tender.v1.OperatorService.ListTasks:input_type -> tender.v1.ListTasksRequest
+	3,  // 77: tender.v1.OperatorService.ListOffers:input_type -> tender.v1.ListRequest
+	3,  // 78: tender.v1.OperatorService.ListRoles:input_type -> tender.v1.ListRequest
+	24, // 79: tender.v1.OperatorService.Explain:input_type -> tender.v1.ExplainRequest
+	28, // 80: tender.v1.OperatorService.KillTask:input_type -> tender.v1.KillTaskRequest
+	30, // 81: tender.v1.OperatorService.RemoveFramework:input_type -> tender.v1.RemoveFrameworkRequest
+	31, // 82: tender.v1.OperatorService.MarkAgent:input_type -> tender.v1.MarkAgentRequest
+	32, // 83: tender.v1.OperatorService.SetMaintenance:input_type -> tender.v1.SetMaintenanceRequest
+	34, // 84: tender.v1.OperatorService.Reserve:input_type -> tender.v1.ReserveRequest
+	35, // 85: tender.v1.OperatorService.SetRole:input_type -> tender.v1.SetRoleRequest
+	1,  // 86: tender.v1.OperatorService.CheckConstraint:input_type -> tender.v1.CheckConstraintRequest
+	36, // 87: tender.v1.RaftService.ListPeers:input_type -> tender.v1.ListPeersRequest
+	39, // 88: tender.v1.RaftService.AddPeer:input_type -> tender.v1.AddPeerRequest
+	40, // 89: tender.v1.RaftService.RemovePeer:input_type -> tender.v1.RemovePeerRequest
+	41, // 90: tender.v1.RaftService.TransferLeader:input_type -> tender.v1.TransferLeaderRequest
+	42, // 91: tender.v1.RaftService.SaveSnapshot:input_type -> tender.v1.SaveSnapshotRequest
+	44, // 92: tender.v1.RaftService.StateHash:input_type -> tender.v1.StateHashRequest
+	48, // 93: tender.v1.StoreService.Get:input_type -> tender.v1.StoreGetRequest
+	49, // 94: tender.v1.StoreService.Put:input_type -> tender.v1.StorePutRequest
+	50, // 95: tender.v1.StoreService.Delete:input_type -> tender.v1.StoreDeleteRequest
+	51, // 96: tender.v1.StoreService.List:input_type -> tender.v1.StoreListRequest
+	53, // 97: tender.v1.StoreService.Watch:input_type -> tender.v1.StoreWatchRequest
+	6,  // 98: tender.v1.OperatorService.GetCluster:output_type -> tender.v1.ClusterView
+	8,  // 99: tender.v1.OperatorService.ListMasters:output_type -> tender.v1.ListMastersResponse
+	11, // 100: tender.v1.OperatorService.ListAgents:output_type -> tender.v1.ListAgentsResponse
+	13, // 101: tender.v1.OperatorService.WatchAgents:output_type -> tender.v1.WatchAgentsResponse
+	17, // 102: tender.v1.OperatorService.ListFrameworks:output_type -> tender.v1.ListFrameworksResponse
+	19, // 103: tender.v1.OperatorService.ListTasks:output_type -> tender.v1.ListTasksResponse
+	21, // 104: tender.v1.OperatorService.ListOffers:output_type -> tender.v1.ListOffersResponse
+	23, // 105: tender.v1.OperatorService.ListRoles:output_type -> tender.v1.ListRolesResponse
+	25, // 106: tender.v1.OperatorService.Explain:output_type -> tender.v1.ExplainResponse
+	29, // 107: tender.v1.OperatorService.KillTask:output_type -> tender.v1.KillTaskResponse
+	33, // 108: tender.v1.OperatorService.RemoveFramework:output_type -> tender.v1.ActionResponse
+	33, // 109: tender.v1.OperatorService.MarkAgent:output_type -> tender.v1.ActionResponse
+	33, // 110: tender.v1.OperatorService.SetMaintenance:output_type -> tender.v1.ActionResponse
+	33, // 111: tender.v1.OperatorService.Reserve:output_type -> tender.v1.ActionResponse
+	22, // 112: tender.v1.OperatorService.SetRole:output_type -> tender.v1.RoleView
+	2,  // 113: tender.v1.OperatorService.CheckConstraint:output_type -> tender.v1.CheckConstraintResponse
+	38, // 114: tender.v1.RaftService.ListPeers:output_type -> tender.v1.ListPeersResponse
+	33, // 115: tender.v1.RaftService.AddPeer:output_type -> tender.v1.ActionResponse
+	33, // 116: tender.v1.RaftService.RemovePeer:output_type -> tender.v1.ActionResponse
+	33, // 117: tender.v1.RaftService.TransferLeader:output_type -> tender.v1.ActionResponse
+	43, // 118: tender.v1.RaftService.SaveSnapshot:output_type -> tender.v1.SnapshotChunk
+	45, // 119: tender.v1.RaftService.StateHash:output_type -> tender.v1.StateHashResponse
+	47, // 120: tender.v1.StoreService.Get:output_type -> tender.v1.StoreEntry
+	47, // 121: tender.v1.StoreService.Put:output_type -> tender.v1.StoreEntry
+	47, // 122: tender.v1.StoreService.Delete:output_type -> tender.v1.StoreEntry
+	52, // 123: tender.v1.StoreService.List:output_type -> tender.v1.StoreListResponse
+	47, // 124: tender.v1.StoreService.Watch:output_type -> tender.v1.StoreEntry
+	98, // [98:125] is the sub-list for method output_type
+	71, // [71:98] is the sub-list for method input_type
+	71, // [71:71] is the sub-list for extension type_name
+	71, // [71:71] is the sub-list for extension extendee
+	0,  // [0:71] is the sub-list for field type_name
 }
 
 func init() { file_api_v1_operator_proto_init() }
@@ -4597,17 +4718,17 @@ func file_api_v1_operator_proto_init() {
 	}
 	file_api_v1_common_proto_init()
 	file_api_v1_scheduler_proto_init()
-	file_api_v1_operator_proto_msgTypes[15].OneofWrappers = []any{}
-	file_api_v1_operator_proto_msgTypes[32].OneofWrappers = []any{}
-	file_api_v1_operator_proto_msgTypes[46].OneofWrappers = []any{}
-	file_api_v1_operator_proto_msgTypes[47].OneofWrappers = []any{}
+	file_api_v1_operator_proto_msgTypes[17].OneofWrappers = []any{}
+	file_api_v1_operator_proto_msgTypes[34].OneofWrappers = []any{}
+	file_api_v1_operator_proto_msgTypes[48].OneofWrappers = []any{}
+	file_api_v1_operator_proto_msgTypes[49].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_api_v1_operator_proto_rawDesc), len(file_api_v1_operator_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   57,
+			NumMessages:   59,
 			NumExtensions: 0,
 			NumServices:   3,
 		},

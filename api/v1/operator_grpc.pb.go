@@ -22,6 +22,7 @@ const (
 	OperatorService_GetCluster_FullMethodName      = "/tender.v1.OperatorService/GetCluster"
 	OperatorService_ListMasters_FullMethodName     = "/tender.v1.OperatorService/ListMasters"
 	OperatorService_ListAgents_FullMethodName      = "/tender.v1.OperatorService/ListAgents"
+	OperatorService_WatchAgents_FullMethodName     = "/tender.v1.OperatorService/WatchAgents"
 	OperatorService_ListFrameworks_FullMethodName  = "/tender.v1.OperatorService/ListFrameworks"
 	OperatorService_ListTasks_FullMethodName       = "/tender.v1.OperatorService/ListTasks"
 	OperatorService_ListOffers_FullMethodName      = "/tender.v1.OperatorService/ListOffers"
@@ -41,7 +42,7 @@ const (
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
 // OperatorService is for people and programs that look at the cluster or change it.
-// The same methods are served as HTTP/JSON on the master's HTTP port:
+// The same methods, but for the watch, are served as HTTP/JSON on the master's HTTP port:
 // POST /v1/ListAgents with a JSON body, or GET /v1/ListAgents?limit=10.
 //
 // Reads are answered by the leader. A follower refuses with NOT_LEADER, which names
@@ -57,6 +58,11 @@ type OperatorServiceClient interface {
 	ListMasters(ctx context.Context, in *ListRequest, opts ...grpc.CallOption) (*ListMastersResponse, error)
 	// ListAgents lists the admitted agents.
 	ListAgents(ctx context.Context, in *ListRequest, opts ...grpc.CallOption) (*ListAgentsResponse, error)
+	// WatchAgents sends agents as they are, and then each of them whenever its state, its marks or its number of tasks
+	// has changed; what else is told of it is as at that moment. Changes within a quarter of a second are sent as one.
+	// Only the leader answers. When it leads no more the stream ends with NOT_LEADER, and who goes on begins anew. Not
+	// served as HTTP/JSON.
+	WatchAgents(ctx context.Context, in *WatchAgentsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchAgentsResponse], error)
 	// ListFrameworks lists the frameworks, also those that are disconnected.
 	ListFrameworks(ctx context.Context, in *ListRequest, opts ...grpc.CallOption) (*ListFrameworksResponse, error)
 	// ListTasks lists the tasks that have not ended; with all, also those that have.
@@ -126,6 +132,25 @@ func (c *operatorServiceClient) ListAgents(ctx context.Context, in *ListRequest,
 	}
 	return out, nil
 }
+
+func (c *operatorServiceClient) WatchAgents(ctx context.Context, in *WatchAgentsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchAgentsResponse], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &OperatorService_ServiceDesc.Streams[0], OperatorService_WatchAgents_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[WatchAgentsRequest, WatchAgentsResponse]{ClientStream: stream}
+	if err := x.ClientStream.SendMsg(in); err != nil {
+		return nil, err
+	}
+	if err := x.ClientStream.CloseSend(); err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type OperatorService_WatchAgentsClient = grpc.ServerStreamingClient[WatchAgentsResponse]
 
 func (c *operatorServiceClient) ListFrameworks(ctx context.Context, in *ListRequest, opts ...grpc.CallOption) (*ListFrameworksResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
@@ -252,7 +277,7 @@ func (c *operatorServiceClient) CheckConstraint(ctx context.Context, in *CheckCo
 // for forward compatibility.
 //
 // OperatorService is for people and programs that look at the cluster or change it.
-// The same methods are served as HTTP/JSON on the master's HTTP port:
+// The same methods, but for the watch, are served as HTTP/JSON on the master's HTTP port:
 // POST /v1/ListAgents with a JSON body, or GET /v1/ListAgents?limit=10.
 //
 // Reads are answered by the leader. A follower refuses with NOT_LEADER, which names
@@ -268,6 +293,11 @@ type OperatorServiceServer interface {
 	ListMasters(context.Context, *ListRequest) (*ListMastersResponse, error)
 	// ListAgents lists the admitted agents.
 	ListAgents(context.Context, *ListRequest) (*ListAgentsResponse, error)
+	// WatchAgents sends agents as they are, and then each of them whenever its state, its marks or its number of tasks
+	// has changed; what else is told of it is as at that moment. Changes within a quarter of a second are sent as one.
+	// Only the leader answers. When it leads no more the stream ends with NOT_LEADER, and who goes on begins anew. Not
+	// served as HTTP/JSON.
+	WatchAgents(*WatchAgentsRequest, grpc.ServerStreamingServer[WatchAgentsResponse]) error
 	// ListFrameworks lists the frameworks, also those that are disconnected.
 	ListFrameworks(context.Context, *ListRequest) (*ListFrameworksResponse, error)
 	// ListTasks lists the tasks that have not ended; with all, also those that have.
@@ -316,6 +346,9 @@ func (UnimplementedOperatorServiceServer) ListMasters(context.Context, *ListRequ
 }
 func (UnimplementedOperatorServiceServer) ListAgents(context.Context, *ListRequest) (*ListAgentsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListAgents not implemented")
+}
+func (UnimplementedOperatorServiceServer) WatchAgents(*WatchAgentsRequest, grpc.ServerStreamingServer[WatchAgentsResponse]) error {
+	return status.Error(codes.Unimplemented, "method WatchAgents not implemented")
 }
 func (UnimplementedOperatorServiceServer) ListFrameworks(context.Context, *ListRequest) (*ListFrameworksResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListFrameworks not implemented")
@@ -427,6 +460,17 @@ func _OperatorService_ListAgents_Handler(srv interface{}, ctx context.Context, d
 	}
 	return interceptor(ctx, in, info, handler)
 }
+
+func _OperatorService_WatchAgents_Handler(srv interface{}, stream grpc.ServerStream) error {
+	m := new(WatchAgentsRequest)
+	if err := stream.RecvMsg(m); err != nil {
+		return err
+	}
+	return srv.(OperatorServiceServer).WatchAgents(m, &grpc.GenericServerStream[WatchAgentsRequest, WatchAgentsResponse]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type OperatorService_WatchAgentsServer = grpc.ServerStreamingServer[WatchAgentsResponse]
 
 func _OperatorService_ListFrameworks_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(ListRequest)
@@ -712,7 +756,13 @@ var OperatorService_ServiceDesc = grpc.ServiceDesc{
 			Handler:    _OperatorService_CheckConstraint_Handler,
 		},
 	},
-	Streams:  []grpc.StreamDesc{},
+	Streams: []grpc.StreamDesc{
+		{
+			StreamName:    "WatchAgents",
+			Handler:       _OperatorService_WatchAgents_Handler,
+			ServerStreams: true,
+		},
+	},
 	Metadata: "api/v1/operator.proto",
 }
 

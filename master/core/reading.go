@@ -63,6 +63,11 @@ func (r reader) Agent(id api.AgentID) view.Agent {
 	}
 }
 
+func (r reader) Standing(id api.AgentID) view.AgentStanding {
+	a := r.core.agentByID[id]
+	return view.AgentStanding{State: a.state, Tasks: r.core.livingTasks(a)}
+}
+
 // livingTasks counts the tasks that have not ended, also those that are UNREACHABLE or that only
 // their frameworks know of.
 func (c *Core) livingTasks(a *agent) int {

@@ -13,6 +13,7 @@ import (
 	"github.com/tenderhq/tender/internal/protocol"
 	"github.com/tenderhq/tender/master/core"
 	"github.com/tenderhq/tender/master/registry"
+	"github.com/tenderhq/tender/master/view"
 )
 
 // world is what a core sees: a quorum, agents and schedulers, each as simple as can be.
@@ -40,6 +41,7 @@ type world struct {
 	other      api.ClusterID // that the next who comes belongs to
 	late       uint64        // how many sessions ago an agent's report was meant for
 	twins      *twins        // clones of the core; nil: none is made
+	watch      *view.AgentWatch
 }
 
 // fakeAgent is an agent with its checkpoint.

@@ -46,6 +46,8 @@ type Agents interface {
 	// Agent tells of an admitted agent all but what the registry has.
 	Agent(api.AgentID) Agent
 	Health(api.AgentID) Health
+	// Standing is what watchers of the agent hear of, but for its marks.
+	Standing(api.AgentID) AgentStanding
 	// LostAgents are those that the registry does not know, as it was restored or recovered, with the tasks that
 	// frameworks have there, in order; and since when that is so.
 	LostAgents() (map[api.AgentID][]api.TaskRef, time.Time)

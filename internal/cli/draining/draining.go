@@ -17,12 +17,10 @@ import (
 )
 
 const (
-	// lookEvery is between two looks at the agents. Masters have no stream of changes for people.
-	lookEvery = time.Second
+	// againAfter is how long after a failure masters are asked again.
+	againAfter = time.Second
 	// sayEvery bounds how often progress is said while it changes all the time.
 	sayEvery = 5 * time.Second
-	// askedOneByOneMax: of so many agents each is asked for alone, of more all agents are read.
-	askedOneByOneMax = 16
 	// namedMax is how many agents a sentence names.
 	namedMax = 5
 )
@@ -67,27 +65,23 @@ type roll struct {
 	said    string
 	saidAt  time.Time
 	away    string // why no master answers
+	watch   *watch // of those that are waiting; nil: none is open
 }
 
 // Run returns when all agents are drained. An agent that is given up or taken back meanwhile is an error, which
 // comes when the others are drained.
 func Run(ctx context.Context, config Config) error {
 	r := &roll{Config: config, todo: slices.Clone(config.Agents)}
+	defer r.forgetWatch()
 	for {
 		if err := r.begin(ctx); err != nil {
-			return err
-		}
-		if err := r.look(ctx); err != nil {
 			return err
 		}
 		if len(r.todo)+len(r.waiting) == 0 {
 			break
 		}
-		if r.room() && r.away == "" {
-			continue
-		}
-		if !pause.For(ctx, lookEvery) {
-			return r.stopped(ctx)
+		if err := r.hear(ctx); err != nil {
+			return err
 		}
 	}
 	if len(r.lost) > 0 {
@@ -123,6 +117,7 @@ func (r *roll) begin(ctx context.Context) error {
 			r.Say(answer.GetMessage())
 		}
 		r.todo, r.waiting = r.todo[1:], append(r.waiting, agent)
+		r.forgetWatch() // what it tells may be from before the mark
 	}
 	return nil
 }
@@ -135,22 +130,72 @@ func (r *roll) noAnswer(err error) {
 	}
 }
 
-// look sees who is empty.
-func (r *roll) look(ctx context.Context) error {
-	seen, err := r.read(ctx)
+// forgetWatch ends the watch, if there is one. The next one tells what is then.
+func (r *roll) forgetWatch() {
+	if r.watch != nil {
+		r.watch.close()
+		r.watch = nil
+	}
+}
+
+// hear waits until the leader tells of a change, or it is time to say something or to ask again.
+func (r *roll) hear(ctx context.Context) error {
+	var news chan heard // none while nobody is awaited
+	if len(r.waiting) > 0 {
+		if r.watch == nil {
+			r.watch = openWatch(ctx, r.Operator, ids(r.waiting))
+		}
+		news = r.watch.news
+	}
+	longest := sayEvery
+	if r.away != "" {
+		longest = againAfter
+	}
+	timer := time.NewTimer(longest)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return r.stopped(ctx)
+	case <-timer.C:
+		r.progress()
+		return nil
+	case told := <-news:
+		if told.err != nil {
+			return r.watchEnded(ctx, told)
+		}
+		r.away = ""
+		r.look(told)
+		return nil
+	}
+}
+
+// watchEnded waits a while before the next one, when there may be one. A leader that leads no more is no news.
+func (r *roll) watchEnded(ctx context.Context, told heard) error {
+	r.forgetWatch()
 	switch {
 	case ctx.Err() != nil:
 		return r.stopped(ctx)
-	case api.Is(err, api.Unavailable), api.Is(err, api.NotLeader):
-		r.noAnswer(err)
-		return nil
-	case err != nil:
-		return err
+	case !mayComeBack(told.err):
+		return client.Error(told.err)
+	case !told.opened && !api.Is(client.Error(told.err), api.NotLeader):
+		r.noAnswer(told.err)
 	}
-	r.away = ""
+	if !pause.For(ctx, againAfter) {
+		return r.stopped(ctx)
+	}
+	return nil
+}
+
+// look sees who is empty.
+func (r *roll) look(told heard) {
+	changed := r.watch.changed(told, r.waiting)
 	waiting := r.waiting[:0]
 	for _, before := range r.waiting {
-		now := seen[before.GetId()]
+		now, is := changed[before.GetId()]
+		if !is {
+			waiting = append(waiting, before)
+			continue
+		}
 		switch why := over(before, now); {
 		case why != "":
 			r.lost = append(r.lost, why)
@@ -164,7 +209,6 @@ func (r *roll) look(ctx context.Context) error {
 	}
 	r.waiting = waiting
 	r.progress()
-	return nil
 }
 
 func marked(agent *apiv1.AgentView, mark api.Mark) bool {
@@ -183,28 +227,6 @@ func over(before, now *apiv1.AgentView) string {
 		return "agent " + id + " is offered again: somebody has taken the drain back"
 	}
 	return ""
-}
-
-// read asks for the agents that are awaited.
-func (r *roll) read(ctx context.Context) (map[string]*apiv1.AgentView, error) {
-	seen := make(map[string]*apiv1.AgentView)
-	if len(r.waiting) > askedOneByOneMax {
-		all, err := List(ctx, r.Operator)
-		for _, agent := range all {
-			seen[agent.GetId()] = agent
-		}
-		return seen, err
-	}
-	for _, agent := range r.waiting {
-		page, err := r.Operator.ListAgents(ctx, &apiv1.ListRequest{AgentId: agent.GetId()})
-		if err != nil {
-			return nil, err
-		}
-		for _, one := range page.GetItems() {
-			seen[one.GetId()] = one
-		}
-	}
-	return seen, nil
 }
 
 // List returns all agents.

@@ -1,0 +1,98 @@
+package draining
+
+import (
+	"context"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/tenderhq/tender/api"
+	apiv1 "github.com/tenderhq/tender/api/v1"
+	"github.com/tenderhq/tender/internal/cli/client"
+)
+
+// watch hears from the leader whenever one of some agents has changed, until it is closed or breaks.
+type watch struct {
+	news  chan heard
+	end   context.CancelFunc
+	ended chan struct{}
+
+	seen map[string]bool // agents that it has told of; nil once it has told of all
+}
+
+// heard is what the leader says or, last of all, why it says no more.
+type heard struct {
+	*apiv1.WatchAgentsResponse
+	err    error
+	opened bool // whoever answered had begun to answer
+}
+
+// openWatch begins a watch of the agents. What it tells is later than this call.
+func openWatch(ctx context.Context, operator apiv1.OperatorServiceClient, names []string) *watch {
+	ctx, cancel := context.WithCancel(ctx)
+	w := &watch{news: make(chan heard), end: cancel, ended: make(chan struct{}), seen: make(map[string]bool)}
+	if len(names) > api.PageItemsMax {
+		names = nil // all agents
+	}
+	go func() {
+		defer close(w.ended)
+		w.run(ctx, operator, names)
+	}()
+	return w
+}
+
+func (w *watch) run(ctx context.Context, operator apiv1.OperatorServiceClient, names []string) {
+	stream, err := operator.WatchAgents(ctx, &apiv1.WatchAgentsRequest{AgentIds: names})
+	for opened := false; ; opened = true {
+		var message *apiv1.WatchAgentsResponse
+		if err == nil {
+			message, err = stream.Recv()
+		}
+		select {
+		case w.news <- heard{message, err, opened}:
+		case <-ctx.Done():
+			return
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+// close returns when the watch has ended.
+func (w *watch) close() {
+	w.end()
+	<-w.ended
+}
+
+// changed are the agents of which the leader has told something new; nil: the agent is no more.
+func (w *watch) changed(news heard, waiting []*apiv1.AgentView) map[string]*apiv1.AgentView {
+	changed := make(map[string]*apiv1.AgentView)
+	for _, id := range news.GetRemovedIds() {
+		changed[id] = nil
+	}
+	for _, agent := range news.GetItems() {
+		changed[agent.GetId()] = agent
+	}
+	if w.seen == nil {
+		return changed
+	}
+	for id := range changed {
+		w.seen[id] = true
+	}
+	if news.GetComplete() {
+		for _, agent := range waiting { // removed before the watch of all began
+			if !w.seen[agent.GetId()] {
+				changed[agent.GetId()] = nil
+			}
+		}
+		w.seen = nil
+	}
+	return changed
+}
+
+// mayComeBack says that another master, or the same one later, may answer.
+func mayComeBack(err error) bool {
+	own := client.Error(err)
+	return api.Is(own, api.Unavailable) || api.Is(own, api.NotLeader) || status.Code(err) == codes.Unavailable
+}

@@ -1,0 +1,108 @@
+package master
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"google.golang.org/grpc"
+
+	"github.com/tenderhq/tender/api"
+	apiv1 "github.com/tenderhq/tender/api/v1"
+	"github.com/tenderhq/tender/internal/wire"
+	"github.com/tenderhq/tender/master/view"
+)
+
+const (
+	// agentWatchersMax bounds those who watch agents: for each of them the loop looks at all that it watches. One more
+	// is refused (Limit).
+	agentWatchersMax = 32
+	// agentWatchRest is between two looks for one watcher: changes that follow each other are sent as one.
+	agentWatchRest = 250 * time.Millisecond
+)
+
+// agentNews wakes those who watch agents when the loop has done something. While nobody watches it costs nothing.
+type agentNews struct {
+	watchers atomic.Int64
+	rounds   *broadcast
+}
+
+// tell is called after each round of the loop.
+func (n *agentNews) tell() {
+	if n.watchers.Load() > 0 {
+		n.rounds.fire()
+	}
+}
+
+// WatchAgents sends what is watched, then every change of it.
+func (s operatorService) WatchAgents(r *apiv1.WatchAgentsRequest, stream grpc.ServerStreamingServer[apiv1.WatchAgentsResponse]) error {
+	const op = "operator.watch"
+	l := s.master.leading.Load()
+	if l == nil {
+		return s.master.notLeader(op)
+	}
+	if n := len(r.GetAgentIds()); n > api.PageItemsMax {
+		return api.E(op, api.Limit, "", fmt.Errorf("%d agents are named, at most %d may be; name none to watch all", n, api.PageItemsMax))
+	}
+	if l.watch.watchers.Add(1) > agentWatchersMax {
+		l.watch.watchers.Add(-1)
+		return api.E(op, api.Limit, "", fmt.Errorf("%d watch agents already, which is the most", agentWatchersMax))
+	}
+	defer l.watch.watchers.Add(-1)
+	return l.sendUntil(op, func(slow *patience) error { return s.watchAgents(l, slow, r, stream) })
+}
+
+func (s operatorService) watchAgents(
+	l *leader, slow *patience, r *apiv1.WatchAgentsRequest, stream grpc.ServerStreamingServer[apiv1.WatchAgentsResponse],
+) error {
+	const op = "operator.watch"
+	ctx := stream.Context()
+	watch := view.WatchAgents(agentIDs(r.GetAgentIds()))
+	for complete := false; ; {
+		round := l.watch.rounds.wait() // before we look
+		var news view.AgentNews
+		if err := s.master.ask(ctx, op, func(c view.Cluster, _ time.Time) { news = watch.News(c) }); err != nil {
+			return err
+		}
+		if len(news.Changed)+len(news.Removed) > 0 || !complete {
+			complete = !news.More
+			answer := &apiv1.WatchAgentsResponse{Items: shown(news.Changed, showAgent), RemovedIds: wire.Texts(news.Removed), Complete: complete}
+			if err := slow.during(func() error { return stream.Send(answer) }); err != nil {
+				return err
+			}
+		}
+		if news.More {
+			continue
+		}
+		rest := time.NewTimer(agentWatchRest)
+		err := await(ctx, l, op, rest.C)
+		if rest.Stop(); err == nil {
+			err = await(ctx, l, op, round)
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// agentIDs are those that a request names.
+func agentIDs(names []string) []api.AgentID {
+	ids := make([]api.AgentID, len(names))
+	for i, name := range names {
+		ids[i] = api.AgentID(name)
+	}
+	return ids
+}
+
+// await waits for a signal, unless the call or this leadership ends before.
+func await[T any](ctx context.Context, l *leader, op string, signal <-chan T) error {
+	select {
+	case <-signal:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-l.over:
+		return l.master.notLeader(op)
+	}
+}
