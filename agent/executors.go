@@ -61,6 +61,9 @@ func (o outgoing) bytes() int {
 	return 0
 }
 
+// executorStream is one executor's stream, as gRPC has it.
+type executorStream = grpc.BidiStreamingServer[apiv1.ExecutorCalls, apiv1.ExecutorEvents]
+
 // executorLink is one executor's stream.
 type executorLink struct {
 	conn   core.Conn
@@ -122,7 +125,7 @@ func (a *Agent) serveExecutors(ctx context.Context) {
 }
 
 // Session serves one stream from its first call to its end.
-func (s *executorServer) Session(stream grpc.BidiStreamingServer[apiv1.ExecutorCalls, apiv1.ExecutorEvents]) error {
+func (s *executorServer) Session(stream executorStream) error {
 	first, calls, err := s.opening(stream)
 	if err != nil {
 		return wire.Status(err)
@@ -131,7 +134,10 @@ func (s *executorServer) Session(stream grpc.BidiStreamingServer[apiv1.ExecutorC
 	defer cancel(nil)
 	end := func() { cancel(nil) }
 	defer context.AfterFunc(s.ctx, end)()
-	link := &executorLink{conn: s.agent.inbox.nextConn(), out: newOutbox(outboxLimits{executorEventsMax, executorBytesMax}, outgoing.bytes), cancel: end}
+	link := &executorLink{
+		conn: s.agent.inbox.nextConn(), cancel: end,
+		out: newOutbox(outboxLimits{executorEventsMax, executorBytesMax}, outgoing.bytes),
+	}
 	link.out.common = s.agent.executors.telling
 	defer link.out.discard()
 	if !s.agent.inbox.post(ctx, item{what: core.ExecutorOpened{Conn: link.conn, Subscribe: first}, executor: link}) {
@@ -156,7 +162,7 @@ func (s *executorServer) Session(stream grpc.BidiStreamingServer[apiv1.ExecutorC
 }
 
 // opening waits for the whole of the first call; calls follow it in the same message.
-func (s *executorServer) opening(stream grpc.BidiStreamingServer[apiv1.ExecutorCalls, apiv1.ExecutorEvents]) (protocol.SubscribeExecutor, []protocol.ExecutorCall, error) {
+func (s *executorServer) opening(stream executorStream) (protocol.SubscribeExecutor, []protocol.ExecutorCall, error) {
 	type opened struct {
 		first protocol.SubscribeExecutor
 		calls []protocol.ExecutorCall
@@ -185,7 +191,7 @@ func (s *executorServer) opening(stream grpc.BidiStreamingServer[apiv1.ExecutorC
 
 // subscription reads SubscribeExecutor, in as many pages as there are. Who it is shows on the first: a stranger
 // is refused before there are more.
-func (s *executorServer) subscription(stream grpc.BidiStreamingServer[apiv1.ExecutorCalls, apiv1.ExecutorEvents]) (all protocol.SubscribeExecutor, rest []protocol.ExecutorCall, err error) {
+func (s *executorServer) subscription(stream executorStream) (all protocol.SubscribeExecutor, rest []protocol.ExecutorCall, err error) {
 	refuse := func(kind api.Kind, why string) error {
 		return api.E("executor.subscribe", kind, all.ExecutorRef.String(), errors.New(why))
 	}
@@ -204,7 +210,8 @@ func (s *executorServer) subscription(stream grpc.BidiStreamingServer[apiv1.Exec
 			case page.More && len(page.Unacknowledged) > 0:
 				return all, nil, refuse(api.Invalid, "statuses stand on the last page, or follow it")
 			case pages >= subscribePagesMax || len(all.Tasks)+len(page.Tasks) > subscribeTasksMax:
-				return all, nil, refuse(api.Limit, fmt.Sprintf("it names more than %d tasks, or on more than %d pages", subscribeTasksMax, subscribePagesMax))
+				return all, nil, refuse(api.Limit,
+					fmt.Sprintf("it names more than %d tasks, or on more than %d pages", subscribeTasksMax, subscribePagesMax))
 			}
 			if pages == 0 && page.More {
 				if err := s.stranger(page); err != nil {
@@ -328,7 +335,7 @@ func (s *executorServer) takePart(conn core.Conn, before int, part []byte, allow
 
 // write sends what gathers, as batches, until the outbox is closed or the stream ends. A message that waits for too
 // long ends the stream.
-func (s *executorServer) write(ctx context.Context, cancel context.CancelCauseFunc, link *executorLink, stream grpc.BidiStreamingServer[apiv1.ExecutorCalls, apiv1.ExecutorEvents]) error {
+func (s *executorServer) write(ctx context.Context, cancel context.CancelCauseFunc, link *executorLink, stream executorStream) error {
 	for {
 		items, more := link.out.take(ctx)
 		events := make([]protocol.ExecutorEvent, 0, len(items))

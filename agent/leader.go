@@ -36,6 +36,9 @@ const (
 	keepaliveTime = 30 * time.Second
 )
 
+// leaderStream is one stream to a master, as gRPC has it.
+type leaderStream = grpc.BidiStreamingClient[apiv1.AgentCalls, apiv1.AgentEvents]
+
 // leaderLink is one stream to a master.
 type leaderLink struct {
 	conn   core.Conn
@@ -152,7 +155,10 @@ func (a *Agent) holdSession(ctx context.Context, s *seeker, address string) (hea
 	if err != nil {
 		return false, wire.Error(err)
 	}
-	link := &leaderLink{conn: a.inbox.nextConn(), out: newOutbox(outboxLimits{leaderCallsMax, leaderBytesMax}, leaderCallBytes), cancel: cancel}
+	link := &leaderLink{
+		conn: a.inbox.nextConn(), cancel: cancel,
+		out: newOutbox(outboxLimits{leaderCallsMax, leaderBytesMax}, leaderCallBytes),
+	}
 	if !a.inbox.post(ctx, item{what: core.LeaderOpened{Conn: link.conn}, leader: link}) {
 		return false, ctx.Err()
 	}
@@ -202,7 +208,9 @@ func (a *Agent) dialMasterBy(dial wire.Dialer, address string) (*grpc.ClientConn
 	)
 }
 
-func (a *Agent) readLeader(ctx context.Context, s *seeker, link *leaderLink, stream grpc.BidiStreamingClient[apiv1.AgentCalls, apiv1.AgentEvents], watch *lookout.Lookout) (heard bool, err error) {
+func (a *Agent) readLeader(
+	ctx context.Context, s *seeker, link *leaderLink, stream leaderStream, watch *lookout.Lookout,
+) (heard bool, err error) {
 	for {
 		message, err := stream.Recv()
 		if err != nil {
@@ -239,7 +247,7 @@ func (a *Agent) readLeader(ctx context.Context, s *seeker, link *leaderLink, str
 
 // writeLeader sends what gathers, as batches. A failed write ends the stream; its
 // reader says why.
-func (a *Agent) writeLeader(ctx context.Context, link *leaderLink, stream grpc.BidiStreamingClient[apiv1.AgentCalls, apiv1.AgentEvents]) {
+func (a *Agent) writeLeader(ctx context.Context, link *leaderLink, stream leaderStream) {
 	for {
 		calls, more := link.out.take(ctx)
 		batches, err := wire.AgentCallBatches(calls)

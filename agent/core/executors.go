@@ -107,7 +107,8 @@ func (x *executors) acceptSession(w ExecutorOpened) *executor {
 		return nil
 	}
 	if e.conn != 0 {
-		x.emit(CloseExecutor{e.conn, api.E("executor.subscribe", api.Fenced, e.ref().String(), sentence("a newer session of it was opened"))})
+		fenced := api.E("executor.subscribe", api.Fenced, e.ref().String(), sentence("a newer session of it was opened"))
+		x.emit(CloseExecutor{e.conn, fenced})
 		delete(x.conns, e.conn)
 	}
 	e.conn, e.subscribed = w.Conn, true

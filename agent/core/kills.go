@@ -112,6 +112,7 @@ func (k *kills) tellHung(t *task, e *executor) {
 		others = fmt.Sprintf("%d other tasks", n)
 	}
 	k.log("task did not end in time: its executor runs others", field("task", t.ref.String()))
-	k.statuses.setStatus(t, api.TaskKilling, t.kill.Reason, fmt.Sprintf("it has not ended within its grace of %v, and its executor %s runs %s; "+
-		"it ends when it is alone there, or at once with all of them when the executor is shut down", t.kill.Grace, t.executor.Executor, others))
+	k.statuses.setStatus(t, api.TaskKilling, t.kill.Reason, fmt.Sprintf(
+		"it has not ended within its grace of %v, and its executor %s runs %s; it ends when it is alone there, "+
+			"or at once with all of them when the executor is shut down", t.kill.Grace, t.executor.Executor, others))
 }

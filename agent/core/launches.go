@@ -152,7 +152,9 @@ func (la *launches) taskPrepared(w TaskPrepared) {
 // ignored there, so that a session may repeat what the one before may have lost.
 func (la *launches) handOverTask(t *task) {
 	e := la.state.executors[t.executor]
-	if e == nil || !e.listening() || e.order != nil || t.handed || !la.disk.safe(t.launchRecord) || t.ended() || t.kill != nil || t.files != filesReady {
+	wanted := !t.handed && !t.ended() && t.kill == nil
+	ready := la.disk.safe(t.launchRecord) && t.files == filesReady
+	if !wanted || !ready || e == nil || !e.listening() || e.order != nil {
 		return
 	}
 	t.handed = true

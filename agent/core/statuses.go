@@ -245,7 +245,8 @@ func (st *statuses) judgeMove(t *task, s protocol.ExecutorStatus) (api.TaskState
 	}
 	st.logIllegal(t, s)
 	if s.State.Terminal() {
-		return api.TaskFailed, s.Reason, "its executor ended it as " + s.State.String() + " from " + from.String() + ": " + s.Message, true
+		why := "its executor ended it as " + s.State.String() + " from " + from.String() + ": " + s.Message
+		return api.TaskFailed, s.Reason, why, true
 	}
 	return 0, 0, "", false
 }
