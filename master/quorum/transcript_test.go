@@ -3,44 +3,21 @@ package quorum
 import (
 	"errors"
 	"fmt"
-	"path/filepath"
 	"reflect"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/cockroachdb/datadriven"
-
 	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/internal/testing/transcript"
 )
 
 // TestTranscripts plays testdata. Each line of a block is one thing that a master is told; below stands what it decides.
-// Lines of members, self, says and view are what it knows; all others are events and questions.
+// Lines of members, self, says and view are what it knows; all others are events and questions. A peer is written m1, which
+// is at host-m1, or m1@ADDRESS; in parentheses it has no vote.
 func TestTranscripts(t *testing.T) {
-	files, err := filepath.Glob("testdata/*.txt")
-	if err != nil || len(files) == 0 {
-		t.Fatal("no transcripts", err)
-	}
-	for _, file := range files {
-		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
-			p := &play{t: t, answers: Answers{}}
-			datadriven.RunTest(t, file, func(t *testing.T, d *datadriven.TestData) string {
-				p.t = t
-				var out strings.Builder
-				for line := range strings.Lines(d.Input) {
-					words := strings.Fields(line)
-					if said := p.line(words[0], words[1:]); said != "" {
-						fmt.Fprintln(&out, said)
-					}
-				}
-				if out.Len() == 0 {
-					return "nothing\n"
-				}
-				return out.String()
-			})
-		})
-	}
+	transcript.Play(t, func(t *testing.T) transcript.Story { return &play{t: t, answers: Answers{}} })
 }
 
 // play is one master of a transcript.
@@ -56,30 +33,44 @@ type play struct {
 	members    []Member
 	answers    Answers
 	now        time.Time
+	said       []string
 }
 
-func (p *play) line(verb string, args []string) string {
+func (p *play) Play(t *testing.T, line transcript.Line) {
+	p.t = t
+	if said := p.line(line.Verb, line.Words, line); said != "" {
+		p.said = append(p.said, said)
+	}
+}
+
+func (p *play) Said() string {
+	said := strings.Join(p.said, "\n")
+	p.said = nil
+	return said
+}
+
+func (p *play) line(verb string, args []string, line transcript.Line) string {
 	switch verb {
 	case "members":
 		p.members = members(args)
 		p.view.Members = p.members
 	case "self":
-		p.self = p.about(args)
+		p.self = p.about(line)
 		p.view.Self = p.self.ID
 	case "says":
-		answer := p.about(args)
+		answer := p.about(line)
 		p.answers[answer.ID] = answer
 	case "forget":
 		p.answers = Answers{}
 	case "found", "answer", "silent":
-		return p.found(verb, args)
+		return p.found(verb, args, line)
 	case "term":
 		after, err := time.ParseDuration(args[2])
 		p.must(err)
 		p.now = p.now.Add(after)
 		return fmt.Sprintf("%d times as long", p.patience.Look(p.number(args[0]), p.now))
 	case "view", "left", "begun", "reached", "waited", "compared", "met":
-		return p.succeed(verb, args)
+		return p.succeed(verb, line)
 	case "heard", "moved", "where", "unlisted", "handed", "elsewhere":
 		return p.move(verb, args)
 	case "missing":
@@ -106,7 +97,7 @@ func (p *play) line(verb string, args []string) string {
 	return ""
 }
 
-func (p *play) found(verb string, args []string) string {
+func (p *play) found(verb string, args []string, line transcript.Line) string {
 	var step FoundingStep
 	var err error
 	switch verb {
@@ -114,7 +105,7 @@ func (p *play) found(verb string, args []string) string {
 		p.founding = Founding{Self: founders(args[0])[0], Peers: peers(strings.Join(args[1:], ","))}
 		step = p.founding.Begin()
 	case "answer":
-		step, err = p.founding.Answered(p.about(args), nil)
+		step, err = p.founding.Answered(p.about(line), nil)
 	case "silent":
 		step, err = p.founding.Answered(About{}, errors.New("silent"))
 	}
@@ -131,41 +122,30 @@ func (p *play) found(verb string, args []string) string {
 	return "wait for " + strings.Join(step.Wait, ", ")
 }
 
-func (p *play) succeed(verb string, args []string) string {
+func (p *play) succeed(verb string, line transcript.Line) string {
 	var event any
 	switch verb {
 	case "view":
-		p.view.Leader, p.view.Follower = Peer{}, true
-		for _, arg := range args {
-			switch key, value, _ := strings.Cut(arg, "="); key {
-			case "leader":
-				p.view.Leader = Peer{api.MasterID(value), "host-" + value}
-			case "term":
-				p.view.Term = p.number(value)
-			case "last":
-				p.view.Last = p.number(value)
-			case "candidate":
-				p.view.Follower = false
-			default:
-				p.t.Fatalf("what is %q?", arg)
-			}
+		p.view.Leader, p.view.Follower = Peer{}, !line.Has("candidate")
+		if leader := line.Named["leader"]; leader != "" {
+			p.view.Leader = peers(leader)[0]
 		}
+		p.view.Term, p.view.Last = line.Number(p.t, "term"), line.Number(p.t, "last")
 		return ""
 	case "left":
-		event = Left{api.MasterID(args[0])}
+		event = Left{api.MasterID(line.Word(0))}
 	case "begun":
-		event = Begun{Founded: len(args) > 0}
+		event = Begun{Founded: line.Has("founded")}
 	case "reached":
-		event = Reached{Answered: args[0] == "answered", Refused: args[0] == "refused"}
+		event = Reached{Answered: line.Has("answered"), Refused: line.Has("refused")}
 	case "waited":
 		event = Waited{}
 	case "met":
-		event = Met{All: args[0] == "all"}
+		event = Met{All: line.Has("all")}
 	case "compared":
 		last := map[api.MasterID]uint64{}
-		for _, arg := range args {
-			id, at, _ := strings.Cut(arg, "=")
-			last[api.MasterID(id)] = p.number(at)
+		for id := range line.Named {
+			last[api.MasterID(id)] = line.Number(p.t, id)
 		}
 		event = Compared{last}
 	}
@@ -236,44 +216,23 @@ func (p *play) admit(verb string, args []string) string {
 }
 
 // about reads such as m2 cluster=c1 epoch=3 founders=m1/i1,m2/i2 members=m1,m2,(m3).
-func (p *play) about(words []string) About {
-	a := About{ID: api.MasterID(words[0])}
-	for _, word := range words[1:] {
-		switch key, value, _ := strings.Cut(word, "="); key {
-		case "cluster":
-			a.Cluster = api.ClusterID(value)
-		case "new":
-			a.Incarnation = value
-		case "peers":
-			a.Peers = peers(value)
-		case "founders":
-			a.Founders = founders(value)
-		case "members":
-			a.Members = members(strings.Split(value, ","))
-		case "format":
-			a.Format = p.number(value)
-		case "epoch":
-			a.Epoch = p.number(value)
-		case "applied":
-			a.Applied = p.number(value)
-		case "last":
-			a.Last = p.number(value)
-		case "version":
-			a.Version = value
-		case "hash":
-			index, hash, _ := strings.Cut(value, ":")
-			a.Mark = Mark{p.number(index), hash}
-		default:
-			p.t.Fatalf("what is %q?", word)
-		}
+func (p *play) about(line transcript.Line) About {
+	index, hash, _ := strings.Cut(line.Named["hash"], ":")
+	a := About{
+		ID: api.MasterID(line.Word(0)), Cluster: api.ClusterID(line.Named["cluster"]), Incarnation: line.Named["new"], Version: line.Named["version"],
+		Peers: peers(line.Named["peers"]), Founders: founders(line.Named["founders"]), Members: members(line.List("members")),
+		Format: line.Number(p.t, "format"), Epoch: line.Number(p.t, "epoch"), Applied: line.Number(p.t, "applied"), Last: line.Number(p.t, "last"),
+	}
+	if index != "" {
+		a.Mark = Mark{p.number(index), hash}
 	}
 	return a
 }
 
-// peers reads such as m1,m2=host9: by itself m1 is at host-m1.
+// peers reads such as m1,m2@host9.
 func peers(text string) (list []Peer) {
 	for _, word := range strings.FieldsFunc(text, func(r rune) bool { return r == ',' }) {
-		id, addr, named := strings.Cut(word, "=")
+		id, addr, named := strings.Cut(word, "@")
 		if !named {
 			addr = "host-" + id
 		}
@@ -293,7 +252,7 @@ func members(words []string) (list []Member) {
 
 // founders reads such as m1/i1,m2/i2: masters and their incarnations.
 func founders(text string) (list []Founder) {
-	for _, word := range strings.Split(text, ",") {
+	for _, word := range strings.FieldsFunc(text, func(r rune) bool { return r == ',' }) {
 		id, incarnation, _ := strings.Cut(word, "/")
 		list = append(list, Founder{peers(id)[0], incarnation})
 	}
