@@ -33,6 +33,7 @@ func executorPrice(calls []protocol.ExecutorCall) float64 {
 			price += executorStatusPrice
 		case protocol.ExecutorMessage:
 			price += executorMessagePrice + executorBytePrice*len(call.Data)
+		default: // the others mean nothing here
 		}
 	}
 	return float64(price)

@@ -237,6 +237,7 @@ func (a *Agent) readLeader(
 				s.Learn(e.Masters)
 				s.Within(e.ReturnWithin)
 				watch.Learn(0, s.Masters())
+			default: // the others mean nothing here
 			}
 		}
 		if !a.inbox.postEvent(ctx, core.LeaderSaid{Conn: link.conn, Batch: batch}) {

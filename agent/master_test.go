@@ -136,6 +136,7 @@ func (s *script) answer(call protocol.AgentCall) {
 		if call.Last {
 			s.say(protocol.Reported{})
 		}
+	default: // the others mean nothing here
 	}
 }
 

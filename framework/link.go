@@ -143,6 +143,7 @@ func (l *link) noticed(next heard) {
 			l.watch.Learn(event.HeartbeatInterval, event.Masters)
 		case protocol.MasterHeartbeat:
 			l.watch.Learn(0, event.Masters)
+		default: // the others mean nothing here
 		}
 	}
 }

@@ -74,6 +74,7 @@ func schedulerCallPrice(call protocol.SchedulerCall) int {
 		return messagePrice + messageBytePrice*len(call.Data)
 	case protocol.ShutdownExecutor, protocol.UpdateFramework, protocol.Suppress, protocol.Revive, protocol.Teardown:
 		return changePrice
+	default: // has no price of its own
 	}
 	return 0
 }
@@ -97,6 +98,7 @@ func agentPrice(calls []protocol.AgentCall) int {
 			price += statusPrice
 		case protocol.MessageFromExecutor:
 			price += messagePrice + messageBytePrice*len(call.Data)
+		default: // has no price of its own
 		}
 	}
 	return price

@@ -86,6 +86,7 @@ func (p *programs) prepare(ctx context.Context, by *sender, calls []protocol.Num
 			for _, shape := range call.Shapes[:min(len(call.Shapes), api.DemandsPerRoleMax)] {
 				p.prepareOne(ctx, by, shape.Constraint)
 			}
+		default: // the others mean nothing here
 		}
 	}
 }

@@ -310,6 +310,7 @@ func opensAgent(call protocol.AgentCall) bool {
 	switch call.(type) {
 	case protocol.RegisterAgent, protocol.ReregisterAgent:
 		return true
+	default: // the others mean nothing here
 	}
 	return false
 }

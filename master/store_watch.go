@@ -78,6 +78,7 @@ func (n *storeNews) tell(commit raftlog.Commit) {
 			n.wake(change.ID)
 		case registry.Subscribe: // a newer session fences the watchers of the older
 			n.wake(commit.Results[i].Framework)
+		default: // changes no store
 		}
 	}
 }

@@ -212,6 +212,7 @@ func (a *afterlife) toExecutor(e ToExecutor) {
 		a.queue = append([]Happening{ExecutorCalled{e.Conn, []protocol.ExecutorCall{kill}}}, a.queue...)
 	case protocol.ExecutorShutdown:
 		a.later(ExecutorExited{Run: run}, ExecutorClosed{e.Conn})
+	default: // the others mean nothing here
 	}
 }
 

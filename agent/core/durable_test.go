@@ -60,6 +60,7 @@ func (w *world) durableCall(call protocol.AgentCall, wants func(string, func(Rec
 				return is && s.Status.Ref() == call.Status.Ref() && s.Status.Number == call.Status.Number
 			})
 		}
+	default: // the others mean nothing here
 	}
 }
 

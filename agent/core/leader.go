@@ -139,6 +139,7 @@ func (l *leader) opens(batch protocol.AgentEvents) bool {
 			return l.sameCluster(first)
 		case protocol.AgentGone:
 			return true
+		default: // the others mean nothing here
 		}
 	}
 	l.leave("the master's first event was neither AgentRegistered nor AgentGone")

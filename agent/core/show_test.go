@@ -137,6 +137,7 @@ func showCall(call protocol.AgentCall) string {
 			return fmt.Sprintf("executor %s ended and begins again: %s", c.ExecutorRef, c.Message)
 		}
 		return fmt.Sprintf("executor %s ended: %s", c.ExecutorRef, c.Message)
+	default: // the others mean nothing here
 	}
 	return fmt.Sprintf("%T %+v", call, call)
 }
@@ -181,6 +182,7 @@ func showExecutorEvent(event protocol.ExecutorEvent) string {
 		return fmt.Sprintf("acknowledged %s number %d", e.Task, e.Number)
 	case protocol.ExecutorShutdown:
 		return fmt.Sprintf("shutdown grace=%s", e.Grace)
+	default: // the others mean nothing here
 	}
 	return fmt.Sprintf("%T %+v", event, event)
 }

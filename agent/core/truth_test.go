@@ -185,6 +185,7 @@ func (t *truth) performed(c *Core, effect Effect) {
 			if r := t.runs[t.conns[e.Conn]]; r != nil {
 				r.told = true
 			}
+		default: // the others mean nothing here
 		}
 	default: // no process is touched
 	}

@@ -7,6 +7,8 @@ import (
 )
 
 // AgentCall is one of the types below, up to VolumeDone.
+//
+//sumtype:decl
 type AgentCall interface{ agentCall() }
 
 // The calls of agents.
@@ -106,6 +108,8 @@ func (KillTaken) agentCall()           {}
 func (VolumeDone) agentCall()          {}
 
 // AgentEvent is one of the types below. Term and session travel with the batch.
+//
+//sumtype:decl
 type AgentEvent interface{ agentEvent() }
 
 // The events of agents.

@@ -18,6 +18,7 @@ func SchedulerEventBytes(event SchedulerEvent) int {
 		return itemBytes + len(event.Data)
 	case Offers:
 		return 2 * itemBytes * len(event.Offers)
+	default: // of no size to speak of
 	}
 	return itemBytes
 }
@@ -30,6 +31,7 @@ func AgentEventBytes(event AgentEvent) int {
 		return TaskBytes(&event.Task) + event.Resources.Bytes() + event.ExecutorResources.Bytes()
 	case MessageToExecutor:
 		return itemBytes + len(event.Data)
+	default: // of no size to speak of
 	}
 	return itemBytes
 }
@@ -45,6 +47,7 @@ func AgentCallBytes(call AgentCall) int {
 		return itemBytes + len(call.Message)
 	case AgentHeartbeat:
 		return UsageBytes(call.Usage) + len(call.Unable)
+	default: // of no size to speak of
 	}
 	return itemBytes
 }

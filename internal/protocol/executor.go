@@ -7,6 +7,8 @@ import (
 )
 
 // ExecutorCall is one of the types below, up to ExecutorHeartbeat.
+//
+//sumtype:decl
 type ExecutorCall interface{ executorCall() }
 
 // The calls of executors. ExecutorMessage is also an event.
@@ -42,6 +44,8 @@ func (ExecutorMessage) executorCall()   {}
 func (ExecutorHeartbeat) executorCall() {}
 
 // ExecutorEvent is one of the types below, or ExecutorMessage.
+//
+//sumtype:decl
 type ExecutorEvent interface{ executorEvent() }
 
 // The events of executors.

@@ -13,6 +13,8 @@ type NumberedCall struct {
 }
 
 // SchedulerCall is one of the types below, up to Malformed.
+//
+//sumtype:decl
 type SchedulerCall interface{ schedulerCall() }
 
 // The calls of schedulers.
@@ -114,6 +116,8 @@ func (SchedulerHeartbeat) schedulerCall()  {}
 func (Malformed) schedulerCall()           {}
 
 // SchedulerEvent is one of the types below.
+//
+//sumtype:decl
 type SchedulerEvent interface{ schedulerEvent() }
 
 // The events of schedulers.

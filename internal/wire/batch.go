@@ -126,6 +126,7 @@ func splitSchedulerEvent(event protocol.SchedulerEvent) []protocol.SchedulerEven
 			return []protocol.SchedulerEvent{
 				protocol.RescindInverse{Offers: a, Why: event.Why}, protocol.RescindInverse{Offers: b, Why: event.Why}}
 		}
+	default: // the others mean nothing here
 	}
 	return nil
 }

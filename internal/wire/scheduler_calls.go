@@ -93,6 +93,7 @@ func schedulerCallToProto(numbered protocol.NumberedCall) *apiv1.SchedulerCall {
 		m.Call = &apiv1.SchedulerCall_Teardown{Teardown: &apiv1.Teardown{}}
 	case protocol.SchedulerHeartbeat:
 		m.Call = &apiv1.SchedulerCall_Heartbeat{Heartbeat: &apiv1.SchedulerHeartbeat{}}
+	case protocol.Malformed: // is made by reading alone
 	}
 	return m
 }

@@ -242,6 +242,7 @@ func (r *agents) agentCall(a *agent, call protocol.AgentCall) {
 		r.kills.killTaken(a, call)
 	case protocol.VolumeDone:
 		r.volumes.volumeDone(a, call)
+	case protocol.RegisterAgent, protocol.ReregisterAgent: // begin a session: taken before
 	}
 }
 

@@ -45,6 +45,7 @@ func (m *mill) take(effects []core.Effect) {
 				m.launch = append(m.launch, effect)
 			case protocol.AgentRegistered:
 				m.conns[effect.Conn] = event.Agent
+			default: // the others mean nothing here
 			}
 		case core.ToScheduler:
 			if offers, ok := effect.Event.(protocol.Offers); ok {

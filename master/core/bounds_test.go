@@ -41,6 +41,7 @@ func listen(w *world) *heard {
 			h.results++
 		case protocol.Refused:
 			h.refused[event.Err.Kind.String()]++
+		default: // the others mean nothing here
 		}
 	}
 	return h

@@ -31,6 +31,7 @@ func (x *chaos) watchOffers(event protocol.SchedulerEvent) {
 				}
 			}
 		}
+	default: // the others mean nothing here
 	}
 }
 

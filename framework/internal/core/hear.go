@@ -99,6 +99,7 @@ func (c *Core) hearOptional(event protocol.SchedulerEvent) {
 		c.tell(InAgentLost, CallAgentLost{Agent: event.Agent, Why: event.Why})
 	case protocol.OperationResult:
 		c.operationDone(event)
+	default: // the others mean nothing here
 	}
 }
 

@@ -240,6 +240,7 @@ func (m *member) obey(term api.Term, event protocol.AgentEvent) error {
 		}
 	case protocol.RemoveFramework:
 		clear(m.tasks) // there is only one
+	default: // the others mean nothing here
 	}
 	return nil
 }

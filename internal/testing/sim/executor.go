@@ -233,6 +233,7 @@ func (p *process) hear(line *executorLine, event protocol.ExecutorEvent) {
 		p.acknowledged(e)
 	case protocol.ExecutorShutdown:
 		p.shutDown(e.Grace)
+	default: // the others mean nothing here
 	}
 }
 

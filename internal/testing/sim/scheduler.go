@@ -345,6 +345,7 @@ func (s *scheduler) event(event protocol.SchedulerEvent) {
 		s.heardStatus(e.Status)
 	case protocol.Refused:
 		s.refused(e)
+	default: // the others mean nothing here
 	}
 }
 
