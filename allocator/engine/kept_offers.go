@@ -17,8 +17,8 @@ func (e *asker) askBackKept() []allocator.Inverse {
 	if !k.Due(e.Now) {
 		return nil
 	}
-	if e.OnHold {
-		k.At = e.Now + books.OfferStands
+	if e.OnHold || e.line.floor.open == e.line.all.size { // or nobody in line states a demand
+		k.At, k.Looked, k.Some = e.Now+books.OfferStands, e.Now, true
 		return nil
 	}
 	var asked []allocator.Inverse
