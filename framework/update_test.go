@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/tenderhq/tender/api"
@@ -160,6 +161,23 @@ func TestUpdateFrameworkGivesUp(t *testing.T) {
 		}
 		r.end()
 		if err := next(t, done); !api.Is(err, api.Unavailable) {
+			t.Errorf("after the end: %v", err)
+		}
+	})
+}
+
+// TestUpdateFrameworkThatNobodyTakes: Run ends before its loop has taken the change.
+func TestUpdateFrameworkThatNobodyTakes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		config, err := Config{Name: "test"}.complete()
+		if err != nil {
+			t.Fatal(err)
+		}
+		l := newLoop(config, newScript()) // it does not run
+		done := updating(t.Context(), l.client, into("web"))
+		synctest.Wait() // until it waits for the answer
+		close(l.client.ended)
+		if err := next(t, done); !api.Is(err, api.Unavailable) || !errors.Is(err, errEnded) {
 			t.Errorf("after the end: %v", err)
 		}
 	})

@@ -178,11 +178,14 @@ func (c *Core) start(event Started) {
 
 // advance does what is due.
 func (c *Core) advance() {
+	if c.session.phase != none && c.session.silent(c.now) {
+		c.dropSession(api.E("framework.session", api.Unavailable, c.session.address, errSilent), "")
+	}
 	switch {
+	case c.ending.over:
+		return
 	case c.session.phase == none:
 		c.awaitMaster()
-	case c.session.silent(c.now):
-		c.dropSession(api.E("framework.session", api.Unavailable, c.session.address, errSilent), "")
 	default:
 		c.beat()
 	}
@@ -204,6 +207,9 @@ func (c *Core) Wake() time.Time {
 		if !at.IsZero() && (next.IsZero() || at.Before(next)) {
 			next = at
 		}
+	}
+	if c.ending.over {
+		return next
 	}
 	if c.session.phase == none {
 		if !c.search.dialing {

@@ -1,7 +1,6 @@
 package core
 
 import (
-	"maps"
 	"slices"
 
 	"github.com/tenderhq/tender/api"
@@ -179,17 +178,6 @@ func (d *demands) join(roles []api.Role) {
 		}
 	}
 	d.roles = roles
-}
-
-// clone shares nothing that changes.
-func (d demands) clone() demands {
-	d.suppressed, d.wanted, d.stated = maps.Clone(d.suppressed), maps.Clone(d.wanted), slices.Clone(d.stated)
-	// order: irrelevant because each is replaced by its own copy
-	for role, one := range d.wanted {
-		one.shapes = slices.Clone(one.shapes)
-		d.wanted[role] = one
-	}
-	return d
 }
 
 // tellDemands tells the demands that were stated, each behind the answers of the calls of Offers that had begun when it

@@ -1,9 +1,6 @@
 package core
 
 import (
-	"maps"
-	"slices"
-
 	"github.com/tenderhq/tender/api"
 )
 
@@ -40,9 +37,4 @@ func (e *endings) add(id api.TaskID, state api.TaskState) {
 		e.next = (e.next + 1) % endingsMax
 	}
 	e.states[id] = state
-}
-
-func (e endings) clone() endings {
-	e.states, e.ring = maps.Clone(e.states), slices.Clone(e.ring)
-	return e
 }

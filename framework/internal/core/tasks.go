@@ -3,7 +3,6 @@ package core
 import (
 	"cmp"
 	"container/heap"
-	"maps"
 	"slices"
 	"time"
 
@@ -351,25 +350,6 @@ func (t *tasks) nextRetry() time.Time {
 		return time.Time{}
 	}
 	return t.retries[0].at
-}
-
-// clone shares nothing that changes.
-func (t tasks) clone() tasks {
-	t.open, t.strays, t.endings = maps.Clone(t.open), maps.Clone(t.strays), t.endings.clone()
-	t.retries, t.waiting = slices.Clone(t.retries), slices.Clone(t.waiting)
-	for id, one := range t.open { // order: irrelevant because each is replaced by its own copy
-		t.open[id] = one.clone()
-	}
-	for record, one := range t.strays { // order: irrelevant because each is replaced by its own copy
-		t.strays[record] = one.clone()
-	}
-	return t
-}
-
-func (t *task) clone() *task {
-	one := *t
-	one.held = slices.Clone(t.held)
-	return &one
 }
 
 // retry is a task whose first held status is to be tried again.
