@@ -415,3 +415,9 @@ func (w *twins) Refuse(c allocator.Claim, until time.Time) {
 	w.Allocator.Refuse(c, until)
 	w.other.Refuse(c, until)
 }
+
+// Use goes to both.
+func (w *twins) Use(agent api.AgentID, beyond api.Resources) {
+	w.Allocator.Use(agent, beyond)
+	w.other.Use(agent, beyond)
+}

@@ -41,8 +41,7 @@ func (a *Agent) Hold(m *Member, resources api.Resources, offer bool, now Instant
 // them as there is, and returns that; fruitful if something of such an offer was launched.
 func (a *Agent) LetGo(m *Member, resources api.Resources, offer bool) (gone api.Resources, fruitful bool) {
 	for _, fits := range []func(api.Resources) bool{
-		func(r api.Resources) bool { return Same(r, resources) },
-		resources.Equal,
+		func(r api.Resources) bool { return Same(r, resources) || r.Equal(resources) }, // the first of several: never by where they lie in memory
 		func(r api.Resources) bool { return r.Contains(resources) },
 	} {
 		for i := range a.Held {
