@@ -6,11 +6,15 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
+	"unicode/utf8"
 )
 
 var rewrite = flag.Bool("rewrite", false, "write the code blocks of the documents anew")
@@ -114,4 +118,59 @@ func declared(decl ast.Decl) (from token.Pos, name string) {
 		}
 	}
 	return from, name
+}
+
+// documentColumnsMax is how wide a line of a document may be, so that a change of it can be read beside what it was.
+const documentColumnsMax = 120
+
+// TestDocumentsAreNarrow leaves out what can't be broken: tables, code, and a word with nothing before it.
+func TestDocumentsAreNarrow(t *testing.T) {
+	root := os.DirFS("../../..")
+	err := fs.WalkDir(root, ".", func(name string, entry fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case entry.IsDir() && name != "." && strings.HasPrefix(entry.Name(), "."):
+			return fs.SkipDir
+		case path.Ext(name) != ".md":
+			return nil
+		}
+		text, err := fs.ReadFile(root, name)
+		if err != nil {
+			return err
+		}
+		for _, number := range wideLines(string(text)) {
+			t.Errorf("%s:%d: the line has more than %d columns; break it", name, number, documentColumnsMax)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// wideLines are the numbers of the lines that are too wide.
+func wideLines(text string) (numbers []int) {
+	code, number := false, 0
+	for line := range strings.Lines(text) {
+		number++
+		line = strings.TrimRight(line, "\n")
+		begins := strings.TrimSpace(line)
+		if strings.HasPrefix(begins, "```") {
+			code = !code
+		}
+		if !code && !strings.HasPrefix(begins, "|") && strings.Contains(begins, " ") && utf8.RuneCountInString(line) > documentColumnsMax {
+			numbers = append(numbers, number)
+		}
+	}
+	return numbers
+}
+
+// TestWideLines shows what is refused and what is left alone.
+func TestWideLines(t *testing.T) {
+	wide := strings.Repeat("word ", 30)
+	text := "# head\n" + wide + "\n| " + wide + "|\n```\n" + wide + "\n```\n" + strings.Repeat("w", 130) + "\n- " + wide
+	if got := wideLines(text); !slices.Equal(got, []int{2, 8}) {
+		t.Errorf("the lines %v are called too wide, wanted 2 and 8", got)
+	}
 }

@@ -1,0 +1,159 @@
+package tidy
+
+import (
+	"fmt"
+	"go/ast"
+	"maps"
+	"slices"
+	"testing"
+)
+
+// A size is what one part of the house may have at most, so that a reader holds it in the head.
+const (
+	methodsMax = 80 // of one receiver
+	fieldsMax  = 20 // of one struct
+	boolsMax   = 3  // among them: four bools are sixteen states that nobody has listed
+	filesMax   = 25 // of one package, tests apart
+)
+
+// sized is a part that was counted, and where it stands.
+type sized struct {
+	what, at string
+	count    int
+}
+
+// partsAreSmall refuses what has grown past its size. What may be larger stands in larger with the reason; an entry that is needed no more,
+// or allows more than there is, is refused as well, so that the table only shrinks.
+func partsAreSmall(t *tree) []complaint {
+	var found []complaint
+	seen := map[string]bool{}
+	for _, part := range t.oversized() {
+		exception, known := larger[part.what]
+		seen[part.what] = true
+		switch {
+		case !known:
+			found = append(found, complaint{part.at, fmt.Sprintf("%s: %d", part.what, part.count),
+				"split it where its second noun begins, or say in larger (internal/dev/tidy/tables_test.go) why it is one"})
+		case part.count != exception.count:
+			found = append(found, complaint{part.at, fmt.Sprintf("%s: %d, and larger says %d", part.what, part.count, exception.count),
+				"make it smaller, never larger, and write the new count there"})
+		}
+	}
+	for _, what := range slices.Sorted(maps.Keys(larger)) {
+		if !seen[what] {
+			found = append(found, complaint{"internal/dev/tidy/tables_test.go", what + " is within its size", "take it out of larger"})
+		}
+	}
+	return found
+}
+
+// oversized are all parts of what ships and develops that are larger than their size allows.
+func (t *tree) oversized() []sized {
+	var parts []sized
+	keep := func(what, at string, count, limit int) {
+		if count > limit {
+			parts = append(parts, sized{what, at, count})
+		}
+	}
+	files, methods, places := map[string]int{}, map[string]int{}, map[string]string{}
+	for _, f := range t.shipped() {
+		if f.generated {
+			continue
+		}
+		files[f.pkg]++
+		for _, declared := range f.Decls {
+			switch d := declared.(type) {
+			case *ast.FuncDecl:
+				if name := receiver(d); name != "" {
+					methods[f.pkg+"."+name]++
+				}
+			case *ast.GenDecl:
+				for name, s := range structs(d) {
+					noun := f.pkg + "." + name
+					places[noun] = t.at(s)
+					fields, bools := fieldsOf(s)
+					keep("fields of "+noun, t.at(s), fields, fieldsMax)
+					keep("bools of "+noun, t.at(s), bools, boolsMax)
+				}
+			}
+		}
+	}
+	for _, pkg := range slices.Sorted(maps.Keys(files)) {
+		keep("files of "+pkg, pkg, files[pkg], filesMax)
+	}
+	for _, noun := range slices.Sorted(maps.Keys(methods)) {
+		keep("methods of "+noun, places[noun], methods[noun], methodsMax)
+	}
+	return parts
+}
+
+// receiver is the type whose method this is, "" for a function.
+func receiver(f *ast.FuncDecl) string {
+	if f.Recv == nil || len(f.Recv.List) != 1 {
+		return ""
+	}
+	return baseName(f.Recv.List[0].Type)
+}
+
+func baseName(e ast.Expr) string {
+	switch e := e.(type) {
+	case *ast.Ident:
+		return e.Name
+	case *ast.StarExpr:
+		return baseName(e.X)
+	case *ast.IndexExpr:
+		return baseName(e.X)
+	case *ast.IndexListExpr:
+		return baseName(e.X)
+	}
+	return ""
+}
+
+// structs are the struct types of one declaration by name.
+func structs(d *ast.GenDecl) map[string]*ast.StructType {
+	found := map[string]*ast.StructType{}
+	for _, spec := range d.Specs {
+		if named, ok := spec.(*ast.TypeSpec); ok {
+			if s, ok := named.Type.(*ast.StructType); ok {
+				found[named.Name.Name] = s
+			}
+		}
+	}
+	return found
+}
+
+// fieldsOf counts the fields of a struct, an embedded one as one, and the bools among them.
+func fieldsOf(s *ast.StructType) (fields, bools int) {
+	for _, f := range s.Fields.List {
+		n := max(len(f.Names), 1)
+		fields += n
+		if of, ok := f.Type.(*ast.Ident); ok && of.Name == "bool" {
+			bools += n
+		}
+	}
+	return fields, bools
+}
+
+// TestPartsAreSmall shows what is refused.
+func TestPartsAreSmall(t *testing.T) {
+	text := "package core\ntype small struct{ a, b, c bool }\ntype flags struct{ a, b, c, d bool }\ntype wide struct{\n"
+	for i := range fieldsMax + 1 {
+		text += fmt.Sprintf("f%d int\n", i)
+	}
+	text += "}\n"
+	for i := range methodsMax + 1 {
+		text += fmt.Sprintf("func (s *small) m%d() {}\n", i)
+	}
+	files := map[string]string{"master/core/core.go": text}
+	for i := range filesMax {
+		files[fmt.Sprintf("master/core/f%d.go", i)] = "package core"
+	}
+	var got []string
+	for _, part := range parse(files).oversized() {
+		got = append(got, fmt.Sprintf("%s: %d", part.what, part.count))
+	}
+	want := []string{"bools of master/core.flags: 4", "fields of master/core.wide: 21", "files of master/core: 26", "methods of master/core.small: 81"}
+	if !slices.Equal(got, want) {
+		t.Errorf("these are called too large: %q, wanted %q", got, want)
+	}
+}
