@@ -11,7 +11,7 @@ import (
 // TestSnapshotsOffline: what the golden snapshot of the registry's format holds, and
 // the folder that is made of it.
 func TestSnapshotsOffline(t *testing.T) {
-	text, err := os.ReadFile("../../master/internal/raftlog/testdata/snapshot-1.hex")
+	text, err := os.ReadFile("../../master/internal/registrycodec/testdata/snapshot-1.hex")
 	if err != nil {
 		t.Fatal(err)
 	}
