@@ -82,7 +82,6 @@ func (a *Agent) Kill() {
 		return
 	}
 	a.power()
-	a.handle.network.isolate(a.host.name, true)
 	a.handle.network.crash(a.host.name)
 	a.shutdown()
 	a.launcher.abandon()

@@ -130,7 +130,6 @@ func (f *Framework) end() {
 // Kill ends the scheduler as kill -9 does: nobody hears a word from it any more.
 func (f *Framework) Kill() {
 	f.handle.network.crash(f.host)
-	f.handle.network.isolate(f.host, true)
 	f.handle.journal.forget(f.ID())
 	f.end()
 	f.handle.network.crash(f.host)

@@ -76,7 +76,6 @@ func (m *Master) Kill() {
 	if !m.Running() {
 		return
 	}
-	m.handle.network.isolate(m.host, true)
 	m.handle.network.crash(m.host)
 	m.shutdown()
 	m.handle.network.crash(m.host)

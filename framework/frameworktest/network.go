@@ -15,13 +15,12 @@ import (
 type network struct {
 	*memnet.Net
 
-	mu        sync.Mutex
-	listeners map[string][]net.Listener // by host
-	islands   map[string]bool
+	mu      sync.Mutex
+	islands map[string]bool
 }
 
 func newNetwork() *network {
-	return &network{Net: memnet.New(), listeners: make(map[string][]net.Listener), islands: make(map[string]bool)}
+	return &network{Net: memnet.New(), islands: make(map[string]bool)}
 }
 
 // jitter gives every write a delay of up to most.
@@ -36,31 +35,20 @@ func (n *network) jitter(most time.Duration, seed uint64) {
 }
 
 func (n *network) listen(host, port string) (net.Listener, error) {
-	l, err := n.Listen(net.JoinHostPort(host, port))
-	if err != nil {
-		return nil, err
-	}
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.listeners[host] = append(n.listeners[host], l)
-	return l, nil
+	return n.Listen(net.JoinHostPort(host, port))
 }
 
 func (n *network) dial(ctx context.Context, from, address string) (net.Conn, error) {
 	return n.From(from).Dial(ctx, address)
 }
 
-// crash resets all connections of a host and closes its listeners. What happens on the host itself,
-// between an agent and its executors, is reset as well.
+// crash takes all that a host has of the network at one moment, also what happens on the host itself, between an
+// agent and its executors. The host is alone from then on.
 func (n *network) crash(host string) {
 	n.mu.Lock()
-	listeners := n.listeners[host]
-	delete(n.listeners, host)
-	n.mu.Unlock()
-	for _, l := range listeners {
-		_ = l.Close() // its owner may have closed it before
-	}
-	n.Break(host, memnet.Everybody)
+	defer n.mu.Unlock()
+	n.islands[host] = true
+	n.Crash(host)
 }
 
 // isolate cuts a host off from all others, or joins it again.

@@ -38,16 +38,21 @@ func (l *listener) Close() error {
 		l.net.mu.Unlock()
 		return net.ErrClosed
 	}
-	l.closed = true
-	delete(l.net.listeners, l.address)
-	left := l.waiting
-	l.waiting = nil
-	l.arrived.Broadcast()
+	left := l.close()
 	l.net.mu.Unlock()
 	for _, c := range left {
 		_ = c.Close()
 	}
 	return nil
+}
+
+// close ends Accept, refuses new connections and returns those that nobody accepted. The caller holds l.net.mu.
+func (l *listener) close() (left []*conn) {
+	l.closed = true
+	delete(l.net.listeners, l.address)
+	left, l.waiting = l.waiting, nil
+	l.arrived.Broadcast()
+	return left
 }
 
 func (l *listener) Addr() net.Addr { return addr(l.address) }

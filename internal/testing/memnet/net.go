@@ -177,17 +177,34 @@ func (n *Net) update() {
 // they are cut. New ones can be made.
 func (n *Net) Break(a, b string) {
 	n.mu.Lock()
-	var broken []*conn
-	for c := range n.conns { // order: irrelevant because all of them are reset
-		if matches(a, b, hostOf(c.local), hostOf(c.remote)) {
-			broken = append(broken, c)
+	defer n.mu.Unlock()
+	n.reset(a, b)
+}
+
+// Crash ends a host for all others at one moment: it is cut off from everybody, its listeners close, and its
+// connections are reset, those within the host too. Whoever dials at once when its connection fails is too late.
+// Heal(host, Everybody) ends the cut, and nothing else.
+func (n *Net) Crash(host string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.cuts[pairOf(host, Everybody)] = true
+	n.update()                            // before the resets: what is under way arrives no more
+	for address, l := range n.listeners { // order: irrelevant because all of them are closed
+		if hostOf(address) == hostOf(host) {
+			l.close()
 		}
 	}
-	n.mu.Unlock()
-	for _, c := range broken {
-		c.in.reset()
-		c.out.reset()
-		n.forget(c)
+	n.reset(host, Everybody)
+}
+
+// reset has both ends of the connections between two hosts fail. The caller holds n.mu.
+func (n *Net) reset(a, b string) {
+	for c := range n.conns { // order: irrelevant because all of them are reset
+		if matches(a, b, hostOf(c.local), hostOf(c.remote)) {
+			c.in.reset()
+			c.out.reset()
+			delete(n.conns, c)
+		}
 	}
 }
 

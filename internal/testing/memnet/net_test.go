@@ -224,6 +224,76 @@ func TestBreak(t *testing.T) {
 	})
 }
 
+// TestCrashIsOneMoment: of many that dial as soon as their connection fails, from the host and within it, none is
+// quick enough; nothing that was under way arrives, and when the host is joined again nobody listens there.
+func TestCrashIsOneMoment(t *testing.T) {
+	for range 100 {
+		synctest.Test(t, crashWhileAllRedial)
+	}
+}
+
+func crashWhileAllRedial(t *testing.T) {
+	const callers = 50
+	n := memnet.New()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var listeners []net.Listener
+	within, between := make(chan error, callers), make(chan error, callers)
+	for _, to := range []struct {
+		address string
+		dialed  chan error
+	}{{"a1:1", within}, {"m1:5060", between}} {
+		listener, err := n.Listen(to.address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		listeners = append(listeners, listener)
+		for range callers {
+			conn, err := n.From("a1").Dial(ctx, to.address)
+			if err != nil {
+				t.Fatal(err)
+			}
+			go func() {
+				if _, err := conn.Read(make([]byte, 1)); !errors.Is(err, syscall.ECONNRESET) {
+					t.Errorf("a connection to %s ended with %v", to.address, err)
+				}
+				_, err := n.From("a1").Dial(ctx, to.address)
+				to.dialed <- err
+			}()
+		}
+	}
+	late, err := listeners[0].Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	synctest.Wait()
+	n.Crash("a1")
+	if _, err := late.Write([]byte("x")); !errors.Is(err, syscall.ECONNRESET) {
+		t.Errorf("a write after the crash: %v", err)
+	}
+	synctest.Wait()
+	if open, waiting := n.Conns("a1", memnet.Everybody), callers-len(between); open != 0 || waiting != callers {
+		t.Fatalf("after the crash %d connections are open, and %d of %d callers of another host wait", open, waiting, callers)
+	}
+	for range callers {
+		if err := <-within; !errors.Is(err, syscall.ECONNREFUSED) {
+			t.Fatalf("a dial within the host: %v", err)
+		}
+	}
+	if _, err := listeners[0].Accept(); !errors.Is(err, net.ErrClosed) {
+		t.Fatalf("the host's listener: %v", err)
+	}
+	n.Heal("a1", memnet.Everybody)
+	for range callers {
+		if err := <-between; err != nil {
+			t.Fatalf("a dial to another host, once healed: %v", err)
+		}
+	}
+	if _, err := n.From("m1").Dial(ctx, "a1:1"); !errors.Is(err, syscall.ECONNREFUSED) {
+		t.Fatalf("a dial to the host, once healed: %v", err)
+	}
+}
+
 // A gRPC client finds out about a silent partition by its keepalive, on the bubble's
 // clock, and comes back after it.
 func TestGRPCThroughACut(t *testing.T) {
