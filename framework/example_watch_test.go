@@ -12,7 +12,8 @@ import (
 
 var errSeenEnough = errors.New("seen enough")
 
-// Watch tells what is there, then each change, until its function or its context ends it.
+// Watch tells what is there, then what changes, until its function or its context ends it. It tells each key as it is
+// when it looks, not every write: who wants to be heard twice writes the second when the first has been heard.
 func ExampleStore_Watch() {
 	frameworktest.Example(frameworktest.Cluster{}, func(c *frameworktest.Handle) {
 		f := c.Start(framework.Config{Name: "watcher"}, idle{})
@@ -23,20 +24,17 @@ func ExampleStore_Watch() {
 		if _, err := store.Put(ctx, "jobs/1", []byte("waiting"), 0); err != nil {
 			fmt.Println(err)
 		}
-		time.AfterFunc(time.Second, func() {
-			_, err := store.Put(ctx, "jobs/1", []byte("running"), framework.AnyVersion)
-			err = errors.Join(err, store.Delete(ctx, "jobs/1", framework.AnyVersion))
-			if err != nil {
-				fmt.Println(err)
-			}
-		})
-		err := store.Watch(ctx, "jobs/", func(entry framework.Entry) error {
+		err := store.Watch(ctx, "jobs/", func(entry framework.Entry) (err error) {
 			if entry.Deleted {
 				fmt.Println(entry.Key, "is gone")
 				return errSeenEnough
 			}
 			fmt.Printf("%s is %s\n", entry.Key, entry.Value)
-			return nil
+			if string(entry.Value) == "waiting" {
+				_, err = store.Put(ctx, entry.Key, []byte("running"), entry.Version)
+				return err
+			}
+			return store.Delete(ctx, entry.Key, entry.Version)
 		})
 		fmt.Println(err)
 	})

@@ -108,9 +108,10 @@ func (s *Store) List(ctx context.Context, prefix string) ([]Entry, error) {
 	}
 }
 
-// Watch calls see, in the caller's goroutine, with the entries under a prefix and then
-// with every change, until ctx ends or see fails, whose error it returns. After a failover
-// the entries come again. Don't watch in a callback: it would hold up all others.
+// Watch calls see, in the caller's goroutine, with the entries under a prefix and then with what changes of them, until
+// ctx ends or see fails, whose error it returns. It tells each key as it is, not every write: of several that follow
+// each other faster than they are told, the last alone is sure to be. After a failover the entries come again. Don't
+// watch in a callback: it would hold up all others.
 func (s *Store) Watch(ctx context.Context, prefix string, see func(Entry) error) error {
 	var stopped error
 	err := s.client.atLeader(ctx, "store.watch", prefix, func(ctx context.Context, p place) error {

@@ -1102,7 +1102,8 @@ type StoreServiceClient interface {
 	Delete(ctx context.Context, in *StoreDeleteRequest, opts ...grpc.CallOption) (*StoreEntry, error)
 	// List reads the entries under a prefix, in pages, in the order of the keys.
 	List(ctx context.Context, in *StoreListRequest, opts ...grpc.CallOption) (*StoreListResponse, error)
-	// Watch sends the entries under a prefix, then every change.
+	// Watch sends the entries under a prefix, then what changes of them. A key that changes again before it was sent is
+	// sent once, as it is then: the watcher learns how each key is, not every write of it.
 	Watch(ctx context.Context, in *StoreWatchRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[StoreEntry], error)
 }
 
@@ -1189,7 +1190,8 @@ type StoreServiceServer interface {
 	Delete(context.Context, *StoreDeleteRequest) (*StoreEntry, error)
 	// List reads the entries under a prefix, in pages, in the order of the keys.
 	List(context.Context, *StoreListRequest) (*StoreListResponse, error)
-	// Watch sends the entries under a prefix, then every change.
+	// Watch sends the entries under a prefix, then what changes of them. A key that changes again before it was sent is
+	// sent once, as it is then: the watcher learns how each key is, not every write of it.
 	Watch(*StoreWatchRequest, grpc.ServerStreamingServer[StoreEntry]) error
 	mustEmbedUnimplementedStoreServiceServer()
 }
