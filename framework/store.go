@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"time"
 
 	"google.golang.org/grpc"
@@ -110,19 +112,26 @@ func (s *Store) List(ctx context.Context, prefix string) ([]Entry, error) {
 
 // Watch calls see, in the caller's goroutine, with the entries under a prefix and then with what changes of them, until
 // ctx ends or see fails, whose error it returns. It tells each key as it is, not every write: of several that follow
-// each other faster than they are told, the last alone is sure to be. After a failover the entries come again. Don't
-// watch in a callback: it would hold up all others.
+// each other faster than they are told, the last alone is sure to be. After a failover the entries come again, and
+// then as deleted those that it told of before and that are gone. Don't watch in a callback: it would hold up all
+// others.
 func (s *Store) Watch(ctx context.Context, prefix string, see func(Entry) error) error {
 	var stopped error
+	told := watched{streams: make(map[string]uint64)}
 	err := s.client.atLeader(ctx, "store.watch", prefix, func(ctx context.Context, p place) error {
-		stream, err := p.store.Watch(ctx, &apiv1.StoreWatchRequest{Session: p.session, Prefix: prefix})
+		ctx, end := context.WithCancel(ctx)
+		defer end() // the stream's, if see fails
+		told.stream++
+		stream, err := p.store.Watch(ctx, &apiv1.StoreWatchRequest{Session: p.session, Prefix: prefix, MarkComplete: true})
 		for err == nil {
 			var entry *apiv1.StoreEntry
 			if entry, err = stream.Recv(); err != nil {
 				break
 			}
-			if stopped = see(entryFromProto(entry)); stopped != nil {
-				return stopped
+			for _, news := range told.hear(entry) {
+				if stopped = see(news); stopped != nil {
+					return nil // no answer of the master's: nothing is to be tried again
+				}
 			}
 		}
 		if errors.Is(err, io.EOF) {
@@ -134,6 +143,37 @@ func (s *Store) Watch(ctx context.Context, prefix string, see func(Entry) error)
 		return stopped
 	}
 	return err
+}
+
+// watched is what a watch has told of, over all the streams that it needs.
+type watched struct {
+	stream  uint64            // the present one's number
+	streams map[string]uint64 // by key that is there: the stream by which it came last
+}
+
+// hear returns what a message means to who watches.
+func (w *watched) hear(message *apiv1.StoreEntry) []Entry {
+	switch key := message.GetKey(); {
+	case message.GetComplete():
+		return w.endings(message.GetVersion())
+	case message.GetDeleted():
+		delete(w.streams, key)
+	default:
+		w.streams[key] = w.stream
+	}
+	return []Entry{entryFromProto(message)}
+}
+
+// endings are the keys that earlier streams told of and the present one, now that it is complete, has not.
+func (w *watched) endings(version uint64) []Entry {
+	var gone []Entry
+	for _, key := range slices.Sorted(maps.Keys(w.streams)) {
+		if w.streams[key] != w.stream {
+			delete(w.streams, key)
+			gone = append(gone, Entry{Key: key, Version: version, Deleted: true})
+		}
+	}
+	return gone
 }
 
 func condition(version uint64) *uint64 {

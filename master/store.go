@@ -191,7 +191,7 @@ func (s storeService) watch(l *leader, slow *patience, r *apiv1.StoreWatchReques
 	defer l.stores.leave(id)
 	ctx := stream.Context()
 	sent := map[string]uint64{}
-	version := uint64(0)
+	version, marked := uint64(0), !r.GetMarkComplete()
 	for first := true; ; first = false {
 		news := l.stores.wait(id) // before we look
 		changed, next, err := s.changes(ctx, l, r, sent, version, first)
@@ -199,11 +199,13 @@ func (s storeService) watch(l *leader, slow *patience, r *apiv1.StoreWatchReques
 			return err
 		}
 		version = next
+		left := len(changed) // to send; what has changed again stays left, and news come of it
 		for len(changed) > 0 {
 			var entries []*apiv1.StoreEntry
 			if entries, changed, err = s.values(ctx, l, r, changed); err != nil {
 				return err
 			}
+			left -= len(entries)
 			for _, entry := range entries {
 				if err := slow.during(func() error { return stream.Send(entry) }); err != nil {
 					return err
@@ -211,6 +213,13 @@ func (s storeService) watch(l *leader, slow *patience, r *apiv1.StoreWatchReques
 				if sent[entry.GetKey()] = entry.GetVersion(); entry.GetDeleted() {
 					delete(sent, entry.GetKey())
 				}
+			}
+		}
+		if !marked && left == 0 {
+			marked = true
+			mark := &apiv1.StoreEntry{Version: version, Complete: true}
+			if err := slow.during(func() error { return stream.Send(mark) }); err != nil {
+				return err
 			}
 		}
 		select {

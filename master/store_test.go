@@ -81,9 +81,12 @@ func TestStore(t *testing.T) {
 
 		ctx, cancel := context.WithCancel(context.Background())
 		defer cancel()
-		watch, err := stub.Watch(ctx, &apiv1.StoreWatchRequest{Session: session, Prefix: "a/"})
+		watch, err := stub.Watch(ctx, &apiv1.StoreWatchRequest{Session: session, Prefix: "a/", MarkComplete: true})
 		if err != nil {
 			t.Fatal(err)
+		}
+		if mark, err := watch.Recv(); err != nil || !mark.GetComplete() || mark.GetKey() != "" {
+			t.Fatalf("a watch of what has no entries begins with %v, %v", mark, err)
 		}
 		sees := func(want string) {
 			t.Helper()

@@ -3631,8 +3631,11 @@ type StoreEntry struct {
 	Key   string                 `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
 	Value []byte                 `protobuf:"bytes,2,opt,name=value,proto3" json:"value,omitempty"`
 	// Grows with each change of the key; 0 = no such key.
-	Version       uint64 `protobuf:"varint,3,opt,name=version,proto3" json:"version,omitempty"`
-	Deleted       bool   `protobuf:"varint,4,opt,name=deleted,proto3" json:"deleted,omitempty"`
+	Version uint64 `protobuf:"varint,3,opt,name=version,proto3" json:"version,omitempty"`
+	Deleted bool   `protobuf:"varint,4,opt,name=deleted,proto3" json:"deleted,omitempty"`
+	// In a watch that asked for it, once: no entry, but the word that all entries have been sent that were there when the
+	// watch began. The version is then the store's.
+	Complete      bool `protobuf:"varint,5,opt,name=complete,proto3" json:"complete,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3691,6 +3694,13 @@ func (x *StoreEntry) GetVersion() uint64 {
 func (x *StoreEntry) GetDeleted() bool {
 	if x != nil {
 		return x.Deleted
+	}
+	return false
+}
+
+func (x *StoreEntry) GetComplete() bool {
+	if x != nil {
+		return x.Complete
 	}
 	return false
 }
@@ -4031,9 +4041,12 @@ func (x *StoreListResponse) GetNextPageToken() string {
 }
 
 type StoreWatchRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Session       *StoreSession          `protobuf:"bytes,1,opt,name=session,proto3" json:"session,omitempty"`
-	Prefix        string                 `protobuf:"bytes,2,opt,name=prefix,proto3" json:"prefix,omitempty"`
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Session *StoreSession          `protobuf:"bytes,1,opt,name=session,proto3" json:"session,omitempty"`
+	Prefix  string                 `protobuf:"bytes,2,opt,name=prefix,proto3" json:"prefix,omitempty"`
+	// Asks to be told when the entries are complete. Whoever watched before, at another leader, knows by that which of the
+	// keys that it knew are gone. Masters of older versions do not tell it.
+	MarkComplete  bool `protobuf:"varint,3,opt,name=mark_complete,json=markComplete,proto3" json:"mark_complete,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -4080,6 +4093,13 @@ func (x *StoreWatchRequest) GetPrefix() string {
 		return x.Prefix
 	}
 	return ""
+}
+
+func (x *StoreWatchRequest) GetMarkComplete() bool {
+	if x != nil {
+		return x.MarkComplete
+	}
+	return false
 }
 
 var File_api_v1_operator_proto protoreflect.FileDescriptor
@@ -4409,13 +4429,14 @@ const file_api_v1_operator_proto_rawDesc = "" +
 	"\fStoreSession\x12!\n" +
 	"\fframework_id\x18\x01 \x01(\tR\vframeworkId\x12\x18\n" +
 	"\asession\x18\x02 \x01(\x04R\asession\x12\x1a\n" +
-	"\binstance\x18\x03 \x01(\tR\binstance\"h\n" +
+	"\binstance\x18\x03 \x01(\tR\binstance\"\x84\x01\n" +
 	"\n" +
 	"StoreEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\fR\x05value\x12\x18\n" +
 	"\aversion\x18\x03 \x01(\x04R\aversion\x12\x18\n" +
-	"\adeleted\x18\x04 \x01(\bR\adeleted\"V\n" +
+	"\adeleted\x18\x04 \x01(\bR\adeleted\x12\x1a\n" +
+	"\bcomplete\x18\x05 \x01(\bR\bcomplete\"V\n" +
 	"\x0fStoreGetRequest\x121\n" +
 	"\asession\x18\x01 \x01(\v2\x17.tender.v1.StoreSessionR\asession\x12\x10\n" +
 	"\x03key\x18\x02 \x01(\tR\x03key\"\xc9\x01\n" +
@@ -4444,10 +4465,11 @@ const file_api_v1_operator_proto_rawDesc = "" +
 	"\x05limit\x18\x04 \x01(\x05R\x05limit\"h\n" +
 	"\x11StoreListResponse\x12+\n" +
 	"\x05items\x18\x01 \x03(\v2\x15.tender.v1.StoreEntryR\x05items\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"^\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\x83\x01\n" +
 	"\x11StoreWatchRequest\x121\n" +
 	"\asession\x18\x01 \x01(\v2\x17.tender.v1.StoreSessionR\asession\x12\x16\n" +
-	"\x06prefix\x18\x02 \x01(\tR\x06prefix*q\n" +
+	"\x06prefix\x18\x02 \x01(\tR\x06prefix\x12#\n" +
+	"\rmark_complete\x18\x03 \x01(\bR\fmarkComplete*q\n" +
 	"\vAgentAction\x12\x1c\n" +
 	"\x18AGENT_ACTION_UNSPECIFIED\x10\x00\x12\t\n" +
 	"\x05DRAIN\x10\x01\x12\x0e\n" +
