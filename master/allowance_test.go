@@ -120,7 +120,7 @@ func TestStoreWritesAreHeld(t *testing.T) {
 			go func() { write(); done <- struct{}{} }()
 		}
 		synctest.Wait()
-		if n := read.Load(); n != 1+requestsReadMax {
+		if n := read.Load(); n > 1+requestsReadMax { // fewer, when one that is read has left the others in debt before they are
 			t.Errorf("%d writes were read", n)
 		}
 		for range 20 {
