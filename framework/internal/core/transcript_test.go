@@ -2,19 +2,17 @@ package core
 
 import (
 	"errors"
-	"fmt"
-	"path/filepath"
 	"reflect"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/cockroachdb/datadriven"
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/internal/protocol"
+	"github.com/tenderhq/tender/internal/testing/transcript"
 	"github.com/tenderhq/tender/internal/value"
 )
 
@@ -22,37 +20,22 @@ import (
 // the core is told every event first: it has the same effects and stands where the core will stand, and the core does
 // not notice.
 func TestTranscripts(t *testing.T) {
-	files, err := filepath.Glob("testdata/*.txt")
-	if err != nil || len(files) == 0 {
-		t.Fatal("no transcripts", err)
-	}
-	for _, file := range files {
-		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
-			w := newWorld(t)
-			datadriven.RunTest(t, file, func(t *testing.T, d *datadriven.TestData) string {
-				w.t, w.out = t, &strings.Builder{}
-				for _, line := range strings.Split(d.Input, "\n") {
-					w.line(line)
-				}
-				if w.out.Len() == 0 {
-					return "nothing\n"
-				}
-				return w.out.String()
-			})
-		})
-	}
+	transcript.Play(t, func(t *testing.T) transcript.Story { return newWorld(t) })
 }
 
-// tester is a *testing.T, or one that finds the shortest history that fails.
-type tester interface {
-	Fatal(args ...any)
-	Fatalf(format string, args ...any)
+// Play plays one line of a story.
+func (w *world) Play(t *testing.T, line transcript.Line) {
+	w.t = t
+	w.play(line)
 }
+
+// Said is what was said since it was asked last.
+func (w *world) Said() string { return w.out.Take() }
 
 // world is a core with a clock.
 type world struct {
-	t      tester
-	out    *strings.Builder
+	t      transcript.Tester
+	out    *transcript.Out
 	core   *Core
 	twin   *Core // is told the same
 	now    time.Time
@@ -60,11 +43,9 @@ type world struct {
 	term   api.Term
 }
 
-var epoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-
-func newWorld(t tester) *world {
-	w := &world{t: t, out: &strings.Builder{}, now: epoch, term: api.Term{Number: 1}}
-	w.configure(parse("config"))
+func newWorld(t transcript.Tester) *world {
+	w := &world{t: t, out: &transcript.Out{}, now: transcript.Epoch, term: api.Term{Number: 1}}
+	w.configure(transcript.Parse("config"))
 	return w
 }
 
@@ -75,77 +56,31 @@ var interests = map[string]Interests{
 }
 
 // configure begins anew, by "config [roles=] [suppressed=] [masters=] [wants=] [connect=] [reconcile=] [standby] [teardown] [counts]".
-func (w *world) configure(a args) {
+func (w *world) configure(a transcript.Line) {
 	config := Config{
-		Framework:         api.Framework{ID: api.FrameworkID(a.named["id"]), Name: "test", Roles: a.roles("roles"), FailoverTimeout: time.Hour, Standby: a.has("standby")},
-		Suppressed:        a.roles("suppressed"),
-		Masters:           a.list("masters"),
+		Framework:         api.Framework{ID: api.FrameworkID(a.Named["id"]), Name: "test", Roles: rolesOf(a, "roles"), FailoverTimeout: time.Hour, Standby: a.Has("standby")},
+		Suppressed:        rolesOf(a, "suppressed"),
+		Masters:           a.List("masters"),
 		Version:           "v1",
-		ConnectTimeout:    w.duration(a.named["connect"]),
-		ReconcileInterval: w.duration(a.named["reconcile"]),
-		TeardownAtEnd:     a.has("teardown"),
-		Counts:            a.has("counts"),
+		ConnectTimeout:    w.duration(a.Named["connect"]),
+		ReconcileInterval: w.duration(a.Named["reconcile"]),
+		TeardownAtEnd:     a.Has("teardown"),
+		Counts:            a.Has("counts"),
 	}
 	if config.Framework.Roles == nil {
 		config.Framework.Roles = []api.Role{"*"}
 	}
-	if config.Masters == nil {
+	if len(config.Masters) == 0 {
 		config.Masters = []string{"m1:1"}
 	}
-	for _, name := range a.list("wants") {
+	for _, name := range a.List("wants") {
 		config.Interests |= interests[name]
 	}
 	w.core = New(config)
 	w.twin = w.core.Clone()
 }
 
-// args are the words of a line: the first one, bare ones, and name=value. In values "_" stands for a space.
-type args struct {
-	bare  []string
-	named map[string]string
-}
-
-func parse(line string) args {
-	a := args{named: map[string]string{}}
-	for _, word := range strings.Fields(line) {
-		if name, text, ok := strings.Cut(word, "="); ok {
-			a.named[name] = strings.ReplaceAll(text, "_", " ")
-		} else {
-			a.bare = append(a.bare, word)
-		}
-	}
-	return a
-}
-
-func (a args) word(i int) string {
-	if i < len(a.bare) {
-		return a.bare[i]
-	}
-	return ""
-}
-
-func (a args) has(word string) bool {
-	for _, one := range a.bare {
-		if one == word {
-			return true
-		}
-	}
-	return false
-}
-
-func (a args) number(name string) uint64 {
-	n, _ := strconv.ParseUint(a.named[name], 10, 64)
-	return n
-}
-
-func (a args) list(name string) []string {
-	if a.named[name] == "" {
-		return nil
-	}
-	return strings.Split(a.named[name], ",")
-}
-
-func (a args) roles(name string) []api.Role { return named[api.Role](a.list(name)) }
+func rolesOf(a transcript.Line, name string) []api.Role { return named[api.Role](a.List(name)) }
 
 func named[T ~string](words []string) (list []T) {
 	for _, word := range words {
@@ -154,28 +89,21 @@ func named[T ~string](words []string) (list []T) {
 	return list
 }
 
-func (w *world) duration(text string) time.Duration {
-	if text == "" {
-		return 0
-	}
-	d, err := time.ParseDuration(text)
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	return d
-}
+func (w *world) duration(text string) time.Duration { return transcript.Duration(w.t, text) }
 
-func (w *world) line(line string) {
-	a := parse(line)
-	switch a.word(0) {
+// line plays a line that a test has written.
+func (w *world) line(text string) { w.play(transcript.Parse(text)) }
+
+func (w *world) play(a transcript.Line) {
+	switch a.Verb {
 	case "config":
 		w.configure(a)
 	case "chance":
-		w.chance, _ = strconv.ParseUint(a.word(1), 10, 64)
+		w.chance, _ = strconv.ParseUint(a.Word(0), 10, 64)
 	case "tick":
-		w.tick(w.duration(a.word(1)))
+		w.tick(w.duration(a.Word(0)))
 	case "clock": // while the process does not run
-		w.now = w.now.Add(w.duration(a.word(1)))
+		w.now = w.now.Add(w.duration(a.Word(0)))
 	case "busy": // with so many calls that no other is handed out; they are not shown
 		for len(w.core.calls.handed) < HandedMax {
 			w.quietly(TurnAsked{Name: "Do", Turn: 99})
@@ -185,16 +113,16 @@ func (w *world) line(line string) {
 			w.quietly(Called{})
 		}
 	case "term":
-		w.term.Number, _ = strconv.ParseUint(a.word(1), 10, 64)
+		w.term.Number, _ = strconv.ParseUint(a.Word(0), 10, 64)
 	case "dialed":
 		w.awaitDial()
-		w.step(Dialed{Err: asError(a.fault())})
+		w.step(Dialed{Err: asError(fault(a))})
 	case "session": // what comes before most stories
 		w.awaitDial()
 		w.step(Dialed{})
 		w.step(w.heard(protocol.Subscribed{Cluster: "c1", Framework: "framework-1", Session: 1, Master: "master-1"}))
 	default:
-		w.step(w.happening(a, line))
+		w.step(w.happening(a))
 	}
 }
 
@@ -203,7 +131,7 @@ func (w *world) awaitDial() {
 	for tries := 0; !w.core.search.dialing; tries++ {
 		wake := w.core.Wake()
 		if tries == 10 || wake.IsZero() {
-			w.t.Fatal("the core dials nobody")
+			w.t.Fatalf("the core dials nobody")
 		}
 		w.now = wake
 		w.step(Woken{})
@@ -220,28 +148,25 @@ func asError(err *api.Error) error {
 
 // tick moves the clock, waking the core at each moment that it asked for.
 func (w *world) tick(d time.Duration) {
-	end, before := w.now.Add(d), time.Time{}
-	for wake := w.core.Wake(); !wake.IsZero() && !wake.After(end); wake = w.core.Wake() {
-		if wake.After(w.now) {
-			w.now = wake
-		}
-		if wake.Equal(before) {
+	before := time.Time{}
+	transcript.Tick(&w.now, d, func() time.Time {
+		wake := w.core.Wake()
+		if !wake.IsZero() && wake.Equal(before) {
 			w.t.Fatalf("woken at %s, the core asks to be woken then again", wake)
 		}
 		before = wake
-		w.step(Woken{})
-	}
-	w.now = end
+		return wake
+	}, func() { w.step(Woken{}) })
 }
 
 // quietly shows nothing but calls of Offers.
 func (w *world) quietly(what Happening) {
 	out := w.out
-	w.out = &strings.Builder{}
+	w.out = &transcript.Out{}
 	w.step(what)
-	for _, line := range strings.SplitAfter(w.out.String(), "\n") {
+	for line := range strings.Lines(w.out.String()) {
 		if strings.Contains(line, "> Offers") {
-			out.WriteString(line)
+			out.Say("%s", strings.TrimSuffix(line, "\n"))
 		}
 	}
 	w.out = out
@@ -257,7 +182,7 @@ func (w *world) step(what Happening) {
 	w.alike("a clone that is told the same stands elsewhere", w.core, w.twin)
 	for _, effect := range effects {
 		if text := show(effect); text != "" {
-			fmt.Fprintf(w.out, "%6s  %s\n", w.now.Sub(epoch), text)
+			w.out.SayAt(w.now, text)
 		}
 	}
 }
@@ -282,36 +207,36 @@ var kinds = func() map[string]api.Kind {
 }()
 
 // fault reads "kind= [subject=] [op=] [message=]"; nil: there is no kind.
-func (a args) fault() *api.Error {
-	if a.named["kind"] == "" {
+func fault(a transcript.Line) *api.Error {
+	if a.Named["kind"] == "" {
 		return nil
 	}
-	return api.E(a.named["op"], kinds[a.named["kind"]], a.named["subject"], errors.New(a.named["message"]))
+	return api.E(a.Named["op"], kinds[a.Named["kind"]], a.Named["subject"], errors.New(a.Named["message"]))
 }
 
-func (w *world) happening(a args, line string) Happening {
-	switch a.word(0) {
+func (w *world) happening(a transcript.Line) Happening {
+	switch a.Verb {
 	case "started":
 		return Started{Instance: "i1"}
 	case "heard":
-		message := w.heard(w.event(a, line))
-		message.Leader = a.named["leader"]
+		message := w.heard(w.event(a))
+		message.Leader = a.Named["leader"]
 		return message
 	case "hangup":
-		return LinkEnded{Err: a.fault(), Leader: a.named["leader"]}
+		return LinkEnded{Err: fault(a), Leader: a.Named["leader"]}
 	case "returned":
 		return w.returned(a)
 	case "left":
 		return Left{}
 	}
-	return w.wish(a, line)
+	return w.wish(a)
 }
 
 // returned reads "returned [failed|later|skipped|broken] [launch=OFFERS:TASKS] [reserve=OFFERS:OPERATION] [keep=] [decline=] [refuse=]".
-func (w *world) returned(a args) Called {
+func (w *world) returned(a transcript.Line) Called {
 	called := Called{Answers: w.answers(a)}
 	for i, name := range outcomeNames {
-		if name == a.word(1) {
+		if name == a.Word(0) {
 			called.Outcome = Outcome(i)
 		}
 	}
@@ -321,78 +246,78 @@ func (w *world) returned(a args) Called {
 	return called
 }
 
-func (w *world) answers(a args) (answers []api.Answer) {
-	filter := api.Filter{Refuse: w.duration(a.named["refuse"])}
-	if offers, tasks, ok := strings.Cut(a.named["launch"], ":"); ok {
+func (w *world) answers(a transcript.Line) (answers []api.Answer) {
+	filter := api.Filter{Refuse: w.duration(a.Named["refuse"])}
+	if offers, tasks, ok := strings.Cut(a.Named["launch"], ":"); ok {
 		launch := api.Operation{Kind: api.OpLaunch}
 		for _, id := range strings.Split(tasks, ",") {
 			launch.Tasks = append(launch.Tasks, api.Task{ID: api.TaskID(id), Resources: api.Scalars(1, 64), Command: &api.Command{Shell: "true"}})
 		}
 		answers = append(answers, api.Answer{Offers: named[api.OfferID](strings.Split(offers, ",")), Operations: []api.Operation{launch}, Filter: filter})
 	}
-	if offers, id, ok := strings.Cut(a.named["reserve"], ":"); ok {
+	if offers, id, ok := strings.Cut(a.Named["reserve"], ":"); ok {
 		reserve := api.Operation{Kind: api.OpReserve, ID: api.OperationID(id), Resources: api.Scalars(1, 64)}
 		answers = append(answers, api.Answer{Offers: named[api.OfferID](strings.Split(offers, ",")), Operations: []api.Operation{reserve}, Filter: filter})
 	}
-	if keep := a.list("keep"); keep != nil {
+	if keep := a.List("keep"); len(keep) > 0 {
 		answers = append(answers, api.Answer{Offers: named[api.OfferID](keep), Keep: true})
 	}
-	if decline := a.list("decline"); decline != nil {
+	if decline := a.List("decline"); len(decline) > 0 {
 		answers = append(answers, api.Answer{Offers: named[api.OfferID](decline), Filter: filter})
 	}
 	return answers
 }
 
 // event reads what a master says.
-func (w *world) event(a args, line string) protocol.SchedulerEvent {
-	agent, why := api.AgentID(a.named["agent"]), a.named["why"]
-	switch a.word(1) {
+func (w *world) event(a transcript.Line) protocol.SchedulerEvent {
+	agent, why := api.AgentID(a.Named["agent"]), a.Named["why"]
+	switch a.Word(0) {
 	case "subscribed":
-		cluster := api.ClusterID(a.named["cluster"])
+		cluster := api.ClusterID(a.Named["cluster"])
 		if cluster == "" {
 			cluster = "c1"
 		}
-		return protocol.Subscribed{Cluster: cluster, Framework: "framework-1", Session: 1, Master: "master-1", Masters: a.list("masters"),
-			HeartbeatInterval: w.duration(a.named["heartbeat"]), SessionTimeout: w.duration(a.named["timeout"])}
+		return protocol.Subscribed{Cluster: cluster, Framework: "framework-1", Session: 1, Master: "master-1", Masters: a.List("masters"),
+			HeartbeatInterval: w.duration(a.Named["heartbeat"]), SessionTimeout: w.duration(a.Named["timeout"])}
 	case "waiting":
-		return protocol.Waiting{ActiveInstance: api.Nonce(a.named["active"])}
+		return protocol.Waiting{ActiveInstance: api.Nonce(a.Named["active"])}
 	case "heartbeat":
-		return protocol.MasterHeartbeat{Masters: a.list("masters")}
+		return protocol.MasterHeartbeat{Masters: a.List("masters")}
 	case "offers":
 		return protocol.Offers{Offers: w.offered(a)}
 	case "rescind":
-		return protocol.Rescind{Offers: named[api.OfferID](a.bare[2:]), Why: why}
+		return protocol.Rescind{Offers: named[api.OfferID](a.Words[1:]), Why: why}
 	case "update":
 		return protocol.Update{Status: w.status(a)}
 	case "refused":
-		return protocol.Refused{Number: a.number("call"), Err: a.fault()}
+		return protocol.Refused{Number: a.Number(w.t, "call"), Err: fault(a)}
 	case "updated":
-		return protocol.FrameworkUpdated{Number: a.number("call")}
+		return protocol.FrameworkUpdated{Number: a.Number(w.t, "call")}
 	case "operation":
-		return protocol.OperationResult{ID: api.OperationID(a.word(2)), Agent: agent, Err: a.fault()}
+		return protocol.OperationResult{ID: api.OperationID(a.Word(1)), Agent: agent, Err: fault(a)}
 	case "settled":
 		return protocol.Settled{}
 	case "agentlost":
 		return protocol.AgentLost{Agent: agent, Why: why}
 	case "inverse":
-		return protocol.InverseOffers{Offers: []api.InverseOffer{{ID: api.OfferID(a.word(2)), Agent: agent}}}
+		return protocol.InverseOffers{Offers: []api.InverseOffer{{ID: api.OfferID(a.Word(1)), Agent: agent}}}
 	case "uninverse":
-		return protocol.RescindInverse{Offers: named[api.OfferID](a.bare[2:]), Why: why}
+		return protocol.RescindInverse{Offers: named[api.OfferID](a.Words[1:]), Why: why}
 	}
-	w.t.Fatalf("unknown event %q", line)
+	w.t.Fatalf("unknown event %s %v", a.Verb, a.Words)
 	return nil
 }
 
-func (w *world) offered(a args) (offers []api.Offer) {
+func (w *world) offered(a transcript.Line) (offers []api.Offer) {
 	timeout := 30 * time.Second
-	if text := a.named["timeout"]; text != "" {
+	if text := a.Named["timeout"]; text != "" {
 		timeout = w.duration(text)
 	}
 	role := api.Role("*")
-	if text := a.named["role"]; text != "" {
+	if text := a.Named["role"]; text != "" {
 		role = api.Role(text)
 	}
-	for _, id := range a.bare[2:] {
+	for _, id := range a.Words[1:] {
 		offers = append(offers, api.Offer{ID: api.OfferID(id), Agent: "a1", Role: role, Resources: api.Scalars(4, 1024), Timeout: timeout})
 	}
 	return offers
@@ -417,63 +342,63 @@ var (
 )
 
 // status reads "TASK STATE [n=] [agent=] [reason=]", where what is not said of the agent is a1, and "none" is none.
-func (w *world) status(a args) api.Status {
-	agent := api.AgentID(a.named["agent"])
+func (w *world) status(a transcript.Line) api.Status {
+	agent := api.AgentID(a.Named["agent"])
 	switch agent {
 	case "":
 		agent = "a1"
 	case "none":
 		agent = ""
 	}
-	state, known := states[a.word(3)]
+	state, known := states[a.Word(2)]
 	if !known {
-		w.t.Fatalf("unknown state %q", a.word(3))
+		w.t.Fatalf("unknown state %q", a.Word(2))
 	}
-	return api.Status{Framework: "framework-1", Task: api.TaskID(a.word(2)), Agent: agent, State: state, Number: a.number("n"),
-		Reason: reasons[strings.ReplaceAll(a.named["reason"], " ", "_")]}
+	return api.Status{Framework: "framework-1", Task: api.TaskID(a.Word(1)), Agent: agent, State: state, Number: a.Number(w.t, "n"),
+		Reason: reasons[strings.ReplaceAll(a.Named["reason"], " ", "_")]}
 }
 
 // wish reads what a caller of the Client asks for.
-func (w *world) wish(a args, line string) Happening {
-	switch a.word(0) {
+func (w *world) wish(a transcript.Line) Happening {
+	switch a.Verb {
 	case "answer":
 		return Answered{Answers: w.answers(a)}
 	case "kill":
-		return KillAsked{Task: api.TaskID(a.word(1)), Grace: w.duration(a.named["grace"])}
+		return KillAsked{Task: api.TaskID(a.Word(0)), Grace: w.duration(a.Named["grace"])}
 	case "acknowledge":
-		return StatusAcknowledged{Status: api.Status{Task: api.TaskID(a.word(1)), Number: a.number("n")}}
+		return StatusAcknowledged{Status: api.Status{Task: api.TaskID(a.Word(0)), Number: a.Number(w.t, "n")}}
 	case "demand":
 		role := api.Role("*")
-		if a.word(1) != "" {
-			role = api.Role(a.word(1))
+		if a.Word(0) != "" {
+			role = api.Role(a.Word(0))
 		}
-		stated := DemandStated{Demand: api.Demand{Role: role}, Behind: a.number("behind")}
-		if count := a.number("count"); count > 0 {
+		stated := DemandStated{Demand: api.Demand{Role: role}, Behind: a.Number(w.t, "behind")}
+		if count := a.Number(w.t, "count"); count > 0 {
 			stated.Demand.Shapes = []api.Shape{{Resources: api.Scalars(1, 64), Count: int64(count)}}
 		}
 		return stated
 	case "wanted":
-		return WantedAsked{Request: a.number("request"), Role: "*"}
+		return WantedAsked{Request: a.Number(w.t, "request"), Role: "*"}
 	case "suppress":
-		return SuppressAsked{Roles: named[api.Role](a.bare[1:])}
+		return SuppressAsked{Roles: named[api.Role](a.Words)}
 	case "revive":
-		return ReviveAsked{Roles: named[api.Role](a.bare[1:])}
+		return ReviveAsked{Roles: named[api.Role](a.Words)}
 	case "message":
-		return CallAsked{Call: protocol.MessageExecutor{Agent: "a1", Executor: "e1", Data: []byte(a.word(1))}}
+		return CallAsked{Call: protocol.MessageExecutor{Agent: "a1", Executor: "e1", Data: []byte(a.Word(0))}}
 	case "reconcile":
-		return ReconcileAsked{Tasks: named[api.TaskID](a.bare[1:])}
+		return ReconcileAsked{Tasks: named[api.TaskID](a.Words)}
 	case "operations":
-		return OperationsAsked{Operations: named[api.OperationID](a.bare[1:])}
+		return OperationsAsked{Operations: named[api.OperationID](a.Words)}
 	case "update":
-		roles := a.roles("roles")
-		return UpdateAsked{Request: a.number("request"), Saw: a.number("saw"), Wish: api.Framework{Name: "test", Roles: roles, FailoverTimeout: time.Hour}}
+		roles := rolesOf(a, "roles")
+		return UpdateAsked{Request: a.Number(w.t, "request"), Saw: a.Number(w.t, "saw"), Wish: api.Framework{Name: "test", Roles: roles, FailoverTimeout: time.Hour}}
 	case "withdraw":
-		return UpdateWithdrawn{Request: a.number("request")}
+		return UpdateWithdrawn{Request: a.Number(w.t, "request")}
 	case "turn":
-		return TurnAsked{Name: a.word(1), Turn: a.number("number")}
+		return TurnAsked{Name: a.Word(0), Turn: a.Number(w.t, "number")}
 	case "teardown":
 		return TeardownAsked{}
 	}
-	w.t.Fatalf("unknown event %q", line)
+	w.t.Fatalf("unknown event %s %v", a.Verb, a.Words)
 	return nil
 }
