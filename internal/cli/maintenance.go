@@ -2,11 +2,9 @@ package cli
 
 import (
 	"context"
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -16,6 +14,7 @@ import (
 	apiv1 "github.com/tenderhq/tender/api/v1"
 	"github.com/tenderhq/tender/internal/cli/client"
 	"github.com/tenderhq/tender/internal/cli/nouns"
+	"github.com/tenderhq/tender/internal/cli/show"
 )
 
 // maintenanceCommand plans drains.
@@ -99,23 +98,17 @@ func (a *App) showMaintenance() *cobra.Command {
 }
 
 func (a *App) listMaintenance(ctx context.Context, c *client.Client, _ []string) error {
-	table := tabwriter.NewWriter(a.Stdout, 0, 0, 3, ' ', 0)
-	fmt.Fprintln(table, "AGENT\tHOST\tSTART\tDURATION\tMARKS\tTASKS\tFRAMEWORKS")
-	request := &apiv1.ListRequest{}
-	for {
-		page, err := c.Operator().ListAgents(ctx, request)
-		if err != nil {
-			return err
-		}
-		for _, agent := range page.GetItems() {
-			if agent.GetMaintenance() != nil {
-				fmt.Fprintln(table, strings.Join(maintenanceRow(agent), "\t"))
-			}
-		}
-		if request.PageToken = page.GetNextPageToken(); request.PageToken == "" {
-			return table.Flush()
+	agents, err := nouns.Agents.List(ctx, c, &nouns.Query{})
+	if err != nil {
+		return err
+	}
+	var rows [][]string
+	for _, item := range agents.Items {
+		if agent := item.Message.(*apiv1.AgentView); agent.GetMaintenance() != nil {
+			rows = append(rows, maintenanceRow(agent))
 		}
 	}
+	return show.Table(a.Stdout, []string{"AGENT", "HOST", "START", "DURATION", "MARKS", "TASKS", "FRAMEWORKS"}, rows)
 }
 
 func maintenanceRow(agent *apiv1.AgentView) []string {
@@ -130,13 +123,6 @@ func maintenanceRow(agent *apiv1.AgentView) []string {
 	}
 	return []string{
 		agent.GetId(), agent.GetHostname(), window.GetStart().AsTime().Format(time.RFC3339), long,
-		orDash(strings.Join(agent.GetMarks(), ",")), nouns.TasksOf(agent), orDash(strings.Join(answers, ", ")),
+		strings.Join(agent.GetMarks(), ","), nouns.TasksOf(agent), strings.Join(answers, ", "),
 	}
-}
-
-func orDash(text string) string {
-	if text == "" {
-		return "-"
-	}
-	return text
 }

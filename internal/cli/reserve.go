@@ -3,7 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
-	"text/tabwriter"
+	"strconv"
 
 	"github.com/spf13/cobra"
 
@@ -12,6 +12,7 @@ import (
 	"github.com/tenderhq/tender/internal/cli/client"
 	"github.com/tenderhq/tender/internal/cli/nouns"
 	"github.com/tenderhq/tender/internal/cli/settings"
+	"github.com/tenderhq/tender/internal/cli/show"
 )
 
 // reserveCommands set aside resources of agents for roles.
@@ -106,8 +107,7 @@ func (a *App) listVolumes(ctx context.Context, c *client.Client, _ []string) err
 	if err != nil {
 		return err
 	}
-	table := tabwriter.NewWriter(a.Stdout, 0, 0, 3, ' ', 0)
-	fmt.Fprintln(table, "VOLUME\tAGENT\tROLE\tMB\tIN USE\tWHY")
+	var rows [][]string
 	for _, item := range agents.Items {
 		agent := item.Message.(*apiv1.AgentView)
 		volumes, err := nouns.VolumesOf(agent)
@@ -115,13 +115,17 @@ func (a *App) listVolumes(ctx context.Context, c *client.Client, _ []string) err
 			return err
 		}
 		for _, v := range volumes {
-			fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t-\n", v.Resource.Volume, v.Agent, v.Resource.Reserved, v.Resource.Scalar, yesNo(v.Used))
+			rows = append(rows, []string{
+				string(v.Resource.Volume), v.Agent, string(v.Resource.Reserved), v.Resource.Scalar.String(), yesNo(v.Used), "",
+			})
 		}
 		for _, o := range agent.GetOrphaned() {
-			fmt.Fprintf(table, "%s\t%s\t%s\t%d\torphaned\t%s\n", o.GetVolume(), agent.GetId(), o.GetRole(), o.GetSizeMb(), o.GetWhy())
+			rows = append(rows, []string{
+				o.GetVolume(), agent.GetId(), o.GetRole(), strconv.FormatInt(o.GetSizeMb(), 10), "orphaned", o.GetWhy(),
+			})
 		}
 	}
-	return table.Flush()
+	return show.Table(a.Stdout, []string{"VOLUME", "AGENT", "ROLE", "MB", "IN USE", "WHY"}, rows)
 }
 
 func yesNo(yes bool) string {
