@@ -15,6 +15,7 @@ import (
 	"github.com/tenderhq/tender/api"
 	apiv1 "github.com/tenderhq/tender/api/v1"
 	"github.com/tenderhq/tender/internal/protocol"
+	"github.com/tenderhq/tender/internal/testing/hang"
 	"github.com/tenderhq/tender/internal/wire"
 )
 
@@ -243,11 +244,10 @@ func (l *line) send(ctx context.Context, stream grpc.BidiStreamingServer[apiv1.A
 	}
 }
 
-// hangAfter ends a wait that has no end: on a real clock whatever is awaited takes seconds, also on a machine that does
-// ten other things; a virtual one costs nothing.
+// hangAfter ends a wait that has no end; on a virtual clock patience costs nothing.
 func (s *script) hangAfter() time.Duration {
 	if s.patience > time.Minute {
-		return 4 * time.Minute
+		return hang.After
 	}
 	return 24 * time.Hour
 }
@@ -255,8 +255,8 @@ func (s *script) hangAfter() time.Duration {
 // await waits for a call that matches, from the beginning of all that was heard.
 func await[C protocol.AgentCall](s *script, what string, matches func(C) bool) C {
 	s.t.Helper()
-	hang := time.NewTimer(s.hangAfter())
-	defer hang.Stop()
+	limit := time.NewTimer(s.hangAfter())
+	defer limit.Stop()
 	for {
 		s.mutex.Lock()
 		heard, changed := slices.Clone(s.heard), s.changed
@@ -268,7 +268,7 @@ func await[C protocol.AgentCall](s *script, what string, matches func(C) bool) C
 		}
 		select {
 		case <-changed:
-		case <-hang.C:
+		case <-limit.C:
 			s.t.Fatalf("%s was not heard, but %d other calls, the last of which are %+v", what, len(heard), heard[max(0, len(heard)-5):])
 		}
 	}
@@ -285,8 +285,8 @@ func (s *script) status(task api.TaskID, state api.TaskState) api.Status {
 // count waits until so many tasks were said to be in that state since the last forget.
 func (s *script) count(tasks int, state api.TaskState) {
 	s.t.Helper()
-	hang := time.NewTimer(s.hangAfter())
-	defer hang.Stop()
+	limit := time.NewTimer(s.hangAfter())
+	defer limit.Stop()
 	for {
 		s.mutex.Lock()
 		told, changed := len(s.states[state]), s.changed
@@ -296,7 +296,7 @@ func (s *script) count(tasks int, state api.TaskState) {
 		}
 		select {
 		case <-changed:
-		case <-hang.C:
+		case <-limit.C:
 			s.t.Fatalf("%d of %d tasks were said to be %v", told, tasks, state)
 		}
 	}

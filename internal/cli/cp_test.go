@@ -11,6 +11,7 @@ import (
 
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/framework"
+	"github.com/tenderhq/tender/internal/testing/hang"
 )
 
 // resultLine writes what does not fit into a status: a file, and one in a folder.
@@ -103,7 +104,7 @@ func TestSchedulerReadsResults(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-	case <-time.After(hangAfter):
+	case <-time.After(hang.After):
 		hung(t, "the end of the fetcher")
 	}
 	if f.errs["whole"] != nil || f.result.Len() != 300_000 {

@@ -21,7 +21,7 @@ import (
 	"github.com/tenderhq/tender/internal/cli/client"
 	"github.com/tenderhq/tender/internal/cli/dev"
 	"github.com/tenderhq/tender/internal/cli/settings"
-	"github.com/tenderhq/tender/internal/cli/show"
+	"github.com/tenderhq/tender/internal/words"
 )
 
 // devFlags are what `tender dev` is told.
@@ -224,7 +224,7 @@ func (a *App) devReady(c dev.Cluster, f devFlags) {
 	}
 	var text strings.Builder
 	fmt.Fprintf(&text, "%s and %s are up after %.1f s. Data is in %s (%s).\n\n",
-		show.Count(len(c.Masters), "master"), show.Count(len(c.Agents), "agent"), c.Took.Round(time.Millisecond).Seconds(), c.Dir, kept)
+		words.Count(len(c.Masters), "master"), words.Count(len(c.Agents), "agent"), c.Took.Round(time.Millisecond).Seconds(), c.Dir, kept)
 	var rows [][]string
 	for _, m := range c.Masters {
 		rows = append(rows, []string{"  master " + m.ID, "grpc " + m.GRPC, "http://" + m.HTTP})

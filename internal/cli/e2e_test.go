@@ -18,6 +18,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/tenderhq/tender/internal/testing/hang"
 )
 
 // The tests below run the real binary on loopback and kill it as operators and accidents do. They await conditions;
@@ -158,7 +160,7 @@ func until(t *testing.T, what string, yes func() bool) {
 		if t.Failed() {
 			t.Fatalf("will not come any more: %s", what)
 		}
-		if time.Since(began) > hangAfter {
+		if time.Since(began) > hang.After {
 			hung(t, what)
 		}
 		<-tick.C

@@ -10,16 +10,14 @@ import (
 	"strings"
 	"testing"
 	"time"
-)
 
-// hangAfter ends a wait that would have no end. It is for hangs only: whatever is awaited takes seconds, also on a
-// machine that does ten other things.
-const hangAfter = 4 * time.Minute
+	"github.com/tenderhq/tender/internal/testing/hang"
+)
 
 // hung fails a test whose wait did not end, with the state of its clusters.
 func hung(t *testing.T, what string) {
 	t.Helper()
-	t.Fatalf("%s: has not come for %v\n%s", what, hangAfter, statesOf(t))
+	t.Fatalf("%s: has not come for %v\n%s", what, hang.After, statesOf(t))
 }
 
 // statesOf is what every cluster of the test says of itself.

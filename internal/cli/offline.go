@@ -15,6 +15,7 @@ import (
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/internal/cli/client"
 	"github.com/tenderhq/tender/internal/cli/show"
+	"github.com/tenderhq/tender/internal/words"
 	"github.com/tenderhq/tender/master"
 )
 
@@ -113,7 +114,7 @@ func (a *App) snapshotRestoreCommand() *cobra.Command {
 			return err
 		}
 		_, err = fmt.Fprintf(a.Stdout, "%s is the folder of master %s now, with %s and %s of %s, in epoch %d\nstart it with: tender master --data-dir %s\n",
-			dataDir, id, show.Count(found.Agents, "agent"), show.Count(found.Frameworks, "framework"), found.Cluster, found.Epoch+1, dataDir)
+			dataDir, id, words.Count(found.Agents, "agent"), words.Count(found.Frameworks, "framework"), found.Cluster, found.Epoch+1, dataDir)
 		return err
 	}
 	return command

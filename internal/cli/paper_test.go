@@ -10,6 +10,7 @@ import (
 
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/framework"
+	"github.com/tenderhq/tender/internal/testing/hang"
 )
 
 // paperFramework hands its offers and statuses to the test, which answers. At the test's end nobody takes them.
@@ -53,11 +54,11 @@ func hand[T any](f *paperFramework, to chan<- T, what T) {
 // taken is the next that the framework hands over.
 func taken[T any](f *paperFramework, from <-chan T, what string) (next T) {
 	f.t.Helper()
-	hang := time.NewTimer(hangAfter)
-	defer hang.Stop()
+	limit := time.NewTimer(hang.After)
+	defer limit.Stop()
 	select {
 	case next = <-from:
-	case <-hang.C:
+	case <-limit.C:
 		hung(f.t, what)
 	}
 	return next

@@ -15,6 +15,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/tenderhq/tender/internal/testing/hang"
 )
 
 // proc is a running tender.
@@ -76,7 +78,7 @@ func launchProgram(t *testing.T, program string, env []string, mayEnd bool, args
 	p := &proc{t: t, cmd: exec.Command(program, args...), lines: make(chan string, 10_000), ended: make(chan struct{})}
 	p.told.Store(mayEnd)
 	p.cmd.Env = append(os.Environ(), env...)
-	p.cmd.WaitDelay = hangAfter // who inherited its outputs and outlives it would hold them, and us, for ever
+	p.cmd.WaitDelay = hang.After // who inherited its outputs and outlives it would hold them, and us, for ever
 	stdout, stderr := p.pipe(&p.stdout), p.pipe(&p.stderr)
 	p.cmd.Stdout, p.cmd.Stderr = stdout.w, stderr.w
 	if err := p.cmd.Start(); err != nil {
@@ -165,8 +167,8 @@ func (p *proc) await(words string) {
 		p.said = slices.Delete(p.said, i, i+1)
 		return
 	}
-	hang := time.NewTimer(hangAfter)
-	defer hang.Stop()
+	limit := time.NewTimer(hang.After)
+	defer limit.Stop()
 	for {
 		select {
 		case line, more := <-p.lines:
@@ -177,7 +179,7 @@ func (p *proc) await(words string) {
 				return
 			}
 			p.said = append(p.said, line)
-		case <-hang.C:
+		case <-limit.C:
 			hung(p.t, fmt.Sprintf("%v says %q", p.cmd.Args[1:], words))
 		}
 	}
@@ -201,11 +203,11 @@ func (p *proc) hasSaid(words string) bool {
 // wait returns the exit code.
 func (p *proc) wait() int {
 	p.t.Helper()
-	hang := time.NewTimer(hangAfter)
-	defer hang.Stop()
+	limit := time.NewTimer(hang.After)
+	defer limit.Stop()
 	select {
 	case <-p.ended:
-	case <-hang.C:
+	case <-limit.C:
 		hung(p.t, fmt.Sprintf("the end of %v", p.cmd.Args[1:]))
 	}
 	return p.code

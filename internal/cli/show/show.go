@@ -148,11 +148,3 @@ func Pairs[Value any](pairs map[string]Value) string {
 	}
 	return strings.Join(parts, ", ")
 }
-
-// Count is "1 task", "2 tasks".
-func Count(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return strconv.Itoa(n) + " " + noun + "s"
-}
