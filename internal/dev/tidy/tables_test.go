@@ -11,7 +11,7 @@ type floor struct{ pkg, may string }
 const values = "api internal/protocol internal/invariant internal/value internal/words "
 
 // shell is what each of master, agent and framework stands on. They never import each other.
-const shell = values + "api/v1 internal/wire internal/lookout internal/version internal/pause internal/watchdog internal/allowance "
+const shell = values + "api/v1 internal/wire internal/lookout internal/version internal/pause internal/watchdog internal/allowance internal/trust "
 
 // public is what a user of Tender may import.
 const public = "api api/v1 allocator/... framework/... "
@@ -36,6 +36,7 @@ var floors = []floor{
 	{"internal/wire", "api api/v1 internal/protocol"},
 	{"internal/lookout", "api api/v1 internal/wire internal/pause internal/protocol"},
 	{"internal/sandbox", "api"},
+	{"internal/trust", "api"},
 
 	// The pure ones.
 	{"allocator/...", values + "allocator/... !allocator/allocatortest !allocator/remote !allocator/journal !allocator/internal/codec"},
