@@ -1,16 +1,11 @@
 package master
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
-	"sync"
 	"sync/atomic"
 	"time"
-
-	"google.golang.org/grpc/peer"
 
 	"github.com/tenderhq/tender/api"
 )
@@ -34,80 +29,6 @@ const (
 	// snapshotsMax bounds the snapshots that are being saved; one more is refused (Limit).
 	snapshotsMax = 2
 )
-
-// boundedListener closes connections beyond its limit at once.
-type boundedListener struct {
-	net.Listener
-	limit     int64
-	open      atomic.Int64
-	refused   *atomic.Uint64
-	addresses *addresses
-}
-
-// Accept returns the next connection for which there is room.
-func (l *boundedListener) Accept() (net.Conn, error) {
-	for {
-		conn, err := l.Listener.Accept()
-		if err != nil {
-			return nil, err
-		}
-		if l.open.Add(1) <= l.limit {
-			return &boundedConn{Conn: conn, listener: l, remote: remote{conn.RemoteAddr(), l.addresses.connected(conn.RemoteAddr())}}, nil
-		}
-		l.open.Add(-1)
-		l.refused.Add(1)
-		_ = conn.Close() // nobody has read from it
-	}
-}
-
-type boundedConn struct {
-	net.Conn
-	listener *boundedListener
-	once     sync.Once
-	remote   remote
-}
-
-// remote is the other end of a connection, with its account.
-type remote struct {
-	net.Addr
-	sender *sender
-}
-
-// RemoteAddr is also what gRPC tells each stream.
-func (c *boundedConn) RemoteAddr() net.Addr { return c.remote }
-
-// senderKey is where the context of a request of HTTP has its sender.
-type senderKey struct{}
-
-// withSender keeps the account of a connection of HTTP for its requests.
-func withSender(ctx context.Context, conn net.Conn) context.Context {
-	if remote, ours := conn.RemoteAddr().(remote); ours {
-		return context.WithValue(ctx, senderKey{}, remote.sender)
-	}
-	return ctx
-}
-
-// senderOf is the account of the connection that a call came by.
-func senderOf(ctx context.Context) *sender {
-	if s, http := ctx.Value(senderKey{}).(*sender); http {
-		return s
-	}
-	if from, known := peer.FromContext(ctx); known {
-		if remote, ours := from.Addr.(remote); ours {
-			return remote.sender
-		}
-	}
-	return newSender()
-}
-
-// Close gives the place back, once.
-func (c *boundedConn) Close() error {
-	c.once.Do(func() {
-		c.listener.open.Add(-1)
-		c.listener.addresses.left(c.remote.sender)
-	})
-	return c.Conn.Close()
-}
 
 // admit counts what is under way; leave ends it.
 func admit(under *atomic.Int64, limit int64, what, method string) (leave func(), err error) {

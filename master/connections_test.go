@@ -2,9 +2,6 @@ package master
 
 import (
 	"context"
-	"errors"
-	"net"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -18,50 +15,6 @@ import (
 	"github.com/tenderhq/tender/internal/testing/memnet"
 	"github.com/tenderhq/tender/internal/wire"
 )
-
-// TestConnectionsAreBounded (R34): one more than are allowed is closed at once, and who leaves
-// makes room, once.
-func TestConnectionsAreBounded(t *testing.T) {
-	network := memnet.New()
-	inner, err := network.Listen("host:1")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var refused atomic.Uint64
-	listener := &boundedListener{Listener: inner, limit: 2, refused: &refused, addresses: newAddresses(nil)}
-	defer listener.Close()
-	accepted := make(chan net.Conn)
-	go func() {
-		for {
-			conn, err := listener.Accept()
-			if errors.Is(err, net.ErrClosed) {
-				return
-			}
-			accepted <- conn
-		}
-	}()
-	dial := func() net.Conn {
-		conn, err := network.Dial(t.Context(), "host:1")
-		if err != nil {
-			t.Fatal(err)
-		}
-		return conn
-	}
-	dial()
-	first := <-accepted
-	dial()
-	<-accepted
-	if _, err := dial().Read(make([]byte, 1)); err == nil || refused.Load() != 1 {
-		t.Errorf("the third is not closed: %v, %d refused", err, refused.Load())
-	}
-	_ = first.Close()
-	_ = first.Close()
-	dial()
-	<-accepted
-	if _, err := dial().Read(make([]byte, 1)); err == nil || refused.Load() != 2 {
-		t.Errorf("a place was given back twice: %v, %d refused", err, refused.Load())
-	}
-}
 
 // TestAStreamThatSaysNothingIsClosed: in time, and with a sentence; so is a connection that
 // never speaks HTTP/2.

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/tenderhq/tender/master/internal/intake"
 )
 
 // httpServer is the listener for people, probes and Prometheus.
@@ -43,7 +45,7 @@ func newHTTPServer(m *Master) *httpServer {
 		WriteTimeout:      2 * requestTimeout,
 		IdleTimeout:       idleTimeout,
 		MaxHeaderBytes:    headerBytesMax,
-		ConnContext:       withSender,
+		ConnContext:       intake.WithSender,
 	}}
 }
 
@@ -65,7 +67,7 @@ func (s *httpServer) stop(grace time.Duration) {
 // paid lets requests come as fast as their connection may.
 func (m *Master) paid(handler http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if senderOf(r.Context()).pay(r.Context(), callsExpense, lookPrice) {
+		if intake.SenderOf(r.Context()).Pay(r.Context(), intake.CallsExpense, intake.LookPrice) {
 			handler.ServeHTTP(w, r)
 		}
 	})
@@ -75,8 +77,8 @@ func (m *Master) paid(handler http.Handler) http.Handler {
 func (m *Master) serveMetrics(text http.Handler) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		later := &unsent{ResponseWriter: w, code: http.StatusOK}
-		by := senderOf(r.Context())
-		if !by.pay(r.Context(), callsExpense, metricsPrice) || !m.reads.during(r.Context(), by, readWeight, func() { text.ServeHTTP(later, r) }) {
+		by := intake.SenderOf(r.Context())
+		if !by.Pay(r.Context(), intake.CallsExpense, intake.MetricsPrice) || !m.reads.During(r.Context(), by, intake.ReadWeight, func() { text.ServeHTTP(later, r) }) {
 			return // nobody waits for it
 		}
 		w.WriteHeader(later.code)

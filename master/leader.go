@@ -19,6 +19,7 @@ import (
 	"github.com/tenderhq/tender/internal/watchdog"
 	"github.com/tenderhq/tender/internal/wire"
 	"github.com/tenderhq/tender/master/core"
+	"github.com/tenderhq/tender/master/internal/intake"
 	"github.com/tenderhq/tender/master/internal/raftlog"
 	"github.com/tenderhq/tender/master/registry"
 	"github.com/tenderhq/tender/master/view"
@@ -42,9 +43,9 @@ type leader struct {
 	log    zerolog.Logger
 	lead   *raftlog.Leadership
 	term   api.Term
-	inbox  *lanes
-	writes *budget // bytes of writes to stores that are under way
-	gate   gate    // for agents that come back
+	inbox  *intake.Lanes[arrival]
+	writes *intake.Budget // bytes of writes to stores that are under way
+	gate   intake.Gate    // for agents that come back
 	reads  chan func(*core.Core, time.Time)
 	over   chan struct{} // closed when this leadership serves nobody any more
 	round  watchdog.Loop
@@ -77,9 +78,6 @@ type arrival struct {
 	agent     *agentStream
 	reply     chan<- core.Reply
 	bytes     int    // that it takes in memory, about
-	weight    int    // bytes that it has taken of its lane's room
-	places    int    // that it has taken of its inlet's
-	last      bool   // it says that its stream is closed
 	taken     func() // called when the loop has stepped it; nil: nobody wants to know
 }
 
@@ -102,9 +100,9 @@ func newLeader(m *Master, lead *raftlog.Leadership, policy allocator.Allocator) 
 		log:        m.log.With().Stringer("term", lead.Term).Logger(),
 		lead:       lead,
 		term:       lead.Term,
-		inbox:      newLanes(),
-		writes:     newBudget(storeWriteBytesMax),
-		gate:       make(gate, returningMax),
+		inbox:      intake.NewLanes[arrival](),
+		writes:     intake.NewBudget(storeWriteBytesMax),
+		gate:       intake.NewGate(),
 		reads:      make(chan func(*core.Core, time.Time), readsMax),
 		over:       make(chan struct{}),
 		stores:     newStoreNews(),
@@ -129,7 +127,7 @@ func (l *leader) run(ctx context.Context) {
 		// The quorum has no room: who brings work has to wait.
 		var arrivals <-chan struct{}
 		if len(l.backlog) <= backlogMax {
-			arrivals = l.inbox.wake
+			arrivals = l.inbox.Wake
 		}
 		l.round.End()
 		select {
@@ -160,8 +158,8 @@ func (l *leader) run(ctx context.Context) {
 		l.flush()
 		l.watch.tell()
 		l.setTimer(timer)
-		if l.inbox.waiting() > 0 {
-			l.inbox.rouse()
+		if l.inbox.Waiting() > 0 {
+			l.inbox.Rouse()
 		}
 		l.busy()
 	}
@@ -227,7 +225,7 @@ func (l *leader) drain() {
 		if len(l.backlog) > backlogMax || time.Since(l.seen) > batchTimeMax {
 			return
 		}
-		arrived, waits := l.inbox.next()
+		arrived, waits := l.inbox.Next()
 		if !waits {
 			return
 		}
@@ -269,11 +267,11 @@ func (l *leader) take(arrived arrival) {
 		delete(l.agents, what.Conn)
 	case core.SchedulerCalled:
 		if stream := l.schedulers[what.Conn]; stream != nil {
-			stream.by.charge(callsExpense, refusalPrice(l.refused, len(what.Calls), arrived.bytes))
+			stream.by.Charge(intake.CallsExpense, intake.RefusalPrice(l.refused, len(what.Calls), arrived.bytes))
 		}
 	case core.AgentCalled:
 		if stream := l.agents[what.Conn]; stream != nil {
-			stream.by.charge(callsExpense, refusalPrice(int(l.core.WordsInVain()-words), len(what.Calls), arrived.bytes))
+			stream.by.Charge(intake.CallsExpense, intake.RefusalPrice(int(l.core.WordsInVain()-words), len(what.Calls), arrived.bytes))
 		}
 	default: // it closes nothing
 	}
@@ -495,9 +493,9 @@ func (l *leader) close() {
 
 // send brings something into the loop by an inlet; false when the leadership or ctx is
 // over.
-func (l *leader) send(ctx context.Context, by *inlet, arrived arrival) bool {
+func (l *leader) send(ctx context.Context, by *intake.Inlet[arrival], arrived arrival) bool {
 	arrived.at = time.Now()
-	return by.put(ctx, l.over, arrived)
+	return by.Put(ctx, l.over, arrived, arrived.bytes)
 }
 
 // read runs in the loop, between two batches.
@@ -521,7 +519,7 @@ func (l *leader) read(ctx context.Context, op string, read func(view.Cluster, ti
 // request brings an operator's action into the loop and waits for its reply.
 func (l *leader) request(ctx context.Context, op string, action core.Action) (any, error) {
 	reply := make(chan core.Reply, 1)
-	if !l.send(ctx, l.inbox.operators, l.requested(action, reply)) {
+	if !l.send(ctx, l.inbox.Operators, l.requested(action, reply)) {
 		return nil, l.notSent(ctx, op)
 	}
 	if r, came := l.replied(ctx, reply); came {

@@ -15,6 +15,7 @@ import (
 	"github.com/tenderhq/tender/api"
 	apiv1 "github.com/tenderhq/tender/api/v1"
 	"github.com/tenderhq/tender/internal/wire"
+	"github.com/tenderhq/tender/master/internal/intake"
 	"github.com/tenderhq/tender/master/internal/raftlog"
 	"github.com/tenderhq/tender/master/registry"
 )
@@ -35,11 +36,11 @@ type Master struct {
 
 	leading   atomic.Pointer[leader]              // nil: this master does not lead
 	standings atomic.Pointer[map[string]standing] // of the other masters, while this one leads
-	programs  *programs                           // of constraints
-	desk      *desk                               // where messages are read and written
-	reads     *desk                               // where those are served who look at the leader's core
-	requests  *requests                           // calls that are under way
-	addresses *addresses                          // where peers come from
+	programs  *intake.Programs                    // of constraints
+	desk      *intake.Desk                        // where messages are read and written
+	reads     *intake.Desk                        // where those are served who look at the leader's core
+	requests  *intake.Requests                    // calls that are under way
+	addresses *intake.Addresses                   // where peers come from
 	refused   atomic.Uint64                       // connections beyond the bound
 	calls     atomic.Int64                        // under way
 	streams   atomic.Int64                        // under way
@@ -47,7 +48,7 @@ type Master struct {
 	hashing   sync.Mutex                          // of the registry
 	hashed    *apiv1.StateHashResponse            // the last; guarded by hashing
 	stuck     atomic.Int32                        // loops of leaderships that were abandoned
-	redirects pace                                // of agents
+	redirects intake.Pace                         // of agents
 	beside    sync.WaitGroup                      // readers and writers of streams
 	changed   *broadcast                          // closed and replaced whenever leadership changes
 	news      *broadcast                          // the same for whoever leads, as far as this master hears
@@ -64,8 +65,8 @@ func New(config Config) (*Master, error) {
 	if err := config.check(); err != nil {
 		return nil, err
 	}
-	m := &Master{config: config, log: *config.Logger, metrics: newMetrics(), changed: newBroadcast(), news: newBroadcast(), redirects: newPace(), programs: newPrograms(), desk: newDesk(), reads: newReads(), snapshots: make(chan struct{}, snapshotsMax)}
-	m.requests, m.addresses = newRequests(m.desk), newAddresses(m.tellHeld)
+	m := &Master{config: config, log: *config.Logger, metrics: newMetrics(), changed: newBroadcast(), news: newBroadcast(), redirects: intake.NewPace(), programs: intake.NewPrograms(), desk: intake.NewDesk(), reads: intake.NewReads(), snapshots: make(chan struct{}, snapshotsMax)}
+	m.requests, m.addresses = intake.NewRequests(m.desk), intake.NewAddresses(m.tellHeld)
 	if err := m.open(); err != nil {
 		return nil, errors.Join(err, m.Close())
 	}
@@ -124,12 +125,11 @@ func (m *Master) listen(what, address string, limit int64) (net.Listener, error)
 	if err != nil {
 		return nil, err
 	}
-	bounded := &boundedListener{Listener: listener, limit: limit, refused: &m.refused, addresses: m.addresses}
-	return bounded, nil
+	return intake.NewListener(listener, limit, &m.refused, m.addresses), nil
 }
 
 // tellHeld counts how long peers are held, and says in the log who is.
-func (m *Master) tellHeld(what expense, who string, wait time.Duration, tell bool) {
+func (m *Master) tellHeld(what intake.Expense, who string, wait time.Duration, tell bool) {
 	m.metrics.held.WithLabelValues(what.String()).Add(wait.Seconds())
 	if tell {
 		m.log.Warn().Str("address", who).Stringer("of", what).Msg("a peer is held: it sends more than its allowance")

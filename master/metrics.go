@@ -156,7 +156,7 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 			put(masterIll, oneIf(found.why != ""), id)
 		}
 	}
-	put(inboxGauge, float64(l.inbox.waiting()))
+	put(inboxGauge, float64(l.inbox.Waiting()))
 	put(queueGauge, float64(l.lead.Waiting()))
 	ctx, cancel := context.WithTimeout(context.Background(), scrapeTimeout)
 	defer cancel()

@@ -13,6 +13,7 @@ import (
 	apiv1 "github.com/tenderhq/tender/api/v1"
 	"github.com/tenderhq/tender/internal/wire"
 	"github.com/tenderhq/tender/master/core"
+	"github.com/tenderhq/tender/master/internal/intake"
 	"github.com/tenderhq/tender/master/registry"
 	"github.com/tenderhq/tender/master/view"
 )
@@ -30,7 +31,7 @@ func (m *Master) ask(ctx context.Context, op string, read func(view.Cluster, tim
 		return m.notLeader(op)
 	}
 	var err error
-	if !m.reads.during(ctx, senderOf(ctx), readWeight, func() { err = l.read(ctx, op, read) }) {
+	if !m.reads.During(ctx, intake.SenderOf(ctx), intake.ReadWeight, func() { err = l.read(ctx, op, read) }) {
 		return wire.Error(ctx.Err())
 	}
 	return err
@@ -54,9 +55,6 @@ func readList[V any](
 	page, err = readPage(ctx, m, op, queryOf(r), list)
 	return page, 0, err
 }
-
-// readWeight is that of every read of the leader's core: each goes through the desk.
-const readWeight = 2 * lightWeight
 
 func (m *Master) act(ctx context.Context, op string, action core.Action) (any, error) {
 	l := m.leading.Load()

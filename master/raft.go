@@ -8,6 +8,7 @@ import (
 
 	"github.com/tenderhq/tender/api"
 	apiv1 "github.com/tenderhq/tender/api/v1"
+	"github.com/tenderhq/tender/master/internal/intake"
 	"github.com/tenderhq/tender/master/internal/registrycodec"
 	"github.com/tenderhq/tender/master/registry"
 )
@@ -109,7 +110,7 @@ func (c *chunks) Write(data []byte) (int, error) {
 }
 
 func (s raftService) StateHash(ctx context.Context, _ *apiv1.StateHashRequest) (answer *apiv1.StateHashResponse, err error) {
-	if !s.master.reads.during(ctx, senderOf(ctx), readWeight, func() { answer = s.master.hash() }) {
+	if !s.master.reads.During(ctx, intake.SenderOf(ctx), intake.ReadWeight, func() { answer = s.master.hash() }) {
 		return nil, ctx.Err()
 	}
 	return answer, nil

@@ -58,7 +58,7 @@ func (m *Master) newServer() *grpc.Server {
 		{apiv1.StoreService_ServiceDesc, storeService{master: m}},
 		{apiv1.MasterService_ServiceDesc, masterService{master: m}},
 	} {
-		server.RegisterService(m.requests.served(one.service, m.unary), one.server)
+		server.RegisterService(m.requests.Served(one.service, m.unary), one.server)
 	}
 	healthv1.RegisterHealthServer(server, healthService{master: m})
 	reflection.Register(server)

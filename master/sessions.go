@@ -14,6 +14,7 @@ import (
 	"github.com/tenderhq/tender/internal/protocol"
 	"github.com/tenderhq/tender/internal/wire"
 	"github.com/tenderhq/tender/master/core"
+	"github.com/tenderhq/tender/master/internal/intake"
 )
 
 // A stream has one reader, one writer and gRPC's goroutine for the call, which ends the
@@ -22,12 +23,12 @@ import (
 
 type schedulerStream struct {
 	*queue[protocol.SchedulerEvent]
-	by *sender
+	by *intake.Sender
 }
 
 type agentStream struct {
 	*queue[agentEvent]
-	by *sender
+	by *intake.Sender
 }
 
 // agentEvent is an event and the session that it belongs to.
@@ -55,13 +56,13 @@ func (s schedulerService) Session(stream grpc.BidiStreamingServer[apiv1.Schedule
 		return wire.Status(s.master.notLeader("scheduler.session"))
 	}
 	conn := core.Conn(l.ids.Add(1))
-	ctx, by := stream.Context(), senderOf(stream.Context())
+	ctx, by := stream.Context(), intake.SenderOf(stream.Context())
 	out := &schedulerStream{newQueue(protocol.SchedulerEventBytes), by}
 	l.beside(func() { out.close(l.readScheduler(conn, out, stream)) })
 	return wire.Status(writeAll(ctx, l, out.queue, func(slow *patience, events []protocol.SchedulerEvent) error {
 		var batches []*apiv1.SchedulerEvents
 		var err error
-		if !l.master.desk.during(ctx, by, eventWeight*len(events), func() { batches, err = wire.SchedulerEventBatches(l.term, events) }) {
+		if !l.master.desk.During(ctx, by, eventWeight*len(events), func() { batches, err = wire.SchedulerEventBatches(l.term, events) }) {
 			return ctx.Err()
 		}
 		return l.sendAll(slow, len(batches), func(i int) error { return stream.Send(batches[i]) }, err)
@@ -73,16 +74,16 @@ func (s schedulerService) Session(stream grpc.BidiStreamingServer[apiv1.Schedule
 // as another one leads, agents are sent there one after the other.
 func (m *Master) leadAgent(ctx context.Context) (*leader, error) {
 	const op = "agent.session"
-	ctx, cancel := context.WithTimeout(ctx, heldMax)
+	ctx, cancel := context.WithTimeout(ctx, intake.HeldMax)
 	defer cancel()
-	until := time.Now().Add(heldMax)
+	until := time.Now().Add(intake.HeldMax)
 	for {
 		news := m.news.wait()
 		if l := m.leading.Load(); l != nil {
 			return l, nil
 		}
 		if _, address := m.Leader(); address != "" {
-			wait, ok := m.redirects.turn(time.Now(), time.Until(until))
+			wait, ok := m.redirects.Turn(time.Now(), time.Until(until))
 			if !ok {
 				return nil, api.E(op, api.Unavailable, m.config.ID, errors.New("very many agents are on their way to the leader; come later"))
 			}
@@ -107,7 +108,7 @@ func (s agentService) Session(stream grpc.BidiStreamingServer[apiv1.AgentCalls, 
 		return wire.Status(err)
 	}
 	conn := core.Conn(l.ids.Add(1))
-	ctx, by := stream.Context(), senderOf(stream.Context())
+	ctx, by := stream.Context(), intake.SenderOf(stream.Context())
 	out := &agentStream{newQueue(func(e agentEvent) int { return protocol.AgentEventBytes(e.event) }), by}
 	l.beside(func() { out.close(l.readAgent(conn, out, stream)) })
 	return wire.Status(writeAll(ctx, l, out.queue, func(slow *patience, events []agentEvent) error {
@@ -116,7 +117,7 @@ func (s agentService) Session(stream grpc.BidiStreamingServer[apiv1.AgentCalls, 
 			batch := protocol.AgentEvents{Term: l.term, Session: events[0].session, Events: one}
 			var batches []*apiv1.AgentEvents
 			var err error
-			if !l.master.desk.during(ctx, by, eventWeight*len(one), func() { batches, err = wire.AgentEventBatches(batch) }) {
+			if !l.master.desk.During(ctx, by, eventWeight*len(one), func() { batches, err = wire.AgentEventBatches(batch) }) {
 				return ctx.Err()
 			}
 			if err := l.sendAll(slow, len(batches), func(i int) error { return stream.Send(batches[i]) }, err); err != nil {
@@ -163,26 +164,26 @@ func sameSession(events []agentEvent) (one []protocol.AgentEvent, rest []agentEv
 // error is what the writer shall tell the scheduler.
 func (l *leader) readScheduler(conn core.Conn, out *schedulerStream, stream grpc.BidiStreamingServer[apiv1.SchedulerCalls, apiv1.SchedulerEvents]) *api.Error {
 	ctx, opened, from := stream.Context(), false, out.by
-	by := l.inbox.front.inlet(from, inletMax)
+	by := l.inbox.Front.Inlet(from)
 	heard := firstCall("scheduler.session", out.close)
 	defer func() {
 		heard()
 		if opened {
-			l.send(context.Background(), by, arrival{what: core.SchedulerClosed{Conn: conn, Why: out.cutOff()}, last: true})
+			by.PutLast(arrival{what: core.SchedulerClosed{Conn: conn, Why: out.cutOff()}, at: time.Now()})
 		}
 	}()
 	take := func(calls []protocol.NumberedCall, bytes int) *api.Error {
-		if !from.pay(ctx, callsExpense, float64(bytes+schedulerPrice(calls))) {
+		if !from.Pay(ctx, intake.CallsExpense, float64(bytes+intake.SchedulerPrice(calls))) {
 			return nil // the stream is gone
 		}
-		l.master.programs.prepare(ctx, from, calls)
+		l.master.programs.Prepare(ctx, from, calls)
 		if !opened && len(calls) > 0 {
 			first, ok := calls[0].Call.(protocol.Subscribe)
 			if !ok {
 				return api.E("scheduler.session", api.Invalid, "", errors.New("the first call must be Subscribe"))
 			}
 			heard()
-			if !from.payForSession(ctx, subscribedSessions) {
+			if !from.PayForSession(ctx, intake.SubscribedSessions) {
 				return tooManySessions("scheduler.session")
 			}
 			opened = l.send(ctx, by, arrival{what: core.SchedulerOpened{Conn: conn, Subscribe: first}, scheduler: out, bytes: bytes})
@@ -197,15 +198,15 @@ func (l *leader) readScheduler(conn core.Conn, out *schedulerStream, stream grpc
 		return nil
 	}
 	for {
-		if !from.pay(ctx, callsExpense, 0) { // what it owes; nothing of the next message is in memory meanwhile
+		if !from.Pay(ctx, intake.CallsExpense, 0) { // what it owes; nothing of the next message is in memory meanwhile
 			return nil
 		}
 		frame := new(wire.Frame)
 		if err := stream.RecvMsg(frame); err != nil {
 			return nil // the stream is gone or going
 		}
-		if err := readParts(ctx, l.master.desk, from, frame, (*wire.Frame).SchedulerParts, schedulerCalls, take); err != nil {
-			from.charge(callsExpense, endedPrice)
+		if err := intake.ReadParts(ctx, l.master.desk, from, frame, (*wire.Frame).SchedulerParts, intake.SchedulerCalls, take); err != nil {
+			from.Charge(intake.CallsExpense, intake.EndedPrice)
 			return err
 		}
 	}
@@ -215,17 +216,17 @@ func (l *leader) readScheduler(conn core.Conn, out *schedulerStream, stream grpc
 // holds one of the gate's places.
 func (l *leader) readAgent(conn core.Conn, out *agentStream, stream grpc.BidiStreamingServer[apiv1.AgentCalls, apiv1.AgentEvents]) *api.Error {
 	ctx, opened, from := stream.Context(), false, out.by
-	by := l.inbox.agents.inlet(from, inletMax)
+	by := l.inbox.Agents.Inlet(from)
 	leave, heard := func() {}, firstCall("agent.session", out.close)
 	defer func() {
 		heard()
 		if opened {
-			l.send(context.Background(), by, arrival{what: core.AgentClosed{Conn: conn, Why: out.cutOff()}, last: true})
+			by.PutLast(arrival{what: core.AgentClosed{Conn: conn, Why: out.cutOff()}, at: time.Now()})
 		}
 		leave()
 	}()
 	take := func(calls []protocol.AgentCall, bytes int) *api.Error {
-		if !from.pay(ctx, callsExpense, float64(bytes+agentPrice(calls))) {
+		if !from.Pay(ctx, intake.CallsExpense, float64(bytes+intake.AgentPrice(calls))) {
 			return nil // the stream is gone
 		}
 		if !opened && len(calls) > 0 {
@@ -233,10 +234,10 @@ func (l *leader) readAgent(conn core.Conn, out *agentStream, stream grpc.BidiStr
 				return api.E("agent.session", api.Invalid, "", errors.New("the first call must be Register or Reregister"))
 			}
 			heard()
-			if !from.payForSession(ctx, 1) {
+			if !from.PayForSession(ctx, 1) {
 				return tooManySessions("agent.session")
 			}
-			place, entered := l.gate.enter(ctx, l.over)
+			place, entered := l.gate.Enter(ctx, l.over)
 			if !entered {
 				return l.comeLater()
 			}
@@ -260,25 +261,18 @@ func (l *leader) readAgent(conn core.Conn, out *agentStream, stream grpc.BidiStr
 		return nil
 	}
 	for {
-		if !from.pay(ctx, callsExpense, 0) { // what it owes; nothing of the next message is in memory meanwhile
+		if !from.Pay(ctx, intake.CallsExpense, 0) { // what it owes; nothing of the next message is in memory meanwhile
 			return nil
 		}
 		frame := new(wire.Frame)
 		if err := stream.RecvMsg(frame); err != nil {
 			return nil
 		}
-		if err := readParts(ctx, l.master.desk, from, frame, (*wire.Frame).AgentParts, agentCalls, take); err != nil {
-			from.charge(callsExpense, endedPrice)
+		if err := intake.ReadParts(ctx, l.master.desk, from, frame, (*wire.Frame).AgentParts, intake.AgentCalls, take); err != nil {
+			from.Charge(intake.CallsExpense, intake.EndedPrice)
 			return err
 		}
 	}
-}
-
-// payForSession lets sessions of an address begin as fast as they may: each may ask the quorum for something, as for the
-// admission of an agent that nobody knows. False when it would be long until this one may.
-func (s *sender) payForSession(ctx context.Context, sessions float64) bool {
-	wait, soon := s.use(sessionsExpense, sessions, returningWaitMax)
-	return soon && (wait == 0 || pause.For(ctx, wait))
 }
 
 func tooManySessions(op string) *api.Error {

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/tenderhq/tender/master/core"
+	"github.com/tenderhq/tender/master/internal/intake"
 )
 
 // storeWriteBytesMax bounds the writes to stores that are on their way to the quorum, so
@@ -18,23 +19,23 @@ const (
 // quorum has answered, also when its caller has given up.
 func (l *leader) writeStore(ctx context.Context, op string, action core.StoreWrite, bytes int) (any, error) {
 	weight := min(max(bytes, storeWriteBytesMin), storeWriteBytesMax)
-	if !l.writes.take(ctx, l.over, senderOf(ctx), weight) {
+	if !l.writes.Take(ctx, l.over, intake.SenderOf(ctx), weight) {
 		return nil, l.notSent(ctx, op)
 	}
 	reply := make(chan core.Reply, 1)
 	arrived := l.requested(action, reply)
 	arrived.bytes = bytes
-	if !l.send(ctx, l.inbox.stores, arrived) {
-		l.writes.give(weight)
+	if !l.send(ctx, l.inbox.Stores, arrived) {
+		l.writes.Give(weight)
 		return nil, l.notSent(ctx, op)
 	}
 	r, came := l.replied(ctx, reply)
 	if came {
-		l.writes.give(weight)
+		l.writes.Give(weight)
 		return r.Answer, asError(r.Err)
 	}
 	l.beside(func() {
-		defer l.writes.give(weight)
+		defer l.writes.Give(weight)
 		select {
 		case <-reply:
 		case <-l.over:

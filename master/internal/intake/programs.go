@@ -1,4 +1,4 @@
-package master
+package intake
 
 import (
 	"context"
@@ -18,11 +18,11 @@ const (
 	programBytesMax = 512 << 10
 )
 
-// programs compile constraints, each once while it is kept. The readers of streams do so
+// Programs compile constraints, each once while it is kept. The readers of streams do so
 // before the loop asks for them: one constraint takes up to some 50 ms, and whoever states new ones again and again
 // is held for that.
-type programs struct {
-	compiling *budget // one place: one reader at a time, so that no crowd of them takes all CPUs; in turns of their connections
+type Programs struct {
+	compiling *Budget // one place: one reader at a time, so that no crowd of them takes all CPUs; in turns of their connections
 
 	mu    sync.Mutex
 	texts map[string]compiled // guarded by mu
@@ -35,12 +35,13 @@ type compiled struct {
 	err     error
 }
 
-func newPrograms() *programs {
-	return &programs{compiling: newBudget(1), texts: make(map[string]compiled)}
+// NewPrograms are none yet.
+func NewPrograms() *Programs {
+	return &Programs{compiling: NewBudget(1), texts: make(map[string]compiled)}
 }
 
 // Compile is constraint.Compile that remembers.
-func (p *programs) Compile(text string) (*constraint.Program, error) {
+func (p *Programs) Compile(text string) (*constraint.Program, error) {
 	if len(text) > constraint.BytesMax {
 		return constraint.Compile(text) // refuses it
 	}
@@ -52,14 +53,14 @@ func (p *programs) Compile(text string) (*constraint.Program, error) {
 	return program, err
 }
 
-func (p *programs) known(text string) (compiled, bool) {
+func (p *Programs) known(text string) (compiled, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	known, ok := p.texts[text]
 	return known, ok
 }
 
-func (p *programs) keep(text string, one compiled) {
+func (p *Programs) keep(text string, one compiled) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if _, ok := p.texts[text]; ok {
@@ -74,8 +75,8 @@ func (p *programs) keep(text string, one compiled) {
 	}
 }
 
-// prepare compiles what the loop will ask for.
-func (p *programs) prepare(ctx context.Context, by *sender, calls []protocol.NumberedCall) {
+// Prepare compiles what the loop will ask for.
+func (p *Programs) Prepare(ctx context.Context, by *Sender, calls []protocol.NumberedCall) {
 	for _, call := range calls {
 		switch call := call.Call.(type) {
 		case protocol.Subscribe:
@@ -91,19 +92,19 @@ func (p *programs) prepare(ctx context.Context, by *sender, calls []protocol.Num
 	}
 }
 
-func (p *programs) prepareOne(ctx context.Context, by *sender, text string) {
+func (p *Programs) prepareOne(ctx context.Context, by *Sender, text string) {
 	if text == "" || len(text) > constraint.BytesMax {
 		return
 	}
 	if _, ok := p.known(text); ok {
 		return
 	}
-	if !p.compiling.take(ctx, nil, by, 1) {
+	if !p.compiling.Take(ctx, nil, by, 1) {
 		return
 	}
 	began := time.Now()
 	_, _ = p.Compile(text) // an error is kept too
 	took := time.Since(began)
-	p.compiling.give(1)
-	by.pay(ctx, compileExpense, float64(took))
+	p.compiling.Give(1)
+	by.Pay(ctx, CompileExpense, float64(took))
 }

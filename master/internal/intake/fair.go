@@ -1,4 +1,4 @@
-package master
+package intake
 
 import (
 	"container/heap"
@@ -6,15 +6,16 @@ import (
 	"github.com/tenderhq/tender/internal/allowance"
 )
 
-// sender is who is served by weight: all streams of one connection together, so that nobody gains
+// Sender is who is served by weight: all streams of one connection together, so that nobody gains
 // turns by opening more of them.
-type sender struct {
+type Sender struct {
 	reading    chan struct{}                 // holds one for each of its requests that is being read
 	address    *address                      // where it comes from; nil: it is not from outside, and may use as much as it likes
 	allowances [expenses]allowance.Allowance // guarded by address.mu
 }
 
-func newSender() *sender { return &sender{reading: make(chan struct{}, requestsReadMax)} }
+// NewSender is one that is not from outside.
+func NewSender() *Sender { return &Sender{reading: make(chan struct{}, requestsReadMax)} }
 
 // fair is a queue in which each sender has its share of the turns by the weight of what it was given, however
 // much of it waits: who has had little goes before who has had much. It is start-time fair queueing (Goyal,
@@ -23,7 +24,7 @@ func newSender() *sender { return &sender{reading: make(chan struct{}, requestsR
 type fair[T any] struct {
 	items  tagged[T]
 	now    uint64             // advances with what is taken
-	had    map[*sender]uint64 // the tag at which it has had all that it put; no entry: it has
+	had    map[*Sender]uint64 // the tag at which it has had all that it put; no entry: it has
 	known  int                // how many of these it is worth looking through
 	number uint64             // of items, so that those with equal tags stay in order
 }
@@ -35,9 +36,9 @@ const lightest = 512
 const knownMin = 64
 
 // push puts an item of such a weight.
-func (f *fair[T]) push(by *sender, weight int, item T) {
+func (f *fair[T]) push(by *Sender, weight int, item T) {
 	if f.had == nil {
-		f.had = make(map[*sender]uint64)
+		f.had = make(map[*Sender]uint64)
 	}
 	tag, cost := max(f.now, f.had[by]), uint64(max(weight, lightest))
 	f.had[by] = tag + cost

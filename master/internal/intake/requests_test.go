@@ -1,4 +1,4 @@
-package master
+package intake
 
 import (
 	"context"
@@ -15,7 +15,6 @@ import (
 
 	apiv1 "github.com/tenderhq/tender/api/v1"
 	"github.com/tenderhq/tender/internal/wire"
-	"github.com/tenderhq/tender/master/registry"
 )
 
 // caller is the stream of a call with a request of so many bytes; slow is closed when the last of them has come.
@@ -28,7 +27,7 @@ type caller struct {
 	sent  any
 }
 
-func call(ctx context.Context, by *sender, bytes int, read *atomic.Int64) *caller {
+func call(ctx context.Context, by *Sender, bytes int, read *atomic.Int64) *caller {
 	return &caller{ctx: peer.NewContext(ctx, &peer.Peer{Addr: remote{new(net.TCPAddr), by}}), bytes: bytes, read: read}
 }
 
@@ -66,8 +65,8 @@ func (k *keeper) Put(_ context.Context, r *apiv1.StorePutRequest) (*apiv1.StoreE
 }
 
 // put is the handler of Put as a stream.
-func put(q *requests, on any, stream grpc.ServerStream) error {
-	service := q.served(apiv1.StoreService_ServiceDesc, func(ctx context.Context, request any, _ *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
+func put(q *Requests, on any, stream grpc.ServerStream) error {
+	service := q.Served(apiv1.StoreService_ServiceDesc, func(ctx context.Context, request any, _ *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
 		return handle(ctx, request)
 	})
 	for _, one := range service.Streams {
@@ -82,12 +81,12 @@ func put(q *requests, on any, stream grpc.ServerStream) error {
 // many send them; a small one does not wait; what is not read waits in its stream.
 func TestRequestsHaveRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		q, on := newRequests(newDesk()), &keeper{let: make(chan struct{})}
+		q, on := NewRequests(NewDesk()), &keeper{let: make(chan struct{})}
 		var read atomic.Int64
 		const connections, calls, bytes = 10, 20, 1 << 20
 		ended := make(chan error)
 		for range connections {
-			by := newSender()
+			by := NewSender()
 			for range calls {
 				go func() { ended <- put(q, on, call(t.Context(), by, bytes, &read)) }()
 			}
@@ -99,7 +98,7 @@ func TestRequestsHaveRoom(t *testing.T) {
 		if n := read.Load(); n > requestBytesMax/bytes+connections*requestsReadMax {
 			t.Errorf("%d requests were read", n)
 		}
-		small := call(t.Context(), newSender(), 100, &read)
+		small := call(t.Context(), NewSender(), 100, &read)
 		go func() { ended <- put(q, on, small) }()
 		synctest.Wait()
 		if under := on.under.Load(); under != requestBytesMax/bytes {
@@ -123,9 +122,9 @@ func TestRequestsHaveRoom(t *testing.T) {
 // TestSlowRequestsAreInNobodysWay (R34): who sends the bytes of its requests slowly keeps its own connection busy.
 func TestSlowRequestsAreInNobodysWay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		q, on := newRequests(newDesk()), &keeper{let: make(chan struct{})}
+		q, on := NewRequests(NewDesk()), &keeper{let: make(chan struct{})}
 		var read atomic.Int64
-		slow, by, ended := make(chan struct{}), newSender(), make(chan error)
+		slow, by, ended := make(chan struct{}), NewSender(), make(chan error)
 		for range 50 {
 			one := call(t.Context(), by, 1<<20, &read)
 			one.slow = slow
@@ -135,7 +134,7 @@ func TestSlowRequestsAreInNobodysWay(t *testing.T) {
 		if n := read.Load(); n != requestsReadMax {
 			t.Errorf("%d requests of a connection are read at once", n)
 		}
-		go func() { ended <- put(q, on, call(t.Context(), newSender(), 1<<20, &read)) }()
+		go func() { ended <- put(q, on, call(t.Context(), NewSender(), 1<<20, &read)) }()
 		on.let <- struct{}{}
 		if err := <-ended; err != nil {
 			t.Error(err)
@@ -148,45 +147,4 @@ func TestSlowRequestsAreInNobodysWay(t *testing.T) {
 			}
 		}
 	})
-}
-
-// TestAWatcherHoldsALittle (R34): of what has changed a watcher that does not read holds little, however much it is;
-// what changes again meanwhile is left for the next look.
-func TestAWatcherHoldsALittle(t *testing.T) {
-	store := map[string]registry.Entry{}
-	var changed []*apiv1.StoreEntry
-	for i := range 10 {
-		key := fmt.Sprint("k", i)
-		store[key] = registry.Entry{Value: make([]byte, watchBytesMax/2), Version: uint64(i + 1)}
-		changed = append(changed, &apiv1.StoreEntry{Key: key, Version: uint64(i + 1)})
-	}
-	changed = append(changed, &apiv1.StoreEntry{Key: "gone", Version: 11, Deleted: true})
-	store["k3"] = registry.Entry{Value: []byte("again"), Version: 12}
-	delete(store, "k4")
-	f := registry.Framework{Store: store}
-	var told []string
-	for len(changed) > 0 {
-		var entries []*apiv1.StoreEntry
-		entries, changed = firstValues(f, changed)
-		bytes := 0
-		for _, entry := range entries {
-			bytes += len(entry.GetValue())
-			told = append(told, entry.GetKey())
-		}
-		if bytes > watchBytesMax || len(entries) == 0 {
-			t.Errorf("it holds %d bytes in %d entries", bytes, len(entries))
-		}
-		for _, entry := range changed {
-			if entry.Value != nil {
-				t.Error("what is sent later is held already")
-			}
-		}
-	}
-	if got := fmt.Sprint(told); got != "[k0 k1 k2 k5 k6 k7 k8 k9 gone]" {
-		t.Errorf("it was told of %v", got)
-	}
-	huge := registry.Framework{Store: map[string]registry.Entry{"k": {Value: make([]byte, 4*watchBytesMax), Version: 1}}}
-	if entries, rest := firstValues(huge, []*apiv1.StoreEntry{{Key: "k", Version: 1}}); len(entries) != 1 || len(rest) != 0 {
-		t.Errorf("of one large value %d come, and %d are left", len(entries), len(rest))
-	}
 }

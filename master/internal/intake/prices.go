@@ -1,8 +1,8 @@
-package master
+package intake
 
 import "github.com/tenderhq/tender/internal/protocol"
 
-// Prices of calls, beside the memory that they take: bytes of callsExpense, of which a connection has 64 MiB a second. A
+// Prices of calls, beside the memory that they take: bytes of CallsExpense, of which a connection has 64 MiB a second. A
 // price is some ten times what the call costs the leader beside a launch, as an honest peer says few of these, and many
 // of them would keep its loop busy for nothing. Launches, acknowledgements and statuses have none: they are the work.
 const (
@@ -24,31 +24,31 @@ const (
 	changePrice = 128 << 10
 	// statusPrice is that of a status of a task: it is answered.
 	statusPrice = 1 << 10
-	// subscribedSessions is for how many sessions of agents a subscription counts: it always asks the quorum.
-	subscribedSessions = 4
+	// SubscribedSessions is for how many sessions of agents a subscription counts: it always asks the quorum.
+	SubscribedSessions = 4
 	// refusedPrice is charged for each call that is refused, and for each word of an agent about what is not its own or
 	// not there; besides, what such calls weigh counts refusedTimes again.
 	refusedPrice = 32 << 10
 	refusedTimes = 16
-	// endedPrice is charged for a message for which a stream is ended.
-	endedPrice = 32 << 20
-	// lookPrice is that of a call with one answer, and metricsPrice of the page of metrics: people and programs look a few
+	// EndedPrice is charged for a message for which a stream is ended.
+	EndedPrice = 32 << 20
+	// LookPrice is that of a call with one answer, and MetricsPrice of the page of metrics: people and programs look a few
 	// times a second. storePrice is that of a call to a store, beside its bytes.
-	lookPrice    = 512 << 10
-	metricsPrice = 1 << 20
+	LookPrice    = 512 << 10
+	MetricsPrice = 1 << 20
 	storePrice   = 4 << 10
 )
 
-// refusalPrice is charged when so many of the calls of a part that weighs so much were refused.
-func refusalPrice(refused, calls, weight int) float64 {
+// RefusalPrice is charged when so many of the calls of a part that weighs so much were refused.
+func RefusalPrice(refused, calls, weight int) float64 {
 	if refused == 0 {
 		return 0
 	}
 	return float64(refused*refusedPrice) + float64(refusedTimes*weight)*float64(refused)/float64(max(calls, refused))
 }
 
-// schedulerPrice is that of some calls.
-func schedulerPrice(calls []protocol.NumberedCall) int {
+// SchedulerPrice is that of some calls.
+func SchedulerPrice(calls []protocol.NumberedCall) int {
 	price := 0
 	for _, call := range calls {
 		price += schedulerCallPrice(call.Call)
@@ -87,8 +87,8 @@ func askedOrAll(named int) int {
 	return askedPrice * named
 }
 
-// agentPrice is that of some calls.
-func agentPrice(calls []protocol.AgentCall) int {
+// AgentPrice is that of some calls.
+func AgentPrice(calls []protocol.AgentCall) int {
 	price := 0
 	for _, call := range calls {
 		switch call := call.(type) {

@@ -1,4 +1,4 @@
-package master
+package intake
 
 import (
 	"context"
@@ -18,16 +18,19 @@ import (
 // of a few tasks.
 const lightWeight = 8 << 10
 
-// desk has places for the reading and writing of large messages, for half of the processors: the other half
+// ReadWeight is that of every read of the leader's core: each goes through the desk.
+const ReadWeight = 2 * lightWeight
+
+// Desk has places for the reading and writing of large messages, for half of the processors: the other half
 // is there for the loop and for whoever says little. Senders have their turns by the weight of what they
 // have sent, so the message of one who sends much is read piece by piece between those of others.
 //
 // A place rests after its work, so that also the rest of a processor is left to others, when all are busy: how
 // long is a multiple of how long the work took.
-type desk struct {
+type Desk struct {
 	rest int // times as long as the work; 0: none
 
-	places *budget
+	places *Budget
 
 	mu   sync.Mutex
 	owed time.Duration // rest that has not been taken yet; guarded by mu
@@ -44,15 +47,16 @@ const (
 	restMax = 20 * time.Millisecond
 )
 
-func newDesk() *desk {
-	return &desk{rest: messagesRest, places: newBudget(max(1, runtime.GOMAXPROCS(0)/2))}
+// NewDesk is one for messages.
+func NewDesk() *Desk {
+	return &Desk{rest: messagesRest, places: NewBudget(max(1, runtime.GOMAXPROCS(0)/2))}
 }
 
-// newReads is a desk with one place for those who look.
-func newReads() *desk { return &desk{rest: readsRest, places: newBudget(1)} }
+// NewReads is a desk with one place for those who look.
+func NewReads() *Desk { return &Desk{rest: readsRest, places: NewBudget(1)} }
 
-// during runs work that has such a weight, in its turn; false when ctx ends first.
-func (d *desk) during(ctx context.Context, by *sender, weight int, work func()) bool {
+// During runs work that has such a weight, in its turn; false when ctx ends first.
+func (d *Desk) During(ctx context.Context, by *Sender, weight int, work func()) bool {
 	if weight <= lightWeight {
 		work()
 		return true
@@ -67,16 +71,16 @@ func (d *desk) during(ctx context.Context, by *sender, weight int, work func()) 
 }
 
 // leave gives the place up after its rest.
-func (d *desk) leave(worked time.Duration) {
+func (d *Desk) leave(worked time.Duration) {
 	if rest := d.restAfter(worked); rest > 0 {
-		time.AfterFunc(rest, func() { d.places.give(1) })
+		time.AfterFunc(rest, func() { d.places.Give(1) })
 		return
 	}
-	d.places.give(1)
+	d.places.Give(1)
 }
 
 // restAfter is the rest that is due now; what is too short is owed.
-func (d *desk) restAfter(worked time.Duration) time.Duration {
+func (d *Desk) restAfter(worked time.Duration) time.Duration {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.owed += time.Duration(d.rest) * worked; d.owed < restMin {
@@ -87,10 +91,10 @@ func (d *desk) restAfter(worked time.Duration) time.Duration {
 	return due
 }
 
-// readParts reads a message part by part: each is read at the desk, and taken before the next one is read, so
+// ReadParts reads a message part by part: each is read at the desk, and taken before the next one is read, so
 // that only one of them is in memory. The frame is given back.
-func readParts[C any](
-	ctx context.Context, d *desk, by *sender, frame *wire.Frame, cut func(*wire.Frame) ([]wire.Part, error),
+func ReadParts[C any](
+	ctx context.Context, d *Desk, by *Sender, frame *wire.Frame, cut func(*wire.Frame) ([]wire.Part, error),
 	read func(before int, part []byte) ([]C, error), take func(calls []C, weight int) *api.Error,
 ) *api.Error {
 	defer frame.Free()
@@ -101,7 +105,7 @@ func readParts[C any](
 	before := 0
 	for _, part := range parts {
 		var calls []C
-		if !d.during(ctx, by, part.Weight, func() { calls, err = read(before, part.Bytes) }) {
+		if !d.During(ctx, by, part.Weight, func() { calls, err = read(before, part.Bytes) }) {
 			return nil // the stream is gone
 		}
 		before += part.Calls
@@ -115,7 +119,8 @@ func readParts[C any](
 	return nil
 }
 
-func schedulerCalls(_ int, part []byte) ([]protocol.NumberedCall, error) {
+// SchedulerCalls reads a part of a scheduler's message.
+func SchedulerCalls(_ int, part []byte) ([]protocol.NumberedCall, error) {
 	m := new(apiv1.SchedulerCalls)
 	if err := proto.Unmarshal(part, m); err != nil {
 		return nil, wire.Unreadable("wire.scheduler")
@@ -123,7 +128,8 @@ func schedulerCalls(_ int, part []byte) ([]protocol.NumberedCall, error) {
 	return wire.SchedulerCallsFromProto(m)
 }
 
-func agentCalls(before int, part []byte) ([]protocol.AgentCall, error) {
+// AgentCalls reads a part of an agent's message.
+func AgentCalls(before int, part []byte) ([]protocol.AgentCall, error) {
 	m := new(apiv1.AgentCalls)
 	if err := proto.Unmarshal(part, m); err != nil {
 		return nil, wire.Unreadable("wire.agent")

@@ -1,4 +1,4 @@
-package master
+package intake
 
 import (
 	"context"
@@ -18,11 +18,14 @@ const (
 	returningTimeMax = 100 * time.Millisecond
 )
 
-// gate lets so many in at once. What it keeps out costs a goroutine each, not the loop.
-type gate chan struct{}
+// Gate lets so many in at once. What it keeps out costs a goroutine each, not the loop.
+type Gate chan struct{}
 
-// enter waits for a place. leave gives it back; a second call does nothing.
-func (g gate) enter(ctx context.Context, over <-chan struct{}) (leave func(), ok bool) {
+// NewGate is one with places for returningMax agents.
+func NewGate() Gate { return make(Gate, returningMax) }
+
+// Enter waits for a place. leave gives it back; a second call does nothing.
+func (g Gate) Enter(ctx context.Context, over <-chan struct{}) (leave func(), ok bool) {
 	patience := time.NewTimer(returningWaitMax)
 	defer patience.Stop()
 	select {
@@ -47,22 +50,23 @@ const (
 	// redirectsPerSecond is how fast a follower sends agents on to the leader: about as
 	// fast as one admits them. A few come through without any delay.
 	redirectsPerSecond = 2000
-	// heldMax is how long a follower keeps an agent that it can't send on yet; less than
+	// HeldMax is how long a follower keeps an agent that it can't send on yet; less than
 	// the time after which the agent asks other masters.
-	heldMax = 2 * time.Second
+	HeldMax = 2 * time.Second
 )
 
-// pace spreads those who are sent on.
-type pace struct{ next chan time.Time } // holds one: when the next may go
+// Pace spreads those who are sent on.
+type Pace struct{ next chan time.Time } // holds one: when the next may go
 
-func newPace() pace {
-	p := pace{make(chan time.Time, 1)}
+// NewPace lets the first ones through at once.
+func NewPace() Pace {
+	p := Pace{make(chan time.Time, 1)}
 	p.next <- time.Time{}
 	return p
 }
 
-// turn is how long to wait for one's turn; false when that is longer than max.
-func (p pace) turn(now time.Time, longest time.Duration) (time.Duration, bool) {
+// Turn is how long to wait for one's turn; false when that is longer than max.
+func (p Pace) Turn(now time.Time, longest time.Duration) (time.Duration, bool) {
 	at := <-p.next
 	if at.Before(now) {
 		at = now

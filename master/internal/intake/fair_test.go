@@ -1,4 +1,4 @@
-package master
+package intake
 
 import (
 	"context"
@@ -14,14 +14,13 @@ import (
 	apiv1 "github.com/tenderhq/tender/api/v1"
 	"github.com/tenderhq/tender/internal/protocol"
 	"github.com/tenderhq/tender/internal/wire"
-	"github.com/tenderhq/tender/master/core"
 )
 
 // TestFairServesByWeight (R34): of two who always have something, each gets half by weight, and who has had
 // nothing yet goes before those who have much waiting, in however many streams.
 func TestFairServesByWeight(t *testing.T) {
 	var f fair[string]
-	heavy, light, late := newSender(), newSender(), newSender()
+	heavy, light, late := NewSender(), NewSender(), NewSender()
 	for range 100 {
 		f.push(heavy, 64<<10, "heavy")
 	}
@@ -54,9 +53,9 @@ func TestFairServesByWeight(t *testing.T) {
 // TestFairForgets: a sender that has had all that it put is not remembered for ever, though others always wait.
 func TestFairForgets(t *testing.T) {
 	var f fair[int]
-	f.push(newSender(), 1, -1)
+	f.push(NewSender(), 1, -1)
 	for i := range 10_000 {
-		f.push(newSender(), 1, i)
+		f.push(NewSender(), 1, i)
 		f.pop()
 		if len(f.had) > 4*knownMin {
 			t.Fatalf("%d senders are remembered for %d items", len(f.had), len(f.items))
@@ -66,20 +65,20 @@ func TestFairForgets(t *testing.T) {
 
 // TestLanesServeByWeight (R34): a connection gains nothing by opening many streams, nor by large messages.
 func TestLanesServeByWeight(t *testing.T) {
-	n, ctx, greedy := newLanes(), t.Context(), newSender()
+	n, ctx, greedy := NewLanes[int](), t.Context(), NewSender()
 	for range 100 {
-		by := n.front.inlet(greedy, inletMax)
+		by := n.Front.Inlet(greedy)
 		for range 2 {
-			by.put(ctx, nil, arrival{what: core.SchedulerClosed{Conn: 1}, bytes: 60 << 10})
+			by.Put(ctx, nil, 1, 60<<10)
 		}
 	}
-	n.next() // one of them is on its way
-	honest := n.front.inlet(newSender(), inletMax)
+	n.Next() // one of them is on its way
+	honest := n.Front.Inlet(NewSender())
 	for range 10 {
-		honest.put(ctx, nil, arrival{what: core.SchedulerClosed{Conn: 7}, bytes: 1 << 10})
+		honest.Put(ctx, nil, 7, 1<<10)
 	}
 	for i, came := 0, 0; came < 10; i++ {
-		if next, _ := n.next(); next.what == (core.SchedulerClosed{Conn: 7}) {
+		if next, _ := n.Next(); next == 7 {
 			came++
 		}
 		if i > 12 {
@@ -92,12 +91,12 @@ func TestLanesServeByWeight(t *testing.T) {
 // need no place; who gives up leaves none taken.
 func TestDeskHasFewPlaces(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := &desk{places: newBudget(1)}
-		greedy, honest := newSender(), newSender()
+		d := &Desk{places: NewBudget(1)}
+		greedy, honest := NewSender(), NewSender()
 		var order []string
 		hold := make(chan struct{})
-		read := func(by *sender, name string) {
-			go d.during(t.Context(), by, 64<<10, func() { order = append(order, name); <-hold })
+		read := func(by *Sender, name string) {
+			go d.During(t.Context(), by, 64<<10, func() { order = append(order, name); <-hold })
 			synctest.Wait()
 		}
 		for range 4 {
@@ -105,12 +104,12 @@ func TestDeskHasFewPlaces(t *testing.T) {
 		}
 		read(honest, "honest")
 		small := false
-		if !d.during(t.Context(), greedy, lightWeight, func() { small = true }) || !small {
+		if !d.During(t.Context(), greedy, lightWeight, func() { small = true }) || !small {
 			t.Error("a small message waits")
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		gone := make(chan bool)
-		go func() { gone <- d.during(ctx, honest, 64<<10, func() { t.Error("it has given up") }) }()
+		go func() { gone <- d.During(ctx, honest, 64<<10, func() { t.Error("it has given up") }) }()
 		synctest.Wait()
 		cancel()
 		if <-gone {
@@ -133,11 +132,11 @@ func TestDeskHasFewPlaces(t *testing.T) {
 // up to a rest, and who waits alone waits no longer than that.
 func TestDesksRest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := newReads()
+		d := NewReads()
 		began := time.Now()
 		var all sync.WaitGroup
 		for range 100 {
-			all.Go(func() { d.during(t.Context(), newSender(), readWeight, func() { <-time.After(time.Millisecond / 2) }) })
+			all.Go(func() { d.During(t.Context(), NewSender(), ReadWeight, func() { <-time.After(time.Millisecond / 2) }) })
 		}
 		all.Wait()
 		if took, most := time.Since(began), 100*(1+readsRest)*time.Millisecond/2; took > most || took < most-2*time.Millisecond {
@@ -145,7 +144,7 @@ func TestDesksRest(t *testing.T) {
 		}
 		<-time.After(restMax)
 		began = time.Now()
-		if d.during(t.Context(), newSender(), readWeight, func() {}); time.Since(began) != 0 {
+		if d.During(t.Context(), NewSender(), ReadWeight, func() {}); time.Since(began) != 0 {
 			t.Errorf("nobody waits, and one read took %v", time.Since(began))
 		}
 		if d.places.left != 1 {
@@ -171,7 +170,7 @@ func TestOnePartIsReadAtATime(t *testing.T) {
 		if taken != before {
 			t.Errorf("%d calls are read and %d are taken", before, taken)
 		}
-		calls, err := schedulerCalls(before, data)
+		calls, err := SchedulerCalls(before, data)
 		read = append(read, len(calls))
 		return calls, err
 	}
@@ -188,7 +187,7 @@ func TestOnePartIsReadAtATime(t *testing.T) {
 		if err := wire.Codec().Unmarshal(mem.BufferSlice{mem.SliceBuffer(data)}, frame); err != nil {
 			t.Fatal(err)
 		}
-		return readParts(t.Context(), newDesk(), newSender(), frame, (*wire.Frame).SchedulerParts, part, take)
+		return ReadParts(t.Context(), NewDesk(), NewSender(), frame, (*wire.Frame).SchedulerParts, part, take)
 	}
 	if err := of(tasks(4000), tasks(4000), tasks(4000), tasks(1), tasks(1)); err != nil || taken != 5 {
 		t.Fatalf("%d calls were taken: %v", taken, err)
@@ -203,29 +202,5 @@ func TestOnePartIsReadAtATime(t *testing.T) {
 	}
 	if err := of(many...); err == nil || err.Kind != api.Limit || len(read) != 0 {
 		t.Errorf("68,000 tasks in a message were refused with %v, after %v were read", err, read)
-	}
-}
-
-// TestWriterTakesALittle (R34): what waits for a stream is made into messages a little at a time, and its end is told
-// with the last of it.
-func TestWriterTakesALittle(t *testing.T) {
-	q := newQueue(func(e int) int { return e })
-	for range 3 {
-		q.put(200 << 10)
-	}
-	for range 3 * takeEventsMax {
-		q.put(1)
-	}
-	q.close(api.E("session", api.Removed, "", nil))
-	var took []int
-	for done := false; !done; {
-		events, over, err := q.take(t.Context())
-		if over != (err != nil) {
-			t.Errorf("over: %v, and why: %v", over, err)
-		}
-		took, done = append(took, len(events)), over
-	}
-	if want := []int{2, takeEventsMax, takeEventsMax, takeEventsMax, 1}; len(took) != len(want) || took[0] != 2 || took[4] != 1 || q.bytes != 0 {
-		t.Errorf("it took %v of it, %d bytes are left", took, q.bytes)
 	}
 }

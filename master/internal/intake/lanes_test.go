@@ -1,73 +1,70 @@
-package master
+package intake
 
 import (
 	"context"
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"github.com/tenderhq/tender/master/core"
 )
 
 // TestFrontLaneGoesFirst: a framework's call passes all agents that wait, and a crowd of
 // schedulers keeps no agent out.
 func TestFrontLaneGoesFirst(t *testing.T) {
-	const laneMax = 4096
-	n := newLanes()
-	by, ctx := n.agents.inlet(newSender(), inletMax), t.Context()
+	const laneMax, fromFront = 4096, -1
+	n := NewLanes[int]()
+	by := n.Agents.Inlet(NewSender())
 	for i := range laneMax {
-		by.put(ctx, nil, arrival{what: core.AgentClosed{Conn: core.Conn(i)}, last: true})
+		by.PutLast(i)
 	}
-	front := n.front.inlet(newSender(), inletMax)
-	front.put(ctx, nil, arrival{what: core.SchedulerClosed{}, last: true})
-	if first, _ := n.next(); first.what != (core.SchedulerClosed{}) {
-		t.Fatalf("%d agents were waiting and came first: %v", laneMax, first.what)
+	front := n.Front.Inlet(NewSender())
+	front.PutLast(fromFront)
+	if first, _ := n.Next(); first != fromFront {
+		t.Fatalf("%d agents were waiting and came first: %v", laneMax, first)
 	}
 	for range laneMax {
-		front.put(ctx, nil, arrival{what: core.SchedulerClosed{}, last: true})
+		front.PutLast(fromFront)
 	}
 	agents, since := 0, 0
 	for range 2 * laneMax {
-		next, waits := n.next()
+		next, waits := n.Next()
 		if !waits {
 			t.Fatal("something waits and nothing is next")
 		}
 		since++
-		closed, isAgent := next.what.(core.AgentClosed)
-		if !isAgent {
+		if next == fromFront {
 			continue
 		}
-		if closed.Conn != core.Conn(agents) {
-			t.Fatalf("agent event %d came as number %d", closed.Conn, agents)
+		if next != agents {
+			t.Fatalf("agent event %d came as number %d", next, agents)
 		}
 		if since > frontRunMax+1 {
 			t.Fatalf("an agent has waited for %d others", since)
 		}
 		agents, since = agents+1, 0
 	}
-	if next, waits := n.next(); waits || agents != laneMax {
-		t.Errorf("%d agents came; left: %v", agents, next.what)
+	if next, waits := n.Next(); waits || agents != laneMax {
+		t.Errorf("%d agents came; left: %v", agents, next)
 	}
 }
 
 // TestLanesTakeTurns (R34): who has said much waits with the rest of it for those who have
 // said little, however many came before them.
 func TestLanesTakeTurns(t *testing.T) {
-	n, ctx := newLanes(), t.Context()
-	var greedy []*inlet
+	n, ctx := NewLanes[int](), t.Context()
+	var greedy []*Inlet[int]
 	for range 3 {
-		by := n.front.inlet(newSender(), inletMax)
+		by := n.Front.Inlet(NewSender())
 		greedy = append(greedy, by)
 		for range inletMax {
-			if !by.put(ctx, nil, arrival{what: core.SchedulerCalled{Conn: 1}}) {
+			if !by.Put(ctx, nil, 1, 0) {
 				t.Fatal("there is room")
 			}
 		}
 	}
-	honest := n.front.inlet(newSender(), inletMax)
-	honest.put(ctx, nil, arrival{what: core.SchedulerCalled{Conn: 7}})
+	honest := n.Front.Inlet(NewSender())
+	honest.Put(ctx, nil, 7, 0)
 	for i := range 2 * len(greedy) {
-		if next, _ := n.next(); next.what.(core.SchedulerCalled).Conn == 7 {
+		if next, _ := n.Next(); next == 7 {
 			if i != len(greedy) {
 				t.Errorf("it came as number %d", i)
 			}
@@ -81,11 +78,11 @@ func TestLanesTakeTurns(t *testing.T) {
 // several, and by the bytes of all. Who gives up leaves no place taken.
 func TestLanesAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		n := newLanes()
-		puts := func(by *inlet, bytes int) (count int) {
+		n := NewLanes[int]()
+		puts := func(by *Inlet[int], bytes int) (count int) {
 			for {
 				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-				ok := by.put(ctx, nil, arrival{what: core.SchedulerCalled{Conn: 1}, bytes: bytes})
+				ok := by.Put(ctx, nil, 1, bytes)
 				cancel()
 				if !ok {
 					return count
@@ -93,39 +90,39 @@ func TestLanesAreBounded(t *testing.T) {
 				count++
 			}
 		}
-		if small := puts(n.front.inlet(newSender(), inletMax), 10); small != inletMax {
+		if small := puts(n.Front.Inlet(NewSender()), 10); small != inletMax {
 			t.Errorf("%d small messages of one stream wait", small)
 		}
-		if large := puts(n.front.inlet(newSender(), inletMax), 1<<20); large != 1 {
+		if large := puts(n.Front.Inlet(NewSender()), 1<<20); large != 1 {
 			t.Errorf("%d large messages of one stream wait", large)
 		}
 		streams := 1
-		for puts(n.front.inlet(newSender(), inletMax), 1<<20) == 1 {
+		for puts(n.Front.Inlet(NewSender()), 1<<20) == 1 {
 			streams++
 		}
 		if streams != laneBytesMax>>20-1 {
 			t.Errorf("the largest messages of %d streams wait", streams)
 		}
-		late, came := n.front.inlet(newSender(), inletMax), make(chan bool, 1)
+		late, came := n.Front.Inlet(NewSender()), make(chan bool, 1)
 		go func() {
-			came <- late.put(t.Context(), nil, arrival{what: core.SchedulerCalled{Conn: 9}, bytes: 1 << 20})
+			came <- late.Put(t.Context(), nil, 9, 1<<20)
 		}()
 		synctest.Wait()
-		before, taken := n.waiting(), 0
-		for ; n.waiting() > 0; taken++ {
-			n.next()
+		before, taken := n.Waiting(), 0
+		for ; n.Waiting() > 0; taken++ {
+			n.Next()
 		}
 		if !<-came { // while others were taken, or after them
 			t.Error("who waited did not come")
 		}
-		for ; n.waiting() > 0; taken++ {
-			n.next()
+		for ; n.Waiting() > 0; taken++ {
+			n.Next()
 		}
 		if taken != before+1 {
 			t.Errorf("%d of %d messages came", taken, before+1)
 		}
-		if n.front.room.left != laneBytesMax || len(n.front.room.waiters.items) != 0 || late.room.left != inletMax {
-			t.Errorf("nothing waits, and %d of %d bytes are free", n.front.room.left, laneBytesMax)
+		if n.Front.room.left != laneBytesMax || len(n.Front.room.waiters.items) != 0 || late.room.left != inletMax {
+			t.Errorf("nothing waits, and %d of %d bytes are free", n.Front.room.left, laneBytesMax)
 		}
 	})
 }
@@ -134,9 +131,9 @@ func TestLanesAreBounded(t *testing.T) {
 // one that hangs frees its own soon, and who has waited for too long is told so.
 func TestGate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g, over := make(gate, 2), make(chan struct{})
+		g, over := make(Gate, 2), make(chan struct{})
 		began := time.Now()
-		enter := func() (func(), bool) { return g.enter(context.Background(), over) }
+		enter := func() (func(), bool) { return g.Enter(context.Background(), over) }
 		quick, _ := enter()
 		if _, ok := enter(); !ok || time.Since(began) != 0 {
 			t.Fatalf("both places were free: %v after %v", ok, time.Since(began))
@@ -158,14 +155,14 @@ func TestGate(t *testing.T) {
 		synctest.Wait()
 	})
 	synctest.Test(t, func(t *testing.T) {
-		shut := make(gate) // never a place
+		shut := make(Gate) // never a place
 		began := time.Now()
-		if _, ok := shut.enter(context.Background(), nil); ok || time.Since(began) != returningWaitMax {
+		if _, ok := shut.Enter(context.Background(), nil); ok || time.Since(began) != returningWaitMax {
 			t.Errorf("entered %v after %v", ok, time.Since(began))
 		}
 		over := make(chan struct{})
 		close(over)
-		if _, ok := shut.enter(context.Background(), over); ok {
+		if _, ok := shut.Enter(context.Background(), over); ok {
 			t.Error("entered a leadership that is over")
 		}
 	})
@@ -174,18 +171,18 @@ func TestGate(t *testing.T) {
 // TestRedirectsArePaced: the first is sent on at once, ten thousand within five seconds,
 // and nobody waits for longer than it may.
 func TestRedirectsArePaced(t *testing.T) {
-	p, now := newPace(), time.Unix(1000, 0)
+	p, now := NewPace(), time.Unix(1000, 0)
 	for i := range redirectsPerSecond {
-		wait, ok := p.turn(now, time.Second)
+		wait, ok := p.Turn(now, time.Second)
 		if want := time.Duration(i) * time.Second / redirectsPerSecond; !ok || wait != want {
 			t.Fatalf("number %d waits for %v (%v), not %v", i, wait, ok, want)
 		}
 	}
-	p.turn(now, time.Second) // the last of this second
-	if wait, ok := p.turn(now, time.Second); ok {
+	p.Turn(now, time.Second) // the last of this second
+	if wait, ok := p.Turn(now, time.Second); ok {
 		t.Errorf("one more than a second holds waits for %v", wait)
 	}
-	if wait, ok := p.turn(now.Add(time.Hour), time.Second); !ok || wait != 0 {
+	if wait, ok := p.Turn(now.Add(time.Hour), time.Second); !ok || wait != 0 {
 		t.Errorf("an hour later: %v after %v", ok, wait)
 	}
 }

@@ -1,4 +1,4 @@
-package master
+package intake
 
 import (
 	"context"
@@ -20,17 +20,18 @@ const (
 	requestsReadMax = 4
 )
 
-// requests are the calls of which each has one request and one answer. gRPC reads the request of such a call, however
+// Requests are the calls of which each has one request and one answer. gRPC reads the request of such a call, however
 // many of them there are, before it asks anybody. So they are served as streams, which are read when we say so.
-type requests struct {
-	desk *desk
-	room *budget // bytes
+type Requests struct {
+	desk *Desk
+	room *Budget // bytes
 }
 
-func newRequests(d *desk) *requests { return &requests{d, newBudget(requestBytesMax)} }
+// NewRequests are read at that desk.
+func NewRequests(d *Desk) *Requests { return &Requests{d, NewBudget(requestBytesMax)} }
 
-// served is the service with its calls as streams; serve is what every call goes through.
-func (q *requests) served(service grpc.ServiceDesc, serve grpc.UnaryServerInterceptor) *grpc.ServiceDesc {
+// Served is the service with its calls as streams; serve is what every call goes through.
+func (q *Requests) Served(service grpc.ServiceDesc, serve grpc.UnaryServerInterceptor) *grpc.ServiceDesc {
 	service.Streams = slices.Clone(service.Streams)
 	stores := service.ServiceName == apiv1.StoreService_ServiceDesc.ServiceName
 	for _, call := range service.Methods {
@@ -52,16 +53,16 @@ func (q *requests) served(service grpc.ServiceDesc, serve grpc.UnaryServerInterc
 }
 
 // receive reads a request when there is room for it; its room is kept until leave is called.
-func (q *requests) receive(ctx context.Context, stream grpc.ServerStream, request any, stores bool) (leave func(), err error) {
+func (q *Requests) receive(ctx context.Context, stream grpc.ServerStream, request any, stores bool) (leave func(), err error) {
 	leave = func() {}
-	from := senderOf(ctx)
+	from := SenderOf(ctx)
 	select {
 	case from.reading <- struct{}{}:
 		defer func() { <-from.reading }()
 	case <-ctx.Done():
 		return leave, ctx.Err()
 	}
-	if !from.pay(ctx, callsExpense, 0) { // what it owes; nothing of this request is in memory meanwhile
+	if !from.Pay(ctx, CallsExpense, 0) { // what it owes; nothing of this request is in memory meanwhile
 		return leave, ctx.Err()
 	}
 	frame := new(wire.Frame)
@@ -74,12 +75,12 @@ func (q *requests) receive(ctx context.Context, stream grpc.ServerStream, reques
 		return leave, ctx.Err()
 	}
 	if bytes > requestBytesSmall {
-		if !q.room.take(ctx, nil, from, bytes) {
+		if !q.room.Take(ctx, nil, from, bytes) {
 			return leave, ctx.Err()
 		}
-		leave = func() { q.room.give(bytes) }
+		leave = func() { q.room.Give(bytes) }
 	}
-	if !q.desk.during(ctx, from, bytes, func() { err = frame.Read(request) }) {
+	if !q.desk.During(ctx, from, bytes, func() { err = frame.Read(request) }) {
 		err = ctx.Err()
 	}
 	return leave, err
@@ -87,9 +88,9 @@ func (q *requests) receive(ctx context.Context, stream grpc.ServerStream, reques
 
 // payForRequest holds a request until its connection may send it. It keeps its place among those that are read, so
 // what the connection sends beside it waits in its windows.
-func payForRequest(ctx context.Context, from *sender, bytes int, stores bool) bool {
+func payForRequest(ctx context.Context, from *Sender, bytes int, stores bool) bool {
 	if stores {
-		return from.pay(ctx, callsExpense, float64(storePrice+bytes)) && from.pay(ctx, storeExpense, float64(bytes))
+		return from.Pay(ctx, CallsExpense, float64(storePrice+bytes)) && from.Pay(ctx, StoreExpense, float64(bytes))
 	}
-	return from.pay(ctx, callsExpense, float64(lookPrice+bytes))
+	return from.Pay(ctx, CallsExpense, float64(LookPrice+bytes))
 }

@@ -1,4 +1,4 @@
-package master
+package intake
 
 import (
 	"context"
@@ -15,32 +15,39 @@ import (
 // what is dear, and all connections of an address have some times as much together. Who has used it up is not read on
 // until it has grown again: the windows of HTTP/2 fill, and the peer itself has to wait. (Protocol rule R34.)
 
-// expense is something of which there is so much a second.
-type expense int
+// Expense is something of which there is so much a second.
+type Expense int
 
 const (
-	// callsExpense is the reading and stepping of calls, in bytes: what a message takes in memory, and a price
+	// CallsExpense is the reading and stepping of calls, in bytes: what a message takes in memory, and a price
 	// for each call by its kind (prices.go).
-	callsExpense expense = iota
-	// storeExpense is bytes of values that are written to stores, which three disks and two links carry.
-	storeExpense
-	// compileExpense is processor time for constraints that nobody has stated before.
-	compileExpense
-	// sessionsExpense is first calls of sessions: each may ask the quorum for something.
-	sessionsExpense
+	CallsExpense Expense = iota
+	// StoreExpense is bytes of values that are written to stores, which three disks and two links carry.
+	StoreExpense
+	// CompileExpense is processor time for constraints that nobody has stated before.
+	CompileExpense
+	// SessionsExpense is first calls of sessions: each may ask the quorum for something.
+	SessionsExpense
 	expenses
 )
 
-func (e expense) String() string { return [...]string{"calls", "store", "constraints", "sessions"}[e] }
+// String is the word for it in metrics and in the log.
+func (e Expense) String() string { return [...]string{"calls", "store", "constraints", "sessions"}[e] }
+
+// SessionsPerSecond is how many sessions of an address may begin each second, and SessionsAtOnce how many of them at a time.
+const (
+	SessionsPerSecond = 64
+	SessionsAtOnce    = 256
+)
 
 // rates are far above what honest peers need. A framework that launches 5,000 tasks a second and acknowledges all
 // their statuses uses some 20 MiB/s of calls (measured: 3.7 KiB a task), an agent with 1,000 tasks comes back with less
 // than 8 MiB, and a scheduler keeps some hundred KiB a second in its store.
 var rates = [expenses]struct{ connection, address allowance.Rate }{
-	callsExpense:    {bytesPerSecond(64<<20, 128<<20, 2<<20), bytesPerSecond(128<<20, 128<<20, 128<<20)},
-	storeExpense:    {bytesPerSecond(2<<20, 16<<20, 1<<20), bytesPerSecond(4<<20, 16<<20, 16<<20)},
-	compileExpense:  {timePerSecond(50, 250, 100), timePerSecond(200, 1000, 1000)},
-	sessionsExpense: {allowance.Rate{}, allowance.Rate{PerSecond: 64, Most: 256, First: 256}},
+	CallsExpense:    {bytesPerSecond(64<<20, 128<<20, 2<<20), bytesPerSecond(128<<20, 128<<20, 128<<20)},
+	StoreExpense:    {bytesPerSecond(2<<20, 16<<20, 1<<20), bytesPerSecond(4<<20, 16<<20, 16<<20)},
+	CompileExpense:  {timePerSecond(50, 250, 100), timePerSecond(200, 1000, 1000)},
+	SessionsExpense: {allowance.Rate{}, allowance.Rate{PerSecond: SessionsPerSecond, Most: SessionsAtOnce, First: SessionsAtOnce}},
 }
 
 func bytesPerSecond(grows, most, first float64) allowance.Rate {
@@ -56,7 +63,7 @@ func timePerSecond(grows, most, first float64) allowance.Rate {
 // address is where peers come from, with what all of them together may use.
 type address struct {
 	name string
-	all  *addresses
+	all  *Addresses
 
 	mu         sync.Mutex                    // guards also the allowances of its connections
 	allowances [expenses]allowance.Allowance // guarded by mu
@@ -64,17 +71,18 @@ type address struct {
 	open       int                           // connections; guarded by all.mu
 }
 
-// addresses are all from which connections are open, or were a moment ago.
-type addresses struct {
-	held func(what expense, who string, wait time.Duration, tell bool) // told of every wait
+// Addresses are all from which connections are open, or were a moment ago.
+type Addresses struct {
+	held func(what Expense, who string, wait time.Duration, tell bool) // told of every wait
 
 	mu    sync.Mutex
 	known map[string]*address // guarded by mu
 	many  int                 // of which it is worth looking through them; guarded by mu
 }
 
-func newAddresses(held func(what expense, who string, wait time.Duration, tell bool)) *addresses {
-	return &addresses{held: held, known: make(map[string]*address)}
+// NewAddresses tells held of every wait, and with it whether that is worth a line in the log.
+func NewAddresses(held func(what Expense, who string, wait time.Duration, tell bool)) *Addresses {
+	return &Addresses{held: held, known: make(map[string]*address)}
 }
 
 // addressName is the host of an address; of the sixth version the network, as a host has all of it.
@@ -91,7 +99,7 @@ func addressName(from net.Addr) string {
 }
 
 // connected is the account of a new connection; left ends it.
-func (as *addresses) connected(from net.Addr) *sender {
+func (as *Addresses) connected(from net.Addr) *Sender {
 	now := time.Now()
 	as.mu.Lock()
 	defer as.mu.Unlock()
@@ -105,7 +113,7 @@ func (as *addresses) connected(from net.Addr) *sender {
 		as.known[name] = a
 	}
 	a.open++
-	s := newSender()
+	s := NewSender()
 	s.address = a
 	for what := range s.allowances {
 		s.allowances[what] = allowance.New(rates[what].connection, now)
@@ -116,14 +124,14 @@ func (as *addresses) connected(from net.Addr) *sender {
 	return s
 }
 
-func (as *addresses) left(s *sender) {
+func (as *Addresses) left(s *Sender) {
 	as.mu.Lock()
 	defer as.mu.Unlock()
 	s.address.open--
 }
 
 // forget drops those without a connection of whom nothing has to be remembered. Callers hold mu.
-func (as *addresses) forget(now time.Time) {
+func (as *Addresses) forget(now time.Time) {
 	for name, a := range as.known { // order: irrelevant because each is looked at by itself
 		if a.open == 0 && a.full(now) {
 			delete(as.known, name)
@@ -148,7 +156,7 @@ const tellHeldEvery = time.Minute
 
 // use takes from what the sender's connection and its address have left, and returns how long it is to be held for it.
 // Longer than patience: nothing is taken, and it is not served.
-func (s *sender) use(what expense, amount float64, patience time.Duration) (wait time.Duration, ok bool) {
+func (s *Sender) use(what Expense, amount float64, patience time.Duration) (wait time.Duration, ok bool) {
 	if s.address == nil {
 		return 0, true
 	}
@@ -170,8 +178,8 @@ func (s *sender) use(what expense, amount float64, patience time.Duration) (wait
 	return wait, ok
 }
 
-// pay uses up an amount and waits until nothing is owed; false when ctx ends first.
-func (s *sender) pay(ctx context.Context, what expense, amount float64) bool {
+// Pay uses up an amount and waits until nothing is owed; false when ctx ends first.
+func (s *Sender) Pay(ctx context.Context, what Expense, amount float64) bool {
 	wait, _ := s.use(what, amount, endless)
 	return wait == 0 || pause.For(ctx, wait)
 }
@@ -179,8 +187,8 @@ func (s *sender) pay(ctx context.Context, what expense, amount float64) bool {
 // endless is longer than anybody can owe.
 const endless = time.Duration(1<<63 - 1)
 
-// charge takes for what has been done already: who sends more of it is held then, also by another connection.
-func (s *sender) charge(what expense, amount float64) {
+// Charge takes for what has been done already: who sends more of it is held then, also by another connection.
+func (s *Sender) Charge(what Expense, amount float64) {
 	if s.address == nil || amount == 0 {
 		return
 	}
@@ -189,4 +197,11 @@ func (s *sender) charge(what expense, amount float64) {
 	defer s.address.mu.Unlock()
 	s.allowances[what].Charge(now, amount)
 	s.address.allowances[what].Charge(now, amount)
+}
+
+// PayForSession lets sessions of an address begin as fast as they may: each may ask the quorum for something, as for the
+// admission of an agent that nobody knows. False when it would be long until this one may.
+func (s *Sender) PayForSession(ctx context.Context, sessions float64) bool {
+	wait, soon := s.use(SessionsExpense, sessions, returningWaitMax)
+	return soon && (wait == 0 || pause.For(ctx, wait))
 }

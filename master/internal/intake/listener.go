@@ -1,0 +1,89 @@
+package intake
+
+import (
+	"context"
+	"net"
+	"sync"
+	"sync/atomic"
+
+	"google.golang.org/grpc/peer"
+)
+
+// Listener closes connections beyond its limit at once.
+type Listener struct {
+	net.Listener
+	limit     int64
+	open      atomic.Int64
+	refused   *atomic.Uint64
+	addresses *Addresses
+}
+
+// NewListener counts in refused the connections beyond the limit; addresses keep the accounts of the others.
+func NewListener(inner net.Listener, limit int64, refused *atomic.Uint64, addresses *Addresses) *Listener {
+	return &Listener{Listener: inner, limit: limit, refused: refused, addresses: addresses}
+}
+
+// Accept returns the next connection for which there is room.
+func (l *Listener) Accept() (net.Conn, error) {
+	for {
+		conn, err := l.Listener.Accept()
+		if err != nil {
+			return nil, err
+		}
+		if l.open.Add(1) <= l.limit {
+			return &boundedConn{Conn: conn, listener: l, remote: remote{conn.RemoteAddr(), l.addresses.connected(conn.RemoteAddr())}}, nil
+		}
+		l.open.Add(-1)
+		l.refused.Add(1)
+		_ = conn.Close() // nobody has read from it
+	}
+}
+
+type boundedConn struct {
+	net.Conn
+	listener *Listener
+	once     sync.Once
+	remote   remote
+}
+
+// remote is the other end of a connection, with its account.
+type remote struct {
+	net.Addr
+	sender *Sender
+}
+
+// RemoteAddr is also what gRPC tells each stream.
+func (c *boundedConn) RemoteAddr() net.Addr { return c.remote }
+
+// senderKey is where the context of a request of HTTP has its sender.
+type senderKey struct{}
+
+// WithSender keeps the account of a connection of HTTP for its requests.
+func WithSender(ctx context.Context, conn net.Conn) context.Context {
+	if remote, ours := conn.RemoteAddr().(remote); ours {
+		return context.WithValue(ctx, senderKey{}, remote.sender)
+	}
+	return ctx
+}
+
+// SenderOf is the account of the connection that a call came by.
+func SenderOf(ctx context.Context) *Sender {
+	if s, http := ctx.Value(senderKey{}).(*Sender); http {
+		return s
+	}
+	if from, known := peer.FromContext(ctx); known {
+		if remote, ours := from.Addr.(remote); ours {
+			return remote.sender
+		}
+	}
+	return NewSender()
+}
+
+// Close gives the place back, once.
+func (c *boundedConn) Close() error {
+	c.once.Do(func() {
+		c.listener.open.Add(-1)
+		c.listener.addresses.left(c.remote.sender)
+	})
+	return c.Conn.Close()
+}

@@ -1,0 +1,54 @@
+package intake
+
+import (
+	"errors"
+	"net"
+	"sync/atomic"
+	"testing"
+
+	"github.com/tenderhq/tender/internal/testing/memnet"
+)
+
+// TestConnectionsAreBounded (R34): one more than are allowed is closed at once, and who leaves
+// makes room, once.
+func TestConnectionsAreBounded(t *testing.T) {
+	network := memnet.New()
+	inner, err := network.Listen("host:1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var refused atomic.Uint64
+	listener := NewListener(inner, 2, &refused, NewAddresses(nil))
+	defer listener.Close()
+	accepted := make(chan net.Conn)
+	go func() {
+		for {
+			conn, err := listener.Accept()
+			if errors.Is(err, net.ErrClosed) {
+				return
+			}
+			accepted <- conn
+		}
+	}()
+	dial := func() net.Conn {
+		conn, err := network.Dial(t.Context(), "host:1")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return conn
+	}
+	dial()
+	first := <-accepted
+	dial()
+	<-accepted
+	if _, err := dial().Read(make([]byte, 1)); err == nil || refused.Load() != 1 {
+		t.Errorf("the third is not closed: %v, %d refused", err, refused.Load())
+	}
+	_ = first.Close()
+	_ = first.Close()
+	dial()
+	<-accepted
+	if _, err := dial().Read(make([]byte, 1)); err == nil || refused.Load() != 2 {
+		t.Errorf("a place was given back twice: %v, %d refused", err, refused.Load())
+	}
+}
