@@ -30,6 +30,9 @@ func (t *Task) Check() error {
 	if err := checkDuration("kill grace", t.KillGrace); err != nil {
 		return err
 	}
+	if err := checkDuration("max completion time", t.MaxCompletionTime); err != nil {
+		return err
+	}
 	if err := checkWords("labels", t.Labels); err != nil {
 		return err
 	}

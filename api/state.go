@@ -144,7 +144,7 @@ const (
 	ReasonDiskLimit         // reserved
 	ReasonPidsLimit         // reserved
 	ReasonHealthCheckFailed // reserved
-	ReasonMaxCompletionTime // reserved
+	ReasonMaxCompletionTime
 	ReasonKilledByFramework
 	ReasonKilledByOperator
 	ReasonPreempted

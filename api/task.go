@@ -19,8 +19,11 @@ type Task struct {
 	// KillGrace is how long a killed task may take after SIGTERM before SIGKILL.
 	// Default 5 s.
 	KillGrace time.Duration
-	Labels    map[string]string
-	Ports     map[string]uint16 // named ports, taken from Resources
+	// MaxCompletionTime ends the task that has run for so long: it is killed with its grace, and
+	// FAILED (MAX_COMPLETION_TIME). Counted from its first RUNNING. Default: no limit.
+	MaxCompletionTime time.Duration
+	Labels            map[string]string
+	Ports             map[string]uint16 // named ports, taken from Resources
 	// Group names the tasks that a demand spreads together; see [Shape].
 	Group string
 	// Placement tells the masters how the task came to its agent, so that they can

@@ -105,6 +105,10 @@ func everyRecord() []core.Record {
 			Task: task, Framework: "f1", Role: "r", Resources: api.Scalars(1, 2), ExecutorResources: api.Scalars(3, 4),
 			Term: api.Term{Epoch: 1, Number: 2}, Number: 3, At: at,
 		},
+		core.TaskLaunched{
+			Task:      api.Task{ID: "t2", Resources: api.Scalars(1, 2), Command: &command, MaxCompletionTime: time.Hour},
+			Framework: "f1", Role: "r", Resources: api.Scalars(1, 2), Number: 4, At: at, Began: at.Add(time.Second),
+		},
 		core.TaskKilled{Task: ref, Grace: time.Second, Reason: api.ReasonPreempted},
 		core.TaskGroup{Task: ref, Group: core.Process{PID: 7, Start: 8}},
 		core.TaskStatus{Status: status, ExecutorNumber: 4, Group: core.Process{PID: 7, Start: 8}},

@@ -350,7 +350,7 @@ func (x *executors) judgeTask(e *executor, t *task) (api.TaskState, api.Reason, 
 	case x.frameworkRemoved(t.ref.Framework):
 		return api.TaskKilled, api.ReasonFrameworkRemoved, "its framework was removed"
 	case t.kill != nil:
-		return api.TaskKilled, t.kill.Reason, "it ended with its executor: " + e.why
+		return t.killedAs("it ended with its executor: " + e.why)
 	case x.unreached(e, t) && api.MayMove(t.latest.State, api.TaskDropped, api.MoverAgent):
 		return api.TaskDropped, api.ReasonExecutorTerminated, "its executor ended before it was started: " + e.why
 	}

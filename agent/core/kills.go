@@ -53,7 +53,8 @@ func (k *kills) actOnKill(t *task) {
 		return
 	}
 	if !t.handed {
-		k.statuses.setStatus(t, api.TaskKilled, t.kill.Reason, "killed before it was started")
+		state, reason, why := t.killedAs("killed before it was started")
+		k.statuses.setStatus(t, state, reason, why)
 		return
 	}
 	if t.latest.State == api.TaskRunning {

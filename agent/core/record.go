@@ -92,7 +92,8 @@ type (
 	// ExecutorForgotten says that no process of it and its tasks is left.
 	ExecutorForgotten struct{ Run Run }
 
-	// TaskLaunched is a launch as the leader sent it.
+	// TaskLaunched is a launch as the leader sent it. Began is when a task that may not run for ever was RUNNING first:
+	// it is set by the status that says so, and written in a compacted checkpoint.
 	TaskLaunched struct {
 		Task              api.Task
 		Framework         api.FrameworkID
@@ -102,6 +103,7 @@ type (
 		Term              api.Term
 		Number            uint64
 		At                time.Time
+		Began             time.Time
 	}
 	// TaskKilled precedes every act of a kill (R12).
 	TaskKilled struct {

@@ -73,6 +73,7 @@ func (c *Core) recoverTask(t *task) {
 	if t.ended() {
 		return
 	}
+	c.watchCompletion(t)
 	if uris, volumes := t.wants(); len(uris) == 0 && len(volumes) == 0 {
 		t.files = filesReady
 	}
@@ -125,7 +126,7 @@ func (c *Core) endLost(e *executor, state api.TaskState, reason api.Reason, why 
 func (c *Core) endUnstarted(t *task, state api.TaskState, reason api.Reason, why string) {
 	switch {
 	case t.kill != nil && state != api.TaskGone:
-		state, reason = api.TaskKilled, t.kill.Reason
+		state, reason, why = t.killedAs(why)
 	case !api.MayMove(t.latest.State, state, api.MoverAgent):
 		state = api.TaskFailed
 	}
@@ -141,7 +142,8 @@ func (c *Core) recoverAlone(t *task, rebooted bool) {
 	case rebooted:
 		c.statuses.setStatus(t, api.TaskGone, api.ReasonAgentRebooted, "the machine was booted again")
 	case (t.bereft || t.latest.State != api.TaskStaging) && t.kill != nil:
-		c.statuses.setStatus(t, api.TaskKilled, t.kill.Reason, why)
+		state, reason, why := t.killedAs(why)
+		c.statuses.setStatus(t, state, reason, why)
 	case t.bereft || t.latest.State != api.TaskStaging:
 		c.statuses.setStatus(t, api.TaskFailed, api.ReasonAgentRestarted, why)
 	case t.kill != nil:

@@ -218,6 +218,7 @@ func (st *statuses) takeStatus(conn Conn, ref api.ExecutorRef, s protocol.Execut
 		Data: s.Data, ExitCode: s.ExitCode, Healthy: s.Healthy, Output: s.Output,
 	}
 	number := st.storeStatus(t, TaskStatus{Status: status, ExecutorNumber: s.Number, Group: group})
+	st.watchCompletion(t)
 	st.follow(number, answer)
 }
 
@@ -237,11 +238,11 @@ func (st *statuses) judgeMove(t *task, s protocol.ExecutorStatus) (api.TaskState
 		return 0, 0, "", false // the agent has said so
 	}
 	if api.MayMove(from, s.State, api.MoverExecutor) {
-		reason := s.Reason
-		if s.State == api.TaskKilled && reason == api.ReasonNone && t.kill != nil {
-			reason = t.kill.Reason
+		if s.State == api.TaskKilled && s.Reason == api.ReasonNone && t.kill != nil {
+			state, reason, message := t.killedAs(s.Message)
+			return state, reason, message, true
 		}
-		return s.State, reason, s.Message, true
+		return s.State, s.Reason, s.Message, true
 	}
 	st.logIllegal(t, s)
 	if s.State.Terminal() {

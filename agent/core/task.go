@@ -32,6 +32,7 @@ type task struct {
 	flight       flight
 	nudges       int           // how often the kill was repeated
 	pressing     time.Duration // pause before the next nudge; 0 = nobody presses yet
+	deadline     time.Time     // when its time to run is over; zero = never, or it has not begun
 }
 
 // flight is how far a task's statuses have come on their way to the leader.
@@ -102,6 +103,9 @@ func (t *task) take(r TaskStatus) {
 	last := len(t.unacked) - 1
 	merges := t.crowded() && r.Status.State == api.TaskRunning && t.unacked[last].State == api.TaskRunning
 	t.latest = r.Status
+	if t.launch.Task.MaxCompletionTime > 0 && t.launch.Began.IsZero() && r.Status.State == api.TaskRunning {
+		t.launch.Began = r.Status.At
+	}
 	if merges {
 		t.unacked[last] = r.Status
 		return

@@ -30,10 +30,11 @@ const (
 	timerIdle
 	timerSandbox
 	timerSample
+	timerCompletion
 )
 
 func (k timerKind) String() string {
-	return [...]string{"heartbeat", "session", "resend", "kill", "executor", "idle", "sandbox", "sample"}[k]
+	return [...]string{"heartbeat", "session", "resend", "kill", "executor", "idle", "sandbox", "sample", "completion"}[k]
 }
 
 // timers is a heap by time; what is due at one moment fires in the order of its making.
@@ -97,6 +98,8 @@ func (c *Core) fireTimers() {
 			c.sandboxes.sandboxDue()
 		case timerSample:
 			c.pressure.sampleDue()
+		case timerCompletion:
+			c.kills.completionDue(entry.task)
 		}
 	}
 }

@@ -425,6 +425,7 @@ func (w *world) launch(a transcript.Line) protocol.AgentEvent {
 		task.Resources = task.Resources.Plus(api.NewResources(disk))
 		launch.Resources = task.Resources
 	}
+	task.MaxCompletionTime = w.duration(a.Named["longest"])
 	launch.Task = task
 	return launch
 }

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/internal/protocol"
@@ -59,6 +60,9 @@ func (a *afterlife) chance(random *rand.Rand, launches *int) {
 		} else if random.IntN(4) == 0 {
 			task.Command.URIs = []api.URI{{Source: "/x"}}
 		}
+		if random.IntN(8) == 0 {
+			task.MaxCompletionTime = 100 * time.Millisecond
+		}
 		a.tell(protocol.LaunchTask{
 			Framework: api.Framework{ID: framework, Name: "fw"}, Role: "default", Task: task, Resources: task.Resources, Number: uint64(*launches),
 		})
@@ -69,8 +73,11 @@ func (a *afterlife) chance(random *rand.Rand, launches *int) {
 		a.die(random)
 	case n < 22 && random.IntN(4) == 0:
 		a.tell(protocol.RemoveFramework{Framework: framework})
-	case n < 26:
+	case n < 24:
 		a.auto = !a.auto
+	case n < 26:
+		a.now = a.now.Add(200 * time.Millisecond)
+		a.step(Woken{})
 	case n < 36:
 		a.step(Checkpointed{a.core.disk.stored + uint64(random.IntN(int(a.core.disk.written-a.core.disk.stored)+1))})
 	case len(a.queue) > 0:

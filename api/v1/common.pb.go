@@ -183,7 +183,7 @@ const (
 	Reason_DISK_LIMIT                    Reason = 6 // reserved
 	Reason_PIDS_LIMIT                    Reason = 7 // reserved
 	Reason_HEALTH_CHECK_FAILED           Reason = 8 // reserved
-	Reason_MAX_COMPLETION_TIME           Reason = 9 // reserved
+	Reason_MAX_COMPLETION_TIME           Reason = 9
 	Reason_KILLED_BY_FRAMEWORK           Reason = 10
 	Reason_KILLED_BY_OPERATOR            Reason = 11
 	Reason_PREEMPTED                     Reason = 12
@@ -892,9 +892,12 @@ type Task struct {
 	// From schedulers only: the leader counts it with the launch, and tells nobody else.
 	Placement *Placement `protobuf:"bytes,10,opt,name=placement,proto3" json:"placement,omitempty"`
 	// The tasks that a demand spreads together, see Shape.
-	Group         string `protobuf:"bytes,11,opt,name=group,proto3" json:"group,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Group string `protobuf:"bytes,11,opt,name=group,proto3" json:"group,omitempty"`
+	// The agent kills a task that has run for so long since its first RUNNING, with its grace; it is
+	// then FAILED (MAX_COMPLETION_TIME). Absent: no limit.
+	MaxCompletionTime *durationpb.Duration `protobuf:"bytes,21,opt,name=max_completion_time,json=maxCompletionTime,proto3" json:"max_completion_time,omitempty"`
+	unknownFields     protoimpl.UnknownFields
+	sizeCache         protoimpl.SizeCache
 }
 
 func (x *Task) Reset() {
@@ -1002,6 +1005,13 @@ func (x *Task) GetGroup() string {
 		return x.Group
 	}
 	return ""
+}
+
+func (x *Task) GetMaxCompletionTime() *durationpb.Duration {
+	if x != nil {
+		return x.MaxCompletionTime
+	}
+	return nil
 }
 
 // Placement is how a task came to its agent: how near it runs to what it prefers, and
@@ -1759,7 +1769,7 @@ const file_api_v1_common_proto_rawDesc = "" +
 	"\x06labels\x18\x06 \x03(\v2\x1f.tender.v1.Executor.LabelsEntryR\x06labels\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xb0\x04\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xfb\x04\n" +
 	"\x04Task\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x121\n" +
@@ -1773,7 +1783,8 @@ const file_api_v1_common_proto_rawDesc = "" +
 	"\x05ports\x18\t \x03(\v2\x1a.tender.v1.Task.PortsEntryR\x05ports\x122\n" +
 	"\tplacement\x18\n" +
 	" \x01(\v2\x14.tender.v1.PlacementR\tplacement\x12\x14\n" +
-	"\x05group\x18\v \x01(\tR\x05group\x1a9\n" +
+	"\x05group\x18\v \x01(\tR\x05group\x12I\n" +
+	"\x13max_completion_time\x18\x15 \x01(\v2\x19.google.protobuf.DurationR\x11maxCompletionTime\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a8\n" +
@@ -2014,31 +2025,32 @@ var file_api_v1_common_proto_depIdxs = []int32{
 	21, // 11: tender.v1.Task.labels:type_name -> tender.v1.Task.LabelsEntry
 	22, // 12: tender.v1.Task.ports:type_name -> tender.v1.Task.PortsEntry
 	12, // 13: tender.v1.Task.placement:type_name -> tender.v1.Placement
-	3,  // 14: tender.v1.Placement.level:type_name -> tender.v1.PlacementLevel
-	28, // 15: tender.v1.Placement.waited:type_name -> google.protobuf.Duration
-	28, // 16: tender.v1.Placement.idle:type_name -> google.protobuf.Duration
-	0,  // 17: tender.v1.Status.state:type_name -> tender.v1.TaskState
-	2,  // 18: tender.v1.Status.reason:type_name -> tender.v1.Reason
-	1,  // 19: tender.v1.Status.source:type_name -> tender.v1.Source
-	29, // 20: tender.v1.Status.at:type_name -> google.protobuf.Timestamp
-	23, // 21: tender.v1.Status.labels:type_name -> tender.v1.Status.LabelsEntry
-	24, // 22: tender.v1.Status.ports:type_name -> tender.v1.Status.PortsEntry
-	14, // 23: tender.v1.Status.output:type_name -> tender.v1.OutputSize
-	7,  // 24: tender.v1.Agent.resources:type_name -> tender.v1.Resource
-	25, // 25: tender.v1.Agent.attributes:type_name -> tender.v1.Agent.AttributesEntry
-	28, // 26: tender.v1.Framework.failover_timeout:type_name -> google.protobuf.Duration
-	7,  // 27: tender.v1.Framework.min_offer:type_name -> tender.v1.Resource
-	7,  // 28: tender.v1.Framework.max_offer:type_name -> tender.v1.Resource
-	26, // 29: tender.v1.Framework.labels:type_name -> tender.v1.Framework.LabelsEntry
-	27, // 30: tender.v1.Framework.endpoints:type_name -> tender.v1.Framework.EndpointsEntry
-	29, // 31: tender.v1.Usage.at:type_name -> google.protobuf.Timestamp
-	28, // 32: tender.v1.Usage.cpu_time:type_name -> google.protobuf.Duration
-	4,  // 33: tender.v1.Error.kind:type_name -> tender.v1.ErrorKind
-	34, // [34:34] is the sub-list for method output_type
-	34, // [34:34] is the sub-list for method input_type
-	34, // [34:34] is the sub-list for extension type_name
-	34, // [34:34] is the sub-list for extension extendee
-	0,  // [0:34] is the sub-list for field type_name
+	28, // 14: tender.v1.Task.max_completion_time:type_name -> google.protobuf.Duration
+	3,  // 15: tender.v1.Placement.level:type_name -> tender.v1.PlacementLevel
+	28, // 16: tender.v1.Placement.waited:type_name -> google.protobuf.Duration
+	28, // 17: tender.v1.Placement.idle:type_name -> google.protobuf.Duration
+	0,  // 18: tender.v1.Status.state:type_name -> tender.v1.TaskState
+	2,  // 19: tender.v1.Status.reason:type_name -> tender.v1.Reason
+	1,  // 20: tender.v1.Status.source:type_name -> tender.v1.Source
+	29, // 21: tender.v1.Status.at:type_name -> google.protobuf.Timestamp
+	23, // 22: tender.v1.Status.labels:type_name -> tender.v1.Status.LabelsEntry
+	24, // 23: tender.v1.Status.ports:type_name -> tender.v1.Status.PortsEntry
+	14, // 24: tender.v1.Status.output:type_name -> tender.v1.OutputSize
+	7,  // 25: tender.v1.Agent.resources:type_name -> tender.v1.Resource
+	25, // 26: tender.v1.Agent.attributes:type_name -> tender.v1.Agent.AttributesEntry
+	28, // 27: tender.v1.Framework.failover_timeout:type_name -> google.protobuf.Duration
+	7,  // 28: tender.v1.Framework.min_offer:type_name -> tender.v1.Resource
+	7,  // 29: tender.v1.Framework.max_offer:type_name -> tender.v1.Resource
+	26, // 30: tender.v1.Framework.labels:type_name -> tender.v1.Framework.LabelsEntry
+	27, // 31: tender.v1.Framework.endpoints:type_name -> tender.v1.Framework.EndpointsEntry
+	29, // 32: tender.v1.Usage.at:type_name -> google.protobuf.Timestamp
+	28, // 33: tender.v1.Usage.cpu_time:type_name -> google.protobuf.Duration
+	4,  // 34: tender.v1.Error.kind:type_name -> tender.v1.ErrorKind
+	35, // [35:35] is the sub-list for method output_type
+	35, // [35:35] is the sub-list for method input_type
+	35, // [35:35] is the sub-list for extension type_name
+	35, // [35:35] is the sub-list for extension extendee
+	0,  // [0:35] is the sub-list for field type_name
 }
 
 func init() { file_api_v1_common_proto_init() }

@@ -210,7 +210,11 @@ func TestRunShowsBothStreamsAndTheExitCode(t *testing.T) {
 			t.Errorf("%v: exit code %d, stdout %.200q, stderr %.200q", test.args, code, stdout, stderr)
 		}
 	}
-	_, stderr, code := tender(t, d.env, "run", "--", "no-such-program-anywhere")
+	_, stderr, code := tender(t, d.env, "run", "--timeout", "50ms", "--", "sleep", "1000")
+	if code != 143 || !strings.Contains(stderr, "FAILED: MAX_COMPLETION_TIME: exit code 143: it had run for its longest time of 50ms: ended by signal 15") {
+		t.Errorf("a task whose time is over: exit code %d, %q", code, stderr)
+	}
+	_, stderr, code = tender(t, d.env, "run", "--", "no-such-program-anywhere")
 	if code == 0 || !strings.Contains(stderr, "no-such-program-anywhere") {
 		t.Errorf("a program that does not exist: exit code %d, %q", code, stderr)
 	}

@@ -29,7 +29,8 @@ type runFlags struct {
 	env, constraints      []string
 	volumes               []string
 	labels                map[string]string
-	grace, unreachable    time.Duration
+	grace, timeout        time.Duration
+	unreachable           time.Duration
 	shell, retry, quiet   bool
 	revocable             bool
 }
@@ -69,6 +70,7 @@ func (a *App) runCommand() *cobra.Command {
 	flags.StringArrayVar(&f.constraints, "constraint", nil, "only agents for which this is true, such as 'attributes[\"rack\"] == \"r1\"'; repeatable")
 	flags.StringToStringVar(&f.labels, "label", nil, "NAME=VALUE of the tasks; repeatable")
 	flags.DurationVar(&f.grace, "grace", 0, "time between SIGTERM and SIGKILL (default 5s)")
+	flags.DurationVar(&f.timeout, "timeout", 0, "end a task that has run for so long; it is FAILED (default: none)")
 	flags.BoolVar(&f.shell, "shell", false, "COMMAND is a line for /bin/sh")
 	flags.BoolVar(&f.retry, "retry", false, "start a task again that others ended: its agent is lost, drained or gone, or it was preempted or revoked")
 	flags.DurationVar(&f.unreachable, "unreachable-timeout", time.Minute, "with --retry: a task whose agent is silent for longer is started elsewhere; 0 = never")
@@ -130,7 +132,7 @@ func (a *App) sayUnless(quiet bool) func(string, ...any) {
 func (f *runFlags) task(args []string, lookup func(string) (string, bool)) (api.Task, error) {
 	resources, err := f.allResources()
 	env, err2 := environment(f.env, lookup)
-	task := api.Task{Name: f.nameOr(args), Resources: resources, KillGrace: f.grace, Labels: f.labels}
+	task := api.Task{Name: f.nameOr(args), Resources: resources, KillGrace: f.grace, MaxCompletionTime: f.timeout, Labels: f.labels}
 	task.Command = &api.Command{Argv: args, Env: env}
 	if f.shell {
 		task.Command = &api.Command{Shell: strings.Join(args, " "), Env: env}
@@ -146,6 +148,8 @@ func (f *runFlags) check(args []string) error {
 		return fmt.Errorf("--instances is %d; write 1 or more", f.instances)
 	case f.grace < 0:
 		return fmt.Errorf("--grace is %v; write a time such as 5s", f.grace)
+	case f.timeout < 0:
+		return fmt.Errorf("--timeout is %v; write a time such as 10m, or 0 for none", f.timeout)
 	case f.unreachable < 0:
 		return fmt.Errorf("--unreachable-timeout is %v; write a time such as 1m, or 0 to wait for ever", f.unreachable)
 	case f.name != "":

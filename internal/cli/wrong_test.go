@@ -71,6 +71,7 @@ func TestWrongInputIsToldInOneSentence(t *testing.T) {
 		{args: "run --role a//b -- true", want: []string{"role", "a//b"}},
 		{args: "run --name a/b -- true", want: []string{"--name", "a/b"}},
 		{args: "run --grace -1s -- true", want: []string{"--grace"}},
+		{args: "run --timeout -1s -- true", want: []string{"--timeout is -1s", "write a time such as 10m"}},
 	} {
 		t.Run(test.args, func(t *testing.T) {
 			s := &shell{env: test.env, dial: nobody}

@@ -890,8 +890,10 @@ type TaskLaunched struct {
 	Term              *v1.Term               `protobuf:"bytes,6,opt,name=term,proto3" json:"term,omitempty"`
 	Number            uint64                 `protobuf:"varint,7,opt,name=number,proto3" json:"number,omitempty"`
 	At                *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=at,proto3" json:"at,omitempty"`
-	unknownFields     protoimpl.UnknownFields
-	sizeCache         protoimpl.SizeCache
+	// When a task that has a longest time was RUNNING first. Absent: not yet, or it has none.
+	Began         *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=began,proto3" json:"began,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *TaskLaunched) Reset() {
@@ -976,6 +978,13 @@ func (x *TaskLaunched) GetNumber() uint64 {
 func (x *TaskLaunched) GetAt() *timestamppb.Timestamp {
 	if x != nil {
 		return x.At
+	}
+	return nil
+}
+
+func (x *TaskLaunched) GetBegan() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Began
 	}
 	return nil
 }
@@ -1280,7 +1289,7 @@ const file_internal_logpb_checkpoint_proto_rawDesc = "" +
 	"\x03run\x18\x01 \x01(\v2\x1a.tender.log.v1.ExecutorRunR\x03run\x12\x12\n" +
 	"\x04kill\x18\x02 \x01(\bR\x04kill\x12)\n" +
 	"\x06reason\x18\x03 \x01(\x0e2\x11.tender.v1.ReasonR\x06reason\x12\x10\n" +
-	"\x03why\x18\x04 \x01(\tR\x03why\"\xca\x02\n" +
+	"\x03why\x18\x04 \x01(\tR\x03why\"\xfc\x02\n" +
 	"\fTaskLaunched\x12#\n" +
 	"\x04task\x18\x01 \x01(\v2\x0f.tender.v1.TaskR\x04task\x12!\n" +
 	"\fframework_id\x18\x02 \x01(\tR\vframeworkId\x12\x12\n" +
@@ -1289,7 +1298,8 @@ const file_internal_logpb_checkpoint_proto_rawDesc = "" +
 	"\x12executor_resources\x18\x05 \x03(\v2\x13.tender.v1.ResourceR\x11executorResources\x12#\n" +
 	"\x04term\x18\x06 \x01(\v2\x0f.tender.v1.TermR\x04term\x12\x16\n" +
 	"\x06number\x18\a \x01(\x04R\x06number\x12*\n" +
-	"\x02at\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\x02at\"\x94\x01\n" +
+	"\x02at\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\x02at\x120\n" +
+	"\x05began\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\x05began\"\x94\x01\n" +
 	"\n" +
 	"TaskKilled\x12*\n" +
 	"\x04task\x18\x01 \x01(\v2\x16.tender.log.v1.TaskRefR\x04task\x12/\n" +
@@ -1375,19 +1385,20 @@ var file_internal_logpb_checkpoint_proto_depIdxs = []int32{
 	16, // 25: tender.log.v1.TaskLaunched.executor_resources:type_name -> tender.v1.Resource
 	14, // 26: tender.log.v1.TaskLaunched.term:type_name -> tender.v1.Term
 	22, // 27: tender.log.v1.TaskLaunched.at:type_name -> google.protobuf.Timestamp
-	3,  // 28: tender.log.v1.TaskKilled.task:type_name -> tender.log.v1.TaskRef
-	15, // 29: tender.log.v1.TaskKilled.grace:type_name -> google.protobuf.Duration
-	20, // 30: tender.log.v1.TaskKilled.reason:type_name -> tender.v1.Reason
-	3,  // 31: tender.log.v1.TaskGroup.task:type_name -> tender.log.v1.TaskRef
-	4,  // 32: tender.log.v1.TaskGroup.group:type_name -> tender.log.v1.Process
-	23, // 33: tender.log.v1.TaskStatus.status:type_name -> tender.v1.Status
-	4,  // 34: tender.log.v1.TaskStatus.group:type_name -> tender.log.v1.Process
-	3,  // 35: tender.log.v1.TaskAcknowledged.task:type_name -> tender.log.v1.TaskRef
-	36, // [36:36] is the sub-list for method output_type
-	36, // [36:36] is the sub-list for method input_type
-	36, // [36:36] is the sub-list for extension type_name
-	36, // [36:36] is the sub-list for extension extendee
-	0,  // [0:36] is the sub-list for field type_name
+	22, // 28: tender.log.v1.TaskLaunched.began:type_name -> google.protobuf.Timestamp
+	3,  // 29: tender.log.v1.TaskKilled.task:type_name -> tender.log.v1.TaskRef
+	15, // 30: tender.log.v1.TaskKilled.grace:type_name -> google.protobuf.Duration
+	20, // 31: tender.log.v1.TaskKilled.reason:type_name -> tender.v1.Reason
+	3,  // 32: tender.log.v1.TaskGroup.task:type_name -> tender.log.v1.TaskRef
+	4,  // 33: tender.log.v1.TaskGroup.group:type_name -> tender.log.v1.Process
+	23, // 34: tender.log.v1.TaskStatus.status:type_name -> tender.v1.Status
+	4,  // 35: tender.log.v1.TaskStatus.group:type_name -> tender.log.v1.Process
+	3,  // 36: tender.log.v1.TaskAcknowledged.task:type_name -> tender.log.v1.TaskRef
+	37, // [37:37] is the sub-list for method output_type
+	37, // [37:37] is the sub-list for method input_type
+	37, // [37:37] is the sub-list for extension type_name
+	37, // [37:37] is the sub-list for extension extendee
+	0,  // [0:37] is the sub-list for field type_name
 }
 
 func init() { file_internal_logpb_checkpoint_proto_init() }

@@ -200,6 +200,7 @@ func TestBadTasksReachTheCore(t *testing.T) {
 		{func(m *apiv1.Task) { m.Command.Uris = []*apiv1.URI{{Source: "/y", Name: "../z"}} },
 			`a URI's name in the sandbox "../z" holds '/'; letters, digits, '-', '_' and '.' are safe`},
 		{func(m *apiv1.Task) { m.KillGrace = durationpb.New(-1) }, "kill grace is -1ns; it must not be negative"},
+		{func(m *apiv1.Task) { m.MaxCompletionTime = durationpb.New(-1) }, "max completion time is -1ns; it must not be negative"},
 		{func(m *apiv1.Task) { m.Ports = map[string]uint32{"http": 70000} }, `port "http" must be a number from 1 to 65535`},
 		{func(m *apiv1.Task) { m.Ports = map[string]uint32{"http": 80} },
 			`port "http" is 80, which is not among the task's resources; ask for ports:[80]`},

@@ -19,6 +19,8 @@ func TaskToProto(task api.Task) *apiv1.Task {
 		Ports:     portsToProto(task.Ports),
 		Placement: placementToProto(task.Placement),
 		Group:     clean(task.Group),
+
+		MaxCompletionTime: DurationToProto(task.MaxCompletionTime),
 	}
 }
 
@@ -53,6 +55,8 @@ func TaskFromProto(m *apiv1.Task) api.Task {
 		Ports:     portsFromProto(m.GetPorts()),
 		Placement: placementFromProto(c, m.GetPlacement()),
 		Group:     m.GetGroup(),
+
+		MaxCompletionTime: c.duration("", m.GetMaxCompletionTime()),
 	}
 }
 

@@ -1,0 +1,43 @@
+package core
+
+import (
+	"fmt"
+
+	"github.com/tenderhq/tender/api"
+)
+
+// A task may say for how long it runs at most (MaxCompletionTime). What counts is the time since it was RUNNING first:
+// by the monotonic clock while this process lives, and by the wall's over a restart of the agent (R43). A wall's clock
+// that was set back meanwhile gives the task its whole time again, never more.
+
+// watchCompletion has a task that has begun to run looked at when its time is over.
+func (b *base) watchCompletion(t *task) {
+	if t.launch.Began.IsZero() || !t.deadline.IsZero() || t.ended() {
+		return
+	}
+	ran := max(b.now.Sub(t.launch.Began), 0)
+	t.deadline = b.now.Add(max(t.launch.Task.MaxCompletionTime-ran, 0))
+	b.wakeAt(t.deadline, timer{kind: timerCompletion, task: t.ref})
+}
+
+// completionDue kills a task whose time is over. One that is being killed keeps the grace it has.
+func (k *kills) completionDue(ref api.TaskRef) {
+	t := k.state.tasks[ref]
+	if t == nil || t.ended() || t.kill != nil || t.deadline.IsZero() || k.now.Before(t.deadline) {
+		return
+	}
+	k.storeKill(t, 0, api.ReasonMaxCompletionTime)
+}
+
+// killedAs is what a task has become that has ended because it was killed, and why. Its own time being over is its own
+// fault: it is FAILED.
+func (t *task) killedAs(why string) (api.TaskState, api.Reason, string) {
+	if t.kill.Reason != api.ReasonMaxCompletionTime {
+		return api.TaskKilled, t.kill.Reason, why
+	}
+	limit := fmt.Sprintf("it had run for its longest time of %v", t.launch.Task.MaxCompletionTime)
+	if why != "" {
+		limit += ": " + why
+	}
+	return api.TaskFailed, t.kill.Reason, limit
+}
