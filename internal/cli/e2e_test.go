@@ -15,6 +15,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -438,12 +439,18 @@ func TestTwoAgentsDoNotShareAPort(t *testing.T) {
 	}
 }
 
+// lastPort is the port that freePort gave last. It begins anywhere, for other tests may run beside these.
+var lastPort atomic.Int64
+
+func init() { lastPort.Store(rand.Int64N(1000)) }
+
 // freePort finds a port below the range from which systems take the ports of outgoing connections: between the kill of
-// an agent and its next start nothing else may take it.
+// an agent and its next start nothing else may take it. Nor is it among those that `tender dev` takes. A test that asks
+// for several before it uses them never gets the same one twice.
 func freePort(t *testing.T) int {
 	t.Helper()
 	for {
-		port := 20_000 + rand.IntN(12_000)
+		port := 19_000 + int(lastPort.Add(1)%1000)
 		listener, err := net.Listen("tcp", "127.0.0.1:"+strconv.Itoa(port))
 		if err != nil {
 			continue
