@@ -11,6 +11,7 @@ import (
 	"github.com/tenderhq/tender/api"
 	apiv1 "github.com/tenderhq/tender/api/v1"
 	"github.com/tenderhq/tender/internal/wire"
+	"github.com/tenderhq/tender/master/internal/outbox"
 	"github.com/tenderhq/tender/master/view"
 )
 
@@ -50,11 +51,11 @@ func (s operatorService) WatchAgents(r *apiv1.WatchAgentsRequest, stream grpc.Se
 		return api.E(op, api.Limit, "", fmt.Errorf("%d watch agents already, which is the most", agentWatchersMax))
 	}
 	defer l.watch.watchers.Add(-1)
-	return l.sendUntil(op, func(slow *patience) error { return s.watchAgents(l, slow, r, stream) })
+	return outbox.SendUntil(l.serving(), op, func(slow *outbox.Patience) error { return s.watchAgents(l, slow, r, stream) })
 }
 
 func (s operatorService) watchAgents(
-	l *leader, slow *patience, r *apiv1.WatchAgentsRequest, stream grpc.ServerStreamingServer[apiv1.WatchAgentsResponse],
+	l *leader, slow *outbox.Patience, r *apiv1.WatchAgentsRequest, stream grpc.ServerStreamingServer[apiv1.WatchAgentsResponse],
 ) error {
 	const op = "operator.watch"
 	ctx := stream.Context()
@@ -68,7 +69,7 @@ func (s operatorService) watchAgents(
 		if len(news.Changed)+len(news.Removed) > 0 || !complete {
 			complete = !news.More
 			answer := &apiv1.WatchAgentsResponse{Items: shown(news.Changed, showAgent), RemovedIds: wire.Texts(news.Removed), Complete: complete}
-			if err := slow.during(func() error { return stream.Send(answer) }); err != nil {
+			if err := slow.During(func() error { return stream.Send(answer) }); err != nil {
 				return err
 			}
 		}

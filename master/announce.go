@@ -115,7 +115,7 @@ func (s masterService) Leader(ctx context.Context, request *apiv1.LeaderRequest)
 // leaderInTerm is Leader, and in which term.
 func (m *Master) leaderInTerm() (id api.MasterID, address string, term api.Term) {
 	if l := m.leading.Load(); l != nil {
-		return m.config.ID, m.GRPCAddr(), l.term
+		return m.config.ID, m.GRPCAddr(), l.lead.Term
 	}
 	id, number := m.raft.LeaderInTerm()
 	if id == "" || id == m.config.ID {

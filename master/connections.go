@@ -30,6 +30,14 @@ const (
 	snapshotsMax = 2
 )
 
+// underWay is what is being served at this moment.
+type underWay struct {
+	calls, streams atomic.Int64
+	snapshots      chan struct{} // holds one for each that is being saved
+}
+
+func newUnderWay() underWay { return underWay{snapshots: make(chan struct{}, snapshotsMax)} }
+
 // admit counts what is under way; leave ends it.
 func admit(under *atomic.Int64, limit int64, what, method string) (leave func(), err error) {
 	if under.Add(1) > limit {

@@ -78,7 +78,7 @@ func (m *Master) serveMetrics(text http.Handler) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		later := &unsent{ResponseWriter: w, code: http.StatusOK}
 		by := intake.SenderOf(r.Context())
-		if !by.Pay(r.Context(), intake.CallsExpense, intake.MetricsPrice) || !m.reads.During(r.Context(), by, intake.ReadWeight, func() { text.ServeHTTP(later, r) }) {
+		if !by.Pay(r.Context(), intake.CallsExpense, intake.MetricsPrice) || !m.intake.Reads.During(r.Context(), by, intake.ReadWeight, func() { text.ServeHTTP(later, r) }) {
 			return // nobody waits for it
 		}
 		w.WriteHeader(later.code)

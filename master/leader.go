@@ -42,32 +42,25 @@ type leader struct {
 	master *Master
 	log    zerolog.Logger
 	lead   *raftlog.Leadership
-	term   api.Term
 	inbox  *intake.Lanes[arrival]
 	writes *intake.Budget // bytes of writes to stores that are under way
-	gate   intake.Gate    // for agents that come back
 	reads  chan func(*core.Core, time.Time)
 	over   chan struct{} // closed when this leadership serves nobody any more
 	round  watchdog.Loop
 	shut   sync.Once // closes over
 	stores *storeNews
 	watch  agentNews
-	living living        // the policy, if it lives; nil: it does not
-	nudges chan struct{} // it has something to allocate
+	policy policyRun
 	ids    atomic.Uint64 // connections and requests
 
 	// The loop's goroutine only:
-	core       *core.Core
-	schedulers map[core.Conn]*schedulerStream
-	agents     map[core.Conn]*agentStream
-	requests   map[core.RequestID]chan<- core.Reply
-	backlog    []registry.Command // proposed, in order, and not yet taken
-	touched    []flusher          // streams with something new in their queue
-	slow       []core.Happening   // streams whose queue ran over, and that the core has not heard of
-	refused    int                // calls of schedulers in this step
-	served     []time.Time        // since when what is offered in this round was free
-	seen       time.Time          // when the loop was last at work
-	wakeAt     time.Time          // what the timer is set to; zero: nothing
+	core    *core.Core
+	peers   peers
+	backlog []registry.Command // proposed, in order, and not yet taken
+	refused int                // calls of schedulers in this step
+	served  []time.Time        // since when what is offered in this round was free
+	seen    time.Time          // when the loop was last at work
+	wakeAt  time.Time          // what the timer is set to; zero: nothing
 }
 
 // arrival is something from outside, and where answers go.
@@ -81,37 +74,29 @@ type arrival struct {
 	taken     func() // called when the loop has stepped it; nil: nobody wants to know
 }
 
-// flusher is a stream whose writer is to be woken once after a batch.
-type flusher interface{ flush() }
-
 func newLeader(m *Master, lead *raftlog.Leadership, policy allocator.Allocator) *leader {
 	config := m.config.Core
 	config.Master = m.config.ID
-	config.Compile = m.programs.Compile
+	config.Compile = m.intake.Programs.Compile
 	config.Client = string(m.config.ID) + "/" + lead.Term.String()
 	config.Debug = config.Debug || m.log.GetLevel() <= zerolog.DebugLevel
 	now := time.Now()
 	alive, _ := policy.(living)
 	config.StoreBytesMax, config.Version = m.config.StoreBytesMax, m.config.Version
 	return &leader{
-		living:     alive,
-		nudges:     make(chan struct{}, 1),
-		master:     m,
-		log:        m.log.With().Stringer("term", lead.Term).Logger(),
-		lead:       lead,
-		term:       lead.Term,
-		inbox:      intake.NewLanes[arrival](),
-		writes:     intake.NewBudget(storeWriteBytesMax),
-		gate:       intake.NewGate(),
-		reads:      make(chan func(*core.Core, time.Time), readsMax),
-		over:       make(chan struct{}),
-		stores:     newStoreNews(),
-		watch:      agentNews{rounds: newBroadcast()},
-		core:       core.New(config, lead.State, lead.Term, policy, now),
-		schedulers: make(map[core.Conn]*schedulerStream),
-		agents:     make(map[core.Conn]*agentStream),
-		requests:   make(map[core.RequestID]chan<- core.Reply),
-		seen:       now,
+		policy: policyRun{living: alive, nudges: make(chan struct{}, 1)},
+		master: m,
+		log:    m.log.With().Stringer("term", lead.Term).Logger(),
+		lead:   lead,
+		inbox:  intake.NewLanes[arrival](),
+		writes: intake.NewBudget(storeWriteBytesMax),
+		reads:  make(chan func(*core.Core, time.Time), readsMax),
+		over:   make(chan struct{}),
+		stores: newStoreNews(),
+		watch:  agentNews{rounds: newBroadcast()},
+		core:   core.New(config, lead.State, lead.Term, policy, now),
+		peers:  newPeers(),
+		seen:   now,
 	}
 }
 
@@ -145,7 +130,7 @@ func (l *leader) run(ctx context.Context) {
 			l.awake()
 			read(l.core, l.seen)
 			l.drainReads()
-		case <-l.nudges:
+		case <-l.policy.nudges:
 			l.awake()
 		case <-timer.C:
 			l.awake()
@@ -250,11 +235,11 @@ func (l *leader) drainReads() {
 func (l *leader) take(arrived arrival) {
 	switch what := arrived.what.(type) {
 	case core.SchedulerOpened:
-		l.schedulers[what.Conn] = arrived.scheduler
+		l.peers.schedulers[what.Conn] = arrived.scheduler
 	case core.AgentOpened:
-		l.agents[what.Conn] = arrived.agent
+		l.peers.agents[what.Conn] = arrived.agent
 	case core.Requested:
-		l.requests[what.ID] = arrived.reply
+		l.peers.requests[what.ID] = arrived.reply
 	default: // it opens nothing
 	}
 	words := l.core.WordsInVain()
@@ -262,15 +247,15 @@ func (l *leader) take(arrived arrival) {
 	l.stepCame(arrived.what, arrived.at)
 	switch what := arrived.what.(type) {
 	case core.SchedulerClosed:
-		delete(l.schedulers, what.Conn)
+		delete(l.peers.schedulers, what.Conn)
 	case core.AgentClosed:
-		delete(l.agents, what.Conn)
+		delete(l.peers.agents, what.Conn)
 	case core.SchedulerCalled:
-		if stream := l.schedulers[what.Conn]; stream != nil {
+		if stream := l.peers.schedulers[what.Conn]; stream != nil {
 			stream.by.Charge(intake.CallsExpense, intake.RefusalPrice(l.refused, len(what.Calls), arrived.bytes))
 		}
 	case core.AgentCalled:
-		if stream := l.agents[what.Conn]; stream != nil {
+		if stream := l.peers.agents[what.Conn]; stream != nil {
 			stream.by.Charge(intake.CallsExpense, intake.RefusalPrice(int(l.core.WordsInVain()-words), len(what.Calls), arrived.bytes))
 		}
 	default: // it closes nothing
@@ -296,30 +281,30 @@ func (l *leader) perform(effects []core.Effect) {
 	for _, effect := range effects {
 		switch effect := effect.(type) {
 		case core.ToScheduler:
-			if stream := l.schedulers[effect.Conn]; stream != nil {
+			if stream := l.peers.schedulers[effect.Conn]; stream != nil {
 				if _, is := effect.Event.(protocol.Refused); is {
 					l.refused++
 				}
-				l.queued(stream, stream.put(effect.Event), core.SchedulerClosed{Conn: effect.Conn, Why: tookTooLittle})
+				l.peers.queued(stream, stream.Put(effect.Event), core.SchedulerClosed{Conn: effect.Conn, Why: tookTooLittle})
 			}
 		case core.CloseScheduler:
-			if stream := l.schedulers[effect.Conn]; stream != nil {
-				stream.close(effect.Err)
+			if stream := l.peers.schedulers[effect.Conn]; stream != nil {
+				stream.Close(effect.Err)
 			}
 		case core.ToAgent:
-			if stream := l.agents[effect.Conn]; stream != nil {
-				l.queued(stream, stream.put(agentEvent{effect.Session, effect.Event}), core.AgentClosed{Conn: effect.Conn, Why: tookTooLittle})
+			if stream := l.peers.agents[effect.Conn]; stream != nil {
+				l.peers.queued(stream, stream.Put(agentEvent{effect.Session, effect.Event}), core.AgentClosed{Conn: effect.Conn, Why: tookTooLittle})
 			}
 		case core.CloseAgent:
-			if stream := l.agents[effect.Conn]; stream != nil {
-				stream.close(effect.Err)
+			if stream := l.peers.agents[effect.Conn]; stream != nil {
+				stream.Close(effect.Err)
 			}
 		case core.Propose:
 			l.backlog = append(l.backlog, effect.Command)
 		case core.Reply:
-			if reply := l.requests[effect.ID]; reply != nil {
+			if reply := l.peers.requests[effect.ID]; reply != nil {
 				reply <- effect // has room for this one
-				delete(l.requests, effect.ID)
+				delete(l.peers.requests, effect.ID)
 			}
 		case core.Served:
 			l.served = append(l.served, effect.Since...)
@@ -332,24 +317,12 @@ func (l *leader) perform(effects []core.Effect) {
 // tookTooLittle is why the core hears that a stream is closed whose queue ran over.
 const tookTooLittle = "it took its events too slowly"
 
-// queued remembers whose writer is to be woken, and who is to be given up: its reader
-// may have much to say yet before it notices.
-func (l *leader) queued(stream flusher, how putting, closed core.Happening) {
-	switch how {
-	case putFirst:
-		l.touched = append(l.touched, stream)
-	case putTooMuch:
-		l.slow = append(l.slow, closed)
-	case putBehind:
-	}
-}
-
 // giveUp tells the core whose queues ran over, before anything else that waits: their
 // readers see the end of their streams too, and do not know why.
 func (l *leader) giveUp() {
-	for len(l.slow) > 0 {
-		closed := l.slow[0]
-		l.slow = l.slow[1:]
+	for len(l.peers.slow) > 0 {
+		closed := l.peers.slow[0]
+		l.peers.slow = l.peers.slow[1:]
 		l.take(arrival{what: closed})
 	}
 }
@@ -359,7 +332,7 @@ func (l *leader) giveUp() {
 func (l *leader) allocate() {
 	for {
 		l.perform(l.core.Allocate(time.Now()))
-		if len(l.slow) == 0 {
+		if len(l.peers.slow) == 0 {
 			return
 		}
 		l.giveUp()
@@ -367,11 +340,7 @@ func (l *leader) allocate() {
 }
 
 func (l *leader) flush() {
-	for _, stream := range l.touched {
-		stream.flush()
-	}
-	clear(l.touched)
-	l.touched = l.touched[:0]
+	l.peers.flush()
 	if len(l.served) > 0 {
 		l.master.metrics.returned(l.served)
 		l.served = l.served[:0]
@@ -479,16 +448,7 @@ func (l *leader) longestRound() time.Duration {
 func (l *leader) close() {
 	l.stopServing()
 	err := l.master.notLeader("session")
-	for _, stream := range l.schedulers {
-		stream.close(err)
-	}
-	for _, stream := range l.agents {
-		stream.close(err)
-	}
-	for _, reply := range l.requests {
-		reply <- core.Reply{Err: api.E("master.request", api.Unknown, l.master.config.ID,
-			errors.New("the leadership ended before the outcome was known"))}
-	}
+	l.peers.close(err, api.E("master.request", api.Unknown, l.master.config.ID, errors.New("the leadership ended before the outcome was known")))
 }
 
 // send brings something into the loop by an inlet; false when the leadership or ctx is

@@ -23,7 +23,7 @@ func (m *Master) lead(ctx context.Context) error {
 			continue
 		}
 		config := m.config.AllocatorConfig
-		config.Compile = m.programs.Compile
+		config.Compile = m.intake.Programs.Compile
 		policy, err := allocator.Make(m.config.Allocator, config)
 		if err != nil {
 			return api.E("master.lead", api.Invalid, m.config.Allocator, err)
@@ -71,7 +71,13 @@ func (m *Master) leadOnce(ctx context.Context, lead *raftlog.Leadership, policy 
 	if ctx.Err() != nil { // we end, and everybody knows
 		level = zerolog.DebugLevel
 	}
-	m.log.WithLevel(level).Stringer("term", l.term).Str("why", lead.Why()).Msg("leadership is over")
+	m.log.WithLevel(level).Stringer("term", l.lead.Term).Str("why", lead.Why()).Msg("leadership is over")
+}
+
+// policyRun is the policy of a leadership, if it does something on its own.
+type policyRun struct {
+	living living        // nil: it does not
+	nudges chan struct{} // it has something to allocate
 }
 
 // living is an allocator that does something on its own, as one in another process
@@ -87,14 +93,14 @@ type living interface {
 
 // runPolicy runs a policy that does something on its own. The returned function ends it, and waits for its end.
 func (l *leader) runPolicy(ctx context.Context) (stop func()) {
-	if l.living == nil {
+	if l.policy.living == nil {
 		return func() {}
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan struct{})
 	ready := func() {
 		select {
-		case l.nudges <- struct{}{}:
+		case l.policy.nudges <- struct{}{}:
 		default: // the loop is going to look anyway
 		}
 	}
@@ -107,7 +113,7 @@ func (l *leader) runPolicy(ctx context.Context) (stop func()) {
 	}
 	go func() {
 		defer close(done)
-		l.living.Run(ctx, ready, say)
+		l.policy.living.Run(ctx, ready, say)
 	}()
 	return func() { cancel(); <-done }
 }
@@ -119,11 +125,11 @@ const answerMax = 2 * time.Second
 // whether asking again is worth while.
 func (m *Master) settled(ctx context.Context) bool {
 	l := m.leading.Load()
-	if l == nil || l.living == nil {
+	if l == nil || l.policy.living == nil {
 		return false
 	}
 	ctx, cancel := context.WithTimeout(ctx, answerMax)
 	defer cancel()
-	l.living.Answered(ctx)
+	l.policy.living.Answered(ctx)
 	return true
 }

@@ -13,7 +13,6 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/tenderhq/tender/api"
-	apiv1 "github.com/tenderhq/tender/api/v1"
 	"github.com/tenderhq/tender/internal/wire"
 	"github.com/tenderhq/tender/master/internal/intake"
 	"github.com/tenderhq/tender/master/internal/raftlog"
@@ -30,29 +29,20 @@ type Master struct {
 	http    *httpServer // nil: none
 	metrics *metrics
 
-	grpcListener net.Listener
-	raftListener net.Listener
-	httpListener net.Listener
-
+	listeners listeners
 	leading   atomic.Pointer[leader]              // nil: this master does not lead
 	standings atomic.Pointer[map[string]standing] // of the other masters, while this one leads
-	programs  *intake.Programs                    // of constraints
-	desk      *intake.Desk                        // where messages are read and written
-	reads     *intake.Desk                        // where those are served who look at the leader's core
-	requests  *intake.Requests                    // calls that are under way
-	addresses *intake.Addresses                   // where peers come from
-	refused   atomic.Uint64                       // connections beyond the bound
-	calls     atomic.Int64                        // under way
-	streams   atomic.Int64                        // under way
-	snapshots chan struct{}                       // holds one for each that is being saved
-	hashing   sync.Mutex                          // of the registry
-	hashed    *apiv1.StateHashResponse            // the last; guarded by hashing
-	stuck     atomic.Int32                        // loops of leaderships that were abandoned
-	redirects intake.Pace                         // of agents
-	beside    sync.WaitGroup                      // readers and writers of streams
-	changed   *broadcast                          // closed and replaced whenever leadership changes
-	news      *broadcast                          // the same for whoever leads, as far as this master hears
+	intake    *intake.Intake
+	under     underWay
+	hash      stateHash
+	stuck     atomic.Int32   // loops of leaderships that were abandoned
+	beside    sync.WaitGroup // readers and writers of streams
+	changed   *broadcast     // closed and replaced whenever leadership changes
+	news      *broadcast     // the same for whoever leads, as far as this master hears
 }
+
+// listeners are where this master can be reached.
+type listeners struct{ grpc, raft, http net.Listener } // http is nil: there is none
 
 // New checks the configuration, locks the folder, reads it and opens the listeners.
 // It starts nothing; Run does.
@@ -65,8 +55,8 @@ func New(config Config) (*Master, error) {
 	if err := config.check(); err != nil {
 		return nil, err
 	}
-	m := &Master{config: config, log: *config.Logger, metrics: newMetrics(), changed: newBroadcast(), news: newBroadcast(), redirects: intake.NewPace(), programs: intake.NewPrograms(), desk: intake.NewDesk(), reads: intake.NewReads(), snapshots: make(chan struct{}, snapshotsMax)}
-	m.requests, m.addresses = intake.NewRequests(m.desk), intake.NewAddresses(m.tellHeld)
+	m := &Master{config: config, log: *config.Logger, metrics: newMetrics(), changed: newBroadcast(), news: newBroadcast(), under: newUnderWay()}
+	m.intake = intake.New(m.tellHeld)
 	if err := m.open(); err != nil {
 		return nil, errors.Join(err, m.Close())
 	}
@@ -79,14 +69,14 @@ func (m *Master) open() (err error) {
 			return err
 		}
 	}
-	if m.grpcListener, err = m.listen("gRPC", m.config.GRPC, grpcConnectionsMax); err != nil {
+	if m.listeners.grpc, err = m.listen("gRPC", m.config.GRPC, grpcConnectionsMax); err != nil {
 		return err
 	}
-	if m.raftListener, err = m.config.listen("Raft", m.config.Raft); err != nil {
+	if m.listeners.raft, err = m.config.listen("Raft", m.config.Raft); err != nil {
 		return err
 	}
 	if m.config.HTTP != noListener {
-		if m.httpListener, err = m.listen("HTTP", m.config.HTTP, httpConnectionsMax); err != nil {
+		if m.listeners.http, err = m.listen("HTTP", m.config.HTTP, httpConnectionsMax); err != nil {
 			return err
 		}
 	}
@@ -95,8 +85,8 @@ func (m *Master) open() (err error) {
 		Memory:          m.config.Memory,
 		ID:              m.config.ID,
 		Peers:           m.config.Peers,
-		Listener:        m.raftListener,
-		Advertise:       m.config.advertised(m.raftListener.Addr().String()),
+		Listener:        m.listeners.raft,
+		Advertise:       m.config.advertised(m.listeners.raft.Addr().String()),
 		Dial:            m.dialRaft,
 		Profile:         raftlog.Profile(m.config.Profile),
 		Version:         m.config.Version,
@@ -112,7 +102,7 @@ func (m *Master) open() (err error) {
 	m.config.ID = m.raft.ID()
 	m.log = m.log.With().Str("master", string(m.config.ID)).Logger()
 	m.server = m.newServer()
-	if m.httpListener != nil {
+	if m.listeners.http != nil {
 		m.http = newHTTPServer(m)
 	}
 	m.metrics.watch(m)
@@ -125,7 +115,7 @@ func (m *Master) listen(what, address string, limit int64) (net.Listener, error)
 	if err != nil {
 		return nil, err
 	}
-	return intake.NewListener(listener, limit, &m.refused, m.addresses), nil
+	return m.intake.Bound(listener, limit), nil
 }
 
 // tellHeld counts how long peers are held, and says in the log who is.
@@ -139,10 +129,10 @@ func (m *Master) tellHeld(what intake.Expense, who string, wait time.Duration, t
 // keep writes down where the listeners are, so that a restart finds the same ports.
 func (m *Master) keep() error {
 	config := m.config
-	config.GRPC = m.grpcListener.Addr().String()
-	config.Raft = m.raftListener.Addr().String()
-	if m.httpListener != nil {
-		config.HTTP = m.httpListener.Addr().String()
+	config.GRPC = m.listeners.grpc.Addr().String()
+	config.Raft = m.listeners.raft.Addr().String()
+	if m.listeners.http != nil {
+		config.HTTP = m.listeners.http.Addr().String()
 	}
 	return config.keep()
 }
@@ -156,7 +146,7 @@ func (m *Master) dialRaft(address string, timeout time.Duration) (net.Conn, erro
 // Close releases what New has opened, when Run is not called.
 func (m *Master) Close() error {
 	var errs []error
-	for _, listener := range []net.Listener{m.grpcListener, m.httpListener, m.raftListener} {
+	for _, listener := range []net.Listener{m.listeners.grpc, m.listeners.http, m.listeners.raft} {
 		if listener != nil {
 			errs = append(errs, ignoreClosed(listener.Close()))
 		}
@@ -184,23 +174,23 @@ func (m *Master) ID() api.MasterID { return m.config.ID }
 func (m *Master) Cluster() api.ClusterID { return m.raft.Cluster() }
 
 // GRPCAddr is where others reach the gRPC listener.
-func (m *Master) GRPCAddr() string { return m.config.advertised(m.grpcListener.Addr().String()) }
+func (m *Master) GRPCAddr() string { return m.config.advertised(m.listeners.grpc.Addr().String()) }
 
 // HTTPAddr is where others reach the HTTP listener; "" when there is none.
 func (m *Master) HTTPAddr() string {
-	if m.httpListener == nil {
+	if m.listeners.http == nil {
 		return ""
 	}
-	return m.config.advertised(m.httpListener.Addr().String())
+	return m.config.advertised(m.listeners.http.Addr().String())
 }
 
 // RaftAddr is where others reach the Raft listener.
-func (m *Master) RaftAddr() string { return m.config.advertised(m.raftListener.Addr().String()) }
+func (m *Master) RaftAddr() string { return m.config.advertised(m.listeners.raft.Addr().String()) }
 
 // Leading reports whether this master leads, and in which term.
 func (m *Master) Leading() (api.Term, bool) {
 	if l := m.leading.Load(); l != nil {
-		return l.term, true
+		return l.lead.Term, true
 	}
 	return api.Term{}, false
 }
@@ -262,9 +252,9 @@ func (m *Master) Run(ctx context.Context) error {
 	})
 	part(func() error { return m.lead(ctx) })
 	part(func() error { m.announce(ctx); return nil })
-	part(func() error { return serveError(m.server.Serve(m.grpcListener)) })
+	part(func() error { return serveError(m.server.Serve(m.listeners.grpc)) })
 	if m.http != nil {
-		part(func() error { return m.http.serve(m.httpListener) })
+		part(func() error { return m.http.serve(m.listeners.http) })
 	}
 	<-ctx.Done()
 	m.stopServing()

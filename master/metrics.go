@@ -138,7 +138,7 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 	if dropped := c.master.config.LogDropped; dropped != nil {
 		out <- prometheus.MustNewConstMetric(droppedTotal, prometheus.CounterValue, float64(dropped()))
 	}
-	out <- prometheus.MustNewConstMetric(refusedTotal, prometheus.CounterValue, float64(c.master.refused.Load()))
+	out <- prometheus.MustNewConstMetric(refusedTotal, prometheus.CounterValue, float64(c.master.intake.Refused.Load()))
 	status := c.master.raft.Status()
 	put(termGauge, float64(status.Term))
 	put(appliedGauge, float64(status.Applied))

@@ -31,7 +31,7 @@ func (m *Master) ask(ctx context.Context, op string, read func(view.Cluster, tim
 		return m.notLeader(op)
 	}
 	var err error
-	if !m.reads.During(ctx, intake.SenderOf(ctx), intake.ReadWeight, func() { err = l.read(ctx, op, read) }) {
+	if !m.intake.Reads.During(ctx, intake.SenderOf(ctx), intake.ReadWeight, func() { err = l.read(ctx, op, read) }) {
 		return wire.Error(ctx.Err())
 	}
 	return err

@@ -3,12 +3,14 @@ package master
 import (
 	"context"
 	"fmt"
+	"sync"
 
 	"google.golang.org/grpc"
 
 	"github.com/tenderhq/tender/api"
 	apiv1 "github.com/tenderhq/tender/api/v1"
 	"github.com/tenderhq/tender/master/internal/intake"
+	"github.com/tenderhq/tender/master/internal/outbox"
 	"github.com/tenderhq/tender/master/internal/registrycodec"
 	"github.com/tenderhq/tender/master/registry"
 )
@@ -84,24 +86,24 @@ func (s raftService) SaveSnapshot(_ *apiv1.SaveSnapshotRequest, stream grpc.Serv
 		return s.master.notLeader(op)
 	}
 	select {
-	case s.master.snapshots <- struct{}{}:
-		defer func() { <-s.master.snapshots }()
+	case s.master.under.snapshots <- struct{}{}:
+		defer func() { <-s.master.under.snapshots }()
 	default:
 		return api.E(op, api.Limit, s.master.config.ID, fmt.Errorf("%d snapshots are being saved, which is the most; come back", snapshotsMax))
 	}
-	return l.sendUntil(op, func(slow *patience) error { return s.master.raft.Snapshot(&chunks{stream, slow}) })
+	return outbox.SendUntil(l.serving(), op, func(slow *outbox.Patience) error { return s.master.raft.Snapshot(&chunks{stream, slow}) })
 }
 
 // chunks sends what is written to it.
 type chunks struct {
 	stream grpc.ServerStreamingServer[apiv1.SnapshotChunk]
-	slow   *patience
+	slow   *outbox.Patience
 }
 
 func (c *chunks) Write(data []byte) (int, error) {
 	for sent := 0; sent < len(data); {
 		end := min(len(data), sent+snapshotChunkBytes)
-		if err := c.slow.during(func() error { return c.stream.Send(&apiv1.SnapshotChunk{Data: data[sent:end]}) }); err != nil {
+		if err := c.slow.During(func() error { return c.stream.Send(&apiv1.SnapshotChunk{Data: data[sent:end]}) }); err != nil {
 			return sent, err
 		}
 		sent = end
@@ -110,19 +112,23 @@ func (c *chunks) Write(data []byte) (int, error) {
 }
 
 func (s raftService) StateHash(ctx context.Context, _ *apiv1.StateHashRequest) (answer *apiv1.StateHashResponse, err error) {
-	if !s.master.reads.During(ctx, intake.SenderOf(ctx), intake.ReadWeight, func() { answer = s.master.hash() }) {
+	if !s.master.intake.Reads.During(ctx, intake.SenderOf(ctx), intake.ReadWeight, func() { answer = s.master.hash.of(s.master.raft.Registry()) }) {
 		return nil, ctx.Err()
 	}
 	return answer, nil
 }
 
-// hash is made one at a time, and of the same state once.
-func (m *Master) hash() *apiv1.StateHashResponse {
-	m.hashing.Lock()
-	defer m.hashing.Unlock()
-	state := m.raft.Registry()
-	if m.hashed == nil || m.hashed.GetAppliedIndex() != state.Index {
-		m.hashed = &apiv1.StateHashResponse{AppliedIndex: state.Index, Hash: registrycodec.Hash(state)}
+// stateHash is the hash of the registry, which is made one at a time, and of the same state once.
+type stateHash struct {
+	mu   sync.Mutex
+	last *apiv1.StateHashResponse // guarded by mu
+}
+
+func (h *stateHash) of(state *registry.State) *apiv1.StateHashResponse {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.last == nil || h.last.GetAppliedIndex() != state.Index {
+		h.last = &apiv1.StateHashResponse{AppliedIndex: state.Index, Hash: registrycodec.Hash(state)}
 	}
-	return m.hashed
+	return h.last
 }

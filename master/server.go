@@ -58,7 +58,7 @@ func (m *Master) newServer() *grpc.Server {
 		{apiv1.StoreService_ServiceDesc, storeService{master: m}},
 		{apiv1.MasterService_ServiceDesc, masterService{master: m}},
 	} {
-		server.RegisterService(m.requests.Served(one.service, m.unary), one.server)
+		server.RegisterService(m.intake.Requests.Served(one.service, m.unary), one.server)
 	}
 	healthv1.RegisterHealthServer(server, healthService{master: m})
 	reflection.Register(server)
@@ -81,7 +81,7 @@ func (m *Master) unary(ctx context.Context, request any, info *grpc.UnaryServerI
 		m.metrics.called(info.FullMethod, err)
 		err = wire.Status(err)
 	}()
-	leave, err := admit(&m.calls, callsMax, "calls", info.FullMethod)
+	leave, err := admit(&m.under.calls, callsMax, "calls", info.FullMethod)
 	if err != nil {
 		return nil, err
 	}
@@ -100,7 +100,7 @@ func (m *Master) streaming(server any, stream grpc.ServerStream, info *grpc.Stre
 		m.metrics.called(info.FullMethod, err)
 		err = wire.Status(err)
 	}()
-	leave, err := admit(&m.streams, streamsMax, "streams", info.FullMethod)
+	leave, err := admit(&m.under.streams, streamsMax, "streams", info.FullMethod)
 	if err != nil {
 		return err
 	}

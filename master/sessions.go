@@ -15,6 +15,7 @@ import (
 	"github.com/tenderhq/tender/internal/wire"
 	"github.com/tenderhq/tender/master/core"
 	"github.com/tenderhq/tender/master/internal/intake"
+	"github.com/tenderhq/tender/master/internal/outbox"
 )
 
 // A stream has one reader, one writer and gRPC's goroutine for the call, which ends the
@@ -22,12 +23,12 @@ import (
 // the stream is closed; the writer sends what the loop queues, in as few messages as fit.
 
 type schedulerStream struct {
-	*queue[protocol.SchedulerEvent]
+	*outbox.Queue[protocol.SchedulerEvent]
 	by *intake.Sender
 }
 
 type agentStream struct {
-	*queue[agentEvent]
+	*outbox.Queue[agentEvent]
 	by *intake.Sender
 }
 
@@ -57,12 +58,12 @@ func (s schedulerService) Session(stream grpc.BidiStreamingServer[apiv1.Schedule
 	}
 	conn := core.Conn(l.ids.Add(1))
 	ctx, by := stream.Context(), intake.SenderOf(stream.Context())
-	out := &schedulerStream{newQueue(protocol.SchedulerEventBytes), by}
-	l.beside(func() { out.close(l.readScheduler(conn, out, stream)) })
-	return wire.Status(writeAll(ctx, l, out.queue, func(slow *patience, events []protocol.SchedulerEvent) error {
+	out := &schedulerStream{outbox.New(protocol.SchedulerEventBytes), by}
+	l.beside(func() { out.Close(l.readScheduler(conn, out, stream)) })
+	return wire.Status(outbox.WriteAll(ctx, l.serving(), out.Queue, func(slow *outbox.Patience, events []protocol.SchedulerEvent) error {
 		var batches []*apiv1.SchedulerEvents
 		var err error
-		if !l.master.desk.During(ctx, by, eventWeight*len(events), func() { batches, err = wire.SchedulerEventBatches(l.term, events) }) {
+		if !l.master.intake.Desk.During(ctx, by, eventWeight*len(events), func() { batches, err = wire.SchedulerEventBatches(l.lead.Term, events) }) {
 			return ctx.Err()
 		}
 		return l.sendAll(slow, len(batches), func(i int) error { return stream.Send(batches[i]) }, err)
@@ -83,7 +84,7 @@ func (m *Master) leadAgent(ctx context.Context) (*leader, error) {
 			return l, nil
 		}
 		if _, address := m.Leader(); address != "" {
-			wait, ok := m.redirects.Turn(time.Now(), time.Until(until))
+			wait, ok := m.intake.Redirects.Turn(time.Now(), time.Until(until))
 			if !ok {
 				return nil, api.E(op, api.Unavailable, m.config.ID, errors.New("very many agents are on their way to the leader; come later"))
 			}
@@ -109,15 +110,15 @@ func (s agentService) Session(stream grpc.BidiStreamingServer[apiv1.AgentCalls, 
 	}
 	conn := core.Conn(l.ids.Add(1))
 	ctx, by := stream.Context(), intake.SenderOf(stream.Context())
-	out := &agentStream{newQueue(func(e agentEvent) int { return protocol.AgentEventBytes(e.event) }), by}
-	l.beside(func() { out.close(l.readAgent(conn, out, stream)) })
-	return wire.Status(writeAll(ctx, l, out.queue, func(slow *patience, events []agentEvent) error {
+	out := &agentStream{outbox.New(func(e agentEvent) int { return protocol.AgentEventBytes(e.event) }), by}
+	l.beside(func() { out.Close(l.readAgent(conn, out, stream)) })
+	return wire.Status(outbox.WriteAll(ctx, l.serving(), out.Queue, func(slow *outbox.Patience, events []agentEvent) error {
 		for len(events) > 0 {
 			one, rest := sameSession(events)
-			batch := protocol.AgentEvents{Term: l.term, Session: events[0].session, Events: one}
+			batch := protocol.AgentEvents{Term: l.lead.Term, Session: events[0].session, Events: one}
 			var batches []*apiv1.AgentEvents
 			var err error
-			if !l.master.desk.During(ctx, by, eventWeight*len(one), func() { batches, err = wire.AgentEventBatches(batch) }) {
+			if !l.master.intake.Desk.During(ctx, by, eventWeight*len(one), func() { batches, err = wire.AgentEventBatches(batch) }) {
 				return ctx.Err()
 			}
 			if err := l.sendAll(slow, len(batches), func(i int) error { return stream.Send(batches[i]) }, err); err != nil {
@@ -129,6 +130,20 @@ func (s agentService) Session(stream grpc.BidiStreamingServer[apiv1.AgentCalls, 
 	}))
 }
 
+// serving is what the streams of this leadership are sent for.
+func (l *leader) serving() outbox.Serving {
+	return outbox.Serving{Beside: l.beside, Over: l.over, Ended: l.master.notLeader}
+}
+
+// cutOff is why the core shall hear that a stream is over whose queue ended for that reason, when its peer was given up
+// for what it did not take; empty: for no reason of ours.
+func cutOff(why error) string {
+	if api.Is(why, api.Limit) {
+		return tookTooLittle
+	}
+	return ""
+}
+
 // beside runs what belongs to a stream beside its handler.
 func (l *leader) beside(run func()) {
 	l.master.beside.Go(run)
@@ -137,12 +152,12 @@ func (l *leader) beside(run func()) {
 // sendAll sends the batches of which packErr says that some event fitted into none. Nobody's
 // stream ends for what somebody else has made too large (R34): the core lets no such thing
 // through, and if it does, that event alone is missing.
-func (l *leader) sendAll(slow *patience, batches int, send func(i int) error, packErr error) error {
+func (l *leader) sendAll(slow *outbox.Patience, batches int, send func(i int) error, packErr error) error {
 	if packErr != nil {
 		l.log.Warn().Err(packErr).Msg("an event fits no message and is dropped")
 	}
 	for i := range batches {
-		if err := slow.during(func() error { return send(i) }); err != nil {
+		if err := slow.During(func() error { return send(i) }); err != nil {
 			return err
 		}
 	}
@@ -165,18 +180,18 @@ func sameSession(events []agentEvent) (one []protocol.AgentEvent, rest []agentEv
 func (l *leader) readScheduler(conn core.Conn, out *schedulerStream, stream grpc.BidiStreamingServer[apiv1.SchedulerCalls, apiv1.SchedulerEvents]) *api.Error {
 	ctx, opened, from := stream.Context(), false, out.by
 	by := l.inbox.Front.Inlet(from)
-	heard := firstCall("scheduler.session", out.close)
+	heard := firstCall("scheduler.session", out.Close)
 	defer func() {
 		heard()
 		if opened {
-			by.PutLast(arrival{what: core.SchedulerClosed{Conn: conn, Why: out.cutOff()}, at: time.Now()})
+			by.PutLast(arrival{what: core.SchedulerClosed{Conn: conn, Why: cutOff(out.Why())}, at: time.Now()})
 		}
 	}()
 	take := func(calls []protocol.NumberedCall, bytes int) *api.Error {
 		if !from.Pay(ctx, intake.CallsExpense, float64(bytes+intake.SchedulerPrice(calls))) {
 			return nil // the stream is gone
 		}
-		l.master.programs.Prepare(ctx, from, calls)
+		l.master.intake.Programs.Prepare(ctx, from, calls)
 		if !opened && len(calls) > 0 {
 			first, ok := calls[0].Call.(protocol.Subscribe)
 			if !ok {
@@ -205,7 +220,7 @@ func (l *leader) readScheduler(conn core.Conn, out *schedulerStream, stream grpc
 		if err := stream.RecvMsg(frame); err != nil {
 			return nil // the stream is gone or going
 		}
-		if err := intake.ReadParts(ctx, l.master.desk, from, frame, (*wire.Frame).SchedulerParts, intake.SchedulerCalls, take); err != nil {
+		if err := intake.ReadParts(ctx, l.master.intake.Desk, from, frame, (*wire.Frame).SchedulerParts, intake.SchedulerCalls, take); err != nil {
 			from.Charge(intake.CallsExpense, intake.EndedPrice)
 			return err
 		}
@@ -217,11 +232,11 @@ func (l *leader) readScheduler(conn core.Conn, out *schedulerStream, stream grpc
 func (l *leader) readAgent(conn core.Conn, out *agentStream, stream grpc.BidiStreamingServer[apiv1.AgentCalls, apiv1.AgentEvents]) *api.Error {
 	ctx, opened, from := stream.Context(), false, out.by
 	by := l.inbox.Agents.Inlet(from)
-	leave, heard := func() {}, firstCall("agent.session", out.close)
+	leave, heard := func() {}, firstCall("agent.session", out.Close)
 	defer func() {
 		heard()
 		if opened {
-			by.PutLast(arrival{what: core.AgentClosed{Conn: conn, Why: out.cutOff()}, at: time.Now()})
+			by.PutLast(arrival{what: core.AgentClosed{Conn: conn, Why: cutOff(out.Why())}, at: time.Now()})
 		}
 		leave()
 	}()
@@ -237,7 +252,7 @@ func (l *leader) readAgent(conn core.Conn, out *agentStream, stream grpc.BidiStr
 			if !from.PayForSession(ctx, 1) {
 				return tooManySessions("agent.session")
 			}
-			place, entered := l.gate.Enter(ctx, l.over)
+			place, entered := l.inbox.Gate.Enter(ctx, l.over)
 			if !entered {
 				return l.comeLater()
 			}
@@ -268,7 +283,7 @@ func (l *leader) readAgent(conn core.Conn, out *agentStream, stream grpc.BidiStr
 		if err := stream.RecvMsg(frame); err != nil {
 			return nil
 		}
-		if err := intake.ReadParts(ctx, l.master.desk, from, frame, (*wire.Frame).AgentParts, intake.AgentCalls, take); err != nil {
+		if err := intake.ReadParts(ctx, l.master.intake.Desk, from, frame, (*wire.Frame).AgentParts, intake.AgentCalls, take); err != nil {
 			from.Charge(intake.CallsExpense, intake.EndedPrice)
 			return err
 		}

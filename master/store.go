@@ -14,6 +14,8 @@ import (
 	"github.com/tenderhq/tender/api"
 	apiv1 "github.com/tenderhq/tender/api/v1"
 	"github.com/tenderhq/tender/master/core"
+	"github.com/tenderhq/tender/master/internal/intake"
+	"github.com/tenderhq/tender/master/internal/outbox"
 	"github.com/tenderhq/tender/master/registry"
 	"github.com/tenderhq/tender/master/view"
 )
@@ -180,10 +182,10 @@ func (s storeService) Watch(r *apiv1.StoreWatchRequest, stream grpc.ServerStream
 	if l == nil {
 		return s.master.notLeader(op)
 	}
-	return l.sendUntil(op, func(slow *patience) error { return s.watch(l, slow, r, stream) })
+	return outbox.SendUntil(l.serving(), op, func(slow *outbox.Patience) error { return s.watch(l, slow, r, stream) })
 }
 
-func (s storeService) watch(l *leader, slow *patience, r *apiv1.StoreWatchRequest, stream grpc.ServerStreamingServer[apiv1.StoreEntry]) error {
+func (s storeService) watch(l *leader, slow *outbox.Patience, r *apiv1.StoreWatchRequest, stream grpc.ServerStreamingServer[apiv1.StoreEntry]) error {
 	id := api.FrameworkID(r.GetSession().GetFrameworkId())
 	if err := l.stores.join(id); err != nil {
 		return err
@@ -207,7 +209,7 @@ func (s storeService) watch(l *leader, slow *patience, r *apiv1.StoreWatchReques
 			}
 			left -= len(entries)
 			for _, entry := range entries {
-				if err := slow.during(func() error { return stream.Send(entry) }); err != nil {
+				if err := slow.During(func() error { return stream.Send(entry) }); err != nil {
 					return err
 				}
 				if sent[entry.GetKey()] = entry.GetVersion(); entry.GetDeleted() {
@@ -218,7 +220,7 @@ func (s storeService) watch(l *leader, slow *patience, r *apiv1.StoreWatchReques
 		if !marked && left == 0 {
 			marked = true
 			mark := &apiv1.StoreEntry{Version: version, Complete: true}
-			if err := slow.during(func() error { return stream.Send(mark) }); err != nil {
+			if err := slow.During(func() error { return stream.Send(mark) }); err != nil {
 				return err
 			}
 		}
@@ -298,4 +300,41 @@ func (s storeService) look(ctx context.Context, l *leader, r *apiv1.StoreWatchRe
 		}
 	})
 	return errors.Join(err, refused)
+}
+
+// storeWriteBytesMax bounds the writes to stores that are on their way to the quorum, so
+// that they fill neither its queue nor the time between two commits of others; more wait.
+// A small one counts as storeWriteBytesMin.
+const (
+	storeWriteBytesMax = 4 << 20
+	storeWriteBytesMin = 32 << 10
+)
+
+// writeStore is request for a write of so many bytes. It counts as under way until the
+// quorum has answered, also when its caller has given up.
+func (l *leader) writeStore(ctx context.Context, op string, action core.StoreWrite, bytes int) (any, error) {
+	weight := min(max(bytes, storeWriteBytesMin), storeWriteBytesMax)
+	if !l.writes.Take(ctx, l.over, intake.SenderOf(ctx), weight) {
+		return nil, l.notSent(ctx, op)
+	}
+	reply := make(chan core.Reply, 1)
+	arrived := l.requested(action, reply)
+	arrived.bytes = bytes
+	if !l.send(ctx, l.inbox.Stores, arrived) {
+		l.writes.Give(weight)
+		return nil, l.notSent(ctx, op)
+	}
+	r, came := l.replied(ctx, reply)
+	if came {
+		l.writes.Give(weight)
+		return r.Answer, asError(r.Err)
+	}
+	l.beside(func() {
+		defer l.writes.Give(weight)
+		select {
+		case <-reply:
+		case <-l.over:
+		}
+	})
+	return nil, l.noReply(ctx, op)
 }

@@ -57,6 +57,7 @@ var floors = []floor{
 	{"master/...", shell + "allocator/... !allocator/allocatortest master/..."},
 	{"master/internal/registrycodec", "api internal/logpb internal/wire master/registry/..."},
 	{"master/internal/intake", "api api/v1 internal/allowance internal/pause internal/protocol internal/wire allocator/constraint"},
+	{"master/internal/outbox", "api"},
 	{"master/internal/raftlog", shell + "internal/logpb master/internal/registrycodec master/quorum master/registry"},
 	{"agent/...", shell + "agent/..."},
 	{"agent/checkpoint", shell + "internal/logpb agent/core"},
@@ -167,10 +168,6 @@ var larger = map[string]allowance{
 
 	// One bool for each of several things, which are not the states of one.
 	"bools of master/registry.shared": {5, "one for each map of a registry: whether a clone has it too"},
-
-	// What shells hold: the parts that they connect. They decide nothing.
-	"fields of master.Master": {28, "the parts of a process, made once by New"},
-	"fields of master.leader": {27, "the parts of one leadership, made once by lead"},
 
 	// Rooms that are types and not packages yet.
 	"files of master/core":                      {49, "the rooms share the base that they stand on; see its DESIGN.md"},

@@ -31,13 +31,14 @@ type Lanes[A any] struct {
 	Wake   chan struct{} // holds one when something may wait
 	run    int           // taken from the front in a row; the loop's goroutine only
 
+	Gate      Gate      // for agents that come back
 	Operators *Inlet[A] // of all of them together
 	Stores    *Inlet[A] // of all that write to stores
 }
 
 // NewLanes are empty ones.
 func NewLanes[A any]() *Lanes[A] {
-	n := &Lanes[A]{Wake: make(chan struct{}, 1)}
+	n := &Lanes[A]{Wake: make(chan struct{}, 1), Gate: NewGate()}
 	n.Front, n.Agents = newLane[A](n.Rouse), newLane[A](n.Rouse)
 	n.Operators, n.Stores = n.Front.inlet(NewSender(), requestsMax), n.Front.inlet(NewSender(), requestsMax)
 	return n

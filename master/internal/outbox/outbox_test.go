@@ -1,4 +1,4 @@
-package master
+package outbox
 
 import (
 	"testing"
@@ -9,14 +9,14 @@ import (
 // TestWriterTakesALittle (R34): what waits for a stream is made into messages a little at a time, and its end is told
 // with the last of it.
 func TestWriterTakesALittle(t *testing.T) {
-	q := newQueue(func(e int) int { return e })
+	q := New(func(e int) int { return e })
 	for range 3 {
-		q.put(200 << 10)
+		q.Put(200 << 10)
 	}
 	for range 3 * takeEventsMax {
-		q.put(1)
+		q.Put(1)
 	}
-	q.close(api.E("session", api.Removed, "", nil))
+	q.Close(api.E("session", api.Removed, "", nil))
 	var took []int
 	for done := false; !done; {
 		events, over, err := q.take(t.Context())

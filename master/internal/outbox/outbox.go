@@ -1,4 +1,7 @@
-package master
+// Package outbox is between the loop of a master and the streams of its peers: what waits to be sent, and how long
+// somebody may take to read it. The loop never waits for a peer; who takes too little loses its stream. (Protocol rule
+// R34.)
+package outbox
 
 import (
 	"context"
@@ -20,9 +23,9 @@ const (
 	takeBytesMax  = 256 << 10
 )
 
-// queue is between the loop, which puts, and a stream's writer, which takes all there
+// Queue is between the loop, which puts, and a stream's writer, which takes all there
 // is. The loop never waits for a stream.
-type queue[E any] struct {
+type Queue[E any] struct {
 	size     func(E) int // estimates the bytes of an event
 	wake     chan struct{}
 	ended    chan struct{} // closed: nothing comes after what is queued
@@ -35,12 +38,13 @@ type queue[E any] struct {
 	err    error // why; guarded by mu
 }
 
-func newQueue[E any](size func(E) int) *queue[E] {
-	return &queue[E]{size: size, wake: make(chan struct{}, 1), ended: make(chan struct{}), overflow: make(chan struct{})}
+// New estimates the bytes of each event by size.
+func New[E any](size func(E) int) *Queue[E] {
+	return &Queue[E]{size: size, wake: make(chan struct{}, 1), ended: make(chan struct{}), overflow: make(chan struct{})}
 }
 
 // first cuts off what is taken at once. Callers hold mu.
-func (q *queue[E]) first() []E {
+func (q *Queue[E]) first() []E {
 	n, bytes := 0, 0
 	for n < min(len(q.events), takeEventsMax) && bytes < takeBytesMax {
 		bytes += q.size(q.events[n])
@@ -53,21 +57,22 @@ func (q *queue[E]) first() []E {
 	return first
 }
 
-// putting is what became of an event.
-type putting int
+// Putting is what became of an event.
+type Putting int
 
+// What Put reports.
 const (
-	putBehind  putting = iota // others; or the queue is closed
-	putFirst                  // the writer must be woken by flush
-	putTooMuch                // the queue has just run over: its stream is to be given up
+	PutBehind  Putting = iota // others; or the queue is closed
+	PutFirst                  // the writer must be woken by Flush
+	PutTooMuch                // the queue has just run over: its stream is to be given up
 )
 
-// put queues an event.
-func (q *queue[E]) put(event E) putting {
+// Put queues an event.
+func (q *Queue[E]) Put(event E) Putting {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.closed {
-		return putBehind
+		return PutBehind
 	}
 	q.bytes += q.size(event)
 	if len(q.events) >= queueEventsMax || q.bytes > queueBytesMax {
@@ -75,40 +80,32 @@ func (q *queue[E]) put(event E) putting {
 		q.err = api.E("session", api.Limit, "", errors.New("events were taken too slowly; come back"))
 		q.events = nil
 		close(q.overflow)
-		return putTooMuch
+		return PutTooMuch
 	}
 	q.events = append(q.events, event)
 	if len(q.events) == 1 {
-		return putFirst
+		return PutFirst
 	}
-	return putBehind
+	return PutBehind
 }
 
-// cutOff is why the core shall hear that the stream is over, when its peer was given up
-// for what it did not take; empty: for no reason of ours.
-func (q *queue[E]) cutOff() string {
-	if api.Is(q.why(), api.Limit) {
-		return tookTooLittle
-	}
-	return ""
-}
-
-// why is the reason of the end.
-func (q *queue[E]) why() error {
+// Why is the reason of the end: of kind Limit when the peer took too little.
+func (q *Queue[E]) Why() error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.err
 }
 
-func (q *queue[E]) flush() {
+// Flush wakes the writer.
+func (q *Queue[E]) Flush() {
 	select {
 	case q.wake <- struct{}{}:
 	default: // the writer is on its way
 	}
 }
 
-// close ends the stream after what is queued.
-func (q *queue[E]) close(err *api.Error) {
+// Close ends the stream after what is queued.
+func (q *Queue[E]) Close(err *api.Error) {
 	q.mu.Lock()
 	if !q.closed {
 		q.closed = true
@@ -118,12 +115,12 @@ func (q *queue[E]) close(err *api.Error) {
 		}
 	}
 	q.mu.Unlock()
-	q.flush()
+	q.Flush()
 }
 
 // take waits for events and returns the first of them, at most takeEventsMax or about takeBytesMax. At the end it
 // returns what is left in the same way, and with the last of it done and the reason.
-func (q *queue[E]) take(ctx context.Context) (events []E, done bool, err error) {
+func (q *Queue[E]) take(ctx context.Context) (events []E, done bool, err error) {
 	for {
 		q.mu.Lock()
 		events = q.first()
@@ -155,16 +152,16 @@ const (
 	lastSendTimeMax = 5 * time.Second
 )
 
-// patience ends when one message has waited for too long.
-type patience struct {
+// Patience ends when one message has waited for too long.
+type Patience struct {
 	over chan struct{} // closed at the end
 	once sync.Once
 }
 
-func newPatience() *patience { return &patience{over: make(chan struct{})} }
+func newPatience() *Patience { return &Patience{over: make(chan struct{})} }
 
-// during gives what sends one message its time.
-func (p *patience) during(send func() error) error {
+// During gives what sends one message its time.
+func (p *Patience) During(send func() error) error {
 	timer := time.AfterFunc(sendTimeMax, func() { p.once.Do(func() { close(p.over) }) })
 	defer timer.Stop()
 	return send()
@@ -174,38 +171,53 @@ func tooSlow(op string) *api.Error {
 	return api.E(op, api.Limit, "", errors.New("nothing was read for "+sendTimeMax.String()+"; come back"))
 }
 
-// writeAll sends what is queued until the stream is closed, and returns why. It does not
+// Serving is what streams are sent for: a leadership.
+type Serving struct {
+	Beside func(run func())           // runs what belongs to a stream beside its handler
+	Over   <-chan struct{}            // closed when it serves nobody any more
+	Ended  func(op string) *api.Error // what is said to a stream then
+}
+
+// WriteAll sends what is queued until the stream is closed, and returns why. It does not
 // wait for a peer whose queue has run over.
-func writeAll[E any](ctx context.Context, l *leader, q *queue[E], send func(*patience, []E) error) error {
+func WriteAll[E any](ctx context.Context, s Serving, q *Queue[E], send func(*Patience, []E) error) error {
 	slow, sent := newPatience(), make(chan error, 1)
-	l.beside(func() { sent <- sendQueued(ctx, q, func(events []E) error { return send(slow, events) }) })
+	s.Beside(func() { sent <- sendQueued(ctx, q, func(events []E) error { return send(slow, events) }) })
 	select {
 	case err := <-sent:
 		return err
 	case <-slow.over:
-		q.close(tooSlow("session"))
-		return q.why()
+		q.Close(tooSlow("session"))
+		return q.Why()
 	case <-q.overflow:
-		return q.why()
+		return q.Why()
 	case <-q.ended:
-	case <-l.over:
+	case <-s.Over:
 	}
-	last := time.NewTimer(lastSendTimeMax)
-	defer last.Stop()
+	if ended, err := slow.last(sent); ended {
+		return err
+	}
+	if err := q.Why(); err != nil {
+		return err
+	}
+	return s.Ended("session")
+}
+
+// last gives the last messages of a stream their time; false when they take longer.
+func (p *Patience) last(sent <-chan error) (ended bool, err error) {
+	timer := time.NewTimer(lastSendTimeMax)
+	defer timer.Stop()
 	select {
-	case err := <-sent:
-		return err
-	case <-slow.over:
-	case <-last.C:
+	case err = <-sent:
+		return true, err
+	case <-p.over:
+	case <-timer.C:
 	}
-	if err := q.why(); err != nil {
-		return err
-	}
-	return l.master.notLeader("session")
+	return false, nil
 }
 
 // sendQueued sends until the queue is closed, and returns why.
-func sendQueued[E any](ctx context.Context, q *queue[E], send func([]E) error) error {
+func sendQueued[E any](ctx context.Context, q *Queue[E], send func([]E) error) error {
 	for {
 		events, done, err := q.take(ctx)
 		if len(events) > 0 {
@@ -219,25 +231,20 @@ func sendQueued[E any](ctx context.Context, q *queue[E], send func([]E) error) e
 	}
 }
 
-// sendUntil runs what sends on a stream until it ends, a message waits for too long, or
-// this leadership is over; then the last messages have their time.
-func (l *leader) sendUntil(op string, run func(*patience) error) error {
+// SendUntil runs what sends on a stream until it ends, a message waits for too long, or
+// the leadership is over; then the last messages have their time.
+func SendUntil(s Serving, op string, run func(*Patience) error) error {
 	slow, sent := newPatience(), make(chan error, 1)
-	l.beside(func() { sent <- run(slow) })
+	s.Beside(func() { sent <- run(slow) })
 	select {
 	case err := <-sent:
 		return err
 	case <-slow.over:
 		return tooSlow(op)
-	case <-l.over:
+	case <-s.Over:
 	}
-	last := time.NewTimer(lastSendTimeMax)
-	defer last.Stop()
-	select {
-	case err := <-sent:
+	if ended, err := slow.last(sent); ended {
 		return err
-	case <-slow.over:
-	case <-last.C:
 	}
-	return l.master.notLeader(op)
+	return s.Ended(op)
 }

@@ -1,0 +1,61 @@
+package master
+
+import (
+	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/master/core"
+	"github.com/tenderhq/tender/master/internal/outbox"
+)
+
+// peers are those whom a leader's loop serves: where what the core says to them goes.
+type peers struct {
+	schedulers map[core.Conn]*schedulerStream
+	agents     map[core.Conn]*agentStream
+	requests   map[core.RequestID]chan<- core.Reply
+	touched    []flusher        // streams with something new in their queue
+	slow       []core.Happening // streams whose queue ran over, and that the core has not heard of
+}
+
+// flusher is a stream whose writer is to be woken once after a batch.
+type flusher interface{ Flush() }
+
+func newPeers() peers {
+	return peers{
+		schedulers: make(map[core.Conn]*schedulerStream),
+		agents:     make(map[core.Conn]*agentStream),
+		requests:   make(map[core.RequestID]chan<- core.Reply),
+	}
+}
+
+// queued remembers whose writer is to be woken, and who is to be given up: its reader
+// may have much to say yet before it notices.
+func (p *peers) queued(stream flusher, how outbox.Putting, closed core.Happening) {
+	switch how {
+	case outbox.PutFirst:
+		p.touched = append(p.touched, stream)
+	case outbox.PutTooMuch:
+		p.slow = append(p.slow, closed)
+	case outbox.PutBehind:
+	}
+}
+
+// flush wakes the writers of the streams that have something new.
+func (p *peers) flush() {
+	for _, stream := range p.touched {
+		stream.Flush()
+	}
+	clear(p.touched)
+	p.touched = p.touched[:0]
+}
+
+// close ends every stream, and answers whoever waits with what is unknown.
+func (p *peers) close(err, unknown *api.Error) {
+	for _, stream := range p.schedulers {
+		stream.Close(err)
+	}
+	for _, stream := range p.agents {
+		stream.Close(err)
+	}
+	for _, reply := range p.requests {
+		reply <- core.Reply{Err: unknown}
+	}
+}
