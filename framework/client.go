@@ -62,8 +62,8 @@ type killing struct{ grace time.Duration }
 func Within(grace time.Duration) KillOption { return func(k *killing) { k.grace = grace } }
 
 // Kill asks for the end of a task, with the task's own grace or that of [Within]. It is
-// repeated until the task has ended; of several the first that the agent gets decides the
-// grace. Killing what has ended, or what nobody knows, does nothing.
+// repeated until the task has ended. A further kill shortens what is left of the grace, and
+// never lengthens it: of several, what ends the task first counts. Killing what has ended, or what nobody knows, does nothing.
 func (c *Client) Kill(task api.TaskID, options ...KillOption) error {
 	const op = "task.kill"
 	if err := api.CheckID("task", string(task)); err != nil {

@@ -144,7 +144,7 @@ func (c *Core) alignExecutor(e *executor, s protocol.SubscribeExecutor) {
 				c.launches.prepareTask(t)
 			}
 			c.launches.handOverTask(t)
-		case t.handed && t.pressing > 0:
+		case t.handed && t.press.pause > 0:
 			c.kills.passKill(t)
 		default:
 			c.kills.actOnKill(t)

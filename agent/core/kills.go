@@ -18,8 +18,8 @@ type kills struct {
 	executors *executors
 }
 
-// killTask stores a kill, says so, and acts (R12). A second one is answered alike and
-// passed on again; the first one's reason stays.
+// killTask stores a kill, says so, and acts (R12). A second one is answered alike; it is stored when it ends the task
+// sooner, and passed on again otherwise. The first one's reason stays.
 func (k *kills) killTask(e protocol.KillTask) {
 	t := k.state.tasks[e.TaskRef]
 	switch {
@@ -31,6 +31,8 @@ func (k *kills) killTask(e protocol.KillTask) {
 		return
 	case t.kill == nil:
 		k.storeKill(t, e.Grace, e.Reason)
+	case k.shortens(t, e.Grace):
+		k.storeKill(t, e.Grace, t.kill.Reason)
 	case t.handed && k.disk.safe(t.killRecord):
 		k.passKill(t)
 	}
@@ -41,10 +43,38 @@ func (k *kills) killTask(e protocol.KillTask) {
 
 // storeKill writes that a task is to end, and why; the kill follows when that is on disk.
 func (k *kills) storeKill(t *task, grace time.Duration, reason api.Reason) {
-	grace = cmp.Or(max(grace, 0), t.launch.Task.KillGrace, k.config.KillGrace)
-	t.killRecord = k.writeRecord(TaskKilled{Task: t.ref, Grace: grace, Reason: reason})
+	t.killRecord = k.writeRecord(TaskKilled{Task: t.ref, Grace: k.graceOf(t, grace), Reason: reason})
 	k.log("task is to be killed", field("task", t.ref.String()), field("why", reason.String()))
 	k.follow(t.killRecord, carryOutKill{t.launchID()})
+}
+
+// killWithin kills a task with its own grace, or with the bound where that is shorter; 0 is no bound. One that is being
+// killed already keeps its reason, and has no longer than that either.
+func (k *kills) killWithin(t *task, bound time.Duration, reason api.Reason) {
+	grace := k.graceOf(t, 0)
+	if bound > 0 {
+		grace = min(grace, bound)
+	}
+	switch {
+	case t.kill == nil:
+		k.storeKill(t, grace, reason)
+	case bound > 0 && k.shortens(t, bound):
+		k.storeKill(t, bound, t.kill.Reason)
+	}
+}
+
+// graceOf is the grace that was asked for, or the task's own.
+func (k *kills) graceOf(t *task, asked time.Duration) time.Duration {
+	return cmp.Or(max(asked, 0), t.launch.Task.KillGrace, k.config.KillGrace)
+}
+
+// shortens says whether a further kill of a task ends it sooner than those before it.
+func (k *kills) shortens(t *task, asked time.Duration) bool {
+	grace := k.graceOf(t, asked)
+	if t.press.killBy.IsZero() {
+		return grace < t.kill.Grace
+	}
+	return k.now.Add(grace).Before(t.press.killBy)
 }
 
 // actOnKill ends a task that its executor never got, or asks its executor.
@@ -61,8 +91,15 @@ func (k *kills) actOnKill(t *task) {
 		k.statuses.setStatus(t, api.TaskKilling, t.kill.Reason, "")
 	}
 	k.passKill(t)
-	t.pressing = k.config.KillSlack
-	k.wakeIn(t.kill.Grace+t.pressing, timer{kind: timerKill, task: t.ref})
+	t.press.killBy = k.now.Add(t.kill.Grace)
+	t.press.pause = k.config.KillSlack
+	k.pressAt(t, t.press.killBy.Add(t.press.pause))
+}
+
+// pressAt has the task looked at again; what was to be done later is not.
+func (k *kills) pressAt(t *task, when time.Time) {
+	t.press.next = when
+	k.wakeAt(when, timer{kind: timerKill, task: t.ref})
 }
 
 // passKill asks the executor to kill the task.
@@ -78,16 +115,16 @@ func (k *kills) passKill(t *task) {
 // told so, and the executor is asked again, with growing pauses.
 func (k *kills) killDue(ref api.TaskRef) {
 	t := k.state.tasks[ref]
-	if t == nil || t.ended() || t.kill == nil {
+	if t == nil || t.ended() || t.kill == nil || k.now.Before(t.press.next) {
 		return
 	}
 	e := k.state.executors[t.executor]
 	if e == nil || e.ending() {
 		return // it ends with its executor
 	}
-	t.nudges++
+	t.press.nudges++
 	switch {
-	case t.group.PID != 0 && t.nudges <= 2:
+	case t.group.PID != 0 && t.press.nudges <= 2:
 		k.emit(KillGroup{Task: ref, Group: t.group, Leader: e.started.Process, Sandbox: k.executorFolder(e.ref())})
 		k.log("task did not end in time: SIGKILL to its process group", field("task", ref.String()))
 	case len(e.tasks) == 1:
@@ -98,8 +135,8 @@ func (k *kills) killDue(ref api.TaskRef) {
 		k.tellHung(t, e)
 		k.passKill(t)
 	}
-	t.pressing = min(2*t.pressing, time.Minute)
-	k.wakeIn(t.pressing, timer{kind: timerKill, task: ref})
+	t.press.pause = min(2*t.press.pause, time.Minute)
+	k.pressAt(t, k.now.Add(t.press.pause))
 }
 
 // tellHung says, once, why a killed task goes on: nothing but the end of its executor can

@@ -144,8 +144,8 @@ func (c *Core) killForDrain() {
 		return
 	}
 	for _, t := range c.state.tasksInOrder() {
-		if !t.ended() && t.kill == nil {
-			c.kills.storeKill(t, c.state.identity.DrainGrace, api.ReasonAgentDraining)
+		if !t.ended() {
+			c.kills.killWithin(t, c.state.identity.DrainGrace, api.ReasonAgentDraining)
 		}
 	}
 }

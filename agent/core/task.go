@@ -30,9 +30,16 @@ type task struct {
 	scolded      bool   // the log has a line about such a move
 	files        files
 	flight       flight
-	nudges       int           // how often the kill was repeated
-	pressing     time.Duration // pause before the next nudge; 0 = nobody presses yet
-	deadline     time.Time     // when its time to run is over; zero = never, or it has not begun
+	press        press     // on the end of a task that is killed
+	deadline     time.Time // when its time to run is over; zero = never, or it has not begun
+}
+
+// press is how its end is pressed on a killed task.
+type press struct {
+	killBy time.Time     // when its grace is over; zero = nobody was asked for its end yet
+	next   time.Time     // when the agent lends a hand next
+	pause  time.Duration // before that; 0 = nobody presses yet
+	nudges int           // how often the kill was repeated
 }
 
 // flight is how far a task's statuses have come on their way to the leader.

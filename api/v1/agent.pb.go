@@ -1867,7 +1867,8 @@ func (x *LaunchTask) GetFramework() *Framework {
 }
 
 // KillTask ends a task. The agent stores it and answers KillTaken, each time that it comes
-// (R12). Absent grace: the task's own.
+// (R12). Absent grace: the task's own. A further one that ends the task sooner shortens the
+// grace; none lengthens it, and the first one's reason stays.
 type KillTask struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	FrameworkId   string                 `protobuf:"bytes,1,opt,name=framework_id,json=frameworkId,proto3" json:"framework_id,omitempty"`

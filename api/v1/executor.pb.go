@@ -817,7 +817,8 @@ func (x *ExecutorLaunch) GetSandbox() string {
 	return ""
 }
 
-// ExecutorKill ends a task within the grace. A second copy does nothing.
+// ExecutorKill ends a task within the grace. A further one shortens what is left of it, and never
+// lengthens it.
 type ExecutorKill struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	TaskId        string                 `protobuf:"bytes,1,opt,name=task_id,json=taskId,proto3" json:"task_id,omitempty"`

@@ -911,7 +911,7 @@ type Kill struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
 	TaskId  string                 `protobuf:"bytes,1,opt,name=task_id,json=taskId,proto3" json:"task_id,omitempty"`
 	AgentId string                 `protobuf:"bytes,2,opt,name=agent_id,json=agentId,proto3" json:"agent_id,omitempty"`
-	// Absent: the task's own grace.
+	// Absent: the task's own grace. A further kill may shorten it.
 	Grace         *durationpb.Duration `protobuf:"bytes,3,opt,name=grace,proto3" json:"grace,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

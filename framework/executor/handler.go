@@ -20,7 +20,8 @@ type Handler interface {
 	// the first report is RUNNING or a terminal state.
 	Launch(task *Task)
 	// Kill asks for the task's end within the grace (0 = the default of 5 s). The agent
-	// has told of KILLING; a terminal report is to follow. It may come again.
+	// has told of KILLING; a terminal report is to follow. It may come again, and what
+	// leaves less time than is left then shortens it.
 	Kill(task *Task, grace time.Duration)
 }
 

@@ -80,12 +80,12 @@ type process struct {
 	own   api.Resources // of the executor itself, known with its first task
 	tasks sync.WaitGroup
 	// graces are those of tasks that are being killed.
-	graces map[api.TaskID]time.Duration
+	graces map[api.TaskID]*grace
 }
 
 // run is an executor's process from its start to its end. The end of the context is SIGKILL.
 func (h *host) run(ctx context.Context, start agentexecutor.Start) error {
-	p := &process{host: h, id: start.Run, graces: make(map[api.TaskID]time.Duration)}
+	p := &process{host: h, id: start.Run, graces: make(map[api.TaskID]*grace)}
 	p.dead, p.kill = context.WithCancel(ctx)
 	defer p.kill()
 	h.mu.Lock()

@@ -67,30 +67,44 @@ type player struct {
 	process *process
 }
 
-// Kill notes until when the task may go on, then asks for its end.
-func (p player) Kill(task *executor.Task, grace time.Duration) {
-	if grace <= 0 {
-		grace = executor.DefaultGrace
-	}
-	p.process.mu.Lock()
-	if _, again := p.process.graces[task.ID]; !again {
-		p.process.graces[task.ID] = grace
-	}
-	p.process.mu.Unlock()
-	p.Handler.Kill(task, grace)
+// grace is until when a killed task may go on.
+type grace struct {
+	by    time.Time
+	timer *time.Timer // rings then
 }
 
-// grace is what a killed task was given.
-func (p *process) grace(task api.TaskID) time.Duration {
+// Kill notes until when the task may go on, then asks for its end. A further kill may only shorten that.
+func (p player) Kill(task *executor.Task, within time.Duration) {
+	if within <= 0 {
+		within = executor.DefaultGrace
+	}
+	within = max(within, pause.Soonest)
+	by := time.Now().Add(within)
+	p.process.mu.Lock()
+	if given, again := p.process.graces[task.ID]; !again {
+		p.process.graces[task.ID] = &grace{by: by, timer: time.NewTimer(within)}
+	} else if by.Before(given.by) {
+		given.by = by
+		given.timer.Reset(within)
+	}
+	p.process.mu.Unlock()
+	p.Handler.Kill(task, within)
+}
+
+// late rings when the grace of a task that is being killed is over.
+func (p *process) late(task api.TaskID) <-chan time.Time {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.graces[task]
+	return p.graces[task].timer.C
 }
 
 func (p *process) forgetGrace(task api.TaskID) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	delete(p.graces, task)
+	if given := p.graces[task]; given != nil {
+		given.timer.Stop()
+		delete(p.graces, task)
+	}
 }
 
 // play plays the script. rest is called before the end is reported: what has ended uses nothing.
@@ -132,9 +146,7 @@ func (p *process) endOf(ctx context.Context, task api.TaskID, play *Play, other 
 			if !play.Stubborn {
 				return nil, ctx.Err()
 			}
-			timer := time.NewTimer(max(p.grace(task), pause.Soonest))
-			defer timer.Stop()
-			killed, late = nil, timer.C
+			killed, late = nil, p.late(task)
 		case <-late:
 			return nil, errLate
 		case another := <-other:

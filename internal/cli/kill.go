@@ -19,7 +19,7 @@ func (a *App) killCommand() *cobra.Command {
 		Use:   "kill TASK",
 		Short: "End a task",
 		Long: "End a task: SIGTERM, then SIGKILL after the grace. TASK is FRAMEWORK/TASK, the task's own ID, or its name,\n" +
-			"and is written whole.\n\n" +
+			"and is written whole. Of a task that is being killed already, a shorter --grace shortens what is left of it.\n\n" +
 			"The exit code is 0 once the task's agent has stored the kill, and 3 when the agent is away: the kill is then\n" +
 			"kept, and told to the agent when it is back.",
 		Args:              exactly("TASK"),

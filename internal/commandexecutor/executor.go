@@ -76,6 +76,7 @@ type process struct {
 	killed   bool         // the agent asked
 	strays   map[int]bool // killed because they had left the group, and not reaped
 	deadline *time.Timer
+	killBy   time.Time // when deadline rings
 }
 
 // early is the end of a process that no one knew at that moment; only a start that had
@@ -108,19 +109,28 @@ func (x *commands) Launch(task *executor.Task) {
 	x.changed.Broadcast()
 }
 
-// Kill sends SIGTERM to the task's group, and SIGKILL when the grace is over.
+// Kill sends SIGTERM to the task's group, and SIGKILL when the grace is over. A further kill may only shorten it.
 func (x *commands) Kill(task *executor.Task, grace time.Duration) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	p := x.tasks[task.ID]
-	if p == nil || p.killed {
-		return
-	}
-	p.killed = true
 	if grace <= 0 {
 		grace = executor.DefaultGrace
 	}
-	p.deadline = time.AfterFunc(grace, func() { x.killNow(p) })
+	by := time.Now().Add(grace)
+	switch {
+	case p == nil:
+		return
+	case !p.killed:
+		p.deadline = time.AfterFunc(grace, func() { x.killNow(p) })
+	case by.Before(p.killBy):
+		p.deadline.Reset(grace)
+		p.killBy = by
+		return
+	default:
+		return
+	}
+	p.killed, p.killBy = true, by
 	if p.pid != 0 {
 		_ = syscall.Kill(-p.pid, syscall.SIGTERM)
 	}

@@ -146,7 +146,9 @@ func TestKillWhenTheGraceIsOver(t *testing.T) {
 	a.shell("t1", `trap '' TERM; touch ready; while :; do sleep 0.01; done`)
 	a.want("t1", api.TaskRunning)
 	a.await("t1", "ready")
-	a.send(protocol.ExecutorKill{Task: "t1", Grace: 50 * time.Millisecond})
+	for _, grace := range []time.Duration{time.Hour, 50 * time.Millisecond, time.Hour} { // a further kill only shortens
+		a.send(protocol.ExecutorKill{Task: "t1", Grace: grace})
+	}
 	if got := a.want("t1", api.TaskKilled); *got.ExitCode != 137 {
 		t.Errorf("%+v", got)
 	}

@@ -63,6 +63,9 @@ func (r *kills) killAhead(a *agent, ref api.TaskRef, grace time.Duration) {
 	if a.killsAhead == nil {
 		a.killsAhead = make(map[api.TaskRef]kill)
 	}
-	a.killsAhead[ref] = kill{grace: grace, reason: api.ReasonKilledByOperator}
+	ahead := a.killsAhead[ref]
+	ahead.reason = api.ReasonKilledByOperator
+	ahead.graces.Ask(grace)
+	a.killsAhead[ref] = ahead
 	r.info("task kill", field("task", ref.String()), field("agent", a.id), field("reason", api.ReasonKilledByOperator.String()))
 }

@@ -14,7 +14,7 @@ type kills struct{ *base }
 
 // kill is the wish that a task ends. It is sent again to an agent that comes back.
 type kill struct {
-	grace  time.Duration
+	graces protocol.KillGraces
 	reason api.Reason
 }
 
@@ -24,7 +24,9 @@ func (r *tasks) killCalled(s *session, number uint64, call protocol.Kill) {
 	const op = "framework.kill"
 	t := s.framework.tasks[call.Task]
 	if x := s.waits[call.Task]; t == nil && x != nil { // it is launched, if at all, once the registry agrees
-		x.kills[call.Task] = call
+		graces := x.kills[call.Task]
+		graces.Ask(call.Grace)
+		x.kills[call.Task] = graces
 		return
 	}
 	if t == nil {
@@ -44,19 +46,22 @@ func (r *tasks) killCalled(s *session, number uint64, call protocol.Kill) {
 	r.kills.wishKill(t, call.Grace, api.ReasonKilledByFramework)
 }
 
-// wishKill records the wish and sends it if the agent listens. A second one may shorten
-// the grace.
+// wishKill records the wish and sends it if the agent listens. A second one may shorten the grace; the first one's
+// reason stays.
 func (r *kills) wishKill(t *task, grace time.Duration, reason api.Reason) {
 	if t.kill == nil {
 		t.kill = &kill{reason: reason}
 	}
-	t.kill.grace = grace
-	r.sendKill(t)
+	t.kill.graces.Ask(grace)
+	r.sendKill(t, grace)
 }
 
-func (r *kills) sendKill(t *task) {
-	if t.agent.reported() {
-		r.tellAgent(t.agent, protocol.KillTask{TaskRef: t.ref, Grace: t.kill.grace, Reason: t.kill.reason})
+func (r *kills) sendKill(t *task, graces ...time.Duration) {
+	if !t.agent.reported() {
+		return
+	}
+	for _, grace := range graces {
+		r.tellAgent(t.agent, protocol.KillTask{TaskRef: t.ref, Grace: grace, Reason: t.kill.reason})
 	}
 }
 
@@ -64,7 +69,7 @@ func (r *kills) sendKill(t *task) {
 func (r *kills) resendKills(a *agent) {
 	for _, t := range a.sortedTasks() {
 		if t.kill != nil && !t.status.State.Terminal() {
-			r.sendKill(t)
+			r.sendKill(t, t.kill.graces.Each()...)
 		}
 	}
 }

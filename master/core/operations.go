@@ -41,7 +41,7 @@ type sessionAccepts struct {
 // says what it saw. What it waits with stays booked as offered.
 func (r *operations) waitForRegistry(x *acceptance) {
 	a := x.agent
-	x.held, x.kills = x.left, make(map[api.TaskID]protocol.Kill)
+	x.held, x.kills = x.left, make(map[api.TaskID]protocol.KillGraces)
 	x.session.framework.results.wait(x.operations)
 	a.offered = a.offered.Plus(x.held)
 	a.accepts = append(a.accepts, x)
@@ -157,7 +157,9 @@ func (r *operations) reserved(x *acceptance, result registry.Result) {
 		r.runOperations(x)
 		for _, id := range sortedKeys(x.kills) {
 			if t := fw.tasks[id]; t != nil {
-				r.kills.wishKill(t, x.kills[id].Grace, api.ReasonKilledByFramework)
+				for _, grace := range x.kills[id].Each() {
+					r.kills.wishKill(t, grace, api.ReasonKilledByFramework)
+				}
 			}
 		}
 	} else {

@@ -34,13 +34,13 @@ type acceptance struct {
 	aboveLimit string
 
 	// While it waits for the registry (R26):
-	held      api.Resources                 // booked as offered
-	after     api.Resources                 // what is left when the registry agrees
-	faults    []*api.Error                  // of operations that can't be done, by their place
-	kills     map[api.TaskID]protocol.Kill  // of its tasks, asked for meanwhile
-	destroyed map[api.VolumeID]api.Resource // volumes, when the registry agrees
-	lost      bool                          // the agent was taken for dead meanwhile: the policy forgot it
-	loose     bool                          // the labels have changed, so the policy has no offer of them any more
+	held      api.Resources                      // booked as offered
+	after     api.Resources                      // what is left when the registry agrees
+	faults    []*api.Error                       // of operations that can't be done, by their place
+	kills     map[api.TaskID]protocol.KillGraces // of its tasks, asked for meanwhile
+	destroyed map[api.VolumeID]api.Resource      // volumes, when the registry agrees
+	lost      bool                               // the agent was taken for dead meanwhile: the policy forgot it
+	loose     bool                               // the labels have changed, so the policy has no offer of them any more
 }
 
 func (x *acceptance) claim(resources api.Resources) allocator.Claim {

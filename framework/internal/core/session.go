@@ -147,7 +147,7 @@ func (c *Core) tellAll() {
 	c.sendUpdate()
 	c.askAwaited()
 	for _, t := range c.tasks.kills() {
-		c.sendKill(t)
+		c.sendKill(t, t.killing.graces.Each()...)
 	}
 	for _, t := range c.tasks.takeWaiting() {
 		c.resume(t)

@@ -1,6 +1,8 @@
 package core
 
 import (
+	"time"
+
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/internal/protocol"
 )
@@ -10,7 +12,7 @@ func (c *Core) hearStatus(status api.Status) {
 	// A kill that came before the task's agent did found a leader that knew of no such task.
 	t := c.tasks.open[status.Task]
 	if t != nil && t.killing.asked && !t.isOver() && status.Reason == api.ReasonReconciliation && !status.State.Terminal() {
-		c.sendKill(t)
+		c.sendKill(t, t.killing.graces.Each()...)
 	}
 	t, verdict := c.tasks.take(status)
 	switch verdict {
@@ -85,15 +87,18 @@ func (c *Core) kill(asked KillAsked) {
 		return
 	}
 	t := c.tasks.get(asked.Task)
-	t.killing = killing{asked: true, grace: asked.Grace}
+	t.killing.asked = true
+	t.killing.graces.Ask(asked.Grace)
 	if !t.isOver() {
-		c.sendKill(t)
+		c.sendKill(t, asked.Grace)
 	}
 }
 
-func (c *Core) sendKill(t *task) {
+func (c *Core) sendKill(t *task, graces ...time.Duration) {
 	t.questioned = true // a leader that does not know the task says what has become of it
-	c.send(protocol.Kill{Task: t.id, Agent: t.agent, Grace: t.killing.grace})
+	for _, grace := range graces {
+		c.send(protocol.Kill{Task: t.id, Agent: t.agent, Grace: grace})
+	}
 }
 
 // reconcile asks about the tasks, page by page; about none when there are none.

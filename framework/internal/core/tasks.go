@@ -71,8 +71,8 @@ const (
 
 // killing is the end that was asked for; it is repeated in every session (R12).
 type killing struct {
-	asked bool
-	grace time.Duration
+	asked  bool
+	graces protocol.KillGraces
 }
 
 // tasks holds the tasks that are not settled.

@@ -43,10 +43,11 @@ type run struct {
 	state  api.TaskState
 	number uint64
 	kept   []protocol.ExecutorStatus
-	pid    int  // of its own process group; 0: it lives in the executor's
-	alive  bool // its processes
-	killed bool // asked to end
-	taken  bool // its agent has acknowledged the end
+	pid    int       // of its own process group; 0: it lives in the executor's
+	alive  bool      // its processes
+	killed bool      // asked to end
+	killBy time.Time // within
+	taken  bool      // its agent has acknowledged the end
 }
 
 // executorLine is an executor's stream with both its ends.
@@ -277,10 +278,11 @@ func (p *process) finish(r *run) {
 }
 
 func (p *process) killTask(r *run, grace time.Duration) {
-	if r.killed {
+	by := p.world.now.Add(max(grace, time.Millisecond))
+	if r.killed && !by.Before(r.killBy) {
 		return
 	}
-	r.killed = true
+	r.killed, r.killBy = true, by
 	if r.state == api.TaskRunning {
 		r.state = api.TaskKilling
 	}
