@@ -126,6 +126,10 @@ type Command struct {
 	//	*Command_SetMaintenance
 	//	*Command_BeginMaintenance
 	//	*Command_CheckHash
+	//	*Command_Grant
+	//	*Command_TakeGrant
+	//	*Command_RevokePrincipal
+	//	*Command_BeginReceipts
 	Change        isCommand_Change `protobuf_oneof:"change"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -378,6 +382,42 @@ func (x *Command) GetCheckHash() *CheckHash {
 	return nil
 }
 
+func (x *Command) GetGrant() *Grant {
+	if x != nil {
+		if x, ok := x.Change.(*Command_Grant); ok {
+			return x.Grant
+		}
+	}
+	return nil
+}
+
+func (x *Command) GetTakeGrant() *TakeGrant {
+	if x != nil {
+		if x, ok := x.Change.(*Command_TakeGrant); ok {
+			return x.TakeGrant
+		}
+	}
+	return nil
+}
+
+func (x *Command) GetRevokePrincipal() *RevokePrincipal {
+	if x != nil {
+		if x, ok := x.Change.(*Command_RevokePrincipal); ok {
+			return x.RevokePrincipal
+		}
+	}
+	return nil
+}
+
+func (x *Command) GetBeginReceipts() *BeginReceipts {
+	if x != nil {
+		if x, ok := x.Change.(*Command_BeginReceipts); ok {
+			return x.BeginReceipts
+		}
+	}
+	return nil
+}
+
 type isCommand_Change interface {
 	isCommand_Change()
 }
@@ -468,6 +508,23 @@ type Command_CheckHash struct {
 	CheckHash *CheckHash `protobuf:"bytes,30,opt,name=check_hash,json=checkHash,proto3,oneof"`
 }
 
+type Command_Grant struct {
+	// Since format 6.
+	Grant *Grant `protobuf:"bytes,40,opt,name=grant,proto3,oneof"`
+}
+
+type Command_TakeGrant struct {
+	TakeGrant *TakeGrant `protobuf:"bytes,41,opt,name=take_grant,json=takeGrant,proto3,oneof"`
+}
+
+type Command_RevokePrincipal struct {
+	RevokePrincipal *RevokePrincipal `protobuf:"bytes,42,opt,name=revoke_principal,json=revokePrincipal,proto3,oneof"`
+}
+
+type Command_BeginReceipts struct {
+	BeginReceipts *BeginReceipts `protobuf:"bytes,43,opt,name=begin_receipts,json=beginReceipts,proto3,oneof"`
+}
+
 func (*Command_Bootstrap) isCommand_Change() {}
 
 func (*Command_RaiseEpoch) isCommand_Change() {}
@@ -509,6 +566,14 @@ func (*Command_SetMaintenance) isCommand_Change() {}
 func (*Command_BeginMaintenance) isCommand_Change() {}
 
 func (*Command_CheckHash) isCommand_Change() {}
+
+func (*Command_Grant) isCommand_Change() {}
+
+func (*Command_TakeGrant) isCommand_Change() {}
+
+func (*Command_RevokePrincipal) isCommand_Change() {}
+
+func (*Command_BeginReceipts) isCommand_Change() {}
 
 // Bootstrap names the cluster.
 type Bootstrap struct {
@@ -1838,6 +1903,295 @@ func (x *BeginMaintenance) GetWindow() *v1.Window {
 	return nil
 }
 
+// Grant gives a principal something that it may; one that nobody knows begins with it.
+type Grant struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Principal     string                 `protobuf:"bytes,1,opt,name=principal,proto3" json:"principal,omitempty"`
+	Grant         *PrincipalGrant        `protobuf:"bytes,2,opt,name=grant,proto3" json:"grant,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Grant) Reset() {
+	*x = Grant{}
+	mi := &file_internal_logpb_log_proto_msgTypes[25]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Grant) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Grant) ProtoMessage() {}
+
+func (x *Grant) ProtoReflect() protoreflect.Message {
+	mi := &file_internal_logpb_log_proto_msgTypes[25]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Grant.ProtoReflect.Descriptor instead.
+func (*Grant) Descriptor() ([]byte, []int) {
+	return file_internal_logpb_log_proto_rawDescGZIP(), []int{25}
+}
+
+func (x *Grant) GetPrincipal() string {
+	if x != nil {
+		return x.Principal
+	}
+	return ""
+}
+
+func (x *Grant) GetGrant() *PrincipalGrant {
+	if x != nil {
+		return x.Grant
+	}
+	return nil
+}
+
+// PrincipalGrant is a verb, and on what. An empty field restricts nothing, but for user.
+type PrincipalGrant struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Verb          string                 `protobuf:"bytes,1,opt,name=verb,proto3" json:"verb,omitempty"`
+	Role          string                 `protobuf:"bytes,2,opt,name=role,proto3" json:"role,omitempty"`
+	Framework     string                 `protobuf:"bytes,3,opt,name=framework,proto3" json:"framework,omitempty"`
+	Agent         string                 `protobuf:"bytes,4,opt,name=agent,proto3" json:"agent,omitempty"`
+	User          string                 `protobuf:"bytes,5,opt,name=user,proto3" json:"user,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PrincipalGrant) Reset() {
+	*x = PrincipalGrant{}
+	mi := &file_internal_logpb_log_proto_msgTypes[26]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PrincipalGrant) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PrincipalGrant) ProtoMessage() {}
+
+func (x *PrincipalGrant) ProtoReflect() protoreflect.Message {
+	mi := &file_internal_logpb_log_proto_msgTypes[26]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PrincipalGrant.ProtoReflect.Descriptor instead.
+func (*PrincipalGrant) Descriptor() ([]byte, []int) {
+	return file_internal_logpb_log_proto_rawDescGZIP(), []int{26}
+}
+
+func (x *PrincipalGrant) GetVerb() string {
+	if x != nil {
+		return x.Verb
+	}
+	return ""
+}
+
+func (x *PrincipalGrant) GetRole() string {
+	if x != nil {
+		return x.Role
+	}
+	return ""
+}
+
+func (x *PrincipalGrant) GetFramework() string {
+	if x != nil {
+		return x.Framework
+	}
+	return ""
+}
+
+func (x *PrincipalGrant) GetAgent() string {
+	if x != nil {
+		return x.Agent
+	}
+	return ""
+}
+
+func (x *PrincipalGrant) GetUser() string {
+	if x != nil {
+		return x.User
+	}
+	return ""
+}
+
+// TakeGrant takes back what was granted.
+type TakeGrant struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Principal     string                 `protobuf:"bytes,1,opt,name=principal,proto3" json:"principal,omitempty"`
+	Grant         *PrincipalGrant        `protobuf:"bytes,2,opt,name=grant,proto3" json:"grant,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TakeGrant) Reset() {
+	*x = TakeGrant{}
+	mi := &file_internal_logpb_log_proto_msgTypes[27]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TakeGrant) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TakeGrant) ProtoMessage() {}
+
+func (x *TakeGrant) ProtoReflect() protoreflect.Message {
+	mi := &file_internal_logpb_log_proto_msgTypes[27]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TakeGrant.ProtoReflect.Descriptor instead.
+func (*TakeGrant) Descriptor() ([]byte, []int) {
+	return file_internal_logpb_log_proto_rawDescGZIP(), []int{27}
+}
+
+func (x *TakeGrant) GetPrincipal() string {
+	if x != nil {
+		return x.Principal
+	}
+	return ""
+}
+
+func (x *TakeGrant) GetGrant() *PrincipalGrant {
+	if x != nil {
+		return x.Grant
+	}
+	return nil
+}
+
+// RevokePrincipal ends a principal: its certificates count no more.
+type RevokePrincipal struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Principal     string                 `protobuf:"bytes,1,opt,name=principal,proto3" json:"principal,omitempty"`
+	Why           string                 `protobuf:"bytes,2,opt,name=why,proto3" json:"why,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RevokePrincipal) Reset() {
+	*x = RevokePrincipal{}
+	mi := &file_internal_logpb_log_proto_msgTypes[28]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RevokePrincipal) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RevokePrincipal) ProtoMessage() {}
+
+func (x *RevokePrincipal) ProtoReflect() protoreflect.Message {
+	mi := &file_internal_logpb_log_proto_msgTypes[28]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RevokePrincipal.ProtoReflect.Descriptor instead.
+func (*RevokePrincipal) Descriptor() ([]byte, []int) {
+	return file_internal_logpb_log_proto_rawDescGZIP(), []int{28}
+}
+
+func (x *RevokePrincipal) GetPrincipal() string {
+	if x != nil {
+		return x.Principal
+	}
+	return ""
+}
+
+func (x *RevokePrincipal) GetWhy() string {
+	if x != nil {
+		return x.Why
+	}
+	return ""
+}
+
+// BeginReceipts gives the key of the receipts that launches carry from a term on, once.
+type BeginReceipts struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Key           []byte                 `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
+	Since         *v1.Term               `protobuf:"bytes,2,opt,name=since,proto3" json:"since,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *BeginReceipts) Reset() {
+	*x = BeginReceipts{}
+	mi := &file_internal_logpb_log_proto_msgTypes[29]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *BeginReceipts) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*BeginReceipts) ProtoMessage() {}
+
+func (x *BeginReceipts) ProtoReflect() protoreflect.Message {
+	mi := &file_internal_logpb_log_proto_msgTypes[29]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use BeginReceipts.ProtoReflect.Descriptor instead.
+func (*BeginReceipts) Descriptor() ([]byte, []int) {
+	return file_internal_logpb_log_proto_rawDescGZIP(), []int{29}
+}
+
+func (x *BeginReceipts) GetKey() []byte {
+	if x != nil {
+		return x.Key
+	}
+	return nil
+}
+
+func (x *BeginReceipts) GetSince() *v1.Term {
+	if x != nil {
+		return x.Since
+	}
+	return nil
+}
+
 // SnapshotHead is the first frame of a snapshot. A snapshot is a magic word and frames;
 // a frame is a varint length and a message; all frames after the head are SnapshotItems,
 // in the order of their kinds and keys, up to a frame of length 0. Then follows the
@@ -1862,14 +2216,16 @@ type SnapshotHead struct {
 	LostFrameworks []*Numbers `protobuf:"bytes,11,rep,name=lost_frameworks,json=lostFrameworks,proto3" json:"lost_frameworks,omitempty"`
 	// Checksum, in hex, of what Raft's library keeps beside the snapshot: version, index, term and membership. Empty in
 	// one that an operator took, and of a version that wrote none.
-	MetaSum       string `protobuf:"bytes,12,opt,name=meta_sum,json=metaSum,proto3" json:"meta_sum,omitempty"`
+	MetaSum string `protobuf:"bytes,12,opt,name=meta_sum,json=metaSum,proto3" json:"meta_sum,omitempty"`
+	// Since format 6.
+	Receipts      *Receipts `protobuf:"bytes,20,opt,name=receipts,proto3" json:"receipts,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *SnapshotHead) Reset() {
 	*x = SnapshotHead{}
-	mi := &file_internal_logpb_log_proto_msgTypes[25]
+	mi := &file_internal_logpb_log_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1881,7 +2237,7 @@ func (x *SnapshotHead) String() string {
 func (*SnapshotHead) ProtoMessage() {}
 
 func (x *SnapshotHead) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_logpb_log_proto_msgTypes[25]
+	mi := &file_internal_logpb_log_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1894,7 +2250,7 @@ func (x *SnapshotHead) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SnapshotHead.ProtoReflect.Descriptor instead.
 func (*SnapshotHead) Descriptor() ([]byte, []int) {
-	return file_internal_logpb_log_proto_rawDescGZIP(), []int{25}
+	return file_internal_logpb_log_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *SnapshotHead) GetFormat() uint32 {
@@ -1981,6 +2337,74 @@ func (x *SnapshotHead) GetMetaSum() string {
 	return ""
 }
 
+func (x *SnapshotHead) GetReceipts() *Receipts {
+	if x != nil {
+		return x.Receipts
+	}
+	return nil
+}
+
+// Receipts are what the leader signs launches with (R40).
+type Receipts struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Key           []byte                 `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
+	Since         *v1.Term               `protobuf:"bytes,2,opt,name=since,proto3" json:"since,omitempty"`
+	Began         *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=began,proto3" json:"began,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Receipts) Reset() {
+	*x = Receipts{}
+	mi := &file_internal_logpb_log_proto_msgTypes[31]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Receipts) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Receipts) ProtoMessage() {}
+
+func (x *Receipts) ProtoReflect() protoreflect.Message {
+	mi := &file_internal_logpb_log_proto_msgTypes[31]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Receipts.ProtoReflect.Descriptor instead.
+func (*Receipts) Descriptor() ([]byte, []int) {
+	return file_internal_logpb_log_proto_rawDescGZIP(), []int{31}
+}
+
+func (x *Receipts) GetKey() []byte {
+	if x != nil {
+		return x.Key
+	}
+	return nil
+}
+
+func (x *Receipts) GetSince() *v1.Term {
+	if x != nil {
+		return x.Since
+	}
+	return nil
+}
+
+func (x *Receipts) GetBegan() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Began
+	}
+	return nil
+}
+
 // Numbers are some that follow each other, from first up to next, which is none of them.
 type Numbers struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1992,7 +2416,7 @@ type Numbers struct {
 
 func (x *Numbers) Reset() {
 	*x = Numbers{}
-	mi := &file_internal_logpb_log_proto_msgTypes[26]
+	mi := &file_internal_logpb_log_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2004,7 +2428,7 @@ func (x *Numbers) String() string {
 func (*Numbers) ProtoMessage() {}
 
 func (x *Numbers) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_logpb_log_proto_msgTypes[26]
+	mi := &file_internal_logpb_log_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2017,7 +2441,7 @@ func (x *Numbers) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Numbers.ProtoReflect.Descriptor instead.
 func (*Numbers) Descriptor() ([]byte, []int) {
-	return file_internal_logpb_log_proto_rawDescGZIP(), []int{26}
+	return file_internal_logpb_log_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *Numbers) GetFirst() uint64 {
@@ -2045,6 +2469,7 @@ type SnapshotItem struct {
 	//	*SnapshotItem_Store
 	//	*SnapshotItem_Role
 	//	*SnapshotItem_Client
+	//	*SnapshotItem_Principal
 	Item          isSnapshotItem_Item `protobuf_oneof:"item"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2052,7 +2477,7 @@ type SnapshotItem struct {
 
 func (x *SnapshotItem) Reset() {
 	*x = SnapshotItem{}
-	mi := &file_internal_logpb_log_proto_msgTypes[27]
+	mi := &file_internal_logpb_log_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2064,7 +2489,7 @@ func (x *SnapshotItem) String() string {
 func (*SnapshotItem) ProtoMessage() {}
 
 func (x *SnapshotItem) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_logpb_log_proto_msgTypes[27]
+	mi := &file_internal_logpb_log_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2077,7 +2502,7 @@ func (x *SnapshotItem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SnapshotItem.ProtoReflect.Descriptor instead.
 func (*SnapshotItem) Descriptor() ([]byte, []int) {
-	return file_internal_logpb_log_proto_rawDescGZIP(), []int{27}
+	return file_internal_logpb_log_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *SnapshotItem) GetItem() isSnapshotItem_Item {
@@ -2141,6 +2566,15 @@ func (x *SnapshotItem) GetClient() *ClientItem {
 	return nil
 }
 
+func (x *SnapshotItem) GetPrincipal() *PrincipalItem {
+	if x != nil {
+		if x, ok := x.Item.(*SnapshotItem_Principal); ok {
+			return x.Principal
+		}
+	}
+	return nil
+}
+
 type isSnapshotItem_Item interface {
 	isSnapshotItem_Item()
 }
@@ -2170,6 +2604,11 @@ type SnapshotItem_Client struct {
 	Client *ClientItem `protobuf:"bytes,6,opt,name=client,proto3,oneof"`
 }
 
+type SnapshotItem_Principal struct {
+	// Since format 6.
+	Principal *PrincipalItem `protobuf:"bytes,10,opt,name=principal,proto3,oneof"`
+}
+
 func (*SnapshotItem_Master) isSnapshotItem_Item() {}
 
 func (*SnapshotItem_Agent) isSnapshotItem_Item() {}
@@ -2182,6 +2621,86 @@ func (*SnapshotItem_Role) isSnapshotItem_Item() {}
 
 func (*SnapshotItem_Client) isSnapshotItem_Item() {}
 
+func (*SnapshotItem_Principal) isSnapshotItem_Item() {}
+
+// PrincipalItem is somebody whom grants allow something.
+type PrincipalItem struct {
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Name    string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Grants  []*PrincipalGrant      `protobuf:"bytes,2,rep,name=grants,proto3" json:"grants,omitempty"`
+	Created *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=created,proto3" json:"created,omitempty"`
+	// Absent: it counts.
+	Revoked       *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=revoked,proto3" json:"revoked,omitempty"`
+	Why           string                 `protobuf:"bytes,5,opt,name=why,proto3" json:"why,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PrincipalItem) Reset() {
+	*x = PrincipalItem{}
+	mi := &file_internal_logpb_log_proto_msgTypes[34]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PrincipalItem) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PrincipalItem) ProtoMessage() {}
+
+func (x *PrincipalItem) ProtoReflect() protoreflect.Message {
+	mi := &file_internal_logpb_log_proto_msgTypes[34]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PrincipalItem.ProtoReflect.Descriptor instead.
+func (*PrincipalItem) Descriptor() ([]byte, []int) {
+	return file_internal_logpb_log_proto_rawDescGZIP(), []int{34}
+}
+
+func (x *PrincipalItem) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *PrincipalItem) GetGrants() []*PrincipalGrant {
+	if x != nil {
+		return x.Grants
+	}
+	return nil
+}
+
+func (x *PrincipalItem) GetCreated() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Created
+	}
+	return nil
+}
+
+func (x *PrincipalItem) GetRevoked() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Revoked
+	}
+	return nil
+}
+
+func (x *PrincipalItem) GetWhy() string {
+	if x != nil {
+		return x.Why
+	}
+	return ""
+}
+
 // MasterItem is a master of the registry.
 type MasterItem struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -2193,7 +2712,7 @@ type MasterItem struct {
 
 func (x *MasterItem) Reset() {
 	*x = MasterItem{}
-	mi := &file_internal_logpb_log_proto_msgTypes[28]
+	mi := &file_internal_logpb_log_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2205,7 +2724,7 @@ func (x *MasterItem) String() string {
 func (*MasterItem) ProtoMessage() {}
 
 func (x *MasterItem) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_logpb_log_proto_msgTypes[28]
+	mi := &file_internal_logpb_log_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2218,7 +2737,7 @@ func (x *MasterItem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MasterItem.ProtoReflect.Descriptor instead.
 func (*MasterItem) Descriptor() ([]byte, []int) {
-	return file_internal_logpb_log_proto_rawDescGZIP(), []int{28}
+	return file_internal_logpb_log_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *MasterItem) GetId() string {
@@ -2257,7 +2776,7 @@ type AgentItem struct {
 
 func (x *AgentItem) Reset() {
 	*x = AgentItem{}
-	mi := &file_internal_logpb_log_proto_msgTypes[29]
+	mi := &file_internal_logpb_log_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2269,7 +2788,7 @@ func (x *AgentItem) String() string {
 func (*AgentItem) ProtoMessage() {}
 
 func (x *AgentItem) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_logpb_log_proto_msgTypes[29]
+	mi := &file_internal_logpb_log_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2282,7 +2801,7 @@ func (x *AgentItem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AgentItem.ProtoReflect.Descriptor instead.
 func (*AgentItem) Descriptor() ([]byte, []int) {
-	return file_internal_logpb_log_proto_rawDescGZIP(), []int{29}
+	return file_internal_logpb_log_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *AgentItem) GetAgent() *v1.Agent {
@@ -2381,7 +2900,7 @@ type FrameworkItem struct {
 
 func (x *FrameworkItem) Reset() {
 	*x = FrameworkItem{}
-	mi := &file_internal_logpb_log_proto_msgTypes[30]
+	mi := &file_internal_logpb_log_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2393,7 +2912,7 @@ func (x *FrameworkItem) String() string {
 func (*FrameworkItem) ProtoMessage() {}
 
 func (x *FrameworkItem) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_logpb_log_proto_msgTypes[30]
+	mi := &file_internal_logpb_log_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2406,7 +2925,7 @@ func (x *FrameworkItem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FrameworkItem.ProtoReflect.Descriptor instead.
 func (*FrameworkItem) Descriptor() ([]byte, []int) {
-	return file_internal_logpb_log_proto_rawDescGZIP(), []int{30}
+	return file_internal_logpb_log_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *FrameworkItem) GetFramework() *v1.Framework {
@@ -2476,7 +2995,7 @@ type OperationDone struct {
 
 func (x *OperationDone) Reset() {
 	*x = OperationDone{}
-	mi := &file_internal_logpb_log_proto_msgTypes[31]
+	mi := &file_internal_logpb_log_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2488,7 +3007,7 @@ func (x *OperationDone) String() string {
 func (*OperationDone) ProtoMessage() {}
 
 func (x *OperationDone) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_logpb_log_proto_msgTypes[31]
+	mi := &file_internal_logpb_log_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2501,7 +3020,7 @@ func (x *OperationDone) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OperationDone.ProtoReflect.Descriptor instead.
 func (*OperationDone) Descriptor() ([]byte, []int) {
-	return file_internal_logpb_log_proto_rawDescGZIP(), []int{31}
+	return file_internal_logpb_log_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *OperationDone) GetId() string {
@@ -2530,7 +3049,7 @@ type StoreItem struct {
 
 func (x *StoreItem) Reset() {
 	*x = StoreItem{}
-	mi := &file_internal_logpb_log_proto_msgTypes[32]
+	mi := &file_internal_logpb_log_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2542,7 +3061,7 @@ func (x *StoreItem) String() string {
 func (*StoreItem) ProtoMessage() {}
 
 func (x *StoreItem) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_logpb_log_proto_msgTypes[32]
+	mi := &file_internal_logpb_log_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2555,7 +3074,7 @@ func (x *StoreItem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoreItem.ProtoReflect.Descriptor instead.
 func (*StoreItem) Descriptor() ([]byte, []int) {
-	return file_internal_logpb_log_proto_rawDescGZIP(), []int{32}
+	return file_internal_logpb_log_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *StoreItem) GetKey() string {
@@ -2590,7 +3109,7 @@ type RoleItem struct {
 
 func (x *RoleItem) Reset() {
 	*x = RoleItem{}
-	mi := &file_internal_logpb_log_proto_msgTypes[33]
+	mi := &file_internal_logpb_log_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2602,7 +3121,7 @@ func (x *RoleItem) String() string {
 func (*RoleItem) ProtoMessage() {}
 
 func (x *RoleItem) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_logpb_log_proto_msgTypes[33]
+	mi := &file_internal_logpb_log_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2615,7 +3134,7 @@ func (x *RoleItem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RoleItem.ProtoReflect.Descriptor instead.
 func (*RoleItem) Descriptor() ([]byte, []int) {
-	return file_internal_logpb_log_proto_rawDescGZIP(), []int{33}
+	return file_internal_logpb_log_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *RoleItem) GetRole() string {
@@ -2645,7 +3164,7 @@ type ClientItem struct {
 
 func (x *ClientItem) Reset() {
 	*x = ClientItem{}
-	mi := &file_internal_logpb_log_proto_msgTypes[34]
+	mi := &file_internal_logpb_log_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2657,7 +3176,7 @@ func (x *ClientItem) String() string {
 func (*ClientItem) ProtoMessage() {}
 
 func (x *ClientItem) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_logpb_log_proto_msgTypes[34]
+	mi := &file_internal_logpb_log_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2670,7 +3189,7 @@ func (x *ClientItem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClientItem.ProtoReflect.Descriptor instead.
 func (*ClientItem) Descriptor() ([]byte, []int) {
-	return file_internal_logpb_log_proto_rawDescGZIP(), []int{34}
+	return file_internal_logpb_log_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *ClientItem) GetName() string {
@@ -2715,7 +3234,7 @@ type Result struct {
 
 func (x *Result) Reset() {
 	*x = Result{}
-	mi := &file_internal_logpb_log_proto_msgTypes[35]
+	mi := &file_internal_logpb_log_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2727,7 +3246,7 @@ func (x *Result) String() string {
 func (*Result) ProtoMessage() {}
 
 func (x *Result) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_logpb_log_proto_msgTypes[35]
+	mi := &file_internal_logpb_log_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2740,7 +3259,7 @@ func (x *Result) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Result.ProtoReflect.Descriptor instead.
 func (*Result) Descriptor() ([]byte, []int) {
-	return file_internal_logpb_log_proto_rawDescGZIP(), []int{35}
+	return file_internal_logpb_log_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *Result) GetRefusal() *Refusal {
@@ -2792,7 +3311,7 @@ type Refusal struct {
 
 func (x *Refusal) Reset() {
 	*x = Refusal{}
-	mi := &file_internal_logpb_log_proto_msgTypes[36]
+	mi := &file_internal_logpb_log_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2804,7 +3323,7 @@ func (x *Refusal) String() string {
 func (*Refusal) ProtoMessage() {}
 
 func (x *Refusal) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_logpb_log_proto_msgTypes[36]
+	mi := &file_internal_logpb_log_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2817,7 +3336,7 @@ func (x *Refusal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Refusal.ProtoReflect.Descriptor instead.
 func (*Refusal) Descriptor() ([]byte, []int) {
-	return file_internal_logpb_log_proto_rawDescGZIP(), []int{36}
+	return file_internal_logpb_log_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *Refusal) GetOp() string {
@@ -2856,7 +3375,7 @@ const file_internal_logpb_log_proto_rawDesc = "" +
 	"\x05Entry\x12\x16\n" +
 	"\x06format\x18\x01 \x01(\rR\x06format\x122\n" +
 	"\bcommands\x18\x02 \x03(\v2\x16.tender.log.v1.CommandR\bcommands\x12\x10\n" +
-	"\x03sum\x18\x03 \x01(\aR\x03sum\"\xa1\v\n" +
+	"\x03sum\x18\x03 \x01(\aR\x03sum\"\x9e\r\n" +
 	"\aCommand\x12\x16\n" +
 	"\x06client\x18\x01 \x01(\tR\x06client\x12\x18\n" +
 	"\acounter\x18\x02 \x01(\x04R\acounter\x12*\n" +
@@ -2887,7 +3406,12 @@ const file_internal_logpb_log_proto_rawDesc = "" +
 	"\x0fset_maintenance\x18\x1c \x01(\v2\x1d.tender.log.v1.SetMaintenanceH\x00R\x0esetMaintenance\x12N\n" +
 	"\x11begin_maintenance\x18\x1d \x01(\v2\x1f.tender.log.v1.BeginMaintenanceH\x00R\x10beginMaintenance\x129\n" +
 	"\n" +
-	"check_hash\x18\x1e \x01(\v2\x18.tender.log.v1.CheckHashH\x00R\tcheckHashB\b\n" +
+	"check_hash\x18\x1e \x01(\v2\x18.tender.log.v1.CheckHashH\x00R\tcheckHash\x12,\n" +
+	"\x05grant\x18( \x01(\v2\x14.tender.log.v1.GrantH\x00R\x05grant\x129\n" +
+	"\n" +
+	"take_grant\x18) \x01(\v2\x18.tender.log.v1.TakeGrantH\x00R\ttakeGrant\x12K\n" +
+	"\x10revoke_principal\x18* \x01(\v2\x1e.tender.log.v1.RevokePrincipalH\x00R\x0frevokePrincipal\x12E\n" +
+	"\x0ebegin_receipts\x18+ \x01(\v2\x1c.tender.log.v1.BeginReceiptsH\x00R\rbeginReceiptsB\b\n" +
 	"\x06change\"*\n" +
 	"\tBootstrap\x12\x1d\n" +
 	"\n" +
@@ -2977,7 +3501,25 @@ const file_internal_logpb_log_proto_rawDesc = "" +
 	"\x03saw\x18\x03 \x01(\v2\x11.tender.v1.WindowR\x03saw\"X\n" +
 	"\x10BeginMaintenance\x12\x19\n" +
 	"\bagent_id\x18\x01 \x01(\tR\aagentId\x12)\n" +
-	"\x06window\x18\x02 \x01(\v2\x11.tender.v1.WindowR\x06window\"\x8a\x03\n" +
+	"\x06window\x18\x02 \x01(\v2\x11.tender.v1.WindowR\x06window\"Z\n" +
+	"\x05Grant\x12\x1c\n" +
+	"\tprincipal\x18\x01 \x01(\tR\tprincipal\x123\n" +
+	"\x05grant\x18\x02 \x01(\v2\x1d.tender.log.v1.PrincipalGrantR\x05grant\"\x80\x01\n" +
+	"\x0ePrincipalGrant\x12\x12\n" +
+	"\x04verb\x18\x01 \x01(\tR\x04verb\x12\x12\n" +
+	"\x04role\x18\x02 \x01(\tR\x04role\x12\x1c\n" +
+	"\tframework\x18\x03 \x01(\tR\tframework\x12\x14\n" +
+	"\x05agent\x18\x04 \x01(\tR\x05agent\x12\x12\n" +
+	"\x04user\x18\x05 \x01(\tR\x04user\"^\n" +
+	"\tTakeGrant\x12\x1c\n" +
+	"\tprincipal\x18\x01 \x01(\tR\tprincipal\x123\n" +
+	"\x05grant\x18\x02 \x01(\v2\x1d.tender.log.v1.PrincipalGrantR\x05grant\"A\n" +
+	"\x0fRevokePrincipal\x12\x1c\n" +
+	"\tprincipal\x18\x01 \x01(\tR\tprincipal\x12\x10\n" +
+	"\x03why\x18\x02 \x01(\tR\x03why\"H\n" +
+	"\rBeginReceipts\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\fR\x03key\x12%\n" +
+	"\x05since\x18\x02 \x01(\v2\x0f.tender.v1.TermR\x05since\"\xbf\x03\n" +
 	"\fSnapshotHead\x12\x16\n" +
 	"\x06format\x18\x01 \x01(\rR\x06format\x12\x1d\n" +
 	"\n" +
@@ -2994,18 +3536,31 @@ const file_internal_logpb_log_proto_rawDesc = "" +
 	" \x03(\v2\x16.tender.log.v1.NumbersR\n" +
 	"lostAgents\x12?\n" +
 	"\x0flost_frameworks\x18\v \x03(\v2\x16.tender.log.v1.NumbersR\x0elostFrameworks\x12\x19\n" +
-	"\bmeta_sum\x18\f \x01(\tR\ametaSum\"3\n" +
+	"\bmeta_sum\x18\f \x01(\tR\ametaSum\x123\n" +
+	"\breceipts\x18\x14 \x01(\v2\x17.tender.log.v1.ReceiptsR\breceipts\"u\n" +
+	"\bReceipts\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\fR\x03key\x12%\n" +
+	"\x05since\x18\x02 \x01(\v2\x0f.tender.v1.TermR\x05since\x120\n" +
+	"\x05began\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x05began\"3\n" +
 	"\aNumbers\x12\x14\n" +
 	"\x05first\x18\x01 \x01(\x04R\x05first\x12\x12\n" +
-	"\x04next\x18\x02 \x01(\x04R\x04next\"\xd1\x02\n" +
+	"\x04next\x18\x02 \x01(\x04R\x04next\"\x8f\x03\n" +
 	"\fSnapshotItem\x123\n" +
 	"\x06master\x18\x01 \x01(\v2\x19.tender.log.v1.MasterItemH\x00R\x06master\x120\n" +
 	"\x05agent\x18\x02 \x01(\v2\x18.tender.log.v1.AgentItemH\x00R\x05agent\x12<\n" +
 	"\tframework\x18\x03 \x01(\v2\x1c.tender.log.v1.FrameworkItemH\x00R\tframework\x120\n" +
 	"\x05store\x18\x04 \x01(\v2\x18.tender.log.v1.StoreItemH\x00R\x05store\x12-\n" +
 	"\x04role\x18\x05 \x01(\v2\x17.tender.log.v1.RoleItemH\x00R\x04role\x123\n" +
-	"\x06client\x18\x06 \x01(\v2\x19.tender.log.v1.ClientItemH\x00R\x06clientB\x06\n" +
-	"\x04item\"K\n" +
+	"\x06client\x18\x06 \x01(\v2\x19.tender.log.v1.ClientItemH\x00R\x06client\x12<\n" +
+	"\tprincipal\x18\n" +
+	" \x01(\v2\x1c.tender.log.v1.PrincipalItemH\x00R\tprincipalB\x06\n" +
+	"\x04item\"\xd8\x01\n" +
+	"\rPrincipalItem\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x125\n" +
+	"\x06grants\x18\x02 \x03(\v2\x1d.tender.log.v1.PrincipalGrantR\x06grants\x124\n" +
+	"\acreated\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\acreated\x124\n" +
+	"\arevoked\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\arevoked\x12\x10\n" +
+	"\x03why\x18\x05 \x01(\tR\x03why\"K\n" +
 	"\n" +
 	"MasterItem\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12-\n" +
@@ -3078,7 +3633,7 @@ func file_internal_logpb_log_proto_rawDescGZIP() []byte {
 	return file_internal_logpb_log_proto_rawDescData
 }
 
-var file_internal_logpb_log_proto_msgTypes = make([]protoimpl.MessageInfo, 37)
+var file_internal_logpb_log_proto_msgTypes = make([]protoimpl.MessageInfo, 44)
 var file_internal_logpb_log_proto_goTypes = []any{
 	(*Entry)(nil),                 // 0: tender.log.v1.Entry
 	(*Command)(nil),               // 1: tender.log.v1.Command
@@ -3105,28 +3660,36 @@ var file_internal_logpb_log_proto_goTypes = []any{
 	(*CheckHash)(nil),             // 22: tender.log.v1.CheckHash
 	(*SetMaintenance)(nil),        // 23: tender.log.v1.SetMaintenance
 	(*BeginMaintenance)(nil),      // 24: tender.log.v1.BeginMaintenance
-	(*SnapshotHead)(nil),          // 25: tender.log.v1.SnapshotHead
-	(*Numbers)(nil),               // 26: tender.log.v1.Numbers
-	(*SnapshotItem)(nil),          // 27: tender.log.v1.SnapshotItem
-	(*MasterItem)(nil),            // 28: tender.log.v1.MasterItem
-	(*AgentItem)(nil),             // 29: tender.log.v1.AgentItem
-	(*FrameworkItem)(nil),         // 30: tender.log.v1.FrameworkItem
-	(*OperationDone)(nil),         // 31: tender.log.v1.OperationDone
-	(*StoreItem)(nil),             // 32: tender.log.v1.StoreItem
-	(*RoleItem)(nil),              // 33: tender.log.v1.RoleItem
-	(*ClientItem)(nil),            // 34: tender.log.v1.ClientItem
-	(*Result)(nil),                // 35: tender.log.v1.Result
-	(*Refusal)(nil),               // 36: tender.log.v1.Refusal
-	(*timestamppb.Timestamp)(nil), // 37: google.protobuf.Timestamp
-	(*v1.Agent)(nil),              // 38: tender.v1.Agent
-	(*durationpb.Duration)(nil),   // 39: google.protobuf.Duration
-	(*v1.Resource)(nil),           // 40: tender.v1.Resource
-	(*v1.Framework)(nil),          // 41: tender.v1.Framework
-	(*v1.Window)(nil),             // 42: tender.v1.Window
+	(*Grant)(nil),                 // 25: tender.log.v1.Grant
+	(*PrincipalGrant)(nil),        // 26: tender.log.v1.PrincipalGrant
+	(*TakeGrant)(nil),             // 27: tender.log.v1.TakeGrant
+	(*RevokePrincipal)(nil),       // 28: tender.log.v1.RevokePrincipal
+	(*BeginReceipts)(nil),         // 29: tender.log.v1.BeginReceipts
+	(*SnapshotHead)(nil),          // 30: tender.log.v1.SnapshotHead
+	(*Receipts)(nil),              // 31: tender.log.v1.Receipts
+	(*Numbers)(nil),               // 32: tender.log.v1.Numbers
+	(*SnapshotItem)(nil),          // 33: tender.log.v1.SnapshotItem
+	(*PrincipalItem)(nil),         // 34: tender.log.v1.PrincipalItem
+	(*MasterItem)(nil),            // 35: tender.log.v1.MasterItem
+	(*AgentItem)(nil),             // 36: tender.log.v1.AgentItem
+	(*FrameworkItem)(nil),         // 37: tender.log.v1.FrameworkItem
+	(*OperationDone)(nil),         // 38: tender.log.v1.OperationDone
+	(*StoreItem)(nil),             // 39: tender.log.v1.StoreItem
+	(*RoleItem)(nil),              // 40: tender.log.v1.RoleItem
+	(*ClientItem)(nil),            // 41: tender.log.v1.ClientItem
+	(*Result)(nil),                // 42: tender.log.v1.Result
+	(*Refusal)(nil),               // 43: tender.log.v1.Refusal
+	(*timestamppb.Timestamp)(nil), // 44: google.protobuf.Timestamp
+	(*v1.Agent)(nil),              // 45: tender.v1.Agent
+	(*durationpb.Duration)(nil),   // 46: google.protobuf.Duration
+	(*v1.Resource)(nil),           // 47: tender.v1.Resource
+	(*v1.Framework)(nil),          // 48: tender.v1.Framework
+	(*v1.Window)(nil),             // 49: tender.v1.Window
+	(*v1.Term)(nil),               // 50: tender.v1.Term
 }
 var file_internal_logpb_log_proto_depIdxs = []int32{
 	1,  // 0: tender.log.v1.Entry.commands:type_name -> tender.log.v1.Command
-	37, // 1: tender.log.v1.Command.at:type_name -> google.protobuf.Timestamp
+	44, // 1: tender.log.v1.Command.at:type_name -> google.protobuf.Timestamp
 	2,  // 2: tender.log.v1.Command.bootstrap:type_name -> tender.log.v1.Bootstrap
 	3,  // 3: tender.log.v1.Command.raise_epoch:type_name -> tender.log.v1.RaiseEpoch
 	4,  // 4: tender.log.v1.Command.set_master:type_name -> tender.log.v1.SetMaster
@@ -3148,50 +3711,64 @@ var file_internal_logpb_log_proto_depIdxs = []int32{
 	23, // 20: tender.log.v1.Command.set_maintenance:type_name -> tender.log.v1.SetMaintenance
 	24, // 21: tender.log.v1.Command.begin_maintenance:type_name -> tender.log.v1.BeginMaintenance
 	22, // 22: tender.log.v1.Command.check_hash:type_name -> tender.log.v1.CheckHash
-	5,  // 23: tender.log.v1.SetMaster.master:type_name -> tender.log.v1.Master
-	38, // 24: tender.log.v1.AdmitAgent.agent:type_name -> tender.v1.Agent
-	38, // 25: tender.log.v1.UpdateAgent.agent:type_name -> tender.v1.Agent
-	39, // 26: tender.log.v1.MarkAgent.grace:type_name -> google.protobuf.Duration
-	40, // 27: tender.log.v1.SetReserved.saw:type_name -> tender.v1.Resource
-	40, // 28: tender.log.v1.SetReserved.reserved:type_name -> tender.v1.Resource
-	41, // 29: tender.log.v1.Subscribe.framework:type_name -> tender.v1.Framework
-	41, // 30: tender.log.v1.Readmit.framework:type_name -> tender.v1.Framework
-	41, // 31: tender.log.v1.UpdateFramework.framework:type_name -> tender.v1.Framework
-	17, // 32: tender.log.v1.SetRole.set:type_name -> tender.log.v1.Role
-	40, // 33: tender.log.v1.Role.guarantee:type_name -> tender.v1.Resource
-	40, // 34: tender.log.v1.Role.limit:type_name -> tender.v1.Resource
-	37, // 35: tender.log.v1.Expire.before:type_name -> google.protobuf.Timestamp
-	42, // 36: tender.log.v1.SetMaintenance.window:type_name -> tender.v1.Window
-	42, // 37: tender.log.v1.SetMaintenance.saw:type_name -> tender.v1.Window
-	42, // 38: tender.log.v1.BeginMaintenance.window:type_name -> tender.v1.Window
-	26, // 39: tender.log.v1.SnapshotHead.lost_agents:type_name -> tender.log.v1.Numbers
-	26, // 40: tender.log.v1.SnapshotHead.lost_frameworks:type_name -> tender.log.v1.Numbers
-	28, // 41: tender.log.v1.SnapshotItem.master:type_name -> tender.log.v1.MasterItem
-	29, // 42: tender.log.v1.SnapshotItem.agent:type_name -> tender.log.v1.AgentItem
-	30, // 43: tender.log.v1.SnapshotItem.framework:type_name -> tender.log.v1.FrameworkItem
-	32, // 44: tender.log.v1.SnapshotItem.store:type_name -> tender.log.v1.StoreItem
-	33, // 45: tender.log.v1.SnapshotItem.role:type_name -> tender.log.v1.RoleItem
-	34, // 46: tender.log.v1.SnapshotItem.client:type_name -> tender.log.v1.ClientItem
-	5,  // 47: tender.log.v1.MasterItem.master:type_name -> tender.log.v1.Master
-	38, // 48: tender.log.v1.AgentItem.agent:type_name -> tender.v1.Agent
-	39, // 49: tender.log.v1.AgentItem.grace:type_name -> google.protobuf.Duration
-	37, // 50: tender.log.v1.AgentItem.admitted:type_name -> google.protobuf.Timestamp
-	40, // 51: tender.log.v1.AgentItem.reserved:type_name -> tender.v1.Resource
-	42, // 52: tender.log.v1.AgentItem.maintenance:type_name -> tender.v1.Window
-	37, // 53: tender.log.v1.AgentItem.gone:type_name -> google.protobuf.Timestamp
-	41, // 54: tender.log.v1.FrameworkItem.framework:type_name -> tender.v1.Framework
-	37, // 55: tender.log.v1.FrameworkItem.admitted:type_name -> google.protobuf.Timestamp
-	37, // 56: tender.log.v1.FrameworkItem.removed:type_name -> google.protobuf.Timestamp
-	31, // 57: tender.log.v1.FrameworkItem.operations:type_name -> tender.log.v1.OperationDone
-	17, // 58: tender.log.v1.RoleItem.set:type_name -> tender.log.v1.Role
-	37, // 59: tender.log.v1.ClientItem.seen:type_name -> google.protobuf.Timestamp
-	35, // 60: tender.log.v1.ClientItem.result:type_name -> tender.log.v1.Result
-	36, // 61: tender.log.v1.Result.refusal:type_name -> tender.log.v1.Refusal
-	62, // [62:62] is the sub-list for method output_type
-	62, // [62:62] is the sub-list for method input_type
-	62, // [62:62] is the sub-list for extension type_name
-	62, // [62:62] is the sub-list for extension extendee
-	0,  // [0:62] is the sub-list for field type_name
+	25, // 23: tender.log.v1.Command.grant:type_name -> tender.log.v1.Grant
+	27, // 24: tender.log.v1.Command.take_grant:type_name -> tender.log.v1.TakeGrant
+	28, // 25: tender.log.v1.Command.revoke_principal:type_name -> tender.log.v1.RevokePrincipal
+	29, // 26: tender.log.v1.Command.begin_receipts:type_name -> tender.log.v1.BeginReceipts
+	5,  // 27: tender.log.v1.SetMaster.master:type_name -> tender.log.v1.Master
+	45, // 28: tender.log.v1.AdmitAgent.agent:type_name -> tender.v1.Agent
+	45, // 29: tender.log.v1.UpdateAgent.agent:type_name -> tender.v1.Agent
+	46, // 30: tender.log.v1.MarkAgent.grace:type_name -> google.protobuf.Duration
+	47, // 31: tender.log.v1.SetReserved.saw:type_name -> tender.v1.Resource
+	47, // 32: tender.log.v1.SetReserved.reserved:type_name -> tender.v1.Resource
+	48, // 33: tender.log.v1.Subscribe.framework:type_name -> tender.v1.Framework
+	48, // 34: tender.log.v1.Readmit.framework:type_name -> tender.v1.Framework
+	48, // 35: tender.log.v1.UpdateFramework.framework:type_name -> tender.v1.Framework
+	17, // 36: tender.log.v1.SetRole.set:type_name -> tender.log.v1.Role
+	47, // 37: tender.log.v1.Role.guarantee:type_name -> tender.v1.Resource
+	47, // 38: tender.log.v1.Role.limit:type_name -> tender.v1.Resource
+	44, // 39: tender.log.v1.Expire.before:type_name -> google.protobuf.Timestamp
+	49, // 40: tender.log.v1.SetMaintenance.window:type_name -> tender.v1.Window
+	49, // 41: tender.log.v1.SetMaintenance.saw:type_name -> tender.v1.Window
+	49, // 42: tender.log.v1.BeginMaintenance.window:type_name -> tender.v1.Window
+	26, // 43: tender.log.v1.Grant.grant:type_name -> tender.log.v1.PrincipalGrant
+	26, // 44: tender.log.v1.TakeGrant.grant:type_name -> tender.log.v1.PrincipalGrant
+	50, // 45: tender.log.v1.BeginReceipts.since:type_name -> tender.v1.Term
+	32, // 46: tender.log.v1.SnapshotHead.lost_agents:type_name -> tender.log.v1.Numbers
+	32, // 47: tender.log.v1.SnapshotHead.lost_frameworks:type_name -> tender.log.v1.Numbers
+	31, // 48: tender.log.v1.SnapshotHead.receipts:type_name -> tender.log.v1.Receipts
+	50, // 49: tender.log.v1.Receipts.since:type_name -> tender.v1.Term
+	44, // 50: tender.log.v1.Receipts.began:type_name -> google.protobuf.Timestamp
+	35, // 51: tender.log.v1.SnapshotItem.master:type_name -> tender.log.v1.MasterItem
+	36, // 52: tender.log.v1.SnapshotItem.agent:type_name -> tender.log.v1.AgentItem
+	37, // 53: tender.log.v1.SnapshotItem.framework:type_name -> tender.log.v1.FrameworkItem
+	39, // 54: tender.log.v1.SnapshotItem.store:type_name -> tender.log.v1.StoreItem
+	40, // 55: tender.log.v1.SnapshotItem.role:type_name -> tender.log.v1.RoleItem
+	41, // 56: tender.log.v1.SnapshotItem.client:type_name -> tender.log.v1.ClientItem
+	34, // 57: tender.log.v1.SnapshotItem.principal:type_name -> tender.log.v1.PrincipalItem
+	26, // 58: tender.log.v1.PrincipalItem.grants:type_name -> tender.log.v1.PrincipalGrant
+	44, // 59: tender.log.v1.PrincipalItem.created:type_name -> google.protobuf.Timestamp
+	44, // 60: tender.log.v1.PrincipalItem.revoked:type_name -> google.protobuf.Timestamp
+	5,  // 61: tender.log.v1.MasterItem.master:type_name -> tender.log.v1.Master
+	45, // 62: tender.log.v1.AgentItem.agent:type_name -> tender.v1.Agent
+	46, // 63: tender.log.v1.AgentItem.grace:type_name -> google.protobuf.Duration
+	44, // 64: tender.log.v1.AgentItem.admitted:type_name -> google.protobuf.Timestamp
+	47, // 65: tender.log.v1.AgentItem.reserved:type_name -> tender.v1.Resource
+	49, // 66: tender.log.v1.AgentItem.maintenance:type_name -> tender.v1.Window
+	44, // 67: tender.log.v1.AgentItem.gone:type_name -> google.protobuf.Timestamp
+	48, // 68: tender.log.v1.FrameworkItem.framework:type_name -> tender.v1.Framework
+	44, // 69: tender.log.v1.FrameworkItem.admitted:type_name -> google.protobuf.Timestamp
+	44, // 70: tender.log.v1.FrameworkItem.removed:type_name -> google.protobuf.Timestamp
+	38, // 71: tender.log.v1.FrameworkItem.operations:type_name -> tender.log.v1.OperationDone
+	17, // 72: tender.log.v1.RoleItem.set:type_name -> tender.log.v1.Role
+	44, // 73: tender.log.v1.ClientItem.seen:type_name -> google.protobuf.Timestamp
+	42, // 74: tender.log.v1.ClientItem.result:type_name -> tender.log.v1.Result
+	43, // 75: tender.log.v1.Result.refusal:type_name -> tender.log.v1.Refusal
+	76, // [76:76] is the sub-list for method output_type
+	76, // [76:76] is the sub-list for method input_type
+	76, // [76:76] is the sub-list for extension type_name
+	76, // [76:76] is the sub-list for extension extendee
+	0,  // [0:76] is the sub-list for field type_name
 }
 
 func init() { file_internal_logpb_log_proto_init() }
@@ -3221,25 +3798,30 @@ func file_internal_logpb_log_proto_init() {
 		(*Command_SetMaintenance)(nil),
 		(*Command_BeginMaintenance)(nil),
 		(*Command_CheckHash)(nil),
+		(*Command_Grant)(nil),
+		(*Command_TakeGrant)(nil),
+		(*Command_RevokePrincipal)(nil),
+		(*Command_BeginReceipts)(nil),
 	}
 	file_internal_logpb_log_proto_msgTypes[18].OneofWrappers = []any{}
 	file_internal_logpb_log_proto_msgTypes[19].OneofWrappers = []any{}
-	file_internal_logpb_log_proto_msgTypes[27].OneofWrappers = []any{
+	file_internal_logpb_log_proto_msgTypes[33].OneofWrappers = []any{
 		(*SnapshotItem_Master)(nil),
 		(*SnapshotItem_Agent)(nil),
 		(*SnapshotItem_Framework)(nil),
 		(*SnapshotItem_Store)(nil),
 		(*SnapshotItem_Role)(nil),
 		(*SnapshotItem_Client)(nil),
+		(*SnapshotItem_Principal)(nil),
 	}
-	file_internal_logpb_log_proto_msgTypes[36].OneofWrappers = []any{}
+	file_internal_logpb_log_proto_msgTypes[43].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_internal_logpb_log_proto_rawDesc), len(file_internal_logpb_log_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   37,
+			NumMessages:   44,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

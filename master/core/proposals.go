@@ -226,6 +226,7 @@ func (c *Core) applied(change registry.Change, result registry.Result) {
 		c.operations.limits.roleChanged(change.Role)
 	case registry.Expire:
 		c.agents.goneForgotten()
-	case registry.Bootstrap, registry.RaiseEpoch, registry.RaiseFormat, registry.CheckHash, registry.PutEntry, registry.DeleteEntry: // of no room
+	case registry.Bootstrap, registry.RaiseEpoch, registry.RaiseFormat, registry.CheckHash, registry.PutEntry, registry.DeleteEntry,
+		registry.Grant, registry.TakeGrant, registry.RevokePrincipal, registry.BeginReceipts: // of no room
 	}
 }

@@ -42,6 +42,8 @@ func (s *State) tooLarge(change Change) *Result {
 	case SetRole:
 		op, subject = "role.set", string(change.Role)
 		err = errors.Join(change.Set.Guarantee.CheckSize("the guarantee"), change.Set.Limit.CheckSize("the limit"))
+	case RevokePrincipal:
+		op, subject, err = "principal.revoke", change.Principal, api.CheckText("the reason", change.Why)
 	default: // leaves nothing of any size, or has a bound of its own
 	}
 	if err != nil {

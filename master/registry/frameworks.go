@@ -37,10 +37,13 @@ func (change Subscribe) apply(s *State, at time.Time) Result {
 	switch {
 	case !old.Removed.IsZero():
 		return refuse(op, api.Removed, id, "it was removed at %s: %s", old.Removed.Format(time.RFC3339), old.Why)
-	case old.Framework.Principal != wish.Principal:
+	case !s.MayTakeOver(old.Framework.Principal, wish.Principal):
 		return refuse(op, api.Denied, id, "it belongs to principal %q, not to %q", old.Framework.Principal, wish.Principal)
 	}
 	was := old.Instance
+	if old.Framework.Principal == "" {
+		old.Framework.Principal = wish.Principal
+	}
 	old.Framework = keepIdentity(wish, old.Framework)
 	old.Instance = change.Instance
 	if bad := s.noRoomForFramework(op, old); bad != nil {
@@ -174,6 +177,12 @@ func (s *State) noRoomForFramework(op string, now Framework) *Result {
 	return s.noRoom(op, now.Framework.Name, "frameworks", s.index().frameworkBytes, more, FrameworksBytesMax)
 }
 
+// MayTakeOver says whether a principal's scheduler may take over a framework of another: only its own, but for those who
+// have none, see FormatTrust.
+func (s *State) MayTakeOver(owner, principal string) bool {
+	return owner == principal || s.Knows(FormatTrust) && (owner == "" || principal == "")
+}
+
 // keepIdentity returns what the framework says now as who it was.
 func keepIdentity(now, was api.Framework) api.Framework {
 	now.ID, now.Name, now.Principal, now.Standby = was.ID, was.Name, was.Principal, was.Standby
@@ -280,6 +289,7 @@ func (change Expire) apply(s *State, _ time.Time) Result {
 	slices.Sort(ids)
 	s.forget(ids)
 	s.expireGone(change)
+	s.expirePrincipals(change)
 	s.expireClients(change)
 	return Result{}
 }

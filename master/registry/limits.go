@@ -49,6 +49,13 @@ const (
 	// TombstoneRolesBytesMax bounds the roles that a tombstone remembers; more are forgotten.
 	TombstoneRolesBytesMax = 1 << 10
 
+	// PrincipalsMax bounds the principals, revoked ones included until they are forgotten.
+	PrincipalsMax = 10_000
+	// GrantsMax bounds what one principal was granted.
+	GrantsMax = 64
+	// ReceiptKeyBytes is the size of the key of receipts.
+	ReceiptKeyBytes = 32
+
 	// StoreKeyBytesMax bounds a key of a framework's store.
 	StoreKeyBytesMax = 512
 	// StoreValueBytesMax bounds a value.

@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/internal/rights"
 )
 
 var epoch = time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)
@@ -62,10 +63,16 @@ func drawWindow(t *rapid.T) api.Window {
 	return api.Window{Start: rapid.SampledFrom(starts).Draw(t, "start"), Duration: time.Duration(rapid.IntRange(-1, 2).Draw(t, "hours")) * time.Hour}
 }
 
+func drawGrant(t *rapid.T) rights.Grant {
+	return rights.Grant{
+		Verb: rapid.SampledFrom([]rights.Verb{"", rights.Run, rights.Operate, "kill-task", "fly"}).Draw(t, "verb"), Role: roles.Draw(t, "role"),
+	}
+}
+
 func drawChange(t *rapid.T) Change {
 	agent := api.Agent{ID: agentIDs.Draw(t, "agent"), Hostname: "h", Resources: bundles.Draw(t, "resources")}
 	framework := drawFramework(t)
-	switch rapid.IntRange(0, 20).Draw(t, "kind") {
+	switch rapid.IntRange(0, 23).Draw(t, "kind") {
 	case 0:
 		return Bootstrap{Cluster: rapid.SampledFrom([]api.ClusterID{"", "c1", "c2"}).Draw(t, "cluster")}
 	case 1:
@@ -98,11 +105,19 @@ func drawChange(t *rapid.T) Change {
 	case 16:
 		return PutEntry{framework.ID, sessions.Draw(t, "session"), keys.Draw(t, "key"), []byte("value"), drawVersion(t), uint64(rapid.IntRange(0, 20).Draw(t, "all"))}
 	case 17:
-		return RaiseFormat{Format: sessions.Draw(t, "format")}
+		return RaiseFormat{Format: rapid.Uint64Range(0, Format+1).Draw(t, "format")}
 	case 18:
 		return SetMaintenance{Agents: []api.AgentID{agent.ID}, Window: drawWindow(t), Saw: drawWindow(t)}
 	case 19:
 		return BeginMaintenance{ID: agent.ID, Window: drawWindow(t)}
+	case 20:
+		return Grant{Principal: keys.Draw(t, "principal"), Grant: drawGrant(t)}
+	case 21:
+		return TakeGrant{Principal: keys.Draw(t, "principal"), Grant: drawGrant(t)}
+	case 22:
+		return RevokePrincipal{Principal: keys.Draw(t, "principal"), Why: "why"}
+	case 23:
+		return BeginReceipts{Key: make([]byte, rapid.SampledFrom([]int{0, ReceiptKeyBytes}).Draw(t, "bytes")), Since: api.Term{Number: 1}}
 	default:
 		if rapid.Bool().Draw(t, "nothing") {
 			return nil

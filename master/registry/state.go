@@ -16,7 +16,7 @@ import (
 // newer one is refused at start. The registry has a format of its own, at first 1: it is
 // raised when all masters know a newer one, and only then is used what that one can
 // say (R24).
-const Format = 5
+const Format = 6
 
 // FormatMaintenance has maintenance windows, and writes to stores that carry the limit
 // of all stores.
@@ -35,6 +35,11 @@ const FormatBounded = 4
 // snapshot, so that a new field is in it.
 const FormatHashed = 5
 
+// FormatTrust has principals with what they were granted, and the key of the receipts that launches carry. From it on
+// a framework of no principal is the first one's that takes it over, and whoever has no principal, as the cluster asks
+// nobody, may take over any (R6).
+const FormatTrust = 6
+
 // State is the registry. Values in its maps are replaced, never edited, so that
 // Clone is shallow and a snapshot does not stop Apply.
 type State struct {
@@ -48,6 +53,10 @@ type State struct {
 	Frameworks map[api.FrameworkID]Framework
 	Roles      map[api.Role]Role
 	Clients    map[string]Client // last result of each proposer (R17)
+	// Principals are those who were granted something, by their names. Replaced, never edited. Since FormatTrust.
+	Principals map[string]Principal
+	// Receipts are the key by which launches are known to be a leader's. Since FormatTrust.
+	Receipts Receipts
 
 	NextAgent     uint64 // numbers that were never given out; 0 is read as 1
 	NextFramework uint64

@@ -8,7 +8,7 @@ const module = "github.com/tenderhq/tender"
 type floor struct{ pkg, may string }
 
 // values are what every floor above them may speak in: plain values without a will of their own.
-const values = "api internal/protocol internal/invariant internal/value internal/words "
+const values = "api internal/protocol internal/invariant internal/rights internal/value internal/words "
 
 // shell is what each of master, agent and framework stands on. They never import each other.
 const shell = values + "api/v1 internal/wire internal/lookout internal/version internal/pause internal/watchdog internal/allowance internal/trust "
@@ -32,6 +32,7 @@ var floors = []floor{
 
 	// Shared values, and their forms on the wire, on disk and in transcripts.
 	{"internal/protocol", "api"},
+	{"internal/rights", "api"},
 	{"internal/logpb", "api/v1"},
 	{"internal/wire", "api api/v1 internal/protocol"},
 	{"internal/lookout", "api api/v1 internal/wire internal/pause internal/protocol"},
@@ -55,7 +56,7 @@ var floors = []floor{
 
 	// Shells.
 	{"master/...", shell + "allocator/... !allocator/allocatortest master/..."},
-	{"master/internal/registrycodec", "api internal/logpb internal/wire master/registry/..."},
+	{"master/internal/registrycodec", "api internal/logpb internal/rights internal/wire master/registry/..."},
 	{"master/internal/intake", "api api/v1 internal/allowance internal/pause internal/protocol internal/wire allocator/constraint"},
 	{"master/internal/outbox", "api"},
 	{"master/internal/raftlog", shell + "internal/logpb master/internal/registrycodec master/quorum master/registry"},
@@ -97,7 +98,7 @@ var floors = []floor{
 // pure packages decide and do nothing else: the same events give the same effects, byte for byte. The values they
 // speak in are held to the same. Left out: the suite needs package testing, the remote
 // allocator is I/O by trade, and the journal and their codec speak protobuf.
-const pure = "api internal/protocol internal/words master/core/... master/quorum master/view master/registry/... agent/core/... framework/internal/core " +
+const pure = "api internal/protocol internal/rights internal/words master/core/... master/quorum master/view master/registry/... agent/core/... framework/internal/core " +
 	"allocator/... !allocator/allocatortest !allocator/remote !allocator/journal !allocator/internal/codec"
 
 // pureImports is what a pure package may import from elsewhere: packages that compute. None of them reads a clock,

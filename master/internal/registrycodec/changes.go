@@ -32,6 +32,12 @@ var since = map[protoreflect.FullName]uint64{
 	"tender.log.v1.AgentItem.gone":               registry.FormatBounded,
 	"tender.log.v1.SnapshotHead.lost_agents":     registry.FormatBounded,
 	"tender.log.v1.SnapshotHead.lost_frameworks": registry.FormatBounded,
+	"tender.log.v1.Command.grant":                registry.FormatTrust,
+	"tender.log.v1.Command.take_grant":           registry.FormatTrust,
+	"tender.log.v1.Command.revoke_principal":     registry.FormatTrust,
+	"tender.log.v1.Command.begin_receipts":       registry.FormatTrust,
+	"tender.log.v1.SnapshotHead.receipts":        registry.FormatTrust,
+	"tender.log.v1.SnapshotItem.principal":       registry.FormatTrust,
 	"tender.log.v1.SnapshotHead.meta_sum":        registry.FormatHashed, // and in older ones overlooked: it is no content of the registry
 }
 
@@ -90,7 +96,7 @@ func encodeChange(m *logpb.Command, change registry.Change) error {
 	case registry.Expire:
 		m.Change = &logpb.Command_Expire{Expire: &logpb.Expire{Before: wire.TimeToProto(c.Before)}}
 	default:
-		if encodeAgentChange(m, change) || encodeFrameworkChange(m, change) {
+		if encodeAgentChange(m, change) || encodeFrameworkChange(m, change) || encodeTrustChange(m, change) {
 			return nil
 		}
 		return fmt.Errorf("a change of type %T can't be written", change)
@@ -185,6 +191,9 @@ func decodeChange(m *logpb.Command) (registry.Change, error) {
 		return change, nil
 	}
 	if change := decodeFrameworkChange(m); change != nil {
+		return change, nil
+	}
+	if change := decodeTrustChange(m); change != nil {
 		return change, nil
 	}
 	return nil, errors.New("it holds a change that this version does not know")

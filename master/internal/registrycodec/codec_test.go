@@ -94,7 +94,7 @@ func fill(v reflect.Value, seed *int) {
 // newer are fields that format 1 had not: set by fullState, so that its golden files
 // stay what they were.
 var newer = map[string]bool{"Format": true, "Maintenance": true, "Maintained": true, "Operations": true,
-	"LostAgents": true, "LostFrameworks": true, "Gone": true}
+	"LostAgents": true, "LostFrameworks": true, "Gone": true, "Principals": true, "Receipts": true}
 
 // every change, full and empty.
 func changes() []registry.Change {
@@ -111,6 +111,8 @@ func changes() []registry.Change {
 		registry.RaiseFormat{Format: 2}, filled[registry.SetMaintenance](18), registry.SetMaintenance{},
 		filled[registry.BeginMaintenance](19), registry.BeginMaintenance{},
 		filled[registry.CheckHash](20), registry.CheckHash{},
+		filled[registry.Grant](21), registry.Grant{}, filled[registry.TakeGrant](22), registry.TakeGrant{},
+		filled[registry.RevokePrincipal](23), registry.RevokePrincipal{}, filled[registry.BeginReceipts](24), registry.BeginReceipts{},
 	}
 }
 
@@ -356,6 +358,10 @@ func stateOf(format uint64) *registry.State {
 	state.Format = format
 	if format < registry.FormatBounded {
 		state.LostAgents, state.LostFrameworks = nil, nil
+	}
+	if format >= registry.FormatTrust {
+		state.Principals = map[string]registry.Principal{"ann": filled[registry.Principal](25), "bob": {}}
+		state.Receipts = filled[registry.Receipts](26)
 	}
 	for id, agent := range state.Agents {
 		if format < registry.FormatMaintenance {

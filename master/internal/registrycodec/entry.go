@@ -72,11 +72,30 @@ func appendSum(data []byte) []byte {
 // checkSum compares an entry with its checksum. Entries of older formats have none.
 func checkSum(data []byte, format uint32) error {
 	if format < registry.FormatBounded {
-		return nil
+		return checkNoSum(data)
 	}
 	body := data[:max(len(data)-entrySumBytes, 0)]
 	if !bytes.Equal(appendSum(bytes.Clone(body)), data) {
 		return errors.New("it is damaged: its checksum is wrong")
+	}
+	return nil
+}
+
+// checkNoSum finds a newer entry whose format was damaged so that it looks like one of those that have no checksum.
+func checkNoSum(data []byte) error {
+	for rest := data; len(rest) > 0; {
+		number, kind, n := protowire.ConsumeTag(rest)
+		if n < 0 {
+			return fmt.Errorf("it is damaged: %w", protowire.ParseError(n))
+		}
+		size := protowire.ConsumeFieldValue(number, kind, rest[n:])
+		switch {
+		case size < 0:
+			return fmt.Errorf("it is damaged: %w", protowire.ParseError(size))
+		case number == entrySumField:
+			return errors.New("it is damaged: it has the checksum of a newer format than it says")
+		}
+		rest = rest[n+size:]
 	}
 	return nil
 }

@@ -2,6 +2,7 @@ package registrycodec
 
 import (
 	"reflect"
+	"strings"
 	"testing"
 
 	"github.com/tenderhq/tender/master/registry"
@@ -13,6 +14,9 @@ func TestHashSeesEveryField(t *testing.T) {
 	for _, format := range []uint64{registry.FormatBounded, registry.Format} {
 		seen, was := map[string]string{}, Hash(full(format))
 		for path := range leaves(reflect.ValueOf(full(format)), "") {
+			if format < registry.FormatTrust && (strings.HasPrefix(path, ".Principals") || strings.HasPrefix(path, ".Receipts")) {
+				continue // no registry of that format holds any
+			}
 			s := full(format)
 			change(reflect.ValueOf(s).Elem(), path)
 			hash := Hash(s)

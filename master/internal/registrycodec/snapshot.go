@@ -71,11 +71,12 @@ func contentHead(state *registry.State) *logpb.SnapshotHead {
 		Format: uint32(max(state.Format, 1)), ClusterId: string(state.Cluster), Epoch: state.Epoch,
 		NextAgent: state.NextAgent, NextFramework: state.NextFramework,
 		LostAgents: numbersToLog(state.LostAgents), LostFrameworks: numbersToLog(state.LostFrameworks),
+		Receipts: receiptsToLog(state.Receipts),
 	}
 }
 
 func countItems(state *registry.State) uint64 {
-	n := len(state.Masters) + len(state.Agents) + len(state.Frameworks) + len(state.Roles) + len(state.Clients)
+	n := len(state.Masters) + len(state.Agents) + len(state.Frameworks) + len(state.Roles) + len(state.Clients) + len(state.Principals)
 	for _, framework := range state.Frameworks {
 		n += len(framework.Store)
 	}
@@ -106,6 +107,9 @@ func eachItem(state *registry.State, yield func(proto.Message)) {
 		yield(&logpb.SnapshotItem{Item: &logpb.SnapshotItem_Client{Client: &logpb.ClientItem{
 			Name: name, Counter: c.Counter, Seen: wire.TimeToProto(c.Seen), Result: resultToLog(c.Result),
 		}}})
+	}
+	for _, name := range slices.Sorted(maps.Keys(state.Principals)) {
+		yield(&logpb.SnapshotItem{Item: &logpb.SnapshotItem_Principal{Principal: principalToLog(name, state.Principals[name])}})
 	}
 }
 
@@ -161,6 +165,7 @@ func ReadSnapshot(r io.Reader) (*registry.State, Head, error) {
 	state.Epoch, state.Index, state.Format = m.Epoch, m.Index, uint64(m.Format)
 	state.NextAgent, state.NextFramework = m.NextAgent, m.NextFramework
 	state.LostAgents, state.LostFrameworks = numbersFromLog(m.LostAgents), numbersFromLog(m.LostFrameworks)
+	state.Receipts = receiptsFromLog(m.Receipts)
 	items, err := readItems(in, state)
 	if err == nil {
 		err = in.sum()
@@ -247,6 +252,7 @@ func readItems(in *frameReader, state *registry.State) (count uint64, err error)
 	state.Frameworks = make(map[api.FrameworkID]registry.Framework)
 	state.Roles = make(map[api.Role]registry.Role)
 	state.Clients = make(map[string]registry.Client)
+	state.Principals = make(map[string]registry.Principal)
 	var owner api.FrameworkID // of the store items that follow
 	for ; ; count++ {
 		m := &logpb.SnapshotItem{}
@@ -288,6 +294,8 @@ func readItem(state *registry.State, m *logpb.SnapshotItem, owner api.FrameworkI
 		state.Clients[item.Client.Name] = registry.Client{
 			Counter: item.Client.Counter, Seen: wire.TimeOf(item.Client.Seen), Result: resultFromLog(item.Client.Result),
 		}
+	case *logpb.SnapshotItem_Principal:
+		state.Principals[item.Principal.Name] = principalFromLog(item.Principal)
 	default:
 		return owner, errors.New("an item of a kind that this version does not know")
 	}

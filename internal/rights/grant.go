@@ -1,0 +1,84 @@
+package rights
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/tenderhq/tender/api"
+)
+
+// AnyUser in a grant is every user of the agents' machines.
+const AnyUser = "*"
+
+// Grant is one thing that a principal may: a verb, and on what. An empty field restricts nothing, but for User.
+type Grant struct {
+	Verb      Verb
+	Role      api.Role // this one and all below it
+	Framework string   // ID or name
+	Agent     string   // ID or hostname
+	// User is as whom tasks may run beside the agent's default; [AnyUser] is anybody. Empty: as nobody else.
+	User string
+}
+
+// Check reports why g can't be granted, or nil.
+func (g Grant) Check() error {
+	if err := g.Verb.Check(); err != nil {
+		return err
+	}
+	if g.Role != "" {
+		if err := g.Role.Check(); err != nil {
+			return err
+		}
+	}
+	for _, field := range []struct{ noun, value string }{{"the framework", g.Framework}, {"the agent", g.Agent}, {"the user", g.User}} {
+		if field.value == "" {
+			continue
+		}
+		if len(field.value) > api.IDBytesMax {
+			return fmt.Errorf("%s has %d bytes, at most %d are allowed", field.noun, len(field.value), api.IDBytesMax)
+		}
+		if strings.ContainsFunc(field.value, func(r rune) bool { return r < ' ' || r == 0x7f || r == 0xfffd }) {
+			return fmt.Errorf("%s %q holds what is no text", field.noun, field.value)
+		}
+	}
+	if g.User != "" && g.Verb != Run && g.Verb != Admin {
+		return fmt.Errorf("a task user goes with %s or %s, as only they launch tasks; not with %s", Run, Admin, g.Verb)
+	}
+	return nil
+}
+
+// String is the grant as it is typed behind `tender grant PRINCIPAL`.
+func (g Grant) String() string {
+	text := string(g.Verb)
+	for _, field := range []struct{ flag, value string }{{"role", string(g.Role)}, {"framework", g.Framework}, {"agent", g.Agent}, {"user", g.User}} {
+		if field.value != "" {
+			text += " --" + field.flag + " " + quoted(field.value)
+		}
+	}
+	return text
+}
+
+// quoted is a word as a shell reads it.
+func quoted(word string) string {
+	if strings.ContainsFunc(word, func(r rune) bool {
+		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_./@:+,", r))
+	}) {
+		return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+	}
+	return word
+}
+
+// covers says whether the object lies in what g is restricted to.
+func (g Grant) covers(o Object) bool {
+	return (g.Role == "" || o.Role != "" && o.Role.Within(g.Role)) &&
+		(g.Framework == "" || g.Framework == string(o.Framework) || g.Framework == o.Name) &&
+		(g.Agent == "" || g.Agent == string(o.Agent) || g.Agent == o.Hostname)
+}
+
+// within says whether all that g allows is also allowed by above, as far as objects and users go.
+func (g Grant) within(above Grant) bool {
+	return (above.Role == "" || g.Role != "" && g.Role.Within(above.Role)) &&
+		(above.Framework == "" || above.Framework == g.Framework) &&
+		(above.Agent == "" || above.Agent == g.Agent) &&
+		(g.User == "" || above.User == "" || above.User == AnyUser || above.User == g.User)
+}

@@ -1,0 +1,165 @@
+package rights
+
+import "strings"
+
+// Target is what the objects of a row are.
+type Target string
+
+// The targets. What is about the whole cluster takes a grant that nothing restricts, and [Decide] says all about it; of the
+// others whoever knows the object asks the scope.
+const (
+	OnCluster    Target = "cluster"
+	OnAgents     Target = "agents"
+	OnFrameworks Target = "frameworks"
+	OnTasks      Target = "tasks"
+	OnOffers     Target = "offers"
+	OnRoles      Target = "roles"
+	OnPrincipals Target = "principals"
+	OnItself     Target = "itself"
+)
+
+// Row says who may make a call: one method of gRPC, or one route of HTTP.
+type Row struct {
+	// Call is /SERVICE/METHOD, or where a route is served and its pattern: "master GET /metrics".
+	Call string
+	// Verb is what a principal must be granted; None: no grant gives it.
+	Verb Verb
+	// Action is the name by which the row alone can be granted; "": it can't.
+	Action string
+	// On is what the objects are.
+	On Target
+	// Kinds may without a grant: with Nobody among them, everybody.
+	Kinds []Kind
+	// Own: who may run frameworks may do it to what is its own.
+	Own bool
+	// Changes: it changes something, so it stands in the audit log.
+	Changes bool
+	// Ticket: on an agent, a ticket of the leader for the task opens it.
+	Ticket bool
+	// Check is what else is looked at, for people; "": nothing.
+	Check string
+}
+
+const (
+	scheduler = "/tender.v1.SchedulerService/"
+	agents    = "/tender.v1.AgentService/"
+	operator  = "/tender.v1.OperatorService/"
+	quorum    = "/tender.v1.RaftService/"
+	store     = "/tender.v1.StoreService/"
+	masters   = "/tender.v1.MasterService/"
+	allocator = "/tender.v1.AllocatorService/"
+	executor  = "/tender.v1.ExecutorService/"
+	health    = "/grpc.health.v1.Health/"
+)
+
+var (
+	everybody  = []Kind{Nobody}
+	members    = []Kind{Master, Agent, Framework, Person}
+	principals = []Kind{Master, Framework, Person}
+)
+
+const ownStore = "the framework is the principal's own"
+
+// Table has a row for everything that can be asked. What has none is denied to everybody.
+var Table = []Row{
+	{Call: scheduler + "Session", Verb: Run, On: OnRoles, Check: "each role of the framework is granted; a known ID or standby name is the principal's own (R6)"},
+	{Call: agents + "Session", On: OnItself, Kinds: []Kind{Agent}, Check: "the nonce is the certificate's (R7)"},
+
+	{Call: operator + "GetCluster", On: OnCluster, Kinds: principals},
+	{Call: operator + "ListMasters", On: OnCluster, Kinds: principals},
+	{Call: operator + "ListRoles", On: OnRoles, Kinds: principals},
+	{Call: operator + "CheckConstraint", On: OnItself, Kinds: principals},
+	{Call: operator + "ListAgents", Verb: View, Action: "list-agents", On: OnAgents, Own: true, Check: "addresses only of agents that it may view"},
+	{Call: operator + "WatchAgents", Verb: View, Action: "watch-agents", On: OnAgents, Own: true, Check: "addresses only of agents that it may view"},
+	{Call: operator + "ListFrameworks", Verb: View, Action: "list-frameworks", On: OnFrameworks, Own: true, Check: "only those that it may view"},
+	{Call: operator + "ListTasks", Verb: View, Action: "list-tasks", On: OnTasks, Own: true,
+		Check: "only those that it may view; environments only for their owner and admins"},
+	{Call: operator + "ListOffers", Verb: View, Action: "list-offers", On: OnOffers, Own: true, Check: "only those that it may view"},
+	{Call: operator + "Explain", Verb: View, Action: "explain", On: OnFrameworks, Own: true},
+	{Call: operator + "KillTask", Verb: Operate, Action: "kill-task", On: OnTasks, Own: true, Changes: true},
+	{Call: operator + "RemoveFramework", Verb: Operate, Action: "remove-framework", On: OnFrameworks, Changes: true},
+	{Call: operator + "MarkAgent", Verb: Operate, Action: "mark-agent", On: OnAgents, Changes: true, Check: "gone and remove need admin"},
+	{Call: operator + "SetMaintenance", Verb: Operate, Action: "set-maintenance", On: OnAgents, Changes: true},
+	{Call: operator + "Reserve", Verb: Admin, Action: "reserve", On: OnAgents, Changes: true, Check: "the role and the agent are granted"},
+	{Call: operator + "SetRole", Verb: Admin, Action: "set-role", On: OnRoles, Changes: true},
+
+	{Call: quorum + "ListPeers", Verb: View, Action: "list-peers", On: OnCluster, Kinds: []Kind{Master}},
+	{Call: quorum + "StateHash", Verb: View, Action: "state-hash", On: OnCluster, Kinds: []Kind{Master}},
+	{Call: quorum + "AddPeer", Verb: Admin, Action: "add-peer", On: OnCluster, Changes: true},
+	{Call: quorum + "RemovePeer", Verb: Admin, Action: "remove-peer", On: OnCluster, Changes: true},
+	{Call: quorum + "TransferLeader", Verb: Admin, Action: "transfer-leader", On: OnCluster, Changes: true},
+	{Call: quorum + "SaveSnapshot", Verb: Admin, Action: "save-snapshot", On: OnCluster, Changes: true},
+
+	{Call: store + "Get", Verb: Run, On: OnFrameworks, Check: ownStore},
+	{Call: store + "Put", Verb: Run, On: OnFrameworks, Check: ownStore},
+	{Call: store + "Delete", Verb: Run, On: OnFrameworks, Check: ownStore},
+	{Call: store + "List", Verb: Run, On: OnFrameworks, Check: ownStore},
+	{Call: store + "Watch", Verb: Run, On: OnFrameworks, Check: ownStore},
+
+	{Call: masters + "Announce", On: OnItself, Kinds: []Kind{Master}, Check: "the ID is the certificate's"},
+	{Call: masters + "Leader", On: OnCluster, Kinds: members},
+
+	{Call: allocator + "Session", On: OnCluster, Kinds: []Kind{Master}, Check: "served by allocators of one's own, which masters dial"},
+	{Call: executor + "Session", On: OnItself, Check: "served by agents on a unix socket: by the executor's token (R32)"},
+
+	{Call: health + "Check", On: OnCluster, Kinds: everybody, Check: "tells no address"},
+	{Call: health + "List", On: OnCluster, Kinds: everybody, Check: "tells no address"},
+	{Call: health + "Watch", On: OnCluster, Kinds: everybody, Check: "tells no address"},
+	{Call: "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo", Verb: Admin, Action: "reflect", On: OnCluster},
+	{Call: "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo", Verb: Admin, Action: "reflect", On: OnCluster},
+
+	{Call: "master /v1/", On: OnCluster, Kinds: everybody, Check: "each method as by gRPC"},
+	{Call: "master GET /metrics", Verb: View, Action: "metrics", On: OnCluster, Kinds: []Kind{Master}},
+	{Call: "master GET /healthz", On: OnCluster, Kinds: everybody, Check: "tells no address"},
+	{Call: "master GET /readyz", On: OnCluster, Kinds: everybody, Check: "tells no address to nobody"},
+	{Call: "master /debug/pprof/", Verb: Admin, Action: "debug", On: OnCluster},
+	{Call: "master /debug/pprof/profile", Verb: Admin, Action: "debug", On: OnCluster},
+	{Call: "master /debug/pprof/trace", Verb: Admin, Action: "debug", On: OnCluster},
+	{Call: "master /debug/pprof/symbol", Verb: Admin, Action: "debug", On: OnCluster},
+
+	{Call: "agent GET /healthz", On: OnCluster, Kinds: everybody},
+	{Call: "agent GET /readyz", On: OnCluster, Kinds: everybody},
+	{Call: "agent GET /metrics", On: OnCluster, Kinds: []Kind{Master}, Ticket: true},
+	{Call: "agent GET /debug/pprof/", On: OnCluster, Ticket: true},
+	{Call: "agent GET /debug/pprof/profile", On: OnCluster, Ticket: true},
+	{Call: "agent GET /debug/pprof/trace", On: OnCluster, Ticket: true},
+	{Call: "agent GET /debug/pprof/symbol", On: OnCluster, Ticket: true},
+	{Call: "agent GET /v1/logs/{framework}/{task}/{stream}", On: OnTasks, Ticket: true},
+	{Call: "agent GET /v1/output/{framework}/{task}", On: OnTasks, Ticket: true},
+	{Call: "agent GET /v1/files/{framework}/{task}/{path...}", On: OnTasks, Ticket: true},
+}
+
+// RowOf is the row of a call; false: there is none, and nobody may make the call.
+func RowOf(call string) (Row, bool) {
+	row, known := byCall[call]
+	return row, known
+}
+
+// byCall is the table by its calls; never changed.
+var byCall = func() map[string]Row {
+	rows := make(map[string]Row, len(Table))
+	for _, row := range Table {
+		rows[row.Call] = row
+	}
+	return rows
+}()
+
+// Does is what the row is about, in words that follow "may not".
+func (r Row) Does() string {
+	if r.Action != "" {
+		return strings.ReplaceAll(r.Action, "-", " ")
+	}
+	return "call " + r.Call
+}
+
+// kindsText names who may without a grant.
+func (r Row) kindsText() string {
+	if len(r.Kinds) == 0 {
+		return "nobody that this listener knows"
+	}
+	names := make([]string, len(r.Kinds))
+	for i, kind := range r.Kinds {
+		names[i] = string(kind) + "s"
+	}
+	return strings.Join(names, ", ")
+}

@@ -1,0 +1,81 @@
+package registrycodec
+
+import (
+	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/internal/logpb"
+	"github.com/tenderhq/tender/internal/rights"
+	"github.com/tenderhq/tender/internal/wire"
+	"github.com/tenderhq/tender/master/registry"
+)
+
+// What says who may what, and whose launches are true.
+
+func encodeTrustChange(m *logpb.Command, change registry.Change) bool {
+	switch c := change.(type) {
+	case registry.Grant:
+		m.Change = &logpb.Command_Grant{Grant: &logpb.Grant{Principal: c.Principal, Grant: grantToLog(c.Grant)}}
+	case registry.TakeGrant:
+		m.Change = &logpb.Command_TakeGrant{TakeGrant: &logpb.TakeGrant{Principal: c.Principal, Grant: grantToLog(c.Grant)}}
+	case registry.RevokePrincipal:
+		m.Change = &logpb.Command_RevokePrincipal{RevokePrincipal: &logpb.RevokePrincipal{Principal: c.Principal, Why: c.Why}}
+	case registry.BeginReceipts:
+		m.Change = &logpb.Command_BeginReceipts{BeginReceipts: &logpb.BeginReceipts{Key: c.Key, Since: wire.TermToProto(c.Since)}}
+	default:
+		return false
+	}
+	return true
+}
+
+func decodeTrustChange(m *logpb.Command) registry.Change {
+	switch c := m.Change.(type) {
+	case *logpb.Command_Grant:
+		return registry.Grant{Principal: c.Grant.Principal, Grant: grantFromLog(c.Grant.Grant)}
+	case *logpb.Command_TakeGrant:
+		return registry.TakeGrant{Principal: c.TakeGrant.Principal, Grant: grantFromLog(c.TakeGrant.Grant)}
+	case *logpb.Command_RevokePrincipal:
+		return registry.RevokePrincipal{Principal: c.RevokePrincipal.Principal, Why: c.RevokePrincipal.Why}
+	case *logpb.Command_BeginReceipts:
+		return registry.BeginReceipts{Key: c.BeginReceipts.Key, Since: wire.TermFromProto(c.BeginReceipts.Since)}
+	}
+	return nil
+}
+
+func grantToLog(g rights.Grant) *logpb.PrincipalGrant {
+	return &logpb.PrincipalGrant{Verb: string(g.Verb), Role: string(g.Role), Framework: g.Framework, Agent: g.Agent, User: g.User}
+}
+
+func grantFromLog(m *logpb.PrincipalGrant) rights.Grant {
+	return rights.Grant{
+		Verb: rights.Verb(m.GetVerb()), Role: api.Role(m.GetRole()), Framework: m.GetFramework(), Agent: m.GetAgent(), User: m.GetUser(),
+	}
+}
+
+func principalToLog(name string, p registry.Principal) *logpb.PrincipalItem {
+	item := &logpb.PrincipalItem{Name: name, Created: wire.TimeToProto(p.Created), Revoked: wire.TimeToProto(p.Revoked), Why: p.Why}
+	for _, grant := range p.Grants {
+		item.Grants = append(item.Grants, grantToLog(grant))
+	}
+	return item
+}
+
+func principalFromLog(m *logpb.PrincipalItem) registry.Principal {
+	p := registry.Principal{Created: wire.TimeOf(m.GetCreated()), Revoked: wire.TimeOf(m.GetRevoked()), Why: m.GetWhy()}
+	for _, grant := range m.GetGrants() {
+		p.Grants = append(p.Grants, grantFromLog(grant))
+	}
+	return p
+}
+
+func receiptsToLog(r registry.Receipts) *logpb.Receipts {
+	if len(r.Key) == 0 {
+		return nil
+	}
+	return &logpb.Receipts{Key: r.Key, Since: wire.TermToProto(r.Since), Began: wire.TimeToProto(r.Began)}
+}
+
+func receiptsFromLog(m *logpb.Receipts) registry.Receipts {
+	if m == nil {
+		return registry.Receipts{}
+	}
+	return registry.Receipts{Key: m.GetKey(), Since: wire.TermFromProto(m.GetSince()), Began: wire.TimeOf(m.GetBegan())}
+}

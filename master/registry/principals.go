@@ -1,0 +1,117 @@
+package registry
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/internal/rights"
+)
+
+// Principal is somebody to whom things were granted: a person, or those who run a framework. Its name is what the
+// transport tells of a caller.
+type Principal struct {
+	Grants  []rights.Grant // replaced, never edited; no two are the same
+	Created time.Time
+	Revoked time.Time // zero: it counts
+	Why     string    // of the revocation
+}
+
+// Grant gives a principal something that it may; one that nobody knows begins with it.
+type Grant struct {
+	Principal string
+	Grant     rights.Grant
+}
+
+func (change Grant) apply(s *State, at time.Time) Result {
+	const op = "principal.grant"
+	if bad := refuseID(op, "principal", change.Principal); bad != nil {
+		return *bad
+	}
+	if err := change.Grant.Check(); err != nil {
+		return Result{Err: api.E(op, api.Invalid, change.Principal, err)}
+	}
+	was, known := s.Principals[change.Principal]
+	switch {
+	case !known && len(s.Principals) >= PrincipalsMax:
+		return refuse(op, api.Limit, change.Principal, "%d principals are known; revoke those that nobody needs", PrincipalsMax)
+	case !was.Revoked.IsZero():
+		return refuse(op, api.Removed, change.Principal, "it was revoked at %s: %s; take another name, as its certificates may still be about",
+			was.Revoked.Format(time.RFC3339), was.Why)
+	case slices.Contains(was.Grants, change.Grant):
+		return Result{}
+	case len(was.Grants) >= GrantsMax:
+		return refuse(op, api.Limit, change.Principal, "it has %d grants, which is the most; take some back, or grant a role above them", GrantsMax)
+	case !known:
+		was.Created = at
+	}
+	was.Grants = append(slices.Clip(was.Grants), change.Grant)
+	s.setPrincipal(change.Principal, was)
+	return Result{}
+}
+
+// TakeGrant takes back what was granted.
+type TakeGrant struct {
+	Principal string
+	Grant     rights.Grant
+}
+
+func (change TakeGrant) apply(s *State, _ time.Time) Result {
+	const op = "principal.take"
+	was, known := s.Principals[change.Principal]
+	i := slices.Index(was.Grants, change.Grant)
+	switch {
+	case !known:
+		return refuse(op, api.NotFound, change.Principal, "no such principal")
+	case i < 0:
+		return refuse(op, api.NotFound, change.Principal, "it was never granted %q; a grant is taken back in the words in which it was given", change.Grant)
+	}
+	was.Grants = slices.Delete(slices.Clone(was.Grants), i, i+1)
+	s.setPrincipal(change.Principal, was)
+	return Result{}
+}
+
+// RevokePrincipal ends a principal: its certificates count no more. Its name is remembered until none of them can live.
+type RevokePrincipal struct {
+	Principal string
+	Why       string
+}
+
+func (change RevokePrincipal) apply(s *State, at time.Time) Result {
+	const op = "principal.revoke"
+	if bad := refuseID(op, "principal", change.Principal); bad != nil {
+		return *bad
+	}
+	was, known := s.Principals[change.Principal]
+	switch {
+	case !known: // one that has nothing but a certificate
+		return refuse(op, api.NotFound, change.Principal, "no such principal")
+	case !was.Revoked.IsZero():
+		return refuse(op, api.Removed, change.Principal, "it was revoked at %s: %s", was.Revoked.Format(time.RFC3339), was.Why)
+	}
+	was.Grants, was.Revoked, was.Why = nil, at, change.Why
+	s.setPrincipal(change.Principal, was)
+	return Result{}
+}
+
+// setPrincipal replaces one. Changes are rare and the map is small, so it is copied each time and clones share it.
+func (s *State) setPrincipal(name string, principal Principal) {
+	s.Principals = maps.Clone(s.Principals)
+	if s.Principals == nil {
+		s.Principals = make(map[string]Principal)
+	}
+	s.Principals[name] = principal
+}
+
+// expirePrincipals forgets those that were revoked before: their certificates have ended.
+func (s *State) expirePrincipals(change Expire) {
+	old := func(_ string, p Principal) bool { return !p.Revoked.IsZero() && p.Revoked.Before(change.Before) }
+	for _, name := range slices.Sorted(maps.Keys(s.Principals)) {
+		if old(name, s.Principals[name]) {
+			s.Principals = maps.Clone(s.Principals)
+			maps.DeleteFunc(s.Principals, old)
+			return
+		}
+	}
+}

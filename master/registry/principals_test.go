@@ -1,0 +1,102 @@
+package registry
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/internal/rights"
+)
+
+// trusted is a registry of the newest format.
+func trusted(t *testing.T) *State {
+	t.Helper()
+	s := New()
+	done(t, s, RaiseFormat{Format: Format})
+	return s
+}
+
+func TestPrincipalsAreGrantedAndRevoked(t *testing.T) {
+	s := trusted(t)
+	run := rights.Grant{Verb: rights.Run, Role: "eng"}
+	done(t, s, Grant{"etl", run})
+	clone := s.Clone()
+	done(t, s, Grant{"etl", run}) // a second copy changes nothing
+	done(t, s, Grant{"etl", rights.Grant{Verb: rights.View}})
+	if got := len(s.Principals["etl"].Grants); got != 2 {
+		t.Errorf("it has %d grants, want 2", got)
+	}
+	refused(t, s, api.Invalid, Grant{"etl", rights.Grant{Verb: "fly"}})
+	refused(t, s, api.Invalid, Grant{"a/b", run})
+	refused(t, s, api.NotFound, TakeGrant{"etl", rights.Grant{Verb: rights.Run}})
+	refused(t, s, api.NotFound, TakeGrant{"eve", run})
+	done(t, s, TakeGrant{"etl", run})
+	refused(t, s, api.NotFound, RevokePrincipal{"eve", ""})
+	done(t, s, RevokePrincipal{"etl", "it leaked"})
+	refused(t, s, api.Removed, RevokePrincipal{"etl", ""})
+	refused(t, s, api.Removed, Grant{"etl", run}) // its certificates may still be about
+	if p := s.Principals["etl"]; len(p.Grants) != 0 || p.Why != "it leaked" || !p.Revoked.Equal(epoch) {
+		t.Errorf("a revoked principal is %+v", p)
+	}
+	if p := clone.Principals["etl"]; len(p.Grants) != 1 || !p.Revoked.IsZero() {
+		t.Errorf("a clone changed with it: %+v", p)
+	}
+	done(t, s, Expire{Before: epoch})
+	if len(s.Principals) != 1 {
+		t.Error("one that was revoked at that moment is forgotten")
+	}
+	done(t, s, Expire{Before: epoch.Add(time.Second)})
+	if len(s.Principals) != 0 {
+		t.Errorf("one that was revoked before is remembered: %+v", s.Principals)
+	}
+}
+
+func TestPrincipalsHaveBounds(t *testing.T) {
+	s := trusted(t)
+	for i := range GrantsMax {
+		done(t, s, Grant{"etl", rights.Grant{Verb: rights.Run, Role: api.Role(fmt.Sprint("r", i))}})
+	}
+	refused(t, s, api.Limit, Grant{"etl", rights.Grant{Verb: rights.View}})
+	full := make(map[string]Principal, PrincipalsMax)
+	for i := range PrincipalsMax {
+		full[fmt.Sprint("p", i)] = Principal{}
+	}
+	s.Principals = full
+	refused(t, s, api.Limit, Grant{"one-more", rights.Grant{Verb: rights.View}})
+	done(t, s, Grant{"p1", rights.Grant{Verb: rights.View}})
+}
+
+// TestAFrameworkIsItsPrincipals (R6): nobody else takes it over; one from before identities is its first comer's; and a
+// cluster that asks nobody any more goes on with all of them.
+func TestAFrameworkIsItsPrincipals(t *testing.T) {
+	subscribe := func(principal, instance string) Subscribe {
+		return Subscribe{Framework: api.Framework{ID: "framework-1", Name: "f", Principal: principal, Roles: []api.Role{"r"}}, Instance: api.Nonce(instance)}
+	}
+	first := subscribe("", "i1")
+	first.Framework.ID = ""
+	old := New() // of the first format
+	done(t, old, first)
+	refused(t, old, api.Denied, subscribe("etl", "i2"))
+
+	s := trusted(t)
+	done(t, s, first)
+	done(t, s, subscribe("etl", "i2"))
+	refused(t, s, api.Denied, subscribe("eve", "i3"))
+	done(t, s, subscribe("etl", "i4"))
+	done(t, s, subscribe("", "i5"))
+	if got := s.Frameworks["framework-1"].Framework.Principal; got != "etl" {
+		t.Errorf("it belongs to %q, want etl", got)
+	}
+}
+
+func TestReceiptsBeginOnce(t *testing.T) {
+	s := trusted(t)
+	key := make([]byte, ReceiptKeyBytes)
+	refused(t, s, api.Invalid, BeginReceipts{Key: key[1:]})
+	done(t, s, BeginReceipts{Key: key, Since: api.Term{Number: 3}})
+	refused(t, s, api.Exists, BeginReceipts{Key: key, Since: api.Term{Number: 4}})
+	if s.Receipts.Since != (api.Term{Number: 3}) || !s.Receipts.Began.Equal(epoch) {
+		t.Errorf("receipts are %+v", s.Receipts)
+	}
+}
