@@ -130,6 +130,9 @@ type Command struct {
 	//	*Command_TakeGrant
 	//	*Command_RevokePrincipal
 	//	*Command_BeginReceipts
+	//	*Command_CreateToken
+	//	*Command_UseToken
+	//	*Command_RevokeToken
 	Change        isCommand_Change `protobuf_oneof:"change"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -418,6 +421,33 @@ func (x *Command) GetBeginReceipts() *BeginReceipts {
 	return nil
 }
 
+func (x *Command) GetCreateToken() *CreateToken {
+	if x != nil {
+		if x, ok := x.Change.(*Command_CreateToken); ok {
+			return x.CreateToken
+		}
+	}
+	return nil
+}
+
+func (x *Command) GetUseToken() *UseToken {
+	if x != nil {
+		if x, ok := x.Change.(*Command_UseToken); ok {
+			return x.UseToken
+		}
+	}
+	return nil
+}
+
+func (x *Command) GetRevokeToken() *RevokeToken {
+	if x != nil {
+		if x, ok := x.Change.(*Command_RevokeToken); ok {
+			return x.RevokeToken
+		}
+	}
+	return nil
+}
+
 type isCommand_Change interface {
 	isCommand_Change()
 }
@@ -525,6 +555,18 @@ type Command_BeginReceipts struct {
 	BeginReceipts *BeginReceipts `protobuf:"bytes,43,opt,name=begin_receipts,json=beginReceipts,proto3,oneof"`
 }
 
+type Command_CreateToken struct {
+	CreateToken *CreateToken `protobuf:"bytes,31,opt,name=create_token,json=createToken,proto3,oneof"`
+}
+
+type Command_UseToken struct {
+	UseToken *UseToken `protobuf:"bytes,32,opt,name=use_token,json=useToken,proto3,oneof"`
+}
+
+type Command_RevokeToken struct {
+	RevokeToken *RevokeToken `protobuf:"bytes,33,opt,name=revoke_token,json=revokeToken,proto3,oneof"`
+}
+
 func (*Command_Bootstrap) isCommand_Change() {}
 
 func (*Command_RaiseEpoch) isCommand_Change() {}
@@ -574,6 +616,12 @@ func (*Command_TakeGrant) isCommand_Change() {}
 func (*Command_RevokePrincipal) isCommand_Change() {}
 
 func (*Command_BeginReceipts) isCommand_Change() {}
+
+func (*Command_CreateToken) isCommand_Change() {}
+
+func (*Command_UseToken) isCommand_Change() {}
+
+func (*Command_RevokeToken) isCommand_Change() {}
 
 // Bootstrap names the cluster.
 type Bootstrap struct {
@@ -2192,6 +2240,149 @@ func (x *BeginReceipts) GetSince() *v1.Term {
 	return nil
 }
 
+// CreateToken remembers a token.
+type CreateToken struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Token         *TokenItem             `protobuf:"bytes,1,opt,name=token,proto3" json:"token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CreateToken) Reset() {
+	*x = CreateToken{}
+	mi := &file_internal_logpb_log_proto_msgTypes[30]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CreateToken) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CreateToken) ProtoMessage() {}
+
+func (x *CreateToken) ProtoReflect() protoreflect.Message {
+	mi := &file_internal_logpb_log_proto_msgTypes[30]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CreateToken.ProtoReflect.Descriptor instead.
+func (*CreateToken) Descriptor() ([]byte, []int) {
+	return file_internal_logpb_log_proto_rawDescGZIP(), []int{30}
+}
+
+func (x *CreateToken) GetToken() *TokenItem {
+	if x != nil {
+		return x.Token
+	}
+	return nil
+}
+
+// UseToken counts somebody who joins, by the fingerprint of its key.
+type UseToken struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	Key           string                 `protobuf:"bytes,2,opt,name=key,proto3" json:"key,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *UseToken) Reset() {
+	*x = UseToken{}
+	mi := &file_internal_logpb_log_proto_msgTypes[31]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UseToken) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UseToken) ProtoMessage() {}
+
+func (x *UseToken) ProtoReflect() protoreflect.Message {
+	mi := &file_internal_logpb_log_proto_msgTypes[31]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UseToken.ProtoReflect.Descriptor instead.
+func (*UseToken) Descriptor() ([]byte, []int) {
+	return file_internal_logpb_log_proto_rawDescGZIP(), []int{31}
+}
+
+func (x *UseToken) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *UseToken) GetKey() string {
+	if x != nil {
+		return x.Key
+	}
+	return ""
+}
+
+// RevokeToken lets nobody in by a token any more.
+type RevokeToken struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RevokeToken) Reset() {
+	*x = RevokeToken{}
+	mi := &file_internal_logpb_log_proto_msgTypes[32]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RevokeToken) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RevokeToken) ProtoMessage() {}
+
+func (x *RevokeToken) ProtoReflect() protoreflect.Message {
+	mi := &file_internal_logpb_log_proto_msgTypes[32]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RevokeToken.ProtoReflect.Descriptor instead.
+func (*RevokeToken) Descriptor() ([]byte, []int) {
+	return file_internal_logpb_log_proto_rawDescGZIP(), []int{32}
+}
+
+func (x *RevokeToken) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
 // SnapshotHead is the first frame of a snapshot. A snapshot is a magic word and frames;
 // a frame is a varint length and a message; all frames after the head are SnapshotItems,
 // in the order of their kinds and keys, up to a frame of length 0. Then follows the
@@ -2225,7 +2416,7 @@ type SnapshotHead struct {
 
 func (x *SnapshotHead) Reset() {
 	*x = SnapshotHead{}
-	mi := &file_internal_logpb_log_proto_msgTypes[30]
+	mi := &file_internal_logpb_log_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2237,7 +2428,7 @@ func (x *SnapshotHead) String() string {
 func (*SnapshotHead) ProtoMessage() {}
 
 func (x *SnapshotHead) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_logpb_log_proto_msgTypes[30]
+	mi := &file_internal_logpb_log_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2250,7 +2441,7 @@ func (x *SnapshotHead) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SnapshotHead.ProtoReflect.Descriptor instead.
 func (*SnapshotHead) Descriptor() ([]byte, []int) {
-	return file_internal_logpb_log_proto_rawDescGZIP(), []int{30}
+	return file_internal_logpb_log_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *SnapshotHead) GetFormat() uint32 {
@@ -2356,7 +2547,7 @@ type Receipts struct {
 
 func (x *Receipts) Reset() {
 	*x = Receipts{}
-	mi := &file_internal_logpb_log_proto_msgTypes[31]
+	mi := &file_internal_logpb_log_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2368,7 +2559,7 @@ func (x *Receipts) String() string {
 func (*Receipts) ProtoMessage() {}
 
 func (x *Receipts) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_logpb_log_proto_msgTypes[31]
+	mi := &file_internal_logpb_log_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2381,7 +2572,7 @@ func (x *Receipts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Receipts.ProtoReflect.Descriptor instead.
 func (*Receipts) Descriptor() ([]byte, []int) {
-	return file_internal_logpb_log_proto_rawDescGZIP(), []int{31}
+	return file_internal_logpb_log_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *Receipts) GetKey() []byte {
@@ -2416,7 +2607,7 @@ type Numbers struct {
 
 func (x *Numbers) Reset() {
 	*x = Numbers{}
-	mi := &file_internal_logpb_log_proto_msgTypes[32]
+	mi := &file_internal_logpb_log_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2428,7 +2619,7 @@ func (x *Numbers) String() string {
 func (*Numbers) ProtoMessage() {}
 
 func (x *Numbers) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_logpb_log_proto_msgTypes[32]
+	mi := &file_internal_logpb_log_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2441,7 +2632,7 @@ func (x *Numbers) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Numbers.ProtoReflect.Descriptor instead.
 func (*Numbers) Descriptor() ([]byte, []int) {
-	return file_internal_logpb_log_proto_rawDescGZIP(), []int{32}
+	return file_internal_logpb_log_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *Numbers) GetFirst() uint64 {
@@ -2470,6 +2661,7 @@ type SnapshotItem struct {
 	//	*SnapshotItem_Role
 	//	*SnapshotItem_Client
 	//	*SnapshotItem_Principal
+	//	*SnapshotItem_Token
 	Item          isSnapshotItem_Item `protobuf_oneof:"item"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2477,7 +2669,7 @@ type SnapshotItem struct {
 
 func (x *SnapshotItem) Reset() {
 	*x = SnapshotItem{}
-	mi := &file_internal_logpb_log_proto_msgTypes[33]
+	mi := &file_internal_logpb_log_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2489,7 +2681,7 @@ func (x *SnapshotItem) String() string {
 func (*SnapshotItem) ProtoMessage() {}
 
 func (x *SnapshotItem) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_logpb_log_proto_msgTypes[33]
+	mi := &file_internal_logpb_log_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2502,7 +2694,7 @@ func (x *SnapshotItem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SnapshotItem.ProtoReflect.Descriptor instead.
 func (*SnapshotItem) Descriptor() ([]byte, []int) {
-	return file_internal_logpb_log_proto_rawDescGZIP(), []int{33}
+	return file_internal_logpb_log_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *SnapshotItem) GetItem() isSnapshotItem_Item {
@@ -2575,6 +2767,15 @@ func (x *SnapshotItem) GetPrincipal() *PrincipalItem {
 	return nil
 }
 
+func (x *SnapshotItem) GetToken() *TokenItem {
+	if x != nil {
+		if x, ok := x.Item.(*SnapshotItem_Token); ok {
+			return x.Token
+		}
+	}
+	return nil
+}
+
 type isSnapshotItem_Item interface {
 	isSnapshotItem_Item()
 }
@@ -2609,6 +2810,10 @@ type SnapshotItem_Principal struct {
 	Principal *PrincipalItem `protobuf:"bytes,10,opt,name=principal,proto3,oneof"`
 }
 
+type SnapshotItem_Token struct {
+	Token *TokenItem `protobuf:"bytes,7,opt,name=token,proto3,oneof"`
+}
+
 func (*SnapshotItem_Master) isSnapshotItem_Item() {}
 
 func (*SnapshotItem_Agent) isSnapshotItem_Item() {}
@@ -2622,6 +2827,8 @@ func (*SnapshotItem_Role) isSnapshotItem_Item() {}
 func (*SnapshotItem_Client) isSnapshotItem_Item() {}
 
 func (*SnapshotItem_Principal) isSnapshotItem_Item() {}
+
+func (*SnapshotItem_Token) isSnapshotItem_Item() {}
 
 // PrincipalItem is somebody whom grants allow something.
 type PrincipalItem struct {
@@ -2638,7 +2845,7 @@ type PrincipalItem struct {
 
 func (x *PrincipalItem) Reset() {
 	*x = PrincipalItem{}
-	mi := &file_internal_logpb_log_proto_msgTypes[34]
+	mi := &file_internal_logpb_log_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2650,7 +2857,7 @@ func (x *PrincipalItem) String() string {
 func (*PrincipalItem) ProtoMessage() {}
 
 func (x *PrincipalItem) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_logpb_log_proto_msgTypes[34]
+	mi := &file_internal_logpb_log_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2663,7 +2870,7 @@ func (x *PrincipalItem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PrincipalItem.ProtoReflect.Descriptor instead.
 func (*PrincipalItem) Descriptor() ([]byte, []int) {
-	return file_internal_logpb_log_proto_rawDescGZIP(), []int{34}
+	return file_internal_logpb_log_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *PrincipalItem) GetName() string {
@@ -2712,7 +2919,7 @@ type MasterItem struct {
 
 func (x *MasterItem) Reset() {
 	*x = MasterItem{}
-	mi := &file_internal_logpb_log_proto_msgTypes[35]
+	mi := &file_internal_logpb_log_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2724,7 +2931,7 @@ func (x *MasterItem) String() string {
 func (*MasterItem) ProtoMessage() {}
 
 func (x *MasterItem) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_logpb_log_proto_msgTypes[35]
+	mi := &file_internal_logpb_log_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2737,7 +2944,7 @@ func (x *MasterItem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MasterItem.ProtoReflect.Descriptor instead.
 func (*MasterItem) Descriptor() ([]byte, []int) {
-	return file_internal_logpb_log_proto_rawDescGZIP(), []int{35}
+	return file_internal_logpb_log_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *MasterItem) GetId() string {
@@ -2776,7 +2983,7 @@ type AgentItem struct {
 
 func (x *AgentItem) Reset() {
 	*x = AgentItem{}
-	mi := &file_internal_logpb_log_proto_msgTypes[36]
+	mi := &file_internal_logpb_log_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2788,7 +2995,7 @@ func (x *AgentItem) String() string {
 func (*AgentItem) ProtoMessage() {}
 
 func (x *AgentItem) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_logpb_log_proto_msgTypes[36]
+	mi := &file_internal_logpb_log_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2801,7 +3008,7 @@ func (x *AgentItem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AgentItem.ProtoReflect.Descriptor instead.
 func (*AgentItem) Descriptor() ([]byte, []int) {
-	return file_internal_logpb_log_proto_rawDescGZIP(), []int{36}
+	return file_internal_logpb_log_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *AgentItem) GetAgent() *v1.Agent {
@@ -2900,7 +3107,7 @@ type FrameworkItem struct {
 
 func (x *FrameworkItem) Reset() {
 	*x = FrameworkItem{}
-	mi := &file_internal_logpb_log_proto_msgTypes[37]
+	mi := &file_internal_logpb_log_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2912,7 +3119,7 @@ func (x *FrameworkItem) String() string {
 func (*FrameworkItem) ProtoMessage() {}
 
 func (x *FrameworkItem) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_logpb_log_proto_msgTypes[37]
+	mi := &file_internal_logpb_log_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2925,7 +3132,7 @@ func (x *FrameworkItem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FrameworkItem.ProtoReflect.Descriptor instead.
 func (*FrameworkItem) Descriptor() ([]byte, []int) {
-	return file_internal_logpb_log_proto_rawDescGZIP(), []int{37}
+	return file_internal_logpb_log_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *FrameworkItem) GetFramework() *v1.Framework {
@@ -2995,7 +3202,7 @@ type OperationDone struct {
 
 func (x *OperationDone) Reset() {
 	*x = OperationDone{}
-	mi := &file_internal_logpb_log_proto_msgTypes[38]
+	mi := &file_internal_logpb_log_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3007,7 +3214,7 @@ func (x *OperationDone) String() string {
 func (*OperationDone) ProtoMessage() {}
 
 func (x *OperationDone) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_logpb_log_proto_msgTypes[38]
+	mi := &file_internal_logpb_log_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3020,7 +3227,7 @@ func (x *OperationDone) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OperationDone.ProtoReflect.Descriptor instead.
 func (*OperationDone) Descriptor() ([]byte, []int) {
-	return file_internal_logpb_log_proto_rawDescGZIP(), []int{38}
+	return file_internal_logpb_log_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *OperationDone) GetId() string {
@@ -3049,7 +3256,7 @@ type StoreItem struct {
 
 func (x *StoreItem) Reset() {
 	*x = StoreItem{}
-	mi := &file_internal_logpb_log_proto_msgTypes[39]
+	mi := &file_internal_logpb_log_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3061,7 +3268,7 @@ func (x *StoreItem) String() string {
 func (*StoreItem) ProtoMessage() {}
 
 func (x *StoreItem) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_logpb_log_proto_msgTypes[39]
+	mi := &file_internal_logpb_log_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3074,7 +3281,7 @@ func (x *StoreItem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoreItem.ProtoReflect.Descriptor instead.
 func (*StoreItem) Descriptor() ([]byte, []int) {
-	return file_internal_logpb_log_proto_rawDescGZIP(), []int{39}
+	return file_internal_logpb_log_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *StoreItem) GetKey() string {
@@ -3109,7 +3316,7 @@ type RoleItem struct {
 
 func (x *RoleItem) Reset() {
 	*x = RoleItem{}
-	mi := &file_internal_logpb_log_proto_msgTypes[40]
+	mi := &file_internal_logpb_log_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3121,7 +3328,7 @@ func (x *RoleItem) String() string {
 func (*RoleItem) ProtoMessage() {}
 
 func (x *RoleItem) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_logpb_log_proto_msgTypes[40]
+	mi := &file_internal_logpb_log_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3134,7 +3341,7 @@ func (x *RoleItem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RoleItem.ProtoReflect.Descriptor instead.
 func (*RoleItem) Descriptor() ([]byte, []int) {
-	return file_internal_logpb_log_proto_rawDescGZIP(), []int{40}
+	return file_internal_logpb_log_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *RoleItem) GetRole() string {
@@ -3164,7 +3371,7 @@ type ClientItem struct {
 
 func (x *ClientItem) Reset() {
 	*x = ClientItem{}
-	mi := &file_internal_logpb_log_proto_msgTypes[41]
+	mi := &file_internal_logpb_log_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3176,7 +3383,7 @@ func (x *ClientItem) String() string {
 func (*ClientItem) ProtoMessage() {}
 
 func (x *ClientItem) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_logpb_log_proto_msgTypes[41]
+	mi := &file_internal_logpb_log_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3189,7 +3396,7 @@ func (x *ClientItem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClientItem.ProtoReflect.Descriptor instead.
 func (*ClientItem) Descriptor() ([]byte, []int) {
-	return file_internal_logpb_log_proto_rawDescGZIP(), []int{41}
+	return file_internal_logpb_log_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *ClientItem) GetName() string {
@@ -3220,6 +3427,125 @@ func (x *ClientItem) GetResult() *Result {
 	return nil
 }
 
+// TokenItem lets somebody join the cluster; it holds the hash of the secret, never the secret. Since format 6.
+type TokenItem struct {
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	Id        string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	Kind      string                 `protobuf:"bytes,2,opt,name=kind,proto3" json:"kind,omitempty"`
+	Principal string                 `protobuf:"bytes,3,opt,name=principal,proto3" json:"principal,omitempty"`
+	Hash      string                 `protobuf:"bytes,4,opt,name=hash,proto3" json:"hash,omitempty"`
+	By        string                 `protobuf:"bytes,5,opt,name=by,proto3" json:"by,omitempty"`
+	Created   *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=created,proto3" json:"created,omitempty"`
+	// Absent: never.
+	Expires *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=expires,proto3" json:"expires,omitempty"`
+	UsesMax uint64                 `protobuf:"varint,8,opt,name=uses_max,json=usesMax,proto3" json:"uses_max,omitempty"`
+	Used    []string               `protobuf:"bytes,9,rep,name=used,proto3" json:"used,omitempty"`
+	// Absent: it is not.
+	Revoked       *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=revoked,proto3" json:"revoked,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TokenItem) Reset() {
+	*x = TokenItem{}
+	mi := &file_internal_logpb_log_proto_msgTypes[45]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TokenItem) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TokenItem) ProtoMessage() {}
+
+func (x *TokenItem) ProtoReflect() protoreflect.Message {
+	mi := &file_internal_logpb_log_proto_msgTypes[45]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TokenItem.ProtoReflect.Descriptor instead.
+func (*TokenItem) Descriptor() ([]byte, []int) {
+	return file_internal_logpb_log_proto_rawDescGZIP(), []int{45}
+}
+
+func (x *TokenItem) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *TokenItem) GetKind() string {
+	if x != nil {
+		return x.Kind
+	}
+	return ""
+}
+
+func (x *TokenItem) GetPrincipal() string {
+	if x != nil {
+		return x.Principal
+	}
+	return ""
+}
+
+func (x *TokenItem) GetHash() string {
+	if x != nil {
+		return x.Hash
+	}
+	return ""
+}
+
+func (x *TokenItem) GetBy() string {
+	if x != nil {
+		return x.By
+	}
+	return ""
+}
+
+func (x *TokenItem) GetCreated() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Created
+	}
+	return nil
+}
+
+func (x *TokenItem) GetExpires() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Expires
+	}
+	return nil
+}
+
+func (x *TokenItem) GetUsesMax() uint64 {
+	if x != nil {
+		return x.UsesMax
+	}
+	return 0
+}
+
+func (x *TokenItem) GetUsed() []string {
+	if x != nil {
+		return x.Used
+	}
+	return nil
+}
+
+func (x *TokenItem) GetRevoked() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Revoked
+	}
+	return nil
+}
+
 // Result is what a command came to.
 type Result struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -3234,7 +3560,7 @@ type Result struct {
 
 func (x *Result) Reset() {
 	*x = Result{}
-	mi := &file_internal_logpb_log_proto_msgTypes[42]
+	mi := &file_internal_logpb_log_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3246,7 +3572,7 @@ func (x *Result) String() string {
 func (*Result) ProtoMessage() {}
 
 func (x *Result) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_logpb_log_proto_msgTypes[42]
+	mi := &file_internal_logpb_log_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3259,7 +3585,7 @@ func (x *Result) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Result.ProtoReflect.Descriptor instead.
 func (*Result) Descriptor() ([]byte, []int) {
-	return file_internal_logpb_log_proto_rawDescGZIP(), []int{42}
+	return file_internal_logpb_log_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *Result) GetRefusal() *Refusal {
@@ -3311,7 +3637,7 @@ type Refusal struct {
 
 func (x *Refusal) Reset() {
 	*x = Refusal{}
-	mi := &file_internal_logpb_log_proto_msgTypes[43]
+	mi := &file_internal_logpb_log_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3323,7 +3649,7 @@ func (x *Refusal) String() string {
 func (*Refusal) ProtoMessage() {}
 
 func (x *Refusal) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_logpb_log_proto_msgTypes[43]
+	mi := &file_internal_logpb_log_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3336,7 +3662,7 @@ func (x *Refusal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Refusal.ProtoReflect.Descriptor instead.
 func (*Refusal) Descriptor() ([]byte, []int) {
-	return file_internal_logpb_log_proto_rawDescGZIP(), []int{43}
+	return file_internal_logpb_log_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *Refusal) GetOp() string {
@@ -3375,7 +3701,7 @@ const file_internal_logpb_log_proto_rawDesc = "" +
 	"\x05Entry\x12\x16\n" +
 	"\x06format\x18\x01 \x01(\rR\x06format\x122\n" +
 	"\bcommands\x18\x02 \x03(\v2\x16.tender.log.v1.CommandR\bcommands\x12\x10\n" +
-	"\x03sum\x18\x03 \x01(\aR\x03sum\"\x9e\r\n" +
+	"\x03sum\x18\x03 \x01(\aR\x03sum\"\xd8\x0e\n" +
 	"\aCommand\x12\x16\n" +
 	"\x06client\x18\x01 \x01(\tR\x06client\x12\x18\n" +
 	"\acounter\x18\x02 \x01(\x04R\acounter\x12*\n" +
@@ -3411,7 +3737,10 @@ const file_internal_logpb_log_proto_rawDesc = "" +
 	"\n" +
 	"take_grant\x18) \x01(\v2\x18.tender.log.v1.TakeGrantH\x00R\ttakeGrant\x12K\n" +
 	"\x10revoke_principal\x18* \x01(\v2\x1e.tender.log.v1.RevokePrincipalH\x00R\x0frevokePrincipal\x12E\n" +
-	"\x0ebegin_receipts\x18+ \x01(\v2\x1c.tender.log.v1.BeginReceiptsH\x00R\rbeginReceiptsB\b\n" +
+	"\x0ebegin_receipts\x18+ \x01(\v2\x1c.tender.log.v1.BeginReceiptsH\x00R\rbeginReceipts\x12?\n" +
+	"\fcreate_token\x18\x1f \x01(\v2\x1a.tender.log.v1.CreateTokenH\x00R\vcreateToken\x126\n" +
+	"\tuse_token\x18  \x01(\v2\x17.tender.log.v1.UseTokenH\x00R\buseToken\x12?\n" +
+	"\frevoke_token\x18! \x01(\v2\x1a.tender.log.v1.RevokeTokenH\x00R\vrevokeTokenB\b\n" +
 	"\x06change\"*\n" +
 	"\tBootstrap\x12\x1d\n" +
 	"\n" +
@@ -3519,7 +3848,14 @@ const file_internal_logpb_log_proto_rawDesc = "" +
 	"\x03why\x18\x02 \x01(\tR\x03why\"H\n" +
 	"\rBeginReceipts\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\fR\x03key\x12%\n" +
-	"\x05since\x18\x02 \x01(\v2\x0f.tender.v1.TermR\x05since\"\xbf\x03\n" +
+	"\x05since\x18\x02 \x01(\v2\x0f.tender.v1.TermR\x05since\"=\n" +
+	"\vCreateToken\x12.\n" +
+	"\x05token\x18\x01 \x01(\v2\x18.tender.log.v1.TokenItemR\x05token\",\n" +
+	"\bUseToken\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12\x10\n" +
+	"\x03key\x18\x02 \x01(\tR\x03key\"\x1d\n" +
+	"\vRevokeToken\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\"\xbf\x03\n" +
 	"\fSnapshotHead\x12\x16\n" +
 	"\x06format\x18\x01 \x01(\rR\x06format\x12\x1d\n" +
 	"\n" +
@@ -3544,7 +3880,7 @@ const file_internal_logpb_log_proto_rawDesc = "" +
 	"\x05began\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x05began\"3\n" +
 	"\aNumbers\x12\x14\n" +
 	"\x05first\x18\x01 \x01(\x04R\x05first\x12\x12\n" +
-	"\x04next\x18\x02 \x01(\x04R\x04next\"\x8f\x03\n" +
+	"\x04next\x18\x02 \x01(\x04R\x04next\"\xc1\x03\n" +
 	"\fSnapshotItem\x123\n" +
 	"\x06master\x18\x01 \x01(\v2\x19.tender.log.v1.MasterItemH\x00R\x06master\x120\n" +
 	"\x05agent\x18\x02 \x01(\v2\x18.tender.log.v1.AgentItemH\x00R\x05agent\x12<\n" +
@@ -3553,7 +3889,8 @@ const file_internal_logpb_log_proto_rawDesc = "" +
 	"\x04role\x18\x05 \x01(\v2\x17.tender.log.v1.RoleItemH\x00R\x04role\x123\n" +
 	"\x06client\x18\x06 \x01(\v2\x19.tender.log.v1.ClientItemH\x00R\x06client\x12<\n" +
 	"\tprincipal\x18\n" +
-	" \x01(\v2\x1c.tender.log.v1.PrincipalItemH\x00R\tprincipalB\x06\n" +
+	" \x01(\v2\x1c.tender.log.v1.PrincipalItemH\x00R\tprincipal\x120\n" +
+	"\x05token\x18\a \x01(\v2\x18.tender.log.v1.TokenItemH\x00R\x05tokenB\x06\n" +
 	"\x04item\"\xd8\x01\n" +
 	"\rPrincipalItem\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x125\n" +
@@ -3606,7 +3943,19 @@ const file_internal_logpb_log_proto_rawDesc = "" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
 	"\acounter\x18\x02 \x01(\x04R\acounter\x12.\n" +
 	"\x04seen\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x04seen\x12-\n" +
-	"\x06result\x18\x04 \x01(\v2\x15.tender.log.v1.ResultR\x06result\"\xac\x01\n" +
+	"\x06result\x18\x04 \x01(\v2\x15.tender.log.v1.ResultR\x06result\"\xc2\x02\n" +
+	"\tTokenItem\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
+	"\x04kind\x18\x02 \x01(\tR\x04kind\x12\x1c\n" +
+	"\tprincipal\x18\x03 \x01(\tR\tprincipal\x12\x12\n" +
+	"\x04hash\x18\x04 \x01(\tR\x04hash\x12\x0e\n" +
+	"\x02by\x18\x05 \x01(\tR\x02by\x124\n" +
+	"\acreated\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\acreated\x124\n" +
+	"\aexpires\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\aexpires\x12\x19\n" +
+	"\buses_max\x18\b \x01(\x04R\ausesMax\x12\x12\n" +
+	"\x04used\x18\t \x03(\tR\x04used\x124\n" +
+	"\arevoked\x18\n" +
+	" \x01(\v2\x1a.google.protobuf.TimestampR\arevoked\"\xac\x01\n" +
 	"\x06Result\x120\n" +
 	"\arefusal\x18\x01 \x01(\v2\x16.tender.log.v1.RefusalR\arefusal\x12\x19\n" +
 	"\bagent_id\x18\x02 \x01(\tR\aagentId\x12!\n" +
@@ -3633,7 +3982,7 @@ func file_internal_logpb_log_proto_rawDescGZIP() []byte {
 	return file_internal_logpb_log_proto_rawDescData
 }
 
-var file_internal_logpb_log_proto_msgTypes = make([]protoimpl.MessageInfo, 44)
+var file_internal_logpb_log_proto_msgTypes = make([]protoimpl.MessageInfo, 48)
 var file_internal_logpb_log_proto_goTypes = []any{
 	(*Entry)(nil),                 // 0: tender.log.v1.Entry
 	(*Command)(nil),               // 1: tender.log.v1.Command
@@ -3665,31 +4014,35 @@ var file_internal_logpb_log_proto_goTypes = []any{
 	(*TakeGrant)(nil),             // 27: tender.log.v1.TakeGrant
 	(*RevokePrincipal)(nil),       // 28: tender.log.v1.RevokePrincipal
 	(*BeginReceipts)(nil),         // 29: tender.log.v1.BeginReceipts
-	(*SnapshotHead)(nil),          // 30: tender.log.v1.SnapshotHead
-	(*Receipts)(nil),              // 31: tender.log.v1.Receipts
-	(*Numbers)(nil),               // 32: tender.log.v1.Numbers
-	(*SnapshotItem)(nil),          // 33: tender.log.v1.SnapshotItem
-	(*PrincipalItem)(nil),         // 34: tender.log.v1.PrincipalItem
-	(*MasterItem)(nil),            // 35: tender.log.v1.MasterItem
-	(*AgentItem)(nil),             // 36: tender.log.v1.AgentItem
-	(*FrameworkItem)(nil),         // 37: tender.log.v1.FrameworkItem
-	(*OperationDone)(nil),         // 38: tender.log.v1.OperationDone
-	(*StoreItem)(nil),             // 39: tender.log.v1.StoreItem
-	(*RoleItem)(nil),              // 40: tender.log.v1.RoleItem
-	(*ClientItem)(nil),            // 41: tender.log.v1.ClientItem
-	(*Result)(nil),                // 42: tender.log.v1.Result
-	(*Refusal)(nil),               // 43: tender.log.v1.Refusal
-	(*timestamppb.Timestamp)(nil), // 44: google.protobuf.Timestamp
-	(*v1.Agent)(nil),              // 45: tender.v1.Agent
-	(*durationpb.Duration)(nil),   // 46: google.protobuf.Duration
-	(*v1.Resource)(nil),           // 47: tender.v1.Resource
-	(*v1.Framework)(nil),          // 48: tender.v1.Framework
-	(*v1.Window)(nil),             // 49: tender.v1.Window
-	(*v1.Term)(nil),               // 50: tender.v1.Term
+	(*CreateToken)(nil),           // 30: tender.log.v1.CreateToken
+	(*UseToken)(nil),              // 31: tender.log.v1.UseToken
+	(*RevokeToken)(nil),           // 32: tender.log.v1.RevokeToken
+	(*SnapshotHead)(nil),          // 33: tender.log.v1.SnapshotHead
+	(*Receipts)(nil),              // 34: tender.log.v1.Receipts
+	(*Numbers)(nil),               // 35: tender.log.v1.Numbers
+	(*SnapshotItem)(nil),          // 36: tender.log.v1.SnapshotItem
+	(*PrincipalItem)(nil),         // 37: tender.log.v1.PrincipalItem
+	(*MasterItem)(nil),            // 38: tender.log.v1.MasterItem
+	(*AgentItem)(nil),             // 39: tender.log.v1.AgentItem
+	(*FrameworkItem)(nil),         // 40: tender.log.v1.FrameworkItem
+	(*OperationDone)(nil),         // 41: tender.log.v1.OperationDone
+	(*StoreItem)(nil),             // 42: tender.log.v1.StoreItem
+	(*RoleItem)(nil),              // 43: tender.log.v1.RoleItem
+	(*ClientItem)(nil),            // 44: tender.log.v1.ClientItem
+	(*TokenItem)(nil),             // 45: tender.log.v1.TokenItem
+	(*Result)(nil),                // 46: tender.log.v1.Result
+	(*Refusal)(nil),               // 47: tender.log.v1.Refusal
+	(*timestamppb.Timestamp)(nil), // 48: google.protobuf.Timestamp
+	(*v1.Agent)(nil),              // 49: tender.v1.Agent
+	(*durationpb.Duration)(nil),   // 50: google.protobuf.Duration
+	(*v1.Resource)(nil),           // 51: tender.v1.Resource
+	(*v1.Framework)(nil),          // 52: tender.v1.Framework
+	(*v1.Window)(nil),             // 53: tender.v1.Window
+	(*v1.Term)(nil),               // 54: tender.v1.Term
 }
 var file_internal_logpb_log_proto_depIdxs = []int32{
 	1,  // 0: tender.log.v1.Entry.commands:type_name -> tender.log.v1.Command
-	44, // 1: tender.log.v1.Command.at:type_name -> google.protobuf.Timestamp
+	48, // 1: tender.log.v1.Command.at:type_name -> google.protobuf.Timestamp
 	2,  // 2: tender.log.v1.Command.bootstrap:type_name -> tender.log.v1.Bootstrap
 	3,  // 3: tender.log.v1.Command.raise_epoch:type_name -> tender.log.v1.RaiseEpoch
 	4,  // 4: tender.log.v1.Command.set_master:type_name -> tender.log.v1.SetMaster
@@ -3715,60 +4068,68 @@ var file_internal_logpb_log_proto_depIdxs = []int32{
 	27, // 24: tender.log.v1.Command.take_grant:type_name -> tender.log.v1.TakeGrant
 	28, // 25: tender.log.v1.Command.revoke_principal:type_name -> tender.log.v1.RevokePrincipal
 	29, // 26: tender.log.v1.Command.begin_receipts:type_name -> tender.log.v1.BeginReceipts
-	5,  // 27: tender.log.v1.SetMaster.master:type_name -> tender.log.v1.Master
-	45, // 28: tender.log.v1.AdmitAgent.agent:type_name -> tender.v1.Agent
-	45, // 29: tender.log.v1.UpdateAgent.agent:type_name -> tender.v1.Agent
-	46, // 30: tender.log.v1.MarkAgent.grace:type_name -> google.protobuf.Duration
-	47, // 31: tender.log.v1.SetReserved.saw:type_name -> tender.v1.Resource
-	47, // 32: tender.log.v1.SetReserved.reserved:type_name -> tender.v1.Resource
-	48, // 33: tender.log.v1.Subscribe.framework:type_name -> tender.v1.Framework
-	48, // 34: tender.log.v1.Readmit.framework:type_name -> tender.v1.Framework
-	48, // 35: tender.log.v1.UpdateFramework.framework:type_name -> tender.v1.Framework
-	17, // 36: tender.log.v1.SetRole.set:type_name -> tender.log.v1.Role
-	47, // 37: tender.log.v1.Role.guarantee:type_name -> tender.v1.Resource
-	47, // 38: tender.log.v1.Role.limit:type_name -> tender.v1.Resource
-	44, // 39: tender.log.v1.Expire.before:type_name -> google.protobuf.Timestamp
-	49, // 40: tender.log.v1.SetMaintenance.window:type_name -> tender.v1.Window
-	49, // 41: tender.log.v1.SetMaintenance.saw:type_name -> tender.v1.Window
-	49, // 42: tender.log.v1.BeginMaintenance.window:type_name -> tender.v1.Window
-	26, // 43: tender.log.v1.Grant.grant:type_name -> tender.log.v1.PrincipalGrant
-	26, // 44: tender.log.v1.TakeGrant.grant:type_name -> tender.log.v1.PrincipalGrant
-	50, // 45: tender.log.v1.BeginReceipts.since:type_name -> tender.v1.Term
-	32, // 46: tender.log.v1.SnapshotHead.lost_agents:type_name -> tender.log.v1.Numbers
-	32, // 47: tender.log.v1.SnapshotHead.lost_frameworks:type_name -> tender.log.v1.Numbers
-	31, // 48: tender.log.v1.SnapshotHead.receipts:type_name -> tender.log.v1.Receipts
-	50, // 49: tender.log.v1.Receipts.since:type_name -> tender.v1.Term
-	44, // 50: tender.log.v1.Receipts.began:type_name -> google.protobuf.Timestamp
-	35, // 51: tender.log.v1.SnapshotItem.master:type_name -> tender.log.v1.MasterItem
-	36, // 52: tender.log.v1.SnapshotItem.agent:type_name -> tender.log.v1.AgentItem
-	37, // 53: tender.log.v1.SnapshotItem.framework:type_name -> tender.log.v1.FrameworkItem
-	39, // 54: tender.log.v1.SnapshotItem.store:type_name -> tender.log.v1.StoreItem
-	40, // 55: tender.log.v1.SnapshotItem.role:type_name -> tender.log.v1.RoleItem
-	41, // 56: tender.log.v1.SnapshotItem.client:type_name -> tender.log.v1.ClientItem
-	34, // 57: tender.log.v1.SnapshotItem.principal:type_name -> tender.log.v1.PrincipalItem
-	26, // 58: tender.log.v1.PrincipalItem.grants:type_name -> tender.log.v1.PrincipalGrant
-	44, // 59: tender.log.v1.PrincipalItem.created:type_name -> google.protobuf.Timestamp
-	44, // 60: tender.log.v1.PrincipalItem.revoked:type_name -> google.protobuf.Timestamp
-	5,  // 61: tender.log.v1.MasterItem.master:type_name -> tender.log.v1.Master
-	45, // 62: tender.log.v1.AgentItem.agent:type_name -> tender.v1.Agent
-	46, // 63: tender.log.v1.AgentItem.grace:type_name -> google.protobuf.Duration
-	44, // 64: tender.log.v1.AgentItem.admitted:type_name -> google.protobuf.Timestamp
-	47, // 65: tender.log.v1.AgentItem.reserved:type_name -> tender.v1.Resource
-	49, // 66: tender.log.v1.AgentItem.maintenance:type_name -> tender.v1.Window
-	44, // 67: tender.log.v1.AgentItem.gone:type_name -> google.protobuf.Timestamp
-	48, // 68: tender.log.v1.FrameworkItem.framework:type_name -> tender.v1.Framework
-	44, // 69: tender.log.v1.FrameworkItem.admitted:type_name -> google.protobuf.Timestamp
-	44, // 70: tender.log.v1.FrameworkItem.removed:type_name -> google.protobuf.Timestamp
-	38, // 71: tender.log.v1.FrameworkItem.operations:type_name -> tender.log.v1.OperationDone
-	17, // 72: tender.log.v1.RoleItem.set:type_name -> tender.log.v1.Role
-	44, // 73: tender.log.v1.ClientItem.seen:type_name -> google.protobuf.Timestamp
-	42, // 74: tender.log.v1.ClientItem.result:type_name -> tender.log.v1.Result
-	43, // 75: tender.log.v1.Result.refusal:type_name -> tender.log.v1.Refusal
-	76, // [76:76] is the sub-list for method output_type
-	76, // [76:76] is the sub-list for method input_type
-	76, // [76:76] is the sub-list for extension type_name
-	76, // [76:76] is the sub-list for extension extendee
-	0,  // [0:76] is the sub-list for field type_name
+	30, // 27: tender.log.v1.Command.create_token:type_name -> tender.log.v1.CreateToken
+	31, // 28: tender.log.v1.Command.use_token:type_name -> tender.log.v1.UseToken
+	32, // 29: tender.log.v1.Command.revoke_token:type_name -> tender.log.v1.RevokeToken
+	5,  // 30: tender.log.v1.SetMaster.master:type_name -> tender.log.v1.Master
+	49, // 31: tender.log.v1.AdmitAgent.agent:type_name -> tender.v1.Agent
+	49, // 32: tender.log.v1.UpdateAgent.agent:type_name -> tender.v1.Agent
+	50, // 33: tender.log.v1.MarkAgent.grace:type_name -> google.protobuf.Duration
+	51, // 34: tender.log.v1.SetReserved.saw:type_name -> tender.v1.Resource
+	51, // 35: tender.log.v1.SetReserved.reserved:type_name -> tender.v1.Resource
+	52, // 36: tender.log.v1.Subscribe.framework:type_name -> tender.v1.Framework
+	52, // 37: tender.log.v1.Readmit.framework:type_name -> tender.v1.Framework
+	52, // 38: tender.log.v1.UpdateFramework.framework:type_name -> tender.v1.Framework
+	17, // 39: tender.log.v1.SetRole.set:type_name -> tender.log.v1.Role
+	51, // 40: tender.log.v1.Role.guarantee:type_name -> tender.v1.Resource
+	51, // 41: tender.log.v1.Role.limit:type_name -> tender.v1.Resource
+	48, // 42: tender.log.v1.Expire.before:type_name -> google.protobuf.Timestamp
+	53, // 43: tender.log.v1.SetMaintenance.window:type_name -> tender.v1.Window
+	53, // 44: tender.log.v1.SetMaintenance.saw:type_name -> tender.v1.Window
+	53, // 45: tender.log.v1.BeginMaintenance.window:type_name -> tender.v1.Window
+	26, // 46: tender.log.v1.Grant.grant:type_name -> tender.log.v1.PrincipalGrant
+	26, // 47: tender.log.v1.TakeGrant.grant:type_name -> tender.log.v1.PrincipalGrant
+	54, // 48: tender.log.v1.BeginReceipts.since:type_name -> tender.v1.Term
+	45, // 49: tender.log.v1.CreateToken.token:type_name -> tender.log.v1.TokenItem
+	35, // 50: tender.log.v1.SnapshotHead.lost_agents:type_name -> tender.log.v1.Numbers
+	35, // 51: tender.log.v1.SnapshotHead.lost_frameworks:type_name -> tender.log.v1.Numbers
+	34, // 52: tender.log.v1.SnapshotHead.receipts:type_name -> tender.log.v1.Receipts
+	54, // 53: tender.log.v1.Receipts.since:type_name -> tender.v1.Term
+	48, // 54: tender.log.v1.Receipts.began:type_name -> google.protobuf.Timestamp
+	38, // 55: tender.log.v1.SnapshotItem.master:type_name -> tender.log.v1.MasterItem
+	39, // 56: tender.log.v1.SnapshotItem.agent:type_name -> tender.log.v1.AgentItem
+	40, // 57: tender.log.v1.SnapshotItem.framework:type_name -> tender.log.v1.FrameworkItem
+	42, // 58: tender.log.v1.SnapshotItem.store:type_name -> tender.log.v1.StoreItem
+	43, // 59: tender.log.v1.SnapshotItem.role:type_name -> tender.log.v1.RoleItem
+	44, // 60: tender.log.v1.SnapshotItem.client:type_name -> tender.log.v1.ClientItem
+	37, // 61: tender.log.v1.SnapshotItem.principal:type_name -> tender.log.v1.PrincipalItem
+	45, // 62: tender.log.v1.SnapshotItem.token:type_name -> tender.log.v1.TokenItem
+	26, // 63: tender.log.v1.PrincipalItem.grants:type_name -> tender.log.v1.PrincipalGrant
+	48, // 64: tender.log.v1.PrincipalItem.created:type_name -> google.protobuf.Timestamp
+	48, // 65: tender.log.v1.PrincipalItem.revoked:type_name -> google.protobuf.Timestamp
+	5,  // 66: tender.log.v1.MasterItem.master:type_name -> tender.log.v1.Master
+	49, // 67: tender.log.v1.AgentItem.agent:type_name -> tender.v1.Agent
+	50, // 68: tender.log.v1.AgentItem.grace:type_name -> google.protobuf.Duration
+	48, // 69: tender.log.v1.AgentItem.admitted:type_name -> google.protobuf.Timestamp
+	51, // 70: tender.log.v1.AgentItem.reserved:type_name -> tender.v1.Resource
+	53, // 71: tender.log.v1.AgentItem.maintenance:type_name -> tender.v1.Window
+	48, // 72: tender.log.v1.AgentItem.gone:type_name -> google.protobuf.Timestamp
+	52, // 73: tender.log.v1.FrameworkItem.framework:type_name -> tender.v1.Framework
+	48, // 74: tender.log.v1.FrameworkItem.admitted:type_name -> google.protobuf.Timestamp
+	48, // 75: tender.log.v1.FrameworkItem.removed:type_name -> google.protobuf.Timestamp
+	41, // 76: tender.log.v1.FrameworkItem.operations:type_name -> tender.log.v1.OperationDone
+	17, // 77: tender.log.v1.RoleItem.set:type_name -> tender.log.v1.Role
+	48, // 78: tender.log.v1.ClientItem.seen:type_name -> google.protobuf.Timestamp
+	46, // 79: tender.log.v1.ClientItem.result:type_name -> tender.log.v1.Result
+	48, // 80: tender.log.v1.TokenItem.created:type_name -> google.protobuf.Timestamp
+	48, // 81: tender.log.v1.TokenItem.expires:type_name -> google.protobuf.Timestamp
+	48, // 82: tender.log.v1.TokenItem.revoked:type_name -> google.protobuf.Timestamp
+	47, // 83: tender.log.v1.Result.refusal:type_name -> tender.log.v1.Refusal
+	84, // [84:84] is the sub-list for method output_type
+	84, // [84:84] is the sub-list for method input_type
+	84, // [84:84] is the sub-list for extension type_name
+	84, // [84:84] is the sub-list for extension extendee
+	0,  // [0:84] is the sub-list for field type_name
 }
 
 func init() { file_internal_logpb_log_proto_init() }
@@ -3802,10 +4163,13 @@ func file_internal_logpb_log_proto_init() {
 		(*Command_TakeGrant)(nil),
 		(*Command_RevokePrincipal)(nil),
 		(*Command_BeginReceipts)(nil),
+		(*Command_CreateToken)(nil),
+		(*Command_UseToken)(nil),
+		(*Command_RevokeToken)(nil),
 	}
 	file_internal_logpb_log_proto_msgTypes[18].OneofWrappers = []any{}
 	file_internal_logpb_log_proto_msgTypes[19].OneofWrappers = []any{}
-	file_internal_logpb_log_proto_msgTypes[33].OneofWrappers = []any{
+	file_internal_logpb_log_proto_msgTypes[36].OneofWrappers = []any{
 		(*SnapshotItem_Master)(nil),
 		(*SnapshotItem_Agent)(nil),
 		(*SnapshotItem_Framework)(nil),
@@ -3813,15 +4177,16 @@ func file_internal_logpb_log_proto_init() {
 		(*SnapshotItem_Role)(nil),
 		(*SnapshotItem_Client)(nil),
 		(*SnapshotItem_Principal)(nil),
+		(*SnapshotItem_Token)(nil),
 	}
-	file_internal_logpb_log_proto_msgTypes[43].OneofWrappers = []any{}
+	file_internal_logpb_log_proto_msgTypes[47].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_internal_logpb_log_proto_rawDesc), len(file_internal_logpb_log_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   44,
+			NumMessages:   48,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -227,6 +227,7 @@ func (c *Core) applied(change registry.Change, result registry.Result) {
 	case registry.Expire:
 		c.agents.goneForgotten()
 	case registry.Bootstrap, registry.RaiseEpoch, registry.RaiseFormat, registry.CheckHash, registry.PutEntry, registry.DeleteEntry,
-		registry.Grant, registry.TakeGrant, registry.RevokePrincipal, registry.BeginReceipts: // of no room
+		registry.Grant, registry.TakeGrant, registry.RevokePrincipal, registry.BeginReceipts,
+		registry.CreateToken, registry.UseToken, registry.RevokeToken: // of no room
 	}
 }

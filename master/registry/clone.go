@@ -7,7 +7,7 @@ import (
 )
 
 // shared says which maps a clone sees as well.
-type shared struct{ masters, agents, frameworks, roles, clients bool }
+type shared struct{ masters, agents, frameworks, roles, clients, tokens bool }
 
 // owner is compared by its address; it must not be of size zero.
 type owner struct{ _ byte }
@@ -19,7 +19,7 @@ func New() *State { return &State{NextAgent: 1, NextFramework: 1} }
 // of the two copies a map when it first writes to it. Whoever may call Apply on a
 // state may call Clone; the clone then belongs to whoever gets it.
 func (s *State) Clone() *State {
-	s.shared = shared{true, true, true, true, true}
+	s.shared = shared{true, true, true, true, true, true}
 	s.owner = nil
 	clone := *s
 	clone.memory = nil

@@ -1,6 +1,10 @@
 package registry
 
-import "github.com/tenderhq/tender/api"
+import (
+	"time"
+
+	"github.com/tenderhq/tender/api"
+)
 
 // Limits of what the registry holds. Beyond them a command is refused (Limit),
 // where nothing else is said.
@@ -31,6 +35,14 @@ const (
 	LostNumbersMax = 1 << 16
 	// RolesMax bounds the roles of which an operator has said anything.
 	RolesMax = 10_000
+	// TokensMax bounds the tokens by which somebody can join, TokenUsesMax how often one of limited uses can be used,
+	// TokenHashBytesMax the hash of a secret or a key. TokenRemembered is how long one that has ended is kept. FirstToken
+	// is the ID of the first operator's.
+	TokensMax         = 10_000
+	TokenUsesMax      = 1000
+	TokenHashBytesMax = 128
+	TokenRemembered   = 30 * 24 * time.Hour
+	FirstToken        = "first"
 	// ClientsMax bounds the proposers whose last result is kept; beyond it the tenth
 	// that was silent longest is forgotten.
 	ClientsMax = 100_000

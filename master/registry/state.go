@@ -37,7 +37,7 @@ const FormatHashed = 5
 
 // FormatTrust has principals with what they were granted, and the key of the receipts that launches carry. From it on
 // a framework of no principal is the first one's that takes it over, and whoever has no principal, as the cluster asks
-// nobody, may take over any (R6).
+// nobody, may take over any (R6). It also has the tokens by which somebody joins.
 const FormatTrust = 6
 
 // State is the registry. Values in its maps are replaced, never edited, so that
@@ -65,6 +65,8 @@ type State struct {
 	// never edited. Since FormatBounded.
 	LostAgents     []Numbers
 	LostFrameworks []Numbers
+
+	Tokens map[string]Token // by which somebody joins. Since FormatTrust
 
 	shared shared   // maps that a clone sees too: copied before the next write
 	owner  *owner   // marks the stores that no clone sees

@@ -38,6 +38,10 @@ var since = map[protoreflect.FullName]uint64{
 	"tender.log.v1.Command.begin_receipts":       registry.FormatTrust,
 	"tender.log.v1.SnapshotHead.receipts":        registry.FormatTrust,
 	"tender.log.v1.SnapshotItem.principal":       registry.FormatTrust,
+	"tender.log.v1.Command.create_token":         registry.FormatTrust,
+	"tender.log.v1.Command.use_token":            registry.FormatTrust,
+	"tender.log.v1.Command.revoke_token":         registry.FormatTrust,
+	"tender.log.v1.SnapshotItem.token":           registry.FormatTrust,
 	"tender.log.v1.SnapshotHead.meta_sum":        registry.FormatHashed, // and in older ones overlooked: it is no content of the registry
 }
 
@@ -96,7 +100,7 @@ func encodeChange(m *logpb.Command, change registry.Change) error {
 	case registry.Expire:
 		m.Change = &logpb.Command_Expire{Expire: &logpb.Expire{Before: wire.TimeToProto(c.Before)}}
 	default:
-		if encodeAgentChange(m, change) || encodeFrameworkChange(m, change) || encodeTrustChange(m, change) {
+		if encodeAgentChange(m, change) || encodeFrameworkChange(m, change) || encodeTrustChange(m, change) || encodeTokenChange(m, change) {
 			return nil
 		}
 		return fmt.Errorf("a change of type %T can't be written", change)
@@ -168,6 +172,20 @@ func encodeFrameworkChange(m *logpb.Command, change registry.Change) bool {
 	return true
 }
 
+func encodeTokenChange(m *logpb.Command, change registry.Change) bool {
+	switch c := change.(type) {
+	case registry.CreateToken:
+		m.Change = &logpb.Command_CreateToken{CreateToken: &logpb.CreateToken{Token: tokenToLog(c.Token)}}
+	case registry.UseToken:
+		m.Change = &logpb.Command_UseToken{UseToken: &logpb.UseToken{Id: c.ID, Key: c.Key}}
+	case registry.RevokeToken:
+		m.Change = &logpb.Command_RevokeToken{RevokeToken: &logpb.RevokeToken{Id: c.ID}}
+	default:
+		return false
+	}
+	return true
+}
+
 func decodeChange(m *logpb.Command) (registry.Change, error) {
 	switch c := m.Change.(type) {
 	case *logpb.Command_Bootstrap:
@@ -194,6 +212,9 @@ func decodeChange(m *logpb.Command) (registry.Change, error) {
 		return change, nil
 	}
 	if change := decodeTrustChange(m); change != nil {
+		return change, nil
+	}
+	if change := decodeTokenChange(m); change != nil {
 		return change, nil
 	}
 	return nil, errors.New("it holds a change that this version does not know")
@@ -254,6 +275,18 @@ func decodeFrameworkChange(m *logpb.Command) registry.Change {
 			Framework: api.FrameworkID(c.DeleteEntry.FrameworkId), Session: c.DeleteEntry.Session,
 			Key: c.DeleteEntry.Key, IfVersion: c.DeleteEntry.IfVersion,
 		}
+	}
+	return nil
+}
+
+func decodeTokenChange(m *logpb.Command) registry.Change {
+	switch c := m.Change.(type) {
+	case *logpb.Command_CreateToken:
+		return registry.CreateToken{Token: tokenFromLog(c.CreateToken.Token)}
+	case *logpb.Command_UseToken:
+		return registry.UseToken{ID: c.UseToken.Id, Key: c.UseToken.Key}
+	case *logpb.Command_RevokeToken:
+		return registry.RevokeToken{ID: c.RevokeToken.Id}
 	}
 	return nil
 }

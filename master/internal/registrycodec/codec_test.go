@@ -113,6 +113,8 @@ func changes() []registry.Change {
 		filled[registry.CheckHash](20), registry.CheckHash{},
 		filled[registry.Grant](21), registry.Grant{}, filled[registry.TakeGrant](22), registry.TakeGrant{},
 		filled[registry.RevokePrincipal](23), registry.RevokePrincipal{}, filled[registry.BeginReceipts](24), registry.BeginReceipts{},
+		filled[registry.CreateToken](21), registry.CreateToken{}, filled[registry.UseToken](22), registry.UseToken{},
+		filled[registry.RevokeToken](23), registry.RevokeToken{},
 	}
 }
 
@@ -233,6 +235,10 @@ func fullState() *registry.State {
 			framework.StoreSize += int64(len(key) + len(entry.Value))
 		}
 		state.Frameworks[framework.Framework.ID] = framework
+	}
+	for key, token := range state.Tokens {
+		delete(state.Tokens, key)
+		state.Tokens[token.ID] = token
 	}
 	return &state
 }
@@ -356,6 +362,9 @@ func commandsOf(format uint64) []registry.Command {
 func stateOf(format uint64) *registry.State {
 	state := fullState()
 	state.Format = format
+	if format < registry.FormatTrust {
+		state.Tokens = map[string]registry.Token{}
+	}
 	if format < registry.FormatBounded {
 		state.LostAgents, state.LostFrameworks = nil, nil
 	}

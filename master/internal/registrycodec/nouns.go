@@ -146,3 +146,18 @@ func operationsFromLog(list []*logpb.OperationDone) []registry.Operation {
 	}
 	return operations
 }
+
+func tokenToLog(t registry.Token) *logpb.TokenItem {
+	return &logpb.TokenItem{
+		Id: t.ID, Kind: string(t.Kind), Principal: t.Principal, Hash: t.Hash, By: t.By, Created: wire.TimeToProto(t.Created),
+		Expires: wire.TimeToProto(t.Expires), UsesMax: t.UsesMax, Used: t.Used, Revoked: wire.TimeToProto(t.Revoked),
+	}
+}
+
+func tokenFromLog(m *logpb.TokenItem) registry.Token {
+	return registry.Token{
+		ID: m.GetId(), Kind: registry.TokenKind(m.GetKind()), Principal: m.GetPrincipal(), Hash: m.GetHash(), By: m.GetBy(),
+		Created: wire.TimeOf(m.GetCreated()), Expires: wire.TimeOf(m.GetExpires()), UsesMax: m.GetUsesMax(), Used: m.GetUsed(),
+		Revoked: wire.TimeOf(m.GetRevoked()),
+	}
+}

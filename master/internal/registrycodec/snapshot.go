@@ -76,7 +76,8 @@ func contentHead(state *registry.State) *logpb.SnapshotHead {
 }
 
 func countItems(state *registry.State) uint64 {
-	n := len(state.Masters) + len(state.Agents) + len(state.Frameworks) + len(state.Roles) + len(state.Clients) + len(state.Principals)
+	n := len(state.Masters) + len(state.Agents) + len(state.Frameworks) + len(state.Roles) + len(state.Clients) +
+		len(state.Principals) + len(state.Tokens)
 	for _, framework := range state.Frameworks {
 		n += len(framework.Store)
 	}
@@ -110,6 +111,9 @@ func eachItem(state *registry.State, yield func(proto.Message)) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(state.Principals)) {
 		yield(&logpb.SnapshotItem{Item: &logpb.SnapshotItem_Principal{Principal: principalToLog(name, state.Principals[name])}})
+	}
+	for _, id := range slices.Sorted(maps.Keys(state.Tokens)) {
+		yield(&logpb.SnapshotItem{Item: &logpb.SnapshotItem_Token{Token: tokenToLog(state.Tokens[id])}})
 	}
 }
 
@@ -253,6 +257,7 @@ func readItems(in *frameReader, state *registry.State) (count uint64, err error)
 	state.Roles = make(map[api.Role]registry.Role)
 	state.Clients = make(map[string]registry.Client)
 	state.Principals = make(map[string]registry.Principal)
+	state.Tokens = make(map[string]registry.Token)
 	var owner api.FrameworkID // of the store items that follow
 	for ; ; count++ {
 		m := &logpb.SnapshotItem{}
@@ -296,6 +301,9 @@ func readItem(state *registry.State, m *logpb.SnapshotItem, owner api.FrameworkI
 		}
 	case *logpb.SnapshotItem_Principal:
 		state.Principals[item.Principal.Name] = principalFromLog(item.Principal)
+	case *logpb.SnapshotItem_Token:
+		token := tokenFromLog(item.Token)
+		state.Tokens[token.ID] = token
 	default:
 		return owner, errors.New("an item of a kind that this version does not know")
 	}

@@ -1,0 +1,171 @@
+package trust
+
+import (
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/hex"
+	"fmt"
+	"math/big"
+	"net"
+	"net/url"
+	"time"
+
+	"github.com/tenderhq/tender/api"
+)
+
+// How long certificates are good. Each is renewed at half of its life.
+const (
+	masterLife    = 24 * time.Hour // kept in memory: a master signs its own
+	agentLife     = 30 * 24 * time.Hour
+	principalLife = 24 * time.Hour // of frameworks and people
+	// clocksApart is how far the clocks of two machines may differ.
+	clocksApart = time.Hour
+)
+
+// LifeOf is how long a certificate of the kind is good.
+func LifeOf(kind Kind) time.Duration {
+	switch kind {
+	case Master:
+		return masterLife
+	case Agent:
+		return agentLife
+	case Nobody, Framework, Person:
+	}
+	return principalLife
+}
+
+// The root is good at all times that a machine may believe in: its end is a new cluster key, not a date.
+var (
+	rootBegins = time.Date(1990, 1, 1, 0, 0, 0, 0, time.UTC)
+	rootEnds   = time.Date(2190, 1, 1, 0, 0, 0, 0, time.UTC)
+)
+
+// Digest is by what an authority is known before its certificate is: the SHA-256 of its public key.
+type Digest [sha256.Size]byte
+
+func (d Digest) String() string { return hex.EncodeToString(d[:]) }
+
+// digestOf is the digest of a root.
+func digestOf(root *x509.Certificate) Digest { return sha256.Sum256(root.RawSubjectPublicKeyInfo) }
+
+// Authority signs the certificates of one cluster. All masters have the same, for they have the same key.
+type Authority struct {
+	cluster string
+	key     *ecdsa.PrivateKey
+	root    *x509.Certificate
+}
+
+// Authority derives the cluster's certificate authority.
+func (k Key) Authority() (*Authority, error) {
+	a := &Authority{cluster: k.cluster}
+	var err error
+	for try := 0; ; try++ { // one in 2^32 is no key of the curve
+		a.key, err = ecdsa.ParseRawPrivateKey(elliptic.P256(), k.Derive(fmt.Sprint("certificate authority ", try)))
+		if err == nil || try == 8 {
+			break
+		}
+	}
+	if err != nil {
+		return nil, api.E("trust.authority", api.Internal, k.cluster, err)
+	}
+	root := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "Tender cluster " + k.cluster},
+		NotBefore: rootBegins, NotAfter: rootEnds, IsCA: true, BasicConstraintsValid: true, MaxPathLenZero: true,
+		KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageCRLSign,
+		URIs:     []*url.URL{{Scheme: scheme, Host: k.cluster}},
+	}
+	der, err := x509.CreateCertificate(rand.Reader, root, root, a.key.Public(), a.key)
+	if err == nil {
+		a.root, err = x509.ParseCertificate(der)
+	}
+	if err != nil {
+		return nil, api.E("trust.authority", api.Internal, k.cluster, err)
+	}
+	return a, nil
+}
+
+// Cluster is the trust domain.
+func (a *Authority) Cluster() string { return a.cluster }
+
+// Digest is by what joiners know the authority.
+func (a *Authority) Digest() Digest { return digestOf(a.root) }
+
+// Root is the authority's own certificate.
+func (a *Authority) Root() *x509.Certificate { return a.root }
+
+// Sign gives whoever holds the public key's other half a certificate. Hosts are names and addresses by which browsers and
+// other programs that know nothing of Tender find a master.
+func (a *Authority) Sign(public crypto.PublicKey, identity Identity, now time.Time, hosts ...string) (*x509.Certificate, error) {
+	const op = "trust.sign"
+	identity.Cluster = a.cluster
+	if err := identity.Check(); err != nil {
+		return nil, api.E(op, api.Invalid, identity.Name, err)
+	}
+	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 127))
+	if err != nil {
+		return nil, api.E(op, api.Internal, identity.Name, err)
+	}
+	leaf := &x509.Certificate{
+		SerialNumber: serial, Subject: pkix.Name{CommonName: identity.Kind.String() + " " + identity.Name},
+		NotBefore: now.Add(-clocksApart), NotAfter: now.Add(LifeOf(identity.Kind)), BasicConstraintsValid: true,
+		KeyUsage:    x509.KeyUsageDigitalSignature,
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth, x509.ExtKeyUsageServerAuth},
+		URIs:        []*url.URL{identity.URI()},
+	}
+	for _, host := range hosts {
+		if ip := net.ParseIP(host); ip != nil {
+			leaf.IPAddresses = append(leaf.IPAddresses, ip)
+		} else if host != "" {
+			leaf.DNSNames = append(leaf.DNSNames, host)
+		}
+	}
+	der, err := x509.CreateCertificate(rand.Reader, leaf, a.root, public, a.key)
+	if err != nil {
+		return nil, api.E(op, api.Invalid, identity.Name, err)
+	}
+	return x509.ParseCertificate(der)
+}
+
+// SignRequest reads the request for a certificate of a joiner, who proves by it that it holds the private key, and signs.
+// Whatever the request says of names counts for nothing.
+func (a *Authority) SignRequest(der []byte, identity Identity, now time.Time) (*x509.Certificate, error) {
+	const op = "trust.sign"
+	request, err := x509.ParseCertificateRequest(der)
+	if err == nil {
+		err = request.CheckSignature()
+	}
+	if err == nil {
+		if public, is := request.PublicKey.(*ecdsa.PublicKey); !is || public.Curve != elliptic.P256() {
+			err = fmt.Errorf("the key is of a kind that is not used here; ECDSA P-256 is")
+		}
+	}
+	if err != nil {
+		return nil, api.E(op, api.Invalid, identity.Name, fmt.Errorf("the request for a certificate can't be read: %w", err))
+	}
+	return a.Sign(request.PublicKey, identity, now)
+}
+
+// RequestKey names the key that a request is for, so that a request which is sent again is known.
+func RequestKey(der []byte) (string, error) {
+	request, err := x509.ParseCertificateRequest(der)
+	if err != nil {
+		return "", api.E("trust.sign", api.Invalid, "", fmt.Errorf("the request for a certificate can't be read: %w", err))
+	}
+	sum := sha256.Sum256(request.RawSubjectPublicKeyInfo)
+	return hex.EncodeToString(sum[:16]), nil
+}
+
+// Issue makes a pass for who holds the authority: a master for itself, or whoever has its folder.
+func (a *Authority) Issue(identity Identity, now time.Time, hosts ...string) (*Pass, error) {
+	p := NewPass()
+	leaf, err := a.Sign(p.key.Public(), identity, now, hosts...)
+	if err != nil {
+		return nil, err
+	}
+	return p.Signed(leaf, []*x509.Certificate{a.root})
+}

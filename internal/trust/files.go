@@ -1,0 +1,58 @@
+package trust
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/tenderhq/tender/api"
+)
+
+// secretBytesMax bounds the files that hold keys, tokens and certificates.
+const secretBytesMax = 1 << 20
+
+// ReadSecret reads a file that nobody but its owner may read; others that do are refused, because they have read it by now.
+func ReadSecret(name string) ([]byte, error) {
+	info, err := os.Stat(name)
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case !info.Mode().IsRegular() || info.Size() > secretBytesMax:
+		return nil, api.E("trust.read", api.Invalid, name, errors.New("it is no file of a secret"))
+	case info.Mode().Perm()&0o077 != 0:
+		return nil, api.E("trust.read", api.Invalid, name,
+			fmt.Errorf("its mode is %04o, so others on this machine can read it; if none has, run: chmod 600 %s", info.Mode().Perm(), name))
+	}
+	return os.ReadFile(name)
+}
+
+// WriteSecret writes a file that only its owner may read, whole or not at all.
+func WriteSecret(name string, text []byte) error {
+	file, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+"-*") // of mode 0600
+	if err != nil {
+		return err
+	}
+	_, err = file.Write(text)
+	if err = errors.Join(err, file.Sync(), file.Close()); err == nil {
+		err = os.Rename(file.Name(), name)
+	}
+	if err != nil {
+		return errors.Join(err, os.Remove(file.Name()))
+	}
+	return syncFolder(filepath.Dir(name))
+}
+
+func syncFolder(name string) error {
+	folder, err := os.Open(name)
+	if err != nil {
+		return err
+	}
+	err = folder.Sync()
+	if errors.Is(err, fs.ErrInvalid) { // of a file system that can't
+		err = nil
+	}
+	return errors.Join(err, folder.Close())
+}

@@ -1,0 +1,234 @@
+package trust
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/tenderhq/tender/api"
+)
+
+const (
+	// memberName and joinName are what a client calls the server that it wants: one for members of the cluster, one for
+	// those who have only a token. They are no names of hosts.
+	memberName = "member.tender"
+	joinName   = "join.tender"
+	// sessionsMax bounds the sessions that a client can take up again without another proof.
+	sessionsMax = 64
+	// ticketsEvery is how often the key of the tickets changes by which sessions are taken up again.
+	ticketsEvery = 12 * time.Hour
+)
+
+// Dial opens a connection.
+type Dial = func(ctx context.Context, address string) (net.Conn, error)
+
+// Holder shows a pass, and checks those of others. The pass may be replaced at any time; connections go on. A nil holder
+// is of a cluster without certificates: it shows nothing and checks nothing.
+type Holder struct {
+	pass     atomic.Pointer[Pass]
+	sessions tls.ClientSessionCache
+}
+
+// NewHolder shows a signed pass.
+func NewHolder(p *Pass) *Holder {
+	h := &Holder{sessions: tls.NewLRUClientSessionCache(sessionsMax)}
+	h.pass.Store(p)
+	return h
+}
+
+// Pass is the present one.
+func (h *Holder) Pass() *Pass { return h.pass.Load() }
+
+// Replace shows another pass from now on.
+func (h *Holder) Replace(p *Pass) { h.pass.Store(p) }
+
+// Dialer opens connections on which both sides have proved who they are, and whose other side is of one of these kinds.
+func (h *Holder) Dialer(dial Dial, kinds ...Kind) Dial {
+	if h == nil {
+		return dial
+	}
+	return func(ctx context.Context, address string) (net.Conn, error) {
+		conn, err := dial(ctx, address)
+		if err != nil {
+			return nil, err
+		}
+		return handshake(ctx, address, tls.Client(conn, h.client(kinds)))
+	}
+}
+
+// handshake ends what does not prove who it is.
+func handshake(ctx context.Context, address string, conn *tls.Conn) (net.Conn, error) {
+	if err := conn.HandshakeContext(ctx); err != nil {
+		_ = conn.NetConn().Close()
+		if header := (tls.RecordHeaderError{}); errors.As(err, &header) {
+			err = errors.New("what listens there speaks no TLS; if the cluster was started with --insecure, come without a token or context")
+		}
+		return nil, api.E("trust.handshake", api.Unavailable, address, err)
+	}
+	return conn, nil
+}
+
+func (h *Holder) client(kinds []Kind) *tls.Config {
+	return &tls.Config{
+		MinVersion: tls.VersionTLS13, ServerName: memberName, NextProtos: []string{"h2", "http/1.1"},
+		// The other side is no host but an identity, which VerifyConnection checks.
+		InsecureSkipVerify: true, //nolint:gosec // see above
+		ClientSessionCache: h.sessions,
+		GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+			return &h.pass.Load().shown, nil
+		},
+		VerifyConnection: func(state tls.ConnectionState) error { return h.check(state, kinds) },
+	}
+}
+
+// check refuses who is not of this cluster, or of none of these kinds; none: any will do.
+func (h *Holder) check(state tls.ConnectionState, kinds []Kind) error {
+	identity, err := h.pass.Load().verify(state.PeerCertificates, time.Now())
+	if err != nil {
+		return err
+	}
+	if len(kinds) > 0 && !slices.Contains(kinds, identity.Kind) {
+		return api.E("trust.verify", api.Denied, identity.String(), fmt.Errorf("it is no %s", kinds[0]))
+	}
+	return nil
+}
+
+// Door says who may come in at a listener.
+type Door struct {
+	// Kinds may come in; none: all of the cluster.
+	Kinds []Kind
+	// Strangers come in without a certificate, as [Nobody]: what they may is decided behind the door.
+	Strangers bool
+	// Joiners come in without one if they say that they have only a token, as [Nobody].
+	Joiners bool
+	// Tickets, if set, is the key from which those of sessions are made, so that whoever has the same key takes up a
+	// session of another one.
+	Tickets Key
+	// Protocols that are spoken behind it, the best first: h2, http/1.1.
+	Protocols []string
+}
+
+// Server is TLS 1.3 for a listener.
+func (h *Holder) Server(door Door) *tls.Config {
+	member := &tls.Config{
+		MinVersion: tls.VersionTLS13, NextProtos: door.Protocols, ClientAuth: tls.RequireAnyClientCert,
+		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return &h.pass.Load().shown, nil },
+		VerifyConnection: func(state tls.ConnectionState) error {
+			if door.Strangers && len(state.PeerCertificates) == 0 {
+				return nil
+			}
+			return h.check(state, door.Kinds)
+		},
+	}
+	if door.Strangers {
+		member.ClientAuth = tls.RequestClientCert
+	}
+	joiner := &tls.Config{
+		MinVersion: tls.VersionTLS13, NextProtos: door.Protocols, SessionTicketsDisabled: true,
+		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return h.pass.Load().withRoots(), nil },
+	}
+	tickets := newTicketKeys(door.Tickets, member)
+	member.GetConfigForClient = func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
+		if door.Joiners && hello.ServerName == joinName {
+			return joiner, nil
+		}
+		tickets.change(time.Now())
+		return nil, nil
+	}
+	return member
+}
+
+// withRoots shows the root too, which joiners know by its digest.
+func (p *Pass) withRoots() *tls.Certificate {
+	all := p.shown
+	all.Certificate = slices.Clone(all.Certificate)
+	for _, root := range p.roots {
+		all.Certificate = append(all.Certificate, root.Raw)
+	}
+	return &all
+}
+
+// ticketKeys changes the keys of tickets, which all who have the cluster's key make alike.
+type ticketKeys struct {
+	from   Key
+	config *tls.Config
+	turn   atomic.Int64
+}
+
+func newTicketKeys(from Key, config *tls.Config) *ticketKeys {
+	return &ticketKeys{from: from, config: config}
+}
+
+// change sets the keys of this turn and of the one before.
+func (t *ticketKeys) change(now time.Time) {
+	turn := now.Unix() / int64(ticketsEvery/time.Second)
+	if t.from.IsZero() || t.turn.Swap(turn) == turn {
+		return
+	}
+	var keys [][32]byte
+	for _, one := range []int64{turn, turn - 1} {
+		keys = append(keys, [32]byte(t.from.Derive(fmt.Sprint("session tickets ", one))))
+	}
+	t.config.SetSessionTicketKeys(keys)
+}
+
+// JoinDialer opens connections to masters of the cluster whose authority has the digest, for who has nothing but a token.
+func JoinDialer(dial Dial, digest Digest) Dial {
+	config := &tls.Config{
+		MinVersion: tls.VersionTLS13, ServerName: joinName, NextProtos: []string{"h2"},
+		InsecureSkipVerify: true, //nolint:gosec // VerifyConnection knows the authority by its digest
+		VerifyConnection:   func(state tls.ConnectionState) error { return checkDigest(state.PeerCertificates, digest) },
+	}
+	return func(ctx context.Context, address string) (net.Conn, error) {
+		conn, err := dial(ctx, address)
+		if err != nil {
+			return nil, err
+		}
+		return handshake(ctx, address, tls.Client(conn, config))
+	}
+}
+
+// checkDigest refuses who is no master of the authority that has the digest.
+func checkDigest(shown []*x509.Certificate, digest Digest) error {
+	const op = "trust.join"
+	for _, root := range shown {
+		if digestOf(root) != digest || !root.IsCA || len(root.URIs) != 1 {
+			continue
+		}
+		judge := &Pass{identity: Identity{Cluster: root.URIs[0].Host}, pool: x509.NewCertPool()}
+		judge.pool.AddCert(root)
+		identity, err := judge.verify(shown, time.Now())
+		if err == nil && identity.Kind != Master {
+			err = api.E(op, api.Denied, identity.String(), errors.New("it is no master"))
+		}
+		return err
+	}
+	return api.E(op, api.Denied, "", errors.New("the token is not of the cluster whose masters listen there"))
+}
+
+// PeerOf is who is at the other end of a connection, once its handshake is done; [Nobody] of one without certificates.
+func PeerOf(conn net.Conn) Identity {
+	secured, is := conn.(interface{ ConnectionState() tls.ConnectionState })
+	if !is {
+		return Identity{}
+	}
+	return PeerIn(secured.ConnectionState())
+}
+
+// PeerIn is who has shown its certificate in a handshake that was checked.
+func PeerIn(state tls.ConnectionState) Identity {
+	if len(state.PeerCertificates) == 0 || len(state.PeerCertificates[0].URIs) != 1 {
+		return Identity{}
+	}
+	identity, err := FromURI(state.PeerCertificates[0].URIs[0])
+	if err != nil {
+		return Identity{}
+	}
+	return identity
+}

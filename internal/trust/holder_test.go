@@ -1,0 +1,257 @@
+package trust_test
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"io"
+	"net"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tenderhq/tender/internal/pause"
+	"github.com/tenderhq/tender/internal/testing/memnet"
+	"github.com/tenderhq/tender/internal/trust"
+)
+
+// cluster is a key with its authority.
+type cluster struct {
+	t   *testing.T
+	key trust.Key
+	ca  *trust.Authority
+}
+
+func newCluster(t *testing.T) cluster {
+	t.Helper()
+	key := trust.NewKey()
+	ca, err := key.Authority()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return cluster{t, key, ca}
+}
+
+func (c cluster) holder(kind trust.Kind, name string) *trust.Holder {
+	c.t.Helper()
+	pass, err := c.ca.Issue(trust.Identity{Kind: kind, Name: name}, time.Now())
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return trust.NewHolder(pass)
+}
+
+// met is how a server and a client have met.
+type met struct {
+	server, client trust.Identity
+	resumed        bool
+	served, dialed error
+}
+
+// meet lets a client dial a server, which says one word. What each has learnt of the other is the result.
+func meet(t *testing.T, server *tls.Config, wrap func(trust.Dial) trust.Dial) met {
+	t.Helper()
+	near, far := pipe(t)
+	result, done := met{}, make(chan struct{})
+	go func() {
+		defer close(done)
+		conn := tls.Server(far, server)
+		defer conn.Close()
+		if result.served = conn.Handshake(); result.served == nil {
+			result.server, result.resumed = trust.PeerOf(conn), conn.ConnectionState().DidResume
+			_, result.served = conn.Write([]byte("!"))
+		}
+	}()
+	conn, err := wrap(func(context.Context, string) (net.Conn, error) { return near, nil })(t.Context(), "there")
+	if err == nil {
+		_, err = io.ReadFull(conn, make([]byte, 1)) // a refusal of the client's certificate, and tickets, come with the first byte
+		result.client = trust.PeerOf(conn)
+		_ = conn.Close()
+	}
+	result.dialed = err
+	_ = near.Close()
+	<-done
+	return result
+}
+
+// pipe is a connection in memory, with room for what the other side has not read.
+func pipe(t *testing.T) (near, far net.Conn) {
+	t.Helper()
+	n := memnet.New()
+	listener, err := n.Listen("there:1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if near, err = n.From("here").Dial(t.Context(), "there:1"); err == nil {
+		far, err = listener.Accept()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return near, far
+}
+
+func dialer(h *trust.Holder, kinds ...trust.Kind) func(trust.Dial) trust.Dial {
+	return func(dial trust.Dial) trust.Dial { return h.Dialer(dial, kinds...) }
+}
+
+func TestBothSidesLearnWhoTheOtherIs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) { // in the year 2000
+		c := newCluster(t)
+		m1, a1 := c.holder(trust.Master, "m1"), c.holder(trust.Agent, "a1")
+		got := meet(t, m1.Server(trust.Door{}), dialer(a1, trust.Master))
+		if got.served != nil || got.dialed != nil {
+			t.Fatalf("they did not meet: %v, %v", got.served, got.dialed)
+		}
+		if got.server.String() != "spiffe://"+c.key.Cluster()+"/agent/a1" || got.client.String() != "spiffe://"+c.key.Cluster()+"/master/m1" {
+			t.Errorf("the server met %v, the client met %v", got.server, got.client)
+		}
+	})
+}
+
+func TestWhoIsNotOfTheClusterIsRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, other := newCluster(t), newCluster(t)
+		m1 := c.holder(trust.Master, "m1")
+		forged := forge(t, c, other)
+		for name, test := range map[string]struct {
+			door trust.Door
+			wrap func(trust.Dial) trust.Dial
+		}{
+			"another cluster":       {trust.Door{}, dialer(other.holder(trust.Agent, "a1"))},
+			"a name of the cluster": {trust.Door{}, dialer(forged)},
+			"another kind":          {trust.Door{Kinds: []trust.Kind{trust.Master}}, dialer(c.holder(trust.Agent, "a1"))},
+			"no certificate": {trust.Door{}, func(dial trust.Dial) trust.Dial {
+				return func(ctx context.Context, address string) (net.Conn, error) {
+					conn, err := dial(ctx, address)
+					return tls.Client(conn, &tls.Config{InsecureSkipVerify: true}), err
+				}
+			}},
+			"a token where none is taken": {trust.Door{}, func(dial trust.Dial) trust.Dial { return trust.JoinDialer(dial, c.ca.Digest()) }},
+			"no TLS":                      {trust.Door{Joiners: true, Strangers: true}, func(dial trust.Dial) trust.Dial { return plain(dial) }},
+		} {
+			if got := meet(t, m1.Server(test.door), test.wrap); got.served == nil || got.dialed == nil {
+				t.Errorf("%s: the server says %v, the client %v; want errors", name, got.served, got.dialed)
+			}
+		}
+		if got := meet(t, c.holder(trust.Agent, "a1").Server(trust.Door{}), dialer(m1, trust.Master)); got.dialed == nil {
+			t.Error("an agent was taken for a master")
+		}
+	})
+}
+
+// plain speaks to a server as if there was no TLS.
+func plain(dial trust.Dial) trust.Dial {
+	return func(ctx context.Context, address string) (net.Conn, error) {
+		conn, err := dial(ctx, address)
+		if err == nil {
+			_, err = io.WriteString(conn, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n")
+		}
+		return conn, err
+	}
+}
+
+// forge is the pass of another cluster's authority with the names of this one.
+func forge(t *testing.T, c, other cluster) *trust.Holder {
+	t.Helper()
+	text := strings.Replace(string(other.key.Marshal()), other.key.Cluster(), c.key.Cluster(), 1)
+	key, err := trust.ParseKey([]byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ca, err := key.Authority()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return cluster{t, key, ca}.holder(trust.Master, "m1")
+}
+
+func TestACertificateEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t)
+		m1, f1 := c.holder(trust.Master, "m1"), c.holder(trust.Framework, "f1")
+		server := m1.Server(trust.Door{Tickets: c.key})
+		if got := meet(t, server, dialer(f1)); got.dialed != nil {
+			t.Fatal(got.dialed)
+		}
+		pause.For(t.Context(), trust.LifeOf(trust.Framework)+time.Minute)
+		again, err := c.ca.Issue(trust.Identity{Kind: trust.Master, Name: "m1"}, time.Now())
+		if err != nil {
+			t.Fatal(err)
+		}
+		m1.Replace(again)
+		if got := meet(t, server, dialer(f1)); got.served == nil || got.dialed == nil {
+			t.Errorf("a day later the framework is let in: %v, %v", got.served, got.dialed)
+		}
+		renewed, err := c.ca.Issue(trust.Identity{Kind: trust.Framework, Name: "f1"}, time.Now())
+		if err != nil {
+			t.Fatal(err)
+		}
+		f1.Replace(renewed)
+		if got := meet(t, server, dialer(f1)); got.dialed != nil {
+			t.Errorf("with its new pass it is not: %v", got.dialed)
+		}
+	})
+}
+
+func TestASessionIsTakenUpByAnotherMaster(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t)
+		a1 := c.holder(trust.Agent, "a1")
+		first := c.holder(trust.Master, "m1").Server(trust.Door{Tickets: c.key})
+		second := c.holder(trust.Master, "m2").Server(trust.Door{Tickets: c.key})
+		if got := meet(t, first, dialer(a1, trust.Master)); got.dialed != nil || got.resumed {
+			t.Fatalf("first: %+v", got)
+		}
+		got := meet(t, second, dialer(a1, trust.Master))
+		if got.dialed != nil || !got.resumed || got.server.Name != "a1" {
+			t.Errorf("the second master did not take up the session: %+v", got)
+		}
+		stranger := newCluster(t)
+		if got := meet(t, stranger.holder(trust.Master, "m1").Server(trust.Door{Tickets: stranger.key}), dialer(a1, trust.Master)); got.dialed == nil {
+			t.Error("a master of another cluster did")
+		}
+	})
+}
+
+func TestAJoinerKnowsItsClusterByTheDigest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, other := newCluster(t), newCluster(t)
+		join := func(dial trust.Dial) trust.Dial { return trust.JoinDialer(dial, c.ca.Digest()) }
+		got := meet(t, c.holder(trust.Master, "m1").Server(trust.Door{Joiners: true}), join)
+		if got.dialed != nil || got.server != (trust.Identity{}) || got.client.Name != "m1" {
+			t.Errorf("the joiner met %v, the master %v: %v", got.client, got.server, got.dialed)
+		}
+		for name, server := range map[string]*tls.Config{
+			"another cluster's master": other.holder(trust.Master, "m1").Server(trust.Door{Joiners: true}),
+			"an agent":                 c.holder(trust.Agent, "a1").Server(trust.Door{Joiners: true}),
+			"a forger":                 forge(t, c, other).Server(trust.Door{Joiners: true}),
+		} {
+			if got := meet(t, server, join); got.dialed == nil {
+				t.Errorf("%s was taken for the cluster's master", name)
+			}
+		}
+	})
+}
+
+func TestAStrangerIsNobody(t *testing.T) {
+	c := newCluster(t)
+	server := c.holder(trust.Master, "m1").Server(trust.Door{Strangers: true})
+	near, far := pipe(t)
+	go func() { _ = tls.Client(near, &tls.Config{InsecureSkipVerify: true}).HandshakeContext(t.Context()) }()
+	conn := tls.Server(far, server)
+	if err := conn.HandshakeContext(t.Context()); err != nil || trust.PeerOf(conn) != (trust.Identity{}) {
+		t.Errorf("the stranger is %v: %v", trust.PeerOf(conn), err)
+	}
+	_ = near.Close()
+}
+
+func TestWithoutAPassNothingIsShown(t *testing.T) {
+	var h *trust.Holder
+	want := errors.New("dialed")
+	_, err := h.Dialer(func(context.Context, string) (net.Conn, error) { return nil, want }, trust.Master)(t.Context(), "there")
+	if !errors.Is(err, want) {
+		t.Errorf("got %v, want what the dialer answers", err)
+	}
+}

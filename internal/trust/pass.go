@@ -1,0 +1,196 @@
+package trust
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io/fs"
+	"time"
+
+	"github.com/tenderhq/tender/api"
+)
+
+// Pass is what somebody shows and checks others by. It is never changed: a renewal makes another one.
+type Pass struct {
+	key      *ecdsa.PrivateKey
+	leaf     *x509.Certificate // nil: nobody has signed it yet
+	roots    []*x509.Certificate
+	identity Identity
+	shown    tls.Certificate
+	pool     *x509.CertPool
+}
+
+// NewPass draws a key that nobody has signed yet. Keep it before it is shown to an authority, so that who asks again
+// after a crash asks for the same.
+func NewPass() *Pass {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		panic(err) // the system's randomness never fails
+	}
+	return &Pass{key: key}
+}
+
+// Request is what an authority is asked to sign.
+func (p *Pass) Request() ([]byte, error) {
+	return x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{}, p.key)
+}
+
+// Signed is the pass with what an authority has answered. It refuses what is not for its key, or not by these roots.
+func (p *Pass) Signed(leaf *x509.Certificate, roots []*x509.Certificate) (*Pass, error) {
+	const op = "trust.pass"
+	if len(leaf.URIs) != 1 {
+		return nil, api.E(op, api.Invalid, "", fmt.Errorf("the certificate has %d names; one is right", len(leaf.URIs)))
+	}
+	identity, err := FromURI(leaf.URIs[0])
+	if err != nil {
+		return nil, err
+	}
+	if !p.key.PublicKey.Equal(leaf.PublicKey) {
+		return nil, api.E(op, api.Invalid, identity.Name, errors.New("the certificate is for another key"))
+	}
+	signed := &Pass{key: p.key, leaf: leaf, roots: roots, identity: identity, pool: x509.NewCertPool()}
+	for _, root := range roots {
+		signed.pool.AddCert(root)
+	}
+	if _, err := signed.verify([]*x509.Certificate{leaf}, leaf.NotBefore.Add(clocksApart)); err != nil {
+		return nil, err
+	}
+	signed.shown = tls.Certificate{Certificate: [][]byte{leaf.Raw}, PrivateKey: p.key, Leaf: leaf}
+	return signed, nil
+}
+
+// IsSigned says whether it can be shown to others.
+func (p *Pass) IsSigned() bool { return p != nil && p.leaf != nil }
+
+// Identity is whom it says its holder is; nobody as long as it is not signed.
+func (p *Pass) Identity() Identity {
+	if !p.IsSigned() {
+		return Identity{}
+	}
+	return p.identity
+}
+
+// Certificate is what is shown to others.
+func (p *Pass) Certificate() *x509.Certificate { return p.leaf }
+
+// Roots are those by which others are known.
+func (p *Pass) Roots() []*x509.Certificate { return p.roots }
+
+// Ends is when it is of no use any more.
+func (p *Pass) Ends() time.Time { return p.leaf.NotAfter }
+
+// RenewAt is half of its life.
+func (p *Pass) RenewAt() time.Time {
+	begins := p.leaf.NotBefore.Add(clocksApart)
+	return begins.Add(p.leaf.NotAfter.Sub(begins) / 2)
+}
+
+// verify says who shows these certificates, the first of which is its own.
+func (p *Pass) verify(shown []*x509.Certificate, now time.Time) (Identity, error) {
+	const op = "trust.verify"
+	if len(shown) == 0 {
+		return Identity{}, api.E(op, api.Denied, "", errors.New("no certificate was shown"))
+	}
+	leaf := shown[0]
+	if len(leaf.URIs) != 1 {
+		return Identity{}, api.E(op, api.Denied, "", errors.New("the certificate names no identity"))
+	}
+	identity, err := FromURI(leaf.URIs[0])
+	if err != nil {
+		return Identity{}, err
+	}
+	if identity.Cluster != p.identity.Cluster {
+		return Identity{}, api.E(op, api.Denied, identity.String(), fmt.Errorf("it is of cluster %s, and this is %s", identity.Cluster, p.identity.Cluster))
+	}
+	if _, err := leaf.Verify(x509.VerifyOptions{Roots: p.pool, CurrentTime: now, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageAny}}); err != nil {
+		return Identity{}, api.E(op, api.Denied, identity.String(), err)
+	}
+	return identity, nil
+}
+
+// The blocks of a pass in a file.
+const (
+	privatePEMType     = "PRIVATE KEY"
+	certificatePEMType = "CERTIFICATE"
+)
+
+// Marshal is the pass as a file has it: its key, then its certificate and the roots if it is signed.
+func (p *Pass) Marshal() ([]byte, error) {
+	der, err := x509.MarshalPKCS8PrivateKey(p.key)
+	if err != nil {
+		return nil, err
+	}
+	text := pem.EncodeToMemory(&pem.Block{Type: privatePEMType, Bytes: der})
+	if !p.IsSigned() {
+		return text, nil
+	}
+	text = append(text, MarshalCertificate(p.leaf)...)
+	for _, root := range p.roots {
+		text = append(text, MarshalCertificate(root)...)
+	}
+	return text, nil
+}
+
+// MarshalCertificate is a certificate as files have it.
+func MarshalCertificate(certificate *x509.Certificate) []byte {
+	return pem.EncodeToMemory(&pem.Block{Type: certificatePEMType, Bytes: certificate.Raw})
+}
+
+// ParsePass reads what Marshal wrote.
+func ParsePass(text []byte) (*Pass, error) {
+	var p Pass
+	var certificates []*x509.Certificate
+	for block, rest := pem.Decode(text); block != nil; block, rest = pem.Decode(rest) {
+		switch block.Type {
+		case privatePEMType:
+			key, err := x509.ParsePKCS8PrivateKey(block.Bytes)
+			if err != nil {
+				return nil, err
+			}
+			p.key, _ = key.(*ecdsa.PrivateKey)
+		case certificatePEMType:
+			certificate, err := x509.ParseCertificate(block.Bytes)
+			if err != nil {
+				return nil, err
+			}
+			certificates = append(certificates, certificate)
+		}
+	}
+	switch {
+	case p.key == nil:
+		return nil, errors.New("it holds no private key of ECDSA P-256")
+	case len(certificates) == 0:
+		return &p, nil
+	}
+	return p.Signed(certificates[0], certificates[1:])
+}
+
+// ReadPass reads the file of a pass; nil if there is none.
+func ReadPass(name string) (*Pass, error) {
+	text, err := ReadSecret(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	p, err := ParsePass(text)
+	if err != nil {
+		return nil, api.E("trust.pass", api.Invalid, name, fmt.Errorf("it can't be read: %w; delete it and join anew with a token", err))
+	}
+	return p, nil
+}
+
+// WritePass writes the file of a pass.
+func WritePass(name string, p *Pass) error {
+	text, err := p.Marshal()
+	if err != nil {
+		return err
+	}
+	return WriteSecret(name, text)
+}

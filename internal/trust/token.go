@@ -1,0 +1,82 @@
+package trust
+
+import (
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/base32"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/tenderhq/tender/api"
+)
+
+// Token lets somebody join a cluster. It is one word: tender1_DIGEST_ID_SECRET.
+type Token struct {
+	Digest Digest // of the authority, so that the joiner tells its secret to nobody else
+	ID     string // by which operators speak of it
+	Secret string
+}
+
+const tokenVersion = "tender1"
+
+var tokenLetters = base32.StdEncoding.WithPadding(base32.NoPadding)
+
+// NewToken draws a token.
+func NewToken(digest Digest) Token {
+	return Token{Digest: digest, ID: strings.ToLower(rand.Text())[:8], Secret: strings.ToLower(rand.Text())}
+}
+
+// FirstToken is that of the first operator of the cluster. Whoever has the key can make it again.
+func (k Key) FirstToken() (Token, error) {
+	a, err := k.Authority()
+	if err != nil {
+		return Token{}, err
+	}
+	secret := strings.ToLower(tokenLetters.EncodeToString(k.Derive("first token"))[:26])
+	return Token{Digest: a.Digest(), ID: FirstTokenID, Secret: secret}, nil
+}
+
+// FirstTokenID is the ID of the first operator's token.
+const FirstTokenID = "first"
+
+// String is the token as it is handed over. It holds the secret: never log it.
+func (t Token) String() string {
+	return strings.Join([]string{tokenVersion, strings.ToLower(tokenLetters.EncodeToString(t.Digest[:])), t.ID, t.Secret}, "_")
+}
+
+// Hash is what masters remember of the secret.
+func (t Token) Hash() string { return HashSecret(t.Secret) }
+
+// HashSecret is what masters remember of a secret. It holds 130 bits of chance, so that nothing slower is needed.
+func HashSecret(secret string) string {
+	sum := sha256.Sum256([]byte(secret))
+	return hex.EncodeToString(sum[:])
+}
+
+// SecretFits says whether a secret is the one that was remembered.
+func SecretFits(secret, hash string) bool {
+	return subtle.ConstantTimeCompare([]byte(HashSecret(secret)), []byte(hash)) == 1
+}
+
+// ParseToken reads the word. Its error never holds the secret.
+func ParseToken(text string) (Token, error) {
+	refuse := func(format string, args ...any) (Token, error) {
+		return Token{}, api.E("token.parse", api.Invalid, "", fmt.Errorf(format, args...))
+	}
+	parts := strings.Split(strings.TrimSpace(text), "_")
+	if len(parts) != 4 || parts[0] != tokenVersion {
+		return refuse("this is no token; one reads %s_DIGEST_ID_SECRET, in one word", tokenVersion)
+	}
+	digest, err := tokenLetters.DecodeString(strings.ToUpper(parts[1]))
+	if err != nil || len(digest) != len(Digest{}) {
+		return refuse("the token's second part is no digest; perhaps it was not copied whole")
+	}
+	t := Token{Digest: Digest(digest), ID: parts[2], Secret: parts[3]}
+	if err := errors.Join(api.CheckID("the token's ID", t.ID), api.CheckID("the token's secret", t.Secret)); err != nil {
+		return refuse("the token was not copied whole")
+	}
+	return t, nil
+}

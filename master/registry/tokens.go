@@ -1,0 +1,182 @@
+package registry
+
+import (
+	"slices"
+	"time"
+
+	"github.com/tenderhq/tender/api"
+)
+
+// TokenKind is what somebody becomes who joins by a token.
+type TokenKind string
+
+// The kinds of tokens. Who joins as an agent or a master says its own name; the others have that of a principal.
+const (
+	AgentToken     TokenKind = "agent"
+	MasterToken    TokenKind = "master"
+	FrameworkToken TokenKind = "framework"
+	OperatorToken  TokenKind = "operator"
+)
+
+// TokenKinds are all kinds.
+func TokenKinds() []TokenKind {
+	return []TokenKind{AgentToken, MasterToken, FrameworkToken, OperatorToken}
+}
+
+// OfPrincipal says whether who joins has the name that the token says.
+func (k TokenKind) OfPrincipal() bool { return k == FrameworkToken || k == OperatorToken }
+
+// Token lets somebody join the cluster. The secret itself is not kept. Since FormatTrust.
+type Token struct {
+	ID        string
+	Kind      TokenKind
+	Principal string // whose framework or person it is; "" of the other kinds
+	Hash      string // of the secret
+	By        string // who made it
+	Created   time.Time
+	Expires   time.Time // zero: never
+	UsesMax   uint64    // 0: as many as one likes, and Used stays empty
+	// Used are the keys that have joined by it, of a token of limited uses: one that asks again is the same use.
+	// Replaced, never edited.
+	Used    []string
+	Revoked time.Time // zero: it is not
+}
+
+// Refusal says why the token lets nobody in at a time, or "".
+func (t Token) Refusal(at time.Time) string {
+	switch {
+	case !t.Revoked.IsZero():
+		return "it was revoked"
+	case !t.Expires.IsZero() && !at.Before(t.Expires):
+		return "it has expired"
+	}
+	return ""
+}
+
+// isUsedUp says whether nobody new can join by it.
+func (t Token) isUsedUp() bool { return t.UsesMax > 0 && uint64(len(t.Used)) >= t.UsesMax }
+
+// ended is since when the token lets nobody in; the zero time if it still does, or nobody knows.
+func (t Token) ended(at time.Time) time.Time {
+	switch {
+	case !t.Revoked.IsZero():
+		return t.Revoked
+	case t.Refusal(at) != "":
+		return t.Expires
+	}
+	return time.Time{}
+}
+
+// CreateToken remembers a token; the same one again changes nothing.
+type CreateToken struct {
+	Token Token
+}
+
+func (change CreateToken) apply(s *State, at time.Time) Result {
+	const op = "token.create"
+	token := change.Token
+	token.Used, token.Revoked, token.Created = nil, time.Time{}, at
+	switch known, is := s.Tokens[token.ID]; {
+	case !s.Knows(FormatTrust):
+		return refuse(op, api.Unsupported, token.ID, "not all masters know tokens yet; bring them all to one version first")
+	case is && known.Hash == token.Hash:
+		return Result{}
+	case is:
+		return refuse(op, api.Exists, token.ID, "there is a token of this ID already")
+	}
+	if bad := token.check(op, at); bad != nil {
+		return *bad
+	}
+	s.forgetTokens(at)
+	if len(s.Tokens) >= TokensMax {
+		return refuse(op, api.Limit, token.ID, "%d tokens are kept; revoke those that nobody needs", TokensMax)
+	}
+	s.setToken(token)
+	return Result{}
+}
+
+func (t Token) check(op string, at time.Time) *Result {
+	if bad := refuseID(op, "the token's ID", t.ID); bad != nil {
+		return bad
+	}
+	invalid := func(format string, args ...any) *Result {
+		bad := refuse(op, api.Invalid, t.ID, format, args...)
+		return &bad
+	}
+	switch {
+	case !slices.Contains(TokenKinds(), t.Kind):
+		return invalid("%q is no kind of token; there are %v", cut(string(t.Kind), SubjectBytesMax), TokenKinds())
+	case t.Kind.OfPrincipal() != (t.Principal != ""):
+		return invalid("a token of a framework or an operator names a principal, and no other does")
+	case len(t.Hash) == 0 || len(t.Hash) > TokenHashBytesMax || len(t.By) > api.TextBytesMax:
+		return invalid("the hash of its secret, or who made it, is missing or too long")
+	case !t.Expires.IsZero() && !at.Before(t.Expires):
+		return invalid("it would have expired before it was made")
+	case t.UsesMax > TokenUsesMax:
+		return invalid("it may be used %d times; at most %d can be counted, and 0 is as often as one likes", t.UsesMax, TokenUsesMax)
+	}
+	if t.Principal != "" {
+		return refuseID(op, "the principal", t.Principal)
+	}
+	return nil
+}
+
+// UseToken counts somebody who joins by a token of limited uses.
+type UseToken struct {
+	ID  string
+	Key string // of who joins: the same key again is the same use
+}
+
+func (change UseToken) apply(s *State, at time.Time) Result {
+	const op = "token.use"
+	token, known := s.Tokens[change.ID]
+	switch {
+	case !known:
+		return refuse(op, api.Denied, cut(change.ID, SubjectBytesMax), "there is no such token")
+	case token.Refusal(at) != "":
+		return refuse(op, api.Denied, token.ID, "%s", token.Refusal(at))
+	case change.Key == "" || len(change.Key) > TokenHashBytesMax:
+		return refuse(op, api.Invalid, token.ID, "the key of who joins is missing or too long")
+	case token.UsesMax == 0, slices.Contains(token.Used, change.Key):
+		return Result{}
+	case token.isUsedUp():
+		return refuse(op, api.Denied, token.ID, "all its %d uses are used up", token.UsesMax)
+	}
+	token.Used = append(slices.Clone(token.Used), change.Key)
+	s.setToken(token)
+	return Result{}
+}
+
+// RevokeToken lets nobody in by a token any more. Who has joined by it stays.
+type RevokeToken struct {
+	ID string
+}
+
+func (change RevokeToken) apply(s *State, at time.Time) Result {
+	token, known := s.Tokens[change.ID]
+	if !known {
+		return refuse("token.revoke", api.NotFound, cut(change.ID, SubjectBytesMax), "there is no such token")
+	}
+	if token.Revoked.IsZero() {
+		token.Revoked = at
+		s.setToken(token)
+	}
+	return Result{}
+}
+
+func (s *State) setToken(token Token) {
+	writable(&s.Tokens, &s.shared.tokens)[token.ID] = token
+}
+
+// forgetTokens makes room: tokens are forgotten long after they have ended. The first one is remembered for ever, as it
+// would come back.
+func (s *State) forgetTokens(at time.Time) {
+	if len(s.Tokens) < TokensMax {
+		return
+	}
+	for id, token := range writable(&s.Tokens, &s.shared.tokens) { // order: irrelevant because each is judged alone
+		if ended := token.ended(at); !ended.IsZero() && at.Sub(ended) > TokenRemembered && id != FirstToken {
+			delete(s.Tokens, id)
+		}
+	}
+}
