@@ -175,6 +175,7 @@ func (a *Agent) startServing(ctx context.Context) {
 	a.startWork(func() { a.watchLoop(ctx) })
 	a.startWork(func() { a.samples.run(ctx, a.inbox) })
 	a.startWork(func() { a.folder.emptyTrash(ctx) })
+	a.startWork(func() { a.keepWithinBounds(ctx) })
 	for _, run := range a.runs.all() {
 		a.startWork(func() { a.awaitRun(ctx, run) })
 	}
@@ -202,6 +203,7 @@ func (a *Agent) coreConfig() core.Config {
 		},
 		Version: version.String(), Sandboxes: a.folder.at("sandboxes"), RecoveryTimeout: c.RecoveryTimeout,
 		ExecutorTimeout: c.ExecutorTimeout, ExecutorIdle: c.ExecutorIdle, SandboxAge: c.SandboxAge, StubsMax: c.SandboxesMax,
+		SandboxBytesMax: c.SandboxBytesMax,
 	}
 }
 

@@ -57,10 +57,8 @@ type Config struct {
 	ExecutorTimeout time.Duration
 	// ExecutorIdle is how long a built-in executor stays without a task. Default 1 min.
 	ExecutorIdle time.Duration
-	// SandboxAge is how long the sandbox of an ended task is kept. Default 7 days.
-	SandboxAge time.Duration
-	// SandboxesMax is how many ended tasks, with their sandboxes, are kept. Default 1000.
-	SandboxesMax int
+	// Keep bounds what tasks leave on the disk.
+	Keep
 
 	// Logger takes one line per decision. Default: discarded.
 	Logger zerolog.Logger
@@ -69,6 +67,18 @@ type Config struct {
 
 	// World is for clusters in memory and for tests; its defaults are the real things.
 	World
+}
+
+// Keep says how much of what tasks and executors write stays on the disk.
+type Keep struct {
+	// SandboxAge is how long the sandbox of an ended task is kept. Default 7 days.
+	SandboxAge time.Duration
+	// SandboxesMax is how many ended tasks, with their sandboxes, are kept. Default 1000.
+	SandboxesMax int
+	// SandboxBytesMax is how many bytes these sandboxes may take together. Default: as many as the disk has room for.
+	SandboxBytesMax int64
+	// OutputBytesMax is how many bytes are kept of each stdout and stderr, the newest. Default 64 MiB; negative: all.
+	OutputBytesMax int64
 }
 
 // World is what an agent stands in.
@@ -96,6 +106,9 @@ type World struct {
 // DefaultPath is the Path of agents that are given none.
 const DefaultPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
+// DefaultOutputBytesMax is the OutputBytesMax of agents that are given none.
+const DefaultOutputBytesMax = 64 << 20
+
 // withDefaults fills in what is not said and reports all that is wrong together.
 func (c Config) withDefaults() (Config, error) {
 	var wrong []error
@@ -117,6 +130,9 @@ func (c Config) withDefaults() (Config, error) {
 	}
 	if c.Path == "" {
 		c.Path = DefaultPath
+	}
+	if c.OutputBytesMax == 0 {
+		c.OutputBytesMax = DefaultOutputBytesMax
 	}
 	if c.BootID == "" {
 		id, err := bootID()

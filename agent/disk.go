@@ -10,6 +10,7 @@ import (
 
 	"github.com/tenderhq/tender/agent/checkpoint"
 	"github.com/tenderhq/tender/agent/core"
+	"github.com/tenderhq/tender/agent/upkeep"
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/internal/protocol"
 )
@@ -219,6 +220,23 @@ func (w *writer) writeLast() {
 	if err != nil {
 		w.log.Error().Err(err).Msg("the end was not written")
 	}
+}
+
+// keepWithinBounds bounds the outputs of tasks and executors and measures sandboxes, until the context ends.
+func (a *Agent) keepWithinBounds(ctx context.Context) {
+	if a.folder.path == "" {
+		return // nothing is on disk
+	}
+	upkeep.New(upkeep.Config{
+		OutputMax: a.config.OutputBytesMax, Log: a.log,
+		Look: func(ctx context.Context) (sandboxes []core.Sandbox, more bool) {
+			more = a.inbox.ask(ctx, func(c *core.Core) { sandboxes = c.Sandboxes() })
+			return sandboxes, more
+		},
+		Tell: func(ctx context.Context, measured map[api.TaskRef]int64) bool {
+			return a.inbox.postEvent(ctx, core.Measured{Sandboxes: measured})
+		},
+	}).Run(ctx)
 }
 
 // tellRoom tells the core how much room there is, when that has changed or is little.

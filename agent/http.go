@@ -26,14 +26,15 @@ import (
 //	GET /readyz
 //	GET /metrics
 //	GET /debug/pprof/
-//	GET /v1/logs/{framework}/{task}/{stdout|stderr}?offset=N&follow=1
-//	GET /v1/output/{framework}/{task}?stdout=N&stderr=N&follow=1
+//	GET /v1/logs/{framework}/{task}/{stdout|stderr}?offset=N&lines=N&since=90s&follow=1
+//	GET /v1/output/{framework}/{task}?stdout=N&stdout.lines=N&stdout.since=90s&stderr=N&...&follow=1
 //	GET /v1/files/{framework}/{task}/{path}
 //
 // With executor=1 each of the last three speaks of the folder of the task's executor instead: its own
 // stdout and stderr, also after it has crashed, for as long as a folder of its tasks is kept.
 //
-// A negative offset counts from the end. With follow the answer ends when the task has
+// A negative offset counts from the end; lines asks for the last so many; an output that was last written
+// longer ago than since is left out. With follow the answer ends when the task has
 // ended and all of its output was sent. Logs are bytes for people; output is for programs:
 // the named streams as frames, see package tail, the last of which says that it is whole.
 // It speaks HTTP/1 and, without TLS, HTTP/2, so that a client follows thousands of tasks on
@@ -142,9 +143,12 @@ func (a *Agent) leaveReader(r *http.Request, left *reader) {
 
 func (a *Agent) serveLogs(w http.ResponseWriter, r *http.Request) {
 	stream := r.PathValue("stream")
-	offset, err := strconv.ParseInt(defaulted(r.FormValue("offset"), "0"), 10, 64)
-	if err != nil || stream != "stdout" && stream != "stderr" {
-		answer(w, api.E("agent.logs", api.Invalid, r.URL.Path, errors.New("ask for /v1/logs/FRAMEWORK/TASK/stdout or stderr, and a whole number as offset")))
+	file, err := outputAsked(stream, r, "offset", "lines", "since")
+	if stream != "stdout" && stream != "stderr" {
+		err = errors.New("ask for /v1/logs/FRAMEWORK/TASK/stdout or stderr")
+	}
+	if err != nil {
+		answer(w, api.E("agent.logs", api.Invalid, r.URL.Path, err))
 		return
 	}
 	reader, err := a.enterReader(r)
@@ -155,7 +159,33 @@ func (a *Agent) serveLogs(w http.ResponseWriter, r *http.Request) {
 	defer a.leaveReader(r, reader)
 	plain(w)
 	out := &flushing{w, http.NewResponseController(w)}
-	a.sendToEnd(r, reader, follows(r), out, []*tail.File{{Name: stream, Offset: offset, To: out}})
+	file.To = out
+	a.sendToEnd(r, reader, follows(r), out, []*tail.File{file})
+}
+
+// outputAsked is what a question asks of an output, by the names of its three parts: the first byte, the last lines, and
+// how long ago it may have been written.
+func outputAsked(stream string, r *http.Request, offset, lines, since string) (*tail.File, error) {
+	file := &tail.File{Name: stream}
+	var err error
+	if text := r.FormValue(offset); text != "" {
+		if file.Offset, err = strconv.ParseInt(text, 10, 64); err != nil {
+			return nil, fmt.Errorf("%s=%s is no offset; write a whole number", offset, text)
+		}
+	}
+	if text := r.FormValue(lines); text != "" {
+		if file.Lines, err = strconv.Atoi(text); err != nil || file.Lines < 0 {
+			return nil, fmt.Errorf("%s=%s is no number of lines; write 0 or more", lines, text)
+		}
+	}
+	if text := r.FormValue(since); text != "" {
+		ago, err := time.ParseDuration(text)
+		if err != nil || ago <= 0 {
+			return nil, fmt.Errorf("%s=%s is no time; write one such as 90s", since, text)
+		}
+		file.Since = time.Now().Add(-ago)
+	}
+	return file, nil
 }
 
 // serveOutput sends the outputs that the question names.
@@ -163,13 +193,14 @@ func (a *Agent) serveOutput(w http.ResponseWriter, r *http.Request) {
 	out := &flushing{w, http.NewResponseController(w)}
 	var files []*tail.File
 	for stream, kind := range map[string]byte{"stdout": tail.FrameStdout, "stderr": tail.FrameStderr} {
-		if text := r.FormValue(stream); text != "" {
-			offset, err := strconv.ParseInt(text, 10, 64)
+		if r.FormValue(stream) != "" {
+			file, err := outputAsked(stream, r, stream, stream+".lines", stream+".since")
 			if err != nil {
-				answer(w, api.E("agent.output", api.Invalid, r.URL.Path, fmt.Errorf("%s=%s is no offset; write a whole number", stream, text)))
+				answer(w, api.E("agent.output", api.Invalid, r.URL.Path, err))
 				return
 			}
-			files = append(files, &tail.File{Name: stream, Offset: offset, To: tail.Frames{To: out, Kind: kind}})
+			file.To = tail.Frames{To: out, Kind: kind}
+			files = append(files, file)
 		}
 	}
 	reader, err := a.enterReader(r)

@@ -1,14 +1,17 @@
 package agent
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 
 	"github.com/tenderhq/tender/agent/tail"
@@ -166,5 +169,96 @@ func TestOutputOfACrashedExecutor(t *testing.T) {
 	master.executorEnds(api.ExecutorRef{Framework: "f1", Executor: "own"}, begun, func() {})
 	if message := crash("t2", "exit 4").Message; strings.Contains(message, "luck") {
 		t.Errorf("the status of a run that wrote nothing says %q", message)
+	}
+}
+
+// A task that prints for ever takes no more of the disk than is kept for it; its newest lines are there to be read, with
+// the offsets that they always had.
+func TestATaskPrintsForEver(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("only Linux gives the head of a file back")
+	}
+	master := newScript(t)
+	config := testConfig(t, master.address)
+	config.Listener, config.OutputBytesMax = loopback(t), 1<<20
+	a := run(t, config)
+	await(master, "registration", func(protocol.RegisterAgent) bool { return true })
+	master.launch(command("t1", "exec seq 1000000000"))
+	status := master.status("t1", api.TaskRunning)
+	<-a.Ready()
+	url := "http://" + a.Address() + "/v1/output/f1/t1?stdout=0"
+	path := filepath.Join(config.DataDir, "sandboxes/f1/command/tasks/t1/stdout")
+	response := get(t, url+"&follow=1")
+	defer response.Body.Close()
+	trimmed := errors.New("trimmed")
+	err := tail.ReadFrames(response.Body, func(byte, []byte) error { // it never falls silent
+		info, err := os.Stat(path)
+		if err != nil {
+			return err
+		}
+		if info.Size() > 8<<20 && info.Sys().(*syscall.Stat_t).Blocks*512 < info.Size()/2 {
+			return trimmed
+		}
+		return nil
+	})
+	if !errors.Is(err, trimmed) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Fatal("the task has ended")
+	}
+	master.say(protocol.KillTask{TaskRef: status.Ref(), Reason: api.ReasonKilledByFramework})
+	size := master.status("t1", api.TaskKilled).Output.Stdout
+	if size < 8<<20 {
+		t.Errorf("the end tells of %d bytes", size)
+	}
+	at, kept := int64(0), ""
+	all := get(t, url)
+	defer all.Body.Close()
+	err = tail.ReadFrames(all.Body, func(kind byte, content []byte) error {
+		if kind == tail.FrameStdoutAt {
+			at, kept = tail.OffsetOf(content), ""
+			return nil
+		}
+		kept += string(content)
+		return nil
+	})
+	if err != nil || at+int64(len(kept)) != size || len(kept) < 1<<20 {
+		t.Errorf("%d bytes from %d on of %d, %v", len(kept), at, size, err)
+	}
+	last := get(t, url+"&stdout.lines=2")
+	defer last.Body.Close()
+	lines := ""
+	err = tail.ReadFrames(last.Body, func(kind byte, content []byte) error {
+		if kind == tail.FrameStdout {
+			lines += string(content)
+		}
+		return nil
+	})
+	if err != nil || !strings.HasSuffix(kept, "\n"+lines) || strings.Count(lines, "\n") > 2 {
+		t.Errorf("the last two lines are %q, %v", lines, err)
+	}
+}
+
+// A task that outgrows the disk that it asked for is ended, and its neighbour is not.
+func TestATaskOutgrowsItsDisk(t *testing.T) {
+	master := newScript(t)
+	config := testConfig(t, master.address)
+	run(t, config)
+	await(master, "registration", func(protocol.RegisterAgent) bool { return true })
+	fills := func(id api.TaskID, mb int) api.Task {
+		task := command(id, fmt.Sprintf("mkdir deep; head -c %d /dev/zero > deep/file; exec sleep 1000", mb<<20))
+		task.Resources = task.Resources.Plus(api.NewResources(api.Resource{Label: api.Label{Name: "disk"}, Scalar: 8000}))
+		return task
+	}
+	master.launch(fills("modest", 4))
+	master.launch(fills("greedy", 12))
+	status := master.status("greedy", api.TaskFailed)
+	if status.Reason != api.ReasonDiskLimit || !strings.Contains(status.Message, "more than the 8 MB of disk") {
+		t.Errorf("%v: %q", status.Reason, status.Message)
+	}
+	master.say(protocol.KillTask{TaskRef: api.TaskRef{Framework: "f1", Task: "modest"}, Reason: api.ReasonKilledByFramework})
+	if status := master.status("modest", api.TaskKilled); status.Reason != api.ReasonKilledByFramework {
+		t.Errorf("the neighbour was ended for %v", status.Reason)
 	}
 }

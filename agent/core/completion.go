@@ -29,15 +29,20 @@ func (k *kills) completionDue(ref api.TaskRef) {
 	k.storeKill(t, 0, api.ReasonMaxCompletionTime)
 }
 
-// killedAs is what a task has become that has ended because it was killed, and why. Its own time being over is its own
-// fault: it is FAILED.
+// killedAs is what a task has become that has ended because it was killed, and why. What is its own fault is FAILED: its
+// time is over, or it has outgrown its disk.
 func (t *task) killedAs(why string) (api.TaskState, api.Reason, string) {
-	if t.kill.Reason != api.ReasonMaxCompletionTime {
+	var fault string
+	switch t.kill.Reason {
+	case api.ReasonMaxCompletionTime:
+		fault = fmt.Sprintf("it had run for its longest time of %v", t.launch.Task.MaxCompletionTime)
+	case api.ReasonDiskLimit:
+		fault = fmt.Sprintf("its sandbox had more than the %s of disk that it asked for", megabytes(t.diskMax()))
+	default:
 		return api.TaskKilled, t.kill.Reason, why
 	}
-	limit := fmt.Sprintf("it had run for its longest time of %v", t.launch.Task.MaxCompletionTime)
 	if why != "" {
-		limit += ": " + why
+		fault += ": " + why
 	}
-	return api.TaskFailed, t.kill.Reason, limit
+	return api.TaskFailed, t.kill.Reason, fault
 }

@@ -43,6 +43,9 @@ type Config struct {
 	StubsMax int
 	// SandboxAge is how long the sandbox of an ended task is kept. Default 7 days.
 	SandboxAge time.Duration
+	// SandboxBytesMax is how many bytes the kept sandboxes of ended tasks may take together; beyond it the oldest
+	// go. Default 0: as many as the disk has room for.
+	SandboxBytesMax int64
 	// TasksMax is how many tasks one agent holds. A launch beyond it is DROPPED.
 	// Default 100,000.
 	TasksMax int

@@ -13,6 +13,8 @@ package core
 
 import (
 	"cmp"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/tenderhq/tender/api"
@@ -47,7 +49,7 @@ func New(config Config, records []Record) *Core {
 	b.state.allRead()
 	c := &Core{base: b}
 	c.leader = &leader{base: b, interval: config.HeartbeatInterval, timeout: config.SessionTimeout}
-	c.sandboxes = &sandboxes{base: b, stubsOf: map[api.ExecutorRef]int{}, kept: map[api.TaskRef]time.Time{}}
+	c.sandboxes = &sandboxes{base: b, stubsOf: map[api.ExecutorRef]int{}, kept: map[api.TaskRef]time.Time{}, bytes: map[api.TaskRef]int64{}}
 	c.reports = &reports{base: b, leader: c.leader}
 	c.volumes = &volumes{base: b, leader: c.leader}
 	c.pressure = &pressure{base: b, leader: c.leader, reports: c.reports}
@@ -113,6 +115,8 @@ func (c *Core) dispatch(what Happening) {
 		c.diskRoom(w)
 	case Sampled:
 		c.takeSample(w)
+	case Measured:
+		c.takeMeasure(w)
 	case VolumeDestroyed:
 		c.volumes.volumeDestroyed(w)
 	case Woken: // fireTimers does what is due
@@ -177,5 +181,17 @@ func (c *Core) diskRoom(w DiskRoom) {
 	}
 	if w.Full || w.Low {
 		c.sandboxes.giveUpTenth()
+	}
+}
+
+// takeMeasure takes what sandboxes hold: the oldest of ended tasks go when all together are too large, and a task that
+// lives ends when it has outgrown the disk that it asked for.
+func (c *Core) takeMeasure(w Measured) {
+	c.sandboxes.keepMeasures(w.Sandboxes)
+	for _, ref := range slices.SortedFunc(maps.Keys(w.Sandboxes), compareRefs) {
+		if t := c.state.tasks[ref]; t != nil && !t.ended() && t.kill == nil && t.diskMax() > 0 && w.Sandboxes[ref] > t.diskMax() {
+			c.log("task has outgrown its disk", field("task", ref.String()), field("asked", megabytes(t.diskMax())))
+			c.kills.storeKill(t, 0, api.ReasonDiskLimit)
+		}
 	}
 }

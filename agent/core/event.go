@@ -96,6 +96,8 @@ type (
 	DiskRoom struct{ Full, Low bool }
 	// Sampled answers Sample.
 	Sampled struct{ Usage protocol.UsageReport }
+	// Measured says what the sandboxes of some tasks take of the disk, in bytes. It comes unasked.
+	Measured struct{ Sandboxes map[api.TaskRef]int64 }
 	// VolumeDestroyed answers DestroyVolume.
 	VolumeDestroyed struct {
 		Volume api.VolumeID
@@ -123,6 +125,7 @@ func (TaskPrepared) happening()    {}
 func (Checkpointed) happening()    {}
 func (DiskRoom) happening()        {}
 func (Sampled) happening()         {}
+func (Measured) happening()        {}
 func (VolumeDestroyed) happening() {}
 func (Woken) happening()           {}
 func (Away) happening()            {}

@@ -8,14 +8,17 @@ import (
 )
 
 // sandboxes is the room of the folders that outlive their tasks. An ended task whose end is acknowledged is a stub, and
-// its sandbox is kept as long as the stub: until it is too old, one of too many, or its disk has little room (R15). It
-// never touches the folder of a task or an executor that is still there.
+// its sandbox is kept as long as the stub: until it is too old, one of too many, of too many bytes together, or its disk
+// has little room (R15). It never touches the folder of a task or an executor that is still there.
 type sandboxes struct {
 	*base
 	stubsOf map[api.ExecutorRef]int
 	// kept is until when the sandbox of a stub is kept. Holds: there is an entry for each stub.
 	kept     map[api.TaskRef]time.Time
 	sweeping bool // a timer waits for the oldest sandbox
+	// bytes is what the sandboxes of stubs take, as far as they were measured, and sum is all of that together.
+	bytes map[api.TaskRef]int64
+	sum   int64
 }
 
 // keepStub counts the stub that a settled task has become, and lets the oldest go when
@@ -53,6 +56,8 @@ func (sb *sandboxes) dropOldestStub() {
 	ref := executorOf(stub)
 	sb.writeRecord(StubForgotten{stub.TaskRef})
 	delete(sb.kept, stub.TaskRef)
+	sb.sum -= sb.bytes[stub.TaskRef]
+	delete(sb.bytes, stub.TaskRef)
 	sb.emit(RemoveFolder{sb.taskFolder(ref, stub.Task)})
 	if sb.stubsOf[ref]--; sb.stubsOf[ref] <= 0 {
 		delete(sb.stubsOf, ref)
@@ -72,6 +77,23 @@ func (sb *sandboxes) sweepFolder(ref api.ExecutorRef) {
 	}
 	sb.emit(RemoveFolder{sb.executorFolder(ref)})
 }
+
+// keepMeasures notes what sandboxes of ended tasks take, and lets the oldest go when they are too large together.
+func (sb *sandboxes) keepMeasures(measured map[api.TaskRef]int64) {
+	for ref, bytes := range measured { // order: irrelevant because it makes a sum
+		if _, known := sb.state.stubbed[ref]; known {
+			bytes = min(max(bytes, 0), sandboxBytesMost)
+			sb.sum += bytes - sb.bytes[ref]
+			sb.bytes[ref] = bytes
+		}
+	}
+	for sb.config.SandboxBytesMax > 0 && sb.sum > sb.config.SandboxBytesMax && len(sb.state.stubs) > 0 {
+		sb.dropOldestStub()
+	}
+}
+
+// sandboxBytesMost is what a sandbox counts as that could not be measured: the sum of all stays a number.
+const sandboxBytesMost = 1 << 40
 
 // giveUpTenth lets a tenth of the sandboxes go, the oldest ones, for a disk with little room.
 func (sb *sandboxes) giveUpTenth() {

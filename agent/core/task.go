@@ -92,6 +92,15 @@ func (t *task) ended() bool { return t.latest.State.Terminal() }
 // revocable says that the task may be ended to make room.
 func (t *task) revocable() bool { return t.launch.Resources.HasRevocable() }
 
+// diskMax is how many bytes of disk the task has asked for; 0 = it has not said. Its volumes are beside that.
+func (t *task) diskMax() int64 {
+	disk := t.launch.Resources.Filter(func(l api.Label) bool { return l.Name == "disk" && l.Volume == "" })
+	return int64(disk.Scalar("disk")) << 20 / 1000
+}
+
+// megabytes are bytes in words, in the unit that resources are asked for.
+func megabytes(bytes int64) string { return api.Milli(bytes*1000>>20).String() + " MB" }
+
 // crowded says whether so much waits for acknowledgement that no more progress is kept beside it.
 func (t *task) crowded() bool {
 	bytes := 0

@@ -122,6 +122,7 @@ func (w *world) reconfigure(a transcript.Line) {
 	if n := a.Number(w.t, "stubs"); n > 0 {
 		w.config.StubsMax = int(n)
 	}
+	w.config.SandboxBytesMax = int64(a.Number(w.t, "sandboxes")) << 20
 	if version := a.Named["version"]; version != "" {
 		w.config.Version = version
 	}
@@ -264,6 +265,8 @@ func (w *world) happening(a transcript.Line) Happening {
 		return TaskPrepared{Task: w.ref(a.Word(0)), Reason: api.ReasonFetchFailed, Message: message}
 	case "disk":
 		return DiskRoom{Full: a.Word(0) == "full"}
+	case "measured":
+		return w.measured(a)
 	case "destroyed":
 		return VolumeDestroyed{Volume: api.VolumeID(a.Word(0)), Err: a.Named["err"]}
 	case "sample":
@@ -282,6 +285,15 @@ func (w *world) leaderClosed(a transcript.Line) Happening {
 		closed.Conn = Conn(n)
 	}
 	return closed
+}
+
+// measured reads "measured F/T=MB ...": what the sandboxes of tasks hold.
+func (w *world) measured(a transcript.Line) Happening {
+	sandboxes := map[api.TaskRef]int64{}
+	for name := range a.Named { // order: irrelevant because a map is made of it
+		sandboxes[w.ref(name)] = int64(a.Number(w.t, name)) << 20
+	}
+	return Measured{sandboxes}
 }
 
 // sampled reads "sample F/E F/T=CPUS/MEM ...": what the tasks of an executor use.
@@ -424,6 +436,11 @@ func (w *world) launch(a transcript.Line) protocol.AgentEvent {
 		disk := api.Resource{Label: api.Label{Name: "disk", Reserved: "r", Volume: api.VolumeID(id)}, Scalar: 1000}
 		task.Resources = task.Resources.Plus(api.NewResources(disk))
 		launch.Resources = task.Resources
+	}
+	if mb := a.Number(w.t, "disk"); mb > 0 {
+		disk := api.Resource{Label: api.Label{Name: "disk"}, Scalar: api.Milli(mb * 1000)}
+		task.Resources = task.Resources.Plus(api.NewResources(disk))
+		launch.Resources = launch.Resources.Plus(api.NewResources(disk))
 	}
 	task.MaxCompletionTime = w.duration(a.Named["longest"])
 	launch.Task = task

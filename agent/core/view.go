@@ -83,6 +83,37 @@ func (c *Core) Folders() map[string]bool {
 	return folders
 }
 
+// Sandbox is a folder that is written to, or that was.
+type Sandbox struct {
+	Task   api.TaskRef // the zero value: it is an executor's own
+	Folder string
+	// DiskMax is how many bytes it may take. 0: nobody has said.
+	DiskMax int64
+	// Ended says that nothing more is written there, and that nobody has told yet how large it is.
+	Ended bool
+}
+
+// Sandboxes are those of living executors and tasks, and of ended tasks those that were not measured yet.
+func (c *Core) Sandboxes() []Sandbox {
+	var all []Sandbox
+	for _, e := range c.state.executorsInOrder() {
+		all = append(all, Sandbox{Folder: c.executorFolder(e.ref())})
+	}
+	for _, t := range c.state.tasksInOrder() {
+		one := Sandbox{Task: t.ref, Folder: c.taskFolder(t.executor, t.ref.Task)}
+		if !t.ended() && t.kill == nil {
+			one.DiskMax = t.diskMax()
+		}
+		all = append(all, one)
+	}
+	for _, stub := range c.state.stubs {
+		if _, known := c.sandboxes.bytes[stub.TaskRef]; !known {
+			all = append(all, Sandbox{Task: stub.TaskRef, Folder: c.taskFolder(executorOf(stub), stub.Task), Ended: true})
+		}
+	}
+	return all
+}
+
 // ExecutorFolder is where an executor works; its tasks' folders are below it.
 func (c *Core) ExecutorFolder(ref api.ExecutorRef) string { return c.executorFolder(ref) }
 

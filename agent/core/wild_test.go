@@ -60,6 +60,9 @@ func (a *afterlife) chance(random *rand.Rand, launches *int) {
 		} else if random.IntN(4) == 0 {
 			task.Command.URIs = []api.URI{{Source: "/x"}}
 		}
+		if random.IntN(4) == 0 {
+			task.Resources = task.Resources.Plus(api.NewResources(api.Resource{Label: api.Label{Name: "disk"}, Scalar: 50_000}))
+		}
 		if random.IntN(8) == 0 {
 			task.MaxCompletionTime = 100 * time.Millisecond
 		}
@@ -78,6 +81,9 @@ func (a *afterlife) chance(random *rand.Rand, launches *int) {
 	case n < 26:
 		a.now = a.now.Add(200 * time.Millisecond)
 		a.step(Woken{})
+	case n < 28 && len(a.core.state.tasks) > 0:
+		tasks := a.core.state.tasksInOrder()
+		a.step(Measured{map[api.TaskRef]int64{tasks[random.IntN(len(tasks))].ref: int64(random.IntN(100)) << 20}})
 	case n < 36:
 		a.step(Checkpointed{a.core.disk.stored + uint64(random.IntN(int(a.core.disk.written-a.core.disk.stored)+1))})
 	case len(a.queue) > 0:

@@ -9,16 +9,24 @@ import (
 
 // Several outputs travel in one answer as frames: a byte that says what it is, the length of its content in four bytes,
 // the highest first, and the content. The last frame is the end: all that there will be was sent.
+//
+// FrameStdoutAt and FrameStderrAt say at which offset the output goes on, in eight bytes: what was asked for did not name
+// it, or what is between is not kept any more.
 const (
-	FrameStdout = 'o'
-	FrameStderr = 'e'
-	FrameEnd    = '.'
+	FrameStdout   = 'o'
+	FrameStderr   = 'e'
+	FrameStdoutAt = 'O'
+	FrameStderrAt = 'E'
+	FrameEnd      = '.'
 )
 
 // frameBytesMax is the longest content that is written or read.
 const frameBytesMax = chunkBytes
 
-const frameHead = 5
+const (
+	frameHead   = 5
+	offsetBytes = 8
+)
 
 // Frames writes the content of one output as frames.
 type Frames struct {
@@ -38,6 +46,18 @@ func (f Frames) Write(data []byte) (int, error) {
 	}
 	return wrote, nil
 }
+
+// SkipTo says where the output goes on.
+func (f Frames) SkipTo(offset int64) error {
+	kind := byte(FrameStdoutAt)
+	if f.Kind == FrameStderr {
+		kind = FrameStderrAt
+	}
+	return writeFrame(f.To, kind, binary.BigEndian.AppendUint64(nil, uint64(offset)))
+}
+
+// OffsetOf reads the content of a FrameStdoutAt or FrameStderrAt.
+func OffsetOf(content []byte) int64 { return int64(binary.BigEndian.Uint64(content)) }
 
 // Flush sends what was written without waiting for more.
 func (f Frames) Flush() {
@@ -78,6 +98,17 @@ func ReadFrames(from io.Reader, take func(kind byte, content []byte) error) erro
 			return fmt.Errorf("a frame of %d bytes; at most %d are sent: whoever answered is no agent of this version", length, frameBytesMax)
 		case head[0] == FrameEnd:
 			return nil
+		case head[0] == FrameStdoutAt || head[0] == FrameStderrAt:
+			if length != offsetBytes {
+				return fmt.Errorf("an offset of %d bytes, instead of %d: whoever answered is no agent of this version", length, offsetBytes)
+			}
+			if _, err := io.ReadFull(from, chunk[:length]); err != nil {
+				return cutOff(err)
+			}
+			if err := take(head[0], chunk[:length]); err != nil {
+				return err
+			}
+			continue
 		}
 		if err := readContent(from, chunk[:length], func(part []byte) error { return take(head[0], part) }); err != nil {
 			return err

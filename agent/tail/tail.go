@@ -1,5 +1,9 @@
 // Package tail reads files while others still write to them. All that it follows shares one watch of the kernel, and
 // holds no descriptor while nothing changes. It opens nothing outside of the folder it is given and changes nothing.
+//
+// A file whose head was given back to the disk, as package upkeep does with long outputs, is read from where its
+// content begins: offsets count from the first byte that was ever written, and nobody is sent the zeros that a hole
+// reads as.
 package tail
 
 import (
@@ -10,6 +14,7 @@ import (
 	"os"
 	"sync"
 	"syscall"
+	"time"
 )
 
 // File is what is read of a file: what stands from the offset on.
@@ -17,8 +22,18 @@ type File struct {
 	Name string
 	// Offset is the next byte; it moves on as bytes are written. A negative one counts from the end.
 	Offset int64
-	To     io.Writer
+	// Lines begins at the last so many lines, when it is not 0, and not before Offset.
+	Lines int
+	// Since leaves out all that is there when the file was last written before that moment.
+	Since time.Time
+	// To takes the content. A writer with SkipTo is told of each move of Offset that it could not count itself.
+	To io.Writer
+
+	begun bool // Offset is where reading goes on, and not what was asked for
 }
+
+// skipper is told that the next byte has another offset than the one behind the last byte.
+type skipper interface{ SkipTo(offset int64) error }
 
 // Follow writes what is in the files of the folder, and what is added to them, until ended is closed and everything has
 // been written, or the context ends. A file that is not there yet is waited for. All writing is done by the caller's
@@ -75,7 +90,7 @@ func CopyFile(root *os.Root, file *File) error { return file.copy(root) }
 func (f *File) copy(root *os.Root) error {
 	file, err := root.OpenFile(f.Name, os.O_RDONLY|syscall.O_NONBLOCK, 0) // to open a pipe would block
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil
+		return f.beginAt(max(f.Offset, 0)) // all that comes is new
 	}
 	if err != nil {
 		return err
@@ -88,14 +103,14 @@ func (f *File) copy(root *os.Root) error {
 	if !info.Mode().IsRegular() { // a device may never end
 		return errors.New(f.Name + " is not a regular file")
 	}
-	if f.Offset < 0 {
-		f.Offset = max(info.Size()+f.Offset, 0)
+	chunk := chunks.Get().(*[chunkBytes]byte)
+	defer chunks.Put(chunk)
+	if err := f.begin(file, info, chunk[:]); err != nil {
+		return err
 	}
 	if f.Offset >= info.Size() {
 		return nil
 	}
-	chunk := chunks.Get().(*[chunkBytes]byte)
-	defer chunks.Put(chunk)
 	if err := f.send(file, info.Size(), chunk[:]); err != nil {
 		return err
 	}
@@ -105,28 +120,103 @@ func (f *File) copy(root *os.Root) error {
 	return nil
 }
 
+// begin finds the first byte that is wanted of a file that is there.
+func (f *File) begin(file *os.File, info fs.FileInfo, chunk []byte) error {
+	if f.begun {
+		return nil
+	}
+	offset := f.Offset
+	if offset < 0 {
+		offset = max(info.Size()+offset, 0)
+	}
+	if f.Lines > 0 {
+		first, err := lastLines(file, info.Size(), f.Lines, chunk)
+		if err != nil {
+			return err
+		}
+		offset = max(offset, first)
+	}
+	if info.ModTime().Before(f.Since) {
+		offset = max(offset, info.Size())
+	}
+	return f.beginAt(offset)
+}
+
+// beginAt notes where reading begins, and says so where that is not what the reader has named.
+func (f *File) beginAt(offset int64) error {
+	if f.begun {
+		return nil
+	}
+	f.begun = true
+	if f.Offset >= 0 && f.Lines == 0 && f.Since.IsZero() {
+		return nil
+	}
+	return f.skipTo(offset)
+}
+
+func (f *File) skipTo(offset int64) error {
+	f.Offset = offset
+	if to, can := f.To.(skipper); can {
+		return to.SkipTo(offset)
+	}
+	return nil
+}
+
+// lastLines finds where the last so many lines of a file begin. A last line without its end is one of them.
+func lastLines(file *os.File, size int64, lines int, chunk []byte) (int64, error) {
+	for end := size; end > 0; {
+		begin := max(end-int64(len(chunk)), 0)
+		n, err := file.ReadAt(chunk[:end-begin], begin)
+		if err != nil && !errors.Is(err, io.EOF) {
+			return 0, err
+		}
+		for i := n - 1; i >= 0; i-- {
+			if chunk[i] != '\n' || begin+int64(i) == size-1 {
+				continue
+			}
+			if lines--; lines == 0 {
+				return begin + int64(i) + 1, nil
+			}
+		}
+		if content, err := contentFrom(file, begin, size); err != nil || content > begin {
+			return content, err // what is before was given back to the disk
+		}
+		end = begin
+	}
+	return 0, nil
+}
+
 // chunkBytes are read at once.
 const chunkBytes = 32 << 10
 
 // chunks are buffers that are used again: a follower that is idle has none.
 var chunks = sync.Pool{New: func() any { return new([chunkBytes]byte) }}
 
-// send writes up to the size that the file had; what came since is a change, and others have their turn first.
-func (f *File) send(file io.ReaderAt, size int64, chunk []byte) error {
+// send writes up to the size that the file had; what came since is a change, and others have their turn first. What is
+// given back to the disk meanwhile is skipped: only what is there after it was read is sent.
+func (f *File) send(file *os.File, size int64, chunk []byte) error {
 	for f.Offset < size {
 		n, err := file.ReadAt(chunk[:min(int64(len(chunk)), size-f.Offset)], f.Offset)
-		if n > 0 {
-			wrote, failed := f.To.Write(chunk[:n])
-			f.Offset += int64(wrote)
-			if failed != nil {
-				return failed
-			}
-		}
-		switch {
-		case errors.Is(err, io.EOF):
-			return nil // it was made shorter
-		case err != nil:
+		if err != nil && !errors.Is(err, io.EOF) {
 			return err
+		}
+		if n == 0 {
+			return nil // it was made shorter
+		}
+		content, failed := contentFrom(file, f.Offset, size)
+		if failed != nil {
+			return failed
+		}
+		if content > f.Offset {
+			if err := f.skipTo(content); err != nil {
+				return err
+			}
+			continue
+		}
+		wrote, failed := f.To.Write(chunk[:n])
+		f.Offset += int64(wrote)
+		if failed != nil {
+			return failed
 		}
 	}
 	return nil

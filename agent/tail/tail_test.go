@@ -7,11 +7,13 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
 	"testing"
 	"testing/iotest"
+	"time"
 )
 
 // heard gathers what was written and says when.
@@ -244,5 +246,83 @@ func TestFrames(t *testing.T) {
 	}
 	if _, err := read([]byte("o\xff\xff\xff\xff")); err == nil || errors.Is(err, ErrCut) {
 		t.Errorf("a frame of four gigabytes: %v", err)
+	}
+}
+
+// placed is a writer that counts offsets as a reader of outputs does.
+type placed struct {
+	*heard
+	moves []int64
+}
+
+func (p *placed) SkipTo(offset int64) error {
+	p.moves = append(p.moves, offset)
+	return nil
+}
+
+func TestLastLinesAndOldOutput(t *testing.T) {
+	long := strings.Repeat("x", chunkBytes)
+	for _, c := range []struct {
+		text  string
+		lines int
+		since time.Duration
+		want  string
+	}{
+		{"a\nb\nc\n", 2, 0, "b\nc\n"},
+		{"a\nb\nc", 2, 0, "b\nc"},
+		{"a\nb\n", 5, 0, "a\nb\n"},
+		{"\n\n\n", 2, 0, "\n\n"},
+		{"", 3, 0, ""},
+		{"a\n" + long + "\n" + long + "\nb\n", 2, 0, long + "\nb\n"},
+		{"a\n" + long + long + "\nb", 3, 0, "a\n" + long + long + "\nb"},
+		{"a\nb\n", 0, time.Hour, "a\nb\n"},
+		{"a\nb\n", 1, time.Hour, "b\n"},
+		{"a\nb\n", 0, -time.Hour, ""},
+		{"a\nb\n", 1, -time.Hour, ""},
+	} {
+		folder := t.TempDir()
+		add(t, folder, c.text)
+		file := &File{Name: "stdout", Lines: c.lines}
+		if c.since != 0 {
+			file.Since = time.Now().Add(-c.since)
+		}
+		to := &placed{heard: newHeard()}
+		file.To = to
+		if err := Copy(folder, []*File{file}); err != nil || to.String() != c.want {
+			t.Errorf("the last %d lines of %.20q, written since %v: %.40q, %v", c.lines, c.text, c.since, to.String(), err)
+		}
+		if begin := int64(len(c.text) - len(c.want)); !slices.Equal(to.moves, []int64{begin}) {
+			t.Errorf("the last %d lines of %.20q begin at %d; it was said that they do at %v", c.lines, c.text, begin, to.moves)
+		}
+		add(t, folder, "more\n")
+		if err := Copy(folder, []*File{file}); err != nil || to.String() != c.want+"more\n" {
+			t.Errorf("what follows %.40q is lost: %.40q, %v", c.want, to.String(), err)
+		}
+	}
+	// A file that comes later is all new.
+	to := &placed{heard: newHeard()}
+	file := &File{Name: "stdout", Lines: 1, To: to}
+	folder := t.TempDir()
+	if err := Copy(folder, []*File{file}); err != nil {
+		t.Fatal(err)
+	}
+	add(t, folder, "a\nb\n")
+	if err := Copy(folder, []*File{file}); err != nil || to.String() != "a\nb\n" || !slices.Equal(to.moves, []int64{0}) {
+		t.Errorf("%q, %v, %v", to.String(), to.moves, err)
+	}
+}
+
+func TestFramesSayWhereAnOutputGoesOn(t *testing.T) {
+	var sent bytes.Buffer
+	if err := errors.Join(Frames{To: &sent, Kind: FrameStdout}.SkipTo(1<<40), Frames{To: &sent, Kind: FrameStderr}.SkipTo(7), WriteEnd(&sent)); err != nil {
+		t.Fatal(err)
+	}
+	got := map[byte]int64{}
+	err := ReadFrames(iotest.OneByteReader(&sent), func(kind byte, content []byte) error {
+		got[kind] = OffsetOf(content)
+		return nil
+	})
+	if err != nil || len(got) != 2 || got[FrameStdoutAt] != 1<<40 || got[FrameStderrAt] != 7 {
+		t.Errorf("%v, %v", got, err)
 	}
 }

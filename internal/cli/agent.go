@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tenderhq/tender/agent"
+	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/internal/cli/settings"
 	"github.com/tenderhq/tender/internal/commandexecutor"
 )
@@ -21,6 +22,7 @@ type agentFlags struct {
 	region, zone, path             string
 	recovery, executor, idle, keep time.Duration
 	keepMax                        int
+	keepSize, output               string
 }
 
 func (a *App) agentCommand() *cobra.Command {
@@ -46,6 +48,8 @@ func (a *App) agentCommand() *cobra.Command {
 	flags.DurationVar(&f.idle, "executor-idle", time.Minute, "how long a built-in executor stays without a task")
 	flags.DurationVar(&f.keep, "sandbox-age", 7*24*time.Hour, "how long the folder of an ended task is kept")
 	flags.IntVar(&f.keepMax, "sandboxes-max", 1000, "how many folders of ended tasks are kept")
+	flags.StringVar(&f.keepSize, "sandboxes-size", "0", "how many MB the folders of ended tasks may take together; 0 = what the disk has room for")
+	flags.StringVar(&f.output, "output-max", "64", "how many MB are kept of each stdout and stderr, the newest; 0 = all")
 	d.lastFlags(flags)
 	add(command, "", a.resetTermCommand())
 	command.RunE = func(command *cobra.Command, _ []string) error {
@@ -69,6 +73,17 @@ func (f agentFlags) config(d *daemon) (agent.Config, error) {
 	if f.port < 0 || f.port > 65535 {
 		return agent.Config{}, usagef("--http-port is %d; ports are 1 to 65535, and 0 is none", f.port)
 	}
+	keepSize, err := megabytes("sandboxes-size", f.keepSize)
+	if err != nil {
+		return agent.Config{}, err
+	}
+	output, err := megabytes("output-max", f.output)
+	if err != nil {
+		return agent.Config{}, err
+	}
+	if output == 0 {
+		output = -1
+	}
 	masters, err := d.app.mastersOr(nil)
 	if err != nil {
 		return agent.Config{}, err
@@ -82,8 +97,18 @@ func (f agentFlags) config(d *daemon) (agent.Config, error) {
 		Masters: masters, DataDir: d.dataDir, Hostname: f.hostname, Bind: d.bind, Port: orNone(f.port), Advertise: d.advertise,
 		Resources: resources, Attributes: f.attributes, Region: f.region, Zone: f.zone, Path: f.path,
 		CommandExecutor: self, RecoveryTimeout: atOnce(f.recovery), ExecutorTimeout: f.executor, ExecutorIdle: f.idle,
-		SandboxAge: f.keep, SandboxesMax: f.keepMax, Logger: log, LogDropped: written.Dropped,
+		Keep:   agent.Keep{SandboxAge: f.keep, SandboxesMax: f.keepMax, SandboxBytesMax: keepSize, OutputBytesMax: output},
+		Logger: log, LogDropped: written.Dropped,
 	}, nil
+}
+
+// megabytes reads a flag that counts MB, as bytes.
+func megabytes(flag, text string) (int64, error) {
+	amount, err := api.ParseMilli(text)
+	if err != nil || amount < 0 {
+		return 0, usagef("--%s is %q; write how many MB, such as 64 or 0.5", flag, text)
+	}
+	return int64(amount) << 20 / 1000, nil
 }
 
 // orNone turns port 0 into the negative one by which configurations say "none".

@@ -313,6 +313,28 @@ func TestKillExplainDescribeAndLogs(t *testing.T) {
 	}
 }
 
+// Of an output one asks for the last lines, for both streams, and for nothing that is old.
+func TestLogsOfWhatIsWanted(t *testing.T) {
+	d := startDev(t)
+	if _, stderr, code := tender(t, d.env, "run", "--name", "talks", "--", "sh", "-c", "echo one; echo two; echo three; echo bad >&2; echo worse >&2"); code != 0 {
+		t.Fatalf("exit code %d: %s", code, stderr)
+	}
+	for _, c := range []struct{ args, stdout, stderr string }{
+		{"", "one\ntwo\nthree\n", ""},
+		{"--tail 2", "two\nthree\n", ""},
+		{"--tail 1 --stderr", "worse\n", ""},
+		{"--tail 1 --both", "three\n", "worse\n"},
+		{"--both -f", "one\ntwo\nthree\n", "bad\nworse\n"},
+		{"--since 1h", "one\ntwo\nthree\n", ""},
+		{"--since 1ns", "", ""},
+	} {
+		stdout, stderr, code := tender(t, d.env, append([]string{"logs", "talks"}, strings.Fields(c.args)...)...)
+		if code != 0 || stdout != c.stdout || stderr != c.stderr {
+			t.Errorf("logs %s: exit code %d, %q, %q", c.args, code, stdout, stderr)
+		}
+	}
+}
+
 func TestCtrlCOnDevEndsAll(t *testing.T) {
 	temp := t.TempDir()
 	d := start(t, []string{"TMPDIR=" + temp}, "dev", "--free-ports", "--masters", "3", "--agents", "2")

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"net"
 	"slices"
@@ -28,57 +29,101 @@ const (
 )
 
 func (a *App) logsCommand() *cobra.Command {
-	var follow, stderr, executor bool
-	var agent string
+	var f logsFlags
 	command := &cobra.Command{
 		Use:   "logs TASK",
 		Short: "Print the output of a task",
 		Long: "Print what a task has written to its stdout (or stderr), also after its end for as long as its agent keeps its folder.\n" +
+			"Of an output that is very long the agent keeps the newest part (--output-max of 'tender agent').\n" +
 			"With --executor, what its executor has written, also after that has crashed; TASK may be the executor's own ID then,\n" +
 			"as EXECUTOR or FRAMEWORK/EXECUTOR. Where several agents have run it, --agent says which one is meant.\n\n" +
 			"TASK is FRAMEWORK/TASK, or any unique start of it or of the task's own ID.",
 		Args:              exactly("TASK"),
 		ValidArgsFunction: a.completeIDs("tasks"),
 	}
-	command.Flags().BoolVarP(&follow, "follow", "f", false, "go on until the task has ended")
-	command.Flags().BoolVar(&stderr, "stderr", false, "its stderr instead of its stdout")
-	command.Flags().BoolVar(&executor, "executor", false, "the output of the task's executor instead of its own")
-	command.Flags().StringVar(&agent, "agent", "", "`ID` of the agent whose executor is meant")
+	command.Flags().BoolVarP(&f.follow, "follow", "f", false, "go on until the task has ended")
+	command.Flags().BoolVar(&f.which.stderr, "stderr", false, "its stderr instead of its stdout")
+	command.Flags().BoolVar(&f.which.both, "both", false, "its stdout to stdout here, and its stderr to stderr")
+	command.Flags().IntVar(&f.lines, "tail", 0, "only the last so many lines of what is there (0 = all)")
+	command.Flags().DurationVar(&f.since, "since", 0, "nothing of what is there if the output was last written longer ago: lines have no time of their own")
+	command.Flags().BoolVar(&f.executor, "executor", false, "the output of the task's executor instead of its own")
+	command.Flags().StringVar(&f.agent, "agent", "", "`ID` of the agent whose executor is meant")
 	command.RunE = a.withClient(func(ctx context.Context, c *client.Client, args []string) error {
-		if agent != "" && !executor {
-			return usagef("--agent says which executor is meant; give it with --executor")
+		if err := f.check(); err != nil {
+			return err
 		}
-		task, err := findOutput(ctx, c, args[0], agent, executor)
+		task, err := findOutput(ctx, c, args[0], f.agent, f.executor)
 		if err != nil {
 			return err
 		}
 		if task.GetAgentId() == "" {
 			return fmt.Errorf("%s is %s and was never on an agent, so it has no output", nouns.TaskRef(task), task.GetState())
 		}
-		stream := logtail.Stdout
-		if stderr {
-			stream = logtail.Stderr
-		}
-		return a.logs(ctx, c, task, stream, follow, executor)
+		return a.logs(ctx, c, task, f)
 	})
 	return command
 }
 
-func (a *App) logs(ctx context.Context, c *client.Client, task *apiv1.TaskView, stream logtail.Stream, follow, executor bool) error {
+// logsFlags are what `tender logs` is told.
+type logsFlags struct {
+	follow, executor bool
+	which            streamFlags
+	lines            int
+	since            time.Duration
+	agent            string
+}
+
+// streamFlags say which outputs are meant. Default: stdout.
+type streamFlags struct{ stderr, both bool }
+
+func (f logsFlags) check() error {
+	switch {
+	case f.agent != "" && !f.executor:
+		return usagef("--agent says which executor is meant; give it with --executor")
+	case f.which.both && f.which.stderr:
+		return usagef("--stderr is in --both; give one of them")
+	case f.lines < 0:
+		return usagef("--tail is %d; write how many lines are wanted, or 0 for all", f.lines)
+	case f.since < 0:
+		return usagef("--since is %v; write a time such as 10m", f.since)
+	}
+	return nil
+}
+
+// outputs are what is asked for, and where it goes here.
+func (a *App) outputs(f logsFlags) (outputs []*logtail.Output) {
+	add := func(stream logtail.Stream, to io.Writer) {
+		outputs = append(outputs, &logtail.Output{
+			Stream: stream, To: to, Lines: f.lines, Since: f.since,
+			Dropped: func(bytes int64) { a.sayUnless(false)("%d bytes of its %s are not kept any more", bytes, stream) },
+		})
+	}
+	if f.which.both || !f.which.stderr {
+		add(logtail.Stdout, a.Stdout)
+	}
+	switch {
+	case f.which.both:
+		add(logtail.Stderr, a.Stderr)
+	case f.which.stderr:
+		add(logtail.Stderr, a.Stdout)
+	}
+	return outputs
+}
+
+func (a *App) logs(ctx context.Context, c *client.Client, task *apiv1.TaskView, f logsFlags) error {
 	source := &logtail.Source{
 		Task:    api.TaskRef{Framework: api.FrameworkID(task.GetFrameworkId()), Task: api.TaskID(task.GetId())},
-		Outputs: []*logtail.Output{{Stream: stream, To: a.Stdout}},
-		Address: agentAddress(c, task), Executor: executor,
+		Outputs: a.outputs(f), Address: agentAddress(c, task), Executor: f.executor,
 	}
 	var err error
-	if follow && !ended(task) {
+	if f.follow && !ended(task) {
 		err = source.Follow(ctx, watchEnd(ctx, c, source.Task))
 	} else {
 		err = source.Rest(ctx)
 	}
 	if errors.Is(err, logtail.ErrNone) {
-		return fmt.Errorf("agent %s has no %s of %s: it has not started, or its folder was removed since it ended",
-			task.GetAgentId(), stream, source.Task)
+		return fmt.Errorf("agent %s has no output of %s: it has not started, or its folder was removed since it ended",
+			task.GetAgentId(), source.Task)
 	}
 	if dial := (*net.OpError)(nil); errors.As(err, &dial) && dial.Op == "dial" {
 		return fmt.Errorf("agent %s does not answer at %s (%w): the output stays on its machine, and can be read when the agent runs again",

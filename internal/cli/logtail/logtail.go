@@ -33,6 +33,12 @@ type Output struct {
 	To     io.Writer
 	// Offset is the first byte wanted; it moves on as bytes are written.
 	Offset int64
+	// Lines asks for the last so many lines only. Since leaves out what is there when nothing was written for so long.
+	// Both are 0, "all", once the agent has said where that begins.
+	Lines int
+	Since time.Duration
+	// Dropped is told how many bytes are not kept any more that would come next. Nil: nobody is.
+	Dropped func(bytes int64)
 }
 
 // Source is where outputs of a task are read, all of them by one request.
@@ -225,7 +231,10 @@ func (s *Source) take(kind byte, content []byte, quiet *silence) error {
 	quiet.pause()
 	defer quiet.resume()
 	for _, output := range s.Outputs {
-		if kindOf(output.Stream) == kind {
+		switch kind {
+		case offsetKindOf(output.Stream):
+			output.moveTo(tail.OffsetOf(content))
+		case kindOf(output.Stream):
 			wrote, err := output.To.Write(content)
 			output.Offset += int64(wrote)
 			if err != nil {
@@ -234,6 +243,21 @@ func (s *Source) take(kind byte, content []byte, quiet *silence) error {
 		}
 	}
 	return nil
+}
+
+// moveTo goes on at another offset: what was asked for begins there, or what is before is not kept any more.
+func (o *Output) moveTo(offset int64) {
+	if o.Lines == 0 && o.Since == 0 && o.Dropped != nil && offset > o.Offset {
+		o.Dropped(offset - o.Offset)
+	}
+	o.Offset, o.Lines, o.Since = offset, 0, 0
+}
+
+func offsetKindOf(stream Stream) byte {
+	if stream == Stderr {
+		return tail.FrameStderrAt
+	}
+	return tail.FrameStdoutAt
 }
 
 func kindOf(stream Stream) byte {
@@ -246,7 +270,14 @@ func kindOf(stream Stream) byte {
 func (s *Source) url(address string, follow bool) string {
 	query := url.Values{}
 	for _, output := range s.Outputs {
-		query.Set(string(output.Stream), strconv.FormatInt(output.Offset, 10))
+		name := string(output.Stream)
+		query.Set(name, strconv.FormatInt(output.Offset, 10))
+		if output.Lines > 0 {
+			query.Set(name+".lines", strconv.Itoa(output.Lines))
+		}
+		if output.Since > 0 {
+			query.Set(name+".since", output.Since.String())
+		}
 	}
 	if follow {
 		query.Set("follow", "1")

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -315,4 +316,42 @@ func TestTheOutputOfAnExecutor(t *testing.T) {
 	if err := s.Rest(t.Context()); err != nil || out.String() != "the executor's" {
 		t.Errorf("%v, %q", err, out)
 	}
+}
+
+// The agent says where the last lines begin, and what it does not keep any more: a reader that is cut off goes on from
+// there, and only what would have come next is told as dropped.
+func TestWhereAnOutputGoesOn(t *testing.T) {
+	var asked []string
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked = append(asked, r.URL.RawQuery)
+		frames := tail.Frames{To: w, Kind: tail.FrameStdout}
+		switch len(asked) {
+		case 1: // the last lines begin at 1000; then it is cut off
+			_ = errors.Join(frames.SkipTo(1000), write(frames, "abc"))
+			frames.Flush()
+			panic(http.ErrAbortHandler)
+		case 2: // what came next has gone meanwhile
+			_ = errors.Join(frames.SkipTo(2000), write(frames, "xyz"), tail.WriteEnd(w))
+		}
+	}))
+	defer server.Close()
+	var to text
+	dropped := []int64{}
+	s := source(server, &to)
+	s.Outputs[0].Lines, s.Outputs[0].Since = 5, time.Minute
+	s.Outputs[0].Dropped = func(bytes int64) { dropped = append(dropped, bytes) }
+	if err := s.Rest(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if want := []string{"stdout=0&stdout.lines=5&stdout.since=1m0s", "stdout=1003"}; !slices.Equal(asked, want) {
+		t.Errorf("asked for %q", asked)
+	}
+	if to.String() != "abcxyz" || s.Outputs[0].Offset != 2003 || !slices.Equal(dropped, []int64{997}) {
+		t.Errorf("%q to offset %d, dropped %v", to.String(), s.Outputs[0].Offset, dropped)
+	}
+}
+
+func write(to io.Writer, text string) error {
+	_, err := io.WriteString(to, text)
+	return err
 }

@@ -109,11 +109,17 @@ func (s *stream) flush() error {
 // follow brings both outputs of a task here, to its end.
 func (o *outputs) follow(
 	ctx context.Context, client *http.Client, task api.TaskRef, address func(context.Context) (string, error), ended <-chan struct{},
+	say func(string, ...any),
 ) error {
 	source := &logtail.Source{Task: task, Address: address, HTTP: client}
 	streams := o.streams(string(task.Task))
 	for _, stream := range streams {
-		source.Outputs = append(source.Outputs, &logtail.Output{Stream: stream.name, To: stream})
+		source.Outputs = append(source.Outputs, &logtail.Output{
+			Stream: stream.name, To: stream,
+			Dropped: func(bytes int64) {
+				say("%s: %d bytes of its %s came faster than they were read, and are not kept", task.Task, bytes, stream.name)
+			},
+		})
 	}
 	err := source.Follow(ctx, ended)
 	if errors.Is(err, logtail.ErrNone) && source.Outputs[0].Offset+source.Outputs[1].Offset == 0 {

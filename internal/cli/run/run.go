@@ -173,7 +173,7 @@ func (r *runner) follow(a *attempt) {
 		if wroteNothing(a) {
 			return
 		}
-		if err := r.out.follow(a.context, r.http, task, r.where.of(agent), a.ended); err != nil && a.context.Err() == nil {
+		if err := r.out.follow(a.context, r.http, task, r.where.of(agent), a.ended, r.config.Say); err != nil && a.context.Err() == nil {
 			r.config.Say("%v", err)
 		}
 	})

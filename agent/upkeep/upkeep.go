@@ -1,0 +1,130 @@
+// Package upkeep keeps what tasks and executors write on an agent's disk within bounds. Of an output that grows for ever
+// the disk holds the newest part: the head of the file is given back while its writer goes on, so that nothing is copied,
+// no pipe stands between, no byte of the newest part is lost and offsets stay what they were. And it measures sandboxes,
+// for the agent's core to judge.
+//
+// It decides nothing about tasks, follows no link, and touches no file that has another name elsewhere.
+package upkeep
+
+import (
+	"context"
+	"errors"
+	"os"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/tenderhq/tender/agent/core"
+	"github.com/tenderhq/tender/api"
+)
+
+// Config says what to look after.
+type Config struct {
+	// OutputMax is how many bytes of each stdout and stderr are kept at least; a quarter more may be there, and what was
+	// written since the last look.
+	OutputMax int64
+	// Look names the folders that are written to, and those of ended tasks that were not measured yet. False: no more.
+	Look func(ctx context.Context) ([]core.Sandbox, bool)
+	// Tell takes what the sandboxes of tasks hold, in bytes. False: no more.
+	Tell func(ctx context.Context, measured map[api.TaskRef]int64) bool
+	Log  zerolog.Logger
+}
+
+const (
+	// lookEvery is the pause between two looks at what is written. A writer that is so fast that it outgrows its bound
+	// in that time is looked at more often.
+	lookEvery = time.Second
+	lookMin   = 50 * time.Millisecond
+	// trimShare and measureShare: trimming takes at most a quarter of one processor, measuring a fiftieth.
+	trimShare    = 4
+	measureShare = 50
+)
+
+// Keeper looks after the folders of one agent.
+type Keeper struct {
+	config Config
+	unable bool // the file system does not give the head of a file back, and the log says so
+}
+
+// New makes a keeper.
+func New(config Config) *Keeper { return &Keeper{config: config} }
+
+// Run works until the context ends, or nobody wants to know any more.
+func (k *Keeper) Run(ctx context.Context) {
+	var rested time.Time // from when on may be measured again
+	for {
+		begin := time.Now()
+		sandboxes, more := k.config.Look(ctx)
+		if !more {
+			return
+		}
+		rest := restAfter(k.trimAll(sandboxes), k.config.OutputMax, time.Since(begin))
+		if begin = time.Now(); !begin.Before(rested) {
+			measured := measureAll(sandboxes)
+			rested = begin.Add(measureShare * time.Since(begin))
+			if len(measured) > 0 && !k.config.Tell(ctx, measured) {
+				return
+			}
+		}
+		select {
+		case <-time.After(rest):
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// restAfter is the pause after a look that found so much more than is kept.
+func restAfter(excess, most int64, took time.Duration) time.Duration {
+	rest := lookEvery
+	if excess > most && most > 0 {
+		rest = max(time.Duration(float64(lookEvery)*float64(most)/float64(excess)), lookMin)
+	}
+	return max(rest, (trimShare-1)*took)
+}
+
+// trimAll trims the outputs in all folders and returns the most that one of them had too much.
+func (k *Keeper) trimAll(sandboxes []core.Sandbox) (excess int64) {
+	if k.config.OutputMax <= 0 {
+		return 0
+	}
+	for _, sandbox := range sandboxes {
+		over, err := k.trimFolder(sandbox.Folder)
+		excess = max(excess, over)
+		if errors.Is(err, errors.ErrUnsupported) && !k.unable {
+			k.unable = true
+			k.config.Log.Warn().Err(err).Msg("outputs of tasks are not bounded: this file system does not give the head of a file back")
+		}
+	}
+	return excess
+}
+
+func (k *Keeper) trimFolder(folder string) (excess int64, err error) {
+	root, err := os.OpenRoot(folder)
+	if err != nil {
+		return 0, nil // it is not there yet, or not any more
+	}
+	defer root.Close()
+	for _, name := range []string{"stdout", "stderr"} {
+		over, failed := trim(root, name, k.config.OutputMax)
+		excess, err = max(excess, over), errors.Join(err, failed)
+	}
+	return excess, err
+}
+
+// measureAll measures the living sandboxes that are bounded, and those of ended tasks.
+func measureAll(sandboxes []core.Sandbox) map[api.TaskRef]int64 {
+	begin, measured := time.Now(), map[api.TaskRef]int64{}
+	for _, sandbox := range sandboxes {
+		switch {
+		case sandbox.Task == (api.TaskRef{}), !sandbox.Ended && sandbox.DiskMax == 0:
+		case sandbox.Ended && time.Since(begin) > measureTimeMax: // in the next round; what lives goes first
+		default:
+			measured[sandbox.Task] = Measure(sandbox.Folder, sandbox.DiskMax)
+		}
+	}
+	return measured
+}
+
+// measureTimeMax is how long one round goes on to ended tasks' sandboxes.
+const measureTimeMax = 50 * time.Millisecond
