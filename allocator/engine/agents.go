@@ -76,12 +76,7 @@ func (e *ledger) setTotal(a *books.Agent, from, to api.Resources) {
 		e.Dirty.Touched.All = true
 		e.reserve(a, from, -1)
 	}
-	free := to
-	a.Oversold = false
-	for i := range a.Held {
-		a.Oversold = a.Oversold || !books.Covers(free, a.Held[i].Resources)
-		free = free.Without(a.Held[i].Resources)
-	}
+	free := a.FreeOf(to)
 	a.Plain = !slices.ContainsFunc(to.Items(), func(item api.Resource) bool { return item.Reserved != "" || item.Revocable })
 	e.SetFree(a, free, nil)
 	if firm {
@@ -114,8 +109,12 @@ func (e *ledger) removeAgent(id api.AgentID) {
 	if a == nil {
 		return
 	}
-	for len(a.Held) > 0 {
-		m := e.Members[a.Held[len(a.Held)-1].Member]
+	for {
+		last, some := a.LastHolder()
+		if !some {
+			break
+		}
+		m := e.Members[last]
 		e.takeAllOf(a, m)
 		e.leave(m)
 	}

@@ -151,7 +151,7 @@ func (e *explainer) whyConstraint(m *books.Member, a *books.Agent, _ api.Resourc
 
 // whyTaken says who holds the agent, and behind whom the member was.
 func (e *explainer) whyTaken(m *books.Member, a *books.Agent, _ api.Resources) string {
-	if len(a.Held) == 0 {
+	if a.HoldsNothing() {
 		if a.Free.IsZero() {
 			return fmt.Sprintf("%s has no resources", a.Spec.ID)
 		}
@@ -175,7 +175,7 @@ const holdersMax = 5
 
 func (e *explainer) holders(a *books.Agent) string {
 	sums := make(map[int32]api.Resources)
-	for _, h := range a.Held {
+	for h := range a.Held {
 		sums[h.Member] = sums[h.Member].Plus(h.Resources)
 	}
 	var words []string
@@ -206,7 +206,7 @@ func (e *explainer) whyLast(m *books.Member, a *books.Agent) string {
 // whyRest says of an agent that has too little left who has the rest, and behind whom the
 // member was.
 func (e *explainer) whyRest(m *books.Member, a *books.Agent) string {
-	if len(a.Held) == 0 {
+	if a.HoldsNothing() {
 		return ""
 	}
 	return "; " + e.holders(a) + e.whyLast(m, a)

@@ -139,7 +139,7 @@ func (e *explainer) scarcest(s *books.Shape, a *books.Agent) (kind int, free flo
 
 // whyCandidate is what stands between the member and the agent, in words.
 func (e *explainer) whyCandidate(m *books.Member, c candidate) string {
-	if m.Demand == nil || c.rank != rankFull || len(c.agent.Held) == 0 {
+	if m.Demand == nil || c.rank != rankFull || c.agent.HoldsNothing() {
 		return e.whyAgent(m, c.agent)
 	}
 	kind, _ := e.scarcest(e.nearestShape(m, c.agent), c.agent)
@@ -154,7 +154,7 @@ func (e *explainer) whyCandidate(m *books.Member, c candidate) string {
 // 0.5 of 4 cpus".
 func (e *explainer) holdersOf(a *books.Agent, kind int) string {
 	sums := make(map[*books.Framework]int64)
-	for _, h := range a.Held {
+	for h := range a.Held {
 		if x := e.Kinds.CountAll(nil, h.Resources).At(kind); x > 0 {
 			sums[e.Members[h.Member].Framework] += x
 		}

@@ -33,7 +33,7 @@ func (e *asker) askBackKept() []allocator.Inverse {
 	}
 	for number := k.Next; number < len(e.Agents); number++ {
 		a := e.Agents[number]
-		if a == nil || a.Offers == 0 {
+		if a == nil || len(a.Offers()) == 0 {
 			continue
 		}
 		oldest := a.OldestOffer()
@@ -99,9 +99,8 @@ func (e *asker) askBackOf(a *books.Agent, looks *int) (allocator.Inverse, bool) 
 // keepersFor are those who keep offers of the agent that may be asked back for the member, each with what it keeps.
 func (e *asker) keepersFor(m *books.Member, a *books.Agent) []*books.Task {
 	var keepers []*books.Task
-	for i := range a.Held {
-		h := &a.Held[i]
-		if !h.Offer || h.Since+books.OfferStands > e.Now {
+	for _, h := range a.Offers() {
+		if h.Since+books.OfferStands > e.Now {
 			continue
 		}
 		holder := e.Members[h.Member]

@@ -58,9 +58,9 @@ func (e *ledger) launch(claim allocator.Claim) {
 		e.take(claim)
 		return
 	}
-	before := a.Offers
+	before := len(a.Offers())
 	part, _ := a.LetGo(m, claim.Resources, true)
-	e.KeptOffers.Open += a.Offers - before
+	e.KeptOffers.Open += int32(len(a.Offers()) - before) // an agent has few
 	a.BearFruit(m)
 	if !part.IsZero() {
 		a.Hold(m, part, false, e.Now)
@@ -92,7 +92,7 @@ func (e *ledger) takeBack(claim allocator.Claim) {
 		return
 	}
 	offer := claim.Task == "" && claim.Executor == ""
-	before := a.Offers
+	before := len(a.Offers())
 	back, fruitful := a.LetGo(m, claim.Resources, offer)
 	e.Counted = e.Kinds.Count(e.Counted, back, nil)
 	if offer && !back.IsZero() {
@@ -104,7 +104,7 @@ func (e *ledger) takeBack(claim allocator.Claim) {
 		back = back.Plus(rest)
 		e.Counted = e.Kinds.Count(e.Counted, back, nil)
 	}
-	e.KeptOffers.Open += a.Offers - before
+	e.KeptOffers.Open += int32(len(a.Offers()) - before) // an agent has few
 	if back.IsZero() {
 		return
 	}
@@ -145,9 +145,9 @@ func (e *ledger) untouched(a *books.Agent, m *books.Member, fruitful bool) {
 func (e *ledger) takeAllOf(a *books.Agent, m *books.Member) {
 	e.DropTasks(a, m)
 	e.DropCounts(a, m)
-	before := a.Offers
+	before := len(a.Offers())
 	all := a.LetAllGo(m)
-	e.KeptOffers.Open += a.Offers - before
+	e.KeptOffers.Open += int32(len(a.Offers()) - before) // an agent has few
 	e.releasePlan(a, m)
 	e.Counted = e.Kinds.Count(e.Counted, all, nil)
 	e.GiveBack(a, m, all, e.Counted)

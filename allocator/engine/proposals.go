@@ -21,7 +21,7 @@ func (e *server) propose(a *books.Agent, m *books.Member, d *decision, o *order)
 		a.Owed = d.owes(m)
 		a.Note()
 	}
-	if a.Noted || a.Offers > 0 || !books.Same(d.whole, offer) {
+	if a.Noted || len(a.Offers()) > 0 || !books.Same(d.whole, offer) {
 		e.NoteSeen(a, m, d.whole, offer)
 	}
 	counted := a.Counted

@@ -10,7 +10,6 @@ import (
 type Agent struct {
 	Number int32
 	Last   int32 // member of its last offer; -1 = none
-	Offers int32 // open offers of it, among what is held
 	agentState
 	agentMarks
 	LastAt Instant // when its last offer was made
@@ -20,7 +19,7 @@ type Agent struct {
 	Open    api.Resources     // what may be offered
 	Free    api.Resources     // held by nobody; more than open when more is used than was asked for
 	Counted Amounts           // open, without what is revocable
-	Held    []held            // by members
+	offered holdings          // its open offers
 	Filters map[int32]*Filter // by member number
 	Keeps   []*Keep           // what preemption frees here is kept for somebody
 	Beyond  Amounts           // used beyond what was asked for
@@ -51,6 +50,7 @@ type Details struct {
 	look    *look
 	seen    []seen   // what members could have had when they were offered part of it
 	Owed    api.Role // whose guarantee its last offer went before all others for; "" = none's
+	claimed holdings // what tasks and executors have
 	Spec    allocator.Agent
 }
 

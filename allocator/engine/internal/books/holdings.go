@@ -4,105 +4,178 @@ import (
 	"github.com/tenderhq/tender/api"
 )
 
-// held is one thing that a member holds on an agent. They stand in one short list for
-// each agent, as they came: what goes is most often one of the values that came, and
-// then nothing is computed.
+// Held is one thing that a member holds on an agent. They stand in two lists for each agent, its open offers and what
+// tasks and executors have, each as they came: what goes is most often one of the values that came, and then nothing
+// is computed.
 // Holds: an agent's free and held resources are its total, unless it is oversold.
-type held struct {
+type Held struct {
 	Resources api.Resources
 	Since     Instant // when it was taken
 	Member    int32
-	Offer     bool // an open offer; else a task or an executor
 	fruitful  bool // of an offer: something of it was launched
 }
 
-// holds reports whether the member has an open offer of the agent.
-func (a *Agent) HasOffer(m *Member) bool {
-	if a.Offers == 0 {
-		return false
+// holdings are a list from which the first ones go most often. They are few, or many thousands that come and go all the
+// time, so what goes is closed up from the nearer end.
+type holdings struct {
+	list []Held
+	gone int // of the list's first ones, which are empty
+}
+
+func (h *holdings) all() []Held { return h.list[h.gone:] }
+
+func (h *holdings) add(one Held) {
+	if len(h.list) == cap(h.list) && 2*h.gone > len(h.list) {
+		left := copy(h.list, h.all())
+		clear(h.list[left:])
+		h.list, h.gone = h.list[:left], 0
 	}
-	for i := range a.Held {
-		if a.Held[i].Offer && a.Held[i].Member == m.Number {
+	h.list = append(h.list, one)
+}
+
+func (h *holdings) remove(i int) {
+	all := h.all()
+	if i < len(all)/2 {
+		copy(all[1:i+1], all)
+		all[0] = Held{}
+		h.gone++
+		return
+	}
+	copy(all[i:], all[i+1:])
+	h.list[len(h.list)-1] = Held{}
+	h.list = h.list[:len(h.list)-1]
+	if len(all) == 1 {
+		h.list, h.gone = h.list[:0], 0
+	}
+}
+
+// holdingsOf are the agent's open offers, or what tasks and executors have of it.
+func (a *Agent) holdingsOf(offers bool) *holdings {
+	if offers {
+		return &a.offered
+	}
+	return &a.claimed
+}
+
+// Offers are the agent's open offers.
+func (a *Agent) Offers() []Held { return a.offered.all() }
+
+// Held is all that is held on the agent: open offers, then what tasks and executors have.
+func (a *Agent) Held(yield func(Held) bool) {
+	for _, list := range [...][]Held{a.offered.all(), a.claimed.all()} {
+		for i := range list {
+			if !yield(list[i]) {
+				return
+			}
+		}
+	}
+}
+
+// HoldsNothing reports whether nobody holds anything on the agent.
+func (a *Agent) HoldsNothing() bool { return len(a.offered.all())+len(a.claimed.all()) == 0 }
+
+// LastHolder is a member that holds something on the agent; false when nobody does.
+func (a *Agent) LastHolder() (member int32, some bool) {
+	for _, list := range [...][]Held{a.offered.all(), a.claimed.all()} {
+		if len(list) > 0 {
+			return list[len(list)-1].Member, true
+		}
+	}
+	return 0, false
+}
+
+// HasOffer reports whether the member has an open offer of the agent.
+func (a *Agent) HasOffer(m *Member) bool {
+	for i, all := 0, a.offered.all(); i < len(all); i++ {
+		if all[i].Member == m.Number {
 			return true
 		}
 	}
 	return false
 }
 
+// Hold notes what a member has from now on: an open offer, or what a task or an executor has.
 func (a *Agent) Hold(m *Member, resources api.Resources, offer bool, now Instant) {
 	m.Holdings++
-	if offer {
-		a.Offers++
-	}
-	a.Held = append(a.Held, held{resources, now, m.Number, offer, false})
+	a.holdingsOf(offer).add(Held{resources, now, m.Number, false})
 }
 
 // LetGo takes resources out of the member's offers (or what else it holds), as much of
 // them as there is, and returns that; fruitful if something of such an offer was launched.
 func (a *Agent) LetGo(m *Member, resources api.Resources, offer bool) (gone api.Resources, fruitful bool) {
-	for _, fits := range []func(api.Resources) bool{
-		func(r api.Resources) bool { return Same(r, resources) || r.Equal(resources) }, // the first of several: never by where they lie in memory
-		func(r api.Resources) bool { return r.Contains(resources) },
-	} {
-		for i := range a.Held {
-			h := &a.Held[i]
-			if h.Member != m.Number || h.Offer != offer || !fits(h.Resources) {
-				continue
-			}
-			fruitful = h.fruitful
-			h.Resources = Less(h.Resources, resources)
-			h.fruitful = true
-			a.dropEmpty(m)
-			return resources, fruitful
-		}
+	from := a.holdingsOf(offer)
+	all := from.all()
+	i := firstThat(all, m, func(r api.Resources) bool { return Same(r, resources) || r.Equal(resources) }) // never by where they lie in memory
+	if i < 0 {
+		i = firstThat(all, m, func(r api.Resources) bool { return r.Contains(resources) })
 	}
-	for i := range a.Held { // in pieces
-		h := &a.Held[i]
-		if h.Member == m.Number && h.Offer == offer {
+	if i >= 0 {
+		h := &all[i]
+		fruitful, h.fruitful = h.fruitful, true
+		if h.Resources = Less(h.Resources, resources); h.Resources.IsZero() {
+			m.Holdings--
+			from.remove(i)
+		}
+		return resources, fruitful
+	}
+	for i := range all { // in pieces
+		if h := &all[i]; h.Member == m.Number {
 			part := h.Resources.Intersect(resources)
 			fruitful, h.fruitful = fruitful || h.fruitful, true
 			h.Resources, resources = Less(h.Resources, part), Less(resources, part)
 			gone = gone.Plus(part)
 		}
 	}
-	a.dropEmpty(m)
+	from.dropEmpty(m)
 	return gone, fruitful
+}
+
+// firstThat is the first that the member holds and that fits; -1 when none does.
+func firstThat(all []Held, m *Member, fits func(api.Resources) bool) int {
+	for i := range all {
+		if all[i].Member == m.Number && fits(all[i].Resources) {
+			return i
+		}
+	}
+	return -1
 }
 
 // BearFruit marks the member's offers as answered with a launch: which of several of one
 // agent it came from can't be told.
 func (a *Agent) BearFruit(m *Member) {
-	for i := range a.Held {
-		if h := &a.Held[i]; h.Offer && h.Member == m.Number {
-			h.fruitful = true
+	for i, all := 0, a.offered.all(); i < len(all); i++ {
+		if all[i].Member == m.Number {
+			all[i].fruitful = true
 		}
 	}
 }
 
-// dropEmpty forgets what holds nothing any more.
-func (a *Agent) dropEmpty(m *Member) {
-	kept := a.Held[:0]
-	for _, h := range a.Held {
-		if h.Resources.IsZero() {
+// dropEmpty forgets what the member holds nothing of any more.
+func (h *holdings) dropEmpty(m *Member) {
+	kept := h.list[:0]
+	for _, one := range h.all() {
+		if one.Resources.IsZero() {
 			m.Holdings--
-			if h.Offer {
-				a.Offers--
-			}
 		} else {
-			kept = append(kept, h)
+			kept = append(kept, one)
 		}
 	}
-	clear(a.Held[len(kept):])
-	a.Held = kept
+	clear(h.list[len(kept):])
+	h.list, h.gone = kept, 0
 }
 
 // SumOf is what the member holds on the agent; of the offers only, or of all.
 func (a *Agent) SumOf(m *Member, offersOnly bool) api.Resources {
 	var sum api.Resources
-	for _, h := range a.Held {
-		if h.Member == m.Number && (h.Offer || !offersOnly) {
-			sum = sum.Plus(h.Resources)
+	add := func(all []Held) {
+		for i := range all {
+			if all[i].Member == m.Number {
+				sum = sum.Plus(all[i].Resources)
+			}
 		}
+	}
+	if add(a.offered.all()); !offersOnly {
+		add(a.claimed.all())
 	}
 	return sum
 }
@@ -110,12 +183,15 @@ func (a *Agent) SumOf(m *Member, offersOnly bool) api.Resources {
 // LetAllGo takes out all that the member holds on the agent, and returns it.
 func (a *Agent) LetAllGo(m *Member) api.Resources {
 	sum := a.SumOf(m, false)
-	for i := range a.Held {
-		if a.Held[i].Member == m.Number {
-			a.Held[i].Resources = api.Resources{}
+	for _, offers := range [...]bool{true, false} {
+		from := a.holdingsOf(offers)
+		for i, all := 0, from.all(); i < len(all); i++ {
+			if all[i].Member == m.Number {
+				all[i].Resources = api.Resources{}
+			}
 		}
+		from.dropEmpty(m)
 	}
-	a.dropEmpty(m)
 	return sum
 }
 
@@ -134,13 +210,18 @@ func (b *Books) GiveBack(a *Agent, m *Member, back api.Resources, counted Amount
 
 // Refree counts anew what is free, when more was taken than there was, or was given back.
 func (b *Books) Refree(a *Agent) {
-	free := a.Spec.Total
+	b.SetFree(a, a.FreeOf(a.Spec.Total), nil)
+}
+
+// FreeOf is what nobody holds of a total, and notes whether more is held than that.
+func (a *Agent) FreeOf(total api.Resources) api.Resources {
+	free := total
 	a.Oversold = false
-	for i := range a.Held {
-		a.Oversold = a.Oversold || !Covers(free, a.Held[i].Resources)
-		free = free.Without(a.Held[i].Resources)
+	for h := range a.Held {
+		a.Oversold = a.Oversold || !Covers(free, h.Resources)
+		free = free.Without(h.Resources)
 	}
-	b.SetFree(a, free, nil)
+	return free
 }
 
 // Charge adds what a member takes (sign +1) or gives back (-1) to its sums, its

@@ -16,14 +16,14 @@ func TestOffersOfOneValueAreOne(t *testing.T) {
 		"the older itself":   func(older, _ api.Resources) api.Resources { return older },
 		"a copy":             func(api.Resources, api.Resources) api.Resources { return part() },
 	} {
-		a := &Agent{}
+		a := &Agent{Details: new(Details)}
 		older, younger := part(), part()
 		a.Hold(m, older, true, 1)
 		a.BearFruit(m)
 		a.Hold(m, younger, true, 2)
 		gone, fruitful := a.LetGo(m, given(older, younger), true)
-		if !gone.Equal(part()) || !fruitful || len(a.Held) != 1 || a.Held[0].Since != 2 {
-			t.Errorf("%s: %v went, fruitful %v, and %+v is left; the older one was to go", name, gone, fruitful, a.Held)
+		if !gone.Equal(part()) || !fruitful || len(a.Offers()) != 1 || a.Offers()[0].Since != 2 {
+			t.Errorf("%s: %v went, fruitful %v, and %+v is left; the older one was to go", name, gone, fruitful, a.Offers())
 		}
 	}
 }

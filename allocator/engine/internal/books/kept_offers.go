@@ -60,10 +60,8 @@ func Sooner(at, other Instant) Instant {
 // OldestOffer is when the first of the agent's open offers was made.
 func (a *Agent) OldestOffer() Instant {
 	oldest := Instant(0)
-	for i := range a.Held {
-		if a.Held[i].Offer {
-			oldest = Sooner(oldest, a.Held[i].Since)
-		}
+	for _, offer := range a.Offers() {
+		oldest = Sooner(oldest, offer.Since)
 	}
 	return oldest
 }
