@@ -5,6 +5,7 @@ import (
 	"runtime"
 	"syscall"
 
+	"github.com/tenderhq/tender/agent/walls/cell"
 	"github.com/tenderhq/tender/api"
 )
 
@@ -12,13 +13,24 @@ const megabyte = 1 << 20
 
 // Detect says what this machine has to offer: all processors, memory less a reserve for
 // the system (a tenth, at least 512 MB, at most half), the room on the folder's disk
-// less a reserve (a tenth, at least 5 GB, at most half), and ports 31000 to 32000.
-func Detect(folder string) api.Resources {
+// less a reserve (a tenth, at least 5 GB, at most half), and ports 31000 to 32000. In a
+// container it is what the container may use of that.
+func Detect(folder string) api.Resources { return detect(folder, cell.ReadAllowance("/proc")) }
+
+func detect(folder string, allowed cell.Allowance) api.Resources {
+	cpus := int64(runtime.NumCPU()) * 1000
+	if allowed.CPUs > 0 {
+		cpus = min(cpus, allowed.CPUs)
+	}
 	items := []api.Resource{
-		{Label: api.Label{Name: "cpus"}, Scalar: api.Milli(runtime.NumCPU()) * 1000},
+		{Label: api.Label{Name: "cpus"}, Scalar: api.Milli(cpus)},
 		{Label: api.Label{Name: "ports"}, Ranges: api.Ranges{{Begin: 31000, End: 32000}}},
 	}
-	if total := memoryBytes(); total > 0 {
+	total := memoryBytes()
+	if allowed.Memory > 0 {
+		total = min(total, allowed.Memory)
+	}
+	if total > 0 {
 		items = append(items, megabytes("mem", total, 512*megabyte))
 	}
 	if total := diskBytes(folder); total > 0 {

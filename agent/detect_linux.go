@@ -16,19 +16,8 @@ func bootID() (string, error) {
 	return strings.TrimSpace(string(text)), err
 }
 
-// memoryBytes is what the machine has, or what the container is limited to.
+// memoryBytes is what the machine has.
 func memoryBytes() uint64 {
-	total := fromMeminfo()
-	if text, err := os.ReadFile("/sys/fs/cgroup/memory.max"); err == nil {
-		var limit uint64
-		if _, err := fmt.Sscan(string(text), &limit); err == nil && limit > 0 {
-			total = min(total, limit)
-		}
-	}
-	return total
-}
-
-func fromMeminfo() uint64 {
 	file, err := os.Open("/proc/meminfo")
 	if err != nil {
 		return 0

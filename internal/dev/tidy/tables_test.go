@@ -61,11 +61,12 @@ var floors = []floor{
 	{"master/internal/outbox", "api"},
 	{"master/internal/raftlog", shell + "internal/logpb master/internal/registrycodec master/quorum master/registry"},
 	{"agent/...", shell + "agent/..."},
+	{"agent/walls/cell", ""}, // files of the kernel, for the agent and the built-in executor
 	{"agent/checkpoint", shell + "internal/logpb agent/core"},
 	{"framework/...", shell + "internal/sandbox framework/... !framework/frameworktest"},
 
 	// The built-in executor: a user of the executors' SDK.
-	{"internal/commandexecutor", values + "framework/executor"},
+	{"internal/commandexecutor", values + "framework/executor agent/walls/cell"},
 
 	// Whole clusters in memory.
 	{"framework/frameworktest", shell + "internal/testing/memnet allocator/... master/... agent/... framework/..."},

@@ -1,0 +1,126 @@
+package cell
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// Populated tells whether a process is in the cell, or in one in it. The dead that nobody has waited for do not count:
+// they run nothing and hold nothing. A cell that does not exist has none.
+func (c Cell) Populated() (bool, error) {
+	if c.Unified == "" {
+		return len(c.listed()) > 0, nil
+	}
+	text, err := read(c.Unified, "cgroup.events")
+	if errors.Is(err, os.ErrNotExist) || errors.Is(err, syscall.ENODEV) {
+		return false, nil
+	}
+	return strings.Contains(text, "populated 1"), err
+}
+
+// Kill sends SIGKILL to all that is in the cell and in those in it. None can escape by starting another one. It does not
+// wait for their end.
+func (c Cell) Kill() error {
+	if c.Unified == "" {
+		return c.killListed()
+	}
+	err := write(c.Unified, "cgroup.kill", "1")
+	if errors.Is(err, os.ErrNotExist) || errors.Is(err, syscall.ENODEV) {
+		return nil
+	}
+	return err
+}
+
+// killListed kills what is in folders of version 1, one by one. Whoever is killed again and again can't start anything
+// when no process may be started there any more, so that this has an end.
+func (c Cell) killListed() error {
+	if c.Pids != "" {
+		for _, folder := range tree(c.Pids) {
+			if err := write(folder, "pids.max", "0"); ignoreGone(err) != nil {
+				return err
+			}
+		}
+	}
+	for _, pid := range c.listed() {
+		if pid == os.Getpid() {
+			continue // one of our threads is there for a moment, to start something
+		}
+		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil && err != syscall.ESRCH {
+			return fmt.Errorf("process %d of %s can't be killed: %w", pid, c, err)
+		}
+	}
+	return nil
+}
+
+// listed are the processes in the cell and in those in it, by any of its hierarchies: one may have been moved in some.
+func (c Cell) listed() (pids []int) {
+	for _, folder := range c.folders() {
+		for _, below := range tree(folder) {
+			pids = append(pids, readProcesses(below)...)
+		}
+	}
+	slices.Sort(pids)
+	return slices.Compact(pids)
+}
+
+// tree is a folder and all below it.
+func tree(folder string) []string {
+	all := []string{folder}
+	entries, err := os.ReadDir(folder)
+	if err != nil {
+		return nil // it is not there
+	}
+	for _, entry := range entries {
+		if entry.IsDir() {
+			all = append(all, tree(filepath.Join(folder, entry.Name()))...)
+		}
+	}
+	return all
+}
+
+func ignoreGone(err error) error {
+	if errors.Is(err, os.ErrNotExist) || errors.Is(err, syscall.ENODEV) {
+		return nil
+	}
+	return err
+}
+
+// End kills all that is in the cell, waits until nothing of it is left, and removes it.
+func (c Cell) End(ctx context.Context) error {
+	const pauseMin, pauseMax = 200 * time.Microsecond, 50 * time.Millisecond
+	for pause := pauseMin; ; pause = min(2*pause, pauseMax) {
+		gone, err := c.end()
+		if gone || err != nil {
+			return err
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return fmt.Errorf("processes of %s do not end: %w", c, ctx.Err())
+		}
+	}
+}
+
+func (c Cell) end() (gone bool, err error) {
+	if !c.Exists() {
+		return true, nil
+	}
+	if err := c.Kill(); err != nil {
+		return false, err
+	}
+	if populated, err := c.Populated(); populated || err != nil {
+		return false, err
+	}
+	err = c.Remove()
+	if errors.Is(err, syscall.EBUSY) { // something was moved in one hierarchy and not in another
+		return false, c.killListed()
+	}
+	return err == nil, err
+}

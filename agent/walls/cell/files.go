@@ -1,0 +1,90 @@
+package cell
+
+import (
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+)
+
+// write writes a word into a file of the kernel. It goes below package os, which would have the poller look at each.
+func write(folder, name, word string) error {
+	path := filepath.Join(folder, name)
+	descriptor, err := open(path, syscall.O_WRONLY)
+	if err != nil {
+		return failed("open", path, err)
+	}
+	defer syscall.Close(descriptor)
+	for {
+		_, err := syscall.Write(descriptor, []byte(word))
+		switch err {
+		case nil:
+			return nil
+		case syscall.EINTR:
+		default:
+			return failed("write "+word, path, err)
+		}
+	}
+}
+
+func open(path string, mode int) (int, error) {
+	for {
+		descriptor, err := syscall.Open(path, mode|syscall.O_CLOEXEC, 0)
+		if err != syscall.EINTR {
+			return descriptor, err
+		}
+	}
+}
+
+// read reads a file of the kernel.
+func read(folder, name string) (string, error) {
+	text, err := os.ReadFile(filepath.Join(folder, name))
+	return strings.TrimSpace(string(text)), err
+}
+
+// readNumber reads a file that holds one number; "max" is the largest one.
+func readNumber(folder, name string) (uint64, error) {
+	text, err := read(folder, name)
+	if err != nil {
+		return 0, err
+	}
+	if text == "max" {
+		return 1<<64 - 1, nil
+	}
+	number, err := strconv.ParseUint(text, 10, 64)
+	if err != nil {
+		return 0, failed("read", filepath.Join(folder, name), err)
+	}
+	return number, nil
+}
+
+// readTable reads a file of lines that hold a name and a number each.
+func readTable(folder, name string) (map[string]uint64, error) {
+	text, err := read(folder, name)
+	if err != nil {
+		return nil, err
+	}
+	table := map[string]uint64{}
+	for line := range strings.Lines(text) {
+		key, value, _ := strings.Cut(strings.TrimSpace(line), " ")
+		if number, err := strconv.ParseUint(value, 10, 64); err == nil {
+			table[key] = number
+		}
+	}
+	return table, nil
+}
+
+// readProcesses lists the processes in a folder; none when it is not there.
+func readProcesses(folder string) (pids []int) {
+	text, err := read(folder, "cgroup.procs")
+	if err != nil {
+		return nil
+	}
+	for line := range strings.FieldsSeq(text) {
+		if pid, err := strconv.Atoi(line); err == nil && pid > 0 { // 0: of another namespace
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}

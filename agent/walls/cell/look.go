@@ -1,0 +1,120 @@
+package cell
+
+import (
+	"errors"
+	"path/filepath"
+	"time"
+)
+
+// Events are what the kernel has refused or done to a cell because of its limits.
+type Events struct {
+	// MemoryKills are the processes that were killed for want of memory.
+	MemoryKills uint64
+	// PidsRefused is how often no process or thread could be started.
+	PidsRefused uint64
+}
+
+// Events tells what has happened since the cell was made.
+func (c Cell) Events() (Events, error) {
+	var events Events
+	var failures []error
+	if c.Memory != "" {
+		name := "memory.oom_control"
+		if c.Grade == Cgroup2 {
+			name = "memory.events"
+		}
+		table, err := readTable(c.Memory, name)
+		events.MemoryKills = table["oom_kill"]
+		failures = append(failures, err)
+	}
+	if c.Pids != "" {
+		table, err := readTable(c.Pids, "pids.events")
+		events.PidsRefused = table["max"]
+		failures = append(failures, err)
+	}
+	return events, errors.Join(failures...)
+}
+
+// Peak is the most memory, in bytes, that the cell has ever used; 0: not known.
+func (c Cell) Peak() uint64 {
+	if c.Memory == "" {
+		return 0
+	}
+	name := "memory.max_usage_in_bytes"
+	if c.Grade == Cgroup2 {
+		name = "memory.peak"
+	}
+	peak, err := readNumber(c.Memory, name)
+	if err != nil {
+		return 0
+	}
+	return peak
+}
+
+// Usage is what a cell uses.
+type Usage struct {
+	// CPU is the time of processors that it has used since it was made.
+	CPU time.Duration
+	// Memory is in bytes, without what is only cached of files: the kernel takes that back when it needs it.
+	Memory uint64
+	// Processes are those in it now.
+	Processes int
+}
+
+// Usage measures the cell with all in it.
+func (c Cell) Usage() (Usage, error) {
+	var usage Usage
+	var err error
+	if usage.CPU, err = c.cpuTime(); err != nil {
+		return Usage{}, err
+	}
+	if usage.Memory, err = c.memoryUsed(); err != nil {
+		return Usage{}, err
+	}
+	for _, folder := range c.folders()[:1] { // all hierarchies hold the same
+		for _, below := range tree(folder) {
+			usage.Processes += len(readProcesses(below))
+		}
+	}
+	return usage, nil
+}
+
+func (c Cell) cpuTime() (time.Duration, error) {
+	if c.Unified != "" {
+		table, err := readTable(c.Unified, "cpu.stat")
+		return time.Duration(table["usage_usec"]) * time.Microsecond, err
+	}
+	if c.Account == "" {
+		return 0, nil
+	}
+	nanoseconds, err := readNumber(c.Account, "cpuacct.usage")
+	return time.Duration(nanoseconds), err
+}
+
+func (c Cell) memoryUsed() (uint64, error) {
+	if c.Memory == "" {
+		return 0, nil
+	}
+	current, files, shared := "memory.usage_in_bytes", "total_cache", "total_shmem"
+	if c.Grade == Cgroup2 {
+		current, files, shared = "memory.current", "file", "shmem"
+	}
+	used, err := readNumber(c.Memory, current)
+	if err != nil {
+		return 0, err
+	}
+	stat, err := readTable(c.Memory, "memory.stat")
+	if err != nil {
+		return 0, err
+	}
+	cached := stat[files] - min(stat[shared], stat[files]) // shared memory is counted with files, and can't be taken back
+	return used - min(cached, used), nil
+}
+
+// String is where the cell is.
+func (c Cell) String() string {
+	for _, folder := range c.folders() {
+		return filepath.Clean(folder)
+	}
+	return "no cell"
+}

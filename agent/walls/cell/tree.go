@@ -1,0 +1,248 @@
+package cell
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+)
+
+// Tree is where an agent has its cells: one of its own, with those of its executors in it. The value of an agent
+// without cells is the zero one.
+type Tree struct {
+	// Root is the agent's own cell.
+	Root Cell
+	// Makes says whether new cells are made. One that does not still ends those that are there.
+	Makes bool
+	// Lacks says why there is nothing better, as a sentence for people; "": nothing is missing.
+	Lacks string
+	file  string
+}
+
+// Place says where a tree is looked for.
+type Place struct {
+	// Folder is the agent's: it names the tree and remembers where it stands, so that the next agent there finds it,
+	// from wherever it was started.
+	Folder string
+	// Proc is where the kernel tells what is mounted. Default /proc.
+	Proc string
+	// Best is the best grade that is tried; the zero value tries all. Groups makes no new cells.
+	Best Grade
+}
+
+// Open finds the tree of the folder, or makes one where this process is. It never fails: where there are no control
+// groups, or none that we may use, Root.Grade is Groups, and Lacks says why.
+func Open(place Place) Tree {
+	t := Tree{file: filepath.Join(place.Folder, "cells")}
+	if place.Proc == "" {
+		place.Proc = "/proc"
+	}
+	if remembered, err := t.recall(); err == nil && remembered.Exists() {
+		return t.comeBack(remembered, place.Best != Groups)
+	}
+	if place.Best == Groups {
+		t.Root.Grade, t.Lacks = Groups, "control groups were not asked for"
+		return t
+	}
+	t.Root, t.Lacks = t.plant(place)
+	t.Makes = t.Root.Grade != Groups
+	return t
+}
+
+// comeBack goes on with the tree of an earlier agent, whatever stands in it.
+func (t Tree) comeBack(root Cell, makes bool) Tree {
+	t.Root = root
+	err := root.MakeParent() // an agent was killed while it made or removed it
+	t.Makes = makes && err == nil
+	switch {
+	case err != nil:
+		t.Lacks = "the control groups of the agent before can't be used any more: " + err.Error()
+	case !makes:
+		t.Lacks = "control groups were not asked for"
+	default:
+		t.Lacks = missing(root)
+	}
+	return t
+}
+
+// recall reads where the tree of an earlier agent stands.
+func (t Tree) recall() (Cell, error) {
+	var c Cell
+	text, err := os.ReadFile(t.file)
+	if err != nil {
+		return c, err
+	}
+	return c, json.Unmarshal(text, &c)
+}
+
+// remember writes where the tree stands, before anything of it is made.
+func (t Tree) remember(c Cell) error {
+	text, err := json.Marshal(c)
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(t.file+".new", append(text, '\n'), 0o600); err != nil {
+		return err
+	}
+	return os.Rename(t.file+".new", t.file)
+}
+
+// plant makes the agent's cell by the best of the grades that works.
+func (t Tree) plant(place Place) (Cell, string) {
+	hierarchies, err := readHierarchies(place.Proc)
+	if err != nil {
+		return Cell{Grade: Groups}, "this system has no control groups: " + err.Error()
+	}
+	sum := sha256.Sum256([]byte(place.Folder))
+	name := "tender-" + hex.EncodeToString(sum[:6])
+	lacks := "no control groups are mounted"
+	for _, grade := range []Grade{Cgroup2, Hybrid, Cgroup1} {
+		if place.Best == Hybrid && grade == Cgroup2 || place.Best == Cgroup1 && grade != Cgroup1 {
+			continue
+		}
+		root, found := grow(grade, hierarchies)
+		if !found {
+			continue
+		}
+		root = root.Child(name)
+		if err := errors.Join(t.remember(root), t.try(&root)); err != nil {
+			lacks = fmt.Sprintf("the control groups of version %s can't be used: %v", map[Grade]string{Cgroup2: "2", Hybrid: "1 and 2", Cgroup1: "1"}[grade], err)
+			continue
+		}
+		return root, missing(root)
+	}
+	return Cell{Grade: Groups}, lacks
+}
+
+// missing says which limits there are not.
+func missing(root Cell) string {
+	for _, controller := range []string{"cpu", "memory", "pids"} {
+		if !slices.Contains(root.Controllers(), controller) {
+			return "the control groups here have no controller " + controller
+		}
+	}
+	return ""
+}
+
+// grow is where we are ourselves, in the hierarchies that the grade needs.
+func grow(grade Grade, hierarchies []hierarchy) (Cell, bool) {
+	c := Cell{Grade: grade}
+	for _, h := range hierarchies {
+		switch {
+		case grade == Cgroup2 && h.version2:
+			return grow2(h)
+		case h.version2 && grade == Hybrid:
+			c.Unified = h.own
+		}
+		for controller, folder := range map[string]*string{"cpu": &c.CPU, "memory": &c.Memory, "pids": &c.Pids, "blkio": &c.IO} {
+			if h.has(controller) {
+				*folder = h.own
+			}
+		}
+		if h.has("cpuacct") && grade == Cgroup1 {
+			c.Account = h.own
+		}
+	}
+	limits := c.Memory != "" || c.Pids != "" || c.CPU != ""
+	return c, limits && (grade != Hybrid || c.Unified != "")
+}
+
+// grow2 is where cells of version 2 can stand: around the group that we are in, when that is one into which whoever
+// started us, or an agent before, has put us out of the way; else in it.
+func grow2(h hierarchy) (Cell, bool) {
+	if filepath.Base(h.own) == ownGroupName && h.own != h.mount {
+		h.own = filepath.Dir(h.own)
+	}
+	c := Cell{Grade: Cgroup2, Unified: h.own}
+	text, err := read(h.own, "cgroup.controllers")
+	if err != nil {
+		return c, false
+	}
+	for controller, folder := range map[string]*string{"cpu": &c.CPU, "memory": &c.Memory, "pids": &c.Pids, "io": &c.IO} {
+		if slices.Contains(strings.Fields(text), controller) {
+			*folder = h.own
+		}
+	}
+	return c, c.Memory != "" && c.Pids != ""
+}
+
+// ownGroupName is the group of version 2 into which an agent goes when cells are to stand beside it.
+const ownGroupName = "agent"
+
+// try makes the agent's cell, and one in it as a test.
+func (t Tree) try(root *Cell) error {
+	around := root.move(filepath.Dir)
+	if root.Grade == Cgroup2 {
+		if err := around.handDownAround(); err != nil {
+			return err
+		}
+	}
+	probe := root.Child("probe")
+	err := errors.Join(root.MakeParent(), probe.Make())
+	if err == nil && root.Unified != "" {
+		if _, missing := os.Stat(filepath.Join(probe.Unified, "cgroup.kill")); missing != nil {
+			err = errors.New("version 2 of this kernel has no cgroup.kill; Linux 5.14 has")
+		}
+	}
+	if err == nil {
+		err = probe.Limit(Limits{CPUs: 1000, Memory: 1 << 30, Pids: 1000})
+	}
+	if err := errors.Join(err, probe.Remove()); err != nil {
+		return errors.Join(err, root.Remove())
+	}
+	return nil
+}
+
+// handDownAround hands controllers down from the group that this agent was started in. A group that does so may hold no
+// processes, unless it is the root of all; so we go into one beside the cells, with what was started together with us.
+func (c Cell) handDownAround() error {
+	err := c.handDown()
+	if !errors.Is(err, syscall.EBUSY) {
+		return err
+	}
+	beside := c.Child(ownGroupName)
+	if err := beside.Make(); err != nil {
+		return err
+	}
+	for _, pid := range readProcesses(c.Unified) {
+		if err := write(beside.Unified, "cgroup.procs", strconv.Itoa(pid)); err != nil && !errors.Is(err, syscall.ESRCH) {
+			return err
+		}
+	}
+	return c.handDown()
+}
+
+// Executor is the cell of an executor, with the cells of its tasks in it.
+func (t Tree) Executor(framework, executor string) Cell {
+	return t.Root.Child(ExecutorName(framework, executor))
+}
+
+// Sweep ends all cells of executors but those that are named: nobody knows them any more.
+func (t Tree) Sweep(ctx context.Context, known map[string]bool) error {
+	var failures []error
+	for _, name := range t.Root.Children() {
+		if !known[name] {
+			failures = append(failures, t.Root.Child(name).End(ctx))
+		}
+	}
+	return errors.Join(failures...)
+}
+
+// Close removes the tree if nothing is in it. One with executors stays for the next agent.
+func (t Tree) Close() error {
+	if t.Root.Grade == Groups || len(t.Root.Children()) > 0 {
+		return nil
+	}
+	if err := t.Root.Remove(); err != nil {
+		return err
+	}
+	return ignoreMissing(os.Remove(t.file))
+}
