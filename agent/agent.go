@@ -68,7 +68,9 @@ func New(config Config) (*Agent, error) {
 	a := &Agent{config: config, log: config.Logger, inbox: newInbox(), ready: make(chan struct{})}
 	a.folder = newDataFolder(config.DataDir, a.log)
 	if a.config.Launcher == nil {
-		a.config.Launcher = &process.Launcher{Trash: a.folder.at("trash"), Fetch: fetch.Fetcher{Cache: a.folder.at("cache")}}
+		a.config.Launcher = &process.Launcher{
+			Below: a.folder.below, Trash: a.folder.at("trash"), Fetch: fetch.Fetcher{Cache: a.folder.at("cache")},
+		}
 	}
 	a.folder.launcher = a.config.Launcher
 	a.executors = newExecutorStreams()

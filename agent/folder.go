@@ -1,12 +1,14 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"io/fs"
 	"net"
 	"os"
 	"path/filepath"
@@ -16,7 +18,9 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"github.com/tenderhq/tender/agent/beneath"
 	"github.com/tenderhq/tender/agent/executor"
+	"github.com/tenderhq/tender/agent/walls/entry"
 	"github.com/tenderhq/tender/api"
 )
 
@@ -35,16 +39,20 @@ import (
 // trashItemsMax: more folders to delete than that, and they stay until the next start.
 const trashItemsMax = 1 << 16
 
+// Others may pass through the folder on their way to what is theirs, and see nothing else in it: sandboxes and volumes
+// belong to the users of tasks, all else is for the agent's user alone.
+
 // dataFolder is where an agent keeps what must last. One of a cluster in memory has no path: nothing is on disk.
 type dataFolder struct {
 	path     string
+	below    *beneath.Folder // all that tasks may own is opened through it
 	log      zerolog.Logger
 	launcher executor.Launcher // moves folders away and deletes them, with the rights that tasks have had there
 	trash    *outbox[string]
 }
 
 func newDataFolder(path string, log zerolog.Logger) *dataFolder {
-	return &dataFolder{path: path, log: log, trash: newOutbox(outboxLimits{items: trashItemsMax}, func(string) int { return 0 })}
+	return &dataFolder{path: path, below: beneath.New(cmp.Or(path, "/")), log: log, trash: newOutbox(outboxLimits{items: trashItemsMax}, func(string) int { return 0 })}
 }
 
 // at is the path of something in the folder.
@@ -60,7 +68,14 @@ func (f *dataFolder) lock() (unlock func(), err error) {
 	if f.path == "" {
 		return func() {}, nil
 	}
-	if err := os.MkdirAll(f.path, 0o755); err != nil {
+	err = os.MkdirAll(filepath.Dir(f.path), 0o755)
+	if err == nil {
+		err = os.Mkdir(f.path, beneath.Passage)
+	}
+	if err != nil && !errors.Is(err, os.ErrExist) {
+		return nil, api.E("agent.start", api.Invalid, f.path, err)
+	}
+	if err := f.shut(); err != nil {
 		return nil, api.E("agent.start", api.Invalid, f.path, err)
 	}
 	lock, err := os.OpenFile(f.at("lock"), os.O_RDWR|os.O_CREATE, 0o600)
@@ -72,7 +87,47 @@ func (f *dataFolder) lock() (unlock func(), err error) {
 		return nil, api.E("agent.start", api.Exists, f.path,
 			errors.New("another agent works on this data folder; stop it, or name another folder"))
 	}
-	return func() { lock.Close() }, nil //nolint:errcheck // closing unlocks
+	return func() { lock.Close(); f.below.Close() }, nil //nolint:errcheck // closing unlocks
+}
+
+// shut gives the folder, and what an older version has left open in it, the modes that they should have, and says what
+// it had to mend. What is not this user's can't be mended, and a person is told.
+func (f *dataFolder) shut() error {
+	info, err := os.Stat(f.path)
+	if err != nil {
+		return err
+	}
+	if owner := entry.OwnerOf(info); !owner.IsSelf() {
+		f.log.Warn().Int("user", owner.UID).Msg("the data folder belongs to another user, who can change all that the agent knows; " +
+			"give it to the agent's own user")
+		return nil
+	}
+	err = f.setMode(f.path, info, beneath.Passage)
+	entries, failed := os.ReadDir(f.path)
+	for _, one := range entries {
+		info, gone := one.Info()
+		switch name := one.Name(); {
+		case gone != nil || info.Mode()&fs.ModeSymlink != 0 || !entry.OwnerOf(info).IsSelf():
+		case name == "sandboxes" || name == "volumes":
+			err = errors.Join(err, f.setMode(f.at(name), info, beneath.Passage))
+		case one.IsDir():
+			err = errors.Join(err, f.setMode(f.at(name), info, beneath.Private))
+		case info.Mode().IsRegular():
+			err = errors.Join(err, f.setMode(f.at(name), info, 0o600))
+		}
+	}
+	return errors.Join(err, failed)
+}
+
+func (f *dataFolder) setMode(path string, info fs.FileInfo, mode fs.FileMode) error {
+	if info.Mode().Perm() == mode {
+		return nil
+	}
+	if info.Mode().Perm()&^mode != 0 {
+		f.log.Warn().Str("path", path).Stringer("mode", info.Mode().Perm()).Stringer("now", mode).
+			Msg("other users of this machine could see more than they should; mended")
+	}
+	return os.Chmod(path, mode)
 }
 
 // socketBytesMax is what every system takes as the path of a unix socket (R32).
@@ -138,21 +193,20 @@ func readSocketPath(named string) (string, error) {
 	return strings.TrimSuffix(named, "\n"), nil
 }
 
-// runtimeFolder makes a folder that is ours alone; one that others could have prepared
-// is refused.
+// runtimeFolder makes a folder in which only this user makes files, and through which others reach the socket; one that
+// others could have prepared is refused.
 func runtimeFolder(folder string) error {
-	if err := os.Mkdir(folder, 0o700); err != nil && !errors.Is(err, os.ErrExist) {
+	if err := os.Mkdir(folder, beneath.Private); err != nil && !errors.Is(err, os.ErrExist) {
 		return err
 	}
 	info, err := os.Lstat(folder)
 	if err != nil {
 		return err
 	}
-	owner, ok := info.Sys().(*syscall.Stat_t)
-	if !info.IsDir() || info.Mode().Perm() != 0o700 || ok && int(owner.Uid) != os.Getuid() {
+	if !info.IsDir() || info.Mode().Perm()&^beneath.Passage != 0 || !entry.OwnerOf(info).IsSelf() {
 		return fmt.Errorf("the runtime folder %s is not this user's alone; remove it", folder)
 	}
-	return nil
+	return os.Chmod(folder, beneath.Passage)
 }
 
 // remove deletes a sandbox: its path is free when this returns, for whatever task comes
@@ -189,33 +243,57 @@ func (f *dataFolder) sweep(known map[string]bool) {
 	if f.path == "" {
 		return
 	}
-	for _, path := range list(f.at("trash")) {
+	for _, path := range f.list(f.at("trash")) {
 		f.trash.put(path)
 	}
-	for _, framework := range list(f.at("sandboxes")) {
-		for _, executor := range list(framework) {
+	for _, framework := range f.list(f.at("sandboxes")) {
+		f.shutSandbox(framework, beneath.Passage)
+		for _, executor := range f.list(framework) {
 			if !known[executor] {
 				f.remove(executor)
 				continue
 			}
-			for _, task := range list(filepath.Join(executor, "tasks")) {
+			f.shutSandbox(executor, beneath.Passage)
+			f.shutSandbox(filepath.Join(executor, "tasks"), beneath.Passage)
+			for _, task := range f.list(filepath.Join(executor, "tasks")) {
 				if !known[task] {
 					f.remove(task)
+					continue
 				}
+				f.shutSandbox(task, beneath.Private)
 			}
 		}
 	}
 }
 
-// list names what is in a folder; nothing when it is not there.
-func list(folder string) []string {
-	entries, err := os.ReadDir(folder)
+// shutSandbox closes a sandbox that an older version has left open to others; those of other users are closed.
+func (f *dataFolder) shutSandbox(path string, mode fs.FileMode) {
+	root, err := f.below.At(path).Open()
 	if err != nil {
-		return nil
+		return // it is said when it is used
 	}
-	paths := make([]string, len(entries))
-	for i, entry := range entries {
-		paths[i] = filepath.Join(folder, entry.Name())
+	defer root.Close()
+	narrow := func(name string, mode fs.FileMode) error {
+		info, err := root.Lstat(name)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			return nil
+		case err != nil:
+			return err
+		case info.Mode()&fs.ModeSymlink != 0 || !entry.OwnerOf(info).IsSelf() || info.Mode().Perm()&^mode == 0:
+			return nil
+		}
+		return root.Chmod(name, mode)
+	}
+	if err := errors.Join(narrow(".", mode), narrow("stdout", 0o600), narrow("stderr", 0o600)); err != nil {
+		f.log.Warn().Err(err).Str("folder", path).Msg("a sandbox stays open to other users of this machine")
+	}
+}
+
+// list names what is in a folder, with its path; nothing when it is not there.
+func (f *dataFolder) list(folder string) (paths []string) {
+	for _, name := range f.below.At(folder).List() {
+		paths = append(paths, filepath.Join(folder, name))
 	}
 	return paths
 }

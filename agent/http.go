@@ -13,6 +13,7 @@ import (
 	"os"
 	"path"
 	"strconv"
+	"syscall"
 	"time"
 
 	"github.com/tenderhq/tender/agent/core"
@@ -111,9 +112,9 @@ func (a *Agent) enterReader(r *http.Request) (*reader, error) {
 		if view, known = c.Task(reader.task); !known {
 			return
 		}
-		reader.folder = view.Sandbox
+		reader.folder = a.folder.below.At(view.Sandbox)
 		if asks(r, "executor") {
-			reader.folder = view.ExecutorSandbox
+			reader.folder = a.folder.below.At(view.ExecutorSandbox)
 		}
 		if reader.ended = view.Ended; view.Ended {
 			close(reader.over)
@@ -243,7 +244,11 @@ func (a *Agent) sendFiles(ctx context.Context, from *reader, follow bool, out *f
 		return tail.Copy(from.folder, files)
 	}
 	// A task that is about to get its folder is waited for in it.
-	if err := os.MkdirAll(from.folder, 0o755); err != nil {
+	root, err := from.folder.Ensure()
+	if err != nil {
+		return err
+	}
+	if err := root.Close(); err != nil {
 		return err
 	}
 	out.Flush() // so that the client knows that it is connected
@@ -280,25 +285,22 @@ func (a *Agent) serveFiles(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer a.leaveReader(r, reader)
-	root, err := os.OpenRoot(reader.folder)
-	if err != nil {
-		answer(w, err)
-		return
-	}
-	defer root.Close()
 	name := path.Clean(defaulted(r.PathValue("path"), "."))
-	info, err := root.Stat(name)
-	switch {
+	file, err := reader.folder.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0) // to open a pipe would block
+	if err == nil {
+		defer file.Close()
+	}
+	switch info, err := statOf(file, err); {
 	case errors.Is(err, fs.ErrNotExist):
 		answer(w, api.E("agent.files", api.NotFound, name, fmt.Errorf("%s has no such file in its folder; it has not written it, or has removed it", reader.task)))
 	case err != nil:
 		answer(w, err)
 	case info.IsDir():
-		a.listFolder(w, root, name)
+		a.listFolder(w, file)
 	case info.Mode().IsRegular():
 		w.Header().Set("Content-Type", "application/octet-stream") // never as a page of ours
 		w.Header().Set("X-Content-Type-Options", "nosniff")
-		if err := tail.CopyFile(root, &tail.File{Name: name, To: w}); err != nil {
+		if err := tail.CopyFile(reader.folder, &tail.File{Name: name, To: w}); err != nil {
 			a.log.Warn().Err(err).Str("path", r.URL.Path).Msg("file was not sent to its end")
 			panic(http.ErrAbortHandler) // so that nobody takes a part for the whole
 		}
@@ -307,13 +309,14 @@ func (a *Agent) serveFiles(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-func (a *Agent) listFolder(w http.ResponseWriter, root *os.Root, name string) {
-	folder, err := root.Open(name)
+func statOf(file *os.File, err error) (fs.FileInfo, error) {
 	if err != nil {
-		answer(w, err)
-		return
+		return nil, err
 	}
-	defer folder.Close()
+	return file.Stat()
+}
+
+func (a *Agent) listFolder(w http.ResponseWriter, folder *os.File) {
 	entries, err := folder.ReadDir(api.PageItemsMax)
 	if err != nil && !errors.Is(err, io.EOF) {
 		answer(w, err)

@@ -2,11 +2,10 @@ package agent
 
 import (
 	"bytes"
-	"os"
-	"path/filepath"
 	"strings"
 	"unicode"
 
+	"github.com/tenderhq/tender/agent/beneath"
 	"github.com/tenderhq/tender/agent/tail"
 )
 
@@ -14,8 +13,8 @@ import (
 const lastLineBytesMax = 512
 
 // stderrSize is how much an executor has written to its stderr until now, in earlier runs.
-func stderrSize(folder string) int64 {
-	info, err := os.Lstat(filepath.Join(folder, "stderr"))
+func stderrSize(folder beneath.Place) int64 {
+	info, err := folder.Lstat("stderr")
 	if err != nil {
 		return 0
 	}
@@ -24,15 +23,10 @@ func stderrSize(folder string) int64 {
 
 // lastLine is the last line that an executor wrote to its stderr from an offset on, its end if it is long; "" when
 // there is none. The file is the executor's: it may be anything, and what it holds too.
-func lastLine(folder string, from int64) string {
-	root, err := os.OpenRoot(folder)
-	if err != nil {
-		return ""
-	}
-	defer root.Close()
+func lastLine(folder beneath.Place, from int64) string {
 	from = max(from, stderrSize(folder)-4*lastLineBytesMax)
 	var said bytes.Buffer
-	if tail.CopyFile(root, &tail.File{Name: "stderr", Offset: from, To: &said}) != nil {
+	if tail.CopyFile(folder, &tail.File{Name: "stderr", Offset: from, To: &said}) != nil {
 		return ""
 	}
 	text := strings.TrimRightFunc(strings.ToValidUTF8(said.String(), "?"), unicode.IsSpace)

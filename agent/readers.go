@@ -3,6 +3,7 @@ package agent
 import (
 	"slices"
 
+	"github.com/tenderhq/tender/agent/beneath"
 	"github.com/tenderhq/tender/agent/tail"
 	"github.com/tenderhq/tender/api"
 )
@@ -10,7 +11,7 @@ import (
 // reader is somebody who is sent files of a task.
 type reader struct {
 	task   api.TaskRef
-	folder string
+	folder beneath.Place
 	over   chan struct{} // closed when the task has ended, or this life of the agent's core
 	ended  bool          // the task has; to be read when over is closed
 }

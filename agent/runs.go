@@ -98,7 +98,7 @@ func (a *Agent) startRun(e core.StartExecutor) {
 	a.runs.put(state)
 	a.startWork(func() {
 		defer cancel()
-		state.said = stderrSize(e.Sandbox)
+		state.said = stderrSize(a.folder.below.At(e.Sandbox))
 		token := a.config.Random()
 		process, err := a.forkRun(ctx, e, token)
 		if err != nil {
@@ -131,7 +131,7 @@ func (a *Agent) forkRun(ctx context.Context, e core.StartExecutor, token string)
 	}
 	defer leave()
 	return a.config.Launcher.Fork(ctx, executor.Start{
-		Run: e.Run.Executor, Command: command, Sandbox: e.Sandbox, Socket: a.listeners.socket, Token: token,
+		Run: e.Run.Executor, Command: command, Builtin: e.Builtin, Sandbox: e.Sandbox, Socket: a.listeners.socket, Token: token,
 		RecoveryTimeout: max(a.recoveryTimeout(), 0), Path: a.config.Path,
 	})
 }
@@ -152,7 +152,7 @@ func (a *Agent) awaitRun(ctx context.Context, state *runState) {
 		return
 	}
 	a.runs.drop(state.run)
-	if line := lastLine(state.folder, state.said); line != "" {
+	if line := lastLine(a.folder.below.At(state.folder), state.said); line != "" {
 		message += "; the last line of its stderr: " + line
 	}
 	a.inbox.postEvent(ctx, core.ExecutorExited{Run: state.run, Message: message})

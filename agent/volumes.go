@@ -8,7 +8,9 @@ import (
 	"path/filepath"
 	"strconv"
 
+	"github.com/tenderhq/tender/agent/beneath"
 	"github.com/tenderhq/tender/agent/core"
+	"github.com/tenderhq/tender/agent/walls/entry"
 	"github.com/tenderhq/tender/api"
 )
 
@@ -29,10 +31,22 @@ func (f *dataFolder) createVolume(e core.CreateVolume) error {
 	if _, err := os.Lstat(f.volumeFolder(e.Volume)); err == nil && e.New {
 		wrong = f.putAside("unknown", f.volumeFolder(e.Volume))
 	}
-	if err := os.MkdirAll(f.volumeFolder(e.Volume), 0o755); err != nil {
+	if err := f.makeVolume(e.Volume); err != nil {
 		f.log.Error().Err(err).Str("volume", string(e.Volume)).Msg("a volume's folder was not made")
 	}
 	return wrong
+}
+
+func (f *dataFolder) makeVolume(id api.VolumeID) error {
+	place := f.below.At(f.volumeFolder(id))
+	if root, err := place.Open(); err == nil {
+		return root.Close() // whose it is shows with the next task that has it
+	}
+	root, err := place.Make(entry.Self(), beneath.Private)
+	if err != nil {
+		return err
+	}
+	return root.Close()
 }
 
 // sweepVolumes puts the folders of volumes aside that the agent does not have, so that no
@@ -42,7 +56,7 @@ func (f *dataFolder) sweepVolumes(owner api.AgentID, has func(api.VolumeID) bool
 		return nil
 	}
 	var wrong error
-	for _, folder := range list(f.at("volumes")) {
+	for _, folder := range f.list(f.at("volumes")) {
 		if !has(api.VolumeID(filepath.Base(folder))) {
 			wrong = cmp.Or(wrong, f.putAside(cmp.Or(owner, "unknown"), folder))
 		}
@@ -53,7 +67,7 @@ func (f *dataFolder) sweepVolumes(owner api.AgentID, has func(api.VolumeID) bool
 // putAside moves a volume's folder to volumes-of/OWNER, under its own name or that with a number.
 func (f *dataFolder) putAside(owner api.AgentID, folder string) error {
 	kept := filepath.Join(f.at("volumes-of"), string(owner))
-	err := os.MkdirAll(kept, 0o755)
+	err := os.MkdirAll(kept, beneath.Private)
 	to := filepath.Join(kept, filepath.Base(folder))
 	for n := 2; err == nil; n++ {
 		if _, missing := os.Lstat(to); missing != nil {
@@ -85,20 +99,36 @@ func (f *dataFolder) showVolumes(sandbox string, ids []api.VolumeID) error {
 	if f.path == "" || len(ids) == 0 {
 		return nil
 	}
-	if err := os.MkdirAll(filepath.Join(sandbox, "volumes"), 0o755); err != nil {
+	root, err := f.below.At(sandbox).Make(entry.Self(), beneath.Private)
+	if err != nil {
 		return err
 	}
+	defer root.Close()
 	for _, id := range ids {
-		folder, err := filepath.Abs(f.volumeFolder(id))
-		if err != nil {
-			return err
-		}
-		if _, err := os.Stat(folder); err != nil {
-			return fmt.Errorf("the agent has no folder for volume %s: %w", id, err)
-		}
-		if err := os.Symlink(folder, filepath.Join(sandbox, "volumes", string(id))); err != nil && !errors.Is(err, os.ErrExist) {
+		if err := f.showVolume(root, id); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+func (f *dataFolder) showVolume(sandbox *os.Root, id api.VolumeID) error {
+	folder, err := filepath.Abs(f.volumeFolder(id))
+	if err != nil {
+		return err
+	}
+	volume, err := f.below.At(folder).Open()
+	if err != nil {
+		return fmt.Errorf("the agent has no folder for volume %s: %w", id, err)
+	}
+	defer volume.Close()
+	return beneath.AsOwner(sandbox, func() error {
+		if err := sandbox.MkdirAll("volumes", beneath.Private); err != nil {
+			return err
+		}
+		if err := sandbox.Symlink(folder, filepath.Join("volumes", string(id))); err != nil && !errors.Is(err, os.ErrExist) {
+			return err
+		}
+		return nil
+	})
 }

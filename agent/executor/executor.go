@@ -21,6 +21,7 @@ type Start struct {
 	// Command is what becomes of the child; for the built-in executor the agent has
 	// filled it in.
 	Command api.Command
+	Builtin bool // the agent's own executor for commands
 	Sandbox string
 	Socket  string
 	// Token goes to the child by a descriptor, never by its environment (R32).

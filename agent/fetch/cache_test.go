@@ -35,7 +35,7 @@ func uriOf(address, content string) api.URI {
 func brought(t *testing.T, f Fetcher, uri api.URI) (content, name string) {
 	t.Helper()
 	sandbox := t.TempDir()
-	if err := f.Fetch(t.Context(), sandbox, []api.URI{uri}); err != nil {
+	if err := f.Fetch(t.Context(), rootOf(t, sandbox), []api.URI{uri}); err != nil {
 		t.Fatal(err)
 	}
 	name = filepath.Join(sandbox, "file")

@@ -59,18 +59,13 @@ func (f Fetcher) withDefaults() Fetcher {
 
 // Fetch brings all files into the sandbox, one after the other; the first failure ends
 // it. A file that is there already is replaced.
-func (f Fetcher) Fetch(ctx context.Context, sandbox string, uris []api.URI) error {
+func (f Fetcher) Fetch(ctx context.Context, sandbox *os.Root, uris []api.URI) error {
 	f = f.withDefaults()
 	ctx, cancel := context.WithTimeout(ctx, f.Timeout)
 	defer cancel()
 	defer f.HTTP.CloseIdleConnections()
-	root, err := os.OpenRoot(sandbox)
-	if err != nil {
-		return err
-	}
-	defer root.Close()
 	for _, uri := range uris {
-		if err := f.one(ctx, root, uri); err != nil {
+		if err := f.one(ctx, sandbox, uri); err != nil {
 			return fmt.Errorf("fetching %s: %w", uri.Source, err)
 		}
 	}

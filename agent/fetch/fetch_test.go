@@ -38,6 +38,21 @@ func places(t *testing.T, name string, content []byte) (sandbox, source string) 
 	return sandbox, source
 }
 
+// rootOf opens a sandbox for the test.
+func rootOf(t *testing.T, sandbox string) *os.Root {
+	t.Helper()
+	root, err := os.OpenRoot(sandbox)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := root.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return root
+}
+
 func TestFetch(t *testing.T) {
 	content := []byte("content")
 	sandbox, source := places(t, "file.txt", content)
@@ -73,7 +88,7 @@ func TestFetch(t *testing.T) {
 		{api.URI{Source: source + ".missing"}, "", "no such file"},
 		{api.URI{Source: source, Extract: true}, "", "EOF"},
 	} {
-		err := Fetcher{}.Fetch(t.Context(), sandbox, []api.URI{c.uri})
+		err := Fetcher{}.Fetch(t.Context(), rootOf(t, sandbox), []api.URI{c.uri})
 		switch {
 		case c.want != "":
 			if err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), c.uri.Source) {
@@ -94,7 +109,7 @@ func TestFetch(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(sandbox, "wrong")); err == nil {
 		t.Error("a file with a wrong hash is there")
 	}
-	if err := (Fetcher{BytesMax: 3}).Fetch(t.Context(), sandbox, []api.URI{{Source: source}}); err == nil || !strings.Contains(err.Error(), "larger than 3 bytes") {
+	if err := (Fetcher{BytesMax: 3}).Fetch(t.Context(), rootOf(t, sandbox), []api.URI{{Source: source}}); err == nil || !strings.Contains(err.Error(), "larger than 3 bytes") {
 		t.Errorf("too large: %v", err)
 	}
 }
@@ -177,7 +192,7 @@ func TestExtract(t *testing.T) {
 	} {
 		sandbox, source := places(t, name, archive)
 		for range 2 { // again over what is there, as after a restart
-			if err := (Fetcher{}).Fetch(t.Context(), sandbox, []api.URI{{Source: source, Extract: true}}); err != nil {
+			if err := (Fetcher{}).Fetch(t.Context(), rootOf(t, sandbox), []api.URI{{Source: source, Extract: true}}); err != nil {
 				t.Fatalf("%s: %v", name, err)
 			}
 		}
@@ -218,7 +233,7 @@ func TestNothingLeavesTheSandbox(t *testing.T) {
 	try := func(name string, archive []byte) {
 		t.Run(name, func(t *testing.T) {
 			sandbox, source := places(t, "archive", archive)
-			err := Fetcher{}.Fetch(t.Context(), sandbox, []api.URI{{Source: source, Extract: true}})
+			err := Fetcher{}.Fetch(t.Context(), rootOf(t, sandbox), []api.URI{{Source: source, Extract: true}})
 			if err == nil {
 				t.Error("it was taken")
 			}
@@ -254,7 +269,7 @@ func TestBombsAreBounded(t *testing.T) {
 	} {
 		for kind, archive := range map[string][]byte{"tar": gzipOf(t, tarOf(t, many)), "zip": zipOf(t, many)} {
 			sandbox, source := places(t, "archive", archive)
-			err := c.f.Fetch(t.Context(), sandbox, []api.URI{{Source: source, Extract: true}})
+			err := c.f.Fetch(t.Context(), rootOf(t, sandbox), []api.URI{{Source: source, Extract: true}})
 			if err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("%s %s: %v", kind, name, err)
 			}
@@ -270,7 +285,7 @@ func FuzzExtract(f *testing.F) {
 	f.Add(zipOf(t, entries))
 	f.Fuzz(func(t *testing.T, archive []byte) {
 		sandbox, source := places(t, "archive", archive)
-		_ = Fetcher{BytesMax: 1 << 20, EntriesMax: 100}.Fetch(t.Context(), sandbox, []api.URI{{Source: source, Extract: true}})
+		_ = Fetcher{BytesMax: 1 << 20, EntriesMax: 100}.Fetch(t.Context(), rootOf(t, sandbox), []api.URI{{Source: source, Extract: true}})
 		if list, err := os.ReadDir(filepath.Dir(sandbox)); err != nil || len(list) != 2 {
 			t.Errorf("beside the sandbox there is %v, %v", list, err)
 		}

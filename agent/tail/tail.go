@@ -35,10 +35,15 @@ type File struct {
 // skipper is told that the next byte has another offset than the one behind the last byte.
 type skipper interface{ SkipTo(offset int64) error }
 
+// Folder is where files are read: it opens one anew each time. An *os.Root is one.
+type Folder interface {
+	OpenFile(name string, flag int, mode fs.FileMode) (*os.File, error)
+}
+
 // Follow writes what is in the files of the folder, and what is added to them, until ended is closed and everything has
 // been written, or the context ends. A file that is not there yet is waited for. All writing is done by the caller's
 // goroutine, one file after the other.
-func (w *Watcher) Follow(ctx context.Context, folder string, files []*File, ended <-chan struct{}) error {
+func (w *Watcher) Follow(ctx context.Context, folder Folder, files []*File, ended <-chan struct{}) error {
 	var names []string
 	for _, file := range files {
 		names = append(names, file.Name)
@@ -51,7 +56,7 @@ func (w *Watcher) Follow(ctx context.Context, folder string, files []*File, ende
 	return follow(ctx, folder, files, changes, ended)
 }
 
-func follow(ctx context.Context, folder string, files []*File, changes *changes, ended <-chan struct{}) error {
+func follow(ctx context.Context, folder Folder, files []*File, changes *changes, ended <-chan struct{}) error {
 	for over := false; ; {
 		if err := Copy(folder, files); err != nil || over {
 			return err
@@ -67,28 +72,20 @@ func follow(ctx context.Context, folder string, files []*File, changes *changes,
 }
 
 // Copy writes what is in the files of the folder. A folder or file that is not there is empty.
-func Copy(folder string, files []*File) error {
-	root, err := os.OpenRoot(folder)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	defer root.Close()
+func Copy(folder Folder, files []*File) error {
 	for _, file := range files {
-		if err := file.copy(root); err != nil {
+		if err := file.copy(folder); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// CopyFile writes what is in one file below the root.
-func CopyFile(root *os.Root, file *File) error { return file.copy(root) }
+// CopyFile writes what is in one file of the folder.
+func CopyFile(folder Folder, file *File) error { return file.copy(folder) }
 
-func (f *File) copy(root *os.Root) error {
-	file, err := root.OpenFile(f.Name, os.O_RDONLY|syscall.O_NONBLOCK, 0) // to open a pipe would block
+func (f *File) copy(folder Folder) error {
+	file, err := folder.OpenFile(f.Name, os.O_RDONLY|syscall.O_NONBLOCK, 0) // to open a pipe would block
 	if errors.Is(err, fs.ErrNotExist) {
 		return f.beginAt(max(f.Offset, 0)) // all that comes is new
 	}

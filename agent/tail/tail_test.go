@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -67,11 +68,23 @@ func add(t *testing.T, folder, text string) {
 	}
 }
 
+// anew is a folder that is opened each time.
+type anew string
+
+func (folder anew) OpenFile(name string, flag int, mode fs.FileMode) (*os.File, error) {
+	root, err := os.OpenRoot(string(folder))
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close()
+	return root.OpenFile(name, flag, mode)
+}
+
 // A file is awaited, followed as it grows, and read to its end when its task has ended.
 func TestFollow(t *testing.T) {
 	var w Watcher
 	folder, to, ended, done := t.TempDir(), newHeard(), make(chan struct{}), make(chan error, 1)
-	go func() { done <- w.Follow(t.Context(), folder, []*File{{Name: "stdout", To: to}}, ended) }()
+	go func() { done <- w.Follow(t.Context(), anew(folder), []*File{{Name: "stdout", To: to}}, ended) }()
 	add(t, folder, "one\n")
 	to.await(t, "one\n")
 	add(t, folder, "two\n")
@@ -88,7 +101,7 @@ func TestFollowEndsWithItsContext(t *testing.T) {
 	folder, to := t.TempDir(), newHeard()
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
-	go func() { done <- w.Follow(ctx, folder, []*File{{Name: "stdout", To: to}}, nil) }()
+	go func() { done <- w.Follow(ctx, anew(folder), []*File{{Name: "stdout", To: to}}, nil) }()
 	add(t, folder, "one\n")
 	to.await(t, "one\n")
 	cancel()
@@ -102,11 +115,11 @@ func TestOffsets(t *testing.T) {
 	add(t, folder, "0123456789")
 	for offset, want := range map[int64]string{0: "0123456789", 4: "456789", 10: "", 99: "", -3: "789", -99: "0123456789"} {
 		to := newHeard()
-		if err := Copy(folder, []*File{{Name: "stdout", Offset: offset, To: to}}); err != nil || to.String() != want {
+		if err := Copy(anew(folder), []*File{{Name: "stdout", Offset: offset, To: to}}); err != nil || to.String() != want {
 			t.Errorf("from %d: %q, %v", offset, to.String(), err)
 		}
 	}
-	if err := Copy(folder, []*File{{Name: "missing", To: newHeard()}}); err != nil {
+	if err := Copy(anew(folder), []*File{{Name: "missing", To: newHeard()}}); err != nil {
 		t.Errorf("a file that is not there is empty: %v", err)
 	}
 }
@@ -122,14 +135,14 @@ func TestNothingElseIsRead(t *testing.T) {
 	}
 	for _, name := range []string{"link", "folder", "../x"} {
 		to := newHeard()
-		if err := Copy(folder, []*File{{Name: name, To: to}}); err == nil || to.String() != "" {
+		if err := Copy(anew(folder), []*File{{Name: name, To: to}}); err == nil || to.String() != "" {
 			t.Errorf("%s: %q, %v", name, to.String(), err)
 		}
 	}
 	if err := syscall.Mkfifo(filepath.Join(folder, "pipe"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := Copy(folder, []*File{{Name: "pipe", To: newHeard()}}); err == nil {
+	if err := Copy(anew(folder), []*File{{Name: "pipe", To: newHeard()}}); err == nil {
 		t.Error("a pipe was read")
 	}
 }
@@ -152,7 +165,7 @@ func TestFollowersShareOneWatch(t *testing.T) {
 			to := newHeard()
 			heard = append(heard, to)
 			go func() {
-				done <- w.Follow(t.Context(), folder, []*File{{Name: "stdout", To: to}, {Name: "stderr", To: to}}, ended)
+				done <- w.Follow(t.Context(), anew(folder), []*File{{Name: "stdout", To: to}, {Name: "stderr", To: to}}, ended)
 			}()
 		}
 	}
@@ -198,7 +211,7 @@ func TestFollowByTheClock(t *testing.T) {
 	w.mu.Lock()
 	w.poll(c)
 	w.mu.Unlock()
-	go func() { done <- follow(t.Context(), folder, []*File{{Name: "stdout", To: to}}, c, ended) }()
+	go func() { done <- follow(t.Context(), anew(folder), []*File{{Name: "stdout", To: to}}, c, ended) }()
 	add(t, folder, "one\n")
 	to.await(t, "one\n")
 	add(t, folder, "two\n")
@@ -288,14 +301,14 @@ func TestLastLinesAndOldOutput(t *testing.T) {
 		}
 		to := &placed{heard: newHeard()}
 		file.To = to
-		if err := Copy(folder, []*File{file}); err != nil || to.String() != c.want {
+		if err := Copy(anew(folder), []*File{file}); err != nil || to.String() != c.want {
 			t.Errorf("the last %d lines of %.20q, written since %v: %.40q, %v", c.lines, c.text, c.since, to.String(), err)
 		}
 		if begin := int64(len(c.text) - len(c.want)); !slices.Equal(to.moves, []int64{begin}) {
 			t.Errorf("the last %d lines of %.20q begin at %d; it was said that they do at %v", c.lines, c.text, begin, to.moves)
 		}
 		add(t, folder, "more\n")
-		if err := Copy(folder, []*File{file}); err != nil || to.String() != c.want+"more\n" {
+		if err := Copy(anew(folder), []*File{file}); err != nil || to.String() != c.want+"more\n" {
 			t.Errorf("what follows %.40q is lost: %.40q, %v", c.want, to.String(), err)
 		}
 	}
@@ -303,11 +316,11 @@ func TestLastLinesAndOldOutput(t *testing.T) {
 	to := &placed{heard: newHeard()}
 	file := &File{Name: "stdout", Lines: 1, To: to}
 	folder := t.TempDir()
-	if err := Copy(folder, []*File{file}); err != nil {
+	if err := Copy(anew(folder), []*File{file}); err != nil {
 		t.Fatal(err)
 	}
 	add(t, folder, "a\nb\n")
-	if err := Copy(folder, []*File{file}); err != nil || to.String() != "a\nb\n" || !slices.Equal(to.moves, []int64{0}) {
+	if err := Copy(anew(folder), []*File{file}); err != nil || to.String() != "a\nb\n" || !slices.Equal(to.moves, []int64{0}) {
 		t.Errorf("%q, %v, %v", to.String(), to.moves, err)
 	}
 }

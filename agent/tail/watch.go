@@ -38,7 +38,7 @@ func (c *changes) signalFor(name string) {
 }
 
 // watch begins to tell of changes of the folder's files of these names.
-func (w *Watcher) watch(folder string, names []string) (*changes, error) {
+func (w *Watcher) watch(folder Folder, names []string) (*changes, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	c := &changes{seen: make(chan struct{}, 1), names: names}

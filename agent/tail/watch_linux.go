@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"os"
 
 	"golang.org/x/sys/unix"
@@ -17,7 +18,7 @@ type kernel struct {
 }
 
 // ask has the kernel tell of changes in the folder; false: it does not grant any more. Under mu.
-func (w *Watcher) ask(c *changes, folder string) (granted bool, err error) {
+func (w *Watcher) ask(c *changes, folder Folder) (granted bool, err error) {
 	if w.kernel == nil {
 		if w.kernel = newKernel(); w.kernel == nil {
 			return false, nil
@@ -25,13 +26,20 @@ func (w *Watcher) ask(c *changes, folder string) (granted bool, err error) {
 		go w.listen(w.kernel)
 	}
 	k := w.kernel
-	watch, err := unix.InotifyAddWatch(k.fd, folder, unix.IN_MODIFY|unix.IN_CREATE|unix.IN_MOVED_TO|unix.IN_CLOSE_WRITE)
+	opened, err := folder.OpenFile(".", os.O_RDONLY, 0)
+	if err != nil {
+		w.closeUnused()
+		return false, err
+	}
+	defer opened.Close()
+	path := fmt.Sprintf("/proc/self/fd/%d", opened.Fd()) // what is open, and not what has its name by now
+	watch, err := unix.InotifyAddWatch(k.fd, path, unix.IN_MODIFY|unix.IN_CREATE|unix.IN_MOVED_TO|unix.IN_CLOSE_WRITE)
 	if err != nil {
 		w.closeUnused()
 		if errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.ENOMEM) {
 			return false, nil
 		}
-		return false, &os.PathError{Op: "watch", Path: folder, Err: err}
+		return false, &os.PathError{Op: "watch", Path: opened.Name(), Err: err}
 	}
 	if k.followers[watch] == nil {
 		k.followers[watch] = make(map[*changes]bool)

@@ -18,15 +18,10 @@ const (
 
 // Measure counts the bytes of disk that a folder takes with all in it: blocks, so that a hole counts nothing, and a file
 // of several names once. It stops as soon as there is more than most, unless that is 0. What can't be measured is
-// math.MaxInt64; a folder that is not there takes nothing.
-func Measure(folder string, most int64) int64 {
-	root, err := os.OpenRoot(folder)
-	if err != nil {
-		return 0
-	}
-	defer root.Close()
+// math.MaxInt64.
+func Measure(folder *os.Root, most int64) int64 {
 	w := walk{most: most, seen: map[inode]bool{}}
-	w.folder(root, 0)
+	w.folder(folder, 0)
 	return w.bytes
 }
 

@@ -174,8 +174,13 @@ func TestAProcessThatPrintsForEver(t *testing.T) {
 	to := &counting{t: t, fresh: true, moved: make(chan struct{}, 1)}
 	var watcher tail.Watcher
 	ended, followed := make(chan struct{}), make(chan error, 1)
+	root, err := os.OpenRoot(folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer root.Close()
 	go func() {
-		followed <- watcher.Follow(t.Context(), folder, []*tail.File{{Name: "stdout", To: to}}, ended)
+		followed <- watcher.Follow(t.Context(), root, []*tail.File{{Name: "stdout", To: to}}, ended)
 	}()
 	const keep, enough = 1 << 20, 64 << 20
 	trims := 0

@@ -27,6 +27,8 @@ type Config struct {
 	Look func(ctx context.Context) ([]core.Sandbox, bool)
 	// Tell takes what the sandboxes of tasks hold, in bytes. False: no more.
 	Tell func(ctx context.Context, measured map[api.TaskRef]int64) bool
+	// Open opens a folder. Default: by its path.
+	Open func(folder string) (*os.Root, error)
 	Log  zerolog.Logger
 }
 
@@ -47,7 +49,12 @@ type Keeper struct {
 }
 
 // New makes a keeper.
-func New(config Config) *Keeper { return &Keeper{config: config} }
+func New(config Config) *Keeper {
+	if config.Open == nil {
+		config.Open = os.OpenRoot
+	}
+	return &Keeper{config: config}
+}
 
 // Run works until the context ends, or nobody wants to know any more.
 func (k *Keeper) Run(ctx context.Context) {
@@ -60,7 +67,7 @@ func (k *Keeper) Run(ctx context.Context) {
 		}
 		rest := restAfter(k.trimAll(sandboxes), k.config.OutputMax, time.Since(begin))
 		if begin = time.Now(); !begin.Before(rested) {
-			measured := measureAll(sandboxes)
+			measured := k.measureAll(sandboxes)
 			rested = begin.Add(measureShare * time.Since(begin))
 			if len(measured) > 0 && !k.config.Tell(ctx, measured) {
 				return
@@ -100,7 +107,7 @@ func (k *Keeper) trimAll(sandboxes []core.Sandbox) (excess int64) {
 }
 
 func (k *Keeper) trimFolder(folder string) (excess int64, err error) {
-	root, err := os.OpenRoot(folder)
+	root, err := k.config.Open(folder)
 	if err != nil {
 		return 0, nil // it is not there yet, or not any more
 	}
@@ -113,17 +120,27 @@ func (k *Keeper) trimFolder(folder string) (excess int64, err error) {
 }
 
 // measureAll measures the living sandboxes that are bounded, and those of ended tasks.
-func measureAll(sandboxes []core.Sandbox) map[api.TaskRef]int64 {
+func (k *Keeper) measureAll(sandboxes []core.Sandbox) map[api.TaskRef]int64 {
 	begin, measured := time.Now(), map[api.TaskRef]int64{}
 	for _, sandbox := range sandboxes {
 		switch {
 		case sandbox.Task == (api.TaskRef{}), !sandbox.Ended && sandbox.DiskMax == 0:
 		case sandbox.Ended && time.Since(begin) > measureTimeMax: // in the next round; what lives goes first
 		default:
-			measured[sandbox.Task] = Measure(sandbox.Folder, sandbox.DiskMax)
+			measured[sandbox.Task] = k.measure(sandbox)
 		}
 	}
 	return measured
+}
+
+// measure measures one sandbox. A folder that is not there takes nothing.
+func (k *Keeper) measure(sandbox core.Sandbox) int64 {
+	root, err := k.config.Open(sandbox.Folder)
+	if err != nil {
+		return 0
+	}
+	defer root.Close()
+	return Measure(root, sandbox.DiskMax)
 }
 
 // measureTimeMax is how long one round goes on to ended tasks' sandboxes.

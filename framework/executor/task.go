@@ -28,7 +28,7 @@ type Task struct {
 }
 
 // MakeSandbox makes the task's own folder, unless it is there.
-func (t *Task) MakeSandbox() error { return os.MkdirAll(t.Sandbox, 0o755) }
+func (t *Task) MakeSandbox() error { return os.MkdirAll(t.Sandbox, 0o700) }
 
 // Report is a step in a task's life, as an executor tells it.
 type Report struct {

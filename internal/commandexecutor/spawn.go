@@ -62,7 +62,7 @@ func spawn(task *executor.Task, null *os.File) (int, error) {
 // output opens a file for what the task writes. A start that is repeated appends.
 func output(task *executor.Task, name string) (int, error) {
 	path := filepath.Join(task.Sandbox, name)
-	fd, err := syscall.Open(path, syscall.O_WRONLY|syscall.O_CREAT|syscall.O_APPEND|syscall.O_CLOEXEC, 0o644)
+	fd, err := syscall.Open(path, syscall.O_WRONLY|syscall.O_CREAT|syscall.O_APPEND|syscall.O_NOFOLLOW|syscall.O_NONBLOCK|syscall.O_CLOEXEC, 0o600)
 	if err != nil {
 		return 0, fmt.Errorf("%s can't be opened for its output: %w", path, err)
 	}

@@ -10,6 +10,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -17,15 +18,21 @@ import (
 	"sync"
 	"syscall"
 
+	"golang.org/x/sys/unix"
+
+	"github.com/tenderhq/tender/agent/beneath"
 	"github.com/tenderhq/tender/agent/core"
 	"github.com/tenderhq/tender/agent/executor"
 	"github.com/tenderhq/tender/agent/fetch"
 	"github.com/tenderhq/tender/agent/proc"
+	"github.com/tenderhq/tender/agent/walls/entry"
 	"github.com/tenderhq/tender/api"
 )
 
 // Launcher is the executor.Launcher of real processes. The zero value is ready.
 type Launcher struct {
+	// Below is the folder in which all sandboxes are. Default: the root of the file system.
+	Below *beneath.Folder
 	// Trash is where folders wait to be deleted, on the disk of the sandboxes. Default:
 	// beside where they were.
 	Trash string
@@ -39,7 +46,11 @@ const gate = `IFS= read -r _ <&3 || exit 1; unset PWD OLDPWD SHLVL; exec "$@" 3<
 
 // Fork forks a child that waits at the gate.
 func (l *Launcher) Fork(ctx context.Context, start executor.Start) (executor.Process, error) {
-	if err := l.Prepare(ctx, start.Sandbox, start.Command.URIs); err != nil {
+	mode := beneath.Private
+	if start.Builtin {
+		mode = beneath.Passage // its tasks pass through it to what is theirs
+	}
+	if err := l.prepare(ctx, start.Sandbox, mode, start.Command.URIs); err != nil {
 		return nil, err
 	}
 	argv, err := arguments(start)
@@ -59,8 +70,8 @@ func (l *Launcher) Fork(ctx context.Context, start executor.Start) (executor.Pro
 func (l *Launcher) fork(child *exec.Cmd, start executor.Start) (executor.Process, error) {
 	var files closers
 	defer files.close()
-	child.Stdout = files.output(start.Sandbox, "stdout")
-	child.Stderr = files.output(start.Sandbox, "stderr")
+	child.Stdout = files.output(l.place(start.Sandbox), "stdout")
+	child.Stderr = files.output(l.place(start.Sandbox), "stderr")
 	gateEnd, opener := files.pipe()
 	tokenEnd, token := files.pipe()
 	if files.err != nil {
@@ -144,8 +155,17 @@ func (c *closers) add(file *os.File, err error) *os.File {
 	return file
 }
 
-func (c *closers) output(sandbox, name string) *os.File {
-	return c.add(os.OpenFile(filepath.Join(sandbox, name), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o644))
+// output opens a file for what the executor writes. Whatever it has put there in an earlier life, nothing else than a file
+// of its own is written to.
+func (c *closers) output(sandbox beneath.Place, name string) *os.File {
+	file := c.add(sandbox.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_APPEND|syscall.O_NONBLOCK, 0o600))
+	if file == nil {
+		return nil
+	}
+	if info, err := file.Stat(); err != nil || !info.Mode().IsRegular() {
+		c.err = errors.Join(c.err, fmt.Errorf("%s is not a regular file; it is for the executor's output", file.Name()), err)
+	}
+	return file
 }
 
 func (c *closers) pipe() (reads, writes *os.File) {
@@ -234,24 +254,46 @@ func (p *forked) Wait(ctx context.Context) (string, bool) {
 
 // Prepare makes a folder and fetches files into it.
 func (l *Launcher) Prepare(ctx context.Context, sandbox string, uris []api.URI) error {
-	if err := os.MkdirAll(sandbox, 0o755); err != nil {
+	return l.prepare(ctx, sandbox, beneath.Private, uris)
+}
+
+func (l *Launcher) prepare(ctx context.Context, sandbox string, mode fs.FileMode, uris []api.URI) error {
+	root, err := l.place(sandbox).Make(entry.Self(), mode)
+	if err != nil {
 		return err
 	}
+	defer root.Close()
 	if len(uris) == 0 {
 		return nil
 	}
-	if err := l.Fetch.Fetch(ctx, sandbox, uris); err != nil {
+	if err := l.Fetch.Fetch(ctx, root, uris); err != nil {
 		return &executor.FetchError{Err: err}
 	}
 	return nil
 }
 
+// place is where a sandbox is.
+func (l *Launcher) place(sandbox string) beneath.Place {
+	if l.Below == nil {
+		return everything.At(sandbox)
+	}
+	return l.Below.At(sandbox)
+}
+
+// everything is the root of the file system.
+var everything = beneath.New("/")
+
 // MoveAway moves a folder to the trash, into a folder of its own there: no name is used twice,
 // also not by another process of the same number.
 func (l *Launcher) MoveAway(path string) (string, error) {
-	if _, err := os.Lstat(path); errors.Is(err, os.ErrNotExist) {
+	folder, err := l.place(filepath.Dir(path)).OpenFile(".", os.O_RDONLY, 0)
+	if errors.Is(err, fs.ErrNotExist) {
 		return "", nil
 	}
+	if err != nil {
+		return "", err
+	}
+	defer folder.Close()
 	trash := cmp.Or(l.Trash, filepath.Dir(path))
 	if err := os.MkdirAll(trash, 0o700); err != nil {
 		return "", err
@@ -260,8 +302,18 @@ func (l *Launcher) MoveAway(path string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if err := os.Rename(path, filepath.Join(away, filepath.Base(path))); err != nil {
-		return "", errors.Join(err, os.Remove(away))
+	to, err := os.Open(away)
+	if err != nil {
+		return "", err
+	}
+	defer to.Close()
+	name := filepath.Base(path)
+	err = unix.Renameat(int(folder.Fd()), name, int(to.Fd()), name)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return "", os.Remove(away)
+	case err != nil:
+		return "", errors.Join(&os.PathError{Op: "rename", Path: path, Err: err}, os.Remove(away))
 	}
 	return away, nil
 }

@@ -1,0 +1,30 @@
+// Package entry is what lies between a fork and a task's first instruction, control groups aside: as whom a task runs,
+// with which rights and limits. It starts nothing itself.
+package entry
+
+import (
+	"io/fs"
+	"os"
+	"syscall"
+)
+
+// User is as whom something is done.
+type User struct {
+	UID, GID int
+	// Groups are those that the user has beside GID.
+	Groups []int
+}
+
+// Self is the user of this process.
+func Self() User { return User{UID: os.Geteuid(), GID: os.Getegid()} }
+
+// IsSelf tells whether it is the user of this process.
+func (u User) IsSelf() bool { return u.UID == os.Geteuid() }
+
+// OwnerOf is whose a file is.
+func OwnerOf(info fs.FileInfo) User {
+	if stat, is := info.Sys().(*syscall.Stat_t); is {
+		return User{UID: int(stat.Uid), GID: int(stat.Gid)}
+	}
+	return Self()
+}
