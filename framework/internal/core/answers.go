@@ -86,7 +86,7 @@ func (c *Core) answerAll(shown []api.Offer, answers []api.Answer) {
 // answer sends one answer, or tells at once what a master would say of it.
 func (c *Core) answer(answer api.Answer) {
 	if answer.Keep {
-		c.callRescinded(c.offers.keep(answer.Offers), errOfferGone.Error())
+		c.calls.tellRescinded(c.offers.keep(answer.Offers), errOfferGone.Error())
 		return
 	}
 	at := c.offers.spotOf(answer.Offers)
@@ -208,5 +208,5 @@ func (c *Core) returnKept() {
 	ids := c.offers.overdue(c.now)
 	c.countAnswers(OfferReturned, len(ids))
 	c.decline(ids, api.Filter{})
-	c.callRescinded(ids, "kept until it was about to expire")
+	c.calls.tellRescinded(ids, "kept until it was about to expire")
 }

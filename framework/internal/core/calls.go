@@ -1,7 +1,6 @@
 package core
 
 import (
-	"slices"
 	"time"
 
 	"github.com/tenderhq/tender/api"
@@ -15,6 +14,7 @@ const slowCallback = 10 * time.Second
 
 // calls are the callbacks that wait, and those that were handed out.
 type calls struct {
+	*base
 	todo   []Callback
 	handed []Callback // without a result yet, in order
 	// offering: a call of Offers waits. What comes until it is handed out is shown by it too.
@@ -33,91 +33,92 @@ type slowness struct {
 }
 
 // push queues a callback behind those that wait.
-func (c *Core) push(callback Callback) { c.calls.todo = append(c.calls.todo, callback) }
-
-// wants reports whether the scheduler takes that callback.
-func (c *Core) wants(interest Interests) bool { return c.config.Interests&interest != 0 }
+func (c *calls) push(callback Callback) { c.todo = append(c.todo, callback) }
 
 // tell queues a callback for what is told at most once; when too much waits already it is not told.
-func (c *Core) tell(interest Interests, callback Callback) {
+func (c *calls) tell(interest Interests, callback Callback) {
 	if c.wants(interest) && c.hasRoomFor(callback.Name()) {
 		c.push(callback)
 	}
 }
 
 // hasRoomFor reports whether another event may wait for the scheduler.
-func (c *Core) hasRoomFor(name string) bool {
-	if len(c.calls.todo) >= heldMax {
+func (c *calls) hasRoomFor(name string) bool {
+	if len(c.todo) >= heldMax {
 		c.log(Warn, "scheduler is too slow, event dropped", Field{"event", name})
 		return false
 	}
 	return true
 }
 
-// callOffers has the scheduler asked about the offers that it has not seen.
-func (c *Core) callOffers() {
-	if !c.calls.offering {
-		c.calls.offering = true
+// askAboutOffers has the scheduler asked about the offers that it has not seen.
+func (c *calls) askAboutOffers() {
+	if !c.offering {
+		c.offering = true
 		c.push(CallOffers{})
 	}
 }
 
-// callRescinded tells of kept offers that are gone.
-func (c *Core) callRescinded(ids []api.OfferID, why string) {
+// tellRescinded tells of kept offers that are gone.
+func (c *calls) tellRescinded(ids []api.OfferID, why string) {
 	if c.wants(InRescinded) && len(ids) > 0 {
 		c.push(CallRescinded{Offers: ids, Why: why, kept: true})
 	}
 }
 
-// handOut hands out what may be called now: all, or between sessions only what always may.
-func (c *Core) handOut() {
-	if c.session.phase != active || c.ending.leaving {
-		c.handOutAlways()
+// unseen are the offers that the scheduler has not seen; to show them makes them seen.
+type unseen interface{ show() []api.Offer }
+
+// handOut hands out what may be called now: in a session all, between sessions only what always may; once the
+// framework is leaving, no more of its own turns.
+func (c *calls) handOut(inSession, leaving bool, offers unseen) {
+	if !inSession {
+		c.handOutAlways(leaving, offers)
 		return
 	}
-	for len(c.calls.todo) > 0 && len(c.calls.handed) < HandedMax {
-		callback := c.calls.todo[0]
-		c.calls.todo[0] = nil
-		c.calls.todo = c.calls.todo[1:]
-		c.hand(callback)
+	for len(c.todo) > 0 && len(c.handed) < HandedMax {
+		callback := c.todo[0]
+		c.todo[0] = nil
+		c.todo = c.todo[1:]
+		c.hand(callback, leaving, offers)
 	}
 }
 
 // handOutAlways hands out what is also called between sessions.
-func (c *Core) handOutAlways() {
-	rest := c.calls.todo[:0]
-	for _, callback := range c.calls.todo {
-		if !callback.Always() || len(c.calls.handed) == HandedMax {
+func (c *calls) handOutAlways(leaving bool, offers unseen) {
+	rest := c.todo[:0]
+	for _, callback := range c.todo {
+		if !callback.Always() || len(c.handed) == HandedMax {
 			rest = append(rest, callback)
 			continue
 		}
-		c.hand(callback)
+		c.hand(callback, leaving, offers)
 	}
-	clear(c.calls.todo[len(rest):])
-	c.calls.todo = rest
+	clear(c.todo[len(rest):])
+	c.todo = rest
 }
 
 // hand hands out one callback.
-func (c *Core) hand(callback Callback) {
-	if callback = c.prepare(callback); callback != nil {
-		c.calls.handed = append(c.calls.handed, callback)
+func (c *calls) hand(callback Callback, leaving bool, offers unseen) {
+	if callback = c.complete(callback, leaving, offers); callback != nil {
+		c.handed = append(c.handed, callback)
 		c.emit(callback)
 	}
 }
 
-// prepare completes a callback right before it is handed out; nil: there is nothing to do any more.
-func (c *Core) prepare(callback Callback) Callback {
+// complete completes a callback right before it is handed out; nil: there is nothing to do any more.
+func (c *calls) complete(callback Callback, leaving bool, offers unseen) Callback {
 	switch callback.(type) {
 	case CallOffers:
-		c.calls.offering = false
-		shown := c.offers.show()
+		c.offering = false
+		shown := offers.show()
 		if len(shown) == 0 {
 			return nil
 		}
-		c.calls.handedOffers++
-		return CallOffers{Number: c.calls.handedOffers, Offers: shown}
+		c.handedOffers++
+		return CallOffers{Number: c.handedOffers, Offers: shown}
 	case CallTurn:
-		if c.ending.leaving {
+		if leaving {
 			return nil
 		}
 	default: // the others are complete
@@ -125,20 +126,55 @@ func (c *Core) prepare(callback Callback) Callback {
 	return callback
 }
 
+// returned is the first callback that was handed out and has no result yet; nil: there is none.
+func (c *calls) returned() Callback {
+	if len(c.handed) == 0 {
+		return nil
+	}
+	callback := c.handed[0]
+	c.handed[0] = nil
+	c.handed = c.handed[1:]
+	c.slow.results++
+	return callback
+}
+
+// skip takes back what a session that has ended had queued, and returns it.
+func (c *calls) skip() (skipped []Callback) {
+	var rest []Callback
+	for _, callback := range c.todo {
+		if callback.Always() {
+			rest = append(rest, callback)
+		} else {
+			skipped = append(skipped, callback)
+		}
+	}
+	c.todo = rest
+	return skipped
+}
+
+// watch warns, once, of a call that takes long. It is asked at each heartbeat.
+func (c *calls) watch() {
+	s := &c.slow
+	switch {
+	case len(c.handed) == 0 || s.results != s.seen || s.since.IsZero():
+		s.seen, s.since, s.warned = s.results, c.now, false
+	case !s.warned && c.now.Sub(s.since) >= slowCallback:
+		s.warned = true
+		c.log(Warn, "a callback takes long; all others wait for it, offers expire meanwhile",
+			Field{"callback", c.handed[0].Name()}, Field{"for", c.now.Sub(s.since).Round(time.Second)})
+	}
+}
+
 // called takes the result of the first callback that was handed out.
 func (c *Core) called(result Called) {
-	if len(c.calls.handed) == 0 {
-		return
-	}
-	callback := c.calls.handed[0]
-	c.calls.handed[0] = nil
-	c.calls.handed = c.calls.handed[1:]
-	c.calls.slow.results++
-	if result.Outcome == Broken {
+	callback := c.calls.returned()
+	switch {
+	case callback == nil:
+	case result.Outcome == Broken:
 		c.end(api.E("framework.run", api.Internal, c.self.framework.ID, result.Err))
-		return
+	default:
+		c.finish(callback, result)
 	}
-	c.finish(callback, result)
 }
 
 // finish takes what a callback came to. Skipped: it was not called.
@@ -155,29 +191,5 @@ func (c *Core) finish(callback Callback, result Called) {
 			c.operations.told(callback)
 		}
 	default: // nothing follows from the others
-	}
-}
-
-// skipCalls takes back what a session that has ended had queued.
-func (c *Core) skipCalls() {
-	todo := c.calls.todo
-	c.calls.todo = slices.DeleteFunc(slices.Clone(todo), func(callback Callback) bool { return !callback.Always() })
-	for _, callback := range todo {
-		if !callback.Always() {
-			c.finish(callback, Called{Outcome: Skipped})
-		}
-	}
-}
-
-// watchCalls warns, once, of a call that takes long. It is asked at each heartbeat.
-func (c *Core) watchCalls() {
-	s := &c.calls.slow
-	switch {
-	case len(c.calls.handed) == 0 || s.results != s.seen || s.since.IsZero():
-		s.seen, s.since, s.warned = s.results, c.now, false
-	case !s.warned && c.now.Sub(s.since) >= slowCallback:
-		s.warned = true
-		c.log(Warn, "a callback takes long; all others wait for it, offers expire meanwhile",
-			Field{"callback", c.calls.handed[0].Name()}, Field{"for", c.now.Sub(s.since).Round(time.Second)})
 	}
 }

@@ -2,7 +2,6 @@ package core
 
 import (
 	"cmp"
-	"math/rand/v2"
 	"time"
 
 	"github.com/tenderhq/tender/api"
@@ -32,12 +31,11 @@ type Config struct {
 }
 
 // Core is a scheduler's session and all that outlives it. It is not safe for concurrent use: the shell's loop owns it.
-// It connects the rooms; each of its fields but the last three is one, with an owner's file of its own.
+// It connects the rooms, each of which has a file of its own; what they stand on is base.
 type Core struct {
-	config     Config
+	*base
 	self       self
 	search     search
-	absence    absence
 	session    session
 	ending     ending
 	tasks      tasks
@@ -47,10 +45,6 @@ type Core struct {
 	accepts    accepts
 	updates    updates
 	calls      calls
-
-	now     time.Time // of the event being stepped
-	chance  uint64    // what is left of its random number
-	effects []Effect  // of the event being stepped; between steps only its room counts
 }
 
 // self is who this framework is, as far as the masters have agreed, and what it knows of them.
@@ -72,19 +66,18 @@ type ending struct {
 
 // New makes a core. Started is to be its first event.
 func New(config Config) *Core {
+	b := &base{config: config}
 	return &Core{
-		config:     config,
+		base:       b,
 		self:       self{framework: config.Framework},
-		search:     search{configured: config.Masters},
+		search:     search{base: b, configured: config.Masters},
 		tasks:      newTasks(0),
 		operations: newOperations(),
 		demands:    newDemands(config),
 		offers:     newOffers(),
+		calls:      calls{base: b},
 	}
 }
-
-// effectsKept bounds the room for effects that is used again.
-const effectsKept = 1024
 
 // Step takes one event and returns what is to be done, in order. The list holds until the next Step, which uses its
 // room again.
@@ -92,10 +85,7 @@ func (c *Core) Step(event Event) []Effect {
 	if c.ending.over {
 		return nil
 	}
-	if c.effects = c.effects[:0]; cap(c.effects) > effectsKept {
-		c.effects = nil
-	}
-	c.now, c.chance = event.At, event.Chance
+	c.take(event)
 	c.happened(event.What)
 	if !c.ending.over {
 		c.advance()
@@ -103,7 +93,7 @@ func (c *Core) Step(event Event) []Effect {
 	if c.ending.over {
 		c.tellEnd()
 	} else {
-		c.handOut()
+		c.calls.handOut(c.session.phase == active && !c.ending.leaving, c.ending.leaving, &c.offers)
 	}
 	return c.effects
 }
@@ -163,7 +153,7 @@ func (c *Core) wished(what Wish) {
 	case UpdateWithdrawn:
 		c.updates.withdraw(what.Request)
 	case TurnAsked:
-		c.push(CallTurn{Turn: what.Turn, name: what.Name})
+		c.calls.push(CallTurn{Turn: what.Turn, name: what.Name})
 	case TeardownAsked:
 		c.tearDown()
 	}
@@ -172,8 +162,7 @@ func (c *Core) wished(what Wish) {
 // start begins the search for a master.
 func (c *Core) start(event Started) {
 	c.self.instance = event.Instance
-	c.absence = absence{began: c.now, awayFrom: c.now, warnAt: c.now.Add(awayWarnEvery)}
-	c.planDial()
+	c.search.begin()
 }
 
 // advance does what is due.
@@ -185,7 +174,9 @@ func (c *Core) advance() {
 	case c.ending.over:
 		return
 	case c.session.phase == none:
-		c.awaitMaster()
+		if failed := c.search.await(c.self.term); failed != nil {
+			c.end(failed)
+		}
 	default:
 		c.beat()
 	}
@@ -215,7 +206,7 @@ func (c *Core) Wake() time.Time {
 		if !c.search.dialing {
 			sooner(c.search.dialAt)
 		}
-		sooner(c.connectBy())
+		sooner(c.search.connectBy())
 	} else {
 		sooner(c.session.silentAt())
 		sooner(c.session.beatAt)
@@ -270,27 +261,6 @@ func (c *Core) tearDown() {
 func (c *Core) tellEnd() {
 	c.countSessionEnd(c.session.phase)
 	c.emit(Ended{Err: c.ending.err})
-}
-
-func (c *Core) emit(effect Effect) { c.effects = append(c.effects, effect) }
-
-// count emits what is counted, if anybody counts.
-func (c *Core) count(n int, effect Count) {
-	if c.config.Counts && n > 0 {
-		c.emit(effect)
-	}
-}
-
-func (c *Core) countAnswers(end OfferEnd, n int) { c.count(n, CountAnswers{End: end, Offers: n}) }
-
-func (c *Core) log(level Level, message string, fields ...Field) {
-	c.emit(Log{Level: level, Message: message, Fields: fields})
-}
-
-// random makes random numbers of what came with the event.
-func (c *Core) random() *rand.Rand {
-	c.chance++
-	return rand.New(rand.NewPCG(c.chance, 0))
 }
 
 // send puts a call into the session, if there is one; its number is 0 otherwise.

@@ -61,12 +61,12 @@ func (c *Core) hearEvent(event protocol.SchedulerEvent, leader string) {
 	case protocol.Offers:
 		c.count(len(event.Offers), CountOffers{Offers: len(event.Offers)})
 		c.offers.add(event.Offers, c.now)
-		c.callOffers()
+		c.calls.askAboutOffers()
 	case protocol.Rescind:
 		before := len(c.offers.open)
 		kept := c.offers.rescind(event.Offers)
 		c.countAnswers(OfferRescinded, before-len(c.offers.open))
-		c.callRescinded(kept, event.Why)
+		c.calls.tellRescinded(kept, event.Why)
 	case protocol.Update:
 		c.hearStatus(event.Status)
 	case protocol.FrameworkUpdated:
@@ -85,18 +85,18 @@ func (c *Core) hearOptional(event protocol.SchedulerEvent) {
 	switch event := event.(type) {
 	case protocol.Settled: // behind the statuses; at most one waits, as sessions clear the queue
 		if c.wants(InSettled) {
-			c.push(CallSettled{})
+			c.calls.push(CallSettled{})
 		}
 	case protocol.InverseOffers:
-		c.tell(InInverseOffers, CallInverseOffers{Offers: event.Offers})
+		c.calls.tell(InInverseOffers, CallInverseOffers{Offers: event.Offers})
 	case protocol.RescindInverse:
-		c.tell(InRescinded, CallRescinded{Offers: event.Offers, Why: event.Why})
+		c.calls.tell(InRescinded, CallRescinded{Offers: event.Offers, Why: event.Why})
 	case protocol.MessageFramework:
-		c.tell(InMessages, CallMessage{Agent: event.Agent, Executor: event.Executor, Data: event.Data})
+		c.calls.tell(InMessages, CallMessage{Agent: event.Agent, Executor: event.Executor, Data: event.Data})
 	case protocol.ExecutorLost:
-		c.tell(InExecutorLost, CallExecutorLost{Agent: event.Agent, Executor: event.Executor, Message: event.Message})
+		c.calls.tell(InExecutorLost, CallExecutorLost{Agent: event.Agent, Executor: event.Executor, Message: event.Message})
 	case protocol.AgentLost:
-		c.tell(InAgentLost, CallAgentLost{Agent: event.Agent, Why: event.Why})
+		c.calls.tell(InAgentLost, CallAgentLost{Agent: event.Agent, Why: event.Why})
 	case protocol.OperationResult:
 		c.operationDone(event)
 	default: // the others mean nothing here
@@ -134,5 +134,5 @@ func (c *Core) tellRefused(err *api.Error) {
 		return
 	}
 	c.log(Warn, "call refused", Field{"error", err})
-	c.tell(InRefused, CallRefused{Err: err})
+	c.calls.tell(InRefused, CallRefused{Err: err})
 }

@@ -96,7 +96,7 @@ func (c *Core) operationDone(result protocol.OperationResult) {
 	if result.Agent == "" {
 		result.Agent = one.agent
 	}
-	c.tell(InOperations, CallOperationDone{Agent: result.Agent, Operation: result.ID, Err: result.Err, awaited: one})
+	c.calls.tell(InOperations, CallOperationDone{Agent: result.Agent, Operation: result.ID, Err: result.Err, awaited: one})
 }
 
 // askAwaited asks a new session for what an earlier one has not told.

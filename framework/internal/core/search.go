@@ -28,8 +28,10 @@ const (
 	awayWarnEvery = time.Minute
 )
 
-// search knows where masters are and which one to try next.
+// search knows where masters are, which one to try next, and for how long there has been no session.
 type search struct {
+	*base
+	absence    absence
 	configured []string
 	learned    []string // what the last leader said; replaces the one before
 	leader     string   // the last one that led
@@ -108,61 +110,69 @@ func (s *search) found(leader string, others []string) {
 // settle ends the search: the session has proven good.
 func (s *search) settle() { s.rounds, s.queue = 0, nil }
 
+// begin begins the search: there is no session yet.
+func (s *search) begin() {
+	s.absence = absence{began: s.now, awayFrom: s.now, warnAt: s.now.Add(awayWarnEvery)}
+	s.planDial()
+}
+
 // planDial chooses the next master.
-func (c *Core) planDial() { c.search.dialAt = c.now.Add(c.search.plan(c.random())) }
+func (s *search) planDial() { s.dialAt = s.now.Add(s.plan(s.random())) }
 
 // connectBy is when Run gives up on a first session; zero: never.
-func (c *Core) connectBy() time.Time {
-	if c.absence.greeted || c.config.ConnectTimeout <= 0 {
+func (s *search) connectBy() time.Time {
+	if s.absence.greeted || s.config.ConnectTimeout <= 0 {
 		return time.Time{}
 	}
-	return c.absence.began.Add(c.config.ConnectTimeout)
+	return s.absence.began.Add(s.config.ConnectTimeout)
 }
 
-// awaitMaster dials when it is time.
-func (c *Core) awaitMaster() {
-	if by := c.connectBy(); !by.IsZero() && !c.now.Before(by) {
+// await dials when it is time. An error says that the first session has taken too long.
+func (s *search) await(term api.Term) error {
+	if by := s.connectBy(); !by.IsZero() && !s.now.Before(by) {
 		why := fmt.Errorf("no session within %v; is a master listening there? The last try: %w",
-			c.config.ConnectTimeout, cmp.Or(c.absence.trouble, ErrNoAnswer))
-		c.end(api.E("framework.connect", api.Unavailable, strings.Join(c.config.Masters, ","), why))
-		return
+			s.config.ConnectTimeout, cmp.Or(s.absence.trouble, ErrNoAnswer))
+		return api.E("framework.connect", api.Unavailable, strings.Join(s.config.Masters, ","), why)
 	}
-	if c.search.dialing || c.now.Before(c.search.dialAt) {
-		return
+	if s.dialing || s.now.Before(s.dialAt) {
+		return nil
 	}
-	c.search.dialing = true
-	c.emit(Dial{Address: c.search.next, Timeout: c.search.dialTimeout(), Masters: c.search.all(), Term: c.self.term})
+	s.dialing = true
+	s.emit(Dial{Address: s.next, Timeout: s.dialTimeout(), Masters: s.all(), Term: term})
+	return nil
 }
 
-// dialed subscribes at the master that was reached, or plans to try the next one.
-func (c *Core) dialed(err error) {
-	c.search.dialing = false
-	if err != nil {
-		c.absence.trouble = err
-		c.log(Debug, "master not reached", Field{"error", err})
-		c.warnOfAbsence()
-		c.planDial()
-		return
+// dialed ends a dial: a master was reached, or the next one is planned.
+func (s *search) dialed(err error) (reached bool) {
+	s.dialing = false
+	if err == nil {
+		return true
 	}
-	c.session = newSession(c.search.next, c.session.begun, c.now)
-	c.subscribe()
+	s.absence.trouble = err
+	s.log(Debug, "master not reached", Field{"error", err})
+	s.warnOfAbsence()
+	s.planDial()
+	return false
 }
+
+// greet notes that a first session, or a place in the queue, was had.
+func (s *search) greet() { s.absence.greeted, s.absence.trouble = true, nil }
 
 // noteAbsence follows the end of a session; a subscription that fails only goes on with it.
-func (c *Core) noteAbsence(reached phase) {
+func (s *search) noteAbsence(reached phase) {
 	if reached > subscribing {
-		c.absence.awayFrom, c.absence.warnAt = c.now, c.now.Add(awayWarnEvery)
+		s.absence.awayFrom, s.absence.warnAt = s.now, s.now.Add(awayWarnEvery)
 	}
-	c.warnOfAbsence()
+	s.warnOfAbsence()
 }
 
 // warnOfAbsence says now and then why there has been no session for so long. What the
 // scheduler asks for meanwhile waits.
-func (c *Core) warnOfAbsence() {
-	if c.ending.over || c.now.Before(c.absence.warnAt) {
+func (s *search) warnOfAbsence() {
+	if s.now.Before(s.absence.warnAt) {
 		return
 	}
-	c.absence.warnAt = c.now.Add(awayWarnEvery)
-	c.log(Warn, "no master takes a session; trying on", Field{"for", c.now.Sub(c.absence.awayFrom).Round(time.Second)},
-		Field{"masters", c.search.all()}, Field{"error", c.absence.trouble})
+	s.absence.warnAt = s.now.Add(awayWarnEvery)
+	s.log(Warn, "no master takes a session; trying on", Field{"for", s.now.Sub(s.absence.awayFrom).Round(time.Second)},
+		Field{"masters", s.all()}, Field{"error", s.absence.trouble})
 }

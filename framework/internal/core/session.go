@@ -99,6 +99,14 @@ func (s *session) activate(event protocol.Subscribed, now time.Time) {
 	s.beatAt = now.Add(s.heartbeat)
 }
 
+// dialed subscribes at the master that was reached.
+func (c *Core) dialed(err error) {
+	if c.search.dialed(err) {
+		c.session = newSession(c.search.next, c.session.begun, c.now)
+		c.subscribe()
+	}
+}
+
 // subscribe says who we are and what we do not know the end of (R8).
 func (c *Core) subscribe() {
 	c.put(protocol.Subscribe{
@@ -120,7 +128,7 @@ func (c *Core) begin(event protocol.Subscribed) {
 	c.self.cluster = event.Cluster
 	c.self.framework.ID = event.Framework
 	c.search.found(c.session.address, event.Masters)
-	c.absence.greeted, c.absence.trouble, c.absence.warnAt = true, nil, time.Time{}
+	c.search.greet()
 	c.count(1, CountSession{Active: true})
 	c.session.activate(event, c.now)
 	c.emit(SessionBegan{Framework: event.Framework, Session: event.Session})
@@ -140,7 +148,7 @@ func (c *Core) tellAll() {
 		c.send(call)
 	}
 	if c.wants(InSubscribed) {
-		c.push(CallSubscribed{session: c.session.begun})
+		c.calls.push(CallSubscribed{session: c.session.begun})
 	} else {
 		c.awaitOffers()
 	}
@@ -194,7 +202,7 @@ func (c *Core) beat() {
 	if c.now.Sub(s.activeAt) >= s.heartbeat {
 		c.search.settle()
 	}
-	c.watchCalls()
+	c.calls.watch()
 	c.countQueues()
 	if !s.askAt.IsZero() && !c.now.Before(s.askAt) {
 		c.planReconcile()
@@ -205,7 +213,7 @@ func (c *Core) beat() {
 // stand waits for our turn. What is remembered of tasks belongs to the active instance
 // now, so the next subscription starts without it.
 func (c *Core) stand(event protocol.Waiting) {
-	c.absence.greeted, c.absence.trouble = true, nil
+	c.search.greet()
 	c.session.phase = standing
 	c.log(Info, "standing by", Field{"active", event.ActiveInstance}, Field{"address", c.session.address})
 	if len(c.tasks.open) > 0 {
@@ -238,7 +246,7 @@ func (c *Core) dropSession(err error, leader string) {
 	} else {
 		c.log(Info, "session ended", Field{"address", c.session.address}, Field{"error", err})
 	}
-	c.absence.trouble = err
+	c.search.absence.trouble = err
 	reached := c.session.phase
 	c.session = session{begun: c.session.begun}
 	c.countSessionEnd(reached)
@@ -246,14 +254,18 @@ func (c *Core) dropSession(err error, leader string) {
 	c.emit(CloseLink{})
 	c.accepts = accepts{}
 	c.updates.unsend()
-	c.skipCalls()
-	c.callRescinded(c.offers.drop(), "the session has ended: "+err.Error())
+	for _, callback := range c.calls.skip() {
+		c.finish(callback, Called{Outcome: Skipped})
+	}
+	c.calls.tellRescinded(c.offers.drop(), "the session has ended: "+err.Error())
 	if reached == active && c.search.rounds == 0 {
 		c.search.queue = nil
 	}
 	c.judgeEnd(err, leader, reached)
-	c.noteAbsence(reached)
-	c.planDial()
+	if !c.ending.over {
+		c.search.noteAbsence(reached)
+	}
+	c.search.planDial()
 }
 
 // judgeEnd decides whether the end of a session is the end of Run.
@@ -269,7 +281,7 @@ func (c *Core) judgeEnd(err error, leader string, reached phase) {
 		c.ending.over = true
 	case kind == api.Removed:
 		c.end(api.E("framework.run", api.Removed, c.self.framework.ID, err))
-	case reached == subscribing && !c.absence.greeted && final(kind):
+	case reached == subscribing && !c.search.absence.greeted && final(kind):
 		c.end(api.E("framework.subscribe", kind, c.config.Framework.Name, err))
 	}
 }

@@ -32,7 +32,7 @@ func (c *Core) resume(t *task) {
 		c.tasks.waiting = append(c.tasks.waiting, t.taskRef)
 		return
 	}
-	c.push(CallUpdate{Status: t.held[0], task: t.taskRef})
+	c.calls.push(CallUpdate{Status: t.held[0], task: t.taskRef})
 }
 
 // acknowledge tells the status's agent that it need not be sent again.

@@ -173,8 +173,6 @@ var larger = map[string]allowance{
 
 	// Rooms that are types and not packages yet.
 	"files of master/core":                      {49, "the rooms share the base that they stand on; see its DESIGN.md"},
-	"files of internal/wire":                    {28, "one noun a file, in both directions"},
-	"methods of framework/internal/core.Core":   {94, "the calls of the user's code and the search are to be rooms of their own"},
 	"bools of internal/cli/run.attempt":         {4, "tender run is to stand on framework/taskset, which has states for them"},
 	"fields of allocator/allocatortest.Cluster": {21, "the ledger that a policy is held against, and what its stories look at"},
 
