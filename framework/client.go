@@ -79,7 +79,7 @@ func (c *Client) Kill(task api.TaskID, options ...KillOption) error {
 	return c.tell(op, core.KillAsked{Task: task, Grace: how.grace})
 }
 
-// Acknowledge says that a status for which Update has returned [ErrLater] is handled now. A
+// Acknowledge says that a status for which Update has returned [ErrLater], or is about to, is handled now. A
 // second time, or of a status that does not wait for it, it does nothing. Between sessions it
 // holds as well: the agent hears of it when it sends the status again.
 func (c *Client) Acknowledge(status api.Status) error {

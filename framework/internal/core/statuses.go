@@ -52,6 +52,8 @@ func (c *Core) updateReturned(call CallUpdate, result Called) {
 	case t == nil: // forgotten meanwhile
 	case result.Outcome == Skipped:
 		c.tasks.waiting = append(c.tasks.waiting, t.taskRef)
+	case result.Outcome == Later && t.delivery == deliveryEarly:
+		c.handled(t)
 	case result.Outcome == Later && !c.tasks.isStray(t):
 		t.delivery = deliveryLater
 	case result.Outcome != Handled:
@@ -73,11 +75,18 @@ func (c *Core) handled(t *task) {
 	}
 }
 
-// acknowledgeLater ends the wait for which Update has returned ErrLater.
+// acknowledgeLater ends the wait for which Update has returned ErrLater, or is about to: who was handed the status may
+// be done with it before.
 func (c *Core) acknowledgeLater(status api.Status) {
 	t := c.tasks.open[status.Task]
-	if t != nil && t.delivery == deliveryLater && t.held[0].Number == status.Number {
+	if t == nil || len(t.held) == 0 || t.held[0].Number != status.Number {
+		return
+	}
+	switch t.delivery {
+	case deliveryLater:
 		c.handled(t)
+	case deliveryBusy:
+		t.delivery = deliveryEarly
 	}
 }
 

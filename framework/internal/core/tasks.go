@@ -67,6 +67,7 @@ const (
 	deliveryNone  delivery = iota
 	deliveryBusy           // it is with the scheduler, or waits for another try or session
 	deliveryLater          // it waits for Client.Acknowledge
+	deliveryEarly          // it was acknowledged, and Update has not returned yet
 )
 
 // killing is the end that was asked for; it is repeated in every session (R12).
