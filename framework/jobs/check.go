@@ -1,0 +1,200 @@
+package jobs
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/tenderhq/tender/api"
+)
+
+// Limits of jobs. What is beyond is refused when the job is submitted.
+const (
+	// NameBytesMax bounds the name of a job, a part of the IDs of its tasks.
+	NameBytesMax = 63
+	// JobBytesMax bounds a job as JSON, each of its versions too.
+	JobBytesMax = 128 << 10
+	// CompletionsMax bounds the indexes of a batch.
+	CompletionsMax = 100_000_000
+	// TasksMax bounds the tasks of a job that run or wait at one time.
+	TasksMax = 10_000
+	// PriorityMax bounds priorities, in both directions.
+	PriorityMax = 1000
+)
+
+// Problem is one thing that is wrong with a job.
+type Problem struct {
+	Field string // "task.cpus"
+	Why   string // what is wrong, and what would be right
+}
+
+func (p Problem) String() string { return p.Field + ": " + p.Why }
+
+// Problems are all that is wrong with a job; as an error.
+type Problems []Problem
+
+func (p Problems) Error() string {
+	lines := make([]string, len(p))
+	for i, one := range p {
+		lines[i] = one.String()
+	}
+	return strings.Join(lines, "\n")
+}
+
+func (p *Problems) say(field, format string, values ...any) {
+	*p = append(*p, Problem{field, fmt.Sprintf(format, values...)})
+}
+
+// Check says all that is wrong with a job, as [Problems], or nil.
+func (j Job) Check() error {
+	var found Problems
+	if why := checkName(j.Name); why != nil {
+		found.say("name", "%v", why)
+	}
+	if j.Priority < -PriorityMax || j.Priority > PriorityMax {
+		found.say("priority", "it is %d; write %d to %d", j.Priority, -PriorityMax, PriorityMax)
+	}
+	if !slices.Contains(Types(), j.Type) {
+		found.say("type", "%q is none; write one of %s", string(j.Type), typeNames())
+		return found
+	}
+	if j.Batch != nil && j.Type != BatchType {
+		found.say("batch", "it belongs to jobs of type %q, and this one's type is %q", BatchType, j.Type)
+	}
+	if j.Service != nil && j.Type != ServiceType {
+		found.say("service", "it belongs to jobs of type %q, and this one's type is %q", ServiceType, j.Type)
+	}
+	j.checkType(&found)
+	j.Task.check("task", j.Type == ServiceType, &found)
+	if len(found) == 0 {
+		return nil
+	}
+	return found
+}
+
+func typeNames() string {
+	var names []string
+	for _, one := range Types() {
+		names = append(names, string(one))
+	}
+	return strings.Join(names, ", ")
+}
+
+// checkType looks at what only some types have.
+func (j Job) checkType(found *Problems) {
+	full := j.WithDefaults()
+	switch j.Type {
+	case BatchType:
+		b := full.Batch
+		found.within("batch.completions", b.Completions, 1, CompletionsMax)
+		found.within("batch.parallelism", b.Parallelism, 1, TasksMax)
+		found.within("batch.failures", b.Failures, 0, CompletionsMax)
+		found.notNegative("batch.deadline", b.Deadline)
+		if j.Batch != nil && j.Batch.Completions < 0 {
+			found.within("batch.completions", j.Batch.Completions, 1, CompletionsMax)
+		}
+	case ServiceType:
+		s := full.Service
+		found.within("service.count", s.Count, 0, TasksMax)
+		found.within("service.at_once", s.AtOnce, 1, TasksMax)
+		found.within("service.canary", s.Canary, 0, TasksMax)
+		found.notNegative("service.proof", s.Proof)
+		found.notNegative("service.canary_proof", s.CanaryProof)
+	}
+}
+
+func (p *Problems) within(field string, n, least, most int) {
+	if n < least || n > most {
+		p.say(field, "it is %d; write %d to %d", n, least, most)
+	}
+}
+
+func (p *Problems) notNegative(field string, d Duration) {
+	if d < 0 {
+		p.say(field, "it is %v; write a time such as \"30s\"", d)
+	}
+}
+
+// checkName holds the names of jobs to what is good as a part of a task's ID and of a key.
+func checkName(name string) error {
+	switch {
+	case name == "":
+		return errors.New("it is missing; write one such as \"web\"")
+	case len(name) > NameBytesMax:
+		return fmt.Errorf("it has %d bytes; at most %d are allowed", len(name), NameBytesMax)
+	case strings.Trim(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_") != "":
+		return fmt.Errorf("%q; use letters, digits, '-' and '_' alone", name)
+	}
+	return nil
+}
+
+func (t Task) check(field string, service bool, found *Problems) {
+	full := t.withDefaults()
+	switch {
+	case t.Command == "" && len(t.Argv) == 0:
+		found.say(field+".command", "it is missing; write a line for the shell, or a program with its arguments as %s.argv", field)
+		return
+	case t.Command != "" && len(t.Argv) > 0:
+		found.say(field+".argv", "there is a command as well; leave one of them out")
+		return
+	}
+	before := len(*found)
+	for _, amount := range []struct {
+		name  string
+		value float64
+	}{{"cpus", t.CPUs}, {"mem", t.Mem}, {"disk", t.Disk}, {"gpus", t.GPUs}} {
+		if amount.value < 0 {
+			found.say(field+"."+amount.name, "it is %v; it can't be negative", amount.value)
+		}
+	}
+	found.within(field+".attempts", full.Attempts, 1, 1_000_000)
+	found.notNegative(field+".kill_grace", t.KillGrace)
+	found.notNegative(field+".timeout", t.Timeout)
+	found.notNegative(field+".backoff", t.Backoff)
+	found.notNegative(field+".backoff_max", t.BackoffMax)
+	if service && t.Timeout != 0 {
+		found.say(field+".timeout", "a service's tasks have no end; leave it out")
+	}
+	t.checkPlaces(field, found)
+	for _, name := range slices.Sorted(maps.Keys(t.Env)) {
+		if strings.HasPrefix(name, "TENDER_") {
+			found.say(field+".env."+name, "names that begin with TENDER_ are Tender's own")
+		}
+	}
+	if len(*found) > before {
+		return
+	}
+	task := full.APITask()
+	task.ID = "task"
+	task.Ports = nil // their numbers come with the offer
+	if err := task.Check(); err != nil {
+		found.say(field, "%v", err)
+	}
+}
+
+func (t Task) checkPlaces(field string, found *Problems) {
+	if t.Spread != "" {
+		if err := t.Spread.Check(); err != nil {
+			found.say(field+".spread", "%v", err)
+		}
+	}
+	found.within(field+".most", t.Most, 0, TasksMax)
+	if t.Most > 0 && t.Spread == "" {
+		found.say(field+".most", "it is a number for each place; say by %s.spread which places, such as \"agent\"", field)
+	}
+	for _, name := range slices.Sorted(maps.Keys(t.Where)) {
+		if err := api.CheckID("an attribute's name", name); err != nil {
+			found.say(field+".where", "%v", err)
+		}
+	}
+	for i, name := range t.Ports {
+		if err := checkName(name); err != nil {
+			found.say(fmt.Sprintf("%s.ports[%d]", field, i), "%v", err)
+		}
+		if slices.Contains(t.Ports[:i], name) {
+			found.say(fmt.Sprintf("%s.ports[%d]", field, i), "%q is there twice", name)
+		}
+	}
+}

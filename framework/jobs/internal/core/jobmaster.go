@@ -1,0 +1,355 @@
+package core
+
+import (
+	"fmt"
+	"hash/fnv"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/framework/jobs"
+	"github.com/tenderhq/tender/internal/value"
+)
+
+// Limits of what is kept of a job.
+const (
+	// VersionsMax: the oldest version that nothing needs is forgotten.
+	VersionsMax = 10
+	// NotesMax: the oldest note is forgotten.
+	NotesMax = 20
+	// NoteBytesMax: a longer note is cut off.
+	NoteBytesMax = 300
+)
+
+// JobMaster is one job.
+type JobMaster struct {
+	Job       jobs.Job // as it is to be, with its defaults
+	Run       string   // tells this run of the name from all before
+	Version   int      // of Job
+	Stable    int      // the version that was proven last: what a bad change goes back to
+	Versions  map[int]jobs.Version
+	Phase     jobs.Phase
+	Why       string
+	Submitted time.Time
+	EndedAt   time.Time
+	Subs      []*subJob
+	Notes     []jobs.Note
+	Roll      roll
+	Alarms    alarms
+	Gone      bool // it is deleted, and nothing of it is kept
+
+	now     time.Time
+	effects []Effect
+}
+
+// New is a job that was just submitted.
+func New(version jobs.Version, run string) *JobMaster {
+	m := &JobMaster{
+		Job: version.Job.WithDefaults(), Run: run, Version: version.Number, Stable: version.Number, Phase: jobs.Running, Submitted: version.At,
+		Versions: map[int]jobs.Version{version.Number: version},
+	}
+	for _, planned := range m.Job.Plan().SubJobs {
+		m.Subs = append(m.Subs, newSubJob(planned))
+	}
+	return m
+}
+
+// Inherit gives a job that is begun anew the versions of the runs before it.
+func (m *JobMaster) Inherit(versions map[int]jobs.Version) {
+	for number, version := range versions { // order: irrelevant because each has a place of its own
+		if _, known := m.Versions[number]; !known {
+			m.Versions[number] = version
+		}
+	}
+}
+
+// Clone makes a JobMaster that goes on alike and shares nothing that changes.
+func (m *JobMaster) Clone() *JobMaster { return value.Clone(m) }
+
+// Dump shows people the whole state. Two that show alike go on alike.
+func (m *JobMaster) Dump() string { return value.Text(m) }
+
+// Wake is when Woken is due; zero: nothing happens by time alone.
+func (m *JobMaster) Wake() time.Time { return m.Alarms.next() }
+
+// Step takes an event, and returns what is to be done for it.
+func (m *JobMaster) Step(now time.Time, happened Event) []Effect {
+	m.now, m.effects = now, nil
+	m.ring()
+	switch e := happened.(type) {
+	case Begun:
+		m.begin()
+	case Updated:
+		m.update(e.Version)
+	case Assigned:
+		m.assign(e)
+	case Undispatched:
+		m.undispatched(e)
+	case Heard:
+		m.hear(e.Status)
+	case Asked:
+		m.ask(e)
+	case Woken:
+	}
+	m.rollOn()
+	m.conclude()
+	effects := m.effects
+	m.now, m.effects = time.Time{}, nil
+	return effects
+}
+
+func (m *JobMaster) do(effects ...Effect) {
+	for _, effect := range effects {
+		if _, is := effect.(Save); !is || !slices.Contains(m.effects, effect) { // one stands for all of the step
+			m.effects = append(m.effects, effect)
+		}
+	}
+}
+
+func (m *JobMaster) saveHeader() { m.do(Save{HeaderKey}) }
+
+func (m *JobMaster) savePart(s *subJob, index int) { m.do(Save{partKey(s.Name, index/partSlots)}) }
+
+// note remembers what people may want to know.
+func (m *JobMaster) note(format string, values ...any) {
+	text := fmt.Sprintf(format, values...)
+	if len(text) > NoteBytesMax {
+		text = strings.ToValidUTF8(text[:NoteBytesMax], "") + "…"
+	}
+	m.Notes = append(m.Notes, jobs.Note{At: m.now, Text: text})
+	m.Notes = m.Notes[max(0, len(m.Notes)-NotesMax):]
+	m.saveHeader()
+}
+
+// begin generates the tasks of a new job.
+func (m *JobMaster) begin() {
+	m.prune()
+	for _, s := range m.Subs {
+		m.resize(s)
+	}
+	if b := m.Job.Batch; b != nil && b.Deadline > 0 {
+		m.Alarms.set(alarm{At: m.Submitted.Add(time.Duration(b.Deadline)), Kind: deadlineAt})
+	}
+}
+
+// resize gives a sub-job that is kept running its indexes, and ends those that it has too many.
+func (m *JobMaster) resize(s *subJob) {
+	if !s.Keep {
+		return
+	}
+	for index := range s.Tasks {
+		if s.slot(index) == nil {
+			s.queue(s.begin(index, m.Version))
+		}
+	}
+	for _, one := range s.all() {
+		if one.Index < s.Tasks {
+			continue
+		}
+		if one.busy() {
+			m.kill(one.Live, unwanted)
+		} else {
+			s.drop(one)
+			m.savePart(s, one.Index)
+		}
+	}
+}
+
+func (m *JobMaster) kill(live *attempt, why killReason) {
+	if live.Killed == notKilled {
+		live.Killed = why
+		m.do(Kill{live.Task})
+	}
+}
+
+// ring takes the alarms that are due.
+func (m *JobMaster) ring() {
+	for one, is := m.Alarms.due(m.now); is; one, is = m.Alarms.due(m.now) {
+		if one.Kind == deadlineAt {
+			if m.Phase == jobs.Running {
+				m.fail(fmt.Sprintf("it was not done within %v", m.Job.Batch.Deadline))
+			}
+			continue
+		}
+		s := m.sub(one.SubJob)
+		if s == nil || s.slot(one.Index) == nil {
+			continue
+		}
+		m.ringSlot(s, s.slot(one.Index), one)
+	}
+}
+
+func (m *JobMaster) ringSlot(s *subJob, at *slot, one alarm) {
+	live := at.Live
+	switch {
+	case one.Kind == pauseOver:
+		if !at.Pause.IsZero() && !at.Pause.After(m.now) {
+			s.unpause(at)
+			s.queue(at)
+		}
+	case live == nil || live.Number != one.Attempt:
+	case one.Kind == timeOver:
+		m.kill(live, overdue)
+	case one.Kind == lostLong && !live.Silent.IsZero() && !live.Silent.Add(m.patience(s)).After(m.now):
+		m.missed(s, at)
+	}
+}
+
+func (m *JobMaster) sub(name string) *subJob {
+	for _, s := range m.Subs {
+		if s.Name == name {
+			return s
+		}
+	}
+	return nil
+}
+
+// task is what the version's tasks of the sub-job are.
+func (m *JobMaster) task(s *subJob, version int) jobs.Task {
+	if version == m.Version {
+		return s.Task
+	}
+	if old, is := m.Versions[version]; is {
+		for _, planned := range old.Job.Plan().SubJobs {
+			if planned.Name == s.Name {
+				return planned.Task
+			}
+		}
+	}
+	return s.Task
+}
+
+// ask ends the job because somebody wants it.
+func (m *JobMaster) ask(e Asked) {
+	switch {
+	case e.Delete:
+		if m.Phase == jobs.Deleting {
+			return
+		}
+		m.Phase, m.Why = jobs.Deleting, e.Why
+	case m.Phase != jobs.Running:
+		return
+	default:
+		m.Phase, m.Why = jobs.Stopping, e.Why
+	}
+	m.note("%s", strings.ToLower(string(m.Phase))+": "+e.Why)
+	m.endTasks()
+}
+
+// fail ends the job because it can't succeed any more.
+func (m *JobMaster) fail(why string) {
+	m.Phase, m.Why = jobs.Failing, why
+	m.note("it fails: %s", why)
+	m.endTasks()
+}
+
+// endTasks ends what runs, and waits no more.
+func (m *JobMaster) endTasks() {
+	for _, s := range m.Subs {
+		for _, one := range s.all() {
+			switch {
+			case !one.busy():
+				s.drop(one)
+			case !one.Live.Silent.IsZero(): // whoever comes back later is a stray, and killed as such
+				m.kill(one.Live, unwanted)
+				s.detach(one)
+				s.drop(one)
+			default:
+				m.kill(one.Live, unwanted)
+			}
+		}
+	}
+}
+
+// conclude ends the job when nothing of it is left to do.
+func (m *JobMaster) conclude() {
+	if m.Phase.Ended() || m.Gone {
+		return
+	}
+	slots, open := 0, false
+	for _, s := range m.Subs {
+		slots += s.Slots
+		open = open || s.Keep || s.Done+s.Failed < s.Tasks
+		if m.Phase == jobs.Running && !s.Keep && s.Failed > s.Failures {
+			m.fail(fmt.Sprintf("%d of %d indexes of %s were given up, %d may be", s.Failed, s.Tasks, s.Name, s.Failures))
+			m.conclude()
+			return
+		}
+	}
+	if slots > 0 || m.Phase == jobs.Running && open {
+		return
+	}
+	switch m.Phase {
+	case jobs.Running:
+		m.end(jobs.Succeeded)
+	case jobs.Stopping:
+		m.end(jobs.Stopped)
+	case jobs.Failing:
+		m.end(jobs.Failed)
+	case jobs.Deleting:
+		m.forget()
+	}
+}
+
+// end leaves of the job what its history needs.
+func (m *JobMaster) end(phase jobs.Phase) {
+	m.Phase, m.EndedAt, m.Alarms = phase, m.now, nil
+	m.note("%s", strings.ToLower(string(phase)))
+	m.dropParts()
+	m.do(Ended{phase})
+}
+
+// dropParts deletes what the store has of the tasks.
+func (m *JobMaster) dropParts() {
+	for _, s := range m.Subs {
+		s.FoldedDone, s.FoldedFailed = s.Done, s.Failed
+		numbers := slices.Sorted(maps.Keys(s.Parts))
+		clear(s.Parts)
+		for _, number := range numbers {
+			m.do(Save{partKey(s.Name, number)})
+		}
+	}
+}
+
+// forget deletes all that the store has of the job, its header last.
+func (m *JobMaster) forget() {
+	m.dropParts()
+	numbers := slices.Sorted(maps.Keys(m.Versions))
+	m.Versions, m.Alarms, m.Gone = nil, nil, true
+	for _, number := range numbers {
+		m.do(Save{VersionKey(number)})
+	}
+	m.do(Save{HeaderKey}, Forgotten{})
+}
+
+// parseTask finds the slot's numbers in a task's ID: NAME.RUN.SUBJOB.INDEX.ATTEMPT.
+func (m *JobMaster) parseTask(id api.TaskID) (s *subJob, index, attempt int, ok bool) {
+	parts := strings.Split(string(id), ".")
+	if len(parts) != 5 || parts[0] != m.Job.Name || parts[1] != m.Run {
+		return nil, 0, 0, false
+	}
+	index, err := strconv.Atoi(parts[3])
+	attempt, err2 := strconv.Atoi(parts[4])
+	s = m.sub(parts[2])
+	return s, index, attempt, s != nil && err == nil && err2 == nil
+}
+
+func (m *JobMaster) taskID(s *subJob, index, attempt int) api.TaskID {
+	return api.TaskID(fmt.Sprintf("%s.%s.%s.%d.%d", m.Job.Name, m.Run, s.Name, index, attempt))
+}
+
+// JobOf is the name of the job that a task belongs to, "" when it is none of ours.
+func JobOf(id api.TaskID) string {
+	name, _, _ := strings.Cut(string(id), ".")
+	return name
+}
+
+// share takes a part of up to a half off a pause: the same part for the same task.
+func share(id api.TaskID, pause time.Duration) time.Duration {
+	sum := fnv.New32a()
+	_, _ = sum.Write([]byte(id)) // a hash takes what it is given
+	return pause - time.Duration(float64(pause)/2*float64(sum.Sum32()%1000)/1000)
+}

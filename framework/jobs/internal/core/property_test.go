@@ -1,0 +1,408 @@
+package core
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/framework/jobs"
+	"github.com/tenderhq/tender/internal/testing/transcript"
+)
+
+// world is a manager, its store, the masters and the agents, as a JobMaster sees them. What happens when is chance.
+type world struct {
+	t       *rapid.T
+	m       *JobMaster
+	now     time.Time
+	store   map[string][]byte
+	keys    map[string]bool // to be written
+	waiting []Effect        // for that
+	tasks   map[api.TaskID]*played
+	updates int
+	steps   int
+	quiet   bool // no agent was silent: then nothing may be done twice
+}
+
+// played is a task on an agent.
+type played struct {
+	id     api.TaskID
+	told   []api.Status // not acknowledged, in order
+	number uint64
+	state  api.TaskState
+	silent bool
+	killed bool // it was asked to end
+}
+
+func newWorld(t *rapid.T, job jobs.Job) *world {
+	w := &world{t: t, now: transcript.Epoch, store: map[string][]byte{}, keys: map[string]bool{}, tasks: map[api.TaskID]*played{}, quiet: true}
+	w.m = New(jobs.Version{Number: 1, At: w.now, Why: "submitted", Job: job}, "r1")
+	w.write(VersionKey(1))
+	w.write(HeaderKey)
+	w.step(Begun{})
+	return w
+}
+
+func (w *world) write(key string) {
+	value, err := w.m.Record(key)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	if value == nil {
+		delete(w.store, key)
+	} else {
+		w.store[key] = value
+	}
+}
+
+// step tells the JobMaster; a clone that was told the same must have done the same. It is looked at now and then.
+func (w *world) step(happened Event) {
+	var twin *JobMaster
+	if w.steps++; w.steps%7 == 1 {
+		twin = w.m.Clone()
+	}
+	effects := w.m.Step(w.now, happened)
+	if twin == nil {
+	} else if again := twin.Step(w.now, happened); fmt.Sprint(effects) != fmt.Sprint(again) || twin.Dump() != w.m.Dump() {
+		w.t.Fatalf("a clone did %v, the original %v", again, effects)
+	}
+	for _, effect := range effects {
+		if save, is := effect.(Save); is {
+			w.keys[save.Key] = true
+		} else {
+			w.waiting = append(w.waiting, effect)
+		}
+	}
+}
+
+// commit writes what is to be written, what is deleted last, and then does what waited for it. A crash in the middle
+// leaves some of it written.
+func (w *world) commit(crash bool) {
+	var puts, deletes []string
+	for _, key := range slices.Sorted(maps.Keys(w.keys)) {
+		if value, _ := w.m.Record(key); value != nil {
+			puts = append(puts, key)
+		} else {
+			deletes = append(deletes, key)
+		}
+	}
+	order := append(puts, deletes...)
+	if crash {
+		some := rapid.IntRange(0, len(order)).Draw(w.t, "written")
+		if some < len(puts) { // in any order
+			order = rapid.Permutation(puts).Draw(w.t, "order")
+		}
+		order = order[:some]
+	}
+	for _, key := range order {
+		w.write(key)
+	}
+	if crash {
+		return
+	}
+	effects := w.waiting
+	w.keys, w.waiting = map[string]bool{}, nil
+	for _, effect := range effects {
+		w.perform(effect)
+	}
+}
+
+func (w *world) perform(effect Effect) {
+	switch effect := effect.(type) {
+	case Dispatch:
+		if w.tasks[effect.Task] != nil {
+			w.t.Fatalf("%s is started twice", effect.Task)
+		}
+		task := &played{id: effect.Task}
+		w.tasks[effect.Task] = task
+		if rapid.IntRange(0, 9).Draw(w.t, "dropped") == 0 {
+			task.become(api.TaskDropped)
+			return
+		}
+		task.become(api.TaskRunning)
+		w.onlyOne(effect.Task)
+	case Kill:
+		w.kill(effect.Task)
+	case Acknowledge:
+		task := w.tasks[effect.Status.Task]
+		if task != nil && len(task.told) > 0 && task.told[0].Number == effect.Status.Number {
+			task.told = task.told[1:]
+		}
+	case Ended, Forgotten:
+	}
+}
+
+// onlyOne: of an index only one task runs that nobody has asked to end, those aside whose agent is taken for dead.
+func (w *world) onlyOne(id api.TaskID) {
+	_, index, _, _ := w.m.parseTask(id)
+	for _, other := range w.tasks {
+		_, same, _, _ := w.m.parseTask(other.id)
+		if other.id != id && same == index && other.state == api.TaskRunning && !other.silent && !other.killed && w.quiet {
+			w.t.Fatalf("%s and %s run at a time", id, other.id)
+		}
+	}
+}
+
+func (w *world) kill(id api.TaskID) {
+	task := w.tasks[id]
+	if task == nil || task.state.Terminal() {
+		return
+	}
+	task.killed = true
+	if !task.silent {
+		task.become(api.TaskKilled)
+	}
+}
+
+func (p *played) become(state api.TaskState) {
+	p.state = state
+	p.number++
+	p.told = append(p.told, api.Status{Task: p.id, Number: p.number, State: state, Agent: "a1"})
+}
+
+// takeOver is what a manager does that has become the active one.
+func (w *world) takeOver() {
+	w.keys, w.waiting = map[string]bool{}, nil
+	m, left, err := Load(w.now, w.store)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.m = m
+	for _, key := range left {
+		delete(w.store, key)
+	}
+	for _, id := range m.Kills() {
+		w.kill(id)
+	}
+	for _, id := range slices.Sorted(maps.Keys(w.tasks)) { // the leader tells of all that has not ended
+		if task := w.tasks[id]; len(task.told) == 0 && !task.state.Terminal() {
+			w.tell(id)
+		}
+	}
+	for _, id := range m.Unheard() {
+		if w.tasks[id] == nil {
+			w.step(Heard{api.Status{Task: id, State: api.TaskUnknown}})
+		}
+	}
+}
+
+// tell says what the leader knows of a task.
+func (w *world) tell(id api.TaskID) {
+	state := w.tasks[id].state
+	if w.tasks[id].silent {
+		state = api.TaskUnreachable
+	}
+	w.step(Heard{api.Status{Task: id, State: state, Agent: "a1"}})
+}
+
+// open lists the tasks that have not ended.
+func (w *world) open() (ids []api.TaskID) {
+	for _, id := range slices.Sorted(maps.Keys(w.tasks)) {
+		if !w.tasks[id].state.Terminal() {
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}
+
+// deliver tells the oldest status of a task.
+func (w *world) deliver(id api.TaskID) bool {
+	task := w.tasks[id]
+	if task.silent || len(task.told) == 0 {
+		return false
+	}
+	w.step(Heard{task.told[0]})
+	return true
+}
+
+// offer assigns the next task of each that waits.
+func (w *world) offer(most int) (n int) {
+	for _, ask := range w.m.Asks() {
+		for range min(ask.Count, most) {
+			w.step(Assigned{SubJob: ask.SubJob, Version: ask.Version, Agent: "a1"})
+			n++
+		}
+	}
+	return n
+}
+
+// wake lets time pass to the next alarm.
+func (w *world) wake() bool {
+	next := w.m.Wake()
+	if next.IsZero() {
+		return false
+	}
+	if next.After(w.now) {
+		w.now = next
+	}
+	w.step(Woken{})
+	return true
+}
+
+// silence has a task's agent be taken for dead, or come back.
+func (w *world) silence(id api.TaskID) {
+	w.quiet = false
+	task := w.tasks[id]
+	task.silent = !task.silent
+	if !task.silent && task.killed {
+		task.become(api.TaskKilled)
+		return
+	}
+	w.tell(id)
+}
+
+func (w *world) actions(change func(n int) jobs.Job) map[string]func(*rapid.T) {
+	some := func(t *rapid.T) (api.TaskID, bool) {
+		ids := w.open()
+		if len(ids) == 0 {
+			return "", false
+		}
+		return rapid.SampledFrom(ids).Draw(t, "task"), true
+	}
+	return map[string]func(*rapid.T){
+		"": func(*rapid.T) {},
+		"offer": func(t *rapid.T) {
+			w.offer(rapid.IntRange(1, 4).Draw(t, "room"))
+		},
+		"commit": func(*rapid.T) { w.commit(false) },
+		"crash": func(*rapid.T) {
+			w.commit(true)
+			w.takeOver()
+		},
+		"deliver": func(t *rapid.T) {
+			for _, id := range rapid.Permutation(slices.Sorted(maps.Keys(w.tasks))).Draw(t, "order") {
+				if w.deliver(id) {
+					return
+				}
+			}
+		},
+		"end": func(t *rapid.T) {
+			if id, is := some(t); is && !w.tasks[id].silent {
+				w.tasks[id].become(rapid.SampledFrom([]api.TaskState{api.TaskFinished, api.TaskFinished, api.TaskFailed, api.TaskGone}).Draw(t, "state"))
+			}
+		},
+		"silence": func(t *rapid.T) {
+			if id, is := some(t); is {
+				w.silence(id)
+			}
+		},
+		"wake":   func(*rapid.T) { w.wake() },
+		"second": func(*rapid.T) { w.now = w.now.Add(time.Second) },
+		"update": func(*rapid.T) {
+			if w.m.Phase != jobs.Running || w.updates > 5 {
+				return
+			}
+			w.updates++
+			version := jobs.Version{Number: w.m.Next(), At: w.now, Why: "updated", Job: change(w.updates)}
+			text, err := json.Marshal(version)
+			if err != nil {
+				w.t.Fatal(err)
+			}
+			w.store[VersionKey(version.Number)] = text
+			w.step(Updated{version})
+		},
+	}
+}
+
+// calm lets all go well until nothing happens any more.
+func (w *world) calm() {
+	for rounds := 0; ; rounds++ {
+		if rounds > 10_000 {
+			w.t.Fatalf("it does not come to rest:\n%s", w.m.Dump())
+		}
+		w.commit(false)
+		busy := false
+		for _, id := range slices.Sorted(maps.Keys(w.tasks)) {
+			task := w.tasks[id]
+			switch {
+			case task.silent:
+				w.silence(id)
+				busy = true
+			case w.deliver(id):
+				busy = true
+			case !task.state.Terminal() && w.m.Job.Type == jobs.BatchType:
+				task.become(api.TaskFinished)
+				busy = true
+			}
+		}
+		w.commit(false)
+		if w.offer(100) > 0 || busy {
+			continue
+		}
+		if w.m.Phase.Ended() || !w.wake() {
+			return
+		}
+	}
+}
+
+// TestBatchWhateverHappens: each index ends once, whatever the order of events.
+func TestBatchWhateverHappens(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		n := rapid.IntRange(1, 6).Draw(t, "completions")
+		job := func(int) jobs.Job {
+			return jobs.Job{Name: "sum", Type: jobs.BatchType, Task: jobs.Task{Command: "true", Attempts: 1000,
+				LostAfter: jobs.Duration(rapid.SampledFrom([]time.Duration{0, time.Minute, -1}).Draw(t, "lost after"))},
+				Batch: &jobs.Batch{Completions: n, Parallelism: rapid.IntRange(1, 4).Draw(t, "parallelism")}}
+		}
+		w := newWorld(t, job(0))
+		t.Repeat(w.actions(job))
+		w.calm()
+		if w.m.Phase != jobs.Succeeded || w.m.Subs[0].Done != n {
+			t.Fatalf("it is %s with %d of %d done:\n%s", w.m.Phase, w.m.Subs[0].Done, n, w.m.Dump())
+		}
+		if len(w.open()) > 0 {
+			t.Fatalf("%v run on", w.open())
+		}
+		done := map[int]int{}
+		for _, task := range w.tasks {
+			if task.state == api.TaskFinished {
+				_, index, _, _ := w.m.parseTask(task.id)
+				done[index]++
+			}
+		}
+		for index, times := range done {
+			if times > 1 && w.quiet {
+				t.Fatalf("index %d was done %d times", index, times)
+			}
+		}
+		if len(done) != n {
+			t.Fatalf("%d of %d indexes were done", len(done), n)
+		}
+		for key := range w.store {
+			if key != HeaderKey && key[:len(versionPrefix)] != versionPrefix {
+				t.Fatalf("the store still has %s", key)
+			}
+		}
+	})
+}
+
+// TestServiceWhateverHappens: in the end so many run as it is to have, all of its version.
+func TestServiceWhateverHappens(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		job := func(n int) jobs.Job {
+			return jobs.Job{Name: "web", Type: jobs.ServiceType, Task: jobs.Task{Command: fmt.Sprint("serve ", n/2)},
+				Service: &jobs.Service{Count: rapid.IntRange(0, 5).Draw(t, "count"), AtOnce: rapid.IntRange(1, 3).Draw(t, "at once"),
+					Canary: rapid.IntRange(0, 2).Draw(t, "canary"), KeepBad: rapid.Bool().Draw(t, "keep bad")}}
+		}
+		w := newWorld(t, job(0))
+		t.Repeat(w.actions(job))
+		w.calm()
+		s := w.m.Subs[0]
+		if len(w.open()) != s.Tasks || s.Running != s.Tasks || w.m.Phase != jobs.Running {
+			t.Fatalf("%v run, wanted %d:\n%s", w.open(), s.Tasks, w.m.Dump())
+		}
+		for _, one := range s.all() {
+			if one.Version != w.m.Version && !w.m.Roll.Stopped {
+				t.Fatalf("index %d is of version %d, wanted %d", one.Index, one.Version, w.m.Version)
+			}
+		}
+		if w.m.Roll.Active {
+			t.Fatalf("the change is not done:\n%s", w.m.Dump())
+		}
+	})
+}

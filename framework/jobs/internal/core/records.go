@@ -1,0 +1,307 @@
+package core
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/framework/jobs"
+)
+
+// The keys of a job's records, below its name.
+const (
+	HeaderKey     = "job"
+	versionPrefix = "version/"
+	partPrefix    = "part/"
+)
+
+// VersionKey is where a version is kept.
+func VersionKey(number int) string { return versionPrefix + strconv.Itoa(number) }
+
+func partKey(subJob string, number int) string {
+	return fmt.Sprintf("%s%s/%d", partPrefix, subJob, number)
+}
+
+// header is the record of a job. What its tasks do stands in those of its parts.
+type header struct {
+	Run       string         `json:"run"`
+	Version   int            `json:"version"`
+	Stable    int            `json:"stable"`
+	Phase     jobs.Phase     `json:"phase"`
+	Why       string         `json:"why,omitempty"`
+	Submitted time.Time      `json:"submitted"`
+	Ended     time.Time      `json:"ended,omitzero"`
+	Roll      roll           `json:"roll,omitzero"`
+	Notes     []jobs.Note    `json:"notes,omitempty"`
+	SubJobs   []subJobRecord `json:"sub_jobs,omitempty"`
+}
+
+// subJobRecord counts what parts that are gone had.
+type subJobRecord struct {
+	Name   string `json:"name"`
+	Folded spans  `json:"folded,omitempty"`
+	Done   int    `json:"done,omitempty"`
+	Failed int    `json:"failed,omitempty"`
+}
+
+type partRecord struct {
+	Run      string       `json:"run"`
+	Attempts int          `json:"attempts,omitempty"`
+	Done     []uint64     `json:"done,omitempty"`
+	Failed   []uint64     `json:"failed,omitempty"`
+	Slots    []slotRecord `json:"slots,omitempty"`
+}
+
+type slotRecord struct {
+	Index    int            `json:"i"`
+	Failures int            `json:"failures,omitempty"`
+	Streak   int            `json:"streak,omitempty"`
+	Pause    time.Time      `json:"pause,omitzero"`
+	Version  int            `json:"version"`
+	Trial    bool           `json:"trial,omitempty"`
+	Live     *attemptRecord `json:"live,omitempty"`
+	Lost     *attemptRecord `json:"lost,omitempty"`
+}
+
+type attemptRecord struct {
+	Number   int               `json:"n"`
+	Agent    api.AgentID       `json:"agent"`
+	Hostname string            `json:"hostname,omitempty"`
+	Place    string            `json:"place,omitempty"`
+	Version  int               `json:"version"`
+	Since    time.Time         `json:"since"`
+	Killed   killReason        `json:"killed,omitempty"`
+	Ports    map[string]uint16 `json:"ports,omitempty"`
+}
+
+// Record is what the store is to have under a key; nil: nothing.
+func (m *JobMaster) Record(key string) ([]byte, error) {
+	if m.Gone {
+		return nil, nil
+	}
+	if number, is := strings.CutPrefix(key, versionPrefix); is {
+		n, err := strconv.Atoi(number)
+		if version, known := m.Versions[n]; err == nil && known {
+			return json.Marshal(version)
+		}
+		return nil, err
+	}
+	if key == HeaderKey {
+		return json.Marshal(m.header())
+	}
+	subJob, number, err := parsePart(key)
+	if err != nil || m.sub(subJob) == nil {
+		return nil, err
+	}
+	p := m.sub(subJob).Parts[number]
+	if p == nil {
+		return nil, nil
+	}
+	return json.Marshal(m.partRecord(p))
+}
+
+func parsePart(key string) (subJob string, number int, err error) {
+	subJob, text, _ := strings.Cut(strings.TrimPrefix(key, partPrefix), "/")
+	number, err = strconv.Atoi(text)
+	return subJob, number, err
+}
+
+func (m *JobMaster) header() header {
+	h := header{Run: m.Run, Version: m.Version, Stable: m.Stable, Phase: m.Phase, Why: m.Why, Submitted: m.Submitted, Ended: m.EndedAt,
+		Roll: m.Roll, Notes: m.Notes}
+	for _, s := range m.Subs {
+		h.SubJobs = append(h.SubJobs, subJobRecord{s.Name, s.Folded, s.FoldedDone, s.FoldedFailed})
+	}
+	return h
+}
+
+func (m *JobMaster) partRecord(p *part) partRecord {
+	r := partRecord{Run: m.Run, Attempts: p.Attempts}
+	if p.Done.count() > 0 {
+		r.Done = p.Done[:]
+	}
+	if p.Failed.count() > 0 {
+		r.Failed = p.Failed[:]
+	}
+	for _, index := range slices.Sorted(maps.Keys(p.Slots)) {
+		one := p.Slots[index]
+		r.Slots = append(r.Slots, slotRecord{index, one.Failures, one.Streak, one.Pause, one.Version, one.Trial, recordOf(one.Live), recordOf(one.Lost)})
+	}
+	return r
+}
+
+func recordOf(a *attempt) *attemptRecord {
+	if a == nil {
+		return nil
+	}
+	return &attemptRecord{a.Number, a.Agent, a.Hostname, a.Place, a.Version, a.Since, a.Killed, a.Ports}
+}
+
+// Load makes a JobMaster of its records, by their keys, and says which of them are not needed any more.
+func Load(now time.Time, records map[string][]byte) (m *JobMaster, left []string, err error) {
+	var h header
+	if err := json.Unmarshal(records[HeaderKey], &h); err != nil {
+		return nil, nil, fmt.Errorf("the record of the job: %w", err)
+	}
+	m = &JobMaster{Run: h.Run, Version: h.Version, Stable: h.Stable, Phase: h.Phase, Why: h.Why, Submitted: h.Submitted, EndedAt: h.Ended,
+		Roll: h.Roll, Notes: h.Notes, Versions: make(map[int]jobs.Version), now: now}
+	latest := 0
+	for _, key := range slices.Sorted(maps.Keys(records)) {
+		if !strings.HasPrefix(key, versionPrefix) {
+			continue
+		}
+		var version jobs.Version
+		if err := json.Unmarshal(records[key], &version); err != nil {
+			return nil, nil, fmt.Errorf("the record %s: %w", key, err)
+		}
+		m.Versions[version.Number] = version
+		latest = max(latest, version.Number)
+	}
+	current, is := m.Versions[h.Version]
+	if !is {
+		return nil, nil, fmt.Errorf("its version %d is not there; the newest is %d", h.Version, latest)
+	}
+	m.Job = current.Job.WithDefaults()
+	for _, planned := range m.Job.Plan().SubJobs {
+		s := newSubJob(planned)
+		m.Subs = append(m.Subs, s)
+		for _, known := range h.SubJobs {
+			if known.Name == s.Name {
+				s.Folded, s.FoldedDone, s.FoldedFailed = known.Folded, known.Done, known.Failed
+				s.Done, s.Failed = known.Done, known.Failed
+			}
+		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(records)) {
+		if !strings.HasPrefix(key, partPrefix) {
+			continue
+		}
+		needed, err := m.loadPart(key, records[key])
+		if err != nil {
+			return nil, nil, fmt.Errorf("the record %s: %w", key, err)
+		}
+		if !needed {
+			left = append(left, key)
+		}
+	}
+	m.resume()
+	m.now, m.effects = time.Time{}, nil
+	return m, left, nil
+}
+
+// loadPart takes a part in; false: it is of an earlier run, or is counted in the header already.
+func (m *JobMaster) loadPart(key string, value []byte) (needed bool, err error) {
+	var r partRecord
+	if err := json.Unmarshal(value, &r); err != nil {
+		return false, err
+	}
+	subJob, number, err := parsePart(key)
+	if err != nil {
+		return false, err
+	}
+	s := m.sub(subJob)
+	if s == nil || r.Run != m.Run || m.Phase.Ended() || s.Folded.has(number) {
+		return false, nil
+	}
+	p := &part{Slots: make(map[int]*slot), Attempts: r.Attempts}
+	copy(p.Done[:], r.Done)
+	copy(p.Failed[:], r.Failed)
+	s.Parts[number] = p
+	s.Done += p.Done.count()
+	s.Failed += p.Failed.count()
+	s.Next = max(s.Next, number*partSlots+max(p.Done.last(), p.Failed.last())+1)
+	for _, known := range r.Slots {
+		one := s.begin(known.Index, known.Version)
+		one.Failures, one.Streak, one.Trial = known.Failures, known.Streak, known.Trial
+		one.Lost = m.attemptOf(s, known.Index, known.Lost)
+		if live := m.attemptOf(s, known.Index, known.Live); live != nil {
+			s.attach(one, live)
+		} else if known.Pause.After(m.now) {
+			s.pause(one, known.Pause)
+		}
+	}
+	return true, nil
+}
+
+func (m *JobMaster) attemptOf(s *subJob, index int, r *attemptRecord) *attempt {
+	if r == nil {
+		return nil
+	}
+	return &attempt{Number: r.Number, Task: m.taskID(s, index, r.Number), Agent: r.Agent, Hostname: r.Hostname, Place: r.Place, Version: r.Version,
+		Since: r.Since, Killed: r.Killed, Ports: r.Ports}
+}
+
+// resume goes on where the JobMaster before has ended: who waited waits again, and the alarms are set.
+func (m *JobMaster) resume() {
+	if m.Phase.Ended() {
+		return
+	}
+	for _, s := range m.Subs {
+		for _, span := range s.Folded {
+			s.Next = max(s.Next, min((span[1]+1)*partSlots, s.Tasks))
+		}
+		for _, one := range s.all() {
+			switch {
+			case one.busy():
+				m.watchTime(s, one)
+			case !one.Pause.IsZero():
+				m.Alarms.set(alarm{At: one.Pause, Kind: pauseOver, SubJob: s.Name, Index: one.Index})
+			case m.Phase == jobs.Running && (!s.Keep || one.Index < s.Tasks):
+				s.queue(one)
+			default:
+				s.drop(one)
+			}
+		}
+	}
+	if m.Phase == jobs.Running {
+		m.begin()
+		m.resumeRoll()
+	}
+}
+
+// resumeRoll: a part may be newer than the header, of a change that was not kept whole. Then it is taken back.
+func (m *JobMaster) resumeRoll() {
+	if m.Job.Service == nil || m.Roll.Active || m.Roll.Stopped {
+		return
+	}
+	for _, one := range m.Subs[0].all() {
+		if one.Version != m.Version {
+			m.Roll = roll{Active: true, From: m.Stable}
+			return
+		}
+		one.Trial = false
+	}
+}
+
+// Unheard lists the tasks that the store knows and of which nothing was told: what became of them is to be asked.
+func (m *JobMaster) Unheard() (tasks []api.TaskID) {
+	for _, s := range m.Subs {
+		for _, one := range s.all() {
+			for _, a := range []*attempt{one.Live, one.Lost} {
+				if a != nil && a.State == api.TaskUnspecified {
+					tasks = append(tasks, a.Task)
+				}
+			}
+		}
+	}
+	return tasks
+}
+
+// Kills lists the tasks that are to end. A manager that has taken over asks for it again.
+func (m *JobMaster) Kills() (tasks []api.TaskID) {
+	for _, s := range m.Subs {
+		for _, one := range s.all() {
+			for _, a := range []*attempt{one.Live, one.Lost} {
+				if a != nil && a.Killed != notKilled {
+					tasks = append(tasks, a.Task)
+				}
+			}
+		}
+	}
+	return tasks
+}

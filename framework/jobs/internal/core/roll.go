@@ -1,0 +1,246 @@
+package core
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/framework/jobs"
+)
+
+// roll is the change of a service from one version to another.
+type roll struct {
+	Active  bool
+	From    int    // the version that a bad change goes back to
+	Back    bool   // it goes back
+	Stopped bool   // a changed task was bad, and nothing more is changed
+	Why     string // it goes back, or has stopped
+}
+
+// update makes the job another version of itself.
+func (m *JobMaster) update(version jobs.Version) {
+	if m.Phase != jobs.Running {
+		return
+	}
+	if _, known := m.Versions[version.Number]; known {
+		m.note("back to version %d: %s", version.Number, version.Why)
+	} else {
+		m.Versions[version.Number] = version
+		m.note("version %d: %s", version.Number, version.Why)
+	}
+	m.Roll = roll{Active: true, From: m.Stable}
+	m.become(version.Number)
+	m.prune()
+	m.saveHeader()
+}
+
+// become has the job be what one of its versions says. What runs is left for rollOn to change.
+func (m *JobMaster) become(number int) {
+	m.Version, m.Job = number, m.Versions[number].Job.WithDefaults()
+	for i, planned := range m.Job.Plan().SubJobs {
+		s := m.Subs[i]
+		s.SubJob = planned
+		for _, one := range s.all() {
+			same := m.task(s, one.Version).Same(planned.Task)
+			if same || !s.Keep && !one.busy() {
+				m.changeTo(s, one, number)
+				if one.Trial = one.Trial && same; one.Trial && one.up() {
+					m.watchProof(s, one)
+				}
+			}
+			if !same {
+				unproven := one.Trial || m.Roll.Back
+				if one.Trial = false; unproven && !one.up() { // it is down already, and what it was to be is not to run
+					m.change(s, one)
+				}
+			}
+		}
+		m.resize(s)
+	}
+}
+
+// changeTo has the slot's next task be of the version.
+func (m *JobMaster) changeTo(s *subJob, one *slot, number int) {
+	if one.Version == number {
+		return
+	}
+	queued := one.Queued
+	s.unqueue(one)
+	one.Version = number
+	if queued {
+		s.queue(one)
+	}
+	m.savePart(s, one.Index)
+}
+
+// prune forgets the oldest versions that nothing needs.
+func (m *JobMaster) prune() {
+	if len(m.Versions) <= VersionsMax {
+		return
+	}
+	needed := map[int]bool{m.Version: true, m.Stable: true, m.Roll.From: true}
+	for _, s := range m.Subs {
+		for _, one := range s.all() {
+			needed[one.Version] = true
+			if one.Live != nil {
+				needed[one.Live.Version] = true
+			}
+		}
+	}
+	for _, number := range slices.Sorted(maps.Keys(m.Versions)) {
+		if len(m.Versions) <= VersionsMax {
+			return
+		}
+		if !needed[number] {
+			delete(m.Versions, number)
+			m.do(Save{VersionKey(number)})
+		}
+	}
+}
+
+// standing is how far a change is.
+type standing struct {
+	old             []*slot // those that do not run first
+	changed, trying int
+	down            int
+}
+
+func (m *JobMaster) standing(s *subJob) (at standing) {
+	for _, one := range s.all() {
+		if one.Index >= s.Tasks {
+			continue
+		}
+		switch {
+		case one.Version != m.Version:
+			at.old = append(at.old, one)
+		case one.Trial:
+			at.trying++
+		default:
+			at.changed++
+		}
+		if !one.up() {
+			at.down++
+		}
+	}
+	slices.SortStableFunc(at.old, func(a, b *slot) int { return rankUp(a) - rankUp(b) })
+	return at
+}
+
+func rankUp(one *slot) int {
+	if one.up() {
+		return 1
+	}
+	return 0
+}
+
+// rollOn goes on with a change: what has proven itself is changed, and the next have their turn.
+func (m *JobMaster) rollOn() {
+	if !m.Roll.Active || m.Phase != jobs.Running {
+		return
+	}
+	how := m.Job.Service
+	if how == nil { // what has begun of a batch ends as it began
+		m.rolled()
+		return
+	}
+	s := m.Subs[0]
+	at := m.standing(s)
+	atOnce, proof := how.AtOnce, time.Duration(how.Proof)
+	if at.changed < min(how.Canary, s.Tasks) && !m.Roll.Back {
+		atOnce, proof = how.Canary-at.changed, time.Duration(how.CanaryProof)
+	}
+	for _, one := range s.all() {
+		if one.Trial && one.Version == m.Version && one.up() && m.now.Sub(one.Live.Running) >= proof {
+			one.Trial = false
+			at.trying--
+			at.changed++
+			m.savePart(s, one.Index)
+		}
+	}
+	if how.Canary > 0 && at.changed == how.Canary && !m.Roll.Back {
+		atOnce = how.AtOnce
+	}
+	m.changeSome(s, &at, atOnce)
+	if len(at.old) == 0 && at.trying == 0 {
+		m.rolled()
+	}
+}
+
+// changeSome begins to change as many as may be in change.
+func (m *JobMaster) changeSome(s *subJob, at *standing, atOnce int) {
+	for at.trying < atOnce && len(at.old) > 0 {
+		one := at.old[0]
+		if one.up() && at.down >= atOnce {
+			return
+		}
+		if one.up() {
+			at.down++
+		}
+		at.old = at.old[1:]
+		at.trying++
+		m.change(s, one)
+	}
+}
+
+// change replaces the slot's task.
+func (m *JobMaster) change(s *subJob, one *slot) {
+	if !s.Keep {
+		return
+	}
+	m.changeTo(s, one, m.Version)
+	one.Trial, one.Streak = true, 0
+	switch {
+	case one.busy():
+		m.kill(one.Live, replaced)
+	case !one.Queued:
+		s.unpause(one)
+		s.queue(one)
+	}
+	m.savePart(s, one.Index)
+}
+
+// rolled: all run the version.
+func (m *JobMaster) rolled() {
+	m.Roll.Active = false
+	m.Stable = m.Version
+	if m.Job.Service != nil {
+		m.note("all run version %d", m.Version)
+	}
+	m.prune()
+	m.saveHeader()
+}
+
+// watchProof has rollOn look again when a changed task may have proven itself.
+func (m *JobMaster) watchProof(s *subJob, one *slot) {
+	if !one.Trial || m.Job.Service == nil {
+		return
+	}
+	for _, proof := range []jobs.Duration{m.Job.Service.Proof, m.Job.Service.CanaryProof} {
+		m.Alarms.set(alarm{At: m.now.Add(time.Duration(proof)), Kind: proofOver, SubJob: s.Name, Index: one.Index, Attempt: one.Live.Number})
+	}
+}
+
+// bad takes the end of a changed task that had not proven itself: the service goes back to what it was. False: it is
+// no such task, or nothing is to be done about it.
+func (m *JobMaster) bad(s *subJob, one *slot, live *attempt, status api.Status) bool {
+	if !m.Roll.Active || m.Roll.Back || !s.Keep || !one.Trial || live.Version != m.Version || m.Phase != jobs.Running {
+		return false
+	}
+	why := string(live.Task) + ": " + words(live, status, s.Task)
+	if m.Job.Service.KeepBad || m.Roll.From == m.Version {
+		m.Roll.Active, m.Roll.Stopped, m.Roll.Why = false, true, why
+		m.note("the change to version %d has stopped: %s", m.Version, why)
+		return false
+	}
+	m.note("version %d is bad, the service goes back to version %d: %s", m.Version, m.Roll.From, why)
+	m.Roll = roll{Active: true, From: m.Roll.From, Back: true, Why: why}
+	m.become(m.Roll.From)
+	if s.slot(one.Index) == nil || one.busy() { // the older version has fewer
+		return true
+	}
+	m.changeTo(s, one, m.Version)
+	one.Trial = true
+	s.queue(one)
+	return true
+}

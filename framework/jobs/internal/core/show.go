@@ -1,0 +1,74 @@
+package core
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/tenderhq/tender/framework/jobs"
+)
+
+// Status is the job as people see it, with its tasks if they are wanted.
+func (m *JobMaster) Status(tasks bool) jobs.Status {
+	status := jobs.Status{
+		Name: m.Job.Name, Type: m.Job.Type, Phase: m.Phase, Why: m.Why, Version: m.Version, Submitted: m.Submitted, Ended: m.EndedAt,
+	}
+	for _, s := range m.Subs {
+		one := jobs.SubJobStatus{Name: s.Name, Tasks: s.Tasks, Pausing: s.Pausing, Running: s.Running, Busy: s.Busy, Done: s.Done, Failed: s.Failed}
+		one.Waiting = s.fresh()
+		for _, n := range s.Queued { // order: irrelevant because a sum is made
+			one.Waiting += n
+		}
+		if m.Phase != jobs.Running {
+			one.Waiting = 0
+		}
+		status.SubJobs = append(status.SubJobs, one)
+	}
+	if status.Why == "" && m.Roll.Why != "" {
+		status.Why = m.Roll.Why
+	}
+	if m.Job.Service != nil && (m.Roll.Active || m.Roll.Stopped) && m.Phase == jobs.Running {
+		at := m.standing(m.Subs[0])
+		status.Roll = &jobs.RollStatus{To: m.Version, From: m.Roll.From, Changed: at.changed, Trying: at.trying, Of: m.Subs[0].Tasks,
+			Stopped: m.Roll.Stopped, Back: m.Roll.Back}
+	}
+	if tasks {
+		status.Notes = slices.Clone(m.Notes)
+		status.Tasks = m.assignments()
+	}
+	return status
+}
+
+func (m *JobMaster) assignments() (list []jobs.Assignment) {
+	for _, s := range m.Subs {
+		for _, one := range s.all() {
+			for _, a := range []*attempt{one.Live, one.Lost} {
+				if a == nil {
+					continue
+				}
+				list = append(list, jobs.Assignment{SubJob: s.Name, Index: one.Index, Attempt: a.Number, Version: a.Version, Task: a.Task, Agent: a.Agent,
+					Hostname: a.Hostname, State: a.State, Since: a.Since, Ports: maps.Clone(a.Ports), Failures: one.Failures})
+			}
+		}
+	}
+	return list
+}
+
+// History lists the job's versions, the newest first.
+func (m *JobMaster) History() (versions []jobs.Version) {
+	for _, number := range slices.Backward(slices.Sorted(maps.Keys(m.Versions))) {
+		versions = append(versions, m.Versions[number])
+	}
+	return versions
+}
+
+// Next is the number of the next version.
+func (m *JobMaster) Next() int {
+	latest := 0
+	for number := range m.Versions { // order: irrelevant because the largest is taken
+		latest = max(latest, number)
+	}
+	return latest + 1
+}
+
+func (b bits) String() string { return fmt.Sprintf("%x", [4]uint64(b)) }

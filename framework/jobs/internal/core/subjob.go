@@ -1,0 +1,275 @@
+package core
+
+import (
+	"maps"
+	mathbits "math/bits"
+	"slices"
+	"time"
+
+	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/framework/jobs"
+)
+
+// partSlots is how many indexes stand in one record of the store.
+const partSlots = 256
+
+// subJob is a sub-job with its slots.
+type subJob struct {
+	jobs.SubJob
+	Parts  map[int]*part
+	Next   int   // the lowest index that has not begun
+	Folded spans // parts of which all indexes have ended
+	Done   int   // indexes that ended well
+	Failed int   // indexes that were given up
+
+	FoldedDone, FoldedFailed int // of those in folded parts
+
+	Queues  map[int][]int  // indexes that wait for an agent, by version; some of them do no more
+	Queued  map[int]int    // how many do, by version
+	Slots   int            // that have begun and not ended
+	Busy    int            // that have a task
+	Running int            // whose task is RUNNING
+	Pausing int            // that wait before another attempt
+	Places  map[string]int // tasks by place
+}
+
+// part is what one record of the store holds.
+type part struct {
+	Slots    map[int]*slot
+	Done     bits // indexes that ended well
+	Failed   bits // indexes that were given up
+	Attempts int  // so far: the number of the next is one more
+}
+
+// bits are indexes of a part.
+type bits [partSlots / 64]uint64
+
+func (b *bits) set(i int)      { b[i/64] |= 1 << (i % 64) }
+func (b *bits) has(i int) bool { return b[i/64]&(1<<(i%64)) != 0 }
+func (b *bits) count() (n int) {
+	for _, word := range b {
+		n += mathbits.OnesCount64(word)
+	}
+	return n
+}
+
+// last is the highest index, or -1.
+func (b *bits) last() int {
+	for i := len(b) - 1; i >= 0; i-- {
+		if b[i] != 0 {
+			return i*64 + mathbits.Len64(b[i]) - 1
+		}
+	}
+	return -1
+}
+
+func newSubJob(planned jobs.SubJob) *subJob {
+	return &subJob{SubJob: planned, Parts: make(map[int]*part), Queues: make(map[int][]int), Queued: make(map[int]int),
+		Places: make(map[string]int)}
+}
+
+// part is the one of an index; it is made where there is none.
+func (s *subJob) part(index int) *part {
+	number := index / partSlots
+	p := s.Parts[number]
+	if p == nil {
+		p = &part{Slots: make(map[int]*slot)}
+		s.Parts[number] = p
+	}
+	return p
+}
+
+// slot is the one of an index; nil: it has not begun, or has ended.
+func (s *subJob) slot(index int) *slot {
+	if p := s.Parts[index/partSlots]; p != nil {
+		return p.Slots[index]
+	}
+	return nil
+}
+
+// ended says whether an index has.
+func (s *subJob) ended(index int) bool {
+	number := index / partSlots
+	if s.Folded.has(number) {
+		return true
+	}
+	p := s.Parts[number]
+	return p != nil && (p.Done.has(index%partSlots) || p.Failed.has(index%partSlots))
+}
+
+// all lists the slots by index.
+func (s *subJob) all() []*slot {
+	var list []*slot
+	for _, number := range slices.Sorted(maps.Keys(s.Parts)) {
+		p := s.Parts[number]
+		for _, index := range slices.Sorted(maps.Keys(p.Slots)) {
+			list = append(list, p.Slots[index])
+		}
+	}
+	return list
+}
+
+// begin makes a slot for an index.
+func (s *subJob) begin(index, version int) *slot {
+	one := &slot{Index: index, Version: version}
+	s.part(index).Slots[index] = one
+	s.Slots++
+	s.Next = max(s.Next, index+1)
+	return one
+}
+
+// drop takes a slot out that has no task.
+func (s *subJob) drop(one *slot) {
+	s.unqueue(one)
+	s.unpause(one)
+	delete(s.part(one.Index).Slots, one.Index)
+	s.Slots--
+}
+
+// queue has the slot wait for an agent.
+func (s *subJob) queue(one *slot) {
+	if one.Queued {
+		return
+	}
+	one.Queued = true
+	s.Queues[one.Version] = append(s.Queues[one.Version], one.Index)
+	s.Queued[one.Version]++
+}
+
+// unqueue ends that. What stands in the queue is passed over when its turn comes.
+func (s *subJob) unqueue(one *slot) {
+	if !one.Queued {
+		return
+	}
+	one.Queued = false
+	if s.Queued[one.Version]--; s.Queued[one.Version] == 0 {
+		delete(s.Queued, one.Version)
+		delete(s.Queues, one.Version)
+	}
+}
+
+// unpause ends the pause of a slot.
+func (s *subJob) unpause(one *slot) {
+	if !one.Pause.IsZero() {
+		one.Pause = time.Time{}
+		s.Pausing--
+	}
+}
+
+// pause has a slot wait before it asks for an agent again.
+func (s *subJob) pause(one *slot, until time.Time) {
+	s.unpause(one)
+	one.Pause = until
+	s.Pausing++
+}
+
+// attach gives the slot a task.
+func (s *subJob) attach(one *slot, live *attempt) {
+	s.unqueue(one)
+	s.unpause(one)
+	one.Live = live
+	s.Busy++
+	s.Places[live.Place]++
+	if live.State == api.TaskRunning {
+		s.Running++
+	}
+}
+
+// detach takes its task from the slot.
+func (s *subJob) detach(one *slot) *attempt {
+	live := one.Live
+	one.Live = nil
+	s.Busy--
+	if s.Places[live.Place]--; s.Places[live.Place] == 0 {
+		delete(s.Places, live.Place)
+	}
+	if live.State == api.TaskRunning {
+		s.Running--
+	}
+	return live
+}
+
+// tell notes the state of the slot's task.
+func (s *subJob) tell(one *slot, state api.TaskState) {
+	if one.Live.State == api.TaskRunning {
+		s.Running--
+	}
+	one.Live.State = state
+	if state == api.TaskRunning {
+		s.Running++
+	}
+}
+
+// head is the slot that has waited for longest; nil: none of the version waits.
+func (s *subJob) head(version int) *slot {
+	for queue := s.Queues[version]; len(queue) > 0; queue = s.Queues[version] {
+		one := s.slot(queue[0])
+		if one != nil && one.Queued && one.Version == version {
+			return one
+		}
+		s.Queues[version] = queue[1:]
+	}
+	return nil
+}
+
+// fresh is how many indexes may begin now.
+func (s *subJob) fresh() int {
+	if s.Keep {
+		return 0 // all have begun
+	}
+	return max(0, min(s.AtOnce-s.Slots, s.Tasks-s.Next))
+}
+
+// fold forgets a part of which all indexes have ended; false: some have not.
+func (s *subJob) fold(number int) bool {
+	p := s.Parts[number]
+	last := min((number+1)*partSlots, s.Tasks)
+	if p == nil || len(p.Slots) > 0 || s.Keep || s.Next < last {
+		return false
+	}
+	for index := number * partSlots; index < last; index++ {
+		if !s.ended(index) {
+			return false
+		}
+	}
+	s.Folded.add(number)
+	s.FoldedDone += p.Done.count()
+	s.FoldedFailed += p.Failed.count()
+	delete(s.Parts, number)
+	return true
+}
+
+// spans are numbers that stand for all between them, in order: [0 7], [9 9].
+type spans [][2]int
+
+func (s spans) has(n int) bool {
+	i, is := slices.BinarySearchFunc(s, n, func(one [2]int, n int) int {
+		switch {
+		case one[1] < n:
+			return -1
+		case one[0] > n:
+			return +1
+		}
+		return 0
+	})
+	return is && i < len(s)
+}
+
+// add puts a number in that is not there.
+func (s *spans) add(n int) {
+	at, is := slices.BinarySearchFunc(*s, n, func(one [2]int, n int) int { return one[0] - n })
+	if is || s.has(n) {
+		return
+	}
+	*s = slices.Insert(*s, at, [2]int{n, n})
+	list := *s
+	if at+1 < len(list) && list[at+1][0] == n+1 {
+		list[at][1] = list[at+1][1]
+		list = slices.Delete(list, at+1, at+2)
+	}
+	if at > 0 && list[at-1][1] == n-1 {
+		list[at-1][1] = list[at][1]
+		list = slices.Delete(list, at, at+1)
+	}
+	*s = list
+}

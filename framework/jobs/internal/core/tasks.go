@@ -1,0 +1,354 @@
+package core
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/framework/jobs"
+)
+
+// Ask is what waits in a sub-job for agents.
+type Ask struct {
+	SubJob  string
+	Version int
+	Count   int
+	Task    jobs.Task
+	Group   string // names the tasks that are spread together
+}
+
+// Asks lists what waits.
+func (m *JobMaster) Asks() (asks []Ask) {
+	if m.Phase != jobs.Running {
+		return nil
+	}
+	for _, s := range m.Subs {
+		counts := s.Queued
+		if fresh := s.fresh(); fresh > 0 {
+			counts = maps.Clone(s.Queued)
+			counts[m.Version] += fresh
+		}
+		for _, version := range slices.Sorted(maps.Keys(counts)) {
+			asks = append(asks, Ask{SubJob: s.Name, Version: version, Count: counts[version], Task: m.task(s, version), Group: m.Job.Name + "." + s.Name})
+		}
+	}
+	return asks
+}
+
+// Place says how many tasks of the sub-job are in a place by their Spread.
+func (m *JobMaster) Place(subJob, place string) int {
+	if s := m.sub(subJob); s != nil {
+		return s.Places[place]
+	}
+	return 0
+}
+
+// Busy is how many tasks of the job have an agent.
+func (m *JobMaster) Busy() (n int) {
+	for _, s := range m.Subs {
+		n += s.Busy
+	}
+	return n
+}
+
+// Peek is the task that the next Assigned of the sub-job and version is for.
+func (m *JobMaster) Peek(subJob string, version int) (task api.Task, is bool) {
+	s := m.sub(subJob)
+	if s == nil || m.Phase != jobs.Running {
+		return task, false
+	}
+	index := s.Next
+	if one := s.head(version); one != nil {
+		index = one.Index
+	} else if version != m.Version || s.fresh() == 0 {
+		return task, false
+	}
+	attempts := 0
+	if p := s.Parts[index/partSlots]; p != nil {
+		attempts = p.Attempts
+	}
+	return m.apiTask(s, version, index, attempts+1), true
+}
+
+// The labels of each task.
+const (
+	JobLabel     = "tender.job"
+	VersionLabel = "tender.job.version"
+)
+
+func (m *JobMaster) apiTask(s *subJob, version, index, attempt int) api.Task {
+	spec := m.task(s, version)
+	task := spec.APITask()
+	task.ID, task.Name = m.taskID(s, index, attempt), m.Job.Name
+	if len(m.Subs) > 1 {
+		task.Name += "." + s.Name
+	}
+	if s.Tasks > 1 {
+		task.Name += "-" + strconv.Itoa(index)
+	}
+	if spec.Spread != "" {
+		task.Group = m.Job.Name + "." + s.Name
+	}
+	task.Labels = with(task.Labels, map[string]string{JobLabel: m.Job.Name, VersionLabel: strconv.Itoa(version)})
+	task.Command.Env = with(task.Command.Env, map[string]string{
+		"TENDER_JOB_NAME": m.Job.Name, "TENDER_JOB_SUBJOB": s.Name, "TENDER_JOB_INDEX": strconv.Itoa(index),
+		"TENDER_JOB_TASKS": strconv.Itoa(s.Tasks), "TENDER_JOB_ATTEMPT": strconv.Itoa(attempt), "TENDER_JOB_VERSION": strconv.Itoa(version),
+	})
+	return task
+}
+
+func with(words, more map[string]string) map[string]string {
+	words = maps.Clone(words)
+	if words == nil {
+		words = make(map[string]string, len(more))
+	}
+	maps.Copy(words, more)
+	return words
+}
+
+// assign gives the next task to an agent: it is in the store before it is dispatched.
+func (m *JobMaster) assign(e Assigned) {
+	task, is := m.Peek(e.SubJob, e.Version)
+	if !is {
+		return
+	}
+	s := m.sub(e.SubJob)
+	_, index, number, _ := m.parseTask(task.ID)
+	one := s.slot(index)
+	if one == nil {
+		one = s.begin(index, e.Version)
+	}
+	s.part(index).Attempts = number
+	live := &attempt{Number: number, Task: task.ID, Agent: e.Agent, Hostname: e.Hostname, Place: e.Place, Ports: e.Ports, Version: e.Version,
+		State: api.TaskStaging, Since: m.now}
+	s.attach(one, live)
+	m.watchTime(s, one)
+	m.savePart(s, index)
+	m.do(Dispatch{Task: task.ID, Agent: e.Agent})
+}
+
+// watchTime bounds how long an attempt may take.
+func (m *JobMaster) watchTime(s *subJob, one *slot) {
+	if limit := time.Duration(m.task(s, one.Live.Version).Timeout); limit > 0 && !s.Keep {
+		m.Alarms.set(alarm{At: one.Live.Since.Add(limit), Kind: timeOver, SubJob: s.Name, Index: one.Index, Attempt: one.Live.Number})
+	}
+}
+
+// undispatched goes back to scheduling.
+func (m *JobMaster) undispatched(e Undispatched) {
+	s, index, _, ok := m.parseTask(e.Task)
+	if !ok {
+		return
+	}
+	if one := s.slot(index); one != nil && one.Live != nil && one.Live.Task == e.Task {
+		m.over(s, one, api.Status{Task: e.Task, State: api.TaskDropped, Message: e.Why})
+	}
+}
+
+// hear settles a status. It is acknowledged when what it has changed is in the store.
+func (m *JobMaster) hear(status api.Status) {
+	s, index, _, ok := m.parseTask(status.Task)
+	if !ok {
+		m.stray(status)
+		return
+	}
+	one := s.slot(index)
+	ends := status.State.Terminal() || status.State == api.TaskUnknown
+	switch {
+	case one == nil:
+		m.stray(status)
+		return
+	case one.Live != nil && one.Live.Task == status.Task:
+		if ends {
+			m.over(s, one, status)
+		} else {
+			m.goesOn(s, one, status)
+		}
+	case one.Lost != nil && one.Lost.Task == status.Task:
+		m.cameBack(s, one, status)
+	default:
+		m.stray(status)
+		return
+	}
+	m.do(Acknowledge{status})
+}
+
+// stray ends a task that is none of the job's any more.
+func (m *JobMaster) stray(status api.Status) {
+	if !status.State.Terminal() && status.State != api.TaskUnknown {
+		m.do(Kill{status.Task})
+	}
+	m.do(Acknowledge{status})
+}
+
+// goesOn takes a state that is no end.
+func (m *JobMaster) goesOn(s *subJob, one *slot, status api.Status) {
+	live := one.Live
+	s.tell(one, status.State)
+	if status.State == api.TaskUnreachable {
+		m.silent(s, one)
+		return
+	}
+	live.Silent = time.Time{}
+	if status.Hostname != "" {
+		live.Hostname = status.Hostname
+	}
+	if len(status.Ports) > 0 {
+		live.Ports = maps.Clone(status.Ports)
+	}
+	well := status.State == api.TaskRunning && (status.Healthy == nil || *status.Healthy)
+	switch {
+	case !well:
+		live.Running = time.Time{}
+	case live.Running.IsZero():
+		live.Running = m.now
+		m.watchProof(s, one)
+	}
+}
+
+// patience is how long a task on a silent agent is waited for.
+func (m *JobMaster) patience(s *subJob) time.Duration { return time.Duration(s.Task.LostAfter) }
+
+// silent: the agent of the slot's task is taken for dead.
+func (m *JobMaster) silent(s *subJob, one *slot) {
+	live := one.Live
+	if !live.Silent.IsZero() {
+		return
+	}
+	live.Silent, live.Running = m.now, time.Time{}
+	switch wait := m.patience(s); {
+	case live.Killed != notKilled:
+		m.missed(s, one)
+	case wait == 0:
+		m.missed(s, one)
+	case wait > 0:
+		m.Alarms.set(alarm{At: m.now.Add(wait), Kind: lostLong, SubJob: s.Name, Index: one.Index, Attempt: live.Number})
+	}
+}
+
+// missed starts the slot's task elsewhere.
+func (m *JobMaster) missed(s *subJob, one *slot) {
+	live := s.detach(one)
+	one.Lost = live
+	if live.Killed == notKilled {
+		m.note("%s was on %s, which is silent; index %d of %s is started elsewhere", live.Task, live.Agent, one.Index, s.Name)
+	}
+	m.goOn(s, one, live, 0)
+	m.savePart(s, one.Index)
+}
+
+// goOn has a slot without a task wait for the next one, if it is wanted: for longer the longer its row of bad ends is.
+func (m *JobMaster) goOn(s *subJob, one *slot, before *attempt, row int) {
+	if m.Phase != jobs.Running || s.Keep && one.Index >= s.Tasks {
+		s.drop(one)
+		return
+	}
+	if before.Killed == replaced || row <= 0 {
+		s.queue(one)
+		return
+	}
+	task := m.task(s, one.Version)
+	wait := time.Duration(task.BackoffMax)
+	if row < 30 {
+		wait = min(wait, time.Duration(task.Backoff)<<(row-1))
+	}
+	s.pause(one, m.now.Add(share(before.Task, wait)))
+	m.Alarms.set(alarm{At: one.Pause, Kind: pauseOver, SubJob: s.Name, Index: one.Index})
+}
+
+// cameBack settles a task whose agent was taken for dead. Where another copy was started, or the job wants none, the
+// older one ends; what it has done well meanwhile counts.
+func (m *JobMaster) cameBack(s *subJob, one *slot, status api.Status) {
+	older := one.Lost
+	switch {
+	case status.State == api.TaskUnreachable:
+	case status.State == api.TaskFinished && !s.Keep:
+		one.Lost = nil
+		if one.Live != nil {
+			m.kill(one.Live, unwanted)
+			s.detach(one)
+		}
+		m.settle(s, one, true)
+	case status.State.Terminal() || status.State == api.TaskUnknown:
+		one.Lost = nil
+		m.savePart(s, one.Index)
+	case one.Live == nil && older.Version == one.Version:
+		one.Lost = nil
+		older.Silent = time.Time{}
+		s.attach(one, older)
+		m.watchTime(s, one)
+		m.goesOn(s, one, status)
+		m.note("%s is back on %s and goes on", older.Task, older.Agent)
+		m.savePart(s, one.Index)
+	default:
+		if older.Killed == notKilled {
+			m.note("%s is back on %s; it ends, for index %d of %s was started elsewhere", older.Task, older.Agent, one.Index, s.Name)
+		}
+		m.kill(older, unwanted)
+	}
+}
+
+// over takes the end of a slot's task.
+func (m *JobMaster) over(s *subJob, one *slot, status api.Status) {
+	live := s.detach(one)
+	task := m.task(s, live.Version)
+	if m.now.Sub(live.Since) >= time.Duration(task.BackoffMax) {
+		one.Streak = 0
+	}
+	verdict := judge(live.Killed, status)
+	switch {
+	case verdict == well && !s.Keep:
+		m.settle(s, one, true)
+		return
+	case live.Killed == unwanted || live.Killed == replaced:
+	case verdict == lost:
+		one.Streak++
+		m.goOn(s, one, live, one.Streak-1) // the first loss costs no pause
+		m.savePart(s, one.Index)
+		return
+	default:
+		one.Failures++
+		one.Streak++
+		m.note("%s: %s", live.Task, words(live, status, task))
+		if m.bad(s, one, live, status) {
+			m.savePart(s, one.Index)
+			return
+		}
+		if !s.Keep && (verdict == refused || one.Failures >= task.Attempts) {
+			m.settle(s, one, false)
+			return
+		}
+	}
+	m.goOn(s, one, live, one.Streak)
+	m.savePart(s, one.Index)
+}
+
+// words tell an end to people.
+func words(live *attempt, status api.Status, task jobs.Task) string {
+	if live.Killed == overdue {
+		return fmt.Sprintf("it took longer than %v", task.Timeout)
+	}
+	parts := []string{status.State.String(), status.Reason.String(), status.Message}
+	return strings.Join(slices.DeleteFunc(parts, func(part string) bool { return part == "" }), " ")
+}
+
+// settle ends an index.
+func (m *JobMaster) settle(s *subJob, one *slot, done bool) {
+	s.drop(one)
+	p := s.part(one.Index)
+	if done {
+		p.Done.set(one.Index % partSlots)
+		s.Done++
+	} else {
+		p.Failed.set(one.Index % partSlots)
+		s.Failed++
+	}
+	if s.fold(one.Index / partSlots) {
+		m.saveHeader()
+	}
+	m.savePart(s, one.Index)
+}

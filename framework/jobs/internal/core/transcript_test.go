@@ -1,0 +1,180 @@
+package core
+
+import (
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/framework/jobs"
+	"github.com/tenderhq/tender/internal/testing/transcript"
+)
+
+// TestTranscripts plays testdata. Each line of a block is one event; below stands what the JobMaster wants done. A clone
+// is told every event too, and stands where the original does.
+func TestTranscripts(t *testing.T) {
+	transcript.Play(t, func(t *testing.T) transcript.Story { return &story{store: map[string][]byte{}, now: transcript.Epoch} })
+}
+
+// story is a JobMaster with a clock and a store, to which all is written at once.
+type story struct {
+	t     *testing.T
+	m     *JobMaster
+	now   time.Time
+	store map[string][]byte
+	out   transcript.Out
+}
+
+func (s *story) Said() string { return s.out.Take() }
+
+func (s *story) Play(t *testing.T, line transcript.Line) {
+	s.t = t
+	switch line.Verb {
+	case "job": // job NAME TYPE and what its fields are
+		s.m = New(s.version(1, line), "r1")
+		s.save(VersionKey(1), HeaderKey)
+		s.step(Begun{})
+	case "update":
+		version := s.version(s.m.Next(), line)
+		text, err := json.Marshal(version)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.store[VersionKey(version.Number)] = text
+		s.step(Updated{version})
+	case "rollback":
+		number, _ := strconv.Atoi(line.Word(0))
+		s.step(Updated{s.m.Versions[number]})
+	case "offer": // offer AGENT [n=]: room for so many of what waits
+		for range max(1, line.Number(t, "n")) {
+			if asks := s.m.Asks(); len(asks) > 0 {
+				s.step(Assigned{SubJob: asks[0].SubJob, Version: asks[0].Version, Agent: api.AgentID(line.Word(0))})
+			}
+		}
+	case "undispatched":
+		s.step(Undispatched{Task: s.task(line.Word(0)), Why: line.Named["why"]})
+	case "stop", "delete":
+		s.step(Asked{Delete: line.Verb == "delete", Why: "somebody asked for it"})
+	case "tick":
+		transcript.Tick(&s.now, transcript.Duration(t, line.Word(0)), s.m.Wake, func() { s.step(Woken{}) })
+	case "load": // another manager takes over
+		m, left, err := Load(s.now, s.store)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.m = m
+		s.out.Say("loaded; unheard %v, to be killed %v, not needed %v", m.Unheard(), m.Kills(), left)
+	case "show":
+		s.show()
+	default: // a state, as in "RUNNING 0.1"
+		state, err := api.ParseTaskState(line.Verb)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.step(Heard{s.status(line, state)})
+	}
+}
+
+func (s *story) status(line transcript.Line, state api.TaskState) api.Status {
+	status := api.Status{Task: s.task(line.Word(0)), State: state, Message: line.Named["message"]}
+	if line.Has("preempted") {
+		status.Reason = api.ReasonPreempted
+	}
+	if healthy, is := line.Named["healthy"]; is {
+		yes := healthy == "true"
+		status.Healthy = &yes
+	}
+	return status
+}
+
+// task is written as INDEX.ATTEMPT.
+func (s *story) task(word string) api.TaskID {
+	return api.TaskID(s.m.Job.Name + ".r1.main." + word)
+}
+
+func (s *story) version(number int, line transcript.Line) jobs.Version {
+	job := jobs.Job{Name: line.Word(0), Type: jobs.Type(line.Word(1)), Task: jobs.Task{Command: line.Named["command"]}}
+	n := func(name string) int { return int(line.Number(s.t, name)) }
+	d := func(name string) jobs.Duration { return jobs.Duration(transcript.Duration(s.t, line.Named[name])) }
+	if job.Task.Command == "" {
+		job.Task.Command = "true"
+	}
+	job.Task.Attempts, job.Task.Timeout, job.Task.LostAfter = n("attempts"), d("timeout"), d("lost")
+	if job.Type == jobs.BatchType {
+		job.Batch = &jobs.Batch{Completions: n("n"), Parallelism: n("parallel"), Failures: n("failures"), Deadline: d("deadline")}
+	} else {
+		job.Service = &jobs.Service{Count: n("n"), AtOnce: n("atonce"), Canary: n("canary"), Proof: d("proof"), CanaryProof: d("canaryproof"),
+			KeepBad: line.Has("keepbad")}
+	}
+	if err := job.Check(); err != nil {
+		s.t.Fatal(err)
+	}
+	return jobs.Version{Number: number, At: s.now, Why: "written", Job: job}
+}
+
+func (s *story) save(keys ...string) {
+	for _, key := range keys {
+		value, err := s.m.Record(key)
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		if s.store[key] = value; value == nil {
+			delete(s.store, key)
+		}
+	}
+}
+
+func (s *story) step(happened Event) {
+	twin := s.m.Clone()
+	effects := s.m.Step(s.now, happened)
+	if again := twin.Step(s.now, happened); !reflect.DeepEqual(again, effects) || !reflect.DeepEqual(twin, s.m) {
+		s.t.Fatalf("a clone did %v, the original %v", again, effects)
+	}
+	for _, effect := range effects {
+		s.tell(effect)
+	}
+}
+
+func (s *story) tell(effect Effect) {
+	at := s.now.Sub(transcript.Epoch)
+	switch effect := effect.(type) {
+	case Save:
+		s.save(effect.Key)
+		what := "save"
+		if s.store[effect.Key] == nil {
+			what = "delete"
+		}
+		s.out.Say("%6s  %s %s", at, what, effect.Key)
+	case Dispatch:
+		s.out.Say("%6s  dispatch %s to %s", at, effect.Task, effect.Agent)
+	case Kill:
+		s.out.Say("%6s  kill %s", at, effect.Task)
+	case Acknowledge:
+		s.out.Say("%6s  acknowledge %s %s", at, effect.Status.Task, effect.Status.State)
+	case Ended:
+		s.out.Say("%6s  ended %s", at, effect.Phase)
+	case Forgotten:
+		s.out.Say("%6s  forgotten", at)
+	}
+}
+
+func (s *story) show() {
+	status := s.m.Status(true)
+	s.out.Say("%s %s version %d %s", status.Name, status.Phase, status.Version, status.Why)
+	for _, one := range status.SubJobs {
+		s.out.Say("  %s", strings.Trim(fmt.Sprintf("%+v", one), "{}"))
+	}
+	if r := status.Roll; r != nil {
+		s.out.Say("  change %+v", *r)
+	}
+	for _, one := range status.Tasks {
+		s.out.Say("  %s on %s %s version %d", one.Task, one.Agent, one.State, one.Version)
+	}
+	for _, note := range status.Notes {
+		s.out.Say("  # %s %s", note.At.Sub(transcript.Epoch), note.Text)
+	}
+}

@@ -1,0 +1,310 @@
+package manager_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/framework"
+	"github.com/tenderhq/tender/framework/frameworktest"
+	"github.com/tenderhq/tender/framework/jobs"
+	"github.com/tenderhq/tender/framework/jobs/manager"
+)
+
+var config = framework.Config{Name: "jobs", Standby: true, FailoverTimeout: time.Hour}
+
+// cluster is a story's cluster with a manager.
+type cluster struct {
+	*frameworktest.Handle
+	t       *testing.T
+	manager *manager.Manager
+	run     *frameworktest.Framework
+}
+
+func begin(c *frameworktest.Handle) *cluster {
+	s := &cluster{Handle: c, t: c.T()}
+	s.startManager()
+	return s
+}
+
+// startManager starts an instance, and waits until it is active.
+func (c *cluster) startManager() {
+	m := manager.New(manager.Config{})
+	c.run = c.Start(config, m)
+	c.Await("the manager to be active", m.Active)
+	c.manager = m
+}
+
+func (c *cluster) submit(job jobs.Job) {
+	c.t.Helper()
+	if _, err := c.manager.SubmitJob(c.t.Context(), job); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+func (c *cluster) status(name string) jobs.Status {
+	status, err := c.manager.JobStatus(name)
+	if err != nil && !api.Is(err, api.Unavailable) && !api.Is(err, api.NotFound) {
+		c.t.Fatal(err)
+	}
+	return status
+}
+
+func (c *cluster) awaitPhase(name string, phase jobs.Phase) jobs.Status {
+	c.t.Helper()
+	c.AwaitFor(time.Hour, fmt.Sprintf("%s to be %s", name, phase), func() bool { return c.status(name).Phase == phase })
+	return c.status(name)
+}
+
+func (c *cluster) awaitRunning(name string, n int) {
+	c.t.Helper()
+	c.AwaitFor(time.Hour, fmt.Sprintf("%d tasks of %s to run", n, name), func() bool {
+		status := c.status(name)
+		return len(status.SubJobs) > 0 && status.SubJobs[0].Running == n
+	})
+}
+
+func batch(name, command string, completions, parallelism int) jobs.Job {
+	return jobs.Job{Name: name, Type: jobs.BatchType, Task: jobs.Task{Command: command, CPUs: 0.5, Mem: 64},
+		Batch: &jobs.Batch{Completions: completions, Parallelism: parallelism}}
+}
+
+func service(name, command string, count int) jobs.Job {
+	return jobs.Job{Name: name, Type: jobs.ServiceType, Task: jobs.Task{Command: command, CPUs: 0.5, Mem: 64}, Service: &jobs.Service{Count: count}}
+}
+
+func TestBatchRunsEachIndexOnce(t *testing.T) {
+	frameworktest.Run(t, frameworktest.Cluster{Agents: 2}, func(h *frameworktest.Handle) {
+		c := begin(h)
+		c.submit(batch("sum", "sleep 10", 270, 40))
+		status := c.awaitPhase("sum", jobs.Succeeded)
+		if one := status.SubJobs[0]; one.Done != 270 || one.Failed != 0 {
+			t.Errorf("%+v", one)
+		}
+		c.run.ExpectCount(270, api.TaskFinished)
+		c.AwaitQuiet()
+	})
+}
+
+func TestServiceIsKeptRunning(t *testing.T) {
+	frameworktest.Run(t, frameworktest.Cluster{Agents: 2}, func(h *frameworktest.Handle) {
+		c := begin(h)
+		c.submit(service("web", "sleep infinity", 4))
+		c.awaitRunning("web", 4)
+		c.Agent(1).Reboot()
+		c.Agent(1).Start()
+		c.awaitRunning("web", 4)
+		next := service("web", "sleep infinity; true", 6)
+		if _, err := c.manager.UpdateJob(c.t.Context(), next); err != nil {
+			t.Fatal(err)
+		}
+		c.AwaitFor(time.Hour, "the change to be done", func() bool { return c.status("web").Roll == nil })
+		c.awaitRunning("web", 6)
+		for _, task := range c.status("web").Tasks {
+			if task.Version != 2 {
+				t.Errorf("%s runs version %d", task.Task, task.Version)
+			}
+		}
+		if err := c.manager.StopJob(c.t.Context(), "web"); err != nil {
+			t.Fatal(err)
+		}
+		c.awaitPhase("web", jobs.Stopped)
+		c.AwaitQuiet()
+	})
+}
+
+// TestManagerIsKilled: the next one goes on, and nothing is started twice.
+func TestManagerIsKilled(t *testing.T) {
+	frameworktest.Run(t, frameworktest.Cluster{Agents: 2}, func(h *frameworktest.Handle) {
+		c := begin(h)
+		c.submit(service("web", "sleep infinity", 3))
+		c.submit(batch("sum", "sleep 10", 60, 8))
+		c.awaitRunning("web", 3)
+		first := c.run
+		standby := manager.New(manager.Config{})
+		next := c.Start(config, standby)
+		first.Kill()
+		c.Await("the next to be active", standby.Active)
+		c.manager, c.run = standby, next
+		c.awaitPhase("sum", jobs.Succeeded)
+		c.awaitRunning("web", 3)
+		finished := map[api.TaskID]bool{}
+		for _, f := range []*frameworktest.Framework{first, next} {
+			for task, state := range f.States() {
+				if state == api.TaskFinished {
+					finished[task] = true
+				}
+			}
+		}
+		if len(finished) != 60 {
+			t.Errorf("%d tasks did the 60 indexes", len(finished))
+		}
+	})
+}
+
+// TestManagerIsKilledAgainAndAgain: at any step between a task's assignment and its end. What was answered holds, and
+// each index is done once.
+func TestManagerIsKilledAgainAndAgain(t *testing.T) {
+	frameworktest.Run(t, frameworktest.Cluster{Masters: 3, Agents: 2, Latency: 3 * time.Millisecond}, func(h *frameworktest.Handle) {
+		c := begin(h)
+		c.submit(batch("sum", "sleep 2", 30, 6))
+		var runs []*frameworktest.Framework
+		for i := range 12 {
+			runs = append(runs, c.run)
+			c.Advance(time.Duration(i*i) * 20 * time.Millisecond)
+			if i%4 == 3 {
+				c.Leader().Kill()
+			}
+			c.run.Kill()
+			c.Mend()
+			c.startManager()
+			if phase := c.status("sum").Phase; phase != jobs.Running && phase != jobs.Succeeded {
+				t.Fatalf("after %d kills it is %q", i+1, phase)
+			}
+		}
+		status := c.awaitPhase("sum", jobs.Succeeded)
+		if status.SubJobs[0].Done != 30 {
+			t.Errorf("%+v", status.SubJobs)
+		}
+		finished := map[api.TaskID]bool{}
+		for _, f := range append(runs, c.run) {
+			for task, state := range f.States() {
+				if state == api.TaskFinished {
+					finished[task] = true
+				}
+			}
+		}
+		if len(finished) != 30 {
+			t.Errorf("%d tasks did the 30 indexes", len(finished))
+		}
+		c.AwaitQuiet()
+	})
+}
+
+// TestAgentIsLost: its tasks are started elsewhere, at once or after a grace; what comes back is settled.
+func TestAgentIsLost(t *testing.T) {
+	frameworktest.Run(t, frameworktest.Cluster{Agents: 2}, func(h *frameworktest.Handle) {
+		c := begin(h)
+		patient := service("patient", "sleep infinity", 1)
+		patient.Task.LostAfter = jobs.Duration(-1)
+		c.submit(service("web", "sleep infinity", 2))
+		c.submit(patient)
+		c.awaitRunning("web", 2)
+		c.awaitRunning("patient", 1)
+		where := c.status("patient").Tasks[0]
+		lost := c.Agent(1)
+		if c.Agent(2).ID() == where.Agent {
+			lost = c.Agent(2)
+		}
+		lost.Isolate()
+		c.Advance(5 * time.Minute)
+		c.awaitRunning("web", 2)
+		if got := c.status("patient").Tasks; len(got) != 1 || got[0].Task != where.Task || got[0].State != api.TaskUnreachable {
+			t.Errorf("the patient one has %+v", got)
+		}
+		lost.Rejoin()
+		c.awaitRunning("patient", 1)
+		c.AwaitFor(time.Hour, "the older copies to end", func() bool { return len(c.status("web").Tasks) == 2 })
+		c.AwaitRunning(3)
+		c.Never(time.Minute, "there are more or fewer", func() bool { return c.run.Count(api.TaskRunning) != 3 })
+	})
+}
+
+// TestBadChangeGoesBack: the tasks of the next version fail; those of the one before run on.
+func TestBadChangeGoesBack(t *testing.T) {
+	frameworktest.Run(t, frameworktest.Cluster{Agents: 2}, func(h *frameworktest.Handle) {
+		c := begin(h)
+		c.submit(service("web", "sleep infinity", 3))
+		c.awaitRunning("web", 3)
+		if _, err := c.manager.UpdateJob(c.t.Context(), service("web", "sleep 1; exit 3", 3)); err != nil {
+			t.Fatal(err)
+		}
+		c.AwaitFor(time.Hour, "it to have gone back", func() bool { return c.status("web").Roll == nil })
+		c.awaitRunning("web", 3)
+		if status := c.status("web"); status.Version != 1 {
+			t.Errorf("it is of version %d: %s", status.Version, status.Why)
+		}
+		c.run.ExpectCount(1, api.TaskFailed)
+		versions, err := c.manager.JobHistory("web")
+		if err != nil || len(versions) != 2 {
+			t.Errorf("%d versions, %v", len(versions), err)
+		}
+		if version, err := c.manager.RollbackJob(c.t.Context(), "web", 2); err != nil || version.Number != 2 {
+			t.Errorf("version %d, %v", version.Number, err)
+		}
+		if err := c.manager.DeleteJob(c.t.Context(), "web"); err != nil {
+			t.Fatal(err)
+		}
+		c.AwaitQuiet()
+		c.Await("it to be forgotten", func() bool {
+			_, err := c.manager.JobStatus("web")
+			return api.Is(err, api.NotFound)
+		})
+		c.awaitStore(0)
+	})
+}
+
+// awaitStore waits until the store has so many keys.
+func (c *cluster) awaitStore(n int) {
+	c.t.Helper()
+	entries, err := c.run.Client().Store().List(c.t.Context(), "")
+	if err != nil || len(entries) != n {
+		c.t.Errorf("the store has %d keys, wanted %d: %v", len(entries), n, err)
+	}
+}
+
+// TestStoreStaysSmall: what has ended leaves nothing but its history, and that has bounds.
+func TestStoreStaysSmall(t *testing.T) {
+	frameworktest.Run(t, frameworktest.Cluster{Agents: 2}, func(h *frameworktest.Handle) {
+		c := &cluster{Handle: h, t: h.T()}
+		c.manager = manager.New(manager.Config{HistoryMost: 2, HistoryAge: time.Minute, JobsMax: 3})
+		c.run = c.Start(config, c.manager)
+		c.Await("the manager to be active", c.manager.Active)
+		for i := range 5 {
+			name := fmt.Sprint("job-", i)
+			c.submit(batch(name, "true", 1+260*(i%4/3), 300))
+			c.awaitPhase(name, jobs.Succeeded)
+		}
+		c.Await("the oldest to be forgotten", func() bool {
+			list, err := c.manager.ListJobs()
+			return err == nil && len(list) == 2
+		})
+		c.awaitStore(4) // a header and a version of each
+		c.submit(service("web", "sleep infinity", 1))
+		if _, err := c.manager.SubmitJob(c.t.Context(), batch("more", "true", 1, 1)); !api.Is(err, api.Limit) {
+			t.Errorf("one job too many: %v", err)
+		}
+		c.Advance(2 * time.Minute)
+		c.submit(batch("more", "true", 1, 1))
+		c.awaitPhase("more", jobs.Succeeded)
+	})
+}
+
+// TestRequestsThatCantBe says what is wrong with them.
+func TestRequestsThatCantBe(t *testing.T) {
+	frameworktest.Run(t, frameworktest.Cluster{}, func(h *frameworktest.Handle) {
+		idle := manager.New(manager.Config{})
+		if _, err := idle.SubmitJob(h.T().Context(), service("web", "true", 1)); !api.Is(err, api.Unavailable) {
+			t.Errorf("before its turn: %v", err)
+		}
+		c := begin(h)
+		c.submit(service("web", "sleep infinity", 1))
+		c.submit(service("web", "sleep infinity", 1)) // the same again
+		ctx := c.t.Context()
+		_, differs := c.manager.SubmitJob(ctx, service("web", "true", 1))
+		_, unknown := c.manager.UpdateJob(ctx, service("nobody", "true", 1))
+		_, otherType := c.manager.UpdateJob(ctx, batch("web", "true", 1, 1))
+		_, invalid := c.manager.SubmitJob(ctx, service("a b", "true", 1))
+		_, noVersion := c.manager.RollbackJob(ctx, "web", 7)
+		for kind, err := range map[api.Kind][]error{
+			api.Exists: {differs}, api.NotFound: {unknown, c.manager.StopJob(ctx, "nobody")}, api.Invalid: {otherType, invalid, noVersion},
+		} {
+			for _, one := range err {
+				if !api.Is(one, kind) {
+					t.Errorf("%v is not %v", one, kind)
+				}
+			}
+		}
+	})
+}

@@ -1,0 +1,146 @@
+package manager
+
+import (
+	"context"
+	"maps"
+	"time"
+
+	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/framework/jobs/internal/core"
+	"github.com/tenderhq/tender/framework/pack"
+)
+
+// flights are offers that are kept until the assignments of their tasks are in the store.
+type flights struct {
+	byOffer map[api.OfferID]*flight
+	byTask  map[api.TaskID]*flight
+}
+
+type flight struct {
+	offer api.Offer
+	tasks []api.Task
+}
+
+func newFlights() flights {
+	return flights{byOffer: make(map[api.OfferID]*flight), byTask: make(map[api.TaskID]*flight)}
+}
+
+func (f *flights) add(bin *pack.Bin) {
+	one := &flight{offer: bin.Offer, tasks: bin.Tasks}
+	f.byOffer[bin.Offer.ID] = one
+	for _, task := range bin.Tasks {
+		f.byTask[task.ID] = one
+	}
+}
+
+// take gives the flight that has the task, once.
+func (f *flights) take(task api.TaskID) *flight {
+	one := f.byTask[task]
+	if one == nil {
+		return nil
+	}
+	delete(f.byOffer, one.offer.ID)
+	for _, other := range one.tasks {
+		delete(f.byTask, other.ID)
+	}
+	return one
+}
+
+// The times for which an offer that is given back need not come again: what was on its way when the demand changed, and
+// what some job would have room in and may not take.
+const (
+	refuseShort = 100 * time.Millisecond
+	refuseLong  = api.DefaultRefuse
+)
+
+// Offers implements [framework.Scheduler]: it assigns what waits. An offer is kept until that is in the store.
+func (m *Manager) Offers(_ context.Context, offers []api.Offer) (answers []api.Answer) {
+	m.do(func(now time.Time) {
+		bins, picky := pack.Bins(offers), false
+		if m.known {
+			picky = m.place(now, bins)
+		}
+		for _, bin := range bins {
+			switch {
+			case len(bin.Tasks) > 0:
+				m.flights.add(bin)
+				answers = append(answers, api.Keep(bin.Offer))
+			case picky:
+				answers = append(answers, api.Decline(bin.Offer, refuseLong))
+			default:
+				answers = append(answers, api.Decline(bin.Offer, refuseShort))
+			}
+		}
+	})
+	return answers
+}
+
+// place gives each job its turn. picky: some task has room and may not be there.
+func (m *Manager) place(now time.Time, bins []*pack.Bin) (picky bool) {
+	full := make(map[string]bool) // shapes for which there is no room
+	for _, want := range m.wants.turns() {
+		e, keys := m.jobs[want.name], want.keys
+		for i, ask := range want.asks {
+			plain := ask.Task.Spread == "" && len(ask.Task.Where) == 0
+			if plain && full[keys[i]] {
+				continue
+			}
+			for range ask.Count {
+				placed, refused := m.placeOne(e, ask, bins, now)
+				picky = picky || refused
+				if !placed {
+					full[keys[i]] = true
+					break
+				}
+			}
+		}
+	}
+	return picky
+}
+
+// placeOne assigns the ask's next task; false: there is no room.
+func (m *Manager) placeOne(e *entry, ask core.Ask, bins []*pack.Bin, now time.Time) (placed, refused bool) {
+	task, is := e.master.Peek(ask.SubJob, ask.Version)
+	if !is {
+		return false, false
+	}
+	var best *pack.Bin
+	least := 0
+	for _, bin := range bins {
+		if bin.Left.IsZero() || !bin.Fits(task) {
+			continue
+		}
+		there := 0
+		if ask.Task.Spread != "" {
+			there = e.master.Place(ask.SubJob, ask.Task.Spread.OfOffer(bin.Offer))
+		}
+		switch {
+		case !ask.Task.Fits(bin.Offer) || ask.Task.Most > 0 && there >= ask.Task.Most:
+			refused = true
+		case best == nil || there < least:
+			best, least = bin, there
+		}
+	}
+	if best == nil {
+		return false, refused
+	}
+	best.Put(task)
+	assigned := core.Assigned{SubJob: ask.SubJob, Version: ask.Version, Agent: best.Offer.Agent, Hostname: best.Offer.Hostname,
+		Ports: maps.Clone(best.Tasks[len(best.Tasks)-1].Ports)}
+	if ask.Task.Spread != "" {
+		assigned.Place = ask.Task.Spread.OfOffer(best.Offer)
+	}
+	m.step(e, now, assigned)
+	return true, refused
+}
+
+// launch sends the tasks of the offer that has this one. What was stated as the demand is counted down by it, so it is
+// stated anew.
+func (m *Manager) launch(task api.TaskID) error {
+	one := m.flights.take(task)
+	if one == nil {
+		return nil // with another of its offer
+	}
+	m.unstated = true
+	return m.client.Answer(api.Launch(one.offer, one.tasks...))
+}

@@ -1,0 +1,321 @@
+package manager
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/framework"
+	"github.com/tenderhq/tender/framework/jobs"
+	"github.com/tenderhq/tender/framework/jobs/internal/core"
+)
+
+var (
+	errBusy    = errors.New("another request is changing this job; try again")
+	errNoJob   = errors.New("no job has this name")
+	errDiffers = errors.New("a job of this name runs already and is another; update it, or choose another name")
+)
+
+// runBytes is how long the word is that tells a run of a job's name from all before.
+const runBytes = 6
+
+// claim begins to change the job of a name; release ends it.
+func (m *Manager) claim(op, name string) (e *entry, err error) {
+	switch {
+	case m.client == nil || !m.loaded:
+		return nil, api.E(op, api.Unavailable, name, errStandby)
+	case m.claimed[name]:
+		return nil, api.E(op, api.Unavailable, name, errBusy)
+	}
+	m.claimed[name] = true
+	return m.jobs[name], nil
+}
+
+func (m *Manager) release(name string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.claimed, name)
+}
+
+// checked is a job that can be, or says why not.
+func checked(op string, job jobs.Job) error {
+	if err := job.Check(); err != nil {
+		return api.E(op, api.Invalid, job.Name, err)
+	}
+	if text, err := json.Marshal(job); err != nil || len(text) > jobs.JobBytesMax {
+		return api.E(op, api.Limit, job.Name, fmt.Errorf("it has %d bytes as JSON, at most %d are allowed", len(text), jobs.JobBytesMax))
+	}
+	return nil
+}
+
+// SubmitJob begins a job, and returns its first version once it is kept. A job that is there and is the same is no error:
+// so a request that is repeated does no harm. One that has ended is begun anew.
+func (m *Manager) SubmitJob(ctx context.Context, job jobs.Job) (jobs.Version, error) {
+	const op = "job.submit"
+	if err := checked(op, job); err != nil {
+		return jobs.Version{}, err
+	}
+	m.mu.Lock()
+	e, err := m.claim(op, job.Name)
+	if err != nil {
+		m.mu.Unlock()
+		return jobs.Version{}, err
+	}
+	version, fresh, err := m.prepare(op, e, job)
+	client := m.client
+	m.mu.Unlock()
+	defer m.release(job.Name)
+	if err != nil || fresh == nil {
+		return version, err
+	}
+	if err := m.keep(ctx, client, fresh, core.VersionKey(version.Number), core.HeaderKey); err != nil {
+		return jobs.Version{}, err
+	}
+	m.do(func(now time.Time) {
+		e := &entry{name: job.Name, master: fresh}
+		m.jobs[job.Name] = e
+		m.step(e, now, core.Begun{})
+	})
+	return version, nil
+}
+
+// prepare makes the JobMaster of a job that is submitted; nil: it runs already.
+func (m *Manager) prepare(op string, e *entry, job jobs.Job) (version jobs.Version, fresh *core.JobMaster, err error) {
+	version = jobs.Version{Number: 1, At: time.Now(), Why: "submitted", Job: job}
+	var older map[int]jobs.Version
+	switch {
+	case e == nil && len(m.jobs) >= m.config.JobsMax:
+		return version, nil, api.E(op, api.Limit, job.Name, fmt.Errorf("there are %d jobs, at most %d are allowed; delete some", len(m.jobs), m.config.JobsMax))
+	case e == nil:
+	case e.master.Phase.Ended():
+		version.Number, version.Why = e.master.Next(), "submitted again"
+		older = e.master.Versions
+	case same(e.master.Versions[e.master.Version].Job, job) && e.master.Phase == jobs.Running:
+		return e.master.Versions[e.master.Version], nil, nil
+	default:
+		return version, nil, api.E(op, api.Exists, job.Name, fmt.Errorf("%w (it is %s)", errDiffers, e.master.Phase))
+	}
+	fresh = core.New(version, strings.ToLower(rand.Text()[:runBytes]))
+	fresh.Inherit(older)
+	return version, fresh, nil
+}
+
+func same(a, b jobs.Job) bool { return reflect.DeepEqual(a.WithDefaults(), b.WithDefaults()) }
+
+// keep writes records of a job before anything is known of it.
+func (m *Manager) keep(ctx context.Context, client *framework.Client, master *core.JobMaster, keys ...string) error {
+	for _, key := range keys {
+		value, err := master.Record(key)
+		if err != nil {
+			return err
+		}
+		if _, err := client.Store().Put(ctx, keyOf(master.Job.Name, key), value, framework.AnyVersion); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// UpdateJob makes a job another version of itself: a service changes by and by, a batch for what has not begun. A job that
+// is the same already stays as it is.
+func (m *Manager) UpdateJob(ctx context.Context, job jobs.Job) (jobs.Version, error) {
+	const op = "job.update"
+	if err := checked(op, job); err != nil {
+		return jobs.Version{}, err
+	}
+	return m.change(ctx, op, job.Name, func(master *core.JobMaster) (jobs.Version, error) {
+		current := master.Versions[master.Version]
+		if same(current.Job, job) {
+			return current, nil
+		}
+		if current.Job.Type != job.Type {
+			return current, fmt.Errorf("it is a %s and can't become a %s; submit one of another name", current.Job.Type, job.Type)
+		}
+		return jobs.Version{Number: master.Next(), At: time.Now(), Why: "updated", Job: job}, nil
+	})
+}
+
+// RollbackJob makes a job what one of its versions says; 0 is the one before.
+func (m *Manager) RollbackJob(ctx context.Context, name string, to int) (jobs.Version, error) {
+	return m.change(ctx, "job.rollback", name, func(master *core.JobMaster) (jobs.Version, error) {
+		numbers := slices.Sorted(maps.Keys(master.Versions))
+		if at := slices.Index(numbers, master.Version); to == 0 && at > 0 {
+			to = numbers[at-1]
+		}
+		version, known := master.Versions[to]
+		if !known {
+			return version, fmt.Errorf("version %d is not kept; there are %v", to, numbers)
+		}
+		version.Why = "asked for"
+		return version, nil
+	})
+}
+
+// change makes a job another version.
+func (m *Manager) change(ctx context.Context, op, name string, choose func(*core.JobMaster) (jobs.Version, error)) (jobs.Version, error) {
+	m.mu.Lock()
+	e, err := m.claim(op, name)
+	if err != nil {
+		m.mu.Unlock()
+		return jobs.Version{}, err
+	}
+	defer m.release(name)
+	version, fresh, err := m.prepareChange(op, name, e, choose)
+	client := m.client
+	m.mu.Unlock()
+	if err != nil || !fresh {
+		return version, err
+	}
+	value, err := json.Marshal(version)
+	if err != nil {
+		return version, err
+	}
+	if _, err := client.Store().Put(ctx, keyOf(name, core.VersionKey(version.Number)), value, framework.AnyVersion); err != nil {
+		return version, err
+	}
+	return version, m.tell(ctx, op, name, core.Updated{Version: version})
+}
+
+// prepareChange chooses the version that a job is to be; not fresh: it is that already.
+func (m *Manager) prepareChange(op, name string, e *entry, choose func(*core.JobMaster) (jobs.Version, error)) (version jobs.Version, fresh bool, err error) {
+	switch {
+	case e == nil:
+		return version, false, api.E(op, api.NotFound, name, errNoJob)
+	case e.master.Phase != jobs.Running:
+		return version, false, api.E(op, api.Stale, name, fmt.Errorf("it is %s; submit it to begin it anew", e.master.Phase))
+	}
+	version, err = choose(e.master)
+	if err != nil {
+		return version, false, api.E(op, api.Invalid, name, err)
+	}
+	return version, version.Number != e.master.Version, nil
+}
+
+// tell has a job hear of an event, and waits until what it has changed is kept.
+func (m *Manager) tell(ctx context.Context, op, name string, happened core.Event) error {
+	var done *outcome
+	err := api.E(op, api.NotFound, name, errNoJob)
+	m.do(func(now time.Time) {
+		if e := m.jobs[name]; e != nil && m.client != nil {
+			m.step(e, now, happened)
+			done, err = m.writing.done, nil
+		}
+	})
+	if err != nil {
+		return err
+	}
+	select {
+	case <-done.over:
+		if done.err != nil {
+			return api.E(op, api.Unknown, name, done.err)
+		}
+		return nil
+	case <-ctx.Done():
+		return api.E(op, api.Unknown, name, context.Cause(ctx))
+	}
+}
+
+// StopJob ends a job's tasks. The job stays in the history, and can be submitted again.
+func (m *Manager) StopJob(ctx context.Context, name string) error {
+	return m.end(ctx, "job.stop", name, core.Asked{Why: "somebody asked for it"})
+}
+
+// DeleteJob ends a job's tasks and forgets it.
+func (m *Manager) DeleteJob(ctx context.Context, name string) error {
+	return m.end(ctx, "job.delete", name, core.Asked{Delete: true, Why: "somebody asked for it"})
+}
+
+func (m *Manager) end(ctx context.Context, op, name string, how core.Asked) error {
+	m.mu.Lock()
+	e, err := m.claim(op, name)
+	m.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	defer m.release(name)
+	if e == nil {
+		return api.E(op, api.NotFound, name, errNoJob)
+	}
+	return m.tell(ctx, op, name, how)
+}
+
+// ListJobs shows all jobs by name, without their tasks and notes.
+func (m *Manager) ListJobs() ([]jobs.Status, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if !m.loaded || m.client == nil {
+		return nil, api.E("job.list", api.Unavailable, "", errStandby)
+	}
+	list := make([]jobs.Status, 0, len(m.jobs))
+	for _, name := range slices.Sorted(maps.Keys(m.jobs)) {
+		list = append(list, m.jobs[name].master.Status(false))
+	}
+	return list, nil
+}
+
+// JobStatus shows a job with its tasks and what has happened to it.
+func (m *Manager) JobStatus(name string) (status jobs.Status, err error) {
+	err = m.look("job.status", name, func(master *core.JobMaster) { status = master.Status(true) })
+	return status, err
+}
+
+// JobHistory lists the versions of a job that are kept, the newest first.
+func (m *Manager) JobHistory(name string) (versions []jobs.Version, err error) {
+	err = m.look("job.history", name, func(master *core.JobMaster) { versions = master.History() })
+	return versions, err
+}
+
+func (m *Manager) look(op, name string, see func(*core.JobMaster)) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if !m.loaded || m.client == nil {
+		return api.E(op, api.Unavailable, name, errStandby)
+	}
+	e := m.jobs[name]
+	if e == nil {
+		return api.E(op, api.NotFound, name, errNoJob)
+	}
+	see(e.master)
+	return nil
+}
+
+// WatchJob calls see with a job's status, and again whenever it has changed, until ctx ends or see fails, whose error it
+// returns. Of several changes that follow each other the last alone is sure to be seen.
+func (m *Manager) WatchJob(ctx context.Context, name string, see func(jobs.Status) error) error {
+	var before jobs.Status
+	for first := true; ; first = false {
+		m.mu.Lock()
+		changed := m.changed
+		m.mu.Unlock()
+		status, err := m.JobStatus(name)
+		if err != nil {
+			return err
+		}
+		if first || !reflect.DeepEqual(before, status) {
+			if err := see(status); err != nil {
+				return err
+			}
+			before = status
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// Active says whether this instance has the jobs.
+func (m *Manager) Active() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.loaded && m.client != nil
+}

@@ -1,0 +1,107 @@
+package manager
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/framework/jobs/internal/core"
+	"github.com/tenderhq/tender/framework/pack"
+)
+
+// wants is what waits of all jobs: for the masters as a demand, for offers as a list. It is kept up job by job, so that
+// a change costs what has changed.
+type wants struct {
+	byJob  map[string]*want
+	demand map[string]*wanted
+}
+
+// want is what waits of one job.
+type want struct {
+	name     string
+	priority int
+	master   *core.JobMaster
+	asks     []core.Ask
+	keys     []string // of the asks, in demand
+}
+
+// wanted is a shape of the demand, for all that waits alike.
+type wanted struct {
+	shape    api.Shape
+	priority int // the highest
+}
+
+func newWants() wants { return wants{byJob: make(map[string]*want), demand: make(map[string]*wanted)} }
+
+// update takes in what waits of a job now; false: nothing has changed.
+func (w *wants) update(name string, master *core.JobMaster) bool {
+	before, asks := w.byJob[name], master.Asks()
+	if before == nil && len(asks) == 0 || before != nil && before.master == master && slices.EqualFunc(before.asks, asks, alike) {
+		return false
+	}
+	if before != nil {
+		for i, ask := range before.asks {
+			shape := w.demand[before.keys[i]]
+			if shape.shape.Count -= int64(ask.Count); shape.shape.Count == 0 {
+				delete(w.demand, before.keys[i])
+			}
+		}
+		delete(w.byJob, name)
+	}
+	if len(asks) == 0 {
+		return true
+	}
+	fresh := &want{name: name, priority: master.Job.Priority, master: master, asks: asks}
+	for _, ask := range asks {
+		shape := shapeOf(ask)
+		key := fmt.Sprint(shape.Resources, "\n", shape.Constraint, "\n", shape.Spread, "\n", shape.Group)
+		fresh.keys = append(fresh.keys, key)
+		if w.demand[key] == nil {
+			w.demand[key] = &wanted{shape: shape, priority: fresh.priority}
+		}
+		w.demand[key].shape.Count += int64(ask.Count)
+		w.demand[key].priority = max(w.demand[key].priority, fresh.priority)
+	}
+	w.byJob[name] = fresh
+	return true
+}
+
+func alike(a, b core.Ask) bool {
+	return a.SubJob == b.SubJob && a.Version == b.Version && a.Count == b.Count
+}
+
+// shapeOf is what masters are told of an ask, without its count.
+func shapeOf(ask core.Ask) api.Shape {
+	shape := api.Shape{Resources: pack.Ask(ask.Task.APITask()), Constraint: ask.Task.Constraint()}
+	if ask.Task.Spread != "" {
+		shape.Spread = []api.Spread{{By: ask.Task.Spread, Most: int64(ask.Task.Most)}}
+		shape.Group = ask.Group
+	}
+	return shape
+}
+
+// shapes are the demand: those of the highest priority, where there are more than masters take.
+func (w *wants) shapes() (shapes []api.Shape) {
+	keys := slices.SortedFunc(maps.Keys(w.demand), func(a, b string) int {
+		return cmp.Or(cmp.Compare(w.demand[b].priority, w.demand[a].priority), cmp.Compare(a, b))
+	})
+	for _, key := range keys[:min(len(keys), api.DemandsPerRoleMax)] {
+		shapes = append(shapes, w.demand[key].shape)
+	}
+	return shapes
+}
+
+// turns lists the jobs of which something waits: the highest priority first, and among equals who has the least.
+func (w *wants) turns() []*want {
+	list := slices.Collect(maps.Values(w.byJob))
+	busy := make(map[string]int, len(list))
+	for _, one := range list {
+		busy[one.name] = one.master.Busy()
+	}
+	slices.SortFunc(list, func(a, b *want) int {
+		return cmp.Or(cmp.Compare(b.priority, a.priority), cmp.Compare(busy[a.name], busy[b.name]), cmp.Compare(a.name, b.name))
+	})
+	return list
+}
