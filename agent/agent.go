@@ -20,6 +20,7 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"maps"
 	"sync"
 	"time"
 
@@ -29,6 +30,7 @@ import (
 	"github.com/tenderhq/tender/agent/core"
 	"github.com/tenderhq/tender/agent/executor/process"
 	"github.com/tenderhq/tender/agent/fetch"
+	"github.com/tenderhq/tender/agent/walls"
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/internal/version"
 	"github.com/tenderhq/tender/internal/watchdog"
@@ -39,6 +41,7 @@ type Agent struct {
 	config    Config
 	log       zerolog.Logger
 	folder    *dataFolder   // what lasts: lock, sandboxes, volumes
+	cells     *walls.Cells  // control groups of executors and tasks; nil: no process is started
 	listeners listeners     // the ways in, open through all lives of the core
 	inbox     *inbox        // the only way to the loop
 	core      *core.Core    // the loop's only
@@ -112,7 +115,7 @@ func (a *Agent) openAll() error {
 	if a.config.Store == nil {
 		a.config.Store = checkpoint.NewDisk(checkpoint.Config{Folder: a.config.DataDir, BootID: a.config.BootID})
 	}
-	if err := a.listeners.open(a.config, a.folder); err != nil {
+	if err := errors.Join(a.openCells(), a.listeners.open(a.config, a.folder)); err != nil {
 		return err
 	}
 	if shortcomings != "" {
@@ -121,8 +124,26 @@ func (a *Agent) openAll() error {
 	return nil
 }
 
+// openCells finds what keeps tasks apart on this machine, and says it once.
+func (a *Agent) openCells() (err error) {
+	launcher, is := a.config.Launcher.(*process.Launcher)
+	if !is {
+		return nil
+	}
+	if a.cells, err = walls.OpenCells(a.config.DataDir, a.config.Walls); err != nil {
+		return api.E("agent.start", api.Unsupported, a.config.DataDir, err)
+	}
+	launcher.Cells = a.cells
+	found := a.cells.Found()
+	a.log.Info().Stringer("isolation", &found).Msg("walls of tasks found")
+	for _, why := range found.Lacks {
+		a.log.Warn().Str("why", why).Msg("tasks have fewer walls than they could have")
+	}
+	return nil
+}
+
 func (a *Agent) closeAll() error {
-	err := a.listeners.close()
+	err := errors.Join(a.listeners.close(), a.cells.Close())
 	if a.config.Store != nil {
 		err = errors.Join(err, a.config.Store.Close())
 	}
@@ -142,6 +163,7 @@ func (a *Agent) liveOnce(ctx context.Context) (again bool, err error) {
 	a.disk = newWriter(a.config.Store, a.inbox, a.folder, a.log, &a.metrics)
 	a.inbox.fail(a.folder.sweepVolumes("", a.core.HasVolume))
 	alive := a.findRuns()
+	a.sweepCells(ctx)
 	a.performEffects(a.core.Step(core.Event{At: time.Now(), What: core.Started{
 		BootID: a.config.BootID, Nonce: api.Nonce(a.config.Random()), Alive: alive,
 	}}))
@@ -198,6 +220,14 @@ func (a *Agent) startWork(run func()) {
 
 func (a *Agent) coreConfig() core.Config {
 	c := a.config
+	if a.cells != nil {
+		found := a.cells.Found()
+		c.Attributes = maps.Clone(c.Attributes)
+		if c.Attributes == nil {
+			c.Attributes = map[string]string{}
+		}
+		c.Attributes[walls.Attribute] = found.String()
+	}
 	return core.Config{
 		Agent: api.Agent{
 			Hostname: c.Hostname, Resources: c.Resources, Attributes: c.Attributes, Region: c.Region, Zone: c.Zone,

@@ -16,6 +16,7 @@ import (
 	"github.com/tenderhq/tender/agent/checkpoint"
 	"github.com/tenderhq/tender/agent/executor"
 	"github.com/tenderhq/tender/agent/usage"
+	"github.com/tenderhq/tender/agent/walls"
 	"github.com/tenderhq/tender/api"
 )
 
@@ -59,6 +60,8 @@ type Config struct {
 	ExecutorIdle time.Duration
 	// Keep bounds what tasks leave on the disk.
 	Keep
+	// Walls keep tasks apart and within what they have asked for. Default: as well as this machine can.
+	Walls walls.Config
 
 	// Logger takes one line per decision. Default: discarded.
 	Logger zerolog.Logger
@@ -128,6 +131,7 @@ func (c Config) withDefaults() (Config, error) {
 		}
 		c.Hostname = name
 	}
+	wrong = append(wrong, c.defaultWalls()...)
 	if c.Path == "" {
 		c.Path = DefaultPath
 	}
@@ -157,6 +161,18 @@ func (c Config) withDefaults() (Config, error) {
 		c.Resources = Detect(c.DataDir)
 	}
 	return c, errors.Join(wrong...)
+}
+
+// defaultWalls is about what keeps tasks apart.
+func (c *Config) defaultWalls() (wrong []error) {
+	var err error
+	if c.Walls, err = c.Walls.WithDefaults(); err != nil {
+		wrong = append(wrong, err)
+	}
+	if named, is := c.Attributes[walls.Attribute]; is {
+		wrong = append(wrong, fmt.Errorf("attribute %s=%s can't be given to an agent; it is what the agent finds on its machine", walls.Attribute, named))
+	}
+	return wrong
 }
 
 // defaultPlace is about folder and listeners.

@@ -88,6 +88,21 @@ func (a *Agent) findRuns() (alive []core.Run) {
 	return alive
 }
 
+// sweepCells ends what runs in cells that this agent does not know: an agent was killed before it had written of them, or
+// a test was. Executors that have died themselves keep theirs until the core has their tasks killed.
+func (a *Agent) sweepCells(ctx context.Context) {
+	const patience = 10 * time.Second
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	var known []api.ExecutorRef
+	for _, started := range a.core.Runs() {
+		known = append(known, started.Run.Executor)
+	}
+	if err := a.cells.Sweep(ctx, known); err != nil {
+		a.log.Error().Err(err).Msg("processes of executors that nobody knows can't be ended")
+	}
+}
+
 // sameBoot: after another boot the same PID and start are chance.
 func (a *Agent) sameBoot() bool { return a.core.Identity().BootID == a.config.BootID }
 
@@ -186,9 +201,10 @@ func (a *Agent) abandonRun(run core.Run) {
 func (a *Agent) killGroups(e core.KillGroups) {
 	a.startWork(func() {
 		for a.context.Err() == nil {
-			err := a.config.Launcher.KillAll(a.context, executor.Owner{Leader: e.Leader, Sandbox: e.Sandbox})
+			owner := executor.Owner{Executor: e.Run.Executor, Leader: e.Leader, Sandbox: e.Sandbox}
+			end, err := a.config.Launcher.KillAll(a.context, owner)
 			if err == nil {
-				a.inbox.postEvent(a.context, core.GroupsGone{Run: e.Run})
+				a.inbox.postEvent(a.context, core.GroupsGone{Run: e.Run, Reason: end.Reason, Message: end.Message})
 				return
 			}
 			a.log.Error().Err(err).Stringer("executor", e.Run.Executor).Msg("its processes can't be killed")
@@ -202,7 +218,8 @@ func (a *Agent) killGroups(e core.KillGroups) {
 
 func (a *Agent) killGroup(e core.KillGroup) {
 	a.startWork(func() {
-		if err := a.config.Launcher.Kill(executor.Owner{Leader: e.Leader, Sandbox: e.Sandbox}, e.Group); err != nil {
+		owner := executor.Owner{Executor: e.Executor, Leader: e.Leader, Sandbox: e.Sandbox}
+		if err := a.config.Launcher.Kill(owner, e.Task.Task, e.Group); err != nil {
 			a.log.Error().Err(err).Stringer("task", e.Task).Msg("its process group can't be killed")
 		}
 	})
@@ -227,8 +244,8 @@ func (a *Agent) clearExecutors() {
 	hard, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	for ref, started := range targets {
-		owner := executor.Owner{Leader: started.Process, Sandbox: a.core.ExecutorFolder(ref)}
-		if err := a.config.Launcher.KillAll(hard, owner); err != nil {
+		owner := executor.Owner{Executor: ref, Leader: started.Process, Sandbox: a.core.ExecutorFolder(ref)}
+		if _, err := a.config.Launcher.KillAll(hard, owner); err != nil {
 			a.log.Error().Err(err).Stringer("executor", ref).Msg("its processes can't be killed")
 		}
 	}

@@ -140,9 +140,9 @@ const (
 	ReasonExecutorRegistrationTimeout
 	ReasonLaunchFailed
 	ReasonFetchFailed
-	ReasonMemoryLimit       // reserved
-	ReasonDiskLimit         // reserved
-	ReasonPidsLimit         // reserved
+	ReasonMemoryLimit
+	ReasonDiskLimit
+	ReasonPidsLimit
 	ReasonHealthCheckFailed // reserved
 	ReasonMaxCompletionTime
 	ReasonKilledByFramework

@@ -184,7 +184,7 @@ func (a *afterlife) killed(e KillGroups) {
 	if r := a.before.runs[e.Run]; r != nil && r.boot != a.before.boot {
 		a.fail("%s is of another boot and its process numbers are killed", showRun(e.Run))
 	}
-	a.later(ExecutorExited{Run: e.Run}, GroupsGone{e.Run})
+	a.later(ExecutorExited{Run: e.Run}, GroupsGone{Run: e.Run})
 	for conn, run := range a.truth.conns {
 		if run == e.Run {
 			a.later(ExecutorClosed{conn})

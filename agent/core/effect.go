@@ -73,21 +73,24 @@ type (
 	// AbandonExecutor ends a start that is no longer wanted, however far it has come.
 	// Of a child at the gate ExecutorExited follows, before that ExecutorFailed.
 	AbandonExecutor struct{ Run Run }
-	// KillGroups sends SIGKILL to the executor with all its session and to all that was
-	// started with its folder in the environment, until nothing of them is left.
+	// KillGroups sends SIGKILL to all within the executor's walls until nothing of them is
+	// left; where it has none, to all its session and to all that was started with its folder
+	// in the environment.
 	// GroupsGone follows.
 	KillGroups struct {
 		Run     Run
 		Leader  Process // the zero value: it never had one
 		Sandbox string  // the executor's folder
 	}
-	// KillGroup sends SIGKILL to one task's process group, if it is the executor's own.
+	// KillGroup sends SIGKILL to all within one task's walls, or to its process group, if
+	// that is the executor's own.
 	// Nothing follows: its executor will say that the task has ended.
 	KillGroup struct {
-		Task    api.TaskRef
-		Group   Process
-		Leader  Process // the executor
-		Sandbox string  // the executor's folder
+		Task     api.TaskRef
+		Group    Process
+		Executor api.ExecutorRef
+		Leader   Process // the executor
+		Sandbox  string  // the executor's folder
 	}
 
 	// PrepareTask makes the task's folder, shows its volumes there and fetches its files.

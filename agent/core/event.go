@@ -78,8 +78,13 @@ type (
 		Run     Run
 		Message string
 	}
-	// GroupsGone answers KillGroups: no process of them is left.
-	GroupsGone struct{ Run Run }
+	// GroupsGone answers KillGroups: no process of them is left. With a reason the executor
+	// came to its end for it: a limit of its walls.
+	GroupsGone struct {
+		Run     Run
+		Reason  api.Reason
+		Message string
+	}
 
 	// TaskPrepared answers PrepareTask, and comes unasked when a task's folder
 	// could not be made. Reason is ReasonNone when all is there.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
+	"strings"
 	"time"
 
 	"github.com/tenderhq/tender/api"
@@ -265,6 +266,9 @@ func (x *executors) groupsGone(w GroupsGone) {
 		return
 	}
 	e.moveTo(phaseGone)
+	if w.Reason != api.ReasonNone && e.order == nil && e.reason == api.ReasonNone { // it ended by itself
+		e.reason, e.why = w.Reason, strings.TrimPrefix(e.why+"; "+w.Message, "; ")
+	}
 	if e.conn == 0 {
 		x.forgetExecutor(e)
 		return

@@ -125,7 +125,7 @@ func (k *kills) killDue(ref api.TaskRef) {
 	t.press.nudges++
 	switch {
 	case t.group.PID != 0 && t.press.nudges <= 2:
-		k.emit(KillGroup{Task: ref, Group: t.group, Leader: e.started.Process, Sandbox: k.executorFolder(e.ref())})
+		k.emit(KillGroup{Task: ref, Group: t.group, Executor: e.ref(), Leader: e.started.Process, Sandbox: k.executorFolder(e.ref())})
 		k.log("task did not end in time: SIGKILL to its process group", field("task", ref.String()))
 	case len(e.tasks) == 1:
 		k.log("task did not end in time: its executor is killed", field("task", ref.String()))

@@ -252,7 +252,11 @@ func (w *world) happening(a transcript.Line) Happening {
 	case "exited":
 		return ExecutorExited{w.run(a.Word(0)), message}
 	case "groupsgone":
-		return GroupsGone{w.run(a.Word(0))}
+		gone := GroupsGone{Run: w.run(a.Word(0)), Message: message}
+		if message != "" {
+			gone.Reason = api.ReasonMemoryLimit
+		}
+		return gone
 	case "subscribe":
 		return w.subscribe(a)
 	case "status":

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/tenderhq/tender/agent/core"
+	"github.com/tenderhq/tender/agent/walls"
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/internal/protocol"
 )
@@ -39,11 +40,13 @@ type Launcher interface {
 	// Find returns a process that an earlier agent has started, or nil when it is gone.
 	Find(id core.Process) Process
 	// KillAll sends SIGKILL to all that the executor has left running until nothing of it
-	// is left, or the context ends.
-	KillAll(ctx context.Context, owner Owner) error
-	// Kill sends SIGKILL to one process group of the executor and does not wait. A group
-	// that is not the executor's is left alone, with an error of kind Denied.
-	Kill(owner Owner, group core.Process) error
+	// is left, or the context ends. It says how the executor came to its end when that was
+	// for a limit.
+	KillAll(ctx context.Context, owner Owner) (walls.End, error)
+	// Kill sends SIGKILL to all of one task that has walls of its own, else to its process
+	// group, and does not wait. A group that is not the executor's is left alone, with an
+	// error of kind Denied.
+	Kill(owner Owner, task api.TaskID, group core.Process) error
 	// Prepare makes a task's folder and fetches files into it.
 	Prepare(ctx context.Context, sandbox string, uris []api.URI) error
 	// MoveAway frees the path of a folder at once and says where the folder is now, "" when
@@ -53,12 +56,13 @@ type Launcher interface {
 	Delete(away string) error
 }
 
-// Owner tells which processes are an executor's own: those of its session, and those that were started with its
-// folder, or a folder in it, as TENDER_EXECUTOR_SANDBOX or TENDER_TASK_SANDBOX: a daemon that has left the session is
-// found by that. What an executor says of process groups makes nothing its own.
+// Owner tells which processes are an executor's own: those in its cell. Where it has none, those of its session, and
+// those that were started with its folder, or a folder in it, as TENDER_EXECUTOR_SANDBOX or TENDER_TASK_SANDBOX: a
+// daemon that has left the session is found by that. What an executor says of process groups makes nothing its own.
 type Owner struct {
-	Leader  core.Process // the executor; the zero value: it never had a process
-	Sandbox string       // its folder
+	Executor api.ExecutorRef
+	Leader   core.Process // the executor; the zero value: it never had a process
+	Sandbox  string       // its folder
 }
 
 // Process is a child from its fork to its end.

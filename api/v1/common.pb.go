@@ -179,9 +179,9 @@ const (
 	Reason_EXECUTOR_REGISTRATION_TIMEOUT Reason = 2
 	Reason_LAUNCH_FAILED                 Reason = 3
 	Reason_FETCH_FAILED                  Reason = 4
-	Reason_MEMORY_LIMIT                  Reason = 5 // reserved
+	Reason_MEMORY_LIMIT                  Reason = 5
 	Reason_DISK_LIMIT                    Reason = 6
-	Reason_PIDS_LIMIT                    Reason = 7 // reserved
+	Reason_PIDS_LIMIT                    Reason = 7
 	Reason_HEALTH_CHECK_FAILED           Reason = 8 // reserved
 	Reason_MAX_COMPLETION_TIME           Reason = 9
 	Reason_KILLED_BY_FRAMEWORK           Reason = 10

@@ -8,6 +8,7 @@ import (
 	"github.com/tenderhq/tender/agent/checkpoint"
 	"github.com/tenderhq/tender/agent/core"
 	"github.com/tenderhq/tender/agent/executor"
+	"github.com/tenderhq/tender/agent/walls"
 )
 
 var errPowerless = errors.New("this agent's process was killed")
@@ -88,9 +89,9 @@ func (g gated) Release() error {
 	return g.Process.Release()
 }
 
-func (l *launcher) KillAll(ctx context.Context, owner executor.Owner) error {
+func (l *launcher) KillAll(ctx context.Context, owner executor.Owner) (walls.End, error) {
 	if l.dead.Err() != nil {
-		return errPowerless
+		return walls.End{}, errPowerless
 	}
 	return l.Launcher.KillAll(ctx, owner)
 }

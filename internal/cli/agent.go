@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tenderhq/tender/agent"
+	"github.com/tenderhq/tender/agent/walls"
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/internal/cli/settings"
 	"github.com/tenderhq/tender/internal/commandexecutor"
@@ -23,6 +24,7 @@ type agentFlags struct {
 	recovery, executor, idle, keep time.Duration
 	keepMax                        int
 	keepSize, output               string
+	walls                          walls.Config
 }
 
 func (a *App) agentCommand() *cobra.Command {
@@ -50,6 +52,9 @@ func (a *App) agentCommand() *cobra.Command {
 	flags.IntVar(&f.keepMax, "sandboxes-max", 1000, "how many folders of ended tasks are kept")
 	flags.StringVar(&f.keepSize, "sandboxes-size", "0", "how many MB the folders of ended tasks may take together; 0 = what the disk has room for")
 	flags.StringVar(&f.output, "output-max", "64", "how many MB are kept of each stdout and stderr, the newest; 0 = all")
+	flags.StringVar((*string)(&f.walls.Isolation), "isolation", string(walls.Best), "control groups for executors and tasks: auto = if there are some, cgroups = or the agent does not start, none")
+	flags.Int64Var(&f.walls.PidsMax, "task-pids", 4096, "how many processes and threads a task may have that says nothing of it; 0 = any number")
+	flags.BoolVar(&f.walls.HardQuota, "cpu-quota", false, "no task gets more of the processors than it has asked for, also when they lie idle")
 	d.lastFlags(flags)
 	add(command, "", a.resetTermCommand())
 	command.RunE = func(command *cobra.Command, _ []string) error {
@@ -92,12 +97,16 @@ func (f agentFlags) config(d *daemon) (agent.Config, error) {
 	if err != nil {
 		return agent.Config{}, err
 	}
+	if f.walls.PidsMax == 0 {
+		f.walls.PidsMax = -1
+	}
 	log, written := d.logger()
 	return agent.Config{
 		Masters: masters, DataDir: d.dataDir, Hostname: f.hostname, Bind: d.bind, Port: orNone(f.port), Advertise: d.advertise,
 		Resources: resources, Attributes: f.attributes, Region: f.region, Zone: f.zone, Path: f.path,
 		CommandExecutor: self, RecoveryTimeout: atOnce(f.recovery), ExecutorTimeout: f.executor, ExecutorIdle: f.idle,
 		Keep:   agent.Keep{SandboxAge: f.keep, SandboxesMax: f.keepMax, SandboxBytesMax: keepSize, OutputBytesMax: output},
+		Walls:  f.walls,
 		Logger: log, LogDropped: written.Dropped,
 	}, nil
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/tenderhq/tender/agent/core"
 	"github.com/tenderhq/tender/agent/executor"
+	"github.com/tenderhq/tender/agent/walls"
 	"github.com/tenderhq/tender/api"
 )
 
@@ -100,19 +101,19 @@ func (l *Launcher) Find(id core.Process) executor.Process {
 }
 
 // KillAll ends the process. Its tasks are its own goroutines; groups mean nothing here.
-func (l *Launcher) KillAll(ctx context.Context, owner executor.Owner) error {
+func (l *Launcher) KillAll(ctx context.Context, owner executor.Owner) (walls.End, error) {
 	l.mutex.Lock()
 	p := l.processes[owner.Leader.PID]
 	l.mutex.Unlock()
 	if p == nil || p.id != owner.Leader {
-		return nil
+		return walls.End{}, nil
 	}
 	p.Abandon()
 	p.kill(ErrKilled)
 	if _, done := p.Wait(ctx); !done {
-		return ctx.Err()
+		return walls.End{}, ctx.Err()
 	}
-	return nil
+	return walls.End{}, nil
 }
 
 // KillEverything ends all processes, as the end of the machine would.
@@ -122,13 +123,14 @@ func (l *Launcher) KillEverything(ctx context.Context) error {
 	l.mutex.Unlock()
 	var err error
 	for _, p := range all {
-		err = errors.Join(err, l.KillAll(ctx, executor.Owner{Leader: p.id}))
+		_, failed := l.KillAll(ctx, executor.Owner{Leader: p.id})
+		err = errors.Join(err, failed)
 	}
 	return err
 }
 
 // Kill does nothing: a task has no process group here.
-func (l *Launcher) Kill(executor.Owner, core.Process) error { return nil }
+func (l *Launcher) Kill(executor.Owner, api.TaskID, core.Process) error { return nil }
 
 // Prepare does nothing: there are no folders.
 func (l *Launcher) Prepare(context.Context, string, []api.URI) error { return nil }

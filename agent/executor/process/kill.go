@@ -15,13 +15,22 @@ import (
 	"github.com/tenderhq/tender/agent/core"
 	"github.com/tenderhq/tender/agent/executor"
 	"github.com/tenderhq/tender/agent/proc"
+	"github.com/tenderhq/tender/agent/walls"
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/internal/protocol"
 )
 
 // KillAll sends SIGKILL until nothing is left. The dead that nobody reaps count as gone:
-// they run nothing and hold nothing.
-func (l *Launcher) KillAll(ctx context.Context, owner executor.Owner) error {
+// they run nothing and hold nothing. An executor that was started when there were no cells has none.
+func (l *Launcher) KillAll(ctx context.Context, owner executor.Owner) (walls.End, error) {
+	if end, found, err := l.Cells.Clear(ctx, owner.Executor); found {
+		return end, err
+	}
+	return walls.End{}, killListed(ctx, owner)
+}
+
+// killListed finds what is the owner's in the table of processes, as often as it takes.
+func killListed(ctx context.Context, owner executor.Owner) error {
 	const pauseMax, looksMax = 50 * time.Millisecond, 100 // a change of programs takes a moment, not these five seconds
 	looks := 0
 	for pause := time.Millisecond; ; pause = min(2*pause, pauseMax) {
@@ -42,8 +51,11 @@ func (l *Launcher) KillAll(ctx context.Context, owner executor.Owner) error {
 	}
 }
 
-// Kill sends SIGKILL to one process group, if it is the owner's.
-func (l *Launcher) Kill(owner executor.Owner, group core.Process) error {
+// Kill sends SIGKILL to one task, by its cell or by its process group, if that is the owner's.
+func (l *Launcher) Kill(owner executor.Owner, task api.TaskID, group core.Process) error {
+	if found, err := l.Cells.KillTask(owner.Executor, task); found {
+		return err
+	}
 	left, _, err := living(owner)
 	if err != nil {
 		return err

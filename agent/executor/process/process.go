@@ -25,6 +25,7 @@ import (
 	"github.com/tenderhq/tender/agent/executor"
 	"github.com/tenderhq/tender/agent/fetch"
 	"github.com/tenderhq/tender/agent/proc"
+	"github.com/tenderhq/tender/agent/walls"
 	"github.com/tenderhq/tender/agent/walls/entry"
 	"github.com/tenderhq/tender/api"
 )
@@ -38,6 +39,9 @@ type Launcher struct {
 	Trash string
 	// Fetch brings files into sandboxes.
 	Fetch fetch.Fetcher
+	// Cells hold executors with all that they start. Default: process groups and sessions
+	// have to do.
+	Cells *walls.Cells
 }
 
 // gate waits for one line on descriptor 3 and then becomes the executor; when the
@@ -64,10 +68,30 @@ func (l *Launcher) Fork(ctx context.Context, start executor.Start) (executor.Pro
 		Env:         start.Environment(),
 		SysProcAttr: &syscall.SysProcAttr{Setsid: true},
 	}
-	return l.fork(child, start)
+	return l.forkInCell(ctx, child, start)
 }
 
-func (l *Launcher) fork(child *exec.Cmd, start executor.Start) (executor.Process, error) {
+// forkInCell puts the child into a cell of its own while it waits at the gate: nothing of the executor ever runs
+// outside (R41).
+func (l *Launcher) forkInCell(ctx context.Context, child *exec.Cmd, start executor.Start) (executor.Process, error) {
+	if err := l.Cells.Make(ctx, start.Run); err != nil {
+		return nil, err
+	}
+	p, err := l.fork(child, start)
+	if err != nil {
+		_, _, left := l.Cells.Clear(ctx, start.Run)
+		return nil, errors.Join(err, left)
+	}
+	if err := l.Cells.Join(start.Run, p.ID().PID); err != nil {
+		p.Abandon()
+		p.Wait(ctx)
+		_, _, left := l.Cells.Clear(ctx, start.Run)
+		return nil, errors.Join(err, left)
+	}
+	return p, nil
+}
+
+func (l *Launcher) fork(child *exec.Cmd, start executor.Start) (*forked, error) {
 	var files closers
 	defer files.close()
 	child.Stdout = files.output(l.place(start.Sandbox), "stdout")

@@ -51,7 +51,10 @@ func wait(t *testing.T, p executor.Process) string {
 func killAll(t *testing.T, l *Launcher, owner executor.Owner) error {
 	t.Helper()
 	what := fmt.Sprintf("the end of all processes of %d in %q", owner.Leader.PID, owner.Sandbox)
-	return hang.Await(t, what, family, func() error { return l.KillAll(context.Background(), owner) })
+	return hang.Await(t, what, family, func() error {
+		_, err := l.KillAll(context.Background(), owner)
+		return err
+	})
 }
 
 // family is the processes that this test has started and all below them, and what started in their sessions.
@@ -232,7 +235,7 @@ func TestForeignGroupsAreLeftAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 	owner := executor.Owner{Leader: p.ID(), Sandbox: sandbox}
-	if err := l.Kill(owner, core.Process{PID: stat.PID, Start: stat.Start}); !api.Is(err, api.Denied) {
+	if err := l.Kill(owner, "t1", core.Process{PID: stat.PID, Start: stat.Start}); !api.Is(err, api.Denied) {
 		t.Errorf("a foreign group: %v, want an error of kind Denied", err)
 	}
 	if err := killAll(t, l, owner); err != nil {
@@ -261,7 +264,7 @@ func TestReusedNumbersAreLeftAlone(t *testing.T) {
 	}
 	l := &Launcher{}
 	other := core.Process{PID: pid, Start: stat.Start + 1}
-	if err := errors.Join(killAll(t, l, executor.Owner{Leader: other}), l.Kill(executor.Owner{Leader: other}, other)); err != nil {
+	if err := errors.Join(killAll(t, l, executor.Owner{Leader: other}), l.Kill(executor.Owner{Leader: other}, "t1", other)); err != nil {
 		t.Fatal(err)
 	}
 	if !proc.Alive(pid, stat.Start) {
@@ -300,7 +303,7 @@ func TestFoundProcessIsWatched(t *testing.T) {
 		_, done := found.Wait(t.Context())
 		ended <- done
 	}()
-	if err := l.Kill(executor.Owner{Leader: p.ID()}, p.ID()); err != nil {
+	if err := l.Kill(executor.Owner{Leader: p.ID()}, "t1", p.ID()); err != nil {
 		t.Fatal(err)
 	}
 	if !hang.Receive(t, "the end of a found process", family, ended) {

@@ -2,6 +2,7 @@ package cell
 
 import (
 	"errors"
+	"fmt"
 	"path/filepath"
 	"time"
 )
@@ -117,4 +118,29 @@ func (c Cell) String() string {
 		return filepath.Clean(folder)
 	}
 	return "no cell"
+}
+
+// WhyMemory says for people that processes of the cell were killed for want of memory.
+func WhyMemory(c Cell) string {
+	limit, err := c.memoryLimit()
+	if err != nil || limit >= 1<<62 {
+		return fmt.Sprintf("the kernel killed it for want of memory; it used %d MB at its peak", c.Peak()>>20)
+	}
+	return fmt.Sprintf("the kernel killed it for want of memory; it used %d MB at its peak and may use %d MB", c.Peak()>>20, limit>>20)
+}
+
+// WhyPids says for people that no process could be started in the cell.
+func WhyPids(c Cell) string {
+	limit, err := readNumber(c.Pids, "pids.max")
+	if err != nil {
+		return "it could start no more processes or threads"
+	}
+	return fmt.Sprintf("it could start no more processes or threads: it may have %d", limit)
+}
+
+func (c Cell) memoryLimit() (uint64, error) {
+	if c.Grade == Cgroup2 {
+		return readNumber(c.Memory, "memory.max")
+	}
+	return readNumber(c.Memory, "memory.limit_in_bytes")
 }

@@ -1,0 +1,132 @@
+package agent
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/tenderhq/tender/agent/core"
+	"github.com/tenderhq/tender/agent/proc"
+	"github.com/tenderhq/tender/agent/walls"
+	"github.com/tenderhq/tender/agent/walls/cell"
+	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/internal/protocol"
+	"github.com/tenderhq/tender/internal/testing/hang"
+)
+
+// cellsOf is where the agent of a folder has its cells; the test is skipped where there are none.
+func cellsOf(t *testing.T, a *running) cell.Cell {
+	t.Helper()
+	<-a.Ready()
+	found := a.cells.Found()
+	if found.Has(string(cell.Groups)) {
+		t.Skipf("no control groups here: %v", found.Lacks)
+	}
+	return cell.Open(cell.Place{Folder: a.config.DataDir}).Root
+}
+
+// pidIn waits until a task has written a process into a file of its sandbox, and is that process.
+func pidIn(t *testing.T, config Config, task, name string) core.Process {
+	t.Helper()
+	path := filepath.Join(config.DataDir, "sandboxes/f1/command/tasks", task, name)
+	return hang.Await(t, path, func() string { return "" }, func() core.Process {
+		for {
+			text, _ := os.ReadFile(path) // it is not there yet
+			if pid, err := strconv.Atoi(strings.TrimSpace(string(text))); err == nil && strings.HasSuffix(string(text), "\n") {
+				stat, _ := proc.Read(pid) // one that has ended has no start
+				return core.Process{PID: pid, Start: stat.Start}
+			}
+			runtime.Gosched()
+		}
+	})
+}
+
+// daemon is a line of a shell that leaves a process behind which no session, group or environment tells of.
+const daemon = `env -i /usr/bin/setsid /bin/sh -c 'trap "" TERM HUP; echo $$ > pid; exec sleep 1000' & `
+
+// An executor is killed by accident while its task has a daemon that hides: the task's end is told when that is gone.
+func TestADeadExecutorLeavesNothing(t *testing.T) {
+	master := newScript(t)
+	config := testConfig(t, master.address)
+	a := run(t, config)
+	root := cellsOf(t, a)
+	await(master, "registration", func(protocol.RegisterAgent) bool { return true })
+	master.launch(command("t1", daemon+"exec sleep 1000"))
+	master.status("t1", api.TaskRunning)
+	hidden := pidIn(t, config, "t1", "pid")
+	executor := a.runs.all()[0].process.ID()
+	if err := syscall.Kill(executor.PID, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	failed := master.status("t1", api.TaskFailed)
+	if failed.Reason != api.ReasonExecutorTerminated || proc.Alive(hidden.PID, hidden.Start) {
+		t.Errorf("%v %s; the daemon lives: %v", failed.Reason, failed.Message, proc.Alive(hidden.PID, hidden.Start))
+	}
+	a.end()
+	if root.Exists() {
+		t.Errorf("the agent has left %v", root.Children())
+	}
+}
+
+// An agent finds what runs by its cells when it comes back, and ends what it does not know: an executor of which it was
+// killed too early to write, and one of a test that was.
+func TestCellsOutliveTheAgent(t *testing.T) {
+	master := newScript(t)
+	config := testConfig(t, master.address)
+	config.RecoveryTimeout = 0 // 15 minutes
+	first := run(t, config)
+	root := cellsOf(t, first)
+	await(master, "registration", func(protocol.RegisterAgent) bool { return true })
+	master.launch(command("t1", "exec sleep 1000"))
+	master.status("t1", api.TaskRunning)
+	first.end()
+	stray := root.Child(cell.ExecutorName("f9", "lost"))
+	if err := errors.Join(stray.MakeParent(), stray.Child(cell.Own).Make()); err != nil {
+		t.Fatal(err)
+	}
+	config.RecoveryTimeout = -1
+	master.forget()
+	second := run(t, config)
+	<-second.Ready()
+	if stray.Exists() {
+		t.Error("a cell that nobody knows was kept")
+	}
+	executor := root.Child(cell.ExecutorName("f1", string(api.CommandExecutor)))
+	if populated, err := executor.Populated(); !populated || err != nil {
+		t.Errorf("the executor is gone: %v", err)
+	}
+	await(master, "report", func(c protocol.AgentReport) bool { return c.Last })
+	master.say(protocol.KillTask{TaskRef: api.TaskRef{Framework: "f1", Task: "t1"}, Reason: api.ReasonKilledByFramework})
+	master.status("t1", api.TaskKilled)
+	second.end()
+	if root.Exists() {
+		t.Errorf("the agent has left %v", root.Children())
+	}
+}
+
+// What an agent has found on its machine is an attribute that it can't be given.
+func TestIsolationIsAnAttribute(t *testing.T) {
+	master := newScript(t)
+	config := testConfig(t, master.address)
+	config.Attributes = map[string]string{"rack": "r1"}
+	config.Walls.Isolation = walls.Without
+	run(t, config)
+	first := await(master, "registration", func(protocol.RegisterAgent) bool { return true })
+	if got := first.Agent.Attributes; got["isolation"] != "groups" || got["rack"] != "r1" || len(config.Attributes) != 1 {
+		t.Errorf("%v", got)
+	}
+	config.Attributes = map[string]string{"isolation": "perfect"}
+	if _, err := New(config); err == nil || !strings.Contains(err.Error(), "attribute isolation=perfect can't be given to an agent") {
+		t.Errorf("%v", err)
+	}
+	config = testConfig(t, master.address)
+	config.Walls.Isolation = "magic"
+	if _, err := New(config); err == nil || !strings.Contains(err.Error(), `isolation "magic" is not known`) {
+		t.Errorf("%v", err)
+	}
+}

@@ -1,0 +1,199 @@
+package walls
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+
+	"github.com/tenderhq/tender/agent/walls/cell"
+	"github.com/tenderhq/tender/api"
+)
+
+// Config says which walls an agent has. Zero fields mean the defaults.
+type Config struct {
+	// Isolation is what is asked for. Default: the best that there is.
+	Isolation Isolation
+	// PidsMax is how many processes and threads a task may have that says nothing of it. Default 4096; negative: any
+	// number.
+	PidsMax int64
+	// HardQuota gives a task no more of the processors than it has asked for, also when they lie idle. Default: it may
+	// use what nobody else wants.
+	HardQuota bool
+}
+
+// Isolation is what an agent is asked to have.
+type Isolation string
+
+// The kinds. Best is the zero value's.
+const (
+	Best    Isolation = "auto"    // what there is; nothing is no reason not to start
+	Demand  Isolation = "cgroups" // control groups, or the agent does not start
+	Without Isolation = "none"    // no control groups, even where there are some
+)
+
+// WithDefaults fills in what is not said.
+func (c Config) WithDefaults() (Config, error) {
+	switch c.Isolation {
+	case "":
+		c.Isolation = Best
+	case Best, Demand, Without:
+	default:
+		return c, fmt.Errorf("isolation %q is not known; write %s, %s or %s", c.Isolation, Best, Demand, Without)
+	}
+	if c.PidsMax == 0 {
+		c.PidsMax = 4096
+	}
+	return c, nil
+}
+
+// Cells are the cells of one agent's executors. Nil ones are those of an agent without.
+type Cells struct {
+	config Config
+	tree   cell.Tree
+}
+
+// OpenCells finds the cells that an agent of the folder has left, or makes the place for new ones. They are open until
+// Close. An error says that what was asked for is not to be had.
+func OpenCells(folder string, config Config) (*Cells, error) {
+	place := cell.Place{Folder: folder}
+	if config.Isolation == Without {
+		place.Best = cell.Groups
+	}
+	c := &Cells{config: config, tree: cell.Open(place)}
+	if config.Isolation == Demand && !c.tree.Makes {
+		return nil, errors.New("control groups were asked for, and " + c.tree.Lacks)
+	}
+	return c, nil
+}
+
+// Close removes what nobody needs any more. Cells with executors stay for the next agent.
+func (c *Cells) Close() error {
+	if c == nil {
+		return nil
+	}
+	return c.tree.Close()
+}
+
+// Found is what they can do.
+func (c *Cells) Found() Found {
+	if c == nil {
+		return FromCells(cell.Tree{Lacks: "this agent starts no processes of its own"})
+	}
+	return FromCells(c.tree)
+}
+
+// Sweep ends all executors but those that are named, with their tasks: no agent knows them any more.
+func (c *Cells) Sweep(ctx context.Context, known []api.ExecutorRef) error {
+	if c == nil {
+		return nil
+	}
+	names := map[string]bool{}
+	for _, ref := range known {
+		names[cell.ExecutorName(string(ref.Framework), string(ref.Executor))] = true
+	}
+	return c.tree.Sweep(ctx, names)
+}
+
+// of is the cell of an executor: its tasks' cells are in it, and the one that holds the executor itself.
+func (c *Cells) of(ref api.ExecutorRef) cell.Cell {
+	return c.tree.Executor(string(ref.Framework), string(ref.Executor))
+}
+
+// Make makes the cell of an executor. What another run of it has left there ends first.
+func (c *Cells) Make(ctx context.Context, ref api.ExecutorRef) error {
+	if c == nil || !c.tree.Makes {
+		return nil
+	}
+	around := c.of(ref)
+	own := around.Child(cell.Own)
+	err := around.End(ctx)
+	if err == nil {
+		err = errors.Join(around.MakeParent(), own.Make())
+	}
+	if err == nil {
+		err = own.Limit(cell.Limits{CPUs: 1000, Pids: max(c.config.PidsMax, 0)})
+	}
+	if err != nil {
+		return fmt.Errorf("the executor's control group can't be made: %w", errors.Join(err, around.Remove()))
+	}
+	return nil
+}
+
+// Join puts an executor that waits at its gate into its cell.
+func (c *Cells) Join(ref api.ExecutorRef, pid int) error {
+	if c == nil || !c.tree.Makes {
+		return nil
+	}
+	if err := c.of(ref).Child(cell.Own).Join(pid); err != nil {
+		return fmt.Errorf("the executor can't be put into its control group: %w", err)
+	}
+	return nil
+}
+
+// OutOfMemory is how likely the kernel chooses a process when the machine has no memory left: executors are spared as
+// long as there is a task, and revocable tasks go first.
+type OutOfMemory int
+
+// The kinds. The agent itself is spared by its unit.
+const (
+	ExecutorSpared OutOfMemory = -500
+	FirmTask       OutOfMemory = 0
+	RevocableTask  OutOfMemory = 500
+)
+
+// Set tells the kernel. Without the right to spare a process it stays as it is.
+func (o OutOfMemory) Set(pid int) error {
+	err := os.WriteFile("/proc/"+strconv.Itoa(pid)+"/oom_score_adj", []byte(strconv.Itoa(int(o))), 0)
+	if errors.Is(err, os.ErrPermission) || errors.Is(err, os.ErrNotExist) {
+		return nil // it has no such right, or the process is gone
+	}
+	return err
+}
+
+// End says how the processes of an executor came to their end, as far as its cell knows; the zero value: not for a limit.
+type End struct {
+	Reason  api.Reason
+	Message string
+}
+
+// Clear ends all that an executor and its tasks have started, and waits until nothing of it is left (R41). found is false
+// when it has no cell.
+func (c *Cells) Clear(ctx context.Context, ref api.ExecutorRef) (end End, found bool, err error) {
+	if c == nil {
+		return End{}, false, nil
+	}
+	around := c.of(ref)
+	if !around.Exists() {
+		return End{}, false, nil
+	}
+	end = ending(around.Child(cell.Own))
+	return end, true, around.End(ctx)
+}
+
+// ending reads from a cell why its processes ended; one that can't be read says nothing.
+func ending(c cell.Cell) End {
+	events, err := c.Events()
+	switch {
+	case err != nil:
+		return End{}
+	case events.MemoryKills > 0:
+		return End{api.ReasonMemoryLimit, cell.WhyMemory(c)}
+	case events.PidsRefused > 0:
+		return End{api.ReasonPidsLimit, cell.WhyPids(c)}
+	}
+	return End{}
+}
+
+// KillTask kills all that a task has started, if it has a cell of its own, and does not wait.
+func (c *Cells) KillTask(executor api.ExecutorRef, task api.TaskID) (found bool, err error) {
+	if c == nil {
+		return false, nil
+	}
+	its := c.of(executor).Child(cell.TaskName(string(task)))
+	if !its.Exists() {
+		return false, nil
+	}
+	return true, its.Kill()
+}
