@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -18,6 +19,7 @@ import (
 	"github.com/tenderhq/tender/agent/usage"
 	"github.com/tenderhq/tender/agent/walls"
 	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/internal/trust"
 )
 
 // Config says what an agent is and where it works. Zero fields mean the defaults.
@@ -94,6 +96,12 @@ type World struct {
 	Dial func(ctx context.Context, address string) (net.Conn, error)
 	// Credentials are those of the connection to masters. Default: none, plain text.
 	Credentials credentials.TransportCredentials
+	// Identify says who is at the other end of a request of HTTP, by its context. Default: nobody is asked, and anybody may
+	// read everything.
+	Identify func(context.Context) trust.Identity
+	// Ticket says why a request shows no ticket of the leader that opens what it asks for, or nil. Default: none opens
+	// anything; it is asked only where Identify is.
+	Ticket func(*http.Request) error
 	// Launcher starts executors. Default: as processes.
 	Launcher executor.Launcher
 	// Store is the checkpoint. Default: in DataDir, which is then not required.

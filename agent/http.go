@@ -19,6 +19,7 @@ import (
 	"github.com/tenderhq/tender/agent/core"
 	"github.com/tenderhq/tender/agent/tail"
 	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/internal/rights"
 )
 
 // serveHTTP serves until the context ends:
@@ -45,20 +46,9 @@ func (a *Agent) serveHTTP(ctx context.Context) {
 		return
 	}
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
-	mux.HandleFunc("GET /readyz", a.serveReady)
-	mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, r *http.Request) {
-		a.metrics.ServeHTTP(w, r)
-		writeListeners(w, a.listeners.http, a.listeners.sockets)
-		writeDropped(w, a.config.LogDropped)
-	})
-	mux.HandleFunc("GET /debug/pprof/", pprof.Index)
-	mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
-	mux.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
-	mux.HandleFunc("GET /debug/pprof/symbol", pprof.Symbol)
-	mux.HandleFunc("GET /v1/logs/{framework}/{task}/{stream}", a.serveLogs)
-	mux.HandleFunc("GET /v1/output/{framework}/{task}", a.serveOutput)
-	mux.HandleFunc("GET /v1/files/{framework}/{task}/{path...}", a.serveFiles)
+	for pattern, handler := range a.routes() {
+		mux.HandleFunc(pattern, a.guarded("agent "+pattern, handler))
+	}
 	var protocols http.Protocols
 	protocols.SetHTTP1(true)
 	protocols.SetUnencryptedHTTP2(true)
@@ -79,6 +69,60 @@ func (a *Agent) serveHTTP(ctx context.Context) {
 	if server.Shutdown(last) != nil {
 		server.Close() //nolint:errcheck // whoever still reads is cut off
 	}
+}
+
+// routes are all that is served, by the patterns under which the table of rights has them.
+func (a *Agent) routes() map[string]http.HandlerFunc {
+	return map[string]http.HandlerFunc{
+		"GET /healthz": func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") },
+		"GET /readyz":  a.serveReady,
+		"GET /metrics": func(w http.ResponseWriter, r *http.Request) {
+			a.metrics.ServeHTTP(w, r)
+			writeListeners(w, a.listeners.http, a.listeners.sockets)
+			writeDropped(w, a.config.LogDropped)
+		},
+		"GET /debug/pprof/":                          pprof.Index,
+		"GET /debug/pprof/profile":                   pprof.Profile,
+		"GET /debug/pprof/trace":                     pprof.Trace,
+		"GET /debug/pprof/symbol":                    pprof.Symbol,
+		"GET /v1/logs/{framework}/{task}/{stream}":   a.serveLogs,
+		"GET /v1/output/{framework}/{task}":          a.serveOutput,
+		"GET /v1/files/{framework}/{task}/{path...}": a.serveFiles,
+	}
+}
+
+// guarded holds a route to its row of the table of rights. Agents know no principals: what takes a grant is opened by a
+// ticket, with which the leader says that whoever shows it has one.
+func (a *Agent) guarded(call string, serve http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if err := a.mayCall(call, r); err != nil {
+			a.metrics.denied.Add(1)
+			a.config.Logger.Warn().Str("call", call).Str("from", r.RemoteAddr).Err(err).Msg("call denied")
+			answer(w, err)
+			return
+		}
+		serve(w, r)
+	}
+}
+
+func (a *Agent) mayCall(call string, r *http.Request) error {
+	row, known := rights.RowOf(call)
+	if !known {
+		row = rights.Row{Call: call}
+	}
+	caller := rights.Caller{Kind: rights.Anybody}
+	if a.config.Identify != nil {
+		identity := a.config.Identify(r.Context())
+		caller = rights.Caller{Kind: rights.Kind(identity.Kind.String()), Name: identity.Name}
+	}
+	_, err := rights.Decide(row, caller)
+	switch {
+	case err == nil:
+		return nil
+	case row.Ticket && a.config.Ticket != nil:
+		return a.config.Ticket(r)
+	}
+	return err
 }
 
 // serveReady says whether a leading master gives this agent work.
@@ -355,6 +399,8 @@ func answer(w http.ResponseWriter, err error) {
 		code = http.StatusNotFound
 	case api.Is(err, api.Invalid):
 		code = http.StatusBadRequest
+	case api.Is(err, api.Denied):
+		code = http.StatusForbidden
 	case api.Is(err, api.Unavailable):
 		code = http.StatusServiceUnavailable
 	}

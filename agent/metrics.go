@@ -26,6 +26,7 @@ type metrics struct {
 	registered atomic.Int64
 	stuck      atomic.Uint64
 	illegal    atomic.Uint64
+	denied     atomic.Uint64 // requests of HTTP
 	dropped    atomic.Uint64 // messages for which a queue had no room
 	held       atomic.Int64  // nanoseconds for which executors were not read on
 	unheard    atomic.Uint64 // messages that nobody was there to take
@@ -97,6 +98,7 @@ func (m *metrics) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 		m.dropped.Load()+m.unheard.Load())
 	write("tender_agent_executors_held_seconds_total", "counter", "How long executors were not read on, as they said more than they may.",
 		time.Duration(m.held.Load()).Seconds())
+	write("tender_agent_calls_denied_total", "counter", "Requests of HTTP that were denied; the log says whose.", m.denied.Load())
 	write("tender_agent_illegal_statuses_total", "counter", "Statuses of executors that were no legal move of their task.", m.illegal.Load())
 	write("tender_agent_registered", "gauge", "1 while a session with the leader is open.", m.registered.Load())
 	write("tender_loop_stuck_total", "counter", "Times that a round of the agent's loop took too long.", m.stuck.Load())

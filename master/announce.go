@@ -9,7 +9,9 @@ import (
 
 	"github.com/tenderhq/tender/api"
 	apiv1 "github.com/tenderhq/tender/api/v1"
+	"github.com/tenderhq/tender/internal/rights"
 	"github.com/tenderhq/tender/internal/wire"
+	"github.com/tenderhq/tender/master/internal/guard"
 	"github.com/tenderhq/tender/master/internal/raftlog"
 	"github.com/tenderhq/tender/master/registry"
 )
@@ -73,7 +75,9 @@ func (s masterService) Announce(ctx context.Context, request *apiv1.AnnounceRequ
 	}
 	id := api.MasterID(request.Id)
 	isMember := slices.ContainsFunc(m.raft.Status().Members, func(member raftlog.Member) bool { return member.ID == id })
-	switch {
+	switch caller := guard.CallerOf(ctx); {
+	case caller.Kind == rights.Master && caller.Name != request.Id:
+		return nil, wire.Status(api.E(op, api.Denied, id, fmt.Errorf("master %s speaks for itself alone", caller.Name)))
 	case api.ClusterID(request.ClusterId) != m.raft.Cluster():
 		return nil, wire.Status(api.E(op, api.Denied, id, fmt.Errorf("it is of cluster %q, this is %s", request.ClusterId, m.raft.Cluster())))
 	case !isMember:

@@ -16,6 +16,7 @@ import (
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/internal/version"
 	"github.com/tenderhq/tender/master/core"
+	"github.com/tenderhq/tender/master/internal/guard"
 	"github.com/tenderhq/tender/master/internal/raftlog"
 	"github.com/tenderhq/tender/master/registry"
 )
@@ -31,6 +32,9 @@ type Memory = raftlog.Memory
 
 // NewMemory returns an empty one.
 func NewMemory() *Memory { return raftlog.NewMemory() }
+
+// Access is how a master knows who calls, and where it writes down what they change.
+type Access = guard.Access
 
 // Config is what a master is made from. Zero fields mean the documented defaults; what
 // is said to be kept is written to the data folder, where a later start finds it.
@@ -56,6 +60,9 @@ type Config struct {
 	// is asked who they are. Kept.
 	Insecure bool
 
+	// Access is how this master knows who calls. Default: nobody is asked, and anybody may do everything.
+	Access Access
+
 	// Profile of Raft's times: lan, fast or wan. Kept; the same on all masters. Default lan.
 	Profile string
 	// Allocator is the name of the policy; see package allocator. The same on all
@@ -79,9 +86,6 @@ type Config struct {
 	// Format is the newest format of the registry that this master uses. Default: all
 	// that it knows; a test can be an older version.
 	Format uint64
-	// StoreBytesMax is how much the stores of all frameworks may hold. It goes with each
-	// write that this master proposes as leader. Default 1 GiB, which is also the most.
-	StoreBytesMax int64
 	// Logger is told each decision. Default: nothing is logged.
 	Logger *zerolog.Logger
 	// LogDropped counts the lines that the log has dropped, for the metrics. Default: none.
@@ -243,8 +247,8 @@ func (c Config) check() error {
 		}
 	}
 	bad = append(bad, c.checkTimes()...)
-	if c.StoreBytesMax < 0 || c.StoreBytesMax > registry.StoreBytesMax {
-		wrong("the stores may hold %d bytes together; it must be at most %d", c.StoreBytesMax, registry.StoreBytesMax)
+	if n := c.Core.StoreBytesMax; n < 0 || n > registry.StoreBytesMax {
+		wrong("the stores may hold %d bytes together; it must be at most %d", n, registry.StoreBytesMax)
 	}
 	if len(bad) == 0 {
 		return nil

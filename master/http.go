@@ -11,6 +11,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"github.com/tenderhq/tender/internal/rights"
+	"github.com/tenderhq/tender/master/internal/guard"
 	"github.com/tenderhq/tender/master/internal/intake"
 )
 
@@ -28,18 +30,13 @@ const (
 
 func newHTTPServer(m *Master) *httpServer {
 	mux := http.NewServeMux()
-	mux.Handle("/v1/", newJSONHandler(m))
-	mux.HandleFunc("GET /metrics", m.serveMetrics(promhttp.HandlerFor(m.metrics.registry, promhttp.HandlerOpts{DisableCompression: true})))
-	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { sentence(w, http.StatusOK, "ok") })
-	mux.HandleFunc("GET /readyz", m.readyz)
-	mux.HandleFunc("/debug/pprof/", pprof.Index)
-	mux.HandleFunc("/debug/pprof/profile", oneAtATime(pprof.Profile))
-	mux.HandleFunc("/debug/pprof/trace", oneAtATime(pprof.Trace))
-	mux.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
+	for pattern, handler := range m.routes() {
+		mux.Handle(pattern, m.guard.Route("master "+pattern, handler, writeError))
+	}
 	// A page of another site must not act with its visitor's reach.
-	guard := http.NewCrossOriginProtection()
+	origins := http.NewCrossOriginProtection()
 	return &httpServer{server: &http.Server{
-		Handler:           m.paid(guard.Handler(mux)),
+		Handler:           m.paid(origins.Handler(mux)),
 		ReadHeaderTimeout: headerTimeout,
 		ReadTimeout:       requestTimeout,
 		WriteTimeout:      2 * requestTimeout,
@@ -47,6 +44,20 @@ func newHTTPServer(m *Master) *httpServer {
 		MaxHeaderBytes:    headerBytesMax,
 		ConnContext:       intake.WithSender,
 	}}
+}
+
+// routes are all that is served, by the patterns under which the table of rights has them.
+func (m *Master) routes() map[string]http.Handler {
+	return map[string]http.Handler{
+		"/v1/":                 newJSONHandler(m),
+		"GET /metrics":         m.serveMetrics(promhttp.HandlerFor(m.metrics.registry, promhttp.HandlerOpts{DisableCompression: true})),
+		"GET /healthz":         http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { sentence(w, http.StatusOK, "ok") }),
+		"GET /readyz":          http.HandlerFunc(m.readyz),
+		"/debug/pprof/":        http.HandlerFunc(pprof.Index),
+		"/debug/pprof/profile": oneAtATime(pprof.Profile),
+		"/debug/pprof/trace":   oneAtATime(pprof.Trace),
+		"/debug/pprof/symbol":  http.HandlerFunc(pprof.Symbol),
+	}
 }
 
 func (s *httpServer) serve(listener net.Listener) error {
@@ -105,8 +116,11 @@ func sentence(w http.ResponseWriter, code int, text string) {
 	_, _ = w.Write([]byte(text + "\n"))
 }
 
-func (m *Master) readyz(w http.ResponseWriter, _ *http.Request) {
+func (m *Master) readyz(w http.ResponseWriter, r *http.Request) {
 	ready, why := m.ready()
+	if ready && guard.CallerOf(r.Context()).Kind == rights.Nobody {
+		why = "somebody leads"
+	}
 	if !ready {
 		sentence(w, http.StatusServiceUnavailable, "not ready: "+why)
 		return

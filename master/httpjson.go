@@ -49,7 +49,7 @@ func (h *jsonHandler) add(desc *grpc.ServiceDesc, server any) {
 
 // reads says whether a method changes nothing, by its name.
 func reads(method string) bool {
-	return slices.ContainsFunc([]string{"Get", "List", "Explain", "StateHash"}, func(prefix string) bool {
+	return slices.ContainsFunc([]string{"Get", "List", "Explain", "StateHash", "WhoAmI", "CanI"}, func(prefix string) bool {
 		return strings.HasPrefix(method, prefix)
 	})
 }
@@ -61,12 +61,17 @@ func (h *jsonHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		writeError(w, api.E("http", api.NotFound, name, errors.New("no such method; the methods are those of OperatorService and RaftService, such as /v1/ListAgents")))
 		return
 	}
+	ctx, err := h.master.guard.Admit(r.Context(), method.name)
+	if err != nil {
+		writeError(w, err)
+		return
+	}
 	decode, err := decoder(name, w, r)
 	if err != nil {
 		writeError(w, err)
 		return
 	}
-	answer, err := method.desc.Handler(method.server, r.Context(), decode, h.master.unary)
+	answer, err := method.desc.Handler(method.server, ctx, decode, h.master.unary)
 	if err != nil {
 		writeError(w, wire.Error(err))
 		return

@@ -19,6 +19,7 @@ import (
 	"github.com/tenderhq/tender/internal/watchdog"
 	"github.com/tenderhq/tender/internal/wire"
 	"github.com/tenderhq/tender/master/core"
+	"github.com/tenderhq/tender/master/internal/guard"
 	"github.com/tenderhq/tender/master/internal/intake"
 	"github.com/tenderhq/tender/master/internal/raftlog"
 	"github.com/tenderhq/tender/master/registry"
@@ -82,7 +83,7 @@ func newLeader(m *Master, lead *raftlog.Leadership, policy allocator.Allocator) 
 	config.Debug = config.Debug || m.log.GetLevel() <= zerolog.DebugLevel
 	now := time.Now()
 	alive, _ := policy.(living)
-	config.StoreBytesMax, config.Version = m.config.StoreBytesMax, m.config.Version
+	config.Version = m.config.Version
 	return &leader{
 		policy: policyRun{living: alive, nudges: make(chan struct{}, 1)},
 		master: m,
@@ -479,7 +480,7 @@ func (l *leader) read(ctx context.Context, op string, read func(view.Cluster, ti
 // request brings an operator's action into the loop and waits for its reply.
 func (l *leader) request(ctx context.Context, op string, action core.Action) (any, error) {
 	reply := make(chan core.Reply, 1)
-	if !l.send(ctx, l.inbox.Operators, l.requested(action, reply)) {
+	if !l.send(ctx, l.inbox.Operators, l.requested(ctx, action, reply)) {
 		return nil, l.notSent(ctx, op)
 	}
 	if r, came := l.replied(ctx, reply); came {
@@ -488,8 +489,8 @@ func (l *leader) request(ctx context.Context, op string, action core.Action) (an
 	return nil, l.noReply(ctx, op)
 }
 
-func (l *leader) requested(action core.Action, reply chan<- core.Reply) arrival {
-	return arrival{what: core.Requested{ID: core.RequestID(l.ids.Add(1)), Action: action}, reply: reply}
+func (l *leader) requested(ctx context.Context, action core.Action, reply chan<- core.Reply) arrival {
+	return arrival{what: core.Requested{ID: core.RequestID(l.ids.Add(1)), Action: action, By: guard.ScopeOf(ctx)}, reply: reply}
 }
 
 // notSent is why a request did not come into the loop.

@@ -14,6 +14,7 @@ import (
 
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/internal/wire"
+	"github.com/tenderhq/tender/master/internal/guard"
 	"github.com/tenderhq/tender/master/internal/intake"
 	"github.com/tenderhq/tender/master/internal/raftlog"
 	"github.com/tenderhq/tender/master/registry"
@@ -29,6 +30,7 @@ type Master struct {
 	http    *httpServer // nil: none
 	metrics *metrics
 
+	guard     *guard.Guard
 	listeners listeners
 	leading   atomic.Pointer[leader]              // nil: this master does not lead
 	standings atomic.Pointer[map[string]standing] // of the other masters, while this one leads
@@ -39,6 +41,7 @@ type Master struct {
 	beside    sync.WaitGroup // readers and writers of streams
 	changed   *broadcast     // closed and replaced whenever leadership changes
 	news      *broadcast     // the same for whoever leads, as far as this master hears
+	rights    *broadcast     // the same for what anybody may do
 }
 
 // listeners are where this master can be reached.
@@ -55,7 +58,7 @@ func New(config Config) (*Master, error) {
 	if err := config.check(); err != nil {
 		return nil, err
 	}
-	m := &Master{config: config, log: *config.Logger, metrics: newMetrics(), changed: newBroadcast(), news: newBroadcast(), under: newUnderWay()}
+	m := &Master{config: config, log: *config.Logger, metrics: newMetrics(), changed: newBroadcast(), news: newBroadcast(), rights: newBroadcast(), under: newUnderWay()}
 	m.intake = intake.New(m.tellHeld)
 	if err := m.open(); err != nil {
 		return nil, errors.Join(err, m.Close())
@@ -95,12 +98,16 @@ func (m *Master) open() (err error) {
 		Logger:          m.log,
 		Committed:       m.metrics.committed,
 		Changed:         m.news.fire,
+		Rights:          m.rights.fire,
 	})
 	if err != nil {
 		return err
 	}
 	m.config.ID = m.raft.ID()
 	m.log = m.log.With().Str("master", string(m.config.ID)).Logger()
+	if m.guard, err = guard.New(m.config.Access, m.config.DataDir, m.log, m.raft.Principals, m.index, m.metrics.registry); err != nil {
+		return err
+	}
 	m.server = m.newServer()
 	if m.listeners.http != nil {
 		m.http = newHTTPServer(m)
@@ -153,6 +160,9 @@ func (m *Master) Close() error {
 	}
 	if m.raft != nil {
 		errs = append(errs, m.raft.Close())
+	}
+	if m.guard != nil {
+		errs = append(errs, m.guard.Close())
 	}
 	if m.lock != nil {
 		errs = append(errs, m.lock.Close())
@@ -221,6 +231,9 @@ func (m *Master) notLeader(op string) *api.Error {
 	return wire.NotLeader(op, address)
 }
 
+// index is that of the last entry of the log which this master's registry has.
+func (m *Master) index() uint64 { return m.raft.Outline().Index }
+
 // self is what the registry shall say of this master.
 func (m *Master) self() registry.Master {
 	return registry.Master{
@@ -252,6 +265,7 @@ func (m *Master) Run(ctx context.Context) error {
 	})
 	part(func() error { return m.lead(ctx) })
 	part(func() error { m.announce(ctx); return nil })
+	part(func() error { m.guard.Watch(ctx, m.rights.wait); return nil })
 	part(func() error { return serveError(m.server.Serve(m.listeners.grpc)) })
 	if m.http != nil {
 		part(func() error { return m.http.serve(m.listeners.http) })
@@ -265,6 +279,7 @@ func (m *Master) Run(ctx context.Context) error {
 	if errors.Is(err, context.Canceled) {
 		err = nil
 	}
+	err = errors.Join(err, m.guard.Close())
 	if m.lock != nil {
 		err = errors.Join(err, m.lock.Close())
 	}

@@ -13,6 +13,7 @@ import (
 	apiv1 "github.com/tenderhq/tender/api/v1"
 	"github.com/tenderhq/tender/internal/wire"
 	"github.com/tenderhq/tender/master/core"
+	"github.com/tenderhq/tender/master/internal/guard"
 	"github.com/tenderhq/tender/master/internal/intake"
 	"github.com/tenderhq/tender/master/registry"
 	"github.com/tenderhq/tender/master/view"
@@ -31,7 +32,11 @@ func (m *Master) ask(ctx context.Context, op string, read func(view.Cluster, tim
 		return m.notLeader(op)
 	}
 	var err error
-	if !m.intake.Reads.During(ctx, intake.SenderOf(ctx), intake.ReadWeight, func() { err = l.read(ctx, op, read) }) {
+	seen := func(c view.Cluster, now time.Time) {
+		c.Sees = guard.ScopeOf(ctx)
+		read(c, now)
+	}
+	if !m.intake.Reads.During(ctx, intake.SenderOf(ctx), intake.ReadWeight, func() { err = l.read(ctx, op, seen) }) {
 		return wire.Error(ctx.Err())
 	}
 	return err
@@ -50,7 +55,7 @@ func readList[V any](
 ) (page view.Page[V], index uint64, err error) {
 	if m.leading.Load() == nil && r.GetStale() {
 		state := m.raft.Registry()
-		return list(view.Cluster{Registry: state}, queryOf(r)), state.Index, nil
+		return list(view.Cluster{Registry: state, Sees: guard.ScopeOf(ctx)}, queryOf(r)), state.Index, nil
 	}
 	page, err = readPage(ctx, m, op, queryOf(r), list)
 	return page, 0, err

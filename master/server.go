@@ -15,6 +15,7 @@ import (
 	"github.com/tenderhq/tender/api"
 	apiv1 "github.com/tenderhq/tender/api/v1"
 	"github.com/tenderhq/tender/internal/wire"
+	"github.com/tenderhq/tender/master/internal/guard"
 )
 
 const (
@@ -79,8 +80,12 @@ func (m *Master) unary(ctx context.Context, request any, info *grpc.UnaryServerI
 			err = m.panicked(info.FullMethod, evidence)
 		}
 		m.metrics.called(info.FullMethod, err)
+		m.guard.Done(ctx, request, err)
 		err = wire.Status(err)
 	}()
+	if ctx, err = m.guard.Admit(ctx, info.FullMethod); err != nil {
+		return nil, err
+	}
 	leave, err := admit(&m.under.calls, callsMax, "calls", info.FullMethod)
 	if err != nil {
 		return nil, err
@@ -89,15 +94,26 @@ func (m *Master) unary(ctx context.Context, request any, info *grpc.UnaryServerI
 	return handle(ctx, request)
 }
 
+// streaming asks the guard before anything is read, and does for streams what unary does for calls.
 func (m *Master) streaming(server any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handle grpc.StreamHandler) (err error) {
-	if !info.IsClientStream && !info.IsServerStream { // a call of one request and one answer; see requests
-		return wire.Status(handle(server, stream)) // it goes through unary
+	ctx, err := m.guard.Admit(stream.Context(), info.FullMethod)
+	if err != nil {
+		m.metrics.called(info.FullMethod, err)
+		return wire.Status(err)
 	}
+	if !info.IsClientStream && !info.IsServerStream { // a call of one request and one answer; see requests
+		return wire.Status(handle(server, guard.OnStream(ctx, stream))) // it goes through unary
+	}
+	ctx, left := m.guard.Enter(ctx)
 	defer func() {
 		if evidence := recover(); evidence != nil {
 			err = m.panicked(info.FullMethod, evidence)
 		}
+		if ended := left(); ended != nil {
+			err = ended
+		}
 		m.metrics.called(info.FullMethod, err)
+		m.guard.Done(ctx, nil, err)
 		err = wire.Status(err)
 	}()
 	leave, err := admit(&m.under.streams, streamsMax, "streams", info.FullMethod)
@@ -105,7 +121,7 @@ func (m *Master) streaming(server any, stream grpc.ServerStream, info *grpc.Stre
 		return err
 	}
 	defer leave()
-	return handle(server, stream)
+	return handle(server, guard.OnStream(ctx, stream))
 }
 
 func (m *Master) panicked(method string, evidence any) error {

@@ -3,6 +3,7 @@ package master
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -12,8 +13,10 @@ import (
 	apiv1 "github.com/tenderhq/tender/api/v1"
 	"github.com/tenderhq/tender/internal/pause"
 	"github.com/tenderhq/tender/internal/protocol"
+	"github.com/tenderhq/tender/internal/rights"
 	"github.com/tenderhq/tender/internal/wire"
 	"github.com/tenderhq/tender/master/core"
+	"github.com/tenderhq/tender/master/internal/guard"
 	"github.com/tenderhq/tender/master/internal/intake"
 	"github.com/tenderhq/tender/master/internal/outbox"
 )
@@ -201,7 +204,7 @@ func (l *leader) readScheduler(conn core.Conn, out *schedulerStream, stream grpc
 			if !from.PayForSession(ctx, intake.SubscribedSessions) {
 				return tooManySessions("scheduler.session")
 			}
-			opened = l.send(ctx, by, arrival{what: core.SchedulerOpened{Conn: conn, Subscribe: first}, scheduler: out, bytes: bytes})
+			opened = l.send(ctx, by, arrival{what: core.SchedulerOpened{Conn: conn, By: guard.ScopeOf(ctx), Subscribe: first}, scheduler: out, bytes: bytes})
 			if !opened {
 				return l.master.notLeader("scheduler.session")
 			}
@@ -247,6 +250,9 @@ func (l *leader) readAgent(conn core.Conn, out *agentStream, stream grpc.BidiStr
 		if !opened && len(calls) > 0 {
 			if !opensAgent(calls[0]) {
 				return api.E("agent.session", api.Invalid, "", errors.New("the first call must be Register or Reregister"))
+			}
+			if err := ownNonce(guard.CallerOf(ctx), calls[0]); err != nil {
+				return err
 			}
 			heard()
 			if !from.PayForSession(ctx, 1) {
@@ -313,6 +319,25 @@ func endsReport(calls []protocol.AgentCall) bool {
 		page, is := call.(protocol.AgentReport)
 		return is && page.Last
 	})
+}
+
+// ownNonce wants an agent to be the one of its certificate, which names it by its first contact (R7).
+func ownNonce(caller rights.Caller, first protocol.AgentCall) *api.Error {
+	if caller.Kind != rights.Agent {
+		return nil // whoever is not asked who he is
+	}
+	nonce := api.Nonce("")
+	switch first := first.(type) {
+	case protocol.RegisterAgent:
+		nonce = first.Nonce
+	case protocol.ReregisterAgent:
+		nonce = first.Nonce
+	default: // nothing else opens a session
+	}
+	if string(nonce) != caller.Name {
+		return api.E("agent.session", api.Denied, caller.Name, fmt.Errorf("its certificate is not that of the agent that says %q", nonce))
+	}
+	return nil
 }
 
 func opensAgent(call protocol.AgentCall) bool {

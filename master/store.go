@@ -14,6 +14,7 @@ import (
 	"github.com/tenderhq/tender/api"
 	apiv1 "github.com/tenderhq/tender/api/v1"
 	"github.com/tenderhq/tender/master/core"
+	"github.com/tenderhq/tender/master/internal/guard"
 	"github.com/tenderhq/tender/master/internal/intake"
 	"github.com/tenderhq/tender/master/internal/outbox"
 	"github.com/tenderhq/tender/master/registry"
@@ -29,12 +30,14 @@ type storeService struct {
 }
 
 // owner is whose store a call is about, if its session is current (R5).
-func owner(state *registry.State, op string, session *apiv1.StoreSession) (registry.Framework, error) {
+func owner(ctx context.Context, state *registry.State, op string, session *apiv1.StoreSession) (registry.Framework, error) {
 	id := api.FrameworkID(session.GetFrameworkId())
 	framework, known := state.Frameworks[id]
 	switch {
 	case !known:
 		return framework, api.E(op, api.NotFound, id, errors.New("no such framework"))
+	case !guard.ScopeOf(ctx).Holds(framework.Framework.Principal):
+		return registry.Framework{}, api.E(op, api.Denied, id, errors.New("its store is another principal's"))
 	case !framework.Removed.IsZero():
 		return framework, api.E(op, api.Removed, id, errors.New(framework.Why))
 	case framework.Session != session.GetSession():
@@ -56,7 +59,7 @@ func (s storeService) read(ctx context.Context, op string, session *apiv1.StoreS
 	var refused error
 	err := l.read(ctx, op, func(c view.Cluster, _ time.Time) {
 		var framework registry.Framework
-		if framework, refused = owner(c.Registry, op, session); refused == nil {
+		if framework, refused = owner(ctx, c.Registry, op, session); refused == nil {
 			look(framework)
 		}
 	})
@@ -295,7 +298,7 @@ func (s storeService) look(ctx context.Context, l *leader, r *apiv1.StoreWatchRe
 	var refused error
 	err := l.read(ctx, op, func(c view.Cluster, _ time.Time) {
 		var f registry.Framework
-		if f, refused = owner(c.Registry, op, r.GetSession()); refused == nil {
+		if f, refused = owner(ctx, c.Registry, op, r.GetSession()); refused == nil {
 			read(f)
 		}
 	})
@@ -318,7 +321,7 @@ func (l *leader) writeStore(ctx context.Context, op string, action core.StoreWri
 		return nil, l.notSent(ctx, op)
 	}
 	reply := make(chan core.Reply, 1)
-	arrived := l.requested(action, reply)
+	arrived := l.requested(ctx, action, reply)
 	arrived.bytes = bytes
 	if !l.send(ctx, l.inbox.Stores, arrived) {
 		l.writes.Give(weight)

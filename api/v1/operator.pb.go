@@ -84,6 +84,535 @@ func (AgentAction) EnumDescriptor() ([]byte, []int) {
 	return file_api_v1_operator_proto_rawDescGZIP(), []int{0}
 }
 
+type WhoAmIRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WhoAmIRequest) Reset() {
+	*x = WhoAmIRequest{}
+	mi := &file_api_v1_operator_proto_msgTypes[0]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WhoAmIRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WhoAmIRequest) ProtoMessage() {}
+
+func (x *WhoAmIRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_api_v1_operator_proto_msgTypes[0]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WhoAmIRequest.ProtoReflect.Descriptor instead.
+func (*WhoAmIRequest) Descriptor() ([]byte, []int) {
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{0}
+}
+
+type WhoAmIResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// nobody, anybody (the cluster asks nobody who he is), master, agent, framework or person.
+	Kind          string            `protobuf:"bytes,1,opt,name=kind,proto3" json:"kind,omitempty"`
+	Name          string            `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	Grants        []*PrincipalGrant `protobuf:"bytes,3,rep,name=grants,proto3" json:"grants,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WhoAmIResponse) Reset() {
+	*x = WhoAmIResponse{}
+	mi := &file_api_v1_operator_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WhoAmIResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WhoAmIResponse) ProtoMessage() {}
+
+func (x *WhoAmIResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_api_v1_operator_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WhoAmIResponse.ProtoReflect.Descriptor instead.
+func (*WhoAmIResponse) Descriptor() ([]byte, []int) {
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *WhoAmIResponse) GetKind() string {
+	if x != nil {
+		return x.Kind
+	}
+	return ""
+}
+
+func (x *WhoAmIResponse) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *WhoAmIResponse) GetGrants() []*PrincipalGrant {
+	if x != nil {
+		return x.Grants
+	}
+	return nil
+}
+
+// PrincipalGrant is something that a principal may: a verb, and on what. An empty field restricts nothing, but for user.
+type PrincipalGrant struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// view, run, operate, admin, or the name of a single action.
+	Verb string `protobuf:"bytes,1,opt,name=verb,proto3" json:"verb,omitempty"`
+	// This one and all below it.
+	Role string `protobuf:"bytes,2,opt,name=role,proto3" json:"role,omitempty"`
+	// ID or name.
+	Framework string `protobuf:"bytes,3,opt,name=framework,proto3" json:"framework,omitempty"`
+	// ID or hostname.
+	Agent string `protobuf:"bytes,4,opt,name=agent,proto3" json:"agent,omitempty"`
+	// As whom tasks may run beside the agent's default; "*" is anybody. Empty: as nobody else.
+	User          string `protobuf:"bytes,5,opt,name=user,proto3" json:"user,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PrincipalGrant) Reset() {
+	*x = PrincipalGrant{}
+	mi := &file_api_v1_operator_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PrincipalGrant) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PrincipalGrant) ProtoMessage() {}
+
+func (x *PrincipalGrant) ProtoReflect() protoreflect.Message {
+	mi := &file_api_v1_operator_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PrincipalGrant.ProtoReflect.Descriptor instead.
+func (*PrincipalGrant) Descriptor() ([]byte, []int) {
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *PrincipalGrant) GetVerb() string {
+	if x != nil {
+		return x.Verb
+	}
+	return ""
+}
+
+func (x *PrincipalGrant) GetRole() string {
+	if x != nil {
+		return x.Role
+	}
+	return ""
+}
+
+func (x *PrincipalGrant) GetFramework() string {
+	if x != nil {
+		return x.Framework
+	}
+	return ""
+}
+
+func (x *PrincipalGrant) GetAgent() string {
+	if x != nil {
+		return x.Agent
+	}
+	return ""
+}
+
+func (x *PrincipalGrant) GetUser() string {
+	if x != nil {
+		return x.User
+	}
+	return ""
+}
+
+type CanIRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Wish          *PrincipalGrant        `protobuf:"bytes,1,opt,name=wish,proto3" json:"wish,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CanIRequest) Reset() {
+	*x = CanIRequest{}
+	mi := &file_api_v1_operator_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CanIRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CanIRequest) ProtoMessage() {}
+
+func (x *CanIRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_api_v1_operator_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CanIRequest.ProtoReflect.Descriptor instead.
+func (*CanIRequest) Descriptor() ([]byte, []int) {
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *CanIRequest) GetWish() *PrincipalGrant {
+	if x != nil {
+		return x.Wish
+	}
+	return nil
+}
+
+type CanIResponse struct {
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Allowed bool                   `protobuf:"varint,1,opt,name=allowed,proto3" json:"allowed,omitempty"`
+	// Which grant is missing, and how it is given.
+	Why           string `protobuf:"bytes,2,opt,name=why,proto3" json:"why,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CanIResponse) Reset() {
+	*x = CanIResponse{}
+	mi := &file_api_v1_operator_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CanIResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CanIResponse) ProtoMessage() {}
+
+func (x *CanIResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_api_v1_operator_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CanIResponse.ProtoReflect.Descriptor instead.
+func (*CanIResponse) Descriptor() ([]byte, []int) {
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *CanIResponse) GetAllowed() bool {
+	if x != nil {
+		return x.Allowed
+	}
+	return false
+}
+
+func (x *CanIResponse) GetWhy() string {
+	if x != nil {
+		return x.Why
+	}
+	return ""
+}
+
+type PrincipalView struct {
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Name    string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Grants  []*PrincipalGrant      `protobuf:"bytes,2,rep,name=grants,proto3" json:"grants,omitempty"`
+	Created *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=created,proto3" json:"created,omitempty"`
+	// Absent: it counts.
+	Revoked *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=revoked,proto3" json:"revoked,omitempty"`
+	// Of the revocation.
+	Why           string `protobuf:"bytes,5,opt,name=why,proto3" json:"why,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PrincipalView) Reset() {
+	*x = PrincipalView{}
+	mi := &file_api_v1_operator_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PrincipalView) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PrincipalView) ProtoMessage() {}
+
+func (x *PrincipalView) ProtoReflect() protoreflect.Message {
+	mi := &file_api_v1_operator_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PrincipalView.ProtoReflect.Descriptor instead.
+func (*PrincipalView) Descriptor() ([]byte, []int) {
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *PrincipalView) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *PrincipalView) GetGrants() []*PrincipalGrant {
+	if x != nil {
+		return x.Grants
+	}
+	return nil
+}
+
+func (x *PrincipalView) GetCreated() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Created
+	}
+	return nil
+}
+
+func (x *PrincipalView) GetRevoked() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Revoked
+	}
+	return nil
+}
+
+func (x *PrincipalView) GetWhy() string {
+	if x != nil {
+		return x.Why
+	}
+	return ""
+}
+
+type ListPrincipalsResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Items         []*PrincipalView       `protobuf:"bytes,1,rep,name=items,proto3" json:"items,omitempty"`
+	NextPageToken string                 `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
+	// The registry index that the answer shows.
+	AppliedIndex  uint64 `protobuf:"varint,3,opt,name=applied_index,json=appliedIndex,proto3" json:"applied_index,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListPrincipalsResponse) Reset() {
+	*x = ListPrincipalsResponse{}
+	mi := &file_api_v1_operator_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListPrincipalsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListPrincipalsResponse) ProtoMessage() {}
+
+func (x *ListPrincipalsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_api_v1_operator_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListPrincipalsResponse.ProtoReflect.Descriptor instead.
+func (*ListPrincipalsResponse) Descriptor() ([]byte, []int) {
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *ListPrincipalsResponse) GetItems() []*PrincipalView {
+	if x != nil {
+		return x.Items
+	}
+	return nil
+}
+
+func (x *ListPrincipalsResponse) GetNextPageToken() string {
+	if x != nil {
+		return x.NextPageToken
+	}
+	return ""
+}
+
+func (x *ListPrincipalsResponse) GetAppliedIndex() uint64 {
+	if x != nil {
+		return x.AppliedIndex
+	}
+	return 0
+}
+
+type GrantRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Principal     string                 `protobuf:"bytes,1,opt,name=principal,proto3" json:"principal,omitempty"`
+	Grant         *PrincipalGrant        `protobuf:"bytes,2,opt,name=grant,proto3" json:"grant,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GrantRequest) Reset() {
+	*x = GrantRequest{}
+	mi := &file_api_v1_operator_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GrantRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GrantRequest) ProtoMessage() {}
+
+func (x *GrantRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_api_v1_operator_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GrantRequest.ProtoReflect.Descriptor instead.
+func (*GrantRequest) Descriptor() ([]byte, []int) {
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *GrantRequest) GetPrincipal() string {
+	if x != nil {
+		return x.Principal
+	}
+	return ""
+}
+
+func (x *GrantRequest) GetGrant() *PrincipalGrant {
+	if x != nil {
+		return x.Grant
+	}
+	return nil
+}
+
+type RevokeRequest struct {
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	Principal string                 `protobuf:"bytes,1,opt,name=principal,proto3" json:"principal,omitempty"`
+	// In the words in which it was given. Absent: the principal itself.
+	Grant *PrincipalGrant `protobuf:"bytes,2,opt,name=grant,proto3" json:"grant,omitempty"`
+	// For people.
+	Why           string `protobuf:"bytes,3,opt,name=why,proto3" json:"why,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RevokeRequest) Reset() {
+	*x = RevokeRequest{}
+	mi := &file_api_v1_operator_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RevokeRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RevokeRequest) ProtoMessage() {}
+
+func (x *RevokeRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_api_v1_operator_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RevokeRequest.ProtoReflect.Descriptor instead.
+func (*RevokeRequest) Descriptor() ([]byte, []int) {
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *RevokeRequest) GetPrincipal() string {
+	if x != nil {
+		return x.Principal
+	}
+	return ""
+}
+
+func (x *RevokeRequest) GetGrant() *PrincipalGrant {
+	if x != nil {
+		return x.Grant
+	}
+	return nil
+}
+
+func (x *RevokeRequest) GetWhy() string {
+	if x != nil {
+		return x.Why
+	}
+	return ""
+}
+
 type CheckConstraintRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Constraint    string                 `protobuf:"bytes,1,opt,name=constraint,proto3" json:"constraint,omitempty"`
@@ -93,7 +622,7 @@ type CheckConstraintRequest struct {
 
 func (x *CheckConstraintRequest) Reset() {
 	*x = CheckConstraintRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[0]
+	mi := &file_api_v1_operator_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -105,7 +634,7 @@ func (x *CheckConstraintRequest) String() string {
 func (*CheckConstraintRequest) ProtoMessage() {}
 
 func (x *CheckConstraintRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[0]
+	mi := &file_api_v1_operator_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -118,7 +647,7 @@ func (x *CheckConstraintRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckConstraintRequest.ProtoReflect.Descriptor instead.
 func (*CheckConstraintRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{0}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *CheckConstraintRequest) GetConstraint() string {
@@ -136,7 +665,7 @@ type CheckConstraintResponse struct {
 
 func (x *CheckConstraintResponse) Reset() {
 	*x = CheckConstraintResponse{}
-	mi := &file_api_v1_operator_proto_msgTypes[1]
+	mi := &file_api_v1_operator_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -148,7 +677,7 @@ func (x *CheckConstraintResponse) String() string {
 func (*CheckConstraintResponse) ProtoMessage() {}
 
 func (x *CheckConstraintResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[1]
+	mi := &file_api_v1_operator_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -161,7 +690,7 @@ func (x *CheckConstraintResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckConstraintResponse.ProtoReflect.Descriptor instead.
 func (*CheckConstraintResponse) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{1}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{10}
 }
 
 // ListRequest asks for a page of a list, in the order of the names.
@@ -189,7 +718,7 @@ type ListRequest struct {
 
 func (x *ListRequest) Reset() {
 	*x = ListRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[2]
+	mi := &file_api_v1_operator_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -201,7 +730,7 @@ func (x *ListRequest) String() string {
 func (*ListRequest) ProtoMessage() {}
 
 func (x *ListRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[2]
+	mi := &file_api_v1_operator_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -214,7 +743,7 @@ func (x *ListRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRequest.ProtoReflect.Descriptor instead.
 func (*ListRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{2}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *ListRequest) GetLimit() int32 {
@@ -299,7 +828,7 @@ type ListTasksRequest struct {
 
 func (x *ListTasksRequest) Reset() {
 	*x = ListTasksRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[3]
+	mi := &file_api_v1_operator_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -311,7 +840,7 @@ func (x *ListTasksRequest) String() string {
 func (*ListTasksRequest) ProtoMessage() {}
 
 func (x *ListTasksRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[3]
+	mi := &file_api_v1_operator_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -324,7 +853,7 @@ func (x *ListTasksRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTasksRequest.ProtoReflect.Descriptor instead.
 func (*ListTasksRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{3}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *ListTasksRequest) GetLimit() int32 {
@@ -391,7 +920,7 @@ type GetClusterRequest struct {
 
 func (x *GetClusterRequest) Reset() {
 	*x = GetClusterRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[4]
+	mi := &file_api_v1_operator_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -403,7 +932,7 @@ func (x *GetClusterRequest) String() string {
 func (*GetClusterRequest) ProtoMessage() {}
 
 func (x *GetClusterRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[4]
+	mi := &file_api_v1_operator_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -416,7 +945,7 @@ func (x *GetClusterRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetClusterRequest.ProtoReflect.Descriptor instead.
 func (*GetClusterRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{4}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{13}
 }
 
 type ClusterView struct {
@@ -434,7 +963,7 @@ type ClusterView struct {
 
 func (x *ClusterView) Reset() {
 	*x = ClusterView{}
-	mi := &file_api_v1_operator_proto_msgTypes[5]
+	mi := &file_api_v1_operator_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -446,7 +975,7 @@ func (x *ClusterView) String() string {
 func (*ClusterView) ProtoMessage() {}
 
 func (x *ClusterView) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[5]
+	mi := &file_api_v1_operator_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -459,7 +988,7 @@ func (x *ClusterView) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClusterView.ProtoReflect.Descriptor instead.
 func (*ClusterView) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{5}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *ClusterView) GetClusterId() string {
@@ -531,7 +1060,7 @@ type MasterView struct {
 
 func (x *MasterView) Reset() {
 	*x = MasterView{}
-	mi := &file_api_v1_operator_proto_msgTypes[6]
+	mi := &file_api_v1_operator_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -543,7 +1072,7 @@ func (x *MasterView) String() string {
 func (*MasterView) ProtoMessage() {}
 
 func (x *MasterView) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[6]
+	mi := &file_api_v1_operator_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -556,7 +1085,7 @@ func (x *MasterView) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MasterView.ProtoReflect.Descriptor instead.
 func (*MasterView) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{6}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *MasterView) GetId() string {
@@ -641,7 +1170,7 @@ type ListMastersResponse struct {
 
 func (x *ListMastersResponse) Reset() {
 	*x = ListMastersResponse{}
-	mi := &file_api_v1_operator_proto_msgTypes[7]
+	mi := &file_api_v1_operator_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -653,7 +1182,7 @@ func (x *ListMastersResponse) String() string {
 func (*ListMastersResponse) ProtoMessage() {}
 
 func (x *ListMastersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[7]
+	mi := &file_api_v1_operator_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -666,7 +1195,7 @@ func (x *ListMastersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListMastersResponse.ProtoReflect.Descriptor instead.
 func (*ListMastersResponse) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{7}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *ListMastersResponse) GetItems() []*MasterView {
@@ -734,7 +1263,7 @@ type AgentView struct {
 
 func (x *AgentView) Reset() {
 	*x = AgentView{}
-	mi := &file_api_v1_operator_proto_msgTypes[8]
+	mi := &file_api_v1_operator_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -746,7 +1275,7 @@ func (x *AgentView) String() string {
 func (*AgentView) ProtoMessage() {}
 
 func (x *AgentView) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[8]
+	mi := &file_api_v1_operator_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -759,7 +1288,7 @@ func (x *AgentView) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AgentView.ProtoReflect.Descriptor instead.
 func (*AgentView) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{8}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *AgentView) GetId() string {
@@ -943,7 +1472,7 @@ type OrphanedVolume struct {
 
 func (x *OrphanedVolume) Reset() {
 	*x = OrphanedVolume{}
-	mi := &file_api_v1_operator_proto_msgTypes[9]
+	mi := &file_api_v1_operator_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -955,7 +1484,7 @@ func (x *OrphanedVolume) String() string {
 func (*OrphanedVolume) ProtoMessage() {}
 
 func (x *OrphanedVolume) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[9]
+	mi := &file_api_v1_operator_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -968,7 +1497,7 @@ func (x *OrphanedVolume) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OrphanedVolume.ProtoReflect.Descriptor instead.
 func (*OrphanedVolume) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{9}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *OrphanedVolume) GetVolume() string {
@@ -1010,7 +1539,7 @@ type ListAgentsResponse struct {
 
 func (x *ListAgentsResponse) Reset() {
 	*x = ListAgentsResponse{}
-	mi := &file_api_v1_operator_proto_msgTypes[10]
+	mi := &file_api_v1_operator_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1022,7 +1551,7 @@ func (x *ListAgentsResponse) String() string {
 func (*ListAgentsResponse) ProtoMessage() {}
 
 func (x *ListAgentsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[10]
+	mi := &file_api_v1_operator_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1035,7 +1564,7 @@ func (x *ListAgentsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAgentsResponse.ProtoReflect.Descriptor instead.
 func (*ListAgentsResponse) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{10}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *ListAgentsResponse) GetItems() []*AgentView {
@@ -1069,7 +1598,7 @@ type WatchAgentsRequest struct {
 
 func (x *WatchAgentsRequest) Reset() {
 	*x = WatchAgentsRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[11]
+	mi := &file_api_v1_operator_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1081,7 +1610,7 @@ func (x *WatchAgentsRequest) String() string {
 func (*WatchAgentsRequest) ProtoMessage() {}
 
 func (x *WatchAgentsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[11]
+	mi := &file_api_v1_operator_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1094,7 +1623,7 @@ func (x *WatchAgentsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchAgentsRequest.ProtoReflect.Descriptor instead.
 func (*WatchAgentsRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{11}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *WatchAgentsRequest) GetAgentIds() []string {
@@ -1118,7 +1647,7 @@ type WatchAgentsResponse struct {
 
 func (x *WatchAgentsResponse) Reset() {
 	*x = WatchAgentsResponse{}
-	mi := &file_api_v1_operator_proto_msgTypes[12]
+	mi := &file_api_v1_operator_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1130,7 +1659,7 @@ func (x *WatchAgentsResponse) String() string {
 func (*WatchAgentsResponse) ProtoMessage() {}
 
 func (x *WatchAgentsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[12]
+	mi := &file_api_v1_operator_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1143,7 +1672,7 @@ func (x *WatchAgentsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchAgentsResponse.ProtoReflect.Descriptor instead.
 func (*WatchAgentsResponse) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{12}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *WatchAgentsResponse) GetItems() []*AgentView {
@@ -1206,7 +1735,7 @@ type FrameworkView struct {
 
 func (x *FrameworkView) Reset() {
 	*x = FrameworkView{}
-	mi := &file_api_v1_operator_proto_msgTypes[13]
+	mi := &file_api_v1_operator_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1218,7 +1747,7 @@ func (x *FrameworkView) String() string {
 func (*FrameworkView) ProtoMessage() {}
 
 func (x *FrameworkView) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[13]
+	mi := &file_api_v1_operator_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1231,7 +1760,7 @@ func (x *FrameworkView) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FrameworkView.ProtoReflect.Descriptor instead.
 func (*FrameworkView) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{13}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *FrameworkView) GetId() string {
@@ -1435,7 +1964,7 @@ type LocalityView struct {
 
 func (x *LocalityView) Reset() {
 	*x = LocalityView{}
-	mi := &file_api_v1_operator_proto_msgTypes[14]
+	mi := &file_api_v1_operator_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1447,7 +1976,7 @@ func (x *LocalityView) String() string {
 func (*LocalityView) ProtoMessage() {}
 
 func (x *LocalityView) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[14]
+	mi := &file_api_v1_operator_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1460,7 +1989,7 @@ func (x *LocalityView) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LocalityView.ProtoReflect.Descriptor instead.
 func (*LocalityView) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{14}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *LocalityView) GetNode() int64 {
@@ -1523,7 +2052,7 @@ type DemandView struct {
 
 func (x *DemandView) Reset() {
 	*x = DemandView{}
-	mi := &file_api_v1_operator_proto_msgTypes[15]
+	mi := &file_api_v1_operator_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1535,7 +2064,7 @@ func (x *DemandView) String() string {
 func (*DemandView) ProtoMessage() {}
 
 func (x *DemandView) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[15]
+	mi := &file_api_v1_operator_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1548,7 +2077,7 @@ func (x *DemandView) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DemandView.ProtoReflect.Descriptor instead.
 func (*DemandView) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{15}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *DemandView) GetRole() string {
@@ -1618,7 +2147,7 @@ type ListFrameworksResponse struct {
 
 func (x *ListFrameworksResponse) Reset() {
 	*x = ListFrameworksResponse{}
-	mi := &file_api_v1_operator_proto_msgTypes[16]
+	mi := &file_api_v1_operator_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1630,7 +2159,7 @@ func (x *ListFrameworksResponse) String() string {
 func (*ListFrameworksResponse) ProtoMessage() {}
 
 func (x *ListFrameworksResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[16]
+	mi := &file_api_v1_operator_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1643,7 +2172,7 @@ func (x *ListFrameworksResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListFrameworksResponse.ProtoReflect.Descriptor instead.
 func (*ListFrameworksResponse) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{16}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *ListFrameworksResponse) GetItems() []*FrameworkView {
@@ -1696,7 +2225,7 @@ type TaskView struct {
 
 func (x *TaskView) Reset() {
 	*x = TaskView{}
-	mi := &file_api_v1_operator_proto_msgTypes[17]
+	mi := &file_api_v1_operator_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1708,7 +2237,7 @@ func (x *TaskView) String() string {
 func (*TaskView) ProtoMessage() {}
 
 func (x *TaskView) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[17]
+	mi := &file_api_v1_operator_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1721,7 +2250,7 @@ func (x *TaskView) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskView.ProtoReflect.Descriptor instead.
 func (*TaskView) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{17}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *TaskView) GetId() string {
@@ -1874,7 +2403,7 @@ type ListTasksResponse struct {
 
 func (x *ListTasksResponse) Reset() {
 	*x = ListTasksResponse{}
-	mi := &file_api_v1_operator_proto_msgTypes[18]
+	mi := &file_api_v1_operator_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1886,7 +2415,7 @@ func (x *ListTasksResponse) String() string {
 func (*ListTasksResponse) ProtoMessage() {}
 
 func (x *ListTasksResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[18]
+	mi := &file_api_v1_operator_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1899,7 +2428,7 @@ func (x *ListTasksResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTasksResponse.ProtoReflect.Descriptor instead.
 func (*ListTasksResponse) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{18}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *ListTasksResponse) GetItems() []*TaskView {
@@ -1933,7 +2462,7 @@ type OfferView struct {
 
 func (x *OfferView) Reset() {
 	*x = OfferView{}
-	mi := &file_api_v1_operator_proto_msgTypes[19]
+	mi := &file_api_v1_operator_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1945,7 +2474,7 @@ func (x *OfferView) String() string {
 func (*OfferView) ProtoMessage() {}
 
 func (x *OfferView) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[19]
+	mi := &file_api_v1_operator_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1958,7 +2487,7 @@ func (x *OfferView) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OfferView.ProtoReflect.Descriptor instead.
 func (*OfferView) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{19}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *OfferView) GetId() string {
@@ -2034,7 +2563,7 @@ type ListOffersResponse struct {
 
 func (x *ListOffersResponse) Reset() {
 	*x = ListOffersResponse{}
-	mi := &file_api_v1_operator_proto_msgTypes[20]
+	mi := &file_api_v1_operator_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2046,7 +2575,7 @@ func (x *ListOffersResponse) String() string {
 func (*ListOffersResponse) ProtoMessage() {}
 
 func (x *ListOffersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[20]
+	mi := &file_api_v1_operator_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2059,7 +2588,7 @@ func (x *ListOffersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListOffersResponse.ProtoReflect.Descriptor instead.
 func (*ListOffersResponse) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{20}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *ListOffersResponse) GetItems() []*OfferView {
@@ -2094,7 +2623,7 @@ type RoleView struct {
 
 func (x *RoleView) Reset() {
 	*x = RoleView{}
-	mi := &file_api_v1_operator_proto_msgTypes[21]
+	mi := &file_api_v1_operator_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2106,7 +2635,7 @@ func (x *RoleView) String() string {
 func (*RoleView) ProtoMessage() {}
 
 func (x *RoleView) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[21]
+	mi := &file_api_v1_operator_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2119,7 +2648,7 @@ func (x *RoleView) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RoleView.ProtoReflect.Descriptor instead.
 func (*RoleView) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{21}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *RoleView) GetRole() string {
@@ -2203,7 +2732,7 @@ type ListRolesResponse struct {
 
 func (x *ListRolesResponse) Reset() {
 	*x = ListRolesResponse{}
-	mi := &file_api_v1_operator_proto_msgTypes[22]
+	mi := &file_api_v1_operator_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2215,7 +2744,7 @@ func (x *ListRolesResponse) String() string {
 func (*ListRolesResponse) ProtoMessage() {}
 
 func (x *ListRolesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[22]
+	mi := &file_api_v1_operator_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2228,7 +2757,7 @@ func (x *ListRolesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRolesResponse.ProtoReflect.Descriptor instead.
 func (*ListRolesResponse) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{22}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *ListRolesResponse) GetItems() []*RoleView {
@@ -2264,7 +2793,7 @@ type ExplainRequest struct {
 
 func (x *ExplainRequest) Reset() {
 	*x = ExplainRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[23]
+	mi := &file_api_v1_operator_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2276,7 +2805,7 @@ func (x *ExplainRequest) String() string {
 func (*ExplainRequest) ProtoMessage() {}
 
 func (x *ExplainRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[23]
+	mi := &file_api_v1_operator_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2289,7 +2818,7 @@ func (x *ExplainRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainRequest.ProtoReflect.Descriptor instead.
 func (*ExplainRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{23}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *ExplainRequest) GetFrameworkId() string {
@@ -2321,7 +2850,7 @@ type ExplainResponse struct {
 
 func (x *ExplainResponse) Reset() {
 	*x = ExplainResponse{}
-	mi := &file_api_v1_operator_proto_msgTypes[24]
+	mi := &file_api_v1_operator_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2333,7 +2862,7 @@ func (x *ExplainResponse) String() string {
 func (*ExplainResponse) ProtoMessage() {}
 
 func (x *ExplainResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[24]
+	mi := &file_api_v1_operator_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2346,7 +2875,7 @@ func (x *ExplainResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainResponse.ProtoReflect.Descriptor instead.
 func (*ExplainResponse) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{24}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *ExplainResponse) GetFrameworkId() string {
@@ -2402,7 +2931,7 @@ type ExplainedDecision struct {
 
 func (x *ExplainedDecision) Reset() {
 	*x = ExplainedDecision{}
-	mi := &file_api_v1_operator_proto_msgTypes[25]
+	mi := &file_api_v1_operator_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2414,7 +2943,7 @@ func (x *ExplainedDecision) String() string {
 func (*ExplainedDecision) ProtoMessage() {}
 
 func (x *ExplainedDecision) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[25]
+	mi := &file_api_v1_operator_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2427,7 +2956,7 @@ func (x *ExplainedDecision) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainedDecision.ProtoReflect.Descriptor instead.
 func (*ExplainedDecision) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{25}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *ExplainedDecision) GetAt() *timestamppb.Timestamp {
@@ -2504,7 +3033,7 @@ type ExplainedAgent struct {
 
 func (x *ExplainedAgent) Reset() {
 	*x = ExplainedAgent{}
-	mi := &file_api_v1_operator_proto_msgTypes[26]
+	mi := &file_api_v1_operator_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2516,7 +3045,7 @@ func (x *ExplainedAgent) String() string {
 func (*ExplainedAgent) ProtoMessage() {}
 
 func (x *ExplainedAgent) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[26]
+	mi := &file_api_v1_operator_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2529,7 +3058,7 @@ func (x *ExplainedAgent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainedAgent.ProtoReflect.Descriptor instead.
 func (*ExplainedAgent) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{26}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *ExplainedAgent) GetAgentId() string {
@@ -2565,7 +3094,7 @@ type KillTaskRequest struct {
 
 func (x *KillTaskRequest) Reset() {
 	*x = KillTaskRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[27]
+	mi := &file_api_v1_operator_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2577,7 +3106,7 @@ func (x *KillTaskRequest) String() string {
 func (*KillTaskRequest) ProtoMessage() {}
 
 func (x *KillTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[27]
+	mi := &file_api_v1_operator_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2590,7 +3119,7 @@ func (x *KillTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KillTaskRequest.ProtoReflect.Descriptor instead.
 func (*KillTaskRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{27}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *KillTaskRequest) GetTask() string {
@@ -2621,7 +3150,7 @@ type KillTaskResponse struct {
 
 func (x *KillTaskResponse) Reset() {
 	*x = KillTaskResponse{}
-	mi := &file_api_v1_operator_proto_msgTypes[28]
+	mi := &file_api_v1_operator_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2633,7 +3162,7 @@ func (x *KillTaskResponse) String() string {
 func (*KillTaskResponse) ProtoMessage() {}
 
 func (x *KillTaskResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[28]
+	mi := &file_api_v1_operator_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2646,7 +3175,7 @@ func (x *KillTaskResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KillTaskResponse.ProtoReflect.Descriptor instead.
 func (*KillTaskResponse) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{28}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *KillTaskResponse) GetFrameworkId() string {
@@ -2689,7 +3218,7 @@ type RemoveFrameworkRequest struct {
 
 func (x *RemoveFrameworkRequest) Reset() {
 	*x = RemoveFrameworkRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[29]
+	mi := &file_api_v1_operator_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2701,7 +3230,7 @@ func (x *RemoveFrameworkRequest) String() string {
 func (*RemoveFrameworkRequest) ProtoMessage() {}
 
 func (x *RemoveFrameworkRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[29]
+	mi := &file_api_v1_operator_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2714,7 +3243,7 @@ func (x *RemoveFrameworkRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveFrameworkRequest.ProtoReflect.Descriptor instead.
 func (*RemoveFrameworkRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{29}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *RemoveFrameworkRequest) GetFrameworkId() string {
@@ -2745,7 +3274,7 @@ type MarkAgentRequest struct {
 
 func (x *MarkAgentRequest) Reset() {
 	*x = MarkAgentRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[30]
+	mi := &file_api_v1_operator_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2757,7 +3286,7 @@ func (x *MarkAgentRequest) String() string {
 func (*MarkAgentRequest) ProtoMessage() {}
 
 func (x *MarkAgentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[30]
+	mi := &file_api_v1_operator_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2770,7 +3299,7 @@ func (x *MarkAgentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MarkAgentRequest.ProtoReflect.Descriptor instead.
 func (*MarkAgentRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{30}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *MarkAgentRequest) GetAgentId() string {
@@ -2813,7 +3342,7 @@ type SetMaintenanceRequest struct {
 
 func (x *SetMaintenanceRequest) Reset() {
 	*x = SetMaintenanceRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[31]
+	mi := &file_api_v1_operator_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2825,7 +3354,7 @@ func (x *SetMaintenanceRequest) String() string {
 func (*SetMaintenanceRequest) ProtoMessage() {}
 
 func (x *SetMaintenanceRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[31]
+	mi := &file_api_v1_operator_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2838,7 +3367,7 @@ func (x *SetMaintenanceRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetMaintenanceRequest.ProtoReflect.Descriptor instead.
 func (*SetMaintenanceRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{31}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *SetMaintenanceRequest) GetAgentIds() []string {
@@ -2865,7 +3394,7 @@ type ActionResponse struct {
 
 func (x *ActionResponse) Reset() {
 	*x = ActionResponse{}
-	mi := &file_api_v1_operator_proto_msgTypes[32]
+	mi := &file_api_v1_operator_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2877,7 +3406,7 @@ func (x *ActionResponse) String() string {
 func (*ActionResponse) ProtoMessage() {}
 
 func (x *ActionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[32]
+	mi := &file_api_v1_operator_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2890,7 +3419,7 @@ func (x *ActionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ActionResponse.ProtoReflect.Descriptor instead.
 func (*ActionResponse) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{32}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *ActionResponse) GetSubject() string {
@@ -2926,7 +3455,7 @@ type ReserveRequest struct {
 
 func (x *ReserveRequest) Reset() {
 	*x = ReserveRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[33]
+	mi := &file_api_v1_operator_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2938,7 +3467,7 @@ func (x *ReserveRequest) String() string {
 func (*ReserveRequest) ProtoMessage() {}
 
 func (x *ReserveRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[33]
+	mi := &file_api_v1_operator_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2951,7 +3480,7 @@ func (x *ReserveRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReserveRequest.ProtoReflect.Descriptor instead.
 func (*ReserveRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{33}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *ReserveRequest) GetAgentId() string {
@@ -3012,7 +3541,7 @@ type SetRoleRequest struct {
 
 func (x *SetRoleRequest) Reset() {
 	*x = SetRoleRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[34]
+	mi := &file_api_v1_operator_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3024,7 +3553,7 @@ func (x *SetRoleRequest) String() string {
 func (*SetRoleRequest) ProtoMessage() {}
 
 func (x *SetRoleRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[34]
+	mi := &file_api_v1_operator_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3037,7 +3566,7 @@ func (x *SetRoleRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetRoleRequest.ProtoReflect.Descriptor instead.
 func (*SetRoleRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{34}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *SetRoleRequest) GetRole() string {
@@ -3090,7 +3619,7 @@ type ListPeersRequest struct {
 
 func (x *ListPeersRequest) Reset() {
 	*x = ListPeersRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[35]
+	mi := &file_api_v1_operator_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3102,7 +3631,7 @@ func (x *ListPeersRequest) String() string {
 func (*ListPeersRequest) ProtoMessage() {}
 
 func (x *ListPeersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[35]
+	mi := &file_api_v1_operator_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3115,7 +3644,7 @@ func (x *ListPeersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPeersRequest.ProtoReflect.Descriptor instead.
 func (*ListPeersRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{35}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{44}
 }
 
 type RaftPeer struct {
@@ -3130,7 +3659,7 @@ type RaftPeer struct {
 
 func (x *RaftPeer) Reset() {
 	*x = RaftPeer{}
-	mi := &file_api_v1_operator_proto_msgTypes[36]
+	mi := &file_api_v1_operator_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3142,7 +3671,7 @@ func (x *RaftPeer) String() string {
 func (*RaftPeer) ProtoMessage() {}
 
 func (x *RaftPeer) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[36]
+	mi := &file_api_v1_operator_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3155,7 +3684,7 @@ func (x *RaftPeer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RaftPeer.ProtoReflect.Descriptor instead.
 func (*RaftPeer) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{36}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *RaftPeer) GetId() string {
@@ -3193,7 +3722,7 @@ type ListPeersResponse struct {
 
 func (x *ListPeersResponse) Reset() {
 	*x = ListPeersResponse{}
-	mi := &file_api_v1_operator_proto_msgTypes[37]
+	mi := &file_api_v1_operator_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3205,7 +3734,7 @@ func (x *ListPeersResponse) String() string {
 func (*ListPeersResponse) ProtoMessage() {}
 
 func (x *ListPeersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[37]
+	mi := &file_api_v1_operator_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3218,7 +3747,7 @@ func (x *ListPeersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPeersResponse.ProtoReflect.Descriptor instead.
 func (*ListPeersResponse) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{37}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *ListPeersResponse) GetItems() []*RaftPeer {
@@ -3266,7 +3795,7 @@ type AddPeerRequest struct {
 
 func (x *AddPeerRequest) Reset() {
 	*x = AddPeerRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[38]
+	mi := &file_api_v1_operator_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3278,7 +3807,7 @@ func (x *AddPeerRequest) String() string {
 func (*AddPeerRequest) ProtoMessage() {}
 
 func (x *AddPeerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[38]
+	mi := &file_api_v1_operator_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3291,7 +3820,7 @@ func (x *AddPeerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AddPeerRequest.ProtoReflect.Descriptor instead.
 func (*AddPeerRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{38}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *AddPeerRequest) GetId() string {
@@ -3317,7 +3846,7 @@ type RemovePeerRequest struct {
 
 func (x *RemovePeerRequest) Reset() {
 	*x = RemovePeerRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[39]
+	mi := &file_api_v1_operator_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3329,7 +3858,7 @@ func (x *RemovePeerRequest) String() string {
 func (*RemovePeerRequest) ProtoMessage() {}
 
 func (x *RemovePeerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[39]
+	mi := &file_api_v1_operator_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3342,7 +3871,7 @@ func (x *RemovePeerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemovePeerRequest.ProtoReflect.Descriptor instead.
 func (*RemovePeerRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{39}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *RemovePeerRequest) GetId() string {
@@ -3362,7 +3891,7 @@ type TransferLeaderRequest struct {
 
 func (x *TransferLeaderRequest) Reset() {
 	*x = TransferLeaderRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[40]
+	mi := &file_api_v1_operator_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3374,7 +3903,7 @@ func (x *TransferLeaderRequest) String() string {
 func (*TransferLeaderRequest) ProtoMessage() {}
 
 func (x *TransferLeaderRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[40]
+	mi := &file_api_v1_operator_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3387,7 +3916,7 @@ func (x *TransferLeaderRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TransferLeaderRequest.ProtoReflect.Descriptor instead.
 func (*TransferLeaderRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{40}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *TransferLeaderRequest) GetId() string {
@@ -3405,7 +3934,7 @@ type SaveSnapshotRequest struct {
 
 func (x *SaveSnapshotRequest) Reset() {
 	*x = SaveSnapshotRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[41]
+	mi := &file_api_v1_operator_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3417,7 +3946,7 @@ func (x *SaveSnapshotRequest) String() string {
 func (*SaveSnapshotRequest) ProtoMessage() {}
 
 func (x *SaveSnapshotRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[41]
+	mi := &file_api_v1_operator_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3430,7 +3959,7 @@ func (x *SaveSnapshotRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SaveSnapshotRequest.ProtoReflect.Descriptor instead.
 func (*SaveSnapshotRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{41}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{50}
 }
 
 type SnapshotChunk struct {
@@ -3442,7 +3971,7 @@ type SnapshotChunk struct {
 
 func (x *SnapshotChunk) Reset() {
 	*x = SnapshotChunk{}
-	mi := &file_api_v1_operator_proto_msgTypes[42]
+	mi := &file_api_v1_operator_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3454,7 +3983,7 @@ func (x *SnapshotChunk) String() string {
 func (*SnapshotChunk) ProtoMessage() {}
 
 func (x *SnapshotChunk) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[42]
+	mi := &file_api_v1_operator_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3467,7 +3996,7 @@ func (x *SnapshotChunk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SnapshotChunk.ProtoReflect.Descriptor instead.
 func (*SnapshotChunk) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{42}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *SnapshotChunk) GetData() []byte {
@@ -3485,7 +4014,7 @@ type StateHashRequest struct {
 
 func (x *StateHashRequest) Reset() {
 	*x = StateHashRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[43]
+	mi := &file_api_v1_operator_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3497,7 +4026,7 @@ func (x *StateHashRequest) String() string {
 func (*StateHashRequest) ProtoMessage() {}
 
 func (x *StateHashRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[43]
+	mi := &file_api_v1_operator_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3510,7 +4039,7 @@ func (x *StateHashRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StateHashRequest.ProtoReflect.Descriptor instead.
 func (*StateHashRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{43}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{52}
 }
 
 type StateHashResponse struct {
@@ -3523,7 +4052,7 @@ type StateHashResponse struct {
 
 func (x *StateHashResponse) Reset() {
 	*x = StateHashResponse{}
-	mi := &file_api_v1_operator_proto_msgTypes[44]
+	mi := &file_api_v1_operator_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3535,7 +4064,7 @@ func (x *StateHashResponse) String() string {
 func (*StateHashResponse) ProtoMessage() {}
 
 func (x *StateHashResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[44]
+	mi := &file_api_v1_operator_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3548,7 +4077,7 @@ func (x *StateHashResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StateHashResponse.ProtoReflect.Descriptor instead.
 func (*StateHashResponse) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{44}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *StateHashResponse) GetAppliedIndex() uint64 {
@@ -3577,7 +4106,7 @@ type StoreSession struct {
 
 func (x *StoreSession) Reset() {
 	*x = StoreSession{}
-	mi := &file_api_v1_operator_proto_msgTypes[45]
+	mi := &file_api_v1_operator_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3589,7 +4118,7 @@ func (x *StoreSession) String() string {
 func (*StoreSession) ProtoMessage() {}
 
 func (x *StoreSession) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[45]
+	mi := &file_api_v1_operator_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3602,7 +4131,7 @@ func (x *StoreSession) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoreSession.ProtoReflect.Descriptor instead.
 func (*StoreSession) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{45}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *StoreSession) GetFrameworkId() string {
@@ -3642,7 +4171,7 @@ type StoreEntry struct {
 
 func (x *StoreEntry) Reset() {
 	*x = StoreEntry{}
-	mi := &file_api_v1_operator_proto_msgTypes[46]
+	mi := &file_api_v1_operator_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3654,7 +4183,7 @@ func (x *StoreEntry) String() string {
 func (*StoreEntry) ProtoMessage() {}
 
 func (x *StoreEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[46]
+	mi := &file_api_v1_operator_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3667,7 +4196,7 @@ func (x *StoreEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoreEntry.ProtoReflect.Descriptor instead.
 func (*StoreEntry) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{46}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *StoreEntry) GetKey() string {
@@ -3715,7 +4244,7 @@ type StoreGetRequest struct {
 
 func (x *StoreGetRequest) Reset() {
 	*x = StoreGetRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[47]
+	mi := &file_api_v1_operator_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3727,7 +4256,7 @@ func (x *StoreGetRequest) String() string {
 func (*StoreGetRequest) ProtoMessage() {}
 
 func (x *StoreGetRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[47]
+	mi := &file_api_v1_operator_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3740,7 +4269,7 @@ func (x *StoreGetRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoreGetRequest.ProtoReflect.Descriptor instead.
 func (*StoreGetRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{47}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *StoreGetRequest) GetSession() *StoreSession {
@@ -3774,7 +4303,7 @@ type StorePutRequest struct {
 
 func (x *StorePutRequest) Reset() {
 	*x = StorePutRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[48]
+	mi := &file_api_v1_operator_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3786,7 +4315,7 @@ func (x *StorePutRequest) String() string {
 func (*StorePutRequest) ProtoMessage() {}
 
 func (x *StorePutRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[48]
+	mi := &file_api_v1_operator_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3799,7 +4328,7 @@ func (x *StorePutRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StorePutRequest.ProtoReflect.Descriptor instead.
 func (*StorePutRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{48}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *StorePutRequest) GetSession() *StoreSession {
@@ -3857,7 +4386,7 @@ type StoreDeleteRequest struct {
 
 func (x *StoreDeleteRequest) Reset() {
 	*x = StoreDeleteRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[49]
+	mi := &file_api_v1_operator_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3869,7 +4398,7 @@ func (x *StoreDeleteRequest) String() string {
 func (*StoreDeleteRequest) ProtoMessage() {}
 
 func (x *StoreDeleteRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[49]
+	mi := &file_api_v1_operator_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3882,7 +4411,7 @@ func (x *StoreDeleteRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoreDeleteRequest.ProtoReflect.Descriptor instead.
 func (*StoreDeleteRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{49}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *StoreDeleteRequest) GetSession() *StoreSession {
@@ -3932,7 +4461,7 @@ type StoreListRequest struct {
 
 func (x *StoreListRequest) Reset() {
 	*x = StoreListRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[50]
+	mi := &file_api_v1_operator_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3944,7 +4473,7 @@ func (x *StoreListRequest) String() string {
 func (*StoreListRequest) ProtoMessage() {}
 
 func (x *StoreListRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[50]
+	mi := &file_api_v1_operator_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3957,7 +4486,7 @@ func (x *StoreListRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoreListRequest.ProtoReflect.Descriptor instead.
 func (*StoreListRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{50}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *StoreListRequest) GetSession() *StoreSession {
@@ -3998,7 +4527,7 @@ type StoreListResponse struct {
 
 func (x *StoreListResponse) Reset() {
 	*x = StoreListResponse{}
-	mi := &file_api_v1_operator_proto_msgTypes[51]
+	mi := &file_api_v1_operator_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4010,7 +4539,7 @@ func (x *StoreListResponse) String() string {
 func (*StoreListResponse) ProtoMessage() {}
 
 func (x *StoreListResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[51]
+	mi := &file_api_v1_operator_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4023,7 +4552,7 @@ func (x *StoreListResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoreListResponse.ProtoReflect.Descriptor instead.
 func (*StoreListResponse) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{51}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *StoreListResponse) GetItems() []*StoreEntry {
@@ -4053,7 +4582,7 @@ type StoreWatchRequest struct {
 
 func (x *StoreWatchRequest) Reset() {
 	*x = StoreWatchRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[52]
+	mi := &file_api_v1_operator_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4065,7 +4594,7 @@ func (x *StoreWatchRequest) String() string {
 func (*StoreWatchRequest) ProtoMessage() {}
 
 func (x *StoreWatchRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[52]
+	mi := &file_api_v1_operator_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4078,7 +4607,7 @@ func (x *StoreWatchRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoreWatchRequest.ProtoReflect.Descriptor instead.
 func (*StoreWatchRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{52}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *StoreWatchRequest) GetSession() *StoreSession {
@@ -4106,7 +4635,40 @@ var File_api_v1_operator_proto protoreflect.FileDescriptor
 
 const file_api_v1_operator_proto_rawDesc = "" +
 	"\n" +
-	"\x15api/v1/operator.proto\x12\ttender.v1\x1a\x13api/v1/common.proto\x1a\x16api/v1/scheduler.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"8\n" +
+	"\x15api/v1/operator.proto\x12\ttender.v1\x1a\x13api/v1/common.proto\x1a\x16api/v1/scheduler.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x0f\n" +
+	"\rWhoAmIRequest\"k\n" +
+	"\x0eWhoAmIResponse\x12\x12\n" +
+	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x12\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\x121\n" +
+	"\x06grants\x18\x03 \x03(\v2\x19.tender.v1.PrincipalGrantR\x06grants\"\x80\x01\n" +
+	"\x0ePrincipalGrant\x12\x12\n" +
+	"\x04verb\x18\x01 \x01(\tR\x04verb\x12\x12\n" +
+	"\x04role\x18\x02 \x01(\tR\x04role\x12\x1c\n" +
+	"\tframework\x18\x03 \x01(\tR\tframework\x12\x14\n" +
+	"\x05agent\x18\x04 \x01(\tR\x05agent\x12\x12\n" +
+	"\x04user\x18\x05 \x01(\tR\x04user\"<\n" +
+	"\vCanIRequest\x12-\n" +
+	"\x04wish\x18\x01 \x01(\v2\x19.tender.v1.PrincipalGrantR\x04wish\":\n" +
+	"\fCanIResponse\x12\x18\n" +
+	"\aallowed\x18\x01 \x01(\bR\aallowed\x12\x10\n" +
+	"\x03why\x18\x02 \x01(\tR\x03why\"\xd4\x01\n" +
+	"\rPrincipalView\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x121\n" +
+	"\x06grants\x18\x02 \x03(\v2\x19.tender.v1.PrincipalGrantR\x06grants\x124\n" +
+	"\acreated\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\acreated\x124\n" +
+	"\arevoked\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\arevoked\x12\x10\n" +
+	"\x03why\x18\x05 \x01(\tR\x03why\"\x95\x01\n" +
+	"\x16ListPrincipalsResponse\x12.\n" +
+	"\x05items\x18\x01 \x03(\v2\x18.tender.v1.PrincipalViewR\x05items\x12&\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\x12#\n" +
+	"\rapplied_index\x18\x03 \x01(\x04R\fappliedIndex\"]\n" +
+	"\fGrantRequest\x12\x1c\n" +
+	"\tprincipal\x18\x01 \x01(\tR\tprincipal\x12/\n" +
+	"\x05grant\x18\x02 \x01(\v2\x19.tender.v1.PrincipalGrantR\x05grant\"p\n" +
+	"\rRevokeRequest\x12\x1c\n" +
+	"\tprincipal\x18\x01 \x01(\tR\tprincipal\x12/\n" +
+	"\x05grant\x18\x02 \x01(\v2\x19.tender.v1.PrincipalGrantR\x05grant\x12\x10\n" +
+	"\x03why\x18\x03 \x01(\tR\x03why\"8\n" +
 	"\x16CheckConstraintRequest\x12\x1e\n" +
 	"\n" +
 	"constraint\x18\x01 \x01(\tR\n" +
@@ -4479,7 +5041,7 @@ const file_api_v1_operator_proto_rawDesc = "" +
 	"REACTIVATE\x10\x03\x12\r\n" +
 	"\tMARK_GONE\x10\x04\x12\n" +
 	"\n" +
-	"\x06REMOVE\x10\x052\x90\t\n" +
+	"\x06REMOVE\x10\x052\xd1\v\n" +
 	"\x0fOperatorService\x12B\n" +
 	"\n" +
 	"GetCluster\x12\x1c.tender.v1.GetClusterRequest\x1a\x16.tender.v1.ClusterView\x12E\n" +
@@ -4499,7 +5061,12 @@ const file_api_v1_operator_proto_rawDesc = "" +
 	"\x0eSetMaintenance\x12 .tender.v1.SetMaintenanceRequest\x1a\x19.tender.v1.ActionResponse\x12?\n" +
 	"\aReserve\x12\x19.tender.v1.ReserveRequest\x1a\x19.tender.v1.ActionResponse\x129\n" +
 	"\aSetRole\x12\x19.tender.v1.SetRoleRequest\x1a\x13.tender.v1.RoleView\x12X\n" +
-	"\x0fCheckConstraint\x12!.tender.v1.CheckConstraintRequest\x1a\".tender.v1.CheckConstraintResponse2\xc0\x03\n" +
+	"\x0fCheckConstraint\x12!.tender.v1.CheckConstraintRequest\x1a\".tender.v1.CheckConstraintResponse\x12=\n" +
+	"\x06WhoAmI\x12\x18.tender.v1.WhoAmIRequest\x1a\x19.tender.v1.WhoAmIResponse\x127\n" +
+	"\x04CanI\x12\x16.tender.v1.CanIRequest\x1a\x17.tender.v1.CanIResponse\x12K\n" +
+	"\x0eListPrincipals\x12\x16.tender.v1.ListRequest\x1a!.tender.v1.ListPrincipalsResponse\x12;\n" +
+	"\x05Grant\x12\x17.tender.v1.GrantRequest\x1a\x19.tender.v1.ActionResponse\x12=\n" +
+	"\x06Revoke\x12\x18.tender.v1.RevokeRequest\x1a\x19.tender.v1.ActionResponse2\xc0\x03\n" +
 	"\vRaftService\x12F\n" +
 	"\tListPeers\x12\x1b.tender.v1.ListPeersRequest\x1a\x1c.tender.v1.ListPeersResponse\x12?\n" +
 	"\aAddPeer\x12\x19.tender.v1.AddPeerRequest\x1a\x19.tender.v1.ActionResponse\x12E\n" +
@@ -4528,209 +5095,236 @@ func file_api_v1_operator_proto_rawDescGZIP() []byte {
 }
 
 var file_api_v1_operator_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_api_v1_operator_proto_msgTypes = make([]protoimpl.MessageInfo, 59)
+var file_api_v1_operator_proto_msgTypes = make([]protoimpl.MessageInfo, 68)
 var file_api_v1_operator_proto_goTypes = []any{
 	(AgentAction)(0),                // 0: tender.v1.AgentAction
-	(*CheckConstraintRequest)(nil),  // 1: tender.v1.CheckConstraintRequest
-	(*CheckConstraintResponse)(nil), // 2: tender.v1.CheckConstraintResponse
-	(*ListRequest)(nil),             // 3: tender.v1.ListRequest
-	(*ListTasksRequest)(nil),        // 4: tender.v1.ListTasksRequest
-	(*GetClusterRequest)(nil),       // 5: tender.v1.GetClusterRequest
-	(*ClusterView)(nil),             // 6: tender.v1.ClusterView
-	(*MasterView)(nil),              // 7: tender.v1.MasterView
-	(*ListMastersResponse)(nil),     // 8: tender.v1.ListMastersResponse
-	(*AgentView)(nil),               // 9: tender.v1.AgentView
-	(*OrphanedVolume)(nil),          // 10: tender.v1.OrphanedVolume
-	(*ListAgentsResponse)(nil),      // 11: tender.v1.ListAgentsResponse
-	(*WatchAgentsRequest)(nil),      // 12: tender.v1.WatchAgentsRequest
-	(*WatchAgentsResponse)(nil),     // 13: tender.v1.WatchAgentsResponse
-	(*FrameworkView)(nil),           // 14: tender.v1.FrameworkView
-	(*LocalityView)(nil),            // 15: tender.v1.LocalityView
-	(*DemandView)(nil),              // 16: tender.v1.DemandView
-	(*ListFrameworksResponse)(nil),  // 17: tender.v1.ListFrameworksResponse
-	(*TaskView)(nil),                // 18: tender.v1.TaskView
-	(*ListTasksResponse)(nil),       // 19: tender.v1.ListTasksResponse
-	(*OfferView)(nil),               // 20: tender.v1.OfferView
-	(*ListOffersResponse)(nil),      // 21: tender.v1.ListOffersResponse
-	(*RoleView)(nil),                // 22: tender.v1.RoleView
-	(*ListRolesResponse)(nil),       // 23: tender.v1.ListRolesResponse
-	(*ExplainRequest)(nil),          // 24: tender.v1.ExplainRequest
-	(*ExplainResponse)(nil),         // 25: tender.v1.ExplainResponse
-	(*ExplainedDecision)(nil),       // 26: tender.v1.ExplainedDecision
-	(*ExplainedAgent)(nil),          // 27: tender.v1.ExplainedAgent
-	(*KillTaskRequest)(nil),         // 28: tender.v1.KillTaskRequest
-	(*KillTaskResponse)(nil),        // 29: tender.v1.KillTaskResponse
-	(*RemoveFrameworkRequest)(nil),  // 30: tender.v1.RemoveFrameworkRequest
-	(*MarkAgentRequest)(nil),        // 31: tender.v1.MarkAgentRequest
-	(*SetMaintenanceRequest)(nil),   // 32: tender.v1.SetMaintenanceRequest
-	(*ActionResponse)(nil),          // 33: tender.v1.ActionResponse
-	(*ReserveRequest)(nil),          // 34: tender.v1.ReserveRequest
-	(*SetRoleRequest)(nil),          // 35: tender.v1.SetRoleRequest
-	(*ListPeersRequest)(nil),        // 36: tender.v1.ListPeersRequest
-	(*RaftPeer)(nil),                // 37: tender.v1.RaftPeer
-	(*ListPeersResponse)(nil),       // 38: tender.v1.ListPeersResponse
-	(*AddPeerRequest)(nil),          // 39: tender.v1.AddPeerRequest
-	(*RemovePeerRequest)(nil),       // 40: tender.v1.RemovePeerRequest
-	(*TransferLeaderRequest)(nil),   // 41: tender.v1.TransferLeaderRequest
-	(*SaveSnapshotRequest)(nil),     // 42: tender.v1.SaveSnapshotRequest
-	(*SnapshotChunk)(nil),           // 43: tender.v1.SnapshotChunk
-	(*StateHashRequest)(nil),        // 44: tender.v1.StateHashRequest
-	(*StateHashResponse)(nil),       // 45: tender.v1.StateHashResponse
-	(*StoreSession)(nil),            // 46: tender.v1.StoreSession
-	(*StoreEntry)(nil),              // 47: tender.v1.StoreEntry
-	(*StoreGetRequest)(nil),         // 48: tender.v1.StoreGetRequest
-	(*StorePutRequest)(nil),         // 49: tender.v1.StorePutRequest
-	(*StoreDeleteRequest)(nil),      // 50: tender.v1.StoreDeleteRequest
-	(*StoreListRequest)(nil),        // 51: tender.v1.StoreListRequest
-	(*StoreListResponse)(nil),       // 52: tender.v1.StoreListResponse
-	(*StoreWatchRequest)(nil),       // 53: tender.v1.StoreWatchRequest
-	nil,                             // 54: tender.v1.AgentView.AttributesEntry
-	nil,                             // 55: tender.v1.AgentView.LeavingEntry
-	nil,                             // 56: tender.v1.FrameworkView.LabelsEntry
-	nil,                             // 57: tender.v1.FrameworkView.EndpointsEntry
-	nil,                             // 58: tender.v1.TaskView.LabelsEntry
-	nil,                             // 59: tender.v1.TaskView.PortsEntry
-	(*Term)(nil),                    // 60: tender.v1.Term
-	(*timestamppb.Timestamp)(nil),   // 61: google.protobuf.Timestamp
-	(*structpb.Struct)(nil),         // 62: google.protobuf.Struct
-	(*Usage)(nil),                   // 63: tender.v1.Usage
-	(*Window)(nil),                  // 64: tender.v1.Window
-	(*durationpb.Duration)(nil),     // 65: google.protobuf.Duration
-	(*Spread)(nil),                  // 66: tender.v1.Spread
-	(*Command)(nil),                 // 67: tender.v1.Command
-	(OperationKind)(0),              // 68: tender.v1.OperationKind
+	(*WhoAmIRequest)(nil),           // 1: tender.v1.WhoAmIRequest
+	(*WhoAmIResponse)(nil),          // 2: tender.v1.WhoAmIResponse
+	(*PrincipalGrant)(nil),          // 3: tender.v1.PrincipalGrant
+	(*CanIRequest)(nil),             // 4: tender.v1.CanIRequest
+	(*CanIResponse)(nil),            // 5: tender.v1.CanIResponse
+	(*PrincipalView)(nil),           // 6: tender.v1.PrincipalView
+	(*ListPrincipalsResponse)(nil),  // 7: tender.v1.ListPrincipalsResponse
+	(*GrantRequest)(nil),            // 8: tender.v1.GrantRequest
+	(*RevokeRequest)(nil),           // 9: tender.v1.RevokeRequest
+	(*CheckConstraintRequest)(nil),  // 10: tender.v1.CheckConstraintRequest
+	(*CheckConstraintResponse)(nil), // 11: tender.v1.CheckConstraintResponse
+	(*ListRequest)(nil),             // 12: tender.v1.ListRequest
+	(*ListTasksRequest)(nil),        // 13: tender.v1.ListTasksRequest
+	(*GetClusterRequest)(nil),       // 14: tender.v1.GetClusterRequest
+	(*ClusterView)(nil),             // 15: tender.v1.ClusterView
+	(*MasterView)(nil),              // 16: tender.v1.MasterView
+	(*ListMastersResponse)(nil),     // 17: tender.v1.ListMastersResponse
+	(*AgentView)(nil),               // 18: tender.v1.AgentView
+	(*OrphanedVolume)(nil),          // 19: tender.v1.OrphanedVolume
+	(*ListAgentsResponse)(nil),      // 20: tender.v1.ListAgentsResponse
+	(*WatchAgentsRequest)(nil),      // 21: tender.v1.WatchAgentsRequest
+	(*WatchAgentsResponse)(nil),     // 22: tender.v1.WatchAgentsResponse
+	(*FrameworkView)(nil),           // 23: tender.v1.FrameworkView
+	(*LocalityView)(nil),            // 24: tender.v1.LocalityView
+	(*DemandView)(nil),              // 25: tender.v1.DemandView
+	(*ListFrameworksResponse)(nil),  // 26: tender.v1.ListFrameworksResponse
+	(*TaskView)(nil),                // 27: tender.v1.TaskView
+	(*ListTasksResponse)(nil),       // 28: tender.v1.ListTasksResponse
+	(*OfferView)(nil),               // 29: tender.v1.OfferView
+	(*ListOffersResponse)(nil),      // 30: tender.v1.ListOffersResponse
+	(*RoleView)(nil),                // 31: tender.v1.RoleView
+	(*ListRolesResponse)(nil),       // 32: tender.v1.ListRolesResponse
+	(*ExplainRequest)(nil),          // 33: tender.v1.ExplainRequest
+	(*ExplainResponse)(nil),         // 34: tender.v1.ExplainResponse
+	(*ExplainedDecision)(nil),       // 35: tender.v1.ExplainedDecision
+	(*ExplainedAgent)(nil),          // 36: tender.v1.ExplainedAgent
+	(*KillTaskRequest)(nil),         // 37: tender.v1.KillTaskRequest
+	(*KillTaskResponse)(nil),        // 38: tender.v1.KillTaskResponse
+	(*RemoveFrameworkRequest)(nil),  // 39: tender.v1.RemoveFrameworkRequest
+	(*MarkAgentRequest)(nil),        // 40: tender.v1.MarkAgentRequest
+	(*SetMaintenanceRequest)(nil),   // 41: tender.v1.SetMaintenanceRequest
+	(*ActionResponse)(nil),          // 42: tender.v1.ActionResponse
+	(*ReserveRequest)(nil),          // 43: tender.v1.ReserveRequest
+	(*SetRoleRequest)(nil),          // 44: tender.v1.SetRoleRequest
+	(*ListPeersRequest)(nil),        // 45: tender.v1.ListPeersRequest
+	(*RaftPeer)(nil),                // 46: tender.v1.RaftPeer
+	(*ListPeersResponse)(nil),       // 47: tender.v1.ListPeersResponse
+	(*AddPeerRequest)(nil),          // 48: tender.v1.AddPeerRequest
+	(*RemovePeerRequest)(nil),       // 49: tender.v1.RemovePeerRequest
+	(*TransferLeaderRequest)(nil),   // 50: tender.v1.TransferLeaderRequest
+	(*SaveSnapshotRequest)(nil),     // 51: tender.v1.SaveSnapshotRequest
+	(*SnapshotChunk)(nil),           // 52: tender.v1.SnapshotChunk
+	(*StateHashRequest)(nil),        // 53: tender.v1.StateHashRequest
+	(*StateHashResponse)(nil),       // 54: tender.v1.StateHashResponse
+	(*StoreSession)(nil),            // 55: tender.v1.StoreSession
+	(*StoreEntry)(nil),              // 56: tender.v1.StoreEntry
+	(*StoreGetRequest)(nil),         // 57: tender.v1.StoreGetRequest
+	(*StorePutRequest)(nil),         // 58: tender.v1.StorePutRequest
+	(*StoreDeleteRequest)(nil),      // 59: tender.v1.StoreDeleteRequest
+	(*StoreListRequest)(nil),        // 60: tender.v1.StoreListRequest
+	(*StoreListResponse)(nil),       // 61: tender.v1.StoreListResponse
+	(*StoreWatchRequest)(nil),       // 62: tender.v1.StoreWatchRequest
+	nil,                             // 63: tender.v1.AgentView.AttributesEntry
+	nil,                             // 64: tender.v1.AgentView.LeavingEntry
+	nil,                             // 65: tender.v1.FrameworkView.LabelsEntry
+	nil,                             // 66: tender.v1.FrameworkView.EndpointsEntry
+	nil,                             // 67: tender.v1.TaskView.LabelsEntry
+	nil,                             // 68: tender.v1.TaskView.PortsEntry
+	(*timestamppb.Timestamp)(nil),   // 69: google.protobuf.Timestamp
+	(*Term)(nil),                    // 70: tender.v1.Term
+	(*structpb.Struct)(nil),         // 71: google.protobuf.Struct
+	(*Usage)(nil),                   // 72: tender.v1.Usage
+	(*Window)(nil),                  // 73: tender.v1.Window
+	(*durationpb.Duration)(nil),     // 74: google.protobuf.Duration
+	(*Spread)(nil),                  // 75: tender.v1.Spread
+	(*Command)(nil),                 // 76: tender.v1.Command
+	(OperationKind)(0),              // 77: tender.v1.OperationKind
 }
 var file_api_v1_operator_proto_depIdxs = []int32{
-	60, // 0: tender.v1.ClusterView.term:type_name -> tender.v1.Term
-	61, // 1: tender.v1.MasterView.since:type_name -> google.protobuf.Timestamp
-	7,  // 2: tender.v1.ListMastersResponse.items:type_name -> tender.v1.MasterView
-	61, // 3: tender.v1.AgentView.since:type_name -> google.protobuf.Timestamp
-	62, // 4: tender.v1.AgentView.total:type_name -> google.protobuf.Struct
-	62, // 5: tender.v1.AgentView.allocated:type_name -> google.protobuf.Struct
-	62, // 6: tender.v1.AgentView.offered:type_name -> google.protobuf.Struct
-	62, // 7: tender.v1.AgentView.free:type_name -> google.protobuf.Struct
-	54, // 8: tender.v1.AgentView.attributes:type_name -> tender.v1.AgentView.AttributesEntry
-	63, // 9: tender.v1.AgentView.usage:type_name -> tender.v1.Usage
-	61, // 10: tender.v1.AgentView.admitted:type_name -> google.protobuf.Timestamp
-	64, // 11: tender.v1.AgentView.maintenance:type_name -> tender.v1.Window
-	55, // 12: tender.v1.AgentView.leaving:type_name -> tender.v1.AgentView.LeavingEntry
-	62, // 13: tender.v1.AgentView.revocable:type_name -> google.protobuf.Struct
-	10, // 14: tender.v1.AgentView.orphaned:type_name -> tender.v1.OrphanedVolume
-	62, // 15: tender.v1.AgentView.occupied:type_name -> google.protobuf.Struct
-	9,  // 16: tender.v1.ListAgentsResponse.items:type_name -> tender.v1.AgentView
-	9,  // 17: tender.v1.WatchAgentsResponse.items:type_name -> tender.v1.AgentView
-	61, // 18: tender.v1.FrameworkView.since:type_name -> google.protobuf.Timestamp
-	62, // 19: tender.v1.FrameworkView.allocated:type_name -> google.protobuf.Struct
-	62, // 20: tender.v1.FrameworkView.offered:type_name -> google.protobuf.Struct
-	65, // 21: tender.v1.FrameworkView.failover_timeout:type_name -> google.protobuf.Duration
-	56, // 22: tender.v1.FrameworkView.labels:type_name -> tender.v1.FrameworkView.LabelsEntry
-	57, // 23: tender.v1.FrameworkView.endpoints:type_name -> tender.v1.FrameworkView.EndpointsEntry
-	16, // 24: tender.v1.FrameworkView.demand:type_name -> tender.v1.DemandView
-	61, // 25: tender.v1.FrameworkView.admitted:type_name -> google.protobuf.Timestamp
-	15, // 26: tender.v1.FrameworkView.locality:type_name -> tender.v1.LocalityView
-	62, // 27: tender.v1.FrameworkView.min_offer:type_name -> google.protobuf.Struct
-	62, // 28: tender.v1.FrameworkView.max_offer:type_name -> google.protobuf.Struct
-	65, // 29: tender.v1.LocalityView.waited:type_name -> google.protobuf.Duration
-	65, // 30: tender.v1.LocalityView.longest:type_name -> google.protobuf.Duration
-	65, // 31: tender.v1.LocalityView.idle:type_name -> google.protobuf.Duration
-	62, // 32: tender.v1.DemandView.resources:type_name -> google.protobuf.Struct
-	66, // 33: tender.v1.DemandView.spread:type_name -> tender.v1.Spread
-	14, // 34: tender.v1.ListFrameworksResponse.items:type_name -> tender.v1.FrameworkView
-	62, // 35: tender.v1.TaskView.resources:type_name -> google.protobuf.Struct
-	61, // 36: tender.v1.TaskView.launched:type_name -> google.protobuf.Timestamp
-	61, // 37: tender.v1.TaskView.since:type_name -> google.protobuf.Timestamp
-	58, // 38: tender.v1.TaskView.labels:type_name -> tender.v1.TaskView.LabelsEntry
-	59, // 39: tender.v1.TaskView.ports:type_name -> tender.v1.TaskView.PortsEntry
-	63, // 40: tender.v1.TaskView.usage:type_name -> tender.v1.Usage
-	67, // 41: tender.v1.TaskView.command:type_name -> tender.v1.Command
-	18, // 42: tender.v1.ListTasksResponse.items:type_name -> tender.v1.TaskView
-	62, // 43: tender.v1.OfferView.resources:type_name -> google.protobuf.Struct
-	61, // 44: tender.v1.OfferView.since:type_name -> google.protobuf.Timestamp
-	61, // 45: tender.v1.OfferView.expires:type_name -> google.protobuf.Timestamp
-	20, // 46: tender.v1.ListOffersResponse.items:type_name -> tender.v1.OfferView
-	62, // 47: tender.v1.RoleView.guarantee:type_name -> google.protobuf.Struct
-	62, // 48: tender.v1.RoleView.limit:type_name -> google.protobuf.Struct
-	62, // 49: tender.v1.RoleView.allocated:type_name -> google.protobuf.Struct
-	62, // 50: tender.v1.RoleView.offered:type_name -> google.protobuf.Struct
-	62, // 51: tender.v1.RoleView.reserved:type_name -> google.protobuf.Struct
-	22, // 52: tender.v1.ListRolesResponse.items:type_name -> tender.v1.RoleView
-	27, // 53: tender.v1.ExplainResponse.agents:type_name -> tender.v1.ExplainedAgent
-	26, // 54: tender.v1.ExplainResponse.decisions:type_name -> tender.v1.ExplainedDecision
-	61, // 55: tender.v1.ExplainedDecision.at:type_name -> google.protobuf.Timestamp
-	61, // 56: tender.v1.ExplainedDecision.made:type_name -> google.protobuf.Timestamp
-	62, // 57: tender.v1.ExplainedDecision.resources:type_name -> google.protobuf.Struct
-	65, // 58: tender.v1.KillTaskRequest.grace:type_name -> google.protobuf.Duration
-	0,  // 59: tender.v1.MarkAgentRequest.action:type_name -> tender.v1.AgentAction
-	65, // 60: tender.v1.MarkAgentRequest.grace:type_name -> google.protobuf.Duration
-	64, // 61: tender.v1.SetMaintenanceRequest.window:type_name -> tender.v1.Window
-	68, // 62: tender.v1.ReserveRequest.action:type_name -> tender.v1.OperationKind
-	37, // 63: tender.v1.ListPeersResponse.items:type_name -> tender.v1.RaftPeer
-	60, // 64: tender.v1.ListPeersResponse.term:type_name -> tender.v1.Term
-	46, // 65: tender.v1.StoreGetRequest.session:type_name -> tender.v1.StoreSession
-	46, // 66: tender.v1.StorePutRequest.session:type_name -> tender.v1.StoreSession
-	46, // 67: tender.v1.StoreDeleteRequest.session:type_name -> tender.v1.StoreSession
-	46, // 68: tender.v1.StoreListRequest.session:type_name -> tender.v1.StoreSession
-	47, // 69: tender.v1.StoreListResponse.items:type_name -> tender.v1.StoreEntry
-	46, // 70: tender.v1.StoreWatchRequest.session:type_name -> tender.v1.StoreSession
-	5,  // 71: tender.v1.OperatorService.GetCluster:input_type -> tender.v1.GetClusterRequest
-	3,  // 72: tender.v1.OperatorService.ListMasters:input_type -> tender.v1.ListRequest
-	3,  // 73: tender.v1.OperatorService.ListAgents:input_type -> tender.v1.ListRequest
-	12, // 74: tender.v1.OperatorService.WatchAgents:input_type -> tender.v1.WatchAgentsRequest
-	3,  // 75: tender.v1.OperatorService.ListFrameworks:input_type -> tender.v1.ListRequest
-	4,  // 76: tender.v1.OperatorService.ListTasks:input_type -> tender.v1.ListTasksRequest
-	3,  // 77: tender.v1.OperatorService.ListOffers:input_type -> tender.v1.ListRequest
-	3,  // 78: tender.v1.OperatorService.ListRoles:input_type -> tender.v1.ListRequest
-	24, // 79: tender.v1.OperatorService.Explain:input_type -> tender.v1.ExplainRequest
-	28, // 80: tender.v1.OperatorService.KillTask:input_type -> tender.v1.KillTaskRequest
-	30, // 81: tender.v1.OperatorService.RemoveFramework:input_type -> tender.v1.RemoveFrameworkRequest
-	31, // 82: tender.v1.OperatorService.MarkAgent:input_type -> tender.v1.MarkAgentRequest
-	32, // 83: tender.v1.OperatorService.SetMaintenance:input_type -> tender.v1.SetMaintenanceRequest
-	34, // 84: tender.v1.OperatorService.Reserve:input_type -> tender.v1.ReserveRequest
-	35, // 85: tender.v1.OperatorService.SetRole:input_type -> tender.v1.SetRoleRequest
-	1,  // 86: tender.v1.OperatorService.CheckConstraint:input_type -> tender.v1.CheckConstraintRequest
-	36, // 87: tender.v1.RaftService.ListPeers:input_type -> tender.v1.ListPeersRequest
-	39, // 88: tender.v1.RaftService.AddPeer:input_type -> tender.v1.AddPeerRequest
-	40, // 89: tender.v1.RaftService.RemovePeer:input_type -> tender.v1.RemovePeerRequest
-	41, // 90: tender.v1.RaftService.TransferLeader:input_type -> tender.v1.TransferLeaderRequest
-	42, // 91: tender.v1.RaftService.SaveSnapshot:input_type -> tender.v1.SaveSnapshotRequest
-	44, // 92: tender.v1.RaftService.StateHash:input_type -> tender.v1.StateHashRequest
-	48, // 93: tender.v1.StoreService.Get:input_type -> tender.v1.StoreGetRequest
-	49, // 94: tender.v1.StoreService.Put:input_type -> tender.v1.StorePutRequest
-	50, // 95: tender.v1.StoreService.Delete:input_type -> tender.v1.StoreDeleteRequest
-	51, // 96: tender.v1.StoreService.List:input_type -> tender.v1.StoreListRequest
-	53, // 97: tender.v1.StoreService.Watch:input_type -> tender.v1.StoreWatchRequest
-	6,  // 98: tender.v1.OperatorService.GetCluster:output_type -> tender.v1.ClusterView
-	8,  // 99: tender.v1.OperatorService.ListMasters:output_type -> tender.v1.ListMastersResponse
-	11, // 100: tender.v1.OperatorService.ListAgents:output_type -> tender.v1.ListAgentsResponse
-	13, // 101: tender.v1.OperatorService.WatchAgents:output_type -> tender.v1.WatchAgentsResponse
-	17, // 102: tender.v1.OperatorService.ListFrameworks:output_type -> tender.v1.ListFrameworksResponse
-	19, // 103: tender.v1.OperatorService.ListTasks:output_type -> tender.v1.ListTasksResponse
-	21, // 104: tender.v1.OperatorService.ListOffers:output_type -> tender.v1.ListOffersResponse
-	23, // 105: tender.v1.OperatorService.ListRoles:output_type -> tender.v1.ListRolesResponse
-	25, // 106: tender.v1.OperatorService.Explain:output_type -> tender.v1.ExplainResponse
-	29, // 107: tender.v1.OperatorService.KillTask:output_type -> tender.v1.KillTaskResponse
-	33, // 108: tender.v1.OperatorService.RemoveFramework:output_type -> tender.v1.ActionResponse
-	33, // 109: tender.v1.OperatorService.MarkAgent:output_type -> tender.v1.ActionResponse
-	33, // 110: tender.v1.OperatorService.SetMaintenance:output_type -> tender.v1.ActionResponse
-	33, // 111: tender.v1.OperatorService.Reserve:output_type -> tender.v1.ActionResponse
-	22, // 112: tender.v1.OperatorService.SetRole:output_type -> tender.v1.RoleView
-	2,  // 113: tender.v1.OperatorService.CheckConstraint:output_type -> tender.v1.CheckConstraintResponse
-	38, // 114: tender.v1.RaftService.ListPeers:output_type -> tender.v1.ListPeersResponse
-	33, // 115: tender.v1.RaftService.AddPeer:output_type -> tender.v1.ActionResponse
-	33, // 116: tender.v1.RaftService.RemovePeer:output_type -> tender.v1.ActionResponse
-	33, // 117: tender.v1.RaftService.TransferLeader:output_type -> tender.v1.ActionResponse
-	43, // 118: tender.v1.RaftService.SaveSnapshot:output_type -> tender.v1.SnapshotChunk
-	45, // 119: tender.v1.RaftService.StateHash:output_type -> tender.v1.StateHashResponse
-	47, // 120: tender.v1.StoreService.Get:output_type -> tender.v1.StoreEntry
-	47, // 121: tender.v1.StoreService.Put:output_type -> tender.v1.StoreEntry
-	47, // 122: tender.v1.StoreService.Delete:output_type -> tender.v1.StoreEntry
-	52, // 123: tender.v1.StoreService.List:output_type -> tender.v1.StoreListResponse
-	47, // 124: tender.v1.StoreService.Watch:output_type -> tender.v1.StoreEntry
-	98, // [98:125] is the sub-list for method output_type
-	71, // [71:98] is the sub-list for method input_type
-	71, // [71:71] is the sub-list for extension type_name
-	71, // [71:71] is the sub-list for extension extendee
-	0,  // [0:71] is the sub-list for field type_name
+	3,   // 0: tender.v1.WhoAmIResponse.grants:type_name -> tender.v1.PrincipalGrant
+	3,   // 1: tender.v1.CanIRequest.wish:type_name -> tender.v1.PrincipalGrant
+	3,   // 2: tender.v1.PrincipalView.grants:type_name -> tender.v1.PrincipalGrant
+	69,  // 3: tender.v1.PrincipalView.created:type_name -> google.protobuf.Timestamp
+	69,  // 4: tender.v1.PrincipalView.revoked:type_name -> google.protobuf.Timestamp
+	6,   // 5: tender.v1.ListPrincipalsResponse.items:type_name -> tender.v1.PrincipalView
+	3,   // 6: tender.v1.GrantRequest.grant:type_name -> tender.v1.PrincipalGrant
+	3,   // 7: tender.v1.RevokeRequest.grant:type_name -> tender.v1.PrincipalGrant
+	70,  // 8: tender.v1.ClusterView.term:type_name -> tender.v1.Term
+	69,  // 9: tender.v1.MasterView.since:type_name -> google.protobuf.Timestamp
+	16,  // 10: tender.v1.ListMastersResponse.items:type_name -> tender.v1.MasterView
+	69,  // 11: tender.v1.AgentView.since:type_name -> google.protobuf.Timestamp
+	71,  // 12: tender.v1.AgentView.total:type_name -> google.protobuf.Struct
+	71,  // 13: tender.v1.AgentView.allocated:type_name -> google.protobuf.Struct
+	71,  // 14: tender.v1.AgentView.offered:type_name -> google.protobuf.Struct
+	71,  // 15: tender.v1.AgentView.free:type_name -> google.protobuf.Struct
+	63,  // 16: tender.v1.AgentView.attributes:type_name -> tender.v1.AgentView.AttributesEntry
+	72,  // 17: tender.v1.AgentView.usage:type_name -> tender.v1.Usage
+	69,  // 18: tender.v1.AgentView.admitted:type_name -> google.protobuf.Timestamp
+	73,  // 19: tender.v1.AgentView.maintenance:type_name -> tender.v1.Window
+	64,  // 20: tender.v1.AgentView.leaving:type_name -> tender.v1.AgentView.LeavingEntry
+	71,  // 21: tender.v1.AgentView.revocable:type_name -> google.protobuf.Struct
+	19,  // 22: tender.v1.AgentView.orphaned:type_name -> tender.v1.OrphanedVolume
+	71,  // 23: tender.v1.AgentView.occupied:type_name -> google.protobuf.Struct
+	18,  // 24: tender.v1.ListAgentsResponse.items:type_name -> tender.v1.AgentView
+	18,  // 25: tender.v1.WatchAgentsResponse.items:type_name -> tender.v1.AgentView
+	69,  // 26: tender.v1.FrameworkView.since:type_name -> google.protobuf.Timestamp
+	71,  // 27: tender.v1.FrameworkView.allocated:type_name -> google.protobuf.Struct
+	71,  // 28: tender.v1.FrameworkView.offered:type_name -> google.protobuf.Struct
+	74,  // 29: tender.v1.FrameworkView.failover_timeout:type_name -> google.protobuf.Duration
+	65,  // 30: tender.v1.FrameworkView.labels:type_name -> tender.v1.FrameworkView.LabelsEntry
+	66,  // 31: tender.v1.FrameworkView.endpoints:type_name -> tender.v1.FrameworkView.EndpointsEntry
+	25,  // 32: tender.v1.FrameworkView.demand:type_name -> tender.v1.DemandView
+	69,  // 33: tender.v1.FrameworkView.admitted:type_name -> google.protobuf.Timestamp
+	24,  // 34: tender.v1.FrameworkView.locality:type_name -> tender.v1.LocalityView
+	71,  // 35: tender.v1.FrameworkView.min_offer:type_name -> google.protobuf.Struct
+	71,  // 36: tender.v1.FrameworkView.max_offer:type_name -> google.protobuf.Struct
+	74,  // 37: tender.v1.LocalityView.waited:type_name -> google.protobuf.Duration
+	74,  // 38: tender.v1.LocalityView.longest:type_name -> google.protobuf.Duration
+	74,  // 39: tender.v1.LocalityView.idle:type_name -> google.protobuf.Duration
+	71,  // 40: tender.v1.DemandView.resources:type_name -> google.protobuf.Struct
+	75,  // 41: tender.v1.DemandView.spread:type_name -> tender.v1.Spread
+	23,  // 42: tender.v1.ListFrameworksResponse.items:type_name -> tender.v1.FrameworkView
+	71,  // 43: tender.v1.TaskView.resources:type_name -> google.protobuf.Struct
+	69,  // 44: tender.v1.TaskView.launched:type_name -> google.protobuf.Timestamp
+	69,  // 45: tender.v1.TaskView.since:type_name -> google.protobuf.Timestamp
+	67,  // 46: tender.v1.TaskView.labels:type_name -> tender.v1.TaskView.LabelsEntry
+	68,  // 47: tender.v1.TaskView.ports:type_name -> tender.v1.TaskView.PortsEntry
+	72,  // 48: tender.v1.TaskView.usage:type_name -> tender.v1.Usage
+	76,  // 49: tender.v1.TaskView.command:type_name -> tender.v1.Command
+	27,  // 50: tender.v1.ListTasksResponse.items:type_name -> tender.v1.TaskView
+	71,  // 51: tender.v1.OfferView.resources:type_name -> google.protobuf.Struct
+	69,  // 52: tender.v1.OfferView.since:type_name -> google.protobuf.Timestamp
+	69,  // 53: tender.v1.OfferView.expires:type_name -> google.protobuf.Timestamp
+	29,  // 54: tender.v1.ListOffersResponse.items:type_name -> tender.v1.OfferView
+	71,  // 55: tender.v1.RoleView.guarantee:type_name -> google.protobuf.Struct
+	71,  // 56: tender.v1.RoleView.limit:type_name -> google.protobuf.Struct
+	71,  // 57: tender.v1.RoleView.allocated:type_name -> google.protobuf.Struct
+	71,  // 58: tender.v1.RoleView.offered:type_name -> google.protobuf.Struct
+	71,  // 59: tender.v1.RoleView.reserved:type_name -> google.protobuf.Struct
+	31,  // 60: tender.v1.ListRolesResponse.items:type_name -> tender.v1.RoleView
+	36,  // 61: tender.v1.ExplainResponse.agents:type_name -> tender.v1.ExplainedAgent
+	35,  // 62: tender.v1.ExplainResponse.decisions:type_name -> tender.v1.ExplainedDecision
+	69,  // 63: tender.v1.ExplainedDecision.at:type_name -> google.protobuf.Timestamp
+	69,  // 64: tender.v1.ExplainedDecision.made:type_name -> google.protobuf.Timestamp
+	71,  // 65: tender.v1.ExplainedDecision.resources:type_name -> google.protobuf.Struct
+	74,  // 66: tender.v1.KillTaskRequest.grace:type_name -> google.protobuf.Duration
+	0,   // 67: tender.v1.MarkAgentRequest.action:type_name -> tender.v1.AgentAction
+	74,  // 68: tender.v1.MarkAgentRequest.grace:type_name -> google.protobuf.Duration
+	73,  // 69: tender.v1.SetMaintenanceRequest.window:type_name -> tender.v1.Window
+	77,  // 70: tender.v1.ReserveRequest.action:type_name -> tender.v1.OperationKind
+	46,  // 71: tender.v1.ListPeersResponse.items:type_name -> tender.v1.RaftPeer
+	70,  // 72: tender.v1.ListPeersResponse.term:type_name -> tender.v1.Term
+	55,  // 73: tender.v1.StoreGetRequest.session:type_name -> tender.v1.StoreSession
+	55,  // 74: tender.v1.StorePutRequest.session:type_name -> tender.v1.StoreSession
+	55,  // 75: tender.v1.StoreDeleteRequest.session:type_name -> tender.v1.StoreSession
+	55,  // 76: tender.v1.StoreListRequest.session:type_name -> tender.v1.StoreSession
+	56,  // 77: tender.v1.StoreListResponse.items:type_name -> tender.v1.StoreEntry
+	55,  // 78: tender.v1.StoreWatchRequest.session:type_name -> tender.v1.StoreSession
+	14,  // 79: tender.v1.OperatorService.GetCluster:input_type -> tender.v1.GetClusterRequest
+	12,  // 80: tender.v1.OperatorService.ListMasters:input_type -> tender.v1.ListRequest
+	12,  // 81: tender.v1.OperatorService.ListAgents:input_type -> tender.v1.ListRequest
+	21,  // 82: tender.v1.OperatorService.WatchAgents:input_type -> tender.v1.WatchAgentsRequest
+	12,  // 83: tender.v1.OperatorService.ListFrameworks:input_type -> tender.v1.ListRequest
+	13,  // 84: tender.v1.OperatorService.ListTasks:input_type -> tender.v1.ListTasksRequest
+	12,  // 85: tender.v1.OperatorService.ListOffers:input_type -> tender.v1.ListRequest
+	12,  // 86: tender.v1.OperatorService.ListRoles:input_type -> tender.v1.ListRequest
+	33,  // 87: tender.v1.OperatorService.Explain:input_type -> tender.v1.ExplainRequest
+	37,  // 88: tender.v1.OperatorService.KillTask:input_type -> tender.v1.KillTaskRequest
+	39,  // 89: tender.v1.OperatorService.RemoveFramework:input_type -> tender.v1.RemoveFrameworkRequest
+	40,  // 90: tender.v1.OperatorService.MarkAgent:input_type -> tender.v1.MarkAgentRequest
+	41,  // 91: tender.v1.OperatorService.SetMaintenance:input_type -> tender.v1.SetMaintenanceRequest
+	43,  // 92: tender.v1.OperatorService.Reserve:input_type -> tender.v1.ReserveRequest
+	44,  // 93: tender.v1.OperatorService.SetRole:input_type -> tender.v1.SetRoleRequest
+	10,  // 94: tender.v1.OperatorService.CheckConstraint:input_type -> tender.v1.CheckConstraintRequest
+	1,   // 95: tender.v1.OperatorService.WhoAmI:input_type -> tender.v1.WhoAmIRequest
+	4,   // 96: tender.v1.OperatorService.CanI:input_type -> tender.v1.CanIRequest
+	12,  // 97: tender.v1.OperatorService.ListPrincipals:input_type -> tender.v1.ListRequest
+	8,   // 98: tender.v1.OperatorService.Grant:input_type -> tender.v1.GrantRequest
+	9,   // 99: tender.v1.OperatorService.Revoke:input_type -> tender.v1.RevokeRequest
+	45,  // 100: tender.v1.RaftService.ListPeers:input_type -> tender.v1.ListPeersRequest
+	48,  // 101: tender.v1.RaftService.AddPeer:input_type -> tender.v1.AddPeerRequest
+	49,  // 102: tender.v1.RaftService.RemovePeer:input_type -> tender.v1.RemovePeerRequest
+	50,  // 103: tender.v1.RaftService.TransferLeader:input_type -> tender.v1.TransferLeaderRequest
+	51,  // 104: tender.v1.RaftService.SaveSnapshot:input_type -> tender.v1.SaveSnapshotRequest
+	53,  // 105: tender.v1.RaftService.StateHash:input_type -> tender.v1.StateHashRequest
+	57,  // 106: tender.v1.StoreService.Get:input_type -> tender.v1.StoreGetRequest
+	58,  // 107: tender.v1.StoreService.Put:input_type -> tender.v1.StorePutRequest
+	59,  // 108: tender.v1.StoreService.Delete:input_type -> tender.v1.StoreDeleteRequest
+	60,  // 109: tender.v1.StoreService.List:input_type -> tender.v1.StoreListRequest
+	62,  // 110: tender.v1.StoreService.Watch:input_type -> tender.v1.StoreWatchRequest
+	15,  // 111: tender.v1.OperatorService.GetCluster:output_type -> tender.v1.ClusterView
+	17,  // 112: tender.v1.OperatorService.ListMasters:output_type -> tender.v1.ListMastersResponse
+	20,  // 113: tender.v1.OperatorService.ListAgents:output_type -> tender.v1.ListAgentsResponse
+	22,  // 114: tender.v1.OperatorService.WatchAgents:output_type -> tender.v1.WatchAgentsResponse
+	26,  // 115: tender.v1.OperatorService.ListFrameworks:output_type -> tender.v1.ListFrameworksResponse
+	28,  // 116: tender.v1.OperatorService.ListTasks:output_type -> tender.v1.ListTasksResponse
+	30,  // 117: tender.v1.OperatorService.ListOffers:output_type -> tender.v1.ListOffersResponse
+	32,  // 118: tender.v1.OperatorService.ListRoles:output_type -> tender.v1.ListRolesResponse
+	34,  // 119: tender.v1.OperatorService.Explain:output_type -> tender.v1.ExplainResponse
+	38,  // 120: tender.v1.OperatorService.KillTask:output_type -> tender.v1.KillTaskResponse
+	42,  // 121: tender.v1.OperatorService.RemoveFramework:output_type -> tender.v1.ActionResponse
+	42,  // 122: tender.v1.OperatorService.MarkAgent:output_type -> tender.v1.ActionResponse
+	42,  // 123: tender.v1.OperatorService.SetMaintenance:output_type -> tender.v1.ActionResponse
+	42,  // 124: tender.v1.OperatorService.Reserve:output_type -> tender.v1.ActionResponse
+	31,  // 125: tender.v1.OperatorService.SetRole:output_type -> tender.v1.RoleView
+	11,  // 126: tender.v1.OperatorService.CheckConstraint:output_type -> tender.v1.CheckConstraintResponse
+	2,   // 127: tender.v1.OperatorService.WhoAmI:output_type -> tender.v1.WhoAmIResponse
+	5,   // 128: tender.v1.OperatorService.CanI:output_type -> tender.v1.CanIResponse
+	7,   // 129: tender.v1.OperatorService.ListPrincipals:output_type -> tender.v1.ListPrincipalsResponse
+	42,  // 130: tender.v1.OperatorService.Grant:output_type -> tender.v1.ActionResponse
+	42,  // 131: tender.v1.OperatorService.Revoke:output_type -> tender.v1.ActionResponse
+	47,  // 132: tender.v1.RaftService.ListPeers:output_type -> tender.v1.ListPeersResponse
+	42,  // 133: tender.v1.RaftService.AddPeer:output_type -> tender.v1.ActionResponse
+	42,  // 134: tender.v1.RaftService.RemovePeer:output_type -> tender.v1.ActionResponse
+	42,  // 135: tender.v1.RaftService.TransferLeader:output_type -> tender.v1.ActionResponse
+	52,  // 136: tender.v1.RaftService.SaveSnapshot:output_type -> tender.v1.SnapshotChunk
+	54,  // 137: tender.v1.RaftService.StateHash:output_type -> tender.v1.StateHashResponse
+	56,  // 138: tender.v1.StoreService.Get:output_type -> tender.v1.StoreEntry
+	56,  // 139: tender.v1.StoreService.Put:output_type -> tender.v1.StoreEntry
+	56,  // 140: tender.v1.StoreService.Delete:output_type -> tender.v1.StoreEntry
+	61,  // 141: tender.v1.StoreService.List:output_type -> tender.v1.StoreListResponse
+	56,  // 142: tender.v1.StoreService.Watch:output_type -> tender.v1.StoreEntry
+	111, // [111:143] is the sub-list for method output_type
+	79,  // [79:111] is the sub-list for method input_type
+	79,  // [79:79] is the sub-list for extension type_name
+	79,  // [79:79] is the sub-list for extension extendee
+	0,   // [0:79] is the sub-list for field type_name
 }
 
 func init() { file_api_v1_operator_proto_init() }
@@ -4740,17 +5334,17 @@ func file_api_v1_operator_proto_init() {
 	}
 	file_api_v1_common_proto_init()
 	file_api_v1_scheduler_proto_init()
-	file_api_v1_operator_proto_msgTypes[17].OneofWrappers = []any{}
-	file_api_v1_operator_proto_msgTypes[34].OneofWrappers = []any{}
-	file_api_v1_operator_proto_msgTypes[48].OneofWrappers = []any{}
-	file_api_v1_operator_proto_msgTypes[49].OneofWrappers = []any{}
+	file_api_v1_operator_proto_msgTypes[26].OneofWrappers = []any{}
+	file_api_v1_operator_proto_msgTypes[43].OneofWrappers = []any{}
+	file_api_v1_operator_proto_msgTypes[57].OneofWrappers = []any{}
+	file_api_v1_operator_proto_msgTypes[58].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_api_v1_operator_proto_rawDesc), len(file_api_v1_operator_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   59,
+			NumMessages:   68,
 			NumExtensions: 0,
 			NumServices:   3,
 		},

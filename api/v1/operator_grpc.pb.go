@@ -35,6 +35,11 @@ const (
 	OperatorService_Reserve_FullMethodName         = "/tender.v1.OperatorService/Reserve"
 	OperatorService_SetRole_FullMethodName         = "/tender.v1.OperatorService/SetRole"
 	OperatorService_CheckConstraint_FullMethodName = "/tender.v1.OperatorService/CheckConstraint"
+	OperatorService_WhoAmI_FullMethodName          = "/tender.v1.OperatorService/WhoAmI"
+	OperatorService_CanI_FullMethodName            = "/tender.v1.OperatorService/CanI"
+	OperatorService_ListPrincipals_FullMethodName  = "/tender.v1.OperatorService/ListPrincipals"
+	OperatorService_Grant_FullMethodName           = "/tender.v1.OperatorService/Grant"
+	OperatorService_Revoke_FullMethodName          = "/tender.v1.OperatorService/Revoke"
 )
 
 // OperatorServiceClient is the client API for OperatorService service.
@@ -93,6 +98,18 @@ type OperatorServiceClient interface {
 	// CheckConstraint refuses a constraint that is none, and says what is wrong with it (INVALID). It
 	// changes nothing, and every master answers it.
 	CheckConstraint(ctx context.Context, in *CheckConstraintRequest, opts ...grpc.CallOption) (*CheckConstraintResponse, error)
+	// WhoAmI says who the caller is to the cluster, and what was granted to it. Every master answers it.
+	WhoAmI(ctx context.Context, in *WhoAmIRequest, opts ...grpc.CallOption) (*WhoAmIResponse, error)
+	// CanI says whether the caller may do something, and if not, which grant is missing. Every master answers it.
+	CanI(ctx context.Context, in *CanIRequest, opts ...grpc.CallOption) (*CanIResponse, error)
+	// ListPrincipals lists those to whom anything was granted; with all also those that were revoked.
+	ListPrincipals(ctx context.Context, in *ListRequest, opts ...grpc.CallOption) (*ListPrincipalsResponse, error)
+	// Grant gives a principal something that it may; one that nobody knows begins with it. Nobody gives more than he has.
+	// A second copy changes nothing.
+	Grant(ctx context.Context, in *GrantRequest, opts ...grpc.CallOption) (*ActionResponse, error)
+	// Revoke takes back one grant, or ends a principal: its certificates count no more, and its streams end. The name of
+	// one that was ended is refused from then on.
+	Revoke(ctx context.Context, in *RevokeRequest, opts ...grpc.CallOption) (*ActionResponse, error)
 }
 
 type operatorServiceClient struct {
@@ -272,6 +289,56 @@ func (c *operatorServiceClient) CheckConstraint(ctx context.Context, in *CheckCo
 	return out, nil
 }
 
+func (c *operatorServiceClient) WhoAmI(ctx context.Context, in *WhoAmIRequest, opts ...grpc.CallOption) (*WhoAmIResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(WhoAmIResponse)
+	err := c.cc.Invoke(ctx, OperatorService_WhoAmI_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *operatorServiceClient) CanI(ctx context.Context, in *CanIRequest, opts ...grpc.CallOption) (*CanIResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(CanIResponse)
+	err := c.cc.Invoke(ctx, OperatorService_CanI_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *operatorServiceClient) ListPrincipals(ctx context.Context, in *ListRequest, opts ...grpc.CallOption) (*ListPrincipalsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListPrincipalsResponse)
+	err := c.cc.Invoke(ctx, OperatorService_ListPrincipals_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *operatorServiceClient) Grant(ctx context.Context, in *GrantRequest, opts ...grpc.CallOption) (*ActionResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ActionResponse)
+	err := c.cc.Invoke(ctx, OperatorService_Grant_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *operatorServiceClient) Revoke(ctx context.Context, in *RevokeRequest, opts ...grpc.CallOption) (*ActionResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ActionResponse)
+	err := c.cc.Invoke(ctx, OperatorService_Revoke_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // OperatorServiceServer is the server API for OperatorService service.
 // All implementations must embed UnimplementedOperatorServiceServer
 // for forward compatibility.
@@ -328,6 +395,18 @@ type OperatorServiceServer interface {
 	// CheckConstraint refuses a constraint that is none, and says what is wrong with it (INVALID). It
 	// changes nothing, and every master answers it.
 	CheckConstraint(context.Context, *CheckConstraintRequest) (*CheckConstraintResponse, error)
+	// WhoAmI says who the caller is to the cluster, and what was granted to it. Every master answers it.
+	WhoAmI(context.Context, *WhoAmIRequest) (*WhoAmIResponse, error)
+	// CanI says whether the caller may do something, and if not, which grant is missing. Every master answers it.
+	CanI(context.Context, *CanIRequest) (*CanIResponse, error)
+	// ListPrincipals lists those to whom anything was granted; with all also those that were revoked.
+	ListPrincipals(context.Context, *ListRequest) (*ListPrincipalsResponse, error)
+	// Grant gives a principal something that it may; one that nobody knows begins with it. Nobody gives more than he has.
+	// A second copy changes nothing.
+	Grant(context.Context, *GrantRequest) (*ActionResponse, error)
+	// Revoke takes back one grant, or ends a principal: its certificates count no more, and its streams end. The name of
+	// one that was ended is refused from then on.
+	Revoke(context.Context, *RevokeRequest) (*ActionResponse, error)
 	mustEmbedUnimplementedOperatorServiceServer()
 }
 
@@ -385,6 +464,21 @@ func (UnimplementedOperatorServiceServer) SetRole(context.Context, *SetRoleReque
 }
 func (UnimplementedOperatorServiceServer) CheckConstraint(context.Context, *CheckConstraintRequest) (*CheckConstraintResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method CheckConstraint not implemented")
+}
+func (UnimplementedOperatorServiceServer) WhoAmI(context.Context, *WhoAmIRequest) (*WhoAmIResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method WhoAmI not implemented")
+}
+func (UnimplementedOperatorServiceServer) CanI(context.Context, *CanIRequest) (*CanIResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method CanI not implemented")
+}
+func (UnimplementedOperatorServiceServer) ListPrincipals(context.Context, *ListRequest) (*ListPrincipalsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListPrincipals not implemented")
+}
+func (UnimplementedOperatorServiceServer) Grant(context.Context, *GrantRequest) (*ActionResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Grant not implemented")
+}
+func (UnimplementedOperatorServiceServer) Revoke(context.Context, *RevokeRequest) (*ActionResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Revoke not implemented")
 }
 func (UnimplementedOperatorServiceServer) mustEmbedUnimplementedOperatorServiceServer() {}
 func (UnimplementedOperatorServiceServer) testEmbeddedByValue()                         {}
@@ -688,6 +782,96 @@ func _OperatorService_CheckConstraint_Handler(srv interface{}, ctx context.Conte
 	return interceptor(ctx, in, info, handler)
 }
 
+func _OperatorService_WhoAmI_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(WhoAmIRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(OperatorServiceServer).WhoAmI(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: OperatorService_WhoAmI_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(OperatorServiceServer).WhoAmI(ctx, req.(*WhoAmIRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _OperatorService_CanI_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(CanIRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(OperatorServiceServer).CanI(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: OperatorService_CanI_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(OperatorServiceServer).CanI(ctx, req.(*CanIRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _OperatorService_ListPrincipals_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(OperatorServiceServer).ListPrincipals(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: OperatorService_ListPrincipals_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(OperatorServiceServer).ListPrincipals(ctx, req.(*ListRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _OperatorService_Grant_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(GrantRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(OperatorServiceServer).Grant(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: OperatorService_Grant_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(OperatorServiceServer).Grant(ctx, req.(*GrantRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _OperatorService_Revoke_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(RevokeRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(OperatorServiceServer).Revoke(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: OperatorService_Revoke_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(OperatorServiceServer).Revoke(ctx, req.(*RevokeRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // OperatorService_ServiceDesc is the grpc.ServiceDesc for OperatorService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -754,6 +938,26 @@ var OperatorService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "CheckConstraint",
 			Handler:    _OperatorService_CheckConstraint_Handler,
+		},
+		{
+			MethodName: "WhoAmI",
+			Handler:    _OperatorService_WhoAmI_Handler,
+		},
+		{
+			MethodName: "CanI",
+			Handler:    _OperatorService_CanI_Handler,
+		},
+		{
+			MethodName: "ListPrincipals",
+			Handler:    _OperatorService_ListPrincipals_Handler,
+		},
+		{
+			MethodName: "Grant",
+			Handler:    _OperatorService_Grant_Handler,
+		},
+		{
+			MethodName: "Revoke",
+			Handler:    _OperatorService_Revoke_Handler,
 		},
 	},
 	Streams: []grpc.StreamDesc{

@@ -121,7 +121,7 @@ func (f *masterFlags) config(d *daemon) (master.Config, error) {
 	config := master.Config{
 		ID: f.idOr(d.dataDir), DataDir: d.dataDir, Peers: peers, Advertise: d.advertise, Insecure: d.insecure,
 		Profile: f.profile, Allocator: f.allocator, AllocatorJournal: f.journal, Core: times, Logger: &log, LogDropped: written.Dropped,
-		StoreBytesMax: f.storeBytes, AllocatorConfig: allocator.Config{MinOffer: least},
+		AllocatorConfig: allocator.Config{MinOffer: least},
 	}
 	if f.addressed {
 		config.GRPC, config.Raft = hostPort(d.bind, f.grpcPort), hostPort(d.bind, f.raftPort)

@@ -102,6 +102,12 @@ func RefuseAction(action, who string, o Object) *api.Error {
 	return api.E("rights", api.Denied, who, fmt.Errorf("there is no action %s", action))
 }
 
+// RefuseVerb is Refuse for a part of a row that takes another verb than the rest.
+func RefuseVerb(does string, verb Verb, who string, o Object) *api.Error {
+	row, c := Row{Verb: verb}, Caller{Kind: Person, Name: who}
+	return api.E("rights", api.Denied, who, fmt.Errorf("may not %s: %s", does, missing(row, c, o)))
+}
+
 func denied(row Row, c Caller, why string) *api.Error {
 	subject := c.Name
 	if subject == "" {

@@ -70,6 +70,29 @@ func TestWhoMayWhat(t *testing.T) {
 	}
 }
 
+// TestThePageShowsTheTable: docs/security.md has it between two marks.
+func TestThePageShowsTheTable(t *testing.T) {
+	const file, begin, end = "../../docs/security.md", "<!-- rights: written by go test ./internal/rights -rewrite -->\n", "<!-- /rights -->\n"
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, rest, begun := strings.Cut(string(text), begin)
+	shown, after, ended := strings.Cut(rest, end)
+	if !begun || !ended {
+		t.Fatalf("%s has no place for the table: %q and %q", file, begin, end)
+	}
+	if *rewrite {
+		if err := os.WriteFile(file, []byte(before+begin+rights.Markdown()+end+after), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	if shown != rights.Markdown() {
+		t.Errorf("%s shows another table: go test ./internal/rights -rewrite", file)
+	}
+}
+
 func mark(row rights.Row, caller rights.Caller) string {
 	scope, err := rights.Decide(row, caller)
 	switch {

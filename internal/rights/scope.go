@@ -51,6 +51,9 @@ func (s Scope) CoversAny(o Object, roles []api.Role) bool {
 // owns says whether the object is the principal's own.
 func (s Scope) owns(o Object) bool { return s.Own && s.Who != "" && s.Who == o.Principal }
 
+// Holds says whether what belongs to a principal is the caller's.
+func (s Scope) Holds(principal string) bool { return s.Everything || s.Who != "" && s.Who == principal }
+
 // As is the part of the scope that grants of the verb give: what is only for those who are more than others.
 func (s Scope) As(verb Verb) Scope {
 	s.Own = false

@@ -83,6 +83,12 @@ var Table = []Row{
 	{Call: operator + "Reserve", Verb: Admin, Action: "reserve", On: OnAgents, Changes: true, Check: "the role and the agent are granted"},
 	{Call: operator + "SetRole", Verb: Admin, Action: "set-role", On: OnRoles, Changes: true},
 
+	{Call: operator + "WhoAmI", On: OnItself, Kinds: members},
+	{Call: operator + "CanI", On: OnItself, Kinds: members},
+	{Call: operator + "ListPrincipals", Verb: View, Action: "list-principals", On: OnCluster},
+	{Call: operator + "Grant", Verb: Admin, On: OnPrincipals, Changes: true, Check: "nobody gives more than he has"},
+	{Call: operator + "Revoke", Verb: Admin, On: OnPrincipals, Changes: true, Check: "nobody takes what he could not give, or ends himself"},
+
 	{Call: quorum + "ListPeers", Verb: View, Action: "list-peers", On: OnCluster, Kinds: []Kind{Master}},
 	{Call: quorum + "StateHash", Verb: View, Action: "state-hash", On: OnCluster, Kinds: []Kind{Master}},
 	{Call: quorum + "AddPeer", Verb: Admin, Action: "add-peer", On: OnCluster, Changes: true},

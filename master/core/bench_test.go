@@ -7,6 +7,7 @@ import (
 
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/internal/protocol"
+	"github.com/tenderhq/tender/internal/rights"
 	"github.com/tenderhq/tender/master/core"
 	"github.com/tenderhq/tender/master/registry"
 )
@@ -77,7 +78,7 @@ func newMill(agents int) *mill {
 		m.settle()
 		m.step(core.AgentCalled{Conn: conn, Calls: []protocol.AgentCall{protocol.AgentHeartbeat{}}})
 	}
-	m.step(core.SchedulerOpened{Conn: 1 << 32, Subscribe: protocol.Subscribe{Framework: api.Framework{Name: "f"}, Instance: "i"}})
+	m.step(core.SchedulerOpened{Conn: 1 << 32, By: rights.All(), Subscribe: protocol.Subscribe{Framework: api.Framework{Name: "f"}, Instance: "i"}})
 	m.settle()
 	return m
 }
@@ -168,7 +169,7 @@ func benchFailover(b *testing.B, agents int) {
 	for b.Loop() {
 		m := &mill{now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), conns: make(map[core.Conn]api.AgentID)}
 		m.core = core.New(core.Config{Master: "m1"}, state, api.Term{Number: 2}, policyNamed("fairshare")(), m.now)
-		m.step(core.SchedulerOpened{Conn: 1 << 32, Subscribe: subscribe})
+		m.step(core.SchedulerOpened{Conn: 1 << 32, By: rights.All(), Subscribe: subscribe})
 		m.settle()
 		for i, info := range infos {
 			conn := core.Conn(i + 1)

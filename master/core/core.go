@@ -196,7 +196,7 @@ func (c *Core) happen(what Happening) {
 	case ProposalRefused:
 		c.proposalRefused(what)
 	case Requested:
-		what.Action.request(c, what.ID)
+		what.Action.request(c, what.ID, what.By)
 	case Woken:
 		c.woken()
 	case Away:

@@ -5,6 +5,7 @@ import (
 
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/internal/protocol"
+	"github.com/tenderhq/tender/internal/rights"
 	"github.com/tenderhq/tender/master/registry"
 )
 
@@ -28,11 +29,11 @@ type Happening interface{ happening() }
 
 // What can happen to the leader.
 type (
-	// SchedulerOpened brings a new scheduler stream with its first call. Principal is
-	// who the transport says it is.
+	// SchedulerOpened brings a new scheduler stream with its first call. By is who the
+	// transport says it is, and in which roles it may run what.
 	SchedulerOpened struct {
 		Conn      Conn
-		Principal string
+		By        rights.Scope
 		Subscribe protocol.Subscribe
 	}
 	// SchedulerCalled brings the calls that follow.
@@ -88,10 +89,11 @@ type (
 		Err     *api.Error
 	}
 
-	// Requested brings an operator's action.
+	// Requested brings an operator's action. By says on what whoever asks may do it.
 	Requested struct {
 		ID     RequestID
 		Action Action
+		By     rights.Scope
 	}
 	// Woken comes at the moment that Wake asked for.
 	Woken struct{}
@@ -116,6 +118,6 @@ func (Away) happening()            {}
 //
 //sumtype:decl
 type Action interface {
-	// request answers with a Reply, at once or when the registry has.
-	request(c *Core, id RequestID)
+	// request answers with a Reply, at once or when the registry has. What the scope does not cover is denied.
+	request(c *Core, id RequestID, by rights.Scope)
 }

@@ -6,6 +6,8 @@ import (
 
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/internal/protocol"
+	"github.com/tenderhq/tender/internal/rights"
+	"github.com/tenderhq/tender/master/view"
 )
 
 // kills are the wishes that tasks end: kept with the task, sent to its agent until it ends, and answered to operators who
@@ -101,6 +103,20 @@ func (r *kills) replyKill(t *task, answer KillTaskAnswer) {
 	t.waiters = nil
 }
 
+// taskObject is a task as grants know it. What role one has that only its framework knows of is not known.
+func (c *Core) taskObject(found view.FoundTask) rights.Object {
+	role := api.Role("")
+	if found.Ended != nil {
+		role = found.Ended.Role
+	} else if fw := c.frameworkByID[found.Ref.Framework]; fw != nil && fw.tasks[found.Ref.Task] != nil {
+		role = fw.tasks[found.Ref.Task].role
+	}
+	object := c.objectOf(found.Ref.Framework, role)
+	object.Agent = found.Agent
+	object.Hostname = c.registry.Agents[found.Agent].Agent.Hostname
+	return object
+}
+
 // waitersPerTaskMax bounds the operators who wait for one kill; more are refused (Limit).
 const waitersPerTaskMax = 1000
 
@@ -111,11 +127,14 @@ type KillTask struct {
 }
 
 // request is an operator's wish.
-func (action KillTask) request(c *Core, id RequestID) {
+func (action KillTask) request(c *Core, id RequestID, by rights.Scope) {
 	found, err := c.View().FindTask("task.kill", action.Task)
 	switch {
 	case err != nil:
 		c.emit(Reply{ID: id, Err: err})
+		return
+	case !by.Covers(c.taskObject(found)):
+		c.deny(id, "kill-task", by, c.taskObject(found))
 		return
 	case found.Ended != nil:
 		c.emit(Reply{ID: id, Answer: KillTaskAnswer{Task: found.Ref, Already: found.Ended.Status.State}})

@@ -8,6 +8,7 @@ import (
 
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/internal/protocol"
+	"github.com/tenderhq/tender/internal/rights"
 	"github.com/tenderhq/tender/master/registry"
 	"github.com/tenderhq/tender/master/view"
 )
@@ -40,7 +41,7 @@ type SetMaintenance struct {
 }
 
 // request plans for all of the agents or for none.
-func (action SetMaintenance) request(c *Core, id RequestID) {
+func (action SetMaintenance) request(c *Core, id RequestID, by rights.Scope) {
 	const op = "maintenance.set"
 	change := registry.SetMaintenance{Window: action.Window}
 	if err := c.checkMaintenance(action); err != nil {
@@ -51,6 +52,10 @@ func (action SetMaintenance) request(c *Core, id RequestID) {
 		a, err := c.findAgent(op, name)
 		if err != nil {
 			c.emit(Reply{ID: id, Err: err})
+			return
+		}
+		if !by.Covers(agentObject(a)) {
+			c.deny(id, "set-maintenance", by, agentObject(a))
 			return
 		}
 		change.Agents = append(change.Agents, a.id)

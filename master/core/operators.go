@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/internal/rights"
 	"github.com/tenderhq/tender/internal/words"
 	"github.com/tenderhq/tender/master/registry"
 	"github.com/tenderhq/tender/master/view"
@@ -26,6 +27,27 @@ func (c *Core) operatorAnswered(r answerOperator, result registry.Result) {
 	c.emit(Reply{ID: r.request, Answer: r.done})
 }
 
+// deny answers an operator who may not do the action to the object.
+func (c *Core) deny(id RequestID, action string, by rights.Scope, object rights.Object) {
+	c.emit(Reply{ID: id, Err: rights.RefuseAction(action, by.Who, object)})
+}
+
+// objectOf is a framework as grants know it, in one of its roles.
+func (c *Core) objectOf(id api.FrameworkID, role api.Role) rights.Object {
+	known := c.registry.Frameworks[id].Framework
+	return rights.Object{Framework: id, Name: known.Name, Principal: known.Principal, Role: role}
+}
+
+// covers says whether the scope covers the framework, in whichever of its roles.
+func (c *Core) covers(by rights.Scope, id api.FrameworkID) bool {
+	return by.CoversAny(c.objectOf(id, ""), c.registry.Frameworks[id].Framework.Roles)
+}
+
+// agentObject is an agent as grants know it.
+func agentObject(a *agent) rights.Object {
+	return rights.Object{Agent: a.id, Hostname: a.info.Hostname}
+}
+
 // RemoveFramework removes a framework named by its whole ID or unique name; one
 // with a scheduler only by force.
 type RemoveFramework struct {
@@ -33,11 +55,11 @@ type RemoveFramework struct {
 	Force     bool
 }
 
-func (action RemoveFramework) request(c *Core, id RequestID) {
+func (action RemoveFramework) request(c *Core, id RequestID, by rights.Scope) {
 	const op = "framework.remove"
 	found, err := c.View().FindFramework(op, action.Framework, view.Whole)
 	if err != nil && err.Kind == api.NotFound {
-		if removed, known := c.View().FindTombstone(action.Framework); known {
+		if removed, known := c.View().FindTombstone(action.Framework); known && c.covers(by, removed) {
 			c.emit(Reply{ID: id, Answer: removedBefore(removed, c.registry.Frameworks[removed].Why)})
 			return
 		}
@@ -46,6 +68,8 @@ func (action RemoveFramework) request(c *Core, id RequestID) {
 	switch {
 	case err != nil:
 		c.emit(Reply{ID: id, Err: err})
+	case !c.covers(by, fw.id):
+		c.deny(id, "remove-framework", by, c.objectOf(fw.id, ""))
 	case fw.removed:
 		c.emit(Reply{ID: id, Answer: removedBefore(fw.id, fw.why)})
 	case fw.session != nil && !action.Force:
@@ -77,10 +101,18 @@ type MarkAgent struct {
 	Force  bool
 }
 
-func (action MarkAgent) request(c *Core, id RequestID) {
+func (action MarkAgent) request(c *Core, id RequestID, by rights.Scope) {
 	a, err := c.findAgent("agent.mark", action.Agent)
 	if err != nil {
 		c.emit(Reply{ID: id, Err: err})
+		return
+	}
+	switch forEver := action.Remove || action.Set.Has(api.MarkGone); {
+	case !by.Covers(agentObject(a)):
+		c.deny(id, "mark-agent", by, agentObject(a))
+		return
+	case forEver && !by.As(rights.Admin).Covers(agentObject(a)):
+		c.emit(Reply{ID: id, Err: rights.RefuseVerb("mark agents gone or remove them", rights.Admin, by.Who, agentObject(a))})
 		return
 	}
 	if action.Remove {
@@ -149,7 +181,11 @@ type SetRole struct {
 }
 
 // request changes what is said of a role; what is not named stays.
-func (action SetRole) request(c *Core, id RequestID) {
+func (action SetRole) request(c *Core, id RequestID, by rights.Scope) {
+	if object := (rights.Object{Role: action.Role}); !by.Covers(object) {
+		c.deny(id, "set-role", by, object)
+		return
+	}
 	set := c.registry.Roles[action.Role]
 	if action.Weight != nil {
 		if !(*action.Weight > 0) {
@@ -187,6 +223,92 @@ func (action SetRole) request(c *Core, id RequestID) {
 	c.proposeFor(id, "role.set", string(action.Role), registry.SetRole{Role: action.Role, Set: set}, fmt.Sprintf("role %s is set", action.Role))
 }
 
+// GrantTo gives a principal something that it may.
+type GrantTo struct {
+	Principal string
+	Grant     rights.Grant
+}
+
+func (action GrantTo) request(c *Core, id RequestID, by rights.Scope) {
+	const op = "principal.grant"
+	if err := c.mayGive(op, action.Principal, action.Grant, by); err != nil {
+		c.emit(Reply{ID: id, Err: err})
+		return
+	}
+	change := registry.Grant{Principal: action.Principal, Grant: action.Grant}
+	c.proposeFor(id, op, action.Principal, change, fmt.Sprintf("%s may %s", action.Principal, action.Grant))
+}
+
+// mayGive says why whoever asks may not give the grant, or take it back.
+func (c *Core) mayGive(op, principal string, grant rights.Grant, by rights.Scope) *api.Error {
+	switch {
+	case !c.registry.Knows(registry.FormatTrust):
+		return api.E(op, api.Unsupported, principal, errors.New(
+			"not every master is known to be of a version that has principals; upgrade them, start those that are down or remove them from the quorum"))
+	case !by.MayGive(grant):
+		return api.E(op, api.Denied, principal, fmt.Errorf("%s may not grant '%s': nobody gives more than he has, and takes what he could not give", by.Who, grant))
+	}
+	return nil
+}
+
+// TakeFrom takes back what was granted to a principal.
+type TakeFrom struct {
+	Principal string
+	Grant     rights.Grant
+}
+
+func (action TakeFrom) request(c *Core, id RequestID, by rights.Scope) {
+	const op = "principal.take"
+	err := c.mayGive(op, action.Principal, action.Grant, by)
+	if err == nil {
+		err = notHimself(op, action.Principal, by)
+	}
+	if err != nil {
+		c.emit(Reply{ID: id, Err: err})
+		return
+	}
+	change := registry.TakeGrant{Principal: action.Principal, Grant: action.Grant}
+	c.proposeFor(id, op, action.Principal, change, fmt.Sprintf("%s may %s no more", action.Principal, action.Grant))
+}
+
+// notHimself lets nobody take from himself what he then could not give back.
+func notHimself(op, principal string, by rights.Scope) *api.Error {
+	if by.Who == "" || by.Who != principal {
+		return nil
+	}
+	return api.E(op, api.Invalid, principal, errors.New("nobody ends himself or takes from himself what only others could give back; ask another admin"))
+}
+
+// RevokePrincipal ends a principal.
+type RevokePrincipal struct {
+	Principal string
+	Why       string
+}
+
+func (action RevokePrincipal) request(c *Core, id RequestID, by rights.Scope) {
+	const op = "principal.revoke"
+	if err := notHimself(op, action.Principal, by); err != nil {
+		c.emit(Reply{ID: id, Err: err})
+		return
+	}
+	grants := c.registry.Principals[action.Principal].Grants
+	if len(grants) == 0 { // about one that has nothing, who has everything decides
+		grants = []rights.Grant{{Verb: rights.Admin}}
+	}
+	for _, grant := range grants {
+		if err := c.mayGive(op, action.Principal, grant, by); err != nil {
+			c.emit(Reply{ID: id, Err: err})
+			return
+		}
+	}
+	why := action.Why
+	if why == "" {
+		why = "by an operator"
+	}
+	change := registry.RevokePrincipal{Principal: action.Principal, Why: why}
+	c.proposeFor(id, op, action.Principal, change, fmt.Sprintf("%s is revoked; its streams end, and its name is never given again", action.Principal))
+}
+
 // StoreWrite writes or deletes a key of a framework's store, for the scheduler's instance
 // that holds the session; it numbers its writes in each lane (R17).
 type StoreWrite struct {
@@ -197,7 +319,7 @@ type StoreWrite struct {
 }
 
 // request carries a framework's store write to the quorum (R5, R17).
-func (action StoreWrite) request(c *Core, id RequestID) {
+func (action StoreWrite) request(c *Core, id RequestID, by rights.Scope) {
 	switch change := action.Change.(type) {
 	case registry.PutEntry:
 		// The limit goes with the write, so that all masters decide alike.
@@ -210,6 +332,10 @@ func (action StoreWrite) request(c *Core, id RequestID) {
 		c.emit(Reply{ID: id, Err: api.E("store.write", api.Invalid, "", errors.New("only writes and deletes of a key are store writes"))})
 		return
 	}
+	if err := c.checkStore(action, by); err != nil {
+		c.emit(Reply{ID: id, Err: err})
+		return
+	}
 	client := registry.StoreClient(action.Instance, action.Lane)
 	if last, known := c.registry.Clients[client]; !known || action.Counter > last.Counter { // no repeat
 		if err := c.checkWriter(action); err != nil {
@@ -220,17 +346,31 @@ func (action StoreWrite) request(c *Core, id RequestID) {
 	c.proposals.proposeAs(client, action.Counter, action.Change, answerWriter{id})
 }
 
+// about is whose store is written, and under which session.
+func (action StoreWrite) about() (op string, id api.FrameworkID, session uint64) {
+	switch change := action.Change.(type) {
+	case registry.PutEntry:
+		return "store.put", change.Framework, change.Session
+	case registry.DeleteEntry:
+		return "store.delete", change.Framework, change.Session
+	default: // refused before
+		return "", "", 0
+	}
+}
+
+// checkStore wants the principal whose framework it is.
+func (c *Core) checkStore(action StoreWrite, by rights.Scope) *api.Error {
+	op, id, _ := action.about()
+	if known, there := c.registry.Frameworks[id]; there && !by.Holds(known.Framework.Principal) {
+		return api.E(op, api.Denied, id, fmt.Errorf("its store is that of principal %q, not of %q", known.Framework.Principal, by.Who))
+	}
+	return nil
+}
+
 // checkWriter wants a living session of the writer's instance, so that nobody else makes the
 // registry remember anything (R34). Apply looks at the session again.
 func (c *Core) checkWriter(action StoreWrite) *api.Error {
-	op, id, session := "", api.FrameworkID(""), uint64(0)
-	switch change := action.Change.(type) {
-	case registry.PutEntry:
-		op, id, session = "store.put", change.Framework, change.Session
-	case registry.DeleteEntry:
-		op, id, session = "store.delete", change.Framework, change.Session
-	default: // refused before
-	}
+	op, id, session := action.about()
 	framework, known := c.registry.Frameworks[id]
 	switch {
 	case !known:

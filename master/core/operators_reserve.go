@@ -6,6 +6,7 @@ import (
 
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/internal/protocol"
+	"github.com/tenderhq/tender/internal/rights"
 	"github.com/tenderhq/tender/master/registry"
 )
 
@@ -20,11 +21,15 @@ type ReserveOn struct {
 // request converts what is free on the agent once its offers are rescinded.
 // Until the registry has answered the agent is not offered, so that nobody takes
 // resources whose label is about to change.
-func (action ReserveOn) request(c *Core, id RequestID) {
+func (action ReserveOn) request(c *Core, id RequestID, by rights.Scope) {
 	const op = "agent.reserve"
 	a, err := c.findAgent(op, action.Agent)
 	if err != nil {
 		c.emit(Reply{ID: id, Err: err})
+		return
+	}
+	if object := (rights.Object{Agent: a.id, Hostname: a.info.Hostname, Role: action.Role}); !by.Covers(object) {
+		c.deny(id, "reserve", by, object)
 		return
 	}
 	refuse := func(kind api.Kind, err error) { c.emit(Reply{ID: id, Err: api.E(op, kind, a.id, err)}) }

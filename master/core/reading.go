@@ -7,11 +7,14 @@ import (
 	"github.com/tenderhq/tender/allocator"
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/internal/protocol"
+	"github.com/tenderhq/tender/internal/rights"
 	"github.com/tenderhq/tender/master/view"
 )
 
 // View is what can be read of the core, as it is now. Reads change nothing; they belong to the shell's loop like Step.
-func (c *Core) View() view.Cluster { return view.Cluster{Registry: c.registry, Leader: reader{c}} }
+func (c *Core) View() view.Cluster {
+	return view.Cluster{Registry: c.registry, Leader: reader{c}, Sees: rights.All()}
+}
 
 // reader hands out what the core knows, for lists and explanations. It decides nothing.
 type reader struct{ core *Core }

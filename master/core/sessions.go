@@ -8,6 +8,7 @@ import (
 
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/internal/protocol"
+	"github.com/tenderhq/tender/internal/rights"
 	"github.com/tenderhq/tender/master/registry"
 )
 
@@ -44,7 +45,7 @@ const (
 // session is a scheduler's stream. It is active once its framework is set.
 type session struct {
 	conn      Conn
-	principal string
+	by        rights.Scope // who the scheduler is, and in which roles it may run what
 	subscribe protocol.Subscribe
 	framework *framework
 	number    uint64 // in the registry (R5)
@@ -65,13 +66,13 @@ type session struct {
 }
 
 func (r *sessions) schedulerOpened(event SchedulerOpened) {
-	s := &session{conn: event.Conn, principal: event.Principal, subscribe: event.Subscribe, seen: r.now}
+	s := &session{conn: event.Conn, by: event.By, subscribe: event.Subscribe, seen: r.now}
 	s.absent, s.waits = make(map[api.TaskID]api.AgentID), make(map[api.TaskID]*acceptance)
-	s.subscribe.Framework.Principal = event.Principal
+	s.subscribe.Framework.Principal = event.By.Who
 	s.clock = newDeadline(sessionSilent{s})
 	r.sessionByConn[s.conn] = s
 	r.deadlines.set(s.clock, r.now.Add(r.config.SessionTimeout))
-	if kind, err := r.checkSubscribe(&s.subscribe); err != nil {
+	if kind, err := r.checkSubscribe(&s.subscribe, s.by); err != nil {
 		if kind == api.Unsupported {
 			r.frameworkVersionRefused(s, err)
 		}
@@ -377,8 +378,8 @@ func (r *sessions) updateFramework(s *session, number uint64, call protocol.Upda
 	fw := s.framework
 	wish := protocol.Subscribe{Framework: call.Framework}
 	wish.Framework.ID, wish.Framework.Name = fw.id, fw.info.Name
-	wish.Framework.Principal, wish.Framework.Standby = s.principal, fw.info.Standby
-	if kind, err := r.checkSubscribe(&wish); err != nil {
+	wish.Framework.Principal, wish.Framework.Standby = fw.info.Principal, fw.info.Standby
+	if kind, err := r.checkSubscribe(&wish, s.by); err != nil {
 		r.refuse(s, number, api.E("framework.update", kind, fw.id, err))
 		return
 	}

@@ -8,10 +8,11 @@ import (
 
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/internal/protocol"
+	"github.com/tenderhq/tender/internal/rights"
 )
 
 // checkSubscribe judges what a scheduler says of itself, and fills in what it left out.
-func (r *sessions) checkSubscribe(subscribe *protocol.Subscribe) (api.Kind, error) {
+func (r *sessions) checkSubscribe(subscribe *protocol.Subscribe, by rights.Scope) (api.Kind, error) {
 	info := &subscribe.Framework
 	if err := protocol.Neighbours(r.config.Version, subscribe.Version); err != nil {
 		return api.Unsupported, fmt.Errorf("the scheduler's SDK: %w", err)
@@ -41,6 +42,9 @@ func (r *sessions) checkSubscribe(subscribe *protocol.Subscribe) (api.Kind, erro
 	if err := checkRoles(info.Roles, subscribe.Suppressed); err != nil {
 		return api.Invalid, err
 	}
+	if err := checkRunsIn(*info, by); err != nil {
+		return api.Denied, err
+	}
 	if err := info.MinOffer.Check(); err != nil {
 		return api.Invalid, fmt.Errorf("its least offer: %w", err)
 	}
@@ -48,6 +52,17 @@ func (r *sessions) checkSubscribe(subscribe *protocol.Subscribe) (api.Kind, erro
 		return api.Invalid, fmt.Errorf("its largest offer: %w", err)
 	}
 	return api.Invalid, r.checkConstraint(info.Constraint)
+}
+
+// checkRunsIn wants a grant for each role of the framework (R6).
+func checkRunsIn(info api.Framework, by rights.Scope) error {
+	for _, role := range info.Roles {
+		if !by.Covers(rights.Object{Framework: info.ID, Name: info.Name, Role: role}) {
+			return fmt.Errorf("%s may not run frameworks in role %s; an operator gives the grant: tender grant %s",
+				by.Who, role, by.Who+" "+rights.Grant{Verb: rights.Run, Role: role}.String())
+		}
+	}
+	return nil
 }
 
 func checkName(name string) error {

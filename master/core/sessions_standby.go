@@ -19,9 +19,9 @@ type standbyPlace struct {
 // seekSession opens the session at once, or lets a standby wait for its turn (R6).
 func (r *sessions) seekSession(s *session) {
 	fw := r.standbyOf(s)
-	if fw != nil && !r.registry.MayTakeOver(fw.info.Principal, s.principal) {
+	if fw != nil && !r.registry.MayTakeOver(fw.info.Principal, s.by.Who) {
 		r.refuseSession(s, api.E("framework.subscribe", api.Denied, fw.id,
-			fmt.Errorf("the name %q belongs to principal %q, not to %q", fw.info.Name, fw.info.Principal, s.principal)))
+			fmt.Errorf("the name %q belongs to principal %q, not to %q", fw.info.Name, fw.info.Principal, s.by.Who)))
 		return
 	}
 	if active := r.ahead(s, fw); active != "" {

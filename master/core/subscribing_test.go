@@ -9,6 +9,7 @@ import (
 
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/internal/protocol"
+	"github.com/tenderhq/tender/internal/rights"
 	"github.com/tenderhq/tender/internal/testing/transcript"
 	"github.com/tenderhq/tender/master/core"
 	"github.com/tenderhq/tender/master/registry"
@@ -96,7 +97,7 @@ func TestSubscriptionsWaitForTheirTurn(t *testing.T) {
 	const many = 3000
 	for i := range many {
 		w.conns++
-		w.step(core.SchedulerOpened{Conn: w.conns, Subscribe: protocol.Subscribe{
+		w.step(core.SchedulerOpened{Conn: w.conns, By: rights.All(), Subscribe: protocol.Subscribe{
 			Cluster: w.cluster(), Framework: api.Framework{Name: "x", Roles: []api.Role{"web"}}, Instance: api.Nonce(fmt.Sprint("n", i)),
 		}})
 	}
@@ -111,7 +112,7 @@ func TestSubscriptionsWaitForTheirTurn(t *testing.T) {
 	}
 	for range 30 {
 		w.conns++
-		w.step(core.SchedulerOpened{Conn: w.conns, Subscribe: protocol.Subscribe{
+		w.step(core.SchedulerOpened{Conn: w.conns, By: rights.All(), Subscribe: protocol.Subscribe{
 			Cluster: w.cluster(), Framework: api.Framework{ID: "framework-1", Name: "f1", Roles: []api.Role{"web"}}, Instance: "same",
 		}})
 	}

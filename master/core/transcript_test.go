@@ -12,6 +12,7 @@ import (
 
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/internal/protocol"
+	"github.com/tenderhq/tender/internal/rights"
 	"github.com/tenderhq/tender/internal/testing/transcript"
 	"github.com/tenderhq/tender/master/core"
 	"github.com/tenderhq/tender/master/registry"
@@ -378,7 +379,7 @@ func (w *world) newFramework(args transcript.Line) {
 	}
 	f.info.Standby = args.Named["standby"] == "yes"
 	f.info.Revocable = args.Word(1) == "revocable"
-	f.info.Principal = args.Named["principal"]
+	f.info.Principal, f.runs = args.Named["principal"], rolesIn(args.Named["runs"])
 	w.frameworks[f.name] = f
 	var suppressed []api.Role
 	if args.Named["suppressed"] == "yes" {
@@ -387,9 +388,11 @@ func (w *world) newFramework(args transcript.Line) {
 	w.subscribe(f, suppressed...)
 }
 
-func rolesOf(args transcript.Line) []api.Role {
+func rolesOf(args transcript.Line) []api.Role { return rolesIn(args.Named["role"]) }
+
+func rolesIn(text string) []api.Role {
 	var roles []api.Role
-	for role := range strings.SplitSeq(args.Named["role"], ",") {
+	for role := range strings.SplitSeq(text, ",") {
 		if role != "" {
 			roles = append(roles, api.Role(role))
 		}
@@ -465,6 +468,13 @@ func (w *world) demandLine(f *fakeFramework, args transcript.Line) {
 
 func (w *world) verbOfOperators(verb string, args transcript.Line) bool {
 	switch verb {
+	case "operator": // who asks from now on: operator ann may=operate role=eng; or: operator anybody
+		w.by = rights.All()
+		if verb := args.Named["may"]; verb != "" {
+			grant := rights.Grant{Verb: rights.Verb(verb), Role: api.Role(args.Named["role"]), Agent: args.Named["agent"], Framework: args.Named["framework"]}
+			w.by = rights.Scope{Who: args.Word(0), Grants: []rights.Grant{grant}}
+		}
+		w.by.Own = args.Named["own"] == "yes"
 	case "operator-kill":
 		w.request(core.KillTask{Task: w.said(args.Word(0)), Grace: spanOf(args, "grace")})
 	case "operator-remove":

@@ -11,6 +11,7 @@ import (
 	"github.com/tenderhq/tender/allocator"
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/internal/protocol"
+	"github.com/tenderhq/tender/internal/rights"
 	"github.com/tenderhq/tender/master/core"
 	"github.com/tenderhq/tender/master/registry"
 	"github.com/tenderhq/tender/master/view"
@@ -31,6 +32,7 @@ type world struct {
 	proposed []registry.Command // on their way
 	conns    core.Conn
 	requests core.RequestID
+	by       rights.Scope // of those who ask as operators
 
 	agents     map[string]*fakeAgent
 	frameworks map[string]*fakeFramework
@@ -85,12 +87,14 @@ type fakeFramework struct {
 	silent   bool
 	tasks    map[api.TaskID]protocol.UnsettledTask
 	offers   map[api.OfferID]api.Offer
+	runs     []api.Role                 // in which its principal may run; none: in all
 	accepts  map[uint64][]api.Operation // by the call's number; what is refused whole was never started (R3)
 }
 
 func newWorld(policy func() allocator.Allocator, config core.Config) *world {
 	w := &world{
 		config:     config,
+		by:         rights.All(),
 		policy:     policy,
 		registry:   registry.New(),
 		now:        time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC),
@@ -228,7 +232,7 @@ func (w *world) call(f *fakeFramework, calls ...protocol.SchedulerCall) {
 // request asks as an operator.
 func (w *world) request(action core.Action) {
 	w.requests++
-	w.step(core.Requested{ID: w.requests, Action: action})
+	w.step(core.Requested{ID: w.requests, Action: action, By: w.by})
 }
 
 // register opens an agent's stream: as a new agent, or as one that has an ID.
@@ -294,12 +298,21 @@ func (w *world) status(a *fakeAgent, ref api.TaskRef, state api.TaskState, reaso
 	}
 }
 
+// by is the principal of a framework with what it may.
+func (f *fakeFramework) by() rights.Scope {
+	by := rights.Scope{Who: f.info.Principal, Everything: len(f.runs) == 0}
+	for _, role := range f.runs {
+		by.Grants = append(by.Grants, rights.Grant{Verb: rights.Run, Role: role})
+	}
+	return by
+}
+
 // subscribe opens a scheduler's stream and tells what its SDK has not seen end.
 func (w *world) subscribe(f *fakeFramework, suppressed ...api.Role) {
 	w.conns++
 	f.conn, f.call = w.conns, 1
 	f.offers, f.accepts = make(map[api.OfferID]api.Offer), make(map[uint64][]api.Operation)
-	w.step(core.SchedulerOpened{Conn: f.conn, Principal: f.info.Principal,
+	w.step(core.SchedulerOpened{Conn: f.conn, By: f.by(),
 		Subscribe: protocol.Subscribe{Cluster: w.cluster(), Term: f.term, Framework: f.info, Instance: f.instance, Version: f.version, Suppressed: suppressed}})
 	if f.conn == 0 {
 		return

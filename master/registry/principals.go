@@ -95,6 +95,16 @@ func (change RevokePrincipal) apply(s *State, at time.Time) Result {
 	return Result{}
 }
 
+// ChangesRights says whether a change may end what somebody may do, or begin it.
+func ChangesRights(change Change) bool {
+	switch change.(type) {
+	case Grant, TakeGrant, RevokePrincipal, Expire:
+		return true
+	default:
+		return false
+	}
+}
+
 // setPrincipal replaces one. Changes are rare and the map is small, so it is copied each time and clones share it.
 func (s *State) setPrincipal(name string, principal Principal) {
 	s.Principals = maps.Clone(s.Principals)

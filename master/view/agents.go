@@ -6,6 +6,7 @@ import (
 
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/internal/protocol"
+	"github.com/tenderhq/tender/internal/rights"
 )
 
 // Agent is an agent as people see it. The registry's part of it is known to every master.
@@ -151,5 +152,8 @@ func (c Cluster) agent(id api.AgentID) Agent {
 	known := c.Registry.Agents[id]
 	a.Agent, a.Marks, a.Admitted, a.Maintenance = known.Agent, known.Marks, known.Admitted, known.Maintenance
 	a.Agent.Resources = known.Total()
+	if !c.Sees.Covers(c.on(id, rights.Object{})) {
+		a.Agent.Address = ""
+	}
 	return a
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/tenderhq/tender/allocator"
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/internal/protocol"
+	"github.com/tenderhq/tender/internal/rights"
 	"github.com/tenderhq/tender/master/registry"
 )
 
@@ -20,6 +21,27 @@ import (
 type Cluster struct {
 	Registry *registry.State
 	Leader   Leader // what the leader knows beside the registry; nil: this master follows
+	// Sees is what whoever reads may see of frameworks, their tasks and offers, and of agents. What it does not cover is
+	// not there for him; of agents he sees all but where they are reached.
+	Sees rights.Scope
+}
+
+// seesFramework says whether whoever reads sees the framework.
+func (c Cluster) seesFramework(id api.FrameworkID) bool {
+	known := c.Registry.Frameworks[id].Framework
+	return c.Sees.CoversAny(c.object(id, ""), known.Roles)
+}
+
+// object is what belongs to a framework, in a role, as grants know it.
+func (c Cluster) object(id api.FrameworkID, role api.Role) rights.Object {
+	known := c.Registry.Frameworks[id].Framework
+	return rights.Object{Framework: id, Name: known.Name, Principal: known.Principal, Role: role}
+}
+
+// on is the object on an agent.
+func (c Cluster) on(agent api.AgentID, object rights.Object) rights.Object {
+	object.Agent, object.Hostname = agent, c.Registry.Agents[agent].Agent.Hostname
+	return object
 }
 
 // What a follower says of states, and why.

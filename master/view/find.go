@@ -95,7 +95,7 @@ func (c Cluster) FindFramework(op, said string, needed Extent) (api.FrameworkID,
 	found := matches[api.FrameworkID]{op: op, noun: "framework", said: said}
 	for f := range c.frameworks() {
 		switch {
-		case said == "":
+		case said == "" || !c.seesFramework(f.ID):
 		case string(f.ID) == said:
 			return f.ID, nil
 		case f.Name == said && f.State != Removed:

@@ -87,7 +87,7 @@ func (c Cluster) Frameworks(query Query) Page[Framework] {
 }
 
 func (c Cluster) wantsFramework(query *Query, f *FrameworkBrief) bool {
-	return (query.Framework == "" || query.Framework == f.ID) && query.wantsName(string(f.ID), f.Name) &&
+	return c.seesFramework(f.ID) && (query.Framework == "" || query.Framework == f.ID) && query.wantsName(string(f.ID), f.Name) &&
 		(query.wantsState(f.State) || f.State == unknownState && (query.wantsState(Active) || query.wantsState(Disconnected))) &&
 		(query.Role == "" || slices.Contains(f.Roles, query.Role)) &&
 		(query.Agent == "" || c.mayRun(query.Agent, f.ID))

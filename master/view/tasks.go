@@ -46,7 +46,7 @@ func (c Cluster) Tasks(query Query) Page[Task] {
 	if c.Leader == nil {
 		return Page[Task]{}
 	}
-	list := taskRows{rows: newRows[taskRow](query), query: &query}
+	list := taskRows{rows: newRows[taskRow](query), query: &query, cluster: c}
 	if query.All {
 		list.listed = make(map[api.TaskRef]bool)
 	}
@@ -73,13 +73,14 @@ func (c Cluster) Tasks(query Query) Page[Task] {
 // taskRows are the rows of tasks that a query wants.
 type taskRows struct {
 	*rows[taskRow]
-	query  *Query
-	listed map[api.TaskRef]bool // nil when no ended ones follow
+	query   *Query
+	cluster Cluster
+	listed  map[api.TaskRef]bool // nil when no ended ones follow
 }
 
 // wants says whether the query selects the task, and notes that it is listed.
 func (l *taskRows) wants(t *TaskBrief) bool {
-	if !l.query.wantsTask(t) {
+	if !l.query.wantsTask(t) || !l.cluster.seesTask(t) {
 		return false
 	}
 	if l.listed != nil {
@@ -106,6 +107,27 @@ func (l *taskRows) addEnded(leader Leader) {
 	}
 }
 
+// seesTask says whether whoever reads sees the task.
+func (c Cluster) seesTask(t *TaskBrief) bool {
+	return c.Sees.Covers(c.on(t.Agent, c.object(t.Ref.Framework, t.Role)))
+}
+
+// hidden stands for what only the owner of a task and admins see.
+const hidden = "(hidden)"
+
+// withoutEnvironment is a command with the names of its variables alone.
+func withoutEnvironment(command *api.Command) *api.Command {
+	if command == nil || len(command.Env) == 0 {
+		return command
+	}
+	shown := *command
+	shown.Env = make(map[string]string, len(command.Env))
+	for name := range command.Env { // order: irrelevant because it fills a map
+		shown.Env[name] = hidden
+	}
+	return &shown
+}
+
 func (q *Query) wantsTask(t *TaskBrief) bool {
 	return (q.Framework == "" || q.Framework == t.Ref.Framework) && (q.Agent == "" || q.Agent == t.Agent) &&
 		(q.Role == "" || q.Role == t.Role) && q.wantsState(t.State.String()) &&
@@ -126,6 +148,9 @@ func (c Cluster) task(row taskRow) Task {
 	host := c.Registry.Agents[row.agent].Agent
 	t.Framework, t.FrameworkName = row.ref.Framework, c.Registry.Frameworks[row.ref.Framework].Framework.Name
 	t.Agent, t.Hostname, t.AgentAddress = row.agent, host.Hostname, host.Address
+	if !c.Sees.Reveals(c.on(row.agent, c.object(t.Framework, t.Role))) {
+		t.Task.Command = withoutEnvironment(t.Task.Command)
+	}
 	return t
 }
 

@@ -8,6 +8,7 @@ import (
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/internal/invariant"
 	"github.com/tenderhq/tender/internal/protocol"
+	"github.com/tenderhq/tender/internal/rights"
 	"github.com/tenderhq/tender/internal/wire"
 	"github.com/tenderhq/tender/master/core"
 )
@@ -168,7 +169,7 @@ func (l *leader) say(e core.Log) {
 func (l *leader) request(action core.Action, answer func(core.Reply)) {
 	l.requests++
 	l.replies[l.requests] = answer
-	l.step(core.Requested{ID: l.requests, Action: action})
+	l.step(core.Requested{ID: l.requests, Action: action, By: rights.All()})
 }
 
 func (l *leader) replied(e core.Reply) {
@@ -326,7 +327,7 @@ func (line *schedulerLine) hear(calls []protocol.NumberedCall) {
 		l.conns++
 		line.conn = l.conns
 		l.schedulers[line.conn] = line
-		l.step(core.SchedulerOpened{Conn: line.conn, Subscribe: calls[0].Call.(protocol.Subscribe)})
+		l.step(core.SchedulerOpened{Conn: line.conn, By: rights.All(), Subscribe: calls[0].Call.(protocol.Subscribe)})
 		calls = calls[1:]
 	}
 	if len(calls) > 0 {

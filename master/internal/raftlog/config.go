@@ -105,6 +105,8 @@ type Config struct {
 	Committed func(commands int, took time.Duration)
 	// Changed, if set, hears that who leads may have changed. It must not wait.
 	Changed func()
+	// Rights, if set, hears that what somebody may do may have changed. It must not wait.
+	Rights func()
 }
 
 func (c Config) withDefaults() (Config, error) {
@@ -115,6 +117,9 @@ func (c Config) withDefaults() (Config, error) {
 	}
 	if c.Changed == nil {
 		c.Changed = func() {}
+	}
+	if c.Rights == nil {
+		c.Rights = func() {}
 	}
 	if c.Advertise == "" && c.Listener != nil {
 		c.Advertise = c.Listener.Addr().String()

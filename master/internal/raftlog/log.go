@@ -81,6 +81,7 @@ func Open(config Config) (*Log, error) {
 		shared:      shared{silent: make(map[api.MasterID]time.Time)},
 	}
 	l.machine = newMachine(l.fail)
+	l.machine.rights = config.Rights
 	l.machine.full = func() {
 		select {
 		case l.full <- struct{}{}:
@@ -162,6 +163,9 @@ func (l *Log) Leaderships() <-chan *Leadership { return l.leaderships }
 // Registry returns the state as far as this master has applied it. Read only, by any
 // number of readers.
 func (l *Log) Registry() *registry.State { return l.machine.show() }
+
+// Principals returns those of the registry as it is now, for readers that change nothing.
+func (l *Log) Principals() map[string]registry.Principal { return l.machine.principals() }
 
 // Outline returns the little of the registry that is asked for again and again. A Registry
 // makes the next write copy whole maps, which polling readers must not.

@@ -53,6 +53,8 @@ type machine struct {
 	full func()
 	// Set before Raft begins: how many entries shall stay behind a snapshot.
 	trail func(entries uint64)
+	// Set before Raft begins: what somebody may do may have changed; must not wait.
+	rights func()
 }
 
 // subscriber is a leadership that hears of every commit behind its start.
@@ -63,7 +65,7 @@ type subscriber struct {
 }
 
 func newMachine(fail func(error)) *machine {
-	return &machine{fail: fail, state: registry.New(), marks: marks{every: hashEvery}, full: func() {}, trail: func(uint64) {}}
+	return &machine{fail: fail, state: registry.New(), marks: marks{every: hashEvery}, full: func() {}, trail: func(uint64) {}, rights: func() {}}
 }
 
 // Apply is called with every committed entry in order. An entry that can't be read
@@ -80,14 +82,18 @@ func (m *machine) Apply(entry *raft.Log) any {
 		return errors.New("this master has stopped to apply the log")
 	}
 	before := m.state.Index
-	results := make([]registry.Result, len(commands))
+	results, rights := make([]registry.Result, len(commands)), false
 	for i, command := range commands {
 		results[i] = m.state.Apply(command)
 		if check, ok := command.Change.(registry.CheckHash); ok {
 			m.agreed(check)
 		}
+		rights = rights || registry.ChangesRights(command.Change)
 	}
 	m.state.Index, m.term, m.shown = entry.Index, entry.Term, nil
+	if rights {
+		m.rights()
+	}
 	m.takeHash(before, entry.Index)
 	m.grow(entry)
 	m.publish(Commit{entry.Index, commands, results})
@@ -141,6 +147,13 @@ func (m *machine) outline() Outline {
 	return Outline{Cluster: s.Cluster, Epoch: s.Epoch, Index: s.Index, Format: max(s.Format, 1), Masters: maps.Clone(s.Masters)}
 }
 
+// principals are those of the registry as it is now. Nobody changes the map.
+func (m *machine) principals() map[string]registry.Principal {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.state.Principals
+}
+
 // epoch is the one that the registry has come to.
 func (m *machine) epoch() uint64 {
 	m.mu.Lock()
@@ -187,6 +200,7 @@ func (m *machine) Restore(source io.ReadCloser) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.state, m.term, m.shown, m.bytes, m.sizes = state, head.Term, nil, 0, sizes{}
+	m.rights()
 	if s := m.subscriber; s != nil && !s.over {
 		s.over = true
 		s.lost("a snapshot replaced the registry")

@@ -1,0 +1,96 @@
+package guard
+
+import (
+	"context"
+	"errors"
+
+	"google.golang.org/grpc"
+
+	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/internal/rights"
+	"github.com/tenderhq/tender/internal/trust"
+)
+
+// stream is one that lives, and what it was admitted with.
+type stream struct {
+	identity trust.Identity
+	row      rights.Row
+	scope    rights.Scope
+	end      context.CancelCauseFunc
+}
+
+// Enter is for an admitted call that lives long: its context ends when the caller may not have it any more, or when what he
+// may has changed, so that he comes back and gets what he may now. Call leave when the stream has ended; it returns why the
+// guard ended it, or nil.
+func (g *Guard) Enter(ctx context.Context) (context.Context, func() error) {
+	p, has := permitOf(ctx)
+	if !has || g.access.Identify == nil {
+		return ctx, func() error { return nil }
+	}
+	ctx, end := context.WithCancelCause(ctx)
+	s := &stream{g.access.Identify(ctx), p.row, p.scope, end}
+	g.mu.Lock()
+	g.live[s] = struct{}{}
+	g.mu.Unlock()
+	g.judge(s) // something may have changed since it was admitted
+	return ctx, func() error {
+		g.mu.Lock()
+		delete(g.live, s)
+		g.mu.Unlock()
+		var ended *api.Error
+		cause := context.Cause(ctx)
+		end(nil)
+		if errors.As(cause, &ended) {
+			return ended
+		}
+		return nil
+	}
+}
+
+// judge ends a stream that was admitted with other rights than its caller has now.
+func (g *Guard) judge(s *stream) {
+	scope, err := rights.Decide(s.row, g.known(s.identity))
+	switch {
+	case err != nil:
+		s.end(err)
+	case !scope.Equal(s.scope):
+		s.end(api.E("rights", api.Unavailable, s.identity.Name, errors.New("what it may do has changed; come back")))
+	}
+}
+
+// Watch ends streams as rights change, until ctx ends. Changed returns a channel that is closed when what somebody may do may
+// have changed: a principal or a certificate.
+func (g *Guard) Watch(ctx context.Context, changed func() <-chan struct{}) {
+	for {
+		news := changed() // before we look
+		for _, s := range g.streams() {
+			g.judge(s)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-news:
+		}
+	}
+}
+
+func (g *Guard) streams() []*stream {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	list := make([]*stream, 0, len(g.live))
+	for s := range g.live { // order: irrelevant because each is judged alone
+		list = append(list, s)
+	}
+	return list
+}
+
+// OnStream is a stream with the context that its call was admitted with.
+func OnStream(ctx context.Context, s grpc.ServerStream) grpc.ServerStream { return admitted{s, ctx} }
+
+type admitted struct {
+	grpc.ServerStream
+	ctx context.Context
+}
+
+// Context is the admitted call's.
+func (a admitted) Context() context.Context { return a.ctx }

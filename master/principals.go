@@ -1,0 +1,101 @@
+package master
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/tenderhq/tender/api"
+	apiv1 "github.com/tenderhq/tender/api/v1"
+	"github.com/tenderhq/tender/internal/rights"
+	"github.com/tenderhq/tender/internal/wire"
+	"github.com/tenderhq/tender/master/core"
+	"github.com/tenderhq/tender/master/internal/guard"
+	"github.com/tenderhq/tender/master/registry"
+)
+
+// What people ask of principals: who somebody is, what he may, and to change that.
+
+func grantOf(m *apiv1.PrincipalGrant) rights.Grant {
+	return rights.Grant{
+		Verb: rights.Verb(m.GetVerb()), Role: api.Role(m.GetRole()), Framework: m.GetFramework(), Agent: m.GetAgent(), User: m.GetUser(),
+	}
+}
+
+func showGrant(g rights.Grant) *apiv1.PrincipalGrant {
+	return &apiv1.PrincipalGrant{Verb: string(g.Verb), Role: string(g.Role), Framework: g.Framework, Agent: g.Agent, User: g.User}
+}
+
+func (operatorService) WhoAmI(ctx context.Context, _ *apiv1.WhoAmIRequest) (*apiv1.WhoAmIResponse, error) {
+	caller := guard.CallerOf(ctx)
+	return &apiv1.WhoAmIResponse{Kind: string(caller.Kind), Name: caller.Name, Grants: shown(caller.Grants, showGrant)}, nil
+}
+
+func (operatorService) CanI(ctx context.Context, r *apiv1.CanIRequest) (*apiv1.CanIResponse, error) {
+	err := rights.Can(guard.CallerOf(ctx), grantOf(r.GetWish()))
+	switch {
+	case err == nil:
+		return &apiv1.CanIResponse{Allowed: true}, nil
+	case err.Kind != api.Denied:
+		return nil, err
+	}
+	return &apiv1.CanIResponse{Why: err.Err.Error()}, nil
+}
+
+func (s operatorService) ListPrincipals(_ context.Context, r *apiv1.ListRequest) (*apiv1.ListPrincipalsResponse, error) {
+	if s.master.leading.Load() == nil && !r.GetStale() {
+		return nil, s.master.notLeader("operator.principals")
+	}
+	index, all := s.master.index(), s.master.raft.Principals()
+	limit := int(r.GetLimit())
+	if limit <= 0 || limit > api.PageItemsMax {
+		limit = api.PageItemsMax
+	}
+	answer := &apiv1.ListPrincipalsResponse{AppliedIndex: index}
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		p := all[name]
+		if name <= r.GetPageToken() && r.GetPageToken() != "" || !strings.HasPrefix(name, r.GetPrefix()) || !p.Revoked.IsZero() && !r.GetAll() {
+			continue
+		}
+		if n := len(answer.Items); n == limit {
+			answer.NextPageToken = answer.Items[n-1].GetName()
+			break
+		}
+		answer.Items = append(answer.Items, showPrincipal(name, p))
+	}
+	return answer, nil
+}
+
+func showPrincipal(name string, p registry.Principal) *apiv1.PrincipalView {
+	return &apiv1.PrincipalView{
+		Name: name, Grants: shown(p.Grants, showGrant), Created: wire.TimeToProto(p.Created), Revoked: wire.TimeToProto(p.Revoked), Why: p.Why,
+	}
+}
+
+func (s operatorService) Grant(ctx context.Context, r *apiv1.GrantRequest) (*apiv1.ActionResponse, error) {
+	const op = "principal.grant"
+	grant := grantOf(r.GetGrant())
+	if err := grant.Check(); err != nil {
+		return nil, api.E(op, api.Invalid, r.GetPrincipal(), err)
+	}
+	answer, err := s.master.act(ctx, op, core.GrantTo{Principal: r.GetPrincipal(), Grant: grant})
+	return actionResponse(r.GetPrincipal(), answer, err)
+}
+
+func (s operatorService) Revoke(ctx context.Context, r *apiv1.RevokeRequest) (*apiv1.ActionResponse, error) {
+	const op = "principal.revoke"
+	if r.GetPrincipal() == "" {
+		return nil, api.E(op, api.Invalid, "", errors.New("no principal is named"))
+	}
+	if err := api.CheckText("the reason", r.GetWhy()); err != nil {
+		return nil, api.E(op, api.Invalid, r.GetPrincipal(), err)
+	}
+	var action core.Action = core.RevokePrincipal{Principal: r.GetPrincipal(), Why: r.GetWhy()}
+	if r.GetGrant() != nil {
+		action = core.TakeFrom{Principal: r.GetPrincipal(), Grant: grantOf(r.GetGrant())}
+	}
+	answer, err := s.master.act(ctx, op, action)
+	return actionResponse(r.GetPrincipal(), answer, err)
+}
