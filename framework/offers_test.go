@@ -3,7 +3,6 @@ package framework
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -219,44 +218,6 @@ func TestDemandOfAnUpdateComesBeforeTheAnswers(t *testing.T) {
 		}
 		if left, stated := client.Wanted(""); len(left) != 0 || !stated {
 			t.Errorf("left are %v, stated: %v", left, stated)
-		}
-		r.end()
-	})
-}
-
-// R38: each session is told what is left; a launch that was refused was not counted by the leader.
-func TestDemandIsCountedDownOnce(t *testing.T) {
-	story(t, func(t *testing.T, n *network) {
-		m := n.start("m1:1")
-		s := newScript()
-		launched := 0
-		s.offers = func(_ context.Context, offers []api.Offer) (answers []api.Answer) {
-			for _, offer := range offers {
-				launched++
-				answers = append(answers, api.Launch(offer, taskOf(fmt.Sprintf("t%d", launched))))
-			}
-			return answers
-		}
-		r := n.run(s, nil)
-		session := m.lead(1)
-		client := next(t, s.clients)
-		if err := client.Demand(api.Demand{Shapes: []api.Shape{
-			{Resources: api.Scalars(64, 1), Count: 1}, {Resources: taskOf("t").Resources, Count: 5},
-		}}); err != nil {
-			t.Error(err)
-		}
-		call[protocol.SetDemand](session)
-		session.send(protocol.Offers{Offers: []api.Offer{offerOf("offer-1-1"), offerOf("offer-1-2"), offerOf("offer-1-3")}})
-		call[protocol.Accept](session)
-		_, second := call[protocol.Accept](session)
-		call[protocol.Accept](session)
-		session.send(protocol.Refused{Number: second, Err: api.E("offer.accept", api.Stale, "offer-1-2", errors.New("the offer is gone"))})
-		call[protocol.Decline](session)
-		session.quiet(time.Second)
-		session.close(errors.New("restart"))
-		session = m.lead(2)
-		if demand, _ := call[protocol.SetDemand](session); len(demand.Shapes) != 2 || demand.Shapes[0].Count != 1 || demand.Shapes[1].Count != 3 {
-			t.Errorf("after two launches that held, the next leader is told %+v", demand)
 		}
 		r.end()
 	})

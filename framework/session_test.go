@@ -116,77 +116,6 @@ func TestFailoverMidAccept(t *testing.T) {
 	})
 }
 
-func TestStaleAcceptDropsItsTasks(t *testing.T) {
-	story(t, func(t *testing.T, n *network) {
-		m := n.start("m1:1")
-		s := newScript()
-		s.offers = func(_ context.Context, offers []api.Offer) []api.Answer {
-			answer := api.Launch(offers[0], taskOf("t1"), taskOf("t2"))
-			answer.Offers = append(answer.Offers, offers[1].ID)
-			return []api.Answer{answer}
-		}
-		r := n.run(s, nil)
-		session := m.lead(1)
-		session.send(protocol.Offers{Offers: []api.Offer{offerOf("offer-1-1"), offerOf("offer-1-2")}})
-		_, number := call[protocol.Accept](session)
-		session.send(protocol.Refused{Number: number, Err: api.E("offer.accept", api.Stale, "offer-1-2", errors.New("rescinded"))})
-		decline, _ := call[protocol.Decline](session) // what is left of it is not held
-		if len(decline.Offers) != 2 {
-			t.Errorf("decline %+v", decline)
-		}
-		for range 2 {
-			got := next(t, s.updates)
-			if got.State != api.TaskDropped || got.Reason != api.ReasonInvalidOffers || !strings.Contains(got.Message, "rescinded") {
-				t.Errorf("update %+v", got)
-			}
-		}
-		session.quiet(time.Second)
-		r.end()
-	})
-}
-
-func TestUpdateErrorComesAgain(t *testing.T) {
-	story(t, func(t *testing.T, n *network) {
-		m := n.start("m1:1")
-		s := newScript()
-		fails := 3
-		s.update = func(_ context.Context, status api.Status) error {
-			if status.Task == "t1" && fails > 0 {
-				fails--
-				return errors.New("the database is away")
-			}
-			return nil
-		}
-		r := n.run(s, nil)
-		session := m.lead(1)
-		began := time.Now()
-		session.send(statusOf("t1", 1, api.TaskRunning), statusOf("t1", 2, api.TaskFinished), statusOf("t2", 1, api.TaskRunning))
-		acks, _ := call[protocol.Acknowledge](session)
-		if acks.Items[0].Task != "t2" {
-			t.Errorf("first acknowledged %+v, want the other task", acks.Items[0])
-		}
-		session.send(statusOf("t1", 1, api.TaskRunning)) // its agent sends it again meanwhile
-		var told []uint64
-		for len(told) < 6 {
-			if got := next(t, s.updates); got.Task == "t1" {
-				told = append(told, got.Number)
-			} else {
-				told = append(told, 0)
-			}
-		}
-		want := []uint64{1, 0, 1, 1, 1, 2}
-		for i := range want {
-			if told[i] != want[i] {
-				t.Fatalf("told %v, want %v", told, want)
-			}
-		}
-		if took, want := time.Since(began), 700*time.Millisecond; took != want {
-			t.Errorf("three pauses took %v, want %v (100+200+400 ms)", took, want)
-		}
-		r.end()
-	})
-}
-
 func TestPanicEndsRunWithASentence(t *testing.T) {
 	for name, misdeed := range map[string]func(*script){
 		"Update panicked": func(s *script) { s.update = func(context.Context, api.Status) error { panic("no such key") } },
@@ -219,31 +148,6 @@ func TestFenced(t *testing.T) {
 		if !errors.Is(err, ErrFenced) || !api.Is(err, api.Fenced) || !strings.Contains(err.Error(), "instance ABC") {
 			t.Errorf("Run returned %v", err)
 		}
-	})
-}
-
-func TestStandbyWaitsAgain(t *testing.T) {
-	story(t, func(t *testing.T, n *network) {
-		m := n.start("m1:1")
-		s := newScript()
-		r := n.run(s, func(c *Config) { c.Standby = true })
-		first := m.accept()
-		first.send(protocol.Waiting{ActiveInstance: "other"})
-		first.beat()
-		first.quiet(time.Minute)
-		first.activate()
-		next(t, s.clients)
-		first.send(statusOf("t1", 1, api.TaskRunning))
-		call[protocol.Acknowledge](first)
-		first.close(wire.Status(api.E("framework.session", api.Fenced, "framework-1", nil)))
-		second := m.accept()
-		if len(second.unsettled) != 0 {
-			t.Errorf("remembers %v, which are the other instance's now", second.unsettled)
-		}
-		second.send(protocol.Waiting{ActiveInstance: "other"})
-		second.beat()
-		second.quiet(time.Minute)
-		r.end()
 	})
 }
 
@@ -287,74 +191,6 @@ func TestSilenceEndsTheSession(t *testing.T) {
 		if len(again.unsettled) != 0 {
 			t.Errorf("unsettled %+v of an accept that was never sent", again.unsettled)
 		}
-		r.end()
-	})
-}
-
-func TestKillIsRepeated(t *testing.T) {
-	story(t, func(t *testing.T, n *network) {
-		m := n.start("m1:1")
-		s := newScript()
-		r := n.run(s, nil)
-		session := m.lead(1)
-		client := next(t, s.clients)
-		session.send(statusOf("t1", 1, api.TaskRunning))
-		call[protocol.Acknowledge](session)
-		if err := client.Kill("t1"); err != nil {
-			t.Error(err)
-		}
-		if kill, _ := call[protocol.Kill](session); kill.Task != "t1" || kill.Agent != "agent-1" {
-			t.Errorf("%+v", kill)
-		}
-		session.close(errors.New("restart"))
-		session = m.lead(2)
-		call[protocol.Kill](session)
-		session.send(statusOf("t1", 2, api.TaskKilled))
-		call[protocol.Acknowledge](session)
-		session.close(errors.New("restart"))
-		session = m.lead(3)
-		session.quiet(time.Minute)
-		r.end()
-	})
-}
-
-func TestOlderTermAndOtherClusterAreLeft(t *testing.T) {
-	story(t, func(t *testing.T, n *network) {
-		m := n.start("m1:1")
-		s := newScript()
-		r := n.run(s, nil)
-		left := func(strange *fakeSession, why string) {
-			t.Helper()
-			select {
-			case <-s.clients:
-				t.Fatalf("the scheduler was given a session with %s", why)
-			case <-s.updates:
-				t.Fatalf("the scheduler was told a status by %s", why)
-			case <-strange.stream.Context().Done():
-			case <-time.After(4 * time.Second): // before its silence alone would be enough
-				t.Fatalf("the session with %s goes on", why)
-			}
-		}
-		first := m.lead(5)
-		next(t, s.clients)
-		first.close(errors.New("restart"))
-		answers := func(term uint64, cluster api.ClusterID, why string) {
-			t.Helper()
-			strange := m.accept()
-			strange.term = api.Term{Number: term}
-			strange.send(protocol.Subscribed{Cluster: cluster, Framework: "framework-1", Session: 2})
-			left(strange, why)
-		}
-		answers(4, "cluster", "a master of an older term")
-		answers(1<<60, "cluster", "a master of an impossible term")
-		answers(9, "another", "a master of another cluster")
-		newer := m.lead(10)
-		next(t, s.clients)
-		newer.term = api.Term{Number: 9} // one stream, but a word of before
-		newer.send(statusOf("task-1", 1, api.TaskRunning))
-		left(newer, "an older term than it has begun with")
-		m.lead(10)
-		next(t, s.clients)
 		r.end()
 	})
 }
@@ -456,36 +292,6 @@ func TestTeardown(t *testing.T) {
 				t.Errorf("Run returned %v", err)
 			}
 		})
-	})
-}
-
-func TestUsedTaskID(t *testing.T) {
-	story(t, func(t *testing.T, n *network) {
-		m := n.start("m1:1")
-		s := newScript()
-		s.offers = func(_ context.Context, offers []api.Offer) []api.Answer {
-			return []api.Answer{api.Launch(offers[0], taskOf("t1"), taskOf("t2"))}
-		}
-		r := n.run(s, nil)
-		session := m.lead(1)
-		session.send(protocol.Offers{Offers: []api.Offer{offerOf("offer-1-1")}})
-		call[protocol.Accept](session)
-		dropped := statusOf("t2", 0, api.TaskDropped)
-		session.send(dropped) // never started: may be tried again
-		next(t, s.updates)
-		session.send(protocol.Offers{Offers: []api.Offer{offerOf("offer-1-2")}})
-		accept, _ := call[protocol.Accept](session)
-		if tasks := accept.Operations[0].Tasks; len(tasks) != 1 || tasks[0].ID != "t2" {
-			t.Errorf("launched %v", tasks)
-		}
-		if got := next(t, s.updates); got.Task != "t1" || got.State != api.TaskError || got.Reason != api.ReasonTaskDuplicate {
-			t.Errorf("update %+v", got)
-		}
-		session.send(statusOf("t1", 1, api.TaskRunning)) // the one that has the ID goes on
-		if got := next(t, s.updates); got.State != api.TaskRunning {
-			t.Errorf("update %+v", got)
-		}
-		r.end()
 	})
 }
 

@@ -232,7 +232,8 @@ func (w *world) happening(a transcript.Line) Happening {
 	return w.wish(a)
 }
 
-// returned reads "returned [failed|later|skipped|broken] [launch=OFFERS:TASKS] [reserve=OFFERS:OPERATION] [keep=] [decline=] [refuse=]".
+// returned reads "returned [failed|later|skipped|broken] [launch=OFFERS:TASKS] [reserve=OFFERS:OPERATION] [keep=] [decline=]
+// [refuse=]", where a launch and a reservation of the same offers are one answer.
 func (w *world) returned(a transcript.Line) Called {
 	called := Called{Answers: w.answers(a)}
 	for i, name := range outcomeNames {
@@ -257,7 +258,11 @@ func (w *world) answers(a transcript.Line) (answers []api.Answer) {
 	}
 	if offers, id, ok := strings.Cut(a.Named["reserve"], ":"); ok {
 		reserve := api.Operation{Kind: api.OpReserve, ID: api.OperationID(id), Resources: api.Scalars(1, 64)}
-		answers = append(answers, api.Answer{Offers: named[api.OfferID](strings.Split(offers, ",")), Operations: []api.Operation{reserve}, Filter: filter})
+		if launch := a.Named["launch"]; strings.HasPrefix(launch, offers+":") {
+			answers[0].Operations = append([]api.Operation{reserve}, answers[0].Operations...)
+		} else {
+			answers = append(answers, api.Answer{Offers: named[api.OfferID](strings.Split(offers, ",")), Operations: []api.Operation{reserve}, Filter: filter})
+		}
 	}
 	if keep := a.List("keep"); len(keep) > 0 {
 		answers = append(answers, api.Answer{Offers: named[api.OfferID](keep), Keep: true})
@@ -375,6 +380,9 @@ func (w *world) wish(a transcript.Line) Happening {
 		stated := DemandStated{Demand: api.Demand{Role: role}, Behind: a.Number(w.t, "behind")}
 		if count := a.Number(w.t, "count"); count > 0 {
 			stated.Demand.Shapes = []api.Shape{{Resources: api.Scalars(1, 64), Count: int64(count)}}
+		}
+		if huge := a.Number(w.t, "huge"); huge > 0 {
+			stated.Demand.Shapes = append([]api.Shape{{Resources: api.Scalars(64, 64), Count: int64(huge)}}, stated.Demand.Shapes...)
 		}
 		return stated
 	case "wanted":
