@@ -2,7 +2,6 @@ package journal
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 	"time"
 
@@ -261,5 +260,3 @@ func (r *replay) launch(one *job, offer allocator.Claim, taken api.Resources) {
 	at, _ := slices.BinarySearchFunc(r.ends, started, func(a, b *run) int { return cmp.Or(a.ends.Compare(b.ends), -1) })
 	r.ends = slices.Insert(r.ends, at, started)
 }
-
-func (k queueKey) String() string { return fmt.Sprintf("%s in %s", k.framework, k.role) }

@@ -72,13 +72,6 @@ func DemandToProto(demand api.Demand) *apiv1.SetDemand {
 	return m
 }
 
-// DemandFromProto reads a demand and checks it. An empty role is the framework's only one.
-func DemandFromProto(m *apiv1.SetDemand) (api.Demand, error) {
-	c := new(checker)
-	demand := c.demand(m)
-	return demand, c.error("wire.demand", m.GetRole())
-}
-
 func (c *checker) demand(m *apiv1.SetDemand) api.Demand {
 	c.count("shapes of a demand", len(m.GetShapes()), api.DemandsPerRoleMax)
 	demand := api.Demand{Role: c.optionalRole(m.GetRole())}

@@ -1,8 +1,6 @@
 package wire
 
 import (
-	"fmt"
-
 	"github.com/tenderhq/tender/api"
 	apiv1 "github.com/tenderhq/tender/api/v1"
 )
@@ -124,16 +122,4 @@ func readRanges(ranges []*apiv1.Range) api.Ranges {
 		return read
 	}
 	return api.NewRanges(read...)
-}
-
-// ResourceFromProto reads one resource and checks it.
-func ResourceFromProto(m *apiv1.Resource) (api.Resource, error) {
-	if m == nil {
-		return api.Resource{}, api.E("wire.resource", api.Invalid, "", fmt.Errorf("no resource is named"))
-	}
-	item := readResource(m)
-	if err := item.Check(); err != nil {
-		return api.Resource{}, api.E("wire.resource", api.Invalid, m.GetName(), err)
-	}
-	return item, nil
 }

@@ -132,21 +132,6 @@ func TestNounsComeBackTheSame(t *testing.T) {
 		none(t, err)
 		same(t, resources, read)
 
-		resource := g.resource()
-		readOne, err := wire.ResourceFromProto(wire.ResourceToProto(resource))
-		none(t, err)
-		same(t, resource, readOne)
-
-		demand := api.Demand{Role: g.role(), Shapes: some(g, 3, g.shape, nil)}
-		readDemand, err := wire.DemandFromProto(wire.DemandToProto(demand))
-		none(t, err)
-		same(t, demand, readDemand)
-
-		report := g.usageReport()
-		readReport, err := wire.UsageReportFromProto(wire.UsageReportToProto(report))
-		none(t, err)
-		same(t, report, readReport)
-
 		shown, err := wire.ResourcesFromStruct(wire.ResourcesStruct(resources))
 		none(t, err)
 		same(t, resources, shown)

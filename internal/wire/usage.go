@@ -54,13 +54,6 @@ func UsageReportToProto(report protocol.UsageReport) *apiv1.UsageReport {
 	return m
 }
 
-// UsageReportFromProto reads a report and checks it; absent is the zero report.
-func UsageReportFromProto(m *apiv1.UsageReport) (protocol.UsageReport, error) {
-	c := new(checker)
-	report := c.usageReport(m)
-	return report, c.error("wire.usage", "")
-}
-
 func (c *checker) usageReport(m *apiv1.UsageReport) protocol.UsageReport {
 	report := protocol.UsageReport{Total: c.usage(m.GetTotal())}
 	if executors := m.GetExecutors(); len(executors) > 0 {

@@ -97,14 +97,6 @@ type folder struct {
 	close     func() error
 }
 
-// ReadCluster says which cluster and master a folder belongs to; fs.ErrNotExist for
-// a folder that was never used.
-func ReadCluster(dir string) (api.ClusterID, api.MasterID, error) {
-	f := &folder{dir: dir}
-	err := f.load()
-	return f.settings.Cluster, f.settings.ID, err
-}
-
 // begin gives a new folder its settings.
 func (f *folder) begin(config Config) error {
 	if config.ID == "" {
