@@ -39,6 +39,9 @@ func (t *Task) Check() error {
 	if err := t.checkPorts(); err != nil {
 		return err
 	}
+	if err := t.checkChecks(); err != nil {
+		return err
+	}
 	if err := checkGroup(t.Group); err != nil {
 		return err
 	}
@@ -141,6 +144,9 @@ func (t *Task) bytes() int {
 	}
 	if t.Command != nil {
 		size += t.Command.bytes()
+	}
+	for i := range t.Checks {
+		size += t.Checks[i].bytes()
 	}
 	if t.Executor != nil {
 		size += len(t.Executor.ID) + len(t.Executor.Data) + wordsBytes(t.Executor.Labels) +

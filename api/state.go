@@ -143,7 +143,7 @@ const (
 	ReasonMemoryLimit
 	ReasonDiskLimit
 	ReasonPidsLimit
-	ReasonHealthCheckFailed // reserved
+	ReasonHealthCheckFailed
 	ReasonMaxCompletionTime
 	ReasonKilledByFramework
 	ReasonKilledByOperator

@@ -22,8 +22,10 @@ type Task struct {
 	// MaxCompletionTime ends the task that has run for so long: it is killed with its grace, and
 	// FAILED (MAX_COMPLETION_TIME). Counted from its first RUNNING. Default: no limit.
 	MaxCompletionTime time.Duration
-	Labels            map[string]string
-	Ports             map[string]uint16 // named ports, taken from Resources
+	// Checks say whether it is well while it runs; default: none. At most [ChecksMax].
+	Checks []Check
+	Labels map[string]string
+	Ports  map[string]uint16 // named ports, taken from Resources
 	// Group names the tasks that a demand spreads together; see [Shape].
 	Group string
 	// Placement tells the masters how the task came to its agent, so that they can
@@ -116,7 +118,8 @@ type Status struct {
 	At       time.Time
 	Data     []byte // from the executor
 	ExitCode *int   // of a command that has ended; 128+signal when a signal ended it
-	Healthy  *bool
+	// Healthy tells whether the task passes all its checks; nil: it has none, or not each has been made.
+	Healthy *bool
 	// Output is what a command that has ended has written. Nil: not known.
 	Output *OutputSize
 

@@ -64,6 +64,7 @@ func showTask(v view.Task) *apiv1.TaskView {
 	if v.Status.Executor != "" {
 		shown.ExecutorId = string(v.Status.Executor)
 	}
+	shown.Healthy = v.Status.Healthy
 	if v.Status.ExitCode != nil {
 		code := int32(*v.Status.ExitCode)
 		shown.ExitCode = &code

@@ -182,7 +182,7 @@ const (
 	Reason_MEMORY_LIMIT                  Reason = 5
 	Reason_DISK_LIMIT                    Reason = 6
 	Reason_PIDS_LIMIT                    Reason = 7
-	Reason_HEALTH_CHECK_FAILED           Reason = 8 // reserved
+	Reason_HEALTH_CHECK_FAILED           Reason = 8
 	Reason_MAX_COMPLETION_TIME           Reason = 9
 	Reason_KILLED_BY_FRAMEWORK           Reason = 10
 	Reason_KILLED_BY_OPERATOR            Reason = 11
@@ -893,6 +893,8 @@ type Task struct {
 	Placement *Placement `protobuf:"bytes,10,opt,name=placement,proto3" json:"placement,omitempty"`
 	// The tasks that a demand spreads together, see Shape.
 	Group string `protobuf:"bytes,11,opt,name=group,proto3" json:"group,omitempty"`
+	// How its executor finds out whether it is well while it runs. At most 8.
+	Checks []*Check `protobuf:"bytes,20,rep,name=checks,proto3" json:"checks,omitempty"`
 	// The agent kills a task that has run for so long since its first RUNNING, with its grace; it is
 	// then FAILED (MAX_COMPLETION_TIME). Absent: no limit.
 	MaxCompletionTime *durationpb.Duration `protobuf:"bytes,21,opt,name=max_completion_time,json=maxCompletionTime,proto3" json:"max_completion_time,omitempty"`
@@ -1007,11 +1009,331 @@ func (x *Task) GetGroup() string {
 	return ""
 }
 
+func (x *Task) GetChecks() []*Check {
+	if x != nil {
+		return x.Checks
+	}
+	return nil
+}
+
 func (x *Task) GetMaxCompletionTime() *durationpb.Duration {
 	if x != nil {
 		return x.MaxCompletionTime
 	}
 	return nil
+}
+
+// Check is how it is found out whether a task that runs is well. Its executor makes the checks of a
+// task, one after the other. A task that fails one Failures times in a row is killed with its grace,
+// and FAILED (HEALTH_CHECK_FAILED); readiness alone only tells, by Status.healthy, and each change of
+// that is a RUNNING status.
+type Check struct {
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	Readiness bool                   `protobuf:"varint,1,opt,name=readiness,proto3" json:"readiness,omitempty"`
+	// Exactly one. Ports are names of the task's ports.
+	//
+	// Types that are valid to be assigned to How:
+	//
+	//	*Check_Command
+	//	*Check_Http
+	//	*Check_Tcp
+	//	*Check_Grpc
+	How isCheck_How `protobuf_oneof:"how"`
+	// Absent: 10 s, 5 s, 15 s and 3.
+	Interval *durationpb.Duration `protobuf:"bytes,6,opt,name=interval,proto3" json:"interval,omitempty"`
+	Timeout  *durationpb.Duration `protobuf:"bytes,7,opt,name=timeout,proto3" json:"timeout,omitempty"`
+	// A task that has not passed once may fail for so long after its first RUNNING.
+	Grace         *durationpb.Duration `protobuf:"bytes,8,opt,name=grace,proto3" json:"grace,omitempty"`
+	Failures      uint32               `protobuf:"varint,9,opt,name=failures,proto3" json:"failures,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Check) Reset() {
+	*x = Check{}
+	mi := &file_api_v1_common_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Check) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Check) ProtoMessage() {}
+
+func (x *Check) ProtoReflect() protoreflect.Message {
+	mi := &file_api_v1_common_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Check.ProtoReflect.Descriptor instead.
+func (*Check) Descriptor() ([]byte, []int) {
+	return file_api_v1_common_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *Check) GetReadiness() bool {
+	if x != nil {
+		return x.Readiness
+	}
+	return false
+}
+
+func (x *Check) GetHow() isCheck_How {
+	if x != nil {
+		return x.How
+	}
+	return nil
+}
+
+func (x *Check) GetCommand() *Command {
+	if x != nil {
+		if x, ok := x.How.(*Check_Command); ok {
+			return x.Command
+		}
+	}
+	return nil
+}
+
+func (x *Check) GetHttp() *HTTPCheck {
+	if x != nil {
+		if x, ok := x.How.(*Check_Http); ok {
+			return x.Http
+		}
+	}
+	return nil
+}
+
+func (x *Check) GetTcp() *TCPCheck {
+	if x != nil {
+		if x, ok := x.How.(*Check_Tcp); ok {
+			return x.Tcp
+		}
+	}
+	return nil
+}
+
+func (x *Check) GetGrpc() *GRPCCheck {
+	if x != nil {
+		if x, ok := x.How.(*Check_Grpc); ok {
+			return x.Grpc
+		}
+	}
+	return nil
+}
+
+func (x *Check) GetInterval() *durationpb.Duration {
+	if x != nil {
+		return x.Interval
+	}
+	return nil
+}
+
+func (x *Check) GetTimeout() *durationpb.Duration {
+	if x != nil {
+		return x.Timeout
+	}
+	return nil
+}
+
+func (x *Check) GetGrace() *durationpb.Duration {
+	if x != nil {
+		return x.Grace
+	}
+	return nil
+}
+
+func (x *Check) GetFailures() uint32 {
+	if x != nil {
+		return x.Failures
+	}
+	return 0
+}
+
+type isCheck_How interface {
+	isCheck_How()
+}
+
+type Check_Command struct {
+	Command *Command `protobuf:"bytes,2,opt,name=command,proto3,oneof"`
+}
+
+type Check_Http struct {
+	Http *HTTPCheck `protobuf:"bytes,3,opt,name=http,proto3,oneof"`
+}
+
+type Check_Tcp struct {
+	Tcp *TCPCheck `protobuf:"bytes,4,opt,name=tcp,proto3,oneof"`
+}
+
+type Check_Grpc struct {
+	Grpc *GRPCCheck `protobuf:"bytes,5,opt,name=grpc,proto3,oneof"`
+}
+
+func (*Check_Command) isCheck_How() {}
+
+func (*Check_Http) isCheck_How() {}
+
+func (*Check_Tcp) isCheck_How() {}
+
+func (*Check_Grpc) isCheck_How() {}
+
+// HTTPCheck is a GET that is to be answered with 200 to 399.
+type HTTPCheck struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Port          string                 `protobuf:"bytes,1,opt,name=port,proto3" json:"port,omitempty"`
+	Path          string                 `protobuf:"bytes,2,opt,name=path,proto3" json:"path,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *HTTPCheck) Reset() {
+	*x = HTTPCheck{}
+	mi := &file_api_v1_common_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *HTTPCheck) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*HTTPCheck) ProtoMessage() {}
+
+func (x *HTTPCheck) ProtoReflect() protoreflect.Message {
+	mi := &file_api_v1_common_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use HTTPCheck.ProtoReflect.Descriptor instead.
+func (*HTTPCheck) Descriptor() ([]byte, []int) {
+	return file_api_v1_common_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *HTTPCheck) GetPort() string {
+	if x != nil {
+		return x.Port
+	}
+	return ""
+}
+
+func (x *HTTPCheck) GetPath() string {
+	if x != nil {
+		return x.Path
+	}
+	return ""
+}
+
+// TCPCheck is a connection that is to be accepted.
+type TCPCheck struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Port          string                 `protobuf:"bytes,1,opt,name=port,proto3" json:"port,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TCPCheck) Reset() {
+	*x = TCPCheck{}
+	mi := &file_api_v1_common_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TCPCheck) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TCPCheck) ProtoMessage() {}
+
+func (x *TCPCheck) ProtoReflect() protoreflect.Message {
+	mi := &file_api_v1_common_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TCPCheck.ProtoReflect.Descriptor instead.
+func (*TCPCheck) Descriptor() ([]byte, []int) {
+	return file_api_v1_common_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *TCPCheck) GetPort() string {
+	if x != nil {
+		return x.Port
+	}
+	return ""
+}
+
+// GRPCCheck asks grpc.health.v1, which is to answer SERVING.
+type GRPCCheck struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Port          string                 `protobuf:"bytes,1,opt,name=port,proto3" json:"port,omitempty"`
+	Service       string                 `protobuf:"bytes,2,opt,name=service,proto3" json:"service,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GRPCCheck) Reset() {
+	*x = GRPCCheck{}
+	mi := &file_api_v1_common_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GRPCCheck) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GRPCCheck) ProtoMessage() {}
+
+func (x *GRPCCheck) ProtoReflect() protoreflect.Message {
+	mi := &file_api_v1_common_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GRPCCheck.ProtoReflect.Descriptor instead.
+func (*GRPCCheck) Descriptor() ([]byte, []int) {
+	return file_api_v1_common_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *GRPCCheck) GetPort() string {
+	if x != nil {
+		return x.Port
+	}
+	return ""
+}
+
+func (x *GRPCCheck) GetService() string {
+	if x != nil {
+		return x.Service
+	}
+	return ""
 }
 
 // Placement is how a task came to its agent: how near it runs to what it prefers, and
@@ -1029,7 +1351,7 @@ type Placement struct {
 
 func (x *Placement) Reset() {
 	*x = Placement{}
-	mi := &file_api_v1_common_proto_msgTypes[7]
+	mi := &file_api_v1_common_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1041,7 +1363,7 @@ func (x *Placement) String() string {
 func (*Placement) ProtoMessage() {}
 
 func (x *Placement) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_common_proto_msgTypes[7]
+	mi := &file_api_v1_common_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1054,7 +1376,7 @@ func (x *Placement) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Placement.ProtoReflect.Descriptor instead.
 func (*Placement) Descriptor() ([]byte, []int) {
-	return file_api_v1_common_proto_rawDescGZIP(), []int{7}
+	return file_api_v1_common_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Placement) GetLevel() PlacementLevel {
@@ -1116,7 +1438,7 @@ type Status struct {
 
 func (x *Status) Reset() {
 	*x = Status{}
-	mi := &file_api_v1_common_proto_msgTypes[8]
+	mi := &file_api_v1_common_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1128,7 +1450,7 @@ func (x *Status) String() string {
 func (*Status) ProtoMessage() {}
 
 func (x *Status) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_common_proto_msgTypes[8]
+	mi := &file_api_v1_common_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1141,7 +1463,7 @@ func (x *Status) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Status.ProtoReflect.Descriptor instead.
 func (*Status) Descriptor() ([]byte, []int) {
-	return file_api_v1_common_proto_rawDescGZIP(), []int{8}
+	return file_api_v1_common_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Status) GetFrameworkId() string {
@@ -1289,7 +1611,7 @@ type OutputSize struct {
 
 func (x *OutputSize) Reset() {
 	*x = OutputSize{}
-	mi := &file_api_v1_common_proto_msgTypes[9]
+	mi := &file_api_v1_common_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1301,7 +1623,7 @@ func (x *OutputSize) String() string {
 func (*OutputSize) ProtoMessage() {}
 
 func (x *OutputSize) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_common_proto_msgTypes[9]
+	mi := &file_api_v1_common_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1314,7 +1636,7 @@ func (x *OutputSize) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OutputSize.ProtoReflect.Descriptor instead.
 func (*OutputSize) Descriptor() ([]byte, []int) {
-	return file_api_v1_common_proto_rawDescGZIP(), []int{9}
+	return file_api_v1_common_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *OutputSize) GetStdout() int64 {
@@ -1349,7 +1671,7 @@ type Agent struct {
 
 func (x *Agent) Reset() {
 	*x = Agent{}
-	mi := &file_api_v1_common_proto_msgTypes[10]
+	mi := &file_api_v1_common_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1361,7 +1683,7 @@ func (x *Agent) String() string {
 func (*Agent) ProtoMessage() {}
 
 func (x *Agent) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_common_proto_msgTypes[10]
+	mi := &file_api_v1_common_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1374,7 +1696,7 @@ func (x *Agent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Agent.ProtoReflect.Descriptor instead.
 func (*Agent) Descriptor() ([]byte, []int) {
-	return file_api_v1_common_proto_rawDescGZIP(), []int{10}
+	return file_api_v1_common_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Agent) GetId() string {
@@ -1454,7 +1776,7 @@ type Framework struct {
 
 func (x *Framework) Reset() {
 	*x = Framework{}
-	mi := &file_api_v1_common_proto_msgTypes[11]
+	mi := &file_api_v1_common_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1466,7 +1788,7 @@ func (x *Framework) String() string {
 func (*Framework) ProtoMessage() {}
 
 func (x *Framework) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_common_proto_msgTypes[11]
+	mi := &file_api_v1_common_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1479,7 +1801,7 @@ func (x *Framework) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Framework.ProtoReflect.Descriptor instead.
 func (*Framework) Descriptor() ([]byte, []int) {
-	return file_api_v1_common_proto_rawDescGZIP(), []int{11}
+	return file_api_v1_common_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Framework) GetId() string {
@@ -1583,7 +1905,7 @@ type Usage struct {
 
 func (x *Usage) Reset() {
 	*x = Usage{}
-	mi := &file_api_v1_common_proto_msgTypes[12]
+	mi := &file_api_v1_common_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1595,7 +1917,7 @@ func (x *Usage) String() string {
 func (*Usage) ProtoMessage() {}
 
 func (x *Usage) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_common_proto_msgTypes[12]
+	mi := &file_api_v1_common_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1608,7 +1930,7 @@ func (x *Usage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Usage.ProtoReflect.Descriptor instead.
 func (*Usage) Descriptor() ([]byte, []int) {
-	return file_api_v1_common_proto_rawDescGZIP(), []int{12}
+	return file_api_v1_common_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Usage) GetAt() *timestamppb.Timestamp {
@@ -1661,7 +1983,7 @@ type Error struct {
 
 func (x *Error) Reset() {
 	*x = Error{}
-	mi := &file_api_v1_common_proto_msgTypes[13]
+	mi := &file_api_v1_common_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1673,7 +1995,7 @@ func (x *Error) String() string {
 func (*Error) ProtoMessage() {}
 
 func (x *Error) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_common_proto_msgTypes[13]
+	mi := &file_api_v1_common_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1686,7 +2008,7 @@ func (x *Error) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Error.ProtoReflect.Descriptor instead.
 func (*Error) Descriptor() ([]byte, []int) {
-	return file_api_v1_common_proto_rawDescGZIP(), []int{13}
+	return file_api_v1_common_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Error) GetKind() ErrorKind {
@@ -1769,7 +2091,7 @@ const file_api_v1_common_proto_rawDesc = "" +
 	"\x06labels\x18\x06 \x03(\v2\x1f.tender.v1.Executor.LabelsEntryR\x06labels\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xfb\x04\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xa5\x05\n" +
 	"\x04Task\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x121\n" +
@@ -1783,7 +2105,8 @@ const file_api_v1_common_proto_rawDesc = "" +
 	"\x05ports\x18\t \x03(\v2\x1a.tender.v1.Task.PortsEntryR\x05ports\x122\n" +
 	"\tplacement\x18\n" +
 	" \x01(\v2\x14.tender.v1.PlacementR\tplacement\x12\x14\n" +
-	"\x05group\x18\v \x01(\tR\x05group\x12I\n" +
+	"\x05group\x18\v \x01(\tR\x05group\x12(\n" +
+	"\x06checks\x18\x14 \x03(\v2\x10.tender.v1.CheckR\x06checks\x12I\n" +
 	"\x13max_completion_time\x18\x15 \x01(\v2\x19.google.protobuf.DurationR\x11maxCompletionTime\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
@@ -1791,7 +2114,26 @@ const file_api_v1_common_proto_rawDesc = "" +
 	"\n" +
 	"PortsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\rR\x05value:\x028\x01\"\x9e\x01\n" +
+	"\x05value\x18\x02 \x01(\rR\x05value:\x028\x01\"\x96\x03\n" +
+	"\x05Check\x12\x1c\n" +
+	"\treadiness\x18\x01 \x01(\bR\treadiness\x12.\n" +
+	"\acommand\x18\x02 \x01(\v2\x12.tender.v1.CommandH\x00R\acommand\x12*\n" +
+	"\x04http\x18\x03 \x01(\v2\x14.tender.v1.HTTPCheckH\x00R\x04http\x12'\n" +
+	"\x03tcp\x18\x04 \x01(\v2\x13.tender.v1.TCPCheckH\x00R\x03tcp\x12*\n" +
+	"\x04grpc\x18\x05 \x01(\v2\x14.tender.v1.GRPCCheckH\x00R\x04grpc\x125\n" +
+	"\binterval\x18\x06 \x01(\v2\x19.google.protobuf.DurationR\binterval\x123\n" +
+	"\atimeout\x18\a \x01(\v2\x19.google.protobuf.DurationR\atimeout\x12/\n" +
+	"\x05grace\x18\b \x01(\v2\x19.google.protobuf.DurationR\x05grace\x12\x1a\n" +
+	"\bfailures\x18\t \x01(\rR\bfailuresB\x05\n" +
+	"\x03how\"3\n" +
+	"\tHTTPCheck\x12\x12\n" +
+	"\x04port\x18\x01 \x01(\tR\x04port\x12\x12\n" +
+	"\x04path\x18\x02 \x01(\tR\x04path\"\x1e\n" +
+	"\bTCPCheck\x12\x12\n" +
+	"\x04port\x18\x01 \x01(\tR\x04port\"9\n" +
+	"\tGRPCCheck\x12\x12\n" +
+	"\x04port\x18\x01 \x01(\tR\x04port\x12\x18\n" +
+	"\aservice\x18\x02 \x01(\tR\aservice\"\x9e\x01\n" +
 	"\tPlacement\x12/\n" +
 	"\x05level\x18\x01 \x01(\x0e2\x19.tender.v1.PlacementLevelR\x05level\x121\n" +
 	"\x06waited\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\x06waited\x12-\n" +
@@ -1977,7 +2319,7 @@ func file_api_v1_common_proto_rawDescGZIP() []byte {
 }
 
 var file_api_v1_common_proto_enumTypes = make([]protoimpl.EnumInfo, 5)
-var file_api_v1_common_proto_msgTypes = make([]protoimpl.MessageInfo, 23)
+var file_api_v1_common_proto_msgTypes = make([]protoimpl.MessageInfo, 27)
 var file_api_v1_common_proto_goTypes = []any{
 	(TaskState)(0),                // 0: tender.v1.TaskState
 	(Source)(0),                   // 1: tender.v1.Source
@@ -1991,66 +2333,78 @@ var file_api_v1_common_proto_goTypes = []any{
 	(*Command)(nil),               // 9: tender.v1.Command
 	(*Executor)(nil),              // 10: tender.v1.Executor
 	(*Task)(nil),                  // 11: tender.v1.Task
-	(*Placement)(nil),             // 12: tender.v1.Placement
-	(*Status)(nil),                // 13: tender.v1.Status
-	(*OutputSize)(nil),            // 14: tender.v1.OutputSize
-	(*Agent)(nil),                 // 15: tender.v1.Agent
-	(*Framework)(nil),             // 16: tender.v1.Framework
-	(*Usage)(nil),                 // 17: tender.v1.Usage
-	(*Error)(nil),                 // 18: tender.v1.Error
-	nil,                           // 19: tender.v1.Command.EnvEntry
-	nil,                           // 20: tender.v1.Executor.LabelsEntry
-	nil,                           // 21: tender.v1.Task.LabelsEntry
-	nil,                           // 22: tender.v1.Task.PortsEntry
-	nil,                           // 23: tender.v1.Status.LabelsEntry
-	nil,                           // 24: tender.v1.Status.PortsEntry
-	nil,                           // 25: tender.v1.Agent.AttributesEntry
-	nil,                           // 26: tender.v1.Framework.LabelsEntry
-	nil,                           // 27: tender.v1.Framework.EndpointsEntry
-	(*durationpb.Duration)(nil),   // 28: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil), // 29: google.protobuf.Timestamp
+	(*Check)(nil),                 // 12: tender.v1.Check
+	(*HTTPCheck)(nil),             // 13: tender.v1.HTTPCheck
+	(*TCPCheck)(nil),              // 14: tender.v1.TCPCheck
+	(*GRPCCheck)(nil),             // 15: tender.v1.GRPCCheck
+	(*Placement)(nil),             // 16: tender.v1.Placement
+	(*Status)(nil),                // 17: tender.v1.Status
+	(*OutputSize)(nil),            // 18: tender.v1.OutputSize
+	(*Agent)(nil),                 // 19: tender.v1.Agent
+	(*Framework)(nil),             // 20: tender.v1.Framework
+	(*Usage)(nil),                 // 21: tender.v1.Usage
+	(*Error)(nil),                 // 22: tender.v1.Error
+	nil,                           // 23: tender.v1.Command.EnvEntry
+	nil,                           // 24: tender.v1.Executor.LabelsEntry
+	nil,                           // 25: tender.v1.Task.LabelsEntry
+	nil,                           // 26: tender.v1.Task.PortsEntry
+	nil,                           // 27: tender.v1.Status.LabelsEntry
+	nil,                           // 28: tender.v1.Status.PortsEntry
+	nil,                           // 29: tender.v1.Agent.AttributesEntry
+	nil,                           // 30: tender.v1.Framework.LabelsEntry
+	nil,                           // 31: tender.v1.Framework.EndpointsEntry
+	(*durationpb.Duration)(nil),   // 32: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil), // 33: google.protobuf.Timestamp
 }
 var file_api_v1_common_proto_depIdxs = []int32{
 	6,  // 0: tender.v1.Resource.ranges:type_name -> tender.v1.Range
-	19, // 1: tender.v1.Command.env:type_name -> tender.v1.Command.EnvEntry
+	23, // 1: tender.v1.Command.env:type_name -> tender.v1.Command.EnvEntry
 	8,  // 2: tender.v1.Command.uris:type_name -> tender.v1.URI
 	9,  // 3: tender.v1.Executor.command:type_name -> tender.v1.Command
 	7,  // 4: tender.v1.Executor.resources:type_name -> tender.v1.Resource
-	28, // 5: tender.v1.Executor.shutdown_grace:type_name -> google.protobuf.Duration
-	20, // 6: tender.v1.Executor.labels:type_name -> tender.v1.Executor.LabelsEntry
+	32, // 5: tender.v1.Executor.shutdown_grace:type_name -> google.protobuf.Duration
+	24, // 6: tender.v1.Executor.labels:type_name -> tender.v1.Executor.LabelsEntry
 	7,  // 7: tender.v1.Task.resources:type_name -> tender.v1.Resource
 	10, // 8: tender.v1.Task.executor:type_name -> tender.v1.Executor
 	9,  // 9: tender.v1.Task.command:type_name -> tender.v1.Command
-	28, // 10: tender.v1.Task.kill_grace:type_name -> google.protobuf.Duration
-	21, // 11: tender.v1.Task.labels:type_name -> tender.v1.Task.LabelsEntry
-	22, // 12: tender.v1.Task.ports:type_name -> tender.v1.Task.PortsEntry
-	12, // 13: tender.v1.Task.placement:type_name -> tender.v1.Placement
-	28, // 14: tender.v1.Task.max_completion_time:type_name -> google.protobuf.Duration
-	3,  // 15: tender.v1.Placement.level:type_name -> tender.v1.PlacementLevel
-	28, // 16: tender.v1.Placement.waited:type_name -> google.protobuf.Duration
-	28, // 17: tender.v1.Placement.idle:type_name -> google.protobuf.Duration
-	0,  // 18: tender.v1.Status.state:type_name -> tender.v1.TaskState
-	2,  // 19: tender.v1.Status.reason:type_name -> tender.v1.Reason
-	1,  // 20: tender.v1.Status.source:type_name -> tender.v1.Source
-	29, // 21: tender.v1.Status.at:type_name -> google.protobuf.Timestamp
-	23, // 22: tender.v1.Status.labels:type_name -> tender.v1.Status.LabelsEntry
-	24, // 23: tender.v1.Status.ports:type_name -> tender.v1.Status.PortsEntry
-	14, // 24: tender.v1.Status.output:type_name -> tender.v1.OutputSize
-	7,  // 25: tender.v1.Agent.resources:type_name -> tender.v1.Resource
-	25, // 26: tender.v1.Agent.attributes:type_name -> tender.v1.Agent.AttributesEntry
-	28, // 27: tender.v1.Framework.failover_timeout:type_name -> google.protobuf.Duration
-	7,  // 28: tender.v1.Framework.min_offer:type_name -> tender.v1.Resource
-	7,  // 29: tender.v1.Framework.max_offer:type_name -> tender.v1.Resource
-	26, // 30: tender.v1.Framework.labels:type_name -> tender.v1.Framework.LabelsEntry
-	27, // 31: tender.v1.Framework.endpoints:type_name -> tender.v1.Framework.EndpointsEntry
-	29, // 32: tender.v1.Usage.at:type_name -> google.protobuf.Timestamp
-	28, // 33: tender.v1.Usage.cpu_time:type_name -> google.protobuf.Duration
-	4,  // 34: tender.v1.Error.kind:type_name -> tender.v1.ErrorKind
-	35, // [35:35] is the sub-list for method output_type
-	35, // [35:35] is the sub-list for method input_type
-	35, // [35:35] is the sub-list for extension type_name
-	35, // [35:35] is the sub-list for extension extendee
-	0,  // [0:35] is the sub-list for field type_name
+	32, // 10: tender.v1.Task.kill_grace:type_name -> google.protobuf.Duration
+	25, // 11: tender.v1.Task.labels:type_name -> tender.v1.Task.LabelsEntry
+	26, // 12: tender.v1.Task.ports:type_name -> tender.v1.Task.PortsEntry
+	16, // 13: tender.v1.Task.placement:type_name -> tender.v1.Placement
+	12, // 14: tender.v1.Task.checks:type_name -> tender.v1.Check
+	32, // 15: tender.v1.Task.max_completion_time:type_name -> google.protobuf.Duration
+	9,  // 16: tender.v1.Check.command:type_name -> tender.v1.Command
+	13, // 17: tender.v1.Check.http:type_name -> tender.v1.HTTPCheck
+	14, // 18: tender.v1.Check.tcp:type_name -> tender.v1.TCPCheck
+	15, // 19: tender.v1.Check.grpc:type_name -> tender.v1.GRPCCheck
+	32, // 20: tender.v1.Check.interval:type_name -> google.protobuf.Duration
+	32, // 21: tender.v1.Check.timeout:type_name -> google.protobuf.Duration
+	32, // 22: tender.v1.Check.grace:type_name -> google.protobuf.Duration
+	3,  // 23: tender.v1.Placement.level:type_name -> tender.v1.PlacementLevel
+	32, // 24: tender.v1.Placement.waited:type_name -> google.protobuf.Duration
+	32, // 25: tender.v1.Placement.idle:type_name -> google.protobuf.Duration
+	0,  // 26: tender.v1.Status.state:type_name -> tender.v1.TaskState
+	2,  // 27: tender.v1.Status.reason:type_name -> tender.v1.Reason
+	1,  // 28: tender.v1.Status.source:type_name -> tender.v1.Source
+	33, // 29: tender.v1.Status.at:type_name -> google.protobuf.Timestamp
+	27, // 30: tender.v1.Status.labels:type_name -> tender.v1.Status.LabelsEntry
+	28, // 31: tender.v1.Status.ports:type_name -> tender.v1.Status.PortsEntry
+	18, // 32: tender.v1.Status.output:type_name -> tender.v1.OutputSize
+	7,  // 33: tender.v1.Agent.resources:type_name -> tender.v1.Resource
+	29, // 34: tender.v1.Agent.attributes:type_name -> tender.v1.Agent.AttributesEntry
+	32, // 35: tender.v1.Framework.failover_timeout:type_name -> google.protobuf.Duration
+	7,  // 36: tender.v1.Framework.min_offer:type_name -> tender.v1.Resource
+	7,  // 37: tender.v1.Framework.max_offer:type_name -> tender.v1.Resource
+	30, // 38: tender.v1.Framework.labels:type_name -> tender.v1.Framework.LabelsEntry
+	31, // 39: tender.v1.Framework.endpoints:type_name -> tender.v1.Framework.EndpointsEntry
+	33, // 40: tender.v1.Usage.at:type_name -> google.protobuf.Timestamp
+	32, // 41: tender.v1.Usage.cpu_time:type_name -> google.protobuf.Duration
+	4,  // 42: tender.v1.Error.kind:type_name -> tender.v1.ErrorKind
+	43, // [43:43] is the sub-list for method output_type
+	43, // [43:43] is the sub-list for method input_type
+	43, // [43:43] is the sub-list for extension type_name
+	43, // [43:43] is the sub-list for extension extendee
+	0,  // [0:43] is the sub-list for field type_name
 }
 
 func init() { file_api_v1_common_proto_init() }
@@ -2058,14 +2412,20 @@ func file_api_v1_common_proto_init() {
 	if File_api_v1_common_proto != nil {
 		return
 	}
-	file_api_v1_common_proto_msgTypes[8].OneofWrappers = []any{}
+	file_api_v1_common_proto_msgTypes[7].OneofWrappers = []any{
+		(*Check_Command)(nil),
+		(*Check_Http)(nil),
+		(*Check_Tcp)(nil),
+		(*Check_Grpc)(nil),
+	}
+	file_api_v1_common_proto_msgTypes[12].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_api_v1_common_proto_rawDesc), len(file_api_v1_common_proto_rawDesc)),
 			NumEnums:      5,
-			NumMessages:   23,
+			NumMessages:   27,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -2209,16 +2209,18 @@ type TaskView struct {
 	AgentId       string                 `protobuf:"bytes,9,opt,name=agent_id,json=agentId,proto3" json:"agent_id,omitempty"`
 	Hostname      string                 `protobuf:"bytes,10,opt,name=hostname,proto3" json:"hostname,omitempty"`
 	// Of the agent's HTTP listener, where its logs are.
-	AgentAddress  string                 `protobuf:"bytes,11,opt,name=agent_address,json=agentAddress,proto3" json:"agent_address,omitempty"`
-	ExecutorId    string                 `protobuf:"bytes,12,opt,name=executor_id,json=executorId,proto3" json:"executor_id,omitempty"`
-	Resources     *structpb.Struct       `protobuf:"bytes,13,opt,name=resources,proto3" json:"resources,omitempty"`
-	Launched      *timestamppb.Timestamp `protobuf:"bytes,14,opt,name=launched,proto3" json:"launched,omitempty"`
-	Since         *timestamppb.Timestamp `protobuf:"bytes,15,opt,name=since,proto3" json:"since,omitempty"`
-	ExitCode      *int32                 `protobuf:"varint,16,opt,name=exit_code,json=exitCode,proto3,oneof" json:"exit_code,omitempty"`
-	Labels        map[string]string      `protobuf:"bytes,17,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	Ports         map[string]uint32      `protobuf:"bytes,18,rep,name=ports,proto3" json:"ports,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
-	Usage         *Usage                 `protobuf:"bytes,19,opt,name=usage,proto3" json:"usage,omitempty"`
-	Command       *Command               `protobuf:"bytes,20,opt,name=command,proto3" json:"command,omitempty"`
+	AgentAddress string                 `protobuf:"bytes,11,opt,name=agent_address,json=agentAddress,proto3" json:"agent_address,omitempty"`
+	ExecutorId   string                 `protobuf:"bytes,12,opt,name=executor_id,json=executorId,proto3" json:"executor_id,omitempty"`
+	Resources    *structpb.Struct       `protobuf:"bytes,13,opt,name=resources,proto3" json:"resources,omitempty"`
+	Launched     *timestamppb.Timestamp `protobuf:"bytes,14,opt,name=launched,proto3" json:"launched,omitempty"`
+	Since        *timestamppb.Timestamp `protobuf:"bytes,15,opt,name=since,proto3" json:"since,omitempty"`
+	ExitCode     *int32                 `protobuf:"varint,16,opt,name=exit_code,json=exitCode,proto3,oneof" json:"exit_code,omitempty"`
+	Labels       map[string]string      `protobuf:"bytes,17,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	Ports        map[string]uint32      `protobuf:"bytes,18,rep,name=ports,proto3" json:"ports,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
+	Usage        *Usage                 `protobuf:"bytes,19,opt,name=usage,proto3" json:"usage,omitempty"`
+	Command      *Command               `protobuf:"bytes,20,opt,name=command,proto3" json:"command,omitempty"`
+	// Whether it passes its checks. Absent: it has none, or not each has been made.
+	Healthy       *bool `protobuf:"varint,27,opt,name=healthy,proto3,oneof" json:"healthy,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2391,6 +2393,13 @@ func (x *TaskView) GetCommand() *Command {
 		return x.Command
 	}
 	return nil
+}
+
+func (x *TaskView) GetHealthy() bool {
+	if x != nil && x.Healthy != nil {
+		return *x.Healthy
+	}
+	return false
 }
 
 type ListTasksResponse struct {
@@ -4832,7 +4841,7 @@ const file_api_v1_operator_proto_rawDesc = "" +
 	"\x16ListFrameworksResponse\x12.\n" +
 	"\x05items\x18\x01 \x03(\v2\x18.tender.v1.FrameworkViewR\x05items\x12&\n" +
 	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\x12#\n" +
-	"\rapplied_index\x18\x03 \x01(\x04R\fappliedIndex\"\xdc\x06\n" +
+	"\rapplied_index\x18\x03 \x01(\x04R\fappliedIndex\"\x87\a\n" +
 	"\bTaskView\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12!\n" +
 	"\fframework_id\x18\x02 \x01(\tR\vframeworkId\x12%\n" +
@@ -4855,7 +4864,8 @@ const file_api_v1_operator_proto_rawDesc = "" +
 	"\x06labels\x18\x11 \x03(\v2\x1f.tender.v1.TaskView.LabelsEntryR\x06labels\x124\n" +
 	"\x05ports\x18\x12 \x03(\v2\x1e.tender.v1.TaskView.PortsEntryR\x05ports\x12&\n" +
 	"\x05usage\x18\x13 \x01(\v2\x10.tender.v1.UsageR\x05usage\x12,\n" +
-	"\acommand\x18\x14 \x01(\v2\x12.tender.v1.CommandR\acommand\x1a9\n" +
+	"\acommand\x18\x14 \x01(\v2\x12.tender.v1.CommandR\acommand\x12\x1d\n" +
+	"\ahealthy\x18\x1b \x01(\bH\x01R\ahealthy\x88\x01\x01\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a8\n" +
@@ -4864,7 +4874,9 @@ const file_api_v1_operator_proto_rawDesc = "" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\rR\x05value:\x028\x01B\f\n" +
 	"\n" +
-	"_exit_code\"f\n" +
+	"_exit_codeB\n" +
+	"\n" +
+	"\b_healthy\"f\n" +
 	"\x11ListTasksResponse\x12)\n" +
 	"\x05items\x18\x01 \x03(\v2\x13.tender.v1.TaskViewR\x05items\x12&\n" +
 	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xcf\x02\n" +

@@ -43,6 +43,9 @@ type Config struct {
 	Idle func()
 	// IdleAfter is how long that is. Default 1 min.
 	IdleAfter time.Duration
+	// Probe makes one check of a task that runs; see [api.Task].Checks. It is called beside a Handler's methods, for
+	// each task once at a time, and is to return when its context ends. nil is well. Default: [ProbeChecks].
+	Probe func(ctx context.Context, task *Task, check api.Check) error
 	// Logger takes what the SDK has to say. Default: discarded.
 	Logger *slog.Logger
 	// Dialer opens the connection to the agent. Default: the unix socket.
@@ -115,6 +118,9 @@ func (c Config) complete() (Config, error) {
 	}
 	if c.IdleAfter <= 0 {
 		c.IdleAfter = DefaultIdleAfter
+	}
+	if c.Probe == nil {
+		c.Probe = ProbeChecks
 	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)

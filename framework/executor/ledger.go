@@ -38,6 +38,8 @@ type ledger struct {
 	online  bool                    // a session takes what comes
 	out     []protocol.ExecutorCall // waits for the writer of this session
 	said    int                     // bytes of messages in out
+
+	watch func(*Task) context.CancelFunc // begins the checks of a task that runs; nil: none are made
 }
 
 // entry is a task until it has ended and all is acknowledged.
@@ -46,6 +48,8 @@ type entry struct {
 	state  api.TaskState
 	number uint64
 	kept   []protocol.ExecutorStatus // not acknowledged, in order
+
+	illness illness
 }
 
 func newLedger() *ledger {
@@ -77,24 +81,32 @@ func (l *ledger) report(id api.TaskID, report Report) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	e := l.tasks[id]
-	switch {
-	case e == nil || e.state.Terminal():
+	if e == nil || e.state.Terminal() {
 		return errEnded
+	}
+	report = e.illness.diagnose(report)
+	switch {
 	case !api.MayMove(e.state, report.State, api.MoverExecutor):
 		return fmt.Errorf("a task in %v can't be moved to %v by its executor", e.state, report.State)
 	case len(e.kept) >= unacknowledgedPerTaskMax && !report.State.Terminal():
 		return errBehind
 	}
-	e.number++
 	e.state = report.State
-	status := report.status(id, e.number)
-	e.kept = append(e.kept, status)
 	if e.state.Terminal() {
 		l.living--
 		l.changed.Broadcast()
 	}
-	l.put(status)
+	l.keep(e, report)
+	l.keepWatch(e)
 	return nil
+}
+
+// keep numbers a status, keeps it until it is acknowledged, and sends it. Under mu.
+func (l *ledger) keep(e *entry, report Report) {
+	e.number++
+	status := report.status(e.task.ID, e.number)
+	e.kept = append(e.kept, status)
+	l.put(status)
 }
 
 // killing notes that a running task is to end: no progress of it is told any more. The
@@ -104,6 +116,7 @@ func (l *ledger) killing(id api.TaskID) {
 	defer l.mu.Unlock()
 	if e := l.tasks[id]; e != nil && e.state == api.TaskRunning {
 		e.state = api.TaskKilling
+		l.keepWatch(e)
 	}
 }
 

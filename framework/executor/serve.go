@@ -62,10 +62,13 @@ type server struct {
 	ready   bool       // Init has ended; guarded by calls
 	broken  error      // what Init returned; guarded by calls
 	waiting []*Task    // for Init; guarded by calls
+
+	watches sync.WaitGroup // of tasks that are checked
 }
 
 func (s *server) run(ctx context.Context) error {
 	sessions, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer s.watch(sessions)()
 	lost := make(chan error, 1)
 	go func() { lost <- s.sessions(sessions) }()
 	broken := make(chan error, 1)

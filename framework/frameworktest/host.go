@@ -44,6 +44,10 @@ type held struct {
 	executor  api.ExecutorRef
 	uses      *api.Resources // really; nil: what it asked for
 	end       chan Play      // how it is to end, now; nil: it is not played
+
+	began      time.Time
+	readyAfter time.Duration // before, it passes no check
+	ill        *bool         // said by the story; nil: it was not
 }
 
 // executorsPort is where the agent listens for its executors, instead of a unix socket.
@@ -129,6 +133,7 @@ func (p *process) serve(start agentexecutor.Start) error {
 		RecoveryTimeout: recovery,
 		Logger:          p.host.handle.logs.slog(p.name),
 		Dialer:          p.dial,
+		Probe:           p.host.probe,
 	}, player{executor.Functions(p.runTask), p})
 }
 

@@ -11,6 +11,11 @@ import (
 	"github.com/tenderhq/tender/internal/pause"
 )
 
+var (
+	errNotReady = errors.New("it is not ready yet")
+	errIll      = errors.New("its story says that it is ill")
+)
+
 // runTask is what an executor of ours does with a task.
 func (p *process) runTask(ctx context.Context, task *executor.Task) error {
 	h := p.host.handle
@@ -27,9 +32,9 @@ func (p *process) runTask(ctx context.Context, task *executor.Task) error {
 	defer p.forgetGrace(task.ID)
 	ref := api.TaskRef{Framework: task.Framework, Task: task.ID}
 	h.journal.started(p.host.name, ref, play)
-	holding := held{resources: task.Resources, executor: p.id}
+	holding := held{resources: task.Resources, executor: p.id, began: time.Now()}
 	if play != nil {
-		holding.end = make(chan Play, 1)
+		holding.end, holding.readyAfter = make(chan Play, 1), play.ReadyAfter
 	}
 	p.host.begins(ref, holding)
 	rest := sync.OnceFunc(func() {
@@ -155,4 +160,20 @@ func (p *process) endOf(ctx context.Context, task api.TaskID, play *Play, other 
 			return play, nil
 		}
 	}
+}
+
+// probe answers a check as the task's story says.
+func (h *host) probe(_ context.Context, task *executor.Task, _ api.Check) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	running, is := h.tasks[api.TaskRef{Framework: task.Framework, Task: task.ID}]
+	switch {
+	case !is:
+		return errNotReady
+	case running.ill != nil && *running.ill:
+		return errIll
+	case running.ill == nil && time.Since(running.began) < running.readyAfter:
+		return errNotReady
+	}
+	return nil
 }

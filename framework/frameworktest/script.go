@@ -19,6 +19,8 @@ type Play struct {
 	// Stubborn does not heed a kill. When its grace is over it is KILLED, with exit code 137, as a process
 	// is that ignores SIGTERM.
 	Stubborn bool
+	// ReadyAfter is how long after its start it passes its checks; see [Framework.SetHealth].
+	ReadyAfter time.Duration
 	// Crash ends the whole executor instead of the task, with all that it runs.
 	Crash bool
 }

@@ -43,6 +43,19 @@ func (f *Framework) Use(task api.TaskID, used api.Resources) {
 	}
 }
 
+// SetHealth says whether a task that runs passes its checks from now on, whatever its [Play] says. Its status tells so
+// when the next check is made.
+func (f *Framework) SetHealth(task api.TaskID, healthy bool) {
+	f.handle.t.Helper()
+	host, ill := f.hostOf(task), !healthy
+	host.mu.Lock()
+	defer host.mu.Unlock()
+	if running, ok := host.tasks[f.ref(task)]; ok {
+		running.ill = &ill
+		host.tasks[f.ref(task)] = running
+	}
+}
+
 // hostOf waits until the task runs and gives the machine.
 func (f *Framework) hostOf(task api.TaskID) *host {
 	f.handle.t.Helper()

@@ -70,6 +70,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -417,6 +418,10 @@ func (s *state) checkTask(one Item) error {
 	task.ID = api.TaskID(one.ID)
 	task.Ports = maps.Clone(task.Ports)
 	maps.DeleteFunc(task.Ports, func(_ string, port uint16) bool { return port == 0 })
+	task.Checks = slices.DeleteFunc(slices.Clone(task.Checks), func(check api.Check) bool {
+		port, named := one.Task.Ports[check.PortName()]
+		return named && port == 0
+	})
 	if s.config.Spread != "" || s.config.Apart != "" {
 		task.Group = one.Group
 	}

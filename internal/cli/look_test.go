@@ -186,7 +186,7 @@ func small() *cluster {
 		},
 		tasks: []*apiv1.TaskView{
 			{Id: "hello.0", Name: "hello", FrameworkId: "framework-1", FrameworkName: "web", Role: "ops", State: "RUNNING", AgentId: "agent-1",
-				Hostname: "h1", AgentAddress: "127.0.0.1:5051", ExecutorId: "command", Resources: resources("cpus", 1.5, "mem", 1024),
+				Hostname: "h1", AgentAddress: "127.0.0.1:5051", ExecutorId: "command", Resources: resources("cpus", 1.5, "mem", 1024), Healthy: new(false),
 				Launched: ago(20 * time.Second), Since: ago(19 * time.Second), Ports: map[string]uint32{"http": 31000},
 				Command: &apiv1.Command{Argv: []string{"sh", "-c", "echo 'it'"}, Env: map[string]string{"A": "1"}}},
 			{Id: "hello.1", FrameworkId: "framework-1", FrameworkName: "web", State: "FAILED", AgentId: "agent-10", ExitCode: &code,

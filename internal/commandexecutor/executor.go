@@ -41,6 +41,7 @@ func Serve(ctx context.Context, config executor.Config) error {
 	}
 	running.Go(x.reap)
 	running.Go(func() { x.sweep(ctx) })
+	config.Probe = x.probe
 	err = executor.Serve(ctx, config, x)
 	stop()
 	x.close()
@@ -60,6 +61,7 @@ type commands struct {
 	tasks    map[api.TaskID]*process
 	leaders  map[int]*process // started, its first process not reaped
 	leftover map[int]*process // its first process is reaped, others of the task are not gone
+	checks   map[int]*check   // their first process is not reaped
 	starts   []*process       // wait for a starter; bounded by the agent's tasks
 	inFlight int              // starts whose pid is not known yet
 	sequence uint64           // of starts
@@ -75,6 +77,7 @@ type process struct {
 	status   syscall.WaitStatus
 	killed   bool         // the agent asked
 	strays   map[int]bool // killed because they had left the group, and not reaped
+	check    *check       // that runs, or is being started
 	deadline *time.Timer
 	killBy   time.Time // when deadline rings
 }
@@ -92,6 +95,7 @@ func newCommands(null *os.File) *commands {
 		tasks:    make(map[api.TaskID]*process),
 		leaders:  make(map[int]*process),
 		leftover: make(map[int]*process),
+		checks:   make(map[int]*check),
 		early:    make(map[int]early),
 		sweeping: make(chan struct{}, 1),
 	}
@@ -197,12 +201,7 @@ func (x *commands) started(p *process, sequence uint64, pid int, err error) {
 	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	x.inFlight--
-	ended, found := x.early[pid]
-	delete(x.early, pid)
-	if x.inFlight == 0 {
-		clear(x.early)
-	}
+	ended, found := x.landed(pid)
 	if err != nil {
 		x.end(p, executor.Report{State: api.TaskFailed, Reason: api.ReasonLaunchFailed, Message: err.Error()})
 		return
@@ -220,6 +219,17 @@ func (x *commands) started(p *process, sequence uint64, pid int, err error) {
 		_ = syscall.Kill(-pid, syscall.SIGTERM)
 	}
 	x.changed.Broadcast()
+}
+
+// landed notes that a start is not in flight any more, and tells whether its process has been reaped already. Under mu.
+func (x *commands) landed(pid int) (ended early, found bool) {
+	x.inFlight--
+	ended, found = x.early[pid]
+	delete(x.early, pid)
+	if x.inFlight == 0 {
+		clear(x.early)
+	}
+	return ended, found
 }
 
 // end tells the end of a task and forgets it. Under mu.

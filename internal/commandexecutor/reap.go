@@ -24,10 +24,10 @@ func (x *commands) reap() {
 func (x *commands) awaitStart() bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	for len(x.leaders) == 0 && !x.closing {
+	for len(x.leaders)+len(x.checks) == 0 && !x.closing {
 		x.changed.Wait()
 	}
-	return len(x.leaders) > 0
+	return len(x.leaders)+len(x.checks) > 0
 }
 
 // childEnded reaps a child. While the first process of a group is not reaped, the
@@ -35,8 +35,8 @@ func (x *commands) awaitStart() bool {
 func (x *commands) childEnded(pid int) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	p := x.leaders[pid]
-	if p != nil {
+	p, c := x.leaders[pid], x.checks[pid]
+	if p != nil || c != nil {
 		_ = syscall.Kill(-pid, syscall.SIGKILL)
 	}
 	var status syscall.WaitStatus
@@ -48,6 +48,8 @@ func (x *commands) childEnded(pid int) {
 		delete(x.leaders, pid)
 		p.status = status
 		x.leaderGone(p)
+	case c != nil:
+		x.checkEnded(c, status)
 	case x.inFlight > 0:
 		x.early[pid] = early{status, x.sequence}
 	}
@@ -91,6 +93,12 @@ func (x *commands) leaderGone(p *process) {
 // that its own children may not be ours yet. (R11.) Under mu, so that no number is given to another meanwhile.
 func (x *commands) restGone(p *process) bool {
 	left := syscall.Kill(-p.pid, 0) != syscall.ESRCH
+	if c := p.check; c != nil {
+		left = true
+		if c.pid != 0 {
+			_ = syscall.Kill(-c.pid, syscall.SIGKILL)
+		}
+	}
 	for _, pid := range orphans() {
 		if x.leaders[pid] == nil && (p.strays[pid] || startedFor(pid, p.task.Sandbox)) {
 			if p.strays == nil {

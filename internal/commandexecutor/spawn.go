@@ -22,18 +22,7 @@ const DefaultPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bi
 // it returns without an error the program was executed. It goes below package os/exec
 // because a start is what this process does most.
 func spawn(task *executor.Task, null *os.File) (int, error) {
-	if task.Command == nil {
-		return 0, errNoCommand
-	}
-	argv := task.Command.Argv
-	if task.Command.Shell != "" {
-		argv = []string{"/bin/sh", "-c", task.Command.Shell}
-	}
-	if len(argv) == 0 || argv[0] == "" {
-		return 0, errNoCommand
-	}
-	env, path := environment(task)
-	program, err := find(argv[0], path, task.Sandbox)
+	program, err := programOf(task)
 	if err != nil {
 		return 0, err
 	}
@@ -47,14 +36,43 @@ func spawn(task *executor.Task, null *os.File) (int, error) {
 		return 0, err
 	}
 	defer syscall.Close(stderr)
-	pid, err := syscall.ForkExec(program, argv, &syscall.ProcAttr{
-		Dir:   task.Sandbox,
-		Env:   env,
-		Files: []uintptr{null.Fd(), uintptr(stdout), uintptr(stderr)},
+	return program.fork(null.Fd(), uintptr(stdout), uintptr(stderr))
+}
+
+// program is one that is found, with all that it is started with but its files.
+type program struct {
+	path      string
+	argv, env []string
+	sandbox   string
+}
+
+// programOf finds the program of the task's command.
+func programOf(task *executor.Task) (program, error) {
+	if task.Command == nil {
+		return program{}, errNoCommand
+	}
+	argv := task.Command.Argv
+	if task.Command.Shell != "" {
+		argv = []string{"/bin/sh", "-c", task.Command.Shell}
+	}
+	if len(argv) == 0 || argv[0] == "" {
+		return program{}, errNoCommand
+	}
+	env, path := environment(task)
+	found, err := find(argv[0], path, task.Sandbox)
+	return program{path: found, argv: argv, env: env, sandbox: task.Sandbox}, err
+}
+
+// fork starts the program in a process group of its own.
+func (p program) fork(stdin, stdout, stderr uintptr) (int, error) {
+	pid, err := syscall.ForkExec(p.path, p.argv, &syscall.ProcAttr{
+		Dir:   p.sandbox,
+		Env:   p.env,
+		Files: []uintptr{stdin, stdout, stderr},
 		Sys:   &syscall.SysProcAttr{Setpgid: true},
 	})
 	if err != nil {
-		return 0, explain(program, task.Sandbox, err)
+		return 0, explain(p.path, p.sandbox, err)
 	}
 	return pid, nil
 }

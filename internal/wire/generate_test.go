@@ -178,11 +178,34 @@ func (g gen) task() api.Task {
 		task.Resources = task.Resources.Plus(api.NewResources(api.Resource{
 			Label: api.Label{Name: "ports"}, Ranges: api.NewRanges(api.Range{Begin: 80, End: 90})}))
 		task.Ports = map[string]uint16{"http": uint16(80 + g.n(10))}
+		task.Checks = g.checks()
+	}
+	if task.Executor == nil && g.bool() {
+		command := g.command()
+		command.URIs = nil
+		task.Checks = append(task.Checks, api.Check{Command: &command, Interval: api.CheckIntervalMin + g.duration()/2})
 	}
 	if g.bool() {
 		task.Placement = api.Placement{Level: api.PlacementLevel(1 + g.n(2)), Waited: g.duration(), Idle: g.duration()}
 	}
 	return task
+}
+
+func (g gen) checks() []api.Check {
+	var checks []api.Check
+	for range g.n(3) {
+		check := api.Check{Readiness: g.bool(), Timeout: g.duration(), Grace: g.duration(), Failures: g.n(9)}
+		switch g.n(2) {
+		case 0:
+			check.HTTP = &api.HTTPCheck{Port: "http", Path: "/" + g.maybeID()}
+		case 1:
+			check.TCP = &api.TCPCheck{Port: "http"}
+		default:
+			check.GRPC = &api.GRPCCheck{Port: "http", Service: g.maybeID()}
+		}
+		checks = append(checks, check)
+	}
+	return checks
 }
 
 func (g gen) state() api.TaskState { return api.TaskState(1 + g.n(int(api.TaskUnknown)-1)) }

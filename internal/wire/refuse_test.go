@@ -201,6 +201,28 @@ func TestBadTasksReachTheCore(t *testing.T) {
 			`a URI's name in the sandbox "../z" holds '/'; letters, digits, '-', '_' and '.' are safe`},
 		{func(m *apiv1.Task) { m.KillGrace = durationpb.New(-1) }, "kill grace is -1ns; it must not be negative"},
 		{func(m *apiv1.Task) { m.MaxCompletionTime = durationpb.New(-1) }, "max completion time is -1ns; it must not be negative"},
+		{func(m *apiv1.Task) { m.Checks = []*apiv1.Check{{}} }, "check 1: 0 of command, http, tcp and grpc are set; set exactly one"},
+		{func(m *apiv1.Task) { m.Checks = []*apiv1.Check{httpCheck("web", "/")} },
+			`check 1: port "web" is none of the task's; name one of its Ports`},
+		{func(m *apiv1.Task) { m.Checks = []*apiv1.Check{httpCheck("web", "up")} }, `check 1: path "up" does not begin with '/'`},
+		{func(m *apiv1.Task) { m.Checks = []*apiv1.Check{commandCheck(m.Command, 1), commandCheck(m.Command, 0)} },
+			"check 1: interval is 1ns; it must be 100ms or more"},
+		{func(m *apiv1.Task) {
+			m.Checks = []*apiv1.Check{commandCheck(m.Command, 0)}
+			m.Executor = &apiv1.Executor{Id: "x", Command: m.Command}
+		}, "check 1: commands are run by the built-in executor only; check over a port, or have your executor report Healthy itself"},
+		{func(m *apiv1.Task) {
+			m.Checks = []*apiv1.Check{commandCheck(&apiv1.Command{Shell: "x", Uris: []*apiv1.URI{{Source: "/y"}}}, 0)}
+		}, "check 1: the command of a check fetches nothing; give the URIs to the task's own command"},
+		{func(m *apiv1.Task) {
+			m.Checks = []*apiv1.Check{commandCheck(m.Command, 0)}
+			m.Checks[0].Failures = 1001
+		}, "check 1: failures is 1001; it must be from 1 to 1000, or 0 for 3"},
+		{func(m *apiv1.Task) {
+			for range api.ChecksMax + 1 {
+				m.Checks = append(m.Checks, commandCheck(m.Command, 0))
+			}
+		}, "9 checks, at most 8 are allowed"},
 		{func(m *apiv1.Task) { m.Ports = map[string]uint32{"http": 70000} }, `port "http" must be a number from 1 to 65535`},
 		{func(m *apiv1.Task) { m.Ports = map[string]uint32{"http": 80} },
 			`port "http" is 80, which is not among the task's resources; ask for ports:[80]`},
@@ -336,4 +358,16 @@ func TestEventsOfMasters(t *testing.T) {
 	if err != nil || len(forExecutor) != 1 {
 		t.Fatal(forExecutor, err)
 	}
+}
+
+func httpCheck(port, path string) *apiv1.Check {
+	return &apiv1.Check{How: &apiv1.Check_Http{Http: &apiv1.HTTPCheck{Port: port, Path: path}}}
+}
+
+func commandCheck(command *apiv1.Command, interval time.Duration) *apiv1.Check {
+	check := &apiv1.Check{How: &apiv1.Check_Command{Command: command}}
+	if interval > 0 {
+		check.Interval = durationpb.New(interval)
+	}
+	return check
 }

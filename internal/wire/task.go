@@ -21,6 +21,7 @@ func TaskToProto(task api.Task) *apiv1.Task {
 		Group:     clean(task.Group),
 
 		MaxCompletionTime: DurationToProto(task.MaxCompletionTime),
+		Checks:            checksToProto(task.Checks),
 	}
 }
 
@@ -57,6 +58,7 @@ func TaskFromProto(m *apiv1.Task) api.Task {
 		Group:     m.GetGroup(),
 
 		MaxCompletionTime: c.duration("", m.GetMaxCompletionTime()),
+		Checks:            checksFromProto(c, m.GetChecks()),
 	}
 }
 
@@ -146,6 +148,48 @@ func portsFromProto(ports map[string]uint32) map[string]uint16 {
 			port = 0
 		}
 		all[name] = uint16(port)
+	}
+	return all
+}
+func checksToProto(checks []api.Check) []*apiv1.Check {
+	var all []*apiv1.Check
+	for _, check := range checks {
+		m := &apiv1.Check{
+			Readiness: check.Readiness, Interval: DurationToProto(check.Interval), Timeout: DurationToProto(check.Timeout),
+			Grace: DurationToProto(check.Grace), Failures: uint32(max(check.Failures, 0)),
+		}
+		switch {
+		case check.Command != nil:
+			m.How = &apiv1.Check_Command{Command: CommandToProto(check.Command)}
+		case check.HTTP != nil:
+			m.How = &apiv1.Check_Http{Http: &apiv1.HTTPCheck{Port: clean(check.HTTP.Port), Path: clean(check.HTTP.Path)}}
+		case check.TCP != nil:
+			m.How = &apiv1.Check_Tcp{Tcp: &apiv1.TCPCheck{Port: clean(check.TCP.Port)}}
+		case check.GRPC != nil:
+			m.How = &apiv1.Check_Grpc{Grpc: &apiv1.GRPCCheck{Port: clean(check.GRPC.Port), Service: clean(check.GRPC.Service)}}
+		}
+		all = append(all, m)
+	}
+	return all
+}
+
+// checksFromProto reads checks as they are, without judging them: api.Task.Check does.
+func checksFromProto(c *checker, checks []*apiv1.Check) []api.Check {
+	var all []api.Check
+	for _, m := range checks {
+		check := api.Check{
+			Readiness: m.GetReadiness(), Interval: c.duration("", m.GetInterval()), Timeout: c.duration("", m.GetTimeout()),
+			Grace: c.duration("", m.GetGrace()), Failures: int(m.GetFailures()), Command: CommandFromProto(m.GetCommand()),
+		}
+		switch how := m.GetHow().(type) {
+		case *apiv1.Check_Http:
+			check.HTTP = &api.HTTPCheck{Port: how.Http.GetPort(), Path: how.Http.GetPath()}
+		case *apiv1.Check_Tcp:
+			check.TCP = &api.TCPCheck{Port: how.Tcp.GetPort()}
+		case *apiv1.Check_Grpc:
+			check.GRPC = &api.GRPCCheck{Port: how.Grpc.GetPort(), Service: how.Grpc.GetService()}
+		}
+		all = append(all, check)
 	}
 	return all
 }

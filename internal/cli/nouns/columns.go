@@ -73,6 +73,7 @@ var taskColumns = []column[*apiv1.TaskView]{
 	wide(text("EXECUTOR", (*apiv1.TaskView).GetExecutorId)),
 	wide(text("USED", func(t *apiv1.TaskView) string { return usageOf(t.GetUsage()) })),
 	wide(text("COMMAND", func(t *apiv1.TaskView) string { return commandOf(t.GetCommand()) })),
+	wide(text("HEALTHY", healthOf)),
 }
 
 var offerColumns = []column[*apiv1.OfferView]{
@@ -138,6 +139,17 @@ func demandOf(f *apiv1.FrameworkView) string {
 }
 
 // whyOf is what a state alone does not say: the code of a command, the reason, the message.
+// healthOf says whether a task passes its checks; "" when that is not known, or nobody asks.
+func healthOf(t *apiv1.TaskView) string {
+	switch {
+	case t.Healthy == nil:
+		return ""
+	case t.GetHealthy():
+		return "yes"
+	}
+	return "no"
+}
+
 func whyOf(t *apiv1.TaskView) string {
 	var parts []string
 	if t.ExitCode != nil && (t.GetExitCode() != 0 || t.GetState() != "FINISHED") {

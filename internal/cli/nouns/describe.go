@@ -211,6 +211,7 @@ func (d describer) taskFields(v *apiv1.TaskView) [][2]string {
 		{"State", v.GetState() + d.since(v.GetSince())},
 		{"Reason", v.GetReason()},
 		{"Message", v.GetMessage()},
+		{"Healthy", healthOf(v)},
 		{"Exit code", code},
 		{"Agent", strings.TrimSpace(v.GetAgentId() + " " + v.GetHostname())},
 		{"Agent address", v.GetAgentAddress()},

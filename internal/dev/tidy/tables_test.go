@@ -37,6 +37,7 @@ var floors = []floor{
 	{"internal/wire", "api api/v1 internal/protocol"},
 	{"internal/lookout", "api api/v1 internal/wire internal/pause internal/protocol"},
 	{"internal/sandbox", "api"},
+	{"internal/health", "api"},
 	{"internal/trust", "api"},
 
 	// The pure ones.
@@ -65,7 +66,7 @@ var floors = []floor{
 	{"agent/...", shell + "agent/..."},
 	{"agent/walls/cell", ""}, // files of the kernel, for the agent and the built-in executor
 	{"agent/checkpoint", shell + "internal/logpb agent/core"},
-	{"framework/...", shell + "internal/sandbox framework/... !framework/frameworktest"},
+	{"framework/...", shell + "internal/sandbox internal/health framework/... !framework/frameworktest"},
 
 	// The built-in executor: a user of the executors' SDK.
 	{"internal/commandexecutor", values + "framework/executor agent/walls/cell"},

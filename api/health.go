@@ -1,0 +1,151 @@
+package api
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// Check is how it is found out, on its agent, whether a task that runs is well. Exactly one of Command, HTTP, TCP and
+// GRPC says how. A task may have several; [Status.Healthy] tells whether it passes all of them.
+type Check struct {
+	// Readiness only tells: the task runs on, and whoever sends work to it should not. A task
+	// that fails any other check is killed with its grace, and FAILED (HEALTH_CHECK_FAILED).
+	Readiness bool
+
+	// Command is run in the task's sandbox and environment, and what it sets in Env. Exit code 0: well. Only the
+	// built-in executor for commands runs it.
+	Command *Command
+	HTTP    *HTTPCheck
+	TCP     *TCPCheck
+	GRPC    *GRPCCheck
+
+	// Interval is the pause between two checks. Default 10 s; until the first success within
+	// Grace it is no longer than a second.
+	Interval time.Duration
+	// Timeout is how long one may take; then it has failed, and is ended. Default 5 s.
+	Timeout time.Duration
+	// Grace is how long after its first RUNNING a task may fail while it has not passed
+	// once. Default 15 s.
+	Grace time.Duration
+	// Failures in a row make it ill. Default 3. A task that was never ready is so after the first.
+	Failures int
+}
+
+// HTTPCheck is a GET of a path, over loopback. Well is an answer from 200 to 399; a redirection is not followed.
+type HTTPCheck struct {
+	Port string // one of the task's Ports, by its name
+	Path string // default "/"
+}
+
+// TCPCheck is a connection to a port, over loopback, that is closed at once.
+type TCPCheck struct {
+	Port string // one of the task's Ports, by its name
+}
+
+// GRPCCheck asks grpc.health.v1 of a port, over loopback and without TLS. Well is SERVING.
+type GRPCCheck struct {
+	Port    string // one of the task's Ports, by its name
+	Service string // default: the server as a whole
+}
+
+// Defaults and bounds of [Check].
+const (
+	DefaultCheckInterval = 10 * time.Second
+	DefaultCheckTimeout  = 5 * time.Second
+	DefaultCheckGrace    = 15 * time.Second
+	DefaultCheckFailures = 3
+
+	ChecksMax        = 8 // of one task
+	CheckIntervalMin = 100 * time.Millisecond
+	checkFailuresMax = 1000
+)
+
+// PortName is the port that the check is made at; "" is that of a command.
+func (c *Check) PortName() string {
+	switch {
+	case c.HTTP != nil:
+		return c.HTTP.Port
+	case c.TCP != nil:
+		return c.TCP.Port
+	case c.GRPC != nil:
+		return c.GRPC.Port
+	}
+	return ""
+}
+
+func (t *Task) checkChecks() error {
+	if len(t.Checks) > ChecksMax {
+		return fmt.Errorf("%d checks, at most %d are allowed", len(t.Checks), ChecksMax)
+	}
+	for i := range t.Checks {
+		if err := t.checkOne(&t.Checks[i]); err != nil {
+			return fmt.Errorf("check %d: %w", i+1, err)
+		}
+	}
+	return nil
+}
+
+func (t *Task) checkOne(c *Check) error {
+	if err := c.checkKind(); err != nil {
+		return err
+	}
+	if c.Command != nil && t.Executor != nil {
+		return errors.New("commands are run by the built-in executor only; check over a port, " +
+			"or have your executor report Healthy itself")
+	}
+	if name := c.PortName(); c.Command == nil && t.Ports[name] == 0 {
+		return fmt.Errorf("port %q is none of the task's; name one of its Ports", name)
+	}
+	for i, d := range []time.Duration{c.Interval, c.Timeout, c.Grace} {
+		if err := checkDuration([...]string{"interval", "timeout", "grace"}[i], d); err != nil {
+			return err
+		}
+	}
+	switch {
+	case c.Interval > 0 && c.Interval < CheckIntervalMin:
+		return fmt.Errorf("interval is %v; it must be %v or more", c.Interval, CheckIntervalMin)
+	case c.Failures < 0 || c.Failures > checkFailuresMax:
+		return fmt.Errorf("failures is %d; it must be from 1 to %d, or 0 for %d", c.Failures, checkFailuresMax, DefaultCheckFailures)
+	}
+	return nil
+}
+
+// checkKind: exactly one kind, and a right one.
+func (c *Check) checkKind() error {
+	kinds := 0
+	for _, is := range []bool{c.Command != nil, c.HTTP != nil, c.TCP != nil, c.GRPC != nil} {
+		if is {
+			kinds++
+		}
+	}
+	switch {
+	case kinds != 1:
+		return fmt.Errorf("%d of command, http, tcp and grpc are set; set exactly one", kinds)
+	case c.Command != nil && len(c.Command.URIs) > 0:
+		return errors.New("the command of a check fetches nothing; give the URIs to the task's own command")
+	case c.Command != nil:
+		return c.Command.Check()
+	case c.HTTP != nil && c.HTTP.Path != "" && !strings.HasPrefix(c.HTTP.Path, "/"):
+		return fmt.Errorf("path %q does not begin with '/'", c.HTTP.Path)
+	case c.HTTP != nil:
+		return checkWord("path", c.HTTP.Path)
+	case c.GRPC != nil:
+		return checkWord("service", c.GRPC.Service)
+	}
+	return nil
+}
+
+func (c *Check) bytes() int {
+	size := 64 + len(c.PortName())
+	switch {
+	case c.Command != nil:
+		size += c.Command.bytes()
+	case c.HTTP != nil:
+		size += len(c.HTTP.Path)
+	case c.GRPC != nil:
+		size += len(c.GRPC.Service)
+	}
+	return size
+}

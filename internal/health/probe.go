@@ -1,0 +1,111 @@
+package health
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/status"
+
+	"github.com/tenderhq/tender/api"
+)
+
+const (
+	// headerBytesMax and answerBytesMax bound what is read of an answer. The body of an HTTP answer is not read at all.
+	headerBytesMax = 64 << 10
+	answerBytesMax = 4 << 10
+	// whyBytesMax bounds what is told of a failure: a task chooses the words of its answers.
+	whyBytesMax = 200
+)
+
+var errCommand = errors.New("commands are run by the built-in executor only")
+
+// Probe makes a check over one of the task's ports. The context bounds its time.
+func Probe(ctx context.Context, ports map[string]uint16, check api.Check) error {
+	address := net.JoinHostPort("127.0.0.1", strconv.Itoa(int(ports[check.PortName()])))
+	err := errCommand
+	switch {
+	case check.HTTP != nil:
+		err = probeHTTP(ctx, address, cmp.Or(check.HTTP.Path, "/"))
+	case check.TCP != nil:
+		err = probeTCP(ctx, address)
+	case check.GRPC != nil:
+		err = probeGRPC(ctx, address, check.GRPC.Service)
+	}
+	return Explain(ctx, err)
+}
+
+// Explain makes a short sentence of the failure of a check.
+func Explain(ctx context.Context, err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(ctx.Err(), context.DeadlineExceeded):
+		return errors.New("it took longer than its timeout")
+	}
+	why := strings.ToValidUTF8(err.Error(), "?")
+	if len(why) > whyBytesMax {
+		why = strings.ToValidUTF8(why[:whyBytesMax], "") + "…"
+	}
+	return errors.New(why)
+}
+
+// visitor makes one request on a connection of its own and follows nobody elsewhere.
+var visitor = &http.Client{
+	Transport:     &http.Transport{DisableKeepAlives: true, DisableCompression: true, MaxResponseHeaderBytes: headerBytesMax},
+	CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+}
+
+func probeHTTP(ctx context.Context, address, path string) error {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+path, nil)
+	if err != nil {
+		return err
+	}
+	request.Header.Set("User-Agent", "tender-check")
+	answer, err := visitor.Do(request)
+	if wrapped := (*url.Error)(nil); errors.As(err, &wrapped) {
+		err = wrapped.Err // the path and the address are known
+	}
+	if err != nil {
+		return err
+	}
+	defer answer.Body.Close()
+	if answer.StatusCode < 200 || answer.StatusCode > 399 {
+		return fmt.Errorf("it answered %s", answer.Status)
+	}
+	return nil
+}
+
+func probeTCP(ctx context.Context, address string) error {
+	conn, err := new(net.Dialer).DialContext(ctx, "tcp", address)
+	if err != nil {
+		return err
+	}
+	return conn.Close()
+}
+
+func probeGRPC(ctx context.Context, address, service string) error {
+	conn, err := grpc.NewClient("passthrough:///"+address, grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithNoProxy(), grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(answerBytesMax)))
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	answer, err := healthpb.NewHealthClient(conn).Check(ctx, &healthpb.HealthCheckRequest{Service: service})
+	switch {
+	case err != nil:
+		return fmt.Errorf("%v: %s", status.Code(err), status.Convert(err).Message())
+	case answer.GetStatus() != healthpb.HealthCheckResponse_SERVING:
+		return fmt.Errorf("it answered %v", answer.GetStatus())
+	}
+	return nil
+}

@@ -1,0 +1,141 @@
+// Package health makes the checks of a task: when which one is due, what its result makes of the task, and the probes
+// over HTTP, TCP and gRPC themselves.
+//
+// A Watch is a plain value without a clock: it is told the time. It makes no check, and ends no task: who has the task
+// in hand does. Commands are not its business either, for only who started the task can start them inside its walls.
+package health
+
+import (
+	"cmp"
+	"fmt"
+	"time"
+
+	"github.com/tenderhq/tender/api"
+)
+
+// quick is the longest pause between two checks of a task that has not passed yet and is in its grace: it is to be found
+// ready soon after it is.
+const quick = time.Second
+
+// Watch is what is known of a task by its checks.
+type Watch struct {
+	began  time.Time
+	checks []watched
+	failed string
+}
+
+// watched is one check.
+type watched struct {
+	api.Check
+	next     time.Time // when it is due
+	state    state
+	passed   bool // at least once
+	failures int  // in a row
+	why      string
+}
+
+type state uint8
+
+const (
+	unknown state = iota
+	well
+	ill
+)
+
+// New begins to watch a task that has begun to run.
+func New(checks []api.Check, began time.Time) *Watch {
+	w := &Watch{began: began}
+	for _, check := range checks {
+		w.checks = append(w.checks, watched{Check: withDefaults(check), next: began})
+	}
+	return w
+}
+
+func withDefaults(c api.Check) api.Check {
+	c.Interval = cmp.Or(c.Interval, api.DefaultCheckInterval)
+	c.Timeout = cmp.Or(c.Timeout, api.DefaultCheckTimeout)
+	c.Grace = cmp.Or(c.Grace, api.DefaultCheckGrace)
+	c.Failures = cmp.Or(c.Failures, api.DefaultCheckFailures)
+	return c
+}
+
+// Next is the check that is due first, and when. There must be one.
+func (w *Watch) Next() (number int, check api.Check, due time.Time) {
+	for i := range w.checks {
+		if w.checks[i].next.Before(w.checks[number].next) {
+			number = i
+		}
+	}
+	return number, w.checks[number].Check, w.checks[number].next
+}
+
+// Take takes the result of a check that has just been made; nil is well.
+func (w *Watch) Take(number int, now time.Time, result error) {
+	c := &w.checks[number]
+	starting := !c.passed && now.Before(w.began.Add(c.Grace))
+	switch {
+	case result == nil:
+		c.state, c.passed, c.failures, c.why = well, true, 0, ""
+	case c.Readiness && !c.passed:
+		c.state, c.why = ill, result.Error()
+	case starting: // it may take its time
+	default:
+		if c.failures++; c.failures >= c.Failures {
+			c.state, c.why = ill, result.Error()
+		}
+	}
+	pause := c.Interval
+	if starting && !c.passed {
+		pause = min(pause, quick)
+	}
+	c.next = now.Add(pause)
+	if c.state == ill && !c.Readiness && w.failed == "" {
+		w.failed = fmt.Sprintf("its check (%s) failed %s: %s", Describe(c.Check), times(c.failures), c.why)
+	}
+}
+
+func times(n int) string {
+	if n == 1 {
+		return "once"
+	}
+	return fmt.Sprintf("%d times in a row", n)
+}
+
+// Healthy tells whether the task passes all its checks, and if not, why; nil as long as that is not known.
+func (w *Watch) Healthy() (healthy *bool, why string) {
+	all := true
+	for i := range w.checks {
+		switch c := &w.checks[i]; c.state {
+		case ill:
+			no := false
+			return &no, fmt.Sprintf("it does not pass its check (%s): %s", Describe(c.Check), c.why)
+		case unknown:
+			all = false
+		case well:
+		}
+	}
+	if !all {
+		return nil, ""
+	}
+	return &all, ""
+}
+
+// Failed says why the task is to end; "" when it is not.
+func (w *Watch) Failed() string { return w.failed }
+
+// Describe names a check in a few words.
+func Describe(c api.Check) string {
+	switch {
+	case c.Command != nil:
+		return "command"
+	case c.HTTP != nil:
+		return fmt.Sprintf("GET %s at port %s", cmp.Or(c.HTTP.Path, "/"), c.HTTP.Port)
+	case c.GRPC != nil && c.GRPC.Service != "":
+		return fmt.Sprintf("gRPC health of %s at port %s", c.GRPC.Service, c.GRPC.Port)
+	case c.GRPC != nil:
+		return "gRPC health at port " + c.GRPC.Port
+	case c.TCP != nil:
+		return "TCP at port " + c.TCP.Port
+	}
+	return "nothing"
+}
