@@ -31,7 +31,7 @@ type masterFlags struct {
 	peers                        []string
 	grpcPort, httpPort, raftPort int
 	profile, allocator, journal  string
-	minOffer                     string
+	minOffer, audit              string
 	storeBytes                   int64
 	times                        core.Config
 	goneAfterOf                  []string
@@ -60,6 +60,7 @@ func (a *App) masterCommand() *cobra.Command {
 	flags.StringVar(&f.profile, "raft-profile", "", "times of Raft: lan, fast or wan; the same on all masters (default lan)")
 	flags.StringVar(&f.allocator, "allocator", "fairshare", "how resources are shared: "+strings.Join(allocator.Names(), ", ")+"; the same on all masters")
 	flags.StringVar(&f.journal, "allocator-journal", "", "file for what the allocator is told and proposes, to replay it with other policies")
+	flags.StringVar(&f.audit, "audit-log", "", "file for a line of JSON per change that somebody asks for; '-' = standard output, 'off' = none (default audit.log in the data folder)")
 	flags.StringVar(&f.minOffer, "min-offer", "", "the least that is offered to a framework that says nothing itself: any one of the amounts is enough; the same on all masters (default 'cpus:0.01;mem:32')")
 	flags.Int64Var(&f.storeBytes, "store-bytes-max", 1<<30, "bytes that the stores of all frameworks may hold together; the same on all masters")
 	f.timeFlags(flags)
@@ -121,8 +122,9 @@ func (f *masterFlags) config(d *daemon) (master.Config, error) {
 	config := master.Config{
 		ID: f.idOr(d.dataDir), DataDir: d.dataDir, Peers: peers, Advertise: d.advertise, Insecure: d.insecure,
 		Profile: f.profile, Allocator: f.allocator, AllocatorJournal: f.journal, Core: times, Logger: &log, LogDropped: written.Dropped,
-		AllocatorConfig: allocator.Config{MinOffer: least},
+		AllocatorConfig: allocator.Config{MinOffer: least}, Access: master.Access{AuditLog: f.audit},
 	}
+	config.Core.StoreBytesMax = f.storeBytes
 	if f.addressed {
 		config.GRPC, config.Raft = hostPort(d.bind, f.grpcPort), hostPort(d.bind, f.raftPort)
 		config.HTTP = hostPort(d.bind, f.httpPort)

@@ -6,8 +6,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tenderhq/tender/api"
 	apiv1 "github.com/tenderhq/tender/api/v1"
 	"github.com/tenderhq/tender/internal/cli/show"
+	"github.com/tenderhq/tender/internal/rights"
 )
 
 // The columns are an interface too: scripts cut them by position, so new ones go to the end or to -o wide.
@@ -104,6 +106,35 @@ var roleColumns = []column[*apiv1.RoleView]{
 	text("ALLOCATED", func(r *apiv1.RoleView) string { return show.Resources(r.GetAllocated()) }),
 	wide(text("OFFERED", func(r *apiv1.RoleView) string { return show.Resources(r.GetOffered()) })),
 	wide(text("RESERVED", func(r *apiv1.RoleView) string { return show.Resources(r.GetReserved()) })),
+}
+
+var principalColumns = []column[*apiv1.PrincipalView]{
+	text("PRINCIPAL", (*apiv1.PrincipalView).GetName),
+	text("MAY", func(p *apiv1.PrincipalView) string { return strings.Join(GrantTexts(p.GetGrants()), ", ") }),
+	aged("SINCE", func(p *apiv1.PrincipalView, now time.Time) string { return show.Age(now, p.GetCreated()) }),
+	text("WHY", func(p *apiv1.PrincipalView) string {
+		if p.GetRevoked() == nil {
+			return ""
+		}
+		return "revoked: " + p.GetWhy()
+	}),
+	wide(aged("REVOKED", func(p *apiv1.PrincipalView, now time.Time) string { return show.Age(now, p.GetRevoked()) })),
+}
+
+// GrantOf reads a grant.
+func GrantOf(m *apiv1.PrincipalGrant) rights.Grant {
+	return rights.Grant{
+		Verb: rights.Verb(m.GetVerb()), Role: api.Role(m.GetRole()), Framework: m.GetFramework(), Agent: m.GetAgent(), User: m.GetUser(),
+	}
+}
+
+// GrantTexts are grants as they are typed behind `tender grant PRINCIPAL`.
+func GrantTexts(grants []*apiv1.PrincipalGrant) []string {
+	texts := make([]string, len(grants))
+	for i, grant := range grants {
+		texts[i] = GrantOf(grant).String()
+	}
+	return texts
 }
 
 // indexOf is how far a master has come; 0 is not known.

@@ -41,6 +41,11 @@ func Describe(ctx context.Context, c *client.Client, w io.Writer, now time.Time,
 		return show.Fields(d.out, d.offerFields(view))
 	case *apiv1.RoleView:
 		return show.Fields(d.out, RoleFields(view))
+	case *apiv1.PrincipalView:
+		return show.Fields(d.out, [][2]string{
+			{"Principal", view.GetName()}, {"May", strings.Join(GrantTexts(view.GetGrants()), "\n")}, {"Created", d.moment(view.GetCreated())},
+			{"Revoked", d.moment(view.GetRevoked())}, {"Why", view.GetWhy()},
+		})
 	}
 	return fmt.Errorf("%s can't be described", found.ID)
 }

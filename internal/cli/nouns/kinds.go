@@ -1,4 +1,4 @@
-// Package nouns knows what a cluster has for people: masters, agents, frameworks, tasks, offers and roles. It lists them by pages, finds the one that a word
+// Package nouns knows what a cluster has for people: masters, agents, frameworks, tasks, offers, roles and principals. It lists them by pages, finds the one that a word
 // means, and says in columns and in lines what is known of each. It reads no flags and changes nothing.
 package nouns
 
@@ -53,13 +53,14 @@ var (
 		[]string{"INITING", "RUNNING", "BUSY", "DISCONNECTED", "TOMBSTONE"}, listAgents}
 	Frameworks = Kind{"frameworks", "the frameworks that are subscribed or may come back; --all also those that were removed",
 		[]string{"state", "role", "all", "stale"}, []string{"active", "disconnected", "removed"}, listFrameworks}
-	Tasks  = Kind{"tasks", "the tasks; --all also those that have ended", []string{"state", "agent", "framework", "role", "all"}, taskStates(), listTasks}
-	Offers = Kind{"offers", "the offers that frameworks hold now", []string{"agent", "framework", "role"}, nil, listOffers}
-	Roles  = Kind{"roles", "the roles with weight, priority and quota", []string{"stale"}, nil, listRoles}
+	Tasks      = Kind{"tasks", "the tasks; --all also those that have ended", []string{"state", "agent", "framework", "role", "all"}, taskStates(), listTasks}
+	Offers     = Kind{"offers", "the offers that frameworks hold now", []string{"agent", "framework", "role"}, nil, listOffers}
+	Principals = Kind{"principals", "those to whom something was granted, and what; --all also those that were revoked", []string{"all", "stale"}, nil, listPrincipals}
+	Roles      = Kind{"roles", "the roles with weight, priority and quota", []string{"stale"}, nil, listRoles}
 )
 
 // Kinds are all of them in the order in which people are told.
-func Kinds() []Kind { return []Kind{Masters, Agents, Frameworks, Tasks, Offers, Roles} }
+func Kinds() []Kind { return []Kind{Masters, Agents, Frameworks, Tasks, Offers, Roles, Principals} }
 
 // taskStates are all that a list can show: UNKNOWN is only ever an answer to one framework.
 func taskStates() (names []string) {
@@ -131,6 +132,16 @@ func listRoles(ctx context.Context, c *client.Client, q *Query) (*Listing, error
 	items, more, err := client.All(ctx, indexed(q, c.Operator().ListRoles), q.Limit, q.list)
 	return listingOf(&apiv1.ListRolesResponse{Items: items, AppliedIndex: q.Index}, items, more, roleColumns,
 		(*apiv1.RoleView).GetRole, nameless), err
+}
+
+func listPrincipals(ctx context.Context, c *client.Client, q *Query) (*Listing, error) {
+	call := c.Operator().ListPrincipals
+	if q.Stale {
+		call = indexed(q, call)
+	}
+	items, more, err := client.All(ctx, call, q.Limit, q.list)
+	return listingOf(&apiv1.ListPrincipalsResponse{Items: items, AppliedIndex: q.Index}, items, more, principalColumns,
+		(*apiv1.PrincipalView).GetName, nameless), err
 }
 
 // List asks the leader for all of them that the query wants; a query for stale ones is told the registry's index.

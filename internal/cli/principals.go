@@ -1,0 +1,173 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	apiv1 "github.com/tenderhq/tender/api/v1"
+	"github.com/tenderhq/tender/internal/cli/client"
+	"github.com/tenderhq/tender/internal/cli/nouns"
+	"github.com/tenderhq/tender/internal/cli/show"
+	"github.com/tenderhq/tender/internal/rights"
+)
+
+// grantFlags add what a grant is restricted to.
+func grantFlags(command *cobra.Command, g *apiv1.PrincipalGrant) {
+	flags := command.Flags()
+	flags.SortFlags = false
+	flags.StringVar(&g.Role, "role", "", "only in this role and all below it")
+	flags.StringVar(&g.Framework, "framework", "", "only of this framework, by its ID or its name")
+	flags.StringVar(&g.Agent, "agent", "", "only on this agent, by its ID or its hostname")
+	flags.StringVar(&g.User, "user", "", "with run: tasks may run as this user of the machines; '*' = as anybody")
+}
+
+// verbsHelp says what can be granted.
+func verbsHelp() string {
+	return "VERB is one of\n" +
+		"  view     look at agents, frameworks, tasks, offers, roles and metrics\n" +
+		"  run      subscribe as a framework, launch tasks, look at what is one's own and end it\n" +
+		"  operate  view, and what ends or moves work: kill, remove a framework, drain, maintenance\n" +
+		"  admin    everything, also to grant\n" +
+		"or a single action: " + strings.Join(rights.Actions(), ", ") + "."
+}
+
+// checkGrant refuses what no master would take.
+func checkGrant(m *apiv1.PrincipalGrant) error {
+	if err := nouns.GrantOf(m).Check(); err != nil {
+		return usage(err)
+	}
+	return nil
+}
+
+func (a *App) grantCommand() *cobra.Command {
+	grant := &apiv1.PrincipalGrant{}
+	command := &cobra.Command{
+		Use:   "grant PRINCIPAL VERB",
+		Short: "Let a person or a framework do something",
+		Long: "Let a principal, which is a person or those who run a framework, do something. " + verbsHelp() + "\n\n" +
+			"A grant that is restricted covers only what has that role, framework or agent. Nobody gives more than he has. It holds\n" +
+			"at once; streams of the principal end, and come back with what it may now.",
+		Example: "  tender grant etl run --role eng/etl --user etl\n" +
+			"  tender grant ann operate --role eng",
+		Args:              exactly("PRINCIPAL", "VERB"),
+		ValidArgsFunction: a.completeIDs("principals"),
+	}
+	grantFlags(command, grant)
+	command.RunE = a.withClient(func(ctx context.Context, c *client.Client, args []string) error {
+		grant.Verb = args[1]
+		if err := checkGrant(grant); err != nil {
+			return err
+		}
+		answer, err := c.Operator().Grant(ctx, &apiv1.GrantRequest{Principal: args[0], Grant: grant})
+		if err != nil {
+			return err
+		}
+		return a.said(answer)
+	})
+	return command
+}
+
+func (a *App) revokeCommand() *cobra.Command {
+	grant := &apiv1.PrincipalGrant{}
+	var why string
+	var force bool
+	command := &cobra.Command{
+		Use:   "revoke PRINCIPAL [VERB]",
+		Short: "Take back a grant, or end a principal",
+		Long: "Take back a grant, in the words in which it was given; without VERB end the principal: its certificates count no\n" +
+			"more, its streams end at once, and its name is never given again. That can't be undone.",
+		Example: "  tender revoke etl run --role eng/etl --user etl\n" +
+			"  tender revoke etl --why 'its token leaked'",
+		Args:              between(1, "PRINCIPAL", "VERB"),
+		ValidArgsFunction: a.completeIDs("principals"),
+	}
+	grantFlags(command, grant)
+	command.Flags().StringVar(&why, "why", "", "for those who are refused, and the audit log")
+	command.Flags().BoolVar(&force, "force", false, "do not ask before a principal is ended")
+	command.RunE = a.withClient(func(ctx context.Context, c *client.Client, args []string) error {
+		request := &apiv1.RevokeRequest{Principal: args[0], Why: why}
+		if len(args) == 2 {
+			grant.Verb, request.Grant = args[1], grant
+			if err := checkGrant(grant); err != nil {
+				return err
+			}
+		} else {
+			for _, name := range []string{"role", "framework", "agent", "user"} {
+				if command.Flags().Changed(name) {
+					return usagef("--%s belongs to a grant; name its VERB too, or leave the flag out to end %s", name, args[0])
+				}
+			}
+			if err := a.sure(ctx, force, "end "+args[0]+" for ever"); err != nil {
+				return err
+			}
+		}
+		answer, err := c.Operator().Revoke(ctx, request)
+		if err != nil {
+			return nouns.Principals.WhereListed(err)
+		}
+		return a.said(answer)
+	})
+	return command
+}
+
+func whoamiCommand(a *App) *cobra.Command {
+	var format string
+	command := &cobra.Command{
+		Use:   "whoami",
+		Short: "Say who you are to the cluster, and what you may",
+		Args:  exactly(),
+	}
+	command.Flags().StringVarP(&format, "output", "o", "text", "text or json")
+	command.RunE = a.withClient(func(ctx context.Context, c *client.Client, _ []string) error {
+		if err := checkFormat(format, "text", "json"); err != nil {
+			return err
+		}
+		me, err := c.Operator().WhoAmI(ctx, &apiv1.WhoAmIRequest{})
+		switch {
+		case err != nil:
+			return err
+		case format == "json":
+			return show.JSON(a.Stdout, me)
+		case me.GetKind() == string(rights.Anybody):
+			_, err = fmt.Fprintln(a.Stdout, "anybody: this cluster asks nobody who he is, and anybody may do everything")
+			return err
+		}
+		return show.Fields(a.Stdout, [][2]string{
+			{"Kind", me.GetKind()}, {"Name", me.GetName()}, {"May", strings.Join(nouns.GrantTexts(me.GetGrants()), "\n")},
+		})
+	})
+	return command
+}
+
+func canICommand(a *App) *cobra.Command {
+	wish := &apiv1.PrincipalGrant{}
+	command := &cobra.Command{
+		Use:   "can-i VERB",
+		Short: "Say whether you may do something",
+		Long: "Say whether you may do something, and if not, which grant is missing; the exit code is then 1. " + verbsHelp() + "\n\n" +
+			"Without a flag it asks about all there is.",
+		Example: "  tender can-i kill-task --role eng/web",
+		Args:    exactly("VERB"),
+	}
+	grantFlags(command, wish)
+	command.RunE = a.withClient(func(ctx context.Context, c *client.Client, args []string) error {
+		wish.Verb = args[0]
+		if err := checkGrant(wish); err != nil {
+			return err
+		}
+		answer, err := c.Operator().CanI(ctx, &apiv1.CanIRequest{Wish: wish})
+		switch {
+		case err != nil:
+			return err
+		case !answer.GetAllowed():
+			return errors.New("no: " + answer.GetWhy())
+		}
+		_, err = fmt.Fprintln(a.Stdout, "yes")
+		return err
+	})
+	return command
+}
