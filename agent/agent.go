@@ -30,6 +30,7 @@ import (
 	"github.com/tenderhq/tender/agent/core"
 	"github.com/tenderhq/tender/agent/executor/process"
 	"github.com/tenderhq/tender/agent/fetch"
+	"github.com/tenderhq/tender/agent/inside"
 	"github.com/tenderhq/tender/agent/walls"
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/internal/version"
@@ -53,6 +54,7 @@ type Agent struct {
 	leader    leaderSession   // the stream to the master
 	executors executorStreams // the streams of executors
 	readers   readers         // who follows the output of tasks
+	exec      inside.Sessions // commands that people run inside tasks
 	preparing preparations    // files that come for tasks
 	disk      *writer         // of the checkpoint
 	samples   sampling        // of what is really used
@@ -77,6 +79,7 @@ func New(config Config) (*Agent, error) {
 	}
 	a.folder.launcher = a.config.Launcher
 	a.executors = newExecutorStreams()
+	a.exec.Most, a.exec.Enter = config.ExecMax, config.Enter
 	a.readers.byTask = map[api.TaskRef][]*reader{}
 	a.preparing = newPreparations()
 	a.samples = newSampling(config.Sampler)

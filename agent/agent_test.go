@@ -51,7 +51,7 @@ func testConfig(t *testing.T, masters ...string) Config {
 	log := zerolog.New(zerolog.NewTestWriter(t)).Level(zerolog.InfoLevel)
 	return Config{
 		Masters: masters, DataDir: filepath.Join(t.TempDir(), "agent"), Hostname: "h1", Port: -1, Logger: log,
-		Resources: api.Scalars(4, 4096), CommandExecutor: []string{self}, RecoveryTimeout: -1,
+		Resources: api.Scalars(4, 4096), Programs: Programs{CommandExecutor: []string{self}}, RecoveryTimeout: -1,
 	}
 }
 

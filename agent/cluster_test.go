@@ -67,7 +67,7 @@ func (m *memory) run() *running {
 		m.t.Fatal(err)
 	}
 	config := Config{
-		Masters: []string{"master:5060"}, Hostname: "h1", Port: -1, Resources: api.Scalars(4, 4096), CommandExecutor: []string{"x"},
+		Masters: []string{"master:5060"}, Hostname: "h1", Port: -1, Resources: api.Scalars(4, 4096), Programs: Programs{CommandExecutor: []string{"x"}},
 		Logger: m.log,
 		World:  World{Dial: m.net.From("agent").Dial, ExecutorListener: sockets, Launcher: m.fakes, Store: m.store, BootID: "b1"},
 	}

@@ -46,13 +46,8 @@ type Config struct {
 	Region     string
 	Zone       string
 
-	// CommandExecutor is how the built-in executor for commands is started: this very
-	// program and the word "executor". Without it tasks of commands FAIL.
-	CommandExecutor []string
-	// Path is where programs are looked for, and the PATH of executors and tasks that ask
-	// for none: nothing of the agent's own environment is passed on (R33). Default
-	// /usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin.
-	Path string
+	// Programs are those that the agent starts.
+	Programs
 	// RecoveryTimeout is how long executors wait for an agent that went away. Default
 	// 15 min; negative: not at all, and Run then ends them before it returns.
 	RecoveryTimeout time.Duration
@@ -84,6 +79,22 @@ type Keep struct {
 	SandboxBytesMax int64
 	// OutputBytesMax is how many bytes are kept of each stdout and stderr, the newest. Default 64 MiB; negative: all.
 	OutputBytesMax int64
+}
+
+// Programs says what an agent starts, and where it finds it.
+type Programs struct {
+	// CommandExecutor is how the built-in executor for commands is started: this very
+	// program and the word "executor". Without it tasks of commands FAIL.
+	CommandExecutor []string
+	// Path is where programs are looked for, and the PATH of executors and tasks that ask
+	// for none: nothing of the agent's own environment is passed on (R33). Default
+	// /usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin.
+	Path string
+	// Enter is how the helper is started that goes into a task: this very program and the word "enter". Without it no
+	// commands are run inside tasks.
+	Enter []string
+	// ExecMax is how many commands may run inside tasks at a time. Default 0: none.
+	ExecMax int
 }
 
 // World is what an agent stands in.

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/tenderhq/tender/agent/core"
+	"github.com/tenderhq/tender/agent/inside"
 	"github.com/tenderhq/tender/agent/tail"
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/internal/rights"
@@ -31,6 +32,7 @@ import (
 //	GET /v1/logs/{framework}/{task}/{stdout|stderr}?offset=N&lines=N&since=90s&follow=1
 //	GET /v1/output/{framework}/{task}?stdout=N&stdout.lines=N&stdout.since=90s&stderr=N&...&follow=1
 //	GET /v1/files/{framework}/{task}/{path}
+//	POST /v1/exec/{framework}/{task}, which becomes a session of package inside
 //
 // With executor=1 each of the last three speaks of the folder of the task's executor instead: its own
 // stdout and stderr, also after it has crashed, for as long as a folder of its tasks is kept.
@@ -49,6 +51,7 @@ func (a *Agent) serveHTTP(ctx context.Context) {
 	for pattern, handler := range a.routes() {
 		mux.HandleFunc(pattern, a.guarded("agent "+pattern, handler))
 	}
+	defer a.exec.Wait()
 	var protocols http.Protocols
 	protocols.SetHTTP1(true)
 	protocols.SetUnencryptedHTTP2(true)
@@ -88,6 +91,7 @@ func (a *Agent) routes() map[string]http.HandlerFunc {
 		"GET /v1/logs/{framework}/{task}/{stream}":   a.serveLogs,
 		"GET /v1/output/{framework}/{task}":          a.serveOutput,
 		"GET /v1/files/{framework}/{task}/{path...}": a.serveFiles,
+		"POST /v1/exec/{framework}/{task}":           a.serveExec,
 	}
 }
 
@@ -156,6 +160,7 @@ func (a *Agent) enterReader(r *http.Request) (*reader, error) {
 		if view, known = c.Task(reader.task); !known {
 			return
 		}
+		reader.view = view
 		reader.folder = a.folder.below.At(view.Sandbox)
 		if asks(r, "executor") {
 			reader.folder = a.folder.below.At(view.ExecutorSandbox)
@@ -353,6 +358,28 @@ func (a *Agent) serveFiles(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
+// serveExec runs a command inside a task.
+func (a *Agent) serveExec(w http.ResponseWriter, r *http.Request) {
+	if err := inside.Check(r); err != nil {
+		answer(w, err)
+		return
+	}
+	reader, err := a.enterReader(r)
+	if err != nil {
+		answer(w, err)
+		return
+	}
+	defer a.leaveReader(r, reader)
+	if reader.view.Process.PID == 0 {
+		answer(w, api.E("agent.exec", api.NotFound, reader.task.String(), errors.New("the task does not run; only beside one that does can a command be run")))
+		return
+	}
+	a.log.Info().Stringer("task", reader.task).Str("from", r.RemoteAddr).Msg("a command is run inside a task")
+	if err := a.exec.Serve(w, r, inside.Session{Target: reader.view.Process, Sandbox: reader.view.Sandbox, Over: reader.over}); err != nil {
+		answer(w, err)
+	}
+}
+
 func statOf(file *os.File, err error) (fs.FileInfo, error) {
 	if err != nil {
 		return nil, err
@@ -401,6 +428,8 @@ func answer(w http.ResponseWriter, err error) {
 		code = http.StatusBadRequest
 	case api.Is(err, api.Denied):
 		code = http.StatusForbidden
+	case api.Is(err, api.Limit):
+		code = http.StatusTooManyRequests
 	case api.Is(err, api.Unavailable):
 		code = http.StatusServiceUnavailable
 	}

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/tenderhq/tender/agent/beneath"
+	"github.com/tenderhq/tender/agent/core"
 	"github.com/tenderhq/tender/agent/tail"
 	"github.com/tenderhq/tender/api"
 )
@@ -11,6 +12,7 @@ import (
 // reader is somebody who is sent files of a task.
 type reader struct {
 	task   api.TaskRef
+	view   core.TaskView
 	folder beneath.Place
 	over   chan struct{} // closed when the task has ended, or this life of the agent's core
 	ended  bool          // the task has; to be read when over is closed

@@ -41,12 +41,20 @@ type TaskView struct {
 	Sandbox         string
 	ExecutorSandbox string // of the executor that runs it, or ran it
 	Ended           bool
+	// Process is one of the task's own, or its executor's where it has none of its own; zero: there is none.
+	Process Process
 }
 
 // Task looks a task up, also one that has ended and whose sandbox is still there.
 func (c *Core) Task(ref api.TaskRef) (TaskView, bool) {
 	if t := c.state.tasks[ref]; t != nil {
-		return c.taskView(t.executor, ref.Task, t.ended()), true
+		view := c.taskView(t.executor, ref.Task, t.ended())
+		if e := c.state.executors[t.executor]; !t.ended() && t.group.PID != 0 {
+			view.Process = t.group
+		} else if !t.ended() && t.latest.State != api.TaskStaging && e != nil && t.executor.Executor != api.CommandExecutor {
+			view.Process = e.started.Process
+		}
+		return view, true
 	}
 	if _, known := c.state.stubbed[ref]; !known {
 		return TaskView{}, false

@@ -4,11 +4,13 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"os/signal"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/tenderhq/tender/agent"
+	"github.com/tenderhq/tender/agent/inside"
 	"github.com/tenderhq/tender/agent/walls"
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/internal/cli/settings"
@@ -22,7 +24,7 @@ type agentFlags struct {
 	attributes                     map[string]string
 	region, zone, path             string
 	recovery, executor, idle, keep time.Duration
-	keepMax                        int
+	keepMax, execMax               int
 	keepSize, output               string
 	walls                          walls.Config
 }
@@ -55,6 +57,7 @@ func (a *App) agentCommand() *cobra.Command {
 	flags.StringVar((*string)(&f.walls.Isolation), "isolation", string(walls.Best), "control groups for executors and tasks: auto = if there are some, cgroups = or the agent does not start, none")
 	flags.Int64Var(&f.walls.PidsMax, "task-pids", 4096, "how many processes and threads a task may have that says nothing of it; 0 = any number")
 	flags.BoolVar(&f.walls.HardQuota, "cpu-quota", false, "no task gets more of the processors than it has asked for, also when they lie idle")
+	flags.IntVar(&f.execMax, "exec-max", execMaxDefault, "how many commands of 'tender exec' may run at a time; 0 = none")
 	d.lastFlags(flags)
 	add(command, "", a.resetTermCommand())
 	command.RunE = func(command *cobra.Command, _ []string) error {
@@ -103,11 +106,12 @@ func (f agentFlags) config(d *daemon) (agent.Config, error) {
 	log, written := d.logger()
 	return agent.Config{
 		Masters: masters, DataDir: d.dataDir, Hostname: f.hostname, Bind: d.bind, Port: orNone(f.port), Advertise: d.advertise,
-		Resources: resources, Attributes: f.attributes, Region: f.region, Zone: f.zone, Path: f.path,
-		CommandExecutor: self, RecoveryTimeout: atOnce(f.recovery), ExecutorTimeout: f.executor, ExecutorIdle: f.idle,
-		Keep:   agent.Keep{SandboxAge: f.keep, SandboxesMax: f.keepMax, SandboxBytesMax: keepSize, OutputBytesMax: output},
-		Walls:  f.walls,
-		Logger: log, LogDropped: written.Dropped,
+		Resources: resources, Attributes: f.attributes, Region: f.region, Zone: f.zone,
+		RecoveryTimeout: atOnce(f.recovery), ExecutorTimeout: f.executor, ExecutorIdle: f.idle,
+		Programs: agent.Programs{CommandExecutor: self, Path: f.path, Enter: enterHelper(self), ExecMax: f.execMax},
+		Keep:     agent.Keep{SandboxAge: f.keep, SandboxesMax: f.keepMax, SandboxBytesMax: keepSize, OutputBytesMax: output},
+		Walls:    f.walls,
+		Logger:   log, LogDropped: written.Dropped,
 	}, nil
 }
 
@@ -137,12 +141,30 @@ func commandExecutor() ([]string, error) {
 	return []string{self, "executor"}, nil
 }
 
+// enterHelper is how this program is started to go into a task.
+func enterHelper(executor []string) []string { return []string{executor[0], "enter"} }
+
+// execMaxDefault is how many commands may run inside the tasks of an agent that says nothing about it.
+const execMaxDefault = 16
+
 func runAgent(ctx context.Context, config agent.Config) error {
 	a, err := agent.New(config)
 	if err != nil {
 		return err
 	}
 	return a.Run(ctx)
+}
+
+// enterCommand is what agents start to go into a task.
+func enterCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "enter", Short: "The helper by which a command gets into a task; agents start it", Hidden: true, Args: exactly(),
+		RunE: func(*cobra.Command, []string) error {
+			signals := make(chan os.Signal, 16)
+			signal.Notify(signals, inside.Passed...)
+			return inside.Enter(signals)
+		},
+	}
 }
 
 // executorCommand is what agents start for tasks that are commands.

@@ -140,7 +140,7 @@ func (a *App) root() *cobra.Command {
 	)
 	root.SetHelpCommandGroupID("")
 	add(root, groupStart, a.devCommand(), a.masterCommand(), a.agentCommand())
-	add(root, groupWork, a.runCommand(), a.logsCommand(), a.cpCommand(), a.killCommand(), a.teardownCommand())
+	add(root, groupWork, a.runCommand(), a.logsCommand(), a.cpCommand(), a.execCommand(), a.killCommand(), a.teardownCommand())
 	add(root, groupLook, a.getCommand(), a.describeCommand(), a.explainCommand(), a.allocatorCommand(), whoamiCommand(a), canICommand(a))
 	add(root, groupOperate, a.markCommands()...)
 	add(root, groupOperate, a.maintenanceCommand())
@@ -148,7 +148,7 @@ func (a *App) root() *cobra.Command {
 	add(root, groupOperate, a.reserveCommands()...)
 	add(root, groupOperate, a.grantCommand(), a.revokeCommand())
 	add(root, groupOperate, a.raftCommand())
-	add(root, "", a.executorCommand(), a.versionCommand(), a.completionCommand(), exitCodesTopic())
+	add(root, "", a.executorCommand(), enterCommand(), a.versionCommand(), a.completionCommand(), exitCodesTopic())
 	return root
 }
 

@@ -152,7 +152,7 @@ func devAgent(d dev.Agent, f devFlags, log zerolog.Logger, executor []string) ag
 		Masters: d.Masters, DataDir: d.Dir, Bind: hostOf(d.HTTP), Port: portOf(d.HTTP), Resources: devAgentResources(d, f),
 		Attributes:      devAttributes(d, f),
 		Hostname:        devHostname(d, f),
-		CommandExecutor: executor,
+		Programs:        agent.Programs{CommandExecutor: executor, Enter: enterHelper(executor), ExecMax: execMaxDefault},
 		RecoveryTimeout: -1, // R32: tasks end with dev
 		Logger:          log.With().Int("agent", d.Number+1).Logger(),
 	}

@@ -335,6 +335,49 @@ func TestLogsOfWhatIsWanted(t *testing.T) {
 	}
 }
 
+// A command runs inside a task: with its files and environment, and its exit code comes here.
+func TestExec(t *testing.T) {
+	d := startDev(t)
+	run := start(t, d.env, "run", "--name", "host", "-e", "OF_THE_TASK=1", "--", "sh", "-c", "echo here > file; cat /proc/self/cgroup > groups; echo awake; exec sleep 1000")
+	run.await("awake")
+	for _, c := range []struct {
+		args, stdout, stderr string
+		code                 int
+	}{
+		{"host -- cat file", "here\n", "", 0},
+		{"host -- diff groups /proc/self/cgroup", "", "", 0},
+		{"host -- sh -c echo${IFS}$OF_THE_TASK;echo${IFS}bad>&2;exit${IFS}9", "1\n", "bad\n", 9},
+		{"-t host -- test -t 0", "", "", 0},
+		{"host -- test -t 0", "", "", 1},
+		{"host -- no-such-program", "", "tender: no-such-program: no such program in the task's PATH (/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin)\n", 1},
+		{"host", "", "tender: 'tender exec' needs a task and a command; write 'tender exec TASK -- COMMAND'\n", 2},
+	} {
+		stdout, stderr, code := tender(t, d.env, append([]string{"exec"}, strings.Fields(c.args)...)...)
+		if code != c.code || stdout != c.stdout || stderr != c.stderr {
+			t.Errorf("exec %s: exit code %d, %q, %q", c.args, code, stdout, stderr)
+		}
+	}
+	// Whoever is interrupted interrupts the command.
+	trap := start(t, d.env, "exec", "host", "--", "sh", "-c", "trap 'echo caught; exit 5' INT; echo ready; while :; do sleep 0.01; done")
+	trap.await("ready")
+	trap.signal(syscall.SIGINT)
+	trap.await("caught")
+	if code := trap.wait(); code != 5 {
+		t.Errorf("exit code %d", code)
+	}
+	// The command ends with the task.
+	beside := start(t, d.env, "exec", "host", "--", "sh", "-c", "echo beside; exec sleep 1000")
+	beside.await("beside")
+	run.signal(syscall.SIGINT)
+	beside.await("the task has ended, and the command with it")
+	if code := beside.wait(); code != 1 {
+		t.Errorf("exit code %d", code)
+	}
+	if _, stderr, code := tender(t, d.env, "exec", "host", "--", "true"); code != 1 || !strings.Contains(stderr, "a command runs only beside a task that runs") {
+		t.Errorf("exit code %d, %q", code, stderr)
+	}
+}
+
 func TestCtrlCOnDevEndsAll(t *testing.T) {
 	temp := t.TempDir()
 	d := start(t, []string{"TMPDIR=" + temp}, "dev", "--free-ports", "--masters", "3", "--agents", "2")

@@ -90,8 +90,8 @@ func (f logsFlags) check() error {
 	return nil
 }
 
-// outputs are what is asked for, and where it goes here.
-func (a *App) outputs(f logsFlags) (outputs []*logtail.Output) {
+// outputsAsked are what is asked for, and where it goes here.
+func outputsAsked(a *App, f logsFlags) (outputs []*logtail.Output) {
 	add := func(stream logtail.Stream, to io.Writer) {
 		outputs = append(outputs, &logtail.Output{
 			Stream: stream, To: to, Lines: f.lines, Since: f.since,
@@ -113,7 +113,7 @@ func (a *App) outputs(f logsFlags) (outputs []*logtail.Output) {
 func (a *App) logs(ctx context.Context, c *client.Client, task *apiv1.TaskView, f logsFlags) error {
 	source := &logtail.Source{
 		Task:    api.TaskRef{Framework: api.FrameworkID(task.GetFrameworkId()), Task: api.TaskID(task.GetId())},
-		Outputs: a.outputs(f), Address: agentAddress(c, task), Executor: f.executor,
+		Outputs: outputsAsked(a, f), Address: agentAddress(c, task), Executor: f.executor,
 	}
 	var err error
 	if f.follow && !ended(task) {

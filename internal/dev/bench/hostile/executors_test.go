@@ -45,7 +45,7 @@ func TestHostileExecutorsEndNothing(t *testing.T) {
 	}}
 	a, err := daemon.New(daemon.Config{
 		Masters: []string{m.GRPCAddr()}, DataDir: t.TempDir(), Hostname: "h1", Port: -1, Resources: api.Scalars(4, 4096),
-		CommandExecutor: []string{"x"}, RecoveryTimeout: -1, World: daemon.World{Launcher: fakes, BootID: "b1"},
+		Programs: daemon.Programs{CommandExecutor: []string{"x"}}, RecoveryTimeout: -1, World: daemon.World{Launcher: fakes, BootID: "b1"},
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -1,0 +1,125 @@
+package inside
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+)
+
+// Upgrade is the protocol that a connection to an agent becomes: frames in both directions, each a byte that says what it
+// is, the length of its content in four bytes, the highest first, and the content.
+const Upgrade = "tender-exec/1"
+
+// What a client says. The first frame is the command.
+const (
+	FrameCommand  = 'c' // a Command, as JSON
+	FrameStdin    = 'i'
+	FrameStdinEnd = 'z'
+	FrameSize     = 'w' // of the terminal: rows and columns, two bytes each
+	FrameSignal   = 's' // its number, one byte
+)
+
+// What an agent says. The last frame is the end.
+const (
+	FrameStdout = 'o'
+	FrameStderr = 'e'
+	FrameEnd    = 'x' // an End, as JSON
+)
+
+// Command is what is to be run inside a task.
+type Command struct {
+	Argv []string `json:"argv"`
+	// TTY gives it a terminal of this size, of the kind that Term names. Stdout and stderr are one then.
+	TTY  bool   `json:"tty,omitempty"`
+	Rows uint16 `json:"rows,omitempty"`
+	Cols uint16 `json:"cols,omitempty"`
+	Term string `json:"term,omitempty"`
+}
+
+// End is how a command ended: with a code as shells show it, or not at all, for a reason.
+type End struct {
+	Code int    `json:"code"`
+	Why  string `json:"why,omitempty"`
+}
+
+const (
+	frameHead = 5
+	// frameBytesMax bounds the content of a frame, and so what a session holds in memory in each direction.
+	frameBytesMax = 64 << 10
+	// chunkBytes are passed on at once.
+	chunkBytes = 32 << 10
+)
+
+// Writer writes frames. Its methods may run together.
+type Writer struct {
+	mu sync.Mutex
+	to io.Writer
+}
+
+// NewWriter makes a writer.
+func NewWriter(to io.Writer) *Writer { return &Writer{to: to} }
+
+// Write writes one frame.
+func (w *Writer) Write(kind byte, content []byte) error {
+	if len(content) > frameBytesMax {
+		return fmt.Errorf("a frame of %d bytes; at most %d are sent", len(content), frameBytesMax)
+	}
+	frame := make([]byte, frameHead, frameHead+len(content))
+	frame[0] = kind
+	binary.BigEndian.PutUint32(frame[1:], uint32(len(content)))
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	_, err := w.to.Write(append(frame, content...))
+	return err
+}
+
+// WriteJSON writes a value as one frame.
+func (w *Writer) WriteJSON(kind byte, value any) error {
+	content, err := json.Marshal(value)
+	if err != nil {
+		return err
+	}
+	return w.Write(kind, content)
+}
+
+// WriteSize tells the size of the terminal.
+func (w *Writer) WriteSize(rows, cols uint16) error {
+	return w.Write(FrameSize, binary.BigEndian.AppendUint16(binary.BigEndian.AppendUint16(nil, rows), cols))
+}
+
+// Copy writes what comes from a reader as frames of a kind, until its end.
+func (w *Writer) Copy(kind byte, from io.Reader) error {
+	chunk := make([]byte, chunkBytes)
+	for {
+		n, err := from.Read(chunk)
+		if n > 0 {
+			if failed := w.Write(kind, chunk[:n]); failed != nil {
+				return failed
+			}
+		}
+		switch {
+		case errors.Is(err, io.EOF):
+			return nil
+		case err != nil:
+			return err
+		}
+	}
+}
+
+// Read reads one frame.
+func Read(from io.Reader) (kind byte, content []byte, err error) {
+	var head [frameHead]byte
+	if _, err := io.ReadFull(from, head[:]); err != nil {
+		return 0, nil, err
+	}
+	length := binary.BigEndian.Uint32(head[1:])
+	if length > frameBytesMax {
+		return 0, nil, fmt.Errorf("a frame of %d bytes; at most %d are read", length, frameBytesMax)
+	}
+	content = make([]byte, length)
+	_, err = io.ReadFull(from, content)
+	return head[0], content, err
+}

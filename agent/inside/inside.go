@@ -1,0 +1,325 @@
+// Package inside runs commands beside the processes of a task, for people who look into it: in the task's sandbox, with
+// its environment and as its user, in its control groups and namespaces, under its limits, and with no right that it does
+// not have. What a task's walls are is not written down anywhere: the package asks the running process. So whoever
+// changes how tasks are started need not tell it.
+//
+// A command lives as long as its connection, and no longer than its task. It ends with all that it has started in its
+// session.
+//
+// A system call filter of the task can't be read and is not taken on; a task that has one admits no command.
+package inside
+
+import (
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/creack/pty"
+
+	"github.com/tenderhq/tender/agent/core"
+	"github.com/tenderhq/tender/agent/executor"
+	"github.com/tenderhq/tender/agent/executor/process"
+	"github.com/tenderhq/tender/agent/proc"
+)
+
+// Session is one command for one client.
+type Session struct {
+	// Enter starts this very program as the helper that goes into the task: a process whose main calls Enter.
+	Enter []string
+	// Target is a process of the task. Sandbox is where the command begins.
+	Target  core.Process
+	Sandbox string
+	// Over is closed when the task has ended.
+	Over <-chan struct{}
+}
+
+// Passed are the signals that a helper passes on to its command.
+var Passed = []os.Signal{
+	syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGTSTP, syscall.SIGCONT,
+}
+
+// killPatience is how long what a command has left is waited for.
+const killPatience = 10 * time.Second
+
+// Serve runs the command that the client names, until it has ended, the client is gone, the task has ended, or the
+// context. The client is told how it ended. From is read until it ends: closing it is the caller's, after Serve.
+func (s *Session) Serve(ctx context.Context, from io.Reader, to io.Writer) error {
+	out := NewWriter(to)
+	command, err := readCommand(from)
+	if err == nil {
+		err = s.run(ctx, command, from, out)
+	}
+	if err != nil {
+		return errors.Join(err, out.WriteJSON(FrameEnd, End{Code: 1, Why: err.Error()}))
+	}
+	return nil
+}
+
+func readCommand(from io.Reader) (command Command, err error) {
+	kind, content, err := Read(from)
+	switch {
+	case err != nil:
+		return command, err
+	case kind != FrameCommand:
+		return command, errors.New("the first frame is the command")
+	}
+	if err := json.Unmarshal(content, &command); err != nil {
+		return command, fmt.Errorf("the command can't be read: %w", err)
+	}
+	if len(command.Argv) == 0 || command.Argv[0] == "" {
+		return command, errors.New("the command is empty")
+	}
+	return command, nil
+}
+
+func (s *Session) run(ctx context.Context, command Command, from io.Reader, out *Writer) error {
+	entry, err := look(s.Target)
+	if err != nil {
+		return err
+	}
+	entry.prepare(s.Sandbox, command)
+	r := &running{out: out, own: make(chan struct{})}
+	defer r.closeAll()
+	if err := r.start(s.Enter, entry, command); err != nil {
+		return err
+	}
+	return r.toEnd(ctx, s.Over, from)
+}
+
+// running is a command that was started.
+type running struct {
+	out     *Writer
+	helper  *exec.Cmd
+	leader  core.Process  // the helper: all that the command starts is in its session
+	stdin   *os.File      // where the client's bytes go; of a terminal also where its bytes come from
+	tty     bool          //
+	outputs []output      // what comes of it
+	report  *os.File      // the helper's word on how it ended
+	files   []*os.File    // all that is to be closed
+	own     chan struct{} // closed when the helper has ended
+}
+
+type output struct {
+	kind byte
+	from *os.File
+}
+
+func (r *running) keep(file *os.File) *os.File {
+	r.files = append(r.files, file)
+	return file
+}
+
+func (r *running) closeAll() {
+	for _, file := range r.files {
+		file.Close() //nolint:errcheck // some are closed already, and all were read to their end
+	}
+}
+
+func (r *running) pipe() (reads, writes *os.File, err error) {
+	reads, writes, err = os.Pipe()
+	if err == nil {
+		r.keep(reads)
+		r.keep(writes)
+	}
+	return reads, writes, err
+}
+
+// start starts the helper with the way in as its input, and the command's own files.
+func (r *running) start(enter []string, entry *Entry, command Command) error {
+	way, err := json.Marshal(entry)
+	if err != nil {
+		return err
+	}
+	wayIn, wayOut, err := r.pipe()
+	if err != nil {
+		return err
+	}
+	said, says, err := r.pipe()
+	if err != nil {
+		return err
+	}
+	r.helper, r.report = exec.Command(enter[0], enter[1:]...), said
+	r.helper.Env = []string{} // nothing of the agent's own
+	r.helper.ExtraFiles = []*os.File{wayIn, says}
+	r.helper.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	ends, err := r.connect(command, entry)
+	if err != nil {
+		return err
+	}
+	if err := r.helper.Start(); err != nil {
+		return fmt.Errorf("the command's helper can't be started: %w", err)
+	}
+	for _, file := range append(ends, wayIn, says) {
+		file.Close() //nolint:errcheck // they are the helper's now
+	}
+	stat, err := proc.Read(r.helper.Process.Pid)
+	if err == nil {
+		r.leader = core.Process{PID: stat.PID, Start: stat.Start}
+	}
+	_, failed := wayOut.Write(append(way, '\n')) // it stays open: by its end the helper sees that of the agent
+	return errors.Join(err, failed)
+}
+
+// connect makes the files of the command and returns the ends that are the helper's.
+func (r *running) connect(command Command, entry *Entry) (ends []*os.File, err error) {
+	if command.TTY {
+		master, slave, err := pty.Open()
+		if err != nil {
+			return nil, fmt.Errorf("there is no terminal to be had: %w", err)
+		}
+		r.stdin, r.tty = r.keep(master), true
+		r.outputs = []output{{FrameStdout, master}}
+		_ = slave.Chown(entry.UID, entry.GID) // who may not give it away is the task's user already
+		_ = pty.Setsize(master, &pty.Winsize{Rows: command.Rows, Cols: command.Cols})
+		r.helper.Stdin, r.helper.Stdout, r.helper.Stderr = slave, slave, slave
+		r.helper.SysProcAttr.Setctty = true
+		return []*os.File{r.keep(slave)}, nil
+	}
+	stdin, typed, err := r.pipe()
+	if err != nil {
+		return nil, err
+	}
+	stdout, prints, err := r.pipe()
+	if err != nil {
+		return nil, err
+	}
+	stderr, complains, err := r.pipe()
+	if err != nil {
+		return nil, err
+	}
+	r.stdin, r.outputs = typed, []output{{FrameStdout, stdout}, {FrameStderr, stderr}}
+	r.helper.Stdin, r.helper.Stdout, r.helper.Stderr = stdin, prints, complains
+	return []*os.File{stdin, prints, complains}, nil
+}
+
+var (
+	errTaskEnded  = errors.New("the task has ended, and the command with it")
+	errAgentEnds  = errors.New("the agent goes away")
+	errClientGone = errors.New("the client is gone")
+)
+
+// toEnd passes bytes on until the command has ended, or has to.
+func (r *running) toEnd(ctx context.Context, over <-chan struct{}, from io.Reader) error {
+	var passing sync.WaitGroup
+	for _, output := range r.outputs {
+		passing.Go(func() { _ = r.out.Copy(output.kind, output.from) }) // a terminal without a process ends with an error
+	}
+	gone := make(chan struct{}, 2)
+	go func() { // ends with from, which its owner closes
+		r.obey(from)
+		gone <- struct{}{}
+	}()
+	passing.Go(func() {
+		if r.tellAlive() != nil {
+			gone <- struct{}{}
+		}
+	})
+	said := make(chan report, 1)
+	go func() { // ends with the helper
+		said <- readReport(r.report)
+		_ = r.helper.Wait()
+		close(r.own)
+	}()
+	var why error
+	select {
+	case <-r.own:
+	case <-gone:
+		why = errClientGone
+	case <-over:
+		why = errTaskEnded
+	case <-ctx.Done():
+		why = errAgentEnds
+	}
+	if err := r.killSession(); err != nil {
+		why = errors.Join(why, err)
+	}
+	// What has left the session may hold a file open; nobody waits for that.
+	for _, output := range r.outputs {
+		_ = output.from.SetReadDeadline(time.Now().Add(time.Second))
+	}
+	passing.Wait()
+	if why != nil {
+		return why
+	}
+	end := <-said
+	if end.Error != "" {
+		return errors.New(end.Error)
+	}
+	return r.out.WriteJSON(FrameEnd, End{Code: end.Code})
+}
+
+// tellAlive says now and then that the session is there, until its end: a client that has gone away is noticed by that
+// also when its last bytes wait for a program that does not read.
+func (r *running) tellAlive() error {
+	ticker := time.NewTicker(aliveEvery)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ticker.C:
+			if err := r.out.Write(FrameStdout, nil); err != nil {
+				return err
+			}
+		case <-r.own:
+			return nil
+		}
+	}
+}
+
+// aliveEvery is how often a session says that it is there.
+const aliveEvery = 10 * time.Second
+
+// killSession ends all that is left of the command.
+func (r *running) killSession() error {
+	ctx, cancel := context.WithTimeout(context.Background(), killPatience)
+	defer cancel()
+	_, err := new(process.Launcher).KillAll(ctx, executor.Owner{Leader: r.leader})
+	select {
+	case <-r.own:
+	case <-ctx.Done():
+		return errors.Join(err, ctx.Err())
+	}
+	return err
+}
+
+// obey does what the client says until it says nothing more. A program that does not read makes the client wait.
+func (r *running) obey(from io.Reader) {
+	for {
+		kind, content, err := Read(from)
+		if err != nil {
+			return
+		}
+		switch {
+		case kind == FrameStdin:
+			_, _ = r.stdin.Write(content) // a program that reads no more may still print
+		case kind == FrameStdinEnd && r.tty:
+			_, _ = r.stdin.Write([]byte{4}) // what a person types for it, Ctrl-D
+		case kind == FrameStdinEnd:
+			r.stdin.Close() //nolint:errcheck // as above
+		case kind == FrameSize && r.tty && len(content) == 4:
+			_ = pty.Setsize(r.stdin, &pty.Winsize{Rows: binary.BigEndian.Uint16(content), Cols: binary.BigEndian.Uint16(content[2:])})
+		case kind == FrameSignal && len(content) == 1:
+			_ = r.helper.Process.Signal(syscall.Signal(content[0])) // the helper passes it on
+		}
+	}
+}
+
+// report is what the helper tells the agent at its end.
+type report struct {
+	Code  int    `json:"code"`
+	Error string `json:"error,omitempty"`
+}
+
+func readReport(from io.Reader) (end report) {
+	if err := json.NewDecoder(io.LimitReader(from, frameBytesMax)).Decode(&end); err != nil {
+		return report{Error: "the command was ended from outside"}
+	}
+	return end
+}

@@ -1,0 +1,251 @@
+package inside
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/tenderhq/tender/agent/core"
+	"github.com/tenderhq/tender/agent/proc"
+	"github.com/tenderhq/tender/internal/protocol"
+)
+
+// namespaces are joined in this order: the mounts last, since what names the others is seen through them.
+var namespaces = []string{"user", "cgroup", "ipc", "uts", "net", "pid", "mnt"}
+
+// look asks a process what its walls are.
+func look(target core.Process) (*Entry, error) {
+	gone := errors.New("the task has no process now that a command could join; it may have ended just now")
+	folder := "/proc/" + strconv.Itoa(target.PID)
+	if target.PID <= 0 || !proc.Alive(target.PID, target.Start) {
+		return nil, gone
+	}
+	e := &Entry{Target: target}
+	err := errors.Join(e.readEnvironment(folder), e.readStatus(folder), e.readGroups(folder), e.readNamespaces(folder), e.readLimits(folder))
+	if !proc.Alive(target.PID, target.Start) { // what was read may be another's
+		return nil, gone
+	}
+	return e, err
+}
+
+// readEnvironment reads what the process was started with. While it becomes another program there is nothing to read,
+// so nothing is believed only after a while.
+func (e *Entry) readEnvironment(folder string) error {
+	const looks, pause = 20, 10 * time.Millisecond
+	for look := 0; look < looks && len(e.Env) == 0; look++ {
+		if look > 0 {
+			time.Sleep(pause)
+		}
+		environ, err := os.ReadFile(folder + "/environ")
+		if err != nil {
+			return fmt.Errorf("the task's environment can't be read: %w", err)
+		}
+		for variable := range bytes.SplitSeq(environ, []byte{0}) {
+			if bytes.IndexByte(variable, '=') > 0 {
+				e.Env = append(e.Env, string(variable))
+			}
+		}
+	}
+	return nil
+}
+
+// readStatus reads whose process it is, and which rights it has.
+func (e *Entry) readStatus(folder string) error {
+	text, err := os.ReadFile(folder + "/status")
+	if err != nil {
+		return err
+	}
+	var wrong []error
+	number := func(text string, base int) uint64 {
+		n, err := strconv.ParseUint(text, base, 64)
+		wrong = append(wrong, err)
+		return n
+	}
+	for line := range strings.Lines(string(text)) {
+		name, value, _ := strings.Cut(line, ":")
+		fields := strings.Fields(value)
+		switch {
+		case name == "Groups":
+			for _, field := range fields {
+				e.Groups = append(e.Groups, uint32(number(field, 10)))
+			}
+		case len(fields) == 0:
+		case name == "Uid" && len(fields) == 4:
+			e.UID = int(number(fields[1], 10))
+		case name == "Gid" && len(fields) == 4:
+			e.GID = int(number(fields[1], 10))
+		case name == "CapBnd":
+			e.Bounding = number(fields[0], 16)
+		case name == "CapPrm":
+			e.Permitted = number(fields[0], 16)
+		case name == "NoNewPrivs":
+			e.NoNewPrivs = fields[0] == "1"
+		case name == "Seccomp" && fields[0] != "0":
+			own, err := os.ReadFile("/proc/self/status")
+			if err != nil || !bytes.Contains(own, []byte("Seccomp:\t"+fields[0])) {
+				wrong = append(wrong, errors.New("the task has a filter of system calls, which can't be given to another process"))
+			}
+		}
+	}
+	return errors.Join(wrong...)
+}
+
+// readGroups finds the control groups of the process that are not the agent's own.
+func (e *Entry) readGroups(folder string) error {
+	theirs, err := os.ReadFile(folder + "/cgroup")
+	if err != nil {
+		return err
+	}
+	own, err := os.ReadFile("/proc/self/cgroup")
+	if err != nil {
+		return err
+	}
+	mounts, err := groupMounts()
+	if err != nil {
+		return err
+	}
+	ours := strings.Split(string(own), "\n")
+	for line := range strings.SplitSeq(strings.TrimSpace(string(theirs)), "\n") {
+		parts := strings.SplitN(line, ":", 3)
+		if len(parts) != 3 || slices.Contains(ours, line) {
+			continue
+		}
+		mount := mounts[parts[1]]
+		if mount == "" {
+			return fmt.Errorf("the task is in the control group %s, which is not mounted here", line)
+		}
+		e.Join = append(e.Join, filepath.Join(mount, parts[2], "cgroup.procs"))
+	}
+	return nil
+}
+
+// groupMounts are the places of the hierarchies of control groups by their controllers; "" is version 2.
+func groupMounts() (map[string]string, error) {
+	text, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil {
+		return nil, err
+	}
+	named, err := os.ReadFile("/proc/self/cgroup")
+	if err != nil {
+		return nil, err
+	}
+	mounts := map[string]string{}
+	for line := range strings.Lines(string(text)) {
+		before, after, found := strings.Cut(line, " - ")
+		where, kind := strings.Fields(before), strings.Fields(after)
+		if !found || len(where) < 5 || len(kind) < 3 || where[3] != "/" {
+			continue
+		}
+		switch kind[0] {
+		case "cgroup2":
+			mounts[""] = where[4]
+		case "cgroup":
+			options := strings.Split(kind[2], ",")
+			for own := range strings.Lines(string(named)) {
+				if parts := strings.SplitN(own, ":", 3); len(parts) == 3 && parts[1] != "" && hasAll(options, strings.Split(parts[1], ",")) {
+					mounts[parts[1]] = where[4]
+				}
+			}
+		}
+	}
+	return mounts, nil
+}
+
+func hasAll(options, wanted []string) bool {
+	return !slices.ContainsFunc(wanted, func(one string) bool { return !slices.Contains(options, one) })
+}
+
+// readNamespaces finds those that are not the agent's own, and whether its root is another one.
+func (e *Entry) readNamespaces(folder string) error {
+	for _, name := range namespaces {
+		// Where its children are is where the process itself is, but for one that has made the namespace for them.
+		theirs, err := os.Readlink(folder + "/ns/" + ofChildren(name))
+		if errors.Is(err, os.ErrNotExist) {
+			continue // this kernel has none of these; or nobody is in it yet
+		}
+		if err != nil {
+			return err
+		}
+		own, err := os.Readlink("/proc/self/ns/" + name)
+		if err != nil {
+			return err
+		}
+		if theirs != own {
+			e.Namespaces = append(e.Namespaces, name)
+		}
+	}
+	var theirs, own syscall.Stat_t
+	if err := errors.Join(syscall.Stat(folder+"/root", &theirs), syscall.Stat("/", &own)); err != nil {
+		return err
+	}
+	e.OtherRoot = theirs.Dev != own.Dev || theirs.Ino != own.Ino
+	return nil
+}
+
+func ofChildren(name string) string {
+	if name == "pid" {
+		return "pid_for_children"
+	}
+	return name
+}
+
+// readLimits reads the process's rlimits: a line for each, in the order of their numbers, below a headline.
+func (e *Entry) readLimits(folder string) error {
+	text, err := os.ReadFile(folder + "/limits")
+	if err != nil {
+		return err
+	}
+	const name = 26 // columns
+	lines := strings.Split(strings.TrimSpace(string(text)), "\n")
+	for _, line := range lines[1:] {
+		var limit unix.Rlimit
+		fields := strings.Fields(line[min(name, len(line)):])
+		if len(fields) < 2 {
+			return fmt.Errorf("the task's limits can't be read: %q", line)
+		}
+		var failed error
+		limit.Cur, err = readLimit(fields[0])
+		limit.Max, failed = readLimit(fields[1])
+		if err = errors.Join(err, failed); err != nil {
+			return err
+		}
+		e.Limits = append(e.Limits, limit)
+	}
+	score, err := os.ReadFile(folder + "/oom_score_adj")
+	e.Score = strings.TrimSpace(string(score))
+	return err
+}
+
+func readLimit(text string) (uint64, error) {
+	if text == "unlimited" {
+		return unix.RLIM_INFINITY, nil
+	}
+	return strconv.ParseUint(text, 10, 64)
+}
+
+// prepare adds what the command brings.
+func (e *Entry) prepare(sandbox string, command Command) {
+	e.Argv, e.TTY, e.Dir = command.Argv, command.TTY, sandbox
+	e.Env = slices.DeleteFunc(e.Env, func(variable string) bool {
+		name, _, _ := strings.Cut(variable, "=")
+		switch name {
+		case "TERM":
+			return command.TTY
+		case protocol.TaskSandboxEnv:
+			_, e.Dir, _ = strings.Cut(variable, "=") // where the task itself sees it
+		}
+		return false
+	})
+	if command.TTY && command.Term != "" && !strings.ContainsRune(command.Term, 0) {
+		e.Env = append(e.Env, "TERM="+command.Term)
+	}
+}

@@ -1,0 +1,170 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tenderhq/tender/agent/inside"
+	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/internal/cli/client"
+	"github.com/tenderhq/tender/internal/cli/nouns"
+	"github.com/tenderhq/tender/internal/cli/terminal"
+	"github.com/tenderhq/tender/internal/sandbox"
+)
+
+func (a *App) cpCommand() *cobra.Command {
+	var executor bool
+	command := &cobra.Command{
+		Use:   "cp TASK:PATH [TO]",
+		Short: "Copy a file from a task's sandbox",
+		Long: "Copy a file that a task has written into its sandbox, also after its end for as long as its agent keeps that.\n" +
+			"TO is a file, a folder, or - for stdout; by default the file comes here under its own name. With --executor, a file\n" +
+			"of the folder of the task's executor. Of a folder it says what that has.\n\n" +
+			"TASK is FRAMEWORK/TASK, or any unique start of it or of the task's own ID.",
+		Args:              between(1, "TASK:PATH", "TO"),
+		ValidArgsFunction: a.completeIDs("tasks"),
+	}
+	command.Flags().BoolVar(&executor, "executor", false, "from the folder of the task's executor instead")
+	command.RunE = a.withClient(func(ctx context.Context, c *client.Client, args []string) error {
+		word, name, named := strings.Cut(args[0], ":")
+		if !named || word == "" {
+			return usagef("%q names no file of a task; write TASK:PATH, as in framework-1/job.0:result.txt", args[0])
+		}
+		task, err := nouns.Task(ctx, c, word)
+		if err != nil {
+			return err
+		}
+		if task.GetAgentId() == "" {
+			return fmt.Errorf("%s is %s and was never on an agent, so it has no files", nouns.TaskRef(task), task.GetState())
+		}
+		address, err := agentAddress(c, task)(ctx)
+		if err != nil {
+			return err
+		}
+		to := "."
+		if len(args) == 2 {
+			to = args[1]
+		}
+		file := sandbox.File{
+			Task: api.TaskRef{Framework: api.FrameworkID(task.GetFrameworkId()), Task: api.TaskID(task.GetId())},
+			Path: name, Executor: executor, Address: address,
+		}
+		if to == "-" {
+			return file.Copy(ctx, a.Stdout)
+		}
+		return copyTo(to, path.Base(name), func(w io.Writer) error { return file.Copy(ctx, w) })
+	})
+	return command
+}
+
+// copyTo has a file written, in a folder under its own name. It is there when it is whole.
+func copyTo(to, name string, write func(w io.Writer) error) error {
+	if info, err := os.Stat(to); err == nil && info.IsDir() {
+		to = filepath.Join(to, name)
+	}
+	part, err := os.CreateTemp(filepath.Dir(to), "."+filepath.Base(to)+".*")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(part.Name()) // it is gone when all went well
+	if err := write(part); err != nil {
+		_ = part.Close() // err says more
+		return err
+	}
+	if err := part.Close(); err != nil {
+		return err
+	}
+	return os.Rename(part.Name(), to)
+}
+
+// execFlags are what `tender exec` is told.
+type execFlags struct{ stdin, tty bool }
+
+func (a *App) execCommand() *cobra.Command {
+	var f execFlags
+	command := &cobra.Command{
+		Use:   "exec [flags] TASK -- COMMAND [ARGUMENT...]",
+		Short: "Run a command inside a running task",
+		Long: "Run a command beside the processes of a task: in its sandbox, with its environment and user, and inside its walls.\n" +
+			"The exit code is the command's. It ends with this connection and with the task, and what it has started with it.\n" +
+			"An agent allows so many at a time (--exec-max of 'tender agent').\n\n" +
+			"TASK is FRAMEWORK/TASK, or any unique start of it or of the task's own ID.",
+		Example: "  tender exec site.0 -- ps aux\n" +
+			"  tender exec -it site.0 -- sh",
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) < 2 {
+				return usagef("'tender exec' needs a task and a command; write 'tender exec TASK -- COMMAND'")
+			}
+			return nil
+		},
+		ValidArgsFunction: a.completeIDs("tasks"),
+	}
+	flags := command.Flags()
+	flags.SetInterspersed(false)
+	flags.BoolVarP(&f.stdin, "stdin", "i", false, "what is typed here goes to the command")
+	flags.BoolVarP(&f.tty, "tty", "t", false, "give it a terminal of the size of this one")
+	command.RunE = a.withClient(func(ctx context.Context, c *client.Client, args []string) error {
+		argv := args[1:]
+		if argv[0] == "--" {
+			argv = argv[1:]
+		}
+		if len(argv) == 0 {
+			return usagef("'tender exec' needs a command; write 'tender exec TASK -- COMMAND'")
+		}
+		return execInside(ctx, a, c, args[0], argv, f)
+	})
+	return command
+}
+
+func execInside(ctx context.Context, a *App, c *client.Client, word string, argv []string, f execFlags) error {
+	task, err := nouns.Task(ctx, c, word)
+	if err != nil {
+		return err
+	}
+	if task.GetAgentId() == "" || ended(task) {
+		return fmt.Errorf("%s is %s; a command runs only beside a task that runs", nouns.TaskRef(task), task.GetState())
+	}
+	address, err := agentAddress(c, task)(ctx)
+	if err != nil {
+		return err
+	}
+	if address == "" {
+		return fmt.Errorf("agent %s has told no address for HTTP; it was started with --http-port 0", task.GetAgentId())
+	}
+	transport := &http.Transport{}
+	defer transport.CloseIdleConnections()
+	ref := api.TaskRef{Framework: api.FrameworkID(task.GetFrameworkId()), Task: api.TaskID(task.GetId())}
+	// An interrupt is the command's first; the connection outlives it.
+	conn, err := inside.Dial(context.WithoutCancel(ctx), &http.Client{Transport: transport}, address, ref)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = conn.Close() }() // the session is over
+	kind, _ := a.Lookup("TERM")
+	s := &terminal.Session{Conn: conn, Stdin: a.Stdin, Typed: f.stdin, Stdout: a.Stdout, Stderr: a.Stderr, Term: kind}
+	code, err := s.Run(ctx, inside.Command{Argv: argv, TTY: f.tty}, signalFor)
+	if err == nil && code != 0 {
+		return failure{code, nil}
+	}
+	return err
+}
+
+// signalFor is the signal that has ended the context of this command.
+func signalFor(ctx context.Context) syscall.Signal {
+	if stop := (interrupted{}); errors.As(context.Cause(ctx), &stop) {
+		if is, ok := stop.signal.(syscall.Signal); ok {
+			return is
+		}
+	}
+	return syscall.SIGTERM
+}

@@ -1,0 +1,126 @@
+// Package terminal is this end of a command that runs inside a task: it passes on what is typed, the size of the
+// terminal and signals, writes what comes back, and returns the exit code. It knows nothing of masters.
+package terminal
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"golang.org/x/term"
+
+	"github.com/tenderhq/tender/agent/inside"
+)
+
+// Session is one command on its way.
+type Session struct {
+	// Conn is the connection to the agent.
+	Conn io.ReadWriter
+	// Stdin goes to the command when Typed says so.
+	Stdin          io.Reader
+	Typed          bool
+	Stdout, Stderr io.Writer
+	// Term is the kind of this terminal.
+	Term string
+
+	to *inside.Writer
+}
+
+// Run runs the command to its end and returns its exit code. When the context ends, the command is sent the signal that
+// signalOf names.
+func (s *Session) Run(ctx context.Context, command inside.Command, signalOf func(context.Context) syscall.Signal) (code int, err error) {
+	s.to = inside.NewWriter(s.Conn)
+	keyboard, isFile := s.Stdin.(*os.File)
+	if isFile && command.TTY && term.IsTerminal(int(keyboard.Fd())) {
+		restore, err := s.takeTerminal(keyboard, &command)
+		if err != nil {
+			return 0, err
+		}
+		defer restore()
+	}
+	if err := s.to.WriteJSON(inside.FrameCommand, command); err != nil {
+		return 0, err
+	}
+	over := make(chan struct{})
+	defer close(over)
+	go func() { // ends with run
+		select {
+		case <-ctx.Done():
+			_ = s.to.Write(inside.FrameSignal, []byte{byte(signalOf(ctx))}) // a session that is over says so itself
+		case <-over:
+		}
+	}()
+	if s.Typed {
+		go s.passStdin() // reads until this process ends
+	} else if err := s.to.Write(inside.FrameStdinEnd, nil); err != nil && !command.TTY {
+		return 0, err
+	}
+	return s.toEnd()
+}
+
+// passStdin passes on what is typed, and its end.
+func (s *Session) passStdin() {
+	if s.to.Copy(inside.FrameStdin, s.Stdin) == nil {
+		_ = s.to.Write(inside.FrameStdinEnd, nil) // a session that is over says so itself
+	}
+}
+
+// takeTerminal passes every key on as it is, and tells of the terminal's size now and when it changes.
+func (s *Session) takeTerminal(keyboard *os.File, command *inside.Command) (restore func(), err error) {
+	fd := int(keyboard.Fd())
+	if cols, rows, err := term.GetSize(fd); err == nil {
+		command.Rows, command.Cols = uint16(rows), uint16(cols)
+	}
+	command.Term = s.Term
+	before, err := term.MakeRaw(fd)
+	if err != nil {
+		return nil, err
+	}
+	resized := make(chan os.Signal, 1)
+	signal.Notify(resized, syscall.SIGWINCH)
+	go func() { // until restore
+		for range resized {
+			if cols, rows, err := term.GetSize(fd); err == nil {
+				_ = s.to.WriteSize(uint16(rows), uint16(cols)) // as above
+			}
+		}
+	}()
+	return func() {
+		signal.Stop(resized)
+		close(resized)
+		_ = term.Restore(fd, before) // there is nothing to be done about it
+	}, nil
+}
+
+// toEnd writes what comes here, until the agent says how the command ended.
+func (s *Session) toEnd() (code int, err error) {
+	for {
+		kind, content, err := inside.Read(s.Conn)
+		if err != nil {
+			return 0, fmt.Errorf("the agent broke off: %w", err)
+		}
+		switch kind {
+		case inside.FrameStdout:
+			_, err = s.Stdout.Write(content)
+		case inside.FrameStderr:
+			_, err = s.Stderr.Write(content)
+		case inside.FrameEnd:
+			var end inside.End
+			if err := json.Unmarshal(content, &end); err != nil {
+				return 0, err
+			}
+			if end.Why != "" {
+				return 0, errors.New(end.Why)
+			}
+			return end.Code, nil
+		}
+		if err != nil {
+			return 0, err
+		}
+	}
+}
