@@ -48,7 +48,7 @@ func (t *Task) Check() error {
 	if !utf8.ValidString(t.Name) {
 		return fmt.Errorf("name %q is not UTF-8", t.Name)
 	}
-	if size := t.bytes(); size > TaskBytesMax {
+	if size := t.Bytes(); size > TaskBytesMax {
 		return fmt.Errorf("the task has %d bytes with its command, environment and data, at most %d are allowed; "+
 			"bring more by a URI", size, TaskBytesMax)
 	}
@@ -136,11 +136,20 @@ func (t *Task) checkPorts() error {
 	return nil
 }
 
-// bytes is about how many bytes the task takes in a message, rather too many.
-func (t *Task) bytes() int {
-	size := len(t.ID) + len(t.Name) + len(t.Data) + wordsBytes(t.Labels) + t.Resources.bytes() + 64
+// Bytes is about how many bytes t takes in a message, never less: its texts and data, and something generous for what
+// stands around them.
+func (t *Task) Bytes() int {
+	size := 56 + len(t.ID) + len(t.Name) + len(t.Data) + len(t.Group) + wordsSize(t.Labels) + t.Resources.Bytes()
 	for name := range t.Ports { // order: irrelevant because a sum is made
 		size += len(name) + 16
+	}
+	for _, d := range [...]time.Duration{t.KillGrace, t.MaxCompletionTime} {
+		if d != 0 {
+			size += 24
+		}
+	}
+	if t.Placement != (Placement{}) {
+		size += 64
 	}
 	if t.Command != nil {
 		size += t.Command.bytes()
@@ -149,10 +158,14 @@ func (t *Task) bytes() int {
 		size += t.Checks[i].bytes()
 	}
 	if t.Executor != nil {
-		size += len(t.Executor.ID) + len(t.Executor.Data) + wordsBytes(t.Executor.Labels) +
-			t.Executor.Resources.bytes() + t.Executor.Command.bytes() + 64
+		size += t.Executor.Bytes()
 	}
 	return size
+}
+
+// Bytes is the same of an executor.
+func (e *Executor) Bytes() int {
+	return 80 + len(e.ID) + len(e.Data) + wordsSize(e.Labels) + e.Resources.Bytes() + e.Command.bytes()
 }
 
 // Check reports why e can't be an executor, or nil.
@@ -217,7 +230,7 @@ func (c *Command) checkEnv() error {
 }
 
 func (c *Command) bytes() int {
-	size := len(c.Shell) + wordsBytes(c.Env) + 16
+	size := len(c.Shell) + wordsSize(c.Env) + 16
 	for _, word := range c.Argv {
 		size += len(word) + 4
 	}
@@ -275,14 +288,6 @@ func checkWords(noun string, words map[string]string) error {
 		}
 	}
 	return nil
-}
-
-func wordsBytes(words map[string]string) int {
-	size := 0
-	for name, word := range words { // order: irrelevant because a sum is made
-		size += len(name) + len(word) + 16
-	}
-	return size
 }
 
 func checkDuration(noun string, d time.Duration) error {

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
 	"strings"
@@ -42,6 +43,11 @@ type TaskRef struct {
 }
 
 func (r TaskRef) String() string { return string(r.Framework) + "/" + string(r.Task) }
+
+// Compare orders tasks by framework, then by task.
+func (r TaskRef) Compare(other TaskRef) int {
+	return cmp.Or(cmp.Compare(r.Framework, other.Framework), cmp.Compare(r.Task, other.Task))
+}
 
 // ExecutorRef addresses an executor on an agent, written FRAMEWORK/EXECUTOR.
 type ExecutorRef struct {

@@ -406,16 +406,3 @@ func (r Resources) MarshalJSON() ([]byte, error) {
 	}
 	return json.Marshal(object)
 }
-
-// bytes is about how many bytes the bundle takes in a message, rather too many.
-func (r Resources) bytes() int {
-	size := 0
-	for i := range r.items {
-		item := &r.items[i]
-		size += len(item.Name) + len(item.Reserved) + len(item.Volume) + 40 + 24*len(item.Ranges)
-		for _, word := range item.Set {
-			size += len(word) + 4
-		}
-	}
-	return size
-}

@@ -228,7 +228,7 @@ func (j *journal) running(host string) []api.TaskRef {
 			list = append(list, ref)
 		}
 	}
-	slices.SortFunc(list, compareRefs)
+	slices.SortFunc(list, api.TaskRef.Compare)
 	return list
 }
 
@@ -244,7 +244,7 @@ func (j *journal) unsettled() []api.TaskRef {
 			list = append(list, ref)
 		}
 	}
-	slices.SortFunc(list, compareRefs)
+	slices.SortFunc(list, api.TaskRef.Compare)
 	return list
 }
 
@@ -308,7 +308,7 @@ func (j *journal) olderTerm(host string, offer api.OfferID, newest api.Term) {
 func (j *journal) settle() {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	for _, ref := range slices.SortedFunc(maps.Keys(j.lives), compareRefs) {
+	for _, ref := range slices.SortedFunc(maps.Keys(j.lives), api.TaskRef.Compare) {
 		l := j.lives[ref]
 		if len(l.starts) == 0 && l.why == api.ReasonExecutorTerminated && j.crashed[l.by] {
 			continue
@@ -433,10 +433,6 @@ func describe(t told) string {
 
 // clockFormat shows virtual time; every story begins at 00:00:00.
 const clockFormat = "15:04:05.000"
-
-func compareRefs(a, b api.TaskRef) int {
-	return cmp.Or(strings.Compare(string(a.Framework), string(b.Framework)), strings.Compare(string(a.Task), string(b.Task)))
-}
 
 // mayFollow reports whether a scheduler that knows a task in one state may next hear the other: by one
 // move of the table or, as it is told the latest only after a lost session, by several.

@@ -9,7 +9,6 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -18,6 +17,7 @@ import (
 	"github.com/tenderhq/tender/allocator/journal"
 	"github.com/tenderhq/tender/allocator/remote"
 	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/internal/cli/show"
 )
 
 func (a *App) allocatorCommand() *cobra.Command {
@@ -128,15 +128,14 @@ func readJournal(path string) (_ *journal.Section, torn bool, err error) {
 }
 
 func writeReports(out io.Writer, columns []string, reports []journal.Report) error {
-	table := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
+	var rows [][]string
 	row := func(name string, cell func(journal.Report) string) {
 		cells := []string{name}
 		for _, report := range reports {
 			cells = append(cells, cell(report))
 		}
-		fmt.Fprintln(table, strings.Join(cells, "\t"))
+		rows = append(rows, cells)
 	}
-	fmt.Fprintln(table, "\t"+strings.Join(columns, "\t"))
 	row("time", func(r journal.Report) string { return r.Span.Round(time.Millisecond).String() })
 	row("tasks started", func(r journal.Report) string { return fmt.Sprint(r.Started) })
 	row("tasks preempted", func(r journal.Report) string { return fmt.Sprint(r.Preempted) })
@@ -156,7 +155,7 @@ func writeReports(out io.Writer, columns []string, reports []journal.Report) err
 			return fmt.Sprintf("%v, %v, %v", short(w.Mean), short(w.P95), short(w.Max))
 		})
 	}
-	return table.Flush()
+	return show.Table(out, append([]string{"what"}, columns...), rows)
 }
 
 func short(d time.Duration) time.Duration { return d.Round(time.Millisecond) }

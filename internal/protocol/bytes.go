@@ -58,25 +58,10 @@ func StatusBytes(status api.Status) int {
 }
 
 // TaskBytes estimates a task as it is launched.
-func TaskBytes(task *api.Task) int {
-	bytes := itemBytes + len(task.ID) + len(task.Name) + len(task.Data) + mapBytes(task.Labels) + 32*len(task.Ports) +
-		task.Resources.Bytes()
-	for name := range task.Ports { // order: irrelevant because it is a sum
-		bytes += len(name)
-	}
-	if task.Command != nil {
-		bytes += commandBytes(task.Command)
-	}
-	if task.Executor != nil {
-		bytes += ExecutorBytes(task.Executor)
-	}
-	return bytes
-}
+func TaskBytes(task *api.Task) int { return itemBytes + task.Bytes() }
 
 // ExecutorBytes estimates the description of an executor.
-func ExecutorBytes(e *api.Executor) int {
-	return itemBytes + commandBytes(&e.Command) + len(e.Data) + mapBytes(e.Labels) + e.Resources.Bytes()
-}
+func ExecutorBytes(e *api.Executor) int { return itemBytes + e.Bytes() }
 
 // UsageBytes estimates what an agent tells of the usage of all that is on it.
 func UsageBytes(usage UsageReport) int {
@@ -86,25 +71,6 @@ func UsageBytes(usage UsageReport) int {
 	}
 	for ref := range usage.Tasks { // order: irrelevant because it is a sum
 		bytes += len(ref.Framework) + len(ref.Task) + 128
-	}
-	return bytes
-}
-
-func commandBytes(command *api.Command) int {
-	bytes := len(command.Shell) + mapBytes(command.Env)
-	for _, arg := range command.Argv {
-		bytes += len(arg) + 8
-	}
-	for _, uri := range command.URIs {
-		bytes += len(uri.Source) + len(uri.Name) + 96
-	}
-	return bytes
-}
-
-func mapBytes(words map[string]string) int {
-	bytes := 0
-	for name, value := range words { // order: irrelevant because it is a sum
-		bytes += len(name) + len(value) + 16
 	}
 	return bytes
 }

@@ -120,12 +120,18 @@ func TestExecutorMessagesComeBackTheSame(t *testing.T) {
 	})
 }
 
+// taskHeader is what a message takes around one of its tasks.
+const taskHeader = 4
+
 func TestNounsComeBackTheSame(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		g := gen{t}
 		task := g.task()
 		none(t, task.Check())
 		same(t, task, wire.TaskFromProto(travel(t, wire.TaskToProto(task))))
+		if size := proto.Size(wire.TaskToProto(task)); size+taskHeader > task.Bytes() {
+			t.Errorf("a task takes %d bytes in a message and is estimated at %d; its Bytes lack a field: %+v", size+taskHeader, task.Bytes(), task)
+		}
 
 		resources := g.resources()
 		read, err := wire.ResourcesFromProto(wire.ResourcesToProto(resources))

@@ -91,7 +91,7 @@ func (r *agents) agentAdmitted(id api.AgentID) {
 
 // sortedTasks are the agent's tasks in the order of their names.
 func (a *agent) sortedTasks() []*task {
-	return slices.SortedFunc(maps.Values(a.tasks), func(x, y *task) int { return compareRefs(x.ref, y.ref) })
+	return slices.SortedFunc(maps.Values(a.tasks), func(x, y *task) int { return x.ref.Compare(y.ref) })
 }
 
 const (

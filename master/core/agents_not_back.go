@@ -43,7 +43,7 @@ func (r *answers) lostAgents() map[api.AgentID][]api.TaskRef {
 		}
 	}
 	for _, refs := range lost { // order: irrelevant because each is sorted alone
-		slices.SortFunc(refs, compareRefs)
+		slices.SortFunc(refs, api.TaskRef.Compare)
 	}
 	return lost
 }

@@ -2,6 +2,7 @@ package core
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -118,8 +119,7 @@ func (r *executors) clearExecutors(a *agent) {
 
 func sortedExecutors(a *agent) []*executor {
 	return slices.SortedFunc(maps.Values(a.executors), func(x, y *executor) int {
-		return compareRefs(api.TaskRef{Framework: x.ref.Framework, Task: api.TaskID(x.ref.Executor)},
-			api.TaskRef{Framework: y.ref.Framework, Task: api.TaskID(y.ref.Executor)})
+		return cmp.Or(cmp.Compare(x.ref.Framework, y.ref.Framework), cmp.Compare(x.ref.Executor, y.ref.Executor))
 	})
 }
 

@@ -264,7 +264,7 @@ func (fw *framework) book(role api.Role) *books {
 }
 
 func (fw *framework) sortedTasks() []*task {
-	return slices.SortedFunc(maps.Values(fw.tasks), func(x, y *task) int { return compareRefs(x.ref, y.ref) })
+	return slices.SortedFunc(maps.Values(fw.tasks), func(x, y *task) int { return x.ref.Compare(y.ref) })
 }
 
 // tell queues an event to the framework's scheduler, if it has one.

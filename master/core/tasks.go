@@ -147,9 +147,5 @@ func (r *tasks) duplicate(t *task) {
 	r.kills.wishKill(t, 0, api.ReasonTaskDuplicate)
 }
 
-func compareRefs(x, y api.TaskRef) int {
-	return cmp.Or(strings.Compare(string(x.Framework), string(y.Framework)), strings.Compare(string(x.Task), string(y.Task)))
-}
-
 // sortedKeys lists the keys of a map in order.
 func sortedKeys[K ~string, V any](m map[K]V) []K { return slices.Sorted(maps.Keys(m)) }

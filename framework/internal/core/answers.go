@@ -167,7 +167,7 @@ func (c *Core) withoutImpossible(operations []api.Operation, agent api.AgentID) 
 
 // taskFault is why a task can never run, as masters and agents judge it by the same function.
 func taskFault(task *api.Task) error {
-	if taskSize(task)+operationHead > acceptBytesMax {
+	if task.Bytes()+operationHead > acceptBytesMax {
 		return errOversized
 	}
 	return task.Check()

@@ -84,7 +84,7 @@ func (s *splitter) add(operation api.Operation) {
 	}
 	s.size += head
 	for i := range operation.Tasks {
-		size := taskSize(&operation.Tasks[i])
+		size := operation.Tasks[i].Bytes()
 		if s.size > head && s.full(size) {
 			s.put(operation, from, i)
 			s.next()
@@ -121,52 +121,5 @@ const operationHead = 128
 
 // operationSize is not less than what the operation takes in a message without its tasks.
 func operationSize(operation *api.Operation) int {
-	return operationHead + len(operation.ID) + len(operation.Volume) + resourcesSize(operation.Resources)
-}
-
-// A field of a message takes at most entrySize bytes beside its text.
-const entrySize = 12
-
-func taskSize(task *api.Task) int {
-	size := 8*entrySize + len(task.ID) + len(task.Name) + len(task.Group) + len(task.Data) + resourcesSize(task.Resources) + wordsSize(task.Labels)
-	for name := range task.Ports { // order: irrelevant because a sum has none
-		size += 2*entrySize + len(name)
-	}
-	if task.Command != nil {
-		size += commandSize(task.Command)
-	}
-	if e := task.Executor; e != nil {
-		size += 8*entrySize + len(e.ID) + commandSize(&e.Command) + resourcesSize(e.Resources) + len(e.Data) + wordsSize(e.Labels)
-	}
-	return size
-}
-
-func commandSize(command *api.Command) int {
-	size := 2*entrySize + len(command.Shell) + wordsSize(command.Env)
-	for _, word := range command.Argv {
-		size += entrySize + len(word)
-	}
-	for _, uri := range command.URIs {
-		size += 6*entrySize + len(uri.Source) + len(uri.Name) + len(uri.SHA256)
-	}
-	return size
-}
-
-func wordsSize(words map[string]string) int {
-	size := 0
-	for key, value := range words { // order: irrelevant because a sum has none
-		size += 3*entrySize + len(key) + len(value)
-	}
-	return size
-}
-
-func resourcesSize(resources api.Resources) int {
-	size := 0
-	for _, item := range resources.Items() {
-		size += 8*entrySize + len(item.Name) + len(item.Reserved) + len(item.Volume) + 3*entrySize*len(item.Ranges)
-		for _, word := range item.Set {
-			size += entrySize + len(word)
-		}
-	}
-	return size
+	return operationHead + len(operation.ID) + len(operation.Volume) + operation.Resources.Bytes()
 }

@@ -44,7 +44,7 @@ func TestSplit(t *testing.T) {
 				for range rapid.IntRange(1, 8).Draw(t, "tasks") {
 					count++
 					task := api.Task{ID: api.TaskID(fmt.Sprint("t", count)), Resources: api.Scalars(1, 64), Command: &api.Command{Shell: "true"}}
-					limit := acceptBytesMax - operationHead - taskSize(&task)
+					limit := acceptBytesMax - operationHead - task.Bytes()
 					task.Data = make([]byte, rapid.OneOf(rapid.IntRange(0, limit), rapid.SampledFrom([]int{0, limit - 2, limit - 1, limit})).Draw(t, "bytes"))
 					operation.Tasks = append(operation.Tasks, task)
 				}
@@ -85,7 +85,7 @@ func sizeOf(operations []api.Operation) int {
 	for _, operation := range operations {
 		size += operationSize(&operation)
 		for i := range operation.Tasks {
-			size += taskSize(&operation.Tasks[i])
+			size += operation.Tasks[i].Bytes()
 		}
 	}
 	return size

@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/tenderhq/tender/internal/dev/devcluster"
@@ -30,7 +32,7 @@ func idle(ctx context.Context, o options) error {
 	case <-ctx.Done():
 	case <-time.After(idleTime):
 	}
-	for _, name := range sortedKeys(roles) {
+	for _, name := range slices.Sorted(maps.Keys(roles)) {
 		used := (ownCPU(roles[name]) - before[name]) / idleTime.Seconds()
 		row("idle: "+name, fmt.Sprintf("%.0f MB resident", residentMB(roles[name])), fmt.Sprintf("%.1f %% of a core", used*100))
 	}

@@ -1,10 +1,6 @@
 package main
 
 import (
-	"cmp"
-	"maps"
-	"slices"
-
 	"github.com/prometheus/procfs"
 )
 
@@ -74,8 +70,6 @@ func statOf(pid int) procfs.ProcStat {
 	}
 	return stat
 }
-
-func sortedKeys[K cmp.Ordered, V any](m map[K]V) []K { return slices.Sorted(maps.Keys(m)) }
 
 // waitedFor is how long, in seconds, the threads of a process that live have been ready and had no processor: what
 // else runs on the machine makes them wait.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"net/http"
 	"slices"
@@ -220,7 +221,7 @@ func (b buckets) less(before buckets) buckets {
 }
 
 func (b buckets) count() float64 {
-	bounds := sortedKeys(b)
+	bounds := slices.Sorted(maps.Keys(b))
 	if len(bounds) == 0 {
 		return 0
 	}
@@ -230,7 +231,7 @@ func (b buckets) count() float64 {
 // quantile is the bound of the bucket in which the share q of all is reached: never
 // less than the true value.
 func (b buckets) quantile(q float64) float64 {
-	for _, at := range sortedKeys(b) {
+	for _, at := range slices.Sorted(maps.Keys(b)) {
 		if b[at] >= q*b.count() {
 			return at
 		}
