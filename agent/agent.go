@@ -13,6 +13,7 @@
 //	TENDER_EXECUTOR_ID                its ID
 //	TENDER_EXECUTOR_TOKEN_FD          the descriptor from which it reads its token
 //	TENDER_EXECUTOR_SANDBOX           its folder, where it also starts
+//	TENDER_EXECUTOR_CELL              (the built-in one) where its tasks have control groups
 //	TENDER_EXECUTOR_RECOVERY_TIMEOUT  how long to wait for an agent that went away
 package agent
 
@@ -170,6 +171,7 @@ func (a *Agent) liveOnce(ctx context.Context) (again bool, err error) {
 	a.performEffects(a.core.Step(core.Event{At: time.Now(), What: core.Started{
 		BootID: a.config.BootID, Nonce: api.Nonce(a.config.Random()), Alive: alive,
 	}}))
+	a.rememberHeld()
 	a.folder.sweep(a.core.Folders())
 	a.startServing(ctx)
 	again, err = a.runLoop(ctx)

@@ -25,7 +25,7 @@ import (
 // TestMain is the built-in executor when an agent of these tests starts this program.
 func TestMain(m *testing.M) {
 	if executor.Active() {
-		if err := commandexecutor.Run(context.Background()); err != nil {
+		if err := commandexecutor.Run(context.Background(), os.Getenv(protocol.ExecutorCellEnv)); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}

@@ -340,6 +340,7 @@ func (s *executorServer) write(ctx context.Context, cancel context.CancelCauseFu
 		items, more := link.out.take(ctx)
 		events := make([]protocol.ExecutorEvent, 0, len(items))
 		for _, out := range items {
+			s.holdRoom(out)
 			if out.folder == "" || s.prepared(ctx, out) {
 				events = append(events, out.event)
 			}
@@ -373,6 +374,18 @@ func (s *executorServer) ending(ctx context.Context, link *executorLink) error {
 		return api.E("executor.session", api.Unavailable, "", errors.New("the agent goes away; come back when it is there again"))
 	}
 	return nil
+}
+
+// holdRoom has an executor's walls hold a task as well, before the executor is handed it.
+func (s *executorServer) holdRoom(out outgoing) {
+	launch, is := out.event.(protocol.ExecutorLaunch)
+	if !is {
+		return
+	}
+	ref := api.ExecutorRef{Framework: out.task.Framework, Executor: launch.Task.ExecutorID()}
+	if err := s.agent.cells.Hold(ref, &launch.Task); err != nil {
+		s.agent.log.Warn().Err(err).Stringer("task", out.task).Msg("its executor's control group does not grow for it")
+	}
 }
 
 // prepared makes the folder of a task; a failure ends the task.

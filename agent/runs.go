@@ -12,6 +12,7 @@ import (
 
 	"github.com/tenderhq/tender/agent/core"
 	"github.com/tenderhq/tender/agent/executor"
+	"github.com/tenderhq/tender/agent/walls"
 	"github.com/tenderhq/tender/api"
 )
 
@@ -103,6 +104,32 @@ func (a *Agent) sweepCells(ctx context.Context) {
 	}
 }
 
+// rememberHeld tells the walls of executors that have outlived the agent before this one what these hold.
+func (a *Agent) rememberHeld() {
+	if a.cells == nil {
+		return
+	}
+	var all []walls.Holding
+	for _, held := range a.core.Held() {
+		all = append(all, walls.Holding(held))
+	}
+	if err := a.cells.Remember(all); err != nil {
+		a.log.Warn().Err(err).Msg("control groups of executors can't be set to what these hold")
+	}
+}
+
+// releaseRoom takes back from an executor's walls what a task has held that has ended. The kernel may take its time.
+func (a *Agent) releaseRoom(task api.TaskRef) {
+	if a.cells == nil {
+		return
+	}
+	a.startWork(func() {
+		if err := a.cells.Release(task); err != nil {
+			a.log.Warn().Err(err).Stringer("task", task).Msg("its executor's control group does not shrink")
+		}
+	})
+}
+
 // sameBoot: after another boot the same PID and start are chance.
 func (a *Agent) sameBoot() bool { return a.core.Identity().BootID == a.config.BootID }
 
@@ -147,7 +174,7 @@ func (a *Agent) forkRun(ctx context.Context, e core.StartExecutor, token string)
 	defer leave()
 	return a.config.Launcher.Fork(ctx, executor.Start{
 		Run: e.Run.Executor, Command: command, Builtin: e.Builtin, Sandbox: e.Sandbox, Socket: a.listeners.socket, Token: token,
-		RecoveryTimeout: max(a.recoveryTimeout(), 0), Path: a.config.Path,
+		RecoveryTimeout: max(a.recoveryTimeout(), 0), Path: a.config.Path, Resources: e.Executor.Resources,
 	})
 }
 

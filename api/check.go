@@ -33,6 +33,9 @@ func (t *Task) Check() error {
 	if err := checkDuration("max completion time", t.MaxCompletionTime); err != nil {
 		return err
 	}
+	if err := t.checkLimits(); err != nil {
+		return err
+	}
 	if err := checkWords("labels", t.Labels); err != nil {
 		return err
 	}
@@ -112,6 +115,19 @@ func (t *Task) checkRevocable() error {
 	}
 	if t.Executor != nil && t.Executor.Resources.HasRevocable() {
 		return fmt.Errorf("executor %s asks for %v; only tasks can be revoked", t.Executor.ID, t.Executor.Resources.Revocable())
+	}
+	return nil
+}
+
+func (t *Task) checkLimits() error {
+	limits, asked := t.Limits, t.Resources.Scalar("mem")
+	switch {
+	case limits.CPUs < 0 || limits.CPUs > MilliMax:
+		return fmt.Errorf("its limit of processors is %v; it must be 0, for none, to %v", limits.CPUs, MilliMax)
+	case limits.Pids < 0 || limits.Pids > PidsMax:
+		return fmt.Errorf("its limit of processes is %d; it must be 0, for what its agent allows, to %d", limits.Pids, PidsMax)
+	case limits.Mem != 0 && limits.Mem < asked || limits.Mem > MilliMax:
+		return fmt.Errorf("its limit of memory is %v MB; it must be 0 or not less than the %v MB that it asks for", limits.Mem, asked)
 	}
 	return nil
 }

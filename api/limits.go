@@ -43,6 +43,8 @@ const (
 	ResourceLabelsMax = 1024
 	// RangesMax bounds the ranges of one resource.
 	RangesMax = 4096
+	// PidsMax bounds the processes and threads that a task may ask for: a kernel has no more.
+	PidsMax = 1 << 22
 	// LabelsMax bounds labels and attributes of one noun.
 	LabelsMax = 128
 	// LabelsBytesMax bounds the names and values of labels, attributes or endpoints of one

@@ -28,9 +28,26 @@ type Task struct {
 	Ports  map[string]uint16 // named ports, taken from Resources
 	// Group names the tasks that a demand spreads together; see [Shape].
 	Group string
+	// Limits are what it may use at most, where that does not follow from Resources.
+	Limits Limits
 	// Placement tells the masters how the task came to its agent, so that they can
 	// count it; package locality fills it in. It goes no further.
 	Placement Placement
+}
+
+// Limits bound what a task of the built-in executor may use, on agents whose machine can
+// hold it to them: their attribute "isolation" says so. Zero fields mean what follows from
+// the task's resources.
+type Limits struct {
+	// CPUs is the most of the processors that it gets, also when they lie idle. Default: what
+	// nobody else wants.
+	CPUs Milli
+	// Mem is memory in MB, not less than it has asked for. Default: what it has asked for. A
+	// task that needs more is killed: FAILED, with ReasonMemoryLimit.
+	Mem Milli
+	// Pids counts processes and threads. Default: what its agent allows. A task that fails
+	// for want of another is FAILED with ReasonPidsLimit.
+	Pids int64
 }
 
 // PlacementLevel is how near a task runs to what it prefers.

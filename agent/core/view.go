@@ -31,6 +31,33 @@ func (c *Core) Runs() []ExecutorStarted {
 	return runs
 }
 
+// Held is what the run of an executor holds: its own resources, and tasks that it may have been handed and that have not
+// ended.
+type Held struct {
+	Executor  api.ExecutorRef
+	Builtin   bool
+	Resources api.Resources
+	Tasks     []api.Task
+}
+
+// Held lists what all executors that have been started hold.
+func (c *Core) Held() []Held {
+	var all []Held
+	for _, e := range c.state.executorsInOrder() {
+		if e.started.Process.PID == 0 {
+			continue
+		}
+		held := Held{Executor: e.ref(), Builtin: e.starting.Builtin, Resources: e.starting.Executor.Resources}
+		for _, t := range e.tasksInOrder() {
+			if t.handed {
+				held.Tasks = append(held.Tasks, t.launch.Task)
+			}
+		}
+		all = append(all, held)
+	}
+	return all
+}
+
 // Stranger says why a subscription with this page is refused, or nil: before its other pages are read.
 func (c *Core) Stranger(s protocol.SubscribeExecutor) *api.Error {
 	return c.executors.refuseStranger(c.state.executors[s.ExecutorRef], s)

@@ -28,6 +28,10 @@ type Start struct {
 	// Token goes to the child by a descriptor, never by its environment (R32).
 	Token           string
 	RecoveryTimeout time.Duration
+	// Resources are its own. Cell is what the built-in executor is told of the control groups
+	// of its tasks; the launcher fills it in.
+	Resources api.Resources
+	Cell      string
 	// Path is where programs are looked for, and PATH of an executor that asks for none.
 	Path string
 }
@@ -108,6 +112,9 @@ func (s Start) Environment() []string {
 	values[protocol.ExecutorTokenFDEnv] = TokenFD
 	values[protocol.ExecutorSandboxEnv] = s.Sandbox
 	values[protocol.ExecutorRecoveryTimeoutEnv] = s.RecoveryTimeout.String()
+	if s.Cell != "" {
+		values[protocol.ExecutorCellEnv] = s.Cell
+	}
 	environment := make([]string, 0, len(values))
 	for _, name := range slices.Sorted(maps.Keys(values)) {
 		environment = append(environment, name+"="+values[name])

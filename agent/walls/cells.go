@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"strconv"
 
 	"github.com/tenderhq/tender/agent/walls/cell"
 	"github.com/tenderhq/tender/api"
@@ -50,8 +48,9 @@ func (c Config) WithDefaults() (Config, error) {
 
 // Cells are the cells of one agent's executors. Nil ones are those of an agent without.
 type Cells struct {
-	config Config
-	tree   cell.Tree
+	rules cell.Rules
+	tree  cell.Tree
+	holds holdings
 }
 
 // OpenCells finds the cells that an agent of the folder has left, or makes the place for new ones. They are open until
@@ -61,7 +60,7 @@ func OpenCells(folder string, config Config) (*Cells, error) {
 	if config.Isolation == Without {
 		place.Best = cell.Groups
 	}
-	c := &Cells{config: config, tree: cell.Open(place)}
+	c := &Cells{rules: cell.Rules{PidsMax: max(config.PidsMax, 0), HardQuota: config.HardQuota}, tree: cell.Open(place), holds: newHoldings()}
 	if config.Isolation == Demand && !c.tree.Makes {
 		return nil, errors.New("control groups were asked for, and " + c.tree.Lacks)
 	}
@@ -101,24 +100,28 @@ func (c *Cells) of(ref api.ExecutorRef) cell.Cell {
 	return c.tree.Executor(string(ref.Framework), string(ref.Executor))
 }
 
-// Make makes the cell of an executor. What another run of it has left there ends first.
-func (c *Cells) Make(ctx context.Context, ref api.ExecutorRef) error {
+// Make makes the cell of an executor that has no tasks yet. What another run of it has left there ends first. It returns
+// what the built-in executor is told of it.
+func (c *Cells) Make(ctx context.Context, held Holding) (told string, err error) {
 	if c == nil || !c.tree.Makes {
-		return nil
+		return "", nil
 	}
-	around := c.of(ref)
+	around := c.of(held.Executor)
 	own := around.Child(cell.Own)
-	err := around.End(ctx)
+	err = around.End(ctx)
 	if err == nil {
 		err = errors.Join(around.MakeParent(), own.Make())
 	}
 	if err == nil {
-		err = own.Limit(cell.Limits{CPUs: 1000, Pids: max(c.config.PidsMax, 0)})
+		err = errors.Join(own.Limit(cell.Limits{CPUs: 1000}), c.Remember([]Holding{held}))
 	}
 	if err != nil {
-		return fmt.Errorf("the executor's control group can't be made: %w", errors.Join(err, around.Remove()))
+		return "", fmt.Errorf("the executor's control group can't be made: %w", errors.Join(err, around.Remove()))
 	}
-	return nil
+	if held.Builtin {
+		told = cell.Handout{Cell: around, Rules: c.rules}.String()
+	}
+	return told, nil
 }
 
 // Join puts an executor that waits at its gate into its cell.
@@ -129,27 +132,8 @@ func (c *Cells) Join(ref api.ExecutorRef, pid int) error {
 	if err := c.of(ref).Child(cell.Own).Join(pid); err != nil {
 		return fmt.Errorf("the executor can't be put into its control group: %w", err)
 	}
+	cell.Spare(pid, cell.ExecutorSpared)
 	return nil
-}
-
-// OutOfMemory is how likely the kernel chooses a process when the machine has no memory left: executors are spared as
-// long as there is a task, and revocable tasks go first.
-type OutOfMemory int
-
-// The kinds. The agent itself is spared by its unit.
-const (
-	ExecutorSpared OutOfMemory = -500
-	FirmTask       OutOfMemory = 0
-	RevocableTask  OutOfMemory = 500
-)
-
-// Set tells the kernel. Without the right to spare a process it stays as it is.
-func (o OutOfMemory) Set(pid int) error {
-	err := os.WriteFile("/proc/"+strconv.Itoa(pid)+"/oom_score_adj", []byte(strconv.Itoa(int(o))), 0)
-	if errors.Is(err, os.ErrPermission) || errors.Is(err, os.ErrNotExist) {
-		return nil // it has no such right, or the process is gone
-	}
-	return err
 }
 
 // End says how the processes of an executor came to their end, as far as its cell knows; the zero value: not for a limit.
@@ -168,20 +152,21 @@ func (c *Cells) Clear(ctx context.Context, ref api.ExecutorRef) (end End, found 
 	if !around.Exists() {
 		return End{}, false, nil
 	}
+	c.holds.forget(ref)
 	end = ending(around.Child(cell.Own))
 	return end, true, around.End(ctx)
 }
 
 // ending reads from a cell why its processes ended; one that can't be read says nothing.
 func ending(c cell.Cell) End {
-	events, err := c.Events()
+	reached, err := c.Reached()
 	switch {
 	case err != nil:
 		return End{}
-	case events.MemoryKills > 0:
-		return End{api.ReasonMemoryLimit, cell.WhyMemory(c)}
-	case events.PidsRefused > 0:
-		return End{api.ReasonPidsLimit, cell.WhyPids(c)}
+	case reached.Memory:
+		return End{api.ReasonMemoryLimit, reached.Why}
+	case reached.Pids:
+		return End{api.ReasonPidsLimit, reached.Why}
 	}
 	return End{}
 }

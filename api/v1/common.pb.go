@@ -898,8 +898,10 @@ type Task struct {
 	// The agent kills a task that has run for so long since its first RUNNING, with its grace; it is
 	// then FAILED (MAX_COMPLETION_TIME). Absent: no limit.
 	MaxCompletionTime *durationpb.Duration `protobuf:"bytes,21,opt,name=max_completion_time,json=maxCompletionTime,proto3" json:"max_completion_time,omitempty"`
-	unknownFields     protoimpl.UnknownFields
-	sizeCache         protoimpl.SizeCache
+	// What it may use at most, where that does not follow from its resources.
+	Limits        *Limits `protobuf:"bytes,23,opt,name=limits,proto3" json:"limits,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Task) Reset() {
@@ -1023,6 +1025,80 @@ func (x *Task) GetMaxCompletionTime() *durationpb.Duration {
 	return nil
 }
 
+func (x *Task) GetLimits() *Limits {
+	if x != nil {
+		return x.Limits
+	}
+	return nil
+}
+
+// Limits bound what a task of the built-in executor may use, on agents whose machine can hold it to
+// them (attribute isolation). Absent or 0: of processors what nobody else wants, of memory what it has
+// asked for, of processes and threads what its agent allows.
+type Limits struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The most of the processors that it gets, in thousandths of one, also when they lie idle.
+	CpusMilli int64 `protobuf:"varint,1,opt,name=cpus_milli,json=cpusMilli,proto3" json:"cpus_milli,omitempty"`
+	// Memory in thousandths of a MB; not less than it has asked for. A task that needs more is killed, and
+	// FAILED (MEMORY_LIMIT).
+	MemMilli int64 `protobuf:"varint,2,opt,name=mem_milli,json=memMilli,proto3" json:"mem_milli,omitempty"`
+	// Processes and threads. One that fails for want of another is FAILED (PIDS_LIMIT).
+	Pids          int64 `protobuf:"varint,3,opt,name=pids,proto3" json:"pids,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Limits) Reset() {
+	*x = Limits{}
+	mi := &file_api_v1_common_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Limits) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Limits) ProtoMessage() {}
+
+func (x *Limits) ProtoReflect() protoreflect.Message {
+	mi := &file_api_v1_common_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Limits.ProtoReflect.Descriptor instead.
+func (*Limits) Descriptor() ([]byte, []int) {
+	return file_api_v1_common_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *Limits) GetCpusMilli() int64 {
+	if x != nil {
+		return x.CpusMilli
+	}
+	return 0
+}
+
+func (x *Limits) GetMemMilli() int64 {
+	if x != nil {
+		return x.MemMilli
+	}
+	return 0
+}
+
+func (x *Limits) GetPids() int64 {
+	if x != nil {
+		return x.Pids
+	}
+	return 0
+}
+
 // Check is how it is found out whether a task that runs is well. Its executor makes the checks of a
 // task, one after the other. A task that fails one Failures times in a row is killed with its grace,
 // and FAILED (HEALTH_CHECK_FAILED); readiness alone only tells, by Status.healthy, and each change of
@@ -1051,7 +1127,7 @@ type Check struct {
 
 func (x *Check) Reset() {
 	*x = Check{}
-	mi := &file_api_v1_common_proto_msgTypes[7]
+	mi := &file_api_v1_common_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1063,7 +1139,7 @@ func (x *Check) String() string {
 func (*Check) ProtoMessage() {}
 
 func (x *Check) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_common_proto_msgTypes[7]
+	mi := &file_api_v1_common_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1076,7 +1152,7 @@ func (x *Check) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Check.ProtoReflect.Descriptor instead.
 func (*Check) Descriptor() ([]byte, []int) {
-	return file_api_v1_common_proto_rawDescGZIP(), []int{7}
+	return file_api_v1_common_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Check) GetReadiness() bool {
@@ -1196,7 +1272,7 @@ type HTTPCheck struct {
 
 func (x *HTTPCheck) Reset() {
 	*x = HTTPCheck{}
-	mi := &file_api_v1_common_proto_msgTypes[8]
+	mi := &file_api_v1_common_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1208,7 +1284,7 @@ func (x *HTTPCheck) String() string {
 func (*HTTPCheck) ProtoMessage() {}
 
 func (x *HTTPCheck) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_common_proto_msgTypes[8]
+	mi := &file_api_v1_common_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1221,7 +1297,7 @@ func (x *HTTPCheck) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HTTPCheck.ProtoReflect.Descriptor instead.
 func (*HTTPCheck) Descriptor() ([]byte, []int) {
-	return file_api_v1_common_proto_rawDescGZIP(), []int{8}
+	return file_api_v1_common_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *HTTPCheck) GetPort() string {
@@ -1248,7 +1324,7 @@ type TCPCheck struct {
 
 func (x *TCPCheck) Reset() {
 	*x = TCPCheck{}
-	mi := &file_api_v1_common_proto_msgTypes[9]
+	mi := &file_api_v1_common_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1260,7 +1336,7 @@ func (x *TCPCheck) String() string {
 func (*TCPCheck) ProtoMessage() {}
 
 func (x *TCPCheck) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_common_proto_msgTypes[9]
+	mi := &file_api_v1_common_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1273,7 +1349,7 @@ func (x *TCPCheck) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TCPCheck.ProtoReflect.Descriptor instead.
 func (*TCPCheck) Descriptor() ([]byte, []int) {
-	return file_api_v1_common_proto_rawDescGZIP(), []int{9}
+	return file_api_v1_common_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *TCPCheck) GetPort() string {
@@ -1294,7 +1370,7 @@ type GRPCCheck struct {
 
 func (x *GRPCCheck) Reset() {
 	*x = GRPCCheck{}
-	mi := &file_api_v1_common_proto_msgTypes[10]
+	mi := &file_api_v1_common_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1306,7 +1382,7 @@ func (x *GRPCCheck) String() string {
 func (*GRPCCheck) ProtoMessage() {}
 
 func (x *GRPCCheck) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_common_proto_msgTypes[10]
+	mi := &file_api_v1_common_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1319,7 +1395,7 @@ func (x *GRPCCheck) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GRPCCheck.ProtoReflect.Descriptor instead.
 func (*GRPCCheck) Descriptor() ([]byte, []int) {
-	return file_api_v1_common_proto_rawDescGZIP(), []int{10}
+	return file_api_v1_common_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *GRPCCheck) GetPort() string {
@@ -1351,7 +1427,7 @@ type Placement struct {
 
 func (x *Placement) Reset() {
 	*x = Placement{}
-	mi := &file_api_v1_common_proto_msgTypes[11]
+	mi := &file_api_v1_common_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1363,7 +1439,7 @@ func (x *Placement) String() string {
 func (*Placement) ProtoMessage() {}
 
 func (x *Placement) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_common_proto_msgTypes[11]
+	mi := &file_api_v1_common_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1376,7 +1452,7 @@ func (x *Placement) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Placement.ProtoReflect.Descriptor instead.
 func (*Placement) Descriptor() ([]byte, []int) {
-	return file_api_v1_common_proto_rawDescGZIP(), []int{11}
+	return file_api_v1_common_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Placement) GetLevel() PlacementLevel {
@@ -1438,7 +1514,7 @@ type Status struct {
 
 func (x *Status) Reset() {
 	*x = Status{}
-	mi := &file_api_v1_common_proto_msgTypes[12]
+	mi := &file_api_v1_common_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1450,7 +1526,7 @@ func (x *Status) String() string {
 func (*Status) ProtoMessage() {}
 
 func (x *Status) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_common_proto_msgTypes[12]
+	mi := &file_api_v1_common_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1463,7 +1539,7 @@ func (x *Status) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Status.ProtoReflect.Descriptor instead.
 func (*Status) Descriptor() ([]byte, []int) {
-	return file_api_v1_common_proto_rawDescGZIP(), []int{12}
+	return file_api_v1_common_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Status) GetFrameworkId() string {
@@ -1611,7 +1687,7 @@ type OutputSize struct {
 
 func (x *OutputSize) Reset() {
 	*x = OutputSize{}
-	mi := &file_api_v1_common_proto_msgTypes[13]
+	mi := &file_api_v1_common_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1623,7 +1699,7 @@ func (x *OutputSize) String() string {
 func (*OutputSize) ProtoMessage() {}
 
 func (x *OutputSize) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_common_proto_msgTypes[13]
+	mi := &file_api_v1_common_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1636,7 +1712,7 @@ func (x *OutputSize) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OutputSize.ProtoReflect.Descriptor instead.
 func (*OutputSize) Descriptor() ([]byte, []int) {
-	return file_api_v1_common_proto_rawDescGZIP(), []int{13}
+	return file_api_v1_common_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *OutputSize) GetStdout() int64 {
@@ -1671,7 +1747,7 @@ type Agent struct {
 
 func (x *Agent) Reset() {
 	*x = Agent{}
-	mi := &file_api_v1_common_proto_msgTypes[14]
+	mi := &file_api_v1_common_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1683,7 +1759,7 @@ func (x *Agent) String() string {
 func (*Agent) ProtoMessage() {}
 
 func (x *Agent) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_common_proto_msgTypes[14]
+	mi := &file_api_v1_common_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1696,7 +1772,7 @@ func (x *Agent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Agent.ProtoReflect.Descriptor instead.
 func (*Agent) Descriptor() ([]byte, []int) {
-	return file_api_v1_common_proto_rawDescGZIP(), []int{14}
+	return file_api_v1_common_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Agent) GetId() string {
@@ -1776,7 +1852,7 @@ type Framework struct {
 
 func (x *Framework) Reset() {
 	*x = Framework{}
-	mi := &file_api_v1_common_proto_msgTypes[15]
+	mi := &file_api_v1_common_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1788,7 +1864,7 @@ func (x *Framework) String() string {
 func (*Framework) ProtoMessage() {}
 
 func (x *Framework) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_common_proto_msgTypes[15]
+	mi := &file_api_v1_common_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1801,7 +1877,7 @@ func (x *Framework) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Framework.ProtoReflect.Descriptor instead.
 func (*Framework) Descriptor() ([]byte, []int) {
-	return file_api_v1_common_proto_rawDescGZIP(), []int{15}
+	return file_api_v1_common_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Framework) GetId() string {
@@ -1905,7 +1981,7 @@ type Usage struct {
 
 func (x *Usage) Reset() {
 	*x = Usage{}
-	mi := &file_api_v1_common_proto_msgTypes[16]
+	mi := &file_api_v1_common_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1917,7 +1993,7 @@ func (x *Usage) String() string {
 func (*Usage) ProtoMessage() {}
 
 func (x *Usage) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_common_proto_msgTypes[16]
+	mi := &file_api_v1_common_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1930,7 +2006,7 @@ func (x *Usage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Usage.ProtoReflect.Descriptor instead.
 func (*Usage) Descriptor() ([]byte, []int) {
-	return file_api_v1_common_proto_rawDescGZIP(), []int{16}
+	return file_api_v1_common_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Usage) GetAt() *timestamppb.Timestamp {
@@ -1983,7 +2059,7 @@ type Error struct {
 
 func (x *Error) Reset() {
 	*x = Error{}
-	mi := &file_api_v1_common_proto_msgTypes[17]
+	mi := &file_api_v1_common_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1995,7 +2071,7 @@ func (x *Error) String() string {
 func (*Error) ProtoMessage() {}
 
 func (x *Error) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_common_proto_msgTypes[17]
+	mi := &file_api_v1_common_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2008,7 +2084,7 @@ func (x *Error) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Error.ProtoReflect.Descriptor instead.
 func (*Error) Descriptor() ([]byte, []int) {
-	return file_api_v1_common_proto_rawDescGZIP(), []int{17}
+	return file_api_v1_common_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Error) GetKind() ErrorKind {
@@ -2091,7 +2167,7 @@ const file_api_v1_common_proto_rawDesc = "" +
 	"\x06labels\x18\x06 \x03(\v2\x1f.tender.v1.Executor.LabelsEntryR\x06labels\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xa5\x05\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xd0\x05\n" +
 	"\x04Task\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x121\n" +
@@ -2107,14 +2183,20 @@ const file_api_v1_common_proto_rawDesc = "" +
 	" \x01(\v2\x14.tender.v1.PlacementR\tplacement\x12\x14\n" +
 	"\x05group\x18\v \x01(\tR\x05group\x12(\n" +
 	"\x06checks\x18\x14 \x03(\v2\x10.tender.v1.CheckR\x06checks\x12I\n" +
-	"\x13max_completion_time\x18\x15 \x01(\v2\x19.google.protobuf.DurationR\x11maxCompletionTime\x1a9\n" +
+	"\x13max_completion_time\x18\x15 \x01(\v2\x19.google.protobuf.DurationR\x11maxCompletionTime\x12)\n" +
+	"\x06limits\x18\x17 \x01(\v2\x11.tender.v1.LimitsR\x06limits\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a8\n" +
 	"\n" +
 	"PortsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\rR\x05value:\x028\x01\"\x96\x03\n" +
+	"\x05value\x18\x02 \x01(\rR\x05value:\x028\x01\"X\n" +
+	"\x06Limits\x12\x1d\n" +
+	"\n" +
+	"cpus_milli\x18\x01 \x01(\x03R\tcpusMilli\x12\x1b\n" +
+	"\tmem_milli\x18\x02 \x01(\x03R\bmemMilli\x12\x12\n" +
+	"\x04pids\x18\x03 \x01(\x03R\x04pids\"\x96\x03\n" +
 	"\x05Check\x12\x1c\n" +
 	"\treadiness\x18\x01 \x01(\bR\treadiness\x12.\n" +
 	"\acommand\x18\x02 \x01(\v2\x12.tender.v1.CommandH\x00R\acommand\x12*\n" +
@@ -2319,7 +2401,7 @@ func file_api_v1_common_proto_rawDescGZIP() []byte {
 }
 
 var file_api_v1_common_proto_enumTypes = make([]protoimpl.EnumInfo, 5)
-var file_api_v1_common_proto_msgTypes = make([]protoimpl.MessageInfo, 27)
+var file_api_v1_common_proto_msgTypes = make([]protoimpl.MessageInfo, 28)
 var file_api_v1_common_proto_goTypes = []any{
 	(TaskState)(0),                // 0: tender.v1.TaskState
 	(Source)(0),                   // 1: tender.v1.Source
@@ -2333,78 +2415,80 @@ var file_api_v1_common_proto_goTypes = []any{
 	(*Command)(nil),               // 9: tender.v1.Command
 	(*Executor)(nil),              // 10: tender.v1.Executor
 	(*Task)(nil),                  // 11: tender.v1.Task
-	(*Check)(nil),                 // 12: tender.v1.Check
-	(*HTTPCheck)(nil),             // 13: tender.v1.HTTPCheck
-	(*TCPCheck)(nil),              // 14: tender.v1.TCPCheck
-	(*GRPCCheck)(nil),             // 15: tender.v1.GRPCCheck
-	(*Placement)(nil),             // 16: tender.v1.Placement
-	(*Status)(nil),                // 17: tender.v1.Status
-	(*OutputSize)(nil),            // 18: tender.v1.OutputSize
-	(*Agent)(nil),                 // 19: tender.v1.Agent
-	(*Framework)(nil),             // 20: tender.v1.Framework
-	(*Usage)(nil),                 // 21: tender.v1.Usage
-	(*Error)(nil),                 // 22: tender.v1.Error
-	nil,                           // 23: tender.v1.Command.EnvEntry
-	nil,                           // 24: tender.v1.Executor.LabelsEntry
-	nil,                           // 25: tender.v1.Task.LabelsEntry
-	nil,                           // 26: tender.v1.Task.PortsEntry
-	nil,                           // 27: tender.v1.Status.LabelsEntry
-	nil,                           // 28: tender.v1.Status.PortsEntry
-	nil,                           // 29: tender.v1.Agent.AttributesEntry
-	nil,                           // 30: tender.v1.Framework.LabelsEntry
-	nil,                           // 31: tender.v1.Framework.EndpointsEntry
-	(*durationpb.Duration)(nil),   // 32: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil), // 33: google.protobuf.Timestamp
+	(*Limits)(nil),                // 12: tender.v1.Limits
+	(*Check)(nil),                 // 13: tender.v1.Check
+	(*HTTPCheck)(nil),             // 14: tender.v1.HTTPCheck
+	(*TCPCheck)(nil),              // 15: tender.v1.TCPCheck
+	(*GRPCCheck)(nil),             // 16: tender.v1.GRPCCheck
+	(*Placement)(nil),             // 17: tender.v1.Placement
+	(*Status)(nil),                // 18: tender.v1.Status
+	(*OutputSize)(nil),            // 19: tender.v1.OutputSize
+	(*Agent)(nil),                 // 20: tender.v1.Agent
+	(*Framework)(nil),             // 21: tender.v1.Framework
+	(*Usage)(nil),                 // 22: tender.v1.Usage
+	(*Error)(nil),                 // 23: tender.v1.Error
+	nil,                           // 24: tender.v1.Command.EnvEntry
+	nil,                           // 25: tender.v1.Executor.LabelsEntry
+	nil,                           // 26: tender.v1.Task.LabelsEntry
+	nil,                           // 27: tender.v1.Task.PortsEntry
+	nil,                           // 28: tender.v1.Status.LabelsEntry
+	nil,                           // 29: tender.v1.Status.PortsEntry
+	nil,                           // 30: tender.v1.Agent.AttributesEntry
+	nil,                           // 31: tender.v1.Framework.LabelsEntry
+	nil,                           // 32: tender.v1.Framework.EndpointsEntry
+	(*durationpb.Duration)(nil),   // 33: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil), // 34: google.protobuf.Timestamp
 }
 var file_api_v1_common_proto_depIdxs = []int32{
 	6,  // 0: tender.v1.Resource.ranges:type_name -> tender.v1.Range
-	23, // 1: tender.v1.Command.env:type_name -> tender.v1.Command.EnvEntry
+	24, // 1: tender.v1.Command.env:type_name -> tender.v1.Command.EnvEntry
 	8,  // 2: tender.v1.Command.uris:type_name -> tender.v1.URI
 	9,  // 3: tender.v1.Executor.command:type_name -> tender.v1.Command
 	7,  // 4: tender.v1.Executor.resources:type_name -> tender.v1.Resource
-	32, // 5: tender.v1.Executor.shutdown_grace:type_name -> google.protobuf.Duration
-	24, // 6: tender.v1.Executor.labels:type_name -> tender.v1.Executor.LabelsEntry
+	33, // 5: tender.v1.Executor.shutdown_grace:type_name -> google.protobuf.Duration
+	25, // 6: tender.v1.Executor.labels:type_name -> tender.v1.Executor.LabelsEntry
 	7,  // 7: tender.v1.Task.resources:type_name -> tender.v1.Resource
 	10, // 8: tender.v1.Task.executor:type_name -> tender.v1.Executor
 	9,  // 9: tender.v1.Task.command:type_name -> tender.v1.Command
-	32, // 10: tender.v1.Task.kill_grace:type_name -> google.protobuf.Duration
-	25, // 11: tender.v1.Task.labels:type_name -> tender.v1.Task.LabelsEntry
-	26, // 12: tender.v1.Task.ports:type_name -> tender.v1.Task.PortsEntry
-	16, // 13: tender.v1.Task.placement:type_name -> tender.v1.Placement
-	12, // 14: tender.v1.Task.checks:type_name -> tender.v1.Check
-	32, // 15: tender.v1.Task.max_completion_time:type_name -> google.protobuf.Duration
-	9,  // 16: tender.v1.Check.command:type_name -> tender.v1.Command
-	13, // 17: tender.v1.Check.http:type_name -> tender.v1.HTTPCheck
-	14, // 18: tender.v1.Check.tcp:type_name -> tender.v1.TCPCheck
-	15, // 19: tender.v1.Check.grpc:type_name -> tender.v1.GRPCCheck
-	32, // 20: tender.v1.Check.interval:type_name -> google.protobuf.Duration
-	32, // 21: tender.v1.Check.timeout:type_name -> google.protobuf.Duration
-	32, // 22: tender.v1.Check.grace:type_name -> google.protobuf.Duration
-	3,  // 23: tender.v1.Placement.level:type_name -> tender.v1.PlacementLevel
-	32, // 24: tender.v1.Placement.waited:type_name -> google.protobuf.Duration
-	32, // 25: tender.v1.Placement.idle:type_name -> google.protobuf.Duration
-	0,  // 26: tender.v1.Status.state:type_name -> tender.v1.TaskState
-	2,  // 27: tender.v1.Status.reason:type_name -> tender.v1.Reason
-	1,  // 28: tender.v1.Status.source:type_name -> tender.v1.Source
-	33, // 29: tender.v1.Status.at:type_name -> google.protobuf.Timestamp
-	27, // 30: tender.v1.Status.labels:type_name -> tender.v1.Status.LabelsEntry
-	28, // 31: tender.v1.Status.ports:type_name -> tender.v1.Status.PortsEntry
-	18, // 32: tender.v1.Status.output:type_name -> tender.v1.OutputSize
-	7,  // 33: tender.v1.Agent.resources:type_name -> tender.v1.Resource
-	29, // 34: tender.v1.Agent.attributes:type_name -> tender.v1.Agent.AttributesEntry
-	32, // 35: tender.v1.Framework.failover_timeout:type_name -> google.protobuf.Duration
-	7,  // 36: tender.v1.Framework.min_offer:type_name -> tender.v1.Resource
-	7,  // 37: tender.v1.Framework.max_offer:type_name -> tender.v1.Resource
-	30, // 38: tender.v1.Framework.labels:type_name -> tender.v1.Framework.LabelsEntry
-	31, // 39: tender.v1.Framework.endpoints:type_name -> tender.v1.Framework.EndpointsEntry
-	33, // 40: tender.v1.Usage.at:type_name -> google.protobuf.Timestamp
-	32, // 41: tender.v1.Usage.cpu_time:type_name -> google.protobuf.Duration
-	4,  // 42: tender.v1.Error.kind:type_name -> tender.v1.ErrorKind
-	43, // [43:43] is the sub-list for method output_type
-	43, // [43:43] is the sub-list for method input_type
-	43, // [43:43] is the sub-list for extension type_name
-	43, // [43:43] is the sub-list for extension extendee
-	0,  // [0:43] is the sub-list for field type_name
+	33, // 10: tender.v1.Task.kill_grace:type_name -> google.protobuf.Duration
+	26, // 11: tender.v1.Task.labels:type_name -> tender.v1.Task.LabelsEntry
+	27, // 12: tender.v1.Task.ports:type_name -> tender.v1.Task.PortsEntry
+	17, // 13: tender.v1.Task.placement:type_name -> tender.v1.Placement
+	13, // 14: tender.v1.Task.checks:type_name -> tender.v1.Check
+	33, // 15: tender.v1.Task.max_completion_time:type_name -> google.protobuf.Duration
+	12, // 16: tender.v1.Task.limits:type_name -> tender.v1.Limits
+	9,  // 17: tender.v1.Check.command:type_name -> tender.v1.Command
+	14, // 18: tender.v1.Check.http:type_name -> tender.v1.HTTPCheck
+	15, // 19: tender.v1.Check.tcp:type_name -> tender.v1.TCPCheck
+	16, // 20: tender.v1.Check.grpc:type_name -> tender.v1.GRPCCheck
+	33, // 21: tender.v1.Check.interval:type_name -> google.protobuf.Duration
+	33, // 22: tender.v1.Check.timeout:type_name -> google.protobuf.Duration
+	33, // 23: tender.v1.Check.grace:type_name -> google.protobuf.Duration
+	3,  // 24: tender.v1.Placement.level:type_name -> tender.v1.PlacementLevel
+	33, // 25: tender.v1.Placement.waited:type_name -> google.protobuf.Duration
+	33, // 26: tender.v1.Placement.idle:type_name -> google.protobuf.Duration
+	0,  // 27: tender.v1.Status.state:type_name -> tender.v1.TaskState
+	2,  // 28: tender.v1.Status.reason:type_name -> tender.v1.Reason
+	1,  // 29: tender.v1.Status.source:type_name -> tender.v1.Source
+	34, // 30: tender.v1.Status.at:type_name -> google.protobuf.Timestamp
+	28, // 31: tender.v1.Status.labels:type_name -> tender.v1.Status.LabelsEntry
+	29, // 32: tender.v1.Status.ports:type_name -> tender.v1.Status.PortsEntry
+	19, // 33: tender.v1.Status.output:type_name -> tender.v1.OutputSize
+	7,  // 34: tender.v1.Agent.resources:type_name -> tender.v1.Resource
+	30, // 35: tender.v1.Agent.attributes:type_name -> tender.v1.Agent.AttributesEntry
+	33, // 36: tender.v1.Framework.failover_timeout:type_name -> google.protobuf.Duration
+	7,  // 37: tender.v1.Framework.min_offer:type_name -> tender.v1.Resource
+	7,  // 38: tender.v1.Framework.max_offer:type_name -> tender.v1.Resource
+	31, // 39: tender.v1.Framework.labels:type_name -> tender.v1.Framework.LabelsEntry
+	32, // 40: tender.v1.Framework.endpoints:type_name -> tender.v1.Framework.EndpointsEntry
+	34, // 41: tender.v1.Usage.at:type_name -> google.protobuf.Timestamp
+	33, // 42: tender.v1.Usage.cpu_time:type_name -> google.protobuf.Duration
+	4,  // 43: tender.v1.Error.kind:type_name -> tender.v1.ErrorKind
+	44, // [44:44] is the sub-list for method output_type
+	44, // [44:44] is the sub-list for method input_type
+	44, // [44:44] is the sub-list for extension type_name
+	44, // [44:44] is the sub-list for extension extendee
+	0,  // [0:44] is the sub-list for field type_name
 }
 
 func init() { file_api_v1_common_proto_init() }
@@ -2412,20 +2496,20 @@ func file_api_v1_common_proto_init() {
 	if File_api_v1_common_proto != nil {
 		return
 	}
-	file_api_v1_common_proto_msgTypes[7].OneofWrappers = []any{
+	file_api_v1_common_proto_msgTypes[8].OneofWrappers = []any{
 		(*Check_Command)(nil),
 		(*Check_Http)(nil),
 		(*Check_Tcp)(nil),
 		(*Check_Grpc)(nil),
 	}
-	file_api_v1_common_proto_msgTypes[12].OneofWrappers = []any{}
+	file_api_v1_common_proto_msgTypes[13].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_api_v1_common_proto_rawDesc), len(file_api_v1_common_proto_rawDesc)),
 			NumEnums:      5,
-			NumMessages:   27,
+			NumMessages:   28,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

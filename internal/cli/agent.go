@@ -15,6 +15,7 @@ import (
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/internal/cli/settings"
 	"github.com/tenderhq/tender/internal/commandexecutor"
+	"github.com/tenderhq/tender/internal/protocol"
 )
 
 // agentFlags are what `tender agent` is told beside the shared flags.
@@ -171,6 +172,9 @@ func enterCommand() *cobra.Command {
 func (a *App) executorCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "executor", Short: "The built-in executor for commands; agents start it", Hidden: true, Args: exactly(),
-		RunE: func(command *cobra.Command, _ []string) error { return commandexecutor.Run(command.Context()) },
+		RunE: func(command *cobra.Command, _ []string) error {
+			told, _ := a.Lookup(protocol.ExecutorCellEnv) // without it there are no control groups
+			return commandexecutor.Run(command.Context(), told)
+		},
 	}
 }

@@ -32,7 +32,10 @@ type agent struct {
 	done     chan error
 }
 
-func start(t testing.TB) *agent {
+func start(t testing.TB) *agent { return startTold(t, "") }
+
+// startTold starts the executor with what its agent says of control groups.
+func startTold(t testing.TB, told string) *agent {
 	folder, err := os.MkdirTemp("", "tender-") // t.TempDir can be too long for a socket
 	if err != nil {
 		t.Fatal(err)
@@ -50,7 +53,7 @@ func start(t testing.TB) *agent {
 	apiv1.RegisterExecutorServiceServer(server, a)
 	go func() { _ = server.Serve(listener) }() // until Stop
 	go func() {
-		a.done <- Serve(context.Background(), executor.Config{Socket: socket, Framework: "framework-1", ID: api.CommandExecutor})
+		a.done <- Serve(context.Background(), executor.Config{Socket: socket, Framework: "framework-1", ID: api.CommandExecutor}, told)
 	}()
 	t.Cleanup(func() {
 		a.send(protocol.ExecutorShutdown{})

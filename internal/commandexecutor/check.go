@@ -120,7 +120,9 @@ func (x *commands) startCheck(task *executor.Task, command *api.Command, output 
 	if c == nil {
 		return nil, errNotRunning
 	}
-	pid, err := program.fork(x.null.Fd(), output.Fd(), output.Fd())
+	pid, err := x.cells.startBeside(c.of, func(attr *syscall.SysProcAttr) (int, error) {
+		return program.fork(attr, x.null.Fd(), output.Fd(), output.Fd())
+	})
 	x.checkStarted(c, sequence, pid, err)
 	return c, err
 }

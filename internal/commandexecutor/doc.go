@@ -9,6 +9,10 @@
 // 0 and FAILED otherwise, but never before every process of its group is gone: what
 // the command leaves behind is killed with it (R11).
 //
+// Where the agent has told of control groups, each task is in one of its own (package agent/walls/cell) from its first
+// instruction on: it may use what it has asked for, ends with all that it has started, and its end is told when nothing
+// of it is left (R41). MEMORY_LIMIT and PIDS_LIMIT say that it has failed for a limit.
+//
 // Should this process die, its tasks must die too, and the agent does that. No journal
 // is needed for it: every child stays in the session that the agent made for this
 // executor, which the kernel notes at the fork itself, so nothing can be missing when

@@ -11,28 +11,34 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/tenderhq/tender/agent/walls/cell"
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/framework/executor"
 )
 
 // Run serves the agent that started this process; see [executor.Run].
-func Run(ctx context.Context) error {
+// Told is what the agent says of the control groups for tasks, in the environment; "" is nothing.
+func Run(ctx context.Context, told string) error {
 	config, err := executor.Environment()
 	if err != nil {
 		return err
 	}
-	return Serve(ctx, config)
+	return Serve(ctx, config, told)
 }
 
 // Serve runs the executor of the config.
-func Serve(ctx context.Context, config executor.Config) error {
+func Serve(ctx context.Context, config executor.Config, told string) error {
+	cells, err := newCells(told)
+	if err != nil {
+		return err
+	}
 	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
 	if err != nil {
 		return api.E("executor.run", api.Internal, os.DevNull, err)
 	}
 	defer null.Close()
 	adoptOrphans()
-	x := newCommands(null)
+	x := newCommands(null, cells)
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	var running sync.WaitGroup
@@ -55,6 +61,8 @@ func starters() int { return max(2, runtime.GOMAXPROCS(0)) }
 // commands is the handler: it starts, watches and kills processes.
 type commands struct {
 	null *os.File
+
+	cells *cells // nil: tasks have no control groups
 
 	mu       sync.Mutex
 	changed  sync.Cond // something is in starts, or a child exists, or closing
@@ -79,7 +87,10 @@ type process struct {
 	strays   map[int]bool // killed because they had left the group, and not reaped
 	check    *check       // that runs, or is being started
 	deadline *time.Timer
-	killBy   time.Time // when deadline rings
+	killBy   time.Time    // when deadline rings
+	cell     *cell.Cell   // nil: it has none
+	limit    cell.Reached // read when its first process had ended
+	judged   bool         // that was read
 }
 
 // early is the end of a process that no one knew at that moment; only a start that had
@@ -89,8 +100,9 @@ type early struct {
 	sequence uint64
 }
 
-func newCommands(null *os.File) *commands {
+func newCommands(null *os.File, cells *cells) *commands {
 	x := &commands{
+		cells:    cells,
 		null:     null,
 		tasks:    make(map[api.TaskID]*process),
 		leaders:  make(map[int]*process),
@@ -145,8 +157,12 @@ func (x *commands) Kill(task *executor.Task, grace time.Duration) {
 func (x *commands) killNow(p *process) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if x.tasks[p.task.ID] == p && p.pid != 0 {
-		_ = syscall.Kill(-p.pid, syscall.SIGKILL)
+	if x.tasks[p.task.ID] != p || p.pid == 0 {
+		return
+	}
+	_ = syscall.Kill(-p.pid, syscall.SIGKILL)
+	if p.cell != nil {
+		_ = p.cell.Kill() // what is left when the first process has ended is killed again
 	}
 }
 
@@ -160,13 +176,18 @@ func (x *commands) close() {
 
 // start is a goroutine that starts one task after the other.
 func (x *commands) start() {
+	x.cells.prepareThread()
 	for {
 		p, sequence := x.next()
 		if p == nil {
 			return
 		}
-		pid, err := spawn(p.task, x.null)
+		pid, strayed, err := x.cells.spawn(p, x.null)
 		x.started(p, sequence, pid, err)
+		if strayed {
+			go x.start() // this thread ends with its goroutine
+			return
+		}
 	}
 }
 
@@ -257,6 +278,7 @@ func (p *process) outcome() executor.Report {
 	case code == 0:
 		report.State, report.Message = api.TaskFinished, ""
 	}
+	p.explainLimit(&report)
 	return report
 }
 

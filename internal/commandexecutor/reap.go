@@ -99,6 +99,9 @@ func (x *commands) restGone(p *process) bool {
 			_ = syscall.Kill(-c.pid, syscall.SIGKILL)
 		}
 	}
+	if p.cell != nil {
+		return p.cellGone() && p.check == nil
+	}
 	for _, pid := range orphans() {
 		if x.leaders[pid] == nil && (p.strays[pid] || startedFor(pid, p.task.Sandbox)) {
 			if p.strays == nil {

@@ -20,8 +20,8 @@ const DefaultPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bi
 
 // spawn starts the task's program in its own process group and returns its pid. When
 // it returns without an error the program was executed. It goes below package os/exec
-// because a start is what this process does most.
-func spawn(task *executor.Task, null *os.File) (int, error) {
+// because a start is what this process does most. How it is born says attr.
+func spawn(task *executor.Task, null *os.File, attr *syscall.SysProcAttr) (int, error) {
 	program, err := programOf(task)
 	if err != nil {
 		return 0, err
@@ -36,7 +36,7 @@ func spawn(task *executor.Task, null *os.File) (int, error) {
 		return 0, err
 	}
 	defer syscall.Close(stderr)
-	return program.fork(null.Fd(), uintptr(stdout), uintptr(stderr))
+	return program.fork(attr, null.Fd(), uintptr(stdout), uintptr(stderr))
 }
 
 // program is one that is found, with all that it is started with but its files.
@@ -64,12 +64,12 @@ func programOf(task *executor.Task) (program, error) {
 }
 
 // fork starts the program in a process group of its own.
-func (p program) fork(stdin, stdout, stderr uintptr) (int, error) {
+func (p program) fork(attr *syscall.SysProcAttr, stdin, stdout, stderr uintptr) (int, error) {
 	pid, err := syscall.ForkExec(p.path, p.argv, &syscall.ProcAttr{
 		Dir:   p.sandbox,
 		Env:   p.env,
 		Files: []uintptr{stdin, stdout, stderr},
-		Sys:   &syscall.SysProcAttr{Setpgid: true},
+		Sys:   attr,
 	})
 	if err != nil {
 		return 0, explain(p.path, p.sandbox, err)

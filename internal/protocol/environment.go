@@ -18,6 +18,9 @@ const (
 	// ExecutorRecoveryTimeoutEnv says how long the executor waits for an agent that
 	// went away, as time.Duration writes it ("15m0s"). "0s" = not at all.
 	ExecutorRecoveryTimeoutEnv = "TENDER_EXECUTOR_RECOVERY_TIMEOUT"
+	// ExecutorCellEnv says to the built-in executor in which control group it may give each
+	// task one, and with which limits. Empty: the machine has none.
+	ExecutorCellEnv = "TENDER_EXECUTOR_CELL"
 
 	// TaskIDEnv and the names below are set for each task, by whoever starts its
 	// process; they win over what the task asks for.

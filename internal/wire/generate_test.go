@@ -186,6 +186,7 @@ func (g gen) task() api.Task {
 		task.Checks = append(task.Checks, api.Check{Command: &command, Interval: api.CheckIntervalMin + g.duration()/2})
 	}
 	if g.bool() {
+		task.Limits = api.Limits{CPUs: api.Milli(g.n(1000)), Mem: task.Resources.Scalar("mem") + api.Milli(g.n(1000)), Pids: int64(g.n(9))}
 		task.Placement = api.Placement{Level: api.PlacementLevel(1 + g.n(2)), Waited: g.duration(), Idle: g.duration()}
 	}
 	return task

@@ -223,6 +223,9 @@ func TestBadTasksReachTheCore(t *testing.T) {
 				m.Checks = append(m.Checks, commandCheck(m.Command, 0))
 			}
 		}, "9 checks, at most 8 are allowed"},
+		{func(m *apiv1.Task) { m.Limits = &apiv1.Limits{Pids: -1} }, "its limit of processes is -1; it must be 0, for what its agent allows, to 4194304"},
+		{func(m *apiv1.Task) { m.Limits = &apiv1.Limits{MemMilli: -1} }, "its limit of memory is -0.001 MB; it must be 0 or not less than the 0 MB that it asks for"},
+		{func(m *apiv1.Task) { m.Limits = &apiv1.Limits{CpusMilli: -1} }, "its limit of processors is -0.001; it must be 0, for none, to 1000000000"},
 		{func(m *apiv1.Task) { m.Ports = map[string]uint32{"http": 70000} }, `port "http" must be a number from 1 to 65535`},
 		{func(m *apiv1.Task) { m.Ports = map[string]uint32{"http": 80} },
 			`port "http" is 80, which is not among the task's resources; ask for ports:[80]`},

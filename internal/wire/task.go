@@ -22,7 +22,20 @@ func TaskToProto(task api.Task) *apiv1.Task {
 
 		MaxCompletionTime: DurationToProto(task.MaxCompletionTime),
 		Checks:            checksToProto(task.Checks),
+		Limits:            limitsToProto(task.Limits),
 	}
+}
+
+// limitsToProto makes no message of limits that say nothing.
+func limitsToProto(limits api.Limits) *apiv1.Limits {
+	if limits == (api.Limits{}) {
+		return nil
+	}
+	return &apiv1.Limits{CpusMilli: int64(limits.CPUs), MemMilli: int64(limits.Mem), Pids: limits.Pids}
+}
+
+func limitsFromProto(m *apiv1.Limits) api.Limits {
+	return api.Limits{CPUs: api.Milli(m.GetCpusMilli()), Mem: api.Milli(m.GetMemMilli()), Pids: m.GetPids()}
 }
 
 func placementToProto(placement api.Placement) *apiv1.Placement {
@@ -59,6 +72,7 @@ func TaskFromProto(m *apiv1.Task) api.Task {
 
 		MaxCompletionTime: c.duration("", m.GetMaxCompletionTime()),
 		Checks:            checksFromProto(c, m.GetChecks()),
+		Limits:            limitsFromProto(m.GetLimits()),
 	}
 }
 

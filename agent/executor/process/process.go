@@ -65,7 +65,6 @@ func (l *Launcher) Fork(ctx context.Context, start executor.Start) (executor.Pro
 		Path:        "/bin/sh",
 		Args:        append([]string{"sh", "-c", gate, "gate"}, argv...),
 		Dir:         start.Sandbox,
-		Env:         start.Environment(),
 		SysProcAttr: &syscall.SysProcAttr{Setsid: true},
 	}
 	return l.forkInCell(ctx, child, start)
@@ -74,9 +73,12 @@ func (l *Launcher) Fork(ctx context.Context, start executor.Start) (executor.Pro
 // forkInCell puts the child into a cell of its own while it waits at the gate: nothing of the executor ever runs
 // outside (R41).
 func (l *Launcher) forkInCell(ctx context.Context, child *exec.Cmd, start executor.Start) (executor.Process, error) {
-	if err := l.Cells.Make(ctx, start.Run); err != nil {
+	told, err := l.Cells.Make(ctx, walls.Holding{Executor: start.Run, Builtin: start.Builtin, Resources: start.Resources})
+	if err != nil {
 		return nil, err
 	}
+	start.Cell = told
+	child.Env = start.Environment()
 	p, err := l.fork(child, start)
 	if err != nil {
 		_, _, left := l.Cells.Clear(ctx, start.Run)

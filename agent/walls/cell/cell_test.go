@@ -88,11 +88,10 @@ func start(t *testing.T, c Cell, line string) *started {
 
 // startInside starts it on a thread that goes into the cell and comes home.
 func startInside(c Cell, child *exec.Cmd) error {
-	hierarchies, err := readHierarchies("/proc")
+	home, err := Home(c.Grade)
 	if err != nil {
 		return err
 	}
-	home, _ := grow(c.Grade, hierarchies)
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	closing, err := c.Start(child.SysProcAttr)

@@ -96,7 +96,7 @@ func ignoreGone(err error) error {
 func (c Cell) End(ctx context.Context) error {
 	const pauseMin, pauseMax = 200 * time.Microsecond, 50 * time.Millisecond
 	for pause := pauseMin; ; pause = min(2*pause, pauseMax) {
-		gone, err := c.end()
+		gone, err := c.TryEnd()
 		if gone || err != nil {
 			return err
 		}
@@ -108,7 +108,8 @@ func (c Cell) End(ctx context.Context) error {
 	}
 }
 
-func (c Cell) end() (gone bool, err error) {
+// TryEnd kills all that is in the cell, and removes it if nothing of it is left by now.
+func (c Cell) TryEnd() (gone bool, err error) {
 	if !c.Exists() {
 		return true, nil
 	}

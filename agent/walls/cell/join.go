@@ -15,6 +15,22 @@ func (c Cell) Join(pid int) error {
 	return nil
 }
 
+// Spared is how likely the kernel chooses a process when the machine has no memory left.
+type Spared int
+
+// The kinds: executors are spared as long as there is a task, and tasks that may be taken back anyway go first. The agent
+// is spared by its unit.
+const (
+	ExecutorSpared Spared = -500
+	FirmTask       Spared = 0
+	RevocableTask  Spared = 500
+)
+
+// Spare tells the kernel. Without the right to it, and where there is no such thing, all stays as it is.
+func Spare(pid int, how Spared) {
+	_ = write("/proc/"+strconv.Itoa(pid), "oom_score_adj", strconv.Itoa(int(how)))
+}
+
 // Start has what the calling thread starts next be in the cell from its first instruction on: with version 2 the kernel
 // puts the child there when it makes it, with version 1 the thread goes in itself, and its children are where it is. The
 // thread must be locked to its goroutine, and goes home by Leave before it does anything else.
@@ -37,6 +53,16 @@ func (c Cell) Start(attr *syscall.SysProcAttr) (closing func(), err error) {
 	}
 	startIn(attr, descriptor)
 	return func() { syscall.Close(descriptor) }, nil //nolint:errcheck // nothing was written
+}
+
+// Home is where this process itself is, for [Cell.Return].
+func Home(grade Grade) (Cell, error) {
+	hierarchies, err := readHierarchies("/proc")
+	if err != nil {
+		return Cell{}, err
+	}
+	home, _ := grow(grade, hierarchies)
+	return home, nil
 }
 
 // Return brings the calling thread back to this cell, its process's own, from where Start has sent it. If

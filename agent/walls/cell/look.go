@@ -120,8 +120,28 @@ func (c Cell) String() string {
 	return "no cell"
 }
 
-// WhyMemory says for people that processes of the cell were killed for want of memory.
-func WhyMemory(c Cell) string {
+// Reached says which limit the processes of a cell have reached; the zero value: none.
+type Reached struct {
+	Memory bool   // some were killed for want of memory
+	Pids   bool   // some could not be started
+	Why    string // for people
+}
+
+// Reached reads it. The first one counts that a program can't live with.
+func (c Cell) Reached() (Reached, error) {
+	events, err := c.Events()
+	switch {
+	case err != nil:
+		return Reached{}, err
+	case events.MemoryKills > 0:
+		return Reached{Memory: true, Why: c.whyMemory()}, nil
+	case events.PidsRefused > 0:
+		return Reached{Pids: true, Why: c.whyPids()}, nil
+	}
+	return Reached{}, nil
+}
+
+func (c Cell) whyMemory() string {
 	limit, err := c.memoryLimit()
 	if err != nil || limit >= 1<<62 {
 		return fmt.Sprintf("the kernel killed it for want of memory; it used %d MB at its peak", c.Peak()>>20)
@@ -129,8 +149,7 @@ func WhyMemory(c Cell) string {
 	return fmt.Sprintf("the kernel killed it for want of memory; it used %d MB at its peak and may use %d MB", c.Peak()>>20, limit>>20)
 }
 
-// WhyPids says for people that no process could be started in the cell.
-func WhyPids(c Cell) string {
+func (c Cell) whyPids() string {
 	limit, err := readNumber(c.Pids, "pids.max")
 	if err != nil {
 		return "it could start no more processes or threads"

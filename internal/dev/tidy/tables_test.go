@@ -64,7 +64,7 @@ var floors = []floor{
 	{"master/internal/outbox", "api"},
 	{"master/internal/raftlog", shell + "internal/logpb master/internal/registrycodec master/quorum master/registry"},
 	{"agent/...", shell + "agent/..."},
-	{"agent/walls/cell", ""}, // files of the kernel, for the agent and the built-in executor
+	{"agent/walls/cell", "api"}, // files of the kernel, for the agent and the built-in executor
 	{"agent/checkpoint", shell + "internal/logpb agent/core"},
 	{"framework/...", shell + "internal/sandbox internal/health framework/... !framework/frameworktest"},
 

@@ -1,0 +1,64 @@
+package cell
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"github.com/tenderhq/tender/api"
+)
+
+// Rules say how what a task asks for becomes what it may use.
+type Rules struct {
+	// PidsMax is for tasks that say nothing of it; 0: any number.
+	PidsMax int64 `json:"pids_max,omitempty"`
+	// HardQuota gives no task more of the processors than it has asked for.
+	HardQuota bool `json:"hard_quota,omitempty"`
+}
+
+// memoryMin is the least memory that a limit leaves: a program of any size needs as much to start, and is not to fail
+// for what it has asked in haste.
+const memoryMin = 32 << 20
+
+// Limits are what a task may use: of processors its share of what is wanted, of memory what it has asked for. One that
+// asks for no memory has no limit there. What may be taken back has the lowest share.
+func (r Rules) Limits(task *api.Task) Limits {
+	cpus, memory := task.Resources.Scalar("cpus"), max(task.Resources.Scalar("mem"), task.Limits.Mem)
+	limits := Limits{CPUs: int64(cpus), Quota: int64(task.Limits.CPUs), Pids: task.Limits.Pids}
+	if task.Resources.HasRevocable() {
+		limits.CPUs = 0
+	}
+	if limits.Quota == 0 && r.HardQuota {
+		limits.Quota = int64(cpus)
+	}
+	if limits.Pids == 0 {
+		limits.Pids = r.PidsMax
+	}
+	if memory > 0 {
+		limits.Memory = max(int64(memory)<<20/1000, memoryMin)
+	}
+	return limits
+}
+
+// Handout is what an agent tells its built-in executor: where it is, and by which rules its tasks live.
+type Handout struct {
+	Cell  Cell  `json:"cell"`
+	Rules Rules `json:"rules"`
+}
+
+// String is one word for an environment.
+func (h Handout) String() string {
+	text, err := json.Marshal(h)
+	if err != nil {
+		return "" // it is made of plain values
+	}
+	return string(text)
+}
+
+// ParseHandout is the inverse.
+func ParseHandout(text string) (Handout, error) {
+	var h Handout
+	if err := json.Unmarshal([]byte(text), &h); err != nil {
+		return h, fmt.Errorf("%.200q says nothing of a control group: %w", text, err)
+	}
+	return h, nil
+}

@@ -1,0 +1,156 @@
+package walls
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/tenderhq/tender/agent/walls/cell"
+	"github.com/tenderhq/tender/api"
+)
+
+func opened(t *testing.T, config Config) *Cells {
+	config, err := config.WithDefaults()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cells, err := OpenCells(t.TempDir(), config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !cells.tree.Makes {
+		t.Skipf("no control groups here: %s", cells.tree.Lacks)
+	}
+	t.Cleanup(func() {
+		if err := cells.Close(); err != nil || cells.tree.Root.Exists() {
+			t.Errorf("something is left: %v", err)
+		}
+	})
+	return cells
+}
+
+// number reads a limit of a cell, by its name in version 1 or in version 2.
+func number(t *testing.T, c cell.Cell, folder, version1, version2 string) int {
+	t.Helper()
+	name := version1
+	if c.Grade == cell.Cgroup2 {
+		name = version2
+	}
+	text, err := os.ReadFile(filepath.Join(folder, name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	value, err := strconv.Atoi(strings.TrimSpace(string(text)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return value
+}
+
+// An executor that runs its tasks itself may use what it and they have asked for. Its share of the processors grows and
+// shrinks with them; what memory it has got is not taken from it.
+func TestExecutorsHoldWhatTheirTasksHold(t *testing.T) {
+	cells := opened(t, Config{PidsMax: 100})
+	ref := api.ExecutorRef{Framework: "framework-1", Executor: "own"}
+	if told, err := cells.Make(t.Context(), Holding{Executor: ref, Resources: api.Scalars(0.5, 200)}); told != "" || err != nil {
+		t.Fatal(told, err)
+	}
+	around := cells.of(ref)
+	own := around.Child(cell.Own)
+	check := func(when string, cpus, megabytes, pids int) {
+		t.Helper()
+		weight := cpus * 1024 / 1000
+		if own.Grade == cell.Cgroup2 {
+			weight = cpus / 10
+		}
+		if got := number(t, around, around.CPU, "cpu.shares", "cpu.weight"); got != weight {
+			t.Errorf("%s its weight is %d, want %d", when, got, weight)
+		}
+		if got := number(t, own, own.Memory, "memory.limit_in_bytes", "memory.max"); got != megabytes<<20 {
+			t.Errorf("%s it may use %d bytes, want %d MB", when, got, megabytes)
+		}
+		if got := number(t, own, own.Pids, "pids.max", "pids.max"); got != pids {
+			t.Errorf("%s it may have %d processes, want %d", when, got, pids)
+		}
+	}
+	check("alone", 1000, 200, 100)
+	first, second := api.Task{ID: "t1", Resources: api.Scalars(2, 100)}, api.Task{ID: "t2", Resources: api.Scalars(1, 50), Limits: api.Limits{Mem: 80_000}}
+	for _, task := range []*api.Task{&first, &second, &second} { // a session may repeat what the one before it has said
+		if err := cells.Hold(ref, task); err != nil {
+			t.Fatal(err)
+		}
+	}
+	check("with two tasks", 4000, 380, 300)
+	for range 2 {
+		if err := cells.Release(api.TaskRef{Framework: "framework-1", Task: "t1"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	check("with one", 2000, 380, 200)
+
+	again := &Cells{rules: cells.rules, tree: cells.tree, holds: newHoldings()} // of the next agent
+	if err := again.Remember([]Holding{{Executor: ref, Resources: api.Scalars(0.5, 200), Tasks: []api.Task{first, second}}}); err != nil {
+		t.Fatal(err)
+	}
+	check("as the next agent has it", 4000, 380, 300)
+	if end, found, err := again.Clear(t.Context(), ref); end != (End{}) || !found || err != nil {
+		t.Errorf("%+v, %v, %v", end, found, err)
+	}
+	if err := again.Release(api.TaskRef{Framework: "framework-1", Task: "t2"}); err != nil {
+		t.Errorf("a task of an executor that has ended: %v", err)
+	}
+}
+
+// An executor that needs more memory than it may use is killed, and its end says so.
+func TestAnExecutorOutOfMemory(t *testing.T) {
+	cells := opened(t, Config{})
+	ref := api.ExecutorRef{Framework: "framework-1", Executor: "hungry"}
+	if _, err := cells.Make(t.Context(), Holding{Executor: ref, Resources: api.Scalars(1, 40)}); err != nil {
+		t.Fatal(err)
+	}
+	child := exec.Command("/bin/sh", "-c", "read go; exec dd if=/dev/zero of=/dev/null bs=200M count=1")
+	gate, err := child.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := child.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if err := cells.Join(ref, child.Process.Pid); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := gate.Write([]byte("go\n")); err != nil {
+		t.Fatal(err)
+	}
+	if child.Wait() == nil {
+		t.Error("it ended well")
+	}
+	end, found, err := cells.Clear(t.Context(), ref)
+	if !found || err != nil || end.Reason != api.ReasonMemoryLimit || !strings.HasSuffix(end.Message, "and may use 40 MB") {
+		t.Errorf("%+v, %v, %v", end, found, err)
+	}
+}
+
+// What was asked for and is not there is an error; what is not asked for is not used.
+func TestWhatIsAskedFor(t *testing.T) {
+	cells, err := OpenCells(t.TempDir(), Config{Isolation: Without})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if found := cells.Found(); found.String() != "groups" {
+		t.Errorf("%+v", found)
+	}
+	if _, err := cells.Make(t.Context(), Holding{}); err != nil {
+		t.Error(err)
+	}
+	if _, found, err := cells.Clear(t.Context(), api.ExecutorRef{}); found || err != nil {
+		t.Errorf("%v, %v", found, err)
+	}
+	var none *Cells
+	if found := none.Found(); found.String() != "groups" || len(found.Lacks) != 1 {
+		t.Errorf("%+v", found)
+	}
+}

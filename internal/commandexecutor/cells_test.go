@@ -1,0 +1,177 @@
+package commandexecutor
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tenderhq/tender/agent/walls/cell"
+	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/internal/protocol"
+	"github.com/tenderhq/tender/internal/testing/hang"
+)
+
+// walled runs a test with an executor whose tasks have cells, in each grade that this machine has.
+func walled(t *testing.T, test func(a *agent, around cell.Cell)) {
+	for _, grade := range []cell.Grade{cell.Cgroup2, cell.Hybrid, cell.Cgroup1} {
+		t.Run(string(grade), func(t *testing.T) {
+			tree := cell.Open(cell.Place{Folder: t.TempDir(), Best: grade})
+			around := tree.Executor("framework-1", "command")
+			t.Cleanup(func() {
+				ctx, cancel := context.WithTimeout(context.Background(), hang.After)
+				defer cancel()
+				if err := tree.Root.End(ctx); err != nil {
+					t.Error(err)
+				}
+			})
+			if tree.Root.Grade != grade {
+				t.Skipf("this machine has %s: %s", tree.Root.Grade, tree.Lacks)
+			}
+			if err := around.MakeParent(); err != nil {
+				t.Fatal(err)
+			}
+			test(startTold(t, cell.Handout{Cell: around, Rules: cell.Rules{PidsMax: 100}}.String()), around)
+			if left := around.Children(); len(left) > 0 {
+				t.Errorf("cells are left: %v", left)
+			}
+		})
+	}
+}
+
+// sized is a task with a limit of memory.
+func sized(id api.TaskID, shell string) api.Task {
+	return api.Task{ID: id, Resources: api.Scalars(0.5, 40), Command: &api.Command{Shell: shell}}
+}
+
+// next is the task's next status, whatever it says.
+func (a *agent) next(id api.TaskID) protocol.ExecutorStatus {
+	a.t.Helper()
+	return hang.Receive(a.t, "a status of "+string(id), a.state, a.statuses)
+}
+
+// gone tells whether the process whose number a task has written is no more.
+func (a *agent) gone(id api.TaskID, name string) bool {
+	a.t.Helper()
+	pid, err := strconv.Atoi(a.read(id, name))
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	return err != nil || strings.Contains(string(stat), ") Z ")
+}
+
+// A task is in a cell of its own from its first instruction on, which has its limits, and which is gone when its end is
+// told. Its checks are in there too.
+func TestTasksHaveCells(t *testing.T) {
+	walled(t, func(a *agent, around cell.Cell) {
+		task := sized("t1", "cat /proc/self/cgroup; trap 'exit 0' TERM; touch up; while :; do sleep 0.01; done")
+		task.Limits = api.Limits{Mem: 64_000, Pids: 50}
+		look := api.Command{Shell: "test -e up && cat /proc/self/cgroup > look && mv look checked"}
+		task.Checks = []api.Check{{Readiness: true, Command: &look, Interval: 100 * time.Millisecond, Failures: 1000}}
+		a.launch(task)
+		a.want("t1", api.TaskRunning)
+		a.await("t1", "up")
+		a.await("t1", "checked")
+		its := around.Child(cell.TaskName("t1")).Brief()
+		if first, check := strings.Count(a.read("t1", "stdout"), "/task@t1"), strings.Count(a.read("t1", "checked"), "/task@t1"); first == 0 || first != check {
+			t.Errorf("its first program is in %d of its groups, a check in %d", first, check)
+		}
+		memory := map[bool]string{true: "memory.max", false: "memory.limit_in_bytes"}[its.Grade == cell.Cgroup2]
+		for _, file := range []struct{ folder, name, want string }{{its.Pids, "pids.max", "50"}, {its.Memory, memory, strconv.Itoa(64_000 << 20 / 1000)}} {
+			if got, err := os.ReadFile(filepath.Join(file.folder, file.name)); err != nil || strings.TrimSpace(string(got)) != file.want {
+				t.Errorf("%s is %s, want %s; %v", file.name, got, file.want, err)
+			}
+		}
+		a.send(protocol.ExecutorKill{Task: "t1", Grace: time.Hour})
+		for status := a.next("t1"); status.State != api.TaskKilled; status = a.next("t1") {
+			if status.State != api.TaskRunning { // it is ready
+				t.Fatalf("%+v", status)
+			}
+		}
+		if its.Exists() {
+			t.Error("its cell is left")
+		}
+	})
+}
+
+// Who needs more memory than there may be fails for it, and is told how much that was. The task beside it lives on.
+func TestMemoryLimit(t *testing.T) {
+	walled(t, func(a *agent, _ cell.Cell) {
+		a.launch(sized("neighbour", "exec sleep 1000"))
+		a.want("neighbour", api.TaskRunning)
+		a.launch(sized("hungry", "dd if=/dev/zero of=/dev/null bs=200M count=1; exit 5"))
+		a.want("hungry", api.TaskRunning)
+		failed := a.want("hungry", api.TaskFailed)
+		if failed.Reason != api.ReasonMemoryLimit || !strings.HasSuffix(failed.Message, "MB at its peak and may use 40 MB") {
+			t.Errorf("%v: %s", failed.Reason, failed.Message)
+		}
+		a.send(protocol.ExecutorKill{Task: "neighbour", Grace: time.Hour})
+		a.want("neighbour", api.TaskKilled)
+	})
+}
+
+// A program that starts itself without end comes to its limit, and ends whole, however it is ended.
+func TestPidsLimit(t *testing.T) {
+	walled(t, func(a *agent, _ cell.Cell) {
+		a.shell("counts", "for i in $(seq 200); do sleep 1000 & done; exit 3")
+		a.want("counts", api.TaskRunning)
+		failed := a.want("counts", api.TaskFailed)
+		if failed.Reason != api.ReasonPidsLimit || !strings.HasSuffix(failed.Message, "it could start no more processes or threads: it may have 100") {
+			t.Errorf("%v: %s", failed.Reason, failed.Message)
+		}
+		a.shell("bomb", "trap '' TERM; echo $$ > pid; bomb() { while :; do bomb & done 2>/dev/null; }; touch up; while :; do bomb; done")
+		a.want("bomb", api.TaskRunning)
+		a.await("bomb", "up")
+		a.send(protocol.ExecutorKill{Task: "bomb", Grace: time.Millisecond})
+		ended := a.next("bomb")
+		if !ended.State.Terminal() || !a.gone("bomb", "pid") { // its shell may have given up first
+			t.Errorf("%v %v: %s", ended.State, ended.Reason, ended.Message)
+		}
+	})
+}
+
+// What a task leaves behind is gone when its end is told: a daemon that nothing tells of, and what forks all the time.
+func TestNothingIsLeftOfATask(t *testing.T) {
+	walled(t, func(a *agent, _ cell.Cell) {
+		a.shell("leaves", `env -i PATH=/usr/bin:/bin setsid sh -c 'trap "" TERM HUP INT; echo $$ > daemon
+			spread() { while :; do sleep 0.001 & wait; done; }
+			spread & spread & touch up; wait' &
+			until test -e up; do sleep 0.01; done; exit 0`)
+		a.want("leaves", api.TaskRunning)
+		a.want("leaves", api.TaskFinished)
+		if !a.gone("leaves", "daemon") {
+			t.Error("a daemon is left")
+		}
+	})
+}
+
+// A program that can't be started leaves no cell, and one whose cell can't be made is not started outside.
+func TestCellsOfWhatDoesNotStart(t *testing.T) {
+	walled(t, func(a *agent, around cell.Cell) {
+		a.launch(api.Task{ID: "none", Command: &api.Command{Argv: []string{"/no/such/program"}}})
+		if failed := a.want("none", api.TaskFailed); failed.Reason != api.ReasonLaunchFailed {
+			t.Errorf("%v: %s", failed.Reason, failed.Message)
+		}
+		if err := around.Remove(); err != nil {
+			t.Fatal(err)
+		}
+		a.shell("outside", "touch ran")
+		failed := a.want("outside", api.TaskFailed)
+		if _, err := os.Stat(filepath.Join(a.folder, "outside", "ran")); err == nil || !strings.HasPrefix(failed.Message, "its control group can't be made: ") {
+			t.Errorf("%v: %s", err, failed.Message)
+		}
+	})
+}
+
+func TestWhatIsToldOfCells(t *testing.T) {
+	if cells, err := newCells(""); cells != nil || err != nil {
+		t.Errorf("%v, %v", cells, err)
+	}
+	if _, err := newCells("{"); !api.Is(err, api.Invalid) {
+		t.Errorf("%v", err)
+	}
+}
