@@ -32,6 +32,7 @@ import (
 	"github.com/tenderhq/tender/agent/executor/process"
 	"github.com/tenderhq/tender/agent/fetch"
 	"github.com/tenderhq/tender/agent/inside"
+	"github.com/tenderhq/tender/agent/usage"
 	"github.com/tenderhq/tender/agent/walls"
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/internal/version"
@@ -138,6 +139,9 @@ func (a *Agent) openCells() (err error) {
 		return api.E("agent.start", api.Unsupported, a.config.DataDir, err)
 	}
 	launcher.Cells = a.cells
+	if a.config.Sampler == nil {
+		a.samples.sampler = usage.New(a.cells)
+	}
 	found := a.cells.Found()
 	a.log.Info().Stringer("isolation", &found).Msg("walls of tasks found")
 	for _, why := range found.Lacks {

@@ -16,7 +16,7 @@ type sampling struct {
 
 func newSampling(sampler usage.Sampler) sampling {
 	if sampler == nil {
-		sampler = usage.New()
+		sampler = usage.New(nil)
 	}
 	return sampling{sampler: sampler, asked: make(chan []core.Target, 1)}
 }

@@ -1,8 +1,10 @@
-// Package usage measures what executors and tasks really use: processors and resident
-// memory, as the kernel's process table shows them. It measures and changes nothing.
+// Package usage measures what executors and tasks really use: processors and memory. It
+// measures and changes nothing.
 //
-// A task is its process group; an executor is its session with all its tasks; the total
-// is the sum of all executors.
+// What has walls is measured by them: all that is in an executor's control group, or in a
+// task's, and memory without what is only cached of files. What has none is looked for in
+// the table of processes: a task is its process group, an executor its session with all its
+// tasks, and their memory is what is resident. The total is the sum of all executors.
 package usage
 
 import (
@@ -10,6 +12,7 @@ import (
 
 	"github.com/tenderhq/tender/agent/core"
 	"github.com/tenderhq/tender/agent/proc"
+	"github.com/tenderhq/tender/agent/walls/cell"
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/internal/protocol"
 )
@@ -22,27 +25,34 @@ type Sampler interface {
 // Processes is the Sampler of real processes.
 type Processes struct {
 	before map[any]reading // by api.ExecutorRef or api.TaskRef
+	walls  Walls
 	list   func() ([]proc.Stat, error)
 }
 
-// New makes a sampler of this machine's processes.
-func New() *Processes { return &Processes{list: proc.All} }
+// Walls measure what has some. found is false where there are none, or they are gone.
+type Walls interface {
+	ExecutorUsage(executor api.ExecutorRef) (used cell.Usage, found bool)
+	TaskUsage(executor api.ExecutorRef, task api.TaskID) (used cell.Usage, found bool)
+}
+
+// New makes a sampler of this machine's processes and their walls.
+func New(walls Walls) *Processes { return &Processes{walls: walls, list: proc.All} }
 
 // reading is what one sample saw.
 type reading struct {
-	at    time.Time
-	ticks uint64
-	rss   uint64
-	procs int
+	at     time.Time
+	cpu    time.Duration
+	memory uint64
+	procs  int
 }
 
 func (r *reading) add(p proc.Stat) {
-	r.ticks += p.Ticks
-	r.rss += p.Resident
+	r.cpu += time.Duration(p.Ticks) * time.Second / proc.TicksPerSecond
+	r.memory += p.Resident
 	r.procs++
 }
 
-// Sample reads the process table once.
+// Sample reads the process table once, if anything has no walls.
 func (s *Processes) Sample(now time.Time, targets []core.Target) protocol.UsageReport {
 	report := protocol.UsageReport{
 		Total:     api.Usage{At: now},
@@ -56,11 +66,10 @@ func (s *Processes) Sample(now time.Time, targets []core.Target) protocol.UsageR
 		s.before = nil
 		return report
 	}
-	all, err := s.list()
+	seen, err := s.look(now, targets)
 	if err != nil {
 		return report
 	}
-	seen := gather(now, targets, all)
 	for _, target := range targets {
 		use := s.usage(now, target.Executor, seen)
 		report.Executors[target.Executor] = use
@@ -75,6 +84,49 @@ func (s *Processes) Sample(now time.Time, targets []core.Target) protocol.UsageR
 	}
 	s.before = seen
 	return report
+}
+
+// look reads what each executor and each task has used.
+func (s *Processes) look(now time.Time, targets []core.Target) (map[any]reading, error) {
+	seen, rest := s.measure(now, targets)
+	if len(rest) == 0 {
+		return seen, nil
+	}
+	all, err := s.list()
+	if err != nil {
+		return nil, err
+	}
+	for key, found := range gather(now, rest, all) { // order: irrelevant because keys differ
+		if _, walled := seen[key]; !walled {
+			seen[key] = found
+		}
+	}
+	return seen, nil
+}
+
+// measure reads walls, and names the targets of which something has none.
+func (s *Processes) measure(now time.Time, targets []core.Target) (seen map[any]reading, rest []core.Target) {
+	seen = map[any]reading{}
+	if s.walls == nil {
+		return seen, targets
+	}
+	for _, target := range targets {
+		used, whole := s.walls.ExecutorUsage(target.Executor)
+		if whole {
+			seen[target.Executor] = reading{now, used.CPU, used.Memory, used.Processes}
+		}
+		for _, task := range target.Tasks {
+			used, found := s.walls.TaskUsage(target.Executor, task.Task)
+			if found {
+				seen[api.TaskRef{Framework: target.Executor.Framework, Task: task.Task}] = reading{now, used.CPU, used.Memory, used.Processes}
+			}
+			whole = whole && found
+		}
+		if !whole {
+			rest = append(rest, target)
+		}
+	}
+	return seen, rest
 }
 
 // gather adds every process to those it belongs to. An executor that names a group in another executor's session is
@@ -117,12 +169,12 @@ func (s *Processes) usage(at time.Time, key any, seen map[any]reading) api.Usage
 	now, before := seen[key], s.before[key]
 	use := api.Usage{
 		At:    at,
-		CPUs:  time.Duration(now.ticks) * time.Second / proc.TicksPerSecond,
-		Mem:   api.Milli(now.rss * 1000 >> 20),
+		CPUs:  now.cpu,
+		Mem:   api.Milli(now.memory * 1000 >> 20),
 		Procs: now.procs,
 	}
-	if passed := at.Sub(before.at); !before.at.IsZero() && passed > 0 && now.ticks > before.ticks {
-		use.CPU = api.Milli(float64(now.ticks-before.ticks) * 1000 / proc.TicksPerSecond / passed.Seconds())
+	if passed := at.Sub(before.at); !before.at.IsZero() && passed > 0 && now.cpu > before.cpu {
+		use.CPU = api.Milli(float64(now.cpu-before.cpu) * 1000 / float64(passed))
 	}
 	return use
 }

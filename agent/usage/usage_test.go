@@ -7,6 +7,7 @@ import (
 
 	"github.com/tenderhq/tender/agent/core"
 	"github.com/tenderhq/tender/agent/proc"
+	"github.com/tenderhq/tender/agent/walls/cell"
 	"github.com/tenderhq/tender/api"
 )
 
@@ -61,4 +62,53 @@ func TestSample(t *testing.T) {
 	}
 	s.list = func() ([]proc.Stat, error) { t.Error("an idle agent reads the table"); return nil, nil }
 	s.Sample(at, nil)
+}
+
+// walls are those of executors and tasks by their IDs.
+type walls map[string]cell.Usage
+
+func (w walls) ExecutorUsage(executor api.ExecutorRef) (cell.Usage, bool) {
+	used, found := w[string(executor.Executor)]
+	return used, found
+}
+
+func (w walls) TaskUsage(_ api.ExecutorRef, task api.TaskID) (cell.Usage, bool) {
+	used, found := w[string(task)]
+	return used, found
+}
+
+// What has walls is measured by them, and the table of processes is not read for it.
+func TestSampleOfWalls(t *testing.T) {
+	x, y := api.ExecutorRef{Framework: "f", Executor: "x"}, api.ExecutorRef{Framework: "f", Executor: "y"}
+	t1, t2 := api.TaskRef{Framework: "f", Task: "t1"}, api.TaskRef{Framework: "f", Task: "t2"}
+	inside := core.Target{Executor: x, Leader: core.Process{PID: 10}, Tasks: []core.TargetTask{{Task: "t1", Group: core.Process{PID: 20}}}}
+	half := core.Target{Executor: y, Leader: core.Process{PID: 40}, Tasks: []core.TargetTask{{Task: "t2", Group: core.Process{PID: 50}}}}
+	known := walls{
+		"x":  {CPU: 3 * time.Second, Memory: 30 << 20, Processes: 3},
+		"t1": {CPU: 2 * time.Second, Memory: 20 << 20, Processes: 2},
+		"y":  {CPU: 5 * time.Second, Memory: 50 << 20, Processes: 5},
+	}
+	s := &Processes{walls: known, list: func() ([]proc.Stat, error) { t.Error("the table was read for what has walls"); return nil, nil }}
+	at := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	first := s.Sample(at, []core.Target{inside})
+	if got, want := first.Tasks[t1], (api.Usage{At: at, CPUs: 2 * time.Second, Mem: 20_000, Procs: 2}); got != want {
+		t.Errorf("task: %+v, wanted %+v", got, want)
+	}
+	s.list = func() ([]proc.Stat, error) {
+		return []proc.Stat{{PID: 40, Group: 40, Session: 40, Ticks: 900}, {PID: 50, Group: 50, Session: 40, Ticks: 100, Resident: 1 << 20}}, nil
+	}
+	known["t1"] = cell.Usage{CPU: 3 * time.Second, Memory: 20 << 20, Processes: 2}
+	second := s.Sample(at.Add(2*time.Second), []core.Target{inside, half})
+	if got := second.Tasks[t1]; got.CPU != 500 {
+		t.Errorf("task: %+v, wanted half a processor", got)
+	}
+	if got := second.Executors[y]; got.CPUs != 5*time.Second || got.Procs != 5 {
+		t.Errorf("an executor with walls whose task has none: %+v", got)
+	}
+	if got := second.Tasks[t2]; got.CPUs != time.Second || got.Mem != 1000 {
+		t.Errorf("a task without walls: %+v", got)
+	}
+	if got := second.Total; got.CPUs != 8*time.Second || got.Mem != 80_000 || got.Procs != 8 {
+		t.Errorf("total: %+v", got)
+	}
 }

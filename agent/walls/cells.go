@@ -171,6 +171,31 @@ func ending(c cell.Cell) End {
 	return End{}
 }
 
+// ExecutorUsage is what an executor uses with all its tasks.
+func (c *Cells) ExecutorUsage(ref api.ExecutorRef) (used cell.Usage, found bool) {
+	if c == nil {
+		return used, false
+	}
+	return usage(c.of(ref))
+}
+
+// TaskUsage is what a task uses that has a cell of its own.
+func (c *Cells) TaskUsage(executor api.ExecutorRef, task api.TaskID) (used cell.Usage, found bool) {
+	if c == nil {
+		return used, false
+	}
+	return usage(c.of(executor).Child(cell.TaskName(string(task))).Brief())
+}
+
+// usage measures a cell; one that has gone meanwhile is not found.
+func usage(c cell.Cell) (used cell.Usage, found bool) {
+	if c.Memory == "" || !c.Exists() {
+		return used, false
+	}
+	used, err := c.Usage()
+	return used, err == nil
+}
+
 // KillTask kills all that a task has started, if it has a cell of its own, and does not wait.
 func (c *Cells) KillTask(executor api.ExecutorRef, task api.TaskID) (found bool, err error) {
 	if c == nil {

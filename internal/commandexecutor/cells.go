@@ -111,6 +111,9 @@ func (p *process) cellGone() bool {
 		_ = p.cell.Kill() // it is looked at again
 		return false
 	}
+	if p.cell.Remove() == nil { // nearly always
+		return true
+	}
 	gone, _ := p.cell.TryEnd() // it is looked at again
 	return gone
 }

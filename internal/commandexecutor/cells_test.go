@@ -175,3 +175,21 @@ func TestWhatIsToldOfCells(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
+
+// BenchmarkTasksInCells is BenchmarkTasks with a cell for each: what that costs is the difference.
+func BenchmarkTasksInCells(b *testing.B) {
+	tree := cell.Open(cell.Place{Folder: b.TempDir()})
+	around := tree.Executor("framework-1", "command")
+	if !tree.Makes {
+		b.Skip(tree.Lacks)
+	}
+	b.Cleanup(func() {
+		if err := tree.Root.End(context.Background()); err != nil {
+			b.Error(err)
+		}
+	})
+	if err := around.MakeParent(); err != nil {
+		b.Fatal(err)
+	}
+	benchmarkTasks(b, startTold(b, cell.Handout{Cell: around, Rules: cell.Rules{PidsMax: 4096}}.String()))
+}
