@@ -14,6 +14,7 @@ import (
 
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/internal/wire"
+	"github.com/tenderhq/tender/master/internal/forward"
 	"github.com/tenderhq/tender/master/internal/guard"
 	"github.com/tenderhq/tender/master/internal/intake"
 	"github.com/tenderhq/tender/master/internal/raftlog"
@@ -35,6 +36,7 @@ type Master struct {
 	leading   atomic.Pointer[leader]              // nil: this master does not lead
 	standings atomic.Pointer[map[string]standing] // of the other masters, while this one leads
 	intake    *intake.Intake
+	jobs      *forward.Jobs // what the job manager serves
 	under     underWay
 	hash      stateHash
 	stuck     atomic.Int32   // loops of leaderships that were abandoned
@@ -60,6 +62,7 @@ func New(config Config) (*Master, error) {
 	}
 	m := &Master{config: config, log: *config.Logger, metrics: newMetrics(), changed: newBroadcast(), news: newBroadcast(), rights: newBroadcast(), under: newUnderWay()}
 	m.intake = intake.New(m.tellHeld)
+	m.jobs = &forward.Jobs{Find: m.findJobs, Dial: config.Dial}
 	if err := m.open(); err != nil {
 		return nil, errors.Join(err, m.Close())
 	}
@@ -152,7 +155,7 @@ func (m *Master) dialRaft(address string, timeout time.Duration) (net.Conn, erro
 
 // Close releases what New has opened, when Run is not called.
 func (m *Master) Close() error {
-	var errs []error
+	errs := []error{m.jobs.Close()}
 	for _, listener := range []net.Listener{m.listeners.grpc, m.listeners.http, m.listeners.raft} {
 		if listener != nil {
 			errs = append(errs, ignoreClosed(listener.Close()))

@@ -13,6 +13,7 @@ import (
 	apiv1 "github.com/tenderhq/tender/api/v1"
 	"github.com/tenderhq/tender/internal/wire"
 	"github.com/tenderhq/tender/master/core"
+	"github.com/tenderhq/tender/master/internal/forward"
 	"github.com/tenderhq/tender/master/internal/guard"
 	"github.com/tenderhq/tender/master/internal/intake"
 	"github.com/tenderhq/tender/master/registry"
@@ -86,6 +87,24 @@ func queryOf(r listing) view.Query {
 		Limit: int(r.GetLimit()), After: r.GetPageToken(), Prefix: r.GetPrefix(), Agent: api.AgentID(r.GetAgentId()),
 		Framework: api.FrameworkID(r.GetFrameworkId()), Role: api.Role(r.GetRole()), States: r.GetStates(), All: r.GetAll(),
 	}
+}
+
+var errJobsAway = errors.New("the job manager is away; its jobs go on when one takes over ('tender jobs' runs one)")
+
+// findJobs is where the active job manager serves: the endpoint of the framework of that name. "": there is none.
+func (m *Master) findJobs(ctx context.Context) (address string, err error) {
+	const op = "jobs.forward"
+	page, err := readPage(ctx, m, op, view.Query{Prefix: forward.JobsEndpoint}, view.Cluster.Frameworks)
+	for _, one := range page.Items {
+		switch f := one.Framework; {
+		case f.Name != forward.JobsEndpoint || f.Endpoints[forward.JobsEndpoint] == "":
+		case one.State == view.Active:
+			return f.Endpoints[forward.JobsEndpoint], nil
+		default:
+			err = api.E(op, api.Unavailable, f.ID, errJobsAway)
+		}
+	}
+	return "", err
 }
 
 // shown turns a page's values into messages, outside the loop.

@@ -58,6 +58,7 @@ func (m *Master) newServer() *grpc.Server {
 		{apiv1.RaftService_ServiceDesc, raftService{master: m}},
 		{apiv1.StoreService_ServiceDesc, storeService{master: m}},
 		{apiv1.MasterService_ServiceDesc, masterService{master: m}},
+		{apiv1.JobService_ServiceDesc, m.jobs},
 	} {
 		server.RegisterService(m.intake.Requests.Served(one.service, m.unary), one.server)
 	}

@@ -8,7 +8,7 @@
 //   - An [Assignment] is one task of a sub-job and the agent that it was given to. It is in the framework's store
 //     before the agent hears of it.
 //   - Each change of a job is a [Version]. Older ones are kept, so that a job can be rolled back to them.
-//   - [Status] shows how far it all is, and why what waits waits.
+//   - [Status] shows how far it all is, and why some of it waits.
 //
 // # What a job is promised
 //

@@ -17,6 +17,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/tenderhq/tender/internal/cli/client"
+	"github.com/tenderhq/tender/internal/cli/jobcmd"
 	"github.com/tenderhq/tender/internal/logwriter"
 )
 
@@ -140,6 +141,8 @@ func (a *App) root() *cobra.Command {
 	)
 	root.SetHelpCommandGroupID("")
 	add(root, groupStart, a.devCommand(), a.masterCommand(), a.agentCommand())
+	add(root, groupStart, jobsEnv(a).ManagerCommand())
+	add(root, groupWork, jobsEnv(a).Command())
 	add(root, groupWork, a.runCommand(), a.logsCommand(), a.cpCommand(), a.execCommand(), a.killCommand(), a.teardownCommand())
 	add(root, groupLook, a.getCommand(), a.describeCommand(), a.explainCommand(), a.allocatorCommand(), whoamiCommand(a), canICommand(a))
 	add(root, groupOperate, a.markCommands()...)
@@ -150,6 +153,17 @@ func (a *App) root() *cobra.Command {
 	add(root, groupOperate, a.raftCommand())
 	add(root, "", a.executorCommand(), enterCommand(), a.versionCommand(), a.completionCommand(), exitCodesTopic())
 	return root
+}
+
+// jobsEnv is what the commands about jobs may touch.
+func jobsEnv(a *App) jobcmd.Env {
+	return jobcmd.Env{
+		Stdin: a.Stdin, Stdout: a.Stdout, Stderr: a.Stderr, Now: a.Now, Lookup: a.Lookup,
+		Masters: func() ([]string, error) { return a.mastersOr(nil) }, Client: a.client, Between: between, Usage: usage,
+		Logs: func(ctx context.Context, c *client.Client, task string, follow, stderr bool) error {
+			return taskLogs(ctx, a, c, task, follow, stderr)
+		},
+	}
 }
 
 // The groups of the help text.

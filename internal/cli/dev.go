@@ -18,6 +18,7 @@ import (
 	"github.com/tenderhq/tender/allocator"
 	"github.com/tenderhq/tender/api"
 	apiv1 "github.com/tenderhq/tender/api/v1"
+	"github.com/tenderhq/tender/framework/jobs/manager"
 	"github.com/tenderhq/tender/internal/cli/client"
 	"github.com/tenderhq/tender/internal/cli/dev"
 	"github.com/tenderhq/tender/internal/cli/settings"
@@ -54,6 +55,7 @@ const (
 
 func (a *App) devCommand() *cobra.Command {
 	var f devFlags
+	jobs := true
 	command := &cobra.Command{
 		Use:   "dev",
 		Short: "Start a whole cluster on this machine, until Ctrl-C",
@@ -79,6 +81,7 @@ func (a *App) devCommand() *cobra.Command {
 	flags.BoolVar(&f.ownHostnames, "own-hostnames", false, "agents have hostnames of their own: host-1, host-2, ... (default: this machine's)")
 	flags.StringToStringVar(&f.attributes, "attributes", nil, "NAME=VALUE,... of every agent, beside dev=NUMBER")
 	flags.BoolVar(&f.freePorts, "free-ports", false, "take any free ports and never the default ones: who is to use the cluster names its masters")
+	flags.BoolVar(&jobs, "jobs", true, "run a job manager as well, for 'tender job'")
 	flags.BoolVarP(&f.verbose, "verbose", "v", false, "show what the masters and agents log (default: errors only)")
 	command.RunE = func(command *cobra.Command, _ []string) error {
 		if err := f.check(); err != nil {
@@ -87,6 +90,11 @@ func (a *App) devCommand() *cobra.Command {
 		config, err := a.devConfig(f)
 		if err != nil {
 			return err
+		}
+		if jobs {
+			config.RunJobs = func(ctx context.Context, masters []string) error {
+				return manager.Run(ctx, manager.RunConfig{Masters: masters})
+			}
 		}
 		return dev.Run(command.Context(), config)
 	}

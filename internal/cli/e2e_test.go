@@ -91,7 +91,7 @@ type devCluster struct {
 func startDev(t *testing.T, args ...string) *devCluster {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "dev")
-	d := &devCluster{dir: dir, proc: start(t, nil, append([]string{"dev", "--free-ports", "--data-dir", dir}, args...)...)}
+	d := &devCluster{dir: dir, proc: start(t, nil, append([]string{"dev", "--free-ports", "--data-dir", dir, "--jobs=false"}, args...)...)}
 	d.await("Ctrl-C")
 	data, err := os.ReadFile(filepath.Join(dir, "dev.json"))
 	if err != nil {

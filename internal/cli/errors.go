@@ -12,6 +12,7 @@ import (
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/internal/cli/client"
 	"github.com/tenderhq/tender/internal/cli/settings"
+	"github.com/tenderhq/tender/internal/words"
 )
 
 // The exit codes; `tender help exit-codes` tells them to people.
@@ -142,7 +143,7 @@ func unknownFlag(command *cobra.Command, name string) error {
 	}
 	command.Flags().VisitAll(visit)
 	command.InheritedFlags().VisitAll(visit)
-	if closest := settings.Closest(name, names); closest != "" {
+	if closest := words.Closest(name, names); closest != "" {
 		return usagef("'%s' has no flag --%s; did you mean --%s?", command.CommandPath(), name, closest)
 	}
 	return usagef("'%s' has no flag --%s; see '%s --help'", command.CommandPath(), name, command.CommandPath())

@@ -110,6 +110,15 @@ func outputsAsked(a *App, f logsFlags) (outputs []*logtail.Output) {
 	return outputs
 }
 
+// taskLogs prints the output of a task.
+func taskLogs(ctx context.Context, a *App, c *client.Client, task string, follow, stderr bool) error {
+	found, err := findOutput(ctx, c, task, "", false)
+	if err != nil {
+		return err
+	}
+	return a.logs(ctx, c, found, logsFlags{follow: follow, which: streamFlags{stderr: stderr}})
+}
+
 func (a *App) logs(ctx context.Context, c *client.Client, task *apiv1.TaskView, f logsFlags) error {
 	source := &logtail.Source{
 		Task:    api.TaskRef{Framework: api.FrameworkID(task.GetFrameworkId()), Task: api.TaskID(task.GetId())},

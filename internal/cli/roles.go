@@ -16,6 +16,7 @@ import (
 	"github.com/tenderhq/tender/internal/cli/nouns"
 	"github.com/tenderhq/tender/internal/cli/settings"
 	"github.com/tenderhq/tender/internal/cli/show"
+	"github.com/tenderhq/tender/internal/words"
 )
 
 // roleCommands show and change what a role is worth.
@@ -177,7 +178,7 @@ func (a *App) noteNewRole(ctx context.Context, c *client.Client, view *apiv1.Rol
 		}
 	}
 	text := fmt.Sprintf("role %s is new: no framework has subscribed to it yet", view.GetRole())
-	if closest := settings.Closest(view.GetRole(), used); closest != "" {
+	if closest := words.Closest(view.GetRole(), used); closest != "" {
 		text += fmt.Sprintf("; did you mean %s?", closest)
 	}
 	fmt.Fprintln(a.Stderr, text)

@@ -49,6 +49,7 @@ const (
 	masters   = "/tender.v1.MasterService/"
 	allocator = "/tender.v1.AllocatorService/"
 	executor  = "/tender.v1.ExecutorService/"
+	jobs      = "/tender.v1.JobService/"
 	health    = "/grpc.health.v1.Health/"
 )
 
@@ -58,7 +59,10 @@ var (
 	principals = []Kind{Master, Framework, Person}
 )
 
-const ownStore = "the framework is the principal's own"
+const (
+	ownStore   = "the framework is the principal's own"
+	jobManager = "the framework is the job manager, to which masters forward it"
+)
 
 // Table has a row for everything that can be asked. What has none is denied to everybody.
 var Table = []Row{
@@ -101,6 +105,17 @@ var Table = []Row{
 	{Call: store + "Delete", Verb: Run, On: OnFrameworks, Check: ownStore},
 	{Call: store + "List", Verb: Run, On: OnFrameworks, Check: ownStore},
 	{Call: store + "Watch", Verb: Run, On: OnFrameworks, Check: ownStore},
+
+	{Call: jobs + "SubmitJob", Verb: Run, Action: "submit-job", On: OnFrameworks, Own: true, Changes: true, Check: jobManager},
+	{Call: jobs + "UpdateJob", Verb: Run, Action: "update-job", On: OnFrameworks, Own: true, Changes: true, Check: jobManager},
+	{Call: jobs + "RollbackJob", Verb: Run, Action: "rollback-job", On: OnFrameworks, Own: true, Changes: true, Check: jobManager},
+	{Call: jobs + "StopJob", Verb: Run, Action: "stop-job", On: OnFrameworks, Own: true, Changes: true, Check: jobManager},
+	{Call: jobs + "DeleteJob", Verb: Run, Action: "delete-job", On: OnFrameworks, Own: true, Changes: true, Check: jobManager},
+	{Call: jobs + "PlanJob", Verb: View, Action: "list-jobs", On: OnFrameworks, Own: true, Check: jobManager},
+	{Call: jobs + "ListJobs", Verb: View, Action: "list-jobs", On: OnFrameworks, Own: true, Check: jobManager},
+	{Call: jobs + "GetJob", Verb: View, Action: "list-jobs", On: OnFrameworks, Own: true, Check: jobManager},
+	{Call: jobs + "WatchJob", Verb: View, Action: "list-jobs", On: OnFrameworks, Own: true, Check: jobManager},
+	{Call: jobs + "GetJobHistory", Verb: View, Action: "list-jobs", On: OnFrameworks, Own: true, Check: jobManager},
 
 	{Call: masters + "Announce", On: OnItself, Kinds: []Kind{Master}, Check: "the ID is the certificate's"},
 	{Call: masters + "Leader", On: OnCluster, Kinds: members},

@@ -319,3 +319,13 @@ func (m *Manager) Active() bool {
 	defer m.mu.Unlock()
 	return m.loaded && m.client != nil
 }
+
+// frameworkID is that of the framework that runs the tasks; "": this instance stands by.
+func (m *Manager) frameworkID() api.FrameworkID {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.client == nil {
+		return ""
+	}
+	return m.client.FrameworkID()
+}

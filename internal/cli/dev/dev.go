@@ -26,6 +26,8 @@ type Config struct {
 	// RunMaster and RunAgent run one until the context ends.
 	RunMaster func(context.Context, Master) error
 	RunAgent  func(context.Context, Agent) error
+	// RunJobs runs a job manager until the context ends; nil: there is none.
+	RunJobs func(ctx context.Context, masters []string) error
 	// Binary with MasterArgs or AgentArgs starts one as a child; it must end with its standard input.
 	Binary     string
 	MasterArgs func(Master) []string
@@ -96,7 +98,7 @@ func Run(ctx context.Context, config Config) (err error) {
 	}
 	cluster.Temporary = temporary
 	defer func() { err = errors.Join(err, ignoreMissing(os.Remove(filepath.Join(dir, JSONFile)))) }()
-	h := &house{config: config, cluster: cluster, start: start, failed: make(chan error, config.Masters+config.Agents)}
+	h := &house{config: config, cluster: cluster, start: start, failed: make(chan error, config.Masters+config.Agents+1)}
 	return h.run(ctx)
 }
 
@@ -122,9 +124,10 @@ type house struct {
 	config  Config
 	cluster Cluster
 	start   time.Time
-	failed  chan error // of masters and agents in this process; one slot for each
+	failed  chan error // of masters and agents in this process; one slot for each part
 	masters sync.WaitGroup
 	agents  sync.WaitGroup
+	jobs    sync.WaitGroup
 }
 
 func (h *house) run(ctx context.Context) error {
@@ -144,6 +147,14 @@ func (h *house) run(ctx context.Context) error {
 	}()
 	if err := h.startAgents(agentsCtx); err != nil {
 		return err
+	}
+	jobsCtx, stopJobs := context.WithCancel(base)
+	defer h.jobs.Wait()
+	defer stopJobs()
+	if h.config.RunJobs != nil {
+		h.jobs.Go(func() {
+			h.part(jobsCtx, "the job manager", func() error { return h.config.RunJobs(jobsCtx, h.cluster.masterAddresses()) })
+		})
 	}
 	watched, stopWatching := context.WithCancel(ctx)
 	defer stopWatching()

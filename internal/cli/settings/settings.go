@@ -14,6 +14,8 @@ import (
 
 	"github.com/BurntSushi/toml"
 	"github.com/spf13/pflag"
+
+	"github.com/tenderhq/tender/internal/words"
 )
 
 // prefix of every variable of the environment.
@@ -184,7 +186,7 @@ func textOf(value any) (string, error) {
 }
 
 func orClosest(key string, names []string) string {
-	if closest := Closest(strings.ReplaceAll(key, "_", "-"), names); closest != "" {
+	if closest := words.Closest(strings.ReplaceAll(key, "_", "-"), names); closest != "" {
 		return fmt.Sprintf("; did you mean %q?", closest)
 	}
 	return "; keys are the names of the flags: " + strings.Join(slices.Sorted(slices.Values(names)), ", ")

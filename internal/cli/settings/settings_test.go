@@ -138,14 +138,3 @@ func TestWrongSettingsAreNamedWithTheirPlace(t *testing.T) {
 		}
 	}
 }
-
-func TestClosest(t *testing.T) {
-	words := []string{"agents", "frameworks", "masters", "offers", "roles", "tasks"}
-	for word, want := range map[string]string{
-		"agnets": "agents", "task": "tasks", "tsaks": "tasks", "frame": "frameworks", "Masters": "masters", "bananas": "", "x": "",
-	} {
-		if got := settings.Closest(word, words); got != want {
-			t.Errorf("%q: got %q, want %q", word, got, want)
-		}
-	}
-}

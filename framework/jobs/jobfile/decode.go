@@ -1,0 +1,227 @@
+package jobfile
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"math"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tenderhq/tender/framework/jobs"
+	"github.com/tenderhq/tender/internal/words"
+)
+
+// Decode makes a job of a tree, and checks it. The error is of type [jobs.Problems].
+func Decode(tree map[string]any) (job jobs.Job, err error) {
+	var d decoder
+	d.object(reflect.ValueOf(&job).Elem(), tree, "")
+	if len(d.found) > 0 {
+		return job, d.found
+	}
+	return job, job.Check()
+}
+
+// DecodeJSON makes a job of JSON.
+func DecodeJSON(text []byte) (job jobs.Job, err error) {
+	tree, err := ParseJSON(text)
+	if err != nil {
+		return job, err
+	}
+	return Decode(tree)
+}
+
+// ParseJSON reads one object.
+func ParseJSON(text []byte) (tree map[string]any, err error) {
+	reader := json.NewDecoder(bytes.NewReader(text))
+	if err := reader.Decode(&tree); err != nil {
+		return nil, err
+	}
+	if _, err := reader.Token(); err != io.EOF {
+		return nil, fmt.Errorf("there is more behind the job; a file holds one")
+	}
+	return tree, nil
+}
+
+// Encode is the job as a tree, without what is left to its default.
+func Encode(job jobs.Job) (tree map[string]any, err error) {
+	text, err := json.Marshal(job)
+	if err != nil {
+		return nil, err
+	}
+	err = json.Unmarshal(text, &tree)
+	return tree, err
+}
+
+// decoder gathers what is wrong.
+type decoder struct{ found jobs.Problems }
+
+func (d *decoder) wrong(field, format string, values ...any) {
+	d.found = append(d.found, jobs.Problem{Field: field, Why: fmt.Sprintf(format, values...)})
+}
+
+func below(field, name string) string {
+	if field == "" {
+		return name
+	}
+	return field + "." + name
+}
+
+// fields are the names of a struct's fields, as files have them.
+func fields(of reflect.Type) (names []string, byName map[string]reflect.StructField) {
+	byName = make(map[string]reflect.StructField)
+	for i := range of.NumField() {
+		name, _, _ := strings.Cut(of.Field(i).Tag.Get("json"), ",")
+		names = append(names, name)
+		byName[name] = of.Field(i)
+	}
+	return names, byName
+}
+
+func (d *decoder) object(into reflect.Value, tree map[string]any, field string) {
+	names, known := fields(into.Type())
+	for _, name := range slices.Sorted(maps.Keys(tree)) {
+		one, is := known[name]
+		if !is {
+			d.unknown(below(field, name), name, names)
+			continue
+		}
+		d.value(into.FieldByIndex(one.Index), tree[name], below(field, name))
+	}
+}
+
+func (d *decoder) unknown(field, name string, known []string) {
+	if closest := words.Closest(name, known); closest != "" {
+		d.wrong(field, "there is no such field; did you mean %q?", closest)
+		return
+	}
+	d.wrong(field, "there is no such field; here are %s", strings.Join(known, ", "))
+}
+
+var durationType = reflect.TypeFor[jobs.Duration]()
+
+func (d *decoder) value(into reflect.Value, from any, field string) {
+	switch {
+	case into.Type() == durationType:
+		d.duration(into, from, field)
+	case into.Kind() == reflect.Pointer:
+		into.Set(reflect.New(into.Type().Elem()))
+		d.value(into.Elem(), from, field)
+	case into.Kind() == reflect.Struct:
+		if tree, is := from.(map[string]any); is {
+			d.object(into, tree, field)
+		} else {
+			d.wrong(field, "it is %v; it must be a table of its own fields", from)
+		}
+	case into.Kind() == reflect.Map:
+		d.words(into, from, field)
+	case into.Kind() == reflect.Slice:
+		d.list(into, from, field)
+	default:
+		d.plain(into, from, field)
+	}
+}
+
+func (d *decoder) duration(into reflect.Value, from any, field string) {
+	text, is := from.(string)
+	span, err := time.ParseDuration(text)
+	if !is || err != nil {
+		d.wrong(field, "it is %v; write a time such as \"30s\" or \"1h30m\"", shown(from))
+		return
+	}
+	into.SetInt(int64(span))
+}
+
+// shown is a value as it stands in a file.
+func shown(from any) string {
+	text, err := json.Marshal(from)
+	if err != nil {
+		return fmt.Sprint(from)
+	}
+	return string(text)
+}
+
+func (d *decoder) words(into reflect.Value, from any, field string) {
+	tree, is := from.(map[string]any)
+	if !is {
+		d.wrong(field, "it is %v; it must be a table of names and texts", shown(from))
+		return
+	}
+	into.Set(reflect.MakeMap(into.Type()))
+	for _, name := range slices.Sorted(maps.Keys(tree)) {
+		value := reflect.New(into.Type().Elem()).Elem()
+		d.value(value, tree[name], below(field, name))
+		into.SetMapIndex(reflect.ValueOf(name), value)
+	}
+}
+
+func (d *decoder) list(into reflect.Value, from any, field string) {
+	items, is := asList(from)
+	if !is {
+		d.wrong(field, "it is %v; it must be a list", shown(from))
+		return
+	}
+	list := reflect.MakeSlice(into.Type(), len(items), len(items))
+	for i, item := range items {
+		d.value(list.Index(i), item, fmt.Sprintf("%s[%d]", field, i))
+	}
+	into.Set(list)
+}
+
+// asList: TOML's lists of tables have a type of their own.
+func asList(from any) (items []any, is bool) {
+	switch from := from.(type) {
+	case []any:
+		return from, true
+	case []map[string]any:
+		for _, one := range from {
+			items = append(items, one)
+		}
+		return items, true
+	}
+	return nil, false
+}
+
+func (d *decoder) plain(into reflect.Value, from any, field string) {
+	switch into.Kind() {
+	case reflect.String:
+		if text, is := from.(string); is {
+			into.SetString(text)
+			return
+		}
+		d.wrong(field, "it is %v; it must be a text, in quotes", shown(from))
+	case reflect.Bool:
+		if yes, is := from.(bool); is {
+			into.SetBool(yes)
+			return
+		}
+		d.wrong(field, "it is %v; it must be true or false", shown(from))
+	case reflect.Int:
+		if n, is := asNumber(from); is && n == math.Trunc(n) && math.Abs(n) < 1<<53 {
+			into.SetInt(int64(n))
+			return
+		}
+		d.wrong(field, "it is %v; it must be a whole number", shown(from))
+	default:
+		n, is := asNumber(from)
+		if is && !math.IsNaN(n) && !math.IsInf(n, 0) {
+			into.SetFloat(n)
+			return
+		}
+		d.wrong(field, "it is %v; it must be a number", shown(from))
+	}
+}
+
+func asNumber(from any) (n float64, is bool) {
+	switch from := from.(type) {
+	case float64:
+		return from, true
+	case int64:
+		return float64(from), true
+	}
+	return 0, false
+}

@@ -1,0 +1,93 @@
+package jobfile_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/tenderhq/tender/framework/jobs"
+	"github.com/tenderhq/tender/framework/jobs/jobfile"
+)
+
+// TestProblemsNameTheField and say what would be right, all at once.
+func TestProblemsNameTheField(t *testing.T) {
+	for text, want := range map[string]string{
+		`{"nam":"web"}`: `nam: there is no such field; did you mean "name"?`,
+		`{"name":"web","type":"service","task":{"command":"x","cpu":1,"env":{"A":1}},"service":{"count":"3"}}`: `service.count: it is "3"; it must be a whole number
+task.cpu: there is no such field; did you mean "cpus"?
+task.env.A: it is 1; it must be a text, in quotes`,
+		`{"name":"web","type":"service","task":{"command":"x","kill_grace":5}}`: `task.kill_grace: it is 5; write a time such as "30s" or "1h30m"`,
+		`{"name":"a b","type":"service","task":{}}`: `name: "a b"; use letters, digits, '-' and '_' alone
+task.command: it is missing; write a line for the shell, or a program with its arguments as task.argv`,
+		`{"name":"web","type":"batch","task":{"command":"x"},"batch":{"completions":1.5}}`: `batch.completions: it is 1.5; it must be a whole number`,
+		`{"name":"web","type":"batch","task":{"command":"x"},"service":{}}`:                `service: it belongs to jobs of type "service", and this one's type is "batch"`,
+		`{"name":"web","type":"service","task":{"command":"x","most":1}}`:                  `task.most: it is a number for each place; say by task.spread which places, such as "agent"`,
+		`{"name":"web","type":"service","task":{"command":"x","files":[{"sourc":"y"}]}}`:   `task.files[0].sourc: there is no such field; did you mean "source"?`,
+		`{} {}`: `there is more behind the job; a file holds one`,
+	} {
+		if _, err := jobfile.DecodeJSON([]byte(text)); err == nil || err.Error() != want {
+			t.Errorf("%s\n says %v\n want %s", text, err, want)
+		}
+	}
+	if _, err := jobfile.DecodeJSON([]byte(`{"name":"x","type":"nightly"}`)); err == nil || !strings.Contains(err.Error(), "write one of batch, service") {
+		t.Errorf("a wrong type: %v", err)
+	}
+}
+
+// TestEncodeIsTheInverse of Decode.
+func TestEncodeIsTheInverse(t *testing.T) {
+	text := `{"name":"web","type":"service","priority":3,"task":{"command":"serve","cpus":0.5,"ports":["http"],"env":{"A":"b"},
+		"where":{"disk":"ssd"},"spread":"zone","kill_grace":"10s","files":[{"source":"/x","executable":true}]},"service":{"count":3,"proof":"1m0s"}}`
+	job, err := jobfile.DecodeJSON([]byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	tree, err := jobfile.Encode(job)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, err := jobfile.Decode(tree)
+	if diff := cmp.Diff(job, again); err != nil || diff != "" {
+		t.Errorf("%v\n%s", err, diff)
+	}
+}
+
+// TestChanges names what is different.
+func TestChanges(t *testing.T) {
+	before := jobs.Job{Name: "web", Type: jobs.ServiceType, Task: jobs.Task{Command: "one", Env: map[string]string{"A": "1"}}}
+	after := before
+	after.Task.Command, after.Task.Env, after.Service = "two", nil, &jobs.Service{Count: 4}
+	got, err := jobfile.Changes(before, after)
+	want := []string{`service.count: 4, was 1`, `task.command: "two", was "one"`, `task.env.A: no more, was "1"`}
+	if diff := cmp.Diff(want, got); err != nil || diff != "" {
+		t.Errorf("%v\n%s", err, diff)
+	}
+}
+
+// TestSchemaHasEveryField that the reader takes, and no other.
+func TestSchemaHasEveryField(t *testing.T) {
+	text, err := jobfile.Schema()
+	if err != nil {
+		t.Fatal(err)
+	}
+	kept, err := os.ReadFile("../../../docs/job.schema.json")
+	if err != nil || !bytes.Equal(kept, text) {
+		t.Errorf("docs/job.schema.json is not what 'tender job schema' prints (%v); write it anew: tender job schema > docs/job.schema.json", err)
+	}
+	var schema struct {
+		Properties map[string]struct {
+			Properties           map[string]any
+			AdditionalProperties any
+		}
+	}
+	if err := json.Unmarshal(text, &schema); err != nil {
+		t.Fatal(err)
+	}
+	if task := schema.Properties["task"]; task.Properties["kill_grace"] == nil || task.Properties["cpus"] == nil || task.AdditionalProperties != false {
+		t.Errorf("the schema has %+v", task)
+	}
+}

@@ -1,0 +1,230 @@
+package manager
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/types/known/structpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/tenderhq/tender/api"
+	apiv1 "github.com/tenderhq/tender/api/v1"
+	"github.com/tenderhq/tender/framework/jobs"
+	"github.com/tenderhq/tender/framework/jobs/jobfile"
+	"github.com/tenderhq/tender/internal/wire"
+)
+
+// Endpoint is the name under which a framework's endpoints say where its job service is. Masters forward the calls of
+// people there, to the active framework that is called so too.
+const Endpoint = "jobs"
+
+// NewServer serves the manager's job service.
+func NewServer(m *Manager) *grpc.Server {
+	server := grpc.NewServer(
+		grpc.UnaryInterceptor(func(ctx context.Context, request any, _ *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
+			answer, err := handle(ctx, request)
+			return answer, wire.Status(err)
+		}),
+		grpc.StreamInterceptor(func(server any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, handle grpc.StreamHandler) error {
+			return wire.Status(handle(server, stream))
+		}),
+	)
+	apiv1.RegisterJobServiceServer(server, service{manager: m})
+	return server
+}
+
+// service is a manager as a gRPC service.
+type service struct {
+	apiv1.UnimplementedJobServiceServer
+	manager *Manager
+}
+
+func jobOf(op string, object *structpb.Struct) (jobs.Job, error) {
+	job, err := jobfile.Decode(object.AsMap())
+	if err != nil {
+		return job, api.E(op, api.Invalid, job.Name, err)
+	}
+	return job, nil
+}
+
+func (s service) SubmitJob(ctx context.Context, r *apiv1.SubmitJobRequest) (*apiv1.JobVersion, error) {
+	job, err := jobOf("job.submit", r.GetJob())
+	if err != nil {
+		return nil, err
+	}
+	version, err := s.manager.SubmitJob(ctx, job)
+	return showVersion(version, err)
+}
+
+func (s service) UpdateJob(ctx context.Context, r *apiv1.UpdateJobRequest) (*apiv1.JobVersion, error) {
+	job, err := jobOf("job.update", r.GetJob())
+	if err != nil {
+		return nil, err
+	}
+	version, err := s.manager.UpdateJob(ctx, job)
+	return showVersion(version, err)
+}
+
+func (s service) RollbackJob(ctx context.Context, r *apiv1.RollbackJobRequest) (*apiv1.JobVersion, error) {
+	version, err := s.manager.RollbackJob(ctx, r.GetName(), int(r.GetVersion()))
+	return showVersion(version, err)
+}
+
+func (s service) PlanJob(_ context.Context, r *apiv1.PlanJobRequest) (*apiv1.PlanJobResponse, error) {
+	job, err := jobOf("job.plan", r.GetJob())
+	if err != nil {
+		return nil, err
+	}
+	answer := &apiv1.PlanJobResponse{Action: "submit"}
+	for _, one := range job.Plan().SubJobs {
+		answer.SubJobs = append(answer.SubJobs, &apiv1.SubJobStatus{Name: one.Name, Tasks: int32(one.Tasks)})
+	}
+	versions, err := s.manager.JobHistory(job.Name)
+	switch {
+	case api.Is(err, api.NotFound):
+		return answer, nil
+	case err != nil:
+		return nil, err
+	}
+	status, err := s.manager.JobStatus(job.Name)
+	if err != nil {
+		return nil, err
+	}
+	for _, version := range versions {
+		if version.Number == status.Version {
+			answer.Changes, err = jobfile.Changes(version.Job, job)
+		}
+	}
+	switch {
+	case status.Phase.Ended():
+	case len(answer.Changes) == 0:
+		answer.Action = "nothing"
+	default:
+		answer.Action = "update"
+	}
+	return answer, err
+}
+
+func (s service) StopJob(ctx context.Context, r *apiv1.StopJobRequest) (*apiv1.StopJobResponse, error) {
+	return &apiv1.StopJobResponse{}, s.manager.StopJob(ctx, r.GetName())
+}
+
+func (s service) DeleteJob(ctx context.Context, r *apiv1.DeleteJobRequest) (*apiv1.DeleteJobResponse, error) {
+	return &apiv1.DeleteJobResponse{}, s.manager.DeleteJob(ctx, r.GetName())
+}
+
+// listDefault is how many jobs a page has when nobody says.
+const listDefault = 100
+
+func (s service) ListJobs(_ context.Context, r *apiv1.ListJobsRequest) (*apiv1.ListJobsResponse, error) {
+	list, err := s.manager.ListJobs()
+	if err != nil {
+		return nil, err
+	}
+	list = slices.DeleteFunc(list, func(one jobs.Status) bool {
+		return !strings.HasPrefix(one.Name, r.GetPrefix()) || one.Name <= r.GetPageToken() || one.Phase.Ended() && !r.GetAll()
+	})
+	answer := &apiv1.ListJobsResponse{}
+	limit := min(cmp.Or(max(0, int(r.GetLimit())), listDefault), api.PageItemsMax)
+	if len(list) > limit {
+		list = list[:limit]
+		answer.NextPageToken = list[limit-1].Name
+	}
+	for _, one := range list {
+		answer.Items = append(answer.Items, s.show(one))
+	}
+	return answer, nil
+}
+
+func (s service) GetJob(_ context.Context, r *apiv1.GetJobRequest) (*apiv1.JobStatus, error) {
+	status, err := s.manager.JobStatus(r.GetName())
+	if err != nil {
+		return nil, err
+	}
+	return s.show(status), nil
+}
+
+func (s service) WatchJob(r *apiv1.GetJobRequest, to grpc.ServerStreamingServer[apiv1.JobStatus]) error {
+	return s.manager.WatchJob(to.Context(), r.GetName(), func(status jobs.Status) error { return to.Send(s.show(status)) })
+}
+
+func (s service) GetJobHistory(_ context.Context, r *apiv1.GetJobHistoryRequest) (*apiv1.GetJobHistoryResponse, error) {
+	versions, err := s.manager.JobHistory(r.GetName())
+	if err != nil {
+		return nil, err
+	}
+	status, err := s.manager.JobStatus(r.GetName())
+	if err != nil {
+		return nil, err
+	}
+	answer := &apiv1.GetJobHistoryResponse{}
+	for _, version := range versions {
+		one, err := showVersion(version, nil)
+		if err != nil {
+			return nil, err
+		}
+		one.Current = version.Number == status.Version
+		answer.Items = append(answer.Items, one)
+	}
+	return answer, nil
+}
+
+func showVersion(version jobs.Version, err error) (*apiv1.JobVersion, error) {
+	if err != nil {
+		return nil, err
+	}
+	tree, err := jobfile.Encode(version.Job)
+	if err != nil {
+		return nil, err
+	}
+	object, err := structpb.NewStruct(tree)
+	if err != nil {
+		return nil, fmt.Errorf("version %d of %s can't be shown: %w", version.Number, version.Job.Name, err)
+	}
+	return &apiv1.JobVersion{Name: version.Job.Name, Version: int32(version.Number), At: timestamppb.New(version.At), Why: version.Why, Job: object}, nil
+}
+
+// show is a job's status as a message.
+func (s service) show(status jobs.Status) *apiv1.JobStatus {
+	shown := &apiv1.JobStatus{
+		Name: status.Name, Type: string(status.Type), Phase: string(status.Phase), Why: status.Why, Version: int32(status.Version),
+		Submitted: timestamppb.New(status.Submitted), FrameworkId: string(s.manager.frameworkID()),
+	}
+	if !status.Ended.IsZero() {
+		shown.Ended = timestamppb.New(status.Ended)
+	}
+	for _, one := range status.SubJobs {
+		shown.SubJobs = append(shown.SubJobs, &apiv1.SubJobStatus{Name: one.Name, Tasks: int32(one.Tasks), Waiting: int32(one.Waiting),
+			Pausing: int32(one.Pausing), Running: int32(one.Running), Busy: int32(one.Busy), Done: int32(one.Done), Failed: int32(one.Failed)})
+	}
+	if r := status.Roll; r != nil {
+		shown.Roll = &apiv1.JobRoll{To: int32(r.To), From: int32(r.From), Changed: int32(r.Changed), Trying: int32(r.Trying), Of: int32(r.Of),
+			Stopped: r.Stopped, Back: r.Back}
+	}
+	for _, one := range status.Tasks {
+		shown.Tasks = append(shown.Tasks, showTask(one))
+	}
+	for _, note := range status.Notes {
+		shown.Notes = append(shown.Notes, &apiv1.JobNote{At: timestamppb.New(note.At), Text: note.Text})
+	}
+	return shown
+}
+
+func showTask(one jobs.Assignment) *apiv1.JobTask {
+	task := &apiv1.JobTask{SubJob: one.SubJob, Index: int32(one.Index), Attempt: int32(one.Attempt), Version: int32(one.Version),
+		TaskId: string(one.Task), AgentId: string(one.Agent), Hostname: one.Hostname, Since: timestamppb.New(one.Since), Failures: int32(one.Failures)}
+	if one.State != api.TaskUnspecified {
+		task.State = one.State.String()
+	}
+	for name, port := range one.Ports { // order: irrelevant because the result is a map
+		if task.Ports == nil {
+			task.Ports = make(map[string]uint32)
+		}
+		task.Ports[name] = uint32(port)
+	}
+	return task
+}

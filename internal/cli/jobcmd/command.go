@@ -1,0 +1,292 @@
+package jobcmd
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/types/known/structpb"
+
+	"github.com/tenderhq/tender/api"
+	apiv1 "github.com/tenderhq/tender/api/v1"
+	"github.com/tenderhq/tender/framework/jobs"
+	"github.com/tenderhq/tender/framework/jobs/jobfile"
+	"github.com/tenderhq/tender/internal/cli/client"
+	"github.com/tenderhq/tender/internal/cli/show"
+	"github.com/tenderhq/tender/internal/pause"
+)
+
+// Env is what the commands may touch of the world.
+type Env struct {
+	Stdin          io.Reader
+	Stdout, Stderr io.Writer
+	Now            func() time.Time
+	Lookup         func(string) (string, bool) // the environment
+	// Masters are their addresses; Client connects to whoever leads.
+	Masters func() ([]string, error)
+	Client  func() (*client.Client, error)
+	// Between wants at least so many of the named arguments; Usage marks an error as the caller's.
+	Between func(least int, names ...string) cobra.PositionalArgs
+	Usage   func(error) error
+	// Logs prints the output of a task, FRAMEWORK/TASK.
+	Logs func(ctx context.Context, c *client.Client, task string, follow, stderr bool) error
+}
+
+// takeoverMax is how long a command waits for a job manager to take over from one that has gone.
+const takeoverMax = 20 * time.Second
+
+// service is the job service at the masters.
+type service struct {
+	apiv1.JobServiceClient
+	client *client.Client
+}
+
+// with runs a command with the service.
+func (e Env) with(run func(ctx context.Context, s service, args []string) error) func(*cobra.Command, []string) error {
+	return func(command *cobra.Command, args []string) (err error) {
+		c, err := e.Client()
+		if err != nil {
+			return err
+		}
+		defer func() {
+			if failed := c.Close(); err == nil {
+				err = failed
+			}
+		}()
+		return run(command.Context(), service{apiv1.NewJobServiceClient(c), c}, args)
+	}
+}
+
+// call asks the manager, and again while one takes over from another. All calls may be repeated: a second copy of a
+// change answers what the first one did.
+func call[Request, Answer any](ctx context.Context, ask func(context.Context, Request, ...grpc.CallOption) (Answer, error), request Request) (Answer, error) {
+	const every = 250 * time.Millisecond
+	for waited := time.Duration(0); ; waited += every {
+		answer, err := ask(ctx, request)
+		if err = client.Error(err); !api.Is(err, api.Unavailable) && !api.Is(err, api.Unknown) || waited >= takeoverMax || !pause.For(ctx, every) {
+			return answer, err
+		}
+	}
+}
+
+// Command is 'tender job'.
+func (e Env) Command() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "job",
+		Short: "Submit jobs to the job manager, and look at them",
+		Long: "Jobs outlive the command line: a job manager ('tender jobs', or the one in 'tender dev') runs them, whatever fails.\n" +
+			"A job is a file, TOML or JSON; docs/jobs.md has an example of each type, and every field.",
+		Example: "  tender job run web.toml\n" +
+			"  tender job status web\n" +
+			"  tender job stop web",
+	}
+	root.AddCommand(e.runCommand(), e.changeCommand("submit", "Begin a job"), e.changeCommand("update", "Make a job what its file says now"),
+		e.planCommand(), e.validateCommand(), e.listCommand(), e.statusCommand(), e.historyCommand(), e.rollbackCommand(), e.logsCommand(),
+		e.endCommand("stop", "End a job's tasks; it stays in the history"), e.endCommand("delete", "End a job's tasks and forget it"), e.schemaCommand())
+	return root
+}
+
+func (e Env) say(format string, values ...any) error {
+	_, err := fmt.Fprintf(e.Stdout, format+"\n", values...)
+	return err
+}
+
+// read reads a job's file; what is wrong with it is the caller's fault.
+func (e Env) read(name string) (*structpb.Struct, jobs.Job, error) {
+	job, err := readJob(name, e.Stdin)
+	if err != nil {
+		return nil, job, e.Usage(err)
+	}
+	tree, err := jobfile.Encode(job)
+	if err != nil {
+		return nil, job, err
+	}
+	object, err := structpb.NewStruct(tree)
+	return object, job, err
+}
+
+func (e Env) changeCommand(verb, short string) *cobra.Command {
+	return &cobra.Command{
+		Use: verb + " FILE", Short: short, Args: e.Between(1, "FILE"),
+		Long: short + ". It returns once that is kept by a majority of the masters. The same file again changes nothing.",
+		RunE: e.with(func(ctx context.Context, s service, args []string) error {
+			object, _, err := e.read(args[0])
+			if err != nil {
+				return err
+			}
+			var version *apiv1.JobVersion
+			if verb == "submit" {
+				version, err = call(ctx, s.SubmitJob, &apiv1.SubmitJobRequest{Job: object})
+			} else {
+				version, err = call(ctx, s.UpdateJob, &apiv1.UpdateJobRequest{Job: object})
+			}
+			if err != nil {
+				return err
+			}
+			return e.say("%s is version %d (%s)", version.GetName(), version.GetVersion(), version.GetWhy())
+		}),
+	}
+}
+
+func (e Env) planCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "plan FILE", Short: "Say what a job's file would change, and change nothing", Args: e.Between(1, "FILE"),
+		RunE: e.with(func(ctx context.Context, s service, args []string) error {
+			object, job, err := e.read(args[0])
+			if err != nil {
+				return err
+			}
+			plan, err := call(ctx, s.PlanJob, &apiv1.PlanJobRequest{Job: object})
+			if err != nil {
+				return err
+			}
+			return e.showPlan(job.Name, plan)
+		}),
+	}
+}
+
+func (e Env) showPlan(name string, plan *apiv1.PlanJobResponse) error {
+	switch plan.GetAction() {
+	case "nothing":
+		return e.say("%s is as its file says; nothing would change", name)
+	case "submit":
+		if err := e.say("%s would be submitted:", name); err != nil {
+			return err
+		}
+		for _, one := range plan.GetSubJobs() {
+			if err := e.say("  %s: %d of its tasks", show.Clean(one.GetName()), one.GetTasks()); err != nil {
+				return err
+			}
+		}
+	default:
+		if err := e.say("%s would be updated:", name); err != nil {
+			return err
+		}
+	}
+	for _, line := range plan.GetChanges() {
+		if err := e.say("  %s", show.Clean(line)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (e Env) validateCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "validate FILE", Short: "Say what is wrong with a job's file; no cluster is needed", Args: e.Between(1, "FILE"),
+		RunE: func(_ *cobra.Command, args []string) error {
+			_, job, err := e.read(args[0])
+			if err != nil {
+				return err
+			}
+			return e.say("%s is a good %s", job.Name, job.Type)
+		},
+	}
+}
+
+func (e Env) schemaCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "schema", Short: "Print the JSON Schema of job files, for editors", Args: e.Between(0),
+		RunE: func(*cobra.Command, []string) error {
+			text, err := jobfile.Schema()
+			if err != nil {
+				return err
+			}
+			_, err = e.Stdout.Write(text)
+			return err
+		},
+	}
+}
+
+func (e Env) endCommand(verb, short string) *cobra.Command {
+	return &cobra.Command{
+		Use: verb + " NAME", Short: short, Args: e.Between(1, "NAME"),
+		RunE: e.with(func(ctx context.Context, s service, args []string) (err error) {
+			if verb == "stop" {
+				_, err = call(ctx, s.StopJob, &apiv1.StopJobRequest{Name: args[0]})
+			} else {
+				_, err = call(ctx, s.DeleteJob, &apiv1.DeleteJobRequest{Name: args[0]})
+			}
+			if err != nil {
+				return err
+			}
+			return e.say("%s: %s", args[0], map[string]string{"stop": "its tasks end", "delete": "its tasks end, then it is forgotten"}[verb])
+		}),
+	}
+}
+
+func (e Env) rollbackCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "rollback NAME [VERSION]", Short: "Make a job what one of its versions says", Args: e.Between(1, "NAME", "VERSION"),
+		Long: "Make a job what one of its versions says, by default the one before. 'tender job history' lists them.",
+		RunE: e.with(func(ctx context.Context, s service, args []string) error {
+			request := &apiv1.RollbackJobRequest{Name: args[0]}
+			if len(args) == 2 {
+				if _, err := fmt.Sscanf(args[1], "%d", &request.Version); err != nil || request.Version < 1 {
+					return e.Usage(fmt.Errorf("%q is no version; write a number from 'tender job history %s'", args[1], args[0]))
+				}
+			}
+			if request.Version == 0 { // named, so that a second copy asks for the same
+				before, err := s.before(ctx, args[0])
+				if err != nil {
+					return err
+				}
+				request.Version = before
+			}
+			version, err := call(ctx, s.RollbackJob, request)
+			if err != nil {
+				return err
+			}
+			return e.say("%s goes back to version %d", version.GetName(), version.GetVersion())
+		}),
+	}
+}
+
+// before is the version before the current one; 0: there is none, and the manager says so.
+func (s service) before(ctx context.Context, name string) (version int32, err error) {
+	history, err := call(ctx, s.GetJobHistory, &apiv1.GetJobHistoryRequest{Name: name})
+	if err != nil {
+		return 0, err
+	}
+	current := false
+	for _, one := range history.GetItems() {
+		if current {
+			return one.GetVersion(), nil
+		}
+		current = one.GetCurrent()
+	}
+	return 0, api.E("job.rollback", api.NotFound, name, fmt.Errorf("no version before the current one is kept"))
+}
+
+func (e Env) logsCommand() *cobra.Command {
+	var follow, stderr bool
+	var index int
+	var subJob string
+	command := &cobra.Command{
+		Use: "logs NAME", Short: "Print the output of a job's task", Args: e.Between(1, "NAME"),
+		Long: "Print the output of a task that the job has now. 'tender logs TASK' prints those of tasks that have ended, by the names\n" +
+			"that 'tender job status' and 'tender get tasks --all' show.",
+	}
+	flags := command.Flags()
+	flags.BoolVarP(&follow, "follow", "f", false, "go on until the task has ended")
+	flags.BoolVar(&stderr, "stderr", false, "its stderr instead of its stdout")
+	flags.IntVar(&index, "index", 0, "which of its tasks")
+	flags.StringVar(&subJob, "sub-job", "", "of which sub-job (default: the first that has such a task)")
+	command.RunE = e.with(func(ctx context.Context, s service, args []string) error {
+		status, err := call(ctx, s.GetJob, &apiv1.GetJobRequest{Name: args[0]})
+		if err != nil {
+			return err
+		}
+		for _, task := range status.GetTasks() {
+			if int(task.GetIndex()) == index && (subJob == "" || task.GetSubJob() == subJob) {
+				return e.Logs(ctx, s.client, status.GetFrameworkId()+"/"+task.GetTaskId(), follow, stderr)
+			}
+		}
+		return e.Usage(fmt.Errorf("%s has no task of index %d now; it is %s", args[0], index, strings.ToLower(status.GetPhase())))
+	})
+	return command
+}

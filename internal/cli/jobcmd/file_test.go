@@ -1,0 +1,37 @@
+package jobcmd
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestProblemsNameTheLine in TOML and JSON.
+func TestProblemsNameTheLine(t *testing.T) {
+	for _, test := range []struct{ name, text, want string }{
+		{"table.toml", "name = \"web\"\ntype = \"service\"\n\n[task]\ncommand = \"x\"\ncpu = 1\n[service]\ncount = \"3\"\n",
+			"table.toml:8: service.count: it is \"3\"; it must be a whole number\ntable.toml:6: task.cpu: there is no such field; did you mean \"cpus\"?"},
+		{"dotted.toml", "name = \"web\"\ntype = \"service\"\ntask.command = \"x\"\ntask.cpus = -1\n", "dotted.toml:4: task.cpus: it is -1; it can't be negative"},
+		{"list.toml", "name = \"web\"\ntype = \"service\"\ntask.command = \"x\"\n[[task.files]]\nsource = \"/a\"\n[[task.files]]\nsauce = \"/b\"\n",
+			"list.toml:7: task.files[1].sauce: there is no such field; here are source, name, sha256, executable, extract"},
+		{"inline.toml", "name = \"web\"\ntype = \"service\"\n\ntask = { command = \"x\", cpus = \"many\" }\n", "inline.toml:4: task.cpus: it is \"many\"; it must be a number"},
+		{"syntax.toml", "name = \"web\"\ntype = service\n", "syntax.toml:2: this is no TOML: "},
+		{"deep.json", "{\n \"name\": \"web\",\n \"type\": \"service\",\n \"task\": {\n  \"command\": \"x\",\n  \"files\": [\n   {\"source\": 1}\n  ]\n }\n}\n",
+			"deep.json:7: task.files[0].source: it is 1; it must be a text, in quotes"},
+		{"syntax.json", "{\n \"name\": \"web\",,\n}", "syntax.json:2: this is no JSON: "},
+		{"missing.toml", "type = \"batch\"\ntask.command = \"x\"\n", "missing.toml:1: name: it is missing; write one such as \"web\""},
+	} {
+		name := filepath.Join(t.TempDir(), test.name)
+		if err := os.WriteFile(name, []byte(test.text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		_, err := readJob(name, nil)
+		if err == nil || !strings.HasPrefix(strings.ReplaceAll(err.Error(), filepath.Dir(name)+"/", ""), test.want) {
+			t.Errorf("%s says\n%v\nwant\n%s", test.name, err, test.want)
+		}
+	}
+	if job, err := readJob("-", strings.NewReader(`{"name":"web","type":"service","task":{"command":"x"}}`)); err != nil || job.Name != "web" {
+		t.Errorf("standard input: %v", err)
+	}
+}

@@ -1,0 +1,321 @@
+package jobcmd
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"google.golang.org/grpc"
+
+	"github.com/tenderhq/tender/api"
+	apiv1 "github.com/tenderhq/tender/api/v1"
+	"github.com/tenderhq/tender/internal/cli/client"
+	"github.com/tenderhq/tender/internal/cli/show"
+)
+
+func (e Env) checkFormat(format string) error {
+	if format != "text" && format != "json" {
+		return e.Usage(fmt.Errorf("-o %q is unknown; write text or json", format))
+	}
+	return nil
+}
+
+func (e Env) listCommand() *cobra.Command {
+	var all bool
+	var format, prefix string
+	command := &cobra.Command{Use: "list", Short: "List jobs", Args: e.Between(0)}
+	command.Flags().BoolVarP(&all, "all", "a", false, "also those that have ended")
+	command.Flags().StringVar(&prefix, "prefix", "", "names that begin with this")
+	command.Flags().StringVarP(&format, "output", "o", "text", "text or json")
+	command.RunE = e.with(func(ctx context.Context, s service, _ []string) error {
+		if err := e.checkFormat(format); err != nil {
+			return err
+		}
+		list := func(ctx context.Context, r *apiv1.ListJobsRequest, _ ...grpc.CallOption) (*apiv1.ListJobsResponse, error) {
+			return call(ctx, s.ListJobs, r)
+		}
+		items, _, err := client.All(ctx, list, 0, func(token string, _ int32) *apiv1.ListJobsRequest {
+			return &apiv1.ListJobsRequest{Prefix: prefix, All: all, PageToken: token, Limit: api.PageItemsMax}
+		})
+		if err != nil {
+			return err
+		}
+		if format == "json" {
+			return show.JSON(e.Stdout, &apiv1.ListJobsResponse{Items: items})
+		}
+		return e.showList(items, all)
+	})
+	return command
+}
+
+func (e Env) showList(items []*apiv1.JobStatus, all bool) error {
+	if len(items) == 0 {
+		if all {
+			return e.say("no jobs; 'tender job submit FILE' begins one")
+		}
+		return e.say("no jobs run; --all lists those that have ended")
+	}
+	var rows [][]string
+	for _, one := range items {
+		var tasks, running, done, failed int32
+		for _, sub := range one.GetSubJobs() {
+			tasks, running, done, failed = tasks+sub.GetTasks(), running+sub.GetRunning(), done+sub.GetDone(), failed+sub.GetFailed()
+		}
+		rows = append(rows, []string{one.GetName(), one.GetType(), one.GetPhase(), strconv.Itoa(int(one.GetVersion())), number(tasks), number(running),
+			number(done), number(failed), show.Age(e.Now(), one.GetSubmitted()), one.GetWhy()})
+	}
+	return show.Table(e.Stdout, []string{"NAME", "TYPE", "PHASE", "VERSION", "TASKS", "RUNNING", "DONE", "FAILED", "AGE", "WHY"}, rows)
+}
+
+func number(n int32) string { return strconv.Itoa(int(n)) }
+
+func (e Env) statusCommand() *cobra.Command {
+	var format string
+	command := &cobra.Command{
+		Use: "status NAME", Short: "Show a job, its tasks, where they are, and why some wait", Args: e.Between(1, "NAME"),
+	}
+	command.Flags().StringVarP(&format, "output", "o", "text", "text or json")
+	command.RunE = e.with(func(ctx context.Context, s service, args []string) error {
+		if err := e.checkFormat(format); err != nil {
+			return err
+		}
+		status, err := call(ctx, s.GetJob, &apiv1.GetJobRequest{Name: args[0]})
+		switch {
+		case err != nil:
+			return err
+		case format == "json":
+			return show.JSON(e.Stdout, status)
+		}
+		return e.showStatus(ctx, s, status)
+	})
+	return command
+}
+
+func (e Env) showStatus(ctx context.Context, s service, j *apiv1.JobStatus) error {
+	err := show.Fields(e.Stdout, [][2]string{
+		{"Name", j.GetName()}, {"Type", j.GetType()}, {"Phase", j.GetPhase()}, {"Why", j.GetWhy()}, {"Version", number(j.GetVersion())},
+		{"Change", changeOf(j.GetRoll())}, {"Submitted", show.Age(e.Now(), j.GetSubmitted()) + " ago"}, {"Ended", e.ago(j)},
+	})
+	if err != nil {
+		return err
+	}
+	var rows [][]string
+	waiting := false
+	for _, one := range j.GetSubJobs() {
+		waiting = waiting || one.GetWaiting() > 0
+		rows = append(rows, []string{one.GetName(), number(one.GetTasks()), number(one.GetWaiting()), number(one.GetPausing()), number(one.GetRunning()),
+			number(one.GetDone()), number(one.GetFailed())})
+	}
+	fmt.Fprintln(e.Stdout)
+	if err := show.Table(e.Stdout, []string{"SUB-JOB", "TASKS", "WAITING", "PAUSING", "RUNNING", "DONE", "FAILED"}, rows); err != nil {
+		return err
+	}
+	if err := e.showTasks(j.GetTasks()); err != nil {
+		return err
+	}
+	if waiting {
+		e.showWhy(ctx, s, j)
+	}
+	if len(j.GetNotes()) > 0 {
+		fmt.Fprintln(e.Stdout)
+	}
+	for _, note := range j.GetNotes() {
+		fmt.Fprintf(e.Stdout, "%s ago: %s\n", show.Age(e.Now(), note.GetAt()), show.Clean(note.GetText()))
+	}
+	return nil
+}
+
+func (e Env) ago(j *apiv1.JobStatus) string {
+	if age := show.Age(e.Now(), j.GetEnded()); age != "" {
+		return age + " ago"
+	}
+	return ""
+}
+
+func changeOf(r *apiv1.JobRoll) string {
+	switch {
+	case r == nil:
+		return ""
+	case r.GetStopped():
+		return fmt.Sprintf("stopped: %d of %d run version %d", r.GetChanged(), r.GetOf(), r.GetTo())
+	case r.GetBack():
+		return fmt.Sprintf("it goes back to version %d: %d of %d run it, %d have to prove themselves", r.GetTo(), r.GetChanged(), r.GetOf(), r.GetTrying())
+	}
+	return fmt.Sprintf("to version %d: %d of %d run it, %d have to prove themselves", r.GetTo(), r.GetChanged(), r.GetOf(), r.GetTrying())
+}
+
+// tasksShown is how many tasks people see; the rest is counted.
+const tasksShown = 50
+
+func (e Env) showTasks(tasks []*apiv1.JobTask) error {
+	if len(tasks) == 0 {
+		return nil
+	}
+	var rows [][]string
+	for _, one := range tasks[:min(len(tasks), tasksShown)] {
+		var ports []string
+		for _, name := range slices.Sorted(maps.Keys(one.GetPorts())) {
+			ports = append(ports, fmt.Sprintf("%s=%d", name, one.GetPorts()[name]))
+		}
+		state := one.GetState()
+		if state == "" {
+			state = "asked about"
+		}
+		rows = append(rows, []string{one.GetSubJob(), number(one.GetIndex()), one.GetTaskId(), state, one.GetAgentId(), one.GetHostname(),
+			number(one.GetVersion()), show.Age(e.Now(), one.GetSince()), strings.Join(ports, ",")})
+	}
+	fmt.Fprintln(e.Stdout)
+	err := show.Table(e.Stdout, []string{"SUB-JOB", "INDEX", "TASK", "STATE", "AGENT", "HOSTNAME", "VERSION", "AGE", "PORTS"}, rows)
+	if err == nil && len(tasks) > tasksShown {
+		err = e.say("… and %d more; -o json has all", len(tasks)-tasksShown)
+	}
+	return err
+}
+
+// showWhy says what stands between the manager and an offer, as the masters explain it.
+func (e Env) showWhy(ctx context.Context, s service, j *apiv1.JobStatus) {
+	answer, err := s.client.Operator().Explain(ctx, &apiv1.ExplainRequest{FrameworkId: j.GetFrameworkId()})
+	if err != nil {
+		return // the status is what was asked for
+	}
+	lines := answer.GetFramework()
+	for _, agent := range answer.GetAgents() {
+		lines = append(lines, agent.GetAgentId()+": "+agent.GetWhy())
+	}
+	if len(lines) > 0 {
+		fmt.Fprintln(e.Stdout, "\nSome wait. The masters say why:")
+	}
+	for _, line := range lines[:min(len(lines), 10)] {
+		fmt.Fprintln(e.Stdout, "  "+show.Clean(line))
+	}
+}
+
+func (e Env) historyCommand() *cobra.Command {
+	var format string
+	command := &cobra.Command{Use: "history NAME", Short: "List the versions of a job that are kept", Args: e.Between(1, "NAME")}
+	command.Flags().StringVarP(&format, "output", "o", "text", "text, or json: with what each said")
+	command.RunE = e.with(func(ctx context.Context, s service, args []string) error {
+		if err := e.checkFormat(format); err != nil {
+			return err
+		}
+		history, err := call(ctx, s.GetJobHistory, &apiv1.GetJobHistoryRequest{Name: args[0]})
+		switch {
+		case err != nil:
+			return err
+		case format == "json":
+			return show.JSON(e.Stdout, history)
+		}
+		var rows [][]string
+		for _, one := range history.GetItems() {
+			current := ""
+			if one.GetCurrent() {
+				current = "yes"
+			}
+			rows = append(rows, []string{number(one.GetVersion()), current, show.Age(e.Now(), one.GetAt()), one.GetWhy()})
+		}
+		return show.Table(e.Stdout, []string{"VERSION", "CURRENT", "AGE", "WHY"}, rows)
+	})
+	return command
+}
+
+func (e Env) runCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "run FILE", Short: "Submit a job, or update it, and follow it", Args: e.Between(1, "FILE"),
+		Long: "Submit a job, or update the one of its name, and tell what becomes of it: until it has ended, or, of what has no end,\n" +
+			"until all its tasks run as its file says. Ctrl-C ends the telling; the job goes on.",
+		RunE: e.with(func(ctx context.Context, s service, args []string) error {
+			object, job, err := e.read(args[0])
+			if err != nil {
+				return err
+			}
+			version, err := call(ctx, s.SubmitJob, &apiv1.SubmitJobRequest{Job: object})
+			if api.Is(err, api.Exists) {
+				version, err = call(ctx, s.UpdateJob, &apiv1.UpdateJobRequest{Job: object})
+			}
+			if err != nil {
+				return err
+			}
+			if err := e.say("%s is version %d (%s)", version.GetName(), version.GetVersion(), version.GetWhy()); err != nil {
+				return err
+			}
+			return e.follow(ctx, s, job.Name, version.GetVersion())
+		}),
+	}
+}
+
+// follow tells what becomes of a job until nothing more is to be told, over the ends of managers.
+func (e Env) follow(ctx context.Context, s service, name string, version int32) error {
+	told := map[string]bool{}
+	last := ""
+	for {
+		status, err := call(ctx, s.GetJob, &apiv1.GetJobRequest{Name: name}) // waits for a manager
+		if err != nil {
+			return err
+		}
+		stream, err := s.WatchJob(ctx, &apiv1.GetJobRequest{Name: name})
+		for err == nil {
+			e.tell(status, told, &last)
+			if over, err := settled(status, version); over {
+				return err
+			}
+			status, err = stream.Recv()
+		}
+		err = client.Error(err)
+		if ctx.Err() != nil || !api.Is(err, api.Unavailable) && !strings.Contains(err.Error(), io.EOF.Error()) && !api.Is(err, api.NotLeader) {
+			return err
+		}
+	}
+}
+
+// tell says what is news.
+func (e Env) tell(status *apiv1.JobStatus, told map[string]bool, last *string) {
+	for _, note := range status.GetNotes() {
+		key := note.GetAt().String() + note.GetText()
+		if !told[key] {
+			told[key] = true
+			fmt.Fprintln(e.Stdout, show.Clean(note.GetText()))
+		}
+	}
+	var parts []string
+	for _, one := range status.GetSubJobs() {
+		parts = append(parts, fmt.Sprintf("%s: %d running, %d waiting, %d done, %d failed", one.GetName(), one.GetRunning(), one.GetWaiting()+one.GetPausing(),
+			one.GetDone(), one.GetFailed()))
+	}
+	if line := strings.Join(parts, "; "); line != *last {
+		*last = line
+		fmt.Fprintln(e.Stdout, line)
+	}
+}
+
+// settled says whether nothing more is to be told of a job that was to be of the version, and whether that is bad.
+func settled(status *apiv1.JobStatus, version int32) (over bool, err error) {
+	switch status.GetPhase() {
+	case "SUCCEEDED", "STOPPED":
+		return true, nil
+	case "FAILED":
+		return true, fmt.Errorf("%s has failed: %s", status.GetName(), status.GetWhy())
+	}
+	if status.GetType() != "service" {
+		return false, nil
+	}
+	if r := status.GetRoll(); r != nil {
+		if r.GetStopped() {
+			return true, fmt.Errorf("the change of %s has stopped: %s", status.GetName(), status.GetWhy())
+		}
+		return false, nil
+	}
+	for _, one := range status.GetSubJobs() {
+		if one.GetRunning() < one.GetTasks() {
+			return false, nil
+		}
+	}
+	if status.GetVersion() != version {
+		return true, fmt.Errorf("%s has gone back to version %d: %s", status.GetName(), status.GetVersion(), status.GetWhy())
+	}
+	return true, nil
+}

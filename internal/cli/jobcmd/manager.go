@@ -1,0 +1,59 @@
+package jobcmd
+
+import (
+	"fmt"
+	"net"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tenderhq/tender/framework/jobs/manager"
+	"github.com/tenderhq/tender/internal/cli/settings"
+)
+
+// managerFlags are what 'tender jobs' is told.
+type managerFlags struct {
+	bind, advertise string
+	port            int
+	insecure        bool
+}
+
+// ManagerCommand is 'tender jobs'.
+func (e Env) ManagerCommand() *cobra.Command {
+	var f managerFlags
+	command := &cobra.Command{
+		Use:   "jobs",
+		Short: "Run a job manager",
+		Long: "Run a job manager: it keeps the jobs that people hand over by 'tender job'. Run several, on machines of their own: one is\n" +
+			"active, the others stand by, and the next takes over with all jobs when it is gone. Jobs outlive the last of them by\n" +
+			"30 days; tasks go on meanwhile.\n\n" +
+			"The masters forward the calls of people to the active one, so it must be within their reach: --advertise says under\n" +
+			"which host. Every flag is also a variable of the environment (--port: TENDER_PORT).",
+		Args: e.Between(0),
+	}
+	flags := command.Flags()
+	flags.SortFlags = false
+	flags.StringVar(&f.bind, "bind", "127.0.0.1", "address to listen on")
+	flags.IntVar(&f.port, "port", 0, "port to listen on; 0 = any")
+	flags.StringVar(&f.advertise, "advertise", "", "host by which masters reach it (default: where it is bound)")
+	flags.BoolVar(&f.insecure, "insecure", false, "allow to listen beyond this machine without TLS")
+	command.RunE = func(command *cobra.Command, _ []string) error {
+		if err := settings.Merge(flags, []string{"bind", "port", "advertise", "insecure"}, e.Lookup, nil); err != nil {
+			return e.Usage(err)
+		}
+		ip := net.ParseIP(f.bind)
+		switch {
+		case ip == nil:
+			return e.Usage(fmt.Errorf("--bind %q is not an address of this machine; write an IP such as 127.0.0.1 or 0.0.0.0", f.bind))
+		case !ip.IsLoopback() && !f.insecure:
+			return e.Usage(fmt.Errorf("--bind %s can be reached by others and there is no TLS; say --insecure if their network is trusted", f.bind))
+		case f.port < 0 || f.port > 65535:
+			return e.Usage(fmt.Errorf("--port is %d; write 1 to 65535, or 0 for any", f.port))
+		}
+		masters, err := e.Masters()
+		if err != nil {
+			return err
+		}
+		return manager.Run(command.Context(), manager.RunConfig{Masters: masters, Bind: f.bind, Port: f.port, Advertise: f.advertise, Log: e.Stderr})
+	}
+	return command
+}

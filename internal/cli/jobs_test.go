@@ -1,0 +1,87 @@
+package cli_test
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+const webFile = `
+name = "web"
+type = "service"
+task.command = "echo I am $TENDER_JOB_INDEX; exec sleep 1000"
+service.count = 2
+service.proof = "100ms"
+`
+
+const sumFile = `{
+  "name": "sum", "type": "batch",
+  "task": {"command": "echo $TENDER_JOB_INDEX >> $DIR/done; sleep 1", "env": {"DIR": "THE_DIR"}},
+  "batch": {"completions": 10, "parallelism": 3}
+}`
+
+// TestJobsOutliveTheirManager: the active manager is killed while a batch runs; the one that stood by goes on, and
+// each index was done once.
+func TestJobsOutliveTheirManager(t *testing.T) {
+	d := startDev(t, "--agents", "2")
+	folder := t.TempDir()
+	web, sum := filepath.Join(folder, "web.toml"), filepath.Join(folder, "sum.json")
+	for name, text := range map[string]string{web: webFile, sum: strings.ReplaceAll(sumFile, "THE_DIR", folder)} {
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	good := func(args ...string) string {
+		t.Helper()
+		stdout, stderr, code := tender(t, d.env, args...)
+		if code != 0 {
+			t.Fatalf("%v ended with %d: %s", args, code, stderr)
+		}
+		return stdout
+	}
+	if _, stderr, code := tender(t, d.env, "job", "list"); code != 1 || !strings.Contains(stderr, "tender jobs") {
+		t.Errorf("without a manager: %d, %s", code, stderr)
+	}
+	first := launch(t, d.env, true, []string{"jobs"})
+	first.await("subscribed")
+	second := launch(t, d.env, true, []string{"jobs"})
+	second.await("standing by")
+	good("job", "run", web)
+	if said := good("job", "logs", "web", "--index", "1"); said != "I am 1\n" {
+		t.Errorf("it has said %q", said)
+	}
+	good("job", "submit", sum)
+	good("job", "submit", sum) // the same again changes nothing
+	until(t, "some of the batch is done", func() bool {
+		text, err := os.ReadFile(filepath.Join(folder, "done"))
+		return err == nil && strings.Count(string(text), "\n") >= 4
+	})
+	first.signal(syscall.SIGKILL)
+	good("job", "run", sum) // waits for the second, and follows the job to its end
+	text, err := os.ReadFile(filepath.Join(folder, "done"))
+	if err != nil || strings.Count(string(text), "\n") != 10 {
+		t.Errorf("the batch has done %q, %v", text, err)
+	}
+	var list struct {
+		Items []struct{ Name, Phase string }
+	}
+	if err := json.Unmarshal([]byte(good("job", "list", "--all", "-o", "json")), &list); err != nil || len(list.Items) != 2 {
+		t.Fatalf("%+v, %v", list, err)
+	}
+	if list.Items[0].Phase != "SUCCEEDED" || list.Items[1].Phase != "RUNNING" {
+		t.Errorf("%+v", list)
+	}
+	if plan := good("job", "plan", web); !strings.Contains(plan, "nothing would change") {
+		t.Errorf("the plan says %s", plan)
+	}
+	good("job", "delete", "web")
+	good("job", "delete", "sum")
+	until(t, "all is forgotten", func() bool { return strings.Contains(good("job", "list", "--all"), "no jobs;") })
+	second.signal(syscall.SIGINT)
+	if code := second.wait(); code != 130 && code != 0 {
+		t.Errorf("the second ended with %d", code)
+	}
+}
