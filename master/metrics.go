@@ -103,6 +103,7 @@ var (
 	droppedTotal = gauge("tender_log_lines_dropped_total", "Lines that the log has dropped because they came faster than they were taken.")
 	refusedTotal = gauge("tender_connections_refused_total", "Connections that were closed at once because too many were open.")
 	voicesTotal  = gauge("tender_agent_words_refused_total", "What agents said of tasks, executors and frameworks that are not theirs; told to nobody.")
+	apartGauge   = gauge("tender_tasks_set_apart", "Tasks that agents report and no leader has launched there; neither counted nor killed.")
 	givenTotal   = gauge("tender_agents_given_up_total", "Agents that this leader has marked gone because they were away for too long.")
 	overdueGauge = gauge("tender_agents_overdue", "Agents that are away for too long and not marked gone yet, as many are away at once or others come first.")
 	illGauge     = gauge("tender_agents_ill", "Agents with something that an operator should look at, on the leader; the WHY of the list says more.", "illness")
@@ -188,6 +189,7 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 	put(activeGauge, float64(counts.Active))
 	put(offersGauge, float64(counts.Offers))
 	count(voicesTotal, float64(counts.Voices))
+	put(apartGauge, float64(counts.Apart))
 	count(givenTotal, float64(counts.Given))
 	count(versionTotal, float64(counts.Versions.Count))
 	for _, illness := range view.Illnesses {

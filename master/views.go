@@ -10,6 +10,9 @@ import (
 
 // What people see of each noun.
 
+// apartShownMax bounds the tasks of an agent that are set apart and named with it; a list has all of them.
+const apartShownMax = 100
+
 func showAgent(v view.Agent) *apiv1.AgentView {
 	leaving := make(map[string]string, len(v.Leaving))
 	for id, answer := range v.Leaving {
@@ -23,6 +26,9 @@ func showAgent(v view.Agent) *apiv1.AgentView {
 		Usage: wire.UsageToProto(v.Usage.Total), Admitted: wire.TimeToProto(v.Admitted),
 		Maintenance: wire.WindowToProto(v.Maintenance), Leaving: leaving,
 		Revocable: wire.ResourcesStruct(v.Revocable), TasksMaybeMore: v.MaybeMore, Occupied: wire.ResourcesStruct(v.Occupied),
+	}
+	for _, stub := range v.Apart[:min(len(v.Apart), apartShownMax)] {
+		shown.Apart = append(shown.Apart, stub.TaskRef.String())
 	}
 	for _, o := range v.Orphans {
 		shown.Orphaned = append(shown.Orphaned, &apiv1.OrphanedVolume{

@@ -139,7 +139,7 @@ func encodeTask(m *logpb.AgentRecord, record any) error {
 		m.Record = &logpb.AgentRecord_TaskLaunched{TaskLaunched: &logpb.TaskLaunched{
 			Task: wire.TaskToProto(r.Task), FrameworkId: string(r.Framework), Role: string(r.Role),
 			Resources: wire.ResourcesToProto(r.Resources), ExecutorResources: wire.ResourcesToProto(r.ExecutorResources),
-			Term: wire.TermToProto(r.Term), Number: r.Number, At: wire.TimeToProto(r.At), Began: wire.TimeToProto(r.Began),
+			Term: wire.TermToProto(r.Term), Number: r.Number, Receipt: []byte(r.Receipt), At: wire.TimeToProto(r.At), Began: wire.TimeToProto(r.Began),
 		}}
 	case core.TaskKilled:
 		m.Record = &logpb.AgentRecord_TaskKilled{TaskKilled: &logpb.TaskKilled{
@@ -200,7 +200,7 @@ func decodeTask(m *logpb.AgentRecord) (core.Record, error) {
 		return core.TaskLaunched{
 			Task: wire.TaskFromProto(l.GetTask()), Framework: api.FrameworkID(l.GetFrameworkId()), Role: api.Role(l.GetRole()),
 			Resources: wire.ResourcesOf(l.GetResources()), ExecutorResources: wire.ResourcesOf(l.GetExecutorResources()),
-			Term: wire.TermFromProto(l.GetTerm()), Number: l.GetNumber(), At: wire.TimeOf(l.GetAt()),
+			Term: wire.TermFromProto(l.GetTerm()), Number: l.GetNumber(), Receipt: string(l.GetReceipt()), At: wire.TimeOf(l.GetAt()),
 			Began: wire.TimeOf(l.GetBegan()),
 		}, nil
 	case *logpb.AgentRecord_TaskKilled:

@@ -109,6 +109,10 @@ func everyRecord() []core.Record {
 			Task:      api.Task{ID: "t2", Resources: api.Scalars(1, 2), Command: &command, MaxCompletionTime: time.Hour},
 			Framework: "f1", Role: "r", Resources: api.Scalars(1, 2), Number: 4, At: at, Began: at.Add(time.Second),
 		},
+		core.TaskLaunched{
+			Task: api.Task{ID: "t3", Resources: api.Scalars(1, 2), Command: &command}, Framework: "f1", Role: "r", Resources: api.Scalars(1, 2),
+			Number: 5, At: at, Receipt: "sixteen bytes \x00\xff",
+		},
 		core.TaskKilled{Task: ref, Grace: time.Second, Reason: api.ReasonPreempted},
 		core.TaskGroup{Task: ref, Group: core.Process{PID: 7, Start: 8}},
 		core.TaskStatus{Status: status, ExecutorNumber: 4, Group: core.Process{PID: 7, Start: 8}},

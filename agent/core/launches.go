@@ -22,7 +22,7 @@ type launches struct {
 func (la *launches) launchTask(e protocol.LaunchTask) {
 	record := TaskLaunched{
 		Task: e.Task, Framework: e.Framework.ID, Role: e.Role, Resources: e.Resources, ExecutorResources: e.ExecutorResources,
-		Term: la.state.identity.Term, Number: e.Number, At: la.now,
+		Term: la.state.identity.Term, Number: e.Number, Receipt: e.Receipt, At: la.now,
 	}
 	t := newTask(record, la.state.identity.Agent)
 	if la.dropNameless(t) || la.refuseKnown(t) {

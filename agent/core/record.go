@@ -102,6 +102,7 @@ type (
 		ExecutorResources api.Resources
 		Term              api.Term
 		Number            uint64
+		Receipt           string // of the leader; bytes (R40)
 		At                time.Time
 		Began             time.Time
 	}

@@ -24,12 +24,15 @@ func loaded(t *testing.T, tasks int) *world {
 			ID: api.TaskID(fmt.Sprintf("%s-%06d", long, i)), Resources: api.Scalars(0.001, 1), Data: make([]byte, (i%16)*15<<10),
 			Command: &api.Command{Argv: []string{"a", "b"}, Env: map[string]string{"A": "B"}}, Labels: map[string]string{"l": "v"},
 		}
-		launch := protocol.LaunchTask{Task: task, Framework: api.Framework{ID: "f1", Name: "n"}, Role: "r", Resources: task.Resources, Number: uint64(i)}
+		launch := protocol.LaunchTask{Task: task, Framework: api.Framework{ID: "f1", Name: "n"}, Role: "r", Resources: task.Resources, Number: uint64(i), Receipt: receiptOf(i)}
 		w.core.Step(Event{w.now, LeaderSaid{w.conn, protocol.AgentEvents{Term: w.term, Session: w.sess, Events: []protocol.AgentEvent{launch}}}})
 	}
 	w.core.Step(Event{w.now, Checkpointed{w.core.disk.written}})
 	return w
 }
+
+// receiptOf is what a leader sent along with a launch (R40).
+func receiptOf(launch int) string { return fmt.Sprint("receipt of ", launch) }
 
 // However much there is to report, no page is larger than a message (R2, R4), and
 // nothing is left out or said twice.
@@ -55,6 +58,9 @@ func TestPagesFitMessages(t *testing.T) {
 				t.Errorf("%s is reported twice", reported.Task.ID)
 			}
 			seen[reported.Task.ID] = true
+			if reported.Receipt != receiptOf(int(reported.LaunchNumber)) {
+				t.Errorf("%s is reported with the receipt %q", reported.Task.ID, reported.Receipt)
+			}
 		}
 		pages++
 		if page.Last {

@@ -47,6 +47,7 @@ func (r *reports) sendReport() {
 		p.page.Tasks = append(p.page.Tasks, protocol.ReportedTask{
 			Task: t.launch.Task, Framework: t.ref.Framework, Role: t.launch.Role, Resources: t.launch.Resources, Status: t.latest,
 			LaunchTerm: t.launch.Term, LaunchNumber: t.launch.Number, Ended: t.ended(), LaunchedAt: t.launch.At,
+			Receipt: t.launch.Receipt,
 		})
 	}
 	for _, stub := range r.state.stubs {

@@ -266,12 +266,14 @@ func (*AgentCall_VolumeDone) isAgentCall_Call() {}
 // RegisterAgent is the first contact of an agent without an ID. A second copy with
 // the same nonce gets the same ID (R7).
 type RegisterAgent struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	ClusterId     string                 `protobuf:"bytes,1,opt,name=cluster_id,json=clusterId,proto3" json:"cluster_id,omitempty"`
-	Version       string                 `protobuf:"bytes,2,opt,name=version,proto3" json:"version,omitempty"`
-	Agent         *Agent                 `protobuf:"bytes,3,opt,name=agent,proto3" json:"agent,omitempty"`
-	Nonce         string                 `protobuf:"bytes,4,opt,name=nonce,proto3" json:"nonce,omitempty"`
-	BootId        string                 `protobuf:"bytes,5,opt,name=boot_id,json=bootId,proto3" json:"boot_id,omitempty"`
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	ClusterId string                 `protobuf:"bytes,1,opt,name=cluster_id,json=clusterId,proto3" json:"cluster_id,omitempty"`
+	Version   string                 `protobuf:"bytes,2,opt,name=version,proto3" json:"version,omitempty"`
+	Agent     *Agent                 `protobuf:"bytes,3,opt,name=agent,proto3" json:"agent,omitempty"`
+	Nonce     string                 `protobuf:"bytes,4,opt,name=nonce,proto3" json:"nonce,omitempty"`
+	BootId    string                 `protobuf:"bytes,5,opt,name=boot_id,json=bootId,proto3" json:"boot_id,omitempty"`
+	// It keeps the receipts of launches, and shows them with its tasks.
+	Receipts      bool `protobuf:"varint,20,opt,name=receipts,proto3" json:"receipts,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -341,18 +343,27 @@ func (x *RegisterAgent) GetBootId() string {
 	return ""
 }
 
+func (x *RegisterAgent) GetReceipts() bool {
+	if x != nil {
+		return x.Receipts
+	}
+	return false
+}
+
 // ReregisterAgent opens a session of an agent that has an ID. It is a cut (R2): the
 // master answers AgentRegistered with the session's number, the agent adopts it and
 // then reports everything in pages of AgentReport; what belongs to an older session
 // is dropped on both sides.
 type ReregisterAgent struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	ClusterId     string                 `protobuf:"bytes,1,opt,name=cluster_id,json=clusterId,proto3" json:"cluster_id,omitempty"`
-	Term          *Term                  `protobuf:"bytes,2,opt,name=term,proto3" json:"term,omitempty"`
-	Version       string                 `protobuf:"bytes,3,opt,name=version,proto3" json:"version,omitempty"`
-	Agent         *Agent                 `protobuf:"bytes,4,opt,name=agent,proto3" json:"agent,omitempty"`
-	Nonce         string                 `protobuf:"bytes,5,opt,name=nonce,proto3" json:"nonce,omitempty"`
-	BootId        string                 `protobuf:"bytes,6,opt,name=boot_id,json=bootId,proto3" json:"boot_id,omitempty"`
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	ClusterId string                 `protobuf:"bytes,1,opt,name=cluster_id,json=clusterId,proto3" json:"cluster_id,omitempty"`
+	Term      *Term                  `protobuf:"bytes,2,opt,name=term,proto3" json:"term,omitempty"`
+	Version   string                 `protobuf:"bytes,3,opt,name=version,proto3" json:"version,omitempty"`
+	Agent     *Agent                 `protobuf:"bytes,4,opt,name=agent,proto3" json:"agent,omitempty"`
+	Nonce     string                 `protobuf:"bytes,5,opt,name=nonce,proto3" json:"nonce,omitempty"`
+	BootId    string                 `protobuf:"bytes,6,opt,name=boot_id,json=bootId,proto3" json:"boot_id,omitempty"`
+	// It keeps the receipts of launches, and shows them with its tasks. An agent that has said so once is held to it.
+	Receipts      bool `protobuf:"varint,20,opt,name=receipts,proto3" json:"receipts,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -427,6 +438,13 @@ func (x *ReregisterAgent) GetBootId() string {
 		return x.BootId
 	}
 	return ""
+}
+
+func (x *ReregisterAgent) GetReceipts() bool {
+	if x != nil {
+		return x.Receipts
+	}
+	return false
 }
 
 // AgentReport lists what the agent's core has stepped, in pages. The agent has
@@ -555,8 +573,10 @@ type ReportedTask struct {
 	LaunchTerm   *Term  `protobuf:"bytes,6,opt,name=launch_term,json=launchTerm,proto3" json:"launch_term,omitempty"`
 	LaunchNumber uint64 `protobuf:"varint,7,opt,name=launch_number,json=launchNumber,proto3" json:"launch_number,omitempty"`
 	// Ended, and its terminal status awaits acknowledgement: its resources are free.
-	Ended         bool                   `protobuf:"varint,8,opt,name=ended,proto3" json:"ended,omitempty"`
-	LaunchedAt    *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=launched_at,json=launchedAt,proto3" json:"launched_at,omitempty"`
+	Ended      bool                   `protobuf:"varint,8,opt,name=ended,proto3" json:"ended,omitempty"`
+	LaunchedAt *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=launched_at,json=launchedAt,proto3" json:"launched_at,omitempty"`
+	// Of the launch, as it came. A task without a true one is set apart: shown, neither counted nor killed (R40).
+	Receipt       []byte `protobuf:"bytes,20,opt,name=receipt,proto3" json:"receipt,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -650,6 +670,13 @@ func (x *ReportedTask) GetEnded() bool {
 func (x *ReportedTask) GetLaunchedAt() *timestamppb.Timestamp {
 	if x != nil {
 		return x.LaunchedAt
+	}
+	return nil
+}
+
+func (x *ReportedTask) GetReceipt() []byte {
+	if x != nil {
+		return x.Receipt
 	}
 	return nil
 }
@@ -1781,8 +1808,11 @@ type LaunchTask struct {
 	// Of the task's executor, when this launch starts it.
 	ExecutorResources []*Resource `protobuf:"bytes,5,rep,name=executor_resources,json=executorResources,proto3" json:"executor_resources,omitempty"`
 	// Number of the launch within the term.
-	Number        uint64     `protobuf:"varint,6,opt,name=number,proto3" json:"number,omitempty"`
-	Framework     *Framework `protobuf:"bytes,7,opt,name=framework,proto3" json:"framework,omitempty"`
+	Number    uint64     `protobuf:"varint,6,opt,name=number,proto3" json:"number,omitempty"`
+	Framework *Framework `protobuf:"bytes,7,opt,name=framework,proto3" json:"framework,omitempty"`
+	// Proves to later leaders that one of them has launched the task on this agent. The agent stores it with the task and
+	// shows it whenever it reports the task. Absent: the cluster has no receipts.
+	Receipt       []byte `protobuf:"bytes,20,opt,name=receipt,proto3" json:"receipt,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1862,6 +1892,13 @@ func (x *LaunchTask) GetNumber() uint64 {
 func (x *LaunchTask) GetFramework() *Framework {
 	if x != nil {
 		return x.Framework
+	}
+	return nil
+}
+
+func (x *LaunchTask) GetReceipt() []byte {
+	if x != nil {
+		return x.Receipt
 	}
 	return nil
 }
@@ -2428,14 +2465,15 @@ const file_api_v1_agent_proto_rawDesc = "" +
 	"kill_taken\x18\b \x01(\v2\x14.tender.v1.KillTakenH\x00R\tkillTaken\x128\n" +
 	"\vvolume_done\x18\t \x01(\v2\x15.tender.v1.VolumeDoneH\x00R\n" +
 	"volumeDoneB\x06\n" +
-	"\x04call\"\x9f\x01\n" +
+	"\x04call\"\xbb\x01\n" +
 	"\rRegisterAgent\x12\x1d\n" +
 	"\n" +
 	"cluster_id\x18\x01 \x01(\tR\tclusterId\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\tR\aversion\x12&\n" +
 	"\x05agent\x18\x03 \x01(\v2\x10.tender.v1.AgentR\x05agent\x12\x14\n" +
 	"\x05nonce\x18\x04 \x01(\tR\x05nonce\x12\x17\n" +
-	"\aboot_id\x18\x05 \x01(\tR\x06bootId\"\xc6\x01\n" +
+	"\aboot_id\x18\x05 \x01(\tR\x06bootId\x12\x1a\n" +
+	"\breceipts\x18\x14 \x01(\bR\breceipts\"\xe2\x01\n" +
 	"\x0fReregisterAgent\x12\x1d\n" +
 	"\n" +
 	"cluster_id\x18\x01 \x01(\tR\tclusterId\x12#\n" +
@@ -2443,7 +2481,8 @@ const file_api_v1_agent_proto_rawDesc = "" +
 	"\aversion\x18\x03 \x01(\tR\aversion\x12&\n" +
 	"\x05agent\x18\x04 \x01(\v2\x10.tender.v1.AgentR\x05agent\x12\x14\n" +
 	"\x05nonce\x18\x05 \x01(\tR\x05nonce\x12\x17\n" +
-	"\aboot_id\x18\x06 \x01(\tR\x06bootId\"\x87\x03\n" +
+	"\aboot_id\x18\x06 \x01(\tR\x06bootId\x12\x1a\n" +
+	"\breceipts\x18\x14 \x01(\bR\breceipts\"\x87\x03\n" +
 	"\vAgentReport\x12\x18\n" +
 	"\asession\x18\x01 \x01(\x04R\asession\x12-\n" +
 	"\x05tasks\x18\x02 \x03(\v2\x17.tender.v1.ReportedTaskR\x05tasks\x129\n" +
@@ -2455,7 +2494,7 @@ const file_api_v1_agent_proto_rawDesc = "" +
 	"\avolumes\x18\x06 \x03(\v2\x13.tender.v1.ResourceR\avolumes\x12,\n" +
 	"\x05usage\x18\a \x01(\v2\x16.tender.v1.UsageReportR\x05usage\x12\x12\n" +
 	"\x04last\x18\b \x01(\bR\x04last\x12\x1a\n" +
-	"\brebooted\x18\t \x01(\bR\brebooted\"\xf2\x02\n" +
+	"\brebooted\x18\t \x01(\bR\brebooted\"\x8c\x03\n" +
 	"\fReportedTask\x12#\n" +
 	"\x04task\x18\x01 \x01(\v2\x0f.tender.v1.TaskR\x04task\x12!\n" +
 	"\fframework_id\x18\x02 \x01(\tR\vframeworkId\x12\x12\n" +
@@ -2467,7 +2506,8 @@ const file_api_v1_agent_proto_rawDesc = "" +
 	"\rlaunch_number\x18\a \x01(\x04R\flaunchNumber\x12\x14\n" +
 	"\x05ended\x18\b \x01(\bR\x05ended\x12;\n" +
 	"\vlaunched_at\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\n" +
-	"launchedAt\"\xad\x01\n" +
+	"launchedAt\x12\x18\n" +
+	"\areceipt\x18\x14 \x01(\fR\areceipt\"\xad\x01\n" +
 	"\x10ReportedExecutor\x12/\n" +
 	"\bexecutor\x18\x01 \x01(\v2\x13.tender.v1.ExecutorR\bexecutor\x12!\n" +
 	"\fframework_id\x18\x02 \x01(\tR\vframeworkId\x12\x12\n" +
@@ -2548,7 +2588,7 @@ const file_api_v1_agent_proto_rawDesc = "" +
 	"\x0fsession_timeout\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\x0esessionTimeout\x12\x18\n" +
 	"\amasters\x18\x05 \x03(\tR\amasters\"\n" +
 	"\n" +
-	"\bReported\"\xab\x02\n" +
+	"\bReported\"\xc5\x02\n" +
 	"\n" +
 	"LaunchTask\x12#\n" +
 	"\x04task\x18\x01 \x01(\v2\x0f.tender.v1.TaskR\x04task\x12!\n" +
@@ -2557,7 +2597,8 @@ const file_api_v1_agent_proto_rawDesc = "" +
 	"\tresources\x18\x04 \x03(\v2\x13.tender.v1.ResourceR\tresources\x12B\n" +
 	"\x12executor_resources\x18\x05 \x03(\v2\x13.tender.v1.ResourceR\x11executorResources\x12\x16\n" +
 	"\x06number\x18\x06 \x01(\x04R\x06number\x122\n" +
-	"\tframework\x18\a \x01(\v2\x14.tender.v1.FrameworkR\tframework\"\xa2\x01\n" +
+	"\tframework\x18\a \x01(\v2\x14.tender.v1.FrameworkR\tframework\x12\x18\n" +
+	"\areceipt\x18\x14 \x01(\fR\areceipt\"\xa2\x01\n" +
 	"\bKillTask\x12!\n" +
 	"\fframework_id\x18\x01 \x01(\tR\vframeworkId\x12\x17\n" +
 	"\atask_id\x18\x02 \x01(\tR\x06taskId\x12/\n" +

@@ -1257,8 +1257,11 @@ type AgentView struct {
 	Occupied *structpb.Struct `protobuf:"bytes,23,opt,name=occupied,proto3" json:"occupied,omitempty"`
 	// It has not told this leader what it has: tasks counts only those of which others know.
 	TasksMaybeMore bool `protobuf:"varint,24,opt,name=tasks_maybe_more,json=tasksMaybeMore,proto3" json:"tasks_maybe_more,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// Tasks that the agent reports and no leader has launched there, FRAMEWORK/TASK, at most 100: set apart, neither
+	// counted nor killed (R40).
+	Apart         []string `protobuf:"bytes,30,rep,name=apart,proto3" json:"apart,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *AgentView) Reset() {
@@ -1457,6 +1460,13 @@ func (x *AgentView) GetTasksMaybeMore() bool {
 		return x.TasksMaybeMore
 	}
 	return false
+}
+
+func (x *AgentView) GetApart() []string {
+	if x != nil {
+		return x.Apart
+	}
+	return nil
 }
 
 type OrphanedVolume struct {
@@ -4730,7 +4740,7 @@ const file_api_v1_operator_proto_rawDesc = "" +
 	"\x13ListMastersResponse\x12+\n" +
 	"\x05items\x18\x01 \x03(\v2\x15.tender.v1.MasterViewR\x05items\x12&\n" +
 	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\x12#\n" +
-	"\rapplied_index\x18\x03 \x01(\x04R\fappliedIndex\"\xc3\b\n" +
+	"\rapplied_index\x18\x03 \x01(\x04R\fappliedIndex\"\xd9\b\n" +
 	"\tAgentView\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1a\n" +
 	"\bhostname\x18\x02 \x01(\tR\bhostname\x12\x14\n" +
@@ -4758,7 +4768,8 @@ const file_api_v1_operator_proto_rawDesc = "" +
 	"\trevocable\x18\x15 \x01(\v2\x17.google.protobuf.StructR\trevocable\x125\n" +
 	"\borphaned\x18\x16 \x03(\v2\x19.tender.v1.OrphanedVolumeR\borphaned\x123\n" +
 	"\boccupied\x18\x17 \x01(\v2\x17.google.protobuf.StructR\boccupied\x12(\n" +
-	"\x10tasks_maybe_more\x18\x18 \x01(\bR\x0etasksMaybeMore\x1a=\n" +
+	"\x10tasks_maybe_more\x18\x18 \x01(\bR\x0etasksMaybeMore\x12\x14\n" +
+	"\x05apart\x18\x1e \x03(\tR\x05apart\x1a=\n" +
 	"\x0fAttributesEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a:\n" +

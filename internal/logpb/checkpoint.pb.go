@@ -891,7 +891,9 @@ type TaskLaunched struct {
 	Number            uint64                 `protobuf:"varint,7,opt,name=number,proto3" json:"number,omitempty"`
 	At                *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=at,proto3" json:"at,omitempty"`
 	// When a task that has a longest time was RUNNING first. Absent: not yet, or it has none.
-	Began         *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=began,proto3" json:"began,omitempty"`
+	Began *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=began,proto3" json:"began,omitempty"`
+	// Of the leader, as it came. Versions before it keep none.
+	Receipt       []byte `protobuf:"bytes,20,opt,name=receipt,proto3" json:"receipt,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -985,6 +987,13 @@ func (x *TaskLaunched) GetAt() *timestamppb.Timestamp {
 func (x *TaskLaunched) GetBegan() *timestamppb.Timestamp {
 	if x != nil {
 		return x.Began
+	}
+	return nil
+}
+
+func (x *TaskLaunched) GetReceipt() []byte {
+	if x != nil {
+		return x.Receipt
 	}
 	return nil
 }
@@ -1289,7 +1298,7 @@ const file_internal_logpb_checkpoint_proto_rawDesc = "" +
 	"\x03run\x18\x01 \x01(\v2\x1a.tender.log.v1.ExecutorRunR\x03run\x12\x12\n" +
 	"\x04kill\x18\x02 \x01(\bR\x04kill\x12)\n" +
 	"\x06reason\x18\x03 \x01(\x0e2\x11.tender.v1.ReasonR\x06reason\x12\x10\n" +
-	"\x03why\x18\x04 \x01(\tR\x03why\"\xfc\x02\n" +
+	"\x03why\x18\x04 \x01(\tR\x03why\"\x96\x03\n" +
 	"\fTaskLaunched\x12#\n" +
 	"\x04task\x18\x01 \x01(\v2\x0f.tender.v1.TaskR\x04task\x12!\n" +
 	"\fframework_id\x18\x02 \x01(\tR\vframeworkId\x12\x12\n" +
@@ -1299,7 +1308,8 @@ const file_internal_logpb_checkpoint_proto_rawDesc = "" +
 	"\x04term\x18\x06 \x01(\v2\x0f.tender.v1.TermR\x04term\x12\x16\n" +
 	"\x06number\x18\a \x01(\x04R\x06number\x12*\n" +
 	"\x02at\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\x02at\x120\n" +
-	"\x05began\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\x05began\"\x94\x01\n" +
+	"\x05began\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\x05began\x12\x18\n" +
+	"\areceipt\x18\x14 \x01(\fR\areceipt\"\x94\x01\n" +
 	"\n" +
 	"TaskKilled\x12*\n" +
 	"\x04task\x18\x01 \x01(\v2\x16.tender.log.v1.TaskRefR\x04task\x12/\n" +

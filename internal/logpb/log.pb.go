@@ -890,10 +890,13 @@ func (x *RemoveMaster) GetId() string {
 
 // AdmitAgent gives an agent its ID.
 type AdmitAgent struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Agent         *v1.Agent              `protobuf:"bytes,1,opt,name=agent,proto3" json:"agent,omitempty"`
-	Nonce         string                 `protobuf:"bytes,2,opt,name=nonce,proto3" json:"nonce,omitempty"`
-	BootId        string                 `protobuf:"bytes,3,opt,name=boot_id,json=bootId,proto3" json:"boot_id,omitempty"`
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Agent  *v1.Agent              `protobuf:"bytes,1,opt,name=agent,proto3" json:"agent,omitempty"`
+	Nonce  string                 `protobuf:"bytes,2,opt,name=nonce,proto3" json:"nonce,omitempty"`
+	BootId string                 `protobuf:"bytes,3,opt,name=boot_id,json=bootId,proto3" json:"boot_id,omitempty"`
+	// It keeps receipts of launches, of those after a term. Since format 6.
+	Receipts      bool     `protobuf:"varint,10,opt,name=receipts,proto3" json:"receipts,omitempty"`
+	ReceiptsAfter *v1.Term `protobuf:"bytes,11,opt,name=receipts_after,json=receiptsAfter,proto3" json:"receipts_after,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -949,11 +952,28 @@ func (x *AdmitAgent) GetBootId() string {
 	return ""
 }
 
+func (x *AdmitAgent) GetReceipts() bool {
+	if x != nil {
+		return x.Receipts
+	}
+	return false
+}
+
+func (x *AdmitAgent) GetReceiptsAfter() *v1.Term {
+	if x != nil {
+		return x.ReceiptsAfter
+	}
+	return nil
+}
+
 // UpdateAgent replaces what an agent says of itself.
 type UpdateAgent struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Agent         *v1.Agent              `protobuf:"bytes,1,opt,name=agent,proto3" json:"agent,omitempty"`
-	BootId        string                 `protobuf:"bytes,2,opt,name=boot_id,json=bootId,proto3" json:"boot_id,omitempty"`
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Agent  *v1.Agent              `protobuf:"bytes,1,opt,name=agent,proto3" json:"agent,omitempty"`
+	BootId string                 `protobuf:"bytes,2,opt,name=boot_id,json=bootId,proto3" json:"boot_id,omitempty"`
+	// Since format 6.
+	Receipts      bool     `protobuf:"varint,10,opt,name=receipts,proto3" json:"receipts,omitempty"`
+	ReceiptsAfter *v1.Term `protobuf:"bytes,11,opt,name=receipts_after,json=receiptsAfter,proto3" json:"receipts_after,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1000,6 +1020,20 @@ func (x *UpdateAgent) GetBootId() string {
 		return x.BootId
 	}
 	return ""
+}
+
+func (x *UpdateAgent) GetReceipts() bool {
+	if x != nil {
+		return x.Receipts
+	}
+	return false
+}
+
+func (x *UpdateAgent) GetReceiptsAfter() *v1.Term {
+	if x != nil {
+		return x.ReceiptsAfter
+	}
+	return nil
 }
 
 // MarkAgent sets and clears marks, bits as in package api.
@@ -2187,11 +2221,12 @@ func (x *RevokePrincipal) GetWhy() string {
 	return ""
 }
 
-// BeginReceipts gives the key of the receipts that launches carry from a term on, once.
+// BeginReceipts says from which term on launches carry receipts.
 type BeginReceipts struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Key           []byte                 `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
-	Since         *v1.Term               `protobuf:"bytes,2,opt,name=since,proto3" json:"since,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// By which the key is known again; it tells nothing of the key. Empty: they carry none any more.
+	Mark          []byte   `protobuf:"bytes,1,opt,name=mark,proto3" json:"mark,omitempty"`
+	Since         *v1.Term `protobuf:"bytes,2,opt,name=since,proto3" json:"since,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2226,9 +2261,9 @@ func (*BeginReceipts) Descriptor() ([]byte, []int) {
 	return file_internal_logpb_log_proto_rawDescGZIP(), []int{29}
 }
 
-func (x *BeginReceipts) GetKey() []byte {
+func (x *BeginReceipts) GetMark() []byte {
 	if x != nil {
-		return x.Key
+		return x.Mark
 	}
 	return nil
 }
@@ -2535,10 +2570,10 @@ func (x *SnapshotHead) GetReceipts() *Receipts {
 	return nil
 }
 
-// Receipts are what the leader signs launches with (R40).
+// Receipts are what makes a launch known as a leader's (R40).
 type Receipts struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Key           []byte                 `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
+	Mark          []byte                 `protobuf:"bytes,1,opt,name=mark,proto3" json:"mark,omitempty"`
 	Since         *v1.Term               `protobuf:"bytes,2,opt,name=since,proto3" json:"since,omitempty"`
 	Began         *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=began,proto3" json:"began,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -2575,9 +2610,9 @@ func (*Receipts) Descriptor() ([]byte, []int) {
 	return file_internal_logpb_log_proto_rawDescGZIP(), []int{34}
 }
 
-func (x *Receipts) GetKey() []byte {
+func (x *Receipts) GetMark() []byte {
 	if x != nil {
-		return x.Key
+		return x.Mark
 	}
 	return nil
 }
@@ -2976,7 +3011,10 @@ type AgentItem struct {
 	Maintenance *v1.Window `protobuf:"bytes,9,opt,name=maintenance,proto3" json:"maintenance,omitempty"`
 	Maintained  bool       `protobuf:"varint,10,opt,name=maintained,proto3" json:"maintained,omitempty"`
 	// Since format 4.
-	Gone          *timestamppb.Timestamp `protobuf:"bytes,11,opt,name=gone,proto3" json:"gone,omitempty"`
+	Gone *timestamppb.Timestamp `protobuf:"bytes,11,opt,name=gone,proto3" json:"gone,omitempty"`
+	// Since format 6.
+	Receipts      bool     `protobuf:"varint,20,opt,name=receipts,proto3" json:"receipts,omitempty"`
+	ReceiptsAfter *v1.Term `protobuf:"bytes,21,opt,name=receipts_after,json=receiptsAfter,proto3" json:"receipts_after,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3084,6 +3122,20 @@ func (x *AgentItem) GetMaintained() bool {
 func (x *AgentItem) GetGone() *timestamppb.Timestamp {
 	if x != nil {
 		return x.Gone
+	}
+	return nil
+}
+
+func (x *AgentItem) GetReceipts() bool {
+	if x != nil {
+		return x.Receipts
+	}
+	return false
+}
+
+func (x *AgentItem) GetReceiptsAfter() *v1.Term {
+	if x != nil {
+		return x.ReceiptsAfter
 	}
 	return nil
 }
@@ -3758,15 +3810,21 @@ const file_internal_logpb_log_proto_rawDesc = "" +
 	"\aversion\x18\x04 \x01(\tR\aversion\x12\x1c\n" +
 	"\tallocator\x18\x05 \x01(\tR\tallocator\"\x1e\n" +
 	"\fRemoveMaster\x12\x0e\n" +
-	"\x02id\x18\x01 \x01(\tR\x02id\"c\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\"\xb7\x01\n" +
 	"\n" +
 	"AdmitAgent\x12&\n" +
 	"\x05agent\x18\x01 \x01(\v2\x10.tender.v1.AgentR\x05agent\x12\x14\n" +
 	"\x05nonce\x18\x02 \x01(\tR\x05nonce\x12\x17\n" +
-	"\aboot_id\x18\x03 \x01(\tR\x06bootId\"N\n" +
+	"\aboot_id\x18\x03 \x01(\tR\x06bootId\x12\x1a\n" +
+	"\breceipts\x18\n" +
+	" \x01(\bR\breceipts\x126\n" +
+	"\x0ereceipts_after\x18\v \x01(\v2\x0f.tender.v1.TermR\rreceiptsAfter\"\xa2\x01\n" +
 	"\vUpdateAgent\x12&\n" +
 	"\x05agent\x18\x01 \x01(\v2\x10.tender.v1.AgentR\x05agent\x12\x17\n" +
-	"\aboot_id\x18\x02 \x01(\tR\x06bootId\"\x86\x01\n" +
+	"\aboot_id\x18\x02 \x01(\tR\x06bootId\x12\x1a\n" +
+	"\breceipts\x18\n" +
+	" \x01(\bR\breceipts\x126\n" +
+	"\x0ereceipts_after\x18\v \x01(\v2\x0f.tender.v1.TermR\rreceiptsAfter\"\x86\x01\n" +
 	"\tMarkAgent\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x10\n" +
 	"\x03set\x18\x02 \x01(\rR\x03set\x12\x14\n" +
@@ -3845,9 +3903,9 @@ const file_internal_logpb_log_proto_rawDesc = "" +
 	"\x05grant\x18\x02 \x01(\v2\x1d.tender.log.v1.PrincipalGrantR\x05grant\"A\n" +
 	"\x0fRevokePrincipal\x12\x1c\n" +
 	"\tprincipal\x18\x01 \x01(\tR\tprincipal\x12\x10\n" +
-	"\x03why\x18\x02 \x01(\tR\x03why\"H\n" +
-	"\rBeginReceipts\x12\x10\n" +
-	"\x03key\x18\x01 \x01(\fR\x03key\x12%\n" +
+	"\x03why\x18\x02 \x01(\tR\x03why\"J\n" +
+	"\rBeginReceipts\x12\x12\n" +
+	"\x04mark\x18\x01 \x01(\fR\x04mark\x12%\n" +
 	"\x05since\x18\x02 \x01(\v2\x0f.tender.v1.TermR\x05since\"=\n" +
 	"\vCreateToken\x12.\n" +
 	"\x05token\x18\x01 \x01(\v2\x18.tender.log.v1.TokenItemR\x05token\",\n" +
@@ -3873,9 +3931,9 @@ const file_internal_logpb_log_proto_rawDesc = "" +
 	"lostAgents\x12?\n" +
 	"\x0flost_frameworks\x18\v \x03(\v2\x16.tender.log.v1.NumbersR\x0elostFrameworks\x12\x19\n" +
 	"\bmeta_sum\x18\f \x01(\tR\ametaSum\x123\n" +
-	"\breceipts\x18\x14 \x01(\v2\x17.tender.log.v1.ReceiptsR\breceipts\"u\n" +
-	"\bReceipts\x12\x10\n" +
-	"\x03key\x18\x01 \x01(\fR\x03key\x12%\n" +
+	"\breceipts\x18\x14 \x01(\v2\x17.tender.log.v1.ReceiptsR\breceipts\"w\n" +
+	"\bReceipts\x12\x12\n" +
+	"\x04mark\x18\x01 \x01(\fR\x04mark\x12%\n" +
 	"\x05since\x18\x02 \x01(\v2\x0f.tender.v1.TermR\x05since\x120\n" +
 	"\x05began\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x05began\"3\n" +
 	"\aNumbers\x12\x14\n" +
@@ -3901,7 +3959,7 @@ const file_internal_logpb_log_proto_rawDesc = "" +
 	"\n" +
 	"MasterItem\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12-\n" +
-	"\x06master\x18\x02 \x01(\v2\x15.tender.log.v1.MasterR\x06master\"\xa9\x03\n" +
+	"\x06master\x18\x02 \x01(\v2\x15.tender.log.v1.MasterR\x06master\"\xfd\x03\n" +
 	"\tAgentItem\x12&\n" +
 	"\x05agent\x18\x01 \x01(\v2\x10.tender.v1.AgentR\x05agent\x12\x14\n" +
 	"\x05nonce\x18\x02 \x01(\tR\x05nonce\x12\x17\n" +
@@ -3916,7 +3974,9 @@ const file_internal_logpb_log_proto_rawDesc = "" +
 	"maintained\x18\n" +
 	" \x01(\bR\n" +
 	"maintained\x12.\n" +
-	"\x04gone\x18\v \x01(\v2\x1a.google.protobuf.TimestampR\x04gone\"\xdc\x02\n" +
+	"\x04gone\x18\v \x01(\v2\x1a.google.protobuf.TimestampR\x04gone\x12\x1a\n" +
+	"\breceipts\x18\x14 \x01(\bR\breceipts\x126\n" +
+	"\x0ereceipts_after\x18\x15 \x01(\v2\x0f.tender.v1.TermR\rreceiptsAfter\"\xdc\x02\n" +
 	"\rFrameworkItem\x122\n" +
 	"\tframework\x18\x01 \x01(\v2\x14.tender.v1.FrameworkR\tframework\x12\x1a\n" +
 	"\binstance\x18\x02 \x01(\tR\binstance\x12\x18\n" +
@@ -4034,11 +4094,11 @@ var file_internal_logpb_log_proto_goTypes = []any{
 	(*Refusal)(nil),               // 47: tender.log.v1.Refusal
 	(*timestamppb.Timestamp)(nil), // 48: google.protobuf.Timestamp
 	(*v1.Agent)(nil),              // 49: tender.v1.Agent
-	(*durationpb.Duration)(nil),   // 50: google.protobuf.Duration
-	(*v1.Resource)(nil),           // 51: tender.v1.Resource
-	(*v1.Framework)(nil),          // 52: tender.v1.Framework
-	(*v1.Window)(nil),             // 53: tender.v1.Window
-	(*v1.Term)(nil),               // 54: tender.v1.Term
+	(*v1.Term)(nil),               // 50: tender.v1.Term
+	(*durationpb.Duration)(nil),   // 51: google.protobuf.Duration
+	(*v1.Resource)(nil),           // 52: tender.v1.Resource
+	(*v1.Framework)(nil),          // 53: tender.v1.Framework
+	(*v1.Window)(nil),             // 54: tender.v1.Window
 }
 var file_internal_logpb_log_proto_depIdxs = []int32{
 	1,  // 0: tender.log.v1.Entry.commands:type_name -> tender.log.v1.Command
@@ -4073,63 +4133,66 @@ var file_internal_logpb_log_proto_depIdxs = []int32{
 	32, // 29: tender.log.v1.Command.revoke_token:type_name -> tender.log.v1.RevokeToken
 	5,  // 30: tender.log.v1.SetMaster.master:type_name -> tender.log.v1.Master
 	49, // 31: tender.log.v1.AdmitAgent.agent:type_name -> tender.v1.Agent
-	49, // 32: tender.log.v1.UpdateAgent.agent:type_name -> tender.v1.Agent
-	50, // 33: tender.log.v1.MarkAgent.grace:type_name -> google.protobuf.Duration
-	51, // 34: tender.log.v1.SetReserved.saw:type_name -> tender.v1.Resource
-	51, // 35: tender.log.v1.SetReserved.reserved:type_name -> tender.v1.Resource
-	52, // 36: tender.log.v1.Subscribe.framework:type_name -> tender.v1.Framework
-	52, // 37: tender.log.v1.Readmit.framework:type_name -> tender.v1.Framework
-	52, // 38: tender.log.v1.UpdateFramework.framework:type_name -> tender.v1.Framework
-	17, // 39: tender.log.v1.SetRole.set:type_name -> tender.log.v1.Role
-	51, // 40: tender.log.v1.Role.guarantee:type_name -> tender.v1.Resource
-	51, // 41: tender.log.v1.Role.limit:type_name -> tender.v1.Resource
-	48, // 42: tender.log.v1.Expire.before:type_name -> google.protobuf.Timestamp
-	53, // 43: tender.log.v1.SetMaintenance.window:type_name -> tender.v1.Window
-	53, // 44: tender.log.v1.SetMaintenance.saw:type_name -> tender.v1.Window
-	53, // 45: tender.log.v1.BeginMaintenance.window:type_name -> tender.v1.Window
-	26, // 46: tender.log.v1.Grant.grant:type_name -> tender.log.v1.PrincipalGrant
-	26, // 47: tender.log.v1.TakeGrant.grant:type_name -> tender.log.v1.PrincipalGrant
-	54, // 48: tender.log.v1.BeginReceipts.since:type_name -> tender.v1.Term
-	45, // 49: tender.log.v1.CreateToken.token:type_name -> tender.log.v1.TokenItem
-	35, // 50: tender.log.v1.SnapshotHead.lost_agents:type_name -> tender.log.v1.Numbers
-	35, // 51: tender.log.v1.SnapshotHead.lost_frameworks:type_name -> tender.log.v1.Numbers
-	34, // 52: tender.log.v1.SnapshotHead.receipts:type_name -> tender.log.v1.Receipts
-	54, // 53: tender.log.v1.Receipts.since:type_name -> tender.v1.Term
-	48, // 54: tender.log.v1.Receipts.began:type_name -> google.protobuf.Timestamp
-	38, // 55: tender.log.v1.SnapshotItem.master:type_name -> tender.log.v1.MasterItem
-	39, // 56: tender.log.v1.SnapshotItem.agent:type_name -> tender.log.v1.AgentItem
-	40, // 57: tender.log.v1.SnapshotItem.framework:type_name -> tender.log.v1.FrameworkItem
-	42, // 58: tender.log.v1.SnapshotItem.store:type_name -> tender.log.v1.StoreItem
-	43, // 59: tender.log.v1.SnapshotItem.role:type_name -> tender.log.v1.RoleItem
-	44, // 60: tender.log.v1.SnapshotItem.client:type_name -> tender.log.v1.ClientItem
-	37, // 61: tender.log.v1.SnapshotItem.principal:type_name -> tender.log.v1.PrincipalItem
-	45, // 62: tender.log.v1.SnapshotItem.token:type_name -> tender.log.v1.TokenItem
-	26, // 63: tender.log.v1.PrincipalItem.grants:type_name -> tender.log.v1.PrincipalGrant
-	48, // 64: tender.log.v1.PrincipalItem.created:type_name -> google.protobuf.Timestamp
-	48, // 65: tender.log.v1.PrincipalItem.revoked:type_name -> google.protobuf.Timestamp
-	5,  // 66: tender.log.v1.MasterItem.master:type_name -> tender.log.v1.Master
-	49, // 67: tender.log.v1.AgentItem.agent:type_name -> tender.v1.Agent
-	50, // 68: tender.log.v1.AgentItem.grace:type_name -> google.protobuf.Duration
-	48, // 69: tender.log.v1.AgentItem.admitted:type_name -> google.protobuf.Timestamp
-	51, // 70: tender.log.v1.AgentItem.reserved:type_name -> tender.v1.Resource
-	53, // 71: tender.log.v1.AgentItem.maintenance:type_name -> tender.v1.Window
-	48, // 72: tender.log.v1.AgentItem.gone:type_name -> google.protobuf.Timestamp
-	52, // 73: tender.log.v1.FrameworkItem.framework:type_name -> tender.v1.Framework
-	48, // 74: tender.log.v1.FrameworkItem.admitted:type_name -> google.protobuf.Timestamp
-	48, // 75: tender.log.v1.FrameworkItem.removed:type_name -> google.protobuf.Timestamp
-	41, // 76: tender.log.v1.FrameworkItem.operations:type_name -> tender.log.v1.OperationDone
-	17, // 77: tender.log.v1.RoleItem.set:type_name -> tender.log.v1.Role
-	48, // 78: tender.log.v1.ClientItem.seen:type_name -> google.protobuf.Timestamp
-	46, // 79: tender.log.v1.ClientItem.result:type_name -> tender.log.v1.Result
-	48, // 80: tender.log.v1.TokenItem.created:type_name -> google.protobuf.Timestamp
-	48, // 81: tender.log.v1.TokenItem.expires:type_name -> google.protobuf.Timestamp
-	48, // 82: tender.log.v1.TokenItem.revoked:type_name -> google.protobuf.Timestamp
-	47, // 83: tender.log.v1.Result.refusal:type_name -> tender.log.v1.Refusal
-	84, // [84:84] is the sub-list for method output_type
-	84, // [84:84] is the sub-list for method input_type
-	84, // [84:84] is the sub-list for extension type_name
-	84, // [84:84] is the sub-list for extension extendee
-	0,  // [0:84] is the sub-list for field type_name
+	50, // 32: tender.log.v1.AdmitAgent.receipts_after:type_name -> tender.v1.Term
+	49, // 33: tender.log.v1.UpdateAgent.agent:type_name -> tender.v1.Agent
+	50, // 34: tender.log.v1.UpdateAgent.receipts_after:type_name -> tender.v1.Term
+	51, // 35: tender.log.v1.MarkAgent.grace:type_name -> google.protobuf.Duration
+	52, // 36: tender.log.v1.SetReserved.saw:type_name -> tender.v1.Resource
+	52, // 37: tender.log.v1.SetReserved.reserved:type_name -> tender.v1.Resource
+	53, // 38: tender.log.v1.Subscribe.framework:type_name -> tender.v1.Framework
+	53, // 39: tender.log.v1.Readmit.framework:type_name -> tender.v1.Framework
+	53, // 40: tender.log.v1.UpdateFramework.framework:type_name -> tender.v1.Framework
+	17, // 41: tender.log.v1.SetRole.set:type_name -> tender.log.v1.Role
+	52, // 42: tender.log.v1.Role.guarantee:type_name -> tender.v1.Resource
+	52, // 43: tender.log.v1.Role.limit:type_name -> tender.v1.Resource
+	48, // 44: tender.log.v1.Expire.before:type_name -> google.protobuf.Timestamp
+	54, // 45: tender.log.v1.SetMaintenance.window:type_name -> tender.v1.Window
+	54, // 46: tender.log.v1.SetMaintenance.saw:type_name -> tender.v1.Window
+	54, // 47: tender.log.v1.BeginMaintenance.window:type_name -> tender.v1.Window
+	26, // 48: tender.log.v1.Grant.grant:type_name -> tender.log.v1.PrincipalGrant
+	26, // 49: tender.log.v1.TakeGrant.grant:type_name -> tender.log.v1.PrincipalGrant
+	50, // 50: tender.log.v1.BeginReceipts.since:type_name -> tender.v1.Term
+	45, // 51: tender.log.v1.CreateToken.token:type_name -> tender.log.v1.TokenItem
+	35, // 52: tender.log.v1.SnapshotHead.lost_agents:type_name -> tender.log.v1.Numbers
+	35, // 53: tender.log.v1.SnapshotHead.lost_frameworks:type_name -> tender.log.v1.Numbers
+	34, // 54: tender.log.v1.SnapshotHead.receipts:type_name -> tender.log.v1.Receipts
+	50, // 55: tender.log.v1.Receipts.since:type_name -> tender.v1.Term
+	48, // 56: tender.log.v1.Receipts.began:type_name -> google.protobuf.Timestamp
+	38, // 57: tender.log.v1.SnapshotItem.master:type_name -> tender.log.v1.MasterItem
+	39, // 58: tender.log.v1.SnapshotItem.agent:type_name -> tender.log.v1.AgentItem
+	40, // 59: tender.log.v1.SnapshotItem.framework:type_name -> tender.log.v1.FrameworkItem
+	42, // 60: tender.log.v1.SnapshotItem.store:type_name -> tender.log.v1.StoreItem
+	43, // 61: tender.log.v1.SnapshotItem.role:type_name -> tender.log.v1.RoleItem
+	44, // 62: tender.log.v1.SnapshotItem.client:type_name -> tender.log.v1.ClientItem
+	37, // 63: tender.log.v1.SnapshotItem.principal:type_name -> tender.log.v1.PrincipalItem
+	45, // 64: tender.log.v1.SnapshotItem.token:type_name -> tender.log.v1.TokenItem
+	26, // 65: tender.log.v1.PrincipalItem.grants:type_name -> tender.log.v1.PrincipalGrant
+	48, // 66: tender.log.v1.PrincipalItem.created:type_name -> google.protobuf.Timestamp
+	48, // 67: tender.log.v1.PrincipalItem.revoked:type_name -> google.protobuf.Timestamp
+	5,  // 68: tender.log.v1.MasterItem.master:type_name -> tender.log.v1.Master
+	49, // 69: tender.log.v1.AgentItem.agent:type_name -> tender.v1.Agent
+	51, // 70: tender.log.v1.AgentItem.grace:type_name -> google.protobuf.Duration
+	48, // 71: tender.log.v1.AgentItem.admitted:type_name -> google.protobuf.Timestamp
+	52, // 72: tender.log.v1.AgentItem.reserved:type_name -> tender.v1.Resource
+	54, // 73: tender.log.v1.AgentItem.maintenance:type_name -> tender.v1.Window
+	48, // 74: tender.log.v1.AgentItem.gone:type_name -> google.protobuf.Timestamp
+	50, // 75: tender.log.v1.AgentItem.receipts_after:type_name -> tender.v1.Term
+	53, // 76: tender.log.v1.FrameworkItem.framework:type_name -> tender.v1.Framework
+	48, // 77: tender.log.v1.FrameworkItem.admitted:type_name -> google.protobuf.Timestamp
+	48, // 78: tender.log.v1.FrameworkItem.removed:type_name -> google.protobuf.Timestamp
+	41, // 79: tender.log.v1.FrameworkItem.operations:type_name -> tender.log.v1.OperationDone
+	17, // 80: tender.log.v1.RoleItem.set:type_name -> tender.log.v1.Role
+	48, // 81: tender.log.v1.ClientItem.seen:type_name -> google.protobuf.Timestamp
+	46, // 82: tender.log.v1.ClientItem.result:type_name -> tender.log.v1.Result
+	48, // 83: tender.log.v1.TokenItem.created:type_name -> google.protobuf.Timestamp
+	48, // 84: tender.log.v1.TokenItem.expires:type_name -> google.protobuf.Timestamp
+	48, // 85: tender.log.v1.TokenItem.revoked:type_name -> google.protobuf.Timestamp
+	47, // 86: tender.log.v1.Result.refusal:type_name -> tender.log.v1.Refusal
+	87, // [87:87] is the sub-list for method output_type
+	87, // [87:87] is the sub-list for method input_type
+	87, // [87:87] is the sub-list for extension type_name
+	87, // [87:87] is the sub-list for extension extendee
+	0,  // [0:87] is the sub-list for field type_name
 }
 
 func init() { file_internal_logpb_log_proto_init() }

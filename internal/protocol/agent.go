@@ -14,11 +14,12 @@ type AgentCall interface{ agentCall() }
 // The calls of agents.
 type (
 	RegisterAgent struct {
-		Cluster api.ClusterID
-		Version string
-		Agent   api.Agent
-		Nonce   api.Nonce
-		BootID  string
+		Cluster  api.ClusterID
+		Version  string
+		Agent    api.Agent
+		Nonce    api.Nonce
+		BootID   string
+		Receipts bool // it keeps those of launches
 	}
 	ReregisterAgent struct {
 		Cluster api.ClusterID
@@ -27,6 +28,8 @@ type (
 		Agent   api.Agent
 		Nonce   api.Nonce
 		BootID  string
+		// Receipts says that it keeps those of launches; one that has said so once is held to it (R40).
+		Receipts bool
 	}
 	AgentReport struct {
 		Session    uint64
@@ -71,6 +74,7 @@ type ReportedTask struct {
 	LaunchNumber uint64
 	Ended        bool // its terminal status awaits acknowledgement; its resources are free
 	LaunchedAt   time.Time
+	Receipt      string // of the launch, as it came; bytes (R40)
 }
 
 // ReportedExecutor is a running executor as its agent knows it.
@@ -129,6 +133,7 @@ type (
 		Resources         api.Resources // as carved, with labels
 		ExecutorResources api.Resources // when this launch starts the executor
 		Number            uint64        // of the launch within the term
+		Receipt           string        // of the leader; bytes. Empty: the cluster has none (R40)
 	}
 	KillTask struct {
 		api.TaskRef

@@ -47,11 +47,11 @@ func agentCallToProto(call protocol.AgentCall) *apiv1.AgentCall {
 	case protocol.RegisterAgent:
 		m.Call = &apiv1.AgentCall_Register{Register: &apiv1.RegisterAgent{
 			ClusterId: clean(call.Cluster), Version: clean(call.Version), Agent: AgentToProto(call.Agent),
-			Nonce: clean(call.Nonce), BootId: clean(call.BootID)}}
+			Nonce: clean(call.Nonce), BootId: clean(call.BootID), Receipts: call.Receipts}}
 	case protocol.ReregisterAgent:
 		m.Call = &apiv1.AgentCall_Reregister{Reregister: &apiv1.ReregisterAgent{
 			ClusterId: clean(call.Cluster), Term: TermToProto(call.Term), Version: clean(call.Version),
-			Agent: AgentToProto(call.Agent), Nonce: clean(call.Nonce), BootId: clean(call.BootID)}}
+			Agent: AgentToProto(call.Agent), Nonce: clean(call.Nonce), BootId: clean(call.BootID), Receipts: call.Receipts}}
 	case protocol.AgentReport:
 		m.Call = &apiv1.AgentCall_Report{Report: reportToProto(call)}
 	case protocol.AgentHeartbeat:
@@ -115,6 +115,8 @@ func (c *checker) register(m *apiv1.RegisterAgent) protocol.RegisterAgent {
 		Agent:   c.keptAgent(m.GetAgent()),
 		Nonce:   api.Nonce(c.id("nonce", m.GetNonce())),
 		BootID:  c.text("boot ID", m.GetBootId()),
+
+		Receipts: m.GetReceipts(),
 	}
 }
 
@@ -129,5 +131,7 @@ func (c *checker) reregister(m *apiv1.ReregisterAgent) protocol.ReregisterAgent 
 		Agent:   c.keptAgent(m.GetAgent()),
 		Nonce:   api.Nonce(c.optionalID("nonce", m.GetNonce())),
 		BootID:  c.text("boot ID", m.GetBootId()),
+
+		Receipts: m.GetReceipts(),
 	}
 }

@@ -127,6 +127,7 @@ func LaunchToProto(launch protocol.LaunchTask) *apiv1.LaunchTask {
 		ExecutorResources: ResourcesToProto(launch.ExecutorResources),
 		Number:            launch.Number,
 		Framework:         FrameworkToProto(launch.Framework),
+		Receipt:           []byte(launch.Receipt),
 	}
 }
 
@@ -140,6 +141,7 @@ func LaunchFromProto(m *apiv1.LaunchTask) protocol.LaunchTask {
 		ExecutorResources: c.resources("", m.GetExecutorResources()),
 		Number:            m.GetNumber(),
 		Framework:         c.framework(m.GetFramework()),
+		Receipt:           string(m.GetReceipt()),
 	}
 	if launch.Framework.ID == "" {
 		launch.Framework.ID = api.FrameworkID(m.GetFrameworkId())

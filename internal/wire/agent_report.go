@@ -71,8 +71,12 @@ func ReportedTaskToProto(task protocol.ReportedTask) *apiv1.ReportedTask {
 		LaunchNumber: task.LaunchNumber,
 		Ended:        task.Ended,
 		LaunchedAt:   TimeToProto(task.LaunchedAt),
+		Receipt:      []byte(task.Receipt),
 	}
 }
+
+// receiptBytesMax is more than a receipt of any version has.
+const receiptBytesMax = 64
 
 // reportedTask checks what the master reckons with. The rest of the task was checked
 // when it was launched, maybe by an older master with other rules.
@@ -90,6 +94,10 @@ func (c *checker) reportedTask(m *apiv1.ReportedTask) protocol.ReportedTask {
 		LaunchNumber: m.GetLaunchNumber(),
 		Ended:        m.GetEnded(),
 		LaunchedAt:   c.time("the launch of a task", m.GetLaunchedAt()),
+		Receipt:      string(m.GetReceipt()),
+	}
+	if len(task.Receipt) > receiptBytesMax {
+		c.fail("a receipt has %d bytes, at most %d are allowed", len(task.Receipt), receiptBytesMax)
 	}
 	c.id("task ID", string(task.Task.ID))
 	c.id("executor ID", string(task.Task.ExecutorID()))

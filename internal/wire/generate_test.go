@@ -398,11 +398,11 @@ func (g gen) agentCalls() []func() protocol.AgentCall {
 	return []func() protocol.AgentCall{
 		func() protocol.AgentCall {
 			return protocol.RegisterAgent{Cluster: api.ClusterID(g.maybeID()), Version: g.text(), Agent: g.agent(),
-				Nonce: api.Nonce(g.id()), BootID: g.text()}
+				Nonce: api.Nonce(g.id()), BootID: g.text(), Receipts: g.bool()}
 		},
 		func() protocol.AgentCall {
 			return protocol.ReregisterAgent{Cluster: api.ClusterID(g.id()), Term: g.term(), Version: g.text(), Agent: g.agent(),
-				Nonce: api.Nonce(g.maybeID()), BootID: g.text()}
+				Nonce: api.Nonce(g.maybeID()), BootID: g.text(), Receipts: g.bool()}
 		},
 		func() protocol.AgentCall { return g.report(3) },
 		func() protocol.AgentCall { return protocol.AgentHeartbeat{Usage: g.usageReport(), Unable: g.text()} },
@@ -418,11 +418,19 @@ func (g gen) agentCalls() []func() protocol.AgentCall {
 	}
 }
 
+func (g gen) receipt() string {
+	if g.bool() {
+		return ""
+	}
+	return "sixteen bytes \x00\xff"
+}
+
 func (g gen) report(limit int) protocol.AgentReport {
 	report := protocol.AgentReport{Session: g.number(), Volumes: g.resources(), Last: g.bool(), Rebooted: g.bool()}
 	report.Tasks = some(g, limit, func() protocol.ReportedTask {
 		return protocol.ReportedTask{Task: g.task(), Framework: api.FrameworkID(g.id()), Role: g.role(), Resources: g.resources(),
-			Status: g.status(), LaunchTerm: g.term(), LaunchNumber: g.number(), Ended: g.bool(), LaunchedAt: g.time()}
+			Status: g.status(), LaunchTerm: g.term(), LaunchNumber: g.number(), Ended: g.bool(), LaunchedAt: g.time(),
+			Receipt: g.receipt()}
 	}, nil)
 	report.Executors = some(g, limit, func() protocol.ReportedExecutor {
 		return protocol.ReportedExecutor{Executor: g.executor(), Framework: api.FrameworkID(g.id()), Role: g.role(), Resources: g.resources()}
@@ -447,7 +455,7 @@ func (g gen) agentEvents() []func() protocol.AgentEvent {
 		func() protocol.AgentEvent { return protocol.Reported{} },
 		func() protocol.AgentEvent {
 			return protocol.LaunchTask{Task: g.task(), Framework: g.framework(), Role: g.role(), Resources: g.resources(),
-				ExecutorResources: g.resources(), Number: g.number()}
+				ExecutorResources: g.resources(), Number: g.number(), Receipt: g.receipt()}
 		},
 		func() protocol.AgentEvent {
 			return protocol.KillTask{TaskRef: g.taskRef(), Grace: g.duration(), Reason: g.reason()}

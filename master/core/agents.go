@@ -51,6 +51,7 @@ type agent struct {
 	reserving  bool          // an operator changes what is reserved; the registry has not answered yet
 	orphans    map[api.VolumeID]*orphan
 	stubs      []protocol.TaskStub
+	apart      []protocol.TaskStub  // tasks that no leader has launched there: neither counted nor killed (R40)
 	killsAhead map[api.TaskRef]kill // of operators, for tasks that only frameworks know of until it is back
 
 	marked api.Mark // as last seen in the registry

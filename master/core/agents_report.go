@@ -1,11 +1,14 @@
 package core
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/internal/protocol"
+	"github.com/tenderhq/tender/master/core/receipts"
 	"github.com/tenderhq/tender/master/registry"
 )
 
@@ -89,6 +92,7 @@ func (r *agents) reportDone(a *agent, next phase) {
 	a.policyStale = true    // and the policy, which may have forgotten it, knows it before anything is taken on it
 	r.standing.restate(a)
 	a.enter(next)
+	r.setApart(a, got)
 	r.readmitReported(a, got)
 	r.executors.takeExecutors(a, got)
 	r.tasks.takeTasks(a, got)
@@ -109,6 +113,83 @@ func (r *agents) reportDone(a *agent, next phase) {
 	r.answers.answerQuestions(a)
 	r.maintenance.checkDrained(a)
 	r.inverses.askToLeave(a)
+}
+
+// receiptState is what this leader does about receipts (R40).
+type receiptState struct {
+	mark  []byte // of its key; empty: it has none
+	asked bool   // the registry is to know that, and has been asked to
+}
+
+// beginReceipts has the registry know by which key launches are signed from now on, or that they are by none. It asks once,
+// when the registry can say so.
+func (c *Core) beginReceipts() {
+	if c.receipts.asked || bytes.Equal(c.receipts.mark, c.registry.Receipts.Mark) || !c.registry.Knows(registry.FormatTrust) {
+		return
+	}
+	c.receipts.asked = true
+	c.proposals.propose(registry.BeginReceipts{Mark: c.receipts.mark, Since: c.term})
+}
+
+// signs says whether launches carry receipts: this leader has the key that the registry knows of.
+func (b *base) signs() bool {
+	return len(b.receipts.mark) > 0 && bytes.Equal(b.receipts.mark, b.registry.Receipts.Mark)
+}
+
+// receiptOf is the receipt of a launch, "" where there is none.
+func (b *base) receiptOf(ref api.TaskRef, agent api.AgentID, launch launchID) string {
+	if !b.signs() {
+		return ""
+	}
+	return receipts.Sign(b.config.ReceiptKey, launchOf(ref, agent, launch))
+}
+
+func launchOf(ref api.TaskRef, agent api.AgentID, launch launchID) receipts.Launch {
+	return receipts.Launch{Framework: ref.Framework, Task: ref.Task, Agent: agent, Term: launch.term, Number: launch.number}
+}
+
+// launchedHere says whether a leader has launched a reported task on the agent. This leader's own launches it knows. What was
+// launched before there were receipts, or before the agent kept them, is believed: by its term. So is all that an agent
+// reports which has never said that it keeps them, as one of an older version.
+func (r *agents) launchedHere(a *agent, rt protocol.ReportedTask) bool {
+	ref, launch := api.TaskRef{Framework: rt.Framework, Task: rt.Task.ID}, launchID{rt.LaunchTerm, rt.LaunchNumber}
+	all, known, own := r.registry.Receipts, r.registry.Agents[a.id], a.tasks[ref]
+	switch {
+	case !r.signs() || !known.Receipts:
+		return true
+	case own != nil && own.launch == launch:
+		return true
+	case !all.Since.Before(launch.term) && !known.Admitted.After(all.Began): // an agent that came later has nothing of before
+		return true
+	case rt.Receipt == "" && !known.ReceiptsAfter.Before(launch.term):
+		return true
+	}
+	return receipts.True(r.config.ReceiptKey, launchOf(ref, a.id, launch), rt.Receipt)
+}
+
+// setApart takes out of a report the tasks that no leader has launched: they are shown, and neither counted, told nor killed
+// (R40).
+func (r *agents) setApart(a *agent, got *report) {
+	a.apart = nil
+	apart := 0
+	got.tasks = slices.DeleteFunc(got.tasks, func(rt protocol.ReportedTask) bool {
+		if r.launchedHere(a, rt) {
+			return false
+		}
+		if apart++; apart <= stubsPerAgentMax {
+			stub := protocol.TaskStub{
+				TaskRef: api.TaskRef{Framework: rt.Framework, Task: rt.Task.ID}, Name: rt.Task.DisplayName(), Role: rt.Role, LaunchedAt: rt.LaunchedAt,
+				Status: withoutPlace(rt.Status),
+			}
+			stub.Status.Message = "set apart: no leader has launched it there, as it shows no true receipt"
+			a.apart = append(a.apart, stub)
+		}
+		return true
+	})
+	if apart > 0 {
+		r.warn("tasks set apart", field("agent", a.id), field("tasks", fmt.Sprint(apart)), field("first", a.apart[0].TaskRef.String()),
+			field("why", "no leader has launched them there: they show no true receipt"))
+	}
 }
 
 // account is what the agent has told with it.

@@ -41,6 +41,7 @@ type greeting struct {
 	boot    string
 	first   bool // RegisterAgent: an agent without an ID
 	version string
+	keeps   bool // receipts of launches (R40)
 }
 
 func (r *agents) agentOpened(event AgentOpened) {
@@ -49,9 +50,9 @@ func (r *agents) agentOpened(event AgentOpened) {
 	var g greeting
 	switch first := event.First.(type) {
 	case protocol.RegisterAgent:
-		g = greeting{first.Cluster, api.Term{}, first.Agent, first.Nonce, first.BootID, true, first.Version}
+		g = greeting{first.Cluster, api.Term{}, first.Agent, first.Nonce, first.BootID, true, first.Version, first.Receipts}
 	case protocol.ReregisterAgent:
-		g = greeting{first.Cluster, first.Term, first.Agent, first.Nonce, first.BootID, false, first.Version}
+		g = greeting{first.Cluster, first.Term, first.Agent, first.Nonce, first.BootID, false, first.Version, first.Receipts}
 	default:
 		r.refuseAgent(l, "", api.Invalid, errors.New("the first call must be Register or Reregister"))
 		return
@@ -104,12 +105,19 @@ func (r *agents) agentVersionRefused(g greeting, err error) {
 	}
 }
 
+// keepsReceipts says whether the registry is to hold an agent to its receipts from now on: it keeps them, and launches carry
+// them.
+func (r *agents) keepsReceipts(g greeting) bool { return g.keeps && r.signs() }
+
 // greet opens the session, after the registry's word where that is new.
 func (r *agents) greet(l *link, g greeting) {
 	known, admitted := r.registry.Agents[g.agent.ID]
 	switch {
 	case g.first, !admitted:
-		change := registry.AdmitAgent{Agent: g.agent, Nonce: g.nonce, BootID: g.boot}
+		change := registry.AdmitAgent{Agent: g.agent, Nonce: g.nonce, BootID: g.boot, Receipts: r.keepsReceipts(g)}
+		if !g.first { // it may have what was launched before
+			change.ReceiptsAfter = r.term
+		}
 		r.proposals.propose(change, greetAgent{l, g})
 	case known.Nonce != g.nonce:
 		r.refuseAgent(l, g.agent.ID, api.Exists, fmt.Errorf("the agent with this ID on %s has another nonce: a cloned data folder?", known.Agent.Hostname))
@@ -117,8 +125,8 @@ func (r *agents) greet(l *link, g greeting) {
 		r.refuseGone(l, g.agent.ID, "it was marked gone: "+known.Why)
 	case r.contested(g.agent.ID, g):
 		r.askPredecessor(l, r.agentByID[g.agent.ID], g)
-	case known.BootID != g.boot || !sameAgent(known.Agent, g.agent):
-		change := registry.UpdateAgent{Agent: g.agent, BootID: g.boot}
+	case known.BootID != g.boot || !sameAgent(known.Agent, g.agent) || r.keepsReceipts(g) && !known.Receipts:
+		change := registry.UpdateAgent{Agent: g.agent, BootID: g.boot, Receipts: r.keepsReceipts(g), ReceiptsAfter: r.term}
 		r.proposals.propose(change, greetAgent{l, g})
 	default:
 		r.openAgent(l, r.agentByID[g.agent.ID], g)

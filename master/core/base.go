@@ -31,6 +31,7 @@ type base struct {
 	voices    uint64 // words of agents about what is not theirs, refused in this term
 	strays    uint64 // statuses of agents of frameworks that are not there
 	versions  view.RefusedVersions
+	receipts  receiptState
 }
 
 // emit adds an effect to those of the event at hand.

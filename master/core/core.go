@@ -14,6 +14,7 @@ import (
 	"github.com/tenderhq/tender/allocator/constraint"
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/internal/value"
+	"github.com/tenderhq/tender/master/core/receipts"
 	"github.com/tenderhq/tender/master/registry"
 )
 
@@ -39,6 +40,10 @@ type Config struct {
 	// revocable, however little they use (R28). Default 10. Small uses more of the cluster and
 	// revokes more often; 100 offers nothing.
 	RevocableMargin int
+
+	// ReceiptKey is the cluster's, by which launches are signed (R40). Empty: the cluster asks nobody who he is, and launches
+	// carry no receipts.
+	ReceiptKey []byte
 
 	// Compile makes a program of a constraint; the same text always the same. Default
 	// constraint.Compile.
@@ -109,6 +114,9 @@ func New(config Config, state *registry.State, term api.Term, policy allocator.A
 		frameworkByID: make(map[api.FrameworkID]*framework),
 		sessionByConn: make(map[Conn]*session),
 	})
+	if len(c.config.ReceiptKey) > 0 {
+		c.receipts.mark = receipts.Mark(c.config.ReceiptKey)
+	}
 	c.operations.limits.recoverRoles()
 	c.sessions.recoverFrameworks()
 	c.agents.recoverAgents()
@@ -171,6 +179,7 @@ func (c *Core) Step(event Event) []Effect {
 		c.came = event.At
 	}
 	c.happen(event.What)
+	c.beginReceipts()
 	c.answers.payOwed()
 	return c.out
 }

@@ -263,6 +263,9 @@ func (w *world) taken(a *fakeAgent, launch protocol.LaunchTask) {
 		Status:     api.Status{Framework: ref.Framework, Task: ref.Task, Agent: a.info.ID, State: api.TaskStaging},
 		LaunchTerm: w.term, LaunchNumber: launch.Number, LaunchedAt: w.now,
 	}}
+	if !a.keepsNone {
+		a.tasks[ref].Receipt = launch.Receipt
+	}
 	a.copies[ref.Framework] = launch.Framework
 	executor := api.ExecutorRef{Framework: ref.Framework, Executor: launch.Task.ExecutorID()}
 	if _, runs := a.executors[executor]; !runs {

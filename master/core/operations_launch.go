@@ -47,6 +47,7 @@ func (r *operations) launch(x *acceptance, wish api.Task) {
 		Resources:         plan.task,
 		ExecutorResources: plan.executor,
 		Number:            t.launch.number,
+		Receipt:           r.receiptOf(t.ref, x.agent.id, t.launch),
 	})
 	if r.config.Debug {
 		r.debug("task launched", field("task", t.ref.String()), field("agent", x.agent.id), field("resources", plan.task.String()))

@@ -59,6 +59,7 @@ func (r reader) Agent(id api.AgentID) view.Agent {
 		Revocable: a.gap,
 		Occupied:  a.used.Firm().Plus(a.smooth.told),
 		Orphans:   a.showOrphans(),
+		Apart:     a.apart,
 		Tasks:     c.livingTasks(a),
 		MaybeMore: c.answers.maybeMore(a),
 		Usage:     a.usage,
@@ -243,6 +244,19 @@ func (r reader) Untold() iter.Seq2[api.AgentID, api.TaskRef] {
 		for id, a := range r.core.agentByID { // order: irrelevant because the view sorts
 			for _, ref := range r.core.answers.untold(a) {
 				if !yield(id, ref) {
+					return
+				}
+			}
+		}
+	}
+}
+
+func (r reader) Apart() iter.Seq2[api.AgentID, *protocol.TaskStub] {
+	return func(yield func(api.AgentID, *protocol.TaskStub) bool) {
+		for _, id := range sortedKeys(r.core.agentByID) {
+			apart := r.core.agentByID[id].apart
+			for i := range apart {
+				if !yield(id, &apart[i]) {
 					return
 				}
 			}

@@ -184,7 +184,7 @@ func (w *world) newAgent(args transcript.Line) {
 		copies:    make(map[api.FrameworkID]api.Framework),
 	}
 	a.info = api.Agent{Hostname: "host-" + a.name, Resources: resourcesOf(args)}
-	a.info.Zone, a.version = args.Named["zone"], args.Named["version"]
+	a.info.Zone, a.version, a.keepsNone = args.Named["zone"], args.Named["version"], args.Named["receipts"] == "no"
 	if host := args.Named["host"]; host != "" {
 		a.info.Hostname = host
 	}

@@ -2,6 +2,7 @@ package core_test
 
 import (
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/tenderhq/tender/api"
@@ -37,6 +38,17 @@ func (w *world) verbOfVoices(verb string, args transcript.Line) bool {
 			LaunchTerm: api.Term{Number: number}, LaunchNumber: number,
 			Status: api.Status{Framework: ref.Framework, Task: ref.Task, Number: 1, State: api.TaskRunning},
 		}}
+		if other := args.Named["receipt-of"]; other != "" { // what it shows is another launch's
+			holder, name, _ := strings.Cut(other, ":")
+			a.tasks[ref].Receipt = w.agents[holder].tasks[w.ref(name)].Receipt
+		}
+	case "receipts": // the cluster's key from the next leader on: receipts one; receipts none
+		w.config.ReceiptKey = nil
+		if key := args.Word(0); key != "none" {
+			w.config.ReceiptKey = []byte(key)
+		}
+	case "keeps-receipts": // an agent is upgraded, or goes back to an older version
+		a.keepsNone = args.Word(1) == "no"
 	case "copy": // the agent says that it has a framework's copy
 		a.copies[api.FrameworkID(args.Word(1))] = api.Framework{ID: api.FrameworkID(args.Word(1)), Name: "invented", Roles: []api.Role{api.DefaultRole}}
 	case "invent": // the agent says a status of a task that it does not have

@@ -51,6 +51,7 @@ type fakeAgent struct {
 	name      string
 	info      api.Agent
 	nonce     api.Nonce
+	keepsNone bool // of receipts: it is of an older version
 	boot      string
 	version   string
 	conn      core.Conn // 0: away
@@ -243,10 +244,10 @@ func (w *world) register(a *fakeAgent) {
 	w.conns++
 	a.conn, a.reported = w.conns, false
 	if a.info.ID == "" {
-		w.step(core.AgentOpened{Conn: a.conn, First: protocol.RegisterAgent{Agent: a.info, Nonce: a.nonce, BootID: a.boot, Version: a.version}})
+		w.step(core.AgentOpened{Conn: a.conn, First: protocol.RegisterAgent{Agent: a.info, Nonce: a.nonce, BootID: a.boot, Version: a.version, Receipts: !a.keepsNone}})
 		return
 	}
-	w.step(core.AgentOpened{Conn: a.conn, First: protocol.ReregisterAgent{Cluster: w.cluster(), Term: a.term, Agent: a.info, Nonce: a.nonce, BootID: a.boot, Version: a.version}})
+	w.step(core.AgentOpened{Conn: a.conn, First: protocol.ReregisterAgent{Cluster: w.cluster(), Term: a.term, Agent: a.info, Nonce: a.nonce, BootID: a.boot, Version: a.version, Receipts: !a.keepsNone}})
 }
 
 // cluster is the one that agents and schedulers know.

@@ -12,6 +12,9 @@ type AdmitAgent struct {
 	Agent  api.Agent
 	Nonce  api.Nonce
 	BootID string
+	// Receipts says that it keeps those of launches, of those after the term. Since FormatTrust.
+	Receipts      bool
+	ReceiptsAfter api.Term
 }
 
 // apply gives an ID to an agent that has none. One that names an ID which this
@@ -31,7 +34,7 @@ func (change AdmitAgent) apply(s *State, at time.Time) Result {
 	if s.countedAgents() >= AgentsMax {
 		return refuse(op, api.Limit, change.Agent.Hostname, "%d agents are admitted; remove those that are gone first", AgentsMax)
 	}
-	admitted := Agent{Agent: change.Agent, Nonce: change.Nonce, BootID: change.BootID, Admitted: at}
+	admitted := Agent{Agent: change.Agent, Nonce: change.Nonce, BootID: change.BootID, Admitted: at, Receipts: change.Receipts, ReceiptsAfter: change.ReceiptsAfter}
 	if bad := s.noRoomForAgent(op, admitted); bad != nil {
 		return *bad
 	}
@@ -75,6 +78,7 @@ func (s *State) admitAgain(old Agent, change AdmitAgent) Result {
 	old.Agent = change.Agent
 	old.Agent.ID = id
 	old.BootID = change.BootID
+	old.keepReceipts(change.Receipts, change.ReceiptsAfter)
 	if bad := s.noRoomForAgent(op, old); bad != nil {
 		return *bad
 	}
@@ -82,10 +86,21 @@ func (s *State) admitAgain(old Agent, change AdmitAgent) Result {
 	return Result{Agent: id}
 }
 
+// keepReceipts holds an agent to its receipts from when it first keeps them.
+func (a *Agent) keepReceipts(keeps bool, after api.Term) {
+	if keeps && !a.Receipts {
+		a.Receipts, a.ReceiptsAfter = true, after
+	}
+}
+
 // UpdateAgent replaces what an admitted agent says of itself.
 type UpdateAgent struct {
 	Agent  api.Agent
 	BootID string
+	// Receipts says that it keeps those of launches, of those after the term; one that has kept them once is held to it.
+	// Since FormatTrust.
+	Receipts      bool
+	ReceiptsAfter api.Term
 }
 
 func (change UpdateAgent) apply(s *State, _ time.Time) Result {
@@ -98,6 +113,7 @@ func (change UpdateAgent) apply(s *State, _ time.Time) Result {
 	}
 	old.Agent = change.Agent
 	old.BootID = change.BootID
+	old.keepReceipts(change.Receipts, change.ReceiptsAfter)
 	if bad := s.noRoomForAgent("agent.update", old); bad != nil {
 		return *bad
 	}

@@ -65,8 +65,8 @@ const (
 	PrincipalsMax = 10_000
 	// GrantsMax bounds what one principal was granted.
 	GrantsMax = 64
-	// ReceiptKeyBytes is the size of the key of receipts.
-	ReceiptKeyBytes = 32
+	// ReceiptMarkBytes is the size of what is remembered of the key of receipts.
+	ReceiptMarkBytes = 32
 
 	// StoreKeyBytesMax bounds a key of a framework's store.
 	StoreKeyBytesMax = 512

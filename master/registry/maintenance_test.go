@@ -17,9 +17,9 @@ func formatted() *State {
 func TestMaintenance(t *testing.T) {
 	s := formatted()
 	apply := func(change Change) Result { return s.Apply(Command{At: epoch, Change: change}) }
-	apply(AdmitAgent{api.Agent{}, "n1", "b1"})
-	apply(AdmitAgent{api.Agent{}, "n2", "b1"})
-	apply(AdmitAgent{api.Agent{}, "n3", "b1"})
+	apply(AdmitAgent{Agent: api.Agent{}, Nonce: "n1", BootID: "b1"})
+	apply(AdmitAgent{Agent: api.Agent{}, Nonce: "n2", BootID: "b1"})
+	apply(AdmitAgent{Agent: api.Agent{}, Nonce: "n3", BootID: "b1"})
 	apply(MarkAgent{ID: "agent-3", Set: api.MarkGone})
 	both := []api.AgentID{"agent-1", "agent-2"}
 	window := api.Window{Start: epoch.Add(time.Hour), Duration: time.Hour}
@@ -70,7 +70,7 @@ func TestMaintenance(t *testing.T) {
 func TestNewFormatsWait(t *testing.T) {
 	s := New()
 	apply := func(change Change) Result { return s.Apply(Command{At: epoch, Change: change}) }
-	apply(AdmitAgent{api.Agent{}, "n1", "b1"})
+	apply(AdmitAgent{Agent: api.Agent{}, Nonce: "n1", BootID: "b1"})
 	set := SetMaintenance{Agents: []api.AgentID{"agent-1"}, Window: api.Window{Start: epoch}}
 	refused := func(what string, kind api.Kind, got Result) {
 		t.Helper()

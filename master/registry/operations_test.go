@@ -13,8 +13,8 @@ import (
 func TestOperationsAreRemembered(t *testing.T) {
 	s := formatted()
 	apply := func(change Change) Result { return s.Apply(Command{At: epoch, Change: change}) }
-	apply(AdmitAgent{api.Agent{}, "n1", "b1"})
-	apply(AdmitAgent{api.Agent{}, "n2", "b1"})
+	apply(AdmitAgent{Agent: api.Agent{}, Nonce: "n1", BootID: "b1"})
+	apply(AdmitAgent{Agent: api.Agent{}, Nonce: "n2", BootID: "b1"})
 	apply(Subscribe{Instance: "i1"})
 	know := func(want ...Operation) {
 		t.Helper()

@@ -90,13 +90,23 @@ func TestAFrameworkIsItsPrincipals(t *testing.T) {
 	}
 }
 
-func TestReceiptsBeginOnce(t *testing.T) {
+// TestReceiptsBeginAndEnd: once by each key, and they end where a leader has none.
+func TestReceiptsBeginAndEnd(t *testing.T) {
 	s := trusted(t)
-	key := make([]byte, ReceiptKeyBytes)
-	refused(t, s, api.Invalid, BeginReceipts{Key: key[1:]})
-	done(t, s, BeginReceipts{Key: key, Since: api.Term{Number: 3}})
-	refused(t, s, api.Exists, BeginReceipts{Key: key, Since: api.Term{Number: 4}})
+	mark, other := make([]byte, ReceiptMarkBytes), []byte("another key, of thirty-two bytes")
+	refused(t, s, api.Invalid, BeginReceipts{Mark: mark[1:]})
+	refused(t, s, api.Exists, BeginReceipts{})
+	done(t, s, BeginReceipts{Mark: mark, Since: api.Term{Number: 3}})
+	refused(t, s, api.Exists, BeginReceipts{Mark: mark, Since: api.Term{Number: 4}})
 	if s.Receipts.Since != (api.Term{Number: 3}) || !s.Receipts.Began.Equal(epoch) {
 		t.Errorf("receipts are %+v", s.Receipts)
+	}
+	done(t, s, BeginReceipts{Mark: other, Since: api.Term{Number: 5}})
+	if s.Receipts.Since != (api.Term{Number: 5}) {
+		t.Errorf("receipts of another key are %+v", s.Receipts)
+	}
+	done(t, s, BeginReceipts{})
+	if len(s.Receipts.Mark) != 0 || !s.Receipts.Began.IsZero() {
+		t.Errorf("receipts have ended, and are %+v", s.Receipts)
 	}
 }

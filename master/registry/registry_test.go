@@ -117,7 +117,7 @@ func drawChange(t *rapid.T) Change {
 	case 22:
 		return RevokePrincipal{Principal: keys.Draw(t, "principal"), Why: "why"}
 	case 23:
-		return BeginReceipts{Key: make([]byte, rapid.SampledFrom([]int{0, ReceiptKeyBytes}).Draw(t, "bytes")), Since: api.Term{Number: 1}}
+		return BeginReceipts{Mark: make([]byte, rapid.SampledFrom([]int{0, ReceiptMarkBytes}).Draw(t, "bytes")), Since: api.Term{Number: 1}}
 	default:
 		if rapid.Bool().Draw(t, "nothing") {
 			return nil
@@ -312,20 +312,20 @@ func TestAgents(t *testing.T) {
 			t.Errorf("%s: got %+v, want %v or %q", what, got, kind, id)
 		}
 	}
-	want("first contact", apply(AdmitAgent{api.Agent{Hostname: "h1"}, "n1", "b1"}), 0, "agent-1")
-	want("again (R7)", apply(AdmitAgent{api.Agent{Hostname: "h1"}, "n1", "b1"}), 0, "agent-1")
-	want("another", apply(AdmitAgent{api.Agent{Hostname: "h2"}, "n2", "b1"}), 0, "agent-2")
-	want("a cloned folder", apply(AdmitAgent{api.Agent{ID: "agent-1"}, "n3", "b1"}), api.Exists, "")
-	want("a cloned nonce", apply(AdmitAgent{api.Agent{ID: "agent-2"}, "n1", "b1"}), api.Exists, "")
+	want("first contact", apply(AdmitAgent{Agent: api.Agent{Hostname: "h1"}, Nonce: "n1", BootID: "b1"}), 0, "agent-1")
+	want("again (R7)", apply(AdmitAgent{Agent: api.Agent{Hostname: "h1"}, Nonce: "n1", BootID: "b1"}), 0, "agent-1")
+	want("another", apply(AdmitAgent{Agent: api.Agent{Hostname: "h2"}, Nonce: "n2", BootID: "b1"}), 0, "agent-2")
+	want("a cloned folder", apply(AdmitAgent{Agent: api.Agent{ID: "agent-1"}, Nonce: "n3", BootID: "b1"}), api.Exists, "")
+	want("a cloned nonce", apply(AdmitAgent{Agent: api.Agent{ID: "agent-2"}, Nonce: "n1", BootID: "b1"}), api.Exists, "")
 	want("reserve", apply(SetReserved{ID: "agent-1", Reserved: api.Scalars(1, 1)}), 0, "agent-1")
 	want("by who saw less", apply(SetReserved{ID: "agent-1", Reserved: api.Scalars(2, 1)}), api.Stale, "")
 	want("gone", apply(MarkAgent{ID: "agent-1", Set: api.MarkGone, Why: "burnt"}), 0, "agent-1")
 	want("comes back", apply(MarkAgent{ID: "agent-1", Clear: api.MarkGone}), api.Removed, "")
-	want("registers", apply(AdmitAgent{api.Agent{}, "n1", "b2"}), api.Removed, "")
+	want("registers", apply(AdmitAgent{Agent: api.Agent{}, Nonce: "n1", BootID: "b2"}), api.Removed, "")
 	want("removed", apply(RemoveAgent{"agent-1"}), 0, "agent-1")
-	want("and comes back", apply(AdmitAgent{api.Agent{ID: "agent-1"}, "n1", "b2"}), api.Removed, "")
-	want("from a lost future", apply(AdmitAgent{api.Agent{ID: "agent-8"}, "n8", "b2"}), 0, "agent-8")
-	want("goes on behind it", apply(AdmitAgent{api.Agent{}, "n9", "b2"}), 0, "agent-9")
+	want("and comes back", apply(AdmitAgent{Agent: api.Agent{ID: "agent-1"}, Nonce: "n1", BootID: "b2"}), api.Removed, "")
+	want("from a lost future", apply(AdmitAgent{Agent: api.Agent{ID: "agent-8"}, Nonce: "n8", BootID: "b2"}), 0, "agent-8")
+	want("goes on behind it", apply(AdmitAgent{Agent: api.Agent{}, Nonce: "n9", BootID: "b2"}), 0, "agent-9")
 }
 
 func TestStore(t *testing.T) {

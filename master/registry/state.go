@@ -35,7 +35,7 @@ const FormatBounded = 4
 // snapshot, so that a new field is in it.
 const FormatHashed = 5
 
-// FormatTrust has principals with what they were granted, and the key of the receipts that launches carry. From it on
+// FormatTrust has principals with what they were granted, and launches that carry receipts. From it on
 // a framework of no principal is the first one's that takes it over, and whoever has no principal, as the cluster asks
 // nobody, may take over any (R6). It also has the tokens by which somebody joins.
 const FormatTrust = 6
@@ -55,7 +55,7 @@ type State struct {
 	Clients    map[string]Client // last result of each proposer (R17)
 	// Principals are those who were granted something, by their names. Replaced, never edited. Since FormatTrust.
 	Principals map[string]Principal
-	// Receipts are the key by which launches are known to be a leader's. Since FormatTrust.
+	// Receipts say since when launches are known to be a leader's. Since FormatTrust.
 	Receipts Receipts
 
 	NextAgent     uint64 // numbers that were never given out; 0 is read as 1
@@ -100,6 +100,10 @@ type Agent struct {
 	Maintained bool
 	// Gone is when it was marked gone. Since FormatBounded.
 	Gone time.Time
+	// Receipts says that it has kept those of launches, and is held to it from then on: for launches of terms after
+	// ReceiptsAfter, up to which it kept none. Since FormatTrust.
+	Receipts      bool
+	ReceiptsAfter api.Term
 }
 
 // Framework is a framework that may hold tasks, or a tombstone of one that was removed.

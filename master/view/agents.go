@@ -27,6 +27,7 @@ type Agent struct {
 	Revocable api.Resources // what its tasks leave unused (R28)
 	Occupied  api.Resources // asked for or used, whichever is more, over all executors (R28)
 	Orphans   []OrphanedVolume
+	Apart     []protocol.TaskStub // tasks that no leader has launched there (R40)
 	Tasks     int
 	MaybeMore bool // it has not told this master what it has, so Tasks are only those of which others know
 	Usage     protocol.UsageReport

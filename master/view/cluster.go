@@ -105,6 +105,8 @@ type Tasks interface {
 	TaskStates() iter.Seq[api.TaskState]
 	// Untold are the tasks that only their frameworks know of, as their agents are not back.
 	Untold() iter.Seq2[api.AgentID, api.TaskRef]
+	// Apart are the tasks that agents report and no leader has launched there, in the same order (R40).
+	Apart() iter.Seq2[api.AgentID, *protocol.TaskStub]
 	// Ended are the tasks that have ended and are remembered, agent by agent in the order of their IDs.
 	Ended() iter.Seq2[api.AgentID, *protocol.TaskStub]
 }

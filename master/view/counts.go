@@ -32,6 +32,7 @@ type Counts struct {
 	Active     int // subscribed
 	Tasks      map[api.TaskState]int
 	Ill        map[Illness]int
+	Apart      int // tasks that no leader has launched
 	Overdue    int // agents that wait to be marked gone
 	// Revocable is what all agents' tasks leave unused, and RevocableUsed what tasks hold of it.
 	Revocable, RevocableUsed api.Resources
@@ -56,6 +57,9 @@ func (c Cluster) Counts() Counts {
 	}
 	for range c.Leader.Untold() {
 		counts.Tasks[api.TaskUnreachable]++
+	}
+	for range c.Leader.Apart() {
+		counts.Apart++
 	}
 	for f := range c.Leader.Frameworks() {
 		counts.addFramework(f)

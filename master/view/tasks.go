@@ -1,6 +1,7 @@
 package view
 
 import (
+	"iter"
 	"strings"
 	"time"
 
@@ -65,7 +66,8 @@ func (c Cluster) Tasks(query Query) Page[Task] {
 		}
 	}
 	if query.All {
-		list.addEnded(c.Leader)
+		list.addStubs(c.Leader.Apart())
+		list.addStubs(c.Leader.Ended())
 	}
 	return pageOf(list.rows, c.task)
 }
@@ -96,10 +98,10 @@ func (l *taskRows) addUntold(agent api.AgentID, ref api.TaskRef) {
 	}
 }
 
-// addEnded adds ended tasks. One whose ID lives again, or whose end is not yet
-// acknowledged, is shown once.
-func (l *taskRows) addEnded(leader Leader) {
-	for agent, stub := range leader.Ended() {
+// addStubs adds tasks that have ended, or that were set apart. One whose ID lives, or whose end is not yet acknowledged, is
+// shown once.
+func (l *taskRows) addStubs(stubs iter.Seq2[api.AgentID, *protocol.TaskStub]) {
+	for agent, stub := range stubs {
 		brief := TaskBrief{Ref: stub.TaskRef, Name: stub.Name, Agent: agent, Role: stub.Role, State: stub.Status.State}
 		if !l.listed[stub.TaskRef] && l.wants(&brief) {
 			l.add(stub.TaskRef.String(), taskRow{ref: stub.TaskRef, agent: agent, ended: stub})

@@ -64,6 +64,7 @@ func (d describer) describeAgent(ctx context.Context, v *apiv1.AgentView) error 
 		{"Occupied", show.Resources(v.GetOccupied())},
 		{"Revocable", show.Resources(v.GetRevocable())},
 		{"Orphaned", orphans(v.GetOrphaned())},
+		{"Set apart", strings.Join(v.GetApart(), ", ")},
 		{"Attributes", show.Pairs(v.GetAttributes())},
 		{"Region", v.GetRegion()},
 		{"Zone", v.GetZone()},

@@ -108,7 +108,7 @@ const pure = "api internal/protocol internal/rights internal/words master/core/.
 // pureImports is what a pure package may import from elsewhere: packages that compute. None of them reads a clock,
 // starts a goroutine, holds a lock or does I/O, but for the names in impure.
 const pureImports = "bytes cel.dev/cel-go/cel cel.dev/cel-go/common/ast cel.dev/cel-go/common/types cel.dev/cel-go/common/types/ref cel.dev/cel-go/ext " +
-	"cmp container/heap container/list container/ring crypto/sha256 encoding encoding/base64 " +
+	"cmp container/heap container/list container/ring crypto/hmac crypto/sha256 encoding encoding/base64 " +
 	"encoding/binary encoding/hex encoding/json errors fmt hash hash/crc32 hash/fnv hash/maphash iter maps math math/big math/bits " +
 	"math/rand/v2 path regexp slices sort strconv strings text/tabwriter time unicode unicode/utf8 unique"
 

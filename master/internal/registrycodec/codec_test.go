@@ -94,7 +94,7 @@ func fill(v reflect.Value, seed *int) {
 // newer are fields that format 1 had not: set by fullState, so that its golden files
 // stay what they were.
 var newer = map[string]bool{"Format": true, "Maintenance": true, "Maintained": true, "Operations": true,
-	"LostAgents": true, "LostFrameworks": true, "Gone": true, "Principals": true, "Receipts": true}
+	"LostAgents": true, "LostFrameworks": true, "Gone": true, "Principals": true, "Receipts": true, "ReceiptsAfter": true}
 
 // every change, full and empty.
 func changes() []registry.Change {
@@ -223,7 +223,7 @@ func fullState() *registry.State {
 	// Keys repeat what is inside, and sizes sum it up.
 	for key, agent := range state.Agents {
 		agent.Maintenance, agent.Maintained = filled[api.Window](200), true
-		agent.Gone = filled[time.Time](400)
+		agent.Gone, agent.Receipts = filled[time.Time](400), true
 		delete(state.Agents, key)
 		state.Agents[agent.Agent.ID] = agent
 	}
@@ -351,12 +351,28 @@ func commandsOf(format uint64) []registry.Command {
 			set.Framework, set.Done = "", nil
 			change = set
 		}
+		if format < registry.FormatTrust {
+			change = withoutReceipts(change)
+		}
 		command := registry.Command{Client: "m1/7", Counter: uint64(i), At: time.Unix(int64(i), 9).UTC(), Change: change}
 		if m, _, err := EncodeCommand(command); err == nil && formatOf(m) <= format {
 			commands = append(commands, command)
 		}
 	}
 	return commands
+}
+
+func withoutReceipts(change registry.Change) registry.Change {
+	switch change := change.(type) {
+	case registry.AdmitAgent:
+		change.Receipts, change.ReceiptsAfter = false, api.Term{}
+		return change
+	case registry.UpdateAgent:
+		change.Receipts, change.ReceiptsAfter = false, api.Term{}
+		return change
+	default:
+		return change
+	}
 }
 
 func stateOf(format uint64) *registry.State {
@@ -378,6 +394,9 @@ func stateOf(format uint64) *registry.State {
 		}
 		if format < registry.FormatBounded {
 			agent.Gone = time.Time{}
+		}
+		if agent.Receipts = format >= registry.FormatTrust; agent.Receipts {
+			agent.ReceiptsAfter = api.Term{Epoch: 2, Number: 9}
 		}
 		state.Agents[id] = agent
 	}

@@ -14,7 +14,7 @@ func TestHashSeesEveryField(t *testing.T) {
 	for _, format := range []uint64{registry.FormatBounded, registry.Format} {
 		seen, was := map[string]string{}, Hash(full(format))
 		for path := range leaves(reflect.ValueOf(full(format)), "") {
-			if format < registry.FormatTrust && (strings.HasPrefix(path, ".Principals") || strings.HasPrefix(path, ".Receipts") ||
+			if format < registry.FormatTrust && (strings.HasPrefix(path, ".Principals") || strings.Contains(path, ".Receipts") ||
 				strings.HasPrefix(path, ".Tokens")) {
 				continue // no registry of that format holds any
 			}

@@ -19,7 +19,7 @@ func encodeTrustChange(m *logpb.Command, change registry.Change) bool {
 	case registry.RevokePrincipal:
 		m.Change = &logpb.Command_RevokePrincipal{RevokePrincipal: &logpb.RevokePrincipal{Principal: c.Principal, Why: c.Why}}
 	case registry.BeginReceipts:
-		m.Change = &logpb.Command_BeginReceipts{BeginReceipts: &logpb.BeginReceipts{Key: c.Key, Since: wire.TermToProto(c.Since)}}
+		m.Change = &logpb.Command_BeginReceipts{BeginReceipts: &logpb.BeginReceipts{Mark: c.Mark, Since: wire.TermToProto(c.Since)}}
 	default:
 		return false
 	}
@@ -35,7 +35,7 @@ func decodeTrustChange(m *logpb.Command) registry.Change {
 	case *logpb.Command_RevokePrincipal:
 		return registry.RevokePrincipal{Principal: c.RevokePrincipal.Principal, Why: c.RevokePrincipal.Why}
 	case *logpb.Command_BeginReceipts:
-		return registry.BeginReceipts{Key: c.BeginReceipts.Key, Since: wire.TermFromProto(c.BeginReceipts.Since)}
+		return registry.BeginReceipts{Mark: c.BeginReceipts.Mark, Since: wire.TermFromProto(c.BeginReceipts.Since)}
 	}
 	return nil
 }
@@ -67,15 +67,15 @@ func principalFromLog(m *logpb.PrincipalItem) registry.Principal {
 }
 
 func receiptsToLog(r registry.Receipts) *logpb.Receipts {
-	if len(r.Key) == 0 {
+	if len(r.Mark) == 0 {
 		return nil
 	}
-	return &logpb.Receipts{Key: r.Key, Since: wire.TermToProto(r.Since), Began: wire.TimeToProto(r.Began)}
+	return &logpb.Receipts{Mark: r.Mark, Since: wire.TermToProto(r.Since), Began: wire.TimeToProto(r.Began)}
 }
 
 func receiptsFromLog(m *logpb.Receipts) registry.Receipts {
 	if m == nil {
 		return registry.Receipts{}
 	}
-	return registry.Receipts{Key: m.GetKey(), Since: wire.TermFromProto(m.GetSince()), Began: wire.TimeOf(m.GetBegan())}
+	return registry.Receipts{Mark: m.GetMark(), Since: wire.TermFromProto(m.GetSince()), Began: wire.TimeOf(m.GetBegan())}
 }

@@ -1,0 +1,42 @@
+package receipts_test
+
+import (
+	"bytes"
+	"testing"
+
+	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/master/core/receipts"
+)
+
+// TestAReceiptIsOfOneLaunch: whatever is different of a launch, another key, and another text make another receipt.
+func TestAReceiptIsOfOneLaunch(t *testing.T) {
+	key := bytes.Repeat([]byte{7}, 32)
+	launch := receipts.Launch{Framework: "f1", Task: "t1", Agent: "a1", Term: api.Term{Epoch: 1, Number: 2}, Number: 3}
+	receipt := receipts.Sign(key, launch)
+	if len(receipt) != receipts.Bytes || !receipts.True(key, launch, receipt) {
+		t.Fatalf("the receipt %x is not true", receipt)
+	}
+	others := map[string]receipts.Launch{
+		"framework": {Framework: "f2", Task: "t1", Agent: "a1", Term: api.Term{Epoch: 1, Number: 2}, Number: 3},
+		"task":      {Framework: "f1", Task: "t2", Agent: "a1", Term: api.Term{Epoch: 1, Number: 2}, Number: 3},
+		"agent":     {Framework: "f1", Task: "t1", Agent: "a2", Term: api.Term{Epoch: 1, Number: 2}, Number: 3},
+		"epoch":     {Framework: "f1", Task: "t1", Agent: "a1", Term: api.Term{Epoch: 2, Number: 2}, Number: 3},
+		"term":      {Framework: "f1", Task: "t1", Agent: "a1", Term: api.Term{Epoch: 1, Number: 3}, Number: 3},
+		"number":    {Framework: "f1", Task: "t1", Agent: "a1", Term: api.Term{Epoch: 1, Number: 2}, Number: 4},
+		"border":    {Framework: "f1t", Task: "1", Agent: "a1", Term: api.Term{Epoch: 1, Number: 2}, Number: 3},
+	}
+	for what, other := range others {
+		if receipts.True(key, other, receipt) {
+			t.Errorf("it is true of a launch of another %s", what)
+		}
+	}
+	for _, wrong := range []string{"", receipt[1:], receipt + "x", "\x00" + receipt[1:]} {
+		if receipts.True(key, launch, wrong) {
+			t.Errorf("%x is true as well", wrong)
+		}
+	}
+	other := bytes.Repeat([]byte{8}, 32)
+	if receipts.True(other, launch, receipt) || bytes.Equal(receipts.Mark(key), receipts.Mark(other)) || len(receipts.Mark(key)) != 32 {
+		t.Error("another key is the same")
+	}
+}
