@@ -49,6 +49,7 @@ func (s *state) hear(id string, number int, status api.Status, now time.Time) {
 		a.agent = status.Agent
 	}
 	a.heard(status, now)
+	s.rollouts.touch(a.item)
 	switch {
 	case settles(status.State):
 		s.over(a, status, now)
@@ -132,6 +133,7 @@ func (s *state) begin(a *attempt) {
 	it.live = append(it.live, a)
 	slices.SortStableFunc(it.live, func(a, b *attempt) int { return cmp.Compare(a.number, b.number) })
 	a.group.live[a.id] = a
+	s.rollouts.touch(it)
 	if limit := s.config.AttemptTimeout; limit > 0 && !it.Service {
 		a.deadline = s.alarms.set(a.launched.Add(limit), func(time.Time) { s.kill(a, overdue) })
 	}
@@ -173,6 +175,7 @@ func (s *state) missing(a *attempt, now time.Time) {
 	a.silence = silent
 	a.patience = s.alarms.set(now.Add(wait), func(time.Time) {
 		a.silence = missed
+		s.rollouts.touch(a.item)
 		s.ensure(a.item)
 	})
 	s.alarms.ring(now)
@@ -185,6 +188,7 @@ func (s *state) back(a *attempt) {
 	}
 	s.alarms.stop(a.patience)
 	a.silence = heard
+	s.rollouts.touch(a.item)
 	s.trim(a.item)
 }
 
@@ -266,6 +270,7 @@ func words(status api.Status) string {
 func (s *state) end(a *attempt) {
 	delete(s.attempts, a.id)
 	delete(a.group.live, a.id)
+	s.rollouts.touch(a.item)
 	a.item.live = slices.DeleteFunc(a.item.live, func(other *attempt) bool { return other == a })
 	s.waiting.homeless = slices.DeleteFunc(s.waiting.homeless, func(other *attempt) bool { return other == a })
 	s.alarms.stop(a.deadline)

@@ -62,6 +62,8 @@ type item struct {
 	added    time.Time
 	live     []*attempt // launched and not ended; the oldest first
 	service  *service   // that it is of; nil: of none
+	place    int        // its number there
+	seat     seat       // what it was found to be, while the service changes
 	version  string     // what it runs, see [VersionLabel]; "": it is no service
 	trial    *trial     // it is in change
 	changed  bool       // it was: what runs another version is to go
@@ -183,6 +185,7 @@ func (s *state) want(it *item, isCopy bool, avoid api.AgentID) *wish {
 // drop takes an item out and ends all that runs for it.
 func (s *state) drop(it *item) {
 	delete(s.items, it.ID)
+	s.rollouts.touch(it)
 	it.group.items--
 	s.alarms.stop(it.deadline)
 	s.unpause(it)
@@ -212,6 +215,7 @@ func (s *state) kill(a *attempt, why killing) {
 		s.kills = append(s.kills, a.id)
 	}
 	a.kill = max(a.kill, why)
+	s.rollouts.touch(a.item)
 }
 
 // finish ends an item, well or not.

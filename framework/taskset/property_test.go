@@ -122,8 +122,40 @@ func (w *world) tell(id api.TaskID, state api.TaskState, reason api.Reason) {
 	}
 }
 
+// checkSurvey: what a rolling change remembers of its items is what a look at all of them would find.
+func (w *world) checkSurvey() {
+	w.set.mu.Lock()
+	defer w.set.mu.Unlock()
+	for _, v := range w.set.state.rollouts.rolling { // order: irrelevant because each must hold
+		down := 0
+		for i := range v.n {
+			it := w.set.state.items[v.id(i)]
+			switch {
+			case it == nil || it.seat.stale && !it.seat.seen:
+			case it.seat.stale: // it will be looked at again
+				if !it.seat.up {
+					down++
+				}
+			case it.seat.up != it.up() || it.seat.old != (it.trial == nil && it.runsOld(v.roll)):
+				w.t.Fatalf("%s is remembered as %+v; up: %v, runs the old version: %v, in change: %v", it.ID, it.seat, it.up(), it.runsOld(v.roll), it.trial != nil)
+			case !it.seat.up:
+				down++
+			}
+		}
+		for _, it := range v.survey.stale {
+			if w.set.state.items[it.ID] != it && it.seat.seen && !it.seat.up { // it was dropped
+				down++
+			}
+		}
+		if down != v.survey.down {
+			w.t.Fatalf("%d items of %s are remembered as down, %d are", v.survey.down, v.name, down)
+		}
+	}
+}
+
 // check: nothing runs twice, but for stragglers, what is being killed and what is silent.
 func (w *world) check(*rapid.T) {
+	w.checkSurvey()
 	n := map[string]int{}
 	for id, p := range w.tasks { // order: irrelevant because it counts
 		if item, _, _ := parse(id); !p.silent && !w.kills[id] {

@@ -131,6 +131,7 @@ func (o *rollouts) roll(r *roll) {
 	}
 	v.roll = r
 	o.rolling[v.name] = v
+	o.beginSurvey(v)
 }
 
 // rollOn begins what may begin.
@@ -152,32 +153,13 @@ func (o *rollouts) rollOn(now time.Time) {
 // rollNext replaces the next items, those first that do not run; when there are none, the change is done.
 func (o *rollouts) rollNext(v *service, now time.Time) {
 	r := v.roll
-	var old []*item
-	down := 0
-	for i := range v.n {
-		it := o.state.items[v.id(i)]
-		switch {
-		case it == nil:
-			continue
-		case it.trial != nil:
-		case it.runsOld(r):
-			old = append(old, it)
-		default:
-			o.takeUp(it, r, now)
-		}
-		if !it.up() {
-			down++
-		}
-	}
-	slices.SortStableFunc(old, func(a, b *item) int { return rankUp(a) - rankUp(b) })
-	for _, it := range old {
-		if r.trying >= r.AtOnce || it.up() && down >= r.AtOnce && !r.Beside {
+	o.look(v, now)
+	for it := v.survey.next(); it != nil; it = v.survey.next() {
+		if r.trying >= r.AtOnce || it.seat.up && v.survey.down >= r.AtOnce && !r.Beside {
 			return
 		}
-		if it.up() && !r.Beside {
-			down++
-		}
 		o.replace(it, r)
+		o.look(v, now)
 	}
 	if r.trying == 0 {
 		r.done = true
@@ -185,13 +167,6 @@ func (o *rollouts) rollNext(v *service, now time.Time) {
 		o.state.changed(serviceKeys + v.name)
 		o.rolled = append(o.rolled, *o.progress(v))
 	}
-}
-
-func rankUp(it *item) int {
-	if it.up() {
-		return 1
-	}
-	return 0
 }
 
 // runsOld: what runs of the item is another version, or where nothing does, what would.
@@ -319,12 +294,14 @@ func (o *rollouts) become(it *item, to Item) {
 	}
 	to.ID, to.Group, to.Role, to.Service = it.ID, it.Group, it.Role, true
 	it.Item, it.version, it.changed, it.streak, it.unproven = to, versionOf(to), true, 0, nil
+	o.touch(it)
 }
 
 // try watches a new task.
 func (o *rollouts) try(it *item, r *roll, before *Item) {
 	it.trial = &trial{roll: r, before: before}
 	r.trying++
+	o.touch(it)
 	o.watchTrial(it)
 }
 
@@ -360,6 +337,7 @@ func (o *rollouts) endTrial(it *item) {
 		o.state.alarms.stop(t.proof)
 		t.roll.trying--
 		it.trial = nil
+		o.touch(it)
 	}
 }
 

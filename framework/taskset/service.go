@@ -50,6 +50,8 @@ type service struct {
 	like Item
 	n    int
 	roll *roll // the latest rolling change; nil: there was none
+
+	survey survey // of its items, while it changes
 }
 
 func (v *service) id(number int) string { return fmt.Sprintf("%s-%d", v.name, number) }
@@ -130,7 +132,9 @@ func (o *rollouts) scale(name string, like Item, n int, now time.Time) error {
 			faults = append(faults, err)
 			continue
 		}
-		o.state.add(like, now).service = v
+		it := o.state.add(like, now)
+		it.service, it.place = v, i
+		o.touch(it)
 	}
 	for i := n; i < before; i++ {
 		if it := o.state.items[v.id(i)]; it != nil {

@@ -1,0 +1,120 @@
+package taskset
+
+import (
+	"cmp"
+	"container/heap"
+	"slices"
+	"time"
+)
+
+// survey is what is known of a service's items while it changes, so that the next one is found without looking at all
+// of them: only those are looked at of which something has changed.
+type survey struct {
+	stale []*item // to be looked at again
+	down  int     // items that were seen and are not up
+	// What runs the old version: those that are down go first, then those that are up. An item may stand there in vain:
+	// what counts is its seat.
+	old [2]byNumber
+}
+
+// seat is what an item was found to be.
+type seat struct {
+	stale bool // it is in survey.stale
+	seen  bool
+	up    bool
+	old   bool // it waits for its turn
+}
+
+// byNumber is a heap of items, the lowest number first.
+type byNumber []*item
+
+func (b byNumber) Len() int           { return len(b) }
+func (b byNumber) Less(i, j int) bool { return b[i].place < b[j].place }
+func (b byNumber) Swap(i, j int)      { b[i], b[j] = b[j], b[i] }
+func (b *byNumber) Push(x any)        { *b = append(*b, x.(*item)) }
+
+func (b *byNumber) Pop() any {
+	last := len(*b) - 1
+	it := (*b)[last]
+	(*b)[last] = nil
+	*b = (*b)[:last]
+	return it
+}
+
+// touch has an item looked at again: something of it, or of its tasks, has changed.
+func (o *rollouts) touch(it *item) {
+	if v := it.service; v != nil && !it.seat.stale && o.rolling[v.name] == v {
+		it.seat.stale = true
+		v.survey.stale = append(v.survey.stale, it)
+	}
+}
+
+// beginSurvey looks at all items of a service anew.
+func (o *rollouts) beginSurvey(v *service) {
+	v.survey = survey{}
+	for i := range v.n {
+		if it := o.state.items[v.id(i)]; it != nil {
+			it.seat = seat{}
+			o.touch(it)
+		}
+	}
+}
+
+// look looks at the items that have changed, the lowest numbers first. One that runs the new version already is taken
+// up.
+func (o *rollouts) look(v *service, now time.Time) {
+	for y := &v.survey; len(y.stale) > 0; {
+		changed := y.stale
+		y.stale = nil
+		slices.SortFunc(changed, func(a, b *item) int { return cmp.Compare(a.place, b.place) })
+		for _, it := range changed {
+			it.seat.stale = false
+			y.leave(it)
+			if o.state.items[it.ID] != it || it.service != v {
+				continue
+			}
+			old := it.trial == nil && it.runsOld(v.roll)
+			if it.trial == nil && !old {
+				o.takeUp(it, v.roll, now)
+			}
+			y.seat(it, old)
+		}
+	}
+}
+
+// leave forgets what an item was found to be.
+func (y *survey) leave(it *item) {
+	if it.seat.seen && !it.seat.up {
+		y.down--
+	}
+	it.seat = seat{stale: it.seat.stale}
+}
+
+func (y *survey) seat(it *item, old bool) {
+	it.seat.seen, it.seat.up, it.seat.old = true, it.up(), old
+	if !it.seat.up {
+		y.down++
+	}
+	if old {
+		heap.Push(&y.old[rankUp(it)], it)
+	}
+}
+
+// next is the item whose turn it is; nil: none waits.
+func (y *survey) next() *item {
+	for rank := range y.old {
+		for b := &y.old[rank]; len(*b) > 0; heap.Pop(b) {
+			if it := (*b)[0]; it.seat.old && it.seat.up == (rank == 1) {
+				return it
+			}
+		}
+	}
+	return nil
+}
+
+func rankUp(it *item) int {
+	if it.seat.up {
+		return 1
+	}
+	return 0
+}
