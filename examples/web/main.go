@@ -30,6 +30,7 @@ func newWeb(n int, command, file string) (*taskset.Set, error) {
 		Resources: api.Scalars(0.2, 64),
 		Ports:     map[string]uint16{"http": 0}, // any that is free there
 		Command:   &api.Command{Shell: command},
+		Checks:    []api.Check{{Readiness: true, TCP: &api.TCPCheck{Port: "http"}, Interval: time.Second}},
 	}}
 	if err := set.Scale("web", web, n); err != nil {
 		return nil, err
@@ -42,7 +43,7 @@ func newWeb(n int, command, file string) (*taskset.Set, error) {
 func write(file string, tasks []taskset.Task) {
 	var text strings.Builder
 	for _, task := range tasks {
-		if at := task.Status; at.State == api.TaskRunning {
+		if at := task.Status; task.Up {
 			fmt.Fprintf(&text, "server %s:%d; # %s on %s\n", at.Hostname, at.Ports["http"], task.Item, at.Agent)
 		}
 	}

@@ -60,6 +60,8 @@ func (s *state) hear(id string, number int, status api.Status, now time.Time) {
 		if status.State == api.TaskRunning && a.running.IsZero() {
 			a.running = now
 			s.waiting.starts(a)
+		}
+		if !a.good.IsZero() {
 			s.arrived(a)
 		}
 		s.back(a)
@@ -84,6 +86,9 @@ func (s *state) adopt(id string, number int, status api.Status, now time.Time) *
 	a := &attempt{id: status.Task, item: it, group: it.group, number: number, agent: status.Agent, launched: now}
 	it.number = max(it.number, number)
 	a.serves = hostOf(it.Task)
+	if version := status.Labels[VersionLabel]; version == "" || version == it.version {
+		a.waits = awaitsReadiness(it.Task)
+	}
 	s.settle(a, status)
 	s.begin(a)
 	if !settles(status.State) {
@@ -112,7 +117,7 @@ func (s *state) launch(w *wish, bin *pack.Bin, task api.Task) {
 	a := &attempt{id: task.ID, item: w.item, group: w.item.group, number: number, agent: bin.Offer.Agent, launched: time.Now(), copy: w.copy}
 	a.status = api.Status{Framework: bin.Offer.Framework, Task: a.id, Agent: a.agent, Executor: task.ExecutorID(), State: api.TaskStaging,
 		Hostname: bin.Offer.Hostname, Region: bin.Offer.Region, Zone: bin.Offer.Zone, Labels: task.Labels}
-	a.serves, a.version = hostOf(task), task.Labels[VersionLabel]
+	a.serves, a.version, a.waits = hostOf(task), task.Labels[VersionLabel], awaitsReadiness(task)
 	s.begin(a)
 	a.group.spread.Put(bin, task)
 	a.group.apart.Put(bin, task)
@@ -123,6 +128,11 @@ func (s *state) launch(w *wish, bin *pack.Bin, task api.Task) {
 	case w.copy && !w.item.Service:
 		s.numbers.Copies++
 	}
+}
+
+// awaitsReadiness: a task that runs is not up before its health is told.
+func awaitsReadiness(task api.Task) bool {
+	return slices.ContainsFunc(task.Checks, func(check api.Check) bool { return check.Readiness })
 }
 
 // begin counts a task in.
@@ -253,6 +263,7 @@ func (s *state) failed(it *item, a *attempt, verdict verdict, status api.Status,
 		return
 	}
 	s.again(it, now, false)
+	s.rollouts.tryAgain(it)
 }
 
 // words tell a status to people.

@@ -85,6 +85,9 @@ type attempt struct {
 	running  time.Time // RUNNING was heard; zero: not yet
 	good     time.Time // since when it is RUNNING and healthy; zero: it is not
 	version  string    // see [VersionLabel]
+	since    time.Time // it is RUNNING without a silence; zero: not yet
+	waits    bool      // it is up only when its health is told: it has a check for readiness
+	fault    string    // what was wrong with it, where no status says so
 	copy     bool      // of a straggler, or of a service that is to leave its agent
 	kill     killing
 	silence  silence

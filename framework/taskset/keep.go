@@ -40,6 +40,7 @@ type keptRoll struct {
 	To      keptItem `json:"to"`
 	Stopped bool     `json:"stopped,omitempty"`
 	Why     string   `json:"why,omitempty"`
+	Undoes  bool     `json:"undoes,omitempty"` // a change that has stopped
 }
 
 // The keys under Config.Keep.
@@ -65,8 +66,8 @@ func keepService(v *service) (k kept, err error) {
 	if k.Item, err = keep(v.like); err != nil {
 		return k, err
 	}
-	if r := v.roll; r != nil && !r.done {
-		k.Rolling = &keptRoll{Rolling: r.Rolling, Stopped: r.stopped, Why: r.why}
+	if r := v.roll; r != nil && r.end != rollDone {
+		k.Rolling = &keptRoll{Rolling: r.Rolling, Stopped: r.end == rollStopped, Why: r.why, Undoes: r.back}
 		k.Rolling.To, err = keep(r.to)
 	}
 	return k, err
@@ -309,7 +310,8 @@ func (o *rollouts) loadService(name string, like, to Item, k kept, now time.Time
 		return err
 	}
 	r := newRoll(o.services[name], to, k.Rolling.Rolling)
-	if r.stopped, r.why = k.Rolling.Stopped, k.Rolling.Why; r.stopped {
+	if r.why, r.back = k.Rolling.Why, k.Rolling.Undoes; k.Rolling.Stopped {
+		r.end = rollStopped
 		o.services[name].roll = r
 		return nil
 	}
@@ -320,7 +322,7 @@ func (o *rollouts) loadService(name string, like, to Item, k kept, now time.Time
 // takeOver has the items of a stopped change stay with the new version, if it is what runs of them.
 func (o *rollouts) takeOver() {
 	for _, v := range o.services { // order: irrelevant because each is judged by itself
-		if v.roll == nil || !v.roll.stopped {
+		if v.roll == nil || v.roll.end != rollStopped {
 			continue
 		}
 		for i := range v.n {

@@ -131,19 +131,19 @@ func (w *world) checkSurvey() {
 		for i := range v.n {
 			it := w.set.state.items[v.id(i)]
 			switch {
-			case it == nil || it.seat.stale && !it.seat.seen:
+			case it == nil || it.seat.stale && it.seat.seen == unseen:
 			case it.seat.stale: // it will be looked at again
-				if !it.seat.up {
+				if it.seat.seen == seenDown {
 					down++
 				}
-			case it.seat.up != it.up() || it.seat.old != (it.trial == nil && it.runsOld(v.roll)):
+			case (it.seat.seen == seenUp) != it.up() || it.seat.old != (it.trial == nil && it.runsOld(v.roll)):
 				w.t.Fatalf("%s is remembered as %+v; up: %v, runs the old version: %v, in change: %v", it.ID, it.seat, it.up(), it.runsOld(v.roll), it.trial != nil)
-			case !it.seat.up:
+			case it.seat.seen == seenDown:
 				down++
 			}
 		}
 		for _, it := range v.survey.stale {
-			if w.set.state.items[it.ID] != it && it.seat.seen && !it.seat.up { // it was dropped
+			if w.set.state.items[it.ID] != it && it.seat.seen == seenDown { // it was dropped
 				down++
 			}
 		}
@@ -267,7 +267,9 @@ func (w *world) actions() map[string]func(*rapid.T) {
 		},
 		"roll": func(t *rapid.T) {
 			how := Rolling{AtOnce: rapid.IntRange(0, 2).Draw(t, "at once"), Beside: rapid.Bool().Draw(t, "beside") && w.config.Apart == "", // there are no more agents than items
-				Proof: rapid.SampledFrom([]time.Duration{-1, 0, time.Minute}).Draw(t, "proof")}
+				Proof:    rapid.SampledFrom([]time.Duration{-1, 0, time.Minute}).Draw(t, "proof"),
+				Patience: rapid.SampledFrom([]time.Duration{0, time.Second}).Draw(t, "patience for the proof"),
+				Failures: rapid.IntRange(0, 2).Draw(t, "failures"), Back: rapid.Bool().Draw(t, "back")}
 			err := w.set.Roll("web", web(rapid.SampledFrom([]string{"v1", "v2", "v3"}).Draw(t, "version")), how)
 			if err != nil && !api.Is(err, api.NotFound) {
 				t.Fatal(err)

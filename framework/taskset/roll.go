@@ -1,6 +1,7 @@
 package taskset
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,16 +12,31 @@ import (
 	"github.com/tenderhq/tender/api"
 )
 
-// DefaultProof is how long a new task of a rolling change has to run well.
-const DefaultProof = 10 * time.Second
+// Defaults of [Rolling].
+const (
+	// DefaultProof is how long a new task of a rolling change has to run well.
+	DefaultProof = 10 * time.Second
+	// DefaultPatience is how much longer than that it may take to prove itself.
+	DefaultPatience = 10 * time.Minute
+)
 
 // Rolling says how a service changes.
 type Rolling struct {
-	// AtOnce is how many of its items may be in change at one time. Default 1.
+	// AtOnce is how many of its items may be in change at one time. Default 1. No more than
+	// that are down for the change, or, with Beside, run beside what they replace.
 	AtOnce int
-	// Proof is how long a new task must have been RUNNING, and healthy where its health is told,
-	// before the next item's turn. Default 10 s; negative: the moment it runs.
+	// Proof is how long a new task must have been up before the next item's turn: RUNNING, and
+	// healthy where its health is told or it has a check for readiness. Default 10 s; negative: the moment it is up.
 	Proof time.Duration
+	// Patience is how much longer a new task may take for that from its first RUNNING. One that needs longer is bad.
+	// Default 10 min; negative: for ever.
+	Patience time.Duration
+	// Failures is how many new tasks may be bad, and are tried again, before the change stops.
+	// Default 0: the first one stops it. Whoever takes over after a failover counts anew.
+	Failures int
+	// Back takes all items back to what the service was when the change stops, in the same way.
+	// Without it those that were proven stay changed.
+	Back bool
 	// Beside starts the new task before the old one is killed, which needs room for both:
 	// where Apart allows one task on each agent, an agent more than items. Without it the old
 	// one ends first.
@@ -35,9 +51,11 @@ type Progress struct {
 	New     int // items that run it and are proven
 	Trying  int // items that are in change
 	Done    bool
-	// Stopped: a new task was bad; Why names it and says how it ended.
+	// Stopped: too many new tasks were bad; Why names the last one and says how it ended.
 	Stopped bool
 	Why     string
+	// Back: this is the way back from a change that has stopped; Why is that one's.
+	Back bool
 }
 
 // roll is a rolling change of a service.
@@ -47,10 +65,20 @@ type roll struct {
 	to      Item
 	version string
 	trying  int // items
-	done    bool
-	stopped bool
+	bad     int // new tasks
+	end     rollEnd
 	why     string
+	back    bool // it undoes one that has stopped
 }
+
+// rollEnd is how a change has ended.
+type rollEnd uint8
+
+const (
+	rollGoesOn rollEnd = iota
+	rollDone
+	rollStopped
+)
 
 // rollouts are the services that Scale keeps and their rolling changes.
 type rollouts struct {
@@ -65,15 +93,17 @@ type trial struct {
 	roll   *roll
 	before *Item // what it was, if that is known
 	proof  *alarm
+	late   *alarm   // when the new task's time to prove itself is over
+	fresh  *attempt // whose time that is
 }
 
 var errNoService = errors.New("no service of this name is kept; Scale keeps one")
 
 // Roll changes the service that Scale keeps to another task, a few of its items at a time: the
 // next one's turn is when a new task has proven itself, and not while others of the service
-// are down. A new task that ends before that by its own fault is bad: the change stops, says so
-// by [Config.Rolled], and the item goes back to what it was. What was proven stays changed; another
-// Roll mends it, or takes it back.
+// are down. A new task that ends before that by its own fault, or does not prove itself in time, is bad: after
+// [Rolling].Failures of them the change stops, says so by [Config.Rolled], and the item goes back to what it was. What was
+// proven stays changed, unless [Rolling].Back takes it back as well; another Roll mends it.
 //
 // Of a scheduler that was restarted Roll goes on, if it is asked for again: what runs the new version is
 // known by its label. It does not know what the old ones were, so an item of a bad one then stays with the new.
@@ -101,6 +131,9 @@ func newRoll(of *service, to Item, how Rolling) *roll {
 	how.AtOnce = max(how.AtOnce, 1)
 	if how.Proof == 0 {
 		how.Proof = DefaultProof
+	}
+	if how.Patience == 0 {
+		how.Patience = DefaultPatience
 	}
 	return &roll{Rolling: how, of: of, to: to, version: versionOf(to)}
 }
@@ -141,10 +174,10 @@ func (o *rollouts) rollOn(now time.Time) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(o.rolling)) {
 		v := o.rolling[name]
-		if !v.roll.stopped && v.roll.trying < v.roll.AtOnce {
+		if v.roll.end != rollStopped && v.roll.trying < v.roll.AtOnce {
 			o.rollNext(v, now)
 		}
-		if v.roll.trying == 0 && (v.roll.done || v.roll.stopped) {
+		if v.roll.trying == 0 && v.roll.end != rollGoesOn {
 			delete(o.rolling, name)
 		}
 	}
@@ -155,14 +188,14 @@ func (o *rollouts) rollNext(v *service, now time.Time) {
 	r := v.roll
 	o.look(v, now)
 	for it := v.survey.next(); it != nil; it = v.survey.next() {
-		if r.trying >= r.AtOnce || it.seat.up && v.survey.down >= r.AtOnce && !r.Beside {
+		if r.trying >= r.AtOnce || it.seat.seen == seenUp && v.survey.down >= r.AtOnce && !r.Beside {
 			return
 		}
 		o.replace(it, r)
 		o.look(v, now)
 	}
 	if r.trying == 0 {
-		r.done = true
+		r.end = rollDone
 		v.like = r.to
 		o.state.changed(serviceKeys + v.name)
 		o.rolled = append(o.rolled, *o.progress(v))
@@ -191,9 +224,23 @@ func (o *rollouts) takeUp(it *item, r *roll, now time.Time) {
 		o.become(it, r.to)
 		before = &was
 	}
+	it.learnReadiness(r)
 	it.unproven = nil
 	if !it.proven(r, now) {
 		o.try(it, r, before)
+	}
+}
+
+// learnReadiness: what an earlier process has launched of the new version is up when its health is told, if that one has
+// a check for readiness.
+func (it *item) learnReadiness(r *roll) {
+	for _, a := range it.live {
+		if a.version == r.version && !a.waits && awaitsReadiness(r.to.Task) {
+			a.waits = true
+			if a.status.Healthy == nil {
+				a.good = time.Time{}
+			}
+		}
 	}
 }
 
@@ -205,7 +252,7 @@ func (it *item) up() bool {
 // newest is the attempt that runs the version, if there is one.
 func (it *item) newest(version string) *attempt {
 	for _, a := range slices.Backward(it.live) {
-		if a.holds() && a.version == version && !a.good.IsZero() {
+		if a.kill == notKilled && a.holds() && a.version == version && !a.good.IsZero() {
 			return a
 		}
 	}
@@ -311,6 +358,7 @@ func (o *rollouts) watchTrial(it *item) {
 	if t == nil {
 		return
 	}
+	o.watchLate(it, t)
 	o.state.alarms.stop(t.proof)
 	t.proof = nil
 	a := it.newest(t.roll.version)
@@ -318,6 +366,30 @@ func (o *rollouts) watchTrial(it *item) {
 		return
 	}
 	t.proof = o.state.alarms.set(a.good.Add(max(t.roll.Proof, 0)), func(time.Time) { o.prove(it, a) })
+}
+
+// watchLate sees to it that a new task which runs and does not prove itself is noticed. The time of one whose agent was
+// silent begins again when it is back.
+func (o *rollouts) watchLate(it *item, t *trial) {
+	var fresh *attempt
+	for _, a := range it.live {
+		if a.holds() && a.version == t.roll.version && a.status.State == api.TaskRunning {
+			fresh = a
+		}
+	}
+	if fresh == t.fresh {
+		return
+	}
+	o.state.alarms.stop(t.late)
+	t.late, t.fresh = nil, fresh
+	if fresh == nil || t.roll.Patience < 0 {
+		return
+	}
+	limit := max(t.roll.Proof, 0) + t.roll.Patience
+	t.late = o.state.alarms.set(fresh.since.Add(limit), func(time.Time) {
+		fresh.fault = fmt.Sprintf("it was not up for %v within %v of its start", max(t.roll.Proof, 0), limit)
+		o.state.kill(fresh, overdue)
+	})
 }
 
 // prove: the new task has run long enough, so what it replaces may go.
@@ -335,33 +407,51 @@ func (o *rollouts) prove(it *item, a *attempt) {
 func (o *rollouts) endTrial(it *item) {
 	if t := it.trial; t != nil {
 		o.state.alarms.stop(t.proof)
+		o.state.alarms.stop(t.late)
 		t.roll.trying--
 		it.trial = nil
 		o.touch(it)
 	}
 }
 
-// bad stops the change for a new task that has ended by its own fault, and takes its item back to what it was. It
-// reports whether it has done so.
+// bad counts a new task that has ended by its own fault. The first ones are tried again; then the change stops, and
+// the item goes back to what it was. It reports whether it has done so.
 func (o *rollouts) bad(it *item, a *attempt, status api.Status) bool {
 	t := it.trial
 	if t == nil || a.version != t.roll.version || a.kill == unwanted {
 		return false
 	}
 	r := t.roll
-	o.endTrial(it)
-	if !r.stopped {
-		o.state.changed(serviceKeys + r.of.name)
-		r.stopped, r.why = true, fmt.Sprintf("%s: %s", it.ID, words(status))
-		defer func() { o.rolled = append(o.rolled, *o.progress(r.of)) }()
-	}
-	if t.before == nil {
+	if r.bad++; r.end != rollStopped && r.bad <= r.Failures {
 		return false
 	}
-	o.become(it, *t.before)
-	o.state.unpause(it)
-	o.state.ensure(it)
-	return true
+	o.endTrial(it)
+	stops := r.end != rollStopped
+	if stops {
+		o.state.changed(serviceKeys + r.of.name)
+		r.end, r.why = rollStopped, fmt.Sprintf("%s: %s", it.ID, cmp.Or(a.fault, words(status)))
+	}
+	if t.before != nil {
+		o.become(it, *t.before)
+		o.state.unpause(it)
+		o.state.ensure(it)
+	}
+	if stops {
+		o.rolled = append(o.rolled, *o.progress(r.of))
+		o.goBack(r)
+	}
+	return t.before != nil
+}
+
+// goBack undoes a change that has stopped, where that was asked for and it is known what the service was.
+func (o *rollouts) goBack(r *roll) {
+	v := r.of
+	if !r.Back || r.back || versionOf(v.like) == r.version {
+		return
+	}
+	way := newRoll(v, v.like, r.Rolling)
+	way.back, way.why = true, r.why
+	o.roll(way)
 }
 
 // tryAgain starts the new task once more beside the old one, when it was lost.
@@ -378,7 +468,8 @@ func (o *rollouts) progress(v *service) *Progress {
 	if r == nil {
 		return nil
 	}
-	p := &Progress{Service: v.name, Version: r.version, Items: v.n, Trying: r.trying, Done: r.done, Stopped: r.stopped, Why: r.why}
+	p := &Progress{Service: v.name, Version: r.version, Items: v.n, Trying: r.trying,
+		Done: r.end == rollDone, Stopped: r.end == rollStopped, Why: r.why, Back: r.back}
 	for i := range v.n {
 		if it := o.state.items[v.id(i)]; it != nil && it.trial == nil && it.newest(r.version) != nil {
 			p.New++

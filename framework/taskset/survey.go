@@ -20,10 +20,18 @@ type survey struct {
 // seat is what an item was found to be.
 type seat struct {
 	stale bool // it is in survey.stale
-	seen  bool
-	up    bool
 	old   bool // it waits for its turn
+	seen  sight
 }
+
+// sight is whether an item was seen to be up.
+type sight uint8
+
+const (
+	unseen sight = iota
+	seenDown
+	seenUp
+)
 
 // byNumber is a heap of items, the lowest number first.
 type byNumber []*item
@@ -84,15 +92,16 @@ func (o *rollouts) look(v *service, now time.Time) {
 
 // leave forgets what an item was found to be.
 func (y *survey) leave(it *item) {
-	if it.seat.seen && !it.seat.up {
+	if it.seat.seen == seenDown {
 		y.down--
 	}
 	it.seat = seat{stale: it.seat.stale}
 }
 
 func (y *survey) seat(it *item, old bool) {
-	it.seat.seen, it.seat.up, it.seat.old = true, it.up(), old
-	if !it.seat.up {
+	it.seat.seen, it.seat.old = seenUp, old
+	if !it.up() {
+		it.seat.seen = seenDown
 		y.down++
 	}
 	if old {
@@ -104,7 +113,7 @@ func (y *survey) seat(it *item, old bool) {
 func (y *survey) next() *item {
 	for rank := range y.old {
 		for b := &y.old[rank]; len(*b) > 0; heap.Pop(b) {
-			if it := (*b)[0]; it.seat.old && it.seat.up == (rank == 1) {
+			if it := (*b)[0]; it.seat.old && rankUp(it) == rank {
 				return it
 			}
 		}
@@ -113,7 +122,7 @@ func (y *survey) next() *item {
 }
 
 func rankUp(it *item) int {
-	if it.seat.up {
+	if it.seat.seen == seenUp {
 		return 1
 	}
 	return 0

@@ -16,13 +16,15 @@ type Task struct {
 	// Status is the last that was told, without its data: the task's state, its agent's
 	// hostname and zone, its labels and named ports. STAGING until something was told.
 	Status api.Status
+	// Up: it is RUNNING, and healthy where its health is told or it has a check for readiness.
+	Up bool
 }
 
 // Tasks lists what was launched and has not ended, by item, the oldest attempt first. Those
-// that run are what a load balancer needs to know, also right after a takeover:
+// that are up are what a load balancer needs to know, also right after a takeover:
 //
 //	for _, task := range set.Tasks() {
-//		if task.Status.State == api.TaskRunning {
+//		if task.Up {
 //			fmt.Fprintf(file, "server %s:%d;\n", task.Status.Hostname, task.Status.Ports["http"])
 //		}
 //	}
@@ -35,7 +37,7 @@ func (s *Set) Tasks() []Task {
 	for _, a := range slices.SortedFunc(maps.Values(s.state.attempts), func(a, b *attempt) int {
 		return cmp.Or(cmp.Compare(a.item.ID, b.item.ID), cmp.Compare(a.number, b.number), cmp.Compare(a.id, b.id))
 	}) {
-		tasks = append(tasks, Task{Item: a.item.ID, Group: a.item.Group, Status: a.status})
+		tasks = append(tasks, Task{Item: a.item.ID, Group: a.item.Group, Status: a.status, Up: !a.good.IsZero()})
 	}
 	return tasks
 }
@@ -43,11 +45,18 @@ func (s *Set) Tasks() []Task {
 // heard keeps the last status, without what may be large.
 func (a *attempt) heard(status api.Status, now time.Time) {
 	status.Data = nil
+	if status.State == api.TaskRunning && a.status.State != api.TaskRunning {
+		a.since = now
+	}
 	a.status = status
 	if version := status.Labels[VersionLabel]; version != "" {
 		a.version = version
 	}
-	if status.State != api.TaskRunning || status.Healthy != nil && !*status.Healthy {
+	up := status.State == api.TaskRunning && !a.waits
+	if status.Healthy != nil {
+		up = status.State == api.TaskRunning && *status.Healthy
+	}
+	if !up {
 		a.good = time.Time{}
 	} else if a.good.IsZero() {
 		a.good = now

@@ -52,9 +52,10 @@
 // # Changes
 //
 // [Set.Scale] keeps so many of a service running, and [Set.Roll] changes it to another task, few
-// items at a time. The next item's turn is when a new task has proven itself by running for a while;
-// one that ends before that by its own fault stops the change, and its item goes back to what it
-// was. What each task runs stands in its label, so whoever takes over goes on.
+// items at a time. The next item's turn is when a new task has proven itself by being up for a while: RUNNING, and
+// healthy where it has a check for readiness. One that ends before that by its own fault, or is not up in
+// time, stops the change, and its item goes back to what it was; [Rolling] says after how many, and whether all goes
+// back. What each task runs stands in its label, so whoever takes over goes on.
 //
 // # Restarts
 //
