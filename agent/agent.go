@@ -34,6 +34,7 @@ import (
 	"github.com/tenderhq/tender/agent/inside"
 	"github.com/tenderhq/tender/agent/usage"
 	"github.com/tenderhq/tender/agent/walls"
+	"github.com/tenderhq/tender/agent/walls/entry"
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/internal/version"
 	"github.com/tenderhq/tender/internal/watchdog"
@@ -76,7 +77,8 @@ func New(config Config) (*Agent, error) {
 	a.folder = newDataFolder(config.DataDir, a.log)
 	if a.config.Launcher == nil {
 		a.config.Launcher = &process.Launcher{
-			Below: a.folder.below, Trash: a.folder.at("trash"), Fetch: fetch.Fetcher{Cache: a.folder.at("cache")},
+			Users: entry.Users{Default: config.TaskUser, Allowed: config.TaskUsers},
+			Below: a.folder.below, Trash: a.folder.at("trash"), Fetch: fetch.Fetcher{Cache: a.folder.at("cache"), Local: config.FetchLocal},
 		}
 	}
 	a.folder.launcher = a.config.Launcher
@@ -104,6 +106,9 @@ func (a *Agent) Run(ctx context.Context) error {
 		return err
 	}
 	defer unlock()
+	if err := a.checkUsers(); err != nil {
+		return err
+	}
 	if err := a.openAll(); err != nil {
 		return errors.Join(err, a.closeAll())
 	}
@@ -115,12 +120,27 @@ func (a *Agent) Run(ctx context.Context) error {
 	}
 }
 
+// checkUsers says why tasks can't run as they should, and what it means as whom they do.
+func (a *Agent) checkUsers() error {
+	if a.folder.path == "" {
+		return nil
+	}
+	users := entry.Users{Default: a.config.TaskUser, Allowed: a.config.TaskUsers}
+	if err := users.Check(a.folder.path); err != nil {
+		return api.E("agent.start", api.Invalid, a.config.TaskUser, err)
+	}
+	if users.AreRoot() {
+		a.log.Warn().Msg("tasks run as root: whoever may launch one owns this machine; name another user by --task-user")
+	}
+	return nil
+}
+
 // openAll takes the checkpoint and the listeners.
 func (a *Agent) openAll() error {
 	if a.config.Store == nil {
 		a.config.Store = checkpoint.NewDisk(checkpoint.Config{Folder: a.config.DataDir, BootID: a.config.BootID})
 	}
-	if err := errors.Join(a.openCells(), a.listeners.open(a.config, a.folder)); err != nil {
+	if err := errors.Join(a.openCells(), a.listeners.open(a.config, a.folder, a.welcomes)); err != nil {
 		return err
 	}
 	if shortcomings != "" {
@@ -243,6 +263,7 @@ func (a *Agent) coreConfig() core.Config {
 			Address: a.Address(), Version: version.String(),
 		},
 		Version: version.String(), Sandboxes: a.folder.at("sandboxes"), RecoveryTimeout: c.RecoveryTimeout,
+		TaskUser: c.TaskUser, TaskUsers: c.TaskUsers,
 		ExecutorTimeout: c.ExecutorTimeout, ExecutorIdle: c.ExecutorIdle, SandboxAge: c.SandboxAge, StubsMax: c.SandboxesMax,
 		SandboxBytesMax: c.SandboxBytesMax,
 	}

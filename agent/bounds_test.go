@@ -322,17 +322,17 @@ type slowFetch struct {
 	tooMany atomic.Bool // more were under way at once than may be
 }
 
-func (l *slowFetch) Prepare(ctx context.Context, sandbox string, uris []api.URI) error {
+func (l *slowFetch) Prepare(ctx context.Context, place executor.Place, uris []api.URI) error {
 	if len(uris) == 0 {
-		return l.Launcher.Prepare(ctx, sandbox, uris)
+		return l.Launcher.Prepare(ctx, place, uris)
 	}
 	if l.under.Add(1) > fetchesMax {
 		l.tooMany.Store(true)
 	}
-	l.begun <- filepath.Base(sandbox)
+	l.begun <- filepath.Base(place.Task)
 	<-ctx.Done()
 	l.under.Add(-1)
-	l.ended <- filepath.Base(sandbox)
+	l.ended <- filepath.Base(place.Task)
 	return ctx.Err()
 }
 

@@ -65,6 +65,8 @@ type Config struct {
 	// LogDropped counts the lines that the log has dropped, for the metrics. Default: none.
 	LogDropped func() uint64
 
+	Users
+
 	// World is for clusters in memory and for tests; its defaults are the real things.
 	World
 }
@@ -95,6 +97,20 @@ type Programs struct {
 	Enter []string
 	// ExecMax is how many commands may run inside tasks at a time. Default 0: none.
 	ExecMax int
+}
+
+// Users says as whom tasks run, and what is fetched for them.
+type Users struct {
+	// TaskUser is as whom tasks and executors of frameworks run, for an agent of root: the name
+	// of a user, or entry.Dynamic for one of its own for each framework. Default: the agent's own
+	// user, whatever that is.
+	TaskUser string
+	// TaskUsers are the users whom commands may ask for; "*" stands for everybody but root.
+	// Default: none but TaskUser.
+	TaskUsers []string
+	// FetchLocal lets tasks have files fetched from addresses of the agent's link, and servers
+	// send the agent on to its own machine.
+	FetchLocal bool
 }
 
 // World is what an agent stands in.

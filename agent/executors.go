@@ -50,6 +50,7 @@ type outgoing struct {
 	event  protocol.ExecutorEvent
 	task   api.TaskRef
 	folder string
+	user   string // whom it asks for
 }
 
 // bytes is what the event adds to memory while it waits: a message adds its data, while
@@ -128,6 +129,9 @@ func (a *Agent) serveExecutors(ctx context.Context) {
 func (s *executorServer) Session(stream executorStream) error {
 	first, calls, err := s.opening(stream)
 	if err != nil {
+		return wire.Status(err)
+	}
+	if err := s.agent.checkPeer(stream.Context(), first.ExecutorRef); err != nil {
 		return wire.Status(err)
 	}
 	ctx, cancel := context.WithCancelCause(stream.Context())
@@ -390,7 +394,7 @@ func (s *executorServer) holdRoom(out outgoing) {
 
 // prepared makes the folder of a task; a failure ends the task.
 func (s *executorServer) prepared(ctx context.Context, out outgoing) bool {
-	err := s.agent.config.Launcher.Prepare(ctx, out.folder, nil)
+	err := s.agent.config.Launcher.Prepare(ctx, executor.TaskPlace(out.folder, true, out.user), nil)
 	if err == nil {
 		return true
 	}

@@ -135,7 +135,7 @@ const socketBytesMax = 100
 
 // listenSocket binds the same path as the agent before: its executors come back there.
 // The folder's lock is held, so a socket that is there is nobody's.
-func (f *dataFolder) listenSocket() (listener net.Listener, path string, err error) {
+func (f *dataFolder) listenSocket(mode fs.FileMode) (listener net.Listener, path string, err error) {
 	path, err = f.socketPath()
 	if err != nil {
 		return nil, "", err
@@ -147,7 +147,7 @@ func (f *dataFolder) listenSocket() (listener net.Listener, path string, err err
 	if err != nil {
 		return nil, "", err
 	}
-	return listener, path, os.Chmod(path, 0o600)
+	return listener, path, os.Chmod(path, mode)
 }
 
 // socketPath is in the data folder, or in a short runtime folder that the data folder

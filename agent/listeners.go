@@ -2,11 +2,13 @@ package agent
 
 import (
 	"errors"
+	"io/fs"
 	"net"
 	"strconv"
 	"sync/atomic"
 	"syscall"
 
+	"github.com/tenderhq/tender/agent/walls/entry"
 	"github.com/tenderhq/tender/api"
 )
 
@@ -26,11 +28,11 @@ const (
 )
 
 // open opens the HTTP listener and the executors' socket.
-func (l *listeners) open(config Config, folder *dataFolder) error {
+func (l *listeners) open(config Config, folder *dataFolder, welcome func(uid int) bool) error {
 	if err := l.openHTTP(config); err != nil {
 		return err
 	}
-	return l.openSocket(config, folder)
+	return l.openSocket(config, folder, welcome)
 }
 
 func (l *listeners) openHTTP(config Config) error {
@@ -50,17 +52,22 @@ func (l *listeners) openHTTP(config Config) error {
 	return nil
 }
 
-func (l *listeners) openSocket(config Config, folder *dataFolder) error {
+func (l *listeners) openSocket(config Config, folder *dataFolder, welcome func(uid int) bool) error {
 	if config.ExecutorListener != nil {
 		l.sockets = newSharedListener(config.ExecutorListener, executorConnectionsMax)
 		l.socket = config.ExecutorListener.Addr().String()
 		return nil
 	}
-	listener, path, err := folder.listenSocket()
+	// Others may connect where executors run as others; who does is asked then.
+	mode := fs.FileMode(0o600)
+	if entry.Self().IsRoot() && (config.TaskUser != "" || len(config.TaskUsers) > 0) {
+		mode = 0o666
+	}
+	listener, path, err := folder.listenSocket(mode)
 	if err != nil {
 		return api.E("agent.start", api.Internal, config.DataDir, err)
 	}
-	l.sockets, l.socket = newSharedListener(listener, executorConnectionsMax), path
+	l.sockets, l.socket = newSharedListener(&peerListener{Listener: listener, welcome: welcome}, executorConnectionsMax), path
 	return nil
 }
 

@@ -133,6 +133,9 @@ func (a *Agent) performEffects(effects []core.Effect) (again bool) {
 			out := outgoing{event: e.Launch, task: e.Task}
 			if e.Launch.Task.Executor == nil { // commands need a folder; others make theirs
 				out.folder = e.Launch.Sandbox
+				if command := e.Launch.Task.Command; command != nil {
+					out.user = command.User
+				}
 			}
 			a.toExecutor(e.Conn, out)
 		case core.CloseExecutor:

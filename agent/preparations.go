@@ -52,9 +52,10 @@ func (a *Agent) prepareTask(e core.PrepareTask) {
 	a.startWork(func() {
 		defer cancel()
 		done := core.TaskPrepared{Task: e.Task}
-		err := a.folder.showVolumes(e.Sandbox, e.Volumes)
+		place := executor.TaskPlace(e.Sandbox, e.Builtin, e.User)
+		err := a.showVolumes(ctx, place, e.Volumes)
 		if err == nil {
-			err = a.fetchFiles(ctx, e)
+			err = a.fetchFiles(ctx, place, e.URIs)
 		}
 		if ctx.Err() != nil {
 			return
@@ -66,11 +67,11 @@ func (a *Agent) prepareTask(e core.PrepareTask) {
 	})
 }
 
-func (a *Agent) fetchFiles(ctx context.Context, e core.PrepareTask) error {
-	leave := a.preparing.enter(ctx, e.URIs)
+func (a *Agent) fetchFiles(ctx context.Context, place executor.Place, uris []api.URI) error {
+	leave := a.preparing.enter(ctx, uris)
 	if leave == nil {
 		return ctx.Err()
 	}
 	defer leave()
-	return a.config.Launcher.Prepare(ctx, e.Sandbox, e.URIs)
+	return a.config.Launcher.Prepare(ctx, place, uris)
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/tenderhq/tender/agent/core"
 	"github.com/tenderhq/tender/agent/executor"
 	"github.com/tenderhq/tender/agent/walls"
+	"github.com/tenderhq/tender/agent/walls/entry"
 	"github.com/tenderhq/tender/api"
 )
 
@@ -27,6 +28,7 @@ type runState struct {
 	run     core.Run
 	folder  string             // of the executor
 	said    int64              // how long its stderr was before the run
+	user    int                // as whom it runs
 	process executor.Process   // nil until it is forked
 	abandon context.CancelFunc // of the fork
 }
@@ -49,10 +51,33 @@ func (r *runs) drop(run core.Run) {
 	delete(r.processes, run)
 }
 
-func (r *runs) forked(state *runState, process executor.Process) {
+func (r *runs) forked(state *runState, process executor.Process, user int) {
 	r.mutex.Lock()
 	defer r.mutex.Unlock()
-	state.process = process
+	state.process, state.user = process, user
+}
+
+// runsAs tells whether a run of an executor is a user's; anyAs, whether one of any executor is.
+func (r *runs) runsAs(ref api.ExecutorRef, user int) bool {
+	r.mutex.Lock()
+	defer r.mutex.Unlock()
+	for run, state := range r.processes { // order: irrelevant because one is enough
+		if run.Executor == ref && state.process != nil && state.user == user {
+			return true
+		}
+	}
+	return false
+}
+
+func (r *runs) anyAs(user int) bool {
+	r.mutex.Lock()
+	defer r.mutex.Unlock()
+	for _, state := range r.processes { // order: irrelevant because one is enough
+		if state.process != nil && state.user == user {
+			return true
+		}
+	}
+	return false
 }
 
 func (r *runs) process(run core.Run) executor.Process {
@@ -82,7 +107,8 @@ func (a *Agent) findRuns() (alive []core.Run) {
 	a.runs.forget()
 	for _, started := range a.core.Runs() {
 		if process := a.config.Launcher.Find(started.Process); process != nil && a.sameBoot() {
-			a.runs.put(&runState{run: started.Run, folder: a.core.ExecutorFolder(started.Run.Executor), process: process, abandon: func() {}})
+			folder := a.core.ExecutorFolder(started.Run.Executor)
+			a.runs.put(&runState{run: started.Run, folder: folder, user: a.userOf(folder), process: process, abandon: func() {}})
 			alive = append(alive, started.Run)
 		}
 	}
@@ -130,6 +156,15 @@ func (a *Agent) releaseRoom(task api.TaskRef) {
 	})
 }
 
+// userOf is as whom an executor runs: whose its folder is.
+func (a *Agent) userOf(folder string) int {
+	info, err := a.folder.below.At(folder).Lstat(".")
+	if err != nil {
+		return entry.Self().UID
+	}
+	return entry.OwnerOf(info).UID
+}
+
 // sameBoot: after another boot the same PID and start are chance.
 func (a *Agent) sameBoot() bool { return a.core.Identity().BootID == a.config.BootID }
 
@@ -148,7 +183,7 @@ func (a *Agent) startRun(e core.StartExecutor) {
 			a.inbox.postEvent(a.context, core.ExecutorFailed{Run: e.Run, Reason: executor.Reason(err), Message: err.Error()})
 			return
 		}
-		a.runs.forked(state, process)
+		a.runs.forked(state, process, a.userOf(e.Sandbox))
 		hash := sha256.Sum256([]byte(token))
 		a.inbox.postEvent(a.context, core.ExecutorForked{Run: e.Run, Process: process.ID(), TokenHash: hex.EncodeToString(hash[:])})
 		a.awaitRun(a.context, state)
@@ -164,7 +199,8 @@ func (a *Agent) forkRun(ctx context.Context, e core.StartExecutor, token string)
 		}
 		command = api.Command{Argv: a.config.CommandExecutor}
 	}
-	if err := a.folder.showVolumes(e.Sandbox, e.Volumes); err != nil {
+	place := executor.Place{Sandbox: e.Sandbox, Builtin: e.Builtin, User: command.User}
+	if err := a.showVolumes(ctx, place, e.Volumes); err != nil {
 		return nil, err
 	}
 	leave := a.preparing.enter(ctx, command.URIs)
@@ -173,7 +209,7 @@ func (a *Agent) forkRun(ctx context.Context, e core.StartExecutor, token string)
 	}
 	defer leave()
 	return a.config.Launcher.Fork(ctx, executor.Start{
-		Run: e.Run.Executor, Command: command, Builtin: e.Builtin, Sandbox: e.Sandbox, Socket: a.listeners.socket, Token: token,
+		Run: e.Run.Executor, Command: command, Place: place, Socket: a.listeners.socket, Token: token,
 		RecoveryTimeout: max(a.recoveryTimeout(), 0), Path: a.config.Path, Resources: e.Executor.Resources,
 	})
 }

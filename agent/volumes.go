@@ -2,6 +2,7 @@ package agent
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/tenderhq/tender/agent/beneath"
 	"github.com/tenderhq/tender/agent/core"
+	"github.com/tenderhq/tender/agent/executor"
 	"github.com/tenderhq/tender/agent/walls/entry"
 	"github.com/tenderhq/tender/api"
 )
@@ -92,14 +94,11 @@ func (f *dataFolder) destroyVolume(id api.VolumeID) error {
 	return f.launcher.Delete(f.volumeFolder(id))
 }
 
-// showVolumes links the volumes into a sandbox, which it makes. A second call does
-// nothing; a volume without its folder is an error, for the task would write its data
+// showVolumes links the volumes into a sandbox and gives them to whose it is. A second call
+// does nothing; a volume without its folder is an error, for the task would write its data
 // where it does not last.
 func (f *dataFolder) showVolumes(sandbox string, ids []api.VolumeID) error {
-	if f.path == "" || len(ids) == 0 {
-		return nil
-	}
-	root, err := f.below.At(sandbox).Make(entry.Self(), beneath.Private)
+	root, err := f.below.At(sandbox).Open()
 	if err != nil {
 		return err
 	}
@@ -112,16 +111,42 @@ func (f *dataFolder) showVolumes(sandbox string, ids []api.VolumeID) error {
 	return nil
 }
 
+// showVolumes makes a place and shows volumes in it.
+func (a *Agent) showVolumes(ctx context.Context, place executor.Place, ids []api.VolumeID) error {
+	if a.folder.path == "" || len(ids) == 0 {
+		return nil
+	}
+	if err := a.config.Launcher.Prepare(ctx, place, nil); err != nil {
+		return err
+	}
+	return a.folder.showVolumes(cmp.Or(place.Task, place.Sandbox), ids)
+}
+
+// giveVolume makes a volume that is there, with all in it, the user's whose the sandbox is.
+func (f *dataFolder) giveVolume(folder string, sandbox *os.Root) error {
+	info, err := sandbox.Stat(".")
+	if err != nil {
+		return err
+	}
+	place := f.below.At(folder)
+	if _, err := place.Lstat("."); err != nil {
+		return err
+	}
+	volume, err := place.Make(entry.OwnerOf(info), beneath.Private)
+	if err != nil {
+		return err
+	}
+	return volume.Close()
+}
+
 func (f *dataFolder) showVolume(sandbox *os.Root, id api.VolumeID) error {
 	folder, err := filepath.Abs(f.volumeFolder(id))
 	if err != nil {
 		return err
 	}
-	volume, err := f.below.At(folder).Open()
-	if err != nil {
+	if err := f.giveVolume(folder, sandbox); err != nil {
 		return fmt.Errorf("the agent has no folder for volume %s: %w", id, err)
 	}
-	defer volume.Close()
 	return beneath.AsOwner(sandbox, func() error {
 		if err := sandbox.MkdirAll("volumes", beneath.Private); err != nil {
 			return err

@@ -222,12 +222,28 @@ func (c *Command) Check() error {
 	if err := c.checkEnv(); err != nil {
 		return err
 	}
+	if err := checkUser(c.User); err != nil {
+		return err
+	}
 	for i := range c.URIs {
 		if err := c.URIs[i].check(); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// userBytesMax bounds the name of a user.
+const userBytesMax = 256
+
+func checkUser(name string) error {
+	switch {
+	case len(name) > userBytesMax:
+		return fmt.Errorf("the user's name has %d bytes; %d are the most", len(name), userBytesMax)
+	case strings.ContainsAny(name, ":/ \t\n,"):
+		return fmt.Errorf("%q is no user's name", name)
+	}
+	return checkWord("user", name)
 }
 
 func (c *Command) checkEnv() error {
@@ -246,7 +262,7 @@ func (c *Command) checkEnv() error {
 }
 
 func (c *Command) bytes() int {
-	size := len(c.Shell) + wordsSize(c.Env) + 16
+	size := len(c.Shell) + len(c.User) + wordsSize(c.Env) + 16
 	for _, word := range c.Argv {
 		size += len(word) + 4
 	}

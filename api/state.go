@@ -159,7 +159,7 @@ const (
 	ReasonFrameworkRemoved
 	ReasonInvalidOffers
 	ReasonTaskInvalid
-	ReasonTaskUnauthorized // reserved
+	ReasonTaskUnauthorized
 	ReasonTaskDuplicate
 	ReasonReconciliation
 	ReasonAgentReregistered

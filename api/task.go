@@ -107,6 +107,9 @@ type Command struct {
 	Shell string            // a line for /bin/sh -c
 	Env   map[string]string // all that it gets beside TENDER_TASK_* (R33)
 	URIs  []URI             // fetched into the sandbox first
+	// User is as whom it runs, a user of the agent's machine whom the agent allows. Default: as
+	// the agent does it with all that ask for nobody.
+	User string
 }
 
 // URI is a file that the agent brings into the sandbox before the start.

@@ -183,7 +183,9 @@ func AsOwner(root *os.Root, work func() error) error {
 	if err != nil {
 		return err
 	}
-	return entry.As(entry.OwnerOf(info), work)
+	owner := entry.OwnerOf(info)
+	owner.Groups = entry.GroupsOf(owner.UID)
+	return entry.As(owner, work)
 }
 
 // Make opens the place as the user's, and makes it if it is not there. Folders on the way that are missing belong to

@@ -46,6 +46,10 @@ type Config struct {
 	// SandboxBytesMax is how many bytes the kept sandboxes of ended tasks may take together; beyond it the oldest
 	// go. Default 0: as many as the disk has room for.
 	SandboxBytesMax int64
+	// TaskUser is as whom tasks run that ask for nobody, and TaskUsers are those whom they may
+	// ask for beside; "*" stands for everybody but root.
+	TaskUser  string
+	TaskUsers []string
 	// TasksMax is how many tasks one agent holds. A launch beyond it is DROPPED.
 	// Default 100,000.
 	TasksMax int

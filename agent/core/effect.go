@@ -100,6 +100,8 @@ type (
 		URIs    []api.URI
 		Volumes []api.VolumeID
 		Sandbox string
+		Builtin bool   // its executor is the agent's own
+		User    string // whom the command asks for, "" for nobody
 	}
 	// TaskEnded says that the task has ended, to whoever reads its output.
 	TaskEnded struct{ Task api.TaskRef }

@@ -2,6 +2,9 @@ package core
 
 import (
 	"cmp"
+	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/internal/protocol"
@@ -30,6 +33,10 @@ func (la *launches) launchTask(e protocol.LaunchTask) {
 	}
 	if err := e.Task.Check(); err != nil {
 		la.refuseLaunch(t, api.TaskError, api.ReasonTaskInvalid, err.Error())
+		return
+	}
+	if why := la.refuseUser(t); why != "" {
+		la.refuseLaunch(t, api.TaskError, api.ReasonTaskUnauthorized, why)
 		return
 	}
 	if reason, why := la.findRefusal(t, e.Task.Executor); reason != api.ReasonNone {
@@ -77,6 +84,34 @@ func (la *launches) refuseKnown(t *task) bool {
 	return true
 }
 
+// refuseUser says why the task may not run as whom it asks for; "" when it may.
+func (la *launches) refuseUser(t *task) string {
+	user := t.user()
+	if user == "" || user == la.config.TaskUser || slices.Contains(la.config.TaskUsers, user) {
+		return ""
+	}
+	if user != "root" && slices.Contains(la.config.TaskUsers, "*") {
+		return ""
+	}
+	if len(la.config.TaskUsers) == 0 {
+		return fmt.Sprintf("it asks for the user %s, and this agent lets no task ask for one; leave the user out, or start the agent with --task-users %s",
+			user, user)
+	}
+	return fmt.Sprintf("it asks for the user %s, and this agent allows %s; ask for one of these, or for none", user,
+		strings.Join(la.config.TaskUsers, ", "))
+}
+
+// user is as whom the task asks to run. A framework's own executor and all of its tasks are one user's.
+func (t *task) user() string {
+	switch {
+	case t.launch.Task.Executor != nil:
+		return t.launch.Task.Executor.Command.User
+	case t.launch.Task.Command != nil:
+		return t.launch.Task.Command.User
+	}
+	return ""
+}
+
 // findRefusal says why a launch can't be taken on; ReasonNone when it can.
 func (la *launches) findRefusal(t *task, own *api.Executor) (api.Reason, string) {
 	f, e := la.state.frameworks[t.ref.Framework], la.state.executors[t.executor]
@@ -120,7 +155,10 @@ func (la *launches) prepareTask(t *task) {
 		return
 	}
 	t.files = filesComing
-	la.emit(PrepareTask{Task: t.ref, URIs: uris, Volumes: volumes, Sandbox: la.taskFolder(t.executor, t.ref.Task)})
+	la.emit(PrepareTask{
+		Task: t.ref, URIs: uris, Volumes: volumes, Sandbox: la.taskFolder(t.executor, t.ref.Task),
+		Builtin: t.launch.Task.Executor == nil, User: t.user(),
+	})
 	if len(uris) > 0 && t.latest.State == api.TaskStaging {
 		la.statuses.setStatus(t, api.TaskStarting, api.ReasonNone, "fetching its files")
 	}

@@ -126,6 +126,7 @@ func (w *world) reconfigure(a transcript.Line) {
 	if version := a.Named["version"]; version != "" {
 		w.config.Version = version
 	}
+	w.config.TaskUser, w.config.TaskUsers = a.Named["user"], strings.FieldsFunc(a.Named["users"], func(r rune) bool { return r == ',' })
 	w.config.RecoveryTimeout = w.duration(a.Named["recovery"])
 	w.core = New(w.config, w.log)
 }
@@ -416,7 +417,7 @@ func (w *world) agentEvent(a transcript.Line, batch *protocol.AgentEvents) proto
 
 func (w *world) launch(a transcript.Line) protocol.AgentEvent {
 	ref := w.ref(a.Word(0))
-	task := api.Task{ID: ref.Task, Resources: api.Scalars(1, 32), Command: &api.Command{Shell: "true"}}
+	task := api.Task{ID: ref.Task, Resources: api.Scalars(1, 32), Command: &api.Command{Shell: "true", User: a.Named["user"]}}
 	if uri := a.Named["uri"]; uri != "" {
 		task.Command.URIs = []api.URI{{Source: uri}}
 	}
@@ -424,7 +425,7 @@ func (w *world) launch(a transcript.Line) protocol.AgentEvent {
 		Framework: api.Framework{ID: ref.Framework, Name: "fw"}, Role: "default", Resources: task.Resources, Number: a.Number(w.t, "number"),
 	}
 	if own := a.Named["executor"]; own != "" {
-		task.Executor = &api.Executor{ID: api.ExecutorID(own), Command: api.Command{Argv: []string{"x"}}}
+		task.Executor = &api.Executor{ID: api.ExecutorID(own), Command: api.Command{Argv: []string{"x"}, User: a.Named["user"]}}
 		if a.Named["resources"] != "" {
 			task.Executor.Resources = api.Scalars(0.1, 32)
 		}

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"path/filepath"
 	"slices"
 	"time"
 
@@ -22,9 +23,8 @@ type Start struct {
 	// Command is what becomes of the child; for the built-in executor the agent has
 	// filled it in.
 	Command api.Command
-	Builtin bool // the agent's own executor for commands
-	Sandbox string
-	Socket  string
+	Place
+	Socket string
 	// Token goes to the child by a descriptor, never by its environment (R32).
 	Token           string
 	RecoveryTimeout time.Duration
@@ -34,6 +34,24 @@ type Start struct {
 	Cell      string
 	// Path is where programs are looked for, and PATH of an executor that asks for none.
 	Path string
+}
+
+// Place is the folder of an executor, or of a task in one, and as whom it works there.
+type Place struct {
+	// Sandbox is the executor's own folder.
+	Sandbox string
+	// Builtin says that the executor is the agent's own: it stays the agent's user, whoever its
+	// tasks are.
+	Builtin bool
+	// Task is the task's folder; "": the place is the executor's.
+	Task string
+	// User is whom the command asks for, "" for nobody.
+	User string
+}
+
+// TaskPlace is the place of a task whose executor's folder holds it as tasks/TASK.
+func TaskPlace(folder string, builtin bool, user string) Place {
+	return Place{Sandbox: filepath.Dir(filepath.Dir(folder)), Builtin: builtin, Task: folder, User: user}
 }
 
 // Launcher starts executors. Its methods may run together.
@@ -51,8 +69,9 @@ type Launcher interface {
 	// group, and does not wait. A group that is not the executor's is left alone, with an
 	// error of kind Denied.
 	Kill(owner Owner, task api.TaskID, group core.Process) error
-	// Prepare makes a task's folder and fetches files into it.
-	Prepare(ctx context.Context, sandbox string, uris []api.URI) error
+	// Prepare makes an executor's folder, and a task's in it if the place has one, as their
+	// users', and fetches files into the last of them.
+	Prepare(ctx context.Context, place Place, uris []api.URI) error
 	// MoveAway frees the path of a folder at once and says where the folder is now, "" when
 	// there was none. Delete deletes it, which may take long; what is mounted in it stays, and
 	// what is needed to reach that.

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tenderhq/tender/agent/walls/entry"
 	"github.com/tenderhq/tender/api"
 )
 
@@ -45,18 +46,22 @@ func (c cache) open(uri api.URI) io.ReadCloser {
 	if name == "" {
 		return nil
 	}
-	file, err := os.Open(name)
+	var file *os.File
+	err := entry.Ours(func() (err error) {
+		file, err = os.Open(name)
+		now := time.Now()
+		_ = os.Chtimes(name, now, now) // else it goes a little sooner than it should
+		return err
+	})
 	if err != nil {
 		return nil
 	}
-	now := time.Now()
-	_ = os.Chtimes(name, now, now) // else it goes a little sooner than it should
 	return file
 }
 
 // drop forgets a file that turned out to be broken.
 func (c cache) drop(uri api.URI) {
-	_ = os.Remove(c.name(uri)) // what can't be removed is checked again each time
+	_ = entry.Ours(func() error { return os.Remove(c.name(uri)) }) // what can't be removed is checked again each time
 }
 
 // keep copies a file that was fetched and checked. What can't be kept is fetched again
@@ -66,7 +71,17 @@ func (c cache) keep(root *os.Root, fetched string, uri api.URI) {
 	if name == "" {
 		return
 	}
-	info, err := root.Stat(fetched)
+	source, err := root.Open(fetched)
+	if err != nil {
+		return
+	}
+	defer source.Close()
+	_ = entry.Ours(func() error { c.take(source, name); return nil })
+}
+
+// take copies an open file into the cache.
+func (c cache) take(source *os.File, name string) {
+	info, err := source.Stat()
 	if err != nil || info.Size() > c.limit/4 || os.MkdirAll(c.folder, 0o700) != nil {
 		return
 	}
@@ -74,19 +89,15 @@ func (c cache) keep(root *os.Root, fetched string, uri api.URI) {
 	if err != nil {
 		return
 	}
-	if copyInto(file, root, fetched) != nil || os.Rename(file.Name(), name) != nil {
+	if copyInto(file, source) != nil || os.Rename(file.Name(), name) != nil {
 		_ = os.Remove(file.Name()) // left behind, it is the oldest one day
 		return
 	}
 	c.shrink()
 }
 
-func copyInto(file *os.File, root *os.Root, from string) error {
-	source, err := root.Open(from)
-	if err == nil {
-		_, err = io.Copy(file, source)
-		_ = source.Close() // it was only read
-	}
+func copyInto(file, source *os.File) error {
+	_, err := io.Copy(file, source)
 	return cmp.Or(err, file.Close())
 }
 

@@ -18,6 +18,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tenderhq/tender/agent/beneath"
 	"github.com/tenderhq/tender/api"
 )
 
@@ -26,6 +27,9 @@ type Fetcher struct {
 	// HTTP is the client for http and https. Default: one that gives up when a server
 	// is silent for 30 s.
 	HTTP *http.Client
+	// Local lets servers send the agent on to its own machine, and URIs name addresses of its
+	// link, where clouds tell machines their secrets.
+	Local bool
 	// BytesMax bounds one file, and what one archive unpacks to. Default 64 GiB.
 	BytesMax int64
 	// EntriesMax bounds the entries of one archive. Default 1,000,000.
@@ -41,9 +45,7 @@ type Fetcher struct {
 
 func (f Fetcher) withDefaults() Fetcher {
 	if f.HTTP == nil {
-		transport := http.DefaultTransport.(*http.Transport).Clone()
-		transport.ResponseHeaderTimeout = 30 * time.Second
-		f.HTTP = &http.Client{Transport: transport}
+		f.HTTP = newClient(f.Local)
 	}
 	if f.BytesMax == 0 {
 		f.BytesMax = 64 << 30
@@ -64,6 +66,12 @@ func (f Fetcher) Fetch(ctx context.Context, sandbox *os.Root, uris []api.URI) er
 	ctx, cancel := context.WithTimeout(ctx, f.Timeout)
 	defer cancel()
 	defer f.HTTP.CloseIdleConnections()
+	// All that touches files is done with the rights of whose the sandbox is: it reads nothing for a task that the task
+	// could not read itself, and what it makes is the task's.
+	return beneath.AsOwner(sandbox, func() error { return f.all(ctx, sandbox, uris) })
+}
+
+func (f Fetcher) all(ctx context.Context, sandbox *os.Root, uris []api.URI) error {
 	for _, uri := range uris {
 		if err := f.one(ctx, sandbox, uri); err != nil {
 			return fmt.Errorf("fetching %s: %w", uri.Source, err)
@@ -192,7 +200,7 @@ func (f Fetcher) store(root *os.Root, name string, source io.Reader, uri api.URI
 		return errors.Join(err, root.RemoveAll(temporary))
 	}
 	if got := hex.EncodeToString(sum.Sum(nil)); uri.SHA256 != "" && !strings.EqualFold(got, uri.SHA256) {
-		return errors.Join(fmt.Errorf("its sha256 is %s, not %s", got, uri.SHA256), root.RemoveAll(temporary))
+		return errors.Join(fmt.Errorf("its sha256 is not %s", uri.SHA256), root.RemoveAll(temporary))
 	}
 	return root.Rename(temporary, name)
 }

@@ -7,12 +7,16 @@ import (
 	"compress/gzip"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
+	"fmt"
 	"io"
+	"io/fs"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/tenderhq/tender/api"
@@ -114,8 +118,8 @@ func TestFetch(t *testing.T) {
 	}
 }
 
-// entry is one of an archive.
-type entry struct {
+// item is one of an archive.
+type item struct {
 	name, content, link string
 	kind                byte // of tar; 0 = by the rest
 }
@@ -126,7 +130,7 @@ func must(t *testing.T, w io.Writer, data []byte) {
 	}
 }
 
-func tarOf(t *testing.T, entries []entry) []byte {
+func tarOf(t *testing.T, entries []item) []byte {
 	var buffer bytes.Buffer
 	w := tar.NewWriter(&buffer)
 	for _, e := range entries {
@@ -162,7 +166,7 @@ func gzipOf(t *testing.T, data []byte) []byte {
 	return buffer.Bytes()
 }
 
-func zipOf(t *testing.T, entries []entry) []byte {
+func zipOf(t *testing.T, entries []item) []byte {
 	var buffer bytes.Buffer
 	w := zip.NewWriter(&buffer)
 	for _, e := range entries {
@@ -186,7 +190,7 @@ func zipOf(t *testing.T, entries []entry) []byte {
 }
 
 func TestExtract(t *testing.T) {
-	entries := []entry{{name: "dir/"}, {name: "dir/program", content: "run"}, {name: "deep/er/file", content: "x"}, {name: "dir/link", link: "../deep/er/file"}}
+	entries := []item{{name: "dir/"}, {name: "dir/program", content: "run"}, {name: "deep/er/file", content: "x"}, {name: "dir/link", link: "../deep/er/file"}}
 	for name, archive := range map[string][]byte{
 		"a.tar": tarOf(t, entries), "a.tar.gz": gzipOf(t, tarOf(t, entries)), "a.zip": zipOf(t, entries), "named-otherwise": zipOf(t, entries),
 	} {
@@ -210,7 +214,7 @@ func TestExtract(t *testing.T) {
 // What leads out of the sandbox is refused, and nothing outside is touched.
 func TestNothingLeavesTheSandbox(t *testing.T) {
 	const bad = "bad"
-	corpus := map[string][]entry{
+	corpus := map[string][]item{
 		"parent":             {{name: "../out", content: bad}},
 		"deep parent":        {{name: "a/../../out", content: bad}},
 		"absolute":           {{name: "/tmp/tender-out", content: bad}},
@@ -224,7 +228,7 @@ func TestNothingLeavesTheSandbox(t *testing.T) {
 			{name: "a/b/c/out", content: bad}},
 		"link to the parent by two": {{name: "one", link: "."}, {name: "one/two", link: ".."}, {name: "one/two/out", content: bad}},
 	}
-	onlyTar := map[string][]entry{
+	onlyTar := map[string][]item{
 		"hard link out":      {{name: "hard", link: "../source/secret", kind: tar.TypeLink}},
 		"hard link absolute": {{name: "hard", link: "/etc/passwd", kind: tar.TypeLink}},
 		"device":             {{name: "dev", kind: tar.TypeChar}},
@@ -256,9 +260,9 @@ func TestNothingLeavesTheSandbox(t *testing.T) {
 
 // A small archive can't fill the disk.
 func TestBombsAreBounded(t *testing.T) {
-	many := make([]entry, 100)
+	many := make([]item, 100)
 	for i := range many {
-		many[i] = entry{name: strings.Repeat("x", i+1), content: strings.Repeat("0", 1000)}
+		many[i] = item{name: strings.Repeat("x", i+1), content: strings.Repeat("0", 1000)}
 	}
 	for name, c := range map[string]struct {
 		f    Fetcher
@@ -279,7 +283,7 @@ func TestBombsAreBounded(t *testing.T) {
 
 func FuzzExtract(f *testing.F) {
 	t := &testing.T{}
-	entries := []entry{{name: "dir/"}, {name: "dir/f", content: "x"}, {name: "l", link: "dir/f"}}
+	entries := []item{{name: "dir/"}, {name: "dir/f", content: "x"}, {name: "l", link: "dir/f"}}
 	f.Add(tarOf(t, entries))
 	f.Add(gzipOf(t, tarOf(t, entries)))
 	f.Add(zipOf(t, entries))
@@ -290,4 +294,91 @@ func FuzzExtract(f *testing.F) {
 			t.Errorf("beside the sandbox there is %v, %v", list, err)
 		}
 	})
+}
+
+// No server sends the agent to its own machine or link; what a URI names itself is asked.
+func TestServersDoNotSendOnToTheAgent(t *testing.T) {
+	asked := false
+	secret := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		asked = true
+		fmt.Fprint(w, "secret")
+	}))
+	defer secret.Close()
+	for name, target := range map[string]string{
+		"this machine": secret.URL, "its name": strings.Replace(secret.URL, "127.0.0.1", "localhost", 1), "the link": "http://169.254.169.254/latest/meta-data", "everywhere": "http://0.0.0.0:1/",
+		"this machine by another spelling": "http://[::ffff:127.0.0.1]:1/",
+	} {
+		t.Run(name, func(t *testing.T) {
+			server := httptest.NewServer(http.RedirectHandler(target, http.StatusFound))
+			defer server.Close()
+			uri := api.URI{Source: server.URL + "/file", SHA256: hash([]byte("secret"))}
+			err := Fetcher{}.Fetch(t.Context(), rootOf(t, t.TempDir()), []api.URI{uri})
+			if err == nil || !strings.Contains(err.Error(), "--fetch-local") || asked {
+				t.Errorf("asked: %v, %v", asked, err)
+			}
+		})
+	}
+	uri := api.URI{Source: secret.URL + "/file", SHA256: hash([]byte("secret"))}
+	if err := (Fetcher{}).Fetch(t.Context(), rootOf(t, t.TempDir()), []api.URI{uri}); err != nil {
+		t.Error(err)
+	}
+	server := httptest.NewServer(http.RedirectHandler(secret.URL, http.StatusFound))
+	defer server.Close()
+	uri.Source = server.URL + "/file"
+	if err := (Fetcher{Local: true}).Fetch(t.Context(), rootOf(t, t.TempDir()), []api.URI{uri}); err != nil {
+		t.Error(err)
+	}
+}
+
+// A wrong checksum says nothing about what was found.
+func TestWrongChecksumTellsNothing(t *testing.T) {
+	source := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(source, []byte("secret"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	wrong := hash(nil)
+	err := Fetcher{}.Fetch(t.Context(), rootOf(t, t.TempDir()), []api.URI{{Source: source, SHA256: wrong}})
+	if err == nil || !strings.Contains(err.Error(), wrong) || strings.Contains(err.Error(), hash([]byte("secret"))) {
+		t.Error(err)
+	}
+}
+
+// What is fetched into a user's sandbox is the user's, also what archives hold and what comes from the cache; and nothing
+// is read for a user that the user could not read.
+func TestFetchAsTheUser(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root fetches as somebody else")
+	}
+	const uid = 71234
+	content := tarOf(t, []item{{name: "dir/file", content: "content"}})
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(content) }))
+	defer server.Close()
+	secret := filepath.Join(t.TempDir(), "secret")
+	if err := os.WriteFile(secret, content, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	fetcher := Fetcher{Cache: filepath.Join(t.TempDir(), "cache")}
+	uri := api.URI{Source: server.URL + "/archive", SHA256: hash(content), Extract: true}
+	for range 2 { // from the network, then from the cache
+		sandbox := t.TempDir()
+		if err := os.Chown(sandbox, uid, uid); err != nil {
+			t.Fatal(err)
+		}
+		if err := fetcher.Fetch(t.Context(), rootOf(t, sandbox), []api.URI{uri}); err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range []string{"archive", "dir", "dir/file"} {
+			info, err := os.Stat(filepath.Join(sandbox, name))
+			if err != nil || int(info.Sys().(*syscall.Stat_t).Uid) != uid {
+				t.Errorf("%s: %+v, %v", name, info, err)
+			}
+		}
+		err := fetcher.Fetch(t.Context(), rootOf(t, sandbox), []api.URI{{Source: secret}})
+		if !errors.Is(err, fs.ErrPermission) {
+			t.Errorf("what the user may not read: %v", err)
+		}
+	}
+	if kept, err := os.ReadDir(fetcher.Cache); err != nil || len(kept) != 1 {
+		t.Errorf("the cache has %v, %v", kept, err)
+	}
 }

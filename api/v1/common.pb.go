@@ -198,7 +198,7 @@ const (
 	Reason_FRAMEWORK_REMOVED             Reason = 21
 	Reason_INVALID_OFFERS                Reason = 22
 	Reason_TASK_INVALID                  Reason = 23
-	Reason_TASK_UNAUTHORIZED             Reason = 24 // reserved
+	Reason_TASK_UNAUTHORIZED             Reason = 24
 	Reason_TASK_DUPLICATE                Reason = 25
 	Reason_RECONCILIATION                Reason = 26
 	Reason_AGENT_REREGISTERED            Reason = 27
@@ -724,11 +724,14 @@ func (x *URI) GetExtract() bool {
 
 // Command is a program to start: argv, or shell for a line of /bin/sh -c.
 type Command struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Argv          []string               `protobuf:"bytes,1,rep,name=argv,proto3" json:"argv,omitempty"`
-	Shell         string                 `protobuf:"bytes,2,opt,name=shell,proto3" json:"shell,omitempty"`
-	Env           map[string]string      `protobuf:"bytes,3,rep,name=env,proto3" json:"env,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	Uris          []*URI                 `protobuf:"bytes,4,rep,name=uris,proto3" json:"uris,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Argv  []string               `protobuf:"bytes,1,rep,name=argv,proto3" json:"argv,omitempty"`
+	Shell string                 `protobuf:"bytes,2,opt,name=shell,proto3" json:"shell,omitempty"`
+	Env   map[string]string      `protobuf:"bytes,3,rep,name=env,proto3" json:"env,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	Uris  []*URI                 `protobuf:"bytes,4,rep,name=uris,proto3" json:"uris,omitempty"`
+	// As whom it runs: a user of the agent's machine. Empty: as the agent does it with all that ask for nobody. An agent
+	// that is not told to allow this user ends the task: ERROR, TASK_UNAUTHORIZED.
+	User          string `protobuf:"bytes,5,opt,name=user,proto3" json:"user,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -789,6 +792,13 @@ func (x *Command) GetUris() []*URI {
 		return x.Uris
 	}
 	return nil
+}
+
+func (x *Command) GetUser() string {
+	if x != nil {
+		return x.User
+	}
+	return ""
 }
 
 // Executor describes a framework's own executor.
@@ -2149,12 +2159,13 @@ const file_api_v1_common_proto_rawDesc = "" +
 	"\n" +
 	"executable\x18\x04 \x01(\bR\n" +
 	"executable\x12\x18\n" +
-	"\aextract\x18\x05 \x01(\bR\aextract\"\xbe\x01\n" +
+	"\aextract\x18\x05 \x01(\bR\aextract\"\xd2\x01\n" +
 	"\aCommand\x12\x12\n" +
 	"\x04argv\x18\x01 \x03(\tR\x04argv\x12\x14\n" +
 	"\x05shell\x18\x02 \x01(\tR\x05shell\x12-\n" +
 	"\x03env\x18\x03 \x03(\v2\x1b.tender.v1.Command.EnvEntryR\x03env\x12\"\n" +
-	"\x04uris\x18\x04 \x03(\v2\x0e.tender.v1.URIR\x04uris\x1a6\n" +
+	"\x04uris\x18\x04 \x03(\v2\x0e.tender.v1.URIR\x04uris\x12\x12\n" +
+	"\x04user\x18\x05 \x01(\tR\x04user\x1a6\n" +
 	"\bEnvEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xc5\x02\n" +

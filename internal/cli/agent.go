@@ -12,6 +12,7 @@ import (
 	"github.com/tenderhq/tender/agent"
 	"github.com/tenderhq/tender/agent/inside"
 	"github.com/tenderhq/tender/agent/walls"
+	"github.com/tenderhq/tender/agent/walls/entry"
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/internal/cli/settings"
 	"github.com/tenderhq/tender/internal/commandexecutor"
@@ -26,6 +27,9 @@ type agentFlags struct {
 	region, zone, path             string
 	recovery, executor, idle, keep time.Duration
 	keepMax, execMax               int
+	taskUser                       string
+	taskUsers                      []string
+	fetchLocal                     bool
 	keepSize, output               string
 	walls                          walls.Config
 }
@@ -59,6 +63,10 @@ func (a *App) agentCommand() *cobra.Command {
 	flags.Int64Var(&f.walls.PidsMax, "task-pids", 4096, "how many processes and threads a task may have that says nothing of it; 0 = any number")
 	flags.BoolVar(&f.walls.HardQuota, "cpu-quota", false, "no task gets more of the processors than it has asked for, also when they lie idle")
 	flags.IntVar(&f.execMax, "exec-max", execMaxDefault, "how many commands of 'tender exec' may run at a time; 0 = none")
+	flags.StringVar(&f.taskUser, "task-user", "", "as whom tasks run: a user of this machine, or dynamic = each framework as one of its own "+
+		"(default: dynamic for root where that can be, else nobody; for others: as the agent)")
+	flags.StringSliceVar(&f.taskUsers, "task-users", nil, "users whom tasks may ask for by name; '*' = everybody but root")
+	flags.BoolVar(&f.fetchLocal, "fetch-local", false, "let URIs of tasks name addresses of this machine's link, and servers send on to this machine")
 	d.lastFlags(flags)
 	add(command, "", a.resetTermCommand())
 	command.RunE = func(command *cobra.Command, _ []string) error {
@@ -101,6 +109,10 @@ func (f agentFlags) config(d *daemon) (agent.Config, error) {
 	if err != nil {
 		return agent.Config{}, err
 	}
+	taskUser, err := taskUserOr(f.taskUser)
+	if err != nil {
+		return agent.Config{}, err
+	}
 	if f.walls.PidsMax == 0 {
 		f.walls.PidsMax = -1
 	}
@@ -112,6 +124,7 @@ func (f agentFlags) config(d *daemon) (agent.Config, error) {
 		Programs: agent.Programs{CommandExecutor: self, Path: f.path, Enter: enterHelper(self), ExecMax: f.execMax},
 		Keep:     agent.Keep{SandboxAge: f.keep, SandboxesMax: f.keepMax, SandboxBytesMax: keepSize, OutputBytesMax: output},
 		Walls:    f.walls,
+		Users:    agent.Users{TaskUser: taskUser, TaskUsers: f.taskUsers, FetchLocal: f.fetchLocal},
 		Logger:   log, LogDropped: written.Dropped,
 	}, nil
 }
@@ -123,6 +136,18 @@ func megabytes(flag, text string) (int64, error) {
 		return 0, usagef("--%s is %q; write how many MB, such as 64 or 0.5", flag, text)
 	}
 	return int64(amount) << 20 / 1000, nil
+}
+
+// taskUserOr is as whom tasks run: whom the flag names, else an unprivileged user where the agent is root, else "".
+func taskUserOr(named string) (string, error) {
+	if named != "" || os.Geteuid() != 0 {
+		return named, nil
+	}
+	if user := entry.Unprivileged(); user != "" {
+		return user, nil
+	}
+	return "", usagef("this agent runs as root, and the machine has no unprivileged user for tasks, neither of the numbers from %d on nor nobody; "+
+		"name one by --task-user, or say --task-user root", entry.DynamicFirst)
 }
 
 // orNone turns port 0 into the negative one by which configurations say "none".

@@ -6,6 +6,7 @@ import (
 	"io"
 	"maps"
 	"net"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -40,6 +41,7 @@ type devFlags struct {
 	freePorts       bool
 	verbose         bool
 	resourcesParsed api.Resources
+	taskUser        string
 }
 
 const (
@@ -80,6 +82,8 @@ func (a *App) devCommand() *cobra.Command {
 	flags.IntVar(&f.racks, "racks", 0, "put the agents into so many racks in turn, as rack=r1, rack=r2, ...; each has a hostname of its own then")
 	flags.BoolVar(&f.ownHostnames, "own-hostnames", false, "agents have hostnames of their own: host-1, host-2, ... (default: this machine's)")
 	flags.StringToStringVar(&f.attributes, "attributes", nil, "NAME=VALUE,... of every agent, beside dev=NUMBER")
+	flags.StringVar(&f.taskUser, "task-user", "", "as whom tasks run: a user of this machine, or dynamic = each framework as one of its own "+
+		"(default: as you, also through sudo)")
 	flags.BoolVar(&f.freePorts, "free-ports", false, "take any free ports and never the default ones: who is to use the cluster names its masters")
 	flags.BoolVar(&jobs, "jobs", true, "run a job manager as well, for 'tender job'")
 	flags.BoolVarP(&f.verbose, "verbose", "v", false, "show what the masters and agents log (default: errors only)")
@@ -127,6 +131,7 @@ func (a *App) devConfig(f devFlags) (dev.Config, error) {
 	if err != nil {
 		return dev.Config{}, err
 	}
+	taskUser := devTaskUser(f.taskUser, a.Lookup)
 	// Elections and broken connections are warnings to an operator, and the daily bread of whoever plays with failures.
 	level := zerolog.ErrorLevel
 	if f.verbose {
@@ -142,17 +147,27 @@ func (a *App) devConfig(f devFlags) (dev.Config, error) {
 			config := devAgent(d, f, log, executor)
 			// Who starts dev works on this machine: what they can start, their tasks can.
 			config.Path, _ = a.Lookup("PATH")
+			config.TaskUser = taskUser
 			return runAgent(ctx, config)
 		},
 		Binary: executor[0], MasterArgs: func(m dev.Master) []string { return devMasterArgs(m, f) },
 		AgentArgs: func(d dev.Agent) []string {
 			path, _ := a.Lookup("PATH")
-			return devAgentArgs(d, f, path)
+			return devAgentArgs(d, f, path, taskUser)
 		},
 		Operator: a.devOperator,
 		Say:      a.sayUnless(false),
 		Ready:    func(c dev.Cluster) { a.devReady(c, f) },
 	}, nil
+}
+
+// devTaskUser is as whom tasks run: whom the flag names, else who works on this machine, also where it was sudo that has
+// made root of him. "" is the user of this process.
+func devTaskUser(named string, lookup func(string) (string, bool)) string {
+	if person, _ := lookup("SUDO_USER"); named == "" && os.Geteuid() == 0 {
+		return person
+	}
+	return named
 }
 
 func devAgent(d dev.Agent, f devFlags, log zerolog.Logger, executor []string) agent.Config {
@@ -185,7 +200,7 @@ func devHostname(d dev.Agent, f devFlags) string {
 }
 
 // devAgentArgs start the agent that devAgent describes as a process. Its tasks end with it (R32).
-func devAgentArgs(d dev.Agent, f devFlags, path string) []string {
+func devAgentArgs(d dev.Agent, f devFlags, path, taskUser string) []string {
 	level := "error"
 	if f.verbose {
 		level = "debug"
@@ -199,6 +214,12 @@ func devAgentArgs(d dev.Agent, f devFlags, path string) []string {
 		"agent", "--stop-on-eof", "--data-dir", d.Dir, "--bind", hostOf(d.HTTP), "--http-port", fmt.Sprint(portOf(d.HTTP)),
 		"--master", strings.Join(d.Masters, ","), "--hostname", devHostname(d, f), "--attributes", strings.Join(attributes, ","),
 		"--path", path, "--recovery-timeout", "0s", "--log-format", "console", "--log-level", level,
+	}
+	if taskUser == "" && os.Geteuid() == 0 {
+		taskUser = "root"
+	}
+	if taskUser != "" {
+		args = append(args, "--task-user", taskUser)
 	}
 	if resources := devAgentResources(d, f); !resources.IsZero() {
 		args = append(args, "--resources", resources.String())

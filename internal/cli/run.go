@@ -33,6 +33,7 @@ type runFlags struct {
 	unreachable           time.Duration
 	shell, retry, quiet   bool
 	revocable             bool
+	user                  string
 }
 
 func (a *App) runCommand() *cobra.Command {
@@ -72,6 +73,7 @@ func (a *App) runCommand() *cobra.Command {
 	flags.StringToStringVar(&f.labels, "label", nil, "NAME=VALUE of the tasks; repeatable")
 	flags.DurationVar(&f.grace, "grace", 0, "time between SIGTERM and SIGKILL (default 5s)")
 	flags.DurationVar(&f.timeout, "timeout", 0, "end a task that has run for so long; it is FAILED (default: none)")
+	flags.StringVar(&f.user, "user", "", "user of the agents' machines as whom the tasks run, one that their agents allow (default: the agents' choice)")
 	flags.BoolVar(&f.shell, "shell", false, "COMMAND is a line for /bin/sh")
 	flags.BoolVar(&f.retry, "retry", false, "start a task again that others ended: its agent is lost, drained or gone, or it was preempted or revoked")
 	flags.DurationVar(&f.unreachable, "unreachable-timeout", time.Minute, "with --retry: a task whose agent is silent for longer is started elsewhere; 0 = never")
@@ -134,9 +136,9 @@ func (f *runFlags) task(args []string, lookup func(string) (string, bool)) (api.
 	resources, err := f.allResources()
 	env, err2 := environment(f.env, lookup)
 	task := api.Task{Name: f.nameOr(args), Resources: resources, KillGrace: f.grace, MaxCompletionTime: f.timeout, Labels: f.labels}
-	task.Command = &api.Command{Argv: args, Env: env}
+	task.Command = &api.Command{Argv: args, Env: env, User: f.user}
 	if f.shell {
-		task.Command = &api.Command{Shell: strings.Join(args, " "), Env: env}
+		task.Command = &api.Command{Shell: strings.Join(args, " "), Env: env, User: f.user}
 	}
 	return task, errors.Join(err, err2, api.Role(f.role).Check(), f.check(args))
 }

@@ -19,5 +19,8 @@
 // the executor was killed at a bad moment; a file would cost each start a write and
 // could be late. RUNNING names the process group and when it started as well.
 //
+// A task runs as the user whose its sandbox is: the agent has made it, and nobody else can give it away. So an executor
+// of root starts each of its tasks as somebody else and stays out of their reach.
+//
 // The package starts programs and nothing else: files are fetched by the agent before.
 package commandexecutor

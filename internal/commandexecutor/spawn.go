@@ -11,6 +11,7 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/tenderhq/tender/agent/walls/entry"
 	"github.com/tenderhq/tender/framework/executor"
 	"github.com/tenderhq/tender/internal/protocol"
 )
@@ -18,7 +19,7 @@ import (
 // DefaultPath is PATH for a task that sets none.
 const DefaultPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
-// spawn starts the task's program in its own process group and returns its pid. When
+// spawn starts the task's program in its own process group, as the user whose its sandbox is, and returns its pid. When
 // it returns without an error the program was executed. It goes below package os/exec
 // because a start is what this process does most. How it is born says attr.
 func spawn(task *executor.Task, null *os.File, attr *syscall.SysProcAttr) (int, error) {
@@ -26,12 +27,12 @@ func spawn(task *executor.Task, null *os.File, attr *syscall.SysProcAttr) (int, 
 	if err != nil {
 		return 0, err
 	}
-	stdout, err := output(task, "stdout")
+	stdout, err := output(task, "stdout", program.user)
 	if err != nil {
 		return 0, err
 	}
 	defer syscall.Close(stdout)
-	stderr, err := output(task, "stderr")
+	stderr, err := output(task, "stderr", program.user)
 	if err != nil {
 		return 0, err
 	}
@@ -44,6 +45,7 @@ type program struct {
 	path      string
 	argv, env []string
 	sandbox   string
+	user      entry.User // whose the sandbox is
 }
 
 // programOf finds the program of the task's command.
@@ -59,12 +61,17 @@ func programOf(task *executor.Task) (program, error) {
 		return program{}, errNoCommand
 	}
 	env, path := environment(task)
+	info, err := os.Stat(task.Sandbox)
+	if err != nil {
+		return program{}, err
+	}
 	found, err := find(argv[0], path, task.Sandbox)
-	return program{path: found, argv: argv, env: env, sandbox: task.Sandbox}, err
+	return program{path: found, argv: argv, env: env, sandbox: task.Sandbox, user: entry.OwnerOf(info)}, err
 }
 
-// fork starts the program in a process group of its own.
+// fork starts the program in a process group of its own, as its user.
 func (p program) fork(attr *syscall.SysProcAttr, stdin, stdout, stderr uintptr) (int, error) {
+	attr.Credential = entry.Credential(p.user)
 	pid, err := syscall.ForkExec(p.path, p.argv, &syscall.ProcAttr{
 		Dir:   p.sandbox,
 		Env:   p.env,
@@ -77,12 +84,33 @@ func (p program) fork(attr *syscall.SysProcAttr, stdin, stdout, stderr uintptr) 
 	return pid, nil
 }
 
-// output opens a file for what the task writes. A start that is repeated appends.
-func output(task *executor.Task, name string) (int, error) {
+// output opens a file for what the task writes, as its user's. A start that is repeated appends to what it wrote before.
+// Others of the same user may have put something else there meanwhile: that is not written to.
+func output(task *executor.Task, name string, owner entry.User) (int, error) {
 	path := filepath.Join(task.Sandbox, name)
-	fd, err := syscall.Open(path, syscall.O_WRONLY|syscall.O_CREAT|syscall.O_APPEND|syscall.O_NOFOLLOW|syscall.O_NONBLOCK|syscall.O_CLOEXEC, 0o600)
-	if err != nil {
-		return 0, fmt.Errorf("%s can't be opened for its output: %w", path, err)
+	wrong := func(err error) (int, error) { return 0, fmt.Errorf("%s can't be opened for its output: %w", path, err) }
+	const always = syscall.O_WRONLY | syscall.O_APPEND | syscall.O_NOFOLLOW | syscall.O_CLOEXEC
+	fd, err := syscall.Open(path, always|syscall.O_CREAT|syscall.O_EXCL, 0o600)
+	if err == nil && !owner.IsSelf() {
+		if err := syscall.Fchown(fd, owner.UID, owner.GID); err != nil {
+			return wrong(errors.Join(err, syscall.Close(fd)))
+		}
+	}
+	if !errors.Is(err, fs.ErrExist) {
+		if err != nil {
+			return wrong(err)
+		}
+		return fd, nil
+	}
+	if fd, err = syscall.Open(path, always|syscall.O_NONBLOCK, 0); err != nil { // a pipe that nobody reads is an error
+		return wrong(err)
+	}
+	var stat syscall.Stat_t
+	if err := syscall.Fstat(fd, &stat); err != nil {
+		return wrong(errors.Join(err, syscall.Close(fd)))
+	}
+	if stat.Mode&syscall.S_IFMT != syscall.S_IFREG || stat.Nlink != 1 || int(stat.Uid) != owner.UID {
+		return wrong(errors.Join(errors.New("it is not a file of its own"), syscall.Close(fd)))
 	}
 	return fd, nil
 }

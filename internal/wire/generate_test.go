@@ -146,7 +146,7 @@ func (g gen) usageReport() protocol.UsageReport {
 }
 
 func (g gen) command() api.Command {
-	command := api.Command{Env: g.words()}
+	command := api.Command{Env: g.words(), User: g.maybeID()}
 	if g.bool() {
 		command.Shell = "echo " + g.text()
 	} else {

@@ -149,7 +149,7 @@ func TestTextsThatAreNotUTF8(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		bad := string(rapid.SliceOfN(rapid.Byte(), 1, 10).Draw(t, "bad"))
 		words := map[string]string{bad: bad}
-		command := api.Command{Argv: []string{bad}, Shell: bad, Env: words, URIs: []api.URI{{Source: bad, Name: bad, SHA256: bad}}}
+		command := api.Command{Argv: []string{bad}, Shell: bad, User: bad, Env: words, URIs: []api.URI{{Source: bad, Name: bad, SHA256: bad}}}
 		task := api.Task{ID: api.TaskID(bad), Name: bad, Command: &command, Labels: words, Ports: map[string]uint16{bad: 1},
 			Resources: api.NewResources(api.Resource{Label: api.Label{Name: bad}, Set: api.NewSet(bad)}),
 			Executor:  &api.Executor{ID: api.ExecutorID(bad), Command: command, Labels: words}}

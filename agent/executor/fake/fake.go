@@ -133,7 +133,7 @@ func (l *Launcher) KillEverything(ctx context.Context) error {
 func (l *Launcher) Kill(executor.Owner, api.TaskID, core.Process) error { return nil }
 
 // Prepare does nothing: there are no folders.
-func (l *Launcher) Prepare(context.Context, string, []api.URI) error { return nil }
+func (l *Launcher) Prepare(context.Context, executor.Place, []api.URI) error { return nil }
 
 // MoveAway does nothing: there are no folders.
 func (l *Launcher) MoveAway(string) (string, error) { return "", nil }

@@ -27,7 +27,6 @@ import (
 	"github.com/tenderhq/tender/agent/proc"
 	"github.com/tenderhq/tender/agent/walls"
 	"github.com/tenderhq/tender/agent/walls/entry"
-	"github.com/tenderhq/tender/api"
 )
 
 // Launcher is the executor.Launcher of real processes. The zero value is ready.
@@ -42,6 +41,11 @@ type Launcher struct {
 	// Cells hold executors with all that they start. Default: process groups and sessions
 	// have to do.
 	Cells *walls.Cells
+	// Users are as whom executors and tasks run. Where each framework has one of its own, the
+	// folder of an executor is in one of its framework's.
+	Users entry.Users
+
+	making sync.RWMutex // held while folders are made; alone while a framework is given its user
 }
 
 // gate waits for one line on descriptor 3 and then becomes the executor; when the
@@ -50,11 +54,11 @@ const gate = `IFS= read -r _ <&3 || exit 1; unset PWD OLDPWD SHLVL; exec "$@" 3<
 
 // Fork forks a child that waits at the gate.
 func (l *Launcher) Fork(ctx context.Context, start executor.Start) (executor.Process, error) {
-	mode := beneath.Private
-	if start.Builtin {
-		mode = beneath.Passage // its tasks pass through it to what is theirs
+	if err := l.Prepare(ctx, start.Place, start.Command.URIs); err != nil {
+		return nil, err
 	}
-	if err := l.prepare(ctx, start.Sandbox, mode, start.Command.URIs); err != nil {
+	credential, err := l.credential(start.Place)
+	if err != nil {
 		return nil, err
 	}
 	argv, err := arguments(start)
@@ -65,7 +69,7 @@ func (l *Launcher) Fork(ctx context.Context, start executor.Start) (executor.Pro
 		Path:        "/bin/sh",
 		Args:        append([]string{"sh", "-c", gate, "gate"}, argv...),
 		Dir:         start.Sandbox,
-		SysProcAttr: &syscall.SysProcAttr{Setsid: true},
+		SysProcAttr: &syscall.SysProcAttr{Setsid: true, Credential: credential},
 	}
 	return l.forkInCell(ctx, child, start)
 }
@@ -96,8 +100,8 @@ func (l *Launcher) forkInCell(ctx context.Context, child *exec.Cmd, start execut
 func (l *Launcher) fork(child *exec.Cmd, start executor.Start) (*forked, error) {
 	var files closers
 	defer files.close()
-	child.Stdout = files.output(l.place(start.Sandbox), "stdout")
-	child.Stderr = files.output(l.place(start.Sandbox), "stderr")
+	child.Stdout = files.output(l.at(start.Sandbox), "stdout")
+	child.Stderr = files.output(l.at(start.Sandbox), "stderr")
 	gateEnd, opener := files.pipe()
 	tokenEnd, token := files.pipe()
 	if files.err != nil {
@@ -278,41 +282,10 @@ func (p *forked) Wait(ctx context.Context) (string, bool) {
 	}
 }
 
-// Prepare makes a folder and fetches files into it.
-func (l *Launcher) Prepare(ctx context.Context, sandbox string, uris []api.URI) error {
-	return l.prepare(ctx, sandbox, beneath.Private, uris)
-}
-
-func (l *Launcher) prepare(ctx context.Context, sandbox string, mode fs.FileMode, uris []api.URI) error {
-	root, err := l.place(sandbox).Make(entry.Self(), mode)
-	if err != nil {
-		return err
-	}
-	defer root.Close()
-	if len(uris) == 0 {
-		return nil
-	}
-	if err := l.Fetch.Fetch(ctx, root, uris); err != nil {
-		return &executor.FetchError{Err: err}
-	}
-	return nil
-}
-
-// place is where a sandbox is.
-func (l *Launcher) place(sandbox string) beneath.Place {
-	if l.Below == nil {
-		return everything.At(sandbox)
-	}
-	return l.Below.At(sandbox)
-}
-
-// everything is the root of the file system.
-var everything = beneath.New("/")
-
 // MoveAway moves a folder to the trash, into a folder of its own there: no name is used twice,
 // also not by another process of the same number.
 func (l *Launcher) MoveAway(path string) (string, error) {
-	folder, err := l.place(filepath.Dir(path)).OpenFile(".", os.O_RDONLY, 0)
+	folder, err := l.at(filepath.Dir(path)).OpenFile(".", os.O_RDONLY, 0)
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", nil
 	}

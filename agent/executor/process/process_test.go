@@ -25,7 +25,7 @@ func fork(t *testing.T, l *Launcher, command api.Command) (executor.Process, str
 	t.Helper()
 	sandbox := filepath.Join(t.TempDir(), "sandbox")
 	p, err := l.Fork(t.Context(), executor.Start{
-		Run: api.ExecutorRef{Framework: "f1", Executor: "x"}, Command: command, Sandbox: sandbox, Socket: "/socket", Token: "secret",
+		Run: api.ExecutorRef{Framework: "f1", Executor: "x"}, Command: command, Place: executor.Place{Sandbox: sandbox}, Socket: "/socket", Token: "secret",
 		Path: "/usr/bin:/bin",
 	})
 	if err != nil {
@@ -329,7 +329,7 @@ func TestProgramsAreFound(t *testing.T) {
 		{[]string{sandbox}, "is not executable"},
 		{nil, "command is empty"},
 	} {
-		argv, err := arguments(executor.Start{Sandbox: sandbox, Path: "/nowhere:/bin", Command: api.Command{Argv: c.argv}})
+		argv, err := arguments(executor.Start{Place: executor.Place{Sandbox: sandbox}, Path: "/nowhere:/bin", Command: api.Command{Argv: c.argv}})
 		got := strings.Join(argv, " ")
 		if err != nil {
 			got = err.Error()

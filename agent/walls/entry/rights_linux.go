@@ -36,6 +36,13 @@ func As(user User, work func() error) error {
 	return <-done
 }
 
+// Ours does something with the rights of this process, in the midst of work that As does for a user.
+func Ours(work func() error) error {
+	done := make(chan error, 1)
+	go func() { done <- work() }()
+	return <-done
+}
+
 // take gives this thread the rights of a user. Root comes back first, as nobody else may set groups.
 func take(user User) error {
 	if user.UID == 0 {

@@ -102,13 +102,19 @@ func Run(ctx context.Context, config Config) (err error) {
 	return h.run(ctx)
 }
 
+// passage is the mode of the cluster's folder: tasks of other users pass through it to what is theirs, and see nothing.
+const passage = 0o711
+
 // folder is where the data goes, as an absolute path without links, so that processes can be recognised by it.
 func folder(named string) (dir string, temporary bool, err error) {
 	if named == "" {
 		if dir, err = os.MkdirTemp("", "tender-dev-"); err != nil {
 			return "", false, err
 		}
-	} else if err = os.MkdirAll(named, 0o700); err != nil {
+		if err = os.Chmod(dir, passage); err != nil {
+			return "", false, err
+		}
+	} else if err = os.MkdirAll(named, passage); err != nil {
 		return "", false, err
 	} else {
 		dir = named

@@ -164,6 +164,7 @@ func newTrio(o options, profile string) (*trio, error) {
 	}
 	t.agent = &devcluster.Process{Binary: o.binary, Log: filepath.Join(dir, "a1.log"), Args: []string{
 		"agent", "--master", strings.Join(t.grpc, ","), "--data-dir", filepath.Join(dir, "a1"), "--http-port", "0",
+		"--task-user", devcluster.Me(),
 		"--resources", "cpus:4;mem:4096;disk:4096", "--recovery-timeout", "2s",
 	}}
 	for _, process := range append(t.masters, t.agent) {

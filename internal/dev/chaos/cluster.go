@@ -58,6 +58,7 @@ func newCluster(o options) (*cluster, error) {
 		name := fmt.Sprint("a", i+1)
 		c.agents = append(c.agents, &node{name: name, binary: binary, dir: dir, args: []string{
 			"agent", "--master", c.addresses(), "--data-dir", filepath.Join(dir, name), "--hostname", name, "--http-port", "0",
+			"--task-user", devcluster.Me(),
 			"--resources", "cpus:4;mem:4096;disk:4096", "--recovery-timeout", "2m", "--log-level", "info",
 		}})
 		if o.mounts {

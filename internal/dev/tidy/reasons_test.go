@@ -44,9 +44,6 @@ func listsWord(text, word string) bool {
 	return regexp.MustCompile(`\b` + word + `\b`).MatchString(text)
 }
 
-// translated are reasons that stand in a file as the name of a refusal which no master gives yet.
-var translated = map[string]string{"TASK_UNAUTHORIZED": "framework/internal/core/statuses.go"}
-
 // reasonsUsed are the names of the reasons whose constants stand in a source that people write, outside of package api.
 func reasonsUsed(sources *tree) map[string]bool {
 	constant := regexp.MustCompile(`\bapi\.Reason([A-Z]\w+)`)
@@ -58,7 +55,7 @@ func reasonsUsed(sources *tree) map[string]bool {
 		}
 		for _, match := range constant.FindAllStringSubmatch(f.text, -1) {
 			name := strings.ToUpper(hump.ReplaceAllString(match[1], "${1}_${2}"))
-			used[name] = used[name] || translated[name] != f.path
+			used[name] = true
 		}
 	}
 	return used

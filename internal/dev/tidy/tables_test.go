@@ -65,11 +65,12 @@ var floors = []floor{
 	{"master/internal/raftlog", shell + "internal/logpb master/internal/registrycodec master/quorum master/registry"},
 	{"agent/...", shell + "agent/..."},
 	{"agent/walls/cell", "api"}, // files of the kernel, for the agent and the built-in executor
+	{"agent/walls/entry", "api"},
 	{"agent/checkpoint", shell + "internal/logpb agent/core"},
 	{"framework/...", shell + "internal/sandbox internal/health framework/... !framework/frameworktest"},
 
 	// The built-in executor: a user of the executors' SDK.
-	{"internal/commandexecutor", values + "framework/executor agent/walls/cell"},
+	{"internal/commandexecutor", values + "framework/executor agent/walls/cell agent/walls/entry"},
 
 	// Whole clusters in memory.
 	{"framework/frameworktest", shell + "internal/testing/memnet allocator/... master/... agent/... framework/..."},

@@ -1,0 +1,103 @@
+package process
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"syscall"
+
+	"github.com/tenderhq/tender/agent/beneath"
+	"github.com/tenderhq/tender/agent/executor"
+	"github.com/tenderhq/tender/agent/walls/entry"
+	"github.com/tenderhq/tender/api"
+)
+
+// Prepare makes the folders of a place and fetches files into the last of them.
+func (l *Launcher) Prepare(ctx context.Context, place executor.Place, uris []api.URI) error {
+	root, err := l.makePlace(place)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	if len(uris) == 0 {
+		return nil
+	}
+	if err := l.Fetch.Fetch(ctx, root, uris); err != nil {
+		return &executor.FetchError{Err: err}
+	}
+	return nil
+}
+
+// makePlace makes the executor's folder as its user's, then the task's.
+func (l *Launcher) makePlace(place executor.Place) (*os.Root, error) {
+	user, err := l.userOf(place)
+	if err != nil {
+		return nil, err
+	}
+	owner, mode := user, beneath.Private
+	if place.Builtin {
+		owner, mode = entry.Self(), beneath.Passage // its tasks pass through it to what is theirs
+	}
+	l.making.RLock()
+	defer l.making.RUnlock()
+	root, err := l.at(place.Sandbox).Make(owner, mode)
+	if err != nil || place.Task == "" {
+		return root, err
+	}
+	if err := root.Close(); err != nil {
+		return nil, err
+	}
+	return l.at(place.Task).Make(user, beneath.Private)
+}
+
+// userOf is as whom a task runs, or an executor of a framework.
+func (l *Launcher) userOf(place executor.Place) (entry.User, error) {
+	switch {
+	case place.Builtin && place.Task == "":
+		return entry.Self(), nil
+	case place.User != "":
+		return l.Users.Find(place.User)
+	case l.Users.Default == entry.Dynamic:
+		return l.ownOf(filepath.Dir(place.Sandbox))
+	}
+	return l.Users.Find(l.Users.Default)
+}
+
+// ownOf is the user that a framework has for itself.
+func (l *Launcher) ownOf(framework string) (entry.User, error) {
+	l.making.Lock()
+	defer l.making.Unlock()
+	root, err := l.at(framework).Make(entry.Self(), beneath.Passage)
+	if err != nil {
+		return entry.User{}, err
+	}
+	if err := root.Close(); err != nil {
+		return entry.User{}, err
+	}
+	all, err := l.at(filepath.Dir(framework)).Open()
+	if err != nil {
+		return entry.User{}, err
+	}
+	defer all.Close()
+	return entry.OwnOf(all, api.FrameworkID(filepath.Base(framework)))
+}
+
+// credential is as whom the child of an executor runs: whose its folder is. Nil: as this process.
+func (l *Launcher) credential(place executor.Place) (*syscall.Credential, error) {
+	info, err := l.at(place.Sandbox).Lstat(".")
+	if err != nil {
+		return nil, err
+	}
+	return entry.Credential(entry.OwnerOf(info)), nil
+}
+
+// at is where a path is.
+func (l *Launcher) at(path string) beneath.Place {
+	if l.Below == nil {
+		return everything.At(path)
+	}
+	return l.Below.At(path)
+}
+
+// everything is the root of the file system.
+var everything = beneath.New("/")

@@ -1,0 +1,65 @@
+package fetch
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"syscall"
+	"time"
+)
+
+// A URI may name any host that the agent reaches, but no server may send the agent where it pleases: addresses of the
+// link, where clouds tell machines their secrets, are never asked, and those of the agent's own machine only where the
+// URI itself names them.
+
+// redirectsMax is how often a server may send us on.
+const redirectsMax = 10
+
+// redirected marks the context of a request that a server has sent us on with.
+type redirected struct{}
+
+// newClient makes a client that reaches what may be reached, and anything if local.
+func newClient(local bool) *http.Client {
+	transport := http.DefaultTransport.(*http.Transport).Clone()
+	transport.ResponseHeaderTimeout = 30 * time.Second
+	client := &http.Client{Transport: transport}
+	if local {
+		return client
+	}
+	// Each request dials, for who may be dialed depends on the request.
+	transport.DisableKeepAlives = true
+	dialer := &net.Dialer{Timeout: 30 * time.Second}
+	dialer.ControlContext = func(ctx context.Context, _, address string, _ syscall.RawConn) error {
+		at, err := netip.ParseAddrPort(address)
+		if err != nil {
+			return err
+		}
+		return reachable(at.Addr().Unmap(), ctx.Value(redirected{}) != nil)
+	}
+	transport.DialContext = dialer.DialContext
+	client.CheckRedirect = func(request *http.Request, via []*http.Request) error {
+		if len(via) >= redirectsMax {
+			return fmt.Errorf("sent on more than %d times", redirectsMax)
+		}
+		*request = *request.WithContext(context.WithValue(request.Context(), redirected{}, true))
+		// Through a proxy no address is seen here; then the name is all that can be judged.
+		if address, err := netip.ParseAddr(request.URL.Hostname()); err == nil {
+			return reachable(address.Unmap(), true)
+		}
+		return nil
+	}
+	return client
+}
+
+// reachable says why an address is not asked, or nil.
+func reachable(address netip.Addr, sentOn bool) error {
+	switch {
+	case address.IsLinkLocalUnicast() || address.IsLinkLocalMulticast() || address.IsMulticast():
+		return fmt.Errorf("%s is an address of the agent's own link, which is not asked; start the agent with --fetch-local to allow it", address)
+	case sentOn && (address.IsLoopback() || address.IsUnspecified()):
+		return fmt.Errorf("the server sends the agent on to %s, its own machine; name that address in the URI, or start the agent with --fetch-local", address)
+	}
+	return nil
+}
