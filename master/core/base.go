@@ -18,6 +18,7 @@ type base struct {
 	registry  *registry.State // own copy, as far as the commits it was told of
 	policy    allocator.Allocator
 	deadlines deadlines
+	calendar  calendar
 
 	now  time.Time // of the event at hand
 	came time.Time // when it came to this master

@@ -110,6 +110,7 @@ func New(config Config, state *registry.State, term api.Term, policy allocator.A
 		registry:      state.Clone(),
 		policy:        policy,
 		now:           now,
+		calendar:      calendar{began: now},
 		agentByID:     make(map[api.AgentID]*agent),
 		frameworkByID: make(map[api.FrameworkID]*framework),
 		sessionByConn: make(map[Conn]*session),
@@ -177,6 +178,10 @@ func (c *Core) Step(event Event) []Effect {
 	c.now, c.came, c.out = event.At, event.Came, nil
 	if c.came.IsZero() {
 		c.came = event.At
+	}
+	if by := c.calendar.look(c.now); by != 0 {
+		c.warn("the wall clock was set", field("by", by.Round(time.Second).String()))
+		c.maintenance.planAll()
 	}
 	c.happen(event.What)
 	c.beginReceipts()

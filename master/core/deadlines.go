@@ -171,6 +171,41 @@ func (h *deadlineHeap) Pop() any {
 	return item
 }
 
+// Deadlines are moments of the time that passes: with their monotonic part, so that they stay where they are in order
+// when somebody sets the wall clock. What is planned for a moment of the calendar, such as maintenance, is converted when
+// its deadline is set, and anew when the clock was set. (Protocol rule R23.)
+type calendar struct {
+	began time.Time     // of this leadership
+	set   time.Duration // how far the wall clock was set since then, forward or back
+	doubt time.Time     // until then a clock that was set may still be set back, and begins nothing
+}
+
+const (
+	// clockSetMin: less is of no matter here. What moves a clock little by little moves the monotonic one alike.
+	clockSetMin = time.Second
+	// clockDoubt is for how long a clock must show a time before something begins for it.
+	clockDoubt = time.Minute
+)
+
+// look compares the wall clock with the time that has passed, and returns how far it was set since the last look.
+func (c *calendar) look(now time.Time) time.Duration {
+	set := now.Round(0).Sub(c.began.Round(0)) - now.Sub(c.began)
+	by := set - c.set
+	if by.Abs() < clockSetMin {
+		return 0
+	}
+	c.set, c.doubt = set, now.Add(clockDoubt)
+	return by
+}
+
+// moment is when a moment of the calendar comes; no sooner than a clock that was set is believed.
+func (b *base) moment(at time.Time) time.Time {
+	return b.now.Add(max(b.until(at), b.calendar.doubt.Sub(b.now)))
+}
+
+// until is how long it is to a moment of the calendar, by the wall clock.
+func (b *base) until(at time.Time) time.Duration { return at.Sub(b.now.Round(0)) }
+
 // soonest is the earliest of the moments that are not zero.
 func soonest(moments ...time.Time) time.Time {
 	var first time.Time

@@ -119,21 +119,55 @@ func (r *maintenance) planMaintenance(a *agent) {
 		}
 		r.info("agent maintenance", field("agent", a.id), field("window", why))
 	}
-	a.window.begun = !a.window.planned.Start.IsZero() && !r.now.Before(a.window.planned.Start)
-	switch end := a.window.planned.End(); {
-	case a.window.planned.Start.IsZero() || known.Marks.Has(api.MarkGone):
+	start, end := a.window.planned.Start, a.window.planned.End()
+	switch {
+	case start.IsZero():
+		a.window.begun = false
+	case !known.Maintained: // what has begun goes on while nobody knows whether the clock is right
+		a.window.begun = !r.moment(start).After(r.now)
+	default:
+		a.window.begun = true
+	}
+	switch {
+	case start.IsZero() || known.Marks.Has(api.MarkGone):
 		r.deadlines.clear(a.window.turn)
+	case r.beganTooSoon(a):
+		r.deadlines.set(a.window.turn, r.moment(r.now.Round(0)))
 	case !known.Marks.Has(api.MarkDraining) || !a.window.begun:
-		r.deadlines.set(a.window.turn, a.window.planned.Start)
+		r.deadlines.set(a.window.turn, r.moment(start))
 	case end.IsZero():
 		r.deadlines.clear(a.window.turn)
 	default:
-		r.deadlines.set(a.window.turn, end)
+		r.deadlines.set(a.window.turn, r.moment(end))
 	}
 }
 
-// maintenanceDue begins the window, or ends it.
+// beganTooSoon says that the maintenance has begun by a clock that was wrong.
+func (r *maintenance) beganTooSoon(a *agent) bool {
+	return r.registry.Agents[a.id].Maintained && r.until(a.window.planned.Start) > clockDoubt
+}
+
+// planAll plans anew what is planned for moments of the calendar: the wall clock was set.
+func (r *maintenance) planAll() {
+	for _, id := range sortedKeys(r.agentByID) {
+		if a := r.agentByID[id]; !a.window.planned.Start.IsZero() {
+			r.planMaintenance(a)
+		}
+	}
+	for _, id := range sortedKeys(r.inverses.open) {
+		if x := r.inverses.open[id]; x.reason == api.ReasonAgentDraining {
+			r.deadlines.set(x.deadline, r.moment(x.agent.window.planned.Start))
+		}
+	}
+}
+
+// maintenanceDue begins the window, or ends it; one that began by a wrong clock is planned again.
 func (r *maintenance) maintenanceDue(a *agent) {
+	if r.beganTooSoon(a) {
+		r.info("maintenance began by a wrong clock and is put off", field("agent", a.id), field("window", windowText(a.window.planned)))
+		r.proposals.propose(registry.SetMaintenance{Agents: []api.AgentID{a.id}, Window: a.window.planned, Saw: a.window.planned})
+		return
+	}
 	if a.window.planned.Over(r.now) {
 		change := registry.SetMaintenance{Agents: []api.AgentID{a.id}, Saw: a.window.planned}
 		r.proposals.propose(change)
@@ -144,7 +178,7 @@ func (r *maintenance) maintenanceDue(a *agent) {
 	r.offers.rescindAll(a.offers, "the agent's maintenance begins")
 	r.standing.restate(a)
 	if end := a.window.planned.End(); !end.IsZero() {
-		r.deadlines.set(a.window.turn, end)
+		r.deadlines.set(a.window.turn, r.moment(end))
 	}
 	r.proposals.propose(registry.BeginMaintenance{ID: a.id, Window: a.window.planned})
 }
@@ -204,7 +238,7 @@ func (r *inverses) askOneToLeave(fw *framework, a *agent) {
 	}
 	x.deadline = newDeadline(inverseOver{x})
 	r.info("inverse offer made", field("offer", x.id), field("framework", fw.id), field("agent", a.id), field("for", "maintenance"))
-	r.sendInverse(x, a.window.planned.Start, "for maintenance")
+	r.sendInverse(x, r.moment(a.window.planned.Start), "for maintenance")
 }
 
 func (r *inverses) leavingOf(fw *framework, a *agent) *inverse {

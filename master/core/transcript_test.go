@@ -85,6 +85,10 @@ func (w *world) verbOfTime(verb string, args transcript.Line) bool {
 		w.now = w.now.Add(gap)
 		w.step(core.Away{Gap: gap})
 		w.step(core.Woken{})
+	case "clock-set": // the wall clock; the time that passes goes on
+		by, _ := time.ParseDuration(args.Word(0))
+		w.setClock(by)
+		w.step(core.Woken{})
 	case "clock-jumps": // while nobody looks
 		span, _ := time.ParseDuration(args.Word(0))
 		w.now = w.now.Add(span)

@@ -98,7 +98,7 @@ func newWorld(policy func() allocator.Allocator, config core.Config) *world {
 		by:         rights.All(),
 		policy:     policy,
 		registry:   registry.New(),
-		now:        time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC),
+		now:        clockAt(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), time.Hour),
 		agents:     make(map[string]*fakeAgent),
 		frameworks: make(map[string]*fakeFramework),
 		aliases:    make(map[string]string),
