@@ -84,6 +84,11 @@ func TestTasksOfOthersAreOutOfReach(t *testing.T) {
 		works cat /proc/self/environ
 		works test "$(id -u)" -ge 70000
 		works test "$(id -G)" = "$(id -g)"
+		works test "$(umask)" = 0077
+		works test "$(ulimit -c)" = 0
+		works grep -q "NoNewPrivs:.1" /proc/self/status
+		works grep -q "CapEff:.0000000000000000" /proc/self/status
+		works grep -q "CapPrm:.0000000000000000" /proc/self/status
 		for name in . lock identity identity.spare checkpoint.log cache trash volumes volumes-of sandboxes sandboxes/f1 \
 			sandboxes/f1/command sandboxes/f1/command/stdout sandboxes/f1/command/tasks sandboxes/f1/command/tasks/t1 \
 			sandboxes/f1/command/tasks/t1/stdout sandboxes/f1/command/tasks/t1/file sandboxes/f2 sandboxes/f2/command; do

@@ -49,8 +49,12 @@ type Launcher struct {
 }
 
 // gate waits for one line on descriptor 3 and then becomes the executor; when the
-// agent dies first, the line never comes (R10). The shell's own variables go away.
-const gate = `IFS= read -r _ <&3 || exit 1; unset PWD OLDPWD SHLVL; exec "$@" 3<&-`
+// agent dies first, the line never comes (R10). The shell's own variables go away. What the
+// executor and its tasks make is for their own user, they leave no images of their memory behind,
+// and of files open at a time they begin with a number that programs can count through.
+const gate = `IFS= read -r _ <&3 || exit 1; unset PWD OLDPWD SHLVL; umask 077; ulimit -S -c 0
+case $(ulimit -S -n) in unlimited|???????*) ulimit -S -n 65536;; esac
+exec "$@" 3<&-`
 
 // Fork forks a child that waits at the gate.
 func (l *Launcher) Fork(ctx context.Context, start executor.Start) (executor.Process, error) {
@@ -112,7 +116,7 @@ func (l *Launcher) fork(child *exec.Cmd, start executor.Start) (*forked, error) 
 		return nil, err
 	}
 	seal()
-	if err := child.Start(); err != nil {
+	if err := entry.Start(child.Start); err != nil {
 		return nil, fmt.Errorf("the executor can't be started: %w", err)
 	}
 	p := &forked{child: child, opener: opener, ended: make(chan struct{})}
