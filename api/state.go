@@ -130,7 +130,7 @@ func (s AgentState) String() string {
 }
 
 // Reason says why a status is what it is; a closed list. Reserved ones are made by nothing
-// yet: they wait for tasks with walls, checks and groups, and for identities.
+// yet: they wait for groups of tasks, and for identities.
 type Reason uint8
 
 // The reasons. The zero value means that the state speaks for itself.

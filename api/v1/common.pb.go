@@ -170,7 +170,7 @@ func (Source) EnumDescriptor() ([]byte, []int) {
 }
 
 // Why a status is what it is; a closed list. Reserved ones are made by nothing yet: they
-// wait for tasks with walls, checks and groups, and for identities.
+// wait for groups of tasks, and for identities.
 type Reason int32
 
 const (

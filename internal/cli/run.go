@@ -43,9 +43,10 @@ func (a *App) runCommand() *cobra.Command {
 		Short: "Run a command on the cluster, with its output and exit code here",
 		Long: "Run a command as one task or many. Their stdout and stderr appear here as they come, and the exit code is theirs\n" +
 			"(see 'tender help exit-codes'). Ctrl-C ends the tasks. A task gets the environment that --env gives it, and no other.\n\n" +
-			"What a task asks for is counted and, but for disk, not enforced: an agent never promises more than it has, but\n" +
-			"nothing keeps a task from using more cpus and mem than it asked for, and gpus are a number of which no device is\n" +
-			"assigned. A task whose sandbox takes more than the disk that it asked for fails (DISK_LIMIT).",
+			"An agent never promises more than it has. On one with control groups (its attribute isolation says so) a task that\n" +
+			"needs more mem than it asked for fails (MEMORY_LIMIT), and cpus are its share when there are not enough of them. A\n" +
+			"task whose sandbox takes more than the disk that it asked for fails (DISK_LIMIT). GPUs are a number of which no\n" +
+			"device is assigned.",
 		Example: "  tender run -- sh -c 'echo out; echo err >&2; exit 3'\n" +
 			"  tender run --instances 50 --cpus 0.1 -- hostname\n" +
 			"  tender run --shell -- 'ls | wc -l'",

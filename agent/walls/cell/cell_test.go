@@ -28,7 +28,7 @@ func planted(t *testing.T, best Grade) Tree {
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), hang.After)
 		defer cancel()
-		if err := tree.Root.End(ctx); err != nil {
+		if err := errors.Join(tree.Root.End(ctx), tree.Close()); err != nil {
 			t.Error(err)
 		}
 	})
@@ -335,4 +335,24 @@ func TestNames(t *testing.T) {
 		}
 		seen[name] = true
 	}
+}
+
+// The cells of an agent that was killed and never came back go with the next agent beside it, unless something runs there.
+// Those of an agent that lives stay, however empty.
+func TestTheDeadAreRemoved(t *testing.T) {
+	alive, dead, busy := planted(t, ""), planted(t, ""), planted(t, "")
+	for _, tree := range []*Tree{&dead, &busy} {
+		tree.release() // as the kernel does when an agent is killed
+	}
+	own := busy.Executor("framework-1", "x").Child(Own)
+	if err := errors.Join(dead.Executor("framework-1", "x").MakeParent(), busy.Executor("framework-1", "x").MakeParent(), own.Make()); err != nil {
+		t.Fatal(err)
+	}
+	s := start(t, own, "echo here; exec sleep 1000")
+	s.line()
+	planted(t, "")
+	if !alive.Root.whole() || dead.Root.Exists() || !own.Exists() {
+		t.Errorf("alive %v, dead %v, busy %v", alive.Root.whole(), dead.Root.Exists(), own.Exists())
+	}
+	end(t, busy.Root)
 }

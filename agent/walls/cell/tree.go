@@ -25,6 +25,7 @@ type Tree struct {
 	// Lacks says why there is nothing better, as a sentence for people; "": nothing is missing.
 	Lacks string
 	file  string
+	locks []int // descriptors of its folders, as long as it is open
 }
 
 // Place says where a tree is looked for.
@@ -52,15 +53,17 @@ func Open(place Place) Tree {
 		t.Root.Grade, t.Lacks = Groups, "control groups were not asked for"
 		return t
 	}
-	t.Root, t.Lacks = t.plant(place)
-	t.Makes = t.Root.Grade != Groups
+	t.Lacks = t.plant(place)
+	if t.Makes = t.Root.Grade != Groups; t.Makes {
+		t.removeDead()
+	}
 	return t
 }
 
 // comeBack goes on with the tree of an earlier agent, whatever stands in it.
 func (t Tree) comeBack(root Cell, makes bool) Tree {
 	t.Root = root
-	err := root.MakeParent() // an agent was killed while it made or removed it
+	err := t.hold() // an agent may have been killed while it made or removed it
 	t.Makes = makes && err == nil
 	switch {
 	case err != nil:
@@ -96,14 +99,15 @@ func (t Tree) remember(c Cell) error {
 }
 
 // plant makes the agent's cell by the best of the grades that works.
-func (t Tree) plant(place Place) (Cell, string) {
+func (t *Tree) plant(place Place) (lacks string) {
+	t.Root = Cell{Grade: Groups}
 	hierarchies, err := readHierarchies(place.Proc)
 	if err != nil {
-		return Cell{Grade: Groups}, "this system has no control groups: " + err.Error()
+		return "this system has no control groups: " + err.Error()
 	}
 	sum := sha256.Sum256([]byte(place.Folder))
-	name := "tender-" + hex.EncodeToString(sum[:6])
-	lacks := "no control groups are mounted"
+	name := treePrefix + hex.EncodeToString(sum[:6])
+	lacks = "no control groups are mounted"
 	for _, grade := range []Grade{Cgroup2, Hybrid, Cgroup1} {
 		if place.Best == Hybrid && grade == Cgroup2 || place.Best == Cgroup1 && grade != Cgroup1 {
 			continue
@@ -112,14 +116,15 @@ func (t Tree) plant(place Place) (Cell, string) {
 		if !found {
 			continue
 		}
-		root = root.Child(name)
-		if err := errors.Join(t.remember(root), t.try(&root)); err != nil {
+		t.Root = root.Child(name)
+		if err := errors.Join(t.remember(t.Root), t.try()); err != nil {
+			t.Root = Cell{Grade: Groups}
 			lacks = fmt.Sprintf("the control groups of version %s can't be used: %v", map[Grade]string{Cgroup2: "2", Hybrid: "1 and 2", Cgroup1: "1"}[grade], err)
 			continue
 		}
-		return root, missing(root)
+		return missing(t.Root)
 	}
-	return Cell{Grade: Groups}, lacks
+	return lacks
 }
 
 // missing says which limits there are not.
@@ -178,15 +183,18 @@ func grow2(h hierarchy) (Cell, bool) {
 const ownGroupName = "agent"
 
 // try makes the agent's cell, and one in it as a test.
-func (t Tree) try(root *Cell) error {
-	around := root.move(filepath.Dir)
+func (t *Tree) try() error {
+	root := t.Root
 	if root.Grade == Cgroup2 {
-		if err := around.handDownAround(); err != nil {
+		if err := root.move(filepath.Dir).handDownAround(); err != nil {
 			return err
 		}
 	}
 	probe := root.Child("probe")
-	err := errors.Join(root.MakeParent(), probe.Make())
+	err := t.hold()
+	if err == nil {
+		err = probe.Make()
+	}
 	if err == nil && root.Unified != "" {
 		if _, missing := os.Stat(filepath.Join(probe.Unified, "cgroup.kill")); missing != nil {
 			err = errors.New("version 2 of this kernel has no cgroup.kill; Linux 5.14 has")
@@ -195,10 +203,11 @@ func (t Tree) try(root *Cell) error {
 	if err == nil {
 		err = probe.Limit(Limits{CPUs: 1000, Memory: 1 << 30, Pids: 1000})
 	}
-	if err := errors.Join(err, probe.Remove()); err != nil {
-		return errors.Join(err, root.Remove())
+	if err = errors.Join(err, probe.Remove()); err != nil {
+		err = errors.Join(err, root.Remove())
+		t.release()
 	}
-	return nil
+	return err
 }
 
 // handDownAround hands controllers down from the group that this agent was started in. A group that does so may hold no
@@ -220,6 +229,12 @@ func (c Cell) handDownAround() error {
 	return c.handDown()
 }
 
+// release lets others remove what nothing runs in.
+func (t *Tree) release() {
+	unlock(t.locks)
+	t.locks = nil
+}
+
 // Executor is the cell of an executor, with the cells of its tasks in it.
 func (t Tree) Executor(framework, executor string) Cell {
 	return t.Root.Child(ExecutorName(framework, executor))
@@ -237,7 +252,8 @@ func (t Tree) Sweep(ctx context.Context, known map[string]bool) error {
 }
 
 // Close removes the tree if nothing is in it. One with executors stays for the next agent.
-func (t Tree) Close() error {
+func (t *Tree) Close() error {
+	defer t.release()
 	if t.Root.Grade == Groups || len(t.Root.Children()) > 0 {
 		return nil
 	}
