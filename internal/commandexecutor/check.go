@@ -165,9 +165,15 @@ func (x *commands) checkStarted(c *check, sequence uint64, pid int, err error) {
 // checkEnded tells the end of a check whose first process is reaped. Under mu.
 func (x *commands) checkEnded(c *check, status syscall.WaitStatus) {
 	delete(x.checks, c.pid)
-	c.of.check = nil
+	c.of.check, c.of.fading = nil, 0
+	if groupLeft(c.pid) { // all of it was killed, and is not gone yet
+		c.of.fading = c.pid
+	}
 	c.ended <- status
 }
+
+// groupLeft tells whether something is left of a process group.
+func groupLeft(group int) bool { return syscall.Kill(-group, 0) != syscall.ESRCH }
 
 // killCheck ends a check that takes too long.
 func (x *commands) killCheck(c *check) {

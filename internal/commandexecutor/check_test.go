@@ -101,13 +101,26 @@ func TestHungChecksAreKilledWhole(t *testing.T) {
 	}
 }
 
-// noneLeft tells that none of the processes lives which the task's file names.
-func (a *agent) noneLeft(id api.TaskID) {
+// living counts the processes that live of those which the task's file names.
+func (a *agent) living(id api.TaskID) (n int) {
 	a.t.Helper()
 	for text := range strings.FieldsSeq(a.read(id, "pids")) {
-		if pid, err := strconv.Atoi(text); err != nil || syscall.Kill(pid, 0) == nil {
-			a.t.Errorf("process %q of %s is left (%v)", text, id, err)
+		pid, err := strconv.Atoi(text)
+		if err != nil {
+			a.t.Fatal(err)
 		}
+		if syscall.Kill(pid, 0) == nil {
+			n++
+		}
+	}
+	return n
+}
+
+// noneLeft tells that none of them does.
+func (a *agent) noneLeft(id api.TaskID) {
+	a.t.Helper()
+	if n := a.living(id); n > 0 {
+		a.t.Errorf("%d processes of %s are left", n, id)
 	}
 }
 

@@ -86,6 +86,7 @@ type process struct {
 	killed   bool         // the agent asked
 	strays   map[int]bool // killed because they had left the group, and not reaped
 	check    *check       // that runs, or is being started
+	fading   int          // the process group of the one before, of which something was left; 0: none
 	deadline *time.Timer
 	killBy   time.Time    // when deadline rings
 	cell     *cell.Cell   // nil: it has none

@@ -92,7 +92,7 @@ func (x *commands) leaderGone(p *process) {
 // their parents are dead; whose they are, their environment tells. One that was killed counts until it is reaped: before
 // that its own children may not be ours yet. (R11.) Under mu, so that no number is given to another meanwhile.
 func (x *commands) restGone(p *process) bool {
-	left := syscall.Kill(-p.pid, 0) != syscall.ESRCH
+	left := groupLeft(p.pid) || p.fading != 0 && groupLeft(p.fading)
 	if c := p.check; c != nil {
 		left = true
 		if c.pid != 0 {
@@ -103,17 +103,32 @@ func (x *commands) restGone(p *process) bool {
 		return p.cellGone() && p.check == nil
 	}
 	for _, pid := range orphans() {
-		if x.leaders[pid] == nil && (p.strays[pid] || startedFor(pid, p.task.Sandbox)) {
+		if x.leaders[pid] != nil || x.checks[pid] != nil {
+			continue
+		}
+		switch of := kinOf(pid, p.task.Sandbox); {
+		case p.strays[pid] || of == kin:
 			if p.strays == nil {
 				p.strays = map[int]bool{}
 			}
 			p.strays[pid] = true
 			_ = syscall.Kill(pid, syscall.SIGKILL)
 			left = true
+		case of == dying && (x.inFlight == 0 || !mayBeFirst(pid)): // its children may be the task's, and not ours yet
+			left = true
 		}
 	}
 	return !left
 }
+
+// kinship is whose an orphan is.
+type kinship uint8
+
+const (
+	stranger kinship = iota
+	kin
+	dying // it can't be asked any more
+)
 
 // endOrphans kills all that the tasks of this executor have orphaned: nobody is to outlive it. Under mu.
 func (x *commands) endOrphans() {

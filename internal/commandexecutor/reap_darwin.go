@@ -31,4 +31,6 @@ func startTime(int) uint64 { return 0 }
 // orphans are launchd's children here.
 func orphans() []int { return nil }
 
-func startedFor(int, string) bool { return false }
+func kinOf(int, string) kinship { return stranger }
+
+func mayBeFirst(int) bool { return false }

@@ -55,20 +55,38 @@ func orphans() []int {
 	return pids
 }
 
-// startedFor tells whether the process was started with the sandbox as TENDER_TASK_SANDBOX. One that has ended, and
-// waits to be reaped, has no environment any more.
-func startedFor(pid int, sandbox string) bool {
-	environment, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/environ")
+// kinOf tells whether the process was started with the sandbox as TENDER_TASK_SANDBOX. One that is ending has no
+// environment any more; nor memory, unlike one that was started without an environment.
+func kinOf(pid int, sandbox string) kinship {
+	folder := "/proc/" + strconv.Itoa(pid)
+	environment, err := os.ReadFile(folder + "/environ")
 	if err != nil {
-		return false
+		return stranger
 	}
 	mark := []byte(protocol.TaskSandboxEnv + "=" + sandbox)
 	for variable := range bytes.SplitSeq(environment, []byte{0}) {
 		if bytes.Equal(variable, mark) {
-			return true
+			return kin
 		}
 	}
-	return false
+	if len(environment) > 0 {
+		return stranger
+	}
+	if memory, err := os.ReadFile(folder + "/statm"); err != nil || !bytes.HasPrefix(memory, []byte("0 ")) {
+		return stranger
+	}
+	return dying
+}
+
+// mayBeFirst tells whether the process may be the first one of a task: it leads a group of our session.
+func mayBeFirst(pid int) bool {
+	group, err := unix.Getpgid(pid)
+	if err != nil || group != pid {
+		return false
+	}
+	its, err := unix.Getsid(pid)
+	ours, err2 := unix.Getsid(0)
+	return err == nil && err2 == nil && its == ours
 }
 
 // startTime is when the process started, in clock ticks since boot: field 22 of its
