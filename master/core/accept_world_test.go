@@ -20,7 +20,7 @@ func (w *world) acceptLine(f *fakeFramework, args transcript.Line) {
 	}
 	operation := api.Operation{Kind: api.OpLaunch, ID: api.OperationID(args.Named["op"])}
 	for _, name := range sortedNames(args.Named) {
-		if slices.Contains([]string{"refuse", "exec", "op", "more", "after", "named", "tier"}, name) {
+		if slices.Contains([]string{"refuse", "exec", "op", "more", "after", "named", "tier", "user"}, name) {
 			continue
 		}
 		operation.Tasks = append(operation.Tasks, taskOf(name, args))
@@ -77,7 +77,7 @@ func taskOf(name string, args transcript.Line) api.Task {
 	executor, ask, own := strings.Cut(args.Named["exec"], "/")
 	if !own {
 		if executor != "none" {
-			task.Command = &api.Command{Shell: "sleep 1"}
+			task.Command = &api.Command{Shell: "sleep 1", User: args.Named["user"]}
 		}
 		return task
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/internal/rights"
 )
 
 // fault is why a task can't be started.
@@ -36,6 +37,9 @@ func (r *operations) planLaunch(x *acceptance, wish api.Task) (launchPlan, *faul
 	if err := wish.Check(); err != nil { // as the agent judges it, by the same function
 		return launchPlan{}, invalid("%v", err)
 	}
+	if f := x.userFault(wish); f != nil {
+		return launchPlan{}, f
+	}
 	if known := x.session.framework.tasks[wish.ID]; known != nil {
 		return launchPlan{}, &fault{api.TaskError, api.ReasonTaskDuplicate,
 			fmt.Sprintf("task %s is %s on agent %s; an ID is never used twice", wish.ID, known.status.State, known.agent.id)}
@@ -48,6 +52,24 @@ func (r *operations) planLaunch(x *acceptance, wish api.Task) (launchPlan, *faul
 		return launchPlan{}, &fault{api.TaskError, api.ReasonTaskDuplicate, fmt.Sprintf(why, wish.ID, agent)}
 	}
 	return r.carve(x, wish)
+}
+
+// userFault: the scheduler's principal may not run tasks as the users that the task asks for.
+func (x *acceptance) userFault(wish api.Task) *fault {
+	by, info := x.session.by, x.session.framework.info
+	object := rights.Object{Framework: info.ID, Name: info.Name, Principal: info.Principal, Role: x.role, Agent: x.agent.id, Hostname: x.agent.info.Hostname}
+	commands := []*api.Command{wish.Command}
+	if wish.Executor != nil {
+		commands = append(commands, &wish.Executor.Command)
+	}
+	for _, command := range commands {
+		if command != nil && command.User != "" && !by.MayRunAs(object, command.User) {
+			grant := rights.Grant{Verb: rights.Run, Role: x.role, User: command.User}
+			return &fault{api.TaskError, api.ReasonTaskUnauthorized, fmt.Sprintf(
+				"%s may not run tasks as %s in role %s; an operator gives the grant: tender grant %s %s", by.Who, command.User, x.role, by.Who, grant)}
+		}
+	}
+	return nil
 }
 
 // agentFault: the agent can't take launches just now.

@@ -383,7 +383,7 @@ func (w *world) newFramework(args transcript.Line) {
 	}
 	f.info.Standby = args.Named["standby"] == "yes"
 	f.info.Revocable = args.Word(1) == "revocable"
-	f.info.Principal, f.runs = args.Named["principal"], rolesIn(args.Named["runs"])
+	f.info.Principal, f.runs, f.runsAs = args.Named["principal"], rolesIn(args.Named["runs"]), args.Named["user"]
 	w.frameworks[f.name] = f
 	var suppressed []api.Role
 	if args.Named["suppressed"] == "yes" {

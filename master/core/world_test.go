@@ -89,6 +89,7 @@ type fakeFramework struct {
 	tasks    map[api.TaskID]protocol.UnsettledTask
 	offers   map[api.OfferID]api.Offer
 	runs     []api.Role                 // in which its principal may run; none: in all
+	runsAs   string                     // as whom beside the agents' default
 	accepts  map[uint64][]api.Operation // by the call's number; what is refused whole was never started (R3)
 }
 
@@ -303,7 +304,7 @@ func (w *world) status(a *fakeAgent, ref api.TaskRef, state api.TaskState, reaso
 func (f *fakeFramework) by() rights.Scope {
 	by := rights.Scope{Who: f.info.Principal, Everything: len(f.runs) == 0}
 	for _, role := range f.runs {
-		by.Grants = append(by.Grants, rights.Grant{Verb: rights.Run, Role: role})
+		by.Grants = append(by.Grants, rights.Grant{Verb: rights.Run, Role: role, User: f.runsAs})
 	}
 	return by
 }
