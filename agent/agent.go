@@ -18,6 +18,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -32,6 +33,7 @@ import (
 	"github.com/tenderhq/tender/agent/executor/process"
 	"github.com/tenderhq/tender/agent/fetch"
 	"github.com/tenderhq/tender/agent/inside"
+	"github.com/tenderhq/tender/agent/membership"
 	"github.com/tenderhq/tender/agent/usage"
 	"github.com/tenderhq/tender/agent/walls"
 	"github.com/tenderhq/tender/agent/walls/entry"
@@ -112,8 +114,18 @@ func (a *Agent) Run(ctx context.Context) error {
 	if err := a.openAll(); err != nil {
 		return errors.Join(err, a.closeAll())
 	}
+	a.folder.member, err = membership.Prove(ctx, membership.Config{
+		Folder: a.config.DataDir, Token: a.config.Token, Masters: a.config.Masters, Dial: a.config.Dial, Random: a.config.Random,
+		Admitted: a.admitted, Logger: a.log,
+	})
+	if err != nil {
+		return errors.Join(err, a.closeAll())
+	}
 	for { // a new life for each AgentGone
 		again, err := a.liveOnce(ctx)
+		if err == nil && again {
+			err = a.folder.member.GiveUp()
+		}
 		if err != nil || !again {
 			return errors.Join(err, a.closeAll())
 		}
@@ -133,6 +145,16 @@ func (a *Agent) checkUsers() error {
 		a.log.Warn().Msg("tasks run as root: whoever may launch one owns this machine; name another user by --task-user")
 	}
 	return nil
+}
+
+// admitted is the agent that the folder has been so far; one that was never told its ID is called by its nonce.
+func (a *Agent) admitted() (api.AgentID, error) {
+	records, err := a.config.Store.Load()
+	if err != nil {
+		return "", err
+	}
+	who := core.New(a.coreConfig(), records).Identity()
+	return cmp.Or(who.Agent, api.AgentID(who.Nonce)), nil
 }
 
 // openAll takes the checkpoint and the listeners.
@@ -193,7 +215,7 @@ func (a *Agent) liveOnce(ctx context.Context) (again bool, err error) {
 	alive := a.findRuns()
 	a.sweepCells(ctx)
 	a.performEffects(a.core.Step(core.Event{At: time.Now(), What: core.Started{
-		BootID: a.config.BootID, Nonce: api.Nonce(a.config.Random()), Alive: alive,
+		BootID: a.config.BootID, Nonce: a.folder.member.Nonce(), Alive: alive,
 	}}))
 	a.rememberHeld()
 	a.folder.sweep(a.core.Folders())
@@ -226,6 +248,7 @@ func (a *Agent) startServing(ctx context.Context) {
 	a.startWork(func() { a.serveHTTP(ctx) })
 	a.startWork(func() { a.seekLeader(ctx) })
 	a.startWork(func() { a.watchLoop(ctx) })
+	a.startWork(func() { a.folder.member.Keep(ctx) })
 	a.startWork(func() { a.samples.run(ctx, a.inbox) })
 	a.startWork(func() { a.folder.emptyTrash(ctx) })
 	a.startWork(func() { a.keepWithinBounds(ctx) })

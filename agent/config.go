@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/rs/zerolog"
-	"google.golang.org/grpc/credentials"
 
 	"github.com/tenderhq/tender/agent/checkpoint"
 	"github.com/tenderhq/tender/agent/executor"
@@ -29,6 +28,10 @@ type Config struct {
 	// DataDir is the agent's folder: checkpoint, socket, sandboxes, volumes. Required.
 	// Two agents never share one.
 	DataDir string
+
+	// Token lets the agent join a cluster with certificates, once: what it is given is in DataDir from then on. Default:
+	// none, and without a certificate in DataDir nothing is encrypted.
+	Token string
 
 	// Hostname is the agent's name for people and constraints. Default: the machine's.
 	Hostname string
@@ -62,8 +65,6 @@ type Config struct {
 
 	// Logger takes one line per decision. Default: discarded.
 	Logger zerolog.Logger
-	// LogDropped counts the lines that the log has dropped, for the metrics. Default: none.
-	LogDropped func() uint64
 
 	Users
 
@@ -119,10 +120,10 @@ type World struct {
 	Listener net.Listener
 	// ExecutorListener serves executors instead of the socket in DataDir.
 	ExecutorListener net.Listener
+	// LogDropped counts the lines that the log has dropped, for the metrics. Default: none.
+	LogDropped func() uint64
 	// Dial reaches masters. Default: TCP.
 	Dial func(ctx context.Context, address string) (net.Conn, error)
-	// Credentials are those of the connection to masters. Default: none, plain text.
-	Credentials credentials.TransportCredentials
 	// Identify says who is at the other end of a request of HTTP, by its context. Default: nobody is asked, and anybody may
 	// read everything.
 	Identify func(context.Context) trust.Identity

@@ -20,12 +20,14 @@ import (
 
 	"github.com/tenderhq/tender/agent/beneath"
 	"github.com/tenderhq/tender/agent/executor"
+	"github.com/tenderhq/tender/agent/membership"
 	"github.com/tenderhq/tender/agent/walls/entry"
 	"github.com/tenderhq/tender/api"
 )
 
 // The data folder:
 //
+//	certificate.pem  key and certificate of an agent that has joined by a token
 //	lock             held as long as the agent runs
 //	identity, identity.spare, checkpoint.log
 //	socket           the path of the executors' socket, when it is elsewhere
@@ -49,6 +51,7 @@ type dataFolder struct {
 	log      zerolog.Logger
 	launcher executor.Launcher // moves folders away and deletes them, with the rights that tasks have had there
 	trash    *outbox[string]
+	member   *membership.Membership // how others know this agent: the certificate that is kept here
 }
 
 func newDataFolder(path string, log zerolog.Logger) *dataFolder {

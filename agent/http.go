@@ -21,6 +21,7 @@ import (
 	"github.com/tenderhq/tender/agent/tail"
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/internal/rights"
+	"github.com/tenderhq/tender/internal/trust"
 )
 
 // serveHTTP serves until the context ends:
@@ -56,14 +57,15 @@ func (a *Agent) serveHTTP(ctx context.Context) {
 	protocols.SetHTTP1(true)
 	protocols.SetUnencryptedHTTP2(true)
 	server := &http.Server{
-		Handler:           mux,
+		Handler:           trust.KnownHosts(mux, hostOf(a.Address()), hostOf(a.listeners.http.Addr().String())),
 		BaseContext:       func(net.Listener) context.Context { return ctx },
+		ConnContext:       trust.WithConn,
 		ReadHeaderTimeout: 10 * time.Second,
 		IdleTimeout:       2 * time.Minute,
 		Protocols:         &protocols,
 		HTTP2:             &http.HTTP2Config{MaxConcurrentStreams: streamsMax},
 	}
-	err := server.Serve(a.listeners.http.during(ctx))
+	err := server.Serve(a.folder.member.Holder().Listener(a.listeners.http.during(ctx), trust.Door{Strangers: true}))
 	if ctx.Err() == nil {
 		a.inbox.fail(api.E("agent.http", api.Internal, a.Address(), err))
 	}
@@ -115,8 +117,8 @@ func (a *Agent) mayCall(call string, r *http.Request) error {
 		row = rights.Row{Call: call}
 	}
 	caller := rights.Caller{Kind: rights.Anybody}
-	if a.config.Identify != nil {
-		identity := a.config.Identify(r.Context())
+	if identify := a.identify(); identify != nil {
+		identity := identify(r.Context())
 		caller = rights.Caller{Kind: rights.Kind(identity.Kind.String()), Name: identity.Name}
 	}
 	_, err := rights.Decide(row, caller)
@@ -125,8 +127,26 @@ func (a *Agent) mayCall(call string, r *http.Request) error {
 		return nil
 	case row.Ticket && a.config.Ticket != nil:
 		return a.config.Ticket(r)
+	case row.Ticket && (caller.Kind == rights.Person || caller.Kind == rights.Framework):
+		return nil // known by a certificate of the cluster, and no tickets are asked for
 	}
 	return err
+}
+
+// identify is how this agent knows who asks: by their certificates if it has one itself. Nil: nobody is asked.
+func (a *Agent) identify() func(context.Context) trust.Identity {
+	if a.config.Identify == nil && a.folder.member.Holder() != nil {
+		return func(ctx context.Context) trust.Identity { return trust.Of(trust.FromConn(ctx)) }
+	}
+	return a.config.Identify
+}
+
+func hostOf(address string) string {
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return ""
+	}
+	return host
 }
 
 // serveReady says whether a leading master gives this agent work.

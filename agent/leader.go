@@ -9,7 +9,6 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
-	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/keepalive"
 
 	"github.com/tenderhq/tender/agent/core"
@@ -18,6 +17,8 @@ import (
 	"github.com/tenderhq/tender/internal/lookout"
 	"github.com/tenderhq/tender/internal/pause"
 	"github.com/tenderhq/tender/internal/protocol"
+	"github.com/tenderhq/tender/internal/transport"
+	"github.com/tenderhq/tender/internal/trust"
 	"github.com/tenderhq/tender/internal/wire"
 )
 
@@ -142,7 +143,7 @@ func (a *Agent) holdSession(ctx context.Context, s *seeker, address string) (hea
 	life := ctx
 	ctx, cancel := context.WithCancel(life)
 	defer cancel()
-	connection, err := a.dialMasterBy(wire.Once(a.config.Dial), address)
+	connection, err := a.dialMasterBy(wire.Once(a.dialer()), address)
 	if err != nil {
 		return false, api.E("agent.connect", api.Invalid, address, err)
 	}
@@ -187,24 +188,22 @@ func (a *Agent) holdSession(ctx context.Context, s *seeker, address string) (hea
 	return heard, err
 }
 
+// dialer reaches masters, and nobody else.
+func (a *Agent) dialer() trust.Dial {
+	return a.folder.member.Holder().Dialer(a.config.Dial, trust.Master)
+}
+
 func (a *Agent) dialMaster(address string) (*grpc.ClientConn, error) {
-	return a.dialMasterBy(a.config.Dial, address)
+	return a.dialMasterBy(a.dialer(), address)
 }
 
 func (a *Agent) dialMasterBy(dial wire.Dialer, address string) (*grpc.ClientConn, error) {
-	credentials := a.config.Credentials
-	if credentials == nil {
-		credentials = insecure.NewCredentials()
-	}
-	return grpc.NewClient("passthrough:///"+address,
-		grpc.WithTransportCredentials(credentials),
-		grpc.WithContextDialer(dial),
+	return transport.Connect(address, dial,
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: keepaliveTime, Timeout: 5 * time.Second}),
 		grpc.WithConnectParams(grpc.ConnectParams{Backoff: backoff.DefaultConfig, MinConnectTimeout: openTimeout}),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(api.MessageBytesMax+messageSlackBytes)),
 		grpc.WithInitialWindowSize(wire.StreamWindowBytes),
 		grpc.WithInitialConnWindowSize(wire.ConnWindowBytes),
-		grpc.WithDisableServiceConfig(),
 	)
 }
 

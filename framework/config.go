@@ -24,6 +24,9 @@ const (
 type Config struct {
 	// Masters are gRPC addresses, host:port, of some or all masters. Default 127.0.0.1:5060.
 	Masters []string
+	// Token lets the framework join a cluster with certificates: it gets one for as long as Run goes on, which renews it.
+	// Default: the environment's TENDER_TOKEN; without either nothing is encrypted.
+	Token string
 	// Name is for people; with Standby it is the identity.
 	Name string
 	// ID continues a framework that subscribed before. Default: a new one.

@@ -75,6 +75,7 @@ package framework
 import (
 	"context"
 	"errors"
+	"sync"
 
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/framework/internal/core"
@@ -183,5 +184,20 @@ func Run(ctx context.Context, config Config, scheduler Scheduler) error {
 	if err != nil {
 		return err
 	}
-	return newLoop(config, scheduler).run(ctx)
+	who, err := prove(ctx, config)
+	if err != nil {
+		if ctx.Err() != nil {
+			return nil
+		}
+		return err
+	}
+	config.Dialer = who.masters()
+	l := newLoop(config, scheduler)
+	l.who = who
+	renewing, stop := context.WithCancel(ctx)
+	var beside sync.WaitGroup
+	beside.Go(func() { who.renew(renewing) })
+	defer beside.Wait()
+	defer stop()
+	return l.run(ctx)
 }

@@ -7,13 +7,13 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials/insecure"
 
 	"github.com/tenderhq/tender/api"
 	apiv1 "github.com/tenderhq/tender/api/v1"
 	"github.com/tenderhq/tender/framework/internal/core"
 	"github.com/tenderhq/tender/internal/lookout"
 	"github.com/tenderhq/tender/internal/protocol"
+	"github.com/tenderhq/tender/internal/transport"
 	"github.com/tenderhq/tender/internal/wire"
 )
 
@@ -90,13 +90,7 @@ func unreached(opening context.Context, err error) error {
 
 // connect waits for nothing.
 func connect(dial wire.Dialer, address string) (*grpc.ClientConn, error) {
-	return grpc.NewClient("passthrough:///"+address,
-		grpc.WithTransportCredentials(insecure.NewCredentials()),
-		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return dial(ctx, address) }),
-		grpc.WithInitialWindowSize(wire.StreamWindowBytes),
-		grpc.WithInitialConnWindowSize(wire.ConnWindowBytes),
-		grpc.WithDisableServiceConfig(),
-	)
+	return transport.Connect(address, dial, grpc.WithInitialWindowSize(wire.StreamWindowBytes), grpc.WithInitialConnWindowSize(wire.ConnWindowBytes))
 }
 
 // lookOut ends the session when its master is silent and another one leads.

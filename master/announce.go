@@ -29,6 +29,11 @@ func (m *Master) announce(ctx context.Context) {
 	ticker := time.NewTicker(announceEvery)
 	defer ticker.Stop()
 	for {
+		if m.leading.Load() != nil {
+			if err := m.listeners.proof.registrar.EnsureFirst(ctx); err != nil && ctx.Err() == nil {
+				m.log.Debug().Err(err).Msg("the first token is not there yet")
+			}
+		}
 		if id, address := m.Leader(); id != "" && id != m.config.ID && address != "" {
 			if m.raft.Outline().Masters[m.config.ID] != m.self() {
 				if err := m.announceTo(ctx, address); err != nil && ctx.Err() == nil {

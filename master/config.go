@@ -14,6 +14,7 @@ import (
 
 	"github.com/tenderhq/tender/allocator"
 	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/internal/trust"
 	"github.com/tenderhq/tender/internal/version"
 	"github.com/tenderhq/tender/master/core"
 	"github.com/tenderhq/tender/master/internal/guard"
@@ -56,9 +57,8 @@ type Config struct {
 	// Advertise is the host by which others reach the listeners. Kept. Default: where
 	// they are bound.
 	Advertise string
-	// Insecure allows listeners beyond loopback though nothing is encrypted and nobody
-	// is asked who they are. Kept.
-	Insecure bool
+	// Trust is how this master and those whom it meets prove who they are.
+	Trust Trust
 
 	// Access is how this master knows who calls. Default: nobody is asked, and anybody may do everything.
 	Access Access
@@ -155,8 +155,18 @@ func (c Config) withKept() (Config, error) {
 	or(&c.Raft, k.Raft)
 	or(&c.Advertise, k.Advertise)
 	or(&c.Profile, k.Profile)
-	c.Insecure = c.Insecure || k.Insecure
+	c.Trust.Insecure = c.Trust.Insecure || k.Insecure && c.Trust.Key.IsZero()
 	return c, nil
+}
+
+// withKey finds the cluster's key in the data folder.
+func (c Config) withKey() (Config, error) {
+	if c.DataDir == "" || !c.Trust.Key.IsZero() {
+		return c, nil
+	}
+	var err error
+	c.Trust.Key, err = trust.ReadKey(c.DataDir)
+	return c, err
 }
 
 // read refuses a newer format, whose fields may be of other kinds.
@@ -186,7 +196,7 @@ func (c Config) keep() error {
 	if c.DataDir == "" {
 		return nil
 	}
-	data, err := json.MarshalIndent(kept{keptFormat, c.GRPC, c.HTTP, c.Raft, c.Advertise, c.Insecure, c.Profile, ""}.summed(), "", "  ")
+	data, err := json.MarshalIndent(kept{keptFormat, c.GRPC, c.HTTP, c.Raft, c.Advertise, c.Trust.Insecure, c.Profile, ""}.summed(), "", "  ")
 	if err != nil {
 		return err
 	}
@@ -241,6 +251,9 @@ func (c Config) check() error {
 	if err := raftlog.Profile(c.Profile).Check(); err != nil {
 		bad = append(bad, err)
 	}
+	if c.Trust.Insecure && !c.Trust.Key.IsZero() {
+		wrong("the cluster has a key, so this master does nothing unencrypted; leave insecure out")
+	}
 	for _, address := range []string{c.GRPC, c.HTTP, c.Raft} {
 		if err := c.checkListener(address); err != nil {
 			bad = append(bad, err)
@@ -265,10 +278,10 @@ func (c Config) checkListener(address string) error {
 		return fmt.Errorf("%q is no HOST:PORT to listen on", address)
 	}
 	ip := net.ParseIP(host)
-	if host == "localhost" || ip != nil && ip.IsLoopback() || c.Insecure || c.Memory != nil {
+	if host == "localhost" || ip != nil && ip.IsLoopback() || c.Trust.Insecure || !c.Trust.Key.IsZero() || c.Memory != nil {
 		return nil
 	}
-	return fmt.Errorf("%s is reached from beyond this machine, and nothing is encrypted there; say insecure if that is right", address)
+	return fmt.Errorf("%s is reached from beyond this machine, and nothing is encrypted there; make a key for the cluster (tender init), or say insecure if that is right", address)
 }
 
 func (c Config) checkTimes() (bad []error) {

@@ -18,7 +18,7 @@ import (
 // TestKeptGolden: R24. What the first versions kept of a master's flags is read, with a
 // format and without; what a newer one kept is refused with a sentence.
 func TestKeptGolden(t *testing.T) {
-	want := Config{GRPC: "host1:6060", HTTP: "host1:6050", Raft: "host1:6070", Advertise: "host1", Insecure: true, Profile: "fast"}
+	want := Config{GRPC: "host1:6060", HTTP: "host1:6050", Raft: "host1:6070", Advertise: "host1", Trust: Trust{Insecure: true}, Profile: "fast"}
 	for name, golden := range map[string]string{"": "testdata/master-0.json", "1": "testdata/master-1.json", "1, summed": "testdata/master-1-sum.json"} {
 		data, err := os.ReadFile(golden)
 		if err != nil {
@@ -31,7 +31,7 @@ func TestKeptGolden(t *testing.T) {
 			t.Fatal(err)
 		}
 		same := got.GRPC == want.GRPC && got.HTTP == want.HTTP && got.Raft == want.Raft && got.Advertise == want.Advertise &&
-			got.Insecure == want.Insecure && got.Profile == want.Profile
+			got.Trust.Insecure == want.Trust.Insecure && got.Profile == want.Profile
 		if !same {
 			t.Errorf("format %q: %+v", name, got)
 		}

@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/tenderhq/tender/internal/rights"
+	"github.com/tenderhq/tender/internal/trust"
 	"github.com/tenderhq/tender/master/internal/guard"
 	"github.com/tenderhq/tender/master/internal/intake"
 )
@@ -36,13 +37,15 @@ func newHTTPServer(m *Master) *httpServer {
 	// A page of another site must not act with its visitor's reach.
 	origins := http.NewCrossOriginProtection()
 	return &httpServer{server: &http.Server{
-		Handler:           m.paid(origins.Handler(mux)),
+		Handler:           m.paid(m.known(origins.Handler(mux))),
 		ReadHeaderTimeout: headerTimeout,
 		ReadTimeout:       requestTimeout,
 		WriteTimeout:      2 * requestTimeout,
 		IdleTimeout:       idleTimeout,
 		MaxHeaderBytes:    headerBytesMax,
-		ConnContext:       intake.WithSender,
+		ConnContext: func(ctx context.Context, conn net.Conn) context.Context {
+			return trust.WithConn(intake.WithSender(ctx, conn), conn)
+		},
 	}}
 }
 

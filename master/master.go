@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/internal/trust"
 	"github.com/tenderhq/tender/internal/wire"
 	"github.com/tenderhq/tender/master/internal/forward"
 	"github.com/tenderhq/tender/master/internal/guard"
@@ -46,13 +47,19 @@ type Master struct {
 	rights    *broadcast     // the same for what anybody may do
 }
 
-// listeners are where this master can be reached.
-type listeners struct{ grpc, raft, http net.Listener } // http is nil: there is none
+// listeners are where this master can be reached, and by what it is known there.
+type listeners struct {
+	grpc, raft, http net.Listener // http is nil: there is none
+	proof            proof
+}
 
 // New checks the configuration, locks the folder, reads it and opens the listeners.
 // It starts nothing; Run does.
 func New(config Config) (*Master, error) {
-	config, err := config.withKept()
+	config, err := config.withKey()
+	if err == nil {
+		config, err = config.withKept()
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -86,12 +93,15 @@ func (m *Master) open() (err error) {
 			return err
 		}
 	}
+	if m.listeners.proof, err = m.newProof(); err != nil {
+		return err
+	}
 	m.raft, err = raftlog.Open(raftlog.Config{
 		Dir:             m.config.DataDir,
 		Memory:          m.config.Memory,
 		ID:              m.config.ID,
 		Peers:           m.config.Peers,
-		Listener:        m.listeners.raft,
+		Listener:        m.listeners.proof.holder.Listener(m.listeners.raft, trust.Door{Kinds: []trust.Kind{trust.Master}, Anew: true}),
 		Advertise:       m.config.advertised(m.listeners.raft.Addr().String()),
 		Dial:            m.dialRaft,
 		Profile:         raftlog.Profile(m.config.Profile),
@@ -108,7 +118,10 @@ func (m *Master) open() (err error) {
 	}
 	m.config.ID = m.raft.ID()
 	m.log = m.log.With().Str("master", string(m.config.ID)).Logger()
-	if m.guard, err = guard.New(m.config.Access, m.config.DataDir, m.log, m.raft.Principals, m.index, m.metrics.registry); err != nil {
+	if err := m.renewOwn(); err != nil {
+		return err
+	}
+	if m.guard, err = guard.New(m.access(), m.config.DataDir, m.log, m.raft.Principals, m.index, m.metrics.registry); err != nil {
 		return err
 	}
 	m.server = m.newServer()
@@ -150,7 +163,7 @@ func (m *Master) keep() error {
 func (m *Master) dialRaft(address string, timeout time.Duration) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
-	return m.config.Dial(ctx, address)
+	return m.listeners.proof.holder.Dialer(m.config.Dial, trust.Master)(ctx, address)
 }
 
 // Close releases what New has opened, when Run is not called.
@@ -269,9 +282,13 @@ func (m *Master) Run(ctx context.Context) error {
 	part(func() error { return m.lead(ctx) })
 	part(func() error { m.announce(ctx); return nil })
 	part(func() error { m.guard.Watch(ctx, m.rights.wait); return nil })
+	part(func() error { return m.keepIdentity(ctx) })
+	part(func() error { m.joinQuorum(ctx); return nil })
 	part(func() error { return serveError(m.server.Serve(m.listeners.grpc)) })
 	if m.http != nil {
-		part(func() error { return m.http.serve(m.listeners.http) })
+		part(func() error {
+			return m.http.serve(m.listeners.proof.holder.Listener(m.listeners.http, trust.Door{Strangers: true}))
+		})
 	}
 	<-ctx.Done()
 	m.stopServing()

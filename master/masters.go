@@ -8,11 +8,12 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials/insecure"
 
 	"github.com/tenderhq/tender/api"
 	apiv1 "github.com/tenderhq/tender/api/v1"
 	"github.com/tenderhq/tender/internal/pause"
+	"github.com/tenderhq/tender/internal/transport"
+	"github.com/tenderhq/tender/internal/trust"
 	"github.com/tenderhq/tender/internal/wire"
 	"github.com/tenderhq/tender/master/view"
 )
@@ -63,8 +64,7 @@ const (
 
 // dial makes a connection to another master.
 func (m *Master) dial(address string) (*grpc.ClientConn, error) {
-	return grpc.NewClient("passthrough:///"+address, grpc.WithTransportCredentials(insecure.NewCredentials()),
-		grpc.WithContextDialer(m.config.Dial))
+	return transport.Connect(address, m.listeners.proof.holder.Dialer(m.config.Dial, trust.Master))
 }
 
 // askIndexes asks the other masters how far they have come. Who does not answer keeps none.

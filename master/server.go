@@ -33,7 +33,7 @@ const (
 )
 
 func (m *Master) newServer() *grpc.Server {
-	server := grpc.NewServer(
+	server := grpc.NewServer(append(m.credentials(),
 		grpc.MaxRecvMsgSize(receiveBytesMax),
 		grpc.ForceServerCodecV2(wire.Codec()),
 		experimental.BufferPool(wire.Buffers()),
@@ -47,7 +47,7 @@ func (m *Master) newServer() *grpc.Server {
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: time.Second, PermitWithoutStream: true}),
 		grpc.ChainUnaryInterceptor(m.unary),
 		grpc.ChainStreamInterceptor(m.streaming),
-	)
+	)...)
 	for _, one := range []struct {
 		service grpc.ServiceDesc
 		server  any
@@ -59,6 +59,7 @@ func (m *Master) newServer() *grpc.Server {
 		{apiv1.StoreService_ServiceDesc, storeService{master: m}},
 		{apiv1.MasterService_ServiceDesc, masterService{master: m}},
 		{apiv1.JobService_ServiceDesc, m.jobs},
+		{apiv1.TrustService_ServiceDesc, trustService{master: m}},
 	} {
 		server.RegisterService(m.intake.Requests.Served(one.service, m.unary), one.server)
 	}
@@ -85,7 +86,7 @@ func (m *Master) unary(ctx context.Context, request any, info *grpc.UnaryServerI
 		err = wire.Status(err)
 	}()
 	if ctx, err = m.guard.Admit(ctx, info.FullMethod); err != nil {
-		return nil, err
+		return nil, m.denied(ctx, info.FullMethod, err)
 	}
 	leave, err := admit(&m.under.calls, callsMax, "calls", info.FullMethod)
 	if err != nil {
@@ -99,6 +100,7 @@ func (m *Master) unary(ctx context.Context, request any, info *grpc.UnaryServerI
 func (m *Master) streaming(server any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handle grpc.StreamHandler) (err error) {
 	ctx, err := m.guard.Admit(stream.Context(), info.FullMethod)
 	if err != nil {
+		err = m.denied(ctx, info.FullMethod, err)
 		m.metrics.called(info.FullMethod, err)
 		return wire.Status(err)
 	}

@@ -4654,7 +4654,7 @@ var File_api_v1_operator_proto protoreflect.FileDescriptor
 
 const file_api_v1_operator_proto_rawDesc = "" +
 	"\n" +
-	"\x15api/v1/operator.proto\x12\ttender.v1\x1a\x13api/v1/common.proto\x1a\x16api/v1/scheduler.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x0f\n" +
+	"\x15api/v1/operator.proto\x12\ttender.v1\x1a\x13api/v1/common.proto\x1a\x16api/v1/scheduler.proto\x1a\x12api/v1/trust.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x0f\n" +
 	"\rWhoAmIRequest\"k\n" +
 	"\x0eWhoAmIResponse\x12\x12\n" +
 	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x12\n" +
@@ -5064,7 +5064,7 @@ const file_api_v1_operator_proto_rawDesc = "" +
 	"REACTIVATE\x10\x03\x12\r\n" +
 	"\tMARK_GONE\x10\x04\x12\n" +
 	"\n" +
-	"\x06REMOVE\x10\x052\xd1\v\n" +
+	"\x06REMOVE\x10\x052\xb3\r\n" +
 	"\x0fOperatorService\x12B\n" +
 	"\n" +
 	"GetCluster\x12\x1c.tender.v1.GetClusterRequest\x1a\x16.tender.v1.ClusterView\x12E\n" +
@@ -5084,7 +5084,11 @@ const file_api_v1_operator_proto_rawDesc = "" +
 	"\x0eSetMaintenance\x12 .tender.v1.SetMaintenanceRequest\x1a\x19.tender.v1.ActionResponse\x12?\n" +
 	"\aReserve\x12\x19.tender.v1.ReserveRequest\x1a\x19.tender.v1.ActionResponse\x129\n" +
 	"\aSetRole\x12\x19.tender.v1.SetRoleRequest\x1a\x13.tender.v1.RoleView\x12X\n" +
-	"\x0fCheckConstraint\x12!.tender.v1.CheckConstraintRequest\x1a\".tender.v1.CheckConstraintResponse\x12=\n" +
+	"\x0fCheckConstraint\x12!.tender.v1.CheckConstraintRequest\x1a\".tender.v1.CheckConstraintResponse\x12L\n" +
+	"\vCreateToken\x12\x1d.tender.v1.CreateTokenRequest\x1a\x1e.tender.v1.CreateTokenResponse\x12I\n" +
+	"\n" +
+	"ListTokens\x12\x1c.tender.v1.ListTokensRequest\x1a\x1d.tender.v1.ListTokensResponse\x12G\n" +
+	"\vRevokeToken\x12\x1d.tender.v1.RevokeTokenRequest\x1a\x19.tender.v1.ActionResponse\x12=\n" +
 	"\x06WhoAmI\x12\x18.tender.v1.WhoAmIRequest\x1a\x19.tender.v1.WhoAmIResponse\x127\n" +
 	"\x04CanI\x12\x16.tender.v1.CanIRequest\x1a\x17.tender.v1.CanIResponse\x12K\n" +
 	"\x0eListPrincipals\x12\x16.tender.v1.ListRequest\x1a!.tender.v1.ListPrincipalsResponse\x12;\n" +
@@ -5198,6 +5202,11 @@ var file_api_v1_operator_proto_goTypes = []any{
 	(*Spread)(nil),                  // 75: tender.v1.Spread
 	(*Command)(nil),                 // 76: tender.v1.Command
 	(OperationKind)(0),              // 77: tender.v1.OperationKind
+	(*CreateTokenRequest)(nil),      // 78: tender.v1.CreateTokenRequest
+	(*ListTokensRequest)(nil),       // 79: tender.v1.ListTokensRequest
+	(*RevokeTokenRequest)(nil),      // 80: tender.v1.RevokeTokenRequest
+	(*CreateTokenResponse)(nil),     // 81: tender.v1.CreateTokenResponse
+	(*ListTokensResponse)(nil),      // 82: tender.v1.ListTokensResponse
 }
 var file_api_v1_operator_proto_depIdxs = []int32{
 	3,   // 0: tender.v1.WhoAmIResponse.grants:type_name -> tender.v1.PrincipalGrant
@@ -5295,56 +5304,62 @@ var file_api_v1_operator_proto_depIdxs = []int32{
 	43,  // 92: tender.v1.OperatorService.Reserve:input_type -> tender.v1.ReserveRequest
 	44,  // 93: tender.v1.OperatorService.SetRole:input_type -> tender.v1.SetRoleRequest
 	10,  // 94: tender.v1.OperatorService.CheckConstraint:input_type -> tender.v1.CheckConstraintRequest
-	1,   // 95: tender.v1.OperatorService.WhoAmI:input_type -> tender.v1.WhoAmIRequest
-	4,   // 96: tender.v1.OperatorService.CanI:input_type -> tender.v1.CanIRequest
-	12,  // 97: tender.v1.OperatorService.ListPrincipals:input_type -> tender.v1.ListRequest
-	8,   // 98: tender.v1.OperatorService.Grant:input_type -> tender.v1.GrantRequest
-	9,   // 99: tender.v1.OperatorService.Revoke:input_type -> tender.v1.RevokeRequest
-	45,  // 100: tender.v1.RaftService.ListPeers:input_type -> tender.v1.ListPeersRequest
-	48,  // 101: tender.v1.RaftService.AddPeer:input_type -> tender.v1.AddPeerRequest
-	49,  // 102: tender.v1.RaftService.RemovePeer:input_type -> tender.v1.RemovePeerRequest
-	50,  // 103: tender.v1.RaftService.TransferLeader:input_type -> tender.v1.TransferLeaderRequest
-	51,  // 104: tender.v1.RaftService.SaveSnapshot:input_type -> tender.v1.SaveSnapshotRequest
-	53,  // 105: tender.v1.RaftService.StateHash:input_type -> tender.v1.StateHashRequest
-	57,  // 106: tender.v1.StoreService.Get:input_type -> tender.v1.StoreGetRequest
-	58,  // 107: tender.v1.StoreService.Put:input_type -> tender.v1.StorePutRequest
-	59,  // 108: tender.v1.StoreService.Delete:input_type -> tender.v1.StoreDeleteRequest
-	60,  // 109: tender.v1.StoreService.List:input_type -> tender.v1.StoreListRequest
-	62,  // 110: tender.v1.StoreService.Watch:input_type -> tender.v1.StoreWatchRequest
-	15,  // 111: tender.v1.OperatorService.GetCluster:output_type -> tender.v1.ClusterView
-	17,  // 112: tender.v1.OperatorService.ListMasters:output_type -> tender.v1.ListMastersResponse
-	20,  // 113: tender.v1.OperatorService.ListAgents:output_type -> tender.v1.ListAgentsResponse
-	22,  // 114: tender.v1.OperatorService.WatchAgents:output_type -> tender.v1.WatchAgentsResponse
-	26,  // 115: tender.v1.OperatorService.ListFrameworks:output_type -> tender.v1.ListFrameworksResponse
-	28,  // 116: tender.v1.OperatorService.ListTasks:output_type -> tender.v1.ListTasksResponse
-	30,  // 117: tender.v1.OperatorService.ListOffers:output_type -> tender.v1.ListOffersResponse
-	32,  // 118: tender.v1.OperatorService.ListRoles:output_type -> tender.v1.ListRolesResponse
-	34,  // 119: tender.v1.OperatorService.Explain:output_type -> tender.v1.ExplainResponse
-	38,  // 120: tender.v1.OperatorService.KillTask:output_type -> tender.v1.KillTaskResponse
-	42,  // 121: tender.v1.OperatorService.RemoveFramework:output_type -> tender.v1.ActionResponse
-	42,  // 122: tender.v1.OperatorService.MarkAgent:output_type -> tender.v1.ActionResponse
-	42,  // 123: tender.v1.OperatorService.SetMaintenance:output_type -> tender.v1.ActionResponse
-	42,  // 124: tender.v1.OperatorService.Reserve:output_type -> tender.v1.ActionResponse
-	31,  // 125: tender.v1.OperatorService.SetRole:output_type -> tender.v1.RoleView
-	11,  // 126: tender.v1.OperatorService.CheckConstraint:output_type -> tender.v1.CheckConstraintResponse
-	2,   // 127: tender.v1.OperatorService.WhoAmI:output_type -> tender.v1.WhoAmIResponse
-	5,   // 128: tender.v1.OperatorService.CanI:output_type -> tender.v1.CanIResponse
-	7,   // 129: tender.v1.OperatorService.ListPrincipals:output_type -> tender.v1.ListPrincipalsResponse
-	42,  // 130: tender.v1.OperatorService.Grant:output_type -> tender.v1.ActionResponse
-	42,  // 131: tender.v1.OperatorService.Revoke:output_type -> tender.v1.ActionResponse
-	47,  // 132: tender.v1.RaftService.ListPeers:output_type -> tender.v1.ListPeersResponse
-	42,  // 133: tender.v1.RaftService.AddPeer:output_type -> tender.v1.ActionResponse
-	42,  // 134: tender.v1.RaftService.RemovePeer:output_type -> tender.v1.ActionResponse
-	42,  // 135: tender.v1.RaftService.TransferLeader:output_type -> tender.v1.ActionResponse
-	52,  // 136: tender.v1.RaftService.SaveSnapshot:output_type -> tender.v1.SnapshotChunk
-	54,  // 137: tender.v1.RaftService.StateHash:output_type -> tender.v1.StateHashResponse
-	56,  // 138: tender.v1.StoreService.Get:output_type -> tender.v1.StoreEntry
-	56,  // 139: tender.v1.StoreService.Put:output_type -> tender.v1.StoreEntry
-	56,  // 140: tender.v1.StoreService.Delete:output_type -> tender.v1.StoreEntry
-	61,  // 141: tender.v1.StoreService.List:output_type -> tender.v1.StoreListResponse
-	56,  // 142: tender.v1.StoreService.Watch:output_type -> tender.v1.StoreEntry
-	111, // [111:143] is the sub-list for method output_type
-	79,  // [79:111] is the sub-list for method input_type
+	78,  // 95: tender.v1.OperatorService.CreateToken:input_type -> tender.v1.CreateTokenRequest
+	79,  // 96: tender.v1.OperatorService.ListTokens:input_type -> tender.v1.ListTokensRequest
+	80,  // 97: tender.v1.OperatorService.RevokeToken:input_type -> tender.v1.RevokeTokenRequest
+	1,   // 98: tender.v1.OperatorService.WhoAmI:input_type -> tender.v1.WhoAmIRequest
+	4,   // 99: tender.v1.OperatorService.CanI:input_type -> tender.v1.CanIRequest
+	12,  // 100: tender.v1.OperatorService.ListPrincipals:input_type -> tender.v1.ListRequest
+	8,   // 101: tender.v1.OperatorService.Grant:input_type -> tender.v1.GrantRequest
+	9,   // 102: tender.v1.OperatorService.Revoke:input_type -> tender.v1.RevokeRequest
+	45,  // 103: tender.v1.RaftService.ListPeers:input_type -> tender.v1.ListPeersRequest
+	48,  // 104: tender.v1.RaftService.AddPeer:input_type -> tender.v1.AddPeerRequest
+	49,  // 105: tender.v1.RaftService.RemovePeer:input_type -> tender.v1.RemovePeerRequest
+	50,  // 106: tender.v1.RaftService.TransferLeader:input_type -> tender.v1.TransferLeaderRequest
+	51,  // 107: tender.v1.RaftService.SaveSnapshot:input_type -> tender.v1.SaveSnapshotRequest
+	53,  // 108: tender.v1.RaftService.StateHash:input_type -> tender.v1.StateHashRequest
+	57,  // 109: tender.v1.StoreService.Get:input_type -> tender.v1.StoreGetRequest
+	58,  // 110: tender.v1.StoreService.Put:input_type -> tender.v1.StorePutRequest
+	59,  // 111: tender.v1.StoreService.Delete:input_type -> tender.v1.StoreDeleteRequest
+	60,  // 112: tender.v1.StoreService.List:input_type -> tender.v1.StoreListRequest
+	62,  // 113: tender.v1.StoreService.Watch:input_type -> tender.v1.StoreWatchRequest
+	15,  // 114: tender.v1.OperatorService.GetCluster:output_type -> tender.v1.ClusterView
+	17,  // 115: tender.v1.OperatorService.ListMasters:output_type -> tender.v1.ListMastersResponse
+	20,  // 116: tender.v1.OperatorService.ListAgents:output_type -> tender.v1.ListAgentsResponse
+	22,  // 117: tender.v1.OperatorService.WatchAgents:output_type -> tender.v1.WatchAgentsResponse
+	26,  // 118: tender.v1.OperatorService.ListFrameworks:output_type -> tender.v1.ListFrameworksResponse
+	28,  // 119: tender.v1.OperatorService.ListTasks:output_type -> tender.v1.ListTasksResponse
+	30,  // 120: tender.v1.OperatorService.ListOffers:output_type -> tender.v1.ListOffersResponse
+	32,  // 121: tender.v1.OperatorService.ListRoles:output_type -> tender.v1.ListRolesResponse
+	34,  // 122: tender.v1.OperatorService.Explain:output_type -> tender.v1.ExplainResponse
+	38,  // 123: tender.v1.OperatorService.KillTask:output_type -> tender.v1.KillTaskResponse
+	42,  // 124: tender.v1.OperatorService.RemoveFramework:output_type -> tender.v1.ActionResponse
+	42,  // 125: tender.v1.OperatorService.MarkAgent:output_type -> tender.v1.ActionResponse
+	42,  // 126: tender.v1.OperatorService.SetMaintenance:output_type -> tender.v1.ActionResponse
+	42,  // 127: tender.v1.OperatorService.Reserve:output_type -> tender.v1.ActionResponse
+	31,  // 128: tender.v1.OperatorService.SetRole:output_type -> tender.v1.RoleView
+	11,  // 129: tender.v1.OperatorService.CheckConstraint:output_type -> tender.v1.CheckConstraintResponse
+	81,  // 130: tender.v1.OperatorService.CreateToken:output_type -> tender.v1.CreateTokenResponse
+	82,  // 131: tender.v1.OperatorService.ListTokens:output_type -> tender.v1.ListTokensResponse
+	42,  // 132: tender.v1.OperatorService.RevokeToken:output_type -> tender.v1.ActionResponse
+	2,   // 133: tender.v1.OperatorService.WhoAmI:output_type -> tender.v1.WhoAmIResponse
+	5,   // 134: tender.v1.OperatorService.CanI:output_type -> tender.v1.CanIResponse
+	7,   // 135: tender.v1.OperatorService.ListPrincipals:output_type -> tender.v1.ListPrincipalsResponse
+	42,  // 136: tender.v1.OperatorService.Grant:output_type -> tender.v1.ActionResponse
+	42,  // 137: tender.v1.OperatorService.Revoke:output_type -> tender.v1.ActionResponse
+	47,  // 138: tender.v1.RaftService.ListPeers:output_type -> tender.v1.ListPeersResponse
+	42,  // 139: tender.v1.RaftService.AddPeer:output_type -> tender.v1.ActionResponse
+	42,  // 140: tender.v1.RaftService.RemovePeer:output_type -> tender.v1.ActionResponse
+	42,  // 141: tender.v1.RaftService.TransferLeader:output_type -> tender.v1.ActionResponse
+	52,  // 142: tender.v1.RaftService.SaveSnapshot:output_type -> tender.v1.SnapshotChunk
+	54,  // 143: tender.v1.RaftService.StateHash:output_type -> tender.v1.StateHashResponse
+	56,  // 144: tender.v1.StoreService.Get:output_type -> tender.v1.StoreEntry
+	56,  // 145: tender.v1.StoreService.Put:output_type -> tender.v1.StoreEntry
+	56,  // 146: tender.v1.StoreService.Delete:output_type -> tender.v1.StoreEntry
+	61,  // 147: tender.v1.StoreService.List:output_type -> tender.v1.StoreListResponse
+	56,  // 148: tender.v1.StoreService.Watch:output_type -> tender.v1.StoreEntry
+	114, // [114:149] is the sub-list for method output_type
+	79,  // [79:114] is the sub-list for method input_type
 	79,  // [79:79] is the sub-list for extension type_name
 	79,  // [79:79] is the sub-list for extension extendee
 	0,   // [0:79] is the sub-list for field type_name
@@ -5357,6 +5372,7 @@ func file_api_v1_operator_proto_init() {
 	}
 	file_api_v1_common_proto_init()
 	file_api_v1_scheduler_proto_init()
+	file_api_v1_trust_proto_init()
 	file_api_v1_operator_proto_msgTypes[26].OneofWrappers = []any{}
 	file_api_v1_operator_proto_msgTypes[43].OneofWrappers = []any{}
 	file_api_v1_operator_proto_msgTypes[57].OneofWrappers = []any{}

@@ -35,6 +35,9 @@ const (
 	OperatorService_Reserve_FullMethodName         = "/tender.v1.OperatorService/Reserve"
 	OperatorService_SetRole_FullMethodName         = "/tender.v1.OperatorService/SetRole"
 	OperatorService_CheckConstraint_FullMethodName = "/tender.v1.OperatorService/CheckConstraint"
+	OperatorService_CreateToken_FullMethodName     = "/tender.v1.OperatorService/CreateToken"
+	OperatorService_ListTokens_FullMethodName      = "/tender.v1.OperatorService/ListTokens"
+	OperatorService_RevokeToken_FullMethodName     = "/tender.v1.OperatorService/RevokeToken"
 	OperatorService_WhoAmI_FullMethodName          = "/tender.v1.OperatorService/WhoAmI"
 	OperatorService_CanI_FullMethodName            = "/tender.v1.OperatorService/CanI"
 	OperatorService_ListPrincipals_FullMethodName  = "/tender.v1.OperatorService/ListPrincipals"
@@ -98,6 +101,12 @@ type OperatorServiceClient interface {
 	// CheckConstraint refuses a constraint that is none, and says what is wrong with it (INVALID). It
 	// changes nothing, and every master answers it.
 	CheckConstraint(ctx context.Context, in *CheckConstraintRequest, opts ...grpc.CallOption) (*CheckConstraintResponse, error)
+	// CreateToken makes a token by which others join the cluster. A second copy makes another one.
+	CreateToken(ctx context.Context, in *CreateTokenRequest, opts ...grpc.CallOption) (*CreateTokenResponse, error)
+	// ListTokens lists them without their secrets.
+	ListTokens(ctx context.Context, in *ListTokensRequest, opts ...grpc.CallOption) (*ListTokensResponse, error)
+	// RevokeToken lets nobody in by a token any more; a second copy changes nothing.
+	RevokeToken(ctx context.Context, in *RevokeTokenRequest, opts ...grpc.CallOption) (*ActionResponse, error)
 	// WhoAmI says who the caller is to the cluster, and what was granted to it. Every master answers it.
 	WhoAmI(ctx context.Context, in *WhoAmIRequest, opts ...grpc.CallOption) (*WhoAmIResponse, error)
 	// CanI says whether the caller may do something, and if not, which grant is missing. Every master answers it.
@@ -289,6 +298,36 @@ func (c *operatorServiceClient) CheckConstraint(ctx context.Context, in *CheckCo
 	return out, nil
 }
 
+func (c *operatorServiceClient) CreateToken(ctx context.Context, in *CreateTokenRequest, opts ...grpc.CallOption) (*CreateTokenResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(CreateTokenResponse)
+	err := c.cc.Invoke(ctx, OperatorService_CreateToken_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *operatorServiceClient) ListTokens(ctx context.Context, in *ListTokensRequest, opts ...grpc.CallOption) (*ListTokensResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListTokensResponse)
+	err := c.cc.Invoke(ctx, OperatorService_ListTokens_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *operatorServiceClient) RevokeToken(ctx context.Context, in *RevokeTokenRequest, opts ...grpc.CallOption) (*ActionResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ActionResponse)
+	err := c.cc.Invoke(ctx, OperatorService_RevokeToken_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *operatorServiceClient) WhoAmI(ctx context.Context, in *WhoAmIRequest, opts ...grpc.CallOption) (*WhoAmIResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(WhoAmIResponse)
@@ -395,6 +434,12 @@ type OperatorServiceServer interface {
 	// CheckConstraint refuses a constraint that is none, and says what is wrong with it (INVALID). It
 	// changes nothing, and every master answers it.
 	CheckConstraint(context.Context, *CheckConstraintRequest) (*CheckConstraintResponse, error)
+	// CreateToken makes a token by which others join the cluster. A second copy makes another one.
+	CreateToken(context.Context, *CreateTokenRequest) (*CreateTokenResponse, error)
+	// ListTokens lists them without their secrets.
+	ListTokens(context.Context, *ListTokensRequest) (*ListTokensResponse, error)
+	// RevokeToken lets nobody in by a token any more; a second copy changes nothing.
+	RevokeToken(context.Context, *RevokeTokenRequest) (*ActionResponse, error)
 	// WhoAmI says who the caller is to the cluster, and what was granted to it. Every master answers it.
 	WhoAmI(context.Context, *WhoAmIRequest) (*WhoAmIResponse, error)
 	// CanI says whether the caller may do something, and if not, which grant is missing. Every master answers it.
@@ -464,6 +509,15 @@ func (UnimplementedOperatorServiceServer) SetRole(context.Context, *SetRoleReque
 }
 func (UnimplementedOperatorServiceServer) CheckConstraint(context.Context, *CheckConstraintRequest) (*CheckConstraintResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method CheckConstraint not implemented")
+}
+func (UnimplementedOperatorServiceServer) CreateToken(context.Context, *CreateTokenRequest) (*CreateTokenResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method CreateToken not implemented")
+}
+func (UnimplementedOperatorServiceServer) ListTokens(context.Context, *ListTokensRequest) (*ListTokensResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListTokens not implemented")
+}
+func (UnimplementedOperatorServiceServer) RevokeToken(context.Context, *RevokeTokenRequest) (*ActionResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method RevokeToken not implemented")
 }
 func (UnimplementedOperatorServiceServer) WhoAmI(context.Context, *WhoAmIRequest) (*WhoAmIResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method WhoAmI not implemented")
@@ -782,6 +836,60 @@ func _OperatorService_CheckConstraint_Handler(srv interface{}, ctx context.Conte
 	return interceptor(ctx, in, info, handler)
 }
 
+func _OperatorService_CreateToken_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(CreateTokenRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(OperatorServiceServer).CreateToken(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: OperatorService_CreateToken_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(OperatorServiceServer).CreateToken(ctx, req.(*CreateTokenRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _OperatorService_ListTokens_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListTokensRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(OperatorServiceServer).ListTokens(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: OperatorService_ListTokens_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(OperatorServiceServer).ListTokens(ctx, req.(*ListTokensRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _OperatorService_RevokeToken_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(RevokeTokenRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(OperatorServiceServer).RevokeToken(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: OperatorService_RevokeToken_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(OperatorServiceServer).RevokeToken(ctx, req.(*RevokeTokenRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _OperatorService_WhoAmI_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(WhoAmIRequest)
 	if err := dec(in); err != nil {
@@ -938,6 +1046,18 @@ var OperatorService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "CheckConstraint",
 			Handler:    _OperatorService_CheckConstraint_Handler,
+		},
+		{
+			MethodName: "CreateToken",
+			Handler:    _OperatorService_CreateToken_Handler,
+		},
+		{
+			MethodName: "ListTokens",
+			Handler:    _OperatorService_ListTokens_Handler,
+		},
+		{
+			MethodName: "RevokeToken",
+			Handler:    _OperatorService_RevokeToken_Handler,
 		},
 		{
 			MethodName: "WhoAmI",

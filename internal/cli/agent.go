@@ -11,6 +11,7 @@ import (
 
 	"github.com/tenderhq/tender/agent"
 	"github.com/tenderhq/tender/agent/inside"
+	"github.com/tenderhq/tender/agent/membership"
 	"github.com/tenderhq/tender/agent/walls"
 	"github.com/tenderhq/tender/agent/walls/entry"
 	"github.com/tenderhq/tender/api"
@@ -35,7 +36,7 @@ type agentFlags struct {
 }
 
 func (a *App) agentCommand() *cobra.Command {
-	d := &daemon{app: a}
+	d := &daemon{app: a, proof: membership.PassFile}
 	var f agentFlags
 	command := &cobra.Command{
 		Use:   "agent",
@@ -116,16 +117,25 @@ func (f agentFlags) config(d *daemon) (agent.Config, error) {
 	if f.walls.PidsMax == 0 {
 		f.walls.PidsMax = -1
 	}
+	token := ""
+	if d.join != "" {
+		joined, err := tokenOf(d.join)
+		if err != nil {
+			return agent.Config{}, err
+		}
+		token = joined.String()
+	}
 	log, written := d.logger()
+	d.warnInsecure(log)
 	return agent.Config{
-		Masters: masters, DataDir: d.dataDir, Hostname: f.hostname, Bind: d.bind, Port: orNone(f.port), Advertise: d.advertise,
+		Masters: masters, Token: token, DataDir: d.dataDir, Hostname: f.hostname, Bind: d.bind, Port: orNone(f.port), Advertise: d.advertise,
 		Resources: resources, Attributes: f.attributes, Region: f.region, Zone: f.zone,
 		RecoveryTimeout: atOnce(f.recovery), ExecutorTimeout: f.executor, ExecutorIdle: f.idle,
 		Programs: agent.Programs{CommandExecutor: self, Path: f.path, Enter: enterHelper(self), ExecMax: f.execMax},
 		Keep:     agent.Keep{SandboxAge: f.keep, SandboxesMax: f.keepMax, SandboxBytesMax: keepSize, OutputBytesMax: output},
 		Walls:    f.walls,
 		Users:    agent.Users{TaskUser: taskUser, TaskUsers: f.taskUsers, FetchLocal: f.fetchLocal},
-		Logger:   log, LogDropped: written.Dropped,
+		Logger:   log, World: agent.World{LogDropped: written.Dropped},
 	}, nil
 }
 

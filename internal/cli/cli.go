@@ -10,6 +10,7 @@ import (
 	"net"
 	"os"
 	"os/signal"
+	"runtime"
 	"syscall"
 	"time"
 
@@ -17,8 +18,10 @@ import (
 	"golang.org/x/term"
 
 	"github.com/tenderhq/tender/internal/cli/client"
+	"github.com/tenderhq/tender/internal/cli/contexts"
 	"github.com/tenderhq/tender/internal/cli/jobcmd"
 	"github.com/tenderhq/tender/internal/logwriter"
+	"github.com/tenderhq/tender/internal/version"
 )
 
 // Main runs the command of this process and ends it.
@@ -85,6 +88,7 @@ type App struct {
 	Dial func(ctx context.Context, address string) (net.Conn, error)
 
 	masters []string            // --master
+	context string              // --context
 	writers []*logwriter.Writer // of logs
 }
 
@@ -130,6 +134,8 @@ func (a *App) root() *cobra.Command {
 	}
 	root.PersistentFlags().StringSliceVar(&a.masters, "master", nil,
 		"addresses of masters, HOST:PORT,... ($TENDER_MASTER; default "+client.DefaultMaster+")")
+	root.PersistentFlags().StringVar(&a.context, "context", "",
+		"the cluster that you have joined under this name ($TENDER_CONTEXT; default: what 'tender context use' chose)")
 	root.PersistentFlags().SortFlags = false
 	root.SetFlagErrorFunc(flagError)
 	root.SetHelpCommand(helpCommand())
@@ -140,7 +146,7 @@ func (a *App) root() *cobra.Command {
 		&cobra.Group{ID: groupOperate, Title: "Operate:"},
 	)
 	root.SetHelpCommandGroupID("")
-	add(root, groupStart, a.devCommand(), a.masterCommand(), a.agentCommand())
+	add(root, groupStart, a.devCommand(), initCommand(a), a.masterCommand(), a.agentCommand(), loginCommand(a), contextCommand(a))
 	add(root, groupStart, jobsEnv(a).ManagerCommand())
 	add(root, groupWork, jobsEnv(a).Command())
 	add(root, groupWork, a.runCommand(), a.logsCommand(), a.cpCommand(), a.execCommand(), a.killCommand(), a.teardownCommand())
@@ -150,8 +156,8 @@ func (a *App) root() *cobra.Command {
 	add(root, groupOperate, a.roleCommands()...)
 	add(root, groupOperate, a.reserveCommands()...)
 	add(root, groupOperate, a.grantCommand(), a.revokeCommand())
-	add(root, groupOperate, a.raftCommand())
-	add(root, "", a.executorCommand(), enterCommand(), a.versionCommand(), a.completionCommand(), exitCodesTopic())
+	add(root, groupOperate, a.raftCommand(), tokenCommand(a), caCommand(a))
+	add(root, "", a.executorCommand(), enterCommand(), versionCommand(a), a.completionCommand(), exitCodesTopic())
 	return root
 }
 
@@ -201,13 +207,22 @@ func helpCommand() *cobra.Command {
 	}
 }
 
-// client connects to the masters that --master or TENDER_MASTER name.
-func (a *App) client() (*client.Client, error) {
+// cluster is the one that a command is about, and who the command is there.
+func (a *App) cluster(ctx context.Context) (contexts.Cluster, error) {
 	masters, err := a.mastersOr(nil)
+	if err != nil {
+		return contexts.Cluster{}, err
+	}
+	return contexts.Find(ctx, contexts.Wish{Context: a.context, Masters: masters, Master: client.DefaultMaster, Lookup: a.Lookup, Dial: a.Dial})
+}
+
+// client connects to the masters of the cluster that a command is about.
+func (a *App) client(ctx context.Context) (*client.Client, error) {
+	where, err := a.cluster(ctx)
 	if err != nil {
 		return nil, err
 	}
-	c, err := client.New(client.Config{Masters: masters, Dial: a.Dial})
+	c, err := client.New(client.Config{Masters: where.Masters, Dial: where.ToMasters(), DialAgent: where.ToAgents()})
 	if err != nil {
 		return nil, usage(err)
 	}
@@ -236,7 +251,7 @@ func (a *App) mastersOr(otherwise []string) ([]string, error) {
 // withClient runs a command against the leading master.
 func (a *App) withClient(run func(ctx context.Context, c *client.Client, args []string) error) func(*cobra.Command, []string) error {
 	return func(command *cobra.Command, args []string) (err error) {
-		c, err := a.client()
+		c, err := a.client(command.Context())
 		if err != nil {
 			return err
 		}
@@ -246,5 +261,15 @@ func (a *App) withClient(run func(ctx context.Context, c *client.Client, args []
 			}
 		}()
 		return run(command.Context(), c, args)
+	}
+}
+
+func versionCommand(a *App) *cobra.Command {
+	return &cobra.Command{
+		Use: "version", Short: "Say which build this is", Args: exactly(),
+		RunE: func(*cobra.Command, []string) error {
+			_, err := fmt.Fprintf(a.Stdout, "tender %s %s %s/%s\n", version.String(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+			return err
+		},
 	}
 }

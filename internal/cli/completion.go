@@ -99,17 +99,17 @@ func (a *App) ids(ctx context.Context, kindName, start string) []string {
 	if err != nil {
 		return nil
 	}
-	masters, err := a.mastersOr(nil)
+	ctx, cancel := context.WithTimeout(ctx, completePatience)
+	defer cancel()
+	where, err := a.cluster(ctx)
 	if err != nil {
 		return nil
 	}
-	c, err := client.New(client.Config{Masters: masters, Dial: a.Dial, Patience: completePatience})
+	c, err := client.New(client.Config{Masters: where.Masters, Dial: where.ToMasters(), Patience: completePatience})
 	if err != nil {
 		return nil
 	}
 	defer func() { _ = c.Close() }() // nothing to tell a shell
-	ctx, cancel := context.WithTimeout(ctx, completePatience)
-	defer cancel()
 	l, err := k.List(ctx, c, &nouns.Query{Prefix: start, Limit: completeItemsMax})
 	if err != nil {
 		return nil

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -27,6 +28,8 @@ type daemon struct {
 
 	dataDir, bind, advertise string
 	insecure                 bool
+	join                     string // a token
+	proof                    string // file of the folder by which this process proves who it is
 	logLevel, logFormat      string
 	stopOnEOF                bool
 }
@@ -38,6 +41,7 @@ func (d *daemon) flags(flags *pflag.FlagSet, dataDir string) {
 	flags.StringVar(&d.dataDir, "data-dir", dataDir, "folder that keeps what must be remembered; never share one")
 	flags.StringVar(&d.bind, "bind", "127.0.0.1", "address to listen on")
 	flags.StringVar(&d.advertise, "advertise", "", "host by which others reach it (default: where it is bound)")
+	flags.StringVar(&d.join, "join", "", "token by which it joins the cluster at its first start, or the file that holds it")
 	flags.BoolVar(&d.insecure, "insecure", false, "allow to listen beyond this machine without TLS")
 }
 
@@ -56,7 +60,7 @@ const envHelp = "Every flag is also a variable of the environment (--data-dir: T
 	"names (data-dir = \"...\"). A flag overrules the environment, which overrules the file."
 
 // notSettings are flags that only make sense on a command line.
-var notSettings = []string{"help", "config", "stop-on-eof"}
+var notSettings = []string{"help", "config", "stop-on-eof", "context"}
 
 // merge lets environment and file speak where the command line did not.
 func (d *daemon) merge(command *cobra.Command, without ...string) error {
@@ -96,8 +100,12 @@ func (d *daemon) check() error {
 	var wrong []error
 	if ip := net.ParseIP(d.bind); ip == nil {
 		wrong = append(wrong, fmt.Errorf("--bind %q is not an address of this machine; write an IP such as 127.0.0.1 or 0.0.0.0", d.bind))
-	} else if !ip.IsLoopback() && !d.insecure {
-		wrong = append(wrong, fmt.Errorf("--bind %s can be reached by others and there is no TLS; say --insecure if their network is trusted", d.bind))
+	} else if !ip.IsLoopback() && !d.insecure && !d.proves() {
+		wrong = append(wrong, fmt.Errorf("--bind %s can be reached by others and there is no TLS; join a cluster that has a key (--join TOKEN; the first "+
+			"master makes it: tender init), or say --insecure if their network is trusted", d.bind))
+	}
+	if d.insecure && d.proves() {
+		wrong = append(wrong, errors.New("--insecure is said, and the cluster has a key; leave one of them out, as nothing of such a cluster is unencrypted"))
 	}
 	if d.dataDir == "" {
 		wrong = append(wrong, errors.New("--data-dir is empty; name a folder"))
@@ -112,6 +120,22 @@ func (d *daemon) check() error {
 		return nil
 	}
 	return usage(errors.Join(wrong...))
+}
+
+// proves says whether this process has or gets something by which it proves who it is.
+func (d *daemon) proves() bool {
+	if d.join != "" {
+		return true
+	}
+	_, err := os.Stat(filepath.Join(d.dataDir, d.proof))
+	return err == nil
+}
+
+// warnInsecure says at each start what --insecure means.
+func (d *daemon) warnInsecure(log zerolog.Logger) {
+	if d.insecure {
+		log.Warn().Msg("--insecure: nothing is encrypted, and nobody is asked who they are: whoever reaches a master runs commands on every agent")
+	}
 }
 
 func parseLevel(text string) (zerolog.Level, error) {

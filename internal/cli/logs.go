@@ -7,6 +7,7 @@ import (
 	"io"
 	"maps"
 	"net"
+	"net/http"
 	"slices"
 	"strings"
 	"time"
@@ -123,6 +124,7 @@ func (a *App) logs(ctx context.Context, c *client.Client, task *apiv1.TaskView, 
 	source := &logtail.Source{
 		Task:    api.TaskRef{Framework: api.FrameworkID(task.GetFrameworkId()), Task: api.TaskID(task.GetId())},
 		Outputs: outputsAsked(a, f), Address: agentAddress(c, task), Executor: f.executor,
+		HTTP: &http.Client{Transport: logtail.Transport(c.DialAgent)},
 	}
 	var err error
 	if f.follow && !ended(task) {

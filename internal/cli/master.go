@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"runtime/debug"
 	"slices"
@@ -19,8 +20,11 @@ import (
 	_ "github.com/tenderhq/tender/allocator/priority"  // registers itself
 	_ "github.com/tenderhq/tender/allocator/remote"    // registers itself
 	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/internal/cli/contexts"
 	"github.com/tenderhq/tender/internal/cli/dev"
 	"github.com/tenderhq/tender/internal/cli/settings"
+	"github.com/tenderhq/tender/internal/joining"
+	"github.com/tenderhq/tender/internal/trust"
 	"github.com/tenderhq/tender/master"
 	"github.com/tenderhq/tender/master/core"
 )
@@ -39,7 +43,7 @@ type masterFlags struct {
 }
 
 func (a *App) masterCommand() *cobra.Command {
-	d := &daemon{app: a}
+	d := &daemon{app: a, proof: trust.KeyFile}
 	var f masterFlags
 	command := &cobra.Command{
 		Use:   "master",
@@ -66,7 +70,7 @@ func (a *App) masterCommand() *cobra.Command {
 	f.timeFlags(flags)
 	d.lastFlags(flags)
 	command.RunE = func(command *cobra.Command, _ []string) error {
-		if err := d.merge(command, "master"); err != nil {
+		if err := d.merge(command); err != nil {
 			return err
 		}
 		changed := command.Flags().Changed
@@ -75,7 +79,12 @@ func (a *App) masterCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return d.serve(command.Context(), func(ctx context.Context) error { return runMaster(ctx, config) })
+		return d.serve(command.Context(), func(ctx context.Context) error {
+			if err := d.joinMaster(ctx, &config); err != nil {
+				return err
+			}
+			return runMaster(ctx, config)
+		})
 	}
 	return command
 }
@@ -116,11 +125,12 @@ func (f *masterFlags) config(d *daemon) (master.Config, error) {
 		return master.Config{}, usage(err)
 	}
 	log, written := d.logger()
+	d.warnInsecure(log)
 	times := f.times
 	times.GoneAfterOf = classes
 	times.GoneAfter, times.Debug = atOnce(times.GoneAfter), log.GetLevel() <= zerolog.DebugLevel
 	config := master.Config{
-		ID: f.idOr(d.dataDir), DataDir: d.dataDir, Peers: peers, Advertise: d.advertise, Insecure: d.insecure,
+		ID: f.idOr(d.dataDir), DataDir: d.dataDir, Peers: peers, Advertise: d.advertise, Trust: master.Trust{Insecure: d.insecure},
 		Profile: f.profile, Allocator: f.allocator, AllocatorJournal: f.journal, Core: times, Logger: &log, LogDropped: written.Dropped,
 		AllocatorConfig: allocator.Config{MinOffer: least}, Access: master.Access{AuditLog: f.audit},
 	}
@@ -133,6 +143,47 @@ func (f *masterFlags) config(d *daemon) (master.Config, error) {
 		}
 	}
 	return config, nil
+}
+
+// joinMaster gets the cluster's key by a token, and learns who the other masters are, if the folder has no key yet.
+func (d *daemon) joinMaster(ctx context.Context, config *master.Config) error {
+	if d.join == "" {
+		return nil
+	}
+	through, err := d.app.mastersOr(nil)
+	if err != nil {
+		return err
+	}
+	if len(through) == 0 {
+		return usagef("--join needs the address of a master: --master HOST:PORT")
+	}
+	config.Trust.Through = through
+	if key, err := trust.ReadKey(d.dataDir); err != nil || !key.IsZero() {
+		return err
+	}
+	token, err := tokenOf(d.join)
+	if err != nil {
+		return err
+	}
+	if config.ID == "" {
+		return usagef("how is this master called? Say --id")
+	}
+	answer, err := joining.Join(ctx, joining.Config{Masters: through, Dial: contexts.DialTCP, Name: string(config.ID)}, token, trust.NewPass())
+	if err != nil {
+		return err
+	}
+	if answer.Key.IsZero() {
+		return usagef("token %s is that of a %s; a master joins by one of: tender token create master", token.ID, answer.Pass.Identity().Kind)
+	}
+	if len(config.Peers) == 0 {
+		for _, id := range slices.Sorted(maps.Keys(answer.Masters)) {
+			config.Peers = append(config.Peers, master.Peer{ID: id, Addr: answer.Masters[id]})
+		}
+	}
+	if err := os.MkdirAll(d.dataDir, 0o700); err != nil {
+		return err
+	}
+	return trust.WriteKey(d.dataDir, answer.Key)
 }
 
 // goneAfterOf reads pool=spot:5m.

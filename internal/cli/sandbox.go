@@ -17,6 +17,7 @@ import (
 	"github.com/tenderhq/tender/agent/inside"
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/internal/cli/client"
+	"github.com/tenderhq/tender/internal/cli/logtail"
 	"github.com/tenderhq/tender/internal/cli/nouns"
 	"github.com/tenderhq/tender/internal/cli/terminal"
 	"github.com/tenderhq/tender/internal/sandbox"
@@ -57,7 +58,7 @@ func (a *App) cpCommand() *cobra.Command {
 		}
 		file := sandbox.File{
 			Task: api.TaskRef{Framework: api.FrameworkID(task.GetFrameworkId()), Task: api.TaskID(task.GetId())},
-			Path: name, Executor: executor, Address: address,
+			Path: name, Executor: executor, Address: address, Dial: c.DialAgent,
 		}
 		if to == "-" {
 			return file.Copy(ctx, a.Stdout)
@@ -141,7 +142,7 @@ func execInside(ctx context.Context, a *App, c *client.Client, word string, argv
 	if address == "" {
 		return fmt.Errorf("agent %s has told no address for HTTP; it was started with --http-port 0", task.GetAgentId())
 	}
-	transport := &http.Transport{}
+	transport := logtail.Transport(c.DialAgent)
 	defer transport.CloseIdleConnections()
 	ref := api.TaskRef{Framework: api.FrameworkID(task.GetFrameworkId()), Task: api.TaskID(task.GetId())}
 	// An interrupt is the command's first; the connection outlives it.

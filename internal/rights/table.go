@@ -50,6 +50,7 @@ const (
 	allocator = "/tender.v1.AllocatorService/"
 	executor  = "/tender.v1.ExecutorService/"
 	jobs      = "/tender.v1.JobService/"
+	trusting  = "/tender.v1.TrustService/"
 	health    = "/grpc.health.v1.Health/"
 )
 
@@ -93,9 +94,15 @@ var Table = []Row{
 	{Call: operator + "Grant", Verb: Admin, On: OnPrincipals, Changes: true, Check: "nobody gives more than he has"},
 	{Call: operator + "Revoke", Verb: Admin, On: OnPrincipals, Changes: true, Check: "nobody takes what he could not give, or ends himself"},
 
+	{Call: operator + "CreateToken", Verb: Admin, Action: "create-token", On: OnCluster, Changes: true},
+	{Call: operator + "ListTokens", Verb: Admin, Action: "list-tokens", On: OnCluster},
+	{Call: operator + "RevokeToken", Verb: Admin, Action: "revoke-token", On: OnCluster, Changes: true},
+
+	{Call: trusting + "Sign", On: OnItself, Kinds: everybody, Check: "a token, or the certificate that is renewed"},
+
 	{Call: quorum + "ListPeers", Verb: View, Action: "list-peers", On: OnCluster, Kinds: []Kind{Master}},
 	{Call: quorum + "StateHash", Verb: View, Action: "state-hash", On: OnCluster, Kinds: []Kind{Master}},
-	{Call: quorum + "AddPeer", Verb: Admin, Action: "add-peer", On: OnCluster, Changes: true},
+	{Call: quorum + "AddPeer", Verb: Admin, Action: "add-peer", On: OnCluster, Kinds: []Kind{Master}, Changes: true},
 	{Call: quorum + "RemovePeer", Verb: Admin, Action: "remove-peer", On: OnCluster, Changes: true},
 	{Call: quorum + "TransferLeader", Verb: Admin, Action: "transfer-leader", On: OnCluster, Changes: true},
 	{Call: quorum + "SaveSnapshot", Verb: Admin, Action: "save-snapshot", On: OnCluster, Changes: true},

@@ -50,8 +50,8 @@ type Digest [sha256.Size]byte
 
 func (d Digest) String() string { return hex.EncodeToString(d[:]) }
 
-// digestOf is the digest of a root.
-func digestOf(root *x509.Certificate) Digest { return sha256.Sum256(root.RawSubjectPublicKeyInfo) }
+// DigestOf is the digest of a root.
+func DigestOf(root *x509.Certificate) Digest { return sha256.Sum256(root.RawSubjectPublicKeyInfo) }
 
 // Authority signs the certificates of one cluster. All masters have the same, for they have the same key.
 type Authority struct {
@@ -93,7 +93,7 @@ func (k Key) Authority() (*Authority, error) {
 func (a *Authority) Cluster() string { return a.cluster }
 
 // Digest is by what joiners know the authority.
-func (a *Authority) Digest() Digest { return digestOf(a.root) }
+func (a *Authority) Digest() Digest { return DigestOf(a.root) }
 
 // Root is the authority's own certificate.
 func (a *Authority) Root() *x509.Certificate { return a.root }

@@ -67,11 +67,15 @@ func handshake(ctx context.Context, address string, conn *tls.Conn) (net.Conn, e
 	if err := conn.HandshakeContext(ctx); err != nil {
 		_ = conn.NetConn().Close()
 		if header := (tls.RecordHeaderError{}); errors.As(err, &header) {
-			err = errors.New("what listens there speaks no TLS; if the cluster was started with --insecure, come without a token or context")
+			err = errors.New("what listens there speaks no TLS; if the cluster runs with --insecure, come without token and context")
 		}
-		return nil, api.E("trust.handshake", api.Unavailable, address, err)
+		kind := api.Unavailable
+		if api.Is(err, api.Denied) { // by us: who listens there is not whom we look for
+			kind = api.Denied
+		}
+		return nil, api.E("trust.handshake", kind, address, err)
 	}
-	return conn, nil
+	return newSecured(conn), nil
 }
 
 func (h *Holder) client(kinds []Kind) *tls.Config {
@@ -110,14 +114,16 @@ type Door struct {
 	// Tickets, if set, is the key from which those of sessions are made, so that whoever has the same key takes up a
 	// session of another one.
 	Tickets Key
-	// Protocols that are spoken behind it, the best first: h2, http/1.1.
+	// Protocols that are spoken behind it and that clients may ask for. Default: not said.
 	Protocols []string
+	// Anew lets nobody take up a session of before: each connection proves anew who it is.
+	Anew bool
 }
 
 // Server is TLS 1.3 for a listener.
 func (h *Holder) Server(door Door) *tls.Config {
 	member := &tls.Config{
-		MinVersion: tls.VersionTLS13, NextProtos: door.Protocols, ClientAuth: tls.RequireAnyClientCert,
+		MinVersion: tls.VersionTLS13, NextProtos: door.Protocols, ClientAuth: tls.RequireAnyClientCert, SessionTicketsDisabled: door.Anew,
 		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return &h.pass.Load().shown, nil },
 		VerifyConnection: func(state tls.ConnectionState) error {
 			if door.Strangers && len(state.PeerCertificates) == 0 {
@@ -198,7 +204,7 @@ func JoinDialer(dial Dial, digest Digest) Dial {
 func checkDigest(shown []*x509.Certificate, digest Digest) error {
 	const op = "trust.join"
 	for _, root := range shown {
-		if digestOf(root) != digest || !root.IsCA || len(root.URIs) != 1 {
+		if DigestOf(root) != digest || !root.IsCA || len(root.URIs) != 1 {
 			continue
 		}
 		judge := &Pass{identity: Identity{Cluster: root.URIs[0].Host}, pool: x509.NewCertPool()}
@@ -214,15 +220,13 @@ func checkDigest(shown []*x509.Certificate, digest Digest) error {
 
 // PeerOf is who is at the other end of a connection, once its handshake is done; [Nobody] of one without certificates.
 func PeerOf(conn net.Conn) Identity {
-	secured, is := conn.(interface{ ConnectionState() tls.ConnectionState })
-	if !is {
-		return Identity{}
+	var state tls.ConnectionState
+	switch conn := conn.(type) {
+	case secured:
+		state = conn.tls.ConnectionState()
+	case *tls.Conn:
+		state = conn.ConnectionState()
 	}
-	return PeerIn(secured.ConnectionState())
-}
-
-// PeerIn is who has shown its certificate in a handshake that was checked.
-func PeerIn(state tls.ConnectionState) Identity {
 	if len(state.PeerCertificates) == 0 || len(state.PeerCertificates[0].URIs) != 1 {
 		return Identity{}
 	}

@@ -16,6 +16,12 @@ type indexes struct {
 	agentBytes, frameworkBytes, roleBytes int64
 }
 
+// AgentOf is the agent that was admitted by the nonce of a first contact (R7).
+func (s *State) AgentOf(nonce api.Nonce) (api.AgentID, bool) {
+	id, known := s.index().agentOf[nonce]
+	return id, known
+}
+
 // index returns the indexes, made anew for a state that came from disk or a clone.
 func (s *State) index() *indexes {
 	if s.memory != nil {

@@ -15,13 +15,13 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/status"
 
 	"github.com/tenderhq/tender/api"
 	apiv1 "github.com/tenderhq/tender/api/v1"
 	"github.com/tenderhq/tender/internal/pause"
+	"github.com/tenderhq/tender/internal/transport"
 )
 
 // Config says which masters to try. The zero value is complete.
@@ -30,8 +30,10 @@ type Config struct {
 	Masters []string
 	// Patience is how long a call looks for a leader before it gives up. Default 4 s: an election takes one or two.
 	Patience time.Duration
-	// Dial opens connections. Default TCP.
+	// Dial opens connections to masters. Default TCP.
 	Dial func(ctx context.Context, address string) (net.Conn, error)
+	// DialAgent opens connections to agents. Default TCP.
+	DialAgent func(ctx context.Context, address string) (net.Conn, error)
 }
 
 // DefaultMaster is where a master listens when nobody says otherwise.
@@ -67,9 +69,10 @@ func New(config Config) (*Client, error) {
 		config.Patience = 4 * time.Second
 	}
 	if config.Dial == nil {
-		config.Dial = func(ctx context.Context, address string) (net.Conn, error) {
-			return (&net.Dialer{}).DialContext(ctx, "tcp", address)
-		}
+		config.Dial = dialTCP
+	}
+	if config.DialAgent == nil {
+		config.DialAgent = dialTCP
 	}
 	for _, address := range config.Masters {
 		if err := CheckAddress(address); err != nil {
@@ -77,6 +80,20 @@ func New(config Config) (*Client, error) {
 		}
 	}
 	return &Client{config: config, conns: map[string]*grpc.ClientConn{}, refuse: map[string]string{}}, nil
+}
+
+func dialTCP(ctx context.Context, address string) (net.Conn, error) {
+	return (&net.Dialer{}).DialContext(ctx, "tcp", address)
+}
+
+// DialMaster connects to a master as this client does.
+func (c *Client) DialMaster(ctx context.Context, address string) (net.Conn, error) {
+	return c.config.Dial(ctx, address)
+}
+
+// DialAgent connects to an agent as who this client is.
+func (c *Client) DialAgent(ctx context.Context, address string) (net.Conn, error) {
+	return c.config.DialAgent(ctx, address)
 }
 
 // CheckAddress reports why text can't be the address of a master, or nil.
@@ -258,10 +275,7 @@ func (c *Client) conn(address string) (*grpc.ClientConn, error) {
 		conn.ResetConnectBackoff()
 		return conn, nil
 	}
-	conn, err := grpc.NewClient("passthrough:///"+address,
-		grpc.WithTransportCredentials(insecure.NewCredentials()),
-		grpc.WithContextDialer(c.dial),
-		grpc.WithNoProxy(),
+	conn, err := transport.Connect(address, c.dial,
 		// Finds a master that vanished without a word while nothing but its silence is heard, as of a watch.
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 10 * time.Second, Timeout: 5 * time.Second}),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(16*api.MessageBytesMax)),

@@ -28,7 +28,7 @@ type Env struct {
 	Lookup         func(string) (string, bool) // the environment
 	// Masters are their addresses; Client connects to whoever leads.
 	Masters func() ([]string, error)
-	Client  func() (*client.Client, error)
+	Client  func(ctx context.Context) (*client.Client, error)
 	// Between wants at least so many of the named arguments; Usage marks an error as the caller's.
 	Between func(least int, names ...string) cobra.PositionalArgs
 	Usage   func(error) error
@@ -48,7 +48,7 @@ type service struct {
 // with runs a command with the service.
 func (e Env) with(run func(ctx context.Context, s service, args []string) error) func(*cobra.Command, []string) error {
 	return func(command *cobra.Command, args []string) (err error) {
-		c, err := e.Client()
+		c, err := e.Client(command.Context())
 		if err != nil {
 			return err
 		}

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -39,6 +40,11 @@ type Output struct {
 	Since time.Duration
 	// Dropped is told how many bytes are not kept any more that would come next. Nil: nobody is.
 	Dropped func(bytes int64)
+}
+
+// Transport reaches agents by a dialer, which proves and checks identities if there are any.
+func Transport(dial func(ctx context.Context, address string) (net.Conn, error)) *http.Transport {
+	return &http.Transport{DialContext: func(ctx context.Context, _, address string) (net.Conn, error) { return dial(ctx, address) }}
 }
 
 // Source is where outputs of a task are read, all of them by one request.

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"sync"
 	"time"
@@ -15,6 +16,7 @@ import (
 	"github.com/tenderhq/tender/api"
 	apiv1 "github.com/tenderhq/tender/api/v1"
 	"github.com/tenderhq/tender/framework"
+	"github.com/tenderhq/tender/internal/cli/logtail"
 )
 
 // Config says what to run. Masters, Operator, Name, Task, Stdout, Stderr and Say must be set.
@@ -35,6 +37,8 @@ type Config struct {
 	Unreachable time.Duration
 	// Revocable asks for the task's cpus and mem out of what other tasks leave unused.
 	Revocable bool
+	// Dial and DialAgent open connections to masters and to agents. Default TCP.
+	Dial, DialAgent func(ctx context.Context, address string) (net.Conn, error)
 	// Stdout and Stderr take the tasks' output.
 	Stdout, Stderr io.Writer
 	// Say tells people what happens, in a sentence.
@@ -85,13 +89,13 @@ func Run(ctx context.Context, config Config) (code int, err error) {
 	// What this run started ends with it, and not with ctx: the ends of killed tasks are awaited.
 	own, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
-	r := &runner{config: config, out: out, where: newAddresses(config.Operator), http: newHTTP()}
+	r := &runner{config: config, out: out, where: newAddresses(config.Operator), http: newHTTP(config.DialAgent)}
 	defer r.http.CloseIdleConnections()
 	r.job = newJob(own, config, r.follow)
 	session := make(chan error, 1)
 	go func() {
 		session <- framework.Run(own, framework.Config{
-			Masters: config.Masters, Name: config.Name, Roles: []api.Role{config.Role},
+			Masters: config.Masters, Dialer: config.Dial, Token: framework.NoToken, Name: config.Name, Roles: []api.Role{config.Role},
 			FailoverTimeout: failoverTimeout, Constraint: config.Constraint, TeardownAtEnd: true,
 			Suppressed: true, // until the demand is told: an offer before it fits by chance
 			Revocable:  config.Revocable,
@@ -201,14 +205,17 @@ func count(n int, noun string) string {
 
 // newHTTP is the client for the agents' output: all that one agent has to tell comes on one connection, however many
 // tasks there are.
-func newHTTP() *http.Client {
+func newHTTP(dial func(ctx context.Context, address string) (net.Conn, error)) *http.Client {
 	var protocols http.Protocols
 	protocols.SetUnencryptedHTTP2(true)
-	return &http.Client{Transport: &http.Transport{
-		Protocols: &protocols, IdleConnTimeout: 10 * time.Second,
-		HTTP2: &http.HTTP2Config{
-			MaxReceiveBufferPerConnection: 8 << 20, MaxReceiveBufferPerStream: 64 << 10,
-			SendPingTimeout: 15 * time.Second, PingTimeout: 15 * time.Second, // a connection that hangs is dialed anew
-		},
-	}}
+	transport := &http.Transport{}
+	if dial != nil {
+		transport = logtail.Transport(dial)
+	}
+	transport.Protocols, transport.IdleConnTimeout = &protocols, 10*time.Second
+	transport.HTTP2 = &http.HTTP2Config{
+		MaxReceiveBufferPerConnection: 8 << 20, MaxReceiveBufferPerStream: 64 << 10,
+		SendPingTimeout: 15 * time.Second, PingTimeout: 15 * time.Second, // a connection that hangs is dialed anew
+	}
+	return &http.Client{Transport: transport}
 }

@@ -167,6 +167,10 @@ func (l *Log) Registry() *registry.State { return l.machine.show() }
 // Principals returns those of the registry as it is now, for readers that change nothing.
 func (l *Log) Principals() map[string]registry.Principal { return l.machine.principals() }
 
+// Read looks at the registry between two entries of the log, which wait: it must be short, and keep nothing that a later
+// command may edit. Unlike a Registry it makes the next write copy nothing.
+func (l *Log) Read(look func(*registry.State)) { l.machine.read(look) }
+
 // Outline returns the little of the registry that is asked for again and again. A Registry
 // makes the next write copy whole maps, which polling readers must not.
 func (l *Log) Outline() Outline { return l.machine.outline() }

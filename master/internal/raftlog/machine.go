@@ -154,6 +154,13 @@ func (m *machine) principals() map[string]registry.Principal {
 	return m.state.Principals
 }
 
+// read looks at the registry between two entries of the log.
+func (m *machine) read(look func(*registry.State)) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	look(m.state)
+}
+
 // epoch is the one that the registry has come to.
 func (m *machine) epoch() uint64 {
 	m.mu.Lock()

@@ -16,6 +16,7 @@ import (
 
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/internal/protocol"
+	"github.com/tenderhq/tender/internal/trust"
 	"github.com/tenderhq/tender/master/quorum"
 )
 
@@ -126,7 +127,9 @@ func (n *network) greeted(conn net.Conn) {
 	}
 	answer := n.about()
 	wanted := hello.For == "raft"
-	if wanted {
+	if who := trust.PeerOf(conn); who.Kind != trust.Nobody && who.Name != string(hello.From) {
+		answer.Refused = fmt.Sprintf("who calls itself %s has the certificate of %s", hello.From, who)
+	} else if wanted {
 		answer.Refused = n.refusal(hello, answer)
 	}
 	err = writeGreeting(conn, answer)
@@ -246,6 +249,9 @@ func (n *network) greet(addr, purpose string, timeout time.Duration) (net.Conn, 
 	err = writeGreeting(conn, greeting{For: purpose, Cluster: self.Cluster, From: self.ID, Version: self.Version, Epoch: self.Epoch, Addr: n.config.Advertise})
 	if err == nil {
 		err = readGreeting(conn, &answer)
+	}
+	if who := trust.PeerOf(conn); err == nil && who.Kind != trust.Nobody && who.Name != string(answer.ID) {
+		err = fmt.Errorf("who answers at %s calls itself %s and has the certificate of %s", addr, answer.ID, who)
 	}
 	if err == nil && answer.Supersedes(self) {
 		n.newer.Store(true)

@@ -1,0 +1,151 @@
+// Package membership is what makes an agent known to its cluster: the certificate in its folder, how it is got by a token,
+// and how it is kept from ending. Without one the agent shows nothing and asks nobody who they are.
+package membership
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/internal/joining"
+	"github.com/tenderhq/tender/internal/trust"
+)
+
+// PassFile is where the data folder holds the agent's key and certificate.
+const PassFile = "certificate.pem"
+
+// Config says whose membership it is.
+type Config struct {
+	// Folder is the agent's. "": it has none, and no membership.
+	Folder string
+	// Token lets it join. "": it does not.
+	Token   string
+	Masters []string
+	Dial    trust.Dial
+	// Random makes names.
+	Random func() string
+	// Admitted is the agent that the folder has been so far, or "".
+	Admitted func() (api.AgentID, error)
+	Logger   zerolog.Logger
+}
+
+// Membership is that of one agent. A nil one, or one without a certificate, shows nothing.
+type Membership struct {
+	config Config
+	holder *trust.Holder // nil: the agent has no certificate
+}
+
+// Prove finds the certificate in the folder, or joins by the token, for as long as that takes.
+func Prove(ctx context.Context, config Config) (*Membership, error) {
+	const op = "agent.join"
+	m := &Membership{config: config}
+	if config.Folder == "" {
+		return m, nil
+	}
+	pass, err := trust.ReadPass(m.file())
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case pass.IsSigned() && time.Now().Before(pass.Ends()):
+	case config.Token != "":
+		if pass, err = m.join(ctx, pass); err != nil {
+			return nil, err
+		}
+	case pass.IsSigned():
+		return nil, api.E(op, api.Denied, config.Folder, fmt.Errorf("the certificate of this agent has ended at %s; %s",
+			pass.Ends().Format(time.RFC3339), howToJoinAnew))
+	default:
+		return m, nil
+	}
+	m.holder = trust.NewHolder(pass)
+	return m, nil
+}
+
+const howToJoinAnew = "start it with an empty data folder and --join TOKEN, as a new agent; an operator gives the token: tender token create agent"
+
+func (m *Membership) file() string { return filepath.Join(m.config.Folder, PassFile) }
+
+// Holder shows the certificate; nil: there is none.
+func (m *Membership) Holder() *trust.Holder {
+	if m == nil {
+		return nil
+	}
+	return m.holder
+}
+
+// Nonce is the name of a first contact: that of the certificate, so that nobody else can be this agent (R7).
+func (m *Membership) Nonce() api.Nonce {
+	if m.Holder() == nil {
+		return api.Nonce(m.config.Random())
+	}
+	return api.Nonce(m.holder.Pass().Identity().Name)
+}
+
+// join asks for a certificate, for a key that is in the folder before anybody hears of it.
+func (m *Membership) join(ctx context.Context, pass *trust.Pass) (*trust.Pass, error) {
+	const op = "agent.join"
+	token, err := trust.ParseToken(m.config.Token)
+	if err != nil {
+		return nil, err
+	}
+	admitted, err := m.config.Admitted()
+	if err != nil {
+		return nil, err
+	}
+	if admitted != "" {
+		return nil, api.E(op, api.Exists, m.config.Folder, fmt.Errorf("the folder is that of %s, which has no certificate that counts; %s", admitted, howToJoinAnew))
+	}
+	if pass == nil || pass.IsSigned() {
+		pass = trust.NewPass()
+		if err := trust.WritePass(m.file(), pass); err != nil {
+			return nil, err
+		}
+	}
+	config := m.joining()
+	config.Name = m.config.Random()
+	answer, err := joining.Join(ctx, config, token, pass)
+	if err != nil {
+		return nil, err
+	}
+	if kind := answer.Pass.Identity().Kind; kind != trust.Agent {
+		return nil, api.E(op, api.Invalid, token.ID, fmt.Errorf("this is the token of a %s; an agent joins by one of: tender token create agent", kind))
+	}
+	m.config.Logger.Info().Stringer("identity", answer.Pass.Identity()).Time("ends", answer.Pass.Ends()).Msg("joined")
+	return answer.Pass, trust.WritePass(m.file(), answer.Pass)
+}
+
+func (m *Membership) joining() joining.Config {
+	return joining.Config{
+		Masters: m.config.Masters, Dial: m.config.Dial,
+		Failed: func(address string, err error) {
+			m.config.Logger.Warn().Str("master", address).Err(err).Msg("no certificate yet; asking on")
+		},
+	}
+}
+
+// Keep renews the certificate in time, until the context ends.
+func (m *Membership) Keep(ctx context.Context) {
+	if m.Holder() == nil {
+		return
+	}
+	joining.Keep(ctx, m.holder, m.joining, func(pass *trust.Pass) error { return trust.WritePass(m.file(), pass) })
+}
+
+// GiveUp forgets a certificate that counts no more, as its agent was marked gone; nil if there is none, and the agent may
+// begin anew.
+func (m *Membership) GiveUp() error {
+	if m.Holder() == nil {
+		return nil
+	}
+	return errors.Join(
+		api.E("agent.run", api.Removed, m.config.Folder, errors.New("this agent was marked gone, and its certificate counts no more; "+
+			"start it with --join TOKEN to join as a new one")),
+		os.Remove(m.file()))
+}

@@ -1,0 +1,79 @@
+package framework
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"net"
+	"os"
+
+	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/internal/joining"
+	"github.com/tenderhq/tender/internal/trust"
+)
+
+// tokenVariable is where the environment has the token of a framework whose Config has none.
+const tokenVariable = "TENDER_TOKEN"
+
+// NoToken in [Config.Token] says that the framework joins by no token, also where the environment has one: its Dialer knows
+// how masters are reached.
+const NoToken = "none"
+
+// identity is who the framework is to masters and agents. It lives as long as Run.
+type identity struct {
+	config Config
+	holder *trust.Holder // nil: it has no certificate
+}
+
+// prove joins the cluster by the token, if there is one.
+func prove(ctx context.Context, config Config) (identity, error) {
+	who := identity{config: config}
+	text := cmp.Or(config.Token, os.Getenv(tokenVariable))
+	if text == "" || text == NoToken {
+		return who, nil
+	}
+	token, err := trust.ParseToken(text)
+	if err != nil {
+		return who, err
+	}
+	if config.ConnectTimeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, config.ConnectTimeout)
+		defer cancel()
+	}
+	answer, err := joining.Join(ctx, who.joining(), token, trust.NewPass())
+	if err != nil {
+		return who, err
+	}
+	if kind := answer.Pass.Identity().Kind; kind != trust.Framework && kind != trust.Person {
+		return who, api.E("framework.join", api.Invalid, token.ID, fmt.Errorf("this is the token of a %s; a framework joins by one of: tender token create framework", kind))
+	}
+	who.holder = trust.NewHolder(answer.Pass)
+	return who, nil
+}
+
+func (i identity) joining() joining.Config {
+	return joining.Config{
+		Masters: i.config.Masters, Dial: i.config.Dialer,
+		Failed: func(address string, err error) {
+			i.config.Logger.Warn("no certificate yet", "master", address, "why", err)
+		},
+	}
+}
+
+// renew keeps the certificate from ending, until the context does.
+func (i identity) renew(ctx context.Context) {
+	if i.holder != nil {
+		joining.Keep(ctx, i.holder, i.joining, func(*trust.Pass) error { return nil })
+	}
+}
+
+// masters reaches masters, and nobody else.
+func (i identity) masters() func(context.Context, string) (net.Conn, error) {
+	return i.holder.Dialer(i.config.Dialer, trust.Master)
+}
+
+// agents reaches agents, and nobody else.
+func (i identity) agents() func(context.Context, string) (net.Conn, error) {
+	return i.holder.Dialer(i.config.Dialer, trust.Agent)
+}

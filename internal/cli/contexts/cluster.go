@@ -1,0 +1,117 @@
+package contexts
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+
+	"github.com/tenderhq/tender/internal/trust"
+)
+
+// TokenVariable holds the token of a command that has no context, or of a framework.
+const TokenVariable = "TENDER_TOKEN"
+
+// Wish says which cluster a command is about.
+type Wish struct {
+	// Context was named on the command line, or "".
+	Context string
+	// Masters were named, or none.
+	Masters []string
+	// Master is where a token is tried when nothing is named.
+	Master string
+	// Lookup reads the environment.
+	Lookup func(string) (string, bool)
+	// Dial opens connections. Default TCP.
+	Dial trust.Dial
+}
+
+// Cluster is where a command goes, and who it is there.
+type Cluster struct {
+	Masters []string      // none: the default
+	Holder  *trust.Holder // nil: nobody is asked
+	dial    trust.Dial    // as it is, without proofs
+}
+
+// ToMasters reaches masters, and nobody else.
+func (c Cluster) ToMasters() trust.Dial { return c.Holder.Dialer(c.dial, trust.Master) }
+
+// ToAgents reaches agents, and nobody else.
+func (c Cluster) ToAgents() trust.Dial { return c.Holder.Dialer(c.dial, trust.Agent) }
+
+// Of is the folder of whom the environment is; "" where it names none.
+func Of(lookup func(string) (string, bool)) Folder {
+	if dir, ok := lookup("XDG_CONFIG_HOME"); ok && dir != "" {
+		return Folder(filepath.Join(dir, "tender", "contexts"))
+	}
+	if home, ok := lookup("HOME"); ok && home != "" {
+		return Folder(filepath.Join(home, ".config", "tender", "contexts"))
+	}
+	return ""
+}
+
+// Find is the cluster of the named context, else that of TENDER_TOKEN, else of the context that has one of the named masters,
+// else of the chosen context.
+func Find(ctx context.Context, wish Wish) (Cluster, error) {
+	found := Cluster{Masters: wish.Masters, dial: wish.Dial}
+	if found.dial == nil {
+		found.dial = DialTCP
+	}
+	folder := Of(wish.Lookup)
+	name, err := folder.meant(wish)
+	if err != nil {
+		return found, err
+	}
+	if name == "" {
+		return found, found.joinByVariable(ctx, wish)
+	}
+	chosen, err := folder.Read(name)
+	if err != nil {
+		return found, err
+	}
+	if len(found.Masters) == 0 {
+		found.Masters = chosen.Masters
+	}
+	pass, err := folder.Pass(ctx, chosen, found.dial)
+	if err != nil {
+		return found, fmt.Errorf("context %s: %w", name, err)
+	}
+	found.Holder = trust.NewHolder(pass)
+	return found, nil
+}
+
+// meant is which context is used, "" for none.
+func (f Folder) meant(wish Wish) (string, error) {
+	if wish.Context != "" {
+		return wish.Context, nil
+	}
+	if name, ok := wish.Lookup("TENDER_CONTEXT"); ok && name != "" {
+		return name, nil
+	}
+	if token, ok := wish.Lookup(TokenVariable); ok && token != "" || f == "" {
+		return "", nil
+	}
+	if len(wish.Masters) > 0 {
+		return f.Having(wish.Masters)
+	}
+	return f.Current()
+}
+
+func (c *Cluster) joinByVariable(ctx context.Context, wish Wish) error {
+	text, ok := wish.Lookup(TokenVariable)
+	if !ok || text == "" {
+		return nil
+	}
+	token, err := trust.ParseToken(text)
+	if err != nil {
+		return fmt.Errorf("%s: %w", TokenVariable, err)
+	}
+	masters := c.Masters
+	if len(masters) == 0 {
+		masters = []string{wish.Master}
+	}
+	pass, err := Join(ctx, masters, c.dial, token)
+	if err == nil {
+		c.Holder = trust.NewHolder(pass)
+	}
+	return err
+}

@@ -1,0 +1,198 @@
+// Package contexts keeps, in a folder of a person's own, the clusters that the person has joined: where their masters are,
+// and the pass for each. A pass that ends is got anew by the token that is kept beside it. It knows no flags and prints
+// nothing.
+package contexts
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/internal/joining"
+	"github.com/tenderhq/tender/internal/trust"
+)
+
+// Folder is where they are kept:
+//
+//	current      the name of the one that commands use
+//	NAME.json    masters and token of a context
+//	NAME.pem     its pass
+type Folder string
+
+// Context is a cluster that was joined.
+type Context struct {
+	Name    string   `json:"-"`
+	Masters []string `json:"masters"`
+	Token   string   `json:"token"`
+}
+
+const currentFile = "current"
+
+func (f Folder) at(name string) string { return filepath.Join(string(f), name) }
+
+// List has the names of all, sorted.
+func (f Folder) List() ([]string, error) {
+	entries, err := os.ReadDir(string(f))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	var names []string
+	for _, entry := range entries {
+		if name, is := strings.CutSuffix(entry.Name(), ".json"); is && !strings.HasPrefix(name, ".") {
+			names = append(names, name)
+		}
+	}
+	return names, nil
+}
+
+// Current is the name of the one that commands use; "" if none was chosen.
+func (f Folder) Current() (string, error) {
+	text, err := os.ReadFile(f.at(currentFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", nil
+	}
+	return strings.TrimSpace(string(text)), err
+}
+
+// Use chooses one.
+func (f Folder) Use(name string) error {
+	if _, err := f.Read(name); err != nil {
+		return err
+	}
+	return trust.WriteSecret(f.at(currentFile), []byte(name+"\n"))
+}
+
+// Read reads one.
+func (f Folder) Read(name string) (Context, error) {
+	const op = "context.read"
+	if err := api.CheckID("the context", name); err != nil {
+		return Context{}, api.E(op, api.Invalid, name, err)
+	}
+	text, err := trust.ReadSecret(f.at(name + ".json"))
+	if errors.Is(err, fs.ErrNotExist) {
+		return Context{}, api.E(op, api.NotFound, name, errors.New("there is no such context; 'tender context' lists them, and 'tender login' makes one"))
+	}
+	c := Context{Name: name}
+	if err == nil {
+		err = json.Unmarshal(text, &c)
+	}
+	if err != nil {
+		return Context{}, api.E(op, api.Invalid, name, err)
+	}
+	return c, nil
+}
+
+// Having finds the context in which one of the masters is named, the chosen one first; "" if there is none.
+func (f Folder) Having(masters []string) (string, error) {
+	current, err := f.Current()
+	if err != nil {
+		return "", err
+	}
+	names, err := f.List()
+	if err != nil {
+		return "", err
+	}
+	for _, name := range append([]string{current}, names...) {
+		if !slices.Contains(names, name) {
+			continue
+		}
+		c, err := f.Read(name)
+		if err != nil {
+			return "", err
+		}
+		if slices.ContainsFunc(c.Masters, func(master string) bool { return slices.Contains(masters, master) }) {
+			return name, nil
+		}
+	}
+	return "", nil
+}
+
+// Write keeps a context with its pass.
+func (f Folder) Write(c Context, pass *trust.Pass) error {
+	if err := api.CheckID("the context", c.Name); err != nil {
+		return api.E("context.write", api.Invalid, c.Name, err)
+	}
+	if err := os.MkdirAll(string(f), 0o700); err != nil {
+		return err
+	}
+	if err := trust.WritePass(f.at(c.Name+".pem"), pass); err != nil {
+		return err
+	}
+	text, err := json.MarshalIndent(c, "", "  ")
+	if err != nil {
+		return err
+	}
+	return trust.WriteSecret(f.at(c.Name+".json"), append(text, '\n'))
+}
+
+// Remove forgets one.
+func (f Folder) Remove(name string) error {
+	if _, err := f.Read(name); err != nil {
+		return err
+	}
+	return errors.Join(os.Remove(f.at(name+".json")), os.Remove(f.at(name+".pem")))
+}
+
+const (
+	// joinMax bounds a login, renewMax a renewal on the way of a command.
+	joinMax  = 15 * time.Second
+	renewMax = 2 * time.Second
+)
+
+// Join logs in by a token.
+func Join(ctx context.Context, masters []string, dial trust.Dial, token trust.Token) (*trust.Pass, error) {
+	ctx, cancel := context.WithTimeout(ctx, joinMax)
+	defer cancel()
+	answer, err := joining.Join(ctx, joining.Config{Masters: masters, Dial: dial}, token, trust.NewPass())
+	if err != nil {
+		return nil, err
+	}
+	if kind := answer.Pass.Identity().Kind; kind != trust.Person && kind != trust.Framework {
+		return nil, api.E("context.join", api.Invalid, token.ID, fmt.Errorf("this is the token of a %s; people log in by an operator's", kind))
+	}
+	return answer.Pass, nil
+}
+
+// Pass is that of a context, renewed when half of its life is over.
+func (f Folder) Pass(ctx context.Context, c Context, dial trust.Dial) (*trust.Pass, error) {
+	pass, err := trust.ReadPass(f.at(c.Name + ".pem"))
+	if err != nil {
+		return nil, err
+	}
+	now := time.Now()
+	switch {
+	case pass.IsSigned() && now.Before(pass.RenewAt()):
+		return pass, nil
+	case pass.IsSigned() && now.Before(pass.Ends()):
+		renewing, cancel := context.WithTimeout(ctx, renewMax)
+		defer cancel()
+		renewed, err := joining.Renew(renewing, joining.Config{Masters: c.Masters, Dial: dial}, trust.NewHolder(pass))
+		if err != nil {
+			return pass, nil // it is good for as long again, and the next command tries again
+		}
+		return renewed, f.Write(c, renewed)
+	}
+	token, err := trust.ParseToken(c.Token)
+	if err != nil {
+		return nil, err
+	}
+	pass, err = Join(ctx, c.Masters, dial, token)
+	if err != nil {
+		return nil, err
+	}
+	return pass, f.Write(c, pass)
+}
+
+// DialTCP is the default of commands.
+func DialTCP(ctx context.Context, address string) (net.Conn, error) {
+	return new(net.Dialer).DialContext(ctx, "tcp", address)
+}

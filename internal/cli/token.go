@@ -1,0 +1,330 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"github.com/tenderhq/tender/api"
+	apiv1 "github.com/tenderhq/tender/api/v1"
+	"github.com/tenderhq/tender/internal/cli/client"
+	"github.com/tenderhq/tender/internal/cli/contexts"
+	"github.com/tenderhq/tender/internal/cli/show"
+	"github.com/tenderhq/tender/internal/trust"
+)
+
+// tokenKinds are what one can become, and what their tokens are by default.
+var tokenKinds = map[string]struct {
+	ttl       time.Duration // 0: for ever
+	uses      int           // 0: any number
+	principal string        // whose: "" for nobody's
+}{
+	"agent":     {time.Hour, 1, ""},
+	"master":    {time.Hour, 1, ""},
+	"framework": {0, 0, "NAME"},
+	"operator":  {0, 0, "NAME"},
+}
+
+func tokenCommand(a *App) *cobra.Command {
+	command := &cobra.Command{Use: "token", Short: "Let agents, masters, frameworks and people join the cluster"}
+	add(command, "", createTokenCommand(a), listTokensCommand(a), revokeTokenCommand(a))
+	return command
+}
+
+func createTokenCommand(a *App) *cobra.Command {
+	var principal string
+	var roles []string
+	var ttl time.Duration
+	var uses int
+	command := &cobra.Command{
+		Use:   "create KIND",
+		Short: "Print a token by which somebody joins",
+		Long: "Print a token by which somebody joins: an agent, a master, a framework or an operator.\n\n" +
+			"It is one word, and a secret: it is shown once, and masters remember only its hash. Agents and masters use it once, at\n" +
+			"their first start. Frameworks and people keep it: it gets them a new certificate whenever the last one has ended.",
+		Example: "  tender token create agent --uses 20\n  tender token create framework --principal etl --role eng/etl",
+		Args:    exactly("KIND"), ValidArgs: []string{"agent", "master", "framework", "operator"},
+	}
+	flags := command.Flags()
+	flags.StringVar(&principal, "principal", "", "name of the framework's or the operator's principal, to which rights are granted")
+	flags.StringSliceVar(&roles, "role", []string{string(api.DefaultRole)}, "roles in which the framework may run; repeatable")
+	flags.DurationVar(&ttl, "ttl", 0, "how long one can join by it; 0 = for ever (default 1h for agents and masters)")
+	flags.IntVar(&uses, "uses", 0, "how many can join by it; 0 = any number (default 1 for agents and masters)")
+	command.RunE = a.withClient(func(ctx context.Context, c *client.Client, args []string) error {
+		kind, known := tokenKinds[args[0]]
+		switch {
+		case !known:
+			return usagef("%q is no kind of token; there are agent, master, framework and operator", args[0])
+		case kind.principal != "" && principal == "":
+			return usagef("whose %s is it? Say --principal NAME", args[0])
+		case ttl < 0 || uses < 0:
+			return usagef("--ttl and --uses must not be negative")
+		}
+		request := &apiv1.CreateTokenRequest{Kind: args[0], Principal: principal, Uses: uint64(uses)}
+		if !command.Flags().Changed("ttl") {
+			ttl = kind.ttl
+		}
+		if !command.Flags().Changed("uses") {
+			request.Uses = uint64(kind.uses)
+		}
+		if ttl > 0 {
+			request.Ttl = durationpb.New(ttl)
+		}
+		if args[0] == "framework" {
+			request.Roles = roles
+		}
+		answer, err := c.Operator().CreateToken(ctx, request)
+		if err != nil {
+			return err
+		}
+		_, err = fmt.Fprintln(a.Stdout, answer.GetToken())
+		return err
+	})
+	return command
+}
+
+func listTokensCommand(a *App) *cobra.Command {
+	var format string
+	command := &cobra.Command{Use: "list", Short: "List the tokens, without their secrets", Args: exactly()}
+	command.Flags().StringVarP(&format, "output", "o", "table", "table or json")
+	command.RunE = a.withClient(func(ctx context.Context, c *client.Client, _ []string) error {
+		if err := checkFormat(format, "table", "json"); err != nil {
+			return err
+		}
+		answer, err := c.Operator().ListTokens(ctx, &apiv1.ListTokensRequest{})
+		switch {
+		case err != nil:
+			return err
+		case format == "json":
+			return show.JSON(a.Stdout, answer)
+		}
+		var rows [][]string
+		for _, token := range answer.GetItems() {
+			ends, uses := "never", "any"
+			if token.GetExpires() != nil {
+				ends = token.GetExpires().AsTime().Format(time.RFC3339)
+			}
+			if token.GetUsesMax() > 0 {
+				uses = fmt.Sprintf("%d of %d", token.GetUses(), token.GetUsesMax())
+			}
+			rows = append(rows, []string{token.GetId(), token.GetKind(), orDash(token.GetPrincipal()), token.GetState(), uses, ends, token.GetBy()})
+		}
+		return show.Table(a.Stdout, []string{"TOKEN", "KIND", "PRINCIPAL", "STATE", "USES", "EXPIRES", "BY"}, rows)
+	})
+	return command
+}
+
+func orDash(text string) string {
+	if text == "" {
+		return "-"
+	}
+	return text
+}
+
+func revokeTokenCommand(a *App) *cobra.Command {
+	return &cobra.Command{
+		Use: "revoke TOKEN", Short: "Let nobody join by a token any more", Args: exactly("TOKEN"),
+		Long: "Let nobody join by a token any more. TOKEN is its ID. Who has joined by it stays: certificates end by themselves.",
+		RunE: a.withClient(func(ctx context.Context, c *client.Client, args []string) error {
+			id := args[0]
+			if token, err := trust.ParseToken(id); err == nil {
+				id = token.ID
+			}
+			answer, err := c.Operator().RevokeToken(ctx, &apiv1.RevokeTokenRequest{Id: id})
+			if err != nil {
+				return err
+			}
+			return a.said(answer)
+		}),
+	}
+}
+
+// firstTokenFile is where the first master's folder has the first operator's token.
+const firstTokenFile = "operator.token"
+
+func initCommand(a *App) *cobra.Command {
+	var dir string
+	command := &cobra.Command{
+		Use:   "init",
+		Short: "Make the key of a new cluster",
+		Long: "Make the key of a new cluster in the folder of its first master, and the token of its first operator.\n\n" +
+			"From the key masters derive the certificates by which all of the cluster know each other: whoever has it can be\n" +
+			"anybody. Other masters get it when they join (tender token create master), or by a copy of the file into their folders.",
+		Example: "  tender init --data-dir /var/lib/tender/master",
+		Args:    exactly(),
+	}
+	command.Flags().StringVar(&dir, "data-dir", "/var/lib/tender/master", "folder of the first master")
+	command.RunE = func(*cobra.Command, []string) error {
+		entries, err := os.ReadDir(dir)
+		if err != nil && !os.IsNotExist(err) {
+			return err
+		}
+		if slices.ContainsFunc(entries, func(e os.DirEntry) bool { return e.Name() == trust.KeyFile }) {
+			return api.E("trust.init", api.Exists, dir, errors.New("the folder has a cluster's key already"))
+		}
+		return makeKey(dir, a.Stderr)
+	}
+	return command
+}
+
+// makeKey makes a cluster's key and the first operator's token, and says where they are.
+func makeKey(dir string, out io.Writer) error {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	key := trust.NewKey()
+	token, err := key.FirstToken()
+	if err != nil {
+		return err
+	}
+	name := filepath.Join(dir, firstTokenFile)
+	if err := trust.WriteSecret(name, []byte(token.String()+"\n")); err != nil {
+		return err
+	}
+	if err := trust.WriteKey(dir, key); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(out, "The cluster's key is %s: keep it as you keep the root password.\n"+
+		"The first operator's token is in %s; when the master runs:\n\n  %s login --master HOST:5060 --join %s\n",
+		filepath.Join(dir, trust.KeyFile), name, programName(), name)
+	return err
+}
+
+// tokenOf reads a token that is named by itself, or by the file that holds it.
+func tokenOf(text string) (trust.Token, error) {
+	if strings.ContainsRune(text, os.PathSeparator) {
+		file, err := trust.ReadSecret(text)
+		if err != nil {
+			return trust.Token{}, err
+		}
+		text = string(file)
+	}
+	token, err := trust.ParseToken(text)
+	if err != nil {
+		return token, usage(err)
+	}
+	return token, nil
+}
+
+func loginCommand(a *App) *cobra.Command {
+	var text, name string
+	command := &cobra.Command{
+		Use:   "login",
+		Short: "Join a cluster as a person",
+		Long: "Join a cluster as a person, by an operator's token: tender token create operator --principal NAME.\n\n" +
+			"The certificate and the token are kept in your configuration folder, under the name of a context; commands use the\n" +
+			"context that was used last, see 'tender context'.",
+		Example: "  tender login --master 10.0.0.1:5060 --join tender1_...",
+		Args:    exactly(),
+	}
+	command.Flags().StringVar(&text, "join", "", "token, or the file that holds it")
+	command.Flags().StringVar(&name, "name", "default", "name of the context")
+	command.RunE = func(command *cobra.Command, _ []string) error {
+		if text == "" {
+			return usagef("by which token? Say --join TOKEN; an operator makes one: tender token create operator --principal NAME")
+		}
+		token, err := tokenOf(text)
+		if err != nil {
+			return err
+		}
+		masters, err := a.mastersOr([]string{client.DefaultMaster})
+		if err != nil {
+			return err
+		}
+		folder := contexts.Of(a.Lookup)
+		if folder == "" {
+			return errors.New("neither XDG_CONFIG_HOME nor HOME says where to keep the certificate")
+		}
+		dial := a.Dial
+		if dial == nil {
+			dial = contexts.DialTCP
+		}
+		pass, err := contexts.Join(command.Context(), masters, dial, token)
+		if err != nil {
+			return err
+		}
+		if err := folder.Write(contexts.Context{Name: name, Masters: masters, Token: token.String()}, pass); err != nil {
+			return err
+		}
+		if err := folder.Use(name); err != nil {
+			return err
+		}
+		_, err = fmt.Fprintf(a.Stdout, "You are %s, in context %s.\n", pass.Identity(), name)
+		return err
+	}
+	return command
+}
+
+func contextCommand(a *App) *cobra.Command {
+	command := &cobra.Command{
+		Use: "context", Short: "List and choose the clusters that you have joined", Args: exactly(),
+		Long: "List the clusters that you have joined. A command uses the one that --context or TENDER_CONTEXT names, else the one that\n" +
+			"has a master of --master, else the chosen one.",
+	}
+	use := &cobra.Command{Use: "use NAME", Short: "Choose the cluster of the next commands", Args: exactly("NAME"),
+		RunE: func(_ *cobra.Command, args []string) error { return contexts.Of(a.Lookup).Use(args[0]) }}
+	remove := &cobra.Command{Use: "remove NAME", Short: "Forget a cluster, with its certificate and token", Args: exactly("NAME"),
+		RunE: func(_ *cobra.Command, args []string) error { return contexts.Of(a.Lookup).Remove(args[0]) }}
+	add(command, "", use, remove)
+	command.RunE = func(*cobra.Command, []string) error {
+		folder := contexts.Of(a.Lookup)
+		names, err := folder.List()
+		if err != nil {
+			return err
+		}
+		current, err := folder.Current()
+		if err != nil {
+			return err
+		}
+		var rows [][]string
+		for _, name := range names {
+			c, err := folder.Read(name)
+			if err != nil {
+				return err
+			}
+			chosen := "-"
+			if name == current {
+				chosen = "yes"
+			}
+			rows = append(rows, []string{name, chosen, strings.Join(c.Masters, ",")})
+		}
+		return show.Table(a.Stdout, []string{"CONTEXT", "CHOSEN", "MASTERS"}, rows)
+	}
+	return command
+}
+
+func caCommand(a *App) *cobra.Command {
+	command := &cobra.Command{Use: "ca", Short: "Look at the authority that signs the cluster's certificates"}
+	status := &cobra.Command{
+		Use: "status", Short: "Say whose certificates these are, and when yours ends", Args: exactly(),
+		RunE: func(command *cobra.Command, _ []string) error {
+			where, err := a.cluster(command.Context())
+			if err != nil {
+				return err
+			}
+			if where.Holder == nil {
+				return errors.New("this command shows no certificate: it has no context, and TENDER_TOKEN is not set; see 'tender login'")
+			}
+			pass := where.Holder.Pass()
+			for _, root := range pass.Roots() {
+				if _, err := fmt.Fprintf(a.Stdout, "Cluster:    %s\nAuthority:  sha256 %s\n", pass.Identity().Cluster, trust.DigestOf(root)); err != nil {
+					return err
+				}
+			}
+			_, err = fmt.Fprintf(a.Stdout, "You:        %s\nEnds:       %s (renewed by itself from %s on)\n",
+				pass.Identity(), pass.Ends().Format(time.RFC3339), pass.RenewAt().Format(time.RFC3339))
+			return err
+		},
+	}
+	add(command, "", status)
+	return command
+}

@@ -1,0 +1,282 @@
+package cli_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+
+	"github.com/tenderhq/tender/api"
+	apiv1 "github.com/tenderhq/tender/api/v1"
+	"github.com/tenderhq/tender/framework"
+	"github.com/tenderhq/tender/internal/trust"
+)
+
+// trusted is a cluster of real processes whose members know each other by certificates.
+type trusted struct {
+	t       *testing.T
+	dir     string
+	env     []string // of the operator
+	masters []string // their gRPC addresses
+	http    []string
+	raft    []string
+}
+
+// startTrusted founds a cluster and logs its first operator in.
+func startTrusted(t *testing.T) *trusted {
+	t.Helper()
+	c := &trusted{t: t, dir: t.TempDir()}
+	c.env = []string{"XDG_CONFIG_HOME=" + filepath.Join(c.dir, "operator"), "TENDER_MASTER=", "TENDER_TOKEN="}
+	c.must("init", "--data-dir", c.folder("m1"))
+	c.master("m1")
+	c.logIn(c.env, filepath.Join(c.folder("m1"), "operator.token"))
+	return c
+}
+
+func (c *trusted) folder(name string) string { return filepath.Join(c.dir, name) }
+
+// logIn tries until the first master leads.
+func (c *trusted) logIn(env []string, token string) {
+	c.t.Helper()
+	until(c.t, "the operator is logged in", func() bool {
+		_, _, code := tender(c.t, env, "login", "--master", c.masters[0], "--join", token)
+		return code == 0
+	})
+}
+
+// master starts one; the token lets it into the quorum.
+func (c *trusted) master(id string, token ...string) *proc {
+	c.t.Helper()
+	ports := [3]string{}
+	for i := range ports {
+		ports[i] = strconv.Itoa(freePort(c.t))
+	}
+	args := []string{"master", "--id", id, "--data-dir", c.folder(id), "--grpc-port", ports[0], "--http-port", ports[1], "--raft-port", ports[2]}
+	if len(token) > 0 {
+		args = append(args, "--join", token[0], "--master", c.masters[0])
+	}
+	p := start(c.t, c.env, args...)
+	for i, list := range []*[]string{&c.masters, &c.http, &c.raft} {
+		*list = append(*list, "127.0.0.1:"+ports[i])
+	}
+	return p
+}
+
+// must runs a command of the operator's.
+func (c *trusted) must(args ...string) string {
+	c.t.Helper()
+	stdout, stderr, code := tender(c.t, c.env, args...)
+	if code != 0 {
+		c.t.Fatalf("%v: exit code %d: %s", args, code, stderr)
+	}
+	return strings.TrimSpace(stdout)
+}
+
+// TestEverybodyIsKnownByACertificate: three masters, two agents, a framework and a person, by one line more each than without;
+// and an outsider who has the network.
+func TestEverybodyIsKnownByACertificate(t *testing.T) {
+	c := startTrusted(t)
+	token := c.must("token", "create", "master", "--uses", "2")
+	c.master("m2", token)
+	c.master("m3", token)
+	token = c.must("token", "create", "agent", "--uses", "2")
+	var agents []string
+	for _, name := range []string{"a1", "a2"} {
+		port := strconv.Itoa(freePort(t))
+		agents = append(agents, "127.0.0.1:"+port)
+		start(t, c.env, "agent", "--data-dir", c.folder(name), "--http-port", port, "--hostname", name, "--resources", "cpus:1;mem:500;disk:100",
+			"--join", token, "--master", c.masters[0])
+	}
+	until(t, "three masters", func() bool {
+		followers := 0
+		for _, m := range get(t, c.env, "masters").Items {
+			if m.State == "follower" {
+				followers++
+			}
+		}
+		return followers == 2
+	})
+	until(t, "two agents", func() bool { return len(get(t, c.env, "agents", "--state", "RUNNING").Items) == 2 })
+
+	stdout, stderr, code := tender(t, c.env, "run", "-q", "--", "echo", "hello")
+	if code != 0 || stdout != "hello\n" {
+		t.Errorf("run: exit code %d, %q, %q", code, stdout, stderr)
+	}
+	aFrameworkWorks(t, c.masters, c.must("token", "create", "framework", "--principal", "etl"))
+	anOutsiderGetsNothing(t, c, agents)
+	atokenIsUsedUp(t, c, token)
+
+	c.must("token", "revoke", "first")
+	_, stderr, code = tender(t, []string{"XDG_CONFIG_HOME=" + c.folder("late"), "TENDER_MASTER="}, "login", "--master", c.masters[0],
+		"--join", filepath.Join(c.folder("m1"), "operator.token"))
+	if code == 0 || !strings.Contains(stderr, "revoked") {
+		t.Errorf("a revoked token lets in: exit code %d, %q", code, stderr)
+	}
+	if state := c.must("token", "list"); !strings.Contains(state, "revoked") || strings.Contains(state, token) {
+		t.Errorf("the tokens are\n%s", state)
+	}
+}
+
+// worker runs one task and reads the file that it has written.
+type worker struct {
+	client *framework.Client
+	read   chan error
+	text   bytes.Buffer
+}
+
+func (w *worker) Subscribed(_ context.Context, client *framework.Client) error {
+	w.client = client
+	return nil
+}
+
+func (w *worker) Offers(_ context.Context, offers []api.Offer) (answers []api.Answer) {
+	task := api.Task{ID: "once", Resources: api.NewResources(api.Resource{Label: api.Label{Name: "cpus"}, Scalar: 100}), Command: &api.Command{Shell: "printf done > result"}}
+	return []api.Answer{api.Launch(offers[0], task)}
+}
+
+func (w *worker) Update(ctx context.Context, status api.Status) error {
+	if status.State != api.TaskFinished {
+		return nil
+	}
+	w.read <- w.client.ReadFile(ctx, "once", "result", &w.text, 100)
+	return nil
+}
+
+func aFrameworkWorks(t *testing.T, masters []string, token string) {
+	t.Helper()
+	ctx, stop := context.WithCancel(t.Context())
+	w := &worker{read: make(chan error, 1)}
+	ended := make(chan error, 1)
+	go func() {
+		ended <- framework.Run(ctx, framework.Config{Masters: masters, Name: "etl", Token: token, TeardownAtEnd: true}, w)
+	}()
+	select {
+	case err := <-w.read:
+		if err != nil || w.text.String() != "done" {
+			t.Errorf("the framework has read %q, %v", w.text.String(), err)
+		}
+	case err := <-ended:
+		t.Fatalf("the framework has ended: %v", err)
+	}
+	stop()
+	if err := <-ended; err != nil {
+		t.Errorf("the framework ended with %v", err)
+	}
+}
+
+// anOutsiderGetsNothing: with the network, and without a token, nobody gets further than a handshake.
+func anOutsiderGetsNothing(t *testing.T, c *trusted, agents []string) {
+	t.Helper()
+	key := trust.NewKey()
+	other, err := key.Authority()
+	if err != nil {
+		t.Fatal(err)
+	}
+	pass, err := other.Issue(trust.Identity{Kind: trust.Master, Name: "m1"}, time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	stranger := trust.NewHolder(pass)
+	for _, address := range append(append([]string{c.masters[0], c.raft[0]}, agents...), c.http[0]) {
+		if conn, err := stranger.Dialer(dialTCP)(t.Context(), address); err == nil {
+			t.Errorf("%s: who has the certificate of another cluster met %v", address, trust.PeerOf(conn))
+		}
+	}
+	for _, address := range []string{c.masters[0], c.raft[0]} {
+		conn, err := tls.Dial("tcp", address, &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2"}})
+		if err == nil { // the server's refusal comes with the first answer
+			_, err = conn.Read(make([]byte, 1))
+		}
+		if alert := tls.AlertError(0); !errors.As(err, &alert) && !strings.Contains(err.Error(), "certificate required") {
+			t.Errorf("%s: who has no certificate is told %v", address, err)
+		}
+	}
+	if err := callWith(t, c.masters[0], credentials.NewTLS(&tls.Config{InsecureSkipVerify: true, ServerName: "join.tender"})); !strings.Contains(err.Error(), "Unauthenticated") {
+		t.Errorf("who pretends to have a token is told %v", err)
+	}
+	stranging := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
+	for path, want := range map[string]int{"/healthz": 200, "/metrics": 403, "/v1/ListAgents": 403, "/debug/pprof/": 403} {
+		answer, err := stranging.Get("https://" + c.http[0] + path)
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		_, _ = io.Copy(io.Discard, answer.Body)
+		_ = answer.Body.Close()
+		if answer.StatusCode != want {
+			t.Errorf("%s: a stranger is answered %d, want %d", path, answer.StatusCode, want)
+		}
+	}
+	if answer, err := http.Get("http://" + c.http[0] + "/v1/ListAgents"); err == nil {
+		_ = answer.Body.Close()
+		t.Errorf("in plain text the master answers %s", answer.Status)
+	}
+	if _, _, code := tender(t, []string{"XDG_CONFIG_HOME=" + c.folder("nobody"), "TENDER_MASTER=" + c.masters[0]}, "get", "agents"); code == 0 {
+		t.Error("a command without a context lists the agents")
+	}
+}
+
+func dialTCP(ctx context.Context, address string) (net.Conn, error) {
+	return new(net.Dialer).DialContext(ctx, "tcp", address)
+}
+
+// callWith is what a call comes to that is made by a client which knows nothing of passes.
+func callWith(t *testing.T, address string, how credentials.TransportCredentials) error {
+	t.Helper()
+	conn, err := grpc.NewClient("passthrough:///"+address, grpc.WithTransportCredentials(how))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	_, err = apiv1.NewOperatorServiceClient(conn).ListAgents(t.Context(), &apiv1.ListRequest{})
+	if err == nil {
+		return errors.New("nothing: it is answered")
+	}
+	return err
+}
+
+func atokenIsUsedUp(t *testing.T, c *trusted, token string) {
+	t.Helper()
+	_, stderr, code := tender(t, c.env, "agent", "--data-dir", c.folder("a3"), "--http-port", strconv.Itoa(freePort(t)), "--join", token, "--master", c.masters[0])
+	if code == 0 || !strings.Contains(stderr, "used up") {
+		t.Errorf("a third agent joins by a token of two uses: exit code %d, %q", code, stderr)
+	}
+}
+
+// TestInsecureAndJoiningExcludeEachOther also of a folder that has joined before.
+func TestInsecureAndJoiningExcludeEachOther(t *testing.T) {
+	dir := t.TempDir()
+	s := &shell{}
+	if _, stderr, code := s.run(t, "init", "--data-dir", dir); code != 0 {
+		t.Fatalf("init: %d, %s", code, stderr)
+	}
+	if _, stderr, code := s.run(t, "init", "--data-dir", dir); code == 0 || !strings.Contains(stderr, "already") {
+		t.Errorf("a second init: %d, %s", code, stderr)
+	}
+	for _, file := range []string{trust.KeyFile, "operator.token"} {
+		if info, err := os.Stat(filepath.Join(dir, file)); err != nil || info.Mode().Perm() != 0o600 {
+			t.Errorf("%s: %v, %v; want mode 0600", file, info.Mode(), err)
+		}
+	}
+	for _, args := range [][]string{
+		{"master", "--data-dir", dir, "--insecure"},
+		{"master", "--data-dir", t.TempDir(), "--insecure", "--join", "x"},
+		{"agent", "--data-dir", t.TempDir(), "--insecure", "--join", "x"},
+	} {
+		if _, stderr, code := s.run(t, args...); code != 2 || !strings.Contains(stderr, "--insecure") {
+			t.Errorf("%v: exit code %d, %q", args, code, stderr)
+		}
+	}
+}

@@ -1,0 +1,187 @@
+// Package joining gets a certificate from the masters: for who joins, by a token; for who has one, before it ends. It asks
+// whoever leads, for as long as its caller waits, and keeps nothing: where a pass is written down is its callers' business.
+package joining
+
+import (
+	"context"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"time"
+
+	"github.com/tenderhq/tender/api"
+	apiv1 "github.com/tenderhq/tender/api/v1"
+	"github.com/tenderhq/tender/internal/lookout"
+	"github.com/tenderhq/tender/internal/pause"
+	"github.com/tenderhq/tender/internal/transport"
+	"github.com/tenderhq/tender/internal/trust"
+	"github.com/tenderhq/tender/internal/wire"
+)
+
+const op = "trust.join"
+
+const (
+	// attemptMax bounds one question to one master.
+	attemptMax = 5 * time.Second
+	// retryMin and retryMax are about how long a renewal that has failed waits for the next try.
+	retryMin = 30 * time.Second
+	retryMax = time.Hour
+)
+
+// Config says whom to ask, and what for.
+type Config struct {
+	// Masters are gRPC addresses of some masters.
+	Masters []string
+	// Dial opens connections. Default: none, it must be set.
+	Dial trust.Dial
+	// Name of a joining agent or master; the others' stands in the token.
+	Name string
+	// Failed, if set, hears why a master gave no certificate, when that is news.
+	Failed func(address string, err error)
+}
+
+// Answer is what a joiner was given.
+type Answer struct {
+	Pass *trust.Pass
+	// Key and Masters are a joining master's: the cluster's key, and the members of the quorum by their IDs.
+	Key     trust.Key
+	Masters map[api.MasterID]string
+}
+
+// Join asks until the context ends, or until a master says what asking again will not change.
+func Join(ctx context.Context, config Config, token trust.Token, pass *trust.Pass) (Answer, error) {
+	request, err := pass.Request()
+	if err != nil {
+		return Answer{}, err
+	}
+	dial := trust.JoinDialer(config.Dial, token.Digest)
+	return ask(ctx, config, dial, pass, &apiv1.SignRequest{Request: request, TokenId: token.ID, Secret: token.Secret, Name: config.Name})
+}
+
+// Renew asks for another certificate of the same name.
+func Renew(ctx context.Context, config Config, holder *trust.Holder) (*trust.Pass, error) {
+	pass := trust.NewPass()
+	request, err := pass.Request()
+	if err != nil {
+		return nil, err
+	}
+	answer, err := ask(ctx, config, holder.Dialer(config.Dial, trust.Master), pass, &apiv1.SignRequest{Request: request})
+	return answer.Pass, err
+}
+
+func ask(ctx context.Context, config Config, dial trust.Dial, pass *trust.Pass, request *apiv1.SignRequest) (Answer, error) {
+	seeker := lookout.NewSeeker(config.Masters)
+	for {
+		address := seeker.Address()
+		answer, err := askAt(ctx, address, dial, request)
+		if err == nil {
+			return read(answer, pass)
+		}
+		switch api.KindOf(err) {
+		case api.Denied, api.Invalid, api.Unsupported, api.Removed, api.Exists:
+			return Answer{}, err
+		default: // another master, or the next try, may answer better
+		}
+		if seeker.WorthSaying(err) && config.Failed != nil {
+			config.Failed(address, err)
+		}
+		if !pause.For(ctx, seeker.Failed(err)) {
+			return Answer{}, api.E(op, api.Unavailable, address, fmt.Errorf("no master has given a certificate: %w", err))
+		}
+	}
+}
+
+// askAt dials first: what a handshake finds out is more than gRPC tells.
+func askAt(ctx context.Context, address string, dial trust.Dial, request *apiv1.SignRequest) (*apiv1.SignResponse, error) {
+	ctx, cancel := context.WithTimeout(ctx, attemptMax)
+	defer cancel()
+	reached, err := dial(ctx, address)
+	if err != nil {
+		var known *api.Error
+		if errors.As(err, &known) {
+			return nil, err
+		}
+		return nil, api.E(op, api.Unavailable, address, err)
+	}
+	conn, err := transport.Connect(address, wire.Once(func(context.Context, string) (net.Conn, error) { return reached, nil }))
+	if err != nil {
+		return nil, errors.Join(err, reached.Close())
+	}
+	defer conn.Close()
+	answer, err := apiv1.NewTrustServiceClient(conn).Sign(ctx, request)
+	if err != nil {
+		return nil, wire.Error(err)
+	}
+	return answer, nil
+}
+
+// read checks what a master has answered.
+func read(answer *apiv1.SignResponse, pass *trust.Pass) (Answer, error) {
+	leaf, err := x509.ParseCertificate(answer.GetCertificate())
+	if err != nil {
+		return Answer{}, api.E(op, api.Invalid, "", err)
+	}
+	var roots []*x509.Certificate
+	for _, der := range answer.GetRoots() {
+		root, err := x509.ParseCertificate(der)
+		if err != nil {
+			return Answer{}, api.E(op, api.Invalid, "", err)
+		}
+		roots = append(roots, root)
+	}
+	signed, err := pass.Signed(leaf, roots)
+	if err != nil {
+		return Answer{}, err
+	}
+	found := Answer{Pass: signed, Masters: map[api.MasterID]string{}}
+	for _, peer := range answer.GetPeers() {
+		found.Masters[api.MasterID(peer.GetId())] = peer.GetRaftAddress()
+	}
+	if len(answer.GetClusterKey()) > 0 {
+		found.Key, err = trust.ParseKey(answer.GetClusterKey())
+	}
+	return found, err
+}
+
+// Keep renews the holder's pass at half of its life, until the context ends. Kept is told of each new one before others
+// see it; when it fails, the old one is shown on, and the renewal is tried again.
+func Keep(ctx context.Context, holder *trust.Holder, config func() Config, kept func(*trust.Pass) error) {
+	retry := retryMin
+	for wait := untilRenewal(holder.Pass()); pause.For(ctx, wait); {
+		pass, err := renewOnce(ctx, holder, config())
+		if err == nil {
+			err = kept(pass)
+		}
+		if err != nil {
+			if failed := config().Failed; failed != nil && ctx.Err() == nil {
+				failed("", fmt.Errorf("the certificate, which ends at %s, was not renewed: %w", holder.Pass().Ends().Format(time.RFC3339), err))
+			}
+			wait, retry = retry/2+rand.N(retry/2), min(2*retry, retryMax)
+			continue
+		}
+		holder.Replace(pass)
+		wait, retry = untilRenewal(pass), retryMin
+	}
+}
+
+// renewMax bounds one renewal, with all its tries.
+const renewMax = time.Minute
+
+func renewOnce(ctx context.Context, holder *trust.Holder, config Config) (*trust.Pass, error) {
+	ctx, cancel := context.WithTimeout(ctx, renewMax)
+	defer cancel()
+	return Renew(ctx, config, holder)
+}
+
+// untilRenewal is the time until half of a pass's life, and up to a tenth of it more, so that thousands which joined
+// together do not come together.
+func untilRenewal(p *trust.Pass) time.Duration {
+	rest := time.Until(p.RenewAt())
+	if rest <= 0 {
+		return pause.Soonest
+	}
+	spread := p.Ends().Sub(p.RenewAt()) / 5
+	return rest + rand.N(spread)
+}

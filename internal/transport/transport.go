@@ -1,0 +1,42 @@
+// Package transport opens connections of gRPC and lets them in, and says who is at their other end.
+package transport
+
+import (
+	"context"
+	"net"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/peer"
+
+	"github.com/tenderhq/tender/internal/trust"
+)
+
+// Connect makes a connection of gRPC to an address, which waits for nothing. The dialer opens it, and is who proves and
+// checks identities: a holder's dialer opens TLS, any other one plain text.
+func Connect(address string, dial trust.Dial, more ...grpc.DialOption) (*grpc.ClientConn, error) {
+	return grpc.NewClient("passthrough:///"+address, append([]grpc.DialOption{
+		grpc.WithTransportCredentials(insecure.NewCredentials()), // what the dialer returns is encrypted already
+		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return dial(ctx, address) }),
+		grpc.WithNoProxy(),
+		grpc.WithDisableServiceConfig(),
+	}, more...)...)
+}
+
+// ServerCredentials let a server of gRPC in whom a holder's door lets in. Who it is stands in the context of each call; see
+// [CallerOf].
+func ServerCredentials(holder *trust.Holder, door trust.Door) credentials.TransportCredentials {
+	door.Protocols = []string{"h2"}
+	return serverCredentials{holder.Server(door)}
+}
+
+// CallerOf is who has made the call of gRPC or HTTP that the context is of; nobody if its connection has shown no certificate.
+func CallerOf(ctx context.Context) trust.Identity {
+	if from, known := peer.FromContext(ctx); known {
+		if info, ours := from.AuthInfo.(authInfo); ours {
+			return info.identity
+		}
+	}
+	return trust.Of(ctx)
+}

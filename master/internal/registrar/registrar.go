@@ -1,0 +1,306 @@
+// Package registrar signs the certificates of who joins and who renews, and looks after the tokens by which one joins.
+//
+// It decides by the registry as its master knows it, and counts uses there. What it is asked with a wrong secret costs it
+// one comparison. It knows nothing of connections: who asks, the context says.
+package registrar
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/tenderhq/tender/api"
+	apiv1 "github.com/tenderhq/tender/api/v1"
+	"github.com/tenderhq/tender/internal/rights"
+	"github.com/tenderhq/tender/internal/transport"
+	"github.com/tenderhq/tender/internal/trust"
+	"github.com/tenderhq/tender/internal/wire"
+	"github.com/tenderhq/tender/master/registry"
+)
+
+// Config is what a registrar stands on.
+type Config struct {
+	// Key of the cluster. Zero: it runs without certificates, and every call is refused.
+	Key trust.Key
+	// Read looks at the registry; read must be short and keep nothing that is replaced.
+	Read func(read func(*registry.State))
+	// Commit changes the registry as the leader. It may be asked twice for the same.
+	Commit func(ctx context.Context, op string, change registry.Change) error
+	// Peers are the members of the quorum and their Raft addresses.
+	Peers func() map[api.MasterID]string
+	// Signed hears of each certificate: whose, and by which token ("": it was renewed).
+	Signed func(identity trust.Identity, token string, ends time.Time)
+}
+
+// Registrar serves joiners, and operators who look after tokens.
+type Registrar struct {
+	apiv1.UnimplementedTrustServiceServer
+	config    Config
+	authority *trust.Authority // nil: the cluster runs without certificates
+}
+
+// New derives the authority from the key.
+func New(config Config) (*Registrar, error) {
+	r := &Registrar{config: config}
+	if config.Key.IsZero() {
+		return r, nil
+	}
+	var err error
+	r.authority, err = config.Key.Authority()
+	return r, err
+}
+
+// Issue makes a pass for this master itself.
+func (r *Registrar) Issue(id api.MasterID, now time.Time, hosts ...string) (*trust.Pass, error) {
+	return r.authority.Issue(trust.Identity{Kind: trust.Master, Name: string(id)}, now, hosts...)
+}
+
+func (r *Registrar) check(op string) error {
+	if r.authority == nil {
+		return api.E(op, api.Unsupported, "", errors.New("this cluster runs without certificates: its masters were started with no cluster key"))
+	}
+	return nil
+}
+
+// Sign gives a certificate to who joins by a token, or to who shows the one that it renews.
+func (r *Registrar) Sign(ctx context.Context, request *apiv1.SignRequest) (*apiv1.SignResponse, error) {
+	const op = "trust.sign"
+	if err := r.check(op); err != nil {
+		return nil, err
+	}
+	if request.GetTokenId() == "" {
+		return r.renew(transport.CallerOf(ctx), request)
+	}
+	token, err := r.admit(request)
+	if err != nil {
+		return nil, err
+	}
+	identity := trust.Identity{Cluster: r.authority.Cluster(), Kind: kindOf(token.Kind), Name: cmp.Or(token.Principal, request.GetName())}
+	if err := identity.Check(); err != nil {
+		return nil, api.E(op, api.Invalid, "name", err)
+	}
+	if err := r.refuseTaken(identity); err != nil {
+		return nil, err
+	}
+	if token.UsesMax > 0 {
+		key, err := trust.RequestKey(request.GetRequest())
+		if err != nil {
+			return nil, err
+		}
+		if err := r.config.Commit(ctx, op, registry.UseToken{ID: token.ID, Key: key}); err != nil {
+			return nil, err
+		}
+	}
+	return r.answer(identity, token.ID, request)
+}
+
+// kindOf is what one becomes by a token.
+func kindOf(kind registry.TokenKind) trust.Kind {
+	switch kind {
+	case registry.AgentToken:
+		return trust.Agent
+	case registry.MasterToken:
+		return trust.Master
+	case registry.FrameworkToken:
+		return trust.Framework
+	case registry.OperatorToken:
+		return trust.Person
+	}
+	return trust.Nobody
+}
+
+// admit finds the token whose secret was shown. Who shows a wrong one is not told which part is wrong.
+func (r *Registrar) admit(request *apiv1.SignRequest) (registry.Token, error) {
+	const op = "trust.sign"
+	var token registry.Token
+	known := false
+	r.config.Read(func(s *registry.State) { token, known = s.Tokens[request.GetTokenId()] })
+	if !known && request.GetTokenId() == registry.FirstToken {
+		return token, api.E(op, api.Unavailable, "", errors.New("the first operator's token is not there yet; it is made as soon as all masters know tokens"))
+	}
+	if !known || !trust.SecretFits(request.GetSecret(), token.Hash) {
+		return token, api.E(op, api.Denied, "", errors.New("no such token lets anybody in; ask an operator for a new one: tender token create"))
+	}
+	if why := token.Refusal(time.Now()); why != "" {
+		return token, api.E(op, api.Denied, token.ID, fmt.Errorf("the token lets nobody in any more: %s", why))
+	}
+	return token, nil
+}
+
+// refuseTaken keeps a joiner from taking the name of another one that is known.
+func (r *Registrar) refuseTaken(identity trust.Identity) (err error) {
+	if identity.Kind != trust.Agent {
+		return r.refuseRevoked(identity)
+	}
+	r.config.Read(func(s *registry.State) {
+		if id, taken := s.AgentOf(api.Nonce(identity.Name)); taken {
+			err = api.E("trust.sign", api.Exists, identity.Name, fmt.Errorf("agent %s has this name already; join with an empty data folder, as a new one", id))
+		}
+	})
+	return err
+}
+
+// refuseRevoked gives no certificate to whose own counts no more.
+func (r *Registrar) refuseRevoked(identity trust.Identity) (err error) {
+	const op = "trust.sign"
+	r.config.Read(func(s *registry.State) {
+		switch identity.Kind {
+		case trust.Framework, trust.Person:
+			if principal := s.Principals[identity.Name]; !principal.Revoked.IsZero() {
+				err = api.E(op, api.Denied, identity.Name, fmt.Errorf("the principal was revoked: %s", principal.Why))
+			}
+		case trust.Agent:
+			if id, known := s.AgentOf(api.Nonce(identity.Name)); known && s.Agents[id].Marks.Has(api.MarkGone) {
+				err = api.E(op, api.Denied, identity.Name, fmt.Errorf("agent %s was marked gone", id))
+			}
+		case trust.Nobody, trust.Master:
+		}
+	})
+	return err
+}
+
+func (r *Registrar) renew(identity trust.Identity, request *apiv1.SignRequest) (*apiv1.SignResponse, error) {
+	if identity.Kind == trust.Nobody {
+		return nil, api.E("trust.sign", api.Denied, "", errors.New("neither a token nor a certificate was shown"))
+	}
+	if err := r.refuseRevoked(identity); err != nil {
+		return nil, err
+	}
+	return r.answer(identity, "", request)
+}
+
+func (r *Registrar) answer(identity trust.Identity, token string, request *apiv1.SignRequest) (*apiv1.SignResponse, error) {
+	leaf, err := r.authority.SignRequest(request.GetRequest(), identity, time.Now())
+	if err != nil {
+		return nil, err
+	}
+	r.config.Signed(identity, token, leaf.NotAfter)
+	answer := &apiv1.SignResponse{Certificate: leaf.Raw, Roots: [][]byte{r.authority.Root().Raw}}
+	if identity.Kind == trust.Master {
+		answer.ClusterKey = r.config.Key.Marshal()
+		peers := r.config.Peers()
+		for _, id := range slices.Sorted(maps.Keys(peers)) {
+			answer.Peers = append(answer.Peers, &apiv1.QuorumPeer{Id: string(id), RaftAddress: peers[id]})
+		}
+	}
+	return answer, nil
+}
+
+// EnsureFirst makes the token of the first operator, once for ever, when the registry can keep tokens.
+func (r *Registrar) EnsureFirst(ctx context.Context) error {
+	needed := false
+	r.config.Read(func(s *registry.State) {
+		_, known := s.Tokens[registry.FirstToken]
+		needed = r.authority != nil && !known && s.Knows(registry.FormatTrust)
+	})
+	if !needed {
+		return nil
+	}
+	token, err := r.config.Key.FirstToken()
+	if err != nil {
+		return err
+	}
+	const op = "token.first"
+	grant := registry.Grant{Principal: FirstPrincipal, Grant: rights.Grant{Verb: rights.Admin}}
+	if err := r.config.Commit(ctx, op, grant); err != nil {
+		return err
+	}
+	return r.config.Commit(ctx, op, registry.CreateToken{Token: registry.Token{
+		ID: token.ID, Kind: registry.OperatorToken, Principal: FirstPrincipal, Hash: token.Hash(), By: "the founder of the cluster",
+	}})
+}
+
+// FirstPrincipal is who joins by the first operator's token.
+const FirstPrincipal = "admin"
+
+// CreateToken makes a token, and grants its principal what it is for.
+func (r *Registrar) CreateToken(ctx context.Context, request *apiv1.CreateTokenRequest) (*apiv1.CreateTokenResponse, error) {
+	const op = "token.create"
+	if err := r.check(op); err != nil {
+		return nil, err
+	}
+	token := trust.NewToken(r.authority.Digest())
+	kept := registry.Token{
+		ID: token.ID, Kind: registry.TokenKind(request.GetKind()), Principal: request.GetPrincipal(), Hash: token.Hash(),
+		By: transport.CallerOf(ctx).String(), UsesMax: request.GetUses(),
+	}
+	if ttl := request.GetTtl(); ttl != nil {
+		if ttl.CheckValid() != nil || ttl.AsDuration() <= 0 {
+			return nil, api.E(op, api.Invalid, "ttl", fmt.Errorf("%v is no time for which somebody could join", ttl.AsDuration()))
+		}
+		kept.Expires = time.Now().Add(ttl.AsDuration()).UTC()
+	}
+	if len(request.GetRoles()) > 0 && kept.Kind != registry.FrameworkToken {
+		return nil, api.E(op, api.Invalid, "roles", errors.New("only a framework is granted roles"))
+	}
+	if err := r.config.Commit(ctx, op, registry.CreateToken{Token: kept}); err != nil {
+		return nil, err
+	}
+	for _, grant := range grantsOf(request) {
+		if err := r.config.Commit(ctx, op, registry.Grant{Principal: kept.Principal, Grant: grant}); err != nil {
+			return nil, errors.Join(err, r.config.Commit(ctx, op, registry.RevokeToken{ID: kept.ID}))
+		}
+	}
+	return &apiv1.CreateTokenResponse{Id: token.ID, Token: token.String()}, nil
+}
+
+// grantsOf is what the principal of a token needs, so that the token is of use.
+func grantsOf(request *apiv1.CreateTokenRequest) []rights.Grant {
+	if registry.TokenKind(request.GetKind()) == registry.OperatorToken {
+		return []rights.Grant{{Verb: rights.Admin}}
+	}
+	var grants []rights.Grant
+	for _, role := range request.GetRoles() {
+		grants = append(grants, rights.Grant{Verb: rights.Run, Role: api.Role(role)})
+	}
+	return grants
+}
+
+// ListTokens lists them in the order of their IDs.
+func (r *Registrar) ListTokens(context.Context, *apiv1.ListTokensRequest) (*apiv1.ListTokensResponse, error) {
+	if err := r.check("token.list"); err != nil {
+		return nil, err
+	}
+	var tokens map[string]registry.Token
+	r.config.Read(func(s *registry.State) { tokens = maps.Clone(s.Tokens) })
+	answer, now := &apiv1.ListTokensResponse{}, time.Now()
+	for _, id := range slices.Sorted(maps.Keys(tokens)) {
+		token := tokens[id]
+		answer.Items = append(answer.Items, &apiv1.TokenView{
+			Id: id, Kind: string(token.Kind), Principal: token.Principal, By: token.By, State: stateOf(token, now),
+			Created: timestamppb.New(token.Created), Expires: wire.TimeToProto(token.Expires),
+			Uses: uint64(len(token.Used)), UsesMax: token.UsesMax,
+		})
+	}
+	return answer, nil
+}
+
+func stateOf(token registry.Token, now time.Time) string {
+	switch {
+	case !token.Revoked.IsZero():
+		return "revoked"
+	case token.Refusal(now) != "":
+		return "expired"
+	case token.UsesMax > 0 && uint64(len(token.Used)) >= token.UsesMax:
+		return "used up"
+	}
+	return "valid"
+}
+
+// RevokeToken lets nobody in by a token any more.
+func (r *Registrar) RevokeToken(ctx context.Context, request *apiv1.RevokeTokenRequest) (*apiv1.ActionResponse, error) {
+	const op = "token.revoke"
+	if err := r.check(op); err != nil {
+		return nil, err
+	}
+	if err := r.config.Commit(ctx, op, registry.RevokeToken{ID: request.GetId()}); err != nil {
+		return nil, err
+	}
+	return &apiv1.ActionResponse{Subject: request.GetId(), Message: "token " + request.GetId() + " is revoked; who has joined by it stays"}, nil
+}

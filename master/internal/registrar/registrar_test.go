@@ -1,0 +1,256 @@
+package registrar_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"github.com/tenderhq/tender/api"
+	apiv1 "github.com/tenderhq/tender/api/v1"
+	"github.com/tenderhq/tender/internal/pause"
+	"github.com/tenderhq/tender/internal/trust"
+	"github.com/tenderhq/tender/master/internal/registrar"
+	"github.com/tenderhq/tender/master/registry"
+)
+
+// desk is a registrar over a registry of its own.
+type desk struct {
+	*testing.T
+	*registrar.Registrar
+	state *registry.State
+	key   trust.Key
+}
+
+func newDesk(t *testing.T) *desk {
+	t.Helper()
+	d := &desk{T: t, state: registry.New(), key: trust.NewKey()}
+	d.state.Format = registry.Format
+	d.Registrar = d.with(d.key)
+	return d
+}
+
+func (d *desk) with(key trust.Key) *registrar.Registrar {
+	d.Helper()
+	r, err := registrar.New(registrar.Config{
+		Key:  key,
+		Read: func(read func(*registry.State)) { read(d.state) },
+		Commit: func(_ context.Context, _ string, change registry.Change) error {
+			if result := d.state.Apply(registry.Command{At: time.Now(), Change: change}); result.Err != nil {
+				return result.Err
+			}
+			return nil
+		},
+		Peers:  func() map[api.MasterID]string { return map[api.MasterID]string{"m1": "m1:5070"} },
+		Signed: func(trust.Identity, string, time.Time) {},
+	})
+	if err != nil {
+		d.Fatal(err)
+	}
+	return r
+}
+
+// token makes one.
+func (d *desk) token(request *apiv1.CreateTokenRequest) trust.Token {
+	d.Helper()
+	answer, err := d.CreateToken(d.Context(), request)
+	if err != nil {
+		d.Fatal(err)
+	}
+	token, err := trust.ParseToken(answer.GetToken())
+	if err != nil {
+		d.Fatal(err)
+	}
+	return token
+}
+
+// join asks for a certificate by the token, for a key.
+func (d *desk) join(token trust.Token, name string, pass *trust.Pass) (*apiv1.SignResponse, error) {
+	d.Helper()
+	request, err := pass.Request()
+	if err != nil {
+		d.Fatal(err)
+	}
+	return d.Sign(d.Context(), &apiv1.SignRequest{Request: request, TokenId: token.ID, Secret: token.Secret, Name: name})
+}
+
+// renew asks for another certificate as who already has one.
+func (d *desk) renew(who trust.Identity) error {
+	d.Helper()
+	request, err := trust.NewPass().Request()
+	if err != nil {
+		d.Fatal(err)
+	}
+	_, err = d.Sign(trust.With(d.Context(), who), &apiv1.SignRequest{Request: request})
+	return err
+}
+
+func (d *desk) denied(what string, err error) {
+	d.Helper()
+	if !api.Is(err, api.Denied) {
+		d.Errorf("%s: %v, want it denied", what, err)
+	}
+}
+
+func TestATokenOfLimitedUsesLetsInSoMany(t *testing.T) {
+	d := newDesk(t)
+	token := d.token(&apiv1.CreateTokenRequest{Kind: "agent", Uses: 1})
+	pass := trust.NewPass()
+	for range 2 { // the answer to the first was lost
+		if answer, err := d.join(token, "n1", pass); err != nil || len(answer.GetClusterKey()) > 0 || len(answer.GetPeers()) > 0 {
+			t.Fatalf("the agent was answered %v, %v", answer, err)
+		}
+	}
+	_, err := d.join(token, "n2", trust.NewPass())
+	d.denied("a second agent", err)
+	wrong := token
+	wrong.Secret += "x"
+	_, err = d.join(wrong, "n1", pass)
+	d.denied("a wrong secret", err)
+	_, err = d.join(trust.Token{ID: "none", Secret: token.Secret}, "n1", pass)
+	d.denied("a token that nobody made", err)
+	d.denied("neither a token nor a certificate", d.renew(trust.Identity{}))
+}
+
+func TestATokenEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDesk(t)
+		short := d.token(&apiv1.CreateTokenRequest{Kind: "agent", Ttl: durationpb.New(time.Hour)})
+		long := d.token(&apiv1.CreateTokenRequest{Kind: "operator", Principal: "ann"})
+		pause.For(t.Context(), time.Hour)
+		_, err := d.join(short, "n1", trust.NewPass())
+		d.denied("an hour later", err)
+		if _, err := d.join(long, "", trust.NewPass()); err != nil {
+			t.Errorf("a token that does not end: %v", err)
+		}
+		if _, err := d.RevokeToken(t.Context(), &apiv1.RevokeTokenRequest{Id: long.ID}); err != nil {
+			t.Error(err)
+		}
+		_, err = d.join(long, "", trust.NewPass())
+		d.denied("when it was revoked", err)
+		list, err := d.ListTokens(t.Context(), &apiv1.ListTokensRequest{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, item := range list.GetItems() {
+			if want := map[string]string{short.ID: "expired", long.ID: "revoked"}[item.GetId()]; item.GetState() != want {
+				t.Errorf("token %s is shown as %s, want %s", item.GetId(), item.GetState(), want)
+			}
+		}
+		if strings.Contains(list.String(), long.Secret) {
+			t.Error("the list holds a secret")
+		}
+	})
+}
+
+func TestAMasterIsGivenTheKey(t *testing.T) {
+	d := newDesk(t)
+	answer, err := d.join(d.token(&apiv1.CreateTokenRequest{Kind: "master"}), "m2", trust.NewPass())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if key, err := trust.ParseKey(answer.GetClusterKey()); err != nil || key != d.key || answer.GetPeers()[0].GetRaftAddress() != "m1:5070" {
+		t.Errorf("it was given %v, %v and the masters %v", key, err, answer.GetPeers())
+	}
+}
+
+func TestATokenGrantsWhatItIsFor(t *testing.T) {
+	d := newDesk(t)
+	d.token(&apiv1.CreateTokenRequest{Kind: "framework", Principal: "etl", Roles: []string{"eng", "ops"}})
+	d.token(&apiv1.CreateTokenRequest{Kind: "operator", Principal: "ann"})
+	if got := d.state.Principals["etl"].Grants; len(got) != 2 || got[0].String() != "run --role eng" || got[1].String() != "run --role ops" {
+		t.Errorf("the framework was granted %v", got)
+	}
+	if got := d.state.Principals["ann"].Grants; len(got) != 1 || got[0].String() != "admin" {
+		t.Errorf("the operator was granted %v", got)
+	}
+	before := len(d.state.Tokens)
+	for _, request := range []*apiv1.CreateTokenRequest{
+		{}, {Kind: "king"}, {Kind: "framework"}, {Kind: "agent", Principal: "ann"}, {Kind: "agent", Roles: []string{"eng"}},
+		{Kind: "agent", Uses: registry.TokenUsesMax + 1}, {Kind: "agent", Ttl: durationpb.New(-time.Second)},
+	} {
+		if _, err := d.CreateToken(t.Context(), request); !api.Is(err, api.Invalid) {
+			t.Errorf("%v: %v, want it invalid", request, err)
+		}
+	}
+	if _, err := d.CreateToken(t.Context(), &apiv1.CreateTokenRequest{Kind: "framework", Principal: "bad", Roles: []string{"/"}}); err == nil {
+		t.Error("an impossible role was granted")
+	}
+	for id, token := range d.state.Tokens {
+		if token.Principal == "bad" && token.Revoked.IsZero() {
+			t.Errorf("token %s lets somebody in who was granted nothing", id)
+		}
+	}
+	if len(d.state.Tokens) != before+1 {
+		t.Errorf("%d tokens were made of what is impossible", len(d.state.Tokens)-before-1)
+	}
+}
+
+func TestWhoCountsNoMoreGetsNoCertificate(t *testing.T) {
+	d := newDesk(t)
+	token := d.token(&apiv1.CreateTokenRequest{Kind: "framework", Principal: "etl", Roles: []string{"eng"}})
+	etl := trust.Identity{Cluster: d.key.Cluster(), Kind: trust.Framework, Name: "etl"}
+	agent := trust.Identity{Cluster: d.key.Cluster(), Kind: trust.Agent, Name: "n1"}
+	admitted := d.state.Apply(registry.Command{At: time.Now(), Change: registry.AdmitAgent{Agent: api.Agent{Hostname: "h1"}, Nonce: "n1"}})
+	for _, who := range []trust.Identity{etl, agent} {
+		if err := d.renew(who); err != nil {
+			t.Errorf("%v is not given another certificate: %v", who, err)
+		}
+	}
+	_, err := d.join(d.token(&apiv1.CreateTokenRequest{Kind: "agent"}), "n1", trust.NewPass())
+	if !api.Is(err, api.Exists) {
+		t.Errorf("a joiner takes the name of an agent that is known: %v", err)
+	}
+	d.state.Apply(registry.Command{At: time.Now(), Change: registry.RevokePrincipal{Principal: "etl", Why: "stolen"}})
+	d.state.Apply(registry.Command{At: time.Now(), Change: registry.MarkAgent{ID: admitted.Agent, Set: api.MarkGone}})
+	d.denied("a revoked principal", d.renew(etl))
+	d.denied("an agent that is gone", d.renew(agent))
+	_, err = d.join(token, "", trust.NewPass())
+	d.denied("a revoked principal by its token", err)
+}
+
+func TestTheFirstTokenIsMadeOnce(t *testing.T) {
+	d := newDesk(t)
+	first, err := d.key.FirstToken()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := d.join(first, "", trust.NewPass()); !api.Is(err, api.Unavailable) {
+		t.Errorf("before it is made: %v", err)
+	}
+	for range 2 {
+		if err := d.EnsureFirst(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := d.join(first, "", trust.NewPass()); err != nil {
+		t.Error(err)
+	}
+	if _, err := d.RevokeToken(t.Context(), &apiv1.RevokeTokenRequest{Id: first.ID}); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.EnsureFirst(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	_, err = d.join(first, "", trust.NewPass())
+	d.denied("a first token that was revoked", err)
+}
+
+func TestAClusterWithoutAKeySignsNothing(t *testing.T) {
+	d := newDesk(t)
+	d.Registrar = d.with(trust.Key{})
+	for what, err := range map[string]error{
+		"sign": func() error { _, err := d.join(trust.Token{ID: "x"}, "n1", trust.NewPass()); return err }(),
+		"create": func() error {
+			_, err := d.CreateToken(t.Context(), &apiv1.CreateTokenRequest{Kind: "agent"})
+			return err
+		}(),
+	} {
+		if !api.Is(err, api.Unsupported) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+}

@@ -1,0 +1,243 @@
+package master
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/peer"
+	"google.golang.org/grpc/status"
+	"google.golang.org/grpc/tap"
+
+	"github.com/tenderhq/tender/api"
+	apiv1 "github.com/tenderhq/tender/api/v1"
+	"github.com/tenderhq/tender/internal/lookout"
+	"github.com/tenderhq/tender/internal/pause"
+	"github.com/tenderhq/tender/internal/transport"
+	"github.com/tenderhq/tender/internal/trust"
+	"github.com/tenderhq/tender/internal/wire"
+	"github.com/tenderhq/tender/master/internal/registrar"
+	"github.com/tenderhq/tender/master/registry"
+)
+
+// Trust says how a master and those whom it meets prove who they are.
+type Trust struct {
+	// Key of the cluster, the same on all masters. Default: what the data folder holds. Without one nothing is encrypted
+	// and nobody is asked who they are.
+	Key trust.Key
+	// Insecure allows listeners beyond loopback without a key. Kept. Refused with one.
+	Insecure bool
+	// Through are gRPC addresses of masters that are asked to let this one into the quorum, once, when it has never been
+	// in one. Default: an operator does it, with `tender raft add`.
+	Through []string
+}
+
+// proof is what this master has of it.
+type proof struct {
+	holder    *trust.Holder // nil: the cluster runs without certificates
+	registrar *registrar.Registrar
+}
+
+func (m *Master) newProof() (proof, error) {
+	key := m.config.Trust.Key
+	r, err := registrar.New(registrar.Config{
+		Key:    key,
+		Read:   func(look func(*registry.State)) { m.raft.Read(look) },
+		Commit: m.commit,
+		Peers: func() map[api.MasterID]string {
+			peers := map[api.MasterID]string{}
+			for _, member := range m.raft.Status().Members {
+				peers[member.ID] = member.Addr
+			}
+			return peers
+		},
+		Signed: func(identity trust.Identity, token string, ends time.Time) {
+			m.log.Info().Stringer("identity", identity).Str("token", token).Time("ends", ends).Msg("certificate signed")
+		},
+	})
+	if err != nil || key.IsZero() {
+		return proof{registrar: r}, err
+	}
+	return proof{holder: trust.NewHolder(nil), registrar: r}, nil
+}
+
+// renewOwn gives this master another pass, which it signs itself.
+func (m *Master) renewOwn() error {
+	if m.listeners.proof.holder == nil {
+		return nil
+	}
+	bound, _, err := net.SplitHostPort(m.listeners.grpc.Addr().String())
+	if err != nil {
+		bound = ""
+	}
+	pass, err := m.listeners.proof.registrar.Issue(m.config.ID, time.Now(), m.config.Advertise, bound, "localhost", "127.0.0.1", "::1")
+	if err != nil {
+		return err
+	}
+	m.listeners.proof.holder.Replace(pass)
+	return nil
+}
+
+// keepIdentity renews this master's pass in time.
+func (m *Master) keepIdentity(ctx context.Context) error {
+	if m.listeners.proof.holder == nil {
+		return nil
+	}
+	for pause.For(ctx, time.Until(m.listeners.proof.holder.Pass().RenewAt())) {
+		if err := m.renewOwn(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// credentials let in who has a certificate, and who has a token.
+func (m *Master) credentials() []grpc.ServerOption {
+	if m.listeners.proof.holder == nil {
+		return nil
+	}
+	door := trust.Door{Joiners: true, Tickets: m.config.Trust.Key}
+	return []grpc.ServerOption{grpc.Creds(transport.ServerCredentials(m.listeners.proof.holder, door)), grpc.InTapHandle(onlyMembers)}
+}
+
+// onlyMembers lets who has shown no certificate ask for one, and nothing else, before anything is read of a call.
+func onlyMembers(ctx context.Context, call *tap.Info) (context.Context, error) {
+	if _, known := peer.FromContext(ctx); !known || call.FullMethodName == apiv1.TrustService_Sign_FullMethodName ||
+		transport.CallerOf(ctx).Kind != trust.Nobody {
+		return ctx, nil
+	}
+	return nil, status.Error(codes.Unauthenticated, "who has only a token may ask for a certificate and nothing else")
+}
+
+// known serves requests of HTTP that come under a name of this master, and tells handlers who asks.
+func (m *Master) known(handler http.Handler) http.Handler {
+	told := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		handler.ServeHTTP(w, r.WithContext(trust.FromConn(r.Context())))
+	})
+	return trust.KnownHosts(told, m.config.Advertise, hostOf(m.config.GRPC), hostOf(m.config.HTTP))
+}
+
+// access is how the guard knows who calls: by their certificates, unless it was told another way.
+func (m *Master) access() Access {
+	access := m.config.Access
+	if m.listeners.proof.holder != nil && access.Identify == nil {
+		access.Identify, access.Domain = transport.CallerOf, m.config.Trust.Key.Cluster()
+	}
+	return access
+}
+
+func hostOf(address string) string {
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return ""
+	}
+	return host
+}
+
+// denied is what a principal is told that may not make a call as far as this master knows: one that follows may yet have to
+// hear of a grant, so it sends the principal to the leader.
+func (m *Master) denied(ctx context.Context, call string, err error) error {
+	switch transport.CallerOf(ctx).Kind {
+	case trust.Framework, trust.Person:
+		if api.Is(err, api.Denied) && m.leading.Load() == nil {
+			return m.notLeader(call)
+		}
+	case trust.Nobody, trust.Master, trust.Agent: // nothing is granted to them
+	}
+	return err
+}
+
+// commit makes a change of the registry if this master leads.
+func (m *Master) commit(ctx context.Context, op string, change registry.Change) error {
+	l := m.leading.Load()
+	if l == nil {
+		return m.notLeader(op)
+	}
+	err := l.commit(ctx, op, change)
+	if api.Is(err, api.NotLeader) {
+		return m.notLeader(op)
+	}
+	return err
+}
+
+// trustService is the registrar, as long as this master leads.
+type trustService struct {
+	apiv1.UnimplementedTrustServiceServer
+	master *Master
+}
+
+func (s trustService) Sign(ctx context.Context, request *apiv1.SignRequest) (*apiv1.SignResponse, error) {
+	if s.master.leading.Load() == nil {
+		return nil, s.master.notLeader("trust.sign")
+	}
+	return s.master.listeners.proof.registrar.Sign(ctx, request)
+}
+
+func (s operatorService) CreateToken(ctx context.Context, request *apiv1.CreateTokenRequest) (*apiv1.CreateTokenResponse, error) {
+	return s.master.listeners.proof.registrar.CreateToken(ctx, request)
+}
+
+func (s operatorService) ListTokens(ctx context.Context, request *apiv1.ListTokensRequest) (*apiv1.ListTokensResponse, error) {
+	if s.master.leading.Load() == nil {
+		return nil, s.master.notLeader("token.list")
+	}
+	return s.master.listeners.proof.registrar.ListTokens(ctx, request)
+}
+
+func (s operatorService) RevokeToken(ctx context.Context, request *apiv1.RevokeTokenRequest) (*apiv1.ActionResponse, error) {
+	return s.master.listeners.proof.registrar.RevokeToken(ctx, request)
+}
+
+// joinQuorum asks to be let in, if this master has never been in a quorum.
+func (m *Master) joinQuorum(ctx context.Context) {
+	through := m.config.Trust.Through
+	if len(through) == 0 || len(m.raft.Status().Members) > 0 {
+		return
+	}
+	seeker := lookout.NewSeeker(through)
+	for ctx.Err() == nil && !m.isMember() {
+		address := seeker.Address()
+		err := m.askToBeAdded(ctx, address)
+		if err == nil {
+			return
+		}
+		if seeker.WorthSaying(err) && ctx.Err() == nil {
+			m.log.Info().Str("master", address).AnErr("why", err).Msg("not let into the quorum yet; asking on")
+		}
+		pause.For(ctx, seeker.Failed(err))
+	}
+}
+
+// isMember says whether this master is a member of the quorum, as far as it knows.
+func (m *Master) isMember() bool {
+	for _, member := range m.raft.Status().Members {
+		if member.ID == m.config.ID && member.Role != "non-voter" {
+			return true
+		}
+	}
+	return false
+}
+
+// addedMax bounds one question to be let in: whoever leads answers when this master has caught up.
+const addedMax = 30 * time.Second
+
+func (m *Master) askToBeAdded(ctx context.Context, address string) error {
+	if m.raft.Cluster() == "" {
+		return api.E("master.join", api.Unavailable, m.config.ID, errors.New("it has yet to hear from a master of the quorum"))
+	}
+	ctx, cancel := context.WithTimeout(ctx, addedMax)
+	defer cancel()
+	conn, err := m.dial(address)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	if _, err := apiv1.NewRaftServiceClient(conn).AddPeer(ctx, &apiv1.AddPeerRequest{Id: string(m.config.ID), RaftAddress: m.RaftAddr()}); err != nil {
+		return wire.Error(err)
+	}
+	return nil
+}
