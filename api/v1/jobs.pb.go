@@ -928,7 +928,9 @@ type SubJobStatus struct {
 	// Indexes that ended well.
 	Done int32 `protobuf:"varint,7,opt,name=done,proto3" json:"done,omitempty"`
 	// Indexes that were given up.
-	Failed        int32 `protobuf:"varint,8,opt,name=failed,proto3" json:"failed,omitempty"`
+	Failed int32 `protobuf:"varint,8,opt,name=failed,proto3" json:"failed,omitempty"`
+	// running, success, failure, skipped; blocked: what it comes after has not ended.
+	State         string `protobuf:"bytes,9,opt,name=state,proto3" json:"state,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1017,6 +1019,13 @@ func (x *SubJobStatus) GetFailed() int32 {
 		return x.Failed
 	}
 	return 0
+}
+
+func (x *SubJobStatus) GetState() string {
+	if x != nil {
+		return x.State
+	}
+	return ""
 }
 
 // JobRoll is how far the change of a service is.
@@ -1355,7 +1364,7 @@ const file_api_v1_jobs_proto_rawDesc = "" +
 	"\x05tasks\x18\n" +
 	" \x03(\v2\x12.tender.v1.JobTaskR\x05tasks\x12(\n" +
 	"\x05notes\x18\v \x03(\v2\x12.tender.v1.JobNoteR\x05notes\x12!\n" +
-	"\fframework_id\x18\f \x01(\tR\vframeworkId\"\xc6\x01\n" +
+	"\fframework_id\x18\f \x01(\tR\vframeworkId\"\xdc\x01\n" +
 	"\fSubJobStatus\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
 	"\x05tasks\x18\x02 \x01(\x05R\x05tasks\x12\x18\n" +
@@ -1364,7 +1373,8 @@ const file_api_v1_jobs_proto_rawDesc = "" +
 	"\arunning\x18\x05 \x01(\x05R\arunning\x12\x12\n" +
 	"\x04busy\x18\x06 \x01(\x05R\x04busy\x12\x12\n" +
 	"\x04done\x18\a \x01(\x05R\x04done\x12\x16\n" +
-	"\x06failed\x18\b \x01(\x05R\x06failed\"\x9d\x01\n" +
+	"\x06failed\x18\b \x01(\x05R\x06failed\x12\x14\n" +
+	"\x05state\x18\t \x01(\tR\x05state\"\x9d\x01\n" +
 	"\aJobRoll\x12\x0e\n" +
 	"\x02to\x18\x01 \x01(\x05R\x02to\x12\x12\n" +
 	"\x04from\x18\x02 \x01(\x05R\x04from\x12\x18\n" +

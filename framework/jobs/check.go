@@ -66,8 +66,13 @@ func (j Job) Check() error {
 	if j.Service != nil && j.Type != ServiceType {
 		found.say("service", "it belongs to jobs of type %q, and this one's type is %q", ServiceType, j.Type)
 	}
+	if len(j.Steps) > 0 && j.Type != DAGType {
+		found.say("steps", "they belong to jobs of type %q, and this one's type is %q", DAGType, j.Type)
+	}
 	j.checkType(&found)
-	j.Task.check("task", j.Type == ServiceType, &found)
+	if j.Type != DAGType {
+		j.Task.check("task", j.Type == ServiceType, &found)
+	}
 	if len(found) == 0 {
 		return nil
 	}
@@ -102,6 +107,47 @@ func (j Job) checkType(found *Problems) {
 		found.within("service.canary", s.Canary, 0, TasksMax)
 		found.notNegative("service.proof", s.Proof)
 		found.notNegative("service.canary_proof", s.CanaryProof)
+	case DAGType:
+		full.checkSteps(found)
+		if j.Task.text() != (Task{}).text() {
+			found.say("task", "each step of a DAG has a task of its own; write it as steps.task")
+		}
+	}
+}
+
+// StepsMax bounds the steps of a DAG.
+const StepsMax = 256
+
+func (j Job) checkSteps(found *Problems) {
+	found.within("steps (their number)", len(j.Steps), 1, StepsMax)
+	names := make(map[string]bool, len(j.Steps))
+	for _, step := range j.Steps {
+		names[step.Name] = true
+	}
+	seen := make(map[string]bool, len(j.Steps))
+	for i, step := range j.Steps {
+		field := fmt.Sprintf("steps[%d]", i)
+		if err := checkName(step.Name); err != nil {
+			found.say(field+".name", "%v", err)
+		} else if seen[step.Name] {
+			found.say(field+".name", "another step is called %q too", step.Name)
+		}
+		seen[step.Name] = true
+		for _, name := range step.After {
+			if !names[name] {
+				found.say(field+".after", "there is no step %q", name)
+			}
+		}
+		if step.When != OnSuccess && step.When != OnFailure && step.When != Always {
+			found.say(field+".when", "it is %q; write success, failure or always", string(step.When))
+		}
+		found.within(field+".completions", step.Completions, 1, CompletionsMax)
+		found.within(field+".parallelism", step.Parallelism, 1, TasksMax)
+		found.within(field+".failures", step.Failures, 0, CompletionsMax)
+		step.Task.check(field+".task", false, found)
+	}
+	if len(*found) == 0 && len(planSteps(j.Steps)) < len(j.Steps) {
+		found.say("steps", "some of them wait for each other in a ring, so that none of these could begin")
 	}
 }
 

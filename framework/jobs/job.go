@@ -1,6 +1,7 @@
 package jobs
 
 import (
+	"slices"
 	"time"
 
 	"github.com/tenderhq/tender/api"
@@ -15,10 +16,12 @@ const (
 	BatchType Type = "batch"
 	// ServiceType keeps so many tasks running.
 	ServiceType Type = "service"
+	// DAGType runs steps, each after those that it names.
+	DAGType Type = "dag"
 )
 
 // Types lists them all.
-func Types() []Type { return []Type{BatchType, ServiceType} }
+func Types() []Type { return []Type{BatchType, ServiceType, DAGType} }
 
 // Job is what people submit. Its zero fields are the documented defaults.
 type Job struct {
@@ -28,13 +31,40 @@ type Job struct {
 	Type Type `json:"type" toml:"type"`
 	// Priority orders the jobs of one manager: what is free goes to the highest first. Default 0.
 	Priority int `json:"priority,omitempty" toml:"priority"`
-	// Task is what each of its tasks runs.
-	Task Task `json:"task" toml:"task"`
+	// Task is what each of its tasks runs; of a DAG the steps say that.
+	Task Task `json:"task,omitzero" toml:"task"`
 	// Batch says how many tasks a batch has.
 	Batch *Batch `json:"batch,omitempty" toml:"batch"`
 	// Service says how many tasks a service has, and how it changes.
 	Service *Service `json:"service,omitempty" toml:"service"`
+	// Steps are those of a DAG, in any order.
+	Steps []Step `json:"steps,omitempty" toml:"steps"`
 }
+
+// Step is a sub-job of a DAG: a batch that begins when the steps before it have ended.
+type Step struct {
+	Name string `json:"name" toml:"name"`
+	// After names the steps before it. None: it begins with the job.
+	After []string `json:"after,omitempty" toml:"after"`
+	// When says how they must have ended: all well ("success", the default), one of them badly ("failure"), or in
+	// any way ("always"). A step that does not come to be is skipped, and so are those that need its success.
+	When When `json:"when,omitempty" toml:"when"`
+	// Completions, Parallelism and Failures are as in a batch.
+	Completions int  `json:"completions,omitempty" toml:"completions"`
+	Parallelism int  `json:"parallelism,omitempty" toml:"parallelism"`
+	Failures    int  `json:"failures,omitempty" toml:"failures"`
+	Task        Task `json:"task" toml:"task"`
+}
+
+// When says after which ends of others a step begins.
+type When string
+
+// The conditions of steps.
+const (
+	OnSuccess When = "success"
+	OnFailure When = "failure"
+	Always    When = "always"
+)
 
 // Task is what each task of a sub-job runs, what it needs, and how often it is tried.
 type Task struct {
@@ -149,7 +179,13 @@ const (
 
 // WithDefaults fills in what was left open.
 func (j Job) WithDefaults() Job {
-	j.Task = j.Task.withDefaults()
+	if j.Type != DAGType {
+		j.Task = j.Task.withDefaults()
+	}
+	j.Steps = slices.Clone(j.Steps)
+	for i := range j.Steps {
+		j.Steps[i] = j.Steps[i].withDefaults()
+	}
 	switch j.Type {
 	case BatchType:
 		j.Batch = j.Batch.withDefaults()
@@ -157,6 +193,15 @@ func (j Job) WithDefaults() Job {
 		j.Service = j.Service.withDefaults()
 	}
 	return j
+}
+
+func (s Step) withDefaults() Step {
+	batch := (&Batch{Completions: s.Completions, Parallelism: s.Parallelism, Failures: s.Failures}).withDefaults()
+	s.Completions, s.Parallelism, s.Task = batch.Completions, batch.Parallelism, s.Task.withDefaults()
+	if s.When == "" {
+		s.When = OnSuccess
+	}
+	return s
 }
 
 func (t Task) withDefaults() Task {

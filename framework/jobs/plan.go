@@ -25,8 +25,11 @@ type SubJob struct {
 	// Keep: each index is kept running. Otherwise each ends once, well.
 	Keep bool `json:"keep,omitempty"`
 	// Failures is how many indexes may be given up.
-	Failures int  `json:"failures,omitempty"`
-	Task     Task `json:"task"`
+	Failures int `json:"failures,omitempty"`
+	// After and When say when it begins.
+	After []string `json:"after,omitempty"`
+	When  When     `json:"when,omitempty"`
+	Task  Task     `json:"task"`
 }
 
 // MainSubJob is the name of the only sub-job of a job that has one.
@@ -35,6 +38,9 @@ const MainSubJob = "main"
 // Plan makes the job's plan. The job must have been checked.
 func (j Job) Plan() Plan {
 	j = j.WithDefaults()
+	if j.Type == DAGType {
+		return Plan{SubJobs: planSteps(j.Steps)}
+	}
 	one := SubJob{Name: MainSubJob, Task: j.Task}
 	switch j.Type {
 	case BatchType:
@@ -43,6 +49,26 @@ func (j Job) Plan() Plan {
 		one.Tasks, one.AtOnce, one.Keep = j.Service.Count, j.Service.Count, true
 	}
 	return Plan{SubJobs: []SubJob{one}}
+}
+
+// planSteps puts each step behind those that it comes after, and else as they are written.
+func planSteps(steps []Step) (subJobs []SubJob) {
+	placed := make(map[string]bool, len(steps))
+	for len(subJobs) < len(steps) {
+		before := len(subJobs)
+		for _, step := range steps {
+			if placed[step.Name] || slices.ContainsFunc(step.After, func(name string) bool { return !placed[name] }) {
+				continue
+			}
+			placed[step.Name] = true
+			subJobs = append(subJobs, SubJob{Name: step.Name, Tasks: step.Completions, AtOnce: step.Parallelism, Failures: step.Failures,
+				After: step.After, When: step.When, Task: step.Task})
+		}
+		if len(subJobs) == before {
+			return subJobs // a ring, which Check refuses
+		}
+	}
+	return subJobs
 }
 
 // APITask is the task without its ID, and without what depends on the index.

@@ -64,6 +64,8 @@ type SubJobStatus struct {
 	Busy    int    `json:"busy"`    // assigned to an agent, running or on the way to it or to its end
 	Done    int    `json:"done"`    // indexes that ended well
 	Failed  int    `json:"failed"`  // indexes that were given up
+	// State is running, success, failure, skipped, or blocked: what it comes after has not ended.
+	State string `json:"state"`
 }
 
 // RollStatus is how far the change of a service is.

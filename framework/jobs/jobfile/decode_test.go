@@ -23,17 +23,21 @@ task.env.A: it is 1; it must be a text, in quotes`,
 		`{"name":"web","type":"service","task":{"command":"x","kill_grace":5}}`: `task.kill_grace: it is 5; write a time such as "30s" or "1h30m"`,
 		`{"name":"a b","type":"service","task":{}}`: `name: "a b"; use letters, digits, '-' and '_' alone
 task.command: it is missing; write a line for the shell, or a program with its arguments as task.argv`,
-		`{"name":"web","type":"batch","task":{"command":"x"},"batch":{"completions":1.5}}`: `batch.completions: it is 1.5; it must be a whole number`,
-		`{"name":"web","type":"batch","task":{"command":"x"},"service":{}}`:                `service: it belongs to jobs of type "service", and this one's type is "batch"`,
-		`{"name":"web","type":"service","task":{"command":"x","most":1}}`:                  `task.most: it is a number for each place; say by task.spread which places, such as "agent"`,
-		`{"name":"web","type":"service","task":{"command":"x","files":[{"sourc":"y"}]}}`:   `task.files[0].sourc: there is no such field; did you mean "source"?`,
+		`{"name":"web","type":"batch","task":{"command":"x"},"batch":{"completions":1.5}}`:                                                          `batch.completions: it is 1.5; it must be a whole number`,
+		`{"name":"web","type":"batch","task":{"command":"x"},"service":{}}`:                                                                         `service: it belongs to jobs of type "service", and this one's type is "batch"`,
+		`{"name":"web","type":"service","task":{"command":"x","most":1}}`:                                                                           `task.most: it is a number for each place; say by task.spread which places, such as "agent"`,
+		`{"name":"web","type":"service","task":{"command":"x","files":[{"sourc":"y"}]}}`:                                                            `task.files[0].sourc: there is no such field; did you mean "source"?`,
+		`{"name":"etl","type":"dag","steps":[{"name":"a","after":["b"],"task":{"command":"x"}},{"name":"b","after":["a"],"task":{"command":"x"}}]}`: `steps: some of them wait for each other in a ring, so that none of these could begin`,
+		`{"name":"etl","type":"dag","steps":[{"name":"a","after":["c"],"when":"never","task":{"argv":[]}}]}`: `steps[0].after: there is no step "c"
+steps[0].when: it is "never"; write success, failure or always
+steps[0].task.command: it is missing; write a line for the shell, or a program with its arguments as steps[0].task.argv`,
 		`{} {}`: `there is more behind the job; a file holds one`,
 	} {
 		if _, err := jobfile.DecodeJSON([]byte(text)); err == nil || err.Error() != want {
 			t.Errorf("%s\n says %v\n want %s", text, err, want)
 		}
 	}
-	if _, err := jobfile.DecodeJSON([]byte(`{"name":"x","type":"nightly"}`)); err == nil || !strings.Contains(err.Error(), "write one of batch, service") {
+	if _, err := jobfile.DecodeJSON([]byte(`{"name":"x","type":"nightly"}`)); err == nil || !strings.Contains(err.Error(), "write one of batch, service, dag") {
 		t.Errorf("a wrong type: %v", err)
 	}
 }

@@ -2,6 +2,7 @@ package manager_test
 
 import (
 	"fmt"
+	"maps"
 	"testing"
 	"time"
 
@@ -179,6 +180,33 @@ func TestManagerIsKilledAgainAndAgain(t *testing.T) {
 			t.Errorf("%d tasks did the 30 indexes", len(finished))
 		}
 		c.AwaitQuiet()
+	})
+}
+
+// TestStepsFollowEachOther: a DAG goes on over the end of its manager.
+func TestStepsFollowEachOther(t *testing.T) {
+	frameworktest.Run(t, frameworktest.Cluster{}, func(h *frameworktest.Handle) {
+		c := begin(h)
+		step := func(name, command string, when jobs.When, after ...string) jobs.Step {
+			return jobs.Step{Name: name, After: after, When: when, Task: jobs.Task{Command: command, Attempts: 1}}
+		}
+		c.submit(jobs.Job{Name: "etl", Type: jobs.DAGType, Steps: []jobs.Step{
+			step("load", "sleep 5", "", "fetch"), step("fetch", "sleep 5", ""), step("check", "false", "", "load"),
+			step("publish", "true", "", "check"), step("tell", "true", jobs.OnFailure, "check"),
+		}})
+		c.Advance(7 * time.Second)
+		c.run.Kill()
+		c.startManager()
+		states := map[string]string{}
+		for _, one := range c.awaitPhase("etl", jobs.Failed).SubJobs {
+			states[one.Name] = one.State
+		}
+		if want := map[string]string{"fetch": "success", "load": "success", "check": "failure", "publish": "skipped", "tell": "success"}; !maps.Equal(states, want) {
+			t.Errorf("the steps ended %v", states)
+		}
+		if _, err := c.manager.UpdateJob(c.t.Context(), jobs.Job{Name: "etl", Type: jobs.DAGType, Steps: []jobs.Step{step("one", "true", "")}}); err == nil {
+			t.Error("a job that has ended was updated")
+		}
 	})
 }
 

@@ -20,6 +20,7 @@ import (
 
 var (
 	errBusy    = errors.New("another request is changing this job; try again")
+	errSteps   = errors.New("the steps of a DAG that runs can't change; stop it and submit it anew, or choose another name")
 	errNoJob   = errors.New("no job has this name")
 	errDiffers = errors.New("a job of this name runs already and is another; update it, or choose another name")
 )
@@ -135,6 +136,9 @@ func (m *Manager) UpdateJob(ctx context.Context, job jobs.Job) (jobs.Version, er
 		current := master.Versions[master.Version]
 		if same(current.Job, job) {
 			return current, nil
+		}
+		if job.Type == jobs.DAGType {
+			return current, errSteps
 		}
 		if current.Job.Type != job.Type {
 			return current, fmt.Errorf("it is a %s and can't become a %s; submit one of another name", current.Job.Type, job.Type)

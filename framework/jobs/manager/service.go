@@ -199,7 +199,7 @@ func (s service) show(status jobs.Status) *apiv1.JobStatus {
 	}
 	for _, one := range status.SubJobs {
 		shown.SubJobs = append(shown.SubJobs, &apiv1.SubJobStatus{Name: one.Name, Tasks: int32(one.Tasks), Waiting: int32(one.Waiting),
-			Pausing: int32(one.Pausing), Running: int32(one.Running), Busy: int32(one.Busy), Done: int32(one.Done), Failed: int32(one.Failed)})
+			Pausing: int32(one.Pausing), Running: int32(one.Running), Busy: int32(one.Busy), Done: int32(one.Done), Failed: int32(one.Failed), State: one.State})
 	}
 	if r := status.Roll; r != nil {
 		shown.Roll = &apiv1.JobRoll{To: int32(r.To), From: int32(r.From), Changed: int32(r.Changed), Trying: int32(r.Trying), Of: int32(r.Of),

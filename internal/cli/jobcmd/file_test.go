@@ -35,3 +35,21 @@ func TestProblemsNameTheLine(t *testing.T) {
 		t.Errorf("standard input: %v", err)
 	}
 }
+
+// TestDocumentedJobsAreGood reads all examples of docs/jobs.md.
+func TestDocumentedJobsAreGood(t *testing.T) {
+	text, err := os.ReadFile("../../../docs/jobs.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	parts := strings.Split(string(text), "```toml\n")[1:]
+	if len(parts) < 4 {
+		t.Errorf("docs/jobs.md has %d examples", len(parts))
+	}
+	for _, part := range parts {
+		example, _, _ := strings.Cut(part, "```")
+		if _, err := readJob("-", strings.NewReader(example)); err != nil {
+			t.Errorf("%v\n%s", err, example)
+		}
+	}
+}

@@ -109,10 +109,10 @@ func (e Env) showStatus(ctx context.Context, s service, j *apiv1.JobStatus) erro
 	for _, one := range j.GetSubJobs() {
 		waiting = waiting || one.GetWaiting() > 0
 		rows = append(rows, []string{one.GetName(), number(one.GetTasks()), number(one.GetWaiting()), number(one.GetPausing()), number(one.GetRunning()),
-			number(one.GetDone()), number(one.GetFailed())})
+			number(one.GetDone()), number(one.GetFailed()), one.GetState()})
 	}
 	fmt.Fprintln(e.Stdout)
-	if err := show.Table(e.Stdout, []string{"SUB-JOB", "TASKS", "WAITING", "PAUSING", "RUNNING", "DONE", "FAILED"}, rows); err != nil {
+	if err := show.Table(e.Stdout, []string{"SUB-JOB", "TASKS", "WAITING", "PAUSING", "RUNNING", "DONE", "FAILED", "STATE"}, rows); err != nil {
 		return err
 	}
 	if err := e.showTasks(j.GetTasks()); err != nil {

@@ -127,6 +127,7 @@ func (m *JobMaster) note(format string, values ...any) {
 // begin generates the tasks of a new job.
 func (m *JobMaster) begin() {
 	m.prune()
+	m.ends()
 	for _, s := range m.Subs {
 		m.resize(s)
 	}
@@ -249,49 +250,98 @@ func (m *JobMaster) fail(why string) {
 // endTasks ends what runs, and waits no more.
 func (m *JobMaster) endTasks() {
 	for _, s := range m.Subs {
-		for _, one := range s.all() {
-			switch {
-			case !one.busy():
-				s.drop(one)
-			case !one.Live.Silent.IsZero(): // whoever comes back later is a stray, and killed as such
-				m.kill(one.Live, unwanted)
-				s.detach(one)
-				s.drop(one)
-			default:
-				m.kill(one.Live, unwanted)
-			}
+		m.endTasksOf(s)
+	}
+}
+
+func (m *JobMaster) endTasksOf(s *subJob) {
+	for _, one := range s.all() {
+		switch {
+		case !one.busy():
+			s.drop(one)
+			m.savePart(s, one.Index)
+		case !one.Live.Silent.IsZero(): // whoever comes back later is a stray, and killed as such
+			m.kill(one.Live, unwanted)
+			s.detach(one)
+			s.drop(one)
+			m.savePart(s, one.Index)
+		default:
+			m.kill(one.Live, unwanted)
 		}
 	}
 }
 
-// conclude ends the job when nothing of it is left to do.
+// conclude begins and ends what follows from how the sub-jobs are, and ends the job when nothing of it is left to do.
 func (m *JobMaster) conclude() {
 	if m.Phase.Ended() || m.Gone {
 		return
 	}
-	slots, open := 0, false
+	slots := 0
 	for _, s := range m.Subs {
-		slots += s.Slots
-		open = open || s.Keep || s.Done+s.Failed < s.Tasks
-		if m.Phase == jobs.Running && !s.Keep && s.Failed > s.Failures {
+		if m.Phase == jobs.Running && !s.Keep && s.Failed > s.Failures && len(s.After)+len(m.Subs) == 1 {
 			m.fail(fmt.Sprintf("%d of %d indexes of %s were given up, %d may be", s.Failed, s.Tasks, s.Name, s.Failures))
-			m.conclude()
-			return
 		}
+		slots += s.Slots
 	}
-	if slots > 0 || m.Phase == jobs.Running && open {
-		return
-	}
-	switch m.Phase {
-	case jobs.Running:
-		m.end(jobs.Succeeded)
-	case jobs.Stopping:
+	switch {
+	case m.Phase == jobs.Running:
+		m.concludeSteps()
+	case slots > 0:
+	case m.Phase == jobs.Stopping:
 		m.end(jobs.Stopped)
-	case jobs.Failing:
+	case m.Phase == jobs.Failing:
 		m.end(jobs.Failed)
-	case jobs.Deleting:
+	case m.Phase == jobs.Deleting:
 		m.forget()
 	}
+}
+
+// concludeSteps has each sub-job begin when those before it have ended as it needs it. The job ends with the last; badly,
+// if one of them did.
+func (m *JobMaster) concludeSteps() {
+	ends, open, bad := m.ends(), false, ""
+	for _, s := range m.Subs {
+		one := ends[s.Name]
+		if one == goesOn && s.Failed > s.Failures {
+			m.endTasksOf(s)
+			if one = s.end(); one == endedBadly {
+				m.conclude() // those behind it hear of it
+				return
+			}
+		}
+		open = open || one == goesOn
+		if one == endedBadly && bad == "" {
+			bad = fmt.Sprintf("%s has failed: %d of %d indexes were given up, %d may be", s.Name, s.Failed, s.Tasks, s.Failures)
+		}
+	}
+	switch {
+	case open:
+	case bad != "":
+		m.Why = bad
+		m.end(jobs.Failed)
+	default:
+		m.end(jobs.Succeeded)
+	}
+}
+
+// ends says how far each sub-job is, and which may begin. Those before another stand before it in the list.
+func (m *JobMaster) ends() map[string]end {
+	ends := make(map[string]end, len(m.Subs))
+	for _, s := range m.Subs {
+		var pending, failed, missing bool
+		for _, name := range s.After {
+			pending = pending || ends[name] == goesOn
+			failed = failed || ends[name] == endedBadly
+			missing = missing || ends[name] == skipped
+		}
+		begins := s.When == jobs.OnSuccess && !failed && !missing || s.When == jobs.OnFailure && failed || s.When == jobs.Always || len(s.After) == 0
+		s.Blocked = pending || !begins
+		ends[s.Name] = s.end()
+		if s.Blocked && !pending && ends[s.Name] == goesOn {
+			ends[s.Name] = skipped
+		}
+	}
+	return ends
 }
 
 // end leaves of the job what its history needs.

@@ -118,6 +118,12 @@ func (w *world) perform(effect Effect) {
 		if w.tasks[effect.Task] != nil {
 			w.t.Fatalf("%s is started twice", effect.Task)
 		}
+		sub, _, _, _ := w.m.parseTask(effect.Task)
+		for _, name := range sub.After {
+			if w.m.ends()[name] == goesOn {
+				w.t.Fatalf("%s is started before %s has ended", effect.Task, name)
+			}
+		}
 		task := &played{id: effect.Task}
 		w.tasks[effect.Task] = task
 		if rapid.IntRange(0, 9).Draw(w.t, "dropped") == 0 {
@@ -139,10 +145,10 @@ func (w *world) perform(effect Effect) {
 
 // onlyOne: of an index only one task runs that nobody has asked to end, those aside whose agent is taken for dead.
 func (w *world) onlyOne(id api.TaskID) {
-	_, index, _, _ := w.m.parseTask(id)
+	sub, index, _, _ := w.m.parseTask(id)
 	for _, other := range w.tasks {
-		_, same, _, _ := w.m.parseTask(other.id)
-		if other.id != id && same == index && other.state == api.TaskRunning && !other.silent && !other.killed && w.quiet {
+		of, same, _, _ := w.m.parseTask(other.id)
+		if other.id != id && same == index && of == sub && other.state == api.TaskRunning && !other.silent && !other.killed && w.quiet {
 			w.t.Fatalf("%s and %s run at a time", id, other.id)
 		}
 	}
@@ -325,7 +331,7 @@ func (w *world) calm() {
 				busy = true
 			case w.deliver(id):
 				busy = true
-			case !task.state.Terminal() && w.m.Job.Type == jobs.BatchType:
+			case !task.state.Terminal() && w.m.Job.Type != jobs.ServiceType:
 				task.become(api.TaskFinished)
 				busy = true
 			}
@@ -377,6 +383,33 @@ func TestBatchWhateverHappens(t *testing.T) {
 			if key != HeaderKey && key[:len(versionPrefix)] != versionPrefix {
 				t.Fatalf("the store still has %s", key)
 			}
+		}
+	})
+}
+
+// TestDAGWhateverHappens: each step begins when those before it have ended, and in the end all have.
+func TestDAGWhateverHappens(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		task := jobs.Task{Command: "true", Attempts: rapid.SampledFrom([]int{1, 1000}).Draw(t, "attempts")}
+		w := newWorld(t, jobs.Job{Name: "etl", Type: jobs.DAGType, Steps: []jobs.Step{
+			{Name: "last", After: []string{"b", "c"}, When: jobs.Always, Task: task},
+			{Name: "a", Completions: 2, Task: task},
+			{Name: "b", After: []string{"a"}, Completions: 3, Failures: 1, Task: task},
+			{Name: "c", After: []string{"a"}, When: jobs.OnFailure, Task: task},
+		}})
+		actions := w.actions(nil)
+		delete(actions, "update")
+		t.Repeat(actions)
+		w.calm()
+		if !w.m.Phase.Ended() || len(w.open()) > 0 {
+			t.Fatalf("it is %s, and %v run:\n%s", w.m.Phase, w.open(), w.m.Dump())
+		}
+		ends := w.m.ends()
+		if (w.m.Phase == jobs.Succeeded) != (ends["a"] == endedWell && ends["b"] == endedWell && ends["last"] == endedWell) {
+			t.Fatalf("it is %s with %v", w.m.Phase, ends)
+		}
+		if well := ends["a"] == endedWell; well != (ends["c"] == skipped) || well == (ends["b"] == skipped) || ends["last"] == skipped {
+			t.Fatalf("the steps ended %v", ends)
 		}
 	})
 }

@@ -13,6 +13,7 @@ func (m *JobMaster) Status(tasks bool) jobs.Status {
 	status := jobs.Status{
 		Name: m.Job.Name, Type: m.Job.Type, Phase: m.Phase, Why: m.Why, Version: m.Version, Submitted: m.Submitted, Ended: m.EndedAt,
 	}
+	ends := m.ends()
 	for _, s := range m.Subs {
 		one := jobs.SubJobStatus{Name: s.Name, Tasks: s.Tasks, Pausing: s.Pausing, Running: s.Running, Busy: s.Busy, Done: s.Done, Failed: s.Failed}
 		one.Waiting = s.fresh()
@@ -21,6 +22,9 @@ func (m *JobMaster) Status(tasks bool) jobs.Status {
 		}
 		if m.Phase != jobs.Running {
 			one.Waiting = 0
+		}
+		if one.State = ends[s.Name].String(); s.Blocked && ends[s.Name] == goesOn {
+			one.State = "blocked"
 		}
 		status.SubJobs = append(status.SubJobs, one)
 	}

@@ -16,11 +16,12 @@ const partSlots = 256
 // subJob is a sub-job with its slots.
 type subJob struct {
 	jobs.SubJob
-	Parts  map[int]*part
-	Next   int   // the lowest index that has not begun
-	Folded spans // parts of which all indexes have ended
-	Done   int   // indexes that ended well
-	Failed int   // indexes that were given up
+	Parts   map[int]*part
+	Blocked bool  // the sub-jobs before it have not ended, or not as it needs it
+	Next    int   // the lowest index that has not begun
+	Folded  spans // parts of which all indexes have ended
+	Done    int   // indexes that ended well
+	Failed  int   // indexes that were given up
 
 	FoldedDone, FoldedFailed int // of those in folded parts
 
@@ -214,10 +215,37 @@ func (s *subJob) head(version int) *slot {
 
 // fresh is how many indexes may begin now.
 func (s *subJob) fresh() int {
-	if s.Keep {
-		return 0 // all have begun
+	if s.Keep || s.Blocked || s.Failed > s.Failures {
+		return 0 // all have begun, or none may
 	}
 	return max(0, min(s.AtOnce-s.Slots, s.Tasks-s.Next))
+}
+
+// end is how far a sub-job is that ends.
+type end uint8
+
+const (
+	goesOn end = iota
+	endedWell
+	endedBadly
+	skipped
+)
+
+func (e end) String() string {
+	return [...]string{goesOn: "running", endedWell: "success", endedBadly: "failure", skipped: "skipped"}[e]
+}
+
+// end of the sub-job by its own tasks.
+func (s *subJob) end() end {
+	switch {
+	case s.Keep || s.Slots > 0:
+		return goesOn
+	case s.Failed > s.Failures:
+		return endedBadly
+	case s.Done+s.Failed == s.Tasks:
+		return endedWell
+	}
+	return goesOn
 }
 
 // fold forgets a part of which all indexes have ended; false: some have not.

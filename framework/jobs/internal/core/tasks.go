@@ -98,8 +98,14 @@ func (m *JobMaster) apiTask(s *subJob, version, index, attempt int) api.Task {
 		"TENDER_JOB_NAME": m.Job.Name, "TENDER_JOB_SUBJOB": s.Name, "TENDER_JOB_INDEX": strconv.Itoa(index),
 		"TENDER_JOB_TASKS": strconv.Itoa(s.Tasks), "TENDER_JOB_ATTEMPT": strconv.Itoa(attempt), "TENDER_JOB_VERSION": strconv.Itoa(version),
 	})
+	for _, name := range s.After {
+		task.Command.Env["TENDER_JOB_AFTER_"+environmentName(name)] = m.ends()[name].String()
+	}
 	return task
 }
+
+// environmentName is a name as variables of the environment have it.
+func environmentName(name string) string { return strings.ToUpper(strings.ReplaceAll(name, "-", "_")) }
 
 func with(words, more map[string]string) map[string]string {
 	words = maps.Clone(words)
@@ -243,7 +249,7 @@ func (m *JobMaster) missed(s *subJob, one *slot) {
 
 // goOn has a slot without a task wait for the next one, if it is wanted: for longer the longer its row of bad ends is.
 func (m *JobMaster) goOn(s *subJob, one *slot, before *attempt, row int) {
-	if m.Phase != jobs.Running || s.Keep && one.Index >= s.Tasks {
+	if m.Phase != jobs.Running || s.Keep && one.Index >= s.Tasks || !s.Keep && s.Failed > s.Failures {
 		s.drop(one)
 		return
 	}

@@ -91,8 +91,11 @@ func (s *story) status(line transcript.Line, state api.TaskState) api.Status {
 	return status
 }
 
-// task is written as INDEX.ATTEMPT.
+// task is written as INDEX.ATTEMPT, or of a step as STEP/INDEX.ATTEMPT.
 func (s *story) task(word string) api.TaskID {
+	if step, rest, is := strings.Cut(word, "/"); is {
+		return api.TaskID(s.m.Job.Name + ".r1." + step + "." + rest)
+	}
 	return api.TaskID(s.m.Job.Name + ".r1.main." + word)
 }
 
@@ -104,7 +107,9 @@ func (s *story) version(number int, line transcript.Line) jobs.Version {
 		job.Task.Command = "true"
 	}
 	job.Task.Attempts, job.Task.Timeout, job.Task.LostAfter = n("attempts"), d("timeout"), d("lost")
-	if job.Type == jobs.BatchType {
+	if job.Type == jobs.DAGType {
+		job.Steps, job.Task = steps(line, job.Task), jobs.Task{}
+	} else if job.Type == jobs.BatchType {
 		job.Batch = &jobs.Batch{Completions: n("n"), Parallelism: n("parallel"), Failures: n("failures"), Deadline: d("deadline")}
 	} else {
 		job.Service = &jobs.Service{Count: n("n"), AtOnce: n("atonce"), Canary: n("canary"), Proof: d("proof"), CanaryProof: d("canaryproof"),
@@ -114,6 +119,22 @@ func (s *story) version(number int, line transcript.Line) jobs.Version {
 		s.t.Fatal(err)
 	}
 	return jobs.Version{Number: number, At: s.now, Why: "written", Job: job}
+}
+
+// steps are written as NAME[*TASKS][:AFTER,AFTER][/WHEN].
+func steps(line transcript.Line, task jobs.Task) (list []jobs.Step) {
+	for _, word := range line.Words[2:] {
+		word, when, _ := strings.Cut(word, "/")
+		word, after, _ := strings.Cut(word, ":")
+		name, n, _ := strings.Cut(word, "*")
+		step := jobs.Step{Name: name, When: jobs.When(when), Task: task}
+		step.Completions, _ = strconv.Atoi(n)
+		if after != "" {
+			step.After = strings.Split(after, ",")
+		}
+		list = append(list, step)
+	}
+	return list
 }
 
 func (s *story) save(keys ...string) {
