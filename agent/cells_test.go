@@ -130,3 +130,29 @@ func TestIsolationIsAnAttribute(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
+
+// A task that needs more memory than it has asked for fails, and its agent says why. The one beside it lives on, and what
+// both really use is measured by their walls.
+func TestATaskIsHeldToWhatItAsksFor(t *testing.T) {
+	master := newScript(t)
+	config := testConfig(t, master.address)
+	a := run(t, config)
+	cellsOf(t, a)
+	await(master, "registration", func(protocol.RegisterAgent) bool { return true })
+	master.launch(command("neighbour", "exec sleep 1000"))
+	master.status("neighbour", api.TaskRunning)
+	master.launch(command("hungry", "exec dd if=/dev/zero of=/dev/null bs=200M count=1"))
+	failed := master.status("hungry", api.TaskFailed)
+	if failed.Reason != api.ReasonMemoryLimit || !strings.HasSuffix(failed.Message, "and may use 32 MB") {
+		t.Errorf("%v: %s", failed.Reason, failed.Message)
+	}
+	ref := api.ExecutorRef{Framework: "f1", Executor: api.CommandExecutor}
+	whole, found := a.cells.ExecutorUsage(ref)
+	task, foundTask := a.cells.TaskUsage(ref, "neighbour")
+	if !found || !foundTask || whole.Processes != 2 || task.Processes != 1 || task.Memory == 0 || whole.Memory < task.Memory {
+		t.Errorf("the executor uses %+v (%v), its task %+v (%v)", whole, found, task, foundTask)
+	}
+	if _, found := a.cells.TaskUsage(ref, "hungry"); found {
+		t.Error("a task that has ended still uses something")
+	}
+}

@@ -103,8 +103,10 @@ func (c *cells) startBeside(p *process, start func(attr *syscall.SysProcAttr) (i
 // read first: where version 2 is missing, whoever is killed may start nothing more.
 func (p *process) cellGone() bool {
 	if !p.judged {
-		p.limit, _ = p.cell.Reached() // one that can't be read says nothing
 		p.judged = true
+		if p.status != 0 { // who ends well has reached no limit that it could not live with
+			p.limit, _ = p.cell.Reached() // one that can't be read says nothing
+		}
 	}
 	populated, err := p.cell.Populated()
 	if populated || err != nil {

@@ -111,6 +111,7 @@ func TestWhereCellsStand(t *testing.T) {
 		"32 20 0:27 / TOP/pids rw - cgroup none rw,pids\n33 20 0:28 / TOP/blk\\040io rw - cgroup none rw,blkio\n" +
 		"34 20 0:29 / TOP/systemd rw - cgroup none rw,name=systemd\n35 20 0:30 / TOP/unified rw - cgroup2 none rw\n"
 	const hybridGroups = "5:name=systemd:/a\n4:blkio:/\n3:pids:/\n2:memory:/box/1\n1:cpu,cpuacct:/\n0::/session\n"
+	fill(t, top, map[string]string{"shared/user.slice/session-1.scope/cgroup.procs": "1\n2\n"})
 	for _, test := range []struct {
 		name, groups, mounts, controllers string
 		grade                             Grade
@@ -130,6 +131,8 @@ func TestWhereCellsStand(t *testing.T) {
 		{"a service in a group of its own", "0::/tender.service/agent\n", "30 20 0:25 / TOP/all rw - cgroup2 none rw\n",
 			"all/tender.service:memory pids", Cgroup2, Cell{
 				Grade: Cgroup2, Unified: "TOP/all/tender.service", Memory: "TOP/all/tender.service", Pids: "TOP/all/tender.service"}, true},
+		{"a session with others in it", "0::/user.slice/session-1.scope\n", "30 20 0:25 / TOP/shared rw - cgroup2 none rw\n",
+			"shared:memory pids", Cgroup2, Cell{Grade: Cgroup2, Unified: "TOP/shared", Memory: "TOP/shared", Pids: "TOP/shared"}, true},
 		{"a container that is shown its part", "2:memory:/docker/abc/in\n", "31 20 0:26 /docker/abc TOP/memory rw - cgroup none rw,memory\n", "",
 			Cgroup1, Cell{Grade: Cgroup1, Memory: "TOP/memory/in"}, true},
 		{"a container that is shown another part", "2:memory:/docker/abc\n", "31 20 0:26 /../.. TOP/memory rw - cgroup none rw,memory\n", "",

@@ -161,10 +161,16 @@ func grow(grade Grade, hierarchies []hierarchy) (Cell, bool) {
 }
 
 // grow2 is where cells of version 2 can stand: around the group that we are in, when that is one into which whoever
-// started us, or an agent before, has put us out of the way; else in it.
+// started us, or an agent before, has put us out of the way; else in it. A group that others are in as well, such as that
+// of a person's session, is not ours to change: then they stand at the top.
 func grow2(h hierarchy) (Cell, bool) {
-	if filepath.Base(h.own) == ownGroupName && h.own != h.mount {
+	others := slices.ContainsFunc(readProcesses(h.own), func(pid int) bool { return pid != os.Getpid() })
+	switch {
+	case h.own == h.mount:
+	case filepath.Base(h.own) == ownGroupName:
 		h.own = filepath.Dir(h.own)
+	case others:
+		h.own = h.mount
 	}
 	c := Cell{Grade: Cgroup2, Unified: h.own}
 	text, err := read(h.own, "cgroup.controllers")
