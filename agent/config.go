@@ -84,8 +84,10 @@ type Keep struct {
 	OutputBytesMax int64
 }
 
-// Programs says what an agent starts, and where it finds it.
+// Programs says what an agent starts, where it finds it, and how it was started itself.
 type Programs struct {
+	// Flags are what the agent was started with, by their names, for whoever looks.
+	Flags map[string]string
 	// CommandExecutor is how the built-in executor for commands is started: this very
 	// program and the word "executor". Without it tasks of commands FAIL.
 	CommandExecutor []string

@@ -17,11 +17,13 @@ import (
 	"time"
 
 	"github.com/tenderhq/tender/agent/core"
+	"github.com/tenderhq/tender/agent/files"
 	"github.com/tenderhq/tender/agent/inside"
 	"github.com/tenderhq/tender/agent/tail"
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/internal/rights"
 	"github.com/tenderhq/tender/internal/trust"
+	"github.com/tenderhq/tender/internal/version"
 )
 
 // serveHTTP serves until the context ends:
@@ -32,11 +34,16 @@ import (
 //	GET /debug/pprof/
 //	GET /v1/logs/{framework}/{task}/{stdout|stderr}?offset=N&lines=N&since=90s&follow=1
 //	GET /v1/output/{framework}/{task}?stdout=N&stdout.lines=N&stdout.since=90s&stderr=N&...&follow=1
-//	GET /v1/files/{framework}/{task}/{path}
+//	GET /v1/files/{framework}/{task}/{path}?page_token=NAME&limit=N
+//	GET /v1/state
+//	GET /v1/flags
 //	POST /v1/exec/{framework}/{task}, which becomes a session of package inside
 //
 // With executor=1 each of the last three speaks of the folder of the task's executor instead: its own
 // stdout and stderr, also after it has crashed, for as long as a folder of its tasks is kept.
+//
+// Of a file a range may be asked for, as of any other; a folder is listed by pages. State is JSON: the agent, its
+// executors and its tasks.
 //
 // A negative offset counts from the end; lines asks for the last so many; an output that was last written
 // longer ago than since is left out. With follow the answer ends when the task has
@@ -94,6 +101,8 @@ func (a *Agent) routes() map[string]http.HandlerFunc {
 		"GET /v1/output/{framework}/{task}":          a.serveOutput,
 		"GET /v1/files/{framework}/{task}/{path...}": a.serveFiles,
 		"POST /v1/exec/{framework}/{task}":           a.serveExec,
+		"GET /v1/state":                              a.serveState,
+		"GET /v1/flags":                              a.serveFlags,
 	}
 }
 
@@ -337,14 +346,6 @@ type flushing struct {
 
 func (f *flushing) Flush() { f.controller.Flush() } //nolint:errcheck // the next write says it
 
-// fileItem is one entry of a folder.
-type fileItem struct {
-	Name     string    `json:"name"`
-	Kind     string    `json:"kind"` // file, folder or other
-	Bytes    int64     `json:"bytes"`
-	Modified time.Time `json:"modified"`
-}
-
 // serveFiles lists a folder of a sandbox, or sends a file of it. The root keeps links
 // from leading elsewhere.
 func (a *Agent) serveFiles(w http.ResponseWriter, r *http.Request) {
@@ -365,10 +366,14 @@ func (a *Agent) serveFiles(w http.ResponseWriter, r *http.Request) {
 	case err != nil:
 		answer(w, err)
 	case info.IsDir():
-		a.listFolder(w, file)
+		a.listFolder(w, r, file)
 	case info.Mode().IsRegular():
 		w.Header().Set("Content-Type", "application/octet-stream") // never as a page of ours
 		w.Header().Set("X-Content-Type-Options", "nosniff")
+		if r.Header.Get("Range") != "" {
+			http.ServeContent(w, r, "", info.ModTime(), file)
+			return
+		}
 		if err := tail.CopyFile(reader.folder, &tail.File{Name: name, To: w}); err != nil {
 			a.log.Warn().Err(err).Str("path", r.URL.Path).Msg("file was not sent to its end")
 			panic(http.ErrAbortHandler) // so that nobody takes a part for the whole
@@ -407,28 +412,40 @@ func statOf(file *os.File, err error) (fs.FileInfo, error) {
 	return file.Stat()
 }
 
-func (a *Agent) listFolder(w http.ResponseWriter, folder *os.File) {
-	entries, err := folder.ReadDir(api.PageItemsMax)
-	if err != nil && !errors.Is(err, io.EOF) {
+// listFolder answers with one page of a folder.
+func (a *Agent) listFolder(w http.ResponseWriter, r *http.Request, folder *os.File) {
+	limit, err := strconv.Atoi(defaulted(r.FormValue("limit"), "0"))
+	if err != nil || limit < 0 {
+		answer(w, api.E("agent.files", api.Invalid, r.URL.Path, fmt.Errorf("limit=%s is no number of entries; write 0 or more", r.FormValue("limit"))))
+		return
+	}
+	page, err := files.List(folder, r.FormValue("page_token"), limit)
+	if err != nil {
 		answer(w, err)
 		return
 	}
-	items := []fileItem{}
-	for _, entry := range entries {
-		item := fileItem{Name: entry.Name(), Kind: "other"}
-		if info, err := entry.Info(); err == nil {
-			item.Bytes, item.Modified = info.Size(), info.ModTime().UTC()
-		}
-		switch {
-		case entry.IsDir():
-			item.Kind = "folder"
-		case entry.Type().IsRegular():
-			item.Kind = "file"
-		}
-		items = append(items, item)
-	}
+	answerJSON(w, page)
+}
+
+func answerJSON(w http.ResponseWriter, value any) {
 	w.Header().Set("Content-Type", "application/json")
-	json.NewEncoder(w).Encode(map[string]any{"items": items}) //nolint:errcheck // a client that went away
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	json.NewEncoder(w).Encode(value) //nolint:errcheck // a client that went away
+}
+
+// serveState says what is on the agent, for people and programs that look into it.
+func (a *Agent) serveState(w http.ResponseWriter, r *http.Request) {
+	var picture core.Picture
+	if !a.inbox.ask(r.Context(), func(c *core.Core) { picture = c.Picture() }) {
+		answer(w, api.E("agent.state", api.Unavailable, "", errors.New("the agent is stopping")))
+		return
+	}
+	answerJSON(w, picture)
+}
+
+// serveFlags says with what the agent was started.
+func (a *Agent) serveFlags(w http.ResponseWriter, _ *http.Request) {
+	answerJSON(w, map[string]any{"version": version.String(), "flags": a.config.Flags})
 }
 
 func defaulted(text, otherwise string) string {

@@ -1,6 +1,8 @@
 package core
 
 import (
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/tenderhq/tender/api"
@@ -147,6 +149,68 @@ func (c *Core) Sandboxes() []Sandbox {
 		}
 	}
 	return all
+}
+
+// Picture is what is on the agent, for people.
+type Picture struct {
+	Agent      api.AgentID       `json:"agent"`
+	Registered bool              `json:"registered"` // it has a session with the leader
+	Executors  []PictureExecutor `json:"executors"`
+	Tasks      []PictureTask     `json:"tasks"`
+	Volumes    []api.VolumeID    `json:"volumes"`
+	// Kept is how many ended tasks are remembered, and KeptBytes what their sandboxes take, as far as they were measured.
+	Kept      int   `json:"kept"`
+	KeptBytes int64 `json:"kept_bytes"`
+}
+
+// PictureExecutor is an executor in a Picture.
+type PictureExecutor struct {
+	Framework api.FrameworkID `json:"framework_id"`
+	Executor  api.ExecutorID  `json:"id"`
+	Phase     string          `json:"phase"`
+	PID       int             `json:"pid,omitempty"`
+	Tasks     int             `json:"tasks"`
+	Connected bool            `json:"connected"`
+	Folder    string          `json:"folder"`
+}
+
+// PictureTask is a task in a Picture. What it runs is for others to tell: they know who may see it.
+type PictureTask struct {
+	Framework api.FrameworkID `json:"framework_id"`
+	Task      api.TaskID      `json:"id"`
+	Executor  api.ExecutorID  `json:"executor_id"`
+	State     string          `json:"state"`
+	Reason    string          `json:"reason,omitempty"`
+	Group     int             `json:"process_group,omitempty"`
+	Resources string          `json:"resources"`
+	Folder    string          `json:"folder"`
+	// Unacknowledged is how many of its statuses the leader has not acknowledged.
+	Unacknowledged int `json:"unacknowledged"`
+}
+
+// Picture says what is on the agent now.
+func (c *Core) Picture() Picture {
+	p := Picture{
+		Agent: c.state.identity.Agent, Registered: c.leader.registered, Kept: len(c.state.stubs), KeptBytes: c.sandboxes.sum,
+		Executors: []PictureExecutor{}, Tasks: []PictureTask{}, Volumes: append([]api.VolumeID{}, slices.Sorted(maps.Keys(c.state.volumes))...),
+	}
+	for _, e := range c.state.executorsInOrder() {
+		p.Executors = append(p.Executors, PictureExecutor{
+			Framework: e.ref().Framework, Executor: e.ref().Executor, Phase: e.phase.String(), PID: e.started.Process.PID,
+			Tasks: len(e.tasks), Connected: e.conn != 0, Folder: c.executorFolder(e.ref()),
+		})
+	}
+	for _, t := range c.state.tasksInOrder() {
+		one := PictureTask{
+			Framework: t.ref.Framework, Task: t.ref.Task, Executor: t.executor.Executor, State: t.latest.State.String(),
+			Group: t.group.PID, Resources: t.launch.Resources.String(), Folder: c.taskFolder(t.executor, t.ref.Task), Unacknowledged: len(t.unacked),
+		}
+		if t.latest.Reason != api.ReasonNone {
+			one.Reason = t.latest.Reason.String()
+		}
+		p.Tasks = append(p.Tasks, one)
+	}
+	return p
 }
 
 // ExecutorFolder is where an executor works; its tasks' folders are below it.

@@ -250,6 +250,13 @@ func (r *running) toEnd(ctx context.Context, over <-chan struct{}, from io.Reade
 		return why
 	}
 	end := <-said
+	if end.Error == endedOutside { // a task whose processes are killed at once takes the command along before it has ended
+		select {
+		case <-over:
+			return errTaskEnded
+		case <-time.After(overPatience):
+		}
+	}
 	if end.Error != "" {
 		return errors.New(end.Error)
 	}
@@ -311,6 +318,12 @@ func (r *running) obey(from io.Reader) {
 	}
 }
 
+// endedOutside is said of a helper that could say nothing itself.
+const endedOutside = "the command was ended from outside"
+
+// overPatience is how long a command that was killed waits for the word that its task has ended.
+const overPatience = 5 * time.Second
+
 // report is what the helper tells the agent at its end.
 type report struct {
 	Code  int    `json:"code"`
@@ -319,7 +332,7 @@ type report struct {
 
 func readReport(from io.Reader) (end report) {
 	if err := json.NewDecoder(io.LimitReader(from, frameBytesMax)).Decode(&end); err != nil {
-		return report{Error: "the command was ended from outside"}
+		return report{Error: endedOutside}
 	}
 	return end
 }

@@ -5,9 +5,11 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/tenderhq/tender/agent"
 	"github.com/tenderhq/tender/agent/inside"
@@ -78,6 +80,7 @@ func (a *App) agentCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
+		config.Flags = shownFlags(command.Flags())
 		return d.serve(command.Context(), func(ctx context.Context) error { return runAgent(ctx, config) })
 	}
 	return command
@@ -137,6 +140,21 @@ func (f agentFlags) config(d *daemon) (agent.Config, error) {
 		Users:    agent.Users{TaskUser: taskUser, TaskUsers: f.taskUsers, FetchLocal: f.fetchLocal},
 		Logger:   log, World: agent.World{LogDropped: written.Dropped},
 	}, nil
+}
+
+// shownFlags are all flags with their values, but for what is secret.
+func shownFlags(flags *pflag.FlagSet) map[string]string {
+	shown := map[string]string{}
+	flags.VisitAll(func(f *pflag.Flag) {
+		value := f.Value.String()
+		for _, secret := range []string{"token", "secret", "key", "password"} {
+			if value != "" && strings.Contains(f.Name, secret) {
+				value = "(not shown)"
+			}
+		}
+		shown[f.Name] = value
+	})
+	return shown
 }
 
 // megabytes reads a flag that counts MB, as bytes.

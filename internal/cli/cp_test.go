@@ -33,6 +33,20 @@ func TestFilesAreCopied(t *testing.T) {
 	if stdout, stderr, code := tender(t, d.env, "cp", "writer:parts/1", "-"); code != 0 || stdout != "one\n" {
 		t.Errorf("exit code %d, %q %s", code, stdout, stderr)
 	}
+	for args, want := range map[string]string{
+		"writer -o name":       "parts\nresult.bin\nstderr\nstdout\n",
+		"writer parts -o name": "1\n",
+		"writer --limit 1":     "parts   folder",
+		"writer -o json":       `"bytes": 300000`,
+	} {
+		stdout, stderr, code := tender(t, d.env, append([]string{"files"}, strings.Fields(args)...)...)
+		if code != 0 || !strings.Contains(stdout, want) {
+			t.Errorf("files %s: exit code %d, %q, %s", args, code, stdout, stderr)
+		}
+	}
+	if _, stderr, code := tender(t, d.env, "files", "writer", "result.bin"); code != 2 || !strings.Contains(stderr, "this is a file; 'tender cp' copies it") {
+		t.Errorf("files of a file: exit code %d, %s", code, stderr)
+	}
 	for word, want := range map[string]string{
 		"writer:parts":         "this is a folder; it has 1",
 		"writer:nothing":       "has no such file in its folder",

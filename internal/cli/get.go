@@ -27,7 +27,7 @@ func (a *App) getCommand() *cobra.Command {
 	var format string
 	command := &cobra.Command{
 		Use:   "get KIND [ID]",
-		Short: "List masters, agents, frameworks, tasks, offers, roles or principals",
+		Short: "List masters, agents, frameworks, tasks, endpoints, offers, roles or principals",
 		Long:  "List what the cluster has. ID is the start of an ID, or a whole name.\n\n" + kindsHelp(),
 		Example: "  tender get agents\n" +
 			"  tender get tasks --all -o wide\n" +

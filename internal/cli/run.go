@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"path"
+	"strconv"
 	"strings"
 	"time"
 	"unicode"
@@ -29,11 +30,23 @@ type runFlags struct {
 	env, constraints      []string
 	volumes               []string
 	labels                map[string]string
-	grace, timeout        time.Duration
-	unreachable           time.Duration
 	shell, retry, quiet   bool
 	revocable             bool
 	user                  string
+	placeFlags
+	lifeFlags
+}
+
+// placeFlags say where tasks run, and what they find there.
+type placeFlags struct {
+	uris, ports, prefer []string
+	spread              string
+}
+
+// lifeFlags say for how long.
+type lifeFlags struct {
+	restart                             string
+	detach, grace, timeout, unreachable time.Duration
 }
 
 func (a *App) runCommand() *cobra.Command {
@@ -72,6 +85,14 @@ func (a *App) runCommand() *cobra.Command {
 	flags.StringVar(&f.role, "role", string(api.DefaultRole), "role whose share is used")
 	flags.StringArrayVar(&f.constraints, "constraint", nil, "only agents for which this is true, such as 'attributes[\"rack\"] == \"r1\"'; repeatable")
 	flags.StringToStringVar(&f.labels, "label", nil, "NAME=VALUE of the tasks; repeatable")
+	flags.StringArrayVar(&f.uris, "uri", nil, "file for the sandbox of each: SOURCE[,name=NAME][,sha256=HEX][,executable][,extract]; repeatable")
+	flags.StringArrayVar(&f.ports, "port", nil, "NAME[=NUMBER]: a port of the agent, by default any free one; each task finds its own in $TENDER_TASK_PORT_NAME; repeatable")
+	flags.StringArrayVar(&f.prefer, "prefer", nil, "agent that is taken first while there is room: its ID, its hostname or the start of its ID; repeatable")
+	flags.StringVar(&f.spread, "spread", "", "in as many places as there are: agent, zone, region or attribute:NAME")
+	flags.StringVar(&f.restart, "restart", "", "start a task again that fails, at most so many times; always = whenever it ends")
+	flags.DurationVar(&f.detach, "detach", 0, "leave when an agent has each task, and print their names; they live on for so long (--detach alone: 168h), and\n"+
+		"nobody starts them again; 'tender teardown' ends them before")
+	flags.Lookup("detach").NoOptDefVal = "168h"
 	flags.DurationVar(&f.grace, "grace", 0, "time between SIGTERM and SIGKILL (default 5s)")
 	flags.DurationVar(&f.timeout, "timeout", 0, "end a task that has run for so long; it is FAILED (default: none)")
 	flags.StringVar(&f.user, "user", "", "user of the agents' machines as whom the tasks run, one that their agents allow (default: the agents' choice)")
@@ -91,20 +112,29 @@ func (a *App) runCommand() *cobra.Command {
 			if err := f.takeVolumes(ctx, c, given, &task); err != nil {
 				return err
 			}
-			return a.run(ctx, c, f, task)
+			preferred, err := f.preferred(ctx, c)
+			if err != nil {
+				return err
+			}
+			return a.run(ctx, c, f, task, preferred)
 		})(command, args)
 	}
 	return command
 }
 
-func (a *App) run(ctx context.Context, c *client.Client, f runFlags, task api.Task) error {
+func (a *App) run(ctx context.Context, c *client.Client, f runFlags, task api.Task, preferred []api.AgentID) error {
 	// A cluster that is not there is told in a sentence, before anything is set up.
 	if _, err := c.Operator().ListMasters(ctx, &apiv1.ListRequest{}); err != nil {
 		return err
 	}
+	restarts, err := f.restarts()
+	if err != nil {
+		return usage(err)
+	}
 	code, err := run.Run(ctx, run.Config{
 		Masters: c.Masters(), Operator: c.Operator(), Dial: c.DialMaster, DialAgent: c.DialAgent, Name: task.Name, Role: api.Role(f.role), Task: task,
 		Instances: f.instances, Constraint: conjunction(f.constraints), Retry: f.retry, Unreachable: f.unreachable, Revocable: f.revocable,
+		Preferred: preferred, Spread: api.Place(f.spread), Restart: restarts, Detach: f.detach,
 		Stdout: a.Stdout, Stderr: a.Stderr, Say: a.sayUnless(f.quiet), Progress: a.Terminal && !f.quiet,
 	})
 	var stop interrupted
@@ -141,6 +171,21 @@ func (f *runFlags) task(args []string, lookup func(string) (string, bool)) (api.
 	if f.shell {
 		task.Command = &api.Command{Shell: strings.Join(args, " "), Env: env, User: f.user}
 	}
+	for _, text := range f.uris {
+		uri, wrong := settings.ParseURI(text)
+		if wrong != nil {
+			err = errors.Join(err, fmt.Errorf("--uri: %w", wrong))
+		}
+		task.Command.URIs = append(task.Command.URIs, uri)
+	}
+	ports, wrong := settings.ParsePorts(f.ports)
+	if wrong != nil {
+		err = errors.Join(err, fmt.Errorf("--port: %w", wrong))
+	}
+	if len(ports) > 0 {
+		task.Ports = ports
+		task.Resources = task.Resources.Plus(settings.PortResources(ports))
+	}
 	return task, errors.Join(err, err2, api.Role(f.role).Check(), f.check(args))
 }
 
@@ -154,12 +199,45 @@ func (f *runFlags) check(args []string) error {
 		return fmt.Errorf("--grace is %v; write a time such as 5s", f.grace)
 	case f.timeout < 0:
 		return fmt.Errorf("--timeout is %v; write a time such as 10m, or 0 for none", f.timeout)
+	case f.detach < 0:
+		return fmt.Errorf("--detach is %v; write for how long the tasks live on, such as 24h", f.detach)
+	case f.detach > 0 && (f.retry || f.restart != ""):
+		return errors.New("--detach leaves nobody who could start a task again; leave --retry and --restart out")
+	case f.spread != "" && api.Place(f.spread).Check() != nil:
+		return fmt.Errorf("--spread: %w", api.Place(f.spread).Check())
 	case f.unreachable < 0:
 		return fmt.Errorf("--unreachable-timeout is %v; write a time such as 1m, or 0 to wait for ever", f.unreachable)
 	case f.name != "":
 		return api.CheckID("--name", f.name)
 	}
 	return nil
+}
+
+// restarts reads --restart.
+func (f *lifeFlags) restarts() (int, error) {
+	switch f.restart {
+	case "":
+		return 0, nil
+	case "always":
+		return -1, nil
+	}
+	n, err := strconv.Atoi(f.restart)
+	if err != nil || n < 0 {
+		return 0, fmt.Errorf("--restart is %q; write how often, or always", f.restart)
+	}
+	return n, nil
+}
+
+// preferred finds the agents that --prefer names.
+func (f *placeFlags) preferred(ctx context.Context, c *client.Client) (ids []api.AgentID, err error) {
+	for _, word := range f.prefer {
+		found, err := nouns.Agents.Find(ctx, c, word)
+		if err != nil {
+			return nil, err
+		}
+		ids = append(ids, api.AgentID(found.ID))
+	}
+	return ids, nil
 }
 
 // takeVolumes adds the volumes that --volume names to what the task asks for. Whoever

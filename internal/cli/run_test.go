@@ -1,6 +1,7 @@
 package cli_test
 
 import (
+	"net"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -85,5 +86,49 @@ func TestAWaitingRunNamesTheNearestAgent(t *testing.T) {
 	web.signal(syscall.SIGINT)
 	if code := waits.wait(); code != 0 || strings.Count(waits.stderr.String(), "waiting for resources") != 1 {
 		t.Errorf("exit code %d, %s", code, &waits.stderr)
+	}
+}
+
+// A run that detaches leaves its tasks behind, with ports of their own that are listed; teardown ends them. A program that
+// fails is started again.
+func TestRunAsPeopleUseIt(t *testing.T) {
+	d := startDev(t)
+	file := filepath.Join(t.TempDir(), "greeting")
+	if err := os.WriteFile(file, []byte("hello\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	line := "cat greeting; test -n \"$TENDER_TASK_PORT_HTTP\" && echo $TENDER_TASK_PORT_HTTP; exec sleep 1000"
+	stdout, stderr, code := tender(t, d.env, "run", "--detach", "-n", "2", "--name", "web", "--port", "http", "--uri", file, "--spread", "agent", "--", "sh", "-c", line)
+	tasks := strings.Fields(stdout)
+	if code != 0 || len(tasks) != 2 || !strings.HasSuffix(tasks[0], "/web.0") || !strings.Contains(stderr, "2 tasks of framework-") {
+		t.Fatalf("exit code %d, %q, %s", code, stdout, stderr)
+	}
+	until(t, "two endpoints", func() bool {
+		stdout, _, _ = tender(t, d.env, "get", "endpoints", "web", "-o", "name")
+		return len(strings.Fields(stdout)) == 2
+	})
+	_, port, err := net.SplitHostPort(strings.Fields(stdout)[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	until(t, "the output of a task", func() bool {
+		stdout, _, _ = tender(t, d.env, "logs", tasks[0])
+		return stdout == "hello\n"+port+"\n"
+	})
+	if stdout, stderr, code := tender(t, d.env, "get", "endpoints", "-o", "json"); code != 0 || !strings.Contains(stdout, `"port": "http"`) {
+		t.Errorf("exit code %d, %q, %s", code, stdout, stderr)
+	}
+	if stdout, stderr, code := tender(t, d.env, "teardown", "web", "--force"); code != 0 {
+		t.Errorf("teardown: exit code %d, %q, %s", code, stdout, stderr)
+	}
+	until(t, "the end of the tasks", func() bool { return len(get(t, d.env, "tasks").Items) == 0 })
+
+	count := filepath.Join(t.TempDir(), "count")
+	_, stderr, code = tender(t, d.env, "run", "--restart", "2", "--", "sh", "-c", "echo >> "+count+"; exit 6")
+	if code != 6 || strings.Count(stderr, "starting it again") != 2 {
+		t.Errorf("exit code %d, %s", code, stderr)
+	}
+	if lines, err := os.ReadFile(count); err != nil || len(lines) != 3 {
+		t.Errorf("it has run %d times, %v", len(lines), err)
 	}
 }

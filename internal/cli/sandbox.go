@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -9,8 +10,10 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -19,6 +22,7 @@ import (
 	"github.com/tenderhq/tender/internal/cli/client"
 	"github.com/tenderhq/tender/internal/cli/logtail"
 	"github.com/tenderhq/tender/internal/cli/nouns"
+	"github.com/tenderhq/tender/internal/cli/show"
 	"github.com/tenderhq/tender/internal/cli/terminal"
 	"github.com/tenderhq/tender/internal/sandbox"
 )
@@ -41,14 +45,7 @@ func (a *App) cpCommand() *cobra.Command {
 		if !named || word == "" {
 			return usagef("%q names no file of a task; write TASK:PATH, as in framework-1/job.0:result.txt", args[0])
 		}
-		task, err := nouns.Task(ctx, c, word)
-		if err != nil {
-			return err
-		}
-		if task.GetAgentId() == "" {
-			return fmt.Errorf("%s is %s and was never on an agent, so it has no files", nouns.TaskRef(task), task.GetState())
-		}
-		address, err := agentAddress(c, task)(ctx)
+		file, err := fileOf(ctx, c, word, name, executor)
 		if err != nil {
 			return err
 		}
@@ -56,16 +53,98 @@ func (a *App) cpCommand() *cobra.Command {
 		if len(args) == 2 {
 			to = args[1]
 		}
-		file := sandbox.File{
-			Task: api.TaskRef{Framework: api.FrameworkID(task.GetFrameworkId()), Task: api.TaskID(task.GetId())},
-			Path: name, Executor: executor, Address: address, Dial: c.DialAgent,
-		}
 		if to == "-" {
 			return file.Copy(ctx, a.Stdout)
 		}
 		return copyTo(to, path.Base(name), func(w io.Writer) error { return file.Copy(ctx, w) })
 	})
 	return command
+}
+
+// filesMax is how many files of a folder are listed, unless more are asked for.
+const filesMax = 1000
+
+func filesCommand(a *App) *cobra.Command {
+	var executor bool
+	var format string
+	var limit int
+	command := &cobra.Command{
+		Use:   "files TASK [PATH]",
+		Short: "List the files of a task's sandbox",
+		Long: "List what is in a task's sandbox, or in a folder of it, also after its end for as long as its agent keeps that.\n" +
+			"With --executor, the folder of the task's executor. 'tender cp TASK:PATH -' prints a file.\n\n" +
+			"TASK is FRAMEWORK/TASK, or any unique start of it or of the task's own ID.",
+		Args:              between(1, "TASK", "PATH"),
+		ValidArgsFunction: a.completeIDs("tasks"),
+	}
+	command.Flags().BoolVar(&executor, "executor", false, "the folder of the task's executor instead")
+	command.Flags().StringVarP(&format, "output", "o", "table", "table, json or name")
+	command.Flags().IntVar(&limit, "limit", filesMax, "at most so many")
+	command.RunE = a.withClient(func(ctx context.Context, c *client.Client, args []string) error {
+		if err := checkFormat(format, "table", "json", "name"); err != nil {
+			return err
+		}
+		if limit < 1 {
+			return usagef("--limit is %d; write how many are wanted", limit)
+		}
+		name := ""
+		if len(args) == 2 {
+			name = args[1]
+		}
+		file, err := fileOf(ctx, c, args[0], name, executor)
+		if err != nil {
+			return err
+		}
+		items, more, err := file.List(ctx, limit)
+		if err != nil {
+			return err
+		}
+		if more {
+			fmt.Fprintf(a.Stderr, "and more; --limit cut the list\n")
+		}
+		return printFiles(a.Stdout, format, items)
+	})
+	return command
+}
+
+// fileOf is a file of a task, or of its executor, at its agent.
+func fileOf(ctx context.Context, c *client.Client, word, name string, executor bool) (sandbox.File, error) {
+	task, err := nouns.Task(ctx, c, word)
+	if err != nil {
+		return sandbox.File{}, err
+	}
+	if task.GetAgentId() == "" {
+		return sandbox.File{}, fmt.Errorf("%s is %s and was never on an agent, so it has no files", nouns.TaskRef(task), task.GetState())
+	}
+	address, err := agentAddress(c, task)(ctx)
+	return sandbox.File{
+		Task: api.TaskRef{Framework: api.FrameworkID(task.GetFrameworkId()), Task: api.TaskID(task.GetId())},
+		Path: name, Executor: executor, Address: address, Dial: c.DialAgent,
+	}, err
+}
+
+func printFiles(to io.Writer, format string, items []sandbox.Item) error {
+	switch format {
+	case "json":
+		encoder := json.NewEncoder(to)
+		encoder.SetIndent("", "  ")
+		return encoder.Encode(map[string]any{"items": append([]sandbox.Item{}, items...)})
+	case "name":
+		for _, item := range items {
+			if _, err := fmt.Fprintln(to, item.Name); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	if len(items) == 0 {
+		return nil
+	}
+	var rows [][]string
+	for _, item := range items {
+		rows = append(rows, []string{item.Name, item.Kind, strconv.FormatInt(item.Bytes, 10), item.Modified.Format(time.DateTime)})
+	}
+	return show.Table(to, []string{"NAME", "KIND", "BYTES", "MODIFIED"}, rows)
 }
 
 // copyTo has a file written, in a folder under its own name. It is there when it is whole.

@@ -155,6 +155,8 @@ var Table = []Row{
 	{Call: "agent GET /v1/logs/{framework}/{task}/{stream}", On: OnTasks, Ticket: true},
 	{Call: "agent GET /v1/output/{framework}/{task}", On: OnTasks, Ticket: true},
 	{Call: "agent GET /v1/files/{framework}/{task}/{path...}", On: OnTasks, Ticket: true},
+	{Call: "agent GET /v1/state", On: OnCluster, Kinds: []Kind{Master}, Ticket: true},
+	{Call: "agent GET /v1/flags", On: OnCluster, Kinds: []Kind{Master}, Ticket: true},
 	{Call: "agent POST /v1/exec/{framework}/{task}", Verb: Operate, Action: "exec", On: OnTasks, Changes: true, Check: "no ticket opens it: one says only that its bearer may look"},
 }
 

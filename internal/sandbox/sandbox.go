@@ -13,6 +13,7 @@ import (
 	"net/url"
 	"path"
 	"strings"
+	"time"
 
 	"github.com/tenderhq/tender/api"
 )
@@ -43,21 +44,15 @@ const (
 // Copy writes the file. The error's kind is NotFound where the agent has no such task or file (any more), Limit for a file of
 // more than Most bytes, Invalid for a folder, and Unavailable for an agent that does not answer to the end.
 func (f File) Copy(ctx context.Context, to io.Writer) error {
-	name := path.Clean("/" + f.Path)[1:]
 	if f.Address == "" {
-		return api.E(op, api.Unavailable, f.subject(), errors.New("its agent has told no address for HTTP; it was started with --http-port 0"))
+		return f.noAddress()
 	}
-	response, err := f.get(ctx, name)
+	response, err := f.ask(ctx, f.name(), url.Values{})
 	if err != nil {
-		return api.E(op, api.Unavailable, f.subject(), err)
+		return err
 	}
 	defer func() { _ = response.Body.Close() }() // read to its end or given up
-	switch {
-	case response.StatusCode == http.StatusNotFound:
-		return api.E(op, api.NotFound, f.subject(), errors.New(why(response)))
-	case response.StatusCode != http.StatusOK:
-		return api.E(op, api.Unavailable, f.subject(), fmt.Errorf("the agent answers %s: %s", response.Status, why(response)))
-	case response.Header.Get("Content-Type") == "application/json":
+	if response.Header.Get("Content-Type") == "application/json" {
 		return api.E(op, api.Invalid, f.subject(), fmt.Errorf("this is a folder; it has %s", contents(response.Body)))
 	}
 	return f.copy(to, response.Body)
@@ -95,12 +90,84 @@ func (s *sink) Write(p []byte) (n int, err error) {
 	return n, s.err
 }
 
-func (f File) get(ctx context.Context, name string) (*http.Response, error) {
+// Item is one entry of a folder.
+type Item struct {
+	Name     string    `json:"name"`
+	Kind     string    `json:"kind"` // file, folder or other
+	Bytes    int64     `json:"bytes"`
+	Modified time.Time `json:"modified"`
+}
+
+// List lists the folder, in the order of names: at most so many entries, and whether there are more. The error's kinds are
+// those of Copy, but that it is a file which is Invalid.
+func (f File) List(ctx context.Context, most int) (items []Item, more bool, err error) {
+	if f.Address == "" {
+		return nil, false, f.noAddress()
+	}
+	for token := ""; ; {
+		page, err := f.page(ctx, token)
+		if err != nil {
+			return nil, false, err
+		}
+		items = append(items, page.Items...)
+		if len(items) >= most {
+			return items[:most], len(items) > most || page.Next != "", nil
+		}
+		if token = page.Next; token == "" {
+			return items, false, nil
+		}
+	}
+}
+
+type page struct {
+	Items []Item `json:"items"`
+	Next  string `json:"next_page_token"`
+}
+
+func (f File) page(ctx context.Context, token string) (page page, err error) {
+	response, err := f.ask(ctx, f.name(), url.Values{"page_token": {token}})
+	if err != nil {
+		return page, err
+	}
+	defer func() { _ = response.Body.Close() }() // read to its end or given up
+	if response.Header.Get("Content-Type") != "application/json" {
+		return page, api.E(op, api.Invalid, f.subject(), errors.New("this is a file; 'tender cp' copies it"))
+	}
+	if err := json.NewDecoder(io.LimitReader(response.Body, folderBytesMax)).Decode(&page); err != nil {
+		return page, api.E(op, api.Unavailable, f.subject(), err)
+	}
+	return page, nil
+}
+
+func (f File) name() string { return path.Clean("/" + f.Path)[1:] }
+
+func (f File) noAddress() error {
+	return api.E(op, api.Unavailable, f.subject(), errors.New("its agent has told no address for HTTP; it was started with --http-port 0"))
+}
+
+// ask asks the agent, and makes an error of a refusal.
+func (f File) ask(ctx context.Context, name string, query url.Values) (*http.Response, error) {
+	response, err := f.get(ctx, name, query)
+	if err != nil {
+		return nil, api.E(op, api.Unavailable, f.subject(), err)
+	}
+	if response.StatusCode == http.StatusOK {
+		return response, nil
+	}
+	defer func() { _ = response.Body.Close() }() // what is of use is read
+	if response.StatusCode == http.StatusNotFound {
+		return nil, api.E(op, api.NotFound, f.subject(), errors.New(why(response)))
+	}
+	return nil, api.E(op, api.Unavailable, f.subject(), fmt.Errorf("the agent answers %s: %s", response.Status, why(response)))
+}
+
+func (f File) get(ctx context.Context, name string, query url.Values) (*http.Response, error) {
 	parts := []string{"v1", "files", string(f.Task.Framework), string(f.Task.Task)}
 	target := url.URL{Scheme: "http", Host: f.Address, Path: "/" + strings.Join(append(parts, name), "/")}
 	if f.Executor {
-		target.RawQuery = "executor=1"
+		query.Set("executor", "1")
 	}
+	target.RawQuery = query.Encode()
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, target.String(), nil)
 	if err != nil {
 		return nil, err

@@ -56,11 +56,15 @@ var (
 	Tasks      = Kind{"tasks", "the tasks; --all also those that have ended", []string{"state", "agent", "framework", "role", "all"}, taskStates(), listTasks}
 	Offers     = Kind{"offers", "the offers that frameworks hold now", []string{"agent", "framework", "role"}, nil, listOffers}
 	Principals = Kind{"principals", "those to whom something was granted, and what; --all also those that were revoked", []string{"all", "stale"}, nil, listPrincipals}
-	Roles      = Kind{"roles", "the roles with weight, priority and quota", []string{"stale"}, nil, listRoles}
+	Endpoints  = Kind{"endpoints", "where tasks that run (and pass their health checks) are reached, by their named ports; of a framework or a task",
+		[]string{"agent", "framework", "role"}, nil, listEndpoints}
+	Roles = Kind{"roles", "the roles with weight, priority and quota", []string{"stale"}, nil, listRoles}
 )
 
 // Kinds are all of them in the order in which people are told.
-func Kinds() []Kind { return []Kind{Masters, Agents, Frameworks, Tasks, Offers, Roles, Principals} }
+func Kinds() []Kind {
+	return []Kind{Masters, Agents, Frameworks, Tasks, Endpoints, Offers, Roles, Principals}
+}
 
 // taskStates are all that a list can show: UNKNOWN is only ever an answer to one framework.
 func taskStates() (names []string) {

@@ -13,6 +13,7 @@ import (
 type instance struct {
 	index    int
 	attempts int        // begun so far
+	restarts int        // of these, because its program had ended
 	live     []*attempt // launched and not ended: one, or two when the agent of the first is silent
 	rest     time.Time  // not launched again before
 	over     bool
@@ -28,6 +29,7 @@ type attempt struct {
 	copied   bool               // all of it, or as much as could be had
 	behind   bool               // it has ended, and was not copied then
 	unwanted bool               // it was killed in favor of another attempt
+	reached  string             // where, as it was said; "" = nowhere, or not said yet
 	silent   time.Time          // since when its agent is; zero: it is not
 	ended    chan struct{}      // closed at its terminal status
 	size     *api.OutputSize    // of what it has written, when that is known; to be read when ended is closed

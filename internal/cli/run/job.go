@@ -3,13 +3,17 @@ package run
 import (
 	"context"
 	"fmt"
+	"maps"
+	"net"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/framework"
+	"github.com/tenderhq/tender/framework/pack"
 )
 
 // session is what the job asks of the SDK.
@@ -17,6 +21,7 @@ type session interface {
 	FrameworkID() api.FrameworkID
 	Demand(demand api.Demand) error
 	Kill(task api.TaskID, options ...framework.KillOption) error
+	Teardown() error
 }
 
 // job is the scheduler. The SDK calls it from one goroutine, the runner from another. It keeps what runs, and of all
@@ -26,6 +31,7 @@ type job struct {
 	follow func(*attempt)
 	own    context.Context //nolint:containedctx // ends with the run
 	over   chan struct{}   // closed when every instance is over
+	away   chan struct{}   // closed when a run that detaches may leave
 
 	mu       sync.Mutex
 	client   session     // nil before the first session
@@ -54,7 +60,7 @@ const (
 
 func newJob(own context.Context, config Config, follow func(*attempt)) *job {
 	return &job{
-		config: config, follow: follow, own: own, over: make(chan struct{}), live: map[api.TaskID]*attempt{}, launched: time.Now(),
+		config: config, follow: follow, own: own, over: make(chan struct{}), away: make(chan struct{}), live: map[api.TaskID]*attempt{}, launched: time.Now(),
 	}
 }
 
@@ -99,7 +105,14 @@ func (j *job) demand() {
 	}
 	demand := api.Demand{Role: j.config.Role}
 	if n := j.waiting(); n > 0 {
-		demand.Shapes = []api.Shape{{Resources: j.config.Task.Resources, Count: int64(n), Constraint: j.config.Constraint}}
+		shape := api.Shape{
+			Resources: pack.Ask(j.config.Task), Count: int64(n), Constraint: j.config.Constraint,
+			Preferred: j.config.Preferred, Group: j.config.Task.Group,
+		}
+		if j.config.Spread != "" {
+			shape.Spread = []api.Spread{{By: j.config.Spread}}
+		}
+		demand.Shapes = []api.Shape{shape}
 	}
 	// Demand only makes offers better; without it they are answered just as well.
 	_ = j.client.Demand(demand)
@@ -126,25 +139,19 @@ func (j *job) answer(offer api.Offer, now time.Time) api.Answer {
 	if j.behind > behindMax {
 		return api.Decline(offer, restMin)
 	}
-	rest := offer.Resources.UsableBy(offer.Role)
-	var tasks []api.Task
+	bin := &pack.Bin{Offer: offer, Left: offer.Resources.UsableBy(offer.Role)}
 	resting := false
-	for len(tasks) < answerTasksMax {
-		_, left, fits := rest.Carve(j.config.Task.Resources)
-		if !fits {
-			break
-		}
+	for len(bin.Tasks) < answerTasksMax && bin.Fits(j.config.Task) {
 		i := j.next(offer.Agent, now)
 		if i == nil {
 			resting = len(j.again) > 0
 			break
 		}
-		rest = left
-		tasks = append(tasks, j.launch(i, offer.Agent, now))
+		bin.Put(j.launch(i, offer.Agent, now)) // it fits, as all of them ask for the same
 	}
 	switch {
-	case len(tasks) > 0:
-		answer := api.Launch(offer, tasks...)
+	case len(bin.Tasks) > 0:
+		answer := api.Launch(offer, bin.Tasks...)
 		answer.Filter = api.NoFilter
 		return answer
 	case resting:
@@ -178,6 +185,8 @@ func (j *job) Update(_ context.Context, status api.Status) error {
 		return nil // it has ended
 	}
 	a.state = status.State
+	j.tellPorts(a, status)
+	defer j.detachIfPlaced()
 	if status.Agent != "" {
 		a.agent = status.Agent
 	}
@@ -218,11 +227,18 @@ func (j *job) ended(a *attempt, status api.Status) {
 	i := a.of
 	j.end(a, status.Output)
 	again := status.State == api.TaskDropped || j.config.Retry && blameless(status)
+	restart := !again && j.restarts(i, status)
+	again = again || restart
 	switch {
 	case i.over || a.unwanted:
 	case again && (len(i.live) > 0 || j.waits(i)): // the other attempt goes on
 	case again && !j.killing:
-		j.config.Say("%s was not to be (%s); trying again", a.id, why(status))
+		if restart {
+			i.restarts++
+			j.config.Say("%s ended %s; starting it again", a.id, why(status))
+		} else {
+			j.config.Say("%s was not to be (%s); trying again", a.id, why(status))
+		}
 		i.rest = time.Now().Add(min(restMin<<min(i.attempts-1, 10), restMax))
 		j.again = append(j.again, i)
 		j.demand()
@@ -234,6 +250,32 @@ func (j *job) ended(a *attempt, status api.Status) {
 			j.dismiss(other)
 		}
 	}
+}
+
+// restarts says whether an instance is started again because of how its program ended. What somebody has killed stays
+// ended.
+func (j *job) restarts(i *instance, status api.Status) bool {
+	asked := status.Reason == api.ReasonKilledByOperator || status.Reason == api.ReasonKilledByFramework
+	switch {
+	case asked || i.over || j.killing:
+		return false
+	case j.config.Restart < 0:
+		return status.State == api.TaskFinished || status.State == api.TaskFailed
+	}
+	return status.State == api.TaskFailed && i.restarts < j.config.Restart
+}
+
+// tellPorts says where a task is reached, once it runs.
+func (j *job) tellPorts(a *attempt, status api.Status) {
+	if a.reached != "" || status.State != api.TaskRunning || len(status.Ports) == 0 {
+		return
+	}
+	var places []string
+	for _, name := range slices.Sorted(maps.Keys(status.Ports)) {
+		places = append(places, name+" at "+net.JoinHostPort(status.Hostname, strconv.Itoa(int(status.Ports[name]))))
+	}
+	a.reached = strings.Join(places, ", ")
+	j.config.Say("%s has %s", a.id, a.reached)
 }
 
 // blameless ends are not the task's fault, nor asked for by whoever runs it.

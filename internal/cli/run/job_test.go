@@ -19,6 +19,7 @@ import (
 // asked notes what the job asks of the SDK.
 type asked struct {
 	demands []string
+	wanted  api.Shape // of the last demand
 	kills   []api.TaskID
 }
 
@@ -27,11 +28,13 @@ func (a *asked) FrameworkID() api.FrameworkID { return "framework-1" }
 func (a *asked) Demand(d api.Demand) error {
 	text := "nothing"
 	for _, shape := range d.Shapes {
-		text = fmt.Sprintf("%d x %v", shape.Count, shape.Resources)
+		text, a.wanted = fmt.Sprintf("%d x %v", shape.Count, shape.Resources), shape
 	}
 	a.demands = append(a.demands, text)
 	return nil
 }
+
+func (a *asked) Teardown() error { return nil }
 
 func (a *asked) Kill(task api.TaskID, _ ...framework.KillOption) error {
 	a.kills = append(a.kills, task)
@@ -446,5 +449,75 @@ func TestAnEndInWords(t *testing.T) {
 		if got := why(status); got != want {
 			t.Errorf("got %q, want %q", got, want)
 		}
+	}
+}
+
+// A program that fails is started again so often, and no more; one that somebody has killed is not.
+func TestRestarts(t *testing.T) {
+	s := tell(1, func(c *Config) { c.Restart = 1 })
+	same(t, s.offer(1), "hello.0")
+	s.update(t, "hello.0", api.TaskFailed, 3)
+	s.again[0].rest = time.Time{}
+	same(t, s.offer(1), "hello.0.again1")
+	s.update(t, "hello.0.again1", api.TaskFailed, 4)
+	if !s.allOver() || s.code() != 4 {
+		t.Errorf("over: %v, exit code %d", s.allOver(), s.code())
+	}
+	if !slices.Contains(s.said, "hello.0 ended FAILED: exit code 3; starting it again") {
+		t.Errorf("said: %q", s.said)
+	}
+	always := tell(1, func(c *Config) { c.Restart = -1 })
+	same(t, always.offer(1), "hello.0")
+	always.update(t, "hello.0", api.TaskFinished, 0)
+	always.again[0].rest = time.Time{}
+	same(t, always.offer(1), "hello.0.again1")
+	if err := always.Update(t.Context(), api.Status{Task: "hello.0.again1", State: api.TaskKilled, Reason: api.ReasonKilledByOperator}); err != nil {
+		t.Fatal(err)
+	}
+	if !always.allOver() {
+		t.Error("what an operator has killed is started again")
+	}
+}
+
+// Each task gets ports of its own out of the offer, and says where it is reached once it runs; where it is to be is in
+// the demand.
+func TestPortsAndPlaces(t *testing.T) {
+	s := tell(2, func(c *Config) {
+		c.Task.Ports = map[string]uint16{"http": 0, "admin": 0}
+		c.Preferred, c.Spread = []api.AgentID{"agent-7"}, api.ByZone
+	})
+	shape := s.wanted
+	if want := "cpus:1;mem:100;ports:2"; shape.Resources.String() != want || shape.Spread[0].By != api.ByZone || shape.Preferred[0] != "agent-7" {
+		t.Errorf("the demand is %+v, with %v", shape, shape.Resources)
+	}
+	offer := api.Offer{ID: "offer-1-1", Agent: "agent-1", Role: api.DefaultRole, Resources: api.Scalars(4, 4000).Plus(api.NewResources(
+		api.Resource{Label: api.Label{Name: "ports"}, Ranges: api.NewRanges(api.Range{Begin: 31000, End: 31002})}))}
+	answers := s.Offers(t.Context(), []api.Offer{offer})
+	tasks := answers[0].Operations[0].Tasks
+	if len(tasks) != 1 || tasks[0].Ports["admin"] != 31000 || tasks[0].Ports["http"] != 31001 {
+		t.Fatalf("launched: %+v", tasks)
+	}
+	for range 2 {
+		status := api.Status{Task: "hello.0", Agent: "agent-1", Hostname: "h1", State: api.TaskRunning, Ports: tasks[0].Ports}
+		if err := s.Update(t.Context(), status); err != nil {
+			t.Fatal(err)
+		}
+	}
+	same(t, s.said, "hello.0 has admin at h1:31000, http at h1:31001")
+}
+
+// A run that detaches may leave when agents have all tasks, and not before.
+func TestDetachWaitsForTheAgents(t *testing.T) {
+	s := tell(2, func(c *Config) { c.Detach = time.Hour })
+	same(t, s.offer(1), "hello.0")
+	s.update(t, "hello.0", api.TaskRunning)
+	same(t, s.offer(1), "hello.1")
+	s.update(t, "hello.1", api.TaskStaging)
+	if s.detached() {
+		t.Error("it leaves before an agent has the last task")
+	}
+	s.update(t, "hello.1", api.TaskStarting)
+	if !s.detached() || s.allOver() {
+		t.Errorf("it may leave: %v, all is over: %v", s.detached(), s.allOver())
 	}
 }

@@ -4,6 +4,7 @@
 package run
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -37,6 +38,15 @@ type Config struct {
 	Unreachable time.Duration
 	// Revocable asks for the task's cpus and mem out of what other tasks leave unused.
 	Revocable bool
+	// Preferred agents are offered first while tasks fit there. Spread is the kind of place in as many of which the
+	// tasks are to be; "": anywhere.
+	Preferred []api.AgentID
+	Spread    api.Place
+	// Restart is how often an instance is started again whose program failed; negative: always, and also when it ended
+	// well. Default: never.
+	Restart int
+	// Detach has the run return as soon as an agent has each task; they live on for so long. Default: it stays.
+	Detach time.Duration
 	// Dial and DialAgent open connections to masters and to agents. Default TCP.
 	Dial, DialAgent func(ctx context.Context, address string) (net.Conn, error)
 	// Stdout and Stderr take the tasks' output.
@@ -84,6 +94,9 @@ func Run(ctx context.Context, config Config) (code int, err error) {
 	if config.Revocable {
 		config.Task.Resources = config.Task.Resources.AsRevocable()
 	}
+	if config.Spread != "" {
+		config.Task.Group = config.Name
+	}
 	out := newOutputs(config.Stdout, config.Stderr, config.Instances > 1)
 	config.Say = out.aside(config.Say)
 	// What this run started ends with it, and not with ctx: the ends of killed tasks are awaited.
@@ -96,7 +109,7 @@ func Run(ctx context.Context, config Config) (code int, err error) {
 	go func() {
 		session <- framework.Run(own, framework.Config{
 			Masters: config.Masters, Dialer: config.Dial, Token: framework.NoToken, Name: config.Name, Roles: []api.Role{config.Role},
-			FailoverTimeout: failoverTimeout, Constraint: config.Constraint, TeardownAtEnd: true,
+			FailoverTimeout: cmp.Or(config.Detach, failoverTimeout), Constraint: config.Constraint, TeardownAtEnd: config.Detach == 0,
 			Suppressed: true, // until the demand is told: an offer before it fits by chance
 			Revocable:  config.Revocable,
 		}, r.job)
@@ -107,9 +120,16 @@ func Run(ctx context.Context, config Config) (code int, err error) {
 	}
 	r.outputs.Wait()
 	r.out.noBar()
+	if config.Detach > 0 && r.job.allOver() { // its framework was told to go
+		select {
+		case ended := <-session:
+			session <- ended
+		case <-time.After(leaveAfter):
+		}
+	}
 	stop()
 	// The session's end is the removal of the framework; should no master answer, its failover time removes it.
-	if ended := <-session; err == nil && ended != nil && !r.job.allOver() {
+	if ended := <-session; err == nil && ended != nil && !r.job.allOver() && !r.job.detached() {
 		err = ended
 	}
 	return r.job.code(), errors.Join(err, r.out.err())
@@ -125,7 +145,9 @@ func (r *runner) watch(ctx context.Context, session chan error) error {
 	for {
 		select {
 		case <-r.job.over:
-			return nil
+			return r.job.teardown()
+		case <-r.job.away:
+			return r.tellTasks()
 		case err := <-session:
 			session <- nil // for Run
 			if err == nil {
@@ -163,6 +185,10 @@ func (r *runner) draw() {
 
 // follow brings the output of an attempt here. The job calls it once for each, when an agent has it.
 func (r *runner) follow(a *attempt) {
+	if r.config.Detach > 0 {
+		a.drop()
+		return // nobody stays to read it
+	}
 	task, agent := r.job.ref(a.id), a.agent
 	r.outputs.Go(func() {
 		defer r.job.followedToItsEnd(a)

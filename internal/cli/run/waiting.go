@@ -13,6 +13,7 @@ import (
 
 	"github.com/tenderhq/tender/api"
 	apiv1 "github.com/tenderhq/tender/api/v1"
+	"github.com/tenderhq/tender/framework/pack"
 	"github.com/tenderhq/tender/internal/cli/client"
 )
 
@@ -117,7 +118,7 @@ func withoutNumbers(text string) string {
 
 // judge returns a TooLarge when every agent is known and none could ever hold the task.
 func (r *runner) judge(agents []*apiv1.AgentView) error {
-	asked := r.config.Task.Resources
+	asked := pack.Ask(r.config.Task)
 	var largest api.Resources
 	for _, agent := range agents {
 		if agent.GetState() == api.AgentTombstone.String() || slices.Contains(agent.GetMarks(), "gone") {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/internal/cli/settings"
 )
 
@@ -135,6 +136,36 @@ func TestWrongSettingsAreNamedWithTheirPlace(t *testing.T) {
 			if !strings.Contains(err.Error(), want) {
 				t.Errorf("%v %q: %q does not say %q", test.env, test.file, err, want)
 			}
+		}
+	}
+}
+
+func TestFilesAndPortsOfTasks(t *testing.T) {
+	for text, want := range map[string]api.URI{
+		"/a/b":                                 {Source: "/a/b"},
+		"/a/b,executable":                      {Source: "/a/b", Executable: true},
+		"https://h/x,sha256=ab,name=n,extract": {Source: "https://h/x", SHA256: "ab", Name: "n", Extract: true},
+	} {
+		if got, err := settings.ParseURI(text); err != nil || got != want {
+			t.Errorf("%s: %+v, %v", text, got, err)
+		}
+	}
+	for _, text := range []string{"", ",extract", "/a,extrakt"} {
+		if got, err := settings.ParseURI(text); err == nil {
+			t.Errorf("%q is read as %+v", text, got)
+		}
+	}
+	ports, err := settings.ParsePorts([]string{"http", "admin"})
+	if err != nil || len(ports) != 2 || ports["http"] != 0 || !settings.PortResources(ports).IsZero() {
+		t.Errorf("%v, %v", ports, err)
+	}
+	ports, err = settings.ParsePorts([]string{"http=8080", "admin=8081"})
+	if err != nil || ports["http"] != 8080 || settings.PortResources(ports).String() != "ports:[8080-8081]" {
+		t.Errorf("%v, %v, %v", ports, settings.PortResources(ports), err)
+	}
+	for _, texts := range [][]string{{"http=0"}, {"http=65536"}, {"http=x"}, {""}, {"a/b"}, {"http", "http"}, {"http", "admin=1"}} {
+		if got, err := settings.ParsePorts(texts); err == nil {
+			t.Errorf("%q is read as %v", texts, got)
 		}
 	}
 }

@@ -1,0 +1,88 @@
+package agent
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"testing"
+
+	"github.com/tenderhq/tender/agent/core"
+	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/internal/protocol"
+)
+
+// What is on an agent is told as JSON, a folder by pages, and a file by ranges.
+func TestLookingIntoAnAgent(t *testing.T) {
+	master := newScript(t)
+	config := testConfig(t, master.address)
+	config.Listener, config.Flags = loopback(t), map[string]string{"zone": "z1"}
+	a := run(t, config)
+	await(master, "registration", func(protocol.RegisterAgent) bool { return true })
+	<-a.Ready()
+	master.launch(command("t1", "echo 0123456789; exec sleep 1000"))
+	master.launch(command("t2", "exit 3"))
+	group := master.status("t1", api.TaskRunning)
+	master.status("t2", api.TaskFailed)
+	<-follow(t, overHTTP2(t), "http://"+a.Address()+"/v1/output/f1/t1?stdout=0&follow=1").up // it has printed
+	read := func(path, span string) (string, int) {
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+a.Address()+path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if span != "" {
+			request.Header.Set("Range", span)
+		}
+		response, err := http.DefaultClient.Do(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer response.Body.Close()
+		text, err := io.ReadAll(response.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text), response.StatusCode
+	}
+	var state core.Picture
+	text, _ := read("/v1/state", "")
+	if err := json.Unmarshal([]byte(text), &state); err != nil {
+		t.Fatal(err)
+	}
+	if state.Agent != group.Agent || !state.Registered || len(state.Executors) != 1 || state.Executors[0].PID == 0 || state.Executors[0].Phase != "running" {
+		t.Errorf("state: %s", text)
+	}
+	if len(state.Tasks) == 0 || state.Tasks[0].Task != "t1" || state.Tasks[0].State != "RUNNING" || state.Tasks[0].Group == 0 {
+		t.Errorf("state: %s", text)
+	}
+	if text, _ := read("/v1/flags", ""); !json.Valid([]byte(text)) || text == "" {
+		t.Errorf("flags: %q", text)
+	}
+	if text, code := read("/v1/files/f1/t1/stdout", "bytes=3-5"); text != "345" || code != http.StatusPartialContent {
+		t.Errorf("a range is %q, %d", text, code)
+	}
+	if text, _ := read("/v1/files/f1/t1/?limit=1", ""); text != page(t, text, "stderr", "stderr") {
+		t.Errorf("the first page is %q", text)
+	}
+	if text, _ := read("/v1/files/f1/t1/?limit=1&page_token=stderr", ""); text != page(t, text, "stdout", "") {
+		t.Errorf("the second page is %q", text)
+	}
+	if text, code := read("/v1/files/f1/t1/?limit=x", ""); code != http.StatusBadRequest {
+		t.Errorf("a wrong limit is answered by %d, %q", code, text)
+	}
+}
+
+// page is the text, if it has the one file and the token.
+func page(t *testing.T, text, name, token string) string {
+	t.Helper()
+	var got struct {
+		Items []struct{ Name string }
+		Next  string `json:"next_page_token"`
+	}
+	if err := json.Unmarshal([]byte(text), &got); err != nil {
+		t.Fatal(err)
+	}
+	if len(got.Items) != 1 || got.Items[0].Name != name || got.Next != token {
+		return "another page"
+	}
+	return text
+}

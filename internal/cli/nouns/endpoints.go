@@ -1,0 +1,80 @@
+package nouns
+
+import (
+	"cmp"
+	"context"
+	"maps"
+	"net"
+	"slices"
+	"strconv"
+	"strings"
+
+	"google.golang.org/protobuf/types/known/structpb"
+
+	"github.com/tenderhq/tender/api"
+	apiv1 "github.com/tenderhq/tender/api/v1"
+	"github.com/tenderhq/tender/internal/cli/client"
+)
+
+// endpoint is a named port of a task that runs and, where it has health checks, passes them.
+type endpoint = *structpb.Struct
+
+func fieldOf(name string) func(endpoint) string {
+	return func(e endpoint) string { return e.GetFields()[name].GetStringValue() }
+}
+
+var endpointColumns = []column[endpoint]{
+	text("ENDPOINT", fieldOf("address")),
+	text("PORT", fieldOf("port")),
+	text("TASK", fieldOf("task")),
+	text("AGENT", fieldOf("agent")),
+	wide(text("FRAMEWORK NAME", fieldOf("framework"))),
+	wide(text("HOSTNAME", fieldOf("hostname"))),
+}
+
+// listEndpoints lists the ports of tasks whose own name, or whose framework's, begins as the query says.
+func listEndpoints(ctx context.Context, c *client.Client, q *Query) (*Listing, error) {
+	running := *q
+	running.Prefix, running.Limit, running.States = "", 0, []string{api.TaskRunning.String()}
+	tasks, _, err := client.All(ctx, c.Operator().ListTasks, 0, running.tasks)
+	if err != nil {
+		return nil, err
+	}
+	slices.SortStableFunc(tasks, func(a, b *apiv1.TaskView) int { return cmp.Compare(TaskRef(a), TaskRef(b)) })
+	var items []endpoint
+	for _, task := range tasks {
+		named := strings.HasPrefix(task.GetId(), q.Prefix) || strings.HasPrefix(TaskRef(task), q.Prefix) || task.GetFrameworkName() == q.Prefix
+		if named && (task.Healthy == nil || task.GetHealthy()) {
+			items = append(items, endpointsOf(task)...)
+		}
+	}
+	more := q.Limit > 0 && len(items) > q.Limit
+	if more {
+		items = items[:q.Limit]
+	}
+	list := &structpb.ListValue{}
+	for _, item := range items {
+		list.Values = append(list.Values, structpb.NewStructValue(item))
+	}
+	message := &structpb.Struct{Fields: map[string]*structpb.Value{"items": structpb.NewListValue(list)}}
+	return listingOf(message, items, more, endpointColumns, fieldOf("address"), fieldOf("port")), nil
+}
+
+// endpointsOf are the ports of a task, where its agent says that it is reached.
+func endpointsOf(task *apiv1.TaskView) (endpoints []endpoint) {
+	host, _, err := net.SplitHostPort(task.GetAgentAddress())
+	if err != nil || host == "" {
+		host = task.GetHostname()
+	}
+	for _, port := range slices.Sorted(maps.Keys(task.GetPorts())) {
+		fields := map[string]*structpb.Value{"number": structpb.NewNumberValue(float64(task.GetPorts()[port]))}
+		for name, value := range map[string]string{
+			"address": net.JoinHostPort(host, strconv.Itoa(int(task.GetPorts()[port]))),
+			"port":    port, "task": TaskRef(task), "agent": task.GetAgentId(), "framework": task.GetFrameworkName(), "hostname": task.GetHostname(),
+		} {
+			fields[name] = structpb.NewStringValue(value)
+		}
+		endpoints = append(endpoints, &structpb.Struct{Fields: fields})
+	}
+	return endpoints
+}

@@ -1,0 +1,75 @@
+package run
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/tenderhq/tender/api"
+)
+
+// A run that detaches leaves when an agent has each of its tasks. Its framework stays, without a scheduler, for its
+// failover time; then the masters end it with its tasks.
+
+// placed says whether an agent has each instance, or had it. Under mu.
+func (j *job) placed() bool {
+	if j.fresh < j.config.Instances || len(j.again) > 0 {
+		return false
+	}
+	for _, a := range j.live { // order: irrelevant because one is enough
+		if a.state == api.TaskStaging || a.state == 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// detachIfPlaced ends a run that waits for no more than that. Under mu.
+func (j *job) detachIfPlaced() {
+	if j.config.Detach <= 0 || j.killing || !j.placed() {
+		return
+	}
+	select {
+	case <-j.away:
+	default:
+		close(j.away)
+	}
+}
+
+// tellTasks names the tasks that live on, for programs and people.
+func (r *runner) tellTasks() error {
+	ids := r.job.liveTasks()
+	for _, id := range ids {
+		if _, err := fmt.Fprintln(r.config.Stdout, r.job.ref(id)); err != nil {
+			return err
+		}
+	}
+	framework := r.job.ref("").Framework
+	r.config.Say("%s of %s live on for %v; 'tender logs -f TASK' shows what they print, 'tender teardown %s' ends them",
+		count(len(ids), "task"), framework, r.config.Detach, framework)
+	return nil
+}
+
+func (j *job) detached() bool {
+	select {
+	case <-j.away:
+		return true
+	default:
+		return false
+	}
+}
+
+// teardown removes a framework that would stay, though nothing of it is left.
+func (j *job) teardown() error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.config.Detach == 0 || j.client == nil {
+		return nil
+	}
+	return j.client.Teardown()
+}
+
+func (j *job) liveTasks() []api.TaskID {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return slices.Clone(sortedIDs(j.live))
+}
