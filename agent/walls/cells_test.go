@@ -104,6 +104,43 @@ func TestExecutorsHoldWhatTheirTasksHold(t *testing.T) {
 	}
 }
 
+// Of an executor with many small tasks the limits are not written with each that comes or goes; they are never too
+// small, and follow when much has changed.
+func TestManySmallTasksComeAndGo(t *testing.T) {
+	cells := opened(t, Config{PidsMax: 100})
+	ref := api.ExecutorRef{Framework: "framework-1", Executor: "many"}
+	if told, err := cells.Make(t.Context(), Holding{Executor: ref, Resources: api.Scalars(1, 100)}); told != "" || err != nil {
+		t.Fatal(told, err)
+	}
+	own := cells.of(ref).Child(cell.Own)
+	may := func() int { return number(t, own, own.Pids, "pids.max", "pids.max") }
+	id := func(i int) api.TaskID { return api.TaskID("t" + strconv.Itoa(i)) }
+	for i := range 40 {
+		if err := cells.Hold(ref, &api.Task{ID: id(i), Resources: api.Scalars(0.01, 1)}); err != nil {
+			t.Fatal(err)
+		}
+		if got := may(); got != 100*(i+2) {
+			t.Fatalf("with %d tasks it may have %d processes", i+1, got)
+		}
+	}
+	written := cells.holds.executors[ref].applied
+	for i := range 35 {
+		if err := cells.Release(api.TaskRef{Framework: "framework-1", Task: id(i)}); err != nil {
+			t.Fatal(err)
+		}
+		left := 40 - i
+		if got := may(); got < 100*left || left > 21 && got != 4100 || got > 200*left {
+			t.Errorf("with %d tasks left it may have %d processes", left-1, got)
+		}
+		if left > 21 && cells.holds.executors[ref].applied != written {
+			t.Errorf("with %d tasks left its limits were written again", left-1)
+		}
+	}
+	if _, _, err := cells.Clear(t.Context(), ref); err != nil {
+		t.Error(err)
+	}
+}
+
 // An executor that needs more memory than it may use is killed, and its end says so.
 func TestAnExecutorOutOfMemory(t *testing.T) {
 	cells := opened(t, Config{})

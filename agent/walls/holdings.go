@@ -32,7 +32,8 @@ type holding struct {
 	own     cell.Limits
 	sum     cell.Limits // of its tasks
 	tasks   map[api.TaskID]cell.Limits
-	memory  int64 // its limit: it never shrinks, as what the executor has kept can't be taken from it
+	memory  int64       // its limit: it never shrinks, as what the executor has kept can't be taken from it
+	applied cell.Limits // what its cells are set to; zero: nothing yet
 }
 
 func newHoldings() holdings {
@@ -106,19 +107,49 @@ func plus(a, b cell.Limits, sign int64) cell.Limits {
 // apply sets the cells of an executor to what it holds.
 func (i *holding) apply(around cell.Cell, rules cell.Rules) error {
 	all := plus(i.own, i.sum, +1)
+	all.CPUs = steady(i.applied.CPUs, all.CPUs)
 	weight := cell.Limits{CPUs: all.CPUs}
 	if i.builtin {
-		return around.Limit(weight)
+		return i.set(weight, func() error { return around.Limit(weight) })
 	}
 	i.memory = max(i.memory, all.Memory)
 	all.Memory = i.memory
-	if rules.PidsMax == 0 {
+	switch {
+	case rules.PidsMax == 0:
 		all.Pids = 0
+	case len(i.tasks) >= manyTasks && all.Pids <= i.applied.Pids && i.applied.Pids <= 2*all.Pids: // it grows at once, and shrinks by halves
+		all.Pids = i.applied.Pids
 	}
 	if !rules.HardQuota { // what one task may have is nothing that could be held for it alone
 		all.Quota = 0
 	}
-	return errors.Join(around.Limit(weight), around.Child(cell.Own).Limit(all))
+	return i.set(all, func() error { return errors.Join(around.Limit(weight), around.Child(cell.Own).Limit(all)) })
+}
+
+// set writes limits that are not those which the cells have: the kernel's files are dear to write, and thousands of
+// small tasks come and go in an executor without changing what is written there.
+func (i *holding) set(limits cell.Limits, write func() error) error {
+	if limits == i.applied {
+		return nil
+	}
+	i.applied = cell.Limits{}
+	if err := write(); err != nil {
+		return err
+	}
+	i.applied = limits
+	return nil
+}
+
+// manyTasks is from how many tasks on a limit of processes need not follow each of them down.
+const manyTasks = 8
+
+// steady is the weight that a cell has, as long as it is right to an eighth: it says only how what there is not enough
+// of is shared.
+func steady(has, wanted int64) int64 {
+	if off := wanted - has; max(off, -off) <= has/8 {
+		return has
+	}
+	return wanted
 }
 
 // Remember notes what executors hold that have outlived the agent before this one.
