@@ -123,10 +123,12 @@ func (f agentFlags) config(d *daemon) (agent.Config, error) {
 	token := ""
 	if d.join != "" {
 		joined, err := tokenOf(d.join)
-		if err != nil {
+		switch {
+		case err == nil:
+			token = joined.String()
+		case !d.hasProof(): // else it has joined, and the token may be gone
 			return agent.Config{}, err
 		}
-		token = joined.String()
 	}
 	log, written := d.logger()
 	d.warnInsecure(log)

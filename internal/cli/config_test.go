@@ -42,7 +42,7 @@ func TestWrongDaemonSettingsAreTold(t *testing.T) {
 		{args: "agent --bind ::", want: []string{"--insecure"}},
 		{args: "agent --attributes rack", want: []string{"--attributes", "rack"}},
 		// What deploy/ holds is read first, so it is right.
-		{args: "master --config ../../deploy/tender-master.toml --heartbeat 0s", want: []string{"--heartbeat is 0s"}},
+		{args: "master --config ../../deploy/tender-master.toml --bind 127.0.0.1 --heartbeat 0s", want: []string{"--heartbeat is 0s"}},
 		{args: "agent --config ../../deploy/tender-agent.toml --http-port 70000", want: []string{"--http-port is 70000"}},
 		{args: "dev --masters 2", want: []string{"--masters is 2", "1, 3 or 5"}},
 		{args: "dev --masters 3 --allocator-journal j", want: []string{"--allocator-journal", "with 3", "--masters 1"}},

@@ -124,9 +124,11 @@ func (d *daemon) check() error {
 
 // proves says whether this process has or gets something by which it proves who it is.
 func (d *daemon) proves() bool {
-	if d.join != "" {
-		return true
-	}
+	return d.join != "" || d.hasProof()
+}
+
+// hasProof says whether the folder holds it.
+func (d *daemon) hasProof() bool {
 	_, err := os.Stat(filepath.Join(d.dataDir, d.proof))
 	return err == nil
 }
