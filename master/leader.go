@@ -79,6 +79,9 @@ func newLeader(m *Master, lead *raftlog.Leadership, policy allocator.Allocator) 
 	config := m.config.Core
 	config.Master = m.config.ID
 	config.Compile = m.intake.Programs.Compile
+	if key := m.config.Trust.Key; !key.IsZero() {
+		config.ReceiptKey = key.Derive("receipts of launches")
+	}
 	config.Client = string(m.config.ID) + "/" + lead.Term.String()
 	config.Debug = config.Debug || m.log.GetLevel() <= zerolog.DebugLevel
 	now := time.Now()

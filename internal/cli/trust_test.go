@@ -40,8 +40,9 @@ func startTrusted(t *testing.T) *trusted {
 	c := &trusted{t: t, dir: t.TempDir()}
 	c.env = []string{"XDG_CONFIG_HOME=" + filepath.Join(c.dir, "operator"), "TENDER_MASTER=", "TENDER_TOKEN="}
 	c.must("init", "--data-dir", c.folder("m1"))
-	c.master("m1")
+	first := c.master("m1")
 	c.logIn(c.env, filepath.Join(c.folder("m1"), "operator.token"))
+	first.await("launches carry receipts") // (R40)
 	return c
 }
 
@@ -115,6 +116,7 @@ func TestEverybodyIsKnownByACertificate(t *testing.T) {
 		t.Errorf("run: exit code %d, %q, %q", code, stdout, stderr)
 	}
 	aFrameworkWorks(t, c.masters, c.must("token", "create", "framework", "--principal", "etl"))
+	tasksOutliveTheirLeader(t, c)
 	anOutsiderGetsNothing(t, c, agents)
 	atokenIsUsedUp(t, c, token)
 
@@ -127,6 +129,19 @@ func TestEverybodyIsKnownByACertificate(t *testing.T) {
 	if state := c.must("token", "list"); !strings.Contains(state, "revoked") || strings.Contains(state, token) {
 		t.Errorf("the tokens are\n%s", state)
 	}
+}
+
+// tasksOutliveTheirLeader: the next one believes the receipts of the one before, and sets nothing apart (R40).
+func tasksOutliveTheirLeader(t *testing.T, c *trusted) {
+	run := start(t, c.env, "run", "--name", "sleeper", "--", "sh", "-c", "echo up; exec sleep 1000")
+	run.await("up")
+	c.must("raft", "transfer-leader")
+	until(t, "the next leader counts the task", func() bool { return len(get(t, c.env, "tasks", "--state", "RUNNING").Items) == 1 })
+	if all := c.must("get", "tasks", "--all"); strings.Contains(all, "set apart") {
+		t.Errorf("tasks after a failover:\n%s", all)
+	}
+	c.must("kill", "sleeper.0")
+	run.wait()
 }
 
 // worker runs one task and reads the file that it has written.

@@ -131,6 +131,15 @@ func (c *Core) beginReceipts() {
 	c.proposals.propose(registry.BeginReceipts{Mark: c.receipts.mark, Since: c.term})
 }
 
+// receiptsBegun tells people since when launches can be known as a leader's.
+func (c *Core) receiptsBegun() {
+	if since := c.registry.Receipts; len(since.Mark) > 0 {
+		c.info("launches carry receipts", field("since", since.Since.String()))
+		return
+	}
+	c.warn("launches carry no receipts any more", field("why", "the leader has no key of the cluster"))
+}
+
 // signs says whether launches carry receipts: this leader has the key that the registry knows of.
 func (b *base) signs() bool {
 	return len(b.receipts.mark) > 0 && bytes.Equal(b.receipts.mark, b.registry.Receipts.Mark)

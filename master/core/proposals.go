@@ -226,8 +226,10 @@ func (c *Core) applied(change registry.Change, result registry.Result) {
 		c.operations.limits.roleChanged(change.Role)
 	case registry.Expire:
 		c.agents.goneForgotten()
+	case registry.BeginReceipts:
+		c.receiptsBegun()
 	case registry.Bootstrap, registry.RaiseEpoch, registry.RaiseFormat, registry.CheckHash, registry.PutEntry, registry.DeleteEntry,
-		registry.Grant, registry.TakeGrant, registry.RevokePrincipal, registry.BeginReceipts,
+		registry.Grant, registry.TakeGrant, registry.RevokePrincipal,
 		registry.CreateToken, registry.UseToken, registry.RevokeToken: // of no room
 	}
 }
