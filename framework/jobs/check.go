@@ -235,6 +235,9 @@ func (t Task) checkPlaces(field string, found *Problems) {
 			found.say(field+".where", "%v", err)
 		}
 	}
+	if n := len(t.Constraint()); n > api.ConstraintBytesMax {
+		found.say(field+".where", "it comes to a constraint of %d bytes, at most %d are allowed; name fewer or shorter attributes", n, api.ConstraintBytesMax)
+	}
 	for i, name := range t.Ports {
 		if err := checkName(name); err != nil {
 			found.say(fmt.Sprintf("%s.ports[%d]", field, i), "%v", err)

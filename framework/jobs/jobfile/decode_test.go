@@ -42,6 +42,14 @@ steps[0].task.command: it is missing; write a line for the shell, or a program w
 	}
 }
 
+// TestWhatNoMasterTakes is refused when it is submitted: it would be in the way of all other jobs' demand.
+func TestWhatNoMasterTakes(t *testing.T) {
+	job := jobs.Job{Name: "web", Type: jobs.ServiceType, Task: jobs.Task{Command: "x", Where: map[string]string{"disk": strings.Repeat("x", 5000)}}}
+	if err := job.Check(); err == nil || !strings.HasPrefix(err.Error(), "task.where: it comes to a constraint of 50") {
+		t.Errorf("a long constraint: %v", err)
+	}
+}
+
 // TestEncodeIsTheInverse of Decode.
 func TestEncodeIsTheInverse(t *testing.T) {
 	text := `{"name":"web","type":"service","priority":3,"task":{"command":"serve","cpus":0.5,"ports":["http"],"env":{"A":"b"},

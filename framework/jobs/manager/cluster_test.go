@@ -295,9 +295,19 @@ func TestStoreStaysSmall(t *testing.T) {
 			c.awaitPhase(name, jobs.Succeeded)
 		}
 		c.Await("the oldest to be forgotten", func() bool {
-			list, err := c.manager.ListJobs()
+			list, _, err := c.manager.ListJobs(manager.ListQuery{})
 			return err == nil && len(list) == 2
 		})
+		list, more, err := c.manager.ListJobs(manager.ListQuery{Prefix: "job-", After: "job-3", Limit: 1})
+		if err != nil || more || len(list) != 1 || list[0].Name != "job-4" {
+			t.Errorf("behind job-3 there are %+v, %v, %v", list, more, err)
+		}
+		if list, more, err := c.manager.ListJobs(manager.ListQuery{Limit: 1}); err != nil || !more || len(list) != 1 {
+			t.Errorf("the first is %+v, %v, %v", list, more, err)
+		}
+		if list, _, err := c.manager.ListJobs(manager.ListQuery{Going: true}); err != nil || len(list) != 0 {
+			t.Errorf("%+v go on, %v", list, err)
+		}
 		c.awaitStore(4) // a header and a version of each
 		c.submit(service("web", "sleep infinity", 1))
 		if _, err := c.manager.SubmitJob(c.t.Context(), batch("more", "true", 1, 1)); !api.Is(err, api.Limit) {

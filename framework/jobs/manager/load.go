@@ -26,6 +26,9 @@ func (m *Manager) load(ctx context.Context, store *framework.Store) error {
 		records[name][key] = one.Value
 	}
 	m.do(func(now time.Time) {
+		defer func() {
+			m.config.Logger.Info("the jobs of the store are here", "jobs", len(m.jobs), "took", time.Since(now))
+		}()
 		for name, keys := range records { // order: irrelevant because each is made by itself
 			m.loadJob(name, keys, now)
 		}

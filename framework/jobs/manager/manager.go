@@ -113,9 +113,12 @@ func (m *Manager) act(now time.Time) {
 	}
 	if m.unstated && m.known {
 		m.unstated = false
-		if m.client.Demand(api.Demand{Shapes: m.wants.shapes()}) != nil {
+		err := m.client.Demand(api.Demand{Shapes: m.wants.shapes()})
+		if api.Is(err, api.Unavailable) { // Run has ended
 			m.left()
 			return
+		} else if err != nil {
+			m.config.Logger.Error("what waits can't be demanded", "error", err)
 		}
 	}
 	m.flush()

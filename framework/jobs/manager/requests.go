@@ -251,18 +251,32 @@ func (m *Manager) end(ctx context.Context, op, name string, how core.Asked) erro
 	return m.tell(ctx, op, name, how)
 }
 
-// ListJobs shows all jobs by name, without their tasks and notes.
-func (m *Manager) ListJobs() ([]jobs.Status, error) {
+// ListQuery selects jobs. The zero value is all of them.
+type ListQuery struct {
+	Prefix string // of their names
+	After  string // the names behind this
+	Limit  int    // at most so many; 0 = all
+	Going  bool   // none that has ended
+}
+
+// ListJobs shows jobs by name, without their tasks and notes. more: there are others behind them.
+func (m *Manager) ListJobs(query ListQuery) (list []jobs.Status, more bool, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if !m.loaded || m.client == nil {
-		return nil, api.E("job.list", api.Unavailable, "", errStandby)
+		return nil, false, api.E("job.list", api.Unavailable, "", errStandby)
 	}
-	list := make([]jobs.Status, 0, len(m.jobs))
 	for _, name := range slices.Sorted(maps.Keys(m.jobs)) {
-		list = append(list, m.jobs[name].master.Status(false))
+		master := m.jobs[name].master
+		if !strings.HasPrefix(name, query.Prefix) || name <= query.After || query.Going && master.Phase.Ended() {
+			continue
+		}
+		if query.Limit > 0 && len(list) == query.Limit {
+			return list, true, nil
+		}
+		list = append(list, master.Status(false))
 	}
-	return list, nil
+	return list, false, nil
 }
 
 // JobStatus shows a job with its tasks and what has happened to it.

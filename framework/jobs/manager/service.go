@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"slices"
-	"strings"
 
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/types/known/structpb"
@@ -121,18 +119,15 @@ func (s service) DeleteJob(ctx context.Context, r *apiv1.DeleteJobRequest) (*api
 const listDefault = 100
 
 func (s service) ListJobs(_ context.Context, r *apiv1.ListJobsRequest) (*apiv1.ListJobsResponse, error) {
-	list, err := s.manager.ListJobs()
+	query := ListQuery{Prefix: r.GetPrefix(), After: r.GetPageToken(), Going: !r.GetAll(),
+		Limit: min(cmp.Or(max(0, int(r.GetLimit())), listDefault), api.PageItemsMax)}
+	list, more, err := s.manager.ListJobs(query)
 	if err != nil {
 		return nil, err
 	}
-	list = slices.DeleteFunc(list, func(one jobs.Status) bool {
-		return !strings.HasPrefix(one.Name, r.GetPrefix()) || one.Name <= r.GetPageToken() || one.Phase.Ended() && !r.GetAll()
-	})
 	answer := &apiv1.ListJobsResponse{}
-	limit := min(cmp.Or(max(0, int(r.GetLimit())), listDefault), api.PageItemsMax)
-	if len(list) > limit {
-		list = list[:limit]
-		answer.NextPageToken = list[limit-1].Name
+	if more {
+		answer.NextPageToken = list[len(list)-1].Name
 	}
 	for _, one := range list {
 		answer.Items = append(answer.Items, s.show(one))

@@ -87,8 +87,13 @@ func (w *wants) shapes() (shapes []api.Shape) {
 	keys := slices.SortedFunc(maps.Keys(w.demand), func(a, b string) int {
 		return cmp.Or(cmp.Compare(w.demand[b].priority, w.demand[a].priority), cmp.Compare(a, b))
 	})
-	for _, key := range keys[:min(len(keys), api.DemandsPerRoleMax)] {
-		shapes = append(shapes, w.demand[key].shape)
+	constraints := 0
+	for _, key := range keys {
+		shape := w.demand[key].shape
+		if constraints += len(shape.Constraint); len(shapes) == api.DemandsPerRoleMax || constraints > api.ConstraintBytesPerDemandMax {
+			break
+		}
+		shapes = append(shapes, shape)
 	}
 	return shapes
 }
