@@ -79,7 +79,7 @@ func New(config Config) (*Agent, error) {
 	a.folder = newDataFolder(config.DataDir, a.log)
 	if a.config.Launcher == nil {
 		a.config.Launcher = &process.Launcher{
-			Users: entry.Users{Default: config.TaskUser, Allowed: config.TaskUsers},
+			Users: a.users(),
 			Below: a.folder.below, Trash: a.folder.at("trash"), Fetch: fetch.Fetcher{Cache: a.folder.at("cache"), Local: config.FetchLocal},
 		}
 	}
@@ -132,17 +132,13 @@ func (a *Agent) Run(ctx context.Context) error {
 	}
 }
 
-// checkUsers says why tasks can't run as they should, and what it means as whom they do.
+// checkUsers says why tasks can't run as they should.
 func (a *Agent) checkUsers() error {
 	if a.folder.path == "" {
 		return nil
 	}
-	users := entry.Users{Default: a.config.TaskUser, Allowed: a.config.TaskUsers}
-	if err := users.Check(a.folder.path); err != nil {
+	if err := a.users().Check(a.folder.path); err != nil {
 		return api.E("agent.start", api.Invalid, a.config.TaskUser, err)
-	}
-	if users.AreRoot() {
-		a.log.Warn().Msg("tasks run as root: whoever may launch one owns this machine; name another user by --task-user")
 	}
 	return nil
 }
@@ -155,6 +151,22 @@ func (a *Agent) admitted() (api.AgentID, error) {
 	}
 	who := core.New(a.coreConfig(), records).Identity()
 	return cmp.Or(who.Agent, api.AgentID(who.Nonce)), nil
+}
+
+func (a *Agent) users() entry.Users {
+	return entry.Users{Default: a.config.TaskUser, Allowed: a.config.TaskUsers}
+}
+
+// findWalls says what keeps tasks apart here: control groups, and as whom they run.
+func (a *Agent) findWalls() walls.Found {
+	found := a.cells.Found()
+	for _, ability := range a.users().Abilities() {
+		found.Add(ability)
+	}
+	if why := a.users().Lack(); why != "" {
+		found.Lack(why)
+	}
+	return found
 }
 
 // openAll takes the checkpoint and the listeners.
@@ -184,7 +196,7 @@ func (a *Agent) openCells() (err error) {
 	if a.config.Sampler == nil {
 		a.samples.sampler = usage.New(a.cells)
 	}
-	found := a.cells.Found()
+	found := a.findWalls()
 	a.log.Info().Stringer("isolation", &found).Msg("walls of tasks found")
 	for _, why := range found.Lacks {
 		a.log.Warn().Str("why", why).Msg("tasks have fewer walls than they could have")
@@ -273,7 +285,7 @@ func (a *Agent) startWork(run func()) {
 func (a *Agent) coreConfig() core.Config {
 	c := a.config
 	if a.cells != nil {
-		found := a.cells.Found()
+		found := a.findWalls()
 		c.Attributes = maps.Clone(c.Attributes)
 		if c.Attributes == nil {
 			c.Attributes = map[string]string{}

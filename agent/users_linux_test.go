@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -65,7 +66,12 @@ func TestTasksOfOthersAreOutOfReach(t *testing.T) {
 	master := newScript(t)
 	config := usersConfig(t, master)
 	a := run(t, config)
-	await(master, "registration", func(protocol.RegisterAgent) bool { return true })
+	first := await(master, "registration", func(protocol.RegisterAgent) bool { return true })
+	for _, ability := range []string{"users", "frameworks"} {
+		if isolation := first.Agent.Attributes["isolation"]; !slices.Contains(strings.Split(isolation, ","), ability) {
+			t.Errorf("isolation is %q, without %s", isolation, ability)
+		}
+	}
 	victim := command("t1", "umask; echo secret > file; echo $$ > pid; exec sleep 1000")
 	victim.Command.Env = map[string]string{"PASSWORD": "secret"}
 	launchOf(master, "f1", victim)
@@ -120,13 +126,13 @@ func TestTasksOfOthersAreOutOfReach(t *testing.T) {
 		t.Errorf("%s%v", text, err)
 	}
 	uidOf(t, filepath.Join(own, "done"))
-	first, mode := uidOf(t, sandbox)
+	ran, mode := uidOf(t, sandbox)
 	second, _ := uidOf(t, own)
-	if first == second || first < entry.DynamicFirst || second < entry.DynamicFirst || mode != 0o700 {
-		t.Errorf("the tasks ran as %d (mode %v) and %d", first, mode, second)
+	if ran == second || ran < entry.DynamicFirst || second < entry.DynamicFirst || mode != 0o700 {
+		t.Errorf("the tasks ran as %d (mode %v) and %d", ran, mode, second)
 	}
 	for _, name := range []string{"stdout", "stderr"} {
-		if owner, mode := uidOf(t, filepath.Join(sandbox, name)); owner != first || mode != 0o600 {
+		if owner, mode := uidOf(t, filepath.Join(sandbox, name)); owner != ran || mode != 0o600 {
 			t.Errorf("%s is of %d, with mode %v", name, owner, mode)
 		}
 	}

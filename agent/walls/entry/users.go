@@ -82,13 +82,30 @@ func (u Users) onlySelf() bool {
 	return err == nil && found.IsSelf() && len(u.Allowed) == 0
 }
 
-// AreRoot tells whether tasks that ask for nobody run as root.
-func (u Users) AreRoot() bool {
-	if u.Default == Dynamic || os.Geteuid() != 0 {
-		return false
+// Abilities name what keeps tasks apart by their users: "users" where they run as others than the agent, "frameworks"
+// where each framework has one of its own.
+func (u Users) Abilities() []string {
+	switch {
+	case os.Geteuid() != 0 || u.Default == "":
+		return nil
+	case u.Default == Dynamic:
+		return []string{"frameworks", "users"}
 	}
-	found, err := u.Find(u.Default)
-	return err == nil && found.UID == 0
+	if found, err := u.Find(u.Default); err != nil || found.IsRoot() {
+		return nil
+	}
+	return []string{"users"}
+}
+
+// Lack says for people what tasks can do to the agent, as a sentence; "" where they run as others.
+func (u Users) Lack() string {
+	switch {
+	case len(u.Abilities()) > 0:
+		return ""
+	case os.Geteuid() == 0:
+		return "tasks run as root: whoever may launch one owns this machine; name another user by --task-user"
+	}
+	return "tasks run as the agent's own user, so they reach each other's files and the agent's; only an agent of root starts them as others"
 }
 
 // Find looks a user up by name.
