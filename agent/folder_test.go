@@ -107,7 +107,12 @@ func TestLinksOfTasksLeadNowhere(t *testing.T) {
 			a := run(t, config)
 			await(master, "registration", func(protocol.RegisterAgent) bool { return true })
 			master.launch(command("t1", line))
-			master.status("t1", api.TaskFinished)
+			end := await(master, "the end of t1", func(c protocol.StatusUpdate) bool {
+				return c.Status.Task == "t1" && c.Status.State.Terminal()
+			})
+			if end.Status.State != api.TaskFinished {
+				t.Errorf("t1 ended with %+v", end.Status)
+			}
 			for _, path := range []string{"logs/f1/t1/stdout", "output/f1/t1?stdout=0", "files/f1/t1/gold", "files/f1/t1/stdout", "files/f1/t1/%2e%2e/t1/gold"} {
 				answer := get(t, "http://"+a.Address()+"/v1/"+path)
 				text, _ := io.ReadAll(answer.Body) // an answer may be cut off, which is as good as none
