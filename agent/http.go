@@ -39,7 +39,7 @@ import (
 //	GET /v1/flags
 //	POST /v1/exec/{framework}/{task}, which becomes a session of package inside
 //
-// With executor=1 each of the last three speaks of the folder of the task's executor instead: its own
+// With executor=1 logs, output and files speak of the folder of the task's executor instead: its own
 // stdout and stderr, also after it has crashed, for as long as a folder of its tasks is kept.
 //
 // Of a file a range may be asked for, as of any other; a folder is listed by pages. State is JSON: the agent, its
