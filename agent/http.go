@@ -72,7 +72,7 @@ func (a *Agent) serveHTTP(ctx context.Context) {
 		Protocols:         &protocols,
 		HTTP2:             &http.HTTP2Config{MaxConcurrentStreams: streamsMax},
 	}
-	err := server.Serve(a.folder.member.Holder().Listener(a.listeners.http.during(ctx), trust.Door{Strangers: true}))
+	err := server.Serve(a.holder().Listener(a.listeners.http.during(ctx), trust.Door{Strangers: true}))
 	if ctx.Err() == nil {
 		a.inbox.fail(api.E("agent.http", api.Internal, a.Address(), err))
 	}
@@ -142,9 +142,17 @@ func (a *Agent) mayCall(call string, r *http.Request) error {
 	return err
 }
 
+// holder shows this agent's certificate; nil: it has none.
+func (a *Agent) holder() *trust.Holder {
+	if a.folder == nil {
+		return nil
+	}
+	return a.folder.member.Holder()
+}
+
 // identify is how this agent knows who asks: by their certificates if it has one itself. Nil: nobody is asked.
 func (a *Agent) identify() func(context.Context) trust.Identity {
-	if a.config.Identify == nil && a.folder.member.Holder() != nil {
+	if a.config.Identify == nil && a.holder() != nil {
 		return func(ctx context.Context) trust.Identity { return trust.Of(trust.FromConn(ctx)) }
 	}
 	return a.config.Identify

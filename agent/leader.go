@@ -190,7 +190,7 @@ func (a *Agent) holdSession(ctx context.Context, s *seeker, address string) (hea
 
 // dialer reaches masters, and nobody else.
 func (a *Agent) dialer() trust.Dial {
-	return a.folder.member.Holder().Dialer(a.config.Dial, trust.Master)
+	return a.holder().Dialer(a.config.Dial, trust.Master)
 }
 
 func (a *Agent) dialMaster(address string) (*grpc.ClientConn, error) {
