@@ -57,7 +57,8 @@ func TestWebExample(t *testing.T) {
 	program := buildExample(t, "web")
 	d := startDev(t, "--agents", "3")
 	file := filepath.Join(t.TempDir(), "servers.conf")
-	web := launchProgram(t, program, d.env, false, []string{"-command", "sleep 600", "-file", file})
+	serve := buildExample(t, "remote-allocator") + " -listen 127.0.0.1:$TENDER_TASK_PORT_HTTP" // it listens, and that is all
+	web := launchProgram(t, program, d.env, false, []string{"-command", "exec " + serve, "-file", file})
 	server := regexp.MustCompile(`(?m)^server \S+:(\d+); # web-[012] on (agent-\d+)$`)
 	ports, agents := make(map[string]bool), make(map[string]bool)
 	until(t, "three servers", func() bool {
