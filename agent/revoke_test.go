@@ -25,11 +25,13 @@ func TestRevoke(t *testing.T) {
 	await(master, "heartbeat", func(protocol.AgentHeartbeat) bool { return true })
 	grow := filepath.Join(t.TempDir(), "grow")
 
-	master.launch(command("firm", fmt.Sprintf("while [ ! -e %s ]; do sleep 0.05; done; %s", grow, hold(240))))
+	firm := command("firm", fmt.Sprintf("while [ ! -e %s ]; do sleep 0.05; done; %s", grow, hold(240)))
+	firm.Resources = api.Scalars(1, 300)
+	master.launch(firm)
 	master.status("firm", api.TaskRunning)
 	for _, id := range []api.TaskID{"older", "younger"} {
 		guest := command(id, hold(80))
-		guest.Resources = guest.Resources.AsRevocable()
+		guest.Resources = api.Scalars(1, 120).AsRevocable()
 		master.launch(guest)
 		master.status(id, api.TaskRunning)
 	}
