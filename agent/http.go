@@ -136,7 +136,7 @@ func (a *Agent) mayCall(call string, r *http.Request) error {
 		return nil
 	case row.Ticket && a.config.Ticket != nil:
 		return a.config.Ticket(r)
-	case row.Ticket && (caller.Kind == rights.Person || caller.Kind == rights.Framework):
+	case row.Ticket && (caller.Kind == rights.Person || caller.Kind == rights.Framework && row.On == rights.OnTasks):
 		return nil // known by a certificate of the cluster, and no tickets are asked for
 	}
 	return err

@@ -29,6 +29,14 @@ func TestRoutesAreHeldToTheTable(t *testing.T) {
 		{trust.Identity{Kind: trust.Agent, Name: "nonce"}, true, false, open},
 		{trust.Identity{Kind: trust.Master, Name: "m1"}, true, false, func(row rights.Row) bool { return open(row) || len(row.Kinds) > 0 }},
 	}
+	unasked := []struct { // by an agent that asks for no tickets
+		who   trust.Identity
+		opens func(rights.Row) bool
+	}{
+		{trust.Identity{Kind: trust.Person, Name: "ann"}, func(row rights.Row) bool { return open(row) || row.Ticket }},
+		{trust.Identity{Kind: trust.Framework, Name: "etl"}, func(row rights.Row) bool { return open(row) || row.Ticket && row.On == rights.OnTasks }},
+		{trust.Identity{}, open},
+	}
 	served := map[string]bool{}
 	for pattern := range new(Agent).routes() {
 		call := "agent " + pattern
@@ -56,6 +64,13 @@ func TestRoutesAreHeldToTheTable(t *testing.T) {
 			}
 			if answer.Code != want || a.metrics.denied.Load() != denied {
 				t.Errorf("%s, try %d: answered %d and counted %d, want %d and %d", call, i, answer.Code, a.metrics.denied.Load(), want, denied)
+			}
+		}
+		for _, try := range unasked {
+			a := new(Agent)
+			a.config.Identify = func(context.Context) trust.Identity { return try.who }
+			if err := a.mayCall(call, httptest.NewRequest("GET", "/", nil)); (err == nil) != try.opens(row) {
+				t.Errorf("%s, by %s without a ticket: %v", call, try.who.Kind, err)
 			}
 		}
 	}
