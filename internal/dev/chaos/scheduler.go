@@ -125,7 +125,11 @@ func (s *scheduler) task(id api.TaskID, work string) api.Task {
 	proof := filepath.Join(s.dir, "proof", string(id))
 	// With -C the shell opens with O_EXCL. Who comes second says so.
 	line := fmt.Sprintf("set -C; true > %s || { true > %s%s; exit 9; }; %s", proof, proof, again, work)
-	return api.Task{ID: id, Resources: api.Scalars(0.1, 16), Command: &api.Command{Shell: line}}
+	mem := 16.0
+	if work != nap {
+		mem = 256 // more than the small disk, which is memory, and what a task writes to it is the task's
+	}
+	return api.Task{ID: id, Resources: api.Scalars(0.1, mem), Command: &api.Command{Shell: line}}
 }
 
 // Update writes down what a task has come to before it acknowledges it.
