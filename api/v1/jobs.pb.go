@@ -23,6 +23,7 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+// SubmitJobRequest has the job as its file says it.
 type SubmitJobRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Job           *structpb.Struct       `protobuf:"bytes,1,opt,name=job,proto3" json:"job,omitempty"`
@@ -67,6 +68,7 @@ func (x *SubmitJobRequest) GetJob() *structpb.Struct {
 	return nil
 }
 
+// UpdateJobRequest has what the job is to become, as its file says it.
 type UpdateJobRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Job           *structpb.Struct       `protobuf:"bytes,1,opt,name=job,proto3" json:"job,omitempty"`
@@ -111,6 +113,7 @@ func (x *UpdateJobRequest) GetJob() *structpb.Struct {
 	return nil
 }
 
+// RollbackJobRequest names the version that a job becomes again.
 type RollbackJobRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Name  string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
@@ -164,6 +167,7 @@ func (x *RollbackJobRequest) GetVersion() int32 {
 	return 0
 }
 
+// PlanJobRequest has the job as its file says it; nothing is changed.
 type PlanJobRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Job           *structpb.Struct       `protobuf:"bytes,1,opt,name=job,proto3" json:"job,omitempty"`
@@ -208,6 +212,7 @@ func (x *PlanJobRequest) GetJob() *structpb.Struct {
 	return nil
 }
 
+// PlanJobResponse is what submitting or updating it would do.
 type PlanJobResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// submit, update or nothing: what the job's file comes to.
@@ -271,6 +276,7 @@ func (x *PlanJobResponse) GetSubJobs() []*SubJobStatus {
 	return nil
 }
 
+// StopJobRequest names the job whose tasks are to end.
 type StopJobRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
@@ -315,6 +321,7 @@ func (x *StopJobRequest) GetName() string {
 	return ""
 }
 
+// StopJobResponse says that the wish is kept; the tasks end after it.
 type StopJobResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -351,6 +358,7 @@ func (*StopJobResponse) Descriptor() ([]byte, []int) {
 	return file_api_v1_jobs_proto_rawDescGZIP(), []int{6}
 }
 
+// DeleteJobRequest names the job that is to be forgotten.
 type DeleteJobRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
@@ -395,6 +403,7 @@ func (x *DeleteJobRequest) GetName() string {
 	return ""
 }
 
+// DeleteJobResponse says that the wish is kept; the job goes with the last of its tasks.
 type DeleteJobResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -431,6 +440,7 @@ func (*DeleteJobResponse) Descriptor() ([]byte, []int) {
 	return file_api_v1_jobs_proto_rawDescGZIP(), []int{8}
 }
 
+// ListJobsRequest chooses jobs by their names, page by page.
 type ListJobsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Names that begin with this.
@@ -502,6 +512,7 @@ func (x *ListJobsRequest) GetPageToken() string {
 	return ""
 }
 
+// ListJobsResponse is a page of jobs, sorted by name.
 type ListJobsResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Items         []*JobStatus           `protobuf:"bytes,1,rep,name=items,proto3" json:"items,omitempty"`
@@ -554,6 +565,7 @@ func (x *ListJobsResponse) GetNextPageToken() string {
 	return ""
 }
 
+// GetJobRequest names a job.
 type GetJobRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
@@ -598,6 +610,7 @@ func (x *GetJobRequest) GetName() string {
 	return ""
 }
 
+// GetJobHistoryRequest names a job.
 type GetJobHistoryRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
@@ -642,6 +655,7 @@ func (x *GetJobHistoryRequest) GetName() string {
 	return ""
 }
 
+// GetJobHistoryResponse has the versions of a job.
 type GetJobHistoryResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Items         []*JobVersion          `protobuf:"bytes,1,rep,name=items,proto3" json:"items,omitempty"`
@@ -1252,6 +1266,7 @@ func (x *JobTask) GetFailures() int32 {
 	return 0
 }
 
+// JobNote is something that has happened to a job, for people.
 type JobNote struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	At            *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=at,proto3" json:"at,omitempty"`
