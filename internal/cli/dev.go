@@ -48,11 +48,12 @@ const (
 	devMastersMax = 5
 	devAgentsMax  = 1000
 	// devResources are offered by each agent of dev, whatever the machine has: the same everywhere. Each agent also has
-	// a thousand ports of its own.
+	// a hundred ports of its own, from the last ones on downwards: above them are those from which systems take the ports of
+	// outgoing connections, and below them those of dev itself.
 	devResources      = "cpus:4;mem:4096;disk:10240"
-	devPortsFirst     = 31000
-	devPortsEach      = 1000
-	devPortsAgentsMax = (65536 - devPortsFirst) / devPortsEach
+	devPortsEach      = 100
+	devPortsEnd       = 32000
+	devPortsAgentsMax = (devPortsEnd - dev.PortsEnd) / devPortsEach
 )
 
 func (a *App) devCommand() *cobra.Command {
@@ -76,7 +77,7 @@ func (a *App) devCommand() *cobra.Command {
 	flags.StringVar(&f.dataDir, "data-dir", "", "folder that is kept (default: a temporary one, removed at the end)")
 	flags.StringVar(&f.allocator, "allocator", "", "how resources are shared: "+strings.Join(allocator.Names(), ", ")+" (default fairshare)")
 	flags.StringVar(&f.journal, "allocator-journal", "", "file for what the allocator is told and proposes, to replay it with other policies; with one master only")
-	flags.StringVar(&f.resources, "agent-resources", devResources, "what each agent offers, beside a thousand ports; detect = what the machine has")
+	flags.StringVar(&f.resources, "agent-resources", devResources, "what each agent offers, beside a hundred ports; detect = what the machine has")
 	flags.BoolVar(&f.masterProcesses, "master-processes", false, "each master in a process of its own, so that one can be killed")
 	flags.BoolVar(&f.agentProcesses, "agent-processes", false, "each agent in a process of its own, so that one can be killed with its tasks")
 	flags.IntVar(&f.racks, "racks", 0, "put the agents into so many racks in turn, as rack=r1, rack=r2, ...; each has a hostname of its own then")
@@ -232,7 +233,7 @@ func devAgentResources(d dev.Agent, f devFlags) api.Resources {
 	if f.resources == "detect" || d.Number >= devPortsAgentsMax || len(f.resourcesParsed.RangesOf("ports")) > 0 {
 		return f.resourcesParsed
 	}
-	first := uint64(devPortsFirst + d.Number*devPortsEach)
+	first := uint64(devPortsEnd - (d.Number+1)*devPortsEach)
 	ports := api.NewRanges(api.Range{Begin: first, End: first + devPortsEach - 1})
 	return f.resourcesParsed.Plus(api.NewResources(api.Resource{Label: api.Label{Name: "ports"}, Ranges: ports}))
 }

@@ -27,10 +27,10 @@ const (
 )
 
 // Free ports are looked for below the range from which systems take the ports of outgoing connections, so that none
-// is lost between the look and the use.
+// is lost between the look and the use. Those from PortsEnd on are left for the tasks of the agents.
 const (
-	portMin = 20000
-	portMax = 32000
+	portMin  = 20000
+	PortsEnd = 26000
 )
 
 // plan names the parts and their addresses: those that the folder was used with, else the default ports where they are
@@ -148,11 +148,11 @@ func tryListen(address string) error {
 // freePorts finds ports that nobody listens on. Two commands that look at the same moment look in different places.
 func freePorts(count int) ([]int, error) {
 	var ports []int
-	for port, tries := portMin+rand.IntN(portMax-portMin), 0; len(ports) < count; port, tries = port+1, tries+1 {
-		if tries > portMax-portMin {
-			return nil, fmt.Errorf("no free port between %d and %d on %s", portMin, portMax, loopback)
+	for port, tries := portMin+rand.IntN(PortsEnd-portMin), 0; len(ports) < count; port, tries = port+1, tries+1 {
+		if tries > PortsEnd-portMin {
+			return nil, fmt.Errorf("no free port between %d and %d on %s", portMin, PortsEnd, loopback)
 		}
-		if candidate := portMin + (port-portMin)%(portMax-portMin); free(candidate) {
+		if candidate := portMin + (port-portMin)%(PortsEnd-portMin); free(candidate) {
 			ports = append(ports, candidate)
 		}
 	}
