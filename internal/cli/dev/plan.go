@@ -30,7 +30,7 @@ const (
 // is lost between the look and the use. Those from PortsEnd on are left for the tasks of the agents.
 const (
 	portMin  = 20000
-	PortsEnd = 26000
+	PortsEnd = 29000
 )
 
 // plan names the parts and their addresses: those that the folder was used with, else the default ports where they are
@@ -39,6 +39,7 @@ func plan(dir string, masters, agents int, defaults bool) (Cluster, error) {
 	cluster := Cluster{Dir: dir}
 	err := readJSON(filepath.Join(dir, planFile), &cluster)
 	cluster.PID = os.Getpid()
+	look := newLook(cluster)
 	switch {
 	case err == nil && len(cluster.Masters) != masters:
 		return cluster, fmt.Errorf("%s holds a cluster of %d masters, not %d; say --masters %d or name another folder",
@@ -46,23 +47,23 @@ func plan(dir string, masters, agents int, defaults bool) (Cluster, error) {
 	case err == nil:
 		err = checkFree(cluster)
 	case errors.Is(err, os.ErrNotExist):
-		cluster.Masters, err = planMasters(dir, masters, defaults)
+		cluster.Masters, err = planMasters(dir, masters, defaults, look)
 	}
 	if err != nil {
 		return cluster, err
 	}
-	if cluster.Agents, err = planAgents(cluster, agents); err != nil {
+	if cluster.Agents, err = planAgents(cluster, agents, look); err != nil {
 		return cluster, err
 	}
 	return cluster, writeJSON(filepath.Join(dir, planFile), cluster)
 }
 
-func planMasters(dir string, count int, defaults bool) ([]Master, error) {
+func planMasters(dir string, count int, defaults bool, look *portLook) ([]Master, error) {
 	masters := make([]Master, count)
 	var peers []Peer
 	for i := range masters {
 		id := "m" + strconv.Itoa(i+1)
-		ports, err := freePorts(3)
+		ports, err := look.freePorts(3)
 		if err != nil {
 			return nil, err
 		}
@@ -82,7 +83,7 @@ func planMasters(dir string, count int, defaults bool) ([]Master, error) {
 }
 
 // planAgents keeps the known agents and adds fresh ones.
-func planAgents(cluster Cluster, count int) ([]Agent, error) {
+func planAgents(cluster Cluster, count int, look *portLook) ([]Agent, error) {
 	agents := cluster.Agents[:min(count, len(cluster.Agents))]
 	var masters []string
 	for _, master := range cluster.Masters {
@@ -90,7 +91,7 @@ func planAgents(cluster Cluster, count int) ([]Agent, error) {
 	}
 	for i := range count {
 		if i == len(agents) {
-			ports, err := freePorts(1)
+			ports, err := look.freePorts(1)
 			if err != nil {
 				return nil, err
 			}
@@ -145,14 +146,34 @@ func tryListen(address string) error {
 	return listener.Close()
 }
 
-// freePorts finds ports that nobody listens on. Two commands that look at the same moment look in different places.
-func freePorts(count int) ([]int, error) {
+// portLook is a look for free ports. It finds none twice, nor those that the cluster has.
+type portLook struct {
+	next, tries int
+	taken       map[string]bool
+}
+
+// newLook begins anywhere: two commands that look at the same moment look in different places.
+func newLook(cluster Cluster) *portLook {
+	l := &portLook{next: rand.IntN(PortsEnd - portMin), taken: map[string]bool{}}
+	for _, master := range cluster.Masters {
+		l.taken[master.GRPC], l.taken[master.HTTP], l.taken[master.Raft] = true, true, true
+	}
+	for _, agent := range cluster.Agents {
+		l.taken[agent.HTTP] = true
+	}
+	return l
+}
+
+// freePorts finds ports that nobody listens on.
+func (l *portLook) freePorts(count int) ([]int, error) {
 	var ports []int
-	for port, tries := portMin+rand.IntN(PortsEnd-portMin), 0; len(ports) < count; port, tries = port+1, tries+1 {
-		if tries > PortsEnd-portMin {
+	for ; len(ports) < count; l.tries++ {
+		if l.tries > PortsEnd-portMin {
 			return nil, fmt.Errorf("no free port between %d and %d on %s", portMin, PortsEnd, loopback)
 		}
-		if candidate := portMin + (port-portMin)%(PortsEnd-portMin); free(candidate) {
+		candidate := portMin + l.next%(PortsEnd-portMin)
+		l.next++
+		if !l.taken[at(candidate)] && free(candidate) {
 			ports = append(ports, candidate)
 		}
 	}
