@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/framework/internal/verdict"
 	"github.com/tenderhq/tender/framework/pack"
 )
 
@@ -145,7 +146,7 @@ func (s *state) begin(a *attempt) {
 	a.group.live[a.id] = a
 	s.rollouts.touch(it)
 	if limit := s.config.AttemptTimeout; limit > 0 && !it.Service {
-		a.deadline = s.alarms.set(a.launched.Add(limit), func(time.Time) { s.kill(a, overdue) })
+		a.deadline = s.alarms.set(a.launched.Add(limit), func(time.Time) { s.kill(a, verdict.Overdue) })
 	}
 }
 
@@ -224,39 +225,39 @@ func (s *state) over(a *attempt, status api.Status, now time.Time) {
 	for _, other := range it.live { // of a straggler and its copy, who is left is the one
 		other.copy = other.copy && slices.ContainsFunc(it.live, func(a *attempt) bool { return a.holds() && !a.copy })
 	}
-	switch verdict := a.judge(status); {
-	case verdict == lost && a.kill == unwanted:
+	switch said := verdict.Of(a.kill, status); {
+	case said == verdict.Lost && a.kill == verdict.Unwanted:
 		s.ensure(it)
-	case verdict == well && !it.Service:
+	case said == verdict.Well && !it.Service:
 		a.group.took(a.ran(now))
 		if a.copy {
 			s.numbers.CopiesWon++
 		}
 		s.finish(it, Outcome{Done: true, Status: status}, now)
 		s.watch(a.group, now)
-	case verdict == lost:
+	case said == verdict.Lost:
 		s.numbers.Lost++
 		s.again(it, now, true)
 		s.rollouts.tryAgain(it)
 	default:
-		s.failed(it, a, verdict, status, now)
+		s.failed(it, a, said, status, now)
 	}
 }
 
 // failed counts an attempt against the item. What a service does well, it ends too soon.
-func (s *state) failed(it *item, a *attempt, verdict verdict, status api.Status, now time.Time) {
+func (s *state) failed(it *item, a *attempt, said verdict.Verdict, status api.Status, now time.Time) {
 	s.numbers.Failed++
 	it.failures++
 	switch {
 	case s.rollouts.bad(it, a, status):
 		return
 	case it.Service:
-	case verdict == refused:
+	case said == verdict.Refused:
 		s.giveUp(it, status, "it can't run: "+words(status), now)
 		return
 	case s.config.Attempts > 0 && it.failures >= s.config.Attempts:
 		why := words(status)
-		if a.kill == overdue {
+		if a.kill == verdict.Overdue {
 			why = fmt.Sprintf("an attempt took longer than %v", s.config.AttemptTimeout)
 		}
 		s.giveUp(it, status, fmt.Sprintf("%d attempts failed, the last: %s", it.failures, why), now)
@@ -298,35 +299,4 @@ func (a *attempt) ran(now time.Time) time.Duration {
 		return now.Sub(a.launched)
 	}
 	return now.Sub(a.running)
-}
-
-// verdict is what an end says about the item.
-type verdict uint8
-
-const (
-	well    verdict = iota // done
-	badly                  // by its own fault
-	lost                   // not by its own fault
-	refused                // and would be again
-)
-
-func (a *attempt) judge(status api.Status) verdict {
-	switch status.State {
-	case api.TaskFinished:
-		return well
-	case api.TaskDropped, api.TaskGone, api.TaskGoneByOperator, api.TaskUnknown:
-		return lost
-	case api.TaskError:
-		if status.Reason == api.ReasonTaskDuplicate {
-			return lost // the next attempt has another ID
-		}
-		return refused
-	}
-	switch {
-	case a.kill == overdue:
-		return badly
-	case a.kill == unwanted, status.Reason.Blameless():
-		return lost
-	}
-	return badly
 }

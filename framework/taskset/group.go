@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/framework/internal/verdict"
 	"github.com/tenderhq/tender/framework/pack"
 )
 
@@ -118,7 +119,7 @@ func (g *group) straggling() (copies int, slow []*attempt) {
 			copies++
 		case len(a.item.wishes) > 0:
 			copies++
-		case a.holds() && a.kill == notKilled && !a.running.IsZero() && !a.item.Service && len(a.item.live) == 1:
+		case a.holds() && a.kill == verdict.NotKilled && !a.running.IsZero() && !a.item.Service && len(a.item.live) == 1:
 			slow = append(slow, a)
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/framework/internal/verdict"
 	"github.com/tenderhq/tender/framework/locality"
 )
 
@@ -89,22 +90,13 @@ type attempt struct {
 	waits    bool      // it is up only when its health is told: it has a check for readiness
 	fault    string    // what was wrong with it, where no status says so
 	copy     bool      // of a straggler, or of a service that is to leave its agent
-	kill     killing
+	kill     verdict.Kill
 	silence  silence
 	serves   api.ExecutorID // what runs it, if that takes resources for itself
 	host     api.AgentID    // it is counted in waiting.hosts for
 	deadline *alarm
 	patience *alarm
 }
-
-// killing is why an attempt is killed. A later reason overrules an earlier one.
-type killing uint8
-
-const (
-	notKilled killing = iota
-	overdue           // it took too long
-	unwanted          // nobody cares how it ends
-)
 
 // silence is for how long an attempt's agent has said nothing.
 type silence uint8
@@ -171,7 +163,7 @@ func (s *state) ensure(it *item) {
 }
 
 // holds: the attempt does the item's work, so that no other is wanted.
-func (a *attempt) holds() bool { return a.kill != unwanted && a.silence != missed }
+func (a *attempt) holds() bool { return a.kill != verdict.Unwanted && a.silence != missed }
 
 // want has another attempt wait for an offer.
 func (s *state) want(it *item, isCopy bool, avoid api.AgentID) *wish {
@@ -211,10 +203,10 @@ func (s *state) unpause(it *item) {
 }
 
 // dismiss kills what nobody wants any more.
-func (s *state) dismiss(a *attempt) { s.kill(a, unwanted) }
+func (s *state) dismiss(a *attempt) { s.kill(a, verdict.Unwanted) }
 
-func (s *state) kill(a *attempt, why killing) {
-	if a.kill == notKilled {
+func (s *state) kill(a *attempt, why verdict.Kill) {
+	if a.kill == verdict.NotKilled {
 		s.kills = append(s.kills, a.id)
 	}
 	a.kill = max(a.kill, why)

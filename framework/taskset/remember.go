@@ -11,6 +11,7 @@ import (
 
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/framework"
+	"github.com/tenderhq/tender/framework/internal/verdict"
 )
 
 // record is what the store keeps of an item.
@@ -129,14 +130,14 @@ func (s *state) foresee(id string, status api.Status) (next record, news bool) {
 		a = new(attempt)
 	}
 	next.Failures = it.failures + 1
-	switch a.judge(status) {
-	case lost:
+	switch verdict.Of(a.kill, status) {
+	case verdict.Lost:
 		return next, false
-	case well:
+	case verdict.Well:
 		next = record{Failures: it.failures, Ended: true, Done: true}
-	case refused:
+	case verdict.Refused:
 		next.Ended = true
-	case badly:
+	case verdict.Badly:
 		next.Ended = s.config.Attempts > 0 && next.Failures >= s.config.Attempts
 	}
 	if next.Ended && !next.Done {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/framework/internal/verdict"
 )
 
 // Defaults of [Rolling].
@@ -252,7 +253,7 @@ func (it *item) up() bool {
 // newest is the attempt that runs the version, if there is one.
 func (it *item) newest(version string) *attempt {
 	for _, a := range slices.Backward(it.live) {
-		if a.kill == notKilled && a.holds() && a.version == version && !a.good.IsZero() {
+		if a.kill == verdict.NotKilled && a.holds() && a.version == version && !a.good.IsZero() {
 			return a
 		}
 	}
@@ -388,7 +389,7 @@ func (o *rollouts) watchLate(it *item, t *trial) {
 	limit := max(t.roll.Proof, 0) + t.roll.Patience
 	t.late = o.state.alarms.set(fresh.since.Add(limit), func(time.Time) {
 		fresh.fault = fmt.Sprintf("it was not up for %v within %v of its start", max(t.roll.Proof, 0), limit)
-		o.state.kill(fresh, overdue)
+		o.state.kill(fresh, verdict.Overdue)
 	})
 }
 
@@ -418,7 +419,7 @@ func (o *rollouts) endTrial(it *item) {
 // the item goes back to what it was. It reports whether it has done so.
 func (o *rollouts) bad(it *item, a *attempt, status api.Status) bool {
 	t := it.trial
-	if t == nil || a.version != t.roll.version || a.kill == unwanted {
+	if t == nil || a.version != t.roll.version || a.kill == verdict.Unwanted {
 		return false
 	}
 	r := t.roll

@@ -50,8 +50,9 @@ var floors = []floor{
 	{"master/core/...", values + "master/core/... master/view master/registry allocator/... !allocator/allocatortest !allocator/remote !allocator/journal"},
 	{"agent/core/...", values + "agent/core/..."},
 	{"framework/internal/core", values},
+	{"framework/internal/verdict", "api"},
 	{"framework/jobs", "api"},
-	{"framework/jobs/internal/core", values + "framework/jobs"},
+	{"framework/jobs/internal/core", values + "framework/jobs framework/internal/verdict"},
 
 	// Beside the pure ones: a suite for allocators, which knows none of them, and an allocator that is elsewhere.
 	{"allocator/allocatortest", values + "allocator allocator/constraint"},
@@ -108,7 +109,7 @@ var floors = []floor{
 // speak in are held to the same. Left out: the suite needs package testing, the remote
 // allocator is I/O by trade, and the journal and their codec speak protobuf.
 const pure = "api internal/protocol internal/rights internal/words master/core/... master/quorum master/view master/registry/... agent/core/... framework/internal/core " +
-	"framework/jobs framework/jobs/internal/core allocator/... !allocator/allocatortest !allocator/remote !allocator/journal !allocator/internal/codec"
+	"framework/jobs framework/jobs/internal/core framework/internal/verdict allocator/... !allocator/allocatortest !allocator/remote !allocator/journal !allocator/internal/codec"
 
 // pureImports is what a pure package may import from elsewhere: packages that compute. None of them reads a clock,
 // starts a goroutine, holds a lock or does I/O, but for the names in impure.

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/framework/internal/verdict"
 )
 
 // slot is one index of a sub-job that has begun and not ended.
@@ -53,33 +54,13 @@ func (s *slot) up() bool {
 	return s.Live != nil && !s.Live.Running.IsZero() && s.Live.Killed == notKilled
 }
 
-// verdict is what the end of a task says about its index.
-type verdict uint8
-
-const (
-	well    verdict = iota
-	badly           // by its own fault
-	lost            // not by its own fault
-	refused         // and would be again
-)
-
-func judge(killed killReason, status api.Status) verdict {
-	switch status.State {
-	case api.TaskFinished:
-		return well
-	case api.TaskDropped, api.TaskGone, api.TaskGoneByOperator, api.TaskUnknown:
-		return lost
-	case api.TaskError:
-		if status.Reason == api.ReasonTaskDuplicate {
-			return lost // the next attempt has another ID
-		}
-		return refused
+// verdict is what a kill for this reason means for the judgement of the end.
+func (k killReason) verdict() verdict.Kill {
+	switch k {
+	case notKilled:
+		return verdict.NotKilled
+	case overdue:
+		return verdict.Overdue
 	}
-	switch {
-	case killed == overdue:
-		return badly
-	case killed != notKilled, status.Reason.Blameless():
-		return lost
-	}
-	return badly
+	return verdict.Unwanted
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/framework/internal/verdict"
 	"github.com/tenderhq/tender/framework/jobs"
 )
 
@@ -305,13 +306,13 @@ func (m *JobMaster) over(s *subJob, one *slot, status api.Status) {
 	if m.now.Sub(live.Since) >= time.Duration(task.BackoffMax) {
 		one.Streak = 0
 	}
-	verdict := judge(live.Killed, status)
+	said := verdict.Of(live.Killed.verdict(), status)
 	switch {
-	case verdict == well && !s.Keep:
+	case said == verdict.Well && !s.Keep:
 		m.settle(s, one, true)
 		return
 	case live.Killed == unwanted || live.Killed == replaced:
-	case verdict == lost:
+	case said == verdict.Lost:
 		one.Streak++
 		m.goOn(s, one, live, one.Streak-1) // the first loss costs no pause
 		m.savePart(s, one.Index)
@@ -324,7 +325,7 @@ func (m *JobMaster) over(s *subJob, one *slot, status api.Status) {
 			m.savePart(s, one.Index)
 			return
 		}
-		if !s.Keep && (verdict == refused || one.Failures >= task.Attempts) {
+		if !s.Keep && (said == verdict.Refused || one.Failures >= task.Attempts) {
 			m.settle(s, one, false)
 			return
 		}

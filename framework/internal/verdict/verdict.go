@@ -1,0 +1,48 @@
+// Package verdict says what the end of a task means for the work for which it ran, for everything here that tries again:
+// task sets and jobs.
+package verdict
+
+import "github.com/tenderhq/tender/api"
+
+// Verdict is what an end means for the work.
+type Verdict uint8
+
+// The verdicts.
+const (
+	Well    Verdict = iota // it is done
+	Badly                  // by its own fault
+	Lost                   // not by its own fault
+	Refused                // and would be again
+)
+
+// Kill is why the framework itself has killed the task, if it has.
+type Kill uint8
+
+// The kinds of kills. A later one overrules an earlier one.
+const (
+	NotKilled Kill = iota
+	Overdue        // it took too long
+	Unwanted       // nobody cares how it ends
+)
+
+// Of judges the status in which a task has ended.
+func Of(kill Kill, status api.Status) Verdict {
+	switch status.State {
+	case api.TaskFinished:
+		return Well
+	case api.TaskDropped, api.TaskGone, api.TaskGoneByOperator, api.TaskUnknown:
+		return Lost
+	case api.TaskError:
+		if status.Reason == api.ReasonTaskDuplicate {
+			return Lost // the next attempt has another ID
+		}
+		return Refused
+	}
+	switch {
+	case kill == Overdue:
+		return Badly
+	case kill == Unwanted, status.Reason.Blameless():
+		return Lost
+	}
+	return Badly
+}
