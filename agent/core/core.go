@@ -188,7 +188,7 @@ func (c *Core) diskRoom(w DiskRoom) {
 // lives ends when it has outgrown the disk that it asked for.
 func (c *Core) takeMeasure(w Measured) {
 	c.sandboxes.keepMeasures(w.Sandboxes)
-	for _, ref := range slices.SortedFunc(maps.Keys(w.Sandboxes), compareRefs) {
+	for _, ref := range slices.SortedFunc(maps.Keys(w.Sandboxes), api.TaskRef.Compare) {
 		if t := c.state.tasks[ref]; t != nil && !t.ended() && t.kill == nil && t.diskMax() > 0 && w.Sandboxes[ref] > t.diskMax() {
 			c.log("task has outgrown its disk", field("task", ref.String()), field("asked", megabytes(t.diskMax())))
 			c.kills.storeKill(t, 0, api.ReasonDiskLimit)

@@ -51,7 +51,7 @@ const afterLeader Conn = 5000
 
 // live plays the whole of it.
 func (a *afterlife) live() {
-	launched := slices.SortedFunc(maps.Keys(a.core.state.tasks), compareRefs)
+	launched := slices.SortedFunc(maps.Keys(a.core.state.tasks), api.TaskRef.Compare)
 	gone := a.begin()
 	for n := 0; len(a.queue) > 0; n++ {
 		if n > 10_000 {

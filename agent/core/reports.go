@@ -1,7 +1,6 @@
 package core
 
 import (
-	"cmp"
 	"maps"
 	"slices"
 	"strconv"
@@ -148,8 +147,8 @@ func (r *reports) usageToTell() protocol.UsageReport {
 	if len(usage.Tasks) <= room {
 		return usage
 	}
-	refs := slices.SortedFunc(maps.Keys(usage.Tasks), compareRefs)
-	begin, _ := slices.BinarySearchFunc(refs, r.usageNext, compareRefs)
+	refs := slices.SortedFunc(maps.Keys(usage.Tasks), api.TaskRef.Compare)
+	begin, _ := slices.BinarySearchFunc(refs, r.usageNext, api.TaskRef.Compare)
 	usage.Tasks = make(map[api.TaskRef]api.Usage, room)
 	for i := range room {
 		ref := refs[(begin+i)%len(refs)]
@@ -157,10 +156,6 @@ func (r *reports) usageToTell() protocol.UsageReport {
 	}
 	r.usageNext = refs[(begin+room)%len(refs)]
 	return usage
-}
-
-func compareRefs(a, b api.TaskRef) int {
-	return cmp.Or(cmp.Compare(a.Framework, b.Framework), cmp.Compare(a.Task, b.Task))
 }
 
 // askSample asks for fresh numbers, unless the last question is still open.
