@@ -243,10 +243,13 @@ func (a *Agent) keepWithinBounds(ctx context.Context) {
 
 // tellRoom tells the core how much room there is, when that has changed or is little.
 func (w *writer) tellRoom(ctx context.Context) {
-	const lowPercent = 5
-	room := core.DiskRoom{Full: w.store.Full(), Low: w.folder.freePercent() < lowPercent}
+	room := core.DiskRoom{Full: w.store.Full(), Low: isLittle(w.folder.diskRoom())}
 	if room != w.told || room.Full || room.Low {
 		w.told = room
 		w.inbox.postEvent(ctx, room)
 	}
 }
+
+// isLittle says whether a disk has little room: under a twentieth of it, and under 2 GB. A twentieth of a large disk is
+// room for many sandboxes, and 2 GB of a small one may be all that it ever had.
+func isLittle(free, all uint64) bool { return free < all/20 && free < 2<<30 }

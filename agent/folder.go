@@ -301,14 +301,14 @@ func (f *dataFolder) list(folder string) (paths []string) {
 	return paths
 }
 
-// freePercent is the room on the sandboxes' disk.
-func (f *dataFolder) freePercent() int {
+// diskRoom is how many bytes are free on the sandboxes' disk, and how many it has; zeros when nobody knows.
+func (f *dataFolder) diskRoom() (free, all uint64) {
 	if f.path == "" {
-		return 100
+		return 0, 0
 	}
 	var s syscall.Statfs_t
-	if err := syscall.Statfs(f.path, &s); err != nil || s.Blocks == 0 {
-		return 100
+	if syscall.Statfs(f.path, &s) != nil {
+		return 0, 0
 	}
-	return int(s.Bavail * 100 / s.Blocks)
+	return s.Bavail * uint64(s.Bsize), s.Blocks * uint64(s.Bsize)
 }
