@@ -251,8 +251,8 @@ func (c Config) check() error {
 	if err := raftlog.Profile(c.Profile).Check(); err != nil {
 		bad = append(bad, err)
 	}
-	if c.Trust.Insecure && !c.Trust.Key.IsZero() {
-		wrong("the cluster has a key, so this master does nothing unencrypted; leave insecure out")
+	if err := c.checkTrust(); err != nil {
+		bad = append(bad, err)
 	}
 	for _, address := range []string{c.GRPC, c.HTTP, c.Raft} {
 		if err := c.checkListener(address); err != nil {
@@ -273,15 +273,32 @@ func (c Config) checkListener(address string) error {
 	if address == noListener {
 		return nil
 	}
-	host, _, err := net.SplitHostPort(address)
-	if err != nil {
+	if _, _, err := net.SplitHostPort(address); err != nil {
 		return fmt.Errorf("%q is no HOST:PORT to listen on", address)
 	}
-	ip := net.ParseIP(host)
-	if host == "localhost" || ip != nil && ip.IsLoopback() || c.Trust.Insecure || !c.Trust.Key.IsZero() || c.Memory != nil {
+	return nil
+}
+
+// checkTrust refuses a master that would serve whoever reaches it, and was not told that this is right. One in memory is
+// reached by nobody but its own process.
+func (c Config) checkTrust() error {
+	switch {
+	case c.Trust.Insecure && !c.Trust.Key.IsZero():
+		return errors.New("the cluster has a key, so this master does nothing unencrypted; leave insecure out")
+	case c.Trust.Insecure || !c.Trust.Key.IsZero() || c.Memory != nil || c.DataDir == "":
 		return nil
+	case c.hasRun():
+		return fmt.Errorf("%s holds no cluster's key (%s): if this master has run without, say --insecure to go on so, and whoever reaches "+
+			"it may do everything; if its cluster has one, copy the file from another master's folder", c.DataDir, trust.KeyFile)
 	}
-	return fmt.Errorf("%s is reached from beyond this machine, and nothing is encrypted there; make a key for the cluster (tender init), or say insecure if that is right", address)
+	return fmt.Errorf("%s holds no cluster's key, so whoever reaches this master could do everything: make one (tender init --data-dir %s), join a "+
+		"cluster that has one (--join TOKEN), or say --insecure if the network is trusted", c.DataDir, c.DataDir)
+}
+
+// hasRun says whether a master has run in the data folder before.
+func (c Config) hasRun() bool {
+	_, err := os.Stat(filepath.Join(c.DataDir, keptFile))
+	return err == nil
 }
 
 func (c Config) checkTimes() (bad []error) {

@@ -14,11 +14,14 @@ import (
 	"github.com/tenderhq/tender/master"
 )
 
+// open is said of masters that ask nobody who they are.
+var open = master.Trust{Insecure: true}
+
 // TestFolder: on real files and sockets, a master comes back with what it had, needs
 // no flags for that, and refuses what is not its own.
 func TestFolder(t *testing.T) {
 	dir := t.TempDir()
-	config := master.Config{ID: "m1", DataDir: dir, GRPC: "127.0.0.1:0", HTTP: "127.0.0.1:0", Raft: "127.0.0.1:0", Profile: "fast"}
+	config := master.Config{ID: "m1", DataDir: dir, GRPC: "127.0.0.1:0", HTTP: "127.0.0.1:0", Raft: "127.0.0.1:0", Profile: "fast", Trust: open}
 	first, cluster := lead(t, config, func(m *master.Master) {
 		if _, err := master.New(config); !api.Is(err, api.Exists) || !strings.Contains(err.Error(), "in use by another master") {
 			t.Errorf("a second master in the folder: %v", err)
@@ -81,16 +84,24 @@ func TestConfigReportsEverything(t *testing.T) {
 	if !errors.As(err, &wrong) || wrong.Kind != api.Invalid {
 		t.Fatalf("%v", err)
 	}
-	for _, says := range []string{"a/b", "data folder", "say insecure", "no HOST:PORT", "fairest", "lan, fast and wan"} {
+	for _, says := range []string{"a/b", "data folder", "no HOST:PORT", "fairest", "lan, fast and wan"} {
 		if !strings.Contains(err.Error(), says) {
 			t.Errorf("%q is missing in: %v", says, err)
 		}
 	}
 }
 
+// TestNobodyIsServedUnasked: a master without a key does not start, unless it was told that this is right.
+func TestNobodyIsServedUnasked(t *testing.T) {
+	_, err := master.New(master.Config{ID: "m1", DataDir: t.TempDir(), GRPC: "127.0.0.1:0", HTTP: "none", Raft: "127.0.0.1:0"})
+	if api.KindOf(err) != api.Invalid || !strings.Contains(err.Error(), "holds no cluster's key") {
+		t.Errorf("%v", err)
+	}
+}
+
 // TestNoJournalOfAnotherProcess: it is refused with a sentence, not left out in silence.
 func TestNoJournalOfAnotherProcess(t *testing.T) {
-	_, err := master.New(master.Config{DataDir: t.TempDir(), Allocator: "remote:127.0.0.1:1", AllocatorJournal: "journal"})
+	_, err := master.New(master.Config{DataDir: t.TempDir(), Trust: open, Allocator: "remote:127.0.0.1:1", AllocatorJournal: "journal"})
 	if api.KindOf(err) != api.Invalid || !strings.Contains(err.Error(), "no journal can be kept of allocator remote:127.0.0.1:1") {
 		t.Errorf("%v", err)
 	}

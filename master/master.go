@@ -118,6 +118,9 @@ func (m *Master) open() (err error) {
 	}
 	m.config.ID = m.raft.ID()
 	m.log = m.log.With().Str("master", string(m.config.ID)).Logger()
+	if m.config.Trust.Insecure {
+		m.log.Warn().Msg("--insecure: nothing is encrypted, and nobody is asked who they are: whoever reaches a master runs commands on every agent")
+	}
 	if err := m.renewOwn(); err != nil {
 		return err
 	}

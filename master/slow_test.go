@@ -23,7 +23,7 @@ import (
 func onSockets(t *testing.T, test func(*master.Master)) {
 	t.Helper()
 	lead(t, master.Config{
-		ID: "m1", DataDir: t.TempDir(), GRPC: "127.0.0.1:0", HTTP: "127.0.0.1:0", Raft: "127.0.0.1:0", Profile: "fast",
+		ID: "m1", DataDir: t.TempDir(), GRPC: "127.0.0.1:0", HTTP: "127.0.0.1:0", Raft: "127.0.0.1:0", Profile: "fast", Trust: open,
 		Core: core.Config{SessionTimeout: time.Hour},
 	}, test)
 }

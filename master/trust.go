@@ -26,10 +26,11 @@ import (
 
 // Trust says how a master and those whom it meets prove who they are.
 type Trust struct {
-	// Key of the cluster, the same on all masters. Default: what the data folder holds. Without one nothing is encrypted
-	// and nobody is asked who they are.
+	// Key of the cluster, the same on all masters. Default: what the data folder holds. A master with a folder has one, or
+	// is Insecure.
 	Key trust.Key
-	// Insecure allows listeners beyond loopback without a key. Kept. Refused with one.
+	// Insecure lets a master run without a key: nothing is encrypted, and nobody is asked who they are. Kept. Refused with
+	// a key.
 	Insecure bool
 	// Through are gRPC addresses of masters that are asked to let this one into the quorum, once, when it has never been
 	// in one. Default: an operator does it, with `tender raft add`.

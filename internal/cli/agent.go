@@ -130,8 +130,14 @@ func (f agentFlags) config(d *daemon) (agent.Config, error) {
 			return agent.Config{}, err
 		}
 	}
+	if token == "" && !d.insecure && !d.hasProof() {
+		return agent.Config{}, usagef("this agent has no certificate yet: say --join TOKEN (an operator makes one: tender token create agent), " +
+			"or --insecure if its cluster runs so, on a trusted network")
+	}
 	log, written := d.logger()
-	d.warnInsecure(log)
+	if d.insecure {
+		log.Warn().Msg("--insecure: nothing is encrypted, and this agent obeys whoever answers as its master")
+	}
 	return agent.Config{
 		Masters: masters, Token: token, DataDir: d.dataDir, Hostname: f.hostname, Bind: d.bind, Port: orNone(f.port), Advertise: d.advertise,
 		Resources: resources, Attributes: f.attributes, Region: f.region, Zone: f.zone,

@@ -21,7 +21,6 @@ func TestWrongDaemonSettingsAreTold(t *testing.T) {
 		{args: "master", env: map[string]string{"TENDER_CONFIG": file}, want: []string{file + ":2"}},
 		{args: "master --config /nowhere/at/all.toml", want: []string{"--config", "/nowhere/at/all.toml", "no such file"}},
 		{args: "master", env: map[string]string{"TENDER_HEARTBEAT": "soon"}, want: []string{"TENDER_HEARTBEAT", `"soon"`, "such as 5s"}},
-		{args: "master --bind 0.0.0.0", want: []string{"0.0.0.0", "--insecure"}},
 		{args: "master --bind nonsense", want: []string{`"nonsense"`, "127.0.0.1"}},
 		{args: "master --peers m1", want: []string{"--peers", "m1"}},
 		{args: "master --min-offer cpus:lots", want: []string{"--min-offer", "lots"}},
@@ -39,7 +38,7 @@ func TestWrongDaemonSettingsAreTold(t *testing.T) {
 		{args: "dev --agent-resources CPUS:4", want: []string{"--agent-resources", "did you mean cpus?"}},
 		{args: "agent --resources cpus:NaN", want: []string{"--resources", "NaN"}},
 		{args: "agent --master nowhere", want: []string{"--master", "nowhere", "HOST:PORT"}},
-		{args: "agent --bind ::", want: []string{"--insecure"}},
+		{args: "agent --data-dir /nowhere", want: []string{"--join TOKEN", "token create agent", "--insecure"}},
 		{args: "agent --attributes rack", want: []string{"--attributes", "rack"}},
 		// What deploy/ holds is read first, so it is right.
 		{args: "master --config ../../deploy/tender-master.toml --bind 127.0.0.1 --heartbeat 0s", want: []string{"--heartbeat is 0s"}},

@@ -42,7 +42,7 @@ func (d *daemon) flags(flags *pflag.FlagSet, dataDir string) {
 	flags.StringVar(&d.bind, "bind", "127.0.0.1", "address to listen on")
 	flags.StringVar(&d.advertise, "advertise", "", "host by which others reach it (default: where it is bound)")
 	flags.StringVar(&d.join, "join", "", "token by which it joins the cluster at its first start, or the file that holds it")
-	flags.BoolVar(&d.insecure, "insecure", false, "allow to listen beyond this machine without TLS")
+	flags.BoolVar(&d.insecure, "insecure", false, "run without certificates, on a trusted network: whoever reaches it may do everything")
 }
 
 // lastFlags come after those of master or agent.
@@ -98,14 +98,15 @@ func (d *daemon) readFile(command *cobra.Command) (*settings.File, error) {
 // check reports all that is wrong with the shared flags.
 func (d *daemon) check() error {
 	var wrong []error
-	if ip := net.ParseIP(d.bind); ip == nil {
+	if net.ParseIP(d.bind) == nil {
 		wrong = append(wrong, fmt.Errorf("--bind %q is not an address of this machine; write an IP such as 127.0.0.1 or 0.0.0.0", d.bind))
-	} else if !ip.IsLoopback() && !d.insecure && !d.proves() {
-		wrong = append(wrong, fmt.Errorf("--bind %s can be reached by others and there is no TLS; join a cluster that has a key (--join TOKEN; the first "+
-			"master makes it: tender init), or say --insecure if their network is trusted", d.bind))
 	}
-	if d.insecure && d.proves() {
-		wrong = append(wrong, errors.New("--insecure is said, and the cluster has a key; leave one of them out, as nothing of such a cluster is unencrypted"))
+	switch {
+	case d.insecure && d.join != "":
+		wrong = append(wrong, errors.New("--insecure and --join exclude each other: who joins a cluster does nothing unencrypted"))
+	case d.insecure && d.hasProof():
+		wrong = append(wrong, fmt.Errorf("--insecure is said, and %s is of a cluster in which nothing is unencrypted; leave it out, or name another folder",
+			filepath.Join(d.dataDir, d.proof)))
 	}
 	if d.dataDir == "" {
 		wrong = append(wrong, errors.New("--data-dir is empty; name a folder"))
@@ -122,22 +123,10 @@ func (d *daemon) check() error {
 	return usage(errors.Join(wrong...))
 }
 
-// proves says whether this process has or gets something by which it proves who it is.
-func (d *daemon) proves() bool {
-	return d.join != "" || d.hasProof()
-}
-
-// hasProof says whether the folder holds it.
+// hasProof says whether the folder holds that by which this process proves who it is.
 func (d *daemon) hasProof() bool {
 	_, err := os.Stat(filepath.Join(d.dataDir, d.proof))
 	return err == nil
-}
-
-// warnInsecure says at each start what --insecure means.
-func (d *daemon) warnInsecure(log zerolog.Logger) {
-	if d.insecure {
-		log.Warn().Msg("--insecure: nothing is encrypted, and nobody is asked who they are: whoever reaches a master runs commands on every agent")
-	}
 }
 
 func parseLevel(text string) (zerolog.Level, error) {

@@ -212,7 +212,7 @@ func devAgentArgs(d dev.Agent, f devFlags, path, taskUser string) []string {
 		attributes = append(attributes, name+"="+all[name])
 	}
 	args := []string{
-		"agent", "--stop-on-eof", "--data-dir", d.Dir, "--bind", hostOf(d.HTTP), "--http-port", fmt.Sprint(portOf(d.HTTP)),
+		"agent", "--insecure", "--stop-on-eof", "--data-dir", d.Dir, "--bind", hostOf(d.HTTP), "--http-port", fmt.Sprint(portOf(d.HTTP)),
 		"--master", strings.Join(d.Masters, ","), "--hostname", devHostname(d, f), "--attributes", strings.Join(attributes, ","),
 		"--path", path, "--recovery-timeout", "0s", "--log-format", "console", "--log-level", level,
 	}

@@ -462,7 +462,7 @@ func TestChaosKilledAgentWhileATaskRuns(t *testing.T) {
 	d := startDev(t, "--agents", "0")
 	data := filepath.Join(t.TempDir(), "agent")
 	t.Cleanup(func() { nothingLeft(t, data) })
-	args := []string{"agent", "--data-dir", data, "--http-port", strconv.Itoa(freePort(t)), "--resources", "cpus:1;mem:1024", "--recovery-timeout", "1m"}
+	args := []string{"agent", "--insecure", "--data-dir", data, "--http-port", strconv.Itoa(freePort(t)), "--resources", "cpus:1;mem:1024", "--recovery-timeout", "1m"}
 	agent := start(t, d.env, args...)
 	gate := filepath.Join(t.TempDir(), "gate")
 	run := start(t, d.env, "run", "--", "sh", "-c", "echo up; echo more >&2; while [ ! -e "+gate+" ]; do sleep 0.05; done; echo done")
@@ -498,7 +498,7 @@ func TestChaosKilledAgentWhileATaskRuns(t *testing.T) {
 func TestTwoAgentsDoNotShareAPort(t *testing.T) {
 	d := startDev(t)
 	_, port, _ := strings.Cut(d.Agents[0].HTTP, ":")
-	_, stderr, code := tender(t, d.env, "agent", "--data-dir", filepath.Join(t.TempDir(), "agent"), "--http-port", port)
+	_, stderr, code := tender(t, d.env, "agent", "--insecure", "--data-dir", filepath.Join(t.TempDir(), "agent"), "--http-port", port)
 	if code != 1 || !strings.Contains(stderr, d.Agents[0].HTTP) || !strings.Contains(stderr, "in use") {
 		t.Errorf("exit code %d, %q", code, stderr)
 	}

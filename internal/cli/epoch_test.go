@@ -24,10 +24,10 @@ func TestOldMastersAreRefusedAfterARecovery(t *testing.T) {
 	env := []string{"TENDER_MASTER=" + strings.Join(addresses, ",")}
 	var masters []*proc
 	for _, name := range names {
-		masters = append(masters, start(t, nil, "master", "--data-dir", folder[name], "--id", name, "--grpc-port", grpc[name],
+		masters = append(masters, start(t, nil, "master", "--insecure", "--data-dir", folder[name], "--id", name, "--grpc-port", grpc[name],
 			"--http-port", "0", "--raft-port", raft[name], "--peers", strings.Join(peers, ",")))
 	}
-	agent := start(t, env, "agent", "--data-dir", filepath.Join(dir, "agent"), "--http-port", port(), "--resources", "cpus:1;mem:256")
+	agent := start(t, env, "agent", "--insecure", "--data-dir", filepath.Join(dir, "agent"), "--http-port", port(), "--resources", "cpus:1;mem:256")
 	agent.await(`"registered"`)
 	for _, master := range masters {
 		master.signal(syscall.SIGKILL)
@@ -39,7 +39,7 @@ func TestOldMastersAreRefusedAfterARecovery(t *testing.T) {
 		"--confirm", regexp.MustCompile(`cluster-[0-9a-f]+`).FindString(found)); code != 0 {
 		t.Fatal(stderr)
 	}
-	recovered := start(t, nil, "master", "--data-dir", folder["m1"])
+	recovered := start(t, nil, "master", "--insecure", "--data-dir", folder["m1"])
 	recovered.await(`"leading"`)
 	agent.await(`"registered"`)
 

@@ -14,10 +14,10 @@ func TestADeadMachineIsGivenUp(t *testing.T) {
 	port := func() string { return strconv.Itoa(freePort(t)) }
 	grpc := port()
 	env := []string{"TENDER_MASTER=127.0.0.1:" + grpc}
-	start(t, nil, "master", "--data-dir", filepath.Join(dir, "m"), "--grpc-port", grpc, "--http-port", "0", "--raft-port", port(),
+	start(t, nil, "master", "--insecure", "--data-dir", filepath.Join(dir, "m"), "--grpc-port", grpc, "--http-port", "0", "--raft-port", port(),
 		"--session-timeout", "1m", "--tombstone-after", "1s", "--gone-after", "0s", "--gone-after-of", "pool=spot:1s").await(`"leading"`)
 	agent := func(name, pool string) *proc {
-		p := start(t, env, "agent", "--data-dir", filepath.Join(dir, name), "--http-port", port(), "--hostname", name,
+		p := start(t, env, "agent", "--insecure", "--data-dir", filepath.Join(dir, name), "--http-port", port(), "--hostname", name,
 			"--attributes", "pool="+pool, "--resources", "cpus:1;mem:512")
 		p.await(`"registered"`)
 		return p

@@ -39,7 +39,7 @@ func TestALogThatNobodyTakesStopsNothing(t *testing.T) {
 			Stdin: strings.NewReader(""), Stdout: io.Discard, Stderr: stderr, Now: time.Now,
 			Lookup: func(string) (string, bool) { return "", false },
 		}
-		code <- app.Run(ctx, []string{"master", "--data-dir", t.TempDir(), "--raft-profile", "fast", "--log-level", "debug",
+		code <- app.Run(ctx, []string{"master", "--insecure", "--data-dir", t.TempDir(), "--raft-profile", "fast", "--log-level", "debug",
 			"--http-port", strings.TrimPrefix(http, "127.0.0.1:"), "--grpc-port", strconv.Itoa(freePort(t)), "--raft-port", strconv.Itoa(freePort(t))})
 	}()
 	until(t, "a leader", func() bool { return strings.HasPrefix(served(t, "http://"+http+"/readyz"), "ok: ") })

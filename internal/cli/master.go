@@ -1,10 +1,12 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"maps"
+	"net"
 	"os"
 	"runtime/debug"
 	"slices"
@@ -20,6 +22,7 @@ import (
 	_ "github.com/tenderhq/tender/allocator/priority"  // registers itself
 	_ "github.com/tenderhq/tender/allocator/remote"    // registers itself
 	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/internal/cli/client"
 	"github.com/tenderhq/tender/internal/cli/contexts"
 	"github.com/tenderhq/tender/internal/cli/dev"
 	"github.com/tenderhq/tender/internal/cli/settings"
@@ -48,10 +51,12 @@ func (a *App) masterCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "master",
 		Short: "Be one of the masters of a cluster",
-		Long: "Be one of the masters of a cluster. One master is a quorum of one; for three or five, start each with the same --peers.\n" +
+		Long: "Be one of the masters of a cluster. The first one makes the cluster's key in its new folder, and says where the token of\n" +
+			"its first operator is; it is a quorum of one until others join: tender token create master.\n" +
+			"With --insecure there is no key: for three or five, start each with the same --peers.\n\n" +
 			"The data folder remembers ID, addresses and peers, so that a later start needs only --data-dir.\n\n" + envHelp,
-		Example: "  tender master --data-dir /var/lib/tender/m1 --id m1 --bind 10.0.0.1 --insecure \\\n" +
-			"    --peers m1=10.0.0.1:5070,m2=10.0.0.2:5070,m3=10.0.0.3:5070",
+		Example: "  tender master --data-dir /var/lib/tender/m1 --id m1 --bind 10.0.0.1\n" +
+			"  tender master --data-dir /var/lib/tender/m2 --id m2 --bind 10.0.0.2 --master 10.0.0.1:5060 --join TOKEN",
 		Args: exactly(),
 	}
 	flags := command.Flags()
@@ -81,6 +86,9 @@ func (a *App) masterCommand() *cobra.Command {
 		}
 		return d.serve(command.Context(), func(ctx context.Context) error {
 			if err := d.joinMaster(ctx, &config); err != nil {
+				return err
+			}
+			if err := d.foundCluster(config); err != nil {
 				return err
 			}
 			return runMaster(ctx, config)
@@ -125,7 +133,6 @@ func (f *masterFlags) config(d *daemon) (master.Config, error) {
 		return master.Config{}, usage(err)
 	}
 	log, written := d.logger()
-	d.warnInsecure(log)
 	times := f.times
 	times.GoneAfterOf = classes
 	times.GoneAfter, times.Debug = atOnce(times.GoneAfter), log.GetLevel() <= zerolog.DebugLevel
@@ -184,6 +191,37 @@ func (d *daemon) joinMaster(ctx context.Context, config *master.Config) error {
 		return err
 	}
 	return trust.WriteKey(d.dataDir, answer.Key)
+}
+
+// foundCluster makes the key of a new cluster, if this is the first start of its first master: one that was told neither to
+// join nor who the others are, nor to do without.
+func (d *daemon) foundCluster(config master.Config) error {
+	if d.insecure || d.join != "" || len(config.Peers) > 0 {
+		return nil
+	}
+	if d.hasProof() || !isFresh(d.dataDir) {
+		return nil
+	}
+	if len(d.app.masters) > 0 {
+		return usagef("--master names a cluster that is there already: join it by a token, --join TOKEN (tender token create master); " +
+			"a new one is made without --master")
+	}
+	host := cmp.Or(d.advertise, d.bind)
+	if ip := net.ParseIP(host); ip != nil && ip.IsUnspecified() {
+		host = "HOST"
+	}
+	return makeKey(d.dataDir, hostPort(host, portOf(cmp.Or(config.GRPC, client.DefaultMaster))), d.app.Stderr)
+}
+
+// isFresh says whether no master has run in the folder yet: nothing is in it but what a new file system or tender init puts there.
+func isFresh(dataDir string) bool {
+	entries, err := os.ReadDir(dataDir)
+	if err != nil {
+		return os.IsNotExist(err)
+	}
+	return !slices.ContainsFunc(entries, func(e os.DirEntry) bool {
+		return !slices.Contains([]string{trust.KeyFile, firstTokenFile, "lost+found"}, e.Name())
+	})
 }
 
 // goneAfterOf reads pool=spot:5m.
@@ -278,7 +316,7 @@ func (f *masterFlags) idOr(dataDir string) api.MasterID {
 	if f.id != "" || len(f.peers) > 0 {
 		return api.MasterID(f.id)
 	}
-	if entries, err := os.ReadDir(dataDir); err == nil && len(entries) > 0 {
+	if !isFresh(dataDir) {
 		return ""
 	}
 	return "m1"
@@ -305,7 +343,7 @@ func minOffers(text string) ([]allocator.MinOffer, error) {
 
 func devMaster(m dev.Master, f devFlags, log zerolog.Logger) master.Config {
 	config := master.Config{
-		ID: api.MasterID(m.ID), DataDir: m.Dir, GRPC: m.GRPC, HTTP: m.HTTP, Raft: m.Raft,
+		ID: api.MasterID(m.ID), DataDir: m.Dir, GRPC: m.GRPC, HTTP: m.HTTP, Raft: m.Raft, Trust: master.Trust{Insecure: true},
 		Profile: devProfile(f.masters), Allocator: f.allocator, AllocatorJournal: f.journal, Logger: &log, Core: core.Config{Debug: f.verbose},
 	}
 	for _, peer := range m.Peers {
@@ -321,7 +359,7 @@ func devMasterArgs(m dev.Master, f devFlags) []string {
 		peers = append(peers, peer.ID+"="+peer.Raft)
 	}
 	args := []string{
-		"master", "--stop-on-eof", "--id", m.ID, "--data-dir", m.Dir, "--bind", hostOf(m.GRPC),
+		"master", "--insecure", "--stop-on-eof", "--id", m.ID, "--data-dir", m.Dir, "--bind", hostOf(m.GRPC),
 		"--grpc-port", fmt.Sprint(portOf(m.GRPC)), "--http-port", fmt.Sprint(portOf(m.HTTP)), "--raft-port", fmt.Sprint(portOf(m.Raft)),
 		"--peers", strings.Join(peers, ","), "--raft-profile", devProfile(f.masters), "--log-format", "console", "--log-level", "error",
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/internal/cli/client"
 	"github.com/tenderhq/tender/internal/cli/show"
+	"github.com/tenderhq/tender/internal/trust"
 	"github.com/tenderhq/tender/internal/words"
 	"github.com/tenderhq/tender/master"
 )
@@ -113,8 +114,10 @@ func (a *App) snapshotRestoreCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		_, err = fmt.Fprintf(a.Stdout, "%s is the folder of master %s now, with %s and %s of %s, in epoch %d\nstart it with: tender master --data-dir %s\n",
-			dataDir, id, words.Count(found.Agents, "agent"), words.Count(found.Frameworks, "framework"), found.Cluster, found.Epoch+1, dataDir)
+		_, err = fmt.Fprintf(a.Stdout, "%s is the folder of master %s now, with %s and %s of %s, in epoch %d\n"+
+			"a cluster with certificates: copy its %s, which no snapshot holds, into the folder; another one: add --insecure\n"+
+			"start it with: tender master --data-dir %s\n",
+			dataDir, id, words.Count(found.Agents, "agent"), words.Count(found.Frameworks, "framework"), found.Cluster, found.Epoch+1, trust.KeyFile, dataDir)
 		return err
 	}
 	return command

@@ -71,8 +71,8 @@ func TestADaemonThatIsToldToStopExitsWithZero(t *testing.T) {
 	dir := t.TempDir()
 	port := func() string { return strconv.Itoa(freePort(t)) }
 	for name, args := range map[string][]string{
-		"a leader":                {"master", "--data-dir", filepath.Join(dir, "m"), "--grpc-port", port(), "--http-port", port(), "--raft-port", port()},
-		"an agent without master": {"agent", "--data-dir", filepath.Join(dir, "a"), "--http-port", port(), "--master", "127.0.0.1:" + port()},
+		"a leader":                {"master", "--insecure", "--data-dir", filepath.Join(dir, "m"), "--grpc-port", port(), "--http-port", port(), "--raft-port", port()},
+		"an agent without master": {"agent", "--insecure", "--data-dir", filepath.Join(dir, "a"), "--http-port", port(), "--master", "127.0.0.1:" + port()},
 	} {
 		for _, signal := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT} {
 			p := start(t, nil, args...)

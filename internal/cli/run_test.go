@@ -58,7 +58,7 @@ func TestRetryOfWhatAnOperatorEnded(t *testing.T) {
 func TestARunWhoseClusterWasReplaced(t *testing.T) {
 	dir, grpc := t.TempDir(), strconv.Itoa(freePort(t))
 	args := func(name string) []string {
-		return []string{"master", "--data-dir", filepath.Join(dir, name), "--grpc-port", grpc, "--http-port", "0", "--raft-port", strconv.Itoa(freePort(t))}
+		return []string{"master", "--insecure", "--data-dir", filepath.Join(dir, name), "--grpc-port", grpc, "--http-port", "0", "--raft-port", strconv.Itoa(freePort(t))}
 	}
 	first := start(t, nil, args("first")...)
 	first.await(`"leading"`)

@@ -19,6 +19,7 @@ import (
 	"github.com/tenderhq/tender/internal/cli/client"
 	"github.com/tenderhq/tender/internal/cli/contexts"
 	"github.com/tenderhq/tender/internal/cli/show"
+	"github.com/tenderhq/tender/internal/pause"
 	"github.com/tenderhq/tender/internal/trust"
 )
 
@@ -156,7 +157,9 @@ func initCommand(a *App) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "init",
 		Short: "Make the key of a new cluster",
-		Long: "Make the key of a new cluster in the folder of its first master, and the token of its first operator.\n\n" +
+		Long: "Make the key of a new cluster in the folder of its first master, and the token of its first operator. A first master\n" +
+			"that finds an empty folder does it by itself; before it starts, the key can be copied to those that are to found the\n" +
+			"cluster with it (--peers).\n\n" +
 			"From the key masters derive the certificates by which all of the cluster know each other: whoever has it can be\n" +
 			"anybody. Other masters get it when they join (tender token create master), or by a copy of the file into their folders.",
 		Example: "  tender init --data-dir /var/lib/tender/master",
@@ -171,13 +174,14 @@ func initCommand(a *App) *cobra.Command {
 		if slices.ContainsFunc(entries, func(e os.DirEntry) bool { return e.Name() == trust.KeyFile }) {
 			return api.E("trust.init", api.Exists, dir, errors.New("the folder has a cluster's key already"))
 		}
-		return makeKey(dir, a.Stderr)
+		return makeKey(dir, "HOST:5060", a.Stderr)
 	}
 	return command
 }
 
-// makeKey makes a cluster's key and the first operator's token, and says where they are.
-func makeKey(dir string, out io.Writer) error {
+// makeKey makes a cluster's key and the first operator's token, and says where they are, and how one logs in at its first
+// master.
+func makeKey(dir, master string, out io.Writer) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}
@@ -194,8 +198,8 @@ func makeKey(dir string, out io.Writer) error {
 		return err
 	}
 	_, err = fmt.Fprintf(out, "The cluster's key is %s: keep it as you keep the root password.\n"+
-		"The first operator's token is in %s; when the master runs:\n\n  %s login --master HOST:5060 --join %s\n",
-		filepath.Join(dir, trust.KeyFile), name, programName(), name)
+		"The first operator's token is in %s; when the master runs:\n\n  %s login --master %s --join %s\n\n",
+		filepath.Join(dir, trust.KeyFile), name, programName(), master, name)
 	return err
 }
 
@@ -215,6 +219,22 @@ func tokenOf(text string) (trust.Token, error) {
 	return token, nil
 }
 
+// awaitFile gives the first master, which may have been started by the line before this one, the time to write the token.
+func awaitFile(ctx context.Context, text string) {
+	const (
+		tries = 20
+		after = 100 * time.Millisecond
+	)
+	if !strings.ContainsRune(text, os.PathSeparator) {
+		return
+	}
+	for range tries {
+		if _, err := os.Stat(text); !os.IsNotExist(err) || !pause.For(ctx, after) {
+			return
+		}
+	}
+}
+
 func loginCommand(a *App) *cobra.Command {
 	var text, name string
 	command := &cobra.Command{
@@ -232,6 +252,7 @@ func loginCommand(a *App) *cobra.Command {
 		if text == "" {
 			return usagef("by which token? Say --join TOKEN; an operator makes one: tender token create operator --principal NAME")
 		}
+		awaitFile(command.Context(), text)
 		token, err := tokenOf(text)
 		if err != nil {
 			return err

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/tls"
+	"encoding/json"
 	"errors"
 	"io"
 	"net"
@@ -12,6 +13,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -34,13 +36,13 @@ type trusted struct {
 	raft    []string
 }
 
-// startTrusted founds a cluster and logs its first operator in.
+// startTrusted starts the first master of a cluster, which founds it, and logs the first operator in.
 func startTrusted(t *testing.T) *trusted {
 	t.Helper()
 	c := &trusted{t: t, dir: t.TempDir()}
 	c.env = []string{"XDG_CONFIG_HOME=" + filepath.Join(c.dir, "operator"), "TENDER_MASTER=", "TENDER_TOKEN="}
-	c.must("init", "--data-dir", c.folder("m1"))
 	first := c.master("m1")
+	first.await("login --master " + c.masters[0] + " --join " + filepath.Join(c.folder("m1"), "operator.token"))
 	c.logIn(c.env, filepath.Join(c.folder("m1"), "operator.token"))
 	first.await("launches carry receipts") // (R40)
 	return c
@@ -238,8 +240,17 @@ func anOutsiderGetsNothing(t *testing.T, c *trusted, agents []string) {
 		_ = answer.Body.Close()
 		t.Errorf("in plain text the master answers %s", answer.Status)
 	}
-	if _, _, code := tender(t, []string{"XDG_CONFIG_HOME=" + c.folder("nobody"), "TENDER_MASTER=" + c.masters[0]}, "get", "agents"); code == 0 {
-		t.Error("a command without a context lists the agents")
+	nobody := []string{"XDG_CONFIG_HOME=" + c.folder("nobody"), "TENDER_MASTER=" + c.masters[0], "TENDER_TOKEN="}
+	if _, stderr, code := tender(t, nobody, "get", "agents"); code == 0 || !strings.Contains(stderr, "tender login") {
+		t.Errorf("a command without a context: exit code %d, %q", code, stderr)
+	}
+	agent := start(t, nobody, "agent", "--insecure", "--data-dir", c.folder("a4"), "--http-port", strconv.Itoa(freePort(t)))
+	agent.await("come with a token")
+	agent.signal(syscall.SIGTERM)
+	agent.wait()
+	err = framework.Run(t.Context(), framework.Config{Masters: c.masters[:1], Name: "open", Token: framework.NoToken, ConnectTimeout: 3 * time.Second}, &worker{})
+	if err == nil || !strings.Contains(err.Error(), "come with a token") {
+		t.Errorf("a framework without a token ends with %v", err)
 	}
 }
 
@@ -293,5 +304,60 @@ func TestInsecureAndJoiningExcludeEachOther(t *testing.T) {
 		if _, stderr, code := s.run(t, args...); code != 2 || !strings.Contains(stderr, "--insecure") {
 			t.Errorf("%v: exit code %d, %q", args, code, stderr)
 		}
+	}
+}
+
+// TestAMasterThatWouldBeOpenIsRefused unless it was told to be: founders that have no key, and one that ran without so far.
+func TestAMasterThatWouldBeOpenIsRefused(t *testing.T) {
+	s := &shell{}
+	fresh := filepath.Join(t.TempDir(), "m1")
+	_, stderr, code := s.run(t, "master", "--data-dir", fresh, "--id", "m1", "--peers", "m1=127.0.0.1:1,m2=127.0.0.1:2,m3=127.0.0.1:3")
+	if code == 0 || !strings.Contains(stderr, "tender init --data-dir "+fresh) || !strings.Contains(stderr, "--insecure") {
+		t.Errorf("one of three founders: exit code %d, %q", code, stderr)
+	}
+	if _, err := os.Stat(filepath.Join(fresh, trust.KeyFile)); err == nil {
+		t.Error("one of three founders has made a key that the others do not have")
+	}
+
+	if _, stderr, code := s.run(t, "master", "--data-dir", fresh, "--id", "m2", "--master", "127.0.0.1:1"); code != 2 || !strings.Contains(stderr, "--join TOKEN") {
+		t.Errorf("one that forgot its token: exit code %d, %q", code, stderr)
+	}
+	older := t.TempDir()
+	args := []string{"master", "--data-dir", older, "--http-port", "0", "--grpc-port", strconv.Itoa(freePort(t)), "--raft-port", strconv.Itoa(freePort(t))}
+	open := start(t, nil, append(args, "--insecure")...)
+	open.await("whoever reaches a master runs commands on every agent")
+	open.await(`"leading"`)
+	open.signal(syscall.SIGTERM)
+	open.wait()
+	again := start(t, nil, args...) // what was said once is kept
+	again.await("whoever reaches a master runs commands on every agent")
+	again.await(`"leading"`)
+	again.signal(syscall.SIGTERM)
+	again.wait()
+	forgetInsecure(t, older)
+	if _, stderr, code := s.run(t, args...); code == 0 || !strings.Contains(stderr, "say --insecure to go on so") {
+		t.Errorf("a folder of an older version: exit code %d, %q", code, stderr)
+	}
+}
+
+// forgetInsecure makes the folder that of a version in which masters on loopback needed no word of it.
+func forgetInsecure(t *testing.T, dir string) {
+	t.Helper()
+	name := filepath.Join(dir, "master.json")
+	kept := map[string]any{}
+	text, err := os.ReadFile(name)
+	if err == nil {
+		err = json.Unmarshal(text, &kept)
+	}
+	if err == nil {
+		delete(kept, "insecure")
+		delete(kept, "sum")
+		text, err = json.Marshal(kept)
+	}
+	if err == nil {
+		err = os.WriteFile(name, text, 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
 	}
 }

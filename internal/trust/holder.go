@@ -51,7 +51,7 @@ func (h *Holder) Replace(p *Pass) { h.pass.Store(p) }
 // Dialer opens connections on which both sides have proved who they are, and whose other side is of one of these kinds.
 func (h *Holder) Dialer(dial Dial, kinds ...Kind) Dial {
 	if h == nil {
-		return dial
+		return plainDialer(dial)
 	}
 	return func(ctx context.Context, address string) (net.Conn, error) {
 		conn, err := dial(ctx, address)

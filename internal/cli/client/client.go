@@ -22,6 +22,7 @@ import (
 	apiv1 "github.com/tenderhq/tender/api/v1"
 	"github.com/tenderhq/tender/internal/pause"
 	"github.com/tenderhq/tender/internal/transport"
+	"github.com/tenderhq/tender/internal/trust"
 )
 
 // Config says which masters to try. The zero value is complete.
@@ -304,7 +305,11 @@ func (c *Client) whyRefused(address string, err error) string {
 	if why := c.refuse[address]; why != "" {
 		return why
 	}
-	if s, ok := status.FromError(err); ok && !strings.Contains(s.Message(), "desc =") {
+	s, ok := status.FromError(err)
+	if ok && strings.Contains(s.Message(), trust.HungUp) {
+		return trust.HungUp
+	}
+	if ok && !strings.Contains(s.Message(), "desc =") {
 		return s.Message()
 	}
 	return "the connection broke"

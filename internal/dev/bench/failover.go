@@ -153,7 +153,7 @@ func newTrio(o options, profile string) (*trio, error) {
 		address := fmt.Sprint("127.0.0.1:", ports[2*i+1])
 		t.grpc = append(t.grpc, address)
 		t.masters = append(t.masters, &devcluster.Process{Binary: o.binary, Log: filepath.Join(dir, fmt.Sprintf("m%d.log", i+1)), Args: []string{
-			"master", "--id", fmt.Sprint("m", i+1), "--data-dir", filepath.Join(dir, fmt.Sprint("m", i+1)), "--peers", strings.Join(peers, ","),
+			"master", "--insecure", "--id", fmt.Sprint("m", i+1), "--data-dir", filepath.Join(dir, fmt.Sprint("m", i+1)), "--peers", strings.Join(peers, ","),
 			"--grpc-port", fmt.Sprint(ports[2*i+1]), "--raft-port", fmt.Sprint(ports[2*i]), "--http-port", "0", "--raft-profile", profile,
 		}})
 		conn, err := grpc.NewClient("passthrough:///"+address, grpc.WithTransportCredentials(insecure.NewCredentials()))
@@ -163,7 +163,7 @@ func newTrio(o options, profile string) (*trio, error) {
 		t.conns = append(t.conns, apiv1.NewOperatorServiceClient(conn))
 	}
 	t.agent = &devcluster.Process{Binary: o.binary, Log: filepath.Join(dir, "a1.log"), Args: []string{
-		"agent", "--master", strings.Join(t.grpc, ","), "--data-dir", filepath.Join(dir, "a1"), "--http-port", "0",
+		"agent", "--insecure", "--master", strings.Join(t.grpc, ","), "--data-dir", filepath.Join(dir, "a1"), "--http-port", "0",
 		"--task-user", devcluster.Me(),
 		"--resources", "cpus:4;mem:4096;disk:4096", "--recovery-timeout", "2s",
 	}}

@@ -63,7 +63,7 @@ func (q *quorum) found(ctx context.Context, binary, parent string) (err error) {
 		if n.client, err = grpc.NewClient("passthrough:///"+n.grpc, grpc.WithTransportCredentials(insecure.NewCredentials())); err != nil {
 			return err
 		}
-		if err := q.start(n, "--id", n.id, "--peers", strings.Join(peers, ","), "--http-port", "0",
+		if err := q.start(n, "--insecure", "--id", n.id, "--peers", strings.Join(peers, ","), "--http-port", "0",
 			"--grpc-port", fmt.Sprint(ports[2*i]), "--raft-port", fmt.Sprint(ports[2*i+1])); err != nil {
 			return err
 		}

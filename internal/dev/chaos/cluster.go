@@ -57,7 +57,7 @@ func newCluster(o options) (*cluster, error) {
 	for i := range o.agents {
 		name := fmt.Sprint("a", i+1)
 		c.agents = append(c.agents, &node{name: name, binary: binary, dir: dir, args: []string{
-			"agent", "--master", c.addresses(), "--data-dir", filepath.Join(dir, name), "--hostname", name, "--http-port", "0",
+			"agent", "--insecure", "--master", c.addresses(), "--data-dir", filepath.Join(dir, name), "--hostname", name, "--http-port", "0",
 			"--task-user", devcluster.Me(),
 			"--resources", "cpus:4;mem:4096;disk:4096", "--recovery-timeout", "2m", "--log-level", "info",
 		}})
@@ -99,7 +99,7 @@ func (c *cluster) makeMasters(binary string) error {
 		name, host := fmt.Sprint("m", i+1), fmt.Sprint("127.0.1.", i+1)
 		grpcPort, raftPort := strconv.Itoa(ports[2*i]), strconv.Itoa(ports[2*i+1])
 		n := &node{name: name, binary: binary, dir: c.dir, args: []string{
-			"master", "--id", name, "--data-dir", filepath.Join(c.dir, name), "--peers", strings.Join(peers, ","),
+			"master", "--insecure", "--id", name, "--data-dir", filepath.Join(c.dir, name), "--peers", strings.Join(peers, ","),
 			"--bind", "127.0.0.1", "--advertise", host, "--grpc-port", grpcPort, "--raft-port", raftPort, "--http-port", "0",
 			"--raft-profile", c.options.profile, "--log-level", "info",
 		}}

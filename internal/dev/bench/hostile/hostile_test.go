@@ -72,7 +72,7 @@ func TestHostilePeersEndNothing(t *testing.T) {
 // lead runs a master until end is called, and returns when it leads.
 func lead(t *testing.T) (m *master.Master, end func() error) {
 	m, err := master.New(master.Config{
-		ID: "m1", DataDir: t.TempDir(),
+		ID: "m1", DataDir: t.TempDir(), Trust: master.Trust{Insecure: true},
 		GRPC: "127.0.0.1:0", HTTP: "127.0.0.1:0", Raft: "127.0.0.1:0", Profile: "fast",
 		Core: core.Config{SessionTimeout: 5 * time.Minute}, // who is slow here is slow for want of processors
 	})

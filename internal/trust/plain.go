@@ -1,0 +1,43 @@
+package trust
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"sync/atomic"
+	"syscall"
+)
+
+// HungUp is what the errors of a connection without certificates say when the other side ends it before it has said
+// anything: that is all one hears who speaks plain text with TLS.
+const HungUp = "it hung up at once, as masters and agents with certificates do with who shows none; " +
+	"come with a token: tender login, --join or TENDER_TOKEN"
+
+// plainDialer opens connections as they are.
+func plainDialer(dial Dial) Dial {
+	return func(ctx context.Context, address string) (net.Conn, error) {
+		conn, err := dial(ctx, address)
+		if err != nil {
+			return nil, err
+		}
+		return &plain{Conn: conn}, nil
+	}
+}
+
+// plain is a connection on which nobody proves anything.
+type plain struct {
+	net.Conn
+	heard atomic.Bool // the other side has said something
+}
+
+func (p *plain) Read(into []byte) (int, error) {
+	n, err := p.Conn.Read(into)
+	if n > 0 {
+		p.heard.Store(true)
+	} else if (errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET)) && !p.heard.Load() {
+		err = fmt.Errorf("%s (%w)", HungUp, err)
+	}
+	return n, err
+}
