@@ -264,6 +264,9 @@ func (a *Agent) startServing(ctx context.Context) {
 	a.startWork(func() { a.samples.run(ctx, a.inbox) })
 	a.startWork(func() { a.folder.emptyTrash(ctx) })
 	a.startWork(func() { a.keepWithinBounds(ctx) })
+	a.startWork(func() {
+		a.cells.ShrinkByAndBy(ctx, func(err error) { a.log.Warn().Err(err).Msg("control groups of executors do not shrink") })
+	})
 	for _, run := range a.runs.all() {
 		a.startWork(func() { a.awaitRun(ctx, run) })
 	}

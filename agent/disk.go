@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"errors"
+	"io/fs"
 	"os"
 	"sync"
 	"time"
@@ -230,7 +231,13 @@ func (a *Agent) keepWithinBounds(ctx context.Context) {
 	}
 	upkeep.New(upkeep.Config{
 		OutputMax: a.config.OutputBytesMax, Log: a.log,
-		Open: func(folder string) (*os.Root, error) { return a.folder.below.At(folder).Open() },
+		Open: func(folder string) (*os.Root, error) {
+			place := a.folder.below.At(folder)
+			if place.IsMissing() {
+				return nil, fs.ErrNotExist
+			}
+			return place.Open()
+		},
 		Look: func(ctx context.Context) (sandboxes []core.Sandbox, more bool) {
 			more = a.inbox.ask(ctx, func(c *core.Core) { sandboxes = c.Sandboxes() })
 			return sandboxes, more

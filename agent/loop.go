@@ -174,7 +174,7 @@ func (a *Agent) performWork(work core.Work) {
 	case core.TaskEnded:
 		a.readers.endTask(e.Task)
 		a.preparing.stop(e.Task)
-		a.releaseRoom(e.Task)
+		a.cells.Release(e.Task)
 		a.metrics.ended.Add(1)
 	case core.RemoveFolder:
 		a.folder.remove(e.Path)

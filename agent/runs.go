@@ -144,18 +144,6 @@ func (a *Agent) rememberHeld() {
 	}
 }
 
-// releaseRoom takes back from an executor's walls what a task has held that has ended. The kernel may take its time.
-func (a *Agent) releaseRoom(task api.TaskRef) {
-	if a.cells == nil {
-		return
-	}
-	a.startWork(func() {
-		if err := a.cells.Release(task); err != nil {
-			a.log.Warn().Err(err).Stringer("task", task).Msg("its executor's control group does not shrink")
-		}
-	})
-}
-
 // userOf is as whom an executor runs: whose its folder is.
 func (a *Agent) userOf(folder string) int {
 	info, err := a.folder.below.At(folder).Lstat(".")

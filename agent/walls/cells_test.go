@@ -85,9 +85,11 @@ func TestExecutorsHoldWhatTheirTasksHold(t *testing.T) {
 	}
 	check("with two tasks", 4000, 380, 300)
 	for range 2 {
-		if err := cells.Release(api.TaskRef{Framework: "framework-1", Task: "t1"}); err != nil {
-			t.Fatal(err)
-		}
+		cells.Release(api.TaskRef{Framework: "framework-1", Task: "t1"})
+	}
+	check("as long as it has not shrunk", 4000, 380, 300)
+	if err := cells.Shrink(); err != nil {
+		t.Fatal(err)
 	}
 	check("with one", 2000, 380, 200)
 
@@ -99,13 +101,14 @@ func TestExecutorsHoldWhatTheirTasksHold(t *testing.T) {
 	if end, found, err := again.Clear(t.Context(), ref); end != (End{}) || !found || err != nil {
 		t.Errorf("%+v, %v, %v", end, found, err)
 	}
-	if err := again.Release(api.TaskRef{Framework: "framework-1", Task: "t2"}); err != nil {
+	again.Release(api.TaskRef{Framework: "framework-1", Task: "t2"})
+	if err := again.Shrink(); err != nil {
 		t.Errorf("a task of an executor that has ended: %v", err)
 	}
 }
 
 // Of an executor with many small tasks the limits are not written with each that comes or goes; they are never too
-// small, and follow when much has changed.
+// small, and shrink by and by.
 func TestManySmallTasksComeAndGo(t *testing.T) {
 	cells := opened(t, Config{PidsMax: 100})
 	ref := api.ExecutorRef{Framework: "framework-1", Executor: "many"}
@@ -115,26 +118,36 @@ func TestManySmallTasksComeAndGo(t *testing.T) {
 	own := cells.of(ref).Child(cell.Own)
 	may := func() int { return number(t, own, own.Pids, "pids.max", "pids.max") }
 	id := func(i int) api.TaskID { return api.TaskID("t" + strconv.Itoa(i)) }
-	for i := range 40 {
+	hold := func(i int) {
 		if err := cells.Hold(ref, &api.Task{ID: id(i), Resources: api.Scalars(0.01, 1)}); err != nil {
 			t.Fatal(err)
 		}
+	}
+	for i := range 40 {
+		hold(i)
 		if got := may(); got != 100*(i+2) {
 			t.Fatalf("with %d tasks it may have %d processes", i+1, got)
 		}
 	}
 	written := cells.holds.executors[ref].applied
-	for i := range 35 {
-		if err := cells.Release(api.TaskRef{Framework: "framework-1", Task: id(i)}); err != nil {
-			t.Fatal(err)
+	for i := 40; i < 80; i++ {
+		cells.Release(api.TaskRef{Framework: "framework-1", Task: id(i - 40)})
+		if got := may(); got != 4100 {
+			t.Errorf("after the end of a task it may have %d processes before it shrinks", got)
 		}
-		left := 40 - i
-		if got := may(); got < 100*left || left > 21 && got != 4100 || got > 200*left {
-			t.Errorf("with %d tasks left it may have %d processes", left-1, got)
-		}
-		if left > 21 && cells.holds.executors[ref].applied != written {
-			t.Errorf("with %d tasks left its limits were written again", left-1)
-		}
+		hold(i)
+	}
+	if got := cells.holds.executors[ref].applied; got != written {
+		t.Errorf("forty tasks went and as many came, and the limits were written: %+v, want %+v", got, written)
+	}
+	for i := 40; i < 75; i++ {
+		cells.Release(api.TaskRef{Framework: "framework-1", Task: id(i)})
+	}
+	if err := cells.Shrink(); err != nil {
+		t.Fatal(err)
+	}
+	if got := may(); got != 600 {
+		t.Errorf("with 5 tasks left it may have %d processes", got)
 	}
 	if _, _, err := cells.Clear(t.Context(), ref); err != nil {
 		t.Error(err)

@@ -1,11 +1,14 @@
 package walls
 
 import (
+	"context"
 	"errors"
 	"sync"
+	"time"
 
 	"github.com/tenderhq/tender/agent/walls/cell"
 	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/internal/pause"
 )
 
 // Holding is an executor with the tasks that it was handed and that have not ended.
@@ -25,6 +28,8 @@ type holdings struct {
 	mutex     sync.Mutex
 	executors map[api.ExecutorRef]*holding
 	tasks     map[api.TaskRef]api.ExecutorRef
+	late      map[api.ExecutorRef]bool // their tasks have ended, and their cells have not shrunk yet
+	wake      chan struct{}            // something is late
 }
 
 type holding struct {
@@ -37,7 +42,10 @@ type holding struct {
 }
 
 func newHoldings() holdings {
-	return holdings{executors: map[api.ExecutorRef]*holding{}, tasks: map[api.TaskRef]api.ExecutorRef{}}
+	return holdings{
+		executors: map[api.ExecutorRef]*holding{}, tasks: map[api.TaskRef]api.ExecutorRef{}, late: map[api.ExecutorRef]bool{},
+		wake: make(chan struct{}, 1),
+	}
 }
 
 // begin notes a new executor.
@@ -104,52 +112,63 @@ func plus(a, b cell.Limits, sign int64) cell.Limits {
 	}
 }
 
-// apply sets the cells of an executor to what it holds.
-func (i *holding) apply(around cell.Cell, rules cell.Rules) error {
+// apply sets the cells of an executor to what it holds. What they have beyond that stays until they shrink: where small
+// tasks come and go by the thousand, hardly any of them has something written.
+func (i *holding) apply(around cell.Cell, rules cell.Rules, shrinks bool) error {
 	all := plus(i.own, i.sum, +1)
-	all.CPUs = steady(i.applied.CPUs, all.CPUs)
-	weight := cell.Limits{CPUs: all.CPUs}
-	if i.builtin {
-		return i.set(weight, func() error { return around.Limit(weight) })
-	}
 	i.memory = max(i.memory, all.Memory)
 	all.Memory = i.memory
-	switch {
-	case rules.PidsMax == 0:
+	if rules.PidsMax == 0 {
 		all.Pids = 0
-	case len(i.tasks) >= manyTasks && all.Pids <= i.applied.Pids && i.applied.Pids <= 2*all.Pids: // it grows at once, and shrinks by halves
-		all.Pids = i.applied.Pids
 	}
 	if !rules.HardQuota { // what one task may have is nothing that could be held for it alone
 		all.Quota = 0
 	}
-	return i.set(all, func() error { return errors.Join(around.Limit(weight), around.Child(cell.Own).Limit(all)) })
+	if i.builtin { // each of its tasks has limits of its own
+		all = cell.Limits{CPUs: all.CPUs}
+	}
+	if !shrinks {
+		all = grown(i.applied, all)
+	}
+	return i.set(all, around)
 }
 
-// set writes limits that are not those which the cells have: the kernel's files are dear to write, and thousands of
-// small tasks come and go in an executor without changing what is written there.
-func (i *holding) set(limits cell.Limits, write func() error) error {
-	if limits == i.applied {
+// grown is the larger of what a cell has and what is wanted. A weight that is right to an eighth stays: it says only how
+// what there is not enough of is shared.
+func grown(has, wanted cell.Limits) cell.Limits {
+	if wanted.CPUs <= has.CPUs+has.CPUs/8 {
+		wanted.CPUs = has.CPUs
+	}
+	wanted.Quota, wanted.Pids = max(has.Quota, wanted.Quota), max(has.Pids, wanted.Pids)
+	return wanted
+}
+
+// set writes what the cells do not have yet. After a failure nobody knows what they have: all is written next time.
+func (i *holding) set(limits cell.Limits, around cell.Cell) error {
+	has := i.applied
+	if limits == has {
 		return nil
 	}
 	i.applied = cell.Limits{}
-	if err := write(); err != nil {
+	if err := i.write(has, limits, around); err != nil {
 		return err
 	}
 	i.applied = limits
 	return nil
 }
 
-// manyTasks is from how many tasks on a limit of processes need not follow each of them down.
-const manyTasks = 8
-
-// steady is the weight that a cell has, as long as it is right to an eighth: it says only how what there is not enough
-// of is shared.
-func steady(has, wanted int64) int64 {
-	if off := wanted - has; max(off, -off) <= has/8 {
-		return has
+func (i *holding) write(has, limits cell.Limits, around cell.Cell) error {
+	own := around.Child(cell.Own)
+	weight := cell.Limits{CPUs: limits.CPUs}
+	switch {
+	case has == (cell.Limits{}) && i.builtin:
+		return around.Limit(weight)
+	case has == (cell.Limits{}):
+		return errors.Join(around.Limit(weight), own.Limit(limits))
+	case i.builtin:
+		return around.Change(cell.Limits{CPUs: has.CPUs}, weight)
 	}
-	return wanted
+	return errors.Join(around.Change(cell.Limits{CPUs: has.CPUs}, weight), own.Change(has, limits))
 }
 
 // Remember notes what executors hold that have outlived the agent before this one.
@@ -166,7 +185,7 @@ func (c *Cells) Remember(all []Holding) error {
 			c.holds.take(held.Executor, &held.Tasks[i], c.rules)
 		}
 		if around := c.of(held.Executor); around.Exists() {
-			failures = append(failures, its.apply(around, c.rules))
+			failures = append(failures, its.apply(around, c.rules, true))
 		}
 	}
 	return errors.Join(failures...)
@@ -180,28 +199,71 @@ func (c *Cells) Hold(executor api.ExecutorRef, task *api.Task) error {
 	c.holds.mutex.Lock()
 	defer c.holds.mutex.Unlock()
 	if its := c.holds.take(executor, task, c.rules); its != nil {
-		return c.settle(its, executor)
+		return c.settle(its, executor, false)
 	}
 	return nil
 }
 
-// Release takes back what a task has held that has ended.
-func (c *Cells) Release(task api.TaskRef) error {
+// Release takes back what a task has held that has ended. Its executor's cell shrinks by and by.
+func (c *Cells) Release(task api.TaskRef) {
 	if c == nil || !c.tree.Makes {
-		return nil
+		return
 	}
 	c.holds.mutex.Lock()
 	defer c.holds.mutex.Unlock()
-	if executor, its := c.holds.release(task); its != nil {
-		return c.settle(its, executor)
+	executor, its := c.holds.release(task)
+	if its == nil {
+		return
 	}
-	return nil
+	c.holds.late[executor] = true
+	select {
+	case c.holds.wake <- struct{}{}:
+	default: // it is known already
+	}
+}
+
+// shrinkAfter is how long a cell stays as wide as the tasks needed that have ended: the next ones may need as much.
+const shrinkAfter = time.Second
+
+// ShrinkByAndBy keeps the cells of executors from staying wider than what these hold, until the context ends. failed takes
+// what went wrong.
+func (c *Cells) ShrinkByAndBy(ctx context.Context, failed func(error)) {
+	if c == nil {
+		return
+	}
+	for {
+		select {
+		case <-c.holds.wake:
+		case <-ctx.Done():
+			return
+		}
+		if !pause.For(ctx, shrinkAfter) {
+			return // the agent after this one sets them anew
+		}
+		if err := c.Shrink(); err != nil {
+			failed(err)
+		}
+	}
+}
+
+// Shrink sets the cells of executors whose tasks have ended to what they hold now.
+func (c *Cells) Shrink() error {
+	c.holds.mutex.Lock()
+	defer c.holds.mutex.Unlock()
+	var failures []error
+	for executor := range c.holds.late { // order: irrelevant because each has cells of its own
+		if its := c.holds.executors[executor]; its != nil {
+			failures = append(failures, c.settle(its, executor, true))
+		}
+	}
+	clear(c.holds.late)
+	return errors.Join(failures...)
 }
 
 // settle applies what an executor holds, unless its cell has gone or was never there.
-func (c *Cells) settle(its *holding, executor api.ExecutorRef) error {
+func (c *Cells) settle(its *holding, executor api.ExecutorRef, shrinks bool) error {
 	around := c.of(executor)
-	if err := its.apply(around, c.rules); err != nil && around.Exists() {
+	if err := its.apply(around, c.rules, shrinks); err != nil && around.Exists() {
 		return err
 	}
 	return nil

@@ -289,6 +289,9 @@ func (p *forked) Wait(ctx context.Context) (string, bool) {
 // MoveAway moves a folder to the trash, into a folder of its own there: no name is used twice,
 // also not by another process of the same number.
 func (l *Launcher) MoveAway(path string) (string, error) {
+	if l.at(path).IsMissing() {
+		return "", nil
+	}
 	folder, err := l.at(filepath.Dir(path)).OpenFile(".", os.O_RDONLY, 0)
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", nil

@@ -26,10 +26,37 @@ const periodMicroseconds = 100_000
 
 // Limit sets all limits. A controller that the machine lacks limits nothing.
 func (c Cell) Limit(l Limits) error {
-	if c.Grade == Cgroup2 {
-		return errors.Join(c.limitCPU2(l), c.limitMemory2(l), c.limitPids(l), c.weighIO(l))
+	return errors.Join(c.shareTime(l), c.limitMemory(l), c.limitPids(l))
+}
+
+// Change sets what differs from the limits that the cell has: each of the kernel's files takes its time to write.
+func (c Cell) Change(from, to Limits) error {
+	var failures []error
+	if from.CPUs != to.CPUs || from.Quota != to.Quota {
+		failures = append(failures, c.shareTime(to))
 	}
-	return errors.Join(c.limitCPU1(l), c.limitMemory1(l), c.limitPids(l), c.weighIO(l))
+	if from.Memory != to.Memory {
+		failures = append(failures, c.limitMemory(to))
+	}
+	if from.Pids != to.Pids {
+		failures = append(failures, c.limitPids(to))
+	}
+	return errors.Join(failures...)
+}
+
+// shareTime says how the time of processors and disks is shared.
+func (c Cell) shareTime(l Limits) error {
+	if c.Grade == Cgroup2 {
+		return errors.Join(c.limitCPU2(l), c.weighIO(l))
+	}
+	return errors.Join(c.limitCPU1(l), c.weighIO(l))
+}
+
+func (c Cell) limitMemory(l Limits) error {
+	if c.Grade == Cgroup2 {
+		return c.limitMemory2(l)
+	}
+	return c.limitMemory1(l)
 }
 
 func (c Cell) limitCPU1(l Limits) error {
