@@ -10,6 +10,9 @@ STAMP   = -X github.com/tenderhq/tender/internal/version.Version=$(VERSION) \
 # The race detector needs a C compiler; without one the tests still run.
 RACE = $(if $(shell command -v "$$(go env CC)"),-race)
 
+# These take longest, and wait most of that time: they begin first, so that the others run beside them.
+LONGEST = ./internal/cli ./framework/frameworktest
+
 SHELL       := bash
 .SHELLFLAGS := -o pipefail -c
 
@@ -31,7 +34,7 @@ demo: build ## A cluster and a framework at work on this machine; CHAOS=1 kills 
 	CHAOS='$(CHAOS)' go run ./internal/dev/demo
 
 test: ## What CI runs: every test, with the race detector
-	go test $(RACE) -timeout 15m ./...
+	go test $(RACE) -timeout 15m $(LONGEST) ./...
 	@test -n "$(CI)" || echo 'test: every package passed$(if $(RACE),, (without the race detector: no C compiler here))'
 
 test-long: ## Every test in its long form, never from the cache

@@ -50,9 +50,9 @@ func TestJobsOutliveTheirManager(t *testing.T) {
 	second := launch(t, d.env, true, []string{"jobs"})
 	second.await("standing by")
 	good("job", "run", web)
-	if said := good("job", "logs", "web", "--index", "1"); said != "I am 1\n" {
-		t.Errorf("it has said %q", said)
-	}
+	until(t, "the service has said its index", func() bool { // it runs, and its shell may not have come to it yet
+		return good("job", "logs", "web", "--index", "1") == "I am 1\n"
+	})
 	good("job", "submit", sum)
 	good("job", "submit", sum) // the same again changes nothing
 	until(t, "some of the batch is done", func() bool {
