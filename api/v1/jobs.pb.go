@@ -807,7 +807,11 @@ type JobStatus struct {
 	// What has happened to it, the oldest first. Only of GetJob and WatchJob.
 	Notes []*JobNote `protobuf:"bytes,11,rep,name=notes,proto3" json:"notes,omitempty"`
 	// The framework that runs its tasks.
-	FrameworkId   string `protobuf:"bytes,12,opt,name=framework_id,json=frameworkId,proto3" json:"framework_id,omitempty"`
+	FrameworkId string `protobuf:"bytes,12,opt,name=framework_id,json=frameworkId,proto3" json:"framework_id,omitempty"`
+	// Of a cron job: when its next run is due. Absent: it does not run, or nobody knows.
+	NextRun *timestamppb.Timestamp `protobuf:"bytes,13,opt,name=next_run,json=nextRun,proto3" json:"next_run,omitempty"`
+	// Of a cron job: its runs that have ended, the oldest first, as many as it keeps. Only of GetJob and WatchJob.
+	Runs          []*JobRun `protobuf:"bytes,14,rep,name=runs,proto3" json:"runs,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -926,6 +930,124 @@ func (x *JobStatus) GetFrameworkId() string {
 	return ""
 }
 
+func (x *JobStatus) GetNextRun() *timestamppb.Timestamp {
+	if x != nil {
+		return x.NextRun
+	}
+	return nil
+}
+
+func (x *JobStatus) GetRuns() []*JobRun {
+	if x != nil {
+		return x.Runs
+	}
+	return nil
+}
+
+// JobRun is a run of a cron job that has ended. Those that go on are sub-jobs, called run-NUMBER.
+type JobRun struct {
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Number int32                  `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"`
+	Due    *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=due,proto3" json:"due,omitempty"`
+	Began  *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=began,proto3" json:"began,omitempty"`
+	Ended  *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=ended,proto3" json:"ended,omitempty"`
+	// Of the job, when the run began.
+	Version int32 `protobuf:"varint,5,opt,name=version,proto3" json:"version,omitempty"`
+	// success, failure, overdue, replaced, stopped, failed: the last two with its job.
+	State string `protobuf:"bytes,6,opt,name=state,proto3" json:"state,omitempty"`
+	// Indexes that ended well, and that were given up.
+	Done          int32 `protobuf:"varint,7,opt,name=done,proto3" json:"done,omitempty"`
+	Failed        int32 `protobuf:"varint,8,opt,name=failed,proto3" json:"failed,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *JobRun) Reset() {
+	*x = JobRun{}
+	mi := &file_api_v1_jobs_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *JobRun) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*JobRun) ProtoMessage() {}
+
+func (x *JobRun) ProtoReflect() protoreflect.Message {
+	mi := &file_api_v1_jobs_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use JobRun.ProtoReflect.Descriptor instead.
+func (*JobRun) Descriptor() ([]byte, []int) {
+	return file_api_v1_jobs_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *JobRun) GetNumber() int32 {
+	if x != nil {
+		return x.Number
+	}
+	return 0
+}
+
+func (x *JobRun) GetDue() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Due
+	}
+	return nil
+}
+
+func (x *JobRun) GetBegan() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Began
+	}
+	return nil
+}
+
+func (x *JobRun) GetEnded() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Ended
+	}
+	return nil
+}
+
+func (x *JobRun) GetVersion() int32 {
+	if x != nil {
+		return x.Version
+	}
+	return 0
+}
+
+func (x *JobRun) GetState() string {
+	if x != nil {
+		return x.State
+	}
+	return ""
+}
+
+func (x *JobRun) GetDone() int32 {
+	if x != nil {
+		return x.Done
+	}
+	return 0
+}
+
+func (x *JobRun) GetFailed() int32 {
+	if x != nil {
+		return x.Failed
+	}
+	return 0
+}
+
 // SubJobStatus counts the tasks of a group of equal tasks.
 type SubJobStatus struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -951,7 +1073,7 @@ type SubJobStatus struct {
 
 func (x *SubJobStatus) Reset() {
 	*x = SubJobStatus{}
-	mi := &file_api_v1_jobs_proto_msgTypes[16]
+	mi := &file_api_v1_jobs_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -963,7 +1085,7 @@ func (x *SubJobStatus) String() string {
 func (*SubJobStatus) ProtoMessage() {}
 
 func (x *SubJobStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_jobs_proto_msgTypes[16]
+	mi := &file_api_v1_jobs_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -976,7 +1098,7 @@ func (x *SubJobStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SubJobStatus.ProtoReflect.Descriptor instead.
 func (*SubJobStatus) Descriptor() ([]byte, []int) {
-	return file_api_v1_jobs_proto_rawDescGZIP(), []int{16}
+	return file_api_v1_jobs_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *SubJobStatus) GetName() string {
@@ -1062,7 +1184,7 @@ type JobRoll struct {
 
 func (x *JobRoll) Reset() {
 	*x = JobRoll{}
-	mi := &file_api_v1_jobs_proto_msgTypes[17]
+	mi := &file_api_v1_jobs_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1074,7 +1196,7 @@ func (x *JobRoll) String() string {
 func (*JobRoll) ProtoMessage() {}
 
 func (x *JobRoll) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_jobs_proto_msgTypes[17]
+	mi := &file_api_v1_jobs_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1087,7 +1209,7 @@ func (x *JobRoll) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobRoll.ProtoReflect.Descriptor instead.
 func (*JobRoll) Descriptor() ([]byte, []int) {
-	return file_api_v1_jobs_proto_rawDescGZIP(), []int{17}
+	return file_api_v1_jobs_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *JobRoll) GetTo() int32 {
@@ -1161,7 +1283,7 @@ type JobTask struct {
 
 func (x *JobTask) Reset() {
 	*x = JobTask{}
-	mi := &file_api_v1_jobs_proto_msgTypes[18]
+	mi := &file_api_v1_jobs_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1173,7 +1295,7 @@ func (x *JobTask) String() string {
 func (*JobTask) ProtoMessage() {}
 
 func (x *JobTask) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_jobs_proto_msgTypes[18]
+	mi := &file_api_v1_jobs_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1186,7 +1308,7 @@ func (x *JobTask) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobTask.ProtoReflect.Descriptor instead.
 func (*JobTask) Descriptor() ([]byte, []int) {
-	return file_api_v1_jobs_proto_rawDescGZIP(), []int{18}
+	return file_api_v1_jobs_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *JobTask) GetSubJob() string {
@@ -1277,7 +1399,7 @@ type JobNote struct {
 
 func (x *JobNote) Reset() {
 	*x = JobNote{}
-	mi := &file_api_v1_jobs_proto_msgTypes[19]
+	mi := &file_api_v1_jobs_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1289,7 +1411,7 @@ func (x *JobNote) String() string {
 func (*JobNote) ProtoMessage() {}
 
 func (x *JobNote) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_jobs_proto_msgTypes[19]
+	mi := &file_api_v1_jobs_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1302,7 +1424,7 @@ func (x *JobNote) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobNote.ProtoReflect.Descriptor instead.
 func (*JobNote) Descriptor() ([]byte, []int) {
-	return file_api_v1_jobs_proto_rawDescGZIP(), []int{19}
+	return file_api_v1_jobs_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *JobNote) GetAt() *timestamppb.Timestamp {
@@ -1365,7 +1487,7 @@ const file_api_v1_jobs_proto_rawDesc = "" +
 	"\x02at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\x12\x10\n" +
 	"\x03why\x18\x04 \x01(\tR\x03why\x12)\n" +
 	"\x03job\x18\x05 \x01(\v2\x17.google.protobuf.StructR\x03job\x12\x18\n" +
-	"\acurrent\x18\x06 \x01(\bR\acurrent\"\xb4\x03\n" +
+	"\acurrent\x18\x06 \x01(\bR\acurrent\"\x92\x04\n" +
 	"\tJobStatus\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04type\x18\x02 \x01(\tR\x04type\x12\x14\n" +
@@ -1379,7 +1501,18 @@ const file_api_v1_jobs_proto_rawDesc = "" +
 	"\x05tasks\x18\n" +
 	" \x03(\v2\x12.tender.v1.JobTaskR\x05tasks\x12(\n" +
 	"\x05notes\x18\v \x03(\v2\x12.tender.v1.JobNoteR\x05notes\x12!\n" +
-	"\fframework_id\x18\f \x01(\tR\vframeworkId\"\xdc\x01\n" +
+	"\fframework_id\x18\f \x01(\tR\vframeworkId\x125\n" +
+	"\bnext_run\x18\r \x01(\v2\x1a.google.protobuf.TimestampR\anextRun\x12%\n" +
+	"\x04runs\x18\x0e \x03(\v2\x11.tender.v1.JobRunR\x04runs\"\x8e\x02\n" +
+	"\x06JobRun\x12\x16\n" +
+	"\x06number\x18\x01 \x01(\x05R\x06number\x12,\n" +
+	"\x03due\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x03due\x120\n" +
+	"\x05began\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x05began\x120\n" +
+	"\x05ended\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x05ended\x12\x18\n" +
+	"\aversion\x18\x05 \x01(\x05R\aversion\x12\x14\n" +
+	"\x05state\x18\x06 \x01(\tR\x05state\x12\x12\n" +
+	"\x04done\x18\a \x01(\x05R\x04done\x12\x16\n" +
+	"\x06failed\x18\b \x01(\x05R\x06failed\"\xdc\x01\n" +
 	"\fSubJobStatus\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
 	"\x05tasks\x18\x02 \x01(\x05R\x05tasks\x12\x18\n" +
@@ -1443,7 +1576,7 @@ func file_api_v1_jobs_proto_rawDescGZIP() []byte {
 	return file_api_v1_jobs_proto_rawDescData
 }
 
-var file_api_v1_jobs_proto_msgTypes = make([]protoimpl.MessageInfo, 21)
+var file_api_v1_jobs_proto_msgTypes = make([]protoimpl.MessageInfo, 22)
 var file_api_v1_jobs_proto_goTypes = []any{
 	(*SubmitJobRequest)(nil),      // 0: tender.v1.SubmitJobRequest
 	(*UpdateJobRequest)(nil),      // 1: tender.v1.UpdateJobRequest
@@ -1461,57 +1594,63 @@ var file_api_v1_jobs_proto_goTypes = []any{
 	(*GetJobHistoryResponse)(nil), // 13: tender.v1.GetJobHistoryResponse
 	(*JobVersion)(nil),            // 14: tender.v1.JobVersion
 	(*JobStatus)(nil),             // 15: tender.v1.JobStatus
-	(*SubJobStatus)(nil),          // 16: tender.v1.SubJobStatus
-	(*JobRoll)(nil),               // 17: tender.v1.JobRoll
-	(*JobTask)(nil),               // 18: tender.v1.JobTask
-	(*JobNote)(nil),               // 19: tender.v1.JobNote
-	nil,                           // 20: tender.v1.JobTask.PortsEntry
-	(*structpb.Struct)(nil),       // 21: google.protobuf.Struct
-	(*timestamppb.Timestamp)(nil), // 22: google.protobuf.Timestamp
+	(*JobRun)(nil),                // 16: tender.v1.JobRun
+	(*SubJobStatus)(nil),          // 17: tender.v1.SubJobStatus
+	(*JobRoll)(nil),               // 18: tender.v1.JobRoll
+	(*JobTask)(nil),               // 19: tender.v1.JobTask
+	(*JobNote)(nil),               // 20: tender.v1.JobNote
+	nil,                           // 21: tender.v1.JobTask.PortsEntry
+	(*structpb.Struct)(nil),       // 22: google.protobuf.Struct
+	(*timestamppb.Timestamp)(nil), // 23: google.protobuf.Timestamp
 }
 var file_api_v1_jobs_proto_depIdxs = []int32{
-	21, // 0: tender.v1.SubmitJobRequest.job:type_name -> google.protobuf.Struct
-	21, // 1: tender.v1.UpdateJobRequest.job:type_name -> google.protobuf.Struct
-	21, // 2: tender.v1.PlanJobRequest.job:type_name -> google.protobuf.Struct
-	16, // 3: tender.v1.PlanJobResponse.sub_jobs:type_name -> tender.v1.SubJobStatus
+	22, // 0: tender.v1.SubmitJobRequest.job:type_name -> google.protobuf.Struct
+	22, // 1: tender.v1.UpdateJobRequest.job:type_name -> google.protobuf.Struct
+	22, // 2: tender.v1.PlanJobRequest.job:type_name -> google.protobuf.Struct
+	17, // 3: tender.v1.PlanJobResponse.sub_jobs:type_name -> tender.v1.SubJobStatus
 	15, // 4: tender.v1.ListJobsResponse.items:type_name -> tender.v1.JobStatus
 	14, // 5: tender.v1.GetJobHistoryResponse.items:type_name -> tender.v1.JobVersion
-	22, // 6: tender.v1.JobVersion.at:type_name -> google.protobuf.Timestamp
-	21, // 7: tender.v1.JobVersion.job:type_name -> google.protobuf.Struct
-	22, // 8: tender.v1.JobStatus.submitted:type_name -> google.protobuf.Timestamp
-	22, // 9: tender.v1.JobStatus.ended:type_name -> google.protobuf.Timestamp
-	16, // 10: tender.v1.JobStatus.sub_jobs:type_name -> tender.v1.SubJobStatus
-	17, // 11: tender.v1.JobStatus.roll:type_name -> tender.v1.JobRoll
-	18, // 12: tender.v1.JobStatus.tasks:type_name -> tender.v1.JobTask
-	19, // 13: tender.v1.JobStatus.notes:type_name -> tender.v1.JobNote
-	22, // 14: tender.v1.JobTask.since:type_name -> google.protobuf.Timestamp
-	20, // 15: tender.v1.JobTask.ports:type_name -> tender.v1.JobTask.PortsEntry
-	22, // 16: tender.v1.JobNote.at:type_name -> google.protobuf.Timestamp
-	0,  // 17: tender.v1.JobService.SubmitJob:input_type -> tender.v1.SubmitJobRequest
-	1,  // 18: tender.v1.JobService.UpdateJob:input_type -> tender.v1.UpdateJobRequest
-	2,  // 19: tender.v1.JobService.RollbackJob:input_type -> tender.v1.RollbackJobRequest
-	3,  // 20: tender.v1.JobService.PlanJob:input_type -> tender.v1.PlanJobRequest
-	5,  // 21: tender.v1.JobService.StopJob:input_type -> tender.v1.StopJobRequest
-	7,  // 22: tender.v1.JobService.DeleteJob:input_type -> tender.v1.DeleteJobRequest
-	9,  // 23: tender.v1.JobService.ListJobs:input_type -> tender.v1.ListJobsRequest
-	11, // 24: tender.v1.JobService.GetJob:input_type -> tender.v1.GetJobRequest
-	11, // 25: tender.v1.JobService.WatchJob:input_type -> tender.v1.GetJobRequest
-	12, // 26: tender.v1.JobService.GetJobHistory:input_type -> tender.v1.GetJobHistoryRequest
-	14, // 27: tender.v1.JobService.SubmitJob:output_type -> tender.v1.JobVersion
-	14, // 28: tender.v1.JobService.UpdateJob:output_type -> tender.v1.JobVersion
-	14, // 29: tender.v1.JobService.RollbackJob:output_type -> tender.v1.JobVersion
-	4,  // 30: tender.v1.JobService.PlanJob:output_type -> tender.v1.PlanJobResponse
-	6,  // 31: tender.v1.JobService.StopJob:output_type -> tender.v1.StopJobResponse
-	8,  // 32: tender.v1.JobService.DeleteJob:output_type -> tender.v1.DeleteJobResponse
-	10, // 33: tender.v1.JobService.ListJobs:output_type -> tender.v1.ListJobsResponse
-	15, // 34: tender.v1.JobService.GetJob:output_type -> tender.v1.JobStatus
-	15, // 35: tender.v1.JobService.WatchJob:output_type -> tender.v1.JobStatus
-	13, // 36: tender.v1.JobService.GetJobHistory:output_type -> tender.v1.GetJobHistoryResponse
-	27, // [27:37] is the sub-list for method output_type
-	17, // [17:27] is the sub-list for method input_type
-	17, // [17:17] is the sub-list for extension type_name
-	17, // [17:17] is the sub-list for extension extendee
-	0,  // [0:17] is the sub-list for field type_name
+	23, // 6: tender.v1.JobVersion.at:type_name -> google.protobuf.Timestamp
+	22, // 7: tender.v1.JobVersion.job:type_name -> google.protobuf.Struct
+	23, // 8: tender.v1.JobStatus.submitted:type_name -> google.protobuf.Timestamp
+	23, // 9: tender.v1.JobStatus.ended:type_name -> google.protobuf.Timestamp
+	17, // 10: tender.v1.JobStatus.sub_jobs:type_name -> tender.v1.SubJobStatus
+	18, // 11: tender.v1.JobStatus.roll:type_name -> tender.v1.JobRoll
+	19, // 12: tender.v1.JobStatus.tasks:type_name -> tender.v1.JobTask
+	20, // 13: tender.v1.JobStatus.notes:type_name -> tender.v1.JobNote
+	23, // 14: tender.v1.JobStatus.next_run:type_name -> google.protobuf.Timestamp
+	16, // 15: tender.v1.JobStatus.runs:type_name -> tender.v1.JobRun
+	23, // 16: tender.v1.JobRun.due:type_name -> google.protobuf.Timestamp
+	23, // 17: tender.v1.JobRun.began:type_name -> google.protobuf.Timestamp
+	23, // 18: tender.v1.JobRun.ended:type_name -> google.protobuf.Timestamp
+	23, // 19: tender.v1.JobTask.since:type_name -> google.protobuf.Timestamp
+	21, // 20: tender.v1.JobTask.ports:type_name -> tender.v1.JobTask.PortsEntry
+	23, // 21: tender.v1.JobNote.at:type_name -> google.protobuf.Timestamp
+	0,  // 22: tender.v1.JobService.SubmitJob:input_type -> tender.v1.SubmitJobRequest
+	1,  // 23: tender.v1.JobService.UpdateJob:input_type -> tender.v1.UpdateJobRequest
+	2,  // 24: tender.v1.JobService.RollbackJob:input_type -> tender.v1.RollbackJobRequest
+	3,  // 25: tender.v1.JobService.PlanJob:input_type -> tender.v1.PlanJobRequest
+	5,  // 26: tender.v1.JobService.StopJob:input_type -> tender.v1.StopJobRequest
+	7,  // 27: tender.v1.JobService.DeleteJob:input_type -> tender.v1.DeleteJobRequest
+	9,  // 28: tender.v1.JobService.ListJobs:input_type -> tender.v1.ListJobsRequest
+	11, // 29: tender.v1.JobService.GetJob:input_type -> tender.v1.GetJobRequest
+	11, // 30: tender.v1.JobService.WatchJob:input_type -> tender.v1.GetJobRequest
+	12, // 31: tender.v1.JobService.GetJobHistory:input_type -> tender.v1.GetJobHistoryRequest
+	14, // 32: tender.v1.JobService.SubmitJob:output_type -> tender.v1.JobVersion
+	14, // 33: tender.v1.JobService.UpdateJob:output_type -> tender.v1.JobVersion
+	14, // 34: tender.v1.JobService.RollbackJob:output_type -> tender.v1.JobVersion
+	4,  // 35: tender.v1.JobService.PlanJob:output_type -> tender.v1.PlanJobResponse
+	6,  // 36: tender.v1.JobService.StopJob:output_type -> tender.v1.StopJobResponse
+	8,  // 37: tender.v1.JobService.DeleteJob:output_type -> tender.v1.DeleteJobResponse
+	10, // 38: tender.v1.JobService.ListJobs:output_type -> tender.v1.ListJobsResponse
+	15, // 39: tender.v1.JobService.GetJob:output_type -> tender.v1.JobStatus
+	15, // 40: tender.v1.JobService.WatchJob:output_type -> tender.v1.JobStatus
+	13, // 41: tender.v1.JobService.GetJobHistory:output_type -> tender.v1.GetJobHistoryResponse
+	32, // [32:42] is the sub-list for method output_type
+	22, // [22:32] is the sub-list for method input_type
+	22, // [22:22] is the sub-list for extension type_name
+	22, // [22:22] is the sub-list for extension extendee
+	0,  // [0:22] is the sub-list for field type_name
 }
 
 func init() { file_api_v1_jobs_proto_init() }
@@ -1525,7 +1664,7 @@ func file_api_v1_jobs_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_api_v1_jobs_proto_rawDesc), len(file_api_v1_jobs_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   21,
+			NumMessages:   22,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -66,6 +66,9 @@ func (j Job) Check() error {
 	if j.Service != nil && j.Type != ServiceType {
 		found.say("service", "it belongs to jobs of type %q, and this one's type is %q", ServiceType, j.Type)
 	}
+	if j.Cron != nil && j.Type != CronType {
+		found.say("cron", "it belongs to jobs of type %q, and this one's type is %q", CronType, j.Type)
+	}
 	if len(j.Steps) > 0 && j.Type != DAGType {
 		found.say("steps", "they belong to jobs of type %q, and this one's type is %q", DAGType, j.Type)
 	}
@@ -107,6 +110,8 @@ func (j Job) checkType(found *Problems) {
 		found.within("service.canary", s.Canary, 0, TasksMax)
 		found.notNegative("service.proof", s.Proof)
 		found.notNegative("service.canary_proof", s.CanaryProof)
+	case CronType:
+		full.Cron.check(found)
 	case DAGType:
 		full.checkSteps(found)
 		if j.Task.text() != (Task{}).text() {

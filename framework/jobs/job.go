@@ -18,10 +18,12 @@ const (
 	ServiceType Type = "service"
 	// DAGType runs steps, each after those that it names.
 	DAGType Type = "dag"
+	// CronType begins a batch whenever its schedule says so.
+	CronType Type = "cron"
 )
 
 // Types lists them all.
-func Types() []Type { return []Type{BatchType, ServiceType, DAGType} }
+func Types() []Type { return []Type{BatchType, ServiceType, DAGType, CronType} }
 
 // Job is what people submit. Its zero fields are the documented defaults.
 type Job struct {
@@ -37,6 +39,8 @@ type Job struct {
 	Batch *Batch `json:"batch,omitempty" toml:"batch"`
 	// Service says how many tasks a service has, and how it changes.
 	Service *Service `json:"service,omitempty" toml:"service"`
+	// Cron says when the runs of a cron job begin.
+	Cron *Cron `json:"cron,omitempty" toml:"cron"`
 	// Steps are those of a DAG, in any order.
 	Steps []Step `json:"steps,omitempty" toml:"steps"`
 }
@@ -191,6 +195,8 @@ func (j Job) WithDefaults() Job {
 		j.Batch = j.Batch.withDefaults()
 	case ServiceType:
 		j.Service = j.Service.withDefaults()
+	case CronType:
+		j.Cron = j.Cron.withDefaults()
 	}
 	return j
 }

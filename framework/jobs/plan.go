@@ -47,6 +47,8 @@ func (j Job) Plan() Plan {
 		one.Tasks, one.AtOnce, one.Failures = j.Batch.Completions, j.Batch.Parallelism, j.Batch.Failures
 	case ServiceType:
 		one.Tasks, one.AtOnce, one.Keep = j.Service.Count, j.Service.Count, true
+	case CronType: // of each run
+		one.Tasks, one.AtOnce, one.Failures = j.Cron.Completions, j.Cron.Parallelism, j.Cron.Failures
 	}
 	return Plan{SubJobs: []SubJob{one}}
 }

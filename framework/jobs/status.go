@@ -50,6 +50,8 @@ type Status struct {
 	Ended     time.Time      `json:"ended,omitzero"`
 	SubJobs   []SubJobStatus `json:"sub_jobs"`
 	Roll      *RollStatus    `json:"roll,omitempty"`
+	Next      time.Time      `json:"next,omitzero"`  // of a cron job: when its next run is due
+	Runs      []CronRun      `json:"runs,omitempty"` // of a cron job: those that have ended, the oldest first
 	Notes     []Note         `json:"notes,omitempty"`
 	Tasks     []Assignment   `json:"tasks,omitempty"`
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/tenderhq/tender/api"
 	apiv1 "github.com/tenderhq/tender/api/v1"
 	"github.com/tenderhq/tender/framework/jobs/manager"
+	"github.com/tenderhq/tender/internal/calendar"
 	"github.com/tenderhq/tender/internal/cli/client"
 	"github.com/tenderhq/tender/internal/cli/dev"
 	"github.com/tenderhq/tender/internal/cli/settings"
@@ -98,7 +99,7 @@ func (a *App) devCommand() *cobra.Command {
 		}
 		if jobs {
 			config.RunJobs = func(ctx context.Context, masters []string) error {
-				return manager.Run(ctx, manager.RunConfig{Masters: masters})
+				return manager.Run(ctx, manager.RunConfig{Masters: masters, Calendar: calendar.Next})
 			}
 		}
 		return dev.Run(command.Context(), config)

@@ -31,13 +31,15 @@ task.command: it is missing; write a line for the shell, or a program with its a
 		`{"name":"etl","type":"dag","steps":[{"name":"a","after":["c"],"when":"never","task":{"argv":[]}}]}`: `steps[0].after: there is no step "c"
 steps[0].when: it is "never"; write success, failure or always
 steps[0].task.command: it is missing; write a line for the shell, or a program with its arguments as steps[0].task.argv`,
+		`{"name":"night","type":"cron","task":{"command":"x"},"cron":{"overlap":"queue"}}`: `cron.schedule: it is missing; write one such as "30 2 * * *": each day at 02:30
+cron.overlap: it is "queue"; write forbid, allow or replace`,
 		`{} {}`: `there is more behind the job; a file holds one`,
 	} {
 		if _, err := jobfile.DecodeJSON([]byte(text)); err == nil || err.Error() != want {
 			t.Errorf("%s\n says %v\n want %s", text, err, want)
 		}
 	}
-	if _, err := jobfile.DecodeJSON([]byte(`{"name":"x","type":"nightly"}`)); err == nil || !strings.Contains(err.Error(), "write one of batch, service, dag") {
+	if _, err := jobfile.DecodeJSON([]byte(`{"name":"x","type":"nightly"}`)); err == nil || !strings.Contains(err.Error(), "write one of batch, service, dag, cron") {
 		t.Errorf("a wrong type: %v", err)
 	}
 }

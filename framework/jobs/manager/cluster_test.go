@@ -11,6 +11,7 @@ import (
 	"github.com/tenderhq/tender/framework/frameworktest"
 	"github.com/tenderhq/tender/framework/jobs"
 	"github.com/tenderhq/tender/framework/jobs/manager"
+	"github.com/tenderhq/tender/internal/calendar"
 )
 
 var config = framework.Config{Name: "jobs", Standby: true, FailoverTimeout: time.Hour}
@@ -31,7 +32,7 @@ func begin(c *frameworktest.Handle) *cluster {
 
 // startManager starts an instance, and waits until it is active.
 func (c *cluster) startManager() {
-	m := manager.New(manager.Config{})
+	m := manager.New(manager.Config{Calendar: calendar.Next})
 	c.run = c.Start(config, m)
 	c.Await("the manager to be active", m.Active)
 	c.manager = m
@@ -207,6 +208,48 @@ func TestStepsFollowEachOther(t *testing.T) {
 		if _, err := c.manager.UpdateJob(c.t.Context(), jobs.Job{Name: "etl", Type: jobs.DAGType, Steps: []jobs.Step{step("one", "true", "")}}); err == nil {
 			t.Error("a job that has ended was updated")
 		}
+	})
+}
+
+// TestRunsBeginWhenTheyAreDue: in the job's time zone, also after nobody was there; and what has ended is kept by count.
+func TestRunsBeginWhenTheyAreDue(t *testing.T) {
+	frameworktest.Run(t, frameworktest.Cluster{Heartbeat: 10 * time.Second}, func(h *frameworktest.Handle) {
+		c := begin(h)
+		night := jobs.Job{Name: "night", Type: jobs.CronType, Task: jobs.Task{Command: "sleep 60"},
+			Cron: &jobs.Cron{Schedule: "0,10 2 * * *", Zone: "Asia/Tokyo", Completions: 2, Keep: 2}} // 17:00 and 17:10 UTC
+		wrong := night
+		wrong.Cron = &jobs.Cron{Schedule: "0 2 * *", Zone: "Asia/Tokyo"}
+		if _, err := c.manager.SubmitJob(c.t.Context(), wrong); !api.Is(err, api.Invalid) {
+			t.Errorf("a schedule of four fields: %v", err)
+		}
+		c.submit(night)
+		day := time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
+		if next := c.status("night").Next; !next.Equal(day.Add(17 * time.Hour)) {
+			t.Errorf("the first run is due at %v", next.UTC())
+		}
+		c.Advance(24 * time.Hour)
+		runs := c.status("night").Runs
+		if len(runs) != 2 || !runs[1].Due.Equal(day.Add(17*time.Hour+10*time.Minute)) || runs[1].State != "success" || runs[1].Done != 2 || runs[1].Ended.Sub(runs[1].Began) < time.Minute {
+			t.Fatalf("after a day: %+v", runs)
+		}
+		c.Advance(16*time.Hour + 50*time.Minute)
+		c.run.Kill()
+		c.Advance(45 * time.Minute)
+		c.startManager()
+		c.Advance(5 * time.Minute)
+		status := c.status("night") // what was missed, the latest alone
+		if runs := status.Runs; len(runs) != 2 || runs[1].Number != 3 || !runs[1].Due.Equal(day.Add(41*time.Hour+10*time.Minute)) {
+			t.Errorf("after two days: %+v", runs)
+		}
+		if next := status.Next; !next.Equal(day.Add((48 + 17) * time.Hour)) {
+			t.Errorf("the next run is due at %v", next.UTC())
+		}
+		c.run.ExpectCount(2, api.TaskFinished)
+		if err := c.manager.StopJob(c.t.Context(), "night"); err != nil {
+			t.Fatal(err)
+		}
+		c.awaitPhase("night", jobs.Stopped)
+		c.awaitStore(2)
 	})
 }
 

@@ -60,4 +60,5 @@ func (m *Manager) loadJob(name string, records map[string][]byte, now time.Time)
 		m.endings = append(m.endings, ending{name, master.Run, master.EndedAt})
 	}
 	m.noteChange(e)
+	m.planRuns(e, now)
 }

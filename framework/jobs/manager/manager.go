@@ -11,6 +11,7 @@ import (
 
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/framework"
+	"github.com/tenderhq/tender/framework/jobs"
 	"github.com/tenderhq/tender/framework/jobs/internal/core"
 	"github.com/tenderhq/tender/internal/pause"
 )
@@ -30,6 +31,8 @@ type Config struct {
 	// and a week.
 	HistoryMost int
 	HistoryAge  time.Duration
+	// Calendar reads the schedules of cron jobs. Without one such jobs are refused.
+	Calendar jobs.Calendar
 	// Logger takes what goes wrong. Default: discarded.
 	Logger *slog.Logger
 }
@@ -139,6 +142,11 @@ var (
 
 // step tells a job what has happened, and notes what is to be done for it.
 func (m *Manager) step(e *entry, now time.Time, happened core.Event) []core.Effect {
+	effects := m.stepOnce(e, now, happened)
+	return append(effects, m.planRuns(e, now)...)
+}
+
+func (m *Manager) stepOnce(e *entry, now time.Time, happened core.Event) []core.Effect {
 	effects := e.master.Step(now, happened)
 	for _, effect := range effects {
 		switch effect := effect.(type) {

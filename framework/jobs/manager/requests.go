@@ -47,8 +47,11 @@ func (m *Manager) release(name string) {
 }
 
 // checked is a job that can be, or says why not.
-func checked(op string, job jobs.Job) error {
+func (m *Manager) checked(op string, job jobs.Job) error {
 	if err := job.Check(); err != nil {
+		return api.E(op, api.Invalid, job.Name, err)
+	}
+	if err := job.CheckSchedule(m.config.Calendar, time.Now()); err != nil {
 		return api.E(op, api.Invalid, job.Name, err)
 	}
 	if text, err := json.Marshal(job); err != nil || len(text) > jobs.JobBytesMax {
@@ -61,7 +64,7 @@ func checked(op string, job jobs.Job) error {
 // so a request that is repeated does no harm. One that has ended is begun anew.
 func (m *Manager) SubmitJob(ctx context.Context, job jobs.Job) (jobs.Version, error) {
 	const op = "job.submit"
-	if err := checked(op, job); err != nil {
+	if err := m.checked(op, job); err != nil {
 		return jobs.Version{}, err
 	}
 	m.mu.Lock()
@@ -129,7 +132,7 @@ func (m *Manager) keep(ctx context.Context, client *framework.Client, master *co
 // is the same already stays as it is.
 func (m *Manager) UpdateJob(ctx context.Context, job jobs.Job) (jobs.Version, error) {
 	const op = "job.update"
-	if err := checked(op, job); err != nil {
+	if err := m.checked(op, job); err != nil {
 		return jobs.Version{}, err
 	}
 	return m.change(ctx, op, job.Name, func(master *core.JobMaster) (jobs.Version, error) {

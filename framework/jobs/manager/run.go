@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/tenderhq/tender/framework"
+	"github.com/tenderhq/tender/framework/jobs"
 )
 
 // FailoverTimeout is how long jobs outlive the last manager that [Run] runs.
@@ -21,7 +22,8 @@ type RunConfig struct {
 	Bind      string // default 127.0.0.1
 	Port      int
 	Advertise string
-	Log       io.Writer // nil: nowhere
+	Log       io.Writer     // nil: nowhere
+	Calendar  jobs.Calendar // reads the schedules of cron jobs; nil: there are none
 }
 
 // Run runs a job manager with its service until the context ends.
@@ -45,7 +47,7 @@ func Run(ctx context.Context, config RunConfig) (err error) {
 		}
 		address = net.JoinHostPort(config.Advertise, port)
 	}
-	m := New(Config{Logger: log})
+	m := New(Config{Logger: log, Calendar: config.Calendar})
 	server := NewServer(m)
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(listener) }()

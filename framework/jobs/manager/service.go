@@ -77,6 +77,9 @@ func (s service) PlanJob(_ context.Context, r *apiv1.PlanJobRequest) (*apiv1.Pla
 	if err != nil {
 		return nil, err
 	}
+	if err := s.manager.checked("job.plan", job); err != nil {
+		return nil, err
+	}
 	answer := &apiv1.PlanJobResponse{Action: "submit"}
 	for _, one := range job.Plan().SubJobs {
 		answer.SubJobs = append(answer.SubJobs, &apiv1.SubJobStatus{Name: one.Name, Tasks: int32(one.Tasks)})
@@ -199,6 +202,13 @@ func (s service) show(status jobs.Status) *apiv1.JobStatus {
 	if r := status.Roll; r != nil {
 		shown.Roll = &apiv1.JobRoll{To: int32(r.To), From: int32(r.From), Changed: int32(r.Changed), Trying: int32(r.Trying), Of: int32(r.Of),
 			Stopped: r.Stopped, Back: r.Back}
+	}
+	if !status.Next.IsZero() {
+		shown.NextRun = timestamppb.New(status.Next)
+	}
+	for _, one := range status.Runs {
+		shown.Runs = append(shown.Runs, &apiv1.JobRun{Number: int32(one.Number), Due: timestamppb.New(one.Due), Began: timestamppb.New(one.Began),
+			Ended: timestamppb.New(one.Ended), Version: int32(one.Version), State: one.State, Done: int32(one.Done), Failed: int32(one.Failed)})
 	}
 	for _, one := range status.Tasks {
 		shown.Tasks = append(shown.Tasks, showTask(one))

@@ -97,7 +97,7 @@ func (e Env) say(format string, values ...any) error {
 
 // read reads a job's file; what is wrong with it is the caller's fault.
 func (e Env) read(name string) (*structpb.Struct, jobs.Job, error) {
-	job, err := readJob(name, e.Stdin)
+	job, err := readJob(name, e.Stdin, e.Now())
 	if err != nil {
 		return nil, job, e.Usage(err)
 	}

@@ -7,18 +7,20 @@ import (
 	"io"
 	"os"
 	"strings"
+	"time"
 
 	"github.com/BurntSushi/toml"
 
 	"github.com/tenderhq/tender/framework/jobs"
 	"github.com/tenderhq/tender/framework/jobs/jobfile"
+	"github.com/tenderhq/tender/internal/calendar"
 )
 
 // jobBytesMax bounds a job's file.
 const jobBytesMax = 1 << 20
 
 // readJob reads a job's file, TOML or JSON; "-" is standard input. What is wrong is told with its line.
-func readJob(name string, stdin io.Reader) (job jobs.Job, err error) {
+func readJob(name string, stdin io.Reader, now time.Time) (job jobs.Job, err error) {
 	var text []byte
 	if name == "-" {
 		name = "standard input"
@@ -36,7 +38,9 @@ func readJob(name string, stdin io.Reader) (job jobs.Job, err error) {
 	if err != nil {
 		return job, fmt.Errorf("%s:%w", name, err)
 	}
-	job, err = jobfile.Decode(tree)
+	if job, err = jobfile.Decode(tree); err == nil {
+		err = job.CheckSchedule(calendar.Next, now)
+	}
 	var problems jobs.Problems
 	if !errors.As(err, &problems) {
 		return job, err

@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 )
 
 // TestProblemsNameTheLine in TOML and JSON.
@@ -26,12 +27,12 @@ func TestProblemsNameTheLine(t *testing.T) {
 		if err := os.WriteFile(name, []byte(test.text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		_, err := readJob(name, nil)
+		_, err := readJob(name, nil, time.Unix(0, 0))
 		if err == nil || !strings.HasPrefix(strings.ReplaceAll(err.Error(), filepath.Dir(name)+"/", ""), test.want) {
 			t.Errorf("%s says\n%v\nwant\n%s", test.name, err, test.want)
 		}
 	}
-	if job, err := readJob("-", strings.NewReader(`{"name":"web","type":"service","task":{"command":"x"}}`)); err != nil || job.Name != "web" {
+	if job, err := readJob("-", strings.NewReader(`{"name":"web","type":"service","task":{"command":"x"}}`), time.Unix(0, 0)); err != nil || job.Name != "web" {
 		t.Errorf("standard input: %v", err)
 	}
 }
@@ -48,7 +49,7 @@ func TestDocumentedJobsAreGood(t *testing.T) {
 	}
 	for _, part := range parts {
 		example, _, _ := strings.Cut(part, "```")
-		if _, err := readJob("-", strings.NewReader(example)); err != nil {
+		if _, err := readJob("-", strings.NewReader(example), time.Unix(0, 0)); err != nil {
 			t.Errorf("%v\n%s", err, example)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	"google.golang.org/grpc"
@@ -99,7 +100,7 @@ func (e Env) statusCommand() *cobra.Command {
 func (e Env) showStatus(ctx context.Context, s service, j *apiv1.JobStatus) error {
 	err := show.Fields(e.Stdout, [][2]string{
 		{"Name", j.GetName()}, {"Type", j.GetType()}, {"Phase", j.GetPhase()}, {"Why", j.GetWhy()}, {"Version", number(j.GetVersion())},
-		{"Change", changeOf(j.GetRoll())}, {"Submitted", show.Age(e.Now(), j.GetSubmitted()) + " ago"}, {"Ended", e.ago(j)},
+		{"Change", changeOf(j.GetRoll())}, {"Next run", e.nextRun(j)}, {"Submitted", show.Age(e.Now(), j.GetSubmitted()) + " ago"}, {"Ended", e.ago(j)},
 	})
 	if err != nil {
 		return err
@@ -113,6 +114,9 @@ func (e Env) showStatus(ctx context.Context, s service, j *apiv1.JobStatus) erro
 	}
 	fmt.Fprintln(e.Stdout)
 	if err := show.Table(e.Stdout, []string{"SUB-JOB", "TASKS", "WAITING", "PAUSING", "RUNNING", "DONE", "FAILED", "STATE"}, rows); err != nil {
+		return err
+	}
+	if err := e.showRuns(j.GetRuns()); err != nil {
 		return err
 	}
 	if err := e.showTasks(j.GetTasks()); err != nil {
@@ -135,6 +139,28 @@ func (e Env) ago(j *apiv1.JobStatus) string {
 		return age + " ago"
 	}
 	return ""
+}
+
+// nextRun is when a cron job's next run is due.
+func (e Env) nextRun(j *apiv1.JobStatus) string {
+	if j.GetNextRun() == nil {
+		return ""
+	}
+	at := j.GetNextRun().AsTime()
+	return fmt.Sprintf("%s, in %v", at.Format(time.RFC3339), max(0, at.Sub(e.Now())).Round(time.Second))
+}
+
+func (e Env) showRuns(runs []*apiv1.JobRun) error {
+	if len(runs) == 0 {
+		return nil
+	}
+	var rows [][]string
+	for _, one := range slices.Backward(runs) {
+		rows = append(rows, []string{number(one.GetNumber()), one.GetDue().AsTime().Format(time.RFC3339), number(one.GetVersion()), one.GetState(),
+			one.GetEnded().AsTime().Sub(one.GetBegan().AsTime()).Round(time.Second).String(), number(one.GetDone()), number(one.GetFailed())})
+	}
+	fmt.Fprintln(e.Stdout)
+	return show.Table(e.Stdout, []string{"RUN", "DUE", "VERSION", "STATE", "TOOK", "DONE", "FAILED"}, rows)
 }
 
 func changeOf(r *apiv1.JobRoll) string {
@@ -286,6 +312,9 @@ func (e Env) tell(status *apiv1.JobStatus, told map[string]bool, last *string) {
 		parts = append(parts, fmt.Sprintf("%s: %d running, %d waiting, %d done, %d failed", one.GetName(), one.GetRunning(), one.GetWaiting()+one.GetPausing(),
 			one.GetDone(), one.GetFailed()))
 	}
+	if at := status.GetNextRun(); at != nil {
+		parts = append(parts, "the next run is due at "+at.AsTime().Format(time.RFC3339))
+	}
 	if line := strings.Join(parts, "; "); line != *last {
 		*last = line
 		fmt.Fprintln(e.Stdout, line)
@@ -300,7 +329,11 @@ func settled(status *apiv1.JobStatus, version int32) (over bool, err error) {
 	case "FAILED":
 		return true, fmt.Errorf("%s has failed: %s", status.GetName(), status.GetWhy())
 	}
-	if status.GetType() != "service" {
+	switch status.GetType() {
+	case "cron":
+		return status.GetNextRun() != nil, nil
+	case "service":
+	default:
 		return false, nil
 	}
 	if r := status.GetRoll(); r != nil {

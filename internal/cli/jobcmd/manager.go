@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tenderhq/tender/framework/jobs/manager"
+	"github.com/tenderhq/tender/internal/calendar"
 	"github.com/tenderhq/tender/internal/cli/settings"
 )
 
@@ -53,7 +54,8 @@ func (e Env) ManagerCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return manager.Run(command.Context(), manager.RunConfig{Masters: masters, Bind: f.bind, Port: f.port, Advertise: f.advertise, Log: e.Stderr})
+		return manager.Run(command.Context(), manager.RunConfig{Masters: masters, Bind: f.bind, Port: f.port, Advertise: f.advertise, Log: e.Stderr,
+			Calendar: calendar.Next})
 	}
 	return command
 }

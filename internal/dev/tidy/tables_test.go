@@ -22,6 +22,7 @@ var floors = []floor{
 	{"api", ""},
 	{"api/v1", ""},
 	{"internal/allowance", ""},
+	{"internal/calendar", ""},
 	{"internal/logwriter", ""},
 	{"internal/invariant", ""},
 	{"internal/pause", ""},
@@ -101,7 +102,7 @@ var floors = []floor{
 	// Programs.
 	{"tender", "internal/cli"}, // the door for mains of others
 	{"examples/...", public + "tender examples/... !framework/frameworktest !allocator/allocatortest"},
-	{"internal/cli/...", shell + "internal/sandbox internal/logwriter internal/commandexecutor allocator/... !allocator/allocatortest master/... agent/... framework/... !framework/frameworktest internal/cli/..."},
+	{"internal/cli/...", shell + "internal/calendar internal/sandbox internal/logwriter internal/commandexecutor allocator/... !allocator/allocatortest master/... agent/... framework/... !framework/frameworktest internal/cli/..."},
 	{".", "internal/cli"},
 }
 

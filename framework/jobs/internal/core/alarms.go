@@ -21,7 +21,8 @@ const (
 	timeOver                    // of an attempt
 	lostLong                    // an attempt's agent has been silent for long enough
 	proofOver                   // of an attempt
-	deadlineAt                  // of the job
+	deadlineAt                  // of the job, or of a run of it: its sub-job
+	runDue                      // of a cron job
 )
 
 // alarms are a heap by time.

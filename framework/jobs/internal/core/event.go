@@ -1,6 +1,8 @@
 package core
 
 import (
+	"time"
+
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/framework/jobs"
 )
@@ -34,6 +36,9 @@ type (
 		Delete bool
 		Why    string
 	}
+	// Planned says when the next run of a cron job is due after what Unplanned has named. Latest is the last that was
+	// due by now; zero: none was.
+	Planned struct{ Next, Latest time.Time }
 	// Woken says that it is the time that Wake has named, or later.
 	Woken struct{}
 )
@@ -44,6 +49,7 @@ func (Assigned) event()     {}
 func (Undispatched) event() {}
 func (Heard) event()        {}
 func (Asked) event()        {}
+func (Planned) event()      {}
 func (Woken) event()        {}
 
 // Effect is what a JobMaster wants done, once all Save effects before it are in the store.

@@ -38,6 +38,7 @@ type JobMaster struct {
 	Subs      []*subJob
 	Notes     []jobs.Note
 	Roll      roll
+	Cron      cron
 	Alarms    alarms
 	Gone      bool // it is deleted, and nothing of it is kept
 
@@ -50,6 +51,10 @@ func New(version jobs.Version, run string) *JobMaster {
 	m := &JobMaster{
 		Job: version.Job.WithDefaults(), Run: run, Version: version.Number, Stable: version.Number, Phase: jobs.Running, Submitted: version.At,
 		Versions: map[int]jobs.Version{version.Number: version},
+	}
+	if m.Job.Cron != nil {
+		m.Cron.From = version.At
+		return m // each of its runs is a sub-job
 	}
 	for _, planned := range m.Job.Plan().SubJobs {
 		m.Subs = append(m.Subs, newSubJob(planned))
@@ -92,6 +97,8 @@ func (m *JobMaster) Step(now time.Time, happened Event) []Effect {
 		m.hear(e.Status)
 	case Asked:
 		m.ask(e)
+	case Planned:
+		m.plan(e)
 	case Woken:
 	}
 	m.rollOn()
@@ -134,6 +141,9 @@ func (m *JobMaster) begin() {
 	if b := m.Job.Batch; b != nil && b.Deadline > 0 {
 		m.Alarms.set(alarm{At: m.Submitted.Add(time.Duration(b.Deadline)), Kind: deadlineAt})
 	}
+	for _, r := range m.Cron.Runs {
+		m.watchRun(r)
+	}
 }
 
 // resize gives a sub-job that is kept running its indexes, and ends those that it has too many.
@@ -169,10 +179,8 @@ func (m *JobMaster) kill(live *attempt, why killReason) {
 // ring takes the alarms that are due.
 func (m *JobMaster) ring() {
 	for one, is := m.Alarms.due(m.now); is; one, is = m.Alarms.due(m.now) {
-		if one.Kind == deadlineAt {
-			if m.Phase == jobs.Running {
-				m.fail(fmt.Sprintf("it was not done within %v", m.Job.Batch.Deadline))
-			}
+		if one.Kind == deadlineAt || one.Kind == runDue {
+			m.ringJob(one)
 			continue
 		}
 		s := m.sub(one.SubJob)
@@ -180,6 +188,21 @@ func (m *JobMaster) ring() {
 			continue
 		}
 		m.ringSlot(s, s.slot(one.Index), one)
+	}
+}
+
+func (m *JobMaster) ringJob(one alarm) {
+	switch {
+	case m.Phase != jobs.Running:
+	case one.Kind == deadlineAt && one.SubJob != "":
+		m.endRun(one.SubJob, "overdue")
+	case one.Kind == deadlineAt:
+		m.fail(fmt.Sprintf("it was not done within %v", m.Job.Batch.Deadline))
+	case !one.At.Equal(m.Cron.Next):
+	case m.now.Sub(one.At) <= jobs.OnTime:
+		m.due(one.At)
+	default:
+		m.Cron.Next = time.Time{} // it was missed, and maybe others behind it: the manager is to say
 	}
 }
 
@@ -194,7 +217,7 @@ func (m *JobMaster) ringSlot(s *subJob, at *slot, one alarm) {
 	case live == nil || live.Number != one.Attempt:
 	case one.Kind == timeOver:
 		m.kill(live, overdue)
-	case one.Kind == lostLong && !live.Silent.IsZero() && !live.Silent.Add(m.patience(s)).After(m.now):
+	case one.Kind == lostLong && !live.Silent.IsZero() && !live.Silent.Add(s.patience()).After(m.now):
 		m.missed(s, at)
 	}
 }
@@ -278,12 +301,14 @@ func (m *JobMaster) conclude() {
 	}
 	slots := 0
 	for _, s := range m.Subs {
-		if m.Phase == jobs.Running && !s.Keep && s.Failed > s.Failures && len(s.After)+len(m.Subs) == 1 {
+		if m.Phase == jobs.Running && m.Job.Cron == nil && !s.Keep && s.Failed > s.Failures && len(s.After)+len(m.Subs) == 1 {
 			m.fail(fmt.Sprintf("%d of %d indexes of %s were given up, %d may be", s.Failed, s.Tasks, s.Name, s.Failures))
 		}
 		slots += s.Slots
 	}
 	switch {
+	case m.Phase == jobs.Running && m.Job.Cron != nil:
+		m.concludeRuns()
 	case m.Phase == jobs.Running:
 		m.concludeSteps()
 	case slots > 0:
@@ -346,6 +371,9 @@ func (m *JobMaster) ends() map[string]end {
 
 // end leaves of the job what its history needs.
 func (m *JobMaster) end(phase jobs.Phase) {
+	for _, r := range slices.Clone(m.Cron.Runs) {
+		m.runEnded(r, strings.ToLower(string(phase)))
+	}
 	m.Phase, m.EndedAt, m.Alarms = phase, m.now, nil
 	m.note("%s", strings.ToLower(string(phase)))
 	m.dropParts()
@@ -355,12 +383,7 @@ func (m *JobMaster) end(phase jobs.Phase) {
 // dropParts deletes what the store has of the tasks.
 func (m *JobMaster) dropParts() {
 	for _, s := range m.Subs {
-		s.FoldedDone, s.FoldedFailed = s.Done, s.Failed
-		numbers := slices.Sorted(maps.Keys(s.Parts))
-		clear(s.Parts)
-		for _, number := range numbers {
-			m.do(Save{partKey(s.Name, number)})
-		}
+		m.do(s.dropParts()...)
 	}
 }
 

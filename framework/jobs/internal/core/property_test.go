@@ -78,6 +78,14 @@ func (w *world) step(happened Event) {
 			w.waiting = append(w.waiting, effect)
 		}
 	}
+	w.plan()
+}
+
+// plan says when the next run of a cron job is due.
+func (w *world) plan() {
+	if planned, is := plan(w.m, w.now); is {
+		w.step(planned)
+	}
 }
 
 // commit writes what is to be written, what is deleted last, and then does what waited for it. A crash in the middle
@@ -182,6 +190,7 @@ func (w *world) takeOver() {
 	for _, key := range left {
 		delete(w.store, key)
 	}
+	w.plan()
 	for _, id := range m.Kills() {
 		w.kill(id)
 	}
@@ -412,6 +421,57 @@ func TestDAGWhateverHappens(t *testing.T) {
 			t.Fatalf("the steps ended %v", ends)
 		}
 	})
+}
+
+// TestCronWhateverHappens: runs begin one after the other, no number twice; none is begun while another goes on, unless
+// that is allowed; and when the job is stopped nothing is left of them.
+func TestCronWhateverHappens(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		overlap := rapid.SampledFrom([]jobs.Overlap{jobs.Forbid, jobs.Allow, jobs.Replace}).Draw(t, "overlap")
+		missed := rapid.SampledFrom([]jobs.Missed{jobs.RunOnce, jobs.Skip}).Draw(t, "missed")
+		job := func(n int) jobs.Job {
+			return jobs.Job{Name: "night", Type: jobs.CronType, Task: jobs.Task{Command: fmt.Sprint("true ", n), Attempts: 2},
+				Cron: &jobs.Cron{Schedule: "10s", Overlap: overlap, Missed: missed, Keep: 3, Completions: rapid.IntRange(1, 3).Draw(t, "completions"),
+					Failures: rapid.IntRange(0, 1).Draw(t, "failures"), Deadline: jobs.Duration(time.Minute)}}
+		}
+		w := newWorld(t, job(0))
+		actions := w.actions(job)
+		actions[""] = func(*rapid.T) { w.checkRuns(overlap) }
+		actions["long"] = func(*rapid.T) { w.now = w.now.Add(3 * time.Minute) }
+		t.Repeat(actions)
+		w.step(Asked{Why: "enough"})
+		w.calm()
+		if w.m.Phase != jobs.Stopped || len(w.open()) > 0 || len(w.m.Subs) > 0 {
+			t.Fatalf("it is %s, and %v run:\n%s", w.m.Phase, w.open(), w.m.Dump())
+		}
+		for key := range w.store {
+			if key != HeaderKey && key[:len(versionPrefix)] != versionPrefix {
+				t.Fatalf("the store still has %s", key)
+			}
+		}
+	})
+}
+
+func (w *world) checkRuns(overlap jobs.Overlap) {
+	going := map[string]bool{}
+	for _, one := range w.m.Subs {
+		if one.Busy > 0 {
+			going[one.Name] = true
+		}
+	}
+	if overlap != jobs.Allow && len(going) > 1 {
+		w.t.Fatalf("%v go on at a time", going)
+	}
+	last := 0
+	for _, one := range w.m.Cron.Past {
+		if one.Number > w.m.Cron.Number || overlap == jobs.Forbid && one.Number <= last {
+			w.t.Fatalf("run %d is behind %d in %+v", one.Number, last, w.m.Cron.Past)
+		}
+		last = one.Number
+	}
+	if len(w.m.Cron.Past) > 3 {
+		w.t.Fatalf("%d runs are kept", len(w.m.Cron.Past))
+	}
 }
 
 // TestServiceWhateverHappens: in the end so many run as it is to have, all of its version.

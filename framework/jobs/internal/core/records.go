@@ -37,6 +37,7 @@ type header struct {
 	Submitted time.Time      `json:"submitted"`
 	Ended     time.Time      `json:"ended,omitzero"`
 	Roll      roll           `json:"roll,omitzero"`
+	Cron      *cron          `json:"cron,omitempty"` // of a cron job
 	Notes     []jobs.Note    `json:"notes,omitempty"`
 	SubJobs   []subJobRecord `json:"sub_jobs,omitempty"`
 }
@@ -102,7 +103,7 @@ func (m *JobMaster) Record(key string) ([]byte, error) {
 	if p == nil {
 		return nil, nil
 	}
-	return json.Marshal(m.partRecord(p))
+	return json.Marshal(p.record(m.Run))
 }
 
 func parsePart(key string) (subJob string, number int, err error) {
@@ -114,14 +115,17 @@ func parsePart(key string) (subJob string, number int, err error) {
 func (m *JobMaster) header() header {
 	h := header{Run: m.Run, Version: m.Version, Stable: m.Stable, Phase: m.Phase, Why: m.Why, Submitted: m.Submitted, Ended: m.EndedAt,
 		Roll: m.Roll, Notes: m.Notes}
+	if m.Job.Cron != nil {
+		h.Cron = &m.Cron
+	}
 	for _, s := range m.Subs {
 		h.SubJobs = append(h.SubJobs, subJobRecord{s.Name, s.Folded, s.FoldedDone, s.FoldedFailed})
 	}
 	return h
 }
 
-func (m *JobMaster) partRecord(p *part) partRecord {
-	r := partRecord{Run: m.Run, Attempts: p.Attempts}
+func (p *part) record(run string) partRecord {
+	r := partRecord{Run: run, Attempts: p.Attempts}
 	if p.Done.count() > 0 {
 		r.Done = p.Done[:]
 	}
@@ -167,15 +171,8 @@ func Load(now time.Time, records map[string][]byte) (m *JobMaster, left []string
 		return nil, nil, fmt.Errorf("its version %d is not there; the newest is %d", h.Version, latest)
 	}
 	m.Job = current.Job.WithDefaults()
-	for _, planned := range m.Job.Plan().SubJobs {
-		s := newSubJob(planned)
-		m.Subs = append(m.Subs, s)
-		for _, known := range h.SubJobs {
-			if known.Name == s.Name {
-				s.Folded, s.FoldedDone, s.FoldedFailed = known.Folded, known.Done, known.Failed
-				s.Done, s.Failed = known.Done, known.Failed
-			}
-		}
+	if err := m.loadSubJobs(h); err != nil {
+		return nil, nil, err
 	}
 	for _, key := range slices.Sorted(maps.Keys(records)) {
 		if !strings.HasPrefix(key, partPrefix) {
@@ -192,6 +189,33 @@ func Load(now time.Time, records map[string][]byte) (m *JobMaster, left []string
 	m.resume()
 	m.now, m.effects = time.Time{}, nil
 	return m, left, nil
+}
+
+// loadSubJobs makes the sub-jobs: those of the plan, or one for each run that goes on.
+func (m *JobMaster) loadSubJobs(h header) error {
+	if h.Cron == nil {
+		for _, planned := range m.Job.Plan().SubJobs {
+			m.Subs = append(m.Subs, newSubJob(planned))
+		}
+	} else {
+		m.Cron = *h.Cron
+	}
+	for _, r := range m.Cron.Runs {
+		version, is := m.Versions[r.Version]
+		if !is {
+			return fmt.Errorf("version %d, with which run %d began, is not there", r.Version, r.Number)
+		}
+		m.Subs = append(m.Subs, r.subJob(version.Job))
+	}
+	for _, s := range m.Subs {
+		for _, known := range h.SubJobs {
+			if known.Name == s.Name {
+				s.Folded, s.FoldedDone, s.FoldedFailed = known.Folded, known.Done, known.Failed
+				s.Done, s.Failed = known.Done, known.Failed
+			}
+		}
+	}
+	return nil
 }
 
 // loadPart takes a part in; false: it is of an earlier run, or is counted in the header already.
@@ -251,7 +275,7 @@ func (m *JobMaster) resume() {
 				m.watchTime(s, one)
 			case !one.Pause.IsZero():
 				m.Alarms.set(alarm{At: one.Pause, Kind: pauseOver, SubJob: s.Name, Index: one.Index})
-			case m.Phase == jobs.Running && (!s.Keep || one.Index < s.Tasks):
+			case m.Phase == jobs.Running && !s.Over && (!s.Keep || one.Index < s.Tasks):
 				s.queue(one)
 			default:
 				s.drop(one)

@@ -38,6 +38,10 @@ func (m *JobMaster) update(version jobs.Version) {
 // become has the job be what one of its versions says. What runs is left for rollOn to change.
 func (m *JobMaster) become(number int) {
 	m.Version, m.Job = number, m.Versions[number].Job.WithDefaults()
+	if m.Job.Cron != nil { // runs that go on stay what they are
+		m.Cron.From, m.Cron.Next = m.now, time.Time{}
+		return
+	}
 	for i, planned := range m.Job.Plan().SubJobs {
 		s := m.Subs[i]
 		s.SubJob = planned
@@ -80,6 +84,9 @@ func (m *JobMaster) prune() {
 		return
 	}
 	needed := map[int]bool{m.Version: true, m.Stable: true, m.Roll.From: true}
+	for _, r := range m.Cron.Runs {
+		needed[r.Version] = true
+	}
 	for _, s := range m.Subs {
 		for _, one := range s.all() {
 			needed[one.Version] = true
@@ -106,13 +113,14 @@ type standing struct {
 	down            int
 }
 
-func (m *JobMaster) standing(s *subJob) (at standing) {
+// standing says how far the change to the version is.
+func (s *subJob) standing(version int) (at standing) {
 	for _, one := range s.all() {
 		if one.Index >= s.Tasks {
 			continue
 		}
 		switch {
-		case one.Version != m.Version:
+		case one.Version != version:
 			at.old = append(at.old, one)
 		case one.Trial:
 			at.trying++
@@ -145,7 +153,7 @@ func (m *JobMaster) rollOn() {
 		return
 	}
 	s := m.Subs[0]
-	at := m.standing(s)
+	at := s.standing(m.Version)
 	atOnce, proof := how.AtOnce, time.Duration(how.Proof)
 	if at.changed < min(how.Canary, s.Tasks) && !m.Roll.Back {
 		atOnce, proof = how.Canary-at.changed, time.Duration(how.CanaryProof)

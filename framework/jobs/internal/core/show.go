@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/tenderhq/tender/framework/jobs"
 )
@@ -32,27 +33,32 @@ func (m *JobMaster) Status(tasks bool) jobs.Status {
 		status.Why = m.Roll.Why
 	}
 	if m.Job.Service != nil && (m.Roll.Active || m.Roll.Stopped) && m.Phase == jobs.Running {
-		at := m.standing(m.Subs[0])
+		at := m.Subs[0].standing(m.Version)
 		status.Roll = &jobs.RollStatus{To: m.Version, From: m.Roll.From, Changed: at.changed, Trying: at.trying, Of: m.Subs[0].Tasks,
 			Stopped: m.Roll.Stopped, Back: m.Roll.Back}
 	}
+	if status.Next = m.Cron.Next; m.Phase != jobs.Running {
+		status.Next = time.Time{}
+	}
 	if tasks {
+		status.Runs = slices.Clone(m.Cron.Past)
 		status.Notes = slices.Clone(m.Notes)
-		status.Tasks = m.assignments()
+		for _, s := range m.Subs {
+			status.Tasks = append(status.Tasks, s.assignments()...)
+		}
 	}
 	return status
 }
 
-func (m *JobMaster) assignments() (list []jobs.Assignment) {
-	for _, s := range m.Subs {
-		for _, one := range s.all() {
-			for _, a := range []*attempt{one.Live, one.Lost} {
-				if a == nil {
-					continue
-				}
-				list = append(list, jobs.Assignment{SubJob: s.Name, Index: one.Index, Attempt: a.Number, Version: a.Version, Task: a.Task, Agent: a.Agent,
-					Hostname: a.Hostname, State: a.State, Since: a.Since, Ports: maps.Clone(a.Ports), Failures: one.Failures})
+// assignments lists the tasks and their agents.
+func (s *subJob) assignments() (list []jobs.Assignment) {
+	for _, one := range s.all() {
+		for _, a := range []*attempt{one.Live, one.Lost} {
+			if a == nil {
+				continue
 			}
+			list = append(list, jobs.Assignment{SubJob: s.Name, Index: one.Index, Attempt: a.Number, Version: a.Version, Task: a.Task, Agent: a.Agent,
+				Hostname: a.Hostname, State: a.State, Since: a.Since, Ports: maps.Clone(a.Ports), Failures: one.Failures})
 		}
 	}
 	return list

@@ -18,6 +18,7 @@ type subJob struct {
 	jobs.SubJob
 	Parts   map[int]*part
 	Blocked bool  // the sub-jobs before it have not ended, or not as it needs it
+	Over    bool  // it is ended early: nothing more of it begins
 	Next    int   // the lowest index that has not begun
 	Folded  spans // parts of which all indexes have ended
 	Done    int   // indexes that ended well
@@ -215,7 +216,7 @@ func (s *subJob) head(version int) *slot {
 
 // fresh is how many indexes may begin now.
 func (s *subJob) fresh() int {
-	if s.Keep || s.Blocked || s.Failed > s.Failures {
+	if s.Keep || s.Blocked || s.Over || s.Failed > s.Failures {
 		return 0 // all have begun, or none may
 	}
 	return max(0, min(s.AtOnce-s.Slots, s.Tasks-s.Next))
@@ -232,8 +233,11 @@ const (
 )
 
 func (e end) String() string {
-	return [...]string{goesOn: "running", endedWell: "success", endedBadly: "failure", skipped: "skipped"}[e]
+	return [...]string{goesOn: "running", endedWell: success, endedBadly: "failure", skipped: "skipped"}[e]
 }
+
+// success is how people see that a sub-job, or a run, has ended well.
+const success = "success"
 
 // end of the sub-job by its own tasks.
 func (s *subJob) end() end {
@@ -265,6 +269,17 @@ func (s *subJob) fold(number int) bool {
 	s.FoldedFailed += p.Failed.count()
 	delete(s.Parts, number)
 	return true
+}
+
+// dropParts leaves of the sub-job its counts alone, and says what the store needs no more.
+func (s *subJob) dropParts() (saves []Effect) {
+	s.FoldedDone, s.FoldedFailed = s.Done, s.Failed
+	numbers := slices.Sorted(maps.Keys(s.Parts))
+	clear(s.Parts)
+	for _, number := range numbers {
+		saves = append(saves, Save{partKey(s.Name, number)})
+	}
+	return saves
 }
 
 // spans are numbers that stand for all between them, in order: [0 7], [9 9].

@@ -31,7 +31,7 @@ func (m *JobMaster) Asks() (asks []Ask) {
 		counts := s.Queued
 		if fresh := s.fresh(); fresh > 0 {
 			counts = maps.Clone(s.Queued)
-			counts[m.Version] += fresh
+			counts[m.versionOf(s)] += fresh
 		}
 		for _, version := range slices.Sorted(maps.Keys(counts)) {
 			asks = append(asks, Ask{SubJob: s.Name, Version: version, Count: counts[version], Task: m.task(s, version), Group: m.Job.Name + "." + s.Name})
@@ -65,7 +65,7 @@ func (m *JobMaster) Peek(subJob string, version int) (task api.Task, is bool) {
 	index := s.Next
 	if one := s.head(version); one != nil {
 		index = one.Index
-	} else if version != m.Version || s.fresh() == 0 {
+	} else if version != m.versionOf(s) || s.fresh() == 0 {
 		return task, false
 	}
 	attempts := 0
@@ -85,7 +85,7 @@ func (m *JobMaster) apiTask(s *subJob, version, index, attempt int) api.Task {
 	spec := m.task(s, version)
 	task := spec.APITask()
 	task.ID, task.Name = m.taskID(s, index, attempt), m.Job.Name
-	if len(m.Subs) > 1 {
+	if len(m.Subs) > 1 || m.Job.Cron != nil {
 		task.Name += "." + s.Name
 	}
 	if s.Tasks > 1 {
@@ -99,6 +99,9 @@ func (m *JobMaster) apiTask(s *subJob, version, index, attempt int) api.Task {
 		"TENDER_JOB_NAME": m.Job.Name, "TENDER_JOB_SUBJOB": s.Name, "TENDER_JOB_INDEX": strconv.Itoa(index),
 		"TENDER_JOB_TASKS": strconv.Itoa(s.Tasks), "TENDER_JOB_ATTEMPT": strconv.Itoa(attempt), "TENDER_JOB_VERSION": strconv.Itoa(version),
 	})
+	if at := m.Cron.find(s.Name); at >= 0 {
+		task.Command.Env["TENDER_JOB_DUE"] = clock(m.Cron.Runs[at].Due)
+	}
 	for _, name := range s.After {
 		task.Command.Env["TENDER_JOB_AFTER_"+environmentName(name)] = m.ends()[name].String()
 	}
@@ -218,7 +221,7 @@ func (m *JobMaster) goesOn(s *subJob, one *slot, status api.Status) {
 }
 
 // patience is how long a task on a silent agent is waited for.
-func (m *JobMaster) patience(s *subJob) time.Duration { return time.Duration(s.Task.LostAfter) }
+func (s *subJob) patience() time.Duration { return time.Duration(s.Task.LostAfter) }
 
 // silent: the agent of the slot's task is taken for dead.
 func (m *JobMaster) silent(s *subJob, one *slot) {
@@ -227,7 +230,7 @@ func (m *JobMaster) silent(s *subJob, one *slot) {
 		return
 	}
 	live.Silent, live.Running = m.now, time.Time{}
-	switch wait := m.patience(s); {
+	switch wait := s.patience(); {
 	case live.Killed != notKilled:
 		m.missed(s, one)
 	case wait == 0:
@@ -250,7 +253,7 @@ func (m *JobMaster) missed(s *subJob, one *slot) {
 
 // goOn has a slot without a task wait for the next one, if it is wanted: for longer the longer its row of bad ends is.
 func (m *JobMaster) goOn(s *subJob, one *slot, before *attempt, row int) {
-	if m.Phase != jobs.Running || s.Keep && one.Index >= s.Tasks || !s.Keep && s.Failed > s.Failures {
+	if m.Phase != jobs.Running || s.Keep && one.Index >= s.Tasks || !s.Keep && s.Failed > s.Failures || s.Over {
 		s.drop(one)
 		return
 	}

@@ -61,6 +61,8 @@ func (s *story) Play(t *testing.T, line transcript.Line) {
 		s.step(Asked{Delete: line.Verb == "delete", Why: "somebody asked for it"})
 	case "tick":
 		transcript.Tick(&s.now, transcript.Duration(t, line.Word(0)), s.m.Wake, func() { s.step(Woken{}) })
+	case "away": // nobody is there for a while
+		s.now = s.now.Add(transcript.Duration(t, line.Word(0)))
 	case "load": // another manager takes over
 		m, left, err := Load(s.now, s.store)
 		if err != nil {
@@ -68,6 +70,9 @@ func (s *story) Play(t *testing.T, line transcript.Line) {
 		}
 		s.m = m
 		s.out.Say("loaded; unheard %v, to be killed %v, not needed %v", m.Unheard(), m.Kills(), left)
+		if planned, is := plan(m, s.now); is {
+			s.step(planned)
+		}
 	case "show":
 		s.show()
 	default: // a state, as in "RUNNING 0.1"
@@ -109,6 +114,9 @@ func (s *story) version(number int, line transcript.Line) jobs.Version {
 	job.Task.Attempts, job.Task.Timeout, job.Task.LostAfter = n("attempts"), d("timeout"), d("lost")
 	if job.Type == jobs.DAGType {
 		job.Steps, job.Task = steps(line, job.Task), jobs.Task{}
+	} else if job.Type == jobs.CronType {
+		job.Cron = &jobs.Cron{Schedule: line.Named["every"], Overlap: jobs.Overlap(line.Named["overlap"]), Missed: jobs.Missed(line.Named["missed"]),
+			Keep: n("keep"), Completions: n("n"), Parallelism: n("parallel"), Failures: n("failures"), Deadline: d("deadline")}
 	} else if job.Type == jobs.BatchType {
 		job.Batch = &jobs.Batch{Completions: n("n"), Parallelism: n("parallel"), Failures: n("failures"), Deadline: d("deadline")}
 	} else {
@@ -158,6 +166,25 @@ func (s *story) step(happened Event) {
 	for _, effect := range effects {
 		s.tell(effect)
 	}
+	if planned, is := plan(s.m, s.now); is {
+		s.step(planned)
+	}
+}
+
+// plan is what a manager with a calendar says, where a schedule is the time between two runs.
+func plan(m *JobMaster, now time.Time) (planned Planned, is bool) {
+	from, is := m.Unplanned()
+	if !is {
+		return planned, false
+	}
+	every, err := time.ParseDuration(m.Job.Cron.Schedule)
+	if err != nil {
+		panic(err)
+	}
+	if planned.Next = from.Truncate(every).Add(every); !planned.Next.After(now) {
+		planned.Latest = now.Truncate(every)
+	}
+	return planned, true
 }
 
 func (s *story) tell(effect Effect) {
@@ -191,6 +218,13 @@ func (s *story) show() {
 	}
 	if r := status.Roll; r != nil {
 		s.out.Say("  change %+v", *r)
+	}
+	if !status.Next.IsZero() {
+		s.out.Say("  the next run is due at %s", status.Next.Sub(transcript.Epoch))
+	}
+	for _, one := range status.Runs {
+		s.out.Say("  run %d due at %s: %s after %s, version %d, %d done, %d failed", one.Number, one.Due.Sub(transcript.Epoch), one.State,
+			one.Ended.Sub(one.Began), one.Version, one.Done, one.Failed)
 	}
 	for _, one := range status.Tasks {
 		s.out.Say("  %s on %s %s version %d", one.Task, one.Agent, one.State, one.Version)

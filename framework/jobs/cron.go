@@ -1,0 +1,131 @@
+package jobs
+
+import (
+	"cmp"
+	"time"
+)
+
+// Cron says when the runs of a cron job begin. Each run is a batch of its own, and a sub-job called run-NUMBER.
+type Cron struct {
+	// Schedule has five fields: minute, hour, day of the month, month and day of the week, as in "30 2 * * mon-fri"; or
+	// it is @hourly, @daily, @weekly, @monthly, @yearly.
+	Schedule string `json:"schedule" toml:"schedule"`
+	// Zone is the time zone in which it is read, such as "Europe/Berlin". Default UTC.
+	Zone string `json:"zone,omitempty" toml:"zone"`
+	// Overlap says what becomes of a run that is due while one before it goes on: it is skipped ("forbid", the default),
+	// it begins beside the other ("allow"), or once the other was ended for it ("replace").
+	Overlap Overlap `json:"overlap,omitempty" toml:"overlap"`
+	// Missed says what becomes of runs that were due while no manager was there: the latest of them begins late ("once",
+	// the default), or none does ("skip"). A minute late is not missed.
+	Missed Missed `json:"missed,omitempty" toml:"missed"`
+	// Keep is how many runs that have ended are remembered. Default 10.
+	Keep int `json:"keep,omitempty" toml:"keep"`
+	// Completions, Parallelism, Failures and Deadline are as in a batch; the deadline counts from the beginning of a run.
+	Completions int      `json:"completions,omitempty" toml:"completions"`
+	Parallelism int      `json:"parallelism,omitempty" toml:"parallelism"`
+	Failures    int      `json:"failures,omitempty" toml:"failures"`
+	Deadline    Duration `json:"deadline,omitempty" toml:"deadline"`
+}
+
+// Overlap says what becomes of a run that is due while another goes on.
+type Overlap string
+
+// The policies for runs that would overlap.
+const (
+	Forbid  Overlap = "forbid"
+	Allow   Overlap = "allow"
+	Replace Overlap = "replace"
+)
+
+// Missed says what becomes of runs that were due while nobody could begin them.
+type Missed string
+
+// The policies for runs that were missed.
+const (
+	RunOnce Missed = "once"
+	Skip    Missed = "skip"
+)
+
+// Bounds and defaults of cron jobs.
+const (
+	DefaultKeep = 10
+	// KeepMax bounds the runs that are remembered.
+	KeepMax = 100
+	// RunsMax bounds the runs of a job that go on at one time. One more is skipped.
+	RunsMax = 100
+	// OnTime is how late a run may begin that was not missed.
+	OnTime = time.Minute
+	// ScheduleBytesMax bounds a schedule, and the name of a time zone.
+	ScheduleBytesMax = 256
+)
+
+// Calendar says when a schedule is due next after a time; the zero time: never again. It is a function, as what reads
+// schedules and knows time zones is no part of the SDK.
+type Calendar func(schedule, zone string, after time.Time) (time.Time, error)
+
+// CronRun is a run of a cron job that has ended.
+type CronRun struct {
+	Number  int       `json:"number"`
+	Due     time.Time `json:"due"`
+	Began   time.Time `json:"began"`
+	Ended   time.Time `json:"ended"`
+	Version int       `json:"version"`
+	// State is success, failure, overdue (of its deadline), replaced by a later run, or stopped with its job.
+	State  string `json:"state"`
+	Done   int    `json:"done"`
+	Failed int    `json:"failed"`
+}
+
+func (c *Cron) withDefaults() *Cron {
+	var full Cron
+	if c != nil {
+		full = *c
+	}
+	batch := (&Batch{Completions: full.Completions, Parallelism: full.Parallelism}).withDefaults()
+	full.Completions, full.Parallelism = batch.Completions, batch.Parallelism
+	full.Zone = cmp.Or(full.Zone, "UTC")
+	full.Overlap = cmp.Or(full.Overlap, Forbid)
+	full.Missed = cmp.Or(full.Missed, RunOnce)
+	full.Keep = cmp.Or(full.Keep, DefaultKeep)
+	return &full
+}
+
+// check looks at what a cron job, its defaults filled in, says without a calendar.
+func (c *Cron) check(found *Problems) {
+	if c.Schedule == "" {
+		found.say("cron.schedule", "it is missing; write one such as \"30 2 * * *\": each day at 02:30")
+	}
+	found.within("cron.schedule (its length)", len(c.Schedule), 0, ScheduleBytesMax)
+	found.within("cron.zone (its length)", len(c.Zone), 0, ScheduleBytesMax)
+	if c.Overlap != Forbid && c.Overlap != Allow && c.Overlap != Replace {
+		found.say("cron.overlap", "it is %q; write forbid, allow or replace", string(c.Overlap))
+	}
+	if c.Missed != RunOnce && c.Missed != Skip {
+		found.say("cron.missed", "it is %q; write once or skip", string(c.Missed))
+	}
+	found.within("cron.keep", c.Keep, 1, KeepMax)
+	found.within("cron.completions", c.Completions, 1, CompletionsMax)
+	found.within("cron.parallelism", c.Parallelism, 1, TasksMax)
+	found.within("cron.failures", c.Failures, 0, CompletionsMax)
+	found.notNegative("cron.deadline", c.Deadline)
+}
+
+// CheckSchedule says what is wrong with the schedule and the time zone of a cron job, as [Problems], or nil.
+func (j Job) CheckSchedule(calendar Calendar, now time.Time) error {
+	if j.Type != CronType {
+		return nil
+	}
+	c := j.Cron.withDefaults()
+	if calendar == nil {
+		return Problems{{"type", "this job manager has no calendar (manager.Config), so it runs no job of type cron"}}
+	}
+	if next, err := calendar(c.Schedule, "UTC", now); err != nil {
+		return Problems{{"cron.schedule", err.Error()}}
+	} else if next.IsZero() {
+		return Problems{{"cron.schedule", "there is no such day; it would never be due"}}
+	}
+	if _, err := calendar(c.Schedule, c.Zone, now); err != nil {
+		return Problems{{"cron.zone", err.Error()}}
+	}
+	return nil
+}

@@ -1,0 +1,165 @@
+package core
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/tenderhq/tender/framework/jobs"
+)
+
+// cron is what a cron job remembers of its runs. Each that goes on is a sub-job.
+type cron struct {
+	From   time.Time      `json:"from"` // what was due up to then has begun, or was skipped
+	Next   time.Time      `json:"-"`    // when the next run is due; zero: the manager is to say that (Planned)
+	Number int            `json:"number,omitempty"`
+	Runs   []run          `json:"runs,omitempty"` // that go on, the oldest first
+	Past   []jobs.CronRun `json:"past,omitempty"` // that have ended, the oldest first
+}
+
+// run is a run of a cron job that goes on.
+type run struct {
+	Number  int       `json:"n"`
+	Due     time.Time `json:"due"`
+	Began   time.Time `json:"began"`
+	Version int       `json:"version"`
+	After   []string  `json:"after,omitempty"`  // runs that it replaces, and that have not ended
+	Ending  string    `json:"ending,omitempty"` // why it is ended early: its state when that is done
+}
+
+func (r run) name() string { return fmt.Sprintf("run-%d", r.Number) }
+
+// subJob is the run's, out of the job as its version says it.
+func (r run) subJob(job jobs.Job) *subJob {
+	planned := job.Plan().SubJobs[0]
+	planned.Name, planned.After, planned.When = r.name(), slices.Clone(r.After), jobs.Always
+	s := newSubJob(planned)
+	s.Over = r.Ending != ""
+	return s
+}
+
+// find is the place of a run, by the name of its sub-job; -1: there is no such run.
+func (c *cron) find(name string) int {
+	return slices.IndexFunc(c.Runs, func(r run) bool { return r.name() == name })
+}
+
+// versionOf is the version of the job with which indexes of the sub-job begin: a run keeps that of its beginning.
+func (m *JobMaster) versionOf(s *subJob) int {
+	if at := m.Cron.find(s.Name); at >= 0 {
+		return m.Cron.Runs[at].Version
+	}
+	return m.Version
+}
+
+// Unplanned says whether the job waits to be told when its next run is due ([Planned]): the first time after from.
+func (m *JobMaster) Unplanned() (from time.Time, is bool) {
+	return m.Cron.From, m.Job.Cron != nil && m.Phase == jobs.Running && m.Cron.Next.IsZero()
+}
+
+// plan takes when the next run is due. What is past already begins now, or was missed.
+func (m *JobMaster) plan(e Planned) {
+	if _, is := m.Unplanned(); !is {
+		return
+	}
+	switch {
+	case e.Next.After(m.now):
+		m.Cron.Next = e.Next
+		m.Alarms.set(alarm{At: e.Next, Kind: runDue})
+	case e.Latest.Equal(e.Next) && m.now.Sub(e.Next) <= jobs.OnTime:
+		m.due(e.Next)
+	case m.Job.Cron.Missed == jobs.RunOnce:
+		m.note("what was due since %s was missed; one run makes up for it", clock(e.Next))
+		m.due(e.Latest)
+	default:
+		m.note("what was due from %s to %s was missed, and is skipped", clock(e.Next), clock(e.Latest))
+		m.Cron.From = e.Latest
+	}
+}
+
+func clock(at time.Time) string { return at.UTC().Format(time.RFC3339) }
+
+// due begins the run that is due, if those before it let it.
+func (m *JobMaster) due(at time.Time) {
+	c := &m.Cron
+	c.From, c.Next = at, time.Time{}
+	m.saveHeader()
+	next := run{Number: c.Number + 1, Due: at, Began: m.now, Version: m.Version}
+	how := m.Job.Cron
+	most := min(jobs.RunsMax, max(1, jobs.TasksMax/how.Parallelism))
+	switch {
+	case len(c.Runs) == 0 || how.Overlap == jobs.Allow && len(c.Runs) < most:
+	case how.Overlap == jobs.Replace:
+		for _, older := range slices.Clone(c.Runs) {
+			next.After = append(next.After, older.name())
+			m.endRun(older.name(), "replaced")
+		}
+	default:
+		m.note("the run of %s is skipped, for run %d goes on", clock(at), c.Runs[0].Number)
+		return
+	}
+	c.Number = next.Number
+	c.Runs = append(c.Runs, next)
+	m.Subs = append(m.Subs, next.subJob(m.Job))
+	m.watchRun(next)
+}
+
+// watchRun bounds how long a run may take.
+func (m *JobMaster) watchRun(r run) {
+	if limit := time.Duration(m.Versions[r.Version].Job.WithDefaults().Cron.Deadline); limit > 0 {
+		m.Alarms.set(alarm{At: r.Began.Add(limit), Kind: deadlineAt, SubJob: r.name()})
+	}
+}
+
+// endRun ends a run early.
+func (m *JobMaster) endRun(name, why string) {
+	at := m.Cron.find(name)
+	if at < 0 || m.Cron.Runs[at].Ending != "" {
+		return
+	}
+	m.Cron.Runs[at].Ending = why
+	s := m.sub(name)
+	s.Over = true
+	m.endTasksOf(s)
+	m.saveHeader()
+}
+
+// concludeRuns ends the runs of which nothing is left to do.
+func (m *JobMaster) concludeRuns() {
+	for _, r := range slices.Clone(m.Cron.Runs) {
+		s := m.sub(r.name())
+		if s.Failed > s.Failures {
+			m.endTasksOf(s)
+		}
+		switch one := s.end(); {
+		case s.Slots > 0:
+		case r.Ending != "":
+			m.runEnded(r, r.Ending)
+		case one != goesOn:
+			m.runEnded(r, one.String())
+		}
+	}
+	m.ends() // a run that replaces another may begin
+}
+
+// runEnded leaves of a run what the history needs.
+func (m *JobMaster) runEnded(r run, state string) {
+	c, s := &m.Cron, m.sub(r.name())
+	c.Past = append(c.Past, jobs.CronRun{Number: r.Number, Due: r.Due, Began: r.Began, Ended: m.now, Version: r.Version, State: state,
+		Done: s.Done, Failed: s.Failed})
+	c.Past = slices.Clone(c.Past[max(0, len(c.Past)-m.Job.Cron.Keep):])
+	m.do(s.dropParts()...)
+	m.Subs = slices.DeleteFunc(m.Subs, func(one *subJob) bool { return one == s })
+	c.Runs = slices.DeleteFunc(c.Runs, func(one run) bool { return one.Number == r.Number })
+	isIt := func(name string) bool { return name == s.Name }
+	for i := range c.Runs {
+		c.Runs[i].After = slices.DeleteFunc(c.Runs[i].After, isIt)
+	}
+	for _, one := range m.Subs {
+		one.After = slices.DeleteFunc(one.After, isIt)
+	}
+	if state != success {
+		m.note("run %d of %s ended: %s; %d done, %d failed", r.Number, clock(r.Due), state, s.Done, s.Failed)
+	}
+	m.saveHeader()
+	m.prune()
+}

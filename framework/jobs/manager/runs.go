@@ -1,0 +1,57 @@
+package manager
+
+import (
+	"time"
+
+	"github.com/tenderhq/tender/framework/jobs/internal/core"
+)
+
+// planRuns tells a cron job when its next run is due, for as long as it asks.
+func (m *Manager) planRuns(e *entry, now time.Time) (effects []core.Effect) {
+	for from, is := e.master.Unplanned(); is; from, is = e.master.Unplanned() {
+		planned, err := m.plan(e.master, from, now)
+		if err != nil { // it was checked when it was submitted, maybe by a manager that knows more time zones
+			m.config.Logger.Error("nobody knows when a job is due", "job", e.name, "error", err)
+			return effects
+		}
+		effects = append(effects, m.stepOnce(e, now, planned)...)
+	}
+	return effects
+}
+
+func (m *Manager) plan(master *core.JobMaster, from, now time.Time) (planned core.Planned, err error) {
+	how := master.Job.Cron
+	if err := master.Job.CheckSchedule(m.config.Calendar, now); err != nil {
+		return planned, err
+	}
+	next := func(after time.Time) time.Time {
+		at, failed := m.config.Calendar(how.Schedule, how.Zone, after)
+		if failed != nil || at.IsZero() {
+			err = failed
+			return now.AddDate(1000, 0, 0) // never
+		}
+		return at
+	}
+	if planned.Next = next(from); !planned.Next.After(now) {
+		planned.Latest = latestDue(planned.Next, now, next)
+	}
+	return planned, err
+}
+
+// latestDue is the last time up to now that is due, given the first. It looks back a short time, then ever longer, so
+// that it need not go through all that was missed in a year.
+func latestDue(first, now time.Time, next func(after time.Time) time.Time) time.Time {
+	for back := time.Minute; ; back *= 2 {
+		latest := first
+		if from := now.Add(-back); from.After(first) {
+			latest = next(from)
+		}
+		if latest.After(now) {
+			continue
+		}
+		for at := next(latest); !at.After(now); at = next(at) {
+			latest = at
+		}
+		return latest
+	}
+}
