@@ -46,6 +46,16 @@ func pidIn(t *testing.T, config Config, task, name string) core.Process {
 	})
 }
 
+// killExecutors ends executors that an earlier agent has told to wait for another one after this.
+func killExecutors(t *testing.T, a *running) {
+	t.Helper()
+	for _, run := range a.runs.all() {
+		if err := syscall.Kill(run.process.ID().PID, syscall.SIGKILL); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 // daemon is a line of a shell that leaves a process behind which no session, group or environment tells of.
 const daemon = `env -i /usr/bin/setsid /bin/sh -c 'trap "" TERM HUP; echo $$ > pid; exec sleep 1000' & `
 
@@ -103,6 +113,7 @@ func TestCellsOutliveTheAgent(t *testing.T) {
 	await(master, "report", func(c protocol.AgentReport) bool { return c.Last })
 	master.say(protocol.KillTask{TaskRef: api.TaskRef{Framework: "f1", Task: "t1"}, Reason: api.ReasonKilledByFramework})
 	master.status("t1", api.TaskKilled)
+	killExecutors(t, second)
 	second.end()
 	if root.Exists() {
 		t.Errorf("the agent has left %v", root.Children())

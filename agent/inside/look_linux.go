@@ -16,6 +16,7 @@ import (
 
 	"github.com/tenderhq/tender/agent/core"
 	"github.com/tenderhq/tender/agent/proc"
+	"github.com/tenderhq/tender/agent/walls/spaces"
 	"github.com/tenderhq/tender/internal/protocol"
 )
 
@@ -28,6 +29,14 @@ func look(target core.Process) (*Entry, error) {
 	folder := "/proc/" + strconv.Itoa(target.PID)
 	if target.PID <= 0 || !proc.Alive(target.PID, target.Start) {
 		return nil, gone
+	}
+	if program := spaces.ProgramOf(target.PID); program != target.PID { // what stands for the task is its helper
+		stat, err := proc.Read(program)
+		if err != nil {
+			return nil, gone
+		}
+		target = core.Process{PID: stat.PID, Start: stat.Start}
+		folder = "/proc/" + strconv.Itoa(target.PID)
 	}
 	e := &Entry{Target: target}
 	err := errors.Join(e.readEnvironment(folder), e.readStatus(folder), e.readGroups(folder), e.readNamespaces(folder), e.readLimits(folder))

@@ -4,8 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 
 	"github.com/tenderhq/tender/agent/walls/cell"
+	"github.com/tenderhq/tender/agent/walls/spaces"
 	"github.com/tenderhq/tender/api"
 )
 
@@ -26,9 +29,10 @@ type Isolation string
 
 // The kinds. Best is the zero value's.
 const (
-	Best    Isolation = "auto"    // what there is; nothing is no reason not to start
-	Demand  Isolation = "cgroups" // control groups, or the agent does not start
-	Without Isolation = "none"    // no control groups, even where there are some
+	Best    Isolation = "auto"       // what there is; nothing is no reason not to start
+	Demand  Isolation = "cgroups"    // control groups, or the agent does not start
+	Spaces  Isolation = "namespaces" // and each task in namespaces of its own, or the agent does not start
+	Without Isolation = "none"       // no control groups, even where there are some
 )
 
 // WithDefaults fills in what is not said.
@@ -36,9 +40,9 @@ func (c Config) WithDefaults() (Config, error) {
 	switch c.Isolation {
 	case "":
 		c.Isolation = Best
-	case Best, Demand, Without:
+	case Best, Demand, Spaces, Without:
 	default:
-		return c, fmt.Errorf("isolation %q is not known; write %s, %s or %s", c.Isolation, Best, Demand, Without)
+		return c, fmt.Errorf("isolation %q is not known; write %s, %s, %s or %s", c.Isolation, Best, Demand, Spaces, Without)
 	}
 	if c.PidsMax == 0 {
 		c.PidsMax = 4096
@@ -48,9 +52,11 @@ func (c Config) WithDefaults() (Config, error) {
 
 // Cells are the cells of one agent's executors. Nil ones are those of an agent without.
 type Cells struct {
-	rules cell.Rules
-	tree  cell.Tree
-	holds holdings
+	folder string // the agent's
+	rules  cell.Rules
+	tree   cell.Tree
+	spaces bool // each task has namespaces
+	holds  holdings
 }
 
 // OpenCells finds the cells that an agent of the folder has left, or makes the place for new ones. They are open until
@@ -60,11 +66,32 @@ func OpenCells(folder string, config Config) (*Cells, error) {
 	if config.Isolation == Without {
 		place.Best = cell.Groups
 	}
-	c := &Cells{rules: cell.Rules{PidsMax: max(config.PidsMax, 0), HardQuota: config.HardQuota}, tree: cell.Open(place), holds: newHoldings()}
-	if config.Isolation == Demand && !c.tree.Makes {
+	c := &Cells{
+		folder: folder, rules: cell.Rules{PidsMax: max(config.PidsMax, 0), HardQuota: config.HardQuota},
+		tree: cell.Open(place), spaces: config.Isolation == Spaces, holds: newHoldings(),
+	}
+	switch {
+	case (config.Isolation == Demand || c.spaces) && !c.tree.Makes:
 		return nil, errors.New("control groups were asked for, and " + c.tree.Lacks)
+	case c.spaces:
+		if err := trySpaces(folder); err != nil {
+			return nil, errors.Join(fmt.Errorf("namespaces were asked for, and %w", err), c.tree.Close())
+		}
 	}
 	return c, nil
+}
+
+// trySpaces says why tasks of an agent with this folder can't have namespaces, or nil.
+func trySpaces(folder string) error {
+	if os.Geteuid() != 0 {
+		return fmt.Errorf("only an agent of root makes them; this one runs as user %d", os.Geteuid())
+	}
+	sandbox, err := os.MkdirTemp(folder, "try-")
+	if err != nil {
+		return err
+	}
+	err = spaces.Try(spaces.View{Hidden: []string{folder}, Shown: []string{sandbox}, Temporary: sandbox})
+	return errors.Join(err, os.RemoveAll(sandbox))
 }
 
 // Close removes what nobody needs any more. Cells with executors stay for the next agent.
@@ -80,7 +107,11 @@ func (c *Cells) Found() Found {
 	if c == nil {
 		return FromCells(cell.Tree{Lacks: "this agent starts no processes of its own"})
 	}
-	return FromCells(c.tree)
+	found := FromCells(c.tree)
+	if c.spaces {
+		found.Add(string(Spaces))
+	}
+	return found
 }
 
 // Sweep ends all executors but those that are named, with their tasks: no agent knows them any more.
@@ -119,7 +150,11 @@ func (c *Cells) Make(ctx context.Context, held Holding) (told string, err error)
 		return "", fmt.Errorf("the executor's control group can't be made: %w", errors.Join(err, around.Remove()))
 	}
 	if held.Builtin {
-		told = cell.Handout{Cell: around, Rules: c.rules}.String()
+		handout := cell.Handout{Cell: around, Rules: c.rules}
+		if c.spaces {
+			handout.Spaces, handout.Hidden, handout.Volumes = true, []string{c.folder}, filepath.Join(c.folder, "volumes")
+		}
+		told = handout.String()
 	}
 	return told, nil
 }

@@ -62,7 +62,8 @@ func (a *App) agentCommand() *cobra.Command {
 	flags.IntVar(&f.keepMax, "sandboxes-max", 1000, "how many folders of ended tasks are kept")
 	flags.StringVar(&f.keepSize, "sandboxes-size", "0", "how many MB the folders of ended tasks may take together; 0 = what the disk has room for")
 	flags.StringVar(&f.output, "output-max", "64", "how many MB are kept of each stdout and stderr, the newest; 0 = all")
-	flags.StringVar((*string)(&f.walls.Isolation), "isolation", string(walls.Best), "control groups for executors and tasks: auto = if there are some, cgroups = or the agent does not start, none")
+	flags.StringVar((*string)(&f.walls.Isolation), "isolation", string(walls.Best), "walls of executors and tasks: auto = control groups if there are some, cgroups = or the agent does not start, "+
+		"namespaces = these too, none")
 	flags.Int64Var(&f.walls.PidsMax, "task-pids", 4096, "how many processes and threads a task may have that says nothing of it; 0 = any number")
 	flags.BoolVar(&f.walls.HardQuota, "cpu-quota", false, "no task gets more of the processors than it has asked for, also when they lie idle")
 	flags.IntVar(&f.execMax, "exec-max", execMaxDefault, "how many commands of 'tender exec' may run at a time; 0 = none")

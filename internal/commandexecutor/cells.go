@@ -1,12 +1,19 @@
 package commandexecutor
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"runtime"
+	"strconv"
 	"syscall"
+	"time"
 
 	"github.com/tenderhq/tender/agent/walls/cell"
+	"github.com/tenderhq/tender/agent/walls/entry"
+	"github.com/tenderhq/tender/agent/walls/spaces"
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/framework/executor"
 )
@@ -14,7 +21,8 @@ import (
 // cells are the control groups in which tasks live, one for each; nil: the machine has none.
 type cells struct {
 	cell.Handout
-	home cell.Cell // of this process
+	home cell.Cell    // of this process
+	ends *spaces.Ends // how tasks with namespaces have ended; nil: they have none
 }
 
 // newCells reads what the agent says of its control groups; "" is nothing.
@@ -30,7 +38,21 @@ func newCells(told string) (*cells, error) {
 	if err != nil {
 		return nil, api.E("executor.run", api.Internal, "", err)
 	}
-	return &cells{Handout: handout, home: home}, nil
+	c := &cells{Handout: handout, home: home}
+	if handout.Spaces {
+		if c.ends, err = spaces.OpenEnds(); err != nil {
+			return nil, api.E("executor.run", api.Internal, "", err)
+		}
+	}
+	return c, nil
+}
+
+// close lets go of what newCells has opened.
+func (c *cells) close() error {
+	if c == nil || c.ends == nil {
+		return nil
+	}
+	return c.ends.Close()
 }
 
 // prepareThread makes the calling goroutine's thread its own where starts happen in cells: it goes into each for a moment.
@@ -42,30 +64,97 @@ func (c *cells) prepareThread() {
 
 // spawn starts a task in a cell of its own. strayed: the thread has not come home, so it must end.
 func (c *cells) spawn(p *process, null *os.File) (pid int, strayed bool, err error) {
+	program, opened, err := open(p.task, null)
+	if err != nil {
+		return 0, false, err
+	}
+	defer opened.close()
 	if c == nil {
-		pid, err = spawn(p.task, null, &syscall.SysProcAttr{Setpgid: true})
+		pid, err = program.fork(&syscall.SysProcAttr{Setpgid: true}, opened)
 		return pid, false, err
 	}
-	its := c.Cell.Child(cell.TaskName(string(p.task.ID))).Brief()
-	if err = its.Make(); err == nil {
-		err = its.Limit(c.Rules.Limits(&p.task.Task))
-	}
+	its, err := c.makeCell(&p.task.Task)
 	if err != nil {
-		_ = its.Remove() // it goes with the executor's at the latest
-		return 0, false, fmt.Errorf("its control group can't be made: %w", err)
+		return 0, false, err
 	}
-	pid, strayed, err = c.inside(its, func(attr *syscall.SysProcAttr) (int, error) { return spawn(p.task, null, attr) })
-	if err != nil {
-		_ = its.Remove() // likewise
-		return 0, strayed, err
-	}
-	p.cell = &its
 	spared := cell.FirmTask
 	if p.task.Resources.HasRevocable() {
 		spared = cell.RevocableTask
 	}
-	cell.Spare(pid, spared)
+	if c.ends != nil {
+		pid, strayed, err = c.startInSpaces(its, program, opened, spaces.Order{Score: strconv.Itoa(int(spared))})
+	} else {
+		pid, strayed, err = c.inside(its, func(attr *syscall.SysProcAttr) (int, error) { return program.fork(attr, opened) })
+		cell.Spare(pid, spared)
+	}
+	if err != nil {
+		ctx, cancel := context.WithTimeout(context.Background(), helperPatience)
+		defer cancel()
+		_ = its.End(ctx) // it goes with the executor's at the latest
+		return 0, strayed, err
+	}
+	p.cell, p.helped = &its, c.ends != nil
 	return pid, strayed, nil
+}
+
+// helperPatience is how long a helper that has not started its program may take to end.
+const helperPatience = 10 * time.Second
+
+// makeCell makes the cell of a task.
+func (c *cells) makeCell(task *api.Task) (cell.Cell, error) {
+	its, limits := c.Cell.Child(cell.TaskName(string(task.ID))).Brief(), c.Rules.Limits(task)
+	if c.ends != nil && limits.Pids != 0 {
+		limits.Pids += spaces.HelperPids
+	}
+	err := its.Make()
+	if err == nil {
+		err = its.Limit(limits)
+	}
+	if err != nil {
+		_ = its.Remove() // it goes with the executor's at the latest
+		return its, fmt.Errorf("its control group can't be made: %w", err)
+	}
+	return its, nil
+}
+
+// startInSpaces starts a program with a helper, which gives it namespaces of its own, or takes it into those of a task.
+// The thread is home before it waits for the helper.
+func (c *cells) startInSpaces(its cell.Cell, program program, opened files, order spaces.Order) (pid int, strayed bool, err error) {
+	var helper *spaces.Started
+	pid, strayed, err = c.inside(its, func(attr *syscall.SysProcAttr) (int, error) {
+		if helper, err = spaces.Start(attr, order.Beside != 0, opened, c.ends); err != nil {
+			return 0, err
+		}
+		return helper.PID, nil
+	})
+	if helper == nil {
+		return 0, strayed, err
+	}
+	order.Path, order.Argv, order.Env, order.Folder = program.path, program.argv, program.env, program.sandbox
+	order.User = spaces.User{UID: program.user.UID, GID: program.user.GID}
+	for _, group := range entry.GroupsOf(program.user.UID) {
+		order.User.Groups = append(order.User.Groups, uint32(group))
+	}
+	order.View = spaces.View{Hidden: c.Hidden, Shown: []string{program.sandbox}, Temporary: program.sandbox}
+	for _, volume := range program.volumes {
+		order.View.Shown = append(order.View.Shown, filepath.Join(c.Volumes, string(volume)))
+	}
+	err = helper.Finish(order)
+	if refused := syscall.Errno(0); errors.As(err, &refused) {
+		return pid, strayed, explain(program.path, program.sandbox, refused)
+	}
+	if err != nil {
+		return pid, strayed, fmt.Errorf("its namespaces can't be made: %w", err)
+	}
+	return pid, strayed, nil
+}
+
+// ended is how a program has ended whose process was waited for; its helper has told that, if it had one.
+func (c *cells) ended(pid int, status syscall.WaitStatus) syscall.WaitStatus {
+	if c == nil || c.ends == nil {
+		return status
+	}
+	return c.ends.Of(pid, status)
 }
 
 // inside has the calling thread, which is its goroutine's own, start a process in a cell, from its first instruction on
@@ -81,17 +170,22 @@ func (c *cells) inside(its cell.Cell, start func(attr *syscall.SysProcAttr) (int
 	return pid, c.home.Return() != nil, err
 }
 
-// startBeside starts a process in the cell of a task that runs.
-func (c *cells) startBeside(p *process, start func(attr *syscall.SysProcAttr) (int, error)) (pid int, err error) {
+// startBeside starts a program within the walls of a task that runs.
+func (c *cells) startBeside(p *process, program program, opened files) (pid int, err error) {
 	if c == nil || p.cell == nil {
-		return start(&syscall.SysProcAttr{Setpgid: true})
+		return program.fork(&syscall.SysProcAttr{Setpgid: true}, opened)
 	}
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
 		runtime.LockOSThread()
 		var strayed bool
-		if pid, strayed, err = c.inside(*p.cell, start); !strayed {
+		if p.helped {
+			pid, strayed, err = c.startInSpaces(*p.cell, program, opened, spaces.Order{Beside: p.pid})
+		} else {
+			pid, strayed, err = c.inside(*p.cell, func(attr *syscall.SysProcAttr) (int, error) { return program.fork(attr, opened) })
+		}
+		if !strayed {
 			runtime.UnlockOSThread() // else the thread ends with this goroutine
 		}
 	}()

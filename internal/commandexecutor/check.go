@@ -120,9 +120,7 @@ func (x *commands) startCheck(task *executor.Task, command *api.Command, output 
 	if c == nil {
 		return nil, errNotRunning
 	}
-	pid, err := x.cells.startBeside(c.of, func(attr *syscall.SysProcAttr) (int, error) {
-		return program.fork(attr, x.null.Fd(), output.Fd(), output.Fd())
-	})
+	pid, err := x.cells.startBeside(c.of, program, files{x.null.Fd(), output.Fd(), output.Fd()})
 	x.checkStarted(c, sequence, pid, err)
 	return c, err
 }
@@ -157,7 +155,7 @@ func (x *commands) checkStarted(c *check, sequence uint64, pid int, err error) {
 	}
 	x.checks[pid] = c
 	if x.leaders[c.of.pid] != c.of {
-		_ = syscall.Kill(-pid, syscall.SIGKILL)
+		c.kill()
 	}
 	x.changed.Broadcast()
 }
@@ -180,6 +178,15 @@ func (x *commands) killCheck(c *check) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if x.checks[c.pid] == c {
-		_ = syscall.Kill(-c.pid, syscall.SIGKILL)
+		c.kill()
 	}
+}
+
+// kill ends the check. Its helper, if it has one, does that, and then ends itself.
+func (c *check) kill() {
+	how := syscall.SIGKILL
+	if c.of.helped {
+		how = syscall.SIGTERM
+	}
+	_ = syscall.Kill(-c.pid, how)
 }

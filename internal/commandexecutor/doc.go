@@ -13,6 +13,10 @@
 // instruction on: it may use what it has asked for, ends with all that it has started, and its end is told when nothing
 // of it is left (R41). MEMORY_LIMIT and PIDS_LIMIT say that it has failed for a limit.
 //
+// Where the agent says so, each of them also has namespaces of its own (package agent/walls/spaces). Then the process that
+// stands for it here and for the agent is the first one in there, a helper of ours, and how the program has ended is what
+// that tells.
+//
 // Should this process die, its tasks must die too, and the agent does that. No journal
 // is needed for it: every child stays in the session that the agent made for this
 // executor, which the kernel notes at the fork itself, so nothing can be missing when

@@ -52,7 +52,7 @@ func Serve(ctx context.Context, config executor.Config, told string) error {
 	stop()
 	x.close()
 	running.Wait()
-	return err
+	return errors.Join(err, cells.close())
 }
 
 // starters is how many tasks are started at once. A start mostly waits for the kernel.
@@ -90,6 +90,7 @@ type process struct {
 	deadline *time.Timer
 	killBy   time.Time    // when deadline rings
 	cell     *cell.Cell   // nil: it has none
+	helped   bool         // its first process is a helper, which gives it namespaces
 	limit    cell.Reached // read when its first process had ended
 	judged   bool         // that was read
 }

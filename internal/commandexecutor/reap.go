@@ -43,6 +43,7 @@ func (x *commands) childEnded(pid int) {
 	if !collect(pid, &status) {
 		return // someone else did: a start that has failed
 	}
+	status = x.cells.ended(pid, status)
 	switch {
 	case p != nil:
 		delete(x.leaders, pid)

@@ -12,6 +12,7 @@ import (
 	"syscall"
 
 	"github.com/tenderhq/tender/agent/walls/entry"
+	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/framework/executor"
 	"github.com/tenderhq/tender/internal/protocol"
 )
@@ -19,25 +20,31 @@ import (
 // DefaultPath is PATH for a task that sets none.
 const DefaultPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
-// spawn starts the task's program in its own process group, as the user whose its sandbox is, and returns its pid. When
-// it returns without an error the program was executed. It goes below package os/exec
-// because a start is what this process does most. How it is born says attr.
-func spawn(task *executor.Task, null *os.File, attr *syscall.SysProcAttr) (int, error) {
-	program, err := programOf(task)
-	if err != nil {
-		return 0, err
+// files are the descriptors that a program starts with: stdin, stdout and stderr.
+type files [3]uintptr
+
+// open finds the task's program and opens its files, as those of the user whose the sandbox is. They are closed by close.
+// It goes below package os because a start is what this process does most.
+func open(task *executor.Task, null *os.File) (program program, opened files, err error) {
+	if program, err = programOf(task); err != nil {
+		return program, opened, err
 	}
 	stdout, err := output(task, "stdout", program.user)
 	if err != nil {
-		return 0, err
+		return program, opened, err
 	}
-	defer syscall.Close(stdout)
 	stderr, err := output(task, "stderr", program.user)
 	if err != nil {
-		return 0, err
+		return program, opened, errors.Join(err, syscall.Close(stdout))
 	}
-	defer syscall.Close(stderr)
-	return program.fork(attr, null.Fd(), uintptr(stdout), uintptr(stderr))
+	return program, files{null.Fd(), uintptr(stdout), uintptr(stderr)}, nil
+}
+
+// close closes the task's files, but not its stdin, which is nobody's.
+func (f files) close() {
+	for _, fd := range f[1:] {
+		syscall.Close(int(fd)) //nolint:errcheck // nothing was written
+	}
 }
 
 // program is one that is found, with all that it is started with but its files.
@@ -45,6 +52,7 @@ type program struct {
 	path      string
 	argv, env []string
 	sandbox   string
+	volumes   []api.VolumeID
 	user      entry.User // whose the sandbox is
 }
 
@@ -66,16 +74,23 @@ func programOf(task *executor.Task) (program, error) {
 		return program{}, err
 	}
 	found, err := find(argv[0], path, task.Sandbox)
-	return program{path: found, argv: argv, env: env, sandbox: task.Sandbox, user: entry.OwnerOf(info)}, err
+	p := program{path: found, argv: argv, env: env, sandbox: task.Sandbox, user: entry.OwnerOf(info)}
+	for _, item := range task.Resources.Items() {
+		if item.Volume != "" {
+			p.volumes = append(p.volumes, item.Volume)
+		}
+	}
+	return p, err
 }
 
-// fork starts the program in a process group of its own, as its user.
-func (p program) fork(attr *syscall.SysProcAttr, stdin, stdout, stderr uintptr) (int, error) {
+// fork starts the program in a process group of its own, as its user. When it returns without an error the program was
+// executed. How it is born says attr.
+func (p program) fork(attr *syscall.SysProcAttr, opened files) (int, error) {
 	attr.Credential = entry.Credential(p.user)
 	pid, err := syscall.ForkExec(p.path, p.argv, &syscall.ProcAttr{
 		Dir:   p.sandbox,
 		Env:   p.env,
-		Files: []uintptr{stdin, stdout, stderr},
+		Files: opened[:],
 		Sys:   attr,
 	})
 	if err != nil {

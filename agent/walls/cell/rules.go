@@ -43,6 +43,11 @@ func (r Rules) Limits(task *api.Task) Limits {
 type Handout struct {
 	Cell  Cell  `json:"cell"`
 	Rules Rules `json:"rules"`
+	// Spaces says that each task has namespaces, in which nothing of the Hidden folders is seen but what is the task's.
+	Spaces bool     `json:"spaces,omitempty"`
+	Hidden []string `json:"hidden,omitempty"`
+	// Volumes is the folder of the volumes that tasks are shown.
+	Volumes string `json:"volumes,omitempty"`
 }
 
 // String is one word for an environment.

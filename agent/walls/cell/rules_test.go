@@ -1,6 +1,7 @@
 package cell
 
 import (
+	"reflect"
 	"testing"
 
 	"github.com/tenderhq/tender/api"
@@ -30,7 +31,7 @@ func TestWhatATaskMayUse(t *testing.T) {
 
 func TestHandout(t *testing.T) {
 	told := Handout{Cell: Cell{Grade: Hybrid, Unified: "/u", Memory: "/m"}, Rules: Rules{PidsMax: 7, HardQuota: true}}
-	if got, err := ParseHandout(told.String()); got != told || err != nil {
+	if got, err := ParseHandout(told.String()); !reflect.DeepEqual(got, told) || err != nil {
 		t.Errorf("%+v, %v", got, err)
 	}
 }

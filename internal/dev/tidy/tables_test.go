@@ -71,12 +71,13 @@ var floors = []floor{
 	{"agent/...", shell + "agent/..."},
 	{"agent/walls/cell", "api"}, // files of the kernel, for the agent and the built-in executor
 	{"agent/walls/entry", "api"},
+	{"agent/walls/spaces", "agent/proc"}, // the first process of each task: what it imports costs each of them
 	{"agent/membership", "api internal/joining internal/trust"},
 	{"agent/checkpoint", shell + "internal/logpb agent/core"},
 	{"framework/...", shell + "internal/sandbox internal/health framework/... !framework/frameworktest"},
 
 	// The built-in executor: a user of the executors' SDK.
-	{"internal/commandexecutor", values + "framework/executor agent/walls/cell agent/walls/entry"},
+	{"internal/commandexecutor", values + "framework/executor agent/walls/cell agent/walls/entry agent/walls/spaces"},
 
 	// Whole clusters in memory.
 	{"framework/frameworktest", shell + "internal/testing/memnet allocator/... master/... agent/... framework/..."},
@@ -130,9 +131,10 @@ var impure = map[string]names{
 // names of a package: all but some, or only some.
 type names struct{ ban, only string }
 
-// programs are where flags and the environment are read and where a process ends. Tests may too.
+// programs are where flags and the environment are read and where a process ends. Tests may too. The helper of a task's
+// namespaces is one as well, under another name of the agent's program.
 const programs = ". internal/cli/... internal/dev/demo internal/dev/bench internal/dev/bench/allocator internal/dev/chaos internal/dev/exported " +
-	"internal/dev/stress"
+	"internal/dev/stress agent/walls/spaces"
 
 // exampleMains are programs as well, in their package main.
 const exampleMains = "examples/..."

@@ -1,0 +1,76 @@
+package inside
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/tenderhq/tender/agent/core"
+	"github.com/tenderhq/tender/agent/proc"
+	"github.com/tenderhq/tender/agent/walls/spaces"
+)
+
+// A command for a task with namespaces gets into them, as the task's own program and not as the helper that stands for it.
+func TestACommandEntersNamespaces(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root makes namespaces for tasks")
+	}
+	sandbox := t.TempDir()
+	for path := sandbox; path != os.TempDir() && path != "/"; path = filepath.Dir(path) {
+		if err := os.Chmod(path, 0o711); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Chown(sandbox, 71234, 71234); err != nil {
+		t.Fatal(err)
+	}
+	view := spaces.View{Hidden: []string{filepath.Dir(sandbox)}, Shown: []string{sandbox}, Temporary: sandbox}
+	if err := spaces.Try(spaces.View{Temporary: t.TempDir()}); err != nil {
+		t.Skipf("no namespaces here: %v", err)
+	}
+	ends, err := spaces.OpenEnds()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := ends.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer null.Close()
+	helper, err := spaces.Start(&syscall.SysProcAttr{}, false, [3]uintptr{null.Fd(), null.Fd(), null.Fd()}, ends)
+	if err == nil {
+		err = helper.Finish(spaces.Order{
+			View: view, Path: "/bin/sleep", Argv: []string{"sleep", "54321"}, Folder: sandbox, User: spaces.User{UID: 71234, GID: 71234},
+			Env: []string{"PATH=/usr/bin:/bin", "OF_THE_TASK=a b", "TENDER_TASK_SANDBOX=" + sandbox},
+		})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		_ = syscall.Kill(helper.PID, syscall.SIGKILL)
+		_, _ = syscall.Wait4(helper.PID, nil, 0, nil)
+	}()
+	stat, err := proc.Read(helper.PID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	one := &task{process: core.Process{PID: stat.PID, Start: stat.Start}, sandbox: sandbox}
+	c := one.run(t, shell("pwd; id -u; echo $OF_THE_TASK; touch /tmp/here; cat /proc/*/cmdline | tr '\\0' ' '; grep CapBnd /proc/self/status"))
+	if end := c.end(); end != (End{}) {
+		t.Errorf("%+v, %q", end, c.err.String())
+	}
+	if got := c.out.String(); !strings.HasPrefix(got, sandbox+"\n71234\na b\n"+spaces.Helper+" ") || !strings.Contains(got, " sleep 54321 ") || !strings.HasSuffix(got, "CapBnd:\t0000000000000000\n") {
+		t.Errorf("%q", got)
+	}
+	if _, err := os.Stat(filepath.Join(sandbox, ".tmp", "here")); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,100 @@
+package agent
+
+import (
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/tenderhq/tender/agent/core"
+	"github.com/tenderhq/tender/agent/proc"
+	"github.com/tenderhq/tender/agent/walls"
+	"github.com/tenderhq/tender/agent/walls/spaces"
+	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/internal/protocol"
+	"github.com/tenderhq/tender/internal/testing/hang"
+)
+
+// spacesConfig is of an agent whose tasks have namespaces.
+func spacesConfig(t *testing.T, master *script) Config {
+	t.Helper()
+	config := usersConfig(t, master)
+	config.Walls.Isolation = walls.Spaces
+	if err := os.MkdirAll(config.DataDir, 0o711); err != nil {
+		t.Fatal(err)
+	}
+	cells, err := walls.OpenCells(config.DataDir, config.Walls)
+	if err != nil {
+		t.Skipf("no namespaces here: %v", err)
+	}
+	if err := cells.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return config
+}
+
+// A task with namespaces sees nothing of others, goes on when its agent goes away, and is found by the process that
+// stands for it outside: the next agent ends it, and nothing of it is left, neither process nor mount nor control group.
+func TestNamespacesOutliveTheAgent(t *testing.T) {
+	master := newScript(t)
+	config := spacesConfig(t, master)
+	config.RecoveryTimeout = 0 // 15 minutes
+	mounts := textOf(t, "/proc/self/mountinfo")
+	first := run(t, config)
+	root := cellsOf(t, first)
+	registration := await(master, "registration", func(protocol.RegisterAgent) bool { return true })
+	if found := registration.Agent.Attributes[walls.Attribute]; !strings.Contains(found, ",namespaces,") {
+		t.Errorf("found %s", found)
+	}
+	launchOf(master, "f1", command("t1", "echo mine > /tmp/mark; "+daemon+"until test -e pid; do sleep 0.01; done; touch up; exec sleep 1000"))
+	master.status("t1", api.TaskRunning)
+	sandbox := func(task string) string { return filepath.Join(config.DataDir, "sandboxes/f1/command/tasks", task) }
+	pidIn(t, config, "t1", "pid")
+	launchOf(master, "f1", command("t2", "cat "+sandbox("t1")+"/pid "+config.DataDir+"/identity /tmp/mark; cat /proc/[0-9]*/comm; exit 0"))
+	master.status("t2", api.TaskFinished)
+	if said := textOf(t, filepath.Join(sandbox("t2"), "stdout")); said != spaces.Helper+"\nsh" { // its helper and its own
+		t.Errorf("it saw %q", said)
+	}
+	helper := runningOf(t, first, "t1")
+	program := spaces.ProgramOf(helper.PID)
+	first.end()
+	if program == helper.PID || !proc.Alive(helper.PID, helper.Start) {
+		t.Fatalf("program %d of helper %+v is gone with the agent", program, helper)
+	}
+	config.RecoveryTimeout = -1
+	master.forget()
+	second := run(t, config)
+	await(master, "report", func(c protocol.AgentReport) bool { return c.Last })
+	if again := runningOf(t, second, "t1"); again != helper {
+		t.Errorf("the agent has found %+v, not %+v", again, helper)
+	}
+	master.say(protocol.KillTask{TaskRef: api.TaskRef{Framework: "f1", Task: "t1"}, Reason: api.ReasonKilledByFramework})
+	master.status("t1", api.TaskKilled)
+	if err := syscall.Kill(program, 0); err == nil {
+		t.Errorf("program %s lives", strconv.Itoa(program))
+	}
+	killExecutors(t, second)
+	second.end()
+	if root.Exists() {
+		t.Errorf("the agent has left %v", root.Children())
+	}
+	if now := textOf(t, "/proc/self/mountinfo"); now != mounts {
+		t.Errorf("mounts have changed:\n%s\nwere\n%s", now, mounts)
+	}
+}
+
+// runningOf is the process of a task as the agent knows it, once it does.
+func runningOf(t *testing.T, a *running, task api.TaskID) (process core.Process) {
+	t.Helper()
+	return hang.Await(t, "the process of "+string(task), nil, func() core.Process {
+		for process.PID == 0 {
+			a.inbox.ask(t.Context(), func(c *core.Core) {
+				view, _ := c.Task(api.TaskRef{Framework: "f1", Task: task})
+				process = view.Process
+			})
+		}
+		return process
+	})
+}

@@ -1,0 +1,38 @@
+package spaces
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/tenderhq/tender/agent/proc"
+)
+
+// oldestChild is a helper's program: all others that it waits for were started by it, or by those, later. Without any it
+// is the helper itself.
+func oldestChild(helper int) int {
+	lists, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", helper))
+	if err != nil {
+		return helper
+	}
+	oldest, since := helper, uint64(0)
+	for _, list := range lists {
+		children, err := os.ReadFile(list)
+		if err != nil {
+			continue // the thread has ended
+		}
+		for word := range strings.FieldsSeq(string(children)) {
+			pid, err := strconv.Atoi(word)
+			if err != nil {
+				continue
+			}
+			stat, err := proc.Read(pid)
+			if err == nil && (since == 0 || stat.Start < since || stat.Start == since && pid < oldest) {
+				oldest, since = pid, stat.Start
+			}
+		}
+	}
+	return oldest
+}

@@ -1,0 +1,60 @@
+// Package spaces gives a task a machine of its own to look at, by namespaces of the kernel: its own processes, its own
+// /tmp, /proc and shared memory, and of the agent's folder nothing but what is the task's. The first process in there is
+// a helper of ours. It builds the walls, starts the task's program as its user with no right to more, passes signals on
+// to it, waits for what is orphaned, and ends when the program has ended; then the kernel ends all that is left in there.
+// What was mounted for it goes with the last of its processes, so nobody cleans up after it.
+//
+// The helper is this very program, started under another name: see init. To its parent it stands for the task: its
+// process number, as seen outside, is the one by which the task is killed, found again and looked into.
+//
+// The package decides nothing, and never lets a program start with half of its walls.
+package spaces
+
+import "syscall"
+
+// Helper is the name under which the helper shows in lists of processes.
+const Helper = "tender-walls"
+
+// HelperPids is how many of a task's processes and threads its helper may be.
+const HelperPids = 8
+
+// View is what a task sees of the machine's files.
+type View struct {
+	// Hidden are folders of which nothing is seen but what is shown.
+	Hidden []string `json:"hidden,omitempty"`
+	// Shown are folders that stay as they are, in a hidden one or in /tmp.
+	Shown []string `json:"shown,omitempty"`
+	// Temporary is the folder in which a folder ".tmp" is /tmp and /var/tmp of the task: its sandbox.
+	Temporary string `json:"temporary"`
+}
+
+// User is as whom the program runs.
+type User struct {
+	UID    int      `json:"uid"`
+	GID    int      `json:"gid"`
+	Groups []uint32 `json:"groups,omitempty"`
+}
+
+// Order says what a helper is to do.
+type Order struct {
+	View View `json:"view"`
+	// Beside is the helper of a task into whose walls the program goes, instead of into new ones. Any signal to its own
+	// helper then kills it, with its group; but one that kills the helper leaves it to the task. 0: none.
+	Beside int `json:"beside,omitempty"`
+	// Path, Argv, Env, Folder and User are the program's. No program: the walls are tried, and that is all.
+	Path   string   `json:"path,omitempty"`
+	Argv   []string `json:"argv,omitempty"`
+	Env    []string `json:"env,omitempty"`
+	Folder string   `json:"folder,omitempty"`
+	User   User     `json:"user"`
+	// Score is what is written to oom_score_adj; "": nothing.
+	Score string `json:"score,omitempty"`
+	// Number is under which the end of the program is told.
+	Number int `json:"number"`
+}
+
+// answer is what a helper says when the program was executed, or why it was not.
+type answer struct {
+	Errno syscall.Errno `json:"errno,omitempty"` // the kernel's, when it refused the program itself
+	Error string        `json:"error,omitempty"`
+}

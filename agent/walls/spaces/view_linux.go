@@ -1,0 +1,260 @@
+package spaces
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// temporaries are the folders for what is temporary.
+var temporaries = []string{"/tmp", "/var/tmp"}
+
+// readOnly is what of /proc tells the kernel what to do, as far as there is such a thing.
+var readOnly = []string{"/proc/sys", "/proc/sysrq-trigger", "/proc/irq", "/proc/bus", "/proc/fs"}
+
+// build makes the machine look as the view says, to the mount namespace that this process has for itself. Folders that
+// the task's user can change are only ever gone through by descriptors, and never by a link.
+func (v View) build(user User) error {
+	// What is unmounted outside goes here as well, and what is mounted here is seen nowhere else.
+	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_SLAVE, ""); err != nil {
+		return fmt.Errorf("mounts can't be made the task's own: %w", err)
+	}
+	var shown []tree
+	for _, path := range v.Shown {
+		one, err := copyTree(unix.AT_FDCWD, path)
+		if err != nil {
+			return fmt.Errorf("%s can't be shown: %w", path, err)
+		}
+		shown = append(shown, tree{one, path})
+	}
+	if err := v.giveTemporary(user); err != nil {
+		return err
+	}
+	if err := v.hide(shown); err != nil {
+		return err
+	}
+	return renewKernelFiles()
+}
+
+// tree is a folder with what is mounted in it, held apart from where it was.
+type tree struct {
+	descriptor int
+	path       string
+}
+
+func copyTree(at int, path string) (int, error) {
+	flags := uint(unix.OPEN_TREE_CLONE | unix.OPEN_TREE_CLOEXEC | unix.AT_RECURSIVE | unix.AT_SYMLINK_NOFOLLOW)
+	if path == "" {
+		flags |= unix.AT_EMPTY_PATH
+	}
+	return unix.OpenTree(at, path, flags)
+}
+
+func (t tree) moveTo(at int, path string) error {
+	flags := unix.MOVE_MOUNT_F_EMPTY_PATH
+	if path == "" {
+		flags |= unix.MOVE_MOUNT_T_EMPTY_PATH
+	}
+	if err := unix.MoveMount(t.descriptor, "", at, path, flags); err != nil {
+		return fmt.Errorf("%s can't be mounted: %w", t.path, err)
+	}
+	return unix.Close(t.descriptor)
+}
+
+// giveTemporary puts a folder of the sandbox in the place of those for what is temporary.
+func (v View) giveTemporary(user User) error {
+	own, err := v.openTemporary(user)
+	if err != nil {
+		return fmt.Errorf("%s/.tmp can't be made: %w", v.Temporary, err)
+	}
+	defer unix.Close(own)
+	for _, path := range temporaries {
+		if info, err := os.Lstat(path); err != nil || !info.IsDir() {
+			continue // one of them is often a link to the other
+		}
+		one, err := copyTree(own, "")
+		if err == nil {
+			err = tree{one, path}.moveTo(unix.AT_FDCWD, path)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// openTemporary opens that folder, and makes it. The sandbox is the user's, who may have put anything there.
+func (v View) openTemporary(user User) (int, error) {
+	sandbox, err := unix.Open(v.Temporary, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return -1, err
+	}
+	defer unix.Close(sandbox)
+	const name, how = ".tmp", unix.O_RDONLY | unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_CLOEXEC
+	made := unix.Mkdirat(sandbox, name, 0o700)
+	if made != nil && made != unix.EEXIST {
+		return -1, made
+	}
+	own, err := unix.Openat(sandbox, name, how, 0)
+	if err != nil {
+		return -1, err
+	}
+	var status unix.Stat_t
+	err = unix.Fstat(own, &status)
+	switch {
+	case err != nil:
+	case int(status.Uid) == user.UID: // from a start before this one, or its user is the agent's
+		err = unix.Fchmod(own, 0o1777)
+	case made == nil && int(status.Uid) == os.Geteuid():
+		if err = unix.Fchmod(own, 0o1777); err == nil { // others reach it only through the sandbox, which is closed to them
+			err = unix.Fchown(own, user.UID, user.GID)
+		}
+	default:
+		err = errors.New("it belongs to somebody else")
+	}
+	if err != nil {
+		return -1, errors.Join(err, unix.Close(own))
+	}
+	return own, nil
+}
+
+// hide empties the hidden folders, and puts back what is shown of them.
+func (v View) hide(shown []tree) error {
+	var covers []string
+	for _, path := range v.Hidden {
+		if _, err := os.Stat(path); err != nil {
+			continue // it is hidden already, with all that is temporary
+		}
+		if err := unix.Mount("tender", path, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, "mode=0711,size=1m"); err != nil {
+			return fmt.Errorf("%s can't be hidden: %w", path, err)
+		}
+		covers = append(covers, path)
+	}
+	for _, one := range shown {
+		base := baseOf(one.path, append(covers, temporaries...))
+		if base == "" {
+			if err := unix.Close(one.descriptor); err != nil { // it is to be seen where it is
+				return err
+			}
+			continue
+		}
+		place, err := makeFolders(base, one.path)
+		if err == nil {
+			err = errors.Join(one.moveTo(place, ""), unix.Close(place))
+		}
+		if err != nil {
+			return fmt.Errorf("%s can't be shown: %w", one.path, err)
+		}
+	}
+	for _, path := range covers {
+		if err := setReadOnly(path, 0); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// baseOf is the first of the folders that a path is in.
+func baseOf(path string, folders []string) string {
+	for _, folder := range folders {
+		if strings.HasPrefix(path, strings.TrimSuffix(folder, "/")+"/") {
+			return folder
+		}
+	}
+	return ""
+}
+
+// makeFolders opens a folder in another one, and makes what is missing on the way. No step of it is a link.
+func makeFolders(base, path string) (int, error) {
+	below, err := filepath.Rel(base, path)
+	if err != nil {
+		return -1, err
+	}
+	here, err := unix.Open(base, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	for name := range strings.SplitSeq(below, "/") {
+		if err != nil {
+			return -1, err
+		}
+		const how = unix.O_PATH | unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_CLOEXEC
+		next, missing := unix.Openat(here, name, how, 0)
+		if missing == unix.ENOENT {
+			if missing = unix.Mkdirat(here, name, 0o700); missing == nil {
+				missing = unix.Fchmodat(here, name, 0o711, 0) // whatever the umask
+			}
+			if missing == nil {
+				next, missing = unix.Openat(here, name, how, 0)
+			}
+		}
+		err = errors.Join(missing, unix.Close(here))
+		here = next
+	}
+	return here, err
+}
+
+func setReadOnly(path string, flags uint) error {
+	err := unix.MountSetattr(unix.AT_FDCWD, path, flags, &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY})
+	if err != nil {
+		return fmt.Errorf("%s can't be made read-only (Linux 5.12 can): %w", path, err)
+	}
+	return nil
+}
+
+// renewKernelFiles mounts what the kernel shows of processes and shared memory anew, so that it shows the task's own,
+// and keeps tasks of root from telling the kernel what to do.
+func renewKernelFiles() error {
+	const quiet = unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC
+	if err := unix.Mount("proc", "/proc", "proc", quiet, ""); err != nil {
+		return fmt.Errorf("/proc can't be mounted: %w", err)
+	}
+	for _, path := range readOnly {
+		err := unix.Mount(path, path, "", unix.MS_BIND, "")
+		if errors.Is(err, unix.ENOENT) {
+			continue
+		}
+		if err == nil {
+			err = setReadOnly(path, 0)
+		}
+		if err != nil {
+			return fmt.Errorf("%s can't be protected: %w", path, err)
+		}
+	}
+	if err := setReadOnly("/sys", unix.AT_RECURSIVE); err != nil && !errors.Is(err, unix.EINVAL) { // EINVAL: nothing is mounted there
+		return err
+	}
+	for _, one := range []struct{ kind, path, options string }{{"tmpfs", "/dev/shm", "mode=1777"}, {"mqueue", "/dev/mqueue", ""}} {
+		if info, err := os.Lstat(one.path); err != nil || !info.IsDir() {
+			continue
+		}
+		if err := unix.Mount(one.kind, one.path, one.kind, quiet, one.options); err != nil {
+			return fmt.Errorf("%s can't be mounted: %w", one.path, err)
+		}
+	}
+	return nil
+}
+
+// join takes this thread into the walls of a task whose helper is named.
+func join(helper int) error {
+	var spaces []int
+	names := []string{"ipc", "pid", "mnt"} // the mounts last: what names the others is seen through them
+	for _, name := range names {
+		one, err := unix.Open("/proc/"+strconv.Itoa(helper)+"/ns/"+name, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+		if err != nil {
+			return fmt.Errorf("the task's namespace %s can't be opened: %w", name, err)
+		}
+		spaces = append(spaces, one)
+	}
+	if err := unix.Unshare(unix.CLONE_FS); err != nil { // a thread of several joins no mounts otherwise
+		return err
+	}
+	for i, one := range spaces {
+		if err := errors.Join(unix.Setns(one, 0), unix.Close(one)); err != nil {
+			return fmt.Errorf("the task's namespace %s can't be joined: %w", names[i], err)
+		}
+	}
+	return nil
+}
