@@ -69,12 +69,15 @@ func (j Job) Check() error {
 	if j.Cron != nil && j.Type != CronType {
 		found.say("cron", "it belongs to jobs of type %q, and this one's type is %q", CronType, j.Type)
 	}
+	if j.System != nil && j.Type != SystemType {
+		found.say("system", "it belongs to jobs of type %q, and this one's type is %q", SystemType, j.Type)
+	}
 	if len(j.Steps) > 0 && j.Type != DAGType {
 		found.say("steps", "they belong to jobs of type %q, and this one's type is %q", DAGType, j.Type)
 	}
 	j.checkType(&found)
 	if j.Type != DAGType {
-		j.Task.check("task", j.Type == ServiceType, &found)
+		j.Task.check("task", j.Type == ServiceType || j.Type == SystemType, &found)
 	}
 	if len(found) == 0 {
 		return nil
@@ -106,10 +109,12 @@ func (j Job) checkType(found *Problems) {
 	case ServiceType:
 		s := full.Service
 		found.within("service.count", s.Count, 0, TasksMax)
-		found.within("service.at_once", s.AtOnce, 1, TasksMax)
-		found.within("service.canary", s.Canary, 0, TasksMax)
-		found.notNegative("service.proof", s.Proof)
-		found.notNegative("service.canary_proof", s.CanaryProof)
+		found.checkRolling("service", s)
+	case SystemType:
+		found.checkRolling("system", full.Rolling())
+		if j.Task.Spread != "" || j.Task.Most != 0 {
+			found.say("task.spread", "a system job has one task on each agent; leave task.spread and task.most out")
+		}
 	case CronType:
 		full.Cron.check(found)
 	case DAGType:
@@ -206,9 +211,10 @@ func (t Task) check(field string, service bool, found *Problems) {
 	found.notNegative(field+".backoff", t.Backoff)
 	found.notNegative(field+".backoff_max", t.BackoffMax)
 	if service && t.Timeout != 0 {
-		found.say(field+".timeout", "a service's tasks have no end; leave it out")
+		found.say(field+".timeout", "the tasks of a service and of a system job have no end; leave it out")
 	}
 	t.checkPlaces(field, found)
+	t.checkHealth(field, found)
 	for _, name := range slices.Sorted(maps.Keys(t.Env)) {
 		if strings.HasPrefix(name, "TENDER_") {
 			found.say(field+".env."+name, "names that begin with TENDER_ are Tender's own")
@@ -219,7 +225,7 @@ func (t Task) check(field string, service bool, found *Problems) {
 	}
 	task := full.APITask()
 	task.ID = "task"
-	task.Ports = nil // their numbers come with the offer
+	task.Ports, task.Checks = nil, nil // the numbers of ports come with the offer
 	if err := task.Check(); err != nil {
 		found.say(field, "%v", err)
 	}

@@ -20,10 +20,12 @@ const (
 	DAGType Type = "dag"
 	// CronType begins a batch whenever its schedule says so.
 	CronType Type = "cron"
+	// SystemType keeps a task running on each agent.
+	SystemType Type = "system"
 )
 
 // Types lists them all.
-func Types() []Type { return []Type{BatchType, ServiceType, DAGType, CronType} }
+func Types() []Type { return []Type{BatchType, ServiceType, DAGType, CronType, SystemType} }
 
 // Job is what people submit. Its zero fields are the documented defaults.
 type Job struct {
@@ -41,6 +43,8 @@ type Job struct {
 	Service *Service `json:"service,omitempty" toml:"service"`
 	// Cron says when the runs of a cron job begin.
 	Cron *Cron `json:"cron,omitempty" toml:"cron"`
+	// System says how the tasks of a system job change.
+	System *System `json:"system,omitempty" toml:"system"`
 	// Steps are those of a DAG, in any order.
 	Steps []Step `json:"steps,omitempty" toml:"steps"`
 }
@@ -84,6 +88,8 @@ type Task struct {
 	GPUs float64 `json:"gpus,omitempty" toml:"gpus"`
 	// Ports are names, such as "http": it gets a port for each, as TENDER_TASK_PORT_HTTP.
 	Ports []string `json:"ports,omitempty" toml:"ports"`
+	// Checks say whether it is well while it runs. What is to prove itself has to pass them all.
+	Checks []Check `json:"checks,omitempty" toml:"checks"`
 	// Files are fetched into the sandbox before it starts.
 	Files []File `json:"files,omitempty" toml:"files"`
 	// Where names attributes that its agent must have: {disk = "ssd", zone = "a"}.
@@ -197,6 +203,8 @@ func (j Job) WithDefaults() Job {
 		j.Service = j.Service.withDefaults()
 	case CronType:
 		j.Cron = j.Cron.withDefaults()
+	case SystemType:
+		j.System = j.System.withDefaults()
 	}
 	return j
 }

@@ -24,6 +24,8 @@ type SubJob struct {
 	AtOnce int `json:"at_once"`
 	// Keep: each index is kept running. Otherwise each ends once, well.
 	Keep bool `json:"keep,omitempty"`
+	// EachAgent: there is an index for each agent that matches; Tasks and AtOnce are no more than bounds.
+	EachAgent bool `json:"each_agent,omitempty"`
 	// Failures is how many indexes may be given up.
 	Failures int `json:"failures,omitempty"`
 	// After and When say when it begins.
@@ -47,6 +49,8 @@ func (j Job) Plan() Plan {
 		one.Tasks, one.AtOnce, one.Failures = j.Batch.Completions, j.Batch.Parallelism, j.Batch.Failures
 	case ServiceType:
 		one.Tasks, one.AtOnce, one.Keep = j.Service.Count, j.Service.Count, true
+	case SystemType:
+		one.Tasks, one.AtOnce, one.Keep, one.EachAgent, one.Task = CompletionsMax, TasksMax, true, true, one.Task.onEachAgent()
 	case CronType: // of each run
 		one.Tasks, one.AtOnce, one.Failures = j.Cron.Completions, j.Cron.Parallelism, j.Cron.Failures
 	}
@@ -84,6 +88,9 @@ func (t Task) APITask() api.Task {
 	task := api.Task{
 		Resources: resources, KillGrace: time.Duration(t.KillGrace), Labels: maps.Clone(t.Labels),
 		Command: &api.Command{Shell: t.Command, Argv: slices.Clone(t.Argv), Env: maps.Clone(t.Env)},
+	}
+	for _, check := range t.Checks {
+		task.Checks = append(task.Checks, check.apiCheck())
 	}
 	for _, file := range t.Files {
 		task.Command.URIs = append(task.Command.URIs, api.URI(file))

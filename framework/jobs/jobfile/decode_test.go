@@ -31,6 +31,10 @@ task.command: it is missing; write a line for the shell, or a program with its a
 		`{"name":"etl","type":"dag","steps":[{"name":"a","after":["c"],"when":"never","task":{"argv":[]}}]}`: `steps[0].after: there is no step "c"
 steps[0].when: it is "never"; write success, failure or always
 steps[0].task.command: it is missing; write a line for the shell, or a program with its arguments as steps[0].task.argv`,
+		`{"name":"web","type":"service","task":{"command":"x","ports":["http"],"checks":[{"http":{"port":"web"}},{"http":{"port":"http","path":"x"}},{"tcp":"http","command":"y"},{"command":"y","interval":"1ms"}]}}`: `task.checks[0]: port "web" is none of the task's; name it in task.ports
+task.checks[1]: path "x" does not begin with '/'
+task.checks[2]: 2 of command, http, tcp and grpc are set; set exactly one
+task.checks[3]: interval is 1ms; it must be 100ms or more`,
 		`{"name":"night","type":"cron","task":{"command":"x"},"cron":{"overlap":"queue"}}`: `cron.schedule: it is missing; write one such as "30 2 * * *": each day at 02:30
 cron.overlap: it is "queue"; write forbid, allow or replace`,
 		`{} {}`: `there is more behind the job; a file holds one`,
@@ -39,7 +43,7 @@ cron.overlap: it is "queue"; write forbid, allow or replace`,
 			t.Errorf("%s\n says %v\n want %s", text, err, want)
 		}
 	}
-	if _, err := jobfile.DecodeJSON([]byte(`{"name":"x","type":"nightly"}`)); err == nil || !strings.Contains(err.Error(), "write one of batch, service, dag, cron") {
+	if _, err := jobfile.DecodeJSON([]byte(`{"name":"x","type":"nightly"}`)); err == nil || !strings.Contains(err.Error(), "write one of batch, service, dag, cron, system") {
 		t.Errorf("a wrong type: %v", err)
 	}
 }

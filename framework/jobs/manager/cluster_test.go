@@ -253,6 +253,63 @@ func TestRunsBeginWhenTheyAreDue(t *testing.T) {
 	})
 }
 
+// TestSystemJobIsOnEachAgent that matches: also on one that comes later, and again on one that was booted anew; not on
+// one that has left. Another version comes to all.
+func TestSystemJobIsOnEachAgent(t *testing.T) {
+	frameworktest.Run(t, frameworktest.Cluster{Agents: 2}, func(h *frameworktest.Handle) {
+		c := begin(h)
+		logs := jobs.Job{Name: "logs", Type: jobs.SystemType, Task: jobs.Task{Command: "sleep infinity"}}
+		c.submit(logs)
+		c.submit(service("web", "sleep infinity", 2))
+		c.awaitEach("logs", c.Agent(1), c.Agent(2))
+		third := c.AddAgent(frameworktest.Machine{})
+		c.awaitEach("logs", c.Agent(1), c.Agent(2), third)
+		c.Agent(1).Reboot()
+		c.Agent(1).Start()
+		c.awaitEach("logs", c.Agent(1), c.Agent(2), third)
+		third.Drain(time.Second)
+		third.AwaitDrained()
+		c.awaitEach("logs", c.Agent(1), c.Agent(2))
+		third.Reactivate()
+		c.awaitEach("logs", c.Agent(1), c.Agent(2), third)
+		third.Lose()
+		third.MarkGone()
+		c.awaitEach("logs", c.Agent(1), c.Agent(2))
+		c.run.Kill()
+		c.startManager()
+		c.awaitEach("logs", c.Agent(1), c.Agent(2))
+		logs.Task.Command = "sleep infinity; true"
+		if _, err := c.manager.UpdateJob(c.t.Context(), logs); err != nil {
+			t.Fatal(err)
+		}
+		c.AwaitFor(time.Hour, "the change to be done", func() bool { return c.status("logs").Roll == nil })
+		c.awaitEach("logs", c.Agent(1), c.Agent(2))
+		for _, task := range c.status("logs").Tasks {
+			if task.Version != 2 {
+				t.Errorf("%s runs version %d", task.Task, task.Version)
+			}
+		}
+		c.awaitRunning("web", 2)
+	})
+}
+
+// awaitEach waits until the job has a task that runs on each of the agents, and no other.
+func (c *cluster) awaitEach(name string, agents ...*frameworktest.Agent) {
+	c.t.Helper()
+	want := map[api.AgentID]int{}
+	for _, one := range agents {
+		want[one.ID()] = 1
+	}
+	c.AwaitFor(time.Hour, fmt.Sprintf("%s to run on each of %d agents", name, len(agents)), func() bool {
+		has := map[api.AgentID]int{}
+		for _, task := range c.status(name).Tasks {
+			has[task.Agent]++
+		}
+		status := c.status(name)
+		return maps.Equal(has, want) && status.SubJobs[0].Running == len(want)
+	})
+}
+
 // TestAgentIsLost: its tasks are started elsewhere, at once or after a grace; what comes back is settled.
 func TestAgentIsLost(t *testing.T) {
 	frameworktest.Run(t, frameworktest.Cluster{Agents: 2}, func(h *frameworktest.Handle) {

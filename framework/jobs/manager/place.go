@@ -100,7 +100,7 @@ func (m *Manager) place(now time.Time, bins []*pack.Bin) (picky bool) {
 
 // placeOne assigns the ask's next task; false: there is no room.
 func (m *Manager) placeOne(e *entry, ask core.Ask, bins []*pack.Bin, now time.Time) (placed, refused bool) {
-	task, is := e.master.Peek(ask.SubJob, ask.Version)
+	task, is := e.master.Peek(ask.SubJob, ask.Version, "")
 	if !is {
 		return false, false
 	}
@@ -115,13 +115,16 @@ func (m *Manager) placeOne(e *entry, ask core.Ask, bins []*pack.Bin, now time.Ti
 			there = e.master.Place(ask.SubJob, ask.Task.Spread.OfOffer(bin.Offer))
 		}
 		switch {
-		case !ask.Task.Fits(bin.Offer) || ask.Task.Most > 0 && there >= ask.Task.Most:
+		case !e.master.Takes(ask.SubJob, ask.Version, bin.Offer.Agent) || !ask.Task.Fits(bin.Offer) || ask.Task.Most > 0 && there >= ask.Task.Most:
 			refused = true
 		case best == nil || there < least:
 			best, least = bin, there
 		}
 	}
 	if best == nil {
+		return false, refused
+	}
+	if task, is = e.master.Peek(ask.SubJob, ask.Version, best.Offer.Agent); !is {
 		return false, refused
 	}
 	best.Put(task)

@@ -148,7 +148,7 @@ func (m *JobMaster) begin() {
 
 // resize gives a sub-job that is kept running its indexes, and ends those that it has too many.
 func (m *JobMaster) resize(s *subJob) {
-	if !s.Keep {
+	if !s.Keep || s.EachAgent {
 		return
 	}
 	for index := range s.Tasks {
@@ -212,7 +212,12 @@ func (m *JobMaster) ringSlot(s *subJob, at *slot, one alarm) {
 	case one.Kind == pauseOver:
 		if !at.Pause.IsZero() && !at.Pause.After(m.now) {
 			s.unpause(at)
-			s.queue(at)
+			m.await(s, at)
+		}
+	case one.Kind == unclaimed:
+		if at.Queued && s.EachAgent {
+			s.drop(at)
+			m.savePart(s, at.Index)
 		}
 	case live == nil || live.Number != one.Attempt:
 	case one.Kind == timeOver:

@@ -237,10 +237,19 @@ func (w *world) deliver(id api.TaskID) bool {
 
 // offer assigns the next task of each that waits.
 func (w *world) offer(most int) (n int) {
+	agents := []api.AgentID{"a1"}
+	if w.m.Job.System != nil {
+		agents = append(agents, "a2", "a3")
+	}
 	for _, ask := range w.m.Asks() {
-		for range min(ask.Count, most) {
-			w.step(Assigned{SubJob: ask.SubJob, Version: ask.Version, Agent: "a1"})
-			n++
+		for _, agent := range agents {
+			for range min(ask.Count, most) {
+				if !w.m.Takes(ask.SubJob, ask.Version, agent) {
+					break
+				}
+				w.step(Assigned{SubJob: ask.SubJob, Version: ask.Version, Agent: agent})
+				n++
+			}
 		}
 	}
 	return n
@@ -340,7 +349,7 @@ func (w *world) calm() {
 				busy = true
 			case w.deliver(id):
 				busy = true
-			case !task.state.Terminal() && w.m.Job.Type != jobs.ServiceType:
+			case !task.state.Terminal() && w.m.Job.Rolling() == nil:
 				task.become(api.TaskFinished)
 				busy = true
 			}
@@ -472,6 +481,44 @@ func (w *world) checkRuns(overlap jobs.Overlap) {
 	if len(w.m.Cron.Past) > 3 {
 		w.t.Fatalf("%d runs are kept", len(w.m.Cron.Past))
 	}
+}
+
+// TestSystemWhateverHappens: in the end each agent has one task, of the job's version, and never had two that nobody had
+// asked to end.
+func TestSystemWhateverHappens(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		job := func(n int) jobs.Job {
+			return jobs.Job{Name: "logs", Type: jobs.SystemType, Task: jobs.Task{Command: fmt.Sprint("ship ", n/2)},
+				System: &jobs.System{AtOnce: rapid.IntRange(1, 2).Draw(t, "at once"), Canary: rapid.IntRange(0, 2).Draw(t, "canary"),
+					KeepBad: rapid.Bool().Draw(t, "keep bad")}}
+		}
+		w := newWorld(t, job(0))
+		actions := w.actions(job)
+		actions[""] = func(t *rapid.T) {
+			on := map[api.AgentID]int{}
+			for _, one := range w.m.Subs[0].all() {
+				if one.busy() {
+					on[one.Live.Agent]++
+				}
+			}
+			for agent, n := range on {
+				if n > 1 {
+					t.Fatalf("%s has %d tasks:\n%s", agent, n, w.m.Dump())
+				}
+			}
+		}
+		t.Repeat(actions)
+		w.calm()
+		s := w.m.Subs[0]
+		if len(w.open()) != 3 || s.Running != 3 || s.Slots != 3 || len(s.AtAgent) != 3 || w.m.Roll.Active {
+			t.Fatalf("%v run, wanted one on each of three agents:\n%s", w.open(), w.m.Dump())
+		}
+		for _, one := range s.all() {
+			if one.Version != w.m.Version && !w.m.Roll.Stopped {
+				t.Fatalf("%s has version %d, wanted %d", one.Agent, one.Version, w.m.Version)
+			}
+		}
+	})
 }
 
 // TestServiceWhateverHappens: in the end so many run as it is to have, all of its version.

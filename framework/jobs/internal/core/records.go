@@ -67,6 +67,7 @@ type slotRecord struct {
 	Trial    bool           `json:"trial,omitempty"`
 	Live     *attemptRecord `json:"live,omitempty"`
 	Lost     *attemptRecord `json:"lost,omitempty"`
+	Bound    api.AgentID    `json:"agent,omitempty"` // whose it is, of a system job
 }
 
 type attemptRecord struct {
@@ -134,7 +135,8 @@ func (p *part) record(run string) partRecord {
 	}
 	for _, index := range slices.Sorted(maps.Keys(p.Slots)) {
 		one := p.Slots[index]
-		r.Slots = append(r.Slots, slotRecord{index, one.Failures, one.Streak, one.Pause, one.Version, one.Trial, recordOf(one.Live), recordOf(one.Lost)})
+		r.Slots = append(r.Slots, slotRecord{index, one.Failures, one.Streak, one.Pause, one.Version, one.Trial, recordOf(one.Live), recordOf(one.Lost),
+			one.Agent})
 	}
 	return r
 }
@@ -241,6 +243,7 @@ func (m *JobMaster) loadPart(key string, value []byte) (needed bool, err error) 
 	s.Next = max(s.Next, number*partSlots+max(p.Done.last(), p.Failed.last())+1)
 	for _, known := range r.Slots {
 		one := s.begin(known.Index, known.Version)
+		s.bind(one, known.Bound)
 		one.Failures, one.Streak, one.Trial = known.Failures, known.Streak, known.Trial
 		one.Lost = m.attemptOf(s, known.Index, known.Lost)
 		if live := m.attemptOf(s, known.Index, known.Live); live != nil {
@@ -275,8 +278,9 @@ func (m *JobMaster) resume() {
 				m.watchTime(s, one)
 			case !one.Pause.IsZero():
 				m.Alarms.set(alarm{At: one.Pause, Kind: pauseOver, SubJob: s.Name, Index: one.Index})
+			case s.EachAgent && one.Lost != nil && m.Phase == jobs.Running: // it waits for its agent
 			case m.Phase == jobs.Running && !s.Over && (!s.Keep || one.Index < s.Tasks):
-				s.queue(one)
+				m.await(s, one)
 			default:
 				s.drop(one)
 			}
@@ -290,7 +294,7 @@ func (m *JobMaster) resume() {
 
 // resumeRoll: a part may be newer than the header, of a change that was not kept whole. Then it is taken back.
 func (m *JobMaster) resumeRoll() {
-	if m.Job.Service == nil || m.Roll.Active || m.Roll.Stopped {
+	if m.Job.Rolling() == nil || m.Roll.Active || m.Roll.Stopped {
 		return
 	}
 	for _, one := range m.Subs[0].all() {

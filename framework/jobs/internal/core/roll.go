@@ -46,6 +46,11 @@ func (m *JobMaster) become(number int) {
 		s := m.Subs[i]
 		s.SubJob = planned
 		for _, one := range s.all() {
+			if s.EachAgent && !one.busy() && one.Lost == nil { // its agent is given a new one
+				s.drop(one)
+				m.savePart(s, one.Index)
+				continue
+			}
 			same := m.task(s, one.Version).Same(planned.Task)
 			if same || !s.Keep && !one.busy() {
 				m.changeTo(s, one, number)
@@ -116,7 +121,7 @@ type standing struct {
 // standing says how far the change to the version is.
 func (s *subJob) standing(version int) (at standing) {
 	for _, one := range s.all() {
-		if one.Index >= s.Tasks {
+		if one.Index >= s.Tasks || s.EachAgent && !one.busy() && !one.Trial {
 			continue
 		}
 		switch {
@@ -147,7 +152,7 @@ func (m *JobMaster) rollOn() {
 	if !m.Roll.Active || m.Phase != jobs.Running {
 		return
 	}
-	how := m.Job.Service
+	how := m.Job.Rolling()
 	if how == nil { // what has begun of a batch ends as it began
 		m.rolled()
 		return
@@ -203,7 +208,7 @@ func (m *JobMaster) change(s *subJob, one *slot) {
 		m.kill(one.Live, replaced)
 	case !one.Queued:
 		s.unpause(one)
-		s.queue(one)
+		m.await(s, one)
 	}
 	m.savePart(s, one.Index)
 }
@@ -212,7 +217,7 @@ func (m *JobMaster) change(s *subJob, one *slot) {
 func (m *JobMaster) rolled() {
 	m.Roll.Active = false
 	m.Stable = m.Version
-	if m.Job.Service != nil {
+	if m.Job.Rolling() != nil {
 		m.note("all run version %d", m.Version)
 	}
 	m.prune()
@@ -221,10 +226,11 @@ func (m *JobMaster) rolled() {
 
 // watchProof has rollOn look again when a changed task may have proven itself.
 func (m *JobMaster) watchProof(s *subJob, one *slot) {
-	if !one.Trial || m.Job.Service == nil {
+	how := m.Job.Rolling()
+	if !one.Trial || how == nil {
 		return
 	}
-	for _, proof := range []jobs.Duration{m.Job.Service.Proof, m.Job.Service.CanaryProof} {
+	for _, proof := range []jobs.Duration{how.Proof, how.CanaryProof} {
 		m.Alarms.set(alarm{At: m.now.Add(time.Duration(proof)), Kind: proofOver, SubJob: s.Name, Index: one.Index, Attempt: one.Live.Number})
 	}
 }
@@ -236,7 +242,7 @@ func (m *JobMaster) bad(s *subJob, one *slot, live *attempt, status api.Status) 
 		return false
 	}
 	why := string(live.Task) + ": " + words(live, status, s.Task)
-	if m.Job.Service.KeepBad || m.Roll.From == m.Version {
+	if m.Job.Rolling().KeepBad || m.Roll.From == m.Version {
 		m.Roll.Active, m.Roll.Stopped, m.Roll.Why = false, true, why
 		m.note("the change to version %d has stopped: %s", m.Version, why)
 		return false
@@ -249,6 +255,6 @@ func (m *JobMaster) bad(s *subJob, one *slot, live *attempt, status api.Status) 
 	}
 	m.changeTo(s, one, m.Version)
 	one.Trial = true
-	s.queue(one)
+	m.await(s, one)
 	return true
 }

@@ -17,7 +17,9 @@ func (m *JobMaster) Status(tasks bool) jobs.Status {
 	ends := m.ends()
 	for _, s := range m.Subs {
 		one := jobs.SubJobStatus{Name: s.Name, Tasks: s.Tasks, Pausing: s.Pausing, Running: s.Running, Busy: s.Busy, Done: s.Done, Failed: s.Failed}
-		one.Waiting = s.fresh()
+		if one.Waiting = s.fresh(); s.EachAgent { // how many agents there will be nobody knows
+			one.Waiting, one.Tasks = 0, s.Slots
+		}
 		for _, n := range s.Queued { // order: irrelevant because a sum is made
 			one.Waiting += n
 		}
@@ -32,9 +34,9 @@ func (m *JobMaster) Status(tasks bool) jobs.Status {
 	if status.Why == "" && m.Roll.Why != "" {
 		status.Why = m.Roll.Why
 	}
-	if m.Job.Service != nil && (m.Roll.Active || m.Roll.Stopped) && m.Phase == jobs.Running {
+	if m.Job.Rolling() != nil && (m.Roll.Active || m.Roll.Stopped) && m.Phase == jobs.Running {
 		at := m.Subs[0].standing(m.Version)
-		status.Roll = &jobs.RollStatus{To: m.Version, From: m.Roll.From, Changed: at.changed, Trying: at.trying, Of: m.Subs[0].Tasks,
+		status.Roll = &jobs.RollStatus{To: m.Version, From: m.Roll.From, Changed: at.changed, Trying: at.trying, Of: status.SubJobs[0].Tasks,
 			Stopped: m.Roll.Stopped, Back: m.Roll.Back}
 	}
 	if status.Next = m.Cron.Next; m.Phase != jobs.Running {

@@ -10,14 +10,15 @@ import (
 // slot is one index of a sub-job that has begun and not ended.
 type slot struct {
 	Index    int
-	Failures int       // attempts that failed
-	Streak   int       // that ended badly in a row
-	Pause    time.Time // it waits for this before it asks for an agent; zero: it does not pause
-	Version  int       // of the job, that it runs or is to run next
-	Queued   bool      // it waits for an agent
-	Live     *attempt  // nil: none
-	Trial    bool      // it was changed to the version and has not proven itself
-	Lost     *attempt  // it was started elsewhere, for this one's agent is silent; should it be back, one of both ends
+	Failures int         // attempts that failed
+	Streak   int         // that ended badly in a row
+	Pause    time.Time   // it waits for this before it asks for an agent; zero: it does not pause
+	Version  int         // of the job, that it runs or is to run next
+	Queued   bool        // it waits for an agent
+	Live     *attempt    // nil: none
+	Trial    bool        // it was changed to the version and has not proven itself
+	Agent    api.AgentID // whose it is, in a sub-job on each agent
+	Lost     *attempt    // it was started elsewhere, for this one's agent is silent; should it be back, one of both ends
 }
 
 // attempt is a task of a slot.

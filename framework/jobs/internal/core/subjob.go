@@ -26,13 +26,14 @@ type subJob struct {
 
 	FoldedDone, FoldedFailed int // of those in folded parts
 
-	Queues  map[int][]int  // indexes that wait for an agent, by version; some of them do no more
-	Queued  map[int]int    // how many do, by version
-	Slots   int            // that have begun and not ended
-	Busy    int            // that have a task
-	Running int            // whose task is RUNNING
-	Pausing int            // that wait before another attempt
-	Places  map[string]int // tasks by place
+	Queues  map[int][]int       // indexes that wait for an agent, by version; some of them do no more
+	Queued  map[int]int         // how many do, by version
+	Slots   int                 // that have begun and not ended
+	Busy    int                 // that have a task
+	Running int                 // whose task is RUNNING
+	Pausing int                 // that wait before another attempt
+	Places  map[string]int      // tasks by place
+	AtAgent map[api.AgentID]int // indexes by agent, in a sub-job on each agent
 }
 
 // part is what one record of the store holds.
@@ -67,7 +68,7 @@ func (b *bits) last() int {
 
 func newSubJob(planned jobs.SubJob) *subJob {
 	return &subJob{SubJob: planned, Parts: make(map[int]*part), Queues: make(map[int][]int), Queued: make(map[int]int),
-		Places: make(map[string]int)}
+		Places: make(map[string]int), AtAgent: make(map[api.AgentID]int)}
 }
 
 // part is the one of an index; it is made where there is none.
@@ -125,6 +126,9 @@ func (s *subJob) drop(one *slot) {
 	s.unqueue(one)
 	s.unpause(one)
 	delete(s.part(one.Index).Slots, one.Index)
+	if s.AtAgent[one.Agent] == one.Index {
+		delete(s.AtAgent, one.Agent)
+	}
 	s.Slots--
 }
 
@@ -214,8 +218,22 @@ func (s *subJob) head(version int) *slot {
 	return nil
 }
 
+// next is the slot that the agent is to have; nil: one that has not begun.
+func (s *subJob) next(version int, agent api.AgentID) *slot {
+	if !s.EachAgent || agent == "" {
+		return s.head(version)
+	}
+	if one := s.slotAt(agent); one != nil && one.Queued && one.Version == version {
+		return one
+	}
+	return nil
+}
+
 // fresh is how many indexes may begin now.
 func (s *subJob) fresh() int {
+	if s.EachAgent {
+		return s.freshOnAgents()
+	}
 	if s.Keep || s.Blocked || s.Over || s.Failed > s.Failures {
 		return 0 // all have begun, or none may
 	}

@@ -56,14 +56,14 @@ func (m *JobMaster) Busy() (n int) {
 	return n
 }
 
-// Peek is the task that the next Assigned of the sub-job and version is for.
-func (m *JobMaster) Peek(subJob string, version int) (task api.Task, is bool) {
+// Peek is the task that the next Assigned of the sub-job and version is for, on that agent; "": on any.
+func (m *JobMaster) Peek(subJob string, version int, agent api.AgentID) (task api.Task, is bool) {
 	s := m.sub(subJob)
 	if s == nil || m.Phase != jobs.Running {
 		return task, false
 	}
 	index := s.Next
-	if one := s.head(version); one != nil {
+	if one := s.next(version, agent); one != nil {
 		index = one.Index
 	} else if version != m.versionOf(s) || s.fresh() == 0 {
 		return task, false
@@ -88,7 +88,7 @@ func (m *JobMaster) apiTask(s *subJob, version, index, attempt int) api.Task {
 	if len(m.Subs) > 1 || m.Job.Cron != nil {
 		task.Name += "." + s.Name
 	}
-	if s.Tasks > 1 {
+	if s.Tasks > 1 && !s.EachAgent {
 		task.Name += "-" + strconv.Itoa(index)
 	}
 	if spec.Spread != "" {
@@ -101,6 +101,9 @@ func (m *JobMaster) apiTask(s *subJob, version, index, attempt int) api.Task {
 	})
 	if at := m.Cron.find(s.Name); at >= 0 {
 		task.Command.Env["TENDER_JOB_DUE"] = clock(m.Cron.Runs[at].Due)
+	}
+	if s.EachAgent {
+		delete(task.Command.Env, "TENDER_JOB_TASKS")
 	}
 	for _, name := range s.After {
 		task.Command.Env["TENDER_JOB_AFTER_"+environmentName(name)] = m.ends()[name].String()
@@ -122,15 +125,21 @@ func with(words, more map[string]string) map[string]string {
 
 // assign gives the next task to an agent: it is in the store before it is dispatched.
 func (m *JobMaster) assign(e Assigned) {
-	task, is := m.Peek(e.SubJob, e.Version)
-	if !is {
+	task, is := m.Peek(e.SubJob, e.Version, e.Agent)
+	s := m.sub(e.SubJob)
+	if !is || !s.takes(e.Version, m.versionOf(s), e.Agent) {
 		return
 	}
-	s := m.sub(e.SubJob)
 	_, index, number, _ := m.parseTask(task.ID)
 	one := s.slot(index)
 	if one == nil {
 		one = s.begin(index, e.Version)
+		s.bind(one, e.Agent)
+		one.Trial = s.EachAgent && m.Roll.Active
+		for _, number := range s.emptyParts() {
+			delete(s.Parts, number)
+			m.do(Save{partKey(s.Name, number)})
+		}
 	}
 	s.part(index).Attempts = number
 	live := &attempt{Number: number, Task: task.ID, Agent: e.Agent, Hostname: e.Hostname, Place: e.Place, Ports: e.Ports, Version: e.Version,
@@ -210,7 +219,8 @@ func (m *JobMaster) goesOn(s *subJob, one *slot, status api.Status) {
 	if len(status.Ports) > 0 {
 		live.Ports = maps.Clone(status.Ports)
 	}
-	well := status.State == api.TaskRunning && (status.Healthy == nil || *status.Healthy)
+	checked := len(m.task(s, live.Version).Checks) > 0
+	well := status.State == api.TaskRunning && (status.Healthy == nil && !checked || status.Healthy != nil && *status.Healthy)
 	switch {
 	case !well:
 		live.Running = time.Time{}
@@ -244,10 +254,12 @@ func (m *JobMaster) silent(s *subJob, one *slot) {
 func (m *JobMaster) missed(s *subJob, one *slot) {
 	live := s.detach(one)
 	one.Lost = live
-	if live.Killed == notKilled {
+	if live.Killed == notKilled && !s.EachAgent {
 		m.note("%s was on %s, which is silent; index %d of %s is started elsewhere", live.Task, live.Agent, one.Index, s.Name)
 	}
-	m.goOn(s, one, live, 0)
+	if !s.EachAgent || m.Phase != jobs.Running {
+		m.goOn(s, one, live, 0)
+	}
 	m.savePart(s, one.Index)
 }
 
@@ -258,7 +270,7 @@ func (m *JobMaster) goOn(s *subJob, one *slot, before *attempt, row int) {
 		return
 	}
 	if before.Killed == replaced || row <= 0 {
-		s.queue(one)
+		m.await(s, one)
 		return
 	}
 	task := m.task(s, one.Version)
@@ -285,6 +297,9 @@ func (m *JobMaster) cameBack(s *subJob, one *slot, status api.Status) {
 		m.settle(s, one, true)
 	case status.State.Terminal() || status.State == api.TaskUnknown:
 		one.Lost = nil
+		if s.EachAgent && !one.busy() { // its agent may have another
+			s.drop(one)
+		}
 		m.savePart(s, one.Index)
 	case one.Live == nil && older.Version == one.Version:
 		one.Lost = nil
@@ -295,7 +310,7 @@ func (m *JobMaster) cameBack(s *subJob, one *slot, status api.Status) {
 		m.note("%s is back on %s and goes on", older.Task, older.Agent)
 		m.savePart(s, one.Index)
 	default:
-		if older.Killed == notKilled {
+		if older.Killed == notKilled && one.busy() {
 			m.note("%s is back on %s; it ends, for index %d of %s was started elsewhere", older.Task, older.Agent, one.Index, s.Name)
 		}
 		m.kill(older, unwanted)
@@ -315,6 +330,10 @@ func (m *JobMaster) over(s *subJob, one *slot, status api.Status) {
 		m.settle(s, one, true)
 		return
 	case live.Killed == unwanted || live.Killed == replaced:
+	case said == verdict.Lost && s.EachAgent: // the agent may have left
+		s.drop(one)
+		m.savePart(s, one.Index)
+		return
 	case said == verdict.Lost:
 		one.Streak++
 		m.goOn(s, one, live, one.Streak-1) // the first loss costs no pause

@@ -112,11 +112,16 @@ func (s *story) version(number int, line transcript.Line) jobs.Version {
 		job.Task.Command = "true"
 	}
 	job.Task.Attempts, job.Task.Timeout, job.Task.LostAfter = n("attempts"), d("timeout"), d("lost")
+	if line.Has("checked") {
+		job.Task.Checks = []jobs.Check{{Command: "well"}}
+	}
 	if job.Type == jobs.DAGType {
 		job.Steps, job.Task = steps(line, job.Task), jobs.Task{}
 	} else if job.Type == jobs.CronType {
 		job.Cron = &jobs.Cron{Schedule: line.Named["every"], Overlap: jobs.Overlap(line.Named["overlap"]), Missed: jobs.Missed(line.Named["missed"]),
 			Keep: n("keep"), Completions: n("n"), Parallelism: n("parallel"), Failures: n("failures"), Deadline: d("deadline")}
+	} else if job.Type == jobs.SystemType {
+		job.System = &jobs.System{AtOnce: n("atonce"), Proof: d("proof")}
 	} else if job.Type == jobs.BatchType {
 		job.Batch = &jobs.Batch{Completions: n("n"), Parallelism: n("parallel"), Failures: n("failures"), Deadline: d("deadline")}
 	} else {

@@ -1,0 +1,91 @@
+package jobs
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tenderhq/tender/api"
+)
+
+// Check says how it is found out whether a task that runs is well. Exactly one of Command, HTTP, TCP and GRPC says how.
+type Check struct {
+	// Command is a line for /bin/sh, run in the task's sandbox; exit code 0 is well.
+	Command string `json:"command,omitempty" toml:"command"`
+	// HTTP is a GET of a path; an answer from 200 to 399 is well.
+	HTTP *HTTPCheck `json:"http,omitempty" toml:"http"`
+	// TCP is a connection to a port, by its name in Task.Ports.
+	TCP string `json:"tcp,omitempty" toml:"tcp"`
+	// GRPC asks grpc.health.v1 of a port; SERVING is well.
+	GRPC *GRPCCheck `json:"grpc,omitempty" toml:"grpc"`
+	// Readiness only tells: a change waits for it, and the task runs on. A task that fails any other check is ended, and
+	// has failed.
+	Readiness bool `json:"readiness,omitempty" toml:"readiness"`
+	// Interval is the pause between two checks, Timeout how long one may take, Grace how long a task may fail while it
+	// has not passed once, Failures how many in a row make it ill. Defaults 10 s, 5 s, 15 s and 3.
+	Interval Duration `json:"interval,omitempty" toml:"interval"`
+	Timeout  Duration `json:"timeout,omitempty" toml:"timeout"`
+	Grace    Duration `json:"grace,omitempty" toml:"grace"`
+	Failures int      `json:"failures,omitempty" toml:"failures"`
+}
+
+// HTTPCheck is a GET at one of the task's ports.
+type HTTPCheck struct {
+	Port string `json:"port" toml:"port"` // its name in Task.Ports
+	Path string `json:"path,omitempty" toml:"path"`
+}
+
+// GRPCCheck asks for the health of a service; "": of the server as a whole.
+type GRPCCheck struct {
+	Port    string `json:"port" toml:"port"` // its name in Task.Ports
+	Service string `json:"service,omitempty" toml:"service"`
+}
+
+func (c Check) apiCheck() api.Check {
+	check := api.Check{Readiness: c.Readiness, Interval: time.Duration(c.Interval), Timeout: time.Duration(c.Timeout), Grace: time.Duration(c.Grace),
+		Failures: c.Failures}
+	if c.Command != "" {
+		check.Command = &api.Command{Shell: c.Command}
+	}
+	if c.HTTP != nil {
+		check.HTTP = &api.HTTPCheck{Port: c.HTTP.Port, Path: c.HTTP.Path}
+	}
+	if c.TCP != "" {
+		check.TCP = &api.TCPCheck{Port: c.TCP}
+	}
+	if c.GRPC != nil {
+		check.GRPC = &api.GRPCCheck{Port: c.GRPC.Port, Service: c.GRPC.Service}
+	}
+	return check
+}
+
+// checkHealth looks at each check of a task as if it had a port for each name.
+func (t Task) checkHealth(field string, found *Problems) {
+	if len(t.Checks) > api.ChecksMax {
+		found.say(field+".checks", "there are %d; at most %d are allowed", len(t.Checks), api.ChecksMax)
+		return
+	}
+	ports := make(map[string]uint16, len(t.Ports))
+	for i, name := range t.Ports {
+		ports[name] = uint16(i + 1)
+	}
+	for i, c := range t.Checks {
+		one := c.apiCheck()
+		name := one.PortName()
+		place := fmt.Sprintf("%s.checks[%d]", field, i)
+		if name != "" && !slices.Contains(t.Ports, name) {
+			found.say(place, "port %q is none of the task's; name it in %s.ports", name, field)
+			continue
+		}
+		probe := api.Task{ID: "task", Command: &api.Command{Shell: "true"}, Ports: ports, Checks: []api.Check{one}, Resources: api.Scalars(1, 1)}
+		if len(ports) > 0 {
+			probe.Resources = probe.Resources.Plus(api.NewResources(api.Resource{Label: api.Label{Name: "ports"},
+				Ranges: api.NewRanges(api.Range{Begin: 1, End: uint64(len(ports))})}))
+		}
+		if err := probe.Check(); err != nil {
+			found.say(place, "%s", strings.TrimPrefix(errors.Unwrap(err).Error(), "check 1: "))
+		}
+	}
+}

@@ -1,0 +1,47 @@
+package jobs
+
+import "github.com/tenderhq/tender/api"
+
+// System says how the tasks of a system job change: it has one on each agent that Task.Where lets have one, also on
+// agents that come later.
+type System struct {
+	// AtOnce, Proof, Canary, CanaryProof and KeepBad are as in a service.
+	AtOnce      int      `json:"at_once,omitempty" toml:"at_once"`
+	Proof       Duration `json:"proof,omitempty" toml:"proof"`
+	Canary      int      `json:"canary,omitempty" toml:"canary"`
+	CanaryProof Duration `json:"canary_proof,omitempty" toml:"canary_proof"`
+	KeepBad     bool     `json:"keep_bad,omitempty" toml:"keep_bad"`
+}
+
+func (s *System) withDefaults() *System {
+	var full System
+	if s != nil {
+		full = *s
+	}
+	like := (&Service{AtOnce: full.AtOnce, Proof: full.Proof, CanaryProof: full.CanaryProof}).withDefaults()
+	full.AtOnce, full.Proof, full.CanaryProof = like.AtOnce, like.Proof, like.CanaryProof
+	return &full
+}
+
+// Rolling says how the tasks of a job change that are kept running; nil: they end by themselves. The job has its
+// defaults.
+func (j Job) Rolling() *Service {
+	if s := j.System; s != nil {
+		return &Service{AtOnce: s.AtOnce, Proof: s.Proof, Canary: s.Canary, CanaryProof: s.CanaryProof, KeepBad: s.KeepBad}
+	}
+	return j.Service
+}
+
+// checkRolling looks at how tasks change.
+func (p *Problems) checkRolling(field string, s *Service) {
+	p.within(field+".at_once", s.AtOnce, 1, TasksMax)
+	p.within(field+".canary", s.Canary, 0, TasksMax)
+	p.notNegative(field+".proof", s.Proof)
+	p.notNegative(field+".canary_proof", s.CanaryProof)
+}
+
+// onEachAgent is the task of a system job, of which an agent has one.
+func (t Task) onEachAgent() Task {
+	t.Spread, t.Most = api.ByAgent, 1
+	return t
+}
