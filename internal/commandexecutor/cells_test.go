@@ -114,6 +114,18 @@ func TestMemoryLimit(t *testing.T) {
 	})
 }
 
+// When the kernel kills but one process of a task, the rest of it ends too, and the task fails for that.
+func TestAMemoryLimitEndsAllOfATask(t *testing.T) {
+	walled(t, func(a *agent, _ cell.Cell) {
+		a.launch(sized("half", "sleep 1000 & dd if=/dev/zero of=/dev/null bs=200M count=1; exec sleep 1000"))
+		a.want("half", api.TaskRunning)
+		failed := a.want("half", api.TaskFailed)
+		if failed.Reason != api.ReasonMemoryLimit || !strings.HasPrefix(failed.Message, "ended by signal 9 (killed): the kernel killed it for want of memory") {
+			t.Errorf("%v: %s", failed.Reason, failed.Message)
+		}
+	})
+}
+
 // A program that starts itself without end comes to its limit, and ends whole, however it is ended.
 func TestPidsLimit(t *testing.T) {
 	walled(t, func(a *agent, _ cell.Cell) {

@@ -47,6 +47,9 @@ func Serve(ctx context.Context, config executor.Config, told string) error {
 	}
 	running.Go(x.reap)
 	running.Go(func() { x.sweep(ctx) })
+	if cells.killsSingly() {
+		running.Go(func() { x.watchMemory(ctx) })
+	}
 	config.Probe = x.probe
 	err = executor.Serve(ctx, config, x)
 	stop()
