@@ -18,7 +18,7 @@ SHELL       := bash
 
 .DEFAULT_GOAL := quick
 .PHONY: quick help build demo locality test test-long stress check format vet lint proto tidy-modules darwin exported api \
-        generate rewrite bench bench-allocator bench-micro sim chaos clean
+        generate rewrite bench bench-allocator bench-micro sim chaos chaos-agent clean
 
 quick: build format vet ## Build, the quick checks, the unit tests: a minute, before every push
 	go test -short -timeout 5m ./...
@@ -115,6 +115,11 @@ ROUNDS ?= 100
 chaos: build ## The real binary on loopback, broken again and again: ROUNDS=100 SEED=1 ARGS='-masters 5 -only kill/leader'
 	CGO_ENABLED=0 go build -trimpath -o bin/chaos ./internal/dev/chaos
 	bin/chaos -binary bin/tender -rounds '$(ROUNDS)' $(if $(SEED),-seed '$(SEED)') $(ARGS)
+
+CYCLES ?= 1000
+chaos-agent: build ## An agent with 50 executors, killed and started again: CYCLES=1000 ARGS='-isolation namespaces'
+	CGO_ENABLED=0 go build -trimpath -o bin/chaosagent ./internal/dev/chaosagent
+	bin/chaosagent -binary bin/tender -cycles '$(CYCLES)' $(ARGS)
 
 clean: ## Remove what make made
 	rm -rf bin .tools bench.txt

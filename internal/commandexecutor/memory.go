@@ -10,7 +10,9 @@ import (
 
 // killsSingly tells whether the kernel kills one process of a task that needs too much memory, and not all of it: only
 // version 2 of control groups can do that.
-func (c *cells) killsSingly() bool { return c != nil && c.Cell.Grade != cell.Cgroup2 && c.Cell.Memory != "" }
+func (c *cells) killsSingly() bool {
+	return c != nil && c.Cell.Grade != cell.Cgroup2 && c.Cell.Memory != ""
+}
 
 // memoryPause is how long a task lives on, at most, of which the kernel has killed a part. There is no word of that but
 // in a file of each task, which takes 10 us to read; notices of version 1 come also for each task that ends well.

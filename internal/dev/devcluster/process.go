@@ -48,6 +48,19 @@ func (p *Process) Kill() error {
 	return nil
 }
 
+// Stop asks the program to end and returns when it has.
+func (p *Process) Stop() error {
+	if p.command == nil {
+		return nil
+	}
+	if err := p.command.Process.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return err
+	}
+	err := p.command.Wait()
+	p.command = nil
+	return err
+}
+
 // FreePorts are below those that the kernel gives to outgoing connections and those that
 // `tender dev` looks for: either could take the port of a program that is down.
 func FreePorts(n int) (ports []int, err error) {
