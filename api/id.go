@@ -29,6 +29,9 @@ type (
 	OfferID string
 	// OperationID names an operation whose outcome a framework wants to hear of.
 	OperationID string
+	// TaskGroupID names tasks that were launched as one group, "group-7-42": launch 42 of term 7 was that of
+	// its first task.
+	TaskGroupID string
 	// VolumeID names a persistent volume on an agent.
 	VolumeID string
 	// Nonce is the random word by which a first contact is recognised when it is
@@ -126,6 +129,11 @@ func (t Term) MintOffer(n uint64) OfferID {
 // MintInverse names inverse offer number n of the term.
 func (t Term) MintInverse(n uint64) OfferID {
 	return OfferID("inverse-" + t.String() + "-" + strconv.FormatUint(n, 10))
+}
+
+// MintGroup names the group of tasks whose first launch has number n of the term.
+func (t Term) MintGroup(n uint64) TaskGroupID {
+	return TaskGroupID("group-" + t.String() + "-" + strconv.FormatUint(n, 10))
 }
 
 // Role is a node in the tree of roles, "eng/web". A framework subscribes to one

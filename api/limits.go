@@ -22,6 +22,11 @@ const (
 	// TaskBytesMax bounds one task with its command, environment and data, so that
 	// every task fits a message. A larger one ends ERROR (TASK_INVALID).
 	TaskBytesMax = 256 << 10
+	// GroupTasksMax bounds the tasks of one group. A larger group ends ERROR (TASK_INVALID).
+	GroupTasksMax = 64
+	// GroupBytesMax bounds the tasks of one group together, so that every group fits a
+	// message. A larger group ends ERROR (TASK_INVALID).
+	GroupBytesMax = 512 << 10
 	// StatusDataBytesMax bounds what an executor may attach to a status. More is
 	// refused at the executor.
 	StatusDataBytesMax = 64 << 10

@@ -81,27 +81,31 @@ type OperationKind uint8
 
 // The kinds of operations.
 const (
-	OpLaunch    OperationKind = iota + 1 // start Tasks
-	OpReserve                            // reserve Resources for the offer's role
-	OpUnreserve                          // undo that
-	OpCreate                             // make a persistent Volume of reserved disk
-	OpDestroy                            // delete a persistent Volume with its data
+	OpLaunch      OperationKind = iota + 1 // start Tasks
+	OpReserve                              // reserve Resources for the offer's role
+	OpUnreserve                            // undo that
+	OpCreate                               // make a persistent Volume of reserved disk
+	OpDestroy                              // delete a persistent Volume with its data
+	OpLaunchGroup                          // start Tasks as one group: all of them or none
 )
 
 func (k OperationKind) String() string {
-	names := [...]string{"unspecified", "launch", "reserve", "unreserve", "create", "destroy"}
+	names := [...]string{"unspecified", "launch", "reserve", "unreserve", "create", "destroy", "launch-group"}
 	if int(k) < len(names) {
 		return names[k]
 	}
 	return names[0]
 }
 
+// Launches says whether an operation of the kind starts tasks. Others change what is reserved.
+func (k OperationKind) Launches() bool { return k == OpLaunch || k == OpLaunchGroup }
+
 // Operation is one thing that an answer asks for. Operations run in order, each
 // against what the ones before have left.
 type Operation struct {
 	ID        OperationID // optional: ask for an event with the outcome
 	Kind      OperationKind
-	Tasks     []Task    // OpLaunch
+	Tasks     []Task    // OpLaunch, OpLaunchGroup
 	Resources Resources // OpReserve, OpUnreserve
 	Volume    VolumeID  // OpCreate, OpDestroy
 	Size      Milli     // OpCreate: of disk, in MB
@@ -121,6 +125,12 @@ type Answer struct {
 // Launch answers an offer with tasks; the rest is declined with the default filter.
 func Launch(offer Offer, tasks ...Task) Answer {
 	return Answer{Offers: []OfferID{offer.ID}, Operations: []Operation{{Kind: OpLaunch, Tasks: tasks}}}
+}
+
+// LaunchGroup answers an offer with tasks that live and die together; see [CheckTaskGroup]. The rest is declined with
+// the default filter.
+func LaunchGroup(offer Offer, tasks ...Task) Answer {
+	return Answer{Offers: []OfferID{offer.ID}, Operations: []Operation{{Kind: OpLaunchGroup, Tasks: tasks}}}
 }
 
 // Decline gives an offer back and asks not to see that agent again for so long

@@ -129,8 +129,7 @@ func (s AgentState) String() string {
 	return fmt.Sprintf("STATE_%d", s)
 }
 
-// Reason says why a status is what it is; a closed list. Reserved ones are made by nothing
-// yet: they wait for groups of tasks, and for identities.
+// Reason says why a status is what it is; a closed list.
 type Reason uint8
 
 // The reasons. The zero value means that the state speaks for itself.
@@ -163,7 +162,7 @@ const (
 	ReasonTaskDuplicate
 	ReasonReconciliation
 	ReasonAgentReregistered
-	ReasonTaskGroupFailed // reserved
+	ReasonTaskGroupFailed
 )
 
 // reasons are the words of the protocol, and whether what ended for it is not at fault itself.
@@ -198,7 +197,7 @@ var reasons = [...]struct {
 	ReasonTaskDuplicate:               {name: "TASK_DUPLICATE"},
 	ReasonReconciliation:              {name: "RECONCILIATION"},
 	ReasonAgentReregistered:           {name: "AGENT_REREGISTERED", blameless: true},
-	ReasonTaskGroupFailed:             {name: "TASK_GROUP_FAILED"},
+	ReasonTaskGroupFailed:             {name: "TASK_GROUP_FAILED", blameless: true},
 }
 
 func (r Reason) String() string {

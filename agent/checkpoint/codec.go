@@ -140,10 +140,11 @@ func encodeTask(m *logpb.AgentRecord, record any) error {
 			Task: wire.TaskToProto(r.Task), FrameworkId: string(r.Framework), Role: string(r.Role),
 			Resources: wire.ResourcesToProto(r.Resources), ExecutorResources: wire.ResourcesToProto(r.ExecutorResources),
 			Term: wire.TermToProto(r.Term), Number: r.Number, Receipt: []byte(r.Receipt), At: wire.TimeToProto(r.At), Began: wire.TimeToProto(r.Began),
+			Group: string(r.Group),
 		}}
 	case core.TaskKilled:
 		m.Record = &logpb.AgentRecord_TaskKilled{TaskKilled: &logpb.TaskKilled{
-			Task: refToProto(r.Task), Grace: durationpb.New(r.Grace), Reason: apiv1.Reason(r.Reason),
+			Task: refToProto(r.Task), Grace: durationpb.New(r.Grace), Reason: apiv1.Reason(r.Reason), Why: r.Why,
 		}}
 	case core.TaskGroup:
 		m.Record = &logpb.AgentRecord_TaskGroup{TaskGroup: &logpb.TaskGroup{Task: refToProto(r.Task), Group: processToProto(r.Group)}}
@@ -201,11 +202,13 @@ func decodeTask(m *logpb.AgentRecord) (core.Record, error) {
 			Task: wire.TaskFromProto(l.GetTask()), Framework: api.FrameworkID(l.GetFrameworkId()), Role: api.Role(l.GetRole()),
 			Resources: wire.ResourcesOf(l.GetResources()), ExecutorResources: wire.ResourcesOf(l.GetExecutorResources()),
 			Term: wire.TermFromProto(l.GetTerm()), Number: l.GetNumber(), Receipt: string(l.GetReceipt()), At: wire.TimeOf(l.GetAt()),
-			Began: wire.TimeOf(l.GetBegan()),
+			Began: wire.TimeOf(l.GetBegan()), Group: api.TaskGroupID(l.GetGroup()),
 		}, nil
 	case *logpb.AgentRecord_TaskKilled:
 		k := r.TaskKilled
-		return core.TaskKilled{Task: refFromProto(k.GetTask()), Grace: k.GetGrace().AsDuration(), Reason: api.Reason(k.GetReason())}, nil
+		return core.TaskKilled{
+			Task: refFromProto(k.GetTask()), Grace: k.GetGrace().AsDuration(), Reason: api.Reason(k.GetReason()), Why: k.GetWhy(),
+		}, nil
 	case *logpb.AgentRecord_TaskGroup:
 		return core.TaskGroup{Task: refFromProto(r.TaskGroup.GetTask()), Group: processFromProto(r.TaskGroup.GetGroup())}, nil
 	case *logpb.AgentRecord_TaskStatus:

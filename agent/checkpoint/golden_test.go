@@ -15,8 +15,8 @@ import (
 )
 
 // TestGolden loads a checkpoint that was written when format 1 was new, and those of its later
-// forms, with groups, with executors that are to end, with tasks that have a longest time, and with receipts (R24). A folder that is missing is
-// written, for the day when there is a format 2; the old ones stay.
+// forms, with groups, with executors that are to end, with tasks that have a longest time, with receipts, and with
+// tasks that were launched as one group (R24). A folder that is missing is written, for the day when there is a format 2; the old ones stay.
 func TestGolden(t *testing.T) {
 	grouped := func(folder string) {
 		store := disk(folder, "boot-1")
@@ -28,14 +28,20 @@ func TestGolden(t *testing.T) {
 	without := func(records []core.Record, later func(core.Record) bool) []core.Record {
 		return slices.DeleteFunc(slices.Clone(records), later)
 	}
-	unsigned := without(all, func(r core.Record) bool { l, is := r.(core.TaskLaunched); return is && l.Receipt != "" })
+	single := without(all, func(r core.Record) bool {
+		l, launched := r.(core.TaskLaunched)
+		k, killed := r.(core.TaskKilled)
+		return launched && l.Group != "" || killed && k.Why != ""
+	})
+	unsigned := without(single, func(r core.Record) bool { l, is := r.(core.TaskLaunched); return is && l.Receipt != "" })
 	endless := without(unsigned, func(r core.Record) bool { l, is := r.(core.TaskLaunched); return is && !l.Began.IsZero() })
 	first := without(endless, func(r core.Record) bool { _, is := r.(core.ExecutorStopping); return is })
 	golden(t, "testdata/format1", first, func(folder string) { written(t, folder) })
 	golden(t, "testdata/format1-groups", first, grouped)
 	golden(t, "testdata/format1-stopping", endless, grouped)
 	golden(t, "testdata/format1-longest", unsigned, grouped)
-	golden(t, "testdata/format1-receipts", all, grouped)
+	golden(t, "testdata/format1-receipts", single, grouped)
+	golden(t, "testdata/format1-together", all, grouped)
 }
 
 func golden(t *testing.T, format string, records []core.Record, write func(folder string)) {

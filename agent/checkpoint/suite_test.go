@@ -113,6 +113,11 @@ func everyRecord() []core.Record {
 			Task: api.Task{ID: "t3", Resources: api.Scalars(1, 2), Command: &command}, Framework: "f1", Role: "r", Resources: api.Scalars(1, 2),
 			Number: 5, At: at, Receipt: "sixteen bytes \x00\xff",
 		},
+		core.TaskLaunched{
+			Task: api.Task{ID: "t4", Resources: api.Scalars(1, 2), Command: &command}, Framework: "f1", Role: "r", Resources: api.Scalars(1, 2),
+			Number: 6, At: at, Group: "group-2e1-5",
+		},
+		core.TaskKilled{Task: ref, Grace: time.Second, Reason: api.ReasonTaskGroupFailed, Why: "another one has failed"},
 		core.TaskKilled{Task: ref, Grace: time.Second, Reason: api.ReasonPreempted},
 		core.TaskGroup{Task: ref, Group: core.Process{PID: 7, Start: 8}},
 		core.TaskStatus{Status: status, ExecutorNumber: 4, Group: core.Process{PID: 7, Start: 8}},

@@ -2,6 +2,7 @@ package core
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/tenderhq/tender/api"
 )
@@ -38,6 +39,8 @@ func (t *task) killedAs(why string) (api.TaskState, api.Reason, string) {
 		fault = fmt.Sprintf("it had run for its longest time of %v", t.launch.Task.MaxCompletionTime)
 	case api.ReasonDiskLimit:
 		fault = fmt.Sprintf("its sandbox had more than the %s of disk that it asked for", megabytes(t.diskMax()))
+	case api.ReasonTaskGroupFailed:
+		return api.TaskKilled, t.kill.Reason, strings.TrimSuffix(t.kill.Why+": "+why, ": ")
 	default:
 		return api.TaskKilled, t.kill.Reason, why
 	}

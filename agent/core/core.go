@@ -140,8 +140,10 @@ func (c *Core) alignExecutor(e *executor, s protocol.SubscribeExecutor) {
 	for _, id := range s.Tasks {
 		has[id] = true
 	}
-	for _, t := range e.tasksInOrder() {
+	for _, t := range e.tasks { // order: irrelevant because each is marked by itself
 		t.handed = has[t.ref.Task] // what it does not name never reached it
+	}
+	for _, t := range e.tasksInOrder() {
 		switch {
 		case t.kill == nil:
 			if c.disk.safe(t.launchRecord) && !t.handed { // an agent before this one may have ended over its files

@@ -49,6 +49,8 @@ type (
 	carryOutKill struct{ task launchID }
 	// confirmKill: the kill is safe, so the leader may rely on it (R12).
 	confirmKill struct{ task api.TaskRef }
+	// endGroup: the bad end of a task is safe, so the others of its group are killed (R46).
+	endGroup struct{ task launchID }
 	// tellStatus: the status is safe, so the leader may see it.
 	tellStatus struct {
 		task    launchID
@@ -82,6 +84,7 @@ func (acknowledgeExecutor) followUp() {}
 func (handOverTask) followUp()        {}
 func (carryOutKill) followUp()        {}
 func (confirmKill) followUp()         {}
+func (endGroup) followUp()            {}
 func (tellStatus) followUp()          {}
 func (makeVolume) followUp()          {}
 func (confirmDestroyed) followUp()    {}
@@ -137,6 +140,10 @@ func (c *Core) carryOut(what followUp) {
 		}
 	case confirmKill:
 		c.leader.tell(protocol.KillTaken{TaskRef: w.task})
+	case endGroup:
+		if t := c.state.launched(w.task); t != nil {
+			c.kills.endGroup(t)
+		}
 	case tellStatus:
 		c.statuses.statusStored(w)
 	case makeVolume:

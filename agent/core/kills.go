@@ -32,7 +32,7 @@ func (k *kills) killTask(e protocol.KillTask) {
 	case t.kill == nil:
 		k.storeKill(t, e.Grace, e.Reason)
 	case k.shortens(t, e.Grace):
-		k.storeKill(t, e.Grace, t.kill.Reason)
+		k.shortenKill(t, e.Grace)
 	case t.handed && k.disk.safe(t.killRecord):
 		k.passKill(t)
 	}
@@ -43,8 +43,19 @@ func (k *kills) killTask(e protocol.KillTask) {
 
 // storeKill writes that a task is to end, and why; the kill follows when that is on disk.
 func (k *kills) storeKill(t *task, grace time.Duration, reason api.Reason) {
-	t.killRecord = k.writeRecord(TaskKilled{Task: t.ref, Grace: k.graceOf(t, grace), Reason: reason})
-	k.log("task is to be killed", field("task", t.ref.String()), field("why", reason.String()))
+	k.writeKill(t, TaskKilled{Task: t.ref, Grace: k.graceOf(t, grace), Reason: reason})
+}
+
+// shortenKill gives a task that is being killed less time; the reason stays.
+func (k *kills) shortenKill(t *task, grace time.Duration) {
+	record := *t.kill
+	record.Grace = k.graceOf(t, grace)
+	k.writeKill(t, record)
+}
+
+func (k *kills) writeKill(t *task, record TaskKilled) {
+	t.killRecord = k.writeRecord(record)
+	k.log("task is to be killed", field("task", t.ref.String()), field("why", record.Reason.String()))
 	k.follow(t.killRecord, carryOutKill{t.launchID()})
 }
 
@@ -59,7 +70,7 @@ func (k *kills) killWithin(t *task, bound time.Duration, reason api.Reason) {
 	case t.kill == nil:
 		k.storeKill(t, grace, reason)
 	case bound > 0 && k.shortens(t, bound):
-		k.storeKill(t, bound, t.kill.Reason)
+		k.shortenKill(t, bound)
 	}
 }
 

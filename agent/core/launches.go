@@ -23,35 +23,56 @@ type launches struct {
 
 // launchTask takes a task on: its record, then its executor, then the handing over.
 func (la *launches) launchTask(e protocol.LaunchTask) {
-	record := TaskLaunched{
-		Task: e.Task, Framework: e.Framework.ID, Role: e.Role, Resources: e.Resources, ExecutorResources: e.ExecutorResources,
-		Term: la.state.identity.Term, Number: e.Number, Receipt: e.Receipt, At: la.now,
-	}
+	record := la.recordOf(e, "")
 	t := newTask(record, la.state.identity.Agent)
 	if la.dropNameless(t) || la.refuseKnown(t) {
 		return
 	}
-	if err := e.Task.Check(); err != nil {
-		la.refuseLaunch(t, api.TaskError, api.ReasonTaskInvalid, err.Error())
+	if no := la.judgeLaunch(t, record.ExecutorResources); no.reason != api.ReasonNone {
+		la.refuseLaunch(t, no)
 		return
 	}
-	if why := la.refuseUser(t); why != "" {
-		la.refuseLaunch(t, api.TaskError, api.ReasonTaskUnauthorized, why)
-		return
+	la.takeOn(record, e.Framework)
+}
+
+// recordOf is what is remembered of a launch.
+func (la *launches) recordOf(e protocol.LaunchTask, group api.TaskGroupID) TaskLaunched {
+	return TaskLaunched{
+		Task: e.Task, Framework: e.Framework.ID, Role: e.Role, Resources: e.Resources, ExecutorResources: e.ExecutorResources,
+		Term: la.state.identity.Term, Number: e.Number, Receipt: e.Receipt, At: la.now, Group: group,
 	}
-	if reason, why := la.findRefusal(t, e.Task.Executor); reason != api.ReasonNone {
-		la.refuseLaunch(t, api.TaskDropped, reason, why)
-		return
-	}
-	la.keepFramework(e.Framework)
+}
+
+// takeOn makes the task of a launch that nothing speaks against.
+func (la *launches) takeOn(record TaskLaunched, framework api.Framework) {
+	la.keepFramework(framework)
 	number := la.writeRecord(record)
-	t = la.state.tasks[t.ref]
+	t := la.state.tasks[api.TaskRef{Framework: record.Framework, Task: record.Task.ID}]
 	if t.revocable() {
 		la.pressure.watchPressure()
 	}
 	t.launchRecord = number
 	la.follow(number, handOverTask{t.launchID()})
 	la.executors.placeTask(t)
+}
+
+// verdict is in which state a launch ends that is not taken on, and why. Without a reason it is taken on.
+type verdict struct {
+	state  api.TaskState
+	reason api.Reason
+	why    string
+}
+
+// judgeLaunch says whether a launch can be taken on. Starts are the resources of the executor that comes with it.
+func (la *launches) judgeLaunch(t *task, starts api.Resources) verdict {
+	if err := t.launch.Task.Check(); err != nil {
+		return verdict{api.TaskError, api.ReasonTaskInvalid, err.Error()}
+	}
+	if why := la.refuseUser(t); why != "" {
+		return verdict{api.TaskError, api.ReasonTaskUnauthorized, why}
+	}
+	reason, why := la.findRefusal(t, starts)
+	return verdict{api.TaskDropped, reason, why}
 }
 
 // dropNameless drops a launch whose names are none: they become folders, and there is
@@ -101,19 +122,12 @@ func (la *launches) refuseUser(t *task) string {
 		strings.Join(la.config.TaskUsers, ", "))
 }
 
-// user is as whom the task asks to run. A framework's own executor and all of its tasks are one user's.
-func (t *task) user() string {
-	switch {
-	case t.launch.Task.Executor != nil:
-		return t.launch.Task.Executor.Command.User
-	case t.launch.Task.Command != nil:
-		return t.launch.Task.Command.User
-	}
-	return ""
-}
+// user is as whom the task asks to run.
+func (t *task) user() string { return t.launch.Task.RunsAs() }
 
 // findRefusal says why a launch can't be taken on; ReasonNone when it can.
-func (la *launches) findRefusal(t *task, own *api.Executor) (api.Reason, string) {
+func (la *launches) findRefusal(t *task, starts api.Resources) (api.Reason, string) {
+	own := t.launch.Task.Executor
 	f, e := la.state.frameworks[t.ref.Framework], la.state.executors[t.executor]
 	switch {
 	case f != nil && f.removed:
@@ -125,7 +139,7 @@ func (la *launches) findRefusal(t *task, own *api.Executor) (api.Reason, string)
 	case la.reports.unable() != "":
 		la.reports.tellUnable() // before the refusal: what it gives back is not to be offered
 		return la.reports.whyUnable(), la.reports.unable()
-	case own != nil && !own.Resources.IsZero() && t.launch.ExecutorResources.IsZero() && (e == nil || e.order != nil || e.ending()):
+	case own != nil && !own.Resources.IsZero() && starts.IsZero() && (e == nil || e.order != nil || e.ending()):
 		// The leader believed that it runs, so its resources are not accounted for.
 		return api.ReasonExecutorTerminated, "its executor ended while the launch was on its way"
 	}
@@ -136,10 +150,10 @@ func (la *launches) findRefusal(t *task, own *api.Executor) (api.Reason, string)
 // comes never again, as the same ID may be launched anew, and a copy would then tell of the
 // wrong launch. Should it be lost, the leader concludes the same from the task's absence (R8);
 // nothing is stored, so a full disk needs no room for it.
-func (la *launches) refuseLaunch(t *task, state api.TaskState, reason api.Reason, why string) {
-	status := la.statuses.newStatus(t, state, reason, why)
+func (la *launches) refuseLaunch(t *task, no verdict) {
+	status := la.statuses.newStatus(t, no.state, no.reason, no.why)
 	status.Number = 0
-	la.log("launch refused", field("task", t.ref.String()), field("why", reason.String()))
+	la.log("launch refused", field("task", t.ref.String()), field("why", no.reason.String()))
 	la.leader.tell(protocol.StatusUpdate{Status: status})
 }
 
@@ -186,19 +200,33 @@ func (la *launches) taskPrepared(w TaskPrepared) {
 	}
 }
 
-// handOverTask gives the task to its executor once both are ready. A second copy is
-// ignored there, so that a session may repeat what the one before may have lost.
+// handOverTask gives the task to its executor once both are ready, and with it those of its group, once all of them are
+// (R46). A second copy is ignored there, so that a session may repeat what the one before may have lost.
 func (la *launches) handOverTask(t *task) {
 	e := la.state.executors[t.executor]
-	wanted := !t.handed && !t.ended() && t.kill == nil
-	ready := la.disk.safe(t.launchRecord) && t.files == filesReady
-	if !wanted || !ready || e == nil || !e.listening() || e.order != nil {
+	if e == nil || !e.listening() || e.order != nil {
 		return
 	}
-	t.handed = true
-	la.emit(HandOver{Conn: e.conn, Task: t.ref, Launch: protocol.ExecutorLaunch{
-		Task: t.launch.Task, Sandbox: la.taskFolder(t.executor, t.ref.Task),
-	}})
+	together := la.state.together(t)
+	for _, one := range together {
+		if !one.handed && !one.ended() && !la.canStart(one) {
+			return
+		}
+	}
+	for _, one := range together {
+		if one.handed || one.ended() {
+			continue
+		}
+		one.handed = true
+		la.emit(HandOver{Conn: e.conn, Task: one.ref, Launch: protocol.ExecutorLaunch{
+			Task: one.launch.Task, Sandbox: la.taskFolder(one.executor, one.ref.Task),
+		}})
+	}
+}
+
+// canStart says whether all that a task needs before its start is there, and it is still to start.
+func (la *launches) canStart(t *task) bool {
+	return t.kill == nil && la.disk.safe(t.launchRecord) && t.files == filesReady
 }
 
 // keepFramework keeps the newest copy of a framework that has something here (R21).

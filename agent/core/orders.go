@@ -78,6 +78,8 @@ func (c *Core) obeyEvent(event protocol.AgentEvent) {
 	switch e := event.(type) {
 	case protocol.LaunchTask:
 		c.launches.launchTask(e)
+	case protocol.LaunchGroup:
+		c.launches.launchGroup(e)
 	case protocol.KillTask:
 		c.kills.killTask(e)
 	case protocol.AcknowledgeStatus:

@@ -105,12 +105,14 @@ type (
 		Receipt           string // of the leader; bytes (R40)
 		At                time.Time
 		Began             time.Time
+		Group             api.TaskGroupID // "" = it was launched by itself (R46)
 	}
 	// TaskKilled precedes every act of a kill (R12).
 	TaskKilled struct {
 		Task   api.TaskRef
 		Grace  time.Duration
 		Reason api.Reason
+		Why    string // more about the reason, for people
 	}
 	// TaskGroup is the process group of a task, when no status could carry it.
 	TaskGroup struct {

@@ -43,6 +43,9 @@ func (c *Core) resume() {
 		}
 		c.leaveFramework(id) // its copy may be all that was written of a launch
 	}
+	for _, id := range slices.Sorted(maps.Keys(c.state.groups)) {
+		c.kills.endGroupIfFailed(id) // the others may not be on their way to their ends
+	}
 	if c.state.identity.Draining {
 		c.killForDrain()
 	}

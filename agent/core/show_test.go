@@ -104,6 +104,8 @@ func showRecord(record Record) string {
 		return "status " + showStatus(r.Status)
 	case TaskLaunched:
 		return fmt.Sprintf("launched %s/%s number %d", r.Framework, r.Task.ID, r.Number)
+	case TaskKilled:
+		return strings.TrimSpace(fmt.Sprintf("killed %s within %s %s %s", r.Task, r.Grace, r.Reason, r.Why))
 	case ExecutorStarting:
 		return "starting " + showRun(r.Run)
 	case ExecutorStarted:

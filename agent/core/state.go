@@ -18,6 +18,7 @@ type state struct {
 	executors  map[api.ExecutorRef]*executor
 	stubs      []protocol.TaskStub // oldest end first; at most Config.StubsMax
 	stubbed    map[api.TaskRef]struct{}
+	groups     map[api.TaskGroupID][]*task // of tasks that were launched together, those that are there
 	volumes    map[api.VolumeID]api.Resource
 	runs       uint64 // the highest number of a run
 	launches   uint64 // how many were stepped; orders tasks
@@ -32,6 +33,7 @@ func newState() *state {
 		frameworks: map[api.FrameworkID]*framework{},
 		executors:  map[api.ExecutorRef]*executor{},
 		tasks:      map[api.TaskRef]*task{},
+		groups:     map[api.TaskGroupID][]*task{},
 		stubbed:    map[api.TaskRef]struct{}{},
 		volumes:    map[api.VolumeID]api.Resource{},
 		forgotten:  map[api.ExecutorRef]uint64{},
@@ -133,6 +135,7 @@ func (s *state) applyTask(record taskRecord) {
 		s.launches++
 		t.order = s.launches
 		s.tasks[t.ref] = t
+		s.joinGroup(t)
 		s.use(r.Framework, +1)
 	case TaskKilled:
 		if t := s.tasks[r.Task]; t != nil {
@@ -160,6 +163,7 @@ func (s *state) acknowledge(t *task, number uint64) {
 		return
 	}
 	delete(s.tasks, t.ref)
+	s.leaveGroup(t)
 	s.use(t.ref.Framework, -1)
 	s.addStub(protocol.TaskStub{
 		TaskRef: t.ref, Name: t.launch.Task.DisplayName(), Role: t.launch.Role, Status: t.latest, LaunchedAt: t.launch.At,

@@ -38,6 +38,9 @@ func (st *statuses) storeStatus(t *task, record TaskStatus) uint64 {
 		st.takeOffExecutor(t)
 	}
 	st.follow(number, tellStatus{t.launchID(), record.Status.Number, record.Status.State == api.TaskRunning})
+	if t.endedBadly() {
+		st.follow(number, endGroup{t.launchID()})
+	}
 	return number
 }
 

@@ -3,6 +3,7 @@ package core
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"maps"
 	"reflect"
 	"slices"
 	"strconv"
@@ -182,6 +183,7 @@ func (w *world) step(what Happening) {
 			w.react(effect)
 		}
 	}
+	w.groupsHold()
 	if w.react == nil {
 		w.restorable()
 	}
@@ -394,6 +396,8 @@ func (w *world) agentEvent(a transcript.Line, batch *protocol.AgentEvents) proto
 		return protocol.AgentPong{}
 	case "launch":
 		return w.launch(a)
+	case "group": // leader group TASK... number= [OPTIONS of-task=]: the options are those of one of them, or of all
+		return w.launchGroup(a)
 	case "kill":
 		return protocol.KillTask{TaskRef: w.ref(a.Word(0)), Grace: w.duration(a.Named["grace"]), Reason: api.ReasonKilledByFramework}
 	case "ack":
@@ -413,6 +417,23 @@ func (w *world) agentEvent(a transcript.Line, batch *protocol.AgentEvents) proto
 	}
 	w.t.Fatalf("the leader can't say %v", a)
 	return nil
+}
+
+func (w *world) launchGroup(a transcript.Line) protocol.AgentEvent {
+	var group protocol.LaunchGroup
+	for i, word := range a.Words {
+		one := transcript.Line{Words: []string{word}, Named: maps.Clone(a.Named)}
+		if only := a.Named["of-task"]; only != "" && only != word {
+			one.Named = map[string]string{}
+		}
+		launch := w.launch(one).(protocol.LaunchTask)
+		launch.Number = a.Number(w.t, "number") + uint64(i)
+		if i > 0 {
+			launch.ExecutorResources = api.Resources{} // the first one starts it
+		}
+		group.Tasks = append(group.Tasks, launch)
+	}
+	return group
 }
 
 func (w *world) launch(a transcript.Line) protocol.AgentEvent {
@@ -450,4 +471,22 @@ func (w *world) launch(a transcript.Line) protocol.AgentEvent {
 	task.MaxCompletionTime = w.duration(a.Named["longest"])
 	launch.Task = task
 	return launch
+}
+
+// groupsHold holds what a group promises once all is on disk: when one of it has ended badly, each of the others has
+// ended or is being killed (R46).
+func (w *world) groupsHold() {
+	if len(w.core.disk.waiting) > 0 {
+		return
+	}
+	for id, group := range w.core.state.groups { // order: irrelevant because any one is enough
+		if !slices.ContainsFunc(group, (*task).endedBadly) {
+			continue
+		}
+		for _, t := range group {
+			if !t.ended() && t.kill == nil {
+				w.t.Fatalf("one of %s has ended badly, and %s goes on", id, t.ref)
+			}
+		}
+	}
 }

@@ -69,6 +69,8 @@ func (a *afterlife) chance(random *rand.Rand, launches *int) {
 		a.tell(protocol.LaunchTask{
 			Framework: api.Framework{ID: framework, Name: "fw"}, Role: "default", Task: task, Resources: task.Resources, Number: uint64(*launches),
 		})
+	case n < 15:
+		a.tell(groupOf(framework, random, launches))
 	case n < 18 && len(a.core.state.tasks) > 0:
 		tasks := a.core.state.tasksInOrder()
 		a.tell(protocol.KillTask{TaskRef: tasks[random.IntN(len(tasks))].ref, Reason: api.ReasonKilledByFramework})
@@ -89,6 +91,22 @@ func (a *afterlife) chance(random *rand.Rand, launches *int) {
 	case len(a.queue) > 0:
 		a.next(random.IntN(len(a.queue)))
 	}
+}
+
+// groupOf launches two or three tasks as one group.
+func groupOf(framework api.FrameworkID, random *rand.Rand, launches *int) protocol.LaunchGroup {
+	var group protocol.LaunchGroup
+	for range 2 + random.IntN(2) {
+		*launches++
+		task := api.Task{ID: api.TaskID(fmt.Sprint("t", *launches)), Resources: api.Scalars(1, 32), Command: &api.Command{Shell: "true"}}
+		if random.IntN(4) == 0 {
+			task.Command.URIs = []api.URI{{Source: "/x"}}
+		}
+		group.Tasks = append(group.Tasks, protocol.LaunchTask{
+			Framework: api.Framework{ID: framework, Name: "fw"}, Role: "default", Task: task, Resources: task.Resources, Number: uint64(*launches),
+		})
+	}
+	return group
 }
 
 // next lets happen what one of those does who have something to say: each says it in order.

@@ -273,7 +273,9 @@ type RegisterAgent struct {
 	Nonce     string                 `protobuf:"bytes,4,opt,name=nonce,proto3" json:"nonce,omitempty"`
 	BootId    string                 `protobuf:"bytes,5,opt,name=boot_id,json=bootId,proto3" json:"boot_id,omitempty"`
 	// It keeps the receipts of launches, and shows them with its tasks.
-	Receipts      bool `protobuf:"varint,20,opt,name=receipts,proto3" json:"receipts,omitempty"`
+	Receipts bool `protobuf:"varint,20,opt,name=receipts,proto3" json:"receipts,omitempty"`
+	// It understands LaunchGroup. To others no group is sent.
+	Groups        bool `protobuf:"varint,21,opt,name=groups,proto3" json:"groups,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -350,6 +352,13 @@ func (x *RegisterAgent) GetReceipts() bool {
 	return false
 }
 
+func (x *RegisterAgent) GetGroups() bool {
+	if x != nil {
+		return x.Groups
+	}
+	return false
+}
+
 // ReregisterAgent opens a session of an agent that has an ID. It is a cut (R2): the
 // master answers AgentRegistered with the session's number, the agent adopts it and
 // then reports everything in pages of AgentReport; what belongs to an older session
@@ -363,7 +372,9 @@ type ReregisterAgent struct {
 	Nonce     string                 `protobuf:"bytes,5,opt,name=nonce,proto3" json:"nonce,omitempty"`
 	BootId    string                 `protobuf:"bytes,6,opt,name=boot_id,json=bootId,proto3" json:"boot_id,omitempty"`
 	// It keeps the receipts of launches, and shows them with its tasks. An agent that has said so once is held to it.
-	Receipts      bool `protobuf:"varint,20,opt,name=receipts,proto3" json:"receipts,omitempty"`
+	Receipts bool `protobuf:"varint,20,opt,name=receipts,proto3" json:"receipts,omitempty"`
+	// It understands LaunchGroup. To others no group is sent.
+	Groups        bool `protobuf:"varint,21,opt,name=groups,proto3" json:"groups,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -443,6 +454,13 @@ func (x *ReregisterAgent) GetBootId() string {
 func (x *ReregisterAgent) GetReceipts() bool {
 	if x != nil {
 		return x.Receipts
+	}
+	return false
+}
+
+func (x *ReregisterAgent) GetGroups() bool {
+	if x != nil {
+		return x.Groups
 	}
 	return false
 }
@@ -1440,6 +1458,7 @@ type AgentEvent struct {
 	//	*AgentEvent_DestroyVolume
 	//	*AgentEvent_Pong
 	//	*AgentEvent_Reported
+	//	*AgentEvent_LaunchGroup
 	Event         isAgentEvent_Event `protobuf_oneof:"event"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1599,6 +1618,15 @@ func (x *AgentEvent) GetReported() *Reported {
 	return nil
 }
 
+func (x *AgentEvent) GetLaunchGroup() *LaunchGroup {
+	if x != nil {
+		if x, ok := x.Event.(*AgentEvent_LaunchGroup); ok {
+			return x.LaunchGroup
+		}
+	}
+	return nil
+}
+
 type isAgentEvent_Event interface {
 	isAgentEvent_Event()
 }
@@ -1655,6 +1683,10 @@ type AgentEvent_Reported struct {
 	Reported *Reported `protobuf:"bytes,13,opt,name=reported,proto3,oneof"`
 }
 
+type AgentEvent_LaunchGroup struct {
+	LaunchGroup *LaunchGroup `protobuf:"bytes,14,opt,name=launch_group,json=launchGroup,proto3,oneof"`
+}
+
 func (*AgentEvent_Registered) isAgentEvent_Event() {}
 
 func (*AgentEvent_Launch) isAgentEvent_Event() {}
@@ -1680,6 +1712,8 @@ func (*AgentEvent_DestroyVolume) isAgentEvent_Event() {}
 func (*AgentEvent_Pong) isAgentEvent_Event() {}
 
 func (*AgentEvent_Reported) isAgentEvent_Event() {}
+
+func (*AgentEvent_LaunchGroup) isAgentEvent_Event() {}
 
 // AgentRegistered opens the session.
 type AgentRegistered struct {
@@ -1903,6 +1937,54 @@ func (x *LaunchTask) GetReceipt() []byte {
 	return nil
 }
 
+// LaunchGroup starts tasks of one framework as one group: all of them or none (R46). When one of them is refused, as it
+// would be by itself, the others are refused with DROPPED (TASK_GROUP_FAILED). When one has ended other than FINISHED,
+// the agent kills the others. A second copy does nothing.
+type LaunchGroup struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// In the order in which they start. The first one alone names the framework, which is that of all.
+	Tasks         []*LaunchTask `protobuf:"bytes,1,rep,name=tasks,proto3" json:"tasks,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LaunchGroup) Reset() {
+	*x = LaunchGroup{}
+	mi := &file_api_v1_agent_proto_msgTypes[22]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LaunchGroup) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LaunchGroup) ProtoMessage() {}
+
+func (x *LaunchGroup) ProtoReflect() protoreflect.Message {
+	mi := &file_api_v1_agent_proto_msgTypes[22]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LaunchGroup.ProtoReflect.Descriptor instead.
+func (*LaunchGroup) Descriptor() ([]byte, []int) {
+	return file_api_v1_agent_proto_rawDescGZIP(), []int{22}
+}
+
+func (x *LaunchGroup) GetTasks() []*LaunchTask {
+	if x != nil {
+		return x.Tasks
+	}
+	return nil
+}
+
 // KillTask ends a task. The agent stores it and answers KillTaken, each time that it comes
 // (R12). Absent grace: the task's own. A further one that ends the task sooner shortens the
 // grace; none lengthens it, and the first one's reason stays.
@@ -1918,7 +2000,7 @@ type KillTask struct {
 
 func (x *KillTask) Reset() {
 	*x = KillTask{}
-	mi := &file_api_v1_agent_proto_msgTypes[22]
+	mi := &file_api_v1_agent_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1930,7 +2012,7 @@ func (x *KillTask) String() string {
 func (*KillTask) ProtoMessage() {}
 
 func (x *KillTask) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_agent_proto_msgTypes[22]
+	mi := &file_api_v1_agent_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1943,7 +2025,7 @@ func (x *KillTask) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KillTask.ProtoReflect.Descriptor instead.
 func (*KillTask) Descriptor() ([]byte, []int) {
-	return file_api_v1_agent_proto_rawDescGZIP(), []int{22}
+	return file_api_v1_agent_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *KillTask) GetFrameworkId() string {
@@ -1986,7 +2068,7 @@ type AcknowledgeStatus struct {
 
 func (x *AcknowledgeStatus) Reset() {
 	*x = AcknowledgeStatus{}
-	mi := &file_api_v1_agent_proto_msgTypes[23]
+	mi := &file_api_v1_agent_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1998,7 +2080,7 @@ func (x *AcknowledgeStatus) String() string {
 func (*AcknowledgeStatus) ProtoMessage() {}
 
 func (x *AcknowledgeStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_agent_proto_msgTypes[23]
+	mi := &file_api_v1_agent_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2011,7 +2093,7 @@ func (x *AcknowledgeStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AcknowledgeStatus.ProtoReflect.Descriptor instead.
 func (*AcknowledgeStatus) Descriptor() ([]byte, []int) {
-	return file_api_v1_agent_proto_rawDescGZIP(), []int{23}
+	return file_api_v1_agent_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *AcknowledgeStatus) GetFrameworkId() string {
@@ -2046,7 +2128,7 @@ type ShutdownAgentExecutor struct {
 
 func (x *ShutdownAgentExecutor) Reset() {
 	*x = ShutdownAgentExecutor{}
-	mi := &file_api_v1_agent_proto_msgTypes[24]
+	mi := &file_api_v1_agent_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2058,7 +2140,7 @@ func (x *ShutdownAgentExecutor) String() string {
 func (*ShutdownAgentExecutor) ProtoMessage() {}
 
 func (x *ShutdownAgentExecutor) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_agent_proto_msgTypes[24]
+	mi := &file_api_v1_agent_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2071,7 +2153,7 @@ func (x *ShutdownAgentExecutor) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShutdownAgentExecutor.ProtoReflect.Descriptor instead.
 func (*ShutdownAgentExecutor) Descriptor() ([]byte, []int) {
-	return file_api_v1_agent_proto_rawDescGZIP(), []int{24}
+	return file_api_v1_agent_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *ShutdownAgentExecutor) GetFrameworkId() string {
@@ -2101,7 +2183,7 @@ type MessageToExecutor struct {
 
 func (x *MessageToExecutor) Reset() {
 	*x = MessageToExecutor{}
-	mi := &file_api_v1_agent_proto_msgTypes[25]
+	mi := &file_api_v1_agent_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2113,7 +2195,7 @@ func (x *MessageToExecutor) String() string {
 func (*MessageToExecutor) ProtoMessage() {}
 
 func (x *MessageToExecutor) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_agent_proto_msgTypes[25]
+	mi := &file_api_v1_agent_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2126,7 +2208,7 @@ func (x *MessageToExecutor) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MessageToExecutor.ProtoReflect.Descriptor instead.
 func (*MessageToExecutor) Descriptor() ([]byte, []int) {
-	return file_api_v1_agent_proto_rawDescGZIP(), []int{25}
+	return file_api_v1_agent_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *MessageToExecutor) GetFrameworkId() string {
@@ -2161,7 +2243,7 @@ type RemoveFramework struct {
 
 func (x *RemoveFramework) Reset() {
 	*x = RemoveFramework{}
-	mi := &file_api_v1_agent_proto_msgTypes[26]
+	mi := &file_api_v1_agent_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2173,7 +2255,7 @@ func (x *RemoveFramework) String() string {
 func (*RemoveFramework) ProtoMessage() {}
 
 func (x *RemoveFramework) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_agent_proto_msgTypes[26]
+	mi := &file_api_v1_agent_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2186,7 +2268,7 @@ func (x *RemoveFramework) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveFramework.ProtoReflect.Descriptor instead.
 func (*RemoveFramework) Descriptor() ([]byte, []int) {
-	return file_api_v1_agent_proto_rawDescGZIP(), []int{26}
+	return file_api_v1_agent_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *RemoveFramework) GetFrameworkId() string {
@@ -2207,7 +2289,7 @@ type Drain struct {
 
 func (x *Drain) Reset() {
 	*x = Drain{}
-	mi := &file_api_v1_agent_proto_msgTypes[27]
+	mi := &file_api_v1_agent_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2219,7 +2301,7 @@ func (x *Drain) String() string {
 func (*Drain) ProtoMessage() {}
 
 func (x *Drain) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_agent_proto_msgTypes[27]
+	mi := &file_api_v1_agent_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2232,7 +2314,7 @@ func (x *Drain) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Drain.ProtoReflect.Descriptor instead.
 func (*Drain) Descriptor() ([]byte, []int) {
-	return file_api_v1_agent_proto_rawDescGZIP(), []int{27}
+	return file_api_v1_agent_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *Drain) GetOn() bool {
@@ -2261,7 +2343,7 @@ type AgentGone struct {
 
 func (x *AgentGone) Reset() {
 	*x = AgentGone{}
-	mi := &file_api_v1_agent_proto_msgTypes[28]
+	mi := &file_api_v1_agent_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2273,7 +2355,7 @@ func (x *AgentGone) String() string {
 func (*AgentGone) ProtoMessage() {}
 
 func (x *AgentGone) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_agent_proto_msgTypes[28]
+	mi := &file_api_v1_agent_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2286,7 +2368,7 @@ func (x *AgentGone) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AgentGone.ProtoReflect.Descriptor instead.
 func (*AgentGone) Descriptor() ([]byte, []int) {
-	return file_api_v1_agent_proto_rawDescGZIP(), []int{28}
+	return file_api_v1_agent_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *AgentGone) GetWhy() string {
@@ -2306,7 +2388,7 @@ type CreateVolume struct {
 
 func (x *CreateVolume) Reset() {
 	*x = CreateVolume{}
-	mi := &file_api_v1_agent_proto_msgTypes[29]
+	mi := &file_api_v1_agent_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2318,7 +2400,7 @@ func (x *CreateVolume) String() string {
 func (*CreateVolume) ProtoMessage() {}
 
 func (x *CreateVolume) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_agent_proto_msgTypes[29]
+	mi := &file_api_v1_agent_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2331,7 +2413,7 @@ func (x *CreateVolume) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateVolume.ProtoReflect.Descriptor instead.
 func (*CreateVolume) Descriptor() ([]byte, []int) {
-	return file_api_v1_agent_proto_rawDescGZIP(), []int{29}
+	return file_api_v1_agent_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *CreateVolume) GetVolume() *Resource {
@@ -2351,7 +2433,7 @@ type DestroyVolume struct {
 
 func (x *DestroyVolume) Reset() {
 	*x = DestroyVolume{}
-	mi := &file_api_v1_agent_proto_msgTypes[30]
+	mi := &file_api_v1_agent_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2363,7 +2445,7 @@ func (x *DestroyVolume) String() string {
 func (*DestroyVolume) ProtoMessage() {}
 
 func (x *DestroyVolume) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_agent_proto_msgTypes[30]
+	mi := &file_api_v1_agent_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2376,7 +2458,7 @@ func (x *DestroyVolume) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DestroyVolume.ProtoReflect.Descriptor instead.
 func (*DestroyVolume) Descriptor() ([]byte, []int) {
-	return file_api_v1_agent_proto_rawDescGZIP(), []int{30}
+	return file_api_v1_agent_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *DestroyVolume) GetVolume() string {
@@ -2401,7 +2483,7 @@ type AgentPong struct {
 
 func (x *AgentPong) Reset() {
 	*x = AgentPong{}
-	mi := &file_api_v1_agent_proto_msgTypes[31]
+	mi := &file_api_v1_agent_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2413,7 +2495,7 @@ func (x *AgentPong) String() string {
 func (*AgentPong) ProtoMessage() {}
 
 func (x *AgentPong) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_agent_proto_msgTypes[31]
+	mi := &file_api_v1_agent_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2426,7 +2508,7 @@ func (x *AgentPong) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AgentPong.ProtoReflect.Descriptor instead.
 func (*AgentPong) Descriptor() ([]byte, []int) {
-	return file_api_v1_agent_proto_rawDescGZIP(), []int{31}
+	return file_api_v1_agent_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *AgentPong) GetMasters() []string {
@@ -2465,7 +2547,7 @@ const file_api_v1_agent_proto_rawDesc = "" +
 	"kill_taken\x18\b \x01(\v2\x14.tender.v1.KillTakenH\x00R\tkillTaken\x128\n" +
 	"\vvolume_done\x18\t \x01(\v2\x15.tender.v1.VolumeDoneH\x00R\n" +
 	"volumeDoneB\x06\n" +
-	"\x04call\"\xbb\x01\n" +
+	"\x04call\"\xd3\x01\n" +
 	"\rRegisterAgent\x12\x1d\n" +
 	"\n" +
 	"cluster_id\x18\x01 \x01(\tR\tclusterId\x12\x18\n" +
@@ -2473,7 +2555,8 @@ const file_api_v1_agent_proto_rawDesc = "" +
 	"\x05agent\x18\x03 \x01(\v2\x10.tender.v1.AgentR\x05agent\x12\x14\n" +
 	"\x05nonce\x18\x04 \x01(\tR\x05nonce\x12\x17\n" +
 	"\aboot_id\x18\x05 \x01(\tR\x06bootId\x12\x1a\n" +
-	"\breceipts\x18\x14 \x01(\bR\breceipts\"\xe2\x01\n" +
+	"\breceipts\x18\x14 \x01(\bR\breceipts\x12\x16\n" +
+	"\x06groups\x18\x15 \x01(\bR\x06groups\"\xfa\x01\n" +
 	"\x0fReregisterAgent\x12\x1d\n" +
 	"\n" +
 	"cluster_id\x18\x01 \x01(\tR\tclusterId\x12#\n" +
@@ -2482,7 +2565,8 @@ const file_api_v1_agent_proto_rawDesc = "" +
 	"\x05agent\x18\x04 \x01(\v2\x10.tender.v1.AgentR\x05agent\x12\x14\n" +
 	"\x05nonce\x18\x05 \x01(\tR\x05nonce\x12\x17\n" +
 	"\aboot_id\x18\x06 \x01(\tR\x06bootId\x12\x1a\n" +
-	"\breceipts\x18\x14 \x01(\bR\breceipts\"\x87\x03\n" +
+	"\breceipts\x18\x14 \x01(\bR\breceipts\x12\x16\n" +
+	"\x06groups\x18\x15 \x01(\bR\x06groups\"\x87\x03\n" +
 	"\vAgentReport\x12\x18\n" +
 	"\asession\x18\x01 \x01(\x04R\asession\x12-\n" +
 	"\x05tasks\x18\x02 \x03(\v2\x17.tender.v1.ReportedTaskR\x05tasks\x129\n" +
@@ -2560,7 +2644,7 @@ const file_api_v1_agent_proto_rawDesc = "" +
 	"\vAgentEvents\x12#\n" +
 	"\x04term\x18\x01 \x01(\v2\x0f.tender.v1.TermR\x04term\x12\x18\n" +
 	"\asession\x18\x02 \x01(\x04R\asession\x12-\n" +
-	"\x06events\x18\x03 \x03(\v2\x15.tender.v1.AgentEventR\x06events\"\xfd\x05\n" +
+	"\x06events\x18\x03 \x03(\v2\x15.tender.v1.AgentEventR\x06events\"\xba\x06\n" +
 	"\n" +
 	"AgentEvent\x12<\n" +
 	"\n" +
@@ -2578,7 +2662,8 @@ const file_api_v1_agent_proto_rawDesc = "" +
 	" \x01(\v2\x17.tender.v1.CreateVolumeH\x00R\fcreateVolume\x12A\n" +
 	"\x0edestroy_volume\x18\v \x01(\v2\x18.tender.v1.DestroyVolumeH\x00R\rdestroyVolume\x12*\n" +
 	"\x04pong\x18\f \x01(\v2\x14.tender.v1.AgentPongH\x00R\x04pong\x121\n" +
-	"\breported\x18\r \x01(\v2\x13.tender.v1.ReportedH\x00R\breportedB\a\n" +
+	"\breported\x18\r \x01(\v2\x13.tender.v1.ReportedH\x00R\breported\x12;\n" +
+	"\flaunch_group\x18\x0e \x01(\v2\x16.tender.v1.LaunchGroupH\x00R\vlaunchGroupB\a\n" +
 	"\x05event\"\xf3\x01\n" +
 	"\x0fAgentRegistered\x12\x1d\n" +
 	"\n" +
@@ -2598,7 +2683,9 @@ const file_api_v1_agent_proto_rawDesc = "" +
 	"\x12executor_resources\x18\x05 \x03(\v2\x13.tender.v1.ResourceR\x11executorResources\x12\x16\n" +
 	"\x06number\x18\x06 \x01(\x04R\x06number\x122\n" +
 	"\tframework\x18\a \x01(\v2\x14.tender.v1.FrameworkR\tframework\x12\x18\n" +
-	"\areceipt\x18\x14 \x01(\fR\areceipt\"\xa2\x01\n" +
+	"\areceipt\x18\x14 \x01(\fR\areceipt\":\n" +
+	"\vLaunchGroup\x12+\n" +
+	"\x05tasks\x18\x01 \x03(\v2\x15.tender.v1.LaunchTaskR\x05tasks\"\xa2\x01\n" +
 	"\bKillTask\x12!\n" +
 	"\fframework_id\x18\x01 \x01(\tR\vframeworkId\x12\x17\n" +
 	"\atask_id\x18\x02 \x01(\tR\x06taskId\x12/\n" +
@@ -2646,7 +2733,7 @@ func file_api_v1_agent_proto_rawDescGZIP() []byte {
 	return file_api_v1_agent_proto_rawDescData
 }
 
-var file_api_v1_agent_proto_msgTypes = make([]protoimpl.MessageInfo, 32)
+var file_api_v1_agent_proto_msgTypes = make([]protoimpl.MessageInfo, 33)
 var file_api_v1_agent_proto_goTypes = []any{
 	(*AgentCalls)(nil),            // 0: tender.v1.AgentCalls
 	(*AgentCall)(nil),             // 1: tender.v1.AgentCall
@@ -2670,27 +2757,28 @@ var file_api_v1_agent_proto_goTypes = []any{
 	(*AgentRegistered)(nil),       // 19: tender.v1.AgentRegistered
 	(*Reported)(nil),              // 20: tender.v1.Reported
 	(*LaunchTask)(nil),            // 21: tender.v1.LaunchTask
-	(*KillTask)(nil),              // 22: tender.v1.KillTask
-	(*AcknowledgeStatus)(nil),     // 23: tender.v1.AcknowledgeStatus
-	(*ShutdownAgentExecutor)(nil), // 24: tender.v1.ShutdownAgentExecutor
-	(*MessageToExecutor)(nil),     // 25: tender.v1.MessageToExecutor
-	(*RemoveFramework)(nil),       // 26: tender.v1.RemoveFramework
-	(*Drain)(nil),                 // 27: tender.v1.Drain
-	(*AgentGone)(nil),             // 28: tender.v1.AgentGone
-	(*CreateVolume)(nil),          // 29: tender.v1.CreateVolume
-	(*DestroyVolume)(nil),         // 30: tender.v1.DestroyVolume
-	(*AgentPong)(nil),             // 31: tender.v1.AgentPong
-	(*Status)(nil),                // 32: tender.v1.Status
-	(*Agent)(nil),                 // 33: tender.v1.Agent
-	(*Term)(nil),                  // 34: tender.v1.Term
-	(*Resource)(nil),              // 35: tender.v1.Resource
-	(*Task)(nil),                  // 36: tender.v1.Task
-	(*timestamppb.Timestamp)(nil), // 37: google.protobuf.Timestamp
-	(*Executor)(nil),              // 38: tender.v1.Executor
-	(*Framework)(nil),             // 39: tender.v1.Framework
-	(*Usage)(nil),                 // 40: tender.v1.Usage
-	(*durationpb.Duration)(nil),   // 41: google.protobuf.Duration
-	(Reason)(0),                   // 42: tender.v1.Reason
+	(*LaunchGroup)(nil),           // 22: tender.v1.LaunchGroup
+	(*KillTask)(nil),              // 23: tender.v1.KillTask
+	(*AcknowledgeStatus)(nil),     // 24: tender.v1.AcknowledgeStatus
+	(*ShutdownAgentExecutor)(nil), // 25: tender.v1.ShutdownAgentExecutor
+	(*MessageToExecutor)(nil),     // 26: tender.v1.MessageToExecutor
+	(*RemoveFramework)(nil),       // 27: tender.v1.RemoveFramework
+	(*Drain)(nil),                 // 28: tender.v1.Drain
+	(*AgentGone)(nil),             // 29: tender.v1.AgentGone
+	(*CreateVolume)(nil),          // 30: tender.v1.CreateVolume
+	(*DestroyVolume)(nil),         // 31: tender.v1.DestroyVolume
+	(*AgentPong)(nil),             // 32: tender.v1.AgentPong
+	(*Status)(nil),                // 33: tender.v1.Status
+	(*Agent)(nil),                 // 34: tender.v1.Agent
+	(*Term)(nil),                  // 35: tender.v1.Term
+	(*Resource)(nil),              // 36: tender.v1.Resource
+	(*Task)(nil),                  // 37: tender.v1.Task
+	(*timestamppb.Timestamp)(nil), // 38: google.protobuf.Timestamp
+	(*Executor)(nil),              // 39: tender.v1.Executor
+	(*Framework)(nil),             // 40: tender.v1.Framework
+	(*Usage)(nil),                 // 41: tender.v1.Usage
+	(*durationpb.Duration)(nil),   // 42: google.protobuf.Duration
+	(Reason)(0),                   // 43: tender.v1.Reason
 }
 var file_api_v1_agent_proto_depIdxs = []int32{
 	1,  // 0: tender.v1.AgentCalls.calls:type_name -> tender.v1.AgentCall
@@ -2698,69 +2786,71 @@ var file_api_v1_agent_proto_depIdxs = []int32{
 	3,  // 2: tender.v1.AgentCall.reregister:type_name -> tender.v1.ReregisterAgent
 	4,  // 3: tender.v1.AgentCall.report:type_name -> tender.v1.AgentReport
 	9,  // 4: tender.v1.AgentCall.heartbeat:type_name -> tender.v1.AgentHeartbeat
-	32, // 5: tender.v1.AgentCall.status:type_name -> tender.v1.Status
+	33, // 5: tender.v1.AgentCall.status:type_name -> tender.v1.Status
 	13, // 6: tender.v1.AgentCall.executor_ended:type_name -> tender.v1.ExecutorEnded
 	14, // 7: tender.v1.AgentCall.message:type_name -> tender.v1.MessageFromExecutor
 	15, // 8: tender.v1.AgentCall.kill_taken:type_name -> tender.v1.KillTaken
 	16, // 9: tender.v1.AgentCall.volume_done:type_name -> tender.v1.VolumeDone
-	33, // 10: tender.v1.RegisterAgent.agent:type_name -> tender.v1.Agent
-	34, // 11: tender.v1.ReregisterAgent.term:type_name -> tender.v1.Term
-	33, // 12: tender.v1.ReregisterAgent.agent:type_name -> tender.v1.Agent
+	34, // 10: tender.v1.RegisterAgent.agent:type_name -> tender.v1.Agent
+	35, // 11: tender.v1.ReregisterAgent.term:type_name -> tender.v1.Term
+	34, // 12: tender.v1.ReregisterAgent.agent:type_name -> tender.v1.Agent
 	5,  // 13: tender.v1.AgentReport.tasks:type_name -> tender.v1.ReportedTask
 	6,  // 14: tender.v1.AgentReport.executors:type_name -> tender.v1.ReportedExecutor
 	7,  // 15: tender.v1.AgentReport.frameworks:type_name -> tender.v1.ReportedFramework
 	8,  // 16: tender.v1.AgentReport.stubs:type_name -> tender.v1.TaskStub
-	35, // 17: tender.v1.AgentReport.volumes:type_name -> tender.v1.Resource
+	36, // 17: tender.v1.AgentReport.volumes:type_name -> tender.v1.Resource
 	10, // 18: tender.v1.AgentReport.usage:type_name -> tender.v1.UsageReport
-	36, // 19: tender.v1.ReportedTask.task:type_name -> tender.v1.Task
-	35, // 20: tender.v1.ReportedTask.resources:type_name -> tender.v1.Resource
-	32, // 21: tender.v1.ReportedTask.status:type_name -> tender.v1.Status
-	34, // 22: tender.v1.ReportedTask.launch_term:type_name -> tender.v1.Term
-	37, // 23: tender.v1.ReportedTask.launched_at:type_name -> google.protobuf.Timestamp
-	38, // 24: tender.v1.ReportedExecutor.executor:type_name -> tender.v1.Executor
-	35, // 25: tender.v1.ReportedExecutor.resources:type_name -> tender.v1.Resource
-	39, // 26: tender.v1.ReportedFramework.framework:type_name -> tender.v1.Framework
-	32, // 27: tender.v1.TaskStub.status:type_name -> tender.v1.Status
-	37, // 28: tender.v1.TaskStub.launched_at:type_name -> google.protobuf.Timestamp
+	37, // 19: tender.v1.ReportedTask.task:type_name -> tender.v1.Task
+	36, // 20: tender.v1.ReportedTask.resources:type_name -> tender.v1.Resource
+	33, // 21: tender.v1.ReportedTask.status:type_name -> tender.v1.Status
+	35, // 22: tender.v1.ReportedTask.launch_term:type_name -> tender.v1.Term
+	38, // 23: tender.v1.ReportedTask.launched_at:type_name -> google.protobuf.Timestamp
+	39, // 24: tender.v1.ReportedExecutor.executor:type_name -> tender.v1.Executor
+	36, // 25: tender.v1.ReportedExecutor.resources:type_name -> tender.v1.Resource
+	40, // 26: tender.v1.ReportedFramework.framework:type_name -> tender.v1.Framework
+	33, // 27: tender.v1.TaskStub.status:type_name -> tender.v1.Status
+	38, // 28: tender.v1.TaskStub.launched_at:type_name -> google.protobuf.Timestamp
 	10, // 29: tender.v1.AgentHeartbeat.usage:type_name -> tender.v1.UsageReport
-	40, // 30: tender.v1.UsageReport.total:type_name -> tender.v1.Usage
+	41, // 30: tender.v1.UsageReport.total:type_name -> tender.v1.Usage
 	11, // 31: tender.v1.UsageReport.executors:type_name -> tender.v1.ExecutorUsage
 	12, // 32: tender.v1.UsageReport.tasks:type_name -> tender.v1.TaskUsage
-	40, // 33: tender.v1.ExecutorUsage.usage:type_name -> tender.v1.Usage
-	40, // 34: tender.v1.TaskUsage.usage:type_name -> tender.v1.Usage
-	34, // 35: tender.v1.AgentEvents.term:type_name -> tender.v1.Term
+	41, // 33: tender.v1.ExecutorUsage.usage:type_name -> tender.v1.Usage
+	41, // 34: tender.v1.TaskUsage.usage:type_name -> tender.v1.Usage
+	35, // 35: tender.v1.AgentEvents.term:type_name -> tender.v1.Term
 	18, // 36: tender.v1.AgentEvents.events:type_name -> tender.v1.AgentEvent
 	19, // 37: tender.v1.AgentEvent.registered:type_name -> tender.v1.AgentRegistered
 	21, // 38: tender.v1.AgentEvent.launch:type_name -> tender.v1.LaunchTask
-	22, // 39: tender.v1.AgentEvent.kill:type_name -> tender.v1.KillTask
-	23, // 40: tender.v1.AgentEvent.acknowledge:type_name -> tender.v1.AcknowledgeStatus
-	24, // 41: tender.v1.AgentEvent.shutdown_executor:type_name -> tender.v1.ShutdownAgentExecutor
-	25, // 42: tender.v1.AgentEvent.message:type_name -> tender.v1.MessageToExecutor
-	26, // 43: tender.v1.AgentEvent.remove_framework:type_name -> tender.v1.RemoveFramework
-	27, // 44: tender.v1.AgentEvent.drain:type_name -> tender.v1.Drain
-	28, // 45: tender.v1.AgentEvent.gone:type_name -> tender.v1.AgentGone
-	29, // 46: tender.v1.AgentEvent.create_volume:type_name -> tender.v1.CreateVolume
-	30, // 47: tender.v1.AgentEvent.destroy_volume:type_name -> tender.v1.DestroyVolume
-	31, // 48: tender.v1.AgentEvent.pong:type_name -> tender.v1.AgentPong
+	23, // 39: tender.v1.AgentEvent.kill:type_name -> tender.v1.KillTask
+	24, // 40: tender.v1.AgentEvent.acknowledge:type_name -> tender.v1.AcknowledgeStatus
+	25, // 41: tender.v1.AgentEvent.shutdown_executor:type_name -> tender.v1.ShutdownAgentExecutor
+	26, // 42: tender.v1.AgentEvent.message:type_name -> tender.v1.MessageToExecutor
+	27, // 43: tender.v1.AgentEvent.remove_framework:type_name -> tender.v1.RemoveFramework
+	28, // 44: tender.v1.AgentEvent.drain:type_name -> tender.v1.Drain
+	29, // 45: tender.v1.AgentEvent.gone:type_name -> tender.v1.AgentGone
+	30, // 46: tender.v1.AgentEvent.create_volume:type_name -> tender.v1.CreateVolume
+	31, // 47: tender.v1.AgentEvent.destroy_volume:type_name -> tender.v1.DestroyVolume
+	32, // 48: tender.v1.AgentEvent.pong:type_name -> tender.v1.AgentPong
 	20, // 49: tender.v1.AgentEvent.reported:type_name -> tender.v1.Reported
-	41, // 50: tender.v1.AgentRegistered.heartbeat_interval:type_name -> google.protobuf.Duration
-	41, // 51: tender.v1.AgentRegistered.session_timeout:type_name -> google.protobuf.Duration
-	36, // 52: tender.v1.LaunchTask.task:type_name -> tender.v1.Task
-	35, // 53: tender.v1.LaunchTask.resources:type_name -> tender.v1.Resource
-	35, // 54: tender.v1.LaunchTask.executor_resources:type_name -> tender.v1.Resource
-	39, // 55: tender.v1.LaunchTask.framework:type_name -> tender.v1.Framework
-	41, // 56: tender.v1.KillTask.grace:type_name -> google.protobuf.Duration
-	42, // 57: tender.v1.KillTask.reason:type_name -> tender.v1.Reason
-	41, // 58: tender.v1.Drain.grace:type_name -> google.protobuf.Duration
-	35, // 59: tender.v1.CreateVolume.volume:type_name -> tender.v1.Resource
-	41, // 60: tender.v1.AgentPong.return_within:type_name -> google.protobuf.Duration
-	0,  // 61: tender.v1.AgentService.Session:input_type -> tender.v1.AgentCalls
-	17, // 62: tender.v1.AgentService.Session:output_type -> tender.v1.AgentEvents
-	62, // [62:63] is the sub-list for method output_type
-	61, // [61:62] is the sub-list for method input_type
-	61, // [61:61] is the sub-list for extension type_name
-	61, // [61:61] is the sub-list for extension extendee
-	0,  // [0:61] is the sub-list for field type_name
+	22, // 50: tender.v1.AgentEvent.launch_group:type_name -> tender.v1.LaunchGroup
+	42, // 51: tender.v1.AgentRegistered.heartbeat_interval:type_name -> google.protobuf.Duration
+	42, // 52: tender.v1.AgentRegistered.session_timeout:type_name -> google.protobuf.Duration
+	37, // 53: tender.v1.LaunchTask.task:type_name -> tender.v1.Task
+	36, // 54: tender.v1.LaunchTask.resources:type_name -> tender.v1.Resource
+	36, // 55: tender.v1.LaunchTask.executor_resources:type_name -> tender.v1.Resource
+	40, // 56: tender.v1.LaunchTask.framework:type_name -> tender.v1.Framework
+	21, // 57: tender.v1.LaunchGroup.tasks:type_name -> tender.v1.LaunchTask
+	42, // 58: tender.v1.KillTask.grace:type_name -> google.protobuf.Duration
+	43, // 59: tender.v1.KillTask.reason:type_name -> tender.v1.Reason
+	42, // 60: tender.v1.Drain.grace:type_name -> google.protobuf.Duration
+	36, // 61: tender.v1.CreateVolume.volume:type_name -> tender.v1.Resource
+	42, // 62: tender.v1.AgentPong.return_within:type_name -> google.protobuf.Duration
+	0,  // 63: tender.v1.AgentService.Session:input_type -> tender.v1.AgentCalls
+	17, // 64: tender.v1.AgentService.Session:output_type -> tender.v1.AgentEvents
+	64, // [64:65] is the sub-list for method output_type
+	63, // [63:64] is the sub-list for method input_type
+	63, // [63:63] is the sub-list for extension type_name
+	63, // [63:63] is the sub-list for extension extendee
+	0,  // [0:63] is the sub-list for field type_name
 }
 
 func init() { file_api_v1_agent_proto_init() }
@@ -2794,6 +2884,7 @@ func file_api_v1_agent_proto_init() {
 		(*AgentEvent_DestroyVolume)(nil),
 		(*AgentEvent_Pong)(nil),
 		(*AgentEvent_Reported)(nil),
+		(*AgentEvent_LaunchGroup)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -2801,7 +2892,7 @@ func file_api_v1_agent_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_api_v1_agent_proto_rawDesc), len(file_api_v1_agent_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   32,
+			NumMessages:   33,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

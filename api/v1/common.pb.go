@@ -202,7 +202,7 @@ const (
 	Reason_TASK_DUPLICATE                Reason = 25
 	Reason_RECONCILIATION                Reason = 26
 	Reason_AGENT_REREGISTERED            Reason = 27
-	Reason_TASK_GROUP_FAILED             Reason = 28 // reserved
+	Reason_TASK_GROUP_FAILED             Reason = 28
 )
 
 // Enum value maps for Reason.

@@ -33,6 +33,9 @@ const (
 	OperationKind_UNRESERVE                  OperationKind = 3
 	OperationKind_CREATE_VOLUME              OperationKind = 4
 	OperationKind_DESTROY_VOLUME             OperationKind = 5
+	// Starts all its tasks on the agent, or none of them. Then they are one group: when one of them ends other than
+	// FINISHED, the others are killed (TASK_GROUP_FAILED). All have the same executor and the same user.
+	OperationKind_LAUNCH_GROUP OperationKind = 6
 )
 
 // Enum value maps for OperationKind.
@@ -44,6 +47,7 @@ var (
 		3: "UNRESERVE",
 		4: "CREATE_VOLUME",
 		5: "DESTROY_VOLUME",
+		6: "LAUNCH_GROUP",
 	}
 	OperationKind_value = map[string]int32{
 		"OPERATION_KIND_UNSPECIFIED": 0,
@@ -52,6 +56,7 @@ var (
 		"UNRESERVE":                  3,
 		"CREATE_VOLUME":              4,
 		"DESTROY_VOLUME":             5,
+		"LAUNCH_GROUP":               6,
 	}
 )
 
@@ -3308,7 +3313,7 @@ const file_api_v1_scheduler_proto_rawDesc = "" +
 	"\x03why\x18\x02 \x01(\tR\x03why\"+\n" +
 	"\x0fMasterHeartbeat\x12\x18\n" +
 	"\amasters\x18\x01 \x03(\tR\amasters\"\t\n" +
-	"\aSettled*~\n" +
+	"\aSettled*\x90\x01\n" +
 	"\rOperationKind\x12\x1e\n" +
 	"\x1aOPERATION_KIND_UNSPECIFIED\x10\x00\x12\n" +
 	"\n" +
@@ -3316,7 +3321,8 @@ const file_api_v1_scheduler_proto_rawDesc = "" +
 	"\aRESERVE\x10\x02\x12\r\n" +
 	"\tUNRESERVE\x10\x03\x12\x11\n" +
 	"\rCREATE_VOLUME\x10\x04\x12\x12\n" +
-	"\x0eDESTROY_VOLUME\x10\x052X\n" +
+	"\x0eDESTROY_VOLUME\x10\x05\x12\x10\n" +
+	"\fLAUNCH_GROUP\x10\x062X\n" +
 	"\x10SchedulerService\x12D\n" +
 	"\aSession\x12\x19.tender.v1.SchedulerCalls\x1a\x1a.tender.v1.SchedulerEvents(\x010\x01B)Z'github.com/tenderhq/tender/api/v1;apiv1b\x06proto3"
 

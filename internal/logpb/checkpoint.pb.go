@@ -893,7 +893,9 @@ type TaskLaunched struct {
 	// When a task that has a longest time was RUNNING first. Absent: not yet, or it has none.
 	Began *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=began,proto3" json:"began,omitempty"`
 	// Of the leader, as it came. Versions before it keep none.
-	Receipt       []byte `protobuf:"bytes,20,opt,name=receipt,proto3" json:"receipt,omitempty"`
+	Receipt []byte `protobuf:"bytes,20,opt,name=receipt,proto3" json:"receipt,omitempty"`
+	// The group of tasks with which it was launched. Versions before it know no groups: the task goes on by itself.
+	Group         string `protobuf:"bytes,21,opt,name=group,proto3" json:"group,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -998,12 +1000,21 @@ func (x *TaskLaunched) GetReceipt() []byte {
 	return nil
 }
 
+func (x *TaskLaunched) GetGroup() string {
+	if x != nil {
+		return x.Group
+	}
+	return ""
+}
+
 // TaskKilled precedes every act of a kill.
 type TaskKilled struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Task          *TaskRef               `protobuf:"bytes,1,opt,name=task,proto3" json:"task,omitempty"`
-	Grace         *durationpb.Duration   `protobuf:"bytes,2,opt,name=grace,proto3" json:"grace,omitempty"`
-	Reason        v1.Reason              `protobuf:"varint,3,opt,name=reason,proto3,enum=tender.v1.Reason" json:"reason,omitempty"`
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Task   *TaskRef               `protobuf:"bytes,1,opt,name=task,proto3" json:"task,omitempty"`
+	Grace  *durationpb.Duration   `protobuf:"bytes,2,opt,name=grace,proto3" json:"grace,omitempty"`
+	Reason v1.Reason              `protobuf:"varint,3,opt,name=reason,proto3,enum=tender.v1.Reason" json:"reason,omitempty"`
+	// More about the reason, for the status in which the task ends.
+	Why           string `protobuf:"bytes,4,opt,name=why,proto3" json:"why,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1057,6 +1068,13 @@ func (x *TaskKilled) GetReason() v1.Reason {
 		return x.Reason
 	}
 	return v1.Reason(0)
+}
+
+func (x *TaskKilled) GetWhy() string {
+	if x != nil {
+		return x.Why
+	}
+	return ""
 }
 
 // TaskGroup is a task's process group.
@@ -1298,7 +1316,7 @@ const file_internal_logpb_checkpoint_proto_rawDesc = "" +
 	"\x03run\x18\x01 \x01(\v2\x1a.tender.log.v1.ExecutorRunR\x03run\x12\x12\n" +
 	"\x04kill\x18\x02 \x01(\bR\x04kill\x12)\n" +
 	"\x06reason\x18\x03 \x01(\x0e2\x11.tender.v1.ReasonR\x06reason\x12\x10\n" +
-	"\x03why\x18\x04 \x01(\tR\x03why\"\x96\x03\n" +
+	"\x03why\x18\x04 \x01(\tR\x03why\"\xac\x03\n" +
 	"\fTaskLaunched\x12#\n" +
 	"\x04task\x18\x01 \x01(\v2\x0f.tender.v1.TaskR\x04task\x12!\n" +
 	"\fframework_id\x18\x02 \x01(\tR\vframeworkId\x12\x12\n" +
@@ -1309,12 +1327,14 @@ const file_internal_logpb_checkpoint_proto_rawDesc = "" +
 	"\x06number\x18\a \x01(\x04R\x06number\x12*\n" +
 	"\x02at\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\x02at\x120\n" +
 	"\x05began\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\x05began\x12\x18\n" +
-	"\areceipt\x18\x14 \x01(\fR\areceipt\"\x94\x01\n" +
+	"\areceipt\x18\x14 \x01(\fR\areceipt\x12\x14\n" +
+	"\x05group\x18\x15 \x01(\tR\x05group\"\xa6\x01\n" +
 	"\n" +
 	"TaskKilled\x12*\n" +
 	"\x04task\x18\x01 \x01(\v2\x16.tender.log.v1.TaskRefR\x04task\x12/\n" +
 	"\x05grace\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\x05grace\x12)\n" +
-	"\x06reason\x18\x03 \x01(\x0e2\x11.tender.v1.ReasonR\x06reason\"e\n" +
+	"\x06reason\x18\x03 \x01(\x0e2\x11.tender.v1.ReasonR\x06reason\x12\x10\n" +
+	"\x03why\x18\x04 \x01(\tR\x03why\"e\n" +
 	"\tTaskGroup\x12*\n" +
 	"\x04task\x18\x01 \x01(\v2\x16.tender.log.v1.TaskRefR\x04task\x12,\n" +
 	"\x05group\x18\x02 \x01(\v2\x16.tender.log.v1.ProcessR\x05group\"\x8e\x01\n" +

@@ -20,6 +20,7 @@ type (
 		Nonce    api.Nonce
 		BootID   string
 		Receipts bool // it keeps those of launches
+		Groups   bool // it understands LaunchGroup
 	}
 	ReregisterAgent struct {
 		Cluster api.ClusterID
@@ -30,6 +31,7 @@ type (
 		BootID  string
 		// Receipts says that it keeps those of launches; one that has said so once is held to it (R40).
 		Receipts bool
+		Groups   bool // it understands LaunchGroup
 	}
 	AgentReport struct {
 		Session    uint64
@@ -135,7 +137,9 @@ type (
 		Number            uint64        // of the launch within the term
 		Receipt           string        // of the leader; bytes. Empty: the cluster has none (R40)
 	}
-	KillTask struct {
+	// LaunchGroup has at least one launch; all of one framework (R46).
+	LaunchGroup struct{ Tasks []LaunchTask }
+	KillTask    struct {
 		api.TaskRef
 		Grace  time.Duration // 0 = the task's own
 		Reason api.Reason
@@ -166,6 +170,7 @@ type (
 func (AgentRegistered) agentEvent()       {}
 func (Reported) agentEvent()              {}
 func (LaunchTask) agentEvent()            {}
+func (LaunchGroup) agentEvent()           {}
 func (KillTask) agentEvent()              {}
 func (AcknowledgeStatus) agentEvent()     {}
 func (ShutdownAgentExecutor) agentEvent() {}

@@ -29,6 +29,12 @@ func AgentEventBytes(event AgentEvent) int {
 	case LaunchTask:
 		// The framework is one value that all of its launches share.
 		return TaskBytes(&event.Task) + event.Resources.Bytes() + event.ExecutorResources.Bytes()
+	case LaunchGroup:
+		bytes := itemBytes
+		for i := range event.Tasks {
+			bytes += AgentEventBytes(event.Tasks[i])
+		}
+		return bytes
 	case MessageToExecutor:
 		return itemBytes + len(event.Data)
 	default: // of no size to speak of

@@ -41,6 +41,19 @@ func countDown(shapes []api.Shape, task *api.Task, taken api.Resources, suits fu
 	return at
 }
 
+// Counted are the tasks as which an operation counts for a demand: those that it launches, or for a group one that asks
+// for all that they ask for together.
+func Counted(operation *api.Operation) []api.Task {
+	if operation.Kind != api.OpLaunchGroup || len(operation.Tasks) == 0 {
+		return operation.Tasks
+	}
+	whole := operation.Tasks[0]
+	for i := range operation.Tasks[1:] {
+		whole.Resources = whole.Resources.Plus(operation.Tasks[1+i].Resources)
+	}
+	return []api.Task{whole}
+}
+
 // Wanted are the shapes of which any is left. Never nil: none at all means that nothing is wanted.
 func Wanted(shapes []api.Shape) []api.Shape {
 	return slices.DeleteFunc(append([]api.Shape{}, shapes...), func(s api.Shape) bool { return s.Count < 1 })

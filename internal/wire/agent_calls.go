@@ -47,11 +47,11 @@ func agentCallToProto(call protocol.AgentCall) *apiv1.AgentCall {
 	case protocol.RegisterAgent:
 		m.Call = &apiv1.AgentCall_Register{Register: &apiv1.RegisterAgent{
 			ClusterId: clean(call.Cluster), Version: clean(call.Version), Agent: AgentToProto(call.Agent),
-			Nonce: clean(call.Nonce), BootId: clean(call.BootID), Receipts: call.Receipts}}
+			Nonce: clean(call.Nonce), BootId: clean(call.BootID), Receipts: call.Receipts, Groups: call.Groups}}
 	case protocol.ReregisterAgent:
 		m.Call = &apiv1.AgentCall_Reregister{Reregister: &apiv1.ReregisterAgent{
 			ClusterId: clean(call.Cluster), Term: TermToProto(call.Term), Version: clean(call.Version),
-			Agent: AgentToProto(call.Agent), Nonce: clean(call.Nonce), BootId: clean(call.BootID), Receipts: call.Receipts}}
+			Agent: AgentToProto(call.Agent), Nonce: clean(call.Nonce), BootId: clean(call.BootID), Receipts: call.Receipts, Groups: call.Groups}}
 	case protocol.AgentReport:
 		m.Call = &apiv1.AgentCall_Report{Report: reportToProto(call)}
 	case protocol.AgentHeartbeat:
@@ -117,6 +117,7 @@ func (c *checker) register(m *apiv1.RegisterAgent) protocol.RegisterAgent {
 		BootID:  c.text("boot ID", m.GetBootId()),
 
 		Receipts: m.GetReceipts(),
+		Groups:   m.GetGroups(),
 	}
 }
 
@@ -133,5 +134,6 @@ func (c *checker) reregister(m *apiv1.ReregisterAgent) protocol.ReregisterAgent 
 		BootID:  c.text("boot ID", m.GetBootId()),
 
 		Receipts: m.GetReceipts(),
+		Groups:   m.GetGroups(),
 	}
 }

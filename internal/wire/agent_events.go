@@ -45,6 +45,8 @@ func agentEventToProto(event protocol.AgentEvent) *apiv1.AgentEvent {
 		m.Event = &apiv1.AgentEvent_Reported{Reported: &apiv1.Reported{}}
 	case protocol.LaunchTask:
 		m.Event = &apiv1.AgentEvent_Launch{Launch: LaunchToProto(event)}
+	case protocol.LaunchGroup:
+		m.Event = &apiv1.AgentEvent_LaunchGroup{LaunchGroup: groupToProto(event)}
 	case protocol.KillTask:
 		m.Event = &apiv1.AgentEvent_Kill{Kill: &apiv1.KillTask{
 			FrameworkId: clean(event.Framework), TaskId: clean(event.Task), Grace: DurationToProto(event.Grace),
@@ -88,6 +90,8 @@ func agentEventFromProto(m *apiv1.AgentEvent) protocol.AgentEvent {
 		return protocol.Reported{}
 	case *apiv1.AgentEvent_Launch:
 		return LaunchFromProto(event.Launch)
+	case *apiv1.AgentEvent_LaunchGroup:
+		return groupFromProto(event.LaunchGroup)
 	case *apiv1.AgentEvent_Kill:
 		one := event.Kill
 		return protocol.KillTask{TaskRef: c.taskRef(one.GetFrameworkId(), one.GetTaskId()),
@@ -147,4 +151,25 @@ func LaunchFromProto(m *apiv1.LaunchTask) protocol.LaunchTask {
 		launch.Framework.ID = api.FrameworkID(m.GetFrameworkId())
 	}
 	return launch
+}
+
+// groupToProto names the framework once: it is that of all launches of the group.
+func groupToProto(group protocol.LaunchGroup) *apiv1.LaunchGroup {
+	m := &apiv1.LaunchGroup{Tasks: make([]*apiv1.LaunchTask, len(group.Tasks))}
+	for i, launch := range group.Tasks {
+		if i > 0 {
+			launch.Framework = api.Framework{ID: launch.Framework.ID}
+		}
+		m.Tasks[i] = LaunchToProto(launch)
+	}
+	return m
+}
+
+func groupFromProto(m *apiv1.LaunchGroup) protocol.LaunchGroup {
+	group := protocol.LaunchGroup{Tasks: make([]protocol.LaunchTask, len(m.GetTasks()))}
+	for i, launch := range m.GetTasks() {
+		group.Tasks[i] = LaunchFromProto(launch)
+		group.Tasks[i].Framework = group.Tasks[0].Framework
+	}
+	return group
 }

@@ -272,9 +272,9 @@ func (g gen) inverseOffer() api.InverseOffer {
 }
 
 func (g gen) operation() api.Operation {
-	operation := api.Operation{ID: api.OperationID(g.maybeID()), Kind: api.OperationKind(1 + g.n(4))}
+	operation := api.Operation{ID: api.OperationID(g.maybeID()), Kind: api.OperationKind(1 + g.n(5))}
 	switch operation.Kind {
-	case api.OpLaunch:
+	case api.OpLaunch, api.OpLaunchGroup:
 		operation.Tasks = some(g, 3, g.task, nil)
 	case api.OpCreate, api.OpDestroy:
 		operation.Volume, operation.Size = api.VolumeID(g.id()), g.amount()
@@ -398,11 +398,11 @@ func (g gen) agentCalls() []func() protocol.AgentCall {
 	return []func() protocol.AgentCall{
 		func() protocol.AgentCall {
 			return protocol.RegisterAgent{Cluster: api.ClusterID(g.maybeID()), Version: g.text(), Agent: g.agent(),
-				Nonce: api.Nonce(g.id()), BootID: g.text(), Receipts: g.bool()}
+				Nonce: api.Nonce(g.id()), BootID: g.text(), Receipts: g.bool(), Groups: g.bool()}
 		},
 		func() protocol.AgentCall {
 			return protocol.ReregisterAgent{Cluster: api.ClusterID(g.id()), Term: g.term(), Version: g.text(), Agent: g.agent(),
-				Nonce: api.Nonce(g.maybeID()), BootID: g.text(), Receipts: g.bool()}
+				Nonce: api.Nonce(g.maybeID()), BootID: g.text(), Receipts: g.bool(), Groups: g.bool()}
 		},
 		func() protocol.AgentCall { return g.report(3) },
 		func() protocol.AgentCall { return protocol.AgentHeartbeat{Usage: g.usageReport(), Unable: g.text()} },
@@ -446,6 +446,20 @@ func (g gen) report(limit int) protocol.AgentReport {
 	return report
 }
 
+func (g gen) launch() protocol.LaunchTask {
+	return protocol.LaunchTask{Task: g.task(), Framework: g.framework(), Role: g.role(), Resources: g.resources(),
+		ExecutorResources: g.resources(), Number: g.number(), Receipt: g.receipt()}
+}
+
+// group is one of launches of one framework.
+func (g gen) group() protocol.LaunchGroup {
+	group := protocol.LaunchGroup{Tasks: []protocol.LaunchTask{g.launch(), g.launch(), g.launch()}}
+	for i := range group.Tasks {
+		group.Tasks[i].Framework = group.Tasks[0].Framework
+	}
+	return group
+}
+
 func (g gen) agentEvents() []func() protocol.AgentEvent {
 	return []func() protocol.AgentEvent{
 		func() protocol.AgentEvent {
@@ -453,10 +467,8 @@ func (g gen) agentEvents() []func() protocol.AgentEvent {
 				SessionTimeout: g.duration(), Masters: g.ids(3)}
 		},
 		func() protocol.AgentEvent { return protocol.Reported{} },
-		func() protocol.AgentEvent {
-			return protocol.LaunchTask{Task: g.task(), Framework: g.framework(), Role: g.role(), Resources: g.resources(),
-				ExecutorResources: g.resources(), Number: g.number(), Receipt: g.receipt()}
-		},
+		func() protocol.AgentEvent { return g.launch() },
+		func() protocol.AgentEvent { return g.group() },
 		func() protocol.AgentEvent {
 			return protocol.KillTask{TaskRef: g.taskRef(), Grace: g.duration(), Reason: g.reason()}
 		},

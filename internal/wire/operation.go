@@ -38,7 +38,7 @@ func (c *checker) operation(m *apiv1.Operation) api.Operation {
 		}
 	}
 	switch m.GetKind() {
-	case apiv1.OperationKind_LAUNCH, apiv1.OperationKind_RESERVE, apiv1.OperationKind_UNRESERVE:
+	case apiv1.OperationKind_LAUNCH, apiv1.OperationKind_LAUNCH_GROUP, apiv1.OperationKind_RESERVE, apiv1.OperationKind_UNRESERVE:
 	case apiv1.OperationKind_CREATE_VOLUME:
 		if operation.Volume == "" || operation.Size == 0 {
 			c.fail("creating a volume needs its ID and its size")

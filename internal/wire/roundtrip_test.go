@@ -209,7 +209,7 @@ func TestEnumsHaveTheNumbersOfTheProtos(t *testing.T) {
 	kinds := map[api.OperationKind]apiv1.OperationKind{
 		api.OpLaunch: apiv1.OperationKind_LAUNCH, api.OpReserve: apiv1.OperationKind_RESERVE,
 		api.OpUnreserve: apiv1.OperationKind_UNRESERVE, api.OpCreate: apiv1.OperationKind_CREATE_VOLUME,
-		api.OpDestroy: apiv1.OperationKind_DESTROY_VOLUME,
+		api.OpDestroy: apiv1.OperationKind_DESTROY_VOLUME, api.OpLaunchGroup: apiv1.OperationKind_LAUNCH_GROUP,
 	}
 	if len(kinds) != len(apiv1.OperationKind_name)-1 {
 		t.Error("kinds of operations differ in number")

@@ -12,15 +12,18 @@ import (
 
 // acceptLine reads: accept f1 offer-1-1 t1=cpus:1;mem:32 t2=cpus:2 exec=e1/cpus:0.5 op=launch1
 // and, for parts of one answer: more=yes after=2 (the number of a call, or the last); named=http names the
-// first port of each task, and tier=front is a label.
+// first port of each task, and tier=front is a label. group=yes launches them as one group.
 func (w *world) acceptLine(f *fakeFramework, args transcript.Line) {
 	var operations []api.Operation
 	for _, text := range args.Words[2:] { // such as reserve:cpus:1;mem:32 or create:v1:100
 		operations = append(operations, operationOf(text))
 	}
 	operation := api.Operation{Kind: api.OpLaunch, ID: api.OperationID(args.Named["op"])}
+	if args.Named["group"] == "yes" {
+		operation.Kind = api.OpLaunchGroup
+	}
 	for _, name := range sortedNames(args.Named) {
-		if slices.Contains([]string{"refuse", "exec", "op", "more", "after", "named", "tier", "user"}, name) {
+		if slices.Contains([]string{"refuse", "exec", "op", "more", "after", "named", "tier", "user", "group"}, name) {
 			continue
 		}
 		operation.Tasks = append(operation.Tasks, taskOf(name, args))

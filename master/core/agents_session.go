@@ -23,6 +23,7 @@ type agentStream struct {
 	link      *link      // its stream; nil while it has none
 	session   uint64     // of that stream (R2)
 	successor *successor // from another boot or host; nil: none
+	groups    bool       // it understands launches of groups (R46)
 	boot      string     // boot ID and host of that stream (R7)
 	host      string
 	seen      time.Time     // its last sign of life
@@ -42,6 +43,7 @@ type greeting struct {
 	first   bool // RegisterAgent: an agent without an ID
 	version string
 	keeps   bool // receipts of launches (R40)
+	groups  bool // it understands launches of groups (R46)
 }
 
 func (r *agents) agentOpened(event AgentOpened) {
@@ -50,9 +52,9 @@ func (r *agents) agentOpened(event AgentOpened) {
 	var g greeting
 	switch first := event.First.(type) {
 	case protocol.RegisterAgent:
-		g = greeting{first.Cluster, api.Term{}, first.Agent, first.Nonce, first.BootID, true, first.Version, first.Receipts}
+		g = greeting{first.Cluster, api.Term{}, first.Agent, first.Nonce, first.BootID, true, first.Version, first.Receipts, first.Groups}
 	case protocol.ReregisterAgent:
-		g = greeting{first.Cluster, first.Term, first.Agent, first.Nonce, first.BootID, false, first.Version, first.Receipts}
+		g = greeting{first.Cluster, first.Term, first.Agent, first.Nonce, first.BootID, false, first.Version, first.Receipts, first.Groups}
 	default:
 		r.refuseAgent(l, "", api.Invalid, errors.New("the first call must be Register or Reregister"))
 		return
@@ -171,7 +173,7 @@ func (r *agents) openAgent(l *link, a *agent, g greeting) {
 	}
 	r.opened++
 	l.agent, a.link, a.session = a, l, r.opened
-	a.boot, a.host = g.boot, g.agent.Hostname
+	a.boot, a.host, a.groups = g.boot, g.agent.Hostname, g.groups
 	a.open()
 	a.seen, a.report, a.refused = r.now, &report{}, ""
 	r.deadlines.set(a.clock, r.now.Add(r.config.SessionTimeout))

@@ -54,7 +54,7 @@ func (r *remembered) forget(id api.OperationID) {
 func (r *results) note(kind api.OperationKind, result protocol.OperationResult) {
 	r.done.forget(result.ID)
 	r.other.forget(result.ID)
-	if kind != api.OpLaunch && result.Err == nil {
+	if !kind.Launches() && result.Err == nil {
 		r.done.add(result)
 		return
 	}

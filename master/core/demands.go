@@ -128,10 +128,11 @@ func (r *demands) countDown(x *acceptance) {
 	fw := x.session.framework
 	shapes := slices.Clone(fw.demand[x.role])
 	counted := false
-	for _, operation := range x.operations {
-		for i := range operation.Tasks {
-			suits := func(shape *api.Shape) bool { return r.suits(shape, x) }
-			counted = protocol.CountDown(shapes, &operation.Tasks[i], suits) >= 0 || counted
+	suits := func(shape *api.Shape) bool { return r.suits(shape, x) }
+	for i := range x.operations {
+		tasks := protocol.Counted(&x.operations[i])
+		for j := range tasks {
+			counted = protocol.CountDown(shapes, &tasks[j], suits) >= 0 || counted
 		}
 	}
 	if counted {

@@ -210,6 +210,11 @@ func (w *world) toAgent(effect core.ToAgent) {
 		a.reported = true
 	case protocol.LaunchTask:
 		w.taken(a, event)
+	case protocol.LaunchGroup:
+		w.say("%s <- a group of %d:", a.name, len(event.Tasks))
+		for _, launch := range event.Tasks {
+			w.taken(a, launch)
+		}
 	case protocol.KillTask:
 		if t := a.tasks[event.TaskRef]; t != nil {
 			t.kill = true

@@ -80,7 +80,7 @@ func (r *operations) reserve(x *acceptance) {
 	after := newConversion(x.agent, x.role, x.held, saw)
 	x.faults = make([]*api.Error, len(x.operations))
 	for i, operation := range x.operations {
-		if operation.Kind == api.OpLaunch {
+		if operation.Kind.Launches() {
 			continue
 		}
 		if err := after.apply(operation); err != nil {
@@ -112,7 +112,7 @@ func (r *operations) reserveAnswered(x *acceptance, result registry.Result) {
 func (x *acceptance) feasible() []api.OperationID {
 	var done []api.OperationID
 	for i, operation := range x.operations {
-		if operation.ID != "" && operation.Kind != api.OpLaunch && x.faults[i] == nil {
+		if operation.ID != "" && !operation.Kind.Launches() && x.faults[i] == nil {
 			done = append(done, operation.ID)
 		}
 	}
@@ -148,7 +148,7 @@ func (r *operations) reserved(x *acceptance, result registry.Result) {
 	x.session.framework.results.stopWait(x.operations)
 	maps.DeleteFunc(x.session.waits, func(_ api.TaskID, other *acceptance) bool { return other == x })
 	for i, operation := range x.operations {
-		if result.Err != nil && operation.Kind != api.OpLaunch && x.faults[i] == nil {
+		if result.Err != nil && !operation.Kind.Launches() && x.faults[i] == nil {
 			x.faults[i] = api.E("offer."+operation.Kind.String(), result.Err.Kind, operation.ID, result.Err.Err)
 		}
 	}
@@ -177,7 +177,7 @@ func (r *operations) reserved(x *acceptance, result registry.Result) {
 func (r *operations) reservedForNobody(x *acceptance) {
 	did := view.Decision{Why: "the framework or the agent was lost before the quorum agreed"}
 	for i, operation := range x.operations {
-		if operation.Kind == api.OpLaunch {
+		if operation.Kind.Launches() {
 			did.Refused += len(operation.Tasks)
 			r.launchedOnNothing(x, operation)
 			continue

@@ -50,7 +50,7 @@ func (x *acceptance) claim(resources api.Resources) allocator.Claim {
 // accept answers offers with operations. One stale offer refuses it whole (R3).
 func (r *operations) accept(s *session, number uint64, call protocol.Accept) {
 	offers, err := r.offersOf(s, call.Offers, call.After)
-	reserves := slices.ContainsFunc(call.Operations, func(operation api.Operation) bool { return operation.Kind != api.OpLaunch })
+	reserves := slices.ContainsFunc(call.Operations, func(operation api.Operation) bool { return !operation.Kind.Launches() })
 	if err == nil && reserves && (call.More || call.After > 0) {
 		err = api.E("offer.accept", api.Invalid, call.Offers[0], errors.New("a part of an answer can only launch; reserve with an answer of its own"))
 	}
@@ -122,11 +122,9 @@ func (r *operations) runOperations(x *acceptance) {
 	did := x.did
 	for i, operation := range x.operations {
 		switch {
-		case operation.Kind == api.OpLaunch:
+		case operation.Kind.Launches():
 			before := r.launched
-			for _, task := range operation.Tasks {
-				r.launch(x, task)
-			}
+			r.launchAll(x, operation)
 			started := int(r.launched - before)
 			did.Launched += started
 			did.Refused += len(operation.Tasks) - started
@@ -153,6 +151,17 @@ func (r *operations) runOperations(x *acceptance) {
 		r.offers.giveBack(x.claim(x.left))
 	}
 	r.offers.filter(x.claim(x.left), x.filter)
+}
+
+// launchAll starts the tasks of an operation, each by itself or all as one group.
+func (r *operations) launchAll(x *acceptance, operation api.Operation) {
+	if operation.Kind == api.OpLaunchGroup {
+		r.launchGroup(x, operation.Tasks)
+		return
+	}
+	for _, task := range operation.Tasks {
+		r.launch(x, task)
+	}
 }
 
 // keepOpen leaves what a part of an answer has not used in the first of its offers, for the

@@ -26,8 +26,9 @@ type launchPlan struct {
 	left     api.Resources
 }
 
-// planLaunch judges a task against what is left of the offers.
-func (r *operations) planLaunch(x *acceptance, wish api.Task) (launchPlan, *fault) {
+// planLaunch judges a task against what is left of the offers. First is the first task of its group, if that stands
+// before it: nil for others.
+func (r *operations) planLaunch(x *acceptance, wish api.Task, first *api.Task) (launchPlan, *fault) {
 	if f := r.agentFault(x.agent); f != nil {
 		return launchPlan{}, f
 	}
@@ -51,7 +52,7 @@ func (r *operations) planLaunch(x *acceptance, wish api.Task) (launchPlan, *faul
 		}
 		return launchPlan{}, &fault{api.TaskError, api.ReasonTaskDuplicate, fmt.Sprintf(why, wish.ID, agent)}
 	}
-	return r.carve(x, wish)
+	return r.carve(x, wish, first)
 }
 
 // userFault: the scheduler's principal may not run tasks as the users that the task asks for.
@@ -87,8 +88,9 @@ func (r *operations) agentFault(a *agent) *fault {
 	return nil
 }
 
-// carve takes the task's resources, and its executor's when that one is not there yet.
-func (r *operations) carve(x *acceptance, wish api.Task) (launchPlan, *fault) {
+// carve takes the task's resources, and its executor's when that one is not there yet: the first task of a group brings
+// it along for the others.
+func (r *operations) carve(x *acceptance, wish api.Task, first *api.Task) (launchPlan, *fault) {
 	plan := launchPlan{starts: true}
 	var executor api.Resources
 	running := x.session.framework.executors[executorKey{x.agent.id, wish.ExecutorID()}]
@@ -96,7 +98,10 @@ func (r *operations) carve(x *acceptance, wish api.Task) (launchPlan, *fault) {
 	case running != nil && wish.Executor != nil && !sameExecutor(running.info, *wish.Executor):
 		return plan, &fault{api.TaskDropped, api.ReasonInvalidOffers, fmt.Sprintf("executor %s runs on agent %s by another description; "+
 			"launch elsewhere, or here when that one has ended, or give the new one an ID of its own", running.ref.Executor, x.agent.id)}
-	case running != nil:
+	case first != nil && wish.Executor != nil && !sameExecutor(*first.Executor, *wish.Executor):
+		return plan, invalid("the group's tasks %s and %s describe executor %s differently; a group has one executor",
+			first.ID, wish.ID, wish.Executor.ID)
+	case running != nil || first != nil:
 		plan.starts = false
 	case wish.Executor != nil:
 		executor = wish.Executor.Resources
@@ -108,7 +113,7 @@ func (r *operations) carve(x *acceptance, wish api.Task) (launchPlan, *fault) {
 	if plan.executor, plan.left, ok = plan.left.Carve(executor); !ok {
 		return plan, invalid("the task and its executor ask for %v and %v, but of the offers only %v is left", wish.Resources, executor, x.left)
 	}
-	if f := messageFault(x.session.framework.info, plan); f != nil {
+	if f := messageFault(x.session.framework.info, api.TaskBytesMax, plan); f != nil {
 		return plan, f
 	}
 	if counts(wish.Resources, plan.task) || counts(executor, plan.executor) {
@@ -118,10 +123,15 @@ func (r *operations) carve(x *acceptance, wish api.Task) (launchPlan, *fault) {
 }
 
 // messageFault: the launch fits no message (R4, R34). It carries the whole framework, of which
-// an older master may have let in more than is kept today. Only this task ends for that.
-func messageFault(info api.Framework, plan launchPlan) *fault {
-	const beside = 4096 // the term, numbers, the role
-	if api.TaskBytesMax+info.Bytes()+plan.task.Bytes()+plan.executor.Bytes()+beside <= api.MessageBytesMax {
+// an older master may have let in more than is kept today. Only these tasks end for that, which have
+// so many bytes at most.
+func messageFault(info api.Framework, tasks int, plans ...launchPlan) *fault {
+	const beside, each = 4096, 1024 // the term; numbers, the role, the receipt
+	bytes := tasks + info.Bytes() + beside
+	for i := range plans {
+		bytes += plans[i].task.Bytes() + plans[i].executor.Bytes() + each
+	}
+	if bytes <= api.MessageBytesMax {
 		return nil
 	}
 	return &fault{api.TaskDropped, api.ReasonTaskInvalid, fmt.Sprintf(

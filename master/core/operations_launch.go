@@ -1,6 +1,7 @@
 package core
 
 import (
+	"fmt"
 	"strconv"
 
 	"github.com/tenderhq/tender/api"
@@ -9,12 +10,26 @@ import (
 
 // launch starts one task of an accept, or ends it with a reason; the others go on.
 func (r *operations) launch(x *acceptance, wish api.Task) {
-	fw := x.session.framework
-	plan, fault := r.planLaunch(x, wish)
+	plan, fault := r.planLaunch(x, wish, nil)
 	if fault != nil {
 		r.refuseTask(x, wish, fault)
 		return
 	}
+	launch := r.bookLaunch(x, wish, plan)
+	r.tellAgent(x.agent, launch)
+	r.logLaunch(x, launch)
+}
+
+func (r *operations) logLaunch(x *acceptance, launch protocol.LaunchTask) {
+	if r.config.Debug {
+		ref := api.TaskRef{Framework: launch.Framework.ID, Task: launch.Task.ID}
+		r.debug("task launched", field("task", ref.String()), field("agent", x.agent.id), field("resources", launch.Resources.String()))
+	}
+}
+
+// bookLaunch makes the task of a launch that nothing speaks against, and returns what its agent is to be told.
+func (r *operations) bookLaunch(x *acceptance, wish api.Task, plan launchPlan) protocol.LaunchTask {
+	fw := x.session.framework
 	fw.placed.Count(wish.Placement)
 	wish.Placement = api.Placement{}
 	x.left = plan.left
@@ -40,7 +55,7 @@ func (r *operations) launch(x *acceptance, wish api.Task) {
 	if plan.starts {
 		r.startExecutor(x, t, plan.executor)
 	}
-	r.tellAgent(x.agent, protocol.LaunchTask{
+	return protocol.LaunchTask{
 		Task:              wish,
 		Framework:         fw.info,
 		Role:              x.role,
@@ -48,9 +63,6 @@ func (r *operations) launch(x *acceptance, wish api.Task) {
 		ExecutorResources: plan.executor,
 		Number:            t.launch.number,
 		Receipt:           r.receiptOf(t.ref, x.agent.id, t.launch),
-	})
-	if r.config.Debug {
-		r.debug("task launched", field("task", t.ref.String()), field("agent", x.agent.id), field("resources", plan.task.String()))
 	}
 }
 
@@ -98,4 +110,67 @@ func (r *operations) refuseTask(x *acceptance, wish api.Task, fault *fault) {
 	}
 	r.tasks.tellStatus(fw, api.Status{Framework: fw.id, Task: wish.ID, Agent: x.agent.id, Executor: wish.ExecutorID(),
 		State: fault.state, Reason: fault.reason, Message: fault.message, Source: api.MoverMaster, At: r.now})
+}
+
+// launchGroup starts the tasks of an operation as one group, or none of them (R46). Each is judged against what those
+// before it have left; nothing is booked before all have passed.
+func (r *operations) launchGroup(x *acceptance, tasks []api.Task) {
+	offered := x.left
+	plans, culprit, fault := r.planGroup(x, tasks)
+	x.left = offered
+	if fault != nil {
+		r.refuseGroup(x, tasks, culprit, fault)
+		return
+	}
+	group := protocol.LaunchGroup{Tasks: make([]protocol.LaunchTask, len(tasks))}
+	for i, task := range tasks {
+		group.Tasks[i] = r.bookLaunch(x, task, plans[i])
+	}
+	r.tellAgent(x.agent, group)
+	for _, launch := range group.Tasks {
+		r.logLaunch(x, launch)
+	}
+}
+
+// wholeGroup is no task's place: the fault is that of the group.
+const wholeGroup = -1
+
+// planGroup judges the tasks one after the other, and says which of them can't be started, and why.
+func (r *operations) planGroup(x *acceptance, tasks []api.Task) (plans []launchPlan, culprit int, _ *fault) {
+	if x.agent.alive() && !x.agent.groups {
+		why := fmt.Sprintf("agent %s is of a version that starts no groups of tasks; upgrade it", x.agent.id)
+		return nil, wholeGroup, &fault{api.TaskDropped, api.ReasonTaskGroupFailed, why}
+	}
+	if err := api.CheckTaskGroup(tasks); err != nil { // as the agent judges it, by the same function
+		return nil, wholeGroup, invalid("%v", err)
+	}
+	var first *api.Task
+	for i, task := range tasks {
+		plan, f := r.planLaunch(x, task, first)
+		if f != nil {
+			return nil, i, f
+		}
+		plans, x.left, first = append(plans, plan), plan.left, &tasks[0]
+	}
+	if f := messageFault(x.session.framework.info, api.GroupBytesMax, plans...); f != nil {
+		return nil, wholeGroup, f
+	}
+	return plans, 0, nil
+}
+
+// refuseGroup ends the tasks of a group of which one can't be started: that one for its fault, the others for it.
+func (r *operations) refuseGroup(x *acceptance, tasks []api.Task, culprit int, f *fault) {
+	if culprit == wholeGroup {
+		for _, task := range tasks {
+			r.refuseTask(x, task, f)
+		}
+		return
+	}
+	why := fmt.Sprintf("task %s of its group was refused: %s", tasks[culprit].ID, f.message)
+	r.refuseTask(x, tasks[culprit], f) // first, as it is the one that the log names
+	for i, task := range tasks {
+		if i != culprit {
+			r.refuseTask(x, task, &fault{api.TaskDropped, api.ReasonTaskGroupFailed, why})
+		}
+	}
 }

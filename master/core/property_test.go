@@ -175,6 +175,9 @@ func (x *chaos) acceptSome(pick int) {
 		return
 	}
 	operation := api.Operation{Kind: api.OpLaunch}
+	if pick%7 == 0 {
+		operation.Kind = api.OpLaunchGroup
+	}
 	for i := range 1 + pick%3 {
 		x.tasks++
 		resources := api.Scalars(0.1*float64(1+(pick+i)%12), 32)

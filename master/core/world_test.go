@@ -51,7 +51,7 @@ type fakeAgent struct {
 	name      string
 	info      api.Agent
 	nonce     api.Nonce
-	keepsNone bool // of receipts: it is of an older version
+	keepsNone bool // of receipts, and knows no groups: it is of an older version
 	boot      string
 	version   string
 	conn      core.Conn // 0: away
@@ -245,10 +245,10 @@ func (w *world) register(a *fakeAgent) {
 	w.conns++
 	a.conn, a.reported = w.conns, false
 	if a.info.ID == "" {
-		w.step(core.AgentOpened{Conn: a.conn, First: protocol.RegisterAgent{Agent: a.info, Nonce: a.nonce, BootID: a.boot, Version: a.version, Receipts: !a.keepsNone}})
+		w.step(core.AgentOpened{Conn: a.conn, First: protocol.RegisterAgent{Agent: a.info, Nonce: a.nonce, BootID: a.boot, Version: a.version, Receipts: !a.keepsNone, Groups: !a.keepsNone}})
 		return
 	}
-	w.step(core.AgentOpened{Conn: a.conn, First: protocol.ReregisterAgent{Cluster: w.cluster(), Term: a.term, Agent: a.info, Nonce: a.nonce, BootID: a.boot, Version: a.version, Receipts: !a.keepsNone}})
+	w.step(core.AgentOpened{Conn: a.conn, First: protocol.ReregisterAgent{Cluster: w.cluster(), Term: a.term, Agent: a.info, Nonce: a.nonce, BootID: a.boot, Version: a.version, Receipts: !a.keepsNone, Groups: !a.keepsNone}})
 }
 
 // cluster is the one that agents and schedulers know.

@@ -11,7 +11,9 @@ import (
 
 var (
 	errOfferGone = errors.New("the offer was rescinded, expired, answered before or is of a session that ended; launch with a newer one")
-	errUsedID    = errors.New("the task's ID is in use or was used before; each attempt needs an ID of its own")
+	// errGroupRefused is said of tasks that have no fault themselves.
+	errGroupRefused = errors.New("a task of its group can't be launched, so none is")
+	errUsedID       = errors.New("the task's ID is in use or was used before; each attempt needs an ID of its own")
 )
 
 // acceptsMax bounds the accepts of a session that are remembered; the refusal of an
@@ -131,38 +133,64 @@ func answerFault(answer api.Answer, operations []api.Operation, open, gone []api
 
 // withoutImpossible takes out tasks that no accept can launch, and tells that they are in
 // ERROR: those that can never run, those too large for a message, and those whose ID is taken, beside what is
-// remembered of the task that has the ID.
+// remembered of the task that has the ID. A group that has such a task goes whole.
 func (c *Core) withoutImpossible(operations []api.Operation, agent api.AgentID) []api.Operation {
 	named := make(map[api.TaskID]bool)
-	possible := func(task *api.Task) bool {
-		again := named[task.ID]
-		named[task.ID] = true
-		if again || c.tasks.isUsed(task.ID) {
-			c.resume(c.tasks.stray(c.refusal(task.ID, "", api.E("task.launch", api.Exists, task.ID, errUsedID))))
-			return false
-		}
-		fault := taskFault(task)
-		if fault != nil {
-			c.refuseTaskHere(task.ID, agent, api.E("task.launch", api.Invalid, task.ID, fault))
-		}
-		return fault == nil
-	}
 	all := true
 	kept := slices.Clone(operations)
 	for i, operation := range operations {
-		kept[i].Tasks = nil
+		var possible []api.Task
 		for j := range operation.Tasks {
-			if possible(&operation.Tasks[j]) {
-				kept[i].Tasks = append(kept[i].Tasks, operation.Tasks[j])
-			} else {
-				all = false
+			if c.isPossible(&operation.Tasks[j], agent, named) {
+				possible = append(possible, operation.Tasks[j])
 			}
 		}
+		if operation.Kind == api.OpLaunchGroup && !c.isPossibleGroup(operation.Tasks, possible, agent) {
+			possible = nil
+		}
+		kept[i].Tasks = possible
+		all = all && len(possible) == len(operation.Tasks)
 	}
 	if all {
 		return operations
 	}
-	return slices.DeleteFunc(kept, func(o api.Operation) bool { return o.Kind == api.OpLaunch && len(o.Tasks) == 0 })
+	return slices.DeleteFunc(kept, func(o api.Operation) bool { return o.Kind.Launches() && len(o.Tasks) == 0 })
+}
+
+// isPossible says whether an accept can launch the task, and tells if not. Named are the tasks of the answer before it.
+func (c *Core) isPossible(task *api.Task, agent api.AgentID, named map[api.TaskID]bool) bool {
+	again := named[task.ID]
+	named[task.ID] = true
+	if again || c.tasks.isUsed(task.ID) {
+		c.resume(c.tasks.stray(c.refusal(task.ID, "", api.E("task.launch", api.Exists, task.ID, errUsedID))))
+		return false
+	}
+	fault := taskFault(task)
+	if fault != nil {
+		c.refuseTaskHere(task.ID, agent, api.E("task.launch", api.Invalid, task.ID, fault))
+	}
+	return fault == nil
+}
+
+// isPossibleGroup says whether an accept can launch the tasks as one group, and tells each that is possible by itself
+// if not.
+func (c *Core) isPossibleGroup(tasks, possible []api.Task, agent api.AgentID) bool {
+	fault := api.CheckTaskGroup(tasks)
+	if fault == nil && len(possible) == len(tasks) {
+		return true
+	}
+	for i := range possible {
+		id := possible[i].ID
+		if fault != nil {
+			c.refuseTaskHere(id, agent, api.E("task.launch", api.Invalid, id, fault))
+			continue
+		}
+		c.tasks.launch(id, agent, 0)
+		status := c.refusal(id, agent, api.E("task.launch", api.Stale, id, errGroupRefused))
+		status.Reason = api.ReasonTaskGroupFailed
+		c.hearStatus(status)
+	}
+	return false
 }
 
 // taskFault is why a task can never run, as masters and agents judge it by the same function.

@@ -149,11 +149,14 @@ func (d *demands) launch(at spot, operations []api.Operation) launched {
 	}
 	l := launched{role: at.role, statement: demand.statement}
 	suits := func(shape *api.Shape) bool { return !shape.OnlyPreferred || slices.Contains(shape.Preferred, at.agent) }
-	eachTask(operations, func(task *api.Task) {
-		if i := protocol.CountDown(demand.shapes, task, suits); i >= 0 {
-			l.shapes = append(l.shapes, i)
+	for i := range operations {
+		tasks := protocol.Counted(&operations[i])
+		for j := range tasks {
+			if at := protocol.CountDown(demand.shapes, &tasks[j], suits); at >= 0 {
+				l.shapes = append(l.shapes, at)
+			}
 		}
-	})
+	}
 	return l
 }
 

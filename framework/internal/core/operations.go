@@ -60,7 +60,7 @@ func (c *Core) awaitOperations(asked []api.Operation, agent api.AgentID, call ui
 		return
 	}
 	for i := range asked {
-		if id := asked[i].ID; id != "" && asked[i].Kind != api.OpLaunch {
+		if id := asked[i].ID; id != "" && !asked[i].Kind.Launches() {
 			c.operations.put(operation{id, agent, call})
 		}
 	}

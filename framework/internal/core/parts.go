@@ -58,7 +58,7 @@ func (c *Core) accept(accept protocol.Accept, at spot) uint64 {
 }
 
 func onlyLaunches(operations []api.Operation) bool {
-	return !slices.ContainsFunc(operations, func(operation api.Operation) bool { return operation.Kind != api.OpLaunch })
+	return !slices.ContainsFunc(operations, func(operation api.Operation) bool { return !operation.Kind.Launches() })
 }
 
 // split divides operations, in order, into lists that each fit in a message. Of a launch that
@@ -82,6 +82,10 @@ func (s *splitter) add(operation api.Operation) {
 	if s.size > 0 && s.full(head) {
 		s.next()
 	}
+	if operation.Kind == api.OpLaunchGroup { // goes whole, and fits: what is too large was refused (api.CheckTaskGroup)
+		s.addGroup(operation, head)
+		return
+	}
 	s.size += head
 	for i := range operation.Tasks {
 		size := operation.Tasks[i].Bytes()
@@ -93,6 +97,17 @@ func (s *splitter) add(operation api.Operation) {
 		s.size += size
 	}
 	s.put(operation, from, len(operation.Tasks))
+}
+
+func (s *splitter) addGroup(group api.Operation, size int) {
+	for i := range group.Tasks {
+		size += group.Tasks[i].Bytes()
+	}
+	if s.size > 0 && s.full(size) {
+		s.next()
+	}
+	s.size += size
+	s.put(group, 0, len(group.Tasks))
 }
 
 func (s *splitter) full(more int) bool { return s.size+more > acceptBytesMax }

@@ -38,9 +38,21 @@ func TestSplit(t *testing.T) {
 		count := 0
 		for range rapid.IntRange(1, 4).Draw(t, "operations") {
 			operation := api.Operation{Kind: api.OpLaunch, ID: api.OperationID(rapid.SampledFrom([]string{"", "op"}).Draw(t, "id"))}
-			if rapid.IntRange(0, 3).Draw(t, "kind") == 0 {
+			switch rapid.IntRange(0, 3).Draw(t, "kind") {
+			case 0:
 				operation = api.Operation{Kind: api.OpReserve, Resources: api.Scalars(1, 1)}
-			} else {
+			case 1:
+				operation.Kind = api.OpLaunchGroup
+				for range rapid.IntRange(1, 4).Draw(t, "tasks") {
+					count++
+					task := api.Task{ID: api.TaskID(fmt.Sprint("t", count)), Resources: api.Scalars(1, 64), Command: &api.Command{Shell: "true"}}
+					task.Data = make([]byte, rapid.IntRange(0, api.GroupBytesMax/4-task.Bytes()).Draw(t, "bytes"))
+					operation.Tasks = append(operation.Tasks, task)
+				}
+				if err := api.CheckTaskGroup(operation.Tasks); err != nil {
+					t.Fatal(err)
+				}
+			default:
 				for range rapid.IntRange(1, 8).Draw(t, "tasks") {
 					count++
 					task := api.Task{ID: api.TaskID(fmt.Sprint("t", count)), Resources: api.Scalars(1, 64), Command: &api.Command{Shell: "true"}}

@@ -256,6 +256,14 @@ func (w *world) answers(a transcript.Line) (answers []api.Answer) {
 		}
 		answers = append(answers, api.Answer{Offers: named[api.OfferID](strings.Split(offers, ",")), Operations: []api.Operation{launch}, Filter: filter})
 	}
+	if len(answers) == 1 && a.Named["group"] == "yes" { // a "-" names a task that can never run
+		answers[0].Operations[0].Kind = api.OpLaunchGroup
+		for i := range answers[0].Operations[0].Tasks {
+			if task := &answers[0].Operations[0].Tasks[i]; strings.HasPrefix(string(task.ID), "-") {
+				task.Command = nil
+			}
+		}
+	}
 	if offers, id, ok := strings.Cut(a.Named["reserve"], ":"); ok {
 		reserve := api.Operation{Kind: api.OpReserve, ID: api.OperationID(id), Resources: api.Scalars(1, 64)}
 		if launch := a.Named["launch"]; strings.HasPrefix(launch, offers+":") {

@@ -71,6 +71,12 @@ func describeMessage(value any) string {
 		return fmt.Sprintf("%s/%s is %s#%d on %s (%s by %s: %s)", v.Framework, v.Task, v.State, v.Number, v.Agent, v.Reason, v.Source, v.Message)
 	case protocol.LaunchTask:
 		return fmt.Sprintf("launch %s/%s as %d, executor %s with %v", v.Framework.ID, v.Task.ID, v.Number, v.Task.ExecutorID(), v.ExecutorResources)
+	case protocol.LaunchGroup:
+		words := make([]string, len(v.Tasks))
+		for i, launch := range v.Tasks {
+			words[i] = describe(launch)
+		}
+		return "as one group: " + strings.Join(words, ", ")
 	case protocol.AgentRegistered:
 		return fmt.Sprintf("registered as %s", v.Agent)
 	case protocol.Accept:

@@ -118,7 +118,11 @@ func (k *work) answer(s *scheduler, offer api.Offer) {
 		s.decline(offer, filter)
 		return
 	}
-	if !s.accept(offer, k.operations(offer, api.Operation{Kind: api.OpLaunch, Tasks: tasks}), filter) {
+	launch := api.Operation{Kind: api.OpLaunch, Tasks: tasks}
+	if len(tasks) > 1 && api.CheckTaskGroup(tasks) == nil && k.world.random.IntN(3) == 0 {
+		launch.Kind = api.OpLaunchGroup
+	}
+	if !s.accept(offer, k.operations(offer, launch), filter) {
 		return
 	}
 	k.todo -= len(tasks)

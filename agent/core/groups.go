@@ -1,0 +1,130 @@
+package core
+
+import (
+	"fmt"
+
+	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/internal/protocol"
+)
+
+// Tasks may be launched as one group (R46): all of them or none. The records of a launch are written in one step, so that
+// a checkpoint has all of them or none (R35). No task of the group is handed over before all can be, and the end of one
+// that is not FINISHED is the end of the others.
+
+// launchGroup takes tasks on as one group, or refuses all of them.
+func (la *launches) launchGroup(e protocol.LaunchGroup) {
+	if len(e.Tasks) == 0 {
+		return
+	}
+	group := la.state.identity.Term.MintGroup(e.Tasks[0].Number)
+	tasks := make([]*task, len(e.Tasks))
+	for i := range e.Tasks {
+		tasks[i] = newTask(la.recordOf(e.Tasks[i], group), la.state.identity.Agent)
+		if la.dropNameless(tasks[i]) {
+			return
+		}
+	}
+	if la.refuseGroup(tasks) {
+		return
+	}
+	for i, t := range tasks {
+		la.takeOn(t.launch, e.Tasks[i].Framework)
+	}
+}
+
+// refuseGroup refuses a whole group when one of its tasks can't be taken on, and ignores the very same launch.
+func (la *launches) refuseGroup(tasks []*task) (refused bool) {
+	if known := la.state.tasks[tasks[0].ref]; known != nil && known.launch.Group == tasks[0].launch.Group {
+		return true
+	}
+	wishes := make([]api.Task, len(tasks))
+	var starts api.Resources // of the executor, when the group brings it along
+	for i, t := range tasks {
+		wishes[i] = t.launch.Task
+		starts = starts.Plus(t.launch.ExecutorResources)
+	}
+	if err := api.CheckTaskGroup(wishes); err != nil {
+		for _, t := range tasks {
+			la.refuseLaunch(t, verdict{api.TaskError, api.ReasonTaskInvalid, err.Error()})
+		}
+		return true
+	}
+	for at, t := range tasks {
+		if la.refuseKnown(t) {
+			la.refuseOthers(tasks, at, "the agent knows its ID already")
+			return true
+		}
+		if no := la.judgeLaunch(t, starts); no.reason != api.ReasonNone {
+			la.refuseLaunch(t, no)
+			la.refuseOthers(tasks, at, no.why)
+			return true
+		}
+	}
+	return false
+}
+
+// refuseOthers refuses the tasks of a group beside the one that is the reason for it.
+func (la *launches) refuseOthers(tasks []*task, culprit int, why string) {
+	why = fmt.Sprintf("task %s of its group was refused: %s", tasks[culprit].ref.Task, why)
+	for i, t := range tasks {
+		if i != culprit && !la.refuseKnown(t) {
+			la.refuseLaunch(t, verdict{api.TaskDropped, api.ReasonTaskGroupFailed, why})
+		}
+	}
+}
+
+// together are the tasks that start with t: those of its group that are still there, or t alone.
+func (s *state) together(t *task) []*task {
+	if group := s.groups[t.launch.Group]; t.launch.Group != "" {
+		return group
+	}
+	return []*task{t}
+}
+
+// joinGroup and leaveGroup keep which tasks of a group are there, in the order of their launch.
+func (s *state) joinGroup(t *task) {
+	if group := t.launch.Group; group != "" {
+		s.groups[group] = append(s.groups[group], t)
+	}
+}
+
+func (s *state) leaveGroup(t *task) {
+	group := t.launch.Group
+	if group == "" {
+		return
+	}
+	left := s.groups[group][:0:0]
+	for _, other := range s.groups[group] {
+		if other != t {
+			left = append(left, other)
+		}
+	}
+	if s.groups[group] = left; len(left) == 0 {
+		delete(s.groups, group)
+	}
+}
+
+// endGroup kills what is left of the group of a task that has ended badly.
+func (k *kills) endGroup(t *task) {
+	why := fmt.Sprintf("task %s of its group has ended %s", t.ref.Task, t.latest.State)
+	for _, other := range k.state.groups[t.launch.Group] {
+		if !other.ended() && other.kill == nil {
+			k.writeKill(other, TaskKilled{Task: other.ref, Grace: k.graceOf(other, 0), Reason: api.ReasonTaskGroupFailed, Why: why})
+		}
+	}
+}
+
+// endGroupIfFailed does the same for a group of which one is known to have ended badly.
+func (k *kills) endGroupIfFailed(id api.TaskGroupID) {
+	for _, t := range k.state.groups[id] {
+		if t.endedBadly() {
+			k.endGroup(t)
+			return
+		}
+	}
+}
+
+// endedBadly says whether the end of the task is the end of its group.
+func (t *task) endedBadly() bool {
+	return t.launch.Group != "" && t.ended() && t.latest.State != api.TaskFinished
+}
