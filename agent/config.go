@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"net/http"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -126,12 +125,9 @@ type World struct {
 	LogDropped func() uint64
 	// Dial reaches masters. Default: TCP.
 	Dial func(ctx context.Context, address string) (net.Conn, error)
-	// Identify says who is at the other end of a request of HTTP, by its context. Default: nobody is asked, and anybody may
-	// read everything.
+	// Identify says who is at the other end of a request of HTTP, by its context. Default: by the certificates of the
+	// cluster, if the agent has one itself; else nobody is asked, and anybody may do everything.
 	Identify func(context.Context) trust.Identity
-	// Ticket says why a request shows no ticket of the leader that opens what it asks for, or nil. Default: none opens
-	// anything; it is asked only where Identify is.
-	Ticket func(*http.Request) error
 	// Launcher starts executors. Default: as processes.
 	Launcher executor.Launcher
 	// Store is the checkpoint. Default: in DataDir, which is then not required.

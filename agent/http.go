@@ -22,6 +22,7 @@ import (
 	"github.com/tenderhq/tender/agent/tail"
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/internal/rights"
+	"github.com/tenderhq/tender/internal/ticket"
 	"github.com/tenderhq/tender/internal/trust"
 	"github.com/tenderhq/tender/internal/version"
 )
@@ -125,21 +126,42 @@ func (a *Agent) mayCall(call string, r *http.Request) error {
 	if !known {
 		row = rights.Row{Call: call}
 	}
-	caller := rights.Caller{Kind: rights.Anybody}
+	caller, identity := rights.Caller{Kind: rights.Anybody}, trust.Identity{}
 	if identify := a.identify(); identify != nil {
-		identity := identify(r.Context())
+		identity = identify(r.Context())
 		caller = rights.Caller{Kind: rights.Kind(identity.Kind.String()), Name: identity.Name}
 	}
 	_, err := rights.Decide(row, caller)
-	switch {
-	case err == nil:
-		return nil
-	case row.Ticket && a.config.Ticket != nil:
-		return a.config.Ticket(r)
-	case row.Ticket && (caller.Kind == rights.Person || caller.Kind == rights.Framework && row.On == rights.OnTasks):
-		return nil // known by a certificate of the cluster, and no tickets are asked for
+	if err != nil && row.Ticket != "" {
+		return a.checkTicket(r, row.Ticket, identity)
 	}
-	return err
+	if err != nil { // not as an interface: a typed nil is none
+		return err
+	}
+	return nil
+}
+
+// checkTicket says why a request shows no ticket that opens what it asks for, or nil.
+func (a *Agent) checkTicket(r *http.Request, opens rights.Ticket, who trust.Identity) error {
+	word, err := trust.TicketOf(r)
+	if err != nil {
+		return err
+	}
+	if a.holder() == nil {
+		return api.E("agent.ticket", api.Denied, "", errors.New("this agent has no certificate, so it knows no masters that sign tickets"))
+	}
+	read, err := ticket.Read(a.holder().Pass(), word, time.Now())
+	if err != nil {
+		return err
+	}
+	wanted := ticket.Ticket{
+		For: who, Opens: opens,
+		Task: api.TaskRef{Framework: api.FrameworkID(r.PathValue("framework")), Task: api.TaskID(r.PathValue("task"))},
+	}
+	if !a.inbox.ask(r.Context(), func(c *core.Core) { wanted.Agent = c.Identity().Agent }) {
+		return api.E("agent.ticket", api.Unavailable, "", errors.New("the agent is stopping"))
+	}
+	return read.Check(wanted)
 }
 
 // holder shows this agent's certificate; nil: it has none.

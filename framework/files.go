@@ -30,15 +30,18 @@ func (c *Client) ReadFile(ctx context.Context, task api.TaskID, path string, to 
 	}
 	ref := api.TaskRef{Framework: c.FrameworkID(), Task: task}
 	var found *apiv1.TaskView
+	var ticket string
 	err := c.atLeader(ctx, op, ref.String(), func(ctx context.Context, p place) (err error) {
 		ref.Framework = api.FrameworkID(p.session.GetFrameworkId())
-		found, err = findTask(ctx, p.operator, ref)
+		if found, err = findTask(ctx, p.operator, ref); err == nil {
+			ticket, err = c.loop.who.ticket(ctx, p.operator, ref, found.GetAgentId())
+		}
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	file := sandbox.File{Task: ref, Path: path, Address: found.GetAgentAddress(), Dial: c.loop.who.agents(), Most: most}
+	file := sandbox.File{Task: ref, Path: path, Address: found.GetAgentAddress(), Dial: c.loop.who.agents(), Ticket: ticket, Most: most}
 	return file.Copy(ctx, to)
 }
 

@@ -8,6 +8,7 @@ import (
 	"os"
 
 	"github.com/tenderhq/tender/api"
+	apiv1 "github.com/tenderhq/tender/api/v1"
 	"github.com/tenderhq/tender/internal/joining"
 	"github.com/tenderhq/tender/internal/trust"
 )
@@ -76,4 +77,13 @@ func (i identity) masters() func(context.Context, string) (net.Conn, error) {
 // agents reaches agents, and nobody else.
 func (i identity) agents() func(context.Context, string) (net.Conn, error) {
 	return i.holder.Dialer(i.config.Dialer, trust.Agent)
+}
+
+// ticket asks the leader for what opens files of a task at its agent; "" in a cluster without certificates.
+func (i identity) ticket(ctx context.Context, operator apiv1.OperatorServiceClient, task api.TaskRef, agent string) (string, error) {
+	if i.holder == nil {
+		return "", nil
+	}
+	answer, err := operator.GetReadTicket(ctx, &apiv1.TicketRequest{FrameworkId: string(task.Framework), TaskId: string(task.Task), AgentId: agent})
+	return answer.GetTicket(), err
 }

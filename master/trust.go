@@ -12,16 +12,21 @@ import (
 	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
 	"google.golang.org/grpc/tap"
+	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/tenderhq/tender/api"
 	apiv1 "github.com/tenderhq/tender/api/v1"
 	"github.com/tenderhq/tender/internal/lookout"
 	"github.com/tenderhq/tender/internal/pause"
+	"github.com/tenderhq/tender/internal/rights"
+	"github.com/tenderhq/tender/internal/ticket"
 	"github.com/tenderhq/tender/internal/transport"
 	"github.com/tenderhq/tender/internal/trust"
 	"github.com/tenderhq/tender/internal/wire"
+	"github.com/tenderhq/tender/master/internal/guard"
 	"github.com/tenderhq/tender/master/internal/registrar"
 	"github.com/tenderhq/tender/master/registry"
+	"github.com/tenderhq/tender/master/view"
 )
 
 // Trust says how a master and those whom it meets prove who they are.
@@ -239,6 +244,63 @@ func (m *Master) askToBeAdded(ctx context.Context, address string) error {
 	defer conn.Close()
 	if _, err := apiv1.NewRaftServiceClient(conn).AddPeer(ctx, &apiv1.AddPeerRequest{Id: string(m.config.ID), RaftAddress: m.RaftAddr()}); err != nil {
 		return wire.Error(err)
+	}
+	return nil
+}
+
+// Tickets let whoever was granted it look into tasks at their agents, which know no grants.
+
+func (s operatorService) GetReadTicket(ctx context.Context, r *apiv1.TicketRequest) (*apiv1.Ticket, error) {
+	return s.master.signTicket(ctx, rights.TicketToRead, r)
+}
+
+func (s operatorService) GetExecTicket(ctx context.Context, r *apiv1.TicketRequest) (*apiv1.Ticket, error) {
+	if r.GetTaskId() == "" {
+		return nil, api.E("ticket.exec", api.Invalid, r.GetFrameworkId(), errors.New("no task is named; a ticket to run commands is for one task"))
+	}
+	return s.master.signTicket(ctx, rights.TicketToExec, r)
+}
+
+// signTicket gives the caller a ticket if he may have it.
+func (m *Master) signTicket(ctx context.Context, opens rights.Ticket, r *apiv1.TicketRequest) (*apiv1.Ticket, error) {
+	op := "ticket." + string(opens)
+	t := ticket.Ticket{
+		For: transport.CallerOf(ctx), Opens: opens, Agent: api.AgentID(r.GetAgentId()),
+		Task: api.TaskRef{Framework: api.FrameworkID(r.GetFrameworkId()), Task: api.TaskID(r.GetTaskId())},
+	}
+	if err := checkTicketRequest(op, t); err != nil {
+		return nil, err
+	}
+	var refused *api.Error
+	err := m.ask(ctx, op, func(c view.Cluster, _ time.Time) {
+		found, known := c.Inside(t.Task, t.Agent)
+		switch {
+		case !known:
+			refused = api.E(op, api.NotFound, t.Task.String(), errors.New("the masters know no such task there (any more)"))
+		case !c.Sees.Covers(found):
+			refused = rights.Refuse(guard.RowOf(ctx), c.Sees.Who, found)
+		}
+		t.Agent = found.Agent
+	})
+	switch {
+	case err != nil:
+		return nil, err
+	case refused != nil:
+		return nil, refused
+	case m.listeners.proof.holder == nil:
+		return &apiv1.Ticket{}, nil
+	}
+	word, err := ticket.Sign(m.listeners.proof.holder.Pass(), t, time.Now())
+	return &apiv1.Ticket{Ticket: word, Ttl: durationpb.New(ticket.Life)}, err
+}
+
+// checkTicketRequest says what a request lacks.
+func checkTicketRequest(op string, t ticket.Ticket) error {
+	switch {
+	case t.Task.Framework == "" && t.Task.Task != "":
+		return api.E(op, api.Invalid, t.Task.Task, errors.New("the task's framework is not named"))
+	case t.Task.Task == "" && t.Agent == "":
+		return api.E(op, api.Invalid, t.Task.Framework, errors.New("neither a task nor an agent is named"))
 	}
 	return nil
 }

@@ -10,13 +10,14 @@ import (
 	"strings"
 
 	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/internal/trust"
 )
 
 // whyBytesMax of an agent's refusal are shown.
 const whyBytesMax = 400
 
-// Dial asks an agent for a session inside a task. What comes back speaks frames in both directions.
-func Dial(ctx context.Context, client *http.Client, address string, task api.TaskRef) (io.ReadWriteCloser, error) {
+// Dial asks an agent for a session inside a task, and shows a ticket of the leader if there is one. What comes back speaks frames in both directions.
+func Dial(ctx context.Context, client *http.Client, address string, task api.TaskRef, ticket string) (io.ReadWriteCloser, error) {
 	target := url.URL{Scheme: "http", Host: address, Path: "/v1/exec/" + string(task.Framework) + "/" + string(task.Task)}
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, target.String(), nil)
 	if err != nil {
@@ -24,6 +25,7 @@ func Dial(ctx context.Context, client *http.Client, address string, task api.Tas
 	}
 	request.Header.Set("Connection", "Upgrade")
 	request.Header.Set("Upgrade", Upgrade)
+	trust.ShowTicket(request, ticket)
 	response, err := client.Do(request)
 	if err != nil {
 		return nil, err
@@ -35,6 +37,9 @@ func Dial(ctx context.Context, client *http.Client, address string, task api.Tas
 	why, _ := io.ReadAll(io.LimitReader(response.Body, whyBytesMax))
 	if response.StatusCode == http.StatusNotFound && strings.HasPrefix(string(why), "404 page not found") {
 		return nil, errors.New("the agent is of an older version, which runs no commands inside tasks")
+	}
+	if response.StatusCode == http.StatusForbidden {
+		return nil, api.E("task.exec", api.Denied, task.String(), errors.New(strings.TrimSpace(string(why))))
 	}
 	return nil, fmt.Errorf("the agent answers %s: %s", response.Status, strings.TrimSpace(string(why)))
 }

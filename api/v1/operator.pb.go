@@ -84,6 +84,125 @@ func (AgentAction) EnumDescriptor() ([]byte, []int) {
 	return file_api_v1_operator_proto_rawDescGZIP(), []int{0}
 }
 
+// TicketRequest says what a ticket is to open.
+type TicketRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Empty: the agent's own state and flags, which only a ticket to read opens.
+	FrameworkId string `protobuf:"bytes,1,opt,name=framework_id,json=frameworkId,proto3" json:"framework_id,omitempty"`
+	// Empty: all tasks of the framework that are on the agent.
+	TaskId string `protobuf:"bytes,2,opt,name=task_id,json=taskId,proto3" json:"task_id,omitempty"`
+	// Empty: where the task is, or was last. Needed where no task is named.
+	AgentId       string `protobuf:"bytes,3,opt,name=agent_id,json=agentId,proto3" json:"agent_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TicketRequest) Reset() {
+	*x = TicketRequest{}
+	mi := &file_api_v1_operator_proto_msgTypes[0]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TicketRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TicketRequest) ProtoMessage() {}
+
+func (x *TicketRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_api_v1_operator_proto_msgTypes[0]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TicketRequest.ProtoReflect.Descriptor instead.
+func (*TicketRequest) Descriptor() ([]byte, []int) {
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{0}
+}
+
+func (x *TicketRequest) GetFrameworkId() string {
+	if x != nil {
+		return x.FrameworkId
+	}
+	return ""
+}
+
+func (x *TicketRequest) GetTaskId() string {
+	if x != nil {
+		return x.TaskId
+	}
+	return ""
+}
+
+func (x *TicketRequest) GetAgentId() string {
+	if x != nil {
+		return x.AgentId
+	}
+	return ""
+}
+
+// Ticket is what an agent is shown as "Authorization: Bearer TICKET" beside the caller's own certificate.
+type Ticket struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Empty: the cluster runs without certificates, and its agents ask for none.
+	Ticket string `protobuf:"bytes,1,opt,name=ticket,proto3" json:"ticket,omitempty"`
+	// How long it opens anything from now on.
+	Ttl           *durationpb.Duration `protobuf:"bytes,2,opt,name=ttl,proto3" json:"ttl,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Ticket) Reset() {
+	*x = Ticket{}
+	mi := &file_api_v1_operator_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Ticket) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Ticket) ProtoMessage() {}
+
+func (x *Ticket) ProtoReflect() protoreflect.Message {
+	mi := &file_api_v1_operator_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Ticket.ProtoReflect.Descriptor instead.
+func (*Ticket) Descriptor() ([]byte, []int) {
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *Ticket) GetTicket() string {
+	if x != nil {
+		return x.Ticket
+	}
+	return ""
+}
+
+func (x *Ticket) GetTtl() *durationpb.Duration {
+	if x != nil {
+		return x.Ttl
+	}
+	return nil
+}
+
 type WhoAmIRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -92,7 +211,7 @@ type WhoAmIRequest struct {
 
 func (x *WhoAmIRequest) Reset() {
 	*x = WhoAmIRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[0]
+	mi := &file_api_v1_operator_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -104,7 +223,7 @@ func (x *WhoAmIRequest) String() string {
 func (*WhoAmIRequest) ProtoMessage() {}
 
 func (x *WhoAmIRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[0]
+	mi := &file_api_v1_operator_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -117,7 +236,7 @@ func (x *WhoAmIRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WhoAmIRequest.ProtoReflect.Descriptor instead.
 func (*WhoAmIRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{0}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{2}
 }
 
 type WhoAmIResponse struct {
@@ -132,7 +251,7 @@ type WhoAmIResponse struct {
 
 func (x *WhoAmIResponse) Reset() {
 	*x = WhoAmIResponse{}
-	mi := &file_api_v1_operator_proto_msgTypes[1]
+	mi := &file_api_v1_operator_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -144,7 +263,7 @@ func (x *WhoAmIResponse) String() string {
 func (*WhoAmIResponse) ProtoMessage() {}
 
 func (x *WhoAmIResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[1]
+	mi := &file_api_v1_operator_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -157,7 +276,7 @@ func (x *WhoAmIResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WhoAmIResponse.ProtoReflect.Descriptor instead.
 func (*WhoAmIResponse) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{1}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *WhoAmIResponse) GetKind() string {
@@ -200,7 +319,7 @@ type PrincipalGrant struct {
 
 func (x *PrincipalGrant) Reset() {
 	*x = PrincipalGrant{}
-	mi := &file_api_v1_operator_proto_msgTypes[2]
+	mi := &file_api_v1_operator_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -212,7 +331,7 @@ func (x *PrincipalGrant) String() string {
 func (*PrincipalGrant) ProtoMessage() {}
 
 func (x *PrincipalGrant) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[2]
+	mi := &file_api_v1_operator_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -225,7 +344,7 @@ func (x *PrincipalGrant) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PrincipalGrant.ProtoReflect.Descriptor instead.
 func (*PrincipalGrant) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{2}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *PrincipalGrant) GetVerb() string {
@@ -272,7 +391,7 @@ type CanIRequest struct {
 
 func (x *CanIRequest) Reset() {
 	*x = CanIRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[3]
+	mi := &file_api_v1_operator_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -284,7 +403,7 @@ func (x *CanIRequest) String() string {
 func (*CanIRequest) ProtoMessage() {}
 
 func (x *CanIRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[3]
+	mi := &file_api_v1_operator_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -297,7 +416,7 @@ func (x *CanIRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CanIRequest.ProtoReflect.Descriptor instead.
 func (*CanIRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{3}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *CanIRequest) GetWish() *PrincipalGrant {
@@ -318,7 +437,7 @@ type CanIResponse struct {
 
 func (x *CanIResponse) Reset() {
 	*x = CanIResponse{}
-	mi := &file_api_v1_operator_proto_msgTypes[4]
+	mi := &file_api_v1_operator_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -330,7 +449,7 @@ func (x *CanIResponse) String() string {
 func (*CanIResponse) ProtoMessage() {}
 
 func (x *CanIResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[4]
+	mi := &file_api_v1_operator_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -343,7 +462,7 @@ func (x *CanIResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CanIResponse.ProtoReflect.Descriptor instead.
 func (*CanIResponse) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{4}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *CanIResponse) GetAllowed() bool {
@@ -375,7 +494,7 @@ type PrincipalView struct {
 
 func (x *PrincipalView) Reset() {
 	*x = PrincipalView{}
-	mi := &file_api_v1_operator_proto_msgTypes[5]
+	mi := &file_api_v1_operator_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -387,7 +506,7 @@ func (x *PrincipalView) String() string {
 func (*PrincipalView) ProtoMessage() {}
 
 func (x *PrincipalView) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[5]
+	mi := &file_api_v1_operator_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -400,7 +519,7 @@ func (x *PrincipalView) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PrincipalView.ProtoReflect.Descriptor instead.
 func (*PrincipalView) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{5}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *PrincipalView) GetName() string {
@@ -450,7 +569,7 @@ type ListPrincipalsResponse struct {
 
 func (x *ListPrincipalsResponse) Reset() {
 	*x = ListPrincipalsResponse{}
-	mi := &file_api_v1_operator_proto_msgTypes[6]
+	mi := &file_api_v1_operator_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -462,7 +581,7 @@ func (x *ListPrincipalsResponse) String() string {
 func (*ListPrincipalsResponse) ProtoMessage() {}
 
 func (x *ListPrincipalsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[6]
+	mi := &file_api_v1_operator_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -475,7 +594,7 @@ func (x *ListPrincipalsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPrincipalsResponse.ProtoReflect.Descriptor instead.
 func (*ListPrincipalsResponse) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{6}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *ListPrincipalsResponse) GetItems() []*PrincipalView {
@@ -509,7 +628,7 @@ type GrantRequest struct {
 
 func (x *GrantRequest) Reset() {
 	*x = GrantRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[7]
+	mi := &file_api_v1_operator_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -521,7 +640,7 @@ func (x *GrantRequest) String() string {
 func (*GrantRequest) ProtoMessage() {}
 
 func (x *GrantRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[7]
+	mi := &file_api_v1_operator_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -534,7 +653,7 @@ func (x *GrantRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GrantRequest.ProtoReflect.Descriptor instead.
 func (*GrantRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{7}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *GrantRequest) GetPrincipal() string {
@@ -564,7 +683,7 @@ type RevokeRequest struct {
 
 func (x *RevokeRequest) Reset() {
 	*x = RevokeRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[8]
+	mi := &file_api_v1_operator_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -576,7 +695,7 @@ func (x *RevokeRequest) String() string {
 func (*RevokeRequest) ProtoMessage() {}
 
 func (x *RevokeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[8]
+	mi := &file_api_v1_operator_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -589,7 +708,7 @@ func (x *RevokeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeRequest.ProtoReflect.Descriptor instead.
 func (*RevokeRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{8}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *RevokeRequest) GetPrincipal() string {
@@ -622,7 +741,7 @@ type CheckConstraintRequest struct {
 
 func (x *CheckConstraintRequest) Reset() {
 	*x = CheckConstraintRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[9]
+	mi := &file_api_v1_operator_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -634,7 +753,7 @@ func (x *CheckConstraintRequest) String() string {
 func (*CheckConstraintRequest) ProtoMessage() {}
 
 func (x *CheckConstraintRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[9]
+	mi := &file_api_v1_operator_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -647,7 +766,7 @@ func (x *CheckConstraintRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckConstraintRequest.ProtoReflect.Descriptor instead.
 func (*CheckConstraintRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{9}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *CheckConstraintRequest) GetConstraint() string {
@@ -665,7 +784,7 @@ type CheckConstraintResponse struct {
 
 func (x *CheckConstraintResponse) Reset() {
 	*x = CheckConstraintResponse{}
-	mi := &file_api_v1_operator_proto_msgTypes[10]
+	mi := &file_api_v1_operator_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -677,7 +796,7 @@ func (x *CheckConstraintResponse) String() string {
 func (*CheckConstraintResponse) ProtoMessage() {}
 
 func (x *CheckConstraintResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[10]
+	mi := &file_api_v1_operator_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -690,7 +809,7 @@ func (x *CheckConstraintResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckConstraintResponse.ProtoReflect.Descriptor instead.
 func (*CheckConstraintResponse) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{10}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{12}
 }
 
 // ListRequest asks for a page of a list, in the order of the names.
@@ -718,7 +837,7 @@ type ListRequest struct {
 
 func (x *ListRequest) Reset() {
 	*x = ListRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[11]
+	mi := &file_api_v1_operator_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -730,7 +849,7 @@ func (x *ListRequest) String() string {
 func (*ListRequest) ProtoMessage() {}
 
 func (x *ListRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[11]
+	mi := &file_api_v1_operator_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -743,7 +862,7 @@ func (x *ListRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRequest.ProtoReflect.Descriptor instead.
 func (*ListRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{11}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *ListRequest) GetLimit() int32 {
@@ -828,7 +947,7 @@ type ListTasksRequest struct {
 
 func (x *ListTasksRequest) Reset() {
 	*x = ListTasksRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[12]
+	mi := &file_api_v1_operator_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -840,7 +959,7 @@ func (x *ListTasksRequest) String() string {
 func (*ListTasksRequest) ProtoMessage() {}
 
 func (x *ListTasksRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[12]
+	mi := &file_api_v1_operator_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -853,7 +972,7 @@ func (x *ListTasksRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTasksRequest.ProtoReflect.Descriptor instead.
 func (*ListTasksRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{12}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *ListTasksRequest) GetLimit() int32 {
@@ -920,7 +1039,7 @@ type GetClusterRequest struct {
 
 func (x *GetClusterRequest) Reset() {
 	*x = GetClusterRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[13]
+	mi := &file_api_v1_operator_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -932,7 +1051,7 @@ func (x *GetClusterRequest) String() string {
 func (*GetClusterRequest) ProtoMessage() {}
 
 func (x *GetClusterRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[13]
+	mi := &file_api_v1_operator_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -945,7 +1064,7 @@ func (x *GetClusterRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetClusterRequest.ProtoReflect.Descriptor instead.
 func (*GetClusterRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{13}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{15}
 }
 
 type ClusterView struct {
@@ -963,7 +1082,7 @@ type ClusterView struct {
 
 func (x *ClusterView) Reset() {
 	*x = ClusterView{}
-	mi := &file_api_v1_operator_proto_msgTypes[14]
+	mi := &file_api_v1_operator_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -975,7 +1094,7 @@ func (x *ClusterView) String() string {
 func (*ClusterView) ProtoMessage() {}
 
 func (x *ClusterView) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[14]
+	mi := &file_api_v1_operator_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -988,7 +1107,7 @@ func (x *ClusterView) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClusterView.ProtoReflect.Descriptor instead.
 func (*ClusterView) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{14}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *ClusterView) GetClusterId() string {
@@ -1060,7 +1179,7 @@ type MasterView struct {
 
 func (x *MasterView) Reset() {
 	*x = MasterView{}
-	mi := &file_api_v1_operator_proto_msgTypes[15]
+	mi := &file_api_v1_operator_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1072,7 +1191,7 @@ func (x *MasterView) String() string {
 func (*MasterView) ProtoMessage() {}
 
 func (x *MasterView) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[15]
+	mi := &file_api_v1_operator_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1085,7 +1204,7 @@ func (x *MasterView) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MasterView.ProtoReflect.Descriptor instead.
 func (*MasterView) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{15}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *MasterView) GetId() string {
@@ -1170,7 +1289,7 @@ type ListMastersResponse struct {
 
 func (x *ListMastersResponse) Reset() {
 	*x = ListMastersResponse{}
-	mi := &file_api_v1_operator_proto_msgTypes[16]
+	mi := &file_api_v1_operator_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1182,7 +1301,7 @@ func (x *ListMastersResponse) String() string {
 func (*ListMastersResponse) ProtoMessage() {}
 
 func (x *ListMastersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[16]
+	mi := &file_api_v1_operator_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1195,7 +1314,7 @@ func (x *ListMastersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListMastersResponse.ProtoReflect.Descriptor instead.
 func (*ListMastersResponse) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{16}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *ListMastersResponse) GetItems() []*MasterView {
@@ -1266,7 +1385,7 @@ type AgentView struct {
 
 func (x *AgentView) Reset() {
 	*x = AgentView{}
-	mi := &file_api_v1_operator_proto_msgTypes[17]
+	mi := &file_api_v1_operator_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1278,7 +1397,7 @@ func (x *AgentView) String() string {
 func (*AgentView) ProtoMessage() {}
 
 func (x *AgentView) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[17]
+	mi := &file_api_v1_operator_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1291,7 +1410,7 @@ func (x *AgentView) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AgentView.ProtoReflect.Descriptor instead.
 func (*AgentView) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{17}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *AgentView) GetId() string {
@@ -1482,7 +1601,7 @@ type OrphanedVolume struct {
 
 func (x *OrphanedVolume) Reset() {
 	*x = OrphanedVolume{}
-	mi := &file_api_v1_operator_proto_msgTypes[18]
+	mi := &file_api_v1_operator_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1494,7 +1613,7 @@ func (x *OrphanedVolume) String() string {
 func (*OrphanedVolume) ProtoMessage() {}
 
 func (x *OrphanedVolume) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[18]
+	mi := &file_api_v1_operator_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1507,7 +1626,7 @@ func (x *OrphanedVolume) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OrphanedVolume.ProtoReflect.Descriptor instead.
 func (*OrphanedVolume) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{18}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *OrphanedVolume) GetVolume() string {
@@ -1549,7 +1668,7 @@ type ListAgentsResponse struct {
 
 func (x *ListAgentsResponse) Reset() {
 	*x = ListAgentsResponse{}
-	mi := &file_api_v1_operator_proto_msgTypes[19]
+	mi := &file_api_v1_operator_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1561,7 +1680,7 @@ func (x *ListAgentsResponse) String() string {
 func (*ListAgentsResponse) ProtoMessage() {}
 
 func (x *ListAgentsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[19]
+	mi := &file_api_v1_operator_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1574,7 +1693,7 @@ func (x *ListAgentsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAgentsResponse.ProtoReflect.Descriptor instead.
 func (*ListAgentsResponse) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{19}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *ListAgentsResponse) GetItems() []*AgentView {
@@ -1608,7 +1727,7 @@ type WatchAgentsRequest struct {
 
 func (x *WatchAgentsRequest) Reset() {
 	*x = WatchAgentsRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[20]
+	mi := &file_api_v1_operator_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1620,7 +1739,7 @@ func (x *WatchAgentsRequest) String() string {
 func (*WatchAgentsRequest) ProtoMessage() {}
 
 func (x *WatchAgentsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[20]
+	mi := &file_api_v1_operator_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1633,7 +1752,7 @@ func (x *WatchAgentsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchAgentsRequest.ProtoReflect.Descriptor instead.
 func (*WatchAgentsRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{20}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *WatchAgentsRequest) GetAgentIds() []string {
@@ -1657,7 +1776,7 @@ type WatchAgentsResponse struct {
 
 func (x *WatchAgentsResponse) Reset() {
 	*x = WatchAgentsResponse{}
-	mi := &file_api_v1_operator_proto_msgTypes[21]
+	mi := &file_api_v1_operator_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1669,7 +1788,7 @@ func (x *WatchAgentsResponse) String() string {
 func (*WatchAgentsResponse) ProtoMessage() {}
 
 func (x *WatchAgentsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[21]
+	mi := &file_api_v1_operator_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1682,7 +1801,7 @@ func (x *WatchAgentsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchAgentsResponse.ProtoReflect.Descriptor instead.
 func (*WatchAgentsResponse) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{21}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *WatchAgentsResponse) GetItems() []*AgentView {
@@ -1745,7 +1864,7 @@ type FrameworkView struct {
 
 func (x *FrameworkView) Reset() {
 	*x = FrameworkView{}
-	mi := &file_api_v1_operator_proto_msgTypes[22]
+	mi := &file_api_v1_operator_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1757,7 +1876,7 @@ func (x *FrameworkView) String() string {
 func (*FrameworkView) ProtoMessage() {}
 
 func (x *FrameworkView) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[22]
+	mi := &file_api_v1_operator_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1770,7 +1889,7 @@ func (x *FrameworkView) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FrameworkView.ProtoReflect.Descriptor instead.
 func (*FrameworkView) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{22}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *FrameworkView) GetId() string {
@@ -1974,7 +2093,7 @@ type LocalityView struct {
 
 func (x *LocalityView) Reset() {
 	*x = LocalityView{}
-	mi := &file_api_v1_operator_proto_msgTypes[23]
+	mi := &file_api_v1_operator_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1986,7 +2105,7 @@ func (x *LocalityView) String() string {
 func (*LocalityView) ProtoMessage() {}
 
 func (x *LocalityView) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[23]
+	mi := &file_api_v1_operator_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1999,7 +2118,7 @@ func (x *LocalityView) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LocalityView.ProtoReflect.Descriptor instead.
 func (*LocalityView) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{23}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *LocalityView) GetNode() int64 {
@@ -2062,7 +2181,7 @@ type DemandView struct {
 
 func (x *DemandView) Reset() {
 	*x = DemandView{}
-	mi := &file_api_v1_operator_proto_msgTypes[24]
+	mi := &file_api_v1_operator_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2074,7 +2193,7 @@ func (x *DemandView) String() string {
 func (*DemandView) ProtoMessage() {}
 
 func (x *DemandView) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[24]
+	mi := &file_api_v1_operator_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2087,7 +2206,7 @@ func (x *DemandView) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DemandView.ProtoReflect.Descriptor instead.
 func (*DemandView) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{24}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *DemandView) GetRole() string {
@@ -2157,7 +2276,7 @@ type ListFrameworksResponse struct {
 
 func (x *ListFrameworksResponse) Reset() {
 	*x = ListFrameworksResponse{}
-	mi := &file_api_v1_operator_proto_msgTypes[25]
+	mi := &file_api_v1_operator_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2169,7 +2288,7 @@ func (x *ListFrameworksResponse) String() string {
 func (*ListFrameworksResponse) ProtoMessage() {}
 
 func (x *ListFrameworksResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[25]
+	mi := &file_api_v1_operator_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2182,7 +2301,7 @@ func (x *ListFrameworksResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListFrameworksResponse.ProtoReflect.Descriptor instead.
 func (*ListFrameworksResponse) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{25}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *ListFrameworksResponse) GetItems() []*FrameworkView {
@@ -2237,7 +2356,7 @@ type TaskView struct {
 
 func (x *TaskView) Reset() {
 	*x = TaskView{}
-	mi := &file_api_v1_operator_proto_msgTypes[26]
+	mi := &file_api_v1_operator_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2249,7 +2368,7 @@ func (x *TaskView) String() string {
 func (*TaskView) ProtoMessage() {}
 
 func (x *TaskView) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[26]
+	mi := &file_api_v1_operator_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2262,7 +2381,7 @@ func (x *TaskView) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskView.ProtoReflect.Descriptor instead.
 func (*TaskView) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{26}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *TaskView) GetId() string {
@@ -2422,7 +2541,7 @@ type ListTasksResponse struct {
 
 func (x *ListTasksResponse) Reset() {
 	*x = ListTasksResponse{}
-	mi := &file_api_v1_operator_proto_msgTypes[27]
+	mi := &file_api_v1_operator_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2434,7 +2553,7 @@ func (x *ListTasksResponse) String() string {
 func (*ListTasksResponse) ProtoMessage() {}
 
 func (x *ListTasksResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[27]
+	mi := &file_api_v1_operator_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2447,7 +2566,7 @@ func (x *ListTasksResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTasksResponse.ProtoReflect.Descriptor instead.
 func (*ListTasksResponse) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{27}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *ListTasksResponse) GetItems() []*TaskView {
@@ -2481,7 +2600,7 @@ type OfferView struct {
 
 func (x *OfferView) Reset() {
 	*x = OfferView{}
-	mi := &file_api_v1_operator_proto_msgTypes[28]
+	mi := &file_api_v1_operator_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2493,7 +2612,7 @@ func (x *OfferView) String() string {
 func (*OfferView) ProtoMessage() {}
 
 func (x *OfferView) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[28]
+	mi := &file_api_v1_operator_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2506,7 +2625,7 @@ func (x *OfferView) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OfferView.ProtoReflect.Descriptor instead.
 func (*OfferView) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{28}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *OfferView) GetId() string {
@@ -2582,7 +2701,7 @@ type ListOffersResponse struct {
 
 func (x *ListOffersResponse) Reset() {
 	*x = ListOffersResponse{}
-	mi := &file_api_v1_operator_proto_msgTypes[29]
+	mi := &file_api_v1_operator_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2594,7 +2713,7 @@ func (x *ListOffersResponse) String() string {
 func (*ListOffersResponse) ProtoMessage() {}
 
 func (x *ListOffersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[29]
+	mi := &file_api_v1_operator_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2607,7 +2726,7 @@ func (x *ListOffersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListOffersResponse.ProtoReflect.Descriptor instead.
 func (*ListOffersResponse) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{29}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *ListOffersResponse) GetItems() []*OfferView {
@@ -2642,7 +2761,7 @@ type RoleView struct {
 
 func (x *RoleView) Reset() {
 	*x = RoleView{}
-	mi := &file_api_v1_operator_proto_msgTypes[30]
+	mi := &file_api_v1_operator_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2654,7 +2773,7 @@ func (x *RoleView) String() string {
 func (*RoleView) ProtoMessage() {}
 
 func (x *RoleView) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[30]
+	mi := &file_api_v1_operator_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2667,7 +2786,7 @@ func (x *RoleView) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RoleView.ProtoReflect.Descriptor instead.
 func (*RoleView) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{30}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *RoleView) GetRole() string {
@@ -2751,7 +2870,7 @@ type ListRolesResponse struct {
 
 func (x *ListRolesResponse) Reset() {
 	*x = ListRolesResponse{}
-	mi := &file_api_v1_operator_proto_msgTypes[31]
+	mi := &file_api_v1_operator_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2763,7 +2882,7 @@ func (x *ListRolesResponse) String() string {
 func (*ListRolesResponse) ProtoMessage() {}
 
 func (x *ListRolesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[31]
+	mi := &file_api_v1_operator_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2776,7 +2895,7 @@ func (x *ListRolesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRolesResponse.ProtoReflect.Descriptor instead.
 func (*ListRolesResponse) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{31}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *ListRolesResponse) GetItems() []*RoleView {
@@ -2812,7 +2931,7 @@ type ExplainRequest struct {
 
 func (x *ExplainRequest) Reset() {
 	*x = ExplainRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[32]
+	mi := &file_api_v1_operator_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2824,7 +2943,7 @@ func (x *ExplainRequest) String() string {
 func (*ExplainRequest) ProtoMessage() {}
 
 func (x *ExplainRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[32]
+	mi := &file_api_v1_operator_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2837,7 +2956,7 @@ func (x *ExplainRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainRequest.ProtoReflect.Descriptor instead.
 func (*ExplainRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{32}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *ExplainRequest) GetFrameworkId() string {
@@ -2869,7 +2988,7 @@ type ExplainResponse struct {
 
 func (x *ExplainResponse) Reset() {
 	*x = ExplainResponse{}
-	mi := &file_api_v1_operator_proto_msgTypes[33]
+	mi := &file_api_v1_operator_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2881,7 +3000,7 @@ func (x *ExplainResponse) String() string {
 func (*ExplainResponse) ProtoMessage() {}
 
 func (x *ExplainResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[33]
+	mi := &file_api_v1_operator_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2894,7 +3013,7 @@ func (x *ExplainResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainResponse.ProtoReflect.Descriptor instead.
 func (*ExplainResponse) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{33}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *ExplainResponse) GetFrameworkId() string {
@@ -2950,7 +3069,7 @@ type ExplainedDecision struct {
 
 func (x *ExplainedDecision) Reset() {
 	*x = ExplainedDecision{}
-	mi := &file_api_v1_operator_proto_msgTypes[34]
+	mi := &file_api_v1_operator_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2962,7 +3081,7 @@ func (x *ExplainedDecision) String() string {
 func (*ExplainedDecision) ProtoMessage() {}
 
 func (x *ExplainedDecision) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[34]
+	mi := &file_api_v1_operator_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2975,7 +3094,7 @@ func (x *ExplainedDecision) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainedDecision.ProtoReflect.Descriptor instead.
 func (*ExplainedDecision) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{34}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *ExplainedDecision) GetAt() *timestamppb.Timestamp {
@@ -3052,7 +3171,7 @@ type ExplainedAgent struct {
 
 func (x *ExplainedAgent) Reset() {
 	*x = ExplainedAgent{}
-	mi := &file_api_v1_operator_proto_msgTypes[35]
+	mi := &file_api_v1_operator_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3064,7 +3183,7 @@ func (x *ExplainedAgent) String() string {
 func (*ExplainedAgent) ProtoMessage() {}
 
 func (x *ExplainedAgent) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[35]
+	mi := &file_api_v1_operator_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3077,7 +3196,7 @@ func (x *ExplainedAgent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainedAgent.ProtoReflect.Descriptor instead.
 func (*ExplainedAgent) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{35}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *ExplainedAgent) GetAgentId() string {
@@ -3113,7 +3232,7 @@ type KillTaskRequest struct {
 
 func (x *KillTaskRequest) Reset() {
 	*x = KillTaskRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[36]
+	mi := &file_api_v1_operator_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3125,7 +3244,7 @@ func (x *KillTaskRequest) String() string {
 func (*KillTaskRequest) ProtoMessage() {}
 
 func (x *KillTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[36]
+	mi := &file_api_v1_operator_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3138,7 +3257,7 @@ func (x *KillTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KillTaskRequest.ProtoReflect.Descriptor instead.
 func (*KillTaskRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{36}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *KillTaskRequest) GetTask() string {
@@ -3169,7 +3288,7 @@ type KillTaskResponse struct {
 
 func (x *KillTaskResponse) Reset() {
 	*x = KillTaskResponse{}
-	mi := &file_api_v1_operator_proto_msgTypes[37]
+	mi := &file_api_v1_operator_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3181,7 +3300,7 @@ func (x *KillTaskResponse) String() string {
 func (*KillTaskResponse) ProtoMessage() {}
 
 func (x *KillTaskResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[37]
+	mi := &file_api_v1_operator_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3194,7 +3313,7 @@ func (x *KillTaskResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KillTaskResponse.ProtoReflect.Descriptor instead.
 func (*KillTaskResponse) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{37}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *KillTaskResponse) GetFrameworkId() string {
@@ -3237,7 +3356,7 @@ type RemoveFrameworkRequest struct {
 
 func (x *RemoveFrameworkRequest) Reset() {
 	*x = RemoveFrameworkRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[38]
+	mi := &file_api_v1_operator_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3249,7 +3368,7 @@ func (x *RemoveFrameworkRequest) String() string {
 func (*RemoveFrameworkRequest) ProtoMessage() {}
 
 func (x *RemoveFrameworkRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[38]
+	mi := &file_api_v1_operator_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3262,7 +3381,7 @@ func (x *RemoveFrameworkRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveFrameworkRequest.ProtoReflect.Descriptor instead.
 func (*RemoveFrameworkRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{38}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *RemoveFrameworkRequest) GetFrameworkId() string {
@@ -3293,7 +3412,7 @@ type MarkAgentRequest struct {
 
 func (x *MarkAgentRequest) Reset() {
 	*x = MarkAgentRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[39]
+	mi := &file_api_v1_operator_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3305,7 +3424,7 @@ func (x *MarkAgentRequest) String() string {
 func (*MarkAgentRequest) ProtoMessage() {}
 
 func (x *MarkAgentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[39]
+	mi := &file_api_v1_operator_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3318,7 +3437,7 @@ func (x *MarkAgentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MarkAgentRequest.ProtoReflect.Descriptor instead.
 func (*MarkAgentRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{39}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *MarkAgentRequest) GetAgentId() string {
@@ -3361,7 +3480,7 @@ type SetMaintenanceRequest struct {
 
 func (x *SetMaintenanceRequest) Reset() {
 	*x = SetMaintenanceRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[40]
+	mi := &file_api_v1_operator_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3373,7 +3492,7 @@ func (x *SetMaintenanceRequest) String() string {
 func (*SetMaintenanceRequest) ProtoMessage() {}
 
 func (x *SetMaintenanceRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[40]
+	mi := &file_api_v1_operator_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3386,7 +3505,7 @@ func (x *SetMaintenanceRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetMaintenanceRequest.ProtoReflect.Descriptor instead.
 func (*SetMaintenanceRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{40}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *SetMaintenanceRequest) GetAgentIds() []string {
@@ -3413,7 +3532,7 @@ type ActionResponse struct {
 
 func (x *ActionResponse) Reset() {
 	*x = ActionResponse{}
-	mi := &file_api_v1_operator_proto_msgTypes[41]
+	mi := &file_api_v1_operator_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3425,7 +3544,7 @@ func (x *ActionResponse) String() string {
 func (*ActionResponse) ProtoMessage() {}
 
 func (x *ActionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[41]
+	mi := &file_api_v1_operator_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3438,7 +3557,7 @@ func (x *ActionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ActionResponse.ProtoReflect.Descriptor instead.
 func (*ActionResponse) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{41}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *ActionResponse) GetSubject() string {
@@ -3474,7 +3593,7 @@ type ReserveRequest struct {
 
 func (x *ReserveRequest) Reset() {
 	*x = ReserveRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[42]
+	mi := &file_api_v1_operator_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3486,7 +3605,7 @@ func (x *ReserveRequest) String() string {
 func (*ReserveRequest) ProtoMessage() {}
 
 func (x *ReserveRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[42]
+	mi := &file_api_v1_operator_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3499,7 +3618,7 @@ func (x *ReserveRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReserveRequest.ProtoReflect.Descriptor instead.
 func (*ReserveRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{42}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *ReserveRequest) GetAgentId() string {
@@ -3560,7 +3679,7 @@ type SetRoleRequest struct {
 
 func (x *SetRoleRequest) Reset() {
 	*x = SetRoleRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[43]
+	mi := &file_api_v1_operator_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3572,7 +3691,7 @@ func (x *SetRoleRequest) String() string {
 func (*SetRoleRequest) ProtoMessage() {}
 
 func (x *SetRoleRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[43]
+	mi := &file_api_v1_operator_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3585,7 +3704,7 @@ func (x *SetRoleRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetRoleRequest.ProtoReflect.Descriptor instead.
 func (*SetRoleRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{43}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *SetRoleRequest) GetRole() string {
@@ -3638,7 +3757,7 @@ type ListPeersRequest struct {
 
 func (x *ListPeersRequest) Reset() {
 	*x = ListPeersRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[44]
+	mi := &file_api_v1_operator_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3650,7 +3769,7 @@ func (x *ListPeersRequest) String() string {
 func (*ListPeersRequest) ProtoMessage() {}
 
 func (x *ListPeersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[44]
+	mi := &file_api_v1_operator_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3663,7 +3782,7 @@ func (x *ListPeersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPeersRequest.ProtoReflect.Descriptor instead.
 func (*ListPeersRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{44}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{46}
 }
 
 type RaftPeer struct {
@@ -3678,7 +3797,7 @@ type RaftPeer struct {
 
 func (x *RaftPeer) Reset() {
 	*x = RaftPeer{}
-	mi := &file_api_v1_operator_proto_msgTypes[45]
+	mi := &file_api_v1_operator_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3690,7 +3809,7 @@ func (x *RaftPeer) String() string {
 func (*RaftPeer) ProtoMessage() {}
 
 func (x *RaftPeer) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[45]
+	mi := &file_api_v1_operator_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3703,7 +3822,7 @@ func (x *RaftPeer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RaftPeer.ProtoReflect.Descriptor instead.
 func (*RaftPeer) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{45}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *RaftPeer) GetId() string {
@@ -3741,7 +3860,7 @@ type ListPeersResponse struct {
 
 func (x *ListPeersResponse) Reset() {
 	*x = ListPeersResponse{}
-	mi := &file_api_v1_operator_proto_msgTypes[46]
+	mi := &file_api_v1_operator_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3753,7 +3872,7 @@ func (x *ListPeersResponse) String() string {
 func (*ListPeersResponse) ProtoMessage() {}
 
 func (x *ListPeersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[46]
+	mi := &file_api_v1_operator_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3766,7 +3885,7 @@ func (x *ListPeersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPeersResponse.ProtoReflect.Descriptor instead.
 func (*ListPeersResponse) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{46}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *ListPeersResponse) GetItems() []*RaftPeer {
@@ -3814,7 +3933,7 @@ type AddPeerRequest struct {
 
 func (x *AddPeerRequest) Reset() {
 	*x = AddPeerRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[47]
+	mi := &file_api_v1_operator_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3826,7 +3945,7 @@ func (x *AddPeerRequest) String() string {
 func (*AddPeerRequest) ProtoMessage() {}
 
 func (x *AddPeerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[47]
+	mi := &file_api_v1_operator_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3839,7 +3958,7 @@ func (x *AddPeerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AddPeerRequest.ProtoReflect.Descriptor instead.
 func (*AddPeerRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{47}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *AddPeerRequest) GetId() string {
@@ -3865,7 +3984,7 @@ type RemovePeerRequest struct {
 
 func (x *RemovePeerRequest) Reset() {
 	*x = RemovePeerRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[48]
+	mi := &file_api_v1_operator_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3877,7 +3996,7 @@ func (x *RemovePeerRequest) String() string {
 func (*RemovePeerRequest) ProtoMessage() {}
 
 func (x *RemovePeerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[48]
+	mi := &file_api_v1_operator_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3890,7 +4009,7 @@ func (x *RemovePeerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemovePeerRequest.ProtoReflect.Descriptor instead.
 func (*RemovePeerRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{48}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *RemovePeerRequest) GetId() string {
@@ -3910,7 +4029,7 @@ type TransferLeaderRequest struct {
 
 func (x *TransferLeaderRequest) Reset() {
 	*x = TransferLeaderRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[49]
+	mi := &file_api_v1_operator_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3922,7 +4041,7 @@ func (x *TransferLeaderRequest) String() string {
 func (*TransferLeaderRequest) ProtoMessage() {}
 
 func (x *TransferLeaderRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[49]
+	mi := &file_api_v1_operator_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3935,7 +4054,7 @@ func (x *TransferLeaderRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TransferLeaderRequest.ProtoReflect.Descriptor instead.
 func (*TransferLeaderRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{49}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *TransferLeaderRequest) GetId() string {
@@ -3953,7 +4072,7 @@ type SaveSnapshotRequest struct {
 
 func (x *SaveSnapshotRequest) Reset() {
 	*x = SaveSnapshotRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[50]
+	mi := &file_api_v1_operator_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3965,7 +4084,7 @@ func (x *SaveSnapshotRequest) String() string {
 func (*SaveSnapshotRequest) ProtoMessage() {}
 
 func (x *SaveSnapshotRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[50]
+	mi := &file_api_v1_operator_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3978,7 +4097,7 @@ func (x *SaveSnapshotRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SaveSnapshotRequest.ProtoReflect.Descriptor instead.
 func (*SaveSnapshotRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{50}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{52}
 }
 
 type SnapshotChunk struct {
@@ -3990,7 +4109,7 @@ type SnapshotChunk struct {
 
 func (x *SnapshotChunk) Reset() {
 	*x = SnapshotChunk{}
-	mi := &file_api_v1_operator_proto_msgTypes[51]
+	mi := &file_api_v1_operator_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4002,7 +4121,7 @@ func (x *SnapshotChunk) String() string {
 func (*SnapshotChunk) ProtoMessage() {}
 
 func (x *SnapshotChunk) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[51]
+	mi := &file_api_v1_operator_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4015,7 +4134,7 @@ func (x *SnapshotChunk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SnapshotChunk.ProtoReflect.Descriptor instead.
 func (*SnapshotChunk) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{51}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *SnapshotChunk) GetData() []byte {
@@ -4033,7 +4152,7 @@ type StateHashRequest struct {
 
 func (x *StateHashRequest) Reset() {
 	*x = StateHashRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[52]
+	mi := &file_api_v1_operator_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4045,7 +4164,7 @@ func (x *StateHashRequest) String() string {
 func (*StateHashRequest) ProtoMessage() {}
 
 func (x *StateHashRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[52]
+	mi := &file_api_v1_operator_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4058,7 +4177,7 @@ func (x *StateHashRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StateHashRequest.ProtoReflect.Descriptor instead.
 func (*StateHashRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{52}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{54}
 }
 
 type StateHashResponse struct {
@@ -4071,7 +4190,7 @@ type StateHashResponse struct {
 
 func (x *StateHashResponse) Reset() {
 	*x = StateHashResponse{}
-	mi := &file_api_v1_operator_proto_msgTypes[53]
+	mi := &file_api_v1_operator_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4083,7 +4202,7 @@ func (x *StateHashResponse) String() string {
 func (*StateHashResponse) ProtoMessage() {}
 
 func (x *StateHashResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[53]
+	mi := &file_api_v1_operator_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4096,7 +4215,7 @@ func (x *StateHashResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StateHashResponse.ProtoReflect.Descriptor instead.
 func (*StateHashResponse) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{53}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *StateHashResponse) GetAppliedIndex() uint64 {
@@ -4125,7 +4244,7 @@ type StoreSession struct {
 
 func (x *StoreSession) Reset() {
 	*x = StoreSession{}
-	mi := &file_api_v1_operator_proto_msgTypes[54]
+	mi := &file_api_v1_operator_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4137,7 +4256,7 @@ func (x *StoreSession) String() string {
 func (*StoreSession) ProtoMessage() {}
 
 func (x *StoreSession) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[54]
+	mi := &file_api_v1_operator_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4150,7 +4269,7 @@ func (x *StoreSession) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoreSession.ProtoReflect.Descriptor instead.
 func (*StoreSession) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{54}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *StoreSession) GetFrameworkId() string {
@@ -4190,7 +4309,7 @@ type StoreEntry struct {
 
 func (x *StoreEntry) Reset() {
 	*x = StoreEntry{}
-	mi := &file_api_v1_operator_proto_msgTypes[55]
+	mi := &file_api_v1_operator_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4202,7 +4321,7 @@ func (x *StoreEntry) String() string {
 func (*StoreEntry) ProtoMessage() {}
 
 func (x *StoreEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[55]
+	mi := &file_api_v1_operator_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4215,7 +4334,7 @@ func (x *StoreEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoreEntry.ProtoReflect.Descriptor instead.
 func (*StoreEntry) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{55}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *StoreEntry) GetKey() string {
@@ -4263,7 +4382,7 @@ type StoreGetRequest struct {
 
 func (x *StoreGetRequest) Reset() {
 	*x = StoreGetRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[56]
+	mi := &file_api_v1_operator_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4275,7 +4394,7 @@ func (x *StoreGetRequest) String() string {
 func (*StoreGetRequest) ProtoMessage() {}
 
 func (x *StoreGetRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[56]
+	mi := &file_api_v1_operator_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4288,7 +4407,7 @@ func (x *StoreGetRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoreGetRequest.ProtoReflect.Descriptor instead.
 func (*StoreGetRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{56}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *StoreGetRequest) GetSession() *StoreSession {
@@ -4322,7 +4441,7 @@ type StorePutRequest struct {
 
 func (x *StorePutRequest) Reset() {
 	*x = StorePutRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[57]
+	mi := &file_api_v1_operator_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4334,7 +4453,7 @@ func (x *StorePutRequest) String() string {
 func (*StorePutRequest) ProtoMessage() {}
 
 func (x *StorePutRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[57]
+	mi := &file_api_v1_operator_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4347,7 +4466,7 @@ func (x *StorePutRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StorePutRequest.ProtoReflect.Descriptor instead.
 func (*StorePutRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{57}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *StorePutRequest) GetSession() *StoreSession {
@@ -4405,7 +4524,7 @@ type StoreDeleteRequest struct {
 
 func (x *StoreDeleteRequest) Reset() {
 	*x = StoreDeleteRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[58]
+	mi := &file_api_v1_operator_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4417,7 +4536,7 @@ func (x *StoreDeleteRequest) String() string {
 func (*StoreDeleteRequest) ProtoMessage() {}
 
 func (x *StoreDeleteRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[58]
+	mi := &file_api_v1_operator_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4430,7 +4549,7 @@ func (x *StoreDeleteRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoreDeleteRequest.ProtoReflect.Descriptor instead.
 func (*StoreDeleteRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{58}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *StoreDeleteRequest) GetSession() *StoreSession {
@@ -4480,7 +4599,7 @@ type StoreListRequest struct {
 
 func (x *StoreListRequest) Reset() {
 	*x = StoreListRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[59]
+	mi := &file_api_v1_operator_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4492,7 +4611,7 @@ func (x *StoreListRequest) String() string {
 func (*StoreListRequest) ProtoMessage() {}
 
 func (x *StoreListRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[59]
+	mi := &file_api_v1_operator_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4505,7 +4624,7 @@ func (x *StoreListRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoreListRequest.ProtoReflect.Descriptor instead.
 func (*StoreListRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{59}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *StoreListRequest) GetSession() *StoreSession {
@@ -4546,7 +4665,7 @@ type StoreListResponse struct {
 
 func (x *StoreListResponse) Reset() {
 	*x = StoreListResponse{}
-	mi := &file_api_v1_operator_proto_msgTypes[60]
+	mi := &file_api_v1_operator_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4558,7 +4677,7 @@ func (x *StoreListResponse) String() string {
 func (*StoreListResponse) ProtoMessage() {}
 
 func (x *StoreListResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[60]
+	mi := &file_api_v1_operator_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4571,7 +4690,7 @@ func (x *StoreListResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoreListResponse.ProtoReflect.Descriptor instead.
 func (*StoreListResponse) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{60}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *StoreListResponse) GetItems() []*StoreEntry {
@@ -4601,7 +4720,7 @@ type StoreWatchRequest struct {
 
 func (x *StoreWatchRequest) Reset() {
 	*x = StoreWatchRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[61]
+	mi := &file_api_v1_operator_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4613,7 +4732,7 @@ func (x *StoreWatchRequest) String() string {
 func (*StoreWatchRequest) ProtoMessage() {}
 
 func (x *StoreWatchRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[61]
+	mi := &file_api_v1_operator_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4626,7 +4745,7 @@ func (x *StoreWatchRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoreWatchRequest.ProtoReflect.Descriptor instead.
 func (*StoreWatchRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{61}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *StoreWatchRequest) GetSession() *StoreSession {
@@ -4654,7 +4773,14 @@ var File_api_v1_operator_proto protoreflect.FileDescriptor
 
 const file_api_v1_operator_proto_rawDesc = "" +
 	"\n" +
-	"\x15api/v1/operator.proto\x12\ttender.v1\x1a\x13api/v1/common.proto\x1a\x16api/v1/scheduler.proto\x1a\x12api/v1/trust.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x0f\n" +
+	"\x15api/v1/operator.proto\x12\ttender.v1\x1a\x13api/v1/common.proto\x1a\x16api/v1/scheduler.proto\x1a\x12api/v1/trust.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"f\n" +
+	"\rTicketRequest\x12!\n" +
+	"\fframework_id\x18\x01 \x01(\tR\vframeworkId\x12\x17\n" +
+	"\atask_id\x18\x02 \x01(\tR\x06taskId\x12\x19\n" +
+	"\bagent_id\x18\x03 \x01(\tR\aagentId\"M\n" +
+	"\x06Ticket\x12\x16\n" +
+	"\x06ticket\x18\x01 \x01(\tR\x06ticket\x12+\n" +
+	"\x03ttl\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\x03ttl\"\x0f\n" +
 	"\rWhoAmIRequest\"k\n" +
 	"\x0eWhoAmIResponse\x12\x12\n" +
 	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x12\n" +
@@ -5064,7 +5190,7 @@ const file_api_v1_operator_proto_rawDesc = "" +
 	"REACTIVATE\x10\x03\x12\r\n" +
 	"\tMARK_GONE\x10\x04\x12\n" +
 	"\n" +
-	"\x06REMOVE\x10\x052\xb3\r\n" +
+	"\x06REMOVE\x10\x052\xaf\x0e\n" +
 	"\x0fOperatorService\x12B\n" +
 	"\n" +
 	"GetCluster\x12\x1c.tender.v1.GetClusterRequest\x1a\x16.tender.v1.ClusterView\x12E\n" +
@@ -5093,7 +5219,9 @@ const file_api_v1_operator_proto_rawDesc = "" +
 	"\x04CanI\x12\x16.tender.v1.CanIRequest\x1a\x17.tender.v1.CanIResponse\x12K\n" +
 	"\x0eListPrincipals\x12\x16.tender.v1.ListRequest\x1a!.tender.v1.ListPrincipalsResponse\x12;\n" +
 	"\x05Grant\x12\x17.tender.v1.GrantRequest\x1a\x19.tender.v1.ActionResponse\x12=\n" +
-	"\x06Revoke\x12\x18.tender.v1.RevokeRequest\x1a\x19.tender.v1.ActionResponse2\xc0\x03\n" +
+	"\x06Revoke\x12\x18.tender.v1.RevokeRequest\x1a\x19.tender.v1.ActionResponse\x12<\n" +
+	"\rGetReadTicket\x12\x18.tender.v1.TicketRequest\x1a\x11.tender.v1.Ticket\x12<\n" +
+	"\rGetExecTicket\x12\x18.tender.v1.TicketRequest\x1a\x11.tender.v1.Ticket2\xc0\x03\n" +
 	"\vRaftService\x12F\n" +
 	"\tListPeers\x12\x1b.tender.v1.ListPeersRequest\x1a\x1c.tender.v1.ListPeersResponse\x12?\n" +
 	"\aAddPeer\x12\x19.tender.v1.AddPeerRequest\x1a\x19.tender.v1.ActionResponse\x12E\n" +
@@ -5122,247 +5250,254 @@ func file_api_v1_operator_proto_rawDescGZIP() []byte {
 }
 
 var file_api_v1_operator_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_api_v1_operator_proto_msgTypes = make([]protoimpl.MessageInfo, 68)
+var file_api_v1_operator_proto_msgTypes = make([]protoimpl.MessageInfo, 70)
 var file_api_v1_operator_proto_goTypes = []any{
 	(AgentAction)(0),                // 0: tender.v1.AgentAction
-	(*WhoAmIRequest)(nil),           // 1: tender.v1.WhoAmIRequest
-	(*WhoAmIResponse)(nil),          // 2: tender.v1.WhoAmIResponse
-	(*PrincipalGrant)(nil),          // 3: tender.v1.PrincipalGrant
-	(*CanIRequest)(nil),             // 4: tender.v1.CanIRequest
-	(*CanIResponse)(nil),            // 5: tender.v1.CanIResponse
-	(*PrincipalView)(nil),           // 6: tender.v1.PrincipalView
-	(*ListPrincipalsResponse)(nil),  // 7: tender.v1.ListPrincipalsResponse
-	(*GrantRequest)(nil),            // 8: tender.v1.GrantRequest
-	(*RevokeRequest)(nil),           // 9: tender.v1.RevokeRequest
-	(*CheckConstraintRequest)(nil),  // 10: tender.v1.CheckConstraintRequest
-	(*CheckConstraintResponse)(nil), // 11: tender.v1.CheckConstraintResponse
-	(*ListRequest)(nil),             // 12: tender.v1.ListRequest
-	(*ListTasksRequest)(nil),        // 13: tender.v1.ListTasksRequest
-	(*GetClusterRequest)(nil),       // 14: tender.v1.GetClusterRequest
-	(*ClusterView)(nil),             // 15: tender.v1.ClusterView
-	(*MasterView)(nil),              // 16: tender.v1.MasterView
-	(*ListMastersResponse)(nil),     // 17: tender.v1.ListMastersResponse
-	(*AgentView)(nil),               // 18: tender.v1.AgentView
-	(*OrphanedVolume)(nil),          // 19: tender.v1.OrphanedVolume
-	(*ListAgentsResponse)(nil),      // 20: tender.v1.ListAgentsResponse
-	(*WatchAgentsRequest)(nil),      // 21: tender.v1.WatchAgentsRequest
-	(*WatchAgentsResponse)(nil),     // 22: tender.v1.WatchAgentsResponse
-	(*FrameworkView)(nil),           // 23: tender.v1.FrameworkView
-	(*LocalityView)(nil),            // 24: tender.v1.LocalityView
-	(*DemandView)(nil),              // 25: tender.v1.DemandView
-	(*ListFrameworksResponse)(nil),  // 26: tender.v1.ListFrameworksResponse
-	(*TaskView)(nil),                // 27: tender.v1.TaskView
-	(*ListTasksResponse)(nil),       // 28: tender.v1.ListTasksResponse
-	(*OfferView)(nil),               // 29: tender.v1.OfferView
-	(*ListOffersResponse)(nil),      // 30: tender.v1.ListOffersResponse
-	(*RoleView)(nil),                // 31: tender.v1.RoleView
-	(*ListRolesResponse)(nil),       // 32: tender.v1.ListRolesResponse
-	(*ExplainRequest)(nil),          // 33: tender.v1.ExplainRequest
-	(*ExplainResponse)(nil),         // 34: tender.v1.ExplainResponse
-	(*ExplainedDecision)(nil),       // 35: tender.v1.ExplainedDecision
-	(*ExplainedAgent)(nil),          // 36: tender.v1.ExplainedAgent
-	(*KillTaskRequest)(nil),         // 37: tender.v1.KillTaskRequest
-	(*KillTaskResponse)(nil),        // 38: tender.v1.KillTaskResponse
-	(*RemoveFrameworkRequest)(nil),  // 39: tender.v1.RemoveFrameworkRequest
-	(*MarkAgentRequest)(nil),        // 40: tender.v1.MarkAgentRequest
-	(*SetMaintenanceRequest)(nil),   // 41: tender.v1.SetMaintenanceRequest
-	(*ActionResponse)(nil),          // 42: tender.v1.ActionResponse
-	(*ReserveRequest)(nil),          // 43: tender.v1.ReserveRequest
-	(*SetRoleRequest)(nil),          // 44: tender.v1.SetRoleRequest
-	(*ListPeersRequest)(nil),        // 45: tender.v1.ListPeersRequest
-	(*RaftPeer)(nil),                // 46: tender.v1.RaftPeer
-	(*ListPeersResponse)(nil),       // 47: tender.v1.ListPeersResponse
-	(*AddPeerRequest)(nil),          // 48: tender.v1.AddPeerRequest
-	(*RemovePeerRequest)(nil),       // 49: tender.v1.RemovePeerRequest
-	(*TransferLeaderRequest)(nil),   // 50: tender.v1.TransferLeaderRequest
-	(*SaveSnapshotRequest)(nil),     // 51: tender.v1.SaveSnapshotRequest
-	(*SnapshotChunk)(nil),           // 52: tender.v1.SnapshotChunk
-	(*StateHashRequest)(nil),        // 53: tender.v1.StateHashRequest
-	(*StateHashResponse)(nil),       // 54: tender.v1.StateHashResponse
-	(*StoreSession)(nil),            // 55: tender.v1.StoreSession
-	(*StoreEntry)(nil),              // 56: tender.v1.StoreEntry
-	(*StoreGetRequest)(nil),         // 57: tender.v1.StoreGetRequest
-	(*StorePutRequest)(nil),         // 58: tender.v1.StorePutRequest
-	(*StoreDeleteRequest)(nil),      // 59: tender.v1.StoreDeleteRequest
-	(*StoreListRequest)(nil),        // 60: tender.v1.StoreListRequest
-	(*StoreListResponse)(nil),       // 61: tender.v1.StoreListResponse
-	(*StoreWatchRequest)(nil),       // 62: tender.v1.StoreWatchRequest
-	nil,                             // 63: tender.v1.AgentView.AttributesEntry
-	nil,                             // 64: tender.v1.AgentView.LeavingEntry
-	nil,                             // 65: tender.v1.FrameworkView.LabelsEntry
-	nil,                             // 66: tender.v1.FrameworkView.EndpointsEntry
-	nil,                             // 67: tender.v1.TaskView.LabelsEntry
-	nil,                             // 68: tender.v1.TaskView.PortsEntry
-	(*timestamppb.Timestamp)(nil),   // 69: google.protobuf.Timestamp
-	(*Term)(nil),                    // 70: tender.v1.Term
-	(*structpb.Struct)(nil),         // 71: google.protobuf.Struct
-	(*Usage)(nil),                   // 72: tender.v1.Usage
-	(*Window)(nil),                  // 73: tender.v1.Window
-	(*durationpb.Duration)(nil),     // 74: google.protobuf.Duration
-	(*Spread)(nil),                  // 75: tender.v1.Spread
-	(*Command)(nil),                 // 76: tender.v1.Command
-	(OperationKind)(0),              // 77: tender.v1.OperationKind
-	(*CreateTokenRequest)(nil),      // 78: tender.v1.CreateTokenRequest
-	(*ListTokensRequest)(nil),       // 79: tender.v1.ListTokensRequest
-	(*RevokeTokenRequest)(nil),      // 80: tender.v1.RevokeTokenRequest
-	(*CreateTokenResponse)(nil),     // 81: tender.v1.CreateTokenResponse
-	(*ListTokensResponse)(nil),      // 82: tender.v1.ListTokensResponse
+	(*TicketRequest)(nil),           // 1: tender.v1.TicketRequest
+	(*Ticket)(nil),                  // 2: tender.v1.Ticket
+	(*WhoAmIRequest)(nil),           // 3: tender.v1.WhoAmIRequest
+	(*WhoAmIResponse)(nil),          // 4: tender.v1.WhoAmIResponse
+	(*PrincipalGrant)(nil),          // 5: tender.v1.PrincipalGrant
+	(*CanIRequest)(nil),             // 6: tender.v1.CanIRequest
+	(*CanIResponse)(nil),            // 7: tender.v1.CanIResponse
+	(*PrincipalView)(nil),           // 8: tender.v1.PrincipalView
+	(*ListPrincipalsResponse)(nil),  // 9: tender.v1.ListPrincipalsResponse
+	(*GrantRequest)(nil),            // 10: tender.v1.GrantRequest
+	(*RevokeRequest)(nil),           // 11: tender.v1.RevokeRequest
+	(*CheckConstraintRequest)(nil),  // 12: tender.v1.CheckConstraintRequest
+	(*CheckConstraintResponse)(nil), // 13: tender.v1.CheckConstraintResponse
+	(*ListRequest)(nil),             // 14: tender.v1.ListRequest
+	(*ListTasksRequest)(nil),        // 15: tender.v1.ListTasksRequest
+	(*GetClusterRequest)(nil),       // 16: tender.v1.GetClusterRequest
+	(*ClusterView)(nil),             // 17: tender.v1.ClusterView
+	(*MasterView)(nil),              // 18: tender.v1.MasterView
+	(*ListMastersResponse)(nil),     // 19: tender.v1.ListMastersResponse
+	(*AgentView)(nil),               // 20: tender.v1.AgentView
+	(*OrphanedVolume)(nil),          // 21: tender.v1.OrphanedVolume
+	(*ListAgentsResponse)(nil),      // 22: tender.v1.ListAgentsResponse
+	(*WatchAgentsRequest)(nil),      // 23: tender.v1.WatchAgentsRequest
+	(*WatchAgentsResponse)(nil),     // 24: tender.v1.WatchAgentsResponse
+	(*FrameworkView)(nil),           // 25: tender.v1.FrameworkView
+	(*LocalityView)(nil),            // 26: tender.v1.LocalityView
+	(*DemandView)(nil),              // 27: tender.v1.DemandView
+	(*ListFrameworksResponse)(nil),  // 28: tender.v1.ListFrameworksResponse
+	(*TaskView)(nil),                // 29: tender.v1.TaskView
+	(*ListTasksResponse)(nil),       // 30: tender.v1.ListTasksResponse
+	(*OfferView)(nil),               // 31: tender.v1.OfferView
+	(*ListOffersResponse)(nil),      // 32: tender.v1.ListOffersResponse
+	(*RoleView)(nil),                // 33: tender.v1.RoleView
+	(*ListRolesResponse)(nil),       // 34: tender.v1.ListRolesResponse
+	(*ExplainRequest)(nil),          // 35: tender.v1.ExplainRequest
+	(*ExplainResponse)(nil),         // 36: tender.v1.ExplainResponse
+	(*ExplainedDecision)(nil),       // 37: tender.v1.ExplainedDecision
+	(*ExplainedAgent)(nil),          // 38: tender.v1.ExplainedAgent
+	(*KillTaskRequest)(nil),         // 39: tender.v1.KillTaskRequest
+	(*KillTaskResponse)(nil),        // 40: tender.v1.KillTaskResponse
+	(*RemoveFrameworkRequest)(nil),  // 41: tender.v1.RemoveFrameworkRequest
+	(*MarkAgentRequest)(nil),        // 42: tender.v1.MarkAgentRequest
+	(*SetMaintenanceRequest)(nil),   // 43: tender.v1.SetMaintenanceRequest
+	(*ActionResponse)(nil),          // 44: tender.v1.ActionResponse
+	(*ReserveRequest)(nil),          // 45: tender.v1.ReserveRequest
+	(*SetRoleRequest)(nil),          // 46: tender.v1.SetRoleRequest
+	(*ListPeersRequest)(nil),        // 47: tender.v1.ListPeersRequest
+	(*RaftPeer)(nil),                // 48: tender.v1.RaftPeer
+	(*ListPeersResponse)(nil),       // 49: tender.v1.ListPeersResponse
+	(*AddPeerRequest)(nil),          // 50: tender.v1.AddPeerRequest
+	(*RemovePeerRequest)(nil),       // 51: tender.v1.RemovePeerRequest
+	(*TransferLeaderRequest)(nil),   // 52: tender.v1.TransferLeaderRequest
+	(*SaveSnapshotRequest)(nil),     // 53: tender.v1.SaveSnapshotRequest
+	(*SnapshotChunk)(nil),           // 54: tender.v1.SnapshotChunk
+	(*StateHashRequest)(nil),        // 55: tender.v1.StateHashRequest
+	(*StateHashResponse)(nil),       // 56: tender.v1.StateHashResponse
+	(*StoreSession)(nil),            // 57: tender.v1.StoreSession
+	(*StoreEntry)(nil),              // 58: tender.v1.StoreEntry
+	(*StoreGetRequest)(nil),         // 59: tender.v1.StoreGetRequest
+	(*StorePutRequest)(nil),         // 60: tender.v1.StorePutRequest
+	(*StoreDeleteRequest)(nil),      // 61: tender.v1.StoreDeleteRequest
+	(*StoreListRequest)(nil),        // 62: tender.v1.StoreListRequest
+	(*StoreListResponse)(nil),       // 63: tender.v1.StoreListResponse
+	(*StoreWatchRequest)(nil),       // 64: tender.v1.StoreWatchRequest
+	nil,                             // 65: tender.v1.AgentView.AttributesEntry
+	nil,                             // 66: tender.v1.AgentView.LeavingEntry
+	nil,                             // 67: tender.v1.FrameworkView.LabelsEntry
+	nil,                             // 68: tender.v1.FrameworkView.EndpointsEntry
+	nil,                             // 69: tender.v1.TaskView.LabelsEntry
+	nil,                             // 70: tender.v1.TaskView.PortsEntry
+	(*durationpb.Duration)(nil),     // 71: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil),   // 72: google.protobuf.Timestamp
+	(*Term)(nil),                    // 73: tender.v1.Term
+	(*structpb.Struct)(nil),         // 74: google.protobuf.Struct
+	(*Usage)(nil),                   // 75: tender.v1.Usage
+	(*Window)(nil),                  // 76: tender.v1.Window
+	(*Spread)(nil),                  // 77: tender.v1.Spread
+	(*Command)(nil),                 // 78: tender.v1.Command
+	(OperationKind)(0),              // 79: tender.v1.OperationKind
+	(*CreateTokenRequest)(nil),      // 80: tender.v1.CreateTokenRequest
+	(*ListTokensRequest)(nil),       // 81: tender.v1.ListTokensRequest
+	(*RevokeTokenRequest)(nil),      // 82: tender.v1.RevokeTokenRequest
+	(*CreateTokenResponse)(nil),     // 83: tender.v1.CreateTokenResponse
+	(*ListTokensResponse)(nil),      // 84: tender.v1.ListTokensResponse
 }
 var file_api_v1_operator_proto_depIdxs = []int32{
-	3,   // 0: tender.v1.WhoAmIResponse.grants:type_name -> tender.v1.PrincipalGrant
-	3,   // 1: tender.v1.CanIRequest.wish:type_name -> tender.v1.PrincipalGrant
-	3,   // 2: tender.v1.PrincipalView.grants:type_name -> tender.v1.PrincipalGrant
-	69,  // 3: tender.v1.PrincipalView.created:type_name -> google.protobuf.Timestamp
-	69,  // 4: tender.v1.PrincipalView.revoked:type_name -> google.protobuf.Timestamp
-	6,   // 5: tender.v1.ListPrincipalsResponse.items:type_name -> tender.v1.PrincipalView
-	3,   // 6: tender.v1.GrantRequest.grant:type_name -> tender.v1.PrincipalGrant
-	3,   // 7: tender.v1.RevokeRequest.grant:type_name -> tender.v1.PrincipalGrant
-	70,  // 8: tender.v1.ClusterView.term:type_name -> tender.v1.Term
-	69,  // 9: tender.v1.MasterView.since:type_name -> google.protobuf.Timestamp
-	16,  // 10: tender.v1.ListMastersResponse.items:type_name -> tender.v1.MasterView
-	69,  // 11: tender.v1.AgentView.since:type_name -> google.protobuf.Timestamp
-	71,  // 12: tender.v1.AgentView.total:type_name -> google.protobuf.Struct
-	71,  // 13: tender.v1.AgentView.allocated:type_name -> google.protobuf.Struct
-	71,  // 14: tender.v1.AgentView.offered:type_name -> google.protobuf.Struct
-	71,  // 15: tender.v1.AgentView.free:type_name -> google.protobuf.Struct
-	63,  // 16: tender.v1.AgentView.attributes:type_name -> tender.v1.AgentView.AttributesEntry
-	72,  // 17: tender.v1.AgentView.usage:type_name -> tender.v1.Usage
-	69,  // 18: tender.v1.AgentView.admitted:type_name -> google.protobuf.Timestamp
-	73,  // 19: tender.v1.AgentView.maintenance:type_name -> tender.v1.Window
-	64,  // 20: tender.v1.AgentView.leaving:type_name -> tender.v1.AgentView.LeavingEntry
-	71,  // 21: tender.v1.AgentView.revocable:type_name -> google.protobuf.Struct
-	19,  // 22: tender.v1.AgentView.orphaned:type_name -> tender.v1.OrphanedVolume
-	71,  // 23: tender.v1.AgentView.occupied:type_name -> google.protobuf.Struct
-	18,  // 24: tender.v1.ListAgentsResponse.items:type_name -> tender.v1.AgentView
-	18,  // 25: tender.v1.WatchAgentsResponse.items:type_name -> tender.v1.AgentView
-	69,  // 26: tender.v1.FrameworkView.since:type_name -> google.protobuf.Timestamp
-	71,  // 27: tender.v1.FrameworkView.allocated:type_name -> google.protobuf.Struct
-	71,  // 28: tender.v1.FrameworkView.offered:type_name -> google.protobuf.Struct
-	74,  // 29: tender.v1.FrameworkView.failover_timeout:type_name -> google.protobuf.Duration
-	65,  // 30: tender.v1.FrameworkView.labels:type_name -> tender.v1.FrameworkView.LabelsEntry
-	66,  // 31: tender.v1.FrameworkView.endpoints:type_name -> tender.v1.FrameworkView.EndpointsEntry
-	25,  // 32: tender.v1.FrameworkView.demand:type_name -> tender.v1.DemandView
-	69,  // 33: tender.v1.FrameworkView.admitted:type_name -> google.protobuf.Timestamp
-	24,  // 34: tender.v1.FrameworkView.locality:type_name -> tender.v1.LocalityView
-	71,  // 35: tender.v1.FrameworkView.min_offer:type_name -> google.protobuf.Struct
-	71,  // 36: tender.v1.FrameworkView.max_offer:type_name -> google.protobuf.Struct
-	74,  // 37: tender.v1.LocalityView.waited:type_name -> google.protobuf.Duration
-	74,  // 38: tender.v1.LocalityView.longest:type_name -> google.protobuf.Duration
-	74,  // 39: tender.v1.LocalityView.idle:type_name -> google.protobuf.Duration
-	71,  // 40: tender.v1.DemandView.resources:type_name -> google.protobuf.Struct
-	75,  // 41: tender.v1.DemandView.spread:type_name -> tender.v1.Spread
-	23,  // 42: tender.v1.ListFrameworksResponse.items:type_name -> tender.v1.FrameworkView
-	71,  // 43: tender.v1.TaskView.resources:type_name -> google.protobuf.Struct
-	69,  // 44: tender.v1.TaskView.launched:type_name -> google.protobuf.Timestamp
-	69,  // 45: tender.v1.TaskView.since:type_name -> google.protobuf.Timestamp
-	67,  // 46: tender.v1.TaskView.labels:type_name -> tender.v1.TaskView.LabelsEntry
-	68,  // 47: tender.v1.TaskView.ports:type_name -> tender.v1.TaskView.PortsEntry
-	72,  // 48: tender.v1.TaskView.usage:type_name -> tender.v1.Usage
-	76,  // 49: tender.v1.TaskView.command:type_name -> tender.v1.Command
-	27,  // 50: tender.v1.ListTasksResponse.items:type_name -> tender.v1.TaskView
-	71,  // 51: tender.v1.OfferView.resources:type_name -> google.protobuf.Struct
-	69,  // 52: tender.v1.OfferView.since:type_name -> google.protobuf.Timestamp
-	69,  // 53: tender.v1.OfferView.expires:type_name -> google.protobuf.Timestamp
-	29,  // 54: tender.v1.ListOffersResponse.items:type_name -> tender.v1.OfferView
-	71,  // 55: tender.v1.RoleView.guarantee:type_name -> google.protobuf.Struct
-	71,  // 56: tender.v1.RoleView.limit:type_name -> google.protobuf.Struct
-	71,  // 57: tender.v1.RoleView.allocated:type_name -> google.protobuf.Struct
-	71,  // 58: tender.v1.RoleView.offered:type_name -> google.protobuf.Struct
-	71,  // 59: tender.v1.RoleView.reserved:type_name -> google.protobuf.Struct
-	31,  // 60: tender.v1.ListRolesResponse.items:type_name -> tender.v1.RoleView
-	36,  // 61: tender.v1.ExplainResponse.agents:type_name -> tender.v1.ExplainedAgent
-	35,  // 62: tender.v1.ExplainResponse.decisions:type_name -> tender.v1.ExplainedDecision
-	69,  // 63: tender.v1.ExplainedDecision.at:type_name -> google.protobuf.Timestamp
-	69,  // 64: tender.v1.ExplainedDecision.made:type_name -> google.protobuf.Timestamp
-	71,  // 65: tender.v1.ExplainedDecision.resources:type_name -> google.protobuf.Struct
-	74,  // 66: tender.v1.KillTaskRequest.grace:type_name -> google.protobuf.Duration
-	0,   // 67: tender.v1.MarkAgentRequest.action:type_name -> tender.v1.AgentAction
-	74,  // 68: tender.v1.MarkAgentRequest.grace:type_name -> google.protobuf.Duration
-	73,  // 69: tender.v1.SetMaintenanceRequest.window:type_name -> tender.v1.Window
-	77,  // 70: tender.v1.ReserveRequest.action:type_name -> tender.v1.OperationKind
-	46,  // 71: tender.v1.ListPeersResponse.items:type_name -> tender.v1.RaftPeer
-	70,  // 72: tender.v1.ListPeersResponse.term:type_name -> tender.v1.Term
-	55,  // 73: tender.v1.StoreGetRequest.session:type_name -> tender.v1.StoreSession
-	55,  // 74: tender.v1.StorePutRequest.session:type_name -> tender.v1.StoreSession
-	55,  // 75: tender.v1.StoreDeleteRequest.session:type_name -> tender.v1.StoreSession
-	55,  // 76: tender.v1.StoreListRequest.session:type_name -> tender.v1.StoreSession
-	56,  // 77: tender.v1.StoreListResponse.items:type_name -> tender.v1.StoreEntry
-	55,  // 78: tender.v1.StoreWatchRequest.session:type_name -> tender.v1.StoreSession
-	14,  // 79: tender.v1.OperatorService.GetCluster:input_type -> tender.v1.GetClusterRequest
-	12,  // 80: tender.v1.OperatorService.ListMasters:input_type -> tender.v1.ListRequest
-	12,  // 81: tender.v1.OperatorService.ListAgents:input_type -> tender.v1.ListRequest
-	21,  // 82: tender.v1.OperatorService.WatchAgents:input_type -> tender.v1.WatchAgentsRequest
-	12,  // 83: tender.v1.OperatorService.ListFrameworks:input_type -> tender.v1.ListRequest
-	13,  // 84: tender.v1.OperatorService.ListTasks:input_type -> tender.v1.ListTasksRequest
-	12,  // 85: tender.v1.OperatorService.ListOffers:input_type -> tender.v1.ListRequest
-	12,  // 86: tender.v1.OperatorService.ListRoles:input_type -> tender.v1.ListRequest
-	33,  // 87: tender.v1.OperatorService.Explain:input_type -> tender.v1.ExplainRequest
-	37,  // 88: tender.v1.OperatorService.KillTask:input_type -> tender.v1.KillTaskRequest
-	39,  // 89: tender.v1.OperatorService.RemoveFramework:input_type -> tender.v1.RemoveFrameworkRequest
-	40,  // 90: tender.v1.OperatorService.MarkAgent:input_type -> tender.v1.MarkAgentRequest
-	41,  // 91: tender.v1.OperatorService.SetMaintenance:input_type -> tender.v1.SetMaintenanceRequest
-	43,  // 92: tender.v1.OperatorService.Reserve:input_type -> tender.v1.ReserveRequest
-	44,  // 93: tender.v1.OperatorService.SetRole:input_type -> tender.v1.SetRoleRequest
-	10,  // 94: tender.v1.OperatorService.CheckConstraint:input_type -> tender.v1.CheckConstraintRequest
-	78,  // 95: tender.v1.OperatorService.CreateToken:input_type -> tender.v1.CreateTokenRequest
-	79,  // 96: tender.v1.OperatorService.ListTokens:input_type -> tender.v1.ListTokensRequest
-	80,  // 97: tender.v1.OperatorService.RevokeToken:input_type -> tender.v1.RevokeTokenRequest
-	1,   // 98: tender.v1.OperatorService.WhoAmI:input_type -> tender.v1.WhoAmIRequest
-	4,   // 99: tender.v1.OperatorService.CanI:input_type -> tender.v1.CanIRequest
-	12,  // 100: tender.v1.OperatorService.ListPrincipals:input_type -> tender.v1.ListRequest
-	8,   // 101: tender.v1.OperatorService.Grant:input_type -> tender.v1.GrantRequest
-	9,   // 102: tender.v1.OperatorService.Revoke:input_type -> tender.v1.RevokeRequest
-	45,  // 103: tender.v1.RaftService.ListPeers:input_type -> tender.v1.ListPeersRequest
-	48,  // 104: tender.v1.RaftService.AddPeer:input_type -> tender.v1.AddPeerRequest
-	49,  // 105: tender.v1.RaftService.RemovePeer:input_type -> tender.v1.RemovePeerRequest
-	50,  // 106: tender.v1.RaftService.TransferLeader:input_type -> tender.v1.TransferLeaderRequest
-	51,  // 107: tender.v1.RaftService.SaveSnapshot:input_type -> tender.v1.SaveSnapshotRequest
-	53,  // 108: tender.v1.RaftService.StateHash:input_type -> tender.v1.StateHashRequest
-	57,  // 109: tender.v1.StoreService.Get:input_type -> tender.v1.StoreGetRequest
-	58,  // 110: tender.v1.StoreService.Put:input_type -> tender.v1.StorePutRequest
-	59,  // 111: tender.v1.StoreService.Delete:input_type -> tender.v1.StoreDeleteRequest
-	60,  // 112: tender.v1.StoreService.List:input_type -> tender.v1.StoreListRequest
-	62,  // 113: tender.v1.StoreService.Watch:input_type -> tender.v1.StoreWatchRequest
-	15,  // 114: tender.v1.OperatorService.GetCluster:output_type -> tender.v1.ClusterView
-	17,  // 115: tender.v1.OperatorService.ListMasters:output_type -> tender.v1.ListMastersResponse
-	20,  // 116: tender.v1.OperatorService.ListAgents:output_type -> tender.v1.ListAgentsResponse
-	22,  // 117: tender.v1.OperatorService.WatchAgents:output_type -> tender.v1.WatchAgentsResponse
-	26,  // 118: tender.v1.OperatorService.ListFrameworks:output_type -> tender.v1.ListFrameworksResponse
-	28,  // 119: tender.v1.OperatorService.ListTasks:output_type -> tender.v1.ListTasksResponse
-	30,  // 120: tender.v1.OperatorService.ListOffers:output_type -> tender.v1.ListOffersResponse
-	32,  // 121: tender.v1.OperatorService.ListRoles:output_type -> tender.v1.ListRolesResponse
-	34,  // 122: tender.v1.OperatorService.Explain:output_type -> tender.v1.ExplainResponse
-	38,  // 123: tender.v1.OperatorService.KillTask:output_type -> tender.v1.KillTaskResponse
-	42,  // 124: tender.v1.OperatorService.RemoveFramework:output_type -> tender.v1.ActionResponse
-	42,  // 125: tender.v1.OperatorService.MarkAgent:output_type -> tender.v1.ActionResponse
-	42,  // 126: tender.v1.OperatorService.SetMaintenance:output_type -> tender.v1.ActionResponse
-	42,  // 127: tender.v1.OperatorService.Reserve:output_type -> tender.v1.ActionResponse
-	31,  // 128: tender.v1.OperatorService.SetRole:output_type -> tender.v1.RoleView
-	11,  // 129: tender.v1.OperatorService.CheckConstraint:output_type -> tender.v1.CheckConstraintResponse
-	81,  // 130: tender.v1.OperatorService.CreateToken:output_type -> tender.v1.CreateTokenResponse
-	82,  // 131: tender.v1.OperatorService.ListTokens:output_type -> tender.v1.ListTokensResponse
-	42,  // 132: tender.v1.OperatorService.RevokeToken:output_type -> tender.v1.ActionResponse
-	2,   // 133: tender.v1.OperatorService.WhoAmI:output_type -> tender.v1.WhoAmIResponse
-	5,   // 134: tender.v1.OperatorService.CanI:output_type -> tender.v1.CanIResponse
-	7,   // 135: tender.v1.OperatorService.ListPrincipals:output_type -> tender.v1.ListPrincipalsResponse
-	42,  // 136: tender.v1.OperatorService.Grant:output_type -> tender.v1.ActionResponse
-	42,  // 137: tender.v1.OperatorService.Revoke:output_type -> tender.v1.ActionResponse
-	47,  // 138: tender.v1.RaftService.ListPeers:output_type -> tender.v1.ListPeersResponse
-	42,  // 139: tender.v1.RaftService.AddPeer:output_type -> tender.v1.ActionResponse
-	42,  // 140: tender.v1.RaftService.RemovePeer:output_type -> tender.v1.ActionResponse
-	42,  // 141: tender.v1.RaftService.TransferLeader:output_type -> tender.v1.ActionResponse
-	52,  // 142: tender.v1.RaftService.SaveSnapshot:output_type -> tender.v1.SnapshotChunk
-	54,  // 143: tender.v1.RaftService.StateHash:output_type -> tender.v1.StateHashResponse
-	56,  // 144: tender.v1.StoreService.Get:output_type -> tender.v1.StoreEntry
-	56,  // 145: tender.v1.StoreService.Put:output_type -> tender.v1.StoreEntry
-	56,  // 146: tender.v1.StoreService.Delete:output_type -> tender.v1.StoreEntry
-	61,  // 147: tender.v1.StoreService.List:output_type -> tender.v1.StoreListResponse
-	56,  // 148: tender.v1.StoreService.Watch:output_type -> tender.v1.StoreEntry
-	114, // [114:149] is the sub-list for method output_type
-	79,  // [79:114] is the sub-list for method input_type
-	79,  // [79:79] is the sub-list for extension type_name
-	79,  // [79:79] is the sub-list for extension extendee
-	0,   // [0:79] is the sub-list for field type_name
+	71,  // 0: tender.v1.Ticket.ttl:type_name -> google.protobuf.Duration
+	5,   // 1: tender.v1.WhoAmIResponse.grants:type_name -> tender.v1.PrincipalGrant
+	5,   // 2: tender.v1.CanIRequest.wish:type_name -> tender.v1.PrincipalGrant
+	5,   // 3: tender.v1.PrincipalView.grants:type_name -> tender.v1.PrincipalGrant
+	72,  // 4: tender.v1.PrincipalView.created:type_name -> google.protobuf.Timestamp
+	72,  // 5: tender.v1.PrincipalView.revoked:type_name -> google.protobuf.Timestamp
+	8,   // 6: tender.v1.ListPrincipalsResponse.items:type_name -> tender.v1.PrincipalView
+	5,   // 7: tender.v1.GrantRequest.grant:type_name -> tender.v1.PrincipalGrant
+	5,   // 8: tender.v1.RevokeRequest.grant:type_name -> tender.v1.PrincipalGrant
+	73,  // 9: tender.v1.ClusterView.term:type_name -> tender.v1.Term
+	72,  // 10: tender.v1.MasterView.since:type_name -> google.protobuf.Timestamp
+	18,  // 11: tender.v1.ListMastersResponse.items:type_name -> tender.v1.MasterView
+	72,  // 12: tender.v1.AgentView.since:type_name -> google.protobuf.Timestamp
+	74,  // 13: tender.v1.AgentView.total:type_name -> google.protobuf.Struct
+	74,  // 14: tender.v1.AgentView.allocated:type_name -> google.protobuf.Struct
+	74,  // 15: tender.v1.AgentView.offered:type_name -> google.protobuf.Struct
+	74,  // 16: tender.v1.AgentView.free:type_name -> google.protobuf.Struct
+	65,  // 17: tender.v1.AgentView.attributes:type_name -> tender.v1.AgentView.AttributesEntry
+	75,  // 18: tender.v1.AgentView.usage:type_name -> tender.v1.Usage
+	72,  // 19: tender.v1.AgentView.admitted:type_name -> google.protobuf.Timestamp
+	76,  // 20: tender.v1.AgentView.maintenance:type_name -> tender.v1.Window
+	66,  // 21: tender.v1.AgentView.leaving:type_name -> tender.v1.AgentView.LeavingEntry
+	74,  // 22: tender.v1.AgentView.revocable:type_name -> google.protobuf.Struct
+	21,  // 23: tender.v1.AgentView.orphaned:type_name -> tender.v1.OrphanedVolume
+	74,  // 24: tender.v1.AgentView.occupied:type_name -> google.protobuf.Struct
+	20,  // 25: tender.v1.ListAgentsResponse.items:type_name -> tender.v1.AgentView
+	20,  // 26: tender.v1.WatchAgentsResponse.items:type_name -> tender.v1.AgentView
+	72,  // 27: tender.v1.FrameworkView.since:type_name -> google.protobuf.Timestamp
+	74,  // 28: tender.v1.FrameworkView.allocated:type_name -> google.protobuf.Struct
+	74,  // 29: tender.v1.FrameworkView.offered:type_name -> google.protobuf.Struct
+	71,  // 30: tender.v1.FrameworkView.failover_timeout:type_name -> google.protobuf.Duration
+	67,  // 31: tender.v1.FrameworkView.labels:type_name -> tender.v1.FrameworkView.LabelsEntry
+	68,  // 32: tender.v1.FrameworkView.endpoints:type_name -> tender.v1.FrameworkView.EndpointsEntry
+	27,  // 33: tender.v1.FrameworkView.demand:type_name -> tender.v1.DemandView
+	72,  // 34: tender.v1.FrameworkView.admitted:type_name -> google.protobuf.Timestamp
+	26,  // 35: tender.v1.FrameworkView.locality:type_name -> tender.v1.LocalityView
+	74,  // 36: tender.v1.FrameworkView.min_offer:type_name -> google.protobuf.Struct
+	74,  // 37: tender.v1.FrameworkView.max_offer:type_name -> google.protobuf.Struct
+	71,  // 38: tender.v1.LocalityView.waited:type_name -> google.protobuf.Duration
+	71,  // 39: tender.v1.LocalityView.longest:type_name -> google.protobuf.Duration
+	71,  // 40: tender.v1.LocalityView.idle:type_name -> google.protobuf.Duration
+	74,  // 41: tender.v1.DemandView.resources:type_name -> google.protobuf.Struct
+	77,  // 42: tender.v1.DemandView.spread:type_name -> tender.v1.Spread
+	25,  // 43: tender.v1.ListFrameworksResponse.items:type_name -> tender.v1.FrameworkView
+	74,  // 44: tender.v1.TaskView.resources:type_name -> google.protobuf.Struct
+	72,  // 45: tender.v1.TaskView.launched:type_name -> google.protobuf.Timestamp
+	72,  // 46: tender.v1.TaskView.since:type_name -> google.protobuf.Timestamp
+	69,  // 47: tender.v1.TaskView.labels:type_name -> tender.v1.TaskView.LabelsEntry
+	70,  // 48: tender.v1.TaskView.ports:type_name -> tender.v1.TaskView.PortsEntry
+	75,  // 49: tender.v1.TaskView.usage:type_name -> tender.v1.Usage
+	78,  // 50: tender.v1.TaskView.command:type_name -> tender.v1.Command
+	29,  // 51: tender.v1.ListTasksResponse.items:type_name -> tender.v1.TaskView
+	74,  // 52: tender.v1.OfferView.resources:type_name -> google.protobuf.Struct
+	72,  // 53: tender.v1.OfferView.since:type_name -> google.protobuf.Timestamp
+	72,  // 54: tender.v1.OfferView.expires:type_name -> google.protobuf.Timestamp
+	31,  // 55: tender.v1.ListOffersResponse.items:type_name -> tender.v1.OfferView
+	74,  // 56: tender.v1.RoleView.guarantee:type_name -> google.protobuf.Struct
+	74,  // 57: tender.v1.RoleView.limit:type_name -> google.protobuf.Struct
+	74,  // 58: tender.v1.RoleView.allocated:type_name -> google.protobuf.Struct
+	74,  // 59: tender.v1.RoleView.offered:type_name -> google.protobuf.Struct
+	74,  // 60: tender.v1.RoleView.reserved:type_name -> google.protobuf.Struct
+	33,  // 61: tender.v1.ListRolesResponse.items:type_name -> tender.v1.RoleView
+	38,  // 62: tender.v1.ExplainResponse.agents:type_name -> tender.v1.ExplainedAgent
+	37,  // 63: tender.v1.ExplainResponse.decisions:type_name -> tender.v1.ExplainedDecision
+	72,  // 64: tender.v1.ExplainedDecision.at:type_name -> google.protobuf.Timestamp
+	72,  // 65: tender.v1.ExplainedDecision.made:type_name -> google.protobuf.Timestamp
+	74,  // 66: tender.v1.ExplainedDecision.resources:type_name -> google.protobuf.Struct
+	71,  // 67: tender.v1.KillTaskRequest.grace:type_name -> google.protobuf.Duration
+	0,   // 68: tender.v1.MarkAgentRequest.action:type_name -> tender.v1.AgentAction
+	71,  // 69: tender.v1.MarkAgentRequest.grace:type_name -> google.protobuf.Duration
+	76,  // 70: tender.v1.SetMaintenanceRequest.window:type_name -> tender.v1.Window
+	79,  // 71: tender.v1.ReserveRequest.action:type_name -> tender.v1.OperationKind
+	48,  // 72: tender.v1.ListPeersResponse.items:type_name -> tender.v1.RaftPeer
+	73,  // 73: tender.v1.ListPeersResponse.term:type_name -> tender.v1.Term
+	57,  // 74: tender.v1.StoreGetRequest.session:type_name -> tender.v1.StoreSession
+	57,  // 75: tender.v1.StorePutRequest.session:type_name -> tender.v1.StoreSession
+	57,  // 76: tender.v1.StoreDeleteRequest.session:type_name -> tender.v1.StoreSession
+	57,  // 77: tender.v1.StoreListRequest.session:type_name -> tender.v1.StoreSession
+	58,  // 78: tender.v1.StoreListResponse.items:type_name -> tender.v1.StoreEntry
+	57,  // 79: tender.v1.StoreWatchRequest.session:type_name -> tender.v1.StoreSession
+	16,  // 80: tender.v1.OperatorService.GetCluster:input_type -> tender.v1.GetClusterRequest
+	14,  // 81: tender.v1.OperatorService.ListMasters:input_type -> tender.v1.ListRequest
+	14,  // 82: tender.v1.OperatorService.ListAgents:input_type -> tender.v1.ListRequest
+	23,  // 83: tender.v1.OperatorService.WatchAgents:input_type -> tender.v1.WatchAgentsRequest
+	14,  // 84: tender.v1.OperatorService.ListFrameworks:input_type -> tender.v1.ListRequest
+	15,  // 85: tender.v1.OperatorService.ListTasks:input_type -> tender.v1.ListTasksRequest
+	14,  // 86: tender.v1.OperatorService.ListOffers:input_type -> tender.v1.ListRequest
+	14,  // 87: tender.v1.OperatorService.ListRoles:input_type -> tender.v1.ListRequest
+	35,  // 88: tender.v1.OperatorService.Explain:input_type -> tender.v1.ExplainRequest
+	39,  // 89: tender.v1.OperatorService.KillTask:input_type -> tender.v1.KillTaskRequest
+	41,  // 90: tender.v1.OperatorService.RemoveFramework:input_type -> tender.v1.RemoveFrameworkRequest
+	42,  // 91: tender.v1.OperatorService.MarkAgent:input_type -> tender.v1.MarkAgentRequest
+	43,  // 92: tender.v1.OperatorService.SetMaintenance:input_type -> tender.v1.SetMaintenanceRequest
+	45,  // 93: tender.v1.OperatorService.Reserve:input_type -> tender.v1.ReserveRequest
+	46,  // 94: tender.v1.OperatorService.SetRole:input_type -> tender.v1.SetRoleRequest
+	12,  // 95: tender.v1.OperatorService.CheckConstraint:input_type -> tender.v1.CheckConstraintRequest
+	80,  // 96: tender.v1.OperatorService.CreateToken:input_type -> tender.v1.CreateTokenRequest
+	81,  // 97: tender.v1.OperatorService.ListTokens:input_type -> tender.v1.ListTokensRequest
+	82,  // 98: tender.v1.OperatorService.RevokeToken:input_type -> tender.v1.RevokeTokenRequest
+	3,   // 99: tender.v1.OperatorService.WhoAmI:input_type -> tender.v1.WhoAmIRequest
+	6,   // 100: tender.v1.OperatorService.CanI:input_type -> tender.v1.CanIRequest
+	14,  // 101: tender.v1.OperatorService.ListPrincipals:input_type -> tender.v1.ListRequest
+	10,  // 102: tender.v1.OperatorService.Grant:input_type -> tender.v1.GrantRequest
+	11,  // 103: tender.v1.OperatorService.Revoke:input_type -> tender.v1.RevokeRequest
+	1,   // 104: tender.v1.OperatorService.GetReadTicket:input_type -> tender.v1.TicketRequest
+	1,   // 105: tender.v1.OperatorService.GetExecTicket:input_type -> tender.v1.TicketRequest
+	47,  // 106: tender.v1.RaftService.ListPeers:input_type -> tender.v1.ListPeersRequest
+	50,  // 107: tender.v1.RaftService.AddPeer:input_type -> tender.v1.AddPeerRequest
+	51,  // 108: tender.v1.RaftService.RemovePeer:input_type -> tender.v1.RemovePeerRequest
+	52,  // 109: tender.v1.RaftService.TransferLeader:input_type -> tender.v1.TransferLeaderRequest
+	53,  // 110: tender.v1.RaftService.SaveSnapshot:input_type -> tender.v1.SaveSnapshotRequest
+	55,  // 111: tender.v1.RaftService.StateHash:input_type -> tender.v1.StateHashRequest
+	59,  // 112: tender.v1.StoreService.Get:input_type -> tender.v1.StoreGetRequest
+	60,  // 113: tender.v1.StoreService.Put:input_type -> tender.v1.StorePutRequest
+	61,  // 114: tender.v1.StoreService.Delete:input_type -> tender.v1.StoreDeleteRequest
+	62,  // 115: tender.v1.StoreService.List:input_type -> tender.v1.StoreListRequest
+	64,  // 116: tender.v1.StoreService.Watch:input_type -> tender.v1.StoreWatchRequest
+	17,  // 117: tender.v1.OperatorService.GetCluster:output_type -> tender.v1.ClusterView
+	19,  // 118: tender.v1.OperatorService.ListMasters:output_type -> tender.v1.ListMastersResponse
+	22,  // 119: tender.v1.OperatorService.ListAgents:output_type -> tender.v1.ListAgentsResponse
+	24,  // 120: tender.v1.OperatorService.WatchAgents:output_type -> tender.v1.WatchAgentsResponse
+	28,  // 121: tender.v1.OperatorService.ListFrameworks:output_type -> tender.v1.ListFrameworksResponse
+	30,  // 122: tender.v1.OperatorService.ListTasks:output_type -> tender.v1.ListTasksResponse
+	32,  // 123: tender.v1.OperatorService.ListOffers:output_type -> tender.v1.ListOffersResponse
+	34,  // 124: tender.v1.OperatorService.ListRoles:output_type -> tender.v1.ListRolesResponse
+	36,  // 125: tender.v1.OperatorService.Explain:output_type -> tender.v1.ExplainResponse
+	40,  // 126: tender.v1.OperatorService.KillTask:output_type -> tender.v1.KillTaskResponse
+	44,  // 127: tender.v1.OperatorService.RemoveFramework:output_type -> tender.v1.ActionResponse
+	44,  // 128: tender.v1.OperatorService.MarkAgent:output_type -> tender.v1.ActionResponse
+	44,  // 129: tender.v1.OperatorService.SetMaintenance:output_type -> tender.v1.ActionResponse
+	44,  // 130: tender.v1.OperatorService.Reserve:output_type -> tender.v1.ActionResponse
+	33,  // 131: tender.v1.OperatorService.SetRole:output_type -> tender.v1.RoleView
+	13,  // 132: tender.v1.OperatorService.CheckConstraint:output_type -> tender.v1.CheckConstraintResponse
+	83,  // 133: tender.v1.OperatorService.CreateToken:output_type -> tender.v1.CreateTokenResponse
+	84,  // 134: tender.v1.OperatorService.ListTokens:output_type -> tender.v1.ListTokensResponse
+	44,  // 135: tender.v1.OperatorService.RevokeToken:output_type -> tender.v1.ActionResponse
+	4,   // 136: tender.v1.OperatorService.WhoAmI:output_type -> tender.v1.WhoAmIResponse
+	7,   // 137: tender.v1.OperatorService.CanI:output_type -> tender.v1.CanIResponse
+	9,   // 138: tender.v1.OperatorService.ListPrincipals:output_type -> tender.v1.ListPrincipalsResponse
+	44,  // 139: tender.v1.OperatorService.Grant:output_type -> tender.v1.ActionResponse
+	44,  // 140: tender.v1.OperatorService.Revoke:output_type -> tender.v1.ActionResponse
+	2,   // 141: tender.v1.OperatorService.GetReadTicket:output_type -> tender.v1.Ticket
+	2,   // 142: tender.v1.OperatorService.GetExecTicket:output_type -> tender.v1.Ticket
+	49,  // 143: tender.v1.RaftService.ListPeers:output_type -> tender.v1.ListPeersResponse
+	44,  // 144: tender.v1.RaftService.AddPeer:output_type -> tender.v1.ActionResponse
+	44,  // 145: tender.v1.RaftService.RemovePeer:output_type -> tender.v1.ActionResponse
+	44,  // 146: tender.v1.RaftService.TransferLeader:output_type -> tender.v1.ActionResponse
+	54,  // 147: tender.v1.RaftService.SaveSnapshot:output_type -> tender.v1.SnapshotChunk
+	56,  // 148: tender.v1.RaftService.StateHash:output_type -> tender.v1.StateHashResponse
+	58,  // 149: tender.v1.StoreService.Get:output_type -> tender.v1.StoreEntry
+	58,  // 150: tender.v1.StoreService.Put:output_type -> tender.v1.StoreEntry
+	58,  // 151: tender.v1.StoreService.Delete:output_type -> tender.v1.StoreEntry
+	63,  // 152: tender.v1.StoreService.List:output_type -> tender.v1.StoreListResponse
+	58,  // 153: tender.v1.StoreService.Watch:output_type -> tender.v1.StoreEntry
+	117, // [117:154] is the sub-list for method output_type
+	80,  // [80:117] is the sub-list for method input_type
+	80,  // [80:80] is the sub-list for extension type_name
+	80,  // [80:80] is the sub-list for extension extendee
+	0,   // [0:80] is the sub-list for field type_name
 }
 
 func init() { file_api_v1_operator_proto_init() }
@@ -5373,17 +5508,17 @@ func file_api_v1_operator_proto_init() {
 	file_api_v1_common_proto_init()
 	file_api_v1_scheduler_proto_init()
 	file_api_v1_trust_proto_init()
-	file_api_v1_operator_proto_msgTypes[26].OneofWrappers = []any{}
-	file_api_v1_operator_proto_msgTypes[43].OneofWrappers = []any{}
-	file_api_v1_operator_proto_msgTypes[57].OneofWrappers = []any{}
-	file_api_v1_operator_proto_msgTypes[58].OneofWrappers = []any{}
+	file_api_v1_operator_proto_msgTypes[28].OneofWrappers = []any{}
+	file_api_v1_operator_proto_msgTypes[45].OneofWrappers = []any{}
+	file_api_v1_operator_proto_msgTypes[59].OneofWrappers = []any{}
+	file_api_v1_operator_proto_msgTypes[60].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_api_v1_operator_proto_rawDesc), len(file_api_v1_operator_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   68,
+			NumMessages:   70,
 			NumExtensions: 0,
 			NumServices:   3,
 		},

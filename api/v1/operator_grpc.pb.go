@@ -43,6 +43,8 @@ const (
 	OperatorService_ListPrincipals_FullMethodName  = "/tender.v1.OperatorService/ListPrincipals"
 	OperatorService_Grant_FullMethodName           = "/tender.v1.OperatorService/Grant"
 	OperatorService_Revoke_FullMethodName          = "/tender.v1.OperatorService/Revoke"
+	OperatorService_GetReadTicket_FullMethodName   = "/tender.v1.OperatorService/GetReadTicket"
+	OperatorService_GetExecTicket_FullMethodName   = "/tender.v1.OperatorService/GetExecTicket"
 )
 
 // OperatorServiceClient is the client API for OperatorService service.
@@ -119,6 +121,12 @@ type OperatorServiceClient interface {
 	// Revoke takes back one grant, or ends a principal: its certificates count no more, and its streams end. The name of
 	// one that was ended is refused from then on.
 	Revoke(ctx context.Context, in *RevokeRequest, opts ...grpc.CallOption) (*ActionResponse, error)
+	// GetReadTicket lets the caller read output and files of a task at its agent, for some minutes. The leader alone signs.
+	// A second copy makes another ticket.
+	GetReadTicket(ctx context.Context, in *TicketRequest, opts ...grpc.CallOption) (*Ticket, error)
+	// GetExecTicket lets the caller run commands inside a task in the same way. It stands in the audit log, and so does
+	// each command at the agent.
+	GetExecTicket(ctx context.Context, in *TicketRequest, opts ...grpc.CallOption) (*Ticket, error)
 }
 
 type operatorServiceClient struct {
@@ -378,6 +386,26 @@ func (c *operatorServiceClient) Revoke(ctx context.Context, in *RevokeRequest, o
 	return out, nil
 }
 
+func (c *operatorServiceClient) GetReadTicket(ctx context.Context, in *TicketRequest, opts ...grpc.CallOption) (*Ticket, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(Ticket)
+	err := c.cc.Invoke(ctx, OperatorService_GetReadTicket_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *operatorServiceClient) GetExecTicket(ctx context.Context, in *TicketRequest, opts ...grpc.CallOption) (*Ticket, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(Ticket)
+	err := c.cc.Invoke(ctx, OperatorService_GetExecTicket_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // OperatorServiceServer is the server API for OperatorService service.
 // All implementations must embed UnimplementedOperatorServiceServer
 // for forward compatibility.
@@ -452,6 +480,12 @@ type OperatorServiceServer interface {
 	// Revoke takes back one grant, or ends a principal: its certificates count no more, and its streams end. The name of
 	// one that was ended is refused from then on.
 	Revoke(context.Context, *RevokeRequest) (*ActionResponse, error)
+	// GetReadTicket lets the caller read output and files of a task at its agent, for some minutes. The leader alone signs.
+	// A second copy makes another ticket.
+	GetReadTicket(context.Context, *TicketRequest) (*Ticket, error)
+	// GetExecTicket lets the caller run commands inside a task in the same way. It stands in the audit log, and so does
+	// each command at the agent.
+	GetExecTicket(context.Context, *TicketRequest) (*Ticket, error)
 	mustEmbedUnimplementedOperatorServiceServer()
 }
 
@@ -533,6 +567,12 @@ func (UnimplementedOperatorServiceServer) Grant(context.Context, *GrantRequest) 
 }
 func (UnimplementedOperatorServiceServer) Revoke(context.Context, *RevokeRequest) (*ActionResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Revoke not implemented")
+}
+func (UnimplementedOperatorServiceServer) GetReadTicket(context.Context, *TicketRequest) (*Ticket, error) {
+	return nil, status.Error(codes.Unimplemented, "method GetReadTicket not implemented")
+}
+func (UnimplementedOperatorServiceServer) GetExecTicket(context.Context, *TicketRequest) (*Ticket, error) {
+	return nil, status.Error(codes.Unimplemented, "method GetExecTicket not implemented")
 }
 func (UnimplementedOperatorServiceServer) mustEmbedUnimplementedOperatorServiceServer() {}
 func (UnimplementedOperatorServiceServer) testEmbeddedByValue()                         {}
@@ -980,6 +1020,42 @@ func _OperatorService_Revoke_Handler(srv interface{}, ctx context.Context, dec f
 	return interceptor(ctx, in, info, handler)
 }
 
+func _OperatorService_GetReadTicket_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(TicketRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(OperatorServiceServer).GetReadTicket(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: OperatorService_GetReadTicket_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(OperatorServiceServer).GetReadTicket(ctx, req.(*TicketRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _OperatorService_GetExecTicket_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(TicketRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(OperatorServiceServer).GetExecTicket(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: OperatorService_GetExecTicket_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(OperatorServiceServer).GetExecTicket(ctx, req.(*TicketRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // OperatorService_ServiceDesc is the grpc.ServiceDesc for OperatorService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -1078,6 +1154,14 @@ var OperatorService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "Revoke",
 			Handler:    _OperatorService_Revoke_Handler,
+		},
+		{
+			MethodName: "GetReadTicket",
+			Handler:    _OperatorService_GetReadTicket_Handler,
+		},
+		{
+			MethodName: "GetExecTicket",
+			Handler:    _OperatorService_GetExecTicket_Handler,
 		},
 	},
 	Streams: []grpc.StreamDesc{

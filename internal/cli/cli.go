@@ -222,7 +222,7 @@ func (a *App) client(ctx context.Context) (*client.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	c, err := client.New(client.Config{Masters: where.Masters, Dial: where.ToMasters(), DialAgent: where.ToAgents()})
+	c, err := client.New(client.Config{Masters: where.Masters, Dial: where.ToMasters(), DialAgent: where.ToAgents(), Tickets: where.Holder != nil})
 	if err != nil {
 		return nil, usage(err)
 	}

@@ -121,10 +121,14 @@ func taskLogs(ctx context.Context, a *App, c *client.Client, task string, follow
 }
 
 func (a *App) logs(ctx context.Context, c *client.Client, task *apiv1.TaskView, f logsFlags) error {
+	ref := api.TaskRef{Framework: api.FrameworkID(task.GetFrameworkId()), Task: api.TaskID(task.GetId())}
 	source := &logtail.Source{
-		Task:    api.TaskRef{Framework: api.FrameworkID(task.GetFrameworkId()), Task: api.TaskID(task.GetId())},
-		Outputs: outputsAsked(a, f), Address: agentAddress(c, task), Executor: f.executor,
+		Task: ref, Outputs: outputsAsked(a, f), Address: agentAddress(c, task), Executor: f.executor,
 		HTTP: &http.Client{Transport: logtail.Transport(c.DialAgent)},
+		Ticket: func(ctx context.Context) (string, error) {
+			ticket, _, err := c.ReadTicket(ctx, ref, api.AgentID(task.GetAgentId()))
+			return ticket, err
+		},
 	}
 	var err error
 	if f.follow && !ended(task) {

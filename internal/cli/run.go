@@ -132,7 +132,8 @@ func (a *App) run(ctx context.Context, c *client.Client, f runFlags, task api.Ta
 		return usage(err)
 	}
 	code, err := run.Run(ctx, run.Config{
-		Masters: c.Masters(), Operator: c.Operator(), Dial: c.DialMaster, DialAgent: c.DialAgent, Name: task.Name, Role: api.Role(f.role), Task: task,
+		Masters: c.Masters(), Operator: c.Operator(), Dial: c.DialMaster, Agents: run.Agents{Dial: c.DialAgent, Ticket: c.ReadTicket},
+		Name: task.Name, Role: api.Role(f.role), Task: task,
 		Instances: f.instances, Constraint: conjunction(f.constraints), Retry: f.retry, Unreachable: f.unreachable, Revocable: f.revocable,
 		Preferred: preferred, Spread: api.Place(f.spread), Restart: restarts, Detach: f.detach,
 		Stdout: a.Stdout, Stderr: a.Stderr, Say: a.sayUnless(f.quiet), Progress: a.Terminal && !f.quiet,

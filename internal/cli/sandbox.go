@@ -116,11 +116,13 @@ func fileOf(ctx context.Context, c *client.Client, word, name string, executor b
 	if task.GetAgentId() == "" {
 		return sandbox.File{}, fmt.Errorf("%s is %s and was never on an agent, so it has no files", nouns.TaskRef(task), task.GetState())
 	}
+	ref := api.TaskRef{Framework: api.FrameworkID(task.GetFrameworkId()), Task: api.TaskID(task.GetId())}
 	address, err := agentAddress(c, task)(ctx)
-	return sandbox.File{
-		Task: api.TaskRef{Framework: api.FrameworkID(task.GetFrameworkId()), Task: api.TaskID(task.GetId())},
-		Path: name, Executor: executor, Address: address, Dial: c.DialAgent,
-	}, err
+	if err != nil {
+		return sandbox.File{}, err
+	}
+	ticket, _, err := c.ReadTicket(ctx, ref, api.AgentID(task.GetAgentId()))
+	return sandbox.File{Task: ref, Path: name, Executor: executor, Address: address, Dial: c.DialAgent, Ticket: ticket}, err
 }
 
 func printFiles(to io.Writer, format string, items []sandbox.Item) error {
@@ -221,11 +223,15 @@ func execInside(ctx context.Context, a *App, c *client.Client, word string, argv
 	if address == "" {
 		return fmt.Errorf("agent %s has told no address for HTTP; it was started with --http-port 0", task.GetAgentId())
 	}
+	ref := api.TaskRef{Framework: api.FrameworkID(task.GetFrameworkId()), Task: api.TaskID(task.GetId())}
+	ticket, err := c.ExecTicket(ctx, ref, api.AgentID(task.GetAgentId()))
+	if err != nil {
+		return err
+	}
 	transport := logtail.Transport(c.DialAgent)
 	defer transport.CloseIdleConnections()
-	ref := api.TaskRef{Framework: api.FrameworkID(task.GetFrameworkId()), Task: api.TaskID(task.GetId())}
 	// An interrupt is the command's first; the connection outlives it.
-	conn, err := inside.Dial(context.WithoutCancel(ctx), &http.Client{Transport: transport}, address, ref)
+	conn, err := inside.Dial(context.WithoutCancel(ctx), &http.Client{Transport: transport}, address, ref, ticket)
 	if err != nil {
 		return err
 	}

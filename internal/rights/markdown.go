@@ -29,8 +29,8 @@ func (r Row) openTo() string {
 		}
 		names = append(names, string(kind))
 	}
-	if r.Ticket {
-		names = append(names, "ticket")
+	if r.Ticket != "" {
+		names = append(names, "a ticket to "+string(r.Ticket))
 	}
 	return orDash(strings.Join(names, ", "))
 }

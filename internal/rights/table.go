@@ -18,6 +18,15 @@ const (
 	OnItself     Target = "itself"
 )
 
+// Ticket is what tickets open. Agents know no grants: the leader looks at them, and signs what its caller may.
+type Ticket string
+
+// The tickets.
+const (
+	TicketToRead Ticket = "read" // output and files of a task
+	TicketToExec Ticket = "exec" // to run commands inside it
+)
+
 // Row says who may make a call: one method of gRPC, or one route of HTTP.
 type Row struct {
 	// Call is /SERVICE/METHOD, or where a route is served and its pattern: "master GET /metrics".
@@ -34,8 +43,8 @@ type Row struct {
 	Own bool
 	// Changes: it changes something, so it stands in the audit log.
 	Changes bool
-	// Ticket: on an agent, a ticket of the leader for the task opens it.
-	Ticket bool
+	// Ticket is what a ticket of the leader must open so that an agent answers; "": none helps.
+	Ticket Ticket
 	// Check is what else is looked at, for people; "": nothing.
 	Check string
 }
@@ -62,6 +71,7 @@ var (
 
 const (
 	ownStore   = "the framework is the principal's own"
+	ownTicket  = "the ticket is for whom the certificate names, for this agent and for what is asked for"
 	jobManager = "the framework is the job manager, to which masters forward it"
 )
 
@@ -93,6 +103,10 @@ var Table = []Row{
 	{Call: operator + "ListPrincipals", Verb: View, Action: "list-principals", On: OnCluster},
 	{Call: operator + "Grant", Verb: Admin, On: OnPrincipals, Changes: true, Check: "nobody gives more than he has"},
 	{Call: operator + "Revoke", Verb: Admin, On: OnPrincipals, Changes: true, Check: "nobody takes what he could not give, or ends himself"},
+
+	{Call: operator + "GetReadTicket", Verb: View, Action: "read-task", On: OnTasks, Own: true,
+		Check: "the task, or all of the framework; for an agent's own state and flags the agent"},
+	{Call: operator + "GetExecTicket", Verb: Operate, Action: "exec", On: OnTasks, Own: true, Changes: true, Check: "the task"},
 
 	{Call: operator + "CreateToken", Verb: Admin, Action: "create-token", On: OnCluster, Changes: true},
 	{Call: operator + "ListTokens", Verb: Admin, Action: "list-tokens", On: OnCluster},
@@ -147,17 +161,17 @@ var Table = []Row{
 
 	{Call: "agent GET /healthz", On: OnCluster, Kinds: everybody},
 	{Call: "agent GET /readyz", On: OnCluster, Kinds: everybody},
-	{Call: "agent GET /metrics", On: OnCluster, Kinds: []Kind{Master}, Ticket: true},
+	{Call: "agent GET /metrics", On: OnCluster, Kinds: []Kind{Master, Person}},
 	{Call: "agent GET /debug/pprof/", On: OnCluster},
 	{Call: "agent GET /debug/pprof/profile", On: OnCluster},
 	{Call: "agent GET /debug/pprof/trace", On: OnCluster},
 	{Call: "agent GET /debug/pprof/symbol", On: OnCluster},
-	{Call: "agent GET /v1/logs/{framework}/{task}/{stream}", On: OnTasks, Ticket: true},
-	{Call: "agent GET /v1/output/{framework}/{task}", On: OnTasks, Ticket: true},
-	{Call: "agent GET /v1/files/{framework}/{task}/{path...}", On: OnTasks, Ticket: true},
-	{Call: "agent GET /v1/state", On: OnCluster, Kinds: []Kind{Master}, Ticket: true},
-	{Call: "agent GET /v1/flags", On: OnCluster, Kinds: []Kind{Master}, Ticket: true},
-	{Call: "agent POST /v1/exec/{framework}/{task}", Verb: Operate, Action: "exec", On: OnTasks, Changes: true, Check: "no ticket opens it: one says only that its bearer may look"},
+	{Call: "agent GET /v1/logs/{framework}/{task}/{stream}", On: OnTasks, Ticket: TicketToRead, Check: ownTicket},
+	{Call: "agent GET /v1/output/{framework}/{task}", On: OnTasks, Ticket: TicketToRead, Check: ownTicket},
+	{Call: "agent GET /v1/files/{framework}/{task}/{path...}", On: OnTasks, Ticket: TicketToRead, Check: ownTicket},
+	{Call: "agent GET /v1/state", On: OnAgents, Kinds: []Kind{Master}, Ticket: TicketToRead, Check: ownTicket},
+	{Call: "agent GET /v1/flags", On: OnAgents, Kinds: []Kind{Master}, Ticket: TicketToRead, Check: ownTicket},
+	{Call: "agent POST /v1/exec/{framework}/{task}", On: OnTasks, Ticket: TicketToExec, Changes: true, Check: ownTicket},
 }
 
 // RowOf is the row of a call; false: there is none, and nobody may make the call.

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/internal/trust"
 )
 
 // File names a file of a task, or of the task's executor.
@@ -27,6 +28,8 @@ type File struct {
 	Address string
 	// Dial opens the connection. Default: TCP.
 	Dial func(ctx context.Context, address string) (net.Conn, error)
+	// Ticket is what the agent is shown. Default: none, as in a cluster without certificates.
+	Ticket string
 	// Most is how many bytes the file may have. 0: as many as it likes.
 	Most int64
 }
@@ -42,7 +45,8 @@ const (
 )
 
 // Copy writes the file. The error's kind is NotFound where the agent has no such task or file (any more), Limit for a file of
-// more than Most bytes, Invalid for a folder, and Unavailable for an agent that does not answer to the end.
+// more than Most bytes, Invalid for a folder, Denied where the ticket does not open it, and Unavailable for an agent that does
+// not answer to the end.
 func (f File) Copy(ctx context.Context, to io.Writer) error {
 	if f.Address == "" {
 		return f.noAddress()
@@ -155,8 +159,11 @@ func (f File) ask(ctx context.Context, name string, query url.Values) (*http.Res
 		return response, nil
 	}
 	defer func() { _ = response.Body.Close() }() // what is of use is read
-	if response.StatusCode == http.StatusNotFound {
+	switch response.StatusCode {
+	case http.StatusNotFound:
 		return nil, api.E(op, api.NotFound, f.subject(), errors.New(why(response)))
+	case http.StatusForbidden:
+		return nil, api.E(op, api.Denied, f.subject(), errors.New(why(response)))
 	}
 	return nil, api.E(op, api.Unavailable, f.subject(), fmt.Errorf("the agent answers %s: %s", response.Status, why(response)))
 }
@@ -172,6 +179,7 @@ func (f File) get(ctx context.Context, name string, query url.Values) (*http.Res
 	if err != nil {
 		return nil, err
 	}
+	trust.ShowTicket(request, f.Ticket)
 	transport := &http.Transport{DisableKeepAlives: true} // a connection for one file
 	if f.Dial != nil {
 		transport.DialContext = func(ctx context.Context, _, address string) (net.Conn, error) { return f.Dial(ctx, address) }

@@ -78,6 +78,14 @@ func (p *Pass) Identity() Identity {
 // Certificate is what is shown to others.
 func (p *Pass) Certificate() *x509.Certificate { return p.leaf }
 
+// Key is the private key, for who signs in the name of the holder. It leaves neither the process nor its folder.
+func (p *Pass) Key() *ecdsa.PrivateKey { return p.key }
+
+// Identify says whom a certificate of the cluster names that somebody has shown in another way than on a connection.
+func (p *Pass) Identify(leaf *x509.Certificate, now time.Time) (Identity, error) {
+	return p.verify([]*x509.Certificate{leaf}, now)
+}
+
 // Roots are those by which others are known.
 func (p *Pass) Roots() []*x509.Certificate { return p.roots }
 

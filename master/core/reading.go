@@ -215,11 +215,22 @@ func (fw *framework) visitTasks(yield func(view.TaskBrief) bool) bool {
 		return true
 	}
 	for _, t := range fw.tasks { // order: irrelevant because the view sorts
-		if !yield(view.TaskBrief{Ref: t.ref, Name: t.task.Name, Agent: t.agent.id, Role: t.role, State: t.status.State}) {
+		if !yield(t.brief()) {
 			return false
 		}
 	}
 	return true
+}
+
+func (t *task) brief() view.TaskBrief {
+	return view.TaskBrief{Ref: t.ref, Name: t.task.Name, Agent: t.agent.id, Role: t.role, State: t.status.State}
+}
+
+func (r reader) FindTask(ref api.TaskRef) (view.TaskBrief, bool) {
+	if fw := r.core.frameworkByID[ref.Framework]; fw != nil && fw.tasks[ref.Task] != nil {
+		return fw.tasks[ref.Task].brief(), true
+	}
+	return view.TaskBrief{}, false
 }
 
 func (r reader) Task(ref api.TaskRef) view.Task {

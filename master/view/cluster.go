@@ -101,6 +101,8 @@ type Tasks interface {
 	// Tasks are those of the framework, or of all; one for each ID.
 	Tasks(of api.FrameworkID) iter.Seq[TaskBrief]
 	Task(api.TaskRef) Task
+	// FindTask is the task of that ID, unless it has ended and is settled.
+	FindTask(api.TaskRef) (TaskBrief, bool)
 	// TaskStates are those of all tasks on agents, also of the later launch of an ID that was launched twice.
 	TaskStates() iter.Seq[api.TaskState]
 	// Untold are the tasks that only their frameworks know of, as their agents are not back.

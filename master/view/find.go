@@ -3,12 +3,14 @@ package view
 import (
 	"errors"
 	"fmt"
+	"iter"
 	"maps"
 	"slices"
 	"strings"
 
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/internal/protocol"
+	"github.com/tenderhq/tender/internal/rights"
 	"github.com/tenderhq/tender/internal/words"
 )
 
@@ -179,4 +181,36 @@ func names(ref api.TaskRef, name, said string) int {
 		return namesBegin
 	}
 	return namesNot
+}
+
+// Inside is what somebody looks into at an agent, as grants know it: a task, also one that has ended; without a task ID all of
+// a framework on the agent; and without both the agent itself. No agent: that of the task.
+func (c Cluster) Inside(ref api.TaskRef, agent api.AgentID) (rights.Object, bool) {
+	if ref.Task == "" {
+		_, known := c.Registry.Agents[agent]
+		return c.on(agent, c.object(ref.Framework, "")), known
+	}
+	where, role, known := c.whereIs(ref, agent)
+	return c.on(where, c.object(ref.Framework, role)), known
+}
+
+// whereIs is on which agent a task is, or was, and in which role; of one that was on several the agent is named. What role
+// one has that only its framework knows of is not known.
+func (c Cluster) whereIs(ref api.TaskRef, named api.AgentID) (api.AgentID, api.Role, bool) {
+	if t, lives := c.Leader.FindTask(ref); lives && (named == "" || named == t.Agent) {
+		return t.Agent, t.Role, true
+	}
+	for _, stubs := range []iter.Seq2[api.AgentID, *protocol.TaskStub]{c.Leader.Ended(), c.Leader.Apart()} {
+		for agent, stub := range stubs {
+			if stub.TaskRef == ref && (named == "" || named == agent) {
+				return agent, stub.Role, true
+			}
+		}
+	}
+	for agent, untold := range c.Leader.Untold() {
+		if untold == ref && (named == "" || named == agent) {
+			return agent, "", true
+		}
+	}
+	return "", "", false
 }

@@ -35,6 +35,8 @@ type Config struct {
 	Dial func(ctx context.Context, address string) (net.Conn, error)
 	// DialAgent opens connections to agents. Default TCP.
 	DialAgent func(ctx context.Context, address string) (net.Conn, error)
+	// Tickets are wanted by agents: in a cluster with certificates.
+	Tickets bool
 }
 
 // DefaultMaster is where a master listens when nobody says otherwise.

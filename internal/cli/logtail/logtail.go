@@ -17,6 +17,7 @@ import (
 	"github.com/tenderhq/tender/agent/tail"
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/internal/pause"
+	"github.com/tenderhq/tender/internal/trust"
 )
 
 // Stream is one of a task's two outputs.
@@ -55,6 +56,9 @@ type Source struct {
 	Executor bool
 	// Address tells where the agent's HTTP listener is now. It is asked again after each failure.
 	Address func(ctx context.Context) (string, error)
+	// Ticket is asked for what the agent is shown, again for each request. Nil: nothing is, as in a cluster without
+	// certificates. Who is refused it, or refused by it, gives up.
+	Ticket func(ctx context.Context) (string, error)
 	// HTTP is the client. Default http.DefaultClient. It must not have a timeout.
 	HTTP *http.Client
 	// Patience is how long an agent that does not answer is asked again once the task has ended. Default 10 s.
@@ -89,7 +93,7 @@ func (s *Source) Follow(ctx context.Context, ended <-chan struct{}) error {
 }
 
 // live copies what comes until the agent says that this was all, or until an answer breaks off after the task's end.
-// Only a failing writer and ctx are errors.
+// Only a failing writer, a denial and ctx are errors.
 func (s *Source) live(ctx context.Context, ended <-chan struct{}) (whole bool, err error) {
 	for rest := pauseMin; !closed(ended); {
 		before := s.offset()
@@ -97,7 +101,7 @@ func (s *Source) live(ctx context.Context, ended <-chan struct{}) (whole bool, e
 		switch {
 		case err == nil:
 			return true, nil
-		case errors.As(err, new(writeFailed)):
+		case isFinal(err):
 			return false, err
 		case ctx.Err() != nil:
 			return false, ctx.Err()
@@ -138,7 +142,7 @@ func (s *Source) Rest(ctx context.Context) error {
 		switch {
 		case err == nil:
 			return nil
-		case errors.As(err, new(writeFailed)), errors.Is(err, ErrNone), ctx.Err() != nil:
+		case isFinal(err), errors.Is(err, ErrNone), ctx.Err() != nil:
 			return err
 		case s.offset() > before:
 			deadline, rest = time.Now().Add(patience), pauseMin
@@ -150,6 +154,9 @@ func (s *Source) Rest(ctx context.Context) error {
 		}
 	}
 }
+
+// isFinal says that asking again does not help: the writer here fails, or the reader may not.
+func isFinal(err error) bool { return errors.As(err, new(writeFailed)) || api.Is(err, api.Denied) }
 
 // offset is how much of all outputs was written.
 func (s *Source) offset() (sum int64) {
@@ -215,6 +222,13 @@ func (s *Source) ask(ctx context.Context, follow bool, quiet *silence) error {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, s.url(address, follow), nil)
 	if err != nil {
 		return err
+	}
+	if s.Ticket != nil {
+		ticket, err := s.Ticket(ctx)
+		if err != nil {
+			return err
+		}
+		trust.ShowTicket(request, ticket)
 	}
 	client := s.HTTP
 	if client == nil {
@@ -307,6 +321,9 @@ func refused(response *http.Response) error {
 	why, _ := io.ReadAll(io.LimitReader(response.Body, whyBytesMax)) // better than nothing
 	if code := response.StatusCode; code == http.StatusNotFound && !strings.HasPrefix(string(why), "404 page not found") || code == http.StatusGone {
 		return ErrNone
+	}
+	if response.StatusCode == http.StatusForbidden {
+		return api.E("task.output", api.Denied, "", errors.New(strings.TrimSpace(string(why))))
 	}
 	return fmt.Errorf("the agent answers %s: %s", response.Status, strings.TrimSpace(string(why)))
 }

@@ -5,10 +5,8 @@ import (
 	"context"
 	"errors"
 	"io"
-	"net/http"
 	"sync"
 
-	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/internal/cli/logtail"
 )
 
@@ -106,12 +104,9 @@ func (s *stream) flush() error {
 	return err
 }
 
-// follow brings both outputs of a task here, to its end.
-func (o *outputs) follow(
-	ctx context.Context, client *http.Client, task api.TaskRef, address func(context.Context) (string, error), ended <-chan struct{},
-	say func(string, ...any),
-) error {
-	source := &logtail.Source{Task: task, Address: address, HTTP: client}
+// follow brings both outputs of the source's task here, to its end.
+func (o *outputs) follow(ctx context.Context, source *logtail.Source, ended <-chan struct{}, say func(string, ...any)) error {
+	task := source.Task
 	streams := o.streams(string(task.Task))
 	for _, stream := range streams {
 		source.Outputs = append(source.Outputs, &logtail.Output{

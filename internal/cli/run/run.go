@@ -47,14 +47,24 @@ type Config struct {
 	Restart int
 	// Detach has the run return as soon as an agent has each task; they live on for so long. Default: it stays.
 	Detach time.Duration
-	// Dial and DialAgent open connections to masters and to agents. Default TCP.
-	Dial, DialAgent func(ctx context.Context, address string) (net.Conn, error)
+	// Dial opens connections to masters. Default TCP.
+	Dial func(ctx context.Context, address string) (net.Conn, error)
+	// Agents says how agents are reached.
+	Agents Agents
 	// Stdout and Stderr take the tasks' output.
 	Stdout, Stderr io.Writer
 	// Say tells people what happens, in a sentence.
 	Say func(format string, args ...any)
 	// Progress: Stderr is a terminal, whose last line shows how many of several tasks run and have ended.
 	Progress bool
+}
+
+// Agents says how agents are reached, and what lets this run read there.
+type Agents struct {
+	// Dial opens connections. Default TCP.
+	Dial func(ctx context.Context, address string) (net.Conn, error)
+	// Ticket asks for tickets. Default: none is shown.
+	Ticket TicketSource
 }
 
 const (
@@ -78,6 +88,7 @@ type runner struct {
 	outputs sync.WaitGroup
 	out     *outputs
 	where   *addresses
+	tickets *tickets
 	http    *http.Client
 	waiting waiting
 	leaving leaving
@@ -102,7 +113,7 @@ func Run(ctx context.Context, config Config) (code int, err error) {
 	// What this run started ends with it, and not with ctx: the ends of killed tasks are awaited.
 	own, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
-	r := &runner{config: config, out: out, where: newAddresses(config.Operator), http: newHTTP(config.DialAgent)}
+	r := &runner{config: config, out: out, where: newAddresses(config.Operator), tickets: newTickets(config.Agents.Ticket), http: newHTTP(config.Agents.Dial)}
 	defer r.http.CloseIdleConnections()
 	r.job = newJob(own, config, r.follow)
 	session := make(chan error, 1)
@@ -203,7 +214,8 @@ func (r *runner) follow(a *attempt) {
 		if wroteNothing(a) {
 			return
 		}
-		if err := r.out.follow(a.context, r.http, task, r.where.of(agent), a.ended, r.config.Say); err != nil && a.context.Err() == nil {
+		source := &logtail.Source{Task: task, Address: r.where.of(agent), Ticket: r.tickets.of(task.Framework, agent), HTTP: r.http}
+		if err := r.out.follow(a.context, source, a.ended, r.config.Say); err != nil && a.context.Err() == nil {
 			r.config.Say("%v", err)
 		}
 	})

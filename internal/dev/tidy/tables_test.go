@@ -37,10 +37,11 @@ var floors = []floor{
 	{"internal/logpb", "api/v1"},
 	{"internal/wire", "api api/v1 internal/protocol"},
 	{"internal/lookout", "api api/v1 internal/wire internal/pause internal/protocol"},
-	{"internal/sandbox", "api"},
+	{"internal/sandbox", "api internal/trust"},
 	{"internal/health", "api"},
 	{"internal/trust", "api"},
 	{"internal/transport", "internal/trust"},
+	{"internal/ticket", "api internal/rights internal/trust"},
 	{"internal/joining", "api api/v1 internal/lookout internal/pause internal/transport internal/trust internal/wire"},
 
 	// The pure ones.
@@ -62,13 +63,13 @@ var floors = []floor{
 	{"allocator/journal", shell + "internal/logpb allocator allocator/inputs allocator/internal/codec"},
 
 	// Shells.
-	{"master/...", shell + "allocator/... !allocator/allocatortest master/..."},
+	{"master/...", shell + "internal/ticket allocator/... !allocator/allocatortest master/..."},
 	{"master/internal/registrycodec", "api internal/logpb internal/rights internal/wire master/registry/..."},
 	{"master/internal/registrar", "api api/v1 internal/rights internal/transport internal/trust internal/wire master/registry"},
 	{"master/internal/intake", "api api/v1 internal/allowance internal/pause internal/protocol internal/wire allocator/constraint"},
 	{"master/internal/outbox", "api"},
 	{"master/internal/raftlog", shell + "internal/logpb master/internal/registrycodec master/quorum master/registry"},
-	{"agent/...", shell + "agent/..."},
+	{"agent/...", shell + "internal/ticket agent/..."},
 	{"agent/walls/cell", "api"}, // files of the kernel, for the agent and the built-in executor
 	{"agent/walls/entry", "api"},
 	{"agent/walls/spaces", "agent/proc"}, // the first process of each task: what it imports costs each of them
@@ -104,7 +105,7 @@ var floors = []floor{
 	// Programs.
 	{"tender", "internal/cli"}, // the door for mains of others
 	{"examples/...", public + "tender examples/... !framework/frameworktest !allocator/allocatortest"},
-	{"internal/cli/...", shell + "internal/calendar internal/sandbox internal/logwriter internal/commandexecutor allocator/... !allocator/allocatortest master/... agent/... framework/... !framework/frameworktest internal/cli/..."},
+	{"internal/cli/...", shell + "internal/calendar internal/ticket internal/sandbox internal/logwriter internal/commandexecutor allocator/... !allocator/allocatortest master/... agent/... framework/... !framework/frameworktest internal/cli/..."},
 	{".", "internal/cli"},
 }
 

@@ -93,6 +93,12 @@ func CallerOf(ctx context.Context) rights.Caller {
 	return p.caller
 }
 
+// RowOf is the row of the table that an admitted call was held to.
+func RowOf(ctx context.Context) rights.Row {
+	p, _ := permitOf(ctx)
+	return p.row
+}
+
 // Admit decides about a call and returns its context with what was decided. One that was admitted already is not asked about
 // again.
 func (g *Guard) Admit(ctx context.Context, call string) (context.Context, error) {

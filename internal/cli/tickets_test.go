@@ -1,0 +1,188 @@
+package cli_test
+
+import (
+	"io"
+	"net/http"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tenderhq/tender/api"
+	apiv1 "github.com/tenderhq/tender/api/v1"
+	"github.com/tenderhq/tender/internal/cli/logtail"
+	"github.com/tenderhq/tender/internal/rights"
+	"github.com/tenderhq/tender/internal/ticket"
+	"github.com/tenderhq/tender/internal/transport"
+	"github.com/tenderhq/tender/internal/trust"
+	"github.com/tenderhq/tender/internal/wire"
+)
+
+// person logs somebody else in, and returns his environment. He may do everything.
+func (c *trusted) person(name string) []string {
+	c.t.Helper()
+	token := c.must("token", "create", "operator", "--principal", name)
+	env := []string{"XDG_CONFIG_HOME=" + c.folder(name), "TENDER_MASTER=", "TENDER_TOKEN="}
+	c.logIn(env, token)
+	return env
+}
+
+// pass is what somebody who has logged in shows.
+func (c *trusted) pass(env []string) *trust.Pass {
+	c.t.Helper()
+	files, err := filepath.Glob(filepath.Join(strings.TrimPrefix(env[0], "XDG_CONFIG_HOME="), "tender", "contexts", "*.pem"))
+	if err != nil || len(files) != 1 {
+		c.t.Fatalf("the passes are %v, %v", files, err)
+	}
+	pass, err := trust.ReadPass(files[0])
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return pass
+}
+
+// operator is the service of the leader, as somebody.
+func (c *trusted) operator(as *trust.Pass) apiv1.OperatorServiceClient {
+	c.t.Helper()
+	conn, err := transport.Connect(c.masters[0], trust.NewHolder(as).Dialer(dialTCP, trust.Master))
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	c.t.Cleanup(func() { _ = conn.Close() })
+	return apiv1.NewOperatorServiceClient(conn)
+}
+
+// ask asks an agent, as somebody, with a ticket.
+func (c *trusted) ask(agent string, as *trust.Pass, word, method, path string) (int, string) {
+	c.t.Helper()
+	secure := logtail.Transport(trust.NewHolder(as).Dialer(dialTCP, trust.Agent))
+	defer secure.CloseIdleConnections()
+	request, err := http.NewRequestWithContext(c.t.Context(), method, "http://"+agent+path, http.NoBody)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	trust.ShowTicket(request, word)
+	answer, err := (&http.Client{Transport: secure}).Do(request)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	text, err := io.ReadAll(answer.Body)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return answer.StatusCode, string(text)
+}
+
+// TestTicketsOpenTasksAtTheirAgents: an operator runs commands inside tasks and reads them; who may not is told which grant is
+// missing, and no agent answers whoever shows no ticket of the leader for himself, for it and for what he asks.
+func TestTicketsOpenTasksAtTheirAgents(t *testing.T) {
+	c := startTrusted(t)
+	port := strconv.Itoa(freePort(t))
+	agent := "127.0.0.1:" + port
+	start(t, c.env, "agent", "--data-dir", c.folder("a1"), "--http-port", port, "--resources", "cpus:2;mem:500;disk:100",
+		"--join", c.must("token", "create", "agent"), "--master", c.masters[0])
+	until(t, "an agent", func() bool { return len(get(t, c.env, "agents", "--state", "RUNNING").Items) == 1 })
+	start(t, c.env, "run", "--name", "host", "--role", "eng", "--", "sh", "-c", "echo here > file; echo awake; exec sleep 1000").await("awake")
+	for args, want := range map[string]string{"exec host -- cat file": "here", "logs host": "awake", "cp host:file -": "here"} {
+		if got, stderr, _ := tender(t, c.env, strings.Fields(args)...); strings.TrimSpace(got) != want {
+			t.Errorf("tender %s: %q, %q", args, got, stderr)
+		}
+	}
+	view := get(t, c.env, "tasks").Items[0]
+	task := api.TaskRef{Framework: api.FrameworkID(view.FrameworkID), Task: api.TaskID(view.ID)}
+	file, agentID := "/v1/files/"+task.String()+"/file", api.AgentID(view.AgentID)
+
+	vic := c.person("vic")
+	c.must("grant", "vic", "view", "--role", "ops")
+	c.must("grant", "vic", "exec", "--role", "ops")
+	c.must("revoke", "vic", "admin")
+	for _, call := range []string{"read-task", "exec"} {
+		err := askForTicket(t, c.operator(c.pass(vic)), call, task)
+		if api.KindOf(err) != api.Denied || !strings.Contains(err.Error(), "tender grant vic") || !strings.Contains(err.Error(), "--role eng") {
+			t.Errorf("a viewer of another role asks for a ticket to %s: %v", call, err)
+		}
+	}
+	if _, stderr, code := tender(t, vic, "logs", task.String()); code == 0 {
+		t.Errorf("a viewer of another role reads the output: %q", stderr)
+	}
+
+	ann, theirs := c.pass(c.env), c.pass(vic)
+	good := ticket.Ticket{For: ann.Identity(), Opens: rights.TicketToRead, Agent: agentID, Task: task}
+	key, err := trust.ReadKey(c.folder("m1"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	master, now := issue(t, key), time.Now()
+	other := good
+	other.Task.Task = "another"
+	agents := good
+	agents.Task = api.TaskRef{}
+	for name, test := range map[string]struct {
+		as     *trust.Pass
+		word   string
+		path   string
+		code   int
+		answer string
+	}{
+		"a ticket":                    {ann, sign(t, master, good, now), file, 200, "here"},
+		"none":                        {ann, "", file, 403, "it takes a ticket of the leader"},
+		"none, for the state":         {ann, "", "/v1/state", 403, "it takes a ticket of the leader"},
+		"one for the agent":           {ann, sign(t, master, agents, now), "/v1/state", 200, string(task.Framework)},
+		"one for a task, for all":     {ann, sign(t, master, good, now), "/v1/state", 403, "and not for the agent itself"},
+		"an expired one":              {ann, sign(t, master, good, now.Add(-time.Hour)), file, 403, "the ticket ended at"},
+		"one for another task":        {ann, sign(t, master, other, now), file, 403, "and not for task " + task.String()},
+		"somebody else's":             {theirs, sign(t, master, good, now), file, 403, "and the connection is of " + theirs.Identity().String()},
+		"one of another cluster":      {ann, sign(t, issue(t, trust.NewKey()), good, now), file, 403, "it is of cluster"},
+		"one that he signs himself":   {ann, sign(t, ann, good, now), file, 403, "only masters give tickets"},
+		"one to read, for a command":  {ann, sign(t, master, good, now), "/v1/exec/" + task.String(), 403, "is one to read"},
+		"a word that is none":         {ann, "let-me-in", file, 403, "this is no ticket of a leader"},
+		"metrics, which need no such": {ann, "", "/metrics", 200, "tender_agent_calls_denied_total"},
+	} {
+		method := http.MethodGet
+		if strings.HasPrefix(test.path, "/v1/exec") {
+			method = http.MethodPost
+		}
+		if code, text := c.ask(agent, test.as, test.word, method, test.path); code != test.code || !strings.Contains(text, test.answer) {
+			t.Errorf("%s: %d %s", name, code, text)
+		}
+	}
+	c.must("kill", "host")
+}
+
+func askForTicket(t *testing.T, operator apiv1.OperatorServiceClient, action string, task api.TaskRef) error {
+	t.Helper()
+	ask := operator.GetReadTicket
+	if action == "exec" {
+		ask = operator.GetExecTicket
+	}
+	answer, err := ask(t.Context(), &apiv1.TicketRequest{FrameworkId: string(task.Framework), TaskId: string(task.Task)})
+	if err == nil {
+		t.Fatalf("a ticket is given: %v", answer)
+	}
+	return wire.Error(err)
+}
+
+// issue is a master's pass, made from the cluster's key.
+func issue(t *testing.T, key trust.Key) *trust.Pass {
+	t.Helper()
+	authority, err := key.Authority()
+	if err != nil {
+		t.Fatal(err)
+	}
+	pass, err := authority.Issue(trust.Identity{Kind: trust.Master, Name: "m1"}, time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pass
+}
+
+func sign(t *testing.T, by *trust.Pass, one ticket.Ticket, at time.Time) string {
+	t.Helper()
+	word, err := ticket.Sign(by, one, at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return word
+}

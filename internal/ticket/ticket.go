@@ -1,0 +1,167 @@
+// Package ticket makes and reads the words by which the leader says to an agent: whoever shows this, as whom it is made
+// for, may look into that task here, for the next minutes. So agents need no list of people, and masters carry no output.
+//
+// A ticket is a JSON web token that a master signs with the key of its own certificate, which goes with it: an agent knows
+// it by the roots by which it knows masters on connections. So there is no other key to hand out, to keep or to change: a
+// master's lives for a day, in memory. A ticket is of use only to whom it names, on a connection that proves that.
+//
+// The package knows nothing of grants: whoever signs has looked at them.
+package ticket
+
+import (
+	"crypto/x509"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/golang-jwt/jwt/v5"
+
+	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/internal/rights"
+	"github.com/tenderhq/tender/internal/trust"
+)
+
+const (
+	// Life is how long a ticket opens what it is for. What it has opened goes on after its end.
+	Life = 5 * time.Minute
+	// ClocksApart is how far the clocks of a master and an agent may differ: a ticket counts by the agent's clock from so
+	// long before it was made until so long after its end.
+	ClocksApart = time.Minute
+	// wordBytesMax bounds what is read of a ticket; one has some 1,300 bytes.
+	wordBytesMax = 8 << 10
+	op           = "ticket"
+)
+
+// Ticket is what one says.
+type Ticket struct {
+	For   trust.Identity // who may show it
+	Opens rights.Ticket
+	Agent api.AgentID // where
+	// Task is what may be looked into: without a task ID all of the framework there, and empty the agent itself.
+	Task api.TaskRef
+}
+
+// claims are a ticket in a JSON web token.
+type claims struct {
+	jwt.RegisteredClaims
+	Opens     rights.Ticket   `json:"opens"`
+	Framework api.FrameworkID `json:"framework,omitempty"`
+	Task      api.TaskID      `json:"task,omitempty"`
+}
+
+// chainHeader is where a token has the certificate of who signed it (RFC 7515, 4.1.6).
+const chainHeader = "x5c"
+
+// Sign makes the word, as the master whose pass it is.
+func Sign(master *trust.Pass, t Ticket, now time.Time) (string, error) {
+	token := jwt.NewWithClaims(jwt.SigningMethodES256, claims{
+		RegisteredClaims: jwt.RegisteredClaims{
+			Issuer: master.Identity().String(), Subject: t.For.String(), Audience: jwt.ClaimStrings{string(t.Agent)},
+			NotBefore: jwt.NewNumericDate(now), ExpiresAt: jwt.NewNumericDate(now.Add(Life)),
+		},
+		Opens: t.Opens, Framework: t.Task.Framework, Task: t.Task.Task,
+	})
+	token.Header[chainHeader] = []string{base64.StdEncoding.EncodeToString(master.Certificate().Raw)}
+	word, err := token.SignedString(master.Key())
+	if err != nil {
+		return "", api.E(op, api.Internal, t.Task.String(), err)
+	}
+	return word, nil
+}
+
+// Read says what a word says, if a master of the cluster has signed it and its time has not passed; own is the reader's pass.
+func Read(own *trust.Pass, word string, now time.Time) (Ticket, error) {
+	if len(word) > wordBytesMax {
+		return Ticket{}, denied("the ticket has %d bytes, and none has more than %d", len(word), wordBytesMax)
+	}
+	var read claims
+	_, err := jwt.ParseWithClaims(word, &read, func(token *jwt.Token) (any, error) { return signerOf(own, token, &read, now) },
+		jwt.WithValidMethods([]string{jwt.SigningMethodES256.Alg()}), jwt.WithLeeway(ClocksApart), jwt.WithExpirationRequired(),
+		jwt.WithTimeFunc(func() time.Time { return now }))
+	if err != nil {
+		return Ticket{}, refusal(err, &read, now)
+	}
+	who, err := trust.Parse(read.Subject)
+	if err != nil || len(read.Audience) != 1 {
+		return Ticket{}, denied("the ticket does not say for whom and for which agent it is")
+	}
+	return Ticket{
+		For: who, Opens: read.Opens, Agent: api.AgentID(read.Audience[0]), Task: api.TaskRef{Framework: read.Framework, Task: read.Task},
+	}, nil
+}
+
+// signerOf is the public key of the master by whose certificate the token is signed.
+func signerOf(own *trust.Pass, token *jwt.Token, read *claims, now time.Time) (any, error) {
+	chain, _ := token.Header[chainHeader].([]any)
+	if len(chain) != 1 {
+		return nil, denied("the ticket does not show the certificate of one master")
+	}
+	text, _ := chain[0].(string)
+	der, err := base64.StdEncoding.DecodeString(text)
+	if err != nil {
+		return nil, denied("the certificate in the ticket can't be read")
+	}
+	leaf, err := x509.ParseCertificate(der)
+	if err != nil {
+		return nil, denied("the certificate in the ticket can't be read")
+	}
+	signer, err := own.Identify(leaf, now)
+	switch {
+	case err != nil:
+		return nil, err
+	case signer.Kind != trust.Master:
+		return nil, denied("the ticket is signed by %s, and only masters give tickets", signer)
+	case signer.String() != read.Issuer:
+		return nil, denied("the ticket is signed by %s, and says that it is by another", signer)
+	}
+	return leaf.PublicKey, nil
+}
+
+// refusal makes a sentence of what is wrong with a word.
+func refusal(err error, read *claims, now time.Time) error {
+	const clocks = "clocks of masters and agents may differ by %s"
+	switch own := (*api.Error)(nil); {
+	case errors.As(err, &own): // of signerOf
+		return api.E(op, api.Denied, "", fmt.Errorf("the ticket does not count here: %w", own))
+	case errors.Is(err, jwt.ErrTokenExpired):
+		return denied("the ticket ended at %s, and it is %s by this agent's clock; ask for another one ("+clocks+")",
+			read.ExpiresAt.UTC().Format(time.RFC3339), now.UTC().Format(time.RFC3339), ClocksApart)
+	case errors.Is(err, jwt.ErrTokenNotValidYet):
+		return denied("the ticket begins at %s, and it is %s by this agent's clock; set that right ("+clocks+")",
+			read.NotBefore.UTC().Format(time.RFC3339), now.UTC().Format(time.RFC3339), ClocksApart)
+	case errors.Is(err, jwt.ErrTokenSignatureInvalid):
+		return denied("the ticket is not signed by the master that it names")
+	}
+	return denied("this is no ticket of a leader")
+}
+
+// Check says why the ticket does not open what is wanted, or nil.
+func (t Ticket) Check(wanted Ticket) error {
+	switch {
+	case t.For != wanted.For:
+		return denied("the ticket is for %s, and the connection is of %s", t.For, wanted.For)
+	case t.Opens != wanted.Opens:
+		return denied("the ticket is one to %s, and it takes one to %s", t.Opens, wanted.Opens)
+	case t.Agent != wanted.Agent:
+		return denied("the ticket is for agent %s, and this is %s", t.Agent, wanted.Agent)
+	case t.Task != wanted.Task && (t.Task.Task != "" || t.Task.Framework == "" || t.Task.Framework != wanted.Task.Framework):
+		return denied("the ticket is for %s, and not for %s", t.object(), wanted.object())
+	}
+	return nil
+}
+
+// object names for people what a ticket is for.
+func (t Ticket) object() string {
+	switch {
+	case t.Task.Framework == "":
+		return "the agent itself"
+	case t.Task.Task == "":
+		return "all tasks of " + string(t.Task.Framework)
+	}
+	return "task " + t.Task.String()
+}
+
+func denied(format string, args ...any) error {
+	return api.E(op, api.Denied, "", fmt.Errorf(format, args...))
+}

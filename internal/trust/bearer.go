@@ -1,0 +1,29 @@
+package trust
+
+import (
+	"errors"
+	"net/http"
+	"strings"
+
+	"github.com/tenderhq/tender/api"
+)
+
+// bearer is the scheme under which a request of HTTP shows a ticket.
+const bearer = "Bearer "
+
+// ShowTicket puts a ticket of the leader on a request; "" none.
+func ShowTicket(r *http.Request, ticket string) {
+	if ticket != "" {
+		r.Header.Set("Authorization", bearer+ticket)
+	}
+}
+
+// TicketOf is the ticket that a request shows, or why there is none.
+func TicketOf(r *http.Request) (string, error) {
+	ticket, shown := strings.CutPrefix(r.Header.Get("Authorization"), bearer)
+	if !shown || ticket == "" {
+		return "", api.E("ticket", api.Denied, "", errors.New(
+			"it takes a ticket of the leader, which 'tender logs', 'files', 'cp' and 'exec' bring along; this request shows none"))
+	}
+	return ticket, nil
+}
