@@ -113,7 +113,7 @@ var floors = []floor{
 // speak in are held to the same. Left out: the suite needs package testing, the remote
 // allocator is I/O by trade, and the journal and their codec speak protobuf.
 const pure = "api internal/protocol internal/rights internal/words master/core/... master/quorum master/view master/registry/... agent/core/... framework/internal/core " +
-	"framework/jobs framework/jobs/internal/core framework/internal/verdict allocator/... !allocator/allocatortest !allocator/remote !allocator/journal !allocator/internal/codec"
+	"framework/jobs framework/jobs/internal/core framework/internal/verdict examples/rdd/plan allocator/... !allocator/allocatortest !allocator/remote !allocator/journal !allocator/internal/codec"
 
 // pureImports is what a pure package may import from elsewhere: packages that compute. None of them reads a clock,
 // starts a goroutine, holds a lock or does I/O, but for the names in impure.

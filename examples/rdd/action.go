@@ -1,0 +1,139 @@
+package rdd
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"os"
+	"path/filepath"
+	"slices"
+)
+
+// Collect brings all elements to the driver, in order.
+func (d Dataset[T]) Collect(ctx context.Context) ([]T, error) {
+	return d.gather(ctx, action{Op: actCollect}, d.all())
+}
+
+// Count counts the elements.
+func (d Dataset[T]) Count(ctx context.Context) (int, error) {
+	total := 0
+	err := d.run(ctx, action{Op: actCount}, d.all(), func(_ int, value []byte) error {
+		n, err := unpack[int](value)
+		total += n
+		return err
+	})
+	return total, err
+}
+
+// ErrEmpty is what Reduce makes of nothing.
+var ErrEmpty = errors.New("rdd: nothing to reduce: the dataset is empty")
+
+// Reduce makes one element of all. Executors reduce each partition, and the driver what is left, in the order of the
+// partitions: floats come out the same to the last digit, whoever has computed them.
+func (d Dataset[T]) Reduce(ctx context.Context, r Reducer[T]) (sum T, err error) {
+	if err = known.usable(r.name); err != nil {
+		return sum, err
+	}
+	parts, err := d.gather(ctx, action{Op: actFold, Name: r.name}, d.all())
+	if err != nil {
+		return sum, err
+	}
+	if len(parts) == 0 {
+		return sum, ErrEmpty
+	}
+	f := known.function(r.name).(*reducer).f.(func(T, T) T)
+	sum = parts[0]
+	for _, part := range parts[1:] {
+		sum = f(sum, part)
+	}
+	return sum, nil
+}
+
+// Take brings the first n elements. It begins with one partition, and looks at more of them as long as it has to.
+func (d Dataset[T]) Take(ctx context.Context, n int) ([]T, error) {
+	var taken []T
+	all := d.all()
+	for step := 1; len(taken) < n && len(all) > 0; step *= 4 {
+		next := all[:min(step, len(all))]
+		all = all[len(next):]
+		more, err := d.gather(ctx, action{Op: actTake, N: n - len(taken)}, next)
+		if err != nil {
+			return nil, err
+		}
+		taken = append(taken, more...)
+	}
+	return taken[:min(n, len(taken))], nil
+}
+
+// Save writes the elements as lines into a folder that must not exist yet: a file for each partition, and _SUCCESS when
+// all are there. Executors must reach the folder under the same path.
+func (d Dataset[T]) Save(ctx context.Context, dir string) error {
+	return d.write(ctx, actSave, dir)
+}
+
+// Checkpoint writes the partitions into a folder that must not exist yet, and has the dataset come from there from now
+// on. A long lineage, as loops make it, is cut: what is lost afterwards is read again, not computed.
+func (d Dataset[T]) Checkpoint(ctx context.Context, dir string) error {
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return err
+	}
+	if err := d.write(ctx, actCheckpoint, dir); err != nil {
+		return err
+	}
+	d.context.cut(d.id, dir)
+	return nil
+}
+
+func (d Dataset[T]) write(ctx context.Context, op act, dir string) error {
+	if err := d.lineage().err; err != nil {
+		return err
+	}
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return err
+	}
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		return fmt.Errorf("rdd: the folder to write to: %w", err)
+	}
+	nothing := func(int, []byte) error { return nil }
+	if err := d.run(ctx, action{Op: op, Path: dir}, d.all(), nothing); err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(dir, "_SUCCESS"), nil, 0o644)
+}
+
+// all partitions.
+func (d Dataset[T]) all() []int {
+	all := make([]int, d.lineage().partitions)
+	for i := range all {
+		all[i] = i
+	}
+	return all
+}
+
+// gather runs an action that brings elements, and gives them in the order of the partitions.
+func (d Dataset[T]) gather(ctx context.Context, a action, partitions []int) ([]T, error) {
+	parts := map[int][]T{}
+	err := d.run(ctx, a, partitions, func(partition int, value []byte) (err error) {
+		defer caught(&err)
+		seq := kindOf[T]{}.decode(bytes.NewReader(value))
+		parts[partition] = slices.Collect(seq.(iter.Seq[T]))
+		return nil
+	})
+	var all []T
+	for _, partition := range partitions {
+		all = append(all, parts[partition]...)
+	}
+	return all, err
+}
+
+// run does an action with partitions of the dataset. see is called with each result, one at a time.
+func (d Dataset[T]) run(ctx context.Context, a action, partitions []int, see func(partition int, value []byte) error) error {
+	if err := d.lineage().err; err != nil {
+		return err
+	}
+	return d.context.run(ctx, d.id, a, partitions, see)
+}

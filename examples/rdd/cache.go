@@ -1,0 +1,139 @@
+package rdd
+
+import (
+	"container/list"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"sync"
+
+	"github.com/tenderhq/tender/examples/rdd/plan"
+)
+
+// cache holds blocks: in memory while they fit, the least recently used ones on disk. A block is lost only with its
+// executor.
+type cache struct {
+	dir   string
+	limit int64
+
+	mu      sync.Mutex
+	blocks  map[plan.Block]*cached
+	recent  *list.List // of those in memory, the most recently used first
+	used    int64
+	spilled int
+}
+
+// cached is a block: in memory as a slice, or on disk.
+type cached struct {
+	block   plan.Block
+	kind    kind
+	slice   any
+	bytes   int64
+	path    string
+	element *list.Element
+}
+
+func newCache(dir string, limit int64) *cache {
+	return &cache{dir: dir, limit: limit, blocks: map[plan.Block]*cached{}, recent: list.New()}
+}
+
+// get gives the block as a sequence. closing is to be called when it has been read.
+func (c *cache) get(block plan.Block) (seq any, closing func() error, found bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	b, found := c.blocks[block]
+	if !found {
+		return nil, nil, false
+	}
+	if b.path == "" {
+		c.recent.MoveToFront(b.element)
+		return b.kind.seq(b.slice), func() error { return nil }, true
+	}
+	file, err := os.Open(b.path)
+	if err != nil {
+		return nil, nil, false // as good as never computed
+	}
+	return b.kind.decode(file), file.Close, true
+}
+
+// open gives the block as the bytes that are sent to other executors.
+func (c *cache) open(block plan.Block) (write func(to io.Writer) error, found bool) {
+	seq, closing, found := c.get(block)
+	if !found {
+		return nil, false
+	}
+	c.mu.Lock()
+	kind := c.blocks[block].kind
+	c.mu.Unlock()
+	return func(to io.Writer) (err error) {
+		defer closing()
+		defer caught(&err)
+		return kind.encode(to, seq)
+	}, true
+}
+
+// put keeps a block; others make room for it.
+func (c *cache) put(block plan.Block, kind kind, slice any) error {
+	b := &cached{block: block, kind: kind, slice: slice, bytes: kind.bytes(slice)}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.blocks[block] != nil {
+		return nil // a second copy of the task has been quicker
+	}
+	b.element = c.recent.PushFront(b)
+	c.blocks[block], c.used = b, c.used+b.bytes
+	for c.used > c.limit {
+		if err := c.spill(c.recent.Back().Value.(*cached)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// spill moves a block to disk.
+func (c *cache) spill(b *cached) error {
+	path := filepath.Join(c.dir, fmt.Sprintf("block-%d-%d", b.block.Node, b.block.Partition))
+	file, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	if err := b.kind.encode(file, b.kind.seq(b.slice)); err != nil {
+		return err
+	}
+	c.recent.Remove(b.element)
+	b.slice, b.path, b.element = nil, path, nil
+	c.used, c.spilled = c.used-b.bytes, c.spilled+1
+	return file.Close()
+}
+
+// drop forgets all blocks of a dataset.
+func (c *cache) drop(node plan.NodeID) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for block, b := range c.blocks {
+		if block.Node != node {
+			continue
+		}
+		if b.path == "" {
+			c.recent.Remove(b.element)
+			c.used -= b.bytes
+		} else if err := os.Remove(b.path); err != nil {
+			continue // it goes with the sandbox
+		}
+		delete(c.blocks, block)
+	}
+}
+
+// caught turns what check has thrown into an error again. Other panics become errors that say so: a task's function that
+// panics fails its task, not its executor.
+func caught(err *error) {
+	switch thrown := recover().(type) {
+	case nil:
+	case failure:
+		*err = thrown.error
+	default:
+		*err = fmt.Errorf("panic: %v", thrown)
+	}
+}

@@ -1,0 +1,222 @@
+package rdd_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/examples/rdd"
+	"github.com/tenderhq/tender/framework"
+	"github.com/tenderhq/tender/framework/frameworktest"
+)
+
+// memory is a network within a test.
+type memory struct {
+	mu        sync.Mutex
+	listeners map[string]*listener
+}
+
+type listener struct {
+	address string
+	dialed  chan net.Conn
+	closed  chan struct{}
+	once    sync.Once
+}
+
+func newMemory() *memory { return &memory{listeners: map[string]*listener{}} }
+
+func (m *memory) network() rdd.Network { return rdd.Network{Listen: m.listen, Dial: m.dial} }
+
+func (m *memory) listen(string) (net.Listener, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	l := &listener{address: fmt.Sprint("memory:", len(m.listeners)+1), dialed: make(chan net.Conn), closed: make(chan struct{})}
+	m.listeners[l.address] = l
+	return l, nil
+}
+
+func (m *memory) dial(ctx context.Context, _, address string) (net.Conn, error) {
+	m.mu.Lock()
+	l := m.listeners[address]
+	m.mu.Unlock()
+	if l == nil {
+		return nil, errors.New("nobody listens at " + address)
+	}
+	near, far := net.Pipe()
+	select {
+	case l.dialed <- far:
+		return near, nil
+	case <-l.closed:
+		return nil, errors.New("nobody listens any more at " + address)
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+func (l *listener) Accept() (net.Conn, error) {
+	select {
+	case conn := <-l.dialed:
+		return conn, nil
+	case <-l.closed:
+		return nil, net.ErrClosed
+	}
+}
+
+func (l *listener) Close() error {
+	l.once.Do(func() { close(l.closed) })
+	return nil
+}
+
+func (l *listener) Addr() net.Addr { return named(l.address) }
+
+type named string
+
+func (named) Network() string  { return "memory" }
+func (n named) String() string { return string(n) }
+
+// slowly takes a tenth of a second for each number.
+var slowly = rdd.Map("slowly", func(n int) int {
+	<-time.NewTimer(100 * time.Millisecond).C
+	computed.Add(1)
+	return n
+})
+
+// onCluster runs a program on four agents in virtual time.
+func onCluster(t *testing.T, cluster frameworktest.Cluster, config rdd.Config,
+	story func(h *frameworktest.Handle, c *rdd.Context, f *frameworktest.Framework)) {
+	frameworktest.Run(t, withRDD(cluster, &config), func(h *frameworktest.Handle) {
+		c, err := rdd.New(config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		self := &api.Executor{ID: "rdd", Command: api.Command{Argv: []string{"rdd"}}, Resources: api.Scalars(0.1, 32)}
+		scheduler, err := c.Scheduler(self)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f := h.Start(framework.Config{Name: "rdd"}, scheduler)
+		story(h, c, f)
+		if err := f.Teardown(); err != nil {
+			t.Error(err)
+		}
+		h.AwaitEmpty()
+	})
+}
+
+func withRDD(cluster frameworktest.Cluster, config *rdd.Config) frameworktest.Cluster {
+	network := newNetworkInBubble()
+	config.Network = network
+	cluster.Executors = map[api.ExecutorID]frameworktest.ExecutorFunc{"rdd": rdd.Execute(network)}
+	return cluster
+}
+
+// newNetworkInBubble makes the network when it is first used: channels belong to the bubble in which they are made.
+func newNetworkInBubble() rdd.Network {
+	m := sync.OnceValue(newMemory)
+	return rdd.Network{
+		Listen: func(host string) (net.Listener, error) { return m().listen(host) },
+		Dial: func(ctx context.Context, network, address string) (net.Conn, error) {
+			return m().dial(ctx, network, address)
+		},
+	}
+}
+
+// TestExecutorDies: one of four executors dies in the middle of the second pass over cached numbers. What it held is
+// computed again, on whoever has room, and the sum of floats is the same to the last digit.
+func TestExecutorDies(t *testing.T) {
+	computed.Store(0)
+	onCluster(t, frameworktest.Cluster{Agents: 4}, rdd.Config{}, func(h *frameworktest.Handle, c *rdd.Context, _ *frameworktest.Framework) {
+		ctx := h.T().Context()
+		thirds := third.On(slowly.On(rdd.Range(c, 160, 16))).Cache()
+		first, err := thirds.Reduce(ctx, add)
+		want(t, "computed", int64(160))(computed.Load(), err)
+		second := make(chan float64)
+		go func() {
+			total, err := third.On(slowly.On(rdd.Range(c, 160, 16))).Union(thirds).Reduce(ctx, add)
+			if err != nil {
+				t.Error(err)
+			}
+			second <- total
+		}()
+		h.Advance(2500 * time.Millisecond)
+		h.Agent(1).KillExecutor(0)
+		total := <-second
+		again, err := thirds.Reduce(ctx, add)
+		want(t, "the sum", first)(again, err)
+		want(t, "twice the sum", first+first)(total, nil)
+		if n := computed.Load(); n <= 2*160 || n >= 3*160 {
+			t.Errorf("%d numbers were computed; what was lost of 320, and only that, should have been again", n)
+		}
+	})
+}
+
+// TestMachineAndMasterDie while a shuffle is on its way.
+func TestMachineAndMasterDie(t *testing.T) {
+	cluster := frameworktest.Cluster{Masters: 3, Agents: 4, TombstoneAfter: 10 * time.Second}
+	onCluster(t, cluster, rdd.Config{Executors: 3}, func(h *frameworktest.Handle, c *rdd.Context, _ *frameworktest.Framework) {
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			groups, err := rdd.GroupByKey(tens.On(slowly.On(rdd.Range(c, 300, 12)))).Count(h.T().Context())
+			want(t, "groups", 30)(groups, err)
+		}()
+		h.Advance(5 * time.Second)
+		h.Leader().Kill()
+		h.Agent(1).Reboot()
+		h.Agent(2).Isolate()
+		<-ended
+		h.Agent(2).Rejoin()
+		h.Agent(1).Start()
+	})
+}
+
+// TestTasksGoWhereTheirBlocksAre: with time to wait, no cached partition is read over the network.
+func TestTasksGoWhereTheirBlocksAre(t *testing.T) {
+	onCluster(t, frameworktest.Cluster{Agents: 4}, rdd.Config{}, func(h *frameworktest.Handle, c *rdd.Context, _ *frameworktest.Framework) {
+		ctx := h.T().Context()
+		numbers := slowly.On(rdd.Range(c, 40, 8)).Cache()
+		for range 5 {
+			want(t, "the sum", 40*39/2)(numbers.Reduce(ctx, sum))
+		}
+		if placed := c.Locality(); placed.HitRate() < 1 || placed.Tasks() != 32 {
+			t.Errorf("%d tasks had a place to prefer, and %.0f %% of them ran there", placed.Tasks(), 100*placed.HitRate())
+		}
+	})
+}
+
+// TestExecutorsThatDoNotStart fail the jobs with what they said.
+func TestExecutorsThatDoNotStart(t *testing.T) {
+	frameworktest.Run(t, frameworktest.Cluster{
+		Agents: 1, Executors: map[api.ExecutorID]frameworktest.ExecutorFunc{"rdd": rdd.Execute(rdd.Network{
+			Listen: func(string) (net.Listener, error) { return nil, errors.New("no port is free") },
+		})},
+	}, func(h *frameworktest.Handle) {
+		c, err := rdd.New(rdd.Config{Executors: 1, Network: newMemory().network()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		scheduler, err := c.Scheduler(&api.Executor{ID: "rdd", Command: api.Command{Argv: []string{"rdd"}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		f := h.Start(framework.Config{Name: "rdd"}, scheduler)
+		_, err = rdd.Range(c, 10, 2).Count(h.T().Context())
+		if err == nil {
+			t.Fatal("it counts without executors")
+		}
+		if want := "no port is free"; !strings.Contains(err.Error(), want) {
+			t.Errorf("%q does not say %q", err, want)
+		}
+		if err := f.Teardown(); err != nil {
+			t.Error(err)
+		}
+	})
+}

@@ -1,0 +1,144 @@
+package rdd
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+
+	"github.com/tenderhq/tender/examples/rdd/plan"
+)
+
+// Dataset is a list of T in partitions, which need not exist yet: it knows what it comes from, and an action computes
+// what it wants. A mistake in how it was made is the error of its first action, before anything runs.
+type Dataset[T any] struct {
+	context *Context
+	id      plan.NodeID
+	err     error
+}
+
+// lineage is what a dataset comes from.
+type lineage struct {
+	context    *Context
+	partitions int
+	parents    []plan.Parent
+	shuffles   []plan.ShuffleID
+	err        error
+}
+
+// lineage of a dataset whose partitions come one from one of d's.
+func (d Dataset[T]) lineage() lineage {
+	switch {
+	case d.err != nil:
+		return lineage{context: d.context, err: d.err}
+	case d.context == nil:
+		return lineage{err: errors.New("rdd: a dataset without a context; make one by a source such as rdd.Slice")}
+	}
+	return lineage{context: d.context, partitions: d.partitions(), parents: []plan.Parent{{Node: d.id}}}
+}
+
+func (d Dataset[T]) partitions() int {
+	d.context.mu.Lock()
+	defer d.context.mu.Unlock()
+	return d.context.graph.Node(d.id).Partitions
+}
+
+// derive makes a dataset.
+func derive[T any](n node, from lineage, err error) Dataset[T] {
+	if err = cmp.Or(from.err, err, checkKind[T]()); err == nil && n.Name != "" {
+		err = known.usable(n.Name)
+	}
+	if err != nil {
+		return Dataset[T]{context: from.context, err: err}
+	}
+	n.Kind = nameOf[T]()
+	return Dataset[T]{context: from.context, id: from.context.addNode(n, from)}
+}
+
+// shuffled is the lineage of a dataset that reads d's pairs by their keys.
+func shuffled[K ordered, V any](d Dataset[Pair[K, V]], s shuffle) lineage {
+	from := d.lineage()
+	if from.err != nil {
+		return from
+	}
+	if s.Combine != "" {
+		from.err = known.usable(s.Combine)
+	}
+	if s.Partitions <= 0 {
+		s.Partitions = d.context.config.ShufflePartitions
+	}
+	s.Kind = nameOf[Pair[K, V]]()
+	id := d.context.addShuffle(s, d.id)
+	return lineage{context: d.context, partitions: s.Partitions, shuffles: []plan.ShuffleID{id}, err: from.err}
+}
+
+// ReduceByKey makes one pair of all pairs with the same key. What can be reduced before it is shuffled is.
+func ReduceByKey[K ordered, V any](d Dataset[Pair[K, V]], r Reducer[V]) Dataset[Pair[K, V]] {
+	return derive[Pair[K, V]](node{Op: opReduced, Name: r.name}, shuffled(d, shuffle{Combine: r.name}), known.usable(r.name))
+}
+
+// GroupByKey gathers all values of each key. They must fit into the memory of an executor.
+func GroupByKey[K ordered, V any](d Dataset[Pair[K, V]]) Dataset[Group[K, V]] {
+	return derive[Group[K, V]](node{Op: opGrouped}, shuffled(d, shuffle{}), nil)
+}
+
+// SortBy sorts by a key, over all partitions: those of the result are ranges of keys of about the same size.
+func SortBy[T any, K ordered](d Dataset[T], key Step[T, Pair[K, T]]) Dataset[T] {
+	keyed := key.On(d)
+	n := 0
+	if keyed.err == nil {
+		n = keyed.partitions()
+	}
+	return derive[T](node{Op: opValues}, shuffled(keyed, shuffle{Sorted: true, Partitions: n}), nil)
+}
+
+// Repartition deals the elements evenly into so many partitions.
+func (d Dataset[T]) Repartition(n int) Dataset[T] {
+	if n < 1 {
+		return Dataset[T]{context: d.context, err: fmt.Errorf("rdd: a dataset can't have %d partitions", n)}
+	}
+	from := d.lineage()
+	if from.err == nil {
+		id := d.context.addShuffle(shuffle{Kind: nameOf[T](), Partitions: n, Dealt: true}, d.id)
+		from = lineage{context: d.context, partitions: n, shuffles: []plan.ShuffleID{id}}
+	}
+	return derive[T](node{Op: opDealt}, from, nil)
+}
+
+// Union is the elements of d, then those of the others.
+func (d Dataset[T]) Union(others ...Dataset[T]) Dataset[T] {
+	from := d.lineage()
+	for _, other := range others {
+		next := other.lineage()
+		if from.err = cmp.Or(from.err, next.err); from.err != nil {
+			break
+		}
+		if next.context != from.context {
+			from.err = errors.New("rdd: a union of datasets of two contexts")
+			break
+		}
+		from.parents = append(from.parents, plan.Parent{Node: other.id, First: from.partitions})
+		from.partitions += next.partitions
+	}
+	return derive[T](node{Op: opUnion}, from, nil)
+}
+
+// Sample takes each element with the chance of fraction. The same seed gives the same sample.
+func (d Dataset[T]) Sample(fraction float64, seed uint64) Dataset[T] {
+	return derive[T](node{Op: opSample, Fraction: fraction, Seed: seed}, d.lineage(), nil)
+}
+
+// Cache has executors keep the partitions once they have computed them: in memory, or on disk when it gets short.
+// It returns d.
+func (d Dataset[T]) Cache() Dataset[T] {
+	if d.err == nil && d.context != nil {
+		d.context.keep(d.id, true)
+	}
+	return d
+}
+
+// Uncache lets them go.
+func (d Dataset[T]) Uncache() {
+	if d.err == nil && d.context != nil {
+		d.context.keep(d.id, false)
+	}
+}

@@ -1,0 +1,84 @@
+package rdd
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+)
+
+// Slice makes a dataset of elements that the driver has, in so many partitions.
+func Slice[T any](c *Context, elements []T, partitions int) Dataset[T] {
+	var each [][]byte
+	var err error
+	partitions = max(1, partitions)
+	for i := range partitions {
+		part := elements[i*len(elements)/partitions : (i+1)*len(elements)/partitions]
+		var packed bytes.Buffer
+		if err == nil {
+			err = kindOf[T]{}.encode(&packed, slices.Values(part))
+		}
+		each = append(each, packed.Bytes())
+	}
+	return derive[T](node{Op: opSlice, Each: each}, c.source(partitions), err)
+}
+
+// Range makes a dataset of the numbers from 0 to below n, in so many partitions.
+func Range(c *Context, n, partitions int) Dataset[int] {
+	partitions = max(1, partitions)
+	var spans []span
+	for i := range partitions {
+		spans = append(spans, span{i * n / partitions, (i + 1) * n / partitions})
+	}
+	each, err := packEach(spans)
+	return derive[int](node{Op: opRange, Each: each}, c.source(partitions), err)
+}
+
+// TextFiles makes a dataset of the lines of files, which executors must reach under the same paths. Patterns such as
+// logs/*.txt are expanded; large files are cut into splits, small ones are put together.
+func TextFiles(c *Context, patterns ...string) Dataset[string] {
+	pieces, err := cutPatterns(patterns, c.config.SplitBytes)
+	each, packing := packEach(pieces)
+	if err == nil {
+		err = packing
+	}
+	return derive[string](node{Op: opText, Each: each}, c.source(len(each)), err)
+}
+
+func cutPatterns(patterns []string, bytes int64) ([][]piece, error) {
+	var paths []string
+	for _, pattern := range patterns {
+		pattern, err := filepath.Abs(pattern)
+		if err != nil {
+			return nil, err
+		}
+		if _, err := os.Stat(pattern); err == nil {
+			paths = append(paths, pattern)
+			continue
+		}
+		found, err := filepath.Glob(pattern)
+		if err != nil {
+			return nil, err
+		}
+		if len(found) == 0 {
+			return nil, fmt.Errorf("rdd: there is no file %s", pattern)
+		}
+		paths = append(paths, found...)
+	}
+	return cutFiles(paths, bytes)
+}
+
+func packEach[T any](values []T) (each [][]byte, err error) {
+	for _, value := range values {
+		packed, err := pack(value)
+		if err != nil {
+			return nil, err
+		}
+		each = append(each, packed)
+	}
+	return each, nil
+}
+
+// source is the lineage of a dataset that comes from outside.
+func (c *Context) source(partitions int) lineage { return lineage{context: c, partitions: partitions} }

@@ -1,0 +1,70 @@
+package rdd
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+
+	"github.com/tenderhq/tender/examples/rdd/plan"
+)
+
+// Local runs a program with executors within this process and without a cluster: to try things, and to test them.
+func Local(ctx context.Context, config Config, program func(ctx context.Context, c *Context) error) (err error) {
+	c, err := New(config)
+	if err != nil {
+		return err
+	}
+	dir, err := os.MkdirTemp("", "rdd-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	ctx, end := context.WithCancel(ctx)
+	var executors sync.WaitGroup
+	defer func() {
+		end()
+		c.Close()
+		executors.Wait()
+	}()
+	for i := range c.config.Executors {
+		name := plan.Place(fmt.Sprint("executor-", i+1))
+		home := filepath.Join(dir, string(name))
+		if err := os.Mkdir(home, 0o700); err != nil {
+			return err
+		}
+		executors.Go(func() { _ = c.employ(ctx, name, home) }) // what goes wrong there, the program's actions tell
+	}
+	return program(ctx, c)
+}
+
+// employ is an executor of this context within this process.
+func (c *Context) employ(ctx context.Context, name plan.Place, dir string) error {
+	defer func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.lose(name)
+	}()
+	return serveDriver(ctx, c.config.Network, c.setup(), name, dir)
+}
+
+// setup is what executors of this context are told.
+func (c *Context) setup() setup {
+	memory := int64(c.config.MemoryMB * (1 << 20))
+	return setup{
+		Driver: c.address, Token: c.token, Host: c.config.Host, Slots: c.config.Slots,
+		MemoryBytes: memory, CacheBytes: memory * 6 / 10, ShuffleBytes: memory * 2 / 10,
+	}
+}
+
+// serveDriver is an executor's life: it serves what it holds and works until it is not wanted any more.
+func serveDriver(ctx context.Context, network Network, s setup, name plan.Place, dir string) error {
+	w, stop, err := newWorker(ctx, network, s, dir)
+	if err != nil {
+		return err
+	}
+	defer w.client.http.CloseIdleConnections()
+	defer stop()
+	return w.work(ctx, s, name)
+}

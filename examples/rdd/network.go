@@ -1,0 +1,104 @@
+package rdd
+
+import (
+	"context"
+	"crypto/subtle"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strconv"
+
+	"github.com/tenderhq/tender/examples/rdd/plan"
+)
+
+// Network is how driver and executors reach each other.
+type Network struct {
+	// Listen opens a port. Default: any free one of the host.
+	Listen func(host string) (net.Listener, error)
+	// Dial connects to what Listen has opened. Default: TCP.
+	Dial func(ctx context.Context, network, address string) (net.Conn, error)
+}
+
+func (n Network) filled() Network {
+	if n.Listen == nil {
+		n.Listen = func(host string) (net.Listener, error) { return net.Listen("tcp", net.JoinHostPort(host, "0")) }
+	}
+	if n.Dial == nil {
+		n.Dial = (&net.Dialer{}).DialContext
+	}
+	return n
+}
+
+// client makes requests with the context's token; nobody else is answered.
+type client struct {
+	token string
+	http  http.Client
+}
+
+func newClient(network Network, token string) *client {
+	transport := &http.Transport{DialContext: network.Dial, MaxIdleConnsPerHost: 8, DisableCompression: true}
+	return &client{token: token, http: http.Client{Transport: transport}}
+}
+
+const tokenHeader = "Rdd-Token"
+
+// post sends a body and gives back that of the answer, which is to be closed.
+func (c *client) post(ctx context.Context, url string, body io.Reader) (io.ReadCloser, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, url, body)
+	if err != nil {
+		return nil, err
+	}
+	request.Header.Set(tokenHeader, c.token)
+	answer, err := c.http.Do(request)
+	if err != nil {
+		return nil, err
+	}
+	if answer.StatusCode != http.StatusOK {
+		defer answer.Body.Close()
+		said, _ := io.ReadAll(io.LimitReader(answer.Body, 1<<10)) // the status is error enough
+		return nil, &refusal{answer.StatusCode, fmt.Sprintf("%s: %s %s", url, answer.Status, said)}
+	}
+	return answer.Body, nil
+}
+
+// refusal is an answer of another status than OK.
+type refusal struct {
+	status int
+	said   string
+}
+
+func (r *refusal) Error() string { return r.said }
+
+// guarded answers only those who know the token.
+func guarded(token string, handler http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if subtle.ConstantTimeCompare([]byte(r.Header.Get(tokenHeader)), []byte(token)) != 1 {
+			http.Error(w, "the token is not that of this context", http.StatusForbidden)
+			return
+		}
+		handler.ServeHTTP(w, r)
+	})
+}
+
+// blockURL and outputURL are where an executor serves what it holds.
+func blockURL(address string, block plan.Block) string {
+	return fmt.Sprintf("http://%s/block?node=%d&partition=%d", address, block.Node, block.Partition)
+}
+
+func outputURL(address string, id plan.ShuffleID, from, to int) string {
+	return fmt.Sprintf("http://%s/output?shuffle=%d&from=%d&to=%d", address, id, from, to)
+}
+
+// numbers reads parameters of a request.
+func numbers(r *http.Request, names ...string) ([]int, error) {
+	var all []int
+	for _, name := range names {
+		n, err := strconv.Atoi(r.FormValue(name))
+		if err != nil {
+			return nil, fmt.Errorf("%s is %q, want a number", name, r.FormValue(name))
+		}
+		all = append(all, n)
+	}
+	return all, nil
+}

@@ -1,0 +1,265 @@
+package rdd
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"iter"
+	"math"
+	"math/rand/v2"
+	"reflect"
+	"slices"
+)
+
+// Pair is an element with a key. Datasets of pairs can be shuffled: all pairs of a key meet in one partition.
+type Pair[K ordered, V any] struct {
+	Key   K
+	Value V
+}
+
+// String is the line that Save writes.
+func (p Pair[K, V]) String() string { return fmt.Sprintf("%v\t%v", p.Key, p.Value) }
+
+// Group is a key with all its values, in the order in which they stood in the dataset.
+type Group[K ordered, V any] struct {
+	Key    K
+	Values []V
+}
+
+// paired is what kindOf looks for to learn that its elements are pairs, and of what types.
+type paired interface{ pairing() pairing }
+
+func (Pair[K, V]) pairing() pairing { return pairs[K, V]{} }
+
+// pairing is what an executor can do with pairs, whatever their types.
+type pairing interface {
+	register()
+	// write is the map side of a shuffle.
+	write(w *outputWriter, seq any)
+	// merge is its reduce side: it makes one sequence of many sorted ones, sorted by key; of equal keys those of the
+	// first come first. So sums of floats are added in the same order each time, to the last digit.
+	merge(outputs []io.Reader) any
+	reduce(sorted, f any) any
+	group(sorted any) any
+	values(seq any) any
+	// keys is a sample of a partition's keys, and bounds cuts samples into so many ranges of equal weight.
+	keys(seq any, seed uint64) ([]byte, error)
+	bounds(samples [][]byte, ranges int) ([]byte, error)
+}
+
+type pairs[K ordered, V any] struct{}
+
+func (pairs[K, V]) register() {
+	registerKind[V]()
+	registerKind[Group[K, V]]()
+}
+
+// partitioner says to which of n partitions a key goes: to the range that it is in, or, without bounds, by its hash.
+func (pairs[K, V]) partitioner(packed []byte, n int) func(K) int {
+	bounds, err := unpack[[]K](packed)
+	check(err)
+	if len(packed) == 0 {
+		return func(key K) int { return int(hash(key) % uint64(n)) }
+	}
+	return func(key K) int {
+		at, found := slices.BinarySearch(bounds, key)
+		if found {
+			at++
+		}
+		return at
+	}
+}
+
+// hash is the same in every process, as the hashes of Go's maps are not.
+func hash[K ordered](key K) uint64 {
+	switch key := any(key).(type) {
+	case string:
+		return hashString(key)
+	case int:
+		return mix(uint64(key))
+	}
+	switch value := reflect.ValueOf(key); value.Kind() {
+	case reflect.String:
+		return hashString(value.String())
+	case reflect.Float32, reflect.Float64:
+		return mix(math.Float64bits(value.Float() + 0)) // + 0 makes -0 the same key as 0
+	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
+		return mix(uint64(value.Int()))
+	default:
+		return mix(value.Uint())
+	}
+}
+
+// hashString is FNV-1a.
+func hashString(text string) uint64 {
+	sum := uint64(14695981039346656037)
+	for i := range len(text) {
+		sum = (sum ^ uint64(text[i])) * 1099511628211
+	}
+	return mix(sum)
+}
+
+func byKey[K ordered, V any](a, b Pair[K, V]) int { return cmp.Compare(a.Key, b.Key) }
+
+// stream is a sorted output that is being read.
+type stream[K ordered, V any] struct {
+	index int
+	next  func() ([]Pair[K, V], error)
+	batch []Pair[K, V]
+}
+
+// fill reads on when the batch is used up; false: that was all.
+func (s *stream[K, V]) fill() bool {
+	if len(s.batch) == 0 && s.next != nil {
+		batch, err := s.next()
+		check(err)
+		s.batch = batch
+	}
+	return len(s.batch) > 0
+}
+
+func (s *stream[K, V]) before(other *stream[K, V]) bool {
+	if c := cmp.Compare(s.batch[0].Key, other.batch[0].Key); c != 0 {
+		return c < 0
+	}
+	return s.index < other.index
+}
+
+func (pairs[K, V]) merge(outputs []io.Reader) any {
+	return iter.Seq[Pair[K, V]](func(yield func(Pair[K, V]) bool) {
+		var streams []*stream[K, V]
+		for _, output := range outputs {
+			streams = append(streams, &stream[K, V]{next: batches[Pair[K, V]](output)})
+		}
+		mergeStreams(streams, yield)
+	})
+}
+
+// mergeStreams yields what the streams hold, by key, and of equal keys in the order of the streams.
+func mergeStreams[K ordered, V any](streams []*stream[K, V], yield func(Pair[K, V]) bool) {
+	var heap []*stream[K, V]
+	for i, s := range streams {
+		s.index = i
+		if s.fill() {
+			heap = append(heap, s)
+		}
+	}
+	for i := len(heap)/2 - 1; i >= 0; i-- {
+		siftDown(heap, i)
+	}
+	for len(heap) > 0 {
+		first := heap[0]
+		pair := first.batch[0]
+		if first.batch = first.batch[1:]; !first.fill() {
+			heap[0] = heap[len(heap)-1]
+			heap = heap[:len(heap)-1]
+		}
+		siftDown(heap, 0)
+		if !yield(pair) {
+			return
+		}
+	}
+}
+
+// siftDown restores the heap below i. (container/heap would cost a call through an interface for each comparison.)
+func siftDown[K ordered, V any](heap []*stream[K, V], i int) {
+	for {
+		least := i
+		for child := 2*i + 1; child <= 2*i+2 && child < len(heap); child++ {
+			if heap[child].before(heap[least]) {
+				least = child
+			}
+		}
+		if least == i {
+			return
+		}
+		heap[i], heap[least] = heap[least], heap[i]
+		i = least
+	}
+}
+
+func (pairs[K, V]) reduce(sorted, f any) any {
+	return reduceSorted(sorted.(iter.Seq[Pair[K, V]]), f.(func(V, V) V))
+}
+
+// reduceSorted makes one pair of all that follow each other with the same key.
+func reduceSorted[K ordered, V any](sorted iter.Seq[Pair[K, V]], f func(V, V) V) iter.Seq[Pair[K, V]] {
+	return func(yield func(Pair[K, V]) bool) {
+		var sum Pair[K, V]
+		begun := false
+		for pair := range sorted {
+			switch {
+			case !begun:
+				sum, begun = pair, true
+			case cmp.Compare(sum.Key, pair.Key) == 0:
+				sum.Value = f(sum.Value, pair.Value)
+			case yield(sum):
+				sum = pair
+			default:
+				return
+			}
+		}
+		if begun {
+			yield(sum)
+		}
+	}
+}
+
+func (pairs[K, V]) group(sorted any) any { return groupSorted(sorted.(iter.Seq[Pair[K, V]])) }
+
+// groupSorted gathers the values that follow each other with the same key.
+func groupSorted[K ordered, V any](sorted iter.Seq[Pair[K, V]]) iter.Seq[Group[K, V]] {
+	return func(yield func(Group[K, V]) bool) {
+		var group Group[K, V]
+		for pair := range sorted {
+			if len(group.Values) > 0 && cmp.Compare(group.Key, pair.Key) != 0 {
+				if !yield(group) {
+					return
+				}
+				group.Values = nil
+			}
+			group.Key, group.Values = pair.Key, append(group.Values, pair.Value)
+		}
+		if len(group.Values) > 0 {
+			yield(group)
+		}
+	}
+}
+
+func (pairs[K, V]) values(seq any) any {
+	return mapped(seq.(iter.Seq[Pair[K, V]]), func(pair Pair[K, V]) V { return pair.Value })
+}
+
+// sampleKeys is how many keys of each partition say where the bounds of a sort are.
+const sampleKeys = 256
+
+// keys draws from a partition (a reservoir), by numbers that are the same each time.
+func (pairs[K, V]) keys(seq any, seed uint64) ([]byte, error) {
+	random, seen := rand.New(rand.NewPCG(seed, 0)), 0
+	var sample []K
+	for pair := range seq.(iter.Seq[Pair[K, V]]) {
+		if seen++; len(sample) < sampleKeys {
+			sample = append(sample, pair.Key)
+		} else if at := random.IntN(seen); at < sampleKeys {
+			sample[at] = pair.Key
+		}
+	}
+	return pack(sample)
+}
+
+func (pairs[K, V]) bounds(samples [][]byte, ranges int) ([]byte, error) {
+	var all []K
+	for _, packed := range samples {
+		sample, err := unpack[[]K](packed)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, sample...)
+	}
+	slices.Sort(all)
+	var bounds []K
+	for i := 1; i < ranges && len(all) > 0; i++ {
+		bounds = append(bounds, all[i*len(all)/ranges])
+	}
+	return pack(slices.Compact(bounds))
+}

@@ -1,0 +1,72 @@
+package plan
+
+import (
+	"maps"
+	"slices"
+)
+
+// Books say what is where: which executors hold which blocks and which map outputs. All jobs of a context share them, so
+// what one job has computed the next one finds.
+// Holds: every place in them is alive, as far as is known.
+type Books struct {
+	kept    map[Block]map[Place]bool
+	outputs map[ShuffleID]map[int]Place // by map partition
+}
+
+// NewBooks are empty.
+func NewBooks() *Books {
+	return &Books{kept: map[Block]map[Place]bool{}, outputs: map[ShuffleID]map[int]Place{}}
+}
+
+// Keep notes that a place has a block in its cache.
+func (b *Books) Keep(block Block, place Place) {
+	if b.kept[block] == nil {
+		b.kept[block] = map[Place]bool{}
+	}
+	b.kept[block][place] = true
+}
+
+// Write notes that a place has the output of a map task. Of two copies the later counts; they are alike.
+func (b *Books) Write(shuffle ShuffleID, partition int, place Place) {
+	if b.outputs[shuffle] == nil {
+		b.outputs[shuffle] = map[int]Place{}
+	}
+	b.outputs[shuffle][partition] = place
+}
+
+// Forget drops all that a place held: it has died, or can't be read from.
+func (b *Books) Forget(place Place) {
+	// order: irrelevant because each entry is changed alone
+	for block, places := range b.kept {
+		delete(places, place)
+		if len(places) == 0 {
+			delete(b.kept, block)
+		}
+	}
+	// order: irrelevant because each entry is changed alone
+	for _, outputs := range b.outputs {
+		maps.DeleteFunc(outputs, func(_ int, at Place) bool { return at == place })
+	}
+}
+
+// ForgetBlocks drops what is known of a dataset's blocks: it is not to be cached any more.
+func (b *Books) ForgetBlocks(node NodeID) {
+	maps.DeleteFunc(b.kept, func(block Block, _ map[Place]bool) bool { return block.Node == node })
+}
+
+// Holders are the places that have the block in their cache, in order.
+func (b *Books) Holders(block Block) []Place { return slices.Sorted(maps.Keys(b.kept[block])) }
+
+// Output is where the output of a map task is; "" is nowhere.
+func (b *Books) Output(shuffle ShuffleID, partition int) Place { return b.outputs[shuffle][partition] }
+
+// Cached counts the blocks of a dataset that some place holds.
+func (b *Books) Cached(node NodeID) (blocks int) {
+	// order: irrelevant because they are counted
+	for block := range b.kept {
+		if block.Node == node {
+			blocks++
+		}
+	}
+	return blocks
+}

@@ -1,0 +1,117 @@
+// Package plan decides what a small Spark computes next. It knows datasets by number and executors by name; it follows
+// what is wanted back to what is there, and says which tasks can run now. What was lost with an executor is missing like
+// what was never computed, so the same walk finds what is to be computed again.
+//
+// It has no clock, network, lock or goroutine, and never looks at data.
+package plan
+
+import "fmt"
+
+// NodeID numbers a dataset within its graph, from 1.
+type NodeID int
+
+// ShuffleID numbers a shuffle within its graph, from 1.
+type ShuffleID int
+
+// Place is an executor: where tasks run, and what holds blocks and outputs until it dies.
+type Place string
+
+// Block is one partition of a dataset.
+type Block struct {
+	Node      NodeID
+	Partition int
+}
+
+// Node is a dataset: how many partitions it has, and what each of them is computed from.
+type Node struct {
+	ID         NodeID
+	Partitions int
+	// Parents are read partition by partition, without moving data.
+	Parents []Parent
+	// Shuffles are read across: each partition needs a piece of every map output.
+	Shuffles []ShuffleID
+	// Kept: executors cache its partitions once they have computed them.
+	Kept bool
+}
+
+// Parent is a dataset whose partitions the child passes on. Partition p of the child comes from partition p-First of the
+// parent, where there is one; so a union has several parents, each after the partitions of those before.
+type Parent struct {
+	Node  NodeID
+	First int
+}
+
+// Shuffle moves the pairs of a dataset into other partitions by their key. Its map tasks, one for each partition of
+// From, write outputs; who reads the shuffle needs all of them.
+type Shuffle struct {
+	ID         ShuffleID
+	From       NodeID
+	Partitions int
+}
+
+// Graph is the lineage: how each dataset comes from others. It only grows; a parent is added before its children.
+type Graph struct {
+	nodes    map[NodeID]Node
+	shuffles map[ShuffleID]Shuffle
+}
+
+// NewGraph makes a graph without datasets.
+func NewGraph() *Graph {
+	return &Graph{nodes: map[NodeID]Node{}, shuffles: map[ShuffleID]Shuffle{}}
+}
+
+// AddNode adds a dataset and numbers it.
+func (g *Graph) AddNode(node Node) NodeID {
+	node.ID = NodeID(len(g.nodes) + 1)
+	for _, parent := range node.Parents {
+		g.mustHave(parent.Node)
+	}
+	g.nodes[node.ID] = node
+	return node.ID
+}
+
+// AddShuffle adds a shuffle and numbers it.
+func (g *Graph) AddShuffle(shuffle Shuffle) ShuffleID {
+	shuffle.ID = ShuffleID(len(g.shuffles) + 1)
+	g.mustHave(shuffle.From)
+	g.shuffles[shuffle.ID] = shuffle
+	return shuffle.ID
+}
+
+func (g *Graph) mustHave(id NodeID) {
+	if g.nodes[id].ID == 0 {
+		panic(fmt.Sprintf("plan: a dataset comes from dataset %d, which is not in the graph", id))
+	}
+}
+
+// Node is the dataset of that number.
+func (g *Graph) Node(id NodeID) Node { return g.nodes[id] }
+
+// Shuffle is the shuffle of that number.
+func (g *Graph) Shuffle(id ShuffleID) Shuffle { return g.shuffles[id] }
+
+// Keep says whether executors cache the dataset's partitions from now on.
+func (g *Graph) Keep(id NodeID, kept bool) {
+	node := g.nodes[id]
+	node.Kept = kept
+	g.nodes[id] = node
+}
+
+// Cut makes a dataset one that comes from nothing: its partitions have been saved, and are read from there. What it came
+// from is never computed again on its account.
+func (g *Graph) Cut(id NodeID) {
+	node := g.nodes[id]
+	node.Parents, node.Shuffles = nil, nil
+	g.nodes[id] = node
+}
+
+// Sources are the blocks that a block is computed from on the same executor.
+func (g *Graph) Sources(block Block) []Block {
+	var sources []Block
+	for _, parent := range g.nodes[block.Node].Parents {
+		if p := block.Partition - parent.First; p >= 0 && p < g.nodes[parent.Node].Partitions {
+			sources = append(sources, Block{parent.Node, p})
+		}
+	}
+	return sources
+}

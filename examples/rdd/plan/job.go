@@ -1,0 +1,310 @@
+package plan
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+)
+
+// Task computes one partition of a stage. A stage is a chain of datasets that needs no data moved: it begins at sources,
+// kept blocks and shuffles, and ends in the outputs of a shuffle, or, with Shuffle 0, in the job's result.
+type Task struct {
+	Shuffle   ShuffleID
+	Partition int
+}
+
+func (t Task) String() string {
+	if t.Shuffle == 0 {
+		return fmt.Sprintf("result %d", t.Partition)
+	}
+	return fmt.Sprintf("map %d of shuffle %d", t.Partition, t.Shuffle)
+}
+
+func compareTasks(a, b Task) int {
+	return cmp.Or(cmp.Compare(a.Shuffle, b.Shuffle), cmp.Compare(a.Partition, b.Partition))
+}
+
+// attempt is a task on its way: queued while Place is "".
+type attempt struct {
+	Number int
+	Place  Place
+	Since  time.Duration
+}
+
+// Job is one action: the partitions of a dataset that are wanted, and what runs to get them.
+type Job struct {
+	graph *Graph
+	books *Books
+	node  NodeID
+
+	wanted   map[int]bool       // partitions of the result that are not there yet
+	total    int                // how many were wanted at first
+	attempts map[Task][]attempt // on their way, at most two for each task
+	failures map[Task]int
+	numbers  int // attempts so far; numbers are never used twice
+	took     map[ShuffleID][]time.Duration
+}
+
+// failuresMax is how often a task may fail by its own fault before the job does, as in Spark.
+const failuresMax = 4
+
+// NewJob wants partitions of a dataset.
+func NewJob(graph *Graph, books *Books, node NodeID, partitions []int) *Job {
+	j := &Job{
+		graph: graph, books: books, node: node, total: len(partitions),
+		wanted: map[int]bool{}, attempts: map[Task][]attempt{}, failures: map[Task]int{}, took: map[ShuffleID][]time.Duration{},
+	}
+	for _, partition := range partitions {
+		j.wanted[partition] = true
+	}
+	return j
+}
+
+// Done reports whether every wanted partition has come.
+func (j *Job) Done() bool { return len(j.wanted) == 0 }
+
+// Block is what the task computes.
+func (j *Job) Block(task Task) Block {
+	if task.Shuffle == 0 {
+		return Block{j.node, task.Partition}
+	}
+	return Block{j.graph.Shuffle(task.Shuffle).From, task.Partition}
+}
+
+// Ready are the tasks that can run now and are not on their way: all that they read is there. Nothing else is needed to
+// recover from a loss: what was lost is missing, and is computed again as far back as it has to be.
+func (j *Job) Ready() []Task {
+	ready := j.walk().ready
+	return slices.DeleteFunc(ready, func(task Task) bool { return len(j.attempts[task]) > 0 })
+}
+
+// walk follows the wanted partitions back to what is there.
+type walk struct {
+	job      *Job
+	blocks   map[Block]bool     // whether it can be computed now
+	shuffles map[ShuffleID]bool // whether all its outputs are there
+	ready    []Task             // in order: stages that others need come first
+}
+
+func (j *Job) walk() *walk {
+	w := &walk{job: j, blocks: map[Block]bool{}, shuffles: map[ShuffleID]bool{}}
+	for _, partition := range slices.Sorted(maps.Keys(j.wanted)) {
+		if w.block(Block{j.node, partition}) {
+			w.ready = append(w.ready, Task{Partition: partition})
+		}
+	}
+	return w
+}
+
+// block reports whether the block can be had now, and wants what is missing for it.
+func (w *walk) block(block Block) bool {
+	if can, known := w.blocks[block]; known {
+		return can
+	}
+	can := true
+	if len(w.job.books.Holders(block)) == 0 {
+		for _, source := range w.job.graph.Sources(block) {
+			can = w.block(source) && can
+		}
+		for _, shuffle := range w.job.graph.Node(block.Node).Shuffles {
+			can = w.shuffle(shuffle) && can
+		}
+	}
+	w.blocks[block] = can
+	return can
+}
+
+// shuffle reports whether all outputs are there, and wants those that are not.
+func (w *walk) shuffle(id ShuffleID) bool {
+	if whole, known := w.shuffles[id]; known {
+		return whole
+	}
+	whole := true
+	from := w.job.graph.Shuffle(id).From
+	for partition := range w.job.graph.Node(from).Partitions {
+		if w.job.books.Output(id, partition) != "" {
+			continue
+		}
+		whole = false
+		if w.block(Block{from, partition}) {
+			w.ready = append(w.ready, Task{id, partition})
+		}
+	}
+	w.shuffles[id] = whole
+	return whole
+}
+
+// Queue begins an attempt of a task and gives its number.
+func (j *Job) Queue(task Task) int {
+	j.numbers++
+	j.attempts[task] = append(j.attempts[task], attempt{Number: j.numbers})
+	return j.numbers
+}
+
+// Start says where the attempt runs, and since when.
+func (j *Job) Start(task Task, number int, place Place, now time.Duration) {
+	for i, a := range j.attempts[task] {
+		if a.Number == number {
+			j.attempts[task][i].Place, j.attempts[task][i].Since = place, now
+		}
+	}
+}
+
+// drop ends an attempt; false: it had ended.
+func (j *Job) drop(task Task, number int) (dropped attempt, found bool) {
+	j.attempts[task] = slices.DeleteFunc(j.attempts[task], func(a attempt) bool {
+		if a.Number != number {
+			return false
+		}
+		dropped, found = a, true
+		return true
+	})
+	if len(j.attempts[task]) == 0 {
+		delete(j.attempts, task)
+	}
+	return dropped, found
+}
+
+// Finish says that an attempt has done its task, and reports whether that is news: the result of a second copy is not,
+// nor is that of a place that is taken for dead.
+func (j *Job) Finish(task Task, number int, now time.Duration) bool {
+	a, found := j.drop(task, number)
+	if !found {
+		return false
+	}
+	j.took[task.Shuffle] = append(j.took[task.Shuffle], now-a.Since)
+	if task.Shuffle != 0 {
+		j.books.Write(task.Shuffle, task.Partition, a.Place)
+		return true
+	}
+	news := j.wanted[task.Partition]
+	delete(j.wanted, task.Partition)
+	return news
+}
+
+// Abandon ends an attempt that is nobody's fault: it is to be queued again.
+func (j *Job) Abandon(task Task, number int) { j.drop(task, number) }
+
+// Fail ends an attempt by the task's own fault, and reports whether it may be tried again.
+func (j *Job) Fail(task Task, number int) bool {
+	if _, found := j.drop(task, number); found {
+		j.failures[task]++
+	}
+	return j.failures[task] < failuresMax
+}
+
+// Lose ends the attempts at a place that has died.
+func (j *Job) Lose(place Place) {
+	// order: irrelevant because each task is changed alone
+	for task, attempts := range j.attempts {
+		j.attempts[task] = slices.DeleteFunc(attempts, func(a attempt) bool { return a.Place == place })
+		if len(j.attempts[task]) == 0 {
+			delete(j.attempts, task)
+		}
+	}
+}
+
+// Prefers are the places where a task runs best: those that hold a block of its chain, the one nearest to the result
+// first. None: anywhere.
+func (j *Job) Prefers(task Task) []Place {
+	level := []Block{j.Block(task)}
+	for len(level) > 0 {
+		var places []Place
+		var before []Block
+		for _, block := range level {
+			places = append(places, j.books.Holders(block)...)
+			before = append(before, j.graph.Sources(block)...)
+		}
+		if len(places) > 0 {
+			slices.Sort(places)
+			return slices.Compact(places)
+		}
+		level = before
+	}
+	return nil
+}
+
+// Inputs are what a task may read from elsewhere.
+type Inputs struct {
+	Chain   []Block               // what it computes, from its own block back
+	Kept    map[Block][]Place     // blocks of the chain that are in a cache
+	Outputs map[ShuffleID][]Place // of each shuffle that it reads, by map partition
+}
+
+// Inputs of a task whose turn it is.
+func (j *Job) Inputs(task Task) Inputs {
+	in := Inputs{Kept: map[Block][]Place{}, Outputs: map[ShuffleID][]Place{}}
+	seen := map[Block]bool{}
+	var visit func(block Block)
+	visit = func(block Block) {
+		if seen[block] {
+			return
+		}
+		seen[block] = true
+		in.Chain = append(in.Chain, block)
+		if holders := j.books.Holders(block); len(holders) > 0 {
+			in.Kept[block] = holders
+			return
+		}
+		for _, source := range j.graph.Sources(block) {
+			visit(source)
+		}
+		for _, id := range j.graph.Node(block.Node).Shuffles {
+			for partition := range j.graph.Node(j.graph.Shuffle(id).From).Partitions {
+				in.Outputs[id] = append(in.Outputs[id], j.books.Output(id, partition))
+			}
+		}
+	}
+	visit(j.Block(task))
+	return in
+}
+
+// Stage is how far one stage of a job is.
+type Stage struct {
+	Shuffle              ShuffleID // 0: the result
+	Total, Done, Running int
+}
+
+// Stages lists those that the job still needs, the first to run first; the result is last.
+func (j *Job) Stages() []Stage {
+	var stages []Stage
+	for _, id := range slices.Sorted(maps.Keys(j.walk().shuffles)) {
+		stage := Stage{Shuffle: id, Total: j.graph.Node(j.graph.Shuffle(id).From).Partitions}
+		for partition := range stage.Total {
+			if j.books.Output(id, partition) != "" {
+				stage.Done++
+			}
+			stage.Running += len(j.attempts[Task{id, partition}])
+		}
+		stages = append(stages, stage)
+	}
+	result := Stage{Total: j.total, Done: j.total - len(j.wanted)}
+	// order: irrelevant because they are added up
+	for task, attempts := range j.attempts {
+		if task.Shuffle == 0 {
+			result.Running += len(attempts)
+		}
+	}
+	return append(stages, result)
+}
+
+// Stragglers are tasks that run for more than so many times the median of their stage, once three quarters of it are
+// done. A second copy of each may be queued; whichever ends first counts.
+func (j *Job) Stragglers(now time.Duration, times float64) []Task {
+	var slow []Task
+	// order: irrelevant because what is found is sorted
+	for task, attempts := range j.attempts {
+		took := slices.Sorted(slices.Values(j.took[task.Shuffle]))
+		total := j.graph.Node(j.Block(task).Node).Partitions
+		if len(attempts) != 1 || attempts[0].Place == "" || len(took) == 0 || 4*len(took) < 3*total {
+			continue
+		}
+		if float64(now-attempts[0].Since) > times*float64(took[len(took)/2]) {
+			slow = append(slow, task)
+		}
+	}
+	slices.SortFunc(slow, compareTasks)
+	return slow
+}

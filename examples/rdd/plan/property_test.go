@@ -1,0 +1,117 @@
+package plan_test
+
+import (
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/tenderhq/tender/examples/rdd/plan"
+)
+
+// drawGraph draws a lineage of up to ten datasets of all kinds.
+func drawGraph(t *rapid.T) (*plan.Graph, plan.NodeID) {
+	graph := plan.NewGraph()
+	last := graph.AddNode(plan.Node{Partitions: rapid.IntRange(1, 4).Draw(t, "partitions")})
+	for range rapid.IntRange(1, 9).Draw(t, "datasets") {
+		node := plan.Node{Kept: rapid.Bool().Draw(t, "kept")}
+		from := plan.NodeID(rapid.IntRange(1, int(last)).Draw(t, "from"))
+		switch rapid.IntRange(0, 2).Draw(t, "kind") {
+		case 0:
+			node.Partitions, node.Parents = graph.Node(from).Partitions, []plan.Parent{{Node: from}}
+		case 1:
+			node.Parents = []plan.Parent{{Node: from}, {Node: last, First: graph.Node(from).Partitions}}
+			node.Partitions = graph.Node(from).Partitions + graph.Node(last).Partitions
+		case 2:
+			node.Partitions = rapid.IntRange(1, 4).Draw(t, "partitions")
+			node.Shuffles = []plan.ShuffleID{graph.AddShuffle(plan.Shuffle{From: from, Partitions: node.Partitions})}
+		}
+		last = graph.AddNode(node)
+	}
+	return graph, last
+}
+
+// TestEveryJobEnds: whatever the lineage and whoever dies when, the job ends once nobody dies any more; what a task
+// reads is always there when it begins, and nothing is computed twice that was not lost.
+func TestEveryJobEnds(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		graph, last := drawGraph(t)
+		books := plan.NewBooks()
+		var all []int
+		for partition := range graph.Node(last).Partitions {
+			all = append(all, partition)
+		}
+		job := plan.NewJob(graph, books, last, all)
+		losses, ran, lost := rapid.IntRange(0, 5).Draw(t, "losses"), map[plan.Task]int{}, false
+		for rounds := 0; !job.Done(); rounds++ {
+			ready := job.Ready()
+			if len(ready) == 0 || rounds > 1000 {
+				t.Fatalf("after %d rounds nothing can run, and the job is not done: %v", rounds, job.Stages())
+			}
+			task := rapid.SampledFrom(ready).Draw(t, "task")
+			place := rapid.SampledFrom([]plan.Place{"P1", "P2", "P3"}).Draw(t, "place")
+			in := job.Inputs(task)
+			for id, places := range in.Outputs {
+				for partition, at := range places {
+					if at == "" {
+						t.Fatalf("%v begins without output %d of shuffle %d", task, partition, id)
+					}
+				}
+			}
+			number := job.Queue(task)
+			job.Start(task, number, place, 0)
+			if ran[task]++; ran[task] > 1 && !lost {
+				t.Fatalf("%v runs again, and nothing was lost", task)
+			}
+			if losses > 0 && rapid.Bool().Draw(t, "die") {
+				losses, lost = losses-1, true
+				books.Forget(place)
+				job.Lose(place)
+				if job.Finish(task, number, time.Second) {
+					t.Fatalf("%v counts, though its place has died", task)
+				}
+				continue
+			}
+			for _, block := range in.Chain {
+				if graph.Node(block.Node).Kept {
+					books.Keep(block, place)
+				}
+			}
+			if !job.Finish(task, number, time.Second) {
+				t.Fatalf("%v is done, and does not count", task)
+			}
+		}
+	})
+}
+
+// TestStragglers: a task that takes far longer than three quarters of its stage is copied, once.
+func TestStragglers(t *testing.T) {
+	graph, books := plan.NewGraph(), plan.NewBooks()
+	job := plan.NewJob(graph, books, graph.AddNode(plan.Node{Partitions: 4}), []int{0, 1, 2, 3})
+	numbers := map[plan.Task]int{}
+	for _, task := range job.Ready() {
+		numbers[task] = job.Queue(task)
+		job.Start(task, numbers[task], "P1", 0)
+	}
+	for partition := range 3 {
+		if slow := job.Stragglers(time.Hour, 2); len(slow) > 0 {
+			t.Fatalf("%v are slow, but only %d of 4 are done", slow, partition)
+		}
+		task := plan.Task{Partition: partition}
+		job.Finish(task, numbers[task], 10*time.Second)
+	}
+	last := plan.Task{Partition: 3}
+	if slow := job.Stragglers(20*time.Second, 2); len(slow) > 0 {
+		t.Fatalf("%v are slow, at twice the median and no more", slow)
+	}
+	if slow := job.Stragglers(21*time.Second, 2); len(slow) != 1 || slow[0] != last {
+		t.Fatalf("slow are %v, want %v", slow, last)
+	}
+	job.Start(last, job.Queue(last), "P2", 21*time.Second)
+	if slow := job.Stragglers(time.Hour, 2); len(slow) > 0 {
+		t.Fatalf("%v would be copied twice", slow)
+	}
+	if !job.Finish(last, numbers[last], time.Hour) || !job.Done() {
+		t.Fatal("the first copy that ends does not count")
+	}
+}

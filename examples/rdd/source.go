@@ -1,0 +1,145 @@
+package rdd
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"io"
+	"iter"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/tenderhq/tender/examples/rdd/plan"
+)
+
+// piece is a part of a text file: the lines that begin between From and To.
+type piece struct {
+	Path     string
+	From, To int64
+}
+
+// span is a range of numbers.
+type span struct{ From, To int }
+
+func (r *run) slice(n node, block plan.Block) any {
+	return kindNamed(n.Kind).decode(bytes.NewReader(r.order.Each[block]))
+}
+
+func (r *run) numbers(block plan.Block) any {
+	s, err := unpack[span](r.order.Each[block])
+	check(err)
+	return until(r.ctx, func(yield func(int) bool) {
+		for i := s.From; i < s.To; i++ {
+			if !yield(i) {
+				return
+			}
+		}
+	})
+}
+
+// saved reads a partition of a checkpoint.
+func (r *run) saved(n node, block plan.Block) any {
+	file, err := os.Open(filepath.Join(string(n.Given), partName(block.Partition)))
+	check(err)
+	r.closers = append(r.closers, file.Close)
+	return kindNamed(n.Kind).decode(file)
+}
+
+func (r *run) text(block plan.Block) any {
+	pieces, err := unpack[[]piece](r.order.Each[block])
+	check(err)
+	return until(r.ctx, iter.Seq[string](func(yield func(string) bool) {
+		for _, p := range pieces {
+			if !p.lines(yield) {
+				return
+			}
+		}
+	}))
+}
+
+// lines yields the lines that begin within the piece; the last of them may end behind it. False: no more are wanted.
+func (p piece) lines(yield func(string) bool) bool {
+	file, err := os.Open(p.Path)
+	check(err)
+	defer file.Close()
+	at := p.From
+	if at > 0 {
+		at-- // a line begins at From if the byte before it ends one
+	}
+	_, err = file.Seek(at, io.SeekStart)
+	check(err)
+	reader := bufio.NewReaderSize(file, 256<<10)
+	if p.From > 0 {
+		skipped, err := skipLine(reader)
+		if at += skipped; endOf(err) {
+			return true
+		}
+	}
+	for at < p.To {
+		line, size, err := readLine(reader)
+		if at += size; size > 0 && !yield(line) {
+			return false
+		}
+		if endOf(err) {
+			return true
+		}
+	}
+	return true
+}
+
+// endOf reports whether the file has ended; another error fails the task.
+func endOf(err error) bool {
+	if err == nil {
+		return false
+	}
+	if !errors.Is(err, io.EOF) {
+		check(err)
+	}
+	return true
+}
+
+func skipLine(reader *bufio.Reader) (size int64, err error) {
+	for {
+		part, err := reader.ReadSlice('\n')
+		size += int64(len(part))
+		if !errors.Is(err, bufio.ErrBufferFull) {
+			return size, err
+		}
+	}
+}
+
+// readLine reads a line without its end; size is with it.
+func readLine(reader *bufio.Reader) (line string, size int64, err error) {
+	line, err = reader.ReadString('\n')
+	size = int64(len(line))
+	return strings.TrimSuffix(strings.TrimSuffix(line, "\n"), "\r"), size, err
+}
+
+// cutFiles cuts files into pieces of at most so many bytes, and puts small ones together.
+func cutFiles(paths []string, bytes int64) ([][]piece, error) {
+	var all [][]piece
+	var open []piece
+	held := int64(0)
+	flush := func() {
+		if len(open) > 0 {
+			all = append(all, open)
+		}
+		open, held = nil, 0
+	}
+	for _, path := range paths {
+		info, err := os.Stat(path)
+		if err != nil {
+			return nil, err
+		}
+		for from := int64(0); from < info.Size(); {
+			to := min(info.Size(), from+bytes-held)
+			open, held, from = append(open, piece{path, from, to}), held+to-from, to
+			if held >= bytes {
+				flush()
+			}
+		}
+	}
+	flush()
+	return all, nil
+}

@@ -1,0 +1,122 @@
+package rdd
+
+import (
+	"cmp"
+	"iter"
+)
+
+// Step is a named function that makes a dataset of B from a dataset of A, partition by partition. Declare steps as
+// variables of a package, so that executors, which are the same binary, know them too.
+type Step[A, B any] struct {
+	name  string
+	given []byte // the parameter, packed
+	err   error
+}
+
+// step is what an executor has of a Step: sequences of A become sequences of B.
+type step struct {
+	apply func(r *run, given []byte, seq any) any
+}
+
+// Map declares a step that turns each element into another.
+func Map[A, B any](name string, f func(A) B) Step[A, B] {
+	return Partitions(name, func(in iter.Seq[A]) iter.Seq[B] { return mapped(in, f) })
+}
+
+// Filter declares a step that lets some elements through.
+func Filter[A any](name string, f func(A) bool) Step[A, A] {
+	return Partitions(name, func(in iter.Seq[A]) iter.Seq[A] { return filtered(in, f) })
+}
+
+// FlatMap declares a step that turns each element into any number of others.
+func FlatMap[A, B any](name string, f func(A) []B) Step[A, B] {
+	return Partitions(name, func(in iter.Seq[A]) iter.Seq[B] {
+		return func(yield func(B) bool) {
+			for element := range in {
+				for _, other := range f(element) {
+					if !yield(other) {
+						return
+					}
+				}
+			}
+		}
+	})
+}
+
+// KeyBy declares a step that puts a key before each element.
+func KeyBy[T any, K ordered](name string, f func(T) K) Step[T, Pair[K, T]] {
+	return Map(name, func(element T) Pair[K, T] { return Pair[K, T]{f(element), element} })
+}
+
+// Partitions declares a step that sees a whole partition: it may set something up once, or give back one sum in place of
+// a million elements.
+func Partitions[A, B any](name string, f func(iter.Seq[A]) iter.Seq[B]) Step[A, B] {
+	return PartitionsWith(name, func(_ struct{}, in iter.Seq[A]) iter.Seq[B] { return f(in) }).With(struct{}{})
+}
+
+// Parameterized is a step that waits for a value, say the centers of a k-means.
+type Parameterized[P, A, B any] struct{ name string }
+
+// MapWith declares a Map with a parameter.
+func MapWith[P, A, B any](name string, f func(P, A) B) Parameterized[P, A, B] {
+	return PartitionsWith(name, func(given P, in iter.Seq[A]) iter.Seq[B] {
+		return mapped(in, func(element A) B { return f(given, element) })
+	})
+}
+
+// FilterWith declares a Filter with a parameter.
+func FilterWith[P, A any](name string, f func(P, A) bool) Parameterized[P, A, A] {
+	return PartitionsWith(name, func(given P, in iter.Seq[A]) iter.Seq[A] {
+		return filtered(in, func(element A) bool { return f(given, element) })
+	})
+}
+
+// PartitionsWith declares a Partitions with a parameter. All other steps are made of it.
+func PartitionsWith[P, A, B any](name string, f func(P, iter.Seq[A]) iter.Seq[B]) Parameterized[P, A, B] {
+	registerKind[A]()
+	registerKind[B]()
+	known.register(name, &step{func(_ *run, given []byte, seq any) any {
+		value, err := unpack[P](given)
+		check(err)
+		return f(value, seq.(iter.Seq[A]))
+	}})
+	return Parameterized[P, A, B]{name}
+}
+
+// With gives the step its parameter.
+func (p Parameterized[P, A, B]) With(value P) Step[A, B] {
+	given, err := packParameter(value)
+	return Step[A, B]{p.name, given, err}
+}
+
+func packParameter(value any) ([]byte, error) {
+	if _, none := value.(struct{}); none {
+		return nil, nil
+	}
+	return pack(value)
+}
+
+// On applies the step to a dataset. Nothing is computed before an action wants something.
+func (s Step[A, B]) On(d Dataset[A]) Dataset[B] {
+	return derive[B](node{Op: opStep, Name: s.name, Given: s.given}, d.lineage(), cmp.Or(s.err, known.usable(s.name)))
+}
+
+func mapped[A, B any](in iter.Seq[A], f func(A) B) iter.Seq[B] {
+	return func(yield func(B) bool) {
+		for element := range in {
+			if !yield(f(element)) {
+				return
+			}
+		}
+	}
+}
+
+func filtered[A any](in iter.Seq[A], f func(A) bool) iter.Seq[A] {
+	return func(yield func(A) bool) {
+		for element := range in {
+			if f(element) && !yield(element) {
+				return
+			}
+		}
+	}
+}
