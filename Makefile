@@ -18,7 +18,7 @@ SHELL       := bash
 
 .DEFAULT_GOAL := quick
 .PHONY: quick help build demo locality test test-long stress check format vet lint proto tidy-modules darwin exported api \
-        generate rewrite bench bench-allocator bench-micro sim chaos chaos-agent clean
+        generate rewrite bench bench-agent bench-allocator bench-micro sim chaos chaos-agent clean
 
 quick: build format vet ## Build, the quick checks, the unit tests: a minute, before every push
 	go test -short -timeout 5m ./...
@@ -91,6 +91,10 @@ rewrite: ## Write the transcripts in testdata anew; then read the diff as its re
 bench: build ## Measure a whole cluster on this machine: ARGS='-only lives' for a part
 	CGO_ENABLED=0 go build -trimpath -o bin/bench ./internal/dev/bench
 	bin/bench -binary bin/tender $(ARGS)
+
+bench-agent: build ## One agent: command tasks with each kind of walls, memory, a thousand tasks; ARGS='-spawns 500'
+	CGO_ENABLED=0 go build -trimpath -o bin/bench ./internal/dev/bench
+	bin/bench -binary bin/tender -only agent $(ARGS)
 
 bench-allocator: ## The allocators on Mesos's own shapes, beside its figures; QUICK=1: the corners of the grid
 	go test -v -count=1 -timeout 30m -run 'TestTable$$' ./internal/dev/bench/allocator -args -table $(if $(QUICK),-quick,-svg=$(CURDIR)/docs/allocator-growth.svg)

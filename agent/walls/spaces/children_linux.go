@@ -3,7 +3,6 @@ package spaces
 import (
 	"fmt"
 	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 
@@ -13,13 +12,14 @@ import (
 // oldestChild is a helper's program: all others that it waits for were started by it, or by those, later. Without any it
 // is the helper itself.
 func oldestChild(helper int) int {
-	lists, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", helper))
+	threads := fmt.Sprintf("/proc/%d/task/", helper)
+	lists, err := os.ReadDir(threads)
 	if err != nil {
 		return helper
 	}
 	oldest, since := helper, uint64(0)
 	for _, list := range lists {
-		children, err := os.ReadFile(list)
+		children, err := os.ReadFile(threads + list.Name() + "/children")
 		if err != nil {
 			continue // the thread has ended
 		}

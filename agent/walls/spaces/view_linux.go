@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 
@@ -171,12 +170,8 @@ func baseOf(path string, folders []string) string {
 
 // makeFolders opens a folder in another one, and makes what is missing on the way. No step of it is a link.
 func makeFolders(base, path string) (int, error) {
-	below, err := filepath.Rel(base, path)
-	if err != nil {
-		return -1, err
-	}
 	here, err := unix.Open(base, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
-	for name := range strings.SplitSeq(below, "/") {
+	for name := range strings.SplitSeq(strings.Trim(strings.TrimPrefix(path, base), "/"), "/") {
 		if err != nil {
 			return -1, err
 		}

@@ -68,7 +68,7 @@ func parse() options {
 	flag.IntVar(&o.tasks, "tasks", 20000, "`number` of empty tasks in a run")
 	flag.IntVar(&o.spawns, "spawns", 2000, "`number` of processes in a run")
 	flag.IntVar(&o.singles, "singles", 300, "`number` of single tasks for latencies")
-	flag.StringVar(&o.only, "only", "", "run only what is named so: lives, spawn, latency, return, idle, commit or registry; failover, soak, herd or hostile, which nothing else runs")
+	flag.StringVar(&o.only, "only", "", "run only what is named so: lives, spawn, latency, return, idle, commit or registry; agent, failover, soak, herd or hostile, which nothing else runs")
 	flag.StringVar(&o.dir, "dir", "bin", "`folder` for the data of the masters and agents: on a disk like that of a real node")
 	flag.DurationVar(&o.soak, "for", 30*time.Minute, "how `long` a soak lasts")
 	flag.IntVar(&o.kills, "kills", 30, "`number` of leaders to kill")
@@ -87,9 +87,10 @@ func run(ctx context.Context, o options) error {
 	if part := alone[o.only]; part != nil {
 		return part(ctx, o)
 	}
-	fmt.Printf("%d cores, %s; every median is of %d runs after one warm-up\n\n", runtime.NumCPU(), runtime.Version(), o.runs)
-	fmt.Println("| what | figure | beside it |")
-	fmt.Println("|---|---|---|")
+	headline(o)
+	if o.only == "agent" {
+		return agentAlone(ctx, o)
+	}
 	if err := runWhole(ctx, o); err != nil {
 		return err
 	}
@@ -105,6 +106,13 @@ func run(ctx context.Context, o options) error {
 		}
 	}
 	return nil
+}
+
+// headline begins the table of figures.
+func headline(o options) {
+	fmt.Printf("%d cores, %s; every median is of %d runs after one warm-up\n\n", runtime.NumCPU(), runtime.Version(), o.runs)
+	fmt.Println("| what | figure | beside it |")
+	fmt.Println("|---|---|---|")
 }
 
 // runWhole measures what needs a whole cluster.

@@ -48,6 +48,14 @@ func (p *Process) Kill() error {
 	return nil
 }
 
+// PID is the program's process; 0: it does not run.
+func (p *Process) PID() int {
+	if p.command == nil {
+		return 0
+	}
+	return p.command.Process.Pid
+}
+
 // Stop asks the program to end and returns when it has.
 func (p *Process) Stop() error {
 	if p.command == nil {

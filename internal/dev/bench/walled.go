@@ -1,0 +1,207 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/prometheus/procfs"
+
+	"github.com/tenderhq/tender/agent/walls/spaces"
+	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/internal/dev/devcluster"
+)
+
+// agentWalls are what agents of a comparison are started with, beside each other in turns.
+var agentWalls = []struct {
+	name string
+	args []string
+	held int // tasks that run at once, to see what each takes
+}{
+	{"bare", []string{"--isolation", "none", "--task-user", devcluster.Me()}, 1000},
+	{"control groups", []string{"--isolation", "auto", "--task-user", devcluster.Me()}, 1000},
+	{"all walls", []string{"--isolation", "namespaces"}, 100},
+}
+
+// agentAlone measures one agent without its tasks' neighbours: what commands cost with each kind of walls, what memory it
+// and they take, and what a thousand of them cost while nothing happens.
+func agentAlone(ctx context.Context, o options) error {
+	for _, walls := range agentWalls {
+		if err := measureWalls(ctx, o, walls.name, walls.args, walls.held); err != nil {
+			return fmt.Errorf("%s: %w", walls.name, err)
+		}
+	}
+	return nil
+}
+
+// alone is a master and an agent, as processes.
+type alone struct {
+	folder        string
+	master, agent *devcluster.Process
+	cluster       *devcluster.Cluster // as far as a load needs one
+}
+
+func startAlone(o options, args []string) (*alone, error) {
+	binary, err := filepath.Abs(o.binary)
+	if err != nil {
+		return nil, err
+	}
+	parent, err := filepath.Abs(o.dir)
+	if err != nil {
+		return nil, err
+	}
+	folder, err := os.MkdirTemp(parent, "alone-")
+	if err != nil {
+		return nil, err
+	}
+	ports, err := devcluster.FreePorts(2)
+	if err = errors.Join(err, os.Chmod(folder, 0o711)); err != nil { // the users of tasks pass through it
+		return nil, err
+	}
+	grpc, raft := strconv.Itoa(ports[0]), strconv.Itoa(ports[1])
+	a := &alone{folder: folder, cluster: &devcluster.Cluster{Dir: folder, Masters: []devcluster.Node{{ID: "m1", GRPC: "127.0.0.1:" + grpc}}}}
+	a.master = &devcluster.Process{Binary: binary, Log: filepath.Join(folder, "master.log"), Args: []string{
+		"master", "--insecure", "--id", "m1", "--data-dir", filepath.Join(folder, "master"), "--bind", "127.0.0.1", "--advertise", "127.0.0.1",
+		"--peers", "m1=127.0.0.1:" + raft, "--grpc-port", grpc, "--raft-port", raft, "--http-port", "0",
+	}}
+	a.agent = &devcluster.Process{Binary: binary, Log: filepath.Join(folder, "agent.log"), Args: append([]string{
+		"agent", "--insecure", "--master", "127.0.0.1:" + grpc, "--data-dir", filepath.Join(folder, "agent"), "--bind", "127.0.0.1", "--http-port", "0",
+		"--resources", "cpus:64;mem:65536", "--recovery-timeout", "0",
+	}, args...)}
+	return a, errors.Join(a.master.Start(), a.agent.Start())
+}
+
+func (a *alone) stop() error {
+	return errors.Join(a.agent.Stop(), a.master.Stop(), os.RemoveAll(a.folder))
+}
+
+func measureWalls(ctx context.Context, o options, name string, args []string, held int) (err error) {
+	a, err := startAlone(o, args)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, a.stop()) }()
+	task := func(int) api.Task { return api.Task{Command: &api.Command{Argv: []string{"/bin/true"}}} }
+	var rates, ratios, cpus []float64
+	var idle float64
+	for i := range o.runs + 1 {
+		plain, err := plainSpawn(o.spawns)
+		if err != nil {
+			return err
+		}
+		rate, cpu, err := throughput(ctx, a.cluster, &load{task: task, total: o.spawns, window: 200})
+		if err != nil {
+			return err
+		}
+		if i == 0 {
+			idle = shareMB(a.agent.PID()) // it has worked, and nothing runs
+			continue
+		}
+		rates, ratios, cpus = append(rates, rate), append(ratios, rate/plain), append(cpus, cpu)
+	}
+	row("/bin/true as command tasks, "+name, fmt.Sprintf("%.0f/s (%.0f to %.0f)", median(rates), slices.Min(rates), slices.Max(rates)),
+		fmt.Sprintf("%.2f (%.2f to %.2f) of plain fork+exec+wait; %.0f µs of CPU a task", median(ratios), slices.Min(ratios), slices.Max(ratios), median(cpus)))
+	each, busy, err := a.hold(ctx, held)
+	if err != nil {
+		return err
+	}
+	row("memory, "+name, fmt.Sprintf("%.1f MB of an idle agent", idle), fmt.Sprintf("%.2f MB for each of %d running commands, its program not counted", each, held))
+	row(fmt.Sprintf("an agent with %d running commands, %s", held, name), fmt.Sprintf("%.1f %% of a core", busy*100), "heartbeats, and what is measured of tasks")
+	return nil
+}
+
+// heldTime is how long an agent is watched that holds tasks.
+const heldTime = 10 * time.Second
+
+// hold runs so many commands that do nothing, and tells what memory our processes take for each, and what part of a
+// processor the agent uses meanwhile.
+func (a *alone) hold(ctx context.Context, count int) (eachMB, busy float64, err error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	running, up := 0, make(chan struct{})
+	l := &load{
+		task:  func(int) api.Task { return api.Task{Command: &api.Command{Argv: []string{"/bin/sleep", "100000"}}} },
+		total: count, window: count,
+		onState: func(_ api.TaskID, state api.TaskState) {
+			if state != api.TaskRunning {
+				return
+			}
+			if running++; running == count {
+				close(up)
+			}
+		},
+	}
+	before := a.oursMB()
+	ended := make(chan error, 1)
+	go func() { ended <- runLoad(ctx, a.cluster, l) }()
+	select {
+	case <-up:
+	case err := <-ended:
+		return 0, 0, err
+	}
+	used := ownCPU(a.agent.PID())
+	select {
+	case <-time.After(heldTime):
+	case <-ctx.Done():
+	}
+	busy = (ownCPU(a.agent.PID()) - used) / heldTime.Seconds()
+	eachMB = (a.oursMB() - before) / float64(count)
+	cancel()
+	_ = <-ended // it was interrupted, as it should be
+	return eachMB, busy, nil
+}
+
+// oursMB is the memory of the agent, its executors and the helpers of tasks, but not of what these run.
+func (a *alone) oursMB() (sum float64) {
+	all, err := procfs.AllProcs()
+	if err != nil {
+		return 0
+	}
+	for _, one := range all {
+		arguments, err := one.CmdLine()
+		if err != nil || len(arguments) == 0 {
+			continue // it has ended
+		}
+		executor := len(arguments) == 2 && arguments[0] == a.agent.Binary && arguments[1] == "executor"
+		if one.PID == a.agent.PID() || executor || arguments[0] == spaces.Helper && a.inOurCells(one) {
+			sum += shareMB(one.PID)
+		}
+	}
+	return sum
+}
+
+// inOurCells tells whether a helper is of this agent: its control groups are named in the agent's folder.
+func (a *alone) inOurCells(one procfs.Proc) bool {
+	cells, err := os.ReadFile(filepath.Join(a.folder, "agent", "cells"))
+	if err != nil {
+		return false
+	}
+	groups, err := one.Cgroups()
+	if err != nil {
+		return false
+	}
+	return slices.ContainsFunc(groups, func(group procfs.Cgroup) bool {
+		_, below, found := strings.Cut(group.Path, "/tender-")
+		name, _, _ := strings.Cut(below, "/")
+		return found && strings.Contains(string(cells), "/tender-"+name+`"`)
+	})
+}
+
+// shareMB is a process's part of the memory, where pages that several have are shared out among them; 0 when it has ended.
+func shareMB(pid int) float64 {
+	process, err := procfs.NewProc(pid)
+	if err != nil {
+		return 0
+	}
+	sum, err := process.ProcSMapsRollup()
+	if err != nil {
+		return 0
+	}
+	return float64(sum.Pss) / (1 << 20)
+}
