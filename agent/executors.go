@@ -44,13 +44,17 @@ const (
 	executorSendTimeMax = 30 * time.Second
 )
 
-// outgoing is an event for an executor. With a folder it is a launch: the folder is
+// outgoing is an event for an executor. With a folder, or one that is shared, it is a launch: folders are
 // made first, by the stream's writer, so that neither loop nor other executors wait.
 type outgoing struct {
 	event  protocol.ExecutorEvent
 	task   api.TaskRef
 	folder string
 	user   string // whom it asks for
+	// shared is the folder of its group, in the folder of one of them.
+	shared string
+	// builtin says that the executor is the agent's own.
+	builtin bool
 }
 
 // bytes is what the event adds to memory while it waits: a message adds its data, while
@@ -345,7 +349,7 @@ func (s *executorServer) write(ctx context.Context, cancel context.CancelCauseFu
 		events := make([]protocol.ExecutorEvent, 0, len(items))
 		for _, out := range items {
 			s.holdRoom(out)
-			if out.folder == "" || s.prepared(ctx, out) {
+			if out.folder == "" && out.shared == "" || s.prepared(ctx, out) {
 				events = append(events, out.event)
 			}
 		}
@@ -394,7 +398,13 @@ func (s *executorServer) holdRoom(out outgoing) {
 
 // prepared makes the folder of a task; a failure ends the task.
 func (s *executorServer) prepared(ctx context.Context, out outgoing) bool {
-	err := s.agent.config.Launcher.Prepare(ctx, executor.TaskPlace(out.folder, true, out.user), nil)
+	var err error
+	if out.folder != "" {
+		err = s.agent.config.Launcher.Prepare(ctx, executor.TaskPlace(out.folder, out.builtin, out.user), nil)
+	}
+	if err == nil && out.shared != "" {
+		err = s.agent.makeShared(ctx, out)
+	}
 	if err == nil {
 		return true
 	}

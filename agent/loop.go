@@ -131,11 +131,9 @@ func (a *Agent) performEffects(effects []core.Effect) (again bool) {
 			a.toExecutor(e.Conn, outgoing{event: e.Event})
 		case core.HandOver:
 			out := outgoing{event: e.Launch, task: e.Task}
-			if e.Launch.Task.Executor == nil { // commands need a folder; others make theirs
+			out.shared, out.user, out.builtin = e.Launch.Shared, e.Launch.Task.RunsAs(), e.Launch.Task.Executor == nil
+			if out.builtin { // commands need a folder; others make theirs
 				out.folder = e.Launch.Sandbox
-				if command := e.Launch.Task.Command; command != nil {
-					out.user = command.User
-				}
 			}
 			a.toExecutor(e.Conn, out)
 		case core.CloseExecutor:

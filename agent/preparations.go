@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"path/filepath"
 
 	"github.com/tenderhq/tender/agent/core"
 	"github.com/tenderhq/tender/agent/executor"
@@ -74,4 +75,19 @@ func (a *Agent) fetchFiles(ctx context.Context, place executor.Place, uris []api
 	}
 	defer leave()
 	return a.config.Launcher.Prepare(ctx, place, uris)
+}
+
+// makeShared makes the folder that the tasks of a group share, as the user's as whom all of them run. A second call does
+// nothing.
+func (a *Agent) makeShared(ctx context.Context, out outgoing) error {
+	holder := filepath.Dir(out.shared)
+	err := a.config.Launcher.Prepare(ctx, executor.TaskPlace(holder, out.builtin, out.user), nil)
+	if err != nil || a.folder.path == "" {
+		return err
+	}
+	root, err := a.folder.below.At(out.shared).Ensure()
+	if err != nil {
+		return err
+	}
+	return root.Close()
 }

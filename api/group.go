@@ -2,8 +2,9 @@ package api
 
 import "fmt"
 
-// A group of tasks is launched by one operation, on one agent: all of them or none. They share an executor and a user.
-// When one of them ends other than FINISHED, the others are killed (TASK_GROUP_FAILED). What each of them asks for, how it ends, and what it has written stays its own.
+// A group of tasks is launched by one operation, on one agent: all of them or none. They share an executor, a user,
+// and a folder that TENDER_TASK_SHARED names. When one of them ends other than FINISHED, the others are killed
+// (TASK_GROUP_FAILED). What each of them asks for, how it ends, and what it has written stays its own.
 
 // CheckTaskGroup reports why tasks can never be one group, or nil. Each of them is judged by [Task.Check].
 func CheckTaskGroup(tasks []Task) error {

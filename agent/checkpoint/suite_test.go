@@ -115,7 +115,7 @@ func everyRecord() []core.Record {
 		},
 		core.TaskLaunched{
 			Task: api.Task{ID: "t4", Resources: api.Scalars(1, 2), Command: &command}, Framework: "f1", Role: "r", Resources: api.Scalars(1, 2),
-			Number: 6, At: at, Group: "group-2e1-5",
+			Number: 6, At: at, Group: "group-2e1-5", GroupFirst: "t3",
 		},
 		core.TaskKilled{Task: ref, Grace: time.Second, Reason: api.ReasonTaskGroupFailed, Why: "another one has failed"},
 		core.TaskKilled{Task: ref, Grace: time.Second, Reason: api.ReasonPreempted},

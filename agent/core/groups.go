@@ -16,10 +16,11 @@ func (la *launches) launchGroup(e protocol.LaunchGroup) {
 	if len(e.Tasks) == 0 {
 		return
 	}
-	group := la.state.identity.Term.MintGroup(e.Tasks[0].Number)
 	tasks := make([]*task, len(e.Tasks))
 	for i := range e.Tasks {
-		tasks[i] = newTask(la.recordOf(e.Tasks[i], group), la.state.identity.Agent)
+		record := la.recordOf(e.Tasks[i])
+		record.Group, record.GroupFirst = la.state.identity.Term.MintGroup(e.Tasks[0].Number), e.Tasks[0].Task.ID
+		tasks[i] = newTask(record, la.state.identity.Agent)
 		if la.dropNameless(tasks[i]) {
 			return
 		}
@@ -81,10 +82,25 @@ func (s *state) together(t *task) []*task {
 	return []*task{t}
 }
 
+// sharedFolder is the folder that the tasks of a group share: in the sandbox of the first, whose disk it is. "" for a
+// task that was launched by itself.
+func (b *base) sharedFolder(t *task) string {
+	if t.launch.Group == "" {
+		return ""
+	}
+	return b.taskFolder(t.executor, t.launch.GroupFirst) + "/shared"
+}
+
+// sharerOf is the first task of the group of t, which need not be there any more.
+func sharerOf(t *task) api.TaskRef {
+	return api.TaskRef{Framework: t.ref.Framework, Task: t.launch.GroupFirst}
+}
+
 // joinGroup and leaveGroup keep which tasks of a group are there, in the order of their launch.
 func (s *state) joinGroup(t *task) {
 	if group := t.launch.Group; group != "" {
 		s.groups[group] = append(s.groups[group], t)
+		s.sharers[sharerOf(t)] = struct{}{}
 	}
 }
 
@@ -101,6 +117,7 @@ func (s *state) leaveGroup(t *task) {
 	}
 	if s.groups[group] = left; len(left) == 0 {
 		delete(s.groups, group)
+		delete(s.sharers, sharerOf(t))
 	}
 }
 

@@ -23,7 +23,7 @@ type launches struct {
 
 // launchTask takes a task on: its record, then its executor, then the handing over.
 func (la *launches) launchTask(e protocol.LaunchTask) {
-	record := la.recordOf(e, "")
+	record := la.recordOf(e)
 	t := newTask(record, la.state.identity.Agent)
 	if la.dropNameless(t) || la.refuseKnown(t) {
 		return
@@ -36,10 +36,10 @@ func (la *launches) launchTask(e protocol.LaunchTask) {
 }
 
 // recordOf is what is remembered of a launch.
-func (la *launches) recordOf(e protocol.LaunchTask, group api.TaskGroupID) TaskLaunched {
+func (la *launches) recordOf(e protocol.LaunchTask) TaskLaunched {
 	return TaskLaunched{
 		Task: e.Task, Framework: e.Framework.ID, Role: e.Role, Resources: e.Resources, ExecutorResources: e.ExecutorResources,
-		Term: la.state.identity.Term, Number: e.Number, Receipt: e.Receipt, At: la.now, Group: group,
+		Term: la.state.identity.Term, Number: e.Number, Receipt: e.Receipt, At: la.now,
 	}
 }
 
@@ -219,7 +219,7 @@ func (la *launches) handOverTask(t *task) {
 		}
 		one.handed = true
 		la.emit(HandOver{Conn: e.conn, Task: one.ref, Launch: protocol.ExecutorLaunch{
-			Task: one.launch.Task, Sandbox: la.taskFolder(one.executor, one.ref.Task),
+			Task: one.launch.Task, Sandbox: la.taskFolder(one.executor, one.ref.Task), Shared: la.sharedFolder(one),
 		}})
 	}
 }

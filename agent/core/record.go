@@ -106,6 +106,7 @@ type (
 		At                time.Time
 		Began             time.Time
 		Group             api.TaskGroupID // "" = it was launched by itself (R46)
+		GroupFirst        api.TaskID      // in whose sandbox the group has its folder
 	}
 	// TaskKilled precedes every act of a kill (R12).
 	TaskKilled struct {

@@ -1,6 +1,7 @@
 package core
 
 import (
+	"slices"
 	"time"
 
 	"github.com/tenderhq/tender/api"
@@ -28,8 +29,7 @@ func (sb *sandboxes) keepStub(t *task) {
 	if last := len(sb.state.stubs) - 1; last >= 0 && sb.state.stubs[last].TaskRef == t.ref {
 		sb.keepSandbox(sb.state.stubs[last])
 	}
-	for len(sb.state.stubs) > sb.config.StubsMax {
-		sb.dropOldestStub()
+	for len(sb.state.stubs) > sb.config.StubsMax && sb.dropOldestStub() {
 	}
 	sb.scheduleSweep()
 }
@@ -40,8 +40,7 @@ func (sb *sandboxes) recoverStubs() {
 		sb.stubsOf[executorOf(stub)]++
 		sb.keepSandbox(stub)
 	}
-	for len(sb.state.stubs) > sb.config.StubsMax {
-		sb.dropOldestStub()
+	for len(sb.state.stubs) > sb.config.StubsMax && sb.dropOldestStub() {
 	}
 	sb.scheduleSweep()
 }
@@ -50,9 +49,17 @@ func executorOf(stub protocol.TaskStub) api.ExecutorRef {
 	return api.ExecutorRef{Framework: stub.Framework, Executor: stub.Status.Executor}
 }
 
-// dropOldestStub lets the oldest stub go, with its sandbox, and the executor's folder with the last of its stubs.
-func (sb *sandboxes) dropOldestStub() {
-	stub := sb.state.stubs[0]
+// dropOldestStub lets the oldest stub go, with its sandbox, and the executor's folder with the last of its stubs. It
+// passes over those whose sandbox others of their group still need; false: there are no others.
+func (sb *sandboxes) dropOldestStub() bool {
+	at := slices.IndexFunc(sb.state.stubs, func(stub protocol.TaskStub) bool {
+		_, shares := sb.state.sharers[stub.TaskRef]
+		return !shares
+	})
+	if at < 0 {
+		return false
+	}
+	stub := sb.state.stubs[at]
 	ref := executorOf(stub)
 	sb.writeRecord(StubForgotten{stub.TaskRef})
 	delete(sb.kept, stub.TaskRef)
@@ -63,6 +70,7 @@ func (sb *sandboxes) dropOldestStub() {
 		delete(sb.stubsOf, ref)
 		sb.sweepFolder(ref)
 	}
+	return true
 }
 
 // sweepFolder removes an executor's folder with the last that it was kept for.
@@ -87,8 +95,7 @@ func (sb *sandboxes) keepMeasures(measured map[api.TaskRef]int64) {
 			sb.bytes[ref] = bytes
 		}
 	}
-	for sb.config.SandboxBytesMax > 0 && sb.sum > sb.config.SandboxBytesMax && len(sb.state.stubs) > 0 {
-		sb.dropOldestStub()
+	for sb.config.SandboxBytesMax > 0 && sb.sum > sb.config.SandboxBytesMax && sb.dropOldestStub() {
 	}
 }
 
@@ -137,7 +144,10 @@ func (sb *sandboxes) sandboxDue() {
 			sb.kept[oldest.TaskRef] = sb.now.Add(min(left, sb.config.SandboxAge))
 			break
 		}
-		sb.dropOldestStub()
+		if !sb.dropOldestStub() {
+			sb.kept[oldest.TaskRef] = sb.now.Add(sandboxGrace) // the rest of its group lives
+			break
+		}
 	}
 	sb.scheduleSweep()
 }

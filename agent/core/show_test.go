@@ -25,7 +25,11 @@ func (w *world) show(effect Effect) string {
 	case ToExecutor:
 		return fmt.Sprintf("executor %d < %s", e.Conn, showExecutorEvent(e.Event))
 	case HandOver:
-		return fmt.Sprintf("executor %d < launch %s in %s", e.Conn, e.Task, e.Launch.Sandbox)
+		text := fmt.Sprintf("executor %d < launch %s in %s", e.Conn, e.Task, e.Launch.Sandbox)
+		if e.Launch.Shared != "" {
+			text += ", shared " + e.Launch.Shared
+		}
+		return text
 	case CloseExecutor:
 		if e.Err == nil {
 			return fmt.Sprintf("executor %d closed", e.Conn)

@@ -19,6 +19,7 @@ type state struct {
 	stubs      []protocol.TaskStub // oldest end first; at most Config.StubsMax
 	stubbed    map[api.TaskRef]struct{}
 	groups     map[api.TaskGroupID][]*task // of tasks that were launched together, those that are there
+	sharers    map[api.TaskRef]struct{}    // whose sandbox the folder of such a group is in
 	volumes    map[api.VolumeID]api.Resource
 	runs       uint64 // the highest number of a run
 	launches   uint64 // how many were stepped; orders tasks
@@ -34,6 +35,7 @@ func newState() *state {
 		executors:  map[api.ExecutorRef]*executor{},
 		tasks:      map[api.TaskRef]*task{},
 		groups:     map[api.TaskGroupID][]*task{},
+		sharers:    map[api.TaskRef]struct{}{},
 		stubbed:    map[api.TaskRef]struct{}{},
 		volumes:    map[api.VolumeID]api.Resource{},
 		forgotten:  map[api.ExecutorRef]uint64{},

@@ -768,7 +768,9 @@ type ExecutorLaunch struct {
 	Task  *Task                  `protobuf:"bytes,1,opt,name=task,proto3" json:"task,omitempty"`
 	// The task's own folder; stdout and stderr belong there. It exists if the task has
 	// a command or fetched files; else the executor makes it when it needs one.
-	Sandbox       string `protobuf:"bytes,2,opt,name=sandbox,proto3" json:"sandbox,omitempty"`
+	Sandbox string `protobuf:"bytes,2,opt,name=sandbox,proto3" json:"sandbox,omitempty"`
+	// The folder that the tasks of its group share. Empty: it was launched by itself.
+	Shared        string `protobuf:"bytes,3,opt,name=shared,proto3" json:"shared,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -813,6 +815,13 @@ func (x *ExecutorLaunch) GetTask() *Task {
 func (x *ExecutorLaunch) GetSandbox() string {
 	if x != nil {
 		return x.Sandbox
+	}
+	return ""
+}
+
+func (x *ExecutorLaunch) GetShared() string {
+	if x != nil {
+		return x.Shared
 	}
 	return ""
 }
@@ -1028,10 +1037,11 @@ const file_api_v1_executor_proto_rawDesc = "" +
 	"\bhostname\x18\x02 \x01(\tR\bhostname\x12/\n" +
 	"\bexecutor\x18\x03 \x01(\v2\x13.tender.v1.ExecutorR\bexecutor\x122\n" +
 	"\tframework\x18\x04 \x01(\v2\x14.tender.v1.FrameworkR\tframework\x12D\n" +
-	"\x10recovery_timeout\x18\x05 \x01(\v2\x19.google.protobuf.DurationR\x0frecoveryTimeout\"O\n" +
+	"\x10recovery_timeout\x18\x05 \x01(\v2\x19.google.protobuf.DurationR\x0frecoveryTimeout\"g\n" +
 	"\x0eExecutorLaunch\x12#\n" +
 	"\x04task\x18\x01 \x01(\v2\x0f.tender.v1.TaskR\x04task\x12\x18\n" +
-	"\asandbox\x18\x02 \x01(\tR\asandbox\"X\n" +
+	"\asandbox\x18\x02 \x01(\tR\asandbox\x12\x16\n" +
+	"\x06shared\x18\x03 \x01(\tR\x06shared\"X\n" +
 	"\fExecutorKill\x12\x17\n" +
 	"\atask_id\x18\x01 \x01(\tR\x06taskId\x12/\n" +
 	"\x05grace\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\x05grace\"G\n" +

@@ -246,6 +246,7 @@ func (s *server) launch(event protocol.ExecutorLaunch) {
 	task := &Task{
 		Task:      event.Task,
 		Sandbox:   event.Sandbox,
+		Shared:    event.Shared,
 		Framework: s.config.Framework,
 		Agent:     s.greeted.Agent,
 		Hostname:  s.greeted.Hostname,

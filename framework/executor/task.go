@@ -18,6 +18,8 @@ type Task struct {
 	// command or fetched files; others call [Task.MakeSandbox] before they use it, so
 	// that thousands of small tasks a second need no folders.
 	Sandbox string
+	// Shared is the folder that the tasks of its group share, and it is there; "": the task was launched by itself.
+	Shared string
 	// Framework, Agent and Hostname say whose it is and where it runs.
 	Framework api.FrameworkID
 	Agent     api.AgentID

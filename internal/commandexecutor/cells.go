@@ -139,6 +139,9 @@ func (c *cells) startInSpaces(its cell.Cell, program program, opened files, orde
 	for _, volume := range program.volumes {
 		order.View.Shown = append(order.View.Shown, filepath.Join(c.Volumes, string(volume)))
 	}
+	if program.shared != "" && filepath.Dir(program.shared) != program.sandbox {
+		order.View.Shown = append(order.View.Shown, program.shared)
+	}
 	err = helper.Finish(order)
 	if refused := syscall.Errno(0); errors.As(err, &refused) {
 		return pid, strayed, explain(program.path, program.sandbox, refused)

@@ -52,6 +52,7 @@ type program struct {
 	path      string
 	argv, env []string
 	sandbox   string
+	shared    string // the folder of its group, or ""
 	volumes   []api.VolumeID
 	user      entry.User // whose the sandbox is
 }
@@ -74,7 +75,7 @@ func programOf(task *executor.Task) (program, error) {
 		return program{}, err
 	}
 	found, err := find(argv[0], path, task.Sandbox)
-	p := program{path: found, argv: argv, env: env, sandbox: task.Sandbox, user: entry.OwnerOf(info)}
+	p := program{path: found, argv: argv, env: env, sandbox: task.Sandbox, shared: task.Shared, user: entry.OwnerOf(info)}
 	for _, item := range task.Resources.Items() {
 		if item.Volume != "" {
 			p.volumes = append(p.volumes, item.Volume)
@@ -177,6 +178,9 @@ func environment(task *executor.Task) (env []string, path string) {
 		protocol.TaskSandboxEnv:     task.Sandbox,
 		protocol.TaskAgentIDEnv:     string(task.Agent),
 		protocol.TaskHostnameEnv:    task.Hostname,
+	}
+	if task.Shared != "" {
+		own[protocol.TaskSharedEnv] = task.Shared
 	}
 	for name, port := range task.Ports {
 		own[portEnv(name)] = strconv.Itoa(int(port))

@@ -895,7 +895,9 @@ type TaskLaunched struct {
 	// Of the leader, as it came. Versions before it keep none.
 	Receipt []byte `protobuf:"bytes,20,opt,name=receipt,proto3" json:"receipt,omitempty"`
 	// The group of tasks with which it was launched. Versions before it know no groups: the task goes on by itself.
-	Group         string `protobuf:"bytes,21,opt,name=group,proto3" json:"group,omitempty"`
+	Group string `protobuf:"bytes,21,opt,name=group,proto3" json:"group,omitempty"`
+	// The first task of the group: the folder that all share is in its sandbox.
+	GroupFirst    string `protobuf:"bytes,22,opt,name=group_first,json=groupFirst,proto3" json:"group_first,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1003,6 +1005,13 @@ func (x *TaskLaunched) GetReceipt() []byte {
 func (x *TaskLaunched) GetGroup() string {
 	if x != nil {
 		return x.Group
+	}
+	return ""
+}
+
+func (x *TaskLaunched) GetGroupFirst() string {
+	if x != nil {
+		return x.GroupFirst
 	}
 	return ""
 }
@@ -1316,7 +1325,7 @@ const file_internal_logpb_checkpoint_proto_rawDesc = "" +
 	"\x03run\x18\x01 \x01(\v2\x1a.tender.log.v1.ExecutorRunR\x03run\x12\x12\n" +
 	"\x04kill\x18\x02 \x01(\bR\x04kill\x12)\n" +
 	"\x06reason\x18\x03 \x01(\x0e2\x11.tender.v1.ReasonR\x06reason\x12\x10\n" +
-	"\x03why\x18\x04 \x01(\tR\x03why\"\xac\x03\n" +
+	"\x03why\x18\x04 \x01(\tR\x03why\"\xcd\x03\n" +
 	"\fTaskLaunched\x12#\n" +
 	"\x04task\x18\x01 \x01(\v2\x0f.tender.v1.TaskR\x04task\x12!\n" +
 	"\fframework_id\x18\x02 \x01(\tR\vframeworkId\x12\x12\n" +
@@ -1328,7 +1337,9 @@ const file_internal_logpb_checkpoint_proto_rawDesc = "" +
 	"\x02at\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\x02at\x120\n" +
 	"\x05began\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\x05began\x12\x18\n" +
 	"\areceipt\x18\x14 \x01(\fR\areceipt\x12\x14\n" +
-	"\x05group\x18\x15 \x01(\tR\x05group\"\xa6\x01\n" +
+	"\x05group\x18\x15 \x01(\tR\x05group\x12\x1f\n" +
+	"\vgroup_first\x18\x16 \x01(\tR\n" +
+	"groupFirst\"\xa6\x01\n" +
 	"\n" +
 	"TaskKilled\x12*\n" +
 	"\x04task\x18\x01 \x01(\v2\x16.tender.log.v1.TaskRefR\x04task\x12/\n" +

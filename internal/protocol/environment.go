@@ -27,8 +27,10 @@ const (
 	TaskIDEnv          = "TENDER_TASK_ID"
 	TaskFrameworkIDEnv = "TENDER_TASK_FRAMEWORK_ID"
 	TaskSandboxEnv     = "TENDER_TASK_SANDBOX"
-	TaskAgentIDEnv     = "TENDER_TASK_AGENT_ID"
-	TaskHostnameEnv    = "TENDER_TASK_HOSTNAME"
+	// TaskSharedEnv is the folder that the tasks of a group share; only those have it.
+	TaskSharedEnv   = "TENDER_TASK_SHARED"
+	TaskAgentIDEnv  = "TENDER_TASK_AGENT_ID"
+	TaskHostnameEnv = "TENDER_TASK_HOSTNAME"
 	// TaskPortEnvPrefix begins one variable for each named port of the task: the name
 	// in upper case, with '_' for whatever is not a letter or digit.
 	TaskPortEnvPrefix = "TENDER_TASK_PORT_"

@@ -60,6 +60,7 @@ type (
 	ExecutorLaunch struct {
 		Task    api.Task
 		Sandbox string
+		Shared  string // the folder of its group; "" = it was launched by itself
 	}
 	ExecutorKill struct {
 		Task  api.TaskID

@@ -170,7 +170,7 @@ func executorEventToProto(event protocol.ExecutorEvent) *apiv1.ExecutorEvent {
 			Framework: FrameworkToProto(event.Framework), RecoveryTimeout: DurationToProto(event.RecoveryTimeout)}}
 	case protocol.ExecutorLaunch:
 		m.Event = &apiv1.ExecutorEvent_Launch{Launch: &apiv1.ExecutorLaunch{
-			Task: TaskToProto(event.Task), Sandbox: clean(event.Sandbox)}}
+			Task: TaskToProto(event.Task), Sandbox: clean(event.Sandbox), Shared: clean(event.Shared)}}
 	case protocol.ExecutorKill:
 		m.Event = &apiv1.ExecutorEvent_Kill{Kill: &apiv1.ExecutorKill{
 			TaskId: clean(event.Task), Grace: DurationToProto(event.Grace)}}
@@ -198,7 +198,7 @@ func executorEventFromProto(m *apiv1.ExecutorEvent) protocol.ExecutorEvent {
 		}
 		return subscribed
 	case *apiv1.ExecutorEvent_Launch:
-		return protocol.ExecutorLaunch{Task: TaskFromProto(event.Launch.GetTask()), Sandbox: event.Launch.GetSandbox()}
+		return protocol.ExecutorLaunch{Task: TaskFromProto(event.Launch.GetTask()), Sandbox: event.Launch.GetSandbox(), Shared: event.Launch.GetShared()}
 	case *apiv1.ExecutorEvent_Kill:
 		return protocol.ExecutorKill{Task: api.TaskID(event.Kill.GetTaskId()), Grace: c.duration("", event.Kill.GetGrace())}
 	case *apiv1.ExecutorEvent_Acknowledged:

@@ -511,7 +511,9 @@ func (g gen) executorEvents() []func() protocol.ExecutorEvent {
 			return protocol.ExecutorSubscribed{Agent: api.AgentID(g.id()), Hostname: g.text(), Executor: g.executor(),
 				Framework: g.framework(), RecoveryTimeout: g.duration()}
 		},
-		func() protocol.ExecutorEvent { return protocol.ExecutorLaunch{Task: g.task(), Sandbox: g.text()} },
+		func() protocol.ExecutorEvent {
+			return protocol.ExecutorLaunch{Task: g.task(), Sandbox: g.text(), Shared: g.text()}
+		},
 		func() protocol.ExecutorEvent {
 			return protocol.ExecutorKill{Task: api.TaskID(g.id()), Grace: g.duration()}
 		},
