@@ -101,7 +101,7 @@ func (m *Master) open() (err error) {
 		Memory:          m.config.Memory,
 		ID:              m.config.ID,
 		Peers:           m.config.Peers,
-		Listener:        m.listeners.proof.holder.Listener(m.listeners.raft, trust.Door{Kinds: []trust.Kind{trust.Master}, Anew: true}),
+		Listener:        m.listeners.proof.holder.Listener(m.listeners.raft, trust.Door{Kinds: []trust.Kind{trust.Master}, Anew: true, Seen: m.listeners.proof.registrar.Met}),
 		Advertise:       m.config.advertised(m.listeners.raft.Addr().String()),
 		Dial:            m.dialRaft,
 		Profile:         raftlog.Profile(m.config.Profile),

@@ -88,17 +88,53 @@ func (m *Master) renewOwn() error {
 	return nil
 }
 
-// keepIdentity renews this master's pass in time.
+// keepIdentity renews this master's pass in time, and when the registry knows of another authority, which the folder knows
+// before others see it.
 func (m *Master) keepIdentity(ctx context.Context) error {
 	if m.listeners.proof.holder == nil {
 		return nil
 	}
-	for pause.For(ctx, time.Until(m.listeners.proof.holder.Pass().RenewAt())) {
-		if err := m.renewOwn(); err != nil {
+	for ctx.Err() == nil {
+		news := m.rights.wait()
+		if err := m.followAuthority(); err != nil {
+			return err
+		}
+		due := time.NewTimer(max(time.Until(m.listeners.proof.holder.Pass().RenewAt()), pause.Soonest))
+		select {
+		case <-news:
+		case <-due.C:
+			if err := m.renewOwn(); err != nil {
+				return err
+			}
+		case <-ctx.Done():
+		}
+		due.Stop()
+	}
+	return nil
+}
+
+// followAuthority shows a certificate of the authority that the registry knows, if that is another one than before.
+func (m *Master) followAuthority() error {
+	proof := m.listeners.proof
+	if _, err := proof.registrar.Follow(); err != nil {
+		return err
+	}
+	key, err := proof.registrar.Key()
+	if err != nil {
+		return err
+	}
+	authority, err := key.Authority()
+	if err != nil || authority.Digest() == proof.holder.Pass().Authority() {
+		return err
+	}
+	if m.config.DataDir != "" {
+		if err := trust.RewriteKey(m.config.DataDir, key); err != nil {
 			return err
 		}
 	}
-	return nil
+	m.log.Info().Stringer("authority", authority.Digest()).Time("former_ends", authority.Anchors().FormerEnds()).
+		Msg("another authority signs the certificates of the cluster")
+	return m.renewOwn()
 }
 
 // credentials let in who has a certificate, and who has a token.
@@ -106,7 +142,7 @@ func (m *Master) credentials() []grpc.ServerOption {
 	if m.listeners.proof.holder == nil {
 		return nil
 	}
-	door := trust.Door{Joiners: true, Tickets: m.config.Trust.Key}
+	door := trust.Door{Joiners: true, Tickets: m.config.Trust.Key, Seen: m.listeners.proof.registrar.Met}
 	return []grpc.ServerOption{grpc.Creds(transport.ServerCredentials(m.listeners.proof.holder, door)), grpc.InTapHandle(onlyMembers)}
 }
 
@@ -196,6 +232,20 @@ func (s operatorService) ListTokens(ctx context.Context, request *apiv1.ListToke
 
 func (s operatorService) RevokeToken(ctx context.Context, request *apiv1.RevokeTokenRequest) (*apiv1.ActionResponse, error) {
 	return s.master.listeners.proof.registrar.RevokeToken(ctx, request)
+}
+
+func (s operatorService) GetAuthority(ctx context.Context, request *apiv1.GetAuthorityRequest) (*apiv1.AuthorityView, error) {
+	if s.master.leading.Load() == nil {
+		return nil, s.master.notLeader("authority.get")
+	}
+	return s.master.listeners.proof.registrar.GetAuthority(ctx, request)
+}
+
+func (s operatorService) RotateAuthority(ctx context.Context, request *apiv1.RotateAuthorityRequest) (*apiv1.AuthorityView, error) {
+	if s.master.leading.Load() == nil {
+		return nil, s.master.notLeader("authority.rotate")
+	}
+	return s.master.listeners.proof.registrar.RotateAuthority(ctx, request)
 }
 
 // joinQuorum asks to be let in, if this master has never been in a quorum.

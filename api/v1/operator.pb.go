@@ -5190,7 +5190,7 @@ const file_api_v1_operator_proto_rawDesc = "" +
 	"REACTIVATE\x10\x03\x12\r\n" +
 	"\tMARK_GONE\x10\x04\x12\n" +
 	"\n" +
-	"\x06REMOVE\x10\x052\xaf\x0e\n" +
+	"\x06REMOVE\x10\x052\xc9\x0f\n" +
 	"\x0fOperatorService\x12B\n" +
 	"\n" +
 	"GetCluster\x12\x1c.tender.v1.GetClusterRequest\x1a\x16.tender.v1.ClusterView\x12E\n" +
@@ -5214,7 +5214,9 @@ const file_api_v1_operator_proto_rawDesc = "" +
 	"\vCreateToken\x12\x1d.tender.v1.CreateTokenRequest\x1a\x1e.tender.v1.CreateTokenResponse\x12I\n" +
 	"\n" +
 	"ListTokens\x12\x1c.tender.v1.ListTokensRequest\x1a\x1d.tender.v1.ListTokensResponse\x12G\n" +
-	"\vRevokeToken\x12\x1d.tender.v1.RevokeTokenRequest\x1a\x19.tender.v1.ActionResponse\x12=\n" +
+	"\vRevokeToken\x12\x1d.tender.v1.RevokeTokenRequest\x1a\x19.tender.v1.ActionResponse\x12H\n" +
+	"\fGetAuthority\x12\x1e.tender.v1.GetAuthorityRequest\x1a\x18.tender.v1.AuthorityView\x12N\n" +
+	"\x0fRotateAuthority\x12!.tender.v1.RotateAuthorityRequest\x1a\x18.tender.v1.AuthorityView\x12=\n" +
 	"\x06WhoAmI\x12\x18.tender.v1.WhoAmIRequest\x1a\x19.tender.v1.WhoAmIResponse\x127\n" +
 	"\x04CanI\x12\x16.tender.v1.CanIRequest\x1a\x17.tender.v1.CanIResponse\x12K\n" +
 	"\x0eListPrincipals\x12\x16.tender.v1.ListRequest\x1a!.tender.v1.ListPrincipalsResponse\x12;\n" +
@@ -5335,8 +5337,11 @@ var file_api_v1_operator_proto_goTypes = []any{
 	(*CreateTokenRequest)(nil),      // 80: tender.v1.CreateTokenRequest
 	(*ListTokensRequest)(nil),       // 81: tender.v1.ListTokensRequest
 	(*RevokeTokenRequest)(nil),      // 82: tender.v1.RevokeTokenRequest
-	(*CreateTokenResponse)(nil),     // 83: tender.v1.CreateTokenResponse
-	(*ListTokensResponse)(nil),      // 84: tender.v1.ListTokensResponse
+	(*GetAuthorityRequest)(nil),     // 83: tender.v1.GetAuthorityRequest
+	(*RotateAuthorityRequest)(nil),  // 84: tender.v1.RotateAuthorityRequest
+	(*CreateTokenResponse)(nil),     // 85: tender.v1.CreateTokenResponse
+	(*ListTokensResponse)(nil),      // 86: tender.v1.ListTokensResponse
+	(*AuthorityView)(nil),           // 87: tender.v1.AuthorityView
 }
 var file_api_v1_operator_proto_depIdxs = []int32{
 	71,  // 0: tender.v1.Ticket.ttl:type_name -> google.protobuf.Duration
@@ -5438,63 +5443,67 @@ var file_api_v1_operator_proto_depIdxs = []int32{
 	80,  // 96: tender.v1.OperatorService.CreateToken:input_type -> tender.v1.CreateTokenRequest
 	81,  // 97: tender.v1.OperatorService.ListTokens:input_type -> tender.v1.ListTokensRequest
 	82,  // 98: tender.v1.OperatorService.RevokeToken:input_type -> tender.v1.RevokeTokenRequest
-	3,   // 99: tender.v1.OperatorService.WhoAmI:input_type -> tender.v1.WhoAmIRequest
-	6,   // 100: tender.v1.OperatorService.CanI:input_type -> tender.v1.CanIRequest
-	14,  // 101: tender.v1.OperatorService.ListPrincipals:input_type -> tender.v1.ListRequest
-	10,  // 102: tender.v1.OperatorService.Grant:input_type -> tender.v1.GrantRequest
-	11,  // 103: tender.v1.OperatorService.Revoke:input_type -> tender.v1.RevokeRequest
-	1,   // 104: tender.v1.OperatorService.GetReadTicket:input_type -> tender.v1.TicketRequest
-	1,   // 105: tender.v1.OperatorService.GetExecTicket:input_type -> tender.v1.TicketRequest
-	47,  // 106: tender.v1.RaftService.ListPeers:input_type -> tender.v1.ListPeersRequest
-	50,  // 107: tender.v1.RaftService.AddPeer:input_type -> tender.v1.AddPeerRequest
-	51,  // 108: tender.v1.RaftService.RemovePeer:input_type -> tender.v1.RemovePeerRequest
-	52,  // 109: tender.v1.RaftService.TransferLeader:input_type -> tender.v1.TransferLeaderRequest
-	53,  // 110: tender.v1.RaftService.SaveSnapshot:input_type -> tender.v1.SaveSnapshotRequest
-	55,  // 111: tender.v1.RaftService.StateHash:input_type -> tender.v1.StateHashRequest
-	59,  // 112: tender.v1.StoreService.Get:input_type -> tender.v1.StoreGetRequest
-	60,  // 113: tender.v1.StoreService.Put:input_type -> tender.v1.StorePutRequest
-	61,  // 114: tender.v1.StoreService.Delete:input_type -> tender.v1.StoreDeleteRequest
-	62,  // 115: tender.v1.StoreService.List:input_type -> tender.v1.StoreListRequest
-	64,  // 116: tender.v1.StoreService.Watch:input_type -> tender.v1.StoreWatchRequest
-	17,  // 117: tender.v1.OperatorService.GetCluster:output_type -> tender.v1.ClusterView
-	19,  // 118: tender.v1.OperatorService.ListMasters:output_type -> tender.v1.ListMastersResponse
-	22,  // 119: tender.v1.OperatorService.ListAgents:output_type -> tender.v1.ListAgentsResponse
-	24,  // 120: tender.v1.OperatorService.WatchAgents:output_type -> tender.v1.WatchAgentsResponse
-	28,  // 121: tender.v1.OperatorService.ListFrameworks:output_type -> tender.v1.ListFrameworksResponse
-	30,  // 122: tender.v1.OperatorService.ListTasks:output_type -> tender.v1.ListTasksResponse
-	32,  // 123: tender.v1.OperatorService.ListOffers:output_type -> tender.v1.ListOffersResponse
-	34,  // 124: tender.v1.OperatorService.ListRoles:output_type -> tender.v1.ListRolesResponse
-	36,  // 125: tender.v1.OperatorService.Explain:output_type -> tender.v1.ExplainResponse
-	40,  // 126: tender.v1.OperatorService.KillTask:output_type -> tender.v1.KillTaskResponse
-	44,  // 127: tender.v1.OperatorService.RemoveFramework:output_type -> tender.v1.ActionResponse
-	44,  // 128: tender.v1.OperatorService.MarkAgent:output_type -> tender.v1.ActionResponse
-	44,  // 129: tender.v1.OperatorService.SetMaintenance:output_type -> tender.v1.ActionResponse
-	44,  // 130: tender.v1.OperatorService.Reserve:output_type -> tender.v1.ActionResponse
-	33,  // 131: tender.v1.OperatorService.SetRole:output_type -> tender.v1.RoleView
-	13,  // 132: tender.v1.OperatorService.CheckConstraint:output_type -> tender.v1.CheckConstraintResponse
-	83,  // 133: tender.v1.OperatorService.CreateToken:output_type -> tender.v1.CreateTokenResponse
-	84,  // 134: tender.v1.OperatorService.ListTokens:output_type -> tender.v1.ListTokensResponse
-	44,  // 135: tender.v1.OperatorService.RevokeToken:output_type -> tender.v1.ActionResponse
-	4,   // 136: tender.v1.OperatorService.WhoAmI:output_type -> tender.v1.WhoAmIResponse
-	7,   // 137: tender.v1.OperatorService.CanI:output_type -> tender.v1.CanIResponse
-	9,   // 138: tender.v1.OperatorService.ListPrincipals:output_type -> tender.v1.ListPrincipalsResponse
-	44,  // 139: tender.v1.OperatorService.Grant:output_type -> tender.v1.ActionResponse
-	44,  // 140: tender.v1.OperatorService.Revoke:output_type -> tender.v1.ActionResponse
-	2,   // 141: tender.v1.OperatorService.GetReadTicket:output_type -> tender.v1.Ticket
-	2,   // 142: tender.v1.OperatorService.GetExecTicket:output_type -> tender.v1.Ticket
-	49,  // 143: tender.v1.RaftService.ListPeers:output_type -> tender.v1.ListPeersResponse
-	44,  // 144: tender.v1.RaftService.AddPeer:output_type -> tender.v1.ActionResponse
-	44,  // 145: tender.v1.RaftService.RemovePeer:output_type -> tender.v1.ActionResponse
-	44,  // 146: tender.v1.RaftService.TransferLeader:output_type -> tender.v1.ActionResponse
-	54,  // 147: tender.v1.RaftService.SaveSnapshot:output_type -> tender.v1.SnapshotChunk
-	56,  // 148: tender.v1.RaftService.StateHash:output_type -> tender.v1.StateHashResponse
-	58,  // 149: tender.v1.StoreService.Get:output_type -> tender.v1.StoreEntry
-	58,  // 150: tender.v1.StoreService.Put:output_type -> tender.v1.StoreEntry
-	58,  // 151: tender.v1.StoreService.Delete:output_type -> tender.v1.StoreEntry
-	63,  // 152: tender.v1.StoreService.List:output_type -> tender.v1.StoreListResponse
-	58,  // 153: tender.v1.StoreService.Watch:output_type -> tender.v1.StoreEntry
-	117, // [117:154] is the sub-list for method output_type
-	80,  // [80:117] is the sub-list for method input_type
+	83,  // 99: tender.v1.OperatorService.GetAuthority:input_type -> tender.v1.GetAuthorityRequest
+	84,  // 100: tender.v1.OperatorService.RotateAuthority:input_type -> tender.v1.RotateAuthorityRequest
+	3,   // 101: tender.v1.OperatorService.WhoAmI:input_type -> tender.v1.WhoAmIRequest
+	6,   // 102: tender.v1.OperatorService.CanI:input_type -> tender.v1.CanIRequest
+	14,  // 103: tender.v1.OperatorService.ListPrincipals:input_type -> tender.v1.ListRequest
+	10,  // 104: tender.v1.OperatorService.Grant:input_type -> tender.v1.GrantRequest
+	11,  // 105: tender.v1.OperatorService.Revoke:input_type -> tender.v1.RevokeRequest
+	1,   // 106: tender.v1.OperatorService.GetReadTicket:input_type -> tender.v1.TicketRequest
+	1,   // 107: tender.v1.OperatorService.GetExecTicket:input_type -> tender.v1.TicketRequest
+	47,  // 108: tender.v1.RaftService.ListPeers:input_type -> tender.v1.ListPeersRequest
+	50,  // 109: tender.v1.RaftService.AddPeer:input_type -> tender.v1.AddPeerRequest
+	51,  // 110: tender.v1.RaftService.RemovePeer:input_type -> tender.v1.RemovePeerRequest
+	52,  // 111: tender.v1.RaftService.TransferLeader:input_type -> tender.v1.TransferLeaderRequest
+	53,  // 112: tender.v1.RaftService.SaveSnapshot:input_type -> tender.v1.SaveSnapshotRequest
+	55,  // 113: tender.v1.RaftService.StateHash:input_type -> tender.v1.StateHashRequest
+	59,  // 114: tender.v1.StoreService.Get:input_type -> tender.v1.StoreGetRequest
+	60,  // 115: tender.v1.StoreService.Put:input_type -> tender.v1.StorePutRequest
+	61,  // 116: tender.v1.StoreService.Delete:input_type -> tender.v1.StoreDeleteRequest
+	62,  // 117: tender.v1.StoreService.List:input_type -> tender.v1.StoreListRequest
+	64,  // 118: tender.v1.StoreService.Watch:input_type -> tender.v1.StoreWatchRequest
+	17,  // 119: tender.v1.OperatorService.GetCluster:output_type -> tender.v1.ClusterView
+	19,  // 120: tender.v1.OperatorService.ListMasters:output_type -> tender.v1.ListMastersResponse
+	22,  // 121: tender.v1.OperatorService.ListAgents:output_type -> tender.v1.ListAgentsResponse
+	24,  // 122: tender.v1.OperatorService.WatchAgents:output_type -> tender.v1.WatchAgentsResponse
+	28,  // 123: tender.v1.OperatorService.ListFrameworks:output_type -> tender.v1.ListFrameworksResponse
+	30,  // 124: tender.v1.OperatorService.ListTasks:output_type -> tender.v1.ListTasksResponse
+	32,  // 125: tender.v1.OperatorService.ListOffers:output_type -> tender.v1.ListOffersResponse
+	34,  // 126: tender.v1.OperatorService.ListRoles:output_type -> tender.v1.ListRolesResponse
+	36,  // 127: tender.v1.OperatorService.Explain:output_type -> tender.v1.ExplainResponse
+	40,  // 128: tender.v1.OperatorService.KillTask:output_type -> tender.v1.KillTaskResponse
+	44,  // 129: tender.v1.OperatorService.RemoveFramework:output_type -> tender.v1.ActionResponse
+	44,  // 130: tender.v1.OperatorService.MarkAgent:output_type -> tender.v1.ActionResponse
+	44,  // 131: tender.v1.OperatorService.SetMaintenance:output_type -> tender.v1.ActionResponse
+	44,  // 132: tender.v1.OperatorService.Reserve:output_type -> tender.v1.ActionResponse
+	33,  // 133: tender.v1.OperatorService.SetRole:output_type -> tender.v1.RoleView
+	13,  // 134: tender.v1.OperatorService.CheckConstraint:output_type -> tender.v1.CheckConstraintResponse
+	85,  // 135: tender.v1.OperatorService.CreateToken:output_type -> tender.v1.CreateTokenResponse
+	86,  // 136: tender.v1.OperatorService.ListTokens:output_type -> tender.v1.ListTokensResponse
+	44,  // 137: tender.v1.OperatorService.RevokeToken:output_type -> tender.v1.ActionResponse
+	87,  // 138: tender.v1.OperatorService.GetAuthority:output_type -> tender.v1.AuthorityView
+	87,  // 139: tender.v1.OperatorService.RotateAuthority:output_type -> tender.v1.AuthorityView
+	4,   // 140: tender.v1.OperatorService.WhoAmI:output_type -> tender.v1.WhoAmIResponse
+	7,   // 141: tender.v1.OperatorService.CanI:output_type -> tender.v1.CanIResponse
+	9,   // 142: tender.v1.OperatorService.ListPrincipals:output_type -> tender.v1.ListPrincipalsResponse
+	44,  // 143: tender.v1.OperatorService.Grant:output_type -> tender.v1.ActionResponse
+	44,  // 144: tender.v1.OperatorService.Revoke:output_type -> tender.v1.ActionResponse
+	2,   // 145: tender.v1.OperatorService.GetReadTicket:output_type -> tender.v1.Ticket
+	2,   // 146: tender.v1.OperatorService.GetExecTicket:output_type -> tender.v1.Ticket
+	49,  // 147: tender.v1.RaftService.ListPeers:output_type -> tender.v1.ListPeersResponse
+	44,  // 148: tender.v1.RaftService.AddPeer:output_type -> tender.v1.ActionResponse
+	44,  // 149: tender.v1.RaftService.RemovePeer:output_type -> tender.v1.ActionResponse
+	44,  // 150: tender.v1.RaftService.TransferLeader:output_type -> tender.v1.ActionResponse
+	54,  // 151: tender.v1.RaftService.SaveSnapshot:output_type -> tender.v1.SnapshotChunk
+	56,  // 152: tender.v1.RaftService.StateHash:output_type -> tender.v1.StateHashResponse
+	58,  // 153: tender.v1.StoreService.Get:output_type -> tender.v1.StoreEntry
+	58,  // 154: tender.v1.StoreService.Put:output_type -> tender.v1.StoreEntry
+	58,  // 155: tender.v1.StoreService.Delete:output_type -> tender.v1.StoreEntry
+	63,  // 156: tender.v1.StoreService.List:output_type -> tender.v1.StoreListResponse
+	58,  // 157: tender.v1.StoreService.Watch:output_type -> tender.v1.StoreEntry
+	119, // [119:158] is the sub-list for method output_type
+	80,  // [80:119] is the sub-list for method input_type
 	80,  // [80:80] is the sub-list for extension type_name
 	80,  // [80:80] is the sub-list for extension extendee
 	0,   // [0:80] is the sub-list for field type_name

@@ -38,6 +38,8 @@ const (
 	OperatorService_CreateToken_FullMethodName     = "/tender.v1.OperatorService/CreateToken"
 	OperatorService_ListTokens_FullMethodName      = "/tender.v1.OperatorService/ListTokens"
 	OperatorService_RevokeToken_FullMethodName     = "/tender.v1.OperatorService/RevokeToken"
+	OperatorService_GetAuthority_FullMethodName    = "/tender.v1.OperatorService/GetAuthority"
+	OperatorService_RotateAuthority_FullMethodName = "/tender.v1.OperatorService/RotateAuthority"
 	OperatorService_WhoAmI_FullMethodName          = "/tender.v1.OperatorService/WhoAmI"
 	OperatorService_CanI_FullMethodName            = "/tender.v1.OperatorService/CanI"
 	OperatorService_ListPrincipals_FullMethodName  = "/tender.v1.OperatorService/ListPrincipals"
@@ -109,6 +111,12 @@ type OperatorServiceClient interface {
 	ListTokens(ctx context.Context, in *ListTokensRequest, opts ...grpc.CallOption) (*ListTokensResponse, error)
 	// RevokeToken lets nobody in by a token any more; a second copy changes nothing.
 	RevokeToken(ctx context.Context, in *RevokeTokenRequest, opts ...grpc.CallOption) (*ActionResponse, error)
+	// GetAuthority says which authority signs certificates, and which ones those have shown who came to the leader since it
+	// leads.
+	GetAuthority(ctx context.Context, in *GetAuthorityRequest, opts ...grpc.CallOption) (*AuthorityView, error)
+	// RotateAuthority lets another authority sign from now on. Until the overlap is over the former one counts as well, and
+	// everybody gets a certificate of the new one in the meantime. A second copy is refused as long (EXISTS).
+	RotateAuthority(ctx context.Context, in *RotateAuthorityRequest, opts ...grpc.CallOption) (*AuthorityView, error)
 	// WhoAmI says who the caller is to the cluster, and what was granted to it. Every master answers it.
 	WhoAmI(ctx context.Context, in *WhoAmIRequest, opts ...grpc.CallOption) (*WhoAmIResponse, error)
 	// CanI says whether the caller may do something, and if not, which grant is missing. Every master answers it.
@@ -336,6 +344,26 @@ func (c *operatorServiceClient) RevokeToken(ctx context.Context, in *RevokeToken
 	return out, nil
 }
 
+func (c *operatorServiceClient) GetAuthority(ctx context.Context, in *GetAuthorityRequest, opts ...grpc.CallOption) (*AuthorityView, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(AuthorityView)
+	err := c.cc.Invoke(ctx, OperatorService_GetAuthority_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *operatorServiceClient) RotateAuthority(ctx context.Context, in *RotateAuthorityRequest, opts ...grpc.CallOption) (*AuthorityView, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(AuthorityView)
+	err := c.cc.Invoke(ctx, OperatorService_RotateAuthority_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *operatorServiceClient) WhoAmI(ctx context.Context, in *WhoAmIRequest, opts ...grpc.CallOption) (*WhoAmIResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(WhoAmIResponse)
@@ -468,6 +496,12 @@ type OperatorServiceServer interface {
 	ListTokens(context.Context, *ListTokensRequest) (*ListTokensResponse, error)
 	// RevokeToken lets nobody in by a token any more; a second copy changes nothing.
 	RevokeToken(context.Context, *RevokeTokenRequest) (*ActionResponse, error)
+	// GetAuthority says which authority signs certificates, and which ones those have shown who came to the leader since it
+	// leads.
+	GetAuthority(context.Context, *GetAuthorityRequest) (*AuthorityView, error)
+	// RotateAuthority lets another authority sign from now on. Until the overlap is over the former one counts as well, and
+	// everybody gets a certificate of the new one in the meantime. A second copy is refused as long (EXISTS).
+	RotateAuthority(context.Context, *RotateAuthorityRequest) (*AuthorityView, error)
 	// WhoAmI says who the caller is to the cluster, and what was granted to it. Every master answers it.
 	WhoAmI(context.Context, *WhoAmIRequest) (*WhoAmIResponse, error)
 	// CanI says whether the caller may do something, and if not, which grant is missing. Every master answers it.
@@ -552,6 +586,12 @@ func (UnimplementedOperatorServiceServer) ListTokens(context.Context, *ListToken
 }
 func (UnimplementedOperatorServiceServer) RevokeToken(context.Context, *RevokeTokenRequest) (*ActionResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method RevokeToken not implemented")
+}
+func (UnimplementedOperatorServiceServer) GetAuthority(context.Context, *GetAuthorityRequest) (*AuthorityView, error) {
+	return nil, status.Error(codes.Unimplemented, "method GetAuthority not implemented")
+}
+func (UnimplementedOperatorServiceServer) RotateAuthority(context.Context, *RotateAuthorityRequest) (*AuthorityView, error) {
+	return nil, status.Error(codes.Unimplemented, "method RotateAuthority not implemented")
 }
 func (UnimplementedOperatorServiceServer) WhoAmI(context.Context, *WhoAmIRequest) (*WhoAmIResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method WhoAmI not implemented")
@@ -930,6 +970,42 @@ func _OperatorService_RevokeToken_Handler(srv interface{}, ctx context.Context, 
 	return interceptor(ctx, in, info, handler)
 }
 
+func _OperatorService_GetAuthority_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(GetAuthorityRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(OperatorServiceServer).GetAuthority(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: OperatorService_GetAuthority_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(OperatorServiceServer).GetAuthority(ctx, req.(*GetAuthorityRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _OperatorService_RotateAuthority_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(RotateAuthorityRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(OperatorServiceServer).RotateAuthority(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: OperatorService_RotateAuthority_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(OperatorServiceServer).RotateAuthority(ctx, req.(*RotateAuthorityRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _OperatorService_WhoAmI_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(WhoAmIRequest)
 	if err := dec(in); err != nil {
@@ -1134,6 +1210,14 @@ var OperatorService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "RevokeToken",
 			Handler:    _OperatorService_RevokeToken_Handler,
+		},
+		{
+			MethodName: "GetAuthority",
+			Handler:    _OperatorService_GetAuthority_Handler,
+		},
+		{
+			MethodName: "RotateAuthority",
+			Handler:    _OperatorService_RotateAuthority_Handler,
 		},
 		{
 			MethodName: "WhoAmI",

@@ -100,8 +100,11 @@ func (x *SignRequest) GetName() string {
 type SignResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// As DER.
-	Certificate []byte   `protobuf:"bytes,1,opt,name=certificate,proto3" json:"certificate,omitempty"`
-	Roots       [][]byte `protobuf:"bytes,2,rep,name=roots,proto3" json:"roots,omitempty"`
+	Certificate []byte `protobuf:"bytes,1,opt,name=certificate,proto3" json:"certificate,omitempty"`
+	// The authority's own certificate, and while a former one counts as well, two more that lead from the one to the other: the
+	// authority's key signed by the former one, which is shown with one's own certificate, and the former one's key signed by
+	// the authority.
+	Roots [][]byte `protobuf:"bytes,2,rep,name=roots,proto3" json:"roots,omitempty"`
 	// Of a master that joins: the key of the cluster, as its file has it, and the masters of the quorum.
 	ClusterKey    []byte        `protobuf:"bytes,3,opt,name=cluster_key,json=clusterKey,proto3" json:"cluster_key,omitempty"`
 	Peers         []*QuorumPeer `protobuf:"bytes,4,rep,name=peers,proto3" json:"peers,omitempty"`
@@ -598,6 +601,277 @@ func (x *RevokeTokenRequest) GetId() string {
 	return ""
 }
 
+// GetAuthorityRequest asks for the present one.
+type GetAuthorityRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetAuthorityRequest) Reset() {
+	*x = GetAuthorityRequest{}
+	mi := &file_api_v1_trust_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetAuthorityRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetAuthorityRequest) ProtoMessage() {}
+
+func (x *GetAuthorityRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_api_v1_trust_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetAuthorityRequest.ProtoReflect.Descriptor instead.
+func (*GetAuthorityRequest) Descriptor() ([]byte, []int) {
+	return file_api_v1_trust_proto_rawDescGZIP(), []int{9}
+}
+
+// RotateAuthorityRequest asks for another authority.
+type RotateAuthorityRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// How long the former one counts as well, at least two hours. Who gets no certificate of the new one in the meantime, as
+	// it is away, joins anew. Absent: 30 days, after which all that the former one has signed have ended.
+	Overlap *durationpb.Duration `protobuf:"bytes,1,opt,name=overlap,proto3" json:"overlap,omitempty"`
+	// Certificate and private key, in PEM, of an authority of one's own organisation. Absent: the cluster makes one.
+	Certificate   []byte `protobuf:"bytes,2,opt,name=certificate,proto3" json:"certificate,omitempty"`
+	PrivateKey    []byte `protobuf:"bytes,3,opt,name=private_key,json=privateKey,proto3" json:"private_key,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RotateAuthorityRequest) Reset() {
+	*x = RotateAuthorityRequest{}
+	mi := &file_api_v1_trust_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RotateAuthorityRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RotateAuthorityRequest) ProtoMessage() {}
+
+func (x *RotateAuthorityRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_api_v1_trust_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RotateAuthorityRequest.ProtoReflect.Descriptor instead.
+func (*RotateAuthorityRequest) Descriptor() ([]byte, []int) {
+	return file_api_v1_trust_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *RotateAuthorityRequest) GetOverlap() *durationpb.Duration {
+	if x != nil {
+		return x.Overlap
+	}
+	return nil
+}
+
+func (x *RotateAuthorityRequest) GetCertificate() []byte {
+	if x != nil {
+		return x.Certificate
+	}
+	return nil
+}
+
+func (x *RotateAuthorityRequest) GetPrivateKey() []byte {
+	if x != nil {
+		return x.PrivateKey
+	}
+	return nil
+}
+
+// AuthorityView is who signs the cluster's certificates.
+type AuthorityView struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The trust domain: the first part of all identities.
+	Cluster string `protobuf:"bytes,1,opt,name=cluster,proto3" json:"cluster,omitempty"`
+	// SHA-256 of its public key, in hex, as tokens have it.
+	Digest string `protobuf:"bytes,2,opt,name=digest,proto3" json:"digest,omitempty"`
+	// Since when it signs; absent: from the beginning.
+	Began *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=began,proto3" json:"began,omitempty"`
+	// When it ends itself; one that the cluster has made does not.
+	Ends *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=ends,proto3" json:"ends,omitempty"`
+	// The one before, as long as it counts; else empty.
+	FormerDigest string                 `protobuf:"bytes,5,opt,name=former_digest,json=formerDigest,proto3" json:"former_digest,omitempty"`
+	FormerEnds   *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=former_ends,json=formerEnds,proto3" json:"former_ends,omitempty"`
+	// By identity: of whom the leader has seen a certificate since it leads, up to 20000, but for those that have ended.
+	Items         []*CertificateView `protobuf:"bytes,7,rep,name=items,proto3" json:"items,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AuthorityView) Reset() {
+	*x = AuthorityView{}
+	mi := &file_api_v1_trust_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AuthorityView) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AuthorityView) ProtoMessage() {}
+
+func (x *AuthorityView) ProtoReflect() protoreflect.Message {
+	mi := &file_api_v1_trust_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AuthorityView.ProtoReflect.Descriptor instead.
+func (*AuthorityView) Descriptor() ([]byte, []int) {
+	return file_api_v1_trust_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *AuthorityView) GetCluster() string {
+	if x != nil {
+		return x.Cluster
+	}
+	return ""
+}
+
+func (x *AuthorityView) GetDigest() string {
+	if x != nil {
+		return x.Digest
+	}
+	return ""
+}
+
+func (x *AuthorityView) GetBegan() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Began
+	}
+	return nil
+}
+
+func (x *AuthorityView) GetEnds() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Ends
+	}
+	return nil
+}
+
+func (x *AuthorityView) GetFormerDigest() string {
+	if x != nil {
+		return x.FormerDigest
+	}
+	return ""
+}
+
+func (x *AuthorityView) GetFormerEnds() *timestamppb.Timestamp {
+	if x != nil {
+		return x.FormerEnds
+	}
+	return nil
+}
+
+func (x *AuthorityView) GetItems() []*CertificateView {
+	if x != nil {
+		return x.Items
+	}
+	return nil
+}
+
+// CertificateView is a certificate that somebody has shown.
+type CertificateView struct {
+	state    protoimpl.MessageState `protogen:"open.v1"`
+	Identity string                 `protobuf:"bytes,1,opt,name=identity,proto3" json:"identity,omitempty"`
+	// The authority that has signed it.
+	Authority string                 `protobuf:"bytes,2,opt,name=authority,proto3" json:"authority,omitempty"`
+	Ends      *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=ends,proto3" json:"ends,omitempty"`
+	// When it was shown last.
+	Shown         *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=shown,proto3" json:"shown,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CertificateView) Reset() {
+	*x = CertificateView{}
+	mi := &file_api_v1_trust_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CertificateView) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CertificateView) ProtoMessage() {}
+
+func (x *CertificateView) ProtoReflect() protoreflect.Message {
+	mi := &file_api_v1_trust_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CertificateView.ProtoReflect.Descriptor instead.
+func (*CertificateView) Descriptor() ([]byte, []int) {
+	return file_api_v1_trust_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *CertificateView) GetIdentity() string {
+	if x != nil {
+		return x.Identity
+	}
+	return ""
+}
+
+func (x *CertificateView) GetAuthority() string {
+	if x != nil {
+		return x.Authority
+	}
+	return ""
+}
+
+func (x *CertificateView) GetEnds() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Ends
+	}
+	return nil
+}
+
+func (x *CertificateView) GetShown() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Shown
+	}
+	return nil
+}
+
 var File_api_v1_trust_proto protoreflect.FileDescriptor
 
 const file_api_v1_trust_proto_rawDesc = "" +
@@ -641,7 +915,27 @@ const file_api_v1_trust_proto_rawDesc = "" +
 	"\x05state\x18\b \x01(\tR\x05state\x12\x0e\n" +
 	"\x02by\x18\t \x01(\tR\x02by\"$\n" +
 	"\x12RevokeTokenRequest\x12\x0e\n" +
-	"\x02id\x18\x01 \x01(\tR\x02id2G\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\"\x15\n" +
+	"\x13GetAuthorityRequest\"\x95\x01\n" +
+	"\x16RotateAuthorityRequest\x123\n" +
+	"\aoverlap\x18\x01 \x01(\v2\x19.google.protobuf.DurationR\aoverlap\x12 \n" +
+	"\vcertificate\x18\x02 \x01(\fR\vcertificate\x12$\n" +
+	"\vprivate_key\x18\x03 \x01(\fB\x03\x80\x01\x01R\n" +
+	"privateKey\"\xb7\x02\n" +
+	"\rAuthorityView\x12\x18\n" +
+	"\acluster\x18\x01 \x01(\tR\acluster\x12\x16\n" +
+	"\x06digest\x18\x02 \x01(\tR\x06digest\x120\n" +
+	"\x05began\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x05began\x12.\n" +
+	"\x04ends\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x04ends\x12#\n" +
+	"\rformer_digest\x18\x05 \x01(\tR\fformerDigest\x12;\n" +
+	"\vformer_ends\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
+	"formerEnds\x120\n" +
+	"\x05items\x18\a \x03(\v2\x1a.tender.v1.CertificateViewR\x05items\"\xad\x01\n" +
+	"\x0fCertificateView\x12\x1a\n" +
+	"\bidentity\x18\x01 \x01(\tR\bidentity\x12\x1c\n" +
+	"\tauthority\x18\x02 \x01(\tR\tauthority\x12.\n" +
+	"\x04ends\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x04ends\x120\n" +
+	"\x05shown\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x05shown2G\n" +
 	"\fTrustService\x127\n" +
 	"\x04Sign\x12\x16.tender.v1.SignRequest\x1a\x17.tender.v1.SignResponseB)Z'github.com/tenderhq/tender/api/v1;apiv1b\x06proto3"
 
@@ -657,33 +951,44 @@ func file_api_v1_trust_proto_rawDescGZIP() []byte {
 	return file_api_v1_trust_proto_rawDescData
 }
 
-var file_api_v1_trust_proto_msgTypes = make([]protoimpl.MessageInfo, 9)
+var file_api_v1_trust_proto_msgTypes = make([]protoimpl.MessageInfo, 13)
 var file_api_v1_trust_proto_goTypes = []any{
-	(*SignRequest)(nil),           // 0: tender.v1.SignRequest
-	(*SignResponse)(nil),          // 1: tender.v1.SignResponse
-	(*QuorumPeer)(nil),            // 2: tender.v1.QuorumPeer
-	(*CreateTokenRequest)(nil),    // 3: tender.v1.CreateTokenRequest
-	(*CreateTokenResponse)(nil),   // 4: tender.v1.CreateTokenResponse
-	(*ListTokensRequest)(nil),     // 5: tender.v1.ListTokensRequest
-	(*ListTokensResponse)(nil),    // 6: tender.v1.ListTokensResponse
-	(*TokenView)(nil),             // 7: tender.v1.TokenView
-	(*RevokeTokenRequest)(nil),    // 8: tender.v1.RevokeTokenRequest
-	(*durationpb.Duration)(nil),   // 9: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil), // 10: google.protobuf.Timestamp
+	(*SignRequest)(nil),            // 0: tender.v1.SignRequest
+	(*SignResponse)(nil),           // 1: tender.v1.SignResponse
+	(*QuorumPeer)(nil),             // 2: tender.v1.QuorumPeer
+	(*CreateTokenRequest)(nil),     // 3: tender.v1.CreateTokenRequest
+	(*CreateTokenResponse)(nil),    // 4: tender.v1.CreateTokenResponse
+	(*ListTokensRequest)(nil),      // 5: tender.v1.ListTokensRequest
+	(*ListTokensResponse)(nil),     // 6: tender.v1.ListTokensResponse
+	(*TokenView)(nil),              // 7: tender.v1.TokenView
+	(*RevokeTokenRequest)(nil),     // 8: tender.v1.RevokeTokenRequest
+	(*GetAuthorityRequest)(nil),    // 9: tender.v1.GetAuthorityRequest
+	(*RotateAuthorityRequest)(nil), // 10: tender.v1.RotateAuthorityRequest
+	(*AuthorityView)(nil),          // 11: tender.v1.AuthorityView
+	(*CertificateView)(nil),        // 12: tender.v1.CertificateView
+	(*durationpb.Duration)(nil),    // 13: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil),  // 14: google.protobuf.Timestamp
 }
 var file_api_v1_trust_proto_depIdxs = []int32{
 	2,  // 0: tender.v1.SignResponse.peers:type_name -> tender.v1.QuorumPeer
-	9,  // 1: tender.v1.CreateTokenRequest.ttl:type_name -> google.protobuf.Duration
+	13, // 1: tender.v1.CreateTokenRequest.ttl:type_name -> google.protobuf.Duration
 	7,  // 2: tender.v1.ListTokensResponse.items:type_name -> tender.v1.TokenView
-	10, // 3: tender.v1.TokenView.created:type_name -> google.protobuf.Timestamp
-	10, // 4: tender.v1.TokenView.expires:type_name -> google.protobuf.Timestamp
-	0,  // 5: tender.v1.TrustService.Sign:input_type -> tender.v1.SignRequest
-	1,  // 6: tender.v1.TrustService.Sign:output_type -> tender.v1.SignResponse
-	6,  // [6:7] is the sub-list for method output_type
-	5,  // [5:6] is the sub-list for method input_type
-	5,  // [5:5] is the sub-list for extension type_name
-	5,  // [5:5] is the sub-list for extension extendee
-	0,  // [0:5] is the sub-list for field type_name
+	14, // 3: tender.v1.TokenView.created:type_name -> google.protobuf.Timestamp
+	14, // 4: tender.v1.TokenView.expires:type_name -> google.protobuf.Timestamp
+	13, // 5: tender.v1.RotateAuthorityRequest.overlap:type_name -> google.protobuf.Duration
+	14, // 6: tender.v1.AuthorityView.began:type_name -> google.protobuf.Timestamp
+	14, // 7: tender.v1.AuthorityView.ends:type_name -> google.protobuf.Timestamp
+	14, // 8: tender.v1.AuthorityView.former_ends:type_name -> google.protobuf.Timestamp
+	12, // 9: tender.v1.AuthorityView.items:type_name -> tender.v1.CertificateView
+	14, // 10: tender.v1.CertificateView.ends:type_name -> google.protobuf.Timestamp
+	14, // 11: tender.v1.CertificateView.shown:type_name -> google.protobuf.Timestamp
+	0,  // 12: tender.v1.TrustService.Sign:input_type -> tender.v1.SignRequest
+	1,  // 13: tender.v1.TrustService.Sign:output_type -> tender.v1.SignResponse
+	13, // [13:14] is the sub-list for method output_type
+	12, // [12:13] is the sub-list for method input_type
+	12, // [12:12] is the sub-list for extension type_name
+	12, // [12:12] is the sub-list for extension extendee
+	0,  // [0:12] is the sub-list for field type_name
 }
 
 func init() { file_api_v1_trust_proto_init() }
@@ -697,7 +1002,7 @@ func file_api_v1_trust_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_api_v1_trust_proto_rawDesc), len(file_api_v1_trust_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   9,
+			NumMessages:   13,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -210,7 +210,7 @@ func (d *daemon) foundCluster(config master.Config) error {
 	if ip := net.ParseIP(host); ip != nil && ip.IsUnspecified() {
 		host = "HOST"
 	}
-	return makeKey(d.dataDir, hostPort(host, portOf(cmp.Or(config.GRPC, client.DefaultMaster))), d.app.Stderr)
+	return makeKey(d.dataDir, hostPort(host, portOf(cmp.Or(config.GRPC, client.DefaultMaster))), trust.NewKey(), d.app.Stderr)
 }
 
 // isFresh says whether no master has run in the folder yet: nothing is in it but what a new file system or tender init puts there.

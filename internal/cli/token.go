@@ -21,6 +21,7 @@ import (
 	"github.com/tenderhq/tender/internal/cli/show"
 	"github.com/tenderhq/tender/internal/pause"
 	"github.com/tenderhq/tender/internal/trust"
+	"github.com/tenderhq/tender/internal/words"
 )
 
 // tokenKinds are what one can become, and what their tokens are by default.
@@ -153,7 +154,7 @@ func revokeTokenCommand(a *App) *cobra.Command {
 const firstTokenFile = "operator.token"
 
 func initCommand(a *App) *cobra.Command {
-	var dir string
+	var dir, certificate, key string
 	command := &cobra.Command{
 		Use:   "init",
 		Short: "Make the key of a new cluster",
@@ -162,10 +163,12 @@ func initCommand(a *App) *cobra.Command {
 			"cluster with it (--peers).\n\n" +
 			"From the key masters derive the certificates by which all of the cluster know each other: whoever has it can be\n" +
 			"anybody. Other masters get it when they join (tender token create master), or by a copy of the file into their folders.",
-		Example: "  tender init --data-dir /var/lib/tender/master",
-		Args:    exactly(),
+		Example: "  tender init --data-dir /var/lib/tender/master\n" +
+			"  tender init --data-dir /var/lib/tender/master --ca-cert ca.pem --ca-key ca.key",
+		Args: exactly(),
 	}
 	command.Flags().StringVar(&dir, "data-dir", "/var/lib/tender/master", "folder of the first master")
+	ownAuthorityFlags(command, &certificate, &key)
 	command.RunE = func(*cobra.Command, []string) error {
 		entries, err := os.ReadDir(dir)
 		if err != nil && !os.IsNotExist(err) {
@@ -174,18 +177,35 @@ func initCommand(a *App) *cobra.Command {
 		if slices.ContainsFunc(entries, func(e os.DirEntry) bool { return e.Name() == trust.KeyFile }) {
 			return api.E("trust.init", api.Exists, dir, errors.New("the folder has a cluster's key already"))
 		}
-		return makeKey(dir, "HOST:5060", a.Stderr)
+		clusterKey, err := newKey(certificate, key)
+		if err != nil {
+			return err
+		}
+		return makeKey(dir, "HOST:5060", clusterKey, a.Stderr)
 	}
 	return command
 }
 
-// makeKey makes a cluster's key and the first operator's token, and says where they are, and how one logs in at its first
+// newKey draws a cluster's key, with an authority of one's own if files of one are named.
+func newKey(certificate, key string) (trust.Key, error) {
+	clusterKey := trust.NewKey()
+	certificatePEM, keyPEM, err := readOwnAuthority(certificate, key)
+	if err != nil || certificatePEM == nil {
+		return clusterKey, err
+	}
+	own, err := trust.OwnAuthority(clusterKey.Cluster(), certificatePEM, keyPEM, time.Now())
+	if err != nil {
+		return clusterKey, err
+	}
+	return clusterKey.WithAuthority(own)
+}
+
+// makeKey writes a cluster's key and the first operator's token, and says where they are, and how one logs in at its first
 // master.
-func makeKey(dir, master string, out io.Writer) error {
+func makeKey(dir, master string, key trust.Key, out io.Writer) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}
-	key := trust.NewKey()
 	token, err := key.FirstToken()
 	if err != nil {
 		return err
@@ -324,28 +344,139 @@ func contextCommand(a *App) *cobra.Command {
 }
 
 func caCommand(a *App) *cobra.Command {
-	command := &cobra.Command{Use: "ca", Short: "Look at the authority that signs the cluster's certificates"}
-	status := &cobra.Command{
-		Use: "status", Short: "Say whose certificates these are, and when yours ends", Args: exactly(),
-		RunE: func(command *cobra.Command, _ []string) error {
-			where, err := a.cluster(command.Context())
-			if err != nil {
-				return err
-			}
-			if where.Holder == nil {
-				return errors.New("this command shows no certificate: it has no context, and TENDER_TOKEN is not set; see 'tender login'")
-			}
-			pass := where.Holder.Pass()
-			for _, root := range pass.Roots() {
-				if _, err := fmt.Fprintf(a.Stdout, "Cluster:    %s\nAuthority:  sha256 %s\n", pass.Identity().Cluster, trust.DigestOf(root)); err != nil {
-					return err
-				}
-			}
-			_, err = fmt.Fprintf(a.Stdout, "You:        %s\nEnds:       %s (renewed by itself from %s on)\n",
-				pass.Identity(), pass.Ends().Format(time.RFC3339), pass.RenewAt().Format(time.RFC3339))
-			return err
-		},
-	}
-	add(command, "", status)
+	command := &cobra.Command{Use: "ca", Short: "Look at the authority that signs the cluster's certificates, and change it"}
+	add(command, "", caStatusCommand(a), caRotateCommand(a))
 	return command
+}
+
+func caStatusCommand(a *App) *cobra.Command {
+	var output string
+	command := &cobra.Command{
+		Use: "status", Short: "Say who signs certificates, and who has which until when", Args: exactly(),
+		Long: "Say who signs certificates, and who has which until when: of whom the leader has seen one since it leads.\n" +
+			"One is renewed by itself at half of its life.",
+	}
+	command.Flags().StringVarP(&output, "output", "o", "table", "table or json")
+	command.RunE = func(command *cobra.Command, _ []string) error {
+		ctx := command.Context()
+		where, err := a.cluster(ctx)
+		if err != nil {
+			return err
+		}
+		if where.Holder == nil {
+			return errors.New("this command shows no certificate: it has no context, and TENDER_TOKEN is not set; see 'tender login'")
+		}
+		c, err := client.New(client.Config{Masters: where.Masters, Dial: where.ToMasters()})
+		if err != nil {
+			return usage(err)
+		}
+		defer c.Close()
+		view, err := c.Operator().GetAuthority(ctx, &apiv1.GetAuthorityRequest{})
+		switch {
+		case err != nil:
+			return err
+		case output == "json":
+			return show.JSON(a.Stdout, view)
+		case output != "table":
+			return usagef("--output is %q; write table or json", output)
+		}
+		return tellAuthority(a, view, where.Holder.Pass())
+	}
+	return command
+}
+
+// tellAuthority says who signs, who one is oneself, and what the others have.
+func tellAuthority(a *App, view *apiv1.AuthorityView, own *trust.Pass) error {
+	fields := [][2]string{
+		{"Cluster", view.GetCluster()},
+		{"Authority", "sha256 " + view.GetDigest()},
+	}
+	if began := view.GetBegan(); began != nil {
+		fields = append(fields, [2]string{"Since", began.AsTime().Format(time.RFC3339)})
+	}
+	if ends := view.GetEnds(); ends != nil {
+		fields = append(fields, [2]string{"Ends", ends.AsTime().Format(time.RFC3339)})
+	}
+	if former := view.GetFormerDigest(); former != "" {
+		old := 0
+		for _, item := range view.GetItems() {
+			if item.GetAuthority() == former {
+				old++
+			}
+		}
+		fields = append(fields, [2]string{"Former", fmt.Sprintf("sha256 %s, until %s; shown by %s below", former,
+			view.GetFormerEnds().AsTime().Format(time.RFC3339), words.Count(old, "member"))})
+	}
+	fields = append(fields,
+		[2]string{"You", own.Identity().String()},
+		[2]string{"Your end", fmt.Sprintf("%s (renewed by itself from %s on)", own.Ends().Format(time.RFC3339), own.RenewAt().Format(time.RFC3339))})
+	if err := show.Fields(a.Stdout, fields); err != nil {
+		return err
+	}
+	var rows [][]string
+	for _, item := range view.GetItems() {
+		authority := "present"
+		if item.GetAuthority() != view.GetDigest() {
+			authority = "former"
+		}
+		rows = append(rows, []string{item.GetIdentity(), authority, item.GetEnds().AsTime().Format(time.RFC3339), show.Age(a.Now(), item.GetShown())})
+	}
+	if len(rows) == 0 {
+		return nil
+	}
+	if _, err := io.WriteString(a.Stdout, "\n"); err != nil {
+		return err
+	}
+	return show.Table(a.Stdout, []string{"IDENTITY", "AUTHORITY", "ENDS", "SHOWN"}, rows)
+}
+
+func caRotateCommand(a *App) *cobra.Command {
+	var overlap time.Duration
+	var certificate, key string
+	command := &cobra.Command{
+		Use: "rotate", Short: "Let another authority sign the cluster's certificates", Args: exactly(),
+		Long: "Let another authority sign the cluster's certificates. Both count until the overlap is over: everybody who is there gets\n" +
+			"a certificate of the new one within two hours, by itself and without a broken stream. Who is away for the whole\n" +
+			"overlap joins anew. Tokens that were made before let in as long; then new ones are needed.\n\n" +
+			"The new authority is made by the cluster, or is that of one's own organisation: --ca-cert and --ca-key.",
+		Example: "  tender ca rotate\n" +
+			"  tender ca rotate --overlap 48h",
+	}
+	command.Flags().DurationVar(&overlap, "overlap", trust.LifeOf(trust.Agent), "how long the former authority counts as well, at least 2h")
+	ownAuthorityFlags(command, &certificate, &key)
+	command.RunE = a.withClient(func(ctx context.Context, c *client.Client, _ []string) error {
+		request := &apiv1.RotateAuthorityRequest{Overlap: durationpb.New(overlap)}
+		var err error
+		if request.Certificate, request.PrivateKey, err = readOwnAuthority(certificate, key); err != nil {
+			return err
+		}
+		view, err := c.Operator().RotateAuthority(ctx, request)
+		if err != nil {
+			return err
+		}
+		_, err = fmt.Fprintf(a.Stdout, "Certificates are signed by authority sha256 %s from now on.\n"+
+			"The former one counts until %s: have new tokens made and handed out until then; see 'tender ca status'.\n",
+			view.GetDigest(), view.GetFormerEnds().AsTime().Format(time.RFC3339))
+		return err
+	})
+	return command
+}
+
+func ownAuthorityFlags(command *cobra.Command, certificate, key *string) {
+	command.Flags().StringVar(certificate, "ca-cert", "", "PEM file with the certificate of an authority of your own, which signs for nobody else")
+	command.Flags().StringVar(key, "ca-key", "", "PEM file with its private key, mode 0600")
+}
+
+// readOwnAuthority reads what the flags name; nothing if they name nothing.
+func readOwnAuthority(certificate, key string) (certificatePEM, keyPEM []byte, err error) {
+	switch {
+	case certificate == "" && key == "":
+		return nil, nil, nil
+	case certificate == "" || key == "":
+		return nil, nil, usagef("--ca-cert and --ca-key belong together: an authority is a certificate and its private key")
+	}
+	if certificatePEM, err = os.ReadFile(certificate); err == nil {
+		keyPEM, err = trust.ReadSecret(key)
+	}
+	return certificatePEM, keyPEM, err
 }

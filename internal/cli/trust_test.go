@@ -3,10 +3,17 @@ package cli_test
 import (
 	"bytes"
 	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
 	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
 	"encoding/json"
+	"encoding/pem"
 	"errors"
 	"io"
+	"math/big"
 	"net"
 	"net/http"
 	"os"
@@ -131,6 +138,125 @@ func TestEverybodyIsKnownByACertificate(t *testing.T) {
 	if state := c.must("token", "list"); !strings.Contains(state, "revoked") || strings.Contains(state, token) {
 		t.Errorf("the tokens are\n%s", state)
 	}
+}
+
+// TestAnotherAuthorityWhileARunGoesOn: on a real quorum that was founded with an authority of one's own organisation. Nothing
+// that runs is broken, everybody comes to have a certificate of the new one, and who was there before is known after a restart.
+func TestAnotherAuthorityWhileARunGoesOn(t *testing.T) {
+	c := &trusted{t: t, dir: t.TempDir()}
+	c.env = []string{"XDG_CONFIG_HOME=" + filepath.Join(c.dir, "operator"), "TENDER_MASTER=", "TENDER_TOKEN="}
+	certificate, key := ownAuthority(t, c.dir)
+	c.must("init", "--data-dir", c.folder("m1"), "--ca-cert", certificate, "--ca-key", key)
+	c.master("m1")
+	c.logIn(c.env, filepath.Join(c.folder("m1"), "operator.token"))
+	token := c.must("token", "create", "master", "--uses", "2")
+	second := c.master("m2", token)
+	c.master("m3", token)
+	agentArgs := []string{"agent", "--data-dir", c.folder("a1"), "--http-port", strconv.Itoa(freePort(t)), "--resources", "cpus:1;mem:500;disk:100",
+		"--recovery-timeout", "1m", "--join", c.must("token", "create", "agent"), "--master", c.masters[0]}
+	agent := start(t, c.env, agentArgs...)
+	agent.await(`"registered"`)
+	until(t, "three masters", func() bool {
+		return len(get(t, c.env, "masters").Items) == 3 && !strings.Contains(c.must("get", "masters"), "unreachable")
+	})
+	gate := c.folder("gate")
+	run := start(t, c.env, "run", "--name", "long", "--", "sh", "-c", "echo up; while [ ! -e "+gate+" ]; do sleep 0.05; done; echo done")
+	run.await("up")
+	before := c.authority()
+
+	c.must("ca", "rotate", "--overlap", "2h")
+	after := c.authority()
+	if after.Digest == before.Digest || after.FormerDigest != before.Digest {
+		t.Fatalf("the authority was %+v and is %+v", before, after)
+	}
+	if _, stderr, code := tender(t, c.env, "ca", "rotate"); code == 0 || !strings.Contains(stderr, "two at a time are enough") {
+		t.Errorf("another one at once: exit code %d, %q", code, stderr)
+	}
+	second.await("another authority signs the certificates")
+	// A master, an agent and a leader come back to a quorum that has the new one; who has the old one is known to all.
+	second.signal(syscall.SIGTERM)
+	second.wait()
+	second = start(t, c.env, "master", "--data-dir", c.folder("m2"))
+	agent.signal(syscall.SIGTERM)
+	agent.wait()
+	start(t, c.env, agentArgs...).await(`"registered"`)
+	until(t, "m2 is back", func() bool {
+		_, _, code := tender(t, c.env, "raft", "transfer-leader", "m2")
+		return code == 0
+	})
+	second.await(`"leading"`)
+	c.must("token", "create", "agent") // by a person whose certificate is of the old one
+	if person := c.must("login", "--name", "again", "--master", c.masters[1], "--join", c.must("token", "create", "operator", "--principal", "ann")); !strings.Contains(person, "ann") {
+		t.Errorf("who joins now is %q", person)
+	}
+	aFrameworkWorks(t, c.masters, c.must("token", "create", "framework", "--principal", "etl"))
+	if err := os.WriteFile(gate, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	run.await("done")
+	if code := run.wait(); code != 0 || strings.Contains(run.stderr.String(), "LOST") {
+		t.Errorf("the run: exit code %d, %s", code, &run.stderr)
+	}
+	if all := c.must("get", "tasks", "--all"); strings.Contains(all, "set apart") || strings.Contains(all, "LOST") {
+		t.Errorf("the tasks are\n%s", all)
+	}
+	table := c.must("ca", "status")
+	for _, want := range []string{"Former:", "/master/m", "/agent/", "/person/ann", "present", "Ends:"} {
+		if want == "Ends:" { // the one of one's own has ended to sign, and the cluster's own does not end
+			if strings.Contains(table, "\n"+want) {
+				t.Errorf("the authority ends:\n%s", table)
+			}
+		} else if !strings.Contains(table, want) {
+			t.Errorf("%q is missing in\n%s", want, table)
+		}
+	}
+	audited, err := os.ReadFile(filepath.Join(c.folder("m1"), "audit.log"))
+	if err != nil || !strings.Contains(string(audited), "RotateAuthority") {
+		t.Errorf("the rotation is not in the audit log: %v", err)
+	}
+}
+
+// authorityView is what `ca status -o json` says.
+type authorityView struct {
+	Digest       string `json:"digest"`
+	FormerDigest string `json:"former_digest"`
+}
+
+func (c *trusted) authority() (view authorityView) {
+	c.t.Helper()
+	if err := json.Unmarshal([]byte(c.must("ca", "status", "-o", "json")), &view); err != nil {
+		c.t.Fatal(err)
+	}
+	return view
+}
+
+// ownAuthority writes one as an organisation has it.
+func ownAuthority(t *testing.T, dir string) (certificateFile, keyFile string) {
+	t.Helper()
+	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	root := &x509.Certificate{
+		SerialNumber: big.NewInt(7), Subject: pkix.Name{CommonName: "Example Ltd"}, IsCA: true, BasicConstraintsValid: true,
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(365 * 24 * time.Hour), KeyUsage: x509.KeyUsageCertSign,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, root, root, private.Public(), private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	secret, err := x509.MarshalPKCS8PrivateKey(private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	certificateFile, keyFile = filepath.Join(dir, "ca.pem"), filepath.Join(dir, "ca.key")
+	if err := errors.Join(
+		os.WriteFile(certificateFile, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), 0o644),
+		os.WriteFile(keyFile, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: secret}), 0o600),
+	); err != nil {
+		t.Fatal(err)
+	}
+	return certificateFile, keyFile
 }
 
 // tasksOutliveTheirLeader: the next one believes the receipts of the one before, and sets nothing apart (R40).

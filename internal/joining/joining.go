@@ -28,6 +28,8 @@ const (
 	// retryMin and retryMax are about how long a renewal that has failed waits for the next try.
 	retryMin = 30 * time.Second
 	retryMax = time.Hour
+	// lookEvery is about how often one looks whether the masters have another authority.
+	lookEvery = time.Hour
 )
 
 // Config says whom to ask, and what for.
@@ -145,11 +147,12 @@ func read(answer *apiv1.SignResponse, pass *trust.Pass) (Answer, error) {
 	return found, err
 }
 
-// Keep renews the holder's pass at half of its life, until the context ends. Kept is told of each new one before others
-// see it; when it fails, the old one is shown on, and the renewal is tried again.
+// Keep renews the holder's pass at half of its life, or soon after the masters have changed their authority, until the
+// context ends. Kept is told of each new one before others see it; when it fails, the old one is shown on, and the renewal is
+// tried again.
 func Keep(ctx context.Context, holder *trust.Holder, config func() Config, kept func(*trust.Pass) error) {
 	retry := retryMin
-	for wait := untilRenewal(holder.Pass()); pause.For(ctx, wait); {
+	for wait := untilRenewal(holder.Pass()); awaitRenewal(ctx, wait, holder, config); {
 		pass, err := renewOnce(ctx, holder, config())
 		if err == nil {
 			err = kept(pass)
@@ -164,6 +167,36 @@ func Keep(ctx context.Context, holder *trust.Holder, config func() Config, kept 
 		holder.Replace(pass)
 		wait, retry = untilRenewal(pass), retryMin
 	}
+}
+
+// awaitRenewal lets the time pass until a renewal, and returns sooner when a master shows a certificate of another authority
+// than the holder's own; false: the context has ended.
+func awaitRenewal(ctx context.Context, wait time.Duration, holder *trust.Holder, config func() Config) bool {
+	for until := time.Now().Add(wait); ; {
+		look := lookEvery/2 + rand.N(lookEvery)
+		if rest := time.Until(until); rest <= look {
+			return pause.For(ctx, rest)
+		}
+		if !pause.For(ctx, look) {
+			return false
+		}
+		if isOutdated(ctx, holder, config()) {
+			return true
+		}
+	}
+}
+
+// isOutdated asks one master after the other, until one has shown its certificate.
+func isOutdated(ctx context.Context, holder *trust.Holder, config Config) bool {
+	for _, address := range config.Masters {
+		looking, cancel := context.WithTimeout(ctx, attemptMax)
+		shown, err := holder.Look(looking, config.Dial, address)
+		cancel()
+		if err == nil {
+			return shown.Authority != holder.Pass().Authority()
+		}
+	}
+	return false
 }
 
 // renewMax bounds one renewal, with all its tries.

@@ -24,9 +24,8 @@ import (
 // signer is a master that gives everybody a certificate as agent a1, unless it is told what to answer instead.
 type signer struct {
 	apiv1.UnimplementedTrustServiceServer
-	ca *trust.Authority
-
 	mu      sync.Mutex
+	ca      *trust.Authority // guarded by mu
 	refuses error            // guarded by mu
 	callers []trust.Identity // of the calls it has answered; guarded by mu
 }
@@ -42,7 +41,17 @@ func (s *signer) Sign(ctx context.Context, request *apiv1.SignRequest) (*apiv1.S
 		return nil, wire.Status(err)
 	}
 	s.callers = append(s.callers, transport.CallerOf(ctx))
-	return &apiv1.SignResponse{Certificate: leaf.Raw, Roots: [][]byte{s.ca.Root().Raw}}, nil
+	answer := &apiv1.SignResponse{Certificate: leaf.Raw}
+	for _, anchor := range s.ca.Anchors().List() {
+		answer.Roots = append(answer.Roots, anchor.Raw)
+	}
+	return answer, nil
+}
+
+func (s *signer) authority() *trust.Authority {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.ca
 }
 
 func (s *signer) refuse(err error) {
@@ -62,6 +71,29 @@ type world struct {
 	*signer
 	key    trust.Key
 	config joining.Config
+	shows  *trust.Holder // the master
+}
+
+// rotate gives the master another authority.
+func (w *world) rotate(t *testing.T) *trust.Authority {
+	t.Helper()
+	fresh, err := trust.NewAuthority(w.key.Cluster())
+	if err != nil {
+		t.Fatal(err)
+	}
+	next, err := fresh.After(w.authority(), time.Now(), time.Now().Add(30*24*time.Hour))
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.mu.Lock()
+	w.ca = next
+	w.mu.Unlock()
+	pass, err := next.Issue(trust.Identity{Kind: trust.Master, Name: "m1"}, time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.shows.Replace(pass)
+	return next
 }
 
 func newWorld(t *testing.T) *world {
@@ -83,6 +115,7 @@ func newWorld(t *testing.T) *world {
 	w := &world{signer: &signer{ca: ca}, key: key}
 	w.config = joining.Config{Masters: []string{"m1:5060"}, Dial: n.From("a1").Dial}
 	master := trust.NewHolder(pass)
+	w.shows = master
 	server := grpc.NewServer(grpc.Creds(transport.ServerCredentials(master, trust.Door{Joiners: true})))
 	apiv1.RegisterTrustServiceServer(server, w.signer)
 	var served sync.WaitGroup
@@ -91,7 +124,7 @@ func newWorld(t *testing.T) *world {
 	renewing, stop := context.WithCancel(t.Context())
 	served.Go(func() {
 		for pause.For(renewing, 6*time.Hour) {
-			if again, err := ca.Issue(trust.Identity{Kind: trust.Master, Name: "m1"}, time.Now()); err == nil {
+			if again, err := w.authority().Issue(trust.Identity{Kind: trust.Master, Name: "m1"}, time.Now()); err == nil {
 				master.Replace(again)
 			}
 		}
@@ -140,6 +173,36 @@ func TestAPassIsRenewedAtHalfOfItsLifeForAsLongAsItIsNeeded(t *testing.T) {
 		if len(callers) != 3 || callers[0].Kind != trust.Nobody || callers[1].Name != "a1" || callers[2].Name != "a1" {
 			t.Errorf("the master was asked by %v, want a joiner and then a1 twice", callers)
 		}
+	})
+}
+
+func TestAnotherAuthorityIsFoundSoon(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		answer, err := joining.Join(t.Context(), w.config, trust.NewToken(w.ca.Digest()), trust.NewPass())
+		if err != nil {
+			t.Fatal(err)
+		}
+		holder := trust.NewHolder(answer.Pass)
+		ctx, stop := context.WithCancel(t.Context())
+		kept := make(chan *trust.Pass, 100)
+		var keeping sync.WaitGroup
+		keeping.Go(func() {
+			joining.Keep(ctx, holder, func() joining.Config { return w.config }, func(p *trust.Pass) error { kept <- p; return nil })
+		})
+		pause.For(t.Context(), 24*time.Hour)
+		next := w.rotate(t)
+		began := time.Now()
+		renewed := <-kept
+		if took := time.Since(began); took > 2*time.Hour || renewed.Authority() != next.Digest() {
+			t.Errorf("after %v it has a certificate of %v, want one of %v", took, renewed.Authority(), next.Digest())
+		}
+		pause.For(t.Context(), 24*time.Hour)
+		if len(kept) > 0 {
+			t.Error("it was renewed again, without need")
+		}
+		stop()
+		keeping.Wait()
 	})
 }
 

@@ -133,6 +133,7 @@ type Command struct {
 	//	*Command_CreateToken
 	//	*Command_UseToken
 	//	*Command_RevokeToken
+	//	*Command_RotateAuthority
 	Change        isCommand_Change `protobuf_oneof:"change"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -448,6 +449,15 @@ func (x *Command) GetRevokeToken() *RevokeToken {
 	return nil
 }
 
+func (x *Command) GetRotateAuthority() *RotateAuthority {
+	if x != nil {
+		if x, ok := x.Change.(*Command_RotateAuthority); ok {
+			return x.RotateAuthority
+		}
+	}
+	return nil
+}
+
 type isCommand_Change interface {
 	isCommand_Change()
 }
@@ -567,6 +577,10 @@ type Command_RevokeToken struct {
 	RevokeToken *RevokeToken `protobuf:"bytes,33,opt,name=revoke_token,json=revokeToken,proto3,oneof"`
 }
 
+type Command_RotateAuthority struct {
+	RotateAuthority *RotateAuthority `protobuf:"bytes,50,opt,name=rotate_authority,json=rotateAuthority,proto3,oneof"`
+}
+
 func (*Command_Bootstrap) isCommand_Change() {}
 
 func (*Command_RaiseEpoch) isCommand_Change() {}
@@ -622,6 +636,8 @@ func (*Command_CreateToken) isCommand_Change() {}
 func (*Command_UseToken) isCommand_Change() {}
 
 func (*Command_RevokeToken) isCommand_Change() {}
+
+func (*Command_RotateAuthority) isCommand_Change() {}
 
 // Bootstrap names the cluster.
 type Bootstrap struct {
@@ -2275,6 +2291,67 @@ func (x *BeginReceipts) GetSince() *v1.Term {
 	return nil
 }
 
+// RotateAuthority lets another authority sign from now on.
+type RotateAuthority struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Digest        string                 `protobuf:"bytes,1,opt,name=digest,proto3" json:"digest,omitempty"`
+	Sealed        []byte                 `protobuf:"bytes,2,opt,name=sealed,proto3" json:"sealed,omitempty"`
+	FormerEnds    *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=former_ends,json=formerEnds,proto3" json:"former_ends,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RotateAuthority) Reset() {
+	*x = RotateAuthority{}
+	mi := &file_internal_logpb_log_proto_msgTypes[30]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RotateAuthority) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RotateAuthority) ProtoMessage() {}
+
+func (x *RotateAuthority) ProtoReflect() protoreflect.Message {
+	mi := &file_internal_logpb_log_proto_msgTypes[30]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RotateAuthority.ProtoReflect.Descriptor instead.
+func (*RotateAuthority) Descriptor() ([]byte, []int) {
+	return file_internal_logpb_log_proto_rawDescGZIP(), []int{30}
+}
+
+func (x *RotateAuthority) GetDigest() string {
+	if x != nil {
+		return x.Digest
+	}
+	return ""
+}
+
+func (x *RotateAuthority) GetSealed() []byte {
+	if x != nil {
+		return x.Sealed
+	}
+	return nil
+}
+
+func (x *RotateAuthority) GetFormerEnds() *timestamppb.Timestamp {
+	if x != nil {
+		return x.FormerEnds
+	}
+	return nil
+}
+
 // CreateToken remembers a token.
 type CreateToken struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -2285,7 +2362,7 @@ type CreateToken struct {
 
 func (x *CreateToken) Reset() {
 	*x = CreateToken{}
-	mi := &file_internal_logpb_log_proto_msgTypes[30]
+	mi := &file_internal_logpb_log_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2297,7 +2374,7 @@ func (x *CreateToken) String() string {
 func (*CreateToken) ProtoMessage() {}
 
 func (x *CreateToken) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_logpb_log_proto_msgTypes[30]
+	mi := &file_internal_logpb_log_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2310,7 +2387,7 @@ func (x *CreateToken) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateToken.ProtoReflect.Descriptor instead.
 func (*CreateToken) Descriptor() ([]byte, []int) {
-	return file_internal_logpb_log_proto_rawDescGZIP(), []int{30}
+	return file_internal_logpb_log_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *CreateToken) GetToken() *TokenItem {
@@ -2331,7 +2408,7 @@ type UseToken struct {
 
 func (x *UseToken) Reset() {
 	*x = UseToken{}
-	mi := &file_internal_logpb_log_proto_msgTypes[31]
+	mi := &file_internal_logpb_log_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2343,7 +2420,7 @@ func (x *UseToken) String() string {
 func (*UseToken) ProtoMessage() {}
 
 func (x *UseToken) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_logpb_log_proto_msgTypes[31]
+	mi := &file_internal_logpb_log_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2356,7 +2433,7 @@ func (x *UseToken) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UseToken.ProtoReflect.Descriptor instead.
 func (*UseToken) Descriptor() ([]byte, []int) {
-	return file_internal_logpb_log_proto_rawDescGZIP(), []int{31}
+	return file_internal_logpb_log_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *UseToken) GetId() string {
@@ -2383,7 +2460,7 @@ type RevokeToken struct {
 
 func (x *RevokeToken) Reset() {
 	*x = RevokeToken{}
-	mi := &file_internal_logpb_log_proto_msgTypes[32]
+	mi := &file_internal_logpb_log_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2395,7 +2472,7 @@ func (x *RevokeToken) String() string {
 func (*RevokeToken) ProtoMessage() {}
 
 func (x *RevokeToken) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_logpb_log_proto_msgTypes[32]
+	mi := &file_internal_logpb_log_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2408,7 +2485,7 @@ func (x *RevokeToken) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeToken.ProtoReflect.Descriptor instead.
 func (*RevokeToken) Descriptor() ([]byte, []int) {
-	return file_internal_logpb_log_proto_rawDescGZIP(), []int{32}
+	return file_internal_logpb_log_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *RevokeToken) GetId() string {
@@ -2444,14 +2521,15 @@ type SnapshotHead struct {
 	// one that an operator took, and of a version that wrote none.
 	MetaSum string `protobuf:"bytes,12,opt,name=meta_sum,json=metaSum,proto3" json:"meta_sum,omitempty"`
 	// Since format 6.
-	Receipts      *Receipts `protobuf:"bytes,20,opt,name=receipts,proto3" json:"receipts,omitempty"`
+	Receipts      *Receipts  `protobuf:"bytes,20,opt,name=receipts,proto3" json:"receipts,omitempty"`
+	Authority     *Authority `protobuf:"bytes,30,opt,name=authority,proto3" json:"authority,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *SnapshotHead) Reset() {
 	*x = SnapshotHead{}
-	mi := &file_internal_logpb_log_proto_msgTypes[33]
+	mi := &file_internal_logpb_log_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2463,7 +2541,7 @@ func (x *SnapshotHead) String() string {
 func (*SnapshotHead) ProtoMessage() {}
 
 func (x *SnapshotHead) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_logpb_log_proto_msgTypes[33]
+	mi := &file_internal_logpb_log_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2476,7 +2554,7 @@ func (x *SnapshotHead) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SnapshotHead.ProtoReflect.Descriptor instead.
 func (*SnapshotHead) Descriptor() ([]byte, []int) {
-	return file_internal_logpb_log_proto_rawDescGZIP(), []int{33}
+	return file_internal_logpb_log_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *SnapshotHead) GetFormat() uint32 {
@@ -2570,6 +2648,85 @@ func (x *SnapshotHead) GetReceipts() *Receipts {
 	return nil
 }
 
+func (x *SnapshotHead) GetAuthority() *Authority {
+	if x != nil {
+		return x.Authority
+	}
+	return nil
+}
+
+// Authority signs the certificates of the cluster, after the first one was followed by another.
+type Authority struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Of its public key, SHA-256 in hex.
+	Digest string `protobuf:"bytes,1,opt,name=digest,proto3" json:"digest,omitempty"`
+	// All of it, encrypted by a key that follows from the cluster's, which is in no log and no snapshot.
+	Sealed []byte                 `protobuf:"bytes,2,opt,name=sealed,proto3" json:"sealed,omitempty"`
+	Began  *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=began,proto3" json:"began,omitempty"`
+	// Until when the one before counts as well.
+	FormerEnds    *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=former_ends,json=formerEnds,proto3" json:"former_ends,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Authority) Reset() {
+	*x = Authority{}
+	mi := &file_internal_logpb_log_proto_msgTypes[35]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Authority) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Authority) ProtoMessage() {}
+
+func (x *Authority) ProtoReflect() protoreflect.Message {
+	mi := &file_internal_logpb_log_proto_msgTypes[35]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Authority.ProtoReflect.Descriptor instead.
+func (*Authority) Descriptor() ([]byte, []int) {
+	return file_internal_logpb_log_proto_rawDescGZIP(), []int{35}
+}
+
+func (x *Authority) GetDigest() string {
+	if x != nil {
+		return x.Digest
+	}
+	return ""
+}
+
+func (x *Authority) GetSealed() []byte {
+	if x != nil {
+		return x.Sealed
+	}
+	return nil
+}
+
+func (x *Authority) GetBegan() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Began
+	}
+	return nil
+}
+
+func (x *Authority) GetFormerEnds() *timestamppb.Timestamp {
+	if x != nil {
+		return x.FormerEnds
+	}
+	return nil
+}
+
 // Receipts are what makes a launch known as a leader's (R40).
 type Receipts struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -2582,7 +2739,7 @@ type Receipts struct {
 
 func (x *Receipts) Reset() {
 	*x = Receipts{}
-	mi := &file_internal_logpb_log_proto_msgTypes[34]
+	mi := &file_internal_logpb_log_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2594,7 +2751,7 @@ func (x *Receipts) String() string {
 func (*Receipts) ProtoMessage() {}
 
 func (x *Receipts) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_logpb_log_proto_msgTypes[34]
+	mi := &file_internal_logpb_log_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2607,7 +2764,7 @@ func (x *Receipts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Receipts.ProtoReflect.Descriptor instead.
 func (*Receipts) Descriptor() ([]byte, []int) {
-	return file_internal_logpb_log_proto_rawDescGZIP(), []int{34}
+	return file_internal_logpb_log_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *Receipts) GetMark() []byte {
@@ -2642,7 +2799,7 @@ type Numbers struct {
 
 func (x *Numbers) Reset() {
 	*x = Numbers{}
-	mi := &file_internal_logpb_log_proto_msgTypes[35]
+	mi := &file_internal_logpb_log_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2654,7 +2811,7 @@ func (x *Numbers) String() string {
 func (*Numbers) ProtoMessage() {}
 
 func (x *Numbers) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_logpb_log_proto_msgTypes[35]
+	mi := &file_internal_logpb_log_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2667,7 +2824,7 @@ func (x *Numbers) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Numbers.ProtoReflect.Descriptor instead.
 func (*Numbers) Descriptor() ([]byte, []int) {
-	return file_internal_logpb_log_proto_rawDescGZIP(), []int{35}
+	return file_internal_logpb_log_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *Numbers) GetFirst() uint64 {
@@ -2704,7 +2861,7 @@ type SnapshotItem struct {
 
 func (x *SnapshotItem) Reset() {
 	*x = SnapshotItem{}
-	mi := &file_internal_logpb_log_proto_msgTypes[36]
+	mi := &file_internal_logpb_log_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2716,7 +2873,7 @@ func (x *SnapshotItem) String() string {
 func (*SnapshotItem) ProtoMessage() {}
 
 func (x *SnapshotItem) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_logpb_log_proto_msgTypes[36]
+	mi := &file_internal_logpb_log_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2729,7 +2886,7 @@ func (x *SnapshotItem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SnapshotItem.ProtoReflect.Descriptor instead.
 func (*SnapshotItem) Descriptor() ([]byte, []int) {
-	return file_internal_logpb_log_proto_rawDescGZIP(), []int{36}
+	return file_internal_logpb_log_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *SnapshotItem) GetItem() isSnapshotItem_Item {
@@ -2880,7 +3037,7 @@ type PrincipalItem struct {
 
 func (x *PrincipalItem) Reset() {
 	*x = PrincipalItem{}
-	mi := &file_internal_logpb_log_proto_msgTypes[37]
+	mi := &file_internal_logpb_log_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2892,7 +3049,7 @@ func (x *PrincipalItem) String() string {
 func (*PrincipalItem) ProtoMessage() {}
 
 func (x *PrincipalItem) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_logpb_log_proto_msgTypes[37]
+	mi := &file_internal_logpb_log_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2905,7 +3062,7 @@ func (x *PrincipalItem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PrincipalItem.ProtoReflect.Descriptor instead.
 func (*PrincipalItem) Descriptor() ([]byte, []int) {
-	return file_internal_logpb_log_proto_rawDescGZIP(), []int{37}
+	return file_internal_logpb_log_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *PrincipalItem) GetName() string {
@@ -2954,7 +3111,7 @@ type MasterItem struct {
 
 func (x *MasterItem) Reset() {
 	*x = MasterItem{}
-	mi := &file_internal_logpb_log_proto_msgTypes[38]
+	mi := &file_internal_logpb_log_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2966,7 +3123,7 @@ func (x *MasterItem) String() string {
 func (*MasterItem) ProtoMessage() {}
 
 func (x *MasterItem) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_logpb_log_proto_msgTypes[38]
+	mi := &file_internal_logpb_log_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2979,7 +3136,7 @@ func (x *MasterItem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MasterItem.ProtoReflect.Descriptor instead.
 func (*MasterItem) Descriptor() ([]byte, []int) {
-	return file_internal_logpb_log_proto_rawDescGZIP(), []int{38}
+	return file_internal_logpb_log_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *MasterItem) GetId() string {
@@ -3021,7 +3178,7 @@ type AgentItem struct {
 
 func (x *AgentItem) Reset() {
 	*x = AgentItem{}
-	mi := &file_internal_logpb_log_proto_msgTypes[39]
+	mi := &file_internal_logpb_log_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3033,7 +3190,7 @@ func (x *AgentItem) String() string {
 func (*AgentItem) ProtoMessage() {}
 
 func (x *AgentItem) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_logpb_log_proto_msgTypes[39]
+	mi := &file_internal_logpb_log_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3046,7 +3203,7 @@ func (x *AgentItem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AgentItem.ProtoReflect.Descriptor instead.
 func (*AgentItem) Descriptor() ([]byte, []int) {
-	return file_internal_logpb_log_proto_rawDescGZIP(), []int{39}
+	return file_internal_logpb_log_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *AgentItem) GetAgent() *v1.Agent {
@@ -3159,7 +3316,7 @@ type FrameworkItem struct {
 
 func (x *FrameworkItem) Reset() {
 	*x = FrameworkItem{}
-	mi := &file_internal_logpb_log_proto_msgTypes[40]
+	mi := &file_internal_logpb_log_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3171,7 +3328,7 @@ func (x *FrameworkItem) String() string {
 func (*FrameworkItem) ProtoMessage() {}
 
 func (x *FrameworkItem) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_logpb_log_proto_msgTypes[40]
+	mi := &file_internal_logpb_log_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3184,7 +3341,7 @@ func (x *FrameworkItem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FrameworkItem.ProtoReflect.Descriptor instead.
 func (*FrameworkItem) Descriptor() ([]byte, []int) {
-	return file_internal_logpb_log_proto_rawDescGZIP(), []int{40}
+	return file_internal_logpb_log_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *FrameworkItem) GetFramework() *v1.Framework {
@@ -3254,7 +3411,7 @@ type OperationDone struct {
 
 func (x *OperationDone) Reset() {
 	*x = OperationDone{}
-	mi := &file_internal_logpb_log_proto_msgTypes[41]
+	mi := &file_internal_logpb_log_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3266,7 +3423,7 @@ func (x *OperationDone) String() string {
 func (*OperationDone) ProtoMessage() {}
 
 func (x *OperationDone) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_logpb_log_proto_msgTypes[41]
+	mi := &file_internal_logpb_log_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3279,7 +3436,7 @@ func (x *OperationDone) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OperationDone.ProtoReflect.Descriptor instead.
 func (*OperationDone) Descriptor() ([]byte, []int) {
-	return file_internal_logpb_log_proto_rawDescGZIP(), []int{41}
+	return file_internal_logpb_log_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *OperationDone) GetId() string {
@@ -3308,7 +3465,7 @@ type StoreItem struct {
 
 func (x *StoreItem) Reset() {
 	*x = StoreItem{}
-	mi := &file_internal_logpb_log_proto_msgTypes[42]
+	mi := &file_internal_logpb_log_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3320,7 +3477,7 @@ func (x *StoreItem) String() string {
 func (*StoreItem) ProtoMessage() {}
 
 func (x *StoreItem) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_logpb_log_proto_msgTypes[42]
+	mi := &file_internal_logpb_log_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3333,7 +3490,7 @@ func (x *StoreItem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoreItem.ProtoReflect.Descriptor instead.
 func (*StoreItem) Descriptor() ([]byte, []int) {
-	return file_internal_logpb_log_proto_rawDescGZIP(), []int{42}
+	return file_internal_logpb_log_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *StoreItem) GetKey() string {
@@ -3368,7 +3525,7 @@ type RoleItem struct {
 
 func (x *RoleItem) Reset() {
 	*x = RoleItem{}
-	mi := &file_internal_logpb_log_proto_msgTypes[43]
+	mi := &file_internal_logpb_log_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3380,7 +3537,7 @@ func (x *RoleItem) String() string {
 func (*RoleItem) ProtoMessage() {}
 
 func (x *RoleItem) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_logpb_log_proto_msgTypes[43]
+	mi := &file_internal_logpb_log_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3393,7 +3550,7 @@ func (x *RoleItem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RoleItem.ProtoReflect.Descriptor instead.
 func (*RoleItem) Descriptor() ([]byte, []int) {
-	return file_internal_logpb_log_proto_rawDescGZIP(), []int{43}
+	return file_internal_logpb_log_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *RoleItem) GetRole() string {
@@ -3423,7 +3580,7 @@ type ClientItem struct {
 
 func (x *ClientItem) Reset() {
 	*x = ClientItem{}
-	mi := &file_internal_logpb_log_proto_msgTypes[44]
+	mi := &file_internal_logpb_log_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3435,7 +3592,7 @@ func (x *ClientItem) String() string {
 func (*ClientItem) ProtoMessage() {}
 
 func (x *ClientItem) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_logpb_log_proto_msgTypes[44]
+	mi := &file_internal_logpb_log_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3448,7 +3605,7 @@ func (x *ClientItem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClientItem.ProtoReflect.Descriptor instead.
 func (*ClientItem) Descriptor() ([]byte, []int) {
-	return file_internal_logpb_log_proto_rawDescGZIP(), []int{44}
+	return file_internal_logpb_log_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *ClientItem) GetName() string {
@@ -3500,7 +3657,7 @@ type TokenItem struct {
 
 func (x *TokenItem) Reset() {
 	*x = TokenItem{}
-	mi := &file_internal_logpb_log_proto_msgTypes[45]
+	mi := &file_internal_logpb_log_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3512,7 +3669,7 @@ func (x *TokenItem) String() string {
 func (*TokenItem) ProtoMessage() {}
 
 func (x *TokenItem) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_logpb_log_proto_msgTypes[45]
+	mi := &file_internal_logpb_log_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3525,7 +3682,7 @@ func (x *TokenItem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TokenItem.ProtoReflect.Descriptor instead.
 func (*TokenItem) Descriptor() ([]byte, []int) {
-	return file_internal_logpb_log_proto_rawDescGZIP(), []int{45}
+	return file_internal_logpb_log_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *TokenItem) GetId() string {
@@ -3612,7 +3769,7 @@ type Result struct {
 
 func (x *Result) Reset() {
 	*x = Result{}
-	mi := &file_internal_logpb_log_proto_msgTypes[46]
+	mi := &file_internal_logpb_log_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3624,7 +3781,7 @@ func (x *Result) String() string {
 func (*Result) ProtoMessage() {}
 
 func (x *Result) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_logpb_log_proto_msgTypes[46]
+	mi := &file_internal_logpb_log_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3637,7 +3794,7 @@ func (x *Result) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Result.ProtoReflect.Descriptor instead.
 func (*Result) Descriptor() ([]byte, []int) {
-	return file_internal_logpb_log_proto_rawDescGZIP(), []int{46}
+	return file_internal_logpb_log_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *Result) GetRefusal() *Refusal {
@@ -3689,7 +3846,7 @@ type Refusal struct {
 
 func (x *Refusal) Reset() {
 	*x = Refusal{}
-	mi := &file_internal_logpb_log_proto_msgTypes[47]
+	mi := &file_internal_logpb_log_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3701,7 +3858,7 @@ func (x *Refusal) String() string {
 func (*Refusal) ProtoMessage() {}
 
 func (x *Refusal) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_logpb_log_proto_msgTypes[47]
+	mi := &file_internal_logpb_log_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3714,7 +3871,7 @@ func (x *Refusal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Refusal.ProtoReflect.Descriptor instead.
 func (*Refusal) Descriptor() ([]byte, []int) {
-	return file_internal_logpb_log_proto_rawDescGZIP(), []int{47}
+	return file_internal_logpb_log_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *Refusal) GetOp() string {
@@ -3753,7 +3910,7 @@ const file_internal_logpb_log_proto_rawDesc = "" +
 	"\x05Entry\x12\x16\n" +
 	"\x06format\x18\x01 \x01(\rR\x06format\x122\n" +
 	"\bcommands\x18\x02 \x03(\v2\x16.tender.log.v1.CommandR\bcommands\x12\x10\n" +
-	"\x03sum\x18\x03 \x01(\aR\x03sum\"\xd8\x0e\n" +
+	"\x03sum\x18\x03 \x01(\aR\x03sum\"\xa5\x0f\n" +
 	"\aCommand\x12\x16\n" +
 	"\x06client\x18\x01 \x01(\tR\x06client\x12\x18\n" +
 	"\acounter\x18\x02 \x01(\x04R\acounter\x12*\n" +
@@ -3792,7 +3949,8 @@ const file_internal_logpb_log_proto_rawDesc = "" +
 	"\x0ebegin_receipts\x18+ \x01(\v2\x1c.tender.log.v1.BeginReceiptsH\x00R\rbeginReceipts\x12?\n" +
 	"\fcreate_token\x18\x1f \x01(\v2\x1a.tender.log.v1.CreateTokenH\x00R\vcreateToken\x126\n" +
 	"\tuse_token\x18  \x01(\v2\x17.tender.log.v1.UseTokenH\x00R\buseToken\x12?\n" +
-	"\frevoke_token\x18! \x01(\v2\x1a.tender.log.v1.RevokeTokenH\x00R\vrevokeTokenB\b\n" +
+	"\frevoke_token\x18! \x01(\v2\x1a.tender.log.v1.RevokeTokenH\x00R\vrevokeToken\x12K\n" +
+	"\x10rotate_authority\x182 \x01(\v2\x1e.tender.log.v1.RotateAuthorityH\x00R\x0frotateAuthorityB\b\n" +
 	"\x06change\"*\n" +
 	"\tBootstrap\x12\x1d\n" +
 	"\n" +
@@ -3906,14 +4064,19 @@ const file_internal_logpb_log_proto_rawDesc = "" +
 	"\x03why\x18\x02 \x01(\tR\x03why\"J\n" +
 	"\rBeginReceipts\x12\x12\n" +
 	"\x04mark\x18\x01 \x01(\fR\x04mark\x12%\n" +
-	"\x05since\x18\x02 \x01(\v2\x0f.tender.v1.TermR\x05since\"=\n" +
+	"\x05since\x18\x02 \x01(\v2\x0f.tender.v1.TermR\x05since\"~\n" +
+	"\x0fRotateAuthority\x12\x16\n" +
+	"\x06digest\x18\x01 \x01(\tR\x06digest\x12\x16\n" +
+	"\x06sealed\x18\x02 \x01(\fR\x06sealed\x12;\n" +
+	"\vformer_ends\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
+	"formerEnds\"=\n" +
 	"\vCreateToken\x12.\n" +
 	"\x05token\x18\x01 \x01(\v2\x18.tender.log.v1.TokenItemR\x05token\",\n" +
 	"\bUseToken\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x10\n" +
 	"\x03key\x18\x02 \x01(\tR\x03key\"\x1d\n" +
 	"\vRevokeToken\x12\x0e\n" +
-	"\x02id\x18\x01 \x01(\tR\x02id\"\xbf\x03\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\"\xf7\x03\n" +
 	"\fSnapshotHead\x12\x16\n" +
 	"\x06format\x18\x01 \x01(\rR\x06format\x12\x1d\n" +
 	"\n" +
@@ -3931,7 +4094,14 @@ const file_internal_logpb_log_proto_rawDesc = "" +
 	"lostAgents\x12?\n" +
 	"\x0flost_frameworks\x18\v \x03(\v2\x16.tender.log.v1.NumbersR\x0elostFrameworks\x12\x19\n" +
 	"\bmeta_sum\x18\f \x01(\tR\ametaSum\x123\n" +
-	"\breceipts\x18\x14 \x01(\v2\x17.tender.log.v1.ReceiptsR\breceipts\"w\n" +
+	"\breceipts\x18\x14 \x01(\v2\x17.tender.log.v1.ReceiptsR\breceipts\x126\n" +
+	"\tauthority\x18\x1e \x01(\v2\x18.tender.log.v1.AuthorityR\tauthority\"\xaa\x01\n" +
+	"\tAuthority\x12\x16\n" +
+	"\x06digest\x18\x01 \x01(\tR\x06digest\x12\x16\n" +
+	"\x06sealed\x18\x02 \x01(\fR\x06sealed\x120\n" +
+	"\x05began\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x05began\x12;\n" +
+	"\vformer_ends\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
+	"formerEnds\"w\n" +
 	"\bReceipts\x12\x12\n" +
 	"\x04mark\x18\x01 \x01(\fR\x04mark\x12%\n" +
 	"\x05since\x18\x02 \x01(\v2\x0f.tender.v1.TermR\x05since\x120\n" +
@@ -4042,7 +4212,7 @@ func file_internal_logpb_log_proto_rawDescGZIP() []byte {
 	return file_internal_logpb_log_proto_rawDescData
 }
 
-var file_internal_logpb_log_proto_msgTypes = make([]protoimpl.MessageInfo, 48)
+var file_internal_logpb_log_proto_msgTypes = make([]protoimpl.MessageInfo, 50)
 var file_internal_logpb_log_proto_goTypes = []any{
 	(*Entry)(nil),                 // 0: tender.log.v1.Entry
 	(*Command)(nil),               // 1: tender.log.v1.Command
@@ -4074,35 +4244,37 @@ var file_internal_logpb_log_proto_goTypes = []any{
 	(*TakeGrant)(nil),             // 27: tender.log.v1.TakeGrant
 	(*RevokePrincipal)(nil),       // 28: tender.log.v1.RevokePrincipal
 	(*BeginReceipts)(nil),         // 29: tender.log.v1.BeginReceipts
-	(*CreateToken)(nil),           // 30: tender.log.v1.CreateToken
-	(*UseToken)(nil),              // 31: tender.log.v1.UseToken
-	(*RevokeToken)(nil),           // 32: tender.log.v1.RevokeToken
-	(*SnapshotHead)(nil),          // 33: tender.log.v1.SnapshotHead
-	(*Receipts)(nil),              // 34: tender.log.v1.Receipts
-	(*Numbers)(nil),               // 35: tender.log.v1.Numbers
-	(*SnapshotItem)(nil),          // 36: tender.log.v1.SnapshotItem
-	(*PrincipalItem)(nil),         // 37: tender.log.v1.PrincipalItem
-	(*MasterItem)(nil),            // 38: tender.log.v1.MasterItem
-	(*AgentItem)(nil),             // 39: tender.log.v1.AgentItem
-	(*FrameworkItem)(nil),         // 40: tender.log.v1.FrameworkItem
-	(*OperationDone)(nil),         // 41: tender.log.v1.OperationDone
-	(*StoreItem)(nil),             // 42: tender.log.v1.StoreItem
-	(*RoleItem)(nil),              // 43: tender.log.v1.RoleItem
-	(*ClientItem)(nil),            // 44: tender.log.v1.ClientItem
-	(*TokenItem)(nil),             // 45: tender.log.v1.TokenItem
-	(*Result)(nil),                // 46: tender.log.v1.Result
-	(*Refusal)(nil),               // 47: tender.log.v1.Refusal
-	(*timestamppb.Timestamp)(nil), // 48: google.protobuf.Timestamp
-	(*v1.Agent)(nil),              // 49: tender.v1.Agent
-	(*v1.Term)(nil),               // 50: tender.v1.Term
-	(*durationpb.Duration)(nil),   // 51: google.protobuf.Duration
-	(*v1.Resource)(nil),           // 52: tender.v1.Resource
-	(*v1.Framework)(nil),          // 53: tender.v1.Framework
-	(*v1.Window)(nil),             // 54: tender.v1.Window
+	(*RotateAuthority)(nil),       // 30: tender.log.v1.RotateAuthority
+	(*CreateToken)(nil),           // 31: tender.log.v1.CreateToken
+	(*UseToken)(nil),              // 32: tender.log.v1.UseToken
+	(*RevokeToken)(nil),           // 33: tender.log.v1.RevokeToken
+	(*SnapshotHead)(nil),          // 34: tender.log.v1.SnapshotHead
+	(*Authority)(nil),             // 35: tender.log.v1.Authority
+	(*Receipts)(nil),              // 36: tender.log.v1.Receipts
+	(*Numbers)(nil),               // 37: tender.log.v1.Numbers
+	(*SnapshotItem)(nil),          // 38: tender.log.v1.SnapshotItem
+	(*PrincipalItem)(nil),         // 39: tender.log.v1.PrincipalItem
+	(*MasterItem)(nil),            // 40: tender.log.v1.MasterItem
+	(*AgentItem)(nil),             // 41: tender.log.v1.AgentItem
+	(*FrameworkItem)(nil),         // 42: tender.log.v1.FrameworkItem
+	(*OperationDone)(nil),         // 43: tender.log.v1.OperationDone
+	(*StoreItem)(nil),             // 44: tender.log.v1.StoreItem
+	(*RoleItem)(nil),              // 45: tender.log.v1.RoleItem
+	(*ClientItem)(nil),            // 46: tender.log.v1.ClientItem
+	(*TokenItem)(nil),             // 47: tender.log.v1.TokenItem
+	(*Result)(nil),                // 48: tender.log.v1.Result
+	(*Refusal)(nil),               // 49: tender.log.v1.Refusal
+	(*timestamppb.Timestamp)(nil), // 50: google.protobuf.Timestamp
+	(*v1.Agent)(nil),              // 51: tender.v1.Agent
+	(*v1.Term)(nil),               // 52: tender.v1.Term
+	(*durationpb.Duration)(nil),   // 53: google.protobuf.Duration
+	(*v1.Resource)(nil),           // 54: tender.v1.Resource
+	(*v1.Framework)(nil),          // 55: tender.v1.Framework
+	(*v1.Window)(nil),             // 56: tender.v1.Window
 }
 var file_internal_logpb_log_proto_depIdxs = []int32{
 	1,  // 0: tender.log.v1.Entry.commands:type_name -> tender.log.v1.Command
-	48, // 1: tender.log.v1.Command.at:type_name -> google.protobuf.Timestamp
+	50, // 1: tender.log.v1.Command.at:type_name -> google.protobuf.Timestamp
 	2,  // 2: tender.log.v1.Command.bootstrap:type_name -> tender.log.v1.Bootstrap
 	3,  // 3: tender.log.v1.Command.raise_epoch:type_name -> tender.log.v1.RaiseEpoch
 	4,  // 4: tender.log.v1.Command.set_master:type_name -> tender.log.v1.SetMaster
@@ -4128,71 +4300,76 @@ var file_internal_logpb_log_proto_depIdxs = []int32{
 	27, // 24: tender.log.v1.Command.take_grant:type_name -> tender.log.v1.TakeGrant
 	28, // 25: tender.log.v1.Command.revoke_principal:type_name -> tender.log.v1.RevokePrincipal
 	29, // 26: tender.log.v1.Command.begin_receipts:type_name -> tender.log.v1.BeginReceipts
-	30, // 27: tender.log.v1.Command.create_token:type_name -> tender.log.v1.CreateToken
-	31, // 28: tender.log.v1.Command.use_token:type_name -> tender.log.v1.UseToken
-	32, // 29: tender.log.v1.Command.revoke_token:type_name -> tender.log.v1.RevokeToken
-	5,  // 30: tender.log.v1.SetMaster.master:type_name -> tender.log.v1.Master
-	49, // 31: tender.log.v1.AdmitAgent.agent:type_name -> tender.v1.Agent
-	50, // 32: tender.log.v1.AdmitAgent.receipts_after:type_name -> tender.v1.Term
-	49, // 33: tender.log.v1.UpdateAgent.agent:type_name -> tender.v1.Agent
-	50, // 34: tender.log.v1.UpdateAgent.receipts_after:type_name -> tender.v1.Term
-	51, // 35: tender.log.v1.MarkAgent.grace:type_name -> google.protobuf.Duration
-	52, // 36: tender.log.v1.SetReserved.saw:type_name -> tender.v1.Resource
-	52, // 37: tender.log.v1.SetReserved.reserved:type_name -> tender.v1.Resource
-	53, // 38: tender.log.v1.Subscribe.framework:type_name -> tender.v1.Framework
-	53, // 39: tender.log.v1.Readmit.framework:type_name -> tender.v1.Framework
-	53, // 40: tender.log.v1.UpdateFramework.framework:type_name -> tender.v1.Framework
-	17, // 41: tender.log.v1.SetRole.set:type_name -> tender.log.v1.Role
-	52, // 42: tender.log.v1.Role.guarantee:type_name -> tender.v1.Resource
-	52, // 43: tender.log.v1.Role.limit:type_name -> tender.v1.Resource
-	48, // 44: tender.log.v1.Expire.before:type_name -> google.protobuf.Timestamp
-	54, // 45: tender.log.v1.SetMaintenance.window:type_name -> tender.v1.Window
-	54, // 46: tender.log.v1.SetMaintenance.saw:type_name -> tender.v1.Window
-	54, // 47: tender.log.v1.BeginMaintenance.window:type_name -> tender.v1.Window
-	26, // 48: tender.log.v1.Grant.grant:type_name -> tender.log.v1.PrincipalGrant
-	26, // 49: tender.log.v1.TakeGrant.grant:type_name -> tender.log.v1.PrincipalGrant
-	50, // 50: tender.log.v1.BeginReceipts.since:type_name -> tender.v1.Term
-	45, // 51: tender.log.v1.CreateToken.token:type_name -> tender.log.v1.TokenItem
-	35, // 52: tender.log.v1.SnapshotHead.lost_agents:type_name -> tender.log.v1.Numbers
-	35, // 53: tender.log.v1.SnapshotHead.lost_frameworks:type_name -> tender.log.v1.Numbers
-	34, // 54: tender.log.v1.SnapshotHead.receipts:type_name -> tender.log.v1.Receipts
-	50, // 55: tender.log.v1.Receipts.since:type_name -> tender.v1.Term
-	48, // 56: tender.log.v1.Receipts.began:type_name -> google.protobuf.Timestamp
-	38, // 57: tender.log.v1.SnapshotItem.master:type_name -> tender.log.v1.MasterItem
-	39, // 58: tender.log.v1.SnapshotItem.agent:type_name -> tender.log.v1.AgentItem
-	40, // 59: tender.log.v1.SnapshotItem.framework:type_name -> tender.log.v1.FrameworkItem
-	42, // 60: tender.log.v1.SnapshotItem.store:type_name -> tender.log.v1.StoreItem
-	43, // 61: tender.log.v1.SnapshotItem.role:type_name -> tender.log.v1.RoleItem
-	44, // 62: tender.log.v1.SnapshotItem.client:type_name -> tender.log.v1.ClientItem
-	37, // 63: tender.log.v1.SnapshotItem.principal:type_name -> tender.log.v1.PrincipalItem
-	45, // 64: tender.log.v1.SnapshotItem.token:type_name -> tender.log.v1.TokenItem
-	26, // 65: tender.log.v1.PrincipalItem.grants:type_name -> tender.log.v1.PrincipalGrant
-	48, // 66: tender.log.v1.PrincipalItem.created:type_name -> google.protobuf.Timestamp
-	48, // 67: tender.log.v1.PrincipalItem.revoked:type_name -> google.protobuf.Timestamp
-	5,  // 68: tender.log.v1.MasterItem.master:type_name -> tender.log.v1.Master
-	49, // 69: tender.log.v1.AgentItem.agent:type_name -> tender.v1.Agent
-	51, // 70: tender.log.v1.AgentItem.grace:type_name -> google.protobuf.Duration
-	48, // 71: tender.log.v1.AgentItem.admitted:type_name -> google.protobuf.Timestamp
-	52, // 72: tender.log.v1.AgentItem.reserved:type_name -> tender.v1.Resource
-	54, // 73: tender.log.v1.AgentItem.maintenance:type_name -> tender.v1.Window
-	48, // 74: tender.log.v1.AgentItem.gone:type_name -> google.protobuf.Timestamp
-	50, // 75: tender.log.v1.AgentItem.receipts_after:type_name -> tender.v1.Term
-	53, // 76: tender.log.v1.FrameworkItem.framework:type_name -> tender.v1.Framework
-	48, // 77: tender.log.v1.FrameworkItem.admitted:type_name -> google.protobuf.Timestamp
-	48, // 78: tender.log.v1.FrameworkItem.removed:type_name -> google.protobuf.Timestamp
-	41, // 79: tender.log.v1.FrameworkItem.operations:type_name -> tender.log.v1.OperationDone
-	17, // 80: tender.log.v1.RoleItem.set:type_name -> tender.log.v1.Role
-	48, // 81: tender.log.v1.ClientItem.seen:type_name -> google.protobuf.Timestamp
-	46, // 82: tender.log.v1.ClientItem.result:type_name -> tender.log.v1.Result
-	48, // 83: tender.log.v1.TokenItem.created:type_name -> google.protobuf.Timestamp
-	48, // 84: tender.log.v1.TokenItem.expires:type_name -> google.protobuf.Timestamp
-	48, // 85: tender.log.v1.TokenItem.revoked:type_name -> google.protobuf.Timestamp
-	47, // 86: tender.log.v1.Result.refusal:type_name -> tender.log.v1.Refusal
-	87, // [87:87] is the sub-list for method output_type
-	87, // [87:87] is the sub-list for method input_type
-	87, // [87:87] is the sub-list for extension type_name
-	87, // [87:87] is the sub-list for extension extendee
-	0,  // [0:87] is the sub-list for field type_name
+	31, // 27: tender.log.v1.Command.create_token:type_name -> tender.log.v1.CreateToken
+	32, // 28: tender.log.v1.Command.use_token:type_name -> tender.log.v1.UseToken
+	33, // 29: tender.log.v1.Command.revoke_token:type_name -> tender.log.v1.RevokeToken
+	30, // 30: tender.log.v1.Command.rotate_authority:type_name -> tender.log.v1.RotateAuthority
+	5,  // 31: tender.log.v1.SetMaster.master:type_name -> tender.log.v1.Master
+	51, // 32: tender.log.v1.AdmitAgent.agent:type_name -> tender.v1.Agent
+	52, // 33: tender.log.v1.AdmitAgent.receipts_after:type_name -> tender.v1.Term
+	51, // 34: tender.log.v1.UpdateAgent.agent:type_name -> tender.v1.Agent
+	52, // 35: tender.log.v1.UpdateAgent.receipts_after:type_name -> tender.v1.Term
+	53, // 36: tender.log.v1.MarkAgent.grace:type_name -> google.protobuf.Duration
+	54, // 37: tender.log.v1.SetReserved.saw:type_name -> tender.v1.Resource
+	54, // 38: tender.log.v1.SetReserved.reserved:type_name -> tender.v1.Resource
+	55, // 39: tender.log.v1.Subscribe.framework:type_name -> tender.v1.Framework
+	55, // 40: tender.log.v1.Readmit.framework:type_name -> tender.v1.Framework
+	55, // 41: tender.log.v1.UpdateFramework.framework:type_name -> tender.v1.Framework
+	17, // 42: tender.log.v1.SetRole.set:type_name -> tender.log.v1.Role
+	54, // 43: tender.log.v1.Role.guarantee:type_name -> tender.v1.Resource
+	54, // 44: tender.log.v1.Role.limit:type_name -> tender.v1.Resource
+	50, // 45: tender.log.v1.Expire.before:type_name -> google.protobuf.Timestamp
+	56, // 46: tender.log.v1.SetMaintenance.window:type_name -> tender.v1.Window
+	56, // 47: tender.log.v1.SetMaintenance.saw:type_name -> tender.v1.Window
+	56, // 48: tender.log.v1.BeginMaintenance.window:type_name -> tender.v1.Window
+	26, // 49: tender.log.v1.Grant.grant:type_name -> tender.log.v1.PrincipalGrant
+	26, // 50: tender.log.v1.TakeGrant.grant:type_name -> tender.log.v1.PrincipalGrant
+	52, // 51: tender.log.v1.BeginReceipts.since:type_name -> tender.v1.Term
+	50, // 52: tender.log.v1.RotateAuthority.former_ends:type_name -> google.protobuf.Timestamp
+	47, // 53: tender.log.v1.CreateToken.token:type_name -> tender.log.v1.TokenItem
+	37, // 54: tender.log.v1.SnapshotHead.lost_agents:type_name -> tender.log.v1.Numbers
+	37, // 55: tender.log.v1.SnapshotHead.lost_frameworks:type_name -> tender.log.v1.Numbers
+	36, // 56: tender.log.v1.SnapshotHead.receipts:type_name -> tender.log.v1.Receipts
+	35, // 57: tender.log.v1.SnapshotHead.authority:type_name -> tender.log.v1.Authority
+	50, // 58: tender.log.v1.Authority.began:type_name -> google.protobuf.Timestamp
+	50, // 59: tender.log.v1.Authority.former_ends:type_name -> google.protobuf.Timestamp
+	52, // 60: tender.log.v1.Receipts.since:type_name -> tender.v1.Term
+	50, // 61: tender.log.v1.Receipts.began:type_name -> google.protobuf.Timestamp
+	40, // 62: tender.log.v1.SnapshotItem.master:type_name -> tender.log.v1.MasterItem
+	41, // 63: tender.log.v1.SnapshotItem.agent:type_name -> tender.log.v1.AgentItem
+	42, // 64: tender.log.v1.SnapshotItem.framework:type_name -> tender.log.v1.FrameworkItem
+	44, // 65: tender.log.v1.SnapshotItem.store:type_name -> tender.log.v1.StoreItem
+	45, // 66: tender.log.v1.SnapshotItem.role:type_name -> tender.log.v1.RoleItem
+	46, // 67: tender.log.v1.SnapshotItem.client:type_name -> tender.log.v1.ClientItem
+	39, // 68: tender.log.v1.SnapshotItem.principal:type_name -> tender.log.v1.PrincipalItem
+	47, // 69: tender.log.v1.SnapshotItem.token:type_name -> tender.log.v1.TokenItem
+	26, // 70: tender.log.v1.PrincipalItem.grants:type_name -> tender.log.v1.PrincipalGrant
+	50, // 71: tender.log.v1.PrincipalItem.created:type_name -> google.protobuf.Timestamp
+	50, // 72: tender.log.v1.PrincipalItem.revoked:type_name -> google.protobuf.Timestamp
+	5,  // 73: tender.log.v1.MasterItem.master:type_name -> tender.log.v1.Master
+	51, // 74: tender.log.v1.AgentItem.agent:type_name -> tender.v1.Agent
+	53, // 75: tender.log.v1.AgentItem.grace:type_name -> google.protobuf.Duration
+	50, // 76: tender.log.v1.AgentItem.admitted:type_name -> google.protobuf.Timestamp
+	54, // 77: tender.log.v1.AgentItem.reserved:type_name -> tender.v1.Resource
+	56, // 78: tender.log.v1.AgentItem.maintenance:type_name -> tender.v1.Window
+	50, // 79: tender.log.v1.AgentItem.gone:type_name -> google.protobuf.Timestamp
+	52, // 80: tender.log.v1.AgentItem.receipts_after:type_name -> tender.v1.Term
+	55, // 81: tender.log.v1.FrameworkItem.framework:type_name -> tender.v1.Framework
+	50, // 82: tender.log.v1.FrameworkItem.admitted:type_name -> google.protobuf.Timestamp
+	50, // 83: tender.log.v1.FrameworkItem.removed:type_name -> google.protobuf.Timestamp
+	43, // 84: tender.log.v1.FrameworkItem.operations:type_name -> tender.log.v1.OperationDone
+	17, // 85: tender.log.v1.RoleItem.set:type_name -> tender.log.v1.Role
+	50, // 86: tender.log.v1.ClientItem.seen:type_name -> google.protobuf.Timestamp
+	48, // 87: tender.log.v1.ClientItem.result:type_name -> tender.log.v1.Result
+	50, // 88: tender.log.v1.TokenItem.created:type_name -> google.protobuf.Timestamp
+	50, // 89: tender.log.v1.TokenItem.expires:type_name -> google.protobuf.Timestamp
+	50, // 90: tender.log.v1.TokenItem.revoked:type_name -> google.protobuf.Timestamp
+	49, // 91: tender.log.v1.Result.refusal:type_name -> tender.log.v1.Refusal
+	92, // [92:92] is the sub-list for method output_type
+	92, // [92:92] is the sub-list for method input_type
+	92, // [92:92] is the sub-list for extension type_name
+	92, // [92:92] is the sub-list for extension extendee
+	0,  // [0:92] is the sub-list for field type_name
 }
 
 func init() { file_internal_logpb_log_proto_init() }
@@ -4229,10 +4406,11 @@ func file_internal_logpb_log_proto_init() {
 		(*Command_CreateToken)(nil),
 		(*Command_UseToken)(nil),
 		(*Command_RevokeToken)(nil),
+		(*Command_RotateAuthority)(nil),
 	}
 	file_internal_logpb_log_proto_msgTypes[18].OneofWrappers = []any{}
 	file_internal_logpb_log_proto_msgTypes[19].OneofWrappers = []any{}
-	file_internal_logpb_log_proto_msgTypes[36].OneofWrappers = []any{
+	file_internal_logpb_log_proto_msgTypes[38].OneofWrappers = []any{
 		(*SnapshotItem_Master)(nil),
 		(*SnapshotItem_Agent)(nil),
 		(*SnapshotItem_Framework)(nil),
@@ -4242,14 +4420,14 @@ func file_internal_logpb_log_proto_init() {
 		(*SnapshotItem_Principal)(nil),
 		(*SnapshotItem_Token)(nil),
 	}
-	file_internal_logpb_log_proto_msgTypes[47].OneofWrappers = []any{}
+	file_internal_logpb_log_proto_msgTypes[49].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_internal_logpb_log_proto_rawDesc), len(file_internal_logpb_log_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   48,
+			NumMessages:   50,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

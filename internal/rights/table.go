@@ -110,6 +110,8 @@ var Table = []Row{
 
 	{Call: operator + "CreateToken", Verb: Admin, Action: "create-token", On: OnCluster, Changes: true},
 	{Call: operator + "ListTokens", Verb: Admin, Action: "list-tokens", On: OnCluster},
+	{Call: operator + "GetAuthority", Verb: View, Action: "get-authority", On: OnCluster},
+	{Call: operator + "RotateAuthority", Verb: Admin, Action: "rotate-authority", On: OnCluster, Changes: true},
 	{Call: operator + "RevokeToken", Verb: Admin, Action: "revoke-token", On: OnCluster, Changes: true},
 
 	{Call: trusting + "Sign", On: OnItself, Kinds: everybody, Check: "a token, or the certificate that is renewed"},

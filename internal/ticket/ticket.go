@@ -50,8 +50,12 @@ type claims struct {
 	Task      api.TaskID      `json:"task,omitempty"`
 }
 
-// chainHeader is where a token has the certificate of who signed it (RFC 7515, 4.1.6).
+// chainHeader is where a token has the certificate of who signed it, and what leads from it to a former authority (RFC 7515,
+// 4.1.6).
 const chainHeader = "x5c"
+
+// chainMax bounds the certificates in a ticket.
+const chainMax = 2
 
 // Sign makes the word, as the master whose pass it is.
 func Sign(master *trust.Pass, t Ticket, now time.Time) (string, error) {
@@ -62,7 +66,11 @@ func Sign(master *trust.Pass, t Ticket, now time.Time) (string, error) {
 		},
 		Opens: t.Opens, Framework: t.Task.Framework, Task: t.Task.Task,
 	})
-	token.Header[chainHeader] = []string{base64.StdEncoding.EncodeToString(master.Certificate().Raw)}
+	var chain []string
+	for _, der := range master.Chain() {
+		chain = append(chain, base64.StdEncoding.EncodeToString(der))
+	}
+	token.Header[chainHeader] = chain
 	word, err := token.SignedString(master.Key())
 	if err != nil {
 		return "", api.E(op, api.Internal, t.Task.String(), err)
@@ -93,20 +101,20 @@ func Read(own *trust.Pass, word string, now time.Time) (Ticket, error) {
 
 // signerOf is the public key of the master by whose certificate the token is signed.
 func signerOf(own *trust.Pass, token *jwt.Token, read *claims, now time.Time) (any, error) {
-	chain, _ := token.Header[chainHeader].([]any)
-	if len(chain) != 1 {
+	shown, _ := token.Header[chainHeader].([]any)
+	if len(shown) == 0 || len(shown) > chainMax {
 		return nil, denied("the ticket does not show the certificate of one master")
 	}
-	text, _ := chain[0].(string)
-	der, err := base64.StdEncoding.DecodeString(text)
-	if err != nil {
-		return nil, denied("the certificate in the ticket can't be read")
+	var chain []*x509.Certificate
+	for _, one := range shown {
+		text, _ := one.(string)
+		certificate, err := parseCertificate(text)
+		if err != nil {
+			return nil, denied("the certificate in the ticket can't be read")
+		}
+		chain = append(chain, certificate)
 	}
-	leaf, err := x509.ParseCertificate(der)
-	if err != nil {
-		return nil, denied("the certificate in the ticket can't be read")
-	}
-	signer, err := own.Identify(leaf, now)
+	signer, err := own.Identify(chain, now)
 	switch {
 	case err != nil:
 		return nil, err
@@ -115,7 +123,15 @@ func signerOf(own *trust.Pass, token *jwt.Token, read *claims, now time.Time) (a
 	case signer.String() != read.Issuer:
 		return nil, denied("the ticket is signed by %s, and says that it is by another", signer)
 	}
-	return leaf.PublicKey, nil
+	return chain[0].PublicKey, nil
+}
+
+func parseCertificate(text string) (*x509.Certificate, error) {
+	der, err := base64.StdEncoding.DecodeString(text)
+	if err != nil {
+		return nil, err
+	}
+	return x509.ParseCertificate(der)
 }
 
 // refusal makes a sentence of what is wrong with a word.

@@ -158,3 +158,21 @@ func TestATicketOpensOneThing(t *testing.T) {
 		}
 	}
 }
+
+// TestATicketCountsWhileTwoAuthoritiesDo: an agent that has a certificate of the former one knows a master that has one of the
+// authority that follows.
+func TestATicketCountsWhileTwoAuthoritiesDo(t *testing.T) {
+	c := newCluster(t)
+	agent := c.pass(t, trust.Agent, "a1")
+	fresh, err := trust.NewAuthority(c.authority.Cluster())
+	if err == nil {
+		c.authority, err = fresh.After(c.authority, now, now.Add(24*time.Hour))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	word := sign(t, c.pass(t, trust.Master, "m1"), c.ticket())
+	if read, err := ticket.Read(agent, word, now); err != nil || read != c.ticket() {
+		t.Errorf("it is read as %+v, %v", read, err)
+	}
+}

@@ -9,10 +9,12 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"math/big"
 	"net"
 	"net/url"
+	"strings"
 	"time"
 
 	"github.com/tenderhq/tender/api"
@@ -53,19 +55,19 @@ func (d Digest) String() string { return hex.EncodeToString(d[:]) }
 // DigestOf is the digest of a root.
 func DigestOf(root *x509.Certificate) Digest { return sha256.Sum256(root.RawSubjectPublicKeyInfo) }
 
-// Authority signs the certificates of one cluster. All masters have the same, for they have the same key.
+// Authority signs the certificates of one cluster. All masters have the same.
 type Authority struct {
 	cluster string
-	key     *ecdsa.PrivateKey
-	root    *x509.Certificate
+	key     crypto.Signer
+	anchors Anchors
 }
 
-// Authority derives the cluster's certificate authority.
-func (k Key) Authority() (*Authority, error) {
-	a := &Authority{cluster: k.cluster}
+// founded derives the authority that a cluster begins with.
+func (k Key) founded() (*Authority, error) {
+	var key *ecdsa.PrivateKey
 	var err error
 	for try := 0; ; try++ { // one in 2^32 is no key of the curve
-		a.key, err = ecdsa.ParseRawPrivateKey(elliptic.P256(), k.Derive(fmt.Sprint("certificate authority ", try)))
+		key, err = ecdsa.ParseRawPrivateKey(elliptic.P256(), k.Derive(fmt.Sprint("certificate authority ", try)))
 		if err == nil || try == 8 {
 			break
 		}
@@ -73,30 +75,84 @@ func (k Key) Authority() (*Authority, error) {
 	if err != nil {
 		return nil, api.E("trust.authority", api.Internal, k.cluster, err)
 	}
-	root := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "Tender cluster " + k.cluster},
-		NotBefore: rootBegins, NotAfter: rootEnds, IsCA: true, BasicConstraintsValid: true, MaxPathLenZero: true,
-		KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageCRLSign,
-		URIs:     []*url.URL{{Scheme: scheme, Host: k.cluster}},
+	return newAuthority(k.cluster, key, "Tender cluster "+k.cluster)
+}
+
+// NewAuthority draws an authority that follows another one; see [Authority.After].
+func NewAuthority(cluster string) (*Authority, error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, api.E("trust.authority", api.Internal, cluster, err)
 	}
-	der, err := x509.CreateCertificate(rand.Reader, root, root, a.key.Public(), a.key)
-	if err == nil {
-		a.root, err = x509.ParseCertificate(der)
+	return newAuthority(cluster, key, "Tender cluster "+cluster+" "+strings.ToLower(rand.Text())[:6])
+}
+
+func newAuthority(cluster string, key *ecdsa.PrivateKey, name string) (*Authority, error) {
+	root := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name},
+		NotBefore: rootBegins, NotAfter: rootEnds, IsCA: true, BasicConstraintsValid: true, MaxPathLen: 1,
+		KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageCRLSign,
+		URIs:     []*url.URL{{Scheme: scheme, Host: cluster}},
+	}
+	made, err := create(root, root, key.Public(), key)
+	if err != nil {
+		return nil, api.E("trust.authority", api.Internal, cluster, err)
+	}
+	return &Authority{cluster: cluster, key: key, anchors: Anchors{Root: made}}, nil
+}
+
+// create signs a certificate.
+func create(template, parent *x509.Certificate, public crypto.PublicKey, key crypto.Signer) (*x509.Certificate, error) {
+	der, err := x509.CreateCertificate(rand.Reader, template, parent, public, key)
+	if err != nil {
+		return nil, err
+	}
+	return x509.ParseCertificate(der)
+}
+
+// After is the authority as the one that follows another one. Until it ends the former one counts as well: who knows only
+// the one finds the way to the other by certificates that each has signed for the other's key.
+func (a *Authority) After(former *Authority, now, ends time.Time) (*Authority, error) {
+	const op = "trust.rotate"
+	if a.cluster != former.cluster || a.Digest() == former.Digest() {
+		return nil, api.E(op, api.Invalid, a.cluster, errors.New("an authority follows another one of the same cluster"))
+	}
+	next := &Authority{cluster: a.cluster, key: a.key, anchors: Anchors{Root: a.anchors.Root}}
+	var err error
+	if next.anchors.Crossed, err = cross(a.anchors.Root, former, now, ends); err == nil {
+		next.anchors.Former, err = cross(former.anchors.Root, a, now, ends)
 	}
 	if err != nil {
-		return nil, api.E("trust.authority", api.Internal, k.cluster, err)
+		return nil, api.E(op, api.Internal, a.cluster, err)
 	}
-	return a, nil
+	return next, nil
+}
+
+// cross is the key of an authority, signed by another one.
+func cross(of *x509.Certificate, by *Authority, now, ends time.Time) (*x509.Certificate, error) {
+	serial, err := newSerial()
+	if err != nil {
+		return nil, err
+	}
+	return create(&x509.Certificate{
+		SerialNumber: serial, RawSubject: of.RawSubject, SubjectKeyId: of.SubjectKeyId,
+		NotBefore: now.Add(-clocksApart), NotAfter: ends, IsCA: true, BasicConstraintsValid: true, MaxPathLenZero: true,
+		KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageCRLSign, URIs: []*url.URL{{Scheme: scheme, Host: by.cluster}},
+	}, by.anchors.Root, of.PublicKey, by.key)
+}
+
+func newSerial() (*big.Int, error) {
+	return rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 127))
 }
 
 // Cluster is the trust domain.
 func (a *Authority) Cluster() string { return a.cluster }
 
 // Digest is by what joiners know the authority.
-func (a *Authority) Digest() Digest { return DigestOf(a.root) }
+func (a *Authority) Digest() Digest { return DigestOf(a.anchors.Root) }
 
-// Root is the authority's own certificate.
-func (a *Authority) Root() *x509.Certificate { return a.root }
+// Anchors are by what its members know each other.
+func (a *Authority) Anchors() Anchors { return a.anchors }
 
 // Sign gives whoever holds the public key's other half a certificate. Hosts are names and addresses by which browsers and
 // other programs that know nothing of Tender find a master.
@@ -106,7 +162,7 @@ func (a *Authority) Sign(public crypto.PublicKey, identity Identity, now time.Ti
 	if err := identity.Check(); err != nil {
 		return nil, api.E(op, api.Invalid, identity.Name, err)
 	}
-	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 127))
+	serial, err := newSerial()
 	if err != nil {
 		return nil, api.E(op, api.Internal, identity.Name, err)
 	}
@@ -124,11 +180,14 @@ func (a *Authority) Sign(public crypto.PublicKey, identity Identity, now time.Ti
 			leaf.DNSNames = append(leaf.DNSNames, host)
 		}
 	}
-	der, err := x509.CreateCertificate(rand.Reader, leaf, a.root, public, a.key)
+	if rootEnds := a.anchors.Root.NotAfter; rootEnds.Before(leaf.NotAfter) { // of one's own organisation
+		leaf.NotAfter = rootEnds
+	}
+	made, err := create(leaf, a.anchors.Root, public, a.key)
 	if err != nil {
 		return nil, api.E(op, api.Invalid, identity.Name, err)
 	}
-	return x509.ParseCertificate(der)
+	return made, nil
 }
 
 // SignRequest reads the request for a certificate of a joiner, who proves by it that it holds the private key, and signs.
@@ -167,5 +226,5 @@ func (a *Authority) Issue(identity Identity, now time.Time, hosts ...string) (*P
 	if err != nil {
 		return nil, err
 	}
-	return p.Signed(leaf, []*x509.Certificate{a.root})
+	return p.Signed(leaf, a.anchors.List())
 }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/url"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -87,20 +88,51 @@ func (h *Holder) client(kinds []Kind) *tls.Config {
 		GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
 			return &h.pass.Load().shown, nil
 		},
-		VerifyConnection: func(state tls.ConnectionState) error { return h.check(state, kinds) },
+		VerifyConnection: func(state tls.ConnectionState) error {
+			_, err := h.check(state, kinds)
+			return err
+		},
 	}
 }
 
+// Shown is what somebody has shown on a connection.
+type Shown struct {
+	Identity  Identity
+	Authority Digest // that has signed it
+	Ends      time.Time
+}
+
 // check refuses who is not of this cluster, or of none of these kinds; none: any will do.
-func (h *Holder) check(state tls.ConnectionState, kinds []Kind) error {
-	identity, err := h.pass.Load().verify(state.PeerCertificates, time.Now())
+func (h *Holder) check(state tls.ConnectionState, kinds []Kind) (Shown, error) {
+	identity, authority, err := h.pass.Load().verifyChain(state.PeerCertificates, time.Now())
 	if err != nil {
-		return err
+		return Shown{}, err
 	}
 	if len(kinds) > 0 && !slices.Contains(kinds, identity.Kind) {
-		return api.E("trust.verify", api.Denied, identity.String(), fmt.Errorf("it is no %s", kinds[0]))
+		return Shown{}, api.E("trust.verify", api.Denied, identity.String(), fmt.Errorf("it is no %s", kinds[0]))
 	}
-	return nil
+	return Shown{identity, authority, state.PeerCertificates[0].NotAfter}, nil
+}
+
+// Look says what a master shows now, by a handshake of its own: one that takes up a session of before shows nothing new.
+func (h *Holder) Look(ctx context.Context, dial Dial, address string) (Shown, error) {
+	conn, err := dial(ctx, address)
+	if err != nil {
+		return Shown{}, err
+	}
+	var shown Shown
+	config := h.client([]Kind{Master})
+	config.ClientSessionCache = nil
+	config.VerifyConnection = func(state tls.ConnectionState) error {
+		shown, err = h.check(state, []Kind{Master})
+		return err
+	}
+	secure, err := handshake(ctx, address, tls.Client(conn, config))
+	if err != nil {
+		return Shown{}, err
+	}
+	_ = secure.Close() // it has been of use
+	return shown, nil
 }
 
 // Door says who may come in at a listener.
@@ -116,6 +148,8 @@ type Door struct {
 	Tickets Key
 	// Protocols that are spoken behind it and that clients may ask for. Default: not said.
 	Protocols []string
+	// Seen, if set, hears of who came in, at each handshake.
+	Seen func(Shown)
 	// Anew lets nobody take up a session of before: each connection proves anew who it is.
 	Anew bool
 }
@@ -129,7 +163,11 @@ func (h *Holder) Server(door Door) *tls.Config {
 			if door.Strangers && len(state.PeerCertificates) == 0 {
 				return nil
 			}
-			return h.check(state, door.Kinds)
+			shown, err := h.check(state, door.Kinds)
+			if err == nil && door.Seen != nil {
+				door.Seen(shown)
+			}
+			return err
 		},
 	}
 	if door.Strangers {
@@ -150,12 +188,12 @@ func (h *Holder) Server(door Door) *tls.Config {
 	return member
 }
 
-// withRoots shows the root too, which joiners know by its digest.
+// withRoots shows all anchors too: joiners know one of them by its digest.
 func (p *Pass) withRoots() *tls.Certificate {
 	all := p.shown
-	all.Certificate = slices.Clone(all.Certificate)
-	for _, root := range p.roots {
-		all.Certificate = append(all.Certificate, root.Raw)
+	all.Certificate = [][]byte{p.leaf.Raw}
+	for _, anchor := range p.anchors.List() {
+		all.Certificate = append(all.Certificate, anchor.Raw)
 	}
 	return &all
 }
@@ -200,22 +238,36 @@ func JoinDialer(dial Dial, digest Digest) Dial {
 	}
 }
 
-// checkDigest refuses who is no master of the authority that has the digest.
+// checkDigest refuses who is no master of the authority that has the digest. The name of the cluster the master says itself:
+// the authority that has the digest signs for no other one.
 func checkDigest(shown []*x509.Certificate, digest Digest) error {
 	const op = "trust.join"
-	for _, root := range shown {
-		if DigestOf(root) != digest || !root.IsCA || len(root.URIs) != 1 {
+	for _, known := range shown[:min(len(shown), shownMax)] {
+		if DigestOf(known) != digest || !known.IsCA {
 			continue
 		}
-		judge := &Pass{identity: Identity{Cluster: root.URIs[0].Host}, pool: x509.NewCertPool()}
-		judge.pool.AddCert(root)
+		if now := time.Now(); now.After(known.NotAfter) {
+			continue // of a former authority, or of another way to this one
+		}
+		judge := &Pass{anchors: Anchors{Root: known}, pool: poolOf(known)}
+		if leaf, err := FromURI(onlyURI(shown[0])); err == nil {
+			judge.identity.Cluster = leaf.Cluster
+		}
 		identity, err := judge.verify(shown, time.Now())
 		if err == nil && identity.Kind != Master {
 			err = api.E(op, api.Denied, identity.String(), errors.New("it is no master"))
 		}
 		return err
 	}
-	return api.E(op, api.Denied, "", errors.New("the token is not of the cluster whose masters listen there"))
+	return api.E(op, api.Denied, "", errors.New("the token is not of the cluster whose masters listen there, or of an authority that it has no more"))
+}
+
+// onlyURI is the name that a certificate bears; an empty one if it has none, or several.
+func onlyURI(certificate *x509.Certificate) *url.URL {
+	if len(certificate.URIs) != 1 {
+		return &url.URL{}
+	}
+	return certificate.URIs[0]
 }
 
 // PeerOf is who is at the other end of a connection, once its handshake is done; [Nobody] of one without certificates.

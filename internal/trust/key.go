@@ -1,6 +1,9 @@
 package trust
 
 import (
+	"bytes"
+	"crypto/aes"
+	"crypto/cipher"
 	"crypto/hkdf"
 	"crypto/rand"
 	"crypto/sha256"
@@ -29,6 +32,8 @@ const (
 type Key struct {
 	cluster string
 	secret  [keyBytes]byte
+	// authority is the present one as Authority.marshal has it; "": the one that follows from the secret.
+	authority string
 }
 
 // NewKey draws a key, and a name for its cluster.
@@ -40,6 +45,67 @@ func NewKey() Key {
 
 // Cluster is the trust domain: the first part of all identities of the cluster.
 func (k Key) Cluster() string { return k.cluster }
+
+// Authority is the cluster's certificate authority, as far as whoever wrote the key knew it.
+func (k Key) Authority() (*Authority, error) {
+	if k.authority == "" {
+		return k.founded()
+	}
+	return parseAuthority(k.cluster, []byte(k.authority))
+}
+
+// WithAuthority is the key with another authority than the one that follows from it.
+func (k Key) WithAuthority(a *Authority) (Key, error) {
+	text, err := a.marshal()
+	k.authority = string(text)
+	return k, err
+}
+
+// Seal encrypts a text, for one purpose, so that only who has the key reads it.
+func (k Key) Seal(purpose string, text []byte) []byte {
+	return k.sealer(purpose).Seal(nil, nil, text, []byte(k.cluster))
+}
+
+// Unseal reads what Seal wrote for the same purpose.
+func (k Key) Unseal(purpose string, sealed []byte) ([]byte, error) {
+	text, err := k.sealer(purpose).Open(nil, nil, sealed, []byte(k.cluster))
+	if err != nil {
+		return nil, api.E("trust.unseal", api.Invalid, purpose, errors.New("it was not sealed by this cluster's key"))
+	}
+	return text, nil
+}
+
+func (k Key) sealer(purpose string) cipher.AEAD {
+	block, err := aes.NewCipher(k.Derive("seal of " + purpose))
+	if err == nil {
+		var sealer cipher.AEAD
+		if sealer, err = cipher.NewGCMWithRandomNonce(block); err == nil {
+			return sealer
+		}
+	}
+	panic(err) // only of a key of another length
+}
+
+// authorityPurpose is for what authorities are sealed.
+const authorityPurpose = "certificate authorities"
+
+// SealAuthority is the authority as others may keep it.
+func (k Key) SealAuthority(a *Authority) ([]byte, error) {
+	text, err := a.marshal()
+	if err != nil {
+		return nil, err
+	}
+	return k.Seal(authorityPurpose, text), nil
+}
+
+// UnsealAuthority reads what SealAuthority wrote.
+func (k Key) UnsealAuthority(sealed []byte) (*Authority, error) {
+	text, err := k.Unseal(authorityPurpose, sealed)
+	if err != nil {
+		return nil, err
+	}
+	return parseAuthority(k.cluster, text)
+}
 
 // IsZero says that it is no key.
 func (k Key) IsZero() bool { return k.cluster == "" }
@@ -59,19 +125,27 @@ func (k Key) Derive(purpose string) []byte {
 	return secret
 }
 
-// Marshal is the key as a file has it.
+// Marshal is the key as a file has it, and its authority if that does not follow from it.
 func (k Key) Marshal() []byte {
-	return pem.EncodeToMemory(&pem.Block{Type: keyPEMType, Headers: map[string]string{keyClusterHeader: k.cluster}, Bytes: k.secret[:]})
+	text := pem.EncodeToMemory(&pem.Block{Type: keyPEMType, Headers: map[string]string{keyClusterHeader: k.cluster}, Bytes: k.secret[:]})
+	return append(text, k.authority...)
 }
 
 // ParseKey reads what Marshal wrote.
 func ParseKey(text []byte) (Key, error) {
 	block, rest := pem.Decode(text)
-	if block == nil || block.Type != keyPEMType || len(block.Bytes) != keyBytes || len(strings.TrimSpace(string(rest))) > 0 {
+	if block == nil || block.Type != keyPEMType || len(block.Bytes) != keyBytes {
 		return Key{}, fmt.Errorf("it holds no %s", keyPEMType)
 	}
 	k := Key{cluster: block.Headers[keyClusterHeader], secret: [keyBytes]byte(block.Bytes)}
-	return k, checkCluster(k.cluster)
+	if err := checkCluster(k.cluster); err != nil || len(bytes.TrimSpace(rest)) == 0 {
+		return k, err
+	}
+	a, err := parseAuthority(k.cluster, rest)
+	if err != nil {
+		return Key{}, err
+	}
+	return k.WithAuthority(a)
 }
 
 // ReadKey reads the key of a master's folder; the zero key if there is none.
@@ -98,4 +172,9 @@ func WriteKey(dir string, k Key) error {
 		return api.E("trust.key", api.Exists, name, errors.New("the folder has a cluster's key already"))
 	}
 	return WriteSecret(name, k.Marshal())
+}
+
+// RewriteKey writes the key of the same cluster with another authority.
+func RewriteKey(dir string, k Key) error {
+	return WriteSecret(filepath.Join(dir, KeyFile), k.Marshal())
 }

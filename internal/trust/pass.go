@@ -19,7 +19,7 @@ import (
 type Pass struct {
 	key      *ecdsa.PrivateKey
 	leaf     *x509.Certificate // nil: nobody has signed it yet
-	roots    []*x509.Certificate
+	anchors  Anchors
 	identity Identity
 	shown    tls.Certificate
 	pool     *x509.CertPool
@@ -40,9 +40,13 @@ func (p *Pass) Request() ([]byte, error) {
 	return x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{}, p.key)
 }
 
-// Signed is the pass with what an authority has answered. It refuses what is not for its key, or not by these roots.
-func (p *Pass) Signed(leaf *x509.Certificate, roots []*x509.Certificate) (*Pass, error) {
+// Signed is the pass with what an authority has answered: a certificate, and its anchors as [Anchors.List] has them. It
+// refuses what is not for its key, or not by this authority.
+func (p *Pass) Signed(leaf *x509.Certificate, anchors []*x509.Certificate) (*Pass, error) {
 	const op = "trust.pass"
+	if len(anchors) == 0 {
+		return nil, api.E(op, api.Invalid, "", errors.New("the certificate comes without that of its authority"))
+	}
 	if len(leaf.URIs) != 1 {
 		return nil, api.E(op, api.Invalid, "", fmt.Errorf("the certificate has %d names; one is right", len(leaf.URIs)))
 	}
@@ -53,14 +57,15 @@ func (p *Pass) Signed(leaf *x509.Certificate, roots []*x509.Certificate) (*Pass,
 	if !p.key.PublicKey.Equal(leaf.PublicKey) {
 		return nil, api.E(op, api.Invalid, identity.Name, errors.New("the certificate is for another key"))
 	}
-	signed := &Pass{key: p.key, leaf: leaf, roots: roots, identity: identity, pool: x509.NewCertPool()}
-	for _, root := range roots {
-		signed.pool.AddCert(root)
-	}
+	signed := &Pass{key: p.key, leaf: leaf, anchors: anchorsOf(anchors), identity: identity}
+	signed.pool = signed.anchors.roots()
 	if _, err := signed.verify([]*x509.Certificate{leaf}, leaf.NotBefore.Add(clocksApart)); err != nil {
 		return nil, err
 	}
 	signed.shown = tls.Certificate{Certificate: [][]byte{leaf.Raw}, PrivateKey: p.key, Leaf: leaf}
+	if crossed := signed.anchors.Crossed; crossed != nil {
+		signed.shown.Certificate = append(signed.shown.Certificate, crossed.Raw)
+	}
 	return signed, nil
 }
 
@@ -81,13 +86,20 @@ func (p *Pass) Certificate() *x509.Certificate { return p.leaf }
 // Key is the private key, for who signs in the name of the holder. It leaves neither the process nor its folder.
 func (p *Pass) Key() *ecdsa.PrivateKey { return p.key }
 
-// Identify says whom a certificate of the cluster names that somebody has shown in another way than on a connection.
-func (p *Pass) Identify(leaf *x509.Certificate, now time.Time) (Identity, error) {
-	return p.verify([]*x509.Certificate{leaf}, now)
+// Identify says whom a certificate of the cluster names that somebody has shown in another way than on a connection, with what
+// else [Pass.Chain] has.
+func (p *Pass) Identify(chain []*x509.Certificate, now time.Time) (Identity, error) {
+	return p.verify(chain, now)
 }
 
-// Roots are those by which others are known.
-func (p *Pass) Roots() []*x509.Certificate { return p.roots }
+// Chain is what is shown to others, as DER: the certificate, and what leads from it to a former authority.
+func (p *Pass) Chain() [][]byte { return p.shown.Certificate }
+
+// Authority is whose signature is on the certificate.
+func (p *Pass) Authority() Digest { return DigestOf(p.anchors.Root) }
+
+// Anchors are by what others are known.
+func (p *Pass) Anchors() Anchors { return p.anchors }
 
 // Ends is when it is of no use any more.
 func (p *Pass) Ends() time.Time { return p.leaf.NotAfter }
@@ -100,25 +112,34 @@ func (p *Pass) RenewAt() time.Time {
 
 // verify says who shows these certificates, the first of which is its own.
 func (p *Pass) verify(shown []*x509.Certificate, now time.Time) (Identity, error) {
+	identity, _, err := p.verifyChain(shown, now)
+	return identity, err
+}
+
+// verifyChain also says whose authority has signed it.
+func (p *Pass) verifyChain(shown []*x509.Certificate, now time.Time) (Identity, Digest, error) {
 	const op = "trust.verify"
 	if len(shown) == 0 {
-		return Identity{}, api.E(op, api.Denied, "", errors.New("no certificate was shown"))
+		return Identity{}, Digest{}, api.E(op, api.Denied, "", errors.New("no certificate was shown"))
 	}
 	leaf := shown[0]
 	if len(leaf.URIs) != 1 {
-		return Identity{}, api.E(op, api.Denied, "", errors.New("the certificate names no identity"))
+		return Identity{}, Digest{}, api.E(op, api.Denied, "", errors.New("the certificate names no identity"))
 	}
 	identity, err := FromURI(leaf.URIs[0])
 	if err != nil {
-		return Identity{}, err
+		return Identity{}, Digest{}, err
 	}
 	if identity.Cluster != p.identity.Cluster {
-		return Identity{}, api.E(op, api.Denied, identity.String(), fmt.Errorf("it is of cluster %s, and this is %s", identity.Cluster, p.identity.Cluster))
+		return Identity{}, Digest{}, api.E(op, api.Denied, identity.String(), fmt.Errorf("it is of cluster %s, and this is %s", identity.Cluster, p.identity.Cluster))
 	}
-	if _, err := leaf.Verify(x509.VerifyOptions{Roots: p.pool, CurrentTime: now, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageAny}}); err != nil {
-		return Identity{}, api.E(op, api.Denied, identity.String(), err)
+	chains, err := leaf.Verify(x509.VerifyOptions{
+		Roots: p.pool, Intermediates: p.anchors.crossings(shown), CurrentTime: now, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageAny},
+	})
+	if err != nil {
+		return Identity{}, Digest{}, api.E(op, api.Denied, identity.String(), err)
 	}
-	return identity, nil
+	return identity, DigestOf(chains[0][1]), nil
 }
 
 // The blocks of a pass in a file.
@@ -127,7 +148,7 @@ const (
 	certificatePEMType = "CERTIFICATE"
 )
 
-// Marshal is the pass as a file has it: its key, then its certificate and the roots if it is signed.
+// Marshal is the pass as a file has it: its key, then its certificate and the anchors if it is signed.
 func (p *Pass) Marshal() ([]byte, error) {
 	der, err := x509.MarshalPKCS8PrivateKey(p.key)
 	if err != nil {
@@ -138,8 +159,8 @@ func (p *Pass) Marshal() ([]byte, error) {
 		return text, nil
 	}
 	text = append(text, MarshalCertificate(p.leaf)...)
-	for _, root := range p.roots {
-		text = append(text, MarshalCertificate(root)...)
+	for _, anchor := range p.anchors.List() {
+		text = append(text, MarshalCertificate(anchor)...)
 	}
 	return text, nil
 }

@@ -2,7 +2,6 @@ package trust_test
 
 import (
 	"bytes"
-	"crypto/x509"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -88,7 +87,7 @@ func TestAPassIsReadAsItWasWritten(t *testing.T) {
 	}
 	now := time.Now()
 	leaf := must(c.ca.SignRequest(must(read.Request()), trust.Identity{Kind: trust.Agent, Name: "a1"}, now))
-	signed := must(read.Signed(leaf, []*x509.Certificate{c.ca.Root()}))
+	signed := must(read.Signed(leaf, c.ca.Anchors().List()))
 	if err := trust.WritePass(name, signed); err != nil {
 		t.Fatal(err)
 	}
@@ -99,10 +98,10 @@ func TestAPassIsReadAsItWasWritten(t *testing.T) {
 	if half := now.Add(15 * 24 * time.Hour); again.RenewAt().Sub(half).Abs() > time.Minute {
 		t.Errorf("it is renewed at %v, want %v", again.RenewAt(), half)
 	}
-	if _, err := trust.NewPass().Signed(leaf, again.Roots()); err == nil {
+	if _, err := trust.NewPass().Signed(leaf, again.Anchors().List()); err == nil {
 		t.Error("a certificate was taken for another key")
 	}
-	if _, err := read.Signed(leaf, []*x509.Certificate{newCluster(t).ca.Root()}); err == nil {
+	if _, err := read.Signed(leaf, newCluster(t).ca.Anchors().List()); err == nil {
 		t.Error("a certificate was taken that another authority has signed")
 	}
 	if none, err := trust.ReadPass(filepath.Join(t.TempDir(), "none")); none != nil || err != nil {

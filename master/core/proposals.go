@@ -230,6 +230,6 @@ func (c *Core) applied(change registry.Change, result registry.Result) {
 		c.receiptsBegun()
 	case registry.Bootstrap, registry.RaiseEpoch, registry.RaiseFormat, registry.CheckHash, registry.PutEntry, registry.DeleteEntry,
 		registry.Grant, registry.TakeGrant, registry.RevokePrincipal,
-		registry.CreateToken, registry.UseToken, registry.RevokeToken: // of no room
+		registry.CreateToken, registry.UseToken, registry.RevokeToken, registry.RotateAuthority: // of no room
 	}
 }

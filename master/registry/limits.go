@@ -43,6 +43,9 @@ const (
 	TokenHashBytesMax = 128
 	TokenRemembered   = 30 * 24 * time.Hour
 	FirstToken        = "first"
+	// AuthorityBytesMax bounds an authority, sealed; AuthorityDigestBytes is the size of its digest.
+	AuthorityBytesMax    = 64 << 10
+	AuthorityDigestBytes = 32
 	// ClientsMax bounds the proposers whose last result is kept; beyond it the tenth
 	// that was silent longest is forgotten.
 	ClientsMax = 100_000

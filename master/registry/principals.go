@@ -95,10 +95,10 @@ func (change RevokePrincipal) apply(s *State, at time.Time) Result {
 	return Result{}
 }
 
-// ChangesRights says whether a change may end what somebody may do, or begin it.
+// ChangesRights says whether a change may end what somebody may do, or begin it, or is of the certificates by which one is known.
 func ChangesRights(change Change) bool {
 	switch change.(type) {
-	case Grant, TakeGrant, RevokePrincipal, Expire:
+	case Grant, TakeGrant, RevokePrincipal, Expire, RotateAuthority:
 		return true
 	default:
 		return false

@@ -66,7 +66,8 @@ type State struct {
 	LostAgents     []Numbers
 	LostFrameworks []Numbers
 
-	Tokens map[string]Token // by which somebody joins. Since FormatTrust
+	Tokens    map[string]Token // by which somebody joins. Since FormatTrust
+	Authority Authority        // that signs certificates, if it is not the first one. Since FormatTrust
 
 	shared shared   // maps that a clone sees too: copied before the next write
 	owner  *owner   // marks the stores that no clone sees

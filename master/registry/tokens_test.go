@@ -2,6 +2,7 @@ package registry
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -104,4 +105,30 @@ func TestTokensThatEndedAreForgotten(t *testing.T) {
 	if len(before.Tokens) != TokensMax {
 		t.Errorf("a clone has changed: it holds %d tokens", len(before.Tokens))
 	}
+}
+
+func TestTwoAuthoritiesAtATimeAreEnough(t *testing.T) {
+	x := newTokens(t)
+	digest := func(letter string) string { return strings.Repeat(letter, 2*AuthorityDigestBytes) }
+	first := RotateAuthority{Digest: digest("a"), Sealed: []byte("sealed"), FormerEnds: x.at.Add(time.Hour)}
+	for _, wrong := range []RotateAuthority{
+		{Digest: "a", Sealed: first.Sealed, FormerEnds: first.FormerEnds},
+		{Digest: digest("x"), Sealed: first.Sealed, FormerEnds: first.FormerEnds},
+		{Digest: first.Digest, FormerEnds: first.FormerEnds},
+		{Digest: first.Digest, Sealed: make([]byte, AuthorityBytesMax+1), FormerEnds: first.FormerEnds},
+		{Digest: first.Digest, Sealed: first.Sealed, FormerEnds: x.at},
+	} {
+		x.wants(api.Invalid, wrong)
+	}
+	x.wants(allowed, first)
+	x.wants(allowed, first) // the same again
+	second := RotateAuthority{Digest: digest("b"), Sealed: []byte("sealed"), FormerEnds: x.at.Add(3 * time.Hour)}
+	x.wants(api.Exists, second)
+	x.at = first.FormerEnds
+	x.wants(allowed, second)
+	if got := x.state.Authority; got.Digest != second.Digest || !got.Began.Equal(x.at) || !got.FormerEnds.Equal(second.FormerEnds) {
+		t.Errorf("it is kept as %+v", got)
+	}
+	x.state.Format = FormatTrust - 1
+	x.wants(api.Unsupported, RotateAuthority{Digest: digest("c"), Sealed: []byte("sealed"), FormerEnds: x.at.Add(9 * time.Hour)})
 }

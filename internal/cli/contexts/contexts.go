@@ -179,6 +179,7 @@ func (f Folder) Pass(ctx context.Context, c Context, dial trust.Dial) (*trust.Pa
 		if err != nil {
 			return pass, nil // it is good for as long again, and the next command tries again
 		}
+		c.Token = tokenOf(c.Token, renewed)
 		return renewed, f.Write(c, renewed)
 	}
 	token, err := trust.ParseToken(c.Token)
@@ -190,6 +191,16 @@ func (f Folder) Pass(ctx context.Context, c Context, dial trust.Dial) (*trust.Pa
 		return nil, err
 	}
 	return pass, f.Write(c, pass)
+}
+
+// tokenOf is the token as one of the authority that has signed the pass: another one may have followed since it was made.
+func tokenOf(text string, pass *trust.Pass) string {
+	token, err := trust.ParseToken(text)
+	if err != nil {
+		return text
+	}
+	token.Digest = pass.Authority()
+	return token.String()
 }
 
 // DialTCP is the default of commands.

@@ -13,6 +13,8 @@ import (
 
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/types/descriptorpb"
 
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/internal/wire"
@@ -146,7 +148,7 @@ func (g *Guard) writeDown(ctx context.Context, p permit, request any, result err
 		l.Result, l.Why = known.Kind.String(), known.Error()
 	}
 	if message, is := request.(proto.Message); is {
-		text, err := protojson.MarshalOptions{UseProtoNames: true}.Marshal(message)
+		text, err := protojson.MarshalOptions{UseProtoNames: true}.Marshal(withoutSecrets(message))
 		if l.Cut = err != nil || len(text) > auditSubjectBytesMax; !l.Cut {
 			l.On = text
 		}
@@ -155,6 +157,25 @@ func (g *Guard) writeDown(ctx context.Context, p permit, request any, result err
 	if err := g.audit.write(l); err != nil {
 		g.log.Error().Err(err).Msg("the audit log can't be written")
 	}
+}
+
+// withoutSecrets is the request without what the protocol marks as secret (debug_redact).
+func withoutSecrets(request proto.Message) proto.Message {
+	var secret []protoreflect.FieldDescriptor
+	request.ProtoReflect().Range(func(field protoreflect.FieldDescriptor, _ protoreflect.Value) bool {
+		if options, is := field.Options().(*descriptorpb.FieldOptions); is && options.GetDebugRedact() {
+			secret = append(secret, field)
+		}
+		return true
+	})
+	if len(secret) == 0 {
+		return request
+	}
+	open := proto.Clone(request)
+	for _, field := range secret {
+		open.ProtoReflect().Clear(field)
+	}
+	return open
 }
 
 func orNull(text json.RawMessage) []byte {

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/tenderhq/tender/api"
+	apiv1 "github.com/tenderhq/tender/api/v1"
 )
 
 // TestTheAuditLogHasABound: a full file is put aside, so many are kept, and a restart goes on behind what was written.
@@ -68,5 +69,17 @@ func TestAnAuditLogMayBeNone(t *testing.T) {
 	}
 	if _, err := openAudit(filepath.Join(t.TempDir(), "no", "such"), ""); !api.Is(err, api.Unavailable) {
 		t.Errorf("a folder that is none: %v", err)
+	}
+}
+
+// TestNoSecretIsWrittenDown: what the protocol marks as one is left out of a line, and out of nothing else.
+func TestNoSecretIsWrittenDown(t *testing.T) {
+	request := &apiv1.RotateAuthorityRequest{Certificate: []byte("seen"), PrivateKey: []byte("hidden")}
+	written, is := withoutSecrets(request).(*apiv1.RotateAuthorityRequest)
+	if !is || string(written.GetCertificate()) != "seen" || len(written.GetPrivateKey()) > 0 {
+		t.Errorf("what is written down of it is %v", written)
+	}
+	if string(request.GetPrivateKey()) != "hidden" {
+		t.Error("the request itself has lost it")
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"google.golang.org/protobuf/types/known/timestamppb"
@@ -41,28 +42,29 @@ type Config struct {
 // Registrar serves joiners, and operators who look after tokens.
 type Registrar struct {
 	apiv1.UnimplementedTrustServiceServer
-	config    Config
-	authority *trust.Authority // nil: the cluster runs without certificates
+	config  Config
+	present atomic.Pointer[trust.Authority] // nil: the cluster runs without certificates
+	met     met
 }
 
-// New derives the authority from the key.
+// New signs by the authority that the key holds, until the registry knows another one.
 func New(config Config) (*Registrar, error) {
 	r := &Registrar{config: config}
 	if config.Key.IsZero() {
 		return r, nil
 	}
-	var err error
-	r.authority, err = config.Key.Authority()
+	authority, err := config.Key.Authority()
+	r.present.Store(authority)
 	return r, err
 }
 
 // Issue makes a pass for this master itself.
 func (r *Registrar) Issue(id api.MasterID, now time.Time, hosts ...string) (*trust.Pass, error) {
-	return r.authority.Issue(trust.Identity{Kind: trust.Master, Name: string(id)}, now, hosts...)
+	return r.present.Load().Issue(trust.Identity{Kind: trust.Master, Name: string(id)}, now, hosts...)
 }
 
 func (r *Registrar) check(op string) error {
-	if r.authority == nil {
+	if r.present.Load() == nil {
 		return api.E(op, api.Unsupported, "", errors.New("this cluster runs without certificates: its masters were started with no cluster key"))
 	}
 	return nil
@@ -74,6 +76,9 @@ func (r *Registrar) Sign(ctx context.Context, request *apiv1.SignRequest) (*apiv
 	if err := r.check(op); err != nil {
 		return nil, err
 	}
+	if _, err := r.Follow(); err != nil {
+		return nil, err
+	}
 	if request.GetTokenId() == "" {
 		return r.renew(transport.CallerOf(ctx), request)
 	}
@@ -81,7 +86,7 @@ func (r *Registrar) Sign(ctx context.Context, request *apiv1.SignRequest) (*apiv
 	if err != nil {
 		return nil, err
 	}
-	identity := trust.Identity{Cluster: r.authority.Cluster(), Kind: kindOf(token.Kind), Name: cmp.Or(token.Principal, request.GetName())}
+	identity := trust.Identity{Cluster: r.config.Key.Cluster(), Kind: kindOf(token.Kind), Name: cmp.Or(token.Principal, request.GetName())}
 	if err := identity.Check(); err != nil {
 		return nil, api.E(op, api.Invalid, "name", err)
 	}
@@ -176,14 +181,22 @@ func (r *Registrar) renew(identity trust.Identity, request *apiv1.SignRequest) (
 }
 
 func (r *Registrar) answer(identity trust.Identity, token string, request *apiv1.SignRequest) (*apiv1.SignResponse, error) {
-	leaf, err := r.authority.SignRequest(request.GetRequest(), identity, time.Now())
+	authority := r.present.Load()
+	leaf, err := authority.SignRequest(request.GetRequest(), identity, time.Now())
 	if err != nil {
 		return nil, err
 	}
 	r.config.Signed(identity, token, leaf.NotAfter)
-	answer := &apiv1.SignResponse{Certificate: leaf.Raw, Roots: [][]byte{r.authority.Root().Raw}}
+	answer := &apiv1.SignResponse{Certificate: leaf.Raw}
+	for _, anchor := range authority.Anchors().List() {
+		answer.Roots = append(answer.Roots, anchor.Raw)
+	}
 	if identity.Kind == trust.Master {
-		answer.ClusterKey = r.config.Key.Marshal()
+		key, err := r.Key()
+		if err != nil {
+			return nil, err
+		}
+		answer.ClusterKey = key.Marshal()
 		peers := r.config.Peers()
 		for _, id := range slices.Sorted(maps.Keys(peers)) {
 			answer.Peers = append(answer.Peers, &apiv1.QuorumPeer{Id: string(id), RaftAddress: peers[id]})
@@ -197,7 +210,7 @@ func (r *Registrar) EnsureFirst(ctx context.Context) error {
 	needed := false
 	r.config.Read(func(s *registry.State) {
 		_, known := s.Tokens[registry.FirstToken]
-		needed = r.authority != nil && !known && s.Knows(registry.FormatTrust)
+		needed = r.present.Load() != nil && !known && s.Knows(registry.FormatTrust)
 	})
 	if !needed {
 		return nil
@@ -225,7 +238,10 @@ func (r *Registrar) CreateToken(ctx context.Context, request *apiv1.CreateTokenR
 	if err := r.check(op); err != nil {
 		return nil, err
 	}
-	token := trust.NewToken(r.authority.Digest())
+	if _, err := r.Follow(); err != nil {
+		return nil, err
+	}
+	token := trust.NewToken(r.present.Load().Digest())
 	kept := registry.Token{
 		ID: token.ID, Kind: registry.TokenKind(request.GetKind()), Principal: request.GetPrincipal(), Hash: token.Hash(),
 		By: transport.CallerOf(ctx).String(), UsesMax: request.GetUses(),

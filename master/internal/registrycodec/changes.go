@@ -48,6 +48,8 @@ var since = map[protoreflect.FullName]uint64{
 	"tender.log.v1.Command.use_token":            registry.FormatTrust,
 	"tender.log.v1.Command.revoke_token":         registry.FormatTrust,
 	"tender.log.v1.SnapshotItem.token":           registry.FormatTrust,
+	"tender.log.v1.Command.rotate_authority":     registry.FormatTrust,
+	"tender.log.v1.SnapshotHead.authority":       registry.FormatTrust,
 	"tender.log.v1.SnapshotHead.meta_sum":        registry.FormatHashed, // and in older ones overlooked: it is no content of the registry
 }
 
@@ -187,6 +189,10 @@ func encodeTokenChange(m *logpb.Command, change registry.Change) bool {
 		m.Change = &logpb.Command_UseToken{UseToken: &logpb.UseToken{Id: c.ID, Key: c.Key}}
 	case registry.RevokeToken:
 		m.Change = &logpb.Command_RevokeToken{RevokeToken: &logpb.RevokeToken{Id: c.ID}}
+	case registry.RotateAuthority:
+		m.Change = &logpb.Command_RotateAuthority{RotateAuthority: &logpb.RotateAuthority{
+			Digest: c.Digest, Sealed: c.Sealed, FormerEnds: wire.TimeToProto(c.FormerEnds),
+		}}
 	default:
 		return false
 	}
@@ -296,6 +302,10 @@ func decodeTokenChange(m *logpb.Command) registry.Change {
 		return registry.UseToken{ID: c.UseToken.Id, Key: c.UseToken.Key}
 	case *logpb.Command_RevokeToken:
 		return registry.RevokeToken{ID: c.RevokeToken.Id}
+	case *logpb.Command_RotateAuthority:
+		return registry.RotateAuthority{
+			Digest: c.RotateAuthority.Digest, Sealed: c.RotateAuthority.Sealed, FormerEnds: wire.TimeOf(c.RotateAuthority.FormerEnds),
+		}
 	}
 	return nil
 }

@@ -94,7 +94,7 @@ func fill(v reflect.Value, seed *int) {
 // newer are fields that format 1 had not: set by fullState, so that its golden files
 // stay what they were.
 var newer = map[string]bool{"Format": true, "Maintenance": true, "Maintained": true, "Operations": true,
-	"LostAgents": true, "LostFrameworks": true, "Gone": true, "Principals": true, "Receipts": true, "ReceiptsAfter": true}
+	"LostAgents": true, "LostFrameworks": true, "Gone": true, "Principals": true, "Receipts": true, "ReceiptsAfter": true, "Authority": true}
 
 // every change, full and empty.
 func changes() []registry.Change {
@@ -114,7 +114,7 @@ func changes() []registry.Change {
 		filled[registry.Grant](21), registry.Grant{}, filled[registry.TakeGrant](22), registry.TakeGrant{},
 		filled[registry.RevokePrincipal](23), registry.RevokePrincipal{}, filled[registry.BeginReceipts](24), registry.BeginReceipts{},
 		filled[registry.CreateToken](21), registry.CreateToken{}, filled[registry.UseToken](22), registry.UseToken{},
-		filled[registry.RevokeToken](23), registry.RevokeToken{},
+		filled[registry.RevokeToken](23), registry.RevokeToken{}, filled[registry.RotateAuthority](25), registry.RotateAuthority{},
 	}
 }
 
@@ -387,6 +387,7 @@ func stateOf(format uint64) *registry.State {
 	if format >= registry.FormatTrust {
 		state.Principals = map[string]registry.Principal{"ann": filled[registry.Principal](25), "bob": {}}
 		state.Receipts = filled[registry.Receipts](26)
+		state.Authority = filled[registry.Authority](27)
 	}
 	for id, agent := range state.Agents {
 		if format < registry.FormatMaintenance {

@@ -71,7 +71,7 @@ func contentHead(state *registry.State) *logpb.SnapshotHead {
 		Format: uint32(max(state.Format, 1)), ClusterId: string(state.Cluster), Epoch: state.Epoch,
 		NextAgent: state.NextAgent, NextFramework: state.NextFramework,
 		LostAgents: numbersToLog(state.LostAgents), LostFrameworks: numbersToLog(state.LostFrameworks),
-		Receipts: receiptsToLog(state.Receipts),
+		Receipts: receiptsToLog(state.Receipts), Authority: authorityToLog(state.Authority),
 	}
 }
 
@@ -170,6 +170,7 @@ func ReadSnapshot(r io.Reader) (*registry.State, Head, error) {
 	state.NextAgent, state.NextFramework = m.NextAgent, m.NextFramework
 	state.LostAgents, state.LostFrameworks = numbersFromLog(m.LostAgents), numbersFromLog(m.LostFrameworks)
 	state.Receipts = receiptsFromLog(m.Receipts)
+	state.Authority = authorityFromLog(m.Authority)
 	items, err := readItems(in, state)
 	if err == nil {
 		err = in.sum()

@@ -79,3 +79,19 @@ func receiptsFromLog(m *logpb.Receipts) registry.Receipts {
 	}
 	return registry.Receipts{Mark: m.GetMark(), Since: wire.TermFromProto(m.GetSince()), Began: wire.TimeOf(m.GetBegan())}
 }
+
+func authorityToLog(a registry.Authority) *logpb.Authority {
+	if a.Digest == "" {
+		return nil
+	}
+	return &logpb.Authority{Digest: a.Digest, Sealed: a.Sealed, Began: wire.TimeToProto(a.Began), FormerEnds: wire.TimeToProto(a.FormerEnds)}
+}
+
+func authorityFromLog(m *logpb.Authority) registry.Authority {
+	if m == nil {
+		return registry.Authority{}
+	}
+	return registry.Authority{
+		Digest: m.GetDigest(), Sealed: m.GetSealed(), Began: wire.TimeOf(m.GetBegan()), FormerEnds: wire.TimeOf(m.GetFormerEnds()),
+	}
+}

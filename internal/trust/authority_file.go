@@ -1,0 +1,96 @@
+package trust
+
+import (
+	"crypto"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/tenderhq/tender/api"
+)
+
+// marshal is the authority as files and sealed messages have it: its private key, then its anchors.
+func (a *Authority) marshal() ([]byte, error) {
+	der, err := x509.MarshalPKCS8PrivateKey(a.key)
+	if err != nil {
+		return nil, err
+	}
+	text := pem.EncodeToMemory(&pem.Block{Type: privatePEMType, Bytes: der})
+	for _, anchor := range a.anchors.List() {
+		text = append(text, MarshalCertificate(anchor)...)
+	}
+	return text, nil
+}
+
+// parseAuthority reads what marshal wrote, or what others keep keys of authorities in.
+func parseAuthority(cluster string, text []byte) (*Authority, error) {
+	var key crypto.Signer
+	var anchors []*x509.Certificate
+	for block, rest := pem.Decode(text); block != nil; block, rest = pem.Decode(rest) {
+		var err error
+		switch block.Type {
+		case certificatePEMType:
+			var certificate *x509.Certificate
+			certificate, err = x509.ParseCertificate(block.Bytes)
+			anchors = append(anchors, certificate)
+		case privatePEMType, "EC PRIVATE KEY", "RSA PRIVATE KEY":
+			key, err = parsePrivate(block)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("an authority can't be read: %w", err)
+		}
+	}
+	if key == nil || len(anchors) == 0 {
+		return nil, errors.New("an authority is a private key and a certificate, in PEM; one of them is missing")
+	}
+	if public, is := key.Public().(interface{ Equal(crypto.PublicKey) bool }); !is || !public.Equal(anchors[0].PublicKey) {
+		return nil, errors.New("the authority's private key is not that of its certificate")
+	}
+	return &Authority{cluster: cluster, key: key, anchors: anchorsOf(anchors)}, nil
+}
+
+func parsePrivate(block *pem.Block) (crypto.Signer, error) {
+	var key any
+	var err error
+	switch block.Type {
+	case "EC PRIVATE KEY":
+		key, err = x509.ParseECPrivateKey(block.Bytes)
+	case "RSA PRIVATE KEY":
+		key, err = x509.ParsePKCS1PrivateKey(block.Bytes)
+	default:
+		key, err = x509.ParsePKCS8PrivateKey(block.Bytes)
+	}
+	if err != nil {
+		return nil, err
+	}
+	signer, is := key.(crypto.Signer)
+	if !is {
+		return nil, fmt.Errorf("a key of type %T signs nothing", key)
+	}
+	return signer, nil
+}
+
+// OwnAuthority is an authority of one's own organisation, from the PEM of its certificate and of its key. It is refused if
+// what it would sign for the cluster would not count.
+func OwnAuthority(cluster string, certificate, key []byte, now time.Time) (*Authority, error) {
+	const op = "trust.authority"
+	a, err := parseAuthority(cluster, append(append(key, '\n'), certificate...))
+	if err != nil {
+		return nil, api.E(op, api.Invalid, cluster, err)
+	}
+	a.anchors = Anchors{Root: a.anchors.Root} // what leads on from it is of no use here
+	root := a.anchors.Root
+	switch {
+	case !root.IsCA || root.KeyUsage != 0 && root.KeyUsage&x509.KeyUsageCertSign == 0:
+		return nil, api.E(op, api.Invalid, root.Subject.String(), errors.New("this is no certificate of an authority: it may sign none"))
+	case now.Before(root.NotBefore) || now.Add(agentLife).After(root.NotAfter):
+		return nil, api.E(op, api.Invalid, root.Subject.String(), fmt.Errorf("it is good from %s to %s; an authority must be good for %d days at least, the life of an agent's certificate",
+			root.NotBefore.Format(time.DateOnly), root.NotAfter.Format(time.DateOnly), int(agentLife/(24*time.Hour))))
+	}
+	if _, err := a.Issue(Identity{Kind: Master, Name: "m1"}, now); err != nil {
+		return nil, api.E(op, api.Invalid, root.Subject.String(), fmt.Errorf("what it signs for a master would not count: %w", err))
+	}
+	return a, nil
+}

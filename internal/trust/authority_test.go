@@ -1,0 +1,192 @@
+package trust_test
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"errors"
+	"math/big"
+	"net"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/internal/pause"
+	"github.com/tenderhq/tender/internal/trust"
+)
+
+// overlap is how long the former authority counts in these tests.
+const overlap = 48 * time.Hour
+
+// rotate is the cluster with the authority that follows.
+func (c cluster) rotate() cluster {
+	c.t.Helper()
+	fresh, err := trust.NewAuthority(c.key.Cluster())
+	if err == nil {
+		c.ca, err = fresh.After(c.ca, time.Now(), time.Now().Add(overlap))
+	}
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return c
+}
+
+func TestBothAuthoritiesCountUntilTheFormerOneEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t)
+		oldMaster, oldAgent := c.holder(trust.Master, "m1"), c.holder(trust.Agent, "a1")
+		next := c.rotate()
+		newMaster, newAgent := next.holder(trust.Master, "m1"), next.holder(trust.Agent, "a2")
+		all := func(what string, mixed bool) {
+			t.Helper()
+			for name, pair := range map[string]struct {
+				server, client *trust.Holder
+				counts         bool
+			}{
+				"the old ones":                    {oldMaster, oldAgent, true},
+				"the new ones":                    {newMaster, newAgent, true},
+				"a new master and an old agent":   {newMaster, oldAgent, mixed},
+				"an old master and a new agent":   {oldMaster, newAgent, mixed},
+				"an old master, a new one's door": {newMaster, oldMaster, mixed},
+			} {
+				got := meet(t, pair.server.Server(trust.Door{}), dialer(pair.client, trust.Master))
+				if (got.served == nil && got.dialed == nil) != pair.counts {
+					t.Errorf("%s: %s met: %v, %v; want it to be %v", what, name, got.served, got.dialed, pair.counts)
+				}
+			}
+		}
+		all("during the rotation", true)
+		shown, err := look(t, newMaster, oldAgent)
+		if err != nil || shown.Authority != next.ca.Digest() || shown.Identity.Name != "m1" {
+			t.Errorf("an old agent sees %v, %v", shown, err)
+		}
+		pause.For(t.Context(), overlap+time.Second)
+		oldMaster, newMaster = c.holder(trust.Master, "m1"), next.holder(trust.Master, "m1")
+		all("after it", false)
+	})
+}
+
+// errLooked ends a dial that only looks.
+var errLooked = errors.New("looked")
+
+// look is what the holder sees of a master.
+func look(t *testing.T, master, holder *trust.Holder) (trust.Shown, error) {
+	t.Helper()
+	var shown trust.Shown
+	got := meet(t, master.Server(trust.Door{}), func(dial trust.Dial) trust.Dial {
+		return func(ctx context.Context, address string) (net.Conn, error) {
+			var err error
+			shown, err = holder.Look(ctx, dial, address)
+			if err == nil {
+				err = errLooked
+			}
+			return nil, err
+		}
+	})
+	if errors.Is(got.dialed, errLooked) {
+		return shown, nil
+	}
+	return shown, got.dialed
+}
+
+func TestATokenOfTheFormerAuthorityLetsInUntilThatEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t)
+		old := c.ca.Digest()
+		next := c.rotate()
+		join := func(digest trust.Digest) error {
+			master := next.holder(trust.Master, "m1")
+			return meet(t, master.Server(trust.Door{Joiners: true}), func(dial trust.Dial) trust.Dial { return trust.JoinDialer(dial, digest) }).dialed
+		}
+		for name, digest := range map[string]trust.Digest{"the old": old, "the new": next.ca.Digest()} {
+			if err := join(digest); err != nil {
+				t.Errorf("by a token of %s authority: %v", name, err)
+			}
+		}
+		pause.For(t.Context(), overlap+time.Second)
+		if err := join(old); !api.Is(err, api.Denied) {
+			t.Errorf("by a token of an authority that has ended: %v", err)
+		}
+		if err := join(next.ca.Digest()); err != nil {
+			t.Errorf("by a token of the present one: %v", err)
+		}
+	})
+}
+
+func TestAnAuthorityIsKeptSealedOrWithTheKey(t *testing.T) {
+	next := newCluster(t).rotate()
+	sealed := must(next.key.SealAuthority(next.ca))
+	unsealed := must(next.key.UnsealAuthority(sealed))
+	read := must(must(trust.ParseKey(must(next.key.WithAuthority(next.ca)).Marshal())).Authority())
+	for name, got := range map[string]*trust.Authority{"sealed": unsealed, "with the key": read} {
+		if got.Digest() != next.ca.Digest() || !got.Anchors().Former.Equal(next.ca.Anchors().Former) || !got.Anchors().Crossed.Equal(next.ca.Anchors().Crossed) {
+			t.Errorf("%s: it is read as another one", name)
+		}
+		if _, err := got.Issue(trust.Identity{Kind: trust.Agent, Name: "a1"}, time.Now()); err != nil {
+			t.Errorf("%s: it signs nothing: %v", name, err)
+		}
+	}
+	if _, err := newCluster(t).key.UnsealAuthority(sealed); !api.Is(err, api.Invalid) {
+		t.Errorf("the key of another cluster opens it: %v", err)
+	}
+	if strings.Contains(string(sealed), "PRIVATE KEY") {
+		t.Error("it is not sealed")
+	}
+}
+
+// own is an authority as an organisation has one, in PEM.
+func own(t *testing.T, change func(*x509.Certificate)) (certificate, key []byte) {
+	t.Helper()
+	private := must(ecdsa.GenerateKey(elliptic.P384(), rand.Reader))
+	root := &x509.Certificate{
+		SerialNumber: big.NewInt(7), Subject: pkix.Name{CommonName: "Example Ltd"}, IsCA: true, BasicConstraintsValid: true, MaxPathLenZero: true,
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(365 * 24 * time.Hour), KeyUsage: x509.KeyUsageCertSign,
+	}
+	change(root)
+	der := must(x509.CreateCertificate(rand.Reader, root, root, private.Public(), private))
+	text := must(x509.MarshalECPrivateKey(private))
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: text})
+}
+
+func TestAnAuthorityOfOnesOwnOrganisation(t *testing.T) {
+	c := newCluster(t)
+	certificate, key := own(t, func(*x509.Certificate) {})
+	c.ca = must(trust.OwnAuthority(c.key.Cluster(), certificate, key, time.Now()))
+	c.key = must(c.key.WithAuthority(c.ca))
+	if first := must(c.key.FirstToken()); first.Digest != c.ca.Digest() {
+		t.Error("the first token is not of this authority")
+	}
+	if got := meet(t, c.holder(trust.Master, "m1").Server(trust.Door{}), dialer(c.holder(trust.Agent, "a1"), trust.Master)); got.served != nil || got.dialed != nil {
+		t.Errorf("they did not meet: %v, %v", got.served, got.dialed)
+	}
+	joining := func(dial trust.Dial) trust.Dial { return trust.JoinDialer(dial, c.ca.Digest()) }
+	if got := meet(t, c.holder(trust.Master, "m1").Server(trust.Door{Joiners: true}), joining); got.dialed != nil {
+		t.Errorf("nobody joins by its digest: %v", got.dialed)
+	}
+	next := c.rotate() // to one that the cluster makes itself
+	if got := meet(t, next.holder(trust.Master, "m1").Server(trust.Door{}), dialer(c.holder(trust.Agent, "a1"), trust.Master)); got.served != nil || got.dialed != nil {
+		t.Errorf("after a rotation they did not meet: %v, %v", got.served, got.dialed)
+	}
+	for name, change := range map[string]func(*x509.Certificate){
+		"no authority":       func(c *x509.Certificate) { c.IsCA, c.MaxPathLenZero = false, false },
+		"one that ends soon": func(c *x509.Certificate) { c.NotAfter = time.Now().Add(24 * time.Hour) },
+		"one that signs for hosts alone": func(c *x509.Certificate) {
+			c.PermittedURIDomains, c.PermittedDNSDomainsCritical = []string{"example.com"}, true
+		},
+	} {
+		certificate, key := own(t, change)
+		if _, err := trust.OwnAuthority(c.key.Cluster(), certificate, key, time.Now()); !api.Is(err, api.Invalid) {
+			t.Errorf("%s was taken: %v", name, err)
+		}
+	}
+	_, another := own(t, func(*x509.Certificate) {})
+	if _, err := trust.OwnAuthority(c.key.Cluster(), certificate, another, time.Now()); err == nil || !strings.Contains(err.Error(), "not that of its certificate") {
+		t.Errorf("a certificate and the key of another one: %v", err)
+	}
+}

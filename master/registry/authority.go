@@ -1,0 +1,44 @@
+package registry
+
+import (
+	"encoding/hex"
+	"time"
+
+	"github.com/tenderhq/tender/api"
+)
+
+// Authority is what the quorum knows of the authority that signs certificates, after the first one was followed by another:
+// until then it is the one that the cluster's key holds. Since FormatTrust.
+type Authority struct {
+	Digest     string    // of its public key, SHA-256 in hex; "": it was never another one
+	Sealed     []byte    // all of it, as only who has the cluster's key reads it; never edited
+	Began      time.Time // when it followed
+	FormerEnds time.Time // until when the one before counts as well
+}
+
+// RotateAuthority lets another authority follow. The same one again changes nothing.
+type RotateAuthority struct {
+	Digest     string
+	Sealed     []byte
+	FormerEnds time.Time
+}
+
+func (change RotateAuthority) apply(s *State, at time.Time) Result {
+	const op = "authority.rotate"
+	digest, err := hex.DecodeString(change.Digest)
+	switch {
+	case !s.Knows(FormatTrust):
+		return refuse(op, api.Unsupported, "", "not all masters know how an authority is followed by another one; bring them all to one version first")
+	case err != nil || len(digest) != AuthorityDigestBytes || len(change.Sealed) == 0 || len(change.Sealed) > AuthorityBytesMax:
+		return refuse(op, api.Invalid, "", "the digest or the authority itself is missing, or too long")
+	case change.Digest == s.Authority.Digest:
+		return Result{}
+	case at.Before(s.Authority.FormerEnds):
+		return refuse(op, api.Exists, s.Authority.Digest, "the authority was changed at %s, and the one before counts until %s; two at a time are enough",
+			s.Authority.Began.Format(time.RFC3339), s.Authority.FormerEnds.Format(time.RFC3339))
+	case !at.Before(change.FormerEnds):
+		return refuse(op, api.Invalid, "", "the authority of now would end at %s, which is over", change.FormerEnds.Format(time.RFC3339))
+	}
+	s.Authority = Authority{Digest: change.Digest, Sealed: change.Sealed, Began: at, FormerEnds: change.FormerEnds}
+	return Result{}
+}
