@@ -72,6 +72,9 @@ func (j Job) Check() error {
 	if j.System != nil && j.Type != SystemType {
 		found.say("system", "it belongs to jobs of type %q, and this one's type is %q", SystemType, j.Type)
 	}
+	if j.Gang != nil && j.Type != GangType {
+		found.say("gang", "it belongs to jobs of type %q, and this one's type is %q", GangType, j.Type)
+	}
 	if len(j.Steps) > 0 && j.Type != DAGType {
 		found.say("steps", "they belong to jobs of type %q, and this one's type is %q", DAGType, j.Type)
 	}
@@ -117,6 +120,8 @@ func (j Job) checkType(found *Problems) {
 		}
 	case CronType:
 		full.Cron.check(found)
+	case GangType:
+		full.Gang.check(found)
 	case DAGType:
 		full.checkSteps(found)
 		if j.Task.text() != (Task{}).text() {

@@ -22,10 +22,12 @@ const (
 	CronType Type = "cron"
 	// SystemType keeps a task running on each agent.
 	SystemType Type = "system"
+	// GangType is done when all its tasks, which begin together, have ended well.
+	GangType Type = "gang"
 )
 
 // Types lists them all.
-func Types() []Type { return []Type{BatchType, ServiceType, DAGType, CronType, SystemType} }
+func Types() []Type { return []Type{BatchType, ServiceType, DAGType, CronType, SystemType, GangType} }
 
 // Job is what people submit. Its zero fields are the documented defaults.
 type Job struct {
@@ -45,6 +47,8 @@ type Job struct {
 	Cron *Cron `json:"cron,omitempty" toml:"cron"`
 	// System says how the tasks of a system job change.
 	System *System `json:"system,omitempty" toml:"system"`
+	// Gang says how many members a gang has.
+	Gang *Gang `json:"gang,omitempty" toml:"gang"`
 	// Steps are those of a DAG, in any order.
 	Steps []Step `json:"steps,omitempty" toml:"steps"`
 }
@@ -205,6 +209,8 @@ func (j Job) WithDefaults() Job {
 		j.Cron = j.Cron.withDefaults()
 	case SystemType:
 		j.System = j.System.withDefaults()
+	case GangType:
+		j.Gang = j.Gang.withDefaults()
 	}
 	return j
 }

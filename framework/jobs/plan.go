@@ -26,6 +26,8 @@ type SubJob struct {
 	Keep bool `json:"keep,omitempty"`
 	// EachAgent: there is an index for each agent that matches; Tasks and AtOnce are no more than bounds.
 	EachAgent bool `json:"each_agent,omitempty"`
+	// Together: all indexes begin at one time, or none does.
+	Together bool `json:"together,omitempty"`
 	// Failures is how many indexes may be given up.
 	Failures int `json:"failures,omitempty"`
 	// After and When say when it begins.
@@ -51,6 +53,8 @@ func (j Job) Plan() Plan {
 		one.Tasks, one.AtOnce, one.Keep = j.Service.Count, j.Service.Count, true
 	case SystemType:
 		one.Tasks, one.AtOnce, one.Keep, one.EachAgent, one.Task = CompletionsMax, TasksMax, true, true, one.Task.onEachAgent()
+	case GangType:
+		one.Tasks, one.AtOnce, one.Together = j.Gang.Members, j.Gang.Members, true
 	case CronType: // of each run
 		one.Tasks, one.AtOnce, one.Failures = j.Cron.Completions, j.Cron.Parallelism, j.Cron.Failures
 	}

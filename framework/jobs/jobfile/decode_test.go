@@ -37,13 +37,15 @@ task.checks[2]: 2 of command, http, tcp and grpc are set; set exactly one
 task.checks[3]: interval is 1ms; it must be 100ms or more`,
 		`{"name":"night","type":"cron","task":{"command":"x"},"cron":{"overlap":"queue"}}`: `cron.schedule: it is missing; write one such as "30 2 * * *": each day at 02:30
 cron.overlap: it is "queue"; write forbid, allow or replace`,
+		`{"name":"sim","type":"gang","task":{"command":"x"},"gang":{"members":1,"on_failure":"ignore"}}`: `gang.members: it is 1; write 2 to 256
+gang.on_failure: it is "ignore"; write restart or fail`,
 		`{} {}`: `there is more behind the job; a file holds one`,
 	} {
 		if _, err := jobfile.DecodeJSON([]byte(text)); err == nil || err.Error() != want {
 			t.Errorf("%s\n says %v\n want %s", text, err, want)
 		}
 	}
-	if _, err := jobfile.DecodeJSON([]byte(`{"name":"x","type":"nightly"}`)); err == nil || !strings.Contains(err.Error(), "write one of batch, service, dag, cron, system") {
+	if _, err := jobfile.DecodeJSON([]byte(`{"name":"x","type":"nightly"}`)); err == nil || !strings.Contains(err.Error(), "write one of batch, service, dag, cron, system, gang") {
 		t.Errorf("a wrong type: %v", err)
 	}
 }

@@ -3,6 +3,7 @@ package manager_test
 import (
 	"fmt"
 	"maps"
+	"strings"
 	"testing"
 	"time"
 
@@ -307,6 +308,97 @@ func (c *cluster) awaitEach(name string, agents ...*frameworktest.Agent) {
 		}
 		status := c.status(name)
 		return maps.Equal(has, want) && status.SubJobs[0].Running == len(want)
+	})
+}
+
+func gang(name string, members int, cpus float64) jobs.Job {
+	return jobs.Job{Name: name, Type: jobs.GangType, Task: jobs.Task{Command: "sleep 60", CPUs: cpus, Mem: 64},
+		Gang: &jobs.Gang{Members: members}}
+}
+
+// playMember plays a member of a gang as if it had no list to write.
+func playMember(task api.Task) frameworktest.Play {
+	if command := task.Command; command != nil {
+		_, shell, is := strings.Cut(command.Shell, "\n")
+		if is {
+			task.Command = &api.Command{Shell: shell}
+		}
+	}
+	return frameworktest.PlayCommand(task)
+}
+
+// awaitWhole waits until the gang has ended, and says at how many moments a part of it was there.
+func (c *cluster) awaitWhole(members int, names ...string) {
+	c.t.Helper()
+	c.AwaitFor(time.Hour, fmt.Sprintf("%v to be done", names), func() bool {
+		done := 0
+		for _, name := range names {
+			status := c.status(name)
+			if len(status.SubJobs) == 0 {
+				return false
+			}
+			if one := status.SubJobs[0]; status.Phase == jobs.Running && one.Busy+one.Done != 0 && one.Busy+one.Done != members {
+				c.t.Fatalf("%s has %d of its %d members", name, one.Busy+one.Done, members)
+			}
+			if status.Phase == jobs.Succeeded {
+				done++
+			}
+		}
+		return done == len(names)
+	})
+}
+
+// TestGangsTakeTurns: each of three fits alone, no two do, and small tasks are in the way at first.
+func TestGangsTakeTurns(t *testing.T) {
+	frameworktest.Run(t, frameworktest.Cluster{Agents: 3, Script: playMember}, func(h *frameworktest.Handle) {
+		c := begin(h)
+		c.submit(batch("small", "sleep 20", 48, 48)) // twice what there is room for
+		c.Await("small ones to run", func() bool { return c.status("small").SubJobs[0].Running > 10 })
+		c.submit(gang("one", 6, 1.5))
+		c.submit(gang("two", 6, 1.5))
+		c.submit(gang("three", 6, 1.5))
+		c.awaitWhole(6, "one", "two", "three")
+		c.awaitPhase("small", jobs.Succeeded)
+		c.run.ExpectCount(18+48, api.TaskFinished)
+		c.AwaitQuiet()
+	})
+}
+
+// TestGangsOfTwoManagers neither of which knows of the other.
+func TestGangsOfTwoManagers(t *testing.T) {
+	frameworktest.Run(t, frameworktest.Cluster{Agents: 3, Script: playMember}, func(h *frameworktest.Handle) {
+		c := begin(h)
+		other := &cluster{Handle: h, t: h.T(), manager: manager.New(manager.Config{})}
+		other.run = h.Start(framework.Config{Name: "others", Standby: true, FailoverTimeout: time.Hour}, other.manager)
+		h.Await("the other manager to be active", other.manager.Active)
+		c.submit(gang("one", 6, 1.5))
+		other.submit(gang("two", 6, 1.5))
+		c.awaitWhole(6, "one")
+		other.awaitWhole(6, "two")
+		c.run.ExpectCount(6, api.TaskFinished)
+		other.run.ExpectCount(6, api.TaskFinished)
+	})
+}
+
+// TestGangBeginsAnew when a member is lost, also over the end of its manager.
+func TestGangBeginsAnew(t *testing.T) {
+	frameworktest.Run(t, frameworktest.Cluster{Agents: 3, Script: playMember}, func(h *frameworktest.Handle) {
+		c := begin(h)
+		c.submit(gang("sim", 6, 1))
+		c.awaitRunning("sim", 6)
+		if err := c.manager.DeleteJob(c.t.Context(), "nobody"); !api.Is(err, api.NotFound) {
+			t.Error(err)
+		}
+		more := gang("sim", 7, 1)
+		if _, err := c.manager.UpdateJob(c.t.Context(), more); !api.Is(err, api.Invalid) {
+			t.Errorf("a gang that runs was given another member: %v", err)
+		}
+		c.Agent(1).Reboot()
+		c.run.Kill()
+		c.Agent(1).Start()
+		c.startManager()
+		c.awaitWhole(6, "sim")
+		c.AwaitQuiet()
 	})
 }
 

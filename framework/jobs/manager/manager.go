@@ -66,6 +66,7 @@ type Manager struct {
 	changed  chan struct{}   // closed and replaced when a job has changed
 	wants    wants
 	flights  flights
+	gather   gather
 	writing  writing
 	timer    *time.Timer
 	wakes    wakes
@@ -91,12 +92,13 @@ var _ interface {
 	framework.Scheduler
 	framework.Subscriber
 	framework.Settler
+	framework.Rescinder
 } = (*Manager)(nil)
 
 // New makes a manager without jobs: it has those of the store from its first session on.
 func New(config Config) *Manager {
 	return &Manager{config: config.withDefaults(), jobs: make(map[string]*entry), claimed: make(map[string]bool),
-		changed: make(chan struct{}), wants: newWants(), flights: newFlights(), writing: newWriting()}
+		changed: make(chan struct{}), wants: newWants(), flights: newFlights(), gather: newGather(), writing: newWriting()}
 }
 
 // do works on the jobs and acts on what has changed.
@@ -114,6 +116,7 @@ func (m *Manager) act(now time.Time) {
 	if m.client == nil {
 		return
 	}
+	m.endGather(now)
 	if m.unstated && m.known {
 		m.unstated = false
 		err := m.client.Demand(api.Demand{Shapes: m.wants.shapes()})
@@ -193,6 +196,9 @@ func (m *Manager) arm(now time.Time) {
 			next = old
 		}
 	}
+	if until := m.gather.until; !until.IsZero() && (next.IsZero() || until.Before(next)) {
+		next = until
+	}
 	if next.IsZero() {
 		return
 	}
@@ -243,6 +249,7 @@ func (m *Manager) Subscribed(ctx context.Context, client *framework.Client) erro
 	var unheard, kills []api.TaskID
 	m.do(func(time.Time) {
 		m.client = client
+		m.gather.end() // the offers of the session before are gone
 		for _, name := range slices.Sorted(maps.Keys(m.jobs)) {
 			unheard = append(unheard, m.jobs[name].master.Unheard()...)
 			kills = append(kills, m.jobs[name].master.Kills()...)

@@ -62,10 +62,12 @@ func (m *Manager) Offers(_ context.Context, offers []api.Offer) (answers []api.A
 		}
 		for _, bin := range bins {
 			switch {
+			case m.gather.holds(bin):
+				answers = append(answers, api.Keep(bin.Offer))
 			case len(bin.Tasks) > 0:
 				m.flights.add(bin)
 				answers = append(answers, api.Keep(bin.Offer))
-			case picky:
+			case picky || m.gather.anyRests(now):
 				answers = append(answers, api.Decline(bin.Offer, refuseLong))
 			default:
 				answers = append(answers, api.Decline(bin.Offer, refuseShort))
@@ -81,6 +83,10 @@ func (m *Manager) place(now time.Time, bins []*pack.Bin) (picky bool) {
 	for _, want := range m.wants.turns() {
 		e, keys := m.jobs[want.name], want.keys
 		for i, ask := range want.asks {
+			if ask.Gang {
+				m.placeGang(e, ask, m.gather.free(bins), now)
+				continue
+			}
 			plain := ask.Task.Spread == "" && len(ask.Task.Where) == 0
 			if plain && full[keys[i]] {
 				continue
@@ -107,7 +113,7 @@ func (m *Manager) placeOne(e *entry, ask core.Ask, bins []*pack.Bin, now time.Ti
 	var best *pack.Bin
 	least := 0
 	for _, bin := range bins {
-		if bin.Left.IsZero() || !bin.Fits(task) {
+		if m.gather.holds(bin) || bin.Left.IsZero() || !bin.Fits(task) {
 			continue
 		}
 		there := 0

@@ -21,6 +21,7 @@ import (
 var (
 	errBusy    = errors.New("another request is changing this job; try again")
 	errSteps   = errors.New("the steps of a DAG that runs can't change; stop it and submit it anew, or choose another name")
+	errGang    = errors.New("the members of a gang that runs can't change; stop it and submit it anew, or choose another name")
 	errNoJob   = errors.New("no job has this name")
 	errDiffers = errors.New("a job of this name runs already and is another; update it, or choose another name")
 )
@@ -140,14 +141,24 @@ func (m *Manager) UpdateJob(ctx context.Context, job jobs.Job) (jobs.Version, er
 		if same(current.Job, job) {
 			return current, nil
 		}
-		if job.Type == jobs.DAGType {
-			return current, errSteps
-		}
-		if current.Job.Type != job.Type {
-			return current, fmt.Errorf("it is a %s and can't become a %s; submit one of another name", current.Job.Type, job.Type)
+		if err := mayBecome(current.Job, job); err != nil {
+			return current, err
 		}
 		return jobs.Version{Number: master.Next(), At: time.Now(), Why: "updated", Job: job}, nil
 	})
+}
+
+// mayBecome says why a job that runs can't become another, or nil.
+func mayBecome(job, other jobs.Job) error {
+	switch {
+	case job.Type != other.Type:
+		return fmt.Errorf("it is a %s and can't become a %s; submit one of another name", job.Type, other.Type)
+	case job.Type == jobs.DAGType:
+		return errSteps
+	case job.Type == jobs.GangType:
+		return errGang
+	}
+	return nil
 }
 
 // RollbackJob makes a job what one of its versions says; 0 is the one before.
@@ -162,7 +173,10 @@ func (m *Manager) RollbackJob(ctx context.Context, name string, to int) (jobs.Ve
 			return version, fmt.Errorf("version %d is not kept; there are %v", to, numbers)
 		}
 		version.Why = "asked for"
-		return version, nil
+		if to == master.Version {
+			return version, nil
+		}
+		return version, mayBecome(master.Job, version.Job)
 	})
 }
 

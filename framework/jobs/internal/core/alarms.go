@@ -23,6 +23,7 @@ const (
 	proofOver                   // of an attempt
 	deadlineAt                  // of the job, or of a run of it: its sub-job
 	runDue                      // of a cron job
+	gangPause                   // a gang may begin anew
 	unclaimed                   // a slot's agent was not offered
 )
 

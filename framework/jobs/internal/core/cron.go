@@ -44,11 +44,11 @@ func (c *cron) find(name string) int {
 }
 
 // versionOf is the version of the job with which indexes of the sub-job begin: a run keeps that of its beginning.
-func (m *JobMaster) versionOf(s *subJob) int {
-	if at := m.Cron.find(s.Name); at >= 0 {
-		return m.Cron.Runs[at].Version
+func (c *cron) versionOf(s *subJob, current int) int {
+	if at := c.find(s.Name); at >= 0 {
+		return c.Runs[at].Version
 	}
-	return m.Version
+	return current
 }
 
 // Unplanned says whether the job waits to be told when its next run is due ([Planned]): the first time after from.
@@ -100,13 +100,13 @@ func (m *JobMaster) due(at time.Time) {
 	c.Number = next.Number
 	c.Runs = append(c.Runs, next)
 	m.Subs = append(m.Subs, next.subJob(m.Job))
-	m.watchRun(next)
+	m.Alarms.watchRun(next, m.Job)
 }
 
 // watchRun bounds how long a run may take.
-func (m *JobMaster) watchRun(r run) {
-	if limit := time.Duration(m.Versions[r.Version].Job.WithDefaults().Cron.Deadline); limit > 0 {
-		m.Alarms.set(alarm{At: r.Began.Add(limit), Kind: deadlineAt, SubJob: r.name()})
+func (a *alarms) watchRun(r run, job jobs.Job) {
+	if limit := time.Duration(job.WithDefaults().Cron.Deadline); limit > 0 {
+		a.set(alarm{At: r.Began.Add(limit), Kind: deadlineAt, SubJob: r.name()})
 	}
 }
 

@@ -37,7 +37,7 @@ func (s *subJob) takes(version, fresh int, agent api.AgentID) bool {
 // Takes says whether the next task of the sub-job and version may go to the agent.
 func (m *JobMaster) Takes(subJob string, version int, agent api.AgentID) bool {
 	s := m.sub(subJob)
-	return s != nil && s.takes(version, m.versionOf(s), agent)
+	return s != nil && s.takes(version, m.Cron.versionOf(s, m.Version), agent)
 }
 
 // bind gives the slot to the agent.
@@ -69,6 +69,17 @@ func (m *JobMaster) await(s *subJob, one *slot) {
 	if s.EachAgent {
 		m.Alarms.set(alarm{At: m.now.Add(unclaimedMost), Kind: unclaimed, SubJob: s.Name, Index: one.Index})
 	}
+}
+
+// renew takes a slot without a task out of the way of a change. One whose agent is silent is of the new version from now
+// on, so that an older task that comes back is ended.
+func (s *subJob) renew(one *slot, version int) {
+	if one.Lost == nil {
+		s.drop(one)
+		return
+	}
+	s.unqueue(one)
+	one.Version, one.Trial = version, false
 }
 
 // freshOnAgents is how many agents more may have a task.

@@ -24,6 +24,12 @@ type (
 		Place    string // by the task's Spread
 		Ports    map[string]uint16
 	}
+	// AssignedGang says that the scheduler has room for all members of the gang at one time, by their index.
+	AssignedGang struct {
+		SubJob  string
+		Version int
+		Members []Assigned
+	}
 	// Undispatched says that an assigned task never left, say for its offer is gone.
 	Undispatched struct {
 		Task api.TaskID
@@ -46,6 +52,7 @@ type (
 func (Begun) event()        {}
 func (Updated) event()      {}
 func (Assigned) event()     {}
+func (AssignedGang) event() {}
 func (Undispatched) event() {}
 func (Heard) event()        {}
 func (Asked) event()        {}

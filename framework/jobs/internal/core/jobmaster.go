@@ -39,6 +39,7 @@ type JobMaster struct {
 	Notes     []jobs.Note
 	Roll      roll
 	Cron      cron
+	Gang      gang
 	Alarms    alarms
 	Gone      bool // it is deleted, and nothing of it is kept
 
@@ -91,6 +92,8 @@ func (m *JobMaster) Step(now time.Time, happened Event) []Effect {
 		m.update(e.Version)
 	case Assigned:
 		m.assign(e)
+	case AssignedGang:
+		m.assignGang(e)
 	case Undispatched:
 		m.undispatched(e)
 	case Heard:
@@ -138,12 +141,23 @@ func (m *JobMaster) begin() {
 	for _, s := range m.Subs {
 		m.resize(s)
 	}
-	if b := m.Job.Batch; b != nil && b.Deadline > 0 {
-		m.Alarms.set(alarm{At: m.Submitted.Add(time.Duration(b.Deadline)), Kind: deadlineAt})
+	if limit := deadlineOf(m.Job); limit > 0 {
+		m.Alarms.set(alarm{At: m.Submitted.Add(limit), Kind: deadlineAt})
 	}
 	for _, r := range m.Cron.Runs {
-		m.watchRun(r)
+		m.Alarms.watchRun(r, m.Versions[r.Version].Job)
 	}
+}
+
+// deadlineOf is how long a job may take; 0: as long as it likes.
+func deadlineOf(job jobs.Job) time.Duration {
+	switch {
+	case job.Batch != nil:
+		return time.Duration(job.Batch.Deadline)
+	case job.Gang != nil:
+		return time.Duration(job.Gang.Deadline)
+	}
+	return 0
 }
 
 // resize gives a sub-job that is kept running its indexes, and ends those that it has too many.
@@ -184,6 +198,10 @@ func (m *JobMaster) ring() {
 			continue
 		}
 		s := m.sub(one.SubJob)
+		if s != nil && one.Kind == gangPause {
+			s.Held = m.Gang.Pause.After(m.now)
+			continue
+		}
 		if s == nil || s.slot(one.Index) == nil {
 			continue
 		}
@@ -197,7 +215,7 @@ func (m *JobMaster) ringJob(one alarm) {
 	case one.Kind == deadlineAt && one.SubJob != "":
 		m.endRun(one.SubJob, "overdue")
 	case one.Kind == deadlineAt:
-		m.fail(fmt.Sprintf("it was not done within %v", m.Job.Batch.Deadline))
+		m.fail(fmt.Sprintf("it was not done within %v", deadlineOf(m.Job)))
 	case !one.At.Equal(m.Cron.Next):
 	case m.now.Sub(one.At) <= jobs.OnTime:
 		m.due(one.At)
@@ -315,6 +333,9 @@ func (m *JobMaster) conclude() {
 	case m.Phase == jobs.Running && m.Job.Cron != nil:
 		m.concludeRuns()
 	case m.Phase == jobs.Running:
+		if m.Job.Gang != nil {
+			m.regroup(m.Subs[0])
+		}
 		m.concludeSteps()
 	case slots > 0:
 	case m.Phase == jobs.Stopping:

@@ -204,6 +204,9 @@ func (w *world) takeOver() {
 			w.step(Heard{api.Status{Task: id, State: api.TaskUnknown}})
 		}
 	}
+	if due := w.m.Wake(); !due.IsZero() && !due.After(w.now) {
+		w.step(Woken{})
+	}
 }
 
 // tell says what the leader knows of a task.
@@ -242,6 +245,11 @@ func (w *world) offer(most int) (n int) {
 		agents = append(agents, "a2", "a3")
 	}
 	for _, ask := range w.m.Asks() {
+		if ask.Gang {
+			w.step(AssignedGang{SubJob: ask.SubJob, Version: ask.Version, Members: make([]Assigned, ask.Count)})
+			n++
+			continue
+		}
 		for _, agent := range agents {
 			for range min(ask.Count, most) {
 				if !w.m.Takes(ask.SubJob, ask.Version, agent) {
@@ -517,6 +525,39 @@ func TestSystemWhateverHappens(t *testing.T) {
 			if one.Version != w.m.Version && !w.m.Roll.Stopped {
 				t.Fatalf("%s has version %d, wanted %d", one.Agent, one.Version, w.m.Version)
 			}
+		}
+	})
+}
+
+// TestGangWhateverHappens: its members begin together, those of the next beginning when those before have ended, and in
+// the end all have ended well in one and the same beginning.
+func TestGangWhateverHappens(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		n := rapid.IntRange(2, 4).Draw(t, "members")
+		w := newWorld(t, jobs.Job{Name: "sim", Type: jobs.GangType, Task: jobs.Task{Command: "step", Attempts: 1000,
+			LostAfter: jobs.Duration(rapid.SampledFrom([]time.Duration{0, time.Minute}).Draw(t, "lost after"))}, Gang: &jobs.Gang{Members: n}})
+		actions := w.actions(nil)
+		delete(actions, "update")
+		actions[""] = func(t *rapid.T) {
+			if s := w.m.Subs[0]; w.m.Phase == jobs.Running && !w.m.Gang.Regroup && s.Slots > 0 && s.Slots+s.Done != n {
+				t.Fatalf("%d members are there and %d are done, of %d:\n%s", s.Slots, s.Done, n, w.m.Dump())
+			}
+		}
+		t.Repeat(actions)
+		w.calm()
+		if w.m.Phase != jobs.Succeeded || w.m.Subs[0].Done != n || len(w.open()) > 0 {
+			t.Fatalf("it is %s with %d of %d done, and %v run:\n%s", w.m.Phase, w.m.Subs[0].Done, n, w.open(), w.m.Dump())
+		}
+		beginnings := map[int]int{} // members that ended well, by beginning: the attempts of one are n in a row
+		best := 0
+		for _, task := range w.tasks {
+			if _, index, attempt, _ := w.m.parseTask(task.id); task.state == api.TaskFinished {
+				beginnings[attempt-index]++
+				best = max(best, beginnings[attempt-index])
+			}
+		}
+		if best != n {
+			t.Fatalf("in no beginning all %d members ended well: %v", n, beginnings)
 		}
 	})
 }

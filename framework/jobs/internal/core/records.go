@@ -38,6 +38,7 @@ type header struct {
 	Ended     time.Time      `json:"ended,omitzero"`
 	Roll      roll           `json:"roll,omitzero"`
 	Cron      *cron          `json:"cron,omitempty"` // of a cron job
+	Gang      gang           `json:"gang,omitzero"`  // of a gang
 	Notes     []jobs.Note    `json:"notes,omitempty"`
 	SubJobs   []subJobRecord `json:"sub_jobs,omitempty"`
 }
@@ -115,7 +116,7 @@ func parsePart(key string) (subJob string, number int, err error) {
 
 func (m *JobMaster) header() header {
 	h := header{Run: m.Run, Version: m.Version, Stable: m.Stable, Phase: m.Phase, Why: m.Why, Submitted: m.Submitted, Ended: m.EndedAt,
-		Roll: m.Roll, Notes: m.Notes}
+		Roll: m.Roll, Gang: m.Gang, Notes: m.Notes}
 	if m.Job.Cron != nil {
 		h.Cron = &m.Cron
 	}
@@ -155,7 +156,7 @@ func Load(now time.Time, records map[string][]byte) (m *JobMaster, left []string
 		return nil, nil, fmt.Errorf("the record of the job: %w", err)
 	}
 	m = &JobMaster{Run: h.Run, Version: h.Version, Stable: h.Stable, Phase: h.Phase, Why: h.Why, Submitted: h.Submitted, EndedAt: h.Ended,
-		Roll: h.Roll, Notes: h.Notes, Versions: make(map[int]jobs.Version), now: now}
+		Roll: h.Roll, Gang: h.Gang, Notes: h.Notes, Versions: make(map[int]jobs.Version), now: now}
 	latest := 0
 	for _, key := range slices.Sorted(maps.Keys(records)) {
 		if !strings.HasPrefix(key, versionPrefix) {
@@ -276,6 +277,8 @@ func (m *JobMaster) resume() {
 			switch {
 			case one.busy():
 				m.watchTime(s, one)
+			case s.EachAgent && one.Version != m.Version && !m.Roll.Stopped && m.Phase == jobs.Running: // the change was not kept whole
+				s.renew(one, m.Version)
 			case !one.Pause.IsZero():
 				m.Alarms.set(alarm{At: one.Pause, Kind: pauseOver, SubJob: s.Name, Index: one.Index})
 			case s.EachAgent && one.Lost != nil && m.Phase == jobs.Running: // it waits for its agent
@@ -288,6 +291,7 @@ func (m *JobMaster) resume() {
 	}
 	if m.Phase == jobs.Running {
 		m.begin()
+		m.Alarms.resumeGang(m.Subs, m.Gang.Pause, m.now)
 		m.resumeRoll()
 	}
 }

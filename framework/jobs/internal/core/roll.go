@@ -46,8 +46,8 @@ func (m *JobMaster) become(number int) {
 		s := m.Subs[i]
 		s.SubJob = planned
 		for _, one := range s.all() {
-			if s.EachAgent && !one.busy() && one.Lost == nil { // its agent is given a new one
-				s.drop(one)
+			if s.EachAgent && !one.busy() { // its agent is given a new one, once nothing older is there
+				s.renew(one, number)
 				m.savePart(s, one.Index)
 				continue
 			}

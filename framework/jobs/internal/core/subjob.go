@@ -18,6 +18,7 @@ type subJob struct {
 	jobs.SubJob
 	Parts   map[int]*part
 	Blocked bool  // the sub-jobs before it have not ended, or not as it needs it
+	Held    bool  // a gang that pauses
 	Over    bool  // it is ended early: nothing more of it begins
 	Next    int   // the lowest index that has not begun
 	Folded  spans // parts of which all indexes have ended
@@ -231,8 +232,11 @@ func (s *subJob) next(version int, agent api.AgentID) *slot {
 
 // fresh is how many indexes may begin now.
 func (s *subJob) fresh() int {
-	if s.EachAgent {
+	switch {
+	case s.EachAgent:
 		return s.freshOnAgents()
+	case s.Together:
+		return s.freshGang()
 	}
 	if s.Keep || s.Blocked || s.Over || s.Failed > s.Failures {
 		return 0 // all have begun, or none may
@@ -274,7 +278,7 @@ func (s *subJob) end() end {
 func (s *subJob) fold(number int) bool {
 	p := s.Parts[number]
 	last := min((number+1)*partSlots, s.Tasks)
-	if p == nil || len(p.Slots) > 0 || s.Keep || s.Next < last {
+	if p == nil || len(p.Slots) > 0 || s.Keep || s.Together || s.Next < last {
 		return false
 	}
 	for index := number * partSlots; index < last; index++ {

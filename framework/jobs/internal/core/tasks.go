@@ -20,6 +20,7 @@ type Ask struct {
 	Count   int
 	Task    jobs.Task
 	Group   string // names the tasks that are spread together
+	Gang    bool   // all of them, or none
 }
 
 // Asks lists what waits.
@@ -31,10 +32,11 @@ func (m *JobMaster) Asks() (asks []Ask) {
 		counts := s.Queued
 		if fresh := s.fresh(); fresh > 0 {
 			counts = maps.Clone(s.Queued)
-			counts[m.versionOf(s)] += fresh
+			counts[m.Cron.versionOf(s, m.Version)] += fresh
 		}
 		for _, version := range slices.Sorted(maps.Keys(counts)) {
-			asks = append(asks, Ask{SubJob: s.Name, Version: version, Count: counts[version], Task: m.task(s, version), Group: m.Job.Name + "." + s.Name})
+			asks = append(asks, Ask{SubJob: s.Name, Version: version, Count: counts[version], Task: m.task(s, version), Group: m.Job.Name + "." + s.Name,
+				Gang: s.Together})
 		}
 	}
 	return asks
@@ -65,7 +67,7 @@ func (m *JobMaster) Peek(subJob string, version int, agent api.AgentID) (task ap
 	index := s.Next
 	if one := s.next(version, agent); one != nil {
 		index = one.Index
-	} else if version != m.versionOf(s) || s.fresh() == 0 {
+	} else if version != m.Cron.versionOf(s, m.Version) || s.fresh() == 0 {
 		return task, false
 	}
 	attempts := 0
@@ -127,7 +129,7 @@ func with(words, more map[string]string) map[string]string {
 func (m *JobMaster) assign(e Assigned) {
 	task, is := m.Peek(e.SubJob, e.Version, e.Agent)
 	s := m.sub(e.SubJob)
-	if !is || !s.takes(e.Version, m.versionOf(s), e.Agent) {
+	if !is || s.Together || !s.takes(e.Version, m.Cron.versionOf(s, m.Version), e.Agent) {
 		return
 	}
 	_, index, number, _ := m.parseTask(task.ID)
@@ -257,7 +259,11 @@ func (m *JobMaster) missed(s *subJob, one *slot) {
 	if live.Killed == notKilled && !s.EachAgent {
 		m.note("%s was on %s, which is silent; index %d of %s is started elsewhere", live.Task, live.Agent, one.Index, s.Name)
 	}
-	if !s.EachAgent || m.Phase != jobs.Running {
+	switch {
+	case s.Together: // should it come back, it is a stray
+		one.Lost = nil
+		s.drop(one)
+	case !s.EachAgent || m.Phase != jobs.Running:
 		m.goOn(s, one, live, 0)
 	}
 	m.savePart(s, one.Index)
@@ -268,6 +274,10 @@ func (m *JobMaster) goOn(s *subJob, one *slot, before *attempt, row int) {
 	if m.Phase != jobs.Running || s.Keep && one.Index >= s.Tasks || !s.Keep && s.Failed > s.Failures || s.Over {
 		s.drop(one)
 		return
+	}
+	if s.EachAgent && m.Roll.Active && one.Version != m.Version { // it is no part of the change while it does not run
+		m.changeTo(s, one, m.Version)
+		one.Trial = true
 	}
 	if before.Killed == replaced || row <= 0 {
 		m.await(s, one)
@@ -326,8 +336,11 @@ func (m *JobMaster) over(s *subJob, one *slot, status api.Status) {
 	}
 	said := verdict.Of(live.Killed.verdict(), status)
 	switch {
-	case said == verdict.Well && !s.Keep:
+	case said == verdict.Well && !s.Keep && !(s.Together && m.Gang.Regroup):
 		m.settle(s, one, true)
+		return
+	case s.Together:
+		m.memberOver(s, one, live, said, words(live, status, task))
 		return
 	case live.Killed == unwanted || live.Killed == replaced:
 	case said == verdict.Lost && s.EachAgent: // the agent may have left

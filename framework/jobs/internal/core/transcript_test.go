@@ -49,6 +49,19 @@ func (s *story) Play(t *testing.T, line transcript.Line) {
 	case "rollback":
 		number, _ := strconv.Atoi(line.Word(0))
 		s.step(Updated{s.m.Versions[number]})
+	case "gang": // gang AGENT...: room for all members, on these agents by turns
+		for _, ask := range s.m.Asks() {
+			event := AssignedGang{SubJob: ask.SubJob, Version: ask.Version}
+			for i := range ask.Count {
+				agent := line.Words[i%len(line.Words)]
+				event.Members = append(event.Members, Assigned{Agent: api.AgentID(agent), Hostname: "host-" + agent,
+					Ports: map[string]uint16{"mpi": uint16(31000 + i)}})
+			}
+			s.step(event)
+			for _, task := range s.m.GangTasks(ask.SubJob) {
+				s.out.Say("%s is told: %s", task.ID, strings.ReplaceAll(task.Command.Env["TENDER_JOB_MEMBERS"], "\n", ", "))
+			}
+		}
 	case "offer": // offer AGENT [n=]: room for so many of what waits
 		for range max(1, line.Number(t, "n")) {
 			if asks := s.m.Asks(); len(asks) > 0 {
@@ -120,6 +133,8 @@ func (s *story) version(number int, line transcript.Line) jobs.Version {
 	} else if job.Type == jobs.CronType {
 		job.Cron = &jobs.Cron{Schedule: line.Named["every"], Overlap: jobs.Overlap(line.Named["overlap"]), Missed: jobs.Missed(line.Named["missed"]),
 			Keep: n("keep"), Completions: n("n"), Parallelism: n("parallel"), Failures: n("failures"), Deadline: d("deadline")}
+	} else if job.Type == jobs.GangType {
+		job.Gang = &jobs.Gang{Members: n("n"), OnFailure: jobs.OnGangFailure(line.Named["onfailure"]), Deadline: d("deadline")}
 	} else if job.Type == jobs.SystemType {
 		job.System = &jobs.System{AtOnce: n("atonce"), Proof: d("proof")}
 	} else if job.Type == jobs.BatchType {

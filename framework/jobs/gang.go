@@ -1,0 +1,60 @@
+package jobs
+
+import (
+	"cmp"
+	"time"
+)
+
+// Gang says how many members a parallel program has. All begin together or none does, and each is told who the others
+// are.
+type Gang struct {
+	// Members is how many tasks it has, 2 to 256.
+	Members int `json:"members" toml:"members"`
+	// OnFailure says what becomes of the gang when a member fails: all others are ended and the whole begins anew, up to
+	// Task.Attempts times ("restart", the default), or the job has failed ("fail"). When a member is lost by nobody's
+	// fault, the whole begins anew in any case.
+	OnFailure OnGangFailure `json:"on_failure,omitempty" toml:"on_failure"`
+	// Gather is how long room for some members may be held while there is none for the others. Then it is given back for
+	// a while. Default 10 s.
+	Gather Duration `json:"gather,omitempty" toml:"gather"`
+	// Deadline ends the job when it is not done so long after it was submitted. Default: none.
+	Deadline Duration `json:"deadline,omitempty" toml:"deadline"`
+}
+
+// OnGangFailure says what becomes of a gang when a member fails.
+type OnGangFailure string
+
+// The policies of gangs.
+const (
+	RestartGang OnGangFailure = "restart"
+	FailGang    OnGangFailure = "fail"
+)
+
+// Bounds and defaults of gangs.
+const (
+	DefaultGather = 10 * time.Second
+	// MembersMax bounds a gang: each member is told of all.
+	MembersMax = 256
+)
+
+// MembersFile is where a member of a gang finds the list of all, in the folder in which it begins.
+const MembersFile = "members.txt"
+
+func (g *Gang) withDefaults() *Gang {
+	var full Gang
+	if g != nil {
+		full = *g
+	}
+	full.OnFailure = cmp.Or(full.OnFailure, RestartGang)
+	full.Gather = cmp.Or(full.Gather, Duration(DefaultGather))
+	return &full
+}
+
+func (g *Gang) check(found *Problems) {
+	found.within("gang.members", g.Members, 2, MembersMax)
+	if g.OnFailure != RestartGang && g.OnFailure != FailGang {
+		found.say("gang.on_failure", "it is %q; write restart or fail", string(g.OnFailure))
+	}
+	found.notNegative("gang.gather", g.Gather)
+	found.notNegative("gang.deadline", g.Deadline)
+}

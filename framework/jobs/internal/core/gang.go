@@ -1,0 +1,153 @@
+package core
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/framework/internal/verdict"
+	"github.com/tenderhq/tender/framework/jobs"
+)
+
+// A gang is a sub-job whose indexes begin together, in one record of the store. When one of them has ended and is not
+// done, the others are ended (Regroup); when all have, the gang waits anew as a whole, also for those that were done.
+
+// gang is what a gang remembers of how often it was begun.
+type gang struct {
+	Failures int       `json:"failures,omitempty"` // members that failed, of all beginnings
+	Row      int       `json:"row,omitempty"`      // beginnings that ended badly
+	Regroup  bool      `json:"regroup,omitempty"`  // it ends, to begin anew
+	Pause    time.Time `json:"pause,omitzero"`     // it does not begin before this
+}
+
+// freshGang is how many members wait: all or none.
+func (s *subJob) freshGang() int {
+	if s.Held || s.Next > 0 || s.Slots > 0 {
+		return 0
+	}
+	return s.Tasks
+}
+
+// assignGang gives all members to agents. It is in the store before any of them is dispatched.
+func (m *JobMaster) assignGang(e AssignedGang) {
+	s := m.sub(e.SubJob)
+	if s == nil || m.Phase != jobs.Running || !s.Together || s.fresh() != len(e.Members) || e.Version != m.Version {
+		return
+	}
+	var dispatches []Effect
+	for index, member := range e.Members {
+		one, p := s.begin(index, e.Version), s.part(index)
+		p.Attempts++
+		live := &attempt{Number: p.Attempts, Task: m.taskID(s, index, p.Attempts), Agent: member.Agent, Hostname: member.Hostname, Place: member.Place,
+			Ports: member.Ports, Version: e.Version, State: api.TaskStaging, Since: m.now}
+		s.attach(one, live)
+		m.watchTime(s, one)
+		m.savePart(s, index)
+		dispatches = append(dispatches, Dispatch{Task: live.Task, Agent: live.Agent})
+	}
+	m.do(dispatches...)
+}
+
+// GangTasks are the members' tasks of a gang that was just assigned, by index. Each is told of all.
+func (m *JobMaster) GangTasks(subJob string) (tasks []api.Task) {
+	s := m.sub(subJob)
+	if s == nil {
+		return nil
+	}
+	list := s.members()
+	for _, one := range s.all() {
+		task := m.apiTask(s, one.Version, one.Index, one.Live.Number)
+		task.Command.Env["TENDER_JOB_MEMBERS"] = list
+		tasks = append(tasks, withMembersFile(task))
+	}
+	return tasks
+}
+
+// members lists a gang, a line for each member: its index, its host and its ports, as in "0 node-7 http=31000".
+func (s *subJob) members() string {
+	var lines []string
+	for _, one := range s.all() {
+		words := []string{strconv.Itoa(one.Index), one.Live.Hostname}
+		for _, name := range slices.Sorted(maps.Keys(one.Live.Ports)) {
+			words = append(words, fmt.Sprintf("%s=%d", name, one.Live.Ports[name]))
+		}
+		lines = append(lines, strings.Join(words, " "))
+	}
+	return strings.Join(lines, "\n")
+}
+
+// WriteMembers is the line of shell that a member begins with.
+const WriteMembers = `printf '%s\n' "$TENDER_JOB_MEMBERS" > ` + jobs.MembersFile
+
+// withMembersFile has a member write the list of all before it begins.
+func withMembersFile(task api.Task) api.Task {
+	if len(task.Command.Argv) > 0 {
+		task.Command.Argv = append([]string{"/bin/sh", "-c", WriteMembers + ` && exec "$@"`, "sh"}, task.Command.Argv...)
+	} else {
+		task.Command.Shell = WriteMembers + "\n" + task.Command.Shell
+	}
+	return task
+}
+
+// memberOver takes the end of a member that is not done.
+func (m *JobMaster) memberOver(s *subJob, one *slot, live *attempt, said verdict.Verdict, why string) {
+	s.drop(one)
+	m.savePart(s, one.Index)
+	if m.Gang.Regroup || live.Killed == unwanted || m.Phase != jobs.Running || said == verdict.Lost {
+		return
+	}
+	m.Gang.Failures++
+	m.note("%s: %s", live.Task, why)
+	if said == verdict.Refused || m.Job.Gang.OnFailure == jobs.FailGang || m.Gang.Failures >= s.Task.Attempts {
+		m.fail(fmt.Sprintf("%s: %s", live.Task, why))
+	}
+}
+
+// regroup ends what is left of a gang that is not whole, and has it wait anew when nothing of it is left.
+func (m *JobMaster) regroup(s *subJob) {
+	g := &m.Gang
+	if s.Next > 0 && s.Slots+s.Done < s.Tasks && !g.Regroup {
+		g.Regroup = true
+		g.Row++
+		m.note("a member of %d is missing; the others end, and all begin anew", s.Tasks)
+	}
+	if !g.Regroup {
+		return
+	}
+	m.endTasksOf(s)
+	if s.Slots > 0 {
+		return
+	}
+	for number, p := range s.Parts { // order: irrelevant because each is by itself
+		p.Done, p.Failed = bits{}, bits{}
+		m.savePart(s, number*partSlots)
+	}
+	s.Done, s.Failed, s.Next = 0, 0, 0
+	g.Regroup = false
+	if g.Row > 1 { // the first time costs no pause
+		wait := time.Duration(s.Task.BackoffMax)
+		if g.Row < 30 {
+			wait = min(wait, time.Duration(s.Task.Backoff)<<(g.Row-2))
+		}
+		g.Pause = m.now.Add(share(api.TaskID(fmt.Sprint(m.Job.Name, m.Run, g.Row)), wait))
+		s.Held = true
+		m.Alarms.set(alarm{At: g.Pause, Kind: gangPause, SubJob: s.Name})
+	}
+	m.saveHeader()
+}
+
+// resumeGang has the next step look at a gang that was just loaded.
+func (a *alarms) resumeGang(subs []*subJob, pause, now time.Time) {
+	for _, s := range subs {
+		if s.Together {
+			a.set(alarm{At: now, Kind: gangPause, SubJob: s.Name})
+			if s.Held = pause.After(now); s.Held {
+				a.set(alarm{At: pause, Kind: gangPause, SubJob: s.Name})
+			}
+		}
+	}
+}
