@@ -198,6 +198,44 @@ func TestSignalsInNamespaces(t *testing.T) {
 	})
 }
 
+// Tasks that mean harm end as they do without namespaces, with the same reasons, and nothing of them is left; their
+// neighbour is not touched.
+func TestHostileTasksInNamespaces(t *testing.T) {
+	spaced(t, func(a *agent, around cell.Cell) {
+		a.shell("neighbour", "trap 'exit 0' TERM; touch up; while :; do sleep 0.01; done")
+		a.want("neighbour", api.TaskRunning)
+		a.await("neighbour", "up")
+		const deaf = `trap "" TERM HUP INT; `
+		for _, one := range []struct {
+			id, line string
+			state    api.TaskState
+			reason   api.Reason
+		}{
+			{"hungry", "dd if=/dev/zero of=/dev/null bs=200M count=1; exit 5", api.TaskFailed, api.ReasonMemoryLimit},
+			{"half", "sleep 1000 & dd if=/dev/zero of=/dev/null bs=200M count=1; exec sleep 1000", api.TaskFailed, api.ReasonMemoryLimit},
+			{"counts", "for i in $(seq 200); do sleep 1000 & done; exit 3", api.TaskFailed, api.ReasonPidsLimit},
+			{"spreads", deaf + `touch up; while :; do (setsid sh -c '(` + deaf + `exec sleep 1000 &)' &); sleep 0.01; done`, api.TaskKilled, api.ReasonNone},
+			{"ends helper", deaf + `touch up; while :; do kill -9 1; kill -TERM 1; sleep 0.01; done 2>/dev/null`, api.TaskKilled, api.ReasonNone},
+		} {
+			id := api.TaskID(strings.ReplaceAll(one.id, " ", "-"))
+			a.launch(sized(id, one.line))
+			a.want(id, api.TaskRunning)
+			if one.state == api.TaskKilled {
+				a.await(id, "up")
+				a.send(protocol.ExecutorKill{Task: id, Grace: 200 * time.Millisecond})
+			}
+			if ended := a.want(id, one.state); ended.Reason != one.reason {
+				t.Errorf("%s: %v %s", one.id, ended.Reason, ended.Message)
+			}
+			if left := around.Children(); len(left) != 1 || left[0] != cell.TaskName("neighbour") {
+				t.Errorf("after the end of %s there are %v", one.id, left)
+			}
+		}
+		a.send(protocol.ExecutorKill{Task: "neighbour", Grace: time.Hour})
+		a.want("neighbour", api.TaskKilled)
+	})
+}
+
 // Checks run within the walls of their task, and end with what they have started.
 func TestChecksInNamespaces(t *testing.T) {
 	spaced(t, func(a *agent, around cell.Cell) {

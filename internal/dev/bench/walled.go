@@ -153,7 +153,9 @@ func (a *alone) hold(ctx context.Context, count int) (eachMB, busy float64, err 
 	busy = (ownCPU(a.agent.PID()) - used) / heldTime.Seconds()
 	eachMB = (a.oursMB() - before) / float64(count)
 	cancel()
-	_ = <-ended // it was interrupted, as it should be
+	if err := <-ended; err == nil {
+		return 0, 0, errors.New("commands that do nothing have ended before they were stopped")
+	}
 	return eachMB, busy, nil
 }
 
