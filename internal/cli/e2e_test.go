@@ -305,6 +305,9 @@ func TestKillExplainDescribeAndLogs(t *testing.T) {
 	if code := run.wait(); code != 128+15 {
 		t.Errorf("the killed run's exit code is %d", code)
 	}
+	if !strings.Contains(run.stderr.String(), "KILLED_BY_OPERATOR") {
+		t.Errorf("the killed run says %s", run.stderr.String())
+	}
 	if code := follow.wait(); code != 0 {
 		t.Errorf("logs -f ended with %d", code)
 	}

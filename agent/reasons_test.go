@@ -1,0 +1,57 @@
+package agent
+
+import (
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/internal/protocol"
+)
+
+// What ends tasks at an agent, with real processes: each status has its reason.
+func TestReasonsOfAnAgent(t *testing.T) {
+	master := newScript(t)
+	config := testConfig(t, master.address)
+	config.RecoveryTimeout = 0 // 15 minutes
+	expect := func(task api.TaskID, state api.TaskState, reason api.Reason) {
+		t.Helper()
+		if status := master.status(task, state); status.Reason != reason {
+			t.Errorf("%s ended %v (%v): %s, want %v", task, status.State, status.Reason, status.Message, reason)
+		}
+	}
+
+	config.BootID, config.ExecutorTimeout = "b1", 200*time.Millisecond
+	hasty := run(t, config)
+	await(master, "registration", func(protocol.RegisterAgent) bool { return true })
+	mute := command("mute", "")
+	mute.Command, mute.Executor = nil, &api.Executor{ID: "mute", Command: api.Command{Shell: "exec sleep 1000"}}
+	master.launch(mute)
+	expect("mute", api.TaskFailed, api.ReasonExecutorRegistrationTimeout)
+	hasty.end()
+
+	config.ExecutorTimeout = 0 // a minute, for a busy machine
+	master.forget()
+	first := run(t, config)
+	await(master, "report", func(c protocol.AgentReport) bool { return c.Last })
+	without := command("without", "true")
+	without.Command.URIs = []api.URI{{Source: filepath.Join(t.TempDir(), "nothing")}}
+	master.launch(without)
+	expect("without", api.TaskFailed, api.ReasonFetchFailed)
+	wrong := command("wrong", "true")
+	wrong.Command = nil
+	master.launch(wrong)
+	expect("wrong", api.TaskError, api.ReasonTaskInvalid)
+	master.launch(command("before", "exec sleep 1000"))
+	master.status("before", api.TaskRunning)
+	first.end()
+
+	killExecutors(t, first) // as a reboot does it
+	config.BootID = "b2"
+	second := run(t, config)
+	expect("before", api.TaskGone, api.ReasonAgentRebooted)
+	master.say(protocol.Drain{On: true})
+	master.launch(command("late", "true"))
+	expect("late", api.TaskDropped, api.ReasonAgentDraining)
+	second.end()
+}
