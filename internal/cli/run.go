@@ -47,6 +47,7 @@ type placeFlags struct {
 type lifeFlags struct {
 	restart                             string
 	detach, grace, timeout, unreachable time.Duration
+	checks, limits                      []string
 }
 
 func (a *App) runCommand() *cobra.Command {
@@ -95,6 +96,10 @@ func (a *App) runCommand() *cobra.Command {
 	flags.Lookup("detach").NoOptDefVal = "168h"
 	flags.DurationVar(&f.grace, "grace", 0, "time between SIGTERM and SIGKILL (default 5s)")
 	flags.DurationVar(&f.timeout, "timeout", 0, "end a task that has run for so long; it is FAILED (default: none)")
+	flags.StringArrayVar(&f.checks, "check", nil, "[OPTION,...]KIND:WHAT: a task that fails it three times in a row is killed, and FAILED; http:PORT/PATH, tcp:PORT,\n"+
+		"grpc:PORT[/SERVICE] at a port that --port names, or shell:LINE; options are ready (it only tells), interval=10s,\n"+
+		"timeout=5s, grace=15s and failures=3; repeatable")
+	flags.StringArrayVar(&f.limits, "limit", nil, "cpus=NUMBER, mem=MB or pids=NUMBER: what each may use at most, where its agent can hold it to that; repeatable")
 	flags.StringVar(&f.user, "user", "", "user of the agents' machines as whom the tasks run, one that their agents allow (default: the agents' choice)")
 	flags.BoolVar(&f.shell, "shell", false, "COMMAND is a line for /bin/sh")
 	flags.BoolVar(&f.retry, "retry", false, "start a task again that others ended: its agent is lost, drained or gone, or it was preempted or revoked")
@@ -179,6 +184,18 @@ func (f *runFlags) task(args []string, lookup func(string) (string, bool)) (api.
 		}
 		task.Command.URIs = append(task.Command.URIs, uri)
 	}
+	for _, text := range f.checks {
+		check, wrong := settings.ParseCheck(text)
+		if wrong != nil {
+			err = errors.Join(err, fmt.Errorf("--check: %w", wrong))
+		}
+		task.Checks = append(task.Checks, check)
+	}
+	limits, wrong := settings.ParseLimits(f.limits)
+	if wrong != nil {
+		err = errors.Join(err, fmt.Errorf("--limit: %w", wrong))
+	}
+	task.Limits = limits
 	ports, wrong := settings.ParsePorts(f.ports)
 	if wrong != nil {
 		err = errors.Join(err, fmt.Errorf("--port: %w", wrong))

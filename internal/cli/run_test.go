@@ -123,6 +123,16 @@ func TestRunAsPeopleUseIt(t *testing.T) {
 	}
 	until(t, "the end of the tasks", func() bool { return len(get(t, d.env, "tasks").Items) == 0 })
 
+	_, stderr, code = tender(t, d.env, "run", "--check", "interval=100ms,failures=1,shell:test -e up && touch seen", "--limit", "pids=50", "--",
+		"sh", "-c", "touch up; until test -e seen; do sleep 0.01; done; rm up; exec sleep 1000")
+	if code != 143 || !strings.Contains(stderr, "FAILED: HEALTH_CHECK_FAILED") {
+		t.Errorf("exit code %d, %s", code, stderr)
+	}
+	_, stderr, code = tender(t, d.env, "run", "--limit", "mem=1", "--", "true")
+	if code == 0 || !strings.Contains(stderr, "its limit of memory is 1 MB; it must be 0 or not less than the 32 MB that it asks for") {
+		t.Errorf("exit code %d, %s", code, stderr)
+	}
+
 	count := filepath.Join(t.TempDir(), "count")
 	_, stderr, code = tender(t, d.env, "run", "--restart", "2", "--", "sh", "-c", "echo >> "+count+"; exit 6")
 	if code != 6 || strings.Count(stderr, "starting it again") != 2 {

@@ -1,6 +1,7 @@
 package settings_test
 
 import (
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -166,6 +167,40 @@ func TestFilesAndPortsOfTasks(t *testing.T) {
 	for _, texts := range [][]string{{"http=0"}, {"http=65536"}, {"http=x"}, {""}, {"a/b"}, {"http", "http"}, {"http", "admin=1"}} {
 		if got, err := settings.ParsePorts(texts); err == nil {
 			t.Errorf("%q is read as %v", texts, got)
+		}
+	}
+}
+
+func TestParseCheck(t *testing.T) {
+	for text, want := range map[string]api.Check{
+		"http:web/alive?a=b,c":       {HTTP: &api.HTTPCheck{Port: "web", Path: "/alive?a=b,c"}},
+		"ready,interval=1s,http:web": {HTTP: &api.HTTPCheck{Port: "web", Path: "/"}, Readiness: true, Interval: time.Second},
+		"tcp:db":                     {TCP: &api.TCPCheck{Port: "db"}},
+		"timeout=2s,grace=1m,failures=5,grpc:rpc/a.B": {GRPC: &api.GRPCCheck{Port: "rpc", Service: "a.B"}, Timeout: 2 * time.Second, Grace: time.Minute, Failures: 5},
+		"shell:test -f up, or not: x=y":               {Command: &api.Command{Shell: "test -f up, or not: x=y"}},
+	} {
+		if got, err := settings.ParseCheck(text); err != nil || !reflect.DeepEqual(got, want) {
+			t.Errorf("%q is read as %+v, %v", text, got, err)
+		}
+	}
+	for text, says := range map[string]string{
+		"": "unknown", "ready": "says nothing to check", "http:": "says nothing to check", "htp:web": "http", "interval=x,tcp:a": "write a time",
+		"failures=many,tcp:a": "as a number", "pause=1s,tcp:a": "interval",
+	} {
+		if got, err := settings.ParseCheck(text); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("%q is read as %+v, %v", text, got, err)
+		}
+	}
+}
+
+func TestParseLimits(t *testing.T) {
+	limits, err := settings.ParseLimits([]string{"cpus=1.5", "mem=256", "pids=100"})
+	if want := (api.Limits{CPUs: 1500, Mem: 256_000, Pids: 100}); err != nil || limits != want {
+		t.Errorf("got %+v, %v", limits, err)
+	}
+	for _, text := range []string{"", "cpus", "cpus=x", "pids=1.5", "disk=1", "mem=-1"} {
+		if got, err := settings.ParseLimits([]string{text}); err == nil {
+			t.Errorf("%q is read as %+v", text, got)
 		}
 	}
 }
