@@ -1,0 +1,163 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"iter"
+	"math/rand/v2"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/tenderhq/tender/examples/rdd"
+)
+
+// Point is what logreg and kmeans learn from: which side it is on, and where it is.
+type Point struct {
+	Label float64 // 1 or -1
+	X     []float64
+}
+
+var (
+	parsePoint = rdd.Map("parse-point", parse)
+	drawPoints = rdd.PartitionsWith("draw-points", draw)
+)
+
+// parse reads a line: the label, then the coordinates.
+func parse(line string) Point {
+	point := Point{X: make([]float64, 0, strings.Count(line, " "))}
+	label, rest, _ := strings.Cut(line, " ")
+	point.Label = number(label)
+	for rest != "" {
+		var field string
+		field, rest, _ = strings.Cut(rest, " ")
+		point.X = append(point.X, number(field))
+	}
+	return point
+}
+
+func number(field string) float64 {
+	n, err := strconv.ParseFloat(field, 64)
+	if err != nil {
+		panic(fmt.Sprintf("%q is no number", field)) // fails the task with these words
+	}
+	return n
+}
+
+// heaps is around how many centers the points are drawn.
+const heaps = 10
+
+// draw makes lines of points of so many dimensions: each lies around one of ten centers, and its label says, nearly
+// always, on which side of a plane. Each number has its own point, so it does not matter who draws it.
+func draw(dimensions int, numbers iter.Seq[int]) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		var line []byte
+		for n := range numbers {
+			random := rand.New(rand.NewPCG(uint64(n), 1))
+			center, side := n%heaps, 0.0
+			line = line[:0]
+			for d := range dimensions {
+				x := 4*heapCenter(center, d) + random.NormFloat64()
+				side += x * heapCenter(heaps, d)
+				line = strconv.AppendFloat(append(line, ' '), x, 'f', 6, 64)
+			}
+			label := "1"
+			if side+random.NormFloat64() < 0 {
+				label = "-1"
+			}
+			if !yield(label + string(line)) {
+				return
+			}
+		}
+	}
+}
+
+// heapCenter is a coordinate between -1 and 1 that looks like chance, and is the same for everybody.
+func heapCenter(heap, dimension int) float64 {
+	return 2*rand.New(rand.NewPCG(uint64(heap), uint64(dimension))).Float64() - 1
+}
+
+func generate(flags *flag.FlagSet) func(context.Context, *rdd.Context, io.Writer) error {
+	points := flags.Int("points", 1_000_000, "`number` of points; a million are about 100 MB")
+	dimensions := flags.Int("dimensions", 10, "`number` of coordinates of each")
+	dir := flags.String("dir", "points", "`folder` to write, which must not exist")
+	return func(ctx context.Context, c *rdd.Context, out io.Writer) error {
+		begun := time.Now()
+		lines := drawPoints.With(*dimensions).On(rdd.Range(c, *points, 1+*points/250_000))
+		if err := lines.Save(ctx, *dir); err != nil {
+			return err
+		}
+		fmt.Fprintf(out, "%d points are in %s after %.1f s\n", *points, *dir, time.Since(begun).Seconds())
+		return nil
+	}
+}
+
+// learning is what logreg and kmeans have in common: flags, the points, and iterations that are timed.
+type learning struct {
+	flags      *flag.FlagSet
+	iterations *int
+	cache      *bool
+}
+
+func newLearning(flags *flag.FlagSet) learning {
+	return learning{
+		flags:      flags,
+		iterations: flags.Int("iterations", 10, "`number` of times to go over the points"),
+		cache:      flags.Bool("cache", true, "keep the parsed points in memory; else each iteration reads and parses them"),
+	}
+}
+
+// points are those of the folder that the command line names, and the first n of them.
+func (l learning) points(ctx context.Context, c *rdd.Context, n int) (points rdd.Dataset[Point], first []Point, err error) {
+	if l.flags.NArg() != 1 {
+		return points, nil, errors.New("name the folder with the points; `generate` makes one")
+	}
+	points = parsePoint.On(rdd.TextFiles(c, filepath.Join(l.flags.Arg(0), "part-*")))
+	if first, err = points.Take(ctx, n); err == nil && len(first) < n {
+		err = fmt.Errorf("there are only %d points", len(first))
+	}
+	if *l.cache {
+		points.Cache()
+	}
+	return points, first, err
+}
+
+// iterate runs the iterations and tells how long the first took, and the later ones on average.
+func (l learning) iterate(ctx context.Context, c *rdd.Context, out io.Writer, do func() error) error {
+	if _, err := rdd.Range(c, 1, 1).Count(ctx); err != nil { // so that no executor is still starting
+		return err
+	}
+	var later time.Duration
+	for i := range *l.iterations {
+		begun := time.Now()
+		if err := do(); err != nil {
+			return err
+		}
+		took := time.Since(begun)
+		if i > 0 {
+			later += took
+		}
+		fmt.Fprintf(out, "iteration %d: %.3f s\n", i+1, took.Seconds())
+	}
+	if *l.iterations > 1 {
+		fmt.Fprintf(out, "mean of the later: %.3f s\n", later.Seconds()/float64(*l.iterations-1))
+	}
+	return nil
+}
+
+func addTo(sum, x []float64, times float64) {
+	for i := range sum {
+		sum[i] += times * x[i]
+	}
+}
+
+func dot(a, b []float64) (sum float64) {
+	for i := range a {
+		sum += a[i] * b[i]
+	}
+	return sum
+}

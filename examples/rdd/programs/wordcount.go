@@ -1,0 +1,123 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"flag"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/tenderhq/tender/examples/rdd"
+)
+
+type wordCount = rdd.Pair[string, int]
+
+var (
+	words = rdd.FlatMap("words", wordsOf)
+	one   = rdd.Map("one", func(word string) wordCount { return wordCount{Key: word, Value: 1} })
+	sum   = rdd.Reduce("sum", func(a, b int) int { return a + b })
+)
+
+// wordsOf are runs of letters, in lower case.
+func wordsOf(line string) []string {
+	return strings.FieldsFunc(strings.ToLower(line), func(r rune) bool { return !unicode.IsLetter(r) })
+}
+
+func countWords(c *rdd.Context, files []string) rdd.Dataset[wordCount] {
+	return rdd.ReduceByKey(one.On(words.On(rdd.TextFiles(c, files...))), sum)
+}
+
+func wordcount(flags *flag.FlagSet) func(context.Context, *rdd.Context, io.Writer) error {
+	top := flags.Int("top", 10, "`number` of words to print")
+	verify := flags.Bool("verify", false, "count again in this process and compare")
+	return func(ctx context.Context, c *rdd.Context, out io.Writer) error {
+		files, err := filesBelow(flags.Args())
+		if err != nil {
+			return err
+		}
+		if _, err := rdd.Range(c, 1, 1).Count(ctx); err != nil { // so that no executor is still starting
+			return err
+		}
+		begun := time.Now()
+		counts, err := countWords(c, files).Collect(ctx)
+		if err != nil {
+			return err
+		}
+		took := time.Since(begun)
+		byCount := func(a, b wordCount) int { return cmp.Or(b.Value-a.Value, strings.Compare(a.Key, b.Key)) }
+		slices.SortFunc(counts, byCount)
+		total := 0
+		for i, count := range counts {
+			if total += count.Value; i < *top {
+				fmt.Fprintf(out, "%9d  %s\n", count.Value, count.Key)
+			}
+		}
+		fmt.Fprintf(out, "%d words, %d of them different, in %d files: %.1f s\n", total, len(counts), len(files), took.Seconds())
+		if !*verify {
+			return nil
+		}
+		return verifyCounts(out, files, counts)
+	}
+}
+
+// filesBelow lists the files of folders; "" is Go's own source.
+func filesBelow(dirs []string) (files []string, err error) {
+	for _, dir := range dirs {
+		err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+			if err == nil && entry.Type().IsRegular() {
+				files = append(files, path)
+			}
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	if len(files) == 0 {
+		return nil, fmt.Errorf("name folders with files in them; there are none in %q", dirs)
+	}
+	return files, nil
+}
+
+// countHere counts in this process, line by line, as plainly as it can be done.
+func countHere(files []string) (map[string]int, error) {
+	counts := map[string]int{}
+	for _, path := range files {
+		data, err := os.ReadFile(path)
+		if err != nil {
+			return nil, err
+		}
+		for line := range strings.Lines(string(data)) {
+			for _, word := range wordsOf(line) {
+				counts[word]++
+			}
+		}
+	}
+	return counts, nil
+}
+
+func verifyCounts(out io.Writer, files []string, counts []wordCount) error {
+	begun := time.Now()
+	plain, err := countHere(files)
+	if err != nil {
+		return err
+	}
+	took := time.Since(begun)
+	for _, count := range counts {
+		if plain[count.Key] != count.Value {
+			return fmt.Errorf("%q is counted %d times on the cluster, and %d times here", count.Key, count.Value, plain[count.Key])
+		}
+	}
+	if len(plain) != len(counts) {
+		return fmt.Errorf("%d different words on the cluster, and %d here", len(counts), len(plain))
+	}
+	fmt.Fprintf(out, "one goroutine of this process counts the same: %.1f s\n", took.Seconds())
+	return nil
+}

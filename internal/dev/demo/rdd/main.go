@@ -1,0 +1,222 @@
+// Command rdd is what `make demo-rdd` runs: it starts a cluster of four agents, generates points as text, and goes over
+// them again and again with the logistic regression and the k-means of examples/rdd: with the points cached, without,
+// and with one executor killed (kill -9) in the middle. It prints the times side by side and compares the results.
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"io/fs"
+	"log"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/tenderhq/tender/internal/dev/devcluster"
+)
+
+// demo is what the command line asks for.
+type demo struct {
+	agents, points, iterations, plain int
+	memory                            float64
+	binary                            string // of tender
+	programs                          string // the binary
+	dir                               string // of the points
+	masters                           string
+}
+
+func main() {
+	log.SetFlags(0)
+	log.SetPrefix("demo-rdd: ")
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	var d demo
+	flag.StringVar(&d.binary, "binary", "bin/tender", "`path` of tender")
+	flag.IntVar(&d.agents, "agents", 4, "`number` of agents, each with an executor")
+	flag.IntVar(&d.points, "points", 10_700_000, "`number` of points; ten million are about 1 GB")
+	flag.IntVar(&d.iterations, "iterations", 10, "`number` of times to go over them")
+	flag.IntVar(&d.plain, "plain", 3, "`number` of times without the cache")
+	flag.Float64Var(&d.memory, "memory", 1024, "`MB` for each executor")
+	flag.Parse()
+	if err := d.run(ctx); err != nil {
+		log.Fatal(err)
+	}
+	log.Print("done; nothing is left running")
+}
+
+func (d *demo) run(ctx context.Context) (err error) {
+	cluster, err := devcluster.Start(ctx, devcluster.Options{Binary: d.binary, Agents: d.agents})
+	if err != nil {
+		return fmt.Errorf("starting the cluster: %w", err)
+	}
+	defer func() { err = errors.Join(err, cluster.Stop()) }()
+	d.masters = cluster.MasterAddresses()
+	d.programs, d.dir = filepath.Join(cluster.Dir, "programs"), filepath.Join(cluster.Dir, "points")
+	build := exec.CommandContext(ctx, "go", "build", "-o", d.programs, "github.com/tenderhq/tender/examples/rdd/programs")
+	if out, err := build.CombinedOutput(); err != nil {
+		return fmt.Errorf("building examples/rdd/programs: %w\n%s", err, out)
+	}
+	log.Printf("generating %d points", d.points)
+	if _, err := d.drive(ctx, nil, "generate", "-points", strconv.Itoa(d.points), "-dir", d.dir); err != nil {
+		return err
+	}
+	size, err := bytesBelow(d.dir)
+	if err != nil {
+		return err
+	}
+	log.Printf("%.2f GB of text; %d iterations on %d executors of %g MB", float64(size)/1e9, d.iterations, d.agents, d.memory)
+	rows := []string{fmt.Sprintf("%-8s %16s %20s %22s %8s %26s", "", "first iteration", "later ones, cached",
+		"later ones, no cache", "times", "one executor killed")}
+	for _, program := range []string{"logreg", "kmeans"} {
+		row, err := d.compare(ctx, program)
+		if err != nil {
+			return fmt.Errorf("%s: %w", program, err)
+		}
+		rows = append(rows, row)
+	}
+	fmt.Println()
+	fmt.Println(strings.Join(rows, "\n"))
+	return nil
+}
+
+// compare runs a program in three ways, and is a row of the table.
+func (d *demo) compare(ctx context.Context, program string) (row string, err error) {
+	cached, err := d.learn(ctx, nil, program, d.iterations, true)
+	if err != nil {
+		return "", err
+	}
+	plain, err := d.learn(ctx, nil, program, d.plain, false)
+	if err != nil {
+		return "", err
+	}
+	killed, err := d.learn(ctx, d.killAfter(d.iterations/2), program, d.iterations, true)
+	if err != nil {
+		return "", err
+	}
+	if killed.result != cached.result {
+		return "", fmt.Errorf("the result is another one when an executor is killed:\n%s\n%s", cached.result, killed.result)
+	}
+	return fmt.Sprintf("%-8s %14.2f s %18.3f s %20.2f s %8.1f %+10.2f s, same result", program,
+		cached.times[0].Seconds(), cached.later(), plain.later(), plain.later()/cached.later(),
+		float64(d.iterations-1)*(killed.later()-cached.later())), nil
+}
+
+// run is what a program has printed.
+type run struct {
+	times  []time.Duration // of its iterations
+	result string
+}
+
+// later is the mean of all iterations but the first, in seconds.
+func (r run) later() float64 {
+	var sum time.Duration
+	for _, took := range r.times[1:] {
+		sum += took
+	}
+	return sum.Seconds() / float64(max(1, len(r.times)-1))
+}
+
+// learn runs logreg or kmeans. see is told of each iteration that has ended.
+func (d *demo) learn(ctx context.Context, see func(iteration, driver int) error, program string, iterations int, cache bool) (run, error) {
+	r, err := d.drive(ctx, see, program, "-iterations", strconv.Itoa(iterations), "-cache="+strconv.FormatBool(cache), d.dir)
+	if err == nil && (len(r.times) != iterations || r.result == "") {
+		err = fmt.Errorf("%d of %d iterations were told", len(r.times), iterations)
+	}
+	return r, err
+}
+
+// drive starts a program with the flags that all have, and reads what it prints.
+func (d *demo) drive(ctx context.Context, see func(iteration, driver int) error, program string, args ...string) (r run, err error) {
+	common := []string{program, "-master", d.masters, "-executors", strconv.Itoa(d.agents), "-memory", fmt.Sprint(d.memory)}
+	command := exec.CommandContext(ctx, d.programs, append(common, args...)...)
+	command.Stderr = os.Stderr
+	command.Cancel = func() error { return command.Process.Signal(os.Interrupt) }
+	out, err := command.StdoutPipe()
+	if err != nil {
+		return r, err
+	}
+	if err := command.Start(); err != nil {
+		return r, err
+	}
+	err = r.read(out, func(iteration int) error {
+		if see == nil {
+			return nil
+		}
+		return see(iteration, command.Process.Pid)
+	})
+	return r, errors.Join(err, command.Wait())
+}
+
+// read takes in "iteration N: 1.234 s" and "result: ...", and shows them.
+func (r *run) read(out io.Reader, see func(iteration int) error) error {
+	lines := bufio.NewScanner(out)
+	for lines.Scan() {
+		fmt.Println("   ", lines.Text())
+		var n int
+		var seconds float64
+		if _, err := fmt.Sscanf(lines.Text(), "iteration %d: %f s", &n, &seconds); err == nil {
+			r.times = append(r.times, time.Duration(seconds*float64(time.Second)))
+			if err := see(n); err != nil {
+				return err
+			}
+		}
+		if result, found := strings.CutPrefix(lines.Text(), "result: "); found {
+			r.result = result
+		}
+	}
+	return lines.Err()
+}
+
+// killAfter kills one executor once so many iterations have ended.
+func (d *demo) killAfter(iterations int) func(iteration, driver int) error {
+	return func(iteration, driver int) error {
+		if iteration != iterations {
+			return nil
+		}
+		executors, err := d.executors(driver)
+		if err != nil {
+			return err
+		}
+		if len(executors) == 0 {
+			return errors.New("there is no executor to kill")
+		}
+		fmt.Printf("    kill -9 %d, one of %d executors\n", executors[0], len(executors))
+		return syscall.Kill(executors[0], syscall.SIGKILL)
+	}
+}
+
+// executors are the processes that run the programs' binary, but for the driver.
+func (d *demo) executors(driver int) (pids []int, err error) {
+	links, err := filepath.Glob("/proc/[0-9]*/exe")
+	for _, link := range links {
+		target, err := os.Readlink(link)
+		pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(link)))
+		if err == nil && target == d.programs && pid != driver {
+			pids = append(pids, pid)
+		}
+	}
+	return pids, err
+}
+
+func bytesBelow(dir string) (sum int64, err error) {
+	err = filepath.WalkDir(dir, func(_ string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		info, err := entry.Info()
+		if err == nil {
+			sum += info.Size()
+		}
+		return err
+	})
+	return sum, err
+}

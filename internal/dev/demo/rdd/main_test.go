@@ -1,0 +1,27 @@
+package main
+
+import (
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"testing"
+)
+
+// TestDemo runs the demo with few points on real processes. It fails by itself when the results differ: with one
+// executor of three killed (kill -9) between two iterations, they are the same to the last digit.
+func TestDemo(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts a dozen processes")
+	}
+	if runtime.GOOS != "linux" {
+		t.Skip("looks into /proc to find an executor to kill")
+	}
+	binary := filepath.Join(t.TempDir(), "tender")
+	if out, err := exec.Command("go", "build", "-o", binary, "github.com/tenderhq/tender").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	d := &demo{binary: binary, agents: 3, points: 3_000, iterations: 4, plain: 2, memory: 128}
+	if err := d.run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
