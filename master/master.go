@@ -69,7 +69,9 @@ func New(config Config) (*Master, error) {
 	}
 	m := &Master{config: config, log: *config.Logger, metrics: newMetrics(), changed: newBroadcast(), news: newBroadcast(), rights: newBroadcast(), under: newUnderWay()}
 	m.intake = intake.New(m.tellHeld)
-	m.jobs = &forward.Jobs{Find: m.findJobs, Dial: config.Dial}
+	m.jobs = &forward.Jobs{Find: m.findJobs, Dial: func(ctx context.Context, address string) (net.Conn, error) {
+		return m.listeners.proof.holder.Dialer(config.Dial, trust.Framework)(ctx, address)
+	}}
 	if err := m.open(); err != nil {
 		return nil, errors.Join(err, m.Close())
 	}

@@ -26,6 +26,7 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
 
 	"github.com/tenderhq/tender/api"
 	apiv1 "github.com/tenderhq/tender/api/v1"
@@ -125,6 +126,7 @@ func TestEverybodyIsKnownByACertificate(t *testing.T) {
 		t.Errorf("run: exit code %d, %q, %q", code, stdout, stderr)
 	}
 	aFrameworkWorks(t, c.masters, c.must("token", "create", "framework", "--principal", "etl"))
+	theJobManagerKnowsMastersAlone(t, c)
 	tasksOutliveTheirLeader(t, c)
 	anOutsiderGetsNothing(t, c, agents)
 	atokenIsUsedUp(t, c, token)
@@ -257,6 +259,22 @@ func ownAuthority(t *testing.T, dir string) (certificateFile, keyFile string) {
 		t.Fatal(err)
 	}
 	return certificateFile, keyFile
+}
+
+// theJobManagerKnowsMastersAlone: people reach it through them, and nobody else does.
+func theJobManagerKnowsMastersAlone(t *testing.T, c *trusted) {
+	t.Helper()
+	token, port := c.must("token", "create", "framework", "--principal", "jobs"), strconv.Itoa(freePort(t))
+	manager := start(t, []string{"TENDER_TOKEN=" + token, "TENDER_MASTER=" + strings.Join(c.masters, ",")}, "jobs", "--port", port)
+	until(t, "the job manager answers people", func() bool {
+		_, _, code := tender(t, c.env, "job", "list")
+		return code == 0
+	})
+	if err := callWith(t, "127.0.0.1:"+port, insecure.NewCredentials()); !strings.Contains(err.Error(), "Unavailable") {
+		t.Errorf("who comes to the job manager in plain text is told %v", err)
+	}
+	manager.signal(syscall.SIGTERM)
+	manager.wait()
 }
 
 // tasksOutliveTheirLeader: the next one believes the receipts of the one before, and sets nothing apart (R40).

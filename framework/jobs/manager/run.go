@@ -3,14 +3,21 @@ package manager
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net"
 	"strconv"
 	"time"
 
+	"google.golang.org/grpc"
+
+	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/framework"
 	"github.com/tenderhq/tender/framework/jobs"
+	"github.com/tenderhq/tender/internal/joining"
+	"github.com/tenderhq/tender/internal/transport"
+	"github.com/tenderhq/tender/internal/trust"
 )
 
 // FailoverTimeout is how long jobs outlive the last manager that [Run] runs.
@@ -18,7 +25,9 @@ const FailoverTimeout = 30 * 24 * time.Hour
 
 // RunConfig says where a manager listens and whom it serves.
 type RunConfig struct {
-	Masters   []string
+	Masters []string
+	// Token by which it joins a cluster with certificates: then masters alone reach its service. "": the cluster has none.
+	Token     string
 	Bind      string // default 127.0.0.1
 	Port      int
 	Advertise string
@@ -47,16 +56,63 @@ func Run(ctx context.Context, config RunConfig) (err error) {
 		}
 		address = net.JoinHostPort(config.Advertise, port)
 	}
+	holder, err := config.join(ctx, log)
+	if err != nil {
+		return errors.Join(err, listener.Close())
+	}
+	var options []grpc.ServerOption
+	if holder != nil {
+		options = append(options, grpc.Creds(transport.ServerCredentials(holder, trust.Door{Kinds: []trust.Kind{trust.Master}})))
+	}
 	m := New(Config{Logger: log, Calendar: config.Calendar})
-	server := NewServer(m)
+	server := NewServer(m, options...)
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(listener) }()
 	defer func() {
 		server.Stop()
 		err = errors.Join(err, <-served)
 	}()
+	keeping, stop := context.WithCancel(ctx)
+	kept := make(chan struct{})
+	go func() {
+		defer close(kept)
+		if holder != nil {
+			joining.Keep(keeping, holder, func() joining.Config { return config.joining(log) }, func(*trust.Pass) error { return nil })
+		}
+	}()
+	defer func() { stop(); <-kept }()
 	return framework.Run(ctx, framework.Config{
+		Token: framework.NoToken, Dialer: holder.Dialer(dialTCP, trust.Master), // one certificate for both of its sides
 		Name: Endpoint, Standby: true, Masters: config.Masters, FailoverTimeout: FailoverTimeout,
 		Endpoints: map[string]string{Endpoint: address}, Logger: log,
 	}, m)
+}
+
+// join gets the manager's certificate; nil without a token.
+func (c RunConfig) join(ctx context.Context, log *slog.Logger) (*trust.Holder, error) {
+	if c.Token == "" {
+		return nil, nil
+	}
+	token, err := trust.ParseToken(c.Token)
+	if err != nil {
+		return nil, err
+	}
+	answer, err := joining.Join(ctx, c.joining(log), token, trust.NewPass())
+	if err != nil {
+		return nil, err
+	}
+	if kind := answer.Pass.Identity().Kind; kind != trust.Framework {
+		return nil, api.E("jobs.join", api.Invalid, token.ID, fmt.Errorf("this is the token of a %s; a job manager joins by one of: tender token create framework", kind))
+	}
+	return trust.NewHolder(answer.Pass), nil
+}
+
+func (c RunConfig) joining(log *slog.Logger) joining.Config {
+	return joining.Config{Masters: c.Masters, Dial: dialTCP, Failed: func(address string, err error) {
+		log.Warn("no certificate yet", "master", address, "why", err)
+	}}
+}
+
+func dialTCP(ctx context.Context, address string) (net.Conn, error) {
+	return new(net.Dialer).DialContext(ctx, "tcp", address)
 }

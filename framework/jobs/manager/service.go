@@ -21,8 +21,8 @@ import (
 const Endpoint = "jobs"
 
 // NewServer serves the manager's job service.
-func NewServer(m *Manager) *grpc.Server {
-	server := grpc.NewServer(
+func NewServer(m *Manager, more ...grpc.ServerOption) *grpc.Server {
+	server := grpc.NewServer(append(more,
 		grpc.UnaryInterceptor(func(ctx context.Context, request any, _ *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
 			answer, err := handle(ctx, request)
 			return answer, wire.Status(err)
@@ -30,7 +30,7 @@ func NewServer(m *Manager) *grpc.Server {
 		grpc.StreamInterceptor(func(server any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, handle grpc.StreamHandler) error {
 			return wire.Status(handle(server, stream))
 		}),
-	)
+	)...)
 	apiv1.RegisterJobServiceServer(server, service{manager: m})
 	return server
 }

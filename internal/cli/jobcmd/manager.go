@@ -1,6 +1,7 @@
 package jobcmd
 
 import (
+	"errors"
 	"fmt"
 	"net"
 
@@ -28,7 +29,8 @@ func (e Env) ManagerCommand() *cobra.Command {
 			"active, the others stand by, and the next takes over with all jobs when it is gone. Jobs outlive the last of them by\n" +
 			"30 days; tasks go on meanwhile.\n\n" +
 			"The masters forward the calls of people to the active one, so it must be within their reach: --advertise says under\n" +
-			"which host. Every flag is also a variable of the environment (--port: TENDER_PORT).",
+			"which host. Every flag is also a variable of the environment (--port: TENDER_PORT).\n\n" +
+			"In a cluster with certificates it joins by the token of a framework, TENDER_TOKEN; then masters alone reach its port.",
 		Args: e.Between(0),
 	}
 	flags := command.Flags()
@@ -36,17 +38,21 @@ func (e Env) ManagerCommand() *cobra.Command {
 	flags.StringVar(&f.bind, "bind", "127.0.0.1", "address to listen on")
 	flags.IntVar(&f.port, "port", 0, "port to listen on; 0 = any")
 	flags.StringVar(&f.advertise, "advertise", "", "host by which masters reach it (default: where it is bound)")
-	flags.BoolVar(&f.insecure, "insecure", false, "allow to listen beyond this machine without TLS")
+	flags.BoolVar(&f.insecure, "insecure", false, "listen beyond this machine without certificates, on a trusted network")
 	command.RunE = func(command *cobra.Command, _ []string) error {
 		if err := settings.Merge(flags, []string{"bind", "port", "advertise", "insecure"}, e.Lookup, nil); err != nil {
 			return e.Usage(err)
 		}
+		token, _ := e.Lookup("TENDER_TOKEN")
 		ip := net.ParseIP(f.bind)
 		switch {
 		case ip == nil:
 			return e.Usage(fmt.Errorf("--bind %q is not an address of this machine; write an IP such as 127.0.0.1 or 0.0.0.0", f.bind))
-		case !ip.IsLoopback() && !f.insecure:
-			return e.Usage(fmt.Errorf("--bind %s can be reached by others and there is no TLS; say --insecure if their network is trusted", f.bind))
+		case f.insecure && token != "":
+			return e.Usage(errors.New("--insecure and TENDER_TOKEN exclude each other: who joins a cluster does nothing unencrypted"))
+		case !ip.IsLoopback() && !f.insecure && token == "":
+			return e.Usage(fmt.Errorf("--bind %s can be reached by others and there is no TLS: set TENDER_TOKEN (an operator makes one: tender token create "+
+				"framework --principal NAME), or say --insecure if their network is trusted", f.bind))
 		case f.port < 0 || f.port > 65535:
 			return e.Usage(fmt.Errorf("--port is %d; write 1 to 65535, or 0 for any", f.port))
 		}
@@ -54,7 +60,7 @@ func (e Env) ManagerCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return manager.Run(command.Context(), manager.RunConfig{Masters: masters, Bind: f.bind, Port: f.port, Advertise: f.advertise, Log: e.Stderr,
+		return manager.Run(command.Context(), manager.RunConfig{Masters: masters, Token: token, Bind: f.bind, Port: f.port, Advertise: f.advertise, Log: e.Stderr,
 			Calendar: calendar.Next})
 	}
 	return command

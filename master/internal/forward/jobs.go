@@ -13,11 +13,11 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
 
 	"github.com/tenderhq/tender/api"
 	apiv1 "github.com/tenderhq/tender/api/v1"
+	"github.com/tenderhq/tender/internal/transport"
 )
 
 // JobsEndpoint is the name under which a framework says where it serves the job service.
@@ -28,7 +28,7 @@ type Jobs struct {
 	apiv1.UnimplementedJobServiceServer
 	// Find says where the active job manager serves; "" where there is none.
 	Find func(ctx context.Context) (address string, err error)
-	// Dial opens a connection to it.
+	// Dial opens a connection to it, and proves and checks identities.
 	Dial func(ctx context.Context, address string) (net.Conn, error)
 
 	mu      sync.Mutex
@@ -53,7 +53,7 @@ func (j *Jobs) client(ctx context.Context) (apiv1.JobServiceClient, error) {
 	if j.conn != nil && j.address == address {
 		return apiv1.NewJobServiceClient(j.conn), nil
 	}
-	conn, err := grpc.NewClient("passthrough:///"+address, grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithContextDialer(j.Dial),
+	conn, err := transport.Connect(address, j.Dial,
 		grpc.WithConnectParams(grpc.ConnectParams{Backoff: backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 2, MaxDelay: time.Second}}))
 	if err != nil {
 		return nil, api.E(op, api.Unavailable, address, err)
